@@ -71,8 +71,8 @@ static bool capture_ended(CUresult result)
 	       result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* A start or stop that was decided on before is waited for, as long as it takes, but not a launch
- * that hangs. */
+/* Waits until Starts and Stops that are under way have returned, but not for a launch that hangs.
+ */
 static void wait_for_turns(struct capture *c)
 {
 	struct ranges *contexts[CONTEXTS_MAX];
@@ -94,7 +94,7 @@ static CUstream stream_of(CUpti_CallbackId id, const CUpti_CallbackData *data)
 	return streams_normal(stream, per_thread);
 }
 
-/* Counted before it begins, so that nothing synchronises in between. */
+/* A stream capture is counted before it begins, so that no thread synchronises in between. */
 static void on_begin_capture(struct capture *c, struct section *v, CUpti_CallbackId id,
 			     const CUpti_CallbackData *data)
 {
@@ -255,7 +255,7 @@ static void handle(struct capture *c, struct section *v, CUpti_CallbackDomain do
 	} else {
 		on_driver_call(c, v, id, data);
 	}
-	/* What measuring costs is noted where it is done. */
+	/* ranges.c notes what a measured launch costs. */
 	if (begin_ns != 0 && !was_launching && !v->launching) {
 		choosing_end_callback(&v->times, begin_ns);
 	}
@@ -272,9 +272,9 @@ static void handle(struct capture *c, struct section *v, CUpti_CallbackDomain do
 	}
 }
 
-/* What ends is asked for no more. Of streams the call tells: who is told of them by the driver
- * waits for nobody, and that one was made is known from the first launch into it as well. Stream
- * captures, and calls that give the GPU work, are counted from their beginning to their end. */
+/* A context or stream that ends must not be asked again; stream captures, and calls that give the
+ * GPU work, are counted from their beginning to their end. A stream that is made may be missed: the
+ * first launch into it tells of it as well. */
 static bool must_not_be_missed(const struct section *v, CUpti_CallbackDomain domain,
 			       CUpti_CallbackId id, const void *data)
 {

@@ -90,8 +90,8 @@ static void on_values(void *userdata, const struct launch *launches, size_t n, c
 	choosing_note_values(&c->choosing, launches, n, values, c->welcome.plan.columns.n);
 }
 
-/* True: no thread is inside any more, none comes in, and no context has anything of CUPTI's.
- * Otherwise the doors stay open, so that we hear of a context's end. */
+/* True: no thread is inside the capture, none may enter it, and no context has anything of CUPTI's.
+ * False: threads may still enter, so that their callbacks tell of contexts that end. */
 static bool close_sections(struct capture *c)
 {
 	state_move(&c->deliver.state, CAPTURE_CLOSING);
@@ -115,8 +115,8 @@ static void close_soon(struct capture *c)
 	}
 }
 
-/* Lets go of the counters and has the rest delivered. A graph capture under way must not be
- * disturbed: it is over soon, and this is tried again at the next tick. */
+/* Lets go of the counters and has the rest delivered. While a stream is captured into a graph this
+ * is put off to the next tick, because it would invalidate that stream capture. */
 static void stop_now(struct capture *c)
 {
 	bool exiting = state_is_exiting();
@@ -152,8 +152,9 @@ static void on_idle(void *userdata)
 {
 	struct capture *c = userdata;
 
-	/* A program that was started to be measured is counted to its end, one that ran before is
-	 * left alone as soon as it can be. */
+	/* The launches of a program that was started to be measured are counted to its end. A
+	 * program that ran before is left alone as soon as its capture has all that was asked for.
+	 */
 	if (state_is_exiting() || !capture_is_measuring(c) ||
 	    (c->late && (phase_is_finished(&c->filter.phase) || filter_is_full(&c->filter)))) {
 		state_move(&c->deliver.state, CAPTURE_STOPPING);
@@ -188,8 +189,7 @@ static void on_batch(void *userdata, struct batch *b)
 	}
 }
 
-/* Everything is as it was before the capture. When the program exits as well, CUPTI is left in
- * peace. */
+/* Undoes what the capture has set up in CUPTI and libcuda, unless the program exits. */
 static void leave_cupti(struct capture *c)
 {
 	if (!state_is_exiting()) {

@@ -13,7 +13,8 @@ enum { LOCK_PATIENCE_MS = 500, STOP_PATIENCE_MS = 2000, FLUSH_AFTER_MS = 1000 };
 
 /* --- end of one --- */
 
-/* The driver waits for its kernels as well. It may be another thread's current context. */
+/* The driver waits for the context's kernels as well. The context may be current in another thread.
+ */
 static void let_go_at_end(struct capture *c, struct ranges *r)
 {
 	CUcontext popped;
@@ -77,7 +78,7 @@ static bool for_each(struct capture *c, uint64_t patience_ns,
 	return all;
 }
 
-/* With other work shut out: it might wait for a launch that waits for the lock. */
+/* With the gate shut: other work might wait for a launch that waits for the context's lock. */
 static bool flush_old(struct capture *c, struct ranges *r)
 {
 	bool done;
@@ -100,7 +101,8 @@ void contexts_flush_old(struct capture *c)
 	for_each(c, 0, flush_old, &busy);
 }
 
-/* Whoever comes waits for the call, if it can be made now. */
+/* Shuts the gate, so that other work waits until the call has returned. False: the call must not be
+ * made now. */
 static bool shut_all_out(struct capture *c, struct ranges *r, const char *call)
 {
 	CUcontext popped;
@@ -139,7 +141,7 @@ bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void 
 	return quiet;
 }
 
-/* With other work shut out, so that what is under way comes to its end. */
+/* With the gate shut, so that the work under way comes to its end. */
 static bool disable(struct capture *c, struct ranges *r)
 {
 	bool done;
@@ -160,9 +162,9 @@ static bool abandon(struct capture *c, struct ranges *r)
 	return true;
 }
 
-/* Kernels that are under way end in a moment, or they wait for something and may never end. A call
- * that would give the GPU work may not return at all, when its thread was ended in it: in the end
- * that is no reason to lose what was measured. */
+/* Most kernels under way end in a moment; some wait for something and never end. A call that gives
+ * the GPU work may never return either, because its thread was ended inside it. After two seconds
+ * the contexts let go all the same, so that the measured batches are not lost. */
 void contexts_let_go(struct capture *c)
 {
 	const struct timespec pause = { 0, 1000 * 1000 };

@@ -109,7 +109,7 @@ static bool is_suspect(const struct suspects *s, uintptr_t work)
 	return i < GUARD_SUSPECTS_MAX && atomic_load(&s->v[i]) == work;
 }
 
-/* It ended by itself after all: it was late, and will be waited for again. */
+/* The kernel ended by itself after all. From now on it is waited for again. */
 static void forgive(struct suspects *s, uintptr_t work)
 {
 	size_t i = find_suspect(s, work);
@@ -183,7 +183,7 @@ static void pause_between(uint64_t since_ns)
 	}
 }
 
-/* Has the GPU come past another mark of the batch? */
+/* Has the GPU passed another mark of the batch since *at was set? */
 static bool has_moved(struct capture *c, struct guard *g, unsigned *at)
 {
 	unsigned before = *at;
@@ -230,7 +230,8 @@ static void look_at_wait(struct wait *s, struct ranges *r, CUstream only)
 	}
 }
 
-/* In vain: what was waited for has waited for us, as far as anybody knows. */
+/* After a wait in vain all of it counts as a stall: what was waited for may have waited for this
+ * thread. */
 static void end_wait(const struct wait *s, struct guard *g, bool in_vain)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -283,8 +284,8 @@ static bool wait_for(struct capture *c, struct ranges *r, CUstream only, CUstrea
 	return done;
 }
 
-/* Once waiting was in vain a look has to do, until one succeeds; and now and then a moment's
- * patience, for a program whose GPU always has something to do. */
+/* After a wait in vain the streams are only looked at, until they are idle. Once a second the
+ * thread waits for a moment again, because the GPU of some programs is never idle. */
 static bool wait_unless_stalled(struct capture *c, struct ranges *r, CUstream only, CUstream except,
 				uint64_t patience_ns)
 {
@@ -312,8 +313,8 @@ static void follow(struct guard *g, CUstream stream)
 	streams_add(&g->streams, stream);
 }
 
-/* A range is for one pass. Where that waits for the GPU itself, nothing may be under way that waits
- * for a later launch. */
+/* May the launch be measured without asking any stream? Not in a pass whose push and pop block:
+ * then nothing may be under way that waits for a later launch. */
 static bool is_alone(const struct capture *c, struct guard *g, CUstream stream, uint32_t pass)
 {
 	return !c->passes.may_block[pass] && !process_is_wide(c) &&
@@ -355,7 +356,7 @@ static void hold(struct guard *g, const struct guard_launch *l)
 	g->holds = true;
 }
 
-/* Has its kernel ended, or need nobody ask? */
+/* Has the launch's kernel ended, or is it known that nothing waits for it? */
 static bool has_ended(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
 	struct guard *g = &r->guard;
@@ -480,7 +481,7 @@ bool guard_is_quiet(struct capture *c, struct ranges *r, bool patient)
 		       : is_done(c, r, NULL, NULL);
 }
 
-/* At the end calls may go unnoticed, and nobody who launches waits for us any more. */
+/* When the capture closes, calls may go unnoticed, and no launching thread waits at the gate. */
 bool guard_may_block(struct capture *c, struct ranges *r, bool patient)
 {
 	struct guard *g = &r->guard;

@@ -2,8 +2,8 @@
 #ifndef GPUCTR_AGENT_GUARD_H
 #define GPUCTR_AGENT_GUARD_H
 
-/* Keeps the measuring from making a program wait for itself: says when a range may be opened and
- * closed, and waits for that with patience, by asking and never by a call that waits. */
+/* Keeps ranges from making a program wait for itself: tells when a range may be opened and closed.
+ * It waits for that by asking the driver again and again, never by a call that blocks. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -39,10 +39,10 @@ struct guard_wait {
 /* Of a context, under the context's lock. */
 struct guard {
 	struct streams streams;
-	atomic_bool several;	/* launches went into more than one stream */
-	_Atomic(CUstream) used; /* the last launch's */
-	bool stalled;		/* waiting was in vain: nobody waits again until there is no need */
-	uint64_t stalled_ns;	/* when somebody has waited last */
+	atomic_bool several;	    /* launches went into more than one stream */
+	_Atomic(CUstream) used;	    /* the last launch's */
+	bool stalled;		    /* the last wait was in vain; the next one only looks */
+	uint64_t stalled_ns;	    /* when a thread has waited last */
 	CUevent marks[GUARD_MARKS]; /* in the stream of the batch's launches, in their order */
 	unsigned n_marks, made_marks;
 	CUstream last;		  /* the last measured launch's */
@@ -63,8 +63,8 @@ void guard_deinit(struct guard *g);
  * measured any more. Otherwise a program that is captured again and again collects them. */
 void guard_give_back(struct guard *g, const struct profiler *p);
 
-/* Has the GPU come past the last measured launch, and what its stream was given until the first
- * time that this is asked after it? As streams_are_idle(), without waiting. */
+/* Has the GPU finished the last measured launch, and what its stream was given until this was first
+ * asked? Does not wait; the same conditions as for streams_are_idle(). */
 bool guard_is_past_last(struct capture *c, struct ranges *r);
 
 bool guard_name_is_collective(const char *name);
@@ -74,14 +74,14 @@ bool guard_name_is_collective(const char *name);
 /* May a range be opened for this launch? */
 bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_launch *l);
 
-/* May the range around it be closed, after the launch, which has given the GPU a kernel or has
- * failed? False: it is held, and guard_may_release() says when it may be. */
+/* After the launch: may the range around it be closed? launched: the call has given the GPU a
+ * kernel. False: the range is held open, until guard_may_release() allows to close it. */
 bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_launch *l,
 		     bool launched);
 bool guard_may_release(struct capture *c, struct ranges *r);
 
-/* After a range was closed: leaves a mark behind its kernel now and then, by which waiting for the
- * end of a batch can tell that the GPU moves. */
+/* After a range was closed: records an event behind some of the kernels. A wait for the end of the
+ * batch sees by these events that the GPU makes progress. */
 void guard_mark(struct capture *c, struct ranges *r, const struct guard_launch *l);
 
 /* Is nothing under way? patient: waits for it. */

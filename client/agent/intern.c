@@ -92,7 +92,7 @@ static void hash_bytes(struct hash *h, const void *data, size_t bytes)
 }
 
 /* The slot of h, free or taken. */
-static struct intern_slot *slot_find(struct intern *in, const struct hash *h)
+static struct intern_slot *look_up(struct intern *in, const struct hash *h)
 {
 	size_t i = h->a & (in->n_slots - 1);
 
@@ -130,7 +130,7 @@ static void make_room(struct intern *in)
 		if (old[i].id != 0) {
 			struct hash h = { old[i].hash[0], old[i].hash[1] };
 
-			*slot_find(in, &h) = old[i];
+			*look_up(in, &h) = old[i];
 		}
 	}
 	free(old);
@@ -145,34 +145,50 @@ static bool push(struct vector *v, const void *element, size_t size)
 	return true;
 }
 
-static uint32_t take_slot(struct intern *in, struct intern_slot *slot, const struct hash *h,
-			  uint32_t *last)
+/* The slot of h, with room for it. */
+static struct intern_slot *find_slot(struct intern *in, const struct hash *h)
+{
+	make_room(in);
+	return look_up(in, h);
+}
+
+static void take_slot(struct intern *in, struct intern_slot *slot, const struct hash *h,
+		      uint32_t *last)
 {
 	*slot = (struct intern_slot){ { h->a, h->b }, ++*last };
 	in->n_used++;
-	return slot->id;
 }
 
-/* --- strings --- */
+/* --- what is defined --- */
 
-static uint32_t define_string(struct intern *in, const char *s, size_t length)
+/* Adds one to what is pending; the first one there says from which number on. False: out of memory.
+ */
+static bool define(struct vector *v, const void *element, size_t size, uint32_t last,
+		   uint32_t *first)
+{
+	if (!push(v, element, size)) {
+		return false;
+	}
+	*first = v->n == 1 ? last + 1 : *first;
+	return true;
+}
+
+static bool define_string(struct intern *in, const char *s, size_t length)
 {
 	char *copy = malloc(length + 1);
 
 	if (!copy) {
-		return 0;
+		return false;
 	}
 	memcpy(copy, s, length);
 	copy[length] = '\0';
 	utf8_repair(copy); /* the daemon and the client refuse what is not */
-	if (!push(&in->pending.strings, &copy, sizeof(copy))) {
+	if (!define(&in->pending.strings, &copy, sizeof(copy), in->last_string,
+		    &in->pending.first_string)) {
 		free(copy);
-		return 0;
+		return false;
 	}
-	if (in->pending.strings.n == 1) {
-		in->pending.first_string = in->last_string + 1;
-	}
-	return 1;
+	return true;
 }
 
 static uint32_t string_locked(struct intern *in, const char *s)
@@ -182,12 +198,11 @@ static uint32_t string_locked(struct intern *in, const char *s)
 	struct intern_slot *slot;
 
 	hash_bytes(&h, s, length);
-	make_room(in);
-	slot = slot_find(in, &h);
-	if (slot->id != 0) {
-		return slot->id;
+	slot = find_slot(in, &h);
+	if (slot->id == 0 && define_string(in, s, length)) {
+		take_slot(in, slot, &h, &in->last_string);
 	}
-	return define_string(in, s, length) ? take_slot(in, slot, &h, &in->last_string) : 0;
+	return slot->id;
 }
 
 uint32_t intern_string(struct intern *in, const char *s)
@@ -200,29 +215,24 @@ uint32_t intern_string(struct intern *in, const char *s)
 	return id;
 }
 
-/* --- the others --- */
-
 uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes,
 			 uint32_t registers)
 {
 	struct function_key key = { 0, static_shared_bytes, registers };
 	struct hash h = hash_start(KIND_FUNCTION);
 	struct intern_slot *slot;
-	uint32_t id = 0;
+	uint32_t id;
 
 	lock_acquire(&in->lock);
 	key.name = string_locked(in, name);
 	hash_bytes(&h, &key, sizeof(key));
-	make_room(in);
-	slot = slot_find(in, &h);
-	if (slot->id != 0) {
-		id = slot->id;
-	} else if (key.name != 0 && push(&in->pending.functions, &key, sizeof(key))) {
-		if (in->pending.functions.n == 1) {
-			in->pending.first_function = in->last_function + 1;
-		}
-		id = take_slot(in, slot, &h, &in->last_function);
+	slot = find_slot(in, &h);
+	if (slot->id == 0 && key.name != 0 &&
+	    define(&in->pending.functions, &key, sizeof(key), in->last_function,
+		   &in->pending.first_function)) {
+		take_slot(in, slot, &h, &in->last_function);
 	}
+	id = slot->id;
 	lock_release(&in->lock);
 	return id;
 }
@@ -231,20 +241,16 @@ uint32_t intern_range(struct intern *in, const struct range_key *key)
 {
 	struct hash h = hash_start(KIND_RANGE);
 	struct intern_slot *slot;
-	uint32_t id = 0;
+	uint32_t id;
 
 	hash_bytes(&h, key, sizeof(*key));
 	lock_acquire(&in->lock);
-	make_room(in);
-	slot = slot_find(in, &h);
-	if (slot->id != 0) {
-		id = slot->id;
-	} else if (push(&in->pending.ranges, key, sizeof(*key))) {
-		if (in->pending.ranges.n == 1) {
-			in->pending.first_range = in->last_range + 1;
-		}
-		id = take_slot(in, slot, &h, &in->last_range);
+	slot = find_slot(in, &h);
+	if (slot->id == 0 && define(&in->pending.ranges, key, sizeof(*key), in->last_range,
+				    &in->pending.first_range)) {
+		take_slot(in, slot, &h, &in->last_range);
 	}
+	id = slot->id;
 	lock_release(&in->lock);
 	return id;
 }
@@ -252,42 +258,37 @@ uint32_t intern_range(struct intern *in, const struct range_key *key)
 static bool define_set(struct intern *in, const uint32_t *ranges, size_t n)
 {
 	uint32_t size = (uint32_t)n;
-	size_t before = in->pending.set_ranges.n;
+	size_t before = in->pending.set_ranges.n, i = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		if (!push(&in->pending.set_ranges, &ranges[i], sizeof(ranges[i]))) {
-			in->pending.set_ranges.n = before;
-			return false;
-		}
+	while (i < n && push(&in->pending.set_ranges, &ranges[i], sizeof(ranges[i]))) {
+		i++;
 	}
-	if (!push(&in->pending.set_sizes, &size, sizeof(size))) {
-		in->pending.set_ranges.n = before;
-		return false;
+	if (i == n && define(&in->pending.set_sizes, &size, sizeof(size), in->last_set,
+			     &in->pending.first_set)) {
+		return true;
 	}
-	if (in->pending.set_sizes.n == 1) {
-		in->pending.first_set = in->last_set + 1;
-	}
-	return true;
+	in->pending.set_ranges.n = before;
+	return false;
 }
 
 uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n)
 {
 	struct hash h = hash_start(KIND_SET);
 	struct intern_slot *slot;
-	uint32_t id = 0;
+	uint32_t id;
 
 	hash_bytes(&h, ranges, n * sizeof(*ranges));
 	lock_acquire(&in->lock);
-	make_room(in);
-	slot = slot_find(in, &h);
-	if (slot->id != 0) {
-		id = slot->id;
-	} else if (define_set(in, ranges, n)) {
-		id = take_slot(in, slot, &h, &in->last_set);
+	slot = find_slot(in, &h);
+	if (slot->id == 0 && define_set(in, ranges, n)) {
+		take_slot(in, slot, &h, &in->last_set);
 	}
+	id = slot->id;
 	lock_release(&in->lock);
 	return id;
 }
+
+/* --- marks --- */
 
 bool intern_has_room(struct intern *in)
 {

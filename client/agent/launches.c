@@ -138,13 +138,14 @@ static void note_for_guard(struct section *v, struct function *f, const struct a
 	r->reported_stuck = false;
 }
 
-/* With the context's lock, which is held on if a range is open then. False: none is. */
+/* With the context's lock. True: a range is open, and the lock stays held. False: the lock is
+ * released. */
 static bool open_range(struct capture *c, struct section *v, struct function *f,
 		       const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
 	struct launch *l;
 
-	/* Or the pass that it was chosen for has given way meanwhile. */
+	/* The capture has stopped, or the next pass has begun since the launch was chosen. */
 	if (!capture_is_measuring(c) || v->chosen.pass != r->pass) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		gate_leave(&r->gate);
@@ -162,7 +163,7 @@ static bool open_range(struct capture *c, struct section *v, struct function *f,
 	return true;
 }
 
-/* False: it is not, and counted. */
+/* False: the launch is not measured, and is counted. */
 static bool measure(struct capture *c, struct section *v, struct function *f,
 		    const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
@@ -246,11 +247,10 @@ static struct guard_work read_work(CUpti_CallbackId id, const CUpti_CallbackData
 	return (struct guard_work){ .stream = NULL };
 }
 
-/* Between the callbacks the GPU gets it, at a time that nobody knows: ranges of other threads that
- * are open meanwhile may count it. So it waits until another thread's launch is over, which takes
- * microseconds, or until that is no longer to be expected. Its own launch it would wait for in
- * vain. One within another is a part of that.
- */
+/* The GPU gets the work at an unknown time between the two callbacks, and an open range of another
+ * thread would count it. So the call waits until that thread's launch is over, which takes
+ * microseconds, or until its patience is spent. A thread does not wait for a launch of its own, and
+ * a call within such a call is a part of it. */
 static void on_other_enter(struct capture *c, struct section *v, CUpti_CallbackId id,
 			   const CUpti_CallbackData *data)
 {

@@ -70,7 +70,7 @@ void nvtx_event_from_ascii(struct event *e, const struct nvtx_domain *domain, co
 	set_message(e, message ? message : "");
 }
 
-void nvtx_event_from_wide(struct event *e, const struct nvtx_domain *domain, const wchar_t *message)
+static void from_wide(struct event *e, const struct nvtx_domain *domain, const wchar_t *message)
 {
 	char text[4096] = "";
 
@@ -107,7 +107,7 @@ void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domai
 		return;
 	}
 	if (a->messageType == NVTX_MESSAGE_TYPE_UNICODE) {
-		nvtx_event_from_wide(e, domain, a->message.unicode);
+		from_wide(e, domain, a->message.unicode);
 	} else if (a->messageType == NVTX_MESSAGE_TYPE_REGISTERED) {
 		nvtx_event_from_ascii(e, domain, (const char *)a->message.registered);
 	} else {

@@ -28,8 +28,6 @@ struct event {
 
 /* Fill e, which the functions below then take over. NULL messages are "". */
 void nvtx_event_from_ascii(struct event *e, const struct nvtx_domain *domain, const char *message);
-void nvtx_event_from_wide(struct event *e, const struct nvtx_domain *domain,
-			  const wchar_t *message);
 void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain,
 				const nvtxEventAttributes_t *a);
 

@@ -32,8 +32,8 @@ static struct {
 	struct list started;
 	nvtxRangeId_t last_id;
 	_Atomic uint64_t version; /* of the list */
-	pthread_once_t once;
-} process = { .lock = LOCK_INITIALIZER(LOCK_NVTX), .once = PTHREAD_ONCE_INIT };
+} process = { .lock = LOCK_INITIALIZER(LOCK_NVTX),
+	      .started = { &process.started, &process.started } };
 
 static __thread struct stack *thread_stack;
 
@@ -60,10 +60,16 @@ static void after_fork(void)
 	lock_release(&process.lock);
 }
 
-static void init_once(void)
+static void register_fork(void)
 {
 	pthread_atfork(before_fork, after_fork, after_fork);
-	list_init(&process.started);
+}
+
+void nvtx_stack_prepare(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, register_fork);
 }
 
 uint64_t nvtx_started_version(void)
@@ -73,7 +79,6 @@ uint64_t nvtx_started_version(void)
 
 void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), void *userdata)
 {
-	pthread_once(&process.once, init_once);
 	lock_acquire(&process.lock);
 	list_for_each(l, &process.started) {
 		f(&list_entry(l, struct started_range, link)->event, userdata);
@@ -83,7 +88,6 @@ void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), voi
 
 nvtxRangeId_t nvtx_started_add(struct started_range *r)
 {
-	pthread_once(&process.once, init_once);
 	lock_acquire(&process.lock);
 	r->id = ++process.last_id;
 	list_append(&process.started, &r->link);
@@ -96,7 +100,6 @@ struct started_range *nvtx_started_take(nvtxRangeId_t id)
 {
 	struct started_range *found = NULL;
 
-	pthread_once(&process.once, init_once);
 	lock_acquire(&process.lock);
 	list_for_each(l, &process.started) {
 		struct started_range *r = list_entry(l, struct started_range, link);

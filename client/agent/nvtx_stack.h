@@ -41,6 +41,9 @@ struct stack {
 	struct stack_matches matches;
 };
 
+/* Before NVTX calls any other function: the locks are safe over fork() from then on. */
+void nvtx_stack_prepare(void);
+
 /* The calling thread's; NULL: it has pushed nothing yet. */
 struct stack *nvtx_stack(void);
 void nvtx_set_stack(struct stack *s);

@@ -71,7 +71,8 @@ static CUptiResult call_start(struct capture *c, struct ranges *r)
 	return result;
 }
 
-/* CUPTI says which pass is the next. Another one than ours would be decoded into a wrong image. */
+/* CUPTI tells which pass is the next. If the agent expected another one, the counters would be
+ * decoded into a wrong image. */
 static CUptiResult call_stop(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_Stop_Params p = {
@@ -114,8 +115,8 @@ static CUptiResult begin_pass(struct capture *c, struct ranges *r)
 	return result == CUPTI_SUCCESS ? start_pass(c, r) : result;
 }
 
-/* Another context of this process may own the GPU's counters; it lets go, and takes them back at
- * its own next launch. */
+/* Has other contexts of this process on the same GPU let go of its counters. Such a context takes
+ * them back at its own next launch. */
 static bool take_over(struct capture *c, struct ranges *r)
 {
 	struct ranges *contexts[CONTEXTS_MAX];
@@ -141,7 +142,7 @@ static bool take_over(struct capture *c, struct ranges *r)
 	return any;
 }
 
-/* With what was spent before it. What the program did in between has cost nothing. */
+/* Notes the cost of a Start together with that of the failed ones before it. */
 static void note_start(struct capture *c, struct ranges *r, uint64_t begin_ns)
 {
 	begin_ns -= r->spent_ns;
@@ -221,8 +222,8 @@ static CUptiResult stop_and_decode(struct capture *c, struct ranges *r)
 	return result;
 }
 
-/* A call that was made before the capture has given the GPU work, it is not known when: whatever
- * was measured until now may count it as well. */
+/* An untracked call has given the GPU work at an unknown time: all launches of the batch may have
+ * counted that work as well. */
 static void spoil_before_untracked(struct ranges *r)
 {
 	if (!gate_take_untracked(&r->gate) || !r->batch) {
@@ -273,7 +274,7 @@ static CUptiResult call_pop(struct capture *c, struct ranges *r)
 	return c->profiler->cuptiRangeProfilerPopRange(&p);
 }
 
-/* A batch that nobody waits for may have been abandoned with its last range open. */
+/* A batch that was abandoned may have its last range open. */
 static void disable(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_Disable_Params p = {
@@ -350,7 +351,7 @@ static bool turn(struct capture *c, struct ranges *r)
 	return started;
 }
 
-/* Gets the context to where it takes a range; false: not now. */
+/* Brings the context into a state in which CUPTI takes a range; false: not now. */
 static bool become_started(struct capture *c, struct ranges *r)
 {
 	bool full = r->state == RANGES_STARTED && r->batch->n == r->room;
@@ -397,7 +398,7 @@ static void format_name(size_t n, char name[24])
 	name[k] = '\0';
 }
 
-/* How long the call under way has taken; asked only when somebody wants to know. */
+/* How long the last call has taken; 0 without a budget, which alone uses it. */
 static uint64_t call_ns(const struct capture *c, struct ranges *r)
 {
 	return c->choosing.on ? clock_now_ns() - atomic_load(&r->gate.call_since_ns) : 0;
@@ -461,8 +462,7 @@ static bool push(struct capture *c, struct ranges *r)
 	return false;
 }
 
-/* Closes the last launch's range. What else was given to the GPU meanwhile has been counted with
- * it. */
+/* Closes the last launch's range, and marks the launch if the range has counted other work too. */
 static void finish(struct capture *c, struct ranges *r)
 {
 	struct launch *l = &r->batch->launches[r->batch->n - 1];

@@ -11,8 +11,7 @@
 #include "client/agent/section.h"
 
 /* Which launches are measured: those that pass the filter (kernel, NVTX ranges, phase, skip and
- * count), and of these, with a budget, those that are chosen. Threads that launch at one time ask
- * at one time. */
+ * count), and of these, with a budget, those that are chosen. Thread-safe. */
 
 /* --- by the filter --- */
 

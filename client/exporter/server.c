@@ -255,11 +255,11 @@ static int wait_ms(const struct server *s, bool has_clients)
 	int ms = has_clients ? 1000 : -1;
 
 	for (size_t i = 0; i < s->n; i++) {
-		MHD_UNSIGNED_LONG_LONG wish;
+		MHD_UNSIGNED_LONG_LONG wait_ms;
 
-		if (MHD_get_timeout(s->daemons[i], &wish) == MHD_YES &&
-		    (ms < 0 || wish < (unsigned)ms)) {
-			ms = wish < 1000 ? (int)wish : 1000;
+		if (MHD_get_timeout(s->daemons[i], &wait_ms) == MHD_YES &&
+		    (ms < 0 || wait_ms < (unsigned)ms)) {
+			ms = wait_ms < 1000 ? (int)wait_ms : 1000;
 		}
 	}
 	return ms;

@@ -57,7 +57,7 @@ capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void
 static void on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
 			const struct gpuctr_error *e);
 
-/* Expands the patterns first; the capture keeps the wishes meanwhile. */
+/* Expands the patterns first; the capture keeps the request meanwhile. */
 static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *m)
 {
 	struct wire_message copy;
@@ -66,7 +66,7 @@ static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *
 	if (r != 0) {
 		return r == -EMSGSIZE ? connection_send(c->g, m) : r;
 	}
-	c->wishes = copy.open_capture;
+	c->to_open = copy.open_capture;
 	return requests_expand(c->g, m->open_capture.chip, &m->open_capture.metrics, on_expanded,
 			       c);
 }
@@ -205,7 +205,7 @@ static void finish(struct gpuctr_capture *c, const struct gpuctr_end *end)
 static void on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
 			const struct gpuctr_error *e)
 {
-	struct wire_message m = { .type = WIRE_OPEN_CAPTURE, .open_capture = c->wishes };
+	struct wire_message m = { .type = WIRE_OPEN_CAPTURE, .open_capture = c->to_open };
 	struct gpuctr_end end = { .error = e ? *e : (struct gpuctr_error){ 0, "", "" } };
 
 	if (metrics) {

@@ -72,8 +72,8 @@ struct gpuctr_capture {
 	uint32_t id;	  /* 0: not opened yet */
 	struct gpuctr_capture_handler handler;
 	void *userdata;
-	struct arena arena;		 /* what lives as long as the capture */
-	struct wire_open_capture wishes; /* sent when its patterns are expanded */
+	struct arena arena;		  /* what lives as long as the capture */
+	struct wire_open_capture to_open; /* sent when its patterns are expanded */
 	struct gpuctr_plan plan;
 	enum gpuctr_permit permit;
 	char *token;

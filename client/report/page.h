@@ -26,13 +26,13 @@ struct page_texts {
 
 struct page;
 
-/* The options are borrowed, and groups by kernel alone, which the caller tells of the same captures
- * and finishes before page_print(). NULL: out of memory. */
+/* Borrows the options and groups by kernel alone. The caller gives these groups the same captures,
+ * and finishes them before page_print(). NULL: out of memory. */
 struct page *page_new(const struct page_options *options, struct groups *kernels);
 struct page *page_free(struct page *p); /* takes NULL, returns NULL */
 
-/* The counters of the first one are those over time and of the flame graph. 0, -ENOMEM, or -EINVAL
- * with why told: see groups_begin(). */
+/* The columns of the first capture are those of the timeline and the flame graph. 0, -ENOMEM, or
+ * -EINVAL with a reason in why: see groups_begin(). */
 int page_capture(struct page *p, const struct store_info *info, struct buf *why);
 int page_process(struct page *p, const struct gpuctr_process *process);
 int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what);
@@ -40,8 +40,8 @@ int page_stratum(struct page *p, const struct gpuctr_stratum *stratum);
 /* The parts of a record that the page does not need: enum store_part. */
 unsigned page_without(const struct page *p);
 
-/* Appends the page. hints: of the same captures. 0, -ENOMEM, or -EINVAL where a definition is
- * refused, and why is told. */
+/* Appends the page. hints: of the same captures. 0, -ENOMEM, or -EINVAL with a reason in why if a
+ * definition is refused. */
 int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
 	       const struct page_texts *texts, struct buf *b, struct buf *why);
 

@@ -13,8 +13,8 @@ const count = d3.format(",d"), three = d3.format(".3s"), brief = d3.format(".3~s
 const UNITS = { byte: [1, "B"], nanosecond: [1e-9, "s"], ns: [1e-9, "s"], "byte/second": [1, "B/s"], "FLOP/second": [1, "FLOP/s"],
 	"FLOP/byte": [1, "FLOP/byte"] };
 const SMALL = ["s", "FLOP/byte"];
-/* Units without a symbol, as people say them. */
-const SAID = { sector: "sectors", l2_sector: "sectors", request: "requests", l2_request: "requests", inst: "instructions",
+/* Units in words. Figures in units with a symbol have the symbol instead. */
+const SAID = { byte: "bytes", nanosecond: "nanoseconds", ns: "nanoseconds", sector: "sectors", l2_sector: "sectors", request: "requests", l2_request: "requests", inst: "instructions",
 	instruction: "instructions", cycle: "cycles", warp: "warps" };
 const said = (unit) => unit === "percent" || UNITS[unit] ? "" : SAID[unit] || unit;
 function show(value, unit, format = three) {
@@ -79,7 +79,8 @@ function heading() {
 		new Date(r.created_ns / 1e6).toISOString().slice(0, 16).replace("T", " ") + " UTC"].filter(Boolean).join(" · "));
 	$("title").textContent = title.length > 200 ? title.slice(0, 199) + "…" : title;
 	$("title").title = title;
-	d3.select("#runs").selectAll("li").data(lines).join("li").text((line) => line);
+	const more = lines.length > 8 ? [`and ${count(lines.length - 8)} more captures`] : [];
+	d3.select("#runs").selectAll("li").data([...lines.slice(0, 8), ...more]).join("li").text((line) => line);
 	document.title = [title, lines[0]].join(" · ");
 }
 function figures() {
@@ -288,7 +289,7 @@ function drawFlame() {
 	const shown = flame.shown = [];
 	root.eachBefore((n) => { if (n === root || n === zoom || width(n) >= 0.3) shown.push(n); });
 	if (!shown.includes(flame.focus)) flame.focus = zoom;
-	const text = (n) => `${n.data.name}: ${show(sum(n), unit)} (${Number.isInteger(sum(n)) ? count(sum(n)) : known(sum(n)) ? sum(n) : "na"} ${unit}), `
+	const text = (n) => `${n.data.name}: ${show(sum(n), unit)} (${Number.isInteger(sum(n)) ? count(sum(n)) : known(sum(n)) ? sum(n) : "na"} ${SAID[unit] || unit}), `
 		+ `${partOf(sum(n), sum(root))} of all, ${count(n.data.launches)} launches`;
 	const svg = drawing("#flame", ROW * (1 + d3.max(shown, (n) => n.depth)), "group", "Flame graph: arrow keys move, Enter zooms in, Escape zooms out");
 	const frame = svg.selectAll("g").data(shown).join("g").attr("class", "frame")
@@ -385,6 +386,7 @@ function tableHead(view, groups) {
 }
 function table() {
 	const by = $("table-by").value, view = views[by], part = $("table-filter").value.toLowerCase(), every = tableGroups(view);
+	if (firstGroup >= every.length) firstGroup = before.length = 0;
 	const groups = fitting(every, $("table").parentNode.clientWidth), first = { id: "launches", value: (r) => r.launches, unit: "count" };
 	const columns = [first, ...every.flatMap((g) => g.columns)], column = columns.find((c) => c.id === order.id);
 	const least = (v) => known(v) ? v : -Infinity, key = (r) => column ? least(column.value(r.row)) : r.name, ways = order.down ? d3.descending : d3.ascending;

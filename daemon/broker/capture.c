@@ -150,8 +150,8 @@ int capture_set_plan(struct capture *c, const struct wire_plan *plan)
 	return r;
 }
 
-bool capture_may_take_turns(const struct capture *c, const struct wire_plan *plan,
-			    uint32_t features)
+bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan,
+				uint32_t features)
 {
 	const struct wire_selection *s = &c->options.selection;
 

@@ -135,8 +135,8 @@ int capture_set_plan(struct capture *c, const struct wire_plan *plan);
 
 /* May the groups of this plan be measured in turns, in one run? That takes a budget, and a client
  * that knows of it. */
-bool capture_may_take_turns(const struct capture *c, const struct wire_plan *plan,
-			    uint32_t features);
+bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan,
+				uint32_t features);
 
 bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents and permissions */
 

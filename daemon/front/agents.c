@@ -259,7 +259,7 @@ int handle_progress(struct peer *p, const struct wire_message *m, const struct f
 int handle_goodbye(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	(void)frame;
-	/* Of a capture whose turn has not come it can say nothing. */
+	/* Of a capture that has not begun it can say nothing. */
 	if (p->process && p->process->capture && p->process->number != 0) {
 		stats_note_kernels(&p->front->stats, &p->process->totals, &m->goodbye.totals);
 		p->process->totals = m->goodbye.totals;

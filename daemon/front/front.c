@@ -326,7 +326,7 @@ static int front_init(struct front *f, const struct front_start *start)
 	}
 	list_init(&f->peers);
 	accounts_init(&f->accounts);
-	f->strangers = (struct quota){ .max = ACCOUNT_STRANGERS_BYTES_MAX };
+	f->unadmitted = (struct quota){ .max = ACCOUNT_UNADMITTED_BYTES_MAX };
 	registry_init(&f->registry);
 	processes_init(&f->processes);
 	arbiter_init(&f->arbiter, f->config.queue_max);

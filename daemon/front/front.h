@@ -62,11 +62,11 @@ struct front {
 	struct granter_link granter;
 
 	struct list peers;
-	unsigned n_peers, n_strangers; /* the latter among the former, but for those in standby */
+	unsigned n_peers, n_unadmitted; /* the latter among the former, but for those in standby */
 	struct descriptors descriptors;
 	struct accounts accounts;
-	struct quota strangers; /* of which the accounts of users who may not measure are parts */
-	uv_prepare_t prepare;	/* counts rounds of the loop */
+	struct quota unadmitted; /* of which the accounts of users who may not measure are parts */
+	uv_prepare_t prepare;	 /* counts rounds of the loop */
 	uint64_t round;
 	struct arena message; /* the message that is handled */
 	uint8_t *received;    /* FRONT_READ_BYTES: what a peer has just sent */

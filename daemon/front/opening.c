@@ -16,10 +16,10 @@
 #include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
-/* From a client's wish to a planned capture: quotas, GPUs, the plan. What cannot be measured is
+/* From a client's request to a planned capture: quotas, GPUs, the plan. What cannot be measured is
  * refused here, before anything runs. The broker then decides when the capture begins. */
 
-enum { TURNS_BYTES = 256 }; /* of a remedy, for what a budget would do */
+enum { BUDGET_BYTES = 256 }; /* of a remedy, for what a budget would do */
 
 static void refuse_open(struct front *f, struct capture *c, int code, const char *remedy,
 			const char *message)
@@ -47,8 +47,8 @@ static size_t append_group(const struct wire_plan *plan, uint32_t group, const c
 }
 
 /* What a budget would make of it. */
-static void append_turns(const struct capture *c, const struct wire_plan *plan, char *text,
-			 size_t size)
+static void append_budget(const struct capture *c, const struct wire_plan *plan, char *text,
+			  size_t size)
 {
 	size_t n = strlen(text);
 
@@ -92,7 +92,7 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 	}
 	for (uint32_t g = 0; g < plan->groups; g++) {
 		append_group(plan, g, g ? "; --metrics " : " --metrics ", remedy,
-			     sizeof(remedy) - sizeof(tail) - TURNS_BYTES);
+			     sizeof(remedy) - sizeof(tail) - BUDGET_BYTES);
 	}
 	if (append_group(plan, plan->groups, " needs several passes by itself: ", tail,
 			 sizeof(tail)) > 0) {
@@ -103,7 +103,7 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 			 plan->groups ? " This" : "", tail);
 	}
 	snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), ".");
-	append_turns(c, plan, remedy, sizeof(remedy));
+	append_budget(c, plan, remedy, sizeof(remedy));
 	refuse_open(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
 }
 
@@ -129,7 +129,7 @@ static bool refuse_plan(struct front *f, struct capture *c, const struct wire_pl
 	if (plan->passes == 1) {
 		return false;
 	}
-	if (!capture_may_take_turns(c, plan, ((const struct peer *)c->client)->features)) {
+	if (!capture_may_measure_groups(c, plan, ((const struct peer *)c->client)->features)) {
 		refuse_passes(f, c, plan);
 		return true;
 	}
@@ -252,7 +252,7 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 	return r->code;
 }
 
-/* The wish names processes and no GPUs: which GPUs the processes use is not known yet. */
+/* The request names processes and no GPUs: which GPUs the processes use is not known yet. */
 static bool names_processes_alone(const struct wire_open_capture *o)
 {
 	return o->processes.n > 0 && o->gpus.n == 0;
@@ -356,13 +356,13 @@ static void find_gpus(struct front *f, struct capture *c, uint64_t gpus)
 	}
 }
 
-/* A new capture of p's with a copy of its wish; NULL with r filled. */
+/* A new capture of p's with a copy of its request; NULL with r filled. */
 static struct capture *new_capture(struct peer *p, const struct wire_open_capture *o,
 				   struct refusal *r)
 {
 	struct registry *all = &p->front->registry;
 	struct capture *c = capture_new(all);
-	struct wire_open_capture wish = *o;
+	struct wire_open_capture request = *o;
 	struct permits_texts texts;
 
 	if (!c) {
@@ -372,9 +372,9 @@ static struct capture *new_capture(struct peer *p, const struct wire_open_captur
 	}
 	capture_set_account(c, p->account);
 	if (o->permit) {
-		permits_describe(&wish, &texts);
+		permits_describe(&request, &texts);
 	}
-	if (capture_set_options(c, &wish) < 0) {
+	if (capture_set_options(c, &request) < 0) {
 		account_refuse(p->account, r);
 		return capture_free(all, c);
 	}

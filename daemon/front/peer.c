@@ -105,8 +105,8 @@ void peer_resume(struct peer *p)
 
 void peer_is_known(struct peer *p)
 {
-	p->front->n_strangers -= p->stranger;
-	p->stranger = false;
+	p->front->n_unadmitted -= p->unadmitted;
+	p->unadmitted = false;
 }
 
 void peer_forget_groups(struct peer *p)

@@ -42,7 +42,7 @@ struct peer {
 	struct account *account;
 	struct list waiting_link; /* among the connections that may not be read, see account.h */
 	enum peer_role role;
-	bool stranger;	  /* its user may not measure; what strangers have is bounded together */
+	bool unadmitted;  /* its user may not measure; what all such have is bounded together */
 	struct buffer in; /* part of a frame, or frames, that have come and are not handled */
 	struct queue out;
 	int events;	      /* that the poll waits for */

@@ -181,7 +181,7 @@ static void find_place(struct peer *p)
 }
 
 /* Is p's user allowed nothing, not even programs that somebody else measures? */
-static bool is_stranger(const struct peer *p)
+static bool is_unadmitted(const struct peer *p)
 {
 	const struct front *f = p->front;
 	struct refusal r;
@@ -199,15 +199,15 @@ static bool is_stranger(const struct peer *p)
 
 /* Uids are cheap, a container has as many as it likes: all those who may not measure have half of
  * the connections together, and so much memory. */
-static void find_standing(struct peer *p)
+static void find_admitted(struct peer *p)
 {
 	struct front *f = p->front;
 	struct refusal r;
 
-	p->stranger = is_stranger(p);
-	f->n_strangers += p->stranger;
-	quota_join(&p->account->bytes, p->stranger ? &f->strangers : NULL);
-	if (!p->stranger || f->n_strangers <= f->config.connections_max / 2) {
+	p->unadmitted = is_unadmitted(p);
+	f->n_unadmitted += p->unadmitted;
+	quota_join(&p->account->bytes, p->unadmitted ? &f->unadmitted : NULL);
+	if (!p->unadmitted || f->n_unadmitted <= f->config.connections_max / 2) {
 		return;
 	}
 	refusal_set(&r, GPUCTR_E_QUOTA,
@@ -268,7 +268,7 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials,
 		refuse_groups(p, r);
 	} else {
 		find_place(p);
-		find_standing(p);
+		find_admitted(p);
 	}
 	return 0;
 }

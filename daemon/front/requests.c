@@ -52,7 +52,7 @@ void requests_on_reload(struct front *f)
 		struct peer *p = list_entry(l, struct peer, link);
 		struct refusal r;
 
-		if (p->stranger && admission_allows_questions(f, &p->credentials, &r)) {
+		if (p->unadmitted && admission_allows_questions(f, &p->credentials, &r)) {
 			peer_is_known(p);
 			quota_join(&p->account->bytes, NULL);
 		}

@@ -58,18 +58,18 @@ static unsigned total_max(const struct front *f)
 	return room < f->config.registered_max ? (unsigned)room : f->config.registered_max;
 }
 
-static bool may_register(struct peer *p, bool stranger, struct refusal *r)
+static bool may_register(struct peer *p, bool unadmitted, struct refusal *r)
 {
 	const struct processes *all = &p->front->processes;
 	unsigned max = p->front->config.registered_per_user, total = total_max(p->front);
 
-	if (stranger && all->n_strangers >= total / 2) {
+	if (unadmitted && all->n_unadmitted >= total / 2) {
 		refusal_set(r, GPUCTR_E_QUOTA,
 			    "End some, or ask to be let in by `allow-users` or `allow-groups` in "
 			    "gpucountd.conf.",
 			    "%zu programs of users who may not measure are in standby, and the "
 			    "other places are for those who may",
-			    all->n_strangers);
+			    all->n_unadmitted);
 		return false;
 	}
 
@@ -97,7 +97,8 @@ static bool may_register(struct peer *p, bool stranger, struct refusal *r)
 	return false;
 }
 
-static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger, struct refusal *r)
+static int enter(struct peer *p, const struct wire_agent_hello *h, bool unadmitted,
+		 struct refusal *r)
 {
 	struct processes *all = &p->front->processes;
 	char cgroup[PROCESS_CGROUP_BYTES_MAX];
@@ -108,7 +109,7 @@ static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger
 		p->process->machine_root = p->credentials.machine_root;
 		p->process->features = h->features;
 		p->process->begin = proc_read_begin(p->credentials.pid);
-		p->process->stranger = stranger;
+		p->process->unadmitted = unadmitted;
 		proc_read_cgroup(p->credentials.pid, cgroup, sizeof(cgroup));
 		e = process_register(all, p->process, p->account, &h->claims, cgroup,
 				     clock_now_ns());
@@ -131,12 +132,12 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 {
 	struct wire_message m = { .type = WIRE_AGENT_REGISTERED };
 	struct refusal r;
-	bool stranger;
+	bool unadmitted;
 
 	snprintf(p->program, sizeof(p->program), "%s", h->program);
 	utf8_repair(p->program);
-	stranger = !admission_allows(p->front, &p->credentials, &r);
-	if (!may_register(p, stranger, &r) || enter(p, h, stranger, &r) != 0) {
+	unadmitted = !admission_allows(p->front, &p->credentials, &r);
+	if (!may_register(p, unadmitted, &r) || enter(p, h, unadmitted, &r) != 0) {
 		refuse(p, &r);
 		return;
 	}

@@ -245,9 +245,9 @@ int catalogue_list(const struct catalogue *c, bool describe, catalogue_on_metric
 /* A full name of base that CUPTI has: with the rollup that was typed, else with the one that says
  * most. */
 static const char *full_name(const struct catalogue *c, struct arena *a,
-			     const struct catalogue_base *base, const char *wish)
+			     const struct catalogue_base *base, const char *rollup)
 {
-	const char *const endings[] = { wish, ".sum", ".avg.pct_of_peak_sustained_elapsed" };
+	const char *const endings[] = { rollup, ".sum", ".avg.pct_of_peak_sustained_elapsed" };
 	const char **submetrics = NULL;
 	size_t n;
 
@@ -263,11 +263,11 @@ static const char *full_name(const struct catalogue *c, struct arena *a,
 }
 
 const char *catalogue_example(const struct catalogue *c, struct arena *a, const char *name,
-			      const char *wish)
+			      const char *rollup)
 {
 	const struct catalogue_base *base = catalogue_find_base(c, name, strlen(name));
 
-	return base ? full_name(c, a, base, wish) : name;
+	return base ? full_name(c, a, base, rollup) : name;
 }
 
 /* What nvprof called so: "a, b". NULL: it is no name of nvprof's, or the chip lacks a part of it.

@@ -79,10 +79,10 @@ size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_ba
 bool catalogue_describe(const struct catalogue *c, const char *name, const char **ret_unit,
 			const char **ret_hardware_unit, const char **ret_description);
 
-/* A full name for a base name or a name of ours, for use in messages: with the rollup wish if the
+/* A full name for a base name or a name of ours, for use in messages: with this rollup if the
  * metric has that, else with one that it has. NULL: out of memory. */
 const char *catalogue_example(const struct catalogue *c, struct arena *a, const char *name,
-			      const char *wish);
+			      const char *rollup);
 
 /* What nvprof called a wrong name, or up to three names close to it, as "a, b or c", each of which
  * a plan takes; "" when none is close. */

@@ -410,6 +410,14 @@ def is_used():
     check(len(e.all("td", data_id="launches")) == 2 and e.text["table-note"].startswith("2 of 58"), "filter")
 
 
+def each_capture_has_a_line():
+    """Up to eight below the title, and the number of the others."""
+    files = [shutil.copy("run.gpuctr", f"run{i}.gpuctr") for i in range(10)]
+    write(*files, "-f", "--html", "ten.html")
+    lines = browse("ten.html").text["runs"].split("UTC")
+    check(len(lines) == 9 and lines[0].startswith("run0.gpuctr · ubuntu on vm") and lines[8].startswith("and 2 more captures"), f"captures: {lines}")
+
+
 def own_rows_are_shown():
     """What --by names comes first, and what --define makes is a figure and a column."""
     pathlib.Path("own.columns").write_text("traffic = dram__bytes_read.sum + dram__bytes_write.sum\n")
@@ -447,7 +455,7 @@ def flame_graph():
     root = e.all("html")[0]
     most = max((v[COLUMNS[0]], p[0][0]) for p, v in want.items() if len(p) == 1)
     check(root["data-zoom"] != "0" and root["data-at"].startswith(most[1] + ": "), f"by keys: {root}")
-    check(f"({int(most[0]):,} byte)" in root["data-at"], f"exact value: {root['data-at']}")
+    check(f"({int(most[0]):,} bytes)" in root["data-at"], f"exact value: {root['data-at']}")
     check(e.text["flame-point"].startswith("all / " + most[1]), f"told: {e.text['flame-point']}")
     shown = e.all("g", role="button")
     check(len(shown) < len(frames) and "around" in shown[0]["class"], "closer")
@@ -559,24 +567,29 @@ def page_is_never_wider():
     columns = [("INSERT INTO column_def VALUES(?, ?, 'inst', 0)", (len(COLUMNS) + i, name)) for i, name in enumerate(more)]
     change("wide.gpuctr", "DROP VIEW records", *names, *columns, *values, ("UPDATE kernel SET name = ? || id WHERE id % 2", ("kernel" * 40,)))
     write("wide.gpuctr", "-f", "--html", "wide.html")
-    for width in (390, 1000, 1200, 1600):
-        e = browse("wide.html", f"document.body.style.width = '{width}px'; charts();" + """
-            const seen = [], faults = [], wide = (node) => node.scrollWidth > node.clientWidth + 1;
+    e = browse("wide.html", """
+        const seen = {}, faults = [], wide = (node) => node.scrollWidth > node.clientWidth + 1;
+        const nodes = () => document.querySelectorAll("body, section, .scroll, th, td, dt, dd");
+        for (const width of [390, 1000, 1200, 1600]) {
+            document.body.style.width = width + "px";
+            charts();
             for (const by of ["op", "kernel"]) {
+                const metrics = seen[width + by] = [];
                 $("table-by").value = by;
                 $("table-by").dispatchEvent(new Event("change"));
                 for (let end = false; !end; end = $("table-next").disabled, $("table-next").click()) {
-                    if (by === "op") seen.push(...document.querySelectorAll("td.begins")[0].parentNode.querySelectorAll("td.begins"));
-                    for (const node of document.querySelectorAll("body, section, .scroll, th, td, dt, dd")) if (wide(node)) faults.push(node.outerHTML.slice(0, 200));
+                    metrics.push(...[...document.querySelector("tbody tr").querySelectorAll("td.begins")].map((c) => c.dataset.id));
+                    for (const node of nodes()) if (wide(node)) faults.push(width + " pixels: " + node.outerHTML.slice(0, 200));
                 }
                 while (!$("table-previous").disabled) $("table-previous").click();
+                if (document.querySelector("td.begins").dataset.id !== "time") faults.push(width + " pixels: previous metrics");
             }
-            root.dataset.seen = seen.map((c) => c.dataset.id).join(" "); root.dataset.faults = faults.slice(0, 3).join("; ");
-            root.dataset.first = document.querySelector("td.begins").dataset.id;""")
-        root = e.all("html")[0]
-        want = ["time", *COLUMNS, *more, "dram_bandwidth", "of_peak"]
-        check(root["data-seen"].split() == want and root["data-first"] == "time", f"{width} pixels: {root['data-seen']}")
-        check(root["data-faults"] == "", f"{width} pixels: {root['data-faults']}")
+        }
+        root.dataset.seen = JSON.stringify(seen); root.dataset.faults = faults.slice(0, 3).join("; ");""")
+    root = e.all("html")[0]
+    seen, want = json.loads(root["data-seen"]), ["time", *COLUMNS, *more, "dram_bandwidth", "of_peak"]
+    check(len(seen) == 8 and all(metrics == want for metrics in seen.values()), f"metrics: {root['data-seen']}")
+    check(root["data-faults"] == "", root["data-faults"])
 
 
 def hostile_names_do_nothing():
@@ -607,7 +620,7 @@ def main():
         if not BROWSER:
             print("SKIP: no Chromium is installed (Debian's package chromium)")
             return 77
-        tests = [hostile_names, many_rows, shows_the_capture, begins_with_operators, is_used, own_rows_are_shown, flame_graph, roofline, charts_without_times, estimates_are_shown, texts_fit, page_is_never_wider, hostile_names_do_nothing, empty_captures]
+        tests = [hostile_names, many_rows, shows_the_capture, begins_with_operators, each_capture_has_a_line, is_used, own_rows_are_shown, flame_graph, roofline, charts_without_times, estimates_are_shown, texts_fit, page_is_never_wider, hostile_names_do_nothing, empty_captures]
     return run_tests(tests, RECORDING)
 
 

@@ -3,10 +3,10 @@
 
 #include <math.h>
 #include <signal.h>
-#include <sqlite3.h>
 
 #include "tests/system/lines.h"
 #include "tests/system/on_demand.h"
+#include "tests/system/query.h"
 
 /* Launches chosen at random under a budget. What fakeapp launches, and what the fakes count for it,
  * is known (tests/fake/README.md): so all totals are, whatever was measured. */
@@ -35,23 +35,6 @@ static void measure(struct fixture *f, const char *budget, const char *kernels, 
 
 	expect_exit(client, 0);
 	lines_load(l, fixture_path(f, "records"));
-}
-
-static double query(struct fixture *f, const char *sql)
-{
-	sqlite3 *db = NULL;
-	sqlite3_stmt *s = NULL;
-	double value;
-
-	if (sqlite3_open(fixture_path(f, "run.gpuctr"), &db) != SQLITE_OK ||
-	    sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK ||
-	    sqlite3_step(s) != SQLITE_ROW) {
-		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-	}
-	value = sqlite3_column_double(s, 0);
-	sqlite3_finalize(s);
-	sqlite3_close(db);
-	return value;
 }
 
 /* Of kernel k in n launches; *ret_bytes is what they read. */
@@ -204,28 +187,30 @@ static void the_file_keeps_counts_and_chances(void **state)
 
 	fixture_start_daemon(f, NULL);
 	measure(f, "20%", "4000", "3", &l);
-	assert_true(query(f, "SELECT sum(seen) FROM stratum") == 4000);
+	assert_true(query_run(f, "SELECT sum(seen) FROM stratum") == 4000);
 	/* A kernel and shape is always come to by the same eight launches, but for the first eight.
 	 */
-	assert_true(query(f, "SELECT count(*) FROM stratum") == 24 + 8);
-	assert_true(query(f, "SELECT count(*) FROM stratum WHERE seen = 1") == 8);
-	assert_true(query(f,
+	assert_true(query_run(f, "SELECT count(*) FROM stratum") == 24 + 8);
+	assert_true(query_run(f, "SELECT count(*) FROM stratum WHERE seen = 1") == 8);
+	assert_true(
+		query_run(f,
 			  "SELECT count(*) FROM stratum s JOIN kernel k ON k.process = s.process "
 			  "AND k.id = s.kernel WHERE k.name LIKE 'k%' AND s.grid_x BETWEEN 1 AND "
 			  "3 AND s.block_x = 128 AND s.merged = 0") == 24 + 8);
-	assert_true(query(f, "SELECT count(*) FROM choice c JOIN record r ON r.id = c.record JOIN "
-			     "stratum s ON s.process = r.process AND s.id = c.stratum WHERE "
-			     "c.chance > 0 AND c.chance <= 1 AND s.grid_x = r.grid_x") ==
+	assert_true(query_run(f,
+			      "SELECT count(*) FROM choice c JOIN record r ON r.id = c.record JOIN "
+			      "stratum s ON s.process = r.process AND s.id = c.stratum WHERE "
+			      "c.chance > 0 AND c.chance <= 1 AND s.grid_x = r.grid_x") ==
 		    (double)lines_count(&l, "kernel"));
-	assert_true(query(f, "SELECT value FROM meta WHERE key = 'seed'") == 7);
-	assert_true(query(f, "SELECT value FROM meta WHERE key = 'budget_ppm'") == 200000);
-	assert_true(query(f, "SELECT sum(seen) FROM strata WHERE measured <= seen") == 4000);
-	assert_true(query(f, "SELECT sum(measured) FROM strata") ==
+	assert_true(query_run(f, "SELECT value FROM meta WHERE key = 'seed'") == 7);
+	assert_true(query_run(f, "SELECT value FROM meta WHERE key = 'budget_ppm'") == 200000);
+	assert_true(query_run(f, "SELECT sum(seen) FROM strata WHERE measured <= seen") == 4000);
+	assert_true(query_run(f, "SELECT sum(measured) FROM strata") ==
 		    (double)lines_count(&l, "kernel"));
-	assert_true(query(f, "SELECT sum(launches) FROM estimate") == 4000);
-	assert_true(query(f, "SELECT value FROM estimate WHERE kernel LIKE 'k0%'") ==
+	assert_true(query_run(f, "SELECT sum(launches) FROM estimate") == 4000);
+	assert_true(query_run(f, "SELECT value FROM estimate WHERE kernel LIKE 'k0%'") ==
 		    line_number(line_of_kernel(&l, "k0"), "value"));
-	assert_true(query(f, "SELECT unchosen FROM process") ==
+	assert_true(query_run(f, "SELECT unchosen FROM process") ==
 		    line_number(lines_at(&l, "totals", 0), "unchosen"));
 	lines_deinit(&l);
 }
@@ -244,12 +229,13 @@ static void strata_tell_their_range(void **state)
 				   "--kernels", "2400", "--grids", "1", "--nvtx", NULL),
 		    0);
 	snprintf(sql, sizeof(sql), "SELECT count(*) %s", layers);
-	assert_true(query(f, sql) == KINDS);
+	assert_true(query_run(f, sql) == KINDS);
 	snprintf(sql, sizeof(sql), "SELECT count(DISTINCT r.message) %s", layers);
-	assert_true(query(f, sql) == LAYERS);
-	assert_true(query(f, "SELECT sum(seen) FROM stratum") == 2400);
+	assert_true(query_run(f, sql) == LAYERS);
+	assert_true(query_run(f, "SELECT sum(seen) FROM stratum") == 2400);
 	/* Each as often, but for the first, which came by a path of its own. */
-	assert_true(query(f, "SELECT min(seen) FROM stratum WHERE seen > 1") == 2400 / KINDS - 1);
+	assert_true(query_run(f, "SELECT min(seen) FROM stratum WHERE seen > 1") ==
+		    2400 / KINDS - 1);
 }
 
 /* Launches go to two devices in turn, and each kernel to one of them only. */
@@ -263,12 +249,13 @@ static void strata_tell_their_device(void **state)
 				   "20%", "-o", fixture_path(f, "run.gpuctr"), "--", FAKEAPP,
 				   "--kernels", "2400", "--grids", "1", "--devices", "2", NULL),
 		    0);
-	assert_true(query(f, "SELECT sum(seen) FROM stratum WHERE device = 0") == 1200);
-	assert_true(query(f, "SELECT sum(seen) FROM stratum WHERE device = 1") == 1200);
-	assert_true(query(f, "SELECT count(*) FROM choice c JOIN record r ON r.id = c.record JOIN "
-			     "stratum s ON s.process = r.process AND s.id = c.stratum WHERE "
-			     "s.device <> r.device") == 0);
-	assert_true(query(f, "SELECT count(DISTINCT device) FROM record") == 2);
+	assert_true(query_run(f, "SELECT sum(seen) FROM stratum WHERE device = 0") == 1200);
+	assert_true(query_run(f, "SELECT sum(seen) FROM stratum WHERE device = 1") == 1200);
+	assert_true(query_run(f,
+			      "SELECT count(*) FROM choice c JOIN record r ON r.id = c.record JOIN "
+			      "stratum s ON s.process = r.process AND s.id = c.stratum WHERE "
+			      "s.device <> r.device") == 0);
+	assert_true(query_run(f, "SELECT count(DISTINCT device) FROM record") == 2);
 }
 
 static struct program *report(struct fixture *f, const char *option, const char *value)
@@ -544,12 +531,12 @@ static void totals_of_two_groups_are_right_in_every_output(void **state)
 		snprintf(sql, sizeof(sql),
 			 "SELECT sum((\"%s\" IS NULL) = (\"%s\" IS NULL)) FROM record",
 			 counters[i].name, counters[0].name);
-		assert_true(query(f, sql) ==
+		assert_true(query_run(f, sql) ==
 			    (counters[i].group == 0 ? (double)lines_count(&l, "kernel") : 0));
 	}
-	assert_true(query(f, "SELECT value FROM meta WHERE key = 'groups'") == GROUPS);
-	assert_true(query(f, "SELECT value FROM estimate WHERE kernel LIKE 'k3%' AND metric = "
-			     "'dram__bytes.sum'") ==
+	assert_true(query_run(f, "SELECT value FROM meta WHERE key = 'groups'") == GROUPS);
+	assert_true(query_run(f, "SELECT value FROM estimate WHERE kernel LIKE 'k3%' AND metric = "
+				 "'dram__bytes.sum'") ==
 		    line_number(estimate_of(&l, 3, "dram__bytes.sum"), "value"));
 	/* What is read from the file is what was told live. */
 	client = report(f, "--json", NULL);
@@ -713,16 +700,18 @@ static void a_program_that_is_killed_leaves_what_it_told(void **state)
 	expect_exit(client, 128 + SIGKILL);
 	lines_load(&l, fixture_path(f, "records"));
 	check_turns(&l);
-	assert_true(query(f, "SELECT count(*) FROM record") == (double)lines_count(&l, "kernel"));
+	assert_true(query_run(f, "SELECT count(*) FROM record") ==
+		    (double)lines_count(&l, "kernel"));
 	client = report(f, "--json", NULL);
 	expect_exit(client, 0);
 	lines_deinit(&l);
 	/* Its kinds of launches are told less often than how many there were. A kind that was never
 	 * told of has at least one launch more than were measured. */
-	if (query(f,
-		  "SELECT (SELECT sum(seen) FROM process) - (SELECT sum(max(seen, measured)) FROM "
-		  "strata) - (SELECT 2 * count(*) FROM choice WHERE stratum NOT IN (SELECT id "
-		  "FROM stratum))") > 0) {
+	if (query_run(f,
+		      "SELECT (SELECT sum(seen) FROM process) - (SELECT sum(max(seen, measured)) "
+		      "FROM "
+		      "strata) - (SELECT 2 * count(*) FROM choice WHERE stratum NOT IN (SELECT id "
+		      "FROM stratum))") > 0) {
 		client = report(f, "--by", "kernel");
 		expect_exit(client, 0);
 		expect_in_output(client, " launches are in no row and no value: ");
@@ -782,8 +771,8 @@ static void all_of_it_is_everything(void **state)
 	assert_int_equal(lines_count(&l, "estimate"), 0);
 	assert_null(strstr(lines_at(&l, "kernel", 0), "chance"));
 	assert_true(line_number(lines_at(&l, "totals", 0), "unchosen") == 0);
-	assert_true(query(f, "SELECT count(*) FROM stratum") == 0);
-	assert_true(query(f, "SELECT count(*) FROM choice") == 0);
+	assert_true(query_run(f, "SELECT count(*) FROM stratum") == 0);
+	assert_true(query_run(f, "SELECT count(*) FROM choice") == 0);
 	lines_deinit(&l);
 }
 

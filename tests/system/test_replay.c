@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
-#include <sqlite3.h>
 #include <zlib.h>
 
 #include "client/store/packed.h"
 #include "tests/fake/metric.h"
+#include "tests/system/query.h"
 
 /* gpuctr-replay plays what the fakes have measured, and what somebody made of it. */
 
@@ -31,20 +31,6 @@ static sqlite3 *open_file(const char *path)
 
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
 	return db;
-}
-
-static double query(const char *path, const char *sql)
-{
-	sqlite3 *db = open_file(path);
-	sqlite3_stmt *stmt;
-	double value;
-
-	assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
-	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
-	value = sqlite3_column_double(stmt, 0);
-	sqlite3_finalize(stmt);
-	sqlite3_close(db);
-	return value;
 }
 
 /* The image that begins with launch first says that it holds more metrics than there can be: the
@@ -102,9 +88,9 @@ static void a_recording_gives_the_values_it_was_made_with(void **state)
 	fixture_start_daemon(f, NULL);
 	record(f, path);
 	expect_exit(play(f, path, out), 0);
-	assert_int_equal(query(path, sums[0]), KERNELS);
+	assert_int_equal(query_file(path, sums[0]), KERNELS);
 	for (size_t i = 0; i < ARRAY_SIZE(sums); i++) {
-		assert_true(query(path, sums[i]) == query(out, sums[i]));
+		assert_true(query_file(path, sums[i]) == query_file(out, sums[i]));
 	}
 }
 
@@ -129,9 +115,9 @@ static void a_recording_may_hold_the_length_of_its_ranges(void **state)
 	p = fixture_client(f, USER_ANN, "-o", out, "--", TEST_REPLAY, path, NULL);
 	expect_exit(p, 0);
 	expect_message(p, "200 measured");
-	assert_int_equal(query(out, sums[0]), KERNELS);
+	assert_int_equal(query_file(out, sums[0]), KERNELS);
 	for (size_t i = 0; i < ARRAY_SIZE(sums); i++) {
-		assert_true(query(path, sums[i]) == query(out, sums[i]));
+		assert_true(query_file(path, sums[i]) == query_file(out, sums[i]));
 	}
 }
 
@@ -154,7 +140,7 @@ static void a_recording_is_not_replaced_by_what_it_plays(void **state)
 			   TEST_REPLAY, path, NULL);
 	expect_exit(p, 125);
 	expect_message(p, says);
-	assert_int_equal(query(path, "SELECT count(*) FROM record"), KERNELS);
+	assert_int_equal(query_file(path, "SELECT count(*) FROM record"), KERNELS);
 }
 
 static void an_image_that_crashes_cupti_costs_its_own_kernels(void **state)
@@ -168,8 +154,9 @@ static void an_image_that_crashes_cupti_costs_its_own_kernels(void **state)
 	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
 	fixture_start_daemon(f, NULL);
 	record(f, path);
-	second = (unsigned)query(path, "SELECT min(first) FROM image WHERE first > 0");
-	n = (unsigned)query(path, "SELECT count FROM image WHERE first > 0 ORDER BY first LIMIT 1");
+	second = (unsigned)query_file(path, "SELECT min(first) FROM image WHERE first > 0");
+	n = (unsigned)query_file(path,
+				 "SELECT count FROM image WHERE first > 0 ORDER BY first LIMIT 1");
 	make_deadly(path, second);
 	p = play(f, path, out);
 	expect_exit(p, 0);
@@ -177,8 +164,8 @@ static void an_image_that_crashes_cupti_costs_its_own_kernels(void **state)
 		 second, second + n - 1);
 	expect_message(p, text);
 	expect_message(p, "could not be evaluated: CUPTI crashed on them (signal 11)");
-	assert_int_equal(query(out, "SELECT count(*) FROM record"), KERNELS - n);
-	assert_int_equal(query(out, "SELECT failed FROM process"), n);
+	assert_int_equal(query_file(out, "SELECT count(*) FROM record"), KERNELS - n);
+	assert_int_equal(query_file(out, "SELECT failed FROM process"), n);
 }
 
 static void a_recording_of_nothing_else_is_played_to_its_end(void **state)
@@ -200,8 +187,8 @@ static void a_recording_of_nothing_else_is_played_to_its_end(void **state)
 	p = play(f, path, out);
 	expect_exit(p, 0);
 	expect_message(p, "could not be evaluated");
-	assert_int_equal(query(out, "SELECT count(*) FROM record"), 0);
-	assert_true(query(out, "SELECT failed FROM process") > 0);
+	assert_int_equal(query_file(out, "SELECT count(*) FROM record"), 0);
+	assert_true(query_file(out, "SELECT failed FROM process") > 0);
 }
 
 /* What a terminal would obey: a title, the clipboard, C1's forms of the same, a line of its own. */

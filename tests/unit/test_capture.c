@@ -152,20 +152,20 @@ static void some_plans_may_take_turns(void **state)
 	struct wire_column column = { .group = 1 };
 	struct wire_plan plan = { .columns = { 1, &column }, .passes = 2, .groups = 2 };
 
-	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_false(capture_may_measure_groups(c, &plan, PROTO_FEATURES_MEASURING));
 	assert_int_equal(capture_set_options(c, &chosen), 0);
-	assert_true(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
-	assert_false(
-		capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING & ~PROTO_FEATURE_PASSES));
+	assert_true(capture_may_measure_groups(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_false(capture_may_measure_groups(c, &plan,
+						PROTO_FEATURES_MEASURING & ~PROTO_FEATURE_PASSES));
 	c->recorded = true;
-	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_false(capture_may_measure_groups(c, &plan, PROTO_FEATURES_MEASURING));
 	c->recorded = false;
 	plan.groups = LIMIT_GROUPS;
-	assert_true(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_true(capture_may_measure_groups(c, &plan, PROTO_FEATURES_MEASURING));
 	plan.groups = LIMIT_GROUPS + 1;
-	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_false(capture_may_measure_groups(c, &plan, PROTO_FEATURES_MEASURING));
 	plan.groups = 1; /* the column is in none */
-	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_false(capture_may_measure_groups(c, &plan, PROTO_FEATURES_MEASURING));
 }
 
 /* An image is of one pass, and which of several it is of would be nowhere. */
@@ -178,7 +178,7 @@ static void images_as_they_are_read_take_no_turns(void **state)
 	const struct wire_plan plan = { .columns = { 1, &column }, .passes = 2, .groups = 2 };
 
 	assert_int_equal(capture_set_options(c, &raw), 0);
-	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_false(capture_may_measure_groups(c, &plan, PROTO_FEATURES_MEASURING));
 }
 
 /* A wish may be long, so its user pays for it until the capture is gone. */

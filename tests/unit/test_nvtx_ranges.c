@@ -637,5 +637,6 @@ int main(void)
 		TABLE_TEST(a_child_names_a_category),
 	};
 
+	nvtx_stack_prepare();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

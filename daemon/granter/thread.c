@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/granter/hand.h"
+#include "daemon/granter/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -8,25 +8,25 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* An errand belongs to the loop until it is given, to the hand until it is done, and then to the
- * loop again. All threads are started before the filter, which forbids clone(); a thread that waits
+/* A call belongs to the loop until it is given, to the thread until it is done, and then to the
+ * loop again. All are started before the filter, which forbids clone(); a thread that waits
  * costs a few pages. Threads share nothing but the descriptor that wakes the loop. */
 
 enum { STACK_BYTES = 256 << 10 };
 
-struct hand {
+struct thread {
 	sem_t given;
 	_Atomic bool done;
-	struct errand errand;
+	struct call call;
 };
 
 static struct {
-	struct hand all[HANDS];
+	struct thread all[THREADS];
 	sem_t running;
 	int done; /* an eventfd */
-} hands = { .done = -1 };
+} threads = { .done = -1 };
 
-/* Without this wake-up the loop would take the errand for a call that hangs, for ever. So when it
+/* Without this wake-up the loop would take the call for one that hangs, for ever. So when it
  * fails the process ends, and is replaced. */
 static void wake_loop(void)
 {
@@ -34,7 +34,7 @@ static void wake_loop(void)
 	ssize_t n;
 
 	do {
-		n = write(hands.done, &one, sizeof(one));
+		n = write(threads.done, &one, sizeof(one));
 	} while (n < 0 && errno == EINTR);
 	if (n < 0 && errno != EAGAIN) {
 		_exit(1);
@@ -43,13 +43,13 @@ static void wake_loop(void)
 
 static void *run(void *argument)
 {
-	struct hand *h = argument;
+	struct thread *h = argument;
 
-	sem_post(&hands.running);
+	sem_post(&threads.running);
 	for (;;) {
 		while (sem_wait(&h->given) < 0) {
 		}
-		errand_do(&h->errand);
+		call_do(&h->call);
 		atomic_store(&h->done, true);
 		wake_loop();
 	}
@@ -58,11 +58,11 @@ static void *run(void *argument)
 
 static int start_all(const pthread_attr_t *attributes)
 {
-	for (unsigned i = 0; i < HANDS; i++) {
+	for (unsigned i = 0; i < THREADS; i++) {
 		pthread_t thread;
-		int r = sem_init(&hands.all[i].given, 0, 0) < 0
+		int r = sem_init(&threads.all[i].given, 0, 0) < 0
 				? errno
-				: pthread_create(&thread, attributes, run, &hands.all[i]);
+				: pthread_create(&thread, attributes, run, &threads.all[i]);
 
 		if (r != 0) {
 			return -r;
@@ -70,20 +70,20 @@ static int start_all(const pthread_attr_t *attributes)
 	}
 	/* Waits until the threads run: starting makes libc call what the filter may forbid a moment
 	 * later. */
-	for (unsigned i = 0; i < HANDS; i++) {
-		while (sem_wait(&hands.running) < 0 && errno == EINTR) {
+	for (unsigned i = 0; i < THREADS; i++) {
+		while (sem_wait(&threads.running) < 0 && errno == EINTR) {
 		}
 	}
 	return 0;
 }
 
-int hands_start(void)
+int threads_start(void)
 {
 	pthread_attr_t attributes;
 	int r;
 
-	hands.done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (hands.done < 0 || sem_init(&hands.running, 0, 0) < 0) {
+	threads.done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (threads.done < 0 || sem_init(&threads.running, 0, 0) < 0) {
 		return -errno;
 	}
 	pthread_attr_init(&attributes);
@@ -94,35 +94,35 @@ int hands_start(void)
 	return r;
 }
 
-int hands_fd(void)
+int threads_fd(void)
 {
-	return hands.done;
+	return threads.done;
 }
 
-void hands_acknowledge(void)
+void threads_acknowledge(void)
 {
 	uint64_t n;
 
-	while (read(hands.done, &n, sizeof(n)) < 0 && errno == EINTR) {
+	while (read(threads.done, &n, sizeof(n)) < 0 && errno == EINTR) {
 	}
 }
 
-void hand_give(unsigned hand, const struct errand *errand)
+void thread_give(unsigned thread, const struct call *call)
 {
-	struct hand *h = &hands.all[hand];
+	struct thread *h = &threads.all[thread];
 
-	h->errand = *errand;
+	h->call = *call;
 	atomic_store(&h->done, false);
 	sem_post(&h->given);
 }
 
-bool hand_take(unsigned hand, struct errand *ret)
+bool thread_take(unsigned thread, struct call *ret)
 {
-	struct hand *h = &hands.all[hand];
+	struct thread *h = &threads.all[thread];
 
 	if (!atomic_load(&h->done)) {
 		return false;
 	}
-	*ret = h->errand;
+	*ret = h->call;
 	return true;
 }
