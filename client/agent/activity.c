@@ -162,7 +162,7 @@ static void end(struct activity *v)
 {
 	struct activity_buffer *spare;
 
-	lock_acquire(&v->lock);
+	LOCK_SCOPE(&v->lock);
 	v->started = false; /* what comes back from now on is freed */
 	spare = v->spare;
 	v->spare = NULL;
@@ -174,7 +174,6 @@ static void end(struct activity *v)
 		spare = next;
 	}
 	spans_deinit(&v->spans);
-	lock_release(&v->lock);
 }
 
 CUptiResult activity_start(struct activity *v, const struct profiler *p)
@@ -208,12 +207,8 @@ void activity_expect(struct activity *v, uint32_t correlation)
 
 static bool take_span(struct activity *v, uint32_t correlation, struct span *ret)
 {
-	bool has_come;
-
-	lock_acquire(&v->lock);
-	has_come = spans_take(&v->spans, correlation, ret);
-	lock_release(&v->lock);
-	return has_come;
+	LOCK_SCOPE(&v->lock);
+	return spans_take(&v->spans, correlation, ret);
 }
 
 static bool is_pending(const struct launch *l)
@@ -221,8 +216,8 @@ static bool is_pending(const struct launch *l)
 	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE;
 }
 
-/* Of a graph there may be several records: what has come of it is kept until all kernels' are
- * there. Returns how many have not come. */
+/* A graph may have several records, so graphs are asked for after the kernels. Returns how many
+ * launches have no record yet. */
 static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
 {
 	size_t missing = 0;

@@ -134,10 +134,9 @@ void agent_drop(struct capture *c)
 void agent_abandon(struct capture *c)
 {
 	capture_request_end(c, 0);
-	lock_acquire(&agent.lock);
+	LOCK_SCOPE(&agent.lock);
 	agent.capture = NULL;
 	agent.kept = c;
-	lock_release(&agent.lock);
 }
 
 /* With the lock. */
@@ -151,9 +150,8 @@ void agent_wait(uint64_t timeout_ns)
 {
 	uint64_t by_ns = clock_now_ns() + timeout_ns;
 
-	lock_acquire(&agent.lock);
+	LOCK_SCOPE(&agent.lock);
 	wait_for_end(by_ns);
-	lock_release(&agent.lock);
 }
 
 void agent_finish(uint64_t timeout_ns)

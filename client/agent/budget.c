@@ -510,7 +510,7 @@ void budget_note_wait(struct budget *b, uint64_t now_ns, double ns)
 
 /* --- deciding --- */
 
-/* What ranges may take, now. */
+/* The time that ranges may take from now on. */
 static double left_for_ranges(const struct budget *b)
 {
 	double left = b->balance_ns - debt(b), end = b->open ? each(b, BUDGET_STOP) : 0, window;

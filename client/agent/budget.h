@@ -120,13 +120,13 @@ void budget_note_stop(struct budget *b, uint64_t now_ns, double ns);
  * another thing then, so that a new pace is due. */
 void budget_note_turn(struct budget *b, uint32_t pass);
 
-/* Of n callbacks, two a call, taken together: what they took, and by how much the calls were slower
- * (0: they were not), and how that is known. It is not asked for and cannot be saved: what is left
- * over from the income measures. */
+/* Notes what n callbacks took, two a call, and by how much the calls were slower (0: by nothing),
+ * and how that is known. This overhead cannot be avoided; the rest of the income is for measuring.
+ */
 void budget_note_callbacks(struct budget *b, uint64_t now_ns, uint64_t n, double callbacks_ns,
 			   double slowdown_ns, enum budget_source slowdown_source);
 
-/* What waiting has cost for the range that is noted next; what was in vain is for that one too. */
+/* Notes the cost of waiting for the next range, with that of waits in vain before it. */
 void budget_note_wait(struct budget *b, uint64_t now_ns, double ns);
 
 /* --- what may be spent --- */

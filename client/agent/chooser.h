@@ -116,7 +116,7 @@ void chooser_begin(struct chooser *c, uint64_t now_ns);
 /* The program was held up until now, which is no time in which nothing was offered. */
 void chooser_resume(struct chooser *c, uint64_t now_ns);
 
-/* What a launch that was chosen brought: a value for each metric, NAN for those of other passes. */
+/* Notes the values of a chosen launch: one for each metric, NAN for metrics of other passes. */
 void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chance,
 		  const double *values);
 

@@ -194,8 +194,8 @@ static void note_overhead(struct choosing *c, uint64_t now_ns)
 	*p = (struct critical_path){ .share = p->share, .observations = p->observations };
 }
 
-/* A program that runs already shows first what its launches take without the profiler. One that
- * begins does not: its first launches are like no others, and some come only once. */
+/* Before the first grant the launches of a program that runs already are timed without the
+ * profiler. Not those of a program that begins: its first launches are not like the later ones. */
 static bool is_observing(struct choosing *c, uint64_t now_ns)
 {
 	if (!c->options.late || c->begun) {

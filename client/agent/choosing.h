@@ -3,9 +3,8 @@
 #define GPUCTR_AGENT_CHOOSING_H
 
 /* The budget of one capture in one process: which launches are measured, what that has cost, and
- * what the client is to be told of those that are not. Thread-safe but for init and deinit.
- *
- * Without a budget nothing of it is there, and everything is measured. */
+ * what the client learns of the launches that are not sampled. Thread-safe but for init and deinit.
+ * Without a budget every launch is measured, and none of this is allocated. */
 
 #include "client/agent/budget.h"
 #include "client/agent/chooser.h"
@@ -117,7 +116,7 @@ void choosing_end_callback(struct callback_times *t, uint64_t begin_ns);
 enum critical {
 	CRITICAL,	  /* the GPU ran out of work before the thread waited for the GPU */
 	CRITICAL_NOT,	  /* the GPU had work all the while */
-	CRITICAL_UNKNOWN, /* nobody could ask */
+	CRITICAL_UNKNOWN, /* no stream could be asked */
 };
 
 /* Reports the times of a thread that launches into this stream, and sets them to zero. thread and
@@ -177,8 +176,8 @@ size_t choosing_next_size(struct choosing *c, size_t most);
 /* Strata with more launches than were told, at most max of them. */
 size_t choosing_tell(struct choosing *c, struct pack_stratum *v, size_t max);
 
-/* What was spent, on what, and how that is known; empty: nothing was launched. True: more than the
- * budget, since the program was too short to pay back what measuring costs at first. */
+/* What was spent, on what, and how that is known; empty: nothing was launched. True: it was more
+ * than the budget, because the program was too short to pay back the first Start. */
 bool choosing_describe(struct choosing *c, char *text, size_t bytes);
 
 #endif

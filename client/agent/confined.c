@@ -114,23 +114,18 @@ bool filters_differ(struct filters first, struct filters now)
 
 void confined_begin(void)
 {
-	lock_acquire(&confined.lock);
+	LOCK_SCOPE(&confined.lock);
 	if (!confined.begun) {
 		confined.begun = true;
 		confined.thread = (pid_t)syscall(SYS_gettid);
 		confined.first = read_filters();
 	}
-	lock_release(&confined.lock);
 }
 
 bool confined_is(void)
 {
-	bool is;
-
-	lock_acquire(&confined.lock);
-	is = confined.begun && filters_differ(confined.first, read_filters());
-	lock_release(&confined.lock);
-	return is;
+	LOCK_SCOPE(&confined.lock);
+	return confined.begun && filters_differ(confined.first, read_filters());
 }
 
 void confined_refusal(struct refusal *r)

@@ -57,12 +57,8 @@ size_t contexts_list(struct capture *c, struct ranges **ret)
 
 struct ranges *contexts_known(struct capture *c, CUcontext context)
 {
-	struct ranges *r;
-
-	lock_acquire(&c->lock);
-	r = find(c, context);
-	lock_release(&c->lock);
-	return r;
+	LOCK_SCOPE(&c->lock);
+	return find(c, context);
 }
 
 void contexts_remove_stream(struct capture *c, CUstream stream)

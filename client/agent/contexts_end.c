@@ -31,8 +31,8 @@ static void let_go_at_end(struct capture *c, struct ranges *r)
 	}
 }
 
-/* The driver may hold what the call waits for that somebody is in with the context's lock: then
- * nothing is let go of, and that call fails. */
+/* The holder of the context's lock may be in a call that waits for a lock of the driver's, which
+ * the calling thread holds: then nothing is released here, and the holder's call fails. */
 void contexts_end(struct capture *c, CUcontext context, const struct ranges *except)
 {
 	struct ranges *found = contexts_known(c, context);

@@ -261,20 +261,18 @@ void deliver_notice_now(struct deliver *d, int code, const char *message, const 
 {
 	const struct wire_message m = make_notice(d, code, message, remedy);
 
-	lock_acquire(&d->link_lock);
+	LOCK_SCOPE(&d->link_lock);
 	if (d->lent) {
 		link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 	} else {
 		deliver_note(d, &m);
 	}
-	lock_release(&d->link_lock);
 }
 
 static void set_lent(struct deliver *d, bool lent)
 {
-	lock_acquire(&d->link_lock);
+	LOCK_SCOPE(&d->link_lock);
 	d->lent = lent;
-	lock_release(&d->link_lock);
 }
 
 void deliver_lend_link(struct deliver *d)
@@ -333,7 +331,7 @@ static atomic_uint_fast64_t *count_of(struct counters *c, const struct launch *l
 	}
 }
 
-/* Launches that failed or are not wanted leave no record; each is counted for what it is. */
+/* Launches that failed or are filtered leave no record; each is counted by its fate. */
 static size_t keep_measured(struct deliver *d, struct batch *b, double *values,
 			    const bool *measured)
 {
@@ -441,7 +439,7 @@ static void process_batch(struct deliver *d, struct batch *b)
 	free(measured);
 }
 
-/* Without a link nobody will ever read what is measured: that ends the capture as well. */
+/* A broken link ends the capture as well. */
 static void check_link(struct deliver *d)
 {
 	struct wire_message m;
@@ -477,8 +475,8 @@ static struct batch *take_batch(struct deliver *d)
 	return b;
 }
 
-/* Is it time for the next tick? Then the one after it is set: who kicks meanwhile has it come at
- * once. */
+/* Is the next tick due? Then the time of the one after it is set here; deliver_kick() may make that
+ * one due at once. */
 static bool take_tick(struct deliver *d)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -540,14 +538,13 @@ static void drop_late(struct deliver *d)
 {
 	struct batch *b;
 
-	lock_acquire(&d->lock);
+	LOCK_SCOPE(&d->lock);
 	state_move(&d->state, CAPTURE_LEAVING);
 	pthread_cond_broadcast(&d->drained);
 	while ((b = take_batch(d)) != NULL) {
 		atomic_fetch_add(&d->counters->dropped, b->n);
 		batch_free(b);
 	}
-	lock_release(&d->lock);
 }
 
 /* Marks have no number, so nothing else would tell. */
@@ -573,12 +570,11 @@ static void tell_marks_dropped(struct deliver *d)
 
 static void become_thread(struct deliver *d)
 {
-	lock_acquire(&d->lock);
+	LOCK_SCOPE(&d->lock);
 	if (!d->started) {
 		d->thread = pthread_self();
 		d->started = true;
 	}
-	lock_release(&d->lock);
 }
 
 void deliver_run(struct deliver *d)
@@ -597,10 +593,9 @@ void deliver_run(struct deliver *d)
 	tell_marks_dropped(d);
 	bye.goodbye.totals = counters_read(d->counters);
 	link_send(d->link, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
-	lock_acquire(&d->lock);
+	LOCK_SCOPE(&d->lock);
 	state_move(&d->state, CAPTURE_OVER);
 	pthread_cond_broadcast(&d->drained);
-	lock_release(&d->lock);
 }
 
 static void *run(void *argument)
@@ -631,10 +626,9 @@ int deliver_start(struct deliver *d)
 
 void deliver_request_finish(struct deliver *d)
 {
-	lock_acquire(&d->lock);
+	LOCK_SCOPE(&d->lock);
 	state_move(&d->state, CAPTURE_DELIVERING);
 	pthread_cond_signal(&d->wake);
-	lock_release(&d->lock);
 }
 
 void deliver_kick(struct deliver *d, uint64_t by_ns)

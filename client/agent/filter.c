@@ -52,7 +52,7 @@ static void note_left_out(struct filter *f, const char *name)
 {
 	size_t i = 0;
 
-	lock_acquire(&f->lock);
+	LOCK_SCOPE(&f->lock);
 	while (i < f->n_left_out && strcmp(f->left_out[i], name) != 0) {
 		i++;
 	}
@@ -61,7 +61,6 @@ static void note_left_out(struct filter *f, const char *name)
 	} else if (i == f->n_left_out && (f->left_out[i] = strdup(name)) != NULL) {
 		f->n_left_out++;
 	}
-	lock_release(&f->lock);
 }
 
 bool filter_selects(struct filter *f, const char *mangled)

@@ -95,8 +95,8 @@ void gate_let_in(struct gate *g)
 	atomic_store(&g->shut, false);
 }
 
-/* Such a call may give the GPU work after the range has begun. One that takes long, such as a copy
- * that waits, is not waited for. */
+/* A call that began before the gate was shut may give the GPU work after the range has begun. A
+ * call that takes long, such as a synchronous copy, is not waited for. */
 bool gate_others_have_ended(struct gate *g, uint64_t *waited_ns)
 {
 	uint64_t begin_ns;

@@ -381,9 +381,9 @@ static bool has_ended(struct capture *c, struct ranges *r, const struct guard_la
 	return false;
 }
 
-/* What is given after a range's end waits for all that was given before it, and with metrics of the
- * SMs so does the thread that ends it: for what was let in beside the range as well, which may wait
- * for what comes later. */
+/* Work given after a range's end waits for all work given before it, and with SM metrics so does
+ * the thread that ends the range. Other work that was let in beside the range is among it, and may
+ * itself wait for later work: so the range is closed only when there is none. */
 static bool nothing_is_beside(struct capture *c, struct ranges *r)
 {
 	struct guard *g = &r->guard;

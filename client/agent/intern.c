@@ -207,12 +207,8 @@ static uint32_t string_locked(struct intern *in, const char *s)
 
 uint32_t intern_string(struct intern *in, const char *s)
 {
-	uint32_t id;
-
-	lock_acquire(&in->lock);
-	id = string_locked(in, s);
-	lock_release(&in->lock);
-	return id;
+	LOCK_SCOPE(&in->lock);
+	return string_locked(in, s);
 }
 
 uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes,
@@ -305,7 +301,7 @@ void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t tim
 {
 	struct definitions *p = &in->pending;
 
-	lock_acquire(&in->lock);
+	LOCK_SCOPE(&in->lock);
 	if (range == 0 || p->mark_ranges.n >= INTERN_MARKS_MAX) {
 		in->marks_dropped++;
 	} else if (!push(&p->mark_ranges, &range, sizeof(range))) {
@@ -316,25 +312,19 @@ void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t tim
 		p->mark_threads.n = p->mark_ranges.n;
 		in->marks_dropped++;
 	}
-	lock_release(&in->lock);
 }
 
 uint64_t intern_marks_dropped(struct intern *in)
 {
-	uint64_t n;
-
-	lock_acquire(&in->lock);
-	n = in->marks_dropped;
-	lock_release(&in->lock);
-	return n;
+	LOCK_SCOPE(&in->lock);
+	return in->marks_dropped;
 }
 
 void intern_take(struct intern *in, struct definitions *ret)
 {
-	lock_acquire(&in->lock);
+	LOCK_SCOPE(&in->lock);
 	*ret = in->pending;
 	in->pending = (struct definitions){ 0 };
-	lock_release(&in->lock);
 }
 
 void definitions_deinit(struct definitions *d)

@@ -48,7 +48,7 @@ static struct ranges *find_context(struct capture *c, struct section *v, CUconte
 	return v->last_context;
 }
 
-/* The same, but one that nobody has launched into is left alone: NULL. */
+/* The same, without making a new one: NULL if no launch has gone into this context. */
 static struct ranges *find_known_context(struct capture *c, struct section *v, CUcontext context)
 {
 	struct ranges *r = v->last_context;

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
 enum lock_kind {
@@ -76,6 +77,20 @@ static inline void lock_release(struct lock *l)
 	lock_order_note(l->kind, -1);
 	pthread_mutex_unlock(&l->mutex);
 }
+
+static inline struct lock *lock_acquired(struct lock *l)
+{
+	lock_acquire(l);
+	return l;
+}
+
+static inline void lock_release_scope(struct lock **l)
+{
+	lock_release(*l);
+}
+
+/* Holds the lock to the end of the block. */
+#define LOCK_SCOPE(l) CLEAN(lock_release_scope) struct lock *scoped_lock = lock_acquired(l)
 
 /* True: locked. */
 static inline bool lock_try(struct lock *l)

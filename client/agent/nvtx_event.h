@@ -2,7 +2,7 @@
 #ifndef GPUCTR_AGENT_NVTX_EVENT_H
 #define GPUCTR_AGENT_NVTX_EVENT_H
 
-/* Between what NVTX calls (nvtx_callbacks.c) and what is kept of it (nvtx.c). */
+/* The interface between the functions that NVTX calls (nvtx_callbacks.c) and nvtx.c. */
 
 #include <stddef.h>
 #include <stdint.h>

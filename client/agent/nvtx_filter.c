@@ -101,7 +101,7 @@ static void note_name(struct nvtx_filter *f, const char *domain, const char *mes
 		return;
 	}
 	snprintf(name, sizeof(name), "%.50s%s%.100s%s", domain, domain[0] ? "@" : "", message, end);
-	lock_acquire(&f->lock);
+	LOCK_SCOPE(&f->lock);
 	n = f->n_names;
 	while (i < n && strcmp(f->names[i], name) != 0) {
 		i++;
@@ -109,7 +109,6 @@ static void note_name(struct nvtx_filter *f, const char *domain, const char *mes
 	if (i == n && n < NVTX_NAMES_MAX && (f->names[n] = strdup(name)) != NULL) {
 		f->n_names = n + 1;
 	}
-	lock_release(&f->lock);
 }
 
 void nvtx_filter_begin(const struct nvtx_filter *f, uint64_t *state)

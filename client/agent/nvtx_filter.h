@@ -16,8 +16,8 @@
 enum { NVTX_NAMES_MAX = 6, NVTX_EXPRESSIONS_MAX = 2 * LIMIT_EXPRESSIONS + 2 };
 
 struct nvtx_filter {
-	/* Those that include, then those that exclude, then what begins a capture range and what
-	 * begins a step; these two have one term each. */
+	/* In this order: expressions that include, expressions that exclude, the one that begins a
+	 * capture range, the one that begins a step. The last two have one term each. */
 	struct nvtx_expression *v[NVTX_EXPRESSIONS_MAX];
 	size_t first_term[NVTX_EXPRESSIONS_MAX];
 	size_t n_include, n_select, n, n_terms;
@@ -29,8 +29,8 @@ struct nvtx_filter {
 	atomic_size_t n_names;
 };
 
-/* What is known of a stack of push/pop ranges, or of the start/end ranges that are open: a number
- * for each term, of which nvtx_filter_*() make sense. */
+/* How a stack of push/pop ranges, or the set of open start/end ranges, matches the expressions: a
+ * number for each term, which only nvtx_filter_*() interpret. */
 struct nvtx_matched {
 	uint64_t v[NVTX_TERMS_TOTAL_MAX];
 };

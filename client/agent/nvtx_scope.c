@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Threads push and pop in any order, so a range is taken out wherever it is, and what is known of
- * the ranges above it is found again. Each thread keeps a copy of what is known of the topmost one
- * until the stack changes: a launch costs a look at the version. */
+/* Threads push and pop in any order, so a range may be removed from the middle of the stack; the
+ * ranges above it are then matched again. Each thread caches the match of the topmost range until
+ * the stack's version changes, so that a launch only compares versions. */
 
 enum { RANGES_MAX = 1 << 16 };
 
@@ -84,7 +84,7 @@ void nvtx_scope_pop(struct nvtx_scope *s, uint64_t id)
 {
 	size_t i;
 
-	lock_acquire(&s->lock);
+	LOCK_SCOPE(&s->lock);
 	for (i = s->n; i > 0 && s->v[i - 1].id != id; i--) {
 	}
 	if (i > 0) {
@@ -93,7 +93,6 @@ void nvtx_scope_pop(struct nvtx_scope *s, uint64_t id)
 		memmove(s->v + i - 1, s->v + i, (s->n - (i - 1)) * sizeof(*s->v));
 		match_from(s, i - 1);
 	}
-	lock_release(&s->lock);
 }
 
 const uint64_t *nvtx_scope_match(struct nvtx_scope *s, uint32_t capture)

@@ -98,7 +98,7 @@ static const uint64_t *match_started(struct nvtx_filter *f, uint32_t capture)
 	return matched.v;
 }
 
-/* What is known stands below what is not. */
+/* The ranges that the scope knows are below those that it does not know. */
 void nvtx_adopt_stack(struct nvtx_scope *scope, uint32_t capture)
 {
 	struct stack *s = scope->on ? nvtx_stack() : NULL;

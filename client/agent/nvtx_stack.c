@@ -79,11 +79,10 @@ uint64_t nvtx_started_version(void)
 
 void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), void *userdata)
 {
-	lock_acquire(&process.lock);
+	LOCK_SCOPE(&process.lock);
 	list_for_each(l, &process.started) {
 		f(&list_entry(l, struct started_range, link)->event, userdata);
 	}
-	lock_release(&process.lock);
 }
 
 nvtxRangeId_t nvtx_started_add(struct started_range *r)

@@ -58,9 +58,8 @@ static struct {
 
 void permission_last_refusal(struct refusal *ret)
 {
-	lock_acquire(&permission.lock);
+	LOCK_SCOPE(&permission.lock);
 	*ret = permission.refusal;
-	lock_release(&permission.lock);
 }
 
 /* --- the thread that asks --- */
@@ -267,7 +266,7 @@ int permission_install(const char *socket_path, const char *token, struct refusa
  * somebody has put a hook of their own over ours, the slot is theirs, and ours only passes on. */
 void permission_remove(void)
 {
-	lock_acquire(&permission.lock);
+	LOCK_SCOPE(&permission.lock);
 	permission.asks = false;
 	memset(&permission.question, 0, sizeof(permission.question));
 	if (permission.slot.slot &&
@@ -279,7 +278,6 @@ void permission_remove(void)
 	if (permission.requests.next) {
 		pthread_cond_broadcast(&permission.change);
 	}
-	lock_release(&permission.lock);
 }
 
 void permission_forget(void)

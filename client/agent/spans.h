@@ -27,8 +27,8 @@ void spans_deinit(struct spans *s);
 /* A launch is made whose span will be taken. Where there is no room, the oldest is forgotten. */
 void spans_expect(struct spans *s, uint32_t correlation);
 
-/* Work of a launch. What nobody expects is left out; several add up to the span from the first
- * begin to the last end. */
+/* A part of a launch's work. Launches that are not expected are ignored; several parts add up to
+ * the span from the first begin to the last end. */
 void spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns);
 
 /* True: *ret has come, and is forgotten. False: not yet, or it is not expected. */

@@ -76,7 +76,7 @@ void strata_deinit(struct strata *s);
  * key that was not there may get another one once there is no room. */
 uint32_t strata_find(struct strata *s, const struct stratum_key *key);
 
-/* The same for who has found one before, 0 being none: mostly it is the same again. */
+/* The same for a caller that has found one before (0: none), which is mostly the same again. */
 static inline uint32_t strata_find_again(struct strata *s, const struct stratum_key *key,
 					 uint32_t before)
 {

@@ -95,7 +95,7 @@ void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t 
 		atomic_fetch_sub(&s->n, counted);
 		return;
 	}
-	lock_acquire(&s->lock);
+	LOCK_SCOPE(&s->lock);
 	i = find_id(s, id);
 	if (i < s->n_known) { /* somebody has met it before it could be told */
 		s->known[i].stream = stream;
@@ -104,20 +104,19 @@ void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t 
 		s->unnamed += !add(s, stream, id);
 		atomic_fetch_add(&s->n, !counted);
 	}
-	lock_release(&s->lock);
 }
 
 void stream_captures_meet(struct stream_captures *s, uint64_t id)
 {
-	lock_acquire(&s->lock);
+	LOCK_SCOPE(&s->lock);
 	if (find_id(s, id) == s->n_known && add(s, NULL, id)) {
 		atomic_fetch_add(&s->n, 1);
 	}
-	lock_release(&s->lock);
 }
 
-/* One that was invalidated has no number any more, and may have been met in another stream than it
- * began in: then it is one of those. Of one whose end began unseen that would be a guess. */
+/* An invalidated stream capture has no number any more. It is found by the stream in which it
+ * began, or, if its end was seen from the beginning, among those met in a stream that is not known.
+ */
 static size_t find_ended(const struct stream_captures *s, CUstream stream, uint64_t id, bool seen)
 {
 	size_t i = find_id(s, id);
@@ -133,7 +132,7 @@ void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t 
 {
 	size_t i;
 
-	lock_acquire(&s->lock);
+	LOCK_SCOPE(&s->lock);
 	i = find_ended(s, stream, id, seen);
 	if (i < s->n_known) {
 		s->known[i] = s->known[--s->n_known];
@@ -142,5 +141,4 @@ void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t 
 		s->unnamed--;
 		atomic_fetch_sub(&s->n, 1);
 	}
-	lock_release(&s->lock);
 }

@@ -29,7 +29,7 @@ struct streams {
 	size_t n_busy;	  /* the first ones, which were given work since they were seen idle */
 	bool incomplete;  /* out of memory, or more than STREAMS_MAX */
 	bool late;	  /* there may be streams that nobody has told of; until deinit */
-	bool settled;	  /* what those had to do before we came has ended */
+	bool settled;	  /* the work that such streams had before the capture has ended */
 	bool per_thread;  /* default streams of threads are in use: only their threads can ask */
 	CUevent anything; /* of all work of the context; made when it is first needed */
 	bool asked;	  /* it was recorded */

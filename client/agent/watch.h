@@ -2,8 +2,8 @@
 #ifndef GPUCTR_AGENT_WATCH_H
 #define GPUCTR_AGENT_WATCH_H
 
-/* Looks after what stands still in a capture. A thread that calls neither CUPTI nor the driver
- * looks whether a call of theirs does not return, whoever has made it. */
+/* Reports what makes no progress in a capture. A thread that itself calls neither CUPTI nor the
+ * driver looks for calls into them that do not return, on any thread. */
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -134,7 +134,6 @@ static int on_end(const struct store_info *info, void *userdata)
 	return r ? r : flush(x, 0);
 }
 
-/* Here, because what the exporter has borrowed from the file ends with the reading. */
 static int read_capture(struct export *x, struct store_error *error)
 {
 	const struct exporter *e = x->exporter;

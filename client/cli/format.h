@@ -59,10 +59,6 @@ const struct format *format_of_path(const char *path); /* by suffix; NULL: none 
 /* "kernel", "cooperative", "graph" */
 const char *format_launch_kind(enum gpuctr_launch_kind kind);
 
-/* Is this column a ratio to the time or cycles of the range around a kernel, or those themselves?
- * The range is longer than the kernel. */
-bool format_is_of_range(const char *column);
-
 /* "gpu", "range", "none" */
 const char *format_clock(enum gpuctr_clock clock);
 

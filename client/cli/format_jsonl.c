@@ -105,7 +105,7 @@ static void add_columns(struct members *m, const struct gpuctr_plan *plan)
 		if (plan->groups > 1) {
 			members_u64(m, "group", plan->columns[i].group);
 		}
-		members_bool(m, "of_range", format_is_of_range(plan->columns[i].name));
+		members_bool(m, "of_range", groups_is_of_range(plan->columns[i].name));
 		members_end(m, '}');
 	}
 	members_end(m, ']');

@@ -14,12 +14,6 @@ const char *format_launch_kind(enum gpuctr_launch_kind kind)
 	return "unknown";
 }
 
-bool format_is_of_range(const char *column)
-{
-	return strstr(column, "elapsed") || strstr(column, ".per_second") ||
-	       strncmp(column, "gpu__time_duration", strlen("gpu__time_duration")) == 0;
-}
-
 const char *format_clock(enum gpuctr_clock clock)
 {
 	switch (clock) {

@@ -39,18 +39,7 @@ void processes_deinit(struct processes *processes)
 /* Where the process is, or would be: they are sorted by number. */
 static size_t find_place(const struct processes *processes, unsigned process)
 {
-	size_t low = 0, high = processes->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (processes->items[middle].process < process) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
+	return ARRAY_FIND_PLACE(processes->items, processes->n, process, process);
 }
 
 const struct process_texts *processes_find(const struct processes *processes, unsigned process)

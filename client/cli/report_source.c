@@ -38,13 +38,15 @@ static int on_capture(const struct store_info *info, void *userdata)
 	int r;
 
 	take_budget(s, info);
+	s->code = "unit-clash";
 	if (s->chosen > 0 && s->chosen < s->captures) {
+		s->code = "budget-clash";
 		buf_text(&s->why, "some captures were made with --budget, and others without: "
 				  "estimates cannot be added to complete measurements");
 		return -EINVAL;
 	}
-
 	if (s->chosen > 0 && where_needs_records(s->where)) {
+		s->code = "where-budget";
 		buf_printf(&s->why,
 			   "a capture with --budget does not have the number of launches of each "
 			   "%s: there --where takes kernel, process, device, rank, task, host and "
@@ -52,7 +54,6 @@ static int on_capture(const struct store_info *info, void *userdata)
 			   where_needs_records(s->where));
 		return -EINVAL;
 	}
-
 	s->driver = s->driver ? s->driver : strdup(info->driver);
 	s->end.driver = s->driver ? s->driver : "";
 	s->unfinished += !info->complete;
@@ -156,10 +157,7 @@ bool report_source_read(struct report_source *s, const char *path)
 	if (r && error.code) {
 		say_error(r < 0 ? "input" : store_error_name(r), error.message, error.remedy);
 	} else if (r == -EINVAL) {
-		say_error(s->chosen > 0 && s->chosen < s->captures	   ? "budget-clash"
-			  : s->chosen > 0 && where_needs_records(s->where) ? "where-budget"
-									   : "unit-clash",
-			  buf_string(&s->why), "Report on these captures one by one.");
+		say_error(s->code, buf_string(&s->why), "Report on these captures one by one.");
 	} else if (r) {
 		say_usage("out of memory");
 	}

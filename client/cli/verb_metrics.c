@@ -152,10 +152,10 @@ static void add_submetrics(struct buf *b, const struct gpuctr_metric *metric)
 /* A derived metric stands for its terms, a preset for its columns. */
 static void add_of_range(struct buf *b, const struct gpuctr_metric *metric)
 {
-	bool any = format_is_of_range(metric->name);
+	bool any = groups_is_of_range(metric->name);
 
 	for (size_t i = 0; i < metric->n_submetrics; i++) {
-		any = any || format_is_of_range(metric->submetrics[i]);
+		any = any || groups_is_of_range(metric->submetrics[i]);
 	}
 	if (any) {
 		add_wrapped(

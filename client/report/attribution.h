@@ -70,7 +70,4 @@ void attribution_columns(const struct attribution *what, struct store_attributio
 /* How many bytes of a range's message are its name: for struct store_options. */
 size_t attribution_name_length(const char *message);
 
-/* For who needs more texts of the same life. */
-struct texts *attributor_texts(struct attributor *a);
-
 #endif

@@ -38,8 +38,8 @@ enum {
  * than 0 ends the export: -ENOMEM or EXPORTER_REFUSES. */
 struct exporter {
 	const char *name;
-	unsigned without; /* what of a record it does not look at: enum store_part */
-	bool attributes;  /* it tells what a record belongs to */
+	unsigned without; /* parts of records that it does not read: enum store_part */
+	bool attributes;  /* it needs the attribution of records */
 	/* It writes nothing before end(), so it may read while the file is still being checked. */
 	bool only_at_end;
 	/* NULL: refused. info lives until the capture has been read, which is before close() and
@@ -56,7 +56,8 @@ struct exporter {
 	int (*process_end)(void *e, struct buf *b, const struct store_process *process);
 	int (*notice)(void *e, struct buf *b, const struct gpuctr_notice *notice);
 	int (*end)(void *e, struct buf *b);
-	/* Lines for the user on what is not in the output as it was. */
+	/* Appends lines for the user: what the output lacks, or shows otherwise than the capture.
+	 */
 	void (*tell)(void *e, struct buf *b);
 };
 

@@ -192,7 +192,6 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 {
 	struct folded *f = e;
 	struct frame *frame = find_outermost(f, record->process);
-	char place[24];
 
 	(void)b;
 	frame = frame ? frames_find(&f->frames, frame, what->scope, record) : NULL;
@@ -203,8 +202,7 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 		add_to_frame(f, frame, record);
 		return 0;
 	}
-	snprintf(place, sizeof(place), "%zu", frame->number);
-	return places_record(f->places, record, place);
+	return places_record_frame(f->places, record, frame);
 }
 
 static int folded_stratum(void *e, const struct gpuctr_stratum *stratum)
@@ -293,12 +291,7 @@ static int on_place(const struct place *place, void *userdata)
 	if (!isfinite(value)) {
 		return 0;
 	}
-	if (*place->place) {
-		frame = f->frames.ends[strtoull(place->place, NULL, 10)];
-	} else {
-		frame = frames_outermost(&f->frames, PLACES_NOWHERE);
-		frame = frame ? frames_kernel(&f->frames, frame, place->kernel) : NULL;
-	}
+	frame = places_frame(&f->frames, place);
 	if (!frame) {
 		return -ENOMEM;
 	}

@@ -102,6 +102,12 @@ bool groups_adds_up(const char *column)
 	return schema_adds_up(column);
 }
 
+bool groups_is_of_range(const char *column)
+{
+	return strstr(column, "elapsed") || strstr(column, ".per_second") ||
+	       strncmp(column, "gpu__time_duration", strlen("gpu__time_duration")) == 0;
+}
+
 static size_t find_measure(const struct groups *g, const char *name)
 {
 	for (size_t i = MEASURE_TIME + 1; i < g->n_measures; i++) {
@@ -124,9 +130,7 @@ static int take_column(struct groups *g, const struct gpuctr_column *column, siz
 			return -ENOMEM;
 		}
 		g->measures[i].adds_up = groups_adds_up(column->name);
-		g->measures[i].of_range = strstr(column->name, "elapsed") ||
-					  strstr(column->name, ".per_second") ||
-					  strncmp(column->name, "gpu__time_duration", 18) == 0;
+		g->measures[i].of_range = groups_is_of_range(column->name);
 	} else if (strcmp(g->measures[i].unit, unit) != 0) {
 		if (why) {
 			text_terminal(why, column->name);
@@ -271,18 +275,7 @@ static int take_devices(struct groups *g, struct groups_process *p,
 /* Where the process is, or would be: they are sorted by number. */
 static size_t find_place(const struct groups *g, unsigned process)
 {
-	size_t low = 0, high = g->n_processes;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (g->processes[middle].process < process) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
+	return ARRAY_FIND_PLACE(g->processes, g->n_processes, process, process);
 }
 
 struct groups_process *groups_find_process(struct groups *g, unsigned process)

@@ -37,6 +37,9 @@ enum { MEASURE_TIME = 0 };
 /* Of a column of a plan: does a sum over launches mean something? A derived name without rollup is
  * a weighted sum of ".sum" counters. */
 bool groups_adds_up(const char *column);
+/* Is a column of a plan a time or a number of cycles of the range around a kernel, which is longer
+ * than the kernel, or a ratio to these? */
+bool groups_is_of_range(const char *column);
 
 struct estimated;
 

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "proto/base/array.h"
 
 /* --- order ----------------------------------------------------------------------------------- */
 
@@ -99,17 +100,8 @@ static void sort(void *items, size_t n, size_t size, int (*by)(const void *, con
 /* The first that has this correlation id. */
 static const struct trace_kernel *find_kernel(const struct trace *t, uint64_t correlation)
 {
-	size_t low = 0, high = t->n;
+	size_t low = ARRAY_FIND_PLACE(t->kernels, t->n, correlation, correlation);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->kernels[middle].correlation < correlation) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
 	return low < t->n && t->kernels[low].correlation == correlation ? &t->kernels[low] : NULL;
 }
 

@@ -272,7 +272,6 @@ static int add_to_place(struct page *p, const struct gpuctr_record *record,
 			const struct attribution *what)
 {
 	struct frame *frame = frames_find(&p->frames, &p->frames.root, what->scope, record);
-	char place[24];
 
 	if (!frame) {
 		return -ENOMEM;
@@ -284,8 +283,7 @@ static int add_to_place(struct page *p, const struct gpuctr_record *record,
 		}
 		return 0;
 	}
-	snprintf(place, sizeof(place), "%zu", frame->number);
-	return places_record(p->places, record, place);
+	return places_record_frame(p->places, record, frame);
 }
 
 int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what)
@@ -342,12 +340,7 @@ static int on_place(const struct place *place, void *userdata)
 	struct page *p = userdata;
 	struct frame *frame;
 
-	if (*place->place) {
-		frame = p->frames.ends[strtoull(place->place, NULL, 10)];
-	} else {
-		frame = frames_outermost(&p->frames, PLACES_NOWHERE);
-		frame = frame ? frames_kernel(&p->frames, frame, place->kernel) : NULL;
-	}
+	frame = places_frame(&p->frames, place);
 	if (!frame) {
 		return -ENOMEM;
 	}

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Strata of which too little was measured are taken to be as the others of their kind: the same
- * kernel, shape and device, come to by another path or in another NVTX range. A program has
- * hundreds of such strata from its first steps alone, and would be told a total without them.
+/* Predicts what strata did of which too few launches were measured, from the other strata of their
+ * kind: those with the same kernel, launch shape and device that the program reaches by another
+ * path or in another NVTX range. The first steps of a program alone leave hundreds of such strata,
+ * and totals would lack them all.
  *
- * What such strata do is predicted from the others (estimate_pair_like()). A stratum of which two
- * launches were measured, in two turns where metrics take turns, stands for itself: strata of a
- * kind may differ a hundredfold, each being all alike. One is enough where strata have shown how
- * much launches of one differ in this metric; else only what was measured is known of it.
+ * estimate_pair_like() computes the prediction. A stratum with two measured launches (of two turns,
+ * where metrics take turns) stands for itself, because strata of one kind may differ a hundredfold
+ * while the launches within each are alike. One launch is enough if other strata have shown how
+ * much launches of a stratum differ in this metric; otherwise only what was measured of it is
+ * known.
  *
- * Where metrics take turns, a stratum that was not met in those of one metric may have a size by
- * another (sizes.c). So a pool knows twice what its strata have shown: as it is, for strata without
- * a size, and for each unit of size.
+ * Where metrics take turns, another metric may tell the size of a stratum that was not measured in
+ * the turns of this metric (sizes.c). A pool therefore keeps its strata's figures twice: as they
+ * are, for strata without a size, and for each unit of size.
  *
- * Which strata these are depends on how many of their launches were measured, never on what was
- * measured. Where metrics take turns the strata of a kind may have been met in the same one: what
- * all of them share of its luck is not in the error. */
+ * Whether a stratum is predicted depends on how many of its launches were measured, never on their
+ * values. The error does not cover what all strata of a kind share because they were measured in
+ * the same turn. */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a key says of a record is what groups would take for its label. Texts of groups are the same
- * pointer if they are equal, so an expression looks at each once, as long as it is remembered. */
+/* A condition compares the label that groups would give the record. Equal labels are one pointer,
+ * so each condition keeps its verdict for a label and matches it once. */
 
 #include "client/report/where.h"
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/store/schema.h"
+#include "proto/base/array.h"
 
 /* SQLite has at most 2,000 columns a table. */
 enum {
@@ -239,17 +240,8 @@ static void take_process(struct row *row, size_t i, void *userdata)
 
 struct store_process *info_find_process(const struct store_reader *r, int64_t id)
 {
-	size_t low = 0, high = r->info.n_processes;
+	size_t low = ARRAY_FIND_PLACE(r->processes, r->info.n_processes, process.process, id);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (r->processes[middle].process.process < id) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
 	return low < r->info.n_processes && r->processes[low].process.process == id
 		       ? &r->processes[low]
 		       : NULL;

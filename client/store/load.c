@@ -11,31 +11,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/base/array.h"
+
 enum { MAX_DEFINITIONS = 1 << 28 };
 
 /* --- search ---------------------------------------------------------------------------------- */
 
+/* Most definitions have the ids 1, 2, 3. */
 #define DEFINE_FIND(name, type)                                                         \
 	static const struct type *name(const struct type *items, size_t n, unsigned id) \
 	{                                                                               \
-		size_t low = 0, high = n;                                               \
+		size_t i = id - (size_t)1;                                              \
                                                                                         \
-		if (id >= 1 && id <= n && items[id - 1].id == id) {                     \
-			return &items[id - 1];                                          \
+		if (i >= n || items[i].id != id) {                                      \
+			i = ARRAY_FIND_PLACE(items, n, id, id);                         \
 		}                                                                       \
-		while (low < high) {                                                    \
-			size_t middle = low + (high - low) / 2;                         \
-                                                                                        \
-			if (items[middle].id == id) {                                   \
-				return &items[middle];                                  \
-			}                                                               \
-			if (items[middle].id < id) {                                    \
-				low = middle + 1;                                       \
-			} else {                                                        \
-				high = middle;                                          \
-			}                                                               \
-		}                                                                       \
-		return NULL;                                                            \
+		return i < n && items[i].id == id ? &items[i] : NULL;                   \
 	}
 
 DEFINE_FIND(find_kernel, gpuctr_kernel)

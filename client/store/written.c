@@ -27,18 +27,7 @@ void written_deinit(struct written *w)
 /* Where the process is, or would be: they are sorted by number. */
 static size_t find_place(const struct written *w, unsigned process)
 {
-	size_t low = 0, high = w->n_processes;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (w->processes[middle].process < process) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
+	return ARRAY_FIND_PLACE(w->processes, w->n_processes, process, process);
 }
 
 struct written_process *written_process(struct written *w, unsigned process)

@@ -68,7 +68,7 @@ static void complete(struct gpu_link *l, struct pending *p, const struct wire_me
 	}
 }
 
-void gpu_link_detach(struct gpu_link *l)
+static void detach(struct gpu_link *l)
 {
 	watch_close(&l->watch);
 	buffer_deinit(&l->in);
@@ -81,7 +81,7 @@ void gpu_link_detach(struct gpu_link *l)
 
 void gpu_link_deinit(struct gpu_link *l)
 {
-	gpu_link_detach(l);
+	detach(l);
 	arena_deinit(&l->arena);
 }
 
@@ -213,7 +213,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	}
 	if (r < 0) {
 		log_warning("lost the %s process", l->name);
-		gpu_link_detach(l);
+		detach(l);
 	}
 }
 
@@ -274,7 +274,7 @@ static void send_next(struct gpu_link *l)
 
 int gpu_link_attach(struct gpu_link *l, int fd)
 {
-	gpu_link_detach(l);
+	detach(l);
 	return watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
 }
 
@@ -370,7 +370,7 @@ void gpu_link_tick(struct gpu_link *l, uint64_t now_ns)
 		log_warning("the %s process did not answer within %d s", l->name,
 			    GPU_LINK_TIMEOUT_S);
 		control_send(l->front->control, l->hung, -1);
-		gpu_link_detach(l);
+		detach(l);
 	}
 }
 

@@ -40,7 +40,6 @@ typedef void (*gpu_link_done)(struct front *f, void *owner, uint32_t request,
 
 void gpu_link_init(struct gpu_link *l, struct front *f, const char *name, enum control_op hung);
 int gpu_link_attach(struct gpu_link *l, int fd); /* consumes fd; fails what was pending */
-void gpu_link_detach(struct gpu_link *l);
 void gpu_link_deinit(struct gpu_link *l);
 
 static inline bool gpu_link_is_up(const struct gpu_link *l)

@@ -98,18 +98,7 @@ static void read_again(struct users *u, const char *path)
 /* The first entry that is not below uid. */
 static size_t find(const struct users *u, uid_t uid)
 {
-	size_t low = 0, high = u->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (u->v[middle].uid < uid) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
+	return ARRAY_FIND_PLACE(u->v, u->n, uid, uid);
 }
 
 void users_name_in(struct users *u, const char *path, uint64_t now_ns, uid_t uid, char *name,

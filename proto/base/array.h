@@ -12,4 +12,21 @@
  * bytes. False: out of memory; the array is as it was. */
 bool array_make_room(void *items, size_t size, size_t n, size_t *max);
 
+/* Where the first of n items is, sorted by a member, whose member is not below key; n: all are. */
+#define ARRAY_FIND_PLACE(items, n, member, key)                     \
+	({                                                          \
+		size_t low_ = 0, high_ = (n);                       \
+                                                                    \
+		while (low_ < high_) {                              \
+			size_t middle_ = low_ + (high_ - low_) / 2; \
+                                                                    \
+			if ((items)[middle_].member < (key)) {      \
+				low_ = middle_ + 1;                 \
+			} else {                                    \
+				high_ = middle_;                    \
+			}                                           \
+		}                                                   \
+		low_;                                               \
+	})
+
 #endif

@@ -69,38 +69,6 @@ int map_add(struct map *t, uint64_t hash, void *item)
 	return 0;
 }
 
-/* The items behind the freed slot move up, until a search for each of them ends at it again. */
-static void close_gap(struct map *t, size_t gap)
-{
-	size_t mask = t->n_slots - 1;
-
-	for (size_t i = (gap + 1) & mask; t->slots[i].item; i = (i + 1) & mask) {
-		size_t wanted = t->slots[i].hash & mask;
-
-		if (((i - wanted) & mask) >= ((i - gap) & mask)) {
-			t->slots[gap] = t->slots[i];
-			gap = i;
-		}
-	}
-	t->slots[gap] = (struct map_slot){ 0 };
-}
-
-void map_remove(struct map *t, uint64_t hash, const void *item)
-{
-	size_t mask = t->n_slots - 1, i = hash & mask;
-
-	if (t->n_slots == 0) {
-		return;
-	}
-	while (t->slots[i].item && t->slots[i].item != item) {
-		i = (i + 1) & mask;
-	}
-	if (t->slots[i].item) {
-		t->n--;
-		close_gap(t, i);
-	}
-}
-
 uint64_t map_hash(const void *data, size_t n)
 {
 	const unsigned char *p = data;

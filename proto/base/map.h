@@ -4,7 +4,7 @@
 
 /* A hash table of the caller's items, with open addressing, at most half full. The caller computes
  * the hash of a key and says which item has the key; the table keeps both in a slot, so it grows
- * and removes without asking. Zero-initialised by the caller. */
+ * without asking. Zero-initialised by the caller. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,9 +30,6 @@ void map_clear(struct map *t);
 
 /* An item that is not in the table. -ENOMEM: it is not added. */
 int map_add(struct map *t, uint64_t hash, void *item);
-
-/* An item that may be in the table. */
-void map_remove(struct map *t, uint64_t hash, const void *item);
 
 /* Mixes one more pointer or number into a hash. */
 static inline uint64_t map_mix(uint64_t hash, uint64_t value)

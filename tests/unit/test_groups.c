@@ -587,6 +587,7 @@ static void a_comparison_joins_rows_by_name(void **state)
 	}
 	view_deinit(&v);
 	groups_free(other.groups);
+	attributor_free(other.attributor);
 }
 
 int main(void)

@@ -100,10 +100,10 @@ static void test_what_relates_to_ranges_is_told(void **state)
 
 	(void)state;
 	for (size_t i = 0; of_range[i]; i++) {
-		assert_true(format_is_of_range(of_range[i]));
+		assert_true(groups_is_of_range(of_range[i]));
 	}
 	for (size_t i = 0; of_kernel[i]; i++) {
-		assert_false(format_is_of_range(of_kernel[i]));
+		assert_false(groups_is_of_range(of_kernel[i]));
 	}
 	synthetic_init(&synthetic);
 	for (size_t n = 2; n <= 3; n++) { /* the third is gpu__time_duration.sum */
