@@ -5,6 +5,7 @@
 
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
+#include "proto/base/array.h"
 
 enum { GAP = 2, COLUMNS_MAX = 16 };
 
@@ -31,16 +32,9 @@ void grid_text(struct grid *g, const char *text)
 {
 	struct buf safe = { 0 };
 
-	if (g->n == g->max) {
-		size_t max = g->max ? g->max * 2 : 64;
-		char **cells = realloc(g->cells, max * sizeof(*cells));
-
-		if (!cells) {
-			g->failed = true;
-			return;
-		}
-		g->cells = cells;
-		g->max = max;
+	if (!array_make_room(&g->cells, sizeof(*g->cells), g->n, &g->max)) {
+		g->failed = true;
+		return;
 	}
 	text_terminal(&safe, text && *text ? text : "-");
 	g->cells[g->n] = safe.failed ? NULL : strdup(buf_string(&safe));

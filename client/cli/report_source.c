@@ -32,27 +32,31 @@ static void take_budget(struct report_source *s, const struct store_info *info)
 	}
 }
 
+/* Why says the rest. */
+static int refuse(struct report_source *s, const char *code)
+{
+	s->code = code;
+	return -EINVAL;
+}
+
 static int on_capture(const struct store_info *info, void *userdata)
 {
 	struct report_source *s = userdata;
 	int r;
 
 	take_budget(s, info);
-	s->code = "unit-clash";
 	if (s->chosen > 0 && s->chosen < s->captures) {
-		s->code = "budget-clash";
 		buf_text(&s->why, "some captures were made with --budget, and others without: "
 				  "estimates cannot be added to complete measurements");
-		return -EINVAL;
+		return refuse(s, "budget-clash");
 	}
 	if (s->chosen > 0 && where_needs_records(s->where)) {
-		s->code = "where-budget";
 		buf_printf(&s->why,
 			   "a capture with --budget does not have the number of launches of each "
 			   "%s: there --where takes kernel, process, device, rank, task, host and "
 			   "capture",
 			   where_needs_records(s->where));
-		return -EINVAL;
+		return refuse(s, "where-budget");
 	}
 	s->driver = s->driver ? s->driver : strdup(info->driver);
 	s->end.driver = s->driver ? s->driver : "";
@@ -63,7 +67,8 @@ static int on_capture(const struct store_info *info, void *userdata)
 	r = r ? r : summary_host(s->summary, info->host);
 	r = r ? r : where_begin(s->where, &info->plan, info->path, info->host);
 	r = r || !s->hints ? r : hints_begin(s->hints, &info->plan, info->path);
-	return r || !s->also ? r : s->also->on_capture(info, s->also_userdata);
+	r = r || !s->also ? r : s->also->on_capture(info, s->also_userdata);
+	return r == -EINVAL ? refuse(s, "unit-clash") : r;
 }
 
 static int on_process(const struct store_process *process, void *userdata)

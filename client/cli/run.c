@@ -224,7 +224,7 @@ static void on_tick(uv_timer_t *handle)
 	if (run->watched >= 0) {
 		dispatch(run);
 	}
-	if (run->state == RUN_RUNNING) {
+	if (run->state == RUN_RUNNING && !run->options->is_live) {
 		progress_kernels(&run->progress, summary_records(run->sinks.summary),
 				 summary_processes(run->sinks.summary));
 	}

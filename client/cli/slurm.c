@@ -128,8 +128,9 @@ static bool start_all(struct gathering *g, int argc, char **argv)
 {
 	for (size_t i = 0; i < g->jobs->n; i++) {
 		struct words words = { .n = 0 };
-		char **command = make_command(&words, g, &g->jobs->items[i], argc, argv);
-		int r = command ? slurm_start_step(command, &g->jobs->items[i]) : ENOMEM;
+		struct job *job = &g->jobs->items[i];
+		char **command = make_command(&words, g, job, argc, argv);
+		int r = command ? slurm_start(command, &job->srun, &job->fd) : ENOMEM;
 
 		free(command);
 		if (r != 0) {

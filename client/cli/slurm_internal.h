@@ -54,9 +54,7 @@ struct words {
 void slurm_add_word(struct words *w, const char *word);
 /* Where the step is to run. */
 void slurm_add_place(struct words *w, const struct job *job);
-/* The step of a job, which ends with us. 0 or an errno. */
-int slurm_start_step(char *const *argv, struct job *job);
-/* With its standard output in *ret_fd. 0 or an errno. */
+/* Starts a program that ends with us, with its standard output in *ret_fd. 0 or an errno. */
 int slurm_start(char *const *argv, pid_t *ret_pid, int *ret_fd);
 /* The exit status; 128 and the signal. */
 int slurm_wait_status(pid_t pid);

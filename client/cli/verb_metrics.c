@@ -66,9 +66,11 @@ static void add_wrapped(struct buf *b, const char *head, const char *text)
 
 	text_terminal(&safe, text);
 	text_wrap(&lines, buf_string(&safe), WIDTH - (size_t)indent);
-	for (const char *line = buf_string(&lines); *line; line = strchr(line, '\n') + 1) {
-		buf_printf(b, "%*s%.*s\n", indent, line == lines.data ? head : "",
-			   (int)strcspn(line, "\n"), line);
+	for (const char *line = buf_string(&lines); *line;) {
+		size_t n = strcspn(line, "\n");
+
+		buf_printf(b, "%*s%.*s\n", indent, line == lines.data ? head : "", (int)n, line);
+		line += n + 1;
 	}
 	b->failed |= safe.failed || lines.failed;
 	buf_deinit(&safe);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/cli/members.h"
 #include "client/cli/ps_table.h"
 #include "client/cli/request.h"
 #include "client/cli/terminal.h"
@@ -36,7 +37,7 @@ struct listing {
 
 /* What the daemon derives from the name of the cgroup is separate from what the kernel and the
  * process report. */
-static void add_derived(struct buf *b, const struct gpuctr_registered_process *p)
+static void add_derived(struct members *m, const struct gpuctr_registered_process *p)
 {
 	const struct {
 		const char *name, *value;
@@ -45,47 +46,49 @@ static void add_derived(struct buf *b, const struct gpuctr_registered_process *p
 		{ "pod_uid", p->pod_uid },     { "job", p->cgroup_job },
 		{ "step", p->cgroup_step },
 	};
-	bool first = true;
 
-	buf_text(b, ",\"cgroup\":");
-	text_json(b, p->cgroup);
-	buf_text(b, ",\"derived\":{");
+	members_begin(m, "derived", '{');
 	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++) {
 		if (*derived[i].value) {
-			buf_printf(b, "%s\"%s\":", first ? "" : ",", derived[i].name);
-			text_json(b, derived[i].value);
-			first = false;
+			members_text(m, derived[i].name, derived[i].value);
 		}
 	}
-	buf_char(b, '}');
+	members_end(m, '}');
+}
+
+static void add_claims(struct members *m, const struct gpuctr_registered_process *p)
+{
+	members_begin(m, "claims", '{');
+	for (size_t i = 0; i < p->n_claims; i++) {
+		const char *value = strchrnul(p->claims[i], '=');
+		char name[256];
+
+		snprintf(name, sizeof(name), "%.*s", (int)(value - p->claims[i]), p->claims[i]);
+		members_key_text(m, name);
+		text_json(m->b, *value ? value + 1 : "");
+	}
+	members_end(m, '}');
 }
 
 static void add_json(struct buf *b, const struct gpuctr_registered_process *p)
 {
-	buf_printf(b, "{\"process\":%u,\"pid\":%u,\"uid\":%u,\"user\":", p->process, p->pid,
-		   p->uid);
-	text_json(b, p->user);
-	buf_text(b, ",\"program\":");
-	text_json(b, p->program);
-	buf_printf(b, ",\"age_ns\":%llu,\"capture\":%u,\"holder\":", (unsigned long long)p->age_ns,
-		   p->capture);
-	text_json(b, p->holder);
-	buf_printf(b, ",\"foreign\":%s", p->foreign ? "true" : "false");
-	add_derived(b, p);
-	buf_text(b, ",\"claims\":{");
-	for (size_t i = 0; i < p->n_claims; i++) {
-		const char *equals = strchr(p->claims[i], '=');
-		char name[256];
+	struct members m = { b };
 
-		snprintf(name, sizeof(name), "%.*s",
-			 equals ? (int)(equals - p->claims[i]) : (int)sizeof(name) - 1,
-			 p->claims[i]);
-		buf_text(b, i > 0 ? "," : "");
-		text_json(b, name);
-		buf_char(b, ':');
-		text_json(b, equals ? equals + 1 : "");
-	}
-	buf_text(b, "}}\n");
+	members_begin(&m, NULL, '{');
+	members_u64(&m, "process", p->process);
+	members_u64(&m, "pid", p->pid);
+	members_u64(&m, "uid", p->uid);
+	members_text(&m, "user", p->user);
+	members_text(&m, "program", p->program);
+	members_u64(&m, "age_ns", p->age_ns);
+	members_u64(&m, "capture", p->capture);
+	members_text(&m, "holder", p->holder);
+	members_bool(&m, "foreign", p->foreign);
+	members_text(&m, "cgroup", p->cgroup);
+	add_derived(&m, p);
+	add_claims(&m, p);
+	members_end(&m, '}');
+	buf_char(b, '\n');
 }
 
 static void on_process(const struct gpuctr_registered_process *p, void *userdata)

@@ -3,7 +3,7 @@
 /* Opens a capture file and checks it.
  *
  * Checks, in this order, each with a code of its own: SQLite's header, our application_id and
- * user_version (another file, a newer format), the size (a copy that was cut off), the tables, the
+ * user_version (another file, another format), the size (a copy that was cut off), the tables, the
  * structure of all pages (quick_check in check.c, which reads the file once) and the shape of
  * record.
  *

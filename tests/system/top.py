@@ -318,6 +318,7 @@ def own(program):
         t.until(lambda: kernels(t.text()) > 0, "kernels")
         first = kernels(t.text())
         t.until(lambda: kernels(t.text()) > first, "more of them")
+        check(b"\r\033[K" not in t.bytes, f"a line of progress is among the frames:\n{t.text()}")
         t.interrupt()
         t.ends(0)
         check(kernels(t.text()) > first, "what was measured is gone")
