@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Kernels and samples wait in a window. When it is full, or at the end, what is complete in it is
+ * attributed: kernels get their positions (steps.c), the clocks' shift is estimated once (shift.c),
+ * samples become equations (window.c), which are solved (normal.c), and each sample is divided
+ * among its kernels in proportion to what the solution expects of each (values.c). What a window
+ * leaves behind are the equations of positions, in a matrix, and what their kernels were given, in
+ * sums: memory does not grow with time. */
+
+#include "client/attribution/attribution.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/attribution/internal.h"
+
+#define WINDOW_SAMPLES ((size_t)1 << 20)
+#define WINDOW_KERNELS ((size_t)1 << 18)
+#define SHIFT_MOST_NS 20000
+/* Records of kernels come in buffers, of several streams: so much later than others. */
+#define LATE_NS 100000000
+/* Times that cannot overflow: 146 years around 1970. */
+#define TIME_MOST (INT64_MAX / 2)
+#define POSITIONS_MOST 65536
+/* Kernels of a position, for its equations to be solved over all of them. */
+#define OCCURRENCES_LEAST 3
+
+struct attribution *attribution_new(const struct attribution_options *options)
+{
+	struct attribution *a = calloc(1, sizeof(*a));
+
+	if (!a || options->metrics == 0 || options->metrics > ATTRIBUTION_METRICS_MAX) {
+		free(a);
+		return NULL;
+	}
+	a->options = *options;
+	if (a->options.shift_most_ns <= 0) {
+		a->options.shift_most_ns = SHIFT_MOST_NS;
+	}
+	if (a->options.window_samples == 0) {
+		a->options.window_samples = WINDOW_SAMPLES;
+	}
+	a->window.metrics = options->metrics;
+	a->done_ns = INT64_MIN;
+	a->steps = steps_new(POSITIONS_MOST);
+	return a->steps ? a : attribution_free(a);
+}
+
+struct attribution *attribution_free(struct attribution *a)
+{
+	if (!a) {
+		return NULL;
+	}
+	steps_free(a->steps);
+	window_deinit(&a->window);
+	values_deinit(a);
+	free(a);
+	return NULL;
+}
+
+const struct attribution_counts *attribution_counts(const struct attribution *a)
+{
+	return &a->counts;
+}
+
+void attribution_tell(struct attribution *a, const struct window_kernel *k,
+		      enum attribution_state state, const struct attribution_value *values)
+{
+	struct attribution_result result = {
+		.id = k->k.id,
+		.position = k->local || state != ATTRIBUTION_MEASURED ? ATTRIBUTION_NO_POSITION
+								      : k->position,
+		.state = state,
+		.values = values,
+	};
+
+	if (state == ATTRIBUTION_LOST) {
+		a->counts.lost++;
+	} else if (result.position != ATTRIBUTION_NO_POSITION) {
+		a->counts.with_position++;
+	} else {
+		a->counts.without_position++;
+	}
+	if (a->options.on_kernel) {
+		a->options.on_kernel(a->options.user, &result);
+	}
+}
+
+static int compare_sequences(const void *a, const void *b, void *user)
+{
+	const struct window *w = user;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	if (w->kernels[x].k.sequence != w->kernels[y].k.sequence) {
+		return w->kernels[x].k.sequence < w->kernels[y].k.sequence ? -1 : 1;
+	}
+	return x < y ? -1 : x > y;
+}
+
+struct placing {
+	uint32_t *order, *shapes, *positions;
+	unsigned char *marks;
+};
+
+/* The kernels order[from] to order[to - 1] are one sequence. */
+static int place_sequence(struct attribution *a, struct placing *p, size_t from, size_t to, int end)
+{
+	struct window_kernel *kernels = a->window.kernels;
+	unsigned char *marks = NULL;
+	size_t done;
+	int r;
+
+	for (size_t i = from; i < to; i++) {
+		const struct attribution_kernel *k = &kernels[p->order[i]].k;
+
+		p->shapes[i] = k->shape;
+		p->marks[i] = i > from && k->step != kernels[p->order[i - 1]].k.step;
+		marks = p->marks[i] ? p->marks + from : marks;
+	}
+	r = steps_place(a->steps, kernels[p->order[from]].k.sequence, p->shapes + from, marks,
+			to - from, end, p->positions + from, &done);
+	for (size_t i = from; r == 0 && i < from + done; i++) {
+		kernels[p->order[i]].position = p->positions[i];
+		kernels[p->order[i]].placed = 1;
+	}
+	return r;
+}
+
+/* Positions for kernels that have none yet; until what time all have. */
+static int place(struct attribution *a, int end, int64_t *until_ns)
+{
+	struct window *w = &a->window;
+	size_t n = 0, from = 0;
+	struct placing p = {
+		malloc((w->kernels_used + 1) * sizeof(uint32_t)),
+		malloc((w->kernels_used + 1) * sizeof(uint32_t)),
+		malloc((w->kernels_used + 1) * sizeof(uint32_t)),
+		malloc(w->kernels_used + 1),
+	};
+	int r = p.order && p.shapes && p.positions && p.marks ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < w->kernels_used; i++) {
+		if (!w->kernels[i].placed) {
+			p.order[n++] = (uint32_t)i;
+		}
+	}
+	if (r == 0) {
+		qsort_r(p.order, n, sizeof(*p.order), compare_sequences, w);
+	}
+	for (size_t i = 1; r == 0 && i <= n; i++) {
+		if (i == n ||
+		    w->kernels[p.order[i]].k.sequence != w->kernels[p.order[from]].k.sequence) {
+			r = place_sequence(a, &p, from, i, end);
+			from = i;
+		}
+	}
+	for (size_t i = 0; r == 0 && i < w->kernels_used; i++) {
+		if (!w->kernels[i].placed) {
+			*until_ns = w->kernels[i].k.start_ns < *until_ns ? w->kernels[i].k.start_ns
+									 : *until_ns;
+			break;
+		}
+	}
+	free(p.order);
+	free(p.shapes);
+	free(p.positions);
+	free(p.marks);
+	return r;
+}
+
+/* Kernels of positions that are rare so far are solved with their neighbours. */
+static int decide_locals(struct attribution *a)
+{
+	struct window *w = &a->window;
+	int r = values_grow(a, steps_positions(a->steps));
+
+	for (size_t i = 0; r == 0 && i < w->kernels_used; i++) {
+		struct window_kernel *k = &w->kernels[i];
+
+		if (k->placed == 1 && k->position != STEPS_NONE) {
+			a->placed[k->position]++;
+		}
+	}
+	for (size_t i = 0; r == 0 && i < w->kernels_used; i++) {
+		struct window_kernel *k = &w->kernels[i];
+
+		if (k->placed != 2) {
+			k->local = !k->placed || k->position == STEPS_NONE ||
+				   a->placed[k->position] < OCCURRENCES_LEAST;
+		}
+		k->placed = k->placed ? 2 : 0;
+	}
+	return r;
+}
+
+/* What is complete: samples before *to, whose time ends before *until_ns. */
+static size_t find_complete(const struct attribution *a, int64_t until_ns)
+{
+	const struct window *w = &a->window;
+	size_t to = w->samples_used;
+
+	while (to > 0 && w->samples[to - 1].end_ns + a->shift_most_ns > until_ns) {
+		to--;
+	}
+	return to;
+}
+
+/* Tells of kernels that have ended, and forgets them and the samples. */
+static void forget(struct attribution *a, size_t samples, int end)
+{
+	struct window *w = &a->window;
+	size_t kept = 0;
+
+	if (samples > 0) {
+		a->done_ns = w->samples[samples - 1].end_ns;
+	}
+	for (size_t i = 0; i < w->kernels_used; i++) {
+		struct window_kernel *k = &w->kernels[i];
+
+		if (end || (k->placed && a->done_ns != INT64_MIN &&
+			    k->k.end_ns <= a->done_ns + a->shift_least_ns)) {
+			values_tell(a, i);
+			continue;
+		}
+		if (kept < i) {
+			w->kernels[kept] = *k;
+			memcpy(w->parts + kept * 2 * w->metrics, w->parts + i * 2 * w->metrics,
+			       2 * w->metrics * sizeof(double));
+		}
+		kept++;
+	}
+	w->kernels_used = kept;
+	w->samples_used -= samples;
+	if (samples > 0) {
+		memmove(w->samples, w->samples + samples, w->samples_used * sizeof(*w->samples));
+		memmove(w->values, w->values + samples * w->metrics,
+			w->samples_used * w->metrics * sizeof(double));
+	}
+	kept = 0;
+	for (size_t i = 0; i < w->lost_used; i++) {
+		if (a->done_ns == INT64_MIN || w->lost[i].end_ns + LATE_NS > a->done_ns) {
+			w->lost[kept++] = w->lost[i];
+		}
+	}
+	w->lost_used = kept;
+}
+
+static int estimate_shifts(struct attribution *a)
+{
+	int r = 0, known = 1;
+	int64_t least = INT64_MAX, most = INT64_MIN;
+
+	for (uint32_t i = 0; r >= 0 && i < a->options.metrics; i++) {
+		struct metric *m = &a->metrics[i];
+		struct shift shift;
+
+		if (!m->shift_known && !a->apart) {
+			r = shift_estimate(&a->window, steps_positions(a->steps), i,
+					   a->options.shift_most_ns, &shift);
+			m->shift_known = shift.known;
+			m->shift_ns = shift.known ? shift.ns : m->shift_ns;
+			a->apart = shift.apart;
+		}
+		known = known && m->shift_known;
+		least = m->shift_ns < least ? m->shift_ns : least;
+		most = m->shift_ns > most ? m->shift_ns : most;
+		a->counts.shift_ns[i] = m->shift_ns;
+	}
+	a->counts.shift_known = known;
+	a->shift_least_ns = least;
+	a->shift_most_ns = most;
+	return r;
+}
+
+/* force: what is there is attributed although records of kernels may come late. */
+static int attribute(struct attribution *a, int force, int end)
+{
+	struct window *w = &a->window;
+	int64_t until_ns = INT64_MAX;
+	size_t samples;
+	int r = window_sort(w, &a->counts.bad_samples);
+
+	if (r == 0) {
+		r = place(a, end || force, &until_ns);
+	}
+	if (r == 0) {
+		r = decide_locals(a);
+	}
+	if (r == 0) {
+		r = estimate_shifts(a);
+	}
+	if (r < 0) {
+		return r;
+	}
+	if (!end && !force) {
+		int64_t last = w->kernels_used
+				       ? w->kernels[w->kernels_used - 1].k.start_ns - LATE_NS
+				       : INT64_MIN;
+
+		until_ns = last < until_ns ? last : until_ns;
+	}
+	samples = find_complete(a, until_ns);
+	r = samples > 0 ? values_attribute(a, samples) : 0;
+	if (r == 0) {
+		forget(a, samples, end);
+	}
+	return r;
+}
+
+/* Full: attributes what is complete, and what is not once the window is full twice over. */
+static int attribute_full(struct attribution *a)
+{
+	const struct window *w = &a->window;
+	size_t samples = a->options.window_samples, kernels = WINDOW_KERNELS;
+	int r;
+
+	if (w->samples_used < a->next_samples && w->kernels_used < a->next_kernels) {
+		return 0;
+	}
+	r = attribute(a, w->samples_used >= 2 * samples || w->kernels_used >= 2 * kernels, 0);
+	a->next_samples =
+		w->samples_used + samples / 4 > samples ? w->samples_used + samples / 4 : samples;
+	a->next_kernels =
+		w->kernels_used + kernels / 4 > kernels ? w->kernels_used + kernels / 4 : kernels;
+	return r;
+}
+
+static int time_is_good(int64_t start_ns, int64_t end_ns)
+{
+	return start_ns > -TIME_MOST / 2 && end_ns < TIME_MOST / 2 && start_ns <= end_ns;
+}
+
+int attribution_kernel(struct attribution *a, const struct attribution_kernel *kernel)
+{
+	struct attribution_kernel k = *kernel;
+	struct window_kernel told = { .k = k, .local = 1 };
+	int r;
+
+	a->counts.kernels++;
+	if (!time_is_good(k.start_ns, k.end_ns)) {
+		a->counts.bad_kernels++;
+		attribution_tell(a, &told, ATTRIBUTION_LOST, NULL);
+		return 0;
+	}
+	k.end_ns += k.end_ns == k.start_ns;
+	if (a->done_ns != INT64_MIN && k.start_ns < a->done_ns + a->shift_most_ns) {
+		a->counts.late_kernels++;
+		attribution_tell(a, &told, ATTRIBUTION_LOST, NULL);
+		return 0;
+	}
+	r = window_add_kernel(&a->window, &k);
+	return r == 0 ? attribute_full(a) : r;
+}
+
+int attribution_sample(struct attribution *a, int64_t start_ns, int64_t end_ns,
+		       const double *values)
+{
+	int good = time_is_good(start_ns, end_ns) && start_ns < end_ns, r;
+
+	a->counts.samples++;
+	for (uint32_t m = 0; m < a->options.metrics; m++) {
+		good = good && values[m] >= 0 && values[m] < 1e30;
+	}
+	if (!good) {
+		a->counts.bad_samples++;
+		return 0;
+	}
+	if (a->done_ns != INT64_MIN && start_ns < a->done_ns) {
+		a->counts.late_samples++;
+		return 0;
+	}
+	r = window_add_sample(&a->window, start_ns, end_ns, values);
+	return r == 0 ? attribute_full(a) : r;
+}
+
+int attribution_lost(struct attribution *a, int64_t start_ns, int64_t end_ns)
+{
+	return time_is_good(start_ns, end_ns) ? window_add_lost(&a->window, start_ns, end_ns) : 0;
+}
+
+int attribution_finish(struct attribution *a)
+{
+	return attribute(a, 1, 1);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_ATTRIBUTION_H
+#define GPUCTR_ATTRIBUTION_H
+
+/* What each kernel did, from samples of the whole device and from when each kernel ran. Kernels and
+ * samples come as they come, live or from a file; memory is bounded. See
+ * docs/internals/attribution.md for the model. Nothing here is thread-safe. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ATTRIBUTION_METRICS_MAX 16
+#define ATTRIBUTION_NO_POSITION UINT32_MAX
+
+enum attribution_state {
+	ATTRIBUTION_MEASURED,
+	ATTRIBUTION_TOO_SHORT, /* too short to tell: its error is too large */
+	ATTRIBUTION_TOGETHER, /* always in the same samples as others, which cannot be told apart */
+	ATTRIBUTION_LOST,     /* samples or records of kernels are missing around it */
+	ATTRIBUTION_CLOCKS,   /* kernels and samples do not agree on the time */
+	ATTRIBUTION_CROWDED,  /* too many kernels at once to be solved */
+};
+
+struct attribution_kernel {
+	uint64_t id;	   /* the caller's, given back */
+	uint64_t sequence; /* process and stream: kernels of one run in their order */
+	uint64_t step;	   /* of the program's own marks (NVTX); 0: unknown */
+	uint32_t shape;	   /* name, grid and block, or what else makes kernels alike */
+	int64_t start_ns, end_ns;
+};
+
+/* Of one kernel; error is one standard error. Of a kernel that is too short to tell, value is good
+ * for sums over many alone. Both are 0 in the other states. */
+struct attribution_value {
+	enum attribution_state state;
+	double value, error;
+};
+
+/* A kernel's result. With a position in a step, values are those of the position: they are told by
+ * attribution_position() and get better until the end, and values is NULL. Without one, or where
+ * state is not ATTRIBUTION_MEASURED, they are final: one a metric, valid during the call. */
+struct attribution_result {
+	uint64_t id;
+	uint32_t position;
+	enum attribution_state state;
+	const struct attribution_value *values;
+};
+
+typedef void attribution_on_kernel(void *user, const struct attribution_result *result);
+
+struct attribution_options {
+	uint32_t metrics;
+	int64_t shift_most_ns; /* of the clocks, sought in both directions; 0: 20 us */
+	size_t window_samples; /* kept until they are attributed; 0: 1,048,576 */
+	attribution_on_kernel *on_kernel;
+	void *user;
+};
+
+struct attribution_counts {
+	uint64_t kernels, samples;	     /* that came */
+	uint64_t bad_kernels, bad_samples;   /* times that are none, values that are none */
+	uint64_t late_kernels, late_samples; /* came when their time was attributed already */
+	uint64_t gaps;			     /* between samples */
+	uint64_t with_position, without_position, lost;
+	uint32_t positions;
+	int shift_known;
+	/* A sample's time + shift is the time of the kernels that made this metric. */
+	int64_t shift_ns[ATTRIBUTION_METRICS_MAX];
+	double idle_per_s[ATTRIBUTION_METRICS_MAX]; /* flows while no kernel runs */
+};
+
+struct attribution *attribution_new(const struct attribution_options *options);
+struct attribution *attribution_free(struct attribution *a);
+
+/* 0, or -ENOMEM; what is wrong with the input is counted and left out. */
+int attribution_kernel(struct attribution *a, const struct attribution_kernel *kernel);
+int attribution_sample(struct attribution *a, int64_t start_ns, int64_t end_ns,
+		       const double *values);
+/* Records of kernels that ran in this time are missing. */
+int attribution_lost(struct attribution *a, int64_t start_ns, int64_t end_ns);
+/* No more comes: every kernel has had its on_kernel(). */
+int attribution_finish(struct attribution *a);
+
+/* A position's values, one a metric; how many kernels had it. */
+uint64_t attribution_position(const struct attribution *a, uint32_t position,
+			      struct attribution_value *values);
+const struct attribution_counts *attribution_counts(const struct attribution *a);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_ATTRIBUTION_INTERNAL_H
+#define GPUCTR_ATTRIBUTION_INTERNAL_H
+
+#include "client/attribution/attribution.h"
+#include "client/attribution/normal.h"
+#include "client/attribution/shift.h"
+#include "client/attribution/steps.h"
+#include "client/attribution/window.h"
+
+/* What is solved for one metric, by positions in steps and, in this window, by kernels without one.
+ */
+struct metric {
+	int64_t shift_ns;
+	int shift_known, crowded, local_crowded;
+	double idle, idle_ns, idle_per_ns; /* outside kernels */
+	double moved, moved_ns;		   /* by all kernels */
+	double edge_left, edge_steps;	   /* squared, of samples with several kernels */
+
+	struct normal positions;
+	double *solution, *inverse;
+	double *residual;	  /* squared coefficient x squared residual */
+	double *given, *given_m2; /* what their kernels were given: mean, squared deviations */
+	double *given_count, *given_ns;
+	double *edge; /* the sum of what their beginnings and ends make uncertain */
+
+	struct normal locals;
+	double *local_solution, *local_inverse, *local_residual;
+};
+
+struct attribution {
+	struct attribution_options options;
+	struct attribution_counts counts;
+	struct window window;
+	struct steps *steps;
+	struct metric metrics[ATTRIBUTION_METRICS_MAX];
+	int64_t done_ns; /* samples up to here are attributed */
+	size_t next_samples, next_kernels;
+	int apart; /* the clocks */
+	int64_t shift_least_ns, shift_most_ns;
+	uint32_t room;	  /* of positions */
+	uint64_t *placed; /* kernels that have each */
+	uint32_t local_count;
+};
+
+void attribution_tell(struct attribution *a, const struct window_kernel *k,
+		      enum attribution_state state, const struct attribution_value *values);
+
+/* values.c */
+int values_grow(struct attribution *a, uint32_t positions);
+void values_deinit(struct attribution *a);
+/* Attributes the first samples of the window. */
+int values_attribute(struct attribution *a, size_t samples);
+/* Tells of a kernel that is complete. */
+void values_tell(struct attribution *a, size_t kernel);
+
+#endif

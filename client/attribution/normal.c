@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The normal equations N x = r of least squares, N = A'A, r = A'y, of which only N and r are kept:
+ * their size does not depend on the number of equations.
+ *
+ * N couples unknowns that share an equation. Kernels that follow each other have numbers that
+ * follow each other, so N is a band, with a few long rows where the end of a step meets its
+ * beginning. The factorisation N = L D L' keeps each row of L from its first coupled column on
+ * (George and Liu, Computer Solution of Large Sparse Positive Definite Systems, chapter 4: envelope
+ * methods): there is no fill outside. The diagonal of N's inverse, which standard errors need,
+ * comes from the same rows (Takahashi, Fagan and Chen, PICA 1973; Erisman and Tinney, CACM 18,
+ * 1975).
+ *
+ * Values are not negative: unknowns that would be are held at 0 and the rest is solved again, until
+ * none is negative and none at 0 wants to be positive (block principal pivoting of Portugal, Judice
+ * and Vicente, Math. Comp. 63, 1994, bounded in rounds). */
+
+#include "client/attribution/normal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the envelope, and of the multiplications of one factorisation. */
+#define ENTRIES_MOST ((size_t)32 << 20)
+#define WORK_MOST 3e10
+#define ROUNDS_MOST 12
+/* A pivot that is less of its diagonal is rounding: the unknown is a sum of those before it. */
+#define PIVOT_LEAST 1e-9
+
+void normal_deinit(struct normal *n)
+{
+	free(n->diagonal);
+	free(n->right);
+	free(n->pairs);
+	memset(n, 0, sizeof(*n));
+}
+
+void normal_clear(struct normal *n)
+{
+	n->unknowns = 0;
+	n->pairs_used = 0;
+	n->squares = 0;
+	if (n->pairs) {
+		memset(n->pairs, 0, n->pairs_size * sizeof(*n->pairs));
+	}
+}
+
+static int grow_column(double **column, size_t want)
+{
+	double *now = realloc(*column, want * sizeof(double));
+
+	if (!now) {
+		return -ENOMEM;
+	}
+	*column = now;
+	return 0;
+}
+
+int normal_grow(struct normal *n, uint32_t unknowns)
+{
+	size_t had = n->unknowns, room;
+
+	if (unknowns <= had) {
+		return 0;
+	}
+	if (unknowns > n->room) {
+		room = unknowns + (size_t)unknowns / 2;
+		if (grow_column(&n->diagonal, room) < 0 || grow_column(&n->right, room) < 0) {
+			return -ENOMEM;
+		}
+		n->room = (uint32_t)room;
+	}
+	memset(n->diagonal + had, 0, (unknowns - had) * sizeof(double));
+	memset(n->right + had, 0, (unknowns - had) * sizeof(double));
+	n->unknowns = unknowns;
+	return 0;
+}
+
+static struct normal_pair *pair_find(struct normal_pair *pairs, size_t size, uint64_t key)
+{
+	size_t at = (size_t)((key * 0x9E3779B97F4A7C15ULL) >> 20) & (size - 1);
+
+	while (pairs[at].key != 0 && pairs[at].key != key) {
+		at = (at + 1) & (size - 1);
+	}
+	return &pairs[at];
+}
+
+static int pairs_grow(struct normal *n)
+{
+	size_t size = n->pairs_size ? n->pairs_size * 2 : 1024;
+	struct normal_pair *pairs = calloc(size, sizeof(*pairs));
+
+	if (!pairs) {
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < n->pairs_size; i++) {
+		if (n->pairs[i].key != 0) {
+			*pair_find(pairs, size, n->pairs[i].key) = n->pairs[i];
+		}
+	}
+	free(n->pairs);
+	n->pairs = pairs;
+	n->pairs_size = size;
+	return 0;
+}
+
+static int pair_add(struct normal *n, uint32_t a, uint32_t b, double value)
+{
+	uint64_t key = a > b ? (uint64_t)a << 32 | (b + 1) : (uint64_t)b << 32 | (a + 1);
+	struct normal_pair *pair;
+
+	if (n->pairs_used * 2 >= n->pairs_size && pairs_grow(n) < 0) {
+		return -ENOMEM;
+	}
+	pair = pair_find(n->pairs, n->pairs_size, key);
+	if (pair->key == 0) {
+		pair->key = key;
+		n->pairs_used++;
+	}
+	pair->value += value;
+	return 0;
+}
+
+int normal_add(struct normal *n, const uint32_t *unknowns, const double *coefficients,
+	       uint32_t count, double value)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		n->diagonal[unknowns[i]] += coefficients[i] * coefficients[i];
+		n->right[unknowns[i]] += coefficients[i] * value;
+		for (uint32_t j = 0; j < i; j++) {
+			if (pair_add(n, unknowns[i], unknowns[j],
+				     coefficients[i] * coefficients[j]) < 0) {
+				return -ENOMEM;
+			}
+		}
+	}
+	n->squares += value * value;
+	return 0;
+}
+
+/* L D L' in its envelope: row i has columns first[i] to i - 1 at rows[offset[i] - first[i] +
+ * column]. */
+struct factor {
+	uint32_t unknowns;
+	uint32_t *first;
+	size_t *offset;
+	double *matrix; /* N in the envelope */
+	double *rows;	/* L in the envelope */
+	double *pivot;	/* D; 0 where an unknown is left out */
+};
+
+static void factor_deinit(struct factor *f)
+{
+	free(f->first);
+	free(f->offset);
+	free(f->matrix);
+	free(f->rows);
+	free(f->pivot);
+}
+
+static double *row_of(double *entries, const struct factor *f, uint32_t i)
+{
+	return entries + f->offset[i] - f->first[i];
+}
+
+/* The envelope with N's entries in it. Positive: it is too large. */
+static int factor_init(struct factor *f, const struct normal *n)
+{
+	size_t entries = 0;
+	double work = 0;
+
+	memset(f, 0, sizeof(*f));
+	f->unknowns = n->unknowns;
+	f->first = malloc((n->unknowns + 1) * sizeof(*f->first));
+	f->offset = malloc((n->unknowns + 1) * sizeof(*f->offset));
+	f->pivot = calloc(n->unknowns + 1, sizeof(*f->pivot));
+	if (!f->first || !f->offset || !f->pivot) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < n->unknowns; i++) {
+		f->first[i] = i;
+	}
+	for (size_t i = 0; i < n->pairs_size; i++) {
+		uint32_t row = (uint32_t)(n->pairs[i].key >> 32);
+		uint32_t column = (uint32_t)n->pairs[i].key - 1;
+
+		if (n->pairs[i].key != 0 && column < f->first[row]) {
+			f->first[row] = column;
+		}
+	}
+	for (uint32_t i = 0; i < n->unknowns; i++) {
+		f->offset[i] = entries;
+		entries += i - f->first[i];
+		for (uint32_t j = f->first[i]; j < i; j++) {
+			work += j - (f->first[i] > f->first[j] ? f->first[i] : f->first[j]);
+		}
+		if (entries > ENTRIES_MOST || work > WORK_MOST) {
+			return 1;
+		}
+	}
+	f->matrix = calloc(entries + 1, sizeof(double));
+	f->rows = malloc((entries + 1) * sizeof(double));
+	if (!f->matrix || !f->rows) {
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < n->pairs_size; i++) {
+		if (n->pairs[i].key != 0) {
+			row_of(f->matrix, f,
+			       (uint32_t)(n->pairs[i].key >> 32))[(uint32_t)n->pairs[i].key - 1] =
+				n->pairs[i].value;
+		}
+	}
+	return 0;
+}
+
+/* Factors what is not held at 0. */
+static void factor_compute(struct factor *f, const double *diagonal, const unsigned char *held)
+{
+	for (uint32_t i = 0; i < f->unknowns; i++) {
+		double *row = row_of(f->rows, f, i), left = diagonal[i];
+		const double *matrix = row_of(f->matrix, f, i);
+
+		for (uint32_t j = f->first[i]; j < i; j++) {
+			const double *other = row_of(f->rows, f, j);
+			uint32_t k = f->first[i] > f->first[j] ? f->first[i] : f->first[j];
+			double sum = matrix[j];
+
+			for (; k < j; k++) {
+				sum -= row[k] * other[k];
+			}
+			row[j] = f->pivot[j] > 0 && !held[i] ? sum : 0;
+		}
+		for (uint32_t j = f->first[i]; j < i; j++) {
+			double scaled = f->pivot[j] > 0 ? row[j] / f->pivot[j] : 0;
+
+			left -= scaled * row[j];
+			row[j] = scaled;
+		}
+		f->pivot[i] = !held[i] && left > PIVOT_LEAST * diagonal[i] ? left : 0;
+	}
+}
+
+/* L' x = x, in place. */
+static void factor_back(struct factor *f, double *x)
+{
+	for (uint32_t i = f->unknowns; i-- > 0;) {
+		const double *row = row_of(f->rows, f, i);
+
+		for (uint32_t j = f->first[i]; j < i; j++) {
+			x[j] -= row[j] * x[i];
+		}
+	}
+}
+
+/* In place, of one metric; what has no pivot becomes 0. */
+static void factor_solve(struct factor *f, double *x)
+{
+	for (uint32_t i = 0; i < f->unknowns; i++) {
+		const double *row = row_of(f->rows, f, i);
+
+		for (uint32_t j = f->first[i]; j < i; j++) {
+			x[i] -= row[j] * x[j];
+		}
+		if (!(f->pivot[i] > 0)) {
+			x[i] = 0;
+		}
+	}
+	for (uint32_t i = 0; i < f->unknowns; i++) {
+		x[i] = f->pivot[i] > 0 ? x[i] / f->pivot[i] : 0;
+	}
+	for (uint32_t i = f->unknowns; i-- > 0;) {
+		const double *row = row_of(f->rows, f, i);
+
+		if (!(f->pivot[i] > 0)) {
+			x[i] = 0;
+			continue;
+		}
+		for (uint32_t j = f->first[i]; j < i; j++) {
+			x[j] -= row[j] * x[i];
+		}
+	}
+}
+
+/* The rows that reach each column, column by column. */
+struct columns {
+	size_t *start;
+	uint32_t *rows;
+};
+
+static int columns_init(struct columns *c, const struct factor *f)
+{
+	size_t entries = 0;
+
+	c->start = calloc((size_t)f->unknowns + 2, sizeof(*c->start));
+	if (!c->start) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < f->unknowns; i++) {
+		entries += i - f->first[i];
+		for (uint32_t j = f->first[i]; j < i; j++) {
+			c->start[j + 2]++;
+		}
+	}
+	for (uint32_t j = 2; j < f->unknowns + 2; j++) {
+		c->start[j] += c->start[j - 1];
+	}
+	c->rows = malloc((entries + 1) * sizeof(*c->rows));
+	if (!c->rows) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < f->unknowns; i++) {
+		for (uint32_t j = f->first[i]; j < i; j++) {
+			c->rows[c->start[j + 1]++] = i;
+		}
+	}
+	return 0;
+}
+
+/* Column j of the inverse, below the diagonal and on it, from the columns behind it. */
+static void inverse_column(const struct factor *f, const struct columns *c, double *entries,
+			   double *inverse, uint32_t j)
+{
+	const uint32_t *rows = c->rows + c->start[j];
+	size_t count = c->start[j + 1] - c->start[j];
+	double own = f->pivot[j] > 0 ? 1 / f->pivot[j] : 0;
+
+	for (size_t a = 0; a < count; a++) {
+		uint32_t i = rows[a];
+		double sum = 0;
+
+		for (size_t b = 0; b < count; b++) {
+			uint32_t k = rows[b];
+			double z = k == i  ? inverse[i]
+				   : k > i ? row_of(entries, f, k)[i]
+					   : row_of(entries, f, i)[k];
+
+			sum -= row_of(f->rows, f, k)[j] * z;
+		}
+		row_of(entries, f, i)[j] = sum;
+	}
+	for (size_t a = 0; a < count; a++) {
+		own -= row_of(f->rows, f, rows[a])[j] * row_of(entries, f, rows[a])[j];
+	}
+	inverse[j] = f->pivot[j] > 0 ? own : 0;
+}
+
+/* Unknowns without a pivot depend on others: both are infinite. Which others: those in the vectors
+ * that N makes 0, of which one sum with arbitrary factors has them all. */
+static int mark_together(struct factor *f, const double *diagonal, double *inverse)
+{
+	double *null = calloc((size_t)f->unknowns + 1, sizeof(*null)), any = 1;
+
+	if (!null) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < f->unknowns; i++) {
+		any = fmod(any * 1.618034 + 0.382, 2);
+		null[i] = diagonal[i] > 0 && !(f->pivot[i] > 0) ? 1 + any : 0;
+	}
+	factor_back(f, null);
+	for (uint32_t i = 0; i < f->unknowns; i++) {
+		if (diagonal[i] > 0 && fabs(null[i]) > 1e-3) {
+			inverse[i] = INFINITY;
+		}
+	}
+	free(null);
+	return 0;
+}
+
+static int compute_inverse(struct factor *f, const double *diagonal, double *inverse)
+{
+	size_t entries = f->unknowns ? f->offset[f->unknowns - 1] + f->unknowns : 0;
+	double *values = calloc(entries + 1, sizeof(*values));
+	struct columns c = { NULL, NULL };
+	int r = values ? columns_init(&c, f) : -ENOMEM;
+
+	for (uint32_t j = f->unknowns; r == 0 && j-- > 0;) {
+		inverse_column(f, &c, values, inverse, j);
+	}
+	if (r == 0) {
+		r = mark_together(f, diagonal, inverse);
+	}
+	free(values);
+	free(c.start);
+	free(c.rows);
+	return r;
+}
+
+/* The slope of each unknown that is held at 0: right - N x. */
+static void compute_slopes(const struct normal *n, const struct factor *f, const double *x,
+			   double *slope)
+{
+	for (uint32_t i = 0; i < n->unknowns; i++) {
+		const double *matrix = row_of(f->matrix, f, i);
+
+		slope[i] = n->right[i] - n->diagonal[i] * x[i];
+		for (uint32_t j = f->first[i]; j < i; j++) {
+			slope[i] -= matrix[j] * x[j];
+			slope[j] -= matrix[j] * x[i];
+		}
+	}
+}
+
+/* Holds what is negative, lets go what is held and should be positive: whether anything changed. */
+static int exchange(const struct normal *n, const double *x, const double *slope,
+		    unsigned char *held, int release)
+{
+	int changed = 0;
+
+	for (uint32_t i = 0; i < n->unknowns; i++) {
+		if (!held[i] && x[i] < 0) {
+			held[i] = 1;
+			changed = 1;
+		} else if (release && held[i] && slope[i] > 1e-9 * n->diagonal[i]) {
+			held[i] = 0;
+			changed = 1;
+		}
+	}
+	return changed;
+}
+
+/* factored: whether the factorisation is there already, with nothing held. */
+static void solve_positive(const struct normal *n, struct factor *f, int factored, double *x,
+			   double *slope, unsigned char *held)
+{
+	for (int round = 0; round <= ROUNDS_MOST; round++) {
+		if (round > 0 || !factored) {
+			factor_compute(f, n->diagonal, held);
+		}
+		memcpy(x, n->right, n->unknowns * sizeof(*x));
+		factor_solve(f, x);
+		if (round == ROUNDS_MOST) {
+			break;
+		}
+		compute_slopes(n, f, x, slope);
+		if (!exchange(n, x, slope, held, round < ROUNDS_MOST / 2)) {
+			break;
+		}
+	}
+	for (uint32_t i = 0; i < n->unknowns; i++) {
+		x[i] = x[i] > 0 ? x[i] : 0;
+	}
+}
+
+int normal_solve(const struct normal *n, double *solution, double *inverse)
+{
+	double *slope = malloc(((size_t)n->unknowns + 1) * sizeof(*slope));
+	unsigned char *held = calloc((size_t)n->unknowns + 1, 1);
+	struct factor f;
+	int r = factor_init(&f, n);
+
+	if (r == 0 && (!slope || !held)) {
+		r = -ENOMEM;
+	}
+	if (n->unknowns > 0) {
+		memset(solution, 0, n->unknowns * sizeof(*solution));
+	}
+	if (inverse && n->unknowns > 0) {
+		memset(inverse, 0, n->unknowns * sizeof(*inverse));
+	}
+	if (r == 0 && n->unknowns > 0) {
+		if (inverse) {
+			factor_compute(&f, n->diagonal, held);
+			r = compute_inverse(&f, n->diagonal, inverse);
+		}
+		if (r == 0) {
+			solve_positive(n, &f, inverse != NULL, solution, slope, held);
+		}
+	}
+	factor_deinit(&f);
+	free(held);
+	free(slope);
+	return r;
+}
+
+double normal_left(const struct normal *n, const double *solution)
+{
+	double left = n->squares;
+
+	for (uint32_t i = 0; i < n->unknowns; i++) {
+		left -= solution[i] * n->right[i];
+	}
+	return left > 0 ? left : 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_ATTRIBUTION_NORMAL_H
+#define GPUCTR_ATTRIBUTION_NORMAL_H
+
+/* Sparse least squares by normal equations, each with few unknowns, solved without negative values.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct normal_pair {
+	uint64_t key; /* row and column + 1; 0 where free */
+	double value;
+};
+
+struct normal {
+	uint32_t unknowns, room;
+	double *diagonal;	   /* sum of squared coefficients, an unknown */
+	double *right;		   /* sum of coefficient x value, an unknown */
+	double squares;		   /* sum of squared values */
+	struct normal_pair *pairs; /* what is off the diagonal, a table of hashes */
+	size_t pairs_used, pairs_size;
+};
+
+/* Starts zeroed. */
+void normal_deinit(struct normal *n);
+void normal_clear(struct normal *n);
+/* Makes room for so many unknowns. */
+int normal_grow(struct normal *n, uint32_t unknowns);
+
+/* value = sum of coefficients x unknowns. Unknowns may not repeat. */
+int normal_add(struct normal *n, const uint32_t *unknowns, const double *coefficients,
+	       uint32_t count, double value);
+
+/* inverse: the diagonal of the inverse, an unknown; 0 where the equations say nothing of it,
+ * infinite where they do not tell it from others. May be NULL. Positive: too many unknowns depend
+ * on each other; solution and inverse are then 0. */
+int normal_solve(const struct normal *n, double *solution, double *inverse);
+
+/* What the solution leaves of the squares of the values. */
+double normal_left(const struct normal *n, const double *solution);
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The clocks agree where samples fit kernels best. A rough look over some milliseconds gives each
+ * sample to the kernel that runs in its middle, and takes what differs within positions: this is
+ * cheap, and shows when the clocks are much further apart than they may be. Then least squares at
+ * shifts within what they may be apart. What flows when a kernel begins and ends is not its mean,
+ * and that pulls the best fit by some us; so, near it, the shift is taken at which samples divided
+ * among kernels give most nearly the same to all kernels of a position, whatever the sampling's
+ * phase.
+ *
+ * Each metric has a shift of its own: what is written lingers in the L2 cache and reaches the
+ * memory later than what is read leaves it. */
+
+#include "client/attribution/shift.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLES_ROUGH 8192
+#define SAMPLES_FINE 32768
+#define ROUGH_NS 3000000
+#define FAR_STEPS 10
+#define NEAR_STEPS 5
+#define NEAR_NS 1000
+/* What is left at the best shift has to be this part of what the worst leaves, for it to be one;
+ * and of what the best of those leaves that may be, for the clocks to be further apart. */
+#define CLEAR 0.9
+#define APART 0.6
+
+struct look {
+	const struct window *w;
+	uint32_t positions, metric;
+	size_t from, to;
+};
+
+/* Those samples, in the middle, in which something ran. */
+static void look_init(struct look *l, const struct window *w, uint32_t positions, uint32_t metric,
+		      size_t most)
+{
+	size_t from = 0, to = w->samples_used;
+
+	while (from < to && w->kernels_used > 0 &&
+	       w->samples[from].end_ns < w->kernels[0].k.start_ns) {
+		from++;
+	}
+	while (to > from && w->kernels_used > 0 &&
+	       w->samples[to - 1].start_ns > w->kernels[w->kernels_used - 1].k.end_ns) {
+		to--;
+	}
+	if (to - from > most) {
+		from += (to - from - most) / 2;
+		to = from + most;
+	}
+	*l = (struct look){ w, positions, metric, from, to };
+}
+
+struct group {
+	double count, sum;
+};
+
+/* The part of the squares that is left within positions. */
+static double rough_left(const struct look *l, struct group *groups, uint32_t count,
+			 int64_t shift_ns)
+{
+	const struct window *w = l->w;
+	double squares = 0, between = 0;
+	size_t k = 0;
+
+	memset(groups, 0, count * sizeof(*groups));
+	for (size_t i = l->from; i < l->to; i++) {
+		int64_t length = w->samples[i].end_ns - w->samples[i].start_ns;
+		int64_t middle = w->samples[i].start_ns + length / 2 + shift_ns;
+		double rate = w->values[i * w->metrics + l->metric] / (double)length;
+		struct group *g = &groups[count - 1];
+
+		while (k + 1 < w->kernels_used && w->kernels[k + 1].k.start_ns <= middle) {
+			k++;
+		}
+		if (w->kernels[k].k.start_ns <= middle && w->kernels[k].k.end_ns > middle) {
+			g = &groups[w->kernels[k].unknown];
+		}
+		g->count++;
+		g->sum += rate;
+		squares += rate * rate;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		between +=
+			groups[i].count > 0 ? groups[i].sum * groups[i].sum / groups[i].count : 0;
+	}
+	return squares > 0 ? (squares - between) / squares : 0;
+}
+
+/* Least squares at one shift, and what kernels get of the samples by its solution. */
+struct trial {
+	const struct look *l;
+	struct normal normal;
+	double *solution, *parts; /* parts: a kernel's, and ns of samples that gave them */
+	double left;		  /* by least squares: of the squares */
+	double spread;		  /* within positions: of the whole; 0 where nothing repeats */
+};
+
+static int is_usable(const struct window *w, const struct window_cell *cell)
+{
+	uint32_t local = 0;
+
+	for (uint32_t i = 0; i < cell->count && i < WINDOW_CROWD; i++) {
+		local += w->kernels[cell->kernels[i]].local;
+	}
+	return cell->count <= WINDOW_CROWD && !cell->lost && (local == 0 || local == cell->count);
+}
+
+static int on_fit(void *user, const struct window_cell *cell)
+{
+	struct trial *t = user;
+	const struct window *w = t->l->w;
+	uint32_t unknowns[WINDOW_CROWD], count;
+	double coefficients[WINDOW_CROWD];
+
+	if (!is_usable(w, cell)) {
+		return 0;
+	}
+	count = window_equation(w, cell, unknowns, coefficients);
+	return normal_add(&t->normal, unknowns, coefficients, count,
+			  w->values[cell->sample * w->metrics + t->l->metric]);
+}
+
+static int on_divide(void *user, const struct window_cell *cell)
+{
+	struct trial *t = user;
+	const struct window *w = t->l->w;
+	double values[WINDOW_CROWD], parts[WINDOW_CROWD];
+
+	if (!is_usable(w, cell)) {
+		return 0;
+	}
+	for (uint32_t i = 0; i < cell->count; i++) {
+		values[i] = t->solution[w->kernels[cell->kernels[i]].unknown];
+	}
+	window_divide(w, cell, w->values[cell->sample * w->metrics + t->l->metric], values, parts);
+	for (uint32_t i = 0; i < cell->count; i++) {
+		t->parts[2 * (size_t)cell->kernels[i]] += parts[i];
+		t->parts[2 * (size_t)cell->kernels[i] + 1] += cell->overlap_ns[i];
+	}
+	return 0;
+}
+
+struct moments {
+	double count, sum, squares;
+};
+
+/* How far what kernels of one position got is apart. */
+static int compute_spread(struct trial *t)
+{
+	const struct window *w = t->l->w;
+	struct moments *moments = calloc((size_t)t->l->positions + 1, sizeof(*moments));
+	double deviation = 0, whole = 0;
+
+	if (!moments) {
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < w->kernels_used; i++) {
+		const struct window_kernel *k = &w->kernels[i];
+		double part = t->parts[2 * i];
+
+		if (!k->local && t->parts[2 * i + 1] >= (double)(k->k.end_ns - k->k.start_ns) - 1) {
+			moments[k->position].count++;
+			moments[k->position].sum += part;
+			moments[k->position].squares += part * part;
+		}
+	}
+	for (uint32_t i = 0; i < t->l->positions; i++) {
+		struct moments *p = &moments[i];
+
+		if (p->count >= 3) {
+			double variance = p->squares - p->sum * p->sum / p->count;
+
+			deviation += sqrt(variance > 0 ? variance * p->count : 0);
+			whole += p->sum;
+		}
+	}
+	free(moments);
+	t->spread = whole > 0 ? deviation / whole : 0;
+	return 0;
+}
+
+static int try_shift(const struct look *l, uint32_t unknowns, int64_t shift_ns, struct trial *ret)
+{
+	struct trial t = { .l = l };
+	int r;
+
+	t.solution = calloc((size_t)unknowns + 1, sizeof(double));
+	t.parts = calloc(2 * l->w->kernels_used + 1, sizeof(double));
+	r = t.solution && t.parts ? normal_grow(&t.normal, unknowns) : -ENOMEM;
+	r = r == 0 ? window_sweep(l->w, l->from, l->to, shift_ns, on_fit, &t) : r;
+	r = r == 0 ? normal_solve(&t.normal, t.solution, NULL) : r;
+	r = r == 0 ? window_sweep(l->w, l->from, l->to, shift_ns, on_divide, &t) : r;
+	r = r == 0 ? compute_spread(&t) : r;
+	t.left = t.normal.squares > 0 ? normal_left(&t.normal, t.solution) / t.normal.squares : 0;
+	normal_deinit(&t.normal);
+	free(t.solution);
+	free(t.parts);
+	*ret = t;
+	return r;
+}
+
+/* The minimum of a parabola through three equidistant points, from the middle one on, in steps. */
+static double vertex(double before, double middle, double after)
+{
+	double bend = before - 2 * middle + after;
+
+	return bend > 0 ? 0.5 * (before - after) / bend : 0;
+}
+
+/* Around what least squares found, the shift at which what kernels of a position get is least
+ * apart. */
+static int refine(const struct look *l, uint32_t unknowns, struct shift *ret)
+{
+	struct trial t[2 * NEAR_STEPS + 1];
+	int best = 0;
+
+	for (int i = 0; i <= 2 * NEAR_STEPS; i++) {
+		int r = try_shift(l, unknowns, ret->ns + (i - NEAR_STEPS) * NEAR_NS, &t[i]);
+
+		if (r != 0 || !(t[i].spread > 0)) {
+			return r < 0 ? r : 0;
+		}
+		best = t[i].spread < t[best].spread ? i : best;
+	}
+	if (best > 0 && best < 2 * NEAR_STEPS) {
+		ret->ns +=
+			(int64_t)((best - NEAR_STEPS +
+				   vertex(t[best - 1].spread, t[best].spread, t[best + 1].spread)) *
+				  NEAR_NS);
+	}
+	return 0;
+}
+
+static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct shift *ret)
+{
+	struct trial t[2 * FAR_STEPS + 1];
+	double step = (double)most_ns / FAR_STEPS, worst = 0;
+	int best = 0;
+
+	for (int i = 0; i <= 2 * FAR_STEPS; i++) {
+		int r = try_shift(l, unknowns, (int64_t)((i - FAR_STEPS) * step), &t[i]);
+
+		if (r != 0) {
+			return r < 0 ? r : 0;
+		}
+		best = t[i].left < t[best].left ? i : best;
+		worst = t[i].left > worst ? t[i].left : worst;
+	}
+	if (best == 0 || best == 2 * FAR_STEPS || !(t[best].left < CLEAR * worst)) {
+		ret->apart = t[best].left < APART * t[FAR_STEPS].left;
+		return 0;
+	}
+	ret->known = 1;
+	ret->ns = (int64_t)((best - FAR_STEPS +
+			     vertex(t[best - 1].left, t[best].left, t[best + 1].left)) *
+			    step);
+	return refine(l, unknowns, ret);
+}
+
+/* Numbers what is looked at: positions first, then kernels without one. */
+static uint32_t number(const struct look *l)
+{
+	const struct window *w = l->w;
+	int64_t from = w->samples[l->from].start_ns - ROUGH_NS;
+	int64_t to = w->samples[l->to - 1].end_ns + ROUGH_NS;
+	uint32_t unknowns = l->positions;
+
+	for (size_t i = 0; i < w->kernels_used; i++) {
+		struct window_kernel *k = &w->kernels[i];
+
+		if (!k->local) {
+			k->unknown = k->position;
+		} else {
+			k->unknown =
+				k->k.end_ns > from && k->k.start_ns < to ? unknowns++ : unknowns;
+		}
+	}
+	return unknowns + 1;
+}
+
+static int rough_apart(const struct look *l, uint32_t unknowns, int64_t most_ns, int *apart)
+{
+	struct group *groups = calloc((size_t)unknowns + 1, sizeof(*groups));
+	int64_t length = l->w->samples[l->from].end_ns - l->w->samples[l->from].start_ns;
+	double near = 1, far = 1;
+
+	if (!groups) {
+		return -ENOMEM;
+	}
+	length = length < ROUGH_NS / 600 ? ROUGH_NS / 600 : length;
+	for (int64_t at = -ROUGH_NS; at <= ROUGH_NS;) {
+		int is_near = at >= -2 * most_ns && at <= 2 * most_ns;
+		double left = rough_left(l, groups, unknowns + 1, at);
+		double *side = is_near ? &near : &far;
+
+		*side = left < *side ? left : *side;
+		at += is_near ? length / 4 : length;
+	}
+	*apart = far < APART * near;
+	free(groups);
+	return 0;
+}
+
+int shift_estimate(const struct window *w, uint32_t positions, uint32_t metric, int64_t most_ns,
+		   struct shift *ret)
+{
+	struct look l;
+	uint32_t unknowns;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	look_init(&l, w, positions, metric, SAMPLES_ROUGH);
+	if (w->kernels_used == 0 || l.to - l.from < 16) {
+		return 0;
+	}
+	unknowns = number(&l);
+	r = rough_apart(&l, unknowns, most_ns, &ret->apart);
+	if (r != 0 || ret->apart) {
+		return r;
+	}
+	look_init(&l, w, positions, metric, SAMPLES_FINE);
+	unknowns = number(&l);
+	return fine(&l, unknowns, most_ns, ret);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_ATTRIBUTION_SHIFT_H
+#define GPUCTR_ATTRIBUTION_SHIFT_H
+
+#include "client/attribution/window.h"
+
+struct shift {
+	int64_t ns; /* added to samples' times */
+	int known;  /* 0: nothing tells it, and nothing depends on it */
+	int apart;  /* the clocks are further apart than they may be */
+};
+
+/* Of a sorted window whose kernels have their positions; positions: how many there are. */
+int shift_estimate(const struct window *w, uint32_t positions, uint32_t metric, int64_t most_ns,
+		   struct shift *ret);
+
+#endif

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A window's samples, metric by metric: the equations of positions, of samples that hold nothing
+ * else; those of kernels without one, whose samples are read without what positions do in them; and
+ * then each sample is divided among its kernels in proportion to what the solutions expect of each.
+ * What kernels were given is their value: the samples' sum is kept, whatever a kernel's rate does
+ * between its beginning and its end, and only samples at its borders depend on the solutions. */
+
+#include "client/attribution/attribution.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/attribution/internal.h"
+
+/* No kernel runs so long before and after a sample that tells what flows while none does. */
+#define IDLE_NS 50000
+/* So much of a kernel's time has to be in samples. */
+#define COVERED_LEAST 0.99
+/* Samples of kernels with positions alone, for positions to be solved. */
+#define CLEAN_LEAST 0.5
+/* Of what least squares and division differ by, squared, in the variance. */
+#define MISFIT 0.5
+/* Of what kernels' beginnings and ends make, squared, in the variance. */
+#define EDGE 0.25
+#define FREEDOM 10
+/* The clocks' shift is known no better. */
+#define SHIFT_NS 100
+/* Kernels that are closer follow each other. */
+#define EDGE_GAP_NS 5000
+
+static int grow(double **list, size_t had, size_t want)
+{
+	double *now = realloc(*list, want * sizeof(double));
+
+	if (!now) {
+		return -ENOMEM;
+	}
+	memset(now + had, 0, (want - had) * sizeof(double));
+	*list = now;
+	return 0;
+}
+
+int values_grow(struct attribution *a, uint32_t positions)
+{
+	size_t had = a->room, want = positions + positions / 2 + 64;
+	uint64_t *placed;
+
+	a->counts.positions = positions;
+	for (uint32_t i = 0; i < a->options.metrics; i++) {
+		struct metric *m = &a->metrics[i];
+
+		if (normal_grow(&m->positions, positions) < 0) {
+			return -ENOMEM;
+		}
+		if (positions > had &&
+		    (grow(&m->solution, had, want) < 0 || grow(&m->inverse, had, want) < 0 ||
+		     grow(&m->residual, had, want) < 0 || grow(&m->given, had, want) < 0 ||
+		     grow(&m->edge, had, want) < 0 || grow(&m->given_ns, had, want) < 0 ||
+		     grow(&m->given_m2, had, want) < 0 || grow(&m->given_count, had, want) < 0)) {
+			return -ENOMEM;
+		}
+	}
+	if (positions > had) {
+		placed = realloc(a->placed, want * sizeof(*placed));
+		if (!placed) {
+			return -ENOMEM;
+		}
+		memset(placed + had, 0, (want - had) * sizeof(*placed));
+		a->placed = placed;
+		a->room = (uint32_t)want;
+	}
+	return 0;
+}
+
+static void locals_deinit(struct metric *m)
+{
+	free(m->local_solution);
+	free(m->local_inverse);
+	free(m->local_residual);
+	m->local_solution = m->local_inverse = m->local_residual = NULL;
+}
+
+void values_deinit(struct attribution *a)
+{
+	for (uint32_t i = 0; i < a->options.metrics; i++) {
+		struct metric *m = &a->metrics[i];
+
+		normal_deinit(&m->positions);
+		normal_deinit(&m->locals);
+		free(m->solution);
+		free(m->inverse);
+		free(m->residual);
+		free(m->given);
+		free(m->edge);
+		free(m->given_ns);
+		free(m->given_m2);
+		free(m->given_count);
+		locals_deinit(m);
+	}
+	free(a->placed);
+}
+
+struct pass {
+	struct attribution *a;
+	struct metric *metric;
+	uint32_t index;	       /* of the metric */
+	uint64_t clean, mixed; /* samples of kernels with positions alone, and with both */
+	int64_t last_end_ns;   /* of kernels */
+	size_t next;	       /* the next kernel to begin */
+};
+
+static uint32_t count_locals(const struct window *w, const struct window_cell *cell)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < cell->count; i++) {
+		n += w->kernels[cell->kernels[i]].local;
+	}
+	return n;
+}
+
+/* What a sample says of kernels: without what flows anyway. */
+static double read_value(const struct pass *p, size_t sample)
+{
+	const struct window *w = &p->a->window;
+	double ns = (double)(w->samples[sample].end_ns - w->samples[sample].start_ns);
+	double value = w->values[sample * w->metrics + p->index] - ns * p->metric->idle_per_ns;
+
+	return value > 0 ? value : 0;
+}
+
+static double solution_of(const struct metric *m, const struct window_kernel *k)
+{
+	return k->local ? m->local_solution[k->unknown] : m->solution[k->position];
+}
+
+static double rate_of(const struct metric *m, const struct window_kernel *k)
+{
+	return solution_of(m, k) / (double)(k->k.end_ns - k->k.start_ns);
+}
+
+/* Counts what kinds of samples there are. */
+static int on_count(void *user, const struct window_cell *cell)
+{
+	struct pass *p = user;
+	struct window *w = &p->a->window;
+	uint32_t locals;
+
+	if (cell->sample > 0 &&
+	    w->samples[cell->sample].start_ns > w->samples[cell->sample - 1].end_ns) {
+		p->a->counts.gaps++;
+	}
+	if (cell->count > WINDOW_CROWD) {
+		for (uint32_t i = 0; i < WINDOW_CROWD; i++) {
+			w->kernels[cell->kernels[i]].crowded = 1;
+		}
+		return 0;
+	}
+	locals = count_locals(w, cell);
+	p->clean += cell->count > 0 && locals == 0;
+	p->mixed += locals > 0 && locals < cell->count;
+	return 0;
+}
+
+/* Before the first record and after the last one nothing is known of what runs. */
+static int on_idle(void *user, const struct window_cell *cell)
+{
+	struct pass *p = user;
+	struct window *w = &p->a->window;
+	int64_t start_ns = w->samples[cell->sample].start_ns + p->metric->shift_ns;
+	int64_t end_ns = w->samples[cell->sample].end_ns + p->metric->shift_ns;
+
+	for (; p->next < w->kernels_used && w->kernels[p->next].k.start_ns < end_ns + IDLE_NS;
+	     p->next++) {
+		int64_t end = w->kernels[p->next].k.end_ns;
+
+		p->last_end_ns = end > p->last_end_ns ? end : p->last_end_ns;
+	}
+	if (!cell->lost && p->last_end_ns != INT64_MIN && p->next < w->kernels_used &&
+	    p->last_end_ns < start_ns - IDLE_NS) {
+		p->metric->idle_ns += (double)(end_ns - start_ns);
+		p->metric->idle += w->values[cell->sample * w->metrics + p->index];
+	}
+	return 0;
+}
+
+static int on_positions(void *user, const struct window_cell *cell)
+{
+	struct pass *p = user;
+	const struct window *w = &p->a->window;
+	uint32_t unknowns[WINDOW_CROWD], count;
+	double coefficients[WINDOW_CROWD];
+
+	if (cell->count == 0 || cell->count > WINDOW_CROWD || cell->lost ||
+	    count_locals(w, cell) > 0) {
+		return 0;
+	}
+	count = window_equation(w, cell, unknowns, coefficients);
+	return normal_add(&p->metric->positions, unknowns, coefficients, count,
+			  read_value(p, cell->sample));
+}
+
+/* Without what kernels with positions did. */
+static int on_locals(void *user, const struct window_cell *cell)
+{
+	struct pass *p = user;
+	const struct window *w = &p->a->window;
+	struct window_cell own = { .sample = cell->sample };
+	uint32_t unknowns[WINDOW_CROWD], count;
+	double coefficients[WINDOW_CROWD], value;
+
+	if (cell->count > WINDOW_CROWD || cell->lost || count_locals(w, cell) == 0) {
+		return 0;
+	}
+	value = read_value(p, cell->sample);
+	for (uint32_t i = 0; i < cell->count; i++) {
+		const struct window_kernel *k = &w->kernels[cell->kernels[i]];
+
+		if (k->local) {
+			own.kernels[own.count] = cell->kernels[i];
+			own.overlap_ns[own.count++] = cell->overlap_ns[i];
+		} else {
+			value -= solution_of(p->metric, k) * cell->overlap_ns[i] /
+				 (double)(k->k.end_ns - k->k.start_ns);
+		}
+	}
+	count = window_equation(w, &own, unknowns, coefficients);
+	return normal_add(&p->metric->locals, unknowns, coefficients, count, value);
+}
+
+static int on_divide(void *user, const struct window_cell *cell)
+{
+	struct pass *p = user;
+	struct window *w = &p->a->window;
+	double values[WINDOW_CROWD], parts[WINDOW_CROWD], value, left;
+
+	if (cell->count == 0 || cell->count > WINDOW_CROWD || cell->lost) {
+		return 0;
+	}
+	value = read_value(p, cell->sample);
+	for (uint32_t i = 0; i < cell->count; i++) {
+		values[i] = solution_of(p->metric, &w->kernels[cell->kernels[i]]);
+	}
+	left = value - window_divide(w, cell, value, values, parts);
+	for (uint32_t i = 1; i < cell->count; i++) {
+		double step = rate_of(p->metric, &w->kernels[cell->kernels[i]]) -
+			      rate_of(p->metric, &w->kernels[cell->kernels[i - 1]]);
+
+		p->metric->edge_steps += step * step;
+		p->metric->edge_left += i == 1 ? left * left : 0;
+	}
+	for (uint32_t i = 0; i < cell->count; i++) {
+		const struct window_kernel *k = &w->kernels[cell->kernels[i]];
+		double part = left * cell->overlap_ns[i] / (double)(k->k.end_ns - k->k.start_ns);
+		double *given = w->parts + ((size_t)cell->kernels[i] * w->metrics + p->index) * 2;
+
+		p->metric->moved += parts[i];
+		p->metric->moved_ns += cell->overlap_ns[i];
+		given[0] += parts[i];
+		given[1] += cell->overlap_ns[i];
+		*(k->local ? &p->metric->local_residual[k->unknown]
+			   : &p->metric->residual[k->position]) += part * part;
+	}
+	return 0;
+}
+
+/* Positions are given up for this window where most samples hold kernels without one as well. */
+static int number_locals(struct attribution *a, size_t samples)
+{
+	struct window *w = &a->window;
+	struct pass p = { .a = a };
+	int r = window_sweep(w, 0, samples, a->metrics[0].shift_ns, on_count, &p);
+
+	a->local_count = 0;
+	for (size_t i = 0; i < w->kernels_used; i++) {
+		struct window_kernel *k = &w->kernels[i];
+
+		k->local |=
+			p.mixed > 0 && (double)p.clean < CLEAN_LEAST * (double)(p.clean + p.mixed);
+		k->unknown = k->local ? a->local_count++ : k->position;
+	}
+	return r;
+}
+
+static int solve_positions(struct pass *p, size_t samples)
+{
+	struct metric *m = p->metric;
+	int r = window_sweep(&p->a->window, 0, samples, m->shift_ns, on_positions, p);
+
+	if (r == 0 && m->positions.unknowns > 0) {
+		r = normal_solve(&m->positions, m->solution, m->inverse);
+		m->crowded = r > 0;
+	}
+	return r < 0 ? r : 0;
+}
+
+static int solve_locals(struct pass *p, size_t samples)
+{
+	struct metric *m = p->metric;
+	size_t n = p->a->local_count;
+	int r;
+
+	locals_deinit(m);
+	m->local_solution = calloc(n + 1, sizeof(double));
+	m->local_residual = calloc(n + 1, sizeof(double));
+	m->local_inverse = calloc(n + 1, sizeof(double));
+	if (!m->local_solution || !m->local_residual || !m->local_inverse) {
+		return -ENOMEM;
+	}
+	normal_clear(&m->locals);
+	r = normal_grow(&m->locals, (uint32_t)n);
+	if (r == 0 && n > 0) {
+		r = window_sweep(&p->a->window, 0, samples, m->shift_ns, on_locals, p);
+	}
+	if (r == 0) {
+		r = normal_solve(&m->locals, m->local_solution, m->local_inverse);
+	}
+	m->local_crowded = r > 0;
+	return r < 0 ? r : 0;
+}
+
+int values_attribute(struct attribution *a, size_t samples)
+{
+	int r = number_locals(a, samples);
+
+	for (uint32_t i = 0; r == 0 && i < a->options.metrics; i++) {
+		struct metric *m = &a->metrics[i];
+		struct pass p = { .a = a, .metric = m, .index = i, .last_end_ns = INT64_MIN };
+
+		r = window_sweep(&a->window, 0, samples, m->shift_ns, on_idle, &p);
+		m->idle_per_ns = m->idle_ns > 0 ? m->idle / m->idle_ns : 0;
+		a->counts.idle_per_s[i] = m->idle_per_ns * 1e9;
+		r = r == 0 ? solve_positions(&p, samples) : r;
+		r = r == 0 ? solve_locals(&p, samples) : r;
+		r = r == 0 ? window_sweep(&a->window, 0, samples, m->shift_ns, on_divide, &p) : r;
+	}
+	return r;
+}
+
+/* What a kernel's value would change by if its beginning and its end were off by as much as samples
+ * are in which one kernel ends and another begins: this does not average out over steps. */
+static double edge_of(const struct window *w, const struct metric *m, size_t kernel)
+{
+	const struct window_kernel *k = &w->kernels[kernel];
+	double rate = rate_of(m, k), before = 0, after = 0;
+
+	if (kernel > 0 && k[-1].k.end_ns + EDGE_GAP_NS > k->k.start_ns) {
+		before = rate_of(m, k - 1);
+	}
+	if (kernel + 1 < w->kernels_used && k->k.end_ns + EDGE_GAP_NS > k[1].k.start_ns) {
+		after = rate_of(m, k + 1);
+	}
+	return hypot(rate - before, rate - after) *
+	       hypot(SHIFT_NS, m->edge_steps > 0 ? sqrt(m->edge_left / m->edge_steps) : 0);
+}
+
+/* What is known of a kernel, or of the kernels of a position. */
+struct finding {
+	double given, solved;	   /* by division of samples, and by least squares */
+	double residual, diagonal; /* of its equations */
+	double inverse, edge, ns;
+	int crowded;
+};
+
+/* It is too short to tell where its error is more than half of it, and more than a tenth of what
+ * kernels move in such a time. */
+static void judge(const struct metric *m, const struct finding *f, struct attribution_value *v)
+{
+	double misfit = f->given - f->solved, variance = f->residual / f->diagonal * f->inverse;
+	double usual = m->moved_ns > 0 ? m->moved / m->moved_ns * f->ns : 0;
+	double error = sqrt(variance + MISFIT * misfit * misfit + EDGE * f->edge * f->edge);
+
+	*v = (struct attribution_value){ ATTRIBUTION_MEASURED, f->given, error };
+	if (f->crowded) {
+		*v = (struct attribution_value){ .state = ATTRIBUTION_CROWDED };
+	} else if (isinf(f->inverse)) {
+		*v = (struct attribution_value){ .state = ATTRIBUTION_TOGETHER };
+	} else if (!(f->diagonal > 0)) {
+		*v = (struct attribution_value){ .state = ATTRIBUTION_TOO_SHORT };
+	} else if (!(error <= fmax(f->given / 2, usual / 10))) {
+		v->state = ATTRIBUTION_TOO_SHORT;
+	}
+}
+
+static enum attribution_state state_of(const struct attribution *a, size_t kernel)
+{
+	const struct window *w = &a->window;
+	const struct window_kernel *k = &w->kernels[kernel];
+
+	if (a->apart) {
+		return ATTRIBUTION_CLOCKS;
+	}
+	if (k->crowded) {
+		return ATTRIBUTION_CROWDED;
+	}
+	for (uint32_t i = 0; i < w->metrics; i++) {
+		if (w->parts[(kernel * w->metrics + i) * 2 + 1] <
+		    COVERED_LEAST * (double)(k->k.end_ns - k->k.start_ns)) {
+			return ATTRIBUTION_LOST;
+		}
+	}
+	return ATTRIBUTION_MEASURED;
+}
+
+void values_tell(struct attribution *a, size_t kernel)
+{
+	struct window *w = &a->window;
+	struct window_kernel *k = &w->kernels[kernel];
+	struct attribution_value values[ATTRIBUTION_METRICS_MAX];
+	enum attribution_state state = state_of(a, kernel);
+
+	for (uint32_t i = 0; state == ATTRIBUTION_MEASURED && i < w->metrics; i++) {
+		struct metric *m = &a->metrics[i];
+		double given = w->parts[(kernel * w->metrics + i) * 2], off;
+
+		if (k->local) {
+			double diagonal = m->locals.diagonal[k->unknown];
+			struct finding f = {
+				given, m->local_solution[k->unknown],
+				/* Few samples each have their own unknown nearly for themselves. */
+				m->local_residual[k->unknown] * (1 + FREEDOM * diagonal), diagonal,
+				m->local_inverse[k->unknown], edge_of(w, m, kernel),
+				(double)(k->k.end_ns - k->k.start_ns), m->local_crowded
+			};
+
+			judge(m, &f, &values[i]);
+			continue;
+		}
+		m->given_ns[k->position] += (double)(k->k.end_ns - k->k.start_ns);
+		off = given - m->given[k->position];
+		m->edge[k->position] += edge_of(w, m, kernel);
+		m->given[k->position] += off / ++m->given_count[k->position];
+		m->given_m2[k->position] += off * (given - m->given[k->position]);
+	}
+	attribution_tell(a, k, state, state == ATTRIBUTION_MEASURED && k->local ? values : NULL);
+}
+
+uint64_t attribution_position(const struct attribution *a, uint32_t position,
+			      struct attribution_value *values)
+{
+	for (uint32_t i = 0; i < a->options.metrics; i++) {
+		const struct metric *m = &a->metrics[i];
+		double n = position < a->room ? m->given_count[position] : 0;
+
+		values[i] = (struct attribution_value){ .state = ATTRIBUTION_LOST };
+		if (n > 0) {
+			struct finding f = {
+				m->given[position],	   m->solution[position],
+				m->residual[position],	   m->positions.diagonal[position],
+				m->inverse[position],	   m->edge[position] / n,
+				m->given_ns[position] / n, m->crowded
+			};
+
+			judge(m, &f, &values[i]);
+		}
+	}
+	return position < a->room ? (uint64_t)a->metrics[0].given_count[position] : 0;
+}

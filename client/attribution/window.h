@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_ATTRIBUTION_WINDOW_H
+#define GPUCTR_ATTRIBUTION_WINDOW_H
+
+/* The kernels and samples that wait to be attributed, and which of them overlap. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/attribution/attribution.h"
+#include "client/attribution/normal.h"
+
+/* Kernels in one sample; one that has more is left out. */
+#define WINDOW_CROWD 64
+
+struct window_kernel {
+	struct attribution_kernel k;
+	uint32_t position, unknown; /* unknown: of the equations that are being made */
+	unsigned char placed, local, crowded;
+};
+
+struct window_sample {
+	int64_t start_ns, end_ns;
+};
+
+struct window_time {
+	int64_t start_ns, end_ns;
+};
+
+struct window {
+	uint32_t metrics;
+	struct window_kernel *kernels; /* by start, once sorted */
+	double *parts; /* kernels x metrics x 2: what samples gave, and ns of them */
+	size_t kernels_used, kernels_room;
+	struct window_sample *samples;
+	double *values; /* samples x metrics */
+	size_t samples_used, samples_room;
+	struct window_time *lost; /* records of kernels that are missing */
+	size_t lost_used, lost_room;
+};
+
+/* A sample and the kernels that ran in it. */
+struct window_cell {
+	size_t sample;
+	uint32_t count; /* more than WINDOW_CROWD: crowded, and only that many are here */
+	uint32_t kernels[WINDOW_CROWD];
+	double overlap_ns[WINDOW_CROWD];
+	int lost; /* records are missing */
+};
+
+typedef int window_on_cell(void *user, const struct window_cell *cell);
+
+void window_deinit(struct window *w);
+int window_add_kernel(struct window *w, const struct attribution_kernel *kernel);
+int window_add_sample(struct window *w, int64_t start_ns, int64_t end_ns, const double *values);
+int window_add_lost(struct window *w, int64_t start_ns, int64_t end_ns);
+/* Sorts by time and removes samples that overlap earlier ones, which are counted. */
+int window_sort(struct window *w, uint64_t *overlapping);
+/* Calls for samples from, to - 1 in their order, until something else than 0 comes back. */
+int window_sweep(const struct window *w, size_t from, size_t to, int64_t shift_ns,
+		 window_on_cell *on_cell, void *user);
+
+/* The equation of a cell: each kernel's share of its own time, one entry an unknown. */
+uint32_t window_equation(const struct window *w, const struct window_cell *cell, uint32_t *unknowns,
+			 double *coefficients);
+
+/* Divides a sample's value among its kernels in proportion to what is expected of each: its value
+ * (one a kernel of the cell) x the part of its time that the sample has. By time where nothing is
+ * expected. Returns the sum of what is expected. */
+double window_divide(const struct window *w, const struct window_cell *cell, double value,
+		     const double *values, double *parts);
+
+#endif

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Attribution of what was recorded on an H200, where the truth is known: the same kernels measured
+ * in ranges, or copies whose bytes are known (data/README.md). The table compares it with dividing
+ * samples by overlap, and with plain least squares by position. The bounds are what is reached, and
+ * a margin. */
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+#include "client/attribution/attribution.h"
+#include "client/attribution/normal.h"
+#include "client/attribution/window.h"
+
+#define KERNELS_MOST 40000
+#define SHAPES_MOST 4096
+#define STEP_MOST 1200
+#define METHODS 3
+
+static const char *folder;
+
+struct kernel {
+	struct attribution_kernel k;
+	uint32_t place; /* in the step of the truth; STEP_MOST: none */
+	uint32_t position;
+	enum attribution_state state;
+	struct attribution_value values[2];
+};
+
+struct truth {
+	char name[100];
+	double values[2], times;
+};
+
+static struct recorded {
+	struct kernel kernels[KERNELS_MOST];
+	uint32_t count, step;
+	struct truth truth[STEP_MOST];
+	struct window window; /* the same, for the other methods */
+	struct attribution *attribution;
+	/* By place: what each method found, and attribution's error. */
+	double found[METHODS][2][STEP_MOST], error[2][STEP_MOST], ns[STEP_MOST], times[STEP_MOST];
+	int too_short[2];
+} * r;
+
+static gzFile open_file(const char *set, const char *name)
+{
+	char path[1000];
+	gzFile file;
+
+	snprintf(path, sizeof(path), "%s/%s/%s.gz", folder, set, name);
+	file = gzopen(path, "rb");
+	assert_non_null(file);
+	return file;
+}
+
+static void on_kernel(void *user, const struct attribution_result *result)
+{
+	struct kernel *k = &r->kernels[result->id];
+
+	(void)user;
+	k->position = result->position;
+	k->state = result->state;
+	if (result->values) {
+		memcpy(k->values, result->values, sizeof(k->values));
+	}
+}
+
+static int compare_starts(const void *a, const void *b)
+{
+	const struct kernel *x = a, *y = b;
+
+	return x->k.start_ns < y->k.start_ns ? -1 : x->k.start_ns > y->k.start_ns;
+}
+
+static char shape_names[SHAPES_MOST][4000];
+
+/* `N shape name`, `K shape start end`, and `M` or `S start end bytes` for copies and sets of
+ * memory. */
+static void read_kernels(const char *set)
+{
+	gzFile file = open_file(set, "k.txt");
+	static char line[8000];
+
+	while (gzgets(file, line, sizeof(line))) {
+		struct attribution_kernel k = { .sequence = line[0] == 'K' };
+		long start, end, bytes;
+		unsigned shape;
+		int at;
+
+		if (sscanf(line, "N %u %n", &shape, &at) == 1) {
+			assert_true(shape < SHAPES_MOST);
+			snprintf(shape_names[shape], sizeof(shape_names[0]), "%.3999s", line + at);
+			continue;
+		}
+		if (sscanf(line, "K %u %ld %ld", &shape, &start, &end) != 3) {
+			assert_int_equal(sscanf(line + 1, "%ld %ld %ld", &start, &end, &bytes), 3);
+			shape = (uint32_t)line[0] << 24 | (uint32_t)(bytes & 0xffffff);
+		}
+		k.shape = shape;
+		k.start_ns = start;
+		k.end_ns = end;
+		assert_true(r->count < KERNELS_MOST);
+		r->kernels[r->count++].k = k;
+	}
+	gzclose(file);
+	qsort(r->kernels, r->count, sizeof(r->kernels[0]), compare_starts);
+	for (uint32_t i = 0; i < r->count; i++) {
+		r->kernels[i].k.id = i;
+	}
+}
+
+/* Launches measured one by one, `index name read written`, whatever step they begin in. */
+static void read_truth(const char *set)
+{
+	gzFile file = open_file(set, "range.tsv");
+	static char line[8000], name[8000];
+	uint32_t n = 0;
+
+	while (gzgets(file, line, sizeof(line))) {
+		double read, written;
+		struct truth *t = &r->truth[n++ % r->step];
+
+		assert_int_equal(sscanf(line, "%*d %7999[^\t] %lf %lf", name, &read, &written), 3);
+		snprintf(t->name, sizeof(t->name), "%.99s", name);
+		t->values[0] += read;
+		t->values[1] += written;
+		t->times++;
+	}
+	gzclose(file);
+	for (uint32_t i = 0; i < r->step; i++) {
+		r->truth[i].values[0] /= r->truth[i].times;
+		r->truth[i].values[1] /= r->truth[i].times;
+	}
+}
+
+/* Where in the truth's step the recording begins: where all names agree. */
+static void find_places(void)
+{
+	uint32_t best = 0, from = 0, n = 0;
+
+	for (uint32_t offset = 0; offset < r->step; offset++) {
+		uint32_t same = 0;
+
+		n = 0;
+		for (uint32_t i = 0; n < r->step; i++) {
+			const struct kernel *k = &r->kernels[i];
+			const char *name = r->truth[(n + offset) % r->step].name;
+
+			if (k->k.sequence == 1) {
+				same += strncmp(shape_names[k->k.shape], name, strlen(name)) == 0;
+				n++;
+			}
+		}
+		if (same > best) {
+			best = same;
+			from = offset;
+		}
+	}
+	assert_int_equal(best, r->step);
+	n = 0;
+	for (uint32_t i = 0; i < r->count; i++) {
+		r->kernels[i].place =
+			r->kernels[i].k.sequence == 1 ? (n++ + from) % r->step : STEP_MOST;
+	}
+}
+
+static void attribute(const char *set)
+{
+	struct attribution_options options = { .metrics = 2, .on_kernel = on_kernel };
+	gzFile file = open_file(set, "s.txt");
+	char line[200];
+	uint32_t next = 0;
+
+	r->window.metrics = 2;
+	r->attribution = attribution_new(&options);
+	assert_non_null(r->attribution);
+	while (gzgets(file, line, sizeof(line))) {
+		double values[2];
+		long start, end;
+
+		assert_int_equal(
+			sscanf(line, "%ld %ld %lf %lf", &start, &end, &values[0], &values[1]), 4);
+		for (; next < r->count && r->kernels[next].k.start_ns < end; next++) {
+			assert_int_equal(attribution_kernel(r->attribution, &r->kernels[next].k),
+					 0);
+			assert_int_equal(window_add_kernel(&r->window, &r->kernels[next].k), 0);
+		}
+		assert_int_equal(attribution_sample(r->attribution, start, end, values), 0);
+		assert_int_equal(window_add_sample(&r->window, start, end, values), 0);
+	}
+	gzclose(file);
+	assert_int_equal(attribution_finish(r->attribution), 0);
+}
+
+/* The other methods: unknowns are the truth's places, and one for each shape of copies and sets. */
+struct plain {
+	struct normal normal;
+	int metric;
+};
+
+static int on_plain(void *user, const struct window_cell *cell)
+{
+	struct plain *p = user;
+	uint32_t unknowns[WINDOW_CROWD], count;
+	double coefficients[WINDOW_CROWD],
+		value = r->window.values[cell->sample * 2 + (size_t)p->metric];
+	double ns = (double)(r->window.samples[cell->sample].end_ns -
+			     r->window.samples[cell->sample].start_ns);
+
+	if (cell->count > WINDOW_CROWD) {
+		return 0;
+	}
+	for (uint32_t i = 0; i < cell->count; i++) {
+		uint32_t place = r->window.kernels[cell->kernels[i]].unknown;
+
+		if (place < r->step) {
+			r->found[1][p->metric][place] +=
+				value * cell->overlap_ns[i] / ns / r->times[place];
+		}
+	}
+	count = window_equation(&r->window, cell, unknowns, coefficients);
+	return normal_add(&p->normal, unknowns, coefficients, count, value);
+}
+
+static void solve_plainly(void)
+{
+	for (uint32_t i = 0; i < r->window.kernels_used; i++) {
+		uint32_t place = r->kernels[i].place;
+
+		r->window.kernels[i].unknown =
+			place < STEP_MOST ? place : r->step + r->kernels[i].k.shape % 61;
+	}
+	for (int m = 0; m < 2; m++) {
+		static double solution[STEP_MOST + 100];
+		struct plain p = { .metric = m };
+
+		assert_int_equal(normal_grow(&p.normal, r->step + 61), 0);
+		assert_int_equal(
+			window_sweep(&r->window, 0, r->window.samples_used, 0, on_plain, &p), 0);
+		assert_int_equal(normal_solve(&p.normal, solution, NULL), 0);
+		memcpy(r->found[2][m], solution, r->step * sizeof(double));
+		normal_deinit(&p.normal);
+	}
+}
+
+static void collect(void)
+{
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct kernel *k = &r->kernels[i];
+
+		if (k->place >= r->step || k->state != ATTRIBUTION_MEASURED) {
+			continue;
+		}
+		if (k->position != ATTRIBUTION_NO_POSITION) {
+			attribution_position(r->attribution, k->position, k->values);
+		}
+		r->times[k->place]++;
+		r->ns[k->place] += (double)(k->k.end_ns - k->k.start_ns);
+		for (int m = 0; m < 2; m++) {
+			r->too_short[m] += r->times[k->place] == 1 &&
+					   k->values[m].state == ATTRIBUTION_TOO_SHORT;
+			r->found[0][m][k->place] += k->values[m].value;
+			r->error[m][k->place] += k->values[m].error;
+		}
+	}
+	for (uint32_t i = 0; i < r->step; i++) {
+		assert_true(r->times[i] > 0);
+		r->ns[i] /= r->times[i];
+		for (int m = 0; m < 2; m++) {
+			r->found[0][m][i] /= r->times[i];
+			r->error[m][i] /= r->times[i];
+		}
+	}
+}
+
+struct figures {
+	double median, ninth; /* of relative errors */
+	int count;
+};
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Of kernels that take so long and have so many bytes. */
+static struct figures figures_of(int method, int m, double from_ns, double to_ns, double bytes)
+{
+	static double errors[STEP_MOST];
+	int n = 0;
+
+	for (uint32_t i = 0; i < r->step; i++) {
+		double truth = r->truth[i].values[m];
+
+		if (r->ns[i] >= from_ns && r->ns[i] < to_ns && truth >= bytes) {
+			errors[n++] = fabs(r->found[method][m][i] / truth - 1);
+		}
+	}
+	qsort(errors, (size_t)n, sizeof(errors[0]), compare_doubles);
+	return n == 0 ? (struct figures){ 0 }
+		      : (struct figures){ errors[n / 2], errors[n * 9 / 10], n };
+}
+
+static double total_of(int m)
+{
+	double total = 0;
+
+	for (uint32_t i = 0; i < r->step; i++) {
+		total += r->truth[i].values[m];
+	}
+	return total;
+}
+
+/* Of the whole: what the total is off by, and the sum of what each place is off by. */
+static struct figures whole_of(int method, int m)
+{
+	struct figures f = { 0 };
+
+	for (uint32_t i = 0; i < r->step; i++) {
+		double off = r->found[method][m][i] - r->truth[i].values[m];
+
+		f.median += off / total_of(m);
+		f.ninth += fabs(off) / total_of(m);
+	}
+	return f;
+}
+
+static double within_three_errors(double bytes)
+{
+	double within = 0, all = 0;
+
+	for (int m = 0; m < 2; m++) {
+		for (uint32_t i = 0; i < r->step; i++) {
+			double off = fabs(r->found[0][m][i] - r->truth[i].values[m]);
+
+			if (r->truth[i].values[m] >= bytes) {
+				within += off <= 3 * r->error[m][i];
+				all++;
+			}
+		}
+	}
+	return within / all;
+}
+
+static void print_table(const char *set, double part)
+{
+	static const char *const methods[] = { "attribution", "by overlap", "least squares" };
+	static const double from_us[] = { 100, 30, 10, 0 }, to_us[] = { 1e9, 100, 30, 10 };
+	const struct attribution_counts *c = attribution_counts(r->attribution);
+
+	printf("\n%s: %u kernels, %lu samples, shifts %ld and %ld ns\n", set, r->count,
+	       (unsigned long)c->samples, (long)c->shift_ns[0], (long)c->shift_ns[1]);
+	for (int m = 0; m < 2; m++) {
+		printf("%-7s %-14s %8s %9s", m ? "written" : "read", "", "total", "weighted");
+		printf("   100 us and more       30 to 100 us       10 to 30 us       to 10 us\n");
+		for (int method = 0; method < METHODS; method++) {
+			struct figures whole = whole_of(method, m);
+
+			printf("%-7s %-14s %+7.2f%% %8.2f%%", "", methods[method],
+			       100 * whole.median, 100 * whole.ninth);
+			for (int i = 0; i < 4; i++) {
+				struct figures f = figures_of(method, m, from_us[i] * 1e3,
+							      to_us[i] * 1e3, part);
+
+				printf("  %5.2f%% %5.2f%% (%3d)", 100 * f.median, 100 * f.ninth,
+				       f.count);
+			}
+			printf("\n");
+		}
+	}
+	printf("within three told errors: %.1f%%; too short to tell: %d and %d of %u places\n",
+	       100 * within_three_errors(part), r->too_short[0], r->too_short[1], r->step);
+}
+
+static void load(const char *set, uint32_t step)
+{
+	r = calloc(1, sizeof(*r));
+	assert_non_null(r);
+	r->step = step;
+	read_kernels(set);
+	read_truth(set);
+	find_places();
+	attribute(set);
+	collect();
+	solve_plainly();
+}
+
+static void unload(void)
+{
+	window_deinit(&r->window);
+	attribution_free(r->attribution);
+	free(r);
+}
+
+static void expect_figures(int m, double from_us, double to_us, double bytes, double median,
+			   double ninth)
+{
+	struct figures f = figures_of(0, m, from_us * 1e3, to_us * 1e3, bytes);
+
+	assert_true(f.count > 0);
+	assert_true(f.median <= median);
+	assert_true(f.ninth <= ninth);
+}
+
+/* A transformer: 1,179 kernels and 85 ms a step, two seconds. */
+static void test_transformer(void **state)
+{
+	double least;
+
+	(void)state;
+	load("transformer-sampling", 1179);
+	least = total_of(0) / 1000;
+	print_table("transformer", least);
+	for (int m = 0; m < 2; m++) {
+		expect_figures(m, 100, 1e9, least, 0.004, 0.012);
+		expect_figures(m, 30, 100, least, 0.005, 0.011);
+		assert_true(fabs(whole_of(0, m).median) < 0.002);
+		assert_true(whole_of(0, m).ninth < 0.011);
+		assert_true(whole_of(0, m).ninth < whole_of(1, m).ninth);
+		assert_true(whole_of(0, m).ninth < whole_of(2, m).ninth);
+	}
+	assert_true(within_three_errors(least) >= 0.99);
+	unload();
+}
+
+/* ResNet-18 at batch 64: 356 kernels and 6 ms a step, the median kernel of 5 us in samples of 10.
+ */
+static void test_resnet18(void **state)
+{
+	(void)state;
+	load("resnet18-sampling", 356);
+	print_table("resnet18", 2e6);
+	expect_figures(0, 0, 1e9, 2e6, 0.03, 0.14);
+	expect_figures(1, 0, 1e9, 2e6, 0.06, 0.19);
+	for (int m = 0; m < 2; m++) {
+		assert_true(fabs(whole_of(0, m).median) < 0.003);
+		assert_true(whole_of(0, m).ninth < (m ? 0.06 : 0.03));
+		assert_true(whole_of(0, m).ninth < whole_of(1, m).ninth);
+		assert_true(whole_of(0, m).ninth < whole_of(2, m).ninth);
+	}
+	assert_true(within_three_errors(2e6) >= 0.985);
+	unload();
+}
+
+struct copy {
+	char name[100];
+	long grid, start, end;
+};
+
+/* Kernels whose bytes are known: copyk reads and writes, readk reads, spin does nothing, in samples
+ * of 20 us. What is written stays in the L2 cache of 50 MB for a while, so only what is read is
+ * exact. */
+static void test_copies(void **state)
+{
+	gzFile file = open_file("copies-sampling", "k.txt");
+	static struct copy copies[KERNELS_MOST];
+	char line[300];
+
+	(void)state;
+	r = calloc(1, sizeof(*r));
+	assert_non_null(r);
+	while (gzgets(file, line, sizeof(line))) {
+		struct copy *c = &copies[r->count];
+		struct attribution_kernel *k = &r->kernels[r->count].k;
+
+		assert_int_equal(
+			sscanf(line, "%99s %ld %ld %ld", c->name, &c->grid, &c->start, &c->end), 4);
+		k->id = r->count++;
+		k->shape = (uint32_t)c->grid * 3 + (strstr(c->name, "copyk") != NULL) +
+			   2 * (strstr(c->name, "readk") != NULL);
+		k->start_ns = c->start;
+		k->end_ns = c->end;
+	}
+	gzclose(file);
+	attribute("copies-sampling");
+	printf("\ncopies: shift %ld ns\n", (long)attribution_counts(r->attribution)->shift_ns[0]);
+	for (uint32_t i = 0; i < 7; i++) {
+		const struct copy *c = &copies[i];
+		double bytes = strstr(c->name, "spin") ? 0 : (double)c->grid * 256 * 16, off;
+		double limit = (c->end - c->start > 100000 ? 0.005 : 0.026) * bytes;
+		struct attribution_value values[2];
+
+		assert_true(r->kernels[i].position != ATTRIBUTION_NO_POSITION);
+		attribution_position(r->attribution, r->kernels[i].position, values);
+		off = values[0].value - bytes;
+		printf("%-24s %4ld us  known %11.0f  read %11.0f  error %9.0f  off %+.2f%%\n",
+		       c->name, (c->end - c->start) / 1000, bytes, values[0].value, values[0].error,
+		       bytes > 0 ? 100 * off / bytes : 0);
+		assert_true(fabs(off) <= (bytes > 0 ? limit : 1e6));
+		assert_true(fabs(off) <= 3 * values[0].error);
+	}
+	unload();
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_transformer),
+		cmocka_unit_test(test_resnet18),
+		cmocka_unit_test(test_copies),
+	};
+
+	folder = argc > 1 ? argv[1] : "tests/unit/data";
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Attribution of made programs, where what each kernel did is known, and of input that is wrong. */
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/attribution/attribution.h"
+
+#define KERNELS_MOST 200000
+#define SAMPLES_MOST 200000
+#define SAMPLE_NS 10000
+#define MS 1000000LL
+
+struct made_kernel {
+	struct attribution_kernel k;
+	double truth;
+	struct attribution_value value;
+	uint32_t position;
+	enum attribution_state state;
+	int told;
+};
+
+static struct world {
+	struct made_kernel kernels[KERNELS_MOST];
+	uint32_t count;
+	double samples[SAMPLES_MOST];
+	uint32_t sample_count;
+	int64_t shift_ns; /* of the kernels' clock */
+	double noise, idle;
+	struct attribution *attribution;
+} * world;
+
+static uint64_t seed;
+
+static double random_part(void)
+{
+	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (double)(seed >> 11) / 9007199254740992.0;
+}
+
+static void begin(uint64_t with)
+{
+	world = calloc(1, sizeof(*world));
+	assert_non_null(world);
+	world->noise = 0.01;
+	seed = with;
+}
+
+static void add(uint64_t stream, uint32_t shape, int64_t start, int64_t end, double truth)
+{
+	struct made_kernel *k = &world->kernels[world->count];
+
+	assert_true(world->count < KERNELS_MOST);
+	k->k = (struct attribution_kernel){ .id = world->count++,
+					    .sequence = stream,
+					    .shape = shape,
+					    .start_ns = start,
+					    .end_ns = end };
+	k->truth = truth;
+}
+
+/* One stream's steps: shapes, durations and bytes of each place are drawn once, gaps every time. */
+static int64_t add_steps(uint64_t stream, uint32_t places, uint32_t steps, double from_us,
+			 double to_us, int64_t start)
+{
+	double us[500], bytes[500];
+
+	for (uint32_t i = 0; i < places; i++) {
+		us[i] = from_us + (to_us - from_us) * random_part() * random_part();
+		bytes[i] = random_part() < 0.2 ? 0 : us[i] * 3e6 * random_part();
+	}
+	for (uint32_t s = 0; s < steps; s++) {
+		for (uint32_t i = 0; i < places; i++) {
+			int64_t end =
+				start + (int64_t)(us[i] * 1000 * (0.97 + 0.06 * random_part()));
+
+			add(stream, (uint32_t)stream * 1000 + i % 17, start, end, bytes[i]);
+			start = end + 300 + (int64_t)(random_part() * 1500);
+		}
+		start += (int64_t)(random_part() * 30000);
+	}
+	return start;
+}
+
+/* What a sampler would have read. */
+static void sample(int64_t end)
+{
+	world->sample_count = (uint32_t)(end / SAMPLE_NS) + 10;
+	assert_true(world->sample_count <= SAMPLES_MOST);
+	for (uint32_t i = 0; i < world->count; i++) {
+		const struct made_kernel *k = &world->kernels[i];
+		int64_t from = k->k.start_ns - world->shift_ns, to = k->k.end_ns - world->shift_ns;
+
+		for (int64_t s = from / SAMPLE_NS; s * SAMPLE_NS < to; s++) {
+			double a = fmax((double)from, (double)(s * SAMPLE_NS));
+			double b = fmin((double)to, (double)((s + 1) * SAMPLE_NS));
+
+			world->samples[s] += k->truth * (b - a) / (double)(to - from);
+		}
+	}
+	for (uint32_t s = 0; s < world->sample_count; s++) {
+		world->samples[s] += world->idle * SAMPLE_NS;
+		world->samples[s] *= 1 + world->noise * 2 * (random_part() - 0.5);
+	}
+}
+
+static void on_kernel(void *user, const struct attribution_result *result)
+{
+	struct made_kernel *k = &world->kernels[result->id];
+
+	(void)user;
+	assert_true(result->id < world->count);
+	k->told++;
+	k->position = result->position;
+	k->state = result->state;
+	if (result->values) {
+		k->value = result->values[0];
+	}
+}
+
+static void open_attribution(size_t window)
+{
+	struct attribution_options options = { .metrics = 1,
+					       .on_kernel = on_kernel,
+					       .window_samples = window };
+
+	world->attribution = attribution_new(&options);
+	assert_non_null(world->attribution);
+}
+
+static void give_sample(uint32_t s)
+{
+	assert_int_equal(attribution_sample(world->attribution, (int64_t)s * SAMPLE_NS,
+					    (int64_t)(s + 1) * SAMPLE_NS, &world->samples[s]),
+			 0);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct made_kernel *x = a, *y = b;
+
+	return x->k.start_ns < y->k.start_ns ? -1 : x->k.start_ns > y->k.start_ns;
+}
+
+static void give_kernels_until(uint32_t *next, int64_t until)
+{
+	for (; *next < world->count && world->kernels[*next].k.start_ns < until; ++*next) {
+		assert_int_equal(attribution_kernel(world->attribution, &world->kernels[*next].k),
+				 0);
+	}
+}
+
+static void finish(void)
+{
+	assert_int_equal(attribution_finish(world->attribution), 0);
+	for (uint32_t i = 0; i < world->count; i++) {
+		struct made_kernel *k = &world->kernels[i];
+
+		assert_int_equal(k->told, 1);
+		if (k->state == ATTRIBUTION_MEASURED && k->position != ATTRIBUTION_NO_POSITION) {
+			attribution_position(world->attribution, k->position, &k->value);
+		}
+		if (k->state == ATTRIBUTION_MEASURED) {
+			k->state = k->value.state;
+		}
+		assert_true(isfinite(k->value.value) && k->value.value >= 0 && k->value.error >= 0);
+	}
+}
+
+static void attribute(size_t window)
+{
+	uint32_t next = 0;
+
+	qsort(world->kernels, world->count, sizeof(world->kernels[0]), by_start);
+	for (uint32_t i = 0; i < world->count; i++) {
+		world->kernels[i].k.id = i;
+	}
+	open_attribution(window);
+	for (uint32_t s = 0; s < world->sample_count; s++) {
+		give_kernels_until(&next, (int64_t)(s + 1) * SAMPLE_NS);
+		give_sample(s);
+	}
+	give_kernels_until(&next, INT64_MAX);
+	finish();
+}
+
+static void end(void)
+{
+	attribution_free(world->attribution);
+	free(world);
+	world = NULL;
+}
+
+struct outcome {
+	double measured,
+		within;	 /* parts of the kernels: with a value; of these, within three errors */
+	double total;	 /* what the sum is off by */
+	double weighted; /* what each is off by, of the whole */
+};
+
+static struct outcome judge(void)
+{
+	struct outcome o = { 0 };
+	double truth = 0, value = 0, off = 0;
+
+	for (uint32_t i = 0; i < world->count; i++) {
+		const struct made_kernel *k = &world->kernels[i];
+
+		if (k->state == ATTRIBUTION_MEASURED) {
+			o.measured++;
+			o.within += fabs(k->value.value - k->truth) <= 3 * k->value.error + 1;
+			truth += k->truth;
+			value += k->value.value;
+			off += fabs(k->value.value - k->truth);
+		}
+	}
+	o.within /= o.measured > 0 ? o.measured : 1;
+	o.measured /= world->count;
+	o.total = truth > 0 ? value / truth - 1 : 0;
+	o.weighted = truth > 0 ? off / truth : 0;
+	return o;
+}
+
+static void expect(const char *what, double measured, double within, double total, double weighted)
+{
+	struct outcome o = judge();
+	const struct attribution_counts *c = attribution_counts(world->attribution);
+
+	printf("%-34s %6u kernels, %5u positions, shift %6ld ns: measured %.1f%%, within 3 errors "
+	       "%.2f%%, "
+	       "total %+.2f%%, weighted %.2f%%\n",
+	       what, world->count, c->positions, (long)c->shift_ns[0], 100 * o.measured,
+	       100 * o.within, 100 * o.total, 100 * o.weighted);
+	assert_true(o.measured >= measured);
+	assert_true(o.within >= within);
+	assert_true(fabs(o.total) <= total);
+	assert_true(o.weighted <= weighted);
+}
+
+static void test_long_kernels(void **state)
+{
+	(void)state;
+	for (uint64_t i = 1; i <= 5; i++) {
+		begin(i);
+		world->shift_ns = (int64_t)(i * 1300) - 4000;
+		sample(add_steps(1, 60, 30, 20, 200, MS));
+		attribute(0);
+		expect("20 to 200 us", 0.99, 0.99, 0.003, 0.015);
+		assert_true(labs((long)(attribution_counts(world->attribution)->shift_ns[0] -
+					world->shift_ns)) < 700);
+		end();
+	}
+}
+
+static void test_short_kernels(void **state)
+{
+	(void)state;
+	for (uint64_t i = 11; i <= 15; i++) {
+		begin(i);
+		sample(add_steps(1, 100, 150, 2, 15, MS));
+		attribute(0);
+		expect("2 to 15 us", 0.95, 0.95, 0.003, 0.02);
+		end();
+	}
+}
+
+static void test_streams_at_once(void **state)
+{
+	int64_t a, b;
+
+	(void)state;
+	begin(21);
+	a = add_steps(1, 40, 150, 10, 80, MS);
+	b = add_steps(2, 33, 200, 8, 60, MS);
+	sample(a > b ? a : b);
+	attribute(0);
+	expect("two streams at once", 0.99, 0.97, 0.01, 0.1);
+	end();
+}
+
+static void test_nothing_repeats(void **state)
+{
+	int64_t at = MS;
+
+	(void)state;
+	begin(31);
+	for (uint32_t i = 0; i < 3000; i++) {
+		int64_t ns = 20000 + (int64_t)(random_part() * 100000);
+
+		add(1, i, at, at + ns, (double)ns * 3000 * random_part());
+		at += ns + 500;
+	}
+	sample(at);
+	attribute(0);
+	expect("nothing repeats", 0.99, 0.98, 0.005, 0.03);
+	end();
+}
+
+static void test_one_off_kernels_and_steps_that_stop(void **state)
+{
+	int64_t at;
+
+	(void)state;
+	begin(41);
+	at = add_steps(1, 50, 40, 20, 100, MS);
+	for (uint32_t i = 0; i < 500; i++) {
+		add(1, 70000 + i, at, at + 50000, 5e7);
+		at += 51000;
+	}
+	sample(add_steps(3, 50, 40, 20, 100, at));
+	attribute(0);
+	expect("steps, others, other steps", 0.99, 0.98, 0.005, 0.03);
+	end();
+}
+
+/* Windows much shorter than the recording: memory is bounded, the values are about the same. */
+static void test_windows(void **state)
+{
+	(void)state;
+	begin(51);
+	sample(add_steps(1, 30, 400, 20, 100, MS));
+	attribute(12000);
+	expect("in windows of 120 ms", 0.99, 0.98, 0.005, 0.03);
+	end();
+}
+
+static void test_idle_is_estimated(void **state)
+{
+	int64_t at = MS;
+
+	(void)state;
+	begin(61);
+	world->idle = 50;
+	for (uint32_t i = 0; i < 400; i++) {
+		add(1, i % 4, at, at + 100000, 1e8 * (1 + i % 4));
+		at += 100000 + (i % 4 == 3 ? 400000 : 1000);
+	}
+	sample(at);
+	attribute(0);
+	expect("something flows always", 0.99, 0.99, 0.003, 0.01);
+	assert_true(fabs(attribution_counts(world->attribution)->idle_per_s[0] / 50e9 - 1) < 0.05);
+	end();
+}
+
+/* Two kernels that always share their time: their sum is known, and neither of them. */
+static void test_together(void **state)
+{
+	int64_t at = MS;
+
+	(void)state;
+	begin(71);
+	for (uint32_t i = 0; i < 200; i++) {
+		add(1, 1, at, at + 80000, 1e8);
+		add(2, 2, at, at + 80000, 2e8);
+		add(1, 3, at + 81000, at + 120000, 1e8);
+		at += 130000;
+	}
+	sample(at);
+	attribute(0);
+	for (uint32_t i = 0; i < world->count; i++) {
+		const struct made_kernel *k = &world->kernels[i];
+
+		assert_int_equal(k->state,
+				 k->k.shape == 3 ? ATTRIBUTION_MEASURED : ATTRIBUTION_TOGETHER);
+	}
+	end();
+}
+
+static void test_lost_samples_and_records(void **state)
+{
+	uint32_t next = 0, hidden = 0;
+
+	(void)state;
+	begin(81);
+	sample(add_steps(1, 40, 60, 20, 100, MS));
+	open_attribution(0);
+	assert_int_equal(attribution_lost(world->attribution, 40 * MS, 42 * MS), 0);
+	for (uint32_t s = 0; s < world->sample_count; s++) {
+		for (; next < world->count &&
+		       world->kernels[next].k.start_ns < (int64_t)(s + 1) * SAMPLE_NS;
+		     next++) {
+			int64_t start = world->kernels[next].k.start_ns;
+
+			if (start > 40 * MS && start < 42 * MS) {
+				world->kernels[next].told = 1;
+				world->kernels[next].state = ATTRIBUTION_LOST;
+				hidden++;
+				continue;
+			}
+			assert_int_equal(
+				attribution_kernel(world->attribution, &world->kernels[next].k), 0);
+		}
+		if (s < 6000 || s >= 6100) {
+			give_sample(s);
+		}
+	}
+	finish();
+	assert_true(hidden > 10);
+	for (uint32_t i = 0; i < world->count; i++) {
+		const struct attribution_kernel *k = &world->kernels[i].k;
+
+		if ((k->end_ns > 60 * MS + 20000 && k->start_ns < 61 * MS - 20000) ||
+		    (k->end_ns > 40 * MS + 20000 && k->start_ns < 42 * MS - 20000)) {
+			assert_int_equal(world->kernels[i].state, ATTRIBUTION_LOST);
+		}
+	}
+	assert_true(attribution_counts(world->attribution)->gaps >= 1);
+	expect("samples and records are missing", 0.9, 0.98, 0.005, 0.03);
+	end();
+}
+
+static void test_clocks_apart(void **state)
+{
+	(void)state;
+	begin(91);
+	world->shift_ns = MS;
+	sample(add_steps(1, 60, 30, 20, 200, 3 * MS));
+	attribute(0);
+	for (uint32_t i = 0; i < world->count; i++) {
+		assert_int_equal(world->kernels[i].state, ATTRIBUTION_CLOCKS);
+	}
+	end();
+}
+
+static void test_one_kernel_and_none(void **state)
+{
+	(void)state;
+	begin(101);
+	sample(MS);
+	attribute(0);
+	end();
+
+	begin(102);
+	add(1, 1, MS, 2 * MS, 1e9);
+	sample(3 * MS);
+	attribute(0);
+	expect("one kernel", 1, 1, 0.01, 0.01);
+	end();
+
+	begin(103);
+	add(1, 1, MS, 2 * MS, 1e9);
+	attribute(0);
+	assert_int_equal(world->kernels[0].state, ATTRIBUTION_LOST);
+	end();
+}
+
+/* Anything may come: it is counted, each kernel is told of once, and nothing is invented. */
+static void test_hostile_input(void **state)
+{
+	static const int64_t times[] = { INT64_MIN, INT64_MIN + 1, -1,	     0, 1,
+					 5 * MS,    INT64_MAX - 1, INT64_MAX };
+	const double values[] = { NAN, INFINITY, -1, 1e300, 0, 1e9 };
+
+	(void)state;
+	for (uint64_t round = 0; round < 8; round++) {
+		begin(200 + round);
+		open_attribution(4000);
+		for (uint32_t i = 0; i < 30000; i++) {
+			int64_t start = random_part() < 0.05 ? times[(int)(random_part() * 8)]
+							     : (int64_t)(random_part() * 2e8);
+			int64_t end_ns =
+				random_part() < 0.05
+					? times[(int)(random_part() * 8)]
+					: (int64_t)((double)start + random_part() * 1e5 - 1e3);
+			double value = random_part() < 0.1 ? values[(int)(random_part() * 6)] : 1e6;
+
+			if (random_part() < 0.3) {
+				add((uint64_t)(random_part() * (double)(1 << 2 * round)),
+				    (uint32_t)(random_part() * 5), start, end_ns, 0);
+				attribution_kernel(world->attribution,
+						   &world->kernels[world->count - 1].k);
+			} else {
+				attribution_sample(world->attribution, start,
+						   random_part() < 0.5 && start < MS * 1000
+							   ? start + 10000
+							   : end_ns,
+						   &value);
+			}
+			if (random_part() < 0.001) {
+				attribution_lost(world->attribution, start, end_ns);
+			}
+		}
+		finish();
+		assert_true(attribution_counts(world->attribution)->bad_samples > 0);
+		assert_true(attribution_counts(world->attribution)->bad_kernels > 0);
+		end();
+	}
+}
+
+/* Ten thousand at once for the whole time: refused in bounded time. */
+static void test_crowds(void **state)
+{
+	(void)state;
+	begin(301);
+	for (uint32_t i = 0; i < 10000; i++) {
+		add(i, i, MS + i, 100 * MS, 0);
+	}
+	sample(101 * MS);
+	attribute(0);
+	for (uint32_t i = 0; i < world->count; i++) {
+		assert_true(world->kernels[i].state != ATTRIBUTION_MEASURED);
+	}
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_long_kernels),
+		cmocka_unit_test(test_short_kernels),
+		cmocka_unit_test(test_streams_at_once),
+		cmocka_unit_test(test_nothing_repeats),
+		cmocka_unit_test(test_one_off_kernels_and_steps_that_stop),
+		cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_idle_is_estimated),
+		cmocka_unit_test(test_together),
+		cmocka_unit_test(test_lost_samples_and_records),
+		cmocka_unit_test(test_clocks_apart),
+		cmocka_unit_test(test_one_kernel_and_none),
+		cmocka_unit_test(test_hostile_input),
+		cmocka_unit_test(test_crowds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
