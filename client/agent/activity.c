@@ -22,9 +22,7 @@
  * records, and their launches have no clock.
  *
  * CUPTI measures a range with a kernel of its own, WaitNs. It belongs to no launch of the program,
- * so nobody expects its id; its name is compared as well.
- *
- * Lock order: spans.lock and lock are innermost; nothing is called with one of them held. */
+ * so nobody expects its id; its name is compared as well. */
 
 enum {
 	BUFFER_BYTES = 64 * 1024,
@@ -58,14 +56,14 @@ static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *ma
 	struct activity *v = self;
 	struct activity_buffer *b;
 
-	pthread_mutex_lock(&v->lock);
+	lock_acquire(&v->lock);
 	b = v->spare;
 	if (b) {
 		v->spare = b->next;
 	} else if (v->n_buffers < BUFFERS_MAX && (b = malloc(BUFFER_BYTES)) != NULL) {
 		v->n_buffers++;
 	}
-	pthread_mutex_unlock(&v->lock);
+	lock_release(&v->lock);
 	*buffer = (uint8_t *)b; /* malloc's alignment is more than CUPTI's 8 bytes */
 	*size = b ? BUFFER_BYTES : 0;
 	*max_records = 0;
@@ -75,7 +73,7 @@ static void keep_buffer(struct activity *v, void *buffer)
 {
 	struct activity_buffer *b = buffer;
 
-	pthread_mutex_lock(&v->lock);
+	lock_acquire(&v->lock);
 	if (v->started) {
 		b->next = v->spare;
 		v->spare = b;
@@ -83,7 +81,7 @@ static void keep_buffer(struct activity *v, void *buffer)
 	} else {
 		v->n_buffers--;
 	}
-	pthread_mutex_unlock(&v->lock);
+	lock_release(&v->lock);
 	free(b);
 }
 
@@ -91,7 +89,9 @@ static void keep_buffer(struct activity *v, void *buffer)
 static void add_span(struct activity *v, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)
 {
 	if (begin_ns != 0 && end_ns >= begin_ns) {
+		lock_acquire(&v->lock);
 		spans_add(&v->spans, correlation, begin_ns, end_ns);
+		lock_release(&v->lock);
 	}
 }
 
@@ -127,9 +127,9 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 	}
 	if (v->profiler->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) ==
 	    CUPTI_SUCCESS) {
-		pthread_mutex_lock(&v->lock);
+		lock_acquire(&v->lock);
 		v->dropped += dropped;
-		pthread_mutex_unlock(&v->lock);
+		lock_release(&v->lock);
 	}
 	keep_buffer(v, buffer);
 }
@@ -138,28 +138,31 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 
 static int begin(struct activity *v, const struct profiler *p)
 {
+	int r;
+
 	if (!v->made) {
-		pthread_mutex_init(&v->lock, NULL);
+		lock_init(&v->lock, LOCK_LEAF);
 		v->made = true;
 	}
-	if (!v->spans.v && spans_init(&v->spans) < 0) { /* still there: it could not be stopped */
-		return -ENOMEM;
+	lock_acquire(&v->lock);
+	r = v->spans.v ? 0
+		       : spans_init(&v->spans); /* there already: tracing could not be stopped */
+	if (r == 0) {
+		v->profiler = p;
+		v->patience_ms = PATIENCE_MS;
+		v->dropped = 0;
+		v->started = true;
+		self = v;
 	}
-	pthread_mutex_lock(&v->lock);
-	v->profiler = p;
-	v->patience_ms = PATIENCE_MS;
-	v->dropped = 0;
-	v->started = true;
-	self = v;
-	pthread_mutex_unlock(&v->lock);
-	return 0;
+	lock_release(&v->lock);
+	return r;
 }
 
 static void end(struct activity *v)
 {
 	struct activity_buffer *spare;
 
-	pthread_mutex_lock(&v->lock);
+	LOCK_SCOPE(&v->lock);
 	v->started = false; /* what comes back from now on is freed */
 	spare = v->spare;
 	v->spare = NULL;
@@ -170,7 +173,6 @@ static void end(struct activity *v)
 		v->n_buffers--;
 		spare = next;
 	}
-	pthread_mutex_unlock(&v->lock);
 	spans_deinit(&v->spans);
 }
 
@@ -197,17 +199,25 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 void activity_expect(struct activity *v, uint32_t correlation)
 {
 	if (v->spans.v) {
+		lock_acquire(&v->lock);
 		spans_expect(&v->spans, correlation);
+		lock_release(&v->lock);
 	}
+}
+
+static bool take_span(struct activity *v, uint32_t correlation, struct span *ret)
+{
+	LOCK_SCOPE(&v->lock);
+	return spans_take(&v->spans, correlation, ret);
 }
 
 static bool is_pending(const struct launch *l)
 {
-	return l->fate == LAUNCH_DONE && l->clock == WIRE_CLOCK_NONE;
+	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE;
 }
 
-/* Of a graph there may be several records: what has come of it is kept until all kernels' are
- * there. Returns how many have not come. */
+/* A graph may have several records, so graphs are asked for after the kernels. Returns how many
+ * launches have no record yet. */
 static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
 {
 	size_t missing = 0;
@@ -216,16 +226,16 @@ static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
 	for (size_t i = 0; i < b->n; i++) {
 		struct launch *l = &b->launches[i];
 
-		if (!is_pending(l) || (l->kind == WIRE_LAUNCH_GRAPH) != graphs) {
+		if (!is_pending(l) || (l->kind == GPUCTR_LAUNCH_GRAPH) != graphs) {
 			continue;
 		}
-		if (!spans_take(&v->spans, l->correlation, &span)) {
+		if (!take_span(v, l->correlation, &span)) {
 			missing++;
 			continue;
 		}
 		l->start_ns = span.begin_ns;
 		l->duration_ns = span.end_ns - span.begin_ns;
-		l->clock = WIRE_CLOCK_GPU;
+		l->clock = GPUCTR_CLOCK_GPU;
 	}
 	return missing;
 }
@@ -233,8 +243,10 @@ static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
 static void forget_rest(struct activity *v, const struct batch *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
-		if (b->launches[i].clock == WIRE_CLOCK_NONE) {
+		if (b->launches[i].clock == GPUCTR_CLOCK_NONE) {
+			lock_acquire(&v->lock);
 			spans_forget(&v->spans, b->launches[i].correlation);
+			lock_release(&v->lock);
 		}
 	}
 }
@@ -302,9 +314,9 @@ bool activity_drops(struct activity *v)
 	if (!v->made) {
 		return false;
 	}
-	pthread_mutex_lock(&v->lock);
+	lock_acquire(&v->lock);
 	drops = v->dropped > 0;
-	pthread_mutex_unlock(&v->lock);
+	lock_release(&v->lock);
 	return drops;
 }
 

@@ -5,6 +5,7 @@
 /* The kernels' own times: CUPTI traces when each began and ended on the GPU, beside the ranges. */
 
 #include "client/agent/deliver.h"
+#include "client/agent/lock.h"
 #include "client/agent/profiler.h"
 #include "client/agent/spans.h"
 
@@ -18,8 +19,8 @@ struct activity {
 
 	const struct profiler *profiler;
 	struct spans spans;
-	bool made;	      /* it was started once, and the locks are there */
-	pthread_mutex_t lock; /* of what follows */
+	bool made;	  /* it was started once, and the locks are there */
+	struct lock lock; /* of what follows */
 	bool started;
 	struct activity_buffer *spare;
 	size_t n_buffers;

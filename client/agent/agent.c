@@ -2,7 +2,6 @@
 #include "client/agent/agent.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +9,7 @@
 #include "client/agent/confined.h"
 #include "client/agent/lock.h"
 #include "client/agent/permission.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 #include "proto/base/clock.h"
 
 /* One capture after another, each made, run and freed by one thread; and the end of the program,
@@ -30,13 +29,12 @@ static struct {
 	struct activity activity;
 	bool opened;		     /* by the thread that starts a capture */
 	atomic_bool forked;	     /* this is a child without exec */
-	atomic_bool exiting;	     /* no capture begins any more, and CUPTI is left in peace */
 	_Atomic uint64_t exit_by_ns; /* until when that waits; two exit handlers wait once */
-	pthread_mutex_t lock;
+	struct lock lock;
 	pthread_cond_t ended;
 	struct capture *capture; /* the one under way */
 	struct capture *kept;	 /* one that is over as the program exits */
-} agent = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} agent = { .lock = LOCK_INITIALIZER(LOCK_AGENT) };
 
 static void on_exit_of_program(void)
 {
@@ -52,19 +50,14 @@ static void on_fork_in_child(void)
 	}
 	permission_forget();
 	confined_leave_to_parent();
-	visits_forget();
+	sections_forget();
 }
 
 void agent_init(const char *socket_path, void (*on_fork)(void))
 {
-	pthread_condattr_t monotonic;
-
 	agent.on_fork = on_fork;
 	snprintf(agent.socket_path, sizeof(agent.socket_path), "%s", socket_path);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&agent.ended, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	lock_cond_init(&agent.ended);
 	pthread_atfork(NULL, NULL, on_fork_in_child);
 	atexit(on_exit_of_program);
 }
@@ -78,14 +71,14 @@ struct capture *agent_begin(struct link *link, bool late)
 {
 	struct capture *c = capture_new(&agent.profiler, &agent.activity, link, late);
 
-	pthread_mutex_lock(&agent.lock);
-	if (c && !atomic_load(&agent.exiting)) {
+	lock_acquire(&agent.lock);
+	if (c && !state_is_exiting()) {
 		agent.capture = c;
 	} else if (c) {
 		capture_free(c);
 		c = NULL;
 	}
-	pthread_mutex_unlock(&agent.lock);
+	lock_release(&agent.lock);
 	return c;
 }
 
@@ -115,12 +108,12 @@ bool agent_start(struct capture *c, const char *token)
 /* Out of sight, before it is freed. When the program exits it stays, and so do we. */
 static void take_out(struct capture *c)
 {
-	pthread_mutex_lock(&agent.lock);
+	lock_acquire(&agent.lock);
 	agent.capture = NULL;
 	agent.kept = c;
 	pthread_cond_broadcast(&agent.ended);
-	pthread_mutex_unlock(&agent.lock);
-	while (atomic_load(&agent.exiting)) {
+	lock_release(&agent.lock);
+	while (state_is_exiting()) {
 		pause();
 	}
 	agent.kept = NULL;
@@ -141,19 +134,15 @@ void agent_drop(struct capture *c)
 void agent_abandon(struct capture *c)
 {
 	capture_request_end(c, 0);
-	pthread_mutex_lock(&agent.lock);
+	LOCK_SCOPE(&agent.lock);
 	agent.capture = NULL;
 	agent.kept = c;
-	pthread_mutex_unlock(&agent.lock);
 }
 
 /* With the lock. */
 static void wait_for_end(uint64_t by_ns)
 {
-	struct timespec by = clock_timespec(by_ns);
-
-	while (agent.capture &&
-	       pthread_cond_timedwait(&agent.ended, &agent.lock, &by) != ETIMEDOUT) {
+	while (agent.capture && lock_wait_until(&agent.lock, &agent.ended, by_ns)) {
 	}
 }
 
@@ -161,9 +150,8 @@ void agent_wait(uint64_t timeout_ns)
 {
 	uint64_t by_ns = clock_now_ns() + timeout_ns;
 
-	pthread_mutex_lock(&agent.lock);
+	LOCK_SCOPE(&agent.lock);
 	wait_for_end(by_ns);
-	pthread_mutex_unlock(&agent.lock);
 }
 
 void agent_finish(uint64_t timeout_ns)
@@ -176,34 +164,10 @@ void agent_finish(uint64_t timeout_ns)
 	if (atomic_load(&agent.forked) || !lock_until(&agent.lock, by_ns)) {
 		return;
 	}
-	atomic_store(&agent.exiting, true);
+	state_note_exit();
 	if (agent.capture) {
 		capture_request_end(agent.capture, by_ns);
 	}
 	wait_for_end(by_ns);
-	pthread_mutex_unlock(&agent.lock);
-}
-
-int agent_thread(void *(*run)(void *), void *argument, size_t stack_bytes, pthread_t *ret)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	int r;
-
-	pthread_attr_init(&attributes);
-	if (stack_bytes > 0) {
-		pthread_attr_setstacksize(&attributes, stack_bytes);
-	}
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(ret, &attributes, run, argument);
-	if (r == EINVAL && stack_bytes > 0) { /* too small for the program's thread-local storage */
-		r = pthread_create(ret, NULL, run, argument);
-	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	if (r == 0) {
-		pthread_setname_np(*ret, "gpuctr");
-	}
-	return -r;
+	lock_release(&agent.lock);
 }

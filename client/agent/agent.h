@@ -37,8 +37,4 @@ void agent_wait(uint64_t timeout_ns);
 /* The program exits: what was measured is delivered, within timeout_ns. */
 void agent_finish(uint64_t timeout_ns);
 
-/* A thread of ours, with all signals blocked, to be joined or detached. stack_bytes 0: as large as
- * the program's. -errno. */
-int agent_thread(void *(*run)(void *), void *argument, size_t stack_bytes, pthread_t *ret);
-
 #endif

@@ -27,7 +27,7 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 		const cuLaunchKernel_params *p = params;
 
 		*ret = (struct arguments){ p->f,       NULL,	   DIMENSIONS(p),
-					   p->hStream, per_thread, WIRE_LAUNCH_KERNEL };
+					   p->hStream, per_thread, GPUCTR_LAUNCH_KERNEL };
 		return true;
 	}
 	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz:
@@ -45,7 +45,7 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 			DIMENSIONS(p->config),
 			p->config->hStream,
 			per_thread,
-			WIRE_LAUNCH_KERNEL,
+			GPUCTR_LAUNCH_KERNEL,
 		};
 		return true;
 	}
@@ -56,7 +56,7 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 		const cuLaunchCooperativeKernel_params *p = params;
 
 		*ret = (struct arguments){ p->f,       NULL,	   DIMENSIONS(p),
-					   p->hStream, per_thread, WIRE_LAUNCH_COOPERATIVE };
+					   p->hStream, per_thread, GPUCTR_LAUNCH_COOPERATIVE };
 		return true;
 	}
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz:
@@ -68,7 +68,7 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 		*ret = (struct arguments){ .graph = p->hGraph,
 					   .stream = p->hStream,
 					   .per_thread_stream = per_thread,
-					   .kind = WIRE_LAUNCH_GRAPH };
+					   .kind = GPUCTR_LAUNCH_GRAPH };
 		return true;
 	}
 	default:

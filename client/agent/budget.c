@@ -26,7 +26,7 @@
  * batch fills (the debt): when it is full, its turn can be paid.
  *
  * Where passes take turns and the ranges of some cost many times those of others, batches of the
- * dear ones are a step of growth behind: otherwise cheap ones would be measured no more often,
+ * expensive ones are a step of growth behind: otherwise cheap ones would be measured no more often,
  * though all of them together cost next to nothing.
  *
  * Sizes grow by the rule of ranges.c (as soon as turns have cost the price of the next size), but
@@ -64,7 +64,7 @@ enum { SIZE_FIRST = BUDGET_SIZE_FIRST, SIZE_LAST = 2048, SIZE_GROWTH = 4 };
 
 /* --- sizes --- */
 
-static bool is_dear(const struct budget *b, uint32_t pass)
+static bool is_expensive(const struct budget *b, uint32_t pass)
 {
 	double least = b->ranges[0].each_ns;
 
@@ -77,7 +77,7 @@ static bool is_dear(const struct budget *b, uint32_t pass)
 /* Of a batch of this pass, where the largest have this size. */
 static size_t size_of_pass(const struct budget *b, uint32_t pass, size_t size)
 {
-	bool behind = size > SIZE_FIRST && is_dear(b, pass);
+	bool behind = size > SIZE_FIRST && is_expensive(b, pass);
 
 	if (!behind) {
 		return size;
@@ -91,15 +91,15 @@ size_t budget_batch_size(const struct budget *b, uint32_t pass, size_t size)
 }
 
 /* Larger ones where what their first Start takes more is paid back soon. Of one pass twice as
- * large, which saves half of the turns of the first seconds; of several, of which some are dear, a
- * step of growth. */
+ * large, which saves half of the turns of the first seconds; of several, of which some are
+ * expensive, a step of growth. */
 static size_t first_size(const struct budget *b)
 {
 	double share = b->options.share, affordable = LUMP * share * WINDOW_NS;
 	size_t larger = b->options.passes == 1 ? 2 * SIZE_FIRST : SIZE_FIRST;
 
 	for (uint32_t i = 0; i < b->options.passes; i++) {
-		if (is_dear(b, i)) {
+		if (is_expensive(b, i)) {
 			larger = SIZE_GROWTH * SIZE_FIRST;
 			affordable = share / 2 * WINDOW_NS;
 		}
@@ -184,7 +184,7 @@ static double passes_room(const struct budget *b)
 	return (b->options.passes - 1) * turn_price(b);
 }
 
-static double seeing_share(const struct budget *b);
+static double overhead_share(const struct budget *b);
 
 /* What the next range is expected to wait. One that has waited longer than ten seconds have room
  * for is paid back all the same; but then another one is tried: if that were never paid for, nobody
@@ -192,7 +192,7 @@ static double seeing_share(const struct budget *b);
 static double wait_price(const struct budget *b)
 {
 	double wait = b->waited_ns > b->wait_ns ? b->waited_ns : b->wait_ns;
-	double share = WINDOW_USED * b->options.share - seeing_share(b);
+	double share = WINDOW_USED * b->options.share - overhead_share(b);
 	double room = share * WINDOW_NS - turn_room(b);
 
 	return fmin(wait, fmax(room / 2, 0));
@@ -271,8 +271,9 @@ static double income_ns(const struct budget *b, double elapsed_ns)
 	return planned_share(b) * elapsed_ns;
 }
 
-/* What is averaged of seeing: ten seconds, as in the promise. A program that comes in bursts sees
- * more in each of them than with the pauses between them, in which there is an income as well. */
+/* The time over which overhead is averaged: ten seconds, as in the promise. A program that comes in
+ * bursts sees more in each of them than with the pauses between them, in which there is an income
+ * as well. */
 static double averaged_ns(const struct budget *b)
 {
 	double age_ns = (double)(b->now_ns - b->options.now_ns);
@@ -281,15 +282,15 @@ static double averaged_ns(const struct budget *b)
 }
 
 /* Of the time, that it has lately taken, at most what comes in. */
-static double seeing_share(const struct budget *b)
+static double overhead_share(const struct budget *b)
 {
-	return b->seeing_ns / averaged_ns(b);
+	return b->overhead_ns / averaged_ns(b);
 }
 
-/* What comes in is for seeing the launches first. */
+/* The income pays for the overhead first. */
 static double free_income_ns(const struct budget *b, double elapsed_ns)
 {
-	return fmax(income_ns(b, elapsed_ns) - seeing_share(b) * elapsed_ns, 0);
+	return fmax(income_ns(b, elapsed_ns) - overhead_share(b) * elapsed_ns, 0);
 }
 
 static bool is_beginning(const struct budget *b)
@@ -357,7 +358,7 @@ static void slide_window(struct budget *b)
 static void advance(struct budget *b, uint64_t now_ns)
 {
 	if (now_ns > b->now_ns) {
-		b->seeing_ns *= exp(-(double)(now_ns - b->now_ns) / WINDOW_NS);
+		b->overhead_ns *= exp(-(double)(now_ns - b->now_ns) / WINDOW_NS);
 		earn(b, now_ns - b->now_ns);
 		b->now_ns = now_ns;
 		slide_window(b);
@@ -479,20 +480,21 @@ static void note_many(struct budget *b, enum budget_item item, enum budget_sourc
 	}
 }
 
-void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double seeing_ns,
-			double slower_ns, enum budget_source slower_source)
+void budget_note_callbacks(struct budget *b, uint64_t now_ns, uint64_t n, double callbacks_ns,
+			   double slowdown_ns, enum budget_source slowdown_source)
 {
-	double floor_ns = -income_ns(b, RESERVE_NS), ns = seeing_ns + slower_ns;
+	double floor_ns = -income_ns(b, RESERVE_NS), ns = callbacks_ns + slowdown_ns;
 
 	advance(b, now_ns);
-	note_many(b, BUDGET_SEEING, BUDGET_CALIBRATED, n, seeing_ns);
-	note_many(b, BUDGET_SLOWER, slower_source,
-		  slower_ns <= 0 ? 0
-		  : n > 1	 ? n / 2
-				 : 1,
-		  slower_ns);
-	/* A time in which seeing takes more than comes in is not held against all that follows. */
-	b->seeing_ns = fmin(b->seeing_ns + ns, income_ns(b, averaged_ns(b)));
+	note_many(b, BUDGET_CALLBACKS, BUDGET_CALIBRATED, n, callbacks_ns);
+	note_many(b, BUDGET_SLOWER, slowdown_source,
+		  slowdown_ns <= 0 ? 0
+		  : n > 1	   ? n / 2
+				   : 1,
+		  slowdown_ns);
+	/* A time in which the overhead is more than the income is not held against all that
+	 * follows. */
+	b->overhead_ns = fmin(b->overhead_ns + ns, income_ns(b, averaged_ns(b)));
 	if (b->balance_ns > floor_ns) {
 		b->balance_ns = b->balance_ns - ns > floor_ns ? b->balance_ns - ns : floor_ns;
 	}
@@ -508,7 +510,7 @@ void budget_note_wait(struct budget *b, uint64_t now_ns, double ns)
 
 /* --- deciding --- */
 
-/* What ranges may take, now. */
+/* The time that ranges may take from now on. */
 static double left_for_ranges(const struct budget *b)
 {
 	double left = b->balance_ns - debt(b), end = b->open ? each(b, BUDGET_STOP) : 0, window;
@@ -568,7 +570,7 @@ bool budget_may_take_over(struct budget *b, uint64_t now_ns, size_t size)
 static double lump_ns(const struct budget *b)
 {
 	double window = b->options.share * WINDOW_NS, planned = PLANNED * window;
-	double half = (planned + seeing_share(b) * WINDOW_NS) / 2;
+	double half = (planned + overhead_share(b) * WINDOW_NS) / 2;
 	double turns = turn_room(b) + passes_room(b);
 	double room = (WINDOW_USED * window - half - turns) / (1 + BESIDE) * 0.97;
 

@@ -20,7 +20,8 @@
 enum {
 	BUDGET_WINDOW_SLOTS = 101, /* of a tenth of a second; the last one is under way */
 	BUDGET_PASSES_MAX = 16,
-	BUDGET_SIZE_FIRST = 64, /* of first batches, unless some passes are dear and others not */
+	BUDGET_SIZE_FIRST =
+		64, /* of first batches, unless some passes are expensive and others not */
 };
 
 enum budget_item {
@@ -29,7 +30,7 @@ enum budget_item {
 	BUDGET_START,	  /* but the first after a configuration; with passes left out before it */
 	BUDGET_STOP,	  /* with the decoding */
 	BUDGET_FIRST_START, /* and all else that a new batch size takes */
-	BUDGET_SEEING,	    /* callbacks around launches, whether they are chosen or not */
+	BUDGET_CALLBACKS,   /* callbacks around launches, whether they are chosen or not */
 	BUDGET_SLOWER,	    /* what launches, copies and fills take longer under CUPTI's profiler */
 	BUDGET_WAIT,	    /* until other streams are idle, so that a range counts one kernel */
 	BUDGET_ITEMS,
@@ -81,10 +82,11 @@ struct budget {
 	struct budget_range ranges[BUDGET_PASSES_MAX];
 	bool open; /* between Start and Stop */
 	uint64_t batch_ns;
-	double wait_ns;	  /* expected of the next range, beside its own cost */
-	double waited_ns; /* for a range that is not noted yet */
-	double seeing_ns; /* that seeing has lately taken: the longer ago, the less it counts */
-	double turned_ns; /* spent on turns of batches of this size */
+	double wait_ns;	    /* expected of the next range, beside its own cost */
+	double waited_ns;   /* for a range that is not noted yet */
+	double overhead_ns; /* of callbacks and slower calls of late: the longer ago, the less it
+			       counts */
+	double turned_ns;   /* spent on turns of batches of this size */
 };
 
 struct budget_pace {
@@ -118,13 +120,13 @@ void budget_note_stop(struct budget *b, uint64_t now_ns, double ns);
  * another thing then, so that a new pace is due. */
 void budget_note_turn(struct budget *b, uint32_t pass);
 
-/* Of n callbacks, two a call, taken together: what they took, and by how much the calls were slower
- * (0: they were not), and how that is known. It is not asked for and cannot be saved: what is left
- * over from the income measures. */
-void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double seeing_ns,
-			double slower_ns, enum budget_source slower_source);
+/* Notes what n callbacks took, two a call, and by how much the calls were slower (0: by nothing),
+ * and how that is known. This overhead cannot be avoided; the rest of the income is for measuring.
+ */
+void budget_note_callbacks(struct budget *b, uint64_t now_ns, uint64_t n, double callbacks_ns,
+			   double slowdown_ns, enum budget_source slowdown_source);
 
-/* What waiting has cost for the range that is noted next; what was in vain is for that one too. */
+/* Notes the cost of waiting for the next range, with that of waits in vain before it. */
 void budget_note_wait(struct budget *b, uint64_t now_ns, double ns);
 
 /* --- what may be spent --- */
@@ -170,9 +172,9 @@ double budget_spent_ns(const struct budget *b);
 /* Spent / elapsed until now. */
 double budget_spent_share(const struct budget *b, uint64_t now_ns);
 
-/* What seeing alone has taken, with slower calls. Above the share, the budget cannot be kept
- * whatever is measured. */
-double budget_seeing_share(const struct budget *b, uint64_t now_ns);
+/* The share that callbacks and slower calls have taken, whatever is measured. Above the share, the
+ * budget cannot be kept whatever is measured. */
+double budget_overhead_share(const struct budget *b, uint64_t now_ns);
 
 /* "spent 1.94 % of 61.2 s (2 % granted): ..." with each item, and how it is known. Bytes as
  * snprintf(). */

@@ -13,7 +13,7 @@ const char *budget_item_to_string(enum budget_item item)
 		[BUDGET_START] = "starts",
 		[BUDGET_STOP] = "stops",
 		[BUDGET_FIRST_START] = "first starts",
-		[BUDGET_SEEING] = "CUPTI callbacks",
+		[BUDGET_CALLBACKS] = "CUPTI callbacks",
 		[BUDGET_SLOWER] = "slower launches and work",
 		[BUDGET_WAIT] = "waiting for the GPU",
 	};
@@ -49,10 +49,10 @@ double budget_spent_share(const struct budget *b, uint64_t now_ns)
 	return elapsed > 0 ? budget_spent_ns(b) / (double)elapsed : 0;
 }
 
-double budget_seeing_share(const struct budget *b, uint64_t now_ns)
+double budget_overhead_share(const struct budget *b, uint64_t now_ns)
 {
 	uint64_t elapsed = now_ns > b->options.now_ns ? now_ns - b->options.now_ns : 0;
-	double ns = b->costs[BUDGET_SEEING].total_ns + b->costs[BUDGET_SLOWER].total_ns;
+	double ns = b->costs[BUDGET_CALLBACKS].total_ns + b->costs[BUDGET_SLOWER].total_ns;
 
 	return elapsed > 0 ? ns / (double)elapsed : 0;
 }

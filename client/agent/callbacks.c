@@ -9,15 +9,16 @@
 #include "client/agent/contexts.h"
 #include "client/agent/launches.h"
 #include "client/agent/overhead.h"
-#include "client/agent/slower.h"
-#include "client/agent/visits.h"
+#include "client/agent/slowdown.h"
+#include "client/agent/section.h"
+#include "client/agent/times.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
 /* CUPTI calls on_callback on the program's threads before and after each call of the driver that
  * launches work, or gives the GPU other work, and where streams and contexts come and go. What a
- * thread holds between the two is in its visit, so that a launch within a launch (libraries do that
- * from host callbacks) is left alone, and that the capture lives as long. */
+ * thread holds between the two is in its section, so that a launch within a launch (libraries do
+ * that from host callbacks) is left alone, and that the capture lives as long. */
 
 /* --- which calls --- */
 
@@ -70,16 +71,16 @@ static bool capture_ended(CUresult result)
 	       result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* A start or stop that was decided on before is waited for, as long as it takes, but not a launch
- * that hangs. */
+/* Waits until Starts and Stops that are under way have returned, but not for a launch that hangs.
+ */
 static void wait_for_turns(struct capture *c)
 {
 	struct ranges *contexts[CONTEXTS_MAX];
 	size_t n = contexts_list(c, contexts);
 
 	for (size_t i = 0; i < n; i++) {
-		if (ranges_lock_patiently(c, contexts[i])) {
-			pthread_mutex_unlock(&contexts[i]->lock);
+		if (gate_lock(&contexts[i]->gate, &c->patience)) {
+			lock_release(&contexts[i]->gate.lock);
 		}
 	}
 }
@@ -93,8 +94,8 @@ static CUstream stream_of(CUpti_CallbackId id, const CUpti_CallbackData *data)
 	return streams_normal(stream, per_thread);
 }
 
-/* Counted before it begins, so that nothing synchronises in between. */
-static void on_begin_capture(struct capture *c, struct visit *v, CUpti_CallbackId id,
+/* A stream capture is counted before it begins, so that no thread synchronises in between. */
+static void on_begin_capture(struct capture *c, struct section *v, CUpti_CallbackId id,
 			     const CUpti_CallbackData *data)
 {
 	const CUresult *result = data->functionReturnValue;
@@ -116,13 +117,13 @@ static void on_begin_capture(struct capture *c, struct visit *v, CUpti_CallbackI
 	/* Nodes are traced that were made while tracing was on. What captures already, of a program
 	 * that runs, is not disturbed. */
 	if (stream_captures_begin(&c->stream_captures) && !c->late) {
-		capture_time_kernels(c);
+		times_begin(c);
 	}
 	wait_for_turns(c);
 }
 
 /* And after it has ended. */
-static void on_end_capture(struct capture *c, struct visit *v, CUpti_CallbackId id,
+static void on_end_capture(struct capture *c, struct section *v, CUpti_CallbackId id,
 			   const CUpti_CallbackData *data)
 {
 	const CUresult *result = data->functionReturnValue;
@@ -145,7 +146,7 @@ static void on_end_capture(struct capture *c, struct visit *v, CUpti_CallbackId 
  * meanwhile, so what is done for a stream waits for nothing that another thread may hold over a
  * call of the driver. The end of a context waits for that for two seconds (contexts_end()), and for
  * kernels with patience. */
-static void on_resource(struct capture *c, const struct visit *v, CUpti_CallbackId id,
+static void on_resource(struct capture *c, const struct section *v, CUpti_CallbackId id,
 			const CUpti_ResourceData *data)
 {
 	CUstream stream = data->resourceHandle.stream;
@@ -203,7 +204,7 @@ static bool destroys_stream(CUpti_CallbackId id)
 	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2;
 }
 
-static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId id,
+static void on_driver_call(struct capture *c, struct section *v, CUpti_CallbackId id,
 			   const CUpti_CallbackData *data)
 {
 	if (begins_capture(id)) {
@@ -222,25 +223,25 @@ static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId 
 }
 
 /* Launches that are not measured, of those that are timed. */
-static void time_call_begin(struct visit *v, CUpti_CallbackId id, const CUpti_CallbackData *data,
+static void time_call_begin(struct section *v, CUpti_CallbackId id, const CUpti_CallbackData *data,
 			    bool timed)
 {
-	if (data->callbackSite == CUPTI_API_ENTER && (timed || slower_wants_more()) &&
+	if (data->callbackSite == CUPTI_API_ENTER && (timed || slowdown_wants_more()) &&
 	    is_launch(id)) {
 		v->call_ns = clock_now_ns();
 	}
 }
 
-static void time_call_end(struct visit *v)
+static void time_call_end(struct section *v)
 {
 	if (v->call_ns != 0) {
-		slower_note(clock_now_ns() - v->call_ns);
+		slowdown_note(clock_now_ns() - v->call_ns);
 		v->call_ns = 0;
 	}
 }
 
-static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domain,
-		  CUpti_CallbackId id, const void *data)
+static void handle(struct capture *c, struct section *v, CUpti_CallbackDomain domain,
+		   CUpti_CallbackId id, const void *data)
 {
 	bool was_launching = v->launching != NULL;
 	uint64_t begin_ns = choosing_begin_callback(&c->choosing, &v->callbacks);
@@ -254,7 +255,7 @@ static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domai
 	} else {
 		on_driver_call(c, v, id, data);
 	}
-	/* What measuring costs is noted where it is done. */
+	/* ranges.c notes what a measured launch costs. */
 	if (begin_ns != 0 && !was_launching && !v->launching) {
 		choosing_end_callback(&v->times, begin_ns);
 	}
@@ -271,10 +272,10 @@ static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domai
 	}
 }
 
-/* What ends is asked for no more. Of streams the call tells: who is told of them by the driver
- * waits for nobody, and that one was made is known from the first launch into it as well. Stream
- * captures, and calls that give the GPU work, are counted from their beginning to their end. */
-static bool must_not_be_missed(const struct visit *v, CUpti_CallbackDomain domain,
+/* A context or stream that ends must not be asked again; stream captures, and calls that give the
+ * GPU work, are counted from their beginning to their end. A stream that is made may be missed: the
+ * first launch into it tells of it as well. */
+static bool must_not_be_missed(const struct section *v, CUpti_CallbackDomain domain,
 			       CUpti_CallbackId id, const void *data)
 {
 	const CUpti_CallbackData *call = data;
@@ -292,11 +293,11 @@ static bool must_not_be_missed(const struct visit *v, CUpti_CallbackDomain domai
 static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
 				 const void *data)
 {
-	struct visit *v = visit_of_thread();
+	struct section *v = section_of_thread();
 	struct capture *c;
 	bool inside, was_launching;
 
-	(void)userdata; /* the capture may be over: visit_begin() knows */
+	(void)userdata; /* the capture may be over: section_begin() knows */
 	if (!v) {
 		return;
 	}
@@ -304,15 +305,15 @@ static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CU
 	inside = c != NULL;
 	was_launching = v->launching != NULL;
 	if (!inside) {
-		c = must_not_be_missed(v, domain, id, data) ? visit_begin_surely(v)
-							    : visit_begin(v);
+		c = must_not_be_missed(v, domain, id, data) ? section_begin_surely(v)
+							    : section_begin(v);
 	}
 	if (c) {
-		visit(c, v, domain, id, data);
+		handle(c, v, domain, id, data);
 	}
-	/* A visit lasts from the callback before a launch to the one after it. */
+	/* A section lasts from the callback before a launch to the one after it. */
 	if (!v->launching && (!inside || was_launching)) {
-		visit_end(v);
+		section_end(v);
 	}
 }
 

@@ -6,17 +6,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/agent/claims.h"
 #include "client/agent/contexts.h"
 #include "client/agent/devices.h"
 #include "client/agent/guard.h"
-#include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_select.h"
 #include "client/agent/permission.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
+#include "client/agent/times.h"
 #include "client/agent/watch.h"
-#include "client/agent/watcher.h"
 #include "proto/base/clock.h"
 
 /* A capture in this process: new -> started -> running -> stopping -> over, and freed.
@@ -33,47 +31,12 @@
  * lingers, inactive, until they have ended. */
 
 enum {
-	VISITS_PATIENCE_MS = 2000,
+	SECTIONS_PATIENCE_MS = 2000,
 	LINGER_MS = 250,
 	STRATA_EVERY_MS = 1000,
-	TIMES_PATIENCE_S = 10, /* for a thread that is within CUPTI */
 };
 
 static atomic_uint last_number;
-
-/* --- what the daemon is told --- */
-
-void capture_announce(struct capture *c)
-{
-	struct wire_device devices[LIMIT_GPUS];
-	char cupti[32], driver[32] = "";
-	size_t n;
-	int version = 0;
-	struct wire_message m = { .type = WIRE_PROCESS };
-
-	vendor_version_format(c->profiler->host.version, cupti, sizeof(cupti));
-	if (c->profiler->cuDriverGetVersion(&version) == CUDA_SUCCESS) {
-		snprintf(driver, sizeof(driver), "CUDA %d.%d", version / 1000, version % 1000 / 10);
-	}
-	pthread_mutex_lock(&c->devices_lock);
-	n = c->n_devices;
-	for (size_t i = 0; i < n; i++) {
-		const struct device_info *d = c->devices[i];
-
-		devices[i] = (struct wire_device){ d->index, d->uuid,	      d->name,
-						   d->chip,  d->clock_sm_mhz, d->clock_mem_mhz };
-	}
-	pthread_mutex_unlock(&c->devices_lock);
-	m.process = (struct wire_process){
-		.capture = c->welcome.capture,
-		.process = c->welcome.process,
-		.cupti = cupti,
-		.driver = driver,
-		.devices = { n, devices },
-		.claims = claims_list(),
-	};
-	deliver_note(&c->deliver, &m);
-}
 
 /* --- events of the delivering thread --- */
 
@@ -83,7 +46,7 @@ static void tell_strata(struct capture *c)
 	size_t n = c->choosing.on ? strata_n(&c->choosing.strata) : 0;
 	struct pack_stratum *v = n > 0 ? calloc(n, sizeof(*v)) : NULL;
 
-	c->told_strata_ns = clock_now_ns();
+	c->reported_strata_ns = clock_now_ns();
 	if (v && (n = choosing_tell(&c->choosing, v, n)) > 0) {
 		pack_send_strata(c->link, &c->welcome, &c->intern, v, n, c->deliver.next_index);
 	}
@@ -93,7 +56,7 @@ static void tell_strata(struct capture *c)
 static void tell_strata_now_and_then(struct capture *c)
 {
 	if (c->choosing.on &&
-	    clock_now_ns() - c->told_strata_ns >= STRATA_EVERY_MS * CLOCK_NS_PER_MS) {
+	    clock_now_ns() - c->reported_strata_ns >= STRATA_EVERY_MS * CLOCK_NS_PER_MS) {
 		tell_strata(c);
 	}
 }
@@ -127,37 +90,36 @@ static void on_values(void *userdata, const struct launch *launches, size_t n, c
 	choosing_note_values(&c->choosing, launches, n, values, c->welcome.plan.columns.n);
 }
 
-/* True: no thread is inside any more, none comes in, and no context has anything of CUPTI's.
- * Otherwise the doors stay open, so that we hear of a context's end. */
-static bool close_doors(struct capture *c)
+/* True: no thread is inside the capture, none may enter it, and no context has anything of CUPTI's.
+ * False: threads may still enter, so that their callbacks tell of contexts that end. */
+static bool close_sections(struct capture *c)
 {
-	atomic_store(&c->closing, true);
-	if (!c->closed && visits_close(c)) {
-		c->closed = contexts_retire(c);
-		if (c->closed) {
-			visits_closed();
+	state_move(&c->deliver.state, CAPTURE_CLOSING);
+	if (sections_are_open(c) && sections_close(c)) {
+		if (contexts_retire(c)) {
+			sections_closed();
 		} else {
-			visits_open(c);
+			sections_open(c);
 		}
 	}
-	return c->closed;
+	return !sections_are_open(c);
 }
 
-static void close_doors_soon(struct capture *c)
+static void close_soon(struct capture *c)
 {
 	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
-	uint64_t by_ns = clock_now_ns() + VISITS_PATIENCE_MS * CLOCK_NS_PER_MS;
+	uint64_t by_ns = clock_now_ns() + SECTIONS_PATIENCE_MS * CLOCK_NS_PER_MS;
 
-	while (!close_doors(c) && clock_now_ns() < by_ns && !atomic_load(&c->stop_requested)) {
+	while (!close_sections(c) && clock_now_ns() < by_ns && !state_is_exiting()) {
 		nanosleep(&pause, NULL);
 	}
 }
 
-/* Lets go of the counters and has the rest delivered. A graph capture under way must not be
- * disturbed: it is over soon, and this is tried again at the next tick. */
+/* Lets go of the counters and has the rest delivered. While a stream is captured into a graph this
+ * is put off to the next tick, because it would invalidate that stream capture. */
 static void stop_now(struct capture *c)
 {
-	bool exiting = atomic_load(&c->stop_requested);
+	bool exiting = state_is_exiting();
 	struct refusal missed;
 	char text[256];
 
@@ -179,7 +141,7 @@ static void stop_now(struct capture *c)
 	deliver_lend_link(&c->deliver);
 	contexts_let_go(c);
 	if (!exiting) {
-		close_doors_soon(c);
+		close_soon(c);
 	}
 	deliver_take_link(&c->deliver);
 	tell_spent(c);
@@ -190,11 +152,12 @@ static void on_idle(void *userdata)
 {
 	struct capture *c = userdata;
 
-	/* A program that was started to be measured is counted to its end, one that ran before is
-	 * left alone as soon as it can be. */
-	if (atomic_load(&c->stop_requested) || !atomic_load(&c->active) ||
+	/* The launches of a program that was started to be measured are counted to its end. A
+	 * program that ran before is left alone as soon as its capture has all that was asked for.
+	 */
+	if (state_is_exiting() || !capture_is_measuring(c) ||
 	    (c->late && (phase_is_finished(&c->filter.phase) || filter_is_full(&c->filter)))) {
-		atomic_store(&c->active, false);
+		state_move(&c->deliver.state, CAPTURE_STOPPING);
 		stop_now(c);
 	} else {
 		deliver_lend_link(&c->deliver);
@@ -217,8 +180,8 @@ static void on_batch(void *userdata, struct batch *b)
 	deliver_lend_link(&c->deliver);
 	activity_fill(c->activity, b);
 	deliver_take_link(&c->deliver);
-	if (!c->told_drops && activity_drops(c->activity)) {
-		c->told_drops = true;
+	if (!c->reported_drops && activity_drops(c->activity)) {
+		c->reported_drops = true;
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
 			       "CUPTI has lost records of when kernels began and ended; these have "
 			       "no time of their own",
@@ -226,11 +189,10 @@ static void on_batch(void *userdata, struct batch *b)
 	}
 }
 
-/* Everything is as it was before the capture. When the program exits as well, CUPTI is left in
- * peace. */
+/* Undoes what the capture has set up in CUPTI and libcuda, unless the program exits. */
 static void leave_cupti(struct capture *c)
 {
-	if (!atomic_load(&c->stop_requested)) {
+	if (!state_is_exiting()) {
 		callbacks_unsubscribe(c);
 		activity_stop(c->activity);
 		permission_remove();
@@ -242,7 +204,7 @@ static void on_end(void *userdata)
 	struct capture *c = userdata;
 
 	tell_strata(c);
-	if (c->closed) {
+	if (!sections_are_open(c)) {
 		deliver_lend_link(&c->deliver);
 		leave_cupti(c);
 		deliver_take_link(&c->deliver);
@@ -256,64 +218,10 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 
 	(void)code;
 	(void)message;
-	atomic_store(&c->active, false);
+	state_move(&c->deliver.state, CAPTURE_STOPPING);
 }
 
 /* --- start --- */
-
-/* In place of the kernels' own times, the lengths of their ranges, where they cost nothing. */
-static void measure_ranges(struct capture *c)
-{
-	if (c->welcome.plan.fits_duration) {
-		passes_add_metric(&c->passes, &c->arena, "gpu__time_duration.sum");
-	}
-}
-
-static void start_activity(struct capture *c)
-{
-	CUptiResult result = activity_start(c->activity, c->profiler);
-	char text[160];
-
-	if (result != CUPTI_SUCCESS) {
-		snprintf(text, sizeof(text),
-			 "CUPTI does not tell when kernels begin and end (%s, %d); their times are "
-			 "those of the ranges around them",
-			 host_result_name(&c->profiler->host, result), (int)result);
-		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text, "");
-		measure_ranges(c);
-	}
-}
-
-/* Tracing adds instructions to each warp: sm__inst_executed of a copy was 44 % too high, and SASS
- * metrics read 0 (H200, CUPTI 2025.3). It also costs every launch something, not only those that a
- * budget chooses. */
-static bool may_trace(const struct capture *c)
-{
-	return c->passes.n == 1 && !c->passes.may_block[0] && c->welcome.selection.budget_ppm == 0;
-}
-
-static void init_times(struct capture *c)
-{
-	c->activity->while_quiet = while_quiet;
-	c->activity->userdata = c;
-	if (!may_trace(c)) {
-		c->has_times = true;
-		measure_ranges(c);
-	}
-}
-
-bool capture_time_kernels(struct capture *c)
-{
-	if (!lock_until(&c->times_lock, clock_now_ns() + TIMES_PATIENCE_S * CLOCK_NS_PER_S)) {
-		return false;
-	}
-	if (!c->has_times) {
-		c->has_times = true;
-		start_activity(c);
-	}
-	pthread_mutex_unlock(&c->times_lock);
-	return true;
-}
 
 /* Processes that share a capture choose differently. */
 static int init_choosing(struct capture *c, struct refusal *r)
@@ -349,7 +257,9 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 		return r->code;
 	}
 	nvtx_scope_init(&c->scope, c->welcome.selection.nvtx_process_scope, &c->filter.nvtx);
-	init_times(c); /* of a CUPTI that nobody else uses */
+	c->activity->while_quiet = while_quiet; /* of a CUPTI that nobody else uses */
+	c->activity->userdata = c;
+	times_init(c);
 	return callbacks_enable(c, r);
 }
 
@@ -364,8 +274,8 @@ int capture_start(struct capture *c, const char *socket_path, const char *token,
 	capture_announce(c);
 	nvtx_watch(c->scope.on || c->filter.nvtx.n > c->filter.nvtx.n_select);
 	nvtx_adopt_stack(&c->scope, c->number);
-	atomic_store(&c->active, true);
-	visits_open(c);
+	state_move(&c->deliver.state, CAPTURE_MEASURING);
+	sections_open(c);
 	return 0;
 }
 
@@ -402,9 +312,9 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 	c->method = &method_none;
 	list_init(&c->contexts);
 	stream_captures_init(&c->stream_captures);
-	pthread_mutex_init(&c->lock, NULL);
-	pthread_mutex_init(&c->devices_lock, NULL);
-	pthread_mutex_init(&c->times_lock, NULL);
+	lock_init(&c->lock, LOCK_LEAF);
+	lock_init(&c->devices_lock, LOCK_SETUP);
+	lock_init(&c->times_lock, LOCK_SETUP);
 	arena_init(&c->arena, LIMIT_UNPACKED_BYTES);
 	init_deliver(c, link);
 	return c;
@@ -416,27 +326,26 @@ void capture_run(struct capture *c)
 {
 	const struct timespec pause = { 0, LINGER_MS * CLOCK_NS_PER_MS };
 
-	watcher_begin(c);
+	watch_begin(c);
 	deliver_run(&c->deliver);
-	while (!c->closed && !atomic_load(&c->stop_requested)) {
+	while (sections_are_open(c) && !state_is_exiting()) {
 		nanosleep(&pause, NULL);
-		if (close_doors(c)) {
+		if (close_sections(c)) {
 			leave_cupti(c);
 		}
 	}
-	watcher_end(c);
+	watch_end(c);
 }
 
 void capture_request_end(struct capture *c, uint64_t by_ns)
 {
-	atomic_store(&c->active, false);
-	atomic_store(&c->stop_requested, true);
+	state_move(&c->deliver.state, CAPTURE_STOPPING);
 	deliver_kick(&c->deliver, by_ns);
 }
 
 bool capture_free(struct capture *c)
 {
-	if (atomic_load(&c->stop_requested) || !deliver_deinit(&c->deliver)) {
+	if (!deliver_deinit(&c->deliver)) {
 		return false;
 	}
 	contexts_free(c);
@@ -447,9 +356,9 @@ bool capture_free(struct capture *c)
 	intern_deinit(&c->intern);
 	arena_deinit(&c->arena);
 	stream_captures_deinit(&c->stream_captures);
-	pthread_mutex_destroy(&c->times_lock);
-	pthread_mutex_destroy(&c->devices_lock);
-	pthread_mutex_destroy(&c->lock);
+	lock_deinit(&c->times_lock);
+	lock_deinit(&c->devices_lock);
+	lock_deinit(&c->lock);
 	free(c);
 	return true;
 }

@@ -4,19 +4,20 @@
 
 /* All that belongs to one capture of this process, from the daemon's welcome to the goodbye. A
  * process may be captured any number of times, one capture after another; what lives as long as the
- * process is in agent.h. Threads of the program come in through visits.h alone. */
+ * process is in agent.h. Threads of the program come in through section.h alone. */
 
 #include "client/agent/activity.h"
 #include "client/agent/choosing.h"
 #include "client/agent/deliver.h"
 #include "client/agent/filter.h"
+#include "client/agent/lock.h"
 #include "client/agent/method.h"
 #include "client/agent/nvtx_scope.h"
 #include "client/agent/passes.h"
 #include "client/agent/profiler.h"
 #include "client/agent/ranges.h"
 #include "client/agent/stream_captures.h"
-#include "client/agent/watcher.h"
+#include "client/agent/watch.h"
 #include "proto/wire/limits.h"
 
 struct capture {
@@ -29,13 +30,10 @@ struct capture {
 	struct link *link;
 	const struct method *method; /* what is done around a launch; none until it has started */
 
-	atomic_bool active;	    /* launches are looked at */
-	atomic_bool stop_requested; /* the program exits */
-	atomic_bool closing;	    /* launches may go unnoticed now */
-	bool closed;		    /* it is over for all threads of the program */
-	atomic_uint n_contexts;	    /* there are now */
+	atomic_uint n_contexts; /* there are now */
 	struct stream_captures stream_captures;
 	struct patience patience;
+	struct suspects suspects;
 	struct arena arena; /* holds welcome */
 	struct wire_agent_welcome welcome;
 	struct passes passes; /* of its plan */
@@ -45,20 +43,32 @@ struct capture {
 	struct filter filter;
 	struct nvtx_scope scope;
 	struct choosing choosing;
-	uint64_t told_strata_ns; /* by the delivering thread */
-	bool told_drops;	 /* by the delivering thread */
+	uint64_t reported_strata_ns; /* by the delivering thread */
+	bool reported_drops;	     /* by the delivering thread */
 	CUpti_SubscriberHandle subscriber;
-	struct watcher watcher;
+	struct watch watch;
 
-	pthread_mutex_t times_lock; /* of has_times, while tracing is begun */
-	bool has_times;		    /* it is settled where kernels' times come from */
+	struct lock times_lock; /* of has_times, while tracing is begun */
+	bool has_times;		/* it is settled where kernels' times come from */
 
-	pthread_mutex_t lock; /* of the list; not held over calls of the driver */
+	struct lock lock;     /* of the list; not held over calls of the driver */
 	struct list contexts; /* struct ranges */
-	pthread_mutex_t devices_lock;
+	struct lock devices_lock;
 	struct device_info *devices[LIMIT_GPUS];
 	size_t n_devices;
 };
+
+/* Are launches measured? */
+static inline bool capture_is_measuring(const struct capture *c)
+{
+	return atomic_load_explicit(&c->deliver.state, memory_order_relaxed) == CAPTURE_MEASURING;
+}
+
+/* Does nobody wait for the program's threads any more? Calls of theirs may go unnoticed. */
+static inline bool capture_is_closing(const struct capture *c)
+{
+	return atomic_load(&c->deliver.state) >= CAPTURE_CLOSING;
+}
 
 /* An empty one, inactive; NULL: out of memory. The pointers are borrowed until capture_free(). */
 struct capture *capture_new(const struct profiler *p, struct activity *activity, struct link *link,
@@ -78,13 +88,6 @@ void capture_request_end(struct capture *c, uint64_t by_ns);
 
 /* After capture_run(). False: the program exits, and it must stay where it is. */
 bool capture_free(struct capture *c);
-
-/* Before a context is set up for its first range, or a graph is captured. Has CUPTI trace the
- * kernels' own times from now on, where that does not change what is measured: not before, because
- * it costs each launch of the process something, whether it is wanted or not. The launch whose
- * callback this is called in is traced as well. False: another thread is at it, within CUPTI, and
- * does not come back. */
-bool capture_time_kernels(struct capture *c);
 
 /* Tells the daemon about the process and its devices as they are known now. */
 void capture_announce(struct capture *c);

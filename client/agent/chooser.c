@@ -91,7 +91,7 @@ int chooser_init(struct chooser *c, struct strata *strata, const struct chooser_
 	c->metrics = options->metrics;
 	c->rate = RATE_FIRST;
 	c->few = FEW_FIRST;
-	pthread_mutex_init(&c->lock, NULL);
+	lock_init(&c->lock, LOCK_LEAF);
 	c->states = calloc(strata->max * strata->passes, sizeof(*c->states));
 	c->moments = calloc(strata->max * (c->metrics ? c->metrics : 1), sizeof(*c->moments));
 	c->passes = calloc(strata->passes, sizeof(*c->passes));
@@ -108,7 +108,7 @@ void chooser_deinit(struct chooser *c)
 	free(c->states);
 	free(c->moments);
 	free(c->passes);
-	pthread_mutex_destroy(&c->lock);
+	lock_deinit(&c->lock);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -137,7 +137,7 @@ static void note_demand(struct chooser *c, float gain)
 	atomic_fetch_add_explicit(&c->offered, DEMAND_EVERY, memory_order_relaxed);
 }
 
-/* The credit that is left, as part of what is usual, or of what there was. */
+/* The remaining credit as a part of whole: of the usual credit, or of the most that was granted. */
 static double part_of(int64_t credit, _Atomic int64_t *whole)
 {
 	int64_t all = atomic_load_explicit(whole, memory_order_relaxed);
@@ -275,7 +275,7 @@ static void adapt_boost(struct chooser_pass *p, int64_t unused, int64_t full)
 	}
 }
 
-/* An average over some time, of which it begins with what was seen first. */
+/* A moving average, which starts with the first value. */
 static double average(double before, double now, uint64_t elapsed_ns)
 {
 	double keep = before > 0 ? exp(-(double)elapsed_ns / DEMAND_MEMORY_NS) : 0;
@@ -446,7 +446,7 @@ void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chan
 	bool merged = atomic_load_explicit(&c->strata->v[stratum].merged, memory_order_relaxed);
 	size_t n = 0;
 
-	pthread_mutex_lock(&c->lock);
+	LOCK_SCOPE(&c->lock);
 	for (size_t i = 0; i < c->metrics; i++) {
 		struct chooser_scale *s = &c->scales[i];
 
@@ -469,7 +469,6 @@ void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chan
 		atomic_store(&c->passes[pass].gain_once,
 			     fminf((float)sqrt(common / (double)n), GAIN_UNKNOWN));
 	}
-	pthread_mutex_unlock(&c->lock);
 }
 
 uint64_t chooser_chosen(struct chooser *c)

@@ -5,19 +5,19 @@
 /* Whether a launch is measured. Each launch has a chance, which is known before anything is known
  * of its value, and a random number decides. So a record with chance c stands for 1/c launches, and
  * estimates from records and their chances are right on average whatever the program does (see
- * client/estimate and docs/budget.md).
+ * client/estimate and docs/internals/budget.md).
  *
  * How many may be measured is somebody else's decision (budget.h): chooser_grant() says it.
  *
  * chooser_take() and chooser_note() may be called by any thread at any time, and the former takes
  * no lock; of the others, one at a time. */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/agent/lock.h"
 #include "client/agent/strata.h"
 
 enum { CHOOSER_METRICS_MAX = 128 };
@@ -85,7 +85,7 @@ struct chooser {
 	uint64_t looked_ns;  /* until then what was offered has been seen */
 	double few_left, launches_per_s;
 	uint64_t few_before, demand_before, offered_before;
-	pthread_mutex_t lock;		 /* of the values below */
+	struct lock lock;		 /* of the values below */
 	struct chooser_moments *moments; /* [stratum * metrics + metric] */
 	struct chooser_scale scales[CHOOSER_METRICS_MAX];
 };
@@ -116,7 +116,7 @@ void chooser_begin(struct chooser *c, uint64_t now_ns);
 /* The program was held up until now, which is no time in which nothing was offered. */
 void chooser_resume(struct chooser *c, uint64_t now_ns);
 
-/* What a launch that was chosen brought: a value for each metric, NAN for those of other passes. */
+/* Notes the values of a chosen launch: one for each metric, NAN for metrics of other passes. */
 void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chance,
 		  const double *values);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/agent/slower.h"
+#include "client/agent/slowdown.h"
 #include "client/agent/stream_captures.h"
 #include "proto/base/clock.h"
 #include "proto/wire/wire.h"
@@ -31,7 +31,7 @@ enum { NAME_NONE, NAME_BEING_WRITTEN, NAME_WRITTEN };
 #define NEWEST_OBSERVATION (1.0 / 32) /* its part in the share of the critical path */
 
 #define GRANT_EVERY_NS (CLOCK_NS_PER_S / 10)
-#define LOOK_ON_NS (CLOCK_NS_PER_S / 2)
+#define OBSERVE_NS (CLOCK_NS_PER_S / 2)
 #define RANGE_GPU_NS 46e3
 #define RANGE_CPU_NS 5e3	/* until one was timed */
 #define BLOCKING_RANGE_NS 763e3 /* of a range whose push and pop wait, until one was timed */
@@ -40,10 +40,10 @@ enum { NAME_NONE, NAME_BEING_WRITTEN, NAME_WRITTEN };
 /* While CUPTI's profiler is there, a launch takes 0.5 us longer with all that it needs in the
  * caches, and 1.6 to 2.0 us with nothing of it, then and until the program ends (H200, CUPTI
  * 2025.3). So that is assumed where no more is seen. */
-#define SLOWER_CALL_NS 700
+#define SLOWDOWN_CALL_NS 700
 /* The GPU's own work takes longer by about this part, from the first range on: copies of 34.45 us
  * 0.9 %, kernels of 10.4 us 1.2 %, trainings whose GPU is never idle 0.5 to 1.4 % (H200). */
-#define SLOWER_GPU_SHARE 0.008
+#define SLOWDOWN_GPU_SHARE 0.008
 
 _Static_assert((int)BUDGET_PASSES_MAX == (int)LIMIT_GROUPS, "a plan has no more groups");
 
@@ -74,7 +74,7 @@ int choosing_init(struct choosing *c, const struct choosing_options *o)
 		strata_deinit(&c->strata);
 		return r;
 	}
-	pthread_mutex_init(&c->lock, NULL);
+	lock_init(&c->lock, LOCK_LEAF);
 	c->critical.share = 1; /* until anybody knows better */
 	c->on = true;
 	return 0;
@@ -86,7 +86,7 @@ void choosing_deinit(struct choosing *c)
 		chooser_deinit(&c->chooser);
 		strata_deinit(&c->strata);
 		free(c->names);
-		pthread_mutex_destroy(&c->lock);
+		lock_deinit(&c->lock);
 		c->on = false;
 	}
 }
@@ -138,7 +138,7 @@ void choosing_note_callbacks(struct choosing *c, uint32_t thread, uint32_t strea
 	double ns = (double)t->ns * CHOOSING_TIMES_ONE_IN + n * c->telling_ns;
 	struct critical_path *p = &c->critical;
 
-	pthread_mutex_lock(&c->lock);
+	lock_acquire(&c->lock);
 	if (critical != CRITICAL_UNKNOWN) {
 		p->observations++;
 		p->share += ((critical == CRITICAL) - p->share) *
@@ -149,7 +149,7 @@ void choosing_note_callbacks(struct choosing *c, uint32_t thread, uint32_t strea
 	add_cost(p->by_stream, stream, share * ns, share * n / 2);
 	p->hidden_ns += (1 - share) * ns;
 	p->callbacks += (uint64_t)n;
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	*t = (struct callback_times){ 0 };
 }
 
@@ -162,12 +162,12 @@ static struct critical_cost longest(const struct critical_cost *slots, struct cr
 }
 
 /* What a launch on the critical path takes longer under CUPTI's profiler. */
-static double slower_call_ns(enum budget_source *ret_source)
+static double slowdown_call_ns(enum budget_source *ret_source)
 {
-	double by = slower_by_ns();
+	double by = slowdown_by_ns();
 
-	*ret_source = by > SLOWER_CALL_NS ? BUDGET_CALIBRATED : BUDGET_ASSUMED;
-	return by > SLOWER_CALL_NS ? by : SLOWER_CALL_NS;
+	*ret_source = by > SLOWDOWN_CALL_NS ? BUDGET_CALIBRATED : BUDGET_ASSUMED;
+	return by > SLOWDOWN_CALL_NS ? by : SLOWDOWN_CALL_NS;
 }
 
 /* With the lock. What callbacks and slower launches have cost since the last time. While the CPU is
@@ -179,30 +179,31 @@ static void note_overhead(struct choosing *c, uint64_t now_ns)
 		longest(p->by_stream, longest(p->by_thread, (struct critical_cost){ 0 }));
 	uint64_t elapsed_ns = now_ns - c->reported_ns, most_ns = 2 * GRANT_EVERY_NS;
 	enum budget_source source = BUDGET_ASSUMED;
-	double slower_ns = 0;
+	double slowdown_ns = 0;
 
 	if (c->budget.costs[BUDGET_FIRST_START].n > 0) {
-		slower_ns = cost.calls * slower_call_ns(&source);
-		slower_ns += (1 - p->share) * SLOWER_GPU_SHARE *
-			     (double)(elapsed_ns < most_ns ? elapsed_ns : most_ns);
+		slowdown_ns = cost.calls * slowdown_call_ns(&source);
+		slowdown_ns += (1 - p->share) * SLOWDOWN_GPU_SHARE *
+			       (double)(elapsed_ns < most_ns ? elapsed_ns : most_ns);
 		source = p->share < 1 ? BUDGET_ASSUMED : source;
 	}
-	budget_note_seeing(&c->budget, now_ns, p->callbacks, cost.callbacks_ns, slower_ns, source);
+	budget_note_callbacks(&c->budget, now_ns, p->callbacks, cost.callbacks_ns, slowdown_ns,
+			      source);
 	c->hidden_ns += p->hidden_ns;
 	c->reported_ns = now_ns;
 	*p = (struct critical_path){ .share = p->share, .observations = p->observations };
 }
 
-/* A program that runs already shows first what its launches take without the profiler. One that
- * begins does not: its first launches are like no others, and some come only once. */
-static bool is_looking_on(struct choosing *c, uint64_t now_ns)
+/* Before the first grant the launches of a program that runs already are timed without the
+ * profiler. Not those of a program that begins: its first launches are not like the later ones. */
+static bool is_observing(struct choosing *c, uint64_t now_ns)
 {
 	if (!c->options.late || c->begun) {
 		return false;
 	}
 	c->met_ns = c->met_ns ? c->met_ns : now_ns;
 	return now_ns <
-	       c->met_ns + (slower_knows_plain() ? STREAM_CAPTURES_LOOK_ON_NS : LOOK_ON_NS);
+	       c->met_ns + (slowdown_knows_plain() ? STREAM_CAPTURES_OBSERVE_NS : OBSERVE_NS);
 }
 
 /* With the lock. */
@@ -216,10 +217,10 @@ static void give(struct choosing *c, uint64_t now_ns, uint32_t pass)
 
 static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 {
-	pthread_mutex_lock(&c->lock);
-	if (is_looking_on(c, now_ns)) {
+	lock_acquire(&c->lock);
+	if (is_observing(c, now_ns)) {
 		atomic_store(&c->grant_ns, now_ns + CLOCK_NS_PER_MS);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 		return;
 	}
 	if (!c->begun) {
@@ -228,7 +229,7 @@ static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 	note_overhead(c, now_ns);
 	turn_shares_note(&c->turns, pass);
 	give(c, now_ns, pass);
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 }
 
 /* One of the threads that come at the time does it. */
@@ -296,11 +297,11 @@ static bool lock_budget(struct choosing *c)
 	if (!c->on) {
 		return false;
 	}
-	pthread_mutex_lock(&c->lock);
+	lock_acquire(&c->lock);
 	if (has_begun(c)) {
 		return true;
 	}
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	return false;
 }
 
@@ -310,7 +311,7 @@ void choosing_note_start(struct choosing *c, uint64_t begin_ns, uint32_t pass)
 
 	if (lock_budget(c)) {
 		budget_note_start(&c->budget, now_ns, pass, (double)(now_ns - begin_ns));
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -322,7 +323,7 @@ void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t siz
 		budget_note_first_start(&c->budget, now_ns, size, pass,
 					(double)(now_ns - begin_ns));
 		chooser_resume(&c->chooser, now_ns);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -332,7 +333,7 @@ void choosing_note_stop(struct choosing *c, uint64_t begin_ns)
 
 	if (lock_budget(c)) {
 		budget_note_stop(&c->budget, now_ns, (double)(now_ns - begin_ns));
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -340,7 +341,7 @@ void choosing_note_room(struct choosing *c, size_t room)
 {
 	if (lock_budget(c)) {
 		budget_note_room(&c->budget, room);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -349,7 +350,7 @@ void choosing_note_turn(struct choosing *c, uint32_t pass)
 	if (lock_budget(c)) {
 		budget_note_turn(&c->budget, pass);
 		give(c, clock_now_ns(), pass);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -361,29 +362,29 @@ void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass)
 	if (lock_budget(c)) {
 		budget_note_range(&c->budget, clock_now_ns(), pass, (double)cpu_ns, gpu_ns,
 				  BUDGET_ASSUMED);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
 /* While a thread waits, the GPU works off what it has. So waiting delays a program for as long as a
  * stream stalls, and for launches on the critical path also for as long as the thread would have
  * run ahead: the GPU is never far behind it there. */
-static double wait_cost_ns(const struct choosing *c, uint64_t waited_ns, uint64_t stood_ns)
+static double wait_cost_ns(const struct choosing *c, uint64_t waited_ns, uint64_t stalled_ns)
 {
-	double stalled = (double)stood_ns;
+	double stalled = (double)stalled_ns;
 	double ahead = (double)(waited_ns < AHEAD_NS_MAX ? waited_ns : AHEAD_NS_MAX);
 
 	return ahead > stalled ? stalled + c->critical.share * (ahead - stalled) : stalled;
 }
 
-void choosing_note_wait(struct choosing *c, uint64_t waited_ns, uint64_t stood_ns)
+void choosing_note_wait(struct choosing *c, uint64_t waited_ns, uint64_t stalled_ns)
 {
 	uint64_t now_ns = clock_now_ns();
 
 	if (lock_budget(c)) {
-		budget_note_wait(&c->budget, now_ns, wait_cost_ns(c, waited_ns, stood_ns));
+		budget_note_wait(&c->budget, now_ns, wait_cost_ns(c, waited_ns, stalled_ns));
 		give(c, now_ns, c->budget.next);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -407,7 +408,7 @@ bool choosing_may_turn(struct choosing *c)
 
 	if (lock_budget(c)) {
 		may = budget_may_turn(&c->budget, clock_now_ns());
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return may;
 }
@@ -418,7 +419,7 @@ bool choosing_may_leave_out(struct choosing *c)
 
 	if (lock_budget(c)) {
 		may = budget_may_leave_out(&c->budget);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return may;
 }
@@ -429,7 +430,7 @@ bool choosing_may_take_over(struct choosing *c, size_t size)
 
 	if (lock_budget(c)) {
 		may = budget_may_take_over(&c->budget, clock_now_ns(), size);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return may;
 }
@@ -440,7 +441,7 @@ bool choosing_batch_is_old(struct choosing *c)
 
 	if (lock_budget(c)) {
 		old = budget_batch_is_old(&c->budget, clock_now_ns());
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return old;
 }
@@ -451,7 +452,7 @@ size_t choosing_first_size(struct choosing *c)
 
 	if (lock_budget(c)) {
 		size = c->budget.first;
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return size;
 }
@@ -460,7 +461,7 @@ size_t choosing_batch_size(struct choosing *c, uint32_t pass, size_t size)
 {
 	if (lock_budget(c)) {
 		size = budget_batch_size(&c->budget, pass, size);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return size;
 }
@@ -472,7 +473,7 @@ size_t choosing_next_size(struct choosing *c, size_t most)
 	if (lock_budget(c)) {
 		c->budget.options.size_most = most;
 		size = budget_next_size(&c->budget, clock_now_ns());
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return size;
 }
@@ -520,8 +521,8 @@ void choosing_describe_overhead(struct choosing *c, char *text, size_t bytes)
 
 	text[0] = '\0';
 	if (lock_budget(c)) {
-		share = budget_seeing_share(&c->budget, clock_now_ns());
-		pthread_mutex_unlock(&c->lock);
+		share = budget_overhead_share(&c->budget, clock_now_ns());
+		lock_release(&c->lock);
 	}
 	if (share > c->share) {
 		snprintf(text, bytes,
@@ -569,7 +570,7 @@ bool choosing_describe(struct choosing *c, char *text, size_t bytes)
 	too_short = budget_spent_share(&c->budget, now_ns) > c->share;
 	budget_describe(&c->budget, now_ns, text, bytes);
 	hidden_ns = c->hidden_ns;
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	n = strlen(text);
 	withheld = chooser_withheld(&c->chooser);
 	merged = count_merged(c);

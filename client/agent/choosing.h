@@ -3,12 +3,12 @@
 #define GPUCTR_AGENT_CHOOSING_H
 
 /* The budget of one capture in one process: which launches are measured, what that has cost, and
- * what the client is to be told of those that are not. Thread-safe but for init and deinit.
- *
- * Without a budget nothing of it is there, and everything is measured. */
+ * what the client learns of the launches that are not sampled. Thread-safe but for init and deinit.
+ * Without a budget every launch is measured, and none of this is allocated. */
 
 #include "client/agent/budget.h"
 #include "client/agent/chooser.h"
+#include "client/agent/lock.h"
 #include "client/agent/pack.h"
 #include "client/agent/strata.h"
 #include "client/agent/turns.h"
@@ -61,7 +61,7 @@ struct choosing {
 	atomic_bool measured[LIMIT_GROUPS]; /* something, in each pass */
 	double telling_ns;	  /* that a callback takes before and after ours; constant */
 	struct turn_shares turns; /* noted with the lock */
-	pthread_mutex_t lock;	  /* of all below; no other lock is taken while it is held */
+	struct lock lock;	  /* of all below; no other lock is taken while it is held */
 	struct budget budget;
 	bool begun;	 /* there was a grant */
 	uint64_t met_ns; /* the first launch; 0: none yet */
@@ -116,7 +116,7 @@ void choosing_end_callback(struct callback_times *t, uint64_t begin_ns);
 enum critical {
 	CRITICAL,	  /* the GPU ran out of work before the thread waited for the GPU */
 	CRITICAL_NOT,	  /* the GPU had work all the while */
-	CRITICAL_UNKNOWN, /* nobody could ask */
+	CRITICAL_UNKNOWN, /* no stream could be asked */
 };
 
 /* Reports the times of a thread that launches into this stream, and sets them to zero. thread and
@@ -144,7 +144,7 @@ void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass);
 
 /* For the range that is noted next the thread has waited for the GPU, and of that so long while a
  * stream that had work stood still. */
-void choosing_note_wait(struct choosing *c, uint64_t waited_ns, uint64_t stood_ns);
+void choosing_note_wait(struct choosing *c, uint64_t waited_ns, uint64_t stalled_ns);
 
 /* What was measured of launches, a row of values each. */
 void choosing_note_values(struct choosing *c, const struct launch *launches, size_t n,
@@ -176,8 +176,8 @@ size_t choosing_next_size(struct choosing *c, size_t most);
 /* Strata with more launches than were told, at most max of them. */
 size_t choosing_tell(struct choosing *c, struct pack_stratum *v, size_t max);
 
-/* What was spent, on what, and how that is known; empty: nothing was launched. True: more than the
- * budget, since the program was too short to pay back what measuring costs at first. */
+/* What was spent, on what, and how that is known; empty: nothing was launched. True: it was more
+ * than the budget, because the program was too short to pay back the first Start. */
 bool choosing_describe(struct choosing *c, char *text, size_t bytes);
 
 #endif

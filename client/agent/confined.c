@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/agent/link.h"
+#include "client/agent/lock.h"
 
 /* Linux tells of each thread in /proc how many filters it has. The file is opened while nothing is
  * forbidden and kept, because the next filter may forbid to open one. The program may close it,
@@ -19,14 +19,14 @@
 enum { STATUS_BYTES = 16384, UNKNOWN = -2 }; /* groups and processors make it long */
 
 static struct {
-	pthread_mutex_t lock;
+	struct lock lock;
 	bool begun;
 	pid_t thread;
 	int fd;
 	dev_t device;
 	ino_t file;
 	struct filters first;
-} confined = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
+} confined = { .lock = LOCK_INITIALIZER(LOCK_LEAF), .fd = -1 };
 
 static bool is_ours(void)
 {
@@ -114,23 +114,18 @@ bool filters_differ(struct filters first, struct filters now)
 
 void confined_begin(void)
 {
-	pthread_mutex_lock(&confined.lock);
+	LOCK_SCOPE(&confined.lock);
 	if (!confined.begun) {
 		confined.begun = true;
 		confined.thread = (pid_t)syscall(SYS_gettid);
 		confined.first = read_filters();
 	}
-	pthread_mutex_unlock(&confined.lock);
 }
 
 bool confined_is(void)
 {
-	bool is;
-
-	pthread_mutex_lock(&confined.lock);
-	is = confined.begun && filters_differ(confined.first, read_filters());
-	pthread_mutex_unlock(&confined.lock);
-	return is;
+	LOCK_SCOPE(&confined.lock);
+	return confined.begun && filters_differ(confined.first, read_filters());
 }
 
 void confined_refusal(struct refusal *r)

@@ -13,14 +13,13 @@
 
 enum { CONTEXTS_MAX = 256 };
 
+/* --- contexts.c: which there are --- */
+
 /* Those there are now, CONTEXTS_MAX at most. */
 size_t contexts_list(struct capture *c, struct ranges **ret);
 
 /* Finds or makes it; NULL: out of memory. */
 struct ranges *contexts_find(struct capture *c, CUcontext context);
-
-/* The program ends it; except: the calling thread is within a launch of this one. */
-void contexts_end(struct capture *c, CUcontext context, const struct ranges *except);
 
 /* The same; NULL: nobody has launched into it. */
 struct ranges *contexts_known(struct capture *c, CUcontext context);
@@ -28,9 +27,18 @@ struct ranges *contexts_known(struct capture *c, CUcontext context);
 /* A stream of any of them is about to be ended. */
 void contexts_remove_stream(struct capture *c, CUstream stream);
 
-/* --- on the delivering thread --- */
+/* With its lock: the context has ended, and a new one may get the same handle. */
+void contexts_forget(struct ranges *r);
 
-/* Hands over the batches whose first launch was a second ago. */
+void contexts_free(struct capture *c);
+
+/* --- contexts_end.c: how they let go of the counters --- */
+
+/* The program ends it; except: the calling thread is within a launch of this one. */
+void contexts_end(struct capture *c, CUcontext context, const struct ranges *except);
+
+/* The rest is called on the delivering thread. Hands over the batches whose first launch was a
+ * second ago. */
 void contexts_flush_old(struct capture *c);
 
 /* Calls act, which calls CUPTI's function of that name, while nothing is under way in any of them,
@@ -41,10 +49,8 @@ bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void 
 /* Lets go of the counters everywhere. Kernels under way are waited for, but not for ever. */
 void contexts_let_go(struct capture *c);
 
-/* When no thread is inside of the capture: lets go of what can be let go of without waiting. True:
+/* When no thread is inside the capture: lets go of what can be let go of without waiting. True:
  * CUPTI has nothing in any of them. */
 bool contexts_retire(struct capture *c);
-
-void contexts_free(struct capture *c);
 
 #endif

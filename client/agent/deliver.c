@@ -33,19 +33,14 @@ struct note {
 
 void deliver_init(struct deliver *d)
 {
-	pthread_condattr_t monotonic;
-
 	*d = (struct deliver){ 0 };
 	list_init(&d->queue);
 	list_init(&d->spare);
 	list_init(&d->notes);
-	pthread_mutex_init(&d->lock, NULL);
-	pthread_mutex_init(&d->link_lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&d->wake, &monotonic);
-	pthread_cond_init(&d->drained, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	lock_init(&d->lock, LOCK_LEAF);
+	lock_init(&d->link_lock, LOCK_LINK);
+	lock_cond_init(&d->wake);
+	lock_cond_init(&d->drained);
 }
 
 struct gpuctr_totals counters_read(const struct counters *c)
@@ -83,7 +78,7 @@ static struct batch *take_spare(struct deliver *d, size_t n)
 {
 	struct batch *found = NULL;
 
-	pthread_mutex_lock(&d->lock);
+	lock_acquire(&d->lock);
 	list_for_each(l, &d->spare) {
 		struct batch *b = list_entry(l, struct batch, link);
 
@@ -93,7 +88,7 @@ static struct batch *take_spare(struct deliver *d, size_t n)
 			break;
 		}
 	}
-	pthread_mutex_unlock(&d->lock);
+	lock_release(&d->lock);
 	return found;
 }
 
@@ -121,14 +116,14 @@ struct batch *deliver_new_batch(struct deliver *d, size_t n)
 
 int deliver_copy_image(struct deliver *d, struct batch *b, const uint8_t *image, size_t bytes)
 {
-	pthread_mutex_lock(&d->lock);
+	lock_acquire(&d->lock);
 	if (d->spare_image_room >= bytes) {
 		b->image = d->spare_image;
 		b->image_room = d->spare_image_room;
 		d->spare_image = NULL;
 		d->spare_image_room = 0;
 	}
-	pthread_mutex_unlock(&d->lock);
+	lock_release(&d->lock);
 	if (!b->image) {
 		b->image = malloc(bytes);
 		b->image_room = bytes;
@@ -163,7 +158,7 @@ void deliver_free_batch(struct deliver *d, struct batch *b)
 	if (!b) {
 		return;
 	}
-	pthread_mutex_lock(&d->lock);
+	lock_acquire(&d->lock);
 	recycle_image(d, b);
 	list_append(&d->spare, &b->link);
 	list_for_each(l, &d->spare) {
@@ -175,10 +170,20 @@ void deliver_free_batch(struct deliver *d, struct batch *b)
 	} else {
 		b = NULL;
 	}
-	pthread_mutex_unlock(&d->lock);
+	lock_release(&d->lock);
 	if (b) {
 		batch_free(b);
 	}
+}
+
+static bool takes_batches(const struct deliver *d)
+{
+	return atomic_load(&d->state) < CAPTURE_LEAVING;
+}
+
+static bool is_finishing(const struct deliver *d)
+{
+	return atomic_load(&d->state) >= CAPTURE_DELIVERING;
 }
 
 /* One batch is always taken, and so is what the delivering thread itself flushes: it cannot wait
@@ -191,22 +196,20 @@ static bool has_room(const struct deliver *d, const struct batch *b)
 
 void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
 {
-	struct timespec by = clock_timespec(clock_now_ns() + patience_ns);
+	uint64_t by_ns = clock_now_ns() + patience_ns;
 	bool taken = false;
 
-	pthread_mutex_lock(&d->lock);
-	while (!d->closed && !has_room(d, b)) {
-		if (pthread_cond_timedwait(&d->drained, &d->lock, &by) == ETIMEDOUT) {
-			break;
-		}
+	lock_acquire(&d->lock);
+	while (takes_batches(d) && !has_room(d, b) &&
+	       lock_wait_until(&d->lock, &d->drained, by_ns)) {
 	}
-	if (!d->closed && has_room(d, b)) {
+	if (takes_batches(d) && has_room(d, b)) {
 		list_append(&d->queue, &b->link);
 		d->queued_bytes += batch_bytes(b);
 		taken = true;
 		pthread_cond_signal(&d->wake);
 	}
-	pthread_mutex_unlock(&d->lock);
+	lock_release(&d->lock);
 	if (!taken) {
 		atomic_fetch_add(&d->counters->dropped, b->n);
 		deliver_free_batch(d, b);
@@ -228,10 +231,10 @@ void deliver_note(struct deliver *d, const struct wire_message *m)
 	if (n) {
 		n->bytes = buffer_length(&b);
 		memcpy(n->frame, b.data + b.start, n->bytes);
-		pthread_mutex_lock(&d->lock);
+		lock_acquire(&d->lock);
 		list_append(&d->notes, &n->link);
 		pthread_cond_signal(&d->wake);
-		pthread_mutex_unlock(&d->lock);
+		lock_release(&d->lock);
 	}
 	buffer_deinit(&b);
 	arena_deinit(&scratch);
@@ -258,20 +261,18 @@ void deliver_notice_now(struct deliver *d, int code, const char *message, const 
 {
 	const struct wire_message m = make_notice(d, code, message, remedy);
 
-	pthread_mutex_lock(&d->link_lock);
+	LOCK_SCOPE(&d->link_lock);
 	if (d->lent) {
 		link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 	} else {
 		deliver_note(d, &m);
 	}
-	pthread_mutex_unlock(&d->link_lock);
 }
 
 static void set_lent(struct deliver *d, bool lent)
 {
-	pthread_mutex_lock(&d->link_lock);
+	LOCK_SCOPE(&d->link_lock);
 	d->lent = lent;
-	pthread_mutex_unlock(&d->link_lock);
 }
 
 void deliver_lend_link(struct deliver *d)
@@ -330,7 +331,7 @@ static atomic_uint_fast64_t *count_of(struct counters *c, const struct launch *l
 	}
 }
 
-/* Launches that failed or are not wanted leave no record; each is counted for what it is. */
+/* Launches that failed or are filtered leave no record; each is counted by its fate. */
 static size_t keep_measured(struct deliver *d, struct batch *b, double *values,
 			    const bool *measured)
 {
@@ -438,7 +439,7 @@ static void process_batch(struct deliver *d, struct batch *b)
 	free(measured);
 }
 
-/* Without a link nobody will ever read what is measured: that ends the capture as well. */
+/* A broken link ends the capture as well. */
 static void check_link(struct deliver *d)
 {
 	struct wire_message m;
@@ -474,27 +475,37 @@ static struct batch *take_batch(struct deliver *d)
 	return b;
 }
 
-/* One thing of what there is to do, waiting a tick for it. Returns false when all is done. */
-static bool work_once(struct deliver *d, uint64_t *next_tick_ns, uint64_t *last_seen)
+/* Is the next tick due? Then the time of the one after it is set here; deliver_kick() may make that
+ * one due at once. */
+static bool take_tick(struct deliver *d)
 {
-	struct timespec by = clock_timespec(*next_tick_ns);
+	uint64_t now_ns = clock_now_ns();
+	bool due;
+
+	lock_acquire(&d->lock);
+	due = now_ns >= d->next_tick_ns;
+	if (due) {
+		d->next_tick_ns = now_ns + TICK_MS * CLOCK_NS_PER_MS;
+	}
+	lock_release(&d->lock);
+	return due;
+}
+
+/* One thing of what there is to do, waiting a tick for it. Returns false when all is done. */
+static bool work_once(struct deliver *d, uint64_t *last_seen)
+{
 	struct batch *b = NULL;
 	struct note *n;
 	bool finishing;
 
-	pthread_mutex_lock(&d->lock);
-	while (list_is_empty(&d->queue) && list_is_empty(&d->notes) && !d->finishing &&
-	       !d->kicked) {
-		if (pthread_cond_timedwait(&d->wake, &d->lock, &by) == ETIMEDOUT) {
-			break;
-		}
+	lock_acquire(&d->lock);
+	while (list_is_empty(&d->queue) && list_is_empty(&d->notes) && !is_finishing(d) &&
+	       lock_wait_until(&d->lock, &d->wake, d->next_tick_ns)) {
 	}
 	n = take_note(d);
 	b = n ? NULL : take_batch(d);
-	finishing = d->finishing;
-	*next_tick_ns = d->kicked ? 0 : *next_tick_ns;
-	d->kicked = false;
-	pthread_mutex_unlock(&d->lock);
+	finishing = is_finishing(d);
+	lock_release(&d->lock);
 	if (n) {
 		send_note(d, n);
 	}
@@ -503,13 +514,12 @@ static bool work_once(struct deliver *d, uint64_t *next_tick_ns, uint64_t *last_
 
 		process_batch(d, b);
 		deliver_free_batch(d, b);
-		pthread_mutex_lock(&d->lock);
+		lock_acquire(&d->lock);
 		d->queued_bytes -= bytes;
 		pthread_cond_broadcast(&d->drained);
-		pthread_mutex_unlock(&d->lock);
+		lock_release(&d->lock);
 	}
-	if (clock_now_ns() >= *next_tick_ns) {
-		*next_tick_ns = clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS;
+	if (take_tick(d)) {
 		send_progress(d, last_seen);
 		/* Marks and ranges do not wait for a kernel: they would only gather. */
 		pack_send(d->link, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
@@ -528,14 +538,13 @@ static void drop_late(struct deliver *d)
 {
 	struct batch *b;
 
-	pthread_mutex_lock(&d->lock);
-	d->closed = true;
+	LOCK_SCOPE(&d->lock);
+	state_move(&d->state, CAPTURE_LEAVING);
 	pthread_cond_broadcast(&d->drained);
 	while ((b = take_batch(d)) != NULL) {
 		atomic_fetch_add(&d->counters->dropped, b->n);
 		batch_free(b);
 	}
-	pthread_mutex_unlock(&d->lock);
 }
 
 /* Marks have no number, so nothing else would tell. */
@@ -561,21 +570,20 @@ static void tell_marks_dropped(struct deliver *d)
 
 static void become_thread(struct deliver *d)
 {
-	pthread_mutex_lock(&d->lock);
+	LOCK_SCOPE(&d->lock);
 	if (!d->started) {
 		d->thread = pthread_self();
 		d->started = true;
 	}
-	pthread_mutex_unlock(&d->lock);
 }
 
 void deliver_run(struct deliver *d)
 {
-	uint64_t next_tick_ns = clock_now_ns(), last_seen = 0;
+	uint64_t last_seen = 0;
 	struct wire_message bye = { .type = WIRE_GOODBYE };
 
 	become_thread(d);
-	while (work_once(d, &next_tick_ns, &last_seen)) {
+	while (work_once(d, &last_seen)) {
 	}
 	drop_late(d);
 	if (d->on_end) {
@@ -585,10 +593,9 @@ void deliver_run(struct deliver *d)
 	tell_marks_dropped(d);
 	bye.goodbye.totals = counters_read(d->counters);
 	link_send(d->link, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
-	pthread_mutex_lock(&d->lock);
-	d->finished = true;
+	LOCK_SCOPE(&d->lock);
+	state_move(&d->state, CAPTURE_OVER);
 	pthread_cond_broadcast(&d->drained);
-	pthread_mutex_unlock(&d->lock);
 }
 
 static void *run(void *argument)
@@ -604,10 +611,10 @@ int deliver_start(struct deliver *d)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_mutex_lock(&d->lock);
+	lock_acquire(&d->lock);
 	r = pthread_create(&d->thread, NULL, run, d);
 	d->started = r == 0;
-	pthread_mutex_unlock(&d->lock);
+	lock_release(&d->lock);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r != 0) {
 		return -r;
@@ -619,18 +626,17 @@ int deliver_start(struct deliver *d)
 
 void deliver_request_finish(struct deliver *d)
 {
-	pthread_mutex_lock(&d->lock);
-	d->finishing = true;
+	LOCK_SCOPE(&d->lock);
+	state_move(&d->state, CAPTURE_DELIVERING);
 	pthread_cond_signal(&d->wake);
-	pthread_mutex_unlock(&d->lock);
 }
 
 void deliver_kick(struct deliver *d, uint64_t by_ns)
 {
 	if (lock_until(&d->lock, by_ns)) {
-		d->kicked = true;
+		d->next_tick_ns = 0;
 		pthread_cond_signal(&d->wake);
-		pthread_mutex_unlock(&d->lock);
+		lock_release(&d->lock);
 	}
 }
 
@@ -639,16 +645,16 @@ void deliver_kick(struct deliver *d, uint64_t by_ns)
 void deliver_wait(struct deliver *d, uint64_t timeout_ns)
 {
 	uint64_t by_ns = clock_now_ns() + timeout_ns;
-	struct timespec by = clock_timespec(by_ns);
 
 	if (!d->started || !lock_until(&d->lock, by_ns)) {
 		return;
 	}
-	d->kicked = true;
+	d->next_tick_ns = 0;
 	pthread_cond_signal(&d->wake);
-	while (!d->finished && pthread_cond_timedwait(&d->drained, &d->lock, &by) != ETIMEDOUT) {
+	while (atomic_load(&d->state) != CAPTURE_OVER &&
+	       lock_wait_until(&d->lock, &d->drained, by_ns)) {
 	}
-	pthread_mutex_unlock(&d->lock);
+	lock_release(&d->lock);
 }
 
 void deliver_finish(struct deliver *d, uint64_t timeout_ns)
@@ -671,9 +677,9 @@ bool deliver_deinit(struct deliver *d)
 	struct note *n;
 	bool in_use;
 
-	pthread_mutex_lock(&d->lock);
-	in_use = d->started && !d->finished;
-	pthread_mutex_unlock(&d->lock);
+	lock_acquire(&d->lock);
+	in_use = d->started && atomic_load(&d->state) != CAPTURE_OVER;
+	lock_release(&d->lock);
 	if (in_use) {
 		return false;
 	}
@@ -683,8 +689,8 @@ bool deliver_deinit(struct deliver *d)
 	free_batches(&d->queue);
 	free_batches(&d->spare);
 	free(d->spare_image);
-	pthread_mutex_destroy(&d->lock);
-	pthread_mutex_destroy(&d->link_lock);
+	lock_deinit(&d->lock);
+	lock_deinit(&d->link_lock);
 	pthread_cond_destroy(&d->wake);
 	pthread_cond_destroy(&d->drained);
 	return true;

@@ -13,6 +13,8 @@
 
 #include "client/agent/intern.h"
 #include "client/agent/link.h"
+#include "client/agent/lock.h"
+#include "client/agent/state.h"
 #include "proto/base/list.h"
 #include "proto/nvidia/host.h"
 
@@ -34,9 +36,9 @@ struct launch {
 	uint32_t range, set;
 	uint64_t start_ns; /* unix time, by clock */
 	uint64_t duration_ns;
-	uint8_t kind;  /* enum wire_launch_kind */
+	uint8_t kind;  /* enum gpuctr_launch_kind */
 	uint8_t fate;  /* enum launch_fate */
-	uint8_t clock; /* enum wire_clock, of start and duration */
+	uint8_t clock; /* enum gpuctr_clock, of start and duration */
 	uint8_t pass;  /* that it was measured in */
 	/* With a budget, else both are 0. */
 	uint32_t stratum;
@@ -64,6 +66,8 @@ struct counters {
 };
 
 struct deliver {
+	_Atomic(enum capture_state) state;
+
 	/* Set before deliver_start(), constant after. */
 	struct link *link;
 	struct intern *intern;
@@ -82,18 +86,16 @@ struct deliver {
 	void *userdata;
 
 	pthread_t thread;
-	pthread_mutex_t lock;
+	struct lock lock;
 	pthread_cond_t wake;	/* the thread has work */
 	pthread_cond_t drained; /* the thread has done some */
 	struct list queue, spare;
 	uint8_t *spare_image;
 	size_t spare_image_room;
 	size_t queued_bytes;
-	bool started, finishing;   /* no more is expected; what is queued goes out */
-	bool kicked;		   /* somebody waits: look now, not at the next tick */
-	bool closed;		   /* nothing is taken any more */
-	bool finished;		   /* goodbye was said */
-	pthread_mutex_t link_lock; /* of lent, and of the link while it is lent */
+	bool started;	       /* there is a thread */
+	uint64_t next_tick_ns; /* when it looks at what else there is; 0: at once */
+	struct lock link_lock; /* of lent, and of the link while it is lent */
 	bool lent;
 	uint64_t next_index;
 	struct list notes; /* messages other than records, to be sent by the thread */

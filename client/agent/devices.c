@@ -72,7 +72,7 @@ struct device_info *devices_find(struct capture *c)
 	if (c->profiler->cuCtxGetDevice(&device) != CUDA_SUCCESS) {
 		return NULL;
 	}
-	pthread_mutex_lock(&c->devices_lock);
+	lock_acquire(&c->devices_lock);
 	for (size_t i = 0; i < c->n_devices; i++) {
 		d = c->devices[i]->index == (uint32_t)device ? c->devices[i] : d;
 	}
@@ -80,11 +80,11 @@ struct device_info *devices_find(struct capture *c)
 		fresh = true;
 		read_attributes(c, device, d);
 		vendor_chip_name(&c->profiler->host, d->index, d->chip, sizeof(d->chip));
-		pthread_mutex_init(&d->lock, NULL);
+		lock_init(&d->lock, LOCK_LEAF);
 		check_device(c, d);
 		c->devices[c->n_devices++] = d;
 	}
-	pthread_mutex_unlock(&c->devices_lock);
+	lock_release(&c->devices_lock);
 	if (fresh) {
 		capture_announce(c);
 	}
@@ -98,7 +98,7 @@ void devices_free(struct capture *c)
 
 		host_deinit(&d->host);
 		host_deinit(&d->evaluator);
-		pthread_mutex_destroy(&d->lock);
+		lock_deinit(&d->lock);
 		free(d);
 	}
 	c->n_devices = 0;

@@ -4,16 +4,16 @@
 
 /* The GPUs that a captured process uses. */
 
-#include <pthread.h>
 #include <stdint.h>
 
+#include "client/agent/lock.h"
 #include "proto/nvidia/host.h"
 
 struct capture;
 
 /* One of them, for one capture. */
 struct device_info {
-	pthread_mutex_t lock; /* of host */
+	struct lock lock; /* of host */
 	uint32_t index;
 	char uuid[48], name[64], chip[32];
 	uint32_t clock_sm_mhz, clock_mem_mhz;

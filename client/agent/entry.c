@@ -11,6 +11,7 @@
 #include "client/agent/hello.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/standby.h"
+#include "client/agent/thread.h"
 #include "proto/base/clock.h"
 
 /* Where the program's libraries enter the agent.
@@ -99,7 +100,7 @@ static void begin(const char *token)
 		return;
 	}
 	started = agent_start(c, token);
-	r = agent_thread(serve, c, 0, &thread);
+	r = thread_start(serve, c, 0, &thread);
 	if (r == 0) {
 		pthread_detach(thread);
 		if (!started) {

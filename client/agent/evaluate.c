@@ -64,8 +64,8 @@ static size_t find_duration(const struct wire_plan *plan)
 
 static void take_duration(struct launch *l, double ns)
 {
-	if (l->clock == WIRE_CLOCK_NONE && ns >= 0 && ns < (double)INT64_MAX) {
-		l->clock = WIRE_CLOCK_RANGE;
+	if (l->clock == GPUCTR_CLOCK_NONE && ns >= 0 && ns < (double)INT64_MAX) {
+		l->clock = GPUCTR_CLOCK_RANGE;
 		l->duration_ns = (uint64_t)ns;
 	}
 }

@@ -24,7 +24,7 @@ int filter_init(struct filter *f, const struct wire_selection *selection, struct
 		.mode = selection->filter_mode,
 		.limit = selection->record_limit,
 	};
-	pthread_mutex_init(&f->lock, NULL);
+	lock_init(&f->lock, LOCK_LEAF);
 	f->name = selection->kernel_name[0] ? selection->kernel_name : NULL;
 	f->name_of = names_of[selection->kernel_name_base];
 	f->has_regex = selection->kernel_regex[0] != '\0';
@@ -52,7 +52,7 @@ static void note_left_out(struct filter *f, const char *name)
 {
 	size_t i = 0;
 
-	pthread_mutex_lock(&f->lock);
+	LOCK_SCOPE(&f->lock);
 	while (i < f->n_left_out && strcmp(f->left_out[i], name) != 0) {
 		i++;
 	}
@@ -61,7 +61,6 @@ static void note_left_out(struct filter *f, const char *name)
 	} else if (i == f->n_left_out && (f->left_out[i] = strdup(name)) != NULL) {
 		f->n_left_out++;
 	}
-	pthread_mutex_unlock(&f->lock);
 }
 
 bool filter_selects(struct filter *f, const char *mangled)
@@ -92,7 +91,7 @@ static bool missed_kernels(struct filter *f, struct refusal *r)
 	size_t n;
 
 	/* Its holder may have been interrupted for good, by a signal handler that exits. */
-	if (!filter_chooses_kernels(f) || pthread_mutex_trylock(&f->lock) != 0) {
+	if (!filter_chooses_kernels(f) || !lock_try(&f->lock)) {
 		return false;
 	}
 	refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH,
@@ -108,7 +107,7 @@ static bool missed_kernels(struct filter *f, struct refusal *r)
 		snprintf(r->message + n, sizeof(r->message) - n, "; and others");
 	}
 	utf8_repair(r->message); /* a name may have been cut within a character */
-	pthread_mutex_unlock(&f->lock);
+	lock_release(&f->lock);
 	return f->n_left_out > 0 && !atomic_load(&f->matches);
 }
 

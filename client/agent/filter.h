@@ -5,12 +5,12 @@
 /* Which launches of a process are measured: --kernel, --kernel-name, --launch-skip, --launch-every,
  * --launch-count, --filter-mode, --record-limit. */
 
-#include <pthread.h>
 #include <regex.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/agent/lock.h"
 #include "client/agent/nvtx_filter.h"
 #include "client/agent/phase.h"
 #include "client/agent/strata.h"
@@ -25,7 +25,7 @@ struct filter {
 	const char *name; /* of the selection, whose memory outlives the filter; NULL: any */
 	char *(*name_of)(const char *mangled);
 	atomic_bool matches; /* some kernel */
-	pthread_mutex_t lock;
+	struct lock lock;
 	char *left_out[FILTER_NAMES_MAX]; /* of kernels that do not match; the first few */
 	size_t n_left_out;
 	bool left_out_more; /* there were others than these */

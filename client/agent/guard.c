@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/guard.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,17 +28,14 @@
  * - It is closed when its kernel has ended. A function whose kernels have ended by themselves
  * PROOFS times is believed, as long as launches go into one stream only.
  *
- * Waiting is asking again, PATIENCE_FIRST_NS at most in the program's life and PATIENCE_LATER_NS
- * each time after that. When it was in vain the range stays open (held), the function is a suspect,
- * whose kernels are not waited for again, and what is launched meanwhile runs unmeasured. A held
- * range is closed at a later launch, when its kernel has ended and nothing else is under way
- * either; it counts if nothing else was given to the GPU since. Known collectives are not waited
- * for where a process uses several GPUs: one thread often launches them one after another. */
+ * Waiting is asking again, for as long as gate_patience_ns() says. When it was in vain the range
+ * stays open (held), the function is a suspect, whose kernels are not waited for again, and what is
+ * launched meanwhile runs unmeasured. A held range is closed at a later launch, when its kernel has
+ * ended and nothing else is under way either; it counts if nothing else was given to the GPU since.
+ * Known collectives are not waited for where a process uses several GPUs: one thread often launches
+ * them one after another. */
 
-enum { PROOFS = 4, SPIN_US = 200, PAUSE_US = 50, SETTLE_US = 200 };
-
-#define PATIENCE_FIRST_NS (2 * CLOCK_NS_PER_S)
-#define PATIENCE_LATER_NS (10 * CLOCK_NS_PER_MS)
+enum { PROOFS = 4, SPIN_US = 200, PAUSE_US = 50 };
 
 void guard_init(struct guard *g)
 {
@@ -91,48 +87,35 @@ bool guard_name_is_collective(const char *name)
 	return false;
 }
 
-/* --- patience --- */
-
-uint64_t guard_patience_ns(const struct patience *p)
-{
-	uint64_t spent = atomic_load(&p->spent_ns);
-
-	return spent + PATIENCE_LATER_NS < PATIENCE_FIRST_NS ? PATIENCE_FIRST_NS - spent
-							     : PATIENCE_LATER_NS;
-}
-
-void guard_spend(struct patience *p, uint64_t ns)
-{
-	atomic_fetch_add(&p->spent_ns, ns);
-}
+/* --- suspects --- */
 
 /* Its place among the suspects; a number beyond them: it is none. Handles are even: an odd one is
  * of a suspect that was forgiven. */
-static size_t find_suspect(const struct patience *p, uintptr_t work)
+static size_t find_suspect(const struct suspects *s, uintptr_t work)
 {
-	size_t n = atomic_load(&p->n_suspects), i = 0;
+	size_t n = atomic_load(&s->n), i = 0;
 
 	n = n < GUARD_SUSPECTS_MAX ? n : GUARD_SUSPECTS_MAX;
-	while (i < n && (atomic_load(&p->suspects[i]) | 1) != (work | 1)) {
+	while (i < n && (atomic_load(&s->v[i]) | 1) != (work | 1)) {
 		i++;
 	}
 	return i < n ? i : GUARD_SUSPECTS_MAX;
 }
 
-static bool is_suspect(const struct patience *p, uintptr_t work)
+static bool is_suspect(const struct suspects *s, uintptr_t work)
 {
-	size_t i = find_suspect(p, work);
+	size_t i = find_suspect(s, work);
 
-	return i < GUARD_SUSPECTS_MAX && atomic_load(&p->suspects[i]) == work;
+	return i < GUARD_SUSPECTS_MAX && atomic_load(&s->v[i]) == work;
 }
 
-/* It ended by itself after all: it was late, and will be waited for again. */
-static void forgive(struct patience *p, uintptr_t work)
+/* The kernel ended by itself after all. From now on it is waited for again. */
+static void forgive(struct suspects *s, uintptr_t work)
 {
-	size_t i = find_suspect(p, work);
+	size_t i = find_suspect(s, work);
 
 	if (i < GUARD_SUSPECTS_MAX) {
-		atomic_store(&p->suspects[i], work | 1);
+		atomic_store(&s->v[i], work | 1);
 	}
 }
 
@@ -149,19 +132,18 @@ static void tell_suspect(struct capture *c, const struct guard_launch *l)
 		 l->name ? l->name : "a kernel", (unsigned long long)l->stream_number);
 	deliver_notice(&c->deliver, GPUCTR_E_KERNEL_WAITS, text,
 		       "Leave such kernels out with --kernel to measure the others; see "
-		       "docs/performance.md, kernels that wait.");
+		       "docs/troubleshooting.md.");
 }
 
 static void suspect(struct capture *c, const struct guard_launch *l)
 {
-	struct patience *p = &c->patience;
-	size_t i = find_suspect(p, l->work), n = atomic_load(&p->n_suspects);
+	struct suspects *s = &c->suspects;
+	size_t i = find_suspect(s, l->work), n = atomic_load(&s->n);
 
 	if (i < GUARD_SUSPECTS_MAX) {
-		atomic_store(&p->suspects[i], l->work); /* it was told already */
-	} else if (n < GUARD_SUSPECTS_MAX &&
-		   atomic_compare_exchange_strong(&p->n_suspects, &n, n + 1)) {
-		atomic_store(&p->suspects[n], l->work);
+		atomic_store(&s->v[i], l->work); /* it was told already */
+	} else if (n < GUARD_SUSPECTS_MAX && atomic_compare_exchange_strong(&s->n, &n, n + 1)) {
+		atomic_store(&s->v[n], l->work);
 		tell_suspect(c, l);
 	}
 }
@@ -175,7 +157,7 @@ static bool process_is_wide(const struct capture *c)
 
 static bool is_awaited(const struct capture *c, const struct guard_launch *l)
 {
-	return !is_suspect(&c->patience, l->work) && !(l->collective && process_is_wide(c));
+	return !is_suspect(&c->suspects, l->work) && !(l->collective && process_is_wide(c));
 }
 
 /* Streams may be asked only while none captures a graph: it would be spoilt. */
@@ -201,7 +183,7 @@ static void pause_between(uint64_t since_ns)
 	}
 }
 
-/* Has the GPU come past another mark of the batch? */
+/* Has the GPU passed another mark of the batch since *at was set? */
 static bool has_moved(struct capture *c, struct guard *g, unsigned *at)
 {
 	unsigned before = *at;
@@ -212,50 +194,50 @@ static bool has_moved(struct capture *c, struct guard *g, unsigned *at)
 	return *at != before;
 }
 
-/* A stream stands still from the moment on when it has ended what it had, while it is waited for
- * others, and gets nothing new; one that had nothing, when somebody comes with work for it and is
- * not let in. */
-struct stand {
+/* A wait stalls a stream that has ended its work and would get more by now, or one that has none
+ * while a thread with work for it waits at the gate. */
+struct wait {
 	size_t busy;	    /* streams that had work at first */
-	uint64_t begin_ns;  /* of waiting */
-	uint64_t looked_ns; /* the last time that all of them had */
-	bool begun;
+	uint64_t begin_ns;  /* of the wait */
+	uint64_t looked_ns; /* the last time that no stream was stalled */
+	bool stalls;
 };
 
 /* only: the kernel of the range that is open is waited for. */
-static struct stand begin_stand(struct guard *g, CUstream only)
+static struct wait begin_wait(struct guard *g, CUstream only)
 {
-	struct stand s = { .begin_ns = clock_now_ns() };
+	struct wait s = { .begin_ns = clock_now_ns() };
 
 	s.looked_ns = s.begin_ns;
 	if (only) {
-		s.begun = g->crowded;
+		s.stalls = g->crowded;
 	} else {
 		s.busy = streams_count_busy(&g->streams);
-		s.begun = s.busy == SIZE_MAX;
+		s.stalls = s.busy == SIZE_MAX;
 		g->crowded = g->crowded || s.busy > 1;
 	}
 	return s;
 }
 
-static void look_at_stand(struct stand *s, struct guard *g, CUstream only)
+static void look_at_wait(struct wait *s, struct ranges *r, CUstream only)
 {
-	if (!s->begun) {
-		s->begun = atomic_load(&g->standing) > 0 ||
-			   (!only && streams_count_busy(&g->streams) < s->busy);
+	if (!s->stalls) {
+		s->stalls = atomic_load(&r->gate.stalled) > 0 ||
+			    (!only && streams_count_busy(&r->guard.streams) < s->busy);
 	}
-	if (!s->begun) {
+	if (!s->stalls) {
 		s->looked_ns = clock_now_ns();
 	}
 }
 
-/* In vain: what was waited for has waited for us, as far as anybody knows. */
-static void end_stand(const struct stand *s, struct guard *g, bool in_vain)
+/* After a wait in vain all of it counts as a stall: what was waited for may have waited for this
+ * thread. */
+static void end_wait(const struct wait *s, struct guard *g, bool in_vain)
 {
 	uint64_t now_ns = clock_now_ns();
 
 	g->wait.waited_ns += now_ns - s->begin_ns;
-	g->wait.stood_ns += now_ns - (in_vain ? s->begin_ns : s->looked_ns);
+	g->wait.stalled_ns += now_ns - (in_vain ? s->begin_ns : s->looked_ns);
 }
 
 struct guard_wait guard_take_wait(struct guard *g)
@@ -268,22 +250,22 @@ struct guard_wait guard_take_wait(struct guard *g)
 
 /* While the GPU works off what it was given, patience begins anew. */
 static bool wait_patiently(struct capture *c, struct ranges *r, CUstream only, CUstream except,
-			   uint64_t patience_ns, struct stand *s)
+			   uint64_t patience_ns, struct wait *s)
 {
 	uint64_t begin_ns = s->begin_ns;
 	unsigned mark = 0;
 
-	while (clock_now_ns() - begin_ns < patience_ns && atomic_load(&c->active)) {
+	while (clock_now_ns() - begin_ns < patience_ns && capture_is_measuring(c)) {
 		pause_between(begin_ns);
 		if (is_done(c, r, only, except)) {
 			return true;
 		}
-		look_at_stand(s, &r->guard, only);
+		look_at_wait(s, r, only);
 		if (has_moved(c, &r->guard, &mark)) {
 			begin_ns = clock_now_ns();
 		}
 	}
-	guard_spend(&c->patience, clock_now_ns() - begin_ns);
+	gate_spend(&c->patience, clock_now_ns() - begin_ns);
 	return false;
 }
 
@@ -291,19 +273,19 @@ static bool wait_patiently(struct capture *c, struct ranges *r, CUstream only, C
 static bool wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream except,
 		     uint64_t patience_ns)
 {
-	struct stand s;
+	struct wait s;
 	bool done = is_done(c, r, only, except);
 
 	if (!done) {
-		s = begin_stand(&r->guard, only);
+		s = begin_wait(&r->guard, only);
 		done = wait_patiently(c, r, only, except, patience_ns, &s);
-		end_stand(&s, &r->guard, !done);
+		end_wait(&s, &r->guard, !done);
 	}
 	return done;
 }
 
-/* Once waiting was in vain a look has to do, until one succeeds; and now and then a moment's
- * patience, for a program whose GPU always has something to do. */
+/* After a wait in vain the streams are only looked at, until they are idle. Once a second the
+ * thread waits for a moment again, because the GPU of some programs is never idle. */
 static bool wait_unless_stalled(struct capture *c, struct ranges *r, CUstream only, CUstream except,
 				uint64_t patience_ns)
 {
@@ -311,7 +293,7 @@ static bool wait_unless_stalled(struct capture *c, struct ranges *r, CUstream on
 	uint64_t now_ns = clock_now_ns();
 
 	if (g->stalled) {
-		patience_ns = now_ns - g->stalled_ns > CLOCK_NS_PER_S ? PATIENCE_LATER_NS : 0;
+		patience_ns = now_ns - g->stalled_ns > CLOCK_NS_PER_S ? GATE_PATIENCE_LATER_NS : 0;
 	}
 	if (!g->stalled || patience_ns > 0) {
 		g->stalled_ns = now_ns;
@@ -331,48 +313,12 @@ static void follow(struct guard *g, CUstream stream)
 	streams_add(&g->streams, stream);
 }
 
-/* A range is for one pass. Where that waits for the GPU itself, nothing may be under way that waits
- * for a later launch. */
+/* May the launch be measured without asking any stream? Not in a pass whose push and pop block:
+ * then nothing may be under way that waits for a later launch. */
 static bool is_alone(const struct capture *c, struct guard *g, CUstream stream, uint32_t pass)
 {
 	return !c->passes.may_block[pass] && !process_is_wide(c) &&
 	       !streams_has_others(&g->streams, stream);
-}
-
-/* Calls that were under way when others were shut out may give the GPU work after the range has
- * begun. One that takes long, such as a copy that waits, is not waited for. */
-static bool others_have_ended(struct guard *g)
-{
-	uint64_t begin_ns;
-
-	if (atomic_load(&g->others) == 0) {
-		return true;
-	}
-	begin_ns = clock_now_ns();
-	while (atomic_load(&g->others) > 0 &&
-	       clock_now_ns() - begin_ns < SETTLE_US * UINT64_C(1000)) {
-		sched_yield();
-	}
-	g->wait.waited_ns += clock_now_ns() - begin_ns;
-	return atomic_load(&g->others) == 0;
-}
-
-/* Is there nothing that was let in while it was waited? It may wait for what comes later. */
-static bool nobody_came(const struct guard *g)
-{
-	return !atomic_load(&g->insisted) && atomic_load(&g->others) == 0;
-}
-
-/* The same from here on. Who insists says that it comes before it looks whether somebody blocks,
- * and who blocks the other way round: so one of the two sees the other. */
-static bool nobody_comes(struct guard *g)
-{
-	atomic_store(&g->blocking, true);
-	if (!nobody_came(g)) {
-		guard_unblock(g);
-		return false;
-	}
-	return true;
 }
 
 bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_launch *l)
@@ -381,7 +327,7 @@ bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_laun
 
 	g->crowded = false;
 	follow(g, l->stream);
-	if (!others_have_ended(g)) {
+	if (!gate_others_have_ended(&r->gate, &g->wait.waited_ns)) {
 		return false;
 	}
 	if (is_alone(c, g, l->stream, r->pass)) {
@@ -390,15 +336,15 @@ bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_laun
 	return may_ask(c) &&
 	       wait_unless_stalled(c, r, NULL,
 				   c->passes.may_block[r->pass] || g->several ? NULL : l->stream,
-				   guard_patience_ns(&c->patience)) &&
-	       nobody_came(g);
+				   gate_patience_ns(&c->patience)) &&
+	       gate_nobody_came(&r->gate);
 }
 
 static bool is_believed(const struct capture *c, const struct guard *g,
 			const struct guard_launch *l, uint32_t pass)
 {
 	return !c->passes.may_block[pass] && !g->several && !process_is_wide(c) &&
-	       *l->proofs >= PROOFS && !is_suspect(&c->patience, l->work);
+	       *l->proofs >= PROOFS && !is_suspect(&c->suspects, l->work);
 }
 
 static void hold(struct guard *g, const struct guard_launch *l)
@@ -410,13 +356,13 @@ static void hold(struct guard *g, const struct guard_launch *l)
 	g->holds = true;
 }
 
-/* Has its kernel ended, or need nobody ask? */
+/* Has the launch's kernel ended, or is it known that nothing waits for it? */
 static bool has_ended(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
 	struct guard *g = &r->guard;
-	uint64_t patience_ns = is_awaited(c, l) ? guard_patience_ns(&c->patience) : 0;
+	uint64_t patience_ns = is_awaited(c, l) ? gate_patience_ns(&c->patience) : 0;
 
-	if (is_alone(c, g, l->stream, r->set) || is_believed(c, g, l, r->set)) {
+	if (is_alone(c, g, l->stream, r->measured_pass) || is_believed(c, g, l, r->measured_pass)) {
 		return true;
 	}
 	if (!may_ask(c)) {
@@ -428,27 +374,28 @@ static bool has_ended(struct capture *c, struct ranges *r, const struct guard_la
 		return true;
 	}
 	hold(g, l);
-	if (patience_ns > 0 && atomic_load(&c->active)) {
+	if (patience_ns > 0 && capture_is_measuring(c)) {
 		suspect(c, l);
 	}
-	g->stalled = is_suspect(&c->patience, l->work);
+	g->stalled = is_suspect(&c->suspects, l->work);
 	return false;
 }
 
-/* What is given after a range's end waits for all that was given before it, and with metrics of the
- * SMs so does the thread that ends it: for what was let in beside the range as well, which may wait
- * for what comes later. */
+/* Work given after a range's end waits for all work given before it, and with SM metrics so does
+ * the thread that ends the range. Other work that was let in beside the range is among it, and may
+ * itself wait for later work: so the range is closed only when there is none. */
 static bool nothing_is_beside(struct capture *c, struct ranges *r)
 {
 	struct guard *g = &r->guard;
 
-	if (guard_is_disturbed(g)) {
-		guard_shut(g);
-		if (!may_ask(c) || !others_have_ended(g) || !is_done(c, r, NULL, NULL)) {
+	if (gate_is_disturbed(&r->gate)) {
+		gate_shut(&r->gate);
+		if (!may_ask(c) || !gate_others_have_ended(&r->gate, &g->wait.waited_ns) ||
+		    !is_done(c, r, NULL, NULL)) {
 			return false;
 		}
 	}
-	return nobody_comes(g);
+	return gate_block(&r->gate);
 }
 
 bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_launch *l,
@@ -476,11 +423,11 @@ bool guard_may_release(struct capture *c, struct ranges *r)
 	if (!may_ask(c)) {
 		return false;
 	}
-	all = wait_unless_stalled(c, r, NULL, NULL, PATIENCE_LATER_NS);
+	all = wait_unless_stalled(c, r, NULL, NULL, GATE_PATIENCE_LATER_NS);
 	ended = all || is_done(c, r, g->held.stream, NULL);
-	if (ended && !guard_is_disturbed(g)) {
-		forgive(&c->patience, g->held.work);
-	} else if (!ended && atomic_load(&c->active)) {
+	if (ended && !gate_is_disturbed(&r->gate)) {
+		forgive(&c->suspects, g->held.work);
+	} else if (!ended && capture_is_measuring(c)) {
 		suspect(c, &g->held);
 	}
 	return all && nothing_is_beside(c, r);
@@ -530,47 +477,41 @@ bool guard_is_quiet(struct capture *c, struct ranges *r, bool patient)
 	if (!may_ask(c)) {
 		return false;
 	}
-	return patient ? wait_unless_stalled(c, r, NULL, NULL, guard_patience_ns(&c->patience))
+	return patient ? wait_unless_stalled(c, r, NULL, NULL, gate_patience_ns(&c->patience))
 		       : is_done(c, r, NULL, NULL);
 }
 
-/* At the end calls may go unnoticed, and nobody who launches waits for us any more. */
+/* When the capture closes, calls may go unnoticed, and no launching thread waits at the gate. */
 bool guard_may_block(struct capture *c, struct ranges *r, bool patient)
 {
 	struct guard *g = &r->guard;
 
-	if (atomic_load(&c->closing)) {
+	if (capture_is_closing(c)) {
 		return guard_is_quiet(c, r, patient);
 	}
-	return others_have_ended(g) && guard_is_quiet(c, r, patient) && nobody_comes(g);
-}
-
-void guard_unblock(struct guard *g)
-{
-	atomic_store(&g->blocking, false);
+	return gate_others_have_ended(&r->gate, &g->wait.waited_ns) &&
+	       guard_is_quiet(c, r, patient) && gate_block(&r->gate);
 }
 
 void guard_drain(struct capture *c, struct ranges *r)
 {
-	uint64_t patience_ns = guard_patience_ns(&c->patience), begin_ns = clock_now_ns();
+	uint64_t patience_ns = gate_patience_ns(&c->patience), begin_ns = clock_now_ns();
 
 	while (may_ask(c) && !is_done(c, r, NULL, NULL)) {
 		if (clock_now_ns() - begin_ns >= patience_ns) {
-			guard_spend(&c->patience, patience_ns);
+			gate_spend(&c->patience, patience_ns);
 			return;
 		}
 		pause_between(begin_ns);
 	}
 }
 
-void guard_disturb(struct guard *g, const struct guard_work *work)
+void guard_disturb(struct ranges *r, const struct guard_work *work)
 {
+	struct guard *g = &r->guard;
 	CUstream used = atomic_load(&g->used);
 
-	/* What is true already need not be written by every launch. */
-	if (!atomic_load(&g->disturbed)) {
-		atomic_store(&g->disturbed, true);
-	}
+	gate_disturb(&r->gate);
 	if (work->launch && used && used != work->stream && !atomic_load(&g->several)) {
 		atomic_store(&g->several, true);
 	}
@@ -581,59 +522,41 @@ void guard_disturb(struct guard *g, const struct guard_work *work)
 	}
 }
 
-void guard_shut(struct guard *g)
+bool guard_begin_stall(struct ranges *r, CUstream stream)
 {
-	atomic_store(&g->insisted, false);
-	atomic_store(&g->shut, true);
+	bool stalls = !stream || !streams_has_work(&r->guard.streams, stream);
+
+	atomic_fetch_add(&r->gate.stalled, stalls);
+	return stalls;
 }
 
-void guard_let_in(struct guard *g)
+void guard_end_stall(struct ranges *r)
 {
-	guard_unblock(g);
-	atomic_store(&g->shut, false);
+	atomic_fetch_sub(&r->gate.stalled, 1);
 }
 
-bool guard_begin_standing(struct guard *g, CUstream stream)
+bool guard_lock(struct capture *c, struct ranges *r, CUstream stream)
 {
-	bool stands = !stream || !streams_has_work(&g->streams, stream);
+	bool locked = lock_try(&r->gate.lock), stalls;
 
-	atomic_fetch_add(&g->standing, stands);
-	return stands;
-}
-
-void guard_end_standing(struct guard *g)
-{
-	atomic_fetch_sub(&g->standing, 1);
-}
-
-/* Either it is counted before guard_may_open() looks, or it sees that it is shut out. */
-bool guard_other_begins(struct guard *g, bool insist)
-{
-	atomic_fetch_add(&g->others, 1);
-	if (insist && !atomic_load(&g->blocking)) {
-		atomic_store(&g->insisted, true);
-		atomic_store(&g->shut, false); /* one is as good as many */
+	if (!locked) {
+		stalls = guard_begin_stall(r, stream);
+		locked = gate_lock(&r->gate, &c->patience);
+		if (stalls) {
+			guard_end_stall(r);
+		}
 	}
-	if (!atomic_load(&g->shut)) {
-		return true;
-	}
-	atomic_fetch_sub(&g->others, 1);
-	return false;
+	return locked;
 }
 
-void guard_other_ends(struct guard *g, const struct guard_work *work)
+void guard_other_ends(struct ranges *r, const struct guard_work *work)
 {
-	guard_disturb(g, work);
-	atomic_fetch_sub(&g->others, 1);
+	guard_disturb(r, work);
+	gate_other_ends(&r->gate);
 }
 
-void guard_stranger_ends(struct guard *g, const struct guard_work *work)
+void guard_untracked_ends(struct ranges *r, const struct guard_work *work)
 {
-	guard_disturb(g, work);
-	atomic_store(&g->stranger, true);
-}
-
-bool guard_is_disturbed(const struct guard *g)
-{
-	return atomic_load(&g->disturbed) || atomic_load(&g->others) > 0;
+	guard_disturb(r, work);
+	gate_untracked_ends(&r->gate);
 }

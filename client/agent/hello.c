@@ -26,7 +26,6 @@ int hello_say(struct link *l, const char *socket_path, const struct wire_agent_h
 	int e = link_open(l, socket_path);
 
 	m.agent_hello.version = PROTO_VERSION;
-	m.agent_hello.features = PROTO_FEATURES_MEASURING;
 	if (e == 0) {
 		e = link_send(l, &m, -1, HELLO_TIMEOUT_S * CLOCK_NS_PER_S);
 	}

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/base/utf8.h"
 #include "proto/wire/limits.h"
 
@@ -41,7 +42,7 @@ int intern_init(struct intern *in)
 		return -ENOMEM;
 	}
 	in->n_slots = INTERN_SLOTS_MIN;
-	pthread_mutex_init(&in->lock, NULL);
+	lock_init(&in->lock, LOCK_LEAF);
 	return 0;
 }
 
@@ -49,7 +50,7 @@ void intern_deinit(struct intern *in)
 {
 	definitions_deinit(&in->pending);
 	free(in->slots);
-	pthread_mutex_destroy(&in->lock);
+	lock_deinit(&in->lock);
 	memset(in, 0, sizeof(*in));
 }
 
@@ -91,7 +92,7 @@ static void hash_bytes(struct hash *h, const void *data, size_t bytes)
 }
 
 /* The slot of h, free or taken. */
-static struct intern_slot *slot_find(struct intern *in, const struct hash *h)
+static struct intern_slot *look_up(struct intern *in, const struct hash *h)
 {
 	size_t i = h->a & (in->n_slots - 1);
 
@@ -129,7 +130,7 @@ static void make_room(struct intern *in)
 		if (old[i].id != 0) {
 			struct hash h = { old[i].hash[0], old[i].hash[1] };
 
-			*slot_find(in, &h) = old[i];
+			*look_up(in, &h) = old[i];
 		}
 	}
 	free(old);
@@ -137,48 +138,57 @@ static void make_room(struct intern *in)
 
 static bool push(struct vector *v, const void *element, size_t size)
 {
-	if (v->n == v->room) {
-		size_t room = v->room ? 2 * v->room : 64;
-		void *grown = realloc(v->v, room * size);
-
-		if (!grown) {
-			return false;
-		}
-		v->v = grown;
-		v->room = room;
+	if (!array_make_room(&v->v, size, v->n, &v->room)) {
+		return false;
 	}
 	memcpy((char *)v->v + v->n++ * size, element, size);
 	return true;
 }
 
-static uint32_t take_slot(struct intern *in, struct intern_slot *slot, const struct hash *h,
-			  uint32_t *last)
+/* The slot of h, with room for it. */
+static struct intern_slot *find_slot(struct intern *in, const struct hash *h)
+{
+	make_room(in);
+	return look_up(in, h);
+}
+
+static void take_slot(struct intern *in, struct intern_slot *slot, const struct hash *h,
+		      uint32_t *last)
 {
 	*slot = (struct intern_slot){ { h->a, h->b }, ++*last };
 	in->n_used++;
-	return slot->id;
 }
 
-/* --- strings --- */
+/* --- what is defined --- */
 
-static uint32_t define_string(struct intern *in, const char *s, size_t length)
+/* Adds one to what is pending; the first one there says from which number on. False: out of memory.
+ */
+static bool define(struct vector *v, const void *element, size_t size, uint32_t last,
+		   uint32_t *first)
+{
+	if (!push(v, element, size)) {
+		return false;
+	}
+	*first = v->n == 1 ? last + 1 : *first;
+	return true;
+}
+
+static bool define_string(struct intern *in, const char *s, size_t length)
 {
 	char *copy = malloc(length + 1);
 
 	if (!copy) {
-		return 0;
+		return false;
 	}
 	memcpy(copy, s, length);
 	copy[length] = '\0';
 	utf8_repair(copy); /* the daemon and the client refuse what is not */
-	if (!push(&in->pending.strings, &copy, sizeof(copy))) {
+	if (!define(&in->pending.strings, &copy, sizeof(copy), in->last_string,
+		    &in->pending.first_string)) {
 		free(copy);
-		return 0;
+		return false;
 	}
-	if (in->pending.strings.n == 1) {
-		in->pending.first_string = in->last_string + 1;
-	}
-	return 1;
+	return true;
 }
 
 static uint32_t string_locked(struct intern *in, const char *s)
@@ -188,25 +198,18 @@ static uint32_t string_locked(struct intern *in, const char *s)
 	struct intern_slot *slot;
 
 	hash_bytes(&h, s, length);
-	make_room(in);
-	slot = slot_find(in, &h);
-	if (slot->id != 0) {
-		return slot->id;
+	slot = find_slot(in, &h);
+	if (slot->id == 0 && define_string(in, s, length)) {
+		take_slot(in, slot, &h, &in->last_string);
 	}
-	return define_string(in, s, length) ? take_slot(in, slot, &h, &in->last_string) : 0;
+	return slot->id;
 }
 
 uint32_t intern_string(struct intern *in, const char *s)
 {
-	uint32_t id;
-
-	pthread_mutex_lock(&in->lock);
-	id = string_locked(in, s);
-	pthread_mutex_unlock(&in->lock);
-	return id;
+	LOCK_SCOPE(&in->lock);
+	return string_locked(in, s);
 }
-
-/* --- the others --- */
 
 uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes,
 			 uint32_t registers)
@@ -214,22 +217,19 @@ uint32_t intern_function(struct intern *in, const char *name, uint32_t static_sh
 	struct function_key key = { 0, static_shared_bytes, registers };
 	struct hash h = hash_start(KIND_FUNCTION);
 	struct intern_slot *slot;
-	uint32_t id = 0;
+	uint32_t id;
 
-	pthread_mutex_lock(&in->lock);
+	lock_acquire(&in->lock);
 	key.name = string_locked(in, name);
 	hash_bytes(&h, &key, sizeof(key));
-	make_room(in);
-	slot = slot_find(in, &h);
-	if (slot->id != 0) {
-		id = slot->id;
-	} else if (key.name != 0 && push(&in->pending.functions, &key, sizeof(key))) {
-		if (in->pending.functions.n == 1) {
-			in->pending.first_function = in->last_function + 1;
-		}
-		id = take_slot(in, slot, &h, &in->last_function);
+	slot = find_slot(in, &h);
+	if (slot->id == 0 && key.name != 0 &&
+	    define(&in->pending.functions, &key, sizeof(key), in->last_function,
+		   &in->pending.first_function)) {
+		take_slot(in, slot, &h, &in->last_function);
 	}
-	pthread_mutex_unlock(&in->lock);
+	id = slot->id;
+	lock_release(&in->lock);
 	return id;
 }
 
@@ -237,72 +237,63 @@ uint32_t intern_range(struct intern *in, const struct range_key *key)
 {
 	struct hash h = hash_start(KIND_RANGE);
 	struct intern_slot *slot;
-	uint32_t id = 0;
+	uint32_t id;
 
 	hash_bytes(&h, key, sizeof(*key));
-	pthread_mutex_lock(&in->lock);
-	make_room(in);
-	slot = slot_find(in, &h);
-	if (slot->id != 0) {
-		id = slot->id;
-	} else if (push(&in->pending.ranges, key, sizeof(*key))) {
-		if (in->pending.ranges.n == 1) {
-			in->pending.first_range = in->last_range + 1;
-		}
-		id = take_slot(in, slot, &h, &in->last_range);
+	lock_acquire(&in->lock);
+	slot = find_slot(in, &h);
+	if (slot->id == 0 && define(&in->pending.ranges, key, sizeof(*key), in->last_range,
+				    &in->pending.first_range)) {
+		take_slot(in, slot, &h, &in->last_range);
 	}
-	pthread_mutex_unlock(&in->lock);
+	id = slot->id;
+	lock_release(&in->lock);
 	return id;
 }
 
 static bool define_set(struct intern *in, const uint32_t *ranges, size_t n)
 {
 	uint32_t size = (uint32_t)n;
-	size_t before = in->pending.set_ranges.n;
+	size_t before = in->pending.set_ranges.n, i = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		if (!push(&in->pending.set_ranges, &ranges[i], sizeof(ranges[i]))) {
-			in->pending.set_ranges.n = before;
-			return false;
-		}
+	while (i < n && push(&in->pending.set_ranges, &ranges[i], sizeof(ranges[i]))) {
+		i++;
 	}
-	if (!push(&in->pending.set_sizes, &size, sizeof(size))) {
-		in->pending.set_ranges.n = before;
-		return false;
+	if (i == n && define(&in->pending.set_sizes, &size, sizeof(size), in->last_set,
+			     &in->pending.first_set)) {
+		return true;
 	}
-	if (in->pending.set_sizes.n == 1) {
-		in->pending.first_set = in->last_set + 1;
-	}
-	return true;
+	in->pending.set_ranges.n = before;
+	return false;
 }
 
 uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n)
 {
 	struct hash h = hash_start(KIND_SET);
 	struct intern_slot *slot;
-	uint32_t id = 0;
+	uint32_t id;
 
 	hash_bytes(&h, ranges, n * sizeof(*ranges));
-	pthread_mutex_lock(&in->lock);
-	make_room(in);
-	slot = slot_find(in, &h);
-	if (slot->id != 0) {
-		id = slot->id;
-	} else if (define_set(in, ranges, n)) {
-		id = take_slot(in, slot, &h, &in->last_set);
+	lock_acquire(&in->lock);
+	slot = find_slot(in, &h);
+	if (slot->id == 0 && define_set(in, ranges, n)) {
+		take_slot(in, slot, &h, &in->last_set);
 	}
-	pthread_mutex_unlock(&in->lock);
+	id = slot->id;
+	lock_release(&in->lock);
 	return id;
 }
+
+/* --- marks --- */
 
 bool intern_has_room(struct intern *in)
 {
 	bool room;
 
-	pthread_mutex_lock(&in->lock);
+	lock_acquire(&in->lock);
 	room = in->pending.mark_ranges.n < INTERN_MARKS_MAX;
 	in->marks_dropped += !room;
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 	return room;
 }
 
@@ -310,7 +301,7 @@ void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t tim
 {
 	struct definitions *p = &in->pending;
 
-	pthread_mutex_lock(&in->lock);
+	LOCK_SCOPE(&in->lock);
 	if (range == 0 || p->mark_ranges.n >= INTERN_MARKS_MAX) {
 		in->marks_dropped++;
 	} else if (!push(&p->mark_ranges, &range, sizeof(range))) {
@@ -321,25 +312,19 @@ void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t tim
 		p->mark_threads.n = p->mark_ranges.n;
 		in->marks_dropped++;
 	}
-	pthread_mutex_unlock(&in->lock);
 }
 
 uint64_t intern_marks_dropped(struct intern *in)
 {
-	uint64_t n;
-
-	pthread_mutex_lock(&in->lock);
-	n = in->marks_dropped;
-	pthread_mutex_unlock(&in->lock);
-	return n;
+	LOCK_SCOPE(&in->lock);
+	return in->marks_dropped;
 }
 
 void intern_take(struct intern *in, struct definitions *ret)
 {
-	pthread_mutex_lock(&in->lock);
+	LOCK_SCOPE(&in->lock);
 	*ret = in->pending;
 	in->pending = (struct definitions){ 0 };
-	pthread_mutex_unlock(&in->lock);
 }
 
 void definitions_deinit(struct definitions *d)

@@ -8,11 +8,12 @@
  * everything is forgotten and numbered anew, so memory stays bounded in programs whose messages
  * never repeat. Thread-safe. */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "client/agent/lock.h"
 
 struct range_key {
 	uint32_t parent;
@@ -54,7 +55,7 @@ struct intern_slot {
 };
 
 struct intern {
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct intern_slot *slots;
 	size_t n_slots, n_used;
 	uint32_t last_string, last_function, last_range, last_set;

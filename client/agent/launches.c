@@ -11,7 +11,7 @@
 #include "client/agent/contexts.h"
 #include "client/agent/functions.h"
 #include "client/agent/nvtx.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 #include "client/agent/wanted.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
@@ -23,7 +23,7 @@
 
 /* A stream capture that began before ours has told of itself to nobody: so each stream is asked
  * once, when the thread comes to it. */
-static bool stream_is_capturing(struct capture *c, struct visit *v, CUstream stream)
+static bool stream_is_capturing(struct capture *c, struct section *v, CUstream stream)
 {
 	bool first = c->late && !v->last_stream.asked, captures;
 	uint64_t id;
@@ -40,7 +40,7 @@ static bool stream_is_capturing(struct capture *c, struct visit *v, CUstream str
 }
 
 /* The context of a launch, which is mostly the thread's last one. */
-static struct ranges *find_context(struct capture *c, struct visit *v, CUcontext context)
+static struct ranges *find_context(struct capture *c, struct section *v, CUcontext context)
 {
 	if (!v->last_context || v->last_context->context != context) {
 		v->last_context = contexts_find(c, context);
@@ -48,8 +48,8 @@ static struct ranges *find_context(struct capture *c, struct visit *v, CUcontext
 	return v->last_context;
 }
 
-/* The same, but one that nobody has launched into is left alone: NULL. */
-static struct ranges *find_known_context(struct capture *c, struct visit *v, CUcontext context)
+/* The same, without making a new one: NULL if no launch has gone into this context. */
+static struct ranges *find_known_context(struct capture *c, struct section *v, CUcontext context)
 {
 	struct ranges *r = v->last_context;
 
@@ -63,7 +63,7 @@ static struct ranges *find_known_context(struct capture *c, struct visit *v, CUc
 
 /* CUPTI's number of a stream; asked again only when the thread changes streams. A new stream at an
  * old one's address gets the old number at worst until then. */
-static void find_stream(struct capture *c, struct visit *v, CUcontext context, CUstream stream,
+static void find_stream(struct capture *c, struct section *v, CUcontext context, CUstream stream,
 			bool per_thread)
 {
 	uint32_t number;
@@ -83,7 +83,7 @@ static void find_stream(struct capture *c, struct visit *v, CUcontext context, C
 					: (uintptr_t)stream;
 }
 
-static void note_launch(struct capture *c, struct visit *v, struct launch *l,
+static void note_launch(struct capture *c, struct section *v, struct launch *l,
 			const struct ranges *r, const struct function *f, const struct arguments *g,
 			const CUpti_CallbackData *data)
 {
@@ -111,40 +111,17 @@ static void note_launch(struct capture *c, struct visit *v, struct launch *l,
 	activity_expect(c->activity, data->correlationId);
 }
 
-/* Another thread may be within a launch that does not return until this one was made. For work of
- * this stream, which the GPU does not get meanwhile. */
-static bool lock_patiently(struct capture *c, struct ranges *r, CUstream stream)
-{
-	bool locked = pthread_mutex_trylock(&r->lock) == 0, stands;
-
-	if (!locked) {
-		stands = guard_begin_standing(&r->guard, stream);
-		locked = ranges_lock_patiently(c, r);
-		if (stands) {
-			guard_end_standing(&r->guard);
-		}
-	}
-	return locked;
-}
-
 static bool lock_for_launch(struct capture *c, struct ranges *r, const struct arguments *g)
 {
-	bool locked = lock_patiently(c, r, streams_normal(g->stream, g->per_thread_stream));
+	bool locked = guard_lock(c, r, streams_normal(g->stream, g->per_thread_stream));
 
 	if (locked) {
-		guard_shut(&r->guard);
+		gate_shut(&r->gate);
 	}
 	return locked;
 }
 
-static void unlock_after_launch(struct ranges *r)
-{
-	atomic_store(&r->call, NULL);
-	guard_let_in(&r->guard);
-	pthread_mutex_unlock(&r->lock);
-}
-
-static void note_for_guard(struct visit *v, struct function *f, const struct arguments *g,
+static void note_for_guard(struct section *v, struct function *f, const struct arguments *g,
 			   struct ranges *r)
 {
 	v->launched = (struct guard_launch){
@@ -158,26 +135,27 @@ static void note_for_guard(struct visit *v, struct function *f, const struct arg
 	snprintf(r->last_kernel, sizeof(r->last_kernel), "%s", f->name);
 	r->last_stream = v->launched.stream_number;
 	r->last_launch_ns = clock_now_ns();
-	r->told_stuck = false;
+	r->reported_stuck = false;
 }
 
-/* With the context's lock, which is held on if a range is open then. False: none is. */
-static bool open_range(struct capture *c, struct visit *v, struct function *f,
+/* With the context's lock. True: a range is open, and the lock stays held. False: the lock is
+ * released. */
+static bool open_range(struct capture *c, struct section *v, struct function *f,
 		       const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
 	struct launch *l;
 
-	/* Or the pass that it was chosen for has given way meanwhile. */
-	if (!atomic_load(&c->active) || v->chosen.pass != r->pass) {
+	/* The capture has stopped, or the next pass has begun since the launch was chosen. */
+	if (!capture_is_measuring(c) || v->chosen.pass != r->pass) {
 		atomic_fetch_add(&c->counters.unready, 1);
-		unlock_after_launch(r);
+		gate_leave(&r->gate);
 		return false;
 	}
 	functions_prepare(c, f);
 	find_stream(c, v, data->context, g->stream, g->per_thread_stream);
 	note_for_guard(v, f, g, r);
 	if (!c->method->open(c, r, &v->launched, &l)) {
-		unlock_after_launch(r);
+		gate_leave(&r->gate);
 		return false;
 	}
 	note_launch(c, v, l, r, f, g, data);
@@ -185,8 +163,8 @@ static bool open_range(struct capture *c, struct visit *v, struct function *f,
 	return true;
 }
 
-/* False: it is not, and counted. */
-static bool measure(struct capture *c, struct visit *v, struct function *f,
+/* False: the launch is not measured, and is counted. */
+static bool measure(struct capture *c, struct section *v, struct function *f,
 		    const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
 	if (!r || !lock_for_launch(c, r, g)) {
@@ -196,7 +174,7 @@ static bool measure(struct capture *c, struct visit *v, struct function *f,
 	return open_range(c, v, f, g, data, r);
 }
 
-static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId id,
+static void on_launch_enter(struct capture *c, struct section *v, CUpti_CallbackId id,
 			    const CUpti_CallbackData *data)
 {
 	struct arguments g;
@@ -208,9 +186,9 @@ static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId
 	}
 	atomic_fetch_add(&c->counters.seen, 1);
 	f = functions_find(c, g.function, data->contextUid,
-			   g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)"
-			   : data->symbolName	       ? data->symbolName
-						       : "(unnamed)");
+			   g.kind == GPUCTR_LAUNCH_GRAPH ? "(CUDA graph)"
+			   : data->symbolName		 ? data->symbolName
+							 : "(unnamed)");
 	if (!f) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		return;
@@ -223,7 +201,7 @@ static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId
 		return;
 	}
 	if (c->late && !c->choosing.on) { /* with a budget nothing is chosen before (choosing.c) */
-		stream_captures_look_on(&c->stream_captures);
+		stream_captures_observe(&c->stream_captures);
 	}
 	if (!wanted_by_filter(c, f, &g)) {
 		return;
@@ -239,7 +217,7 @@ static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId
 	}
 }
 
-static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_CallbackData *data)
+static void on_launch_exit(struct capture *c, struct section *v, const CUpti_CallbackData *data)
 {
 	struct ranges *r = v->launching;
 	const CUresult *result = data->functionReturnValue;
@@ -248,7 +226,7 @@ static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_Callb
 	if (r->state == RANGES_STARTED) {
 		c->method->close(c, r, &v->launched, !result || *result == CUDA_SUCCESS);
 	}
-	unlock_after_launch(r);
+	gate_leave(&r->gate);
 }
 
 /* --- work that is not measured --- */
@@ -269,12 +247,11 @@ static struct guard_work read_work(CUpti_CallbackId id, const CUpti_CallbackData
 	return (struct guard_work){ .stream = NULL };
 }
 
-/* Between the callbacks the GPU gets it, at a time that nobody knows: ranges of other threads that
- * are open meanwhile may count it. So it waits until another thread's launch is over, which takes
- * microseconds, or until that is no longer to be expected. Its own launch it would wait for in
- * vain. One within another is a part of that.
- */
-static void on_other_enter(struct capture *c, struct visit *v, CUpti_CallbackId id,
+/* The GPU gets the work at an unknown time between the two callbacks, and an open range of another
+ * thread would count it. So the call waits until that thread's launch is over, which takes
+ * microseconds, or until its patience is spent. A thread does not wait for a launch of its own, and
+ * a call within such a call is a part of it. */
+static void on_other_enter(struct capture *c, struct section *v, CUpti_CallbackId id,
 			   const CUpti_CallbackData *data)
 {
 	struct ranges *r = find_known_context(c, v, data->context);
@@ -285,15 +262,15 @@ static void on_other_enter(struct capture *c, struct visit *v, CUpti_CallbackId 
 		return;
 	}
 	v->other = r;
-	while (r && !guard_other_begins(&r->guard, insist)) {
-		insist = !lock_patiently(c, r, read_work(id, data).stream);
+	while (r && !gate_other_begins(&r->gate, insist)) {
+		insist = !guard_lock(c, r, read_work(id, data).stream);
 		if (!insist) {
-			pthread_mutex_unlock(&r->lock);
+			lock_release(&r->gate.lock);
 		}
 	}
 }
 
-static void on_other_exit(struct capture *c, struct visit *v, CUpti_CallbackId id,
+static void on_other_exit(struct capture *c, struct section *v, CUpti_CallbackId id,
 			  const CUpti_CallbackData *data)
 {
 	const struct guard_work work = read_work(id, data);
@@ -301,23 +278,23 @@ static void on_other_exit(struct capture *c, struct visit *v, CUpti_CallbackId i
 
 	if (r && v->others_within == 0) {
 		v->other = NULL;
-		guard_other_ends(&r->guard, &work);
+		guard_other_ends(r, &work);
 		return;
 	}
 	r = find_known_context(c, v, data->context);
 	if (v->others_within > 0) {
 		v->others_within--;
 		if (r) {
-			guard_disturb(&r->guard, &work);
+			guard_disturb(r, &work);
 		}
 	} else if (r) {
-		guard_stranger_ends(&r->guard, &work);
+		guard_untracked_ends(r, &work);
 	}
 }
 
 /* --- the calls --- */
 
-void launches_on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
+void launches_on_launch(struct capture *c, struct section *v, CUpti_CallbackId id,
 			const CUpti_CallbackData *data)
 {
 	if (data->callbackSite == CUPTI_API_ENTER && v->launching) {
@@ -325,7 +302,7 @@ void launches_on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
 	} else if (data->callbackSite == CUPTI_API_EXIT && v->nested > 0) {
 		v->nested--;
 	} else if (data->callbackSite == CUPTI_API_ENTER) {
-		if (atomic_load_explicit(&c->active, memory_order_relaxed)) {
+		if (capture_is_measuring(c)) {
 			on_launch_enter(c, v, id, data);
 		}
 		if (!v->launching) {
@@ -338,7 +315,7 @@ void launches_on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
 	}
 }
 
-void launches_on_other_work(struct capture *c, struct visit *v, CUpti_CallbackId id,
+void launches_on_other_work(struct capture *c, struct section *v, CUpti_CallbackId id,
 			    const CUpti_CallbackData *data)
 {
 	if (data->callbackSite == CUPTI_API_ENTER) {

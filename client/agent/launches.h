@@ -8,14 +8,14 @@
 #include "client/agent/profiler.h"
 
 struct capture;
-struct visit;
+struct section;
 
 /* A kernel or a graph. */
-void launches_on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
+void launches_on_launch(struct capture *c, struct section *v, CUpti_CallbackId id,
 			const CUpti_CallbackData *data);
 
 /* A copy, a fill, or something to wait for. */
-void launches_on_other_work(struct capture *c, struct visit *v, CUpti_CallbackId id,
+void launches_on_other_work(struct capture *c, struct section *v, CUpti_CallbackId id,
 			    const CUpti_CallbackData *data);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/lock.h"
 
-#include "proto/base/clock.h"
-
-bool lock_until(pthread_mutex_t *m, uint64_t by_ns)
+bool lock_until(struct lock *l, uint64_t by_ns)
 {
 	struct timespec by = clock_timespec(by_ns);
+	bool locked = pthread_mutex_clocklock(&l->mutex, CLOCK_MONOTONIC, &by) == 0;
 
-	return pthread_mutex_clocklock(m, CLOCK_MONOTONIC, &by) == 0;
+	lock_order_note(l->kind, locked);
+	return locked;
 }

@@ -3,19 +3,18 @@
 
 #include <sanitizer/tsan_interface.h>
 
-#include "proto/base/clock.h"
-
 /* ThreadSanitizer of gcc 12 does not know pthread_mutex_clocklock(): it sees the unlocking of a
- * mutex that nobody locked, and races in all that the mutex protects. So it is told. */
+ * mutex that nobody locked, and races in all that the mutex protects. These calls tell it. */
 
-bool lock_until(pthread_mutex_t *m, uint64_t by_ns)
+bool lock_until(struct lock *l, uint64_t by_ns)
 {
 	struct timespec by = clock_timespec(by_ns);
 	bool locked;
 
-	__tsan_mutex_pre_lock(m, __tsan_mutex_try_lock);
-	locked = pthread_mutex_clocklock(m, CLOCK_MONOTONIC, &by) == 0;
+	__tsan_mutex_pre_lock(&l->mutex, __tsan_mutex_try_lock);
+	locked = pthread_mutex_clocklock(&l->mutex, CLOCK_MONOTONIC, &by) == 0;
 	__tsan_mutex_post_lock(
-		m, __tsan_mutex_try_lock | (locked ? 0 : __tsan_mutex_try_lock_failed), 0);
+		&l->mutex, __tsan_mutex_try_lock | (locked ? 0 : __tsan_mutex_try_lock_failed), 0);
+	lock_order_note(l->kind, locked);
 	return locked;
 }

@@ -6,18 +6,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <wchar.h>
 
 #include "client/agent/capture.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_watch.h"
-#include "client/agent/visits.h"
-#include "proto/base/clean.h"
+#include "client/agent/section.h"
 #include "proto/base/clock.h"
-#include "proto/base/list.h"
 
 /* Programs push far more ranges than they launch kernels inside, so a push only copies its message
  * to the thread's stack. Numbers are made when a launch asks for them, outermost first, and kept in
@@ -28,191 +24,14 @@
  * Start/end ranges belong to the process: a list under a lock, and a counter that changes with it,
  * so that launches in between reuse the set they found last. */
 
-enum { MESSAGE_MAX = 16 * 1024, STACK_MAX = 1 << 16 };
-
-struct category {
-	struct list link;
-	uint32_t id;
-	char *name;
-};
-
-struct nvtx_domain {
-	struct nvtx_domain *made_before;
-	char *name;
-	pthread_mutex_t lock;
-	struct list categories;
-};
-
-struct started {
-	struct list link;
-	nvtxRangeId_t id;
-	struct event event;
-	uint32_t begun; /* as an entry's */
-};
+enum { STACK_MAX = 1 << 16, SET_MAX = 64 };
 
 static struct {
-	struct nvtx_domain default_domain;
-	pthread_mutex_t lock; /* of the list below */
-	struct list started;
-	struct nvtx_domain *forking; /* the last one whose lock is held for that */
-	nvtxRangeId_t last_id;
-	_Atomic uint64_t version;	       /* of the list */
-	_Atomic(struct nvtx_domain *) domains; /* the last one made; but for the default one */
 	atomic_bool watched;
 	pthread_key_t key;
 	bool has_key; /* without one a thread's stack outlives it */
 	pthread_once_t once;
-} nvtx = { .lock = PTHREAD_MUTEX_INITIALIZER,
-	   .once = PTHREAD_ONCE_INIT,
-	   .default_domain = { .lock = PTHREAD_MUTEX_INITIALIZER } };
-
-static __thread struct stack *thread_stack;
-
-/* --- events --- */
-
-static void event_deinit(struct event *e)
-{
-	if (e->message != e->inline_message) {
-		free(e->message);
-	}
-}
-
-/* An event is not copied by assignment: its message may be inside. */
-static void event_move(struct event *to, struct event *from)
-{
-	bool inside = from->message == from->inline_message;
-
-	*to = *from;
-	if (inside) {
-		to->message = to->inline_message;
-	}
-}
-
-static void event_set_message(struct event *e, const char *s)
-{
-	size_t n = strnlen(s, MESSAGE_MAX);
-
-	e->message = n < MESSAGE_INLINE ? e->inline_message : malloc(n + 1);
-	if (!e->message) {
-		e->message = e->inline_message;
-		n = MESSAGE_INLINE - 1;
-	}
-	memcpy(e->message, s, n);
-	e->message[n] = '\0';
-}
-
-/* UTF-32, as wchar_t is on Linux, to UTF-8. */
-void nvtx_wide_to_utf8(const wchar_t *w, char *out, size_t size)
-{
-	size_t n = 0;
-
-	for (; *w && n + 5 < size; w++) {
-		uint32_t c = (uint32_t)*w;
-
-		if (c < 0x80) {
-			out[n++] = (char)c;
-		} else if (c < 0x800) {
-			out[n++] = (char)(0xc0 | c >> 6);
-			out[n++] = (char)(0x80 | (c & 0x3f));
-		} else if (c < 0x10000) {
-			out[n++] = (char)(0xe0 | c >> 12);
-			out[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-			out[n++] = (char)(0x80 | (c & 0x3f));
-		} else {
-			out[n++] = (char)(0xf0 | (c >> 18 & 7));
-			out[n++] = (char)(0x80 | (c >> 12 & 0x3f));
-			out[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-			out[n++] = (char)(0x80 | (c & 0x3f));
-		}
-	}
-	out[n] = '\0';
-}
-
-void nvtx_event_from_ascii(struct event *e, const struct nvtx_domain *domain, const char *message)
-{
-	*e = (struct event){ .domain = domain };
-	event_set_message(e, message ? message : "");
-}
-
-void nvtx_event_from_wide(struct event *e, const struct nvtx_domain *domain, const wchar_t *message)
-{
-	char text[4096] = "";
-
-	if (message) {
-		nvtx_wide_to_utf8(message, text, sizeof(text));
-	}
-	nvtx_event_from_ascii(e, domain, text);
-}
-
-static uint64_t payload_bits(const nvtxEventAttributes_t *a)
-{
-	uint32_t narrow;
-
-	switch (a->payloadType) {
-	case NVTX_PAYLOAD_TYPE_UNSIGNED_INT64:
-	case NVTX_PAYLOAD_TYPE_INT64:
-	case NVTX_PAYLOAD_TYPE_DOUBLE:
-		return a->payload.ullValue;
-	case NVTX_PAYLOAD_TYPE_UNSIGNED_INT32:
-	case NVTX_PAYLOAD_TYPE_INT32:
-	case NVTX_PAYLOAD_TYPE_FLOAT:
-		narrow = a->payload.uiValue;
-		return narrow;
-	default:
-		return 0;
-	}
-}
-
-void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain,
-				const nvtxEventAttributes_t *a)
-{
-	if (!a) {
-		nvtx_event_from_ascii(e, domain, "");
-		return;
-	}
-	if (a->messageType == NVTX_MESSAGE_TYPE_UNICODE) {
-		nvtx_event_from_wide(e, domain, a->message.unicode);
-	} else if (a->messageType == NVTX_MESSAGE_TYPE_REGISTERED) {
-		nvtx_event_from_ascii(e, domain, (const char *)a->message.registered);
-	} else {
-		nvtx_event_from_ascii(e, domain,
-				      a->messageType == NVTX_MESSAGE_TYPE_ASCII ? a->message.ascii
-										: "");
-	}
-	e->category = a->category;
-	e->color = a->colorType == NVTX_COLOR_ARGB ? a->color : 0;
-	if (a->payloadType >= NVTX_PAYLOAD_TYPE_UNSIGNED_INT64 &&
-	    a->payloadType <= NVTX_PAYLOAD_TYPE_FLOAT) {
-		e->payload_type = (uint32_t)a->payloadType;
-		e->payload = payload_bits(a);
-	}
-}
-
-/* --- for who looks at them --- */
-
-struct stack *nvtx_stack(void)
-{
-	return thread_stack;
-}
-
-const char *nvtx_domain_name(const struct nvtx_domain *domain)
-{
-	return domain ? domain->name : "";
-}
-
-uint64_t nvtx_started_version(void)
-{
-	return atomic_load(&nvtx.version);
-}
-
-void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), void *userdata)
-{
-	pthread_mutex_lock(&nvtx.lock);
-	for (struct list *l = nvtx.started.next; l && l != &nvtx.started; l = l->next) {
-		f(&list_entry(l, struct started, link)->event, userdata);
-	}
-	pthread_mutex_unlock(&nvtx.lock);
-}
+} nvtx = { .once = PTHREAD_ONCE_INIT };
 
 void nvtx_watch(bool on)
 {
@@ -228,24 +47,11 @@ static bool is_watched(void)
 
 static uint32_t category_string(struct intern *in, const struct event *e)
 {
-	struct nvtx_domain *d =
-		e->domain ? (struct nvtx_domain *)(uintptr_t)e->domain : &nvtx.default_domain;
+	const char *name = e->category ? nvtx_category_name(e->domain, e->category) : NULL;
+	uint32_t id = name ? intern_string(in, name) : 0;
 	char digits[16];
-	uint32_t id = 0;
 
-	if (e->category == 0) {
-		return 0;
-	}
-	pthread_mutex_lock(&d->lock);
-	for (struct list *l = d->categories.next; l && l != &d->categories; l = l->next) {
-		struct category *c = list_entry(l, struct category, link);
-
-		if (c->id == e->category) {
-			id = intern_string(in, c->name);
-		}
-	}
-	pthread_mutex_unlock(&d->lock);
-	if (id == 0) {
+	if (id == 0 && e->category != 0) {
 		snprintf(digits, sizeof(digits), "%u", e->category);
 		id = intern_string(in, digits);
 	}
@@ -256,7 +62,7 @@ static uint32_t event_range(struct intern *in, const struct event *e, uint32_t p
 {
 	struct range_key key = {
 		.parent = parent,
-		.domain = e->domain ? intern_string(in, e->domain->name) : 0,
+		.domain = e->domain ? intern_string(in, nvtx_domain_name(e->domain)) : 0,
 		.message = intern_string(in, e->message),
 		.category = category_string(in, e),
 		.color = e->color,
@@ -269,7 +75,7 @@ static uint32_t event_range(struct intern *in, const struct event *e, uint32_t p
 
 uint32_t nvtx_current_range(struct intern *in)
 {
-	struct stack *s = thread_stack;
+	struct stack *s = nvtx_stack();
 	uint32_t generation, range = 0;
 	size_t i;
 
@@ -307,45 +113,22 @@ static void free_stack(void *p)
 
 	for (size_t i = 0; i < s->n; i++) {
 		tell_end(&s->v[i]);
-		event_deinit(&s->v[i].event);
+		nvtx_event_deinit(&s->v[i].event);
 	}
 	free(s->v);
 	free(s->matches.v);
 	free(s);
-	thread_stack = NULL;
-}
-
-/* Around fork(): a child must not find a lock held by a thread it does not have. */
-static void lock_all(void)
-{
-	pthread_mutex_lock(&nvtx.lock);
-	nvtx.forking = atomic_load(&nvtx.domains);
-	pthread_mutex_lock(&nvtx.default_domain.lock);
-	for (struct nvtx_domain *d = nvtx.forking; d; d = d->made_before) {
-		pthread_mutex_lock(&d->lock);
-	}
-}
-
-static void unlock_all(void)
-{
-	for (struct nvtx_domain *d = nvtx.forking; d; d = d->made_before) {
-		pthread_mutex_unlock(&d->lock);
-	}
-	pthread_mutex_unlock(&nvtx.default_domain.lock);
-	pthread_mutex_unlock(&nvtx.lock);
+	nvtx_set_stack(NULL);
 }
 
 static void init_once(void)
 {
-	pthread_atfork(lock_all, unlock_all, unlock_all);
-	list_init(&nvtx.started);
-	list_init(&nvtx.default_domain.categories);
 	nvtx.has_key = pthread_key_create(&nvtx.key, free_stack) == 0;
 }
 
 static struct stack *find_stack(void)
 {
-	struct stack *s = thread_stack;
+	struct stack *s = nvtx_stack();
 
 	if (!s) {
 		s = calloc(1, sizeof(*s));
@@ -357,7 +140,7 @@ static struct stack *find_stack(void)
 		if (nvtx.has_key) {
 			pthread_setspecific(nvtx.key, s);
 		}
-		thread_stack = s;
+		nvtx_set_stack(s);
 	}
 	return s;
 }
@@ -365,7 +148,7 @@ static struct stack *find_stack(void)
 static void entry_move(struct entry *to, struct entry *from)
 {
 	*to = *from;
-	event_move(&to->event, &from->event);
+	nvtx_event_move(&to->event, &from->event);
 }
 
 /* One of the ranges around it is gone. */
@@ -404,13 +187,13 @@ int nvtx_push(struct event *e)
 	int depth = 0;
 
 	if (!top) {
-		event_deinit(e);
+		nvtx_event_deinit(e);
 		return NVTX_NO_PUSH_POP_TRACKING;
 	}
 	for (size_t i = 0; i < s->n; i++) {
 		depth += s->v[i].event.domain == e->domain;
 	}
-	event_move(&top->event, e);
+	nvtx_event_move(&top->event, e);
 	top->range = 0;
 	top->asked = top->recurs = false;
 	top->recurring = 0;
@@ -425,7 +208,7 @@ int nvtx_push(struct event *e)
 
 int nvtx_pop(const struct nvtx_domain *domain)
 {
-	struct stack *s = thread_stack;
+	struct stack *s = nvtx_stack();
 	size_t i = s ? s->n : 0;
 	int depth = 0;
 
@@ -436,7 +219,7 @@ int nvtx_pop(const struct nvtx_domain *domain)
 		return NVTX_NO_PUSH_POP_TRACKING;
 	}
 	tell_end(&s->v[i - 1]);
-	event_deinit(&s->v[i - 1].event);
+	nvtx_event_deinit(&s->v[i - 1].event);
 	for (size_t k = i; k < s->n; k++) {
 		entry_move(&s->v[k - 1], &s->v[k]);
 		lose_around(&s->v[k - 1], k > 1 ? &s->v[k - 2] : NULL);
@@ -453,46 +236,42 @@ int nvtx_pop(const struct nvtx_domain *domain)
 
 nvtxRangeId_t nvtx_start(struct event *e)
 {
-	struct started *r = malloc(sizeof(*r));
+	struct started_range *r = malloc(sizeof(*r));
 
-	pthread_once(&nvtx.once, init_once);
 	if (!r) {
-		event_deinit(e);
+		nvtx_event_deinit(e);
 		return 0;
 	}
-	event_move(&r->event, e);
+	nvtx_event_move(&r->event, e);
 	r->begun = is_watched() ? nvtx_watch_start(&r->event) : 0;
-	pthread_mutex_lock(&nvtx.lock);
-	r->id = ++nvtx.last_id;
-	list_append(&nvtx.started, &r->link);
-	atomic_fetch_add(&nvtx.version, 1);
-	pthread_mutex_unlock(&nvtx.lock);
-	return r->id;
+	return nvtx_started_add(r);
 }
 
 void nvtx_end(nvtxRangeId_t id)
 {
-	struct started *found = NULL;
+	struct started_range *found = nvtx_started_take(id);
 
-	pthread_once(&nvtx.once, init_once);
-	pthread_mutex_lock(&nvtx.lock);
-	list_for_each(l, &nvtx.started) {
-		struct started *r = list_entry(l, struct started, link);
-
-		if (r->id == id) {
-			found = r;
-			list_remove(&r->link);
-			atomic_fetch_add(&nvtx.version, 1);
-			break;
-		}
-	}
-	pthread_mutex_unlock(&nvtx.lock);
 	if (found) {
 		if (found->begun != 0) {
 			nvtx_watch_end(found->begun);
 		}
-		event_deinit(&found->event);
+		nvtx_event_deinit(&found->event);
 		free(found);
+	}
+}
+
+struct range_set {
+	struct intern *in;
+	uint32_t ranges[SET_MAX];
+	size_t n;
+};
+
+static void add_to_set(const struct event *e, void *userdata)
+{
+	struct range_set *set = userdata;
+
+	if (set->n < SET_MAX) {
+		set->ranges[set->n++] = event_range(set->in, e, 0);
 	}
 }
 
@@ -500,9 +279,9 @@ uint32_t nvtx_active_set(struct intern *in)
 {
 	static __thread uint64_t seen_version;
 	static __thread uint32_t seen_generation, seen_set;
-	uint64_t version = atomic_load(&nvtx.version);
-	uint32_t ranges[64], generation;
-	size_t n = 0;
+	uint64_t version = nvtx_started_version();
+	struct range_set set = { .in = in };
+	uint32_t generation;
 
 	if (version == 0) {
 		return 0;
@@ -511,15 +290,8 @@ uint32_t nvtx_active_set(struct intern *in)
 	if (version == seen_version && generation == seen_generation) {
 		return seen_set;
 	}
-	pthread_mutex_lock(&nvtx.lock);
-	list_for_each(l, &nvtx.started) {
-		if (n < ARRAY_SIZE(ranges)) {
-			ranges[n++] =
-				event_range(in, &list_entry(l, struct started, link)->event, 0);
-		}
-	}
-	pthread_mutex_unlock(&nvtx.lock);
-	seen_set = n ? intern_set(in, ranges, n) : 0;
+	nvtx_for_each_started(add_to_set, &set);
+	seen_set = set.n ? intern_set(in, set.ranges, set.n) : 0;
 	seen_version = version;
 	seen_generation = generation;
 	return seen_set;
@@ -540,54 +312,15 @@ static void note_mark(struct intern *in, const struct event *e)
 /* From any thread: the capture must not end meanwhile. */
 void nvtx_mark(struct event *e)
 {
-	struct visit *v = visit_of_thread();
-	struct capture *c = v ? atomic_load_explicit(&v->capture, memory_order_relaxed) : NULL;
-	bool inside = c != NULL;
+	struct section *v;
+	struct capture *c = section_enter(&v);
 
-	c = v && !inside ? visit_begin(v) : c;
 	if (c) {
 		if (is_watched()) {
 			nvtx_watch_mark(c, e);
 		}
 		note_mark(&c->intern, e);
 	}
-	if (v && !inside) {
-		visit_end(v);
-	}
-	event_deinit(e);
-}
-
-/* --- domains and categories --- */
-
-/* A domain is never freed: ranges of other threads may still name it after nvtxDomainDestroy(). */
-struct nvtx_domain *nvtx_new_domain(const char *name)
-{
-	struct nvtx_domain *d = calloc(1, sizeof(*d));
-
-	if (!d || !(d->name = strdup(name ? name : ""))) {
-		free(d);
-		return NULL;
-	}
-	pthread_mutex_init(&d->lock, NULL);
-	list_init(&d->categories);
-	d->made_before = atomic_load(&nvtx.domains);
-	while (!atomic_compare_exchange_weak(&nvtx.domains, &d->made_before, d)) {
-	}
-	return d;
-}
-
-void nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name)
-{
-	struct category *c = malloc(sizeof(*c));
-
-	d = d ? d : &nvtx.default_domain;
-	pthread_once(&nvtx.once, init_once);
-	if (!c || !(c->name = strdup(name ? name : ""))) {
-		free(c);
-		return;
-	}
-	c->id = id;
-	pthread_mutex_lock(&d->lock);
-	list_append(&d->categories, &c->link);
-	pthread_mutex_unlock(&d->lock);
+	section_leave(v);
+	nvtx_event_deinit(e);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/agent/nvtx.h"
-#include "client/agent/nvtx_event.h"
+#include "client/agent/nvtx_stack.h"
 #include "proto/base/clean.h"
 
 /* The functions that NVTX's headers call once they have found us, and their registration. Each
@@ -18,12 +18,31 @@ static const struct nvtx_domain *domain_of(nvtxDomainHandle_t handle)
 	return (const struct nvtx_domain *)handle;
 }
 
-static void on_mark_ex(const nvtxEventAttributes_t *a)
+/* Names and registered strings in wide characters. */
+struct text {
+	char utf8[4096];
+};
+
+static const char *narrow(const wchar_t *w, struct text *text)
+{
+	text->utf8[0] = '\0';
+	if (w) {
+		nvtx_wide_to_utf8(w, text->utf8, sizeof(text->utf8));
+	}
+	return text->utf8;
+}
+
+static void on_domain_mark_ex(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *a)
 {
 	struct event e;
 
-	nvtx_event_from_attributes(&e, NULL, a);
+	nvtx_event_from_attributes(&e, domain_of(domain), a);
 	nvtx_mark(&e);
+}
+
+static void on_mark_ex(const nvtxEventAttributes_t *a)
+{
+	on_domain_mark_ex(NULL, a);
 }
 
 static void on_mark_a(const char *message)
@@ -36,18 +55,22 @@ static void on_mark_a(const char *message)
 
 static void on_mark_w(const wchar_t *message)
 {
+	struct text text;
+
+	on_mark_a(narrow(message, &text));
+}
+
+static nvtxRangeId_t on_domain_start_ex(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *a)
+{
 	struct event e;
 
-	nvtx_event_from_wide(&e, NULL, message);
-	nvtx_mark(&e);
+	nvtx_event_from_attributes(&e, domain_of(domain), a);
+	return nvtx_start(&e);
 }
 
 static nvtxRangeId_t on_start_ex(const nvtxEventAttributes_t *a)
 {
-	struct event e;
-
-	nvtx_event_from_attributes(&e, NULL, a);
-	return nvtx_start(&e);
+	return on_domain_start_ex(NULL, a);
 }
 
 static nvtxRangeId_t on_start_a(const char *message)
@@ -60,75 +83,9 @@ static nvtxRangeId_t on_start_a(const char *message)
 
 static nvtxRangeId_t on_start_w(const wchar_t *message)
 {
-	struct event e;
+	struct text text;
 
-	nvtx_event_from_wide(&e, NULL, message);
-	return nvtx_start(&e);
-}
-
-static void on_end(nvtxRangeId_t id)
-{
-	nvtx_end(id);
-}
-
-static int on_push_ex(const nvtxEventAttributes_t *a)
-{
-	struct event e;
-
-	nvtx_event_from_attributes(&e, NULL, a);
-	return nvtx_push(&e);
-}
-
-static int on_push_a(const char *message)
-{
-	struct event e;
-
-	nvtx_event_from_ascii(&e, NULL, message);
-	return nvtx_push(&e);
-}
-
-static int on_push_w(const wchar_t *message)
-{
-	struct event e;
-
-	nvtx_event_from_wide(&e, NULL, message);
-	return nvtx_push(&e);
-}
-
-static int on_pop(void)
-{
-	return nvtx_pop(NULL);
-}
-
-static void on_name_category_a(uint32_t id, const char *name)
-{
-	nvtx_name_category(NULL, id, name);
-}
-
-static void on_name_category_w(uint32_t id, const wchar_t *name)
-{
-	char text[512] = "";
-
-	if (name) {
-		nvtx_wide_to_utf8(name, text, sizeof(text));
-	}
-	nvtx_name_category(NULL, id, text);
-}
-
-static void on_domain_mark_ex(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *a)
-{
-	struct event e;
-
-	nvtx_event_from_attributes(&e, domain_of(domain), a);
-	nvtx_mark(&e);
-}
-
-static nvtxRangeId_t on_domain_start_ex(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *a)
-{
-	struct event e;
-
-	nvtx_event_from_attributes(&e, domain_of(domain), a);
-	return nvtx_start(&e);
+	return on_start_a(narrow(message, &text));
 }
 
 static void on_domain_end(nvtxDomainHandle_t domain, nvtxRangeId_t id)
@@ -145,9 +102,34 @@ static int on_domain_push_ex(nvtxDomainHandle_t domain, const nvtxEventAttribute
 	return nvtx_push(&e);
 }
 
+static int on_push_ex(const nvtxEventAttributes_t *a)
+{
+	return on_domain_push_ex(NULL, a);
+}
+
+static int on_push_a(const char *message)
+{
+	struct event e;
+
+	nvtx_event_from_ascii(&e, NULL, message);
+	return nvtx_push(&e);
+}
+
+static int on_push_w(const wchar_t *message)
+{
+	struct text text;
+
+	return on_push_a(narrow(message, &text));
+}
+
 static int on_domain_pop(nvtxDomainHandle_t domain)
 {
 	return nvtx_pop(domain_of(domain));
+}
+
+static int on_pop(void)
+{
+	return nvtx_pop(NULL);
 }
 
 static void on_domain_name_category_a(nvtxDomainHandle_t domain, uint32_t id, const char *name)
@@ -157,12 +139,19 @@ static void on_domain_name_category_a(nvtxDomainHandle_t domain, uint32_t id, co
 
 static void on_domain_name_category_w(nvtxDomainHandle_t domain, uint32_t id, const wchar_t *name)
 {
-	char text[512] = "";
+	struct text text;
 
-	if (name) {
-		nvtx_wide_to_utf8(name, text, sizeof(text));
-	}
-	on_domain_name_category_a(domain, id, text);
+	on_domain_name_category_a(domain, id, narrow(name, &text));
+}
+
+static void on_name_category_a(uint32_t id, const char *name)
+{
+	on_domain_name_category_a(NULL, id, name);
+}
+
+static void on_name_category_w(uint32_t id, const wchar_t *name)
+{
+	on_domain_name_category_w(NULL, id, name);
 }
 
 /* A registered string is its text. It lives as long as the process, and is kept here as well: a
@@ -192,12 +181,9 @@ static nvtxStringHandle_t on_register_a(nvtxDomainHandle_t domain, const char *s
 
 static nvtxStringHandle_t on_register_w(nvtxDomainHandle_t domain, const wchar_t *s)
 {
-	char text[4096] = "";
+	struct text text;
 
-	if (s) {
-		nvtx_wide_to_utf8(s, text, sizeof(text));
-	}
-	return on_register_a(domain, text);
+	return on_register_a(domain, narrow(s, &text));
 }
 
 static nvtxDomainHandle_t on_domain_create_a(const char *name)
@@ -207,12 +193,9 @@ static nvtxDomainHandle_t on_domain_create_a(const char *name)
 
 static nvtxDomainHandle_t on_domain_create_w(const wchar_t *name)
 {
-	char text[512] = "";
+	struct text text;
 
-	if (name) {
-		nvtx_wide_to_utf8(name, text, sizeof(text));
-	}
-	return on_domain_create_a(text);
+	return on_domain_create_a(narrow(name, &text));
 }
 
 static void on_domain_destroy(nvtxDomainHandle_t domain)
@@ -239,7 +222,7 @@ static const struct callback core[] = {
 	CALLBACK(NVTX_CBID_CORE_RangeStartEx, on_start_ex),
 	CALLBACK(NVTX_CBID_CORE_RangeStartA, on_start_a),
 	CALLBACK(NVTX_CBID_CORE_RangeStartW, on_start_w),
-	CALLBACK(NVTX_CBID_CORE_RangeEnd, on_end),
+	CALLBACK(NVTX_CBID_CORE_RangeEnd, nvtx_end),
 	CALLBACK(NVTX_CBID_CORE_RangePushEx, on_push_ex),
 	CALLBACK(NVTX_CBID_CORE_RangePushA, on_push_a),
 	CALLBACK(NVTX_CBID_CORE_RangePushW, on_push_w),
@@ -287,6 +270,7 @@ int nvtx_initialize(const void *(*export_table)(uint32_t))
 	if (!t || t->struct_size < sizeof(*t)) {
 		return 0;
 	}
+	nvtx_stack_prepare();
 	return install(t, NVTX_CB_MODULE_CORE, core, ARRAY_SIZE(core)) &&
 	       install(t, NVTX_CB_MODULE_CORE2, core2, ARRAY_SIZE(core2));
 }

@@ -2,7 +2,7 @@
 #ifndef GPUCTR_AGENT_NVTX_EVENT_H
 #define GPUCTR_AGENT_NVTX_EVENT_H
 
-/* Between what NVTX calls (nvtx_callbacks.c) and what is kept of it (nvtx.c). */
+/* The interface between the functions that NVTX calls (nvtx_callbacks.c) and nvtx.c. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,10 +28,12 @@ struct event {
 
 /* Fill e, which the functions below then take over. NULL messages are "". */
 void nvtx_event_from_ascii(struct event *e, const struct nvtx_domain *domain, const char *message);
-void nvtx_event_from_wide(struct event *e, const struct nvtx_domain *domain,
-			  const wchar_t *message);
 void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain,
 				const nvtxEventAttributes_t *a);
+
+/* An event is not copied by assignment: its message may be inside. */
+void nvtx_event_move(struct event *to, struct event *from);
+void nvtx_event_deinit(struct event *e);
 
 /* As nvtxRangePush, Pop, Start, End and Mark; pop takes the last range of its domain. */
 int nvtx_push(struct event *e);

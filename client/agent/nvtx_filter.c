@@ -71,7 +71,7 @@ int nvtx_filter_init(struct nvtx_filter *f, const struct wire_selection *selecti
 	int code;
 
 	*f = (struct nvtx_filter){ .range = NVTX_EXPRESSIONS_MAX, .step = NVTX_EXPRESSIONS_MAX };
-	pthread_mutex_init(&f->lock, NULL);
+	lock_init(&f->lock, LOCK_LEAF);
 	code = add_all(f, &selection->nvtx_include, r);
 	f->n_include = f->n;
 	code = code != 0 ? code : add_all(f, &selection->nvtx_exclude, r);
@@ -101,7 +101,7 @@ static void note_name(struct nvtx_filter *f, const char *domain, const char *mes
 		return;
 	}
 	snprintf(name, sizeof(name), "%.50s%s%.100s%s", domain, domain[0] ? "@" : "", message, end);
-	pthread_mutex_lock(&f->lock);
+	LOCK_SCOPE(&f->lock);
 	n = f->n_names;
 	while (i < n && strcmp(f->names[i], name) != 0) {
 		i++;
@@ -109,7 +109,6 @@ static void note_name(struct nvtx_filter *f, const char *domain, const char *mes
 	if (i == n && n < NVTX_NAMES_MAX && (f->names[n] = strdup(name)) != NULL) {
 		f->n_names = n + 1;
 	}
-	pthread_mutex_unlock(&f->lock);
 }
 
 void nvtx_filter_begin(const struct nvtx_filter *f, uint64_t *state)
@@ -238,13 +237,13 @@ bool nvtx_filter_missed(struct nvtx_filter *f, const struct wire_selection *sele
 		i++;
 	}
 	/* Its holder may have been interrupted for good, by a signal handler that exits. */
-	if (i == f->n || !f->asked || pthread_mutex_trylock(&f->lock) != 0) {
+	if (i == f->n || !f->asked || !lock_try(&f->lock)) {
 		return false;
 	}
 	if (i == f->step && strcmp(step_text(selection), NVTX_STEP_LIBRARY) == 0) {
 		refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH, "Call it where a step begins.",
 			    "no step began: gpuctr_step() was not called");
-		pthread_mutex_unlock(&f->lock);
+		lock_release(&f->lock);
 		return true;
 	}
 	refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH,
@@ -256,6 +255,6 @@ bool nvtx_filter_missed(struct nvtx_filter *f, const struct wire_selection *sele
 		    i < f->n_select ? "launch" : "range that began",
 		    f->n_names > 0 ? "ranges that were there:" : "there were no ranges");
 	describe(f, r);
-	pthread_mutex_unlock(&f->lock);
+	lock_release(&f->lock);
 	return true;
 }

@@ -5,10 +5,10 @@
 /* Which launches are measured by the NVTX ranges around them: --nvtx-include, --nvtx-exclude. What
  * the ranges are, the caller knows: nvtx_select.c of a program, gpuctr-replay of a recording. */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "client/agent/lock.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/nvtx_expression.h"
 #include "proto/wire/wire.h"
@@ -16,21 +16,21 @@
 enum { NVTX_NAMES_MAX = 6, NVTX_EXPRESSIONS_MAX = 2 * LIMIT_EXPRESSIONS + 2 };
 
 struct nvtx_filter {
-	/* Those that include, then those that exclude, then what begins a capture range and what
-	 * begins a step; these two have one term each. */
+	/* In this order: expressions that include, expressions that exclude, the one that begins a
+	 * capture range, the one that begins a step. The last two have one term each. */
 	struct nvtx_expression *v[NVTX_EXPRESSIONS_MAX];
 	size_t first_term[NVTX_EXPRESSIONS_MAX];
 	size_t n_include, n_select, n, n_terms;
 	size_t range, step;		       /* places in v; n: there is none */
 	atomic_bool hit[NVTX_EXPRESSIONS_MAX]; /* by a launch, or by a range that began */
 	atomic_bool asked;		       /* of any launch */
-	pthread_mutex_t lock;
+	struct lock lock;
 	char *names[NVTX_NAMES_MAX]; /* of the first few ranges, for who has missed them */
 	atomic_size_t n_names;
 };
 
-/* What is known of a stack of push/pop ranges, or of the start/end ranges that are open: a number
- * for each term, of which nvtx_filter_*() make sense. */
+/* How a stack of push/pop ranges, or the set of open start/end ranges, matches the expressions: a
+ * number for each term, which only nvtx_filter_*() interpret. */
 struct nvtx_matched {
 	uint64_t v[NVTX_TERMS_TOTAL_MAX];
 };

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Threads push and pop in any order, so a range is taken out wherever it is, and what is known of
- * the ranges above it is found again. Each thread keeps a copy of what is known of the topmost one
- * until the stack changes: a launch costs a look at the version. */
+/* Threads push and pop in any order, so a range may be removed from the middle of the stack; the
+ * ranges above it are then matched again. Each thread caches the match of the topmost range until
+ * the stack's version changes, so that a launch only compares versions. */
 
 enum { RANGES_MAX = 1 << 16 };
 
@@ -14,7 +14,7 @@ void nvtx_scope_init(struct nvtx_scope *s, bool on, struct nvtx_filter *filter)
 {
 	*s = (struct nvtx_scope){ .on = on, .filter = filter };
 	atomic_init(&s->version, 1);
-	pthread_mutex_init(&s->lock, NULL);
+	lock_init(&s->lock, LOCK_NVTX);
 }
 
 void nvtx_scope_deinit(struct nvtx_scope *s)
@@ -68,14 +68,14 @@ uint64_t nvtx_scope_push(struct nvtx_scope *s, const char *domain, const char *m
 	char *copy = strdup(message);
 	uint64_t id = 0;
 
-	pthread_mutex_lock(&s->lock);
+	lock_acquire(&s->lock);
 	if (copy && grow(s)) {
 		id = ++s->last_id;
 		s->v[s->n++] = (struct scoped_range){ id, domain, copy };
 		copy = NULL;
 		match_from(s, s->n - 1);
 	}
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	free(copy);
 	return id;
 }
@@ -84,7 +84,7 @@ void nvtx_scope_pop(struct nvtx_scope *s, uint64_t id)
 {
 	size_t i;
 
-	pthread_mutex_lock(&s->lock);
+	LOCK_SCOPE(&s->lock);
 	for (i = s->n; i > 0 && s->v[i - 1].id != id; i--) {
 	}
 	if (i > 0) {
@@ -93,7 +93,6 @@ void nvtx_scope_pop(struct nvtx_scope *s, uint64_t id)
 		memmove(s->v + i - 1, s->v + i, (s->n - (i - 1)) * sizeof(*s->v));
 		match_from(s, i - 1);
 	}
-	pthread_mutex_unlock(&s->lock);
 }
 
 const uint64_t *nvtx_scope_match(struct nvtx_scope *s, uint32_t capture)
@@ -106,14 +105,14 @@ const uint64_t *nvtx_scope_match(struct nvtx_scope *s, uint32_t capture)
 	if (atomic_load(&s->version) == seen_version && capture == seen_capture) {
 		return top.v;
 	}
-	pthread_mutex_lock(&s->lock);
+	lock_acquire(&s->lock);
 	if (s->n > 0) {
 		memcpy(top.v, s->states + (s->n - 1) * n_terms, n_terms * sizeof(*top.v));
 	} else {
 		nvtx_filter_begin(s->filter, top.v);
 	}
 	seen_version = atomic_load(&s->version);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	seen_capture = capture;
 	return top.v;
 }

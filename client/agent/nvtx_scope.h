@@ -4,12 +4,12 @@
 
 /* The push/pop ranges of all threads as one stack, for --nvtx-push-pop-scope process. */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/agent/lock.h"
 #include "client/agent/nvtx_filter.h"
 
 struct scoped_range {
@@ -21,7 +21,7 @@ struct scoped_range {
 struct nvtx_scope {
 	bool on; /* constant; false: each thread has a stack of its own, and this one is empty */
 	struct nvtx_filter *filter;
-	pthread_mutex_t lock; /* the filter's is taken while it is held */
+	struct lock lock; /* the filter's is taken while it is held */
 	struct scoped_range *v;
 	uint64_t *states; /* of the filter's terms, for each range */
 	size_t n, room;
@@ -36,11 +36,11 @@ void nvtx_scope_deinit(struct nvtx_scope *s);
 /* Puts a range on top, and gives its number; 0: out of memory. The message is copied. */
 uint64_t nvtx_scope_push(struct nvtx_scope *s, const char *domain, const char *message);
 
-/* Takes it out, wherever it is. */
+/* Removes the range from any place in the stack. */
 void nvtx_scope_pop(struct nvtx_scope *s, uint64_t id);
 
-/* What the filter knows of the stack as it is now: n_terms numbers, which are the calling thread's
- * until its next call. capture is the number of the one that s belongs to. */
+/* How the filter matches the stack as it is now: n_terms numbers, valid for the calling thread
+ * until its next call. capture is the number of the capture that s belongs to. */
 const uint64_t *nvtx_scope_match(struct nvtx_scope *s, uint32_t capture);
 
 #endif

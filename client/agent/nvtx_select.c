@@ -70,14 +70,14 @@ const uint64_t *nvtx_match_stack(struct nvtx_filter *f, uint32_t capture,
 	return m->v + (s->n - 1) * f->n_terms;
 }
 
-struct started {
+struct adding {
 	struct nvtx_filter *filter;
 	struct nvtx_matched *matched;
 };
 
 static void add_started(const struct event *e, void *userdata)
 {
-	struct started *s = userdata;
+	struct adding *s = userdata;
 
 	nvtx_filter_add(s->filter, s->matched->v, nvtx_domain_name(e->domain), e->message);
 }
@@ -91,14 +91,14 @@ static const uint64_t *match_started(struct nvtx_filter *f, uint32_t capture)
 
 	if (version != seen_version || capture != seen_capture) {
 		memset(&matched, 0, sizeof(matched));
-		nvtx_for_each_started(add_started, &(struct started){ f, &matched });
+		nvtx_for_each_started(add_started, &(struct adding){ f, &matched });
 		seen_version = version;
 		seen_capture = capture;
 	}
 	return matched.v;
 }
 
-/* What is known stands below what is not. */
+/* The ranges that the scope knows are below those that it does not know. */
 void nvtx_adopt_stack(struct nvtx_scope *scope, uint32_t capture)
 {
 	struct stack *s = scope->on ? nvtx_stack() : NULL;

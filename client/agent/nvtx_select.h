@@ -10,8 +10,8 @@
 const uint64_t *nvtx_match_stack(struct nvtx_filter *f, uint32_t capture,
 				 struct nvtx_matched *buffer);
 
-/* Puts what the calling thread has pushed, and the scope does not know yet, on top of it, if it is
- * on: its ranges from before the capture as well. */
+/* If the scope is on: pushes those ranges of the calling thread on it that it does not know yet,
+ * also ranges from before the capture. */
 void nvtx_adopt_stack(struct nvtx_scope *scope, uint32_t capture);
 
 /* Is a launch that the calling thread makes now measured, by the ranges that are open? capture is

@@ -2,13 +2,15 @@
 #ifndef GPUCTR_AGENT_NVTX_STACK_H
 #define GPUCTR_AGENT_NVTX_STACK_H
 
-/* What nvtx.c keeps of a thread's push/pop ranges, for nvtx_select.c. */
+/* The NVTX ranges that are open: the push/pop ranges of each thread, and the start/end ranges of
+ * the process. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "client/agent/nvtx_event.h"
+#include "proto/base/list.h"
 
 struct entry {
 	struct event event;
@@ -39,16 +41,35 @@ struct stack {
 	struct stack_matches matches;
 };
 
+/* Before NVTX calls any other function: the locks are safe over fork() from then on. */
+void nvtx_stack_prepare(void);
+
 /* The calling thread's; NULL: it has pushed nothing yet. */
 struct stack *nvtx_stack(void);
+void nvtx_set_stack(struct stack *s);
 
-/* "" for the default one. */
-const char *nvtx_domain_name(const struct nvtx_domain *domain);
+/* A start/end range. */
+struct started_range {
+	struct list link;
+	nvtxRangeId_t id;
+	struct event event;
+	uint32_t begun; /* as an entry's */
+};
+
+/* Takes r over and gives its number; hands it back, NULL: there is none of that number. */
+nvtxRangeId_t nvtx_started_add(struct started_range *r);
+struct started_range *nvtx_started_take(nvtxRangeId_t id);
 
 /* A number that changes with the list of start/end ranges; 0: there has been none. */
 uint64_t nvtx_started_version(void);
 
 /* Calls f for each that is open now, under the list's lock. */
 void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), void *userdata);
+
+/* "" for the default one. */
+const char *nvtx_domain_name(const struct nvtx_domain *domain);
+
+/* NULL: the category has no name. */
+const char *nvtx_category_name(const struct nvtx_domain *domain, uint32_t id);
 
 #endif

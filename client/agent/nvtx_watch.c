@@ -3,27 +3,10 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/nvtx_select.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 
 /* A range begins a phase when its push, or start, makes the expression hold that did not hold
  * before; the phase ends with this range. Ranges that were open before the capture began none. */
-
-static struct capture *enter(struct visit **v, bool *inside)
-{
-	struct capture *c;
-
-	*v = visit_of_thread();
-	c = *v ? atomic_load_explicit(&(*v)->capture, memory_order_relaxed) : NULL;
-	*inside = c != NULL;
-	return *v && !*inside ? visit_begin(*v) : c;
-}
-
-static void leave(struct visit *v, bool inside)
-{
-	if (v && !inside) {
-		visit_end(v);
-	}
-}
 
 static uint32_t begin(struct capture *c, bool range, bool step)
 {
@@ -42,11 +25,9 @@ uint32_t nvtx_watch_push(struct stack *s)
 	const uint64_t *state, *below;
 	struct nvtx_filter *f;
 	uint32_t begun = 0;
-	struct capture *c;
-	struct visit *v;
-	bool inside;
+	struct section *v;
+	struct capture *c = section_enter(&v);
 
-	c = enter(&v, &inside);
 	if (c) {
 		f = &c->filter.nvtx;
 		nvtx_adopt_stack(&c->scope, c->number);
@@ -55,18 +36,16 @@ uint32_t nvtx_watch_push(struct stack *s)
 		begun = begin(c, nvtx_filter_triggers(f, f->range, below, state),
 			      nvtx_filter_triggers(f, f->step, below, state));
 	}
-	leave(v, inside);
+	section_leave(v);
 	return begun;
 }
 
 uint32_t nvtx_watch_start(const struct event *e)
 {
 	uint32_t begun = 0;
-	struct capture *c;
-	struct visit *v;
-	bool inside;
+	struct section *v;
+	struct capture *c = section_enter(&v);
 
-	c = enter(&v, &inside);
 	if (c) {
 		struct nvtx_filter *f = &c->filter.nvtx;
 		const char *domain = nvtx_domain_name(e->domain);
@@ -74,34 +53,30 @@ uint32_t nvtx_watch_start(const struct event *e)
 		begun = begin(c, nvtx_filter_names(f, f->range, domain, e->message),
 			      nvtx_filter_names(f, f->step, domain, e->message));
 	}
-	leave(v, inside);
+	section_leave(v);
 	return begun;
 }
 
 void nvtx_watch_end(uint32_t capture)
 {
-	struct capture *c;
-	struct visit *v;
-	bool inside;
+	struct section *v;
+	struct capture *c = section_enter(&v);
 
-	c = enter(&v, &inside);
 	if (c && c->number == capture) {
 		phase_on_range_end(&c->filter.phase);
 	}
-	leave(v, inside);
+	section_leave(v);
 }
 
 void nvtx_watch_pop(const struct entry *e)
 {
-	struct capture *c;
-	struct visit *v;
-	bool inside;
+	struct section *v;
+	struct capture *c = section_enter(&v);
 
-	c = enter(&v, &inside);
 	if (c && c->number == e->scope) {
 		nvtx_scope_pop(&c->scope, e->scoped);
 	}
-	leave(v, inside);
+	section_leave(v);
 }
 
 void nvtx_watch_mark(struct capture *c, const struct event *e)

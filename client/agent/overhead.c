@@ -8,7 +8,7 @@
 
 #include "client/agent/arguments.h"
 #include "client/agent/capture.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 #include "proto/base/clock.h"
 
 /* Calibration: the agent makes a call that does next to nothing some times without a callback and
@@ -70,30 +70,30 @@ double overhead_calibrate(const struct profiler *p, CUpti_SubscriberHandle subsc
  * one, so once it has succeeded there is none. */
 static bool may_ask(struct capture *c, const struct ranges *r)
 {
-	return atomic_load(&c->active) && !stream_captures_any(&c->stream_captures) &&
+	return capture_is_measuring(c) && !stream_captures_any(&c->stream_captures) &&
 	       (!c->late || (r->has_started && atomic_load(&c->n_contexts) == 1) ||
 		clock_now_ns() - c->made_ns > LATE_NS);
 }
 
 /* With the context's lock, for which who begins a stream capture waits (callbacks.c). */
-static enum critical ask(struct capture *c, const struct visit *v, CUcontext context,
+static enum critical ask(struct capture *c, const struct section *v, CUcontext context,
 			 CUstream stream)
 {
 	struct ranges *r = v->last_context;
 	enum critical critical = CRITICAL_UNKNOWN;
 
-	if (!r || r->context != context || pthread_mutex_trylock(&r->lock) != 0) {
+	if (!r || r->context != context || !lock_try(&r->gate.lock)) {
 		return critical;
 	}
 	if (may_ask(c, r)) {
 		critical = c->profiler->cuStreamQuery(stream) == CUDA_ERROR_NOT_READY ? CRITICAL_NOT
 										      : CRITICAL;
 	}
-	pthread_mutex_unlock(&r->lock);
+	lock_release(&r->gate.lock);
 	return critical;
 }
 
-static void settle(struct capture *c, struct visit *v, enum critical critical)
+static void settle(struct capture *c, struct section *v, enum critical critical)
 {
 	v->observation.open = false;
 	v->thread_id = v->thread_id ? v->thread_id : (uint32_t)syscall(SYS_gettid);
@@ -102,7 +102,7 @@ static void settle(struct capture *c, struct visit *v, enum critical critical)
 }
 
 /* Idle: the GPU has waited for the thread. Busy: it has not yet. */
-static void look(struct capture *c, struct visit *v, CUcontext context, CUstream stream)
+static void look(struct capture *c, struct section *v, CUcontext context, CUstream stream)
 {
 	struct observation *o = &v->observation;
 	enum critical critical = ask(c, v, context, stream);
@@ -115,7 +115,7 @@ static void look(struct capture *c, struct visit *v, CUcontext context, CUstream
 }
 
 /* Default streams have the same handle in each context, and those of threads in each thread. */
-static uint32_t number_stream(const struct visit *v, CUcontext context, CUstream stream)
+static uint32_t number_stream(const struct section *v, CUcontext context, CUstream stream)
 {
 	uint64_t number = (uintptr_t)context ^ (uint64_t)(uintptr_t)stream << 1;
 
@@ -124,7 +124,7 @@ static uint32_t number_stream(const struct visit *v, CUcontext context, CUstream
 }
 
 /* Launches into other streams say nothing of the one that is observed. */
-static void observe_launch(struct capture *c, struct visit *v, CUcontext context, CUstream stream,
+static void observe_launch(struct capture *c, struct section *v, CUcontext context, CUstream stream,
 			   bool timed)
 {
 	struct observation *o = &v->observation;
@@ -155,7 +155,7 @@ static bool waits_for_gpu(CUpti_CallbackId id)
 	       id == CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2_ptds;
 }
 
-void overhead_observe(struct capture *c, struct visit *v, CUpti_CallbackId id,
+void overhead_observe(struct capture *c, struct section *v, CUpti_CallbackId id,
 		      const CUpti_CallbackData *data, bool timed)
 {
 	bool waits =

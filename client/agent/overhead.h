@@ -11,7 +11,7 @@
 #include "client/agent/profiler.h"
 
 struct capture;
-struct visit;
+struct section;
 
 /* What CUPTI itself takes for one callback, in ns. Finding out takes about a tenth of a
  * millisecond. 0: it cannot be told apart from nothing, or CUPTI does not let itself be asked. */
@@ -31,7 +31,7 @@ bool overhead_is_synchronize(CUpti_CallbackId id);
 
 /* At each driver callback of a thread, after the agent's other work in it. timed: the callback was
  * one of those that are timed. Asks nothing that could spoil a graph that is being captured. */
-void overhead_observe(struct capture *c, struct visit *v, CUpti_CallbackId id,
+void overhead_observe(struct capture *c, struct section *v, CUpti_CallbackId id,
 		      const CUpti_CallbackData *data, bool timed);
 
 #endif

@@ -2,7 +2,8 @@
 #ifndef GPUCTR_AGENT_PASSES_H
 #define GPUCTR_AGENT_PASSES_H
 
-/* The passes of a capture: its plan, taken apart into groups that fit into one pass each.
+/* The passes of a capture: its plan, taken apart into its groups of metrics, each of one pass. Only
+ * passes.c speaks of groups: everywhere else in the agent they are passes.
  * Mostly there is one, which is the whole plan. */
 
 #include "proto/base/arena.h"

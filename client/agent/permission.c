@@ -10,10 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/agent/agent.h"
 #include "client/agent/ask.h"
 #include "client/agent/confined.h"
+#include "client/agent/lock.h"
 #include "client/agent/slot.h"
+#include "client/agent/thread.h"
 #include "proto/base/clock.h"
 #include "proto/base/list.h"
 
@@ -33,8 +34,8 @@ typedef int (*ioctl_function)(int fd, unsigned long request, ...);
 enum { STACK_BYTES = 128 * 1024 };
 
 /* On the stack of the thread that waits. */
-struct wish {
-	struct list link; /* among the wishes, until it is taken */
+struct request {
+	struct list link; /* among the requests, until it is taken */
 	struct allocation allocation;
 	bool taken, done;
 	int error;
@@ -44,42 +45,41 @@ struct wish {
 static struct {
 	_Atomic(ioctl_function) next;
 	atomic_bool forked;    /* this is a child without exec: there is no such thread */
-	pthread_mutex_t lock;  /* of what follows; a leaf */
-	pthread_cond_t change; /* of wishes, asks, runs */
+	struct lock lock;      /* of what follows; a leaf */
+	pthread_cond_t change; /* of requests, asks, runs */
 	bool asks;	       /* a capture is under way */
 	bool runs;	       /* the thread */
-	struct list wishes;
+	struct list requests;
 	struct question question;
 	struct refusal refusal;
 	struct slot slot; /* NULL: the hook is not in */
 	void *before;	  /* what was in the slot */
-} permission = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} permission = { .lock = LOCK_INITIALIZER(LOCK_LEAF) };
 
 void permission_last_refusal(struct refusal *ret)
 {
-	pthread_mutex_lock(&permission.lock);
+	LOCK_SCOPE(&permission.lock);
 	*ret = permission.refusal;
-	pthread_mutex_unlock(&permission.lock);
 }
 
 /* --- the thread that asks --- */
 
 /* With the lock, which is not held while the daemon is asked. */
-static void carry_out(struct wish *w)
+static void carry_out(struct request *w)
 {
 	struct question question = permission.question;
 	struct refusal refusal = { 0 };
 
 	list_remove(&w->link);
 	w->taken = true;
-	pthread_mutex_unlock(&permission.lock);
+	lock_release(&permission.lock);
 	if (confined_is()) {
 		confined_refusal(&refusal);
 		w->error = -EACCES;
 	} else {
 		w->error = ask_daemon(&question, &w->allocation, &w->status, &refusal);
 	}
-	pthread_mutex_lock(&permission.lock);
+	lock_acquire(&permission.lock);
 	if (w->error == 0 || refusal.code != 0) {
 		permission.refusal = refusal;
 	}
@@ -91,19 +91,19 @@ static void *run(void *argument)
 {
 	(void)argument;
 	confined_begin();
-	pthread_mutex_lock(&permission.lock);
+	lock_acquire(&permission.lock);
 	permission.runs = true;
 	pthread_cond_broadcast(&permission.change);
 	while (permission.asks) {
-		if (list_is_empty(&permission.wishes)) {
-			pthread_cond_wait(&permission.change, &permission.lock);
+		if (list_is_empty(&permission.requests)) {
+			lock_wait(&permission.lock, &permission.change);
 		} else {
-			carry_out(list_entry(permission.wishes.next, struct wish, link));
+			carry_out(list_entry(permission.requests.next, struct request, link));
 		}
 	}
 	permission.runs = false;
 	pthread_cond_broadcast(&permission.change);
-	pthread_mutex_unlock(&permission.lock);
+	lock_release(&permission.lock);
 	return NULL;
 }
 
@@ -117,32 +117,29 @@ static int begin_thread(void)
 	if (permission.runs) { /* of the capture before */
 		return 0;
 	}
-	r = agent_thread(run, NULL, STACK_BYTES, &thread);
+	r = thread_start(run, NULL, STACK_BYTES, &thread);
 	if (r < 0) {
 		return r;
 	}
 	pthread_detach(thread);
 	while (!permission.runs) {
-		pthread_cond_wait(&permission.change, &permission.lock);
+		lock_wait(&permission.lock, &permission.change);
 	}
 	return 0;
 }
 
 /* --- the program's threads --- */
 
-/* With the lock. A wish that is taken lives on this stack until it is done. */
-static void wait_for(struct wish *w)
+/* With the lock. A request that is taken lives on this stack until it is done. */
+static void wait_for(struct request *w)
 {
-	struct timespec by = clock_timespec(clock_now_ns() + ASK_TIMEOUT_S * CLOCK_NS_PER_S);
+	uint64_t by_ns = clock_now_ns() + ASK_TIMEOUT_S * CLOCK_NS_PER_S;
 
-	while (!w->done && permission.asks && !w->taken) {
-		if (pthread_cond_timedwait(&permission.change, &permission.lock, &by) ==
-		    ETIMEDOUT) {
-			break;
-		}
+	while (!w->done && permission.asks && !w->taken &&
+	       lock_wait_until(&permission.lock, &permission.change, by_ns)) {
 	}
 	while (w->taken && !w->done) {
-		pthread_cond_wait(&permission.change, &permission.lock);
+		lock_wait(&permission.lock, &permission.change);
 	}
 	if (!w->taken) {
 		list_remove(&w->link);
@@ -152,19 +149,19 @@ static void wait_for(struct wish *w)
 /* True when the request was answered. */
 static bool forward(int fd, unsigned long request, void *argument)
 {
-	struct wish w = { .error = -ENOENT };
+	struct request w = { .error = -ENOENT };
 
 	if (!ask_is_allocation(fd, request, argument, &w.allocation) ||
 	    atomic_load(&permission.forked)) {
 		return false;
 	}
-	pthread_mutex_lock(&permission.lock);
+	lock_acquire(&permission.lock);
 	if (permission.asks && permission.runs) {
-		list_append(&permission.wishes, &w.link);
+		list_append(&permission.requests, &w.link);
 		pthread_cond_broadcast(&permission.change);
 		wait_for(&w);
 	}
-	pthread_mutex_unlock(&permission.lock);
+	lock_release(&permission.lock);
 	if (w.error < 0) {
 		return false;
 	}
@@ -222,16 +219,11 @@ static int put_hook_in(struct refusal *r)
 /* With the lock. */
 static void init(void)
 {
-	pthread_condattr_t monotonic;
-
-	if (permission.wishes.next) {
+	if (permission.requests.next) {
 		return;
 	}
-	list_init(&permission.wishes);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&permission.change, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	list_init(&permission.requests);
+	lock_cond_init(&permission.change);
 }
 
 /* With the lock. */
@@ -259,14 +251,14 @@ int permission_install(const char *socket_path, const char *token, struct refusa
 {
 	int code;
 
-	pthread_mutex_lock(&permission.lock);
+	lock_acquire(&permission.lock);
 	init();
 	permission.refusal = (struct refusal){ 0 };
 	snprintf(permission.question.socket_path, sizeof(permission.question.socket_path), "%s",
 		 socket_path);
 	snprintf(permission.question.token, sizeof(permission.question.token), "%s", token);
 	code = install(r);
-	pthread_mutex_unlock(&permission.lock);
+	lock_release(&permission.lock);
 	return code;
 }
 
@@ -274,7 +266,7 @@ int permission_install(const char *socket_path, const char *token, struct refusa
  * somebody has put a hook of their own over ours, the slot is theirs, and ours only passes on. */
 void permission_remove(void)
 {
-	pthread_mutex_lock(&permission.lock);
+	LOCK_SCOPE(&permission.lock);
 	permission.asks = false;
 	memset(&permission.question, 0, sizeof(permission.question));
 	if (permission.slot.slot &&
@@ -283,10 +275,9 @@ void permission_remove(void)
 	    slot_write(&permission.slot, permission.before) == 0) {
 		permission.slot.slot = NULL;
 	}
-	if (permission.wishes.next) {
+	if (permission.requests.next) {
 		pthread_cond_broadcast(&permission.change);
 	}
-	pthread_mutex_unlock(&permission.lock);
 }
 
 void permission_forget(void)

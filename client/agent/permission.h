@@ -16,7 +16,7 @@ void permission_remove(void);
 /* In a child that was forked without exec, whose driver is asked as if nothing were here. */
 void permission_forget(void);
 
-/* What the daemon said when it last refused, or why it is not asked; code 0: it has not. */
+/* The daemon's last refusal, or why the daemon is not asked; code 0: there was none. */
 void permission_last_refusal(struct refusal *ret);
 
 #endif

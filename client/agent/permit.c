@@ -53,7 +53,7 @@ static int call_kernel(int fd, unsigned long request, ...)
 
 static int own_ioctl(int fd, unsigned long request, ...);
 
-/* Whoever comes after us: libc, or somebody else who is preloaded. */
+/* The next ioctl(): libc's, or that of another preloaded library. */
 static void find_next(void)
 {
 	void *next = dlsym(RTLD_DEFAULT, "ioctl");

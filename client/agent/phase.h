@@ -3,7 +3,7 @@
 #define GPUCTR_AGENT_PHASE_H
 
 /* Is the program in a phase that is measured? --capture-range, --stop-on-range-end, --schedule,
- * --step. Whoever sees what begins and ends one tells it here, from any thread. */
+ * --step. The callers that see a phase begin or end report it here, from any thread. */
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -31,8 +31,6 @@
 enum {
 	SIZE_LAST = 2048,
 	SIZE_GROWTH = 4,
-	RETRY_MS = 100,
-	RETRY_MS_MOST = 1600,
 	PATIENCE_MS = 1000,
 };
 
@@ -43,61 +41,7 @@ static void unready(struct capture *c)
 	atomic_fetch_add(&c->counters.unready, 1);
 }
 
-static const char the_launch[] = "the launch";
-
-bool ranges_are_turning(struct ranges *r)
-{
-	const char *call = atomic_load(&r->call);
-
-	return call && call != the_launch && !atomic_load(&r->lost);
-}
-
-bool ranges_lock_patiently(struct capture *c, struct ranges *r)
-{
-	uint64_t patience_ns;
-
-	do {
-		patience_ns = guard_patience_ns(&c->patience);
-		if (lock_until(&r->lock, clock_now_ns() + patience_ns)) {
-			return true;
-		}
-	} while (ranges_are_turning(r));
-	guard_spend(&c->patience, patience_ns);
-	return false;
-}
-
-/* For whoever looks after those that do not come back. */
-void ranges_enter_call(struct ranges *r, const char *call)
-{
-	atomic_store(&r->call_since_ns, clock_now_ns());
-	if (atomic_load(&r->lost)) {
-		atomic_store(&r->lost, false);
-	}
-	atomic_store(&r->call, call);
-}
-
 /* --- passes --- */
-
-void ranges_init_turns(struct capture *c, struct ranges *r)
-{
-	uint64_t number = atomic_load(&c->n_contexts);
-
-	turns_init(&r->turns, c->choosing.options.seed + number, c->passes.n);
-	if (c->passes.n > 1) {
-		r->pass = (uint32_t)(number % c->passes.n);
-	}
-}
-
-void ranges_forget_images(struct ranges *r)
-{
-	for (size_t i = 0; i < LIMIT_GROUPS; i++) {
-		free(r->images[i].fresh);
-		r->images[i] = (struct ranges_image){ 0 };
-	}
-	free(r->image);
-	r->image = NULL;
-	host_config_deinit(&r->config);
-}
 
 /* When a batch is full, or ends before it is: launches are chosen for the pass in which they will
  * be measured. */
@@ -121,13 +65,14 @@ static CUptiResult call_start(struct capture *c, struct ranges *r)
 	};
 	CUptiResult result;
 
-	ranges_enter_call(r, "cuptiRangeProfilerStart");
+	gate_enter_call(&r->gate, "cuptiRangeProfilerStart");
 	result = c->profiler->cuptiRangeProfilerStart(&p);
 	r->running = result == CUPTI_SUCCESS;
 	return result;
 }
 
-/* CUPTI says which pass is the next. Another one than ours would be decoded into a wrong image. */
+/* CUPTI tells which pass is the next. If the agent expected another one, the counters would be
+ * decoded into a wrong image. */
 static CUptiResult call_stop(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_Stop_Params p = {
@@ -136,19 +81,20 @@ static CUptiResult call_stop(struct capture *c, struct ranges *r)
 	};
 	CUptiResult result;
 
-	ranges_enter_call(r, "cuptiRangeProfilerStop");
+	gate_enter_call(&r->gate, "cuptiRangeProfilerStop");
 	r->running = false;
 	result = c->profiler->cuptiRangeProfilerStop(&p);
-	r->set = (r->set + 1) % c->passes.n;
-	return result == CUPTI_SUCCESS && p.passIndex != r->set ? CUPTI_ERROR_INVALID_OPERATION
-								: result;
+	r->measured_pass = (r->measured_pass + 1) % c->passes.n;
+	return result == CUPTI_SUCCESS && p.passIndex != r->measured_pass
+		       ? CUPTI_ERROR_INVALID_OPERATION
+		       : result;
 }
 
 static CUptiResult start_pass(struct capture *c, struct ranges *r)
 {
 	CUptiResult result;
 
-	ranges_enter_call(r, "cuptiRangeProfilerSetConfig");
+	gate_enter_call(&r->gate, "cuptiRangeProfilerSetConfig");
 	result = ranges_renew_image(c, r);
 	return result == CUPTI_SUCCESS ? call_start(c, r) : result;
 }
@@ -159,7 +105,7 @@ static CUptiResult begin_pass(struct capture *c, struct ranges *r)
 {
 	CUptiResult result = CUPTI_SUCCESS;
 
-	while (result == CUPTI_SUCCESS && r->set != r->pass) {
+	while (result == CUPTI_SUCCESS && r->measured_pass != r->pass) {
 		result = start_pass(c, r);
 		result = result == CUPTI_SUCCESS ? call_stop(c, r) : result;
 		if (result == CUPTI_SUCCESS && !guard_may_block(c, r, false)) {
@@ -169,8 +115,8 @@ static CUptiResult begin_pass(struct capture *c, struct ranges *r)
 	return result == CUPTI_SUCCESS ? start_pass(c, r) : result;
 }
 
-/* Another context of this process may own the GPU's counters; it lets go, and takes them back at
- * its own next launch. */
+/* Has other contexts of this process on the same GPU let go of its counters. Such a context takes
+ * them back at its own next launch. */
 static bool take_over(struct capture *c, struct ranges *r)
 {
 	struct ranges *contexts[CONTEXTS_MAX];
@@ -181,93 +127,42 @@ static bool take_over(struct capture *c, struct ranges *r)
 		struct ranges *other = contexts[i];
 		CUcontext popped;
 
-		if (other == r || other->device != r->device ||
-		    pthread_mutex_trylock(&other->lock) != 0) {
+		if (other == r || other->device != r->device || !lock_try(&other->gate.lock)) {
 			continue;
 		}
 		if (other->object && other->context &&
 		    c->profiler->cuCtxPushCurrent(other->context) == CUDA_SUCCESS) {
-			guard_shut(&other->guard);
+			gate_shut(&other->gate);
 			any = ranges_disable(c, other) || any;
-			guard_let_in(&other->guard);
+			gate_let_in(&other->gate);
 			c->profiler->cuCtxPopCurrent(&popped);
 		}
-		pthread_mutex_unlock(&other->lock);
+		lock_release(&other->gate.lock);
 	}
 	return any;
 }
 
-static bool has_sibling(struct capture *c, const struct ranges *r)
-{
-	bool found = false;
-
-	pthread_mutex_lock(&c->lock);
-	list_for_each(l, &c->contexts) {
-		const struct ranges *other = list_entry(l, struct ranges, link);
-
-		found = found || (other != r && other->device == r->device && other->context);
-	}
-	pthread_mutex_unlock(&c->lock);
-	return found;
-}
-
-static void tell_busy(struct capture *c, struct ranges *r, const char *call)
-{
-	char text[256];
-
-	if (!has_sibling(c, r)) {
-		ranges_tell_failure(c, r, call, CUPTI_ERROR_HARDWARE_BUSY);
-		return;
-	}
-	snprintf(text, sizeof(text),
-		 "several contexts of the program use GPU %u, which has one set of counters: they "
-		 "are "
-		 "measured in turns, and kernels of the others run unmeasured",
-		 r->device);
-	deliver_notice(&c->deliver, GPUCTR_E_HARDWARE_BUSY, text,
-		       "Use one context (the primary one) for each GPU.");
-}
-
-/* Asking costs as much as a Start may, which a budget is to pay for: less and less often. */
-static uint64_t wait_longer_ms(struct capture *c, struct ranges *r)
-{
-	uint64_t ms = RETRY_MS << r->waits;
-
-	if (c->choosing.on && ms < RETRY_MS_MOST) {
-		r->waits++;
-	}
-	return ms;
-}
-
-void ranges_wait(struct capture *c, struct ranges *r, const char *call)
-{
-	if (!r->told_busy) {
-		r->told_busy = true;
-		tell_busy(c, r, call);
-	}
-	r->state = RANGES_WAITING;
-	r->retry_ns = clock_now_ns() + wait_longer_ms(c, r) * CLOCK_NS_PER_MS;
-}
-
-/* With what was spent before it. What the program did in between has cost nothing. */
+/* Notes the cost of a Start together with that of the failed ones before it. */
 static void note_start(struct capture *c, struct ranges *r, uint64_t begin_ns)
 {
 	begin_ns -= r->spent_ns;
 	if (r->is_fresh) {
-		choosing_note_first_start(&c->choosing, begin_ns, r->size, r->set);
+		choosing_note_first_start(&c->choosing, begin_ns, r->size, r->measured_pass);
 	} else {
-		choosing_note_start(&c->choosing, begin_ns, r->set);
+		choosing_note_start(&c->choosing, begin_ns, r->measured_pass);
 	}
 	r->is_fresh = false;
 	r->spent_ns = 0;
 }
 
-/* A pass that was dear when its image was made has no room for what it may have become since. */
+/* A pass that was expensive when its image was made has no room for what it may have become since.
+ */
 static size_t batch_size(struct capture *c, const struct ranges *r)
 {
-	size_t size = choosing_batch_size(&c->choosing, r->set, r->size);
+	size_t size = choosing_batch_size(&c->choosing, r->measured_pass, r->size);
 
-	return size < r->images[r->set].ranges ? size : r->images[r->set].ranges;
+	return size < r->images[r->measured_pass].ranges ? size
+							 : r->images[r->measured_pass].ranges;
 }
 
 static bool start(struct capture *c, struct ranges *r)
@@ -300,9 +195,9 @@ static bool start(struct capture *c, struct ranges *r)
 	deliver_free_batch(&c->deliver, r->batch);
 	r->batch = NULL;
 	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
-		ranges_wait(c, r, atomic_load(&r->call));
+		ranges_wait(c, r, atomic_load(&r->gate.call));
 	} else if (result != CUPTI_ERROR_NOT_READY) {
-		ranges_give_up(c, r, atomic_load(&r->call), result);
+		ranges_give_up(c, r, atomic_load(&r->gate.call), result);
 	}
 	return false;
 }
@@ -327,12 +222,11 @@ static CUptiResult stop_and_decode(struct capture *c, struct ranges *r)
 	return result;
 }
 
-/* A call that was made before the capture has given the GPU work, it is not known when: whatever
- * was measured until now may count it as well. */
-static void spoil_before_stranger(struct ranges *r)
+/* An untracked call has given the GPU work at an unknown time: all launches of the batch may have
+ * counted that work as well. */
+static void spoil_before_untracked(struct ranges *r)
 {
-	if (!atomic_load_explicit(&r->guard.stranger, memory_order_relaxed) ||
-	    !atomic_exchange(&r->guard.stranger, false) || !r->batch) {
+	if (!gate_take_untracked(&r->gate) || !r->batch) {
 		return;
 	}
 	for (size_t i = 0; i < r->batch->n; i++) {
@@ -346,10 +240,10 @@ static void spoil_before_stranger(struct ranges *r)
 static void stop(struct capture *c, struct ranges *r)
 {
 	struct batch *b = r->batch;
-	const struct ranges_image *image = &r->images[r->set];
+	const struct ranges_image *image = &r->images[r->measured_pass];
 	CUptiResult result = stop_and_decode(c, r);
 
-	spoil_before_stranger(r);
+	spoil_before_untracked(r);
 	if (b->n < r->room) {
 		take_turn(c, r);
 	}
@@ -376,11 +270,11 @@ static CUptiResult call_pop(struct capture *c, struct ranges *r)
 		.pRangeProfilerObject = r->object,
 	};
 
-	ranges_enter_call(r, "cuptiRangeProfilerPopRange");
+	gate_enter_call(&r->gate, "cuptiRangeProfilerPopRange");
 	return c->profiler->cuptiRangeProfilerPopRange(&p);
 }
 
-/* A batch that nobody waits for may have been abandoned with its last range open. */
+/* A batch that was abandoned may have its last range open. */
 static void disable(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_Disable_Params p = {
@@ -396,7 +290,7 @@ static void disable(struct capture *c, struct ranges *r)
 	}
 	r->guard.holds = false;
 	if (r->object) {
-		ranges_enter_call(r, "cuptiRangeProfilerDisable");
+		gate_enter_call(&r->gate, "cuptiRangeProfilerDisable");
 		c->profiler->cuptiRangeProfilerDisable(&p);
 		r->object = NULL;
 	}
@@ -424,7 +318,7 @@ static bool set_up(struct capture *c, struct ranges *r)
 	bool ready;
 
 	disable(c, r);
-	ranges_enter_call(r, "cuptiRangeProfilerEnable");
+	gate_enter_call(&r->gate, "cuptiRangeProfilerEnable");
 	ready = ranges_setup(c, r);
 	r->is_fresh = true;
 	r->spent_ns += clock_now_ns() - begin_ns;
@@ -457,7 +351,7 @@ static bool turn(struct capture *c, struct ranges *r)
 	return started;
 }
 
-/* Gets the context to where it takes a range; false: not now. */
+/* Brings the context into a state in which CUPTI takes a range; false: not now. */
 static bool become_started(struct capture *c, struct ranges *r)
 {
 	bool full = r->state == RANGES_STARTED && r->batch->n == r->room;
@@ -504,10 +398,10 @@ static void format_name(size_t n, char name[24])
 	name[k] = '\0';
 }
 
-/* How long the call under way has taken; asked only when somebody wants to know. */
+/* How long the last call has taken; 0 without a budget, which alone uses it. */
 static uint64_t call_ns(const struct capture *c, struct ranges *r)
 {
-	return c->choosing.on ? clock_now_ns() - atomic_load(&r->call_since_ns) : 0;
+	return c->choosing.on ? clock_now_ns() - atomic_load(&r->gate.call_since_ns) : 0;
 }
 
 /* Before the range that it was for is noted, or when there is none. */
@@ -516,7 +410,7 @@ static void note_wait(struct capture *c, struct ranges *r)
 	struct guard_wait wait = guard_take_wait(&r->guard);
 
 	if (wait.waited_ns > 0) {
-		choosing_note_wait(&c->choosing, wait.waited_ns, wait.stood_ns);
+		choosing_note_wait(&c->choosing, wait.waited_ns, wait.stalled_ns);
 	}
 }
 
@@ -539,7 +433,7 @@ static void pop(struct capture *c, struct ranges *r)
 	CUptiResult result = call_pop(c, r);
 
 	note_wait(c, r);
-	choosing_note_range(&c->choosing, r->push_ns + call_ns(c, r), r->set);
+	choosing_note_range(&c->choosing, r->push_ns + call_ns(c, r), r->measured_pass);
 	if (result != CUPTI_SUCCESS) {
 		fail(c, r, "cuptiRangeProfilerPopRange", result);
 	}
@@ -556,8 +450,8 @@ static bool push(struct capture *c, struct ranges *r)
 
 	format_name(r->batch->n, name);
 	p.pRangeName = name;
-	atomic_store(&r->guard.disturbed, false);
-	ranges_enter_call(r, "cuptiRangeProfilerPushRange");
+	gate_begin_range(&r->gate);
+	gate_enter_call(&r->gate, "cuptiRangeProfilerPushRange");
 	result = c->profiler->cuptiRangeProfilerPushRange(&p);
 	r->push_ns = call_ns(c, r);
 	if (result == CUPTI_SUCCESS) {
@@ -568,15 +462,14 @@ static bool push(struct capture *c, struct ranges *r)
 	return false;
 }
 
-/* Closes the last launch's range. What else was given to the GPU meanwhile has been counted with
- * it. */
+/* Closes the last launch's range, and marks the launch if the range has counted other work too. */
 static void finish(struct capture *c, struct ranges *r)
 {
 	struct launch *l = &r->batch->launches[r->batch->n - 1];
 
 	pop(c, r);
 	if (r->state == RANGES_STARTED && l->fate == LAUNCH_DONE &&
-	    (guard_is_disturbed(&r->guard) || atomic_load(&c->closing))) {
+	    (gate_is_disturbed(&r->gate) || capture_is_closing(c))) {
 		l->fate = LAUNCH_DISTURBED;
 	}
 }
@@ -594,17 +487,17 @@ static bool release(struct capture *c, struct ranges *r)
 	}
 	g->holds = false;
 	finish(c, r);
-	ranges_enter_call(r, NULL); /* what follows may wait for another launch */
-	guard_unblock(g);
+	gate_enter_call(&r->gate, NULL); /* what follows may wait for another launch */
+	gate_unblock(&r->gate);
 	return true;
 }
 
 bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
 		 struct launch **ret)
 {
-	spoil_before_stranger(r);
+	spoil_before_untracked(r);
 	if (!release(c, r)) {
-		guard_disturb(&r->guard, &(struct guard_work){ g->stream, true });
+		guard_disturb(r, &(struct guard_work){ g->stream, true });
 		note_wait(c, r);
 		unready(c);
 		return false;
@@ -624,8 +517,8 @@ bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch 
 	if (r->batch->n == r->room) {
 		take_turn(c, r);
 	}
-	ranges_enter_call(r, the_launch);
-	guard_unblock(&r->guard);
+	gate_enter_launch(&r->gate);
+	gate_unblock(&r->gate);
 	return true;
 }
 
@@ -660,7 +553,7 @@ bool ranges_flush(struct capture *c, struct ranges *r)
 {
 	bool done = try_flush(c, r);
 
-	ranges_enter_call(r, NULL);
+	gate_enter_call(&r->gate, NULL);
 	return done;
 }
 
@@ -675,7 +568,7 @@ bool ranges_disable(struct capture *c, struct ranges *r)
 	if (may) {
 		disable(c, r);
 	}
-	ranges_enter_call(r, NULL);
+	gate_enter_call(&r->gate, NULL);
 	return may;
 }
 

@@ -4,12 +4,12 @@
 
 /* CUPTI's range profiler on one CUDA context: a user range around each launch, in batches. */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "client/agent/deliver.h"
 #include "client/agent/devices.h"
+#include "client/agent/gate.h"
 #include "client/agent/guard.h"
 #include "client/agent/profiler.h"
 #include "client/agent/turns.h"
@@ -36,25 +36,22 @@ struct ranges_image {
 	size_t ranges; /* that it has room for */
 };
 
-/* Per context. The lock is held from the push to the pop of a range, across the launch itself:
- * ranges of two threads must not overlap. So whoever looks for a context, and holds no lock of it,
- * reads context (NULL: it has ended) and device (UINT32_MAX: not known yet) as they are now. */
+/* Per context, with the gate's lock but for the atomic members: whoever looks for a context reads
+ * context (NULL: it has ended) and device (UINT32_MAX: not known yet) without it. */
 struct ranges {
 	struct list link;
-	pthread_mutex_t lock;
+	struct gate gate;
 	_Atomic(CUcontext) context;
 	_Atomic(uint32_t) device;
 	enum ranges_state state;
 	uint64_t retry_ns;
-	bool told_busy;
+	bool reported_busy;
 	unsigned waits; /* for counters that are someone else's, since the last Start */
 	CUpti_RangeProfiler_Object *object;
 	bool running;		   /* between Start and Stop */
 	struct host_config config; /* for all passes */
-	/* The launches that are looked at now are to be measured in pass; CUPTI measures set now,
-	 * or will from the next Start on. */
-	_Atomic(uint32_t) pass;
-	uint32_t set;
+	_Atomic(uint32_t) pass;	   /* that launches are chosen for now */
+	uint32_t measured_pass;	   /* that CUPTI measures now, or will from the next Start on */
 	struct turns turns;
 	struct device_info *info;
 	size_t size;	   /* ranges that CUPTI has room for in a batch */
@@ -69,43 +66,20 @@ struct ranges {
 	size_t images_bytes;			  /* of a range, of all of them together */
 	uint8_t *image; /* CUPTI decodes into it; as large as the largest of them */
 	struct guard guard;
-	/* Of the thread that holds the lock: what it called last, and when; NULL: nothing. Read
-	 * without the lock when that thread does not come back. */
-	_Atomic(const char *) call;
-	_Atomic(uint64_t) call_since_ns;
-	atomic_bool lost;      /* that call has not returned for long: nobody waits for it */
 	char last_kernel[256]; /* the last launch's that was looked at */
 	uint64_t last_stream, last_launch_ns;
-	atomic_bool told_stuck;	 /* about that launch */
-	struct batch *batch;	 /* launches of the image under way */
-	uint64_t batch_begin_ns; /* of its first launch */
+	atomic_bool reported_stuck; /* about that launch */
+	struct batch *batch;	    /* launches of the image under way */
+	uint64_t batch_begin_ns;    /* of its first launch */
 };
 
 struct capture;
-
-/* Of a new context: which pass comes first. */
-void ranges_init_turns(struct capture *c, struct ranges *r);
-
-/* And the configuration. Its context has ended. */
-void ranges_forget_images(struct ranges *r);
 
 /* With the lock held and the context current. True: a range is open and *ret is to be filled; then
  * ranges_close() must follow. False: the launch is not measured and has been counted. */
 bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
 		 struct launch **ret);
 void ranges_close(struct capture *c, struct ranges *r, const struct guard_launch *g, bool launched);
-
-/* Waits for the lock with patience, and as long as who holds it is within CUPTI. False: it is not
- * locked. For a thread of the program, which may launch what another one waits for. */
-bool ranges_lock_patiently(struct capture *c, struct ranges *r);
-
-/* With the lock: it calls something that takes its time, which is not one of ours; NULL: it has
- * come back. */
-void ranges_enter_call(struct ranges *r, const char *call);
-
-/* Without the lock: is who holds it within CUPTI, which takes its time but does not wait for
- * another launch? */
-bool ranges_are_turning(struct ranges *r);
 
 /* With the lock held. Hands over what was measured; the next launch starts afresh. False: not now,
  * because kernels are under way that may wait for something. */

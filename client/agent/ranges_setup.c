@@ -7,7 +7,8 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/permission.h"
-#include "client/agent/slower.h"
+#include "client/agent/slowdown.h"
+#include "client/agent/times.h"
 
 /* How a context comes to have a configured profiler object, and what is said when it cannot.
  *
@@ -19,6 +20,8 @@
  * An image is initialised for the metrics that GetCounterDataSize was last asked about, which takes
  * 3 ms; so that is done once for each pass, and what came of it is kept. SetConfig reads the image:
  * it is initialised first. */
+
+enum { RETRY_MS = 100, RETRY_MS_MOST = 1600 };
 
 /* Says once why a context is not measured, by what CUPTI answered. */
 void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
@@ -55,6 +58,62 @@ void ranges_give_up(struct capture *c, struct ranges *r, const char *call, CUpti
 	ranges_tell_failure(c, r, call, result);
 	r->state = RANGES_BROKEN;
 }
+
+/* --- counters that are somebody else's --- */
+
+static bool has_sibling(struct capture *c, const struct ranges *r)
+{
+	bool found = false;
+
+	lock_acquire(&c->lock);
+	list_for_each(l, &c->contexts) {
+		const struct ranges *other = list_entry(l, struct ranges, link);
+
+		found = found || (other != r && other->device == r->device && other->context);
+	}
+	lock_release(&c->lock);
+	return found;
+}
+
+static void tell_busy(struct capture *c, struct ranges *r, const char *call)
+{
+	char text[256];
+
+	if (!has_sibling(c, r)) {
+		ranges_tell_failure(c, r, call, CUPTI_ERROR_HARDWARE_BUSY);
+		return;
+	}
+	snprintf(text, sizeof(text),
+		 "several contexts of the program use GPU %u, which has one set of counters: they "
+		 "are "
+		 "measured in turns, and kernels of the others run unmeasured",
+		 r->device);
+	deliver_notice(&c->deliver, GPUCTR_E_HARDWARE_BUSY, text,
+		       "Use one context (the primary one) for each GPU.");
+}
+
+/* Asking costs as much as a Start may, which a budget is to pay for: less and less often. */
+static uint64_t wait_longer_ms(struct capture *c, struct ranges *r)
+{
+	uint64_t ms = RETRY_MS << r->waits;
+
+	if (c->choosing.on && ms < RETRY_MS_MOST) {
+		r->waits++;
+	}
+	return ms;
+}
+
+void ranges_wait(struct capture *c, struct ranges *r, const char *call)
+{
+	if (!r->reported_busy) {
+		r->reported_busy = true;
+		tell_busy(c, r, call);
+	}
+	r->state = RANGES_WAITING;
+	r->retry_ns = clock_now_ns() + wait_longer_ms(c, r) * CLOCK_NS_PER_MS;
+}
+
+/* --- images --- */
 
 static CUptiResult make_image(struct capture *c, struct ranges *r,
 			      const struct wire_strings *metrics, struct ranges_image *ret)
@@ -138,7 +197,7 @@ static CUptiResult configure(struct capture *c, struct ranges *r)
 		.pRangeProfilerObject = r->object,
 		.configSize = r->config.size,
 		.pConfig = r->config.image,
-		.counterDataImageSize = r->images[r->set].size,
+		.counterDataImageSize = r->images[r->measured_pass].size,
 		.pCounterDataImage = r->image,
 		.range = CUPTI_UserRange,
 		.replayMode = CUPTI_UserReplay,
@@ -147,7 +206,7 @@ static CUptiResult configure(struct capture *c, struct ranges *r)
 		.minNestingLevel = 1,
 	};
 
-	memcpy(r->image, r->images[r->set].fresh, r->images[r->set].size);
+	memcpy(r->image, r->images[r->measured_pass].fresh, r->images[r->measured_pass].size);
 	return c->profiler->cuptiRangeProfilerSetConfig(&p);
 }
 
@@ -176,9 +235,9 @@ static bool enable(struct capture *c, struct ranges *r)
 		ranges_give_up(c, r, "cuptiRangeProfilerEnable", result);
 		return false;
 	}
-	slower_begins();
+	slowdown_begins();
 	r->object = p.pRangeProfilerObject;
-	r->set = 0;
+	r->measured_pass = 0;
 	result = make_images(c, r);
 	if (result == CUPTI_SUCCESS && shrink(r)) {
 		result = make_images(c, r);
@@ -196,10 +255,10 @@ static bool enable(struct capture *c, struct ranges *r)
 	return true;
 }
 
-/* Each group in a pass of its own, as the daemon has planned. */
+/* With the passes as the daemon has planned them. */
 static bool make_config(struct capture *c, struct ranges *r)
 {
-	struct host_metrics sets[LIMIT_GROUPS];
+	struct host_metrics passes[LIMIT_GROUPS];
 	struct refusal why = { 0 };
 
 	if (r->config.image) {
@@ -208,11 +267,11 @@ static bool make_config(struct capture *c, struct ranges *r)
 	for (uint32_t i = 0; i < c->passes.n; i++) {
 		const struct wire_strings *m = &c->passes.v[i].metrics;
 
-		sets[i] = (struct host_metrics){ m->v, m->n };
+		passes[i] = (struct host_metrics){ m->v, m->n };
 	}
-	pthread_mutex_lock(&r->info->lock);
-	host_config_new(&r->info->host, sets, c->passes.n, &r->config, &why);
-	pthread_mutex_unlock(&r->info->lock);
+	lock_acquire(&r->info->lock);
+	host_config_new(&r->info->host, passes, c->passes.n, &r->config, &why);
+	lock_release(&r->info->lock);
 	if (why.code == 0 && r->config.passes != c->passes.n) {
 		refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES, "Ask for fewer metrics at a time.",
 			    "the program's CUPTI needs %zu passes where the daemon's needs %u",
@@ -233,7 +292,7 @@ bool ranges_setup(struct capture *c, struct ranges *r)
 		return false;
 	}
 	r->device = r->info->index;
-	if (!capture_time_kernels(c)) { /* which may add a metric to the plan */
+	if (!times_begin(c)) { /* which may add a metric to the plan */
 		ranges_give_up(c, r, "cuptiActivityEnable", CUPTI_ERROR_NOT_READY);
 		return false;
 	}
@@ -243,4 +302,27 @@ bool ranges_setup(struct capture *c, struct ranges *r)
 	}
 	r->size = r->size ? r->size : choosing_first_size(&c->choosing);
 	return enable(c, r);
+}
+
+/* --- a context --- */
+
+void ranges_init_turns(struct capture *c, struct ranges *r)
+{
+	uint64_t number = atomic_load(&c->n_contexts);
+
+	turns_init(&r->turns, c->choosing.options.seed + number, c->passes.n);
+	if (c->passes.n > 1) {
+		r->pass = (uint32_t)(number % c->passes.n);
+	}
+}
+
+void ranges_forget_images(struct ranges *r)
+{
+	for (size_t i = 0; i < LIMIT_GROUPS; i++) {
+		free(r->images[i].fresh);
+		r->images[i] = (struct ranges_image){ 0 };
+	}
+	free(r->image);
+	r->image = NULL;
+	host_config_deinit(&r->config);
 }

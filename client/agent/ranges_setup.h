@@ -2,9 +2,15 @@
 #ifndef GPUCTR_AGENT_RANGES_SETUP_H
 #define GPUCTR_AGENT_RANGES_SETUP_H
 
-/* Inside of ranges.c: a context's profiler object. All with the context's lock held. */
+/* A context's profiler object, for ranges.c. All with the context's lock held. */
 
 #include "client/agent/ranges.h"
+
+/* Of a new context: which pass comes first. */
+void ranges_init_turns(struct capture *c, struct ranges *r);
+
+/* And the configuration. Its context has ended. */
+void ranges_forget_images(struct ranges *r);
 
 /* NEW -> OFF, with room for r->size ranges a batch; false: BROKEN or WAITING, and the reason was
  * told.
@@ -14,7 +20,7 @@ bool ranges_setup(struct capture *c, struct ranges *r);
 /* For which all images have room, once there are some. */
 size_t ranges_size_most(const struct ranges *r);
 
-/* Before each Start: the image of the pass r->set, with nothing in it. */
+/* Before each Start: the image of r->measured_pass, with nothing in it. */
 CUptiResult ranges_renew_image(struct capture *c, struct ranges *r);
 
 /* Says why a context is not measured, by what CUPTI answered. */

@@ -11,25 +11,15 @@
 
 int spans_init(struct spans *s)
 {
-	void *v = calloc(SPANS_SETS, sizeof(*s->v));
-
-	if (!s->made) {
-		pthread_mutex_init(&s->lock, NULL);
-		s->made = true;
-	}
-	pthread_mutex_lock(&s->lock);
-	s->v = v;
-	pthread_mutex_unlock(&s->lock);
-	return v ? 0 : -ENOMEM;
+	s->v = calloc(SPANS_SETS, sizeof(*s->v));
+	return s->v ? 0 : -ENOMEM;
 }
 
 /* CUPTI may tell of a kernel when nobody asks any more. */
 void spans_deinit(struct spans *s)
 {
-	pthread_mutex_lock(&s->lock);
 	free(s->v);
 	s->v = NULL;
-	pthread_mutex_unlock(&s->lock);
 }
 
 static struct span *find_set(struct spans *s, uint32_t correlation)
@@ -69,18 +59,14 @@ static struct span *find_place(struct spans *s, uint32_t correlation)
 void spans_expect(struct spans *s, uint32_t correlation)
 {
 	if (correlation != 0) {
-		pthread_mutex_lock(&s->lock);
 		*find_place(s, correlation) = (struct span){ .correlation = correlation };
-		pthread_mutex_unlock(&s->lock);
 	}
 }
 
 void spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)
 {
-	struct span *found;
+	struct span *found = correlation != 0 && s->v ? find(s, correlation) : NULL;
 
-	pthread_mutex_lock(&s->lock);
-	found = correlation != 0 && s->v ? find(s, correlation) : NULL;
 	if (found && !found->has_come) {
 		found->has_come = true;
 		found->begin_ns = begin_ns;
@@ -89,33 +75,25 @@ void spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_
 		found->begin_ns = begin_ns < found->begin_ns ? begin_ns : found->begin_ns;
 		found->end_ns = end_ns > found->end_ns ? end_ns : found->end_ns;
 	}
-	pthread_mutex_unlock(&s->lock);
 }
 
 bool spans_take(struct spans *s, uint32_t correlation, struct span *ret)
 {
-	struct span *found;
-	bool has_come;
+	struct span *found = correlation != 0 ? find(s, correlation) : NULL;
+	bool has_come = found && found->has_come;
 
-	pthread_mutex_lock(&s->lock);
-	found = correlation != 0 ? find(s, correlation) : NULL;
-	has_come = found && found->has_come;
 	if (has_come) {
 		*ret = *found;
 		found->correlation = 0;
 	}
-	pthread_mutex_unlock(&s->lock);
 	return has_come;
 }
 
 void spans_forget(struct spans *s, uint32_t correlation)
 {
-	struct span *found;
+	struct span *found = correlation != 0 ? find(s, correlation) : NULL;
 
-	pthread_mutex_lock(&s->lock);
-	found = correlation != 0 ? find(s, correlation) : NULL;
 	if (found) {
 		found->correlation = 0;
 	}
-	pthread_mutex_unlock(&s->lock);
 }

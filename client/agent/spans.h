@@ -3,10 +3,8 @@
 #define GPUCTR_AGENT_SPANS_H
 
 /* When the work of each launch began and ended, by the launch's correlation id, from the launch
- * until its batch is delivered. Thread-safe; no lock is held for longer than it takes to look at a
- * few entries. */
+ * until its batch is delivered. Not thread-safe; no call looks at more than a few entries. */
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,8 +17,6 @@ struct span {
 };
 
 struct spans {
-	bool made; /* the lock is */
-	pthread_mutex_t lock;
 	struct span (*v)[SPANS_WAYS]; /* SPANS_SETS of them; NULL: nothing is expected */
 };
 
@@ -31,8 +27,8 @@ void spans_deinit(struct spans *s);
 /* A launch is made whose span will be taken. Where there is no room, the oldest is forgotten. */
 void spans_expect(struct spans *s, uint32_t correlation);
 
-/* Work of a launch. What nobody expects is left out; several add up to the span from the first
- * begin to the last end. */
+/* A part of a launch's work. Launches that are not expected are ignored; several parts add up to
+ * the span from the first begin to the last end. */
 void spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns);
 
 /* True: *ret has come, and is forgotten. False: not yet, or it is not expected. */

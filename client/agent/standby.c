@@ -17,6 +17,7 @@
 #include "client/agent/claims.h"
 #include "client/agent/confined.h"
 #include "client/agent/hello.h"
+#include "client/agent/thread.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
@@ -63,13 +64,13 @@ void standby_program_name(char *name, size_t size)
 /* --- a capture --- */
 
 /* Is the capture over before it has begun? */
-static bool is_called_off(const struct capture *c)
+static bool is_called_off(void)
 {
 	struct wire_message m;
 	int r = link_receive(&standby.link, &m, CLOCK_NS_PER_MS);
 
 	return (r < 0 && r != -EAGAIN) || (r == 0 && m.type == WIRE_AGENT_STOP) ||
-	       atomic_load(&c->stop_requested);
+	       state_is_exiting();
 }
 
 /* Our library is loaded within the program's cuInit(), which CUPTI must not meet half done. One
@@ -79,7 +80,7 @@ static bool wait_for_driver(struct capture *c)
 	uint64_t by_ns = clock_now_ns() + DRIVER_S * CLOCK_NS_PER_S;
 
 	while (!profiler_driver_is_ready()) {
-		if (is_called_off(c)) {
+		if (is_called_off()) {
 			return false;
 		}
 		if (clock_now_ns() > by_ns) {
@@ -115,7 +116,7 @@ static int take_part(const struct wire_message *welcome)
 		return -ENOMEM;
 	}
 	r = hello_keep(welcome, &c->arena, &c->welcome) ? 0 : -ENOMEM;
-	r = r < 0 ? r : agent_thread(serve, c, 0, &thread);
+	r = r < 0 ? r : thread_start(serve, c, 0, &thread);
 	if (r < 0) {
 		agent_drop(c);
 		return r;
@@ -153,7 +154,6 @@ static int say_hello(struct wire_message *answer)
 	r = link_open(&standby.link, agent_socket_path());
 	m.agent_hello = (struct wire_agent_hello){
 		.version = PROTO_VERSION,
-		.features = PROTO_FEATURES_MEASURING,
 		.program = standby.program,
 		.claims = claims_list(),
 	};
@@ -245,7 +245,7 @@ void standby_begin(void)
 	claims_collect(true);
 	standby.delay_ns = DELAY_FIRST_NS;
 	sem_init(&standby.begun, 0, 0);
-	if (agent_thread(run, NULL, STACK_BYTES, &thread) == 0) {
+	if (thread_start(run, NULL, STACK_BYTES, &thread) == 0) {
 		pthread_detach(thread);
 		while (sem_wait(&standby.begun) < 0) {
 		}

@@ -25,7 +25,7 @@ int strata_init(struct strata *s, size_t max, uint32_t passes)
 	s->passes = passes;
 	for (s->n_slots = 1; s->n_slots < 2 * max; s->n_slots *= 2) {
 	}
-	pthread_mutex_init(&s->lock, NULL);
+	lock_init(&s->lock, LOCK_LEAF);
 	s->v = calloc(max, sizeof(*s->v));
 	s->seen = calloc(max * passes, sizeof(*s->seen));
 	s->slots = calloc(s->n_slots, sizeof(*s->slots));
@@ -43,7 +43,7 @@ void strata_deinit(struct strata *s)
 	free(s->v);
 	free(s->seen);
 	free(s->slots);
-	pthread_mutex_destroy(&s->lock);
+	lock_deinit(&s->lock);
 	memset(s, 0, sizeof(*s));
 }
 
@@ -173,12 +173,12 @@ static uint32_t add(struct strata *s, const struct stratum_key *key, uint64_t ha
 	uint32_t number;
 	size_t slot;
 
-	pthread_mutex_lock(&s->lock);
+	lock_acquire(&s->lock);
 	number = look_up(s, key, hash, &slot);
 	if (number == 0) {
 		number = add_locked(s, key, hash, slot, parent);
 	}
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return number;
 }
 

@@ -13,12 +13,13 @@
  *
  * Thread-safe but for init and deinit. Finding a stratum that is there takes no lock. */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "client/agent/lock.h"
 
 enum {
 	STRATA_REST = 0, /* the number of the stratum for what finds no room */
@@ -58,7 +59,7 @@ struct stratum {
 };
 
 struct strata {
-	pthread_mutex_t lock; /* of adding */
+	struct lock lock; /* of adding */
 	struct stratum *v;
 	_Atomic uint64_t *seen;	 /* [number * passes + pass] */
 	_Atomic uint32_t *slots; /* numbers, found by hash; 0: free */
@@ -75,7 +76,7 @@ void strata_deinit(struct strata *s);
  * key that was not there may get another one once there is no room. */
 uint32_t strata_find(struct strata *s, const struct stratum_key *key);
 
-/* The same for who has found one before, 0 being none: mostly it is the same again. */
+/* The same for a caller that has found one before (0: none), which is mostly the same again. */
 static inline uint32_t strata_find_again(struct strata *s, const struct stratum_key *key,
 					 uint32_t before)
 {

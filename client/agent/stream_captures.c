@@ -7,30 +7,30 @@
 void stream_captures_init(struct stream_captures *s)
 {
 	*s = (struct stream_captures){ 0 };
-	pthread_mutex_init(&s->lock, NULL);
+	lock_init(&s->lock, LOCK_LEAF);
 }
 
 void stream_captures_deinit(struct stream_captures *s)
 {
-	pthread_mutex_destroy(&s->lock);
+	lock_deinit(&s->lock);
 }
 
-void stream_captures_look_on(struct stream_captures *s)
+void stream_captures_observe(struct stream_captures *s)
 {
 	uint64_t none = 0, by_ns;
 	struct timespec until;
 
-	if (atomic_load_explicit(&s->has_looked_on, memory_order_relaxed)) {
+	if (atomic_load_explicit(&s->has_observed, memory_order_relaxed)) {
 		return;
 	}
-	by_ns = clock_now_ns() + STREAM_CAPTURES_LOOK_ON_NS;
-	if (!atomic_compare_exchange_strong(&s->look_on_by_ns, &none, by_ns)) {
+	by_ns = clock_now_ns() + STREAM_CAPTURES_OBSERVE_NS;
+	if (!atomic_compare_exchange_strong(&s->observe_by_ns, &none, by_ns)) {
 		by_ns = none; /* another thread has come before */
 	}
 	until = clock_timespec(by_ns);
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
 	}
-	atomic_store(&s->has_looked_on, true);
+	atomic_store(&s->has_observed, true);
 }
 
 uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_captures)
@@ -95,7 +95,7 @@ void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t 
 		atomic_fetch_sub(&s->n, counted);
 		return;
 	}
-	pthread_mutex_lock(&s->lock);
+	LOCK_SCOPE(&s->lock);
 	i = find_id(s, id);
 	if (i < s->n_known) { /* somebody has met it before it could be told */
 		s->known[i].stream = stream;
@@ -104,20 +104,19 @@ void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t 
 		s->unnamed += !add(s, stream, id);
 		atomic_fetch_add(&s->n, !counted);
 	}
-	pthread_mutex_unlock(&s->lock);
 }
 
 void stream_captures_meet(struct stream_captures *s, uint64_t id)
 {
-	pthread_mutex_lock(&s->lock);
+	LOCK_SCOPE(&s->lock);
 	if (find_id(s, id) == s->n_known && add(s, NULL, id)) {
 		atomic_fetch_add(&s->n, 1);
 	}
-	pthread_mutex_unlock(&s->lock);
 }
 
-/* One that was invalidated has no number any more, and may have been met in another stream than it
- * began in: then it is one of those. Of one whose end began unseen that would be a guess. */
+/* An invalidated stream capture has no number any more. It is found by the stream in which it
+ * began, or, if its end was seen from the beginning, among those met in a stream that is not known.
+ */
 static size_t find_ended(const struct stream_captures *s, CUstream stream, uint64_t id, bool seen)
 {
 	size_t i = find_id(s, id);
@@ -133,7 +132,7 @@ void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t 
 {
 	size_t i;
 
-	pthread_mutex_lock(&s->lock);
+	LOCK_SCOPE(&s->lock);
 	i = find_ended(s, stream, id, seen);
 	if (i < s->n_known) {
 		s->known[i] = s->known[--s->n_known];
@@ -142,5 +141,4 @@ void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t 
 		s->unnamed--;
 		atomic_fetch_sub(&s->n, 1);
 	}
-	pthread_mutex_unlock(&s->lock);
 }

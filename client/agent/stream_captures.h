@@ -11,32 +11,33 @@
  * Thread-safe.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/agent/lock.h"
 #include "client/agent/profiler.h"
 #include "proto/base/clock.h"
 
 enum { STREAM_CAPTURES_MAX = 64 }; /* that are known by number; more are only counted */
 
-/* From its first launch on a late capture of ours starts nothing for so long: CUPTI's Start
- * invalidates stream captures, and one that is not met yet has time for a launch. */
-#define STREAM_CAPTURES_LOOK_ON_NS (CLOCK_NS_PER_S / 20)
+/* A late capture of ours starts nothing for so long after its first launch: CUPTI's Start
+ * invalidates stream captures, and those that are not known yet have time for a launch, which makes
+ * them known. */
+#define STREAM_CAPTURES_OBSERVE_NS (CLOCK_NS_PER_S / 20)
 
 struct stream_captures {
 	atomic_uint n; /* with those that are about to begin */
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct {
 		uint64_t id;
 		CUstream stream; /* that it began in; NULL: not known */
 	} known[STREAM_CAPTURES_MAX];
 	size_t n_known;
 	unsigned unnamed;
-	atomic_bool has_looked_on;
-	_Atomic uint64_t look_on_by_ns; /* clock_now_ns(); 0: nobody has begun to */
+	atomic_bool has_observed;
+	_Atomic uint64_t observe_by_ns; /* clock_now_ns(); 0: nobody has begun to */
 };
 
 void stream_captures_init(struct stream_captures *s);
@@ -47,24 +48,24 @@ static inline bool stream_captures_any(const struct stream_captures *s)
 	return atomic_load(&s->n) > 0;
 }
 
-/* CUDA's number of the one that the stream is part of; 0: of none, or of one that was invalidated,
- * whose number CUDA does not tell any more. */
+/* CUDA's number of the stream capture that the stream is part of; 0: it is part of none, or of an
+ * invalidated one, whose number CUDA does not tell. */
 uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_captures);
 
-/* Around the call that begins one; id is what its stream is part of after a success, else 0. True:
- * it is the only one. counted: the call was seen from its beginning. */
+/* Before and after the call that begins a stream capture. True: it is the only one. id: its number
+ * after a success, else 0. counted: stream_captures_begin() was called for it. */
 bool stream_captures_begin(struct stream_captures *s);
 void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t id, bool success,
 			   bool counted);
 
 /* Before a launch: comes back when that time is over, at once from then on. */
-void stream_captures_look_on(struct stream_captures *s);
+void stream_captures_observe(struct stream_captures *s);
 
 /* Somebody has met this one; 0: one without a number. */
 void stream_captures_meet(struct stream_captures *s, uint64_t id);
 
-/* It has ended; id is what the stream was part of before, if that is known (seen). One that nobody
- * has met is not known. */
+/* A stream capture has ended. seen: its end was seen from the call's beginning, and id is the
+ * number that the stream had then. A stream capture that was never counted changes nothing. */
 void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t id, bool seen);
 
 #endif

@@ -30,7 +30,7 @@
 void streams_init(struct streams *s)
 {
 	*s = (struct streams){ 0 };
-	pthread_mutex_init(&s->lock, NULL);
+	lock_init(&s->lock, LOCK_LEAF);
 	atomic_init(&s->unknown, true); /* what was given before we came */
 }
 
@@ -50,12 +50,15 @@ static struct stream_note *take_notes(struct streams *s)
 
 static void read_note(struct streams *s, const struct stream_note *n);
 
-static void lock(struct streams *s)
-{
-	struct stream_note *n;
+/* Holds the lock to the end of the block, with all notes read. */
+#define STREAMS_SCOPE(s)        \
+	LOCK_SCOPE(&(s)->lock); \
+	read_notes(s)
 
-	pthread_mutex_lock(&s->lock);
-	n = take_notes(s);
+static void read_notes(struct streams *s)
+{
+	struct stream_note *n = take_notes(s);
+
 	while (n) {
 		struct stream_note *next = n->next;
 
@@ -81,7 +84,7 @@ void streams_note(struct streams *s, CUstream stream, bool ended)
 
 void streams_deinit(struct streams *s)
 {
-	lock(s);
+	STREAMS_SCOPE(s);
 	atomic_store(&s->unnoted, false);
 	free(s->v);
 	s->v = NULL;
@@ -89,7 +92,6 @@ void streams_deinit(struct streams *s)
 	atomic_store(&s->touched, NULL);
 	s->incomplete = s->per_thread = s->asked = s->settled = false;
 	s->anything = NULL;
-	pthread_mutex_unlock(&s->lock);
 }
 
 CUstream streams_normal(CUstream stream, bool per_thread)
@@ -156,9 +158,8 @@ static size_t add(struct streams *s, CUstream stream)
 
 void streams_add(struct streams *s, CUstream stream)
 {
-	lock(s);
+	STREAMS_SCOPE(s);
 	add(s, stream);
-	pthread_mutex_unlock(&s->lock);
 }
 
 void streams_touch(struct streams *s, CUstream stream)
@@ -169,16 +170,15 @@ void streams_touch(struct streams *s, CUstream stream)
 	if (atomic_load(&s->touched) == stream) {
 		return;
 	}
-	lock(s);
+	STREAMS_SCOPE(s);
 	i = add(s, stream);
 	if (i < s->n && i >= s->n_busy) {
 		swap(s, i, s->n_busy++);
 	}
 	atomic_store(&s->touched, i < s->n ? stream : NULL);
-	pthread_mutex_unlock(&s->lock);
 }
 
-/* Of those that nobody makes the legacy default stream may be meant. */
+/* Among the streams that no call creates, it may be the legacy default stream. */
 void streams_touch_any(struct streams *s)
 {
 	streams_add(s, CU_STREAM_LEGACY);
@@ -211,31 +211,25 @@ static void read_note(struct streams *s, const struct stream_note *n)
 
 void streams_remove(struct streams *s, CUstream stream)
 {
-	lock(s);
+	STREAMS_SCOPE(s);
 	take_out(s, stream);
-	pthread_mutex_unlock(&s->lock);
 }
 
 bool streams_has_others(struct streams *s, CUstream stream)
 {
-	bool others;
-
-	lock(s);
-	others = s->late || s->per_thread || s->incomplete || s->n > 1 ||
-		 (s->n == 1 && s->v[0] != stream);
-	pthread_mutex_unlock(&s->lock);
-	return others;
+	STREAMS_SCOPE(s);
+	return s->late || s->per_thread || s->incomplete || s->n > 1 ||
+	       (s->n == 1 && s->v[0] != stream);
 }
 
 void streams_give_back(struct streams *s, const struct profiler *p)
 {
-	lock(s);
+	STREAMS_SCOPE(s);
 	if (s->anything) {
 		p->cuEventDestroy(s->anything);
 	}
 	s->anything = NULL;
 	s->asked = false;
-	pthread_mutex_unlock(&s->lock);
 }
 
 static bool is_idle(const struct profiler *p, CUstream stream)
@@ -285,12 +279,8 @@ static void look(struct streams *s, const struct profiler *p)
 bool streams_is_idle(struct streams *s, const struct profiler *p, CUcontext context,
 		     CUstream stream)
 {
-	bool idle;
-
-	lock(s);
-	idle = find(s, stream) < s->n ? is_idle(p, stream) : context_is_idle(s, p, context);
-	pthread_mutex_unlock(&s->lock);
-	return idle;
+	STREAMS_SCOPE(s);
+	return find(s, stream) < s->n ? is_idle(p, stream) : context_is_idle(s, p, context);
 }
 
 bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext context,
@@ -298,7 +288,7 @@ bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext con
 {
 	bool idle;
 
-	lock(s);
+	STREAMS_SCOPE(s);
 	if (s->per_thread || s->incomplete) {
 		idle = context_is_idle(s, p, context);
 	} else {
@@ -308,28 +298,19 @@ bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext con
 			s->settled = idle = context_is_idle(s, p, context);
 		}
 	}
-	pthread_mutex_unlock(&s->lock);
 	return idle;
 }
 
 size_t streams_count_busy(struct streams *s)
 {
-	size_t n;
-
-	lock(s);
-	n = s->per_thread || s->incomplete ? SIZE_MAX : s->n_busy;
-	pthread_mutex_unlock(&s->lock);
-	return n;
+	STREAMS_SCOPE(s);
+	return s->per_thread || s->incomplete ? SIZE_MAX : s->n_busy;
 }
 
 bool streams_has_work(struct streams *s, CUstream stream)
 {
-	bool has;
-
-	lock(s);
-	has = find(s, stream) < s->n_busy;
-	pthread_mutex_unlock(&s->lock);
-	return has;
+	STREAMS_SCOPE(s);
+	return find(s, stream) < s->n_busy;
 }
 
 bool streams_record(struct streams *s, const struct profiler *p, CUcontext context, CUstream stream,
@@ -338,10 +319,9 @@ bool streams_record(struct streams *s, const struct profiler *p, CUcontext conte
 	CUresult result;
 
 	/* What is given to the legacy stream waits for most others, and they for it. */
-	lock(s);
+	STREAMS_SCOPE(s);
 	result = stream != CU_STREAM_LEGACY && find(s, stream) < s->n
 			 ? p->cuEventRecord(event, stream)
 			 : p->cuCtxRecordEvent(context, event);
-	pthread_mutex_unlock(&s->lock);
 	return result == CUDA_SUCCESS;
 }

@@ -4,11 +4,11 @@
 
 /* The streams of one context, and whether they have work to do. Asking never waits for the GPU. */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "client/agent/lock.h"
 #include "client/agent/profiler.h"
 
 enum { STREAMS_MAX = 1024 };
@@ -23,13 +23,13 @@ struct stream_note {
 struct streams {
 	_Atomic(struct stream_note *) notes; /* that nobody has read yet */
 	atomic_bool unnoted;		     /* out of memory: some are missing */
-	pthread_mutex_t lock;		     /* a leaf: nothing else is locked while it is held */
+	struct lock lock;		     /* a leaf: nothing else is locked while it is held */
 	CUstream *v;			     /* the legacy default stream is CU_STREAM_LEGACY */
 	size_t n, room;
 	size_t n_busy;	  /* the first ones, which were given work since they were seen idle */
 	bool incomplete;  /* out of memory, or more than STREAMS_MAX */
 	bool late;	  /* there may be streams that nobody has told of; until deinit */
-	bool settled;	  /* what those had to do before we came has ended */
+	bool settled;	  /* the work that such streams had before the capture has ended */
 	bool per_thread;  /* default streams of threads are in use: only their threads can ask */
 	CUevent anything; /* of all work of the context; made when it is first needed */
 	bool asked;	  /* it was recorded */

@@ -8,11 +8,10 @@
 #include "client/agent/functions.h"
 #include "client/agent/nvtx_recurring.h"
 #include "client/agent/nvtx_select.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 
 /* Which launches are measured: those that pass the filter (kernel, NVTX ranges, phase, skip and
- * count), and of these, with a budget, those that are chosen. Threads that launch at one time ask
- * at one time. */
+ * count), and of these, with a budget, those that are chosen. Thread-safe. */
 
 /* --- by the filter --- */
 
@@ -106,7 +105,7 @@ static uint32_t find_device(struct capture *c, struct ranges *r)
 	return device == UINT32_MAX ? current_device(c) : device;
 }
 
-bool wanted_by_budget(struct capture *c, struct visit *v, struct ranges *r, struct function *f,
+bool wanted_by_budget(struct capture *c, struct section *v, struct ranges *r, struct function *f,
 		      const struct arguments *g)
 {
 	struct met met = { c, f };

@@ -8,15 +8,15 @@ struct arguments;
 struct capture;
 struct function;
 struct ranges;
-struct visit;
+struct section;
 
 /* Is this launch to be measured, by the filter, the NVTX ranges around it, skip and count? Counts
  * it otherwise. */
 bool wanted_by_filter(struct capture *c, const struct function *f, const struct arguments *g);
 
-/* With a budget: is it chosen? v->chosen says of which stratum it is. False: it is counted, and not
- * measured. */
-bool wanted_by_budget(struct capture *c, struct visit *v, struct ranges *r, struct function *f,
+/* With a budget: is the launch chosen? v->chosen has its stratum. False: it is counted as not
+ * sampled. */
+bool wanted_by_budget(struct capture *c, struct section *v, struct ranges *r, struct function *f,
 		      const struct arguments *g);
 
 #endif

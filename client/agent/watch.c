@@ -5,6 +5,7 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/contexts.h"
+#include "client/agent/thread.h"
 #include "proto/base/clock.h"
 
 /* The guard keeps the measuring from waiting for what does not come. This is for what it cannot
@@ -12,16 +13,18 @@
  * had been closed, to let its kernel end.
  *
  * Three things stand still: a thread within a call (its context's lock is held, so nothing of it is
- * touched; watcher.c looks, because it may be the delivering thread itself), a kernel whose range
- * was left open (nothing waits for that: it is told), and a kernel whose range is closed while
- * other streams have work that waits for it. In the first and the last case the daemon is told with
- * a code that ends the capture: the granter frees the profiler's objects, which makes CUPTI's calls
- * return, with an error.
+ * touched; a thread of its own looks, because that thread may be the delivering one), a kernel
+ * whose range was left open (nothing waits for that: it is told), and a kernel whose range is
+ * closed while other streams have work that waits for it. In the first and the last case the daemon
+ * is told with a code that ends the capture: the granter frees the profiler's objects, which makes
+ * CUPTI's calls return, with an error.
  *
  * That nothing was measured for long, and that the GPU has work, is no sign of it: few launches may
  * be wanted, or paid for, of a program that is always at work. So an event is recorded behind the
  * last measured launch, when a second has passed without another; once the GPU has come past that,
  * nothing waits for what was measured. */
+
+enum { STACK_BYTES = 128 * 1024, TICK_MS = 250 };
 
 #define STILL_NS (10 * CLOCK_NS_PER_S)
 
@@ -32,11 +35,6 @@ static bool has_passed(uint64_t since_ns, uint64_t ns)
 	return since_ns != 0 && now_ns > since_ns && now_ns - since_ns > ns;
 }
 
-static bool has_stood(uint64_t since_ns)
-{
-	return has_passed(since_ns, STILL_NS);
-}
-
 static void tell(struct capture *c, const struct ranges *r, int code, const char *what)
 {
 	char text[512];
@@ -44,20 +42,19 @@ static void tell(struct capture *c, const struct ranges *r, int code, const char
 	snprintf(text, sizeof(text), "%s for 10 s: %.200s on stream %llu of GPU %u", what,
 		 r->last_kernel, (unsigned long long)r->last_stream, (unsigned)r->device);
 	deliver_notice_now(&c->deliver, code, text,
-			   "Leave this kernel out with --kernel; see docs/performance.md, kernels "
-			   "that wait.");
+			   "Leave this kernel out with --kernel; see docs/troubleshooting.md.");
 }
 
 /* Without the lock. The call may be waiting for what the program launches next, so nothing waits
  * for it from here on; nor is anything measured, because the daemon ends the capture. */
 static void look_at_call(struct capture *c, struct ranges *r)
 {
-	const char *call = atomic_load(&r->call);
+	const char *call = gate_lose_call(&r->gate, STILL_NS);
 	char what[128];
 
-	if (call && has_stood(atomic_load(&r->call_since_ns)) && !atomic_exchange(&r->lost, true)) {
-		atomic_store(&c->active, false);
-		guard_let_in(&r->guard);
+	if (call) {
+		state_move(&c->deliver.state, CAPTURE_STOPPING);
+		gate_let_in(&r->gate);
 		snprintf(what, sizeof(what), "%s has not returned", call);
 		tell(c, r, GPUCTR_E_STALLED, what);
 	}
@@ -78,12 +75,12 @@ static void look_at_work(struct capture *c, struct ranges *r)
 {
 	struct guard *g = &r->guard;
 
-	if (r->state != RANGES_STARTED || r->batch->n == 0 || r->told_stuck ||
-	    guard_is_past_last(c, r) || !has_stood(r->last_launch_ns) ||
+	if (r->state != RANGES_STARTED || r->batch->n == 0 || r->reported_stuck ||
+	    guard_is_past_last(c, r) || !has_passed(r->last_launch_ns, STILL_NS) ||
 	    guard_is_quiet(c, r, false)) {
 		return;
 	}
-	r->told_stuck = true;
+	r->reported_stuck = true;
 	if (!g->holds && !stream_captures_any(&c->stream_captures) &&
 	    !streams_are_idle(&g->streams, c->profiler, r->context, g->used)) {
 		tell(c, r, GPUCTR_E_STALLED, "streams have waited for each other");
@@ -97,14 +94,14 @@ void watch_look(struct capture *c)
 	struct ranges *contexts[CONTEXTS_MAX];
 	size_t n = contexts_list(c, contexts);
 
-	if (!c->watcher.runs) {
+	if (!c->watch.runs) {
 		watch_calls(c);
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct ranges *r = contexts[i];
 		CUcontext popped;
 
-		if (pthread_mutex_trylock(&r->lock) != 0) {
+		if (!lock_try(&r->gate.lock)) {
 			continue;
 		}
 		if (r->object && r->context && has_passed(r->last_launch_ns, CLOCK_NS_PER_S) &&
@@ -112,6 +109,58 @@ void watch_look(struct capture *c)
 			look_at_work(c, r);
 			c->profiler->cuCtxPopCurrent(&popped);
 		}
-		pthread_mutex_unlock(&r->lock);
+		lock_release(&r->gate.lock);
 	}
+}
+
+/* --- the thread --- */
+
+/* False: it is over. */
+static bool wait_a_tick(struct watch *w)
+{
+	uint64_t by_ns = clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS;
+	bool over;
+
+	lock_acquire(&w->lock);
+	while (!w->over && lock_wait_until(&w->lock, &w->wake, by_ns)) {
+	}
+	over = w->over;
+	lock_release(&w->lock);
+	return !over;
+}
+
+static void *run(void *argument)
+{
+	struct capture *c = argument;
+
+	while (wait_a_tick(&c->watch)) {
+		watch_calls(c);
+	}
+	return NULL;
+}
+
+void watch_begin(struct capture *c)
+{
+	struct watch *w = &c->watch;
+
+	lock_init(&w->lock, LOCK_LEAF);
+	lock_cond_init(&w->wake);
+	w->over = false;
+	w->runs = thread_start(run, c, STACK_BYTES, &w->thread) == 0;
+}
+
+void watch_end(struct capture *c)
+{
+	struct watch *w = &c->watch;
+
+	lock_acquire(&w->lock);
+	w->over = true;
+	pthread_cond_signal(&w->wake);
+	lock_release(&w->lock);
+	if (w->runs) {
+		pthread_join(w->thread, NULL);
+	}
+	w->runs = false;
+	pthread_cond_destroy(&w->wake);
+	lock_deinit(&w->lock);
 }

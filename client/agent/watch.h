@@ -2,13 +2,32 @@
 #ifndef GPUCTR_AGENT_WATCH_H
 #define GPUCTR_AGENT_WATCH_H
 
+/* Reports what makes no progress in a capture. A thread that itself calls neither CUPTI nor the
+ * driver looks for calls into them that do not return, on any thread. */
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "client/agent/lock.h"
+
 struct capture;
 
-/* On the delivering thread, now and then: tells of what stands still on the GPU. */
-void watch_look(struct capture *c);
+struct watch {
+	pthread_t thread;
+	struct lock lock;
+	pthread_cond_t wake;
+	bool runs, over;
+};
 
-/* On any thread, now and then: tells of calls that have not returned, and lets the program go on
- * without them. Calls nothing that could wait for CUPTI or the driver itself. */
+/* From the delivering thread, which is watched as well. Without memory for a thread the delivering
+ * one looks after calls itself, in watch_look(). */
+void watch_begin(struct capture *c);
+void watch_end(struct capture *c);
+
+/* From any thread: has a call of CUPTI or the driver been under way for too long? */
 void watch_calls(struct capture *c);
+
+/* From the delivering thread, now and then: does a kernel, or a stream, stand still? */
+void watch_look(struct capture *c);
 
 #endif

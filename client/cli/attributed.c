@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Who knows is client/report/attribution.c; here are texts of what it says, direct-mapped by
- * (process, range). Its own texts are compared by pointer. */
+/* Texts of what an attributor says, direct-mapped by (process, range). The attributor's own texts
+ * are compared by pointer. */
 
 #include "client/cli/attributed.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "client/report/attribution.h"
 
 enum { TEXT_SLOTS = 1 << 10 };
 
@@ -19,7 +17,6 @@ struct made {
 };
 
 struct attributed {
-	struct attributor *attributor;
 	void (*write)(struct buf *b, const struct store_attribution *what);
 	struct made made[TEXT_SLOTS];
 };
@@ -29,18 +26,15 @@ struct attributed *attributed_new(void (*write)(struct buf *b,
 {
 	struct attributed *a = calloc(1, sizeof(*a));
 
-	if (!a) {
-		return NULL;
+	if (a) {
+		a->write = write;
 	}
-	a->write = write;
-	a->attributor = attributor_new();
-	return a->attributor ? a : attributed_free(a);
+	return a;
 }
 
 struct attributed *attributed_free(struct attributed *a)
 {
 	if (a) {
-		attributor_free(a->attributor);
 		for (size_t i = 0; i < TEXT_SLOTS; i++) {
 			buf_deinit(&a->made[i].text);
 		}
@@ -66,22 +60,21 @@ static void make(struct attributed *a, struct made *m, const struct gpuctr_recor
 	a->write(&m->text, what);
 }
 
-void attributed_add(struct attributed *a, struct buf *b, const struct gpuctr_record *record)
+void attributed_add(struct attributed *a, struct buf *b, const struct gpuctr_record *record,
+		    const struct attribution *what)
 {
-	struct attribution found;
-	struct store_attribution what;
+	struct store_attribution columns;
 	struct made *m;
 
-	b->failed |= attributor_take(a->attributor, record, &found) != 0;
-	attribution_columns(&found, &what);
-	if (!found.scope) {
-		a->write(b, &what);
+	attribution_columns(what, &columns);
+	if (!what->scope) {
+		a->write(b, &columns);
 		return;
 	}
 	m = &a->made[(record->range->id + record->process * 1021u) % TEXT_SLOTS];
 	if (m->process != record->process || m->range != record->range->id || m->text.failed ||
-	    !is_same(&m->of, &what)) {
-		make(a, m, record, &what);
+	    !is_same(&m->of, &columns)) {
+		make(a, m, record, &columns);
 	}
 	buf_add(b, m->text.data, m->text.n);
 	b->failed |= m->text.failed;

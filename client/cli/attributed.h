@@ -5,7 +5,7 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/cli/buf.h"
-#include "client/store/store.h"
+#include "client/report/attribution.h"
 
 /* Operator, sequence number, sizes, direction and layer of records as text, made once for records
  * of the same range that follow each other closely. */
@@ -16,7 +16,7 @@ struct attributed *attributed_new(void (*write)(struct buf *b,
 						const struct store_attribution *what));
 struct attributed *attributed_free(struct attributed *a); /* takes NULL, returns NULL */
 
-/* Each record, in the order of its process. */
-void attributed_add(struct attributed *a, struct buf *b, const struct gpuctr_record *record);
+void attributed_add(struct attributed *a, struct buf *b, const struct gpuctr_record *record,
+		    const struct attribution *what);
 
 #endif

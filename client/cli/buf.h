@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A growing run of bytes. Zero-initialised by the caller. When memory runs out, failed is set and
- * what does not fit is left out: asked for once, at the end. */
+/* A growing buffer. Zero-initialised by the caller. When memory runs out, functions set failed
+ * and leave bytes out, so that a caller checks once, at the end. */
 struct buf {
 	char *data;
 	size_t n, max;

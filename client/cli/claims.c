@@ -44,9 +44,9 @@ const char *claims_job(const struct claims *c)
 	return first_of(c, names, sizeof(names) / sizeof(names[0]));
 }
 
-/* The one that is nearest to the program knows best: torchrun; mpirun of Open MPI, of PMIx, of
- * MPICH and Intel MPI, of MVAPICH2; what PBS and LSF start tasks with; an indexed job of
- * Kubernetes. */
+/* In this order, because the launcher nearest to the program knows best: torchrun; mpirun of
+ * Open MPI, of PMIx, of MPICH and Intel MPI, of MVAPICH2; what PBS and LSF start tasks with; an
+ * indexed job of Kubernetes. */
 const char *claims_launcher_rank(const struct claims *c)
 {
 	static const char *const names[] = { "RANK",

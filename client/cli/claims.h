@@ -4,26 +4,26 @@
 
 #include <stddef.h>
 
-/* What a process says of its job: "NAME=value" of the variables that schedulers set (SLURM_JOB_ID,
- * RANK, ...). Nobody checks it. Borrowed. */
+/* Claims: what a process reports of its job, unchecked, as "NAME=value" of the variables that
+ * schedulers set (SLURM_JOB_ID, RANK, ...). Borrowed. */
 struct claims {
 	const char *const *items;
 	size_t n;
 };
 
-/* One's own environment, all of it. */
+/* All variables of this process's environment. */
 struct claims claims_of_self(void);
 
-/* The value of a claim; NULL: not said, or said to be nothing. */
+/* The value of a claim; NULL: the claim is missing or empty. */
 const char *claims_find(const struct claims *c, const char *name);
 
 /* The scheduler's name of the job; NULL: none. */
 const char *claims_job(const struct claims *c);
-/* The number among the processes that compute together, and the scheduler's number of the task;
- * where one is not said, it is the other's. NULL: neither is. */
+/* The rank among the processes that compute together, and the scheduler's number of the task.
+ * Each stands in for the other where that is missing. NULL: both are missing. */
 const char *claims_rank(const struct claims *c);
 const char *claims_task(const struct claims *c);
-/* As a launcher says that is no scheduler. */
+/* The rank by a launcher that is not a scheduler (torchrun, mpirun). */
 const char *claims_launcher_rank(const struct claims *c);
 
 #endif

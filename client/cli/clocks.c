@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A line is "clock", then behind tabs: node, its time now, its time when it began, in ns.
- *
- * A node wrote what its clock said after we had asked and before we had the line. So its clock is
- * ahead of ours by at least its time less the one of our reading, and by at most its time less the
- * one of our asking. Several lines of a node narrow that down; what is told is only what is
- * certain.
- */
+/* A line is "clock", then behind tabs: the node, its time now and its time when it began, in ns.
+ * The node read its clock after we sent the request and before we received the line. So its
+ * clock is ahead of ours by at least its time minus our time of receiving, and by at most its
+ * time minus our time of sending. Several lines of a node narrow this interval; clocks_print()
+ * reports only what is certain. */
 
 #include "client/cli/clocks.h"
 
@@ -17,8 +15,8 @@
 
 #include "client/cli/text.h"
 
-/* What clocks kept by NTP differ by is nothing to tell. */
-#define TOLD_NS INT64_C(100000000)
+/* Clocks kept by NTP differ by less; such differences are not reported. */
+#define CERTAIN_NS INT64_C(100000000)
 
 struct node_clock {
 	char node[64];
@@ -30,14 +28,6 @@ void clocks_deinit(struct clocks *c)
 {
 	free(c->items);
 	*c = (struct clocks){ 0 };
-}
-
-uint64_t clocks_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
@@ -91,13 +81,13 @@ bool clocks_read(struct clocks *c, const char *line, uint64_t now_ns)
 
 /* --- what they say --------------------------------------------------------------------------- */
 
-/* By how much it is certainly wrong; 0: it may be right. */
+/* The least difference that is certain; 0: the clock may be right. */
 static int64_t wrong_ns(const struct node_clock *clock)
 {
-	if (clock->least_ns > TOLD_NS) {
+	if (clock->least_ns > CERTAIN_NS) {
 		return clock->least_ns;
 	}
-	return clock->most_ns < -TOLD_NS ? clock->most_ns : 0;
+	return clock->most_ns < -CERTAIN_NS ? clock->most_ns : 0;
 }
 
 static void print_wrong(const struct node_clock *clock, struct buf *b)

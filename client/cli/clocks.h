@@ -8,8 +8,8 @@
 
 #include "client/cli/buf.h"
 
-/* When the nodes of a capture began, and how far their clocks are from the one of whoever asked.
- * Zero-initialised by the caller. */
+/* When the nodes of a capture began, and how far their clocks are from the clock of the
+ * requesting machine. Zero-initialised by the caller. */
 struct clocks {
 	uint64_t asked_ns; /* by our clock: before any node could know */
 	struct node_clock *items;
@@ -18,16 +18,13 @@ struct clocks {
 
 void clocks_deinit(struct clocks *c);
 
-/* The time of the clock, in ns since 1970. */
-uint64_t clocks_now_ns(void);
-
-/* A line of a node's: what its clock says now, and said when it began; 0: it has not. */
+/* Writes a node's line: its time now and its time when it began; 0: it has not begun. */
 void clocks_write(FILE *f, const char *node, uint64_t now_ns, uint64_t begun_ns);
-/* One that has come at now_ns of our clock. false: it is no such line. */
+/* Takes a line that arrived at now_ns of our clock. False: it is no such line. */
 bool clocks_read(struct clocks *c, const char *line, uint64_t now_ns);
 
-/* How far apart the nodes began, and whose clock is wrong by how much at least; of one node whose
- * clock is right, nothing. */
+/* Appends how far apart the nodes began, and which clocks are wrong by how much at least.
+ * Appends nothing for one node whose clock is right. */
 void clocks_print(const struct clocks *c, struct buf *b);
 
 #endif

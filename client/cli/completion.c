@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Walks over the words with the option tables of the verbs, so whatever is an option is completed
- * as one from the day it is added. The scripts of the shells (client/cli/completion) know nothing
- * but how to ask this.
- *
- * Candidates land on command lines, and some of them are names that other users chose: a candidate
- * has letters, digits and a few marks that mean nothing to any shell, or is left out. */
+/* Reads the words by the option tables of the verbs, so that a new option is completed without
+ * further work. The scripts of the shells (client/cli/completion) only call this. */
 
 #include "client/cli/completion.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "client/cli/text.h"
 
 /* Where the walk has come to. */
 struct walk {
@@ -23,32 +17,9 @@ struct walk {
 	size_t program;			  /* index of the word that is a command; 0: none yet */
 };
 
-static bool is_harmless(const char *text)
-{
-	return *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					  "0123456789_.:/+@%=,-")] == '\0';
-}
-
-void completion_offer(const struct completion *c, const char *text, const char *description)
-{
-	struct buf b = { 0 };
-
-	if (strncmp(text, c->typed, strlen(c->typed)) != 0 || !is_harmless(text)) {
-		return;
-	}
-	buf_add(&b, c->given, c->n_given);
-	buf_text(&b, text);
-	if (description && *description) {
-		buf_char(&b, '\t');
-		text_terminal(&b, description);
-	}
-	puts(buf_string(&b));
-	buf_deinit(&b);
-}
-
 static bool takes_program(const struct verb *verb)
 {
-	return verb == &verb_run || verb == &verb_standby || verb == &verb_follow;
+	return verb->takes && strcmp(verb->takes, "PROGRAM") == 0;
 }
 
 /* --- the words before ------------------------------------------------------------------------ */
@@ -66,7 +37,7 @@ static const struct option_def *find_long(const struct option_def *defs, const c
 static const struct option_def *find_short(const struct option_def *defs, char letter)
 {
 	for (; defs->name; defs++) {
-		if (defs->id == letter) {
+		if (defs->letter == letter) {
 			return defs;
 		}
 	}
@@ -75,9 +46,9 @@ static const struct option_def *find_short(const struct option_def *defs, char l
 
 static void note_value(struct completion *c, const struct option_def *def, const char *value)
 {
-	if (def->id == OPTION_SOCKET) {
+	if (strcmp(def->name, "socket") == 0) {
 		c->socket = value;
-	} else if (def->id == OPTION_CHIP) {
+	} else if (strcmp(def->name, "chip") == 0) {
 		c->chip = value;
 	}
 }
@@ -203,8 +174,8 @@ static const char *complete_option(struct completion *c, const struct walk *w)
 
 static void offer_verbs(const struct completion *c)
 {
-	for (size_t i = 0; verbs[i]; i++) {
-		completion_offer(c, verbs[i]->name, verbs[i]->summary);
+	for (size_t i = 0; c->verbs[i]; i++) {
+		completion_offer(c, c->verbs[i]->name, c->verbs[i]->summary);
 	}
 }
 
@@ -222,10 +193,10 @@ static const char *complete(struct completion *c, const struct walk *w)
 	if (!w->ended && c->typed[0] == '-') {
 		return complete_option(c, w);
 	}
-	if (c->n == 1 || w->verb == &verb_help) {
+	if (c->n == 1 || (w->verb->takes && strcmp(w->verb->takes, "VERB") == 0)) {
 		offer_verbs(c);
 	}
-	/* Behind our name alone all programs are too many to choose from. */
+	/* Directly behind gpuctr-client every program would be a candidate: too many. */
 	if (c->n == 1 && c->typed[0] == '\0') {
 		return ":none";
 	}
@@ -238,7 +209,7 @@ static const char *complete(struct completion *c, const struct walk *w)
 
 void completion_print(struct completion *c)
 {
-	struct walk w = { .verb = &verb_run };
+	struct walk w = { .verb = c->verbs[0] };
 	size_t i = 0, last;
 
 	if (c->n == 0) {
@@ -246,8 +217,8 @@ void completion_print(struct completion *c)
 	}
 	join_words(c);
 	last = last_word(c);
-	if (c->n > 1 && verb_find(c->words[0])) {
-		w.verb = verb_find(c->words[i++]);
+	if (c->n > 1 && verb_find(c->verbs, c->words[0])) {
+		w.verb = verb_find(c->verbs, c->words[i++]);
 	}
 	for (; i < last && w.program == 0; i++) {
 		if (c->words[i]) {

@@ -8,6 +8,7 @@
 
 /* A command line up to the word that is being typed, and what is found to stand there. */
 struct completion {
+	const struct verb *const *verbs;
 	char **words; /* behind "gpuctr-client"; the last one is being typed */
 	size_t n;
 	bool split; /* the shell has split "--option=value" at its '=' */
@@ -32,7 +33,10 @@ void completion_print(struct completion *c);
 const char *completion_of_option(const struct completion *c, const struct option_def *def);
 /* The same for an argument of a verb that is no option. */
 const char *completion_of_argument(const struct completion *c, const struct verb *verb);
-/* One candidate, if it begins with what was typed and means nothing to a shell. */
+
+/* --- completion_offer.c */
+
+/* Prints one candidate, if it begins with what was typed and means nothing to a shell. */
 void completion_offer(const struct completion *c, const char *text, const char *description);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What values options take: words that are known, files, and what the daemon tells of metrics, GPUs
- * and processes, if it answers at once. Somebody waits at a prompt: after two seconds there are no
- * candidates, and whatever goes wrong is not told. */
+/* Values of options: fixed words, files, and the metrics, GPUs and processes that the daemon
+ * reports. The user waits at a prompt, so the client gives up after two seconds, and reports no
+ * errors. */
 
 #include "client/cli/completion.h"
 
@@ -36,7 +36,7 @@ static struct gpuctr *connect_daemon(const struct completion *c)
 {
 	struct gpuctr *g;
 
-	alarm(PATIENCE_S); /* ends us quietly, after what was printed until then */
+	alarm(PATIENCE_S); /* ends the client quietly; what it has printed until then counts */
 	if (gpuctr_connect(c->socket, "gpuctr-client", &g) != 0) {
 		return gpuctr_disconnect(g);
 	}
@@ -51,8 +51,8 @@ static void wait_answer(struct gpuctr *g, struct asked *a, int result)
 	gpuctr_disconnect(g);
 }
 
-/* Where nothing is typed yet, thousands of names become what they begin with: "dram__". They come
- * sorted. */
+/* Where nothing is typed yet, offers the first part of the names, "dram__", in place of
+ * thousands of names. The daemon sends them sorted. */
 static void offer_unit(struct asked *a, const char *name)
 {
 	const char *end = strstr(name, "__");
@@ -240,7 +240,7 @@ static const char *offer_formats(const struct completion *c)
 	return ":none";
 }
 
-/* Those that can follow the keys that stand there: none twice, and one that nests. */
+/* Keys that can follow those on the command line: no key twice, and only one that nests. */
 static const char *offer_keys(const struct completion *c)
 {
 	for (int i = 0; i < KEY_END; i++) {
@@ -363,7 +363,7 @@ static const struct {
 	{ .option = "by", .offer = offer_keys },
 	{ .option = "figures", .offer = offer_figures },
 	{ .option = "schedule", .offer = offer_parts },
-	{ .option = "to", .words = "chrome csv jsonl folded perfetto pyprof" },
+	{ .option = "to", .words = "chrome csv jsonl folded pyprof" },
 	{ .option = "capture-range", .words = "cudaProfilerApi nvtx:" },
 	{ .option = "step", .words = "cudaProfilerStart" },
 	{ .option = "sort", .offer = offer_orders },
@@ -416,22 +416,18 @@ const char *completion_of_option(const struct completion *c, const struct option
 
 const char *completion_of_argument(const struct completion *c, const struct verb *verb)
 {
-	if (verb == &verb_metrics) {
+	const char *takes = verb->takes ? verb->takes : "";
+
+	if (strcmp(takes, "METRIC") == 0) {
 		return offer_metrics(c, on_base_metric);
 	}
-	if (verb == &verb_plan) {
+	if (strcmp(takes, "LIST") == 0) {
 		struct completion part = last_part(c, "LIST");
 
 		return offer_plan(&part);
 	}
-	if (verb == &verb_job) {
-		return offer_words(c, c->n == 2 ? "begin end" : "");
+	if (is_choice(takes)) {
+		return offer_words(c, c->n == 2 ? takes : "");
 	}
-	if (verb == &verb_completion) {
-		return offer_words(c, "bash zsh fish");
-	}
-	return verb == &verb_report || verb == &verb_export || verb == &verb_merge ||
-			       verb == &verb_top
-		       ? ":files"
-		       : ":none";
+	return strcmp(takes, "FILE") == 0 ? ":files" : ":none";
 }

@@ -153,49 +153,6 @@ char *expand_pattern(const char *pattern, const struct claims *claims, pid_t pid
 	return path;
 }
 
-/* At which lengths of path can what a letter stands for end? It begins where at is set. */
-static void pass_value(const char *path, size_t n, bool *at)
-{
-	bool inside = false;
-
-	for (size_t i = 0; i <= n; i++) {
-		bool ends = inside;
-
-		inside = i < n && is_safe(path[i]) && (inside || (at[i] && path[i] != '.'));
-		at[i] = ends;
-	}
-}
-
-static void pass_character(const char *path, size_t n, char c, bool *at)
-{
-	for (size_t i = n + 1; i-- > 0;) {
-		at[i] = i > 0 && at[i - 1] && path[i - 1] == c;
-	}
-}
-
-/* at[i]: the pattern up to here can have given the first i characters. */
-bool expand_can_give(const char *pattern, const char *path)
-{
-	size_t n = strlen(path);
-	bool *at = calloc(n + 1, sizeof(*at));
-	bool can;
-
-	if (!at) {
-		return false;
-	}
-	at[0] = true;
-	for (const char *p = pattern; *p; p++) {
-		if (*p == '%' && p[1] && *++p != '%') {
-			pass_value(path, n, at);
-		} else {
-			pass_character(path, n, *p, at);
-		}
-	}
-	can = at[n];
-	free(at);
-	return can;
-}
-
 int expand_make_folders(const char *path)
 {
 	char folder[PATH_MAX];

@@ -35,9 +35,6 @@ const char *expand_node(void);
  * with. NULL: out of memory. Free with free(). */
 char *expand_pattern(const char *pattern, const struct claims *claims, pid_t pid);
 
-/* Is path what the pattern becomes for some process on some node? */
-bool expand_can_give(const char *pattern, const char *path);
-
 /* The folders of path, those that are not there yet. 0 or a negative errno. */
 int expand_make_folders(const char *path);
 

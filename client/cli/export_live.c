@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The formats of the live stream, fed from a file: the same code writes the same lines. What only a
- * live capture knows is not there: its number in the daemon (0). A file of a format before 5 holds
- * the command as one quoted string, which is then the command's only part, and not the GPUs that
- * were leased: those are told that its processes have seen. */
+ * live capture knows is not there: its number in the daemon (0). */
 
 #include "client/cli/export_live.h"
 
@@ -17,51 +15,11 @@ struct live {
 	const struct format *format;
 	void *f;
 	const struct store_info *info;
-	const char *command[2];
 	struct format_capture capture;
-	struct gpuctr_gpu *gpus;
 	bool has_head;
 	uint64_t processes;
 	struct groups *kernels; /* of a capture with a budget, for what is estimated; NULL: none */
 };
-
-/* Each device of a process once. */
-static void add_gpus(struct live *l, const struct gpuctr_process *process)
-{
-	for (size_t i = 0; i < process->n_devices; i++) {
-		const struct gpuctr_device *d = &process->devices[i];
-		size_t k = 0;
-
-		while (k < l->capture.n_gpus && strcmp(l->gpus[k].uuid, d->uuid) != 0) {
-			k++;
-		}
-		if (k == l->capture.n_gpus) {
-			l->gpus[l->capture.n_gpus++] = (struct gpuctr_gpu){
-				.index = d->index, .uuid = d->uuid, .name = d->name, .chip = d->chip
-			};
-		}
-	}
-}
-
-static bool find_gpus(struct live *l)
-{
-	size_t n = 0;
-
-	if (l->info->n_gpus > 0) {
-		l->capture.gpus = l->info->gpus;
-		l->capture.n_gpus = l->info->n_gpus;
-		return true;
-	}
-	for (size_t i = 0; i < l->info->n_processes; i++) {
-		n += l->info->processes[i].process.n_devices;
-	}
-	l->gpus = calloc(n + 1, sizeof(*l->gpus));
-	for (size_t i = 0; l->gpus && i < l->info->n_processes; i++) {
-		add_gpus(l, &l->info->processes[i].process);
-	}
-	l->capture.gpus = l->gpus;
-	return l->gpus != NULL;
-}
 
 static void live_close(void *e)
 {
@@ -71,7 +29,6 @@ static void live_close(void *e)
 		l->format->close(l->f);
 	}
 	groups_free(l->kernels);
-	free(l->gpus);
 	free(l);
 }
 
@@ -119,17 +76,18 @@ static void *live_open(const struct format *format, const struct store_info *inf
 	}
 	l->format = format;
 	l->info = info;
-	l->command[0] = info->command;
 	l->capture = (struct format_capture){
 		.plan = &info->plan,
+		.gpus = info->gpus,
+		.n_gpus = info->n_gpus,
 		.driver = info->driver,
 		.program = info->n_processes > 0 ? info->processes[0].process.program : "",
-		.command = info->argv ? info->argv : l->command,
+		.command = info->argv,
 		.recorded_from = from,
 		.recorded = *from,
 		.chosen = info->budget_ppm > 0,
 	};
-	l->f = find_gpus(l) && begin_estimates(l) ? format->open(&l->capture) : NULL;
+	l->f = begin_estimates(l) ? format->open(&l->capture) : NULL;
 	if (!l->f) {
 		live_close(l);
 		return NULL;
@@ -138,18 +96,18 @@ static void *live_open(const struct format *format, const struct store_info *inf
 }
 
 static void *open_jsonl(const struct store_info *info, const struct exporter_options *options,
-			struct buf *why)
+			struct exporter_refusal *refusal)
 {
 	(void)options;
-	(void)why;
+	(void)refusal;
 	return live_open(&format_jsonl, info);
 }
 
 static void *open_csv(const struct store_info *info, const struct exporter_options *options,
-		      struct buf *why)
+		      struct exporter_refusal *refusal)
 {
 	(void)options;
-	(void)why;
+	(void)refusal;
 	return live_open(&format_csv, info);
 }
 
@@ -173,12 +131,13 @@ static int live_process(void *e, struct buf *b, const struct store_process *proc
 	return l->kernels ? groups_process(l->kernels, &process->process) : 0;
 }
 
-static int live_record(void *e, struct buf *b, const struct gpuctr_record *record)
+static int live_record(void *e, struct buf *b, const struct gpuctr_record *record,
+		       const struct attribution *what)
 {
 	struct live *l = e;
 
-	l->format->write_record(l->f, b, record);
-	return l->kernels ? groups_record(l->kernels, record) : 0;
+	l->format->write_record(l->f, b, record, what);
+	return l->kernels ? groups_record(l->kernels, record, NULL) : 0;
 }
 
 static int live_stratum(void *e, const struct gpuctr_stratum *stratum)
@@ -246,6 +205,7 @@ static int live_end(void *e, struct buf *b)
 
 const struct exporter export_live_jsonl = {
 	.name = "jsonl",
+	.attributes = true,
 	.open = open_jsonl,
 	.close = live_close,
 	.process = live_process,
@@ -259,6 +219,7 @@ const struct exporter export_live_jsonl = {
 
 const struct exporter export_live_csv = {
 	.name = "csv",
+	.attributes = true,
 	.open = open_csv,
 	.close = live_close,
 	.process = live_process,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A pattern whose letters are known before any process is there is one file, made when the turn has
- * come. Else each process is given its file when it comes: the one of its name, or the one that a
- * process of the same name was given. Such a file is closed when its last process has ended, and
- * opened for what is written to it after that: a later process of its name, a notice to all, the
- * end. So there may be more of them than descriptors. The numbers of processes are small and dense.
- */
+/* The pattern of -o becomes one file when none of its letters depends on a process; files_open()
+ * creates it. Otherwise files_process() expands the pattern for each process, and processes of
+ * the same name share a file. Such a file is closed when its last process has ended and reopened
+ * for later writes (a later process of the same name, a notice to all, the end), so that there
+ * may be more files than descriptors. Numbers of processes are small and dense. */
 
 #include "client/cli/files.h"
 
@@ -24,7 +23,7 @@
 struct file {
 	char *path;
 	struct store *store; /* NULL: could not be made */
-	bool told;	     /* that it failed */
+	bool failed;	     /* writing failed, which was reported */
 	unsigned processes;
 	unsigned running;	     /* of these */
 	struct gpuctr_totals totals; /* of those that have ended */
@@ -35,7 +34,7 @@ static bool is_late(const struct run_options *o)
 	return o->capture_path && expand_has(o->capture_path, o->late ? o->late : "");
 }
 
-/* Of what is known from the beginning. NULL: out of memory. */
+/* The path of a pattern that depends on no process. NULL: out of memory. */
 static char *early_path(const struct run_options *o)
 {
 	struct claims claims = claims_of_self();
@@ -45,7 +44,7 @@ static char *early_path(const struct run_options *o)
 
 /* --- making ---------------------------------------------------------------------------------- */
 
-/* The folder of names that processes give, as far as it is known without them. */
+/* Checks the folder of a pattern that depends on processes, up to its first such letter. */
 static bool check_folder(const struct run_options *o)
 {
 	struct claims claims = claims_of_self();
@@ -70,7 +69,8 @@ static bool check_folder(const struct run_options *o)
 	return r == 0;
 }
 
-/* What a link leads to was chosen by who made it. false: told. */
+/* Refuses links: whoever made a link chose the file that it leads to. False: the refusal was
+ * reported. */
 static bool is_no_link(const char *path, bool force)
 {
 	struct stat st;
@@ -121,8 +121,8 @@ static int create(struct files *f, const char *path, struct store **ret)
 					       .command = f->capture->command,
 					       .driver = f->driver,
 					       .version = gpuctr_version(),
-					       .budget_ppm = f->options->budget_ppm,
-					       .seed = f->options->seed,
+					       .budget_ppm = f->options->budget.ppm,
+					       .seed = f->options->budget.seed,
 					       .gpus = f->capture->gpus,
 					       .n_gpus = f->capture->n_gpus,
 					       .name_length = attribution_name_length };
@@ -169,11 +169,6 @@ bool files_open(struct files *f, const struct run_options *options,
 	if (!options->capture_path) {
 		return true;
 	}
-	f->attributor = attributor_new();
-	if (!f->attributor) {
-		say_usage("out of memory");
-		return false;
-	}
 	if (is_late(options)) {
 		return true;
 	}
@@ -215,7 +210,7 @@ static struct file *find_path(struct files *f, const char *path)
 	return NULL;
 }
 
-/* A file that another process's name has, or a new one. NULL: out of memory. */
+/* The file of this name: one that exists already, or a new one. NULL: out of memory. */
 static struct file *file_for(struct files *f, const struct claims *claims, unsigned pid)
 {
 	char *path = expand_pattern(f->options->capture_path, claims, (pid_t)pid);
@@ -228,7 +223,7 @@ static struct file *file_for(struct files *f, const struct claims *claims, unsig
 	file = add_file(f, path);
 	if (file && create(f, file->path, &file->store) != 0) {
 		say("what is measured of process %u is not kept; the program goes on", pid);
-		file->told = true;
+		file->failed = true;
 	}
 	return file;
 }
@@ -245,16 +240,16 @@ static void check(struct file *file, int r)
 {
 	const struct store_error *error;
 
-	if (r == 0 || file->told) {
+	if (r == 0 || file->failed) {
 		return;
 	}
-	file->told = true;
+	file->failed = true;
 	error = store_last_error(file->store);
 	say_warning(store_error_name(error->code), error->message, error->remedy);
 	say("the program goes on; the file keeps what was written before");
 }
 
-/* False: nothing can be written to it. */
+/* Reopens a file. False: it cannot be written to. */
 static bool wake(struct file *file)
 {
 	if (file->store && store_wake(file->store) != 0) {
@@ -263,7 +258,7 @@ static bool wake(struct file *file)
 	return file->store && store_last_error(file->store)->code == 0;
 }
 
-/* Lets go of a file that no process writes. */
+/* Closes the descriptor of a file whose processes have ended. */
 static void rest(const struct files *f, struct file *file)
 {
 	if (file->store && file->running == 0 && is_late(f->options)) {
@@ -278,7 +273,7 @@ static void write_claims(struct file *file, unsigned process, const struct claim
 	}
 }
 
-/* Its first word: which file, and what it says of its job. */
+/* The first message of a process: chooses its file and writes its claims. */
 static struct file *begin(struct files *f, const struct gpuctr_process *process)
 {
 	struct claims claims = { process->claims, process->n_claims };
@@ -310,25 +305,17 @@ void files_process(struct files *f, const struct gpuctr_process *process)
 	}
 }
 
-/* Without memory for it, the record stands without its operator. */
-static void write_attribution(struct files *f, struct file *file,
-			      const struct gpuctr_record *record)
-{
-	struct attribution what;
-	struct store_attribution columns;
-
-	if (attributor_take(f->attributor, record, &what) == 0 && what.scope) {
-		attribution_columns(&what, &columns);
-		check(file, store_write_attribution(file->store, record, &columns));
-	}
-}
-
-void files_record(struct files *f, const struct gpuctr_record *record)
+void files_record(struct files *f, const struct gpuctr_record *record,
+		  const struct attribution *what)
 {
 	struct file *file = file_of(f, record->process);
+	struct store_attribution columns;
 
 	if (file && file->store) {
-		write_attribution(f, file, record);
+		if (what->scope) {
+			attribution_columns(what, &columns);
+			check(file, store_write_attribution(file->store, record, &columns));
+		}
 		check(file, store_write_record(file->store, record));
 	} else if (f->options && f->options->capture_path) {
 		f->unmade++;
@@ -397,7 +384,7 @@ void files_image(struct files *f, const struct gpuctr_image *image)
 	}
 }
 
-/* One that is of no process is of all. */
+/* A notice about no process goes to all files. */
 void files_notice(struct files *f, const struct gpuctr_notice *notice)
 {
 	struct file *of_process = file_of(f, notice->process);
@@ -458,14 +445,9 @@ void files_end(struct files *f, const struct gpuctr_end *end)
 void files_write_names(const struct files *f, const char *node, FILE *out)
 {
 	for (size_t i = 0; i < f->n; i++) {
-		const char *path = f->items[i].path;
-		struct stat st;
-
-		/* A name with an end of a line in it is left where it is. */
-		if (f->items[i].store && !strpbrk(path, "\t\n") && stat(path, &st) == 0) {
-			fprintf(out, "file\t%s\t%ju\t%jd\t%jd.%09ld\t%s\n", node,
-				(uintmax_t)st.st_ino, (intmax_t)st.st_size,
-				(intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, path);
+		/* A name with an end of a line in it is left out. */
+		if (f->items[i].store && !strpbrk(f->items[i].path, "\t\n")) {
+			fprintf(out, "file\t%s\t%s\n", node, f->items[i].path);
 		}
 	}
 }
@@ -475,7 +457,7 @@ size_t files_made(const struct files *f, const char **ret_first)
 	size_t n = 0;
 
 	for (size_t i = 0; i < f->n; i++) {
-		if (f->items[i].store && !f->items[i].told) {
+		if (f->items[i].store && !f->items[i].failed) {
 			*ret_first = n++ == 0 ? f->items[i].path : *ret_first;
 		}
 	}
@@ -500,6 +482,5 @@ void files_close(struct files *f)
 	}
 	free(f->items);
 	free(f->of_process);
-	attributor_free(f->attributor);
 	*f = (struct files){ 0 };
 }

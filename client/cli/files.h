@@ -19,22 +19,25 @@ struct files {
 	size_t n;
 	size_t *of_process; /* by number of process: its file and 1; 0: none yet */
 	size_t n_processes;
-	struct attributor *attributor; /* of all processes */
-	uint64_t unmade;	       /* records of processes whose file could not be made */
+	uint64_t unmade; /* records of processes whose file could not be made */
 };
 
-/* Could they be made, as far as can be known before any process is there? false: told why. */
+/* Checks, before anything waits, whether the files can be created. False: the reason was
+ * reported. */
 bool files_check(const struct run_options *options);
 
-/* Makes the one that needs no process to be named. false: told why. */
+/* Creates the file of a pattern that depends on no process. False: the reason was reported. */
 bool files_open(struct files *f, const struct run_options *options,
 		const struct format_capture *capture, const char *driver);
 
-/* A file that fails is told of once and left alone; the others go on. */
+/* When writing to a file fails, files_*() report that once and leave the file alone; the others
+ * go on. */
 void files_process(struct files *f, const struct gpuctr_process *process);
-void files_record(struct files *f, const struct gpuctr_record *record);
+void files_record(struct files *f, const struct gpuctr_record *record,
+		  const struct attribution *what);
 void files_stratum(struct files *f, const struct gpuctr_stratum *stratum);
-/* Of a file of all processes; one of some of them keeps their strata and choices alone. */
+/* Writes estimates into a file of all processes. A file of some of them has their strata and
+ * choices alone. */
 void files_estimates(struct files *f, const struct view *kernels);
 void files_mark(struct files *f, const struct gpuctr_mark *mark);
 void files_image(struct files *f, const struct gpuctr_image *image);
@@ -43,10 +46,9 @@ void files_process_end(struct files *f, const struct gpuctr_process_end *end);
 void files_flush(struct files *f);
 /* A file of some of the processes gets the totals of these. */
 void files_end(struct files *f, const struct gpuctr_end *end);
-/* A line "file NODE INODE SIZE TIME PATH", with tabs, for each that there is; PATH as the pattern
- * gives it. */
+/* A line "file NODE PATH", with tabs, for each that there is; PATH as the pattern gives it. */
 void files_write_names(const struct files *f, const char *node, FILE *out);
-/* How many there are that nothing is missing from, and the first of them. */
+/* How many files are complete, and the first of them. */
 size_t files_made(const struct files *f, const char **ret_first);
 uint64_t files_unsaved(const struct files *f);
 void files_close(struct files *f);

@@ -32,35 +32,3 @@ const struct format *format_of_path(const char *path)
 	}
 	return NULL;
 }
-
-const char *format_launch_kind(enum gpuctr_launch_kind kind)
-{
-	switch (kind) {
-	case GPUCTR_LAUNCH_KERNEL:
-		return "kernel";
-	case GPUCTR_LAUNCH_COOPERATIVE:
-		return "cooperative";
-	case GPUCTR_LAUNCH_GRAPH:
-		return "graph";
-	}
-	return "unknown";
-}
-
-bool format_is_of_range(const char *column)
-{
-	return strstr(column, "elapsed") || strstr(column, ".per_second") ||
-	       strncmp(column, "gpu__time_duration", strlen("gpu__time_duration")) == 0;
-}
-
-const char *format_clock(enum gpuctr_clock clock)
-{
-	switch (clock) {
-	case GPUCTR_CLOCK_RANGE:
-		return "range";
-	case GPUCTR_CLOCK_GPU:
-		return "gpu";
-	case GPUCTR_CLOCK_NONE:
-		break;
-	}
-	return "none";
-}

@@ -8,6 +8,7 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/cli/buf.h"
+#include "client/report/attribution.h"
 #include "client/report/view.h"
 
 /* What a format knows before the first record. Borrowed for the life of the format, but for the
@@ -24,19 +25,20 @@ struct format_capture {
 	bool recorded;
 	bool chosen;  /* launches at random: records have a stratum and a chance */
 	size_t width; /* columns of the terminal the table goes to */
-	bool fits;    /* its lines are no longer than that, whatever must be cut or left out */
+	bool fits;    /* lines are cut to this width */
 };
 
 /* A format of the stream of records: functions that append to a buffer, which holds whole lines
  * after each of them. NULL members are skipped. One object serves one stream, in one thread. */
 struct format {
 	const char *name;
-	const char *suffix; /* of files that are expected to have it */
+	const char *suffix;				     /* of the names of its files */
 	void *(*open)(const struct format_capture *capture); /* NULL: out of memory */
 	void (*close)(void *f);
 	void (*write_head)(void *f, struct buf *b);
 	void (*write_process)(void *f, struct buf *b, const struct gpuctr_process *process);
-	void (*write_record)(void *f, struct buf *b, const struct gpuctr_record *record);
+	void (*write_record)(void *f, struct buf *b, const struct gpuctr_record *record,
+			     const struct attribution *what);
 	void (*write_mark)(void *f, struct buf *b, const struct gpuctr_mark *mark);
 	void (*write_notice)(void *f, struct buf *b, const struct gpuctr_notice *notice);
 	void (*write_process_end)(void *f, struct buf *b, const struct gpuctr_process_end *end);
@@ -56,10 +58,6 @@ const struct format *format_of_path(const char *path); /* by suffix; NULL: none 
 
 /* "kernel", "cooperative", "graph" */
 const char *format_launch_kind(enum gpuctr_launch_kind kind);
-
-/* Is this column a ratio to the time or cycles of the range around a kernel, or those themselves?
- * The range is longer than the kernel. */
-bool format_is_of_range(const char *column);
 
 /* "gpu", "range", "none" */
 const char *format_clock(enum gpuctr_clock clock);

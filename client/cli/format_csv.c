@@ -233,7 +233,8 @@ static void add_recorded(struct csv *c, struct buf *b, unsigned process)
 	buf_add(b, text->data, text->n);
 }
 
-static void csv_record(void *f, struct buf *b, const struct gpuctr_record *record)
+static void csv_record(void *f, struct buf *b, const struct gpuctr_record *record,
+		       const struct attribution *what)
 {
 	struct csv *c = f;
 
@@ -246,7 +247,7 @@ static void csv_record(void *f, struct buf *b, const struct gpuctr_record *recor
 	}
 	add_stack(c, b, record->process, record->range);
 	buf_char(b, ',');
-	attributed_add(c->attributed, b, record);
+	attributed_add(c->attributed, b, record, what);
 	buf_char(b, ',');
 	add_active(b, record);
 	buf_char(b, ',');

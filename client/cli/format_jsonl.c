@@ -15,6 +15,7 @@
 #include "client/cli/attributed.h"
 #include "client/cli/fragments.h"
 #include "client/cli/json_range.h"
+#include "client/cli/members.h"
 #include "client/cli/text.h"
 #include "client/report/estimated.h"
 
@@ -32,20 +33,6 @@ struct jsonl {
 	size_t n_active, max_active;
 	struct buf active_text;
 };
-
-#define ADD(b, text) buf_add(b, text, sizeof(text) - 1)
-
-static void add_u64(struct buf *b, const char *key, uint64_t value)
-{
-	buf_text(b, key);
-	buf_u64(b, value);
-}
-
-static void add_text(struct buf *b, const char *key, const char *text)
-{
-	buf_text(b, key);
-	text_json(b, text);
-}
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -66,28 +53,19 @@ static void jsonl_close(void *f)
 	free(j);
 }
 
-static void add_text_or_null(struct buf *b, const char *key, const char *text)
-{
-	buf_text(b, key);
-	if (*text) {
-		text_json(b, text);
-	} else {
-		ADD(b, "null");
-	}
-}
-
 static void write_attribution(struct buf *b, const struct store_attribution *what)
 {
-	add_text_or_null(b, ",\"op\":", what->op);
-	ADD(b, ",\"seq\":");
+	struct members m = { b };
+
+	members_text_or_null(&m, "op", what->op);
 	if (what->seq >= 0) {
-		buf_i64(b, what->seq);
+		members_i64(&m, "seq", what->seq);
 	} else {
-		ADD(b, "null");
+		members_null(&m, "seq");
 	}
-	add_text_or_null(b, ",\"sizes\":", what->sizes);
-	add_text_or_null(b, ",\"dir\":", what->dir);
-	add_text_or_null(b, ",\"layer\":", what->layer);
+	members_text_or_null(&m, "sizes", what->sizes);
+	members_text_or_null(&m, "dir", what->dir);
+	members_text_or_null(&m, "layer", what->layer);
 }
 
 static void *jsonl_open(const struct format_capture *capture)
@@ -109,9 +87,6 @@ static void *jsonl_open(const struct format_capture *capture)
 	j->n_groups = capture->plan->groups;
 	j->n_keys = capture->plan->n_columns;
 	for (size_t i = 0; i < j->n_keys; i++) {
-		if (i > 0) {
-			buf_char(&j->keys[i], ',');
-		}
 		text_json(&j->keys[i], capture->plan->columns[i].name);
 		buf_char(&j->keys[i], ':');
 	}
@@ -120,45 +95,49 @@ static void *jsonl_open(const struct format_capture *capture)
 
 /* --- the capture ----------------------------------------------------------------------------- */
 
-static void add_strings(struct buf *b, const char *key, const char *const *strings, size_t n)
+static void add_columns(struct members *m, const struct gpuctr_plan *plan)
 {
-	buf_text(b, key);
-	buf_char(b, '[');
-	for (size_t i = 0; i < n && strings[i]; i++) {
-		if (i > 0) {
-			buf_char(b, ',');
-		}
-		text_json(b, strings[i]);
-	}
-	buf_char(b, ']');
-}
-
-static void add_columns(struct buf *b, const struct gpuctr_plan *plan)
-{
-	ADD(b, ",\"columns\":[");
+	members_begin(m, "columns", '[');
 	for (size_t i = 0; i < plan->n_columns; i++) {
-		add_text(b, i > 0 ? ",{\"name\":" : "{\"name\":", plan->columns[i].name);
-		add_text(b, ",\"unit\":", plan->columns[i].unit);
+		members_begin(m, NULL, '{');
+		members_text(m, "name", plan->columns[i].name);
+		members_text(m, "unit", plan->columns[i].unit);
 		if (plan->groups > 1) {
-			add_u64(b, ",\"group\":", plan->columns[i].group);
+			members_u64(m, "group", plan->columns[i].group);
 		}
-		buf_text(b, format_is_of_range(plan->columns[i].name) ? ",\"of_range\":true}"
-								      : ",\"of_range\":false}");
+		members_bool(m, "of_range", groups_is_of_range(plan->columns[i].name));
+		members_end(m, '}');
 	}
-	buf_char(b, ']');
+	members_end(m, ']');
 }
 
-static void add_gpus(struct buf *b, const struct format_capture *capture)
+static void add_gpus(struct members *m, const struct format_capture *capture)
 {
-	ADD(b, ",\"gpus\":[");
+	members_begin(m, "gpus", '[');
 	for (size_t i = 0; i < capture->n_gpus; i++) {
-		add_u64(b, i > 0 ? ",{\"index\":" : "{\"index\":", capture->gpus[i].index);
-		add_text(b, ",\"uuid\":", capture->gpus[i].uuid);
-		add_text(b, ",\"name\":", capture->gpus[i].name);
-		add_text(b, ",\"chip\":", capture->gpus[i].chip);
-		buf_char(b, '}');
+		members_begin(m, NULL, '{');
+		members_u64(m, "index", capture->gpus[i].index);
+		members_text(m, "uuid", capture->gpus[i].uuid);
+		members_text(m, "name", capture->gpus[i].name);
+		members_text(m, "chip", capture->gpus[i].chip);
+		members_end(m, '}');
 	}
-	buf_char(b, ']');
+	members_end(m, ']');
+}
+
+static struct members begin_line(struct buf *b, const char *type)
+{
+	struct members m = { b };
+
+	members_begin(&m, NULL, '{');
+	members_word(&m, "type", type);
+	return m;
+}
+
+static void end_line(struct members *m)
+{
+	members_end(m, '}');
+	buf_char(m->b, '\n');
 }
 
 static void jsonl_head(void *f, struct buf *b)
@@ -166,44 +145,54 @@ static void jsonl_head(void *f, struct buf *b)
 	struct jsonl *j = f;
 	const struct format_capture *capture = j->capture;
 	const struct gpuctr_plan *plan = capture->plan;
+	struct members m = begin_line(b, "capture");
+	size_t n_words = 0;
 
-	add_u64(b, "{\"type\":\"capture\",\"format\":1,\"capture\":", capture->capture);
-	add_text(b, ",\"version\":", gpuctr_version());
-	add_text(b, ",\"program\":", capture->program);
-	add_strings(b, ",\"command\":", capture->command, capture->command ? SIZE_MAX : 0);
-	add_text(b, ",\"chip\":", plan->chip);
-	add_text(b, ",\"driver\":", capture->driver);
-	add_u64(b, ",\"passes\":", plan->passes);
-	ADD(b, ",\"replayed\":false,\"caches_flushed\":false,\"recorded\":");
-	buf_text(b, capture->recorded ? "true" : "false");
-	add_text(b, ",\"recorded_from\":", capture->recorded_from);
-	add_columns(b, plan);
-	add_strings(b, ",\"metrics\":", plan->metrics, plan->n_metrics);
-	add_gpus(b, capture);
-	ADD(b, "}\n");
+	while (capture->command && capture->command[n_words]) {
+		n_words++;
+	}
+	members_u64(&m, "format", 1);
+	members_u64(&m, "capture", capture->capture);
+	members_text(&m, "version", gpuctr_version());
+	members_text(&m, "program", capture->program);
+	members_texts(&m, "command", capture->command, n_words);
+	members_text(&m, "chip", plan->chip);
+	members_text(&m, "driver", capture->driver);
+	members_u64(&m, "passes", plan->passes);
+	members_bool(&m, "replayed", false);
+	members_bool(&m, "caches_flushed", false);
+	members_bool(&m, "recorded", capture->recorded);
+	members_text(&m, "recorded_from", capture->recorded_from);
+	add_columns(&m, plan);
+	members_texts(&m, "metrics", plan->metrics, plan->n_metrics);
+	add_gpus(&m, capture);
+	end_line(&m);
 }
 
 /* --- processes ------------------------------------------------------------------------------- */
 
 static void write_device_uuid(struct buf *b, const struct gpuctr_device *device)
 {
-	ADD(b, ",\"uuid\":");
-	text_json(b, device->uuid);
+	struct members m = { b };
+
+	members_text(&m, "uuid", device->uuid);
 }
 
-static void add_device(struct buf *b, const struct gpuctr_device *device)
+static void add_device(struct members *m, const struct gpuctr_device *device)
 {
-	add_u64(b, "{\"index\":", device->index);
-	add_text(b, ",\"uuid\":", device->uuid);
-	add_text(b, ",\"name\":", device->name);
-	add_text(b, ",\"chip\":", device->chip);
-	add_u64(b, ",\"clock_sm_mhz\":", device->clock_sm_mhz);
-	add_u64(b, ",\"clock_mem_mhz\":", device->clock_mem_mhz);
-	buf_char(b, '}');
+	members_begin(m, NULL, '{');
+	members_u64(m, "index", device->index);
+	members_text(m, "uuid", device->uuid);
+	members_text(m, "name", device->name);
+	members_text(m, "chip", device->chip);
+	members_u64(m, "clock_sm_mhz", device->clock_sm_mhz);
+	members_u64(m, "clock_mem_mhz", device->clock_mem_mhz);
+	members_end(m, '}');
 }
 
-static void add_claims(struct buf *b, const struct gpuctr_process *process)
+static void add_claims(struct members *m, const struct gpuctr_process *process)
 {
+	members_begin(m, "claims", '{');
 	for (size_t i = 0; i < process->n_claims; i++) {
 		const char *claim = process->claims[i], *equals = strchr(claim, '=');
 
@@ -211,85 +200,87 @@ static void add_claims(struct buf *b, const struct gpuctr_process *process)
 			struct buf name = { 0 };
 
 			buf_add(&name, claim, (size_t)(equals - claim));
-			add_text(b, i > 0 ? "," : "", buf_string(&name));
-			add_text(b, ":", equals + 1);
-			b->failed |= name.failed;
+			members_key_text(m, buf_string(&name));
+			text_json(m->b, equals + 1);
+			m->b->failed |= name.failed;
 			buf_deinit(&name);
 		}
 	}
+	members_end(m, '}');
 }
 
 static void jsonl_process(void *f, struct buf *b, const struct gpuctr_process *process)
 {
 	struct jsonl *j = f;
+	struct members m = begin_line(b, "process");
 
 	b->failed |= !processes_add(&j->processes, process, write_device_uuid);
-	add_u64(b, "{\"type\":\"process\",\"process\":", process->process);
-	add_u64(b, ",\"pid\":", process->pid);
-	add_text(b, ",\"program\":", process->program);
-	add_text(b, ",\"cupti\":", process->cupti);
-	add_text(b, ",\"driver\":", process->driver);
-	add_text(b, ",\"recorded_from\":", process->recorded_from);
-	ADD(b, ",\"devices\":[");
+	members_u64(&m, "process", process->process);
+	members_u64(&m, "pid", process->pid);
+	members_text(&m, "program", process->program);
+	members_text(&m, "cupti", process->cupti);
+	members_text(&m, "driver", process->driver);
+	members_text(&m, "recorded_from", process->recorded_from);
+	members_begin(&m, "devices", '[');
 	for (size_t i = 0; i < process->n_devices; i++) {
-		if (i > 0) {
-			buf_char(b, ',');
-		}
-		add_device(b, &process->devices[i]);
+		add_device(&m, &process->devices[i]);
 	}
-	ADD(b, "],\"claims\":{");
-	add_claims(b, process);
-	ADD(b, "}}\n");
+	members_end(&m, ']');
+	add_claims(&m, process);
+	end_line(&m);
 }
 
 /* --- kernels and ranges ---------------------------------------------------------------------- */
 
-static void add_cached_stack(struct jsonl *j, struct buf *b, unsigned process,
-			     const struct gpuctr_range *range)
+static void add_stack(struct jsonl *j, struct members *m, unsigned process,
+		      const struct gpuctr_range *range)
 {
 	struct buf *text;
 	bool fresh;
 
-	if (!range) {
-		return;
+	members_begin(m, "nvtx", '[');
+	if (range) {
+		text = fragments_get(j->stacks, process, range->id, &fresh);
+		if (fresh) {
+			json_stack(text, range);
+		}
+		members_add(m, text);
 	}
-	text = fragments_get(j->stacks, process, range->id, &fresh);
-	if (fresh) {
-		json_stack(text, range);
-	}
-	buf_add(b, text->data, text->n);
+	members_end(m, ']');
 }
 
 /* null for -1. */
-static void add_known(struct buf *b, const char *key, int value)
+static void add_known(struct members *m, const char *key, int value)
 {
 	if (value >= 0) {
-		add_u64(b, key, (uint64_t)value);
+		members_u64(m, key, (uint64_t)value);
 	} else {
-		buf_text(b, key);
-		ADD(b, "null");
+		members_null(m, key);
 	}
 }
 
-static void add_cached_kernel(struct jsonl *j, struct buf *b, unsigned process,
-			      const struct gpuctr_kernel *kernel)
+static void write_kernel(struct buf *b, const struct gpuctr_kernel *kernel)
 {
-	struct buf *text;
-	bool fresh;
+	struct members m = { b };
 
-	if (!kernel) {
-		ADD(b, ",\"kernel\":\"\",\"mangled\":\"\",\"static_shared_bytes\":null,"
-		       "\"registers\":null");
-		return;
+	members_text(&m, "kernel", kernel->name);
+	members_text(&m, "mangled", kernel->mangled);
+	add_known(&m, "static_shared_bytes", kernel->static_shared_bytes);
+	add_known(&m, "registers", kernel->registers);
+}
+
+static void add_kernel(struct jsonl *j, struct members *m, unsigned process,
+		       const struct gpuctr_kernel *kernel)
+{
+	static const struct gpuctr_kernel none = { .static_shared_bytes = -1, .registers = -1 };
+	bool fresh;
+	struct buf *text = fragments_get(j->kernels, process, kernel ? kernel->id : 0, &fresh);
+
+	if (fresh || !kernel) {
+		buf_clear(text);
+		write_kernel(text, kernel ? kernel : &none);
 	}
-	text = fragments_get(j->kernels, process, kernel->id, &fresh);
-	if (fresh) {
-		add_text(text, ",\"kernel\":", kernel->name);
-		add_text(text, ",\"mangled\":", kernel->mangled);
-		add_known(text, ",\"static_shared_bytes\":", kernel->static_shared_bytes);
-		add_known(text, ",\"registers\":", kernel->registers);
-	}
-	buf_add(b, text->data, text->n);
+	members_add(m, text);
 }
 
 static bool is_same_active(const struct jsonl *j, const struct gpuctr_record *record)
@@ -331,160 +322,160 @@ static void make_active(struct jsonl *j, const struct gpuctr_record *record)
 
 /* --- records --------------------------------------------------------------------------------- */
 
-static void add_dim(struct buf *b, const uint32_t dim[3])
+static void add_dim(struct members *m, const char *key, const uint32_t dim[3])
 {
-	buf_u64(b, dim[0]);
-	buf_char(b, ',');
-	buf_u64(b, dim[1]);
-	buf_char(b, ',');
-	buf_u64(b, dim[2]);
+	members_begin(m, key, '[');
+	for (int i = 0; i < 3; i++) {
+		members_u64(m, NULL, dim[i]);
+	}
+	members_end(m, ']');
 }
 
-static void add_launch(struct jsonl *j, struct buf *b, const struct gpuctr_record *record)
+static void add_launch(struct jsonl *j, struct members *m, const struct gpuctr_record *record)
 {
 	const struct process_texts *process = processes_find(&j->processes, record->process);
 
-	add_u64(b, "{\"type\":\"kernel\",\"index\":", record->index);
-	add_u64(b, ",\"process\":", record->process);
-	add_u64(b, ",\"pid\":", process ? process->pid : 0);
-	buf_text(b, ",\"kind\":\"");
-	buf_text(b, format_launch_kind(record->kind));
-	buf_char(b, '"');
-	add_cached_kernel(j, b, record->process, record->kernel);
-	ADD(b, ",\"grid\":[");
-	add_dim(b, record->grid);
-	ADD(b, "],\"block\":[");
-	add_dim(b, record->block);
-	add_u64(b, "],\"dynamic_shared_bytes\":", record->dynamic_shared_bytes);
-	add_u64(b, ",\"device\":", record->device);
+	members_u64(m, "index", record->index);
+	members_u64(m, "process", record->process);
+	members_u64(m, "pid", process ? process->pid : 0);
+	members_word(m, "kind", format_launch_kind(record->kind));
+	add_kernel(j, m, record->process, record->kernel);
+	add_dim(m, "grid", record->grid);
+	add_dim(m, "block", record->block);
+	members_u64(m, "dynamic_shared_bytes", record->dynamic_shared_bytes);
+	members_u64(m, "device", record->device);
 	if (process && record->device < process->n_devices && process->devices[record->device].n) {
-		buf_add(b, process->devices[record->device].data,
-			process->devices[record->device].n);
+		members_add(m, &process->devices[record->device]);
 	} else {
-		ADD(b, ",\"uuid\":\"\"");
+		members_text(m, "uuid", "");
 	}
-	add_u64(b, ",\"context\":", record->context);
-	add_u64(b, ",\"stream\":", record->stream);
-	add_u64(b, ",\"correlation\":", record->correlation);
-	add_u64(b, ",\"thread\":", record->thread);
-	ADD(b, ",\"start_ns\":");
-	buf_i64(b, record->start_ns);
-	ADD(b, ",\"duration_ns\":");
+	members_u64(m, "context", record->context);
+	members_u64(m, "stream", record->stream);
+	members_u64(m, "correlation", record->correlation);
+	members_u64(m, "thread", record->thread);
+	members_i64(m, "start_ns", record->start_ns);
 	if (record->duration_ns < 0) {
-		ADD(b, "null");
+		members_null(m, "duration_ns");
 	} else {
-		buf_i64(b, record->duration_ns);
+		members_i64(m, "duration_ns", record->duration_ns);
 	}
-	ADD(b, ",\"clock\":\"");
-	buf_text(b, format_clock(record->clock));
-	buf_char(b, '"');
+	members_word(m, "clock", format_clock(record->clock));
 }
 
-static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *record)
+static void add_metrics(const struct jsonl *j, struct members *m, const double *values)
 {
-	struct jsonl *j = f;
-
-	add_launch(j, b, record);
-	if (record->stratum != 0) {
-		add_u64(b, ",\"stratum\":", record->stratum);
-		ADD(b, ",\"chance\":");
-		buf_double(b, record->chance);
-	}
-	if (j->n_groups > 1) {
-		add_u64(b, ",\"group\":", record->group);
-	}
-	ADD(b, ",\"metrics\":{");
+	members_begin(m, "metrics", '{');
 	for (size_t i = 0; i < j->n_keys; i++) {
-		buf_add(b, j->keys[i].data, j->keys[i].n);
-		if (isfinite(record->values[i])) {
-			buf_double(b, record->values[i]);
+		members_add(m, &j->keys[i]);
+		if (isfinite(values[i])) {
+			buf_double(m->b, values[i]);
 		} else {
-			ADD(b, "null");
+			buf_text(m->b, "null");
 		}
 	}
-	buf_char(b, '}');
-	attributed_add(j->attributed, b, record);
-	ADD(b, ",\"nvtx\":[");
-	add_cached_stack(j, b, record->process, record->range);
-	ADD(b, "],\"ranges\":[");
+	members_end(m, '}');
+}
+
+static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *record,
+			 const struct attribution *what)
+{
+	struct jsonl *j = f;
+	struct members m = begin_line(b, "kernel");
+
+	add_launch(j, &m, record);
+	if (record->stratum != 0) {
+		members_u64(&m, "stratum", record->stratum);
+		members_double(&m, "chance", record->chance);
+	}
+	if (j->n_groups > 1) {
+		members_u64(&m, "group", record->group);
+	}
+	add_metrics(j, &m, record->values);
+	members_key(&m, NULL);
+	attributed_add(j->attributed, b, record, what);
+	add_stack(j, &m, record->process, record->range);
+	members_begin(&m, "ranges", '[');
 	if (record->n_active > 0) {
 		if (!is_same_active(j, record)) {
 			make_active(j, record);
 		}
-		buf_add(b, j->active_text.data, j->active_text.n);
+		members_add(&m, &j->active_text);
 	}
-	ADD(b, "]}\n");
+	members_end(&m, ']');
+	end_line(&m);
 }
 
 static void jsonl_mark(void *f, struct buf *b, const struct gpuctr_mark *mark)
 {
+	struct members m = begin_line(b, "mark");
+
 	(void)f;
-	add_u64(b, "{\"type\":\"mark\",\"process\":", mark->process);
-	add_u64(b, ",\"thread\":", mark->thread);
-	ADD(b, ",\"time_ns\":");
-	buf_i64(b, mark->time_ns);
-	ADD(b, ",\"mark\":");
+	members_u64(&m, "process", mark->process);
+	members_u64(&m, "thread", mark->thread);
+	members_i64(&m, "time_ns", mark->time_ns);
 	if (mark->range) {
+		members_key(&m, "mark");
 		json_range(b, mark->range);
 	} else {
-		ADD(b, "null");
+		members_null(&m, "mark");
 	}
-	ADD(b, "}\n");
+	end_line(&m);
+}
+
+static void add_error(struct members *m, const struct gpuctr_error *error)
+{
+	members_text(m, "code", gpuctr_error_name(error->code));
+	members_text(m, "message", error->message);
+	members_text(m, "remedy", error->remedy);
 }
 
 static void jsonl_notice(void *f, struct buf *b, const struct gpuctr_notice *notice)
 {
+	struct members m = begin_line(b, "notice");
+
 	(void)f;
-	add_u64(b, "{\"type\":\"notice\",\"process\":", notice->process);
-	add_text(b, ",\"code\":", gpuctr_error_name(notice->error.code));
-	add_text(b, ",\"message\":", notice->error.message);
-	add_text(b, ",\"remedy\":", notice->error.remedy);
-	ADD(b, "}\n");
+	members_u64(&m, "process", notice->process);
+	add_error(&m, &notice->error);
+	end_line(&m);
 }
 
-static void add_totals(struct buf *b, const struct gpuctr_totals *totals)
+static void add_totals(struct members *m, const struct gpuctr_totals *totals)
 {
-#define TOTAL(name) add_u64(b, ",\"" #name "\":", totals->name);
+#define TOTAL(name) members_u64(m, #name, totals->name);
 	GPUCTR_TOTALS(TOTAL)
 #undef TOTAL
 }
 
 static void jsonl_process_end(void *f, struct buf *b, const struct gpuctr_process_end *end)
 {
-	(void)f;
-	add_u64(b, "{\"type\":\"process_end\",\"process\":", end->process);
-	buf_text(b, end->clean ? ",\"clean\":true" : ",\"clean\":false");
-	add_totals(b, &end->totals);
-	ADD(b, "}\n");
-}
+	struct members m = begin_line(b, "process_end");
 
-static void add_double(struct buf *b, const char *key, double value)
-{
-	buf_text(b, key);
-	if (isfinite(value)) {
-		buf_double(b, value);
-	} else {
-		ADD(b, "null");
-	}
+	(void)f;
+	members_u64(&m, "process", end->process);
+	members_bool(&m, "clean", end->clean);
+	add_totals(&m, &end->totals);
+	end_line(&m);
 }
 
 /* What all launches of a kernel did. A standard error of 0 is that of an exact sum. */
-static void add_estimate(struct buf *b, const struct group *row, const struct measure *m, size_t i)
+static void add_estimate(struct buf *b, const struct group *row, const struct measure *measure,
+			 size_t i)
 {
 	const struct estimate_total *t = &row->estimated->total[i];
-	struct estimate e = fields_told(m, i, row);
+	struct estimate e = fields_told(measure, i, row);
+	struct members m = begin_line(b, "estimate");
 
-	add_text(b, "{\"type\":\"estimate\",\"kernel\":", row->labels[0]);
-	add_text(b, ",\"metric\":", m->name);
-	add_text(b, ",\"of\":", m->adds_up ? "sum" : "mean");
-	add_text(b, ",\"kind\":", estimated_kind_name(e.kind));
-	add_u64(b, ",\"launches\":", (uint64_t)group_launches(row, true));
-	add_u64(b, ",\"measured\":", t->measured);
-	add_u64(b, ",\"without_error\":", t->once);
-	add_u64(b, ",\"unknown\":", t->unknown);
-	add_double(b, ",\"value\":", e.value);
-	add_double(b, ",\"standard_error\":", e.error);
-	ADD(b, "}\n");
+	members_text(&m, "kernel", row->labels[0]);
+	members_text(&m, "metric", measure->name);
+	members_text(&m, "of", measure->adds_up ? "sum" : "mean");
+	members_text(&m, "kind", estimated_kind_name(e.kind));
+	members_u64(&m, "launches", (uint64_t)group_launches(row, true));
+	members_u64(&m, "measured", t->measured);
+	members_u64(&m, "without_error", t->once);
+	members_u64(&m, "unknown", t->unknown);
+	members_double(&m, "value", e.value);
+	members_double(&m, "standard_error", e.error);
+	end_line(&m);
 }
 
 static void jsonl_estimates(void *f, struct buf *b, const struct view *kernels)
@@ -501,17 +492,19 @@ static void jsonl_estimates(void *f, struct buf *b, const struct view *kernels)
 
 static void jsonl_end(void *f, struct buf *b, const struct gpuctr_end *end)
 {
+	struct members m = begin_line(b, "totals");
+
 	(void)f;
-	add_u64(b, "{\"type\":\"totals\",\"processes\":", end->processes);
-	add_totals(b, &end->totals);
+	members_u64(&m, "processes", end->processes);
+	add_totals(&m, &end->totals);
 	if (end->error.code == GPUCTR_OK) {
-		ADD(b, ",\"error\":null}\n");
-		return;
+		members_null(&m, "error");
+	} else {
+		members_begin(&m, "error", '{');
+		add_error(&m, &end->error);
+		members_end(&m, '}');
 	}
-	add_text(b, ",\"error\":{\"code\":", gpuctr_error_name(end->error.code));
-	add_text(b, ",\"message\":", end->error.message);
-	add_text(b, ",\"remedy\":", end->error.remedy);
-	ADD(b, "}}\n");
+	end_line(&m);
 }
 
 const struct format format_jsonl = {

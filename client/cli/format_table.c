@@ -245,11 +245,13 @@ static void tell_ranges(struct table *t, struct buf *b, const struct gpuctr_reco
 	}
 }
 
-static void table_record(void *f, struct buf *b, const struct gpuctr_record *record)
+static void table_record(void *f, struct buf *b, const struct gpuctr_record *record,
+			 const struct attribution *what)
 {
 	struct table *t = f;
 	size_t start;
 
+	(void)what;
 	tell_ranges(t, b, record);
 	buf_printf(b, "%*llu  ", INDEX_WIDTH, (unsigned long long)record->index);
 	start = b->n;

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "proto/base/array.h"
+
 enum { MAX_DEVICES = 1024 };
 
 struct fragments *fragments_new(void)
@@ -37,18 +39,7 @@ void processes_deinit(struct processes *processes)
 /* Where the process is, or would be: they are sorted by number. */
 static size_t find_place(const struct processes *processes, unsigned process)
 {
-	size_t low = 0, high = processes->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (processes->items[middle].process < process) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
+	return ARRAY_FIND_PLACE(processes->items, processes->n, process, process);
 }
 
 const struct process_texts *processes_find(const struct processes *processes, unsigned process)
@@ -67,15 +58,8 @@ static struct process_texts *find_or_add(struct processes *processes, unsigned p
 	if (items) {
 		return items;
 	}
-	if (processes->n == processes->max) {
-		size_t max = processes->max ? processes->max * 2 : 8;
-
-		items = realloc(processes->items, max * sizeof(*items));
-		if (!items) {
-			return NULL;
-		}
-		processes->items = items;
-		processes->max = max;
+	if (!array_make_room(&processes->items, sizeof(*items), processes->n, &processes->max)) {
+		return NULL;
 	}
 	items = &processes->items[at];
 	memmove(items + 1, items, (processes->n++ - at) * sizeof(*items));

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Signals that end the client are blocked and taken by its loop, which may be held up: by an output
- * that nobody reads, by a file system that does not answer, by a program that sends more than can
- * be worked off. A thread that does nothing else sees that such a signal stays pending, and ends
- * the client, as the signal would have.
- *
- * The program comes first here too: it gets the signal, and its end is waited for and its status
- * told. Where the loop goes on meanwhile, it is the one that ends. */
+/* The client blocks the signals that end it and its loop reads them from a descriptor. The loop
+ * may be blocked: by an output that nobody reads, by a file system that does not answer, by a
+ * program that sends faster than the loop works. A thread of its own notices that such a signal
+ * stays pending, and ends the client as the signal would have. The program comes first: the
+ * thread passes the signal on, waits for the program to end and exits with its status. When the
+ * loop continues meanwhile, the loop ends the client. */
 
 #include "client/cli/interrupt.h"
 
@@ -52,7 +51,7 @@ static bool wait_for_signal(const struct interrupt *i)
 	return poll(p, 2, -1) >= 0 ? p[0].revents == 0 : errno == EINTR;
 }
 
-/* Has the loop left it for all this time? */
+/* Has a signal stayed pending for patience_ms? */
 static bool is_left(const struct interrupt *i)
 {
 	int waited = 0;
@@ -63,8 +62,8 @@ static bool is_left(const struct interrupt *i)
 	return waited >= i->patience_ms;
 }
 
-/* Standard error may be what holds us up. */
-static void tell(void)
+/* Writes only when standard error takes it: it may be what blocks the loop. */
+static void report(void)
 {
 	static const char text[] = "gpuctr-client: interrupted while it was held up: what was not "
 				   "in its files and outputs yet is lost\n";
@@ -81,7 +80,7 @@ static int status_of(const siginfo_t *info)
 	return info->si_code == CLD_EXITED ? info->si_status : 128 + info->si_status;
 }
 
-/* Returns where the loop has seen the end of the program itself. */
+/* Waits for the program and exits with its status. Returns when the loop has reaped the program. */
 static void end_with_program(const struct interrupt *i, pid_t pid)
 {
 	siginfo_t info = { 0 };
@@ -97,7 +96,7 @@ static void end_with_program(const struct interrupt *i, pid_t pid)
 		r = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT | WNOHANG);
 	}
 	if (r == 0) {
-		tell();
+		report();
 		_exit(status_of(&info));
 	}
 }
@@ -113,7 +112,7 @@ static void end(const struct interrupt *i)
 		return; /* the loop has taken it after all */
 	}
 	if (pid == 0) {
-		tell();
+		report();
 		_exit(128 + event.signo);
 	}
 	if (event.from_process || getpgid(pid) != getpgrp()) {

@@ -8,7 +8,8 @@
 
 enum { INTERRUPT_PATIENCE_MS = 5000 };
 
-/* Ends us at a signal that our loop does not take for so long. Zero-initialised by the caller. */
+/* A thread that ends the client when its loop has not read a signal for patience_ms.
+ * Zero-initialised by the caller. */
 struct interrupt {
 	struct signals *signals;
 	const struct child *child;
@@ -18,7 +19,7 @@ struct interrupt {
 	bool running;
 };
 
-/* Without a descriptor or a thread for it there is none. */
+/* Starts the thread; when no descriptor or thread can be had, does nothing. */
 void interrupt_begin(struct interrupt *i, struct signals *signals, const struct child *child,
 		     int patience_ms);
 void interrupt_end(struct interrupt *i);

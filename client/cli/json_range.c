@@ -5,33 +5,35 @@
 #include "client/cli/json_range.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "client/cli/members.h"
 #include "client/cli/range_stack.h"
-#include "client/cli/text.h"
 
-/* enum nvtxPayloadType_t */
-static void add_payload(struct buf *b, const struct gpuctr_range *range)
+/* By enum nvtxPayloadType_t. */
+static void add_payload(struct members *m, const struct gpuctr_range *range)
 {
+	static const char key[] = "payload";
 	double number = NAN;
 	float narrow;
 	uint32_t bits = (uint32_t)range->payload;
 
 	switch (range->payload_type) {
 	case 1:
-		buf_u64(b, range->payload);
+		members_u64(m, key, range->payload);
 		return;
 	case 2:
-		buf_i64(b, (int64_t)range->payload);
+		members_i64(m, key, (int64_t)range->payload);
 		return;
 	case 3:
 		memcpy(&number, &range->payload, sizeof(number));
 		break;
 	case 4:
-		buf_u64(b, bits);
+		members_u64(m, key, bits);
 		return;
 	case 5:
-		buf_i64(b, (int32_t)bits);
+		members_i64(m, key, (int32_t)bits);
 		return;
 	case 6:
 		memcpy(&narrow, &bits, sizeof(narrow));
@@ -40,29 +42,22 @@ static void add_payload(struct buf *b, const struct gpuctr_range *range)
 	default:
 		break;
 	}
-	if (isfinite(number)) {
-		buf_double(b, number);
-	} else {
-		buf_text(b, "null");
-	}
+	members_double(m, key, number);
 }
 
 void json_range(struct buf *b, const struct gpuctr_range *range)
 {
-	buf_text(b, "{\"domain\":");
-	text_json(b, range->domain);
-	buf_text(b, ",\"message\":");
-	text_json(b, range->message);
-	buf_text(b, ",\"category\":");
-	text_json(b, range->category);
-	if (range->color) {
-		buf_printf(b, ",\"color\":\"#%08x\"", range->color);
-	} else {
-		buf_text(b, ",\"color\":null");
-	}
-	buf_text(b, ",\"payload\":");
-	add_payload(b, range);
-	buf_char(b, '}');
+	struct members m = { b };
+	char color[16];
+
+	snprintf(color, sizeof(color), "#%08x", range->color);
+	members_begin(&m, NULL, '{');
+	members_text(&m, "domain", range->domain);
+	members_text(&m, "message", range->message);
+	members_text(&m, "category", range->category);
+	members_text_or_null(&m, "color", range->color ? color : NULL);
+	add_payload(&m, range);
+	members_end(&m, '}');
 }
 
 void json_stack(struct buf *b, const struct gpuctr_range *range)

@@ -8,11 +8,10 @@
  *	     ├► verb_* ─► request                                      ├► summary ─► client/report
  *	     ├► verb_report ─► summary, client/report                  │
  *	     ├► verb_export, verb_merge ─► client/report, outfile       └► client/store
- *	     ├► verb_top ─► screen, top_daemon, top_capture, top_files ─► frame, grid, client/report
+ *	     ├► verb_top ─► run, top_files, status_text, ps_table ─► live ─► client/report
  *	     └► verb_completion ─► completion, completion_values
  *
- * say.c alone writes to stderr, and screen.c to a terminal that is all ours; buf and text carry and
- * escape what is written anywhere. */
+ * say.c alone writes to stderr; buf and text carry and escape what is written anywhere. */
 
 #include <locale.h>
 #include <stdio.h>
@@ -21,21 +20,12 @@
 #include "client/cli/verb.h"
 #include "proto/base/standard.h"
 
-const struct verb *const verbs[] = { &verb_run,	   &verb_capture, &verb_standby,    &verb_permit,
-				     &verb_ps,	   &verb_metrics, &verb_plan,	    &verb_report,
-				     &verb_export, &verb_merge,	  &verb_status,	    &verb_top,
-				     &verb_job,	   &verb_version, &verb_completion, &verb_help,
-				     &verb_follow, NULL };
-
-const struct verb *verb_find(const char *name)
-{
-	for (size_t i = 0; verbs[i]; i++) {
-		if (strcmp(verbs[i]->name, name) == 0) {
-			return verbs[i];
-		}
-	}
-	return NULL;
-}
+/* The first one is the default. */
+static const struct verb *const verbs[] = {
+	&verb_run,  &verb_capture, &verb_standby,    &verb_permit, &verb_ps,	 &verb_metrics,
+	&verb_plan, &verb_report,  &verb_export,     &verb_merge,  &verb_status, &verb_top,
+	&verb_job,  &verb_version, &verb_completion, &verb_help,   &verb_follow, NULL
+};
 
 int main(int argc, char **argv)
 {
@@ -46,10 +36,10 @@ int main(int argc, char **argv)
 	/* For the widths of characters, whatever the user's locale: names are UTF-8. */
 	setlocale(LC_CTYPE, "C.UTF-8");
 	if (argc == 1) {
-		verb_help.exec(argc, argv);
+		verb_help.exec(verbs, argc, argv);
 		return EXIT_VERB_USAGE;
 	}
-	verb = verb_find(argv[1]);
+	verb = verb_find(verbs, argv[1]);
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
 		verb = &verb_version;
 	} else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -59,9 +49,9 @@ int main(int argc, char **argv)
 		argc--;
 		argv++;
 	} else {
-		verb = &verb_run;
+		verb = verbs[0];
 	}
-	status = verb->exec(argc, argv);
+	status = verb->exec(verbs, argc, argv);
 	if (status == 0 && (ferror(stdout) || fflush(stdout) != 0)) {
 		status = EXIT_VERB_FAILED; /* what was to be shown was not */
 	}

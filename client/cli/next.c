@@ -5,73 +5,37 @@
 
 #include "client/cli/next.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "client/cli/text.h"
 
-static bool is_plain(const char *text)
+/* A path as one word of a shell, and neither an option nor what a terminal would obey. Of a pattern
+ * each letter becomes a star, outside of the quotes. */
+static void add_word(struct buf *b, const char *path, bool is_pattern)
 {
-	for (; *text; text++) {
-		if (!isalnum((unsigned char)*text) && !strchr("/._-+:@%", *text)) {
-			return false;
-		}
-	}
-	return true;
-}
-
-static void add_quoted(struct buf *b, const char *text)
-{
-	if (is_plain(text)) {
-		buf_text(b, text);
-		return;
-	}
-	buf_char(b, '\'');
-	for (; *text; text++) {
-		if (*text == '\'') {
-			buf_text(b, "'\\''");
-		} else {
-			buf_char(b, *text);
-		}
-	}
-	buf_char(b, '\'');
-}
-
-/* Neither an option, nor what a terminal would obey. */
-static void add_word(struct buf *b, const char *path)
-{
+	static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				       "0123456789/._-+:@%,=";
+	bool quoted = path[strspn(path, harmless)] != '\0';
 	struct buf word = { 0 };
 
 	buf_text(&word, *path == '-' ? "./" : "");
-	add_quoted(&word, path);
+	buf_text(&word, quoted ? "'" : "");
+	for (; *path; path++) {
+		bool letter = is_pattern && *path == '%' && path[1] != '\0';
+
+		path += letter;
+		if (letter && *path != '%') {
+			buf_text(&word, quoted ? "'*'" : "*");
+		} else if (*path == '\'') {
+			buf_text(&word, "'\\''");
+		} else {
+			buf_char(&word, *path);
+		}
+	}
+	buf_text(&word, quoted ? "'" : "");
 	text_terminal(b, buf_string(&word));
 	b->failed |= word.failed;
 	buf_deinit(&word);
-}
-
-/* "rank*.gpuctr" of "rank%r.gpuctr" */
-static void add_pattern(struct buf *b, const char *pattern)
-{
-	struct buf word = { 0 }, piece = { 0 };
-
-	buf_text(&word, *pattern == '-' ? "./" : "");
-	for (; *pattern; pattern++) {
-		bool letter = *pattern == '%' && pattern[1] != '\0';
-
-		pattern += letter;
-		if (letter && *pattern != '%') {
-			add_quoted(&word, buf_string(&piece));
-			buf_char(&word, '*');
-			buf_clear(&piece);
-		} else {
-			buf_char(&piece, *pattern);
-		}
-	}
-	add_quoted(&word, buf_string(&piece));
-	text_terminal(b, buf_string(&word));
-	b->failed |= word.failed || piece.failed;
-	buf_deinit(&word);
-	buf_deinit(&piece);
 }
 
 static void add_page(struct buf *b, const char *path)
@@ -82,7 +46,7 @@ static void add_page(struct buf *b, const char *path)
 
 	buf_add(&page, path, strcmp(path + end, suffix) == 0 ? end : n);
 	buf_text(&page, ".html");
-	add_word(b, buf_string(&page));
+	add_word(b, buf_string(&page), false);
 	b->failed |= page.failed;
 	buf_deinit(&page);
 }
@@ -96,15 +60,15 @@ void next_add(const struct run_options *o, const struct files *files, struct buf
 		buf_text(b, "next: with -o FILE this is kept, for gpuctr-client report FILE\n");
 	} else if (n == 1) {
 		buf_text(b, "next: gpuctr-client report ");
-		add_word(b, first);
+		add_word(b, first, false);
 		buf_text(b, " --by kernel,shape\n      gpuctr-client report ");
-		add_word(b, first);
+		add_word(b, first, false);
 		buf_text(b, " --html ");
 		add_page(b, first);
 		buf_char(b, '\n');
 	} else if (n > 1) {
 		buf_text(b, "next: gpuctr-client report ");
-		add_pattern(b, o->capture_path);
+		add_word(b, o->capture_path, true);
 		buf_text(b, " --by rank,process\n");
 	}
 }

@@ -4,6 +4,7 @@
 
 #include "client/cli/options.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -16,100 +17,66 @@
 #include "client/cli/text.h"
 #include "proto/base/near.h"
 
-struct options_parser {
+enum { ROWS_MAX = 80, NAME_MAX_BYTES = 32 };
+
+struct parser {
 	const struct option_def *defs;
 	int argc;
 	char **argv;
-	struct option *longs;
-	char *shorts;
-	const char **names; /* "--name" of all, for the near match */
-	char *name_text;
+	struct option longs[ROWS_MAX + 1];
+	char shorts[2 * ROWS_MAX + 3];
+	const char *names[ROWS_MAX + 1]; /* "--name" of all, for the near match */
+	char texts[ROWS_MAX][NAME_MAX_BYTES];
 };
+
+/* getopt_long() returns the letter of a short option, and the row of a long one from here on. */
+enum { FIRST_ROW = 256 };
 
 enum { HELP_WIDTH = 100, HELP_INDENT = 30 };
 
-static size_t count_defs(const struct option_def *defs, size_t *ret_bytes)
+static bool is_letter(int id)
 {
-	size_t n = 0;
-
-	*ret_bytes = 0;
-	for (; defs[n].name; n++) {
-		*ret_bytes += strlen(defs[n].name) + 3;
-	}
-	return n;
+	return id > 0 && id < 256;
 }
 
-static void fill(struct options_parser *p, bool first_only)
+/* leading: options end at the first argument that is none. */
+static void begin(struct parser *p, const struct option_def *defs, bool leading, int argc,
+		  char **argv)
 {
-	char *shorts = p->shorts, *text = p->name_text;
+	char *shorts = p->shorts;
 
+	*p = (struct parser){ .defs = defs, .argc = argc, .argv = argv };
 	/* '+': stop at the first argument that is none; ':': a missing value is not an unknown
 	 * option. */
-	if (first_only) {
+	if (leading) {
 		*shorts++ = '+';
 	}
 	*shorts++ = ':';
-	for (size_t i = 0; p->defs[i].name; i++) {
-		const struct option_def *def = &p->defs[i];
-
-		p->longs[i] =
-			(struct option){ def->name, def->argument ? required_argument : no_argument,
-					 NULL, def->id };
-		if (def->id < 256) {
-			*shorts++ = (char)def->id;
-			if (def->argument) {
+	for (size_t i = 0; defs[i].name; i++) {
+		assert(i < ROWS_MAX);
+		p->longs[i] = (struct option){ defs[i].name,
+					       defs[i].argument ? required_argument : no_argument,
+					       NULL, FIRST_ROW + (int)i };
+		snprintf(p->texts[i], sizeof(p->texts[i]), "--%s", defs[i].name);
+		p->names[i] = p->texts[i];
+		if (defs[i].letter) {
+			*shorts++ = defs[i].letter;
+			if (defs[i].argument) {
 				*shorts++ = ':';
 			}
 		}
-		p->names[i] = text;
-		text += sprintf(text, "--%s", def->name) + 1;
 	}
-}
-
-struct options_parser *options_new(const struct option_def *defs, bool first_only, int argc,
-				   char **argv)
-{
-	struct options_parser *p = calloc(1, sizeof(*p));
-	size_t bytes, n = count_defs(defs, &bytes);
-
-	if (!p) {
-		return NULL;
-	}
-	p->defs = defs;
-	p->argc = argc;
-	p->argv = argv;
-	p->longs = calloc(n + 1, sizeof(*p->longs));
-	p->shorts = calloc(n + 2, 2);
-	p->names = calloc(n + 1, sizeof(*p->names));
-	p->name_text = calloc(bytes + 1, 1);
-	if (!p->longs || !p->shorts || !p->names || !p->name_text) {
-		return options_free(p);
-	}
-	fill(p, first_only);
 	optind = 0; /* glibc: start afresh */
 	opterr = 0;
-	return p;
 }
 
-struct options_parser *options_free(struct options_parser *p)
-{
-	if (p) {
-		free(p->longs);
-		free(p->shorts);
-		free(p->names);
-		free(p->name_text);
-		free(p);
-	}
-	return NULL;
-}
-
-static enum options_result refuse_unknown(struct options_parser *p, const char *word)
+static enum options_result refuse_unknown(struct parser *p, const char *word)
 {
 	char name[64];
 	const struct foreign *foreign;
 	const char *nearest;
 
-	if (optopt != 0 && optopt < 256 && strncmp(word, "--", 2) != 0) {
+	if (is_letter(optopt) && strncmp(word, "--", 2) != 0) {
 		say_usage("unknown option '-%c'; --help lists them", optopt);
 		return OPTIONS_WRONG;
 	}
@@ -130,8 +97,21 @@ static enum options_result refuse_unknown(struct options_parser *p, const char *
 	return OPTIONS_WRONG;
 }
 
-enum options_result options_next(struct options_parser *p, int *ret_id, const char **ret_value,
-				 int *ret_rest)
+static const struct option_def *find_row(const struct parser *p, int id)
+{
+	const struct option_def *def = p->defs;
+
+	if (id >= FIRST_ROW) {
+		return def + (id - FIRST_ROW);
+	}
+	while (def->letter != id) {
+		def++;
+	}
+	return def;
+}
+
+static enum options_result next_row(struct parser *p, const struct option_def **ret,
+				    const char **ret_value, int *ret_rest)
 {
 	int at = optind ? optind : 1;
 	int id = getopt_long(p->argc, p->argv, p->shorts, p->longs, NULL);
@@ -147,43 +127,87 @@ enum options_result options_next(struct options_parser *p, int *ret_id, const ch
 		say_usage("option '%s' needs a value", p->argv[optind - 1]);
 		return OPTIONS_WRONG;
 	}
-	*ret_id = id;
+	*ret = find_row(p, id);
 	*ret_value = optarg;
 	return OPTIONS_ONE;
 }
 
-static enum options_result parse(struct options_parser *parser,
-				 bool (*take)(void *userdata, int id, const char *value),
-				 void *userdata, int *ret_rest)
-{
-	enum options_result result = OPTIONS_WRONG;
-	const char *value;
-	int id;
+/* --- storing --------------------------------------------------------------------------------- */
 
-	while (parser && (result = options_next(parser, &id, &value, ret_rest)) == OPTIONS_ONE) {
-		if (!take(userdata, id, value)) {
-			break;
+static bool store_number(const struct option_def *def, uint64_t *field, const char *value)
+{
+	switch (def->kind) {
+	case OPTION_NUMBER:
+		return options_take_u64(def->name, value, field);
+	case OPTION_COUNT:
+		return (options_parse_u64(value, field) && *field > 0) ||
+		       options_refuse(def->name, value, "a number above 0");
+	default:
+		return (options_parse_seconds(value, field) && *field > 0) ||
+		       options_refuse(def->name, value,
+				      "a number of seconds above 0, and up to a year");
+	}
+}
+
+static bool store_item(struct strings *field, const char *value)
+{
+	bool stored = strings_add(field, value, strlen(value));
+
+	if (!stored) {
+		say_usage("out of memory");
+	}
+	return stored;
+}
+
+static bool store(const struct option_def *def, void *options, const char *value)
+{
+	void *field = (char *)options + def->at;
+
+	switch (def->kind) {
+	case OPTION_HELP:
+		return false;
+	case OPTION_FLAG:
+		*(bool *)field = true;
+		return true;
+	case OPTION_TEXT:
+		*(const char **)field = value;
+		return true;
+	case OPTION_LIST:
+		return options_take_list(field, def->name, value);
+	case OPTION_ITEM:
+		return store_item(field, value);
+	case OPTION_NUMBER:
+	case OPTION_COUNT:
+	case OPTION_SECONDS:
+		return store_number(def, field, value);
+	case OPTION_FIELD:
+		break;
+	}
+	return def->take(field, value);
+}
+
+enum options_result options_read(const struct option_def *defs, bool leading, int argc, char **argv,
+				 void *options, int *ret_rest)
+{
+	const struct option_def *def;
+	enum options_result result;
+	struct parser parser;
+	const char *value;
+
+	begin(&parser, defs, leading, argc, argv);
+	*ret_rest = argc;
+	while ((result = next_row(&parser, &def, &value, ret_rest)) == OPTIONS_ONE) {
+		if (def->kind == OPTION_HELP) {
+			return OPTIONS_HELP;
+		}
+		if (!store(def, options, value)) {
+			return OPTIONS_WRONG;
 		}
 	}
-	options_free(parser);
-	return result == OPTIONS_END ? OPTIONS_END : OPTIONS_WRONG;
+	return result;
 }
 
-enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
-				  bool (*take)(void *userdata, int id, const char *value),
-				  void *userdata, int *ret_rest)
-{
-	*ret_rest = argc;
-	return parse(options_new(defs, false, argc, argv), take, userdata, ret_rest);
-}
-
-enum options_result options_parse_leading(const struct option_def *defs, int argc, char **argv,
-					  bool (*take)(void *userdata, int id, const char *value),
-					  void *userdata, int *ret_rest)
-{
-	*ret_rest = argc;
-	return parse(options_new(defs, true, argc, argv), take, userdata, ret_rest);
-}
+/* --- help ------------------------------------------------------------------------------------ */
 
 /* Lines after the first begin where the first does. */
 static void print_wrapped(const char *help)
@@ -207,8 +231,8 @@ void options_print_help(const struct option_def *defs)
 		if (!defs->help) {
 			continue;
 		}
-		snprintf(head, sizeof(head), "%c%c%s --%s%s%s", defs->id < 256 ? '-' : ' ',
-			 defs->id < 256 ? defs->id : ' ', defs->id < 256 ? "," : " ", defs->name,
+		snprintf(head, sizeof(head), "%c%c%s --%s%s%s", defs->letter ? '-' : ' ',
+			 defs->letter ? defs->letter : ' ', defs->letter ? "," : " ", defs->name,
 			 defs->argument ? " " : "", defs->argument ? defs->argument : "");
 		printf("  %-26s  ", head);
 		print_wrapped(defs->help);
@@ -297,5 +321,24 @@ bool options_parse_seconds(const char *text, uint64_t *ret_ns)
 		return false;
 	}
 	*ret_ns = (uint64_t)llround(value * 1e9);
+	return true;
+}
+
+bool options_refuse(const char *name, const char *value, const char *wants)
+{
+	say_usage("--%s: '%s' is not %s", name, value, wants);
+	return false;
+}
+
+bool options_take_list(struct strings *list, const char *name, const char *value)
+{
+	if (value[strspn(value, ",")] == '\0') {
+		return options_refuse(name, value,
+				      "a list of names; leave the option out for its default");
+	}
+	if (!strings_add_list(list, value)) {
+		say_usage("out of memory");
+		return false;
+	}
 	return true;
 }

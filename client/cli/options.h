@@ -6,41 +6,55 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One table for parsing, for --help and for "did you mean". */
+/* Where the value of an option goes: a field of the caller's struct. */
+enum option_kind {
+	OPTION_HELP,	/* none: options_read() returns OPTIONS_HELP */
+	OPTION_FLAG,	/* bool: becomes true */
+	OPTION_TEXT,	/* const char *: borrowed */
+	OPTION_LIST,	/* struct strings: the names between commas, one at least */
+	OPTION_ITEM,	/* struct strings: the whole value */
+	OPTION_NUMBER,	/* uint64_t */
+	OPTION_COUNT,	/* uint64_t: above 0 */
+	OPTION_SECONDS, /* uint64_t: nanoseconds, above 0 */
+	OPTION_FIELD,	/* any: take() sets it */
+};
+
+/* One table for parsing, for --help, for completion and for "did you mean". */
 struct option_def {
-	int id; /* the letter of a short option, or any number from 256 on */
+	char letter; /* of a short option; 0: none */
 	const char *name;
 	const char *argument; /* as --help shows it; NULL: takes none */
 	const char *help;     /* NULL: not shown */
+	enum option_kind kind;
+	size_t at;				      /* offset of the field */
+	bool (*take)(void *field, const char *value); /* false: said what is wrong */
 };
 
-enum { OPTION_SOCKET = 1000, OPTION_CHIP, OPTION_METRICS };
+/* What a row says of its field: { 'q', "quiet", NULL, "...", OPTION_AT(FLAG, struct x, quiet) } */
+#define OPTION_AT(type, of, member) OPTION_##type, offsetof(of, member), NULL
+#define OPTION_TAKEN(function, of, member) OPTION_FIELD, offsetof(of, member), function
+/* The function gets the whole struct. */
+#define OPTION_WHOLE(function) OPTION_FIELD, 0, function
+#define OPTION_HELP_ROW                                              \
+	{                                                            \
+		'h', "help", NULL, "show this", OPTION_HELP, 0, NULL \
+	}
+#define OPTION_END_ROW                                    \
+	{                                                 \
+		0, NULL, NULL, NULL, OPTION_HELP, 0, NULL \
+	}
 
 enum options_result {
 	OPTIONS_END,   /* *ret_rest is the index of the first argument that is no option */
-	OPTIONS_ONE,   /* *ret_id and *ret_value are set */
-	OPTIONS_WRONG, /* has been told */
+	OPTIONS_ONE,   /* used inside options.c */
+	OPTIONS_HELP,  /* --help was asked for */
+	OPTIONS_WRONG, /* the message was printed */
 };
 
-struct options_parser;
-
-/* defs ends with name NULL. first_only: options end at the first argument that is none. argv[0] is
- * the verb and is skipped. NULL: out of memory. */
-struct options_parser *options_new(const struct option_def *defs, bool first_only, int argc,
-				   char **argv);
-struct options_parser *options_free(struct options_parser *p); /* takes NULL, returns NULL */
-enum options_result options_next(struct options_parser *p, int *ret_id, const char **ret_value,
-				 int *ret_rest);
-
-/* All of them, each given to take, which may say that it is wrong. OPTIONS_END or OPTIONS_WRONG,
- * which has been told. */
-enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
-				  bool (*take)(void *userdata, int id, const char *value),
-				  void *userdata, int *ret_rest);
-/* The same for those before the first argument that is none. */
-enum options_result options_parse_leading(const struct option_def *defs, int argc, char **argv,
-					  bool (*take)(void *userdata, int id, const char *value),
-					  void *userdata, int *ret_rest);
+/* Stores the options of a command line in a struct, by the kinds of the table. OPTIONS_END, _HELP
+ * or _WRONG. leading: only those before the first argument that is none. */
+enum options_result options_read(const struct option_def *defs, bool leading, int argc, char **argv,
+				 void *options, int *ret_rest);
 
 /* On stdout, a line for each option. */
 void options_print_help(const struct option_def *defs);
@@ -58,8 +72,12 @@ const char *const *strings_items(const struct strings *s);
 
 /* Non-negative numbers; false: not one. */
 bool options_parse_u64(const char *text, uint64_t *ret);
-/* The same of the option of this name; false: told what is wrong. */
+/* The same for the option of this name. False: the error was reported. */
 bool options_take_u64(const char *name, const char *text, uint64_t *ret);
+/* The same for a list, which needs one name at least. */
+bool options_take_list(struct strings *list, const char *name, const char *value);
+/* Says that the value of the option of this name is not what it wants; returns false. */
+bool options_refuse(const char *name, const char *value, const char *wants);
 bool options_parse_seconds(const char *text, uint64_t *ret_ns);
 
 #endif

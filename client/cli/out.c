@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records go out through a thread of their own, because the loop must not wait for a reader: it
- * reads from the daemon and watches the program. O_NONBLOCK is no way, as the program shares our
- * standard output and would see the flag.
- *
- * Two buffers: the loop fills one, the thread writes the other, they change places. When the loop's
- * buffer is full (LIMIT_BYTES), out_write() waits for STALL_SECONDS once; after that it leaves
- * bytes out, which the caller counts and tells, until half of the buffer is free again. */
+/* A thread writes the records, because the loop must not wait for a reader: it reads from the
+ * daemon and watches the program. O_NONBLOCK is no alternative: the program shares standard
+ * output, and would see the flag. The loop fills one buffer while the thread writes another;
+ * then they swap. When the buffer of the loop is full (LIMIT_BYTES), out_write() waits for
+ * STALL_SECONDS once; after that it refuses bytes, which the caller counts and reports, until
+ * half of the buffer is free again. */
 
 #include "client/cli/out.h"
 
@@ -109,7 +108,7 @@ bool out_is_device(const char *path)
 	return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-/* A file that is there is somebody's; a pipe or a device is there to be written to. */
+/* Refuses to replace a file without force; pipes and devices exist to be written to. */
 int out_check(const char *path, bool force)
 {
 	struct stat st;
@@ -138,8 +137,8 @@ int out_open_device(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-/* One that we may write to and not remove, of somebody who shares it. What has another name as well
- * may not be meant. */
+/* Opens a file that we may write to but not remove: another user shares it. Refuses a file with
+ * a second name, because the user may not mean that one. */
 static int open_shared(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW);
@@ -156,8 +155,8 @@ static int open_shared(const char *path)
 	return fd;
 }
 
-/* A file is a new one where it can be: what was there under its name, or is put there meanwhile, is
- * not written to. */
+/* Creates a new file where that is possible, so that nothing is written to a file that somebody
+ * puts there meanwhile. */
 static int open_file(const char *path, bool force)
 {
 	int r = out_check(path, force);
@@ -176,7 +175,7 @@ static int open_file(const char *path, bool force)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Waits end by a clock that nobody sets. */
+/* Timed waits use CLOCK_MONOTONIC, which nobody sets. */
 static void init_conditions(struct out *out)
 {
 	pthread_condattr_t attributes;
@@ -270,7 +269,7 @@ struct out *out_close(struct out *out, enum out_state *ret_state, int *ret_errno
 	pthread_cond_signal(&out->filled);
 	pthread_mutex_unlock(&out->lock);
 	pthread_join(out->thread, NULL);
-	/* Network file systems tell of a full disk here. */
+	/* Network file systems report a full disk only at close(). */
 	if (!out->is_stdout && close(out->fd) < 0 && out->state == OUT_OPEN) {
 		fail(out, -errno);
 	}

@@ -8,20 +8,19 @@
 /* A file, pipe or terminal that records are written to, by a thread of its own. */
 struct out;
 
-/* path "-": standard output. Returns 0 or a negative errno: -EEXIST when a file is there and force
- * was not given, -ELOOP when a link is there that leads to a file or nowhere, because who made it
- * chose what is replaced. out_check() finds that and what else can be known before anything waits
- * for it. */
+/* path "-": standard output. Returns 0 or a negative errno: -EEXIST for an existing file without
+ * force, -ELOOP for a link to a file or to nothing, because whoever made the link chose what is
+ * replaced. out_check() checks before anything waits. */
 int out_check(const char *path, bool force);
 int out_open(const char *path, bool force, struct out **ret);
 
-/* Is it there, and no file: a pipe, a terminal, a device, by a link or not? */
+/* Does path name, directly or by a link, a pipe, a terminal or a device? */
 bool out_is_device(const char *path);
 /* Opens it. The descriptor, or a negative errno: -EEXIST when it is a file after all. */
 int out_open_device(const char *path);
 
-/* Hands bytes over, whole or not at all: false when they were left out, because the other side is
- * gone, or full, or too slow. */
+/* Takes all bytes or none. False: none, because the reader is gone or too slow, or the disk
+ * full. */
 bool out_write(struct out *out, const char *data, size_t n);
 
 enum out_state {

@@ -102,8 +102,8 @@ int outfile_write(struct outfile *out, struct buf *b)
 	return 0;
 }
 
-/* Not all file systems can tell whether a name was there while they give it; most can link. */
-int outfile_publish(const char *from, const char *to, bool force)
+/* Not all file systems support RENAME_NOREPLACE; most can link. */
+static int publish(const char *from, const char *to, bool force)
 {
 	if (force) {
 		return rename(from, to) < 0 ? -errno : 0;
@@ -133,7 +133,7 @@ int outfile_finish(struct outfile *out)
 		return -errno;
 	}
 	out->fd = -1;
-	r = out->temporary ? outfile_publish(out->temporary, out->path, out->force) : 0;
+	r = out->temporary ? publish(out->temporary, out->path, out->force) : 0;
 	if (r == 0) {
 		free(out->temporary);
 		out->temporary = NULL;

@@ -2,8 +2,8 @@
 #ifndef CLIENT_CLI_OUTFILE_H
 #define CLIENT_CLI_OUTFILE_H
 
-/* A file that is there whole or not at all: it gets its name when all of it is written. What is no
- * regular file (standard output, a pipe, a device) is written to at once. */
+/* An output file that gets its name when it is complete. Standard output, pipes and devices are
+ * written to at once. */
 
 #include <stdbool.h>
 
@@ -17,8 +17,8 @@ struct outfile {
 	bool unread;	 /* nobody reads: a closed pipe */
 };
 
-/* Would writing to path replace the file that is read, by whatever name? Then false, and told why;
- * option is how path was given. input "-": standard input. */
+/* False, with a message, when path and input are the same file by any name: writing would
+ * replace what is read. option: the option that path was given with. input "-": standard input. */
 bool outfile_spares(const char *option, const char *path, const char *input);
 
 /* What is wrong with a file that out_check(), out_open() or outfile_open() refused, with the
@@ -34,10 +34,6 @@ int outfile_write(struct outfile *out, struct buf *b);
 
 /* Gives the file its name. 0 or a negative errno. */
 int outfile_finish(struct outfile *out);
-
-/* Gives the file from the name to. A file of that name is replaced with force, or else stays:
- * -EEXIST. 0 or a negative errno. */
-int outfile_publish(const char *from, const char *to, bool force);
 
 /* In any case: removes what was not finished. */
 void outfile_close(struct outfile *out);

@@ -22,7 +22,9 @@
 #include <unistd.h>
 
 #include "client/cli/child.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/progress.h"
+#include "client/cli/request.h"
 #include "client/cli/say.h"
 
 enum { TICK_MS = 250, ENDING_TICKS = 60 };
@@ -149,6 +151,9 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 		say_clear();
 		if (end->error.code != GPUCTR_OK) {
 			say_gpuctr_error(&end->error);
+		}
+		if (end->error.code == GPUCTR_E_DISCONNECTED) {
+			say("the command was not started: run it again once the daemon is back");
 		}
 		refuse(p, EXIT_REFUSED);
 		break;
@@ -304,7 +309,12 @@ static int open_capture(struct permit *p)
 /* False: told why. */
 static bool begin(struct permit *p)
 {
-	int r = gpuctr_connect(p->options->socket, "gpuctr-client", &p->g);
+	struct interrupt interrupt;
+	int r;
+
+	interrupt_begin(&interrupt, &p->signals, &p->child, INTERRUPT_PATIENCE_MS);
+	r = request_connect(p->options->socket, &p->g);
+	interrupt_end(&interrupt);
 
 	r = r ? r : open_capture(p);
 	if (r == 0) {

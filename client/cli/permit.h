@@ -8,7 +8,7 @@ struct permit_options {
 	struct strings devices; /* none: all */
 	const char *socket, *agent;
 	uint64_t lease_ns, timeout_ns;
-	bool no_wait, inject, quiet, help;
+	bool no_wait, inject, quiet;
 	char **command;
 };
 

@@ -11,8 +11,9 @@
 
 #include "proto/base/clean.h"
 
-/* What cannot be read is taken for good: the program is run in any case, and who asks for nothing
- * is told of at the end. A script is what its interpreter is, which is dynamically linked. */
+/* A program that cannot be read is taken for good: it is run in any case, and the end reports
+ * that no process asked for counters. A script counts as its interpreter, which is dynamically
+ * linked. */
 
 /* As execve(2) has it: with the rights of another user or group, or more than its caller has. */
 static bool gains_rights(const char *path, int fd)
@@ -28,7 +29,7 @@ static bool gains_rights(const char *path, int fd)
 	       (geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0);
 }
 
-/* As we are ourselves: what we are is what the library is. */
+/* The class and machine of this client are those of the library. */
 static bool is_ours(const ElfW(Ehdr) * header)
 {
 	CLEAN_FD int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);

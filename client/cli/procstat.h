@@ -10,10 +10,10 @@ struct procstat {
 	char name[16]; /* TASK_COMM_LEN, its end included */
 	char state;    /* as proc(5) has it: R, S, D, Z, T, t, ... */
 	pid_t parent;
-	bool exiting; /* on its way out: the kernel closes its files */
+	bool exiting; /* exiting: the kernel closes its files */
 };
 
-/* false: it is gone, or not ours to see. */
+/* False: the process has gone, or is hidden from us. */
 bool procstat_read(pid_t pid, struct procstat *ret);
 
 /* By a signal or by a debugger. */

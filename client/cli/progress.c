@@ -13,18 +13,12 @@
 
 #include "client/cli/procstat.h"
 #include "client/cli/say.h"
+#include "client/cli/terminal.h"
 #include "client/cli/text.h"
+#include "proto/base/clock.h"
 
 #define TERMINAL_NS UINT64_C(500000000)
 #define PLAIN_NS UINT64_C(5000000000)
-
-uint64_t progress_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* Of what is still to come, from what is known of the end; 0: it is not known. */
 static uint64_t left_ns(const struct progress *p, uint64_t now, uint64_t records,
@@ -64,7 +58,7 @@ static void add_kernels(struct buf *b, const struct progress *p, uint64_t now, u
 
 static bool is_due(const struct progress *p, uint64_t now)
 {
-	return now - p->told_ns >= (say_is_terminal() ? TERMINAL_NS : PLAIN_NS);
+	return now - p->told_ns >= (terminal_is(STDERR_FILENO) ? TERMINAL_NS : PLAIN_NS);
 }
 
 void progress_add_queued(struct buf *b, const struct gpuctr_queued *queued)
@@ -114,7 +108,7 @@ bool progress_refuse_own_holder(const struct gpuctr_queued *queued)
 
 void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 {
-	uint64_t now = progress_now_ns();
+	uint64_t now = clock_now_ns();
 	struct buf b = { 0 };
 
 	/* A new place in the queue is always worth a line. */
@@ -130,14 +124,14 @@ void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 
 void progress_kernels(struct progress *p, uint64_t records, unsigned processes)
 {
-	uint64_t now = progress_now_ns();
+	uint64_t now = clock_now_ns();
 	struct buf b = { 0 };
 
 	if (!p->measuring) {
 		p->measuring = true;
 		p->told_ns = now;
 	}
-	if (p->quiet || !say_is_terminal() || !is_due(p, now)) {
+	if (p->quiet || !terminal_is(STDERR_FILENO) || !is_due(p, now)) {
 		return;
 	}
 	add_kernels(&b, p, now, records, processes);

@@ -30,6 +30,5 @@ void progress_add_queued(struct buf *b, const struct gpuctr_queued *queued);
 bool progress_refuse_own_holder(const struct gpuctr_queued *queued);
 void progress_queued(struct progress *p, const struct gpuctr_queued *queued);
 void progress_kernels(struct progress *p, uint64_t records, unsigned processes);
-uint64_t progress_now_ns(void);
 
 #endif

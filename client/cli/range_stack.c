@@ -6,7 +6,8 @@
 
 enum { STACK_BYTES_MAX = 32 * 1024, STACK_RANGES_MAX = 4096 };
 
-/* How many of them are told, the innermost first, and whether more of the max would have been. */
+/* How many ranges are written, counted from the innermost, and whether the limits cut others
+ * off. */
 static size_t count(const struct gpuctr_range *range, size_t max, bool *ret_cut)
 {
 	size_t n = 0, bytes = 0;

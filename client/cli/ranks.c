@@ -21,7 +21,7 @@
 enum { FIELDS = 12 };
 
 #define STOPPED "stopped, by a signal or a debugger"
-#define UNCHOSEN "not chosen" /* by a budget */
+#define UNCHOSEN "not sampled" /* by a budget */
 
 struct rank {
 	char node[64], rank[32], program[64], note[64], why[256];
@@ -277,7 +277,7 @@ static void end_row(struct rank *row)
 	add_part(&b, t->unready, "not ready");
 	add_part(&b, t->failed, "failed");
 	add_part(&b, t->dropped, "dropped");
-	add_part(&b, t->lost, "lost with it");
+	add_part(&b, t->lost, "not delivered");
 	add_note(&b, row->note);
 	if (!row->ended && !row->left_out) {
 		add_note(&b, look_after(row));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A recording holds the counters that were asked for when it was made, and is of one chip. What the
- * user does not name is therefore taken from the file that gpuctr-replay is about to play: any
- * default of ours would be refused for most recordings. */
+/* A recording has the metrics of its own capture, and one chip. What the user does not name is
+ * therefore read from the file that gpuctr-replay will play; the usual defaults would be refused
+ * for most recordings. */
 
 #include "client/cli/recording.h"
 

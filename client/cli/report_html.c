@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads captures for a page, which tells below its title what the table tells below its rows. */
+/* Reads captures for a page. The notes in its summary are the lines below the table of `report`. */
 
 #include "client/cli/report_html.h"
 
@@ -17,7 +17,6 @@
 struct html {
 	struct page *page;
 	struct report_source source;
-	struct buf hosts;
 };
 
 /* --- reading --------------------------------------------------------------------------------- */
@@ -26,7 +25,6 @@ static int on_capture(const struct store_info *info, void *userdata)
 {
 	struct html *h = userdata;
 
-	buf_printf(&h->hosts, "; %s: host %s", info->path, info->host);
 	return page_capture(h->page, info, &h->source.why);
 }
 
@@ -37,18 +35,12 @@ static int on_process(const struct store_process *process, void *userdata)
 	return page_process(h->page, &process->process);
 }
 
-static int on_record(const struct gpuctr_record *record, void *userdata)
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+		     void *userdata)
 {
 	struct html *h = userdata;
 
-	return page_record(h->page, record);
-}
-
-static int on_passed(const struct gpuctr_record *record, void *userdata)
-{
-	struct html *h = userdata;
-
-	return page_pass(h->page, record);
+	return page_record(h->page, record, what);
 }
 
 static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
@@ -68,7 +60,6 @@ static bool read_captures(struct html *h, const struct strings *files)
 	bool ok = true;
 
 	h->source.also = &handler;
-	h->source.also_pass = on_passed;
 	h->source.also_userdata = h;
 	for (size_t i = 0; i < files->n && ok; i++) {
 		ok = report_source_read(&h->source, files->items[i]);
@@ -89,22 +80,29 @@ static int print_page(struct html *h, const struct strings *files, struct buf *b
 					       .records = summary_records(s->summary),
 					       .seeds = strings_items(&s->seeds),
 					       .n_seeds = s->seeds.n };
-	struct buf tail = { 0 }, hardware = { 0 };
-	const char *notes;
+	struct buf tail = { 0 }, nothing = { 0 };
+	char *notes;
 	int r = summary_groups(s->summary) ? 0 : -ENOMEM;
 
 	if (r == 0) {
 		report_source_print_tail(s, NULL, &tail);
+		if (summary_records(s->summary) == 0) {
+			report_source_print_nothing(s, &nothing);
+		}
+		r = tail.failed || nothing.failed ? -ENOMEM : 0;
+	}
+	if (r == 0) {
+		/* The tail's first line is the hardware. */
 		notes = strchr(buf_string(&tail), '\n');
-		buf_add(&hardware, buf_string(&tail), (size_t)(notes - buf_string(&tail)));
-		buf_text(&hardware, buf_string(&h->hosts));
-		r = tail.failed || hardware.failed
-			    ? -ENOMEM
-			    : page_print(h->page, &source, s->hints, notes + 1,
-					 buf_string(&hardware), b, why);
+		*notes = '\0';
+		r = page_print(h->page, &source, s->hints,
+			       &(struct page_texts){ .hardware = tail.data,
+						     .notes = notes + 1,
+						     .nothing = buf_string(&nothing) },
+			       b, why);
 	}
 	buf_deinit(&tail);
-	buf_deinit(&hardware);
+	buf_deinit(&nothing);
 	return r;
 }
 
@@ -158,6 +156,5 @@ int report_html(const struct strings *files, const char *path, bool force,
 	outfile_close(&out);
 	page_free(h.page);
 	report_source_close(&h.source);
-	buf_deinit(&h.hosts);
 	return status;
 }

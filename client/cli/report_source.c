@@ -32,6 +32,13 @@ static void take_budget(struct report_source *s, const struct store_info *info)
 	}
 }
 
+/* Why says the rest. */
+static int refuse(struct report_source *s, const char *code)
+{
+	s->code = code;
+	return -EINVAL;
+}
+
 static int on_capture(const struct store_info *info, void *userdata)
 {
 	struct report_source *s = userdata;
@@ -40,19 +47,17 @@ static int on_capture(const struct store_info *info, void *userdata)
 	take_budget(s, info);
 	if (s->chosen > 0 && s->chosen < s->captures) {
 		buf_text(&s->why, "some captures were made with --budget, and others without: "
-				  "estimates and what was measured in full are not added up");
-		return -EINVAL;
+				  "estimates cannot be added to complete measurements");
+		return refuse(s, "budget-clash");
 	}
-
 	if (s->chosen > 0 && where_needs_records(s->where)) {
 		buf_printf(&s->why,
-			   "of a capture with --budget --where chooses by kernel, process, device, "
-			   "rank, task, host or capture: how many launches that were not measured "
-			   "are of each %s is not known",
+			   "a capture with --budget does not have the number of launches of each "
+			   "%s: there --where takes kernel, process, device, rank, task, host and "
+			   "capture",
 			   where_needs_records(s->where));
-		return -EINVAL;
+		return refuse(s, "where-budget");
 	}
-
 	s->driver = s->driver ? s->driver : strdup(info->driver);
 	s->end.driver = s->driver ? s->driver : "";
 	s->unfinished += !info->complete;
@@ -62,7 +67,8 @@ static int on_capture(const struct store_info *info, void *userdata)
 	r = r ? r : summary_host(s->summary, info->host);
 	r = r ? r : where_begin(s->where, &info->plan, info->path, info->host);
 	r = r || !s->hints ? r : hints_begin(s->hints, &info->plan, info->path);
-	return r || !s->also ? r : s->also->on_capture(info, s->also_userdata);
+	r = r || !s->also ? r : s->also->on_capture(info, s->also_userdata);
+	return r == -EINVAL ? refuse(s, "unit-clash") : r;
 }
 
 static int on_process(const struct store_process *process, void *userdata)
@@ -98,24 +104,24 @@ static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
 	return s->also ? s->also->on_stratum(stratum, s->also_userdata) : 0;
 }
 
-static int on_record(const struct gpuctr_record *record, void *userdata)
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+		     void *userdata)
 {
 	struct report_source *s = userdata;
 	bool wanted;
 
 	s->records++;
-	if (where_record(s->where, record, &wanted)) {
+	if (where_record(s->where, record, what, &wanted)) {
 		return -ENOMEM;
 	}
 	if (!wanted) {
-		summary_pass(s->summary, record);
-		return s->also ? s->also_pass(record, s->also_userdata) : 0;
+		return 0;
 	}
-	summary_record(s->summary, record);
+	summary_attributed(s->summary, record, what);
 	if (s->hints && hints_record(s->hints, record)) {
 		return -ENOMEM;
 	}
-	return s->also ? s->also->on_record(record, s->also_userdata) : 0;
+	return s->also ? s->also->on_record(record, what, s->also_userdata) : 0;
 }
 
 static int on_end(const struct store_info *info, void *userdata)
@@ -147,7 +153,8 @@ bool report_source_read(struct report_source *s, const char *path)
 		.check_beside = true,
 		.without = summary_without(s->summary) & where_without(s->where) &
 			   (s->hints ? hints_without(s->hints) : ~0u) &
-			   (s->also ? s->also->without : ~0u)
+			   (s->also ? s->also->without : ~0u),
+		.attributor = s->attributor,
 	};
 	struct store_error error;
 	int r = reading_capture(path, &handler, s, &error);
@@ -155,10 +162,7 @@ bool report_source_read(struct report_source *s, const char *path)
 	if (r && error.code) {
 		say_error(r < 0 ? "input" : store_error_name(r), error.message, error.remedy);
 	} else if (r == -EINVAL) {
-		say_error(s->chosen > 0 && s->chosen < s->captures	   ? "budget-clash"
-			  : s->chosen > 0 && where_needs_records(s->where) ? "where-budget"
-									   : "unit-clash",
-			  buf_string(&s->why), "Report on these captures one by one.");
+		say_error(s->code, buf_string(&s->why), "Report on these captures one by one.");
 	} else if (r) {
 		say_usage("out of memory");
 	}
@@ -174,15 +178,15 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 		text_count(b, summary_records(s->summary));
 		buf_text(b, " of ");
 		text_count(b, s->records);
-		buf_text(b, " launches that were measured are in it: where ");
+		buf_text(b, " measured launches are included: where ");
 		where_print(s->where, b);
 		buf_char(b, '\n');
 	}
 	if (s->speechless > 0) {
 		buf_printf(
 			b,
-			"%zu process%s ended without a last word, killed or by _exit(): what was "
-			"launched up to a quarter of a second before may not be counted\n",
+			"%zu process%s ended without a last word, killed or by _exit(): launches "
+			"of the last quarter of a second may not be counted\n",
 			s->speechless, s->speechless == 1 ? "" : "es");
 	}
 	if (s->unfinished > 0) {
@@ -193,6 +197,17 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 	}
 }
 
+void report_source_print_nothing(struct report_source *s, struct buf *b)
+{
+	if (s->records == 0) {
+		summary_add_nothing(s->summary, &s->end, b);
+		return;
+	}
+	buf_text(b, "None of the ");
+	text_count(b, s->records);
+	buf_text(b, " measured launches matches --where and --kernel: try a shorter pattern.\n");
+}
+
 bool report_source_open(struct report_source *s, const struct keys *keys, bool hints,
 			const struct strings *where)
 {
@@ -200,13 +215,14 @@ bool report_source_open(struct report_source *s, const struct keys *keys, bool h
 	s->summary = summary_new(keys);
 	s->hints = hints ? hints_new() : NULL;
 	s->where = where_new();
+	s->attributor = attributor_new();
 	for (size_t i = 0; s->where && i < where->n; i++) {
 		/* It was refused before, where it can be. */
 		if (where_add(s->where, where->items[i], &s->why)) {
 			s->where = where_free(s->where);
 		}
 	}
-	if (!s->summary || !s->where || (hints && !s->hints)) {
+	if (!s->summary || !s->where || !s->attributor || (hints && !s->hints)) {
 		say_usage("out of memory");
 		return false;
 	}
@@ -218,6 +234,7 @@ void report_source_close(struct report_source *s)
 	summary_free(s->summary);
 	hints_free(s->hints);
 	where_free(s->where);
+	attributor_free(s->attributor);
 	free(s->driver);
 	free(s->recorded_from);
 	buf_deinit(&s->why);

@@ -8,33 +8,37 @@
 #include "client/report/reading.h"
 #include "client/report/where.h"
 
-/* What is read: all captures that were named, or the one to compare with. */
+/* The captures that the user named, added up, or the capture to compare with. */
 struct report_source {
 	struct summary *summary;
 	struct summary_end end;
 	char *driver, *recorded_from;
 	struct buf why, budgets;
+	const char *code; /* the error's name, for why */
 	struct strings seeds;
 	unsigned unfinished; /* captures that are not complete */
-	size_t speechless;   /* processes that ended without telling what they had last */
+	size_t speechless;   /* processes that ended without reporting their last counts */
 	unsigned chosen;     /* captures with a budget */
 	unsigned captures;
 	uint64_t before;     /* records of the captures before the present one */
 	struct hints *hints; /* NULL: none are wanted */
 	struct where *where;
-	uint64_t records; /* that were read, whether they were wanted or not */
-	/* Who is told the same, or NULL. It looks at what its member without says. */
+	struct attributor *attributor;
+	uint64_t records; /* read, with those that --where leaves out */
+	/* Gets all captures, processes, strata and records that are chosen as well; or NULL. */
 	const struct reading_handler *also;
-	int (*also_pass)(const struct gpuctr_record *record, void *userdata); /* not wanted */
 	void *also_userdata;
 };
 
-/* where: conditions, which were checked. False: why is said. To be closed in any case. */
+/* where: conditions that where_add() has accepted. False: an error was printed. The caller closes
+ * the source in any case. */
 bool report_source_open(struct report_source *s, const struct keys *keys, bool hints,
 			const struct strings *where);
 bool report_source_read(struct report_source *s, const char *path);
 /* The lines below a table of it, unwrapped; view as summary_print_tail() has it. */
 void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b);
+/* Where no launch is shown: appends why, and what to do. */
+void report_source_print_nothing(struct report_source *s, struct buf *b);
 void report_source_close(struct report_source *s);
 
 #endif

@@ -11,36 +11,31 @@
 #include "client/cli/progress.h"
 #include "client/cli/say.h"
 #include "client/cli/verb.h"
+#include "proto/base/clock.h"
 
-/* How long the library waits for an answer, and how long we do. A service that is restarted has its
- * socket open all the while, but systemd gives it 15 s to stop, and a worker that ended too often
- * comes back after eight. */
+/* How long the library waits for an answer, and how long the client does. The socket of a
+ * service that is restarted stays open, but systemd gives the service 15 s to stop, and a worker
+ * that has ended too often comes back after eight. */
 enum { ATTEMPT_S = 5, PATIENCE_S = 30 };
 
 #define NS_PER_S UINT64_C(1000000000)
 
 static void fail(struct request *request, int result)
 {
-	if (result > 0 && request->g) {
-		say_gpuctr_error(gpuctr_last_error(request->g));
-	} else {
-		say_usage("%s", strerror(result < 0 ? -result : EIO));
-	}
+	say_failure(request->g, result);
 	request->status = EXIT_VERB_FAILED;
 }
 
-/* Asks again where somebody listens who has not answered. Where nobody does, that is known at once.
- */
-static int connect_patiently(const char *socket, struct gpuctr **ret)
+int request_connect(const char *socket, struct gpuctr **ret)
 {
-	uint64_t by_ns = progress_now_ns() + PATIENCE_S * NS_PER_S, begin_ns;
+	uint64_t by_ns = clock_now_ns() + PATIENCE_S * NS_PER_S, begin_ns;
 	int r;
 
 	for (;;) {
-		begin_ns = progress_now_ns();
+		begin_ns = clock_now_ns();
 		r = gpuctr_connect(socket, "gpuctr-client", ret);
-		if (r != GPUCTR_E_NO_DAEMON || progress_now_ns() >= by_ns ||
-		    progress_now_ns() - begin_ns < ATTEMPT_S * NS_PER_S) {
+		if (r != GPUCTR_E_NO_DAEMON || clock_now_ns() >= by_ns ||
+		    clock_now_ns() - begin_ns < ATTEMPT_S * NS_PER_S) {
 			say_clear();
 			return r;
 		}
@@ -49,53 +44,12 @@ static int connect_patiently(const char *socket, struct gpuctr **ret)
 	}
 }
 
-static bool take(void *userdata, int id, const char *value)
-{
-	struct request_options *o = userdata;
-
-	switch (id) {
-	case OPTION_SOCKET:
-		o->socket = value;
-		return true;
-	case REQUEST_OPTION_JSON:
-		o->json = true;
-		return true;
-	case REQUEST_OPTION_WIDE:
-		o->wide = true;
-		return true;
-	default:
-		o->help = true;
-		return true;
-	}
-}
-
-int request_parse(struct request_options *o, const struct verb *verb, int argc, char **argv)
-{
-	int rest;
-	enum options_result result;
-
-	*o = (struct request_options){ 0 };
-	result = options_parse(verb->options, argc, argv, take, o, &rest);
-	if (o->help) {
-		verb_print_help(verb);
-		return 0;
-	}
-	if (result != OPTIONS_END) {
-		return EXIT_VERB_USAGE;
-	}
-	if (rest < argc) {
-		say_usage("%s takes no argument '%s'", verb->name, argv[rest]);
-		return EXIT_VERB_USAGE;
-	}
-	return -1;
-}
-
 const struct gpuctr_error *request_try(struct request *request, const char *socket)
 {
 	static const struct gpuctr_error no_memory = { GPUCTR_E_INTERNAL, "out of memory", "" };
 
 	*request = (struct request){ 0 };
-	if (connect_patiently(socket, &request->g) == 0) {
+	if (request_connect(socket, &request->g) == 0) {
 		return NULL;
 	}
 	return request->g ? gpuctr_last_error(request->g) : &no_memory;
@@ -106,7 +60,7 @@ bool request_open(struct request *request, const char *socket)
 	int r;
 
 	*request = (struct request){ 0 };
-	r = connect_patiently(socket, &request->g);
+	r = request_connect(socket, &request->g);
 	if (r) {
 		fail(request, r);
 		request->g = gpuctr_disconnect(request->g);
@@ -136,7 +90,7 @@ int request_finish(struct request *request, int result)
 	if (request->status == 0 && request->b.n > 0) {
 		fwrite(request->b.data, 1, request->b.n, stdout);
 	}
-	/* A closed pipe ended us quietly; anything else is told. */
+	/* A closed pipe has ended the client quietly; other errors are reported. */
 	if (fflush(stdout) != 0 && request->status == 0) {
 		say_usage("standard output: %s", strerror(errno));
 		request->status = EXIT_VERB_FAILED;

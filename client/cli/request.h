@@ -16,32 +16,18 @@ struct request {
 	struct buf b; /* gathered for stdout */
 };
 
-/* The options of a verb that only asks. */
-struct request_options {
-	const char *socket; /* NULL: the default */
-	bool json, wide, help;
-};
+/* As gpuctr_connect(), but when a daemon listens and does not answer, tries again for half a
+ * minute, with a message. When no daemon listens, returns at once. */
+int request_connect(const char *socket, struct gpuctr **ret);
 
-enum { REQUEST_OPTION_JSON = 900, REQUEST_OPTION_WIDE };
-#define REQUEST_OPTIONS                                       \
-	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" }, \
-	{                                                     \
-		'h', "help", NULL, "show this"                \
-	}
-
-/* Reads them; a verb that only asks takes no arguments. -1: go on; else it is the exit status, and
- * help has been shown or what is wrong told. */
-struct verb;
-int request_parse(struct request_options *o, const struct verb *verb, int argc, char **argv);
-
-/* false: told why, status is set. */
+/* False: said why, status is set. */
 bool request_open(struct request *request, const char *socket);
-/* The same without telling: NULL, or what could be told, which lives as long as the request. */
+/* The same without a message: NULL, or the error, which lives as long as the request. */
 const struct gpuctr_error *request_try(struct request *request, const char *socket);
 /* result is that of the call that asked. Waits for the answer, prints what was gathered,
  * disconnects and returns the exit status. */
 int request_finish(struct request *request, int result);
-/* For the handler of an answer: tells the error, if there is one, and ends the wait. */
+/* For the handler of an answer: reports the error, if there is one, and ends the wait. */
 void request_answer(struct request *request, const struct gpuctr_error *error);
 
 #endif

@@ -25,10 +25,12 @@
 
 #include "client/cli/clocks.h"
 #include "client/cli/expand.h"
+#include "client/cli/request.h"
 #include "client/cli/say.h"
+#include "proto/base/clock.h"
 
-/* The daemon ends a capture within 10 s; a connection that brings nothing for twice as long is to
- * one that hangs. */
+/* The daemon ends a capture within 10 s. A connection without any data for twice as long means
+ * that the daemon hangs. */
 enum {
 	TICK_MS = 250,
 	LOOK_TICKS = 2,
@@ -64,7 +66,7 @@ static void on_connection(uv_poll_t *handle, int status, int events)
 	dispatch(run);
 }
 
-/* Calls of the library change what it waits for. */
+/* Calls of the library change which events it waits for. */
 static void on_prepare(uv_prepare_t *handle)
 {
 	struct run *run = handle->data;
@@ -79,38 +81,14 @@ static void on_prepare(uv_prepare_t *handle)
 	}
 }
 
-static void end_measuring(struct run *run)
-{
-	run->state = RUN_DRAINING;
-	run->silent_ticks = 0;
-	run_drain(run);
-}
-
-static void end_with_programs(struct run *run)
-{
-	if (run->state == RUN_RUNNING) {
-		end_measuring(run);
-	} else if (run->state == RUN_ALONE) {
-		run->state = RUN_OVER;
-	}
-}
-
 static void on_program_end(struct run *run)
 {
 	run->status = run->child.status;
-	end_with_programs(run);
+	run_programs_end(run);
 }
 
-/* Also when they have ended before it was their turn. */
-void run_followed_end(struct run *run)
-{
-	if (run->state == RUN_OPENING) {
-		run_refuse(run, EXIT_REFUSED);
-	}
-	end_with_programs(run);
-}
-
-/* What a terminal sends reaches the program by itself, unless it has left our process group. */
+/* A terminal signals the whole process group; other signals, and a program that has left the
+ * group, need passing on. */
 static void pass_on(struct run *run, const struct signal_event *event)
 {
 	if (event->from_process || getpgid(run->child.pid) != getpgrp()) {
@@ -141,7 +119,7 @@ static void handle_signal(struct run *run, const struct signal_event *event)
 		if (run->path) {
 			pass_on(run, event);
 		} else {
-			end_measuring(run);
+			run_drain(run);
 		}
 		break;
 	case RUN_DRAINING:
@@ -179,50 +157,24 @@ static void drain_tick(struct run *run)
 	}
 }
 
-static bool is_over(const struct run *run)
-{
-	uint64_t duration_ns = run->options->duration_ns;
-
-	return duration_ns > 0 && run->begin_ns > 0 &&
-	       progress_now_ns() - run->begin_ns >= duration_ns;
-}
-
 static bool has_all_records(const struct run *run)
 {
-	uint64_t limit = run->options->selecting.record_limit;
+	uint64_t limit = run->options->filter.record_limit;
 
 	return limit > 0 && summary_records(run->sinks.summary) >= limit;
 }
 
-static void say_limit(const struct run *run)
-{
-	const struct run_options *o = run->options;
-
-	if (run->progress.quiet) {
-		return;
-	}
-	if (has_all_records(run)) {
-		say("--record-limit: there are %llu records",
-		    (unsigned long long)o->selecting.record_limit);
-	} else {
-		say("--duration: %g s are over", (double)o->duration_ns / 1e9);
-	}
-}
-
-/* What a capture of ours is limited to has come: the program runs on without it. */
+/* The capture ends with its last record; the program runs on. */
 static void end_at_limit(struct run *run)
 {
-	if (run->state != RUN_RUNNING || run->is_enough ||
-	    !(has_all_records(run) || (run->path && is_over(run)))) {
+	if (run->state != RUN_RUNNING || run->is_enough || !has_all_records(run)) {
 		return;
 	}
-	run->is_enough = true;
-	say_limit(run);
-	if (!run->path && !run_is_following(run)) {
-		end_measuring(run);
-	} else if (run->capture) {
-		gpuctr_capture_close(run->capture); /* on_end comes even if that fails */
+	if (!run->progress.quiet) {
+		say("--record-limit: there are %llu records",
+		    (unsigned long long)run->options->filter.record_limit);
 	}
+	run_end_capture(run);
 }
 
 static void on_stopped(unsigned pid, const char *program, void *userdata)
@@ -242,7 +194,8 @@ static void on_silent(unsigned pid, const char *program, void *userdata)
 	    pid, program);
 }
 
-/* What runs already may have been stopped by anybody, and answers nothing then; or hangs. */
+/* Reports captured processes that are stopped by a signal or a debugger, or hang, and so do not
+ * answer. */
 static void look_at_processes(struct run *run)
 {
 	if (!run_is_on_demand(run) || (run->state != RUN_RUNNING && run->state != RUN_DRAINING)) {
@@ -256,13 +209,11 @@ static void look_at_processes(struct run *run)
 	}
 }
 
-/* Of processes that are not ours. */
-static bool is_enough(const struct run *run)
+/* Of processes that we have not started: has the last one ended? */
+static bool have_ended(const struct run *run)
 {
-	if (!run_is_on_demand(run) || run->state != RUN_RUNNING) {
-		return false;
-	}
-	return (run->n_begun > 0 && run->n_ended >= run->n_begun) || is_over(run);
+	return run_is_on_demand(run) && run->state == RUN_RUNNING && run->n_begun > 0 &&
+	       run->n_ended >= run->n_begun;
 }
 
 /* Dispatches also when nothing arrives, so that a broken connection is noticed. */
@@ -273,15 +224,14 @@ static void on_tick(uv_timer_t *handle)
 	if (run->watched >= 0) {
 		dispatch(run);
 	}
-	if (run->state == RUN_RUNNING) {
-		run->progress.began_ns = run->begin_ns;
+	if (run->state == RUN_RUNNING && !run->options->is_live) {
 		progress_kernels(&run->progress, summary_records(run->sinks.summary),
 				 summary_processes(run->sinks.summary));
 	}
 	end_at_limit(run);
 	look_at_processes(run);
-	if (is_enough(run)) {
-		end_measuring(run);
+	if (have_ended(run)) {
+		run_drain(run);
 	} else if (run->state == RUN_DRAINING) {
 		drain_tick(run);
 	}
@@ -314,6 +264,8 @@ static int start_loop(struct run *run)
 
 	r = r ? r : uv_poll_init(&run->loop, &run->signal_poll, run->signals.fd);
 	r = r ? r : uv_timer_init(&run->loop, &run->timer);
+	r = r ? r : uv_timer_init(&run->loop, &run->duration);
+	r = r ? r : uv_timer_init(&run->loop, &run->frames);
 	r = r ? r : uv_prepare_init(&run->loop, &run->prepare);
 	if (r) {
 		return r;
@@ -321,6 +273,8 @@ static int start_loop(struct run *run)
 	run->connection.data = run;
 	run->signal_poll.data = run;
 	run->timer.data = run;
+	run->duration.data = run;
+	run->frames.data = run;
 	run->prepare.data = run;
 	uv_prepare_start(&run->prepare, on_prepare);
 	uv_timer_start(&run->timer, on_tick, 0, TICK_MS);
@@ -357,23 +311,14 @@ static int open_capture(struct run *run)
 	options.timeout_ns = o->timeout_ns;
 	options.lease_ns = o->lease_ns;
 	options.raw_images = o->raw;
-	selecting_fill(&o->selecting, &options);
+	launch_filter_fill(&o->filter, &options);
 	options.recorded = o->recorded;
 	options.program = o->program;
 	options.processes = run->selected.ids;
 	options.n_processes = run->selected.n;
-	options.budget_ppm = o->budget_ppm;
-	options.seed = o->seed;
+	options.budget_ppm = o->budget.ppm;
+	options.seed = o->budget.seed;
 	return gpuctr_capture_open(run->g, &options, &run_handler, run, &run->capture);
-}
-
-static void say_failure(struct run *run, int r)
-{
-	if (r > 0 && run->g) {
-		say_gpuctr_error(gpuctr_last_error(run->g));
-	} else {
-		say_usage("%s", strerror(r < 0 ? -r : EIO));
-	}
 }
 
 static void run_loop(struct run *run)
@@ -381,7 +326,7 @@ static void run_loop(struct run *run)
 	int r = open_capture(run);
 
 	if (r) {
-		say_failure(run, r);
+		say_failure(run->g, r);
 		return;
 	}
 	r = init_loop(run);
@@ -398,9 +343,9 @@ static void run_loop(struct run *run)
 	stop_loop(run);
 }
 
-/* Processes that were killed, called _exit(), became another program or closed what the agent had
- * open: they have told what they had counted up to a quarter of a second before. */
-static void tell_speechless(const struct run *run)
+/* Reports processes that were killed, called _exit(), became another program or closed the
+ * descriptors of the agent. Their counts may be a quarter of a second old. */
+static void report_speechless(const struct run *run)
 {
 	static const char lost[] = "what was launched up to a quarter of a second before may not "
 				   "be counted";
@@ -416,8 +361,8 @@ static void tell_speechless(const struct run *run)
 	}
 }
 
-/* Also where torch was never imported, or by a Python that does not look at PYTHONPATH. */
-static void tell_operators(const struct run *run)
+/* Reports that --torch saw no operator: torch was not imported, or Python ignores PYTHONPATH. */
+static void report_operators(const struct run *run)
 {
 	if (run->options->torch && !run->has_operators && !run->options->quiet &&
 	    summary_records(run->sinks.summary) > 0) {
@@ -425,17 +370,18 @@ static void tell_operators(const struct run *run)
 	}
 }
 
-/* The status is the program's. A script that wants to know asks by --fail-if-none for another one,
- * where the program's would say that all went well and there is no record. Of many nodes it is who
- * gathers them that knows. */
+/* The exit status is the program's. With --fail-if-none it becomes EXIT_UNMEASURED where the
+ * program's is 0 and there is no record; of many nodes slurm.c decides that. */
 static void conclude(struct run *run)
 {
 	const struct run_options *o = run->options;
 
-	tell_speechless(run);
-	tell_operators(run);
+	run_end_frames(run);
+	report_speechless(run);
+	report_operators(run);
 	sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
-	/* What is captured has a status of its own, and what was asked for is not there. */
+	/* A capture of running processes has a status of its own: it fails when files are
+	 * incomplete. */
 	if (run_is_on_demand(run) && run->status == 0 && files_unsaved(&run->sinks.files) > 0) {
 		say("not all that was measured is in the files");
 		run->status = EXIT_REFUSED;
@@ -446,7 +392,7 @@ static void conclude(struct run *run)
 	}
 }
 
-/* false: told why. */
+/* False: the reason was reported. */
 static bool choose(struct run *run)
 {
 	const struct selected *s = &run->selected;
@@ -460,16 +406,17 @@ static bool choose(struct run *run)
 	return true;
 }
 
-/* A clock that is behind the one of who asked would make us wait for longer than was meant. */
+/* If our clock is behind that of the requesting machine, waits no longer than the request
+ * intended. */
 static uint64_t begin_at(const struct run_options *o)
 {
 	uint64_t ahead_ns = o->sent_ns > 0 && o->at_ns > o->sent_ns ? o->at_ns - o->sent_ns : 0;
-	uint64_t latest_ns = clocks_now_ns() + ahead_ns;
+	uint64_t latest_ns = clock_wall_ns() + ahead_ns;
 
 	return ahead_ns > 0 && latest_ns < o->at_ns ? latest_ns : o->at_ns;
 }
 
-/* Waits for a time of the clock. false: interrupted, which is said. */
+/* Waits for a time of the clock. False: interrupted, with a message. */
 static bool wait_until(struct run *run, uint64_t at_ns)
 {
 	struct pollfd p = { .fd = run->signals.fd, .events = POLLIN };
@@ -478,7 +425,7 @@ static bool wait_until(struct run *run, uint64_t at_ns)
 	int64_t left_ns;
 
 	for (;;) {
-		left_ns = (int64_t)(at_ns - clocks_now_ns());
+		left_ns = (int64_t)(at_ns - clock_wall_ns());
 		if (left_ns <= 0) {
 			break;
 		}
@@ -496,7 +443,7 @@ static bool wait_until(struct run *run, uint64_t at_ns)
 	return true;
 }
 
-/* false: it is not to go on, which was told. */
+/* False: the run is over, with a message. */
 static bool begin_asking(struct run *run)
 {
 	const struct run_options *o = run->options;
@@ -505,17 +452,16 @@ static bool begin_asking(struct run *run)
 	if (o->at_ns > 0 && !wait_until(run, begin_at(o))) {
 		return false;
 	}
-	r = gpuctr_connect(o->socket, "gpuctr-client", &run->g);
+	r = request_connect(o->socket, &run->g);
 	if (r) {
-		say_failure(run, r);
+		say_failure(run->g, r);
 		return false;
 	}
 	return !run_is_on_demand(run) || choose(run);
 }
 
-/* How many launches of a process are to be measured, where that is said of a process; 0: it is not.
- */
-static uint64_t launches_wanted(const struct selecting *s)
+/* How many launches of each process the options ask for; 0: they do not limit them. */
+static uint64_t launches_wanted(const struct launch_filter *s)
 {
 	uint64_t count = s->filter_mode == GPUCTR_FILTER_GLOBAL ? s->launch_count : 0;
 
@@ -529,7 +475,7 @@ static int run_whole(struct run *run)
 	int r = signals_open(&run->signals);
 
 	run->status = EXIT_REFUSED;
-	run->progress.wanted = launches_wanted(&o->selecting);
+	run->progress.wanted = launches_wanted(&o->filter);
 	run->progress.duration_ns = o->duration_ns;
 	run->progress.quiet = o->quiet || o->part || run_is_following(run);
 	say_set_node(o->part ? expand_node() : NULL);
@@ -539,12 +485,12 @@ static int run_whole(struct run *run)
 	}
 	interrupt_begin(&run->interrupt, &run->signals, &run->child, INTERRUPT_PATIENCE_MS);
 	if (o->part) {
-		clocks_write(stdout, expand_node(), clocks_now_ns(), 0);
+		clocks_write(stdout, expand_node(), clock_wall_ns(), 0);
 	}
 	if (begin_asking(run)) {
 		run_loop(run);
 	}
-	/* Whoever waits for the reader of the stream may be interrupted. */
+	/* From here on a signal ends the client, which may wait for the reader of the stream. */
 	interrupt_end(&run->interrupt);
 	signals_release(&run->signals);
 	say_clear();
@@ -553,7 +499,7 @@ static int run_whole(struct run *run)
 		conclude(run);
 	}
 	if (o->part) {
-		clocks_write(stdout, expand_node(), clocks_now_ns(), run->begun_ns);
+		clocks_write(stdout, expand_node(), clock_wall_ns(), run->begun_ns);
 	}
 	sinks_close(&run->sinks);
 	signals_close(&run->signals);
@@ -561,23 +507,9 @@ static int run_whole(struct run *run)
 	return run->status;
 }
 
-int run_program(const struct run_options *o, const char *path)
+int run_capture(const struct run_options *o, const char *path)
 {
 	struct run run = { .options = o, .path = path };
-
-	return run_whole(&run);
-}
-
-int run_on_demand(const struct run_options *o)
-{
-	struct run run = { .options = o };
-
-	return run_whole(&run);
-}
-
-int run_followed(const struct run_options *o)
-{
-	struct run run = { .options = o };
 
 	return run_whole(&run);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the capture tells, turned into what the run does. The handlers run inside gpuctr_dispatch().
- */
+/* Handlers of the events of the capture. They run inside gpuctr_dispatch(). */
 
 #include "client/cli/run_internal.h"
 
@@ -9,23 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/clocks.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 #include "client/cli/torch.h"
-
-void run_refuse(struct run *run, int status)
-{
-	run->status = status;
-	run->state = RUN_OVER;
-}
-
-void run_drain(struct run *run)
-{
-	if (!run->capture || gpuctr_capture_close(run->capture) != 0) {
-		run->state = RUN_OVER;
-	}
-}
 
 /* --- until the program runs ------------------------------------------------------------------ */
 
@@ -58,24 +43,25 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 	}
 	say("%s", buf_string(&b));
 	buf_deinit(&b);
-	if (run->options->budget_ppm > 0 && !run->options->has_budget) {
+	if (run->options->budget.ppm > 0 && !run->options->budget.is_given) {
 		say("launches are chosen at random, for %g %% of the time: --budget 100%% measures "
 		    "every one",
-		    run->options->budget_ppm * 1e-4);
+		    run->options->budget.ppm * 1e-4);
 	}
 	if (opened->recorded) {
 		say("no GPU is leased: the values come from a recording that gpuctr-replay plays");
 	}
 }
 
-/* What a capture has by default is a budget, so that the daemon takes groups for granted. */
+/* A capture has a budget by default, and with one the daemon accepts several groups: refuses
+ * them when the user gave no --budget. */
 static bool may_take_turns(const struct run_options *o, const struct gpuctr_plan *plan)
 {
-	if (plan->groups > 1 && !o->has_budget) {
+	if (plan->groups > 1 && !o->budget.is_given) {
 		say_usage("these metrics need %u groups of one pass each, which take turns only "
 			  "where it was asked for: add --budget %g%%, or measure one of them "
 			  "(`gpuctr-client plan` says which there are)",
-			  plan->groups, o->budget_ppm * 1e-4);
+			  plan->groups, o->budget.ppm * 1e-4);
 		return false;
 	}
 	return true;
@@ -143,8 +129,8 @@ static void begin_on_demand(struct run *run)
 	run->started = true;
 	run->status = 0;
 	run->state = RUN_RUNNING;
-	run->begin_ns = progress_now_ns();
-	run->begun_ns = clocks_now_ns();
+	run_begin(run);
+	run_begin_frames(run);
 }
 
 static void on_ready(struct gpuctr_capture *c, void *userdata)
@@ -174,13 +160,13 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 	struct run *run = userdata;
 
 	(void)c;
-	/* What is left out of them was told before the first. */
+	/* Notices about processes that are left out have come before the first process. */
 	if (run->n_begun == 0 && run_is_on_demand(run) && !run->options->quiet) {
 		say_begin(run);
 	}
-	/* They are numbered in the order in which they begin, all of them before the first ends. */
+	/* Processes are numbered as they begin, and all begin before the first ends. */
 	run->n_begun = process->process > run->n_begun ? process->process : run->n_begun;
-	run->begin_ns = run->begin_ns ? run->begin_ns : progress_now_ns();
+	run_begin(run);
 	sinks_process(&run->sinks, process);
 }
 
@@ -221,14 +207,20 @@ static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *to
 	sinks_progress(&((struct run *)userdata)->sinks, totals);
 }
 
-/* Nothing is wrong: what a budget was spent on, and whether another way would do better. */
-static void say_told(const struct run *run, const struct gpuctr_notice *notice)
+/* What a budget cost, "spent 1.9 % of 12 s (2 % granted): ranges on the CPU ...", and whether
+ * another way would do better. What it was spent on is for --verbose. */
+static void say_cost(const struct run *run, const struct gpuctr_notice *notice)
 {
-	if (!run->options->quiet) {
-		say("process %u: %s", notice->process, notice->error.message);
-		if (notice->error.remedy[0]) {
-			say("%s", notice->error.remedy);
-		}
+	const char *message = notice->error.message, *items = strstr(message, "granted): ");
+	size_t n = items && !run->options->verbose ? (size_t)(items - message) + strlen("granted)")
+						   : strlen(message);
+
+	if (run->options->quiet) {
+		return;
+	}
+	say("process %u: %.*s", notice->process, (int)n, message);
+	if (notice->error.remedy[0]) {
+		say("%s", notice->error.remedy);
 	}
 }
 
@@ -244,7 +236,7 @@ static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *noti
 					? "busy with another capture"
 					: "had ended");
 	} else if (notice->error.code == GPUCTR_OK) {
-		say_told(run, notice);
+		say_cost(run, notice);
 	} else if (notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) { /* another process's may */
 		say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
 			    notice->error.remedy);
@@ -264,7 +256,7 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-static void tell_early_end(const struct gpuctr_error *error)
+static void report_early_end(const struct gpuctr_error *error)
 {
 	if (error->code == GPUCTR_E_DISCONNECTED) {
 		say("the daemon is gone: the program runs on, no longer measured");
@@ -290,12 +282,16 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 		if (end->error.code != GPUCTR_OK) {
 			say_gpuctr_error(&end->error);
 		}
+		if (end->error.code == GPUCTR_E_DISCONNECTED && run->path) {
+			say("the program was not started: run it again once the daemon is back");
+		}
 		run_refuse(run, EXIT_REFUSED);
 		break;
 	case RUN_RUNNING:
-		tell_early_end(&end->error);
+		report_early_end(&end->error);
 		run->state = run->path || run_is_following(run) ? RUN_ALONE : RUN_OVER;
-		/* What is captured has a status of its own, and the end was not asked for. */
+		/* A capture of running processes has a status of its own: it fails when it ends
+		 * by an error. */
 		if (run->state == RUN_OVER && end->error.code != GPUCTR_OK) {
 			run->status = EXIT_REFUSED;
 		}

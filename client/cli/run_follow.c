@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What "follow" has of its own in the loop of run.c: it hands the variables out and waits for the
- * end of a descriptor. */
+/* The part of "follow" in the loop of run.c: writes the variables to one descriptor and waits
+ * for the end of another. */
 
 #include "client/cli/run_internal.h"
 
@@ -11,7 +11,7 @@
 
 #include "client/cli/say.h"
 
-/* Small enough for a pipe that nobody has written to. */
+/* The variables fit into an empty pipe, so that write() does not block. */
 static bool hand_out(int fd, const char *const *variables)
 {
 	struct buf b = { 0 };
@@ -35,7 +35,11 @@ static void on_until(uv_poll_t *handle, int status, int events)
 		return;
 	}
 	uv_poll_stop(handle);
-	run_followed_end(run);
+	if (run->state == RUN_OPENING) {
+		run_refuse(run,
+			   EXIT_REFUSED); /* the programs have ended before the lease was granted */
+	}
+	run_programs_end(run);
 }
 
 int run_watch_followed(struct run *run)

@@ -22,7 +22,7 @@ struct run {
 	const struct run_options *options;
 	const char *path; /* of the program to start; NULL: others start them, or have */
 	struct selected selected;
-	unsigned n_begun;    /* of these; others had gone before it was our turn */
+	unsigned n_begun;    /* of these; others had ended before the lease was granted */
 	unsigned n_ended;    /* of those that have begun */
 	char owner[64];	     /* of these, when it is another user; "" */
 	size_t n_speechless; /* that ended without a goodbye */
@@ -32,14 +32,16 @@ struct run {
 	enum run_state state;
 	int status; /* exit status */
 	bool started;
-	bool has_operators; /* of PyTorch, as far as --torch wants to know */
-	bool is_enough;	    /* the capture is to end before the program does, which was said */
+	bool has_operators; /* of PyTorch, for --torch */
+	bool is_enough;	    /* the capture ends before the program does */
 	int drain_ticks;
 	int silent_ticks; /* of a connection that has brought nothing */
 
 	uv_loop_t loop;
 	uv_poll_t connection, signal_poll, until /* of those who are followed */;
 	uv_timer_t timer;
+	uv_timer_t duration; /* of measuring */
+	uv_timer_t frames;   /* of "top" */
 	uv_prepare_t prepare;
 	int watched; /* events of the connection, 0: not watched */
 
@@ -50,14 +52,23 @@ struct run {
 	struct interrupt interrupt;
 	struct progress progress;
 	struct sinks sinks;
+	struct live live; /* of "top" */
 };
 
 /* --- run_capture.c: the handlers of the capture */
 extern const struct gpuctr_capture_handler run_handler;
-/* Says why and lets go of the capture: the program is not started. */
+
+/* --- run_state.c */
+/* The program is not started, and the run is over. */
 void run_refuse(struct run *run, int status);
-/* The program has ended, or enough was measured: ask for what is left. */
+/* The program has ended, or enough was measured: asks for the last records. */
 void run_drain(struct run *run);
+/* What is measured has ended. */
+void run_programs_end(struct run *run);
+/* Ends the capture while programs run on. */
+void run_end_capture(struct run *run);
+/* Measuring begins, and with it --duration; later calls change nothing. */
+void run_begin(struct run *run);
 
 static inline bool run_is_following(const struct run *run)
 {
@@ -72,7 +83,10 @@ static inline bool run_is_on_demand(const struct run *run)
 /* --- run_follow.c: programs of others */
 int run_watch_followed(struct run *run);
 void run_begin_followed(struct run *run, struct gpuctr_capture *c);
-/* --- run.c */
-void run_followed_end(struct run *run);
+
+/* --- run_frames.c: what "top" shows of its capture */
+void run_begin_frames(struct run *run);
+/* The last frame. */
+void run_end_frames(struct run *run);
 
 #endif

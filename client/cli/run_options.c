@@ -1,255 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Options of "run" and "capture". Names that users know from ncu are kept: --metrics, --devices,
- * -o, -f, and those of selecting.h. What is left unsaid gets its default here, in one place. */
+ * -o, -f, and those of launch_filter.h. What is left unsaid gets its default here, in one place. */
 
 #include "client/cli/run_options.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "client/cli/child.h"
 #include "client/cli/claims.h"
 #include "client/cli/expand.h"
 #include "client/cli/outfile.h"
 #include "client/cli/recording.h"
 #include "client/cli/say.h"
 
-enum {
-	OPTION_FORMAT = 256,
-	OPTION_OUTPUT,
-	OPTION_DEVICES,
-	OPTION_NO_WAIT,
-	OPTION_TIMEOUT,
-	OPTION_LEASE,
-	OPTION_RECORDED,
-	OPTION_RAW,
-	OPTION_AGENT,
-	OPTION_FAIL_IF_NONE,
-	OPTION_NO_SUMMARY,
-	OPTION_SUMMARY_ROWS,
-	OPTION_TREE,
-	OPTION_JOB,
-	OPTION_PROGRAM,
-	OPTION_CONTAINER,
-	OPTION_USER,
-	OPTION_READY_FD,
-	OPTION_UNTIL_FD,
-	OPTION_AT,
-	OPTION_HERE,
-	OPTION_PART,
-	OPTION_SENT,
-	OPTION_BUDGET,
-	OPTION_SEED,
-	OPTION_TORCH,
-	OPTION_TORCH_MODULES,
-};
+enum { WIDTH_MIN = 20, WIDTH_MAX = 2000 };
+#define INTERVAL_MIN_NS 100000000u
 
-/* What "run" and "capture" have in common. */
-#define MEASURE_OPTIONS                                                                            \
-	{ OPTION_METRICS, "metrics", "LIST",                                                       \
-	  "names, globs, regex:EXPR, presets (default: memory)" },                                 \
-		{ 'o', "capture", "FILE", "keep everything in a capture file (SQLite)" },          \
-		{ 'f', "force", NULL, "replace the files of -o and --output" },                    \
-		{ OPTION_FORMAT, "format", "FORMAT", "stream records as table, jsonl or csv" },    \
-		{ OPTION_OUTPUT, "output", "FILE|-", "where to (default: -, standard output)" },   \
-		SELECTING_OPTIONS,                                                                 \
-		{ OPTION_BUDGET, "budget", "PERCENT",                                              \
-		  "measure launches at random, as many as this part of the time pays for" },       \
-		{ OPTION_SEED, "seed", "N", "of that choice (default: another one each time)" },   \
-		{ OPTION_NO_WAIT, "no-wait", NULL, "give up at once when a GPU is taken" },        \
-		{ OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" }, \
-		{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },         \
-		{ OPTION_FAIL_IF_NONE, "fail-if-none", NULL,                                       \
-		  "exit with 124 when no kernel was measured, for whatever reason" },              \
-		{ 'q', "quiet", NULL, "no progress and no summary, only errors" },                 \
-		{ OPTION_NO_SUMMARY, "no-summary", NULL, "no table at the end" },                  \
-		{ OPTION_SUMMARY_ROWS, "summary-rows", "N", "rows of that table (default: 20)" },  \
-	{                                                                                          \
-		OPTION_SOCKET, "socket", "PATH", "of the daemon"                                   \
-	}
-
-const struct option_def run_option_defs[] = {
-	MEASURE_OPTIONS,
-	{ 'd', "duration", "SECONDS",
-	  "end the capture so long after its first process began; PROGRAM runs on" },
-	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: all)" },
-	{ OPTION_RECORDED, "recorded", NULL, "lease no GPU: PROGRAM plays a recording" },
-	{ OPTION_CHIP, "chip", "CHIP", "of the recording (default: as its file says)" },
-	{ OPTION_RAW, "raw", NULL, "keep raw counter data in -o FILE, for gpuctr-replay" },
-	{ OPTION_TORCH, "torch", NULL,
-	  "PyTorch's operators, of a program that does not mark them" },
-	{ OPTION_TORCH_MODULES, "torch-modules", NULL, "and its modules" },
-	{ OPTION_AGENT, "agent", "PATH", "of libgpuctr-agent.so, as the program sees it" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
-};
-
-const struct option_def capture_option_defs[] = {
-	{ 'p', "pid", "LIST", "these processes" },
-	{ OPTION_TREE, "tree", "LIST", "these processes and all that come from them" },
-	{ OPTION_JOB, "job", "LIST", "JOB, JOB.STEP or ARRAYJOB_TASK, as the processes say" },
-	{ OPTION_PROGRAM, "program", "GLOB", "whose program's name matches" },
-	{ OPTION_CONTAINER, "container", "LIST", "in these containers, by how their ids begin" },
-	{ OPTION_USER, "user", "USER", "of this user (root may)" },
-	{ 'a', "all", NULL, "everything of mine that is registered" },
-	{ 'd', "duration", "SECONDS", "end after this time (default: at Ctrl-C)" },
-	{ OPTION_AT, "at", "TIME", "begin at this time, in seconds since 1970" },
-	{ OPTION_HERE, "here", NULL, "on this node alone (default: on all of a Slurm job's)" },
-	{ OPTION_PART, "part", "JOB", NULL },
-	{ OPTION_SENT, "sent", "TIME", NULL },
-	MEASURE_OPTIONS,
-	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: those in use)" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
-};
-
-const struct option_def follow_option_defs[] = {
-	{ OPTION_READY_FD, "ready-fd", "N", "where the variables of the capture go" },
-	{ OPTION_UNTIL_FD, "until-fd", "N", "whose end is the end of the capture" },
-	MEASURE_OPTIONS,
-	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: all)" },
-	{ OPTION_AGENT, "agent", "PATH", "of libgpuctr-agent.so, as the programs see it" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
-};
-
-static bool wrong(const char *name, const char *value, const char *wants)
+static bool take_format(void *format, const char *value)
 {
-	say_usage("--%s: '%s' is not %s", name, value, wants);
-	return false;
-}
+	const struct format *found = format_find(value);
 
-/* 0 would mean the default, which nobody writes so. */
-static bool take_seconds(uint64_t *ret_ns, const char *name, const char *value)
-{
-	return (options_parse_seconds(value, ret_ns) && *ret_ns > 0) ||
-	       wrong(name, value, "a number of seconds above 0, and up to a year");
-}
-
-static bool take_format(struct run_options *o, const char *value)
-{
-	o->format = format_find(value);
-	return o->format || wrong("format", value, "a format: use table, jsonl or csv");
-}
-
-static bool take_list(struct strings *list, const char *name, const char *value)
-{
-	if (value[strspn(value, ",")] == '\0') {
-		return wrong(name, value, "a list of names; leave the option out for its default");
-	}
-	if (!strings_add_list(list, value)) {
-		say_usage("out of memory");
-		return false;
-	}
-	return true;
-}
-
-static bool take_pids(struct strings *list, const char *name, const char *value)
-{
-	size_t i = list->n;
-	uint64_t pid;
-
-	if (!take_list(list, name, value)) {
-		return false;
-	}
-	for (; i < list->n; i++) {
-		if (!options_parse_u64(list->items[i], &pid) || pid == 0 || pid > INT32_MAX) {
-			return wrong(name, list->items[i], "the number of a process");
-		}
-	}
-	return true;
+	*(const struct format **)format = found;
+	return found || options_refuse("format", value, "a format: use table, jsonl or csv");
 }
 
 /* A duration may have its unit behind it, as in sleep(1). */
-static bool take_duration(uint64_t *ret_ns, const char *value)
+static bool take_duration(void *ns, const char *value)
 {
 	size_t n = strlen(value);
+	uint64_t *ret = ns;
 	char number[32];
 
-	if (n > 1 && n < sizeof(number) && value[n - 1] == 's') {
-		memcpy(number, value, n - 1);
-		number[n - 1] = '\0';
-		return take_seconds(ret_ns, "duration", number);
-	}
-	return take_seconds(ret_ns, "duration", value);
+	snprintf(number, sizeof(number), "%.*s", (int)(n - (n > 1 && value[n - 1] == 's')), value);
+	return (options_parse_seconds(number, ret) && *ret > 0) ||
+	       options_refuse("duration", value, "a number of seconds above 0, and up to a year");
 }
 
 /* As `date +%s` or `date +%s.%N` prints it. */
-static bool take_time(uint64_t *ret_ns, const char *name, const char *value)
+static bool take_time(void *ns, const char *value)
 {
 	char *end;
 	double seconds = strtod(value, &end);
 
 	if (end == value || *end || !(seconds > 0 && seconds < 1e10)) {
-		return wrong(name, value, "a time in seconds since 1970, as `date +%s` prints it");
+		return options_refuse("at", value,
+				      "a time in seconds since 1970, as `date +%s` prints it");
 	}
-	*ret_ns = (uint64_t)(seconds * 1e9);
+	*(uint64_t *)ns = (uint64_t)(seconds * 1e9);
 	return true;
 }
 
-/* One that is open and not standard. */
-static bool take_fd(int *ret, const char *name, const char *value)
+/* A descriptor that is open and not standard. */
+static bool take_fd(void *fd, const char *value)
 {
 	uint64_t n;
 
 	if (!options_parse_u64(value, &n) || n < 3 || n > INT32_MAX ||
 	    fcntl((int)n, F_SETFD, FD_CLOEXEC) < 0) {
-		return wrong(name, value, "an open descriptor");
+		say_usage("'%s' is not an open descriptor", value);
+		return false;
 	}
-	*ret = (int)n;
+	*(int *)fd = (int)n;
 	return true;
 }
 
-/* "sha256:" and names are not ids. */
-static bool take_containers(struct strings *list, const char *value)
-{
-	return strspn(value, "0123456789abcdef,") == strlen(value)
-		       ? take_list(list, "container", value)
-		       : wrong("container", value, "the beginning of a container's id");
-}
-
-static bool take_selector(struct run_options *o, int id, const char *value)
-{
-	struct selector *s = &o->selector;
-
-	switch (id) {
-	case 'p':
-		return take_pids(&s->pids, "pid", value);
-	case OPTION_TREE:
-		return take_pids(&s->trees, "tree", value);
-	case OPTION_JOB:
-		return take_list(&s->jobs, "job", value);
-	case OPTION_PROGRAM:
-		return take_list(&s->programs, "program", value);
-	case OPTION_CONTAINER:
-		return take_containers(&s->containers, value);
-	case OPTION_USER:
-		s->user = value;
-		return true;
-	case 'a':
-		s->all = true;
-		return true;
-	case 'd':
-		return take_duration(&o->duration_ns, value);
-	case OPTION_AT:
-		return take_time(&o->at_ns, "at", value);
-	case OPTION_SENT:
-		return take_time(&o->sent_ns, "sent", value);
-	case OPTION_READY_FD:
-		return take_fd(&o->ready_fd, "ready-fd", value);
-	case OPTION_UNTIL_FD:
-		return take_fd(&o->until_fd, "until-fd", value);
-	default:
-		return false;
-	}
-}
-
 /* "2", "2%", "0.5 %"; all of it is no budget. */
-static bool take_budget(struct run_options *o, const char *value)
+static bool take_budget(void *budget, const char *value)
 {
+	struct run_budget *b = budget;
 	char *end;
 	double percent = strtod(value, &end);
 	/* No sign, no exponent, no hexadecimal digits. */
@@ -258,97 +82,202 @@ static bool take_budget(struct run_options *o, const char *value)
 	end += strspn(end, " ");
 	end += *end == '%';
 	if (!plain || end == value || *end || !(percent >= 0.01 && percent <= 100)) {
-		return wrong("budget", value, "a part of the time, from 0.01% to 100%");
+		return options_refuse("budget", value, "a part of the time, from 0.01% to 100%");
 	}
-	o->has_budget = true;
-	o->budget_ppm = percent < 100 ? (uint32_t)(percent * 1e4 + 0.5) : 0;
+	b->is_given = true;
+	b->ppm = percent < 100 ? (uint32_t)(percent * 1e4 + 0.5) : 0;
 	return true;
 }
 
-static bool take_filter(struct run_options *o, int id, const char *value)
+static bool take_seed(void *budget, const char *value)
 {
-	switch (id) {
-	case OPTION_METRICS:
-		return take_list(&o->metrics, "metrics", value);
-	case OPTION_DEVICES:
-		return take_list(&o->devices, "devices", value);
-	case OPTION_BUDGET:
-		return take_budget(o, value);
-	case OPTION_SEED:
-		o->has_seed = true;
-		return options_take_u64("seed", value, &o->seed);
-	case OPTION_TIMEOUT:
-		return take_seconds(&o->timeout_ns, "timeout", value);
-	case OPTION_LEASE:
-		return take_seconds(&o->lease_ns, "lease", value);
-	default:
-		return selecting_takes(id) ? selecting_take(&o->selecting, id, value)
-					   : take_selector(o, id, value);
-	}
+	struct run_budget *b = budget;
+
+	b->has_seed = true;
+	return options_take_u64("seed", value, &b->seed);
 }
 
-static bool take(struct run_options *o, int id, const char *value)
+static bool take_torch(void *torch, const char *value)
 {
-	switch (id) {
-	case 'o':
-		o->capture_path = value;
-		return true;
-	case 'f':
-		o->force = true;
-		return true;
-	case 'q':
-		o->quiet = true;
-		return true;
-	case OPTION_FORMAT:
-		return take_format(o, value);
-	case OPTION_OUTPUT:
-		o->stream_path = value;
-		return true;
-	case OPTION_NO_WAIT:
-		o->no_wait = true;
-		return true;
-	case OPTION_RECORDED:
-		o->recorded = true;
-		return true;
-	case OPTION_HERE:
-		o->here = true;
-		return true;
-	case OPTION_PART:
-		o->part = value;
-		return true;
-	case OPTION_RAW:
-		o->raw = true;
-		return true;
-	case OPTION_CHIP:
-		o->chip = value;
-		return true;
-	case OPTION_SOCKET:
-		o->socket = value;
-		return true;
-	case OPTION_AGENT:
-		o->agent = value;
-		return true;
-	case OPTION_FAIL_IF_NONE:
-		o->fail_if_none = true;
-		return true;
-	case OPTION_NO_SUMMARY:
-		o->no_summary = true;
-		return true;
-	case OPTION_TORCH:
-		o->torch = o->torch ? o->torch : "operators";
-		return true;
-	case OPTION_TORCH_MODULES:
-		o->torch = "modules";
-		return true;
-	case OPTION_SUMMARY_ROWS:
-		return options_take_u64("summary-rows", value, &o->summary_rows);
-	default:
-		return take_filter(o, id, value);
-	}
+	const char **marks = torch;
+
+	(void)value;
+	*marks = *marks ? *marks : "operators";
+	return true;
 }
 
-/* -o is always a capture file and --output always a stream in the format that --format names. A
- * name that says otherwise is one of the two mistaken for the other. */
+static bool take_torch_modules(void *torch, const char *value)
+{
+	(void)value;
+	*(const char **)torch = "modules";
+	return true;
+}
+
+static bool take_keys(void *keys, const char *value)
+{
+	struct buf why = { 0 };
+	bool good = keys_parse(value, keys, &why);
+
+	if (!good) {
+		say_usage("--by: %s", buf_string(&why));
+	}
+	buf_deinit(&why);
+	return good;
+}
+
+static bool take_interval(void *ns, const char *value)
+{
+	return (options_parse_seconds(value, ns) && *(uint64_t *)ns >= INTERVAL_MIN_NS) ||
+	       options_refuse("interval", value, "a number of seconds, 0.1 or more");
+}
+
+static bool take_once(void *frames, const char *value)
+{
+	(void)value;
+	*(uint64_t *)frames = 1;
+	return true;
+}
+
+static bool take_width(void *width, const char *value)
+{
+	uint64_t n = 0;
+
+	if (!options_parse_u64(value, &n) || n < WIDTH_MIN || n > WIDTH_MAX) {
+		return options_refuse("width", value, "a number of columns, 20 to 2000");
+	}
+	*(size_t *)width = (size_t)n;
+	return true;
+}
+
+#define BUDGET_OPTIONS                                                             \
+	{ 0, "budget", "PERCENT",                                                  \
+	  "measure launches at random, as many as this part of the time pays for", \
+	  OPTION_TAKEN(take_budget, struct run_options, budget) },                 \
+	{                                                                          \
+		0, "seed", "N", "of that choice (default: another one each time)", \
+			OPTION_TAKEN(take_seed, struct run_options, budget)        \
+	}
+
+#define QUEUE_OPTIONS                                                             \
+	{ 0, "no-wait", NULL, "give up at once when a GPU is taken",              \
+	  OPTION_AT(FLAG, struct run_options, no_wait) },                         \
+	{                                                                         \
+		0, "timeout", "SECONDS", "wait in the queue no longer than this", \
+			OPTION_AT(SECONDS, struct run_options, timeout_ns)        \
+	}
+
+/* What "run", "capture" and "follow" have in common. */
+#define MEASURE_OPTIONS                                                                           \
+	{ 0, "metrics", "LIST", "names, globs, regex:EXPR, presets (default: memory)",            \
+	  OPTION_AT(LIST, struct run_options, metrics) },                                         \
+		{ 'o', "capture", "FILE", "keep everything in a capture file (SQLite)",           \
+		  OPTION_AT(TEXT, struct run_options, capture_path) },                            \
+		{ 'f', "force", NULL, "replace the files of -o and --output",                     \
+		  OPTION_AT(FLAG, struct run_options, force) },                                   \
+		{ 0, "format", "FORMAT", "stream records as table, jsonl or csv",                 \
+		  OPTION_TAKEN(take_format, struct run_options, format) },                        \
+		{ 0, "output", "FILE|-", "where to (default: -, standard output)",                \
+		  OPTION_AT(TEXT, struct run_options, stream_path) },                             \
+		LAUNCH_FILTER_OPTIONS(struct run_options, filter), BUDGET_OPTIONS, QUEUE_OPTIONS, \
+		{ 0, "lease", "SECONDS", "hold the GPUs this long at a time",                     \
+		  OPTION_AT(SECONDS, struct run_options, lease_ns) },                             \
+		{ 0, "fail-if-none", NULL,                                                        \
+		  "exit with 124 when no kernel was measured, for whatever reason",               \
+		  OPTION_AT(FLAG, struct run_options, fail_if_none) },                            \
+		{ 'q', "quiet", NULL, "no progress and no summary, only errors",                  \
+		  OPTION_AT(FLAG, struct run_options, quiet) },                                   \
+		{ 'v', "verbose", NULL,                                                           \
+		  "explain what the figures are, and what a budget was spent on",                 \
+		  OPTION_AT(FLAG, struct run_options, verbose) },                                 \
+		{ 0, "no-summary", NULL, "no table at the end",                                   \
+		  OPTION_AT(FLAG, struct run_options, no_summary) },                              \
+		{ 0, "summary-rows", "N", "rows of that table (default: 20)",                     \
+		  OPTION_AT(NUMBER, struct run_options, summary_rows) },                          \
+	{                                                                                         \
+		0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct run_options, socket) \
+	}
+
+const struct option_def run_option_defs[] = {
+	MEASURE_OPTIONS,
+	{ 'd', "duration", "SECONDS",
+	  "end the capture so long after its first process began; PROGRAM runs on",
+	  OPTION_TAKEN(take_duration, struct run_options, duration_ns) },
+	{ 0, "devices", "LIST", "GPUs by index or UUID (default: all)",
+	  OPTION_AT(LIST, struct run_options, devices) },
+	{ 0, "recorded", NULL, "lease no GPU: PROGRAM plays a recording",
+	  OPTION_AT(FLAG, struct run_options, recorded) },
+	{ 0, "chip", "CHIP", "of the recording (default: as its file says)",
+	  OPTION_AT(TEXT, struct run_options, chip) },
+	{ 0, "raw", NULL, "keep raw counter data in -o FILE, for gpuctr-replay",
+	  OPTION_AT(FLAG, struct run_options, raw) },
+	{ 0, "torch", NULL, "PyTorch's operators, of a program that does not mark them",
+	  OPTION_TAKEN(take_torch, struct run_options, torch) },
+	{ 0, "torch-modules", NULL, "and its modules",
+	  OPTION_TAKEN(take_torch_modules, struct run_options, torch) },
+	{ 0, "agent", "PATH", "of libgpuctr-agent.so, as the program sees it",
+	  OPTION_AT(TEXT, struct run_options, agent) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
+};
+
+const struct option_def capture_option_defs[] = {
+	SELECTOR_OPTIONS(struct run_options, selector),
+	{ 'd', "duration", "SECONDS", "end after this time (default: at Ctrl-C)",
+	  OPTION_TAKEN(take_duration, struct run_options, duration_ns) },
+	{ 0, "at", "TIME", "begin at this time, in seconds since 1970",
+	  OPTION_TAKEN(take_time, struct run_options, at_ns) },
+	{ 0, "here", NULL, "on this node alone (default: on all of a Slurm job's)",
+	  OPTION_AT(FLAG, struct run_options, here) },
+	{ 0, "part", "JOB", NULL, OPTION_AT(TEXT, struct run_options, part) },
+	{ 0, "sent", "TIME", NULL, OPTION_TAKEN(take_time, struct run_options, sent_ns) },
+	MEASURE_OPTIONS,
+	{ 0, "devices", "LIST", "GPUs by index or UUID (default: those in use)",
+	  OPTION_AT(LIST, struct run_options, devices) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
+};
+
+const struct option_def follow_option_defs[] = {
+	{ 0, "ready-fd", "N", "where the variables of the capture go",
+	  OPTION_TAKEN(take_fd, struct run_options, ready_fd) },
+	{ 0, "until-fd", "N", "whose end is the end of the capture",
+	  OPTION_TAKEN(take_fd, struct run_options, until_fd) },
+	MEASURE_OPTIONS,
+	{ 0, "devices", "LIST", "GPUs by index or UUID (default: all)",
+	  OPTION_AT(LIST, struct run_options, devices) },
+	{ 0, "agent", "PATH", "of libgpuctr-agent.so, as the programs see it",
+	  OPTION_AT(TEXT, struct run_options, agent) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
+};
+
+const struct option_def top_option_defs[] = {
+	SELECTOR_OPTIONS(struct run_options, selector),
+	{ 0, "metrics", "LIST", "names, globs, regex:EXPR, presets (default: memory)",
+	  OPTION_AT(LIST, struct run_options, metrics) },
+	LAUNCH_FILTER_OPTIONS(struct run_options, filter),
+	BUDGET_OPTIONS,
+	{ 0, "devices", "LIST", "GPUs by index or UUID (default: those in use)",
+	  OPTION_AT(LIST, struct run_options, devices) },
+	QUEUE_OPTIONS,
+	{ 0, "by", "KEYS", "rows: as for report (default: kernel)",
+	  OPTION_TAKEN(take_keys, struct run_options, live.keys) },
+	{ 0, "sort", "COLUMN", "as for report", OPTION_AT(TEXT, struct run_options, live.sort) },
+	{ 0, "interval", "SECONDS", "between two frames (default: 1)",
+	  OPTION_TAKEN(take_interval, struct run_options, live.interval_ns) },
+	{ 0, "once", NULL, "print one frame and end, as without a terminal",
+	  OPTION_TAKEN(take_once, struct run_options, live.frames) },
+	{ 0, "batch", "N", "print N frames and end",
+	  OPTION_AT(COUNT, struct run_options, live.frames) },
+	{ 0, "width", "N", "columns (default: the terminal's, or 120)",
+	  OPTION_TAKEN(take_width, struct run_options, live.width) },
+	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct run_options, socket) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
+};
+
+/* -o names a capture file, and --output a stream in the format of --format. Refuses names whose
+ * suffix shows that the user mistook one for the other. */
 static bool check_pattern(const struct run_options *o)
 {
 	char wrong = o->capture_path ? expand_wrong(o->capture_path) : 0;
@@ -404,15 +333,16 @@ static bool check_paths(struct run_options *o)
 	return true;
 }
 
-static bool check_wishes(struct run_options *o)
+static bool check_request(struct run_options *o)
 {
-	if (o->has_seed && !o->has_budget && o->budget_ppm == 0) {
+	if (o->budget.has_seed && !o->budget.is_given && o->budget.ppm == 0) {
 		say_usage("--seed is of the choice that a budget makes, and every launch is to be "
 			  "measured: add --budget, or leave it out");
 		return false;
 	}
-	if (!o->has_seed && getrandom(&o->seed, sizeof(o->seed), 0) != sizeof(o->seed)) {
-		o->seed = (uint64_t)getpid();
+	if (!o->budget.has_seed &&
+	    getrandom(&o->budget.seed, sizeof(o->budget.seed), 0) != sizeof(o->budget.seed)) {
+		o->budget.seed = (uint64_t)getpid();
 	}
 	if (o->no_wait && o->timeout_ns > 0) {
 		say_usage("--no-wait and --timeout: wait in the queue, or not; leave one out");
@@ -423,7 +353,7 @@ static bool check_wishes(struct run_options *o)
 
 static bool default_metrics(struct run_options *o)
 {
-	return o->metrics.n > 0 || take_list(&o->metrics, "metrics", "memory");
+	return o->metrics.n > 0 || options_take_list(&o->metrics, "metrics", "memory");
 }
 
 static const char *last_part(const char *path)
@@ -433,7 +363,8 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* A launcher's children have ranks that the launcher has not. */
+/* Letters of the pattern of -o that are known only when a process comes: the children of a
+ * launcher have ranks, the launcher itself has none. */
 static const char *late_letters(void)
 {
 	struct claims own = claims_of_self();
@@ -443,7 +374,7 @@ static const char *late_letters(void)
 	return has_rank ? "p" : has_task ? "pr" : "prt";
 }
 
-/* What gpuctr-replay is about to play, by whatever name. */
+/* Refuses outputs that would replace the recording that gpuctr-replay plays. */
 static bool spares_recording(const struct run_options *o)
 {
 	for (size_t i = 1; o->recorded && o->command[i]; i++) {
@@ -456,8 +387,9 @@ static bool spares_recording(const struct run_options *o)
 	return true;
 }
 
-static bool complete_run(struct run_options *o)
+bool run_options_check(struct run_options *o, char **command)
 {
+	o->command = command;
 	if (!o->command[0]) {
 		say_usage("no program given; 'gpuctr-client help' shows how");
 		return false;
@@ -468,13 +400,13 @@ static bool complete_run(struct run_options *o)
 	}
 	o->late = late_letters();
 	o->program = last_part(o->command[0]);
-	if (o->raw && o->budget_ppm > 0) {
+	if (o->raw && o->budget.ppm > 0) {
 		say_usage(
 			"--raw and --budget: counter data is kept of all launches; leave one out");
 		return false;
 	}
 	o->recorded |= strcmp(o->program, "gpuctr-replay") == 0;
-	if (o->recorded && o->budget_ppm > 0) {
+	if (o->recorded && o->budget.ppm > 0) {
 		say_usage("--budget: a recording costs nothing to play; leave it out");
 		return false;
 	}
@@ -488,23 +420,59 @@ static bool complete_run(struct run_options *o)
 			       &o->recorded_chip);
 		o->chip = o->chip ? o->chip : o->recorded_chip;
 	}
-	return check_wishes(o) && selecting_check(&o->selecting) && check_paths(o) &&
+	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       spares_recording(o) && default_metrics(o);
+}
+
+/* "top" of capture files, or of the daemon: nothing is measured. */
+static bool check_nothing_measured(const struct run_options *o)
+{
+	if (selector_is_empty(&o->selector) &&
+	    (o->metrics.n > 0 || o->devices.n > 0 || o->no_wait || o->timeout_ns > 0 ||
+	     o->budget.is_given || launch_filter_is_used(&o->filter))) {
+		say_usage("top: which processes are to be measured so? Add --pid, --tree, --job, "
+			  "--program, --container, --user or --all");
+		return false;
+	}
+	if (selector_is_empty(&o->selector) && !o->command[0] && o->live.sort) {
+		say_usage("--sort %s: the rows of which table? Name capture files, or processes "
+			  "to be measured",
+			  o->live.sort);
+		return false;
+	}
+	return true;
+}
+
+bool top_options_check(struct run_options *o, char **command)
+{
+	bool selects = !selector_is_empty(&o->selector);
+
+	o->command = command;
+	if (o->command[0] && selects) {
+		say_usage("top: look at a capture file, or at processes, not at both");
+		return false;
+	}
+	o->is_live = true;
+	o->no_summary = true;
+	o->program = "gpuctr-client top";
+	return selects ? check_request(o) && launch_filter_check(&o->filter) && default_metrics(o)
+		       : check_nothing_measured(o);
 }
 
 enum { CAPTURE_BUDGET_PPM = 50000 };
 
-/* Measuring takes no more of somebody's work that runs already, unless it is said how much is to be
- * measured. What being watched takes may be more, and is told (docs/budget.md). */
+/* A capture of running programs has a budget of 5 % unless the options limit the launches.
+ * Callbacks may cost more than that, and are reported (docs/internals/budget.md). */
 static void default_budget(struct run_options *o)
 {
-	if (!o->has_budget && !selecting_is_bounded(&o->selecting)) {
-		o->budget_ppm = CAPTURE_BUDGET_PPM;
+	if (!o->budget.is_given && !launch_filter_is_bounded(&o->filter)) {
+		o->budget.ppm = CAPTURE_BUDGET_PPM;
 	}
 }
 
-static bool complete_capture(struct run_options *o)
+bool capture_options_check(struct run_options *o, char **command)
 {
+	o->command = command;
 	if (o->command[0]) {
 		say_usage("capture takes no argument '%s'; a program is started by run",
 			  o->command[0]);
@@ -516,76 +484,58 @@ static bool complete_capture(struct run_options *o)
 			  "`gpuctr-client ps` lists what there is");
 		return false;
 	}
-	/* Who asked knows which of the jobs that were meant this one is. */
+	/* The requesting client has found the job of this node: selects by its exact name. */
 	if (o->part) {
 		strings_deinit(&o->selector.jobs);
 		o->selector.jobs = (struct strings){ 0 };
 		o->selector.exact = true;
-		if (!take_list(&o->selector.jobs, "part", o->part)) {
+		if (!options_take_list(&o->selector.jobs, "part", o->part)) {
 			return false;
 		}
 	}
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";
 	default_budget(o);
-	return check_wishes(o) && selecting_check(&o->selecting) && check_paths(o) &&
+	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       default_metrics(o);
 }
 
-static bool complete_follow(struct run_options *o)
+bool follow_options_check(struct run_options *o, char **command)
 {
+	o->command = command;
 	if (o->ready_fd < 0 || o->until_fd < 0) {
 		say_usage("follow needs --ready-fd and --until-fd; a program is measured by run");
 		return false;
 	}
 	o->late = "trp";
 	o->program = o->command[0] ? last_part(o->command[0]) : "gpuctr-client follow";
-	return check_wishes(o) && selecting_check(&o->selecting) && check_paths(o) &&
+	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       default_metrics(o);
 }
 
-static enum run_parse parse(struct run_options *o, const struct option_def *defs,
-			    bool (*complete)(struct run_options *), int argc, char **argv)
+int run_options_read(struct run_options *o, const struct verb *verb, int argc, char **argv,
+		     bool (*check)(struct run_options *o, char **command))
 {
-	struct options_parser *parser = options_new(defs, true, argc, argv);
-	enum options_result result = OPTIONS_WRONG;
-	const char *value;
-	int id = 0, rest = argc;
+	int rest, status;
 
-	*o = (struct run_options){ .summary_rows = 20, .ready_fd = -1, .until_fd = -1 };
-	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
-		if (id == 'h' || !take(o, id, value)) {
-			break;
-		}
+	*o = (struct run_options){ .summary_rows = 20,
+				   .ready_fd = -1,
+				   .until_fd = -1,
+				   .live = {
+					   .keys = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 },
+					   .interval_ns = 1000000000 } };
+	status = verb_read(verb, argc, argv, o, &rest);
+	if (status < 0 && !check(o, argv + rest)) {
+		status = verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
 	}
-	options_free(parser);
-	if (result == OPTIONS_ONE) {
-		return id == 'h' ? RUN_HELP : RUN_WRONG;
-	}
-	o->command = argv + rest;
-	return result == OPTIONS_END && complete(o) ? RUN_PARSED : RUN_WRONG;
-}
-
-enum run_parse run_options_parse(struct run_options *o, int argc, char **argv)
-{
-	return parse(o, run_option_defs, complete_run, argc, argv);
-}
-
-enum run_parse capture_options_parse(struct run_options *o, int argc, char **argv)
-{
-	return parse(o, capture_option_defs, complete_capture, argc, argv);
-}
-
-enum run_parse follow_options_parse(struct run_options *o, int argc, char **argv)
-{
-	return parse(o, follow_option_defs, complete_follow, argc, argv);
+	return status;
 }
 
 void run_options_deinit(struct run_options *o)
 {
 	strings_deinit(&o->metrics);
 	strings_deinit(&o->devices);
-	selecting_deinit(&o->selecting);
+	launch_filter_deinit(&o->filter);
 	selector_deinit(&o->selector);
 	free(o->recorded_chip);
 }

@@ -3,14 +3,16 @@
 #define CLIENT_CLI_RUN_OPTIONS_H
 
 #include "client/cli/format.h"
+#include "client/cli/live.h"
 #include "client/cli/options.h"
-#include "client/cli/selecting.h"
+#include "client/cli/launch_filter.h"
 #include "client/cli/select.h"
+#include "client/cli/verb.h"
 
-/* The command line of "run", "capture" or "follow", checked. */
+/* The command line of "run", "capture", "follow" or "top", checked. */
 struct run_options {
 	struct strings metrics, devices;
-	struct selecting selecting;
+	struct launch_filter filter;
 	const char *capture_path; /* -o, a pattern of expand.h; NULL: none */
 	const char *late;	  /* letters of it that are known when a process comes */
 	const char *stream_path;  /* --output; NULL: none */
@@ -18,29 +20,41 @@ struct run_options {
 	const char *chip, *socket, *agent;
 	const char *torch; /* of run: "operators" or "modules", see torch.h; NULL: as it is */
 	uint64_t timeout_ns, lease_ns, summary_rows;
-	uint32_t budget_ppm; /* 0: everything is measured */
-	uint64_t seed;
-	bool has_seed, has_budget; /* they were said */
-	bool force, no_wait, recorded, raw, quiet, no_summary, fail_if_none;
-	char **command;		  /* NULL-terminated, in argv; of capture: empty */
-	const char *program;	  /* the last part of command[0] */
-	struct selector selector; /* of capture; empty: a program is run */
+	struct run_budget {
+		uint32_t ppm; /* of the time; 0: everything is measured */
+		uint64_t seed;
+		bool is_given, has_seed; /* --budget, --seed */
+	} budget;
+	bool force, no_wait, recorded, raw, quiet, verbose, no_summary, fail_if_none;
+	char **command;	     /* NULL-terminated, in argv; of capture empty, of top capture files */
+	const char *program; /* the last part of command[0] */
+	struct selector selector; /* of capture and top; empty: a program is run */
 	uint64_t duration_ns;	  /* of capture; 0: until it is interrupted */
 	uint64_t at_ns;		  /* of capture: when it begins, since 1970; 0: now */
 	bool here;		  /* of capture: this node alone */
-	const char *part;	  /* of capture: the job, of one on many nodes, see slurm.c */
-	uint64_t sent_ns;	  /* by the clock of who asked for that; 0: nobody did */
-	int ready_fd, until_fd;	  /* of follow; -1: none */
-	char *recorded_chip;	  /* what chip may point to */
+	const char *part; /* of capture: the job, when slurm.c started this client on one of many
+			     nodes */
+	uint64_t sent_ns; /* when --at was sent, by the clock of the requesting machine; 0: not
+			     given */
+	int ready_fd, until_fd; /* of follow; -1: none */
+	char *recorded_chip;	/* what chip may point to */
+	bool is_live;		/* of top */
+	struct live live;
 };
 
-extern const struct option_def run_option_defs[], capture_option_defs[], follow_option_defs[];
+extern const struct option_def run_option_defs[], capture_option_defs[], follow_option_defs[],
+	top_option_defs[];
 
-enum run_parse { RUN_PARSED, RUN_HELP, RUN_WRONG /* has been told */ };
-/* Zero-initialises and fills; deinit in any case. */
-enum run_parse run_options_parse(struct run_options *o, int argc, char **argv);
-enum run_parse capture_options_parse(struct run_options *o, int argc, char **argv);
-enum run_parse follow_options_parse(struct run_options *o, int argc, char **argv);
+/* Zero-initialises and reads; check is one of those below. -1: the verb goes on; else its exit
+ * status. Deinit in any case. */
+int run_options_read(struct run_options *o, const struct verb *verb, int argc, char **argv,
+		     bool (*check)(struct run_options *o, char **command));
+/* Fills in defaults. command: the arguments, borrowed. False: options that do not go together were
+ * reported. */
+bool run_options_check(struct run_options *o, char **command);
+bool capture_options_check(struct run_options *o, char **command);
+bool follow_options_check(struct run_options *o, char **command);
+bool top_options_check(struct run_options *o, char **command);
 void run_options_deinit(struct run_options *o);
 
 #endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The only writer to stderr. Each message is one write(2), so that it does not mix with what the
- * program prints there in the same moment.
- *
- * The status line shares its terminal with the program: it is dim and leaves the cursor in the
- * first column, so that what the program prints begins where it should and can be told from what is
- * left of ours. */
+ * program prints at the same moment. The status line shares the terminal with the program: it is
+ * dim, and leaves the cursor in the first column, where the output of the program then begins. */
 
 #include "client/cli/say.h"
 
@@ -13,12 +10,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "client/cli/terminal.h"
 #include "client/cli/text.h"
 
-/* The sink: whether a status line is on the terminal, and what stands before each message. */
+/* Whether a status line is on the terminal, the prefix of each message, and messages that are
+ * held. */
 static bool status_shown;
 static const char *node;
 static bool holds;
@@ -29,33 +27,13 @@ void say_set_node(const char *name)
 	node = name;
 }
 
-bool say_is_terminal(void)
-{
-	const char *term = getenv("TERM");
-
-	return isatty(STDERR_FILENO) && (!term || strcmp(term, "dumb") != 0);
-}
-
-size_t say_width(void)
-{
-	const char *columns = getenv("COLUMNS");
-	struct winsize size;
-	long n;
-
-	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) {
-		return size.ws_col;
-	}
-	n = columns ? strtol(columns, NULL, 10) : 0;
-	return n >= 20 && n <= 1000 ? (size_t)n : 120;
-}
-
 static void write_all(const char *data, size_t n)
 {
 	while (n > 0) {
 		ssize_t done = write(STDERR_FILENO, data, n);
 
 		if (done < 0 && errno != EINTR) {
-			return; /* nobody is left to be told */
+			return; /* nobody reads */
 		}
 		if (done > 0) {
 			data += done;
@@ -94,11 +72,23 @@ void say_hold(bool on)
 	}
 }
 
-static void put_message(const char *head, const char *name, const char *message, const char *remedy)
+void say_add_held(struct buf *b)
 {
+	buf_add(b, held.data, held.n);
+}
+
+/* color: a parameter of the terminal's, 31 red, 33 yellow. */
+static void put_message(const char *who, const char *head, unsigned color, const char *name,
+			const char *message, const char *remedy)
+{
+	bool styled = terminal_has_style(STDERR_FILENO);
 	struct buf b = { 0 };
 
-	buf_printf(&b, "%s[%s]: ", head, name);
+	buf_text(&b, who);
+	if (styled) {
+		buf_printf(&b, "\033[1;%um", color);
+	}
+	buf_printf(&b, "%s[%s]%s: ", head, name, styled ? "\033[m" : "");
 	text_terminal(&b, message);
 	buf_char(&b, '\n');
 	if (remedy && *remedy) {
@@ -111,7 +101,7 @@ static void put_message(const char *head, const char *name, const char *message,
 
 void say_error(const char *name, const char *message, const char *remedy)
 {
-	put_message("gpuctr-client: error", name, message, remedy);
+	put_message("gpuctr-client: ", "error", 31, name, message, remedy);
 }
 
 void say_gpuctr_error(const struct gpuctr_error *error)
@@ -119,9 +109,18 @@ void say_gpuctr_error(const struct gpuctr_error *error)
 	say_error(gpuctr_error_name(error->code), error->message, error->remedy);
 }
 
+void say_failure(struct gpuctr *g, int result)
+{
+	if (result > 0 && g) {
+		say_gpuctr_error(gpuctr_last_error(g));
+	} else {
+		say_usage("%s", strerror(result < 0 ? -result : EIO));
+	}
+}
+
 void say_warning(const char *name, const char *message, const char *remedy)
 {
-	put_message("gpuctr: warning", name, message, remedy);
+	put_message("gpuctr: ", "warning", 33, name, message, remedy);
 }
 
 static void put_formatted(const char *head, const char *format, va_list args)
@@ -168,12 +167,11 @@ void say_text(const struct buf *text)
 void say_status(const char *text)
 {
 	struct buf b = { 0 }, safe = { 0 };
-	const char *no_color = getenv("NO_COLOR");
-	bool dim = !no_color || !*no_color;
-	size_t width = say_width() - 1;
+	bool dim = terminal_has_style(STDERR_FILENO);
+	size_t width = terminal_width(STDERR_FILENO) - 1;
 
 	text_terminal(&safe, text);
-	if (!say_is_terminal()) {
+	if (!terminal_is(STDERR_FILENO)) {
 		buf_printf(&b, "gpuctr: %s\n", buf_string(&safe));
 		put(&b);
 	} else {

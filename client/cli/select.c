@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Choosing happens here and not in the daemon: what a process says of its job is nobody's knowledge
- * but its own, and globs are the user's to pay for. The daemon takes numbers of processes, and
- * checks whose they are. */
+/* Asks the daemon which processes are registered, keeps those that the selector matches, and says
+ * why others are left out. */
 
 #include "client/cli/select.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-#include <unistd.h>
 
 #include "client/cli/claims.h"
 #include "client/cli/procstat.h"
@@ -21,185 +16,6 @@
 #include "client/cli/text.h"
 
 enum { DESCRIBED_MAX = 4 };
-
-bool selector_is_empty(const struct selector *s)
-{
-	return s->pids.n + s->trees.n + s->jobs.n + s->programs.n + s->containers.n == 0 &&
-	       !s->user && !s->all;
-}
-
-void selector_deinit(struct selector *s)
-{
-	strings_deinit(&s->pids);
-	strings_deinit(&s->trees);
-	strings_deinit(&s->jobs);
-	strings_deinit(&s->programs);
-	strings_deinit(&s->containers);
-}
-
-/* --- what a process says --------------------------------------------------------------------- */
-
-const char *select_claim(const struct gpuctr_registered_process *p, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (size_t i = 0; i < p->n_claims; i++) {
-		if (strncmp(p->claims[i], name, n) == 0 && p->claims[i][n] == '=') {
-			return p->claims[i] + n + 1;
-		}
-	}
-	return NULL;
-}
-
-static const char *job_claim(const struct gpuctr_registered_process *p)
-{
-	static const char *const names[] = { "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
-					     "GPUCTR_JOB" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const char *value = select_claim(p, names[i]);
-
-		if (value && *value) {
-			return value;
-		}
-	}
-	return NULL;
-}
-
-void select_job(const struct gpuctr_registered_process *p, char *text, size_t size)
-{
-	const char *job = job_claim(p), *step = select_claim(p, "SLURM_STEP_ID");
-
-	snprintf(text, size, "%s%s%s", job ? job : "", job && step ? "." : "",
-		 job && step ? step : "");
-}
-
-static bool is_of_array(const struct gpuctr_registered_process *p, const char *wanted)
-{
-	const char *job = select_claim(p, "SLURM_ARRAY_JOB_ID"),
-		   *task = select_claim(p, "SLURM_ARRAY_TASK_ID");
-	size_t n = job ? strlen(job) : 0;
-
-	if (n == 0 || strncmp(wanted, job, n) != 0) {
-		return false;
-	}
-	return wanted[n] == '\0' || (wanted[n] == '_' && task && strcmp(wanted + n + 1, task) == 0);
-}
-
-static bool is_job_itself(const struct gpuctr_registered_process *p, const char *wanted)
-{
-	const char *job = job_claim(p);
-	char whole[256];
-
-	select_job(p, whole, sizeof(whole));
-	return (job && strcmp(wanted, job) == 0) || (whole[0] && strcmp(wanted, whole) == 0);
-}
-
-static bool is_of_job(const struct gpuctr_registered_process *p, const char *wanted)
-{
-	const char *leader = select_claim(p, "SLURM_HET_JOB_ID");
-
-	return is_job_itself(p, wanted) || (leader && strcmp(wanted, leader) == 0) ||
-	       is_of_array(p, wanted);
-}
-
-/* --- pids ------------------------------------------------------------------------------------ */
-
-/* The kernel gives the machine's own namespace this number. There the daemon's word is the
- * kernel's, and what a process says of itself counts nothing. */
-#define MACHINES_PID_NAMESPACE 4026531836ULL
-
-unsigned select_pid_in(const struct gpuctr_registered_process *p, unsigned long long own_namespace)
-{
-	const char *pid = select_claim(p, "PID"), *its = select_claim(p, "PID_NAMESPACE");
-
-	if (own_namespace == 0 || own_namespace == MACHINES_PID_NAMESPACE || !pid || !its ||
-	    strtoull(its, NULL, 10) != own_namespace) {
-		return p->pid;
-	}
-	return (unsigned)strtoul(pid, NULL, 10);
-}
-
-unsigned select_pid(const struct gpuctr_registered_process *p)
-{
-	struct stat st;
-
-	return select_pid_in(p, stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0);
-}
-
-/* --- matching -------------------------------------------------------------------------------- */
-
-/* 0: gone, or not ours to see. */
-static pid_t parent_of(pid_t pid)
-{
-	struct procstat stat;
-
-	return procstat_read(pid, &stat) ? stat.parent : 0;
-}
-
-static bool is_pid(const struct gpuctr_registered_process *p, const char *wanted)
-{
-	return strtoul(wanted, NULL, 10) == select_pid(p);
-}
-
-static bool is_in_tree(const struct gpuctr_registered_process *p, const char *root)
-{
-	pid_t wanted = (pid_t)strtoul(root, NULL, 10), pid = (pid_t)select_pid(p);
-
-	for (unsigned depth = 0; pid > 0 && depth < 256; depth++) {
-		if (pid == wanted) {
-			return true;
-		}
-		pid = parent_of(pid);
-	}
-	return false;
-}
-
-static bool is_program(const struct gpuctr_registered_process *p, const char *glob)
-{
-	return fnmatch(glob, p->program, 0) == 0;
-}
-
-static bool is_in_container(const struct gpuctr_registered_process *p, const char *id)
-{
-	return p->container && strncmp(p->container, id, strlen(id)) == 0;
-}
-
-static bool is_one_of(const struct strings *list, const struct gpuctr_registered_process *p,
-		      bool (*is)(const struct gpuctr_registered_process *, const char *))
-{
-	for (size_t i = 0; i < list->n; i++) {
-		if (is(p, list->items[i])) {
-			return true;
-		}
-	}
-	return list->n == 0;
-}
-
-static bool is_users(const struct gpuctr_registered_process *p, const char *user)
-{
-	char number[16];
-
-	snprintf(number, sizeof(number), "%u", p->uid);
-	return !user || strcmp(user, p->user) == 0 || strcmp(user, number) == 0;
-}
-
-/* "Everything" is of one's own: whoever means another user's says so. */
-static bool is_meant(const struct selector *s, const struct gpuctr_registered_process *p)
-{
-	return !p->foreign || !s->all || s->user || s->pids.n + s->trees.n > 0;
-}
-
-bool selector_matches(const struct selector *s, const struct gpuctr_registered_process *p)
-{
-	return is_one_of(&s->pids, p, is_pid) && is_one_of(&s->trees, p, is_in_tree) &&
-	       is_one_of(&s->jobs, p, s->exact ? is_job_itself : is_of_job) &&
-	       is_one_of(&s->programs, p, is_program) &&
-	       is_one_of(&s->containers, p, is_in_container) && is_users(p, s->user) &&
-	       is_meant(s, p);
-}
-
-/* --- asking ---------------------------------------------------------------------------------- */
 
 struct asking {
 	const struct selector *selector;
@@ -248,7 +64,7 @@ static void on_process(const struct gpuctr_registered_process *p, void *userdata
 
 	a->selected->registered++;
 	for (size_t i = 0; i < a->selector->pids.n; i++) {
-		a->registered[i] |= is_pid(p, a->selector->pids.items[i]);
+		a->registered[i] |= strtoul(a->selector->pids.items[i], NULL, 10) == select_pid(p);
 	}
 	if (!selector_matches(a->selector, p)) {
 		return;
@@ -273,7 +89,7 @@ static void on_done(const struct gpuctr_error *error, void *userdata)
 	}
 }
 
-/* Was it started with the variables of standby? False also when it is not ours to see. */
+/* Was the process started in standby? False also when its environment is hidden from us. */
 static bool is_prepared(const char *pid)
 {
 	char path[64], *line = NULL;
@@ -293,7 +109,7 @@ static bool is_prepared(const char *pid)
 	return prepared;
 }
 
-static void tell_unregistered(const struct asking *a)
+static void report_unregistered(const struct asking *a)
 {
 	for (size_t i = 0; i < a->selector->pids.n; i++) {
 		const char *pid = a->selector->pids.items[i];
@@ -329,9 +145,9 @@ static void take_out(struct selected *s, size_t i)
 	memmove(&s->items[i], &s->items[i + 1], (s->n - i) * sizeof(*s->items));
 }
 
-/* Anybody may say that they are of a job, and call a program or a cgroup as they like. So where
- * one's own match, those of others are not meant, unless they are named by what only the kernel
- * gives. */
+/* Claims, names of programs and cgroups can be chosen by anybody. So when processes of the
+ * user's own match, leaves other users' out, unless the selector names a user or pids, which the
+ * kernel gives. */
 static void leave_others_out(const struct selector *selector, struct selected *s)
 {
 	size_t own = 0, others = 0;
@@ -374,7 +190,7 @@ int select_processes(struct gpuctr *g, const struct selector *s, struct selected
 	}
 	if (a.done && a.result == 0) {
 		leave_others_out(s, ret);
-		tell_unregistered(&a);
+		report_unregistered(&a);
 	}
 	if (!a.done && r > 0) {
 		say_gpuctr_error(gpuctr_last_error(g)); /* refused before the daemon was asked */
@@ -422,7 +238,7 @@ void selected_describe(const struct selected *s, struct buf *b)
 	}
 }
 
-static void tell_left_out(const struct chosen *c, const struct gpuctr_error *why)
+static void report_left_out(const struct chosen *c, const struct gpuctr_error *why)
 {
 	struct buf b = { 0 };
 
@@ -436,7 +252,7 @@ bool selected_leave_out(struct selected *s, const struct gpuctr_notice *notice, 
 	for (size_t i = 0; i < s->n; i++) {
 		if (notice->registered != 0 && s->ids[i] == notice->registered) {
 			*ret = s->items[i];
-			tell_left_out(ret, &notice->error);
+			report_left_out(ret, &notice->error);
 			take_out(s, i);
 			return true;
 		}

@@ -15,6 +15,7 @@
 #include "client/cli/out.h"
 #include "client/cli/outfile.h"
 #include "client/cli/say.h"
+#include "client/cli/terminal.h"
 
 static bool no_memory(void)
 {
@@ -64,21 +65,24 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 	s->options = options;
 	s->driver = strdup(opened->driver ? opened->driver : "");
 	ranks_plan(&s->ranks, opened->plan);
-	s->summary = summary_new(&by_kernel);
-	if (!s->driver || !s->summary || summary_begin(s->summary, opened->plan, "", NULL)) {
+	s->summary = summary_new(options->is_live ? &options->live.keys : &by_kernel);
+	s->attributor = attributor_new();
+	if (!s->driver || !s->summary || !s->attributor ||
+	    summary_begin(s->summary, opened->plan, "", NULL)) {
 		return no_memory();
 	}
-	s->capture =
-		(struct format_capture){ .capture = opened->capture,
-					 .plan = opened->plan,
-					 .driver = s->driver,
-					 .program = options->program,
-					 .command = (const char *const *)options->command,
-					 .recorded_from = "",
-					 .recorded = opened->recorded,
-					 .chosen = options->budget_ppm > 0,
-					 .width = isatty(STDOUT_FILENO) ? say_width() : 200,
-					 .fits = isatty(STDOUT_FILENO) && !options->stream_path };
+	s->capture = (struct format_capture){
+		.capture = opened->capture,
+		.plan = opened->plan,
+		.driver = s->driver,
+		.program = options->program,
+		.command = (const char *const *)options->command,
+		.recorded_from = "",
+		.recorded = opened->recorded,
+		.chosen = options->budget.ppm > 0,
+		.width = isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : 200,
+		.fits = isatty(STDOUT_FILENO) && !options->stream_path
+	};
 	return copy_gpus(s, opened) || no_memory();
 }
 
@@ -128,11 +132,17 @@ void sinks_process(struct sinks *s, const struct gpuctr_process *process)
 
 void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 {
+	struct attribution what = { .layer = "", .step = "", .seq = -1 };
+
+	/* A record that there is no memory to attribute is written without its operator. */
+	if (s->options->capture_path || s->stream) {
+		attributor_take(s->attributor, record, &what);
+	}
 	summary_record(s->summary, record);
 	ranks_record(&s->ranks, record);
-	files_record(&s->files, record);
+	files_record(&s->files, record, &what);
 	if (s->stream) {
-		stream_record(s->stream, record);
+		stream_record(s->stream, record, &what);
 	}
 }
 
@@ -284,13 +294,15 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 				   .unmatched = s->unmatched,
 				   .driver = s->driver,
 				   .unsaved = files_unsaved(&s->files),
-				   .width = say_width(),
+				   .width = terminal_width(STDERR_FILENO),
+				   .verbose = s->options->verbose,
+				   .styled = terminal_has_style(STDERR_FILENO),
 				   .wrapped = isatty(STDERR_FILENO),
 				   .rows = s->options->summary_rows };
 	struct buf b = { 0 }, budget = { 0 };
 
-	if (s->options->budget_ppm > 0) {
-		summary_add_budget(&budget, s->options->budget_ppm, s->options->seed);
+	if (s->options->budget.ppm > 0) {
+		summary_add_budget(&budget, s->options->budget.ppm, s->options->budget.seed);
 		end.budgets = buf_string(&budget);
 	}
 	s->stream = stream_close(s->stream);
@@ -327,6 +339,7 @@ void sinks_close(struct sinks *s)
 	ranks_deinit(&s->ranks);
 	files_close(&s->files);
 	s->summary = summary_free(s->summary);
+	s->attributor = attributor_free(s->attributor);
 	free_gpus(s);
 	free(s->driver);
 	s->driver = NULL;

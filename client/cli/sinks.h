@@ -14,7 +14,8 @@ struct sinks {
 	const struct run_options *options;
 	struct format_capture capture; /* filled in when the capture was opened */
 	struct files files;
-	struct stream *stream; /* NULL: no --format and no --output */
+	struct stream *stream;	       /* NULL: no --format and no --output */
+	struct attributor *attributor; /* of all processes */
 	struct summary *summary;
 	struct ranks ranks;
 	struct gpuctr_gpu *gpus;

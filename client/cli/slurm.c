@@ -8,11 +8,11 @@
  * Each client writes lines to its standard output, which srun brings here: a row for each process
  * (ranks.h), what its clock says (clocks.h), and each file,
  *
- *	file	NODE	INODE	SIZE	TIME	PATH
+ *	file	NODE	PATH
  *
- * which is fetched through Slurm as well when it is not the one that is there where we are. srun
- * runs in a process group of its own: a Ctrl-C ends the measuring by SIGUSR1, which srun passes on,
- * and a second one ends srun. When we are killed, the kernel sends it that SIGUSR1. */
+ * which stays on its node when the nodes share no folder with us. srun runs in a process group of
+ *its own: a Ctrl-C ends the measuring by SIGUSR1, which srun passes on, and a second one ends srun.
+ *When we are killed, the kernel sends it that SIGUSR1. */
 
 #include "client/cli/slurm.h"
 
@@ -29,8 +29,10 @@
 #include "client/cli/expand.h"
 #include "client/cli/say.h"
 #include "client/cli/slurm_internal.h"
+#include "proto/base/clock.h"
 
-/* Until every node's client has asked its daemon; a large job's step starts slower. */
+/* Seconds until every node's client has opened its capture; the step of a large job starts
+ * slower. */
 enum { AHEAD_S = 3, NODES_PER_S = 100, LINE_MAX_BYTES = 16384 };
 
 static bool is_there(const char *program)
@@ -121,13 +123,14 @@ static char **make_command(struct words *w, const struct gathering *g, const str
 	return command;
 }
 
-/* false: told why. */
+/* False: the reason was reported. */
 static bool start_all(struct gathering *g, int argc, char **argv)
 {
 	for (size_t i = 0; i < g->jobs->n; i++) {
 		struct words words = { .n = 0 };
-		char **command = make_command(&words, g, &g->jobs->items[i], argc, argv);
-		int r = command ? slurm_start_step(command, &g->jobs->items[i]) : ENOMEM;
+		struct job *job = &g->jobs->items[i];
+		char **command = make_command(&words, g, job, argc, argv);
+		int r = command ? slurm_start(command, &job->srun, &job->fd) : ENOMEM;
 
 		free(command);
 		if (r != 0) {
@@ -140,28 +143,21 @@ static bool start_all(struct gathering *g, int argc, char **argv)
 
 /* --- what comes back ------------------------------------------------------------------------- */
 
-static void take_file(struct gathering *g, const struct job *job, const char *line)
+/* A node that shares the folder with us has written a file that is here. */
+static void take_file(const char *line)
 {
-	struct brought file = { .job = job };
-	struct brought *files = realloc(g->files, (g->n_files + 1) * sizeof(*files));
 	char node[256], path[PATH_MAX];
 
-	g->files = files ? files : g->files;
-	if (!files || sscanf(line, "file\t%255[^\t]\t%ju\t%jd\t%jd.%ld\t%4095[^\n]", node,
-			     &file.inode, &file.size, &file.time_s, &file.time_ns, path) != 6) {
-		return;
-	}
-	file.node = strdup(node);
-	file.path = strdup(path);
-	if (file.node && file.path) {
-		files[g->n_files++] = file;
+	if (sscanf(line, "file\t%255[^\t]\t%4095[^\n]", node, path) == 2 &&
+	    access(path, F_OK) != 0) {
+		say("%s is on %s, which shares no such folder with this machine", path, node);
 	}
 }
 
-static void take_line(struct gathering *g, const struct job *job, const char *line)
+static void take_line(struct gathering *g, const char *line)
 {
-	if (!ranks_read(&g->ranks, line) && !clocks_read(&g->clocks, line, clocks_now_ns())) {
-		take_file(g, job, line);
+	if (!ranks_read(&g->ranks, line) && !clocks_read(&g->clocks, line, clock_wall_ns())) {
+		take_file(line);
 	}
 }
 
@@ -182,7 +178,7 @@ static void take_output(struct gathering *g, struct job *job)
 	b->n += (size_t)n;
 	for (at = b->data; (end = memchr(at, '\n', b->n - (size_t)(at - b->data))); at = end + 1) {
 		*end = '\0';
-		take_line(g, job, at);
+		take_line(g, at);
 	}
 	b->n -= (size_t)(at - b->data);
 	memmove(b->data, at, b->n);
@@ -260,7 +256,6 @@ static int conclude(struct gathering *g, int srun_status)
 		say("nothing was measured on any node");
 		return srun_status == 0 ? EXIT_UNMEASURED : EXIT_REFUSED;
 	}
-	slurm_gather_files(g);
 	if (!g->options->quiet && !g->options->no_summary) {
 		ranks_print(&g->ranks, 0, &b);
 	}
@@ -277,11 +272,6 @@ static int conclude(struct gathering *g, int srun_status)
 
 static void gathering_deinit(struct gathering *g)
 {
-	for (size_t i = 0; i < g->n_files; i++) {
-		free(g->files[i].node);
-		free(g->files[i].path);
-	}
-	free(g->files);
 	for (size_t i = 0; i < g->jobs->n; i++) {
 		buf_deinit(&g->jobs->items[i].b);
 	}
@@ -292,7 +282,7 @@ static void gathering_deinit(struct gathering *g)
 /* The exit status. */
 static int capture_jobs(const struct run_options *o, struct jobs *jobs, int argc, char **argv)
 {
-	struct gathering g = { .options = o, .jobs = jobs, .clocks.asked_ns = clocks_now_ns() };
+	struct gathering g = { .options = o, .jobs = jobs, .clocks.asked_ns = clock_wall_ns() };
 	struct signals signals;
 	int status = EXIT_REFUSED;
 

@@ -7,8 +7,8 @@
 /* Is this a capture of a job that Slurm knows, and asked for by somebody outside of it? */
 bool slurm_is_meant(const struct run_options *o);
 
-/* A client on each node of the job, all at one time. argv[0] is the verb. false: Slurm has no such
- * job, which is said; it may be another scheduler's. */
+/* Starts a client on each node of the job, all at one time. argv[0] is the verb. False: Slurm
+ * has no such job, with a message; it may be another scheduler's. */
 bool slurm_capture(const struct run_options *o, int argc, char **argv, int *ret_status);
 
 #endif

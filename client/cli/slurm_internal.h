@@ -34,21 +34,11 @@ struct jobs {
 	bool more; /* than there is room for */
 };
 
-struct brought {
-	const struct job *job;
-	char *node, *path;
-	uintmax_t inode;
-	intmax_t size, time_s;
-	long time_ns;
-};
-
 struct gathering {
 	const struct run_options *options;
 	struct jobs *jobs;
 	struct ranks ranks;
 	struct clocks clocks;
-	struct brought *files;
-	size_t n_files;
 };
 
 /* A command line: the words, and those that are made for it. */
@@ -64,9 +54,7 @@ struct words {
 void slurm_add_word(struct words *w, const char *word);
 /* Where the step is to run. */
 void slurm_add_place(struct words *w, const struct job *job);
-/* The step of a job, which ends with us. 0 or an errno. */
-int slurm_start_step(char *const *argv, struct job *job);
-/* With its standard output in *ret_fd. 0 or an errno. */
+/* Starts a program that ends with us, with its standard output in *ret_fd. 0 or an errno. */
 int slurm_start(char *const *argv, pid_t *ret_pid, int *ret_fd);
 /* The exit status; 128 and the signal. */
 int slurm_wait_status(pid_t pid);
@@ -77,17 +65,12 @@ int slurm_ask(char *const *argv, struct buf *ret);
 
 /* JOB of JOB.STEP. */
 void slurm_job_part(const char *name, char *ret, size_t size);
-/* false: Slurm knows none, which it has said. */
+/* False: Slurm knows no such job, and has printed that. */
 bool slurm_find_jobs(const char *name, struct jobs *ret);
-/* Those that run now are kept, the others are told. false: there are none. */
+/* Keeps the jobs that run now and reports the others. False: none runs. */
 bool slurm_keep_running(const char *name, struct jobs *jobs);
-/* What one client keeps apart by itself several cannot: each writes to a file of its own. false:
- * told what to do. */
+/* Refuses a pattern of -o by which several nodes would write one file. False: the remedy was
+ * reported. */
 bool slurm_check_output(const struct run_options *o, const struct jobs *jobs);
-
-/* --- slurm_files.c --- */
-
-/* Brings the files here that are not here already, through Slurm. */
-void slurm_gather_files(const struct gathering *g);
 
 #endif

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -36,7 +35,7 @@ void slurm_add_place(struct words *w, const struct job *job)
 }
 
 /* Between fork and exec. A parent that has ended meanwhile sends no signal. */
-static void become_step(char *const *argv, pid_t parent, int output)
+static void become_program(char *const *argv, pid_t parent, int output)
 {
 	sigset_t none;
 
@@ -50,53 +49,25 @@ static void become_step(char *const *argv, pid_t parent, int output)
 	_exit(127);
 }
 
-int slurm_start_step(char *const *argv, struct job *job)
-{
-	pid_t parent = getpid();
-	int fds[2], r;
-
-	if (pipe2(fds, O_CLOEXEC) < 0) {
-		return errno;
-	}
-	job->srun = fork();
-	r = errno;
-	if (job->srun == 0) {
-		become_step(argv, parent, fds[1]);
-	}
-	close(fds[1]);
-	if (job->srun < 0) {
-		close(fds[0]);
-		return r;
-	}
-	job->fd = fds[0];
-	return 0;
-}
-
 int slurm_start(char *const *argv, pid_t *ret_pid, int *ret_fd)
 {
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	sigset_t none;
+	pid_t parent = getpid(), pid;
 	int fds[2], r;
 
 	if (pipe2(fds, O_CLOEXEC) < 0) {
 		return errno;
 	}
-	sigemptyset(&none);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setpgroup(&attributes, 0);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-	r = posix_spawnp(ret_pid, argv[0], &actions, &attributes, argv, environ);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&actions);
+	pid = fork();
+	r = errno;
+	if (pid == 0) {
+		become_program(argv, parent, fds[1]);
+	}
 	close(fds[1]);
-	if (r != 0) {
+	if (pid < 0) {
 		close(fds[0]);
 		return r;
 	}
+	*ret_pid = pid;
 	*ret_fd = fds[0];
 	return 0;
 }

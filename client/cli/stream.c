@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Gathers lines and hands them to the thread in out.c in pieces of BATCH_BYTES, or when a round of
- * messages is done. The head is written with the first message, because only a process tells
- * whether its values are recorded and on what.
- *
- * A reader that goes away ("| head") ends the stream quietly and nothing else. A disk that is full
- * or a reader that is too slow costs records, which are counted and told at the end. */
+/* Gathers lines and passes them to the thread of out.c in pieces of BATCH_BYTES, or after a
+ * round of messages. The head is written with the first message, because the first process
+ * reports whether values are recorded, and on which machine. A reader that goes away ("| head")
+ * ends the stream quietly, and nothing else. A full disk or a slow reader loses records, which
+ * are counted and reported at the end. */
 
 #include "client/cli/stream.h"
 
@@ -93,10 +92,11 @@ void stream_process(struct stream *s, const struct gpuctr_process *process)
 	flush_if_large(s);
 }
 
-void stream_record(struct stream *s, const struct gpuctr_record *record)
+void stream_record(struct stream *s, const struct gpuctr_record *record,
+		   const struct attribution *what)
 {
 	need_head(s);
-	s->format->write_record(s->f, &s->buf, record);
+	s->format->write_record(s->f, &s->buf, record, what);
 	s->batch_records++;
 	flush_if_large(s);
 }

@@ -15,7 +15,8 @@ int stream_open(const struct run_options *options, struct format_capture *captur
 		struct stream **ret);
 
 void stream_process(struct stream *s, const struct gpuctr_process *process);
-void stream_record(struct stream *s, const struct gpuctr_record *record);
+void stream_record(struct stream *s, const struct gpuctr_record *record,
+		   const struct attribution *what);
 void stream_mark(struct stream *s, const struct gpuctr_mark *mark);
 void stream_notice(struct stream *s, const struct gpuctr_notice *notice);
 void stream_process_end(struct stream *s, const struct gpuctr_process_end *end);

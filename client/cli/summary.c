@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Records by their keys, and what is told of the capture as a whole: devices, clocks, versions. The
- * rows are client/report's, live and of a file alike; summary_end.c has the lines below them. */
+ * rows are client/report's, live and of a file alike; summary_table.c prints them, and
+ * summary_end.c the lines below them. */
 
 #include "client/cli/summary_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "client/cli/text.h"
-#include "client/report/table.h"
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -53,7 +51,7 @@ static void keep(char **kept, const char *text)
 	}
 }
 
-/* Of another version than those before, it is told beside them. */
+/* Keeps a version that differs from those before, to be shown beside them. */
 static void keep_also(struct summary_texts *kept, const char *text)
 {
 	if (!text || !*text) {
@@ -126,7 +124,7 @@ static bool is_seen(const struct summary *s, const char *uuid, unsigned kind)
 	return false;
 }
 
-/* One that is not in the list, which is full: whether it came before is not known. */
+/* The list of seen devices is full: whether this one came before is unknown. */
 static void take_one_more(unsigned *n, bool *more)
 {
 	*n = *n > 0 ? *n : 1;
@@ -170,12 +168,13 @@ void summary_process(struct summary *s, const struct gpuctr_process *process)
 
 void summary_record(struct summary *s, const struct gpuctr_record *record)
 {
-	s->failed |= groups_record(s->groups, record) != 0;
+	summary_attributed(s, record, NULL);
 }
 
-void summary_pass(struct summary *s, const struct gpuctr_record *record)
+void summary_attributed(struct summary *s, const struct gpuctr_record *record,
+			const struct attribution *what)
 {
-	s->failed |= groups_pass(s->groups, record) != 0;
+	s->failed |= groups_record(s->groups, record, what) != 0;
 }
 
 void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum)
@@ -211,38 +210,4 @@ struct groups *summary_groups(struct summary *s)
 struct groups *summary_unfinished(struct summary *s)
 {
 	return s->groups;
-}
-
-/* --- the table and the lines below it -------------------------------------------------------- */
-
-static bool add_table(struct summary *s, const struct summary_end *end, struct buf *b)
-{
-	const struct view_options options = { .limit = end->rows, .people = true };
-	struct groups *groups = summary_groups(s);
-	struct view view;
-	int r;
-
-	if (!groups || view_init(&view, groups, &options, NULL)) {
-		return false;
-	}
-	buf_char(b, '\n');
-	r = table_print(&view, end->width, b, NULL);
-	buf_char(b, '\n');
-	view_deinit(&view);
-	return r == 0;
-}
-
-void summary_print(struct summary *s, const struct summary_end *end, struct buf *b)
-{
-	struct buf tail = { 0 };
-
-	if (summary_records(s) == 0) {
-		summary_add_nothing(s, end, b);
-	} else if (!add_table(s, end, b)) {
-		buf_text(b, "\nThere is no memory for the table.\n");
-	}
-	summary_print_tail(s, end, NULL, &tail);
-	text_wrap(b, buf_string(&tail), end->wrapped ? end->width : SIZE_MAX);
-	b->failed = b->failed || tail.failed;
-	buf_deinit(&tail);
 }

@@ -22,34 +22,37 @@ int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char 
 		  struct buf *why);
 int summary_host(struct summary *s, const char *host); /* where it was taken; as groups_host() */
 void summary_process(struct summary *s, const struct gpuctr_process *process);
+/* Where the keys ask for nothing of an attribution. */
 void summary_record(struct summary *s, const struct gpuctr_record *record);
-/* One that is not wanted: as groups_pass(). */
-void summary_pass(struct summary *s, const struct gpuctr_record *record);
+void summary_attributed(struct summary *s, const struct gpuctr_record *record,
+			const struct attribution *what);
 void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum);
 uint64_t summary_records(const struct summary *s);
 unsigned summary_processes(const struct summary *s);
 bool summary_is_estimated(const struct summary *s); /* not everything was measured */
-/* What it does not look at: enum store_part. */
+/* The parts of a file that it does not need: enum store_part. */
 unsigned summary_without(const struct summary *s);
-/* All that came until now, finished; NULL: memory ran out. */
+/* The groups of all records until now, finished. NULL: out of memory. */
 struct groups *summary_groups(struct summary *s);
-/* The same before that, for who borrows them while records come. */
+/* The groups before they are finished, for callers that borrow them while records come. */
 struct groups *summary_unfinished(struct summary *s);
 
 struct summary_end {
 	struct gpuctr_totals totals;
-	bool recorded;	       /* no GPU was leased: only a recording could answer */
-	bool unanswered;       /* no process said more than that it is there */
-	bool speechless;       /* a process ended, or was cut off, before it had told all */
-	bool has_totals;       /* false: the connection broke, what is known is what came */
-	bool unfinished;       /* of a file without totals: it is written still, or was cut short */
-	int error;	       /* why it ended early, GPUCTR_OK: it did not */
-	bool refused;	       /* a process said why it cannot be measured */
+	bool recorded;	 /* no GPU was leased: only a recording could answer */
+	bool unanswered; /* no process said more than that it is there */
+	bool speechless; /* a process ended, or was cut off, before it had reported everything */
+	bool has_totals; /* false: the connection broke, what is known is what came */
+	bool unfinished; /* of a file without totals: it is written still, or was cut short */
+	int error;	 /* why it ended early, GPUCTR_OK: it did not */
+	bool refused;	 /* a process said why it cannot be measured */
 	const char *unmatched; /* what --kernel might have been meant for; NULL: not known */
 	const char *driver;    /* of the machine; "": none */
-	bool selected;	       /* some launches are left out, as the user wishes */
+	bool selected;	       /* the user left launches out */
 	uint64_t unsaved;      /* records that are not in the capture file */
 	size_t width, rows;
+	bool verbose; /* explains what the figures are */
+	bool styled;  /* titles in bold */
 	bool wrapped; /* lines below the table too have this width: who reads it has a terminal */
 	const char *budgets; /* and seeds, in words; NULL or "": everything was measured */
 };
@@ -57,17 +60,19 @@ struct summary_end {
 /* Appends "--budget 2%, seed 7". */
 void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed);
 
+/* Appends why nothing was measured. */
+void summary_add_nothing(const struct summary *s, const struct summary_end *end, struct buf *b);
 /* Appends why nothing was measured, and what became of the kernels; nothing when something was. */
 void summary_print_nothing(const struct summary *s, const struct summary_end *end, struct buf *b);
 
 /* Appends the table and the lines below it. */
 void summary_print(struct summary *s, const struct summary_end *end, struct buf *b);
-/* Those lines alone: what could make a reader misjudge the numbers, of which the first is what they
- * were measured on. view: what is shown; NULL: all columns. */
+/* Appends those lines alone: the machine first, then what could make a reader misjudge the
+ * numbers. view: what is shown; NULL: all columns. */
 void summary_print_tail(const struct summary *s, const struct summary_end *end,
 			const struct view *view, struct buf *b);
-/* What makes changes since another capture mean less than they seem to; nothing where nothing does.
- * clocks_differ: of some row's times. Groups of both are finished. */
+/* Appends warnings about a comparison of two captures, if there are any. clocks_differ: the
+ * times of some row come from different clocks. Groups of both are finished. */
 void summary_print_against(const struct summary *now, const struct summary_end *end,
 			   const struct summary *before, const struct summary_end *end_before,
 			   bool clocks_differ, struct buf *b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What could make a reader misjudge a comparison: clocks, machines and amounts of work that are not
- * the same. Then what is told below any table is told of the other capture as well. */
+/* Warnings about a comparison: the two captures have different clocks, machines or amounts of
+ * work. */
 
 #include <math.h>
 
@@ -19,7 +19,7 @@ static const char *clock_of(const struct summary *s)
 			      : "partly the kernels' own, partly lengths of ranges";
 }
 
-/* The two clocks are apart by what a launch takes, so that no change of the program can be told. */
+/* The two clocks differ by what a launch takes, so that a change of the program would not show. */
 static void add_clocks(const struct summary *now, const struct summary *before, struct buf *b)
 {
 	buf_printf(b,

@@ -42,14 +42,14 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	buf_printf(b, " kernel%s seen in %u process%s", t->seen == 1 ? "" : "s", processes,
 		   processes == 1 ? "" : "es");
 	add_part(b, t->measured, "measured", &first);
-	add_part(b, t->unchosen, "not chosen by --budget", &first);
+	add_part(b, t->unchosen, "not sampled", &first);
 	add_part(b, t->filtered, "filtered", &first);
 	add_part(b, t->capturing, "skipped (into a graph being captured)", &first);
 	add_part(b, t->unready, why_unready(s, t), &first);
 	add_part(b, t->failed, "failed", &first);
 	add_part(b, t->dropped, "dropped", &first);
-	add_part(b, t->lost, end->has_totals ? "lost with their process" : "lost on their way",
-		 &first);
+	add_part(b, t->lost,
+		 end->has_totals ? "not delivered by their process" : "lost on their way", &first);
 	if (t->unchosen > 0 && !summary_is_estimated(s)) {
 		buf_text(b, " (the rows hold the launches that were measured, chosen at random, "
 			    "and not "
@@ -345,18 +345,22 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 	if (s->turns == 0 && summary_records(s) == groups_launches_of_strata(s->groups)) {
 		buf_text(b, "nothing is estimated: all launches were measured");
 	} else {
-		buf_printf(b,
-			   "launches are counted, but for \"~\"; sums, means and shares are "
-			   "ESTIMATED from launches chosen at\nrandom and within two \"error\"s, "
-			   "standard errors, in 95 of 100 cases (\"once\": of one launch%s, its\n"
-			   "error is not known); min, max and stddev are of what was measured",
-			   s->turns > 0 ? " or turn" : "");
+		buf_text(b, "sums, means and shares are ESTIMATED from launches chosen at random: "
+			    "95 % within 2 x error");
 	}
 	if (end->budgets && *end->budgets) {
 		buf_text(b, "; ");
 		buf_text(b, end->budgets);
 	}
 	buf_char(b, '\n');
+	if (end->verbose) {
+		buf_printf(b,
+			   "launches are counted, but for \"~\"; error is the standard error, "
+			   "\"once\" "
+			   "that it is not known because one launch%s was measured; min, max and "
+			   "stddev are of what was measured\n",
+			   s->turns > 0 ? " or turn" : "");
+	}
 	if (!end->selected) {
 		add_uncounted(s, &end->totals, b);
 	}
@@ -445,7 +449,7 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 	const struct gpuctr_totals *t = &end->totals;
 
 	if (end->error != GPUCTR_OK) {
-		buf_text(b, "Nothing was measured before the capture ended; why stands above.\n");
+		buf_text(b, "Nothing was measured before the capture ended with an error.\n");
 	} else if (t->seen == 0 && end->unanswered && !end->refused) {
 		buf_text(b, "Nothing was measured: no process answered.\n");
 	} else if (summary_processes(s) == 0) {

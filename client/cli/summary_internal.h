@@ -24,7 +24,8 @@ struct summary {
 	struct summary_texts chips;
 	char chip_here[32]; /* of this capture */
 	unsigned passes;
-	unsigned turns;		 /* groups of metrics that took turns; 0: none did */
+	unsigned turns; /* groups of metrics that took turns (docs/internals/budget.md); 0: there
+			   was one group */
 	unsigned processes;	 /* of the captures before */
 	unsigned processes_here; /* of this capture */
 	char *recorded_from;
@@ -42,8 +43,5 @@ struct summary {
 
 /* "GH100, NVIDIA H200 x 2; clocks not locked (...); driver ..., CUPTI ..." */
 void summary_add_machine(const struct summary *s, const struct summary_end *end, struct buf *b);
-
-/* summary_end.c: what stands in place of a table. */
-void summary_add_nothing(const struct summary *s, const struct summary_end *end, struct buf *b);
 
 #endif

@@ -10,9 +10,6 @@
 
 /* Text from outside, made safe for the place it goes to. */
 
-/* Length of the valid UTF-8 sequence at p (end is after the last byte), or 0 when there is none. */
-size_t text_utf8(const unsigned char *p, const unsigned char *end);
-
 /* In double quotes, escaped, with it what a terminal would obey or not show; bytes that are not
  * UTF-8 become U+FFFD. NULL is "". */
 void text_json(struct buf *b, const char *text);
@@ -28,17 +25,21 @@ void text_csv(struct buf *b, const char *text);
 /* For a terminal: control characters, and those that reorder or hide text, are shown as escapes. */
 void text_terminal(struct buf *b, const char *text);
 /* Columns that text_terminal()'s result takes on a terminal, by wcwidth(3), which knows more than
- * ASCII only after setlocale(): till then a code point counts as one. */
+ * ASCII only after setlocale(): till then a code point counts as one. Escape sequences that set a
+ * style (terminal.h) count as none. */
 size_t text_width(const char *text, size_t n);
 /* How many bytes of it take at most width columns: whole characters. */
 size_t text_fit(const char *text, size_t n, size_t width);
+
+/* Appends text and spaces up to width columns: in front of it where right, else behind it. */
+void text_pad(struct buf *b, const char *text, size_t width, bool right);
 
 /* Lines of at most width columns, broken at spaces, each with its end; a word that is longer stays
  * whole. */
 void text_wrap(struct buf *b, const char *text, size_t width);
 
-/* The begin, two points, and the end, in at most width columns, of which about begin are the begin;
- * all of it where it fits. */
+/* Appends text in at most width columns; when it is longer, its beginning, of about begin
+ * columns, two points, and its end. */
 void text_middle_cut(struct buf *b, const char *text, size_t begin, size_t width);
 
 /* A demangled kernel name in at most width columns: without return type and parameters, then
@@ -47,8 +48,8 @@ void text_middle_cut(struct buf *b, const char *text, size_t begin, size_t width
 void text_kernel(struct buf *b, const char *name, size_t width);
 /* The name without return type, parameters and namespaces; as it stands, to be made safe. */
 void text_kernel_bare(struct buf *b, const char *name);
-/* Leaves what a bare name wraps: "cutlass_80_tensorop_gemm" of "Kernel2<cutlass_80_tensorop_gemm>".
- */
+/* Reduces a bare name to what it wraps: "Kernel2<cutlass_80_tensorop_gemm>" to
+ * "cutlass_80_tensorop_gemm". */
 void text_kernel_unwrap(struct buf *bare);
 
 /* Numbers for people: "12,345", "1.53 GB", "46.0 us", "58.2 %". unit as CUPTI says it. */

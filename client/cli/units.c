@@ -89,8 +89,8 @@ void text_age(struct buf *b, uint64_t ns)
 	buf_printf(b, "%llu:%02llu:%02llu", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
-/* Units that have a short form. Of the others (instruction, l2_sector, warp, ...) the name of the
- * metric tells enough. */
+/* Units that have a short form. Others (instruction, l2_sector, warp, ...) are clear from the
+ * name of the metric. */
 static const struct {
 	const char *unit, *symbol;
 } symbols[] = {

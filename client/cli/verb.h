@@ -13,8 +13,12 @@ struct verb {
 	const char *examples; /* lines of it that work as they stand, each indented by two, or NULL.
 				 The test `help` runs them in a folder that has what they name */
 	const struct option_def *options;
-	/* argv[0] is the verb. Returns the exit status. */
-	int (*exec)(int argc, char **argv);
+	bool runs; /* a program, or measures: wrong usage is EXIT_REFUSED, and options end at the
+		      first argument */
+	const char *takes; /* for completion, arguments: "PROGRAM", "FILE", "METRIC" (without
+			      rollup), "LIST" (of metrics), "VERB", or words "a|b"; NULL: none */
+	/* verbs: all of them, ended by NULL. argv[0] is the verb. Returns the exit status. */
+	int (*exec)(const struct verb *const *verbs, int argc, char **argv);
 };
 
 /* Exit statuses of the verbs that run no program. */
@@ -38,9 +42,13 @@ extern const struct verb verb_job;
 extern const struct verb verb_version;
 extern const struct verb verb_help;
 
-/* All of them, NULL-terminated. */
-extern const struct verb *const verbs[];
-const struct verb *verb_find(const char *name);
+/* NULL: there is none of this name among them. */
+const struct verb *verb_find(const struct verb *const *verbs, const char *name);
+/* Reads its options into its struct. -1: the verb goes on with argv[*ret_rest]; else the exit
+ * status, after help was printed, or what is wrong was said. */
+int verb_read(const struct verb *verb, int argc, char **argv, void *options, int *ret_rest);
+/* The same for a verb without arguments. */
+int verb_read_all(const struct verb *verb, int argc, char **argv, void *options);
 void verb_print_help(const struct verb *verb);
 
 #endif

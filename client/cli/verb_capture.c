@@ -9,26 +9,14 @@
 #include "client/cli/sinks.h"
 #include "client/cli/slurm.h"
 
-static int exec_capture(int argc, char **argv)
+static int exec_capture(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
-	int status = EXIT_REFUSED;
+	int status = run_options_read(&o, &verb_capture, argc, argv, capture_options_check);
 
-	switch (capture_options_parse(&o, argc, argv)) {
-	case RUN_PARSED:
-		if (slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status)) {
-			break;
-		}
-		if (sinks_check(&o)) {
-			status = run_on_demand(&o);
-		}
-		break;
-	case RUN_HELP:
-		verb_print_help(&verb_capture);
-		status = 0;
-		break;
-	case RUN_WRONG:
-		break;
+	(void)verbs;
+	if (status < 0 && !(slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status))) {
+		status = sinks_check(&o) ? run_capture(&o, NULL) : EXIT_REFUSED;
 	}
 	run_options_deinit(&o);
 	return status;
@@ -50,5 +38,6 @@ const struct verb verb_capture = {
 		    "cudaProfilerStart\n"
 		    "  gpuctr-client capture --job 4711 --duration 5 -o rank%r.gpuctr\n",
 	.options = capture_option_defs,
+	.runs = true,
 	.exec = exec_capture,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "completion": the scripts that shells load, and, for these, what can stand at a place. */
+/* "completion": prints the scripts that shells load, and candidates for these scripts. */
 
 #include "client/cli/verb.h"
 
@@ -26,22 +26,11 @@ static const struct {
 	{ "fish", completion_fish },
 };
 
-static const struct option_def defs[] = {
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
-};
+static const struct option_def defs[] = { OPTION_HELP_ROW, OPTION_END_ROW };
 
-static bool take_option(void *userdata, int id, const char *value)
+static int print_words(const struct verb *const *verbs, char **words, int n)
 {
-	(void)id;
-	(void)value;
-	*(bool *)userdata = true;
-	return true;
-}
-
-static int print_words(char **words, int n)
-{
-	struct completion c = { .words = words, .n = (size_t)n };
+	struct completion c = { .verbs = verbs, .words = words, .n = (size_t)n };
 
 	/* A prompt is no place for messages. */
 	if (!freopen("/dev/null", "w", stderr)) {
@@ -66,25 +55,20 @@ static int print_script(const char *shell)
 	return EXIT_VERB_USAGE;
 }
 
-static int exec_completion(int argc, char **argv)
+static int exec_completion(const struct verb *const *verbs, int argc, char **argv)
 {
-	bool help = false;
-	int rest;
-	enum options_result result;
+	int rest, status;
 
-	/* Behind this is what somebody is typing: nothing in it is ours. */
+	/* What follows is the command line that the user is typing: it has no options of ours. */
 	if (argc > 2 && strcmp(argv[1], "words") == 0 && strcmp(argv[2], "--") == 0) {
-		return print_words(argv + 3, argc - 3);
+		return print_words(verbs, argv + 3, argc - 3);
 	}
-	result = options_parse(defs, argc, argv, take_option, &help, &rest);
-	if (help) {
-		verb_print_help(&verb_completion);
-		return 0;
+	status = verb_read(&verb_completion, argc, argv, NULL, &rest);
+	if (status >= 0) {
+		return status;
 	}
-	if (result != OPTIONS_END || argc - rest != 1) {
-		if (result == OPTIONS_END) {
-			say_usage("completion: of which shell? bash, zsh or fish");
-		}
+	if (argc - rest != 1) {
+		say_usage("completion: of which shell? bash, zsh or fish");
 		return EXIT_VERB_USAGE;
 	}
 	return print_script(argv[rest]);
@@ -99,6 +83,7 @@ const struct verb verb_completion = {
 		   "and processes are those of the daemon, if it answers within two seconds.\n",
 	.examples = "  eval \"$(gpuctr-client completion bash)\"      # in ~/.bashrc\n"
 		    "  gpuctr-client completion fish > gpuctr-client.fish\n",
+	.takes = "bash|zsh|fish",
 	.options = defs,
 	.exec = exec_completion,
 };

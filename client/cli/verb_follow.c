@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "follow": measures programs that somebody else starts, as a scheduler does. For the plugin in
- * client/slurm; people have run.
- *
- * Two descriptors connect it with its caller. When the GPUs are ours, the variables that make a
- * program part of the capture are written to --ready-fd, "NAME=value" each with its NUL, and it is
- * closed; closed without them, nothing will be measured, and stderr says why. The capture ends when
- * --until-fd is at its end, that is when all who hold its other side have ended. Signals that end
- * the programs reach us as well and are waited out: their end is ours. */
+/* "follow": measures programs that a scheduler starts. For the plugin in client/slurm; users
+ * have run. Two descriptors connect it with its caller. When the lease is granted, follow writes
+ * the variables that make a program part of the capture to --ready-fd, each "NAME=value" with
+ * its NUL, and closes it. When it closes it without them, nothing will be measured, and stderr
+ * has the reason. The capture ends at the end of file of --until-fd, that is when all processes
+ * that hold its other side have ended. follow ignores the signals that end the programs and ends
+ * after them. */
 
 #include "client/cli/verb.h"
 
@@ -15,21 +14,14 @@
 #include "client/cli/run.h"
 #include "client/cli/sinks.h"
 
-static int exec_follow(int argc, char **argv)
+static int exec_follow(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
-	int status = EXIT_REFUSED;
+	int status = run_options_read(&o, &verb_follow, argc, argv, follow_options_check);
 
-	switch (follow_options_parse(&o, argc, argv)) {
-	case RUN_PARSED:
-		status = sinks_check(&o) ? run_followed(&o) : EXIT_REFUSED;
-		break;
-	case RUN_HELP:
-		verb_print_help(&verb_follow);
-		status = 0;
-		break;
-	case RUN_WRONG:
-		break;
+	(void)verbs;
+	if (status < 0) {
+		status = sinks_check(&o) ? run_capture(&o, NULL) : EXIT_REFUSED;
 	}
 	run_options_deinit(&o);
 	return status;
@@ -40,6 +32,8 @@ const struct verb verb_follow = {
 	.usage = "follow --ready-fd N --until-fd N [OPTION...] [PROGRAM [ARG...]]",
 	.summary = "measure what a scheduler's plugin starts",
 	.details = "For the plugin of Slurm; people want run, standby and capture.\n",
+	.takes = "PROGRAM",
 	.options = follow_option_defs,
+	.runs = true,
 	.exec = exec_follow,
 };

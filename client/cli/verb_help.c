@@ -14,59 +14,41 @@
 #include "client/cli/text.h"
 #include "proto/base/near.h"
 
-static const struct option_def no_options[] = { { 0, NULL, NULL, NULL } };
+static const struct option_def no_options[] = { OPTION_END_ROW };
 
-void verb_print_help(const struct verb *verb)
-{
-	size_t n = strlen(verb->summary);
-
-	printf("usage: gpuctr-client %s\n\n%s%s\n", verb->usage, verb->summary,
-	       n > 0 && verb->summary[n - 1] == '.' ? "" : ".");
-	if (verb->options[0].name) {
-		printf("\n");
-		options_print_help(verb->options);
-	}
-	if (verb->details) {
-		printf("\n%s", verb->details);
-	}
-	if (verb->examples) {
-		printf("\nexamples:\n%s", verb->examples);
-	}
-}
-
-static void print_overview(void)
+static void print_overview(const struct verb *const *verbs)
 {
 	printf("usage: gpuctr-client [OPTION...] [--] PROGRAM [ARG...]\n"
 	       "       gpuctr-client VERB [ARG...]\n\n"
 	       "Hardware counters of every GPU kernel of a program, without privilege.\n\n");
 	for (size_t i = 0; verbs[i]; i++) {
 		printf("  %-9s %s%s\n", verbs[i]->name, verbs[i]->summary,
-		       verbs[i] == &verb_run ? " (the default)" : "");
+		       i == 0 ? " (the default)" : "");
 	}
 	printf("\noptions of run:\n");
-	options_print_help(verb_run.options);
+	options_print_help(verbs[0]->options);
 	printf("\nexamples:\n%s\n"
 	       "`gpuctr-client help VERB` has the options of a verb and examples; "
 	       "gpuctr-client(1) has the\ndetails.\n",
-	       verb_run.examples);
+	       verbs[0]->examples);
 }
 
-static int exec_help(int argc, char **argv)
+static int exec_help(const struct verb *const *verbs, int argc, char **argv)
 {
 	const char *names[32] = { NULL };
 	const char *nearest;
 	struct buf all = { 0 };
 
 	if (argc < 2) {
-		print_overview();
+		print_overview(verbs);
 		return 0;
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
 		verb_print_help(&verb_help);
 		return 0;
 	}
-	if (verb_find(argv[1])) {
-		verb_print_help(verb_find(argv[1]));
+	if (verb_find(verbs, argv[1])) {
+		verb_print_help(verb_find(verbs, argv[1]));
 		return 0;
 	}
 	for (size_t i = 0; verbs[i] && i < 31; i++) {
@@ -87,12 +69,14 @@ const struct verb verb_help = {
 	.name = "help",
 	.usage = "help [VERB]",
 	.summary = "explain a verb",
+	.takes = "VERB",
 	.options = no_options,
 	.exec = exec_help,
 };
 
-static int exec_version(int argc, char **argv)
+static int exec_version(const struct verb *const *verbs, int argc, char **argv)
 {
+	(void)verbs;
 	(void)argc;
 	(void)argv;
 	printf("gpuctr-client %s\n", gpuctr_version());

@@ -10,57 +10,32 @@
 #include "client/cli/request.h"
 #include "client/cli/say.h"
 
-enum { OPTION_JOB = 256, OPTION_USER, OPTION_TIME, OPTION_DEVICES };
-
-static const struct option_def defs[] = {
-	{ OPTION_JOB, "job", "NAME", "the scheduler's name for it, at most 63 bytes" },
-	{ OPTION_USER, "user", "USER", "begin: whose it is, by name or number" },
-	{ OPTION_DEVICES, "devices", "LIST", "begin: its GPUs, by index or UUID" },
-	{ OPTION_TIME, "time", "SECONDS", "begin: forget it after this time" },
-	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
-};
-
 struct job_options {
 	const char *job, *user, *socket;
 	struct strings gpus;
 	uint64_t time_ns;
-	bool help;
 };
 
-static bool take_time(struct job_options *o, const char *value)
+/* 0 is no limit. */
+static bool take_time(void *ns, const char *value)
 {
-	if (!options_parse_seconds(value, &o->time_ns)) {
-		say_usage("--time wants a number of seconds, not '%s'", value);
-		return false;
-	}
-	return true;
+	return options_parse_seconds(value, ns) ||
+	       options_refuse("time", value, "a number of seconds");
 }
 
-static bool take_option(void *userdata, int id, const char *value)
-{
-	struct job_options *o = userdata;
-
-	switch (id) {
-	case OPTION_JOB:
-		o->job = value;
-		return true;
-	case OPTION_USER:
-		o->user = value;
-		return true;
-	case OPTION_DEVICES:
-		return strings_add_list(&o->gpus, value);
-	case OPTION_TIME:
-		return take_time(o, value);
-	case OPTION_SOCKET:
-		o->socket = value;
-		return true;
-	default:
-		o->help = true;
-		return true;
-	}
-}
+static const struct option_def defs[] = {
+	{ 0, "job", "NAME", "the scheduler's name for it, at most 63 bytes",
+	  OPTION_AT(TEXT, struct job_options, job) },
+	{ 0, "user", "USER", "begin: whose it is, by name or number",
+	  OPTION_AT(TEXT, struct job_options, user) },
+	{ 0, "devices", "LIST", "begin: its GPUs, by index or UUID",
+	  OPTION_AT(LIST, struct job_options, gpus) },
+	{ 0, "time", "SECONDS", "begin: forget it after this time",
+	  OPTION_TAKEN(take_time, struct job_options, time_ns) },
+	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct job_options, socket) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
+};
 
 static bool find_user(const char *name, unsigned *ret)
 {
@@ -116,37 +91,23 @@ static int end(const struct job_options *o)
 	return request_finish(&request, gpuctr_end_job(request.g, o->job, on_done, &request));
 }
 
-/* 0, or the exit status of wrong usage. */
-static int read_options(struct job_options *o, int argc, char **argv)
-{
-	int rest;
-	enum options_result result = options_parse(defs, argc, argv, take_option, o, &rest);
-
-	if (result == OPTIONS_END && rest < argc) {
-		say_usage("job wants 'begin' or 'end' and options, not '%s'", argv[rest]);
-		return EXIT_VERB_USAGE;
-	}
-	return result == OPTIONS_END ? 0 : EXIT_VERB_USAGE;
-}
-
-static int exec_job(int argc, char **argv)
+static int exec_job(const struct verb *const *verbs, int argc, char **argv)
 {
 	bool begins = argc > 1 && strcmp(argv[1], "begin") == 0;
 	bool ends = argc > 1 && strcmp(argv[1], "end") == 0;
 	struct job_options o = { 0 };
-	int status = read_options(&o, begins || ends ? argc - 1 : argc,
-				  begins || ends ? argv + 1 : argv);
+	int word = begins || ends, rest;
+	int status = verb_read(&verb_job, argc - word, argv + word, &o, &rest);
 
-	if (o.help) {
-		verb_print_help(&verb_job);
-		status = 0;
-	} else if (status == 0 && begins) {
-		status = begin(&o);
-	} else if (status == 0 && ends) {
-		status = end(&o);
-	} else if (status == 0) {
-		say_usage("job wants 'begin' or 'end'");
+	(void)verbs;
+	if (status < 0 && (!word || rest < argc - word)) {
+		say_usage("job wants 'begin' or 'end', and options%s%s",
+			  rest < argc - word ? ", not " : "",
+			  rest < argc - word ? argv[rest + word] : "");
 		status = EXIT_VERB_USAGE;
+	}
+	if (status < 0) {
+		status = begins ? begin(&o) : end(&o);
 	}
 	strings_deinit(&o.gpus);
 	return status;
@@ -162,6 +123,7 @@ const struct verb verb_job = {
 		   "alone on it. The last statement about a GPU counts.\n",
 	.examples = "  sudo gpuctr-client job begin --job 4711 --user 1000 --devices 0\n"
 		    "  sudo gpuctr-client job end --job 4711\n",
+	.takes = "begin|end",
 	.options = defs,
 	.exec = exec_job,
 };

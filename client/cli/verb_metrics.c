@@ -10,19 +10,27 @@
 #include <string.h>
 
 #include "client/cli/format.h"
+#include "client/cli/metric_line.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 #include "proto/nvidia/aliases.h"
 
-enum { OPTION_DESCRIBE = 256 };
+enum { WIDTH = 96 };
+
+struct metrics_options {
+	const char *socket, *chip;
+	bool describe;
+};
 
 static const struct option_def defs[] = {
-	{ OPTION_CHIP, "chip", "CHIP", "of this chip instead of this machine's" },
-	{ OPTION_DESCRIBE, "describe", NULL, "with descriptions and submetrics" },
-	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
+	{ 0, "chip", "CHIP", "of this chip instead of this machine's",
+	  OPTION_AT(TEXT, struct metrics_options, chip) },
+	{ 0, "describe", NULL, "with descriptions and submetrics",
+	  OPTION_AT(FLAG, struct metrics_options, describe) },
+	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct metrics_options, socket) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
 };
 
 struct listing {
@@ -53,28 +61,20 @@ static const char *kind_name(enum gpuctr_metric_kind kind)
 /* Words up to the width, continued at the same indentation. */
 static void add_wrapped(struct buf *b, const char *head, const char *text)
 {
-	struct buf safe = { 0 };
-	size_t indent = strlen(head), column = indent, width = 96;
-	const char *p;
+	struct buf safe = { 0 }, lines = { 0 };
+	int indent = (int)strlen(head);
 
 	text_terminal(&safe, text);
-	buf_text(b, head);
-	for (p = buf_string(&safe); *p;) {
-		size_t n = strcspn(p, " ");
+	text_wrap(&lines, buf_string(&safe), WIDTH - (size_t)indent);
+	for (const char *line = buf_string(&lines); *line;) {
+		size_t n = strcspn(line, "\n");
 
-		if (column > indent && column + 1 + n > width) {
-			buf_printf(b, "\n%*s", (int)indent, "");
-			column = indent;
-		} else if (column > indent) {
-			buf_char(b, ' ');
-			column++;
-		}
-		buf_add(b, p, n);
-		column += n;
-		p += n + strspn(p + n, " ");
+		buf_printf(b, "%*s%.*s\n", indent, line == lines.data ? head : "", (int)n, line);
+		line += n + 1;
 	}
-	buf_char(b, '\n');
+	b->failed |= safe.failed || lines.failed;
 	buf_deinit(&safe);
+	buf_deinit(&lines);
 }
 
 /* Length of the first part of ".sum.per_second": ".sum". */
@@ -154,10 +154,10 @@ static void add_submetrics(struct buf *b, const struct gpuctr_metric *metric)
 /* A derived metric stands for its terms, a preset for its columns. */
 static void add_of_range(struct buf *b, const struct gpuctr_metric *metric)
 {
-	bool any = format_is_of_range(metric->name);
+	bool any = groups_is_of_range(metric->name);
 
 	for (size_t i = 0; i < metric->n_submetrics; i++) {
-		any = any || format_is_of_range(metric->submetrics[i]);
+		any = any || groups_is_of_range(metric->submetrics[i]);
 	}
 	if (any) {
 		add_wrapped(
@@ -172,19 +172,13 @@ static void on_metric(const struct gpuctr_metric *metric, void *userdata)
 {
 	struct listing *listing = userdata;
 	struct buf *b = &listing->request.b;
-	size_t start = b->n;
 
 	listing->metrics++;
-	text_terminal(b, metric->name);
 	if (!listing->describe) {
-		for (size_t n = b->n - start; n < 60; n++) {
-			buf_char(b, ' ');
-		}
-		buf_printf(b, "  %-10s  ", kind_name(metric->kind));
-		text_terminal(b, metric->unit && *metric->unit ? metric->unit : "-");
-		buf_char(b, '\n');
+		metric_line(b, "", metric->name, kind_name(metric->kind), metric->unit);
 		return;
 	}
+	text_terminal(b, metric->name);
 	buf_printf(b, "\n    %s", kind_name(metric->kind));
 	if (metric->unit && *metric->unit) {
 		buf_text(b, ", in ");
@@ -223,7 +217,7 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 					  "GPU there is (--chip names another)");
 		buf_deinit(&count);
 	}
-	/* The one would do, and so would the other. */
+	/* Either a daemon or CUPTI would do: reports that both are missing. */
 	if (error && is_of_cupti(error) && listing->no_daemon &&
 	    listing->no_daemon->code == GPUCTR_E_NO_DAEMON) {
 		say("%s", listing->no_daemon->message);
@@ -233,33 +227,8 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 
 /* --- command line ---------------------------------------------------------------------------- */
 
-struct metrics_options {
-	const char *socket, *chip;
-	bool describe, help;
-};
-
-static bool take_option(void *userdata, int id, const char *value)
-{
-	struct metrics_options *o = userdata;
-
-	switch (id) {
-	case OPTION_CHIP:
-		o->chip = value;
-		return true;
-	case OPTION_SOCKET:
-		o->socket = value;
-		return true;
-	case OPTION_DESCRIBE:
-		o->describe = true;
-		return true;
-	default:
-		o->help = true;
-		return true;
-	}
-}
-
-/* Who knows a metric by another name hears which it is. */
-static void tell_aliases(char **patterns, int n)
+/* Reports which metric a name of nvprof stands for. */
+static void report_aliases(char **patterns, int n)
 {
 	for (int i = 0; i < n; i++) {
 		const struct alias *alias = alias_find(patterns[i]);
@@ -271,12 +240,12 @@ static void tell_aliases(char **patterns, int n)
 	}
 }
 
-/* Without a daemon what this machine's CUPTI knows is the same, but for which GPU there is. */
+/* Without a daemon, lists what CUPTI of this machine knows, which is the same but for the GPU. */
 static int list_here(struct listing *listing, const struct gpuctr_metrics_options *options,
 		     const struct gpuctr_error *why)
 {
 	listing->no_daemon = why;
-	/* That there is none is nothing to tell of here; that one cannot be asked is. */
+	/* No daemon is no error here; a daemon that refuses is reported. */
 	if (why->code != GPUCTR_E_NO_DAEMON) {
 		say("%s", why->message);
 	}
@@ -295,8 +264,8 @@ static int list(const struct metrics_options *o, char **patterns, int n)
 	options.patterns = (const char *const *)patterns;
 	options.n_patterns = (size_t)n;
 	options.describe = o->describe;
-	tell_aliases(patterns, n);
-	/* Who names a socket asks this one. */
+	report_aliases(patterns, n);
+	/* A user who names a socket wants its daemon. */
 	if (o->socket) {
 		if (!request_open(&listing.request, o->socket)) {
 			return listing.request.status;
@@ -308,17 +277,13 @@ static int list(const struct metrics_options *o, char **patterns, int n)
 	return request_finish(&listing.request, r);
 }
 
-static int exec_metrics(int argc, char **argv)
+static int exec_metrics(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct metrics_options o = { 0 };
-	int rest;
-	enum options_result result = options_parse(defs, argc, argv, take_option, &o, &rest);
+	int rest, status = verb_read(&verb_metrics, argc, argv, &o, &rest);
 
-	if (o.help) {
-		verb_print_help(&verb_metrics);
-		return 0;
-	}
-	return result == OPTIONS_END ? list(&o, argv + rest, argc - rest) : EXIT_VERB_USAGE;
+	(void)verbs;
+	return status < 0 ? list(&o, argv + rest, argc - rest) : status;
 }
 
 const struct verb verb_metrics = {
@@ -333,6 +298,7 @@ const struct verb verb_metrics = {
 		    "  gpuctr-client metrics dram_read_bytes      # as nvprof called it\n"
 		    "  gpuctr-client metrics 'dram__*' --describe\n"
 		    "  gpuctr-client metrics 'regex:^dram__bytes_(read|write)$' --chip GH100\n",
+	.takes = "METRIC",
 	.options = defs,
 	.exec = exec_metrics,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "permit": a profiler of the user's own, with our lease. What can be refused before anybody waits
- * is refused here; permit.c is the rest. */
+/* "permit": runs another profiler under a lease. Checks here whatever can be refused before the
+ * client waits; permit.c has the rest. */
 
 #include "client/cli/verb.h"
 
@@ -13,71 +13,27 @@
 #include "client/cli/permit.h"
 #include "client/cli/say.h"
 
-enum {
-	OPTION_AGENT = 256,
-	OPTION_DEVICES,
-	OPTION_INJECT,
-	OPTION_LEASE,
-	OPTION_NO_WAIT,
-	OPTION_TIMEOUT,
-};
-
 static const struct option_def defs[] = {
-	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: all)" },
-	{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },
-	{ OPTION_NO_WAIT, "no-wait", NULL, "give up at once when a GPU is taken" },
-	{ OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" },
-	{ OPTION_INJECT, "inject", NULL, "by CUDA_INJECTION64_PATH in place of LD_PRELOAD" },
-	{ 'q', "quiet", NULL, "say nothing but errors" },
-	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
-	{ OPTION_AGENT, "agent", "PATH",
-	  "of libgpuctr-agent.so; libgpuctr-permit.so is beside it" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
+	{ 0, "devices", "LIST", "GPUs by index or UUID (default: all)",
+	  OPTION_AT(LIST, struct permit_options, devices) },
+	{ 0, "lease", "SECONDS", "hold the GPUs this long at a time",
+	  OPTION_AT(SECONDS, struct permit_options, lease_ns) },
+	{ 0, "no-wait", NULL, "give up at once when a GPU is taken",
+	  OPTION_AT(FLAG, struct permit_options, no_wait) },
+	{ 0, "timeout", "SECONDS", "wait in the queue no longer than this",
+	  OPTION_AT(SECONDS, struct permit_options, timeout_ns) },
+	{ 0, "inject", NULL, "by CUDA_INJECTION64_PATH in place of LD_PRELOAD",
+	  OPTION_AT(FLAG, struct permit_options, inject) },
+	{ 'q', "quiet", NULL, "say nothing but errors",
+	  OPTION_AT(FLAG, struct permit_options, quiet) },
+	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct permit_options, socket) },
+	{ 0, "agent", "PATH", "of libgpuctr-agent.so; libgpuctr-permit.so is beside it",
+	  OPTION_AT(TEXT, struct permit_options, agent) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
 };
 
-static bool take_seconds(const char *name, const char *value, uint64_t *ret)
-{
-	if (!options_parse_seconds(value, ret)) {
-		say_usage("--%s: '%s' is not a number of seconds", name, value);
-		return false;
-	}
-	return true;
-}
-
-static bool take_option(void *userdata, int id, const char *value)
-{
-	struct permit_options *o = userdata;
-
-	switch (id) {
-	case OPTION_DEVICES:
-		return strings_add_list(&o->devices, value);
-	case OPTION_LEASE:
-		return take_seconds("lease", value, &o->lease_ns);
-	case OPTION_TIMEOUT:
-		return take_seconds("timeout", value, &o->timeout_ns);
-	case OPTION_NO_WAIT:
-		o->no_wait = true;
-		return true;
-	case OPTION_INJECT:
-		o->inject = true;
-		return true;
-	case OPTION_SOCKET:
-		o->socket = value;
-		return true;
-	case OPTION_AGENT:
-		o->agent = value;
-		return true;
-	case 'q':
-		o->quiet = true;
-		return true;
-	default:
-		o->help = true;
-		return true;
-	}
-}
-
-/* False: it is not run, which was told. */
+/* False: the program is not run; the reason was reported. */
 static bool check_program(const char *name, const char *path)
 {
 	switch (permit_look_at(path)) {
@@ -129,17 +85,13 @@ static int check_and_run(const struct permit_options *o)
 	return status;
 }
 
-static int exec_permit(int argc, char **argv)
+static int exec_permit(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct permit_options o = { 0 };
-	int rest, status = EXIT_REFUSED;
-	enum options_result result =
-		options_parse_leading(defs, argc, argv, take_option, &o, &rest);
+	int rest, status = verb_read(&verb_permit, argc, argv, &o, &rest);
 
-	if (o.help) {
-		verb_print_help(&verb_permit);
-		status = 0;
-	} else if (result == OPTIONS_END) {
+	(void)verbs;
+	if (status < 0) {
 		o.command = argv + rest;
 		status = check_and_run(&o);
 	}
@@ -157,6 +109,8 @@ const struct verb verb_permit = {
 		   "ends.\n"
 		   "Its output and exit status are its own; 125, 126 and 127 as for run.\n",
 	.examples = "  gpuctr-client permit true\n",
+	.takes = "PROGRAM",
 	.options = defs,
+	.runs = true,
 	.exec = exec_permit,
 };

@@ -5,41 +5,29 @@
 #include "client/cli/verb.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/claims.h"
-#include "client/cli/grid.h"
+#include "client/cli/members.h"
+#include "client/cli/ps_table.h"
 #include "client/cli/request.h"
-#include "client/cli/say.h"
-#include "client/cli/screen.h"
-#include "client/cli/select.h"
+#include "client/cli/terminal.h"
 #include "client/cli/text.h"
 
+struct ps_options {
+	const char *socket; /* NULL: the default */
+	bool json, wide;
+};
+
 static const struct option_def defs[] = {
-	{ REQUEST_OPTION_WIDE, "wide", NULL, "all columns, however long the lines" },
-	{ REQUEST_OPTION_JSON, "json", NULL, "one JSON object a line, for programs" },
-	REQUEST_OPTIONS,
-	{ 0, NULL, NULL, NULL },
+	{ 0, "wide", NULL, "all columns, however long the lines",
+	  OPTION_AT(FLAG, struct ps_options, wide) },
+	{ 0, "json", NULL, "one JSON object a line, for programs",
+	  OPTION_AT(FLAG, struct ps_options, json) },
+	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct ps_options, socket) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
 };
-
-/* What one looks at least is left out first where the terminal is narrow. What stays is never cut:
- * this is what one copies from. */
-static const struct grid_column columns[] = {
-	{ "PID", .right = true },
-	{ "USER" },
-	{ "REGISTERED", .right = true },
-	{ "JOB" },
-	{ "RANK" },
-	{ "PROGRAM" },
-	{ "CONTAINER (CGROUP)", .rank = 1 },
-	{ "POD (SAID)", .rank = 2 },
-	{ "STATE" },
-	{ "CGROUP", .rank = 3 },
-};
-
-enum { CONTAINER_SHOWN = 12 }; /* digits, as `docker ps` has them */
 
 struct listing {
 	struct request request;
@@ -47,62 +35,9 @@ struct listing {
 	bool json, wide;
 };
 
-static void add_age(struct grid *g, uint64_t ns)
-{
-	struct buf b = { 0 };
-
-	text_age(&b, ns);
-	grid_text(g, buf_string(&b));
-	g->failed |= b.failed;
-	buf_deinit(&b);
-}
-
-static void add_state(struct grid *g, const struct gpuctr_registered_process *p)
-{
-	struct buf b = { 0 };
-
-	if (p->capture) {
-		buf_printf(&b, "measured by capture %u of %s", p->capture, p->holder);
-	}
-	grid_text(g, p->capture ? buf_string(&b) : "standby");
-	g->failed |= b.failed;
-	buf_deinit(&b);
-}
-
-/* "namespace/pod" */
-static void add_pod(struct grid *g, const struct claims *claims)
-{
-	const char *space = claims_find(claims, "GPUCTR_POD_NAMESPACE"),
-		   *pod = claims_find(claims, "GPUCTR_POD_NAME");
-	char text[600];
-
-	snprintf(text, sizeof(text), "%s%s%s", space ? space : "", space && pod ? "/" : "",
-		 pod ? pod : "");
-	grid_text(g, text);
-}
-
-static void add_row(struct grid *g, const struct gpuctr_registered_process *p)
-{
-	const struct claims claims = { p->claims, p->n_claims };
-	char text[256];
-
-	snprintf(text, sizeof(text), "%u", select_pid(p));
-	grid_text(g, text);
-	grid_text(g, p->user);
-	add_age(g, p->age_ns);
-	select_job(p, text, sizeof(text));
-	grid_text(g, text);
-	grid_text(g, claims_rank(&claims));
-	grid_text(g, p->program);
-	snprintf(text, sizeof(text), "%.*s", CONTAINER_SHOWN, p->container);
-	grid_text(g, text);
-	add_pod(g, &claims);
-	add_state(g, p);
-	grid_text(g, p->cgroup);
-}
-
-/* What is read out of the cgroup stands apart from what the kernel and what the process says. */
-static void add_derived(struct buf *b, const struct gpuctr_registered_process *p)
+/* What the daemon derives from the name of the cgroup is separate from what the kernel and the
+ * process report. */
+static void add_derived(struct members *m, const struct gpuctr_registered_process *p)
 {
 	const struct {
 		const char *name, *value;
@@ -111,47 +46,49 @@ static void add_derived(struct buf *b, const struct gpuctr_registered_process *p
 		{ "pod_uid", p->pod_uid },     { "job", p->cgroup_job },
 		{ "step", p->cgroup_step },
 	};
-	bool first = true;
 
-	buf_text(b, ",\"cgroup\":");
-	text_json(b, p->cgroup);
-	buf_text(b, ",\"derived\":{");
+	members_begin(m, "derived", '{');
 	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++) {
 		if (*derived[i].value) {
-			buf_printf(b, "%s\"%s\":", first ? "" : ",", derived[i].name);
-			text_json(b, derived[i].value);
-			first = false;
+			members_text(m, derived[i].name, derived[i].value);
 		}
 	}
-	buf_char(b, '}');
+	members_end(m, '}');
+}
+
+static void add_claims(struct members *m, const struct gpuctr_registered_process *p)
+{
+	members_begin(m, "claims", '{');
+	for (size_t i = 0; i < p->n_claims; i++) {
+		const char *value = strchrnul(p->claims[i], '=');
+		char name[256];
+
+		snprintf(name, sizeof(name), "%.*s", (int)(value - p->claims[i]), p->claims[i]);
+		members_key_text(m, name);
+		text_json(m->b, *value ? value + 1 : "");
+	}
+	members_end(m, '}');
 }
 
 static void add_json(struct buf *b, const struct gpuctr_registered_process *p)
 {
-	buf_printf(b, "{\"process\":%u,\"pid\":%u,\"uid\":%u,\"user\":", p->process, p->pid,
-		   p->uid);
-	text_json(b, p->user);
-	buf_text(b, ",\"program\":");
-	text_json(b, p->program);
-	buf_printf(b, ",\"age_ns\":%llu,\"capture\":%u,\"holder\":", (unsigned long long)p->age_ns,
-		   p->capture);
-	text_json(b, p->holder);
-	buf_printf(b, ",\"foreign\":%s", p->foreign ? "true" : "false");
-	add_derived(b, p);
-	buf_text(b, ",\"claims\":{");
-	for (size_t i = 0; i < p->n_claims; i++) {
-		const char *equals = strchr(p->claims[i], '=');
-		char name[256];
+	struct members m = { b };
 
-		snprintf(name, sizeof(name), "%.*s",
-			 equals ? (int)(equals - p->claims[i]) : (int)sizeof(name) - 1,
-			 p->claims[i]);
-		buf_text(b, i > 0 ? "," : "");
-		text_json(b, name);
-		buf_char(b, ':');
-		text_json(b, equals ? equals + 1 : "");
-	}
-	buf_text(b, "}}\n");
+	members_begin(&m, NULL, '{');
+	members_u64(&m, "process", p->process);
+	members_u64(&m, "pid", p->pid);
+	members_u64(&m, "uid", p->uid);
+	members_text(&m, "user", p->user);
+	members_text(&m, "program", p->program);
+	members_u64(&m, "age_ns", p->age_ns);
+	members_u64(&m, "capture", p->capture);
+	members_text(&m, "holder", p->holder);
+	members_bool(&m, "foreign", p->foreign);
+	members_text(&m, "cgroup", p->cgroup);
+	add_derived(&m, p);
+	add_claims(&m, p);
+	members_end(&m, '}');
+	buf_char(b, '\n');
 }
 
 static void on_process(const struct gpuctr_registered_process *p, void *userdata)
@@ -161,24 +98,20 @@ static void on_process(const struct gpuctr_registered_process *p, void *userdata
 	if (l->json) {
 		add_json(&l->request.b, p);
 	} else {
-		add_row(&l->grid, p);
+		ps_add(&l->grid, p);
 	}
 }
 
 static void add_table(struct listing *l)
 {
-	size_t width = l->wide ? SIZE_MAX : screen_width(STDOUT_FILENO);
-	struct frame f = { 0 };
+	size_t width = l->wide ? SIZE_MAX : terminal_width(STDOUT_FILENO);
 
 	if (grid_rows(&l->grid) == 0) {
 		buf_text(&l->request.b, "no process of yours is registered; `gpuctr-client standby "
 					"-- PROGRAM` starts one that is\n");
 		return;
 	}
-	grid_add_to(&l->grid, width, &f);
-	frame_print(&f, SIZE_MAX, &l->request.b);
-	l->request.b.failed |= f.failed;
-	frame_deinit(&f);
+	grid_print(&l->grid, width, terminal_has_style(STDOUT_FILENO), &l->request.b);
 }
 
 static void on_done(const struct gpuctr_error *error, void *userdata)
@@ -191,12 +124,13 @@ static void on_done(const struct gpuctr_error *error, void *userdata)
 	request_answer(&l->request, error);
 }
 
-static int exec_ps(int argc, char **argv)
+static int exec_ps(const struct verb *const *verbs, int argc, char **argv)
 {
-	struct request_options o;
+	struct ps_options o = { 0 };
 	struct listing l = { 0 };
-	int status = request_parse(&o, &verb_ps, argc, argv);
+	int status = verb_read_all(&verb_ps, argc, argv, &o);
 
+	(void)verbs;
 	if (status >= 0) {
 		return status;
 	}
@@ -205,7 +139,7 @@ static int exec_ps(int argc, char **argv)
 	}
 	l.json = o.json;
 	l.wide = o.wide;
-	grid_init(&l.grid, columns, sizeof(columns) / sizeof(columns[0]));
+	ps_init(&l.grid);
 	status = request_finish(&l.request,
 				gpuctr_list_processes(l.request.g, on_process, on_done, &l));
 	grid_deinit(&l.grid);

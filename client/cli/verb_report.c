@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,61 +17,13 @@
 #include "client/cli/report_source.h"
 #include "client/cli/say.h"
 #include "client/cli/summary.h"
+#include "client/cli/terminal.h"
 #include "client/cli/text.h"
 #include "client/report/hints.h"
 #include "client/report/machine.h"
-#include "client/report/roofline.h"
 #include "client/report/table.h"
 
-enum {
-	OPTION_BY = 2000,
-	OPTION_SORT,
-	OPTION_LIMIT,
-	OPTION_WIDTH,
-	OPTION_UNITS,
-	OPTION_COLUMNS,
-	OPTION_FIGURES,
-	OPTION_SKIP_ZERO,
-	OPTION_AGAINST,
-	OPTION_CSV,
-	OPTION_JSON,
-	OPTION_HTML,
-	OPTION_DEFINE,
-	OPTION_ROOFLINE,
-	OPTION_WHERE,
-	OPTION_KERNEL,
-};
-
-enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000, USUAL_WIDTH = 120 };
-
-static const struct option_def defs[] = {
-	{ OPTION_BY, "by", "KEYS",
-	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
-	  "capture, rank, task, host; several with commas (default: kernel)" },
-	{ OPTION_WHERE, "where", "KEY=REGEX",
-	  "only launches of which this key says so: op=conv; several: all must hold" },
-	{ OPTION_KERNEL, "kernel", "REGEX", "only these kernels, as --where kernel=REGEX" },
-	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]",
-	  "most first (default: time); launches, total_launches, name" },
-	{ OPTION_LIMIT, "limit", "N", "rows of the table (default: 20; 0: all)" },
-	{ OPTION_COLUMNS, "columns", "LIST",
-	  "time, counters, what is derived; all (default: those that fit)" },
-	{ OPTION_DEFINE, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION" },
-	{ OPTION_FIGURES, "figures", "LIST",
-	  "of each column: total, sum or self, mean, share, min, max, stddev, error, all" },
-	{ OPTION_UNITS, "units", "auto|base", "GB and ms, or bytes and ns (default: auto)" },
-	{ OPTION_SKIP_ZERO, "skip-zero", NULL, "leave out rows whose own counters are all zero" },
-	{ OPTION_AGAINST, "against", "CAPTURE", "what became more or less since that capture" },
-	{ OPTION_WIDTH, "width", "N", "columns (default: the terminal's, or 120)" },
-	{ OPTION_CSV, "csv", NULL, "all figures as comma-separated values" },
-	{ OPTION_JSON, "json", NULL, "all figures as one JSON object" },
-	{ OPTION_ROOFLINE, "roofline", NULL,
-	  "draw the rows below the memory's roof, with letters" },
-	{ OPTION_HTML, "html", "FILE", "a page with charts and tables, for a browser" },
-	{ 'f', "force", NULL, "replace FILE" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
-};
+enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000 };
 
 struct report_options {
 	struct keys keys;
@@ -80,7 +31,8 @@ struct report_options {
 	const char *against, *html;
 	struct buf define;
 	struct strings where;
-	bool roofline, csv, json, help, has_limit, force, has_choice;
+	bool csv, json, has_limit, force, verbose;
+
 	size_t width;
 };
 
@@ -179,10 +131,11 @@ static void add_table(struct report_source *s, struct report_source *before,
 		b->failed |= table_print(v, o->width, b, o->view.columns ? NULL : &more) != 0;
 		buf_char(b, '\n');
 	} else {
-		buf_text(b, "There are no kernels in it.\n");
+		report_source_print_nothing(s, b);
 	}
 	if (summary_records(s->summary) > 0 && !has_column(v)) {
-		buf_text(&notes, "no launch's time is known, so there is no column to show\n");
+		buf_text(&notes, "no launch's time is known, so there is no column to show: add "
+				 "gpu__time_duration.sum to --metrics\n");
 	}
 	if (more > 0) {
 		buf_printf(&notes, "%zu more column%s: --columns all\n", more,
@@ -240,6 +193,7 @@ static int print(struct report_source *s, struct report_source *before,
 	options.people = !o->csv && !o->json;
 	options.bars = isatty(STDOUT_FILENO);
 	options.utf8 = shows_utf8();
+	options.styled = terminal_has_style(STDOUT_FILENO);
 	r = groups ? view_init(&view, groups, &options, &why) : -ENOMEM;
 
 	if (r) {
@@ -255,23 +209,10 @@ static int print(struct report_source *s, struct report_source *before,
 		machine_csv(&view, &b);
 	} else if (o->json) {
 		machine_json(&view, &source, &b);
-	} else if (o->roofline && summary_records(s->summary) > 0) {
-		r = roofline_print(&view, o->width, shows_utf8(), &b, &why);
-		b.failed |= r == -ENOMEM;
-		r = r == -ENOMEM ? 0 : r;
-		memset(view.chosen, 0,
-		       view.n_measures * sizeof(*view.chosen)); /* nothing of them */
-		add_tail(s, &view, o->width, &b);
 	} else {
 		add_table(s, before, o, &view, &b);
 	}
 	view_deinit(&view);
-	if (r) {
-		refuse(&why);
-		buf_deinit(&why);
-		buf_deinit(&b);
-		return EXIT_VERB_FAILED;
-	}
 	r = put(&b);
 	buf_deinit(&b);
 	return r;
@@ -294,9 +235,10 @@ static int report(struct report_options *o, const struct strings *files)
 {
 	struct report_source now, before = { 0 };
 	int status = EXIT_VERB_FAILED;
-	bool hints = !o->against && !o->csv && !o->json && !o->roofline;
+	bool hints = !o->against && !o->csv && !o->json;
 	bool ok = report_source_open(&now, &o->keys, hints, &o->where);
 
+	now.end.verbose = o->verbose;
 	for (size_t i = 0; i < files->n && ok; i++) {
 		ok = report_source_read(&now, files->items[i]);
 	}
@@ -316,22 +258,10 @@ static int report(struct report_options *o, const struct strings *files)
 
 /* --- command line ---------------------------------------------------------------------------- */
 
-static size_t terminal_width(void)
-{
-	const char *columns = getenv("COLUMNS");
-	struct winsize size;
-	long n = columns ? strtol(columns, NULL, 10) : 0;
-
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= WIDTH_MIN) {
-		return size.ws_col;
-	}
-	return n >= WIDTH_MIN && n <= WIDTH_MAX ? (size_t)n : USUAL_WIDTH;
-}
-
-static bool parse_keys(struct report_options *o, const char *value)
+static bool take_keys(void *keys, const char *value)
 {
 	struct buf why = { 0 };
-	bool ok = keys_parse(value, &o->keys, &why);
+	bool ok = keys_parse(value, keys, &why);
 
 	if (!ok) {
 		say_usage("--by: %s", buf_string(&why));
@@ -340,18 +270,17 @@ static bool parse_keys(struct report_options *o, const char *value)
 	return ok;
 }
 
-static bool parse_units(struct report_options *o, const char *value)
+static bool take_units(void *base_units, const char *value)
 {
-	o->view.base_units = strcmp(value, "base") == 0;
-	if (!o->view.base_units && strcmp(value, "auto") != 0) {
-		say_usage("--units is 'auto' or 'base', not '%s'", value);
-		return false;
-	}
-	return true;
+	bool is_base = strcmp(value, "base") == 0;
+
+	*(bool *)base_units = is_base;
+	return is_base || strcmp(value, "auto") == 0 ||
+	       options_refuse("units", value, "auto or base");
 }
 
-static bool parse_number(const char *option, const char *value, uint64_t min, uint64_t max,
-			 size_t *ret)
+static bool take_number(const char *option, const char *value, uint64_t min, uint64_t max,
+			size_t *ret)
 {
 	uint64_t n;
 
@@ -364,9 +293,23 @@ static bool parse_number(const char *option, const char *value, uint64_t min, ui
 	return true;
 }
 
-/* It is compiled when the columns of the captures are known. */
-static bool read_define(struct report_options *o, const char *path)
+static bool take_limit(void *options, const char *value)
 {
+	struct report_options *o = options;
+
+	o->has_limit = true;
+	return take_number("--limit", value, 0, UINT32_MAX, &o->view.limit);
+}
+
+static bool take_width(void *width, const char *value)
+{
+	return take_number("--width", value, WIDTH_MIN, WIDTH_MAX, width);
+}
+
+/* Reads the file. It is compiled when the columns of the captures are known. */
+static bool take_define(void *options, const char *path)
+{
+	struct report_options *o = options;
 	char text[DEFINE_MAX_BYTES + 1];
 	FILE *f = fopen(path, "re");
 	size_t n = f ? fread(text, 1, sizeof(text), f) : 0;
@@ -388,7 +331,7 @@ static bool read_define(struct report_options *o, const char *path)
 	return true;
 }
 
-/* What is no condition is refused before a file is read. */
+/* Refuses what is not a condition before a file is read. */
 static bool add_where(struct report_options *o, const char *option, const char *key,
 		      const char *value)
 {
@@ -409,62 +352,57 @@ static bool add_where(struct report_options *o, const char *option, const char *
 	return r == 0;
 }
 
-static bool take_option(struct report_options *o, int id, const char *value)
+static bool take_where(void *options, const char *value)
 {
-	o->has_choice =
-		o->has_choice || (id != OPTION_HTML && id != OPTION_BY && id != OPTION_DEFINE &&
-				  id != OPTION_WHERE && id != OPTION_KERNEL && id != 'f');
-	switch (id) {
-	case OPTION_BY:
-		return parse_keys(o, value);
-	case OPTION_WHERE:
-		return add_where(o, "--where", "", value);
-	case OPTION_KERNEL:
-		return add_where(o, "--kernel", "kernel=", value);
-	case OPTION_SORT:
-		o->view.sort = value;
-		return true;
-	case OPTION_LIMIT:
-		o->has_limit = true;
-		return parse_number("--limit", value, 0, UINT32_MAX, &o->view.limit);
-	case OPTION_WIDTH:
-		return parse_number("--width", value, WIDTH_MIN, WIDTH_MAX, &o->width);
-	case OPTION_UNITS:
-		return parse_units(o, value);
-	case OPTION_COLUMNS:
-		o->view.columns = value;
-		return true;
-	case OPTION_FIGURES:
-		o->view.figures = value;
-		return true;
-	case OPTION_DEFINE:
-		return read_define(o, value);
-	case OPTION_SKIP_ZERO:
-		o->view.skip_zero = true;
-		return true;
-	case OPTION_AGAINST:
-		o->against = value;
-		return true;
-	case OPTION_CSV:
-		o->csv = true;
-		return true;
-	case OPTION_JSON:
-		o->json = true;
-		return true;
-	case OPTION_ROOFLINE:
-		o->roofline = true;
-		return true;
-	case OPTION_HTML:
-		o->html = value;
-		return true;
-	case 'f':
-		o->force = true;
-		return true;
-	default:
-		o->help = true;
-		return true;
-	}
+	return add_where(options, "--where", "", value);
 }
+
+static bool take_kernel(void *options, const char *value)
+{
+	return add_where(options, "--kernel", "kernel=", value);
+}
+
+static const struct option_def defs[] = {
+	{ 0, "by", "KEYS",
+	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
+	  "capture, rank, task, host; several with commas (default: kernel)",
+	  OPTION_TAKEN(take_keys, struct report_options, keys) },
+	{ 0, "where", "KEY=REGEX",
+	  "only launches of which this key says so: op=conv; several: all must hold",
+	  OPTION_WHOLE(take_where) },
+	{ 0, "kernel", "REGEX", "only these kernels, as --where kernel=REGEX",
+	  OPTION_WHOLE(take_kernel) },
+	{ 0, "sort", "COLUMN[:FIGURE]",
+	  "most first (default: time); launches, total_launches, name",
+	  OPTION_AT(TEXT, struct report_options, view.sort) },
+	{ 0, "limit", "N", "rows of the table (default: 20; 0: all)", OPTION_WHOLE(take_limit) },
+	{ 0, "columns", "LIST", "time, counters, what is derived; all (default: those that fit)",
+	  OPTION_AT(TEXT, struct report_options, view.columns) },
+	{ 0, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION",
+	  OPTION_WHOLE(take_define) },
+	{ 0, "figures", "LIST",
+	  "of each column: total, sum or self, mean, share, min, max, stddev, error, all",
+	  OPTION_AT(TEXT, struct report_options, view.figures) },
+	{ 0, "units", "auto|base", "GB and ms, or bytes and ns (default: auto)",
+	  OPTION_TAKEN(take_units, struct report_options, view.base_units) },
+	{ 0, "skip-zero", NULL, "leave out rows whose own counters are all zero",
+	  OPTION_AT(FLAG, struct report_options, view.skip_zero) },
+	{ 0, "against", "CAPTURE", "what became more or less since that capture",
+	  OPTION_AT(TEXT, struct report_options, against) },
+	{ 0, "width", "N", "columns (default: the terminal's, or 120)",
+	  OPTION_TAKEN(take_width, struct report_options, width) },
+	{ 0, "csv", NULL, "all figures as comma-separated values",
+	  OPTION_AT(FLAG, struct report_options, csv) },
+	{ 0, "json", NULL, "all figures as one JSON object",
+	  OPTION_AT(FLAG, struct report_options, json) },
+	{ 0, "html", "FILE", "a page with charts and tables, for a browser",
+	  OPTION_AT(TEXT, struct report_options, html) },
+	{ 'f', "force", NULL, "replace FILE", OPTION_AT(FLAG, struct report_options, force) },
+	{ 'v', "verbose", NULL, "explain what the figures are",
+	  OPTION_AT(FLAG, struct report_options, verbose) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
+};
 
 /* Under whatever names: its kernels would be there twice. */
 static bool are_different(const struct strings *files)
@@ -487,6 +425,15 @@ static bool are_different(const struct strings *files)
 	}
 	free(stats);
 	return ok;
+}
+
+/* Is the table chosen, sorted or printed in another way than usual? */
+static bool has_choice(const struct report_options *o)
+{
+	const struct view_options *v = &o->view;
+
+	return v->sort || v->columns || v->figures || v->base_units || v->skip_zero ||
+	       o->has_limit || o->against || o->width > 0 || o->csv || o->json;
 }
 
 /* What does not go together. */
@@ -512,12 +459,7 @@ static bool check(const struct report_options *o, const struct strings *files)
 		say_usage("report: take --csv or --json, not both");
 		return false;
 	}
-	if (o->roofline && (o->csv || o->json || o->against)) {
-		say_usage("report: --roofline is a picture of one report; it goes without --csv, "
-			  "--json and --against");
-		return false;
-	}
-	if (o->html && o->has_choice) {
+	if (o->html && has_choice(o)) {
 		say_usage("report: --html has all rows and figures; it goes with --by, --where, "
 			  "--kernel, --define and --force alone");
 		return false;
@@ -529,32 +471,24 @@ static bool check(const struct report_options *o, const struct strings *files)
 	return true;
 }
 
-static int exec_report(int argc, char **argv)
+static int exec_report(const struct verb *const *verbs, int argc, char **argv)
 {
-	struct options_parser *parser = options_new(defs, false, argc, argv);
-	enum options_result result = OPTIONS_WRONG;
 	struct report_options o = { .keys = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 },
-				    .view = { .limit = USUAL_LIMIT },
-				    .width = terminal_width() };
+				    .view = { .limit = USUAL_LIMIT } };
 	struct strings files = { 0 };
-	const char *value;
-	int id, rest = argc, status = EXIT_VERB_USAGE;
+	int rest, status = verb_read(&verb_report, argc, argv, &o, &rest);
 
-	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
-		if (!take_option(&o, id, value)) {
-			break;
-		}
-	}
-	options_free(parser);
-	for (; result == OPTIONS_END && rest < argc; rest++) {
+	(void)verbs;
+	for (; status < 0 && rest < argc; rest++) {
 		strings_add(&files, argv[rest], strlen(argv[rest]));
 	}
-	/* Programs take all rows unless they ask for less. */
-	o.view.limit = !o.has_limit && (o.csv || o.json) ? 0 : o.view.limit;
-	if (o.help) {
-		verb_print_help(&verb_report);
-		status = 0;
-	} else if (result == OPTIONS_END && check(&o, &files)) {
+	if (status < 0 && !check(&o, &files)) {
+		status = EXIT_VERB_USAGE;
+	}
+	if (status < 0) {
+		/* Programs take all rows unless they ask for less. */
+		o.view.limit = !o.has_limit && (o.csv || o.json) ? 0 : o.view.limit;
+		o.width = o.width ? o.width : terminal_width(STDOUT_FILENO);
 		status = o.html ? report_page(&o, &files) : report(&o, &files);
 	}
 	strings_deinit(&files);
@@ -574,6 +508,7 @@ const struct verb verb_report = {
 		   "  gpuctr-client report run.gpuctr --define my.columns --sort per_launch\n"
 		   "  gpuctr-client report new.gpuctr --against old.gpuctr\n"
 		   "  gpuctr-client report run.gpuctr --html run.html --by layer,dir\n",
+	.takes = "FILE",
 	.options = defs,
 	.exec = exec_report,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "run": the default verb. What happens before the loop and after it; run.c is the loop. */
+/* "run": the default verb. Reads the options and finds the program; run.c has the loop. */
 
 #include "client/cli/verb.h"
 
@@ -17,7 +17,7 @@
 #include "client/cli/torch.h"
 #include "proto/base/near.h"
 
-static int refuse_program(const struct run_options *o, int error)
+static int refuse_program(const struct verb *const *verbs, const struct run_options *o, int error)
 {
 	const char *names[9] = { NULL };
 
@@ -28,7 +28,7 @@ static int refuse_program(const struct run_options *o, int error)
 		say_usage("%s: cannot be run: %s", o->command[0], strerror(error));
 		return EXIT_NOT_EXEC;
 	}
-	if (verb_find(o->command[0])) {
+	if (verb_find(verbs, o->command[0])) {
 		say_usage("%s: no such program; a verb stands first, and its options behind it: "
 			  "gpuctr-client %s",
 			  o->command[0], o->command[0]);
@@ -42,37 +42,29 @@ static int refuse_program(const struct run_options *o, int error)
 	return EXIT_NOT_FOUND;
 }
 
-/* What can be refused before anybody waits for a GPU is refused first. */
-static int run_checked(const struct run_options *o)
+/* Checks whatever can be refused before the client waits for a GPU. */
+static int run_checked(const struct verb *const *verbs, const struct run_options *o)
 {
 	int err, status = EXIT_REFUSED;
 	char *path = child_find(o->command[0], &err);
 
 	if (!path) {
-		return refuse_program(o, err);
+		return refuse_program(verbs, o, err);
 	}
 	if (sinks_check(o) && (!o->torch || torch_prepare(o->torch, o->agent))) {
-		status = run_program(o, path);
+		status = run_capture(o, path);
 	}
 	free(path);
 	return status;
 }
 
-static int exec_run(int argc, char **argv)
+static int exec_run(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
-	int status = EXIT_REFUSED;
+	int status = run_options_read(&o, &verb_run, argc, argv, run_options_check);
 
-	switch (run_options_parse(&o, argc, argv)) {
-	case RUN_PARSED:
-		status = run_checked(&o);
-		break;
-	case RUN_HELP:
-		verb_print_help(&verb_run);
-		status = 0;
-		break;
-	case RUN_WRONG:
-		break;
+	if (status < 0) {
+		status = run_checked(verbs, &o);
 	}
 	run_options_deinit(&o);
 	return status;
@@ -94,6 +86,8 @@ const struct verb verb_run = {
 		    "  gpuctr-client --kernel gemm --launch-count 10 python net.py\n"
 		    "  gpuctr-client --format jsonl --output net.jsonl python net.py\n"
 		    "  jq -r 'select(.type == \"kernel\") | .kernel' net.jsonl\n",
+	.takes = "PROGRAM",
 	.options = run_option_defs,
+	.runs = true,
 	.exec = exec_run,
 };

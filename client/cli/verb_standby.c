@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "standby": starts a program that may be captured later. Nothing of ours stays: the program takes
- * the client's place. */
+/* "standby": starts a program that may be captured later. The program replaces the client
+ * (exec). */
 
 #include "client/cli/verb.h"
 
@@ -13,13 +13,17 @@
 #include "client/cli/child.h"
 #include "client/cli/say.h"
 
-enum { OPTION_AGENT = 256 };
+struct standby_options {
+	const char *socket, *agent;
+};
 
 static const struct option_def defs[] = {
-	{ OPTION_SOCKET, "socket", "PATH", "of the daemon; it may come later" },
-	{ OPTION_AGENT, "agent", "PATH", "of libgpuctr-agent.so, as the program sees it" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
+	{ 0, "socket", "PATH", "of the daemon; it may come later",
+	  OPTION_AT(TEXT, struct standby_options, socket) },
+	{ 0, "agent", "PATH", "of libgpuctr-agent.so, as the program sees it",
+	  OPTION_AT(TEXT, struct standby_options, agent) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
 };
 
 static int set_environment(const char *socket, const char *agent)
@@ -73,40 +77,13 @@ static int start(char **command, const char *socket, const char *agent)
 	return status;
 }
 
-struct standby_options {
-	const char *socket, *agent;
-	bool help;
-};
-
-static bool take_option(void *userdata, int id, const char *value)
-{
-	struct standby_options *o = userdata;
-
-	switch (id) {
-	case OPTION_SOCKET:
-		o->socket = value;
-		return true;
-	case OPTION_AGENT:
-		o->agent = value;
-		return true;
-	default:
-		o->help = true;
-		return true;
-	}
-}
-
-static int exec_standby(int argc, char **argv)
+static int exec_standby(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct standby_options o = { 0 };
-	int rest;
-	enum options_result result =
-		options_parse_leading(defs, argc, argv, take_option, &o, &rest);
+	int rest, status = verb_read(&verb_standby, argc, argv, &o, &rest);
 
-	if (o.help) {
-		verb_print_help(&verb_standby);
-		return 0;
-	}
-	return result == OPTIONS_END ? start(argv + rest, o.socket, o.agent) : EXIT_REFUSED;
+	(void)verbs;
+	return status < 0 ? start(argv + rest, o.socket, o.agent) : status;
 }
 
 const struct verb verb_standby = {
@@ -119,6 +96,8 @@ const struct verb verb_standby = {
 		   "run.\n",
 	.examples = "  gpuctr-client standby python net.py &\n"
 		    "  gpuctr-client ps\n",
+	.takes = "PROGRAM",
 	.options = defs,
+	.runs = true,
 	.exec = exec_standby,
 };

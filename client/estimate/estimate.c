@@ -451,11 +451,19 @@ static enum estimate_kind kind_of(const struct estimate_sample *s, uint64_t seen
 						: ESTIMATE_GUESS;
 }
 
+/* Is it enough to judge a stratum by of which one launch, or turn, was measured? A common variance
+ * that is worth less than a launch is too little where there is nothing else. */
+static bool prior_tells(const struct estimate_prior *prior)
+{
+	return (prior->constant[0] || prior->launches[0] >= 1) &&
+	       (prior->constant[1] || prior->launches[1] >= 1);
+}
+
 /* One launch or turn was measured, but how much launches of other strata differ is known. That is a
  * part of the mean, so a launch that counted nothing cannot be judged by it. */
 static bool is_judged_by_others(const struct estimate_sample *s, const struct estimate_prior *prior)
 {
-	return prior && estimate_prior_tells(prior) && s->all.mean[0] != 0 && s->all.mean[1] != 0;
+	return prior && prior_tells(prior) && s->all.mean[0] != 0 && s->all.mean[1] != 0;
 }
 
 bool estimate_lacks(const struct estimate_sample *s, uint64_t seen)

@@ -101,9 +101,6 @@ struct estimate_prior {
 };
 struct estimate_prior estimate_spread_prior(const struct estimate_spread *s);
 
-/* Is it enough to judge a stratum by of which one launch, or turn, was measured? */
-bool estimate_prior_tells(const struct estimate_prior *prior);
-
 /* Variance and covariance of both totals, for sums and ratios over strata: value[i] +-
  * sqrt(variance[i]). Returns what estimate_total() says of the first. */
 struct estimate_pair {

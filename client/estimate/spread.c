@@ -94,10 +94,3 @@ struct estimate_prior estimate_spread_prior(const struct estimate_spread *s)
 	}
 	return p;
 }
-
-/* A common variance that is worth less than a launch is too little where there is nothing else. */
-bool estimate_prior_tells(const struct estimate_prior *prior)
-{
-	return (prior->constant[0] || prior->launches[0] >= 1) &&
-	       (prior->constant[1] || prior->launches[1] >= 1);
-}

@@ -5,23 +5,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "proto/base/clock.h"
+
 /* Each question has a connection of its own, because the daemon may be replaced between two of
  * them. */
-
-enum { NS_PER_MS = 1000000 };
 
 struct question {
 	struct scrape *scrape;
 	bool answered;
 };
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* Logs an error once, and again only when another one, or none, came in between. */
 static void say(struct scrape *s, int code, const char *message, const char *remedy)
@@ -43,17 +35,17 @@ static void fail(struct scrape *s, const struct gpuctr_error *e)
 		buf_clear(&s->text[i]);
 		metrics_add_failure(&s->text[i], (enum metrics_syntax)i, e);
 	}
-	s->keep_ns = (uint64_t)SCRAPE_KEEP_FAILURE_MS * NS_PER_MS;
+	s->keep_ns = (uint64_t)SCRAPE_KEEP_FAILURE_MS * CLOCK_NS_PER_MS;
 }
 
 /* The time that an answer takes makes each result a little different; only a large difference means
  * another daemon. */
 static uint64_t began(const struct scrape *s, const struct gpuctr_status *status)
 {
-	uint64_t now_ns = clock_ns(CLOCK_REALTIME), new_ns = now_ns - status->uptime_ns;
+	uint64_t now_ns = clock_wall_ns(), new_ns = now_ns - status->uptime_ns;
 	uint64_t apart_ns = new_ns > s->began_ns ? new_ns - s->began_ns : s->began_ns - new_ns;
 
-	return apart_ns < (uint64_t)SCRAPE_PATIENCE_MS * NS_PER_MS ? s->began_ns : new_ns;
+	return apart_ns < (uint64_t)SCRAPE_PATIENCE_MS * CLOCK_NS_PER_MS ? s->began_ns : new_ns;
 }
 
 static void on_status(const struct gpuctr_status *status, const struct gpuctr_error *error,
@@ -75,7 +67,7 @@ static void on_status(const struct gpuctr_status *status, const struct gpuctr_er
 		buf_clear(&s->text[i]);
 		metrics_add_status(&s->text[i], (enum metrics_syntax)i, status, s->began_ns);
 	}
-	s->keep_ns = (uint64_t)SCRAPE_KEEP_MS * NS_PER_MS;
+	s->keep_ns = (uint64_t)SCRAPE_KEEP_MS * CLOCK_NS_PER_MS;
 }
 
 static void ask(struct scrape *s, struct gpuctr *g)
@@ -83,18 +75,18 @@ static void ask(struct scrape *s, struct gpuctr *g)
 	static const struct gpuctr_error late = { GPUCTR_E_TIMEOUT,
 						  "gpucountd did not answer in time",
 						  "See `systemctl status gpucountd`." };
-	uint64_t by_ns = clock_ns(CLOCK_MONOTONIC) + (uint64_t)SCRAPE_PATIENCE_MS * NS_PER_MS;
+	uint64_t by_ns = clock_now_ns() + (uint64_t)SCRAPE_PATIENCE_MS * CLOCK_NS_PER_MS;
 	struct question q = { s, false };
 	int r = gpuctr_get_status(g, on_status, &q);
 
 	while (r == 0 && !q.answered) {
-		uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+		uint64_t now_ns = clock_now_ns();
 
 		if (now_ns >= by_ns) {
 			fail(s, &late);
 			return;
 		}
-		r = gpuctr_dispatch(g, (int)((by_ns - now_ns) / NS_PER_MS) + 1);
+		r = gpuctr_dispatch(g, (int)((by_ns - now_ns) / CLOCK_NS_PER_MS) + 1);
 	}
 	if (!q.answered) {
 		fail(s, gpuctr_last_error(g));
@@ -104,7 +96,7 @@ static void ask(struct scrape *s, struct gpuctr *g)
 void scrape_refresh(struct scrape *s)
 {
 	static const struct gpuctr_error no_memory = { GPUCTR_E_INTERNAL, "out of memory", "" };
-	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = clock_now_ns();
 	struct gpuctr *g;
 
 	if (s->made_ns != 0 && now_ns - s->made_ns < s->keep_ns) {
@@ -116,7 +108,7 @@ void scrape_refresh(struct scrape *s)
 		fail(s, g ? gpuctr_last_error(g) : &no_memory);
 	}
 	gpuctr_disconnect(g);
-	s->made_ns = clock_ns(CLOCK_MONOTONIC);
+	s->made_ns = clock_now_ns();
 }
 
 void scrape_deinit(struct scrape *s)

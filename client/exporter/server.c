@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/base/clock.h"
+
 /* libmicrohttpd reads, checks and writes; its loop is here, and limits that it does not have. Its
  * timeout starts again with every byte, so a client that sends one now and then would stay for
  * ever: each connection therefore has a deadline here. How many one user or address has is counted
@@ -19,14 +21,6 @@
 enum { NS_PER_S = 1000000000 };
 
 static const char index_text[] = "gpuctr-exporter: the metrics are at /metrics\n";
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
 
 /* --- answers --- */
 
@@ -155,7 +149,7 @@ static struct server_client *take_client(struct server *s)
 	for (size_t i = 0; i < sizeof(s->clients) / sizeof(s->clients[0]); i++) {
 		if (!s->clients[i].used) {
 			s->clients[i] =
-				(struct server_client){ .used = true, .since_ns = now_ns() };
+				(struct server_client){ .used = true, .since_ns = clock_now_ns() };
 			return &s->clients[i];
 		}
 	}
@@ -205,14 +199,14 @@ static void on_answered(void *cls, struct MHD_Connection *c, void **request,
 	(void)cls;
 	(void)request;
 	if (client && how == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
-		client->since_ns = now_ns();
+		client->since_ns = clock_now_ns();
 	}
 }
 
 /* Shuts down connections whose time is over. True: some connections are left. */
 static bool cut_slow(struct server *s)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 	bool any = false;
 
 	for (size_t i = 0; i < sizeof(s->clients) / sizeof(s->clients[0]); i++) {
@@ -261,11 +255,11 @@ static int wait_ms(const struct server *s, bool has_clients)
 	int ms = has_clients ? 1000 : -1;
 
 	for (size_t i = 0; i < s->n; i++) {
-		MHD_UNSIGNED_LONG_LONG wish;
+		MHD_UNSIGNED_LONG_LONG wait_ms;
 
-		if (MHD_get_timeout(s->daemons[i], &wish) == MHD_YES &&
-		    (ms < 0 || wish < (unsigned)ms)) {
-			ms = wish < 1000 ? (int)wish : 1000;
+		if (MHD_get_timeout(s->daemons[i], &wait_ms) == MHD_YES &&
+		    (ms < 0 || wait_ms < (unsigned)ms)) {
+			ms = wait_ms < 1000 ? (int)wait_ms : 1000;
 		}
 	}
 	return ms;

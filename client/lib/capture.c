@@ -7,7 +7,6 @@
 
 #include "client/lib/internal.h"
 #include "proto/base/clean.h"
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* A capture as its client sees it. It is freed after its on_end. Until then the decoders of its
@@ -47,14 +46,17 @@ capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void
 		c->request = ++g->last_request;
 		c->handler = *handler;
 		c->userdata = userdata;
-		arena_init(&c->arena, SIZE_MAX / 2);
+		arena_init(&c->arena, ARENA_NO_LIMIT);
 		decoder_memory_init(&c->memory);
 		list_append(&g->captures, &c->link);
 	}
 	return c;
 }
 
-/* Expands the patterns first; the capture keeps the wishes meanwhile. */
+static void on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
+			const struct gpuctr_error *e);
+
+/* Expands the patterns first; the capture keeps the request meanwhile. */
 static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *m)
 {
 	struct wire_message copy;
@@ -63,8 +65,9 @@ static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *
 	if (r != 0) {
 		return r == -EMSGSIZE ? connection_send(c->g, m) : r;
 	}
-	c->wishes = copy.open_capture;
-	return requests_expand(c->g, m->open_capture.chip, &m->open_capture.metrics, c);
+	c->to_open = copy.open_capture;
+	return requests_expand(c->g, m->open_capture.chip, &m->open_capture.metrics, on_expanded,
+			       c);
 }
 
 int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *options,
@@ -103,13 +106,8 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 		.permit = o.permit != GPUCTR_PERMIT_NONE,
 	};
 	c->permit = (enum gpuctr_permit)o.permit;
-	r = connection_check_features(g,
-				      feature_needs(&m.open_capture.selection, o.n_processes > 0) |
-					      (o.permit ? PROTO_FEATURE_PERMIT : 0u));
-	if (r == 0) {
-		r = expansion_is_needed(&m.open_capture.metrics) ? expand_and_open(c, &m)
-								 : connection_send(g, &m);
-	}
+	r = expansion_is_needed(&m.open_capture.metrics) ? expand_and_open(c, &m)
+							 : connection_send(g, &m);
 	if (r != 0) {
 		capture_free(c);
 		return r;
@@ -197,10 +195,11 @@ static void finish(struct gpuctr_capture *c, const struct gpuctr_end *end)
 	capture_free(c);
 }
 
-void capture_on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
-			 const struct gpuctr_error *e)
+/* metrics is NULL when the expansion failed: e says why. */
+static void on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
+			const struct gpuctr_error *e)
 {
-	struct wire_message m = { .type = WIRE_OPEN_CAPTURE, .open_capture = c->wishes };
+	struct wire_message m = { .type = WIRE_OPEN_CAPTURE, .open_capture = c->to_open };
 	struct gpuctr_end end = { .error = e ? *e : (struct gpuctr_error){ 0, "", "" } };
 
 	if (metrics) {
@@ -243,10 +242,9 @@ static int on_opened(struct gpuctr *g, const struct wire_opened *w)
 	}
 	c->id = w->capture;
 	o = (struct gpuctr_opened){
-		w->capture,  &c->plan, gpus_from_wire(&g->arena, &w->gpus), w->gpus.n, w->driver,
-		w->recorded, w->owner,
+		w->capture, &c->plan, w->gpus.v, w->gpus.n, w->driver, w->recorded, w->owner,
 	};
-	if (keep_plan(c, &w->plan) < 0 || !o.gpus) {
+	if (keep_plan(c, &w->plan) < 0) {
 		return GPUCTR_E_PROTOCOL;
 	}
 	if (c->handler.on_opened) {
@@ -273,21 +271,12 @@ static int on_ready(struct gpuctr_capture *c, const struct wire_ready *w)
 
 static int on_process(struct gpuctr_capture *c, const struct wire_process *w)
 {
-	struct gpuctr_device *devices =
-		arena_alloc(&c->g->arena, (w->devices.n + 1) * sizeof(*devices));
-	struct gpuctr_process p = {
-		w->process,	  w->pid,  w->program,	 w->cupti,    w->driver,
-		w->recorded_from, devices, w->devices.n, w->claims.v, w->claims.n,
+	const struct gpuctr_process p = {
+		w->process,	  w->pid,	w->program,   w->cupti,	   w->driver,
+		w->recorded_from, w->devices.v, w->devices.n, w->claims.v, w->claims.n,
 	};
 
-	for (size_t i = 0; devices && i < w->devices.n; i++) {
-		const struct wire_device *d = &w->devices.v[i];
-
-		devices[i] = (struct gpuctr_device){
-			d->index, d->uuid, d->name, d->chip, d->clock_sm_mhz, d->clock_mem_mhz,
-		};
-	}
-	if (devices && c->handler.on_process) {
+	if (c->handler.on_process) {
 		c->handler.on_process(c, &p, c->userdata);
 	}
 	return 0;

@@ -11,8 +11,6 @@
 #include "client/lib/internal.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
-#include "proto/base/utf8.h"
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* One socket, one input and one output buffer. Calls only append to the output. gpuctr_dispatch()
@@ -38,23 +36,6 @@ const char *gpuctr_default_socket(void)
 	return path && path[0] ? path : GPUCTR_DEFAULT_SOCKET;
 }
 
-int connection_fail(struct gpuctr *g, int code, const char *message, const char *remedy)
-{
-	refusal_set(&g->refusal, code, remedy, "%s", message);
-	g->error = (struct gpuctr_error){ code, g->refusal.message, g->refusal.remedy };
-	return code;
-}
-
-int connection_refuse(struct gpuctr *g, const struct refusal *r)
-{
-	return connection_fail(g, r->code, r->message, r->remedy);
-}
-
-const struct gpuctr_error *gpuctr_last_error(const struct gpuctr *g)
-{
-	return &g->error;
-}
-
 int gpuctr_fd(const struct gpuctr *g)
 {
 	return g->fd;
@@ -63,47 +44,6 @@ int gpuctr_fd(const struct gpuctr *g)
 short gpuctr_events(const struct gpuctr *g)
 {
 	return (short)(POLLIN | (buffer_length(&g->out) ? POLLOUT : 0));
-}
-
-static void flush(struct gpuctr *g)
-{
-	while (!g->broken && buffer_length(&g->out) > 0) {
-		ssize_t n = send(g->fd, g->out.data + g->out.start, buffer_length(&g->out),
-				 MSG_DONTWAIT | MSG_NOSIGNAL);
-
-		if (n < 0) {
-			if (errno == EINTR) {
-				continue;
-			}
-			return; /* full: sent later; broken: reading will show it */
-		}
-		buffer_consume(&g->out, (size_t)n);
-	}
-}
-
-int connection_send(struct gpuctr *g, const struct wire_message *m)
-{
-	int r;
-
-	if (g->broken) {
-		return connection_fail(g, GPUCTR_E_DISCONNECTED,
-				       "the connection to gpucountd is over", "Connect again.");
-	}
-	if (g->denied.code != 0 && m->type != WIRE_HELLO && m->type != WIRE_METRICS_REQUEST &&
-	    m->type != WIRE_PLAN_REQUEST) {
-		return connection_refuse(g, &g->denied);
-	}
-	r = wire_encode(&g->scratch, &g->out, m);
-	arena_reset(&g->scratch);
-	if (r == -EMSGSIZE) {
-		return connection_fail(g, GPUCTR_E_BAD_REQUEST,
-				       "the request is longer than the protocol allows",
-				       "Shorten the regular expression or the list of metrics.");
-	}
-	if (r == 0) {
-		flush(g);
-	}
-	return r;
 }
 
 /* --- connecting --- */
@@ -190,44 +130,21 @@ static int wait_welcome(struct gpuctr *g, uint64_t by)
 		return connection_fail(g, refusal_code(m.refusal.code), m.refusal.message,
 				       m.refusal.remedy);
 	}
-	if (r != 0 || m.type != WIRE_WELCOME || m.welcome.version == 0) {
-		return connection_fail(g, GPUCTR_E_PROTOCOL,
-				       "what answers there does not speak gpucountd's protocol",
-				       "Use a client and daemon of the same release.");
+	if (r != 0 || m.type != WIRE_WELCOME || m.welcome.version != PROTO_VERSION) {
+		return connection_fail(
+			g, GPUCTR_E_PROTOCOL,
+			"what answers there does not speak this version of gpucountd's protocol",
+			"Use a client and daemon of the same release.");
 	}
-	g->features = m.welcome.features;
-	snprintf(g->daemon, sizeof(g->daemon), "%s", m.welcome.daemon);
 	return 0;
 }
 
-/* Whoever is denied hears of that instead. */
-int connection_check_features(struct gpuctr *g, uint32_t needed)
-{
-	uint32_t missing = needed & ~g->features;
-	char text[192];
-
-	if (missing == 0 || g->broken || g->denied.code != 0) {
-		return 0;
-	}
-	snprintf(text, sizeof(text), "gpucountd %s does not know %s", g->daemon,
-		 feature_describe(missing));
-	return connection_fail(g, GPUCTR_E_PROTOCOL, text,
-			       "Ask for less, or have the daemon brought to the client's release "
-			       "(" GPUCTR_VERSION ").");
-}
-
-void connection_name(const char *program, char *name, size_t size)
-{
-	snprintf(name, size, "%s", program ? program : "");
-	utf8_repair(name);
-}
-
-static int introduce(struct gpuctr *g, const char *program, uint32_t features, uint64_t by)
+static int introduce(struct gpuctr *g, const char *program, bool catalogue, uint64_t by)
 {
 	char name[LIMIT_NAME_BYTES];
 	struct wire_message hello = {
 		.type = WIRE_HELLO,
-		.hello = { .version = PROTO_VERSION, .features = features, .program = name }
+		.hello = { .version = PROTO_VERSION, .catalogue = catalogue, .program = name }
 	};
 	int r;
 
@@ -250,7 +167,7 @@ static int introduce_as_guest(struct gpuctr *g, const char *program, uint64_t by
 {
 	const struct refusal denied = g->refusal;
 
-	if (introduce(g, program, PROTO_FEATURES_MEASURING | PROTO_FEATURE_CATALOGUE, by) != 0) {
+	if (introduce(g, program, true, by) != 0) {
 		return connection_refuse(g, &denied);
 	}
 	g->denied = denied;
@@ -278,7 +195,7 @@ int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret)
 	list_init(&g->captures);
 	*ret = g;
 	for (int i = 0; i < HELLO_ATTEMPTS && r == GPUCTR_E_DISCONNECTED; i++) {
-		r = introduce(g, program, PROTO_FEATURES_MEASURING, by);
+		r = introduce(g, program, false, by);
 	}
 	if (r == GPUCTR_E_NOT_ALLOWED) {
 		r = introduce_as_guest(g, program, by);
@@ -366,7 +283,7 @@ int gpuctr_dispatch(struct gpuctr *g, int timeout_ms)
 	if (poll(&p, 1, timeout_ms) <= 0) {
 		return 0;
 	}
-	flush(g);
+	sending_flush(g);
 	if ((p.revents & (POLLIN | POLLHUP | POLLERR)) == 0) {
 		return 0;
 	}

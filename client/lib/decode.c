@@ -21,15 +21,7 @@
  * as far as these are kept, new kernels are one, and new strings are empty. Numbers are kept
  * longer, because without them nothing that follows could be read. */
 
-/* The enumerators of the wire are cast to the public ones. */
-#define SAME_NUMBER(wire, public) _Static_assert((int)(wire) == (int)(public), #public)
-SAME_NUMBER(WIRE_LAUNCH_KERNEL, GPUCTR_LAUNCH_KERNEL);
-SAME_NUMBER(WIRE_LAUNCH_COOPERATIVE, GPUCTR_LAUNCH_COOPERATIVE);
-SAME_NUMBER(WIRE_LAUNCH_GRAPH, GPUCTR_LAUNCH_GRAPH);
-SAME_NUMBER(WIRE_CLOCK_NONE, GPUCTR_CLOCK_NONE);
-SAME_NUMBER(WIRE_CLOCK_RANGE, GPUCTR_CLOCK_RANGE);
-SAME_NUMBER(WIRE_CLOCK_GPU, GPUCTR_CLOCK_GPU);
-SAME_NUMBER(LIMIT_GROUPS, GPUCTR_TURNS_MAX);
+_Static_assert((int)LIMIT_GROUPS == (int)GPUCTR_TURNS_MAX, "gpuctr.h tells the limit");
 
 enum { PAYLOAD_TYPE_MAX = 6 }; /* those that gpuctr.h names */
 
@@ -55,7 +47,7 @@ struct decoder *decoder_new(uint32_t process, struct decoder_memory *memory)
 	if (d) {
 		d->process = process;
 		d->memory = memory;
-		arena_init(&d->objects, SIZE_MAX / 2);
+		arena_init(&d->objects, ARENA_NO_LIMIT);
 		arena_init(&d->columns, 2 * LIMIT_UNPACKED_BYTES);
 		d->objects.quota = &memory->objects;
 		d->image.quota = &memory->images;
@@ -371,7 +363,7 @@ static void fill_times(const struct wire_record_columns *c, size_t i, uint64_t s
 	uint32_t clock = c->clock.v[i];
 	uint64_t duration_ns = c->duration_ns.v[i];
 	bool is_known =
-		clock != WIRE_CLOCK_NONE && clock <= WIRE_CLOCK_GPU && duration_ns <= INT64_MAX;
+		clock != GPUCTR_CLOCK_NONE && clock <= GPUCTR_CLOCK_GPU && duration_ns <= INT64_MAX;
 
 	r->start_ns = (int64_t)start_ns;
 	r->clock = is_known ? (enum gpuctr_clock)clock : GPUCTR_CLOCK_NONE;

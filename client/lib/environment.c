@@ -16,11 +16,18 @@
  * loads the agent.
  *
  * With GPUCTR_TOKEN the program is part of the capture that has the token, from its beginning. With
- * GPUCTR_STANDBY it registers and waits for a capture. */
+ * GPUCTR_STANDBY it registers and waits for a capture.
+ *
+ * The variables of a permit name another library. Profilers set CUDA_INJECTION64_PATH themselves
+ * (ncu, nsys), and some ask for the counters outside of the program that uses CUDA (nsys): so that
+ * library is preloaded unless the user asks otherwise. What is preloaded already comes after it. */
 
-enum { VARIABLES = 4 };
+enum { SOCKET_BYTES = sizeof(((struct sockaddr_un *)NULL)->sun_path) };
 
-const char *environment_agent(const char *agent)
+static const char permit_library[] = "libgpuctr-permit.so";
+
+/* The agent's path: the one given, or $GPUCTR_AGENT, or the installed one. */
+static const char *find_agent(const char *agent)
 {
 	if (!agent) {
 		agent = getenv("GPUCTR_AGENT");
@@ -28,8 +35,10 @@ const char *environment_agent(const char *agent)
 	return agent && agent[0] ? agent : GPUCTR_AGENT_PATH;
 }
 
-/* What is at the path need not be there yet: the daemon may come later. */
-void environment_absolute(const char *path, size_t limit, char ret[PATH_MAX])
+/* For a program that changes its folder; what is at the path need not be there yet, because the
+ * daemon may come later. A path that cannot be made absolute, or would be no shorter than limit,
+ * stays as it is. */
+static void make_absolute(const char *path, size_t limit, char ret[PATH_MAX])
 {
 	CLEAN_FREE char *folder = path[0] == '/' ? NULL : getcwd(NULL, 0);
 
@@ -38,43 +47,124 @@ void environment_absolute(const char *path, size_t limit, char ret[PATH_MAX])
 	}
 }
 
-int environment_make(const char *socket, const char *agent, const char *last, char ***ret,
-		     struct refusal *r)
+/* Variables as one block, which ends with NULL. NULL: out of memory. */
+static char **make_block(const char *const (*variables)[2], size_t n)
 {
-	char agent_path[PATH_MAX], socket_path[PATH_MAX], *text;
-	size_t room = 3 * PATH_MAX + strlen(last) + 256, n = 0;
-	char **v;
+	size_t room = 0;
+	char **v, *text;
 
-	environment_absolute(environment_agent(agent), PATH_MAX, agent_path);
-	environment_absolute(socket, ENVIRONMENT_SOCKET_BYTES, socket_path);
+	for (size_t i = 0; i < n; i++) {
+		room += strlen(variables[i][0]) + 1 + strlen(variables[i][1]) + 1;
+	}
+	v = malloc((n + 1) * sizeof(*v) + room);
+	if (!v) {
+		return NULL;
+	}
+	text = (char *)(v + n + 1);
+	for (size_t i = 0; i < n; i++) {
+		v[i] = text;
+		text += sprintf(text, "%s=%s", variables[i][0], variables[i][1]) + 1;
+	}
+	v[n] = NULL;
+	return v;
+}
+
+/* 0, -ENOMEM, or a code with r filled. */
+static int make_environment(const char *socket, const char *agent, const char *name,
+			    const char *value, char ***ret, struct refusal *r)
+{
+	char agent_path[PATH_MAX], socket_path[PATH_MAX];
+	const char *const variables[][2] = { { "CUDA_INJECTION64_PATH", agent_path },
+					     { "NVTX_INJECTION64_PATH", agent_path },
+					     { "GPUCTR_SOCKET", socket_path },
+					     { name, value } };
+
+	make_absolute(find_agent(agent), PATH_MAX, agent_path);
+	make_absolute(socket, SOCKET_BYTES, socket_path);
 	if (access(agent_path, R_OK) < 0) {
 		refusal_set(r, GPUCTR_E_NO_AGENT, "Install gpuctr-agent, or name it with --agent.",
 			    "the agent %.512s cannot be read (%s)", agent_path, strerror(errno));
 		return r->code;
 	}
-	v = malloc((VARIABLES + 1) * sizeof(*v) + room);
-	if (!v) {
-		return -ENOMEM;
+	*ret = make_block(variables, ARRAY_SIZE(variables));
+	return *ret ? 0 : -ENOMEM;
+}
+
+/* --- permits --- */
+
+/* Beside the agent. */
+static void find_library(const char *agent, char ret[PATH_MAX])
+{
+	char path[PATH_MAX];
+	const char *slash;
+
+	snprintf(path, sizeof(path), "%s", find_agent(agent));
+	slash = strrchr(path, '/');
+	snprintf(path + (slash ? slash + 1 - path : 0),
+		 sizeof(path) - (slash ? (size_t)(slash + 1 - path) : 0), "%s", permit_library);
+	make_absolute(path, PATH_MAX, ret);
+}
+
+/* 0, or a code with r filled. The dynamic linker takes a space or a colon for the end of a path,
+ * and tells of a library that is not there on the program's stderr. */
+static int check_library(const char *path, bool preloads, struct refusal *r)
+{
+	if (access(path, R_OK) < 0) {
+		refusal_set(r, GPUCTR_E_NO_AGENT, "Install gpuctr-agent, or name it with --agent.",
+			    "the library %.512s cannot be read (%s)", path, strerror(errno));
+		return r->code;
 	}
-	text = (char *)(v + VARIABLES + 1);
-	v[0] = text;
-	n += (size_t)snprintf(text + n, room - n, "CUDA_INJECTION64_PATH=%s", agent_path) + 1;
-	v[1] = text + n;
-	n += (size_t)snprintf(text + n, room - n, "NVTX_INJECTION64_PATH=%s", agent_path) + 1;
-	v[2] = text + n;
-	n += (size_t)snprintf(text + n, room - n, "GPUCTR_SOCKET=%s", socket_path) + 1;
-	v[3] = text + n;
-	snprintf(text + n, room - n, "%s", last);
-	v[4] = NULL;
-	*ret = v;
+	if (preloads && strpbrk(path, " :")) {
+		refusal_set(r, GPUCTR_E_NO_AGENT, "Put it into a folder whose path has neither.",
+			    "the library %.512s cannot be preloaded: its path has a space or a "
+			    "colon",
+			    path);
+		return r->code;
+	}
 	return 0;
 }
 
+/* Of the library, and of what is preloaded already. NULL: out of memory. */
+static char *list_libraries(const struct gpuctr_capture *c, const char *path)
+{
+	const char *others = c->permit == GPUCTR_PERMIT_BY_PRELOAD ? getenv("LD_PRELOAD") : NULL;
+	char *text;
+	int n = asprintf(&text, "%s%s%s", path, others && *others ? ":" : "", others ? others : "");
+
+	return n < 0 ? NULL : text;
+}
+
+static int make_permit(const struct gpuctr_capture *c, const char *agent, char ***ret,
+		       struct refusal *r)
+{
+	bool preloads = c->permit == GPUCTR_PERMIT_BY_PRELOAD;
+	char path[PATH_MAX], socket_path[PATH_MAX];
+	CLEAN_FREE char *libraries = NULL;
+
+	find_library(agent, path);
+	if (check_library(path, preloads, r) != 0) {
+		return r->code;
+	}
+	make_absolute(c->g->path, SOCKET_BYTES, socket_path);
+	libraries = list_libraries(c, path);
+	if (libraries) {
+		const char *const variables[][2] = {
+			{ preloads ? "LD_PRELOAD" : "CUDA_INJECTION64_PATH", libraries },
+			{ "GPUCTR_PERMIT_SOCKET", socket_path },
+			{ "GPUCTR_PERMIT", c->token }
+		};
+
+		*ret = make_block(variables, ARRAY_SIZE(variables));
+	}
+	return libraries && *ret ? 0 : -ENOMEM;
+}
+
+/* --- what programs ask for --- */
+
 const char *const *gpuctr_capture_environment(struct gpuctr_capture *c, const char *agent)
 {
-	char token[LIMIT_TOKEN_BYTES + sizeof("GPUCTR_TOKEN=")];
 	struct refusal refusal;
-	char **v;
+	char **v = NULL;
 	int r;
 
 	if (!c->token) {
@@ -82,15 +172,16 @@ const char *const *gpuctr_capture_environment(struct gpuctr_capture *c, const ch
 				"Wait for on_ready.");
 		return NULL;
 	}
-	if (c->permit != GPUCTR_PERMIT_NONE) {
-		return permit_environment(c, agent);
+	r = c->permit != GPUCTR_PERMIT_NONE
+		    ? make_permit(c, agent, &v, &refusal)
+		    : make_environment(c->g->path, agent, "GPUCTR_TOKEN", c->token, &v, &refusal);
+	if (r > 0) {
+		connection_refuse(c->g, &refusal);
+	} else if (r < 0) {
+		connection_fail(c->g, GPUCTR_E_INTERNAL, "there is no memory for the environment",
+				"");
 	}
-	snprintf(token, sizeof(token), "GPUCTR_TOKEN=%s", c->token);
-	r = environment_make(c->g->path, agent, token, &v, &refusal);
 	if (r != 0) {
-		if (r > 0) {
-			connection_refuse(c->g, &refusal);
-		}
 		return NULL;
 	}
 	free(c->environment);
@@ -102,6 +193,6 @@ int gpuctr_standby_environment(const char *socket, const char *agent, char ***re
 {
 	struct refusal refusal;
 
-	return environment_make(socket ? socket : gpuctr_default_socket(), agent,
-				"GPUCTR_STANDBY=1", ret, &refusal);
+	return make_environment(socket ? socket : gpuctr_default_socket(), agent, "GPUCTR_STANDBY",
+				"1", ret, &refusal);
 }

@@ -78,7 +78,7 @@ int expansion_new(const char *const *texts, size_t n, struct expansion **ret, st
 	if (!e) {
 		return refuse_memory(r);
 	}
-	arena_init(&e->arena, SIZE_MAX / 2);
+	arena_init(&e->arena, ARENA_NO_LIMIT);
 	for (size_t i = 0; i < n; i++) {
 		if (pattern_new(texts[i], &e->wanted[i].pattern, r) != 0) {
 			expansion_free(e);
@@ -181,15 +181,15 @@ static void keep(struct expansion *e, struct wanted *w, const char *name)
 	w->n++;
 }
 
-void expansion_add(struct expansion *e, const struct wire_metric *m)
+void expansion_add(struct expansion *e, const struct gpuctr_metric *m)
 {
 	char full[2 * LIMIT_NAME_BYTES];
 
-	if (m->kind == WIRE_METRIC_PRESET || m->kind == WIRE_METRIC_DERIVED) {
+	if (m->kind == GPUCTR_METRIC_PRESET || m->kind == GPUCTR_METRIC_DERIVED) {
 		return; /* its submetrics are names of other metrics */
 	}
-	for (size_t i = 0; i < m->submetrics.n; i++) {
-		if ((size_t)snprintf(full, sizeof(full), "%s%s", m->name, m->submetrics.v[i]) >=
+	for (size_t i = 0; i < m->n_submetrics; i++) {
+		if ((size_t)snprintf(full, sizeof(full), "%s%s", m->name, m->submetrics[i]) >=
 		    sizeof(full)) {
 			continue;
 		}

@@ -29,7 +29,7 @@ bool expansion_lists(struct expansion *e, const char *name);
 int expansion_end_list(const struct expansion *e, const char *chip, struct refusal *r);
 
 /* For a plan: keeps the full names of m that match. m comes with its submetrics. */
-void expansion_add(struct expansion *e, const struct wire_metric *m);
+void expansion_add(struct expansion *e, const struct gpuctr_metric *m);
 
 /* The names in the order of the texts, without repeats; they live as long as e. 0, or a code with r
  * filled: a pattern matches nothing, or too much. */

@@ -16,12 +16,12 @@ struct listing {
 	void *userdata;
 };
 
-static int list_metric(const struct wire_metric *w, void *userdata)
+static int list_metric(const struct gpuctr_metric *w, void *userdata)
 {
 	struct listing *l = userdata;
 
 	if (expansion_lists(l->expansion, w->name)) {
-		requests_tell_metric(w, l->on_metric, l->userdata);
+		l->on_metric(w, l->userdata);
 	}
 	return 0;
 }

@@ -4,9 +4,6 @@
 
 /* Shared by the files of libgpuctr. */
 
-#include <limits.h>
-#include <sys/un.h>
-
 #include <gpuctr/gpuctr.h>
 
 #include "client/lib/decode.h"
@@ -28,11 +25,13 @@ struct gpuctr {
 	struct list captures;
 	struct refusal refusal; /* storage of error */
 	struct gpuctr_error error;
-	uint32_t features;     /* that the daemon knows */
-	char daemon[64];       /* its version */
 	struct refusal denied; /* why only the catalogue may be asked for; code 0: may measure */
 	int broken;	       /* the code with which the connection ended; 0: it is up */
 };
+
+/* The metrics of a capture with the patterns among them expanded; or NULL, and e says why. */
+typedef void (*requests_on_expanded)(struct gpuctr_capture *c, const struct wire_strings *metrics,
+				     const struct gpuctr_error *e);
 
 /* A question that waits for its answer. */
 struct request {
@@ -48,8 +47,9 @@ struct request {
 	gpuctr_on_registered_process on_process;
 	/* Of a list; of a plan or capture while its patterns are expanded. */
 	struct expansion *expansion;
-	struct gpuctr_capture *capture; /* the capture whose patterns are expanded */
-	char *chip;			/* of the plan whose patterns are expanded */
+	struct gpuctr_capture *capture;	  /* the capture whose patterns are expanded */
+	requests_on_expanded on_expanded; /* of that */
+	char *chip;			  /* of the plan whose patterns are expanded */
 };
 
 /* 0, or the code with which g was told what is wrong. */
@@ -70,8 +70,8 @@ struct gpuctr_capture {
 	uint32_t id;	  /* 0: not opened yet */
 	struct gpuctr_capture_handler handler;
 	void *userdata;
-	struct arena arena;		 /* what lives as long as the capture */
-	struct wire_open_capture wishes; /* sent when its patterns are expanded */
+	struct arena arena;		  /* what lives as long as the capture */
+	struct wire_open_capture to_open; /* sent when its patterns are expanded */
 	struct gpuctr_plan plan;
 	enum gpuctr_permit permit;
 	char *token;
@@ -83,11 +83,11 @@ struct gpuctr_capture {
 	bool closed;		      /* the client has asked for the end */
 };
 
+/* Sends what is queued, as far as the socket takes it. */
+void sending_flush(struct gpuctr *g);
+
 /* Queues a message and sends what can be sent. -ENOMEM, or GPUCTR_E_DISCONNECTED. */
 int connection_send(struct gpuctr *g, const struct wire_message *m);
-
-/* Refuses what a daemon of an older release would overlook. 0, or GPUCTR_E_PROTOCOL. */
-int connection_check_features(struct gpuctr *g, uint32_t needed);
 
 /* Keeps an error for gpuctr_last_error(); returns its code. */
 int connection_refuse(struct gpuctr *g, const struct refusal *r);
@@ -101,17 +101,11 @@ int options_copy(struct gpuctr *g, void *ret, size_t size, const void *given);
  * called. */
 void connection_name(const char *program, char *name, size_t size);
 
-/* Asks for the catalogue to expand the patterns among c's metrics; capture_on_expanded() is then
- * called once. After an error, -errno or a code, it is not called. */
+/* Asks for the catalogue to expand the patterns among c's metrics; on_expanded() is then called
+ * once. After an error, -errno or a code, it is not called. */
 int requests_expand(struct gpuctr *g, const char *chip, const struct wire_strings *metrics,
-		    struct gpuctr_capture *c);
-/* As the public struct, which ends with the call. */
-void requests_tell_metric(const struct wire_metric *w, gpuctr_on_metric on_metric, void *userdata);
+		    requests_on_expanded on_expanded, struct gpuctr_capture *c);
 void requests_forget(struct gpuctr *g, const struct gpuctr_capture *c);
-
-/* metrics is NULL when the expansion failed: e says why. */
-void capture_on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
-			 const struct gpuctr_error *e);
 
 /* Frees the questions that wait, without calling their handlers. */
 void requests_free_all(struct gpuctr *g);
@@ -125,24 +119,7 @@ int captures_handle(struct gpuctr *g, const struct wire_message *m);
 void captures_fail_all(struct gpuctr *g, const struct gpuctr_error *e);
 void captures_free_all(struct gpuctr *g);
 
-/* "NAME=value" strings for the agent, the socket and, as last, what the agent is to do. As
- * gpuctr_standby_environment(); r is filled when the result is positive. */
-int environment_make(const char *socket, const char *agent, const char *last, char ***ret,
-		     struct refusal *r);
-
-/* The agent's path: the one given, or $GPUCTR_AGENT, or the installed one. */
-const char *environment_agent(const char *agent);
-/* For a program that changes its folder. A path that cannot be made absolute, or would be no
- * shorter than limit, stays as it is. */
-void environment_absolute(const char *path, size_t limit, char ret[PATH_MAX]);
-/* So many bytes a socket's path may have. */
-enum { ENVIRONMENT_SOCKET_BYTES = sizeof(((struct sockaddr_un *)NULL)->sun_path) };
-
-/* As gpuctr_capture_environment(), of a permit. */
-const char *const *permit_environment(struct gpuctr_capture *c, const char *agent);
-
-/* Converts structs of the wire to public ones; arrays live in a. -ENOMEM. */
+/* Makes a public plan, whose columns live in a. -ENOMEM. */
 int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_plan *ret);
-struct gpuctr_gpu *gpus_from_wire(struct arena *a, const struct wire_gpus *in);
 
 #endif

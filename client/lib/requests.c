@@ -13,21 +13,6 @@
  * into the user's own process. So a plan or capture with patterns begins with a question of the
  * library's own, for the whole catalogue, and when that is answered asks with names alone. */
 
-/* The enumerators of the wire are cast to the public ones. */
-#define SAME_NUMBER(wire, public) _Static_assert((int)(wire) == (int)(public), #public)
-SAME_NUMBER(WIRE_METRIC_COUNTER, GPUCTR_METRIC_COUNTER);
-SAME_NUMBER(WIRE_METRIC_RATIO, GPUCTR_METRIC_RATIO);
-SAME_NUMBER(WIRE_METRIC_THROUGHPUT, GPUCTR_METRIC_THROUGHPUT);
-SAME_NUMBER(WIRE_METRIC_PRESET, GPUCTR_METRIC_PRESET);
-SAME_NUMBER(WIRE_METRIC_DERIVED, GPUCTR_METRIC_DERIVED);
-SAME_NUMBER(WIRE_METRIC_KIND_MAX, GPUCTR_METRIC_DERIVED);
-SAME_NUMBER(WIRE_CAPTURE_PLANNING, GPUCTR_CAPTURE_PLANNING);
-SAME_NUMBER(WIRE_CAPTURE_QUEUED, GPUCTR_CAPTURE_QUEUED);
-SAME_NUMBER(WIRE_CAPTURE_READY, GPUCTR_CAPTURE_READY);
-SAME_NUMBER(WIRE_CAPTURE_RUNNING, GPUCTR_CAPTURE_RUNNING);
-SAME_NUMBER(WIRE_CAPTURE_ENDING, GPUCTR_CAPTURE_ENDING);
-SAME_NUMBER(WIRE_CAPTURE_STATE_MAX, GPUCTR_CAPTURE_ENDING);
-
 static struct request *request_new(struct gpuctr *g, enum wire_type answer, void *userdata)
 {
 	struct request *q = calloc(1, sizeof(*q));
@@ -131,7 +116,7 @@ static int expand(struct gpuctr *g, struct request *q, const char *chip,
 }
 
 int requests_expand(struct gpuctr *g, const char *chip, const struct wire_strings *metrics,
-		    struct gpuctr_capture *c)
+		    requests_on_expanded on_expanded, struct gpuctr_capture *c)
 {
 	struct request *q = request_new(g, WIRE_METRICS_REPLY, NULL);
 	int r;
@@ -140,6 +125,7 @@ int requests_expand(struct gpuctr *g, const char *chip, const struct wire_string
 		return -ENOMEM;
 	}
 	q->capture = c;
+	q->on_expanded = on_expanded;
 	r = expand(g, q, chip, metrics);
 	if (r != 0) {
 		request_free(q);
@@ -234,13 +220,8 @@ int gpuctr_list_processes(struct gpuctr *g, gpuctr_on_registered_process on_proc
 			  gpuctr_on_done on_done, void *userdata)
 {
 	struct wire_message m = { .type = WIRE_PROCESSES_REQUEST };
-	int r = connection_check_features(g, PROTO_FEATURE_STANDBY);
-	struct request *q;
+	struct request *q = request_new(g, WIRE_PROCESSES_REPLY, userdata);
 
-	if (r != 0) {
-		return r;
-	}
-	q = request_new(g, WIRE_PROCESSES_REPLY, userdata);
 	if (!q) {
 		return -ENOMEM;
 	}
@@ -278,34 +259,13 @@ int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_pl
 	return 0;
 }
 
-struct gpuctr_gpu *gpus_from_wire(struct arena *a, const struct wire_gpus *in)
-{
-	struct gpuctr_gpu *v = arena_alloc(a, (in->n + 1) * sizeof(*v));
-
-	for (size_t i = 0; v && i < in->n; i++) {
-		const struct wire_gpu *g = &in->v[i];
-
-		v[i] = (struct gpuctr_gpu){
-			.index = g->index,
-			.uuid = g->uuid,
-			.name = g->name,
-			.chip = g->chip,
-			.holder = g->holder,
-			.waiting = g->waiting,
-			.job = g->job,
-			.job_user = g->job_user,
-		};
-	}
-	return v;
-}
-
 static void fail(struct request *q, const struct gpuctr_error *e)
 {
 	struct request done = *q;
 
 	request_free(q);
 	if (done.capture) {
-		capture_on_expanded(done.capture, NULL, e);
+		done.on_expanded(done.capture, NULL, e);
 	} else if (done.on_metrics_end) {
 		done.on_metrics_end("", e, done.userdata);
 	} else if (done.on_plan) {
@@ -340,7 +300,7 @@ static void end_expansion(struct gpuctr *g, struct request *q, const char *chip)
 		done = *q;
 		q->expansion = NULL; /* has the names */
 		request_free(q);
-		capture_on_expanded(done.capture, &names, NULL);
+		done.on_expanded(done.capture, &names, NULL);
 		expansion_free(done.expansion);
 		return;
 	}
@@ -367,28 +327,13 @@ static void end_list(struct request *q, const char *chip)
 	done.on_metrics_end(chip, NULL, done.userdata);
 }
 
-void requests_tell_metric(const struct wire_metric *w, gpuctr_on_metric on_metric, void *userdata)
-{
-	const struct gpuctr_metric m = {
-		.name = w->name,
-		.kind = (enum gpuctr_metric_kind)w->kind,
-		.unit = w->unit,
-		.hardware_unit = w->hardware_unit,
-		.description = w->description,
-		.submetrics = w->submetrics.v,
-		.n_submetrics = w->submetrics.n,
-	};
-
-	on_metric(&m, userdata);
-}
-
 static void answer_metrics(struct gpuctr *g, struct request *q, const struct wire_metrics_reply *r)
 {
 	bool is_list = q->on_metrics_end != NULL;
 
 	for (size_t i = 0; i < r->metrics.n; i++) {
 		if (is_list && expansion_lists(q->expansion, r->metrics.v[i].name)) {
-			requests_tell_metric(&r->metrics.v[i], q->on_metric, q->userdata);
+			q->on_metric(&r->metrics.v[i], q->userdata);
 		} else if (!is_list) {
 			expansion_add(q->expansion, &r->metrics.v[i]);
 		}
@@ -414,98 +359,7 @@ static void answer_plan(struct gpuctr *g, struct request *q, const struct wire_p
 	}
 }
 
-static struct gpuctr_capture_info *infos_from_wire(struct arena *a,
-						   const struct wire_capture_infos *in)
-{
-	struct gpuctr_capture_info *v = arena_alloc(a, (in->n + 1) * sizeof(*v));
-
-	for (size_t i = 0; v && i < in->n; i++) {
-		const struct wire_capture_info *w = &in->v[i];
-
-		v[i] = (struct gpuctr_capture_info){
-			.capture = w->capture,
-			.uid = w->uid,
-			.user = w->user,
-			.pid = w->pid,
-			.program = w->program,
-			.state = (enum gpuctr_capture_state)w->state,
-			.gpus = w->gpus.v,
-			.n_gpus = w->gpus.n,
-			.metrics = w->metrics.v,
-			.n_metrics = w->metrics.n,
-			.position = w->position,
-			.totals = w->totals,
-			.lease_left_ns = w->lease_left_ns,
-			.processes = w->processes,
-		};
-	}
-	return v;
-}
-
-static const struct gpuctr_code_count *codes_from_wire(struct arena *a,
-						       const struct wire_code_counts *in)
-{
-	struct gpuctr_code_count *v = arena_alloc(a, (in->n + 1) * sizeof(*v));
-
-	for (size_t i = 0; v && i < in->n; i++) {
-		v[i] = (struct gpuctr_code_count){ (int)in->v[i].code, in->v[i].count };
-	}
-	return v;
-}
-
-static const struct gpuctr_wait_bucket *waits_from_wire(struct arena *a,
-							const struct wire_wait_buckets *in)
-{
-	struct gpuctr_wait_bucket *v = arena_alloc(a, (in->n + 1) * sizeof(*v));
-
-	for (size_t i = 0; v && i < in->n; i++) {
-		v[i] = (struct gpuctr_wait_bucket){ in->v[i].up_to_ns, in->v[i].count };
-	}
-	return v;
-}
-
-/* NULL when they were not told, and without memory for them. */
-static const struct gpuctr_counts *counts_from_wire(struct arena *a, const struct wire_counts *in)
-{
-	struct gpuctr_counts *c = in->known ? arena_alloc(a, sizeof(*c)) : NULL;
-
-	if (!c) {
-		return NULL;
-	}
-	*c = (struct gpuctr_counts){
-		.connections = in->connections,
-		.permissions = in->permissions,
-		.leases = in->leases,
-		.refusals = codes_from_wire(a, &in->refusals),
-		.n_refusals = in->refusals.n,
-		.lease_ends = codes_from_wire(a, &in->lease_ends),
-		.n_lease_ends = in->lease_ends.n,
-		.waits = waits_from_wire(a, &in->waits),
-		.n_waits = in->waits.n,
-		.waited_ns = in->waited_ns,
-		.records = in->records,
-		.record_bytes = in->record_bytes,
-		.kernels = in->kernels,
-		.restarts_granter = in->restarts_granter,
-		.restarts_gpu = in->restarts_gpu,
-		.restarts_planner = in->restarts_planner,
-		.restarts_front = in->restarts_front,
-		.leases_active = in->leases_active,
-		.leases_permit = in->leases_permit,
-		.waiting = in->waiting,
-		.waiting_max = in->queue_max,
-		.longest_wait_ns = in->longest_wait_ns,
-		.connections_max = in->connections_max,
-		.processes = in->processes,
-		.registered = in->registered,
-		.audit_fails = in->audit_fails,
-		.label_users = in->label_users,
-		.label_jobs = in->label_jobs,
-	};
-	return c->refusals && c->lease_ends && c->waits ? c : NULL;
-}
-
-static void answer_status(struct gpuctr *g, struct request *q, const struct wire_status_reply *r)
+static void answer_status(struct request *q, const struct wire_status_reply *r)
 {
 	struct request done = *q;
 	struct gpuctr_status s = {
@@ -516,20 +370,15 @@ static void answer_status(struct gpuctr *g, struct request *q, const struct wire
 		.trouble = { (int)r->trouble_code, r->trouble, r->trouble_remedy },
 		.uptime_ns = r->uptime_ns,
 		.peers = r->peers,
-		.gpus = gpus_from_wire(&g->arena, &r->gpus),
+		.gpus = r->gpus.v,
 		.n_gpus = r->gpus.n,
-		.captures = infos_from_wire(&g->arena, &r->captures),
+		.captures = r->captures.v,
 		.n_captures = r->captures.n,
-		.counts = counts_from_wire(&g->arena, &r->counts),
+		.counts = r->counts,
 	};
-	struct gpuctr_error e = { GPUCTR_E_INTERNAL, "out of memory", "" };
 
 	request_free(q);
-	if (s.gpus && s.captures && (s.counts || !r->counts.known)) {
-		done.on_status(&s, NULL, done.userdata);
-	} else {
-		done.on_status(NULL, &e, done.userdata);
-	}
+	done.on_status(&s, NULL, done.userdata);
 }
 
 static void answer_done(struct request *q, const struct gpuctr_error *e)
@@ -540,38 +389,18 @@ static void answer_done(struct request *q, const struct gpuctr_error *e)
 	done.on_done(e, done.userdata);
 }
 
-static struct gpuctr_registered_process
-registered_from_wire(const struct wire_registered_process *w, const struct cgroup_names *names)
-{
-	return (struct gpuctr_registered_process){
-		.process = w->id,
-		.pid = w->pid,
-		.uid = w->uid,
-		.user = w->user,
-		.program = w->program,
-		.age_ns = w->age_ns,
-		.capture = w->capture,
-		.holder = w->holder,
-		.claims = w->claims.v,
-		.n_claims = w->claims.n,
-		.foreign = w->foreign,
-		.cgroup = w->cgroup,
-		.runtime = names->runtime,
-		.container = names->container,
-		.pod_uid = names->pod_uid,
-		.cgroup_job = names->job,
-		.cgroup_step = names->step,
-	};
-}
-
 static void answer_processes(struct request *q, const struct wire_processes_reply *r)
 {
 	for (size_t i = 0; i < r->processes.n; i++) {
-		struct gpuctr_registered_process p;
+		struct gpuctr_registered_process p = r->processes.v[i];
 		struct cgroup_names names;
 
-		cgroup_read(r->processes.v[i].cgroup, &names);
-		p = registered_from_wire(&r->processes.v[i], &names);
+		cgroup_read(p.cgroup, &names);
+		p.runtime = names.runtime;
+		p.container = names.container;
+		p.pod_uid = names.pod_uid;
+		p.cgroup_job = names.job;
+		p.cgroup_step = names.step;
 		q->on_process(&p, q->userdata);
 	}
 	if (r->last) {
@@ -629,7 +458,7 @@ int requests_handle(struct gpuctr *g, const struct wire_message *m)
 		} else if (m->type == WIRE_PLAN_REPLY && q->answer == m->type) {
 			answer_plan(g, q, &m->plan_reply.plan);
 		} else if (m->type == WIRE_STATUS_REPLY && q->answer == m->type) {
-			answer_status(g, q, &m->status_reply);
+			answer_status(q, &m->status_reply);
 		} else if (m->type == WIRE_PROCESSES_REPLY && q->answer == m->type) {
 			answer_processes(q, &m->processes_reply);
 		} else if (m->type == WIRE_JOB_REPLY && q->answer == m->type) {

@@ -384,22 +384,14 @@ static int play_images(struct player *p, struct refusal *r)
 static void announce(struct player *p, const char *hardware)
 {
 	const struct gpuctr_process *q = &p->process->process;
-	struct wire_device devices[LIMIT_GPUS];
-	size_t n = q->n_devices < ARRAY_SIZE(devices) ? q->n_devices : ARRAY_SIZE(devices);
 	struct wire_message m = { .type = WIRE_PROCESS };
 
-	for (size_t i = 0; i < n; i++) {
-		const struct gpuctr_device *d = &q->devices[i];
-
-		devices[i] = (struct wire_device){ d->index, d->uuid,	      d->name,
-						   d->chip,  d->clock_sm_mhz, d->clock_mem_mhz };
-	}
 	m.process = (struct wire_process){
 		.capture = p->welcome.capture,
 		.process = p->welcome.process,
 		.cupti = q->cupti,
 		.driver = q->driver,
-		.devices = { n, devices },
+		.devices = { q->n_devices < LIMIT_GPUS ? q->n_devices : LIMIT_GPUS, q->devices },
 		.recorded_from = hardware,
 	};
 	deliver_note(&p->deliver, &m);

@@ -70,11 +70,6 @@ void attributor_next_capture(struct attributor *a)
 	a->used = false;
 }
 
-struct texts *attributor_texts(struct attributor *a)
-{
-	return &a->scopes.texts;
-}
-
 static struct forward *forward_slot(struct attributor *a, unsigned process, int64_t seq)
 {
 	return &a->forwards[((uint64_t)seq + process * UINT64_C(40503)) % FORWARD_SLOTS];

@@ -2,8 +2,9 @@
 #ifndef CLIENT_REPORT_ATTRIBUTION_H
 #define CLIENT_REPORT_ATTRIBUTION_H
 
-/* What a record belongs to: operator, layer, direction, step. The one place that knows; reports and
- * exports ask it, for records that come live and for those of a file.
+/* What a record belongs to: operator, layer, direction, step. Whoever has the records, of a file
+ * (reading.h) or live (client/cli/sinks.c), asks an attributor once for each record and hands its
+ * answer to all views and exports with the record.
  *
  *	struct attributor *a = attributor_new();
  *	struct attribution what;
@@ -68,8 +69,5 @@ void attribution_columns(const struct attribution *what, struct store_attributio
 
 /* How many bytes of a range's message are its name: for struct store_options. */
 size_t attribution_name_length(const char *message);
-
-/* For who needs more texts of the same life. */
-struct texts *attributor_texts(struct attributor *a);
 
 #endif

@@ -40,11 +40,11 @@ static void chrome_close(void *e)
 }
 
 static void *chrome_open(const struct store_info *info, const struct exporter_options *options,
-			 struct buf *why)
+			 struct exporter_refusal *refusal)
 {
 	struct chrome *c = calloc(1, sizeof(*c));
 
-	(void)why;
+	(void)refusal;
 	if (!c) {
 		return NULL;
 	}
@@ -154,13 +154,15 @@ static struct track *get_track(struct chrome *c, struct buf *b, enum track_kind 
 	return track;
 }
 
-static int chrome_record(void *e, struct buf *b, const struct gpuctr_record *record)
+static int chrome_record(void *e, struct buf *b, const struct gpuctr_record *record,
+			 const struct attribution *what)
 {
 	struct chrome *c = e;
 	struct track *thread = get_track(c, b, TRACK_THREAD, 0, record->thread);
 	struct track_path path;
 	int64_t at_us;
 
+	(void)what;
 	if (!thread || !get_track(c, b, TRACK_COUNTERS, record->device, 0) ||
 	    !get_track(c, b, TRACK_STREAM, record->device, record->stream)) {
 		return -ENOMEM;

@@ -5,6 +5,7 @@
 /* What chrome.c (when) and chrome_events.c (how an event is written) share. */
 
 #include "client/cli/fragments.h"
+#include "client/cli/members.h"
 #include "client/report/exporter.h"
 #include "client/report/tracks.h"
 
@@ -27,6 +28,10 @@ struct chrome {
 /* Whose pid a device has in the trace: its index, as PyTorch's traces have it. With several
  * processes, whose devices are counted by each for itself, the process counts as well. */
 uint64_t chrome_device_pid(const struct chrome *c, unsigned device);
+
+/* {"ph":"X",...: a span of a category, whose name and arguments follow. */
+void chrome_begin_span(struct members *m, const char *category, uint64_t pid, uint64_t tid,
+		       int64_t at_us, int64_t us);
 
 void chrome_write_head(struct chrome *c, struct buf *b);
 void chrome_write_tail(struct chrome *c, struct buf *b);

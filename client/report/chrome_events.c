@@ -8,10 +8,9 @@
 
 #include <math.h>
 
+#include "client/cli/members.h"
 #include "client/cli/text.h"
 #include "client/report/marker.h"
-
-#define ADD(b, text) buf_add(b, text, sizeof(text) - 1)
 
 enum { DEVICES_A_PROCESS = 100 };
 
@@ -25,57 +24,57 @@ uint64_t chrome_device_pid(const struct chrome *c, unsigned device)
 static void begin_event(struct chrome *c, struct buf *b)
 {
 	if (c->has_event) {
-		ADD(b, ",\n");
+		buf_text(b, ",\n");
 	}
 	c->has_event = true;
 }
 
-/* {"ph":"X","cat":CATEGORY,"pid":,"tid":,"ts":,"dur": */
-static void add_span(struct chrome *c, struct buf *b, const char *category, uint64_t pid,
-		     uint64_t tid, int64_t at_us, int64_t us)
+void chrome_begin_span(struct members *m, const char *category, uint64_t pid, uint64_t tid,
+		       int64_t at_us, int64_t us)
 {
+	members_begin(m, NULL, '{');
+	members_word(m, "ph", "X");
+	members_word(m, "cat", category);
+	members_u64(m, "pid", pid);
+	members_u64(m, "tid", tid);
+	members_i64(m, "ts", at_us);
+	members_i64(m, "dur", us);
+}
+
+static struct members begin_span(struct chrome *c, struct buf *b, const char *category,
+				 uint64_t pid, uint64_t tid, int64_t at_us, int64_t us)
+{
+	struct members m = { b };
+
 	begin_event(c, b);
-	ADD(b, "{\"ph\":\"X\",\"cat\":\"");
-	buf_text(b, category);
-	ADD(b, "\",\"pid\":");
-	buf_u64(b, pid);
-	ADD(b, ",\"tid\":");
-	buf_u64(b, tid);
-	ADD(b, ",\"ts\":");
-	buf_i64(b, at_us);
-	ADD(b, ",\"dur\":");
-	buf_i64(b, us);
+	chrome_begin_span(&m, category, pid, tid, at_us, us);
+	return m;
 }
 
 /* --- the trace ------------------------------------------------------------------------------- */
 
-static void add_text(struct buf *b, const char *key, const char *text)
-{
-	buf_text(b, key);
-	text_json(b, text);
-}
-
 void chrome_write_head(struct chrome *c, struct buf *b)
 {
 	const struct store_info *info = c->info;
+	struct members m = { b, true };
 
 	/* HTA looks for the rank as text, and wants the blank. */
 	buf_printf(b,
 		   "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"distributedInfo\":{\"rank\": "
 		   "%u},\n\"baseTimeNanoseconds\":%lld",
 		   c->options->rank, (long long)c->base_ns);
-	add_text(b, ",\"gpuctr\":{\"version\":", info->version);
-	add_text(b, ",\"host\":", info->host);
-	add_text(b, ",\"driver\":", info->driver);
-	add_text(b, ",\"command\":", info->command);
-	add_text(b, ",\"recorded_from\":", info->recorded_from);
-	ADD(b, ",\"units\":{");
+	members_begin(&m, "gpuctr", '{');
+	members_text(&m, "version", info->version);
+	members_text(&m, "host", info->host);
+	members_text(&m, "driver", info->driver);
+	members_text(&m, "command", info->command);
+	members_text(&m, "recorded_from", info->recorded_from);
+	members_begin(&m, "units", '{');
 	for (size_t i = 0; i < info->plan.n_columns; i++) {
-		buf_text(b, i > 0 ? "," : "");
-		buf_add(b, c->keys[i].data, c->keys[i].n);
+		members_add(&m, &c->keys[i]);
 		text_json(b, info->plan.columns[i].unit);
 	}
-	ADD(b, "}},\n\"traceEvents\":[\n");
+	buf_text(b, "}},\n\"traceEvents\":[\n");
 }
 
 void chrome_write_tail(struct chrome *c, struct buf *b)
@@ -93,196 +92,198 @@ void chrome_write_tail(struct chrome *c, struct buf *b)
 
 /* --- names of tracks ------------------------------------------------------------------------- */
 
-/* The name follows as JSON, then "}}". */
-static void begin_name(struct chrome *c, struct buf *b, const char *what, uint64_t pid,
-		       uint64_t tid)
+static void write_name(struct chrome *c, struct buf *b, const char *what, uint64_t pid,
+		       uint64_t tid, const char *key, struct buf *name)
 {
+	struct members m = { b };
+
 	begin_event(c, b);
-	buf_printf(b, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%llu,\"tid\":%llu,\"args\":{\"name\":",
-		   what, (unsigned long long)pid, (unsigned long long)tid);
+	members_begin(&m, NULL, '{');
+	members_word(&m, "ph", "M");
+	members_word(&m, "name", what);
+	members_u64(&m, "pid", pid);
+	members_u64(&m, "tid", tid);
+	members_begin(&m, "args", '{');
+	members_text(&m, key, buf_string(name));
+	members_end(&m, '}');
+	members_end(&m, '}');
+	b->failed |= name->failed;
+	buf_clear(name);
 }
 
 void chrome_write_process(struct chrome *c, struct buf *b)
 {
 	const struct gpuctr_process *p = &c->process->process;
+	struct buf name = { 0 };
 
-	begin_name(c, b, "process_name", p->pid, 0);
-	text_json(b, p->program);
-	ADD(b, "}}");
+	buf_text(&name, p->program);
+	write_name(c, b, "process_name", p->pid, 0, "name", &name);
 	if (*p->recorded_from) {
-		begin_event(c, b);
-		buf_printf(b,
-			   "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":%u,\"tid\":0,"
-			   "\"args\":{\"labels\":\"RECORDED on ",
-			   p->pid);
-		text_json_body(b, p->recorded_from);
-		ADD(b, "\"}}");
+		buf_text(&name, "RECORDED on ");
+		buf_text(&name, p->recorded_from);
+		write_name(c, b, "process_labels", p->pid, 0, "labels", &name);
 	}
 	for (size_t i = 0; i < p->n_devices; i++) {
-		begin_name(c, b, "process_name", chrome_device_pid(c, p->devices[i].index), 0);
-		buf_printf(b, "\"GPU %u: ", p->devices[i].index);
-		text_json_body(b, p->devices[i].name);
+		const struct gpuctr_device *d = &p->devices[i];
+
+		buf_printf(&name, "GPU %u: %s", d->index, d->name);
 		if (c->several) {
-			buf_printf(b, " (process %u)", p->process);
+			buf_printf(&name, " (process %u)", p->process);
 		}
-		ADD(b, "\"}}");
+		write_name(c, b, "process_name", chrome_device_pid(c, d->index), 0, "name", &name);
 	}
+	buf_deinit(&name);
 }
 
 void chrome_write_names(struct chrome *c, struct buf *b, const struct track *track)
 {
 	uint64_t pid = track->kind == TRACK_THREAD ? c->process->process.pid
 						   : chrome_device_pid(c, track->device);
+	struct buf name = { 0 };
 
-	begin_name(c, b, "thread_name", pid, track->id);
 	if (track->kind == TRACK_COUNTERS) {
-		ADD(b, "\"counters\"}}");
-		return;
+		buf_text(&name, "counters");
+	} else {
+		buf_printf(&name, "%s %llu", track->kind == TRACK_THREAD ? "thread" : "stream",
+			   (unsigned long long)track->id);
 	}
-	buf_printf(b, "\"%s %llu\"}}", track->kind == TRACK_THREAD ? "thread" : "stream",
-		   (unsigned long long)track->id);
+	write_name(c, b, "thread_name", pid, track->id, "name", &name);
+	buf_deinit(&name);
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
 
-static void add_domain(struct buf *b, const struct gpuctr_range *range)
+/* "domain:name", of the first n bytes of the message. */
+static void add_range_name(struct members *m, const struct gpuctr_range *range, size_t n)
 {
+	members_key(m, "name");
+	buf_char(m->b, '"');
 	if (range->domain && *range->domain) {
-		text_json_body(b, range->domain);
-		buf_char(b, ':');
+		text_json_body(m->b, range->domain);
+		buf_char(m->b, ':');
 	}
-}
-
-static void add_sizes(struct buf *b, const struct marker *m)
-{
-	if (marker_is_list(m->sizes, m->n_sizes)) {
-		ADD(b, "\"Input Dims\":");
-		buf_add(b, m->sizes, m->n_sizes);
-		return;
-	}
-	ADD(b, "\"sizes\":\""); /* of a message that was cut off, or is not PyTorch's */
-	text_json_part(b, m->sizes, m->n_sizes);
-	buf_char(b, '"');
+	text_json_part(m->b, range->message ? range->message : "", n);
+	buf_char(m->b, '"');
 }
 
 /* As PyTorch's own traces name them. */
-static void add_marker(struct buf *b, const struct marker *m)
+static void add_marker(struct members *m, const struct marker *marker)
 {
-	const char *separator = "";
-
-	ADD(b, ",\"args\":{");
-	if (m->seq >= 0) {
-		ADD(b, "\"Sequence number\":");
-		buf_i64(b, m->seq);
-		separator = ",";
+	members_begin(m, "args", '{');
+	if (marker->seq >= 0) {
+		members_i64(m, "Sequence number", marker->seq);
 	}
-	if (m->op_id >= 0) {
-		buf_text(b, separator);
-		ADD(b, "\"External id\":");
-		buf_i64(b, m->op_id);
-		separator = ",";
+	if (marker->op_id >= 0) {
+		members_i64(m, "External id", marker->op_id);
 	}
-	if (m->sizes) {
-		buf_text(b, separator);
-		add_sizes(b, m);
+	if (marker->sizes && marker_is_list(marker->sizes, marker->n_sizes)) {
+		members_key(m, "Input Dims");
+		buf_add(m->b, marker->sizes, marker->n_sizes);
+	} else if (marker->sizes) { /* of a message that was cut off, or is not PyTorch's */
+		members_key(m, "sizes");
+		buf_char(m->b, '"');
+		text_json_part(m->b, marker->sizes, marker->n_sizes);
+		buf_char(m->b, '"');
 	}
-	buf_char(b, '}');
+	members_end(m, '}');
 }
 
 void chrome_format_range(struct buf *text, const struct gpuctr_range *range)
 {
-	const char *message = range->message ? range->message : "";
+	struct members m = { text };
 	struct marker marker;
 
-	marker_parse(message, &marker);
-	ADD(text, ",\"name\":\"");
-	add_domain(text, range);
-	text_json_part(text, message, marker.n_name);
-	buf_char(text, '"');
+	marker_parse(range->message ? range->message : "", &marker);
+	add_range_name(&m, range, marker.n_name);
 	if (marker.found) {
-		add_marker(text, &marker);
+		add_marker(&m, &marker);
 	}
-	buf_char(text, '}');
 }
 
 void chrome_write_range(struct chrome *c, struct buf *b, uint64_t thread, const struct buf *text,
 			int64_t begin_us, int64_t end_us)
 {
-	add_span(c, b, "cpu_op", c->process->process.pid, thread, begin_us, end_us - begin_us);
-	if (!text) {
-		ADD(b, ",\"name\":\"(no NVTX range)\"}");
-		return;
+	struct members m = begin_span(c, b, "cpu_op", c->process->process.pid, thread, begin_us,
+				      end_us - begin_us);
+
+	if (text) {
+		c->ranges++;
+		members_add(&m, text);
+	} else {
+		members_word(&m, "name", "(no NVTX range)");
 	}
-	c->ranges++;
-	buf_add(b, text->data, text->n);
-	b->failed |= text->failed;
+	members_end(&m, '}');
 }
 
 void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_record *record,
 			 int64_t at_us)
 {
-	add_span(c, b, "cuda_runtime", c->process->process.pid, record->thread, at_us, 1);
+	struct members m =
+		begin_span(c, b, "cuda_runtime", c->process->process.pid, record->thread, at_us, 1);
+
 	/* HTA before 0.3 wants just this name, of each. */
-	ADD(b, ",\"name\":\"cudaLaunchKernel\",\"args\":{\"correlation\":");
-	buf_u64(b, record->correlation);
-	buf_text(b, record->kind == GPUCTR_LAUNCH_GRAPH ? ",\"gpuctr::kind\":\"graph\""
-		    : record->kind == GPUCTR_LAUNCH_COOPERATIVE
-			    ? ",\"gpuctr::kind\":\"cooperative\""
-			    : "");
-	ADD(b, "}}");
+	members_word(&m, "name", "cudaLaunchKernel");
+	members_begin(&m, "args", '{');
+	members_u64(&m, "correlation", record->correlation);
+	if (record->kind != GPUCTR_LAUNCH_KERNEL) {
+		members_word(&m, "gpuctr::kind",
+			     record->kind == GPUCTR_LAUNCH_GRAPH ? "graph" : "cooperative");
+	}
+	members_end(&m, '}');
+	members_end(&m, '}');
 }
 
-static void add_kernel_name(struct chrome *c, struct buf *b, const struct gpuctr_record *record)
+static void add_kernel_name(struct chrome *c, struct members *m, const struct gpuctr_record *record)
 {
 	struct buf *text;
 	bool fresh;
 
-	ADD(b, ",\"name\":");
 	if (!record->kernel) {
-		ADD(b, "\"(not known)\"");
+		members_word(m, "name", "(not known)");
 		return;
 	}
 	text = fragments_get(c->kernels, record->process, record->kernel->id, &fresh);
 	if (fresh) {
 		text_json(text, record->kernel->name);
 	}
-	buf_add(b, text->data, text->n);
+	members_key(m, "name");
+	buf_add(m->b, text->data, text->n);
 }
 
 void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_record *record,
 			   int64_t at_us)
 {
 	int64_t us = record->duration_ns / 1000;
+	struct members m =
+		begin_span(c, b, "cuda_profiler_range", chrome_device_pid(c, record->device), 0,
+			   at_us, us > 0 ? us : 1);
 
-	add_span(c, b, "cuda_profiler_range", chrome_device_pid(c, record->device), 0, at_us,
-		 us > 0 ? us : 1);
-	add_kernel_name(c, b, record);
-	ADD(b, ",\"args\":{");
+	add_kernel_name(c, &m, record);
+	members_begin(&m, "args", '{');
 	for (size_t i = 0; i < c->info->plan.n_columns; i++) {
 		if (isfinite(record->values[i])) {
-			buf_add(b, c->keys[i].data, c->keys[i].n);
+			members_add(&m, &c->keys[i]);
 			buf_double(b, record->values[i]);
-			buf_char(b, ',');
 		}
 	}
 	if (record->duration_ns >= 0) {
-		ADD(b, "\"gpuctr::duration_ns\":");
-		buf_i64(b, record->duration_ns);
-		buf_char(b, ',');
+		members_i64(&m, "gpuctr::duration_ns", record->duration_ns);
 	}
-	ADD(b, "\"gpuctr::index\":");
-	buf_u64(b, record->index);
-	ADD(b, "}}");
+	members_u64(&m, "gpuctr::index", record->index);
+	members_end(&m, '}');
+	members_end(&m, '}');
 }
 
 /* Microseconds with three decimals. */
-static void add_exact(struct buf *b, int64_t ns)
+static void add_exact(struct members *m, const char *key, int64_t ns)
 {
+	struct buf *b = m->b;
 	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
 	unsigned rest = (unsigned)(size % 1000);
 	const char decimals[] = { '.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10),
 				  (char)('0' + rest % 10) };
 
+	members_key(m, key);
 	if (ns < 0) {
 		buf_char(b, '-');
 	}
@@ -290,42 +291,40 @@ static void add_exact(struct buf *b, int64_t ns)
 	buf_add(b, decimals, sizeof(decimals));
 }
 
-static void add_shape(struct buf *b, const char *key, const uint32_t shape[3])
+static void add_shape(struct members *m, const char *key, const uint32_t shape[3])
 {
-	buf_text(b, key);
+	members_begin(m, key, '[');
 	for (int i = 0; i < 3; i++) {
-		buf_char(b, i > 0 ? ',' : '[');
-		buf_u64(b, shape[i]);
+		members_u64(m, NULL, shape[i]);
 	}
-	buf_char(b, ']');
+	members_end(m, ']');
 }
 
-static void add_launch_arguments(struct chrome *c, struct buf *b,
-				 const struct gpuctr_record *record)
+static void add_launch_arguments(struct members *m, const struct gpuctr_record *record)
 {
-	ADD(b, ",\"args\":{\"device\":");
-	buf_u64(b, record->device);
-	ADD(b, ",\"context\":");
-	buf_u64(b, record->context);
-	ADD(b, ",\"stream\":");
-	buf_u64(b, record->stream);
-	ADD(b, ",\"correlation\":");
-	buf_u64(b, record->correlation);
-	add_shape(b, ",\"grid\":", record->grid);
-	add_shape(b, ",\"block\":", record->block);
+	members_begin(m, "args", '{');
+	members_u64(m, "device", record->device);
+	members_u64(m, "context", record->context);
+	members_u64(m, "stream", record->stream);
+	members_u64(m, "correlation", record->correlation);
+	add_shape(m, "grid", record->grid);
+	add_shape(m, "block", record->block);
 	if (record->clock == GPUCTR_CLOCK_RANGE) {
-		ADD(b, ",\"gpuctr::clock\":\"range\"");
+		members_word(m, "gpuctr::clock", "range");
 	}
-	for (size_t i = 0; i < record->n_active; i++) {
-		buf_text(b, i > 0 ? "," : ",\"gpuctr::ranges\":[");
-		text_json(b, record->active[i]->message);
+	if (record->n_active > 0) {
+		members_begin(m, "gpuctr::ranges", '[');
+		for (size_t i = 0; i < record->n_active; i++) {
+			members_text(m, NULL, record->active[i]->message);
+		}
+		members_end(m, ']');
 	}
-	buf_text(b, record->n_active > 0 ? "]}}" : "}}");
-	(void)c;
+	members_end(m, '}');
 }
 
 void chrome_write_kernel(struct chrome *c, struct buf *b, const struct gpuctr_record *record)
 {
+	struct members m = { b };
 	int64_t since_ns;
 
 	if (record->duration_ns < 0 ||
@@ -333,31 +332,34 @@ void chrome_write_kernel(struct chrome *c, struct buf *b, const struct gpuctr_re
 		return;
 	}
 	begin_event(c, b);
-	ADD(b, "{\"ph\":\"X\",\"cat\":\"kernel\",\"pid\":");
-	buf_u64(b, chrome_device_pid(c, record->device));
-	ADD(b, ",\"tid\":");
-	buf_u64(b, record->stream);
-	ADD(b, ",\"ts\":");
-	add_exact(b, since_ns);
-	ADD(b, ",\"dur\":");
-	add_exact(b, record->duration_ns);
-	add_kernel_name(c, b, record);
-	add_launch_arguments(c, b, record);
+	members_begin(&m, NULL, '{');
+	members_word(&m, "ph", "X");
+	members_word(&m, "cat", "kernel");
+	members_u64(&m, "pid", chrome_device_pid(c, record->device));
+	members_u64(&m, "tid", record->stream);
+	add_exact(&m, "ts", since_ns);
+	add_exact(&m, "dur", record->duration_ns);
+	add_kernel_name(c, &m, record);
+	add_launch_arguments(&m, record);
+	members_end(&m, '}');
 }
 
 void chrome_write_mark(struct chrome *c, struct buf *b, const struct gpuctr_mark *mark)
 {
+	struct members m = { b };
 	int64_t since_ns;
 
 	if (!mark->range || __builtin_sub_overflow(mark->time_ns, c->base_ns, &since_ns)) {
 		return;
 	}
 	begin_event(c, b);
-	buf_printf(b,
-		   "{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"mark\",\"pid\":%u,\"tid\":%u,\"ts\":%lld,"
-		   "\"name\":\"",
-		   c->process->process.pid, mark->thread, (long long)(since_ns / 1000));
-	add_domain(b, mark->range);
-	text_json_body(b, mark->range->message);
-	ADD(b, "\"}");
+	members_begin(&m, NULL, '{');
+	members_word(&m, "ph", "i");
+	members_word(&m, "s", "t");
+	members_word(&m, "cat", "mark");
+	members_u64(&m, "pid", c->process->process.pid);
+	members_u64(&m, "tid", mark->thread);
+	members_i64(&m, "ts", since_ns / 1000);
+	add_range_name(&m, mark->range, mark->range->message ? strlen(mark->range->message) : 0);
+	members_end(&m, '}');
 }

@@ -17,31 +17,27 @@ static uint64_t hash_row(const struct group *row, unsigned n)
 	uint64_t hash = n;
 
 	for (unsigned i = 0; i < n; i++) {
-		hash = texts_mix(hash, texts_hash(row->labels[i], strlen(row->labels[i])));
+		hash = map_mix(hash, map_hash(row->labels[i], strlen(row->labels[i])));
 	}
 	return hash;
 }
 
-static bool same_row(const struct group *a, const struct group *b, unsigned n)
+struct wanted {
+	const struct group *row;
+	unsigned n;
+};
+
+static bool is_row(const void *item, const void *key)
 {
-	for (unsigned i = 0; i < n; i++) {
-		if (strcmp(a->labels[i], b->labels[i]) != 0) {
+	const struct group *row = item;
+	const struct wanted *w = key;
+
+	for (unsigned i = 0; i < w->n; i++) {
+		if (strcmp(row->labels[i], w->row->labels[i]) != 0) {
 			return false;
 		}
 	}
 	return true;
-}
-
-static struct group *find_row(struct group **slots, size_t n_slots, const struct group *row,
-			      unsigned n_keys, size_t *ret_slot)
-{
-	size_t slot = hash_row(row, n_keys) & (n_slots - 1);
-
-	while (slots[slot] && !same_row(slots[slot], row, n_keys)) {
-		slot = (slot + 1) & (n_slots - 1);
-	}
-	*ret_slot = slot;
-	return slots[slot];
 }
 
 static bool same_measure(const struct measure *a, const struct measure *b)
@@ -184,36 +180,23 @@ static struct group *gone_row(struct view *v, const struct group *before)
 	return row->self && row->total && row->timed ? row : NULL;
 }
 
-static size_t power_of_two(size_t n)
-{
-	size_t power = 16;
-
-	while (power < n) {
-		power *= 2;
-	}
-	return power;
-}
-
 static int join(struct view *v, struct groups *against, const struct other *o)
 {
-	struct group **others, **rows, **slots;
-	size_t n_others = groups_rows(against, &others), slot;
-	size_t n_slots = power_of_two((v->n_rows + n_others) * 2);
-	int result = 0;
+	struct group **others, **rows;
+	size_t n_others = groups_rows(against, &others);
+	struct map ours = { 0 };
+	int result;
 
-	slots = calloc(n_slots, sizeof(struct group *));
 	rows = realloc(v->rows, (v->n_rows + n_others + 1) * sizeof(struct group *));
 	v->rows = rows ? rows : v->rows;
-	if (!slots || !rows) {
-		free(slots);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < v->n_rows; i++) {
-		find_row(slots, n_slots, rows[i], v->keys->n, &slot);
-		slots[slot] = rows[i];
+	result = rows ? 0 : -ENOMEM;
+	for (size_t i = 0; i < v->n_rows && result == 0; i++) {
+		result = map_add(&ours, hash_row(rows[i], v->keys->n), rows[i]);
 	}
 	for (size_t i = 0; i < n_others && result == 0; i++) {
-		struct group *row = find_row(slots, n_slots, others[i], v->keys->n, &slot);
+		const struct wanted wanted = { others[i], v->keys->n };
+		struct group *row =
+			map_find(&ours, hash_row(others[i], v->keys->n), is_row, &wanted);
 
 		if (!row) {
 			row = gone_row(v, others[i]);
@@ -226,7 +209,7 @@ static int join(struct view *v, struct groups *against, const struct other *o)
 		result = row && row->before ? 0 : -ENOMEM;
 		v->clocks_differ |= result == 0 && !fields_same_clock(row);
 	}
-	free(slots);
+	map_deinit(&ours);
 	return result;
 }
 

@@ -16,6 +16,7 @@
  * they depend on each other is not kept, so the value has no error. */
 
 #include "client/report/define.h"
+#include "client/report/define_steps.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -23,133 +24,10 @@
 #include <string.h>
 
 #include "client/cli/text.h"
-#include "client/report/estimated.h"
 #include "client/report/quantity.h"
 #include "proto/base/near.h"
 
-enum { STEPS_MAX = 64, DEPTH_MAX = 32, WORD_BYTES = 256 };
-
-enum step_kind {
-	STEP_NUMBER,
-	STEP_SUM,  /* of a measure */
-	STEP_MEAN, /* of a measure that does not add up */
-	STEP_LAUNCHES,
-	STEP_PEAK_BYTES,
-	STEP_DERIVED,
-	STEP_ADD,
-	STEP_SUBTRACT,
-	STEP_MULTIPLY,
-	STEP_DIVIDE,
-};
-
-struct step {
-	enum step_kind kind;
-	double number; /* STEP_SUM, STEP_MEAN: by which the value is multiplied */
-	size_t measure;
-	const struct derived *derived;
-};
-
-struct define {
-	struct step steps[STEPS_MAX];
-	size_t n;
-	bool timed;
-};
-
-/* --- values ---------------------------------------------------------------------------------- */
-
-static double measure_value(const struct define *d, const struct step *s, const struct group *group)
-{
-	const struct part *parts = d->timed ? group->timed : group->total;
-	uint64_t launches = d->timed ? parts[MEASURE_TIME].n : group->total_calls;
-	const struct part *part = &parts[s->measure];
-
-	if (part->n == 0 || part->n != launches) {
-		return NAN;
-	}
-	return (s->kind == STEP_MEAN ? part->sum / (double)part->n : part->sum) * s->number;
-}
-
-static double estimated_operand(const struct step *s, const struct group *group)
-{
-	const struct estimate_total *total = &group->estimated->total[s->measure];
-	struct estimate e;
-
-	switch (s->kind) {
-	case STEP_SUM:
-	case STEP_MEAN:
-		e = s->kind == STEP_SUM ? estimate_total_of(total, 1)
-					: estimate_total_mean(total, 1);
-		return total->unknown == 0 ? e.value * s->number : NAN;
-	case STEP_LAUNCHES:
-		return group_launches(group, true);
-	case STEP_PEAK_BYTES:
-		return NAN;
-	case STEP_DERIVED:
-		return derived_value(s->derived, group);
-	default:
-		return s->number;
-	}
-}
-
-static double operand(const struct define *d, const struct step *s, const struct group *group)
-{
-	if (group->estimated) {
-		return estimated_operand(s, group);
-	}
-	switch (s->kind) {
-	case STEP_SUM:
-	case STEP_MEAN:
-		return measure_value(d, s, group);
-	case STEP_LAUNCHES:
-		return (double)(d->timed ? group->timed[MEASURE_TIME].n : group->total_calls);
-	case STEP_PEAK_BYTES:
-		return group->total_peak_bytes > 0 ? group->total_peak_bytes : NAN;
-	case STEP_DERIVED:
-		return derived_value(s->derived, group);
-	default:
-		return s->number;
-	}
-}
-
-static double combine(enum step_kind kind, double left, double right)
-{
-	switch (kind) {
-	case STEP_ADD:
-		return left + right;
-	case STEP_SUBTRACT:
-		return left - right;
-	case STEP_MULTIPLY:
-		return left * right;
-	default:
-		return right != 0 ? left / right : NAN;
-	}
-}
-
-bool define_uses_time(const struct define *d)
-{
-	bool uses = d->timed;
-
-	for (size_t i = 0; i < d->n && !uses; i++) {
-		uses = d->steps[i].kind == STEP_DERIVED && derived_uses_time(d->steps[i].derived);
-	}
-	return uses;
-}
-
-double define_value(const struct define *d, const struct group *group)
-{
-	double stack[STEPS_MAX];
-	size_t n = 0;
-
-	for (size_t i = 0; i < d->n; i++) {
-		if (d->steps[i].kind < STEP_ADD) {
-			stack[n++] = operand(d, &d->steps[i], group);
-		} else {
-			n--;
-			stack[n - 1] = combine(d->steps[i].kind, stack[n - 1], stack[n]);
-		}
-	}
-	return isfinite(stack[0]) ? stack[0] : NAN;
-}
+enum { DEPTH_MAX = 32, WORD_BYTES = 256 };
 
 /* --- what is wrong --------------------------------------------------------------------------- */
 

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Launches that were chosen at random, to figures of rows.
+/* Computes the figures of a row from launches that were chosen at random.
  *
- * A record goes into the samples of its stratum, and into those of a cell, which is what the
- * stratum and a leaf have in common. Mostly a stratum has one cell: a kernel is in one row. Where
- * it has several (by operator, step or stream), how many of its launches are in which row is not
- * known but for those that were measured. Then a row's part is estimated with the others' values as
- * zeros (estimate_widen()), and so is its number of launches: parts of a stratum add up to what is
- * told of the stratum, whose launches are counted.
+ * A record is added to the samples of its stratum and to those of a cell, which holds what a
+ * stratum and a leaf have in common. Most strata have one cell, because a kernel is in one row.
+ * Where a stratum has several (rows by operator, step or stream), only its measured launches tell
+ * which row they are in. A row's part of the stratum is then estimated with the launches of other
+ * rows as zeros (estimate_widen()), and so is the number of its launches: the parts of a stratum
+ * add up to the estimate of the whole stratum, whose launches are counted.
  *
- * Where metrics take turns, a turn ends with the next record of the context that is of another
- * group; turns of one group that follow each other are taken for one.
+ * Where metrics take turns, a turn ends at the next record of the context with another group; two
+ * turns of one group that follow each other count as one.
  *
- * How much launches of a stratum differ is judged with what is known of all others
- * (estimate_spread), of whole strata only: parts hold zeros, and say nothing of others.
+ * How much the launches of a stratum differ is judged with all other strata (estimate_spread), and
+ * from whole strata only: a part contains zeros and says nothing about other strata.
  *
- * A row adds up its strata, which were chosen independently of each other. Where a row has whole
- * kernels, strata of which too little was measured are taken to be as others of their kind
- * (pools.c). What has no measured launch then is launches without a value: they are in the row of
- * their kernel, or in the one of which nothing is known. Who tells of no strata gets no estimates,
- * and rows of what was measured. Captures of which everything was measured are not added to others:
- * whoever reads them asks before.
+ * A row adds up its strata, which were chosen independently of each other. If a row has whole
+ * kernels, strata with too few measured launches are predicted from others of their kind (pools.c).
+ * Strata that still have no measured launch are counted as launches without a value, in the row of
+ * their kernel, or in the row of unknown origin. A capture without strata gets no estimates; its
+ * rows show what was measured. Captures with and without a budget are never added up: the caller
+ * refuses that.
  *
- * A process that died has not told of its last second: of a stratum whose
- * count is not known there were more launches than were measured, so that nothing is told as exact.
- */
+ * A process that died has not reported its last second. A stratum whose count is unknown had more
+ * launches than were measured, so no figure of it is exact. */
 
 #include "client/report/estimated.h"
 
@@ -33,16 +32,9 @@
 #include <string.h>
 
 #include "client/report/groups_internal.h"
+#include "proto/base/array.h"
 
 /* --- strata ---------------------------------------------------------------------------------- */
-
-void estimated_free(struct groups *g)
-{
-	pools_free(g);
-	cells_free(g);
-	free(g->placed);
-	free(g->priors);
-}
 
 static struct stratum_kind kind_of(struct groups *g, const struct gpuctr_stratum *s)
 {
@@ -85,7 +77,7 @@ uint64_t groups_launches_of_strata(const struct groups *g)
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < g->strata_index.n; i++) {
-		n += groups_stratum_seen(&g->strata[i]);
+		n += strata_seen(&g->strata[i]);
 	}
 	return n;
 }
@@ -176,8 +168,7 @@ bool estimated_place(struct groups *g, struct group *row, const struct leaf *lea
 	if (!g->chosen) {
 		return true;
 	}
-	if (!cells_make_room((void **)&g->placed, sizeof(*g->placed), g->n_placed,
-			     &g->max_placed)) {
+	if (!array_make_room(&g->placed, sizeof(*g->placed), g->n_placed, &g->max_placed)) {
 		return false;
 	}
 	g->placed[g->n_placed++] = (struct placed){ row, leaf, self };
@@ -202,16 +193,6 @@ static struct estimate_prior *new_priors(const struct groups *g)
 		priors[sample] = estimate_spread_prior(&spread);
 	}
 	return priors;
-}
-
-uint64_t groups_stratum_seen(const struct groups_stratum *s)
-{
-	uint64_t measured = s->samples[SAMPLE_LAUNCHES].n;
-
-	if (!s->told) {
-		return measured + 1;
-	}
-	return s->seen > measured ? s->seen : measured;
 }
 
 /* Is a launch in the same row as the others of its stratum, whether it was measured or not? */
@@ -258,12 +239,12 @@ static struct estimate_pair pair_of(const struct groups *g, const struct entry *
 		sum = s->samples[sample]; /* which knows what turns its cells have in common */
 	}
 	/* One launch, or turn, may have been measured in this row alone. */
-	whole = whole && (is_of_one_row(g, s, entries[0].row) ||
-			  !estimate_lacks(&sum, groups_stratum_seen(s)));
+	whole = whole &&
+		(is_of_one_row(g, s, entries[0].row) || !estimate_lacks(&sum, strata_seen(s)));
 	if (sample < s->n_samples) {
 		estimate_widen(&sum, &s->samples[sample]);
 	}
-	return estimate_pair_among(&sum, groups_stratum_seen(s), whole ? &g->priors[sample] : NULL);
+	return estimate_pair_among(&sum, strata_seen(s), whole ? &g->priors[sample] : NULL);
 }
 
 static void add_sample_of(const struct groups *g, const struct entry *entries, size_t n,
@@ -285,7 +266,7 @@ static void add_launches(const struct groups *g, const struct entry *entries, si
 {
 	const struct groups_stratum *s = &g->strata[entries[0].cell->stratum];
 	const struct stratum_pool *pool = pool_of(g, entries);
-	double seen = (double)(pool ? pool->seen : groups_stratum_seen(s));
+	double seen = (double)(pool ? pool->seen : strata_seen(s));
 	struct estimate one = { .kind = ESTIMATE_EXACT, .value = seen };
 
 	if (!is_of_one_row(g, s, entries[0].row)) {
@@ -387,18 +368,7 @@ static int compare_placed(const void *a, const void *b)
 /* The first place of a leaf among those sorted. */
 static size_t find_placed(const struct groups *g, const struct leaf *leaf)
 {
-	size_t low = 0, high = g->n_placed;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if ((uintptr_t)g->placed[middle].leaf < (uintptr_t)leaf) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
+	return ARRAY_FIND_PLACE(g->placed, g->n_placed, leaf, leaf);
 }
 
 int estimated_finish_rows(struct groups *g)
@@ -421,7 +391,7 @@ int estimated_finish_rows(struct groups *g)
 
 		for (size_t k = find_placed(g, leaf);
 		     ok && k < g->n_placed && g->placed[k].leaf == leaf; k++) {
-			ok = cells_make_room((void **)&entries, sizeof(*entries), n, &max);
+			ok = array_make_room(&entries, sizeof(*entries), n, &max);
 			if (ok) {
 				struct group *row = g->placed[k].row;
 

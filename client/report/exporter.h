@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "client/cli/buf.h"
+#include "client/report/attribution.h"
 #include "client/store/reader.h"
 
 struct exporter_options {
@@ -15,36 +16,54 @@ struct exporter_options {
 	unsigned rank;	     /* chrome: distributedInfo.rank */
 	unsigned process;    /* the only one to be exported; 0: all */
 	const char *columns; /* pyprof: names with commas, or "all"; NULL: PyProf's own choice */
-	size_t width;	     /* pyprof: of a line; 0: no columns */
+	unsigned width;	     /* pyprof: of a line; 0: no columns */
 	bool csv;	     /* pyprof */
+	const char *trace;   /* merge: what the counters are put into */
+};
+
+/* Why there is no export. code NULL: the options are wrong, or memory ran out where why is empty.
+ */
+struct exporter_refusal {
+	const char *code;
+	struct buf why;
+	const char *remedy;
+};
+
+enum {
+	EXPORTER_REFUSES = 1, /* the refusal says why */
+	EXPORTER_MORE,	      /* of end(): to be called again when the buffer was emptied */
 };
 
 /* Calls come as those of struct reading_handler. NULL members are skipped. One that returns other
- * than 0, always -ENOMEM, ends the export. */
+ * than 0 ends the export: -ENOMEM or EXPORTER_REFUSES. */
 struct exporter {
 	const char *name;
-	unsigned without; /* what of a record it does not look at: enum store_part */
+	unsigned without; /* parts of records that it does not read: enum store_part */
+	bool attributes;  /* it needs the attribution of records */
 	/* It writes nothing before end(), so it may read while the file is still being checked. */
 	bool only_at_end;
-	/* NULL: why says what is wrong with the options, or nothing when memory ran out. info lives
-	 * until the capture has been read, which is before close() and tell() are called. */
+	/* NULL: refused. info lives until the capture has been read, which is before close() and
+	 * tell() are called; the refusal as long as the exporter. */
 	void *(*open)(const struct store_info *info, const struct exporter_options *options,
-		      struct buf *why);
+		      struct exporter_refusal *refusal);
 	void (*close)(void *e);
 	int (*process)(void *e, struct buf *b, const struct store_process *process);
-	int (*record)(void *e, struct buf *b, const struct gpuctr_record *record);
+	/* what: NULL unless it attributes. */
+	int (*record)(void *e, struct buf *b, const struct gpuctr_record *record,
+		      const struct attribution *what);
 	int (*mark)(void *e, struct buf *b, const struct gpuctr_mark *mark);
 	int (*stratum)(void *e, const struct gpuctr_stratum *stratum);
 	int (*process_end)(void *e, struct buf *b, const struct store_process *process);
 	int (*notice)(void *e, struct buf *b, const struct gpuctr_notice *notice);
 	int (*end)(void *e, struct buf *b);
-	/* Lines for the user on what is not in the output as it was. */
+	/* Appends lines for the user: what the output lacks, or shows otherwise than the capture.
+	 */
 	void (*tell)(void *e, struct buf *b);
 };
 
-extern const struct exporter exporter_chrome;	/* for HTA, Perfetto and chrome://tracing */
-extern const struct exporter exporter_folded;	/* for flame graphs */
-extern const struct exporter exporter_perfetto; /* for ui.perfetto.dev and trace_processor */
-extern const struct exporter exporter_pyprof;	/* for what read the lines of PyProf's prof */
+extern const struct exporter exporter_chrome; /* for HTA, Perfetto and chrome://tracing */
+extern const struct exporter exporter_folded; /* for flame graphs */
+extern const struct exporter exporter_pyprof; /* for what read the lines of PyProf's prof */
+extern const struct exporter exporter_merge;  /* another profiler's trace, with counters */
 
 #endif

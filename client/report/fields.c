@@ -71,8 +71,9 @@ static bool parse_one(const char *word, unsigned *fields, struct buf *why)
 	}
 	buf_text(why, "there is no figure '");
 	text_terminal(why, word);
-	buf_text(why, "'; they are total, sum (or self), mean, share, min, max, stddev, error, "
-		      "all");
+	buf_text(why,
+		 "'; the figures are total, sum (or self), mean, share, min, max, stddev, error, "
+		 "all");
 	return false;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Frames are numbered so that each comes behind its parent. Then sums are added up from the last to
- * the first, and what is kept is found from the first to the last. A frame weighs the largest part
- * that it has of any value, so that one with many bytes and little time is not lost; those that
- * weigh most are kept, with all that they are in. */
+/* Items are the frames in an order in which each follows its parent. One walk from the last to the
+ * first adds sums to parents, one from the first to the last decides which frames are kept. The
+ * weight of a frame is its largest share of any value, so that a frame with many bytes and little
+ * time is kept. The heaviest frames are kept, if their parents are. */
 
 #include "client/report/flame.h"
 
@@ -17,13 +17,13 @@
 
 struct item {
 	const struct frame *frame;
-	size_t parent; /* SIZE_MAX: the root */
+	size_t parent; /* an index; SIZE_MAX: this is the root */
 	uint64_t launches;
 	double *sums;
 	double weight;
-	size_t left;   /* children that are left out */
-	size_t number; /* among the kept; SIZE_MAX: left out */
-	size_t name;   /* number of its name */
+	size_t left;   /* number of children that are left out */
+	size_t number; /* in the JSON; SIZE_MAX: left out */
+	size_t name;   /* an index of names */
 };
 
 struct flame {
@@ -32,7 +32,7 @@ struct flame {
 	size_t n;
 	double *sums;
 	const struct item **by_weight;
-	const char **names, **kernels; /* of those that are kept, by number; of kernels alone */
+	const char **names, **kernels; /* names of all kept frames, and of kept kernels; sorted */
 	size_t n_names, n_kernels;
 };
 
@@ -53,7 +53,7 @@ static void add_item(struct flame *f, const struct frame *frame, size_t parent)
 	f->n++;
 }
 
-/* Level by level. */
+/* Adds all frames level by level. */
 static void number_all(struct flame *f)
 {
 	add_item(f, &f->frames->root, SIZE_MAX);
@@ -76,7 +76,7 @@ static void add_up(struct flame *f)
 	}
 }
 
-/* --- those that are kept --------------------------------------------------------------------- */
+/* --- kept frames ----------------------------------------------------------------------------- */
 
 static double weigh(const struct flame *f, const struct item *item)
 {
@@ -242,7 +242,7 @@ static int add_json(struct flame *f, size_t max, size_t width, struct buf *b)
 
 int flame_json(const struct frames *frames, size_t max, size_t name_width, struct buf *b)
 {
-	size_t n = frames->n + 1;
+	size_t n = frames->known.n + 1;
 	struct flame f = { .frames = frames };
 	int r = -ENOMEM;
 

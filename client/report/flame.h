@@ -2,19 +2,19 @@
 #ifndef CLIENT_REPORT_FLAME_H
 #define CLIENT_REPORT_FLAME_H
 
-/* A tree of frames as JSON, cut to those that matter:
+/* Writes a tree of frames as JSON, and leaves out those with small shares:
  *
  *	{"names":["all","Conv",...],"short":[null,...],"frames":[[parent,name,kernel,left,launches,
  *	sum,...],...]}
  *
- * Frames stand behind their parents, the root first with the parent -1; names are by number, short
- * ones where they differ; left is how many of a frame's children are left out; launches and sums,
- * one a value, are of the frame and all in it. */
+ * The root comes first, with the parent -1, and each frame follows its parent. Parents and names
+ *are indices; a short name is null where it is the same. "left" is the number of children that are
+ *left out. Launches and sums, one for each value, are those of the frame and all frames in it. */
 
 #include "client/cli/buf.h"
 #include "client/report/frames.h"
 
-/* At most max frames, those of the largest part of any value. Appends. 0 or -ENOMEM. */
+/* Appends at most max frames: those with the largest share of any value. 0 or -ENOMEM. */
 int flame_json(const struct frames *f, size_t max, size_t name_width, struct buf *b);
 
 #endif

@@ -8,16 +8,17 @@
 #include <string.h>
 
 #include "client/report/groups_internal.h"
+#include "proto/base/array.h"
 
-enum { FIRST_SLOTS = 256, MAX_AROUND = 1 << 12 };
+enum { MAX_AROUND = 1 << 12 };
 
 static void forget_rows(struct groups *g)
 {
 	texts_deinit(&g->row_texts);
 	free(g->rows);
-	free(g->row_slots);
-	g->rows = g->row_slots = NULL;
-	g->n_rows = g->max_rows = g->n_row_slots = 0;
+	map_deinit(&g->known_rows);
+	g->rows = NULL;
+	g->n_rows = g->max_rows = 0;
 	g->all = NULL;
 }
 
@@ -36,74 +37,40 @@ static struct group *new_group(struct groups *g)
 
 /* --- rows by labels -------------------------------------------------------------------------- */
 
-static uint64_t hash_labels(const char *const *labels, unsigned n)
+struct wanted_row {
+	const char *const *labels;
+	unsigned n;
+};
+
+static bool is_row(const void *item, const void *key)
 {
-	uint64_t hash = n;
+	const struct wanted_row *w = key;
 
-	for (unsigned i = 0; i < n; i++) {
-		hash = texts_mix(hash, (uintptr_t)labels[i]);
-	}
-	return hash;
-}
-
-static size_t find_slot(struct group *const *slots, size_t n_slots, const char *const *labels,
-			unsigned n)
-{
-	size_t slot = hash_labels(labels, n) & (n_slots - 1);
-
-	while (slots[slot] && memcmp(slots[slot]->labels, labels, n * sizeof(*labels)) != 0) {
-		slot = (slot + 1) & (n_slots - 1);
-	}
-	return slot;
-}
-
-static bool grow_rows(struct groups *g)
-{
-	size_t n_slots = g->n_row_slots ? g->n_row_slots * 2 : FIRST_SLOTS;
-	struct group **slots, **rows;
-
-	if (g->n_rows * 2 < g->n_row_slots) {
-		return true;
-	}
-	slots = calloc(n_slots, sizeof(struct group *));
-	rows = realloc(g->rows, n_slots / 2 * sizeof(struct group *));
-	g->rows = rows ? rows : g->rows;
-	if (!slots || !rows) {
-		free(slots);
-		return false;
-	}
-	for (size_t i = 0; i < g->n_rows; i++) {
-		slots[find_slot(slots, n_slots, rows[i]->labels, g->keys.n)] = rows[i];
-	}
-	free(g->row_slots);
-	g->row_slots = slots;
-	g->n_row_slots = n_slots;
-	return true;
+	return memcmp(((const struct group *)item)->labels, w->labels, w->n * sizeof(*w->labels)) ==
+	       0;
 }
 
 /* The labels are interned in row_texts. */
 static struct group *find_row(struct groups *g, const char *const *labels)
 {
+	const struct wanted_row wanted = { labels, g->keys.n };
+	uint64_t hash = groups_hash((const void *const *)labels, g->keys.n);
+	struct group *row = map_find(&g->known_rows, hash, is_row, &wanted);
 	const char **copy;
-	struct group *row;
-	size_t slot;
 
-	if (!grow_rows(g)) {
-		return NULL;
-	}
-	slot = find_slot(g->row_slots, g->n_row_slots, labels, g->keys.n);
-	if (g->row_slots[slot]) {
-		return g->row_slots[slot];
+	if (row) {
+		return row;
 	}
 	row = new_group(g);
 	copy = texts_take(&g->row_texts, KEYS_MAX * sizeof(*copy));
-	if (!row || !copy) {
+	if (!row || !copy ||
+	    !array_make_room(&g->rows, sizeof(*g->rows), g->n_rows, &g->max_rows) ||
+	    map_add(&g->known_rows, hash, row)) {
 		return NULL;
 	}
 	memcpy(copy, labels, g->keys.n * sizeof(*copy));
 	row->labels = copy;
 	g->rows[g->n_rows++] = row;
-	g->row_slots[slot] = row;
 	return row;
 }
 

@@ -5,7 +5,8 @@
  * or of the time in ns. Ranges that differ only in what PyTorch counts are one frame. A semicolon
  * in a name becomes a comma, and what would break the line a question mark. A stack of more than
  * 32 kB is cut: names for which there is no room are "..", and then left out. Of a capture with a
- * budget sums are what all launches did (places.h).
+ * budget sums are what all launches did (places.h). Each sum is rounded to a whole number, because
+ * flamegraph.pl and speedscope read no others.
  *
  * Memory grows with the places in the program, not with the records. */
 
@@ -27,7 +28,6 @@ enum { STACK_BYTES_MAX = 32 * 1024 };
 
 struct folded {
 	const struct store_info *info;
-	struct attributor *attributor;
 	size_t measure;	       /* what is weighed */
 	bool several;	       /* each process is a frame */
 	struct frames frames;  /* of one value */
@@ -105,14 +105,13 @@ static void folded_close(void *e)
 {
 	struct folded *f = e;
 
-	attributor_free(f->attributor);
 	places_free(f->places);
 	frames_deinit(&f->frames);
 	free(f);
 }
 
 static void *folded_open(const struct store_info *info, const struct exporter_options *options,
-			 struct buf *why)
+			 struct exporter_refusal *refusal)
 {
 	struct folded *f = calloc(1, sizeof(*f));
 
@@ -123,11 +122,10 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 	f->several = options->process == 0 && info->n_processes > 1;
 	f->frames.n_values = 1;
 	f->frames.write_name = write_name;
-	f->attributor = attributor_new();
 	f->places = info->budget_ppm > 0 ? places_new(NULL) : NULL;
-	if (!f->attributor || !take_weight(f, options->weight, why) ||
+	if (!take_weight(f, options->weight, &refusal->why) ||
 	    (info->budget_ppm > 0 &&
-	     (!f->places || places_begin(f->places, &info->plan, info->path, why)))) {
+	     (!f->places || places_begin(f->places, &info->plan, info->path, &refusal->why)))) {
 		folded_close(f);
 		return NULL;
 	}
@@ -189,18 +187,14 @@ static void add_to_frame(struct folded *f, struct frame *frame, const struct gpu
 	}
 }
 
-static int folded_record(void *e, struct buf *b, const struct gpuctr_record *record)
+static int folded_record(void *e, struct buf *b, const struct gpuctr_record *record,
+			 const struct attribution *what)
 {
 	struct folded *f = e;
 	struct frame *frame = find_outermost(f, record->process);
-	struct attribution what;
-	char place[24];
 
 	(void)b;
-	if (!frame || attributor_take(f->attributor, record, &what)) {
-		return -ENOMEM;
-	}
-	frame = frames_find(&f->frames, frame, what.scope, record);
+	frame = frame ? frames_find(&f->frames, frame, what->scope, record) : NULL;
 	if (!frame) {
 		return -ENOMEM;
 	}
@@ -208,8 +202,7 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 		add_to_frame(f, frame, record);
 		return 0;
 	}
-	snprintf(place, sizeof(place), "%zu", frame->number);
-	return places_record(f->places, record, place);
+	return places_record_frame(f->places, record, frame);
 }
 
 static int folded_stratum(void *e, const struct gpuctr_stratum *stratum)
@@ -263,8 +256,7 @@ static void write_line(struct buf *b, const struct frame *kernel, const struct b
 	buf_add(b, stack->data, stack->n);
 	buf_text(b, kernel->name);
 	buf_char(b, ' ');
-	buf_double(b, kernel->sums[0]);
-	buf_char(b, '\n');
+	buf_printf(b, "%.0f\n", kernel->sums[0]);
 }
 
 /* stack holds what is around the frame, each with its semicolon, and is left as it was. */
@@ -299,12 +291,7 @@ static int on_place(const struct place *place, void *userdata)
 	if (!isfinite(value)) {
 		return 0;
 	}
-	if (*place->place) {
-		frame = f->frames.ends[strtoull(place->place, NULL, 10)];
-	} else {
-		frame = frames_outermost(&f->frames, PLACES_NOWHERE);
-		frame = frame ? frames_kernel(&f->frames, frame, place->kernel) : NULL;
-	}
+	frame = places_frame(&f->frames, place);
 	if (!frame) {
 		return -ENOMEM;
 	}
@@ -347,6 +334,7 @@ static void folded_tell(void *e, struct buf *b)
 
 const struct exporter exporter_folded = {
 	.name = "folded",
+	.attributes = true,
 	.without = STORE_LOOKS | STORE_ACTIVE | STORE_BLOCK | STORE_PLACE | STORE_START,
 	.only_at_end = true,
 	.open = folded_open,

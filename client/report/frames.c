@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A frame is found by its parent and its name, which is interned. What a record costs is two
- * probes: of its scope's frame, and of its kernel's within it. */
+/* A map finds a frame by its parent and its interned name. Each record costs two look-ups: one of
+ * the frame of its scope, and one of its kernel's frame in that. */
 
 #include "client/report/frames.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_SLOTS = 256 };
+#include "proto/base/array.h"
 
 void frames_deinit(struct frames *f)
 {
 	texts_deinit(&f->texts);
 	free(f->ends);
-	free(f->slots);
-	free(f->known);
+	map_deinit(&f->known);
+	map_deinit(&f->of_scopes);
 	memset(f, 0, sizeof(*f));
 }
 
@@ -26,92 +26,46 @@ void frames_next_capture(struct frames *f)
 
 /* --- frames by name -------------------------------------------------------------------------- */
 
-static size_t find_slot(struct frame *const *slots, size_t n_slots, const struct frame *parent,
-			const char *name, bool is_kernel)
+static bool is_frame(const void *item, const void *key)
 {
-	uint64_t hash = texts_mix(texts_mix(is_kernel, (uintptr_t)parent), (uintptr_t)name);
-	size_t i = hash & (n_slots - 1);
+	const struct frame *a = item, *b = key;
 
-	while (slots[i] && (slots[i]->parent != parent || slots[i]->name != name ||
-			    slots[i]->is_kernel != is_kernel)) {
-		i = (i + 1) & (n_slots - 1);
-	}
-	return i;
-}
-
-static bool grow(struct frames *f)
-{
-	size_t n = f->n_slots ? f->n_slots * 2 : FIRST_SLOTS;
-	struct frame **slots;
-
-	if (f->n * 2 < f->n_slots) {
-		return true;
-	}
-	slots = calloc(n, sizeof(struct frame *));
-	if (!slots) {
-		return false;
-	}
-	for (size_t i = 0; i < f->n_slots; i++) {
-		const struct frame *old = f->slots[i];
-
-		if (old) {
-			slots[find_slot(slots, n, old->parent, old->name, old->is_kernel)] =
-				f->slots[i];
-		}
-	}
-	free(f->slots);
-	f->slots = slots;
-	f->n_slots = n;
-	return true;
+	return a->parent == b->parent && a->name == b->name && a->is_kernel == b->is_kernel;
 }
 
 static bool add_end(struct frames *f, struct frame *frame)
 {
-	size_t max = f->max_ends ? f->max_ends * 2 : FIRST_SLOTS;
-	struct frame **ends = f->ends;
-
-	if (f->n_ends == f->max_ends) {
-		ends = realloc(f->ends, max * sizeof(struct frame *));
-		if (!ends) {
-			return false;
-		}
-		f->ends = ends;
-		f->max_ends = max;
+	if (!array_make_room(&f->ends, sizeof(*f->ends), f->n_ends, &f->max_ends)) {
+		return false;
 	}
 	frame->number = f->n_ends;
 	f->ends[f->n_ends++] = frame;
 	return true;
 }
 
-/* The name is one of texts. */
+/* The name must be interned in f->texts. */
 static struct frame *find_child(struct frames *f, struct frame *parent, const char *name,
 				bool is_kernel)
 {
-	struct frame *frame;
-	size_t slot;
+	const struct frame wanted = { .parent = parent, .name = name, .is_kernel = is_kernel };
+	uint64_t hash = map_mix(map_mix(is_kernel, (uintptr_t)parent), (uintptr_t)name);
+	struct frame *frame = name ? map_find(&f->known, hash, is_frame, &wanted) : NULL;
 
-	if (!name || !grow(f)) {
-		return NULL;
-	}
-	slot = find_slot(f->slots, f->n_slots, parent, name, is_kernel);
-	if (f->slots[slot]) {
-		return f->slots[slot];
+	if (frame || !name) {
+		return frame;
 	}
 	frame = texts_take(&f->texts, sizeof(*frame));
 	if (!frame) {
 		return NULL;
 	}
+	*frame = wanted;
 	frame->sums = is_kernel ? texts_take(&f->texts, f->n_values * sizeof(double)) : NULL;
-	if (is_kernel && (!frame->sums || !add_end(f, frame))) {
+	if ((is_kernel && (!frame->sums || !add_end(f, frame))) ||
+	    map_add(&f->known, hash, frame)) {
 		return NULL;
 	}
-	frame->parent = parent;
-	frame->name = name;
-	frame->is_kernel = is_kernel;
 	frame->next = parent->children;
 	parent->children = frame;
-	f->slots[slot] = frame;
-	f->n++;
 	return frame;
 }
 
@@ -136,44 +90,21 @@ struct frame *frames_outermost(struct frames *f, const char *name)
 
 /* --- frames of scopes ------------------------------------------------------------------------ */
 
-static struct frames_known *find_known(struct frames_known *known, size_t n_slots,
-				       const struct frame *outermost, const struct scope *scope)
-{
-	uint64_t hash = texts_mix(texts_mix(1, (uintptr_t)outermost), (uintptr_t)scope);
-	size_t i = hash & (n_slots - 1);
+/* Remembers the frame of a scope, so that each scope's label is written once. */
+struct scope_frame {
+	const struct frame *outermost;
+	const struct scope *scope;
+	struct frame *frame;
+};
 
-	while (known[i].scope && (known[i].scope != scope || known[i].outermost != outermost)) {
-		i = (i + 1) & (n_slots - 1);
-	}
-	return &known[i];
+static bool is_scope_frame(const void *item, const void *key)
+{
+	const struct scope_frame *a = item, *b = key;
+
+	return a->scope == b->scope && a->outermost == b->outermost;
 }
 
-static bool grow_known(struct frames *f)
-{
-	size_t n = f->n_known_slots ? f->n_known_slots * 2 : FIRST_SLOTS;
-	struct frames_known *known;
-
-	if (f->n_known * 2 < f->n_known_slots) {
-		return true;
-	}
-	known = calloc(n, sizeof(*known));
-	if (!known) {
-		return false;
-	}
-	for (size_t i = 0; i < f->n_known_slots; i++) {
-		const struct frames_known *k = &f->known[i];
-
-		if (k->scope) {
-			*find_known(known, n, k->outermost, k->scope) = *k;
-		}
-	}
-	free(f->known);
-	f->known = known;
-	f->n_known_slots = n;
-	return true;
-}
-
-/* "iteration 12" as "iteration N". */
+/* Returns "iteration N" for "iteration 12". */
 static const char *step_name(struct frames *f, const char *label)
 {
 	size_t n = strlen(label);
@@ -199,29 +130,25 @@ static const char *scope_name(struct frames *f, const struct scope *scope)
 static struct frame *find_scope(struct frames *f, struct frame *outermost,
 				const struct scope *scope)
 {
-	struct frames_known *known;
-	struct frame *frame;
+	struct scope_frame wanted = { .outermost = outermost, .scope = scope }, *known;
+	uint64_t hash = map_mix(map_mix(1, (uintptr_t)outermost), (uintptr_t)scope);
 
 	if (!scope) {
 		return outermost;
 	}
-	if (!grow_known(f)) {
-		return NULL;
-	}
-	known = find_known(f->known, f->n_known_slots, outermost, scope);
-	if (known->scope) {
+	known = map_find(&f->of_scopes, hash, is_scope_frame, &wanted);
+	if (known) {
 		return known->frame;
 	}
-	frame = find_scope(f, outermost, scope->parent);
-	frame = frame ? find_child(f, frame, scope_name(f, scope), false) : NULL;
-	/* What is around it may have made the table anew. */
-	if (!frame || !grow_known(f)) {
+	wanted.frame = find_scope(f, outermost, scope->parent);
+	wanted.frame =
+		wanted.frame ? find_child(f, wanted.frame, scope_name(f, scope), false) : NULL;
+	known = wanted.frame ? texts_take(&f->texts, sizeof(*known)) : NULL;
+	if (!known || map_add(&f->of_scopes, hash, known)) {
 		return NULL;
 	}
-	*find_known(f->known, f->n_known_slots, outermost, scope) =
-		(struct frames_known){ .outermost = outermost, .scope = scope, .frame = frame };
-	f->n_known++;
-	return frame;
+	*known = wanted;
+	return known->frame;
 }
 
 /* --- records --------------------------------------------------------------------------------- */

@@ -2,9 +2,9 @@
 #ifndef CLIENT_REPORT_FRAMES_H
 #define CLIENT_REPORT_FRAMES_H
 
-/* Sums by place in the program, as flame graphs show them: a tree of frames, which are NVTX ranges
- * by their labels, and kernels at its ends. Only kernels have sums of their own. Ranges that differ
- * in what their label does not say, as the sizes of tensors, are one frame. */
+/* A tree of sums, as flame graphs show them. Its inner frames are NVTX ranges, by their labels, and
+ * its leaves are kernels. Only leaves have sums of their own. Ranges with one label share a frame,
+ * even if their tensors differ in size. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,9 +19,9 @@ struct frame {
 	struct frame *children, *next;
 	const char *name;
 	bool is_kernel;
-	size_t number;	   /* of a kernel: place in ends */
-	uint64_t launches; /* of a kernel; the caller's */
-	double *sums;	   /* one a value; the caller's */
+	size_t number;	   /* of a kernel: its index in ends */
+	uint64_t launches; /* of a kernel; the caller sets it */
+	double *sums;	   /* of a kernel, one for each value; the caller sets them */
 };
 
 enum { FRAMES_KERNELS = 1024 };
@@ -30,22 +30,14 @@ enum { FRAMES_KERNELS = 1024 };
 struct frames {
 	size_t n_values;
 	bool merges_steps; /* "iteration 1" and "iteration 2" are one frame, "iteration N" */
-	/* How names are written: those that are written alike are one. NULL: as they are. */
+	/* Writes a name; names that are written alike share a frame. NULL: the name as it is. */
 	void (*write_name)(struct buf *b, const char *name);
 
-	struct texts texts; /* names, and the frames */
+	struct texts texts; /* holds names and frames */
 	struct frame root;
-	struct frame **ends; /* kernels, as they came */
+	struct frame **ends; /* the leaves, in the order of their first records */
 	size_t n_ends, max_ends;
-	struct frame **slots; /* open addressing, a power of two */
-	size_t n, n_slots;
-	/* Frames of scopes, so that their labels are looked at once. */
-	struct frames_known {
-		const struct frame *outermost;
-		const struct scope *scope; /* NULL: free */
-		struct frame *frame;
-	} * known;
-	size_t n_known, n_known_slots;
+	struct map known, of_scopes;
 	struct {
 		unsigned process, kernel;
 		const char *name;
@@ -54,18 +46,18 @@ struct frames {
 
 void frames_deinit(struct frames *f);
 
-/* Numbers of kernels mean something else from here on. */
+/* Must be called before the records of another capture, which has other ids of kernels. */
 void frames_next_capture(struct frames *f);
 
-/* A frame of that name in the root. NULL: out of memory. */
+/* Returns the frame with this name in the root. NULL: out of memory. */
 struct frame *frames_outermost(struct frames *f, const char *name);
 
-/* The frame of a record's kernel in its scope, which may be NULL and must live as long as the
- * frames; outermost is the root, or from frames_outermost(). NULL: out of memory. */
+/* Returns the frame of a record's kernel in its scope. The scope may be NULL, and must live as long
+ * as the frames. outermost is the root, or a frame of frames_outermost(). NULL: out of memory. */
 struct frame *frames_find(struct frames *f, struct frame *outermost, const struct scope *scope,
 			  const struct gpuctr_record *record);
 
-/* A frame of a kernel by its name. NULL: out of memory. */
+/* Returns the frame of a kernel with this name. NULL: out of memory. */
 struct frame *frames_kernel(struct frames *f, struct frame *parent, const char *name);
 
 #endif

@@ -15,6 +15,7 @@
 #include "client/report/peaks.h"
 #include "client/store/reader.h"
 #include "client/store/schema.h"
+#include "proto/base/array.h"
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -52,8 +53,7 @@ struct groups *groups_new(const struct keys *keys)
 	}
 	g->keys = *keys;
 	g->attributes = needs_attribution(keys);
-	g->attributor = g->attributes ? attributor_new() : NULL;
-	if ((g->attributes && !g->attributor) || add_measure(g, "time", "ns") == SIZE_MAX) {
+	if (add_measure(g, "time", "ns") == SIZE_MAX) {
 		return groups_free(g);
 	}
 	g->measures[MEASURE_TIME].adds_up = true;
@@ -81,17 +81,16 @@ struct groups *groups_free(struct groups *g)
 		free(g->leaves[i]);
 	}
 	free_processes(g);
-	estimated_free(g);
-	attributor_free(g->attributor);
+	cells_free(g);
 	texts_deinit(&g->texts);
 	texts_deinit(&g->row_texts);
 	free(g->measures);
 	free(g->columns);
 	free(g->values);
 	free(g->leaves);
-	free(g->slots);
+	map_deinit(&g->known_leaves);
 	free(g->rows);
-	free(g->row_slots);
+	map_deinit(&g->known_rows);
 	free(g);
 	return NULL;
 }
@@ -101,6 +100,12 @@ struct groups *groups_free(struct groups *g)
 bool groups_adds_up(const char *column)
 {
 	return schema_adds_up(column);
+}
+
+bool groups_is_of_range(const char *column)
+{
+	return strstr(column, "elapsed") || strstr(column, ".per_second") ||
+	       strncmp(column, "gpu__time_duration", strlen("gpu__time_duration")) == 0;
 }
 
 static size_t find_measure(const struct groups *g, const char *name)
@@ -125,17 +130,15 @@ static int take_column(struct groups *g, const struct gpuctr_column *column, siz
 			return -ENOMEM;
 		}
 		g->measures[i].adds_up = groups_adds_up(column->name);
-		g->measures[i].of_range = strstr(column->name, "elapsed") ||
-					  strstr(column->name, ".per_second") ||
-					  strncmp(column->name, "gpu__time_duration", 18) == 0;
+		g->measures[i].of_range = groups_is_of_range(column->name);
 	} else if (strcmp(g->measures[i].unit, unit) != 0) {
 		if (why) {
 			text_terminal(why, column->name);
-			buf_text(why, " is counted in '");
+			buf_text(why, " has the unit '");
 			text_terminal(why, unit);
-			buf_text(why, "' here and in '");
+			buf_text(why, "' here and '");
 			text_terminal(why, g->measures[i].unit);
-			buf_text(why, "' in a capture before");
+			buf_text(why, "' in an earlier capture");
 		}
 		return -EINVAL;
 	}
@@ -189,9 +192,6 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 	g->turns |= g->takes_turns;
 	g->n_derived = derived_find(g->measures, g->n_measures, g->derived);
 	g->n_captures++;
-	if (g->attributor) {
-		attributor_next_capture(g->attributor);
-	}
 	memset(g->kernels, 0, sizeof(g->kernels));
 	free_processes(g);
 	return 0;
@@ -275,18 +275,7 @@ static int take_devices(struct groups *g, struct groups_process *p,
 /* Where the process is, or would be: they are sorted by number. */
 static size_t find_place(const struct groups *g, unsigned process)
 {
-	size_t low = 0, high = g->n_processes;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (g->processes[middle].process < process) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
+	return ARRAY_FIND_PLACE(g->processes, g->n_processes, process, process);
 }
 
 struct groups_process *groups_find_process(struct groups *g, unsigned process)
@@ -297,21 +286,24 @@ struct groups_process *groups_find_process(struct groups *g, unsigned process)
 									  : NULL;
 }
 
+const struct groups_device *groups_find_device(const struct groups_process *p, unsigned index)
+{
+	for (size_t i = 0; p && i < p->n_devices; i++) {
+		if (p->devices[i].index == index) {
+			return &p->devices[i];
+		}
+	}
+	return NULL;
+}
+
 /* NULL: out of memory. */
 static struct groups_process *add_process(struct groups *g, unsigned process)
 {
 	size_t at = find_place(g, process);
 	struct groups_process *p;
 
-	if (g->n_processes == g->max_processes) {
-		size_t max = g->max_processes ? g->max_processes * 2 : 8;
-
-		p = realloc(g->processes, max * sizeof(*p));
-		if (!p) {
-			return NULL;
-		}
-		g->processes = p;
-		g->max_processes = max;
+	if (!array_make_room(&g->processes, sizeof(*p), g->n_processes, &g->max_processes)) {
+		return NULL;
 	}
 	p = &g->processes[at];
 	memmove(p + 1, p, (g->n_processes++ - at) * sizeof(*p));
@@ -398,11 +390,6 @@ size_t groups_rows(struct groups *g, struct group ***ret)
 const struct group *groups_all(const struct groups *g)
 {
 	return g->all;
-}
-
-const struct scope *groups_last_scope(const struct groups *g)
-{
-	return g->scope;
 }
 
 uint64_t groups_records(const struct groups *g)

@@ -6,7 +6,7 @@
  *
  *	groups_begin(g, plan, "run.gpuctr");	// for each capture
  *	groups_process(g, process);
- *	groups_record(g, record);
+ *	groups_record(g, record, what);
  *	...
  *	groups_finish(g);
  *
@@ -37,6 +37,9 @@ enum { MEASURE_TIME = 0 };
 /* Of a column of a plan: does a sum over launches mean something? A derived name without rollup is
  * a weighted sum of ".sum" counters. */
 bool groups_adds_up(const char *column);
+/* Is a column of a plan a time or a number of cycles of the range around a kernel, which is longer
+ * than the kernel, or a ratio to these? */
+bool groups_is_of_range(const char *column);
 
 struct estimated;
 
@@ -77,18 +80,16 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 /* Where the present capture was taken; "" until told. Borrowed for the call. 0 or -ENOMEM. */
 int groups_host(struct groups *g, const char *host);
 int groups_process(struct groups *g, const struct gpuctr_process *process);
-int groups_record(struct groups *g, const struct gpuctr_record *record);
-/* One that is not wanted, of which others may be the gradient. 0 or -ENOMEM. */
-int groups_pass(struct groups *g, const struct gpuctr_record *record);
+/* what: of an attributor that lives as long as g; NULL: the keys ask for nothing of it. */
+int groups_record(struct groups *g, const struct gpuctr_record *record,
+		  const struct attribution *what);
 /* What the next records have for KEY_PLACE. 0 or -ENOMEM. */
 int groups_at(struct groups *g, const char *place);
-/* The innermost range around the last record, where the keys ask for ranges; NULL: none. It lives
- * as long as g. */
-const struct scope *groups_last_scope(const struct groups *g);
 
-/* What the keys say of a record, where none nests, without taking it; as long as g lives. Each
- * record of a process must be told, in order. 0 or -ENOMEM. */
-int groups_labels(struct groups *g, const struct gpuctr_record *record, const char **ret);
+/* What the keys say of a record, where none nests, without taking it; as long as g and what live. 0
+ * or -ENOMEM. */
+int groups_labels(struct groups *g, const struct gpuctr_record *record,
+		  const struct attribution *what, const char **ret);
 /* The same of a stratum: what only a launch has is "", or NULL of the key that nests. Another key
  * is NULL when memory ran out. */
 void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, const void **dims);

@@ -2,10 +2,10 @@
 #ifndef CLIENT_REPORT_GROUPS_INTERNAL_H
 #define CLIENT_REPORT_GROUPS_INTERNAL_H
 
-/* What groups.c, groups_records.c (records to leaves), fold.c (leaves to rows), estimated.c
- * (figures of rows of which only some launches were measured), cells.c (what these keep), pools.c
- * (strata of which too little was measured, by those of their kind) and sizes.c (how large a
- * stratum is among those) share. */
+/* What groups.c, leaves.c and groups_records.c (records to leaves), fold.c (leaves to rows),
+ * estimated.c (figures of rows of which only some launches were measured), cells.c and strata.c
+ * (what these keep), pools.c (strata of which too little was measured, by those of their kind) and
+ * sizes.c (how large a stratum is among those) share. */
 
 #include "client/report/derived.h"
 #include "client/report/estimated.h"
@@ -101,8 +101,7 @@ struct cell {
 /* Of an array's n items, for which there is room for max. */
 struct cells_index {
 	size_t n, max;
-	size_t *slots; /* open addressing, a power of two; number and 1 */
-	size_t n_slots;
+	struct map numbers; /* of the items, and 1 */
 };
 
 /* A leaf is in the self of one row, and in the total of several. */
@@ -114,10 +113,8 @@ struct placed {
 
 struct groups {
 	struct keys keys;
-	struct attributor *attributor;
 	struct texts texts;
-	bool attributes;	   /* the keys need the attribution */
-	const struct scope *scope; /* of the last record */
+	bool attributes; /* the keys need the attribution */
 
 	struct measure *measures;
 	size_t n_measures;
@@ -137,13 +134,11 @@ struct groups {
 
 	struct leaf **leaves;
 	size_t n_leaves, max_leaves;
-	struct leaf **slots; /* open addressing, a power of two */
-	size_t n_slots;
+	struct map known_leaves;
 
 	struct group **rows;
 	size_t n_rows, max_rows;
-	struct group **row_slots;
-	size_t n_row_slots;
+	struct map known_rows;
 	struct texts row_texts; /* rows and what they own */
 	struct group *all;
 
@@ -175,28 +170,43 @@ struct groups {
 	uint64_t by_clock[GPUCTR_CLOCK_GPU + 1];
 };
 
-/* groups_records.c: the leaf of these; NULL: out of memory. */
+/* --- groups.c. NULL: not announced. */
+struct groups_process *groups_find_process(struct groups *g, unsigned process);
+const struct groups_device *groups_find_device(const struct groups_process *p, unsigned index);
+
+/* --- leaves.c. What the keys say of a record. */
+void groups_dims(struct groups *g, const struct gpuctr_record *record,
+		 const struct attribution *what, const void **ret);
+/* Of as many pointers as there are keys. */
+uint64_t groups_hash(const void *const *dims, unsigned n);
+/* The leaf of these; NULL: out of memory. */
 struct leaf *groups_find_leaf(struct groups *g, const void *const *dims);
 
-/* cells.c. What is found is made where it is not there; NULL, 0, false: out of memory. */
+/* --- cells.c. What is found is made where it is not there; NULL, 0, false: out of memory. */
 struct groups_stratum *cells_stratum(struct groups *g, unsigned process, unsigned id);
 struct cell *cells_find(struct groups *g, struct leaf *leaf, size_t stratum);
 uint64_t cells_turn(struct groups *g, const struct gpuctr_record *record);
-bool cells_make_room(void **items, size_t size, size_t n, size_t *max); /* for one item more */
 size_t groups_n_samples(const struct groups *g);
+/* And the pools. */
 void cells_free(struct groups *g);
 
-/* pools.c: anew for what has come. 0 or -ENOMEM. */
+/* --- strata.c. How many launches a stratum stands for, as far as that is known. */
+uint64_t strata_seen(const struct groups_stratum *s);
+/* Was too little measured of it, and so does it stand for no other? */
+bool strata_lacks(const struct groups_stratum *s, size_t sample);
+/* Is it predicted from its kind, because too little was measured of it? */
+bool strata_predict(const struct groups *g, const struct groups_stratum *s, size_t sample);
+int strata_compare_kinds(const struct groups_stratum *a, const struct groups_stratum *b);
+/* Where the strata of the kind end that begins at i, of n that are sorted by kind. */
+size_t strata_end_of_kind(const struct groups *g, const size_t *order, size_t n, size_t i);
+void strata_free_pools(struct groups *g);
+
+/* --- pools.c: anew for what has come. 0 or -ENOMEM. */
 int pools_make(struct groups *g);
 void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t sample,
 	       struct estimate_total *total);
-void pools_free(struct groups *g);
-/* Is it too little that was measured of it, and so predicted from its kind? */
-bool pools_predict(const struct groups *g, const struct groups_stratum *s, size_t sample);
-/* Where the strata of the kind end that begins at i, of n that are sorted by kind. */
-size_t pools_end_of_kind(const struct groups *g, const size_t *order, size_t n, size_t i);
 
-/* sizes.c: rules, from strata that are sorted by kind. 0 or -ENOMEM. */
+/* --- sizes.c: rules, from strata that are sorted by kind. 0 or -ENOMEM. */
 int sizes_make(struct groups *g, const size_t *order, size_t n);
 /* Of strata of one kind: two a sample. */
 void sizes_centre(const struct groups *g, const size_t *members, size_t n, double *centres);
@@ -204,10 +214,7 @@ void sizes_centre(const struct groups *g, const size_t *members, size_t n, doubl
 bool sizes_of(const struct groups *g, const struct stratum_pool *pool,
 	      const struct groups_stratum *s, size_t sample, struct estimate_size *ret);
 
-/* How many launches it stands for, as far as that is known. */
-uint64_t groups_stratum_seen(const struct groups_stratum *s);
-
-/* estimated.c. 0 or -ENOMEM. */
+/* --- estimated.c. 0 or -ENOMEM. */
 int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record,
 		     double bytes_a_ns);
 /* Leaves for strata of which nothing was measured, before leaves become rows. */
@@ -215,9 +222,5 @@ int estimated_begin_rows(struct groups *g);
 bool estimated_place(struct groups *g, struct group *row, const struct leaf *leaf, bool self);
 /* Once all leaves are placed. */
 int estimated_finish_rows(struct groups *g);
-void estimated_free(struct groups *g);
-
-/* NULL: not announced. */
-struct groups_process *groups_find_process(struct groups *g, unsigned process);
 
 #endif

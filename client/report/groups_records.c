@@ -1,223 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records to leaves: one probe of a hash table by as many pointers as there are keys, and a few
- * additions. Labels are interned, so that equal ones are one pointer. */
+/* A record to its leaf: a few additions. */
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/report/groups_internal.h"
-
-enum { FIRST_SLOTS = 256 };
-
-/* --- dimensions of a record ------------------------------------------------------------------ */
-
-static const char *find_kernel(struct groups *g, const struct gpuctr_record *record)
-{
-	unsigned kernel = record->kernel ? record->kernel->id : 0;
-	size_t slot = (kernel + record->process * 97u) % GROUPS_SLOTS;
-
-	if (!g->kernels[slot].name || g->kernels[slot].process != record->process ||
-	    g->kernels[slot].kernel != kernel) {
-		g->kernels[slot].process = record->process;
-		g->kernels[slot].kernel = kernel;
-		g->kernels[slot].name =
-			texts_add_string(&g->texts, record->kernel ? record->kernel->name : "?");
-	}
-	return g->kernels[slot].name;
-}
-
-static const struct groups_device *find_device(const struct groups_process *p, unsigned index)
-{
-	for (size_t i = 0; p && i < p->n_devices; i++) {
-		if (p->devices[i].index == index) {
-			return &p->devices[i];
-		}
-	}
-	return NULL;
-}
-
-static const char *number_text(struct groups *g, const char *what, uint64_t number)
-{
-	char text[64];
-	int n = snprintf(text, sizeof(text), "%s%llu", what, (unsigned long long)number);
-
-	return texts_add(&g->texts, text, (size_t)n);
-}
-
-static const char *launch_shape(struct groups *g, const struct gpuctr_record *r)
-{
-	char text[96];
-	int n = snprintf(text, sizeof(text), "grid %ux%ux%u block %ux%ux%u", r->grid[0], r->grid[1],
-			 r->grid[2], r->block[0], r->block[1], r->block[2]);
-
-	return texts_add(&g->texts, text, (size_t)n);
-}
-
-static const char *process_text(struct groups *g, const struct groups_process *p,
-				const struct gpuctr_record *record)
-{
-	return p ? p->label : number_text(g, "process ", record->process);
-}
-
-/* What a key says of a record: of the key that nests its scope, else a text. */
-static const void *find_dim(struct groups *g, const struct gpuctr_record *record,
-			    const struct attribution *what, const struct groups_process *p,
-			    unsigned key)
-{
-	bool nests = (int)key == g->keys.nested;
-	const struct groups_device *device;
-
-	switch (g->keys.keys[key]) {
-	case KEY_KERNEL:
-		return find_kernel(g, record);
-	case KEY_NVTX:
-		return nests ? (const void *)what->scope : what->scope ? what->scope->path : "";
-	case KEY_OP:
-		return nests	  ? (const void *)(what->op ? what->op->chain : NULL)
-		       : what->op ? what->op->name
-				  : "";
-	case KEY_LAYER:
-		return !nests		   ? what->layer
-		       : *what->layer == 0 ? NULL
-		       : what->scope && what->scope->layer == what->layer
-			       ? (const void *)what->scope
-			       : what->forward;
-	case KEY_SHAPE:
-		return what->op ? what->op->sizes : launch_shape(g, record);
-	case KEY_DIR:
-		return attribution_direction_name(what->direction);
-	case KEY_STEP:
-		return what->step;
-	case KEY_DEVICE:
-		device = find_device(p, record->device);
-		return device ? device->label : number_text(g, "device ", record->device);
-	case KEY_PROCESS:
-		return process_text(g, p, record);
-	case KEY_STREAM:
-		return number_text(g, "stream ", record->stream);
-	case KEY_THREAD:
-		return number_text(g, "thread ", record->thread);
-	case KEY_RANK:
-		return p ? p->rank : "";
-	case KEY_TASK:
-		return p ? p->task : "";
-	case KEY_HOST:
-		return g->host;
-	case KEY_PLACE:
-		return g->place ? g->place : "";
-	case KEY_CAPTURE:
-	case KEY_END:
-		break;
-	}
-	return g->capture;
-}
-
-bool groups_knows_of_strata(enum key key)
-{
-	return key == KEY_KERNEL || key == KEY_DEVICE || key == KEY_PROCESS || key == KEY_CAPTURE ||
-	       key == KEY_RANK || key == KEY_TASK || key == KEY_HOST;
-}
-
-void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, const void **dims)
-{
-	const struct groups_process *p = groups_find_process(g, s->process);
-	const struct gpuctr_record like = { .process = s->process,
-					    .kernel = s->kernel,
-					    .device = s->device };
-
-	for (unsigned i = 0; i < g->keys.n; i++) {
-		enum key key = g->keys.keys[i];
-
-		if (key == KEY_KERNEL && !s->kernel) {
-			dims[i] = texts_add_string(&g->texts, "(several kernels)");
-		} else if (groups_knows_of_strata(key)) {
-			dims[i] = find_dim(g, &like, NULL, p, i);
-		} else {
-			dims[i] = (int)i == g->keys.nested ? NULL : texts_add_string(&g->texts, "");
-		}
-	}
-}
-
-/* --- leaves ---------------------------------------------------------------------------------- */
-
-static uint64_t hash_dims(const void *const *dims, unsigned n)
-{
-	uint64_t hash = n;
-
-	for (unsigned i = 0; i < n; i++) {
-		hash = texts_mix(hash, (uintptr_t)dims[i]);
-	}
-	return hash;
-}
-
-static size_t find_slot(struct leaf *const *slots, size_t n_slots, const void *const *dims,
-			unsigned n)
-{
-	size_t slot = hash_dims(dims, n) & (n_slots - 1);
-
-	while (slots[slot] && memcmp(slots[slot]->dims, dims, n * sizeof(*dims)) != 0) {
-		slot = (slot + 1) & (n_slots - 1);
-	}
-	return slot;
-}
-
-static bool grow_leaves(struct groups *g)
-{
-	size_t n_slots = g->n_slots ? g->n_slots * 2 : FIRST_SLOTS;
-	struct leaf **slots, **leaves;
-
-	if (g->n_leaves * 2 < g->n_slots) {
-		return true;
-	}
-	slots = calloc(n_slots, sizeof(struct leaf *));
-	leaves = realloc(g->leaves, n_slots / 2 * sizeof(struct leaf *));
-	g->leaves = leaves ? leaves : g->leaves;
-	if (!slots || !leaves) {
-		free(slots);
-		return false;
-	}
-	for (size_t i = 0; i < g->n_leaves; i++) {
-		slots[find_slot(slots, n_slots, leaves[i]->dims, g->keys.n)] = leaves[i];
-	}
-	free(g->slots);
-	g->slots = slots;
-	g->n_slots = n_slots;
-	return true;
-}
-
-struct leaf *groups_find_leaf(struct groups *g, const void *const *dims)
-{
-	struct leaf *leaf;
-	size_t slot;
-
-	if (!grow_leaves(g)) {
-		return NULL;
-	}
-	slot = find_slot(g->slots, g->n_slots, dims, g->keys.n);
-	if (g->slots[slot]) {
-		return g->slots[slot];
-	}
-	leaf = calloc(1, sizeof(*leaf));
-	if (!leaf) {
-		return NULL;
-	}
-	leaf->stats = calloc(g->n_measures, sizeof(*leaf->stats));
-	leaf->timed = calloc(g->n_measures, sizeof(*leaf->timed));
-	if (!leaf->stats || !leaf->timed) {
-		free(leaf->stats);
-		free(leaf->timed);
-		free(leaf);
-		return NULL;
-	}
-	memcpy(leaf->dims, dims, g->keys.n * sizeof(*dims));
-	g->leaves[g->n_leaves++] = leaf;
-	g->slots[slot] = leaf;
-	return leaf;
-}
 
 static void add_part(struct part *part, uint64_t n, double sum)
 {
@@ -281,61 +69,25 @@ static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_
 	}
 }
 
-/* What all keys say of a record. 0 or -ENOMEM. */
-static int find_dims(struct groups *g, const struct gpuctr_record *record,
-		     const struct groups_process *p, struct attribution *ret_what,
-		     const void **ret_dims)
+int groups_record(struct groups *g, const struct gpuctr_record *record,
+		  const struct attribution *what)
 {
-	*ret_what = (struct attribution){ .layer = "", .step = "" };
-	if (g->attributor && attributor_take(g->attributor, record, ret_what)) {
-		return -ENOMEM;
-	}
-	for (unsigned i = 0; i < g->keys.n; i++) {
-		ret_dims[i] = find_dim(g, record, ret_what, p, i);
-	}
-	return 0;
-}
-
-int groups_labels(struct groups *g, const struct gpuctr_record *record, const char **ret)
-{
-	struct attribution what;
-	const void *dims[KEYS_MAX];
-	int r = find_dims(g, record, groups_find_process(g, record->process), &what, dims);
-
-	for (unsigned i = 0; i < g->keys.n && r == 0; i++) {
-		ret[i] = dims[i];
-		r = ret[i] ? 0 : -ENOMEM;
-	}
-	return r;
-}
-
-int groups_pass(struct groups *g, const struct gpuctr_record *record)
-{
-	struct attribution what;
-
-	return g->attributor ? attributor_take(g->attributor, record, &what) : 0;
-}
-
-int groups_record(struct groups *g, const struct gpuctr_record *record)
-{
+	static const struct attribution none = { .layer = "", .step = "", .seq = -1 };
 	const struct groups_process *p = groups_find_process(g, record->process);
-	struct attribution what;
 	const struct groups_device *device;
 	const void *dims[KEYS_MAX];
 	struct leaf *leaf;
 
 	g->records++;
 	g->by_clock[record->clock]++;
-	if (find_dims(g, record, p, &what, dims)) {
-		return -ENOMEM;
-	}
-	g->scope = what.scope;
+	what = what ? what : &none;
+	groups_dims(g, record, what, dims);
 	leaf = groups_find_leaf(g, dims);
 	if (!leaf) {
 		return -ENOMEM;
 	}
-	leaf->op = leaf->op ? leaf->op : what.op;
-	device = find_device(p, record->device);
+	leaf->op = leaf->op ? leaf->op : what->op;
+	device = groups_find_device(p, record->device);
 	add_record(g, leaf, record, device);
 	return record->stratum == 0
 		       ? 0

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What takes 5 % of the time, of a kernel in one launch shape, and what moves most bytes, is judged
- * by how near it is to the two roofs:
+/* Two sorts of kernels in one launch shape are judged: those that take 5 % of the time or more, and
+ * the one that moves most bytes. Each is compared with the peaks of its device:
  *
- * memory	60 % and more of what the memory can move: fewer bytes make it faster
- * computation	the same of what the tensor cores can do
- * few blocks	most launches have fewer blocks than the device has multiprocessors: a part is idle;
- *		what takes less than 5 % by itself is told together
- * latency	none of these: it waits. ncu draws the line between a roof and latency at 60 % as
- * well
+ * memory	the kernel reaches 60 % of the memory's peak: fewer bytes make it faster
+ * computation	the kernel reaches 60 % of the tensor cores' peak
+ * few blocks	most launches have fewer blocks than the device has multiprocessors, so that some of
+ *		these are idle. Kernels with few blocks that take less than 5 % share one hint
+ * latency	none of these: the kernel waits. ncu also draws this line at 60 %
  *
- * And of operators that take as much: a matrix product or convolution has a batch or channels that
- * are not divisible by 8, which is what tensor cores work in.
+ * An operator that takes 5 % of the time, and is a matrix product or a convolution, gets a hint if
+ *8 does not divide its batch or its channels, because tensor cores work in blocks of 8.
  *
- * Where operations were not counted it is told of what moves most that it waits or computes, and of
- * no other. Where times are those of ranges nothing is told of waiting: the kernels are nearer to
- * the roofs than such times say. The limits are in the text of each, so that a reader can judge
- * them. */
+ * Each hint names its measured value, the limit, and a remedy. Where none of these can be concluded
+ * there is no hint: a kernel whose operations were not counted may be bound by computation, which
+ * only the hint of the kernel that moves most bytes says; and a range lasts longer than its kernel,
+ * so that its time shows no latency. */
 
 #include "client/report/hints.h"
 
@@ -34,14 +33,14 @@ enum {
 	NAME_WIDTH = 48,
 	TIME_PERCENT = 5,   /* of all time, to be worth a hint */
 	ROOF_PERCENT = 60,  /* of a roof, to be bound by it */
-	SMALL_PERCENT = 20, /* of all time, for what has few blocks together */
+	SMALL_PERCENT = 20, /* of all time, for all kernels with few blocks together */
 };
 
 enum { LABEL_KERNEL, LABEL_SHAPE };
 
-/* Launch shapes of kernels that are told apart, so that memory does not grow with a program whose
- * shapes are all different. Beyond them nothing is judged. */
-enum { SHAPES_MAX = 1 << 14, SHAPES_SLOTS = 2 * SHAPES_MAX };
+/* The most launch shapes of kernels that are judged; the limit bounds memory for a program whose
+ * shapes all differ. Further shapes share one row, which is not judged. */
+enum { SHAPES_MAX = 1 << 14 };
 
 static const char other_shapes[] = "other launch shapes";
 
@@ -54,11 +53,10 @@ struct hints {
 	struct hint items[HINTS_MAX];
 	const struct group *rows[HINTS_MAX]; /* of items; NULL: of an operator */
 	size_t n, n_left_out;
-	uint64_t *shapes; /* hashes of kernel and shape, open addressing; 0: free */
-	size_t n_shapes;
+	struct map shapes; /* by a hash of kernel and shape, which stands for both */
 };
 
-/* --- what comes ------------------------------------------------------------------------------ */
+/* --- captures -------------------------------------------------------------------------------- */
 
 struct hints *hints_new(void)
 {
@@ -71,9 +69,8 @@ struct hints *hints_new(void)
 
 	if (h) {
 		h->groups = groups_new(&keys);
-		h->shapes = calloc(SHAPES_SLOTS, sizeof(*h->shapes));
 	}
-	return h && h->groups && h->shapes ? h : hints_free(h);
+	return h && h->groups ? h : hints_free(h);
 }
 
 static void forget(struct hints *h)
@@ -91,7 +88,7 @@ struct hints *hints_free(struct hints *h)
 	if (h) {
 		forget(h);
 		groups_free(h->groups);
-		free(h->shapes);
+		map_deinit(&h->shapes);
 		free(h);
 	}
 	return NULL;
@@ -107,24 +104,21 @@ int hints_process(struct hints *h, const struct gpuctr_process *process)
 	return groups_process(h->groups, process);
 }
 
-/* False: there are too many. */
-static bool is_told_apart(struct hints *h, const struct gpuctr_record *record)
+static bool is_same(const void *item, const void *key)
 {
-	uint64_t hash = texts_mix(record->process, record->kernel ? record->kernel->id : 0);
-	size_t i;
+	return item == key;
+}
+
+/* False: SHAPES_MAX others came before. */
+static bool has_own_row(struct hints *h, const struct gpuctr_record *record)
+{
+	uint64_t hash = map_mix(record->process, record->kernel ? record->kernel->id : 0);
 
 	for (int k = 0; k < 3; k++) {
-		hash = texts_mix(hash, (uint64_t)record->grid[k] << 32 | record->block[k]);
+		hash = map_mix(hash, (uint64_t)record->grid[k] << 32 | record->block[k]);
 	}
-	hash += hash == 0;
-	for (i = hash % SHAPES_SLOTS; h->shapes[i] && h->shapes[i] != hash;
-	     i = (i + 1) % SHAPES_SLOTS) {
-	}
-	if (!h->shapes[i] && h->n_shapes < SHAPES_MAX) {
-		h->shapes[i] = hash;
-		h->n_shapes++;
-	}
-	return h->shapes[i] != 0;
+	return map_find(&h->shapes, hash, is_same, h) ||
+	       (h->shapes.n < SHAPES_MAX && map_add(&h->shapes, hash, h) == 0);
 }
 
 int hints_record(struct hints *h, const struct gpuctr_record *record)
@@ -132,15 +126,15 @@ int hints_record(struct hints *h, const struct gpuctr_record *record)
 	char shape[96];
 	int r;
 
-	if (!is_told_apart(h, record)) {
+	if (!has_own_row(h, record)) {
 		r = groups_at(h->groups, other_shapes);
-		return r ? r : groups_record(h->groups, record);
+		return r ? r : groups_record(h->groups, record, NULL);
 	}
 	snprintf(shape, sizeof(shape), "grid %ux%ux%u block %ux%ux%u", record->grid[0],
 		 record->grid[1], record->grid[2], record->block[0], record->block[1],
 		 record->block[2]);
 	r = groups_at(h->groups, record->kind == GPUCTR_LAUNCH_GRAPH ? "" : shape);
-	return r ? r : groups_record(h->groups, record);
+	return r ? r : groups_record(h->groups, record, NULL);
 }
 
 unsigned hints_without(const struct hints *h)
@@ -168,7 +162,7 @@ static double share_of(const struct hints *h, enum derived_kind kind, const stru
 	return d ? derived_value(d, row) : NAN;
 }
 
-/* Of launches whose time is known. */
+/* DRAM bytes of the launches whose time is known. */
 static double bytes_of(const struct hints *h, const struct group *row)
 {
 	const struct derived *d = find_derived(h, DERIVED_BANDWIDTH);
@@ -217,11 +211,11 @@ static void add_blocks(const struct group *row, struct buf *b)
 	text_count(b, row->small);
 	buf_text(b, " of ");
 	text_count(b, row->calls);
-	buf_text(b, " launches have fewer blocks than the device has multiprocessors; larger "
-		    "batches, or several streams, would use all of it");
+	buf_text(b, " launches have fewer blocks than the device has multiprocessors: use larger "
+		    "batches or several streams");
 }
 
-/* Which roof a row is bound by, or why by none; nothing where nothing can be said. */
+/* Appends what bounds a kernel and the remedy; nothing where neither can be concluded. */
 static void add_verdict(const struct hints *h, const struct group *row, bool most, struct buf *b)
 {
 	double memory = share_of(h, DERIVED_PEAK, row);
@@ -229,36 +223,35 @@ static void add_verdict(const struct hints *h, const struct group *row, bool mos
 
 	if (memory >= ROOF_PERCENT) {
 		buf_printf(b,
-			   "bound by memory (from %d%% on); fusing it with what runs before or "
-			   "after, or smaller types, would help",
+			   "bound by memory (limit: %d%%): fuse it with the kernel before or after "
+			   "it, or use smaller data types",
 			   ROOF_PERCENT);
 	} else if (computation >= ROOF_PERCENT) {
 		buf_printf(b,
-			   "bound by computation, at %.0f%% of the tensor cores' peak (from "
-			   "%d%% on); smaller types, or less to compute, would help",
+			   "bound by computation, at %.0f%% of the tensor cores' peak (limit: "
+			   "%d%%): use smaller data types, or compute less",
 			   computation, ROOF_PERCENT);
 	} else if (has_few_blocks(row)) {
 		add_blocks(row, b);
 	} else if (isnan(memory) || row->total_ranged > 0 || row->graphs > 0) {
 		return;
 	} else if (isnan(computation)) {
-		/* Of what moves most it is worth a line what it is not. */
 		if (most) {
 			buf_printf(b,
-				   "not bound by memory (from %d%% on), but by latency, or by "
-				   "computation, which was not counted",
+				   "not bound by memory (limit: %d%%); --metrics roofline tells "
+				   "whether by computation or latency",
 				   ROOF_PERCENT);
 		}
 	} else {
 		buf_printf(b,
-			   "bound by latency, with %.0f%% of the tensor cores' peak (both below "
-			   "%d%%); more warps at one time, or fusing it, would help",
+			   "bound by latency, at %.0f%% of the tensor cores' peak (both below "
+			   "%d%%): run more warps at a time, or fuse it with other kernels",
 			   computation, ROOF_PERCENT);
 	}
 }
 
-/* The first two dimensions of each size: batch and channels, or rows and columns. Returns the first
- * that eight does not divide, 0: none. */
+/* Looks at the first two dimensions of each size: batch and channels, or rows and columns. Returns
+ * the first that 8 does not divide, or 0. */
 static unsigned odd_dimension(const char *sizes)
 {
 	for (const char *p = strchr(sizes, '['); p; p = strchr(p, '[')) {
@@ -283,7 +276,7 @@ static unsigned odd_dimension(const char *sizes)
 	return 0;
 }
 
-/* Of a product; 0: none. */
+/* The same of an operator that is a matrix product or a convolution; 0 of others. */
 static unsigned odd_of(const struct scope *op)
 {
 	static const char *const products[] = { "conv", "mm", "linear", "matmul", "attention" };
@@ -296,7 +289,7 @@ static unsigned odd_of(const struct scope *op)
 	return 0;
 }
 
-/* --- all ------------------------------------------------------------------------------------- */
+/* --- list ------------------------------------------------------------------------------------ */
 
 static char *take(struct buf *b)
 {
@@ -306,7 +299,7 @@ static char *take(struct buf *b)
 	return text;
 }
 
-/* One finding is told once. Empties name and text. */
+/* Adds a hint unless the same is there already. Empties name and text. */
 static int add_hint(struct hints *h, const struct group *row, struct buf *name, struct buf *text)
 {
 	struct hint *item = &h->items[h->n];
@@ -339,9 +332,9 @@ static int judge(struct hints *h, const struct group *row, bool most)
 
 	add_verdict(h, row, most, &verdict);
 	text.failed = verdict.failed;
-	if (verdict.n > 0 || most) {
+	if (verdict.n > 0) {
 		add_traffic(h, row, most, &text);
-		buf_text(&text, text.n > 0 && verdict.n > 0 ? ": " : "");
+		buf_text(&text, text.n > 0 ? ": " : "");
 		buf_text(&text, buf_string(&verdict));
 		text_terminal(&name, row->labels[LABEL_KERNEL]);
 		buf_text(&name, *row->labels[LABEL_SHAPE] ? ", " : "");
@@ -351,7 +344,7 @@ static int judge(struct hints *h, const struct group *row, bool most)
 	return text.n > 0 || text.failed ? add_hint(h, row, &name, &text) : 0;
 }
 
-/* Those that take too little time to be named, where they take much together. */
+/* Kernels with few blocks that take less than TIME_PERCENT each, but much time together. */
 static int judge_small(struct hints *h, double time, uint64_t launches)
 {
 	double whole = groups_all(h->groups)->self[MEASURE_TIME].sum;
@@ -360,12 +353,11 @@ static int judge_small(struct hints *h, double time, uint64_t launches)
 	if (whole <= 0 || time * 100 < whole * SMALL_PERCENT) {
 		return 0;
 	}
-	buf_text(&name, "kernels of less time");
+	buf_printf(&name, "kernels below %d%% of the time", TIME_PERCENT);
 	text_count(&text, launches);
 	buf_printf(&text,
 		   " launches, which take %.0f%% of the time (limit: %d%%), have fewer blocks "
-		   "than the device has multiprocessors; larger batches, or several "
-		   "streams, would use all of it",
+		   "than the device has multiprocessors: use larger batches or several streams",
 		   time / whole * 100, SMALL_PERCENT);
 	return add_hint(h, NULL, &name, &text);
 }
@@ -443,16 +435,15 @@ static int judge_operators(struct hints *h, const struct view *v)
 			text_terminal(&name, row->op->name);
 			buf_printf(&text, "a dimension of %u, as in ", odd);
 			text_terminal(&text, row->op->sizes);
-			buf_text(&text,
-				 ", is not divisible by 8, which is what tensor cores work in; "
-				 "padding it would help");
+			buf_text(&text, ", is not a multiple of 8, in which tensor cores work: pad "
+					"it");
 			r = add_hint(h, NULL, &name, &text);
 		}
 	}
 	return r;
 }
 
-/* Names of kernels as tables show them: those that differ never look the same. */
+/* Shortens the names of kernels as tables do: two names that differ never look the same. */
 static int shorten(struct hints *h)
 {
 	const char *names[HINTS_MAX];
@@ -505,7 +496,7 @@ size_t hints_list(const struct hints *h, const struct hint **ret, size_t *ret_le
 	return h->n;
 }
 
-/* At spaces, what follows a line indented. */
+/* Breaks lines at spaces and indents all but the first. */
 static void add_wrapped(const char *text, size_t width, struct buf *b)
 {
 	size_t used = 0;
@@ -538,6 +529,6 @@ void hints_print(const struct hints *h, size_t width, struct buf *b)
 		buf_deinit(&line);
 	}
 	if (h->n_left_out > 0) {
-		buf_printf(b, "%zu hints more are not shown\n", h->n_left_out);
+		buf_printf(b, "%zu more hints are not shown\n", h->n_left_out);
 	}
 }

@@ -46,7 +46,7 @@ static bool parse_depth(const char *text, struct keys *keys, struct buf *why)
 	if (*text < '1' || *text > '9' || *end || depth > 10000) {
 		buf_text(why, "the depth in 'nvtx:");
 		text_terminal(why, text);
-		buf_text(why, "' is not a number from 1 on");
+		buf_text(why, "' is not a number of at least 1");
 		return false;
 	}
 	keys->nvtx_depth = (unsigned)depth;
@@ -73,12 +73,12 @@ static bool parse_one(char *word, struct keys *keys, struct buf *why)
 	}
 	for (unsigned i = 0; i < keys->n; i++) {
 		if (keys->keys[i] == (enum key)key) {
-			buf_printf(why, "'%s' is there twice", word);
+			buf_printf(why, "'%s' is given twice", word);
 			return false;
 		}
 	}
 	if (keys->n == KEYS_MAX) {
-		buf_printf(why, "more than %d keys", KEYS_MAX);
+		buf_printf(why, "at most %d keys can be given", KEYS_MAX);
 		return false;
 	}
 	if (keys->nested < 0 && (key == KEY_NVTX || key == KEY_OP || key == KEY_LAYER)) {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* CSV and JSON. A value that is not known is an empty field, or null. Where only some launches were
- * measured, each value comes with its kind and its error, and launches with theirs. */
+/* Writes CSV and JSON. An unknown value is an empty field, or null. In a budget's capture each
+ * value has its kind and its error, and the number of launches has an error. */
 
 #include "client/report/machine.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "client/cli/members.h"
 #include "client/cli/text.h"
 #include "client/report/estimated.h"
 #include "proto/base/clean.h"
@@ -28,23 +30,17 @@ static bool is_told(const struct view *v, enum field field, size_t i)
 	return fields_applies(field, m) && (field != FIELD_TOTAL || v->nested || compares);
 }
 
-/* --- CSV ------------------------------------------------------------------------------------- */
+/* --- figures of a row ------------------------------------------------------------------------ */
 
-/* Of how many launches a measure is known: told where that is not all. JSON always has it. */
-static bool n_is_told(const struct view *v, size_t i)
-{
-	return v->chosen[i] && !v->estimated && v->all->self[i].n != v->all->calls;
-}
-
-/* Figures of a derived column beside its value. */
+/* Whether CSV and JSON have this field of a derived column, beside its value. */
 static bool derived_is_told(const struct view *v, enum field field)
 {
 	return v->all->before && field >= FIELD_BEFORE && field <= FIELD_DIFFERS &&
 	       (v->estimated || !fields_is_of_errors(field));
 }
 
-/* Launches of kinds that were measured once, which are in the value and not in its error, and of
- * those that were never measured, which are in neither. */
+/* Launches of strata with one measured launch are in the value and not in its error. Launches of
+ * strata with none are in neither (unknown_of()). */
 static uint64_t once_of(const struct group *row, size_t i)
 {
 	return row->estimated ? row->estimated->total[i].once : 0;
@@ -53,81 +49,6 @@ static uint64_t once_of(const struct group *row, size_t i)
 static uint64_t unknown_of(const struct group *row, size_t i)
 {
 	return row->estimated ? row->estimated->total[i].unknown : 0;
-}
-
-/* A name may hold a comma. */
-static void add_estimate_heads(const char *name, struct buf *b)
-{
-	static const char *const heads[] = { ":kind", ":without_error", ":unknown" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
-		buf_char(b, ',');
-		text_csv(b, name);
-		buf_text(b, heads[i]);
-	}
-}
-
-static void add_heads(const struct view *v, struct buf *b)
-{
-	for (unsigned i = 0; i < v->keys->n; i++) {
-		buf_printf(b, "%s,", keys_name(v->keys->keys[i]));
-	}
-	buf_text(b, v->nested ? "launches,total_launches" : "launches");
-	if (v->all->before) {
-		buf_text(b,
-			 v->nested ? ",launches_before,total_launches_before" : ",launches_before");
-	}
-	buf_text(b, v->estimated ? ",launches_error" : "");
-	buf_text(b, v->estimated && v->nested ? ",total_launches_error" : "");
-	buf_text(b, v->estimated ? ",measured" : "");
-	for (size_t i = 0; i < v->n_measures; i++) {
-		for (int f = 0; f < FIELD_END; f++) {
-			struct buf name = { 0 };
-
-			if (is_told(v, (enum field)f, i)) {
-				buf_printf(&name, "%s:%s", v->measures[i].name,
-					   fields_name((enum field)f, false));
-				buf_char(b, ',');
-				text_csv(b, buf_string(&name));
-			}
-			buf_deinit(&name);
-		}
-		if (v->estimated && v->chosen[i]) {
-			add_estimate_heads(v->measures[i].name, b);
-		}
-		if (n_is_told(v, i)) {
-			buf_char(b, ',');
-			text_csv(b, v->measures[i].name);
-			buf_text(b, ":n");
-		}
-	}
-	for (size_t i = 0; i < v->n_derived; i++) {
-		if (v->chosen_derived[i]) {
-			buf_printf(b, ",%s", v->derived[i].name);
-			if (v->estimated) {
-				buf_printf(b, ",%s:error", v->derived[i].name);
-			}
-			if (v->turns) {
-				buf_printf(b, ",%s:joined", v->derived[i].name);
-			}
-			for (int f = FIELD_BEFORE; f < FIELD_END; f++) {
-				if (derived_is_told(v, (enum field)f)) {
-					buf_printf(b, ",%s:%s", v->derived[i].name,
-						   fields_name((enum field)f, false));
-				}
-			}
-		}
-	}
-	buf_char(b, '\n');
-}
-
-static void add_number(struct buf *b, double value, const char *unknown)
-{
-	if (isfinite(value)) {
-		buf_double(b, value);
-	} else {
-		buf_text(b, unknown);
-	}
 }
 
 static uint64_t launches_of(const struct group *row, bool total)
@@ -145,8 +66,7 @@ static const char *kind_of(const struct view *v, const struct group *row, size_t
 	return estimated_kind_name(fields_estimate(&v->measures[i], i, row).kind);
 }
 
-/* Of a row of which everything was measured it is exact. Of a sum without some launches it is not
- * told. */
+/* 0 if all launches were measured; NaN if the sum lacks launches. */
 static double derived_error(const struct derived *d, const struct group *row)
 {
 	return !row->estimated		     ? 0
@@ -154,251 +74,288 @@ static double derived_error(const struct derived *d, const struct group *row)
 					     : derived_estimate(d, row).error;
 }
 
-static void add_row(const struct view *v, const struct group *row, struct buf *b)
+/* Takes the figures of a row one by one, in one order for CSV's heads, CSV's values and JSON. */
+struct figures {
+	const struct view *v;
+	const struct group *row; /* NULL: heads are written */
+	struct buf *b;
+	struct members *json; /* NULL: CSV */
+	const char *of;	      /* the measure or derived column; NULL: the row itself */
+};
+
+/* "of:name" in CSV, "name" in the measure's own object of JSON. Where value follows, true. */
+static bool begin_figure(struct figures *f, const char *name, bool of_object)
 {
-	for (unsigned i = 0; i < v->keys->n; i++) {
-		text_csv(b, row->labels[i]);
-		buf_char(b, ',');
+	struct buf head = { 0 };
+
+	if (f->json && (of_object || !f->of)) {
+		members_key(f->json, name);
+		return true;
 	}
-	buf_u64(b, launches_of(row, false));
-	if (v->nested) {
-		buf_char(b, ',');
-		buf_u64(b, launches_of(row, true));
+	buf_printf(&head, "%s%s%s", f->of ? f->of : "", f->of && *name ? ":" : "", name);
+	if (f->json) {
+		members_key_text(f->json, buf_string(&head));
+	} else {
+		buf_char(f->b, ',');
+		if (!f->row) {
+			text_csv(f->b, buf_string(&head));
+		}
+	}
+	f->b->failed |= head.failed;
+	buf_deinit(&head);
+	return f->json || f->row;
+}
+
+static void put_u64(struct figures *f, const char *name, uint64_t value)
+{
+	if (begin_figure(f, name, true)) {
+		buf_u64(f->b, value);
+	}
+}
+
+static void put_number(struct figures *f, const char *name, bool of_object, double value)
+{
+	if (!begin_figure(f, name, of_object)) {
+		return;
+	}
+	if (isfinite(value)) {
+		buf_double(f->b, value);
+	} else {
+		buf_text(f->b, f->json ? "null" : "");
+	}
+}
+
+static void put_word(struct figures *f, const char *name, const char *word)
+{
+	if (begin_figure(f, name, true)) {
+		buf_printf(f->b, f->json ? "\"%s\"" : "%s", word);
+	}
+}
+
+/* JSON has the totals of rows that do not nest as well. */
+static void put_launches(struct figures *f)
+{
+	const struct view *v = f->v;
+	const struct group *row = f->row ? f->row : v->all;
+	bool total = f->json || v->nested;
+
+	put_u64(f, "launches", launches_of(row, false));
+	if (total) {
+		put_u64(f, "total_launches", launches_of(row, true));
 	}
 	if (v->all->before) {
-		buf_char(b, ',');
-		buf_u64(b, launches_of(row->before, false));
+		put_u64(f, "launches_before", launches_of(row->before, false));
 	}
-	if (v->all->before && v->nested) {
-		buf_char(b, ',');
-		buf_u64(b, launches_of(row->before, true));
+	if (v->all->before && total) {
+		put_u64(f, "total_launches_before", launches_of(row->before, true));
 	}
 	if (v->estimated) {
-		buf_char(b, ',');
-		add_number(b, group_launches_error(row, false), "");
-		buf_char(b, ',');
-		if (v->nested) {
-			add_number(b, group_launches_error(row, true), "");
-			buf_char(b, ',');
-		}
-		buf_u64(b, measured_of(row));
+		put_number(f, "launches_error", true, group_launches_error(row, false));
 	}
+	if (v->estimated && total) {
+		put_number(f, "total_launches_error", true, group_launches_error(row, true));
+	}
+	if (v->estimated) {
+		put_u64(f, "measured", measured_of(row));
+	}
+}
+
+static void put_measure(struct figures *f, size_t i)
+{
+	const struct view *v = f->v;
+	const struct group *row = f->row ? f->row : v->all;
+
+	for (int k = 0; k < FIELD_END; k++) {
+		if (is_told(v, (enum field)k, i)) {
+			put_number(f, fields_name((enum field)k, false), true,
+				   fields_value((enum field)k, &v->measures[i], i, row, v->all));
+		}
+	}
+	if (v->estimated) {
+		put_word(f, "kind", kind_of(v, row, i));
+		put_u64(f, "without_error", once_of(row, i));
+		put_u64(f, "unknown", unknown_of(row, i));
+	}
+	/* CSV has the number of launches of which a measure is known if these are not all. */
+	if (f->json || (!v->estimated && v->all->self[i].n != v->all->calls)) {
+		put_u64(f, "n", row->self[i].n);
+	}
+}
+
+static void put_joined(struct figures *f, const struct derived *d, const struct group *row)
+{
+	bool joined = derived_is_joined(d, row);
+
+	if (begin_figure(f, "joined", false)) {
+		buf_text(f->b, f->json ? (joined ? "true" : "false") : joined ? "1" : "0");
+	}
+}
+
+static void put_derived(struct figures *f, const struct derived *d)
+{
+	const struct view *v = f->v;
+	const struct group *row = f->row ? f->row : v->all;
+
+	put_number(f, "", false, derived_value(d, row));
+	if (v->estimated) {
+		put_number(f, "error", false, derived_error(d, row));
+	}
+	if (v->turns) {
+		put_joined(f, d, row);
+	}
+	for (int k = FIELD_BEFORE; k < FIELD_END; k++) {
+		if (derived_is_told(v, (enum field)k)) {
+			put_number(f, fields_name((enum field)k, false), false,
+				   derived_compare(d, (enum field)k, row));
+		}
+	}
+}
+
+static void begin_object(struct figures *f, const char *name, bool quoted)
+{
+	if (f->json && quoted) {
+		members_key_text(f->json, name);
+		f->json->some = false;
+		members_begin(f->json, NULL, '{');
+	} else if (f->json) {
+		members_begin(f->json, name, '{');
+	}
+}
+
+static void end_object(struct figures *f)
+{
+	if (f->json) {
+		members_end(f->json, '}');
+	}
+}
+
+static void put_figures(struct figures *f)
+{
+	const struct view *v = f->v;
+
+	put_launches(f);
+	begin_object(f, "measures", false);
 	for (size_t i = 0; i < v->n_measures; i++) {
-		for (int f = 0; f < FIELD_END; f++) {
-			if (is_told(v, (enum field)f, i)) {
-				buf_char(b, ',');
-				add_number(b,
-					   fields_value((enum field)f, &v->measures[i], i, row,
-							v->all),
-					   "");
-			}
-		}
-		if (v->estimated && v->chosen[i]) {
-			buf_printf(b, ",%s,%llu,%llu", kind_of(v, row, i),
-				   (unsigned long long)once_of(row, i),
-				   (unsigned long long)unknown_of(row, i));
-		}
-		if (n_is_told(v, i)) {
-			buf_char(b, ',');
-			buf_u64(b, row->self[i].n);
+		if (v->chosen[i]) {
+			f->of = v->measures[i].name;
+			begin_object(f, f->of, true);
+			put_measure(f, i);
+			end_object(f);
 		}
 	}
+	end_object(f);
+	begin_object(f, "derived", false);
 	for (size_t i = 0; i < v->n_derived; i++) {
 		if (v->chosen_derived[i]) {
-			buf_char(b, ',');
-			add_number(b, derived_value(&v->derived[i], row), "");
-			if (v->estimated) {
-				buf_char(b, ',');
-				add_number(b, derived_error(&v->derived[i], row), "");
-			}
-			if (v->turns) {
-				buf_text(b, derived_is_joined(&v->derived[i], row) ? ",1" : ",0");
-			}
-			for (int f = FIELD_BEFORE; f < FIELD_END; f++) {
-				if (derived_is_told(v, (enum field)f)) {
-					buf_char(b, ',');
-					add_number(b,
-						   derived_compare(&v->derived[i], (enum field)f,
-								   row),
-						   "");
-				}
-			}
+			f->of = v->derived[i].name;
+			put_derived(f, &v->derived[i]);
 		}
 	}
+	end_object(f);
+}
+
+/* --- CSV ------------------------------------------------------------------------------------- */
+
+/* row NULL: the heads. */
+static void add_line(const struct view *v, const struct group *row, struct buf *b)
+{
+	struct figures f = { .v = v, .row = row, .b = b };
+
+	for (unsigned i = 0; i < v->keys->n; i++) {
+		buf_text(b, i > 0 ? "," : "");
+		text_csv(b, row ? row->labels[i] : keys_name(v->keys->keys[i]));
+	}
+	put_figures(&f);
 	buf_char(b, '\n');
 }
 
 void machine_csv(const struct view *v, struct buf *b)
 {
-	add_heads(v, b);
+	add_line(v, NULL, b);
 	for (size_t i = 0; i < v->n_shown; i++) {
-		add_row(v, v->rows[i], b);
+		add_line(v, v->rows[i], b);
 	}
 }
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-static void add_object(const struct view *v, const struct group *row, struct buf *b)
+static void add_row(const struct view *v, const struct group *row, struct members *m)
 {
-	const char *separator = "";
+	struct figures f = { .v = v, .row = row, .b = m->b, .json = m };
 
-	buf_text(b, "\"launches\":");
-	buf_u64(b, launches_of(row, false));
-	buf_text(b, ",\"total_launches\":");
-	buf_u64(b, launches_of(row, true));
-	if (v->all->before) {
-		buf_text(b, ",\"launches_before\":");
-		buf_u64(b, launches_of(row->before, false));
-		buf_text(b, ",\"total_launches_before\":");
-		buf_u64(b, launches_of(row->before, true));
-	}
-	if (v->estimated) {
-		buf_text(b, ",\"launches_error\":");
-		add_number(b, group_launches_error(row, false), "null");
-		buf_text(b, ",\"total_launches_error\":");
-		add_number(b, group_launches_error(row, true), "null");
-		buf_text(b, ",\"measured\":");
-		buf_u64(b, measured_of(row));
-	}
-	buf_text(b, ",\"measures\":{");
-	for (size_t i = 0; i < v->n_measures; i++) {
-		if (!v->chosen[i]) {
-			continue;
-		}
-		buf_text(b, separator);
-		separator = ",";
-		text_json(b, v->measures[i].name);
-		buf_text(b, ":{\"n\":");
-		buf_u64(b, row->self[i].n);
-		if (v->estimated) {
-			buf_printf(b, ",\"kind\":\"%s\",\"without_error\":%llu,\"unknown\":%llu",
-				   kind_of(v, row, i), (unsigned long long)once_of(row, i),
-				   (unsigned long long)unknown_of(row, i));
-		}
-		for (int f = 0; f < FIELD_END; f++) {
-			if (is_told(v, (enum field)f, i)) {
-				buf_printf(b, ",\"%s\":", fields_name((enum field)f, false));
-				add_number(b,
-					   fields_value((enum field)f, &v->measures[i], i, row,
-							v->all),
-					   "null");
-			}
-		}
-		buf_char(b, '}');
-	}
-	buf_text(b, "},\"derived\":{");
-	separator = "";
-	for (size_t i = 0; i < v->n_derived; i++) {
-		if (!v->chosen_derived[i]) {
-			continue;
-		}
-		buf_printf(b, "%s\"%s\":", separator, v->derived[i].name);
-		separator = ",";
-		add_number(b, derived_value(&v->derived[i], row), "null");
-		if (v->estimated) {
-			buf_printf(b, ",\"%s:error\":", v->derived[i].name);
-			add_number(b, derived_error(&v->derived[i], row), "null");
-		}
-		if (v->turns) {
-			buf_printf(b, ",\"%s:joined\":%s", v->derived[i].name,
-				   derived_is_joined(&v->derived[i], row) ? "true" : "false");
-		}
-		for (int f = FIELD_BEFORE; f < FIELD_END; f++) {
-			if (derived_is_told(v, (enum field)f)) {
-				buf_printf(b, ",\"%s:%s\":", v->derived[i].name,
-					   fields_name((enum field)f, false));
-				add_number(b, derived_compare(&v->derived[i], (enum field)f, row),
-					   "null");
-			}
-		}
-	}
-	buf_char(b, '}');
+	put_figures(&f);
 }
 
-static void add_list(struct buf *b, const char *const *texts, size_t n)
+static void add_columns(const struct view *v, struct members *m)
 {
-	buf_char(b, '[');
-	for (size_t i = 0; i < n; i++) {
-		buf_text(b, i > 0 ? "," : "");
-		text_json(b, texts[i]);
-	}
-	buf_char(b, ']');
-}
-
-static void add_columns(const struct view *v, struct buf *b)
-{
-	const char *separator = "";
-
-	buf_text(b, ",\n\"columns\":[");
+	members_begin(m, "columns", '[');
 	for (size_t i = 0; i < v->n_measures; i++) {
-		if (!v->chosen[i]) {
-			continue;
+		if (v->chosen[i]) {
+			members_begin(m, NULL, '{');
+			members_text(m, "name", v->measures[i].name);
+			members_text(m, "unit", v->measures[i].unit);
+			members_bool(m, "adds_up", v->measures[i].adds_up);
+			members_bool(m, "of_range", v->measures[i].of_range);
+			members_end(m, '}');
 		}
-		buf_printf(b, "%s{\"name\":", separator);
-		separator = ",";
-		text_json(b, v->measures[i].name);
-		buf_text(b, ",\"unit\":");
-		text_json(b, v->measures[i].unit);
-		buf_printf(b, ",\"adds_up\":%s,\"of_range\":%s}",
-			   v->measures[i].adds_up ? "true" : "false",
-			   v->measures[i].of_range ? "true" : "false");
 	}
 	for (size_t i = 0; i < v->n_derived; i++) {
 		if (v->chosen_derived[i]) {
-			buf_printf(b, "%s{\"name\":\"%s\",\"unit\":\"%s\",\"derived\":true}",
-				   separator, v->derived[i].name, v->derived[i].unit);
-			separator = ",";
+			members_begin(m, NULL, '{');
+			members_text(m, "name", v->derived[i].name);
+			members_text(m, "unit", v->derived[i].unit);
+			members_bool(m, "derived", true);
+			members_end(m, '}');
 		}
 	}
-	buf_char(b, ']');
+	members_end(m, ']');
 }
 
-static void add_keyed_row(const struct view *v, const struct group *row, struct buf *b)
+static void add_keyed_row(const struct view *v, const struct group *row, struct members *m)
 {
-	buf_text(b, "{\"key\":{");
+	members_begin(m, NULL, '{');
+	members_begin(m, "key", '{');
 	for (unsigned k = 0; k < v->keys->n; k++) {
-		buf_printf(b, "%s\"%s\":", k > 0 ? "," : "", keys_name(v->keys->keys[k]));
-		if (*row->labels[k]) {
-			text_json(b, row->labels[k]);
-		} else {
-			buf_text(b, "null");
-		}
+		members_text_or_null(m, keys_name(v->keys->keys[k]), row->labels[k]);
 	}
-	buf_text(b, "},");
-	add_object(v, row, b);
-	buf_char(b, '}');
+	members_end(m, '}');
+	add_row(v, row, m);
+	members_end(m, '}');
 }
 
 void machine_json(const struct view *v, const struct machine_source *source, struct buf *b)
 {
-	const char *keys[KEYS_MAX];
+	struct members m = { b };
 
-	for (unsigned i = 0; i < v->keys->n; i++) {
-		keys[i] = keys_name(v->keys->keys[i]);
-	}
-	buf_text(b, "{\"captures\":");
-	add_list(b, source->captures, source->n_captures);
-	buf_text(b, ",\"recorded_from\":");
-	text_json(b, source->recorded_from);
-	buf_printf(b, ",\"complete\":%s,\"records\":%llu,\"rows_left_out\":%zu",
-		   source->complete ? "true" : "false", (unsigned long long)source->records,
-		   v->n_rows - v->n_shown + v->n_zero);
+	members_begin(&m, NULL, '{');
+	members_texts(&m, "captures", source->captures, source->n_captures);
+	members_text(&m, "recorded_from", source->recorded_from);
+	members_bool(&m, "complete", source->complete);
+	members_u64(&m, "records", source->records);
+	members_u64(&m, "rows_left_out", v->n_rows - v->n_shown + v->n_zero);
 	if (v->estimated) {
-		buf_text(b, ",\"estimated\":true,\"seeds\":");
-		add_list(b, source->seeds, source->n_seeds);
+		members_bool(&m, "estimated", true);
+		members_texts(&m, "seeds", source->seeds, source->n_seeds);
 	}
 	if (v->all->before) {
-		buf_printf(b, ",\"clocks_differ\":%s", v->clocks_differ ? "true" : "false");
+		members_bool(&m, "clocks_differ", v->clocks_differ);
 	}
-	buf_text(b, ",\"by\":");
-	add_list(b, keys, v->keys->n);
-	add_columns(v, b);
-	buf_text(b, ",\n\"all\":{");
-	add_object(v, v->all, b);
-	buf_text(b, "},\n\"rows\":[");
+	members_begin(&m, "by", '[');
+	for (unsigned i = 0; i < v->keys->n; i++) {
+		members_word(&m, NULL, keys_name(v->keys->keys[i]));
+	}
+	members_end(&m, ']');
+	add_columns(v, &m);
+	members_begin(&m, "all", '{');
+	add_row(v, v->all, &m);
+	members_end(&m, '}');
+	members_begin(&m, "rows", '[');
 	for (size_t i = 0; i < v->n_shown; i++) {
-		buf_text(b, i > 0 ? ",\n" : "\n");
-		add_keyed_row(v, v->rows[i], b);
+		buf_char(b, '\n');
+		add_keyed_row(v, v->rows[i], &m);
 	}
-	buf_text(b, "\n]}\n");
+	buf_char(b, '\n');
+	members_end(&m, ']');
+	members_end(&m, '}');
+	buf_char(b, '\n');
 }

@@ -2,11 +2,11 @@
 #ifndef CLIENT_REPORT_MACHINE_H
 #define CLIENT_REPORT_MACHINE_H
 
-/* A view for programs: all figures of all its rows, in base units. */
+/* Writes a view for programs: all figures of all rows, in base units. */
 
 #include "client/report/view.h"
 
-/* What is told besides the rows. */
+/* About the captures, besides rows. */
 struct machine_source {
 	const char *const *captures; /* names of the files */
 	size_t n_captures;
@@ -17,10 +17,10 @@ struct machine_source {
 	size_t n_seeds;
 };
 
-/* One row a line, with a head of names: "time:sum". Labels that a spreadsheet would take for a
- * formula get an apostrophe in front. */
+/* Appends a line of column names ("time:sum") and a line for each row. A label that a spreadsheet
+ * would take for a formula gets an apostrophe in front. */
 void machine_csv(const struct view *v, struct buf *b);
-/* One object. */
+/* Appends one JSON object. */
 void machine_json(const struct view *v, const struct machine_source *source, struct buf *b);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The parts follow the name in a fixed order, each as ", key = value". A name may hold commas
- * itself (a label of record_function() is the user's own), so the name ends where all that follows
- * reads as parts. A message that was cut in the middle of its last list still counts. */
+/* PyTorch writes the parts behind the name in a fixed order, each as ", key = value". A name may
+ * hold commas as well, because users choose the labels of record_function(). The name therefore
+ * ends at the first comma from which the rest of the message can be read as parts. The last list
+ * may be cut off, because NVTX messages have a limited length. */
 
 #include "client/report/marker.h"
 
@@ -15,7 +16,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Past the digits, or NULL when there are none or too many. */
+/* Returns the end of the digits at p, or NULL if there are none or more than 18. */
 static const char *parse_number(const char *p, int64_t *ret)
 {
 	int64_t value = 0;
@@ -31,7 +32,8 @@ static const char *parse_number(const char *p, int64_t *ret)
 	return p;
 }
 
-/* Past the bracket that closes the one at p, or at the end of the message. */
+/* Returns the end of the list at p: behind its closing bracket, or the end of the message if the
+ * list is cut off. NULL: there is no list at p. */
 static const char *skip_list(const char *p)
 {
 	size_t depth = 0;
@@ -178,7 +180,7 @@ bool marker_format_sizes(const char *sizes, size_t n, char *text, size_t max)
 			keep = used;
 		}
 	}
-	/* All of them empty: one pair of brackets stands for them. */
+	/* If all sizes are empty the first "[]" stands for all. */
 	keep = keep == 0 && used >= 2 ? 2 : keep;
 	text[keep] = '\0';
 	return depth == 0;

@@ -2,13 +2,12 @@
 #ifndef CLIENT_REPORT_MARKER_H
 #define CLIENT_REPORT_MARKER_H
 
-/* What PyTorch writes into the messages of its NVTX ranges under
- * torch.autograd.profiler.emit_nvtx():
+/* Reads the messages that PyTorch gives its NVTX ranges under torch.autograd.profiler.emit_nvtx():
  *
  *	aten::conv2d, seq = 480, op_id = 7550, sizes = [[64, 3, 224, 224], []], input_op_ids = [...]
  *
- * Which of the parts are there depends on the version, on record_shapes, and on the operator: only
- * what autograd will differentiate has a sequence number. */
+ * PyTorch's version, record_shapes and the operator decide which parts a message has. Only
+ *operators that autograd will differentiate have a sequence number. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,21 +22,21 @@ struct marker {
 	size_t n_sizes;
 };
 
-/* Always succeeds: a message that is no marker is a name. */
+/* Always succeeds: a message without such parts is a name as a whole. */
 void marker_parse(const char *message, struct marker *ret);
 
-/* Is that one list of numbers and lists, as JSON writes them? */
+/* Whether the text is one JSON list of whole numbers and of such lists. */
 bool marker_is_list(const char *sizes, size_t n);
 
-/* "[[64, 3, 7, 7], [2], [], []]" as "[64,3,7,7] [2]": without spaces and without the empty sizes at
- * the end, which are those of scalars and of what is no tensor. At most max - 1 bytes, and "" for
- * what is not a list of lists. Returns whether all of it fitted. */
+/* Writes "[[64, 3, 7, 7], [2], [], []]" as "[64,3,7,7] [2]", without the empty sizes at the end:
+ * scalars, and arguments that are not tensors, have empty sizes. Writes at most max - 1 bytes, and
+ * "" if the text is not a list of lists. Returns whether the whole list fitted. */
 bool marker_format_sizes(const char *sizes, size_t n, char *text, size_t max);
 
-/* "iteration 2", "step#7", "ProfilerStep#3", "epoch 1": a range that says where in time it is. */
+/* Whether a range is a numbered step: "iteration 2", "step#7", "ProfilerStep#3", "epoch 1". */
 bool marker_is_step(const char *name, size_t n);
 
-/* "ReluBackward0", "MyFunctionBackward": a node of autograd's graph. */
+/* Whether a range is a node of autograd's graph: "ReluBackward0", "MyFunctionBackward". */
 bool marker_is_backward(const char *name, size_t n);
 
 #endif

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "client/report/chrome.h"
+#include "proto/base/array.h"
 
 struct merge_queue {
 	uint64_t name;
@@ -118,15 +120,9 @@ static struct merge_queue *find_queue(struct merge *m, const char *name)
 
 static int keep_values(struct merge *m, const double *values)
 {
-	if (m->n_values == m->max_values) {
-		size_t max = m->max_values ? m->max_values * 2 : 4096;
-		double *more = realloc(m->values, max * (m->n_columns + 1) * sizeof(double));
-
-		if (!more) {
-			return -ENOMEM;
-		}
-		m->values = more;
-		m->max_values = max;
+	if (!array_make_room(&m->values, (m->n_columns + 1) * sizeof(double), m->n_values,
+			     &m->max_values)) {
+		return -ENOMEM;
 	}
 	memcpy(&m->values[m->n_values * m->n_columns], values, m->n_columns * sizeof(double));
 	m->n_values++;
@@ -167,19 +163,51 @@ int merge_finish(struct merge *m, struct merge_counts *ret)
 
 /* --- what is put in -------------------------------------------------------------------------- */
 
-void merge_add_values(const struct merge *m, size_t values, bool plain, bool first, struct buf *b)
+/* The values of a joined kernel, as members; plain: by the names of their metrics alone. */
+static void add_values(const struct merge *m, size_t values, bool plain, struct members *to)
 {
 	for (size_t i = 0; values > 0 && i < m->n_columns; i++) {
 		double value = m->values[(values - 1) * m->n_columns + i];
 
 		if (isfinite(value)) {
-			buf_text(b, first ? "\"" : ",\"");
-			buf_text(b, plain ? "" : "gpuctr::");
-			buf_add(b, m->keys[i].data, m->keys[i].n);
-			buf_double(b, value);
-			first = false;
+			members_key(to, NULL);
+			buf_text(to->b, plain ? "\"" : "\"gpuctr::");
+			buf_add(to->b, m->keys[i].data, m->keys[i].n);
+			buf_double(to->b, value);
 		}
 	}
+}
+
+/* Before its launch, so that of two with the same times it is the outer one. */
+static void add_op(const struct trace_launch *launch, struct buf *b)
+{
+	struct members to = { b };
+
+	members_begin(&to, NULL, '{');
+	members_word(&to, "ph", "X");
+	members_word(&to, "cat", "cpu_op");
+	members_key(&to, NULL);
+	buf_text(b, launch->thread);
+	members_double(&to, "ts", launch->begin);
+	members_double(&to, "dur", launch->us);
+	members_word(&to, "name", "(no operator)");
+	members_end(&to, '}');
+	buf_text(b, ",\n");
+}
+
+static void add_range(const struct merge *m, const struct trace_launch *launch, struct buf *b)
+{
+	double us = fmin(floor(launch->kernel_us), 1e15);
+	struct members to = { b };
+
+	buf_text(b, ",\n");
+	chrome_begin_span(&to, "cuda_profiler_range", launch->device, 0, launch->range_us,
+			  us >= 1 ? (int64_t)us : 1);
+	members_text(&to, "name", launch->text ? launch->text : "(not known)");
+	members_begin(&to, "args", '{');
+	add_values(m, launch->values, true, &to);
+	members_end(&to, '}');
+	members_end(&to, '}');
 }
 
 enum place { AT_KERNEL, AT_BARE, AT_RANGE, AT_END, AT_NONE };
@@ -226,18 +254,18 @@ void merge_put(struct merge *m, struct buf *b)
 
 	switch (find_place(m, &at)) {
 	case AT_KERNEL:
-		merge_add_values(m, k->values, false, k->empty, b);
+		add_values(m, k->values, false, &(struct members){ b, !k->empty });
 		m->next_kernel++;
 		break;
 	case AT_BARE:
-		merge_add_op(&m->bare[m->next_bare++], b);
+		add_op(&m->bare[m->next_bare++], b);
 		break;
 	case AT_RANGE:
-		merge_add_values(m, range->values, true, range->empty, b);
+		add_values(m, range->values, true, &(struct members){ b, !range->empty });
 		m->next_range++;
 		break;
 	case AT_END:
-		merge_add_range(m, &t->launches[m->next_launch++], b);
+		add_range(m, &t->launches[m->next_launch++], b);
 		break;
 	case AT_NONE:
 		break;

@@ -25,9 +25,5 @@ struct merge {
 
 /* Which values belong to each launch, and what is to be put in for it. 0 or -ENOMEM. */
 int merge_ranges_prepare(struct merge *m, struct merge_counts *counts);
-/* The values of a joined kernel, as members; plain: by the names of their metrics alone. */
-void merge_add_values(const struct merge *m, size_t values, bool plain, bool first, struct buf *b);
-void merge_add_op(const struct trace_launch *launch, struct buf *b);
-void merge_add_range(const struct merge *m, const struct trace_launch *launch, struct buf *b);
 
 #endif

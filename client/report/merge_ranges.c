@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "proto/base/array.h"
 
 /* --- order ----------------------------------------------------------------------------------- */
 
@@ -99,17 +100,8 @@ static void sort(void *items, size_t n, size_t size, int (*by)(const void *, con
 /* The first that has this correlation id. */
 static const struct trace_kernel *find_kernel(const struct trace *t, uint64_t correlation)
 {
-	size_t low = 0, high = t->n;
+	size_t low = ARRAY_FIND_PLACE(t->kernels, t->n, correlation, correlation);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->kernels[middle].correlation < correlation) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
 	return low < t->n && t->kernels[low].correlation == correlation ? &t->kernels[low] : NULL;
 }
 
@@ -225,35 +217,4 @@ int merge_ranges_prepare(struct merge *m, struct merge_counts *counts)
 		fill_ranges(t);
 	}
 	return r;
-}
-
-/* --- events ---------------------------------------------------------------------------------- */
-
-/* Before its launch, so that of two with the same times it is the outer one. */
-void merge_add_op(const struct trace_launch *launch, struct buf *b)
-{
-	buf_text(b, "{\"ph\":\"X\",\"cat\":\"cpu_op\",");
-	buf_text(b, launch->thread);
-	buf_text(b, ",\"ts\":");
-	buf_double(b, launch->begin);
-	buf_text(b, ",\"dur\":");
-	buf_double(b, launch->us);
-	buf_text(b, ",\"name\":\"(no operator)\"},\n");
-}
-
-void merge_add_range(const struct merge *m, const struct trace_launch *launch, struct buf *b)
-{
-	double us = floor(launch->kernel_us);
-
-	buf_printf(
-		b,
-		",\n{\"ph\":\"X\",\"cat\":\"cuda_profiler_range\",\"pid\":%u,\"tid\":0,\"ts\":%lld",
-		launch->device, (long long)launch->range_us);
-	buf_text(b, ",\"dur\":");
-	buf_double(b, us >= 1 ? us : 1);
-	buf_text(b, ",\"name\":");
-	text_json(b, launch->text ? launch->text : "(not known)");
-	buf_text(b, ",\"args\":{");
-	merge_add_values(m, launch->values, true, true, b);
-	buf_text(b, "}}");
 }

@@ -176,7 +176,8 @@ static char *const *choose_names(const struct naming *g, size_t at, size_t end)
 	bool differ = true;
 
 	for (size_t i = at; i < end && differ; i++) {
-		differ = texts_add_string(&seen, g->bare[g->order[i]]) && seen.n == i - at + 1;
+		differ =
+			texts_add_string(&seen, g->bare[g->order[i]]) && seen.known.n == i - at + 1;
 	}
 	texts_deinit(&seen);
 	return differ ? g->bare : g->whole;
@@ -234,8 +235,8 @@ static bool number_run(struct naming *g, size_t at, size_t end, struct texts *ta
 		do {
 			free(shown);
 			shown = show_number(g, base, number++);
-			had = taken->n;
-		} while (shown && texts_add_string(taken, shown) && taken->n == had);
+			had = taken->known.n;
+		} while (shown && texts_add_string(taken, shown) && taken->known.n == had);
 		if (!shown) {
 			return false;
 		}

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The page is page.html with the capture's figures in it, as the JSON of reports. Its script makes
- * text of them, and never markup. In the JSON each '<' is an escape, so that no name can end the
- * element that holds it. Rows beyond what fits into PAGE_MAX_BYTES are left out and counted. */
+/* The page is page.html, into which page.css, d3, page.js and the data are put. The data are the
+ * JSON that `report --json` prints, once by kernel, once by operator, and once by --by. The script
+ * shows names as text and never as markup, and each '<' in the JSON is an escape, so that no name
+ * can end the element that holds the JSON. If the JSON is larger than PAGE_MAX_BYTES the page has
+ * fewer rows and frames, and counts those that are left out. */
 
 #include "client/report/page.h"
 
@@ -23,12 +25,12 @@
 #include "client/report/places.h"
 #include "client/report/timeline.h"
 
-enum { ROWS_MAX = 500, ROWS_MIN = 4, FRAMES_A_ROW = 8, NAME_WIDTH = 48 };
+enum { ROWS_MAX = 500, ROWS_MIN = 4, FRAMES_A_ROW = 8, NAME_WIDTH = 48, GPUS_MAX = 8 };
 
 #define NO_COLUMN (SIZE_MAX - 1)
 
-/* page.html, and d3 with its notice */
-extern const char *const page_lines[], *const d3_lines[];
+/* The lines of page.html, page.css and page.js, and of d3 with its notice. */
+extern const char *const page_html[], *const page_css[], *const page_js[], *const d3_lines[];
 
 enum { VIEW_KERNEL, VIEW_OP, VIEW_BY, VIEWS };
 
@@ -36,17 +38,18 @@ static const char *const view_names[VIEWS] = { "kernel", "op", "by" };
 
 struct page {
 	const struct page_options *options;
-	struct groups *views[VIEWS]; /* that by kernel is the caller's */
-	struct places *places;	     /* of which each is a frame; with a budget */
-	size_t n_views;		     /* without the last where nothing else is asked for */
+	struct groups *views[VIEWS]; /* VIEW_KERNEL is borrowed */
+	size_t n_views;		     /* VIEWS, or VIEW_BY if --by names kernel or op alone */
+	struct places *places;	     /* of a budget's capture: one for each kernel's frame */
 	struct timeline timeline;
 	struct frames frames;
-	double *values;	       /* of one record: time, and the columns that add up */
-	size_t *measures;      /* of views, for each value */
-	size_t *columns;       /* of the present capture; NO_COLUMN: it has none */
-	char **names, **units; /* of values */
+	double *values;	       /* of one record: its time, and the columns that add up */
+	size_t *measures;      /* of each value: the index of its measure in views */
+	size_t *columns;       /* of each value: its column in the present capture, or NO_COLUMN */
+	char **names, **units; /* of each value */
 	size_t n_values, n_columns;
-	char *command;
+	char *command;		/* of the first capture */
+	struct buf runs;	/* the captures, as the elements of a JSON array */
 	double peak_bytes_a_ns; /* the highest of all devices */
 	char *peak_of;
 	bool one_peak_unknown;
@@ -104,6 +107,7 @@ struct page *page_free(struct page *p)
 	free(p->columns);
 	free(p->measures);
 	free(p->command);
+	buf_deinit(&p->runs);
 	free(p->peak_of);
 	free(p);
 	return NULL;
@@ -145,7 +149,7 @@ static int choose_values(struct page *p, const struct gpuctr_plan *plan)
 	return r ? r : timeline_init(&p->timeline, p->n_values);
 }
 
-/* Each capture may have its columns in another order, and lack some. */
+/* Captures may have their columns in different orders, and lack some. */
 static void find_columns(struct page *p, const struct gpuctr_plan *plan)
 {
 	for (size_t v = 1; v < p->n_values; v++) {
@@ -158,6 +162,50 @@ static void find_columns(struct page *p, const struct gpuctr_plan *plan)
 	}
 }
 
+static bool is_among(const char *const *names, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(names[i], name) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The names of the devices of a capture's processes, each once. */
+static void add_gpus(struct buf *b, const struct store_info *info)
+{
+	const char *names[GPUS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < info->n_processes; i++) {
+		const struct gpuctr_process *process = &info->processes[i].process;
+
+		for (size_t k = 0; k < process->n_devices && n < GPUS_MAX; k++) {
+			if (!is_among(names, n, process->devices[k].name)) {
+				names[n] = process->devices[k].name;
+				buf_text(b, n > 0 ? "," : "");
+				text_json(b, names[n++]);
+			}
+		}
+	}
+}
+
+static void add_run(struct buf *b, const struct store_info *info)
+{
+	buf_text(b, b->n > 0 ? ",\n{\"path\":" : "{\"path\":");
+	text_json(b, info->path);
+	buf_text(b, ",\"user\":");
+	text_json(b, info->user);
+	buf_text(b, ",\"host\":");
+	text_json(b, info->host);
+	buf_text(b, ",\"created_ns\":");
+	buf_i64(b, info->created_ns);
+	buf_text(b, ",\"gpus\":[");
+	add_gpus(b, info);
+	buf_text(b, "]}");
+}
+
 int page_capture(struct page *p, const struct store_info *info, struct buf *why)
 {
 	int r = 0;
@@ -166,6 +214,7 @@ int page_capture(struct page *p, const struct store_info *info, struct buf *why)
 		p->command = strdup(info->command);
 		r = p->command ? choose_values(p, &info->plan) : -ENOMEM;
 	}
+	add_run(&p->runs, info);
 	if (r == 0) {
 		find_columns(p, &info->plan);
 		frames_next_capture(&p->frames);
@@ -206,8 +255,8 @@ int page_process(struct page *p, const struct gpuctr_process *process)
 	return r || !p->places ? r : places_process(p->places, process);
 }
 
-/* A launch that was chosen stands for as many as its chance says, until it is known how many there
- * were (scale_timeline()). */
+/* A launch that was measured with a chance of 1 in 10 counts ten times. scale_timeline() corrects
+ * the sums later, when the number of launches is known. */
 static void take_values(struct page *p, const struct gpuctr_record *record)
 {
 	double times = record->stratum > 0 && record->chance > 0 ? 1 / record->chance : 1;
@@ -219,11 +268,10 @@ static void take_values(struct page *p, const struct gpuctr_record *record)
 	}
 }
 
-static int add_to_place(struct page *p, const struct gpuctr_record *record)
+static int add_to_place(struct page *p, const struct gpuctr_record *record,
+			const struct attribution *what)
 {
-	struct frame *frame = frames_find(&p->frames, &p->frames.root,
-					  groups_last_scope(p->views[VIEW_OP]), record);
-	char place[24];
+	struct frame *frame = frames_find(&p->frames, &p->frames.root, what->scope, record);
 
 	if (!frame) {
 		return -ENOMEM;
@@ -235,30 +283,19 @@ static int add_to_place(struct page *p, const struct gpuctr_record *record)
 		}
 		return 0;
 	}
-	snprintf(place, sizeof(place), "%zu", frame->number);
-	return places_record(p->places, record, place);
+	return places_record_frame(p->places, record, frame);
 }
 
-int page_record(struct page *p, const struct gpuctr_record *record)
+int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what)
 {
 	int r = 0;
 
 	take_values(p, record);
 	timeline_add(&p->timeline, record->start_ns, p->values);
 	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_record(p->views[i], record);
+		r = groups_record(p->views[i], record, what);
 	}
-	return r ? r : add_to_place(p, record);
-}
-
-int page_pass(struct page *p, const struct gpuctr_record *record)
-{
-	int r = 0;
-
-	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_pass(p->views[i], record);
-	}
-	return r;
+	return r ? r : add_to_place(p, record, what);
 }
 
 int page_stratum(struct page *p, const struct gpuctr_stratum *stratum)
@@ -271,7 +308,7 @@ int page_stratum(struct page *p, const struct gpuctr_stratum *stratum)
 	return r || !p->places ? r : places_stratum(p->places, stratum);
 }
 
-/* The flame graph looks at ranges, and what is over time at when records began. */
+/* The flame graph needs ranges, and the timeline needs the start of each record. */
 unsigned page_without(const struct page *p)
 {
 	unsigned without = STORE_LOOKS | STORE_ACTIVE | STORE_BLOCK | STORE_PLACE;
@@ -282,7 +319,7 @@ unsigned page_without(const struct page *p)
 	return without;
 }
 
-/* --- what all launches did ------------------------------------------------------------------- */
+/* --- sums of all launches -------------------------------------------------------------------- */
 
 static void find_measures(struct page *p)
 {
@@ -303,12 +340,7 @@ static int on_place(const struct place *place, void *userdata)
 	struct page *p = userdata;
 	struct frame *frame;
 
-	if (*place->place) {
-		frame = p->frames.ends[strtoull(place->place, NULL, 10)];
-	} else {
-		frame = frames_outermost(&p->frames, PLACES_NOWHERE);
-		frame = frame ? frames_kernel(&p->frames, frame, place->kernel) : NULL;
-	}
+	frame = places_frame(&p->frames, place);
 	if (!frame) {
 		return -ENOMEM;
 	}
@@ -321,7 +353,7 @@ static int on_place(const struct place *place, void *userdata)
 	return 0;
 }
 
-/* Bins of a sample add up to what is told of all launches. */
+/* Of a budget's capture: makes the bins add up to the estimate of all launches. */
 static void scale_timeline(struct page *p)
 {
 	const struct group *all = groups_all(p->views[VIEW_KERNEL]);
@@ -408,7 +440,7 @@ static void add_names(const struct view *v, struct buf *b)
 	names_free(names, n);
 }
 
-/* Of a sample nothing is suggested. */
+/* A budget's capture has no hints. */
 static int add_hints(struct page *p, struct hints *hints, const struct view *operators,
 		     struct buf *b)
 {
@@ -434,7 +466,8 @@ static int add_hints(struct page *p, struct hints *hints, const struct view *ope
 	return 0;
 }
 
-/* The JSON of a report, with short names of its rows; behind that of operators are the hints. */
+/* Appends a view as `report --json` prints it, with a short name for each row. The view by operator
+ * is followed by the hints, which need its rows. */
 static int add_view(struct page *p, size_t i, const struct machine_source *source,
 		    struct hints *hints, size_t rows, struct buf *b, struct buf *why)
 {
@@ -500,20 +533,18 @@ static void add_flop_peaks(const struct page *p, struct buf *b)
 	buf_char(b, ']');
 }
 
-static void add_meta(const struct page *p, const struct machine_source *source, const char *notes,
-		     const char *hardware, struct buf *b)
+static void add_meta(const struct page *p, const struct page_texts *texts, struct buf *b)
 {
 	buf_text(b, "{\"meta\":{\"command\":");
 	text_json(b, p->command);
-	buf_text(b, ",\"captures\":[");
-	for (size_t i = 0; i < source->n_captures; i++) {
-		buf_text(b, i > 0 ? "," : "");
-		text_json(b, source->captures[i]);
-	}
+	buf_text(b, ",\"runs\":[");
+	buf_add(b, p->runs.data, p->runs.n);
 	buf_text(b, "],\"hardware\":");
-	text_json(b, hardware);
+	text_json(b, texts->hardware);
 	buf_text(b, ",\"notes\":");
-	text_json(b, notes);
+	text_json(b, texts->notes);
+	buf_text(b, ",\"nothing\":");
+	text_json(b, texts->nothing);
 	add_flops(p, b);
 	add_flop_peaks(p, b);
 	buf_text(b, ",\"peak_of\":");
@@ -537,29 +568,37 @@ static void add_escaped(struct buf *b, const struct buf *json)
 	b->failed = b->failed || json->failed;
 }
 
+static void add_lines(struct buf *b, const char *const *lines)
+{
+	for (size_t i = 0; lines[i]; i++) {
+		buf_text(b, lines[i]);
+	}
+}
+
 static void add_page(struct buf *b, const struct buf *json)
 {
-	for (size_t i = 0; page_lines[i]; i++) {
-		if (strcmp(page_lines[i], "@DATA@\n") == 0) {
+	for (size_t i = 0; page_html[i]; i++) {
+		if (strcmp(page_html[i], "@DATA@\n") == 0) {
 			add_escaped(b, json);
-		} else if (strcmp(page_lines[i], "@D3@\n") == 0) {
-			for (size_t k = 0; d3_lines[k]; k++) {
-				buf_text(b, d3_lines[k]);
-			}
+		} else if (strcmp(page_html[i], "@STYLE@\n") == 0) {
+			add_lines(b, page_css);
+		} else if (strcmp(page_html[i], "@D3@\n") == 0) {
+			add_lines(b, d3_lines);
+		} else if (strcmp(page_html[i], "@SCRIPT@\n") == 0) {
+			add_lines(b, page_js);
 		} else {
-			buf_text(b, page_lines[i]);
+			buf_text(b, page_html[i]);
 		}
 	}
 }
 
 static int make_data(struct page *p, const struct machine_source *source, struct hints *hints,
-		     const char *notes, const char *hardware, size_t rows, struct buf *json,
-		     struct buf *why)
+		     const struct page_texts *texts, size_t rows, struct buf *json, struct buf *why)
 {
 	int r = 0;
 
 	buf_clear(json);
-	add_meta(p, source, notes, hardware, json);
+	add_meta(p, texts, json);
 	for (size_t i = 0; i < p->n_views && r == 0; i++) {
 		r = add_view(p, i, source, hints, rows, json, why);
 	}
@@ -571,22 +610,22 @@ static int make_data(struct page *p, const struct machine_source *source, struct
 }
 
 int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
-	       const char *notes, const char *hardware, struct buf *b, struct buf *why)
+	       const struct page_texts *texts, struct buf *b, struct buf *why)
 {
 	struct buf json = { 0 };
 	size_t rows = ROWS_MAX;
 	int r = finish(p);
 
-	r = r ? r : make_data(p, source, hints, notes, hardware, rows, &json, why);
+	r = r ? r : make_data(p, source, hints, texts, rows, &json, why);
 
 	while (r == 0 && json.n > PAGE_MAX_BYTES && rows > ROWS_MIN) {
 		rows /= 2;
-		r = make_data(p, source, hints, notes, hardware, rows, &json, why);
+		r = make_data(p, source, hints, texts, rows, &json, why);
 	}
 	if (r == 0) {
 		add_page(b, &json);
 	}
-	r = r == 0 && b->failed ? -ENOMEM : r;
+	r = r == 0 && (b->failed || p->runs.failed) ? -ENOMEM : r;
 	buf_deinit(&json);
 	return r;
 }

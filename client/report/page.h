@@ -2,9 +2,9 @@
 #ifndef CLIENT_REPORT_PAGE_H
 #define CLIENT_REPORT_PAGE_H
 
-/* A report as one web page that needs nothing else: charts and tables by kernel and by operator, a
- * flame graph of NVTX ranges, and counters over time. All of it is aggregated, so the page's size
- * does not grow with records. */
+/* A report as one web page that loads nothing: charts and tables by kernel and by operator, a flame
+ * graph of NVTX ranges, and a timeline. The page holds sums only, so its size does not grow with
+ * the number of records. */
 
 #include "client/report/hints.h"
 #include "client/report/machine.h"
@@ -13,31 +13,36 @@
 enum { PAGE_MAX_BYTES = 4500000 };
 
 struct page_options {
-	struct keys by; /* rows beside those by kernel and by operator, unless it is one of these */
-	struct define_source define; /* columns of the user's; path NULL: none */
+	struct keys by;		     /* rows in addition to those by kernel and by operator */
+	struct define_source define; /* the user's columns; path NULL: none */
+};
+
+/* Texts about all captures. */
+struct page_texts {
+	const char *hardware; /* one line: passes, caches, GPU, clocks, driver */
+	const char *notes;    /* lines: how many kernels were measured, and warnings */
+	const char *nothing;  /* why no kernel was measured; "": some were */
 };
 
 struct page;
 
-/* The options are borrowed, and groups by kernel alone, which the caller tells of the same captures
- * and finishes before page_print(). NULL: out of memory. */
+/* Borrows the options and groups by kernel alone. The caller gives these groups the same captures,
+ * and finishes them before page_print(). NULL: out of memory. */
 struct page *page_new(const struct page_options *options, struct groups *kernels);
 struct page *page_free(struct page *p); /* takes NULL, returns NULL */
 
-/* The counters of the first one are those over time and of the flame graph. 0, -ENOMEM, or -EINVAL
- * with why told: see groups_begin(). */
+/* The columns of the first capture are those of the timeline and the flame graph. 0, -ENOMEM, or
+ * -EINVAL with a reason in why: see groups_begin(). */
 int page_capture(struct page *p, const struct store_info *info, struct buf *why);
 int page_process(struct page *p, const struct gpuctr_process *process);
-int page_record(struct page *p, const struct gpuctr_record *record);
-/* One that is not wanted: as groups_pass(). */
-int page_pass(struct page *p, const struct gpuctr_record *record);
+int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what);
 int page_stratum(struct page *p, const struct gpuctr_stratum *stratum);
-/* What of a record the page does not look at: enum store_part. */
+/* The parts of a record that the page does not need: enum store_part. */
 unsigned page_without(const struct page *p);
 
-/* Appends the page. hints: of the same captures; notes: what a reader must not miss, in lines;
- * hardware: a line. 0, -ENOMEM, or -EINVAL where a definition is refused, and why is told. */
+/* Appends the page. hints: of the same captures. 0, -ENOMEM, or -EINVAL with a reason in why if a
+ * definition is refused. */
 int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
-	       const char *notes, const char *hardware, struct buf *b, struct buf *why);
+	       const struct page_texts *texts, struct buf *b, struct buf *why);
 
 #endif

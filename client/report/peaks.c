@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Multiprocessors and widths of the memory bus by the whole name that CUDA gives a board: from
- * NVIDIA's data sheets and product briefs of each, and from CUDA's own attributes of the B200,
- * whose data sheet tells no width. Times the memory clock that a capture tells, two values a clock
- * and wire, they give the bandwidth of the data sheet (tests/unit/test_peaks.c compares each).
+/* A table of boards, by CUDA's name of the device: multiprocessors and width of the memory bus.
+ * They are from NVIDIA's data sheets and product briefs, those of the B200 from CUDA's device
+ * attributes, because its data sheet has no bus width. A bus transfers two bits per wire and memory
+ * clock; that gives the bandwidth of each data sheet (tests/unit/test_peaks.c compares them).
  *
- * Nothing less than the whole name: a MIG slice ("NVIDIA H200 MIG 1g.18gb") and a virtual GPU
- * ("NVIDIA A10-8Q") have a part of the board whose name they bear. A device that is not here has no
- * share of its peak, which is better than one of another board's. */
+ * The whole name must match, because a MIG slice ("NVIDIA H200 MIG 1g.18gb") and a virtual GPU
+ * ("NVIDIA A10-8Q") have only a part of the board in their name. The peaks of a device that is not
+ * in the table are unknown. */
 
 #include "client/report/peaks.h"
 
 #include <string.h>
 
-/* Floating-point operations that a multiprocessor's tensor cores do in a cycle, from NVIDIA's white
- * papers of the architectures; sums in fp32. 0: it has none, or none known. The first that fits. */
+/* Floating-point operations per cycle of the tensor cores of one multiprocessor, with sums in fp32;
+ * from NVIDIA's white papers of the architectures. 0: the chip cannot, or the rate is unknown. The
+ * first line whose chip fits counts. */
 static const struct rate {
-	const char *chip; /* how its name begins */
+	const char *chip; /* the beginning of its name */
 	unsigned flop[PEAKS_PRECISIONS];
 } rates[] = {
 	{ "GV100", { 1024 } },
@@ -29,7 +30,7 @@ static const struct rate {
 };
 
 static const struct board {
-	const char *name; /* without the maker's */
+	const char *name; /* without "NVIDIA " or "Tesla " */
 	unsigned multiprocessors, bus_bits;
 } boards[] = {
 	{ "B200", 148, 7680 },
@@ -63,7 +64,7 @@ static const struct board {
 	{ "T4", 40, 256 },
 };
 
-/* "NVIDIA", "Tesla", or neither with older drivers. */
+/* Skips "NVIDIA " or "Tesla ", which some drivers leave out. */
 static const char *skip_maker(const char *name)
 {
 	static const char *const makers[] = { "NVIDIA ", "Tesla " };
@@ -102,7 +103,7 @@ double peaks_bytes_a_ns(const struct gpuctr_device *device)
 	return board ? 2.0 * device->clock_mem_mhz * 1e-3 * board->bus_bits / 8 : 0;
 }
 
-/* GeForce boards sum in fp32 at half the rate of their chips. */
+/* GeForce boards have half the rate of their chips if sums are fp32. */
 double peaks_flop_a_ns(const struct gpuctr_device *device, enum peaks_precision precision)
 {
 	const struct board *board = find_board(device->name);

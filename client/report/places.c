@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records are grouped twice, by kernel and by kernel and place. The places of a kernel are
- * estimated each by itself. Together they may be more or less than what is told of the kernel,
- * which is known better: what was measured once, or never, is judged there by all that is like it
- * (pools.c). What they lack then is of launches that may have been anywhere, where there are such;
- * else, and where they are too much, all places of the kernel get their part of the difference. */
+/* Records are grouped twice: by kernel, and by kernel and place. Each place of a kernel is
+ * estimated by itself, so the places together may be more or less than the estimate of the kernel.
+ * The latter is better, because strata with one measured launch or none are predicted there
+ * (pools.c). If the places are less and some of the kernel's launches have no known place, these
+ * get the difference; otherwise all places of the kernel are scaled to the estimate of the kernel.
+ */
 
 #include "client/report/places.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,10 +90,30 @@ int places_process(struct places *p, const struct gpuctr_process *process)
 
 int places_record(struct places *p, const struct gpuctr_record *record, const char *place)
 {
-	int r = p->owns_kernels ? groups_record(p->kernels, record) : 0;
+	int r = p->owns_kernels ? groups_record(p->kernels, record, NULL) : 0;
 
 	r = r ? r : groups_at(p->places, place);
-	return r ? r : groups_record(p->places, record);
+	return r ? r : groups_record(p->places, record, NULL);
+}
+
+int places_record_frame(struct places *p, const struct gpuctr_record *record,
+			const struct frame *frame)
+{
+	char place[24];
+
+	snprintf(place, sizeof(place), "%zu", frame->number);
+	return places_record(p, record, place);
+}
+
+struct frame *places_frame(struct frames *f, const struct place *place)
+{
+	struct frame *nowhere;
+
+	if (*place->place) {
+		return f->ends[strtoull(place->place, NULL, 10)];
+	}
+	nowhere = frames_outermost(f, PLACES_NOWHERE);
+	return nowhere ? frames_kernel(f, nowhere, place->kernel) : NULL;
 }
 
 int places_stratum(struct places *p, const struct gpuctr_stratum *stratum)

@@ -2,9 +2,9 @@
 #ifndef CLIENT_REPORT_PLACES_H
 #define CLIENT_REPORT_PLACES_H
 
-/* What kernels did at each place in the program, where the caller says what a place is: a frame of
- * a flame graph, a line of an export. Where only some launches were measured these are estimates of
- * all of them, and those of a kernel's places add up to what the table says of the kernel.
+/* Sums of kernels at each place in the program. The caller says what a place is: a frame of a flame
+ * graph, a line of an export. In a capture with a budget the sums are estimates for all launches,
+ *and the places of a kernel add up to the table's estimate of that kernel.
  *
  *	places_begin(p, plan, "run.gpuctr");	// for each capture
  *	places_process(p, process);
@@ -15,19 +15,19 @@
  *	places_each(p, on_place, userdata);
  */
 
+#include "client/report/frames.h"
 #include "client/report/groups.h"
 
-/* What frames of these are in. */
+/* The outermost frame of launches whose place is not known. */
 #define PLACES_NOWHERE "(none of its kind was measured)"
 
-/* What users are told where a capture with a budget has no strata. */
+/* The message of exports where a capture with a budget has no strata. */
 #define PLACES_BROKE_OFF                                                                          \
 	"launches were chosen at random (--budget), and the capture broke off before it told of " \
 	"the\nothers: sums are of those that were measured\n"
 
 struct place {
-	const char
-		*place; /* as it was told; "": of launches of which nothing says where they were */
+	const char *place; /* as the caller gave it; "": launches whose place is not known */
 	const char *kernel;
 	double launches;      /* measured or not */
 	uint64_t measured;    /* that many of them */
@@ -36,8 +36,8 @@ struct place {
 
 struct places;
 
-/* kernels: groups by kernel alone that the caller tells and finishes; NULL: places do that. NULL is
- * returned when memory runs out. */
+/* kernels: groups by kernel alone, to which the caller adds records and strata, and which the
+ * caller finishes; NULL: places have their own. Returns NULL when memory runs out. */
 struct places *places_new(struct groups *kernels);
 struct places *places_free(struct places *p); /* takes NULL, returns NULL */
 
@@ -46,14 +46,19 @@ int places_begin(struct places *p, const struct gpuctr_plan *plan, const char *n
 		 struct buf *why);
 int places_process(struct places *p, const struct gpuctr_process *process);
 int places_record(struct places *p, const struct gpuctr_record *record, const char *place);
+/* For callers whose places are the frames of kernels. places_frame() returns the frame of a place,
+ * or one within PLACES_NOWHERE where nothing says where the launches were; NULL: out of memory. */
+int places_record_frame(struct places *p, const struct gpuctr_record *record,
+			const struct frame *frame);
+struct frame *places_frame(struct frames *f, const struct place *place);
 int places_stratum(struct places *p, const struct gpuctr_stratum *stratum);
 int places_finish(struct places *p);
 
 /* By kernel alone. */
 struct groups *places_kernels(struct places *p);
 
-/* By kernel, and the places of each in order of their texts. What is told is borrowed for the call.
- * 0, -ENOMEM, or what a call returned, which ends it. */
+/* Calls each() for the places, sorted by kernel and by text. The place is borrowed for the call. 0,
+ * -ENOMEM, or what each() returned other than 0, which ends it. */
 int places_each(struct places *p, int (*each)(const struct place *place, void *userdata),
 		void *userdata);
 

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Strata of which too little was measured are taken to be as the others of their kind: the same
- * kernel, shape and device, come to by another path or in another NVTX range. A program has
- * hundreds of such strata from its first steps alone, and would be told a total without them.
+/* Predicts what strata did of which too few launches were measured, from the other strata of their
+ * kind: those with the same kernel, launch shape and device that the program reaches by another
+ * path or in another NVTX range. The first steps of a program alone leave hundreds of such strata,
+ * and totals would lack them all.
  *
- * What such strata do is predicted from the others (estimate_pair_like()). A stratum of which two
- * launches were measured, in two turns where metrics take turns, stands for itself: strata of a
- * kind may differ a hundredfold, each being all alike. One is enough where strata have shown how
- * much launches of one differ in this metric; else only what was measured is known of it.
+ * estimate_pair_like() computes the prediction. A stratum with two measured launches (of two turns,
+ * where metrics take turns) stands for itself, because strata of one kind may differ a hundredfold
+ * while the launches within each are alike. One launch is enough if other strata have shown how
+ * much launches of a stratum differ in this metric; otherwise only what was measured of it is
+ * known.
  *
- * Where metrics take turns, a stratum that was not met in those of one metric may have a size by
- * another (sizes.c). So a pool knows twice what its strata have shown: as it is, for strata without
- * a size, and for each unit of size.
+ * Where metrics take turns, another metric may tell the size of a stratum that was not measured in
+ * the turns of this metric (sizes.c). A pool therefore keeps its strata's figures twice: as they
+ * are, for strata without a size, and for each unit of size.
  *
- * Which strata these are depends on how many of their launches were measured, never on what was
- * measured. Where metrics take turns the strata of a kind may have been met in the same one: what
- * all of them share of its luck is not in the error. */
+ * Whether a stratum is predicted depends on how many of its launches were measured, never on their
+ * values. The error does not cover what all strata of a kind share because they were measured in
+ * the same turn. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,49 +25,14 @@
 
 #include "client/report/groups_internal.h"
 
-static bool lacks(const struct groups_stratum *s, size_t sample)
-{
-	return estimate_lacks(&s->samples[sample], groups_stratum_seen(s));
-}
-
-bool pools_predict(const struct groups *g, const struct groups_stratum *s, size_t sample)
-{
-	struct estimate_pair p = estimate_pair_among(&s->samples[sample], groups_stratum_seen(s),
-						     &g->priors[sample]);
-
-	return lacks(s, sample) && p.kind != ESTIMATE_GUESS;
-}
-
-/* By what they have in common, then as they were met. */
-static int compare_kinds(const struct groups_stratum *a, const struct groups_stratum *b)
-{
-	if (a->capture != b->capture) {
-		return a->capture < b->capture ? -1 : 1;
-	}
-	if (a->process != b->process) {
-		return a->process < b->process ? -1 : 1;
-	}
-	return memcmp(&a->kind, &b->kind, sizeof(a->kind));
-}
-
 /* qsort_r()'s: a stratum's kind, then its number. */
 static int compare_members(const void *a, const void *b, void *userdata)
 {
 	const struct groups *g = userdata;
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
-	int order = compare_kinds(&g->strata[x], &g->strata[y]);
+	int order = strata_compare_kinds(&g->strata[x], &g->strata[y]);
 
 	return order ? order : (x > y) - (x < y);
-}
-
-size_t pools_end_of_kind(const struct groups *g, const size_t *order, size_t n, size_t i)
-{
-	size_t end = i + 1;
-
-	while (end < n && compare_kinds(&g->strata[order[i]], &g->strata[order[end]]) == 0) {
-		end++;
-	}
-	return end;
 }
 
 /* What it measured tells of others, also where it is too little for itself. */
@@ -75,7 +42,7 @@ static void add_member(const struct groups *g, struct stratum_pool *pool,
 	struct estimate_size size;
 
 	for (size_t k = 0; k < s->n_samples; k++) {
-		uint64_t seen = lacks(s, k) ? 0 : groups_stratum_seen(s);
+		uint64_t seen = strata_lacks(s, k) ? 0 : strata_seen(s);
 
 		estimate_class_add(&pool->plain[k], &s->samples[k], seen, NULL);
 		if (sizes_of(g, pool, s, k, &size)) {
@@ -88,7 +55,7 @@ static void add_member(const struct groups *g, struct stratum_pool *pool,
 static bool lacks_something(const struct stratum_pool *pool, const struct groups_stratum *s)
 {
 	for (size_t k = 0; k < s->n_samples; k++) {
-		if (pool->plain[k].means.weight > 0 && lacks(s, k)) {
+		if (pool->plain[k].means.weight > 0 && strata_lacks(s, k)) {
 			return true;
 		}
 	}
@@ -121,7 +88,7 @@ static bool pool_kind(struct groups *g, const size_t *members, size_t n)
 
 		if (lacks_something(pool, s)) {
 			s->pool = g->n_pools;
-			pool->seen += groups_stratum_seen(s);
+			pool->seen += strata_seen(s);
 			pool->lacking[pool->n_lacking++] = members[i];
 		}
 	}
@@ -164,7 +131,7 @@ int pools_make(struct groups *g)
 	size_t *members, n;
 	bool ok;
 
-	pools_free(g);
+	strata_free_pools(g);
 	if (g->strata_index.n == 0) {
 		return 0;
 	}
@@ -174,7 +141,7 @@ int pools_make(struct groups *g)
 	n = ok ? list_members(g, members) : 0;
 	ok = ok && sizes_make(g, members, n) == 0;
 	for (size_t i = 0, next; i < n && ok; i = next) {
-		next = pools_end_of_kind(g, members, n, i);
+		next = strata_end_of_kind(g, members, n, i);
 		ok = pool_kind(g, members + i, next - i);
 	}
 	free(members);
@@ -193,7 +160,7 @@ static void add_lacking(const struct groups *g, const struct stratum_pool *pool,
 			const struct groups_stratum *s, size_t sample, struct lacking *lacking)
 {
 	double sized = pool->sized[sample].means.weight, plain = pool->plain[sample].means.weight;
-	uint64_t launches = groups_stratum_seen(s);
+	uint64_t launches = strata_seen(s);
 	struct estimate_size size;
 
 	if ((sized >= 2 || 2 * sized >= plain) && sizes_of(g, pool, s, sample, &size)) {
@@ -238,34 +205,13 @@ void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t s
 	for (size_t i = 0; i < pool->n_lacking; i++) {
 		const struct groups_stratum *s = &g->strata[pool->lacking[i]];
 
-		if (pools_predict(g, s, sample)) {
+		if (strata_predict(g, s, sample)) {
 			add_lacking(g, pool, s, sample, &lacking);
 		} else {
-			p = estimate_pair_among(&s->samples[sample], groups_stratum_seen(s),
+			p = estimate_pair_among(&s->samples[sample], strata_seen(s),
 						&g->priors[sample]);
 			estimate_total_add(total, &p);
 		}
 	}
 	predict(g, pool, sample, &lacking, total);
-}
-
-void pools_free(struct groups *g)
-{
-	for (size_t i = 0; i < g->n_pools; i++) {
-		free(g->pools[i].plain);
-		free(g->pools[i].sized);
-		free(g->pools[i].centres);
-		free(g->pools[i].lacking);
-	}
-	for (size_t i = 0; i < g->strata_index.n; i++) {
-		g->strata[i].pool = 0;
-	}
-	free(g->pools);
-	free(g->among_plain);
-	free(g->among_sized);
-	free(g->size_rules);
-	g->pools = NULL;
-	g->among_plain = g->among_sized = NULL;
-	g->size_rules = NULL;
-	g->n_pools = 0;
 }

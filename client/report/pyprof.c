@@ -190,7 +190,6 @@ static void pyprof_close(void *e)
 {
 	struct pyprof *p = e;
 
-	attributor_free(p->attributor);
 	fragments_free(p->kernels);
 	places_free(p->places);
 	free(p->values);
@@ -208,7 +207,7 @@ static bool begin_places(struct pyprof *p, struct buf *why)
 }
 
 static void *pyprof_open(const struct store_info *info, const struct exporter_options *options,
-			 struct buf *why)
+			 struct exporter_refusal *refusal)
 {
 	struct pyprof *p = calloc(1, sizeof(*p));
 
@@ -217,11 +216,10 @@ static void *pyprof_open(const struct store_info *info, const struct exporter_op
 	}
 	p->info = info;
 	p->options = options;
-	p->attributor = attributor_new();
 	p->kernels = fragments_new();
-	if (!p->attributor || !p->kernels || !find_sums(p) ||
-	    !take_columns(p, options->columns ? options->columns : usual_columns, why) ||
-	    !share_width(p, why) || !begin_places(p, why)) {
+	if (!p->kernels || !find_sums(p) ||
+	    !take_columns(p, options->columns ? options->columns : usual_columns, &refusal->why) ||
+	    !share_width(p, &refusal->why) || !begin_places(p, &refusal->why)) {
 		pyprof_close(p);
 		return NULL;
 	}
@@ -273,17 +271,17 @@ static int add_to_place(struct pyprof *p, const struct launch *launch)
 	return r;
 }
 
-static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *record)
+static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *record,
+			 const struct attribution *what)
 {
 	struct pyprof *p = e;
-	struct launch launch = {
-		.record = record, .values = p->values, .index = record->index, .launches = 1
-	};
+	struct launch launch = { .record = record,
+				 .what = what,
+				 .op = what->called ? what->called : what->op,
+				 .values = p->values,
+				 .index = record->index,
+				 .launches = 1 };
 
-	if (attributor_take(p->attributor, record, &launch.what)) {
-		return -ENOMEM;
-	}
-	launch.op = launch.what.called ? launch.what.called : launch.what.op;
 	take_values(p, record);
 	if (p->places) {
 		return add_to_place(p, &launch);
@@ -357,6 +355,7 @@ static void pyprof_tell(void *e, struct buf *b)
 
 const struct exporter exporter_pyprof = {
 	.name = "pyprof",
+	.attributes = true,
 	.open = pyprof_open,
 	.close = pyprof_close,
 	.process = pyprof_process,

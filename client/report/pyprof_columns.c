@@ -33,8 +33,8 @@ static void add_index(struct pyprof *p, struct buf *b, const struct launch *l)
 static void add_seq(struct pyprof *p, struct buf *b, const struct launch *l)
 {
 	(void)p;
-	if (l->what.seq >= 0) {
-		buf_i64(b, l->what.seq);
+	if (l->what->seq >= 0) {
+		buf_i64(b, l->what->seq);
 	} else {
 		buf_char(b, '-');
 	}
@@ -53,7 +53,7 @@ static bool has_number(const int64_t *numbers, size_t n, int64_t number)
 /* The other numbers that the ranges around the launch show, innermost first. */
 static void add_altseq(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	int64_t numbers[MAX_NUMBERS] = { l->what.seq };
+	int64_t numbers[MAX_NUMBERS] = { l->what->seq };
 	size_t n = 1;
 
 	(void)p;
@@ -84,7 +84,7 @@ static void add_thread(struct pyprof *p, struct buf *b, const struct launch *l)
 static void add_layer(struct pyprof *p, struct buf *b, const struct launch *l)
 {
 	(void)p;
-	add_field(b, *l->what.layer ? l->what.layer : "-", '_');
+	add_field(b, *l->what->layer ? l->what->layer : "-", '_');
 }
 
 static void add_nothing(struct pyprof *p, struct buf *b, const struct launch *l)
@@ -97,13 +97,13 @@ static void add_nothing(struct pyprof *p, struct buf *b, const struct launch *l)
 static void add_direction(struct pyprof *p, struct buf *b, const struct launch *l)
 {
 	(void)p;
-	buf_text(b, attribution_direction_name(l->what.direction));
+	buf_text(b, attribution_direction_name(l->what->direction));
 }
 
 static void add_sub(struct pyprof *p, struct buf *b, const struct launch *l)
 {
 	(void)p;
-	buf_u64(b, l->what.sub);
+	buf_u64(b, l->what->sub);
 }
 
 /* "aten" of "aten::conv2d". */

@@ -15,7 +15,6 @@ enum { PYPROF_COLUMNS = 20, PYPROF_COLUMNS_MAX = PYPROF_COLUMNS + 1 };
 struct pyprof {
 	const struct store_info *info;
 	const struct exporter_options *options;
-	struct attributor *attributor;
 	struct fragments *kernels; /* names as fields */
 	struct derived sums;	   /* flops and bytes, by measure: number 0 is the time */
 	bool has_bytes;		   /* of both directions */
@@ -32,7 +31,7 @@ struct pyprof {
 /* A launch, as all its columns see it. */
 struct launch {
 	const struct gpuctr_record *record;
-	struct attribution what;
+	const struct attribution *what;
 	const struct scope *op; /* as the program called it, in both directions; NULL: not known */
 	const double *values;	/* by measure; NaN: not known */
 	uint64_t index;

@@ -83,7 +83,7 @@ static int refuse_empty(struct store_error *error)
 	*error = (struct store_error){ .code = STORE_E_NOT_CAPTURE };
 	snprintf(error->message, sizeof(error->message), "Standard input is empty.");
 	snprintf(error->remedy, sizeof(error->remedy),
-		 "Look at what writes to it: a capture file is wanted.");
+		 "Check the command that writes to it: it must write a capture file.");
 	return STORE_E_NOT_CAPTURE;
 }
 
@@ -138,6 +138,9 @@ static int tell(struct reading *r, int result)
 
 static int read_records(struct reading *r, unsigned process)
 {
+	const struct reading_handler *h = r->handler;
+	struct attributor *a = h->attributor;
+	struct attribution what;
 	const struct gpuctr_record *record;
 	struct store_cursor *cursor;
 	int result = tell(r, store_records(r->reader, process, 0, 0, &cursor));
@@ -146,7 +149,8 @@ static int read_records(struct reading *r, unsigned process)
 		return result;
 	}
 	while ((result = tell(r, store_next_record(cursor, &record))) == 0 && record) {
-		result = r->handler->on_record(record, r->userdata);
+		result = a ? attributor_take(a, record, &what) : 0;
+		result = result ? result : h->on_record(record, a ? &what : NULL, r->userdata);
 		if (result) {
 			break;
 		}
@@ -256,6 +260,9 @@ static int read_all(struct reading *r)
 	const struct store_info *info = store_info(r->reader);
 	int result = h->on_capture ? h->on_capture(info, r->userdata) : 0;
 
+	if (h->attributor) {
+		attributor_next_capture(h->attributor);
+	}
 	for (size_t i = 0; result == 0 && i < info->n_processes; i++) {
 		result = read_process(r, &info->processes[i]);
 	}

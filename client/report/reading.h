@@ -2,19 +2,21 @@
 #ifndef CLIENT_REPORT_READING_H
 #define CLIENT_REPORT_READING_H
 
-/* Reads a capture file as a live capture would come: what a report or an export does with records,
- * it does by these handlers, whoever calls them. */
+/* Reads a capture file and calls a handler for each thing in it, in the order of a live capture. */
 
+#include "client/report/attribution.h"
 #include "client/store/reader.h"
 
 /* NULL members are skipped. A handler that returns other than 0 ends the reading. Processes come
  * one after the other, each with its records in order of their index, then its marks; notices come
- * last. What a handler gets is borrowed for the call, ranges included, but for what hangs on info,
- * and kernels: they live until reading_capture() has returned. */
+ * last. Arguments are borrowed for the call, ranges included; info with all it points to, and
+ * kernels, live until reading_capture() returns. */
 struct reading_handler {
 	int (*on_capture)(const struct store_info *info, void *userdata);
 	int (*on_process)(const struct store_process *process, void *userdata);
-	int (*on_record)(const struct gpuctr_record *record, void *userdata);
+	/* what: as the attributor says; NULL without one. */
+	int (*on_record)(const struct gpuctr_record *record, const struct attribution *what,
+			 void *userdata);
 	int (*on_mark)(const struct gpuctr_mark *mark, void *userdata);
 	/* Of a capture with a budget: after the records. */
 	int (*on_stratum)(const struct gpuctr_stratum *stratum, void *userdata);
@@ -22,9 +24,11 @@ struct reading_handler {
 	int (*on_notice)(const struct gpuctr_notice *notice, void *userdata);
 	/* Before the file is closed. */
 	int (*on_end)(const struct store_info *info, void *userdata);
-	bool check_beside; /* the file's pages are checked while it is read: for handlers that tell
+	bool check_beside; /* check the file's pages while it is read: for handlers that write
 			      nothing before on_notice and on_end */
 	unsigned without;  /* enum store_part: what the handlers do not look at */
+	/* Is asked of each record, in order; borrowed. NULL: no handler wants to know. */
+	struct attributor *attributor;
 };
 
 /* path "-": a capture file comes on standard input; it is copied to a file in $TMPDIR that has no

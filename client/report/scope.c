@@ -15,7 +15,7 @@
 
 #include "client/cli/buf.h"
 
-enum { FIRST_SLOTS = 256, MAX_SIZES_BYTES = 256, MAX_PATH_BYTES = 2048 };
+enum { MAX_SIZES_BYTES = 256, MAX_PATH_BYTES = 2048 };
 
 /* Only what PyTorch itself writes is a marker. An operator's name has a namespace, or the marker a
  * sequence number; what record_function() names has neither and is a label. */
@@ -24,7 +24,7 @@ static const char engine[] = "autograd::engine::evaluate_function: ";
 void scopes_deinit(struct scopes *s)
 {
 	texts_deinit(&s->texts);
-	free(s->slots);
+	map_deinit(&s->known);
 	memset(s, 0, sizeof(*s));
 }
 
@@ -142,50 +142,19 @@ static bool derive(struct scopes *s, struct scope *scope)
 
 static uint64_t hash_scope(const struct scope *scope)
 {
-	uint64_t hash = texts_mix(scope->kind, (uintptr_t)scope->parent);
+	uint64_t hash = map_mix(scope->kind, (uintptr_t)scope->parent);
 
-	hash = texts_mix(hash, (uintptr_t)scope->name);
-	hash = texts_mix(hash, (uintptr_t)scope->domain);
-	return texts_mix(hash, (uintptr_t)scope->sizes);
+	hash = map_mix(hash, (uintptr_t)scope->name);
+	hash = map_mix(hash, (uintptr_t)scope->domain);
+	return map_mix(hash, (uintptr_t)scope->sizes);
 }
 
-static bool is_equal(const struct scope *a, const struct scope *b)
+static bool is_equal(const void *item, const void *key)
 {
+	const struct scope *a = item, *b = key;
+
 	return a->parent == b->parent && a->name == b->name && a->sizes == b->sizes &&
 	       a->domain == b->domain && a->kind == b->kind;
-}
-
-static size_t find_slot(struct scope *const *slots, size_t n_slots, const struct scope *scope)
-{
-	size_t slot = hash_scope(scope) & (n_slots - 1);
-
-	while (slots[slot] && !is_equal(slots[slot], scope)) {
-		slot = (slot + 1) & (n_slots - 1);
-	}
-	return slot;
-}
-
-static bool grow(struct scopes *s)
-{
-	size_t n_slots = s->n_slots ? s->n_slots * 2 : FIRST_SLOTS;
-	struct scope **slots;
-
-	if (s->n * 2 < s->n_slots) {
-		return true;
-	}
-	slots = calloc(n_slots, sizeof(struct scope *));
-	if (!slots) {
-		return false;
-	}
-	for (size_t i = 0; i < s->n_slots; i++) {
-		if (s->slots[i]) {
-			slots[find_slot(slots, n_slots, s->slots[i])] = s->slots[i];
-		}
-	}
-	free(s->slots);
-	s->slots = slots;
-	s->n_slots = n_slots;
-	return true;
 }
 
 static const char *format_sizes(struct scopes *s, const struct marker *marker)
@@ -208,7 +177,7 @@ static const char *add_sizes(struct scopes *s, const struct marker *marker)
 	if (!marker->sizes) {
 		return texts_add(&s->texts, "", 0);
 	}
-	slot = texts_hash(marker->sizes, n) % SCOPE_SIZES_SLOTS;
+	slot = map_hash(marker->sizes, n) % SCOPE_SIZES_SLOTS;
 	list = s->sizes[slot].list;
 	if (list && strncmp(list, marker->sizes, n) == 0 && list[n] == '\0') {
 		return s->sizes[slot].sizes;
@@ -242,26 +211,20 @@ static bool find_chain(struct scopes *s, struct scope *scope)
 /* A copy of the key that lives, and knows what it says. */
 static const struct scope *intern(struct scopes *s, struct scope *key)
 {
-	struct scope *scope;
-	size_t slot;
+	uint64_t hash = hash_scope(key);
+	struct scope *scope = map_find(&s->known, hash, is_equal, key);
 
-	if (!grow(s)) {
-		return NULL;
-	}
-	slot = find_slot(s->slots, s->n_slots, key);
-	if (s->slots[slot]) {
-		return s->slots[slot];
+	if (scope) {
+		return scope;
 	}
 	scope = texts_take(&s->texts, sizeof(*scope));
 	if (!scope) {
 		return NULL;
 	}
 	*scope = *key;
-	if (!derive(s, scope)) {
+	if (!derive(s, scope) || map_add(&s->known, hash, scope)) {
 		return NULL;
 	}
-	s->slots[slot] = scope;
-	s->n++;
 	return find_chain(s, scope) ? scope : NULL;
 }
 

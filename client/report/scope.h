@@ -49,8 +49,7 @@ struct scopes {
 	struct {
 		const char *list, *sizes;
 	} sizes[SCOPE_SIZES_SLOTS];
-	struct scope **slots;
-	size_t n, n_slots;
+	struct map known;
 };
 
 void scopes_deinit(struct scopes *s);

@@ -101,7 +101,7 @@ static void read_member(struct workspace *w, size_t i, const struct groups_strat
 	for (size_t f = 0; f < w->n_figures; f++) {
 		w->logs[i * w->n_figures + f] = log_of(s, f);
 		w->lacking[i * w->n_figures + f] =
-			f / 2 < s->n_samples && pools_predict(w->g, s, f / 2);
+			f / 2 < s->n_samples && strata_predict(w->g, s, f / 2);
 	}
 }
 
@@ -150,7 +150,7 @@ static size_t largest_kind(const struct groups *g, const size_t *order, size_t n
 	size_t most = 0;
 
 	for (size_t i = 0, end; i < n; i = end) {
-		end = pools_end_of_kind(g, order, n, i);
+		end = strata_end_of_kind(g, order, n, i);
 		most = end - i > most ? end - i : most;
 	}
 	return most;
@@ -167,7 +167,7 @@ static bool make_rules(struct groups *g, struct workspace *w, const size_t *orde
 		return false;
 	}
 	for (size_t i = 0, end; i < n; i = end) {
-		end = pools_end_of_kind(g, order, n, i);
+		end = strata_end_of_kind(g, order, n, i);
 		add_kind(w, order + i, end - i);
 	}
 	for (size_t f = 0; f < w->n_figures; f++) {

@@ -86,8 +86,10 @@ static void add_head_names(const struct table *t, bool shown, struct buf *b)
 
 static void add_heads(const struct table *t, const struct layout *l, struct buf *b)
 {
+	const char *bold = t->v->styled ? "\033[1m" : "", *plain = t->v->styled ? "\033[m" : "";
 	struct buf field = { 0 };
 
+	buf_text(b, bold);
 	add_head_names(t, false, b);
 	table_add_count_heads(t, true, b);
 	for (size_t i = l->first; i < l->first + l->count; i++) {
@@ -104,7 +106,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 		table_add_right(b, &field, table_column_width(t, c));
 	}
 	table_add_bar_head(t, b);
-	buf_char(b, '\n');
+	buf_printf(b, "%s\n%s", plain, bold);
 	add_head_names(t, true, b);
 	table_add_count_heads(t, false, b);
 	for (size_t i = l->first; i < l->first + l->count; i++) {
@@ -123,7 +125,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 	while (b->n > 0 && b->data[b->n - 1] == ' ') {
 		b->n--;
 	}
-	buf_char(b, '\n');
+	buf_printf(b, "%s\n", plain);
 }
 
 static void add_table(const struct table *t, const struct layout *l, const char *more,

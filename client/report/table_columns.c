@@ -27,6 +27,11 @@ void table_add_right(struct buf *b, struct buf *field, size_t width)
 	buf_clear(field);
 }
 
+bool table_has_total(const struct table *t, const struct group *row)
+{
+	return !t->v->nested || row != &t->rest;
+}
+
 /* --- figures --------------------------------------------------------------------------------- */
 
 static bool is_percent(enum field field)

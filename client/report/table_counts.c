@@ -129,11 +129,6 @@ static void add_measured(const struct group *row, bool total, struct buf *b)
 			    : (e ? e->measured : row->calls));
 }
 
-bool table_has_total(const struct table *t, const struct group *row)
-{
-	return !t->v->nested || row != &t->rest;
-}
-
 void table_format_count(const struct table *t, enum table_count count, const struct group *row,
 			struct buf *b)
 {

@@ -55,6 +55,8 @@ struct table {
 
 /* --- table_columns.c */
 bool table_make_columns(struct table *t);
+/* Totals of rows that nest hold each other, so several rows together have none. */
+bool table_has_total(const struct table *t, const struct group *row);
 void table_pad(struct buf *b, size_t n);
 /* Right-aligned in width columns; empties field. */
 void table_add_right(struct buf *b, struct buf *field, size_t width);
@@ -74,8 +76,6 @@ const char *table_count_name(enum table_count count); /* in a line of its own */
 void table_format_count(const struct table *t, enum table_count count, const struct group *row,
 			struct buf *b);
 void table_add_counts(const struct table *t, const struct group *row, struct buf *b);
-/* Totals of rows that nest hold each other, so several rows together have none. */
-bool table_has_total(const struct table *t, const struct group *row);
 
 /* --- table_names.c */
 bool table_make_names(struct table *t, unsigned key);

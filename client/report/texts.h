@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct texts_chunk;
+#include "proto/base/arena.h"
+#include "proto/base/map.h"
 
 struct texts {
-	struct texts_chunk *chunks;
-	const char **slots; /* open addressing, a power of two */
-	size_t n, n_slots;
+	struct arena arena;
+	struct map known;
 };
 
 void texts_deinit(struct texts *t);
@@ -24,14 +24,5 @@ const char *texts_add_string(struct texts *t, const char *text); /* NULL is "" *
 
 /* Zeroed memory with the same life; NULL: out of memory. */
 void *texts_take(struct texts *t, size_t bytes);
-
-uint64_t texts_hash(const void *data, size_t n);
-
-/* Mixes one more pointer or number into a hash. */
-static inline uint64_t texts_mix(uint64_t hash, uint64_t value)
-{
-	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 29;
-}
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What comes before the first bin moves all of them back by whole bins, so that sums stay where
- * they are in time. */
+/* A time before the first bin moves the sums to later bins and begin_ns back, by whole bins, so
+ * that each sum keeps its time. */
 
 #include "client/report/timeline.h"
 
@@ -39,7 +39,7 @@ static void widen(struct timeline *t)
 	t->bin_ns *= 2;
 }
 
-/* Time as a number without sign, so that differences never overflow. */
+/* Returns a time as an unsigned number with the same order, so that no difference overflows. */
 static uint64_t order(int64_t ns)
 {
 	return (uint64_t)ns ^ UINT64_C(1) << 63;

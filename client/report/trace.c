@@ -13,6 +13,7 @@
 #include <yajl/yajl_parse.h>
 
 #include "client/cli/text.h"
+#include "proto/base/array.h"
 
 enum { PIECE_BYTES = 256 * 1024, MAX_DEPTH = 1000 };
 
@@ -75,16 +76,9 @@ static bool is_text(const unsigned char *text, size_t n, const char *what)
 /* Room for one more of size bytes. NULL: out of memory. */
 static void *add_item(struct reading *r, void **items, size_t *n, size_t *max, size_t size)
 {
-	if (*n == *max) {
-		size_t more = *max ? *max * 2 : 4096;
-		void *grown = realloc(*items, more * size);
-
-		if (!grown) {
-			r->error = -ENOMEM;
-			return NULL;
-		}
-		*items = grown;
-		*max = more;
+	if (!array_make_room(items, size, *n, max)) {
+		r->error = -ENOMEM;
+		return NULL;
 	}
 	return (char *)*items + (*n)++ * size;
 }

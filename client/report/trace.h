@@ -72,7 +72,6 @@ struct trace_text;
 struct trace_text *trace_open(const char *path);
 struct trace_text *trace_close(struct trace_text *text); /* takes NULL, returns NULL */
 int trace_rewind(struct trace_text *text);		 /* 0 or a negative errno */
-bool trace_is_compressed(const struct trace_text *text);
 /* How many bytes were read, fewer than n at the end alone, or a negative errno: -EBADMSG where what
  * is compressed is damaged or not whole. */
 int64_t trace_next(struct trace_text *text, void *data, size_t n);

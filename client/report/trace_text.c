@@ -69,11 +69,6 @@ int trace_rewind(struct trace_text *text)
 	return gzrewind(text->file) < 0 ? -EIO : 0;
 }
 
-bool trace_is_compressed(const struct trace_text *text)
-{
-	return !gzdirect(text->file);
-}
-
 int64_t trace_next(struct trace_text *text, void *data, size_t n)
 {
 	int done = gzread(text->file, data, (unsigned)n);

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A hash table: a program may start a thread for each of many tasks. */
-
 #include "client/report/tracks.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/report/texts.h"
-
-enum { FIRST_SLOTS = 64, FIRST_OPEN = 16 };
+#include "proto/base/array.h"
 
 static void free_track(struct track *track)
 {
@@ -18,9 +14,6 @@ static void free_track(struct track *track)
 		buf_deinit(&track->open[i].text);
 	}
 	free(track->open);
-	if (track->beside) {
-		free_track(track->beside);
-	}
 	free(track);
 }
 
@@ -30,85 +23,53 @@ void tracks_deinit(struct tracks *t)
 		free_track(t->items[i]);
 	}
 	free(t->items);
-	free(t->slots);
+	map_deinit(&t->known);
 	*t = (struct tracks){ 0 };
 }
 
-static struct track **find_slot(struct track **slots, size_t n_slots, enum track_kind kind,
-				unsigned device, uint64_t id)
+static bool is_track(const void *item, const void *key)
 {
-	size_t i = texts_mix(texts_mix(kind, device), id) & (n_slots - 1);
+	const struct track *a = item, *b = key;
 
-	while (slots[i] &&
-	       (slots[i]->id != id || slots[i]->kind != kind || slots[i]->device != device)) {
-		i = (i + 1) & (n_slots - 1);
-	}
-	return &slots[i];
-}
-
-/* At most half full. */
-static int grow(struct tracks *t)
-{
-	size_t n = t->n_slots ? t->n_slots * 2 : FIRST_SLOTS;
-	struct track **slots = calloc(n, sizeof(struct track *));
-	struct track **items = realloc(t->items, n / 2 * sizeof(struct track *));
-
-	t->items = items ? items : t->items;
-	if (!slots || !items) {
-		free(slots);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < t->n; i++) {
-		struct track *track = t->items[i];
-
-		*find_slot(slots, n, track->kind, track->device, track->id) = track;
-	}
-	free(t->slots);
-	t->slots = slots;
-	t->n_slots = n;
-	t->max = n / 2;
-	return 0;
+	return a->id == b->id && a->kind == b->kind && a->device == b->device;
 }
 
 struct track *tracks_get(struct tracks *t, enum track_kind kind, unsigned device, uint64_t id,
 			 bool *ret_fresh)
 {
-	struct track **slot;
+	const struct track wanted = {
+		.kind = kind, .device = device, .id = id, .end = INT64_MIN / 2
+	};
+	uint64_t hash = map_mix(map_mix(kind, device), id);
+	struct track *track = map_find(&t->known, hash, is_track, &wanted);
 
 	*ret_fresh = false;
-	if (t->n == t->max && grow(t)) {
+	if (track) {
+		return track;
+	}
+	track = array_make_room(&t->items, sizeof(*t->items), t->n, &t->max)
+			? malloc(sizeof(*track))
+			: NULL;
+	if (!track || map_add(&t->known, hash, track)) {
+		free(track);
 		return NULL;
 	}
-	slot = find_slot(t->slots, t->n_slots, kind, device, id);
-	if (!*slot) {
-		*slot = calloc(1, sizeof(struct track));
-		if (!*slot) {
-			return NULL;
-		}
-		**slot = (struct track){
-			.kind = kind, .device = device, .id = id, .end = INT64_MIN / 2
-		};
-		t->items[t->n++] = *slot;
-		*ret_fresh = true;
-	}
-	return *slot;
+	*track = wanted;
+	t->items[t->n++] = track;
+	*ret_fresh = true;
+	return track;
 }
 
 struct track_range *track_push(struct track *track, unsigned id, int64_t begin)
 {
 	struct track_range *range;
 
-	if (track->n_open == track->max_open) {
-		size_t max = track->max_open ? track->max_open * 2 : FIRST_OPEN;
-		struct track_range *open = realloc(track->open, max * sizeof(*open));
+	size_t had = track->max_open;
 
-		if (!open) {
-			return NULL;
-		}
-		memset(open + track->max_open, 0, (max - track->max_open) * sizeof(*open));
-		track->open = open;
-		track->max_open = max;
+	if (!array_make_room(&track->open, sizeof(*range), track->n_open, &track->max_open)) {
+		return NULL;
 	}
+	memset(track->open + had, 0, (track->max_open - had) * sizeof(*range));
 	range = &track->open[track->n_open++];
 	range->id = id;
 	range->begin = begin;

@@ -11,6 +11,7 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/cli/buf.h"
+#include "proto/base/map.h"
 
 /* The range itself is gone when it is closed. */
 struct track_range {
@@ -19,18 +20,15 @@ struct track_range {
 	struct buf text; /* what its event says, once the caller has written it */
 };
 
-enum track_kind { TRACK_THREAD, TRACK_STREAM, TRACK_COUNTERS, TRACK_MARKS };
+enum track_kind { TRACK_THREAD, TRACK_STREAM, TRACK_COUNTERS };
 
 struct track {
 	enum track_kind kind;
 	unsigned device;	  /* of a stream, and of counters */
-	uint64_t id;		  /* of the thread or stream; marks: the thread */
+	uint64_t id;		  /* of the thread or stream */
 	struct track_range *open; /* max_open of them, with texts that are used again */
 	size_t n_open, max_open;
-	int64_t end;	      /* of the last launch, in the unit of the trace's times */
-	int64_t last;	      /* of what was written last; the caller's */
-	uint64_t number;      /* of it in the trace; the caller's */
-	struct track *beside; /* of the same, for what does not fit; the caller's, freed with it */
+	int64_t end; /* of the last launch, in the unit of the trace's times */
 };
 
 /* A file may say anything; what is nested deeper is shown without its outermost ranges. */
@@ -45,8 +43,7 @@ struct track_path {
 struct tracks {
 	struct track **items;
 	size_t n, max;
-	struct track **slots; /* open addressing, a power of two */
-	size_t n_slots;
+	struct map known; /* a program may start a thread for each of many tasks */
 };
 
 void tracks_deinit(struct tracks *t);

@@ -117,9 +117,9 @@ static bool find_column(const struct view *v, const char *name, struct sort *sor
 
 static bool refuse_column(const struct view *v, const char *name, struct buf *why)
 {
-	buf_text(why, "no column, or more than one, is called '");
+	buf_char(why, '\'');
 	text_terminal(why, name);
-	buf_text(why, "'; there are");
+	buf_text(why, "' names no column, or several; the columns are");
 	for (size_t i = 0; i < v->n_measures; i++) {
 		buf_text(why, i > 0 ? ", " : " ");
 		text_terminal(why, v->measures[i].name);
@@ -284,19 +284,6 @@ static void choose_fields(struct view *v)
 	}
 }
 
-/* Of the fastest precision. */
-static void find_flop_peak(struct view *v, const struct groups *groups)
-{
-	for (int k = 0; k < PEAKS_PRECISIONS; k++) {
-		double peak = groups_flop_peak(groups, (enum peaks_precision)k);
-
-		if (peak > v->flop_peak) {
-			v->flop_peak = peak;
-			v->flop_peak_of = peaks_precision_name((enum peaks_precision)k);
-		}
-	}
-}
-
 static int begin(struct view *v, struct groups *groups, const struct view_options *o,
 		 struct buf *why)
 {
@@ -307,6 +294,7 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 			    .fields = FIELDS_USUAL,
 			    .base_units = o->base_units,
 			    .utf8 = o->utf8,
+			    .styled = o->styled,
 			    .turns = groups_take_turns(groups),
 			    .all = groups_all(groups) };
 	v->nested = v->keys->nested >= 0;
@@ -338,7 +326,6 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 		v->fields = FIELD_BIT(FIELD_SUM) | FIELD_BIT(FIELD_SHARE);
 	}
 	v->estimated = v->all->estimated != NULL;
-	find_flop_peak(v, groups);
 	/* An estimate is never told without its error. */
 	v->fields |= v->estimated ? FIELD_BIT(FIELD_ERROR) : 0;
 	return 0;

@@ -22,6 +22,7 @@ struct view_options {
 					these hold is not what rows are sorted by */
 	bool bars;		     /* of what rows are sorted by, where a table has room */
 	bool utf8;		     /* may stand in it, besides names */
+	bool styled;		     /* titles of a table in bold, for a terminal */
 	struct groups *against;	     /* finished, with the same keys; NULL: nothing is compared */
 };
 
@@ -35,7 +36,7 @@ struct view {
 	bool names_columns; /* the user did: they are shown whatever is known of them */
 	bool chosen_derived[DERIVED_MAX];
 	unsigned fields;
-	bool nested, base_units, utf8;
+	bool nested, base_units, utf8, styled;
 	bool estimated; /* here, or in what is compared with, some launches were measured, others
 			   not */
 	bool clocks_differ; /* from what is compared with, in some row: its times have no change */
@@ -47,11 +48,9 @@ struct view {
 	size_t n_held;	       /* left out because they have no launches of their own */
 	const char *sorted_by; /* a column; NULL: names or launches */
 	const struct group *all;
-	double flop_peak; /* operations a second, the highest of what was counted; 0: not known */
-	const char *flop_peak_of; /* the precision */
-	double *bars;		  /* of the rows that are shown, 0 to 1; NULL: none are wanted */
-	const char *bars_of;	  /* the column */
-	struct texts own;	  /* rows that only the other capture has, and their numbers */
+	double *bars;	     /* of the rows that are shown, 0 to 1; NULL: none are wanted */
+	const char *bars_of; /* the column */
+	struct texts own;    /* rows that only the other capture has, and their numbers */
 };
 
 /* The groups are finished, and live as long as the view. 0, -ENOMEM, or -EINVAL with why told. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a key says of a record is what groups would take for its label. Texts of groups are the same
- * pointer if they are equal, so an expression looks at each once, as long as it is remembered. */
+/* A condition compares the label that groups would give the record. Equal labels are one pointer,
+ * so each condition keeps its verdict for a label and matches it once. */
 
 #include "client/report/where.h"
 
@@ -67,13 +67,14 @@ static int take_key(struct where *w, const char *text, size_t n, unsigned *ret, 
 
 	free(name);
 	if (r == 0 && (one.n != 1 || one.nvtx_depth > 0)) {
-		buf_text(why, "a condition is of one key, and of all levels of nvtx");
+		buf_text(why, "a condition has one key, and nvtx stands for all levels: it takes "
+			      "no depth");
 		return -EINVAL;
 	}
 	for (*ret = 0; r == 0 && *ret < w->keys.n && w->keys.keys[*ret] != one.keys[0]; (*ret)++) {
 	}
 	if (r == 0 && *ret == w->keys.n && w->keys.n == KEYS_MAX) {
-		buf_printf(why, "more than %d keys", KEYS_MAX);
+		buf_printf(why, "at most %d keys can be given", KEYS_MAX);
 		return -EINVAL;
 	}
 	if (r == 0 && *ret == w->keys.n) {
@@ -93,7 +94,7 @@ static int compile(struct condition *c, const char *pattern, struct buf *why)
 	regerror(e, &c->regex, text, sizeof(text));
 	buf_char(why, '\'');
 	text_terminal(why, pattern);
-	buf_printf(why, "' is no regular expression: %s", text);
+	buf_printf(why, "' is not a regular expression: %s", text);
 	return e == REG_ESPACE ? -ENOMEM : -EINVAL;
 }
 
@@ -106,7 +107,7 @@ int where_add(struct where *w, const char *text, struct buf *why)
 	if (!equals) {
 		buf_char(why, '\'');
 		text_terminal(why, text);
-		buf_text(why, "' is not KEY=REGEX, as op=conv");
+		buf_text(why, "' is not KEY=REGEX; for example: op=conv");
 		return -EINVAL;
 	}
 	conditions = realloc(w->conditions, (w->n + 1) * sizeof(*conditions));
@@ -167,7 +168,7 @@ int where_process(struct where *w, const struct gpuctr_process *process)
 
 static bool holds(struct condition *c, const char *label)
 {
-	size_t i = (size_t)(texts_mix(0, (uintptr_t)label) % REMEMBERED);
+	size_t i = (size_t)(map_mix(0, (uintptr_t)label) % REMEMBERED);
 
 	if (c->known[i].label != label) {
 		c->known[i].label = label;
@@ -186,10 +187,11 @@ static bool all_hold(struct where *w, const char *const *labels)
 	return true;
 }
 
-int where_record(struct where *w, const struct gpuctr_record *record, bool *ret)
+int where_record(struct where *w, const struct gpuctr_record *record,
+		 const struct attribution *what, bool *ret)
 {
 	const char *labels[KEYS_MAX];
-	int r = groups_labels(w->groups, record, labels);
+	int r = groups_labels(w->groups, record, what, labels);
 
 	*ret = r == 0 && all_hold(w, labels);
 	return r;

@@ -25,8 +25,9 @@ const char *where_needs_records(const struct where *w);
 int where_begin(struct where *w, const struct gpuctr_plan *plan, const char *name,
 		const char *host);
 int where_process(struct where *w, const struct gpuctr_process *process);
-/* Each record, in the order of its process. 0 or -ENOMEM. */
-int where_record(struct where *w, const struct gpuctr_record *record, bool *ret);
+/* 0 or -ENOMEM. */
+int where_record(struct where *w, const struct gpuctr_record *record,
+		 const struct attribution *what, bool *ret);
 int where_stratum(struct where *w, const struct gpuctr_stratum *stratum, bool *ret);
 /* What of a record it does not look at: enum store_part. */
 unsigned where_without(const struct where *w);

@@ -31,6 +31,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/base/clock.h"
+
 enum {
 	SLOTS = 64,
 	GPUS_BYTES = 1024,
@@ -63,10 +65,7 @@ struct follower {
 
 static uint64_t now_ms(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	return clock_now_ns() / CLOCK_NS_PER_MS;
 }
 
 static void close_fd(int *fd)

@@ -60,11 +60,9 @@ int reader_check_begin(struct store_reader *r)
 		return reader_fail(r, SQLITE_NOMEM, "check");
 	}
 	r->check = c;
-	c->own = (struct store_reader){ .path = r->path,
-					.file = r->file,
-					.is_copy = r->is_copy,
-					.format = r->format,
-					.size = r->size };
+	c->own = (struct store_reader){
+		.path = r->path, .file = r->file, .is_copy = r->is_copy, .size = r->size
+	};
 	c->result = reader_open_db(&c->own);
 	if (c->result == 0) {
 		c->running = pthread_create(&c->thread, NULL, run, c) == 0;

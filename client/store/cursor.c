@@ -174,8 +174,8 @@ static int find_choices(struct store_reader *r, bool *ret)
 	struct row row = { .reader = r, .table = "choice" };
 	int result;
 
-	*ret = r->format >= 3 && r->info.budget_ppm > 0;
-	if (r->format < 3 || *ret) {
+	*ret = r->info.budget_ppm > 0;
+	if (*ret) {
 		return 0;
 	}
 	result = reader_prepare(r, "SELECT 1 FROM choice", &row.stmt);
@@ -476,10 +476,9 @@ int store_strata(struct store_reader *r, unsigned process, struct store_cursor *
 		return result;
 	}
 	snprintf(sql, sizeof(sql),
-		 r->format < 3 ? "SELECT 1 WHERE %u < 0"
-			       : "SELECT id, kernel, range, grid_x, grid_y, grid_z, block_x,"
-				 " block_y, block_z, dynamic_shared_bytes, device, merged, seen"
-				 " FROM stratum WHERE process = %u ORDER BY id",
+		 "SELECT id, kernel, range, grid_x, grid_y, grid_z, block_x,"
+		 " block_y, block_z, dynamic_shared_bytes, device, merged, seen"
+		 " FROM stratum WHERE process = %u ORDER BY id",
 		 process);
 	return cursor_start(c, sql, ret);
 }

@@ -127,3 +127,18 @@ int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const cha
 				       "%s: %s: %s (SQLite %d).", path, call, text, rc);
 	}
 }
+
+int store_fail(struct store *s, int rc, const char *call)
+{
+	int code = store_error_sqlite(&s->error, s->db, rc, s->path, call);
+
+	if (s->db && sqlite3_get_autocommit(s->db) == 0) {
+		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	}
+	s->in_transaction = false;
+	s->saved -= s->pending_records;
+	s->unsaved += s->pending_records;
+	s->pending_records = 0;
+	s->pending_bytes = 0;
+	return code;
+}

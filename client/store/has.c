@@ -42,8 +42,7 @@ int store_has_records(struct store_reader *r, unsigned process, bool *ret)
 
 int store_has_strata(struct store_reader *r, unsigned process, bool *ret)
 {
-	*ret = false;
-	return r->format < 3 ? 0 : ask(r, STORE_HAS_STRATA, process, process, ret);
+	return ask(r, STORE_HAS_STRATA, process, process, ret);
 }
 
 static int find_marks(struct store_reader *r)

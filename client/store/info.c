@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/store/schema.h"
+#include "proto/base/array.h"
 
 /* SQLite has at most 2,000 columns a table. */
 enum {
@@ -128,8 +129,8 @@ static int read_plan(struct store_reader *r)
 	if (result) {
 		return result;
 	}
-	columns = store_pool_take(&r->pool, plan->n_columns, sizeof(*columns));
-	metrics = store_pool_take(&r->pool, plan->n_metrics, sizeof(*metrics));
+	columns = arena_zalloc_array(&r->arena, plan->n_columns, sizeof(*columns));
+	metrics = arena_zalloc_array(&r->arena, plan->n_metrics, sizeof(*metrics));
 	if (!columns || !metrics) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -162,10 +163,10 @@ static int read_arguments(struct store_reader *r)
 	size_t n;
 	int result = reader_count(r, table, MAX_META, &n);
 
-	if (result || n == 0) {
+	if (result) {
 		return result;
 	}
-	argv = store_pool_take(&r->pool, n + 1, sizeof(*argv));
+	argv = arena_zalloc_array(&r->arena, n + 1, sizeof(*argv));
 	if (!argv) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -195,7 +196,7 @@ static int read_gpus(struct store_reader *r)
 	if (result || n == 0) {
 		return result;
 	}
-	gpus = store_pool_take(&r->pool, n, sizeof(*gpus));
+	gpus = arena_zalloc_array(&r->arena, n, sizeof(*gpus));
 	if (!gpus) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -239,17 +240,8 @@ static void take_process(struct row *row, size_t i, void *userdata)
 
 struct store_process *info_find_process(const struct store_reader *r, int64_t id)
 {
-	size_t low = 0, high = r->info.n_processes;
+	size_t low = ARRAY_FIND_PLACE(r->processes, r->info.n_processes, process.process, id);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (r->processes[middle].process.process < id) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
 	return low < r->info.n_processes && r->processes[low].process.process == id
 		       ? &r->processes[low]
 		       : NULL;
@@ -285,7 +277,7 @@ static int read_devices(struct store_reader *r)
 	if (result || n == 0) {
 		return result;
 	}
-	devices = store_pool_take(&r->pool, n, sizeof(*devices));
+	devices = arena_zalloc_array(&r->arena, n, sizeof(*devices));
 	if (!devices) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -337,7 +329,7 @@ static int read_claims(struct store_reader *r)
 	if (result || n == 0) {
 		return result;
 	}
-	claims = store_pool_take(&r->pool, n, sizeof(*claims));
+	claims = arena_zalloc_array(&r->arena, n, sizeof(*claims));
 	if (!claims) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -376,25 +368,23 @@ static int read_counts(struct store_reader *r, struct store_process *p)
 int info_read_processes(struct store_reader *r)
 {
 	size_t n;
-	char sql[256];
 	int result = reader_count(r, "process", STORE_PROCESS_MAX, &n);
 
 	if (result) {
 		return result;
 	}
-	r->processes = store_pool_take(&r->pool, n, sizeof(*r->processes));
-	r->loaded = store_pool_take(&r->pool, n, sizeof(struct store_definitions *));
+	r->processes = arena_zalloc_array(&r->arena, n, sizeof(*r->processes));
+	r->loaded = arena_zalloc_array(&r->arena, n, sizeof(struct store_definitions *));
 	if (!r->processes || !r->loaded) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
 	r->info.processes = r->processes;
 	r->info.n_processes = n;
-	snprintf(sql, sizeof(sql),
-		 "SELECT id, pid, program, cupti, driver, recorded_from, ended, clean, seen,"
-		 " measured, filtered, capturing, unready, failed, dropped, lost, %s FROM process"
-		 " ORDER BY id",
-		 r->format < 3 ? "0" : "unchosen");
-	result = reader_rows(r, "process", sql, n, take_process, r->processes);
+	result = reader_rows(r, "process",
+			     "SELECT id, pid, program, cupti, driver, recorded_from, ended, clean,"
+			     " seen, measured, filtered, capturing, unready, failed, dropped,"
+			     " lost, unchosen FROM process ORDER BY id",
+			     n, take_process, r->processes);
 	result = result ? result : read_devices(r);
 	return result ? result : read_claims(r);
 }

@@ -74,12 +74,12 @@ int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const cha
 		       const char *call);
 /* As errno has it. */
 int store_error_errno(struct store_error *error, int err, const char *path, const char *call);
+/* Makes the store inert with what SQLite says of its last call; returns the code. */
+int store_fail(struct store *s, int rc, const char *call);
 
 /* --- store.c */
 /* Begins a transaction where none is open. */
 int store_begin(struct store *s);
-/* Makes the store inert with what SQLite says of its last call; returns the code. */
-int store_fail(struct store *s, int rc, const char *call);
 /* Commits when the transaction is old or large enough. */
 int store_commit_if_due(struct store *s);
 /* Commits. may_delay: a reader in the way is no failure, the transaction stays open. */

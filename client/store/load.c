@@ -11,31 +11,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/base/array.h"
+
 enum { MAX_DEFINITIONS = 1 << 28 };
 
 /* --- search ---------------------------------------------------------------------------------- */
 
+/* Most definitions have the ids 1, 2, 3. */
 #define DEFINE_FIND(name, type)                                                         \
 	static const struct type *name(const struct type *items, size_t n, unsigned id) \
 	{                                                                               \
-		size_t low = 0, high = n;                                               \
+		size_t i = id - (size_t)1;                                              \
                                                                                         \
-		if (id >= 1 && id <= n && items[id - 1].id == id) {                     \
-			return &items[id - 1];                                          \
+		if (i >= n || items[i].id != id) {                                      \
+			i = ARRAY_FIND_PLACE(items, n, id, id);                         \
 		}                                                                       \
-		while (low < high) {                                                    \
-			size_t middle = low + (high - low) / 2;                         \
-                                                                                        \
-			if (items[middle].id == id) {                                   \
-				return &items[middle];                                  \
-			}                                                               \
-			if (items[middle].id < id) {                                    \
-				low = middle + 1;                                       \
-			} else {                                                        \
-				high = middle;                                          \
-			}                                                               \
-		}                                                                       \
-		return NULL;                                                            \
+		return i < n && items[i].id == id ? &items[i] : NULL;                   \
 	}
 
 DEFINE_FIND(find_kernel, gpuctr_kernel)
@@ -81,7 +72,7 @@ static int load_kernels(struct store_reader *r, unsigned process, struct store_d
 	if (result) {
 		return result;
 	}
-	kernels = store_pool_take(&r->pool, d->n_kernels, sizeof(*kernels));
+	kernels = arena_zalloc_array(&r->arena, d->n_kernels, sizeof(*kernels));
 	if (!kernels) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -151,7 +142,7 @@ static int load_ranges(struct store_reader *r, unsigned process, struct store_de
 	if (result) {
 		return result;
 	}
-	loading.ranges = store_pool_take(&r->pool, d->n_ranges, sizeof(*loading.ranges));
+	loading.ranges = arena_zalloc_array(&r->arena, d->n_ranges, sizeof(*loading.ranges));
 	loading.parents = calloc(d->n_ranges + 1, sizeof(*loading.parents));
 	if (!loading.ranges || !loading.parents) {
 		free(loading.parents);
@@ -206,8 +197,8 @@ static int load_sets(struct store_reader *r, unsigned process, struct store_defi
 	if (result) {
 		return result;
 	}
-	loading.sets = store_pool_take(&r->pool, n, sizeof(*loading.sets));
-	loading.ranges = store_pool_take(&r->pool, n, sizeof(*loading.ranges));
+	loading.sets = arena_zalloc_array(&r->arena, n, sizeof(*loading.sets));
+	loading.ranges = arena_zalloc_array(&r->arena, n, sizeof(*loading.ranges));
 	if (!loading.sets || !loading.ranges) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -245,7 +236,7 @@ int store_load(struct store_reader *r, unsigned process, const struct store_defi
 		*ret = *kept;
 		return 0;
 	}
-	loaded = store_pool_take(&r->pool, 1, sizeof(*loaded));
+	loaded = arena_zalloc_array(&r->arena, 1, sizeof(*loaded));
 	if (!loaded) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}

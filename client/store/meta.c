@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "client/store/schema.h"
+#include "proto/base/clock.h"
 
 static int step(struct store *s, sqlite3_stmt *stmt, const char *call)
 {
@@ -158,15 +159,13 @@ static int write_gpus(struct store *s, const struct store_options *options)
 
 static int write_origin(struct store *s, const struct store_options *options)
 {
-	struct timespec now;
 	char host[256] = "";
 	const struct passwd *user = getpwuid(geteuid());
 	char *command = meta_quote_command(options->command);
 	int r;
 
-	clock_gettime(CLOCK_REALTIME, &now);
 	gethostname(host, sizeof(host) - 1);
-	r = write_int(s, "created_ns", (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+	r = write_int(s, "created_ns", (int64_t)clock_wall_ns());
 	r = r ? r : meta_write_text(s, "command", command);
 	r = r ? r : write_arguments(s, options->command);
 	r = r ? r : meta_write_text(s, "host", host);

@@ -12,13 +12,18 @@
 
 void places_deinit(struct places *p)
 {
-	free(p->slots);
+	map_deinit_items(&p->places);
 	memset(p, 0, sizeof(*p));
 }
 
 static bool same_place(const struct store_attribution *a, const struct store_attribution *b)
 {
 	return a->op == b->op && a->sizes == b->sizes && a->dir == b->dir && a->layer == b->layer;
+}
+
+static bool is_place(const void *item, const void *key)
+{
+	return same_place(&((const struct place *)item)->what, key);
 }
 
 bool places_is_known(struct places *p, unsigned process, unsigned range,
@@ -36,64 +41,27 @@ bool places_is_known(struct places *p, unsigned process, unsigned range,
 	return false;
 }
 
-static size_t hash_place(const struct store_attribution *what)
+static uint64_t hash_place(const struct store_attribution *what)
 {
-	const void *texts[] = { what->op, what->sizes, what->dir, what->layer };
-	uint64_t hash = 0;
+	uint64_t hash = map_mix(map_mix(0, (uintptr_t)what->op), (uintptr_t)what->sizes);
 
-	for (int i = 0; i < 4; i++) {
-		hash = (hash ^ (uintptr_t)texts[i]) * UINT64_C(0x9e3779b97f4a7c15);
-		hash ^= hash >> 29;
-	}
-	return (size_t)hash;
-}
-
-static struct place *find_slot(struct place *slots, size_t n_slots,
-			       const struct store_attribution *what)
-{
-	size_t slot = hash_place(what) & (n_slots - 1);
-
-	while (slots[slot].id && !same_place(&slots[slot].what, what)) {
-		slot = (slot + 1) & (n_slots - 1);
-	}
-	return &slots[slot];
-}
-
-static int grow(struct places *p)
-{
-	size_t n_slots = p->n_slots ? p->n_slots * 2 : 256;
-	struct place *slots;
-
-	if (p->n * 2 < p->n_slots) {
-		return 0;
-	}
-	slots = calloc(n_slots, sizeof(*slots));
-	if (!slots) {
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < p->n_slots; i++) {
-		if (p->slots[i].id) {
-			*find_slot(slots, n_slots, &p->slots[i].what) = p->slots[i];
-		}
-	}
-	free(p->slots);
-	p->slots = slots;
-	p->n_slots = n_slots;
-	return 0;
+	return map_mix(map_mix(hash, (uintptr_t)what->dir), (uintptr_t)what->layer);
 }
 
 int places_find(struct places *p, const struct store_attribution *what, unsigned *ret_id,
 		bool *ret_new)
 {
-	struct place *place;
+	uint64_t hash = hash_place(what);
+	struct place *place = map_find(&p->places, hash, is_place, what);
 
-	if (grow(p) < 0) {
-		return -ENOMEM;
-	}
-	place = find_slot(p->slots, p->n_slots, what);
-	*ret_new = place->id == 0;
+	*ret_new = !place;
 	if (*ret_new) {
-		*place = (struct place){ .id = (unsigned)++p->n, .what = *what };
+		place = malloc(sizeof(*place));
+		if (!place || map_add(&p->places, hash, place)) {
+			free(place);
+			return -ENOMEM;
+		}
+		*place = (struct place){ .id = (unsigned)p->places.n, .what = *what };
 	}
 	*ret_id = place->id;
 	return 0;

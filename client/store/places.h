@@ -8,17 +8,17 @@
 #include <stddef.h>
 
 #include "client/store/store.h"
+#include "proto/base/map.h"
 
 enum { PLACES_KNOWN = 1 << 12 };
 
 struct place {
-	unsigned id; /* 0: free slot */
+	unsigned id;
 	struct store_attribution what;
 };
 
 struct places {
-	struct place *slots; /* open addressing, a power of two */
-	size_t n, n_slots;
+	struct map places;
 	/* What was written last of a range: direct-mapped by (process, range); range 0: empty. */
 	struct {
 		unsigned process, range;

@@ -3,7 +3,7 @@
 /* Opens a capture file and checks it.
  *
  * Checks, in this order, each with a code of its own: SQLite's header, our application_id and
- * user_version (another file, a newer format), the size (a copy that was cut off), the tables, the
+ * user_version (another file, another format), the size (a copy that was cut off), the tables, the
  * structure of all pages (quick_check in check.c, which reads the file once) and the shape of
  * record.
  *
@@ -32,55 +32,11 @@
 
 enum {
 	HEADER_BYTES = 100,
-	WAL_MODE = 2, /* in bytes 18 and 19 of the header */
-	MAX_BLOB_BYTES = 512 << 20,
-	MAX_SQL_BYTES = 1 << 20,
-	/* A row takes at least a byte for each column in the file, and less than this many
-	 * steps. */
-	STEPS_PER_BYTE = 64,
-	STEPS_AT_ONCE = 1000,
-	STEPS_MIN = 1000 * 1000,
+	WAL_MODE = 2,	/* in bytes 18 and 19 of the header */
 	OPEN_TRIES = 3, /* of a file that somebody repairs, or writes again */
 };
 
 static const char give_capture[] = "Give a file that gpuctr-client -o has written.";
-const char reader_take_intact[] = "Record it again, or take an intact copy.";
-
-int reader_fail(struct store_reader *r, int rc, const char *call)
-{
-	if (rc == SQLITE_READONLY_ROLLBACK || rc == SQLITE_READONLY_RECOVERY ||
-	    rc == SQLITE_READONLY_CANTLOCK) {
-		return store_error_set(
-			&r->error, STORE_E_UNFINISHED,
-			"Read it again: what is missing is then completed in a copy.",
-			"%s: its writer was killed in the middle of a commit.", r->path);
-	}
-	if (rc == SQLITE_INTERRUPT) {
-		return store_error_set(&r->error, STORE_E_CORRUPT, reader_take_intact,
-				       "%s: the file is damaged (reading it would not end).",
-				       r->path);
-	}
-	return store_error_sqlite(&r->error, r->db, rc, r->path, call);
-}
-
-int reader_corrupt(struct store_reader *r, const char *table, const char *what)
-{
-	return store_error_set(&r->error, STORE_E_CORRUPT, reader_take_intact,
-			       "%s: the file is damaged (table %s: %s).", r->path, table, what);
-}
-
-int reader_prepare(struct store_reader *r, const char *sql, sqlite3_stmt **ret)
-{
-	int rc = sqlite3_prepare_v2(r->db, sql, -1, ret, NULL);
-
-	if (rc == SQLITE_OK) {
-		return 0;
-	}
-	if ((rc & 0xff) == SQLITE_ERROR) { /* no such table or column */
-		return reader_corrupt(r, "schema", sqlite3_errmsg(r->db));
-	}
-	return reader_fail(r, rc, "read");
-}
 
 /* --- validation ------------------------------------------------------------------------------ */
 
@@ -107,17 +63,18 @@ static int check_numbers(struct store_reader *r, const unsigned char *header, ui
 	off_t journal = 0;
 	uint64_t page = (uint64_t)header[16] << 8 | header[17];
 	uint64_t wants;
+	uint32_t format;
 
 	page = page == 1 ? 65536 : page;
 	wants = page * load_be32(header + 28);
 	if (load_be32(header + 68) != STORE_APPLICATION_ID) {
 		return not_capture(r, "it is an SQLite database of another program");
 	}
-	r->format = load_be32(header + 60);
-	if (r->format < STORE_FORMAT_OLDEST || r->format > STORE_FORMAT) {
+	format = load_be32(header + 60);
+	if (format != STORE_FORMAT) {
 		return store_error_set(&r->error, STORE_E_VERSION, "Use the gpuctr that wrote it.",
-				       "%s has capture format %u; this program reads %d to %d.",
-				       r->path, r->format, STORE_FORMAT_OLDEST, STORE_FORMAT);
+				       "%s has capture format %u; this program reads %d.", r->path,
+				       format, STORE_FORMAT);
 	}
 	/* Of who has changed the mode by hand; part of it may be in the log beside it. */
 	if (header[18] == WAL_MODE || header[19] == WAL_MODE) {
@@ -168,43 +125,6 @@ static int check_header(struct store_reader *r)
 	return check_numbers(r, header, (uint64_t)st.st_size);
 }
 
-/* SQLite calls this after each thousand steps. */
-static int count_steps(void *userdata)
-{
-	struct store_reader *r = userdata;
-
-	return r->steps_left == 0 || --r->steps_left == 0;
-}
-
-static void bound_steps(struct store_reader *r)
-{
-	r->steps_left = (STEPS_MIN + r->size * STEPS_PER_BYTE) / STEPS_AT_ONCE;
-	sqlite3_progress_handler(r->db, STEPS_AT_ONCE, count_steps, r);
-}
-
-int reader_open_db(struct store_reader *r)
-{
-	int rc = store_vfs_open(&r->vfs, r->file, NULL,
-				r->is_copy ? STORE_VFS_RECOVER : STORE_VFS_READ, &r->db);
-
-	if (rc != SQLITE_OK) {
-		return reader_fail(r, rc, "open");
-	}
-	sqlite3_extended_result_codes(r->db, 1);
-	sqlite3_busy_timeout(r->db, 2000);
-	sqlite3_limit(r->db, SQLITE_LIMIT_LENGTH, MAX_BLOB_BYTES);
-	sqlite3_limit(r->db, SQLITE_LIMIT_SQL_LENGTH, MAX_SQL_BYTES);
-	sqlite3_limit(r->db, SQLITE_LIMIT_ATTACHED, 0);
-	sqlite3_db_config(r->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	sqlite3_db_config(r->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-	sqlite3_db_config(r->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-	bound_steps(r);
-	rc = sqlite3_exec(
-		r->db, "PRAGMA cell_size_check = ON; PRAGMA query_only = ON; PRAGMA mmap_size = 0;",
-		NULL, NULL, NULL);
-	return rc == SQLITE_OK ? 0 : reader_fail(r, rc, "open");
-}
-
 /* Is sql one of the statements, each of which ends with a semicolon that SQLite does not keep? */
 static bool is_declared(const char *statements, const char *sql)
 {
@@ -213,19 +133,9 @@ static bool is_declared(const char *statements, const char *sql)
 	return found && found[strlen(sql)] == ';' && (found == statements || found[-1] == ';');
 }
 
-/* As the format of the file has it. */
-static const char *declaration_of(const struct store_reader *r, const char *table)
-{
-	if (r->format < 3 && strcmp(table, "process") == 0) {
-		return schema_process_2;
-	}
-	return r->format < 5 && strcmp(table, "range") == 0 ? schema_range_4 : schema_tables;
-}
-
 /* Is this row of sqlite_schema one of a capture's? Views are never read; SQLite keeps indexes that
  * come with a table without a text. */
-static bool is_ours(const struct store_reader *r, const char *type, const char *name,
-		    const char *sql)
+static bool is_ours(const char *type, const char *name, const char *sql)
 {
 	if (!type || !name) {
 		return false;
@@ -236,8 +146,8 @@ static bool is_ours(const struct store_reader *r, const char *type, const char *
 	if (strcmp(type, "index") == 0 && !sql) {
 		return true;
 	}
-	return strcmp(name, "record") == 0 || is_declared(declaration_of(r, name), sql) ||
-	       is_declared(r->format < 5 ? schema_index_4 : schema_path_view, sql);
+	return strcmp(name, "record") == 0 || is_declared(schema_tables, sql) ||
+	       is_declared(schema_path_view, sql);
 }
 
 /* Checks that the file has our tables and nothing else. The columns of record are compared later,
@@ -252,7 +162,7 @@ static int check_nothing_else(struct store_reader *r)
 		const char *name = (const char *)sqlite3_column_text(stmt, 1);
 
 		records += name && strcmp(name, "record") == 0;
-		if (records > 1 || !is_ours(r, (const char *)sqlite3_column_text(stmt, 0), name,
+		if (records > 1 || !is_ours((const char *)sqlite3_column_text(stmt, 0), name,
 					    (const char *)sqlite3_column_text(stmt, 2))) {
 			result = store_error_set(
 				&r->error, STORE_E_CORRUPT,
@@ -291,19 +201,14 @@ static int check_table(struct store_reader *r, sqlite3_stmt *stmt, const char *n
 static int check_tables(struct store_reader *r)
 {
 	sqlite3_stmt *stmt;
-	size_t n = 0;
 	int result = reader_prepare(
 		r, "SELECT sql FROM sqlite_schema WHERE type='table' AND name=?", &stmt);
 
-	while (schema_table_names[n]) {
-		n++;
-	}
-	n -= r->format < 3 ? STORE_TABLES_OF_3 : 0;
-	for (size_t i = 0; i < n && result == 0; i++) {
+	for (size_t i = 0; schema_table_names[i] && result == 0; i++) {
 		const char *name = schema_table_names[i];
 
 		if (strcmp(name, "record") != 0) {
-			result = check_table(r, stmt, name, declaration_of(r, name));
+			result = check_table(r, stmt, name, schema_tables);
 		}
 	}
 	sqlite3_finalize(stmt);
@@ -413,7 +318,7 @@ static void close_file(struct store_reader *r)
 	reader_has_free(r);
 	sqlite3_close(r->db);
 	r->db = NULL;
-	store_pool_deinit(&r->pool);
+	arena_deinit(&r->arena);
 }
 
 static int take_copy(struct store_reader *r)
@@ -453,6 +358,7 @@ static struct store_reader *reader_new(const char *path)
 	if (!r) {
 		return NULL;
 	}
+	arena_init(&r->arena, ARENA_NO_LIMIT);
 	r->path = strdup(path);
 	r->file = realpath(path, NULL);
 	r->file = r->file ? r->file : strdup(path);

@@ -40,7 +40,7 @@ struct store_info {
 	const char *path;
 	const char *version;	 /* of the client that wrote it */
 	const char *command;	 /* shell-quoted */
-	const char *const *argv; /* the same, with NULL after the last; NULL: before format 5 */
+	const char *const *argv; /* the same, with NULL after the last */
 	const char *host, *user;
 	const char *driver;
 	const char *recorded_from; /* "": was measured live */
@@ -52,7 +52,7 @@ struct store_info {
 	uint64_t seed;		 /* of the random choice */
 	int end_code;		 /* enum gpuctr_error_code */
 	const char *end_message;
-	const struct gpuctr_gpu *gpus; /* that were leased; none before format 5 */
+	const struct gpuctr_gpu *gpus; /* that were leased */
 	size_t n_gpus;
 	const struct store_process *processes; /* by number */
 	size_t n_processes;

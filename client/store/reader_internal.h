@@ -6,7 +6,7 @@
 
 #include <sqlite3.h>
 
-#include "client/store/pool.h"
+#include "proto/base/arena.h"
 #include "client/store/reader.h"
 #include "client/store/vfs.h"
 
@@ -19,10 +19,9 @@ struct store_reader {
 	char *path;	     /* as messages call it */
 	char *file;	     /* what is read: path without links, or the copy */
 	bool is_copy;	     /* of a file whose writer was killed in a commit */
-	uint32_t format;     /* STORE_FORMAT_OLDEST to STORE_FORMAT */
 	uint64_t size;	     /* of the file and its journal, as found */
 	uint64_t steps_left; /* of SQLite's, in thousands, until the file has been checked */
-	struct store_pool pool;
+	struct arena arena;
 	struct store_info info;
 	struct store_process *processes;
 	const struct store_definitions **loaded; /* of each of the processes; NULL: not yet */
@@ -34,7 +33,7 @@ struct store_reader {
 	struct store_error error;
 };
 
-/* --- reader.c */
+/* --- reader_db.c */
 int reader_fail(struct store_reader *r, int rc, const char *call);
 extern const char reader_take_intact[]; /* the remedy for a damaged file */
 /* STORE_E_CORRUPT, naming the table. */

@@ -88,7 +88,7 @@ const char *row_text(struct row *row, int column)
 	if (length == 0) {
 		return "";
 	}
-	copy = store_pool_text(&row->reader->pool, text, length);
+	copy = arena_text(&row->reader->arena, text, length);
 	if (!copy) {
 		row->error = reader_fail(row->reader, SQLITE_NOMEM, "read");
 		return "";

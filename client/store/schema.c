@@ -79,21 +79,6 @@ const char schema_tables[] =
 	" LEFT JOIN choice c ON c.stratum = s.id AND c.record >> 40 = s.process"
 	" GROUP BY s.process, s.id;";
 
-const char schema_process_2[] =
-	"CREATE TABLE process(id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, program TEXT NOT NULL,"
-	" cupti TEXT NOT NULL, driver TEXT NOT NULL, recorded_from TEXT NOT NULL,"
-	" ended INTEGER NOT NULL DEFAULT 0, clean INTEGER NOT NULL DEFAULT 0,"
-	" seen INTEGER NOT NULL DEFAULT 0, measured INTEGER NOT NULL DEFAULT 0,"
-	" filtered INTEGER NOT NULL DEFAULT 0, capturing INTEGER NOT NULL DEFAULT 0,"
-	" unready INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,"
-	" dropped INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0);";
-
-const char schema_range_4[] =
-	"CREATE TABLE range(process INTEGER NOT NULL, id INTEGER NOT NULL, parent INTEGER NOT NULL,"
-	" domain TEXT NOT NULL, message TEXT NOT NULL, category TEXT NOT NULL,"
-	" color INTEGER NOT NULL, payload_type INTEGER NOT NULL, payload INTEGER NOT NULL,"
-	" depth INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT ROWID;";
-
 const char *const schema_table_names[] = {
 	"meta",	  "column_def", "metric_def", "process", "device",  "kernel", "range", "active",
 	"record", "mark",	"image",      "notice",	 "stratum", "choice", NULL,
@@ -116,7 +101,7 @@ static bool is_record_column(const char *name)
 	return false;
 }
 
-/* The names of format 2's view records: tables are declared the same in all formats. */
+/* What the view records calls its columns, besides those of the table. */
 const char *schema_mark(const char *metric)
 {
 	static const char *const of_view[] = {

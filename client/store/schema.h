@@ -7,12 +7,9 @@
 
 #include <gpuctr/gpuctr.h>
 
-/* "GPct"; user_version is the format. A reader refuses a newer format and reads all older ones.
- * Format 4 has neither attributions nor range.name_length; format 3 has no image packed; format 2
- * has neither the tables stratum and choice nor process.unchosen; format 1 was never released. */
+/* "GPct"; user_version is the format. A reader refuses every other one. */
 #define STORE_APPLICATION_ID 0x47506374
 #define STORE_FORMAT 5
-#define STORE_FORMAT_OLDEST 2
 #define STORE_FORMAT_NAME "gpuctr-capture"
 
 /* record.id is (process << STORE_INDEX_BITS) + idx: one b-tree that is appended to, in which the
@@ -47,9 +44,6 @@ enum store_record_column {
 /* All tables but record, and the tables a reader insists on. */
 extern const char schema_tables[];
 extern const char *const schema_table_names[]; /* NULL-terminated; new ones last */
-enum { STORE_TABLES_OF_3 = 2 };		       /* the last of them, that format 3 has added */
-extern const char schema_process_2[];	       /* the table process of format 2 */
-extern const char schema_range_4[];	       /* the table range up to format 4 */
 
 /* Name and unit of the fixed columns of record, in order. NULL-terminated. */
 extern const char *const schema_record_columns[];
@@ -63,8 +57,7 @@ char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns
 char *schema_format_views(const struct gpuctr_column *columns, size_t n_columns);
 /* The metrics of record, each after a comma, for a SELECT. Likewise. */
 char *schema_format_metrics(const struct gpuctr_column *columns, size_t n_columns);
-extern const char schema_path_view[]; /* and its index, */
-extern const char schema_index_4[];   /* as it was up to format 4 */
+extern const char schema_path_view[]; /* and its index */
 
 /* Does the sum of a column over launches mean something, as of bytes, and not of a ratio? */
 bool schema_adds_up(const char *column);

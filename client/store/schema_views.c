@@ -21,8 +21,6 @@ const char schema_path_view[] =
 	" SELECT process, id, text FROM path;"
 	"CREATE INDEX range_parent ON range(parent, process);";
 
-const char schema_index_4[] = "CREATE INDEX range_parent ON range(process, parent);";
-
 bool schema_adds_up(const char *column)
 {
 	const char *dot = strrchr(column, '.');

@@ -28,35 +28,13 @@
 #include <time.h>
 
 #include "client/store/meta.h"
+#include "proto/base/clock.h"
 
 #define COMMIT_NS UINT64_C(1000000000)
 #define COMMIT_RECORDS (UINT64_C(1) << 17)
 #define COMMIT_BYTES ((size_t)64 << 20)
 
 enum { MAX_DELAYS = 8 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-int store_fail(struct store *s, int rc, const char *call)
-{
-	int code = store_error_sqlite(&s->error, s->db, rc, s->path, call);
-
-	if (s->db && sqlite3_get_autocommit(s->db) == 0) {
-		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-	}
-	s->in_transaction = false;
-	s->saved -= s->pending_records;
-	s->unsaved += s->pending_records;
-	s->pending_records = 0;
-	s->pending_bytes = 0;
-	return code;
-}
 
 static int step_bare(struct store *s, enum store_statement which)
 {
@@ -81,7 +59,7 @@ int store_begin(struct store *s)
 		return store_fail(s, rc, "begin");
 	}
 	s->in_transaction = true;
-	s->began_ns = now_ns();
+	s->began_ns = clock_now_ns();
 	return 0;
 }
 
@@ -97,7 +75,7 @@ int store_commit(struct store *s, bool may_delay)
 	rc = step_bare(s, STORE_STMT_COMMIT);
 	sqlite3_busy_timeout(s->db, STORE_BUSY_TIMEOUT_MS);
 	if (rc == SQLITE_BUSY && may_delay) {
-		s->began_ns = now_ns();
+		s->began_ns = clock_now_ns();
 		return 0;
 	}
 	if (rc != SQLITE_OK) {
@@ -119,7 +97,7 @@ int store_commit_if_due(struct store *s)
 	if (!large && s->pending_records % 64 != 0) {
 		return 0;
 	}
-	if (!large && now_ns() - s->began_ns < COMMIT_NS) {
+	if (!large && clock_now_ns() - s->began_ns < COMMIT_NS) {
 		return 0;
 	}
 	return store_commit(s, !too_large);
@@ -127,7 +105,7 @@ int store_commit_if_due(struct store *s)
 
 int store_tick(struct store *s)
 {
-	if (!s->in_transaction || now_ns() - s->began_ns < COMMIT_NS) {
+	if (!s->in_transaction || clock_now_ns() - s->began_ns < COMMIT_NS) {
 		return s->error.code;
 	}
 	return store_commit(s, true);

@@ -21,7 +21,7 @@ enum store_error_code {
 	STORE_E_EXISTS = 1,	 /* the file is there and force was not given */
 	STORE_E_PATH = 2,	 /* cannot be created or opened: the message says why */
 	STORE_E_NOT_CAPTURE = 3, /* some other file */
-	STORE_E_VERSION = 4,	 /* a capture of a newer format */
+	STORE_E_VERSION = 4,	 /* a capture of another format */
 	STORE_E_TRUNCATED = 5,	 /* shorter than it says */
 	STORE_E_CORRUPT = 6,	 /* damaged: structure, a value out of range, a checksum */
 	STORE_E_FULL = 7,	 /* disk full, or quota */

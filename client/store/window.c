@@ -21,6 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+
 enum { KEPT_RANGES = 1 << 12, BLOCK_RANGES = 1 << 8, ROWS_AHEAD = 64, ROWS_BEHIND = 8 };
 
 struct kept {
@@ -37,10 +40,9 @@ struct window {
 	unsigned next; /* a row with this id or a larger one comes next; 0: the end was reached */
 
 	struct kept **blocks;
-	size_t n_blocks, n;
-	size_t limit, before; /* of n: forget then; and before the present row */
-	struct kept **slots;  /* open addressing, a power of two, at most half full */
-	size_t n_slots;
+	size_t n_blocks, max_blocks;
+	struct map known;     /* of what is kept, by id */
+	size_t limit, before; /* of known.n: forget then; and before the present row */
 
 	unsigned set; /* the one in ranges; 0: none */
 	const struct gpuctr_range **ranges;
@@ -54,14 +56,15 @@ static int no_memory(const struct window *w)
 
 /* --- what is kept ---------------------------------------------------------------------------- */
 
-static struct kept **find_slot(struct kept **slots, size_t n_slots, unsigned id)
+static bool has_id(const void *item, const void *key)
 {
-	size_t slot = id & (n_slots - 1);
+	return ((const struct kept *)item)->range.id == *(const unsigned *)key;
+}
 
-	while (slots[slot] && slots[slot]->range.id != id) {
-		slot = (slot + 1) & (n_slots - 1);
-	}
-	return &slots[slot];
+/* Ids that follow each other lie in slots that do. */
+static struct kept *look_up(const struct window *w, unsigned id)
+{
+	return map_find(&w->known, id, has_id, &id);
 }
 
 static struct kept *at(const struct window *w, size_t i)
@@ -69,67 +72,40 @@ static struct kept *at(const struct window *w, size_t i)
 	return &w->blocks[i / BLOCK_RANGES][i % BLOCK_RANGES];
 }
 
-static int grow_slots(struct window *w)
-{
-	size_t n_slots = w->n_slots ? w->n_slots * 2 : 2 * KEPT_RANGES;
-	struct kept **slots = calloc(n_slots, sizeof(*slots));
-
-	if (!slots) {
-		return no_memory(w);
-	}
-	for (size_t i = 0; i < w->n; i++) {
-		*find_slot(slots, n_slots, at(w, i)->range.id) = at(w, i);
-	}
-	free(w->slots);
-	w->slots = slots;
-	w->n_slots = n_slots;
-	return 0;
-}
-
 static int grow_blocks(struct window *w)
 {
-	struct kept **blocks = realloc(w->blocks, (w->n_blocks + 1) * sizeof(*blocks));
+	struct kept *block;
 
-	if (!blocks) {
+	if (!array_make_room(&w->blocks, sizeof(*w->blocks), w->n_blocks, &w->max_blocks)) {
 		return no_memory(w);
 	}
-	w->blocks = blocks;
-	blocks[w->n_blocks] = calloc(BLOCK_RANGES, sizeof(**blocks));
-	if (!blocks[w->n_blocks]) {
+	block = calloc(BLOCK_RANGES, sizeof(*block));
+	if (!block) {
 		return no_memory(w);
 	}
-	w->n_blocks++;
+	w->blocks[w->n_blocks++] = block;
 	return 0;
 }
 
-/* Room for one more; it counts once it is in a slot. */
+/* Room for one more; it counts once it is known. */
 static int take_free(struct window *w, struct kept **ret)
 {
-	int r = 0;
+	int r = w->known.n == w->n_blocks * BLOCK_RANGES ? grow_blocks(w) : 0;
 
-	if (w->n * 2 >= w->n_slots) {
-		r = grow_slots(w);
-	}
-	if (r == 0 && w->n == w->n_blocks * BLOCK_RANGES) {
-		r = grow_blocks(w);
-	}
-	if (r == 0) {
-		*ret = at(w, w->n);
-	}
+	*ret = r == 0 ? at(w, w->known.n) : NULL;
 	return r;
 }
 
 void window_next(struct window *w)
 {
-	size_t needed = w->n - w->before;
+	size_t needed = w->known.n - w->before;
 
 	w->limit = needed * 4 > w->limit ? needed * 4 : w->limit;
-	if (w->n >= w->limit) {
-		memset(w->slots, 0, w->n_slots * sizeof(*w->slots));
-		w->n = 0;
+	if (w->known.n >= w->limit) {
+		map_clear(&w->known);
 		w->set = 0;
 	}
-	w->before = w->n;
+	w->before = w->known.n;
 }
 
 /* --- rows ------------------------------------------------------------------------------------ */
@@ -187,7 +163,7 @@ static int take_row(struct window *w, unsigned id, struct kept *k)
 /* The next row of the table, kept unless it is already. */
 static int step(struct window *w)
 {
-	struct kept **slot, *k;
+	struct kept *k;
 	unsigned id;
 	bool more;
 	int r = row_step(&w->row, &more);
@@ -203,15 +179,13 @@ static int step(struct window *w)
 	if (r) {
 		return r;
 	}
-	slot = find_slot(w->slots, w->n_slots, id);
-	if (*slot) {
+	if (look_up(w, id)) {
 		return 0;
 	}
 	r = take_row(w, id, k);
 	r = r ? r : row_end(&w->row);
-	if (r == 0) {
-		*slot = k;
-		w->n++;
+	if (r == 0 && map_add(&w->known, id, k)) {
+		r = no_memory(w);
 	}
 	return r;
 }
@@ -256,10 +230,10 @@ static int find(struct window *w, unsigned id, struct kept **ret)
 {
 	int r = 0;
 
-	*ret = *find_slot(w->slots, w->n_slots, id);
+	*ret = look_up(w, id);
 	if (!*ret) {
 		r = read_to(w, id);
-		*ret = *find_slot(w->slots, w->n_slots, id);
+		*ret = look_up(w, id);
 	}
 	return r;
 }
@@ -297,15 +271,8 @@ int window_find_range(struct window *w, unsigned id, const struct gpuctr_range *
 
 static int add_to_set(struct window *w, unsigned id)
 {
-	if (w->n_ranges == w->max_ranges) {
-		size_t max = w->max_ranges ? w->max_ranges * 2 : 16;
-		const struct gpuctr_range **ranges = realloc(w->ranges, max * sizeof(*ranges));
-
-		if (!ranges) {
-			return no_memory(w);
-		}
-		w->ranges = ranges;
-		w->max_ranges = max;
+	if (!array_make_room(&w->ranges, sizeof(*w->ranges), w->n_ranges, &w->max_ranges)) {
+		return no_memory(w);
 	}
 	return window_find_range(w, id, &w->ranges[w->n_ranges++]);
 }
@@ -366,7 +333,7 @@ struct window *window_new(struct store_reader *r, unsigned process)
 	w->row = (struct row){ .reader = r, .table = "range" };
 	w->process = process;
 	w->limit = KEPT_RANGES;
-	return grow_slots(w) ? window_free(w) : w;
+	return w;
 }
 
 struct window *window_free(struct window *w)
@@ -382,7 +349,7 @@ struct window *window_free(struct window *w)
 	}
 	sqlite3_finalize(w->row.stmt);
 	free(w->blocks);
-	free(w->slots);
+	map_deinit(&w->known);
 	free(w->ranges);
 	free(w);
 	return NULL;

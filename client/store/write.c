@@ -15,6 +15,7 @@
 
 #include "client/store/meta.h"
 #include "client/store/schema.h"
+#include "proto/base/array.h"
 
 static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
 {
@@ -161,22 +162,6 @@ static int write_one_range(struct store *s, struct written_process *known,
 	return step(s, STORE_STMT_RANGE, "write range");
 }
 
-static bool make_room(struct store *s, size_t n)
-{
-	size_t max = s->max_chain ? s->max_chain * 2 : 64;
-	const struct gpuctr_range **chain;
-
-	if (n < s->max_chain) {
-		return true;
-	}
-	chain = realloc(s->chain, max * sizeof(*chain));
-	if (chain) {
-		s->chain = chain;
-		s->max_chain = max;
-	}
-	return chain != NULL;
-}
-
 /* Parents first. */
 static int write_range(struct store *s, struct written_process *known,
 		       const struct gpuctr_range *range)
@@ -185,7 +170,7 @@ static int write_range(struct store *s, struct written_process *known,
 	int r = 0;
 
 	for (; range && !written_has(&known->ranges, range->id); range = range->parent) {
-		if (!make_room(s, n)) {
+		if (!array_make_room(&s->chain, sizeof(*s->chain), n, &s->max_chain)) {
 			return no_memory(s);
 		}
 		s->chain[n++] = range;

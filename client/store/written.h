@@ -8,6 +8,8 @@
 
 #include <gpuctr/gpuctr.h>
 
+#include "proto/base/map.h"
+
 /* A growing set of small numbers. */
 struct written_bits {
 	uint64_t *words;
@@ -19,22 +21,18 @@ struct written_process {
 	struct written_bits kernels, ranges;
 };
 
-/* A set of active ranges; its ids lie in intern.ids. */
+/* A set of active ranges. */
 struct written_set {
-	uint64_t hash;
-	unsigned process;
-	unsigned id; /* 0: free slot */
-	size_t first, count;
+	unsigned process, id;
+	size_t count;
+	unsigned ids[];
 };
 
 /* What the file has of each process. */
 struct written {
 	struct written_process *processes;
 	size_t n_processes, max_processes;
-	struct written_set *sets; /* open addressing, a power of two */
-	size_t n_slots, n_sets;
-	unsigned *ids;
-	size_t n_ids, max_ids;
+	struct map sets;
 };
 
 /* Zero-initialised by the caller. */

@@ -23,7 +23,7 @@
 
 enum {
 	REFUSALS_OF_EACH = 60,
-	REFUSALS_OF_STRANGERS = 120,
+	REFUSALS_OF_UNADMITTED = 120,
 	REFUSALS_OF_OTHERS = 600
 }; /* a minute
     */
@@ -325,8 +325,8 @@ bool audit_takes(struct audit *a, struct audit_line *l)
 	if (!is_refusal) {
 		return true;
 	}
-	return l->stranger ? takes_refusal(&a->strangers, REFUSALS_OF_STRANGERS, l)
-			   : takes_refusal(&a->others, REFUSALS_OF_OTHERS, l);
+	return l->unadmitted ? takes_refusal(&a->unadmitted, REFUSALS_OF_UNADMITTED, l)
+			     : takes_refusal(&a->others, REFUSALS_OF_OTHERS, l);
 }
 
 int audit_write(struct audit *a, const struct audit_line *l)

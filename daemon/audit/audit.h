@@ -45,7 +45,7 @@ struct audit_line {
 	uint32_t driver_status; /* of a permission */
 	bool corrects;		/* corrects a line that said it was granted: never left out */
 	const char *why;	/* NULL: its client asked for it */
-	bool stranger;		/* its user may not measure */
+	bool unadmitted;	/* its user may not measure */
 	/* Set by audit_takes(): lines that were left out before, of this user and of others. */
 	uint64_t missed, missed_others;
 };
@@ -59,7 +59,7 @@ struct audit {
 	struct audit_refusals {
 		struct rate each;
 		struct rate_bucket all;
-	} strangers, others;
+	} unadmitted, others;
 	struct buffer line;
 };
 

@@ -7,7 +7,7 @@
  * more connections gets no more of either.
  *
  * Memory: what has no fixed size (incomplete messages, output that is not read, questions that
- * wait, the wishes and plans of captures) is charged to the account before it is allocated. What
+ * wait, the requests and plans of captures) is charged to the account before it is allocated. What
  * has a fixed size is bounded by its number: connections, captures, processes. Accounts of users
  * who may not measure are parts of one quota.
  *

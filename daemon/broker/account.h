@@ -14,7 +14,7 @@
 
 enum {
 	ACCOUNT_BYTES_MAX = 16 << 20,
-	ACCOUNT_STRANGERS_BYTES_MAX = 32 << 20, /* of all who may not measure, together */
+	ACCOUNT_UNADMITTED_BYTES_MAX = 32 << 20, /* of all who may not measure, together */
 	ACCOUNT_HIGH_BYTES = 4 << 20, /* above this its connections are read one at a time */
 	ACCOUNT_RECEIVED_MAX = 256,
 	ACCOUNT_ROUND_US = 250, /* of one round of the loop, for all its connections together */

@@ -8,7 +8,6 @@
 #include <sys/random.h>
 
 #include "daemon/broker/process.h"
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 void registry_init(struct registry *r)
@@ -150,14 +149,12 @@ int capture_set_plan(struct capture *c, const struct wire_plan *plan)
 	return r;
 }
 
-bool capture_may_take_turns(const struct capture *c, const struct wire_plan *plan,
-			    uint32_t features)
+bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan)
 {
 	const struct wire_selection *s = &c->options.selection;
 
 	return s->budget_ppm > 0 && !s->raw_images && !c->recorded &&
-	       plan->groups <= LIMIT_GROUPS && wire_plan_is_grouped(plan) &&
-	       (feature_needs_plan(plan) & ~features) == 0;
+	       plan->groups <= LIMIT_GROUPS && wire_plan_is_grouped(plan);
 }
 
 bool capture_is_live(const struct capture *c)
@@ -180,17 +177,17 @@ bool capture_takes(const struct capture *c, pid_t pid)
 	return false;
 }
 
-enum wire_capture_state capture_told_state(const struct capture *c)
+enum gpuctr_capture_state capture_told_state(const struct capture *c)
 {
-	static const enum wire_capture_state told[CAPTURE_STATES] = {
-		[CAPTURE_PLANNING] = WIRE_CAPTURE_PLANNING,
-		[CAPTURE_QUEUED] = WIRE_CAPTURE_QUEUED,
-		[CAPTURE_CHECKING] = WIRE_CAPTURE_QUEUED,
-		[CAPTURE_OPENING] = WIRE_CAPTURE_QUEUED,
-		[CAPTURE_READY] = WIRE_CAPTURE_READY,
-		[CAPTURE_RUNNING] = WIRE_CAPTURE_RUNNING,
-		[CAPTURE_ENDING] = WIRE_CAPTURE_ENDING,
-		[CAPTURE_OVER] = WIRE_CAPTURE_ENDING,
+	static const enum gpuctr_capture_state told[CAPTURE_STATES] = {
+		[CAPTURE_PLANNING] = GPUCTR_CAPTURE_PLANNING,
+		[CAPTURE_QUEUED] = GPUCTR_CAPTURE_QUEUED,
+		[CAPTURE_CHECKING] = GPUCTR_CAPTURE_QUEUED,
+		[CAPTURE_OPENING] = GPUCTR_CAPTURE_QUEUED,
+		[CAPTURE_READY] = GPUCTR_CAPTURE_READY,
+		[CAPTURE_RUNNING] = GPUCTR_CAPTURE_RUNNING,
+		[CAPTURE_ENDING] = GPUCTR_CAPTURE_ENDING,
+		[CAPTURE_OVER] = GPUCTR_CAPTURE_ENDING,
 	};
 
 	return told[c->state];

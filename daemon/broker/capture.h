@@ -133,10 +133,8 @@ unsigned registry_count_uid(const struct registry *r, uid_t uid);
 int capture_set_options(struct capture *c, const struct wire_open_capture *options);
 int capture_set_plan(struct capture *c, const struct wire_plan *plan);
 
-/* May the groups of this plan be measured in turns, in one run? That takes a budget, and a client
- * that knows of it. */
-bool capture_may_take_turns(const struct capture *c, const struct wire_plan *plan,
-			    uint32_t features);
+/* May the groups of this plan be measured in turns, in one run? That takes a budget. */
+bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan);
 
 bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents and permissions */
 
@@ -145,7 +143,7 @@ bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents
 bool capture_takes(const struct capture *c, pid_t pid);
 
 /* The state that a client is told: CHECKING and OPENING are "queued" to it. */
-enum wire_capture_state capture_told_state(const struct capture *c);
+enum gpuctr_capture_state capture_told_state(const struct capture *c);
 
 /* "alice (python3, pid 4711)"; "" when the arena is full. */
 const char *capture_describe_holder(struct arena *a, const struct capture *c);

@@ -36,10 +36,9 @@ struct process {
 	uid_t uid;
 	uint64_t begin;	   /* of a registered one, see proc_read_begin(); 0: not known */
 	bool machine_root; /* see struct credentials */
-	uint32_t features; /* that its agent knows */
 
 	bool registered;
-	bool stranger;		 /* its user may not measure; set before it registers */
+	bool unadmitted;	 /* its user may not measure; set before it registers */
 	uint64_t since_ns;	 /* when it registered */
 	struct account *account; /* pays for the claims */
 	char *claims;		 /* what it says of its job: NAME=value and NUL, n_claims times */
@@ -50,7 +49,7 @@ struct process {
 	/* Its part in a capture. */
 	struct capture *capture;     /* NULL: none */
 	struct list link;	     /* among the processes of the capture */
-	uint32_t number;	     /* in the capture; 0: it waits for the capture's turn */
+	uint32_t number;	     /* in the capture; 0: the capture has not begun */
 	struct gpuctr_totals totals; /* as last told */
 	uint64_t records;	     /* passed on to the client */
 	uint64_t notices;	     /* that it sent, also those that were not passed on */
@@ -61,7 +60,7 @@ struct processes {
 	struct list all;
 	struct list buckets[PROCESS_BUCKETS]; /* by number */
 	uint32_t last_id;
-	size_t n_registered, n_strangers; /* the latter among the former */
+	size_t n_registered, n_unadmitted; /* the latter among the former */
 };
 
 void processes_init(struct processes *all);

@@ -2,6 +2,7 @@
 #include "daemon/doctor/doctor.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "daemon/base/log.h"
@@ -9,11 +10,14 @@
 #include "daemon/doctor/finding.h"
 #include "daemon/doctor/inside.h"
 #include "daemon/doctor/outside.h"
+#include "daemon/doctor/permit.h"
+#include "daemon/doctor/probe.h"
 
 /* The doctor looks from two sides. From outside: at what the system tells of a running daemon, its
  * processes and its socket, and at what the daemon answers. From inside: in a process of its own,
  * as the user that the daemon becomes, at what a daemon would find if it started now. NVIDIA's
- * libraries may end or hang that process, which is a finding as well. */
+ * libraries may end or hang that process, which is a finding as well. Last, a profiler of the
+ * caller's is run under a permit. */
 
 struct printer {
 	struct finding_sink sink;
@@ -70,7 +74,15 @@ int doctor_run(const struct doctor_case *c)
 	look_at_settings(c, &p.sink);
 	runs = outside_look(c->config, &p.sink);
 	apart_run(&p.sink, inside_look, &(struct inside_case){ c, runs });
+	if (runs) {
+		apart_run(&p.sink, permit_try, (void *)(uintptr_t)c);
+	}
 	printf("%u fault%s, %u warning%s\n", p.faults, p.faults == 1 ? "" : "s", p.warnings,
 	       p.warnings == 1 ? "" : "s");
 	return p.faults > 0 ? 1 : 0;
+}
+
+int doctor_probe(void)
+{
+	return probe_run();
 }

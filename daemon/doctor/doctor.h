@@ -20,4 +20,7 @@ struct doctor_case {
 /* Prints a line for each finding. The exit status: 0, or 1 when there is a fault. */
 int doctor_run(const struct doctor_case *c);
 
+/* The task of gpucountd --doctor-probe, which the doctor runs under a permit: see probe.h. */
+int doctor_probe(void);
+
 #endif

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/front/agents.h"
+#include "daemon/front/attached.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "proto/base/utf8.h"
 #include "daemon/front/decision.h"
-#include "daemon/front/describe.h"
 #include "daemon/front/front.h"
+#include "daemon/front/requests.h"
 #include "daemon/front/session.h"
 #include "daemon/front/standby.h"
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* Agents. A message of an agent is checked (is it about the agent's own process?), counted, and
@@ -20,8 +19,6 @@
  *
  * What a process says in words is bounded by its number, since each notice is a line for a person
  * to read: the client is told when the bound is reached, and in the end how many it has not got. */
-
-enum { NOTICES_MAX = 256 }; /* of a process in one capture */
 
 static void refuse_agent(struct peer *p, int code, const char *remedy, const char *message)
 {
@@ -33,55 +30,6 @@ static void refuse_agent(struct peer *p, int code, const char *remedy, const cha
 	if (!p->closing) {
 		peer_close_when_sent(p);
 	}
-}
-
-static void send_process(struct process *process, const char *program, const char *recorded_from,
-			 const struct wire_strings *claims)
-{
-	struct wire_message m = {
-		.type = WIRE_PROCESS,
-		.process = {
-			.capture = process->capture->id,
-			.process = process->number,
-			.pid = (uint32_t)process->pid,
-			.program = program,
-			.recorded_from = recorded_from,
-			.claims = *claims,
-		},
-	};
-
-	if (process->capture->client) {
-		peer_send(process->capture->client, &m);
-	}
-}
-
-static void send_agent_welcome(struct process *process)
-{
-	struct peer *p = process->peer;
-	struct capture *c = process->capture;
-	const char *uuids[LIMIT_GPUS];
-	struct wire_message m = { .type = WIRE_AGENT_WELCOME };
-	size_t n = describe_uuids(p->front, c->claim.gpus, uuids);
-
-	m.agent_welcome = (struct wire_agent_welcome){
-		.version = PROTO_VERSION,
-		.features = PROTO_FEATURES_MEASURING,
-		.capture = c->id,
-		.process = process->number,
-		.plan = c->plan,
-		.selection = c->options.selection,
-		.gpus = { n, uuids },
-		.token = c->token,
-	};
-	peer_send(p, &m);
-}
-
-void agents_welcome(struct process *p, const char *recorded_from, const struct wire_strings *claims)
-{
-	const struct peer *peer = p->peer;
-
-	send_process(p, peer->program, recorded_from, claims);
-	send_agent_welcome(p);
 }
 
 static int attach(struct peer *p, struct capture *c)
@@ -97,31 +45,21 @@ static int attach(struct peer *p, struct capture *c)
 	return 0;
 }
 
-static uint32_t missing_features(const struct capture *c, const struct wire_agent_hello *h)
-{
-	return (feature_needs(&c->options.selection, false) | feature_needs_plan(&c->plan)) &
-	       ~h->features;
-}
-
-/* An agent of an older release would skip what it does not know and measure something else. */
-static void refuse_old_agent(struct peer *p, struct capture *c, const struct wire_agent_hello *h)
+/* An agent never prints, so the capture's client hears why the program is not measured. */
+static void notify_not_measured(struct peer *p, struct capture *c, const char *program,
+				const struct refusal *why)
 {
 	struct wire_message m = { .type = WIRE_NOTICE };
-	const char *remedy = "Use the agent of the daemon's release.";
-	char text[256];
+	char text[1024];
 
-	snprintf(text, sizeof(text),
-		 "%.100s (pid %d) is not measured: its agent is of an older release and does not "
-		 "know %s",
-		 h->program, (int)p->credentials.pid, feature_describe(missing_features(c, h)));
+	snprintf(text, sizeof(text), "%.100s (pid %d) is not measured: %s", program,
+		 (int)p->credentials.pid, why->message);
 	utf8_repair(text);
-	m.notice = (struct wire_notice){
-		.capture = c->id, .code = GPUCTR_E_PROTOCOL, .message = text, .remedy = remedy
-	};
-	if (c->client) {
-		peer_send(c->client, &m);
-	}
-	refuse_agent(p, GPUCTR_E_PROTOCOL, remedy, text);
+	m.notice = (struct wire_notice){ .capture = c->id,
+					 .code = (uint32_t)why->code,
+					 .message = text,
+					 .remedy = why->remedy };
+	peer_send(c->client, &m);
 }
 
 /* False, and it was refused: the capture that its token opens cannot measure it. */
@@ -143,8 +81,6 @@ static bool takes_part(struct peer *p, struct capture *c, const struct wire_agen
 		refuse_agent(p, GPUCTR_E_NO_GPU,
 			     "Play a recording with gpuctr-replay, or leave out --recorded.",
 			     "this capture leases no GPU: only a recording can answer it");
-	} else if (missing_features(c, h) != 0) {
-		refuse_old_agent(p, c, h);
 	} else {
 		return true;
 	}
@@ -155,8 +91,15 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 {
 	const struct wire_agent_hello *h = &m->agent_hello;
 	struct capture *c = registry_find_token(&p->front->registry, h->token);
+	struct refusal r;
 
 	(void)frame;
+	if (requests_refuse_version(p, h->version, &r)) {
+		if (c && c->client && c->target == p->credentials.uid) {
+			notify_not_measured(p, c, h->program, &r);
+		}
+		return 0;
+	}
 	if (h->token[0] == '\0' && h->recorded_from[0] == '\0') {
 		standby_register(p, h);
 		return 0;
@@ -178,7 +121,7 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 	snprintf(p->program, sizeof(p->program), "%s", h->program);
 	utf8_repair(p->program);
 	session_tell(p->front, c, EVENT_ATTACHED);
-	agents_welcome(p->process, h->recorded_from, &h->claims);
+	attached_welcome(p->process, h->recorded_from, &h->claims);
 	return 0;
 }
 
@@ -258,48 +201,21 @@ static void tell_stalled(struct peer *p, const struct wire_notice *notice)
 	session_tell_event(p->front, p->process->capture, &e);
 }
 
-static void tell_left_out(const struct process *p, const char *message)
-{
-	const struct wire_message m = {
-		.type = WIRE_NOTICE,
-		.notice = { .capture = p->capture->id,
-			    .process = p->number,
-			    .code = GPUCTR_E_QUOTA,
-			    .message = message,
-			    .remedy = "What it has said before tells what is wrong." },
-	};
-
-	if (p->capture->client) {
-		peer_send(p->capture->client, &m);
-	}
-}
-
 static int forward_notice(struct peer *p, const struct frame *frame)
 {
 	uint64_t n = ++p->process->notices;
 	char text[128];
 
-	if (n <= NOTICES_MAX) {
+	if (n <= ATTACHED_NOTICES_MAX) {
 		return forward(p, frame);
 	}
-	if (n == NOTICES_MAX + 1) {
+	if (n == ATTACHED_NOTICES_MAX + 1) {
 		snprintf(text, sizeof(text),
 			 "pid %d has sent %d notices: what else it says is left out and counted",
-			 (int)p->process->pid, NOTICES_MAX);
-		tell_left_out(p->process, text);
+			 (int)p->process->pid, ATTACHED_NOTICES_MAX);
+		attached_tell_left_out(p->process, text);
 	}
 	return 0;
-}
-
-static void tell_notices(const struct process *p)
-{
-	char text[128];
-
-	if (p->notices > NOTICES_MAX) {
-		snprintf(text, sizeof(text), "%llu notices of pid %d were left out",
-			 (unsigned long long)(p->notices - NOTICES_MAX), (int)p->pid);
-		tell_left_out(p, text);
-	}
 }
 
 int handle_notice(struct peer *p, const struct wire_message *m, const struct frame *frame)
@@ -338,7 +254,7 @@ int handle_progress(struct peer *p, const struct wire_message *m, const struct f
 int handle_goodbye(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	(void)frame;
-	/* Of a capture whose turn has not come it can say nothing. */
+	/* Of a capture that has not begun it can say nothing. */
 	if (p->process && p->process->capture && p->process->number != 0) {
 		stats_note_kernels(&p->front->stats, &p->process->totals, &m->goodbye.totals);
 		p->process->totals = m->goodbye.totals;
@@ -350,24 +266,6 @@ int handle_goodbye(struct peer *p, const struct wire_message *m, const struct fr
 		peer_close_when_sent(p);
 	}
 	return 0;
-}
-
-void agents_tell_end(struct front *f, struct process *p)
-{
-	struct capture *c = p->capture;
-	struct wire_message m = { .type = WIRE_PROCESS_END };
-
-	stats_settle(&f->stats, p);
-	tell_notices(p);
-	m.process_end = (struct wire_process_end){
-		.capture = c->id,
-		.process = p->number,
-		.totals = p->totals,
-		.clean = p->said_goodbye,
-	};
-	if (c->client) {
-		peer_send(c->client, &m);
-	}
 }
 
 /* The last process that the capture names has gone before the capture began. */
@@ -390,7 +288,7 @@ void agent_on_closed(struct peer *p)
 	bool begun = c && process->number != 0;
 
 	if (begun) {
-		agents_tell_end(p->front, process);
+		attached_tell_end(p->front, process);
 	}
 	p->process = process_free(&p->front->processes, process);
 	if (begun) {

@@ -101,7 +101,7 @@ int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_e
 		.code = r ? r->code : 0,
 		.driver_status = driver_status,
 		.corrects = event == AUDIT_PERMISSION_REFUSED && c,
-		.stranger = p->stranger,
+		.unadmitted = p->unadmitted,
 		.why = r ? r->message : NULL,
 	};
 

@@ -46,9 +46,9 @@ static struct capture *capture_of(const struct claim *c)
 	return c ? list_entry((struct claim *)(uintptr_t)c, struct capture, claim) : NULL;
 }
 
-static struct wire_gpu describe_gpu(struct front *f, struct arena *a, size_t i)
+static struct gpuctr_gpu describe_gpu(struct front *f, struct arena *a, size_t i)
 {
-	struct wire_gpu g = f->machine.gpus.v[i];
+	struct gpuctr_gpu g = f->machine.gpus.v[i];
 	const struct job *job = jobs_owner(&f->jobs, i);
 	uint64_t bit = UINT64_C(1) << i;
 	char user[64];
@@ -70,7 +70,7 @@ static struct wire_gpu describe_gpu(struct front *f, struct arena *a, size_t i)
 	return g;
 }
 
-const struct wire_gpu *describe_gpus(struct front *f, struct arena *a)
+const struct gpuctr_gpu *describe_gpus(struct front *f, struct arena *a)
 {
 	struct wire_gpus all = describe_gpu_mask(f, a, UINT64_MAX);
 
@@ -79,7 +79,7 @@ const struct wire_gpu *describe_gpus(struct front *f, struct arena *a)
 
 struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t mask)
 {
-	struct wire_gpu *v = arena_alloc(a, (f->machine.gpus.n + 1) * sizeof(*v));
+	struct gpuctr_gpu *v = arena_alloc(a, (f->machine.gpus.n + 1) * sizeof(*v));
 	size_t n = 0;
 
 	for (size_t i = 0; v && i < f->machine.gpus.n; i++) {
@@ -102,21 +102,25 @@ size_t describe_uuids(const struct front *f, uint64_t gpus, const char **v)
 	return n;
 }
 
-static struct wire_strings list_uuids(struct front *f, struct arena *a, uint64_t gpus)
+static void list_uuids(struct front *f, struct arena *a, uint64_t gpus,
+		       struct gpuctr_capture_info *i)
 {
 	const char **v = arena_alloc(a, LIMIT_GPUS * sizeof(*v));
 
-	return (struct wire_strings){ v ? describe_uuids(f, gpus, v) : 0, v };
+	i->gpus = v;
+	i->n_gpus = v ? describe_uuids(f, gpus, v) : 0;
 }
 
-static struct wire_strings column_names(struct arena *a, const struct wire_plan *plan)
+static void list_columns(struct arena *a, const struct wire_plan *plan,
+			 struct gpuctr_capture_info *i)
 {
 	const char **v = arena_alloc(a, (plan->columns.n + 1) * sizeof(*v));
 
-	for (size_t i = 0; v && i < plan->columns.n; i++) {
-		v[i] = plan->columns.v[i].name;
+	i->metrics = v;
+	while (v && i->n_metrics < plan->columns.n) {
+		v[i->n_metrics] = plan->columns.v[i->n_metrics].name;
+		i->n_metrics++;
 	}
-	return (struct wire_strings){ v ? plan->columns.n : 0, v };
 }
 
 /* Root of a container has the uid of the machine's root, and is not the same user. */
@@ -128,24 +132,29 @@ static bool is_own(const struct capture *c, const struct credentials *viewer)
 /* Everybody may know who holds a GPU, which program it is and for how long, because they wait for
  * it. What a capture measures and how far it has come is told to its owner only: looked at often
  * enough, it shows what the program does. */
-static struct wire_capture_info describe_capture(struct front *f, struct arena *a,
-						 struct capture *c, bool own)
+static struct gpuctr_capture_info describe_capture(struct front *f, struct arena *a,
+						   struct capture *c, bool own)
 {
 	uint64_t now = clock_now_ns();
-	struct wire_capture_info i = {
+	struct gpuctr_capture_info i = {
 		.capture = c->id,
 		.uid = c->uid,
 		.user = c->user,
 		.pid = (uint32_t)c->pid,
 		.program = c->options.program,
 		.state = capture_told_state(c),
-		.gpus = list_uuids(f, a, c->claim.gpus),
 		.position = arbiter_position(&f->arbiter, &c->claim),
 		.lease_left_ns = c->lease_until_ns > now ? c->lease_until_ns - now : 0,
 	};
 
+	list_uuids(f, a, c->claim.gpus, &i);
+	if (own && c->options.permit) {
+		i.metrics = c->options.metrics.v;
+		i.n_metrics = c->options.metrics.n;
+	} else if (own) {
+		list_columns(a, &c->plan, &i);
+	}
 	if (own) {
-		i.metrics = c->options.permit ? c->options.metrics : column_names(a, &c->plan);
 		i.totals = capture_totals(c);
 		i.processes = c->n_attached;
 	}
@@ -155,7 +164,7 @@ static struct wire_capture_info describe_capture(struct front *f, struct arena *
 struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 					    const struct credentials *viewer)
 {
-	struct wire_capture_info *v = arena_alloc(a, (f->registry.n + 1) * sizeof(*v));
+	struct gpuctr_capture_info *v = arena_alloc(a, (f->registry.n + 1) * sizeof(*v));
 	size_t n = 0;
 
 	list_for_each(l, &f->registry.captures) {
@@ -168,7 +177,7 @@ struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 	return (struct wire_capture_infos){ n, v };
 }
 
-static void count_captures(struct front *f, struct wire_counts *counts)
+static void count_captures(struct front *f, struct gpuctr_counts *counts)
 {
 	uint64_t now_ns = clock_now_ns();
 
@@ -185,28 +194,31 @@ static void count_captures(struct front *f, struct wire_counts *counts)
 	}
 }
 
-struct wire_counts describe_counts(struct front *f, struct arena *a,
-				   const struct credentials *viewer)
+const struct gpuctr_counts *describe_counts(struct front *f, struct arena *a,
+					    const struct credentials *viewer)
 {
-	struct wire_counts counts;
+	struct gpuctr_counts *counts = NULL;
 
-	if (!viewer->machine_root && !policy_monitors(&f->config.policy, viewer)) {
-		return (struct wire_counts){ 0 };
+	if (viewer->machine_root || policy_monitors(&f->config.policy, viewer)) {
+		counts = arena_alloc(a, sizeof(*counts));
 	}
-	counts = stats_describe(&f->stats, a);
-	count_captures(f, &counts);
-	counts.permissions = f->n_granted;
-	counts.registered = (uint32_t)f->processes.n_registered;
-	counts.waiting = f->arbiter.n_waiting;
-	counts.restarts_granter = f->restarts.granter;
-	counts.restarts_gpu = f->restarts.gpu;
-	counts.restarts_planner = f->restarts.planner;
-	counts.restarts_front = f->restarts.front;
-	counts.connections_max = f->config.connections_max;
-	counts.queue_max = f->config.queue_max;
-	counts.audit_fails = f->audit.error != 0;
-	counts.label_users = f->config.label_users;
-	counts.label_jobs = f->config.label_jobs;
+	if (!counts) {
+		return NULL;
+	}
+	*counts = stats_describe(&f->stats, a);
+	count_captures(f, counts);
+	counts->permissions = f->n_granted;
+	counts->registered = (uint32_t)f->processes.n_registered;
+	counts->waiting = f->arbiter.n_waiting;
+	counts->restarts_granter = f->restarts.granter;
+	counts->restarts_gpu = f->restarts.gpu;
+	counts->restarts_planner = f->restarts.planner;
+	counts->restarts_front = f->restarts.front;
+	counts->connections_max = f->config.connections_max;
+	counts->waiting_max = f->config.queue_max;
+	counts->audit_fails = f->audit.error != 0;
+	counts->label_users = f->config.label_users;
+	counts->label_jobs = f->config.label_jobs;
 	return counts;
 }
 

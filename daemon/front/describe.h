@@ -14,7 +14,7 @@ int describe_machine_trouble(const struct front *f, struct refusal *r);
 int describe_trouble(const struct front *f, struct refusal *r);
 
 /* All GPUs of the machine with holder and queue; as many as f->machine.gpus.n. */
-const struct wire_gpu *describe_gpus(struct front *f, struct arena *a);
+const struct gpuctr_gpu *describe_gpus(struct front *f, struct arena *a);
 
 /* The GPUs in the mask. */
 struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t mask);
@@ -28,8 +28,8 @@ struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 
 /* The counts that an operator watches. All zero for everybody else, because they show when and how
  * much others measure. */
-struct wire_counts describe_counts(struct front *f, struct arena *a,
-				   const struct credentials *viewer);
+const struct gpuctr_counts *describe_counts(struct front *f, struct arena *a,
+					    const struct credentials *viewer);
 
 /* Says why nothing can be measured on gpus: the driver hangs on all or some of them. */
 const char *describe_hang(const struct front *f, struct arena *a, uint64_t gpus);

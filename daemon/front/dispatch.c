@@ -61,3 +61,23 @@ int dispatch_frame(struct peer *p, const struct frame *frame)
 	}
 	return WIRE_E_UNKNOWN;
 }
+
+void dispatch_closed(struct peer *p)
+{
+	switch (p->role) {
+	case PEER_CLIENT:
+		session_on_client_closed(p);
+		break;
+	case PEER_AGENT:
+		agent_on_closed(p);
+		break;
+	case PEER_PERMISSION:
+		granter_link_forget(&p->front->granter, p);
+		break;
+	case PEER_GUEST:
+		gpu_link_forget(&p->front->planner, p);
+		break;
+	case PEER_NEW:
+		break;
+	}
+}

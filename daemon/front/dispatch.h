@@ -8,4 +8,7 @@
 /* Decodes one frame of p and calls its handler. 0; WIRE_E_*: refuse and close; -errno: close. */
 int dispatch_frame(struct peer *p, const struct frame *frame);
 
+/* p is closing: tells everybody who waits for it. */
+void dispatch_closed(struct peer *p);
+
 #endif

@@ -117,8 +117,15 @@ static void on_opened(struct front *f, void *owner, const struct granter_reply *
 	}
 	log_error("capture %u: the granter did not open the lease: %s", c->id,
 		  reply ? strerror(-reply->error) : "no answer");
-	tell_failure(f, c, "the lease could not be opened",
-		     "Try again; the daemon's log says more.");
+	if (reply) {
+		tell_failure(f, c, "the lease could not be opened",
+			     "Try again; the daemon's log says more.");
+	} else {
+		tell_failure(
+			f, c, "the lease could not be opened: the daemon's granter does not answer",
+			"Try again in a moment: the daemon restarts it. If it happens again, the "
+			"driver may hang: ask whether nvidia-smi answers.");
+	}
 }
 
 static void open_lease(struct front *f, struct capture *c, const struct effect *e)

@@ -11,11 +11,15 @@
 #include "daemon/config/control.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
+#include "daemon/front/dispatch.h"
+#include "daemon/front/effects.h"
 #include "daemon/front/listener.h"
 #include "daemon/front/peer.h"
 #include "daemon/front/requests.h"
 #include "daemon/front/scheduler.h"
 #include "daemon/front/session.h"
+#include "daemon/front/standby.h"
+#include "daemon/front/tenancy.h"
 #include "daemon/front/users.h"
 #include "proto/wire/limits.h"
 
@@ -64,19 +68,13 @@ static void on_tick(uv_timer_t *t)
 	gpu_link_tick(&f->gpu, now);
 	gpu_link_tick(&f->planner, now);
 	granter_link_tick(&f->granter, now);
-	session_on_tick(f, now);
+	tenancy_tick(f, now);
+	session_on_tick(f);
 	deadlines = peers_tick(f, now);
 	tell_summary(f);
 	if (!deadlines && list_is_empty(&f->registry.captures) && list_is_empty(&f->gpu.pending) &&
 	    list_is_empty(&f->planner.pending) && granter_link_is_idle(&f->granter)) {
 		uv_timer_stop(t);
-	}
-}
-
-void front_arm_tick(struct front *f)
-{
-	if (!uv_is_active((uv_handle_t *)&f->tick)) {
-		uv_timer_start(&f->tick, on_tick, FRONT_TICK_MS, FRONT_TICK_MS);
 	}
 }
 
@@ -291,11 +289,21 @@ static void on_control(uv_poll_t *h, int status, int events)
 
 /* --- start --- */
 
+static const struct front_hooks hooks = {
+	.on_peer_poll = peer_on_poll,
+	.on_frame = dispatch_frame,
+	.on_list = standby_list,
+	.on_client_drained = session_on_client_drained,
+	.on_peer_closed = dispatch_closed,
+	.carry_out = effects_carry_out,
+};
+
 static int front_init(struct front *f, const struct front_start *start)
 {
 	int r;
 
 	*f = (struct front){
+		.hooks = &hooks,
 		.config = *start->config,
 		.jobs = *start->jobs,
 		.restarts = *start->restarts,
@@ -318,7 +326,7 @@ static int front_init(struct front *f, const struct front_start *start)
 	}
 	list_init(&f->peers);
 	accounts_init(&f->accounts);
-	f->strangers = (struct quota){ .max = ACCOUNT_STRANGERS_BYTES_MAX };
+	f->unadmitted = (struct quota){ .max = ACCOUNT_UNADMITTED_BYTES_MAX };
 	registry_init(&f->registry);
 	processes_init(&f->processes);
 	arbiter_init(&f->arbiter, f->config.queue_max);
@@ -335,6 +343,8 @@ static int front_init(struct front *f, const struct front_start *start)
 	uv_prepare_init(&f->loop, &f->prepare);
 	uv_prepare_start(&f->prepare, on_prepare);
 	uv_timer_init(&f->loop, &f->tick);
+	uv_timer_start(&f->tick, on_tick, FRONT_TICK_MS, FRONT_TICK_MS);
+	uv_timer_stop(&f->tick); /* until it is armed */
 	uv_timer_init(&f->loop, &f->alive);
 	gpu_link_init(&f->gpu, f, "gpu", CONTROL_HUNG_GPU);
 	gpu_link_init(&f->planner, f, "planner", CONTROL_HUNG_PLANNER);

@@ -33,8 +33,22 @@ struct listener {
 	int fd;
 };
 
+struct peer;
+struct frame;
+
+/* What files of the front call in those above them, so that they need not know these. */
+struct front_hooks {
+	uv_poll_cb on_peer_poll;
+	int (*on_frame)(struct peer *p, const struct frame *frame);
+	void (*on_list)(struct peer *p); /* its list can go on */
+	void (*on_client_drained)(struct peer *p);
+	void (*on_peer_closed)(struct peer *p);
+	void (*carry_out)(struct front *f); /* what the broker has decided */
+};
+
 struct front {
 	uv_loop_t loop;
+	const struct front_hooks *hooks;
 	struct config config;
 	const int *sockets; /* listened on once the GPUs are known */
 	size_t n_sockets;
@@ -48,11 +62,11 @@ struct front {
 	struct granter_link granter;
 
 	struct list peers;
-	unsigned n_peers, n_strangers; /* the latter among the former, but for those in standby */
+	unsigned n_peers, n_unadmitted; /* the latter among the former, but for those in standby */
 	struct descriptors descriptors;
 	struct accounts accounts;
-	struct quota strangers; /* of which the accounts of users who may not measure are parts */
-	uv_prepare_t prepare;	/* counts rounds of the loop */
+	struct quota unadmitted; /* of which the accounts of users who may not measure are parts */
+	uv_prepare_t prepare;	 /* counts rounds of the loop */
 	uint64_t round;
 	struct arena message; /* the message that is handled */
 	uint8_t *received;    /* FRONT_READ_BYTES: what a peer has just sent */
@@ -100,6 +114,11 @@ struct front_start {
 int front_run(const struct front_start *start);
 
 /* Makes the tick run, which looks at deadlines. */
-void front_arm_tick(struct front *f);
+static inline void front_arm_tick(struct front *f)
+{
+	if (!uv_is_active((uv_handle_t *)&f->tick)) {
+		uv_timer_again(&f->tick);
+	}
+}
 
 #endif

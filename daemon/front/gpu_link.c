@@ -15,15 +15,14 @@
  * link replaces that one field by a number of its own, so numbers of different clients cannot
  * collide.
  *
- * A request that waits for its user's turn is kept encoded, at the user's expense. One that has
- * been sent keeps the turn until its answer has come, even when nobody wants the answer any
- * more.
+ * Each user has one request under way. Another one of the same user waits, encoded, at the user's
+ * expense, until the answer to the first has come, even when nobody wants that answer any more.
  *
- * Each user has one request under way. Guests, who may not measure, come behind: there are as many
- * as somebody likes, and each request may take two seconds. Of all of them together one is under
- * way, and only while no other user's is or waits; so others wait for one of them at most. Guests
- * take turns by user as well: of one user's requests each has a turn behind the one before, and a
- * first one has the present turn. */
+ * Guests, who may not measure, come behind: there are as many as somebody likes, and each request
+ * may take two seconds. Of all of them together one is under way, and only while no other user's is
+ * or waits; so others wait for one of them at most. Guests are served in the order of their
+ * numbers: each request of a user has a number above the one before, and the first one has that of
+ * the request that is under way. */
 
 enum { GPU_LINK_TIMEOUT_S = 20 };
 
@@ -35,7 +34,7 @@ struct pending {
 	void *owner;
 	struct account *payer; /* NULL: the daemon's own request */
 	bool guest;
-	uint64_t turn;	     /* of a guest's */
+	uint64_t order;	     /* of a guest's */
 	struct buffer frame; /* the encoded request until it is sent */
 	bool sent;
 };
@@ -69,7 +68,7 @@ static void complete(struct gpu_link *l, struct pending *p, const struct wire_me
 	}
 }
 
-void gpu_link_detach(struct gpu_link *l)
+static void detach(struct gpu_link *l)
 {
 	watch_close(&l->watch);
 	buffer_deinit(&l->in);
@@ -82,7 +81,7 @@ void gpu_link_detach(struct gpu_link *l)
 
 void gpu_link_deinit(struct gpu_link *l)
 {
-	gpu_link_detach(l);
+	detach(l);
 	arena_deinit(&l->arena);
 }
 
@@ -214,7 +213,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	}
 	if (r < 0) {
 		log_warning("lost the %s process", l->name);
-		gpu_link_detach(l);
+		detach(l);
 	}
 }
 
@@ -229,11 +228,11 @@ static void send_one(struct gpu_link *l, struct pending *p)
 		p->payer->asking = true;
 	}
 	if (p->guest) {
-		l->turn = p->turn;
+		l->order = p->order;
 	}
 }
 
-/* The guests' next one; NULL: there is none, or it is not the guests' turn. */
+/* The guests' next one; NULL: there is none, or another user's is under way or waits. */
 static struct pending *find_guests_next(struct gpu_link *l)
 {
 	struct pending *next = NULL;
@@ -244,7 +243,7 @@ static struct pending *find_guests_next(struct gpu_link *l)
 		if (p->payer && (p->sent || !p->guest)) {
 			return NULL;
 		}
-		if (p->payer && (!next || p->turn < next->turn)) {
+		if (p->payer && (!next || p->order < next->order)) {
 			next = p;
 		}
 	}
@@ -275,22 +274,22 @@ static void send_next(struct gpu_link *l)
 
 int gpu_link_attach(struct gpu_link *l, int fd)
 {
-	gpu_link_detach(l);
+	detach(l);
 	return watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
 }
 
-static uint64_t find_turn(struct gpu_link *l, const struct account *payer)
+static uint64_t find_order(struct gpu_link *l, const struct account *payer)
 {
-	uint64_t turn = l->turn;
+	uint64_t order = l->order;
 
 	list_for_each(i, &l->pending) {
 		const struct pending *p = list_entry(i, struct pending, link);
 
-		if (p->guest && p->payer == payer && p->turn >= turn) {
-			turn = p->turn + 1;
+		if (p->guest && p->payer == payer && p->order >= order) {
+			order = p->order + 1;
 		}
 	}
-	return turn;
+	return order;
 }
 
 static int request(struct gpu_link *l, struct account *payer, bool guest, struct wire_message *m,
@@ -313,7 +312,7 @@ static int request(struct gpu_link *l, struct account *payer, bool guest, struct
 	p->owner = owner;
 	p->payer = payer ? account_ref(payer) : NULL;
 	p->guest = guest;
-	p->turn = guest ? find_turn(l, payer) : 0;
+	p->order = guest ? find_order(l, payer) : 0;
 	p->frame.quota = payer ? &payer->bytes : NULL;
 	*request_field(m) = p->id;
 	r = wire_encode(&l->front->scratch, &p->frame, m);
@@ -371,7 +370,7 @@ void gpu_link_tick(struct gpu_link *l, uint64_t now_ns)
 		log_warning("the %s process did not answer within %d s", l->name,
 			    GPU_LINK_TIMEOUT_S);
 		control_send(l->front->control, l->hung, -1);
-		gpu_link_detach(l);
+		detach(l);
 	}
 }
 

@@ -29,7 +29,7 @@ struct gpu_link {
 	struct arena arena;
 	struct list pending;
 	uint32_t last_id;
-	uint64_t turn;	       /* of the guests' last request that was sent */
+	uint64_t order;	       /* of the guests' last request that was sent */
 	uint64_t answer_by_ns; /* 0: no answer is due */
 };
 
@@ -40,7 +40,6 @@ typedef void (*gpu_link_done)(struct front *f, void *owner, uint32_t request,
 
 void gpu_link_init(struct gpu_link *l, struct front *f, const char *name, enum control_op hung);
 int gpu_link_attach(struct gpu_link *l, int fd); /* consumes fd; fails what was pending */
-void gpu_link_detach(struct gpu_link *l);
 void gpu_link_deinit(struct gpu_link *l);
 
 static inline bool gpu_link_is_up(const struct gpu_link *l)
@@ -54,7 +53,8 @@ static inline bool gpu_link_is_up(const struct gpu_link *l)
 int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
 		     uint32_t request);
 
-/* The same for a user: the user pays for the request and waits for a turn. Also -EDQUOT. */
+/* The same for a user: the user pays for the request, of which each user has one under way. Also
+ * -EDQUOT. */
 int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
 			 gpu_link_done done, void *owner, uint32_t request);
 

@@ -13,13 +13,12 @@
 #include "daemon/front/standby.h"
 #include "daemon/front/users.h"
 #include "proto/wire/expression.h"
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
-/* From a client's wish to a planned capture: quotas, GPUs, the plan. What cannot be measured is
+/* From a client's request to a planned capture: quotas, GPUs, the plan. What cannot be measured is
  * refused here, before anything runs. The broker then decides when the capture begins. */
 
-enum { TURNS_BYTES = 256 }; /* of a remedy, for what a budget would do */
+enum { BUDGET_BYTES = 256 }; /* of a remedy, for what a budget would do */
 
 static void refuse_open(struct front *f, struct capture *c, int code, const char *remedy,
 			const char *message)
@@ -47,8 +46,8 @@ static size_t append_group(const struct wire_plan *plan, uint32_t group, const c
 }
 
 /* What a budget would make of it. */
-static void append_turns(const struct capture *c, const struct wire_plan *plan, char *text,
-			 size_t size)
+static void append_budget(const struct capture *c, const struct wire_plan *plan, char *text,
+			  size_t size)
 {
 	size_t n = strlen(text);
 
@@ -92,7 +91,7 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 	}
 	for (uint32_t g = 0; g < plan->groups; g++) {
 		append_group(plan, g, g ? "; --metrics " : " --metrics ", remedy,
-			     sizeof(remedy) - sizeof(tail) - TURNS_BYTES);
+			     sizeof(remedy) - sizeof(tail) - BUDGET_BYTES);
 	}
 	if (append_group(plan, plan->groups, " needs several passes by itself: ", tail,
 			 sizeof(tail)) > 0) {
@@ -103,42 +102,18 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 			 plan->groups ? " This" : "", tail);
 	}
 	snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), ".");
-	append_turns(c, plan, remedy, sizeof(remedy));
+	append_budget(c, plan, remedy, sizeof(remedy));
 	refuse_open(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
-}
-
-/* A process in standby whose agent is of an older release would measure something else. */
-static const struct process *find_old_agent(const struct capture *c, const struct wire_plan *plan)
-{
-	list_for_each(l, &c->processes) {
-		const struct process *p = list_entry(l, struct process, link);
-
-		if ((feature_needs_plan(plan) & ~p->features) != 0) {
-			return p;
-		}
-	}
-	return NULL;
 }
 
 /* True, and it was refused: it cannot be measured in one run. */
 static bool refuse_plan(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
-	const struct process *old;
-	struct refusal r;
-
-	if (plan->passes == 1) {
+	if (plan->passes == 1 || capture_may_measure_groups(c, plan)) {
 		return false;
 	}
-	if (!capture_may_take_turns(c, plan, ((const struct peer *)c->client)->features)) {
-		refuse_passes(f, c, plan);
-		return true;
-	}
-	old = find_old_agent(c, plan);
-	if (old) {
-		standby_refuse_old(old, feature_needs_plan(plan) & ~old->features, &r);
-		refuse_open(f, c, r.code, r.remedy, r.message);
-	}
-	return old != NULL;
+	refuse_passes(f, c, plan);
+	return true;
 }
 
 /* What is to be measured is known; of a permit, nothing. */
@@ -252,7 +227,7 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 	return r->code;
 }
 
-/* The wish names processes and no GPUs: which GPUs the processes use is not known yet. */
+/* The request names processes and no GPUs: which GPUs the processes use is not known yet. */
 static bool names_processes_alone(const struct wire_open_capture *o)
 {
 	return o->processes.n > 0 && o->gpus.n == 0;
@@ -356,13 +331,13 @@ static void find_gpus(struct front *f, struct capture *c, uint64_t gpus)
 	}
 }
 
-/* A new capture of p's with a copy of its wish; NULL with r filled. */
+/* A new capture of p's with a copy of its request; NULL with r filled. */
 static struct capture *new_capture(struct peer *p, const struct wire_open_capture *o,
 				   struct refusal *r)
 {
 	struct registry *all = &p->front->registry;
 	struct capture *c = capture_new(all);
-	struct wire_open_capture wish = *o;
+	struct wire_open_capture request = *o;
 	struct permits_texts texts;
 
 	if (!c) {
@@ -372,9 +347,9 @@ static struct capture *new_capture(struct peer *p, const struct wire_open_captur
 	}
 	capture_set_account(c, p->account);
 	if (o->permit) {
-		permits_describe(&wish, &texts);
+		permits_describe(&request, &texts);
 	}
-	if (capture_set_options(c, &wish) < 0) {
+	if (capture_set_options(c, &request) < 0) {
 		account_refuse(p->account, r);
 		return capture_free(all, c);
 	}

@@ -42,7 +42,7 @@ struct peer {
 	struct account *account;
 	struct list waiting_link; /* among the connections that may not be read, see account.h */
 	enum peer_role role;
-	bool stranger;	  /* its user may not measure; what strangers have is bounded together */
+	bool unadmitted;  /* its user may not measure; what all such have is bounded together */
 	struct buffer in; /* part of a frame, or frames, that have come and are not handled */
 	struct queue out;
 	int events;	      /* that the poll waits for */
@@ -57,7 +57,6 @@ struct peer {
 	bool closing;
 	bool close_when_sent;
 	char program[64];
-	uint32_t features;	 /* that a client knows */
 	struct list captures;	 /* of a client */
 	struct process *process; /* of an agent */
 };
@@ -66,6 +65,9 @@ struct peer {
  * caller's. */
 int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	      struct account *account);
+
+/* What the poll of a peer calls. */
+void peer_on_poll(uv_poll_t *h, int status, int events);
 
 /* Ends the connection; p is freed in the loop's next round. May be called twice. */
 void peer_close(struct peer *p);

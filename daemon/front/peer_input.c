@@ -7,7 +7,6 @@
 #include "proto/base/clock.h"
 #include "proto/base/fdpass.h"
 #include "daemon/front/descriptors.h"
-#include "daemon/front/dispatch.h"
 #include "daemon/front/front.h"
 #include "proto/wire/limits.h"
 
@@ -24,64 +23,15 @@
 
 enum { PEER_BITE_BYTES = 32 * 1024 }; /* of one read, while the user has much waiting */
 
-/* --- whose turn it is to be read --- */
-
-static bool has_room(const struct peer *p)
-{
-	return descriptors_may_receive(p->front, p->role != PEER_NEW);
-}
-
-static struct peer *find_waiting(struct account *a)
-{
-	list_for_each(l, &a->waiting) {
-		struct peer *p = list_entry(l, struct peer, waiting_link);
-
-		if (has_room(p)) {
-			return p;
-		}
-	}
-	return NULL;
-}
-
-/* Lets waiting connections of a read: the next one while the account is high, else all of them. */
-void peer_wake_waiting(struct account *a)
-{
-	struct peer *p;
-
-	while ((!account_is_high(a) || !a->reader) && (p = find_waiting(a)) != NULL) {
-		list_remove(&p->waiting_link);
-		if (account_is_high(a)) {
-			a->reader = p;
-			a->reader_since_ns = clock_now_ns();
-		}
-		peer_update_poll(p);
-	}
-}
-
-static void stop_being_reader(struct peer *p)
-{
-	if (p->account->reader == p) {
-		p->account->reader = NULL;
-	}
-}
-
-void peer_leave_account(struct peer *p)
-{
-	stop_being_reader(p);
-	list_remove(&p->waiting_link);
-	peer_wake_waiting(p->account);
-	p->account = account_unref(p->account);
-}
-
 static bool may_read(struct peer *p)
 {
 	struct account *a = p->account;
 
-	if (has_room(p) && account_is_high(a) && !a->reader) {
+	if (peer_has_room(p) && account_is_high(a) && !a->reader) {
 		a->reader = p;
 		a->reader_since_ns = clock_now_ns();
 	}
-	if (has_room(p) && (!account_is_high(a) || a->reader == p)) {
+	if (peer_has_room(p) && (!account_is_high(a) || a->reader == p)) {
 		return true;
 	}
 	list_append(&a->waiting, &p->waiting_link);
@@ -103,7 +53,7 @@ static void refuse_frame(struct peer *p, const char *what)
 
 static void handle_frame(struct peer *p, const struct frame *f)
 {
-	int r = dispatch_frame(p, f);
+	int r = p->front->hooks->on_frame(p, f);
 
 	if (r > 0 && !p->closing) {
 		refuse_frame(p, r == WIRE_E_UNKNOWN ? "the message is unknown or not allowed here"
@@ -175,7 +125,7 @@ static void handle_kept(struct peer *p, uint64_t until_ns)
 		return;
 	}
 	if (done > 0) {
-		stop_being_reader(p);
+		peer_stop_being_reader(p);
 	}
 	p->in.start += done;
 	if (buffer_length(&p->in) == 0) {
@@ -193,7 +143,7 @@ static void handle_received(struct peer *p, const uint8_t *data, size_t bytes, u
 		return; /* what else comes is thrown away */
 	}
 	if (done > 0) {
-		stop_being_reader(p);
+		peer_stop_being_reader(p);
 	}
 	if (done < bytes && keep(p, data + done, bytes - done) < 0) {
 		account_refuse(p->account, &r);
@@ -254,7 +204,7 @@ void peer_work(struct peer *p)
 	}
 	a->spent_ns += clock_now_ns() - began;
 	if (!p->closing && (p->paused || buffer_length(&p->in) == 0)) {
-		stop_being_reader(p);
+		peer_stop_being_reader(p);
 	}
 	peer_wake_waiting(a);
 	account_unref(a);

@@ -2,7 +2,7 @@
 #ifndef GPUCTR_FRONT_PEER_PARTS_H
 #define GPUCTR_FRONT_PEER_PARTS_H
 
-/* What the three files of a peer need of each other; nobody else includes this. */
+/* What the files of a peer need of each other, the lower ones first; nobody else includes this. */
 
 #include "daemon/front/peer.h"
 
@@ -11,22 +11,19 @@
 /* Has the poll wait for what p can do now: to be called when any of that has changed. */
 void peer_update_poll(struct peer *p);
 
-/* --- peer_input.c --- */
-
 /* p may be read when its siblings' halves of frames are whole. */
 static inline bool peer_is_waiting(const struct peer *p)
 {
 	return !list_is_empty(&p->waiting_link);
 }
 
-/* Handles what p has sent, within what is left of its user's time in this round. p may be closed
- * afterwards. */
-void peer_work(struct peer *p);
+/* Is there room for the descriptors that may come with what it sends? */
+bool peer_has_room(const struct peer *p);
 /* Lets waiting connections of a be read: the next one while the account is high, else all of them.
  */
 void peer_wake_waiting(struct account *a);
-/* p is closing: its siblings need not wait for it any more. */
-void peer_leave_account(struct peer *p);
+/* Its frame is whole: a sibling may be read. */
+void peer_stop_being_reader(struct peer *p);
 
 /* --- peer_output.c --- */
 
@@ -34,5 +31,11 @@ void peer_leave_account(struct peer *p);
 void peer_flush(struct peer *p);
 /* Sends the sentence and closes when it is sent. */
 void peer_refuse_and_close(struct peer *p, const struct refusal *r);
+
+/* --- peer_input.c --- */
+
+/* Handles what p has sent, within what is left of its user's time in this round. p may be closed
+ * afterwards. */
+void peer_work(struct peer *p);
 
 #endif

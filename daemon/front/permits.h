@@ -26,9 +26,9 @@ struct permits_texts {
 /* What a permit cannot be wished for. 0, or a code with r filled. */
 int permits_check(const struct wire_open_capture *o, struct refusal *r);
 
-/* Makes of the wish what is told of it: "permit: ncu" as the program, to everybody; and in place of
- * metrics, to its owner and the log, "permit" and the whole command. *texts must last as long as *o
- * does. */
+/* Makes of the request what is told of it: "permit: ncu" as the program, to everybody; and in place
+ * of metrics, to its owner and the log, "permit" and the whole command. *texts must last as long as
+ * *o does. */
 void permits_describe(struct wire_open_capture *o, struct permits_texts *texts);
 
 /* May objects that count a whole GPU be made under c's lease? False with r filled, unless that is

@@ -14,6 +14,26 @@
 
 enum { QUESTIONS_MAX = 8 };
 
+static void refuse_peer(struct peer *p, const struct refusal *r)
+{
+	decision_of_peer(p, NULL, AUDIT_REFUSED, r, 0);
+	peer_refuse(p, 0, r);
+	peer_close_when_sent(p);
+}
+
+bool requests_refuse_version(struct peer *p, uint32_t version, struct refusal *r)
+{
+	if (version == PROTO_VERSION) {
+		return false;
+	}
+	refusal_set(r, GPUCTR_E_PROTOCOL,
+		    "Use a client and an agent of the daemon's release (" GPUCTR_VERSION ").",
+		    "version %u of the protocol is spoken there, version %d here", version,
+		    PROTO_VERSION);
+	refuse_peer(p, r);
+	return true;
+}
+
 int handle_hello(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	struct wire_message answer = {
@@ -23,23 +43,19 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 	struct refusal r;
 
 	(void)frame;
-	if (m->hello.version == 0) {
-		return WIRE_E_MALFORMED;
+	if (requests_refuse_version(p, m->hello.version, &r)) {
+		return 0;
 	}
-	p->features = m->hello.features;
 	snprintf(p->program, sizeof(p->program), "%s", m->hello.program);
 	utf8_repair(p->program);
 	if (admission_allows_questions(p->front, &p->credentials, &r)) {
 		p->role = PEER_CLIENT;
-		answer.welcome.features = PROTO_FEATURES_MEASURING;
-	} else if ((m->hello.features & PROTO_FEATURE_CATALOGUE) != 0) {
+	} else if (m->hello.catalogue) {
 		p->role = PEER_GUEST;
 		p->deadline_ns = clock_now_ns() + PEER_GUEST_S * CLOCK_NS_PER_S;
-		answer.welcome.features = PROTO_FEATURE_CATALOGUE;
+		answer.welcome.catalogue = true;
 	} else {
-		decision_of_peer(p, NULL, AUDIT_REFUSED, &r, 0);
-		peer_refuse(p, 0, &r);
-		peer_close_when_sent(p);
+		refuse_peer(p, &r);
 		return 0;
 	}
 	peer_send(p, &answer);
@@ -52,15 +68,13 @@ void requests_on_reload(struct front *f)
 		struct peer *p = list_entry(l, struct peer, link);
 		struct refusal r;
 
-		if (p->stranger && admission_allows_questions(f, &p->credentials, &r)) {
+		if (p->unadmitted && admission_allows_questions(f, &p->credentials, &r)) {
 			peer_is_known(p);
 			quota_join(&p->account->bytes, NULL);
 		}
 		if (p->role == PEER_CLIENT && list_is_empty(&p->captures) &&
 		    !admission_allows_questions(f, &p->credentials, &r)) {
-			decision_of_peer(p, NULL, AUDIT_REFUSED, &r, 0);
-			peer_refuse(p, 0, &r);
-			peer_close_when_sent(p);
+			refuse_peer(p, &r);
 		}
 	}
 }

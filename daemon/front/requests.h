@@ -9,6 +9,8 @@
 #include "proto/wire/frame.h"
 
 int handle_hello(struct peer *p, const struct wire_message *m, const struct frame *frame);
+/* True, and the peer was refused, with *r set: it speaks another version of the protocol. */
+bool requests_refuse_version(struct peer *p, uint32_t version, struct refusal *r);
 /* Closes peers that are not allowed any more and have no capture. */
 void requests_on_reload(struct front *f);
 

@@ -2,8 +2,10 @@
 #include "daemon/front/scheduler.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/map.h"
 #include "daemon/base/log.h"
 #include "daemon/config/control.h"
 #include "daemon/front/admission.h"
@@ -142,20 +144,17 @@ int handle_job_end(struct peer *p, const struct wire_message *m, const struct fr
 	return 0;
 }
 
-/* FNV-1a over the UUIDs in their order: a number that changes when an index means another GPU. */
+/* Of the UUIDs in their order: changes when an index means another GPU. */
 static uint64_t number_of_machine(const struct front *f)
 {
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	uint64_t number = 0;
 
 	for (size_t i = 0; i < f->machine.gpus.n; i++) {
-		for (const char *s = f->machine.gpus.v[i].uuid;; s++) {
-			h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
-			if (*s == '\0') {
-				break;
-			}
-		}
+		const char *uuid = f->machine.gpus.v[i].uuid;
+
+		number = map_mix(number, map_hash(uuid, strlen(uuid)));
 	}
-	return h | 1;
+	return number | 1;
 }
 
 void scheduler_on_machine(struct front *f)

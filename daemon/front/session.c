@@ -4,10 +4,8 @@
 #include "proto/base/clock.h"
 #include "daemon/front/admission.h"
 #include "daemon/front/describe.h"
-#include "daemon/front/effects.h"
 #include "daemon/front/front.h"
 #include "daemon/front/permits.h"
-#include "daemon/front/tenancy.h"
 #include "proto/wire/limits.h"
 
 /* Turns what happens to captures into the broker's events, whoever notices it. The broker decides
@@ -44,14 +42,14 @@ void session_note_refusal(struct front *f, struct capture *c, enum event_type ty
 void session_tell_event(struct front *f, struct capture *c, const struct event *e)
 {
 	session_note_event(f, c, e);
-	effects_carry_out(f);
+	f->hooks->carry_out(f);
 }
 
 void session_tell_refusal(struct front *f, struct capture *c, enum event_type type,
 			  const struct refusal *r)
 {
 	session_note_refusal(f, c, type, r);
-	effects_carry_out(f);
+	f->hooks->carry_out(f);
 }
 
 void session_tell(struct front *f, struct capture *c, enum event_type type)
@@ -73,7 +71,7 @@ static void tell_all(struct front *f, enum event_type type)
 	const struct event e = { .type = type };
 
 	note_all(f, &e);
-	effects_carry_out(f);
+	f->hooks->carry_out(f);
 }
 
 /* --- the client --- */
@@ -103,7 +101,7 @@ static void resume_agents(struct capture *c)
 	}
 }
 
-static void on_client_closed(struct peer *p)
+void session_on_client_closed(struct peer *p)
 {
 	const struct event gone = { .type = EVENT_CLIENT_GONE };
 
@@ -115,27 +113,7 @@ static void on_client_closed(struct peer *p)
 		resume_agents(c);
 		session_note_event(p->front, c, &gone);
 	}
-	effects_carry_out(p->front);
-}
-
-void session_on_peer_closed(struct peer *p)
-{
-	switch (p->role) {
-	case PEER_CLIENT:
-		on_client_closed(p);
-		break;
-	case PEER_AGENT:
-		agent_on_closed(p);
-		break;
-	case PEER_PERMISSION:
-		granter_link_forget(&p->front->granter, p);
-		break;
-	case PEER_GUEST:
-		gpu_link_forget(&p->front->planner, p);
-		break;
-	case PEER_NEW:
-		break;
-	}
+	p->front->hooks->carry_out(p->front);
 }
 
 void session_on_client_drained(struct peer *p)
@@ -164,7 +142,7 @@ void session_on_granter_lost(struct front *f)
 void session_on_granter_back(struct front *f)
 {
 	broker_wake(&f->broker);
-	effects_carry_out(f);
+	f->hooks->carry_out(f);
 }
 
 static void note_hung(struct front *f, struct capture *c)
@@ -190,14 +168,14 @@ void session_on_driver_hung(struct front *f, uint64_t gpus)
 			note_hung(f, c);
 		}
 	}
-	effects_carry_out(f);
+	f->hooks->carry_out(f);
 }
 
 void session_on_planned(struct front *f, struct capture *c)
 {
 	if ((c->claim.gpus & f->granter.hung_gpus) != 0) {
 		note_hung(f, c);
-		effects_carry_out(f);
+		f->hooks->carry_out(f);
 	} else {
 		session_tell(f, c, EVENT_PLANNED);
 	}
@@ -239,7 +217,7 @@ void session_on_jobs_changed(struct front *f)
 			note_loss(f, c, lost);
 		}
 	}
-	effects_carry_out(f);
+	f->hooks->carry_out(f);
 }
 
 /* A capture that is still being planned is checked when it is planned. */
@@ -265,7 +243,7 @@ void session_on_reload(struct front *f)
 			note_withdrawn(f, c, r.message, r.remedy); /* who shares is not watched */
 		}
 	}
-	effects_carry_out(f);
+	f->hooks->carry_out(f);
 }
 
 void session_on_gpus_changed(struct front *f)
@@ -280,9 +258,8 @@ void session_on_gpu_back(struct front *f)
 
 /* --- time --- */
 
-void session_on_tick(struct front *f, uint64_t now_ns)
+void session_on_tick(struct front *f)
 {
-	tenancy_tick(f, now_ns);
 	tell_all(f, EVENT_TICK);
 }
 
@@ -293,5 +270,5 @@ void session_end_all(struct front *f, int code, const char *message, const char 
 	};
 
 	note_all(f, &e);
-	effects_carry_out(f);
+	f->hooks->carry_out(f);
 }

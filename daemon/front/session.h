@@ -24,7 +24,7 @@ int handle_notice(struct peer *p, const struct wire_message *m, const struct fra
 int handle_goodbye(struct peer *p, const struct wire_message *m, const struct frame *frame);
 int handle_permission(struct peer *p, const struct wire_message *m, const struct frame *frame);
 
-/* Reports an event of c to the broker, which fills the queue of effects; effects_carry_out() then
+/* Reports an event of c to the broker, which fills the queue of effects; the hook carry_out() then
  * does what follows. now_ns is filled in here. */
 void session_note_event(struct front *f, struct capture *c, const struct event *e);
 void session_note_refusal(struct front *f, struct capture *c, enum event_type type,
@@ -41,7 +41,7 @@ void session_look_around(struct front *f);
 
 /* Events of captures. */
 void session_on_planned(struct front *f, struct capture *c);
-void session_on_peer_closed(struct peer *p);
+void session_on_client_closed(struct peer *p);
 void session_on_client_drained(struct peer *p);
 void session_on_lease_expired(struct front *f, uint64_t lease);
 void session_on_granter_lost(struct front *f);
@@ -51,7 +51,7 @@ void session_on_jobs_changed(struct front *f);
 void session_on_reload(struct front *f);
 void session_on_gpus_changed(struct front *f);
 void session_on_gpu_back(struct front *f);
-void session_on_tick(struct front *f, uint64_t now_ns);
+void session_on_tick(struct front *f);
 
 /* Ends every capture with the code, because the daemon stops. */
 void session_end_all(struct front *f, int code, const char *message, const char *remedy);

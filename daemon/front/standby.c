@@ -9,14 +9,13 @@
 #include "proto/base/utf8.h"
 #include "daemon/base/log.h"
 #include "daemon/front/admission.h"
-#include "daemon/front/agents.h"
+#include "daemon/front/attached.h"
 #include "daemon/front/closers.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* Every user who may connect may register: that gives nothing away, and whether the user may
@@ -58,18 +57,18 @@ static unsigned total_max(const struct front *f)
 	return room < f->config.registered_max ? (unsigned)room : f->config.registered_max;
 }
 
-static bool may_register(struct peer *p, bool stranger, struct refusal *r)
+static bool may_register(struct peer *p, bool unadmitted, struct refusal *r)
 {
 	const struct processes *all = &p->front->processes;
 	unsigned max = p->front->config.registered_per_user, total = total_max(p->front);
 
-	if (stranger && all->n_strangers >= total / 2) {
+	if (unadmitted && all->n_unadmitted >= total / 2) {
 		refusal_set(r, GPUCTR_E_QUOTA,
 			    "End some, or ask to be let in by `allow-users` or `allow-groups` in "
 			    "gpucountd.conf.",
 			    "%zu programs of users who may not measure are in standby, and the "
 			    "other places are for those who may",
-			    all->n_strangers);
+			    all->n_unadmitted);
 		return false;
 	}
 
@@ -97,7 +96,8 @@ static bool may_register(struct peer *p, bool stranger, struct refusal *r)
 	return false;
 }
 
-static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger, struct refusal *r)
+static int enter(struct peer *p, const struct wire_agent_hello *h, bool unadmitted,
+		 struct refusal *r)
 {
 	struct processes *all = &p->front->processes;
 	char cgroup[PROCESS_CGROUP_BYTES_MAX];
@@ -106,9 +106,8 @@ static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger
 	p->process = process_new(all, p->credentials.pid, p->credentials.uid, p);
 	if (p->process) {
 		p->process->machine_root = p->credentials.machine_root;
-		p->process->features = h->features;
 		p->process->begin = proc_read_begin(p->credentials.pid);
-		p->process->stranger = stranger;
+		p->process->unadmitted = unadmitted;
 		proc_read_cgroup(p->credentials.pid, cgroup, sizeof(cgroup));
 		e = process_register(all, p->process, p->account, &h->claims, cgroup,
 				     clock_now_ns());
@@ -131,12 +130,12 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 {
 	struct wire_message m = { .type = WIRE_AGENT_REGISTERED };
 	struct refusal r;
-	bool stranger;
+	bool unadmitted;
 
 	snprintf(p->program, sizeof(p->program), "%s", h->program);
 	utf8_repair(p->program);
-	stranger = !admission_allows(p->front, &p->credentials, &r);
-	if (!may_register(p, stranger, &r) || enter(p, h, stranger, &r) != 0) {
+	unadmitted = !admission_allows(p->front, &p->credentials, &r);
+	if (!may_register(p, unadmitted, &r) || enter(p, h, unadmitted, &r) != 0) {
 		refuse(p, &r);
 		return;
 	}
@@ -145,7 +144,6 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 	peer_forget_groups(p);
 	m.agent_registered = (struct wire_agent_registered){
 		.version = PROTO_VERSION,
-		.features = PROTO_FEATURES_MEASURING,
 		.process = p->process->id,
 	};
 	peer_send(p, &m);
@@ -173,17 +171,19 @@ static bool may_see(const struct peer *p, const struct process *process)
 	return process->registered && (p->credentials.machine_root || may_capture(p, process));
 }
 
-static struct wire_registered_process describe(const struct peer *p, struct arena *a,
-					       const struct process *process)
+static struct gpuctr_registered_process describe(const struct peer *p, struct arena *a,
+						 const struct process *process)
 {
 	const struct peer *peer = process->peer;
-	struct wire_registered_process d = {
-		.id = process->id,
+	const struct wire_strings claims = process_claims(a, process);
+	struct gpuctr_registered_process d = {
+		.process = process->id,
 		.pid = (uint32_t)process->pid,
 		.uid = process->uid,
 		.program = peer->program,
 		.age_ns = clock_now_ns() - process->since_ns,
-		.claims = process_claims(a, process),
+		.claims = claims.v,
+		.n_claims = claims.n,
 		.foreign = !is_own(process, &p->credentials),
 		.cgroup = process->cgroup,
 	};
@@ -213,7 +213,7 @@ static const struct list *find_next(const struct processes *all, uint32_t listed
 /* Fills an answer with processes from at on, as many as a part has. Returns where the next part
  * begins. */
 static const struct list *fill(struct peer *p, struct arena *a, const struct list *at,
-			       struct wire_registered_process *v, size_t *ret_n)
+			       struct gpuctr_registered_process *v, size_t *ret_n)
 {
 	const struct list *end = &p->front->processes.all;
 
@@ -231,7 +231,7 @@ static const struct list *fill(struct peer *p, struct arena *a, const struct lis
 
 void standby_list(struct peer *p)
 {
-	struct wire_registered_process v[PART_PROCESSES];
+	struct gpuctr_registered_process v[PART_PROCESSES];
 	const struct processes *all = &p->front->processes;
 	struct wire_message m = { .type = WIRE_PROCESSES_REPLY };
 	const struct list *next;
@@ -352,16 +352,6 @@ static int refuse_captured(const struct peer *client, const struct process *p, s
 	return r->code;
 }
 
-/* An agent of an older release would skip what it does not know and measure something else. */
-int standby_refuse_old(const struct process *p, uint32_t missing, struct refusal *r)
-{
-	refusal_set(r, GPUCTR_E_PROTOCOL,
-		    "Leave it out, ask for less, or start the program with the daemon's agent.",
-		    "the agent of process %u (pid %d) is of an older release and does not know %s",
-		    (unsigned)p->id, (int)p->pid, feature_describe(missing));
-	return r->code;
-}
-
 /* Sets *ret to the process if it is in standby and the client's user may name it. */
 static int find_named(struct peer *client, uint32_t id, struct process **ret, struct refusal *r)
 {
@@ -380,17 +370,12 @@ static int find_named(struct peer *client, uint32_t id, struct process **ret, st
 static int add(struct peer *client, struct capture *c, uint32_t id, struct refusal *r)
 {
 	struct process *p = NULL;
-	uint32_t missing;
 
 	if (find_named(client, id, &p, r) != 0) {
 		return r->code;
 	}
 	if (p->capture) { /* left out; standby_begin() tells it */
 		return 0;
-	}
-	missing = feature_needs(&c->options.selection, false) & ~p->features;
-	if (missing != 0) {
-		return standby_refuse_old(p, missing, r);
 	}
 	if (!list_is_empty(&c->processes) && p->uid != c->target) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Open a capture for each user, with --user.",
@@ -494,7 +479,7 @@ static void welcome(struct process *p)
 
 	arena_init(&a, 64 << 10); /* far more than the list of LIMIT_CLAIMS takes */
 	claims = process_claims(&a, p);
-	agents_welcome(p, "", &claims);
+	attached_welcome(p, "", &claims);
 	arena_deinit(&a);
 }
 
@@ -564,7 +549,7 @@ void standby_on_goodbye(struct peer *p)
 	if (!c || process->number == 0) {
 		return;
 	}
-	agents_tell_end(p->front, process);
+	attached_tell_end(p->front, process);
 	process_detach(process);
 	session_tell(p->front, c, EVENT_PROCESS_GONE);
 }

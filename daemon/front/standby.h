@@ -31,9 +31,6 @@ uid_t standby_target(const struct peer *client, const struct wire_u32s *ids);
 int standby_choose(struct peer *client, struct capture *c, const struct wire_u32s *ids,
 		   struct refusal *r);
 
-/* That its agent lacks features that the capture needs. The code, with r filled. */
-int standby_refuse_old(const struct process *p, uint32_t missing, struct refusal *r);
-
 /* Of gpus, those on which c's processes compute according to t; 0: none. */
 uint64_t standby_gpus(const struct capture *c, const struct wire_tenants_reply *t, uint64_t gpus);
 

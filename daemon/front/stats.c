@@ -93,42 +93,45 @@ void stats_settle(struct stats *s, struct process *p)
 	stats_note_kernels(s, &before, &p->totals);
 }
 
-static struct wire_code_counts list_codes(const uint64_t counts[LIMIT_CODES], struct arena *a)
+static const struct gpuctr_code_count *list_codes(const uint64_t counts[LIMIT_CODES],
+						  struct arena *a, size_t *ret_n)
 {
-	struct wire_code_count *v = arena_alloc(a, LIMIT_CODES * sizeof(*v));
-	size_t n = 0;
+	struct gpuctr_code_count *v = arena_alloc(a, LIMIT_CODES * sizeof(*v));
 
-	for (uint32_t code = 0; v && code < LIMIT_CODES; code++) {
+	*ret_n = 0;
+	for (int code = 0; v && code < LIMIT_CODES; code++) {
 		if (counts[code] > 0) {
-			v[n++] = (struct wire_code_count){ .code = code, .count = counts[code] };
+			v[(*ret_n)++] = (struct gpuctr_code_count){ code, counts[code] };
 		}
 	}
-	return (struct wire_code_counts){ n, v };
+	return v;
 }
 
-static struct wire_wait_buckets list_waits(const struct stats *s, struct arena *a)
+static const struct gpuctr_wait_bucket *list_waits(const struct stats *s, struct arena *a,
+						   size_t *ret_n)
 {
-	struct wire_wait_bucket *v = arena_alloc(a, STATS_WAITS * sizeof(*v));
+	struct gpuctr_wait_bucket *v = arena_alloc(a, STATS_WAITS * sizeof(*v));
 
-	for (size_t i = 0; v && i < STATS_WAITS; i++) {
-		v[i] = (struct wire_wait_bucket){ .up_to_ns = wait_bounds_ns[i],
-						  .count = s->waits[i] };
+	*ret_n = v ? STATS_WAITS : 0;
+	for (size_t i = 0; i < *ret_n; i++) {
+		v[i] = (struct gpuctr_wait_bucket){ wait_bounds_ns[i], s->waits[i] };
 	}
-	return (struct wire_wait_buckets){ v ? STATS_WAITS : 0, v };
+	return v;
 }
 
-struct wire_counts stats_describe(const struct stats *s, struct arena *a)
+struct gpuctr_counts stats_describe(const struct stats *s, struct arena *a)
 {
-	return (struct wire_counts){
-		.known = true,
+	struct gpuctr_counts c = {
 		.connections = s->connections,
 		.leases = s->leases,
-		.refusals = list_codes(s->refusals, a),
-		.lease_ends = list_codes(s->lease_ends, a),
-		.waits = list_waits(s, a),
 		.waited_ns = s->waited_ns,
 		.records = s->records,
 		.record_bytes = s->record_bytes,
 		.kernels = s->kernels,
 	};
+
+	c.refusals = list_codes(s->refusals, a, &c.n_refusals);
+	c.lease_ends = list_codes(s->lease_ends, a, &c.n_lease_ends);
+	c.waits = list_waits(s, a, &c.n_waits);
+	return c;
 }

@@ -49,6 +49,6 @@ void stats_settle(struct stats *s, struct process *p);
 
 /* The counts as a message. What stats do not know is zero. Lists live in a, and are empty when it
  * is full. */
-struct wire_counts stats_describe(const struct stats *s, struct arena *a);
+struct gpuctr_counts stats_describe(const struct stats *s, struct arena *a);
 
 #endif

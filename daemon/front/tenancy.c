@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
-#include "daemon/front/effects.h"
 #include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
@@ -15,7 +14,7 @@
  * pid that /proc does not know is skipped: the process has ended, or lives in another pid
  * namespace, and in either case there is no user here to protect or to blame. While leases are held
  * NVML is asked about their GPUs four times a second, one question at a time, so a lease ends
- * within half a second of a stranger's first context. */
+ * within half a second of another user's first context. */
 
 enum { TENANCY_PERIOD_MS = 250, TENANCY_BLIND_S = 3 };
 
@@ -141,12 +140,12 @@ static void on_looked(struct front *f, void *owner, uint32_t request, const stru
 			session_note_refusal(f, c, EVENT_FOREIGN, &r);
 		}
 	}
-	effects_carry_out(f);
+	f->hooks->carry_out(f);
 }
 
-/* A stranger could compute unseen for as long as nobody looks, and a user must not be able to blind
- * the daemon: leases end. Time counts from the check before the lease, and only while somebody is
- * to look. */
+/* Another user could compute unseen for as long as nobody looks, and a user must not be able to
+ * blind the daemon: leases end. Time counts from the check before the lease, and only while
+ * somebody is to look. */
 static void end_blind(struct front *f, uint64_t now_ns)
 {
 	bool stood_still = now_ns - f->last_tick_ns > CLOCK_NS_PER_S;
@@ -163,7 +162,7 @@ static void end_blind(struct front *f, uint64_t now_ns)
 			session_note_refusal(f, c, EVENT_FOREIGN, &r);
 		}
 	}
-	effects_carry_out(f);
+	f->hooks->carry_out(f);
 }
 
 void tenancy_tick(struct front *f, uint64_t now_ns)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
@@ -59,15 +60,8 @@ static int compare(const void *a, const void *b)
 /* false: out of memory; who is not in the table has a number. */
 static bool add(struct users *u, const struct passwd *pw)
 {
-	if (u->n == u->room) {
-		size_t room = u->room ? 2 * u->room : 64;
-		struct entry *v = realloc(u->v, room * sizeof(*v));
-
-		if (!v) {
-			return false;
-		}
-		u->v = v;
-		u->room = room;
+	if (!array_make_room(&u->v, sizeof(*u->v), u->n, &u->room)) {
+		return false;
 	}
 	u->v[u->n] = (struct entry){ .uid = pw->pw_uid, .line = (uint32_t)u->n };
 	snprintf(u->v[u->n].name, NAME_BYTES, "%s", pw->pw_name);
@@ -104,18 +98,7 @@ static void read_again(struct users *u, const char *path)
 /* The first entry that is not below uid. */
 static size_t find(const struct users *u, uid_t uid)
 {
-	size_t low = 0, high = u->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (u->v[middle].uid < uid) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
+	return ARRAY_FIND_PLACE(u->v, u->n, uid, uid);
 }
 
 void users_name_in(struct users *u, const char *path, uint64_t now_ns, uid_t uid, char *name,

@@ -24,7 +24,7 @@ static const struct gpu *gpu_of(const struct service *s)
 static int handle_status(struct service *s, const struct wire_message *m)
 {
 	const struct gpu *g = gpu_of(s);
-	struct wire_gpu gpus[LIMIT_GPUS];
+	struct gpuctr_gpu gpus[LIMIT_GPUS];
 	char cupti[32] = "";
 	const struct refusal *t = s->no_vendor.code ? &s->no_vendor : &g->devices.trouble;
 	struct wire_message answer = {
@@ -44,7 +44,7 @@ static int handle_status(struct service *s, const struct wire_message *m)
 	for (size_t i = 0; i < g->devices.n; i++) {
 		const struct device *d = &g->devices.devices[i];
 
-		gpus[i] = (struct wire_gpu){
+		gpus[i] = (struct gpuctr_gpu){
 			.index = (uint32_t)i,
 			.uuid = d->uuid,
 			.name = d->name,

@@ -27,7 +27,7 @@ struct draft {
 	const char *metrics[LIMIT_PLAN_METRICS];
 	size_t n_metrics;
 	struct wire_column columns[LIMIT_PLAN_METRICS];
-	size_t wish[LIMIT_PLAN_METRICS]; /* the wanted name that each column came with */
+	size_t request[LIMIT_PLAN_METRICS]; /* the requested name that each column came with */
 	size_t n_columns;
 	size_t at;  /* the wanted name that is walked */
 	bool mixes; /* groups may have metrics that cost little and metrics that cost much */
@@ -106,7 +106,7 @@ static int add_column(struct draft *d, const char *name, const char *unit,
 		}
 		weight[i] = weights[i];
 	}
-	d->wish[d->n_columns] = d->at;
+	d->request[d->n_columns] = d->at;
 	d->columns[d->n_columns++] = (struct wire_column){
 		.name = name,
 		.unit = unit,
@@ -173,7 +173,7 @@ static int add_named(struct draft *d, const struct catalogue_named *n)
 	bool chosen = false;
 	int code = 0;
 
-	if (n->kind == WIRE_METRIC_DERIVED) {
+	if (n->kind == GPUCTR_METRIC_DERIVED) {
 		return add_derived(d, n);
 	}
 	for (size_t i = 0; code == 0 && i < ARRAY_SIZE(n->terms) && n->terms[i].metric; i++) {
@@ -415,7 +415,7 @@ static struct span find_span(const struct draft *d, size_t first)
 {
 	struct span span = { first, 1 };
 
-	while (first + span.n < d->n_columns && d->wish[first + span.n] == d->wish[first]) {
+	while (first + span.n < d->n_columns && d->request[first + span.n] == d->request[first]) {
 		span.n++;
 	}
 	return span;

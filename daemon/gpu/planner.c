@@ -64,7 +64,7 @@ struct listing {
 	struct service *s;
 	struct catalogue *c;
 	uint32_t request;
-	struct wire_metric metrics[LIMIT_METRICS_PER_FRAME];
+	struct gpuctr_metric metrics[LIMIT_METRICS_PER_FRAME];
 	size_t n, bytes;
 };
 
@@ -90,36 +90,37 @@ static int listing_make_room(struct listing *l)
 	return full ? listing_flush(l, false) : 0;
 }
 
-static void listing_add(struct listing *l, const struct wire_metric *metric)
+static void listing_add(struct listing *l, const struct gpuctr_metric *metric)
 {
 	l->bytes += 512;
-	for (size_t i = 0; i < metric->submetrics.n; i++) {
-		l->bytes += strlen(metric->submetrics.v[i]) + 8;
+	for (size_t i = 0; i < metric->n_submetrics; i++) {
+		l->bytes += strlen(metric->submetrics[i]) + 8;
 	}
 	l->metrics[l->n++] = *metric;
 }
 
 /* What is borrowed of them is copied into the answer. */
-static struct wire_strings copy_submetrics(struct listing *l, const struct wire_strings *from)
+static void copy_submetrics(struct listing *l, struct gpuctr_metric *m)
 {
-	size_t n = from->n > LIMIT_SUBMETRICS ? LIMIT_SUBMETRICS : from->n;
+	size_t n = m->n_submetrics > LIMIT_SUBMETRICS ? LIMIT_SUBMETRICS : m->n_submetrics;
 	const char **copy = arena_alloc(&l->s->answer, n * sizeof(*copy));
 
 	for (size_t i = 0; copy && i < n; i++) {
-		copy[i] = arena_printf(&l->s->answer, "%s", from->v[i]);
+		copy[i] = arena_printf(&l->s->answer, "%s", m->submetrics[i]);
 		n = copy[i] ? n : i;
 	}
-	return (struct wire_strings){ copy ? n : 0, copy };
+	m->submetrics = copy;
+	m->n_submetrics = copy ? n : 0;
 }
 
-static int list_metric(const struct wire_metric *metric, void *userdata)
+static int list_metric(const struct gpuctr_metric *metric, void *userdata)
 {
 	struct listing *l = userdata;
-	struct wire_metric m = *metric;
+	struct gpuctr_metric m = *metric;
 	int r = listing_make_room(l);
 
 	if (r == 0) {
-		m.submetrics = copy_submetrics(l, &metric->submetrics);
+		copy_submetrics(l, &m);
 		listing_add(l, &m);
 	}
 	return r;

@@ -12,7 +12,7 @@
 #include "proto/base/closer.h"
 #include "proto/base/fdpass.h"
 #include "daemon/base/log.h"
-#include "daemon/granter/hand.h"
+#include "daemon/granter/thread.h"
 #include "daemon/granter/leases.h"
 #include "daemon/granter/outbox.h"
 #include "proto/nvidia/rm.h"
@@ -29,8 +29,8 @@
  * While the front does not read its replies, nothing is read from it: waiting in a send would mean
  * to miss the end of a lease.
  *
- * This thread checks, decides and watches the time, and makes no call that can block. The hands
- * (hand.c) call the driver, one hand for each lease (leases.c). */
+ * This thread checks, decides and watches the time, and makes no call that can block. The threads
+ * (thread.c) call the driver, one thread for each lease (leases.c). */
 
 struct granter {
 	int link;
@@ -63,7 +63,7 @@ static int handle_extend(struct granter *g, const struct granter_request *q)
 	return 0;
 }
 
-/* Only the driver can tell that the asking client was made on this file: the hand asks it. The
+/* Only the driver can tell that the asking client was made on this file: the thread asks it. The
  * target may be another client of the same process, as CUPTI does it. */
 static int validate_alloc(const struct lease *l, const struct granter_request *q, int fd)
 {
@@ -164,7 +164,7 @@ static nfds_t fill_polls(struct granter *g)
 	nfds_t n = 0;
 
 	g->polls[n++] = (struct pollfd){ g->link, g->crowded ? POLLOUT : POLLIN, 0 };
-	g->polls[n++] = (struct pollfd){ hands_fd(), POLLIN, 0 };
+	g->polls[n++] = (struct pollfd){ threads_fd(), POLLIN, 0 };
 	list_for_each(i, &g->leases.callers.watched) {
 		struct caller *p = list_entry(i, struct caller, link);
 

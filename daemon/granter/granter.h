@@ -54,7 +54,7 @@ struct granter_reply {
 	uint64_t gpus;	 /* in events: the GPUs of the lease */
 };
 
-/* Runs until link reaches its end. The hands must have been started. Returns the exit status. */
+/* Runs until link reaches its end. The threads must have been started. Returns the exit status. */
 int granter_run(int link);
 
 #endif

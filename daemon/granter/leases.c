@@ -10,8 +10,8 @@
 #include "daemon/base/log.h"
 
 /* Every call of the driver for a lease, freeing and closing included, is made by the lease's own
- * hand, one errand after the other: lease i of the table has hand i. Leases share no GPU and need
- * at least one, so there are enough hands, and a driver that hangs on one GPU holds up one lease.
+ * thread, one call after the other: lease i of the table has thread i. Leases share no GPU and need
+ * at least one, so there are enough threads, and a driver that hangs on one GPU holds up one lease.
  * When a lease covers several GPUs one cannot see on which of them the driver hangs, because the
  * numbers of an object do not say.
  *
@@ -117,7 +117,7 @@ static bool make_room(struct leases *s, struct lease *l)
 	return false;
 }
 
-/* Does o wait for the hand? */
+/* Does o wait for the thread? */
 static bool is_due(const struct lease *l, const struct object *o)
 {
 	return o->state != OBJECT_HELD || l->state == LEASE_ENDING;
@@ -134,13 +134,13 @@ static void expire(struct leases *s, struct lease *l, struct object *o, uint64_t
 
 static void give(struct leases *s, struct lease *l, struct object *o, uint64_t now_ns)
 {
-	static const enum errand_act acts[] = {
-		[OBJECT_ASKED] = ERRAND_ALLOC,
-		[OBJECT_HELD] = ERRAND_FREE,
-		[OBJECT_UNWANTED] = ERRAND_FREE,
-		[OBJECT_GONE] = ERRAND_CLOSE,
+	static const enum call_act acts[] = {
+		[OBJECT_ASKED] = CALL_ALLOC,
+		[OBJECT_HELD] = CALL_FREE,
+		[OBJECT_UNWANTED] = CALL_FREE,
+		[OBJECT_GONE] = CALL_CLOSE,
 	};
-	const struct errand errand = {
+	const struct call call = {
 		.act = acts[o->state],
 		.fd = o->fd,
 		.root = o->root,
@@ -152,7 +152,7 @@ static void give(struct leases *s, struct lease *l, struct object *o, uint64_t n
 	l->busy = o;
 	l->busy_since_ns = now_ns;
 	l->stuck = false;
-	hand_give((unsigned)(l - s->all), &errand);
+	thread_give((unsigned)(l - s->all), &call);
 }
 
 static void lease_finish(struct leases *s, struct lease *l);
@@ -358,21 +358,21 @@ int lease_close(struct leases *s, const struct granter_request *q)
 	return -ENOENT;
 }
 
-/* --- results of the hands --- */
+/* --- results of the threads --- */
 
-static void complete(struct leases *s, struct lease *l, const struct errand *e)
+static void complete(struct leases *s, struct lease *l, const struct call *e)
 {
 	struct object *o = l->busy;
 
 	l->busy = NULL;
-	if (errand_has_allocated(e)) {
+	if (call_has_allocated(e)) {
 		answer_object(s, l, o, 0, RM_STATUS_OK);
 		if (o->state == OBJECT_ASKED) { /* else its process has ended meanwhile */
 			o->state = OBJECT_HELD;
 		}
 	} else {
 		/* CUPTI may have freed the object itself: "not found" is fine then. */
-		if (e->act == ERRAND_FREE &&
+		if (e->act == CALL_FREE &&
 		    (e->error < 0 ||
 		     (e->status != RM_STATUS_OK && e->status != RM_STATUS_OBJECT_NOT_FOUND))) {
 			log_debug("free of object 0x%x: %s, status 0x%x", o->object,
@@ -386,12 +386,12 @@ static void complete(struct leases *s, struct lease *l, const struct errand *e)
 
 void leases_collect(struct leases *s)
 {
-	hands_acknowledge();
+	threads_acknowledge();
 	for (unsigned i = 0; i < ARRAY_SIZE(s->all); i++) {
-		struct errand errand;
+		struct call call;
 
-		if (s->all[i].busy && hand_take(i, &errand)) {
-			complete(s, &s->all[i], &errand);
+		if (s->all[i].busy && thread_take(i, &call)) {
+			complete(s, &s->all[i], &call);
 		}
 	}
 }

@@ -6,7 +6,7 @@
 
 #include "proto/base/list.h"
 #include "daemon/granter/granter.h"
-#include "daemon/granter/hand.h"
+#include "daemon/granter/thread.h"
 #include "daemon/granter/outbox.h"
 #include "daemon/granter/callers.h"
 
@@ -46,9 +46,9 @@ struct lease {
 
 	struct list objects;
 	unsigned n_objects;  /* objects that are asked for or held */
-	struct object *busy; /* the object that its hand works on */
+	struct object *busy; /* the object that its thread works on */
 	uint64_t busy_since_ns;
-	bool stuck; /* the hand has been busy for so long that the driver hangs */
+	bool stuck; /* the thread has been busy for so long that the driver hangs */
 	bool hung;  /* the front was told that the driver hangs */
 };
 
@@ -81,7 +81,7 @@ int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q
 /* p has ended, and is not watched any more. */
 void leases_forget_caller(struct leases *s, struct caller *p);
 
-/* Takes the results of the hands. */
+/* Takes the results of the threads. */
 void leases_collect(struct leases *s);
 
 /* Ends leases whose time is over, and reports those whose driver call hangs. */

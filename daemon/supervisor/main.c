@@ -222,6 +222,9 @@ int main(int argc, char **argv)
 	static struct supervisor s;
 	int r;
 
+	if (argc == 2 && strcmp(argv[1], "--doctor-probe") == 0) {
+		return doctor_probe();
+	}
 	standard_hold();
 	s.audit = -1;
 	s.argc = argc;

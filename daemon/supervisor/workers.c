@@ -19,7 +19,7 @@
 #include "daemon/gpu/gpu.h"
 #include "daemon/gpu/planner.h"
 #include "daemon/granter/granter.h"
-#include "daemon/granter/hand.h"
+#include "daemon/granter/thread.h"
 #include "daemon/supervisor/privilege.h"
 #include "daemon/supervisor/sandbox.h"
 #include "daemon/supervisor/summary.h"
@@ -31,7 +31,7 @@ static int start_granter_threads(void)
 {
 	int r = closer_start();
 
-	return r < 0 ? r : hands_start();
+	return r < 0 ? r : threads_start();
 }
 
 static int start_front_threads(void)

@@ -391,7 +391,7 @@ struct gpuctr_registered_process {
 	size_t n_claims;
 	bool foreign; /* another user's, seen as root or as an operator */
 	/* The path of its cgroup, as the kernel named it to the daemon when it registered; "": not
-	 * known, or the daemon is older. */
+	 * known. */
 	const char *cgroup;
 	/* What that path says as Docker, containerd, CRI-O, Podman, the kubelet and Slurm write it;
 	 * "": nothing. Derived from a name, which whoever may make cgroups may choose. */

@@ -7,11 +7,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* A list of blocks, the newest first; each piece comes from the newest block. Blocks grow from 16
- * KiB, so a connection with small messages needs one malloc in its life. */
+ * KiB, so a connection with small messages needs one malloc in its life, up to 8 MiB. The large
+ * blocks of an arena without a limit ask for huge pages: a capture file may have millions of
+ * ranges, and the faults of small pages then take longer than the copying. */
 
-enum { ARENA_ALIGN = alignof(max_align_t), ARENA_BLOCK_BYTES = 16 * 1024 };
+enum {
+	ARENA_ALIGN = alignof(max_align_t),
+	ARENA_BLOCK_BYTES = 16 << 10,
+	ARENA_BLOCK_MAX_BYTES = 8 << 20,
+	ARENA_HUGE_BYTES = 2 << 20,
+};
 
 struct arena_block {
 	struct arena_block *next;
@@ -59,14 +68,23 @@ void arena_reset(struct arena *a)
 	a->total = b->size;
 }
 
+/* Where the system has no huge pages, nothing is different. */
+static void want_huge_pages(void *data, size_t bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), skip = -(uintptr_t)data % page;
+
+	if (bytes >= ARENA_HUGE_BYTES + page) {
+		madvise((char *)data + skip, (bytes - skip) & ~(page - 1), MADV_HUGEPAGE);
+	}
+}
+
 static struct arena_block *add_block(struct arena *a, size_t bytes)
 {
 	size_t size = a->blocks ? 2 * a->blocks->size : ARENA_BLOCK_BYTES;
 	struct arena_block *b;
 
-	if (size < bytes) {
-		size = bytes;
-	}
+	size = size < ARENA_BLOCK_MAX_BYTES ? size : ARENA_BLOCK_MAX_BYTES;
+	size = size < bytes ? bytes : size;
 	if (size > a->limit - a->total) {
 		size = a->limit - a->total;
 	}
@@ -77,6 +95,9 @@ static struct arena_block *add_block(struct arena *a, size_t bytes)
 	if (!b) {
 		quota_give(a->quota, sizeof(*b) + size);
 		return NULL;
+	}
+	if (a->limit == ARENA_NO_LIMIT) {
+		want_huge_pages(b, sizeof(*b) + size);
 	}
 	b->next = a->blocks;
 	b->size = size;
@@ -114,6 +135,24 @@ void *arena_zalloc(struct arena *a, size_t bytes)
 	void *p = arena_alloc(a, bytes);
 
 	return p ? memset(p, 0, bytes) : NULL;
+}
+
+void *arena_zalloc_array(struct arena *a, size_t n, size_t size)
+{
+	size_t bytes;
+
+	return __builtin_mul_overflow(n, size, &bytes) ? NULL : arena_zalloc(a, bytes);
+}
+
+char *arena_text(struct arena *a, const char *text, size_t length)
+{
+	char *copy = arena_alloc(a, length + 1);
+
+	if (copy) {
+		memcpy(copy, text, length);
+		copy[length] = '\0';
+	}
+	return copy;
 }
 
 char *arena_printf(struct arena *a, const char *format, ...)

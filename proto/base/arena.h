@@ -6,8 +6,12 @@
  * the memory that unpacking a peer's message may take. Pieces are aligned for any type. */
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "proto/base/quota.h"
+
+/* The limit of an arena that has none. */
+#define ARENA_NO_LIMIT (SIZE_MAX / 2)
 
 struct arena_block;
 
@@ -27,6 +31,10 @@ void arena_reset(struct arena *a);
 /* NULL when the limit or the quota is reached, or memory is out. Not zeroed. */
 void *arena_alloc(struct arena *a, size_t bytes);
 void *arena_zalloc(struct arena *a, size_t bytes);
+void *arena_zalloc_array(struct arena *a, size_t n, size_t size);
+
+/* A copy of the first length bytes of text, with a NUL behind them. */
+char *arena_text(struct arena *a, const char *text, size_t length);
 
 /* NULL as above. */
 char *arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));

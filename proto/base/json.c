@@ -24,7 +24,8 @@ static void append_quoted(struct json *j, const char *text)
 
 	append(j, "\"", 1);
 	for (const char *s = text; *s;) {
-		size_t n = utf8_sequence(s);
+		uint32_t c;
+		size_t n = utf8_decode(s, 4, &c);
 
 		if (n == 0) {
 			append_string(j, "\\ufffd");
@@ -33,9 +34,8 @@ static void append_quoted(struct json *j, const char *text)
 			escape[0] = '\\';
 			escape[1] = *s;
 			append(j, escape, 2);
-		} else if (utf8_is_unsafe(s)) { /* none is beyond four digits */
-			snprintf(escape, sizeof(escape), "\\u%04x",
-				 (unsigned)utf8_character(s) & 0xffff);
+		} else if (utf8_is_unsafe(c)) { /* none is beyond four digits */
+			snprintf(escape, sizeof(escape), "\\u%04x", c & 0xffff);
 			append_string(j, escape);
 		} else {
 			append(j, s, n);

@@ -9,16 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length of the sequence at s; 0 when it is malformed (overlong, a surrogate, beyond U+10FFFF). */
-size_t utf8_sequence(const char *s);
+/* Length of the sequence at s, of at most max bytes, and its character; 0 for both when it is
+ * malformed (cut, overlong, a surrogate, beyond U+10FFFF). A NUL ends what is read of s. */
+size_t utf8_decode(const char *s, size_t max, uint32_t *ret);
+size_t utf8_sequence(const char *s); /* the length alone, of a string that ends with a NUL */
 
-/* The character of the sequence at s, which is whole. */
-uint32_t utf8_character(const char *s);
+/* C0, DEL, and C1, which terminals obey as well. */
+bool utf8_is_control(uint32_t c);
 
-/* Does the sequence at s do something to the text around it, instead of being seen? Control
- * characters (C0, DEL, and C1, which terminals obey as well), line separators, and the marks that
- * turn text around or hide it. */
-bool utf8_is_unsafe(const char *s);
+/* Does the character do something to the text around it, instead of being seen? Control characters,
+ * line separators, and the marks that turn text around or hide it. */
+bool utf8_is_unsafe(uint32_t c);
 
 /* How many characters the first n bytes of s begin. */
 size_t utf8_count(const char *s, size_t n);

@@ -21,7 +21,7 @@ static int compare_bases(const void *a, const void *b)
 		      ((const struct catalogue_base *)b)->name);
 }
 
-static int add_kind(struct catalogue *c, CUpti_MetricType type, enum wire_metric_kind kind)
+static int add_kind(struct catalogue *c, CUpti_MetricType type, enum gpuctr_metric_kind kind)
 {
 	CUpti_Profiler_Host_GetBaseMetrics_Params p = {
 		.structSize = CUpti_Profiler_Host_GetBaseMetrics_Params_STRUCT_SIZE,
@@ -79,12 +79,12 @@ int catalogue_init(struct catalogue *c, const struct vendor_host *v, const char 
 	if (code != 0) {
 		return code;
 	}
-	code = add_kind(c, CUPTI_METRIC_TYPE_COUNTER, WIRE_METRIC_COUNTER);
+	code = add_kind(c, CUPTI_METRIC_TYPE_COUNTER, GPUCTR_METRIC_COUNTER);
 	if (code == 0) {
-		code = add_kind(c, CUPTI_METRIC_TYPE_RATIO, WIRE_METRIC_RATIO);
+		code = add_kind(c, CUPTI_METRIC_TYPE_RATIO, GPUCTR_METRIC_RATIO);
 	}
 	if (code == 0) {
-		code = add_kind(c, CUPTI_METRIC_TYPE_THROUGHPUT, WIRE_METRIC_THROUGHPUT);
+		code = add_kind(c, CUPTI_METRIC_TYPE_THROUGHPUT, GPUCTR_METRIC_THROUGHPUT);
 	}
 	if (code != 0) {
 		refusal_set(r, code, "", "out of memory for the metrics of %s", chip);
@@ -129,11 +129,11 @@ const struct catalogue_base *catalogue_find_base(const struct catalogue *c, cons
 	return NULL;
 }
 
-static CUpti_MetricType vendor_kind(enum wire_metric_kind kind)
+static CUpti_MetricType vendor_kind(enum gpuctr_metric_kind kind)
 {
-	return kind == WIRE_METRIC_RATIO	? CUPTI_METRIC_TYPE_RATIO
-	       : kind == WIRE_METRIC_THROUGHPUT ? CUPTI_METRIC_TYPE_THROUGHPUT
-						: CUPTI_METRIC_TYPE_COUNTER;
+	return kind == GPUCTR_METRIC_RATIO	  ? CUPTI_METRIC_TYPE_RATIO
+	       : kind == GPUCTR_METRIC_THROUGHPUT ? CUPTI_METRIC_TYPE_THROUGHPUT
+						  : CUPTI_METRIC_TYPE_COUNTER;
 }
 
 size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_base *base,
@@ -201,24 +201,25 @@ static int list_named(const struct catalogue *c, const struct catalogue_named *n
 			terms[n++] = named->terms[i].metric;
 		}
 	}
-	return on_metric(&(struct wire_metric){ .name = named->name,
-						.kind = named->kind,
-						.unit = named->unit,
-						.description = named->description,
-						.submetrics = { n, terms } },
+	return on_metric(&(struct gpuctr_metric){ .name = named->name,
+						  .kind = named->kind,
+						  .unit = named->unit,
+						  .description = named->description,
+						  .submetrics = terms,
+						  .n_submetrics = n },
 			 userdata);
 }
 
 static int list_base(const struct catalogue *c, const struct catalogue_base *base, bool describe,
 		     catalogue_on_metric on_metric, void *userdata)
 {
-	struct wire_metric m = { .name = base->name, .kind = base->kind };
+	struct gpuctr_metric m = { .name = base->name, .kind = base->kind };
 	const char **submetrics = NULL;
 
 	catalogue_describe(c, base->name, &m.unit, &m.hardware_unit, &m.description);
 	if (describe) {
-		m.submetrics.n = catalogue_submetrics(c, base, &submetrics);
-		m.submetrics.v = submetrics;
+		m.n_submetrics = catalogue_submetrics(c, base, &submetrics);
+		m.submetrics = submetrics;
 	} else {
 		m.description = NULL;
 	}
@@ -245,9 +246,9 @@ int catalogue_list(const struct catalogue *c, bool describe, catalogue_on_metric
 /* A full name of base that CUPTI has: with the rollup that was typed, else with the one that says
  * most. */
 static const char *full_name(const struct catalogue *c, struct arena *a,
-			     const struct catalogue_base *base, const char *wish)
+			     const struct catalogue_base *base, const char *rollup)
 {
-	const char *const endings[] = { wish, ".sum", ".avg.pct_of_peak_sustained_elapsed" };
+	const char *const endings[] = { rollup, ".sum", ".avg.pct_of_peak_sustained_elapsed" };
 	const char **submetrics = NULL;
 	size_t n;
 
@@ -263,11 +264,11 @@ static const char *full_name(const struct catalogue *c, struct arena *a,
 }
 
 const char *catalogue_example(const struct catalogue *c, struct arena *a, const char *name,
-			      const char *wish)
+			      const char *rollup)
 {
 	const struct catalogue_base *base = catalogue_find_base(c, name, strlen(name));
 
-	return base ? full_name(c, a, base, wish) : name;
+	return base ? full_name(c, a, base, rollup) : name;
 }
 
 /* What nvprof called so: "a, b". NULL: it is no name of nvprof's, or the chip lacks a part of it.

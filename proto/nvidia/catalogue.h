@@ -14,7 +14,7 @@
 
 struct catalogue_base {
 	const char *name;
-	enum wire_metric_kind kind;
+	enum gpuctr_metric_kind kind;
 };
 
 struct catalogue {
@@ -27,7 +27,7 @@ struct catalogue {
 struct catalogue_named {
 	const char *name;
 	const char *description;
-	enum wire_metric_kind kind; /* PRESET or DERIVED */
+	enum gpuctr_metric_kind kind; /* PRESET or DERIVED */
 	const char *unit;
 	struct {
 		const char *metric;
@@ -66,7 +66,7 @@ bool catalogue_has(const struct catalogue *c, const char *full);
 /* Calls on_metric for ours and then for CUPTI's, in the order of their names, until it returns
  * other than 0, which is returned. Submetrics and descriptions of CUPTI's come with describe; what
  * is pointed to ends with the call. */
-typedef int (*catalogue_on_metric)(const struct wire_metric *metric, void *userdata);
+typedef int (*catalogue_on_metric)(const struct gpuctr_metric *metric, void *userdata);
 int catalogue_list(const struct catalogue *c, bool describe, catalogue_on_metric on_metric,
 		   void *userdata);
 
@@ -79,10 +79,10 @@ size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_ba
 bool catalogue_describe(const struct catalogue *c, const char *name, const char **ret_unit,
 			const char **ret_hardware_unit, const char **ret_description);
 
-/* A full name for a base name or a name of ours, for use in messages: with the rollup wish if the
+/* A full name for a base name or a name of ours, for use in messages: with this rollup if the
  * metric has that, else with one that it has. NULL: out of memory. */
 const char *catalogue_example(const struct catalogue *c, struct arena *a, const char *name,
-			      const char *wish);
+			      const char *rollup);
 
 /* What nvprof called a wrong name, or up to three names close to it, as "a, b or c", each of which
  * a plan takes; "" when none is close. */

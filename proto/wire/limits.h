@@ -5,23 +5,7 @@
 /* Every bound of the protocol in one place. A message beyond one of them is malformed. */
 
 enum {
-	PROTO_VERSION = 1,
-	/* In Hello: the client asks for metrics and plans alone, see protocol.md. */
-	PROTO_FEATURE_CATALOGUE = 1 << 0,
-	/* Known to the speaker, see feature.h: */
-	PROTO_FEATURE_RANGES = 1 << 1, /* NVTX expressions and capture ranges */
-	PROTO_FEATURE_STEPS = 1 << 2,  /* schedules */
-	PROTO_FEATURE_BUDGET = 1 << 3,
-	PROTO_FEATURE_STANDBY = 1 << 4, /* lists of registered processes, and captures of them */
-	/* names of functions and mangled ones, modes of counting, each n-th launch, limits of
-	 * records, the scope of NVTX ranges */
-	PROTO_FEATURE_FILTERS = 1 << 5,
-	PROTO_FEATURE_PASSES = 1 << 6, /* plans of several groups, measured in turns */
-	PROTO_FEATURE_PERMIT = 1 << 7, /* leases for a program's own profiler */
-	PROTO_FEATURES_MEASURING = PROTO_FEATURE_RANGES | PROTO_FEATURE_STEPS |
-				   PROTO_FEATURE_BUDGET | PROTO_FEATURE_STANDBY |
-				   PROTO_FEATURE_FILTERS | PROTO_FEATURE_PASSES |
-				   PROTO_FEATURE_PERMIT,
+	PROTO_VERSION = 1, /* who speaks another one is refused */
 
 	LIMIT_FRAME_BYTES = 1 << 20,	/* payload of one frame */
 	LIMIT_UNPACKED_BYTES = 8 << 20, /* memory that unpacking one frame may take */

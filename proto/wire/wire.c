@@ -8,7 +8,8 @@
 #include "proto/wire/limits.h"
 #include "proto/wire/wire_layout.h"
 
-/* One decoder and one encoder for all messages, driven by the tables of wire_layout.c. protobuf-c
+/* One decoder and one encoder for all messages, driven by the tables that make_wire.py makes of the
+ * .proto files. protobuf-c
  * unpacks into the arena, whose limit bounds what hostile input can cost. The plain struct then
  * borrows strings and arrays from the unpacked message, so nothing is copied twice. */
 
@@ -58,51 +59,66 @@ static int decode_string(const struct wire_field *f, const char *s, const char *
 	return 0;
 }
 
-static int decode_strings(const struct wire_field *f, char **v, size_t n, struct wire_strings *ret)
+struct wire_bytes wire_list(const struct wire_field *f, const void *plain)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (!string_is_valid(v[i], LIMIT_STRING_BYTES)) {
-			return WIRE_E_MALFORMED;
-		}
-	}
-	(void)f;
-	*ret = (struct wire_strings){ n, (const char *const *)v };
-	return 0;
+	struct wire_bytes list;
+
+	memcpy(&list.n, (const char *)plain + f->n_offset, sizeof(list.n));
+	memcpy(&list.v, (const char *)plain + f->offset, sizeof(list.v));
+	return list;
 }
 
-static int decode_messages(struct arena *a, const struct wire_field *f, void **v, size_t n,
-			   struct wire_bytes *ret)
+void wire_list_set(const struct wire_field *f, void *plain, size_t n, const void *v)
 {
-	uint8_t *plain = arena_alloc(a, n * f->sub->size);
-	int r = 0;
+	memcpy((char *)plain + f->n_offset, &n, sizeof(n));
+	memcpy((char *)plain + f->offset, &v, sizeof(v));
+}
 
-	if (!plain) {
-		return WIRE_E_MALFORMED;
+static int decode_list(struct arena *a, const struct wire_field *f, void *v, size_t n, void *plain)
+{
+	bool are_messages = f->kind == WIRE_KIND_MESSAGES;
+	char *made = are_messages && n <= f->limit ? arena_alloc(a, n * f->sub->size) : v;
+	int r = n > f->limit || (are_messages && !made) ? WIRE_E_MALFORMED : 0;
+
+	for (size_t i = 0; i < n && r == 0 && f->kind != WIRE_KIND_NUMBERS; i++) {
+		if (are_messages) {
+			r = decode_fields(a, f->sub, ((void **)v)[i], made + i * f->sub->size);
+		} else if (!string_is_valid(((char **)v)[i], LIMIT_STRING_BYTES)) {
+			r = WIRE_E_MALFORMED;
+		}
 	}
-	for (size_t i = 0; i < n && r == 0; i++) {
-		r = decode_fields(a, f->sub, v[i], plain + i * f->sub->size);
-	}
-	*ret = (struct wire_bytes){ n, plain };
+	wire_list_set(f, plain, n, made);
 	return r;
 }
 
-static int decode_repeated(struct arena *a, const struct wire_field *f, const char *src, size_t n,
-			   char *dst)
+static ProtobufCMessage *unpack(struct arena *a, const struct wire_layout *layout,
+				const uint8_t *payload, size_t size)
 {
-	void *v = *(void *const *)src;
+	ProtobufCAllocator allocator = { pb_alloc, pb_free, a };
 
-	if (n > f->limit) {
+	return protobuf_c_message_unpack(layout->descriptor, &allocator, size, payload);
+}
+
+static int decode_packed(struct arena *a, const struct wire_field *f,
+			 const ProtobufCBinaryData *bytes, char *plain)
+{
+	const ProtobufCMessage *pb = unpack(a, f->sub, bytes->data, bytes->len);
+	int r = pb ? decode_fields(a, f->sub, pb, plain + f->offset) : WIRE_E_MALFORMED;
+
+	*(struct wire_bytes *)(plain + f->n_offset) =
+		(struct wire_bytes){ bytes->len, bytes->data };
+	return r;
+}
+
+static int decode_optional(struct arena *a, const struct wire_field *f, const void *pb, void *dst)
+{
+	void *made = pb ? arena_alloc(a, f->sub->size) : NULL;
+
+	*(void **)dst = made;
+	if (pb && !made) {
 		return WIRE_E_MALFORMED;
 	}
-	switch (f->kind) {
-	case WIRE_KIND_STRINGS:
-		return decode_strings(f, v, n, (struct wire_strings *)dst);
-	case WIRE_KIND_MESSAGES:
-		return decode_messages(a, f, v, n, (struct wire_bytes *)dst);
-	default:
-		*(struct wire_bytes *)dst = (struct wire_bytes){ n, v };
-		return 0;
-	}
+	return pb ? decode_fields(a, f->sub, pb, made) : 0;
 }
 
 static int decode_single(struct arena *a, const struct wire_field *f, const char *src, char *dst)
@@ -127,14 +143,11 @@ static int decode_single(struct arena *a, const struct wire_field *f, const char
 	}
 	case WIRE_KIND_MESSAGE:
 		return decode_fields(a, f->sub, *(void *const *)src, dst);
+	case WIRE_KIND_OPTIONAL:
+		return decode_optional(a, f, *(void *const *)src, dst);
 	default:
 		return WIRE_E_MALFORMED;
 	}
-}
-
-static bool kind_is_repeated(enum wire_kind kind)
-{
-	return kind == WIRE_KIND_STRINGS || kind == WIRE_KIND_NUMBERS || kind == WIRE_KIND_MESSAGES;
 }
 
 /* An absent message is zeroes and empty strings, at all levels. */
@@ -146,7 +159,7 @@ static void decode_absent(const struct wire_layout *layout, char *plain)
 
 		if (f->kind == WIRE_KIND_STRING) {
 			*(const char **)(plain + f->offset) = "";
-		} else if (f->kind == WIRE_KIND_MESSAGE) {
+		} else if (f->kind == WIRE_KIND_MESSAGE || f->kind == WIRE_KIND_PACKED) {
 			decode_absent(f->sub, plain + f->offset);
 		}
 	}
@@ -164,15 +177,16 @@ static int decode_fields(struct arena *a, const struct wire_layout *layout, cons
 		const ProtobufCFieldDescriptor *d =
 			protobuf_c_message_descriptor_get_field(layout->descriptor, f->number);
 		const char *src = (const char *)pb + d->offset;
-		char *dst = (char *)plain + f->offset;
 		int r;
 
-		if (kind_is_repeated(f->kind)) {
+		if (f->kind >= WIRE_KIND_STRINGS) {
 			size_t n = *(const size_t *)((const char *)pb + d->quantifier_offset);
 
-			r = decode_repeated(a, f, src, n, dst);
+			r = decode_list(a, f, *(void *const *)src, n, plain);
+		} else if (f->kind == WIRE_KIND_PACKED) {
+			r = decode_packed(a, f, (const ProtobufCBinaryData *)src, plain);
 		} else {
-			r = decode_single(a, f, src, dst);
+			r = decode_single(a, f, src, (char *)plain + f->offset);
 		}
 		if (r != 0) {
 			return r;
@@ -185,13 +199,12 @@ int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t s
 		struct wire_message *ret)
 {
 	const struct wire_layout *layout = wire_layout_find(type);
-	ProtobufCAllocator allocator = { pb_alloc, pb_free, a };
 	ProtobufCMessage *pb;
 
 	if (!layout) {
 		return WIRE_E_UNKNOWN;
 	}
-	pb = protobuf_c_message_unpack(layout->descriptor, &allocator, size, payload);
+	pb = unpack(a, layout, payload, size);
 	if (!pb) {
 		return WIRE_E_MALFORMED;
 	}
@@ -204,37 +217,53 @@ int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t s
 static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout *layout,
 				       const void *plain);
 
-static int encode_messages(struct arena *a, const struct wire_field *f, const struct wire_bytes *in,
-			   void ***ret)
+static int encode_list(struct arena *a, const struct wire_field *f, const void *plain,
+		       size_t *ret_n, const void **ret)
 {
-	void **v = arena_alloc(a, in->n * sizeof(*v));
+	struct wire_bytes list = wire_list(f, plain);
+	void **v;
 
-	if (!v) {
-		return -ENOMEM;
+	*ret_n = list.n;
+	*ret = list.v;
+	if (list.n > f->limit) {
+		return -EMSGSIZE;
 	}
-	for (size_t i = 0; i < in->n; i++) {
-		v[i] = encode_fields(a, f->sub, in->v + i * f->sub->size);
+	if (f->kind != WIRE_KIND_MESSAGES) {
+		return 0;
+	}
+	v = arena_alloc(a, list.n * sizeof(*v));
+	for (size_t i = 0; v && i < list.n; i++) {
+		v[i] = encode_fields(a, f->sub, list.v + i * f->sub->size);
 		if (!v[i]) {
-			return -ENOMEM;
+			return -errno;
 		}
 	}
 	*ret = v;
-	return 0;
+	return v ? 0 : -ENOMEM;
 }
 
-static int encode_repeated(struct arena *a, const struct wire_field *f, const char *src, char *dst,
-			   size_t *ret_n)
+/* A message that was read is sent as the bytes that came. */
+static int encode_packed(struct arena *a, const struct wire_field *f, const char *plain,
+			 ProtobufCBinaryData *ret)
 {
-	const struct wire_bytes *in = (const struct wire_bytes *)src;
+	struct wire_bytes bytes = *(const struct wire_bytes *)(plain + f->n_offset);
+	ProtobufCMessage *pb;
+	uint8_t *made;
 
-	*ret_n = in->n;
-	if (in->n > f->limit) {
-		return -EMSGSIZE;
+	if (!bytes.v) {
+		pb = encode_fields(a, f->sub, plain + f->offset);
+		if (!pb) {
+			return -errno;
+		}
+		bytes.n = protobuf_c_message_get_packed_size(pb);
+		made = arena_alloc(a, bytes.n);
+		if (!made) {
+			return -ENOMEM;
+		}
+		protobuf_c_message_pack(pb, made);
+		bytes.v = made;
 	}
-	if (f->kind == WIRE_KIND_MESSAGES) {
-		return encode_messages(a, f, in, (void ***)dst);
-	}
-	*(const void **)dst = in->v;
+	*ret = (ProtobufCBinaryData){ bytes.n, (uint8_t *)(uintptr_t)bytes.v };
 	return 0;
 }
 
@@ -263,9 +292,15 @@ static int encode_single(struct arena *a, const struct wire_field *f, const char
 			(ProtobufCBinaryData){ b->n, (uint8_t *)(uintptr_t)b->v };
 		return b->n > f->limit ? -EMSGSIZE : 0;
 	}
+	case WIRE_KIND_OPTIONAL:
+		src = *(const char *const *)src;
+		if (!src) {
+			return 0;
+		}
+		/* fall through */
 	case WIRE_KIND_MESSAGE:
 		*(void **)dst = encode_fields(a, f->sub, src);
-		return *(void **)dst ? 0 : -ENOMEM;
+		return *(void **)dst ? 0 : -errno;
 	default:
 		return -EINVAL;
 	}
@@ -289,9 +324,11 @@ static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout
 		char *dst = (char *)pb + d->offset;
 		int r;
 
-		if (kind_is_repeated(f->kind)) {
-			r = encode_repeated(a, f, src, dst,
-					    (size_t *)((char *)pb + d->quantifier_offset));
+		if (f->kind >= WIRE_KIND_STRINGS) {
+			r = encode_list(a, f, plain, (size_t *)((char *)pb + d->quantifier_offset),
+					(const void **)dst);
+		} else if (f->kind == WIRE_KIND_PACKED) {
+			r = encode_packed(a, f, plain, (ProtobufCBinaryData *)dst);
 		} else {
 			r = encode_single(a, f, src, dst);
 		}
@@ -347,17 +384,9 @@ int wire_encode(struct arena *scratch, struct buffer *out, const struct wire_mes
 	return 0;
 }
 
-const struct wire_column *wire_plan_find_ungrouped(const struct wire_plan *plan)
+const char *wire_type_to_string(unsigned type)
 {
-	for (size_t i = 0; i < plan->columns.n; i++) {
-		if (plan->columns.v[i].group >= plan->groups) {
-			return &plan->columns.v[i];
-		}
-	}
-	return NULL;
-}
+	const struct wire_layout *layout = wire_layout_find(type);
 
-bool wire_plan_is_grouped(const struct wire_plan *plan)
-{
-	return !wire_plan_find_ungrouped(plan);
+	return layout ? layout->name : "unknown";
 }

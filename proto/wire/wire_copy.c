@@ -28,33 +28,8 @@ static int copy_string(struct arena *a, const char *s, const char **ret)
 	return copy_bytes(a, s, strlen(s) + 1, (const void **)ret);
 }
 
-static int copy_strings(struct arena *a, const struct wire_strings *in, struct wire_strings *ret)
-{
-	const char **v = arena_alloc(a, (in->n + 1) * sizeof(*v));
-	int r = v ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < in->n && r == 0; i++) {
-		r = copy_string(a, in->v[i], &v[i]);
-	}
-	*ret = (struct wire_strings){ r == 0 ? in->n : 0, v };
-	return r;
-}
-
 static int copy_fields(struct arena *a, const struct wire_layout *layout, const void *in,
 		       void *ret);
-
-static int copy_messages(struct arena *a, const struct wire_field *f, const struct wire_bytes *in,
-			 struct wire_bytes *ret)
-{
-	uint8_t *v = arena_alloc(a, (in->n + 1) * f->sub->size);
-	int r = v ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < in->n && r == 0; i++) {
-		r = copy_fields(a, f->sub, in->v + i * f->sub->size, v + i * f->sub->size);
-	}
-	*ret = (struct wire_bytes){ r == 0 ? in->n : 0, v };
-	return r;
-}
 
 /* Size of one element of a list of numbers. */
 static size_t number_bytes(const struct wire_layout *layout, const struct wire_field *f)
@@ -73,55 +48,97 @@ static size_t number_bytes(const struct wire_layout *layout, const struct wire_f
 }
 
 /* A member beyond its limit could not be sent either, so it is not copied. */
-static bool is_within_limit(const struct wire_field *f, const void *in)
+static bool is_within_limit(const struct wire_field *f, const char *in)
 {
 	const char *s;
 
 	switch (f->kind) {
+	case WIRE_KIND_U32:
+	case WIRE_KIND_U64:
+	case WIRE_KIND_BOOL:
+	case WIRE_KIND_MESSAGE:
+	case WIRE_KIND_PACKED:
+	case WIRE_KIND_OPTIONAL:
+		return true;
 	case WIRE_KIND_STRING:
-		s = *(const char *const *)in;
+		s = *(const char *const *)(in + f->offset);
 		return !s || strlen(s) <= f->limit;
 	case WIRE_KIND_BYTES:
-	case WIRE_KIND_STRINGS:
-	case WIRE_KIND_NUMBERS:
-	case WIRE_KIND_MESSAGES:
-		return ((const struct wire_bytes *)in)->n <= f->limit;
+		return ((const struct wire_bytes *)(in + f->offset))->n <= f->limit;
 	default:
-		return true;
+		return wire_list(f, in).n <= f->limit;
 	}
 }
 
-static int copy_list(struct arena *a, const struct wire_bytes *in, size_t element_bytes,
-		     struct wire_bytes *ret)
+static int copy_list(struct arena *a, const struct wire_layout *layout, const struct wire_field *f,
+		     const void *in, void *ret)
 {
-	const void *v;
-	int r = copy_bytes(a, in->v, in->n * element_bytes, &v);
+	struct wire_bytes list = wire_list(f, in);
+	size_t size = f->kind == WIRE_KIND_STRINGS    ? sizeof(char *)
+		      : f->kind == WIRE_KIND_MESSAGES ? f->sub->size
+						      : number_bytes(layout, f);
+	const void *copy;
+	int r = copy_bytes(a, list.v, list.n * size, &copy);
+	char *v = (char *)(uintptr_t)copy;
 
-	*ret = (struct wire_bytes){ r == 0 ? in->n : 0, r == 0 ? v : NULL };
+	if (r != 0) {
+		return r;
+	}
+	wire_list_set(f, ret, list.n, v);
+	for (size_t i = 0; i < list.n && r == 0; i++) {
+		if (f->kind == WIRE_KIND_MESSAGES) {
+			r = copy_fields(a, f->sub, list.v + i * size, v + i * size);
+		} else if (f->kind == WIRE_KIND_STRINGS) {
+			r = copy_string(a, ((const char *const *)list.v)[i], (const char **)v + i);
+		}
+	}
 	return r;
 }
 
-static int copy_field(struct arena *a, const struct wire_layout *layout, const struct wire_field *f,
-		      const void *in, void *ret)
+static int copy_piece(struct arena *a, const char *in, char *ret)
 {
-	if (!is_within_limit(f, in)) {
-		return -EMSGSIZE;
+	const struct wire_bytes *piece = (const struct wire_bytes *)in;
+
+	return piece->v ? copy_bytes(a, piece->v, piece->n,
+				     (const void **)&((struct wire_bytes *)ret)->v)
+			: 0;
+}
+
+static int copy_optional(struct arena *a, const struct wire_field *f, const void *in, void *ret)
+{
+	void *copy = in ? arena_alloc(a, f->sub->size) : NULL;
+
+	*(void **)ret = copy;
+	if (in && !copy) {
+		return -ENOMEM;
 	}
+	return in ? copy_fields(a, f->sub, in, copy) : 0;
+}
+
+static int copy_field(struct arena *a, const struct wire_layout *layout, const struct wire_field *f,
+		      const char *in, char *ret)
+{
+	int r;
+
 	switch (f->kind) {
-	case WIRE_KIND_STRING:
-		return copy_string(a, *(const char *const *)in, ret);
-	case WIRE_KIND_BYTES:
-		return copy_list(a, in, 1, ret);
-	case WIRE_KIND_NUMBERS:
-		return copy_list(a, in, number_bytes(layout, f), ret);
-	case WIRE_KIND_STRINGS:
-		return copy_strings(a, in, ret);
-	case WIRE_KIND_MESSAGE:
-		return copy_fields(a, f->sub, in, ret);
-	case WIRE_KIND_MESSAGES:
-		return copy_messages(a, f, in, ret);
-	default:
+	case WIRE_KIND_U32:
+	case WIRE_KIND_U64:
+	case WIRE_KIND_BOOL:
 		return 0; /* copied with the struct */
+	case WIRE_KIND_STRING:
+		return copy_string(a, *(const char *const *)(in + f->offset),
+				   (const char **)(ret + f->offset));
+	case WIRE_KIND_BYTES:
+		return copy_piece(a, in + f->offset, ret + f->offset);
+	case WIRE_KIND_OPTIONAL:
+		return copy_optional(a, f, *(const void *const *)(in + f->offset), ret + f->offset);
+	case WIRE_KIND_PACKED:
+		r = copy_fields(a, f->sub, in + f->offset, ret + f->offset);
+		return r == 0 ? copy_piece(a, in + f->n_offset, ret + f->n_offset) : r;
+	case WIRE_KIND_MESSAGE:
+		return copy_fields(a, f->sub, in + f->offset, ret + f->offset);
+	default:
+		return copy_list(a, layout, f, in, ret);
 	}
 }
 
@@ -133,7 +150,7 @@ static int copy_fields(struct arena *a, const struct wire_layout *layout, const 
 	for (size_t i = 0; i < layout->n_fields && r == 0; i++) {
 		const struct wire_field *f = &layout->fields[i];
 
-		r = copy_field(a, layout, f, (const char *)in + f->offset, (char *)ret + f->offset);
+		r = is_within_limit(f, in) ? copy_field(a, layout, f, in, ret) : -EMSGSIZE;
 	}
 	return r;
 }

@@ -109,12 +109,9 @@ static bool read_field(struct input *in, const struct wire_layout *layout, char 
 static bool is_flat(const struct wire_layout *layout)
 {
 	for (size_t i = 0; i < layout->n_fields; i++) {
-		unsigned type = protobuf_c_message_descriptor_get_field(layout->descriptor,
-									layout->fields[i].number)
-					->type;
+		enum wire_kind kind = layout->fields[i].kind;
 
-		if (type != PROTOBUF_C_TYPE_UINT32 && type != PROTOBUF_C_TYPE_UINT64 &&
-		    type != PROTOBUF_C_TYPE_BYTES) {
+		if (kind != WIRE_KIND_U32 && kind != WIRE_KIND_U64 && kind != WIRE_KIND_BYTES) {
 			return false;
 		}
 	}

@@ -3,7 +3,7 @@
 #define GPUCTR_WIRE_WIRE_LAYOUT_H
 
 /* How a plain struct of wire.h corresponds to a protobuf message: one row for each field, with its
- * limit. Internal to proto/. */
+ * limit. make_wire.py makes the tables of the .proto files. Internal to proto/. */
 
 #include <protobuf-c/protobuf-c.h>
 #include <stddef.h>
@@ -18,6 +18,9 @@ enum wire_kind {
 	WIRE_KIND_STRING,   /* limit: bytes */
 	WIRE_KIND_BYTES,    /* limit: bytes */
 	WIRE_KIND_MESSAGE,  /* a struct within the struct */
+	WIRE_KIND_PACKED,   /* likewise, and the bytes that it was read of */
+	WIRE_KIND_OPTIONAL, /* a pointer to a struct, NULL when it is absent */
+	/* lists: */
 	WIRE_KIND_STRINGS,  /* limit: count; each string up to LIMIT_STRING_BYTES */
 	WIRE_KIND_NUMBERS,  /* repeated 32 or 64 bit scalars; limit: count */
 	WIRE_KIND_MESSAGES, /* limit: count */
@@ -28,7 +31,8 @@ struct wire_layout;
 struct wire_field {
 	unsigned number; /* in the .proto */
 	enum wire_kind kind;
-	size_t offset; /* in the plain struct */
+	size_t offset;	 /* in the plain struct */
+	size_t n_offset; /* of the number of elements, or of the bytes, likewise */
 	uint32_t limit;
 	const struct wire_layout *sub;
 };
@@ -42,6 +46,14 @@ struct wire_layout {
 	bool (*validate)(
 		const void *plain); /* checks relations between fields; NULL: there are none */
 };
+
+/* The elements of a list, as bytes whose n counts elements. */
+struct wire_bytes wire_list(const struct wire_field *f, const void *plain);
+void wire_list_set(const struct wire_field *f, void *plain, size_t n, const void *v);
+
+/* What the tables name to check relations between fields. */
+bool wire_check_plan(const void *plain);
+bool wire_check_tenants(const void *plain);
 
 /* NULL for an unknown type. */
 const struct wire_layout *wire_layout_find(unsigned type);

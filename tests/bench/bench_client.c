@@ -37,6 +37,8 @@ static void bench_format(struct synthetic *s, const struct format *format, uint6
 						.program = "bench",
 						.recorded_from = "",
 						.width = 200 };
+	struct attributor *attributor = attributor_new();
+	struct attribution what;
 	struct buf b = { 0 };
 	void *f = format->open(&capture);
 	double began = cpu_seconds();
@@ -45,13 +47,15 @@ static void bench_format(struct synthetic *s, const struct format *format, uint6
 		format->write_process(f, &b, &s->process);
 	}
 	for (uint64_t i = 0; i < n; i++) {
-		format->write_record(f, &b, synthetic_record(s, i));
+		attributor_take(attributor, synthetic_record(s, i), &what);
+		format->write_record(f, &b, synthetic_record(s, i), &what);
 		if (b.n > 32768) {
 			buf_clear(&b);
 		}
 	}
 	report(format->name, n, cpu_seconds() - began);
 	format->close(f);
+	attributor_free(attributor);
 	buf_deinit(&b);
 }
 

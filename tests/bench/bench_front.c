@@ -131,9 +131,8 @@ static void run_agent(const char *path, const char *token, size_t batch)
 	struct arena a;
 
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	hello.agent_hello =
-		(struct wire_agent_hello){ PROTO_VERSION,	0,	token, "synthetic",
-					   "a synthetic agent", "GH100" };
+	hello.agent_hello = (struct wire_agent_hello){ PROTO_VERSION, token, "synthetic",
+						       "a synthetic agent", "GH100" };
 	send_message(fd, &hello);
 	m = receive(fd, &in, &a, WIRE_AGENT_WELCOME);
 	sample_put_definitions(&out, m.agent_welcome.capture, m.agent_welcome.process);

@@ -237,7 +237,6 @@ static int bench_file(const char *folder, const char *name, uint64_t n, bool emi
 		{ "export", "--to", "csv" },
 		{ "export", "--to", "jsonl" },
 		{ "export", "--to", "folded" },
-		{ "export", "--to", "perfetto" },
 		{ "report", "--html", "/dev/null" },
 	};
 	char path[4096];

@@ -74,7 +74,6 @@ static void encode_hello(struct buffer *out)
 	const struct wire_message hello = {
 		.type = WIRE_AGENT_HELLO,
 		.agent_hello = { .version = PROTO_VERSION,
-				 .features = PROTO_FEATURES_MEASURING,
 				 .program = "python3",
 				 .claims = { ARRAY_SIZE(claims), claims } },
 	};

@@ -316,10 +316,9 @@ static void hear_token(const char *token)
 
 static void hear_message(struct box_peer *p, const struct wire_message *m)
 {
-	bool is_public =
-		m->type == WIRE_METRICS_REPLY || m->type == WIRE_PLAN_REPLY ||
-		m->type == WIRE_AGENT_REGISTERED ||
-		(m->type == WIRE_WELCOME && m->welcome.features == PROTO_FEATURE_CATALOGUE);
+	bool is_public = m->type == WIRE_METRICS_REPLY || m->type == WIRE_PLAN_REPLY ||
+			 m->type == WIRE_AGENT_REGISTERED ||
+			 (m->type == WIRE_WELCOME && m->welcome.catalogue);
 
 	if ((p->user == FRONT_BOX_MALLORY || p->user == TRUDY) && !is_public &&
 	    m->type != WIRE_REFUSAL && m->type != WIRE_PERMISSION_REPLY) {
@@ -609,9 +608,11 @@ static void answer_refusal(enum front_box_asked which, uint32_t id)
 
 static void answer_metrics(uint32_t id, bool last)
 {
-	static const struct wire_metric metric = { "dram__bytes", WIRE_METRIC_COUNTER,
-						   "byte",	  "dram",
-						   "bytes",	  { 0 } };
+	static const struct gpuctr_metric metric = { .name = "dram__bytes",
+						     .kind = GPUCTR_METRIC_COUNTER,
+						     .unit = "byte",
+						     .hardware_unit = "dram",
+						     .description = "bytes" };
 	struct wire_message m = {
 		.type = WIRE_METRICS_REPLY,
 		.metrics_reply = { id, "GH100", { 1, &metric }, last },
@@ -639,7 +640,7 @@ static void answer_plan(uint32_t id, uint32_t passes)
 
 static void answer_status(enum front_box_asked which, uint32_t id)
 {
-	static const struct wire_gpu gpus[FRONT_BOX_GPUS] = {
+	static const struct gpuctr_gpu gpus[FRONT_BOX_GPUS] = {
 		{ 0, "GPU-0", "H200", "GH100", 0, 0 },
 		{ 1, "GPU-1", "H200", "GH100", 0, 0 },
 	};

@@ -21,7 +21,7 @@
 
 /* The kernel: functions of libc that stand before libc's own in the executable; those on
  * descriptors of the box are answered here, all others by the kernel itself. And the granter's
- * hands, without threads: an errand is done when it is given. The loop hears of it before the next
+ * threads, without threads: a call is done when it is given. The loop hears of it before the next
  * packet comes, or, if the driver hangs, when it answers again. */
 
 #define EXPORT __attribute__((visibility("default")))
@@ -74,8 +74,8 @@ static void begin_packet(void)
 
 static bool hangs_anywhere(void)
 {
-	for (unsigned i = 0; i < HANDS; i++) {
-		if (box.hands[i].hangs) {
+	for (unsigned i = 0; i < THREADS; i++) {
+		if (box.threads[i].hangs) {
 			return true;
 		}
 	}
@@ -84,15 +84,15 @@ static bool hangs_anywhere(void)
 
 static void answer_everywhere(void)
 {
-	for (unsigned i = 0; i < HANDS; i++) {
-		box.hands[i].hangs = false;
+	for (unsigned i = 0; i < THREADS; i++) {
+		box.threads[i].hangs = false;
 	}
 }
 
-static bool hands_are_done(void)
+static bool threads_are_done(void)
 {
-	for (unsigned i = 0; i < HANDS; i++) {
-		if (box.hands[i].busy && !box.hands[i].hangs) {
+	for (unsigned i = 0; i < THREADS; i++) {
+		if (box.threads[i].busy && !box.threads[i].hangs) {
 			return true;
 		}
 	}
@@ -122,10 +122,10 @@ static void act(void)
 		break;
 	case BOX_HANG:
 		/* What a front that does not read is told later, the model could not place. */
-		box.hands[box.step.pid % HANDS].hangs = box.reading;
+		box.threads[box.step.pid % THREADS].hangs = box.reading;
 		break;
 	case BOX_ANSWER:
-		box.hands[box.step.pid % HANDS].hangs = false;
+		box.threads[box.step.pid % THREADS].hangs = false;
 		break;
 	case BOX_END:
 		box.at_end = true;
@@ -142,7 +142,7 @@ bool has_exited(const struct box_fd *f)
 /* A socket says that it can be written to while at most a quarter of its buffer is in use. */
 static short link_events(short wanted)
 {
-	bool readable = (box.has_packet || box.at_end) && !hands_are_done();
+	bool readable = (box.has_packet || box.at_end) && !threads_are_done();
 	bool writable = box.unread * 4 <= REPLIES_MAX;
 
 	return (short)((readable ? wanted & POLLIN : 0) | (writable ? wanted & POLLOUT : 0) |
@@ -156,8 +156,8 @@ static int look(struct pollfd *p, nfds_t n)
 	for (nfds_t i = 0; i < n; i++) {
 		const struct box_fd *f = fd_find(p[i].fd);
 
-		p[i].revents = p[i].fd == LINK	       ? link_events(p[i].events)
-			       : p[i].fd == HANDS_DONE ? hands_are_done() * POLLIN
+		p[i].revents = p[i].fd == LINK		 ? link_events(p[i].events)
+			       : p[i].fd == THREADS_DONE ? threads_are_done() * POLLIN
 			       : f && f->kind == FD_PIDFD && has_exited(f) ? POLLIN
 									   : 0;
 		ready += p[i].revents != 0;
@@ -181,7 +181,7 @@ static int box_poll(struct pollfd *p, nfds_t n, int timeout_ms)
 		}
 		return ready;
 	}
-	fuzz_check(hands_are_done() || model_next_ns() == UINT64_MAX ||
+	fuzz_check(threads_are_done() || model_next_ns() == UINT64_MAX ||
 		   model_next_ns() + 2 * CLOCK_NS_PER_MS >= by);
 	while ((ready = look(p, n)) == 0) {
 		if (!box.step_waits) {
@@ -353,7 +353,7 @@ static int box_statx(const struct box_fd *f, struct statx *st)
 
 EXPORT int poll(struct pollfd *p, nfds_t n, int timeout_ms)
 {
-	if (box.active && n > 0 && (p[0].fd == LINK || (n > 1 && p[1].fd == HANDS_DONE))) {
+	if (box.active && n > 0 && (p[0].fd == LINK || (n > 1 && p[1].fd == THREADS_DONE))) {
 		return box_poll(p, n, timeout_ms);
 	}
 	if (n == 1 && fd_find(p[0].fd)) {
@@ -477,42 +477,42 @@ __attribute__((no_sanitize_address)) EXPORT long syscall(long number, ...)
 
 /* --- instead of the granter's threads --- */
 
-int hands_start(void)
+int threads_start(void)
 {
 	return 0;
 }
 
-int hands_fd(void)
+int threads_fd(void)
 {
-	return HANDS_DONE;
+	return THREADS_DONE;
 }
 
-void hands_acknowledge(void)
+void threads_acknowledge(void)
 {
 }
 
-void hand_give(unsigned hand, const struct errand *errand)
+void thread_give(unsigned thread, const struct call *call)
 {
-	struct box_hand *h = &box.hands[hand];
-	const struct box_fd *f = fd_find(errand->fd);
+	struct box_thread *h = &box.threads[thread];
+	const struct box_fd *f = fd_find(call->fd);
 
-	fuzz_check(hand < HANDS && !h->busy && f && f->kind == FD_FILE);
+	fuzz_check(thread < THREADS && !h->busy && f && f->kind == FD_FILE);
 	h->busy = true;
-	h->errand = *errand;
+	h->call = *call;
 	h->lease = f->allocated ? f->lease : f->asked_lease;
 	h->since_ns = box.now_ns;
-	errand_do(&h->errand);
+	call_do(&h->call);
 }
 
-bool hand_take(unsigned hand, struct errand *ret)
+bool thread_take(unsigned thread, struct call *ret)
 {
-	struct box_hand *h = &box.hands[hand];
+	struct box_thread *h = &box.threads[thread];
 
 	if (!h->busy || h->hangs) {
 		return false;
 	}
 	h->busy = false;
-	*ret = h->errand;
+	*ret = h->call;
 	return true;
 }
 

@@ -36,7 +36,7 @@ struct box_step {
 		BOX_STOP_READING, /* the front leaves replies in the socket from here on ... */
 		BOX_READ,	  /* ... up to here */
 		BOX_WAIT,	  /* nothing but the time that passes */
-		BOX_HANG,	  /* calls of hand pid do not return, if the front reads ... */
+		BOX_HANG,	  /* calls of thread pid do not return, if the front reads ... */
 		BOX_ANSWER,	  /* ... up to here */
 		BOX_END,	  /* the front closes its end, or has died */
 	} kind;
@@ -50,7 +50,7 @@ struct box_step {
 
 	int driver_errno;	/* of the driver's next calls; 0: they work ... */
 	uint32_t driver_status; /* ... with this answer */
-	uint32_t pid;		/* or hand */
+	uint32_t pid;		/* or thread */
 };
 
 /* Fills in the next step, which is zeroed. */

@@ -12,9 +12,9 @@
  * a set of GPUs and an end, and objects that belong to a lease, a file and a process.
  *
  * The model foresees the reply to every packet. An ioctl is only looked at when it comes: whatever
- * made it, it must be the one that a packet without a reply allows. While a hand hangs, what needs
- * it has no reply; when a lease of such a hand expires, the granter may or may not have seen that
- * yet, and either is right. */
+ * made it, it must be the one that a packet without a reply allows. While a thread hangs, what
+ * needs it has no reply; when a lease of such a thread expires, the granter may or may not have
+ * seen that yet, and either is right. */
 
 static struct model_lease *model_find(uint64_t id)
 {
@@ -37,11 +37,11 @@ static bool is_over(const struct model_lease *l)
 	return box.now_ns >= l->expires_ns;
 }
 
-/* The hand that does not return from an errand for the lease, or NULL. */
-static const struct box_hand *stuck_hand(uint64_t lease)
+/* The thread that does not return from a call for the lease, or NULL. */
+static const struct box_thread *stuck_thread(uint64_t lease)
 {
-	for (unsigned i = 0; i < HANDS; i++) {
-		const struct box_hand *h = &box.hands[i];
+	for (unsigned i = 0; i < THREADS; i++) {
+		const struct box_thread *h = &box.threads[i];
 
 		if (h->busy && h->hangs && h->lease == lease) {
 			return h;
@@ -53,7 +53,7 @@ static const struct box_hand *stuck_hand(uint64_t lease)
 /* It has expired, and nobody but the granter knows whether it has seen that. */
 static bool is_unclear(const struct model_lease *l)
 {
-	return !l->ending && is_over(l) && stuck_hand(l->id) != NULL;
+	return !l->ending && is_over(l) && stuck_thread(l->id) != NULL;
 }
 
 uint64_t model_next_ns(void)
@@ -62,7 +62,7 @@ uint64_t model_next_ns(void)
 
 	for (unsigned i = 0; i < box.n_leases; i++) {
 		const struct model_lease *l = &box.leases[i];
-		const struct box_hand *h = stuck_hand(l->id);
+		const struct box_thread *h = stuck_thread(l->id);
 
 		if (!l->ending && !is_unclear(l) && l->expires_ns < next) {
 			next = l->expires_ns;
@@ -219,7 +219,7 @@ void model_begin(enum box_file file, unsigned n_files)
 
 /* --- replies --- */
 
-/* Only what a hand that hangs has to do first. */
+/* Only what a thread that hangs has to do first. */
 void model_set_aside(void)
 {
 	const struct granter_request *q = &box.current.q;
@@ -229,7 +229,7 @@ void model_set_aside(void)
 	for (unsigned i = 0; i < box.n_leases; i++) {
 		const struct model_lease *l = &box.leases[i];
 
-		if (stuck_hand(l->id) &&
+		if (stuck_thread(l->id) &&
 		    (q->op == GRANTER_OPEN ? (l->gpus & q->gpus) != 0 : l->id == q->lease)) {
 			fuzz_check(q->op != GRANTER_OPEN || l->ending || is_over(l));
 			excused = true;
@@ -286,7 +286,7 @@ void model_forget_object(struct box_fd *f)
 
 static bool has_hung_for_long(uint64_t lease)
 {
-	const struct box_hand *h = stuck_hand(lease);
+	const struct box_thread *h = stuck_thread(lease);
 
 	return h && box.now_ns >= h->since_ns + GRANTER_HUNG_NS;
 }
@@ -308,7 +308,7 @@ static void check_event(const struct granter_reply *p)
 		box.figures.hung++;
 		break;
 	case GRANTER_ANSWERS:
-		fuzz_check(l->hung && !stuck_hand(l->id));
+		fuzz_check(l->hung && !stuck_thread(l->id));
 		model_remove(l);
 		break;
 	default:
@@ -345,7 +345,7 @@ static bool is_excused(const struct model_asked *a, int error)
 	case -EBUSY:
 		return a->q.op == GRANTER_OPEN && overlaps(a->q.gpus, is_unclear);
 	case -ENOSPC: /* all that there may be is asked for, and nothing held that could go */
-		return a->q.op == GRANTER_ALLOC && l && stuck_hand(l->id) &&
+		return a->q.op == GRANTER_ALLOC && l && stuck_thread(l->id) &&
 		       l->objects + count_asked(&a->q, GRANTER_ALLOC) >=
 			       GRANTER_OBJECTS_PER_LEASE_MAX;
 	case -ECANCELED:

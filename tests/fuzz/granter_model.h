@@ -5,13 +5,13 @@
 /* Between the two halves of the granter's box: the kernel it sees (granter_box.c), and the model of
  * what it has promised (granter_model.c). */
 
-#include "daemon/granter/hand.h"
+#include "daemon/granter/thread.h"
 #include "tests/fuzz/granter_box.h"
 
 enum {
 	FIRST_FD = 1 << 20,
 	LINK = FIRST_FD,
-	HANDS_DONE = FIRST_FD - 1,
+	THREADS_DONE = FIRST_FD - 1,
 	FDS_MAX = 2 * GRANTER_OBJECTS_MAX + 64,
 	REPLIES_MAX = 96, /* that the socket takes before it is full; Linux: about 270 */
 	WAITING_MAX = GRANTER_OBJECTS_MAX + 2 * GRANTER_LEASES_MAX,
@@ -51,9 +51,9 @@ struct model_asked {
 };
 
 /* A thread that calls the driver. The call is made at once; one that hangs returns later. */
-struct box_hand {
+struct box_thread {
 	bool busy, hangs; /* hangs: also those to come */
-	struct errand errand;
+	struct call call;
 	uint64_t lease, since_ns;
 };
 
@@ -83,7 +83,7 @@ struct box {
 	struct model_asked waiting[WAITING_MAX];
 	unsigned n_waiting;
 	uint64_t last_id;
-	struct box_hand hands[HANDS];
+	struct box_thread threads[THREADS];
 
 	struct model_lease leases[GRANTER_LEASES_MAX];
 	unsigned n_leases, n_objects;

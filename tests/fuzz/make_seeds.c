@@ -55,29 +55,32 @@ static const struct wire_column columns[] = {
 		"GH100", { 2, names }, { 2, columns }, 1, 1 \
 	}
 
-static const struct wire_gpu gpus[] = { { 0, "GPU-0", "H200", "GH100", 1, 0 } };
-static const struct wire_device devices[] = { { 0, "GPU-0", "H200", "GH100", 1980, 2619 } };
-static const struct wire_metric metrics[] = {
-	{ "dram__bytes", WIRE_METRIC_COUNTER, "byte", "dram", "bytes moved", { 2, names } },
+static const struct gpuctr_gpu gpus[] = { { 0, "GPU-0", "H200", "GH100", 1, 0 } };
+static const struct gpuctr_device devices[] = { { 0, "GPU-0", "H200", "GH100", 1980, 2619 } };
+static const struct gpuctr_metric metrics[] = {
+	{ "dram__bytes", GPUCTR_METRIC_COUNTER, "byte", "dram", "bytes moved", names, 2 },
 };
-static const struct wire_capture_info captures[] = {
+static const struct gpuctr_capture_info captures[] = {
 	{ .capture = 1,
 	  .uid = 1000,
 	  .user = "ann",
 	  .program = "train",
-	  .gpus = { 1, names },
-	  .metrics = { 2, names },
+	  .gpus = names,
+	  .n_gpus = 1,
+	  .metrics = names,
+	  .n_metrics = 2,
 	  .totals = { 1, 1 },
-	  .state = WIRE_CAPTURE_RUNNING },
+	  .state = GPUCTR_CAPTURE_RUNNING },
 };
 
-static const struct wire_registered_process processes[] = {
-	{ .id = 3,
+static const struct gpuctr_registered_process processes[] = {
+	{ .process = 3,
 	  .pid = 4711,
 	  .uid = 1000,
 	  .user = "ann",
 	  .program = "train",
-	  .claims = { 1, names },
+	  .claims = names,
+	  .n_claims = 1,
 	  .cgroup = "/a" },
 };
 
@@ -184,7 +187,7 @@ static const struct wire_message samples[] = {
 			    .processes = { 2, numbers } } },
 	{ .type = WIRE_PROCESSES_REQUEST, .processes_request = { 4 } },
 	{ .type = WIRE_PROCESSES_REPLY, .processes_reply = { 4, { 1, processes }, true } },
-	{ .type = WIRE_AGENT_REGISTERED, .agent_registered = { 1, 0, 3 } },
+	{ .type = WIRE_AGENT_REGISTERED, .agent_registered = { 1, 3 } },
 	{ .type = WIRE_OPENED, .opened = { 4, 1, PLAN, { 1, gpus }, "580", false } },
 	{ .type = WIRE_QUEUED, .queued = { 1, 1, "bob (train, pid 2)", "GPU-0", 5 } },
 	{ .type = WIRE_READY, .ready = { 1, "0123456789abcdef0123456789abcdef", 600 } },
@@ -198,9 +201,14 @@ static const struct wire_message samples[] = {
 	{ .type = WIRE_CLOSE_CAPTURE, .close_capture = { 1 } },
 	{ .type = WIRE_CAPTURE_END,
 	  .capture_end = { 1, TOTALS, 1, 55, "the lease ran out", "ask" } },
-	{ .type = WIRE_AGENT_HELLO, .agent_hello = { 1, 0, "0123", "train", "H200", "GH100" } },
+	{ .type = WIRE_AGENT_HELLO, .agent_hello = { 1, "0123", "train", "H200", "GH100" } },
 	{ .type = WIRE_AGENT_WELCOME,
-	  .agent_welcome = { 1, 0, 1, 1, PLAN, "kernel", 1, 2, true, { 1, names } } },
+	  .agent_welcome = { .version = 1,
+			     .capture = 1,
+			     .process = 1,
+			     .plan = PLAN,
+			     .selection = { "kernel", 1, 2, true },
+			     .gpus = { 1, names } } },
 	{ .type = WIRE_AGENT_STOP, .agent_stop = { 56, "revoked" } },
 	{ .type = WIRE_GOODBYE, .goodbye = { TOTALS } },
 	{ .type = WIRE_PERMISSION_REQUEST,

@@ -2,6 +2,7 @@
 """Profilers of others under `gpuctr-client permit`, as an ordinary user whom the driver refuses: ncu with one pass and
 with many, a plain CUPTI program, and what samples whole GPUs. Their values are compared with those that root gets."""
 import csv
+import glob
 import io
 import re
 import shutil
@@ -135,13 +136,28 @@ def told_of(p):
     return " | ".join(line for line in p.err().splitlines() if "gpuctr" in line or "failed" in line)[-300:]
 
 
+def find_nsys():
+    """Its own package has it in PATH; that of Nsight Compute brings one without its importer, which collects."""
+    brought = sorted(glob.glob("/opt/nvidia/nsight-compute/*/host/target-linux-x64/nsys"))
+    return shutil.which("nsys") or (brought[-1] if brought else None)
+
+
+def doctor(m):
+    """As by sudo: the doctor is root, its profiler is not."""
+    env = {"SUDO_UID": str(USER), "PATH": f"{m.stage}:{m.env['PATH']}"}
+    r = m.run([m.stage / "gpucountd", "--doctor", "--socket", m.sock], uid=0, env=env)
+    line = next((line for line in r.stdout.splitlines() if re.match(r"\w+ +permit ", line)), "no line of it")
+    row("gpucountd --doctor, its profiler under a permit", line, "ok", line.startswith("ok "))
+
+
 def whole_gpus(m):
     """PM sampling by Nsight Systems: told, for what it needs beside the permission is its own."""
-    if not shutil.which("nsys"):
+    nsys = find_nsys()
+    if not nsys:
         row("nsys --gpu-metrics-devices under a permit", "nsys is not here: not run")
         return
     m.use_daemon(f"device-users={USER}")
-    argv = in_own_folder(m, USER, ["nsys", "profile", "--gpu-metrics-devices=0", "-o", m.work / "sampled", "-f", "true", m.workload, "--kind",
+    argv = in_own_folder(m, USER, [nsys, "profile", "--gpu-metrics-devices=0", "-o", m.work / "sampled", "-f", "true", m.workload, "--kind",
                                    "copy", "--kernels", 200, "--repeat", 5])
     refused, permitted = m.run(argv), m.client("permit", "--", *argv)
     row("nsys --gpu-metrics-devices, without", f"exit {refused.returncode} {told(refused)}")
@@ -149,6 +165,7 @@ def whole_gpus(m):
 
 
 def permit(m):
+    doctor(m)
     cupti(m)
     if not fakes:
         ncu(m)

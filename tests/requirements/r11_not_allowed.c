@@ -166,7 +166,7 @@ static void prepend(struct test *t, struct buffer *b, enum before before)
 	if (before == AS_A_GUEST) {
 		struct wire_message hello = t->messages[0];
 
-		hello.hello.features = PROTO_FEATURE_CATALOGUE;
+		hello.hello.catalogue = true;
 		append(b, &hello);
 	} else if (before == IN_STANDBY) {
 		append(b, &(struct wire_message){ .type = WIRE_AGENT_HELLO,
@@ -181,7 +181,7 @@ static void prepend(struct test *t, struct buffer *b, enum before before)
 static bool is_public(const struct wire_message *m)
 {
 	return m->type == WIRE_METRICS_REPLY || m->type == WIRE_PLAN_REPLY ||
-	       (m->type == WIRE_WELCOME && m->welcome.features == PROTO_FEATURE_CATALOGUE);
+	       (m->type == WIRE_WELCOME && m->welcome.catalogue);
 }
 
 static bool is_known(const struct wire_message *m, enum before before)

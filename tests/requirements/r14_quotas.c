@@ -112,7 +112,7 @@ static void connections_of_a_user_and_in_all(void **state)
 }
 
 /* Nobody of them may measure. */
-static void connections_of_strangers(void **state)
+static void connections_of_unadmitted_users(void **state)
 {
 	struct fixture *f = *state;
 	int fds[CONNECTIONS_IN_ALL / 2];
@@ -317,7 +317,7 @@ static void halves_of_frames(void **state)
 }
 
 /* The same by as many users, none of whom may measure: each is within its own share. */
-static void halves_of_frames_of_strangers(void **state)
+static void halves_of_frames_of_unadmitted_users(void **state)
 {
 	struct fixture *f = *state;
 	CLEAN_FREE uint8_t *frame = make_large_frame(WIRE_OPEN_CAPTURE);
@@ -341,7 +341,7 @@ static void halves_of_frames_of_strangers(void **state)
 			   "front holds %.1f MiB more",
 			   CONNECTIONS, (double)kib / 1024);
 	if (requirement_times_count()) { /* a sanitizer keeps what is freed */
-		assert_true(kib <= (ACCOUNT_STRANGERS_BYTES_MAX >> 10) + FOOTPRINT_GROWTH_KIB);
+		assert_true(kib <= (ACCOUNT_UNADMITTED_BYTES_MAX >> 10) + FOOTPRINT_GROWTH_KIB);
 	}
 	close(raw_client(f, USER_ANN));
 	close_all(fds, CONNECTIONS);
@@ -444,12 +444,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(connections_of_a_user_and_in_all),
-		SYSTEM_TEST(connections_of_strangers),
+		SYSTEM_TEST(connections_of_unadmitted_users),
 		SYSTEM_TEST(root_of_a_container_is_a_user),
 		SYSTEM_TEST(captures_of_a_user),
 		SYSTEM_TEST(who_says_nothing_is_told_to_go),
 		SYSTEM_TEST(halves_of_frames),
-		SYSTEM_TEST(halves_of_frames_of_strangers),
+		SYSTEM_TEST(halves_of_frames_of_unadmitted_users),
 		SYSTEM_TEST(halves_become_whole),
 		SYSTEM_TEST(answers_that_nobody_reads),
 	};

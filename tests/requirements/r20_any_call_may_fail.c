@@ -26,7 +26,8 @@ struct sweep {
 	struct fixture *f;
 	enum kind kind;
 	const char *knob;
-	int error; /* of system calls */
+	int error;   /* of system calls */
+	bool permit; /* in place of a capture: the program is a profiler of its own */
 	struct footprint before;
 	unsigned runs, refused, measured, unmeasured, died;
 };
@@ -38,6 +39,10 @@ static const char *capture_path(struct sweep *s)
 
 static struct program *start_client(struct sweep *s)
 {
+	if (s->permit) {
+		return fixture_client(s->f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, "--rounds",
+				      "3", NULL);
+	}
 	return fixture_client(s->f, USER_ANN, "--metrics", "memory", "--output",
 			      fixture_path(s->f, "records"), "--format", "jsonl", "-f", "-o",
 			      capture_path(s), "--", FAKEAPP, "--kernels", "200", "--nvtx",
@@ -50,7 +55,7 @@ static void expect_clean(struct sweep *s, struct program *client)
 
 	program_wait(client);
 	fixture_wait_for_orphans(s->f, NULL);
-	ran = count_text(client->out, "done 200\n") == 1;
+	ran = count_text(client->out, "done ") == 1;
 	if (!ran) {
 		expect_output(client, "");
 		if (!WIFEXITED(client->status) || WEXITSTATUS(client->status) != 126) {
@@ -59,9 +64,12 @@ static void expect_clean(struct sweep *s, struct program *client)
 		s->refused++; /* 126: it could not be started */
 		return;
 	}
-	expect_output(client, "done 200\n");
 	expect_exit(client, 7);
-	if (count_text(client->err, "200 measured") > 0) {
+	if (!s->permit) {
+		expect_output(client, "done 200\n");
+	}
+	if (s->permit ? count_text(client->out, "refused") == 0
+		      : count_text(client->err, "200 measured") > 0) {
 		s->measured++;
 	} else {
 		s->unmeasured++;
@@ -106,9 +114,9 @@ static unsigned run_once(struct sweep *s, unsigned n)
 	return left > 0 ? n - (unsigned)left : n;
 }
 
-static void sweep(struct fixture *f, enum kind kind, const char *knob, int error)
+static void sweep(struct fixture *f, enum kind kind, const char *knob, int error, bool permit)
 {
-	struct sweep s = { .f = f, .kind = kind, .knob = knob, .error = error };
+	struct sweep s = { f, kind, knob, error, permit };
 	unsigned calls, steps = 0, wanted, by;
 
 	f->violations_expected = true;
@@ -133,17 +141,23 @@ static void sweep(struct fixture *f, enum kind kind, const char *knob, int error
 	}
 	stop_daemon(&s);
 	requirement_figure("R20",
-			   "%s, %u of %u %s fail (%s): %u measured, %u in part or not, %u "
+			   "%s%s, %u of %u %s fail (%s): %u measured, %u in part or not, %u "
 			   "refused, %u workers replaced",
-			   kinds[kind], steps, calls, error ? "system calls" : "allocations",
+			   permit ? "permit, " : "", kinds[kind], steps, calls,
+			   error ? "system calls" : "allocations",
 			   error ? strerrorname_np(error) : "ENOMEM", s.measured - 1, s.unmeasured,
 			   s.refused, s.died);
 }
 
-#define SWEEP(name, kind, knob, error)            \
-	static void name(void **state)            \
-	{                                         \
-		sweep(*state, kind, knob, error); \
+#define SWEEP(name, kind, knob, error)                   \
+	static void name(void **state)                   \
+	{                                                \
+		sweep(*state, kind, knob, error, false); \
+	}
+#define PERMIT_SWEEP(name, kind, knob, error)           \
+	static void name(void **state)                  \
+	{                                               \
+		sweep(*state, kind, knob, error, true); \
 	}
 
 SWEEP(allocations_of_the_client, CLIENT_PROCESS, "fail_malloc", 0)
@@ -167,6 +181,15 @@ SWEEP(reads_and_writes_of_the_client, CLIENT_PROCESS, "fail_call", EIO)
 SWEEP(reads_and_writes_of_the_agent, AGENT, "fail_call", EIO)
 SWEEP(reads_and_writes_of_the_front, FRONT, "fail_call", EIO)
 SWEEP(reads_and_writes_of_the_granter, GRANTER, "fail_call", EIO)
+PERMIT_SWEEP(allocations_of_a_permits_client, CLIENT_PROCESS, "fail_malloc", 0)
+PERMIT_SWEEP(interrupted_calls_of_a_permits_client, CLIENT_PROCESS, "fail_call", EINTR)
+PERMIT_SWEEP(reads_and_writes_of_a_permits_client, CLIENT_PROCESS, "fail_call", EIO)
+PERMIT_SWEEP(allocations_of_a_permits_library, AGENT, "fail_malloc", 0)
+PERMIT_SWEEP(interrupted_calls_of_a_permits_library, AGENT, "fail_call", EINTR)
+PERMIT_SWEEP(calls_of_a_permits_library_without_memory, AGENT, "fail_call", ENOMEM)
+PERMIT_SWEEP(reads_and_writes_of_a_permits_library, AGENT, "fail_call", EIO)
+PERMIT_SWEEP(allocations_of_the_front_for_a_permit, FRONT, "fail_malloc", 0)
+PERMIT_SWEEP(calls_of_the_granter_for_a_permit, GRANTER, "fail_call", ENOMEM)
 
 int main(void)
 {
@@ -192,6 +215,15 @@ int main(void)
 		SYSTEM_TEST(reads_and_writes_of_the_agent),
 		SYSTEM_TEST(reads_and_writes_of_the_front),
 		SYSTEM_TEST(reads_and_writes_of_the_granter),
+		SYSTEM_TEST(allocations_of_a_permits_client),
+		SYSTEM_TEST(interrupted_calls_of_a_permits_client),
+		SYSTEM_TEST(reads_and_writes_of_a_permits_client),
+		SYSTEM_TEST(allocations_of_a_permits_library),
+		SYSTEM_TEST(interrupted_calls_of_a_permits_library),
+		SYSTEM_TEST(calls_of_a_permits_library_without_memory),
+		SYSTEM_TEST(reads_and_writes_of_a_permits_library),
+		SYSTEM_TEST(allocations_of_the_front_for_a_permit),
+		SYSTEM_TEST(calls_of_the_granter_for_a_permit),
 	};
 
 	return SYSTEM_RUN(tests);

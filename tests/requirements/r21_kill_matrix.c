@@ -77,7 +77,7 @@ static void stop_worker(struct scene *s, const char *name)
 static void wait_for_state(struct scene *s, uint32_t state, bool in_queue, bool has_lease)
 {
 	uint64_t by = now_ms() + PATIENCE_MS;
-	struct wire_capture_info i = { 0 };
+	struct gpuctr_capture_info i = { 0 };
 
 	while (raw_captures(s->f, USER_ANN, &i) == 0 || i.state != state ||
 	       (i.position > 0) != in_queue || (i.lease_left_ns > 0) != has_lease) {
@@ -106,7 +106,7 @@ static void reach_planning(struct scene *s)
 {
 	stop_worker(s, "planner");
 	start_client(s, NULL);
-	wait_for_state(s, WIRE_CAPTURE_PLANNING, false, false);
+	wait_for_state(s, GPUCTR_CAPTURE_PLANNING, false, false);
 }
 
 static void reach_queue(struct scene *s)
@@ -118,7 +118,7 @@ static void reach_queue(struct scene *s)
 	recorder_open(&s->holder, &options);
 	recorder_until(&s->holder, &s->holder.ready);
 	start_client(s, NULL);
-	wait_for_state(s, WIRE_CAPTURE_QUEUED, true, false);
+	wait_for_state(s, GPUCTR_CAPTURE_QUEUED, true, false);
 }
 
 /* It has the turn, and the gpu process is asked who else computes there. */
@@ -127,14 +127,14 @@ static void reach_turn(struct scene *s)
 	reach_queue(s);
 	stop_worker(s, "gpu");
 	recorder_disconnect(&s->holder);
-	wait_for_state(s, WIRE_CAPTURE_QUEUED, false, false);
+	wait_for_state(s, GPUCTR_CAPTURE_QUEUED, false, false);
 }
 
 static void reach_lease(struct scene *s)
 {
 	stop_worker(s, "granter");
 	start_client(s, NULL);
-	wait_for_state(s, WIRE_CAPTURE_QUEUED, false, true);
+	wait_for_state(s, GPUCTR_CAPTURE_QUEUED, false, true);
 }
 
 static void wait_for_program(struct scene *s)
@@ -295,7 +295,7 @@ static void expect_ran_on(struct scene *s, enum victim victim)
 static void expect_nothing_left(struct fixture *f)
 {
 	uint64_t by = now_ms() + PATIENCE_MS;
-	struct wire_capture_info i;
+	struct gpuctr_capture_info i;
 
 	while (raw_captures(f, USER_ANN, &i) + raw_captures(f, USER_BOB, &i) > 0) {
 		assert_true(now_ms() < by);

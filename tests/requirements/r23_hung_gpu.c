@@ -37,7 +37,7 @@ static void note_answer(uint64_t begin)
 static void ask_status(struct fixture *f)
 {
 	uint64_t begin = now_ms();
-	struct wire_capture_info i;
+	struct gpuctr_capture_info i;
 
 	assert_true(raw_captures(f, USER_ANN, &i) > 0);
 	note_answer(begin);

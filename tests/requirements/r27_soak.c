@@ -306,7 +306,7 @@ static void expect_no_captures(struct fixture *f)
 	uint64_t by = now_ms() + PATIENCE_MS;
 
 	for (int i = 0; i < USERS; i++) {
-		struct wire_capture_info info;
+		struct gpuctr_capture_info info;
 
 		while (raw_captures(f, USER_ANN + i, &info) > 0) {
 			assert_true(now_ms() < by);

@@ -84,11 +84,15 @@ static struct program *start_plain(struct fixture *f, const struct kind *k)
 	return fixture_runv(f, USER_ANN, argv);
 }
 
+static bool permits; /* in place of captures */
+
 static struct program *start_measured(struct fixture *f, const struct kind *k, bool hold)
 {
-	const char *argv[ARGUMENTS_MAX + 12] = { CLIENT,	 "--metrics", "memory",
-						 "--no-summary", "--",	      FAKEAPP };
-	size_t n = append(argv, 6, k->arguments);
+	const char *const capture[] = { CLIENT, "--metrics", "memory", "--no-summary",
+					"--",	FAKEAPP,     NULL };
+	const char *const permit[] = { CLIENT, "permit", "--", FAKEAPP, NULL };
+	const char *argv[ARGUMENTS_MAX + 12] = { NULL };
+	size_t n = append(argv, append(argv, 0, permits ? permit : capture), k->arguments);
 
 	if (hold) {
 		argv[n++] = "--hold";
@@ -259,7 +263,7 @@ static struct outcome no_cupti(struct fixture *f, const struct kind *k)
 	if (can_hide_toolkit()) {
 		client = start_without_toolkit(f, k);
 		o = outcome_of(client);
-		if (strcmp(k->arguments[0], "--no-cuda") != 0) {
+		if (!permits && strcmp(k->arguments[0], "--no-cuda") != 0) {
 			expect_message(client, "libcupti.so was not found");
 		}
 	} else {
@@ -328,9 +332,17 @@ static void programs_do_as_unmeasured(void **state)
 		fixture_forget_programs(f, 0);
 	}
 	requirement_figure("R30",
-			   "%zu kinds of programs in %zu situations, %zu runs: output and status "
+			   "%zu kinds of programs %sin %zu situations, %zu runs: output and status "
 			   "are those of an unmeasured run",
-			   ARRAY_SIZE(kinds), ARRAY_SIZE(situations), runs);
+			   ARRAY_SIZE(kinds), permits ? "under a permit " : "",
+			   ARRAY_SIZE(situations), runs);
+}
+
+static void programs_do_as_without_a_permit(void **state)
+{
+	permits = true;
+	programs_do_as_unmeasured(state);
+	permits = false;
 }
 
 /* --- a daemon that hangs --- */
@@ -423,6 +435,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(programs_do_as_unmeasured),
+		SYSTEM_TEST(programs_do_as_without_a_permit),
 		SYSTEM_TEST(a_daemon_that_hangs_keeps_no_program),
 		SYSTEM_TEST(a_daemon_that_hangs_at_the_start),
 	};

@@ -345,7 +345,7 @@ static void a_kernel_from_before_the_capture(void **state)
 					"--duration", "1", "--metrics", i ? SM : MEMORY, "--budget",
 					"100%", NULL);
 		expect_exit(client, 0);
-		expect_no_message(client, "lost with their process");
+		expect_no_message(client, "not delivered by their process");
 	}
 	expect_exit(p, 0);
 	expect_output(p, "resident done 1204\n");

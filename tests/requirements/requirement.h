@@ -2,7 +2,7 @@
 #ifndef TESTS_REQUIREMENTS_REQUIREMENT_H
 #define TESTS_REQUIREMENTS_REQUIREMENT_H
 
-/* What the tests of docs/requirements.md share: sizes and printed figures.
+/* What the tests of docs/internals/requirements.md share: sizes and printed figures.
  *
  * Continuous integration has minutes, a release has hours: a test asks requirement_amount() how
  * much it shall do, and prints with requirement_figure() how much it did and what came out. Figures

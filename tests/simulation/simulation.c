@@ -288,13 +288,13 @@ static void note_truth(struct simulation *s, uint32_t stratum, const struct prog
 
 static void tick(struct simulation *s)
 {
-	double seeing_ns = s->options.seeing_share * (double)(s->now_ns - s->ticked_ns);
+	double seeing_ns = s->options.overhead_share * (double)(s->now_ns - s->ticked_ns);
 
 	if (s->started && budget_batch_is_old(&s->budget, s->now_ns)) {
 		turn(s);
 	}
 	if (seeing_ns > 0) {
-		budget_note_seeing(&s->budget, s->now_ns, 1, seeing_ns, 0, BUDGET_ASSUMED);
+		budget_note_callbacks(&s->budget, s->now_ns, 1, seeing_ns, 0, BUDGET_ASSUMED);
 		note_spent(s, seeing_ns);
 	}
 	turn_shares_note(&s->shares, s->pass);

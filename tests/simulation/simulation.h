@@ -23,7 +23,8 @@ enum simulation_choice {
 	CHOICE_BY_VALUE,  /* large values twice as often, at the chances of the real one */
 };
 
-/* How a range changes what it measures; docs/budget.md says what is meant. Zeros: not at all. */
+/* How a range changes what it measures; docs/internals/budget.md says what is meant. Zeros: not at
+ * all. */
 struct simulation_cache {
 	double spill; /* part of the launch before that is counted with this one, unless that was
 			 measured as well */
@@ -42,7 +43,7 @@ struct simulation_options {
 	uint32_t cheap_passes; /* the first ones, which are as memory metrics in any case */
 	uint32_t judged;       /* the pass whose values are estimated */
 	double first_fixed_ns; /* of a first Start, beside what each range takes */
-	double seeing_share;   /* part of the time that seeing the launches takes */
+	double overhead_share; /* part of the time that seeing the launches takes */
 	enum simulation_choice choice;
 	struct simulation_cache cache;
 	/* Launches that are measured one after the other where one is chosen, the first of which is

@@ -81,7 +81,7 @@ int agents_daemon_register(struct agents_daemon *d, struct wire_agent_hello *ret
 	if (ret_hello) {
 		*ret_hello = m.agent_hello;
 	}
-	answer.agent_registered = (struct wire_agent_registered){ PROTO_VERSION, 0, 7 };
+	answer.agent_registered = (struct wire_agent_registered){ PROTO_VERSION, 7 };
 	assert_true(raw_send(fd, &answer, -1));
 	return fd;
 }

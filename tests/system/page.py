@@ -91,7 +91,7 @@ def some_launches():
     n = want["all"]["launches"]
     check(same(data["kernel"]["rows"], want["rows"]) and 0 < n < 716, "rows")
     check(flame_of("some.html")[()]["launches"] == n and sum(data["timeline"]["measures"][0]["sums"]) == want["all"]["measures"]["time"]["sum"], "charts")
-    check(f"{n} of 716 launches that were measured are in it: where dir=bprop and kernel=batch_norm\n" in data["meta"]["notes"], data["meta"]["notes"])
+    check(f"{n} of 716 measured launches are included: where dir=bprop and kernel=batch_norm\n" in data["meta"]["notes"], data["meta"]["notes"])
 
 
 def estimates_are_the_reports():
@@ -252,7 +252,7 @@ def nothing_from_outside():
 def hostile_names():
     change("evil.gpuctr", ("UPDATE kernel SET name = ? || id", (EVIL,)), ("UPDATE range SET message = ? || id % 50", (EVIL,)),
            ("UPDATE process SET program = ?, recorded_from = ?", (EVIL, EVIL)), ("UPDATE device SET name = ?", (EVIL,)),
-           ("UPDATE meta SET value = ? WHERE key IN ('command', 'host', 'driver')", (EVIL,)))
+           ("UPDATE meta SET value = ? WHERE key IN ('command', 'host', 'user', 'driver')", (EVIL,)))
     write("evil.gpuctr", "--html", "evil.html")
 
     class Scripts(html.parser.HTMLParser):
@@ -309,6 +309,11 @@ def files():
 
 # --- in a browser -----------------------------------------------------------------------------------
 
+BY_KERNEL = """for (const id of ["roofline-by", "top-by", "table-by"]) {
+    $(id).value = "kernel";
+    $(id).dispatchEvent(new Event("change"));
+}"""
+
 
 class Elements(html.parser.HTMLParser):
     """Start tags with their attributes, and the text of each element that has an id."""
@@ -323,7 +328,7 @@ class Elements(html.parser.HTMLParser):
         self.inside = dict(attributes).get("id", self.inside)
 
     def handle_data(self, data):
-        self.text[self.inside] += data
+        self.text[self.inside] += data.replace("\u00a0", " ").replace("\u200b", "")
 
     def all(self, tag, **attributes):
         return [a for t, a in self.tags if t == tag and all(a.get(k.replace("_", "-")) == v for k, v in attributes.items())]
@@ -333,7 +338,7 @@ def browse(page, script=""):
     """The page's elements after its script and this one have run."""
     path = pathlib.Path("browse.html").resolve()
     path.write_text(pathlib.Path(page).read_text() + (f"<script>{script}</script>" if script else ""))
-    r = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom",
+    r = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900", "--enable-logging=stderr", "--dump-dom",
                         "--user-data-dir=" + str(pathlib.Path("profile").resolve()), path.as_uri()],
                        capture_output=True, timeout=120, check=False)
     console = [s for s in r.stderr.decode(errors="replace").splitlines() if "CONSOLE" in s]
@@ -347,8 +352,8 @@ def browse(page, script=""):
 
 def shows_the_capture():
     write("run.gpuctr", "-f", "--html", "run.html")
-    e = browse("run.html")
-    check(e.text["title"].startswith("python3 "), "title")
+    e = browse("run.html", BY_KERNEL)
+    check(e.text["title"].startswith("python3 ") and e.text["runs"].strip() == "ubuntu on vm · NVIDIA H200 · 2026-11-23 01:15 UTC", f"title: {e.text['runs']}")
     for name, value in sums().items():
         figure = e.all("dd", data_name=name)
         check(len(figure) == 1 and float(figure[0]["data-value"]) == value, f"figure {name}: {figure}")
@@ -361,8 +366,29 @@ def shows_the_capture():
     check(len(e.all("path", **{"class": "roof"})) == 1 and "NVIDIA H200" in e.text["roofline-note"], "roof")
     check(len(e.all("rect", **{"class": "bin"})) > 40, "over time")
     hints = data_of("run.html")["hints"]
-    check(len(hints) > 2 and len(e.all("li")) == len(hints) and "hidden" not in e.all("section", id="hints-section")[0], "hints")
-    check(all(a.get("aria-label") and a.get("tabindex") == "0" for a in e.all("circle")), "points by keyboard")
+    check(len(hints) > 2 and len(e.all("span", **{"class": "name"})) == len(hints) and "hidden" not in e.all("section", id="hints-section")[0], "hints")
+    check(all(a["aria-label"] for a in e.all("circle")) and [a["tabindex"] for a in e.all("circle")].count("0") == 1, "points by keyboard")
+    check(len(e.all("text", **{"class": "label"})) == 5, "names of points")
+
+
+def begins_with_operators():
+    """Under headings that name them, with figures before notes, and each bar with its share of all."""
+    write("run.gpuctr", "-f", "--html", "run.html")
+    e, op = browse("run.html"), data_of("run.html")["op"]
+    heads = [e.text[a["id"]].split("\n")[0] for a in e.all("h2")]
+    check(heads == ["Summary", "Hints", "Top operators", "Bandwidth against time", "Flame graph", "Timeline", "All operators"], f"headings: {heads}")
+    tags = [(tag, a.get("id")) for tag, a in e.tags]
+    check(tags.index(("dl", "figures")) < tags.index(("div", "notes")), "figures come first")
+    check("DRAM read" in e.text["figures"] and "% of DRAM peak" in e.text["figures"] and "sectors" in e.text["figures"], f"words: {e.text['figures']}")
+    bars = [float(a["data-value"]) for a in e.all("div", **{"class": "value"})]
+    shares = [float(v) for v in re.findall(r"([0-9.]+) %", e.text["top"])]
+    check(len(bars) == len(shares) == 12 and all(abs(s - 100 * v / sums()["time"]) < 0.06 for s, v in zip(shares, bars)), f"shares: {shares}")
+    check(len(e.all("td", data_id="launches")) == len(op["rows"]) and len(e.all("th", scope="colgroup")) == len(COLUMNS) + 1, "columns of a metric are a group")
+    e = browse("run.html", """
+        const dots = document.querySelectorAll("circle.dot");
+        dots[0].focus(); dots[0].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+        root.dataset.moved = document.activeElement === dots[1] && dots[1].getAttribute("tabindex") === "0";""")
+    check(e.all("html")[0]["data-moved"] == "true", "from point to point by keys")
 
 
 def is_used():
@@ -380,20 +406,28 @@ def is_used():
     root = e.all("html")[0]
     check({root["data-was"], root["data-theme"]} == {"light", "dark"}, "theme")
     check(float(e.all("svg", role="img")[0]["data-sum"]) == sums()[COLUMNS[0]], "another counter over time")
-    e = browse("run.html", '$("table-filter").value = "MAX_POOL"; $("table-filter").dispatchEvent(new Event("input"));')
+    e = browse("run.html", BY_KERNEL + '$("table-filter").value = "MAX_POOL"; $("table-filter").dispatchEvent(new Event("input"));')
     check(len(e.all("td", data_id="launches")) == 2 and e.text["table-note"].startswith("2 of 58"), "filter")
+
+
+def each_capture_has_a_line():
+    """Up to eight below the title, and the number of the others."""
+    files = [shutil.copy("run.gpuctr", f"run{i}.gpuctr") for i in range(10)]
+    write(*files, "-f", "--html", "ten.html")
+    lines = browse("ten.html").text["runs"].split("UTC")
+    check(len(lines) == 9 and lines[0].startswith("run0.gpuctr · ubuntu on vm") and lines[8].startswith("and 2 more captures"), f"captures: {lines}")
 
 
 def own_rows_are_shown():
     """What --by names comes first, and what --define makes is a figure and a column."""
     pathlib.Path("own.columns").write_text("traffic = dram__bytes_read.sum + dram__bytes_write.sum\n")
     write("run.gpuctr", "-f", "--html", "own.html", "--by", "layer,dir", "--define", "own.columns")
-    e, rows = browse("own.html"), data_of("own.html")["by"]["rows"]
+    e, rows = browse("own.html", 'while (!$("table-next").disabled) $("table-next").click();'), data_of("own.html")["by"]["rows"]
     total = sums()[COLUMNS[0]] + sums()[COLUMNS[1]]
     check(float(e.all("dd", data_name="traffic")[0]["data-value"]) == total, "figure")
     cells = [float(a["data-value"]) for a in e.all("td", data_id="traffic")]
     check(len(cells) == len(rows) > 10 and sorted(cells) == sorted(r["derived"]["traffic"] for r in rows), f"table: {len(cells)} of {len(rows)}")
-    check(e.text["table-by"].startswith("layer, dir") and "layer, dir, sized" in e.text["roofline-note"], "what rows are")
+    check(e.text["table-by"].startswith("rows by layer, dir") and e.text["h-top"].startswith("Top rows by layer, dir"), "what rows are")
     check(len(e.all("circle", **{"class": "dot"})) > 10 and len(e.all("div", **{"class": "bar"})) == 12, "charts")
 
 
@@ -421,7 +455,7 @@ def flame_graph():
     root = e.all("html")[0]
     most = max((v[COLUMNS[0]], p[0][0]) for p, v in want.items() if len(p) == 1)
     check(root["data-zoom"] != "0" and root["data-at"].startswith(most[1] + ": "), f"by keys: {root}")
-    check(f"({int(most[0]):,} byte)" in root["data-at"], f"exact value: {root['data-at']}")
+    check(f"({int(most[0]):,} bytes)" in root["data-at"], f"exact value: {root['data-at']}")
     check(e.text["flame-point"].startswith("all / " + most[1]), f"told: {e.text['flame-point']}")
     shown = e.all("g", role="button")
     check(len(shown) < len(frames) and "around" in shown[0]["class"], "closer")
@@ -436,7 +470,7 @@ def flame_graph():
         key("ArrowUp"); root.dataset.up = flame.focus === flame.zoom.parent;
         key("Escape"); root.dataset.back = flame.zoom.id;
         document.querySelector('[data-frame="2"]').focus(); key("Home"); root.dataset.home = document.activeElement.dataset.frame;
-        $("flame-whole").click();""")
+        $("flame-reset").click();""")
     root = e.all("html")[0]
     parent = str(data_of("run.html")["flame"]["frames"][2][0])
     check(root["data-zoom"] == "2" and len(e.all("g", role="button")) == len(frames), "by mouse, and back")
@@ -453,14 +487,14 @@ def roofline():
     flops = (f"UPDATE column_def SET name = '{name}', unit = '' WHERE idx = 2",
              "DROP VIEW records", f'ALTER TABLE record RENAME COLUMN "{COLUMNS[2]}" TO "{name}"',
              f'UPDATE record SET "{name}" = 1000 * duration_ns')
-    for path, more, says in (("flops.gpuctr", (), "that of NVIDIA H200"),
-                             ("board.gpuctr", ("UPDATE device SET name = 'GPU X'",), "the highest measured")):
+    for path, more, says in (("flops.gpuctr", (), "the DRAM peak of NVIDIA H200"),
+                             ("board.gpuctr", ("UPDATE device SET name = 'GPU X'",), "the highest bandwidth measured")):
         write(change(path, *flops, *more), "-f", "--html", "flops.html")
         e = browse("flops.html")
         roof = e.all("path", **{"class": "roof"})[0]
         check("operations (flop_rate, of_flop_peak, intensity) are those that were counted" in e.text["notes"],
               f"{path}: {e.text['notes']}")
-        check(e.text["h-roofline"] == "Roofline" and says in e.text["roofline-note"], f"{path}: {e.text['roofline-note']}")
+        check(e.text["h-roofline"].startswith("Roofline") and says in e.text["roofline-note"], f"{path}: {e.text['roofline-note']}")
         known = path == "flops.gpuctr"
         check(abs(float(roof["data-top"]) / (4096 * 132 * 1980e6 if known else 1e12) - 1) < 1e-3, f"{path}: {roof}")
         check(("bf16 and fp16 1.07 PFLOP/s" in e.text["roofline-note"]) == known, f"{path}: {e.text['roofline-note']}")
@@ -472,11 +506,11 @@ def roofline():
 def charts_without_times():
     """Where no kernel has a time of its own, charts begin with the first counter; a roofline needs a time, and says so."""
     write(change("timeless.gpuctr", "UPDATE record SET duration_ns = -1, clock = 0"), "-f", "--html", "timeless.html")
-    e = browse("timeless.html")
+    e = browse("timeless.html", BY_KERNEL)
     check(len(e.all("div", **{"class": "bar"})) == 12 and len(e.all("rect", **{"class": "bin"})) > 40 and len(e.all("g", role="button")) > 80,
           f"blank: {len(e.all('div', **{'class': 'bar'}))} bars, {len(e.all('rect', **{'class': 'bin'}))} bins, {len(e.all('g', role='button'))} frames")
     check(float(e.all("g", role="button")[0]["data-value"]) == sums()[COLUMNS[0]], "the first counter")
-    check("without which there is no rate" in e.text["roofline-note"] and not e.all("td", data_id="time"), "a column of nothing")
+    check("so bandwidth is unknown" in e.text["roofline-note"] and not e.all("td", data_id="time"), "a column of nothing")
     cells = [float(a["data-value"]) for a in e.all("td", data_id=COLUMNS[0])]
     check(cells == sorted(cells, reverse=True) and len(cells) == 58, "most of it first")
 
@@ -484,7 +518,7 @@ def charts_without_times():
 def estimates_are_shown():
     """With their errors, where rows do not nest."""
     write(with_budget("half.gpuctr", 2), "-f", "--html", "half.html")
-    e, data = browse("half.html"), data_of("half.html")["kernel"]
+    e, data = browse("half.html", BY_KERNEL + "firstGroup = 0; fitting = (groups) => groups; table();"), data_of("half.html")["kernel"]
     check(float(e.all("dd", data_name="launches")[0]["data-value"]) == 716, "launches")
     cells = [a.get("data-value") for a in e.all("td", data_id=COLUMNS[0])]
     check(sum(map(float, filter(None, cells))) > 1.5 * sums("half.gpuctr")[COLUMNS[0]], "what the table sums up to")
@@ -525,6 +559,39 @@ def texts_fit():
         check(int(root["data-texts"]) > 6 * 12 and root["data-faults"] == "", f"{path}, {width} pixels: {root}")
 
 
+def page_is_never_wider():
+    """Not even the table, whatever columns and names it has: metrics that do not fit come after a click, each of them once."""
+    more = [f"sm__inst_executed_pipe_tensor_with_a_name_as_long_as_that_of_any_other_metric_{i}.sum" for i in range(9)]
+    names = [f'ALTER TABLE record ADD COLUMN "{name}" REAL' for name in more]
+    values = ["UPDATE record SET " + ", ".join(f'"{name}" = 123456 * idx' for name in more)]
+    columns = [("INSERT INTO column_def VALUES(?, ?, 'inst', 0)", (len(COLUMNS) + i, name)) for i, name in enumerate(more)]
+    change("wide.gpuctr", "DROP VIEW records", *names, *columns, *values, ("UPDATE kernel SET name = ? || id WHERE id % 2", ("kernel" * 40,)))
+    write("wide.gpuctr", "-f", "--html", "wide.html")
+    e = browse("wide.html", """
+        const seen = {}, faults = [], wide = (node) => node.scrollWidth > node.clientWidth + 1;
+        const nodes = () => document.querySelectorAll("body, section, .scroll, th, td, dt, dd");
+        for (const width of [390, 1000, 1200, 1600]) {
+            document.body.style.width = width + "px";
+            charts();
+            for (const by of ["op", "kernel"]) {
+                const metrics = seen[width + by] = [];
+                $("table-by").value = by;
+                $("table-by").dispatchEvent(new Event("change"));
+                for (let end = false; !end; end = $("table-next").disabled, $("table-next").click()) {
+                    metrics.push(...[...document.querySelector("tbody tr").querySelectorAll("td.begins")].map((c) => c.dataset.id));
+                    for (const node of nodes()) if (wide(node)) faults.push(width + " pixels: " + node.outerHTML.slice(0, 200));
+                }
+                while (!$("table-previous").disabled) $("table-previous").click();
+                if (document.querySelector("td.begins").dataset.id !== "time") faults.push(width + " pixels: previous metrics");
+            }
+        }
+        root.dataset.seen = JSON.stringify(seen); root.dataset.faults = faults.slice(0, 3).join("; ");""")
+    root = e.all("html")[0]
+    seen, want = json.loads(root["data-seen"]), ["time", *COLUMNS, *more, "dram_bandwidth", "of_peak"]
+    check(len(seen) == 8 and all(metrics == want for metrics in seen.values()), f"metrics: {root['data-seen']}")
+    check(root["data-faults"] == "", root["data-faults"])
+
+
 def hostile_names_do_nothing():
     browse("evil.html")
 
@@ -532,12 +599,17 @@ def hostile_names_do_nothing():
 def empty_captures():
     write(change("none.gpuctr", "DELETE FROM record", "DELETE FROM image"), "-f", "--html", "none.html")
     e = browse("none.html")
-    check("No row has bytes" in e.text["roofline-note"] and not e.all("circle"), "no kernels")
+    check("Nothing was measured" in e.text["nothing"] and not e.all("circle"), "no kernels")
+    hidden = [a["aria-labelledby"] for a in e.all("section") if "hidden" in a]
+    check(hidden == ["h-hints", "h-top", "h-roofline", "h-flame", "h-timeline", "h-table"], f"a card of nothing: {hidden}")
+    write("run.gpuctr", "-f", "--html", "none.html", "--kernel", "no kernel's name")
+    check("None of the 716 measured launches matches" in browse("none.html").text["nothing"], "why nothing is there")
     write(change("bare.gpuctr", "UPDATE record SET range = 0, duration_ns = -1, clock = 0"), "-f", "--html", "bare.html")
     e = browse("bare.html")
     check(float(e.all("dd", data_name=COLUMNS[0])[0]["data-value"]) == sums()[COLUMNS[0]], "no times")
-    check("gpu__time_duration.sum among" in e.text["roofline-note"], "what to do for times")
+    check("Add gpu__time_duration.sum" in e.text["roofline-note"], "what to do for times")
     check("hidden" in e.all("section", id="hints-section")[0], "no hints without times")
+    check("No kernel ran in an NVTX range" in e.text["flame-note"] and "--torch" in e.text["flame-note"], "no ranges")
 
 
 def main():
@@ -548,7 +620,7 @@ def main():
         if not BROWSER:
             print("SKIP: no Chromium is installed (Debian's package chromium)")
             return 77
-        tests = [hostile_names, many_rows, shows_the_capture, is_used, own_rows_are_shown, flame_graph, roofline, charts_without_times, estimates_are_shown, texts_fit, hostile_names_do_nothing, empty_captures]
+        tests = [hostile_names, many_rows, shows_the_capture, begins_with_operators, each_capture_has_a_line, is_used, own_rows_are_shown, flame_graph, roofline, charts_without_times, estimates_are_shown, texts_fit, page_is_never_wider, hostile_names_do_nothing, empty_captures]
     return run_tests(tests, RECORDING)
 
 

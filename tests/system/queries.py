@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""queries CLIENT RECORDING SOURCE REWRITE: what SQL finds in a capture file of the present format. The bundled recording
+"""queries CLIENT RECORDING SOURCE REWRITE: what SQL finds in a capture file. The bundled recording
 is written anew by REWRITE, as the client would have written it live; its views are compared with what is exported and
 reported, and what gpuctr-capture(5) shows is run: SQL, Python with pandas, DuckDB."""
 
@@ -198,8 +198,6 @@ def meta_has_arguments_and_gpus():
     check(head["command"] == ARGV, f"jsonl: {head['command']}")
     check(head["gpus"] == [{"index": 0, "uuid": "GPU-0", "name": "unused", "chip": "GH100"},
                            {"index": 11, "uuid": "GPU-11", "name": "other", "chip": "GB200"}], f"jsonl: {head['gpus']}")
-    older = json.loads(run(CLIENT, "export", "run.gpuctr", "--to", "jsonl").splitlines()[0])
-    check(len(older["command"]) == 1 and len(older["gpus"]) == 1, f"jsonl of format 4: {older}")
 
 
 # --- what the page shows ------------------------------------------------------------------------------

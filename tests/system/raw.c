@@ -196,7 +196,7 @@ int raw_client(struct fixture *f, int uid)
 	return fd;
 }
 
-size_t raw_captures(struct fixture *f, int uid, struct wire_capture_info *ret)
+size_t raw_captures(struct fixture *f, int uid, struct gpuctr_capture_info *ret)
 {
 	const struct wire_message q = { .type = WIRE_STATUS_REQUEST, .status_request = { 1 } };
 	uint32_t wanted = uid == USER_SELF || geteuid() != 0 ? geteuid() : (uint32_t)uid;

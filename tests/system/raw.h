@@ -65,6 +65,6 @@ struct raw_answer raw_ask_patiently(struct fixture *f, int uid, const struct wir
 				    int fd);
 
 /* How many captures of uid the daemon tells of. *ret is the first; its texts and lists are gone. */
-size_t raw_captures(struct fixture *f, int uid, struct wire_capture_info *ret);
+size_t raw_captures(struct fixture *f, int uid, struct gpuctr_capture_info *ret);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* rewrite FROM TO: the capture FROM, of whatever format, in the present one, as the client would
- * have written it live. */
+/* rewrite FROM TO: the capture FROM as the client would have written it live. */
 
 #include <stdio.h>
 
@@ -10,7 +9,6 @@
 
 struct rewriting {
 	const char *to;
-	struct attributor *attributor;
 	struct store *store;
 };
 
@@ -53,15 +51,15 @@ static int on_process(const struct store_process *process, void *userdata)
 	return r;
 }
 
-static int on_record(const struct gpuctr_record *record, void *userdata)
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+		     void *userdata)
 {
 	struct rewriting *w = userdata;
-	struct attribution what;
 	struct store_attribution columns;
-	int r = attributor_take(w->attributor, record, &what);
+	int r;
 
-	attribution_columns(&what, &columns);
-	r = r ? r : store_write_attribution(w->store, record, &columns);
+	attribution_columns(what, &columns);
+	r = store_write_attribution(w->store, record, &columns);
 	return r ? r : store_write_record(w->store, record);
 }
 
@@ -79,19 +77,21 @@ static int on_end(const struct store_info *info, void *userdata)
 
 int main(int argc, char **argv)
 {
-	static const struct reading_handler handler = { .on_capture = on_capture,
-							.on_process = on_process,
-							.on_record = on_record,
-							.on_mark = on_mark,
-							.on_end = on_end };
-	struct rewriting w = { .to = argc == 3 ? argv[2] : "", .attributor = attributor_new() };
+	const struct reading_handler handler = { .on_capture = on_capture,
+						 .on_process = on_process,
+						 .on_record = on_record,
+						 .on_mark = on_mark,
+						 .on_end = on_end,
+						 .attributor = attributor_new() };
+	struct rewriting w = { .to = argc == 3 ? argv[2] : "" };
 	struct store_error error = { 0 };
-	int r = argc == 3 && w.attributor ? reading_capture(argv[1], &handler, &w, &error) : 2;
+	int r = argc == 3 && handler.attributor ? reading_capture(argv[1], &handler, &w, &error)
+						: 2;
 
 	if (r) {
 		fprintf(stderr, "rewrite: %d %s\n", r, error.message);
 	}
 	store_close(w.store);
-	attributor_free(w.attributor);
+	attributor_free(handler.attributor);
 	return r != 0;
 }

@@ -157,7 +157,7 @@ void standby_expect_refusal(int client, int code, const char *text)
 	assert_true(m.refusal.remedy[0] != '\0');
 }
 
-size_t standby_list(int client, struct wire_registered_process *ret)
+size_t standby_list(int client, struct gpuctr_registered_process *ret)
 {
 	const struct wire_message q = { .type = WIRE_PROCESSES_REQUEST,
 					.processes_request = { 9 } };
@@ -178,7 +178,7 @@ size_t standby_list(int client, struct wire_registered_process *ret)
 
 size_t standby_count(int client)
 {
-	struct wire_registered_process p;
+	struct gpuctr_registered_process p;
 
 	return standby_list(client, &p);
 }

@@ -49,7 +49,7 @@ void standby_expect_refusal(int client, int code, const char *text);
 
 /* How many processes the client is told of, over all frames; *ret is the last one, whose texts live
  * until the next message. */
-size_t standby_list(int client, struct wire_registered_process *ret);
+size_t standby_list(int client, struct gpuctr_registered_process *ret);
 size_t standby_count(int client);
 
 #endif

@@ -3,10 +3,10 @@
 
 #include <math.h>
 #include <signal.h>
-#include <sqlite3.h>
 
 #include "tests/system/lines.h"
 #include "tests/system/on_demand.h"
+#include "tests/system/query.h"
 
 /* Launches chosen at random under a budget. What fakeapp launches, and what the fakes count for it,
  * is known (tests/fake/README.md): so all totals are, whatever was measured. */
@@ -35,23 +35,6 @@ static void measure(struct fixture *f, const char *budget, const char *kernels, 
 
 	expect_exit(client, 0);
 	lines_load(l, fixture_path(f, "records"));
-}
-
-static double query(struct fixture *f, const char *sql)
-{
-	sqlite3 *db = NULL;
-	sqlite3_stmt *s = NULL;
-	double value;
-
-	if (sqlite3_open(fixture_path(f, "run.gpuctr"), &db) != SQLITE_OK ||
-	    sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK ||
-	    sqlite3_step(s) != SQLITE_ROW) {
-		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-	}
-	value = sqlite3_column_double(s, 0);
-	sqlite3_finalize(s);
-	sqlite3_close(db);
-	return value;
 }
 
 /* Of kernel k in n launches; *ret_bytes is what they read. */
@@ -204,28 +187,30 @@ static void the_file_keeps_counts_and_chances(void **state)
 
 	fixture_start_daemon(f, NULL);
 	measure(f, "20%", "4000", "3", &l);
-	assert_true(query(f, "SELECT sum(seen) FROM stratum") == 4000);
+	assert_true(query_run(f, "SELECT sum(seen) FROM stratum") == 4000);
 	/* A kernel and shape is always come to by the same eight launches, but for the first eight.
 	 */
-	assert_true(query(f, "SELECT count(*) FROM stratum") == 24 + 8);
-	assert_true(query(f, "SELECT count(*) FROM stratum WHERE seen = 1") == 8);
-	assert_true(query(f,
+	assert_true(query_run(f, "SELECT count(*) FROM stratum") == 24 + 8);
+	assert_true(query_run(f, "SELECT count(*) FROM stratum WHERE seen = 1") == 8);
+	assert_true(
+		query_run(f,
 			  "SELECT count(*) FROM stratum s JOIN kernel k ON k.process = s.process "
 			  "AND k.id = s.kernel WHERE k.name LIKE 'k%' AND s.grid_x BETWEEN 1 AND "
 			  "3 AND s.block_x = 128 AND s.merged = 0") == 24 + 8);
-	assert_true(query(f, "SELECT count(*) FROM choice c JOIN record r ON r.id = c.record JOIN "
-			     "stratum s ON s.process = r.process AND s.id = c.stratum WHERE "
-			     "c.chance > 0 AND c.chance <= 1 AND s.grid_x = r.grid_x") ==
+	assert_true(query_run(f,
+			      "SELECT count(*) FROM choice c JOIN record r ON r.id = c.record JOIN "
+			      "stratum s ON s.process = r.process AND s.id = c.stratum WHERE "
+			      "c.chance > 0 AND c.chance <= 1 AND s.grid_x = r.grid_x") ==
 		    (double)lines_count(&l, "kernel"));
-	assert_true(query(f, "SELECT value FROM meta WHERE key = 'seed'") == 7);
-	assert_true(query(f, "SELECT value FROM meta WHERE key = 'budget_ppm'") == 200000);
-	assert_true(query(f, "SELECT sum(seen) FROM strata WHERE measured <= seen") == 4000);
-	assert_true(query(f, "SELECT sum(measured) FROM strata") ==
+	assert_true(query_run(f, "SELECT value FROM meta WHERE key = 'seed'") == 7);
+	assert_true(query_run(f, "SELECT value FROM meta WHERE key = 'budget_ppm'") == 200000);
+	assert_true(query_run(f, "SELECT sum(seen) FROM strata WHERE measured <= seen") == 4000);
+	assert_true(query_run(f, "SELECT sum(measured) FROM strata") ==
 		    (double)lines_count(&l, "kernel"));
-	assert_true(query(f, "SELECT sum(launches) FROM estimate") == 4000);
-	assert_true(query(f, "SELECT value FROM estimate WHERE kernel LIKE 'k0%'") ==
+	assert_true(query_run(f, "SELECT sum(launches) FROM estimate") == 4000);
+	assert_true(query_run(f, "SELECT value FROM estimate WHERE kernel LIKE 'k0%'") ==
 		    line_number(line_of_kernel(&l, "k0"), "value"));
-	assert_true(query(f, "SELECT unchosen FROM process") ==
+	assert_true(query_run(f, "SELECT unchosen FROM process") ==
 		    line_number(lines_at(&l, "totals", 0), "unchosen"));
 	lines_deinit(&l);
 }
@@ -244,12 +229,13 @@ static void strata_tell_their_range(void **state)
 				   "--kernels", "2400", "--grids", "1", "--nvtx", NULL),
 		    0);
 	snprintf(sql, sizeof(sql), "SELECT count(*) %s", layers);
-	assert_true(query(f, sql) == KINDS);
+	assert_true(query_run(f, sql) == KINDS);
 	snprintf(sql, sizeof(sql), "SELECT count(DISTINCT r.message) %s", layers);
-	assert_true(query(f, sql) == LAYERS);
-	assert_true(query(f, "SELECT sum(seen) FROM stratum") == 2400);
+	assert_true(query_run(f, sql) == LAYERS);
+	assert_true(query_run(f, "SELECT sum(seen) FROM stratum") == 2400);
 	/* Each as often, but for the first, which came by a path of its own. */
-	assert_true(query(f, "SELECT min(seen) FROM stratum WHERE seen > 1") == 2400 / KINDS - 1);
+	assert_true(query_run(f, "SELECT min(seen) FROM stratum WHERE seen > 1") ==
+		    2400 / KINDS - 1);
 }
 
 /* Launches go to two devices in turn, and each kernel to one of them only. */
@@ -263,12 +249,13 @@ static void strata_tell_their_device(void **state)
 				   "20%", "-o", fixture_path(f, "run.gpuctr"), "--", FAKEAPP,
 				   "--kernels", "2400", "--grids", "1", "--devices", "2", NULL),
 		    0);
-	assert_true(query(f, "SELECT sum(seen) FROM stratum WHERE device = 0") == 1200);
-	assert_true(query(f, "SELECT sum(seen) FROM stratum WHERE device = 1") == 1200);
-	assert_true(query(f, "SELECT count(*) FROM choice c JOIN record r ON r.id = c.record JOIN "
-			     "stratum s ON s.process = r.process AND s.id = c.stratum WHERE "
-			     "s.device <> r.device") == 0);
-	assert_true(query(f, "SELECT count(DISTINCT device) FROM record") == 2);
+	assert_true(query_run(f, "SELECT sum(seen) FROM stratum WHERE device = 0") == 1200);
+	assert_true(query_run(f, "SELECT sum(seen) FROM stratum WHERE device = 1") == 1200);
+	assert_true(query_run(f,
+			      "SELECT count(*) FROM choice c JOIN record r ON r.id = c.record JOIN "
+			      "stratum s ON s.process = r.process AND s.id = c.stratum WHERE "
+			      "s.device <> r.device") == 0);
+	assert_true(query_run(f, "SELECT count(DISTINCT device) FROM record") == 2);
 }
 
 static struct program *report(struct fixture *f, const char *option, const char *value)
@@ -544,12 +531,12 @@ static void totals_of_two_groups_are_right_in_every_output(void **state)
 		snprintf(sql, sizeof(sql),
 			 "SELECT sum((\"%s\" IS NULL) = (\"%s\" IS NULL)) FROM record",
 			 counters[i].name, counters[0].name);
-		assert_true(query(f, sql) ==
+		assert_true(query_run(f, sql) ==
 			    (counters[i].group == 0 ? (double)lines_count(&l, "kernel") : 0));
 	}
-	assert_true(query(f, "SELECT value FROM meta WHERE key = 'groups'") == GROUPS);
-	assert_true(query(f, "SELECT value FROM estimate WHERE kernel LIKE 'k3%' AND metric = "
-			     "'dram__bytes.sum'") ==
+	assert_true(query_run(f, "SELECT value FROM meta WHERE key = 'groups'") == GROUPS);
+	assert_true(query_run(f, "SELECT value FROM estimate WHERE kernel LIKE 'k3%' AND metric = "
+				 "'dram__bytes.sum'") ==
 		    line_number(estimate_of(&l, 3, "dram__bytes.sum"), "value"));
 	/* What is read from the file is what was told live. */
 	client = report(f, "--json", NULL);
@@ -671,9 +658,6 @@ static void several_passes_need_a_budget(void **state)
 	expect_in_output(client, "which has 2 groups:");
 	expect_in_output(client, "  --metrics lts__t_sectors_op_write.sum,dram__bytes.sum\n");
 	expect_in_output(client, "With --budget one run measures both groups in turns");
-	/* A first Start of 228 ms, and two turns of 14 ms + 64 x 51 us. */
-	expect_in_output(client, "takes 51 us in group 0, 51 us in group 1.\n");
-	expect_in_output(client, " 15 s with --budget 2%, 7 s with --budget 5%, 4 s with");
 	client = fixture_client(f, USER_ANN, "--metrics", TWO_GROUPS, "--", FAKEAPP, NULL);
 	expect_exit(client, 125);
 	expect_output(client, "");
@@ -716,16 +700,18 @@ static void a_program_that_is_killed_leaves_what_it_told(void **state)
 	expect_exit(client, 128 + SIGKILL);
 	lines_load(&l, fixture_path(f, "records"));
 	check_turns(&l);
-	assert_true(query(f, "SELECT count(*) FROM record") == (double)lines_count(&l, "kernel"));
+	assert_true(query_run(f, "SELECT count(*) FROM record") ==
+		    (double)lines_count(&l, "kernel"));
 	client = report(f, "--json", NULL);
 	expect_exit(client, 0);
 	lines_deinit(&l);
 	/* Its kinds of launches are told less often than how many there were. A kind that was never
 	 * told of has at least one launch more than were measured. */
-	if (query(f,
-		  "SELECT (SELECT sum(seen) FROM process) - (SELECT sum(max(seen, measured)) FROM "
-		  "strata) - (SELECT 2 * count(*) FROM choice WHERE stratum NOT IN (SELECT id "
-		  "FROM stratum))") > 0) {
+	if (query_run(f,
+		      "SELECT (SELECT sum(seen) FROM process) - (SELECT sum(max(seen, measured)) "
+		      "FROM "
+		      "strata) - (SELECT 2 * count(*) FROM choice WHERE stratum NOT IN (SELECT id "
+		      "FROM stratum))") > 0) {
 		client = report(f, "--by", "kernel");
 		expect_exit(client, 0);
 		expect_in_output(client, " launches are in no row and no value: ");
@@ -785,8 +771,8 @@ static void all_of_it_is_everything(void **state)
 	assert_int_equal(lines_count(&l, "estimate"), 0);
 	assert_null(strstr(lines_at(&l, "kernel", 0), "chance"));
 	assert_true(line_number(lines_at(&l, "totals", 0), "unchosen") == 0);
-	assert_true(query(f, "SELECT count(*) FROM stratum") == 0);
-	assert_true(query(f, "SELECT count(*) FROM choice") == 0);
+	assert_true(query_run(f, "SELECT count(*) FROM stratum") == 0);
+	assert_true(query_run(f, "SELECT count(*) FROM choice") == 0);
 	lines_deinit(&l);
 }
 
@@ -802,11 +788,18 @@ static void what_was_spent_is_told(void **state)
 				"--", FAKEAPP, "--kernels", "500", "--sleep-us", "100", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "(5 % granted)");
-	expect_message(client, "assumed");
 	expect_message(client, "too short for its budget");
-	expect_message(client, "not chosen by --budget");
-	expect_message(client, "sums, means and shares are ESTIMATED");
-	expect_message(client, "--budget 5%, seed ");
+	expect_message(client, "not sampled");
+	expect_message(client,
+		       "sums, means and shares are ESTIMATED from launches chosen at random: 95 % "
+		       "within 2 x error; --budget 5%, seed ");
+	expect_no_message(client, "assumed");
+	expect_no_message(client, "standard error");
+	client = fixture_client(f, USER_ANN, "-v", "--metrics", "dram__bytes_read.sum", "--budget",
+				"5%", "--", FAKEAPP, "--kernels", "500", "--sleep-us", "100", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "assumed");
+	expect_message(client, "standard error");
 }
 
 /* Where Push and Pop wait for the GPU, what they take is all that a range costs. */
@@ -818,7 +811,7 @@ static void what_waits_is_counted_once(void **state)
 	fixture_need_no_thread_sanitizer(seeing_is_dear);
 	setenv("GPUCTR_FAKE_PUSH_US", "100", 1);
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "sm__inst_executed.sum", "--budget",
+	client = fixture_client(f, USER_ANN, "-v", "--metrics", "sm__inst_executed.sum", "--budget",
 				"20%", "--", FAKEAPP, "--kernels", "500", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "ranges on the GPU 0.0 ms (");
@@ -855,8 +848,8 @@ static void contexts_that_alternate_keep_the_budget(void **state)
 	fixture_limit(60);
 	setenv("GPUCTR_FAKE_START_US", "50000", 1);
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "10%",
-				"--", FAKEAPP, "--kernels", "40000", "--contexts", "2",
+	client = fixture_client(f, USER_ANN, "-v", "--metrics", "dram__bytes_read.sum", "--budget",
+				"10%", "--", FAKEAPP, "--kernels", "40000", "--contexts", "2",
 				"--sleep-us", "100", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "several contexts of the program use GPU 0");
@@ -876,8 +869,9 @@ static void a_budget_that_callbacks_use_up_is_told(void **state)
 
 	setenv("GPUCTR_FAKE_TELL_US", "200", 1);
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "2%",
-				"--", FAKEAPP, "--kernels", "3000", "--sleep-us", "100", NULL);
+	client =
+		fixture_client(f, USER_ANN, "-v", "--metrics", "dram__bytes_read.sum", "--budget",
+			       "2%", "--", FAKEAPP, "--kernels", "3000", "--sleep-us", "100", NULL);
 	expect_exit(client, 0);
 	expect_output(client, "done 3000\n");
 	expect_message(client, "CUPTI callbacks ");
@@ -906,8 +900,8 @@ static void what_cupti_takes_to_tell_is_of_each_callback(void **state)
 
 	setenv("GPUCTR_FAKE_TELL_US", "500", 1);
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "1%",
-				"--", FAKEAPP, "--kernels", "2000", NULL);
+	client = fixture_client(f, USER_ANN, "-v", "--metrics", "dram__bytes_read.sum", "--budget",
+				"1%", "--", FAKEAPP, "--kernels", "2000", NULL);
 	expect_exit(client, 0);
 	ms = each_ms(client, "CUPTI callbacks ");
 	print_message("%.3f ms a callback\n", ms);
@@ -927,7 +921,7 @@ static void a_gpu_that_is_never_idle_hides_callbacks(void **state)
 		struct program *client;
 
 		setenv("GPUCTR_FAKE_LATE_US", late ? "300" : "0", 1);
-		client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum",
+		client = fixture_client(f, USER_ANN, "-v", "--metrics", "dram__bytes_read.sum",
 					"--budget", "5%", "--", FAKEAPP, "--kernels", "6000",
 					"--sleep-us", "20", NULL);
 		expect_exit(client, 0);
@@ -966,8 +960,9 @@ static void a_step_that_ends_with_waiting_hides_callbacks(void **state)
 	p = fixture_client(f, USER_ANN, "standby", "--", TEST_FAKESERVE, "1", "1", "50", "0", "100",
 			   NULL);
 	on_demand_wait_listed(f, USER_ANN, p, "fakeserve");
-	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
-				"dram__bytes_read.sum", "--budget", "5%", "--duration", "3", NULL);
+	client =
+		fixture_client(f, USER_ANN, "capture", "-v", "--pid", on_demand_pid(p), "--metrics",
+			       "dram__bytes_read.sum", "--budget", "5%", "--duration", "3", NULL);
 	expect_exit(client, 0);
 	spent = ms_behind(client, "CUPTI callbacks ");
 	hidden = ms_behind(client, "callbacks took another ");

@@ -142,7 +142,7 @@ static void lists_that_nobody_reads_hold_little(void **state)
 {
 	static struct standby_agent a[CROWD];
 	struct fixture *f = *state;
-	struct wire_registered_process p;
+	struct gpuctr_registered_process p;
 	int client, other;
 	pid_t pid;
 
@@ -156,7 +156,7 @@ static void lists_that_nobody_reads_hold_little(void **state)
 	client = raw_client(f, USER_ANN);
 	other = raw_client(f, USER_BOB);
 	assert_int_equal(standby_list(client, &p), CROWD);
-	assert_int_equal(p.id, a[CROWD - 1].id);
+	assert_int_equal(p.process, a[CROWD - 1].id);
 	standby_count(other);
 	for (size_t i = 0; i < CROWD; i += 2) {
 		close(a[i].fd);
@@ -201,8 +201,8 @@ static void questions_follow_one_another(void **state)
 			assert_int_equal(m.type, WIRE_PROCESSES_REPLY);
 			assert_int_equal(m.processes_reply.request, i);
 			for (size_t k = 0; k < m.processes_reply.processes.n; k++, n++) {
-				assert_true(m.processes_reply.processes.v[k].id > last);
-				last = m.processes_reply.processes.v[k].id;
+				assert_true(m.processes_reply.processes.v[k].process > last);
+				last = m.processes_reply.processes.v[k].process;
 			}
 		} while (!m.processes_reply.last);
 		assert_int_equal(n, ARRAY_SIZE(a));

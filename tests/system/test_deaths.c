@@ -38,7 +38,7 @@ static void wait_for_records(struct fixture *f)
 static void wait_for_more(struct fixture *f)
 {
 	uint64_t by = now_ms() + PATIENCE_MS;
-	struct wire_capture_info i;
+	struct gpuctr_capture_info i;
 
 	while (raw_captures(f, USER_ANN, &i) == 0 ||
 	       i.totals.seen <= count_text(fixture_path(f, "records"), "\"type\":\"kernel\"")) {
@@ -383,7 +383,55 @@ static void who_waits_hears_of_the_fronts_death(void **state)
 	expect_service_soon(f, SERVICE_MS);
 }
 
+/* Longer than the library waits for an answer. */
+static void clients_wait_for_a_front_that_is_held_up(void **state)
+{
+	enum { HELD_UP_MS = 6000 };
+	struct fixture *f = *state;
+	struct program *run, *permit;
+	pid_t front;
+
+	fixture_start_daemon(f, NULL);
+	front = fixture_worker(f, "front");
+	assert_int_equal(kill(front, SIGSTOP), 0);
+	run = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP, NULL);
+	permit = fixture_client(f, USER_ANN, "permit", "--", "true", NULL);
+	sleep_ms(HELD_UP_MS);
+	kill(front, SIGCONT);
+	expect_exit(run, 0);
+	expect_exit(permit, 0);
+	expect_no_message(run, "no-daemon");
+	expect_no_message(permit, "no-daemon");
+}
+
+static void a_front_that_dies_tells_that_nothing_was_started(void **state)
+{
+	struct fixture *f = *state;
+	struct program *run, *permit;
+	struct recorder holder;
+	const struct gpuctr_capture_options options = recorder_options();
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, NULL);
+	recorder_connect(&holder, f, USER_BOB);
+	recorder_open(&holder, &options);
+	recorder_until(&holder, &holder.ready);
+	run = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP, NULL);
+	permit = fixture_client(f, USER_ANN, "permit", "--", "echo", "started", NULL);
+	expect_text_soon(run->err, "waiting");
+	expect_text_soon(permit->err, "waiting");
+	kill_worker(f, "front");
+	expect_exit(run, 125);
+	expect_output(run, "");
+	expect_message(run, "the program was not started");
+	expect_exit(permit, 125);
+	expect_output(permit, "");
+	expect_message(permit, "the command was not started");
+	recorder_disconnect(&holder);
+}
+
 /* A hung driver: others hear that it is busy, and nothing of the daemon hangs with it. */
+
 /* From a client's start to its end; a sanitizer takes most of it for itself. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { ANSWER_MS = 1000 };
@@ -435,6 +483,8 @@ int main(void)
 		SYSTEM_TEST(who_waits_outlives_the_granter),
 		SYSTEM_TEST(who_waits_outlives_the_gpu_process),
 		SYSTEM_TEST(who_waits_hears_of_the_fronts_death),
+		SYSTEM_TEST(clients_wait_for_a_front_that_is_held_up),
+		SYSTEM_TEST(a_front_that_dies_tells_that_nothing_was_started),
 		SYSTEM_TEST(a_hung_driver_is_told),
 	};
 

@@ -6,6 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/base/clean.h"
+#include "proto/nvidia/rm.h"
+#include "tests/system/recorder.h"
+
 /* "gpucountd --doctor": what it says of a machine and a daemon that are well, and of each thing
  * that is not, by its grade, its cause and its remedy; and its exit status. */
 
@@ -140,6 +144,75 @@ static void a_daemon_that_a_manager_started_is_found(void **state)
 	expect_line(text, "ok", "answer", "all is well", NULL);
 	free(text);
 	close(socket);
+}
+
+/* --- a permit, end to end --- */
+
+/* The doctor finds the client as any program is found. */
+static char *ask_as(struct fixture *f, int uid, int status)
+{
+	CLEAN_FREE char *folder = strdup(CLIENT), *path = NULL, *before = strdup(getenv("PATH"));
+	char *text;
+
+	*strrchr(folder, '/') = '\0';
+	assert_true(asprintf(&path, "%s:%s", folder, before) > 0);
+	setenv("PATH", path, 1);
+	text = heard(ask(f, uid, "--set", "lease=5min"), status);
+	setenv("PATH", before, 1);
+	return text;
+}
+
+static void a_profiler_of_the_callers_is_given_the_counters(void **state)
+{
+	struct fixture *f = *state;
+	char *text;
+
+	fixture_need_two_users();
+	fixture_need_perfmon();
+	fixture_start_daemon(f, NULL);
+	text = ask_as(f, USER_ANN, IS_FILTERED ? 0 : 1);
+	expect_line(text, "ok", "permit", "is given the counters", NULL);
+	free(text);
+	setenv("SUDO_UID", "1234", 1);
+	text = ask_as(f, USER_SELF, IS_FILTERED ? 0 : 1);
+	unsetenv("SUDO_UID");
+	expect_line(text, "ok", "permit", "user 1234 starts is given the counters", NULL);
+	free(text);
+	text = ask_as(f, USER_SELF, IS_FILTERED ? 0 : 1);
+	expect_line(text, "warning", "permit", "refuses nothing to root", "by sudo");
+	free(text);
+}
+
+static void counters_that_others_hold_are_no_fault(void **state)
+{
+	const struct gpuctr_capture_options options = recorder_options();
+	struct fixture *f = *state;
+	struct recorder holder;
+	char *text;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, NULL);
+	recorder_connect(&holder, f, USER_BOB);
+	recorder_open(&holder, &options);
+	recorder_until(&holder, &holder.ready);
+	text = ask_as(f, USER_ANN, IS_FILTERED ? 0 : 1);
+	expect_line(text, "warning", "permit", "gets none now", NULL);
+	free(text);
+	recorder_disconnect(&holder);
+}
+
+static void a_driver_that_refuses_the_daemon_too_is_a_fault(void **state)
+{
+	struct fixture *f = *state;
+	char *text;
+
+	fixture_need_two_users();
+	fixture_need_perfmon();
+	fixture_start_daemon(f, NULL);
+	fixture_set_knob(f, "rm_status", RM_STATUS_INSUFFICIENT_PERMISSIONS);
+	text = ask_as(f, USER_ANN, 1);
+	expect_line(text, "fault", "permit", "has no counters: CUPTI refuses", NULL);
+	free(text);
 }
 
 /* --- something is not --- */
@@ -321,6 +394,9 @@ int main(void)
 		SYSTEM_TEST(a_daemon_that_runs_is_well),
 		SYSTEM_TEST(a_machine_without_a_daemon_is_looked_at_too),
 		SYSTEM_TEST(a_daemon_that_a_manager_started_is_found),
+		SYSTEM_TEST(a_profiler_of_the_callers_is_given_the_counters),
+		SYSTEM_TEST(counters_that_others_hold_are_no_fault),
+		SYSTEM_TEST(a_driver_that_refuses_the_daemon_too_is_a_fault),
 		SYSTEM_TEST(wrong_settings_are_a_fault_and_the_rest_is_looked_at),
 		SYSTEM_TEST(names_that_nobody_has_are_a_warning),
 		SYSTEM_TEST(an_audit_file_that_cannot_be_written_is_a_fault),

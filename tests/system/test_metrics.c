@@ -178,9 +178,8 @@ static void without_a_daemon_cupti_answers(void **state)
 static void a_guest_gets_the_catalogue_alone(void **state)
 {
 	static const char *const names[] = { "dram__bytes_read.sum" };
-	const struct wire_message hello = {
-		.type = WIRE_HELLO, .hello = { PROTO_VERSION, PROTO_FEATURE_CATALOGUE, "guest" }
-	};
+	const struct wire_message hello = { .type = WIRE_HELLO,
+					    .hello = { PROTO_VERSION, true, "guest" } };
 	const struct wire_message wishes[] = {
 		{ .type = WIRE_STATUS_REQUEST, .status_request = { 1 } },
 		{ .type = WIRE_OPEN_CAPTURE,
@@ -203,7 +202,7 @@ static void a_guest_gets_the_catalogue_alone(void **state)
 		assert_true(raw_send(socket, &hello, -1));
 		m = raw_receive(socket, &a);
 		assert_int_equal(m.type, WIRE_WELCOME);
-		assert_int_equal(m.welcome.features, PROTO_FEATURE_CATALOGUE);
+		assert_true(m.welcome.catalogue);
 		assert_int_equal(ask_plan(socket, &a, names, 1).type, WIRE_PLAN_REPLY);
 		assert_true(raw_send(socket, &wishes[i], -1));
 		raw_expect_refused(socket, GPUCTR_E_PROTOCOL);

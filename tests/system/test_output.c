@@ -4,11 +4,11 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/system/lines.h"
+#include "tests/system/query.h"
 
 /* What is kept of a capture: the SQLite file and the live stream say the same, and all of it. */
 
@@ -20,21 +20,6 @@ static sqlite3 *open_capture(const char *path)
 		fail_msg("%s: %s", path, sqlite3_errmsg(db));
 	}
 	return db;
-}
-
-/* The one value of a query. */
-static double query(sqlite3 *db, const char *sql)
-{
-	sqlite3_stmt *s = NULL;
-	double value;
-
-	if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK ||
-	    sqlite3_step(s) != SQLITE_ROW) {
-		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-	}
-	value = sqlite3_column_double(s, 0);
-	sqlite3_finalize(s);
-	return value;
 }
 
 static void expect_whole(sqlite3 *db)

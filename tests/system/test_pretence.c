@@ -23,7 +23,6 @@ static struct standby_agent register_as(struct fixture *f, int uid, const char *
 	const struct wire_message hello = {
 		.type = WIRE_AGENT_HELLO,
 		.agent_hello = { .version = PROTO_VERSION,
-				 .features = UINT32_MAX, /* some of which nobody knows */
 				 .program = program,
 				 .claims = { n, claims } },
 	};
@@ -137,7 +136,6 @@ static void a_token_brings_no_process_that_was_not_named(void **state)
 	struct wire_message hello = {
 		.type = WIRE_AGENT_HELLO,
 		.agent_hello = { .version = PROTO_VERSION,
-				 .features = UINT32_MAX,
 				 .program = "another",
 				 .claims = { 1, claimed } },
 	};
@@ -302,7 +300,7 @@ static void register_and_end(struct fixture *f, const int *ends)
 static void nobody_stands_for_a_process_that_has_ended(void **state)
 {
 	struct fixture *f = *state;
-	struct wire_registered_process p = { 0 };
+	struct gpuctr_registered_process p = { 0 };
 	int client, ends[2];
 
 	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
@@ -310,7 +308,7 @@ static void nobody_stands_for_a_process_that_has_ended(void **state)
 	register_and_end(f, ends);
 	client = raw_client(f, USER_ANN);
 	assert_int_equal(standby_list(client, &p), 1);
-	standby_wish(client, 1, &p.id);
+	standby_wish(client, 1, &p.process);
 	standby_expect_refusal(client, GPUCTR_E_BAD_REQUEST, "has ended");
 	assert_int_equal(standby_count(client), 0);
 	close(ends[0]);

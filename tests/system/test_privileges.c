@@ -5,9 +5,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* What docs/privileges.md says of each process, compared with the daemon's while a program is
- * measured. The daemon is started by root and by hand, so the supervisor's filter and the bounding
- * set are not those of the document; tests/packages/run compares these as well. */
+/* What docs/internals/privileges.md says of each process, compared with the daemon's while a
+ * program is measured. The daemon is started by root and by hand, so the supervisor's filter and
+ * the bounding set are not those of the document; tests/packages/run compares these as well. */
 
 enum { ROWS_MAX = 8, COLUMNS_MAX = 12, CELL_MAX = 32 };
 

@@ -191,7 +191,7 @@ static void who_may_count_whole_devices(void **state)
 /* What is left of the only lease, in seconds, begun. */
 static uint64_t seconds_left(struct settings *s)
 {
-	struct wire_capture_info info = { 0 };
+	struct gpuctr_capture_info info = { 0 };
 
 	assert_int_equal(raw_captures(s->f, USER_ANN, &info), 1);
 	return (info.lease_left_ns + CLOCK_NS_PER_S - 1) / CLOCK_NS_PER_S;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
-#include <sqlite3.h>
 #include <zlib.h>
 
 #include "client/store/packed.h"
 #include "tests/fake/metric.h"
+#include "tests/system/query.h"
 
 /* gpuctr-replay plays what the fakes have measured, and what somebody made of it. */
 
@@ -31,20 +31,6 @@ static sqlite3 *open_file(const char *path)
 
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
 	return db;
-}
-
-static double query(const char *path, const char *sql)
-{
-	sqlite3 *db = open_file(path);
-	sqlite3_stmt *stmt;
-	double value;
-
-	assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
-	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
-	value = sqlite3_column_double(stmt, 0);
-	sqlite3_finalize(stmt);
-	sqlite3_close(db);
-	return value;
 }
 
 /* The image that begins with launch first says that it holds more metrics than there can be: the
@@ -86,62 +72,6 @@ static void make_deadly(const char *path, unsigned first)
 	free(image);
 }
 
-/* As clients before format 5 wrote it, without operators; before format 4: images as they are, and
- * no estimates. Format 2 had no choice by chance either. The declaration is that of its files, word
- * by word. */
-static const char TO_FORMAT_4[] =
-	"DROP VIEW records; DROP VIEW by_kernel; DROP VIEW by_op; DROP VIEW by_nvtx;"
-	"DROP VIEW nvtx_spans; DROP VIEW nvtx_path; DROP TABLE place; DROP TABLE attribution;"
-	"DROP INDEX range_parent; ALTER TABLE range RENAME TO newer;"
-	"CREATE TABLE range(process INTEGER NOT NULL, id INTEGER NOT NULL, parent INTEGER NOT NULL,"
-	" domain TEXT NOT NULL, message TEXT NOT NULL, category TEXT NOT NULL,"
-	" color INTEGER NOT NULL, payload_type INTEGER NOT NULL, payload INTEGER NOT NULL,"
-	" depth INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT ROWID;"
-	"CREATE INDEX range_parent ON range(process, parent);"
-	"INSERT INTO range SELECT process, id, parent, domain, message, category, color,"
-	" payload_type, payload, depth FROM newer; DROP TABLE newer;"
-	"DELETE FROM meta WHERE key LIKE 'argv.%' OR key LIKE 'gpu.%'; PRAGMA user_version = 4;";
-static const char TO_FORMAT_3[] = "UPDATE image SET data = unpacked(data, size);"
-				  "DROP TABLE estimate; PRAGMA user_version = 3;";
-static const char TO_FORMAT_2[] =
-	"DROP VIEW strata; DROP TABLE stratum; DROP TABLE choice;"
-	"ALTER TABLE process RENAME TO newer;"
-	"CREATE TABLE process(id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, program TEXT NOT NULL,"
-	" cupti TEXT NOT NULL, driver TEXT NOT NULL, recorded_from TEXT NOT NULL,"
-	" ended INTEGER NOT NULL DEFAULT 0, clean INTEGER NOT NULL DEFAULT 0,"
-	" seen INTEGER NOT NULL DEFAULT 0, measured INTEGER NOT NULL DEFAULT 0,"
-	" filtered INTEGER NOT NULL DEFAULT 0, capturing INTEGER NOT NULL DEFAULT 0,"
-	" unready INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,"
-	" dropped INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0);"
-	"INSERT INTO process SELECT id, pid, program, cupti, driver, recorded_from, ended, clean,"
-	" seen, measured, filtered, capturing, unready, failed, dropped, lost FROM newer;"
-	"DROP TABLE newer; DELETE FROM meta WHERE key = 'unchosen'; PRAGMA user_version = 2;";
-
-static void sql_unpacked(sqlite3_context *c, int n, sqlite3_value **v)
-{
-	struct packed packed = { 0 };
-	size_t size = (size_t)sqlite3_value_int64(v[1]);
-	const uint8_t *data;
-
-	assert_int_equal(n, 2);
-	assert_int_equal(packed_unpack(&packed, sqlite3_value_blob(v[0]),
-				       (size_t)sqlite3_value_bytes(v[0]), size, &data),
-			 0);
-	sqlite3_result_blob(c, data, (int)size, SQLITE_TRANSIENT);
-	packed_deinit(&packed);
-}
-
-static void make_older(const char *path, const char *sql)
-{
-	sqlite3 *db = open_file(path);
-
-	assert_int_equal(sqlite3_create_function(db, "unpacked", 2, SQLITE_UTF8, NULL, sql_unpacked,
-						 NULL, NULL),
-			 SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-	sqlite3_close(db);
-}
-
 static void a_recording_gives_the_values_it_was_made_with(void **state)
 {
 	static const char *const sums[] = {
@@ -158,9 +88,9 @@ static void a_recording_gives_the_values_it_was_made_with(void **state)
 	fixture_start_daemon(f, NULL);
 	record(f, path);
 	expect_exit(play(f, path, out), 0);
-	assert_int_equal(query(path, sums[0]), KERNELS);
+	assert_int_equal(query_file(path, sums[0]), KERNELS);
 	for (size_t i = 0; i < ARRAY_SIZE(sums); i++) {
-		assert_true(query(path, sums[i]) == query(out, sums[i]));
+		assert_true(query_file(path, sums[i]) == query_file(out, sums[i]));
 	}
 }
 
@@ -185,9 +115,9 @@ static void a_recording_may_hold_the_length_of_its_ranges(void **state)
 	p = fixture_client(f, USER_ANN, "-o", out, "--", TEST_REPLAY, path, NULL);
 	expect_exit(p, 0);
 	expect_message(p, "200 measured");
-	assert_int_equal(query(out, sums[0]), KERNELS);
+	assert_int_equal(query_file(out, sums[0]), KERNELS);
 	for (size_t i = 0; i < ARRAY_SIZE(sums); i++) {
-		assert_true(query(path, sums[i]) == query(out, sums[i]));
+		assert_true(query_file(path, sums[i]) == query_file(out, sums[i]));
 	}
 }
 
@@ -210,47 +140,7 @@ static void a_recording_is_not_replaced_by_what_it_plays(void **state)
 			   TEST_REPLAY, path, NULL);
 	expect_exit(p, 125);
 	expect_message(p, says);
-	assert_int_equal(query(path, "SELECT count(*) FROM record"), KERNELS);
-}
-
-static void expect_as_recorded(struct fixture *f, const char *path, const char *csv)
-{
-	char out[96];
-	struct program *p = fixture_run(f, USER_ANN, CLIENT, "export", path, "--to", "csv", NULL);
-
-	expect_exit(p, 0);
-	expect_output(p, csv);
-	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
-	expect_exit(play(f, path, out), 0);
-	assert_int_equal(query(out, "SELECT count(*) FROM record"), KERNELS);
-	assert_true(query(path, "SELECT sum(idx * \"dram__bytes_read.sum\") FROM record") ==
-		    query(out, "SELECT sum(idx * \"dram__bytes_read.sum\") FROM record"));
-	assert_int_equal(unlink(out), 0);
-}
-
-static void recordings_of_older_formats_are_read(void **state)
-{
-	struct fixture *f = *state;
-	struct program *p;
-	char path[96], *csv;
-
-	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
-	fixture_start_daemon(f, NULL);
-	record(f, path);
-	p = fixture_run(f, USER_ANN, CLIENT, "export", path, "--to", "csv", NULL);
-	expect_exit(p, 0);
-	csv = read_file(p->out);
-	assert_true(strlen(csv) > KERNELS);
-	assert_int_equal(query(path, "PRAGMA user_version"), 5);
-	assert_true(query(path, "SELECT sum(length(data) < size) FROM image") > 0);
-	make_older(path, TO_FORMAT_4);
-	expect_as_recorded(f, path, csv);
-	make_older(path, TO_FORMAT_3);
-	assert_int_equal(query(path, "SELECT sum(length(data) < size) FROM image"), 0);
-	expect_as_recorded(f, path, csv);
-	make_older(path, TO_FORMAT_2);
-	expect_as_recorded(f, path, csv);
-	free(csv);
+	assert_int_equal(query_file(path, "SELECT count(*) FROM record"), KERNELS);
 }
 
 static void an_image_that_crashes_cupti_costs_its_own_kernels(void **state)
@@ -264,8 +154,9 @@ static void an_image_that_crashes_cupti_costs_its_own_kernels(void **state)
 	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
 	fixture_start_daemon(f, NULL);
 	record(f, path);
-	second = (unsigned)query(path, "SELECT min(first) FROM image WHERE first > 0");
-	n = (unsigned)query(path, "SELECT count FROM image WHERE first > 0 ORDER BY first LIMIT 1");
+	second = (unsigned)query_file(path, "SELECT min(first) FROM image WHERE first > 0");
+	n = (unsigned)query_file(path,
+				 "SELECT count FROM image WHERE first > 0 ORDER BY first LIMIT 1");
 	make_deadly(path, second);
 	p = play(f, path, out);
 	expect_exit(p, 0);
@@ -273,8 +164,8 @@ static void an_image_that_crashes_cupti_costs_its_own_kernels(void **state)
 		 second, second + n - 1);
 	expect_message(p, text);
 	expect_message(p, "could not be evaluated: CUPTI crashed on them (signal 11)");
-	assert_int_equal(query(out, "SELECT count(*) FROM record"), KERNELS - n);
-	assert_int_equal(query(out, "SELECT failed FROM process"), n);
+	assert_int_equal(query_file(out, "SELECT count(*) FROM record"), KERNELS - n);
+	assert_int_equal(query_file(out, "SELECT failed FROM process"), n);
 }
 
 static void a_recording_of_nothing_else_is_played_to_its_end(void **state)
@@ -296,8 +187,8 @@ static void a_recording_of_nothing_else_is_played_to_its_end(void **state)
 	p = play(f, path, out);
 	expect_exit(p, 0);
 	expect_message(p, "could not be evaluated");
-	assert_int_equal(query(out, "SELECT count(*) FROM record"), 0);
-	assert_true(query(out, "SELECT failed FROM process") > 0);
+	assert_int_equal(query_file(out, "SELECT count(*) FROM record"), 0);
+	assert_true(query_file(out, "SELECT failed FROM process") > 0);
 }
 
 /* What a terminal would obey: a title, the clipboard, C1's forms of the same, a line of its own. */
@@ -347,7 +238,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_recording_gives_the_values_it_was_made_with),
 		SYSTEM_TEST(a_recording_may_hold_the_length_of_its_ranges),
-		SYSTEM_TEST(recordings_of_older_formats_are_read),
 		SYSTEM_TEST(a_recording_is_not_replaced_by_what_it_plays),
 		SYSTEM_TEST(an_image_that_crashes_cupti_costs_its_own_kernels),
 		SYSTEM_TEST(a_recording_of_nothing_else_is_played_to_its_end),

@@ -83,7 +83,7 @@ static void a_context_at_an_old_address_is_measured(void **state)
 static void a_capture_closed_before_it_was_opened_ends(void **state)
 {
 	const struct gpuctr_capture_options options = recorder_options();
-	struct wire_capture_info info;
+	struct gpuctr_capture_info info;
 	struct fixture *f = *state;
 	struct recorder r;
 
@@ -126,7 +126,7 @@ static void what_was_told_of_and_did_not_come_is_lost(void **state)
 {
 	struct wire_message progress = { .type = WIRE_PROGRESS };
 	struct wire_message notice = { .type = WIRE_NOTICE };
-	struct wire_capture_info info;
+	struct gpuctr_capture_info info;
 	struct fixture *f = *state;
 	struct program *client;
 	uint32_t process;

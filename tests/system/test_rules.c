@@ -206,7 +206,7 @@ static void what_the_driver_refused_is_corrected(void **state)
 static void a_lease_is_as_long_as_was_asked_for(void **state)
 {
 	struct fixture *f = *state;
-	struct wire_capture_info info;
+	struct gpuctr_capture_info info;
 
 	start_daemon(f);
 	fixture_client(f, USER_ANN, "--metrics", "memory", "--lease", "100", "--", FAKEAPP,

@@ -53,7 +53,7 @@ static double pace_with(struct fixture *f, const struct server *s, const char *b
 	struct program *p =
 		fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", budget,
 			       "--format", "jsonl", "--output", fixture_path(f, "records"), "-f",
-			       "--no-summary", "--", TEST_FAKESERVE, s->threads, s->streams,
+			       "--no-summary", "-v", "--", TEST_FAKESERVE, s->threads, s->streams,
 			       s->kernels, "0", "6", NULL);
 
 	expect_exit(p, 0);

@@ -24,7 +24,7 @@ static void start(struct fixture *f)
 static void a_program_registers_and_is_listed(void **state)
 {
 	struct fixture *f = *state;
-	struct wire_registered_process p = { 0 };
+	struct gpuctr_registered_process p = { 0 };
 	struct standby_agent a;
 	int client;
 
@@ -33,15 +33,15 @@ static void a_program_registers_and_is_listed(void **state)
 	assert_int_equal(standby_list(client, &p), 0);
 	a = standby_register(f, USER_ANN);
 	assert_int_equal(standby_list(client, &p), 1);
-	assert_int_equal(p.id, a.id);
+	assert_int_equal(p.process, a.id);
 	assert_int_equal(p.pid, getpid());
 	assert_int_equal(p.uid, geteuid() == 0 ? USER_ANN : geteuid());
 	assert_string_equal(p.program, "python3");
 	assert_int_equal(p.capture, 0);
 	assert_string_equal(p.holder, "");
-	assert_int_equal(p.claims.n, 2);
-	assert_string_equal(p.claims.v[0], "SLURM_JOB_ID=4711");
-	assert_string_equal(p.claims.v[1], "RANK=3");
+	assert_int_equal(p.n_claims, 2);
+	assert_string_equal(p.claims[0], "SLURM_JOB_ID=4711");
+	assert_string_equal(p.claims[1], "RANK=3");
 	close(a.fd);
 	for (int i = 0; i < 100 && standby_count(client) != 0; i++) {
 		sleep_ms(10);
@@ -55,7 +55,7 @@ static void a_long_list_comes_in_frames(void **state)
 	enum { MANY = 600 };
 	static struct standby_agent a[MANY];
 	struct fixture *f = *state;
-	struct wire_registered_process p = { 0 };
+	struct gpuctr_registered_process p = { 0 };
 	int client;
 
 	start(f);
@@ -64,7 +64,7 @@ static void a_long_list_comes_in_frames(void **state)
 	}
 	client = raw_client(f, USER_ANN);
 	assert_int_equal(standby_list(client, &p), MANY);
-	assert_int_equal(p.id, a[MANY - 1].id);
+	assert_int_equal(p.process, a[MANY - 1].id);
 	for (size_t i = 0; i < MANY; i++) {
 		close(a[i].fd);
 	}
@@ -159,7 +159,7 @@ static void one_user_does_not_keep_others_out(void **state)
 static void three_captures_one_after_another(void **state)
 {
 	struct fixture *f = *state;
-	struct wire_registered_process p = { 0 };
+	struct gpuctr_registered_process p = { 0 };
 	struct standby_agent a, b;
 	uint32_t ids[2];
 	int client, device;
@@ -360,148 +360,6 @@ static void those_that_are_busy_are_left_out_and_told(void **state)
 	close(other);
 	close(a.fd);
 	close(b.fd);
-}
-
-/* An agent that would skip what it does not know is not asked. */
-static void an_older_agent_is_not_asked_for_what_it_does_not_know(void **state)
-{
-	static const char *const metrics[] = { "dram__bytes_read.sum" };
-	struct fixture *f = *state;
-	struct standby_agent a;
-	struct wire_message m = {
-		.type = WIRE_OPEN_CAPTURE,
-		.open_capture = {
-			.request = 7,
-			.metrics = { 1, metrics },
-			.selection = { .budget_ppm = 10000 },
-			.processes = { 1, &a.id },
-		},
-	};
-	int client;
-
-	start(f);
-	a = standby_register(f, USER_ANN); /* announces nothing */
-	client = raw_client(f, USER_ANN);
-	assert_true(raw_send(client, &m, -1));
-	standby_expect_refusal(client, GPUCTR_E_PROTOCOL, "does not know budgets");
-	standby_expect_silence(a.fd);
-	m.open_capture.selection = (struct wire_selection){ .step = "step" };
-	assert_true(raw_send(client, &m, -1));
-	standby_expect_refusal(client, GPUCTR_E_PROTOCOL, "does not know schedules and steps");
-	m.open_capture.selection = (struct wire_selection){ .kernel_regex = "k" };
-	assert_true(raw_send(client, &m, -1));
-	standby_expect_ready(client);
-	close(client);
-	close(a.fd);
-}
-
-/* Nor one that a client has started: the program runs on, and the client hears why it brings
- * nothing. */
-static void an_older_agent_with_a_token_is_told_to_the_client(void **state)
-{
-	static const char *const metrics[] = { "dram__bytes_read.sum" };
-	struct fixture *f = *state;
-	struct wire_message m = {
-		.type = WIRE_OPEN_CAPTURE,
-		.open_capture = {
-			.request = 7,
-			.metrics = { 1, metrics },
-			.selection = { .capture_range = "cudaProfilerApi" },
-		},
-	};
-	struct wire_message hello = { .type = WIRE_AGENT_HELLO,
-				      .agent_hello = { .version = PROTO_VERSION,
-						       .program = "old" } };
-	char token[LIMIT_TOKEN_BYTES + 1];
-	int client, agent;
-
-	start(f);
-	client = raw_client(f, USER_ANN);
-	assert_true(raw_send(client, &m, -1));
-	standby_expect(client, WIRE_OPENED);
-	snprintf(token, sizeof(token), "%s", standby_expect(client, WIRE_READY).ready.token);
-	hello.agent_hello.token = token;
-	agent = raw_connect(f, USER_ANN);
-	assert_true(raw_send(agent, &hello, -1));
-	raw_expect_refused(agent, GPUCTR_E_PROTOCOL);
-	m = standby_expect(client, WIRE_NOTICE);
-	assert_int_equal(m.notice.code, GPUCTR_E_PROTOCOL);
-	assert_non_null(strstr(m.notice.message, "old (pid "));
-	assert_non_null(strstr(m.notice.message, "capture ranges"));
-	hello.agent_hello.features = PROTO_FEATURES_MEASURING;
-	agent = raw_connect(f, USER_ANN);
-	assert_true(raw_send(agent, &hello, -1));
-	assert_int_equal(standby_receive(agent).type, WIRE_AGENT_WELCOME);
-	close(agent);
-	close(client);
-}
-
-/* Says hello and returns who answers. */
-static int greet(struct fixture *f, const struct wire_message *hello, struct wire_message *ret)
-{
-	int fd = raw_connect(f, USER_ANN);
-
-	assert_true(raw_send(fd, hello, -1));
-	*ret = standby_receive(fd);
-	return fd;
-}
-
-/* Neither client nor agent is asked for metrics in turns that does not know what they are. */
-static void turns_need_those_who_know_of_them(void **state)
-{
-	static const char *const metrics[] = { "dram__bytes_read.sum", "dram__bytes_write.sum",
-					       "lts__t_bytes.sum", "dram__bytes.sum",
-					       "lts__t_sectors_op_read.sum" };
-	const uint32_t older = PROTO_FEATURES_MEASURING & ~(uint32_t)PROTO_FEATURE_PASSES;
-	struct fixture *f = *state;
-	struct wire_message hello = { .type = WIRE_HELLO,
-				      .hello = { PROTO_VERSION, older, "raw" } };
-	struct wire_message agent_hello = {
-		.type = WIRE_AGENT_HELLO,
-		.agent_hello = { .version = PROTO_VERSION, .features = older, .program = "old" }
-	};
-	struct wire_message open = { .type = WIRE_OPEN_CAPTURE,
-				     .open_capture = { .request = 7,
-						       .metrics = { ARRAY_SIZE(metrics), metrics },
-						       .selection = { .budget_ppm = 10000 } } };
-	char token[LIMIT_TOKEN_BYTES + 1];
-	struct wire_message m;
-	int client, agent;
-	uint32_t id;
-
-	start(f);
-	agent = greet(f, &agent_hello, &m);
-	assert_int_equal(m.type, WIRE_AGENT_REGISTERED);
-	id = m.agent_registered.process;
-	client = greet(f, &hello, &m);
-	assert_true(raw_send(client, &open, -1));
-	standby_expect_refusal(client, GPUCTR_E_TOO_MANY_PASSES, "need 2 passes");
-	close(client);
-	hello.hello.features = PROTO_FEATURES_MEASURING;
-	client = greet(f, &hello, &m);
-	open.open_capture.processes = (struct wire_u32s){ 1, &id };
-	assert_true(raw_send(client, &open, -1));
-	standby_expect_refusal(client, GPUCTR_E_PROTOCOL,
-			       "does not know metrics of several passes in turns");
-	standby_expect_silence(agent);
-	close(agent);
-	open.open_capture.processes.n = 0;
-	assert_true(raw_send(client, &open, -1));
-	m = standby_expect(client, WIRE_OPENED);
-	assert_int_equal(m.opened.plan.groups, 2);
-	snprintf(token, sizeof(token), "%s", standby_expect(client, WIRE_READY).ready.token);
-	agent_hello.agent_hello.token = token;
-	agent = raw_connect(f, USER_ANN);
-	assert_true(raw_send(agent, &agent_hello, -1));
-	raw_expect_refused(agent, GPUCTR_E_PROTOCOL);
-	m = standby_expect(client, WIRE_NOTICE);
-	assert_non_null(strstr(m.notice.message, "metrics of several passes in turns"));
-	agent_hello.agent_hello.features = PROTO_FEATURES_MEASURING;
-	agent = greet(f, &agent_hello, &m);
-	assert_int_equal(m.type, WIRE_AGENT_WELCOME);
-	assert_int_equal(m.agent_welcome.plan.groups, 2);
-	close(agent);
-	close(client);
 }
 
 static void a_client_that_goes_lets_them_go(void **state)
@@ -809,9 +667,6 @@ int main(void)
 		TEST(what_cannot_be_captured_says_why),
 		TEST(those_that_have_ended_are_left_out_and_told),
 		TEST(those_that_are_busy_are_left_out_and_told),
-		TEST(an_older_agent_is_not_asked_for_what_it_does_not_know),
-		TEST(an_older_agent_with_a_token_is_told_to_the_client),
-		TEST(turns_need_those_who_know_of_them),
 		TEST(a_client_that_goes_lets_them_go),
 		TEST(who_says_no_goodbye_is_closed),
 		TEST(who_waits_has_nothing_to_say),

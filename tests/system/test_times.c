@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
-#include <sqlite3.h>
-
 #include "proto/base/clock.h"
 #include "tests/system/lines.h"
+#include "tests/system/query.h"
 
 /* Times are the kernels' own. tests/fake/README.md says how long a kernel takes, and how much
  * longer a range around it is. */
@@ -45,23 +44,6 @@ static void measure(struct fixture *f, const char *metrics, struct lines *l)
 	assert_int_equal(lines_count(l, "kernel"), 200);
 }
 
-static double query(struct fixture *f, const char *sql)
-{
-	sqlite3 *db = NULL;
-	sqlite3_stmt *s = NULL;
-	double value;
-
-	if (sqlite3_open(fixture_path(f, "run.gpuctr"), &db) != SQLITE_OK ||
-	    sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK ||
-	    sqlite3_step(s) != SQLITE_ROW) {
-		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-	}
-	value = sqlite3_column_double(s, 0);
-	sqlite3_finalize(s);
-	sqlite3_close(db);
-	return value;
-}
-
 /* Also where the range's length is asked for, which stays what it is. */
 static void times_are_the_kernels_own(void **state)
 {
@@ -82,7 +64,8 @@ static void times_are_the_kernels_own(void **state)
 		sum += own_ns(line);
 	}
 	assert_true(begin <= (double)clock_wall_ns());
-	assert_true(query(f, "SELECT sum(duration_ns) FROM records WHERE clock = 'gpu'") == sum);
+	assert_true(query_run(f, "SELECT sum(duration_ns) FROM records WHERE clock = 'gpu'") ==
+		    sum);
 	lines_deinit(&l);
 }
 
@@ -168,7 +151,7 @@ static void where_cupti_does_not_tell_ranges_do(void **state)
 	expect_clock(lines_at(&l, "kernel", 0), "none");
 	assert_non_null(strstr(lines_at(&l, "kernel", 0), "\"duration_ns\":null,"));
 	lines_deinit(&l);
-	assert_true(query(f, "SELECT count(*) FROM records WHERE duration_ns IS NULL") == 200);
+	assert_true(query_run(f, "SELECT count(*) FROM records WHERE duration_ns IS NULL") == 200);
 }
 
 /* Tracing costs each launch something: until one is wanted, CUPTI is not asked for it. */

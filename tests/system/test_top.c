@@ -32,30 +32,12 @@ static void the_daemon_is_shown_at_any_width(void **state)
 	program_kill(p, SIGKILL);
 }
 
-static void keys_move_sort_and_help(void **state)
-{
-	struct fixture *f = *state;
-
-	fixture_start_daemon(f, NULL);
-	expect_scenario(f, "keys", NULL);
-}
-
 static void without_a_terminal_frames_are_printed(void **state)
 {
 	struct fixture *f = *state;
 
 	fixture_start_daemon(f, NULL);
 	expect_scenario(f, "plain", NULL);
-}
-
-static void the_terminal_is_given_back_whatever_happens(void **state)
-{
-	struct fixture *f = *state;
-
-	fixture_start_daemon(f, NULL);
-	expect_scenario(f, "ends", NULL);
-	expect_scenario(f, "hangs_up", NULL);
-	expect_scenario(f, "stops", NULL);
 }
 
 static void a_hostile_name_is_only_shown(void **state)
@@ -73,7 +55,7 @@ static void a_hostile_name_is_only_shown(void **state)
 	program_kill(p, SIGKILL);
 }
 
-static void anothers_capture_is_shown_with_its_rate(void **state)
+static void anothers_capture_is_shown_with_its_kernels(void **state)
 {
 	struct fixture *f = *state;
 	struct program *c;
@@ -146,11 +128,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(the_daemon_is_shown_at_any_width),
-		SYSTEM_TEST(keys_move_sort_and_help),
 		SYSTEM_TEST(without_a_terminal_frames_are_printed),
-		SYSTEM_TEST(the_terminal_is_given_back_whatever_happens),
 		SYSTEM_TEST(a_hostile_name_is_only_shown),
-		SYSTEM_TEST(anothers_capture_is_shown_with_its_rate),
+		SYSTEM_TEST(anothers_capture_is_shown_with_its_kernels),
 		SYSTEM_TEST(a_capture_file_is_shown_while_it_is_written),
 		SYSTEM_TEST(processes_are_measured_while_they_are_looked_at),
 		SYSTEM_TEST(progress_is_told_and_erased),

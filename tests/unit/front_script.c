@@ -193,7 +193,6 @@ static void say_agent_hello(unsigned peer, const char *token)
 {
 	say(peer, &(struct wire_message){ .type = WIRE_AGENT_HELLO,
 					  .agent_hello = { .version = PROTO_VERSION,
-							   .features = PROTO_FEATURES_MEASURING,
 							   .token = token,
 							   .program = "train" } });
 }

@@ -128,7 +128,7 @@ static void trace_graph(unsigned flush, uint32_t correlation, uint64_t begin, ui
 	memcpy(trace(flush, 0, 0, 0), &g, sizeof(g));
 }
 
-static void launch(struct fixture *f, uint32_t correlation, enum wire_launch_kind kind)
+static void launch(struct fixture *f, uint32_t correlation, enum gpuctr_launch_kind kind)
 {
 	f->launches[f->batch.n++] = (struct launch){
 		.correlation = correlation,
@@ -140,14 +140,14 @@ static void launch(struct fixture *f, uint32_t correlation, enum wire_launch_kin
 
 static void expect_times(const struct fixture *f, size_t i, uint64_t begin, uint64_t duration)
 {
-	assert_int_equal(f->launches[i].clock, WIRE_CLOCK_GPU);
+	assert_int_equal(f->launches[i].clock, GPUCTR_CLOCK_GPU);
 	assert_int_equal(f->launches[i].start_ns, begin);
 	assert_int_equal(f->launches[i].duration_ns, duration);
 }
 
 static void expect_unknown(const struct fixture *f, size_t i)
 {
-	assert_int_equal(f->launches[i].clock, WIRE_CLOCK_NONE);
+	assert_int_equal(f->launches[i].clock, GPUCTR_CLOCK_NONE);
 	assert_int_equal(f->launches[i].start_ns, 5); /* of the call */
 }
 
@@ -201,7 +201,7 @@ static void launches_get_their_kernels_times(void **state)
 	struct fixture *f = *state;
 
 	for (uint32_t i = 0; i < 300; i++) {
-		launch(f, 7 * i + 100, WIRE_LAUNCH_KERNEL);
+		launch(f, 7 * i + 100, GPUCTR_LAUNCH_KERNEL);
 		trace(1, 7 * i + 100, 1000 * i + 1, 1000 * i + 738);
 		if (i % 2) {
 			trace(1, 7 * i + 101, 1, 2); /* of a launch that is not measured */
@@ -220,7 +220,7 @@ static void cuptis_own_kernel_is_left_out(void **state)
 {
 	struct fixture *f = *state;
 
-	launch(f, 10, WIRE_LAUNCH_KERNEL);
+	launch(f, 10, GPUCTR_LAUNCH_KERNEL);
 	trace(1, 10, 100, 40600)->name = "WaitNs";
 	trace(1, 99, 100, 40600)->name = "WaitNs";
 	trace(1, 10, 40700, 41000)->name = NULL;
@@ -232,8 +232,8 @@ static void late_records_are_waited_for(void **state)
 {
 	struct fixture *f = *state;
 
-	launch(f, 1, WIRE_LAUNCH_KERNEL);
-	launch(f, 2, WIRE_LAUNCH_KERNEL);
+	launch(f, 1, GPUCTR_LAUNCH_KERNEL);
+	launch(f, 2, GPUCTR_LAUNCH_KERNEL);
 	trace(1, 1, 10, 11);
 	trace(4, 2, 20, 22);
 	fill(f);
@@ -248,8 +248,8 @@ static void what_never_comes_is_unknown(void **state)
 	struct fixture *f = *state;
 	uint64_t begin_ns = clock_now_ns(), spent_ns;
 
-	launch(f, 1, WIRE_LAUNCH_KERNEL);
-	launch(f, 2, WIRE_LAUNCH_KERNEL);
+	launch(f, 1, GPUCTR_LAUNCH_KERNEL);
+	launch(f, 2, GPUCTR_LAUNCH_KERNEL);
 	trace(1, 2, 0, 0); /* CUPTI could not tell */
 	n_dropped = 1;
 	fill(f);
@@ -262,7 +262,7 @@ static void what_never_comes_is_unknown(void **state)
 	for (uint32_t i = 3; i < 20; i++) { /* less and less */
 		n_flushes = 0;
 		f->batch.n = 0;
-		launch(f, i, WIRE_LAUNCH_KERNEL);
+		launch(f, i, GPUCTR_LAUNCH_KERNEL);
 		fill(f);
 		expect_unknown(f, 0);
 	}
@@ -271,7 +271,7 @@ static void what_never_comes_is_unknown(void **state)
 	for (uint32_t i = 20; i < 22; i++) { /* they come again, and are then waited for */
 		n_flushes = n_traced = 0;
 		f->batch.n = 0;
-		launch(f, i, WIRE_LAUNCH_KERNEL);
+		launch(f, i, GPUCTR_LAUNCH_KERNEL);
 		trace(i == 20 ? 1 : 4, i, 10, 12);
 		fill(f);
 		expect_times(f, 0, 10, 2);
@@ -284,7 +284,7 @@ static void what_comes_too_late_is_left_out(void **state)
 	struct fixture *f = *state;
 	struct span span;
 
-	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	launch(f, 1, GPUCTR_LAUNCH_KERNEL);
 	fill(f);
 	expect_unknown(f, 0);
 	trace(n_flushes + 1, 1, 10, 12);
@@ -310,7 +310,7 @@ static void nothing_is_called_while_a_kernel_is_under_way(void **state)
 
 	f->activity.while_quiet = if_quiet;
 	f->activity.userdata = &quiet;
-	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	launch(f, 1, GPUCTR_LAUNCH_KERNEL);
 	activity_fill(&f->activity, &f->batch);
 	expect_unknown(f, 0);
 	activity_stop(&f->activity);
@@ -328,9 +328,9 @@ static void a_graph_is_as_long_as_all_of_it(void **state)
 {
 	struct fixture *f = *state;
 
-	launch(f, 1, WIRE_LAUNCH_GRAPH);
-	launch(f, 2, WIRE_LAUNCH_GRAPH);
-	launch(f, 3, WIRE_LAUNCH_KERNEL);
+	launch(f, 1, GPUCTR_LAUNCH_GRAPH);
+	launch(f, 2, GPUCTR_LAUNCH_GRAPH);
+	launch(f, 3, GPUCTR_LAUNCH_KERNEL);
 	trace_graph(1, 1, 100, 1100);
 	trace(1, 2, 2300, 2400);
 	trace(3, 2, 2000, 2200); /* another stream of the graph, with what follows it */
@@ -345,9 +345,9 @@ static void a_failed_launch_is_not_waited_for(void **state)
 {
 	struct fixture *f = *state;
 
-	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	launch(f, 1, GPUCTR_LAUNCH_KERNEL);
 	f->launches[0].fate = LAUNCH_FAILED;
-	launch(f, 2, WIRE_LAUNCH_KERNEL);
+	launch(f, 2, GPUCTR_LAUNCH_KERNEL);
 	trace(1, 2, 10, 12);
 	fill(f);
 	expect_unknown(f, 0);
@@ -362,7 +362,7 @@ static void whole_graphs_need_not_be_traced(void **state)
 	(void)state;
 	refuses[1] = CUPTI_ERROR_NOT_SUPPORTED;
 	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
-	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	launch(f, 1, GPUCTR_LAUNCH_KERNEL);
 	trace(1, 1, 10, 12);
 	fill(f);
 	expect_times(f, 0, 10, 2);
@@ -378,7 +378,7 @@ static void without_kernels_there_is_nothing(void **state)
 	(void)state;
 	refuses[0] = CUPTI_ERROR_NOT_COMPATIBLE;
 	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_ERROR_NOT_COMPATIBLE);
-	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	launch(f, 1, GPUCTR_LAUNCH_KERNEL);
 	trace(1, 1, 10, 12);
 	fill(f);
 	activity_stop(&f->activity);

@@ -105,6 +105,47 @@ static void printf_formats_or_gives_null(void **state)
 	arena_deinit(&a);
 }
 
+static void copies_text_and_ends_it(void **state)
+{
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, ARENA_NO_LIMIT);
+	memset(arena_alloc(&a, 64), 0xff, 64);
+	arena_reset(&a);
+	assert_string_equal(arena_text(&a, "gpu-7", 3), "gpu");
+	assert_string_equal(arena_text(&a, "gpu", 0), "");
+	arena_deinit(&a);
+}
+
+static void arrays_that_overflow_are_refused(void **state)
+{
+	struct arena a;
+	uint64_t *v;
+
+	(void)state;
+	arena_init(&a, ARENA_NO_LIMIT);
+	assert_null(arena_zalloc_array(&a, SIZE_MAX / 4, 8));
+	assert_null(arena_zalloc_array(&a, (size_t)1 << 61, 8));
+	v = arena_zalloc_array(&a, 100, sizeof(*v));
+	assert_int_equal(v[99], 0);
+	arena_deinit(&a);
+}
+
+/* A million texts: blocks grow, but a block that has just begun wastes little. */
+static void blocks_stay_below_a_size(void **state)
+{
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, ARENA_NO_LIMIT);
+	for (int i = 0; i < 1000000; i++) {
+		assert_non_null(arena_text(&a, "a text of 31 bytes and its end.", 31));
+	}
+	assert_true(a.total < 32000000 + (9 << 20));
+	arena_deinit(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +155,9 @@ int main(void)
 		cmocka_unit_test(reset_gives_the_room_back),
 		cmocka_unit_test(zalloc_zeroes_used_memory),
 		cmocka_unit_test(printf_formats_or_gives_null),
+		cmocka_unit_test(copies_text_and_ends_it),
+		cmocka_unit_test(arrays_that_overflow_are_refused),
+		cmocka_unit_test(blocks_stay_below_a_size),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

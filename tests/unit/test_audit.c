@@ -236,22 +236,23 @@ static uint64_t sum_of(const char *path, const char *key)
 	return sum;
 }
 
-/* Uids are cheap: a thousand strangers have no more lines than two, and each refusal is listed or
- * counted in a line. Whom the settings know is heard all the same, and so many of them too. */
+/* Uids are cheap: a thousand users who may not measure have no more lines than two, and each
+ * refusal is listed or counted in a line. Whom the settings know is heard all the same, and so many
+ * of them too. */
 static void refusals_of_many_users_do_not_flood(void **state)
 {
 	enum { USERS = 1000, EACH = 70 };
-	static const unsigned least[] = { 600, 120 }; /* of others, of strangers */
+	static const unsigned least[] = { 600, 120 }; /* of others, of users who may not measure */
 
 	(void)state;
-	for (int stranger = 0; stranger < 2; stranger++) {
+	for (int unadmitted = 0; unadmitted < 2; unadmitted++) {
 		const char *path = make_path();
 		struct audit *a = begin(path);
 		struct audit_line l = make_line(AUDIT_REFUSED);
 		uint64_t begin_ns = clock_now_ns(), told, left;
 		unsigned lines;
 
-		l.stranger = stranger;
+		l.unadmitted = unadmitted;
 		for (unsigned i = 0; i < USERS * EACH; i++) {
 			l.uid = 2000 + i / EACH;
 			assert_int_equal(say(a, l), 0);
@@ -259,20 +260,21 @@ static void refusals_of_many_users_do_not_flood(void **state)
 		lines = count_lines(path);
 		/* Ten more for each second that it took, or two. */
 		assert_in_range(
-			lines, least[stranger],
-			least[stranger] * (61 + (clock_now_ns() - begin_ns) / CLOCK_NS_PER_S) / 60 +
+			lines, least[unadmitted],
+			least[unadmitted] * (61 + (clock_now_ns() - begin_ns) / CLOCK_NS_PER_S) /
+					60 +
 				1);
-		left = a->strangers.all.missed + a->others.all.missed +
-		       a->strangers.each.forgotten + a->others.each.forgotten;
+		left = a->unadmitted.all.missed + a->others.all.missed +
+		       a->unadmitted.each.forgotten + a->others.each.forgotten;
 		for (size_t i = 0; i < RATE_USERS_MAX; i++) {
-			left += a->strangers.each.buckets[i].missed;
+			left += a->unadmitted.each.buckets[i].missed;
 			left += a->others.each.buckets[i].missed;
 		}
 		told = sum_of(path, "\"refused_before\":") +
 		       sum_of(path, "\"others_refused_before\":");
 		assert_int_equal(lines + told + left, USERS * EACH);
 		l.uid = 1235;
-		l.stranger = !stranger; /* the other kind is still heard */
+		l.unadmitted = !unadmitted; /* the other kind is still heard */
 		assert_int_equal(say(a, l), 0);
 		assert_int_equal(count_lines(path), lines + 1);
 		audit_deinit(a);
@@ -288,19 +290,19 @@ static void refusals_that_were_left_out_are_told_by_others(void **state)
 	struct audit_line l = make_line(AUDIT_REFUSED);
 
 	(void)state;
-	l.stranger = true;
+	l.unadmitted = true;
 	for (unsigned i = 0; i < 200; i++) {
 		l.uid = 2000 + i;
 		assert_int_equal(say(a, l), 0);
 	}
-	a->strangers.all.full_ns -= 60 * CLOCK_NS_PER_S; /* a minute later */
+	a->unadmitted.all.full_ns -= 60 * CLOCK_NS_PER_S; /* a minute later */
 	l.uid = 3000;
 	assert_int_equal(say(a, l), 0);
 	text = strstr(contents(path), "\"uid\":3000");
 	assert_non_null(text);
 	assert_null(strstr(text, "\"refused_before\""));
 	assert_non_null(strstr(text, "\"others_refused_before\":80}"));
-	a->strangers.each.forgotten = 5; /* with the bucket of a user */
+	a->unadmitted.each.forgotten = 5; /* with the bucket of a user */
 	l.uid = 3001;
 	assert_int_equal(say(a, l), 0);
 	text = strstr(contents(path), "\"uid\":3001");

@@ -557,7 +557,7 @@ static const struct race {
 	  2,
 	  "xLEF" },
 	{ "expired twice", CAPTURE_RUNNING, { EVENT_EXPIRED, EVENT_EXPIRED }, 2, "xS" },
-	{ "a stranger while ending, and again",
+	{ "another user while ending, and again",
 	  CAPTURE_ENDING,
 	  { EVENT_FOREIGN, EVENT_FOREIGN },
 	  2,

@@ -557,8 +557,8 @@ static void an_old_batch_is_handed_over_when_it_can_be_paid(void **state)
 	assert_false(budget_batch_is_old(&b, 36 * S));
 }
 
-/* What seeing takes is not there for measuring; a while in which it takes too much is forgotten. */
-static void seeing_is_paid_first(void **state)
+/* The overhead is not there for measuring; a while in which it is too much is forgotten. */
+static void overhead_is_paid_first(void **state)
 {
 	const struct budget_options options = { .share = 0.02, .passes = 1 };
 	struct budget with, without;
@@ -568,26 +568,26 @@ static void seeing_is_paid_first(void **state)
 	budget_init(&with, &options);
 	budget_init(&without, &options);
 	for (uint64_t t = 2 * S; t < 12 * S; t += 100 * MS) {
-		budget_note_seeing(&with, t, 5000, 0.6e6, 0.4e6,
-				   BUDGET_ASSUMED); /* 1 % of the time */
+		budget_note_callbacks(&with, t, 5000, 0.6e6, 0.4e6,
+				      BUDGET_ASSUMED); /* 1 % of the time */
 		budget_take_pace(&without, t);
 	}
 	per_s = budget_take_pace(&with, 12 * S).per_s;
 	assert_true(per_s > 0 && per_s < budget_take_pace(&without, 12 * S).per_s * 2 / 3);
 	assert_true(budget_take_pace(&with, 12 * S).credit > 0);
-	assert_true(budget_seeing_share(&with, 12 * S) > 0.008);
-	assert_int_equal(with.costs[BUDGET_SEEING].n, 100 * 5000);
+	assert_true(budget_overhead_share(&with, 12 * S) > 0.008);
+	assert_int_equal(with.costs[BUDGET_CALLBACKS].n, 100 * 5000);
 	assert_int_equal(with.costs[BUDGET_SLOWER].n, 100 * 5000 / 2);
 	assert_true(fabs(with.costs[BUDGET_SLOWER].total_ns - 40e6) < 1);
 	for (uint64_t t = 12 * S; t < 22 * S; t += 100 * MS) {
-		budget_note_seeing(&with, t, 50000, 10e6, 0, BUDGET_ASSUMED);
+		budget_note_callbacks(&with, t, 50000, 10e6, 0, BUDGET_ASSUMED);
 	}
 	assert_int_equal(budget_take_pace(&with, 22 * S).credit, 0);
 	assert_true(budget_take_pace(&with, 35 * S).credit > 0);
 }
 
-/* A program that comes for one second in ten, in which seeing takes twice what comes in. It takes a
- * fifth of all that comes in, and the rest pays the first Start back and measures. */
+/* A program that comes for one second in ten, in which the overhead is twice what comes in. It
+ * takes a fifth of all that comes in, and the rest pays the first Start back and measures. */
 static void pauses_pay_for_bursts(void **state)
 {
 	struct budget_options options = { .share = 0.05, .passes = 1 };
@@ -598,7 +598,7 @@ static void pauses_pay_for_bursts(void **state)
 	budget_note_first_start(&b, 0, 64, 0, 228e6);
 	for (uint64_t burst = 2 * S; burst < 52 * S; burst += 10 * S) {
 		for (uint64_t t = burst; t <= burst + S; t += 100 * MS) {
-			budget_note_seeing(&b, t, 1000, 10e6, 0, BUDGET_CALIBRATED);
+			budget_note_callbacks(&b, t, 1000, 10e6, 0, BUDGET_CALIBRATED);
 			assert_true(budget_take_pace(&b, t).per_s > 0);
 		}
 	}
@@ -607,7 +607,7 @@ static void pauses_pay_for_bursts(void **state)
 }
 
 /* However much it has taken: five seconds later a third of the pace is there. */
-static void much_seeing_is_forgotten(void **state)
+static void much_overhead_is_forgotten(void **state)
 {
 	struct budget_options options = { .share = 0.02, .passes = 1 };
 	struct budget b;
@@ -618,7 +618,7 @@ static void much_seeing_is_forgotten(void **state)
 	b.loan_ns = 0;
 	before = budget_take_pace(&b, S).per_s;
 	for (uint64_t t = S; t < 30 * S; t += 100 * MS) {
-		budget_note_seeing(&b, t, 1000, 50e6, 0, BUDGET_CALIBRATED);
+		budget_note_callbacks(&b, t, 1000, 50e6, 0, BUDGET_CALIBRATED);
 	}
 	assert_true(budget_take_pace(&b, 30 * S).per_s < before / 50);
 	assert_true(budget_take_pace(&b, 35 * S).per_s > before / 3);
@@ -780,7 +780,7 @@ static void ranges_leave_room_for_the_stop(void **state)
 
 /* Both are paid, but a bad second is not held against all that follow: two seconds' income is owed
  * at most. */
-static void seeing_is_owed_for_two_seconds(void **state)
+static void overhead_is_owed_for_two_seconds(void **state)
 {
 	struct budget b = open_at(0.02, 0);
 	double before;
@@ -788,9 +788,9 @@ static void seeing_is_owed_for_two_seconds(void **state)
 	(void)state;
 	budget_take_pace(&b, S);
 	before = b.balance_ns;
-	budget_note_seeing(&b, S, 100, 1e6, 2e6, BUDGET_CALIBRATED);
+	budget_note_callbacks(&b, S, 100, 1e6, 2e6, BUDGET_CALIBRATED);
 	assert_true(fabs(before - b.balance_ns - 3e6) < 1);
-	budget_note_seeing(&b, S, 100, 9e9, 9e9, BUDGET_CALIBRATED);
+	budget_note_callbacks(&b, S, 100, 9e9, 9e9, BUDGET_CALIBRATED);
 	assert_true(b.balance_ns < 0 && b.balance_ns > -0.02 * 2e9);
 }
 
@@ -877,9 +877,9 @@ int main(void)
 		cmocka_unit_test(the_price_of_a_range_follows_the_program),
 		cmocka_unit_test(the_turn_of_a_smaller_batch_is_set_aside),
 		cmocka_unit_test(an_old_batch_is_handed_over_when_it_can_be_paid),
-		cmocka_unit_test(seeing_is_paid_first),
+		cmocka_unit_test(overhead_is_paid_first),
 		cmocka_unit_test(pauses_pay_for_bursts),
-		cmocka_unit_test(much_seeing_is_forgotten),
+		cmocka_unit_test(much_overhead_is_forgotten),
 		cmocka_unit_test(time_that_goes_back_is_the_latest),
 		cmocka_unit_test(what_was_spent_is_told_with_how_it_is_known),
 		cmocka_unit_test(two_stops_and_a_start_are_the_least),
@@ -888,7 +888,7 @@ int main(void)
 		cmocka_unit_test(a_loan_takes_a_quarter_of_what_comes_in),
 		cmocka_unit_test(the_window_is_of_the_last_ten_seconds),
 		cmocka_unit_test(ranges_leave_room_for_the_stop),
-		cmocka_unit_test(seeing_is_owed_for_two_seconds),
+		cmocka_unit_test(overhead_is_owed_for_two_seconds),
 		cmocka_unit_test(batches_wait_for_a_long_program),
 		cmocka_unit_test(what_is_saved_for_comes),
 		cmocka_unit_test(no_share_is_refused),

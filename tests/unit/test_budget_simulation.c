@@ -310,7 +310,8 @@ static unsigned unknown_kernels(const struct simulation *s, unsigned *ret_large)
 
 /* Where a step begins with many launches of a few kernels, the first batch has some left for the
  * others: half of the credit for whatever came first left out 24 of these 64. */
-static void first_kernels(double share, double seconds, double first_fixed_ns, double seeing_share)
+static void first_kernels(double share, double seconds, double first_fixed_ns,
+			  double overhead_share)
 {
 	unsigned large = 0, unknown = 0;
 
@@ -321,7 +322,7 @@ static void first_kernels(double share, double seconds, double first_fixed_ns, d
 			.seconds = seconds,
 			.seed = seed,
 			.first_fixed_ns = first_fixed_ns,
-			.seeing_share = seeing_share,
+			.overhead_share = overhead_share,
 		};
 		struct simulation s;
 		unsigned n;
@@ -353,7 +354,7 @@ static void the_first_batch_knows_the_kernels(void **state)
 static void being_there_leaves_something_to_measure(void **state)
 {
 	static const struct {
-		double share, seeing_share, first_fixed_ns, seconds;
+		double share, overhead_share, first_fixed_ns, seconds;
 		uint64_t least;
 	} cases[] = {
 		{ 0.02, 0.012, 220e6, 40, 200 },
@@ -369,14 +370,14 @@ static void being_there_leaves_something_to_measure(void **state)
 			.seconds = cases[i].seconds,
 			.seed = 1,
 			.first_fixed_ns = cases[i].first_fixed_ns,
-			.seeing_share = cases[i].seeing_share,
+			.overhead_share = cases[i].overhead_share,
 		};
 		struct simulation s;
 
 		assert_int_equal(simulation_run(&s, &options), 0);
 		print_message("%.0f %%, of which being there takes %.1f %%: %llu in %.0f s, worst "
 			      "ten seconds %.3f %%\n",
-			      100 * cases[i].share, 100 * cases[i].seeing_share,
+			      100 * cases[i].share, 100 * cases[i].overhead_share,
 			      (unsigned long long)s.measured, cases[i].seconds,
 			      100 * simulation_worst_window(&s));
 		expect_budget_kept(&s);
@@ -413,7 +414,7 @@ static void a_short_capture_measures_most_kinds(void **state)
 				.seconds = 6,
 				.seed = seed,
 				.first_fixed_ns = 192e6,
-				.seeing_share = 0.008,
+				.overhead_share = 0.008,
 			};
 			struct simulation s;
 			double without;
@@ -482,8 +483,9 @@ static void run_cache(const struct simulation_cache *cache, unsigned window, dou
 	simulation_deinit(&s);
 }
 
-/* What docs/budget.md says of windows: they help where the launch before spills over, and where the
- * cache is what differs they only come nearer to a full capture. Without either they do no harm. */
+/* What docs/internals/budget.md says of windows: they help where the launch before spills over, and
+ * where the cache is what differs they only come nearer to a full capture. Without either they do
+ * no harm. */
 static void windows_help_against_one_of_two(void **state)
 {
 	static const struct simulation_cache none, spill = { .spill = 0.5 },

@@ -144,7 +144,7 @@ static void keeps_its_own_copies(void **state)
 	assert_true(c->plan.columns.v[0].weight.v[0] == 2.5);
 }
 
-/* With a budget, of a client that knows what it means, and not more than an agent takes. */
+/* With a budget, and not more than an agent takes. */
 static void some_plans_may_take_turns(void **state)
 {
 	static const struct wire_open_capture chosen = { .selection = { .budget_ppm = 50000 } };
@@ -152,20 +152,18 @@ static void some_plans_may_take_turns(void **state)
 	struct wire_column column = { .group = 1 };
 	struct wire_plan plan = { .columns = { 1, &column }, .passes = 2, .groups = 2 };
 
-	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_false(capture_may_measure_groups(c, &plan));
 	assert_int_equal(capture_set_options(c, &chosen), 0);
-	assert_true(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
-	assert_false(
-		capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING & ~PROTO_FEATURE_PASSES));
+	assert_true(capture_may_measure_groups(c, &plan));
 	c->recorded = true;
-	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_false(capture_may_measure_groups(c, &plan));
 	c->recorded = false;
 	plan.groups = LIMIT_GROUPS;
-	assert_true(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_true(capture_may_measure_groups(c, &plan));
 	plan.groups = LIMIT_GROUPS + 1;
-	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_false(capture_may_measure_groups(c, &plan));
 	plan.groups = 1; /* the column is in none */
-	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_false(capture_may_measure_groups(c, &plan));
 }
 
 /* An image is of one pass, and which of several it is of would be nowhere. */
@@ -178,7 +176,7 @@ static void images_as_they_are_read_take_no_turns(void **state)
 	const struct wire_plan plan = { .columns = { 1, &column }, .passes = 2, .groups = 2 };
 
 	assert_int_equal(capture_set_options(c, &raw), 0);
-	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_false(capture_may_measure_groups(c, &plan));
 }
 
 /* A wish may be long, so its user pays for it until the capture is gone. */
@@ -225,18 +223,18 @@ static void live_is_ready_or_running(void **state)
 static void clients_are_told_a_state_they_know(void **state)
 {
 	struct capture *c = capture_new(*state);
-	enum wire_capture_state last = WIRE_CAPTURE_PLANNING;
+	enum gpuctr_capture_state last = GPUCTR_CAPTURE_PLANNING;
 
 	for (unsigned s = 0; s < CAPTURE_STATES; s++) {
 		c->state = s;
 		assert_true(capture_told_state(c) >= last);
 		last = capture_told_state(c);
 	}
-	assert_int_equal(last, WIRE_CAPTURE_STATE_MAX);
+	assert_int_equal(last, GPUCTR_CAPTURE_ENDING);
 	c->state = CAPTURE_OPENING;
-	assert_int_equal(capture_told_state(c), WIRE_CAPTURE_QUEUED);
+	assert_int_equal(capture_told_state(c), GPUCTR_CAPTURE_QUEUED);
 	c->state = CAPTURE_RUNNING;
-	assert_int_equal(capture_told_state(c), WIRE_CAPTURE_RUNNING);
+	assert_int_equal(capture_told_state(c), GPUCTR_CAPTURE_RUNNING);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -20,10 +20,10 @@ static void has_the_metrics_of_the_chip(void **state)
 	b = catalogue_find_base(&gh100, "dram__bytes_read.sum", strlen("dram__bytes_read"));
 	assert_non_null(b);
 	assert_string_equal(b->name, "dram__bytes_read");
-	assert_int_equal(b->kind, WIRE_METRIC_COUNTER);
+	assert_int_equal(b->kind, GPUCTR_METRIC_COUNTER);
 	b = catalogue_find_base(&gh100, "dram__throughput", strlen("dram__throughput"));
 	assert_non_null(b);
-	assert_int_equal(b->kind, WIRE_METRIC_THROUGHPUT);
+	assert_int_equal(b->kind, GPUCTR_METRIC_THROUGHPUT);
 }
 
 static void finds_whole_names_only(void **state)
@@ -66,7 +66,7 @@ static void bases_with_dots_are_split_at_the_right_one(void **state)
 	(void)state;
 	for (size_t i = 0; i < gh100.n_bases && !dotted; i++) {
 		if (strchr(gh100.bases[i].name, '.') &&
-		    gh100.bases[i].kind == WIRE_METRIC_COUNTER) {
+		    gh100.bases[i].kind == GPUCTR_METRIC_COUNTER) {
 			dotted = &gh100.bases[i];
 		}
 	}

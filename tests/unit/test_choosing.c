@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "client/agent/choosing.h"
-#include "client/agent/slower.h"
+#include "client/agent/slowdown.h"
 #include "proto/base/clock.h"
 
 enum { COLUMNS = 2, KINDS = 5, THREADS = 4, LAUNCHES = 20000 };
@@ -20,7 +20,7 @@ static int setup(void **state)
 
 	c = (struct choosing){ .on = false };
 	*state = &c;
-	slower_forget();
+	slowdown_forget();
 	return choosing_init(&c, &options);
 }
 
@@ -146,7 +146,7 @@ static void take_for(struct choosing *c, uint64_t ms)
 
 static double spent_on_callbacks(const struct choosing *c)
 {
-	return c->budget.costs[BUDGET_SEEING].total_ns;
+	return c->budget.costs[BUDGET_CALLBACKS].total_ns;
 }
 
 /* Callbacks delay a program where the GPU then runs out of work, and nowhere else. */
@@ -268,7 +268,7 @@ static void slower_launches_are_spent(void **state)
 static void note_calls(int n, uint64_t ns)
 {
 	for (int i = 0; i < n; i++) {
-		slower_note(ns);
+		slowdown_note(ns);
 	}
 }
 
@@ -281,7 +281,7 @@ static void slower_launches_are_seen(void **state)
 
 	note_calls(100, 3000);
 	take(c, 0);
-	slower_begins();
+	slowdown_begins();
 	choosing_note_first_start(c, clock_now_ns(), 64, 0);
 	note_calls(100, 5000);
 	time_callbacks(c, 100);
@@ -324,7 +324,7 @@ static void a_late_capture_looks_on_first(void **state)
 	choosing_describe(&c, text, sizeof(text));
 	assert_null(strstr(text, "nothing could be paid for"));
 	choosing_deinit(&c);
-	slower_forget();
+	slowdown_forget();
 	c = (struct choosing){ .on = false };
 	assert_int_equal(choosing_init(&c, &late), 0);
 	assert_true(look_on_ns(&c, &last_ns) >= 500 * CLOCK_NS_PER_MS);
@@ -387,7 +387,7 @@ static void cheap_passes_stay_cheap(void **state)
 	struct choosing c = { .on = false };
 
 	(void)state;
-	slower_forget();
+	slowdown_forget();
 	assert_int_equal(choosing_init(&c, &mixed), 0);
 	assert_int_equal(choosing_first_size(&c),
 			 64); /* nothing was launched: as without a budget */

@@ -68,7 +68,7 @@ static void sample_init(struct sample *s)
 		.correlation = { 10, 11, 12 },
 		.thread = { 100, 101, 100 },
 		.start_ns = { INT64_C(1760000000000000000), 500, -200 },
-		.clock = { WIRE_CLOCK_RANGE, WIRE_CLOCK_NONE, WIRE_CLOCK_GPU },
+		.clock = { GPUCTR_CLOCK_RANGE, GPUCTR_CLOCK_NONE, GPUCTR_CLOCK_GPU },
 		.duration_ns = { 1002, 0, 5 },
 		.node = { 2, 0, 1 },
 		.range_set = { 1, 2, 0 },
@@ -320,11 +320,11 @@ static void what_is_no_duration_is_none(void **state)
 		uint32_t clock;
 		uint64_t duration_ns;
 	} none[] = {
-		{ WIRE_CLOCK_NONE, 5 },
-		{ WIRE_CLOCK_GPU + 1, 5 },
+		{ GPUCTR_CLOCK_NONE, 5 },
+		{ GPUCTR_CLOCK_GPU + 1, 5 },
 		{ UINT32_MAX, 5 },
-		{ WIRE_CLOCK_GPU, UINT64_C(1) << 63 },
-		{ WIRE_CLOCK_RANGE, UINT64_MAX },
+		{ GPUCTR_CLOCK_GPU, UINT64_C(1) << 63 },
+		{ GPUCTR_CLOCK_RANGE, UINT64_MAX },
 	};
 	struct fixture *f = *state;
 	struct sample *s = &f->sample;

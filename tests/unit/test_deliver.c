@@ -293,9 +293,9 @@ static void wait_for_spare(void)
 	bool is = false;
 
 	while (!is) {
-		pthread_mutex_lock(&d.lock);
+		lock_acquire(&d.lock);
 		is = d.spare_image != NULL;
-		pthread_mutex_unlock(&d.lock);
+		lock_release(&d.lock);
 		nanosleep(&pause, NULL);
 	}
 }

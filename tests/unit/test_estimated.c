@@ -100,7 +100,7 @@ static void launch(struct made *m, unsigned k)
 
 	note_truth(m, k, stream, values, time_ns);
 	if (uniform(&m->random) < CHANCE) {
-		assert_int_equal(groups_record(m->groups, &record), 0);
+		assert_int_equal(groups_record(m->groups, &record, NULL), 0);
 	}
 }
 
@@ -320,7 +320,7 @@ static void launch_in_steps(struct made *m)
 
 		m->bytes[0] += values[0];
 		if (uniform(&m->random) < CHANCE) {
-			assert_int_equal(groups_record(m->groups, &record), 0);
+			assert_int_equal(groups_record(m->groups, &record, NULL), 0);
 		}
 	}
 	for (unsigned i = 0; i <= STEPS; i++) {
@@ -427,7 +427,7 @@ static void add_launch(struct made *m, unsigned process, unsigned id, double byt
 					      .stratum = id,
 					      .chance = chance };
 
-	assert_int_equal(groups_record(m->groups, &record), 0);
+	assert_int_equal(groups_record(m->groups, &record, NULL), 0);
 }
 
 static void add_process(struct made *m, unsigned number)
@@ -581,7 +581,7 @@ static void kernels_that_share_a_stratum_have_a_part_of_it(void **state)
 							      .stratum = 1,
 							      .chance = 0.1 };
 
-			assert_int_equal(groups_record(m.groups, &record), 0);
+			assert_int_equal(groups_record(m.groups, &record, NULL), 0);
 		}
 		assert_int_equal(groups_stratum(m.groups, &several), 0);
 		assert_int_equal(groups_finish(m.groups), 0);
@@ -702,8 +702,8 @@ static void without_a_count_nothing_is_exact(void **state)
 	begin(&m, "kernel");
 	record.kernel = &m.kernels[2];
 	tell(&m, 0, 5);
-	assert_int_equal(groups_record(m.groups, &record), 0);
-	assert_int_equal(groups_record(m.groups, &record), 0);
+	assert_int_equal(groups_record(m.groups, &record, NULL), 0);
+	assert_int_equal(groups_record(m.groups, &record, NULL), 0);
 	assert_int_equal(groups_finish(m.groups), 0);
 	assert_int_equal(fields_estimate(measure(&m, 1), 1, find(&m, "gamma")).kind,
 			 ESTIMATE_GUESS);
@@ -852,7 +852,7 @@ static struct groups *run_turns(const char *by, double *ret_bytes)
 
 		*ret_bytes += bytes;
 		if (uniform(&random) < CHANCE) {
-			assert_int_equal(groups_record(g, &record), 0);
+			assert_int_equal(groups_record(g, &record, NULL), 0);
 		}
 	}
 	assert_int_equal(groups_stratum(g, &stratum), 0);
@@ -887,7 +887,7 @@ static void strata_that_lack_in_turns_are_predicted(void **state)
 
 		truth += bytes;
 		if (uniform(&random) < 0.04) {
-			assert_int_equal(groups_record(g, &record), 0);
+			assert_int_equal(groups_record(g, &record, NULL), 0);
 		}
 	}
 	for (unsigned id = 0; id < STRATA; id++) {
@@ -933,7 +933,7 @@ static void one_turn_in_one_row_is_not_the_whole_stratum(void **state)
 						      .group = group };
 
 		if (id > 0 || turn == 0) {
-			assert_int_equal(groups_record(g, &record), 0);
+			assert_int_equal(groups_record(g, &record, NULL), 0);
 		}
 	}
 	for (unsigned id = 0; id < STRATA; id++) {
@@ -1041,7 +1041,7 @@ static void turns_are_of_their_context(void **state)
 						      .context = 1 + i % 2,
 						      .group = i % 2 };
 
-		assert_int_equal(groups_record(g, &record), 0);
+		assert_int_equal(groups_record(g, &record, NULL), 0);
 	}
 	assert_int_equal(groups_stratum(g, &stratum), 0);
 	assert_int_equal(groups_finish(g), 0);

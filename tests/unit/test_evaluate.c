@@ -97,19 +97,19 @@ static void what_has_no_time_of_its_own_gets_its_ranges(void **state)
 	bool measured[RANGES];
 
 	(void)state;
-	b.launches[2].clock = WIRE_CLOCK_GPU;
+	b.launches[2].clock = GPUCTR_CLOCK_GPU;
 	b.launches[2].duration_ns = 5;
 	assert_int_equal(evaluate_batch(&plan, &b, NULL, measured), 0);
 	for (size_t r = 0; r < RANGES; r++) {
 		const struct launch *l = &b.launches[r];
 
-		assert_int_equal(l->clock, r == 2 ? WIRE_CLOCK_GPU : WIRE_CLOCK_RANGE);
+		assert_int_equal(l->clock, r == 2 ? GPUCTR_CLOCK_GPU : GPUCTR_CLOCK_RANGE);
 		assert_int_equal(l->duration_ns, r == 2 ? 5 : (uint64_t)truth[r][2]);
 	}
 	plan.metrics.n = 2; /* without gpu__time_duration.sum */
 	b = recorded_batch(RANGES);
 	assert_int_equal(evaluate_batch(&plan, &b, NULL, measured), 0);
-	assert_int_equal(b.launches[0].clock, WIRE_CLOCK_NONE);
+	assert_int_equal(b.launches[0].clock, GPUCTR_CLOCK_NONE);
 }
 
 static void a_column_is_its_weighted_sum(void **state)

@@ -8,12 +8,15 @@
 /* A catalogue of three metrics, a preset and a derived metric. */
 static const char *const endings[] = { ".sum", ".avg" };
 static const char *const parts[] = { "dram__bytes_read.sum", "dram__bytes_write.sum" };
-static const struct wire_metric catalogue[] = {
-	{ .name = "dram__bytes", .submetrics = { 2, endings } },
-	{ .name = "dram__bytes_read", .submetrics = { 2, endings } },
-	{ .name = "dram__bytes_write", .submetrics = { 2, endings } },
-	{ .name = "memory", .kind = WIRE_METRIC_PRESET, .submetrics = { 2, parts } },
-	{ .name = "kineto__sum", .kind = WIRE_METRIC_DERIVED, .submetrics = { 2, parts } },
+static const struct gpuctr_metric catalogue[] = {
+	{ .name = "dram__bytes", .submetrics = endings, .n_submetrics = 2 },
+	{ .name = "dram__bytes_read", .submetrics = endings, .n_submetrics = 2 },
+	{ .name = "dram__bytes_write", .submetrics = endings, .n_submetrics = 2 },
+	{ .name = "memory", .kind = GPUCTR_METRIC_PRESET, .submetrics = parts, .n_submetrics = 2 },
+	{ .name = "kineto__sum",
+	  .kind = GPUCTR_METRIC_DERIVED,
+	  .submetrics = parts,
+	  .n_submetrics = 2 },
 };
 
 struct fixture {
@@ -159,7 +162,7 @@ static void names_keep_their_place_and_come_once(void **state)
 
 static void too_many_are_told(void **state)
 {
-	struct wire_metric m = { .submetrics = { 1, endings } };
+	struct gpuctr_metric m = { .submetrics = endings, .n_submetrics = 1 };
 	const char *texts[LIMIT_METRICS + 1] = { "a*.sum", "b*.sum" };
 	struct fixture *f = *state;
 	char name[32];

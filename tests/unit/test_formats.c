@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the client writes about records: JSON lines, CSV, the table, the summary, and the text
- * functions under them. Links client/cli (cli_dep) and libgpuctr. */
+/* What the client writes about records: JSON lines, CSV, the table, and the text functions under
+ * them. Links client/cli (cli_dep) and libgpuctr. */
 
 #include <time.h>
 
 #include "tests/unit/text_fixture.h"
 
 #include "client/cli/format.h"
-#include "client/cli/summary.h"
 #include "client/cli/text.h"
-#include "client/cli/top.h"
 #include "tests/bench/synthetic.h"
 
-/* --- formats --------------------------------------------------------------------------------- */
+static struct attributor *attributor; /* of the records of one test */
+
+/* As whoever has the records does. */
+static void write_record(const struct format *format, void *f, struct buf *b,
+			 const struct gpuctr_record *record)
+{
+	struct attribution what;
+
+	assert_int_equal(attributor_take(attributor, record, &what), 0);
+	format->write_record(f, b, record, &what);
+}
 
 static const struct gpuctr_gpu gpu = {
 	.index = 0, .uuid = "GPU-0", .name = "NVIDIA H200", .chip = "GH100"
@@ -22,6 +30,9 @@ static const char *const command[] = { "python", "n\"et.py", NULL };
 
 static struct format_capture capture_of(const struct synthetic *s)
 {
+	attributor = attributor ? attributor : attributor_new();
+	assert_non_null(attributor);
+	attributor_next_capture(attributor);
 	return (struct format_capture){ .capture = 7,
 					.plan = &s->plan,
 					.gpus = &gpu,
@@ -97,7 +108,7 @@ static void test_jsonl_active_ranges_of_two_processes(void **state)
 		record.process = 1 + i % 2;
 		record.active = active;
 		record.n_active = 1;
-		format_jsonl.write_record(f, &b, &record);
+		write_record(&format_jsonl, f, &b, &record);
 		expect_contains(&b, i % 2 ? "\"of two\"" : "\"of one\"");
 		assert_null(strstr(buf_string(&b), i % 2 ? "\"of one\"" : "\"of two\""));
 		buf_clear(&b);
@@ -140,7 +151,7 @@ static void test_jsonl_record(void **state)
 	record.duration_ns = -1;
 	record.clock = GPUCTR_CLOCK_NONE;
 	record.values = values;
-	format_jsonl.write_record(f, &b, &record);
+	write_record(&format_jsonl, f, &b, &record);
 	expect_text(
 		&b,
 		"{\"type\":\"kernel\",\"index\":3,\"process\":1,\"pid\":4711,\"kind\":"
@@ -169,7 +180,7 @@ static void test_jsonl_record(void **state)
 	record.duration_ns = 1500;
 	record.clock = GPUCTR_CLOCK_GPU;
 	s.kernels[4].static_shared_bytes = s.kernels[4].registers = -1;
-	format_jsonl.write_record(f, &b, &record);
+	write_record(&format_jsonl, f, &b, &record);
 	expect_contains(&b, "\"static_shared_bytes\":null,\"registers\":null,");
 	expect_contains(&b, "\"duration_ns\":1500,\"clock\":\"gpu\",");
 	expect_contains(&b, "\"process\":2,\"pid\":0,");
@@ -244,10 +255,10 @@ static void test_operators_are_columns(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		record = *synthetic_record(&s, (unsigned)i);
 		record.range = cases[i].range;
-		format_jsonl.write_record(json, &b, &record);
+		write_record(&format_jsonl, json, &b, &record);
 		expect_contains(&b, cases[i].json);
 		buf_clear(&b);
-		format_csv.write_record(csv, &b, &record);
+		write_record(&format_csv, csv, &b, &record);
 		expect_contains(&b, cases[i].csv);
 		buf_clear(&b);
 	}
@@ -329,7 +340,7 @@ static void test_jsonl_with_many_stacks(void **state)
 		snprintf(expected, sizeof(expected),
 			 "\"nvtx\":[{\"domain\":\"\",\"message\":\"op %u\",", i % 10000);
 		record.range = &range;
-		format_jsonl.write_record(f, &b, &record);
+		write_record(&format_jsonl, f, &b, &record);
 		expect_contains(&b, expected);
 		buf_clear(&b);
 	}
@@ -404,7 +415,7 @@ static void test_csv(void **state)
 	assert_int_equal(b.n, 0);
 	record = *synthetic_record(&s, 3);
 	record.values = values;
-	format_csv.write_record(f, &b, &record);
+	write_record(&format_csv, f, &b, &record);
 	assert_int_equal(count_fields(buf_string(&b)), fields);
 	expect_contains(&b, "1,4711,3,kernel,\"void at::native::vectorized_elementwise_kernel<3, ");
 	expect_contains(&b, ",1024,32,4,2,1,");
@@ -416,18 +427,18 @@ static void test_csv(void **state)
 	record.range = NULL;
 	record.duration_ns = -1;
 	record.clock = GPUCTR_CLOCK_NONE;
-	format_csv.write_record(f, &b, &record);
+	write_record(&format_csv, f, &b, &record);
 	assert_int_equal(count_fields(buf_string(&b)), fields);
 	expect_contains(&b, ",k,_k,,,4,2,1,");
 	expect_contains(&b, ",,none,1024,,0.25,,,,,,,,\r\n");
 	record.kernel = NULL;
-	format_csv.write_record(f, &b, &record);
+	write_record(&format_csv, f, &b, &record);
 	assert_int_equal(count_fields(strchr(buf_string(&b), '\n') + 1), fields);
 	buf_clear(&b);
 	s.process.process = record.process = 2;
 	s.process.recorded_from = "NVIDIA H200 (GH100), driver 580.159.04";
 	format_csv.write_process(f, &b, &s.process);
-	format_csv.write_record(f, &b, &record);
+	write_record(&format_csv, f, &b, &record);
 	expect_contains(&b,
 			",,none,1024,,0.25,,,,,,,,\"NVIDIA H200 (GH100), driver 580.159.04\"\r\n");
 	format_csv.close(f);
@@ -465,7 +476,7 @@ static void test_a_stack_of_a_million_ranges(void **state)
 		struct buf b = { 0 };
 
 		all[i]->write_head(f, &b);
-		all[i]->write_record(f, &b, &record);
+		write_record(all[i], f, &b, &record);
 		assert_false(b.failed);
 		expect_lacks(&b, "outermost");
 		assert_true(b.n < (is_table ? 4096 : DEPTH));
@@ -501,7 +512,7 @@ static double table_seconds(size_t length)
 	f = format_table.open(&capture);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
 	for (int i = 0; i < RECORDS; i++) {
-		format_table.write_record(f, &b, &record);
+		write_record(&format_table, f, &b, &record);
 	}
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
 	expect_contains(&b, "\xe6\x97\xa5xthe end\n");
@@ -542,7 +553,7 @@ static void test_table_is_aligned(void **state)
 	for (unsigned i = 0; i < 3000; i += 700) {
 		synthetic_record(&s, i);
 		s.record.clock = i % 1400 ? GPUCTR_CLOCK_GPU : GPUCTR_CLOCK_RANGE;
-		format_table.write_record(f, &b, &s.record);
+		write_record(&format_table, f, &b, &s.record);
 	}
 	at = (size_t)(strstr(buf_string(&b), "# * length") - buf_string(&b));
 	assert_null(strstr(buf_string(&b) + at + 1, "# * length")); /* said once */
@@ -586,7 +597,7 @@ static void test_table_fits_a_terminal(void **state)
 		format_table.write_head(f, &b);
 		for (unsigned i = 0; i < 3000; i += 700) {
 			synthetic_record(&s, i);
-			format_table.write_record(f, &b, &s.record);
+			write_record(&format_table, f, &b, &s.record);
 		}
 		for (char *line = strtok((char *)buf_string(&b), "\n"); line;
 		     line = strtok(NULL, "\n")) {
@@ -596,319 +607,6 @@ static void test_table_fits_a_terminal(void **state)
 		}
 		format_table.close(f);
 	}
-	buf_deinit(&b);
-}
-
-/* --- summary --------------------------------------------------------------------------------- */
-
-static const struct summary_end plain_end = { .totals = { .seen = 5, .measured = 4, .filtered = 1 },
-					      .has_totals = true,
-					      .driver = "580",
-					      .width = 140,
-					      .rows = 20 };
-
-static struct summary *new_summary(const struct gpuctr_plan *plan)
-{
-	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
-	struct summary *s = summary_new(&by_kernel);
-
-	assert_non_null(s);
-	assert_int_equal(summary_begin(s, plan, "", NULL), 0);
-	return s;
-}
-
-static void add(struct summary *s, struct synthetic *synthetic, unsigned process, unsigned kernel,
-		double bytes, int64_t duration_ns)
-{
-	double values[] = { bytes, NAN, (double)duration_ns };
-	struct gpuctr_record record = *synthetic_record(synthetic, kernel);
-
-	record.process = process;
-	record.values = values;
-	record.duration_ns = duration_ns;
-	record.clock = duration_ns < 0 ? GPUCTR_CLOCK_NONE : GPUCTR_CLOCK_GPU;
-	summary_record(s, &record);
-}
-
-static void test_summary_adds_up(void **state)
-{
-	static struct synthetic synthetic;
-	struct summary_end end = plain_end;
-	struct summary *s;
-	struct buf b = { 0 };
-	const char *first, *second;
-
-	(void)state;
-	synthetic_init(&synthetic);
-	synthetic.kernels[0].name = "small";
-	synthetic.kernels[1].name = "large";
-	s = new_summary(&synthetic.plan);
-	summary_process(s, &synthetic.process);
-	add(s, &synthetic, 1, 0, 1000, 1000);
-	add(s, &synthetic, 1, 1, 2e9, 5000000);
-	add(s, &synthetic, 2, 1, 4e9, 3000000); /* the same name in another process */
-	add(s, &synthetic, 1, 0, NAN, 1000);
-	end.totals.dropped = 3;
-	summary_print(s, &end, &b);
-	assert_int_equal(summary_records(s), 4);
-	first = strstr(buf_string(&b), "large");
-	second = strstr(buf_string(&b), "small");
-	assert_true(first && second && first < second); /* by time */
-	expect_contains(&b, "6.00 GB  3.00 GB 100.0%");
-	expect_contains(&b, "8.00 ms  4.00 ms 100.0%");
-	expect_contains(&b, "2.00 us  1.00 us   0.0%");
-	expect_contains(&b, "dram__bytes_write.sum is not known of any launch");
-	expect_contains(&b, "single pass, no replay, caches not flushed; GH100, NVIDIA H200; "
-			    "clocks not locked (SM up "
-			    "to 1980 MHz, memory 3201 MHz)");
-	expect_contains(&b, "5 kernels seen in 1 process: 4 measured, 1 filtered, 3 dropped");
-	expect_lacks(&b, "RECORDED");
-	expect_lacks(&b, "times are lengths of ranges");
-	expect_lacks(&b, "no time");
-	summary_free(s);
-	buf_deinit(&b);
-}
-
-static void test_what_relates_to_ranges_is_told(void **state)
-{
-	static const char *const of_range[] = {
-		"dram__throughput.avg.pct_of_peak_sustained_elapsed",
-		"sm__cycles_elapsed.max",
-		"sm__inst_executed.avg.per_cycle_elapsed",
-		"dram__bytes_read.sum.per_second",
-		"gpu__time_duration.sum",
-		NULL,
-	};
-	static const char *const of_kernel[] = {
-		"dram__bytes_read.sum",
-		"sm__cycles_active.avg",
-		"sm__inst_executed.avg.per_cycle_active",
-		"sm__throughput.avg.pct_of_peak_sustained_active",
-		NULL,
-	};
-	static struct synthetic synthetic;
-	struct summary *s;
-	struct buf b = { 0 };
-
-	(void)state;
-	for (size_t i = 0; of_range[i]; i++) {
-		assert_true(format_is_of_range(of_range[i]));
-	}
-	for (size_t i = 0; of_kernel[i]; i++) {
-		assert_false(format_is_of_range(of_kernel[i]));
-	}
-	synthetic_init(&synthetic);
-	for (size_t n = 2; n <= 3; n++) { /* the third is gpu__time_duration.sum */
-		synthetic.plan.n_columns = n;
-		s = new_summary(&synthetic.plan);
-		summary_record(s, synthetic_record(&synthetic, 0));
-		summary_print(s, &plain_end, &b);
-		if (n == 3) {
-			expect_contains(&b, " gpu__time_duration.sum (range)");
-			expect_contains(&b, "\ngpu__time_duration.sum: of the ranges around ");
-		} else {
-			expect_lacks(&b, "around the kernels");
-			expect_lacks(&b, "(range)");
-		}
-		buf_clear(&b);
-		summary_free(s);
-	}
-	buf_deinit(&b);
-}
-
-static void test_summary_tells_clocks(void **state)
-{
-	static struct synthetic synthetic;
-	struct summary *s;
-	struct buf b = { 0 };
-
-	(void)state;
-	synthetic_init(&synthetic);
-	s = new_summary(&synthetic.plan);
-	summary_record(s, synthetic_record(&synthetic, 0));
-	summary_print(s, &plain_end, &b);
-	expect_contains(&b, "\ntimes are lengths of ranges");
-	buf_clear(&b);
-	add(s, &synthetic, 1, 0, 1000, 1000);
-	add(s, &synthetic, 1, 0, 1000, -1);
-	summary_print(s, &plain_end, &b);
-	expect_contains(&b, "\n1 of 3 times are lengths of ranges");
-	expect_contains(
-		&b, "\n1 of 3 kernels have no time: it did not come from CUPTI (sums: \"*\")\n");
-	summary_free(s);
-	buf_clear(&b);
-	s = new_summary(&synthetic.plan);
-	add(s, &synthetic, 1, 0, 1000, -1);
-	summary_print(s, &plain_end, &b);
-	expect_contains(&b, "\n1 of 1 kernels have no time: with --budget, or metrics of the SMs");
-	expect_contains(&b, "add gpu__time_duration.sum to --metrics\n");
-	summary_free(s);
-	buf_deinit(&b);
-}
-
-/* Of however many versions and devices a capture tells. */
-static void test_summary_of_many_machines(void **state)
-{
-	static struct synthetic synthetic;
-	char driver[64], uuid[64];
-	struct gpuctr_device device;
-	struct gpuctr_process process;
-	struct summary *s;
-	struct buf b = { 0 };
-
-	(void)state;
-	synthetic_init(&synthetic);
-	s = new_summary(&synthetic.plan);
-	process = synthetic.process;
-	device = process.devices[0];
-	device.uuid = uuid;
-	process.devices = &device;
-	process.n_devices = 1;
-	process.driver = driver;
-	process.cupti = "13.0.1";
-	for (unsigned i = 0; i < 40; i++) {
-		process.process = i + 1;
-		snprintf(driver, sizeof(driver), "59%u", i / 4);
-		snprintf(uuid, sizeof(uuid), "GPU-%u", i);
-		summary_process(s, &process);
-		if (i == 31) {
-			summary_print_tail(s, &plain_end, NULL, &b);
-			expect_contains(&b, "NVIDIA H200 x 32;");
-			expect_contains(&b, "driver 590 and 591 and 592 and 593 and 594 and 595 "
-					    "and 596 and 597, CUPTI");
-			buf_clear(&b);
-		}
-	}
-	summary_print_tail(s, &plain_end, NULL, &b);
-	expect_contains(&b, "NVIDIA H200 x 32 or more;");
-	expect_contains(&b, " and 597 and others, CUPTI");
-	summary_free(s);
-	buf_deinit(&b);
-}
-
-static void test_summary_rows_and_width(void **state)
-{
-	static struct synthetic synthetic;
-	struct summary_end end = plain_end;
-	struct summary *s;
-
-	(void)state;
-	synthetic_init(&synthetic);
-	s = new_summary(&synthetic.plan);
-	for (unsigned i = 0; i < 2000; i++) {
-		summary_record(s, synthetic_record(&synthetic, i));
-	}
-	end.rows = 5;
-	for (end.width = 80; end.width < 240; end.width += 20) {
-		struct buf b = { 0 };
-
-		summary_print(s, &end, &b);
-		expect_contains(&b, "195 more");
-		for (char *line = strtok((char *)buf_string(&b), "\n"); line;
-		     line = strtok(NULL, "\n")) {
-			if (strstr(line, "%")) {
-				assert_true(text_width(line, strlen(line)) <= end.width);
-			}
-		}
-		buf_deinit(&b);
-	}
-	summary_free(s);
-}
-
-/* A line that the terminal breaks in its own way cannot be read as part of a table. */
-static void test_summary_fits_a_narrow_terminal(void **state)
-{
-	static struct synthetic synthetic;
-	struct summary_end end = plain_end;
-	struct summary *s;
-	struct buf b = { 0 };
-
-	(void)state;
-	synthetic_init(&synthetic);
-	synthetic.kernels[0].name = "small";
-	synthetic.kernels[1].name =
-		"void a_kernel_of_a_very_long_name<float, 128, 64, 32>(float *)";
-	s = new_summary(&synthetic.plan);
-	summary_process(s, &synthetic.process);
-	add(s, &synthetic, 1, 0, 1000, 1000);
-	add(s, &synthetic, 1, 1, 2e9, 5000000);
-	end.width = 40;
-	end.rows = 1;
-	summary_print(s, &end, &b);
-	expect_contains(&b, "  time                    5.00 ms 100.0%\n");
-	expect_contains(&b, "2.00 GB 100.0%\n");
-	expect_contains(&b, "\n1 more\n  launches                             1\n");
-	*strstr((char *)buf_string(&b), "single pass") = '\0';
-	for (char *line = strtok((char *)buf_string(&b), "\n"); line; line = strtok(NULL, "\n")) {
-		assert_true(text_width(line, strlen(line)) <= end.width);
-	}
-	summary_free(s);
-	buf_deinit(&b);
-}
-
-static void test_summary_says_what_is_recorded_or_missing(void **state)
-{
-	static struct synthetic synthetic;
-	struct summary_end end = { .has_totals = true, .driver = "", .width = 100, .rows = 5 };
-	struct summary *s;
-	struct buf b = { 0 };
-
-	(void)state;
-	synthetic_init(&synthetic);
-	s = new_summary(&synthetic.plan);
-	summary_print(s, &end, &b);
-	expect_contains(&b, "No process of the program used CUDA");
-	buf_clear(&b);
-	end.recorded = true;
-	summary_print(s, &end, &b);
-	expect_contains(&b, "gpuctr-replay FILE");
-	buf_clear(&b);
-	synthetic.process.recorded_from = "NVIDIA H200\033[2J";
-	summary_process(s, &synthetic.process);
-	end.has_totals = false;
-	end.totals.lost = 2; /* by a daemon that went away: the process lives */
-	end.unsaved = 1234;
-	summary_print(s, &end, &b);
-	expect_contains(&b, "launched no kernel");
-	end.speechless = true;
-	summary_print(s, &end, &b);
-	expect_contains(&b, "before it could tell of a launch");
-	end.speechless = false;
-	expect_contains(&b, "RECORDED on NVIDIA H200\\x1b[2J, not measured here\n");
-	expect_contains(&b, "2 lost on their way");
-	expect_contains(&b, "the capture broke off");
-	expect_contains(&b, "1,234 not written to the file");
-	end.has_totals = true;
-	end.totals.lost = 0;
-	end.error = GPUCTR_E_REVOKED;
-	summary_print(s, &end, &b);
-	expect_contains(&b, "(until the capture ended early: what ran after that is not counted)");
-	summary_free(s);
-	buf_deinit(&b);
-}
-
-static void test_summary_of_ratios(void **state)
-{
-	static struct synthetic synthetic;
-	double values[] = { 30, 50, 1 };
-	struct gpuctr_record record;
-	struct summary *s;
-	struct buf b = { 0 };
-
-	(void)state;
-	synthetic_init(&synthetic);
-	synthetic.columns[0] =
-		(struct gpuctr_column){ .name = "sm__throughput.avg.pct", .unit = "%" };
-	s = new_summary(&synthetic.plan);
-	record = *synthetic_record(&synthetic, 0);
-	record.values = values;
-	summary_record(s, &record);
-	values[0] = 60;
-	summary_record(s, &record);
-	summary_print(s, &plain_end, &b);
-	expect_contains(&b, "45.0 %   60.0 %"); /* mean and largest; the sum would mean nothing */
-	expect_lacks(&b, "90.0 %");
-	summary_free(s);
 	buf_deinit(&b);
 }
 
@@ -945,36 +643,12 @@ static void test_turns_are_told(void **state)
 			record = *synthetic_record(&s, 3);
 			record.values = values;
 			record.group = 1;
-			both[i]->write_record(f, &b, &record);
+			write_record(both[i], f, &b, &record);
 			(groups > 1 ? expect_contains : expect_lacks)(&b, lines[i]);
 			both[i]->close(f);
 			buf_deinit(&b);
 		}
 	}
-}
-
-/* --- rates ----------------------------------------------------------------------------------- */
-
-/* A count goes down where another capture, or a daemon that was started anew, is counted. */
-static void test_a_count_that_goes_down_has_no_rate(void **state)
-{
-	struct top_rate rate = { 0 };
-	struct buf b = { 0 };
-
-	(void)state;
-	top_rate_update(&rate, 100, 1000000000);
-	top_rate_update(&rate, 300, 2000000000);
-	top_rate_add(&rate, &b);
-	assert_string_equal(buf_string(&b), "200/s");
-	buf_clear(&b);
-	top_rate_update(&rate, 50, 3000000000);
-	top_rate_add(&rate, &b);
-	assert_string_equal(buf_string(&b), "-");
-	buf_clear(&b);
-	top_rate_update(&rate, 80, 4000000000);
-	top_rate_add_behind(&rate, &b);
-	assert_string_equal(buf_string(&b), ", 30/s");
-	buf_deinit(&b);
 }
 
 int main(void)
@@ -985,7 +659,6 @@ int main(void)
 		cmocka_unit_test(test_jsonl_head),
 		cmocka_unit_test(test_jsonl_record),
 		cmocka_unit_test(test_jsonl_active_ranges_of_two_processes),
-		cmocka_unit_test(test_a_count_that_goes_down_has_no_rate),
 		cmocka_unit_test(test_operators_are_columns),
 		cmocka_unit_test(test_jsonl_payloads),
 		cmocka_unit_test(test_jsonl_with_many_stacks),
@@ -995,14 +668,6 @@ int main(void)
 		cmocka_unit_test(test_table_cuts_long_paths_at_once),
 		cmocka_unit_test(test_table_is_aligned),
 		cmocka_unit_test(test_table_fits_a_terminal),
-		cmocka_unit_test(test_summary_adds_up),
-		cmocka_unit_test(test_what_relates_to_ranges_is_told),
-		cmocka_unit_test(test_summary_tells_clocks),
-		cmocka_unit_test(test_summary_of_many_machines),
-		cmocka_unit_test(test_summary_rows_and_width),
-		cmocka_unit_test(test_summary_fits_a_narrow_terminal),
-		cmocka_unit_test(test_summary_says_what_is_recorded_or_missing),
-		cmocka_unit_test(test_summary_of_ratios),
 	};
 
 	return cmocka_run_group_tests_name("formats", tests, NULL, NULL);

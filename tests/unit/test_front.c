@@ -98,23 +98,23 @@ static void test_captures_of_a_user_are_counted(void **state)
 
 static void test_refusals_are_counted(void **state)
 {
-	const struct wire_counts *counts;
+	const struct gpuctr_counts *counts;
 
 	(void)state;
 	connect_client(0, ANN);
 	open_capture(0, "7");
 	assert_int_equal(refused_for(0), GPUCTR_E_NO_GPU);
 	connect_client(1, ROOT);
-	counts = &ask_status(1)->counts;
-	assert_int_equal(counts->refusals.n, 1);
-	assert_int_equal(counts->refusals.v[0].code, GPUCTR_E_NO_GPU);
-	assert_int_equal(counts->refusals.v[0].count, 1);
+	counts = ask_status(1)->counts;
+	assert_int_equal(counts->n_refusals, 1);
+	assert_int_equal(counts->refusals[0].code, GPUCTR_E_NO_GPU);
+	assert_int_equal(counts->refusals[0].count, 1);
 }
 
 /* Two hold GPUs and two wait, of whom one came later. */
 static void test_what_there_is_is_counted(void **state)
 {
-	const struct wire_counts *counts;
+	const struct gpuctr_counts *counts;
 
 	(void)state;
 	connect_client(0, ANN);
@@ -129,7 +129,7 @@ static void test_what_there_is_is_counted(void **state)
 	connect_client(5, ROOT);
 	assert_int_not_equal(connect_standby(4, ANN), 0);
 	pass_s(1);
-	counts = &ask_status(5)->counts;
+	counts = ask_status(5)->counts;
 	assert_int_equal(counts->leases_active, 2);
 	assert_int_equal(counts->leases, 2);
 	assert_int_equal(counts->waiting, 2);
@@ -137,12 +137,12 @@ static void test_what_there_is_is_counted(void **state)
 	assert_int_equal(counts->processes, 2);
 	assert_int_equal(counts->registered, 1);
 	assert_int_equal(counts->connections_max, front_box_settings()->connections_max);
-	assert_int_equal(counts->queue_max, front_box_settings()->queue_max);
+	assert_int_equal(counts->waiting_max, front_box_settings()->queue_max);
 	assert_false(counts->audit_fails);
 }
 
-static const struct wire_capture_info *find_info(const struct wire_status_reply *status,
-						 uint32_t capture)
+static const struct gpuctr_capture_info *find_info(const struct wire_status_reply *status,
+						   uint32_t capture)
 {
 	for (size_t i = 0; i < status->captures.n; i++) {
 		if (status->captures.v[i].capture == capture) {
@@ -161,17 +161,17 @@ static void test_what_is_measured_is_told_to_its_owner_alone(void **state)
 	anns = open_capture(0, "0");
 	connect_client(1, ROOT);
 	roots = open_capture(1, "1");
-	assert_int_not_equal(find_info(ask_status(0), anns)->metrics.n, 0);
-	assert_int_equal(find_info(ask_status(0), roots)->metrics.n, 0);
-	assert_int_not_equal(find_info(ask_status(1), anns)->metrics.n, 0);
+	assert_int_not_equal(find_info(ask_status(0), anns)->n_metrics, 0);
+	assert_int_equal(find_info(ask_status(0), roots)->n_metrics, 0);
+	assert_int_not_equal(find_info(ask_status(1), anns)->n_metrics, 0);
 
 	/* Root of a container has the number of the machine's root, and is another user. */
 	front_box_connect_container(2);
 	settle();
 	say(2, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "t" } });
-	assert_int_equal(find_info(ask_status(2), roots)->metrics.n, 0);
-	assert_int_equal(find_info(ask_status(2), anns)->metrics.n, 0);
-	assert_false(ask_status(2)->counts.known);
+	assert_int_equal(find_info(ask_status(2), roots)->n_metrics, 0);
+	assert_int_equal(find_info(ask_status(2), anns)->n_metrics, 0);
+	assert_null(ask_status(2)->counts);
 }
 
 /* --- who does not read --- */
@@ -308,7 +308,7 @@ static void test_a_pid_is_what_the_kernel_says(void **state)
 
 static void test_kernels_are_counted_as_they_are_told(void **state)
 {
-	const struct wire_counts *counts;
+	const struct gpuctr_counts *counts;
 
 	(void)state;
 	open_with_two_agents();
@@ -316,7 +316,7 @@ static void test_kernels_are_counted_as_they_are_told(void **state)
 	tell_progress(1, 10, 4);
 	tell_progress(1, 12, 6);
 	tell_progress(2, 3, 3);
-	counts = &ask_status(3)->counts;
+	counts = ask_status(3)->counts;
 	assert_int_equal(counts->kernels.seen, 15);
 	assert_int_equal(counts->kernels.measured, 9);
 	assert_int_equal(last_heard(0, WIRE_PROGRESS)->progress.totals.seen, 15);
@@ -341,32 +341,8 @@ static void test_the_end_tells_all_processes(void **state)
 	assert_int_equal(m.capture_end.totals.seen, 12);
 	assert_int_equal(m.capture_end.totals.lost, 6);
 	connect_client(3, ROOT);
-	assert_int_equal(ask_status(3)->counts.kernels.lost, 6);
-	assert_int_equal(ask_status(3)->counts.kernels.seen, 12);
-}
-
-static void say_wish_with_a_step(unsigned peer)
-{
-	static const char *const gpus[] = { "0" };
-
-	say_open(peer, &(struct wire_open_capture){ .gpus = { 1, gpus },
-						    .selection = { .step = "step" } });
-}
-
-static void test_the_client_hears_of_an_agent_that_is_too_old(void **state)
-{
-	(void)state;
-	connect_client(0, ANN);
-	say_wish_with_a_step(0);
-	connect_peer(1, ANN);
-	say(1, &(struct wire_message){ .type = WIRE_AGENT_HELLO,
-				       .agent_hello = { .version = PROTO_VERSION,
-							.token = front_box_token(0),
-							.program = "train" } });
-	assert_int_equal(refused_for(1), GPUCTR_E_PROTOCOL);
-	assert_int_equal(count_heard(0, WIRE_NOTICE), 1);
-	assert_int_equal(last_heard(0, WIRE_NOTICE)->notice.code, GPUCTR_E_PROTOCOL);
-	assert_int_equal(last_heard(0, WIRE_NOTICE)->notice.capture, front_box_heard(0).capture);
+	assert_int_equal(ask_status(3)->counts->kernels.lost, 6);
+	assert_int_equal(ask_status(3)->counts->kernels.seen, 12);
 }
 
 /* --- permissions --- */
@@ -391,7 +367,7 @@ static void test_a_permission_is_for_the_captures_own_programs(void **state)
 	assert_int_equal(permission_code(4), GPUCTR_OK);
 	assert_int_equal(last_granter_request(GRANTER_ALLOC).uid, front_box_uid(ANN));
 	connect_client(5, ROOT);
-	assert_int_equal(ask_status(5)->counts.permissions, 1);
+	assert_int_equal(ask_status(5)->counts->permissions, 1);
 }
 
 /* It leases nothing, so the granter is not even asked. */
@@ -516,11 +492,58 @@ static void test_who_waits_is_served_by_the_next_granter(void **state)
 	assert_int_equal(count_heard(1, WIRE_READY), 1);
 }
 
+/* What a field means to the one may be something else to the other. */
+static void another_version_is_refused_in_plain_words(void **state)
+{
+	static const char said[] = "version 2 of the protocol is spoken there, version 1 here";
+
+	(void)state;
+	connect_peer(0, ANN);
+	say(0, &(struct wire_message){ .type = WIRE_HELLO, .hello = { 2, 0, "t" } });
+	assert_int_equal(refused_for(0), GPUCTR_E_PROTOCOL);
+	assert_string_equal(last_heard(0, WIRE_REFUSAL)->refusal.message, said);
+	assert_non_null(strstr(last_heard(0, WIRE_REFUSAL)->refusal.remedy, GPUCTR_VERSION));
+	assert_true(is_closed(0));
+	connect_peer(1, ANN);
+	say(1, &(struct wire_message){ .type = WIRE_AGENT_HELLO,
+				       .agent_hello = { .version = 2, .program = "t" } });
+	assert_int_equal(refused_for(1), GPUCTR_E_PROTOCOL);
+	assert_string_equal(last_heard(1, WIRE_REFUSAL)->refusal.message, said);
+	assert_true(is_closed(1));
+}
+
+/* The agent never prints: who waits for its records hears why there are none. */
+static void an_agent_of_another_version_is_told_to_the_client(void **state)
+{
+	struct wire_message hello = {
+		.type = WIRE_AGENT_HELLO,
+		.agent_hello = { .version = 2, .program = "train" },
+	};
+
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	hello.agent_hello.token = front_box_token(0);
+	connect_peer(1, BOB);
+	say(1, &hello);
+	assert_int_equal(refused_for(1), GPUCTR_E_PROTOCOL);
+	assert_int_equal(count_heard(0, WIRE_NOTICE), 0); /* not by another user's program */
+	connect_peer(1, ANN);
+	say(1, &hello);
+	assert_int_equal(refused_for(1), GPUCTR_E_PROTOCOL);
+	assert_int_equal(count_heard(0, WIRE_NOTICE), 1);
+	assert_int_equal(last_heard(0, WIRE_NOTICE)->notice.code, GPUCTR_E_PROTOCOL);
+	assert_non_null(strstr(last_heard(0, WIRE_NOTICE)->notice.message, "train (pid "));
+	assert_non_null(strstr(last_heard(0, WIRE_NOTICE)->notice.message, "version 2"));
+}
+
 #define FRONT_TEST(f) cmocka_unit_test_setup_teardown(f, front_script_begin, front_script_end)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		FRONT_TEST(another_version_is_refused_in_plain_words),
+		FRONT_TEST(an_agent_of_another_version_is_told_to_the_client),
 		FRONT_TEST(test_only_its_client_closes_a_capture),
 		FRONT_TEST(test_who_waits_is_told_of_a_gpu_that_both_want),
 		FRONT_TEST(test_behind_all_captures_of_a_user_another_is_next),
@@ -538,7 +561,6 @@ int main(void)
 		FRONT_TEST(test_a_pid_is_what_the_kernel_says),
 		FRONT_TEST(test_kernels_are_counted_as_they_are_told),
 		FRONT_TEST(test_the_end_tells_all_processes),
-		FRONT_TEST(test_the_client_hears_of_an_agent_that_is_too_old),
 		FRONT_TEST(test_a_permission_is_for_the_captures_own_programs),
 		FRONT_TEST(test_a_recording_gets_no_permissions),
 		FRONT_TEST(test_nothing_is_granted_that_cannot_be_noted),

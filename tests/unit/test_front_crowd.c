@@ -13,8 +13,7 @@
 static void say_guests_hello(unsigned peer)
 {
 	say(peer,
-	    &(struct wire_message){ .type = WIRE_HELLO,
-				    .hello = { PROTO_VERSION, PROTO_FEATURE_CATALOGUE, "t" } });
+	    &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, true, "t" } });
 	assert_int_equal(count_heard(peer, WIRE_WELCOME), 1);
 }
 
@@ -218,7 +217,7 @@ static void test_who_is_let_in_is_no_stranger_any_more(void **state)
 }
 
 /* Ann may not measure, and Bob measures a program of hers: that has to ask for permissions. */
-static void test_who_is_measured_is_no_stranger(void **state)
+static void test_who_is_measured_counts_as_admitted(void **state)
 {
 	uint32_t program;
 
@@ -269,7 +268,7 @@ int main(void)
 		FRONT_TEST(test_strangers_have_half_of_the_connections),
 		FRONT_TEST(test_strangers_in_standby_take_no_connections),
 		FRONT_TEST(test_who_is_let_in_is_no_stranger_any_more),
-		FRONT_TEST(test_who_is_measured_is_no_stranger),
+		FRONT_TEST(test_who_is_measured_counts_as_admitted),
 		FRONT_TEST(test_root_has_connections_to_itself),
 	};
 

@@ -171,8 +171,8 @@ static void test_a_permit_is_a_lease(void **state)
 	ask_permission(3, ANN, 0);
 	assert_int_equal(last_heard(3, WIRE_PERMISSION_REPLY)->permission_reply.code, GPUCTR_OK);
 	connect_client(4, ROOT);
-	assert_int_equal(ask_status(4)->counts.leases_active, 1);
-	assert_int_equal(ask_status(4)->counts.leases_permit, 1);
+	assert_int_equal(ask_status(4)->counts->leases_active, 1);
+	assert_int_equal(ask_status(4)->counts->leases_permit, 1);
 }
 
 /* It was alone, and nobody watches that any more. */

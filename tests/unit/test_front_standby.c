@@ -488,11 +488,10 @@ static bool register_trudys(unsigned peer)
 {
 	front_box_connect_trudy(peer);
 	settle();
-	say(peer, &(struct wire_message){ .type = WIRE_AGENT_HELLO,
-					  .agent_hello = { .version = PROTO_VERSION,
-							   .features = PROTO_FEATURES_MEASURING,
-							   .token = "",
-							   .program = "train" } });
+	say(peer,
+	    &(struct wire_message){
+		    .type = WIRE_AGENT_HELLO,
+		    .agent_hello = { .version = PROTO_VERSION, .token = "", .program = "train" } });
 	return !is_closed(peer);
 }
 

@@ -14,7 +14,7 @@
 #include "proto/base/fdpass.h"
 #include "daemon/base/log.h"
 #include "daemon/granter/granter.h"
-#include "daemon/granter/hand.h"
+#include "daemon/granter/thread.h"
 #include "tests/unit/control_device.h"
 
 /* The granter in a process of its own, as in the daemon, with a driver that notes every call. The
@@ -56,7 +56,7 @@ static int setup(void **state)
 		close(pair[0]);
 		close(f.device);
 		log_init("granter", LOG_EMERG);
-		_exit(hands_start() == 0 ? granter_run(pair[1]) : 99);
+		_exit(threads_start() == 0 ? granter_run(pair[1]) : 99);
 	}
 	close(pair[1]);
 	f.link = pair[0];

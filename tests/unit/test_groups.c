@@ -27,6 +27,7 @@ struct made {
 	struct gpuctr_plan plan;
 	struct gpuctr_record records[RECORDS];
 	double values[RECORDS][COLUMNS];
+	struct attributor *attributor;
 	struct groups *groups;
 };
 
@@ -116,6 +117,7 @@ static int tear_down(void **state)
 	struct made *m = *state;
 
 	groups_free(m->groups);
+	attributor_free(m->attributor);
 	free(m);
 	return 0;
 }
@@ -125,13 +127,19 @@ static void group_all(struct made *m, const char *by)
 	struct keys keys;
 
 	m->groups = groups_free(m->groups);
+	attributor_free(m->attributor);
+	m->attributor = attributor_new();
+	assert_non_null(m->attributor);
 	assert_true(keys_parse(by, &keys, NULL));
 	m->groups = groups_new(&keys);
 	assert_non_null(m->groups);
 	assert_int_equal(groups_begin(m->groups, &m->plan, "made", NULL), 0);
 	assert_int_equal(groups_process(m->groups, &m->process), 0);
 	for (unsigned i = 0; i < RECORDS; i++) {
-		assert_int_equal(groups_record(m->groups, &m->records[i]), 0);
+		struct attribution what;
+
+		assert_int_equal(attributor_take(m->attributor, &m->records[i], &what), 0);
+		assert_int_equal(groups_record(m->groups, &m->records[i], &what), 0);
 	}
 	assert_int_equal(groups_finish(m->groups), 0);
 }
@@ -346,7 +354,7 @@ static void finishing_is_not_the_end(void **state)
 	struct made *m = *state;
 
 	group_all(m, "kernel");
-	assert_int_equal(groups_record(m->groups, &m->records[0]), 0);
+	assert_int_equal(groups_record(m->groups, &m->records[0], NULL), 0);
 	assert_int_equal(groups_finish(m->groups), 0);
 	assert_int_equal(groups_records(m->groups), RECORDS + 1);
 	assert_int_equal(groups_all(m->groups)->calls, RECORDS + 1);
@@ -370,7 +378,7 @@ static void captures_with_other_columns_are_put_together(void **state)
 	before = groups_all(m->groups)->self[1].sum;
 	assert_int_equal(groups_begin(m->groups, &plan, "second", NULL), 0);
 	record.values = values;
-	assert_int_equal(groups_record(m->groups, &record), 0);
+	assert_int_equal(groups_record(m->groups, &record, NULL), 0);
 	assert_int_equal(groups_finish(m->groups), 0);
 	assert_int_equal(groups_measures(m->groups, &measures), 4);
 	assert_string_equal(measures[3].name, "lts__t_bytes.sum");
@@ -380,7 +388,7 @@ static void captures_with_other_columns_are_put_together(void **state)
 	plan.columns = &clash;
 	plan.n_columns = 1;
 	assert_int_equal(groups_begin(m->groups, &plan, "third", &why), -EINVAL);
-	assert_non_null(strstr(buf_string(&why), "'sector' here and in 'byte'"));
+	assert_non_null(strstr(buf_string(&why), "'sector' here and 'byte' in an earlier"));
 	buf_deinit(&why);
 }
 
@@ -404,13 +412,13 @@ static void wrong_keys_are_refused(void **state)
 	expect_refused("kernal", "did you mean 'kernel'?");
 	expect_refused("", "the keys are kernel, nvtx");
 	expect_refused("op,", "there is no key ''");
-	expect_refused("op,op", "'op' is there twice");
+	expect_refused("op,op", "'op' is given twice");
 	expect_refused("op:2", "only 'nvtx' has one");
-	expect_refused("nvtx:0", "not a number from 1 on");
-	expect_refused("nvtx:2x", "not a number from 1 on");
+	expect_refused("nvtx:0", "not a number of at least 1");
+	expect_refused("nvtx:2x", "not a number of at least 1");
 	expect_refused("ranks", "did you mean 'rank'?");
 	expect_refused("\033[2J", "'\\x1b[2J'");
-	expect_refused("kernel,nvtx,op,layer,shape,dir,step", "more than 6 keys");
+	expect_refused("kernel,nvtx,op,layer,shape,dir,step", "at most 6 keys");
 }
 
 static struct view open_view(struct made *m, const char *sort, bool skip_zero, size_t limit)
@@ -579,6 +587,7 @@ static void a_comparison_joins_rows_by_name(void **state)
 	}
 	view_deinit(&v);
 	groups_free(other.groups);
+	attributor_free(other.attributor);
 }
 
 int main(void)

@@ -130,9 +130,9 @@ static int begin(void **state)
 	made_clock.now_ns = gpu.begin_ns = 1000 * CLOCK_NS_PER_S;
 	proofs = 0;
 	c.profiler = &profiler;
-	c.active = true;
 	c.n_contexts = 1;
 	deliver_init(&c.deliver);
+	c.deliver.state = CAPTURE_MEASURING;
 	c.deliver.welcome = &welcome;
 	guard_init(&r.guard);
 	streams_add(&r.guard.streams, STREAM(0));
@@ -226,7 +226,7 @@ static void who_has_ended_often_enough_is_believed(void **state)
 }
 
 /* Of several passes some wait for the GPU when a range begins and ends: a launch is chosen for
- * r.pass, and measured in r.set, from which the next one differs once a batch is full. */
+ * r.pass, and measured in r.measured_pass, from which the next one differs once a batch is full. */
 static void each_pass_is_asked_for_as_it_waits(void **state)
 {
 	uint64_t began_ns = made_clock.now_ns;
@@ -234,18 +234,18 @@ static void each_pass_is_asked_for_as_it_waits(void **state)
 	(void)state;
 	c.passes.may_block[1] = true;
 	r.pass = 0;
-	r.set = 1;
+	r.measured_pass = 1;
 	assert_true(may_open(0, 1));
 	assert_int_equal(gpu.n_asked, 0);
 	r.pass = 1;
-	r.set = 0;
+	r.measured_pass = 0;
 	assert_true(may_close(0, 1, 5 * MS)); /* the batch is full now */
 	assert_int_equal(gpu.n_asked, 0);
 	streams_touch(&r.guard.streams, STREAM(0));
 	assert_true(may_open(0, 1));
 	assert_true(made_clock.now_ns >= began_ns + 5 * MS);
 	r.pass = 0;
-	r.set = 1;
+	r.measured_pass = 1;
 	for (unsigned i = 0; i < 10; i++) { /* however often it has ended */
 		began_ns = made_clock.now_ns;
 		assert_true(may_close(0, 1, 5 * MS));
@@ -260,7 +260,7 @@ static void a_range_is_not_opened_beside_other_streams_work(void **state)
 	(void)state;
 	assert_true(may_open(0, 1));
 	gpu.ends_ns[1] = made_clock.now_ns + 3 * MS;
-	guard_disturb(&r.guard, &(struct guard_work){ STREAM(1), true });
+	guard_disturb(&r, &(struct guard_work){ STREAM(1), true });
 	assert_true(may_open(0, 1));
 	assert_true(made_clock.now_ns >= began_ns + 3 * MS);
 }
@@ -277,10 +277,10 @@ static void work_of_its_own_stream_is_waited_for_where_there_are_several(void **
 	began_ns = made_clock.now_ns;
 	assert_true(may_open(0, 1));
 	assert_true(made_clock.now_ns < began_ns + MS);
-	guard_disturb(&r.guard, &(struct guard_work){ STREAM(1), false }); /* a copy */
+	guard_disturb(&r, &(struct guard_work){ STREAM(1), false }); /* a copy */
 	assert_true(may_open(0, 1));
 	assert_true(made_clock.now_ns < began_ns + MS);
-	guard_disturb(&r.guard, &(struct guard_work){ STREAM(1), true });
+	guard_disturb(&r, &(struct guard_work){ STREAM(1), true });
 	assert_true(may_open(0, 1));
 	assert_true(made_clock.now_ns >= began_ns + 5 * MS);
 }
@@ -302,33 +302,31 @@ static void streams_that_capture_a_graph_are_not_asked(void **state)
 static void who_is_shut_out_has_not_begun(void **state)
 {
 	const struct guard_work work = { STREAM(1), true };
-	struct guard *g = &r.guard;
 
 	(void)state;
-	guard_shut(g);
-	assert_false(guard_other_begins(g, false));
+	gate_shut(&r.gate);
+	assert_false(gate_other_begins(&r.gate, false));
 	assert_true(may_open(0, 1));
-	assert_false(guard_is_disturbed(g));
-	guard_let_in(g);
-	assert_true(guard_other_begins(g, false));
-	assert_true(guard_is_disturbed(g));
-	guard_other_ends(g, &work);
+	assert_false(gate_is_disturbed(&r.gate));
+	gate_let_in(&r.gate);
+	assert_true(gate_other_begins(&r.gate, false));
+	assert_true(gate_is_disturbed(&r.gate));
+	guard_other_ends(&r, &work);
 }
 
 /* What was begun anyway spoils the range, and then everybody else may as well. */
 static void who_insists_opens_the_door(void **state)
 {
 	const struct guard_work work = { STREAM(1), true };
-	struct guard *g = &r.guard;
 
 	(void)state;
-	guard_shut(g);
-	assert_true(guard_other_begins(g, true));
-	assert_true(guard_other_begins(g, false));
-	guard_other_ends(g, &work);
-	guard_other_ends(g, &work);
-	guard_shut(g);
-	assert_false(guard_other_begins(g, false));
+	gate_shut(&r.gate);
+	assert_true(gate_other_begins(&r.gate, true));
+	assert_true(gate_other_begins(&r.gate, false));
+	guard_other_ends(&r, &work);
+	guard_other_ends(&r, &work);
+	gate_shut(&r.gate);
+	assert_false(gate_other_begins(&r.gate, false));
 }
 
 /* A call that waits for the GPU would wait for what is let in, and that for the next launch. */
@@ -338,31 +336,32 @@ static void nobody_insists_while_the_profiler_waits(void **state)
 	struct guard *g = &r.guard;
 
 	(void)state;
-	guard_shut(g);
+	gate_shut(&r.gate);
 	assert_true(guard_may_block(&c, &r, false));
-	assert_false(guard_other_begins(g, true));
-	guard_unblock(g);
-	assert_true(guard_other_begins(g, true));
+	assert_false(gate_other_begins(&r.gate, true));
+	gate_unblock(&r.gate);
+	assert_true(gate_other_begins(&r.gate, true));
 	assert_false(guard_may_block(&c, &r, true)); /* it may give its work at any time */
-	guard_other_ends(g, &work);
+	guard_other_ends(&r, &work);
 	assert_false(guard_may_block(&c, &r, true)); /* so may others, since then */
-	guard_shut(g);
+	gate_shut(&r.gate);
 	assert_true(guard_may_block(&c, &r, true));
-	guard_unblock(g);
+	gate_unblock(&r.gate);
 	gpu.ends_ns[1] = made_clock.now_ns + 60000 * MS;
 	streams_touch(&g->streams, STREAM(1));
 	assert_false(guard_may_block(&c, &r, false));
-	assert_true(guard_other_begins(g, true)); /* who did not come to wait keeps nobody out */
-	guard_other_ends(g, &work);
+	assert_true(
+		gate_other_begins(&r.gate, true)); /* who did not come to wait keeps nobody out */
+	guard_other_ends(&r, &work);
 }
 
 /* At the end of a capture calls may go unnoticed, one that seems to be under way for ever too. */
 static void what_goes_unnoticed_at_the_end_is_not_waited_for(void **state)
 {
 	(void)state;
-	assert_true(guard_other_begins(&r.guard, false));
+	assert_true(gate_other_begins(&r.gate, false));
 	assert_false(guard_may_block(&c, &r, true));
-	c.closing = true;
+	c.deliver.state = CAPTURE_CLOSING;
 	assert_true(guard_may_block(&c, &r, true));
 }
 
@@ -377,19 +376,19 @@ static void a_range_is_not_closed_beside_what_was_let_in(void **state)
 	for (int launched = 0; launched < 2; launched++) {
 		const struct guard_launch l = launch(0, 1);
 
-		guard_shut(g);
+		gate_shut(&r.gate);
 		assert_true(may_open(0, 1));
-		assert_true(guard_other_begins(g, true));
+		assert_true(gate_other_begins(&r.gate, true));
 		gpu.ends_ns[1] = made_clock.now_ns + 60000 * MS;
-		guard_other_ends(g, &work);
+		guard_other_ends(&r, &work);
 		assert_false(guard_may_close(&c, &r, &l, launched));
 		assert_true(g->holds);
-		assert_true(atomic_load(&g->shut));
+		assert_true(atomic_load(&r.gate.shut));
 		assert_false(guard_may_release(&c, &r));
 		made_clock.now_ns += 60000 * MS;
 		assert_true(guard_may_release(&c, &r));
-		g->holds = g->disturbed = false;
-		guard_let_in(g);
+		g->holds = r.gate.disturbed = false;
+		gate_let_in(&r.gate);
 	}
 	assert_int_equal(count_notices(), 0); /* the kernel itself was never late */
 }
@@ -401,32 +400,32 @@ static void calls_under_way_are_waited_for_briefly(void **state)
 	uint64_t began_ns = made_clock.now_ns;
 
 	(void)state;
-	assert_true(guard_other_begins(g, false));
+	assert_true(gate_other_begins(&r.gate, false));
 	assert_false(may_open(0, 1));
 	assert_in_range(made_clock.now_ns - began_ns, MS / 10, MS);
 	assert_true(guard_take_wait(g).waited_ns > MS / 10);
-	guard_other_ends(g, &work);
+	guard_other_ends(&r, &work);
 	assert_true(may_open(0, 1));
 }
 
 /* --- what waiting costs --- */
 
-static void expect_wait(uint64_t waited_ns, uint64_t stood_ns)
+static void expect_wait(uint64_t waited_ns, uint64_t stalled_ns)
 {
 	const uint64_t look_ns = MS / 4; /* it is asked now and then */
 	struct guard_wait wait = guard_take_wait(&r.guard);
 
 	assert_in_range(wait.waited_ns, waited_ns, waited_ns + look_ns);
-	assert_in_range(wait.stood_ns, stood_ns, stood_ns + look_ns);
+	assert_in_range(wait.stalled_ns, stalled_ns, stalled_ns + look_ns);
 	wait = guard_take_wait(&r.guard);
 	assert_int_equal(wait.waited_ns, 0);
-	assert_int_equal(wait.stood_ns, 0);
+	assert_int_equal(wait.stalled_ns, 0);
 }
 
 static void give_work(unsigned stream, uint64_t takes_ns)
 {
 	gpu.ends_ns[stream] = made_clock.now_ns + takes_ns;
-	guard_disturb(&r.guard, &(struct guard_work){ STREAM(stream), true });
+	guard_disturb(&r, &(struct guard_work){ STREAM(stream), true });
 }
 
 /* One stream works off what it has, and nothing is lost but the time until somebody looks. */
@@ -462,28 +461,27 @@ static void streams_that_are_done_stand_until_all_are(void **state)
  */
 static void who_is_not_let_in_stands(void **state)
 {
-	struct guard *g = &r.guard;
 
 	(void)state;
 	c.passes.may_block[0] = true;
 	assert_true(may_open(0, 1));
 	give_work(0, 5 * MS);
-	assert_false(guard_begin_standing(g, STREAM(0)));
+	assert_false(guard_begin_stall(&r, STREAM(0)));
 	assert_true(may_open(0, 1));
 	expect_wait(5 * MS, 0);
 	give_work(0, 5 * MS);
-	assert_true(guard_begin_standing(g, STREAM(1)));
+	assert_true(guard_begin_stall(&r, STREAM(1)));
 	assert_true(may_open(0, 1));
 	expect_wait(5 * MS, 5 * MS);
 	assert_true(may_close(0, 1, 3 * MS));
 	expect_wait(3 * MS, 3 * MS);
-	guard_end_standing(g);
+	guard_end_stall(&r);
 	give_work(0, 5 * MS);
 	assert_true(may_open(0, 1));
 	expect_wait(5 * MS, 0);
-	assert_true(guard_begin_standing(g, NULL)); /* it is not known which */
-	guard_end_standing(g);
-	assert_int_equal(atomic_load(&g->standing), 0);
+	assert_true(guard_begin_stall(&r, NULL)); /* it is not known which */
+	guard_end_stall(&r);
+	assert_int_equal(atomic_load(&r.gate.stalled), 0);
 }
 
 /* Default streams of threads can only be asked all together. */
@@ -518,7 +516,7 @@ static void what_is_under_way_is_drained_with_patience(void **state)
 	uint64_t began_ns = made_clock.now_ns;
 
 	(void)state;
-	c.active = false;
+	c.deliver.state = CAPTURE_STOPPING;
 	give_work(0, 5 * MS);
 	guard_drain(&c, &r);
 	assert_in_range(made_clock.now_ns - began_ns, 5 * MS, 6 * MS);
@@ -530,7 +528,7 @@ static void what_is_under_way_is_drained_with_patience(void **state)
 	c.stream_captures.n = 0;
 	guard_drain(&c, &r);
 	assert_in_range(made_clock.now_ns - began_ns, 2000 * MS, 2010 * MS);
-	assert_int_equal(guard_patience_ns(&c.patience), 10 * MS);
+	assert_int_equal(gate_patience_ns(&c.patience), 10 * MS);
 }
 
 /* --- what does not end --- */
@@ -561,13 +559,13 @@ static void patience_is_long_once_and_short_then(void **state)
 static void patience_is_spent(void **state)
 {
 	(void)state;
-	assert_int_equal(guard_patience_ns(&c.patience), 2000 * MS);
-	guard_spend(&c.patience, 1500 * MS);
-	assert_int_equal(guard_patience_ns(&c.patience), 500 * MS);
-	guard_spend(&c.patience, 495 * MS);
-	assert_int_equal(guard_patience_ns(&c.patience), 10 * MS);
-	guard_spend(&c.patience, 1000 * MS);
-	assert_int_equal(guard_patience_ns(&c.patience), 10 * MS);
+	assert_int_equal(gate_patience_ns(&c.patience), 2000 * MS);
+	gate_spend(&c.patience, 1500 * MS);
+	assert_int_equal(gate_patience_ns(&c.patience), 500 * MS);
+	gate_spend(&c.patience, 495 * MS);
+	assert_int_equal(gate_patience_ns(&c.patience), 10 * MS);
+	gate_spend(&c.patience, 1000 * MS);
+	assert_int_equal(gate_patience_ns(&c.patience), 10 * MS);
 }
 
 static void a_collective_is_not_waited_for_where_there_are_several_gpus(void **state)
@@ -645,12 +643,12 @@ static void hold_and_release(bool disturbed)
 	c.n_contexts = 2;
 	assert_false(may_close(0, 1, 10000 * MS));
 	if (disturbed) {
-		guard_disturb(&r.guard, &(struct guard_work){ STREAM(0), false });
+		guard_disturb(&r, &(struct guard_work){ STREAM(0), false });
 	}
 	assert_false(guard_may_release(&c, &r));
 	made_clock.now_ns += 20000 * MS;
 	assert_true(guard_may_release(&c, &r));
-	r.guard.holds = r.guard.disturbed = false;
+	r.guard.holds = r.gate.disturbed = false;
 }
 
 static void who_was_late_is_waited_for_again(void **state)
@@ -745,7 +743,7 @@ static void collectives_are_known_by_their_names(void **state)
 /* The last launch for long that is measured. */
 static void measure_last(uint64_t takes_ns)
 {
-	pthread_mutex_init(&r.lock, NULL);
+	lock_init(&r.gate.lock, LOCK_CONTEXT);
 	r.object = (void *)&r;
 	r.context = (CUcontext)&r;
 	batch.n = 1;
@@ -786,18 +784,18 @@ static void what_does_not_end_is_told_once(void **state)
 static void a_call_that_does_not_return_is_told_once(void **state)
 {
 	(void)state;
-	guard_shut(&r.guard);
+	gate_shut(&r.gate);
 	assert_true(guard_may_block(&c, &r, false));
-	r.call_since_ns = made_clock.now_ns;
+	r.gate.call_since_ns = made_clock.now_ns;
 	for (int i = 0; i < 300; i++) {
 		made_clock.now_ns += 100 * MS;
-		r.call = i < 50 ? NULL : "cuptiRangeProfilerStop";
-		r.call_since_ns = i == 50 ? made_clock.now_ns : r.call_since_ns;
+		r.gate.call = i < 50 ? NULL : "cuptiRangeProfilerStop";
+		r.gate.call_since_ns = i == 50 ? made_clock.now_ns : r.gate.call_since_ns;
 		watch_calls(&c);
 		assert_int_equal(count_notices(), i >= 150);
-		assert_int_equal(atomic_load(&c.active), i < 150);
-		assert_int_equal(atomic_load(&r.guard.shut), i < 150);
-		assert_int_equal(atomic_load(&r.guard.blocking), i < 150);
+		assert_int_equal(capture_is_measuring(&c), i < 150);
+		assert_int_equal(atomic_load(&r.gate.shut), i < 150);
+		assert_int_equal(atomic_load(&r.gate.blocking), i < 150);
 	}
 }
 

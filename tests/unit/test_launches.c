@@ -13,7 +13,7 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/contexts.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 #include "proto/base/clock.h"
 
 /* What is done in CUPTI's callbacks, called by the test in its place; how a launch is measured is
@@ -179,8 +179,8 @@ static int begin(void **state)
 	assert_int_equal(callbacks_subscribe(c, &refusal), 0);
 	c->method = &method;
 	r = contexts_find(c, CONTEXT);
-	atomic_store(&c->active, true);
-	visits_open(c);
+	state_move(&c->deliver.state, CAPTURE_MEASURING);
+	sections_open(c);
 	return 0;
 }
 
@@ -188,8 +188,8 @@ static int end(void **state)
 {
 	(void)state;
 	assert_int_equal(n_pushed, 0);
-	assert_true(visits_close(c)); /* nobody is inside of it any more */
-	visits_closed();
+	assert_true(sections_close(c)); /* nobody is inside of it any more */
+	sections_closed();
 	return capture_free(c) ? 0 : -1;
 }
 
@@ -222,8 +222,8 @@ static void leave(CUpti_CallbackId id, CUresult result)
 
 static void expect_unlocked(void)
 {
-	assert_int_equal(pthread_mutex_trylock(&r->lock), 0);
-	pthread_mutex_unlock(&r->lock);
+	assert_true(lock_try(&r->gate.lock));
+	lock_release(&r->gate.lock);
 }
 
 /* --- one launch --- */
@@ -234,7 +234,7 @@ static void a_launch_within_a_launch_is_a_part_of_it(void **state)
 	(void)state;
 	for (unsigned i = 1; i <= 3; i++) {
 		enter(LAUNCH);
-		assert_int_equal(pthread_mutex_trylock(&r->lock), EBUSY);
+		assert_false(lock_try(&r->gate.lock));
 		for (unsigned k = 0; k < i; k++) {
 			enter(LAUNCH);
 		}
@@ -340,7 +340,7 @@ static void *open_again(void *unused)
 
 	(void)unused;
 	nanosleep(&pause, NULL);
-	visits_open(c);
+	sections_open(c);
 	return NULL;
 }
 
@@ -353,12 +353,12 @@ static void nothing_that_was_counted_is_missed_while_the_doors_are_closed(void *
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		enter(calls[i]);
-		assert_true(visits_close(c));
+		assert_true(sections_close(c));
 		assert_int_equal(pthread_create(&thread, NULL, open_again, NULL), 0);
 		leave(calls[i], CUDA_SUCCESS);
 		pthread_join(thread, NULL);
 		assert_int_equal(atomic_load(&c->stream_captures.n), i == 0);
-		assert_int_equal(atomic_load(&r->guard.others), 0);
+		assert_int_equal(atomic_load(&r->gate.others), 0);
 	}
 }
 
@@ -403,13 +403,13 @@ static void *hold(void *unused)
 	const struct timespec t = clock_timespec(holder.ns);
 
 	(void)unused;
-	pthread_mutex_lock(&r->lock);
-	atomic_store(&r->call, holder.call);
+	lock_acquire(&r->gate.lock);
+	atomic_store(&r->gate.call, holder.call);
 	atomic_store(&holder.held, true);
 	nanosleep(&t, NULL);
 	atomic_store(&holder.gone, true);
-	atomic_store(&r->call, NULL);
-	pthread_mutex_unlock(&r->lock);
+	atomic_store(&r->gate.call, NULL);
+	lock_release(&r->gate.lock);
 	return NULL;
 }
 
@@ -489,7 +489,7 @@ static void *measure_for_long(void *unused)
 	enter(LAUNCH);
 	atomic_store(&holder.held, true);
 	nanosleep(&t, NULL);
-	holder.standing = atomic_load(&r->guard.standing);
+	holder.standing = atomic_load(&r->gate.stalled);
 	atomic_store(&holder.gone, true);
 	leave(LAUNCH, CUDA_SUCCESS);
 	return NULL;
@@ -510,13 +510,13 @@ static void a_copy_waits_for_a_launch(void **state)
 	}
 	enter(COPY);
 	assert_true(atomic_load(&holder.gone));
-	assert_true(guard_is_disturbed(&r->guard)); /* by a range that is opened now */
+	assert_true(gate_is_disturbed(&r->gate)); /* by a range that is opened now */
 	leave(COPY, CUDA_SUCCESS);
 	pthread_join(thread, NULL);
 	assert_int_equal(n_closed, 1);
 	assert_int_equal(atomic_load(&c->patience.spent_ns), 0);
 	assert_int_equal(holder.standing, 1);
-	assert_int_equal(atomic_load(&r->guard.standing), 0);
+	assert_int_equal(atomic_load(&r->gate.stalled), 0);
 }
 
 /* Its own launch is over only after it. */
@@ -529,7 +529,7 @@ static void a_copy_within_a_launch_waits_for_nobody(void **state)
 	leave(LAUNCH, CUDA_SUCCESS);
 	assert_int_equal(atomic_load(&c->patience.spent_ns), 0);
 	assert_int_equal(n_closed, 1);
-	assert_true(guard_is_disturbed(&r->guard));
+	assert_true(gate_is_disturbed(&r->gate));
 	expect_unlocked();
 }
 
@@ -549,7 +549,7 @@ static void a_copy_does_not_wait_for_a_launch_that_hangs(void **state)
 	}
 	enter(COPY);
 	if (!atomic_load(&holder.gone)) {
-		assert_false(atomic_load(&r->guard.shut));
+		assert_false(atomic_load(&r->gate.shut));
 		assert_true(atomic_load(&c->patience.spent_ns) >= PATIENCE_NS + 10 * MS);
 	}
 	leave(COPY, CUDA_SUCCESS);
@@ -575,7 +575,7 @@ static void a_launch_without_arguments_is_over_at_its_end(void **state)
 	callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, LAUNCH_EX, &data);
 	data.callbackSite = CUPTI_API_EXIT;
 	callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, LAUNCH_EX, &data);
-	assert_int_equal(atomic_load(&r->guard.others), 0);
+	assert_int_equal(atomic_load(&r->gate.others), 0);
 	assert_int_equal(n_opened, 0);
 }
 
@@ -585,10 +585,10 @@ static void a_copy_within_a_copy_is_a_part_of_it(void **state)
 	enter(COPY);
 	enter(COPY);
 	leave(COPY, CUDA_SUCCESS);
-	assert_int_equal(atomic_load(&r->guard.others), 1);
+	assert_int_equal(atomic_load(&r->gate.others), 1);
 	leave(COPY, CUDA_SUCCESS);
-	assert_int_equal(atomic_load(&r->guard.others), 0);
-	assert_false(atomic_load(&r->guard.stranger)); /* all have been seen from their beginning */
+	assert_int_equal(atomic_load(&r->gate.others), 0);
+	assert_false(atomic_load(&r->gate.untracked)); /* all have been seen from their beginning */
 	enter(LAUNCH);
 	leave(LAUNCH, CUDA_SUCCESS);
 	assert_int_equal(n_closed, 1);
@@ -643,9 +643,9 @@ static void a_context_does_not_wait_for_ever_for_its_end(void **state)
 static void note_act(void *unused)
 {
 	(void)unused;
-	assert_string_equal(atomic_load(&r->call),
+	assert_string_equal(atomic_load(&r->gate.call),
 			    "a call"); /* for who waits, and for the watcher */
-	assert_true(atomic_load(&r->guard.shut));
+	assert_true(atomic_load(&r->gate.shut));
 }
 
 /* Until all have, and no thread is at one of them, the capture is not over. */
@@ -709,6 +709,7 @@ static void a_call_that_never_returns_costs_no_batch(void **state)
 	enter(COPY);
 	r->object = (void *)r;
 	r->state = RANGES_STARTED;
+	assert_true(state_move(&c->deliver.state, CAPTURE_STOPPING));
 	contexts_let_go(c);
 	assert_int_equal(n_disabled, 1);
 	assert_int_not_equal(r->state, RANGES_BROKEN);

@@ -1,129 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/unit/unit.h"
+#include "tests/unit/library_fixture.h"
 
 #include <errno.h>
-#include <gpuctr/gpuctr.h>
-#include <pthread.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "proto/wire/limits.h"
-#include "proto/wire/wire.h"
 
 /* Programs that were built with another version of libgpuctr: their structs are shorter or longer
  * than the library's, and it must neither look behind the end of one nor overlook what a newer
- * program asks for. The test is the daemon, as far as it takes: it welcomes, and then reads. */
-
-struct fixture {
-	char folder[64], path[96];
-	int listener, peer;
-	uint32_t features;
-	pthread_t daemon;
-	struct gpuctr *g;
-	uint8_t *page; /* what follows it cannot be read */
-	size_t page_bytes;
-	struct buffer in;
-	struct arena arena;
-};
-
-static void *welcome(void *argument)
-{
-	struct fixture *f = argument;
-	struct wire_message m = { .type = WIRE_WELCOME,
-				  .welcome = { PROTO_VERSION, f->features, "0.0.9" } };
-	struct buffer out = { 0 };
-	struct arena scratch;
-
-	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
-	f->peer = accept(f->listener, NULL, NULL);
-	if (wire_encode(&scratch, &out, &m) == 0) {
-		send(f->peer, out.data + out.start, buffer_length(&out), MSG_NOSIGNAL);
-	}
-	buffer_deinit(&out);
-	arena_deinit(&scratch);
-	return NULL;
-}
-
-static struct wire_message expect_request(struct fixture *f)
-{
-	struct wire_message m = { 0 };
-	struct frame frame;
-
-	while (frame_parse(f->in.data + f->in.start, buffer_length(&f->in), &frame) != 0) {
-		ssize_t n;
-
-		assert_int_equal(buffer_reserve(&f->in, 4096), 0);
-		n = recv(f->peer, f->in.data + f->in.end, 4096, 0);
-		assert_true(n > 0);
-		f->in.end += (size_t)n;
-	}
-	arena_reset(&f->arena);
-	assert_int_equal(wire_decode(&f->arena, frame.type, frame.payload, frame.size, &m), 0);
-	buffer_consume(&f->in, FRAME_HEADER_BYTES + frame.size);
-	return m;
-}
-
-static void expect_no_request(struct fixture *f)
-{
-	char byte;
-
-	assert_true(recv(f->peer, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
-}
-
-static int setup_with(void **state, uint32_t features)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-
-	f->features = features;
-	snprintf(f->folder, sizeof(f->folder), "/tmp/gpuctr-unit.XXXXXX");
-	assert_non_null(mkdtemp(f->folder));
-	snprintf(f->path, sizeof(f->path), "%s/socket", f->folder);
-	snprintf(a.sun_path, sizeof(a.sun_path), "%s", f->path);
-	f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(f->listener, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(listen(f->listener, 1), 0);
-	f->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	f->page = mmap(NULL, 2 * f->page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		       -1, 0);
-	assert_true(f->page != MAP_FAILED);
-	assert_int_equal(mprotect(f->page + f->page_bytes, f->page_bytes, PROT_NONE), 0);
-	arena_init(&f->arena, LIMIT_UNPACKED_BYTES);
-	assert_int_equal(pthread_create(&f->daemon, NULL, welcome, f), 0);
-	assert_int_equal(gpuctr_connect(f->path, "old", &f->g), 0);
-	pthread_join(f->daemon, NULL);
-	assert_int_equal(expect_request(f).type, WIRE_HELLO);
-	*state = f;
-	return 0;
-}
-
-static int setup(void **state)
-{
-	return setup_with(state, PROTO_FEATURES_MEASURING);
-}
-
-static int setup_older_daemon(void **state)
-{
-	return setup_with(state, 0);
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	gpuctr_disconnect(f->g);
-	close(f->peer);
-	close(f->listener);
-	unlink(f->path);
-	rmdir(f->folder);
-	munmap(f->page, 2 * f->page_bytes);
-	buffer_deinit(&f->in);
-	arena_deinit(&f->arena);
-	free(f);
-	return 0;
-}
+ * program asks for. */
 
 /* The first size bytes of a struct, as the whole of it, at the end of what can be read. */
 static const void *of_size(struct fixture *f, const void *whole, size_t size)
@@ -146,48 +31,6 @@ static const void *with_more(struct fixture *f, const void *whole, size_t known,
 	memcpy(place, &size, sizeof(size));
 	place[size - 1] = last;
 	return place;
-}
-
-static const char *const metrics[] = { "dram__bytes_read.sum" };
-static const char *const ranges[] = { "step/", "epoch" };
-
-static struct gpuctr_capture_options everything(void)
-{
-	return (struct gpuctr_capture_options){
-		.size = sizeof(struct gpuctr_capture_options),
-		.metrics = metrics,
-		.n_metrics = 1,
-		.chip = "GH100",
-		.kernel_regex = "gemm",
-		.launch_skip = 3,
-		.launch_count = 4,
-		.no_wait = true,
-		.timeout_ns = 5,
-		.lease_ns = 6,
-		.raw_images = true,
-		.recorded = true,
-		.program = "program",
-		.budget_ppm = 50000,
-		.seed = 7,
-		.nvtx_include = ranges,
-		.n_nvtx_include = 2,
-		.nvtx_exclude = ranges + 1,
-		.n_nvtx_exclude = 1,
-		.capture_range = "nvtx:A/",
-		.stop_on_range_end = 1,
-		.skip_first = 1,
-		.wait = 2,
-		.warmup = 3,
-		.active = 4,
-		.repeat = 5,
-		.step = "B/",
-		.kernel_name_base = GPUCTR_KERNEL_NAME_MANGLED,
-		.launch_every = 2,
-		.filter_mode = GPUCTR_FILTER_PER_KERNEL,
-		.nvtx_process_scope = 1,
-		.record_limit = 9,
-		.permit = GPUCTR_PERMIT_BY_PRELOAD,
-	};
 }
 
 static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata)
@@ -232,7 +75,7 @@ static void options_may_end_after_any_member(void **state)
 		sizeof(struct gpuctr_capture_options),
 	};
 	struct fixture *f = *state;
-	struct gpuctr_capture_options o = everything();
+	struct gpuctr_capture_options o = library_ask_everything();
 	struct gpuctr_capture *c;
 	unsigned over = 0;
 
@@ -241,7 +84,7 @@ static void options_may_end_after_any_member(void **state)
 
 		assert_int_equal(
 			gpuctr_capture_open(f->g, of_size(f, &o, ends[i]), &handler, &over, &c), 0);
-		m = expect_request(f).open_capture;
+		m = library_expect_request(f).open_capture;
 		assert_int_equal(m.metrics.n, 1);
 		assert_string_equal(m.chip, i >= 2 ? "GH100" : "");
 		assert_string_equal(m.selection.kernel_regex, i >= 3 ? "gemm" : "");
@@ -287,7 +130,7 @@ static void what_cannot_be_chosen_is_refused(void **state)
 	unsigned over = 0;
 
 	for (size_t i = 0; i < 6; i++) {
-		wrong[i] = everything();
+		wrong[i] = library_ask_everything();
 	}
 	wrong[0].kernel_name = "gemm"; /* and an expression */
 	wrong[1].kernel_name_base = GPUCTR_KERNEL_NAME_MANGLED + 1;
@@ -305,8 +148,9 @@ static void what_cannot_be_chosen_is_refused(void **state)
 	}
 	wrong[3].n_nvtx_exclude = 0; /* the other side of that border */
 	assert_int_equal(gpuctr_capture_open(f->g, &wrong[3], &handler, &over, &c), 0);
-	expect_request(f);
-	partly = everything(); /* some are included that are not excluded, the first or the last */
+	library_expect_request(f);
+	partly = library_ask_everything(); /* some are included that are not excluded, the first or
+					      the last */
 	partly.nvtx_exclude = turned;
 	partly.n_nvtx_exclude = 2;
 	assert_int_equal(gpuctr_capture_open(f->g, &partly, &handler, &over, &c),
@@ -315,14 +159,14 @@ static void what_cannot_be_chosen_is_refused(void **state)
 		partly.nvtx_exclude = &turned[i];
 		partly.n_nvtx_exclude = 1;
 		assert_int_equal(gpuctr_capture_open(f->g, &partly, &handler, &over, &c), 0);
-		expect_request(f);
+		library_expect_request(f);
 	}
 }
 
 static void a_handler_may_end_after_any_member(void **state)
 {
 	struct fixture *f = *state;
-	struct gpuctr_capture_options o = everything();
+	struct gpuctr_capture_options o = library_ask_everything();
 	struct gpuctr_capture *c;
 	unsigned over = 0, begun = 0, with_end = 0;
 
@@ -331,7 +175,7 @@ static void a_handler_may_end_after_any_member(void **state)
 		const void *old = of_size(f, &handler, size);
 
 		assert_int_equal(gpuctr_capture_open(f->g, &o, old, &over, &c), 0);
-		expect_request(f);
+		library_expect_request(f);
 		begun++;
 	}
 	/* The daemon goes: only the last of them have an on_end to be called. */
@@ -348,7 +192,7 @@ static void options_of_a_list_may_end_early(void **state)
 	struct wire_metrics_request m;
 
 	o.chip = "GH100";
-	o.patterns = metrics;
+	o.patterns = library_metrics;
 	o.n_patterns = 1;
 	o.describe = true;
 	for (int whole = 0; whole < 2; whole++) {
@@ -356,7 +200,7 @@ static void options_of_a_list_may_end_early(void **state)
 
 		assert_int_equal(gpuctr_list_metrics(f->g, of_size(f, &o, size), NULL, NULL, NULL),
 				 0);
-		m = expect_request(f).metrics_request;
+		m = library_expect_request(f).metrics_request;
 		assert_string_equal(m.chip, "GH100");
 		assert_int_equal(m.describe, whole);
 	}
@@ -365,13 +209,13 @@ static void options_of_a_list_may_end_early(void **state)
 static void a_newer_program_is_served_while_it_asks_for_nothing_new(void **state)
 {
 	struct fixture *f = *state;
-	struct gpuctr_capture_options o = everything();
+	struct gpuctr_capture_options o = library_ask_everything();
 	struct gpuctr_capture *c;
 	unsigned over = 0;
 
 	assert_int_equal(
 		gpuctr_capture_open(f->g, with_more(f, &o, sizeof(o), 0), &handler, &over, &c), 0);
-	assert_string_equal(expect_request(f).open_capture.program, "program");
+	assert_string_equal(library_expect_request(f).open_capture.program, "program");
 	assert_int_equal(gpuctr_capture_open(f->g, with_more(f, &o, sizeof(o), 1), &handler, &over,
 					     &c),
 			 GPUCTR_E_BAD_REQUEST);
@@ -379,13 +223,13 @@ static void a_newer_program_is_served_while_it_asks_for_nothing_new(void **state
 	assert_int_equal(gpuctr_capture_open(f->g, &o, with_more(f, &handler, sizeof(handler), 1),
 					     &over, &c),
 			 GPUCTR_E_BAD_REQUEST);
-	expect_no_request(f);
+	library_expect_no_request(f);
 }
 
 static void a_struct_without_its_size_is_refused(void **state)
 {
 	struct fixture *f = *state;
-	struct gpuctr_capture_options o = everything();
+	struct gpuctr_capture_options o = library_ask_everything();
 	struct gpuctr_metrics_options none = { 0 };
 	struct gpuctr_capture *c;
 
@@ -393,39 +237,27 @@ static void a_struct_without_its_size_is_refused(void **state)
 	assert_int_equal(gpuctr_capture_open(f->g, &o, &handler, NULL, &c), GPUCTR_E_BAD_REQUEST);
 	assert_non_null(strstr(gpuctr_last_error(f->g)->remedy, "GPUCTR_INIT"));
 	assert_int_equal(gpuctr_list_metrics(f->g, &none, NULL, NULL, NULL), GPUCTR_E_BAD_REQUEST);
-	expect_no_request(f);
+	library_expect_no_request(f);
 }
 
 /* --- patterns: the test plays the daemon's part --- */
 
-static void answer(struct fixture *f, const struct wire_message *m)
-{
-	struct buffer out = { 0 };
-	struct arena scratch;
-
-	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
-	assert_int_equal(wire_encode(&scratch, &out, m), 0);
-	assert_int_equal(send(f->peer, out.data + out.start, buffer_length(&out), MSG_NOSIGNAL),
-			 buffer_length(&out));
-	buffer_deinit(&out);
-	arena_deinit(&scratch);
-	assert_int_equal(gpuctr_dispatch(f->g, 1000), 0);
-}
-
 static void answer_with_catalogue(struct fixture *f, uint32_t request)
 {
 	static const char *const endings[] = { ".sum" };
-	const struct wire_metric read = { .name = "dram__bytes_read",
-					  .submetrics = { 1, endings } };
-	const struct wire_metric write = { .name = "dram__bytes_write",
-					   .submetrics = { 1, endings } };
+	const struct gpuctr_metric read = { .name = "dram__bytes_read",
+					    .submetrics = endings,
+					    .n_submetrics = 1 };
+	const struct gpuctr_metric write = { .name = "dram__bytes_write",
+					     .submetrics = endings,
+					     .n_submetrics = 1 };
 	struct wire_message m = { .type = WIRE_METRICS_REPLY,
 				  .metrics_reply = { request, "GH100", { 1, &read }, false } };
 
-	answer(f, &m);
-	expect_no_request(f);
+	library_answer(f, &m);
+	library_expect_no_request(f);
 	m.metrics_reply = (struct wire_metrics_reply){ request, "GH100", { 1, &write }, true };
-	answer(f, &m);
+	library_answer(f, &m);
 }
 
 static void expect_both(const struct wire_strings *names)
@@ -459,46 +291,47 @@ static void patterns_of_a_plan_are_expanded_here(void **state)
 	struct wire_message m;
 
 	assert_int_equal(gpuctr_plan(f->g, "GH100", globs, 1, on_plan, &p), 0);
-	m = expect_request(f);
+	m = library_expect_request(f);
 	assert_int_equal(m.type, WIRE_METRICS_REQUEST);
 	assert_string_equal(m.metrics_request.chip, "GH100");
 	assert_true(m.metrics_request.describe);
 	answer_with_catalogue(f, m.metrics_request.request);
-	m = expect_request(f);
+	m = library_expect_request(f);
 	assert_int_equal(m.type, WIRE_PLAN_REQUEST);
 	assert_string_equal(m.plan_request.chip, "GH100");
 	expect_both(&m.plan_request.metrics);
-	answer(f, &(struct wire_message){ .type = WIRE_PLAN_REPLY,
-					  .plan_reply = { .request = m.plan_request.request } });
+	library_answer(
+		f, &(struct wire_message){ .type = WIRE_PLAN_REPLY,
+					   .plan_reply = { .request = m.plan_request.request } });
 	assert_int_equal(p.plans, 1);
 	assert_int_equal(p.errors, 0);
 
 	assert_int_equal(gpuctr_plan(f->g, NULL, none, 1, on_plan, &p), 0);
-	answer_with_catalogue(f, expect_request(f).metrics_request.request);
-	expect_no_request(f);
+	answer_with_catalogue(f, library_expect_request(f).metrics_request.request);
+	library_expect_no_request(f);
 	assert_int_equal(p.errors, 1);
 	assert_int_equal(p.code, GPUCTR_E_METRIC_NO_MATCH);
 	assert_int_equal(gpuctr_plan(f->g, NULL, wrong, 1, on_plan, &p), GPUCTR_E_BAD_PATTERN);
 	assert_int_equal(gpuctr_last_error(f->g)->code, GPUCTR_E_BAD_PATTERN);
-	expect_no_request(f);
+	library_expect_no_request(f);
 }
 
 static void patterns_of_a_capture_are_expanded_here(void **state)
 {
 	static const char *const globs[] = { "dram__*.sum" };
 	struct fixture *f = *state;
-	struct gpuctr_capture_options o = everything();
+	struct gpuctr_capture_options o = library_ask_everything();
 	struct gpuctr_capture *c;
 	struct wire_message m;
 	unsigned over = 0;
 
 	o.metrics = globs;
 	assert_int_equal(gpuctr_capture_open(f->g, &o, &handler, &over, &c), 0);
-	m = expect_request(f);
+	m = library_expect_request(f);
 	assert_int_equal(m.type, WIRE_METRICS_REQUEST);
 	assert_string_equal(m.metrics_request.chip, "GH100");
 	answer_with_catalogue(f, m.metrics_request.request);
-	m = expect_request(f);
+	m = library_expect_request(f);
 	assert_int_equal(m.type, WIRE_OPEN_CAPTURE);
 	expect_both(&m.open_capture.metrics);
 	assert_string_equal(m.open_capture.selection.kernel_regex, "gemm");
@@ -512,26 +345,26 @@ static void a_capture_ends_while_its_patterns_are_expanded(void **state)
 {
 	static const char *const globs[] = { "dram__*.sum" }, *const none[] = { "lts__*.sum" };
 	struct fixture *f = *state;
-	struct gpuctr_capture_options o = everything();
+	struct gpuctr_capture_options o = library_ask_everything();
 	struct wire_message m = { .type = WIRE_REFUSAL };
 	struct gpuctr_capture *c;
 	unsigned over = 0;
 
 	o.metrics = globs;
 	assert_int_equal(gpuctr_capture_open(f->g, &o, &handler, &over, &c), 0);
-	m.refusal = (struct wire_refusal){ expect_request(f).metrics_request.request,
+	m.refusal = (struct wire_refusal){ library_expect_request(f).metrics_request.request,
 					   GPUCTR_E_NO_CUPTI, "none", "" };
-	answer(f, &m);
+	library_answer(f, &m);
 	assert_int_equal(over, 1);
 	o.metrics = none;
 	assert_int_equal(gpuctr_capture_open(f->g, &o, &handler, &over, &c), 0);
-	answer_with_catalogue(f, expect_request(f).metrics_request.request);
+	answer_with_catalogue(f, library_expect_request(f).metrics_request.request);
 	assert_int_equal(over, 2);
-	expect_no_request(f);
+	library_expect_no_request(f);
 	/* A daemon that refuses what it has not been asked yet. */
 	assert_int_equal(gpuctr_capture_open(f->g, &o, &handler, &over, &c), 0);
-	m.refusal.request = expect_request(f).metrics_request.request - 1;
-	answer(f, &m);
+	m.refusal.request = library_expect_request(f).metrics_request.request - 1;
+	library_answer(f, &m);
 	assert_int_equal(over, 3);
 	assert_int_equal(gpuctr_capture_open(f->g, &o, &handler, &over, &c), 0);
 	shutdown(f->peer, SHUT_RDWR);
@@ -539,360 +372,46 @@ static void a_capture_ends_while_its_patterns_are_expanded(void **state)
 	assert_int_equal(over, 4);
 }
 
-static void ignore_process(const struct gpuctr_registered_process *p, void *userdata)
-{
-	(void)p;
-	(void)userdata;
-}
-
-static void ignore_done(const struct gpuctr_error *error, void *userdata)
-{
-	(void)error;
-	(void)userdata;
-}
-
-static void expect_unknown(struct fixture *f, const struct gpuctr_capture_options *o,
-			   const char *what)
-{
-	struct gpuctr_capture *c;
-	char text[128];
-
-	snprintf(text, sizeof(text), "gpucountd 0.0.9 does not know %s", what);
-	assert_int_equal(gpuctr_capture_open(f->g, o, &handler, NULL, &c), GPUCTR_E_PROTOCOL);
-	assert_string_equal(gpuctr_last_error(f->g)->message, text);
-	assert_non_null(strstr(gpuctr_last_error(f->g)->remedy, GPUCTR_VERSION));
-	expect_no_request(f);
-}
-
-/* It would skip the field and measure everything. */
-static void an_older_daemon_is_not_asked_for_what_it_does_not_know(void **state)
-{
-	static const unsigned processes[] = { 1 };
-	struct fixture *f = *state;
-	struct gpuctr_capture_options plain = GPUCTR_INIT(gpuctr_capture_options), o;
-	struct gpuctr_capture *c;
-
-	plain.metrics = metrics;
-	plain.n_metrics = 1;
-	o = plain;
-	o.nvtx_include = ranges;
-	o.n_nvtx_include = 1;
-	expect_unknown(f, &o, "NVTX expressions and capture ranges");
-	o = plain;
-	o.capture_range = "cudaProfilerApi";
-	expect_unknown(f, &o, "NVTX expressions and capture ranges");
-	o = plain;
-	o.active = 1;
-	o.step = "cudaProfilerStart";
-	expect_unknown(f, &o, "schedules and steps");
-	o = plain;
-	o.budget_ppm = 10000;
-	expect_unknown(f, &o, "budgets");
-	o = plain;
-	o.launch_every = 2;
-	expect_unknown(f, &o, "names in other forms, modes of counting, limits of records");
-	o = plain;
-	o.record_limit = 1;
-	expect_unknown(f, &o, "names in other forms, modes of counting, limits of records");
-	o = plain;
-	o.processes = processes;
-	o.n_processes = 1;
-	expect_unknown(f, &o, "programs in standby");
-	assert_int_equal(gpuctr_list_processes(f->g, ignore_process, ignore_done, NULL),
-			 GPUCTR_E_PROTOCOL);
-	expect_no_request(f);
-	assert_int_equal(gpuctr_capture_open(f->g, &plain, &handler, NULL, &c), 0);
-	assert_int_equal(expect_request(f).type, WIRE_OPEN_CAPTURE);
-}
-
-/* --- answers, with a value in each field that no other has --- */
-
-static void on_status(const struct gpuctr_status *status, const struct gpuctr_error *error,
-		      void *userdata)
-{
-	const struct gpuctr_capture_info *c = &status->captures[0];
-	const struct gpuctr_gpu *g = &status->gpus[0];
-
-	assert_null(error);
-	(*(unsigned *)userdata)++;
-	assert_string_equal(status->daemon, "0.0.9");
-	assert_string_equal(status->driver, "580");
-	assert_string_equal(status->cupti, "13");
-	assert_int_equal(status->restricted, GPUCTR_RESTRICTED);
-	assert_int_equal(status->trouble.code, GPUCTR_E_NO_GPU);
-	assert_string_equal(status->trouble.message, "none");
-	assert_string_equal(status->trouble.remedy, "buy one");
-	assert_int_equal(status->uptime_ns, 101);
-	assert_int_equal(status->peers, 102);
-	assert_int_equal(status->n_gpus, 1);
-	assert_int_equal(g->index, 3);
-	assert_string_equal(g->uuid, "GPU-3");
-	assert_string_equal(g->name, "H200");
-	assert_string_equal(g->chip, "GH100");
-	assert_int_equal(g->holder, 103);
-	assert_int_equal(g->waiting, 104);
-	assert_string_equal(g->job, "4711");
-	assert_string_equal(g->job_user, "bob");
-	assert_int_equal(status->n_captures, 1);
-	assert_int_equal(c->capture, 105);
-	assert_int_equal(c->uid, 106);
-	assert_string_equal(c->user, "ann");
-	assert_int_equal(c->pid, 107);
-	assert_string_equal(c->program, "train");
-	assert_int_equal(c->state, GPUCTR_CAPTURE_RUNNING);
-	assert_int_equal(c->n_gpus, 1);
-	assert_string_equal(c->gpus[0], "step/");
-	assert_int_equal(c->n_metrics, 1);
-	assert_string_equal(c->metrics[0], "dram__bytes_read.sum");
-	assert_int_equal(c->position, 108);
-	assert_int_equal(c->totals.seen, 109);
-	assert_int_equal(c->lease_left_ns, 110);
-	assert_int_equal(c->processes, 111);
-	assert_null(status->counts);
-}
-
-static void a_status_arrives_whole(void **state)
+static void another_version_of_the_protocol_is_refused(void **state)
 {
 	struct fixture *f = *state;
-	const struct wire_gpu gpu = { 3, "GPU-3", "H200", "GH100", 103, 104, "4711", "bob" };
-	const struct wire_capture_info capture = {
-		105,	       106,
-		"ann",	       107,
-		"train",       WIRE_CAPTURE_RUNNING,
-		{ 1, ranges }, { 1, metrics },
-		108,	       { .seen = 109 },
-		110,	       111,
-	};
-	struct wire_message m = { .type = WIRE_STATUS_REPLY,
-				  .status_reply = { .daemon = "0.0.9",
-						    .driver = "580",
-						    .cupti = "13",
-						    .restricted = GPUCTR_RESTRICTED,
-						    .gpus = { 1, &gpu },
-						    .captures = { 1, &capture },
-						    .uptime_ns = 101,
-						    .trouble = "none",
-						    .peers = 102,
-						    .trouble_code = GPUCTR_E_NO_GPU,
-						    .trouble_remedy = "buy one" } };
-	unsigned answers = 0;
+	struct gpuctr *g;
 
-	assert_int_equal(gpuctr_get_status(f->g, on_status, &answers), 0);
-	m.status_reply.request = expect_request(f).status_request.request;
-	answer(f, &m);
-	assert_int_equal(answers, 1);
-}
-
-static void on_registered(const struct gpuctr_registered_process *p, void *userdata)
-{
-	(*(unsigned *)userdata)++;
-	assert_int_equal(p->process, 201);
-	assert_int_equal(p->pid, 202);
-	assert_int_equal(p->uid, 203);
-	assert_string_equal(p->user, "ann");
-	assert_string_equal(p->program, "train");
-	assert_int_equal(p->age_ns, 204);
-	assert_int_equal(p->capture, 205);
-	assert_string_equal(p->holder, "bob");
-	assert_int_equal(p->n_claims, 2);
-	assert_string_equal(p->claims[1], "epoch");
-	assert_true(p->foreign);
-	assert_string_equal(p->cgroup, "/system.slice/slurmstepd.scope/job_4711/step_2/user");
-	assert_string_equal(p->cgroup_job, "4711");
-	assert_string_equal(p->cgroup_step, "2");
-	assert_string_equal(p->container, "");
-	assert_string_equal(p->runtime, "");
-	assert_string_equal(p->pod_uid, "");
-}
-
-static void on_listed(const struct gpuctr_error *error, void *userdata)
-{
-	assert_null(error);
-	*(unsigned *)userdata += 100;
-}
-
-static void a_list_of_processes_arrives_whole(void **state)
-{
-	struct fixture *f = *state;
-	const struct wire_registered_process process = {
-		201,
-		202,
-		203,
-		"ann",
-		"train",
-		204,
-		205,
-		"bob",
-		{ 2, ranges },
-		true,
-		"/system.slice/slurmstepd.scope/job_4711/step_2/user",
-	};
-	struct wire_message m = { .type = WIRE_PROCESSES_REPLY,
-				  .processes_reply = { .processes = { 1, &process } } };
-	unsigned seen = 0;
-
-	assert_int_equal(gpuctr_list_processes(f->g, on_registered, on_listed, &seen), 0);
-	m.processes_reply.request = expect_request(f).processes_request.request;
-	answer(f, &m);
-	assert_int_equal(seen, 1);
-	m.processes_reply.last = true;
-	answer(f, &m);
-	assert_int_equal(seen, 102);
-}
-
-static void count_image(struct gpuctr_capture *c, const struct gpuctr_image *image, void *userdata)
-{
-	unsigned *n = userdata;
-
-	(void)c;
-	assert_int_equal(image->size, 4);
-	assert_memory_equal(image->data, "data", 4);
-	(*n)++;
-}
-
-static void count_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice,
-			 void *userdata)
-{
-	(void)c;
-	(void)notice;
-	*(unsigned *)userdata += 100;
-}
-
-/* A process may send what nobody has asked it for: it is not kept, and nothing is said of it. */
-static void images_come_to_who_asks(void **state)
-{
-	static const struct gpuctr_capture_handler images = { .size = sizeof(images),
-							      .on_image = count_image,
-							      .on_notice = count_notice };
-	struct fixture *f = *state;
-
-	for (unsigned wanted = 0; wanted < 2; wanted++) {
-		struct gpuctr_capture_options o = everything();
-		struct wire_message m = { .type = WIRE_OPENED };
-		struct gpuctr_capture *c;
-		unsigned n = 0;
-
-		o.raw_images = wanted != 0;
-		assert_int_equal(gpuctr_capture_open(f->g, &o, &images, &n, &c), 0);
-		m.opened = (struct wire_opened){ .request = expect_request(f).open_capture.request,
-						 .capture = 7 + wanted,
-						 .driver = "",
-						 .owner = "" };
-		answer(f, &m);
-		m = (struct wire_message){
-			.type = WIRE_RAW_IMAGE,
-			.raw_image = { 7 + wanted, 1, 0, 1, 0, 4, { 2, (const uint8_t *)"da" } }
-		};
-		answer(f, &m);
-		m.raw_image.offset = 2;
-		m.raw_image.data.v = (const uint8_t *)"ta";
-		answer(f, &m);
-		/* What is no piece of an image. */
-		m.raw_image.offset = 3;
-		answer(f, &m);
-		assert_int_equal(n, wanted ? 101 : 0);
-	}
-}
-
-enum { NEST = 2500 };
-
-/* NEST ranges, each within the one before, of which there are before already. */
-static void send_nest(struct fixture *f, uint32_t capture, uint32_t before)
-{
-	static uint32_t parents[NEST], none[NEST];
-	static uint64_t payloads[NEST];
-	const struct wire_u32s nones = { NEST, none };
-	struct wire_message m = { .type = WIRE_RECORD_COLUMNS };
-	struct buffer columns = { 0 };
-	struct arena scratch;
-
-	for (uint32_t i = 0; i < NEST; i++) {
-		parents[i] = before + i;
-	}
-	m.record_columns = (struct wire_record_columns){
-		.first_node = before + 1,
-		.node_parent = { NEST, parents },
-		.node_domain = nones,
-		.node_message = nones,
-		.node_category = nones,
-		.node_color = nones,
-		.node_payload_type = nones,
-		.node_payload = { NEST, payloads },
-	};
-	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
-	assert_int_equal(wire_encode_payload(&scratch, &columns, &m), 0);
-	m = (struct wire_message){ .type = WIRE_RECORDS,
-				   .records = { capture,
-						1,
-						0,
-						0,
-						{ buffer_length(&columns),
-						  columns.data + columns.start } } };
-	answer(f, &m);
-	buffer_deinit(&columns);
-	arena_deinit(&scratch);
-}
-
-static void take_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice,
-			void *userdata)
-{
-	(void)c;
-	assert_int_equal(notice->process, 1);
-	assert_int_equal(notice->error.code, GPUCTR_E_QUOTA);
-	assert_non_null(strstr(notice->error.message, "4,096 NVTX ranges"));
-	assert_true(notice->error.remedy[0] != '\0');
-	(*(unsigned *)userdata)++;
-}
-
-/* As of a program that opens ranges and never closes them. */
-static void ranges_that_are_too_deep_are_told_once(void **state)
-{
-	static const struct gpuctr_capture_handler notices = { .size = sizeof(notices),
-							       .on_notice = take_notice };
-	struct fixture *f = *state;
-	struct gpuctr_capture_options o = everything();
-	struct wire_message m = { .type = WIRE_OPENED };
-	struct gpuctr_capture *c;
-	unsigned n = 0;
-
-	assert_int_equal(gpuctr_capture_open(f->g, &o, &notices, &n, &c), 0);
-	m.opened = (struct wire_opened){ .request = expect_request(f).open_capture.request,
-					 .capture = 7,
-					 .driver = "",
-					 .owner = "" };
-	answer(f, &m);
-	for (uint32_t i = 0; i < 4; i++) {
-		send_nest(f, 7, i * NEST);
-		assert_int_equal(n, i > 0);
-	}
+	f->version = PROTO_VERSION + 1;
+	close(f->peer);
+	library_welcome(f);
+	assert_int_equal(gpuctr_connect(f->path, "t", &g), GPUCTR_E_PROTOCOL);
+	pthread_join(f->daemon, NULL);
+	assert_string_equal(
+		gpuctr_last_error(g)->message,
+		"what answers there does not speak this version of gpucountd's protocol");
+	gpuctr_disconnect(g);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(options_may_end_after_any_member, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_cannot_be_chosen_is_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_handler_may_end_after_any_member, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(options_of_a_list_may_end_early, setup, teardown),
+		cmocka_unit_test_setup_teardown(options_may_end_after_any_member, library_setup,
+						library_teardown),
+		cmocka_unit_test_setup_teardown(what_cannot_be_chosen_is_refused, library_setup,
+						library_teardown),
+		cmocka_unit_test_setup_teardown(a_handler_may_end_after_any_member, library_setup,
+						library_teardown),
+		cmocka_unit_test_setup_teardown(options_of_a_list_may_end_early, library_setup,
+						library_teardown),
 		cmocka_unit_test_setup_teardown(
-			a_newer_program_is_served_while_it_asks_for_nothing_new, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_struct_without_its_size_is_refused, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(patterns_of_a_plan_are_expanded_here, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(patterns_of_a_capture_are_expanded_here, setup,
-						teardown),
+			a_newer_program_is_served_while_it_asks_for_nothing_new, library_setup,
+			library_teardown),
+		cmocka_unit_test_setup_teardown(a_struct_without_its_size_is_refused, library_setup,
+						library_teardown),
+		cmocka_unit_test_setup_teardown(patterns_of_a_plan_are_expanded_here, library_setup,
+						library_teardown),
+		cmocka_unit_test_setup_teardown(patterns_of_a_capture_are_expanded_here,
+						library_setup, library_teardown),
 		cmocka_unit_test_setup_teardown(a_capture_ends_while_its_patterns_are_expanded,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(images_come_to_who_asks, setup, teardown),
-		cmocka_unit_test_setup_teardown(ranges_that_are_too_deep_are_told_once, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_status_arrives_whole, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_list_of_processes_arrives_whole, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			an_older_daemon_is_not_asked_for_what_it_does_not_know, setup_older_daemon,
-			teardown),
+						library_setup, library_teardown),
+		cmocka_unit_test_setup_teardown(another_version_of_the_protocol_is_refused,
+						library_setup, library_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

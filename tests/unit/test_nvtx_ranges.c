@@ -8,7 +8,7 @@
 #include "client/agent/nvtx_recurring.h"
 #include "client/agent/nvtx_select.h"
 #include "client/agent/nvtx_watch.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 
 /* The ranges of a thread and of the process, and the numbers that launches get for them: what a
  * number stands for is read back from the definitions that would be sent. */
@@ -23,7 +23,7 @@ static struct {
 	uint32_t set_size; /* of the set that was defined last */
 } s;
 
-/* --- instead of nvtx_watch.c and visits.c: no capture is open --- */
+/* --- instead of nvtx_watch.c and section.c: no capture is open --- */
 
 static struct nvtx_scope *watched; /* hears of what is popped */
 
@@ -55,18 +55,13 @@ void nvtx_watch_mark(struct capture *c, const struct event *e)
 	(void)e;
 }
 
-struct visit *visit_of_thread(void)
+struct capture *section_enter(struct section **ret)
 {
+	*ret = NULL;
 	return NULL;
 }
 
-struct capture *visit_begin(struct visit *v)
-{
-	(void)v;
-	return NULL;
-}
-
-void visit_end(struct visit *v)
+void section_leave(struct section *v)
 {
 	(void)v;
 }
@@ -642,5 +637,6 @@ int main(void)
 		TABLE_TEST(a_child_names_a_category),
 	};
 
+	nvtx_stack_prepare();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

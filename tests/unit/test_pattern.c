@@ -124,41 +124,6 @@ static void a_value_names_no_folder(void **state)
 	expect("out/%j/%t", &c, "out/_._.._etc_cron.d_x/_.");
 }
 
-/* What another node names is one of our files, or is not taken. */
-static void what_a_pattern_can_give_is_known(void **state)
-{
-	static const struct {
-		const char *pattern, *path;
-		bool can;
-	} rows[] = {
-		{ "out/%h.%t.gpuctr", "out/n1.0.gpuctr", true },
-		{ "out/%h.%t.gpuctr", "out/node-1.site.12_5_.gpuctr", true },
-		{ "/data/%j/%J%%%p", "/data/7/7.batch%99", true },
-		{ "plain", "plain", true },
-		{ "%r", "-1", true },
-		{ "%h%h%h%h%h%h%h%h%h%h%h%h%h%h%h%h", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true },
-		{ "%h%h%h%h%h%h%h%h%h%h%h%h%h%h%h%h", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/", false },
-		{ "out/%h.gpuctr", "/root/.ssh/authorized_keys", false },
-		{ "out/%h.gpuctr", "out/../n1.gpuctr", false },
-		{ "out/%h/%t", "out/../0", false },
-		{ "out/%h/%t", "out/n1/.profile", false },
-		{ "%h", ".bashrc", false },
-		{ "out/%h", "out/", false },
-		{ "out/%h.gpuctr", "out/n1.gpuctr/x", false },
-		{ "out/%h.gpuctr", "out/n1.gpuctrs", false },
-		{ "out/%h.gpuctr", "out/n 1.gpuctr", false },
-		{ "plain", "plai", false },
-		{ "", "x", false },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (expand_can_give(rows[i].pattern, rows[i].path) != rows[i].can) {
-			fail_msg("%s of %s", rows[i].path, rows[i].pattern);
-		}
-	}
-}
-
 static void wrong_letters_are_found(void **state)
 {
 	(void)state;
@@ -210,7 +175,6 @@ int main(void)
 		cmocka_unit_test(other_schedulers_have_ranks),
 		cmocka_unit_test(components_of_a_job_are_told_apart),
 		cmocka_unit_test(a_value_names_no_folder),
-		cmocka_unit_test(what_a_pattern_can_give_is_known),
 		cmocka_unit_test(wrong_letters_are_found),
 		cmocka_unit_test(folders_are_made),
 		cmocka_unit_test(ones_own_are_known),

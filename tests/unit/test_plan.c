@@ -141,7 +141,7 @@ static void every_preset_fits_into_one_pass(void **state)
 	for (size_t i = 0; catalogue_named_at(i); i++) {
 		const struct catalogue_named *n = catalogue_named_at(i);
 
-		if (n->kind == WIRE_METRIC_PRESET &&
+		if (n->kind == GPUCTR_METRIC_PRESET &&
 		    (make(f, n->name) != 0 || f->plan.passes != 1)) {
 			print_error("%s: %u passes %s\n", n->name, f->plan.passes,
 				    f->refusal.message);

@@ -6,7 +6,8 @@
 #include "client/agent/permission.h"
 #include "client/agent/ranges.h"
 #include "client/agent/ranges_setup.h"
-#include "client/agent/slower.h"
+#include "client/agent/slowdown.h"
+#include "client/agent/times.h"
 #include "tests/unit/ranges_gpu.h"
 
 /* Batches, passes and images of contexts, by what CUPTI (ranges_gpu.h) is asked for, and by what is
@@ -44,7 +45,7 @@ struct device_info *devices_find(struct capture *capture)
 	return NULL;
 }
 
-bool capture_time_kernels(struct capture *capture)
+bool times_begin(struct capture *capture)
 {
 	(void)capture;
 	return true;
@@ -67,7 +68,7 @@ static int begin(void **state)
 	gpu_begin();
 	memset(&delivered, 0, sizeof(delivered));
 	n_launched = 0;
-	slower_forget();
+	slowdown_forget();
 	return 0;
 }
 
@@ -77,14 +78,14 @@ static void add_context(uint32_t device)
 	struct ranges *new = &contexts[i];
 
 	memset(new, 0, sizeof(*new));
-	pthread_mutex_init(&new->lock, NULL);
+	lock_init(&new->gate.lock, LOCK_CONTEXT);
 	guard_init(&new->guard);
 	streams_add(&new->guard.streams, STREAM);
 	ranges_init_turns(&c, new);
 	new->context = (CUcontext)(uintptr_t)(i + 1);
 	new->device = gpu.object[i].device = device;
 	devices[i] = (struct device_info){ .index = device, .host.v = &gpu_profiler.host };
-	pthread_mutex_init(&devices[i].lock, NULL);
+	lock_init(&devices[i].lock, LOCK_LEAF);
 	new->info = &devices[i];
 	list_append(&c.contexts, &new->link);
 	atomic_store(&c.n_contexts, i + 1);
@@ -109,14 +110,14 @@ static void capture(uint32_t passes, uint32_t ppm)
 
 	memset(&c, 0, sizeof(c));
 	c.profiler = &gpu_profiler;
-	c.active = true;
+	c.deliver.state = CAPTURE_MEASURING;
 	gpu.n_passes = c.passes.n = passes;
 	for (uint32_t i = 0; i < passes; i++) {
 		c.passes.v[i].metrics = (struct wire_strings){ 1, &names[i] };
 		options.may_block[i] = c.passes.may_block[i] = gpu.dear[i];
 	}
 	list_init(&c.contexts);
-	pthread_mutex_init(&c.lock, NULL);
+	lock_init(&c.lock, LOCK_LEAF);
 	deliver_init(&c.deliver);
 	c.deliver.welcome = &welcome;
 	c.deliver.counters = &c.counters;
@@ -179,8 +180,8 @@ static bool launch_in(struct ranges *where)
 		gpu.at_work = gpu.at_work || gpu.gets_launched;
 		gpu.gets_launched = false;
 		if (beside) {
-			assert_true(guard_other_begins(&where->guard, true));
-			guard_other_ends(&where->guard, beside);
+			assert_true(gate_other_begins(&where->gate, true));
+			guard_other_ends(where, beside);
 		}
 		ranges_close(&c, where, &g, true);
 	}
@@ -223,11 +224,11 @@ static int end(void **state)
 	for (size_t i = 0; i < n; i++) {
 		ranges_forget_images(&contexts[i]);
 		guard_deinit(&contexts[i].guard);
-		pthread_mutex_destroy(&contexts[i].lock);
-		pthread_mutex_destroy(&devices[i].lock);
+		lock_deinit(&contexts[i].gate.lock);
+		lock_deinit(&devices[i].lock);
 	}
 	choosing_deinit(&c.choosing);
-	pthread_mutex_destroy(&c.lock);
+	lock_deinit(&c.lock);
 	return deliver_deinit(&c.deliver) ? 0 : -1;
 }
 
@@ -288,7 +289,7 @@ static void the_budget_knows_how_long_a_batch_is(void **state)
 		launch_many(1);
 	}
 	launch_many(1);
-	assert_int_equal(r->set, 2);
+	assert_int_equal(r->measured_pass, 2);
 	assert_int_equal(c.choosing.budget.room, 64);
 	assert_int_equal(c.choosing.budget.pass, 2);
 	finish();
@@ -416,7 +417,7 @@ static void a_full_batch_gives_the_turn_away(void **state)
 		assert_int_equal(r->pass, i % 3);
 		assert_int_equal(c.choosing.budget.next, i % 3);
 		launch_many(1);
-		assert_int_equal(r->set, i % 3);
+		assert_int_equal(r->measured_pass, i % 3);
 		assert_int_equal(r->pass, (i + 1) % 3);
 		assert_int_equal(c.choosing.budget.next, (i + 1) % 3);
 		assert_int_equal(c.choosing.budget.ranges[i % 3].n, 64 * (i / 3 + 1));
@@ -454,7 +455,7 @@ static void contexts_begin_with_different_passes(void **state)
 	for (size_t i = 0; i < CONTEXTS; i++) {
 		assert_int_equal(contexts[i].pass, i % 2);
 		assert_true(launch_in(&contexts[i]));
-		assert_int_equal(contexts[i].set, i % 2);
+		assert_int_equal(contexts[i].measured_pass, i % 2);
 	}
 	finish();
 }
@@ -485,9 +486,9 @@ static void a_pass_that_is_left_out_is_paid_for(void **state)
 	r->pass = 2;
 	launch_many(64);
 	assert_int_equal(gpu.n_starts, 3);
-	assert_int_equal(r->set, 2);
+	assert_int_equal(r->measured_pass, 2);
 	launch_many(1);
-	assert_int_equal(r->set, 0);
+	assert_int_equal(r->measured_pass, 0);
 	assert_int_equal(delivered.last_size[2], 64);
 	assert_int_equal(delivered.n_batches[0] + delivered.n_batches[1], 0);
 	expect_all_noted();
@@ -500,7 +501,7 @@ static void nobody_waits_between_passes_that_are_left_out(void **state)
 	(void)state;
 	capture(3, 500000);
 	r->pass = 2;
-	gpu.gets_work = &r->guard;
+	gpu.gets_work = r;
 	assert_false(launch());
 	assert_int_equal(gpu.n_starts, 1);
 	assert_int_equal(r->state, RANGES_OFF);
@@ -736,8 +737,8 @@ static void contexts_take_counters_over(void **state)
 	assert_int_equal(delivered.n, 10);
 	assert_int_equal(gpu.n_pushed, 0);
 	for (size_t i = 0; i < CONTEXTS; i++) {
-		assert_int_equal(pthread_mutex_trylock(&contexts[i].lock), 0);
-		pthread_mutex_unlock(&contexts[i].lock);
+		assert_true(lock_try(&contexts[i].gate.lock));
+		lock_release(&contexts[i].gate.lock);
 	}
 	launch_many(1);
 	assert_int_equal(contexts[1].state, RANGES_NEW);
@@ -834,18 +835,18 @@ static void work_beside_a_range_is_disturbing(void **state)
 	(void)state;
 	capture(1, 0);
 	launch_many(10);
-	guard_disturb(&r->guard, &work); /* between two of them */
+	guard_disturb(r, &work); /* between two of them */
 	launch_many(10);
-	assert_true(guard_other_begins(&r->guard, false));
+	assert_true(gate_other_begins(&r->gate, false));
 	assert_false(launch()); /* it would end within the range */
-	guard_other_ends(&r->guard, &work);
+	guard_other_ends(r, &work);
 	launch_many(1);
 	beside = &work;
 	launch_many(1);
 	beside = NULL;
-	atomic_store(&c.closing, true); /* others may go unnoticed */
+	atomic_store(&c.deliver.state, CAPTURE_CLOSING); /* others may go unnoticed */
 	launch_many(1);
-	atomic_store(&c.closing, false);
+	atomic_store(&c.deliver.state, CAPTURE_MEASURING);
 	finish();
 	assert_int_equal(delivered.n_disturbed, 2);
 }
@@ -858,7 +859,7 @@ static void a_strangers_work_disturbs_the_batch(void **state)
 	(void)state;
 	capture(1, 0);
 	launch_many(10);
-	guard_stranger_ends(&r->guard, &work);
+	guard_untracked_ends(r, &work);
 	launch_many(10);
 	finish();
 	assert_int_equal(delivered.n_disturbed, 10);

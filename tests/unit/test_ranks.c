@@ -109,7 +109,7 @@ static void sums_of_what_a_budget_chose_are_said_to_be(void **state)
 	ranks_process_end(&r, &end);
 	ranks_end(&r, NULL);
 	ranks_print(&r, 0, &b);
-	assert_non_null(strstr(buf_string(&b), "68 not chosen"));
+	assert_non_null(strstr(buf_string(&b), "68 not sampled"));
 	assert_non_null(strstr(buf_string(&b), text));
 	buf_deinit(&b);
 	b = (struct buf){ 0 };
@@ -162,7 +162,7 @@ static void who_does_not_come_has_a_row(void **state)
 	assert_int_equal(r.n_speechless, 1);
 	ranks_end(&r, NULL);
 	ranks_print(&r, 0, &b);
-	assert_non_null(strstr(buf_string(&b), "2 lost with it; ended without a last word\n"));
+	assert_non_null(strstr(buf_string(&b), "2 not delivered; ended without a last word\n"));
 	buf_deinit(&b);
 	ranks_deinit(&r);
 }
@@ -201,7 +201,7 @@ static void what_is_lost_is_added_up_and_said(void **state)
 	ranks_print(&r, 0, &b);
 	assert_non_null(strstr(buf_string(&b), "     1,024          0         15 "));
 	assert_non_null(strstr(buf_string(&b), "  16 filtered, 1 not ready, 2 failed, 4 dropped, "
-					       "8 lost with it; kernel-waits\n"));
+					       "8 not delivered; kernel-waits\n"));
 	buf_deinit(&b);
 	ranks_deinit(&r);
 }
@@ -227,7 +227,7 @@ static void who_has_not_ended_has_the_rest(void **state)
 	ranks_end(&r, &all);
 	ranks_print(&r, 0, &b);
 	assert_non_null(strstr(buf_string(&b), "        90          0         17 "));
-	assert_non_null(strstr(buf_string(&b), "17 lost with it; had ended\n"));
+	assert_non_null(strstr(buf_string(&b), "17 not delivered; had ended\n"));
 	buf_clear(&b);
 	ranks_deinit(&r);
 	r = (struct ranks){ 0 };
@@ -235,7 +235,7 @@ static void who_has_not_ended_has_the_rest(void **state)
 	ranks_process(&r, &another); /* of two nobody knows whose it is */
 	ranks_end(&r, &all);
 	ranks_print(&r, 0, &b);
-	assert_null(strstr(buf_string(&b), "lost with it"));
+	assert_null(strstr(buf_string(&b), "not delivered"));
 	buf_deinit(&b);
 	ranks_deinit(&r);
 }

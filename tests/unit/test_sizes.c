@@ -138,7 +138,7 @@ static void measure(struct network *n, unsigned i, unsigned group)
 	for (unsigned k = 0; k < ARRAY_SIZE(columns); k++) {
 		values[k] = columns[k].group == group ? values[k] : (double)NAN;
 	}
-	assert_int_equal(groups_record(n->groups, &record), 0);
+	assert_int_equal(groups_record(n->groups, &record, NULL), 0);
 }
 
 /* Two turns of each group. */

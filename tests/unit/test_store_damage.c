@@ -21,7 +21,9 @@ static void test_other_files_are_refused(void **state)
 	expect_refused(f, STORE_E_NOT_CAPTURE);
 	alter(f, "PRAGMA user_version = 999; PRAGMA application_id = 1196450676"); /* GPct */
 	expect_refused(f, STORE_E_VERSION);
-	alter(f, "PRAGMA user_version = 3");
+	alter(f, "PRAGMA user_version = 4");
+	expect_refused(f, STORE_E_VERSION);
+	alter(f, "PRAGMA user_version = 5");
 	expect_refused(f, STORE_E_CORRUPT);
 }
 

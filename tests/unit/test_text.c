@@ -5,7 +5,9 @@
 
 #include "tests/unit/text_fixture.h"
 
+#include "client/cli/grid.h"
 #include "client/cli/options.h"
+#include "client/cli/terminal.h"
 #include "client/cli/text.h"
 #include "proto/base/near.h"
 
@@ -430,9 +432,114 @@ static void test_option_values(void **state)
 	assert_false(options_parse_seconds("soon", &value));
 }
 
+/* --- terminals ------------------------------------------------------------------------------- */
+
+/* A style takes no column, and a text that only looks like one cannot come from outside. */
+static void test_styles_take_no_columns(void **state)
+{
+	struct buf b = { 0 }, evil = { 0 };
+
+	(void)state;
+	terminal_bold(&b, true, "GPUs");
+	assert_string_equal(buf_string(&b), "\033[1mGPUs\033[m");
+	assert_int_equal(text_width(b.data, b.n), 4);
+	assert_int_equal(text_fit(b.data, b.n, 4), b.n);
+	assert_int_equal(text_fit(b.data, b.n, 2), strlen("\033[1mGP"));
+	text_terminal(&evil, "\033[1mGPUs");
+	assert_string_equal(buf_string(&evil), "\\x1b[1mGPUs");
+	assert_int_equal(text_width(evil.data, evil.n), strlen("\\x1b[1mGPUs"));
+	buf_clear(&b);
+	terminal_bold(&b, false, "GPUs");
+	text_pad(&b, "x", 3, true);
+	text_pad(&b, "longer", 3, false);
+	assert_string_equal(buf_string(&b), "GPUs  xlonger");
+	buf_deinit(&b);
+	buf_deinit(&evil);
+}
+
+/* The column of the highest rank goes first, those of rank 0 stay whatever the width. */
+static void test_a_grid_leaves_columns_out(void **state)
+{
+	static const struct grid_column columns[] = {
+		{ "PID", .right = true },
+		{ "PROGRAM", .rank = 1 },
+		{ "CGROUP", .rank = 2 },
+	};
+	static const struct {
+		size_t width;
+		const char *text;
+	} rows[] = {
+		{ 80, "PID  PROGRAM  CGROUP\n  7  python   /a\\nb\n" },
+		{ 19, "PID  PROGRAM\n  7  python\n" },
+		{ 1, "PID\n  7\n" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct buf b = { 0 };
+		struct grid g;
+
+		grid_init(&g, columns, 3);
+		grid_text(&g, "7");
+		grid_text(&g, "python");
+		grid_text(&g, "/a\nb");
+		grid_print(&g, rows[i].width, false, &b);
+		assert_string_equal(buf_string(&b), rows[i].text);
+		grid_deinit(&g);
+		buf_deinit(&b);
+	}
+}
+
+struct wanted {
+	bool quiet;
+	const char *name;
+	struct strings list;
+	uint64_t count, ns;
+};
+
+static const struct option_def wanted_defs[] = {
+	{ 'q', "quiet", NULL, "", OPTION_AT(FLAG, struct wanted, quiet) },
+	{ 0, "name", "TEXT", "", OPTION_AT(TEXT, struct wanted, name) },
+	{ 'l', "list", "LIST", "", OPTION_AT(LIST, struct wanted, list) },
+	{ 0, "count", "N", "", OPTION_AT(COUNT, struct wanted, count) },
+	{ 0, "time", "SECONDS", "", OPTION_AT(SECONDS, struct wanted, ns) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
+};
+
+static void test_options_are_stored_by_their_table(void **state)
+{
+	const char *argv[] = { "verb",	 "-ql", "a,b",	  "x", "--count=3",
+			       "--time", "0.5", "--name", "n", NULL };
+	const char *wrong[] = { "verb", "--count", "0", NULL };
+	const char *help[] = { "verb", "--count", "1", "-h", NULL };
+	struct wanted w = { 0 };
+	int rest;
+
+	(void)state;
+	assert_int_equal(options_read(wanted_defs, false, 9, (char **)argv, &w, &rest),
+			 OPTIONS_END);
+	assert_int_equal(rest, 8);
+	assert_string_equal(argv[rest], "x");
+	assert_true(w.quiet && w.count == 3 && w.ns == 500000000 && w.list.n == 2);
+	assert_string_equal(w.name, "n");
+	assert_string_equal(w.list.items[1], "b");
+	strings_deinit(&w.list);
+	w = (struct wanted){ 0 };
+	assert_int_equal(options_read(wanted_defs, true, 9, (char **)argv, &w, &rest), OPTIONS_END);
+	strings_deinit(&w.list);
+	assert_int_equal(options_read(wanted_defs, false, 3, (char **)wrong, &w, &rest),
+			 OPTIONS_WRONG);
+	assert_int_equal(options_read(wanted_defs, false, 4, (char **)help, &w, &rest),
+			 OPTIONS_HELP);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_styles_take_no_columns),
+		cmocka_unit_test(test_a_grid_leaves_columns_out),
+		cmocka_unit_test(test_options_are_stored_by_their_table),
 		cmocka_unit_test(test_integers),
 		cmocka_unit_test(test_doubles_are_short),
 		cmocka_unit_test(test_doubles_read_back),

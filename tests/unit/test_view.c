@@ -8,6 +8,8 @@
 
 /* A few records that are written out, and the rows and their order that follow. */
 
+static struct attributor *attributor;
+
 static const struct gpuctr_column columns[] = {
 	{ .name = "dram__bytes.sum", .unit = "byte" },
 	{ .name = "sm__busy.avg.pct", .unit = "percent" },
@@ -59,8 +61,10 @@ static void add(struct groups *g, unsigned process, unsigned id, const char *ker
 					      .clock = GPUCTR_CLOCK_GPU,
 					      .duration_ns = ns,
 					      .values = values };
+	struct attribution what;
 
-	assert_int_equal(groups_record(g, &record), 0);
+	assert_int_equal(attributor_take(attributor, &record, &what), 0);
+	assert_int_equal(groups_record(g, &record, &what), 0);
 }
 
 static struct view open_view(struct groups *g, const struct view_options *options)
@@ -271,6 +275,20 @@ static void a_layer_is_in_no_row_without_a_layer(void **state)
 	groups_free(g);
 }
 
+static int set_up_attributor(void **state)
+{
+	(void)state;
+	attributor = attributor_new();
+	return attributor ? 0 : -1;
+}
+
+static int free_attributor(void **state)
+{
+	(void)state;
+	attributor = attributor_free(attributor);
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,5 +302,5 @@ int main(void)
 		cmocka_unit_test(a_layer_is_in_no_row_without_a_layer),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, set_up_attributor, free_attributor);
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/wire.h"
 #include "proto/wire/wire_layout.h"
@@ -59,7 +58,7 @@ static size_t element_size(const struct wire_layout *l, const struct wire_field 
 static void make_fields(struct maker *m, const struct wire_layout *l, char *plain);
 
 static void make_numbers(struct maker *m, const struct wire_layout *l, const struct wire_field *f,
-			 char *dst)
+			 char *plain)
 {
 	/* Relations that a message demands: lists of equal length have one entry each. */
 	size_t n = l->validate ? 1 : unit_random(&m->random) % 5, size = element_size(l, f);
@@ -74,10 +73,10 @@ static void make_numbers(struct maker *m, const struct wire_layout *l, const str
 			v[i] = (uint8_t)unit_random(&m->random);
 		}
 	}
-	*(struct wire_bytes *)dst = (struct wire_bytes){ n, v };
+	wire_list_set(f, plain, n, v);
 }
 
-static void make_strings(struct maker *m, struct wire_strings *dst)
+static void make_strings(struct maker *m, const struct wire_field *f, char *plain)
 {
 	size_t n = 1 + unit_random(&m->random) % 4;
 	const char **v = arena_alloc(&m->arena, n * sizeof(*v));
@@ -85,10 +84,10 @@ static void make_strings(struct maker *m, struct wire_strings *dst)
 	for (size_t i = 0; i < n; i++) {
 		v[i] = make_string(m, LIMIT_STRING_BYTES);
 	}
-	*dst = (struct wire_strings){ n, v };
+	wire_list_set(f, plain, n, v);
 }
 
-static void make_messages(struct maker *m, const struct wire_field *f, struct wire_bytes *dst)
+static void make_messages(struct maker *m, const struct wire_field *f, char *plain)
 {
 	size_t n = unit_random(&m->random) % 4;
 	char *v = arena_zalloc(&m->arena, n * f->sub->size);
@@ -96,12 +95,13 @@ static void make_messages(struct maker *m, const struct wire_field *f, struct wi
 	for (size_t i = 0; i < n; i++) {
 		make_fields(m, f->sub, v + i * f->sub->size);
 	}
-	*dst = (struct wire_bytes){ n, (uint8_t *)v };
+	wire_list_set(f, plain, n, v);
 }
 
 static void make_field(struct maker *m, const struct wire_layout *l, const struct wire_field *f,
-		       char *dst)
+		       char *plain)
 {
+	char *dst = plain + f->offset;
 	uint64_t random = unit_random(&m->random);
 
 	switch (f->kind) {
@@ -122,16 +122,23 @@ static void make_field(struct maker *m, const struct wire_layout *l, const struc
 			(struct wire_bytes){ random % 40, arena_zalloc(&m->arena, 40) };
 		break;
 	case WIRE_KIND_MESSAGE:
+	case WIRE_KIND_PACKED:
 		make_fields(m, f->sub, dst);
 		break;
+	case WIRE_KIND_OPTIONAL:
+		*(void **)dst = random & 1 ? arena_zalloc(&m->arena, f->sub->size) : NULL;
+		if (*(void **)dst) {
+			make_fields(m, f->sub, *(void **)dst);
+		}
+		break;
 	case WIRE_KIND_STRINGS:
-		make_strings(m, (struct wire_strings *)dst);
+		make_strings(m, f, plain);
 		break;
 	case WIRE_KIND_NUMBERS:
-		make_numbers(m, l, f, dst);
+		make_numbers(m, l, f, plain);
 		break;
 	case WIRE_KIND_MESSAGES:
-		make_messages(m, f, (struct wire_bytes *)dst);
+		make_messages(m, f, plain);
 		break;
 	}
 }
@@ -139,7 +146,7 @@ static void make_field(struct maker *m, const struct wire_layout *l, const struc
 static void make_fields(struct maker *m, const struct wire_layout *l, char *plain)
 {
 	for (size_t i = 0; i < l->n_fields; i++) {
-		make_field(m, l, &l->fields[i], plain + l->fields[i].offset);
+		make_field(m, l, &l->fields[i], plain);
 	}
 }
 
@@ -156,11 +163,18 @@ static struct wire_message make_message(struct maker *m, unsigned type)
 static void expect_equal(const struct wire_layout *l, const char *a, const char *b);
 
 static void expect_equal_field(const struct wire_layout *l, const struct wire_field *f,
-			       const char *a, const char *b)
+			       const char *a_plain, const char *b_plain)
 {
-	const struct wire_bytes *x = (const struct wire_bytes *)a,
-				*y = (const struct wire_bytes *)b;
+	const char *a = a_plain + f->offset, *b = b_plain + f->offset;
+	struct wire_bytes x, y;
 
+	if (f->kind == WIRE_KIND_BYTES) {
+		x = *(const struct wire_bytes *)a;
+		y = *(const struct wire_bytes *)b;
+	} else {
+		x = wire_list(f, a_plain);
+		y = wire_list(f, b_plain);
+	}
 	switch (f->kind) {
 	case WIRE_KIND_U32:
 		assert_int_equal(*(const uint32_t *)a, *(const uint32_t *)b);
@@ -175,28 +189,35 @@ static void expect_equal_field(const struct wire_layout *l, const struct wire_fi
 		assert_string_equal(*(const char *const *)a, *(const char *const *)b);
 		break;
 	case WIRE_KIND_BYTES:
-		assert_int_equal(x->n, y->n);
-		assert_true(x->n == 0 || memcmp(x->v, y->v, x->n) == 0);
+		assert_int_equal(x.n, y.n);
+		assert_true(x.n == 0 || memcmp(x.v, y.v, x.n) == 0);
 		break;
 	case WIRE_KIND_MESSAGE:
+	case WIRE_KIND_PACKED:
 		expect_equal(f->sub, a, b);
 		break;
+	case WIRE_KIND_OPTIONAL:
+		assert_int_equal(!*(const char *const *)a, !*(const char *const *)b);
+		if (*(const char *const *)a) {
+			expect_equal(f->sub, *(const char *const *)a, *(const char *const *)b);
+		}
+		break;
 	case WIRE_KIND_STRINGS:
-		assert_int_equal(x->n, y->n);
-		for (size_t i = 0; i < x->n; i++) {
-			assert_string_equal(((const struct wire_strings *)a)->v[i],
-					    ((const struct wire_strings *)b)->v[i]);
+		assert_int_equal(x.n, y.n);
+		for (size_t i = 0; i < x.n; i++) {
+			assert_string_equal(((const char *const *)x.v)[i],
+					    ((const char *const *)y.v)[i]);
 		}
 		break;
 	case WIRE_KIND_NUMBERS:
-		assert_int_equal(x->n, y->n);
-		assert_true(x->n == 0 || memcmp(x->v, y->v, x->n * element_size(l, f)) == 0);
+		assert_int_equal(x.n, y.n);
+		assert_true(x.n == 0 || memcmp(x.v, y.v, x.n * element_size(l, f)) == 0);
 		break;
 	case WIRE_KIND_MESSAGES:
-		assert_int_equal(x->n, y->n);
-		for (size_t i = 0; i < x->n; i++) {
-			expect_equal(f->sub, (const char *)x->v + i * f->sub->size,
-				     (const char *)y->v + i * f->sub->size);
+		assert_int_equal(x.n, y.n);
+		for (size_t i = 0; i < x.n; i++) {
+			expect_equal(f->sub, (const char *)x.v + i * f->sub->size,
+				     (const char *)y.v + i * f->sub->size);
 		}
 		break;
 	}
@@ -205,8 +226,7 @@ static void expect_equal_field(const struct wire_layout *l, const struct wire_fi
 static void expect_equal(const struct wire_layout *l, const char *a, const char *b)
 {
 	for (size_t i = 0; i < l->n_fields; i++) {
-		expect_equal_field(l, &l->fields[i], a + l->fields[i].offset,
-				   b + l->fields[i].offset);
+		expect_equal_field(l, &l->fields[i], a, b);
 	}
 }
 
@@ -425,7 +445,7 @@ static void expect_all_present(const struct wire_layout *l, const char *plain)
 
 		if (f->kind == WIRE_KIND_STRING) {
 			assert_string_equal(*(const char *const *)(plain + f->offset), "");
-		} else if (f->kind == WIRE_KIND_MESSAGE) {
+		} else if (f->kind == WIRE_KIND_MESSAGE || f->kind == WIRE_KIND_PACKED) {
 			expect_all_present(f->sub, plain + f->offset);
 		}
 	}
@@ -689,6 +709,29 @@ static void a_plan_refers_only_to_its_own_metrics(void **state)
 	arena_deinit(&a);
 }
 
+/* The planner encodes a plan, and nobody after it: what is passed on are its bytes, also those that
+ * no field of ours reads. */
+static void a_plan_is_passed_on_as_the_bytes_that_came(void **state)
+{
+	static const uint8_t reply[] = { 8,   7,   0x12, 11, 10, 5,   'G', 'H',
+					 '1', '0', '0',	 32, 2,	 120, 9 };
+	struct wire_message in, opened = { .type = WIRE_OPENED }, copy, out;
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_decode(&a, WIRE_PLAN_REPLY, reply, sizeof(reply), &in), 0);
+	assert_string_equal(in.plan_reply.plan.chip, "GH100");
+	assert_int_equal(in.plan_reply.plan.passes, 2);
+	assert_int_equal(wire_copy(&a, &in, &copy), 0);
+	opened.opened.plan = copy.plan_reply.plan;
+	assert_int_equal(encode_and_decode(&opened, &out, &a), 0);
+	assert_string_equal(out.opened.plan.chip, "GH100");
+	assert_int_equal(out.opened.plan.packed.n, 11);
+	assert_memory_equal(out.opened.plan.packed.v, reply + 4, 11);
+	arena_deinit(&a);
+}
+
 /* --- hostile bytes --- */
 
 /* A frame of the largest size, full of the smallest messages there are. */
@@ -857,46 +900,11 @@ static void repeated_single_fields_are_bounded(void **state)
 	free(data);
 }
 
-/* Each choice by itself: an agent that does not know it would measure something else. */
-static void each_choice_needs_its_feature(void **state)
-{
-	static const char *const texts[] = { "A/" };
-	static const struct {
-		struct wire_selection selection;
-		uint32_t needs;
-	} rows[] = {
-		{ { .kernel_regex = "gemm", .launch_skip = 1, .launch_count = 1 }, 0 },
-		{ { .nvtx_include = { 1, texts } }, PROTO_FEATURE_RANGES },
-		{ { .nvtx_exclude = { 1, texts } }, PROTO_FEATURE_RANGES },
-		{ { .capture_range = "nvtx:A/" }, PROTO_FEATURE_RANGES },
-		{ { .stop_on_range_end = true }, PROTO_FEATURE_RANGES },
-		{ { .schedule = { .active = 1 } }, PROTO_FEATURE_STEPS },
-		{ { .step = "A/" }, PROTO_FEATURE_STEPS },
-		{ { .budget_ppm = 1 }, PROTO_FEATURE_BUDGET },
-		{ { .kernel_name_base = 1 }, PROTO_FEATURE_FILTERS },
-		{ { .kernel_name = "k" }, PROTO_FEATURE_FILTERS },
-		{ { .launch_every = 2 }, PROTO_FEATURE_FILTERS },
-		{ { .filter_mode = 1 }, PROTO_FEATURE_FILTERS },
-		{ { .nvtx_process_scope = true }, PROTO_FEATURE_FILTERS },
-		{ { .record_limit = 1 }, PROTO_FEATURE_FILTERS },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (feature_needs(&rows[i].selection, false) != rows[i].needs) {
-			fail_msg("row %zu needs %#x", i, feature_needs(&rows[i].selection, false));
-		}
-		assert_int_equal(feature_needs(&rows[i].selection, true),
-				 rows[i].needs | PROTO_FEATURE_STANDBY);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_envelope_reads_as_the_whole),
 		cmocka_unit_test(an_envelope_takes_the_longest_piece),
-		cmocka_unit_test(each_choice_needs_its_feature),
 		cmocka_unit_test(an_envelope_borrows_and_knows_its_limits),
 		cmocka_unit_test(a_copy_stands_on_its_own),
 		cmocka_unit_test(a_copy_has_limits_and_no_null),
@@ -911,6 +919,7 @@ int main(void)
 		cmocka_unit_test(enums_are_known_values),
 		cmocka_unit_test(the_encoder_keeps_the_limits),
 		cmocka_unit_test(a_plan_refers_only_to_its_own_metrics),
+		cmocka_unit_test(a_plan_is_passed_on_as_the_bytes_that_came),
 		cmocka_unit_test(a_frame_of_empty_messages_costs_a_bounded_amount),
 		cmocka_unit_test(a_frame_of_packed_zeroes_costs_a_bounded_amount),
 		cmocka_unit_test(strings_are_utf8),

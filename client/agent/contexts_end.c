@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/contexts.h"
+
+#include <time.h>
+
+#include "client/agent/capture.h"
+#include "proto/base/clock.h"
+
+/* A launch may hang with its context's lock held, or be interrupted for good by the signal handler
+ * that exits: such a context is left alone after some patience, and counted as busy. */
+
+enum { LOCK_PATIENCE_MS = 500, STOP_PATIENCE_MS = 2000, FLUSH_AFTER_MS = 1000 };
+
+/* --- end of one --- */
+
+/* The driver waits for the context's kernels as well. The context may be current in another thread.
+ */
+static void let_go_at_end(struct capture *c, struct ranges *r)
+{
+	CUcontext popped;
+	bool done = false;
+
+	if (r->object && c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+		gate_shut(&r->gate);
+		done = guard_is_quiet(c, r, true) && c->method->disable(c, r);
+		gate_let_in(&r->gate);
+		c->profiler->cuCtxPopCurrent(&popped);
+	}
+	if (r->object && !done) {
+		ranges_abandon(c, r);
+	}
+}
+
+/* The holder of the context's lock may be in a call that waits for a lock of the driver's, which
+ * the calling thread holds: then nothing is released here, and the holder's call fails. */
+void contexts_end(struct capture *c, CUcontext context, const struct ranges *except)
+{
+	struct ranges *found = contexts_known(c, context);
+
+	if (!found || found == except) {
+		return;
+	}
+	if (lock_until(&found->gate.lock, clock_now_ns() + STOP_PATIENCE_MS * CLOCK_NS_PER_MS)) {
+		let_go_at_end(c, found);
+		contexts_forget(found);
+		lock_release(&found->gate.lock);
+	} else {
+		found->context = NULL;
+	}
+	atomic_fetch_sub(&c->n_contexts, 1);
+}
+
+/* --- all of them --- */
+
+/* False: some act was not possible. */
+static bool for_each(struct capture *c, uint64_t patience_ns,
+		     bool (*act)(struct capture *, struct ranges *), unsigned *ret_busy)
+{
+	struct ranges *contexts[CONTEXTS_MAX];
+	size_t n = contexts_list(c, contexts);
+	bool all = true;
+
+	for (size_t i = 0; i < n; i++) {
+		struct ranges *r = contexts[i];
+		CUcontext popped;
+
+		if (!lock_until(&r->gate.lock, clock_now_ns() + patience_ns)) {
+			++*ret_busy;
+			continue;
+		}
+		if (r->object && r->context &&
+		    c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+			all = act(c, r) && all;
+			c->profiler->cuCtxPopCurrent(&popped);
+		}
+		lock_release(&r->gate.lock);
+	}
+	return all;
+}
+
+/* With the gate shut: other work might wait for a launch that waits for the context's lock. */
+static bool flush_old(struct capture *c, struct ranges *r)
+{
+	bool done;
+
+	if (r->state != RANGES_STARTED || r->batch->n == 0 ||
+	    clock_now_ns() - r->batch_begin_ns <= FLUSH_AFTER_MS * CLOCK_NS_PER_MS ||
+	    !choosing_batch_is_old(&c->choosing)) {
+		return true;
+	}
+	gate_shut(&r->gate);
+	done = c->method->flush(c, r);
+	gate_let_in(&r->gate);
+	return done;
+}
+
+void contexts_flush_old(struct capture *c)
+{
+	unsigned busy = 0;
+
+	for_each(c, 0, flush_old, &busy);
+}
+
+/* Shuts the gate, so that other work waits until the call has returned. False: the call must not be
+ * made now. */
+static bool shut_all_out(struct capture *c, struct ranges *r, const char *call)
+{
+	CUcontext popped;
+	bool may = true;
+
+	gate_shut(&r->gate);
+	if (r->object && r->context && c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+		may = guard_may_block(c, r, false);
+		c->profiler->cuCtxPopCurrent(&popped);
+	}
+	gate_enter_call(&r->gate, call);
+	return may;
+}
+
+bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void *argument),
+			  void *argument)
+{
+	struct ranges *contexts[CONTEXTS_MAX];
+	size_t n = contexts_list(c, contexts), n_locked = 0;
+	bool quiet = true;
+
+	while (quiet && n_locked < n && lock_try(&contexts[n_locked]->gate.lock)) {
+		quiet = shut_all_out(c, contexts[n_locked++], call);
+	}
+	quiet = quiet && n_locked == n;
+	if (quiet) {
+		act(argument);
+	}
+	while (n_locked > 0) {
+		struct ranges *r = contexts[--n_locked];
+
+		gate_enter_call(&r->gate, NULL);
+		gate_let_in(&r->gate);
+		lock_release(&r->gate.lock);
+	}
+	return quiet;
+}
+
+/* With the gate shut, so that the work under way comes to its end. */
+static bool disable(struct capture *c, struct ranges *r)
+{
+	bool done;
+
+	gate_shut(&r->gate);
+	guard_drain(c, r);
+	done = c->method->disable(c, r);
+	gate_let_in(&r->gate);
+	if (done) {
+		guard_give_back(&r->guard, c->profiler);
+	}
+	return done;
+}
+
+static bool abandon(struct capture *c, struct ranges *r)
+{
+	ranges_abandon(c, r);
+	return true;
+}
+
+/* Most kernels under way end in a moment; some wait for something and never end. A call that gives
+ * the GPU work may never return either, because its thread was ended inside it. After two seconds
+ * the contexts let go all the same, so that the measured batches are not lost. */
+void contexts_let_go(struct capture *c)
+{
+	const struct timespec pause = { 0, 1000 * 1000 };
+	uint64_t by_ns = clock_now_ns() + STOP_PATIENCE_MS * CLOCK_NS_PER_MS;
+	unsigned busy = 0;
+
+	while (!for_each(c, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, disable, &busy)) {
+		if (clock_now_ns() >= by_ns) {
+			state_move(&c->deliver.state, CAPTURE_CLOSING);
+			if (!for_each(c, 0, disable, &busy)) {
+				for_each(c, 0, abandon, &busy);
+			}
+			return;
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+static bool retire(struct capture *c, struct ranges *r)
+{
+	return guard_is_quiet(c, r, false) && disable(c, r);
+}
+
+bool contexts_retire(struct capture *c)
+{
+	unsigned busy = 0;
+
+	return for_each(c, 0, retire, &busy) && busy == 0;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/gate.h"
+
+#include <sched.h>
+
+/* All flags are sequentially consistent, and each side writes its own before it reads the other's,
+ * so that one of the two sees the other: a call that begins is counted before it looks at shut, and
+ * who shuts the gate looks at the count after that; a call that insists says so before it looks at
+ * blocking, and who blocks looks at the calls after that. */
+
+enum { SETTLE_US = 200 };
+
+#define PATIENCE_FIRST_NS (2 * CLOCK_NS_PER_S)
+
+static const char the_launch[] = "the launch";
+
+uint64_t gate_patience_ns(const struct patience *p)
+{
+	uint64_t spent = atomic_load(&p->spent_ns);
+
+	return spent + GATE_PATIENCE_LATER_NS < PATIENCE_FIRST_NS ? PATIENCE_FIRST_NS - spent
+								  : GATE_PATIENCE_LATER_NS;
+}
+
+void gate_spend(struct patience *p, uint64_t ns)
+{
+	atomic_fetch_add(&p->spent_ns, ns);
+}
+
+/* --- the lock --- */
+
+/* CUPTI takes its time, but does not wait for another launch. */
+static bool holder_is_in_cupti(struct gate *g)
+{
+	const char *call = atomic_load(&g->call);
+
+	return call && call != the_launch && !atomic_load(&g->lost);
+}
+
+bool gate_lock(struct gate *g, struct patience *p)
+{
+	uint64_t patience_ns;
+
+	do {
+		patience_ns = gate_patience_ns(p);
+		if (lock_until(&g->lock, clock_now_ns() + patience_ns)) {
+			return true;
+		}
+	} while (holder_is_in_cupti(g));
+	gate_spend(p, patience_ns);
+	return false;
+}
+
+void gate_enter_call(struct gate *g, const char *call)
+{
+	atomic_store(&g->call_since_ns, clock_now_ns());
+	if (atomic_load(&g->lost)) {
+		atomic_store(&g->lost, false);
+	}
+	atomic_store(&g->call, call);
+}
+
+void gate_enter_launch(struct gate *g)
+{
+	gate_enter_call(g, the_launch);
+}
+
+void gate_leave(struct gate *g)
+{
+	atomic_store(&g->call, NULL);
+	gate_let_in(g);
+	lock_release(&g->lock);
+}
+
+const char *gate_lose_call(struct gate *g, uint64_t ns)
+{
+	const char *call = atomic_load(&g->call);
+	uint64_t since_ns = atomic_load(&g->call_since_ns), now_ns = clock_now_ns();
+	bool late = since_ns != 0 && now_ns > since_ns && now_ns - since_ns > ns;
+
+	return call && late && !atomic_exchange(&g->lost, true) ? call : NULL;
+}
+
+/* --- other work is kept out --- */
+
+void gate_shut(struct gate *g)
+{
+	atomic_store(&g->insisted, false);
+	atomic_store(&g->shut, true);
+}
+
+void gate_let_in(struct gate *g)
+{
+	gate_unblock(g);
+	atomic_store(&g->shut, false);
+}
+
+/* A call that began before the gate was shut may give the GPU work after the range has begun. A
+ * call that takes long, such as a synchronous copy, is not waited for. */
+bool gate_others_have_ended(struct gate *g, uint64_t *waited_ns)
+{
+	uint64_t begin_ns;
+
+	if (atomic_load(&g->others) == 0) {
+		return true;
+	}
+	begin_ns = clock_now_ns();
+	while (atomic_load(&g->others) > 0 &&
+	       clock_now_ns() - begin_ns < SETTLE_US * UINT64_C(1000)) {
+		sched_yield();
+	}
+	*waited_ns += clock_now_ns() - begin_ns;
+	return atomic_load(&g->others) == 0;
+}
+
+bool gate_nobody_came(const struct gate *g)
+{
+	return !atomic_load(&g->insisted) && atomic_load(&g->others) == 0;
+}
+
+bool gate_block(struct gate *g)
+{
+	atomic_store(&g->blocking, true);
+	if (!gate_nobody_came(g)) {
+		gate_unblock(g);
+		return false;
+	}
+	return true;
+}
+
+void gate_unblock(struct gate *g)
+{
+	atomic_store(&g->blocking, false);
+}
+
+void gate_begin_range(struct gate *g)
+{
+	atomic_store(&g->disturbed, false);
+}
+
+bool gate_is_disturbed(const struct gate *g)
+{
+	return atomic_load(&g->disturbed) || atomic_load(&g->others) > 0;
+}
+
+bool gate_take_untracked(struct gate *g)
+{
+	return atomic_load_explicit(&g->untracked, memory_order_relaxed) &&
+	       atomic_exchange(&g->untracked, false);
+}
+
+/* --- calls that are not measured --- */
+
+bool gate_other_begins(struct gate *g, bool insist)
+{
+	atomic_fetch_add(&g->others, 1);
+	if (insist && !atomic_load(&g->blocking)) {
+		atomic_store(&g->insisted, true);
+		atomic_store(&g->shut, false); /* one is as good as many */
+	}
+	if (!atomic_load(&g->shut)) {
+		return true;
+	}
+	atomic_fetch_sub(&g->others, 1);
+	return false;
+}
+
+/* What is true already need not be written by every launch. */
+void gate_disturb(struct gate *g)
+{
+	if (!atomic_load(&g->disturbed)) {
+		atomic_store(&g->disturbed, true);
+	}
+}
+
+void gate_other_ends(struct gate *g)
+{
+	atomic_fetch_sub(&g->others, 1);
+}
+
+void gate_untracked_ends(struct gate *g)
+{
+	atomic_store(&g->untracked, true);
+}

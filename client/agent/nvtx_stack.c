@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/nvtx_stack.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/agent/lock.h"
+
+/* The stacks of threads, the start/end ranges of the process, and the domains. Start/end ranges are
+ * a list under a lock, and a counter that changes with it, so that launches in between reuse the
+ * set that they found last. Domains and names of categories are only added, and their lists are
+ * read without a lock. */
+
+struct category {
+	struct category *named_before;
+	uint32_t id;
+	char *name;
+};
+
+struct nvtx_domain {
+	struct nvtx_domain *made_before;
+	char *name;
+	_Atomic(struct category *) categories; /* the last one named; never freed */
+};
+
+static struct {
+	struct nvtx_domain default_domain;
+	_Atomic(struct nvtx_domain *) domains; /* the last one made; but for the default one */
+	struct lock lock;		       /* of the next two */
+	struct list started;
+	nvtxRangeId_t last_id;
+	_Atomic uint64_t version; /* of the list */
+} process = { .lock = LOCK_INITIALIZER(LOCK_NVTX),
+	      .started = { &process.started, &process.started } };
+
+static __thread struct stack *thread_stack;
+
+struct stack *nvtx_stack(void)
+{
+	return thread_stack;
+}
+
+void nvtx_set_stack(struct stack *s)
+{
+	thread_stack = s;
+}
+
+/* --- start/end ranges --- */
+
+/* Around fork(): a child must not find the lock held by a thread that the child does not have. */
+static void before_fork(void)
+{
+	lock_acquire(&process.lock);
+}
+
+static void after_fork(void)
+{
+	lock_release(&process.lock);
+}
+
+static void register_fork(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+void nvtx_stack_prepare(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, register_fork);
+}
+
+uint64_t nvtx_started_version(void)
+{
+	return atomic_load(&process.version);
+}
+
+void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), void *userdata)
+{
+	LOCK_SCOPE(&process.lock);
+	list_for_each(l, &process.started) {
+		f(&list_entry(l, struct started_range, link)->event, userdata);
+	}
+}
+
+nvtxRangeId_t nvtx_started_add(struct started_range *r)
+{
+	lock_acquire(&process.lock);
+	r->id = ++process.last_id;
+	list_append(&process.started, &r->link);
+	atomic_fetch_add(&process.version, 1);
+	lock_release(&process.lock);
+	return r->id;
+}
+
+struct started_range *nvtx_started_take(nvtxRangeId_t id)
+{
+	struct started_range *found = NULL;
+
+	lock_acquire(&process.lock);
+	list_for_each(l, &process.started) {
+		struct started_range *r = list_entry(l, struct started_range, link);
+
+		if (r->id == id) {
+			found = r;
+			list_remove(&r->link);
+			atomic_fetch_add(&process.version, 1);
+			break;
+		}
+	}
+	lock_release(&process.lock);
+	return found;
+}
+
+/* --- domains and categories --- */
+
+const char *nvtx_domain_name(const struct nvtx_domain *domain)
+{
+	return domain ? domain->name : "";
+}
+
+const char *nvtx_category_name(const struct nvtx_domain *d, uint32_t id)
+{
+	const struct category *c = atomic_load(&(d ? d : &process.default_domain)->categories);
+
+	while (c && c->id != id) {
+		c = c->named_before;
+	}
+	return c ? c->name : NULL;
+}
+
+/* A domain is never freed: ranges of other threads may still name it after nvtxDomainDestroy(). */
+struct nvtx_domain *nvtx_new_domain(const char *name)
+{
+	struct nvtx_domain *d = calloc(1, sizeof(*d));
+
+	if (!d || !(d->name = strdup(name ? name : ""))) {
+		free(d);
+		return NULL;
+	}
+	d->made_before = atomic_load(&process.domains);
+	while (!atomic_compare_exchange_weak(&process.domains, &d->made_before, d)) {
+	}
+	return d;
+}
+
+void nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name)
+{
+	struct category *c = malloc(sizeof(*c));
+
+	d = d ? d : &process.default_domain;
+	if (!c || !(c->name = strdup(name ? name : ""))) {
+		free(c);
+		return;
+	}
+	c->id = id;
+	c->named_before = atomic_load(&d->categories);
+	while (!atomic_compare_exchange_weak(&d->categories, &c->named_before, c)) {
+	}
+}

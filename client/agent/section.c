@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/section.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/agent/capture.h"
+#include "proto/base/clock.h"
+
+/* A thread that enters says which capture it enters (v->capture), and then looks whether that is
+ * still the open one; who closes a capture takes it away first (open = NULL), and then looks
+ * whether a thread has said to be in it. Both are sequentially consistent, so one of the two sees
+ * the other.
+ *
+ * A launch is one section, from CUPTI's callback before it to the one after it: so a launch that is
+ * under way keeps its capture alive. Sections of threads that have ended are used again and never
+ * freed, because the list is read without a lock. */
+
+enum { DECISION_MS = 1000 }; /* who closes may want the driver, which may be waiting for us */
+
+static _Atomic(struct capture *) open_capture;
+static atomic_bool undecided; /* whether it stays closed */
+static _Atomic(struct section *) sections;
+static __thread struct section *mine;
+static pthread_key_t key;
+static bool has_key; /* without one the section of a thread that ended is not used again */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void forget(struct section *v, uint32_t number)
+{
+	const size_t begin = offsetof(struct section, number);
+
+	memset((char *)v + begin, 0, sizeof(*v) - begin);
+	v->number = number;
+}
+
+static void give_back(void *p)
+{
+	struct section *v = p;
+
+	mine = NULL;
+	atomic_store(&v->capture, NULL);
+	atomic_store(&v->taken, false);
+}
+
+static void make_key(void)
+{
+	has_key = pthread_key_create(&key, give_back) == 0;
+}
+
+static struct section *take_left(void)
+{
+	for (struct section *v = atomic_load(&sections); v; v = v->next) {
+		bool taken = false;
+
+		if (atomic_compare_exchange_strong(&v->taken, &taken, true)) {
+			v->thread_id = 0;
+			forget(v, 0);
+			return v;
+		}
+	}
+	return NULL;
+}
+
+static struct section *make(void)
+{
+	struct section *v = take_left();
+
+	if (!v && (v = calloc(1, sizeof(*v))) != NULL) {
+		atomic_store(&v->taken, true);
+		v->next = atomic_load(&sections);
+		while (!atomic_compare_exchange_weak(&sections, &v->next, v)) {
+		}
+	}
+	pthread_once(&once, make_key);
+	if (v && has_key) {
+		pthread_setspecific(key, v);
+	}
+	return v;
+}
+
+struct section *section_of_thread(void)
+{
+	mine = mine ? mine : make();
+	return mine;
+}
+
+struct capture *section_begin(struct section *v)
+{
+	struct capture *c;
+
+	do {
+		c = atomic_load(&open_capture);
+		atomic_store(&v->capture, c);
+	} while (c != atomic_load(&open_capture));
+	if (c && v->number != c->number) {
+		forget(v, c->number);
+	}
+	return c;
+}
+
+struct capture *section_begin_surely(struct section *v)
+{
+	const struct timespec pause = { 0, 100 * 1000 };
+	uint64_t by_ns = clock_now_ns() + DECISION_MS * CLOCK_NS_PER_MS;
+	struct capture *c = section_begin(v);
+
+	while (!c && atomic_load(&undecided) && clock_now_ns() < by_ns) {
+		nanosleep(&pause, NULL);
+		c = section_begin(v);
+	}
+	return c;
+}
+
+void section_end(struct section *v)
+{
+	atomic_store_explicit(&v->capture, NULL, memory_order_release);
+}
+
+struct capture *section_enter(struct section **ret)
+{
+	struct section *v = section_of_thread();
+	struct capture *c = v ? atomic_load_explicit(&v->capture, memory_order_relaxed) : NULL;
+
+	*ret = c ? NULL : v; /* who was inside before stays inside */
+	return v && !c ? section_begin(v) : c;
+}
+
+void section_leave(struct section *v)
+{
+	if (v) {
+		section_end(v);
+	}
+}
+
+void sections_open(struct capture *c)
+{
+	atomic_store(&open_capture, c);
+	atomic_store(&undecided, false);
+}
+
+static bool has_threads(const struct capture *c)
+{
+	for (struct section *v = atomic_load(&sections); v; v = v->next) {
+		if (atomic_load(&v->capture) == c) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool sections_close(struct capture *c)
+{
+	atomic_store(&undecided, true);
+	atomic_store(&open_capture, NULL);
+	if (has_threads(c)) {
+		sections_open(c);
+		return false;
+	}
+	return true;
+}
+
+void sections_closed(void)
+{
+	atomic_store(&undecided, false);
+}
+
+bool sections_are_open(const struct capture *c)
+{
+	return atomic_load(&open_capture) == c;
+}
+
+void sections_forget(void)
+{
+	atomic_store(&open_capture, NULL);
+}

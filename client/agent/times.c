@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/times.h"
+
+#include <stdio.h>
+
+#include "client/agent/capture.h"
+
+enum { PATIENCE_S = 10 }; /* for a thread that is within CUPTI */
+
+/* In place of the kernels' own times, the lengths of their ranges, where they cost nothing. */
+static void measure_ranges(struct capture *c)
+{
+	if (c->welcome.plan.fits_duration) {
+		passes_add_metric(&c->passes, &c->arena, "gpu__time_duration.sum");
+	}
+}
+
+static void start_activity(struct capture *c)
+{
+	CUptiResult result = activity_start(c->activity, c->profiler);
+	char text[160];
+
+	if (result != CUPTI_SUCCESS) {
+		snprintf(text, sizeof(text),
+			 "CUPTI does not tell when kernels begin and end (%s, %d); their times are "
+			 "those of the ranges around them",
+			 host_result_name(&c->profiler->host, result), (int)result);
+		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text, "");
+		measure_ranges(c);
+	}
+}
+
+/* Tracing adds instructions to each warp: sm__inst_executed of a copy was 44 % too high, and SASS
+ * metrics read 0 (H200, CUPTI 2025.3). It also costs every launch something, not only those that a
+ * budget chooses. */
+static bool may_trace(const struct capture *c)
+{
+	return c->passes.n == 1 && !c->passes.may_block[0] && c->welcome.selection.budget_ppm == 0;
+}
+
+void times_init(struct capture *c)
+{
+	if (!may_trace(c)) {
+		c->has_times = true;
+		measure_ranges(c);
+	}
+}
+
+bool times_begin(struct capture *c)
+{
+	if (!lock_until(&c->times_lock, clock_now_ns() + PATIENCE_S * CLOCK_NS_PER_S)) {
+		return false;
+	}
+	if (!c->has_times) {
+		c->has_times = true;
+		start_activity(c);
+	}
+	lock_release(&c->times_lock);
+	return true;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Records go through one by one, so memory does not grow with them. */
+
+#include "client/cli/export.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/cli/compress.h"
+#include "client/cli/outfile.h"
+#include "client/cli/say.h"
+#include "client/cli/verb.h"
+#include "client/report/reading.h"
+
+enum { BATCH_BYTES = 256 * 1024 };
+
+struct export
+{
+	const struct export_options *options;
+	const struct exporter *exporter;
+	void *e;
+	struct outfile out;
+	struct compress *compress; /* NULL: the output is not compressed */
+	struct buf buf, compressed, told;
+	struct exporter_refusal refusal;
+	int write_error;
+	bool chosen; /* the present process is exported */
+	bool found;  /* one was */
+	bool incomplete;
+};
+
+/* Other than errors of the file; the reading ends with them. */
+enum { EXPORT_E_WRITE = 1000, EXPORT_E_NO_PROCESS, EXPORT_E_UNREAD };
+
+/* --- from the file to the exporter ----------------------------------------------------------- */
+
+static int flush(struct export *x, size_t limit)
+{
+	struct buf *b = &x->buf;
+
+	if (x->buf.n < limit && !x->buf.failed) {
+		return 0;
+	}
+	if (x->compress) {
+		x->write_error = compress_add(x->compress, &x->buf, limit == 0, &x->compressed);
+		b = &x->compressed;
+	}
+	x->write_error = x->write_error ? x->write_error : outfile_write(&x->out, b);
+	return x->write_error ? EXPORT_E_WRITE : x->out.unread ? EXPORT_E_UNREAD : 0;
+}
+
+static int on_capture(const struct store_info *info, void *userdata)
+{
+	struct export *x = userdata;
+
+	x->incomplete = !info->complete;
+	x->e = x->exporter->open(info, &x->options->more, &x->refusal);
+	if (!x->e) {
+		return x->refusal.why.n > 0 ? EXPORTER_REFUSES : -ENOMEM;
+	}
+	return 0;
+}
+
+static int on_process(const struct store_process *process, void *userdata)
+{
+	struct export *x = userdata;
+	unsigned wanted = x->options->more.process;
+
+	x->chosen = wanted == 0 || wanted == process->process.process;
+	x->found = x->found || x->chosen;
+	return x->chosen && x->exporter->process ? x->exporter->process(x->e, &x->buf, process) : 0;
+}
+
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+		     void *userdata)
+{
+	struct export *x = userdata;
+	int r = x->chosen ? x->exporter->record(x->e, &x->buf, record, what) : 0;
+
+	return r ? r : flush(x, BATCH_BYTES);
+}
+
+static int on_mark(const struct gpuctr_mark *mark, void *userdata)
+{
+	struct export *x = userdata;
+	int r = x->chosen ? x->exporter->mark(x->e, &x->buf, mark) : 0;
+
+	return r ? r : flush(x, BATCH_BYTES);
+}
+
+static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
+{
+	struct export *x = userdata;
+
+	return x->chosen ? x->exporter->stratum(x->e, stratum) : 0;
+}
+
+static int on_process_end(const struct store_process *process, void *userdata)
+{
+	struct export *x = userdata;
+
+	return x->chosen ? x->exporter->process_end(x->e, &x->buf, process) : 0;
+}
+
+static int on_notice(const struct gpuctr_notice *notice, void *userdata)
+{
+	struct export *x = userdata;
+	unsigned wanted = x->options->more.process;
+
+	return wanted == 0 || wanted == notice->process ? x->exporter->notice(x->e, &x->buf, notice)
+							: 0;
+}
+
+static int on_end(const struct store_info *info, void *userdata)
+{
+	struct export *x = userdata;
+	int r = EXPORTER_MORE;
+
+	(void)info;
+	if (x->options->more.process > 0 && !x->found) {
+		return EXPORT_E_NO_PROCESS;
+	}
+	while (r == EXPORTER_MORE) {
+		int written;
+
+		r = x->exporter->end(x->e, &x->buf);
+		written = r == EXPORTER_MORE ? flush(x, BATCH_BYTES) : 0;
+		r = written ? written : r;
+	}
+	if (r == 0 && x->exporter->tell) {
+		x->exporter->tell(x->e, &x->told);
+	}
+	return r ? r : flush(x, 0);
+}
+
+static int read_capture(struct export *x, struct store_error *error)
+{
+	const struct exporter *e = x->exporter;
+	const struct reading_handler handler = {
+		.on_capture = on_capture,
+		.on_process = on_process,
+		.on_record = on_record,
+		.on_mark = e->mark ? on_mark : NULL,
+		.on_stratum = e->stratum ? on_stratum : NULL,
+		.on_process_end = e->process_end ? on_process_end : NULL,
+		.on_notice = e->notice ? on_notice : NULL,
+		.on_end = on_end,
+		.check_beside = e->only_at_end,
+		.without = e->without,
+		.attributor = e->attributes ? attributor_new() : NULL,
+	};
+	int r = e->attributes && !handler.attributor
+			? -ENOMEM
+			: reading_capture(x->options->capture, &handler, x, error);
+
+	attributor_free(handler.attributor);
+	return r;
+}
+
+/* --- what became of it ----------------------------------------------------------------------- */
+
+static int tell_refusal(const struct export *x)
+{
+	struct buf why = x->refusal.why;
+
+	if (x->refusal.code) {
+		say_error(x->refusal.code, buf_string(&why), x->refusal.remedy);
+		return EXIT_VERB_FAILED;
+	}
+	say_usage("%s: %s", x->options->verb, buf_string(&why));
+	return EXIT_VERB_USAGE;
+}
+
+static int tell_failure(const struct export *x, int r, const struct store_error *error)
+{
+	if (r == EXPORT_E_WRITE) {
+		say_error("output", outfile_why(x->write_error),
+			  "Write the output to where there is room for it.");
+	} else if (r == EXPORTER_REFUSES) {
+		return tell_refusal(x);
+	} else if (r == EXPORT_E_NO_PROCESS) {
+		say_usage("%s: --process: the capture has no process %u; report --by process lists "
+			  "them",
+			  x->options->verb, x->options->more.process);
+		return EXIT_VERB_USAGE;
+	} else if (error->code) {
+		say_error(store_error_name(r), error->message, error->remedy);
+	} else {
+		say_usage("out of memory");
+	}
+	return EXIT_VERB_FAILED;
+}
+
+static void tell_success(struct export *x)
+{
+	if (x->incomplete) {
+		say_warning("not-complete",
+			    "The capture is not complete: it is still being "
+			    "written, was cut short, or ended with an error.",
+			    "Export it again when it has ended; what is there was exported.");
+	}
+	if (x->told.n > 0) {
+		say_text(&x->told);
+	}
+}
+
+static int export(struct export *x)
+{
+	struct store_error error = { 0 };
+	int r = -ENOMEM;
+
+	x->compress = compress_is_meant(x->options->path) ? compress_new() : NULL;
+	if (x->compress || !compress_is_meant(x->options->path)) {
+		r = read_capture(x, &error);
+	}
+	if (r == 0) {
+		x->write_error = outfile_finish(&x->out);
+		r = x->write_error ? EXPORT_E_WRITE : 0;
+	}
+	if (r == 0 || r == EXPORT_E_UNREAD) {
+		tell_success(x);
+		return 0;
+	}
+	return tell_failure(x, r, &error);
+}
+
+int export_capture(const struct export_options *o)
+{
+	struct export x = { .options = o, .exporter = o->exporter };
+	int status = EXIT_VERB_USAGE;
+	int r;
+
+	if (!outfile_spares("--output", o->path, o->capture) ||
+	    (o->more.trace && !outfile_spares("--output", o->path, o->more.trace))) {
+		return EXIT_VERB_USAGE;
+	}
+	r = outfile_open(&x.out, o->path, o->force);
+	if (r < 0) {
+		say_usage("--output %s: %s", o->path, outfile_why(r));
+	} else {
+		status = export(&x);
+	}
+	if (x.e) {
+		x.exporter->close(x.e);
+	}
+	outfile_close(&x.out);
+	compress_free(x.compress);
+	buf_deinit(&x.buf);
+	buf_deinit(&x.compressed);
+	buf_deinit(&x.refusal.why);
+	buf_deinit(&x.told);
+	return status;
+}
+
+/* --- command line ---------------------------------------------------------------------------- */
+
+static bool take_number(const char *option, const char *value, unsigned min, unsigned *ret)
+{
+	uint64_t n;
+
+	if (!options_parse_u64(value, &n) || n < min || n > INT32_MAX) {
+		say_usage("%s wants a number from %u on, not '%s'", option, min, value);
+		return false;
+	}
+	*ret = (unsigned)n;
+	return true;
+}
+
+bool export_take_process(void *process, const char *value)
+{
+	return take_number("--process", value, 1, process);
+}
+
+bool export_take_rank(void *rank, const char *value)
+{
+	return take_number("--rank", value, 0, rank);
+}
+
+bool export_take_width(void *width, const char *value)
+{
+	return take_number("--width", value, 1, width);
+}

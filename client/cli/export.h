@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_EXPORT_H
+#define CLIENT_CLI_EXPORT_H
+
+/* A capture file through an exporter into a file, for "export" and "merge". */
+
+#include "client/cli/options.h"
+#include "client/report/exporter.h"
+
+struct export_options {
+	const char *verb; /* as messages begin */
+	const struct exporter *exporter;
+	struct exporter_options more;
+	const char *path; /* of the output; "-": standard output; FILE.gz is compressed */
+	const char *capture;
+	bool force;
+};
+
+/* Of rows of a table of options: numbers, which are unsigned. */
+bool export_take_process(void *process, const char *value);
+bool export_take_rank(void *rank, const char *value);
+bool export_take_width(void *width, const char *value);
+
+/* Returns the exit status; errors were reported. */
+int export_capture(const struct export_options *o);
+
+#endif

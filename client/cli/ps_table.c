@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Registered processes as a table, of "ps" and "top". */
+
+#include "client/cli/ps_table.h"
+
+#include <stdio.h>
+
+#include "client/cli/claims.h"
+#include "client/cli/selector.h"
+#include "client/cli/text.h"
+
+/* On a narrow terminal the least used columns are left out first. Cells are never cut, because
+ * users copy them. */
+static const struct grid_column columns[] = {
+	{ "PID", .right = true },
+	{ "USER" },
+	{ "REGISTERED", .right = true },
+	{ "JOB" },
+	{ "RANK" },
+	{ "PROGRAM" },
+	{ "CONTAINER (CGROUP)", .rank = 1 },
+	{ "POD (SAID)", .rank = 2 },
+	{ "STATE" },
+	{ "CGROUP", .rank = 3 },
+};
+
+enum { CONTAINER_SHOWN = 12 }; /* digits, as `docker ps` has them */
+
+void ps_init(struct grid *g)
+{
+	grid_init(g, columns, sizeof(columns) / sizeof(columns[0]));
+}
+
+static void add_age(struct grid *g, uint64_t ns)
+{
+	struct buf b = { 0 };
+
+	text_age(&b, ns);
+	grid_text(g, buf_string(&b));
+	g->failed |= b.failed;
+	buf_deinit(&b);
+}
+
+static void add_state(struct grid *g, const struct gpuctr_registered_process *p)
+{
+	struct buf b = { 0 };
+
+	if (p->capture) {
+		buf_printf(&b, "measured by capture %u of %s", p->capture, p->holder);
+	}
+	grid_text(g, p->capture ? buf_string(&b) : "standby");
+	g->failed |= b.failed;
+	buf_deinit(&b);
+}
+
+/* "namespace/pod" */
+static void add_pod(struct grid *g, const struct claims *claims)
+{
+	const char *space = claims_find(claims, "GPUCTR_POD_NAMESPACE"),
+		   *pod = claims_find(claims, "GPUCTR_POD_NAME");
+	char text[600];
+
+	snprintf(text, sizeof(text), "%s%s%s", space ? space : "", space && pod ? "/" : "",
+		 pod ? pod : "");
+	grid_text(g, text);
+}
+
+void ps_add(struct grid *g, const struct gpuctr_registered_process *p)
+{
+	const struct claims claims = { p->claims, p->n_claims };
+	char text[256];
+
+	snprintf(text, sizeof(text), "%u", select_pid(p));
+	grid_text(g, text);
+	grid_text(g, p->user);
+	add_age(g, p->age_ns);
+	select_job(p, text, sizeof(text));
+	grid_text(g, text);
+	grid_text(g, claims_rank(&claims));
+	grid_text(g, p->program);
+	snprintf(text, sizeof(text), "%.*s", CONTAINER_SHOWN, p->container);
+	grid_text(g, text);
+	add_pod(g, &claims);
+	add_state(g, p);
+	grid_text(g, p->cgroup);
+}

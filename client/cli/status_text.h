@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_STATUS_TEXT_H
+#define CLIENT_CLI_STATUS_TEXT_H
+
+#include <gpuctr/gpuctr.h>
+
+#include "client/cli/buf.h"
+
+/* Appends the daemon, its GPUs, captures and queue; headings in bold where styled. */
+void status_text(struct buf *b, const struct gpuctr_status *status, bool styled);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_TERMINAL_H
+#define CLIENT_CLI_TERMINAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/cli/buf.h"
+
+/* What the client may do with a descriptor that may be a terminal. */
+
+/* False also with TERM=dumb, which knows no escape sequences. */
+bool terminal_is(int fd);
+/* A terminal, and NO_COLOR is not set: bold and dim text is allowed. */
+bool terminal_has_style(int fd);
+/* Columns of the terminal, else $COLUMNS, else 120. */
+size_t terminal_width(int fd);
+/* Rows of the terminal; 0: it is none. */
+size_t terminal_height(int fd);
+
+/* Appends text, in bold where styled. text_width() and text_fit() count no columns for that. */
+void terminal_bold(struct buf *b, bool styled, const char *text);
+
+#endif

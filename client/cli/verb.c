@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/cli/verb.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/child.h"
+#include "client/cli/say.h"
+
+const struct verb *verb_find(const struct verb *const *verbs, const char *name)
+{
+	for (; *verbs; verbs++) {
+		if (strcmp((*verbs)->name, name) == 0) {
+			return *verbs;
+		}
+	}
+	return NULL;
+}
+
+void verb_print_help(const struct verb *verb)
+{
+	size_t n = strlen(verb->summary);
+
+	printf("usage: gpuctr-client %s\n\n%s%s\n", verb->usage, verb->summary,
+	       n > 0 && verb->summary[n - 1] == '.' ? "" : ".");
+	if (verb->options[0].name) {
+		printf("\n");
+		options_print_help(verb->options);
+	}
+	if (verb->details) {
+		printf("\n%s", verb->details);
+	}
+	if (verb->examples) {
+		printf("\nexamples:\n%s", verb->examples);
+	}
+}
+
+int verb_read(const struct verb *verb, int argc, char **argv, void *options, int *ret_rest)
+{
+	switch (options_read(verb->options, verb->runs, argc, argv, options, ret_rest)) {
+	case OPTIONS_END:
+		return -1;
+	case OPTIONS_HELP:
+		verb_print_help(verb);
+		return 0;
+	default:
+		return verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
+	}
+}
+
+int verb_read_all(const struct verb *verb, int argc, char **argv, void *options)
+{
+	int rest, status = verb_read(verb, argc, argv, options, &rest);
+
+	if (status < 0 && rest < argc) {
+		say_usage("%s takes no argument '%s'", verb->name, argv[rest]);
+		status = verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
+	}
+	return status;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_DEFINE_STEPS_H
+#define CLIENT_REPORT_DEFINE_STEPS_H
+
+/* What define.c compiles and derived_value.c computes. */
+
+#include "client/report/derived.h"
+
+enum { STEPS_MAX = 64 };
+
+enum step_kind {
+	STEP_NUMBER,
+	STEP_SUM,  /* of a measure */
+	STEP_MEAN, /* of a measure that does not add up */
+	STEP_LAUNCHES,
+	STEP_PEAK_BYTES,
+	STEP_DERIVED,
+	STEP_ADD,
+	STEP_SUBTRACT,
+	STEP_MULTIPLY,
+	STEP_DIVIDE,
+};
+
+struct step {
+	enum step_kind kind;
+	double number; /* STEP_SUM, STEP_MEAN: by which the value is multiplied */
+	size_t measure;
+	const struct derived *derived;
+};
+
+struct define {
+	struct step steps[STEPS_MAX];
+	size_t n;
+	bool timed;
+};
+
+#endif

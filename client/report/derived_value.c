@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Values of derived columns, from a row's totals: those that are always there, and those that the
+ * user defines, whose steps are computed on a stack. */
+
+#include <errno.h>
+#include <math.h>
+
+#include "client/report/define.h"
+#include "client/report/define_steps.h"
+#include "client/report/estimated.h"
+
+/* --- definitions ----------------------------------------------------------------------------- */
+
+static double measure_value(const struct define *d, const struct step *s, const struct group *group)
+{
+	const struct part *parts = d->timed ? group->timed : group->total;
+	uint64_t launches = d->timed ? parts[MEASURE_TIME].n : group->total_calls;
+	const struct part *part = &parts[s->measure];
+
+	if (part->n == 0 || part->n != launches) {
+		return NAN;
+	}
+	return (s->kind == STEP_MEAN ? part->sum / (double)part->n : part->sum) * s->number;
+}
+
+static double estimated_operand(const struct step *s, const struct group *group)
+{
+	const struct estimate_total *total = &group->estimated->total[s->measure];
+	struct estimate e;
+
+	switch (s->kind) {
+	case STEP_SUM:
+	case STEP_MEAN:
+		e = s->kind == STEP_SUM ? estimate_total_of(total, 1)
+					: estimate_total_mean(total, 1);
+		return total->unknown == 0 ? e.value * s->number : NAN;
+	case STEP_LAUNCHES:
+		return group_launches(group, true);
+	case STEP_PEAK_BYTES:
+		return NAN;
+	case STEP_DERIVED:
+		return derived_value(s->derived, group);
+	default:
+		return s->number;
+	}
+}
+
+static double operand(const struct define *d, const struct step *s, const struct group *group)
+{
+	if (group->estimated) {
+		return estimated_operand(s, group);
+	}
+	switch (s->kind) {
+	case STEP_SUM:
+	case STEP_MEAN:
+		return measure_value(d, s, group);
+	case STEP_LAUNCHES:
+		return (double)(d->timed ? group->timed[MEASURE_TIME].n : group->total_calls);
+	case STEP_PEAK_BYTES:
+		return group->total_peak_bytes > 0 ? group->total_peak_bytes : NAN;
+	case STEP_DERIVED:
+		return derived_value(s->derived, group);
+	default:
+		return s->number;
+	}
+}
+
+static double combine(enum step_kind kind, double left, double right)
+{
+	switch (kind) {
+	case STEP_ADD:
+		return left + right;
+	case STEP_SUBTRACT:
+		return left - right;
+	case STEP_MULTIPLY:
+		return left * right;
+	default:
+		return right != 0 ? left / right : NAN;
+	}
+}
+
+bool define_uses_time(const struct define *d)
+{
+	bool uses = d->timed;
+
+	for (size_t i = 0; i < d->n && !uses; i++) {
+		uses = d->steps[i].kind == STEP_DERIVED && derived_uses_time(d->steps[i].derived);
+	}
+	return uses;
+}
+
+double define_value(const struct define *d, const struct group *group)
+{
+	double stack[STEPS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n; i++) {
+		if (d->steps[i].kind < STEP_ADD) {
+			stack[n++] = operand(d, &d->steps[i], group);
+		} else {
+			n--;
+			stack[n - 1] = combine(d->steps[i].kind, stack[n - 1], stack[n]);
+		}
+	}
+	return isfinite(stack[0]) ? stack[0] : NAN;
+}
+
+/* --- what is always there -------------------------------------------------------------------- */
+
+/* NaN when one of the terms is not known of as many launches as there are. */
+static double add_up(const struct part *parts, const size_t *terms, size_t n, uint64_t launches)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		sum += parts[terms[i]].n == launches ? parts[terms[i]].sum : NAN;
+	}
+	return sum;
+}
+
+static double divide(double part, double whole)
+{
+	return whole > 0 ? part / whole : NAN;
+}
+
+static double intensity(const struct derived *d, const struct group *group)
+{
+	return divide(add_up(group->total, d->flops, d->n_flops, group->total_calls),
+		      add_up(group->total, d->bytes, d->n_bytes, group->total_calls));
+}
+
+/* Of columns that were not measured in the same launches. */
+static struct estimate add_estimates(const struct group *group, const size_t *terms, size_t n)
+{
+	struct estimate sum = { .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
+
+	for (size_t i = 0; i < n; i++) {
+		struct estimate one = estimate_total_of(&group->estimated->total[terms[i]], 1);
+
+		if (one.kind == ESTIMATE_NONE) {
+			return one;
+		}
+		estimate_add_up(&sum, &one);
+	}
+	return sum;
+}
+
+static struct estimate apart(const struct derived *d, const struct group *group)
+{
+	static const size_t time = MEASURE_TIME;
+	bool of_bytes = d->kind == DERIVED_BANDWIDTH || d->kind == DERIVED_PEAK;
+	struct estimate part = of_bytes ? add_estimates(group, d->bytes, d->n_bytes)
+					: add_estimates(group, d->flops, d->n_flops);
+	struct estimate whole = d->kind == DERIVED_INTENSITY
+					? add_estimates(group, d->bytes, d->n_bytes)
+					: add_estimates(group, &time, 1);
+	double scale = d->kind == DERIVED_INTENSITY ? 1 : 1e-9;
+
+	/* What a memory could have moved is known by launches only. */
+	if (d->kind == DERIVED_PEAK) {
+		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
+	}
+	whole.value *= scale;
+	whole.error *= scale;
+	return estimate_ratio(&part, &whole);
+}
+
+/* The most launches of which one of the terms is not known. */
+static uint64_t most_unknown(const struct estimate_total *totals, const size_t *terms, size_t n)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		most = totals[terms[i]].unknown > most ? totals[terms[i]].unknown : most;
+	}
+	return most;
+}
+
+bool derived_is_joined(const struct derived *d, const struct group *group)
+{
+	const struct estimate_total *totals = group->estimated ? group->estimated->total : NULL;
+	static const size_t time = MEASURE_TIME;
+	uint64_t unknown = 0, other = 0;
+
+	if (!totals || d->kind == DERIVED_DEFINED || d->kind == DERIVED_PEAK ||
+	    d->kind == DERIVED_FLOP_PEAK) {
+		return false;
+	}
+	unknown = d->kind == DERIVED_BANDWIDTH ? most_unknown(totals, &time, 1)
+					       : most_unknown(totals, d->flops, d->n_flops);
+	other = d->kind == DERIVED_FLOP	  ? unknown
+		: d->kind == DERIVED_RATE ? most_unknown(totals, &time, 1)
+					  : most_unknown(totals, d->bytes, d->n_bytes);
+	return group->estimated->derived[d->kind].unknown > (unknown > other ? unknown : other);
+}
+
+uint64_t derived_unknown(const struct derived *d, const struct group *group)
+{
+	return d->kind == DERIVED_FLOP && group->estimated
+		       ? most_unknown(group->estimated->total, d->flops, d->n_flops)
+		       : 0;
+}
+
+/* Counters of one launch go up and down together, so that their errors add up to more than those of
+ * counters that know nothing of each other. */
+static struct estimate estimate_flop(const struct derived *d, const struct group *group)
+{
+	return derived_is_joined(d, group)
+		       ? add_estimates(group, d->flops, d->n_flops)
+		       : estimate_total_of(&group->estimated->derived[DERIVED_FLOP], 1);
+}
+
+struct estimate derived_estimate(const struct derived *d, const struct group *group)
+{
+	const struct estimate_total *together;
+
+	/* A definition may take sums and means of anything: its error is not known. */
+	if (d->kind == DERIVED_DEFINED) {
+		double value = define_value(d->define, group);
+
+		return (struct estimate){ .kind = isnan(value) ? ESTIMATE_NONE : ESTIMATE_GUESS,
+					  .value = value,
+					  .error = NAN };
+	}
+	if (d->kind == DERIVED_FLOP) {
+		return estimate_flop(d, group);
+	}
+	if (d->kind == DERIVED_FLOP_PEAK) {
+		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
+	}
+	together = &group->estimated->derived[d->kind];
+	return derived_is_joined(d, group) ? apart(d, group) : estimate_total_ratio(together);
+}
+
+/* Of a row that is gone a sum is not known, rather than 0, as with all else. */
+static double sum_of_flops(const struct derived *d, const struct group *group)
+{
+	return group->total_calls > 0
+		       ? add_up(group->total, d->flops, d->n_flops, group->total_calls)
+		       : NAN;
+}
+
+/* A counter that some of these launches lack is in their time, and not in what their operations
+ * need. */
+static double share_of_peak(const struct derived *d, const struct group *group)
+{
+	const struct part *time = &group->timed[MEASURE_TIME];
+
+	return isnan(add_up(group->timed, d->flops, d->n_flops, time->n))
+		       ? NAN
+		       : divide(group->total_peak_ns, time->sum) * 100;
+}
+
+double derived_value(const struct derived *d, const struct group *group)
+{
+	const struct part *time = &group->timed[MEASURE_TIME];
+	double bytes;
+
+	if (group->estimated) {
+		return derived_estimate(d, group).value;
+	}
+	if (d->kind == DERIVED_DEFINED) {
+		return define_value(d->define, group);
+	}
+	bytes = add_up(group->timed, d->bytes, d->n_bytes, time->n);
+	switch (d->kind) {
+	case DERIVED_BANDWIDTH:
+		return divide(bytes, time->sum) * 1e9;
+	case DERIVED_PEAK:
+		return divide(bytes, group->total_peak_bytes) * 100;
+	case DERIVED_FLOP:
+		return sum_of_flops(d, group);
+	case DERIVED_RATE:
+		return divide(add_up(group->timed, d->flops, d->n_flops, time->n), time->sum) * 1e9;
+	case DERIVED_FLOP_PEAK:
+		return share_of_peak(d, group);
+	case DERIVED_INTENSITY:
+		return intensity(d, group);
+	case DERIVED_DEFINED:
+		break;
+	}
+	return NAN;
+}
+
+/* --- comparison ------------------------------------------------------------------------------ */
+
+static struct estimate value_of(const struct derived *d, const struct group *group)
+{
+	double value;
+
+	if (group && group->estimated) {
+		return derived_estimate(d, group);
+	}
+	value = group && group_launches(group, true) > 0 ? derived_value(d, group) : NAN;
+	return (struct estimate){ .kind = isnan(value) ? ESTIMATE_NONE : ESTIMATE_EXACT,
+				  .value = value,
+				  .error = isnan(value) ? NAN : 0 };
+}
+
+bool derived_uses_time(const struct derived *d)
+{
+	return d->kind == DERIVED_DEFINED ? define_uses_time(d->define)
+					  : d->kind != DERIVED_INTENSITY && d->kind != DERIVED_FLOP;
+}
+
+bool derived_is_of_part(const struct derived *d, const struct group *group)
+{
+	const struct group *before = group->before;
+	double launches = group_launches(group, true);
+	double launches_before = before ? group_launches(before, true) : 0;
+
+	return launches > 0 && launches_before > 0 &&
+	       fabs((double)derived_unknown(d, group) / launches -
+		    (double)derived_unknown(d, before) / launches_before) > 0.01;
+}
+
+double derived_compare(const struct derived *d, enum field field, const struct group *group)
+{
+	struct estimate now = value_of(d, group), before = value_of(d, group->before);
+
+	if (field != FIELD_BEFORE && derived_uses_time(d) && !fields_same_clock(group)) {
+		return NAN;
+	}
+	if (field != FIELD_BEFORE && derived_is_of_part(d, group)) {
+		return NAN;
+	}
+	return fields_compare(field, &now, &before);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_DOCTOR_PERMIT_H
+#define GPUCTR_DOCTOR_PERMIT_H
+
+#include "daemon/doctor/doctor.h"
+#include "daemon/doctor/finding.h"
+
+/* For apart_run(); userdata is a struct doctor_case. Runs a profiler under a permit of the daemon
+ * that listens at its socket, as the user who called the doctor: the whole way from the client to
+ * the driver. Becomes that user. */
+void permit_try(struct finding_sink *sink, void *userdata);
+
+#endif

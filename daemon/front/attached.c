@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/attached.h"
+
+#include <stdio.h>
+
+#include "daemon/front/describe.h"
+#include "daemon/front/front.h"
+#include "daemon/front/peer.h"
+#include "proto/wire/limits.h"
+
+/* What a client is told of a process that is attached to its capture, and the process of the
+ * capture. */
+
+static void send_process(struct process *process, const char *program, const char *recorded_from,
+			 const struct wire_strings *claims)
+{
+	struct wire_message m = {
+		.type = WIRE_PROCESS,
+		.process = {
+			.capture = process->capture->id,
+			.process = process->number,
+			.pid = (uint32_t)process->pid,
+			.program = program,
+			.recorded_from = recorded_from,
+			.claims = *claims,
+		},
+	};
+
+	if (process->capture->client) {
+		peer_send(process->capture->client, &m);
+	}
+}
+
+static void send_agent_welcome(struct process *process)
+{
+	struct peer *p = process->peer;
+	struct capture *c = process->capture;
+	const char *uuids[LIMIT_GPUS];
+	struct wire_message m = { .type = WIRE_AGENT_WELCOME };
+	size_t n = describe_uuids(p->front, c->claim.gpus, uuids);
+
+	m.agent_welcome = (struct wire_agent_welcome){
+		.version = PROTO_VERSION,
+		.capture = c->id,
+		.process = process->number,
+		.plan = c->plan,
+		.selection = c->options.selection,
+		.gpus = { n, uuids },
+		.token = c->token,
+	};
+	peer_send(p, &m);
+}
+
+void attached_welcome(struct process *p, const char *recorded_from,
+		      const struct wire_strings *claims)
+{
+	const struct peer *peer = p->peer;
+
+	send_process(p, peer->program, recorded_from, claims);
+	send_agent_welcome(p);
+}
+
+void attached_tell_left_out(const struct process *p, const char *message)
+{
+	const struct wire_message m = {
+		.type = WIRE_NOTICE,
+		.notice = { .capture = p->capture->id,
+			    .process = p->number,
+			    .code = GPUCTR_E_QUOTA,
+			    .message = message,
+			    .remedy = "What it has said before tells what is wrong." },
+	};
+
+	if (p->capture->client) {
+		peer_send(p->capture->client, &m);
+	}
+}
+
+static void tell_notices(const struct process *p)
+{
+	char text[128];
+
+	if (p->notices > ATTACHED_NOTICES_MAX) {
+		snprintf(text, sizeof(text), "%llu notices of pid %d were left out",
+			 (unsigned long long)(p->notices - ATTACHED_NOTICES_MAX), (int)p->pid);
+		attached_tell_left_out(p, text);
+	}
+}
+
+void attached_tell_end(struct front *f, struct process *p)
+{
+	struct capture *c = p->capture;
+	struct wire_message m = { .type = WIRE_PROCESS_END };
+
+	stats_settle(&f->stats, p);
+	tell_notices(p);
+	m.process_end = (struct wire_process_end){
+		.capture = c->id,
+		.process = p->number,
+		.totals = p->totals,
+		.clean = p->said_goodbye,
+	};
+	if (c->client) {
+		peer_send(c->client, &m);
+	}
+}

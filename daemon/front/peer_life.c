@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/peer_parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "proto/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/front/admission.h"
+#include "daemon/front/front.h"
+#include "daemon/front/proc.h"
+
+/* How a peer begins, what it does when its poll wakes it, and when its time is over. */
+
+/* The next part of a list, at the expense of its user's time. */
+static void list_on(struct peer *p)
+{
+	uint64_t began = clock_now_ns();
+
+	p->front->hooks->on_list(p);
+	peer_update_poll(p);
+	p->account->spent_ns += clock_now_ns() - began;
+}
+
+void peer_on_poll(uv_poll_t *h, int status, int events)
+{
+	struct peer *p = h->data;
+	bool drains = (events & UV_WRITABLE) != 0 && p->out.bytes > 0;
+
+	if (status < 0) {
+		peer_close(p);
+		return;
+	}
+	if ((events & UV_WRITABLE) != 0) {
+		peer_flush(p);
+	}
+	if (p->closing) {
+		return;
+	}
+	if (drains && (p->role & (PEER_CLIENT | PEER_GUEST)) != 0 &&
+	    p->out.bytes <= PEER_OUT_LOW_BYTES) {
+		peer_resume(p);
+		p->front->hooks->on_client_drained(p);
+	}
+	if (drains) {
+		peer_wake_waiting(p->account);
+	}
+	if (p->lists && p->out.bytes == 0 &&
+	    account_begin_round(p->account, p->front->round, &p->lap)) {
+		list_on(p);
+	} else if ((p->resumed ||
+		    (!p->paused && !peer_is_waiting(p) && (events & UV_READABLE) != 0)) &&
+		   account_begin_round(p->account, p->front->round, &p->lap)) {
+		peer_work(p);
+	}
+}
+
+/* --- time --- */
+
+static void refuse_silent(struct peer *p)
+{
+	struct refusal r;
+
+	refusal_set(&r, GPUCTR_E_TIMEOUT, "Say hello at once after connecting.",
+		    "nothing was said for %d s after connecting", PEER_PATIENCE_S);
+	peer_refuse_and_close(p, &r);
+}
+
+static void refuse_guest(struct peer *p)
+{
+	struct refusal r;
+
+	refusal_set(&r, GPUCTR_E_TIMEOUT, "Connect again.",
+		    "who may not measure is connected for %d s at a time", PEER_GUEST_S);
+	peer_refuse_and_close(p, &r);
+}
+
+/* Siblings wait for the end of this connection's message. */
+static void refuse_stalled(struct peer *p)
+{
+	struct refusal r;
+
+	account_refuse(p->account, &r);
+	log_notice("pid %d (uid %u) holds up its siblings with half a message: closed",
+		   (int)p->credentials.pid, (unsigned)p->credentials.uid);
+	peer_refuse_and_close(p, &r);
+}
+
+static bool has_deadline(const struct peer *p)
+{
+	return (p->role & (PEER_NEW | PEER_GUEST)) != 0 || p->close_when_sent ||
+	       p->account->reader == p;
+}
+
+static bool is_late(const struct peer *p, uint64_t now_ns)
+{
+	const struct account *a = p->account;
+
+	if ((p->role & (PEER_NEW | PEER_GUEST)) != 0 || p->close_when_sent) {
+		return now_ns >= p->deadline_ns;
+	}
+	return a->reader == p && !list_is_empty(&a->waiting) &&
+	       now_ns >= a->reader_since_ns + PEER_PATIENCE_S * CLOCK_NS_PER_S;
+}
+
+static void end_late(struct peer *p)
+{
+	if (p->close_when_sent) {
+		peer_close(p);
+	} else if (p->role == PEER_NEW) {
+		refuse_silent(p);
+	} else if (p->role == PEER_GUEST) {
+		refuse_guest(p);
+	} else {
+		refuse_stalled(p);
+	}
+}
+
+/* Finds one peer whose time is over. Ending it may end others, the agents of its capture, so the
+ * caller begins at the start of the list again. */
+static struct peer *find_late(struct front *f, uint64_t now_ns, bool *ret_deadlines)
+{
+	*ret_deadlines = false;
+	list_for_each(l, &f->peers) {
+		struct peer *p = list_entry(l, struct peer, link);
+
+		*ret_deadlines = *ret_deadlines || has_deadline(p) || peer_is_waiting(p);
+		if (is_late(p, now_ns)) {
+			return p;
+		}
+	}
+	return NULL;
+}
+
+bool peers_tick(struct front *f, uint64_t now_ns)
+{
+	bool deadlines;
+	struct peer *p;
+
+	list_for_each(l, &f->accounts.all) {
+		peer_wake_waiting(list_entry(l, struct account, link));
+	}
+	while ((p = find_late(f, now_ns, &deadlines)) != NULL) {
+		end_late(p);
+	}
+	return deadlines;
+}
+
+/* Reads the supplementary groups as they were at connect; there may be 65,536 of them. */
+static int read_groups(struct peer *p)
+{
+	socklen_t n = 0;
+	int r;
+
+	if (getsockopt(p->fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &n) < 0 && errno != ERANGE) {
+		return -EPERM;
+	}
+	r = n > 0 ? buffer_reserve_exactly(&p->groups, n) : 0;
+	if (r < 0) {
+		return r;
+	}
+	if (n > 0 && getsockopt(p->fd, SOL_SOCKET, SO_PEERGROUPS, p->groups.data, &n) < 0) {
+		return -EPERM;
+	}
+	p->credentials.groups = (const gid_t *)(const void *)p->groups.data;
+	p->credentials.n_groups = n / sizeof(gid_t);
+	return 0;
+}
+
+/* Who may act for other users must not be in a container, whose root takes any uid and group. A
+ * look into /proc, so only for those to whom it matters. */
+static void find_place(struct peer *p)
+{
+	struct credentials *c = &p->credentials;
+
+	if (!c->of_machine && policy_names_operator(&p->front->config.policy, c)) {
+		c->of_machine = proc_peer_is_of_this_machine(p->fd, c->pid);
+	}
+}
+
+/* Is p's user allowed nothing, not even programs that somebody else measures? */
+static bool is_unadmitted(const struct peer *p)
+{
+	const struct front *f = p->front;
+	struct refusal r;
+
+	if (admission_allows_questions(f, &p->credentials, &r)) {
+		return false;
+	}
+	list_for_each(l, (struct list *)(uintptr_t)&f->registry.captures) {
+		if (list_entry(l, struct capture, link)->target == p->credentials.uid) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Uids are cheap, a container has as many as it likes: all those who may not measure have half of
+ * the connections together, and so much memory. */
+static void find_admitted(struct peer *p)
+{
+	struct front *f = p->front;
+	struct refusal r;
+
+	p->unadmitted = is_unadmitted(p);
+	f->n_unadmitted += p->unadmitted;
+	quota_join(&p->account->bytes, p->unadmitted ? &f->unadmitted : NULL);
+	if (!p->unadmitted || f->n_unadmitted <= f->config.connections_max / 2) {
+		return;
+	}
+	refusal_set(&r, GPUCTR_E_QUOTA,
+		    "Try again later, or ask to be let in by `allow-users` or `allow-groups` in "
+		    "gpucountd.conf.",
+		    "users who may not measure have %u connections, and the others are for those "
+		    "who may",
+		    f->config.connections_max / 2);
+	peer_refuse_and_close(p, &r);
+}
+
+/* A peer whose groups cannot be read is refused and told why. */
+static void refuse_groups(struct peer *p, int why)
+{
+	struct refusal r;
+
+	if (why == -EDQUOT) {
+		account_refuse(p->account, &r);
+	} else {
+		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "Try again in a moment.",
+			    "your groups could not be read: %s", strerror(-why));
+	}
+	peer_refuse_and_close(p, &r);
+}
+
+int peer_open(struct front *f, int fd, const struct credentials *credentials,
+	      struct account *account)
+{
+	struct peer *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p) {
+		return -ENOMEM;
+	}
+	p->front = f;
+	p->fd = fd;
+	p->credentials = *credentials;
+	p->role = PEER_NEW;
+	p->received_fd = -1;
+	p->deadline_ns = clock_now_ns() + PEER_PATIENCE_S * CLOCK_NS_PER_S;
+	p->in.quota = p->groups.quota = &account->bytes;
+	queue_init(&p->out, &account->bytes);
+	list_init(&p->captures);
+	list_init(&p->waiting_link);
+	p->poll.data = p;
+	r = uv_poll_init(&f->loop, &p->poll, fd);
+	if (r < 0) {
+		free(p);
+		return r;
+	}
+	p->account = account_ref(account);
+	list_append(&f->peers, &p->link);
+	f->n_peers++;
+	front_arm_tick(f);
+	peer_update_poll(p);
+	r = read_groups(p);
+	if (r < 0) {
+		refuse_groups(p, r);
+	} else {
+		find_place(p);
+		find_admitted(p);
+	}
+	return 0;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_BASE_ARRAY_H
+#define GPUCTR_BASE_ARRAY_H
+
+/* An array that grows by doubling: the caller has the pointer, the number of items and *max, for
+ * how many there is room; all three are 0 at first. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Makes room for one item more than n in the array that *(T **)items points to, of items of size
+ * bytes. False: out of memory; the array is as it was. */
+bool array_make_room(void *items, size_t size, size_t n, size_t *max);
+
+/* Where the first of n items is, sorted by a member, whose member is not below key; n: all are. */
+#define ARRAY_FIND_PLACE(items, n, member, key)                     \
+	({                                                          \
+		size_t low_ = 0, high_ = (n);                       \
+                                                                    \
+		while (low_ < high_) {                              \
+			size_t middle_ = low_ + (high_ - low_) / 2; \
+                                                                    \
+			if ((items)[middle_].member < (key)) {      \
+				low_ = middle_ + 1;                 \
+			} else {                                    \
+				high_ = middle_;                    \
+			}                                           \
+		}                                                   \
+		low_;                                               \
+	})
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/system/between.h"
+#include "tests/system/on_demand.h"
+
+/* Whose programs in standby a user lists and captures: pids of a container, its cgroup, its root,
+ * and programs of others. */
+
+/* In a container one knows a program by its number there. */
+static void a_container_has_its_own_pids(void **state)
+{
+	static const char script[] =
+		"\"$1\" standby -- \"$2\" --kernels 400000 --sleep-us 500 & p=$!\n"
+		"until \"$1\" ps | grep -q \"^ *$p \"; do sleep 0.05; done\n"
+		"\"$1\" capture --pid $p --metrics dram__bytes_read.sum --budget 100% "
+		"--format jsonl -f --output \"$3\" & c=$!\n"
+		"until grep -qs '\"type\":\"kernel\"' \"$3\"; do sleep 0.05; done\n"
+		"kill -TERM $c; wait $c; s=$?; kill -9 $p; exit $s\n";
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "inside.jsonl");
+
+	fixture_need_root();
+	if (system("unshare --pid --fork true 2>/dev/null") != 0) {
+		fixture_skip("needs a pid namespace of its own");
+	}
+	fixture_start_daemon(f, NULL);
+	fixture_check_leaks(false);
+	expect_exit(fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", "/bin/sh",
+				"-c", script, "sh", CLIENT, FAKEAPP, path, NULL),
+		    0);
+	on_demand_expect_measured(path, "dram__bytes_read.sum");
+}
+
+#define CONTAINER_END "00000000000000000000000000000000000000000000000000000000"
+
+/* A cgroup as Docker names that of a container, whose id is ours; "": none can be made here. */
+static void make_cgroup(char *path, size_t size, char *id, size_t id_size)
+{
+	static const char *const hierarchies[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified",
+						   "/sys/fs/cgroup/systemd" };
+	char procs[64];
+
+	snprintf(id, id_size, "%08x" CONTAINER_END, (unsigned)getpid());
+	for (size_t i = 0; i < ARRAY_SIZE(hierarchies); i++) {
+		snprintf(procs, sizeof(procs), "%s/cgroup.procs", hierarchies[i]);
+		snprintf(path, size, "%s/docker-%s.scope", hierarchies[i], id);
+		if (access(procs, W_OK) == 0 && mkdir(path, 0755) == 0) {
+			return;
+		}
+	}
+	path[0] = '\0';
+}
+
+static bool enter_cgroup(const char *path, pid_t pid)
+{
+	char procs[256];
+	FILE *f;
+
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
+	f = fopen(procs, "we");
+	return f && (fprintf(f, "%d\n", pid) > 0) & (fclose(f) == 0);
+}
+
+static void remove_cgroup(const char *path)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (rmdir(path) < 0 && errno == EBUSY && now_ms() < by) {
+		sleep_ms(10);
+	}
+}
+
+/* What is shown is the kernel's name of the cgroup, and what it says by its form. */
+static void programs_are_found_by_their_container(void **state)
+{
+	static const char script[] =
+		"until grep -q \"docker-$3\" /proc/self/cgroup; do sleep 0.05; done\n"
+		"exec \"$1\" standby -- \"$2\" --kernels 400000 --sleep-us 500";
+	struct fixture *f = *state;
+	char cgroup[160], id[72], text[160];
+	struct program *in, *out, *c;
+
+	fixture_need_root();
+	make_cgroup(cgroup, sizeof(cgroup), id, sizeof(id));
+	if (!cgroup[0]) {
+		fixture_skip("no cgroup can be made here");
+	}
+	fixture_start_daemon(f, NULL);
+	out = on_demand_start(f, USER_ANN);
+	in = fixture_run(f, USER_ANN, "/bin/sh", "-c", script, "sh", CLIENT, FAKEAPP, id, NULL);
+	if (!enter_cgroup(cgroup, in->pid)) {
+		program_kill(in, SIGKILL);
+		program_kill(out, SIGKILL);
+		remove_cgroup(cgroup);
+		fixture_skip("a cgroup of a test's own takes no process here");
+	}
+	snprintf(text, sizeof(text), "\"derived\":{\"container\":\"%s\",\"runtime\":\"docker\"}",
+		 id);
+	on_demand_wait_listed(f, USER_ANN, in, text);
+	on_demand_wait_listed(f, USER_ANN, out, "\"derived\":{}");
+	snprintf(text, sizeof(text), "/docker-%s.scope", id);
+	c = fixture_client(f, USER_ANN, "ps", "--wide", NULL);
+	expect_exit(c, 0);
+	assert_int_equal(count_text(c->out, text), 1);
+	assert_int_equal(count_text(c->out, "CONTAINER (CGROUP)"), 1);
+	snprintf(text, sizeof(text), "%.12s", id);
+	c = fixture_client(f, USER_ANN, "capture", "--container", text, "--duration", "0.3", NULL);
+	expect_exit(c, 0);
+	snprintf(text, sizeof(text), "measuring 1 process: fakeapp (pid %d)", in->pid);
+	expect_message(c, text);
+	c = fixture_client(f, USER_ANN, "capture", "--container", "web", NULL);
+	expect_exit(c, 125);
+	expect_message(c, "the beginning of a container's id");
+	program_kill(in, SIGKILL);
+	program_kill(out, SIGKILL);
+	remove_cgroup(cgroup);
+}
+
+/* Both have the same uid. */
+static void root_of_a_container_is_another_user(void **state)
+{
+	static const char script[] = "\"$1\" ps; \"$1\" capture --all --duration 0.3";
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_need_root();
+	if (system("unshare --pid --fork true 2>/dev/null") != 0) {
+		fixture_skip("needs a pid namespace of its own");
+	}
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_SELF);
+	on_demand_wait_listed(f, USER_SELF, p, "\"capture\":0");
+	fixture_check_leaks(false);
+	c = fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", "/bin/sh", "-c",
+			script, "sh", CLIENT, NULL);
+	expect_exit(c, 125);
+	expect_output(c, "no process of yours is registered; `gpuctr-client standby -- PROGRAM` "
+			 "starts one that is\n");
+	expect_message(c, "no process of yours is registered");
+	program_kill(p, SIGKILL);
+}
+
+/* As in a rootless container: inside they are root, the kernel knows better. */
+static void roots_of_user_namespaces_see_their_own(void **state)
+{
+	/* The shell alone: other programs end at once with the thread sanitizer preloaded. */
+	static const char script[] =
+		"while read -r key uid rest; do test \"$key\" != Uid: || break; done "
+		"< /proc/self/status\n"
+		"test \"$uid\" = 0 && \"$1\" ps --json";
+	struct fixture *f = *state;
+	struct program *of[2], *ps;
+	char pid[2][32];
+
+	fixture_need_no_thread_sanitizer(FOREIGN_PROGRAMS);
+	fixture_need_two_users();
+	if (system("setpriv --reuid 1234 --regid 1234 --clear-groups unshare --user "
+		   "--map-root-user true 2>/dev/null") != 0) {
+		fixture_skip("users may make no user namespace here");
+	}
+	fixture_start_daemon(f, NULL);
+	fixture_check_leaks(false);
+	for (int i = 0; i < 2; i++) {
+		of[i] = on_demand_start(f, USER_ANN + i);
+		on_demand_wait_listed(f, USER_ANN + i, of[i], "\"capture\":0");
+		snprintf(pid[i], sizeof(pid[i]), "\"pid\":%d,", of[i]->pid);
+	}
+	for (int i = 0; i < 2; i++) {
+		ps = fixture_run(f, USER_ANN + i, "/usr/bin/unshare", "--user", "--map-root-user",
+				 "/bin/sh", "-c", script, "sh", CLIENT, NULL);
+		expect_exit(ps, 0);
+		assert_int_equal(count_text(ps->out, pid[i]), 1);
+		assert_int_equal(count_text(ps->out, pid[1 - i]), 0);
+	}
+	program_kill(of[0], SIGKILL);
+	program_kill(of[1], SIGKILL);
+}
+
+static void others_are_neither_listed_nor_captured(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	assert_false(on_demand_is_listed(f, USER_BOB, p, ""));
+	c = fixture_client(f, USER_BOB, "capture", "--pid", on_demand_pid(p), "--duration", "1",
+			   NULL);
+	expect_exit(c, 125);
+	expect_message(c, "is not registered, or is not yours");
+	expect_message(c, "no process of yours is registered");
+	program_kill(p, SIGKILL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_container_has_its_own_pids),
+		SYSTEM_TEST(programs_are_found_by_their_container),
+		SYSTEM_TEST(root_of_a_container_is_another_user),
+		SYSTEM_TEST(roots_of_user_namespaces_see_their_own),
+		SYSTEM_TEST(others_are_neither_listed_nor_captured),
+	};
+
+	return SYSTEM_RUN(tests);
+}
