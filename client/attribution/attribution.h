@@ -4,7 +4,7 @@
 
 /* What each kernel did, from samples of the whole device and from when each kernel ran. Kernels and
  * samples come as they come, live or from a file; memory is bounded. See
- * docs/attribution.md for the model. Nothing here is thread-safe. */
+ * docs/internals/attribution.md for the model. Nothing here is thread-safe. */
 
 #include <stddef.h>
 #include <stdint.h>
