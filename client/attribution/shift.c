@@ -263,25 +263,41 @@ static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct
 	return refine(l, unknowns, ret);
 }
 
-/* Numbers what is looked at: positions first, then kernels without one. */
-static uint32_t number(const struct look *l)
+/* Numbers what is looked at as it begins, so that neighbours in time are neighbours in the
+ * equations, whichever sequences they are of. What is further away shares the last number. */
+static int number(const struct look *l, uint32_t *ret)
 {
 	const struct window *w = l->w;
 	int64_t from = w->samples[l->from].start_ns - ROUGH_NS;
 	int64_t to = w->samples[l->to - 1].end_ns + ROUGH_NS;
-	uint32_t unknowns = l->positions;
+	uint32_t *of_position = calloc((size_t)l->positions + 1, sizeof(*of_position));
+	uint32_t unknowns = 0;
 
+	if (!of_position) {
+		return -ENOMEM;
+	}
 	for (size_t i = 0; i < w->kernels_used; i++) {
 		struct window_kernel *k = &w->kernels[i];
 
-		if (!k->local) {
-			k->unknown = k->position;
+		if (k->k.end_ns <= from || k->k.start_ns >= to) {
+			k->unknown = UINT32_MAX;
+		} else if (k->local) {
+			k->unknown = unknowns++;
 		} else {
-			k->unknown =
-				k->k.end_ns > from && k->k.start_ns < to ? unknowns++ : unknowns;
+			if (of_position[k->position] == 0) {
+				of_position[k->position] = ++unknowns;
+			}
+			k->unknown = of_position[k->position] - 1;
 		}
 	}
-	return unknowns + 1;
+	for (size_t i = 0; i < w->kernels_used; i++) {
+		struct window_kernel *k = &w->kernels[i];
+
+		k->unknown = k->unknown == UINT32_MAX ? unknowns : k->unknown;
+	}
+	free(of_position);
+	*ret = unknowns + 1;
+	return 0;
 }
 
 static int rough_apart(const struct look *l, uint32_t unknowns, int64_t most_ns, int *apart)
@@ -319,12 +335,12 @@ int shift_estimate(const struct window *w, uint32_t positions, uint32_t metric, 
 	if (w->kernels_used == 0 || l.to - l.from < 16) {
 		return 0;
 	}
-	unknowns = number(&l);
-	r = rough_apart(&l, unknowns, most_ns, &ret->apart);
+	r = number(&l, &unknowns);
+	r = r == 0 ? rough_apart(&l, unknowns, most_ns, &ret->apart) : r;
 	if (r != 0 || ret->apart) {
 		return r;
 	}
 	look_init(&l, w, positions, metric, SAMPLES_FINE);
-	unknowns = number(&l);
-	return fine(&l, unknowns, most_ns, ret);
+	r = number(&l, &unknowns);
+	return r == 0 ? fine(&l, unknowns, most_ns, ret) : r;
 }
