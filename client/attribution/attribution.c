@@ -65,29 +65,6 @@ const struct attribution_counts *attribution_counts(const struct attribution *a)
 	return &a->counts;
 }
 
-void attribution_tell(struct attribution *a, const struct window_kernel *k,
-		      enum attribution_state state, const struct attribution_value *values)
-{
-	struct attribution_result result = {
-		.id = k->k.id,
-		.position = k->local || state != ATTRIBUTION_MEASURED ? ATTRIBUTION_NO_POSITION
-								      : k->position,
-		.state = state,
-		.values = values,
-	};
-
-	if (state == ATTRIBUTION_LOST) {
-		a->counts.lost++;
-	} else if (result.position != ATTRIBUTION_NO_POSITION) {
-		a->counts.with_position++;
-	} else {
-		a->counts.without_position++;
-	}
-	if (a->options.on_kernel) {
-		a->options.on_kernel(a->options.user, &result);
-	}
-}
-
 static int compare_sequences(const void *a, const void *b, void *user)
 {
 	const struct window *w = user;

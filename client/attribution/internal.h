@@ -43,6 +43,7 @@ struct attribution {
 	uint32_t local_count;
 };
 
+/* In tell.c: counts the kernel, and calls the function that the user gave. */
 void attribution_tell(struct attribution *a, const struct window_kernel *k,
 		      enum attribution_state state, const struct attribution_value *values);
 
