@@ -59,13 +59,13 @@ def slowdown(m, model, budgets, rounds, window_s=WINDOW_S, more=()):
         return begin, time.time()
 
     fresh = uncaptured(3 * WINDOW_S)
-    m.client("capture", "--pid", p.pid, "--budget", budgets[0], "--metrics", MEMORY, "--duration", 1, "--no-summary")  # loads CUPTI
+    m.client("capture", "--pid", p.pid, "-v", "--budget", budgets[0], "--metrics", MEMORY, "--duration", 1, "--no-summary")  # loads CUPTI
     plain, captured, said = [], {b: [] for b in budgets}, {}
     for _ in range(rounds):
         plain.append(uncaptured(WINDOW_S))
         for b in budgets:
             begin = time.time()
-            r = m.client("capture", "--pid", p.pid, "--budget", b, "--metrics", MEMORY, "--duration", window_s + SETTLES_S, "--no-summary")
+            r = m.client("capture", "--pid", p.pid, "-v", "--budget", b, "--metrics", MEMORY, "--duration", window_s + SETTLES_S, "--no-summary")
             captured[b].append((begin + SETTLES_S + CLIENT_S / 2, time.time() - 2 * CLIENT_S))
             said.setdefault(b, [line for line in r.stderr.splitlines() if "budget" in line or "spent" in line or "error" in line])
     plain.append(uncaptured(WINDOW_S))
@@ -103,13 +103,13 @@ def reported(m, model, budgets, rounds, seconds=6):
     p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", (2 * seconds + 1) * len(budgets) * rounds + 8)
     p.wait_for("standing ready", 60)
     time.sleep(2)
-    m.client("capture", "--pid", p.pid, "--budget", "1%", "--metrics", MEMORY, "--duration", 1, "--no-summary")  # loads CUPTI
+    m.client("capture", "--pid", p.pid, "-v", "--budget", "1%", "--metrics", MEMORY, "--duration", 1, "--no-summary")  # loads CUPTI
     captures = []
     for _ in range(rounds):
         for b in budgets:
             time.sleep(seconds / 2)
             path, begin = m.work / "reported.jsonl", time.time()
-            r = m.client("capture", "--pid", p.pid, "--budget", b, "--metrics", MEMORY, "--duration", seconds, "--format", "jsonl", "--output", path, "-f")
+            r = m.client("capture", "--pid", p.pid, "-v", "--budget", b, "--metrics", MEMORY, "--duration", seconds, "--format", "jsonl", "--output", path, "-f")
             captures.append((b, begin, time.time(), r.stderr, lines(path)))
             time.sleep(seconds / 2)
     p.wait(120)
@@ -153,7 +153,7 @@ def full_capture(m, argv):
 def budget_capture(m, argv, budget):
     """The same as a budget estimates them, with the told errors."""
     path = m.work / "chosen.jsonl"
-    r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", budget, "--metrics", MEMORY, "--profile-from-start", "off", "--",
+    r = m.client("run", "--format", "jsonl", "--output", path, "-f", "-v", "--budget", budget, "--metrics", MEMORY, "--profile-from-start", "off", "--",
                  *argv)
     print("\n".join("    " + line[:600] for line in r.stderr.splitlines() if "budget" in line.lower() or "spent" in line.lower()))
     found = {(d["kernel"], d["metric"]): d for d in lines(path) if d["type"] == "estimate" and d["metric"] in BYTES}
@@ -224,7 +224,7 @@ def ranks(m):
     ratios, losses = [], set()
     for i in range(3):
         plain = m.run(argv, denied=False).stdout
-        r = m.client("run", "--budget", "2%", "--metrics", MEMORY, "-o", m.work / "ranks.%p.gpuctr", "-f", "--", *argv)
+        r = m.client("run", "-v", "--budget", "2%", "--metrics", MEMORY, "-o", m.work / "ranks.%p.gpuctr", "-f", "--", *argv)
         ratios.append(iteration(r.stdout) / iteration(plain))
         losses |= {loss for out in (plain, r.stdout) for loss in re.findall(r"loss ([\d.]+)", out)}
         print("\n".join("    " + line[:400] for line in r.stderr.splitlines() if "spent" in line or "seen in" in line or "cannot be kept" in line))
@@ -277,7 +277,7 @@ def groups(m):
         for metric, by in means(m, metrics, [*net, 12]).items():
             full.setdefault(metric, by)
     path = m.work / "turns.jsonl"
-    r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", "5%", "--metrics", MANY, "--profile-from-start", "off", "--",
+    r = m.client("run", "--format", "jsonl", "--output", path, "-f", "-v", "--budget", "5%", "--metrics", MANY, "--profile-from-start", "off", "--",
                  *net, 2900, timeout=240)
     print("    " + r.stdout.strip().replace("\n", "; "))
     print("\n".join("    " + line[:700] for line in r.stderr.splitlines() if "budget" in line.lower() or "spent" in line.lower() or "error" in line))

@@ -66,7 +66,7 @@ def point(truths, found):
 def capture(m, p, metrics, budget, seconds):
     """Its estimates, {(kernel, metric): }, launches and measured ones, and the percentage that it says it spent."""
     path = m.work / "curve.jsonl"
-    r = m.client("capture", "--pid", p.pid, "--format", "jsonl", "--output", path, "-f", "--budget", f"{budget}%", "--metrics", metrics,
+    r = m.client("capture", "--pid", p.pid, "--format", "jsonl", "--output", path, "-f", "-v", "--budget", f"{budget}%", "--metrics", metrics,
                  "--duration", seconds, timeout=seconds + 60)
     told = lines(path)
     totals = next((d for d in told if d["type"] == "totals"), {})

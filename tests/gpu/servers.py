@@ -24,7 +24,7 @@ def against_alone(m, server, budget, pairs):
     path, ratios, percent = m.work / "server.jsonl", [], float(budget[:-1])
     for _ in range(pairs):
         alone = pace(m.run([m.serves, *server, SECONDS], denied=False).stdout)
-        r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", budget, "--metrics", MEMORY, "--", m.serves, *server, SECONDS,
+        r = m.client("run", "--format", "jsonl", "--output", path, "-f", "-v", "--budget", budget, "--metrics", MEMORY, "--", m.serves, *server, SECONDS,
                      timeout=30)
         with_budget = pace(r.stdout)
         ratios.append(alone / with_budget if with_budget else float("inf"))
