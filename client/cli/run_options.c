@@ -36,9 +36,12 @@ static bool take_duration(void *ns, const char *value)
 	size_t n = strlen(value);
 	uint64_t *ret = ns;
 	char number[32];
+	bool has_unit = n > 1 && n <= sizeof(number) && value[n - 1] == 's';
 
-	snprintf(number, sizeof(number), "%.*s", (int)(n - (n > 1 && value[n - 1] == 's')), value);
-	return (options_parse_seconds(number, ret) && *ret > 0) ||
+	if (has_unit) {
+		snprintf(number, sizeof(number), "%.*s", (int)(n - 1), value);
+	}
+	return (options_parse_seconds(has_unit ? number : value, ret) && *ret > 0) ||
 	       options_refuse("duration", value, "a number of seconds above 0, and up to a year");
 }
 
