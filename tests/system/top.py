@@ -335,6 +335,10 @@ def own(program):
     check(r.returncode == 0 and b"no kernels yet" in r.stdout, r)
     r = printed("top", "--pid", program, "--metrics", "no__such_thing")
     check(r.returncode == 1 and b"metric-unknown" in r.stderr, r)
+    for late in (["--interval", "0.1"], ["--interval", "100", "--record-limit", "10"]):
+        r = printed("top", "--pid", program, "--metrics", "dram__bytes_read.sum", "--sort", "nothing", *late)
+        check(r.returncode == 2 and r.stderr.count(b"top: 'nothing' names no column") == 1 and r.stdout == b"", (late, r))
+        check_free(program)
     r = printed("top", "--pid", "1")
     check(r.returncode == 1 and r.stderr, r)
 
