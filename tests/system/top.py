@@ -339,6 +339,10 @@ def own(program):
         r = printed("top", "--pid", program, "--metrics", "dram__bytes_read.sum", "--sort", "nothing", *late)
         check(r.returncode == 2 and r.stderr.count(b"top: 'nothing' names no column") == 1 and r.stdout == b"", (late, r))
         check_free(program)
+    r = subprocess.run(["sh", "-c", '{ "$0" top --pid "$1" --batch 100000 --interval 0.1; echo "status $?" >&2; } | head -n 1',
+                        CLIENT, program], capture_output=True, timeout=60)
+    check(b"status 0\n" in r.stderr and r.stdout.count(b"\n") == 1, r)
+    check_free(program)
     r = printed("top", "--pid", "1")
     check(r.returncode == 1 and r.stderr, r)
 
