@@ -432,7 +432,7 @@ static bool check_nothing_measured(const struct run_options *o)
 {
 	if (selector_is_empty(&o->selector) &&
 	    (o->metrics.n > 0 || o->devices.n > 0 || o->no_wait || o->timeout_ns > 0 ||
-	     o->budget.is_given || launch_filter_is_used(&o->filter))) {
+	     o->budget.is_given || o->budget.has_seed || launch_filter_is_used(&o->filter))) {
 		say_usage("top: which processes are to be measured so? Add --pid, --tree, --job, "
 			  "--program, --container, --user or --all");
 		return false;

@@ -226,7 +226,8 @@ def plain():
                        capture_output=True, timeout=60)
     check(r.returncode == 0 and r.stderr == b"" and r.stdout.count(b"\n") == 1, r)
     for wrong in (["--interval", "0"], ["--batch", "0"], ["--sort", "nothing"], ["--by", "nothing", "x"], ["--width", "1"],
-                  ["--metrics", "memory"], ["--launch-count", "1"], ["x", "--all"], ["--pid", "x"]):
+                  ["--metrics", "memory"], ["--launch-count", "1"], ["--filter-mode", "per-gpu"], ["--seed", "1"],
+                  ["--nvtx-push-pop-scope", "process"], ["--stop-on-range-end"], ["x", "--all"], ["--pid", "x"]):
         r = printed("top", *wrong)
         check(r.returncode == 2 and r.stderr.startswith(b"gpuctr-client: "), (wrong, r))
     for env, bold in (({"NO_COLOR": "1"}, False), (None, True)):
