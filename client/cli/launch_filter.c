@@ -177,8 +177,9 @@ bool launch_filter_is_used(const struct launch_filter *s)
 {
 	return s->kernel_regex || s->kernel_name || s->has_base || s->launch_skip > 0 ||
 	       s->launch_every > 0 || s->launch_count > 0 || s->record_limit > 0 ||
-	       s->nvtx_include.n > 0 || s->nvtx_exclude.n > 0 || s->capture_range || s->step ||
-	       s->active > 0;
+	       s->filter_mode != GPUCTR_FILTER_GLOBAL || s->nvtx_process_scope ||
+	       s->nvtx_include.n > 0 || s->nvtx_exclude.n > 0 || s->capture_range ||
+	       s->stop_on_range_end || s->step || s->active > 0;
 }
 
 bool launch_filter_is_bounded(const struct launch_filter *s)

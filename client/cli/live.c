@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <unistd.h>
 
 #include "client/cli/progress.h"
@@ -51,10 +52,17 @@ static void add_rows(const struct live *l, const struct buf *frame, struct buf *
 	}
 }
 
+/* Whoever reads has gone away: what was left for them is no failure of main()'s at the end. */
+static void forget_output(void)
+{
+	__fpurge(stdout);
+	clearerr(stdout);
+}
+
 int live_show(struct live *l, const struct buf *frame)
 {
 	struct buf b = { 0 };
-	bool good;
+	int r = 0;
 
 	if (l->redraws) {
 		buf_text(&b, l->shown == 0 ? "\033[H\033[2J" : "\033[H");
@@ -63,11 +71,17 @@ int live_show(struct live *l, const struct buf *frame)
 	}
 	add_rows(l, frame, &b);
 	buf_text(&b, l->redraws ? "\033[J" : "");
-	good = !frame->failed && !b.failed && fwrite(b.data, 1, b.n, stdout) == b.n &&
-	       fflush(stdout) == 0;
+	if (frame->failed || b.failed) {
+		r = -ENOMEM;
+	} else if (fwrite(b.data, 1, b.n, stdout) != b.n || fflush(stdout) != 0) {
+		r = -errno;
+	}
+	if (r == -EPIPE) {
+		forget_output();
+	}
 	l->shown++;
 	buf_deinit(&b);
-	return good ? 0 : errno ? -errno : -ENOMEM;
+	return r;
 }
 
 void live_add_records(struct live *l, const struct summary *s, bool grows, struct buf *b)

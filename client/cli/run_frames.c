@@ -40,6 +40,16 @@ static int show(struct run *run, bool is_last, struct buf *why)
 	return r;
 }
 
+/* Reports why a frame was not shown. A reader that has gone away is no failure. */
+static void report(struct run *run, int r, const struct buf *why)
+{
+	if (r == 0 || r == -EPIPE) {
+		return;
+	}
+	say_usage("top: %s", why->n > 0 ? buf_string(why) : strerror(-r));
+	run->status = why->n > 0 ? EXIT_VERB_USAGE : EXIT_REFUSED;
+}
+
 static void on_frame(uv_timer_t *timer)
 {
 	struct run *run = timer->data;
@@ -50,13 +60,10 @@ static void on_frame(uv_timer_t *timer)
 		return;
 	}
 	r = show(run, false, &why);
-	if (r && r != -EPIPE) {
-		say_usage("top: %s", why.n > 0 ? buf_string(&why) : strerror(-r));
-		run->status = EXIT_REFUSED;
-	}
+	report(run, r, &why);
 	if (r || live_is_done(&run->live)) {
 		uv_timer_stop(&run->frames);
-		run->live.frames = run->live.shown; /* no other one */
+		run->live.frames = ++run->live.shown; /* no other one */
 		run_drain(run);
 	}
 	buf_deinit(&why);
@@ -82,7 +89,7 @@ void run_end_frames(struct run *run)
 	struct buf why = { 0 };
 
 	if (run->options->is_live && !live_is_done(&run->live)) {
-		show(run, true, &why);
+		report(run, show(run, true, &why), &why);
 	}
 	say_hold(false);
 	buf_deinit(&why);

@@ -36,9 +36,12 @@ static bool take_duration(void *ns, const char *value)
 	size_t n = strlen(value);
 	uint64_t *ret = ns;
 	char number[32];
+	bool has_unit = n > 1 && n <= sizeof(number) && value[n - 1] == 's';
 
-	snprintf(number, sizeof(number), "%.*s", (int)(n - (n > 1 && value[n - 1] == 's')), value);
-	return (options_parse_seconds(number, ret) && *ret > 0) ||
+	if (has_unit) {
+		snprintf(number, sizeof(number), "%.*s", (int)(n - 1), value);
+	}
+	return (options_parse_seconds(has_unit ? number : value, ret) && *ret > 0) ||
 	       options_refuse("duration", value, "a number of seconds above 0, and up to a year");
 }
 
@@ -429,7 +432,7 @@ static bool check_nothing_measured(const struct run_options *o)
 {
 	if (selector_is_empty(&o->selector) &&
 	    (o->metrics.n > 0 || o->devices.n > 0 || o->no_wait || o->timeout_ns > 0 ||
-	     o->budget.is_given || launch_filter_is_used(&o->filter))) {
+	     o->budget.is_given || o->budget.has_seed || launch_filter_is_used(&o->filter))) {
 		say_usage("top: which processes are to be measured so? Add --pid, --tree, --job, "
 			  "--program, --container, --user or --all");
 		return false;

@@ -74,6 +74,8 @@ static void options_that_cannot_work_are_refused(void **state)
 		{ { "--devices", "," }, "--devices: ',' is not a list" },
 		{ { "--lease", "0" }, "--lease: '0' is not a number of seconds above 0" },
 		{ { "--timeout", "0" }, "--timeout: '0' is not a number of seconds above 0" },
+		{ { "--duration", "0s" }, "--duration: '0s' is not a number of seconds above 0" },
+		{ { "--duration", "1.0000000000000000000000000000000x" }, "0x' is not a number" },
 		{ { "--schedule", "active=0" }, "active=0 measures no step" },
 		{ { "--schedule", "wait=1" }, "active=N is missing" },
 		{ { "--no-wait", "--timeout", "5" }, "leave one out" },

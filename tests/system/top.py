@@ -226,7 +226,8 @@ def plain():
                        capture_output=True, timeout=60)
     check(r.returncode == 0 and r.stderr == b"" and r.stdout.count(b"\n") == 1, r)
     for wrong in (["--interval", "0"], ["--batch", "0"], ["--sort", "nothing"], ["--by", "nothing", "x"], ["--width", "1"],
-                  ["--metrics", "memory"], ["--launch-count", "1"], ["x", "--all"], ["--pid", "x"]):
+                  ["--metrics", "memory"], ["--launch-count", "1"], ["--filter-mode", "per-gpu"], ["--seed", "1"],
+                  ["--nvtx-push-pop-scope", "process"], ["--stop-on-range-end"], ["x", "--all"], ["--pid", "x"]):
         r = printed("top", *wrong)
         check(r.returncode == 2 and r.stderr.startswith(b"gpuctr-client: "), (wrong, r))
     for env, bold in (({"NO_COLOR": "1"}, False), (None, True)):
@@ -335,6 +336,14 @@ def own(program):
     check(r.returncode == 0 and b"no kernels yet" in r.stdout, r)
     r = printed("top", "--pid", program, "--metrics", "no__such_thing")
     check(r.returncode == 1 and b"metric-unknown" in r.stderr, r)
+    for late in (["--interval", "0.1"], ["--interval", "100", "--record-limit", "10"]):
+        r = printed("top", "--pid", program, "--metrics", "dram__bytes_read.sum", "--sort", "nothing", *late)
+        check(r.returncode == 2 and r.stderr.count(b"top: 'nothing' names no column") == 1 and r.stdout == b"", (late, r))
+        check_free(program)
+    r = subprocess.run(["sh", "-c", '{ "$0" top --pid "$1" --batch 100000 --interval 0.1; echo "status $?" >&2; } | head -n 1',
+                        CLIENT, program], capture_output=True, timeout=60)
+    check(b"status 0\n" in r.stderr and r.stdout.count(b"\n") == 1, r)
+    check_free(program)
     r = printed("top", "--pid", "1")
     check(r.returncode == 1 and r.stderr, r)
 
