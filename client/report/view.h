@@ -18,8 +18,8 @@ struct view_options {
 	bool skip_zero;		     /* leave out rows with nothing of their own but zeros,
 				now and before */
 	bool base_units;	     /* bytes and ns instead of GB and ms */
-	bool people; /* for people: leave out rows that only contain other rows, if the sort key of
-			the row is not exactly that of the rows in it */
+	bool people; /* for people: leave out rows without launches of their own, unless rows are
+			sorted by a total */
 	bool bars;   /* show bars for the sort key, if the table has room */
 	bool utf8;   /* the output may contain UTF-8 outside names */
 	bool styled; /* titles of a table in bold, for a terminal */
