@@ -85,7 +85,7 @@ static void keep_buffer(struct activity *v, void *buffer)
 	free(b);
 }
 
-/* Times of 0 say that CUPTI could not take them. */
+/* Times of 0 mean that CUPTI could not measure them. */
 static void add_span(struct activity *v, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)
 {
 	if (begin_ns != 0 && end_ns >= begin_ns) {
@@ -145,8 +145,10 @@ static int begin(struct activity *v, const struct profiler *p)
 		v->made = true;
 	}
 	lock_acquire(&v->lock);
-	r = v->spans.v ? 0
-		       : spans_init(&v->spans); /* there already: tracing could not be stopped */
+	r = v->spans.v
+		    ? 0
+		    : spans_init(
+			      &v->spans); /* exists already, because tracing could not be stopped */
 	if (r == 0) {
 		v->profiler = p;
 		v->patience_ms = PATIENCE_MS;
@@ -163,7 +165,7 @@ static void end(struct activity *v)
 	struct activity_buffer *spare;
 
 	LOCK_SCOPE(&v->lock);
-	v->started = false; /* what comes back from now on is freed */
+	v->started = false; /* buffers that CUPTI returns from now on are freed */
 	spare = v->spare;
 	v->spare = NULL;
 	while (spare) {
@@ -188,7 +190,8 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 		result = p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 	}
 	if (result == CUPTI_SUCCESS) {
-		/* Without it a graph is as long as from its first kernel to its last one. */
+		/* If this fails, the duration of a graph is that from its first kernel to its last
+		 * one. */
 		p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 	} else {
 		end(v);
@@ -251,8 +254,8 @@ static void forget_rest(struct activity *v, const struct batch *b)
 	}
 }
 
-/* While no kernel is under way: a flush, and the end of tracing, might wait for it, and it for a
- * launch. */
+/* Calls act while no kernel is running: a flush or the end of tracing might wait for a kernel that
+ * itself waits for a launch. */
 static void do_while_quiet(struct activity *v, void (*act)(void *argument))
 {
 	if (v->while_quiet) {
@@ -269,7 +272,7 @@ static void flush(void *argument)
 	v->profiler->cuptiActivityFlushAll(0);
 }
 
-/* Waits until all of one kind have come, or it has taken too long. */
+/* Waits until the records of all kernels, or of all graphs, have come, or the patience is over. */
 static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t until_ns)
 {
 	const struct timespec pause = { 0, PAUSE_MS * CLOCK_NS_PER_MS };
@@ -302,8 +305,8 @@ void activity_fill(struct activity *v, struct batch *b)
 	missing = collect(v, b, false, until_ns);
 	missing += collect(v, b, true, until_ns);
 	forget_rest(v, b);
-	/* What is dropped, or goes to another user of CUPTI, never comes: that is not waited for in
-	 * each batch anew. */
+	/* Records that CUPTI drops or gives to another user of CUPTI never come, so later batches
+	 * wait for a shorter time. */
 	v->patience_ms = missing == 0 ? PATIENCE_MS : v->patience_ms / 2;
 }
 

@@ -2,7 +2,8 @@
 #ifndef GPUCTR_AGENT_ACTIVITY_H
 #define GPUCTR_AGENT_ACTIVITY_H
 
-/* The kernels' own times: CUPTI traces when each began and ended on the GPU, beside the ranges. */
+/* The kernels' own times: in addition to ranges, CUPTI's activity tracing records when each kernel
+ * began and ended on the GPU. */
 
 #include "client/agent/deliver.h"
 #include "client/agent/lock.h"
@@ -12,41 +13,42 @@
 struct activity_buffer;
 
 struct activity {
-	/* Set before activity_start(). Calls act while no kernel is under way, and none comes;
-	 * false: not now. NULL: at any time. */
+	/* Set before activity_start(). The function calls act while no kernel is running and none
+	 * can begin; it returns false if that is not possible now. NULL: act may be called at any
+	 * time. */
 	bool (*while_quiet)(void *userdata, void (*act)(void *argument), void *argument);
 	void *userdata;
 
 	const struct profiler *profiler;
 	struct spans spans;
-	bool made;	  /* it was started once, and the locks are there */
+	bool made;	  /* started before, so the locks are initialised */
 	struct lock lock; /* of what follows */
 	bool started;
 	struct activity_buffer *spare;
 	size_t n_buffers;
-	uint64_t dropped;     /* records that CUPTI had no room for */
-	unsigned patience_ms; /* for the next batch */
+	uint64_t dropped;     /* records that CUPTI dropped for lack of room */
+	unsigned patience_ms; /* how long activity_fill() waits for records of the next batch */
 };
 
-/* One a process, zeroed before its first start, and never freed: CUPTI's callbacks know no object,
- * and may come late. It is started and stopped any number of times. 0, or CUPTI's result: no kernel
- * has a time of its own. */
+/* A process has one, zeroed before the first start and never freed: CUPTI's callbacks have no
+ * argument for it, and may come late. It can be started and stopped any number of times. Returns 0,
+ * or CUPTI's result; kernels then have no times of their own. */
 CUptiResult activity_start(struct activity *v, const struct profiler *p);
 
-/* Before a launch that is measured. Cheap; nothing when it was not started. */
+/* To be called before a launch that is measured. Cheap; does nothing if tracing was not started. */
 void activity_expect(struct activity *v, uint32_t correlation);
 
-/* Has CUPTI hand over what it has, while no kernel of the process is under way. */
+/* Makes CUPTI deliver its records, while no kernel of the process is running. */
 void activity_flush(struct activity *v);
 
-/* Fills in begin and duration of the launches of a batch whose records have been flushed. For the
- * delivering thread alone, without any lock: it waits a moment for what has not come. */
+/* Sets start and duration of a batch's launches, after their records were flushed. Waits a moment
+ * for missing records. Only for the delivering thread, which must hold no lock. */
 void activity_fill(struct activity *v, struct batch *b);
 
-/* Has CUPTI dropped records for want of room? */
+/* Has CUPTI dropped records for lack of room? */
 bool activity_drops(struct activity *v);
 
-/* Nothing is traced any more, unless a kernel is under way now, which CUPTI might wait for. */
+/* Stops tracing, unless a kernel is running, for which CUPTI might wait. */
 void activity_stop(struct activity *v);
 
 #endif

@@ -27,13 +27,13 @@ static struct {
 	void (*on_fork)(void);
 	struct profiler profiler;
 	struct activity activity;
-	bool opened;		     /* by the thread that starts a capture */
-	atomic_bool forked;	     /* this is a child without exec */
-	_Atomic uint64_t exit_by_ns; /* until when that waits; two exit handlers wait once */
+	bool opened;	    /* the libraries were opened; used by the thread that starts captures */
+	atomic_bool forked; /* this process is a forked child without exec */
+	_Atomic uint64_t exit_by_ns; /* deadline of the exit handlers, which share one wait */
 	struct lock lock;
 	pthread_cond_t ended;
 	struct capture *capture; /* the one under way */
-	struct capture *kept;	 /* one that is over as the program exits */
+	struct capture *kept;	 /* a capture that ended while the program exits */
 } agent = { .lock = LOCK_INITIALIZER(LOCK_AGENT) };
 
 static void on_exit_of_program(void)
@@ -105,7 +105,8 @@ bool agent_start(struct capture *c, const char *token)
 	return capture_start(c, agent.socket_path, token, &why) == 0;
 }
 
-/* Out of sight, before it is freed. When the program exits it stays, and so do we. */
+/* Removes the capture from view before it is freed. If the program exits, the thread keeps the
+ * capture and stops here. */
 static void take_out(struct capture *c)
 {
 	lock_acquire(&agent.lock);

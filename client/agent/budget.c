@@ -7,51 +7,51 @@
 
 #include "proto/base/clock.h"
 
-/* A turn is the end of a batch: Stop, and the Start of the next, which is of the next pass where
- * there are several.
+/* A turn is the Stop of a batch and the Start of the next one. With several passes, each turn
+ * changes to the next pass.
  *
  * Two accounts.
  *
- * The balance is for going steadily: it grows with the time, by a little less than the share, up to
- * what two seconds bring, and everything that is spent is taken from it. Seeing the launches is
- * paid first; while there is a loan, a quarter of what is left goes to it. The loan holds what
- * comes in lumps before it can be saved for: the first Start, larger batches, and the balance that
- * a program begins with.
+ * The balance makes spending steady: it grows by a little less than the share of the time that
+ * passes, up to the income of two seconds, and every cost is subtracted. Callback overhead is paid
+ * first; while there is a loan, a quarter of the rest pays it back. The loan covers large costs
+ * that occur before enough has been saved: the first Start, larger batches, and the balance that a
+ * program begins with.
  *
- * The window is for the promise: what was spent in each tenth of a second of the last ten seconds.
- * No lump is spent that does not fit in there. So the balance decides, and the window is the net
- * below.
+ * The window enforces the promise: it has the costs of each tenth of a second of the last ten
+ * seconds. A large cost (a lump) that does not fit into the window is not allowed. In most cases
+ * the balance decides; the window is the hard limit.
  *
- * A range costs its own cost and its part of the turn at the batch's end, which is set aside as the
- * batch fills (the debt): when it is full, its turn can be paid.
+ * The price of a range includes its part of the turn that ends the batch. The budget reserves that
+ * part as the batch fills (the debt), so that it can pay for the turn when the batch is full.
  *
- * Where passes take turns and the ranges of some cost many times those of others, batches of the
- * expensive ones are a step of growth behind: otherwise cheap ones would be measured no more often,
- * though all of them together cost next to nothing.
+ * If the ranges of some passes cost many times those of others, batches of the expensive passes
+ * stay one step smaller. With equal sizes cheap passes would be measured as rarely as the expensive
+ * ones, though they cost next to nothing.
  *
- * Sizes grow by the rule of ranges.c (as soon as turns have cost the price of the next size), but
- * for the window: no size is chosen whose first Start takes more than a third of what may be spent
- * in ten seconds, and it is saved for, at half the pace, until it fits.
+ * Batches grow by the rule of ranges.c (when turns have cost as much as the first Start of the next
+ * size), within the window: the first Start of a size may take at most LUMP of the budget of ten
+ * seconds. Until it fits, half of the income is saved for it.
  *
- * The costs that are assumed until the first ones are noted are those of an H200 with CUDA 13.0. */
+ * Until the first costs are noted, those of an H200 with CUDA 13.0 are assumed. */
 
-#define PLANNED 0.93	 /* of the share: what is left is for calls that cost more than before */
-#define WINDOW_USED 0.97 /* likewise, of the window */
-#define RESERVE_NS 2e9	 /* the balance holds the income of so long */
-#define STEADY_NS 5e8	 /* and is that of so long when all goes steadily */
-#define FIRST_NS 1000000000u /* no window begins before */
+#define PLANNED 0.93	     /* of the share; the rest is for calls that cost more than expected */
+#define WINDOW_USED 0.97     /* of the window, for the same reason */
+#define RESERVE_NS 2e9	     /* the balance is at most the income of this time */
+#define STEADY_NS 5e8	     /* and the income of this time in steady operation */
+#define FIRST_NS 1000000000u /* costs before this time are not in the window */
 #define SLOT_NS 100000000u
 #define WINDOW_NS 1e10
 #define FIRST_LAUNCHES 704
-#define LUMP 0.3   /* of what may be spent in ten seconds */
-#define BESIDE 0.2 /* of a lump, that is left in the window */
+#define LUMP 0.3   /* of the budget of ten seconds */
+#define BESIDE 0.2 /* of a lump, which stays free in the window in addition */
 #define CYCLE_NS 6e10
-#define CYCLES 8 /* that there are to be before they become longer */
+#define CYCLES 8 /* cycles that a program must have had before cycles become longer */
 #define OLD_NS (5 * CLOCK_NS_PER_S)
-#define NEWEST 0.2	  /* part that the last call has in what is expected of the next */
-#define NEWEST_RANGE 0.05 /* kernels differ more than calls do, and there are many of them */
-#define DEAR 4		  /* times what the cheapest range costs */
-#define FULL_LEAST 16	  /* fewer would often be none, and chances then nothing to go by */
+#define NEWEST 0.2	  /* weight of the latest call in the expected cost of the next */
+#define NEWEST_RANGE 0.05 /* lower, because kernels differ more than calls do and are many */
+#define EXPENSIVE 4	  /* a range is expensive if it costs more than this many of the cheapest */
+#define FULL_LEAST 16	  /* less credit would often be 0, and chances would be unknown */
 
 #define RANGE_GPU_NS 46e3
 #define RANGE_CPU_NS 5e3
@@ -71,10 +71,10 @@ static bool is_expensive(const struct budget *b, uint32_t pass)
 	for (uint32_t i = 1; i < b->options.passes; i++) {
 		least = b->ranges[i].each_ns < least ? b->ranges[i].each_ns : least;
 	}
-	return b->ranges[pass].each_ns > DEAR * least;
+	return b->ranges[pass].each_ns > EXPENSIVE * least;
 }
 
-/* Of a batch of this pass, where the largest have this size. */
+/* The size of a batch of this pass, if the largest batches have this size. */
 static size_t size_of_pass(const struct budget *b, uint32_t pass, size_t size)
 {
 	bool behind = size > SIZE_FIRST && is_expensive(b, pass);
@@ -90,9 +90,9 @@ size_t budget_batch_size(const struct budget *b, uint32_t pass, size_t size)
 	return size_of_pass(b, pass < b->options.passes ? pass : 0, size);
 }
 
-/* Larger ones where what their first Start takes more is paid back soon. Of one pass twice as
- * large, which saves half of the turns of the first seconds; of several, of which some are
- * expensive, a step of growth. */
+/* The first batches are larger if the extra cost of their first Start is soon paid back: twice as
+ * large with one pass, which saves half of the turns of the first seconds; SIZE_GROWTH times as
+ * large with several passes of which some are expensive. */
 static size_t first_size(const struct budget *b)
 {
 	double share = b->options.share, affordable = LUMP * share * WINDOW_NS;
@@ -157,15 +157,15 @@ static double turn_price(const struct budget *b)
 	return each(b, BUDGET_STOP) + each(b, BUDGET_START);
 }
 
-/* A batch that is started is stopped at some time, at the program's end if not before: whatever is
- * spent, the window keeps room for that. */
+/* Every batch that was started must be stopped, at the latest when the program ends, so the window
+ * always keeps room for a Stop. */
 static double least_room(const struct budget *b)
 {
 	return turn_price(b) + each(b, BUDGET_STOP);
 }
 
-/* By a turn without a range. Where ten seconds have no room for it there would be no turn at all.
- */
+/* A pass is skipped by a turn that measures no range. If ten seconds do not have room for that
+ * turn, skipping would prevent every turn. */
 bool budget_may_leave_out(const struct budget *b)
 {
 	double window = WINDOW_USED * b->options.share * WINDOW_NS;
@@ -178,7 +178,8 @@ static double turn_room(const struct budget *b)
 	return least_room(b) + (budget_may_leave_out(b) ? turn_price(b) : 0);
 }
 
-/* A new object begins with the first pass, from which it gets to the next one by such turns. */
+/* A new CUPTI range profiler begins with the first pass; turns that measure no range lead to the
+ * wanted one. */
 static double passes_room(const struct budget *b)
 {
 	return (b->options.passes - 1) * turn_price(b);
@@ -186,9 +187,9 @@ static double passes_room(const struct budget *b)
 
 static double overhead_share(const struct budget *b);
 
-/* What the next range is expected to wait. One that has waited longer than ten seconds have room
- * for is paid back all the same; but then another one is tried: if that were never paid for, nobody
- * would ever hear that it waits no longer. */
+/* The expected wait of the next range. The budget pays for a wait that exceeds the room of ten
+ * seconds, but lowers the price of the next one, so that another range is tried: otherwise the
+ * budget would never learn that waits became shorter. */
 static double wait_price(const struct budget *b)
 {
 	double wait = b->waited_ns > b->wait_ns ? b->waited_ns : b->wait_ns;
@@ -198,7 +199,8 @@ static double wait_price(const struct budget *b)
 	return fmin(wait, fmax(room / 2, 0));
 }
 
-/* Metrics whose ranges wait for the GPU cost many times those of others. */
+/* Passes have prices of their own: ranges of metrics that wait for the GPU cost many times as much
+ * as others. */
 static double range_price(const struct budget *b)
 {
 	double wait = wait_price(b);
@@ -209,7 +211,7 @@ static double range_price(const struct budget *b)
 	return each(b, BUDGET_RANGE_CPU) + each(b, BUDGET_RANGE_GPU) + wait;
 }
 
-/* The last one, and what is added for each range more. */
+/* The price of the last first Start, and FIRST_START_NS_PER_RANGE for each additional range. */
 static double first_start_price(const struct budget *b, size_t size)
 {
 	double last = each(b, BUDGET_FIRST_START);
@@ -217,17 +219,17 @@ static double first_start_price(const struct budget *b, size_t size)
 	return last + FIRST_START_NS_PER_RANGE * ((double)size - (double)b->size);
 }
 
-/* A range, and its part of what comes after it. */
+/* The price of a range with its part of the turn at the end of its batch. */
 static double whole_price(const struct budget *b)
 {
 	if (b->options.share < budget_least_share(b)) {
-		return range_price(b); /* nothing will come after it */
+		return range_price(b); /* no turn follows the only batch */
 	}
 	return range_price(b) + turn_price(b) / (double)size_of_pass(b, b->next, b->size);
 }
 
-/* The income of one second; or of six, if that is for no more than the first few batches, or the
- * only one. A program shows most of its kinds of launches in its first steps. */
+/* The income of one second, or up to six seconds' if the first few batches, or the only one, need
+ * that much: a program's first steps show most of its kinds of launches. */
 static double first_balance_ns(const struct budget *b)
 {
 	bool only = b->options.share < budget_least_share(b);
@@ -237,14 +239,14 @@ static double first_balance_ns(const struct budget *b)
 	return fmax(income, fmin(6 * income, batches));
 }
 
-/* Of the batch under way. Several contexts have batches of their own, of which this knows one: what
- * they take together may be more than it has room for. */
+/* Room left in the current batch. With several contexts each fills a batch of its own, but the
+ * budget knows only the latest one: together they may take more ranges than that has room for. */
 static size_t room_left(const struct budget *b)
 {
 	return b->taken < b->room ? b->room - b->taken : 0;
 }
 
-/* What is set aside for the end of the batch. */
+/* The part of the turn's price that is reserved for the end of the batch. */
 static double debt(const struct budget *b)
 {
 	if (b->options.share < budget_least_share(b)) {
@@ -255,8 +257,8 @@ static double debt(const struct budget *b)
 
 /* --- time --- */
 
-/* The window keeps room for the end of a batch, and on average for half of a turn: an income that
- * did not leave it would be stopped by the window now and then, instead of going steadily. */
+/* The window keeps room for the Stop of a batch, and on average for half of a turn. The planned
+ * share leaves that room, else the window would interrupt measuring now and then. */
 static double planned_share(const struct budget *b)
 {
 	double room = each(b, BUDGET_STOP) + turn_price(b) / 2;
@@ -271,9 +273,8 @@ static double income_ns(const struct budget *b, double elapsed_ns)
 	return planned_share(b) * elapsed_ns;
 }
 
-/* The time over which overhead is averaged: ten seconds, as in the promise. A program that comes in
- * bursts sees more in each of them than with the pauses between them, in which there is an income
- * as well. */
+/* The time over which overhead is averaged: ten seconds, as in the promise. A bursty program has
+ * more overhead in a burst than on average, and the pauses bring income too. */
 static double averaged_ns(const struct budget *b)
 {
 	double age_ns = (double)(b->now_ns - b->options.now_ns);
@@ -281,7 +282,7 @@ static double averaged_ns(const struct budget *b)
 	return WINDOW_NS * -expm1(-fmax(age_ns, FIRST_NS) / WINDOW_NS);
 }
 
-/* Of the time, that it has lately taken, at most what comes in. */
+/* The recent overhead as a share of the time, at most the income. */
 static double overhead_share(const struct budget *b)
 {
 	return b->overhead_ns / averaged_ns(b);
@@ -307,15 +308,15 @@ static double reserve_ns(const struct budget *b)
 
 static bool wants_to_grow(const struct budget *b);
 
-/* The part of what comes in that is kept back: a quarter to pay the loan back, or a half to save
- * for larger batches, whose first Start has to fit into the window. */
+/* The part of the income that is kept back: a quarter to pay the loan back, or half to save for
+ * larger batches, whose first Start must fit into the window. */
 static double kept_back(const struct budget *b)
 {
 	return b->loan_ns > 0 ? 0.25 : wants_to_grow(b) ? 0.5 : 0;
 }
 
-/* What a program has not spent of its first balance in the first second, and may not keep, it does
- * not owe either. */
+/* The part of the first balance that a program did not spend in the first second expires, and the
+ * loan becomes smaller by that part. */
 static void give_back(struct budget *b, double ns)
 {
 	if (!is_beginning(b)) {
@@ -365,7 +366,7 @@ static void advance(struct budget *b, uint64_t now_ns)
 	}
 }
 
-/* What may still be spent in the ten seconds that end now. */
+/* What may still be spent in the ten seconds up to now. */
 static double window_left_ns(const struct budget *b)
 {
 	double left = WINDOW_USED * b->options.share * WINDOW_NS;
@@ -492,8 +493,7 @@ void budget_note_callbacks(struct budget *b, uint64_t now_ns, uint64_t n, double
 		  : n > 1	   ? n / 2
 				   : 1,
 		  slowdown_ns);
-	/* A time in which the overhead is more than the income is not held against all that
-	 * follows. */
+	/* If overhead exceeded the income for a while, later launches do not pay for the excess. */
 	b->overhead_ns = fmin(b->overhead_ns + ns, income_ns(b, averaged_ns(b)));
 	if (b->balance_ns > floor_ns) {
 		b->balance_ns = b->balance_ns - ns > floor_ns ? b->balance_ns - ns : floor_ns;
@@ -510,7 +510,7 @@ void budget_note_wait(struct budget *b, uint64_t now_ns, double ns)
 
 /* --- deciding --- */
 
-/* The time that ranges may take from now on. */
+/* What may be spent on ranges from now on. */
 static double left_for_ranges(const struct budget *b)
 {
 	double left = b->balance_ns - debt(b), end = b->open ? each(b, BUDGET_STOP) : 0, window;
@@ -533,7 +533,7 @@ struct budget_pace budget_take_pace(struct budget *b, uint64_t now_ns)
 	pace.full = (int64_t)(income_ns(b, STEADY_NS) / price);
 	pace.full = pace.full > FULL_LEAST ? pace.full : FULL_LEAST;
 	pace.per_s = free_income_ns(b, 1e9) * (1 - kept_back(b)) / price;
-	/* A batch that cannot be turned now takes no more than it has room for. */
+	/* While a turn is not allowed, credit is at most the room in the batch. */
 	if (b->open && !fits(b, turn_room(b)) && pace.credit > (int64_t)room_left(b)) {
 		pace.credit = (int64_t)room_left(b);
 	}
@@ -564,9 +564,9 @@ bool budget_may_take_over(struct budget *b, uint64_t now_ns, size_t size)
 	return budget_may_first_start(b, now_ns, size) && b->loan_ns <= 0;
 }
 
-/* The most that is spent at once: with a little beside it, it fits into ten seconds in which as
- * much was spent as at half the pace. So measuring does not pause, which would leave out the same
- * time in all strata. */
+/* The largest cost that may occur at once: it must fit into ten seconds in which spending went on
+ * at half the pace. So measuring does not pause; a pause would leave out the same time in all
+ * strata. */
 static double lump_ns(const struct budget *b)
 {
 	double window = b->options.share * WINDOW_NS, planned = PLANNED * window;
@@ -577,7 +577,7 @@ static double lump_ns(const struct budget *b)
 	return room < LUMP * window ? room : LUMP * window;
 }
 
-/* The largest size whose first Start is no larger lump. */
+/* The largest size whose first Start costs at most lump_ns(). */
 static size_t affordable_size(const struct budget *b)
 {
 	double left = lump_ns(b) - each(b, BUDGET_FIRST_START);
@@ -585,8 +585,8 @@ static size_t affordable_size(const struct budget *b)
 	return left > 0 ? b->size + (size_t)(left / FIRST_START_NS_PER_RANGE) : b->size;
 }
 
-/* How long it takes until each pass had its turn, with batches of this size. Larger ones measure
- * more and have each pass wait longer. */
+/* The duration of a cycle, in which each pass has one turn, with batches of this size. Larger
+ * batches measure more launches, and each pass waits longer for its turn. */
 static double cycle_ns(const struct budget *b, size_t size)
 {
 	double ns = 0;
@@ -597,9 +597,9 @@ static double cycle_ns(const struct budget *b, size_t size)
 	return ns / (PLANNED * b->options.share);
 }
 
-/* How long it may take. A metric is known from its own turns, and however many launches each of
- * them measures, of a program that changes they say no more than their number does: so turns become
- * longer only when there were several, as the program lasts. */
+/* The longest duration of a cycle. In a program that changes over time, the error of a metric
+ * depends on how many turns its pass had rather than on the launches in them. So cycles become
+ * longer only after CYCLES of them. */
 static double longest_cycle_ns(const struct budget *b)
 {
 	double lasted_ns = (double)(b->now_ns - b->options.now_ns);
@@ -607,7 +607,7 @@ static double longest_cycle_ns(const struct budget *b)
 	return lasted_ns / CYCLES < CYCLE_NS ? lasted_ns / CYCLES : CYCLE_NS;
 }
 
-/* The next size if there is one that can be paid for, else 0. */
+/* The next size if the budget can pay for it, else 0. */
 static size_t larger_size(const struct budget *b)
 {
 	size_t most = affordable_size(b), size = b->size * SIZE_GROWTH;

@@ -2,66 +2,69 @@
 #ifndef GPUCTR_AGENT_BUDGET_H
 #define GPUCTR_AGENT_BUDGET_H
 
-/* How much measuring a program can be asked to pay for. What measuring costs is noted as it is
- * spent; the answers are how many launches may be chosen now, how large a batch is to be, and
- * whether a batch may end now.
+/* The budget of a capture: which share of a program's time measuring may cost. The agent notes each
+ * cost when it occurs; the budget says how many launches may be chosen now, how large a batch is to
+ * be, and whether a batch may end now.
  *
- * The promise: over any ten seconds after the first one, costs are at most the share of the time
- * that the user has granted, as far as a single call costs what such calls cost before. What the
- * first second costs, above all the first Start, is a loan that is paid back from what comes in.
+ * The promise: in any ten seconds after the program's first second, costs are at most the share of
+ * the time that the user granted, provided that each call costs what such calls cost before. The
+ * costs of the first second, above all of the first Start, are a loan, which later income pays
+ * back.
  *
- * Not thread-safe: whoever shares one has a lock. There is no clock in here; times of all calls are
- * of one clock and do not go back (one that does counts as the latest). */
+ * Not thread-safe: callers that share a budget lock it. The budget reads no clock: the caller
+ * passes the time, always of the same clock. A time before the latest one counts as the latest. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-	BUDGET_WINDOW_SLOTS = 101, /* of a tenth of a second; the last one is under way */
+	BUDGET_WINDOW_SLOTS = 101, /* slots of a tenth of a second, the current one included */
 	BUDGET_PASSES_MAX = 16,
-	BUDGET_SIZE_FIRST =
-		64, /* of first batches, unless some passes are expensive and others not */
+	BUDGET_SIZE_FIRST = 64, /* size of first batches in most cases; see first_size() */
 };
 
 enum budget_item {
 	BUDGET_RANGE_CPU, /* push and pop */
 	BUDGET_RANGE_GPU, /* what a range adds to its kernel on the GPU */
-	BUDGET_START,	  /* but the first after a configuration; with passes left out before it */
-	BUDGET_STOP,	  /* with the decoding */
-	BUDGET_FIRST_START, /* and all else that a new batch size takes */
+	BUDGET_START, /* a Start that is not the first of its configuration, with the passes skipped
+			 before it */
+	BUDGET_STOP,  /* Stop, and decoding the counter data */
+	BUDGET_FIRST_START, /* the first Start of a batch size, with its configuration */
 	BUDGET_CALLBACKS,   /* callbacks around launches, whether they are chosen or not */
-	BUDGET_SLOWER,	    /* what launches, copies and fills take longer under CUPTI's profiler */
-	BUDGET_WAIT,	    /* until other streams are idle, so that a range counts one kernel */
+	BUDGET_SLOWER,	    /* the slowdown of launches, copies and fills by CUPTI's profiler */
+	BUDGET_WAIT, /* waiting until other streams are idle, so that a range counts one kernel */
 	BUDGET_ITEMS,
 };
 
-/* How a cost is known, the surest first. */
+/* How a cost is known, the most reliable way first. */
 enum budget_source {
-	BUDGET_TIMED,	   /* by a clock around the call */
-	BUDGET_CALIBRATED, /* by the same work with and without */
-	BUDGET_ASSUMED,	   /* by what it cost elsewhere */
+	BUDGET_TIMED,	   /* a clock was read before and after the call */
+	BUDGET_CALIBRATED, /* the same work was timed with and without CUPTI */
+	BUDGET_ASSUMED,	   /* the cost on another machine */
 };
 
 struct budget_cost {
 	uint64_t n;
 	double total_ns;
-	double each_ns;		   /* expected of the next one */
-	enum budget_source source; /* the least sure one of the total */
+	double each_ns;		   /* expected cost of the next one */
+	enum budget_source source; /* the least reliable source of any part of the total */
 };
 
 struct budget_options {
-	double share;	  /* of the time, above 0 and at most 1 */
-	uint64_t now_ns;  /* of the first launch that may be measured */
-	uint32_t passes;  /* that take turns, batch by batch, from 1 to BUDGET_PASSES_MAX */
-	double range_ns;  /* what a range is assumed to cost on the GPU; 0: as memory metrics */
-	size_t size;	  /* of the first batches; 0: the usual one */
-	size_t size_most; /* that an image has room for; 0: no bound but ours */
-	/* Of several passes, what a range of each is assumed to cost in all; 0: as above. */
+	double share;	  /* share of the time that may be spent, above 0 and at most 1 */
+	uint64_t now_ns;  /* when the program makes the first launch that may be measured */
+	uint32_t passes;  /* passes, which change from batch to batch; 1 to BUDGET_PASSES_MAX */
+	double range_ns;  /* assumed cost of a range on the GPU; 0: that of memory metrics */
+	size_t size;	  /* size of the first batches; 0: the usual one */
+	size_t size_most; /* ranges that a counter data image has room for; 0: no limit but the
+			     budget's */
+	/* With several passes: the assumed cost of a range of each pass, CPU and GPU; 0: as above.
+	 */
 	double pass_range_ns[BUDGET_PASSES_MAX];
 };
 
-/* What a range is expected to cost in one of several passes. */
+/* The expected cost of a range in one of several passes. */
 struct budget_range {
 	uint64_t n;
 	double each_ns;
@@ -70,97 +73,100 @@ struct budget_range {
 struct budget {
 	struct budget_options options;
 	uint64_t now_ns;
-	double balance_ns, loan_ns; /* to spend; to pay back */
-	double first_ns;	    /* of the first balance, that is not kept beyond a second */
+	double balance_ns, loan_ns; /* balance to spend; loan to pay back */
+	double first_ns;	    /* part of the first balance that expires after a second */
 	double window_ns[BUDGET_WINDOW_SLOTS];
-	uint64_t slot; /* that is under way, since the beginning */
+	uint64_t slot; /* number of the current slot, from the beginning */
 	struct budget_cost costs[BUDGET_ITEMS];
-	size_t first, size; /* of the largest batches: of a new context, and now */
-	size_t room, taken; /* ranges that the batch under way is to have, and has */
-	uint32_t pass;	    /* of the batch under way, or the last one */
-	uint32_t next;	    /* that launches are chosen for now */
+	size_t first, size; /* size of the largest batches: for a new context, and now */
+	size_t room, taken; /* ranges that the current batch may have, and has */
+	uint32_t pass;	    /* pass of the current batch, or of the last one */
+	uint32_t next;	    /* pass for which launches are chosen now */
 	struct budget_range ranges[BUDGET_PASSES_MAX];
 	bool open; /* between Start and Stop */
 	uint64_t batch_ns;
-	double wait_ns;	    /* expected of the next range, beside its own cost */
-	double waited_ns;   /* for a range that is not noted yet */
-	double overhead_ns; /* of callbacks and slower calls of late: the longer ago, the less it
-			       counts */
-	double turned_ns;   /* spent on turns of batches of this size */
+	double wait_ns;	    /* expected wait of the next range, in addition to its own cost */
+	double waited_ns;   /* wait for a range that is not noted yet */
+	double overhead_ns; /* overhead of callbacks and slower launches; older costs count less */
+	double turned_ns;   /* spent on Stops and Starts of batches of this size */
 };
 
 struct budget_pace {
 	int64_t credit; /* launches that may be chosen until the next pace */
-	int64_t full;	/* what credit is when all goes steadily */
+	int64_t full;	/* the credit in steady operation */
 	double per_s;	/* launches a second that the income pays for */
 };
 
-/* -EINVAL for a share that is none. */
+/* -EINVAL if the share or the number of passes is out of range. */
 int budget_init(struct budget *b, const struct budget_options *options);
 
 /* --- what was spent --- */
 
-/* A Start for batches of this size, or the first one of that size; ns is of all that it took. The
- * batch is of that pass, below the number of them. */
+/* Notes a Start for batches of the present size, or the first Start for batches of another size. ns
+ * is the duration of the whole operation. The batch measures this pass, which is below
+ * options.passes. */
 void budget_note_start(struct budget *b, uint64_t now_ns, uint32_t pass, double ns);
 void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, uint32_t pass,
 			     double ns);
 
-/* The batch that was started takes no more ranges than these, whatever is said of its pass. */
+/* Limits the ranges of the batch that was started, whatever its pass would allow. */
 void budget_note_room(struct budget *b, size_t room);
 
-/* Of one launch, measured in this pass. gpu_source says how gpu_ns is known; cpu_ns is always
- * timed.
- */
+/* Notes the costs of one launch that was measured in this pass. gpu_source says how gpu_ns is
+ * known; cpu_ns is always timed. */
 void budget_note_range(struct budget *b, uint64_t now_ns, uint32_t pass, double cpu_ns,
 		       double gpu_ns, enum budget_source gpu_source);
 void budget_note_stop(struct budget *b, uint64_t now_ns, double ns);
 
-/* Launches are chosen for this pass from now on, below the number of them: what they may cost is
- * another thing then, so that a new pace is due. */
+/* Launches are chosen for this pass from now on (below options.passes). Launches of passes differ
+ * in cost, so the caller takes a new pace afterwards. */
 void budget_note_turn(struct budget *b, uint32_t pass);
 
-/* Notes what n callbacks took, two a call, and by how much the calls were slower (0: by nothing),
- * and how that is known. This overhead cannot be avoided; the rest of the income is for measuring.
- */
+/* Notes the time of n callbacks, two for each launch, and by how much launches were slower (0: no
+ * slowdown), and how the slowdown is known. This overhead cannot be avoided; the rest of the income
+ * is for measuring. */
 void budget_note_callbacks(struct budget *b, uint64_t now_ns, uint64_t n, double callbacks_ns,
 			   double slowdown_ns, enum budget_source slowdown_source);
 
-/* Notes the cost of waiting for the next range, with that of waits in vain before it. */
+/* Notes the cost of waiting before the next range, including earlier waits that timed out. */
 void budget_note_wait(struct budget *b, uint64_t now_ns, double ns);
 
 /* --- what may be spent --- */
 
-/* Every tenth of a second or so, for chooser_grant(). */
+/* To be called about ten times a second; the result goes to chooser_grant(). */
 struct budget_pace budget_take_pace(struct budget *b, uint64_t now_ns);
 
-/* May a full batch be stopped, and the next one started? Until then nothing can be measured. */
+/* May the caller stop a full batch and start the next one? Until it does nothing can be measured.
+ */
 bool budget_may_turn(struct budget *b, uint64_t now_ns);
 
-/* Of several passes, may the next turn leave one out? */
+/* May the agent skip a pass at the next change of batches? False with one pass. */
 bool budget_may_leave_out(const struct budget *b);
 
-/* Is the batch to be handed over now though it is not full, because its first record has waited for
- * long and it can be paid for? */
+/* Should the caller end a batch that is not full, because its first record has waited for five
+ * seconds and the budget can pay for the next Start? */
 bool budget_batch_is_old(struct budget *b, uint64_t now_ns);
 
-/* May the first Start for batches of this size be made? Within the first second, yes. */
+/* May the caller make the first Start for batches of this size? Always true within the first
+ * second. */
 bool budget_may_first_start(struct budget *b, uint64_t now_ns, size_t size);
 
-/* And where another context has to give the counters up for it, and to take them back? Only once
- * the last first Start is paid back, or contexts that alternate would do nothing else. */
+/* The same if another context has to release the counters first and take them back later. True only
+ * once the loan of the last first Start is paid back: contexts that alternate would do nothing
+ * else. */
 bool budget_may_take_over(struct budget *b, uint64_t now_ns, size_t size);
 
-/* How many ranges a batch of this pass is to have, where the largest have this size: as many, or
- * fewer where those of other passes cost much less, so that these do not wait long for their turns.
- */
+/* The number of ranges for a batch of this pass, if the largest batches have this size: size, or
+ * less for a pass whose ranges are expensive, so that the other passes do not wait long for their
+ * turns. */
 size_t budget_batch_size(const struct budget *b, uint32_t pass, size_t size);
 
-/* The size that the next batches are to have, when it pays to change it now, else 0. */
+/* The new size of batches if growing pays now, else 0. */
 size_t budget_next_size(struct budget *b, uint64_t now_ns);
 
-/* The least share with which batches can be turned at all. Below it the first batch is the last,
- * which has to be told: a lump of this size in ten seconds is more than the share. */
+/* The smallest share with which a second batch can be started. With a smaller share the first batch
+ * is the only one, because Stop and Start cost more than the share of ten seconds; the agent
+ * reports that to the user. */
 double budget_least_share(const struct budget *b);
 
 /* --- telling --- */
@@ -172,12 +178,12 @@ double budget_spent_ns(const struct budget *b);
 /* Spent / elapsed until now. */
 double budget_spent_share(const struct budget *b, uint64_t now_ns);
 
-/* The share that callbacks and slower calls have taken, whatever is measured. Above the share, the
- * budget cannot be kept whatever is measured. */
+/* The share of the time that callbacks and slower launches take, whatever is measured. If it
+ * exceeds the granted share, the budget cannot be kept. */
 double budget_overhead_share(const struct budget *b, uint64_t now_ns);
 
-/* "spent 1.94 % of 61.2 s (2 % granted): ..." with each item, and how it is known. Bytes as
- * snprintf(). */
+/* Writes "spent 1.94 % of 61.2 s (2 % granted): ..." with each item, and how its cost is known.
+ * Returns a length as snprintf() does. */
 int budget_describe(const struct budget *b, uint64_t now_ns, char *text, size_t bytes);
 
 #endif

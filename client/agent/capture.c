@@ -40,7 +40,7 @@ static atomic_uint last_number;
 
 /* --- events of the delivering thread --- */
 
-/* Launches by stratum, as many as there are now. */
+/* Reports the number of launches of each stratum to the client. */
 static void tell_strata(struct capture *c)
 {
 	size_t n = c->choosing.on ? strata_n(&c->choosing.strata) : 0;
@@ -61,7 +61,7 @@ static void tell_strata_now_and_then(struct capture *c)
 	}
 }
 
-/* What was spent, and how that is known. */
+/* Reports what was spent, and how the costs are known. */
 static void tell_spent(struct capture *c)
 {
 	const char *remedy =
@@ -152,9 +152,9 @@ static void on_idle(void *userdata)
 {
 	struct capture *c = userdata;
 
-	/* The launches of a program that was started to be measured are counted to its end. A
-	 * program that ran before is left alone as soon as its capture has all that was asked for.
-	 */
+	/* If the capture began with the program, launches are counted to the program's end.
+	 * Otherwise the capture leaves the program alone as soon as all requested launches were
+	 * measured. */
 	if (state_is_exiting() || !capture_is_measuring(c) ||
 	    (c->late && (phase_is_finished(&c->filter.phase) || filter_is_full(&c->filter)))) {
 		state_move(&c->deliver.state, CAPTURE_STOPPING);
@@ -211,7 +211,7 @@ static void on_end(void *userdata)
 	}
 }
 
-/* The daemon ends the capture, or is gone: no launch is looked at from now on. */
+/* The daemon ended the capture, or the connection broke: launches are ignored from now on. */
 static void on_stop(void *userdata, uint32_t code, const char *message)
 {
 	struct capture *c = userdata;
@@ -223,7 +223,7 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 
 /* --- start --- */
 
-/* Processes that share a capture choose differently. */
+/* Processes that share a capture get different seeds. */
 static int init_choosing(struct capture *c, struct refusal *r)
 {
 	const struct wire_selection *s = &c->welcome.selection;

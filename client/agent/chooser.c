@@ -10,14 +10,14 @@
 
 /* The k-th launch of a stratum that brings gain g when it is measured has the chance
  *
- *	f * (rate * g + few / k)
+ * f * (rate * g + few / k)
  *
- * where f is the credit that is left, as part of what is usual. Until one of its stratum was
- * chosen, the chance is 1 when more than three quarters are left of the most credit of the last
- * seconds, a half where none of its shape was chosen either, a quarter where none of its kernel
- * was. A step begins with many launches of a few kernels, and what they leave is for kernels behind
- * them, since what comes after the first batch may be paid for much later: one launch of a stratum
- * says something of the others of its kernel and shape.
+ * where f is the remaining credit as a fraction of the usual credit. The first launch of a stratum
+ * has the chance 1 while more than three quarters remain of the largest credit of the last seconds;
+ * more than half is enough if no launch of its shape was chosen yet, and more than a quarter if
+ * none of its kernel was. A training step begins with many launches of a few kernels. The rest of
+ * the credit is kept for kernels that follow, because the budget may pay for the second batch only
+ * much later; and one measured launch says something about other strata of its kernel and shape.
  *
  * - rate * g spends most of the income. The error of a total is smallest for a given cost when
  *   the chance is proportional to the standard deviation within the stratum (Neyman's
@@ -39,19 +39,20 @@
  * does not matter which thread comes first. The chances themselves follow the clock, through
  * the grants. */
 
-/* What is assumed of a stratum's deviation counts as one launch: that of all strata together, and
- * PRIOR_DEVIATION of the mean at first, as if PRIOR_DEGREES had been seen of it. */
+/* The prior of a stratum's deviation has the weight of one launch. The prior is the deviation of
+ * all strata together, which itself begins as PRIOR_DEVIATION of the mean with PRIOR_DEGREES
+ * degrees of freedom. */
 #define PRIOR_LAUNCHES 1.0
 #define PRIOR_DEVIATION 0.5
 #define PRIOR_DEGREES 8.0
-#define DIFFERENCE_MOST 4.0 /* that one launch may show, as a variance: twice the mean */
+#define DIFFERENCE_MOST 4.0 /* largest relative variance counted for one launch: twice the mean */
 #define LEAST_DEVIATION_MERGED 0.1
-/* Of the credit, what must be left for a first launch to be certain. */
+/* The fractions of the credit that must remain for a first launch to be certain. */
 #define LEFT_BY_KERNELS 0.25
 #define LEFT_BY_SHAPES 0.5
 #define LEFT_BY_STRATA 0.75
 #define GAIN_UNKNOWN 1.0f
-#define RATE_FIRST 0.02f /* until the first tenth of a second has shown the demand */
+#define RATE_FIRST 0.02f /* until the demand of the first tenth of a second is known */
 #define RATE_MAX 1e6
 #define FEW_FIRST 0.05f
 #define FEW_MAX 8.0
@@ -63,9 +64,9 @@
 #define DEMAND_UNIT 1024.0
 #define DEMAND_MEMORY_NS 2e9
 #define DEMAND_LEAST_NS 50000000u
-#define SLOW_NS 1000000000u /* in which a program has shown that it is */
+#define SLOW_NS 1000000000u /* after this time without demand a program counts as slow */
 
-enum { DEMAND_EVERY = 64 }; /* launches of a stratum that are looked at as one */
+enum { DEMAND_EVERY = 64 }; /* one launch in so many of a stratum is noted */
 
 static void init_states(struct chooser *c)
 {
@@ -119,7 +120,7 @@ static struct chooser_state *state_of(struct chooser *c, uint32_t stratum, uint3
 
 /* --- choosing --- */
 
-/* In [0, 1), the same for the same launch. */
+/* A number in [0, 1) that depends on the arguments and the seed only. */
 static double random_of(const struct chooser *c, uint32_t stratum, uint32_t pass, uint64_t k)
 {
 	uint64_t stream = random_scramble(c->seed ^ c->strata->v[stratum].hash) + pass;
@@ -127,8 +128,9 @@ static double random_of(const struct chooser *c, uint32_t stratum, uint32_t pass
 	return (double)(random_at(stream, k) >> 11) * 0x1p-53;
 }
 
-/* One launch of DEMAND_EVERY stands for them all: what all of them together would cost to note is
- * more than a launch may cost. Strata that come together have theirs in turns. */
+/* One launch in DEMAND_EVERY represents all of them, because noting each one would cost too much.
+ * Strata note different launches, so that strata that are launched together do not note at the same
+ * time. */
 static void note_demand(struct chooser *c, float gain)
 {
 	double demand = (double)gain * DEMAND_EVERY * DEMAND_UNIT;
@@ -137,7 +139,7 @@ static void note_demand(struct chooser *c, float gain)
 	atomic_fetch_add_explicit(&c->offered, DEMAND_EVERY, memory_order_relaxed);
 }
 
-/* The remaining credit as a part of whole: of the usual credit, or of the most that was granted. */
+/* The remaining credit as a fraction of *whole, the usual credit or the largest recent credit. */
 static double part_of(int64_t credit, _Atomic int64_t *whole)
 {
 	int64_t all = atomic_load_explicit(whole, memory_order_relaxed);
@@ -161,7 +163,7 @@ static struct choice withhold(struct chooser *c)
 	return (struct choice){ false, 0 };
 }
 
-/* Until its value has come, a stratum that was looked at is taken for one of a usual size. */
+/* A stratum whose first value has not arrived is assumed to have the average gain. */
 static void expect_less(struct chooser *c, struct chooser_state *state, uint32_t pass)
 {
 	float unknown = GAIN_UNKNOWN;
@@ -205,7 +207,7 @@ static double left_by_first(struct chooser *c, uint32_t stratum, uint32_t pass)
 					    : LEFT_BY_STRATA;
 }
 
-/* May it be certain? */
+/* May the first launch of the stratum have the chance 1? */
 static bool leaves_enough(struct chooser *c, int64_t credit, uint32_t stratum, uint32_t pass)
 {
 	double left = part_of(credit, &c->most);
@@ -258,14 +260,13 @@ struct choice chooser_take(struct chooser *c, uint32_t stratum, uint32_t pass)
 
 /* --- the rate --- */
 
-/* Times are read by several threads, and may come in another order. */
+/* 0 if then_ns is later: several threads read the clock, and may call in another order. */
 static uint64_t since(uint64_t then_ns, uint64_t now_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
-/* Credit that nobody took means that chances are cut off at 1 or that what was seen of the demand
- * was too much. */
+/* Unused credit means that chances are limited by 1, or that the demand was overestimated. */
 static void adapt_boost(struct chooser_pass *p, int64_t unused, int64_t full)
 {
 	if (unused >= full && p->gain > 0 && p->boost < BOOST_MAX) {
@@ -275,7 +276,7 @@ static void adapt_boost(struct chooser_pass *p, int64_t unused, int64_t full)
 	}
 }
 
-/* A moving average, which starts with the first value. */
+/* A moving average that starts with the first value. */
 static double average(double before, double now, uint64_t elapsed_ns)
 {
 	double keep = before > 0 ? exp(-(double)elapsed_ns / DEMAND_MEMORY_NS) : 0;
@@ -283,8 +284,8 @@ static double average(double before, double now, uint64_t elapsed_ns)
 	return keep * before + (1 - keep) * now;
 }
 
-/* What was offered since it was last looked at was offered to the pass that launches were looked at
- * for. So little time as a turn may leave is kept until there is more. */
+/* Adds the launches since the last call to the demand of the pass that they were chosen for. A
+ * short time, as at a turn, is accumulated until it is long enough. */
 static void see_demand(struct chooser *c, uint64_t now_ns)
 {
 	struct chooser_pass *p = &c->passes[c->pass];
@@ -308,8 +309,8 @@ static void see_demand(struct chooser *c, uint64_t now_ns)
 	p->elapsed_ns = 0;
 }
 
-/* Of a pass that had no turn yet nothing is known but how many launches come. Where for long none
- * was looked at either, they were fewer than are looked at as one. */
+/* For a pass that had no turn yet only the number of launches is known. If no launch was noted for
+ * SLOW_NS, there were fewer than DEMAND_EVERY. */
 static double expected_demand(const struct chooser *c, const struct chooser_pass *p,
 			      uint64_t now_ns)
 {
@@ -324,7 +325,7 @@ static double expected_demand(const struct chooser *c, const struct chooser_pass
 	return (double)GAIN_UNKNOWN * DEMAND_EVERY * 1e9 / (double)resumed_ns;
 }
 
-/* Where several contexts are at different passes, what comes is taken for the last one's. */
+/* If several contexts measure different passes, launches count for the pass of the last grant. */
 static void adapt_rate(struct chooser *c, const struct chooser_grant *grant)
 {
 	const struct chooser_pass *p = &c->passes[grant->pass];
@@ -339,7 +340,8 @@ static void adapt_rate(struct chooser *c, const struct chooser_grant *grant)
 	}
 }
 
-/* Over some seconds, as programs come in bursts. */
+/* Adapts the term few so that it takes FEW_SHARE of the income over some seconds, because programs
+ * launch in bursts. */
 static void adapt_few(struct chooser *c, double per_s, uint64_t elapsed_ns)
 {
 	uint64_t taken = atomic_load(&c->few_taken);
@@ -354,7 +356,7 @@ static void adapt_few(struct chooser *c, double per_s, uint64_t elapsed_ns)
 	atomic_store(&c->few, (float)fmax(FEW_LEAST, fmin(FEW_MAX, few)));
 }
 
-/* A launch of one pass may cost many times one of another, so each has its own. */
+/* Each pass has its own largest credit, because the cost of a launch differs between passes. */
 static void adapt_most(struct chooser *c, const struct chooser_grant *grant)
 {
 	struct chooser_pass *p = &c->passes[grant->pass];
@@ -391,7 +393,7 @@ void chooser_grant(struct chooser *c, const struct chooser_grant *grant)
 
 /* --- values --- */
 
-/* Returns the square that it adds. */
+/* Returns what the value adds to m2. */
 static double add_moment(struct chooser_moments *m, double value)
 {
 	double before = value - m->mean, square;
@@ -403,8 +405,8 @@ static double add_moment(struct chooser_moments *m, double value)
 	return square;
 }
 
-/* Of a launch that is not the first of its stratum. One that is like no other of its stratum says
- * little of those of other strata. */
+/* Adds what a second or later launch of a stratum shows of the variance within strata.
+ * DIFFERENCE_MOST limits it: an outlier says little about other strata. */
 static void add_difference(struct chooser_scale *s, double square, double mean)
 {
 	s->degrees += 1;
@@ -424,9 +426,9 @@ static void add_scale(struct chooser_scale *s, double value, double weight)
 	s->mean += (value - s->mean) * weight / s->weight;
 }
 
-/* The variance within the stratum, of which one launch alone says nothing. One that stands for
- * launches which differ may have met those that are alike only, and never looks at others if it
- * believes them. */
+/* The variance within the stratum, combined with the prior. A merged stratum stands for launches
+ * with different keys; those measured so far may be alike by chance, so its variance has a lower
+ * limit and the stratum is measured again. */
 static double variance_of(const struct chooser_moments *m, const struct chooser_scale *s,
 			  bool merged)
 {

@@ -12,37 +12,39 @@
 #include "proto/base/clock.h"
 #include "proto/wire/wire.h"
 
-/* Strata count, the chooser decides, the budget says how often: here they meet the agent. A launch
- * costs a look into the strata, a random number and the time; ten times a second one of them asks
- * the budget for the pace, and tells it what the callbacks of all have cost meanwhile.
+/* This file connects the agent with strata, which count launches, the chooser, which draws them,
+ * and the budget, which limits their number. For each launch the agent looks up a stratum, draws a
+ * random number and reads the coarse clock. Ten times a second one launch notes the cost of all
+ * callbacks in the budget and takes a new pace from it.
  *
- * The budget is the process's. With several contexts each fills batches of its own, while the
- * budget knows of one that is under way: what they cost is noted all the same, and the window of
- * ten seconds holds for all of them together. What a range adds on the GPU is assumed, from what it
- * costs on an H200 with memory metrics; where push and pop wait for the GPU, it is in their time.
+ * A process has one budget. With several contexts each fills batches of its own, while the budget
+ * knows only the latest one; it notes the costs of all, and the window of ten seconds holds for all
+ * together. The cost of a range on the GPU is assumed to be that of memory metrics on an H200; if
+ * push and pop wait for the GPU, their time includes it.
  *
- * Several passes take turns (turns.c). The chance that is told of a launch is that of both: that it
- * came in the turn of its pass, and that it was chosen there.
+ * Several passes take turns (turns.c). A launch's reported chance is the product of two: that the
+ * launch came during the turn of its pass, and that the chooser chose it.
  *
- * The client hears of a stratum by the numbers of the kernel and range that were met first. */
+ * A stratum is reported to the client with the kernel and range of its first launch. */
 
 enum { NAME_NONE, NAME_BEING_WRITTEN, NAME_WRITTEN };
 
-#define NEWEST_OBSERVATION (1.0 / 32) /* its part in the share of the critical path */
+#define NEWEST_OBSERVATION (1.0 / 32) /* weight of the latest observation */
 
 #define GRANT_EVERY_NS (CLOCK_NS_PER_S / 10)
 #define OBSERVE_NS (CLOCK_NS_PER_S / 2)
 #define RANGE_GPU_NS 46e3
-#define RANGE_CPU_NS 5e3	/* until one was timed */
+#define RANGE_CPU_NS 5e3	/* until the first range was timed */
 #define BLOCKING_RANGE_NS 763e3 /* of a range whose push and pop wait, until one was timed */
 #define CALLBACK_NS_MAX 20000
 #define AHEAD_NS_MAX CLOCK_NS_PER_MS
-/* While CUPTI's profiler is there, a launch takes 0.5 us longer with all that it needs in the
- * caches, and 1.6 to 2.0 us with nothing of it, then and until the program ends (H200, CUPTI
- * 2025.3). So that is assumed where no more is seen. */
+/* From the first use of CUPTI's profiler until the program ends, a launch takes 0.5 us longer with
+ * warm caches and 1.6 to 2.0 us longer with cold ones (H200, CUPTI 2025.3). This is the least
+ * slowdown that is assumed. */
 #define SLOWDOWN_CALL_NS 700
-/* The GPU's own work takes longer by about this part, from the first range on: copies of 34.45 us
- * 0.9 %, kernels of 10.4 us 1.2 %, trainings whose GPU is never idle 0.5 to 1.4 % (H200). */
+/* From the first range on, work on the GPU itself is slower by about this share: copies of 34.45 us
+ * by 0.9 %, kernels of 10.4 us by 1.2 %, trainings whose GPU is never idle by 0.5 to 1.4 % (H200).
+ */
 #define SLOWDOWN_GPU_SHARE 0.008
 
 _Static_assert((int)BUDGET_PASSES_MAX == (int)LIMIT_GROUPS, "a plan has no more groups");
@@ -75,7 +77,7 @@ int choosing_init(struct choosing *c, const struct choosing_options *o)
 		return r;
 	}
 	lock_init(&c->lock, LOCK_LEAF);
-	c->critical.share = 1; /* until anybody knows better */
+	c->critical.share = 1; /* until the first observation */
 	c->on = true;
 	return 0;
 }
@@ -116,7 +118,8 @@ void choosing_end_callback(struct callback_times *t, uint64_t begin_ns)
 {
 	uint64_t ns = clock_now_ns() - begin_ns;
 
-	/* The thread was not running: the callback did not take that. */
+	/* A longer time means that the thread was not running, so it counts only up to the limit.
+	 */
 	t->ns += ns < CALLBACK_NS_MAX ? ns : CALLBACK_NS_MAX;
 	t->n++;
 }
@@ -161,7 +164,7 @@ static struct critical_cost longest(const struct critical_cost *slots, struct cr
 	return longest;
 }
 
-/* What a launch on the critical path takes longer under CUPTI's profiler. */
+/* The slowdown of a launch on the critical path by CUPTI's profiler. */
 static double slowdown_call_ns(enum budget_source *ret_source)
 {
 	double by = slowdown_by_ns();
@@ -170,8 +173,9 @@ static double slowdown_call_ns(enum budget_source *ret_source)
 	return by > SLOWDOWN_CALL_NS ? by : SLOWDOWN_CALL_NS;
 }
 
-/* With the lock. What callbacks and slower launches have cost since the last time. While the CPU is
- * ahead, the GPU's own work is slower instead. */
+/* With the lock held. Notes the cost of callbacks and of the slowdown of launches since the last
+ * call. For the time that callbacks were off the critical path, the slowdown is that of the GPU's
+ * work. */
 static void note_overhead(struct choosing *c, uint64_t now_ns)
 {
 	struct critical_path *p = &c->critical;
@@ -194,8 +198,9 @@ static void note_overhead(struct choosing *c, uint64_t now_ns)
 	*p = (struct critical_path){ .share = p->share, .observations = p->observations };
 }
 
-/* Before the first grant the launches of a program that runs already are timed without the
- * profiler. Not those of a program that begins: its first launches are not like the later ones. */
+/* If the capture began while the program was running, its launches are first timed without the
+ * profiler for a while, to compare with later. In a new program that is of no use: its first
+ * launches differ from later ones. */
 static bool is_observing(struct choosing *c, uint64_t now_ns)
 {
 	if (!c->options.late || c->begun) {
@@ -232,10 +237,11 @@ static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 	lock_release(&c->lock);
 }
 
-/* One of the threads that come at the time does it. */
+/* When a grant is due, the first thread that gets here makes it. */
 static void grant_if_due(struct choosing *c, uint32_t pass)
 {
-	/* A few ms early or late are nothing here, and the coarse clock reads no counter. */
+	/* The coarse clock is exact to a few ms, which suffices, and is cheaper because it does not
+	 * read the hardware counter. */
 	uint64_t now_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE);
 	uint64_t due_ns = atomic_load_explicit(&c->grant_ns, memory_order_relaxed);
 
@@ -291,7 +297,7 @@ static bool has_begun(const struct choosing *c)
 	return c->on && c->begun;
 }
 
-/* Locks, if there is a budget that has begun. */
+/* Takes the lock if there is a budget and sampling has begun; else returns false. */
 static bool lock_budget(struct choosing *c)
 {
 	if (!c->on) {
@@ -366,9 +372,9 @@ void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass)
 	}
 }
 
-/* While a thread waits, the GPU works off what it has. So waiting delays a program for as long as a
- * stream stalls, and for launches on the critical path also for as long as the thread would have
- * run ahead: the GPU is never far behind it there. */
+/* While a thread waits, the GPU executes work that was queued before. So waiting delays the program
+ * by the time that a stream stalls. If launches are on the critical path, it also delays the
+ * program by the time that the thread would have used to queue more work, up to AHEAD_NS_MAX. */
 static double wait_cost_ns(const struct choosing *c, uint64_t waited_ns, uint64_t stalled_ns)
 {
 	double stalled = (double)stalled_ns;
@@ -543,7 +549,7 @@ static size_t count_merged(struct choosing *c)
 	return n;
 }
 
-/* Passes whose turn has never come, or brought nothing. */
+/* The number of passes that measured nothing. */
 static uint32_t count_unmeasured(struct choosing *c)
 {
 	uint32_t n = 0;

@@ -12,7 +12,8 @@
 
 enum {
 	CLAIM_BYTES_MAX = 256,
-	CLAIMS_BYTES_MAX = 1024, /* of all together: a daemon registers nobody with more */
+	CLAIMS_BYTES_MAX =
+		1024, /* of all claims together; the daemon refuses a process with more */
 };
 
 static struct {
@@ -21,7 +22,7 @@ static struct {
 	size_t n, bytes;
 } claims;
 
-/* The most important ones first. */
+/* The most important variables first. */
 static const char *const names[] = {
 	"SLURM_JOB_ID=",	"SLURM_STEP_ID=",
 	"SLURM_PROCID=",	"SLURM_NODEID=",
@@ -38,7 +39,7 @@ static const char *const names[] = {
 	"GPUCTR_CLAIM_",
 };
 
-/* What is too much is left out: a program that says less can be captured all the same. */
+/* Leaves out text that does not fit: a process with fewer claims can be captured all the same. */
 static void add(const char *text)
 {
 	char *claim = claims.text[claims.n];
@@ -56,8 +57,8 @@ static void add(const char *text)
 	}
 }
 
-/* In a container a process knows itself by a number that means nothing outside; who is in the same
- * namespace of pids, and only they, means the process by it. */
+/* The pid of a process inside a container has no meaning outside. A user in the same pid namespace
+ * names the process by it. */
 static void add_pid(void)
 {
 	char text[64];

@@ -4,12 +4,12 @@
 
 #include "proto/wire/wire.h"
 
-/* What this process says of its job: "NAME=value" of the variables that schedulers set. */
+/* The claims of this process about its job: "NAME=value" for the variables that schedulers set. */
 
-/* On the program's own thread, once: it may change its environment later. with_pid: and by which
- * number it knows itself, for who looks for it. */
+/* To be called once, on the program's own thread, because the program may change its environment
+ * later. with_pid: add the pid that the process has in its own namespace. */
 void claims_collect(bool with_pid);
-/* For messages; lives as long as the process. */
+/* The claims in the form of messages; lives as long as the process. */
 struct wire_strings claims_list(void);
 
 #endif

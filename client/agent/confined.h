@@ -2,36 +2,36 @@
 #ifndef GPUCTR_AGENT_CONFINED_H
 #define GPUCTR_AGENT_CONFINED_H
 
-/* A program may shut itself in once it has what it needs, with a seccomp filter that kills whoever
- * opens a connection, or sends a message. A filter of one thread alone leaves our threads as they
- * were; one of all threads covers them as well. What a filter forbids a process cannot read. So a
- * thread of ours that is under a newer filter than at the beginning opens nothing any more, and
- * makes no call but those that it has made all the time, on what it has open. */
+/* A program may confine itself after its start by a seccomp filter that kills a thread which opens
+ * a connection or sends a message. A filter for one thread does not affect the agent's threads; a
+ * filter for all threads does. A process cannot read what its filters forbid. So an agent's thread
+ * that has come under a new filter opens nothing any more, and makes only system calls that it has
+ * made before, on descriptors that it has open. */
 
 #include <stdbool.h>
 
 #include "proto/wire/status.h"
 
-/* Of one thread; as they are unknown where /proc is not there. */
+/* The filters of one thread; unknown if there is no /proc. */
 struct filters {
 	int mode, n; /* "Seccomp" and "Seccomp_filters" (Linux 5.9) */
 };
 
-/* Those of the calling thread, read from a file that is opened and closed. */
+/* The filters of the calling thread, read from a file that is opened and closed for this. */
 struct filters filters_of_thread(void);
 bool filters_differ(struct filters first, struct filters now);
 
-/* From a thread of ours that lives as long as anybody asks, before the program goes on. Later calls
- * do nothing. */
+/* To be called by a thread of the agent's that lives as long as confined_is() is called, before the
+ * program continues. Later calls do nothing. */
 void confined_begin(void);
 
 /* Has that thread come under another filter since? False before confined_begin(). */
 bool confined_is(void);
 
-/* Why nothing is asked for. */
+/* Fills r with the reason why the daemon is not asked. */
 void confined_refusal(struct refusal *r);
 
-/* In a child that was forked without exec: the file is the parent's. */
+/* To be called in a child that was forked without exec: the open file is the parent's. */
 void confined_leave_to_parent(void);
 
 #endif

@@ -15,42 +15,43 @@ enum { CONTEXTS_MAX = 256 };
 
 /* --- contexts.c: which there are --- */
 
-/* Those there are now, CONTEXTS_MAX at most. */
+/* Lists the present contexts, at most CONTEXTS_MAX. */
 size_t contexts_list(struct capture *c, struct ranges **ret);
 
-/* Finds or makes it; NULL: out of memory. */
+/* Finds or adds the context; NULL: out of memory. */
 struct ranges *contexts_find(struct capture *c, CUcontext context);
 
-/* The same; NULL: nobody has launched into it. */
+/* Finds the context; NULL: the capture does not know it. */
 struct ranges *contexts_known(struct capture *c, CUcontext context);
 
-/* A stream of any of them is about to be ended. */
+/* To be called when a stream of some context is about to be destroyed. */
 void contexts_remove_stream(struct capture *c, CUstream stream);
 
-/* With its lock: the context has ended, and a new one may get the same handle. */
+/* With r's lock held. The context has ended, and a new one may get the same handle. */
 void contexts_forget(struct ranges *r);
 
 void contexts_free(struct capture *c);
 
 /* --- contexts_end.c: how they let go of the counters --- */
 
-/* The program ends it; except: the calling thread is within a launch of this one. */
+/* The program destroys the context. except: the calling thread is within a launch of this context.
+ */
 void contexts_end(struct capture *c, CUcontext context, const struct ranges *except);
 
-/* The rest is called on the delivering thread. Hands over the batches whose first launch was a
- * second ago. */
+/* This and the functions below are for the delivering thread. Ends batches whose first launch was
+ * made a second ago. */
 void contexts_flush_old(struct capture *c);
 
-/* Calls act, which calls CUPTI's function of that name, while nothing is under way in any of them,
- * and nothing comes. False: something is, and it was not called. */
+/* Calls act while no work is running in any context and none can begin; act calls the function of
+ * CUPTI's with the name call. False: work is running, and act was not called. */
 bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void *argument),
 			  void *argument);
 
-/* Lets go of the counters everywhere. Kernels under way are waited for, but not for ever. */
+/* Releases the counters in all contexts. Waits for running kernels, but not for ever. */
 void contexts_let_go(struct capture *c);
 
-/* When no thread is inside the capture: lets go of what can be let go of without waiting. True:
- * CUPTI has nothing in any of them. */
+/* To be called when no thread is inside the capture. Releases all that can be released without
+ * waiting. True: CUPTI holds nothing in any context any more. */
 bool contexts_retire(struct capture *c);
 
 #endif

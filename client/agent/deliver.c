@@ -15,13 +15,14 @@
 #include "proto/wire/limits.h"
 #include "proto/wire/status.h"
 
-/* The queue is bounded in bytes: a program that measures faster than its reader reads waits a
- * little at the turn of a batch, and then loses whole batches, which are counted. Buffers are used
- * again, because a fresh image of some MiB costs more in page faults than its copy; one image is
- * kept.
+/* The queue is bounded in bytes. If a program measures faster than the client reads, its thread
+ * waits a little at the end of a batch; then the agent drops whole batches and counts their
+ * launches. Buffers are recycled, because page faults in a fresh image of some MiB cost more than
+ * copying the data; one image is kept.
  *
- * The thread blocks all signals: those are the program's. When the link breaks it goes on taking
- * batches and drops them, so that the program never waits for a daemon that is gone. */
+ * The thread blocks all signals, so that the program's own threads handle them. When the link
+ * breaks, the thread goes on taking batches and drops them, so that the program never waits for a
+ * daemon that has ended. */
 
 enum { TICK_MS = 250, SEND_TIMEOUT_S = 60, SPARES_MAX = 2 };
 
@@ -55,7 +56,7 @@ struct gpuctr_totals counters_read(const struct counters *c)
 		.unchosen = atomic_load(&c->unchosen),
 	};
 
-	/* Last, so that the sum of the others never exceeds it. */
+	/* Read last, so that the sum of the others never exceeds it. */
 	t.seen = atomic_load(&c->seen);
 	return t;
 }
@@ -136,7 +137,7 @@ int deliver_copy_image(struct deliver *d, struct batch *b, const uint8_t *image,
 	return 0;
 }
 
-/* With the lock held: keeps the larger image for a next batch. */
+/* With the lock held. Keeps the larger one of this image and the spare one. */
 static void recycle_image(struct deliver *d, struct batch *b)
 {
 	if (b->image && b->image_room >= d->spare_image_room) {
@@ -150,7 +151,7 @@ static void recycle_image(struct deliver *d, struct batch *b)
 	b->image_size = 0;
 }
 
-/* Keeps the newest few: when batches grow, the small ones go. */
+/* Keeps the newest few batches: when batches grow, the smaller ones are freed. */
 void deliver_free_batch(struct deliver *d, struct batch *b)
 {
 	unsigned n = 0;
@@ -186,8 +187,8 @@ static bool is_finishing(const struct deliver *d)
 	return atomic_load(&d->state) >= CAPTURE_DELIVERING;
 }
 
-/* One batch is always taken, and so is what the delivering thread itself flushes: it cannot wait
- * for itself. */
+/* An empty queue takes a batch of any size. The delivering thread may always add batches, because
+ * it cannot wait for itself. */
 static bool has_room(const struct deliver *d, const struct batch *b)
 {
 	return d->queued_bytes == 0 || d->queued_bytes + batch_bytes(b) <= DELIVER_QUEUE_BYTES ||
@@ -316,7 +317,7 @@ static void send_progress(struct deliver *d, uint64_t *last_seen)
 	}
 }
 
-/* NULL: it was measured. */
+/* The counter of a launch that has no values; NULL: the launch was measured. */
 static atomic_uint_fast64_t *count_of(struct counters *c, const struct launch *l, bool measured)
 {
 	switch (l->fate) {
@@ -491,7 +492,8 @@ static bool take_tick(struct deliver *d)
 	return due;
 }
 
-/* One thing of what there is to do, waiting a tick for it. Returns false when all is done. */
+/* Waits, up to the next tick, for a note or a batch, and processes one; does the periodic work if
+ * due. Returns false when the capture is finishing and nothing is queued. */
 static bool work_once(struct deliver *d, uint64_t *last_seen)
 {
 	struct batch *b = NULL;
@@ -533,7 +535,7 @@ static bool work_once(struct deliver *d, uint64_t *last_seen)
 	return n || b || !finishing;
 }
 
-/* Nothing is taken from here on; what came in the last moment is counted. */
+/* Closes the queue, and counts batches that came in the last moment as dropped. */
 static void drop_late(struct deliver *d)
 {
 	struct batch *b;
@@ -547,7 +549,8 @@ static void drop_late(struct deliver *d)
 	}
 }
 
-/* Marks have no number, so nothing else would tell. */
+/* Reports dropped marks in a notice. Marks are not numbered, so the client could not notice a gap.
+ */
 static void tell_marks_dropped(struct deliver *d)
 {
 	uint64_t n = intern_marks_dropped(d->intern);
@@ -640,8 +643,8 @@ void deliver_kick(struct deliver *d, uint64_t by_ns)
 	}
 }
 
-/* The caller may be a signal handler that interrupted this very code: no lock is waited for longer
- * than the deadline. */
+/* The caller may be a signal handler that interrupted this function itself, so the function waits
+ * for no lock after the deadline. */
 void deliver_wait(struct deliver *d, uint64_t timeout_ns)
 {
 	uint64_t by_ns = clock_now_ns() + timeout_ns;

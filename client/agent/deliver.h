@@ -2,8 +2,8 @@
 #ifndef GPUCTR_AGENT_DELIVER_H
 #define GPUCTR_AGENT_DELIVER_H
 
-/* From batches of measured launches to the daemon: evaluation and sending, on a thread of its own.
- * Shared by the agent and gpuctr-replay. */
+/* A thread of the agent's that evaluates batches of measured launches and sends the values to the
+ * daemon. gpuctr-replay uses the same code. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,11 +21,11 @@
 enum launch_fate {
 	LAUNCH_DONE,
 	LAUNCH_FAILED,	  /* the driver refused it */
-	LAUNCH_FILTERED,  /* of a recording, and not wanted this time */
-	LAUNCH_DISTURBED, /* its range counted other work as well */
+	LAUNCH_FILTERED,  /* of a recording; the request's filter excludes the launch */
+	LAUNCH_DISTURBED, /* the range also counted other work */
 };
 
-/* One launch, noted when it was made. Numbers are intern's. */
+/* One launch, as noted when the program made it. Numbers are intern's. */
 struct launch {
 	uint32_t function;
 	uint32_t grid[3], block[3];
@@ -34,32 +34,32 @@ struct launch {
 	uint64_t stream;
 	uint32_t correlation, thread;
 	uint32_t range, set;
-	uint64_t start_ns; /* unix time, by clock */
+	uint64_t start_ns; /* unix time; see clock */
 	uint64_t duration_ns;
 	uint8_t kind;  /* enum gpuctr_launch_kind */
 	uint8_t fate;  /* enum launch_fate */
-	uint8_t clock; /* enum gpuctr_clock, of start and duration */
-	uint8_t pass;  /* that it was measured in */
-	/* With a budget, else both are 0. */
+	uint8_t clock; /* enum gpuctr_clock: the clock of start_ns and duration_ns */
+	uint8_t pass;  /* the pass that measured the launch */
+	/* Both are 0 without a budget. */
 	uint32_t stratum;
 	float chance;
 };
 
-/* Launches that were measured together, with their counter data. The range of launch i is named by
- * i in decimal. */
+/* Launches that were measured together, with their counter data image. Launch i has the range in
+ * the image whose name is i in decimal. */
 struct batch {
 	struct list link;
 	struct launch *launches;
 	size_t n, room;
 	uint8_t *image;
 	size_t image_size, image_room;
-	const struct host
-		*host; /* evaluates; the one of its chip, used by the delivering thread only */
-	const struct wire_plan *plan; /* of what was measured; NULL: the capture's */
-	uint64_t index;		      /* of the first launch in a recording */
+	const struct host *host;      /* evaluates the image: the host of this chip, used by the
+					 delivering thread only */
+	const struct wire_plan *plan; /* the plan that was measured; NULL: the capture's */
+	uint64_t index;		      /* index of the first launch, in a recording */
 };
 
-/* Counted where they happen, read when told. */
+/* Incremented when something happens, read when totals are reported. */
 struct counters {
 	atomic_uint_fast64_t seen, measured, filtered, capturing, unready, failed, dropped,
 		unchosen;
@@ -73,79 +73,89 @@ struct deliver {
 	struct intern *intern;
 	struct counters *counters;
 	const struct wire_agent_welcome *welcome; /* plan, ids */
-	void (*on_stop)(void *userdata, uint32_t code,
-			const char *message); /* the daemon ends it */
-	void (*on_idle)(void *userdata);      /* about four times a second, to flush what is old */
-	void (*on_batch)(void *userdata, struct batch *b); /* before it is evaluated, or NULL */
-	/* What was measured, before it is sent, or NULL. */
+	void (*on_stop)(
+		void *userdata, uint32_t code,
+		const char *message); /* the daemon ended the capture, or the connection broke */
+	void (*on_idle)(
+		void *userdata); /* called about four times a second, to flush old batches */
+	void (*on_batch)(void *userdata,
+			 struct batch *b); /* called before b is evaluated; may be NULL */
+	/* Called with the measured values before they are sent; may be NULL. */
 	void (*on_values)(void *userdata, const struct launch *launches, size_t n,
 			  const double *values);
-	void (*on_end)(void *userdata); /* all but goodbye is said, or NULL */
-	/* In the place of evaluate_batch(), for counter data that is not our own; NULL: none. */
+	void (*on_end)(void *userdata); /* called before the last message, goodbye; may be NULL */
+	/* Replaces evaluate_batch(), for counter data that does not come from this GPU; NULL: no
+	 * replacement. */
 	int (*evaluate)(void *userdata, const struct batch *b, double *values, bool *measured);
 	void *userdata;
 
 	pthread_t thread;
 	struct lock lock;
 	pthread_cond_t wake;	/* the thread has work */
-	pthread_cond_t drained; /* the thread has done some */
+	pthread_cond_t drained; /* the thread has finished a batch */
 	struct list queue, spare;
 	uint8_t *spare_image;
 	size_t spare_image_room;
 	size_t queued_bytes;
-	bool started;	       /* there is a thread */
-	uint64_t next_tick_ns; /* when it looks at what else there is; 0: at once */
-	struct lock link_lock; /* of lent, and of the link while it is lent */
+	bool started;	       /* the thread was started */
+	uint64_t next_tick_ns; /* when the thread next does its periodic work; 0: at once */
+	struct lock link_lock; /* protects lent, and the link while it is lent */
 	bool lent;
 	uint64_t next_index;
-	struct list notes; /* messages other than records, to be sent by the thread */
+	struct list notes; /* messages other than records, which the thread will send */
 };
 
-enum { DELIVER_QUEUE_BYTES = 8 << 20 }; /* but always one batch */
+enum { DELIVER_QUEUE_BYTES = 8 << 20 }; /* limit of the queue, which may always hold one batch */
 
 void deliver_init(struct deliver *d);
 int deliver_start(struct deliver *d); /* -errno */
 
-/* The same on the calling thread, until goodbye is said. */
+/* Does the thread's work on the calling thread, until goodbye was sent. */
 void deliver_run(struct deliver *d);
 
-/* False, and all is left as it is: the thread has not said goodbye and still uses it. */
+/* Frees all. Returns false and changes nothing if the thread still uses d, because it has not sent
+ * goodbye yet. */
 bool deliver_deinit(struct deliver *d);
 
-/* A batch with room for n launches, without an image; NULL: out of memory. Recycled. */
+/* Returns a batch with room for n launches and without an image, perhaps a recycled one; NULL: out
+ * of memory. */
 struct batch *deliver_new_batch(struct deliver *d, size_t n);
 void deliver_free_batch(struct deliver *d, struct batch *b);
 
-/* Copies counter data into b, which takes place only from here on. -ENOMEM. */
+/* Copies a counter data image into b; only then b has memory for it. -ENOMEM. */
 int deliver_copy_image(struct deliver *d, struct batch *b, const uint8_t *image, size_t bytes);
 
-/* Hands b over. When the queue is full waits up to patience_ns, then drops it and counts. */
+/* Queues b; consumes it. While the queue is full, waits up to patience_ns, then drops b and counts
+ * its launches as dropped. */
 void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns);
 
-/* Sends a message from any thread: encoded now, sent by the thread in order with records. */
+/* Sends a message; may be called by any thread. The function encodes m at once; the thread sends it
+ * later, before the next batch. */
 void deliver_note(struct deliver *d, const struct wire_message *m);
 
-/* A notice to the user, by code, cause and remedy. */
+/* Sends a notice to the user, with code, cause and remedy. */
 void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy);
 
-/* As deliver_notice(); goes out at once while the thread has lent its link, because it may not come
- * back. */
+/* As deliver_notice(); but while the thread has lent its link, the calling thread sends the notice
+ * at once, because the delivering thread may hang. */
 void deliver_notice_now(struct deliver *d, int code, const char *message, const char *remedy);
 
-/* On the thread, around what may not return: it does not use its link meanwhile. */
+/* The thread calls these two around a call that may hang. In between it does not use its link, so
+ * others may. */
 void deliver_lend_link(struct deliver *d);
 void deliver_take_link(struct deliver *d);
 
-/* Asks the thread to deliver what is queued and to say goodbye. */
+/* Asks the thread to deliver all queued batches and then to send goodbye. */
 void deliver_request_finish(struct deliver *d);
 
-/* Has the thread look now, not at its next tick; from a signal's handler as well. */
+/* Makes the thread do its periodic work now. Gives up at by_ns, so a signal handler may call this.
+ */
 void deliver_kick(struct deliver *d, uint64_t by_ns);
 
-/* Waits until it has, at most timeout_ns. */
+/* Waits until the thread has sent goodbye, at most timeout_ns. */
 void deliver_wait(struct deliver *d, uint64_t timeout_ns);
 
-/* Both: delivers what is queued and says goodbye; gives up after timeout_ns. */
+/* Calls deliver_request_finish() and deliver_wait(). */
 void deliver_finish(struct deliver *d, uint64_t timeout_ns);
 
 struct gpuctr_totals counters_read(const struct counters *c);

@@ -47,7 +47,7 @@ int filter_init(struct filter *f, const struct wire_selection *selection, struct
 	return 0;
 }
 
-/* Under one name a kernel may come from several threads, and several modules. */
+/* Several threads and modules may launch kernels of the same name. */
 static void note_left_out(struct filter *f, const char *name)
 {
 	size_t i = 0;
@@ -85,7 +85,7 @@ bool filter_selects(struct filter *f, const char *mangled)
 	return selected;
 }
 
-/* An expression, or a name. */
+/* The request has an expression or a name that no kernel matched. */
 static bool missed_kernels(struct filter *f, struct refusal *r)
 {
 	size_t n;
@@ -172,7 +172,7 @@ void filter_deinit(struct filter *f)
 	*f = (struct filter){ 0 };
 }
 
-/* What launches that are counted together have in common. */
+/* The part of the key that launches of one group have in common. */
 static struct stratum_key group_of(const struct filter *f, const struct stratum_key *key)
 {
 	struct stratum_key group = { .kernel = key->kernel };
@@ -187,7 +187,7 @@ static struct stratum_key group_of(const struct filter *f, const struct stratum_
 	return group;
 }
 
-/* The place of this launch among those that are counted with it, from 0. */
+/* The index of this launch in its group, from 0. */
 static uint64_t take_place(struct filter *f, const struct stratum_key *key)
 {
 	struct stratum_key group;

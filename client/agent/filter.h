@@ -2,8 +2,7 @@
 #ifndef GPUCTR_AGENT_FILTER_H
 #define GPUCTR_AGENT_FILTER_H
 
-/* Which launches of a process are measured: --kernel, --kernel-name, --launch-skip, --launch-every,
- * --launch-count, --filter-mode, --record-limit. */
+/* Selects the launches of a process that are measured: */
 
 #include <regex.h>
 #include <stdatomic.h>
@@ -22,21 +21,23 @@ enum { FILTER_NAMES_MAX = 6 };
 struct filter {
 	bool has_regex;
 	regex_t regex;
-	const char *name; /* of the selection, whose memory outlives the filter; NULL: any */
+	const char *name; /* the pattern, from the selection, which outlives the filter; NULL: any
+			     kernel */
 	char *(*name_of)(const char *mangled);
-	atomic_bool matches; /* some kernel */
+	atomic_bool matches; /* some kernel matched */
 	struct lock lock;
-	char *left_out[FILTER_NAMES_MAX]; /* of kernels that do not match; the first few */
+	char *left_out[FILTER_NAMES_MAX]; /* names of the first few kernels that did not match */
 	size_t n_left_out;
-	bool left_out_more; /* there were others than these */
+	bool left_out_more; /* there were more such kernels */
 	struct nvtx_filter nvtx;
 	struct phase phase;
 	uint64_t skip, every, count;
 	uint32_t mode; /* enum gpuctr_filter_mode */
 	atomic_uint_fast64_t matched;
-	struct strata groups; /* in place of matched, unless all are counted together */
-	atomic_bool took;     /* any launch */
-	uint64_t limit;	      /* of records; 0: none */
+	struct strata groups; /* counts by group, used instead of matched unless all launches are
+				 counted together */
+	atomic_bool took;     /* some launch was selected */
+	uint64_t limit;	      /* largest number of records; 0: no limit */
 	atomic_uint_fast64_t reserved;
 };
 
@@ -46,7 +47,7 @@ int filter_init(struct filter *f, const struct wire_selection *selection, struct
 
 void filter_deinit(struct filter *f);
 
-/* Does it leave any kernel out? */
+/* Does the filter exclude any kernel? */
 static inline bool filter_chooses_kernels(const struct filter *f)
 {
 	return f->has_regex || f->name;
@@ -55,31 +56,32 @@ static inline bool filter_chooses_kernels(const struct filter *f)
 /* Does a kernel of this mangled name match? Costs a demangling: ask once for each kernel. */
 bool filter_selects(struct filter *f, const char *mangled);
 
-/* Did kernels run, and did none of them match, or were all launches skipped? Then r says it, and
- * names a few that were there. */
+/* Did kernels run, but none of them match, or were all launches skipped? Then r says so and names a
+ * few of the kernels. */
 bool filter_missed_all(struct filter *f, struct refusal *r);
 
-/* Are launches counted by what they are? Then filter_takes() wants their keys. */
+/* Are launches counted by group? Then filter_takes() needs their keys. */
 static inline bool filter_is_grouped(const struct filter *f)
 {
 	return f->mode != GPUCTR_FILTER_GLOBAL;
 }
 
-/* Counts one launch of a selected kernel, and says whether it is measured. Thread-safe, and so are
- * the next two. Of the key the range does not matter. */
+/* Counts one launch of a selected kernel, and returns whether it is measured. Ignores the key's
+ * range. Thread-safe, as the next two functions are. */
 bool filter_takes(struct filter *f, const struct stratum_key *key);
 
-/* Before a launch is measured: is there a record left? One that is not made is given back. */
+/* Reserves a record for a launch that is to be measured; false: the limit is reached. The caller
+ * returns the record if the launch is not measured. */
 bool filter_reserve(struct filter *f);
 void filter_give_back(struct filter *f);
 
-/* Is there none left? */
+/* Is the limit of records reached? */
 static inline bool filter_is_full(const struct filter *f)
 {
 	return f->limit > 0 && atomic_load_explicit(&f->reserved, memory_order_relaxed) >= f->limit;
 }
 
-/* What was not as it was asked for; false: nothing. */
+/* Writes how the measured launches differ from the request; false: they do not. */
 bool filter_describe(struct filter *f, char *text, size_t bytes);
 
 #endif

@@ -16,17 +16,17 @@
  * That would be measured with the kernel, so it is done before, but not while a stream captures a
  * graph, which loading could break: then at a later launch, or by the driver as ever. */
 
-/* Per thread: small, direct-mapped, no lock. */
+/* A small direct-mapped cache per thread, without a lock. */
 struct cache {
 	struct function v[256];
 };
 
 static __thread struct cache *cache;
 static pthread_key_t cache_key;
-static bool has_cache_key; /* without one a thread's cache outlives it */
+static bool has_cache_key; /* without a key the cache of a thread that ends is not freed */
 static pthread_once_t cache_once = PTHREAD_ONCE_INIT;
 
-/* At the end of a thread. */
+/* Called when a thread ends. */
 static void cache_free(void *p)
 {
 	struct cache *c = p;

@@ -2,7 +2,7 @@
 #ifndef GPUCTR_AGENT_FUNCTIONS_H
 #define GPUCTR_AGENT_FUNCTIONS_H
 
-/* What is known of the kernels that a thread launches. */
+/* Properties of the kernels that a thread launches. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,26 +12,27 @@
 struct capture;
 
 struct function {
-	CUfunction handle; /* of the launch: a CUfunction or a CUkernel; NULL: of a graph */
+	CUfunction handle; /* handle in the launch, a CUfunction or a CUkernel; NULL: a graph */
 	uint32_t context;
-	char *name;	  /* as CUPTI gave it */
-	uint64_t hash;	  /* of the name */
-	bool collective;  /* by its name: guard_name_is_collective() */
-	uint32_t capture; /* the number of the one that the next three belong to */
-	bool selected;	  /* by the filter */
+	char *name;	  /* the name as CUPTI reported it */
+	uint64_t hash;	  /* hash of the name */
+	bool collective;  /* see guard_name_is_collective() */
+	uint32_t capture; /* number of the capture to which the next three members belong */
+	bool selected;	  /* the filter selects the kernel */
 	uint8_t proofs;	  /* the guard's */
-	uint32_t stratum; /* of its last launch; 0: it had none */
+	uint32_t stratum; /* stratum of its last launch; 0: none */
 	bool is_loaded;
-	uint32_t id; /* intern's, of this generation; 0: it has none yet */
+	uint32_t id; /* number in intern's present generation; 0: none yet */
 	uint32_t generation;
 };
 
-/* Of the calling thread, until its next call. handle NULL: of a graph. NULL: out of memory. */
+/* Valid for the calling thread until its next call. handle NULL: a graph. Returns NULL if out of
+ * memory. */
 struct function *functions_find(struct capture *c, CUfunction handle, uint32_t context,
 				const char *name);
 
-/* Before a launch is measured, with its context current and locked against captures of graphs: the
- * kernel's module is loaded, and it has a number. */
+/* Prepares a launch that is to be measured: loads the kernel's module and assigns a number. The
+ * launch's context is current, and stream captures are locked out. */
 void functions_prepare(struct capture *c, struct function *f);
 
 #endif

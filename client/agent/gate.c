@@ -3,10 +3,10 @@
 
 #include <sched.h>
 
-/* All flags are sequentially consistent, and each side writes its own before it reads the other's,
- * so that one of the two sees the other: a call that begins is counted before it looks at shut, and
- * who shuts the gate looks at the count after that; a call that insists says so before it looks at
- * blocking, and who blocks looks at the calls after that. */
+/* All flags are sequentially consistent, and each side writes its own flag before it reads the
+ * other's, so at least one of the two sees the other. A thread counts its call in others before it
+ * reads shut, and the holder sets shut before it reads others. A call that insists sets insisted
+ * before it reads blocking, and the holder sets blocking before it reads others. */
 
 enum { SETTLE_US = 200 };
 
@@ -29,7 +29,7 @@ void gate_spend(struct patience *p, uint64_t ns)
 
 /* --- the lock --- */
 
-/* CUPTI takes its time, but does not wait for another launch. */
+/* A long call of CUPTI's is no reason to give up: it does not wait for another launch. */
 static bool holder_is_in_cupti(struct gate *g)
 {
 	const char *call = atomic_load(&g->call);
@@ -95,8 +95,8 @@ void gate_let_in(struct gate *g)
 	atomic_store(&g->shut, false);
 }
 
-/* A call that began before the gate was shut may give the GPU work after the range has begun. A
- * call that takes long, such as a synchronous copy, is not waited for. */
+/* A call that began before the gate was shut may give the GPU work after the range has begun. The
+ * function gives up on calls that take long, such as synchronous copies. */
 bool gate_others_have_ended(struct gate *g, uint64_t *waited_ns)
 {
 	uint64_t begin_ns;
@@ -156,7 +156,8 @@ bool gate_other_begins(struct gate *g, bool insist)
 	atomic_fetch_add(&g->others, 1);
 	if (insist && !atomic_load(&g->blocking)) {
 		atomic_store(&g->insisted, true);
-		atomic_store(&g->shut, false); /* one is as good as many */
+		atomic_store(&g->shut,
+			     false); /* one call disturbs the range already, so all may begin */
 	}
 	if (!atomic_load(&g->shut)) {
 		return true;
@@ -165,7 +166,7 @@ bool gate_other_begins(struct gate *g, bool insist)
 	return false;
 }
 
-/* What is true already need not be written by every launch. */
+/* Writes only if the flag changes, so that not every launch writes to a shared cache line. */
 void gate_disturb(struct gate *g)
 {
 	if (!atomic_load(&g->disturbed)) {

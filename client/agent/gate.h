@@ -5,9 +5,9 @@
 /* The gate of a CUDA context: which thread measures, which calls give the GPU other work, when that
  * work is kept out, and how long each thread waits for another.
  *
- * Two kinds of threads come to it. One measures a launch, or hands over a batch: it holds the lock
- * and shuts the gate. The others make calls that are not measured: they say when such a call begins
- * and ends, and wait outside while the gate is shut. */
+ * One thread at a time measures a launch or ends a batch: the holder. It holds the lock and shuts
+ * the gate. Other threads make calls that are not measured: they note the beginning and the end of
+ * each such call, and wait before it while the gate is shut. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,7 +15,8 @@
 
 #include "client/agent/lock.h"
 
-/* What waiting in vain has cost the process so far: it shortens the next wait. */
+/* The time that threads of the process have spent in waits that timed out; it shortens later waits.
+ */
 struct patience {
 	atomic_uint_fast64_t spent_ns;
 };
@@ -24,74 +25,82 @@ struct gate {
 	/* Held from the push to the pop of a range, across the launch: ranges of two threads must
 	 * not overlap. */
 	struct lock lock;
-	/* What the holder has called last, and when; NULL: nothing. Read without the lock when the
-	 * holder does not come back. */
+	/* The function that the holder has called, and since when; NULL: none. Other threads read
+	 * this without the lock when the holder does not return. */
 	_Atomic(const char *) call;
 	_Atomic(uint64_t) call_since_ns;
-	atomic_bool lost;      /* that call has not returned for long: nobody waits for it */
-	atomic_uint stalled;   /* threads that wait with work for a stream that has none */
-	atomic_bool shut;      /* other work waits outside */
-	atomic_bool insisted;  /* since then a call went in that had waited for too long */
-	atomic_bool blocking;  /* a call that waits for the GPU is being made: none may insist */
-	atomic_bool disturbed; /* since the range was opened the GPU was given other work */
-	atomic_uint others;    /* calls that give the GPU other work, and have not returned */
-	atomic_bool untracked; /* such a call returned whose beginning was before the capture */
+	atomic_bool lost; /* the call has not returned for so long that no thread waits for it any
+			     more */
+	atomic_uint stalled;  /* waiting threads that have work for an idle stream */
+	atomic_bool shut;     /* other work must wait */
+	atomic_bool insisted; /* a call that had waited too long began while the gate was shut */
+	atomic_bool
+		blocking; /* the holder is in a call that waits for the GPU: no call may insist */
+	atomic_bool disturbed; /* the GPU got other work since the range was opened */
+	atomic_uint others;    /* calls that give the GPU other work and have not returned yet */
+	atomic_bool untracked; /* a call that had begun before the capture gave the GPU work and
+				  returned */
 };
 
-/* How long a thread waits for another one: at most 2 s of a program's life in all, and after that
- * 10 ms each time. A thread that has waited in vain reports it. */
+/* How long a thread may wait for another one: 2 s in the process's life altogether, after that 10
+ * ms each time. A thread whose wait times out adds the time with gate_spend(). */
 #define GATE_PATIENCE_LATER_NS (10 * CLOCK_NS_PER_MS)
 uint64_t gate_patience_ns(const struct patience *p);
 void gate_spend(struct patience *p, uint64_t ns);
 
 /* --- the lock --- */
 
-/* For a thread of the program, which may launch what the holder waits for: waits with patience, and
- * as long as the holder is within CUPTI. False: not locked. */
+/* Takes the lock for a thread of the program, whose launch the holder may be waiting for: so the
+ * thread waits no longer than gate_patience_ns(), except while the holder is in a call of CUPTI's.
+ * False: not locked. */
 bool gate_lock(struct gate *g, struct patience *p);
 
-/* The holder calls this function, which may take long; NULL: it has returned. */
+/* The holder notes that it is about to call this function, which may take long; NULL: the call has
+ * returned. */
 void gate_enter_call(struct gate *g, const char *call);
 void gate_enter_launch(struct gate *g);
 
-/* After a launch: whoever waits comes in, and the lock is released. */
+/* After a launch: opens the gate and releases the lock. */
 void gate_leave(struct gate *g);
 
-/* The call that has been under way for longer than this; NULL: none, or it was told before. From
- * then on nobody waits for it. Without the lock. */
+/* If the holder's call has taken longer than ns, returns its name once and marks it as lost: no
+ * thread waits for it any more. Else NULL. The caller does not hold the lock. */
 const char *gate_lose_call(struct gate *g, uint64_t ns);
 
 /* --- for the holder: other work is kept out --- */
 
-/* No call begins from here on, but one that insists; and all may again. */
+/* gate_shut() keeps new calls out, except those that insist; gate_let_in() lets them in again. */
 void gate_shut(struct gate *g);
 void gate_let_in(struct gate *g);
 
-/* Waits a moment for the calls that had begun before. False: one has not returned. The time is
- * added to *waited_ns. */
+/* Waits a moment for other calls that have begun. False: one has not returned. Adds the time to
+ * *waited_ns. */
 bool gate_others_have_ended(struct gate *g, uint64_t *waited_ns);
 
-/* Has none begun since the gate was shut? */
+/* True if no other call has begun since the gate was shut. */
 bool gate_nobody_came(const struct gate *g);
 
-/* The same, and from here on none may insist, until gate_unblock(). */
+/* The same; in addition no call may insist until gate_unblock(). */
 bool gate_block(struct gate *g);
 void gate_unblock(struct gate *g);
 
-/* A range is opened; does it count other work as well by now? */
+/* gate_begin_range() notes that a range is opened; gate_is_disturbed() returns whether it counts
+ * other work as well. */
 void gate_begin_range(struct gate *g);
 bool gate_is_disturbed(const struct gate *g);
 
-/* Has an untracked call returned since this was asked last? */
+/* Has an untracked call returned since the last call of this function? */
 bool gate_take_untracked(struct gate *g);
 
 /* --- for calls that are not measured; without the lock --- */
 
-/* False: the gate is shut, and the call must not begin. insist: it begins all the same, unless the
- * holder blocks, and so may all others until the gate is shut again. */
+/* Notes that another call begins. False: the gate is shut, and the call must wait. With insist the
+ * call may begin unless the holder blocks; then all other calls may too until the gate is shut
+ * again. */
 bool gate_other_begins(struct gate *g, bool insist);
 
-/* The GPU was given work by a call; by one whose beginning was not seen. */
+/* Notes that a call has given the GPU other work; the second function, that a call did whose
+ * beginning the agent did not see. */
 void gate_disturb(struct gate *g);
 void gate_other_ends(struct gate *g);
 void gate_untracked_ends(struct gate *g);

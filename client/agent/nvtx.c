@@ -29,7 +29,7 @@ enum { STACK_MAX = 1 << 16, SET_MAX = 64 };
 static struct {
 	atomic_bool watched;
 	pthread_key_t key;
-	bool has_key; /* without one a thread's stack outlives it */
+	bool has_key; /* without a key the stack of a thread that ends is not freed */
 	pthread_once_t once;
 } nvtx = { .once = PTHREAD_ONCE_INIT };
 
@@ -151,7 +151,7 @@ static void entry_move(struct entry *to, struct entry *from)
 	nvtx_event_move(&to->event, &from->event);
 }
 
-/* One of the ranges around it is gone. */
+/* A range around e was popped: updates e's numbers. */
 static void lose_around(struct entry *e, const struct entry *around)
 {
 	e->range = 0;
@@ -309,7 +309,7 @@ static void note_mark(struct intern *in, const struct event *e)
 	}
 }
 
-/* From any thread: the capture must not end meanwhile. */
+/* Any thread may call this, so the thread enters the capture, which then cannot end. */
 void nvtx_mark(struct event *e)
 {
 	struct section *v;

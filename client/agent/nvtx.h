@@ -9,14 +9,15 @@
 
 #include "client/agent/intern.h"
 
-/* The innermost range open on the calling thread, with all around it, as a number of in; 0: none.
- */
+/* The number in `in` of the innermost range open on the calling thread, which includes the ranges
+ * around it; 0: no range is open. */
 uint32_t nvtx_current_range(struct intern *in);
 
-/* The set of start/end ranges open in the process; 0: none. */
+/* The number in `in` of the set of start/end ranges that are open in the process; 0: none is open.
+ */
 uint32_t nvtx_active_set(struct intern *in);
 
-/* Whether ranges and marks may begin phases of a capture, from now on. */
+/* Sets whether ranges and marks may begin phases of a capture from now on. */
 void nvtx_watch(bool on);
 
 /* Called by NVTX in each library that uses it; export_table is its function of that name. */

@@ -18,7 +18,7 @@ static const struct nvtx_domain *domain_of(nvtxDomainHandle_t handle)
 	return (const struct nvtx_domain *)handle;
 }
 
-/* Names and registered strings in wide characters. */
+/* A wide-character name or registered string, converted. */
 struct text {
 	char utf8[4096];
 };
@@ -154,8 +154,9 @@ static void on_name_category_w(uint32_t id, const wchar_t *name)
 	on_domain_name_category_w(NULL, id, name);
 }
 
-/* A registered string is its text. It lives as long as the process, and is kept here as well: a
- * program that has lost the handle must not be told by its sanitizer that we lost memory. */
+/* The handle of a registered string is the address of its text, which lives as long as the process.
+ * A list keeps it reachable, so that a program that has lost the handle gets no leak report for our
+ * memory. */
 struct registered {
 	struct registered *next;
 	char text[];

@@ -17,7 +17,7 @@ struct nvtx_domain;
 
 /* Attributes of a range or mark, with their own copy of the message. */
 struct event {
-	const struct nvtx_domain *domain; /* NULL: the default one */
+	const struct nvtx_domain *domain; /* NULL: the default domain */
 	char *message;			  /* inline_message, or heap */
 	uint32_t category;
 	uint32_t color;
@@ -26,12 +26,13 @@ struct event {
 	char inline_message[MESSAGE_INLINE];
 };
 
-/* Fill e, which the functions below then take over. NULL messages are "". */
+/* Fill e. The functions below consume it. NULL messages become "". */
 void nvtx_event_from_ascii(struct event *e, const struct nvtx_domain *domain, const char *message);
 void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain,
 				const nvtxEventAttributes_t *a);
 
-/* An event is not copied by assignment: its message may be inside. */
+/* Events must be moved by this function and not by assignment, because the message may be inside
+ * the structure. */
 void nvtx_event_move(struct event *to, struct event *from);
 void nvtx_event_deinit(struct event *e);
 
@@ -42,7 +43,7 @@ nvtxRangeId_t nvtx_start(struct event *e);
 void nvtx_end(nvtxRangeId_t id);
 void nvtx_mark(struct event *e);
 
-/* Never freed; NULL: out of memory, which is then the default domain. */
+/* The domain is never freed. NULL: out of memory; the caller then uses the default domain. */
 struct nvtx_domain *nvtx_new_domain(const char *name);
 void nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name);
 

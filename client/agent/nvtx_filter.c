@@ -7,10 +7,10 @@
 
 #include "proto/base/utf8.h"
 
-/* Terms of all expressions are numbered through; the numbers of a stack are the states of their
- * automatons, those of start/end ranges are 1 where one of them is meant. So a launch costs a few
- * comparisons of numbers, and a name is compared when its range has been pushed and something is
- * launched inside for the first time. */
+/* The terms of all expressions are numbered consecutively. A stack has for each term the state of
+ * its automaton; the set of start/end ranges has 1 for each term that matches one of them. So the
+ * filter compares a few numbers for each launch, and a range's name only at the first launch inside
+ * the range. */
 
 static int add(struct nvtx_filter *f, const char *text, struct refusal *r)
 {
@@ -49,7 +49,7 @@ static const char *step_text(const struct wire_selection *s)
 	return s->step[0] && strcmp(s->step, NVTX_STEP_PROFILER) != 0 ? s->step : NULL;
 }
 
-/* What begins and ends phases: NVTX_EXPRESSIONS_MAX is no expression's place. */
+/* Adds the expressions that begin and end phases. NVTX_EXPRESSIONS_MAX means that there is none. */
 static int add_triggers(struct nvtx_filter *f, const struct wire_selection *s, struct refusal *r)
 {
 	if (range_text(s)) {
@@ -90,7 +90,7 @@ void nvtx_filter_deinit(struct nvtx_filter *f)
 	*f = (struct nvtx_filter){ 0 };
 }
 
-/* As it would be written in an expression, but for characters that need a backslash there. */
+/* Notes the name as an expression would spell it, but without backslashes. */
 static void note_name(struct nvtx_filter *f, const char *domain, const char *message,
 		      const char *end)
 {
@@ -236,7 +236,8 @@ bool nvtx_filter_missed(struct nvtx_filter *f, const struct wire_selection *sele
 	while (i < f->n && f->hit[i]) {
 		i++;
 	}
-	/* Its holder may have been interrupted for good, by a signal handler that exits. */
+	/* Does not wait for the lock: a signal handler that exits may have interrupted its holder
+	 * for good. */
 	if (i == f->n || !f->asked || !lock_try(&f->lock)) {
 		return false;
 	}

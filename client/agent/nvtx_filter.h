@@ -2,8 +2,8 @@
 #ifndef GPUCTR_AGENT_NVTX_FILTER_H
 #define GPUCTR_AGENT_NVTX_FILTER_H
 
-/* Which launches are measured by the NVTX ranges around them: --nvtx-include, --nvtx-exclude. What
- * the ranges are, the caller knows: nvtx_select.c of a program, gpuctr-replay of a recording. */
+/* Selects launches by the NVTX ranges around them: --nvtx-include, --nvtx-exclude. The caller
+ * supplies the ranges: nvtx_select.c those of a program, gpuctr-replay those of a recording. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,33 +21,36 @@ struct nvtx_filter {
 	struct nvtx_expression *v[NVTX_EXPRESSIONS_MAX];
 	size_t first_term[NVTX_EXPRESSIONS_MAX];
 	size_t n_include, n_select, n, n_terms;
-	size_t range, step;		       /* places in v; n: there is none */
-	atomic_bool hit[NVTX_EXPRESSIONS_MAX]; /* by a launch, or by a range that began */
-	atomic_bool asked;		       /* of any launch */
+	size_t range, step;		       /* indices in v of those two; n: there is none */
+	atomic_bool hit[NVTX_EXPRESSIONS_MAX]; /* by index: a launch matched the expression, or a
+						  range began its phase */
+	atomic_bool asked;		       /* the filter was asked about some launch */
 	struct lock lock;
-	char *names[NVTX_NAMES_MAX]; /* of the first few ranges, for who has missed them */
+	char *names[NVTX_NAMES_MAX]; /* names of the first few ranges, for the message when no
+					launch matches */
 	atomic_size_t n_names;
 };
 
-/* How a stack of push/pop ranges, or the set of open start/end ranges, matches the expressions: a
- * number for each term, which only nvtx_filter_*() interpret. */
+/* How a stack of push/pop ranges, or the set of open start/end ranges, matches the expressions: one
+ * number for each term. Only nvtx_filter_*() interpret these numbers. */
 struct nvtx_matched {
 	uint64_t v[NVTX_TERMS_TOTAL_MAX];
 };
 
-/* 0, or a code with r filled; deinit in any case. Zero-initialises. */
+/* Returns 0, or a code with r filled. The caller calls nvtx_filter_deinit() in any case. f need not
+ * be initialised. */
 int nvtx_filter_init(struct nvtx_filter *f, const struct wire_selection *selection,
 		     struct refusal *r);
 void nvtx_filter_deinit(struct nvtx_filter *f);
 
-/* Does it leave anything out? */
+/* Does the filter exclude any launch? */
 static inline bool nvtx_filter_is_used(const struct nvtx_filter *f)
 {
 	return f->n_select > 0;
 }
 
-/* For an empty stack; for one with one range more on top of a stack that is known. Of each, n_terms
- * numbers. domain "" is the default one. */
+/* Computes the state of an empty stack; and of a stack with one more range on top of a stack whose
+ * state is given. A state is n_terms numbers. domain "" is the default domain. */
 void nvtx_filter_begin(const struct nvtx_filter *f, uint64_t *state);
 void nvtx_filter_advance(struct nvtx_filter *f, const uint64_t *below, uint64_t *state,
 			 const char *domain, const char *message);
@@ -56,10 +59,10 @@ void nvtx_filter_advance(struct nvtx_filter *f, const uint64_t *below, uint64_t 
 void nvtx_filter_add(struct nvtx_filter *f, uint64_t *started, const char *domain,
 		     const char *message);
 
-/* Is a launch measured that is made with these ranges open? Thread-safe, as the others are. */
+/* Is a launch with these open ranges to be measured? Thread-safe, as the functions below are. */
 bool nvtx_filter_selects(struct nvtx_filter *f, const uint64_t *state, const uint64_t *started);
 
-/* A launch was looked at, by whatever. */
+/* Notes that the program has made a launch. */
 static inline void nvtx_filter_note_launch(struct nvtx_filter *f)
 {
 	if (!atomic_load_explicit(&f->asked, memory_order_relaxed)) {
@@ -67,15 +70,16 @@ static inline void nvtx_filter_note_launch(struct nvtx_filter *f)
 	}
 }
 
-/* Does the expression at this place hold in state, but not below (NULL: an empty stack)? */
+/* Does the expression v[place] match state, but not the stack below (NULL: an empty stack)? */
 bool nvtx_filter_triggers(struct nvtx_filter *f, size_t place, const uint64_t *below,
 			  const uint64_t *state);
 
-/* Does it mean this start/end range, or mark? */
+/* Does the expression v[place] match this start/end range or mark? */
 bool nvtx_filter_names(struct nvtx_filter *f, size_t place, const char *domain,
 		       const char *message);
 
-/* Was there an expression that no launch has met? Then r names a few ranges that were there. */
+/* Is there an expression that no launch has matched? Then r names it, and a few of the ranges that
+ * there were. */
 bool nvtx_filter_missed(struct nvtx_filter *f, const struct wire_selection *selection,
 			struct refusal *r);
 

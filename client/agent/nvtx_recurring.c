@@ -9,10 +9,10 @@
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_stack.h"
 
-/* Names are met by their hash. One that is met first takes its place among the last ones, from
- * which other new names drive it away; one that is met there again is kept for good, as long as
- * there is room, so that operators with names of their own do not make a program forget its layers.
- * Two threads that meet a name at one time may both take it for new. */
+/* The table holds hashes of names. A new name goes into the part for recent names, where later new
+ * names may replace it. A name found there again moves to the part that is kept, while there is
+ * room: so operators whose names never recur do not displace the names of layers. Two threads that
+ * look up a name at the same time may both find it new. */
 
 enum { NAMES = 4096, NAMES_BITS = 12, KEPT_TRIES = 16 };
 

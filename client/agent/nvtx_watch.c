@@ -5,8 +5,8 @@
 #include "client/agent/nvtx_select.h"
 #include "client/agent/section.h"
 
-/* A range begins a phase when its push, or start, makes the expression hold that did not hold
- * before; the phase ends with this range. Ranges that were open before the capture began none. */
+/* A range begins a phase if its push or start makes the expression match; the phase ends with the
+ * range. Ranges that were open before the capture begin no phase. */
 
 static uint32_t begin(struct capture *c, bool range, bool step)
 {

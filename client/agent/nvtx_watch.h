@@ -2,8 +2,8 @@
 #ifndef GPUCTR_AGENT_NVTX_WATCH_H
 #define GPUCTR_AGENT_NVTX_WATCH_H
 
-/* Ranges and marks that begin or end a phase that is measured, told to phase.h, and what all
- * threads have pushed, told to nvtx_scope.h. */
+/* Reports ranges and marks that begin or end a measured phase to phase.h, and the ranges of all
+ * threads to nvtx_scope.h. */
 
 #include <stdint.h>
 
@@ -11,16 +11,16 @@
 
 struct capture;
 
-/* The topmost range of the calling thread's stack is new; so is a start/end range. Gives the number
- * of the capture for which it has begun a phase, which nvtx_watch_end() takes; 0: none. */
+/* To be called after a push, and after the start of a start/end range. Returns the number of the
+ * capture in which the range has begun a phase, for nvtx_watch_end(); 0: none. */
 uint32_t nvtx_watch_push(struct stack *s);
 uint32_t nvtx_watch_start(const struct event *e);
 void nvtx_watch_end(uint32_t capture);
 
-/* An entry whose scope is not 0 is taken off its stack. */
+/* To be called when an entry whose scope is not 0 is popped. */
 void nvtx_watch_pop(const struct entry *e);
 
-/* Inside of c. */
+/* The calling thread is in a section of c. */
 void nvtx_watch_mark(struct capture *c, const struct event *e);
 
 #endif

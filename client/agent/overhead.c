@@ -11,20 +11,23 @@
 #include "client/agent/section.h"
 #include "proto/base/clock.h"
 
-/* Calibration: the agent makes a call that does next to nothing some times without a callback and
- * some times with one, in turns, and takes the least of each, because other programs of the machine
- * only make both longer. No thread is inside the capture yet, so the agent's callback returns at
- * once, and the difference is CUPTI's. choosing.c times what the agent's own callback takes.
+/* Calibration: the agent makes a cheap driver call several times, alternating rounds without and
+ * with a callback. The agent takes the minimum of each, because other load on the machine can only
+ * make rounds longer. No thread is inside the capture yet, so the agent's callback returns at once
+ * and the difference is CUPTI's own cost. choosing.c times the agent's part of a callback.
  *
- * Critical path: a thread's callbacks delay the program only if the GPU then runs out of work. A
- * launch that finds its stream idle was awaited by the GPU; but so it is behind a call that waits
- * for the GPU, however fast the thread is. So the thread observes a launch in
- * 2 * CHOOSING_TIMES_ONE_IN: if the stream is idle at this launch or at one of those that follow,
- * before the thread waits for the GPU, the callbacks were on the critical path. The launches that
- * follow are asked at growing distances, because each question costs 0.2 to 1.4 us. */
+ * Critical path: a thread's callbacks delay the program only if the GPU then runs out of work. If a
+ * stream is idle at a launch, the GPU has waited for that launch; but after a call that waits for
+ * the GPU the stream is always idle, however fast the thread is. So the thread begins an
+ * observation at one launch in 2 * CHOOSING_TIMES_ONE_IN: if the stream is idle at this launch or
+ * at a later one, before the thread waits for the GPU, the callbacks were on the critical path. At
+ * later launches the thread queries the stream at growing distances, because each query costs 0.2
+ * to 1.4 us. */
 
 enum { ROUNDS = 8, CALLS = 16, LAUNCHES_OBSERVED = 64 };
-enum { UNREPORTED_MAX = 64 }; /* timed callbacks of a thread whose stream nobody could ask */
+enum {
+	UNREPORTED_MAX = 64
+}; /* timed callbacks of a thread, after which they are reported as CRITICAL_UNKNOWN */
 enum {
 	CTX_SYNCHRONIZE_V2 = 800
 }; /* of CUPTI_DRIVER_TRACE_CBID_*; the headers of CUDA 12 lack it */
@@ -65,9 +68,9 @@ double overhead_calibrate(const struct profiler *p, CUpti_SubscriberHandle subsc
 	return with_ns > without_ns ? (double)(with_ns - without_ns) / (2 * CALLS) : 0;
 }
 
-/* A stream that is being captured must not be asked, nor may others be while one is. A late capture
- * has not been told of stream captures that began before it; but CUPTI's Start fails while there is
- * one, so once it has succeeded there is none. */
+/* While any stream is being captured into a graph, the agent must not query a stream. A late
+ * capture does not know of stream captures that began before it; but CUPTI's Start fails during a
+ * stream capture, so a successful Start proves that there was none. */
 static bool may_ask(struct capture *c, const struct ranges *r)
 {
 	return capture_is_measuring(c) && !stream_captures_any(&c->stream_captures) &&
@@ -75,7 +78,8 @@ static bool may_ask(struct capture *c, const struct ranges *r)
 		clock_now_ns() - c->made_ns > LATE_NS);
 }
 
-/* With the context's lock, for which who begins a stream capture waits (callbacks.c). */
+/* Queries the stream with the context's lock held: a thread that begins a stream capture waits for
+ * that lock (callbacks.c). */
 static enum critical ask(struct capture *c, const struct section *v, CUcontext context,
 			 CUstream stream)
 {
@@ -101,7 +105,8 @@ static void settle(struct capture *c, struct section *v, enum critical critical)
 				&v->times);
 }
 
-/* Idle: the GPU has waited for the thread. Busy: it has not yet. */
+/* Queries the stream. An idle stream means that the GPU waited for the thread; if the stream is
+ * busy, the observation goes on. */
 static void look(struct capture *c, struct section *v, CUcontext context, CUstream stream)
 {
 	struct observation *o = &v->observation;
@@ -114,7 +119,8 @@ static void look(struct capture *c, struct section *v, CUcontext context, CUstre
 	}
 }
 
-/* Default streams have the same handle in each context, and those of threads in each thread. */
+/* A number for a stream. The default stream has the same handle in every context, and the
+ * per-thread default stream in every thread, so the number includes context and thread. */
 static uint32_t number_stream(const struct section *v, CUcontext context, CUstream stream)
 {
 	uint64_t number = (uintptr_t)context ^ (uint64_t)(uintptr_t)stream << 1;
@@ -123,7 +129,7 @@ static uint32_t number_stream(const struct section *v, CUcontext context, CUstre
 	return (uint32_t)(number * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
-/* Launches into other streams say nothing of the one that is observed. */
+/* Counts launches into the observed stream; launches into other streams say nothing about it. */
 static void observe_launch(struct capture *c, struct section *v, CUcontext context, CUstream stream,
 			   bool timed)
 {
@@ -148,7 +154,7 @@ bool overhead_is_synchronize(CUpti_CallbackId id)
 	       id == CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize;
 }
 
-/* The call returns when the GPU has done what came before. */
+/* Does this call return only after the GPU has finished earlier work? */
 static bool waits_for_gpu(CUpti_CallbackId id)
 {
 	return overhead_is_synchronize(id) || id == CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2 ||
@@ -159,7 +165,7 @@ void overhead_observe(struct capture *c, struct section *v, CUpti_CallbackId id,
 		      const CUpti_CallbackData *data, bool timed)
 {
 	bool waits =
-		v->launching != NULL || waits_for_gpu(id); /* a launch that is measured as well */
+		v->launching != NULL || waits_for_gpu(id); /* a measured launch waits as well */
 	struct arguments g;
 
 	if (data->callbackSite != CUPTI_API_ENTER) {

@@ -2,8 +2,8 @@
 #ifndef GPUCTR_AGENT_OVERHEAD_H
 #define GPUCTR_AGENT_OVERHEAD_H
 
-/* What CUPTI's callbacks cost a program, though nothing is measured: CUPTI calls the agent before
- * and after each launch. */
+/* The cost of CUPTI's callbacks: CUPTI calls the agent before and after each launch, measured or
+ * not. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,24 +13,25 @@
 struct capture;
 struct section;
 
-/* What CUPTI itself takes for one callback, in ns. Finding out takes about a tenth of a
- * millisecond. 0: it cannot be told apart from nothing, or CUPTI does not let itself be asked. */
+/* CUPTI's own time for one callback, in ns. Measuring it takes about a tenth of a millisecond. 0:
+ * too small to measure, or CUPTI does not enable the callback. */
 double overhead_calibrate(const struct profiler *p, CUpti_SubscriberHandle subscriber);
 
-/* Of a thread: a launch whose callbacks were timed, for which the thread looks whether they lie on
- * the program's critical path. */
+/* A thread's observation of one stream: are the callbacks that were timed on the program's critical
+ * path? */
 struct observation {
 	bool open;
-	uint32_t stream;	 /* its number */
-	uint32_t launches, next; /* of the thread since, and at which the stream is asked again */
+	uint32_t stream;	 /* the stream's number */
+	uint32_t launches, next; /* launches since the observation began; and at which of them the
+				    thread queries the stream next */
 };
 
-/* Is this a call that waits for a stream, an event or a context? CUPTI tells the agent of them only
- * with a budget, for overhead_observe(). */
+/* Does this call wait for a stream, an event or a context? The agent has CUPTI report these calls
+ * to overhead_observe() only if there is a budget. */
 bool overhead_is_synchronize(CUpti_CallbackId id);
 
-/* At each driver callback of a thread, after the agent's other work in it. timed: the callback was
- * one of those that are timed. Asks nothing that could spoil a graph that is being captured. */
+/* To be called at the end of each driver callback. timed: the callback was timed. Makes no call
+ * that could invalidate a stream capture. */
 void overhead_observe(struct capture *c, struct section *v, CUpti_CallbackId id,
 		      const CUpti_CallbackData *data, bool timed);
 

@@ -17,27 +17,28 @@
 
 enum ranges_state {
 	RANGES_NEW,	/* nothing done yet */
-	RANGES_OFF,	/* enabled, not started: the next launch starts it */
+	RANGES_OFF,	/* enabled and not started; the next launch starts the profiler */
 	RANGES_STARTED, /* takes ranges */
-	RANGES_WAITING, /* the counters are someone else's: tried again later */
-	RANGES_BROKEN,	/* given up, the reason was told */
+	RANGES_WAITING, /* another process has the counters; the agent tries again later */
+	RANGES_BROKEN,	/* the agent has given up and reported the reason */
 };
 
-/* Of a context's fresh images, unless batches are small. */
+/* Limits for the sizes of a context's images. */
 enum {
 	RANGES_IMAGE_BYTES_MAX = 7 << 20,
-	RANGES_IMAGES_BYTES_MAX = 28 << 20, /* all of them together */
+	RANGES_IMAGES_BYTES_MAX = 28 << 20, /* of all images together */
 };
 
-/* What an image is like before anything was decoded into it, for the metrics of one pass. */
+/* An empty counter data image for the metrics of one pass. */
 struct ranges_image {
 	uint8_t *fresh;
 	size_t size;
-	size_t ranges; /* that it has room for */
+	size_t ranges; /* ranges that the image has room for */
 };
 
-/* Per context, with the gate's lock but for the atomic members: whoever looks for a context reads
- * context (NULL: it has ended) and device (UINT32_MAX: not known yet) without it. */
+/* The profiler of one context. The gate's lock protects all but the atomic members: a thread that
+ * searches for a context reads context (NULL: it has ended) and device (UINT32_MAX: not known yet)
+ * without the lock. */
 struct ranges {
 	struct list link;
 	struct gate gate;
@@ -46,31 +47,34 @@ struct ranges {
 	enum ranges_state state;
 	uint64_t retry_ns;
 	bool reported_busy;
-	unsigned waits; /* for counters that are someone else's, since the last Start */
+	unsigned waits; /* waits for the counters of another process since the last Start */
 	CUpti_RangeProfiler_Object *object;
 	bool running;		   /* between Start and Stop */
 	struct host_config config; /* for all passes */
-	_Atomic(uint32_t) pass;	   /* that launches are chosen for now */
-	uint32_t measured_pass;	   /* that CUPTI measures now, or will from the next Start on */
+	_Atomic(uint32_t) pass;	   /* pass for which launches are chosen now */
+	uint32_t measured_pass;	   /* pass that CUPTI measures now, or will measure after the next
+				      Start */
 	struct turns turns;
 	struct device_info *info;
 	size_t size;	   /* ranges that CUPTI has room for in a batch */
-	size_t room;	   /* that the batch under way is to have, at most size */
-	bool is_fresh;	   /* set up, and its first Start is to come */
+	size_t room;	   /* ranges that the current batch may have, at most size */
+	bool is_fresh;	   /* set up, before the first Start */
 	bool has_started;  /* Start has succeeded, so no stream capture was under way then */
-	uint64_t spent_ns; /* on that, and on Starts that came to nothing, and in no account yet */
-	uint64_t push_ns;  /* that the last push took, with a budget */
+	uint64_t spent_ns; /* spent on setting up and on failed Starts, not noted in the budget yet
+			    */
+	uint64_t push_ns;  /* duration of the last push, with a budget */
 	uint64_t paid_ns;  /* spent on turning batches of this size */
 	struct ranges_image images[LIMIT_GROUPS]; /* by pass */
-	size_t image_bytes;			  /* of a range, of the largest of them */
-	size_t images_bytes;			  /* of a range, of all of them together */
-	uint8_t *image; /* CUPTI decodes into it; as large as the largest of them */
+	size_t image_bytes;			  /* bytes for each range, in the largest image */
+	size_t images_bytes;			  /* bytes for each range, in all images together */
+	uint8_t *
+		image; /* CUPTI decodes into this image, which is as large as the largest of them */
 	struct guard guard;
-	char last_kernel[256]; /* the last launch's that was looked at */
+	char last_kernel[256]; /* kernel name of the last launch considered for measuring */
 	uint64_t last_stream, last_launch_ns;
 	atomic_bool reported_stuck; /* about that launch */
-	struct batch *batch;	    /* launches of the image under way */
-	uint64_t batch_begin_ns;    /* of its first launch */
+	struct batch *batch;	    /* launches of the current image */
+	uint64_t batch_begin_ns;    /* time of the batch's first launch */
 };
 
 struct capture;
@@ -81,14 +85,15 @@ bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch 
 		 struct launch **ret);
 void ranges_close(struct capture *c, struct ranges *r, const struct guard_launch *g, bool launched);
 
-/* With the lock held. Hands over what was measured; the next launch starts afresh. False: not now,
- * because kernels are under way that may wait for something. */
+/* With the lock held. Ends the batch and queues it; the next launch starts a new one. False: not
+ * possible now, because running kernels may wait for something. */
 bool ranges_flush(struct capture *c, struct ranges *r);
 
-/* As ranges_flush(), and lets go of the counters. The context must still exist. */
+/* As ranges_flush(), and releases the counters. The context must still exist. */
 bool ranges_disable(struct capture *c, struct ranges *r);
 
-/* Lets go without calling anything that waits: what was measured counts as failed. For good. */
+/* Releases the counters for good, without a call that waits. Launches of the batch count as failed.
+ */
 void ranges_abandon(struct capture *c, struct ranges *r);
 
 #endif

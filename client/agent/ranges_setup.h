@@ -6,30 +6,30 @@
 
 #include "client/agent/ranges.h"
 
-/* Of a new context: which pass comes first. */
+/* For a new context: chooses the first pass. */
 void ranges_init_turns(struct capture *c, struct ranges *r);
 
-/* And the configuration. Its context has ended. */
+/* Frees images and configuration of a context that has ended. */
 void ranges_forget_images(struct ranges *r);
 
-/* NEW -> OFF, with room for r->size ranges a batch; false: BROKEN or WAITING, and the reason was
- * told.
- */
+/* Moves from NEW to OFF, with room for r->size ranges in a batch. False: the state is BROKEN or
+ * WAITING, and the reason was reported. */
 bool ranges_setup(struct capture *c, struct ranges *r);
 
-/* For which all images have room, once there are some. */
+/* The largest batch that all images have room for, once there are images. */
 size_t ranges_size_most(const struct ranges *r);
 
-/* Before each Start: the image of r->measured_pass, with nothing in it. */
+/* To be called before each Start: gives CUPTI an empty image for r->measured_pass. */
 CUptiResult ranges_renew_image(struct capture *c, struct ranges *r);
 
-/* Says why a context is not measured, by what CUPTI answered. */
+/* Reports why a context is not measured, given CUPTI's result. */
 void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result);
 
-/* The same, for good: BROKEN. */
+/* The same, and moves to BROKEN, the final state. */
 void ranges_give_up(struct capture *c, struct ranges *r, const char *call, CUptiResult result);
 
-/* CUPTI says that the counters are someone else's: told once, and tried again later. WAITING. */
+/* CUPTI reported that another process has the counters: moves to WAITING, reports it once, and
+ * tries again later. */
 void ranges_wait(struct capture *c, struct ranges *r, const char *call);
 
 #endif

@@ -10,23 +10,24 @@
 #include "client/agent/capture.h"
 #include "proto/base/clock.h"
 
-/* A thread that enters says which capture it enters (v->capture), and then looks whether that is
- * still the open one; who closes a capture takes it away first (open = NULL), and then looks
- * whether a thread has said to be in it. Both are sequentially consistent, so one of the two sees
- * the other.
+/* A thread that enters first writes v->capture and then checks that this capture is still the open
+ * one. The thread that closes a capture first sets open = NULL and then checks every v->capture.
+ * All of this is sequentially consistent, so at least one of the two sees the other.
  *
- * A launch is one section, from CUPTI's callback before it to the one after it: so a launch that is
- * under way keeps its capture alive. Sections of threads that have ended are used again and never
- * freed, because the list is read without a lock. */
+ * A measured launch is one section, from CUPTI's callback before it to the one after it, so the
+ * launch keeps its capture alive. Structures of threads that have ended are reused and never freed,
+ * because other threads read the list without a lock. */
 
-enum { DECISION_MS = 1000 }; /* who closes may want the driver, which may be waiting for us */
+enum {
+	DECISION_MS = 1000
+}; /* a thread that closes may wait for a lock of the driver's that we hold */
 
 static _Atomic(struct capture *) open_capture;
-static atomic_bool undecided; /* whether it stays closed */
+static atomic_bool undecided; /* it is undecided whether the capture stays closed */
 static _Atomic(struct section *) sections;
 static __thread struct section *mine;
 static pthread_key_t key;
-static bool has_key; /* without one the section of a thread that ended is not used again */
+static bool has_key; /* without a key the structure of a thread that ended is not reused */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void forget(struct section *v, uint32_t number)
@@ -125,7 +126,7 @@ struct capture *section_enter(struct section **ret)
 	struct section *v = section_of_thread();
 	struct capture *c = v ? atomic_load_explicit(&v->capture, memory_order_relaxed) : NULL;
 
-	*ret = c ? NULL : v; /* who was inside before stays inside */
+	*ret = c ? NULL : v; /* a thread that was in a section before stays in it */
 	return v && !c ? section_begin(v) : c;
 }
 

@@ -2,10 +2,10 @@
 #ifndef GPUCTR_AGENT_SECTION_H
 #define GPUCTR_AGENT_SECTION_H
 
-/* Callback sections: which threads of the program are inside a capture now, so that a capture is
- * freed only when none is. A section lasts for one callback; around a measured launch, from the
- * callback before the call to the callback after it. It costs two stores to the thread's own memory
- * and no lock. */
+/* A callback section is the time that a thread of the program spends in a capture's code. The agent
+ * frees a capture only when no thread is in a section. A section lasts for one callback; around a
+ * measured launch, from the callback before the call to the callback after it. Entering and leaving
+ * cost two stores to memory of the thread's own and no lock. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,31 +21,33 @@
 struct capture;
 struct ranges;
 
-/* Of one thread. Only the thread itself looks at it, but for the first two members. */
+/* The state of one thread. Only the thread itself uses it, except for the first two members. */
 struct section {
-	_Atomic(struct capture *) capture; /* that the thread is inside; NULL: none */
-	atomic_bool taken;		   /* by a thread that lives */
+	_Atomic(struct capture *) capture; /* the capture that the thread is in; NULL: none */
+	atomic_bool taken;		   /* belongs to a thread that has not ended */
 	struct section *next;
 	uint32_t thread_id;
-	/* From here on: what the thread knows of the capture with this number, and of no other. All
-	 * of it is zero when the thread comes to another capture, or another thread takes this. */
+	/* The members from here on belong to the capture with this number. They are set to zero
+	 * when the thread enters another capture, or when another thread takes this structure over.
+	 */
 	uint32_t number;
-	int cancel_before;	      /* the cancel state, while a launch is measured */
-	struct ranges *launching;     /* the context of the launch that is measured just now */
-	unsigned nested;	      /* launches that are under way within it */
-	struct guard_launch launched; /* what launching is for */
+	int cancel_before; /* the thread's cancel state before the launch that is being measured */
+	struct ranges *launching;     /* context of the launch that is being measured; NULL: none */
+	unsigned nested;	      /* launches that the thread makes within that launch */
+	struct guard_launch launched; /* the launch that is being measured */
 	struct ranges *last_context;
-	struct chosen chosen; /* of the launch that is looked at */
-	struct path path;     /* to it, where launches are chosen */
-	uint32_t callbacks;   /* counted where some of them are timed */
+	struct chosen chosen; /* the chooser's decision on the current launch */
+	struct path path;     /* path to the current launch, if there is a budget */
+	uint32_t callbacks;   /* counter for choosing_begin_callback() */
 	struct callback_times times;
 	struct observation observation;
-	uint64_t call_ns;     /* when the driver's call began, if it is timed; 0: none is */
-	bool begins;	      /* a stream capture, which was counted when that call began */
-	bool ends;	      /* one, and ending was asked for when that call began */
-	uint64_t ending;      /* its number; 0: not known */
-	struct ranges *other; /* is given work by a call that is not measured; NULL: no such call */
-	unsigned others_within; /* such calls that are under way within it */
+	uint64_t call_ns; /* when the current driver call began, if it is timed; 0: it is not */
+	bool begins;	  /* the current call begins a stream capture, which was counted */
+	bool ends; /* the current call ends a stream capture; ending was read before the call */
+	uint64_t ending; /* number of the stream capture that ends; 0: not known */
+	struct ranges
+		*other; /* context that the current unmeasured call gives work to; NULL: none */
+	unsigned others_within; /* unmeasured calls that the thread makes within that call */
 	struct {
 		CUcontext context;
 		CUstream stream;
@@ -54,34 +56,34 @@ struct section {
 	} last_stream;
 };
 
-/* The calling thread's; NULL: out of memory. */
+/* Returns the structure of the calling thread; NULL: out of memory. */
 struct section *section_of_thread(void);
 
-/* Enters the capture that is open; NULL: there is none. */
+/* Enters the open capture and returns it; NULL: no capture is open. */
 struct capture *section_begin(struct section *v);
 void section_end(struct section *v);
 
-/* The same for a callback that must not be missed: waits a moment while it is undecided whether the
- * capture closes. */
+/* As section_begin(), for a callback that must not be missed: while another thread decides whether
+ * the capture closes, the function waits a moment for the decision. */
 struct capture *section_begin_surely(struct section *v);
 
-/* The capture that the calling thread is inside, which it enters if it is in none; NULL: there is
- * none. section_leave() follows in any case, with what *ret was set to. */
+/* Returns the capture that the calling thread is in; a thread in none enters the open one. NULL: no
+ * capture is open. The caller must call section_leave(*ret) in any case. */
 struct capture *section_enter(struct section **ret);
 void section_leave(struct section *v);
 
-/* Lets threads in. One capture is open at a time. */
+/* Lets threads enter c. Only one capture is open at a time. */
 void sections_open(struct capture *c);
 
-/* Lets no thread in, if none is inside; false: one is, and nothing has changed. Until
- * sections_closed(), or sections_open(), it is undecided. */
+/* Closes c if no thread is in it. False: a thread is, and c stays open. After true the decision is
+ * pending until the caller calls sections_closed() or sections_open(). */
 bool sections_close(struct capture *c);
 void sections_closed(void);
 
-/* May threads come in? */
+/* May threads enter c? */
 bool sections_are_open(const struct capture *c);
 
-/* In a forked child: no thread is inside anything. */
+/* Called in a forked child, in which no thread is in a section. */
 void sections_forget(void);
 
 #endif

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A cache of fixed size, as a processor has them: an id has one set, and within it any of a few
- * places. Ids are handed out in order and to every call of the program, so they are hashed. Batches
- * that wait hold a few thousand launches, far fewer than there are places; what a lost batch leaves
- * behind is the oldest of its set some day, and makes room then. */
+/* A set-associative cache of fixed size: an id belongs to one set and may use any entry of the set.
+ * CUPTI assigns ids in order to every call of the program, so they are hashed. Queued batches hold
+ * a few thousand launches, far fewer than there are entries. Entries of a lost batch are replaced
+ * when they are the oldest of their sets. */
 
 int spans_init(struct spans *s)
 {
@@ -15,7 +15,7 @@ int spans_init(struct spans *s)
 	return s->v ? 0 : -ENOMEM;
 }
 
-/* CUPTI may tell of a kernel when nobody asks any more. */
+/* CUPTI may report a kernel after spans_deinit(). */
 void spans_deinit(struct spans *s)
 {
 	free(s->v);
@@ -27,7 +27,7 @@ static struct span *find_set(struct spans *s, uint32_t correlation)
 	return s->v[(correlation * UINT32_C(0x9e3779b1)) >> 20];
 }
 
-/* NULL: not expected. */
+/* NULL: the launch was not announced. */
 static struct span *find(struct spans *s, uint32_t correlation)
 {
 	struct span *set = find_set(s, correlation);

@@ -2,8 +2,9 @@
 #ifndef GPUCTR_AGENT_SPANS_H
 #define GPUCTR_AGENT_SPANS_H
 
-/* When the work of each launch began and ended, by the launch's correlation id, from the launch
- * until its batch is delivered. Not thread-safe; no call looks at more than a few entries. */
+/* Holds when the work of each launch began and ended on the GPU, by the launch's correlation id,
+ * from the launch until its batch is delivered. Not thread-safe. Each call examines a few entries
+ * only. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,24 +18,25 @@ struct span {
 };
 
 struct spans {
-	struct span (*v)[SPANS_WAYS]; /* SPANS_SETS of them; NULL: nothing is expected */
+	struct span (*v)[SPANS_WAYS]; /* SPANS_SETS sets; NULL: no launch is expected */
 };
 
 /* Zeroed before; after spans_deinit() it may be made again, and late spans are left out. */
 int spans_init(struct spans *s); /* -ENOMEM */
 void spans_deinit(struct spans *s);
 
-/* A launch is made whose span will be taken. Where there is no room, the oldest is forgotten. */
+/* Announces a launch whose span the caller will take. If its set is full, the oldest launch of the
+ * set is forgotten. */
 void spans_expect(struct spans *s, uint32_t correlation);
 
-/* A part of a launch's work. Launches that are not expected are ignored; several parts add up to
- * the span from the first begin to the last end. */
+/* Adds the time of a part of a launch's work. The span is from the first begin to the last end of
+ * all parts. Other launches are ignored. */
 void spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns);
 
-/* True: *ret has come, and is forgotten. False: not yet, or it is not expected. */
+/* Returns and forgets the span. False: it has not arrived yet, or the launch was not announced. */
 bool spans_take(struct spans *s, uint32_t correlation, struct span *ret);
 
-/* Expected no longer. */
+/* Forgets the launch. */
 void spans_forget(struct spans *s, uint32_t correlation);
 
 #endif

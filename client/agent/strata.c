@@ -5,15 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A table of numbers with open addressing, twice as large as there can be strata, so that a search
- * ends at a free slot. Strata are added under the lock and never removed or changed; the slot is
- * written last, so whoever reads a number from it may read that stratum.
+/* A hash table of numbers with open addressing, at least twice as large as the largest number of
+ * strata, so that each search ends at a free slot. A thread adds a stratum with the lock held and
+ * writes its slot last, so a thread that reads a number from a slot may read that stratum. Strata
+ * are never removed or changed.
  *
- * A stratum has a parent, whose key says less: without the range, then without the path, then
- * without the shape. Parents are made first and count their children. A parent that has as many as
- * it may takes what would be another child itself: a program whose every range has a name of its
- * own, or every launch a shape of its own, ends up with strata by path, or by kernel, instead of
- * strata of one launch each. A launch whose path finds no room is looked for without it. */
+ * A stratum has a parent, whose key has fewer fields: no range, then no path, then no shape.
+ * Parents are added first and count their children. A parent with the largest number of children
+ * holds the launches of further ones itself: a program that gives every range a name of its own, or
+ * every launch another shape, gets strata by path, or by kernel, instead of strata of one launch
+ * each. If there is no room for a launch's path, the stratum without the path holds the launch. */
 
 int strata_init(struct strata *s, size_t max, uint32_t passes)
 {
@@ -69,7 +70,7 @@ static uint64_t hash_key(const struct stratum_key *key)
 	return hash;
 }
 
-/* At each launch, so it does with one multiplication a number. */
+/* Runs at each launch, so the hash takes one multiplication for each number. */
 uint64_t strata_hash_launch(const struct stratum_key *key)
 {
 	const uint64_t factor = UINT64_C(0xd1342543de82ef95);
@@ -109,7 +110,7 @@ static struct stratum_key parent_of(const struct stratum_key *key)
 	return parent;
 }
 
-/* Of its parent. */
+/* How many children the parent of a stratum with this key may have. */
 static uint32_t children_max(const struct stratum_key *key)
 {
 	switch (level_of(key)) {
@@ -130,7 +131,7 @@ static bool has_room(struct strata *s, const struct stratum_key *key, const stru
 
 /* --- the table --- */
 
-/* The stratum's number, or 0; *ret_slot is where it is, or is to be. */
+/* The stratum's number, or 0 if there is none. *ret_slot is its slot, or the free slot for it. */
 static uint32_t look_up(struct strata *s, const struct stratum_key *key, uint64_t hash,
 			size_t *ret_slot)
 {
@@ -149,7 +150,7 @@ static uint32_t look_up(struct strata *s, const struct stratum_key *key, uint64_
 	return number;
 }
 
-/* With the lock. 0: no room. */
+/* With the lock held. Returns 0 if there is no room. */
 static uint32_t add_locked(struct strata *s, const struct stratum_key *key, uint64_t hash,
 			   size_t slot, uint32_t parent)
 {
@@ -190,7 +191,8 @@ static uint32_t merge_into(struct strata *s, uint32_t number)
 	return number;
 }
 
-/* Of a launch whose key found no room, and neither did, perhaps, the parent's. */
+/* The stratum for a key that found no room itself: the same key without the path if possible, else
+ * the parent's. */
 static uint32_t find_less(struct strata *s, const struct stratum_key *key,
 			  const struct stratum_key *above, uint32_t parent)
 {

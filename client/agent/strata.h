@@ -2,14 +2,14 @@
 #ifndef GPUCTR_AGENT_STRATA_H
 #define GPUCTR_AGENT_STRATA_H
 
-/* Which launches are of a kind, and how many of each kind there were. Every launch that may be
- * measured is of exactly one stratum, and is counted there, whether it is measured or not.
+/* A stratum is a set of launches with the same key. Every launch that may be measured belongs to
+ * exactly one stratum, which counts it whether it is measured or not.
  *
- * Memory is bounded whatever the program does: strata_init() takes all of it. Where a kernel has
- * more ranges, paths or shapes than a bound, the further ones share a stratum with less in its key,
- * and what finds no room at all is of stratum STRATA_REST; both are told. Paths, and ranges by
- * path, take half of the room at most, so that a program that never repeats itself still has
- * strata by shape and range.
+ * Memory is bounded: strata_init() allocates all of it. If a kernel has more ranges, paths or
+ * shapes than the limits below, further ones share a stratum whose key has fewer fields, and
+ * launches without room in any of these belong to STRATA_REST; the agent reports both to the user.
+ * Paths, and ranges below a path, take at most half of the room, so that a program that never
+ * repeats itself still has strata by shape and range.
  *
  * Thread-safe but for init and deinit. Finding a stratum that is there takes no lock. */
 
@@ -22,19 +22,20 @@
 #include "client/agent/lock.h"
 
 enum {
-	STRATA_REST = 0, /* the number of the stratum for what finds no room */
+	STRATA_REST = 0, /* the stratum of launches that found no room in another */
 	STRATA_DEFAULT_MAX = 16384,
 	STRATA_PASSES_MAX = 64,
-	STRATA_RANGES_MAX = 64, /* of a path, and of a shape without one */
+	STRATA_RANGES_MAX = 64, /* per path, and per shape for launches without a path */
 	STRATA_PATHS_OF_A_SHAPE_MAX = 128,
 	STRATA_SHAPES_OF_A_KERNEL_MAX = 256,
 };
 
-/* Numbers must mean the same for as long as the strata live: kernel and range are hashes of names,
- * not numbers of intern.h, which are given anew now and then. There is no padding. */
+/* Keys must keep their meaning as long as the strata exist: kernel and range are hashes of names
+ * and not numbers of intern.h, which are assigned anew now and then. The structure has no padding.
+ */
 struct stratum_key {
 	uint64_t kernel;
-	uint64_t path;	/* what its thread launched before it (path.h); 0: that does not count */
+	uint64_t path;	/* the launches of its thread before it (path.h); 0: not part of the key */
 	uint64_t range; /* the innermost NVTX range whose name recurs; 0: none */
 	uint32_t grid[3], block[3];
 	uint32_t shared_bytes; /* dynamic */
@@ -42,41 +43,44 @@ struct stratum_key {
 };
 
 enum stratum_level {
-	STRATUM_REST,	/* anything */
-	STRATUM_KERNEL, /* kernel and device; shapes that were too many */
-	STRATUM_SHAPE,	/* kernel, device and shape; paths or ranges that were too many */
-	STRATUM_PATH,	/* and the path; no range, or ranges that were too many */
-	STRATUM_RANGE,	/* all of the key, or all but the path, if paths were too many */
+	STRATUM_REST,	/* any launch that found no room */
+	STRATUM_KERNEL, /* kernel and device: for shapes above the limit */
+	STRATUM_SHAPE,	/* kernel, device and shape: for paths or ranges above the limit */
+	STRATUM_PATH,	/* and the path: without a range, or for ranges above the limit */
+	STRATUM_RANGE,	/* all fields; without the path for paths above the limit */
 };
 
 struct stratum {
-	struct stratum_key key; /* what the level leaves out is 0 */
+	struct stratum_key key; /* fields that the level does not use are 0 */
 	uint64_t hash;
 	enum stratum_level level;
-	uint32_t parent;	   /* STRATA_REST of a kernel's, and its own */
-	_Atomic uint32_t children; /* strata that have more in their key */
-	atomic_bool merged;	   /* it stands for launches whose keys differ */
+	uint32_t parent; /* STRATA_REST for a kernel's stratum and for STRATA_REST itself */
+	_Atomic uint32_t children; /* strata whose parent this is */
+	atomic_bool merged;	   /* it holds launches with different keys */
 };
 
 struct strata {
-	struct lock lock; /* of adding */
+	struct lock lock; /* held while a stratum is added */
 	struct stratum *v;
 	_Atomic uint64_t *seen;	 /* [number * passes + pass] */
-	_Atomic uint32_t *slots; /* numbers, found by hash; 0: free */
+	_Atomic uint32_t *slots; /* hash table of numbers; 0: free slot */
 	size_t n_slots, max;
 	uint32_t passes;
-	_Atomic uint32_t n; /* with the rest */
+	_Atomic uint32_t n; /* strata, STRATA_REST included */
 };
 
-/* For max strata and so many passes, each at least 1. -ENOMEM, -EINVAL. */
+/* Allocates room for max strata and for counts in each pass; both are at least 1. -ENOMEM, -EINVAL.
+ */
 int strata_init(struct strata *s, size_t max, uint32_t passes);
 void strata_deinit(struct strata *s);
 
-/* The number of the launch's stratum, below strata_n(). It stays the same, but that a launch with a
- * key that was not there may get another one once there is no room. */
+/* The number of the launch's stratum, below strata_n(). A key with a stratum of its own keeps that
+ * number; once there is no room, a key without one may be assigned to another stratum than before.
+ */
 uint32_t strata_find(struct strata *s, const struct stratum_key *key);
 
-/* The same for a caller that has found one before (0: none), which is mostly the same again. */
+/* As strata_find(), faster if the launch is of the stratum that the caller found last (before; 0:
+ * none). */
 static inline uint32_t strata_find_again(struct strata *s, const struct stratum_key *key,
 					 uint32_t before)
 {
@@ -86,10 +90,11 @@ static inline uint32_t strata_find_again(struct strata *s, const struct stratum_
 	return strata_find(s, key);
 }
 
-/* What a path knows of a launch: its kernel and shape. */
+/* The hash of a launch's kernel and shape, of which paths are made (path.h). */
 uint64_t strata_hash_launch(const struct stratum_key *key);
 
-/* Counts a launch made while this pass was configured. Its place among those, from 1. */
+/* Counts a launch that the program makes while this pass is configured. Returns its number among
+ * these launches, from 1. */
 static inline uint64_t strata_see(struct strata *s, uint32_t number, uint32_t pass)
 {
 	return atomic_fetch_add_explicit(&s->seen[(size_t)number * s->passes + pass], 1,

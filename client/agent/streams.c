@@ -31,7 +31,7 @@ void streams_init(struct streams *s)
 {
 	*s = (struct streams){ 0 };
 	lock_init(&s->lock, LOCK_LEAF);
-	atomic_init(&s->unknown, true); /* what was given before we came */
+	atomic_init(&s->unknown, true); /* work may have been given before the capture */
 }
 
 static struct stream_note *take_notes(struct streams *s)
@@ -50,7 +50,7 @@ static struct stream_note *take_notes(struct streams *s)
 
 static void read_note(struct streams *s, const struct stream_note *n);
 
-/* Holds the lock to the end of the block, with all notes read. */
+/* Holds the lock to the end of the block, after processing all notes. */
 #define STREAMS_SCOPE(s)        \
 	LOCK_SCOPE(&(s)->lock); \
 	read_notes(s)
@@ -137,7 +137,7 @@ static void swap(struct streams *s, size_t i, size_t k)
 	s->v[k] = stream;
 }
 
-/* Its place; s->n: there is no room. */
+/* The stream's index; s->n: there is no room. */
 static size_t add(struct streams *s, CUstream stream)
 {
 	size_t i = find(s, stream);
@@ -178,7 +178,8 @@ void streams_touch(struct streams *s, CUstream stream)
 	atomic_store(&s->touched, i < s->n ? stream : NULL);
 }
 
-/* Among the streams that no call creates, it may be the legacy default stream. */
+/* One of the streams that no call creates is the legacy default stream, so it may have got the
+ * work. */
 void streams_touch_any(struct streams *s)
 {
 	streams_add(s, CU_STREAM_LEGACY);
@@ -234,11 +235,12 @@ void streams_give_back(struct streams *s, const struct profiler *p)
 
 static bool is_idle(const struct profiler *p, CUstream stream)
 {
-	/* A context that failed has nothing under way any more; its calls say so themselves. */
+	/* After an error the context executes nothing any more, so it counts as idle; its calls
+	 * report the error to the program. */
 	return p->cuStreamQuery(stream) != CUDA_ERROR_NOT_READY;
 }
 
-/* With the lock held. While the last event has not come there is no need of another. */
+/* With the lock held. Records a new event only when the last one has completed. */
 static bool context_is_idle(struct streams *s, const struct profiler *p, CUcontext context)
 {
 	if (!s->anything &&
@@ -259,8 +261,8 @@ static bool context_is_idle(struct streams *s, const struct profiler *p, CUconte
 	return s->asked && p->cuEventQuery(s->anything) == CUDA_SUCCESS;
 }
 
-/* With the lock held. Those that have come to their end are idle until they are given work again.
- */
+/* With the lock held. Queries the busy streams; those that have finished are idle until they get
+ * work again. */
 static void look(struct streams *s, const struct profiler *p)
 {
 	atomic_store(&s->touched, NULL);
@@ -318,7 +320,7 @@ bool streams_record(struct streams *s, const struct profiler *p, CUcontext conte
 {
 	CUresult result;
 
-	/* What is given to the legacy stream waits for most others, and they for it. */
+	/* Work in the legacy stream waits for most other streams, and they for it. */
 	STREAMS_SCOPE(s);
 	result = stream != CU_STREAM_LEGACY && find(s, stream) < s->n
 			 ? p->cuEventRecord(event, stream)

@@ -98,7 +98,8 @@ static void note_forward(struct attributor *a, const struct place *place)
 	f->called = place->called;
 }
 
-/* What the range itself shows, and who around it showed that first. */
+/* Sets the sequence number of the range, and the outermost operator around it with the same number.
+ */
 static void take_shown(struct place *place, const struct place *outer, const struct marker *marker)
 {
 	bool again = outer && outer->called && outer->shown == marker->seq;

@@ -2,7 +2,8 @@
 #ifndef CLIENT_REPORT_CHROME_H
 #define CLIENT_REPORT_CHROME_H
 
-/* What chrome.c (when) and chrome_events.c (how an event is written) share. */
+/* Shared by chrome.c, which decides when to write an event, and chrome_events.c, which writes one.
+ */
 
 #include "client/cli/fragments.h"
 #include "client/cli/members.h"
@@ -16,17 +17,18 @@ struct chrome {
 	struct fragments *kernels;	     /* names as JSON */
 	struct buf *keys;		     /* "name": for each column */
 	size_t n_keys;
-	struct tracks tracks; /* of the present process */
-	bool several;	      /* processes are exported */
-	bool has_event;	      /* so a comma comes first */
+	struct tracks tracks; /* tracks of the current process */
+	bool several;	      /* more than one process is exported */
+	bool has_event;	      /* an event was written, so the next one begins with a comma */
 	int64_t base_ns;
-	int64_t last_us; /* of the launches of the present process */
+	int64_t last_us; /* end of the latest launch of the current process */
 	uint64_t records, ranges, delayed;
 	int64_t most_delayed_us;
 };
 
-/* Whose pid a device has in the trace: its index, as PyTorch's traces have it. With several
- * processes, whose devices are counted by each for itself, the process counts as well. */
+/* The pid that represents a device in the trace: the device's index, as in PyTorch's traces. If
+ * several processes are exported, the pid also depends on the process, because each process numbers
+ * its devices itself. */
 uint64_t chrome_device_pid(const struct chrome *c, unsigned device);
 
 /* {"ph":"X",...: a span of a category, whose name and arguments follow. */
@@ -38,9 +40,9 @@ void chrome_write_tail(struct chrome *c, struct buf *b);
 void chrome_write_names(struct chrome *c, struct buf *b, const struct track *track);
 void chrome_write_process(struct chrome *c, struct buf *b);
 
-/* What the event of a range says; it is written when the range is over. */
+/* Formats the event of a range; the caller writes the event when the range has ended. */
 void chrome_format_range(struct buf *text, const struct gpuctr_range *range);
-/* text NULL: no range is there. */
+/* Writes nothing if text is NULL. */
 void chrome_write_range(struct chrome *c, struct buf *b, uint64_t thread, const struct buf *text,
 			int64_t begin_us, int64_t end_us);
 void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_record *record,

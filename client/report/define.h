@@ -20,7 +20,7 @@ int define_columns(const struct define_source *source, const struct measure *mea
 		   size_t n_measures, struct texts *owner, struct derived *derived, size_t *n,
 		   struct buf *why);
 
-/* Or what it takes from other columns. */
+/* Does the definition, or a column that it uses, use the time? */
 bool define_uses_time(const struct define *d);
 
 /* NaN: not known. */

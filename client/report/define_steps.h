@@ -11,7 +11,7 @@ enum { STEPS_MAX = 64 };
 enum step_kind {
 	STEP_NUMBER,
 	STEP_SUM,  /* of a measure */
-	STEP_MEAN, /* of a measure that does not add up */
+	STEP_MEAN, /* the mean of a measure that does not add up */
 	STEP_LAUNCHES,
 	STEP_PEAK_BYTES,
 	STEP_DERIVED,
@@ -23,7 +23,7 @@ enum step_kind {
 
 struct step {
 	enum step_kind kind;
-	double number; /* STEP_SUM, STEP_MEAN: by which the value is multiplied */
+	double number; /* STEP_SUM, STEP_MEAN: factor of the value */
 	size_t measure;
 	const struct derived *derived;
 };

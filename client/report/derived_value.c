@@ -241,8 +241,8 @@ static double sum_of_flops(const struct derived *d, const struct group *group)
 		       : NAN;
 }
 
-/* A counter that some of these launches lack is in their time, and not in what their operations
- * need. */
+/* Not known if some of the launches with a time lack a counter: the time would include those
+ * launches, the operations would not. */
 static double share_of_peak(const struct derived *d, const struct group *group)
 {
 	const struct part *time = &group->timed[MEASURE_TIME];

@@ -177,7 +177,7 @@ bool estimated_place(struct groups *g, struct group *row, const struct leaf *lea
 
 /* --- figures of a row --- */
 
-/* One a sample, of all strata together. NULL: out of memory. */
+/* Returns one prior for each sample, made of all strata. NULL: out of memory. */
 static struct estimate_prior *new_priors(const struct groups *g)
 {
 	struct estimate_prior *priors = calloc(groups_n_samples(g), sizeof(*priors));

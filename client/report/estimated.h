@@ -2,34 +2,37 @@
 #ifndef CLIENT_REPORT_ESTIMATED_H
 #define CLIENT_REPORT_ESTIMATED_H
 
-/* What all launches of a row did, where only some were chosen and measured. Nothing of it is a
- * count but where the kind says exact. */
+/* Estimates for all launches of a row of which only some were sampled. All values are estimates
+ * unless their kind is ESTIMATE_EXACT. */
 
 #include "client/report/groups.h"
 
 struct estimated {
-	uint64_t measured, total_measured;	  /* launches; with those nested in the row */
+	uint64_t measured,
+		total_measured; /* measured launches of the row; with those nested in it */
 	struct estimate launches, total_launches; /* measured or not */
-	/* One a measure. Of two values: launches, and the measure. */
+	/* One estimate for each measure, of two values: launches and the measure. */
 	struct estimate_total *self, *total;
-	struct estimate_total *derived; /* by enum derived_kind: whole and part */
+	struct estimate_total *derived; /* by enum derived_kind, of two values: whole and part */
 };
 
-/* Launches of a row, with those nested in it or without: counted, but where the error that is told
- * with them is not 0. */
+/* The launches of a row; with total, those nested in it as well. An exact count unless the reported
+ * error is not 0. */
 double group_launches(const struct group *group, bool total);
 double group_launches_error(const struct group *group, bool total);
 
-/* Of a measure that adds up the sum, of another one the mean. Of a row of which everything was
- * measured it is exact. NONE: not known. */
+/* The sum of a measure that adds up, the mean of another one. Exact if all launches of the row were
+ * measured. NONE: not known. */
 struct estimate estimated_self(const struct group *group, const struct measure *m, size_t i);
 struct estimate estimated_total(const struct group *group, const struct measure *m, size_t i);
 struct estimate estimated_mean(const struct group *group, size_t i);
 
-/* Launches of a row, with those nested in it, that no value of a measure is of. */
+/* The number of launches of a row, with those nested in it, for which no value of the measure is
+ * known. */
 uint64_t estimated_unknown(const struct group *group, size_t i);
 
-/* Adds a row to others, which have no launches in common. Arrays are of n measures. */
+/* Adds a row to a sum of other rows; no two of the rows have launches in common. Arrays have n
+ * measures. */
 void estimated_add(struct estimated *sum, const struct estimated *row, size_t n);
 
 /* "none", "once", "estimate", "exact" */

@@ -2,8 +2,8 @@
 #ifndef CLIENT_REPORT_EXPORTER_H
 #define CLIENT_REPORT_EXPORTER_H
 
-/* A capture as something that another program reads. An exporter appends to a buffer that its
- * caller writes and empties, so memory does not grow with the records. */
+/* An exporter writes a capture in the format of another program. It appends to a buffer that the
+ * caller writes out and empties, so memory does not grow with the number of records. */
 
 #include <stdbool.h>
 
@@ -12,16 +12,16 @@
 #include "client/store/reader.h"
 
 struct exporter_options {
-	const char *weight;  /* folded: "time" or a part of a counter's name; NULL: time */
+	const char *weight;  /* folded: "time", or a part of a counter's name; NULL: time */
 	unsigned rank;	     /* chrome: distributedInfo.rank */
-	unsigned process;    /* the only one to be exported; 0: all */
+	unsigned process;    /* number of the process to export; 0: all processes */
 	const char *columns; /* pyprof: names with commas, or "all"; NULL: PyProf's own choice */
-	unsigned width;	     /* pyprof: of a line; 0: no columns */
+	unsigned width;	     /* pyprof: width of a line; 0: fields are not aligned */
 	bool csv;	     /* pyprof */
-	const char *trace;   /* merge: what the counters are put into */
+	const char *trace;   /* merge: path of the trace that gets the counters */
 };
 
-/* Why there is no export. code NULL: the options are wrong, or memory ran out where why is empty.
+/* Why an export was refused. code NULL: the options are wrong, or, if why is empty, memory ran out.
  */
 struct exporter_refusal {
 	const char *code;
@@ -31,24 +31,25 @@ struct exporter_refusal {
 
 enum {
 	EXPORTER_REFUSES = 1, /* the refusal says why */
-	EXPORTER_MORE,	      /* of end(): to be called again when the buffer was emptied */
+	EXPORTER_MORE, /* returned by end(): to be called again once the buffer was emptied */
 };
 
-/* Calls come as those of struct reading_handler. NULL members are skipped. One that returns other
- * than 0 ends the export: -ENOMEM or EXPORTER_REFUSES. */
+/* The caller calls the members in the order of struct reading_handler. NULL members are skipped. A
+ * function that returns other than 0 ends the export: -ENOMEM or EXPORTER_REFUSES. */
 struct exporter {
 	const char *name;
-	unsigned without; /* parts of records that it does not read: enum store_part */
+	unsigned without; /* parts of records that the exporter does not read: enum store_part */
 	bool attributes;  /* it needs the attribution of records */
-	/* It writes nothing before end(), so it may read while the file is still being checked. */
+	/* The exporter writes nothing before end(), so it may read while the file is still being
+	 * checked. */
 	bool only_at_end;
-	/* NULL: refused. info lives until the capture has been read, which is before close() and
-	 * tell() are called; the refusal as long as the exporter. */
+	/* Returns NULL if the export is refused. info lives until the capture has been read, which
+	 * is before close() and tell() are called; the refusal lives as long as the exporter. */
 	void *(*open)(const struct store_info *info, const struct exporter_options *options,
 		      struct exporter_refusal *refusal);
 	void (*close)(void *e);
 	int (*process)(void *e, struct buf *b, const struct store_process *process);
-	/* what: NULL unless it attributes. */
+	/* what is NULL unless `attributes` is set. */
 	int (*record)(void *e, struct buf *b, const struct gpuctr_record *record,
 		      const struct attribution *what);
 	int (*mark)(void *e, struct buf *b, const struct gpuctr_mark *mark);
@@ -56,14 +57,15 @@ struct exporter {
 	int (*process_end)(void *e, struct buf *b, const struct store_process *process);
 	int (*notice)(void *e, struct buf *b, const struct gpuctr_notice *notice);
 	int (*end)(void *e, struct buf *b);
-	/* Appends lines for the user: what the output lacks, or shows otherwise than the capture.
-	 */
+	/* Appends lines for the user: data that the output lacks, or shows differently from the
+	 * capture. */
 	void (*tell)(void *e, struct buf *b);
 };
 
 extern const struct exporter exporter_chrome; /* for HTA, Perfetto and chrome://tracing */
 extern const struct exporter exporter_folded; /* for flame graphs */
-extern const struct exporter exporter_pyprof; /* for what read the lines of PyProf's prof */
-extern const struct exporter exporter_merge;  /* another profiler's trace, with counters */
+extern const struct exporter
+	exporter_pyprof;		     /* for scripts that read the output of PyProf's prof */
+extern const struct exporter exporter_merge; /* adds counters to another profiler's trace */
 
 #endif

@@ -2,24 +2,25 @@
 #ifndef CLIENT_REPORT_FIELDS_H
 #define CLIENT_REPORT_FIELDS_H
 
-/* What a report tells of a measure in a row. */
+/* The figures that a report shows for a measure in a row. */
 
 #include "client/report/groups.h"
 
 enum field {
-	FIELD_TOTAL, /* with what is nested in the row */
-	FIELD_SUM,   /* of the row alone; "self" where rows nest */
-	FIELD_MEAN,  /* this and the following are of the row alone */
-	FIELD_SHARE, /* of the sum of all records */
+	FIELD_TOTAL, /* the sum, with rows nested in this one */
+	FIELD_SUM,   /* the sum of the row alone; "self" if rows nest */
+	FIELD_MEAN,  /* this one and those below: of the row alone */
+	FIELD_SHARE, /* share of the sum of all records */
 	FIELD_MIN,
 	FIELD_MAX,
 	FIELD_STDDEV,
-	FIELD_ERROR,  /* standard error of the total, or of the mean where a sum means nothing */
-	FIELD_BEFORE, /* the sum, or mean, of the capture that is compared with */
-	FIELD_CHANGE, /* from there, in percent */
+	FIELD_ERROR,  /* standard error of the total, or of the mean if the measure does not add up
+		       */
+	FIELD_BEFORE, /* the sum, or mean, in the capture that is compared with */
+	FIELD_CHANGE, /* change since that capture, in percent */
 	FIELD_CHANGE_ERROR, /* standard error of the change, in percent */
-	FIELD_DIFFERS,	    /* by more than two standard errors: 1, else 0 */
-	/* The same of the mean, for what adds up. */
+	FIELD_DIFFERS,	    /* 1 if the change exceeds two standard errors, else 0 */
+	/* The same for the mean of measures that add up. */
 	FIELD_MEAN_BEFORE,
 	FIELD_MEAN_CHANGE,
 	FIELD_MEAN_CHANGE_ERROR,
@@ -39,41 +40,43 @@ enum {
 bool fields_parse(const char *list, unsigned *ret, struct buf *why);
 
 const char *fields_name(enum field field, bool nested);
-/* In a table, where a figure stands beside what it is of. */
+/* The heading of the field in a table. */
 const char *fields_head(enum field field, bool nested);
-/* Of a comparison: the one of a total that is the same of a mean, or the field itself. */
+/* The field of a total that corresponds to a field of a mean in a comparison; else the field
+ * itself. */
 enum field fields_of_total(enum field field);
 bool fields_are_of_mean(enum field field);
 
-/* Those that only captures have of which some launches were measured, and others not. */
+/* Does the field exist only in sampled captures? */
 bool fields_is_of_errors(enum field field);
 
-/* A sum of ratios means nothing. */
+/* Does the field have a meaning for this measure? A sum of ratios has none. */
 bool fields_applies(enum field field, const struct measure *measure);
 
-/* The total, or the mean where a sum means nothing, with its error: what is compared. */
+/* The value that is compared: the total, or the mean if the measure does not add up, with its
+ * error. */
 struct estimate fields_estimate(const struct measure *measure, size_t i, const struct group *group);
 
-/* Is it a sum from which launches are missing, because nothing of their kind was measured? */
+/* Is the value a sum that lacks launches, because no launch of their kind was measured? */
 bool fields_is_of_some(const struct measure *measure, size_t i, const struct group *group);
-/* The estimate as it is told: the error of such a sum is NaN, because one of the others would say
- * that the sum is known. */
+/* The estimate as it is reported: the error of a sum that lacks launches is NaN, because any other
+ * error would claim that the sum is known. */
 struct estimate fields_told(const struct measure *measure, size_t i, const struct group *group);
 
-/* Are the times of a row, and of what it was before, told by one clock: all by the kernels' own,
- * all as lengths of ranges, or both mixed alike, to a hundredth of the launches? So is a row
- * without times, or without a before. */
+/* Are the times of a row now and before from the same clock: all from the kernels' own times, all
+ * from the lengths of ranges, or mixed in the same proportion, to a hundredth of the launches? True
+ * without times, or without a row before. */
 bool fields_same_clock(const struct group *group);
 
-/* Is a sum without launches that the one before has, or the other way round: more than a hundredth
- * of them? Then it has no change. */
+/* Does one of the two sums, now and before, lack more than a hundredth of the launches that the
+ * other one has? Then there is no change to report. */
 bool fields_is_of_part(const struct measure *measure, size_t i, const struct group *group);
 
-/* A figure of a comparison, made of what it is now and what it was before. */
+/* A figure of a comparison of two estimates, now and before. */
 double fields_compare(enum field field, const struct estimate *now, const struct estimate *before);
 
-/* NaN: not known, or nothing to tell. Shares and changes are in percent. Least, largest and
- * standard deviation are always those of launches that were measured. */
+/* NaN: not known, or not applicable. Shares and changes are in percent. Least, largest and standard
+ * deviation are always those of measured launches. */
 double fields_value(enum field field, const struct measure *measure, size_t i,
 		    const struct group *group, const struct group *all);
 

@@ -28,44 +28,45 @@
 /* A measured quantity. Number 0 is the time of kernels, in ns, the others are counters. */
 struct measure {
 	const char *name, *unit;
-	bool adds_up;  /* a sum over launches means something */
-	bool of_range; /* relates to the range around the kernel, not to the kernel alone */
+	bool adds_up;  /* a sum over launches has a meaning */
+	bool of_range; /* measured over the range around the kernel and not over the kernel alone */
 };
 
 enum { MEASURE_TIME = 0 };
 
-/* Of a column of a plan: does a sum over launches mean something? A derived name without rollup is
- * a weighted sum of ".sum" counters. */
+/* Does a sum of this column over launches have a meaning? A derived name without rollup is a
+ * weighted sum of ".sum" counters. */
 bool groups_adds_up(const char *column);
-/* Is a column of a plan a time or a number of cycles of the range around a kernel, which is longer
- * than the kernel, or a ratio to these? */
+/* Is this column a time or a number of cycles of the range around a kernel, which is longer than
+ * the kernel, or a ratio to one of these? */
 bool groups_is_of_range(const char *column);
 
 struct estimated;
 
 struct group {
-	const char *const *labels; /* one a key; "": not known */
-	uint64_t calls;		   /* launches of its own */
-	uint64_t total_calls;	   /* and those nested in it */
+	const char *const *labels; /* one label for each key; "": not known */
+	uint64_t calls;		   /* launches of the row itself */
+	uint64_t total_calls;	   /* with launches nested in the row */
 	struct sample *self;	   /* one a measure */
-	struct part *total;	   /* sums; those of self where nothing nests */
-	struct part *timed; /* the same of launches whose time is known: what a rate is made of */
-	/* Of its own launches. */
-	uint64_t small;	 /* with fewer blocks than its device has multiprocessors, where known */
+	struct part *total;	   /* sums with nested rows; the same as self if nothing nests */
+	struct part *timed; /* the same for launches whose time is known; rates are made of these */
+	/* Numbers of the row's own launches: */
+	uint64_t small;	 /* launches with fewer blocks than the device has multiprocessors, if known
+			  */
 	uint64_t graphs; /* launches of whole graphs */
-	uint64_t ranged; /* whose time is the length of a range */
+	uint64_t ranged; /* launches whose time is the length of a range */
 	uint64_t total_ranged; /* with those nested in it */
-	double peak_bytes;     /* what memory could have moved meanwhile at its peak; NaN: not known
-				  of all of them */
+	double peak_bytes; /* bytes that the memory could have moved in this time at its peak; NaN:
+			      not known for some launch */
 	double total_peak_bytes; /* with those nested in it */
-	/* What tensor cores needed for the operations at their peak; NaN: not known of all of them.
-	 */
+	/* The time that tensor cores need for the operations at their peak; NaN: not known for some
+	 * launch. */
 	double peak_ns, total_peak_ns;
-	const struct scope *op; /* of one of them; NULL: none has an operator */
-	/* What all its launches did, where only some were measured (estimated.h); NULL: all were.
-	 * Then the members above are of those that were. */
+	const struct scope *op; /* operator of one of the launches; NULL: no launch has one */
+	/* Estimates for all launches of the row (estimated.h), if only some were sampled; the
+	 * members above are then those of measured launches. NULL: all were measured. */
 	const struct estimated *estimated;
-	const struct group *before; /* the same row of the capture that is compared with; view.h */
+	const struct group *before; /* the same row in the capture that is compared with; view.h */
 };
 
 struct groups;
@@ -73,55 +74,57 @@ struct groups;
 struct groups *groups_new(const struct keys *keys); /* NULL: out of memory */
 struct groups *groups_free(struct groups *g);	    /* takes NULL, returns NULL */
 
-/* 0; -ENOMEM; or -EINVAL when a counter has another unit than in a capture before, and then why is
- * told. name is that of the file; why may be NULL. */
+/* Returns 0, -ENOMEM, or -EINVAL with why filled if a counter has another unit than in an earlier
+ * capture. name is the file's; why may be NULL. */
 int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *name,
 		 struct buf *why);
-/* Where the present capture was taken; "" until told. Borrowed for the call. 0 or -ENOMEM. */
+/* Sets the host on which the current capture was taken; it is "" at first. Borrowed for the call. 0
+ * or -ENOMEM. */
 int groups_host(struct groups *g, const char *host);
 int groups_process(struct groups *g, const struct gpuctr_process *process);
-/* what: of an attributor that lives as long as g; NULL: the keys ask for nothing of it. */
+/* what comes from an attributor that lives as long as g; NULL if the keys do not need attribution.
+ */
 int groups_record(struct groups *g, const struct gpuctr_record *record,
 		  const struct attribution *what);
-/* What the next records have for KEY_PLACE. 0 or -ENOMEM. */
+/* Sets the label for KEY_PLACE of the records that follow. 0 or -ENOMEM. */
 int groups_at(struct groups *g, const char *place);
 
-/* What the keys say of a record, where none nests, without taking it; as long as g and what live. 0
- * or -ENOMEM. */
+/* Returns a record's labels without adding the record; no key may nest. They live as long as g and
+ * what. 0 or -ENOMEM. */
 int groups_labels(struct groups *g, const struct gpuctr_record *record,
 		  const struct attribution *what, const char **ret);
-/* The same of a stratum: what only a launch has is "", or NULL of the key that nests. Another key
- * is NULL when memory ran out. */
+/* The same for a stratum. The label of a key that needs a launch is "", or NULL for the key that
+ * nests. Any other NULL means that memory ran out. */
 void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, const void **dims);
-/* Does the key say the same of all launches of a stratum, whether they were measured or not? */
+/* Does the key have the same label for all launches of a stratum, measured or not? */
 bool groups_knows_of_strata(enum key key);
 
-/* Of a capture with a budget; may be told again, with more launches. */
+/* Adds or updates a stratum of a sampled capture: each call replaces the number of launches. */
 int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum);
 bool groups_are_estimated(const struct groups *g);
-/* Launches of all strata, as they were last told. */
+/* The launches of all strata, by the latest calls. */
 uint64_t groups_launches_of_strata(const struct groups *g);
 
 /* Were metrics of some capture measured in turns, so that a launch has only some of them? */
 bool groups_take_turns(const struct groups *g);
 
-/* Operations a second of tensor cores in this precision, the highest of all devices. 0: not known
- * of one of them, or nothing of this precision was counted. */
+/* The tensor cores' operations per second in this precision, the highest of all devices. 0: not
+ * known for a device, or nothing of this precision was counted. */
 double groups_flop_peak(const struct groups *g, enum peaks_precision precision);
 
-/* Makes the rows of all that came until now; may be called again. 0 or -ENOMEM. */
+/* Makes the rows from all records so far; may be called again. 0 or -ENOMEM. */
 int groups_finish(struct groups *g);
 
-/* What of a record the keys and measures do not look at: enum store_part. */
+/* The parts of a record that keys and measures do not use: enum store_part. */
 unsigned groups_without(const struct groups *g);
 const struct keys *groups_keys(const struct groups *g);
 size_t groups_measures(const struct groups *g, const struct measure **ret);
-/* In the order in which they came first; to be sorted by the caller. */
+/* The rows in the order of their first records; the caller may sort them. */
 size_t groups_rows(struct groups *g, struct group ***ret);
 /* All records together. */
 const struct group *groups_all(const struct groups *g);
 uint64_t groups_records(const struct groups *g);
-/* Records by whose time they tell. */
+/* The number of records with times of this clock. */
 uint64_t groups_clock(const struct groups *g, enum gpuctr_clock clock);
 
 #endif

@@ -10,24 +10,24 @@
 #include "client/report/derived.h"
 #include "client/report/estimated.h"
 
-/* Records that nothing can tell apart: finer than a row where keys nest, because a leaf knows its
- * place among the ranges. */
+/* A set of records that have the same labels. If keys nest, a leaf is finer than a row, because a
+ * leaf has a place among the ranges. */
 struct leaf {
-	const void *dims[KEYS_MAX]; /* labels; of the key that nests: its scope */
+	const void *dims[KEYS_MAX]; /* labels; for the key that nests, the scope */
 	uint64_t calls, small, graphs, ranged;
 	double peak_bytes, peak_ns;
 	const struct scope *op;
 	struct sample *stats;
-	struct part *timed; /* sums of launches whose time is known, one a measure */
+	struct part *timed; /* sums over launches whose time is known, one for each measure */
 };
 
-/* What is known of a device of a process. */
+/* A device of a process. */
 struct groups_device {
 	unsigned index;
 	const char *label;
 	unsigned multiprocessors;	    /* 0: unknown */
-	double bytes_a_ns;		    /* peak of its memory; 0: unknown */
-	double flop_a_ns[PEAKS_PRECISIONS]; /* of its tensor cores; 0: unknown */
+	double bytes_a_ns;		    /* peak of the memory; 0: unknown */
+	double flop_a_ns[PEAKS_PRECISIONS]; /* peaks of the tensor cores; 0: unknown */
 };
 
 struct groups_process {
@@ -40,14 +40,14 @@ struct groups_process {
 
 enum { GROUPS_SLOTS = 1024 };
 
-/* Samples of launches that were chosen at random, one after the other: how many they are, derived
- * columns by kind, measures. Each is of two values, a whole and a part of it: 1 and the measure, or
- * what a derived column divides by, and what it divides. */
+/* The samples of a stratum, in this order: one for the number of launches, one for each kind of
+ * derived column, one for each measure. Each sample has two values, a whole and a part of it: 1 and
+ * the measure, or the divisor of a derived column and its dividend. */
 enum { SAMPLE_LAUNCHES, SAMPLE_DERIVED, SAMPLE_MEASURES = SAMPLE_DERIVED + DERIVED_BUILT_IN };
 
-/* What strata have in common that differ in their path or NVTX range alone. */
+/* The common part of strata that differ only in their path or NVTX range. */
 struct stratum_kind {
-	const char *kernel; /* one of texts; NULL: several */
+	const char *kernel; /* one of texts; NULL: several kernels */
 	uint32_t grid[3], block[3], dynamic_shared_bytes;
 	uint32_t device;
 };
@@ -56,55 +56,60 @@ struct groups_stratum {
 	size_t capture; /* the how many-th */
 	unsigned process, id;
 	struct stratum_kind kind; /* once it is told */
-	size_t pool;		  /* number and 1; 0: it is in none */
+	size_t pool;		  /* number of its pool plus 1; 0: in no pool */
 	uint64_t seen;
 	bool told;		    /* of seen */
 	bool several;		    /* kernels */
-	const void *dims[KEYS_MAX]; /* of a launch that was not measured; once it is told */
+	const void *dims[KEYS_MAX]; /* labels of a launch that was not measured, once the stratum
+				       was reported */
 	struct estimate_sample *samples;
 	size_t n_samples;
-	bool met; /* some of it was measured */
+	bool met; /* a launch of the stratum was measured */
 };
 
 /* A context of a process, in which groups of metrics take turns. */
 struct groups_context {
 	size_t capture;
 	unsigned process, context;
-	unsigned group; /* of the last record */
-	uint64_t turn;	/* another one when that changes, above 0 */
+	unsigned group; /* group of the last record */
+	uint64_t turn;	/* number of the turn, from 1; changes with the group */
 };
 
-/* Strata of one kind of which too little was measured, and what all of that kind have shown. */
+/* The strata of one kind that have too few measured launches, and what all strata of that kind have
+ * shown. */
 struct stratum_pool {
-	size_t *lacking; /* numbers of the strata, each of which lacks one sample or more */
+	size_t *lacking; /* numbers of the strata that lack one sample or more */
 	size_t n_lacking;
 	uint64_t seen;		      /* launches of these */
 	struct estimate_class *plain; /* by sample */
-	struct estimate_class *sized; /* the same for each unit of size, of those that have one */
-	double *centres;	      /* logarithms of what tells the size 1, two a sample */
+	struct estimate_class
+		*sized;	 /* the same per unit of size, from strata whose size is known */
+	double *centres; /* logarithms of the values that correspond to size 1, two for each sample
+			  */
 	size_t n_samples;
 };
 
-/* What tells how large a stratum is in a metric: another one, to the power of slope. */
+/* A rule that predicts the size of a stratum in one metric: another metric, raised to the power
+ * slope. */
 struct size_rule {
-	size_t by; /* a sample; 0: nothing does */
+	size_t by; /* index of the sample that predicts; 0: none */
 	double slope, error;
 };
 
-/* What was measured of a stratum in a leaf. */
+/* The measured values of a stratum's launches that belong to a leaf. */
 struct cell {
 	struct leaf *leaf;
 	size_t stratum;
 	struct estimate_sample *samples; /* as many as the stratum's */
 };
 
-/* Of an array's n items, for which there is room for max. */
+/* An index of an array that has n items and room for max. */
 struct cells_index {
 	size_t n, max;
-	struct map numbers; /* of the items, and 1 */
+	struct map numbers; /* numbers of the items plus 1 */
 };
 
-/* A leaf is in the self of one row, and in the total of several. */
+/* A leaf belongs to the self of one row and to the total of several. */
 struct placed {
 	struct group *row;
 	const struct leaf *leaf;
@@ -118,14 +123,14 @@ struct groups {
 
 	struct measure *measures;
 	size_t n_measures;
-	size_t *columns; /* measure of each column of the present capture */
+	size_t *columns; /* measure of each column of the current capture */
 	size_t n_columns;
 	const char *capture, *host, *place;
 
-	struct groups_process *processes; /* of the present capture */
+	struct groups_process *processes; /* processes of the current capture */
 	size_t n_processes, max_processes;
-	double flop_peaks[PEAKS_PRECISIONS]; /* operations a nanosecond, the highest of all devices
-					      */
+	double flop_peaks[PEAKS_PRECISIONS];	   /* operations per nanosecond, the highest of all
+						      devices */
 	bool flop_peaks_unknown[PEAKS_PRECISIONS]; /* of one of them */
 	struct {
 		unsigned process, kernel;
@@ -142,11 +147,11 @@ struct groups {
 	struct texts row_texts; /* rows and what they own */
 	struct group *all;
 
-	bool turns;	  /* metrics of a capture were measured in turns */
-	bool takes_turns; /* those of the capture whose records come now */
-	/* Of captures with a budget. */
+	bool turns;	  /* metrics of some capture were measured in turns */
+	bool takes_turns; /* metrics of the current capture were measured in turns */
+	/* For captures with a budget: */
 	size_t n_captures;
-	bool chosen; /* launches were told of that were not measured: rows have estimates */
+	bool chosen; /* some launches were not measured, so rows have estimates */
 	struct groups_stratum *strata;
 	struct cells_index strata_index;
 	struct groups_context *contexts; /* where metrics take turns */
@@ -155,14 +160,14 @@ struct groups {
 	struct stratum_pool *pools;
 	size_t n_pools;
 	struct size_rule *size_rules; /* two a sample */
-	/* How the strata of a pool differ, as they are and for each unit of size; one a sample. */
+	/* How the strata of a pool differ, absolutely and per unit of size; one for each sample. */
 	struct estimate_among *among_plain, *among_sized;
-	struct estimate_prior *priors; /* what strata have in common, one a sample */
+	struct estimate_prior *priors; /* what strata have in common, one for each sample */
 	struct cell *cells;
 	struct cells_index cells_index;
 	struct derived derived[DERIVED_MAX];
 	size_t n_derived;
-	double *values; /* of a record, by measure */
+	double *values; /* values of a record, by measure */
 	struct placed *placed;
 	size_t n_placed, max_placed;
 
@@ -177,9 +182,9 @@ const struct groups_device *groups_find_device(const struct groups_process *p, u
 /* --- leaves.c. What the keys say of a record. */
 void groups_dims(struct groups *g, const struct gpuctr_record *record,
 		 const struct attribution *what, const void **ret);
-/* Of as many pointers as there are keys. */
+/* The hash of one label for each key. */
 uint64_t groups_hash(const void *const *dims, unsigned n);
-/* The leaf of these; NULL: out of memory. */
+/* Finds or makes the leaf with these labels; NULL: out of memory. */
 struct leaf *groups_find_leaf(struct groups *g, const void *const *dims);
 
 /* --- cells.c. What is found is made where it is not there; NULL, 0, false: out of memory. */
@@ -192,12 +197,13 @@ void cells_free(struct groups *g);
 
 /* --- strata.c. How many launches a stratum stands for, as far as that is known. */
 uint64_t strata_seen(const struct groups_stratum *s);
-/* Was too little measured of it, and so does it stand for no other? */
+/* Has the stratum too few measured launches, so that they represent no others? */
 bool strata_lacks(const struct groups_stratum *s, size_t sample);
-/* Is it predicted from its kind, because too little was measured of it? */
+/* Is the stratum predicted from its kind, because it has too few measured launches? */
 bool strata_predict(const struct groups *g, const struct groups_stratum *s, size_t sample);
 int strata_compare_kinds(const struct groups_stratum *a, const struct groups_stratum *b);
-/* Where the strata of the kind end that begins at i, of n that are sorted by kind. */
+/* order holds n strata sorted by kind, and a kind begins at index i. Returns the index after its
+ * last stratum. */
 size_t strata_end_of_kind(const struct groups *g, const size_t *order, size_t n, size_t i);
 void strata_free_pools(struct groups *g);
 
@@ -208,19 +214,20 @@ void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t s
 
 /* --- sizes.c: rules, from strata that are sorted by kind. 0 or -ENOMEM. */
 int sizes_make(struct groups *g, const size_t *order, size_t n);
-/* Of strata of one kind: two a sample. */
+/* Computes the centres of the members, which are of one kind: two values for each sample. */
 void sizes_centre(const struct groups *g, const size_t *members, size_t n, double *centres);
-/* In both terms of a sample, around the pool's centres; false: no size, or it is not known. */
+/* The size of a stratum for both values of a sample, relative to the pool's centres; false: not
+ * known, or no rule predicts it. */
 bool sizes_of(const struct groups *g, const struct stratum_pool *pool,
 	      const struct groups_stratum *s, size_t sample, struct estimate_size *ret);
 
 /* --- estimated.c. 0 or -ENOMEM. */
 int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record,
 		     double bytes_a_ns);
-/* Leaves for strata of which nothing was measured, before leaves become rows. */
+/* Makes leaves for strata without measured launches, before leaves become rows. */
 int estimated_begin_rows(struct groups *g);
 bool estimated_place(struct groups *g, struct group *row, const struct leaf *leaf, bool self);
-/* Once all leaves are placed. */
+/* To be called once all leaves belong to rows. */
 int estimated_finish_rows(struct groups *g);
 
 #endif

@@ -18,7 +18,8 @@
 enum { HINTS_MAX = 6 };
 
 struct hint {
-	char *name, *shown; /* whole, and as a table shows it; safe for a terminal */
+	char *name, *shown; /* the whole name, and the name as tables show it; both are safe for a
+			       terminal */
 	char *text;
 };
 
@@ -27,7 +28,7 @@ struct hints;
 struct hints *hints_new(void);		   /* NULL: out of memory */
 struct hints *hints_free(struct hints *h); /* takes NULL, returns NULL */
 
-/* As groups_begin(), groups_process() and groups_record(). */
+/* These have the parameters and results of groups_begin(), groups_process() and groups_record(). */
 int hints_begin(struct hints *h, const struct gpuctr_plan *plan, const char *name);
 int hints_process(struct hints *h, const struct gpuctr_process *process);
 int hints_record(struct hints *h, const struct gpuctr_record *record);

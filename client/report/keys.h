@@ -22,11 +22,11 @@ enum key {
 	KEY_STREAM,
 	KEY_THREAD,
 	KEY_CAPTURE, /* the file */
-	KEY_RANK,    /* what the process says of its job, and where it ran */
+	KEY_RANK,    /* the rank and host that the process has reported */
 	KEY_TASK,
 	KEY_HOST,
 	KEY_END,
-	/* No user's: what groups_at() was told, which places.c makes use of. */
+	/* not for users: the label set by groups_at(), used by places.c */
 	KEY_PLACE,
 };
 
@@ -39,7 +39,7 @@ struct keys {
 	int nested;	     /* the first of the keys whose groups contain others; -1: none */
 };
 
-/* Appends to why what is wrong, with what could be meant, when it returns false. */
+/* Returns false if the list is wrong, and appends to why the reason and similar valid keys. */
 bool keys_parse(const char *list, struct keys *ret, struct buf *why);
 
 /* "kernel"; as users write it and tables show it. */

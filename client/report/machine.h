@@ -6,14 +6,14 @@
 
 #include "client/report/view.h"
 
-/* About the captures, besides rows. */
+/* Data about the captures in addition to the rows. */
 struct machine_source {
 	const char *const *captures; /* names of the files */
 	size_t n_captures;
 	const char *recorded_from; /* "": measured live */
 	bool complete;
 	uint64_t records;
-	const char *const *seeds; /* of captures with a budget */
+	const char *const *seeds; /* seeds of captures with a budget */
 	size_t n_seeds;
 };
 

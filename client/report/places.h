@@ -27,11 +27,13 @@
 	"the\nothers: sums are of those that were measured\n"
 
 struct place {
-	const char *place; /* as the caller gave it; "": launches whose place is not known */
+	const char
+		*place; /* the caller's name of the place; "": launches whose place is not known */
 	const char *kernel;
 	double launches;      /* measured or not */
 	uint64_t measured;    /* that many of them */
-	const double *values; /* one a measure of places_kernels(): sums; NaN: not known, or none */
+	const double *values; /* sums, one for each measure of places_kernels(); NaN: not known, or
+				 not a sum */
 };
 
 struct places;
@@ -41,7 +43,7 @@ struct places;
 struct places *places_new(struct groups *kernels);
 struct places *places_free(struct places *p); /* takes NULL, returns NULL */
 
-/* As those of groups. */
+/* These have the parameters and results of the functions of groups. */
 int places_begin(struct places *p, const struct gpuctr_plan *plan, const char *name,
 		 struct buf *why);
 int places_process(struct places *p, const struct gpuctr_process *process);

@@ -2,7 +2,7 @@
 #ifndef CLIENT_REPORT_PYPROF_INTERNAL_H
 #define CLIENT_REPORT_PYPROF_INTERNAL_H
 
-/* What pyprof.c (lines) and pyprof_columns.c (what stands in them) share. */
+/* Shared by pyprof.c, which writes lines, and pyprof_columns.c, which writes the fields. */
 
 #include "client/cli/fragments.h"
 #include "client/report/attribution.h"
@@ -28,22 +28,23 @@ struct pyprof {
 	struct buf *b; /* while lines of places are written */
 };
 
-/* A launch, as all its columns see it. */
+/* A launch, as the functions of the columns get it. */
 struct launch {
 	const struct gpuctr_record *record;
 	const struct attribution *what;
 	const struct scope *op; /* as the program called it, in both directions; NULL: not known */
 	const double *values;	/* by measure; NaN: not known */
 	uint64_t index;
-	double launches; /* 1, or how many the line is of */
+	double launches; /* the launches that the line represents */
 };
 
-/* What is appended has no space in it; nothing: not known. */
+/* A column. Its function appends text without spaces; it appends nothing if the value is not known.
+ */
 struct column {
 	const char *name, *head;
 	size_t width; /* at least */
-	bool text;    /* to the left, and cut */
-	bool of_line; /* of all launches that a line is of: a sum, or what numbers them */
+	bool text;    /* left-aligned and cut */
+	bool of_line; /* describes all launches of the line: a sum, or a number of the line */
 	void (*add)(struct pyprof *p, struct buf *b, const struct launch *l);
 };
 

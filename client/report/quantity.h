@@ -2,7 +2,7 @@
 #ifndef CLIENT_REPORT_QUANTITY_H
 #define CLIENT_REPORT_QUANTITY_H
 
-/* What a number counts: "byte/second" is byte to the power of 1 and second to that of -1. */
+/* The unit of a number: "byte/second" is byte to the power 1 and second to the power -1. */
 
 #include <stdbool.h>
 
@@ -18,10 +18,10 @@ struct quantity {
 	unsigned n;
 };
 
-/* As CUPTI writes units; *ret_scale is what a value is to be multiplied by, so that times are in
- * seconds. false: it has too many factors, or too long ones. */
+/* Parses a unit as CUPTI writes it. Multiply values by *ret_scale, so that times are in seconds.
+ * False: too many factors, or too long ones. */
 bool quantity_parse(const char *unit, struct quantity *ret, double *ret_scale);
-/* a with b, or by b where power is -1. false: too many factors. */
+/* Multiplies a by b, or divides a by b if power is -1. False: too many factors. */
 bool quantity_multiply(struct quantity *a, const struct quantity *b, int power);
 bool quantity_equal(const struct quantity *a, const struct quantity *b);
 /* "byte/second"; "" for a plain number. */

@@ -9,11 +9,10 @@
 struct sample {
 	uint64_t n;
 	double sum, min, max;
-	double running,
-		squares; /* the mean as it came, and of distances to it: for the deviation */
+	double running, squares; /* running mean, and sum of squared distances to it */
 };
 
-/* A sum, and of how many values. */
+/* A sum, and the number of values in it. */
 struct part {
 	uint64_t n;
 	double sum;

@@ -15,7 +15,7 @@
 #include "client/report/texts.h"
 
 enum scope_kind {
-	SCOPE_LABEL, /* of the program's own, or a module: makes up the layer */
+	SCOPE_LABEL, /* a range of the program's own, or a module: part of the layer */
 	SCOPE_STEP,  /* "iteration 2" */
 	SCOPE_OP,    /* an operator of PyTorch's */
 	SCOPE_NODE,  /* a node of autograd's graph: a backward function */
@@ -26,17 +26,18 @@ struct scope {
 	const struct scope *parent; /* NULL: outermost */
 	enum scope_kind kind;
 	unsigned depth;	    /* 0: outermost */
-	const char *domain; /* of NVTX, "": the default */
+	const char *domain; /* NVTX domain; "": the default */
 	const char *name;   /* without what PyTorch appends */
-	const char *sizes;  /* of the operator's inputs, as marker_format_sizes(); "": not told */
+	const char *sizes;  /* the operator's input sizes, in the form of marker_format_sizes(); "":
+			       not reported */
 	const char *label;  /* the text of a table: "domain:name" or name */
 
-	/* What this scope and those around it say together. */
+	/* Properties of this scope together with those around it. */
 	const struct scope *op;	   /* the innermost operator, node or engine; NULL: none */
 	const struct scope *chain; /* op with the operators around it and nothing else: the same
 				      in each step and layer */
 	const char *path;	   /* all names, outermost first, joined by '/' */
-	const char *layer;	   /* names of labels, outermost first; "": none */
+	const char *layer;	   /* names of the SCOPE_LABEL scopes, outermost first; "": none */
 	const char *step;	   /* innermost step; "": none */
 	bool backward;		   /* within autograd's engine or one of its nodes */
 };
@@ -45,7 +46,7 @@ enum { SCOPE_SIZES_SLOTS = 1 << 10 };
 
 struct scopes {
 	struct texts texts;
-	/* Lists of sizes as they stand in messages, and as a scope has them: direct-mapped. */
+	/* A direct-mapped cache of lists of sizes: the text in messages, and the text in scopes. */
 	struct {
 		const char *list, *sizes;
 	} sizes[SCOPE_SIZES_SLOTS];

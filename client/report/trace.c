@@ -219,7 +219,7 @@ static int enter(struct reading *r)
 	return 1;
 }
 
-/* Of the character that was just read. */
+/* The offset of the character that was read last. */
 static uint64_t offset(const struct reading *r)
 {
 	return r->piece_at + yajl_get_bytes_consumed(r->yajl) - 1;

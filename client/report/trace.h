@@ -15,14 +15,14 @@
 
 /* An event of category "kernel". */
 struct trace_kernel {
-	uint64_t name;	      /* trace_hash() of it */
+	uint64_t name;	      /* trace_hash() of the name */
 	const char *text;     /* the name, of the trace's texts */
 	uint64_t correlation; /* launches are numbered by it in their order */
 	uint64_t at;	      /* offset of the '}' that ends its arguments */
 	double us;	      /* how long it ran */
 	unsigned device;
 	bool empty;    /* it has no arguments yet */
-	size_t values; /* for who joins: 1 + which values belong to it; 0: none */
+	size_t values; /* for merge.c: 1 + index of the kernel's values; 0: none */
 };
 
 /* An event of category "cuda_runtime" whose name begins with cudaLaunchKernel. */
@@ -34,19 +34,19 @@ struct trace_launch {
 	/* For who joins: */
 	bool in_op;	  /* an operator is around it */
 	size_t values;	  /* as of a kernel */
-	const char *text; /* of its kernel; NULL: there is none in the trace */
+	const char *text; /* name of the launched kernel; NULL: not in the trace */
 	double kernel_us;
 	unsigned device;
 	int64_t range_us; /* when its range begins */
 };
 
-/* An event of category "cpu_op", without those within the one before. */
+/* An event of category "cpu_op" that does not lie within the one before. */
 struct trace_op {
 	double begin, end;
 	const char *thread;
 };
 
-/* An event of category "cuda_profiler_range": somebody has put in counters already. */
+/* An event of category "cuda_profiler_range": the trace has counters already. */
 struct trace_range {
 	double begin;
 	uint64_t at; /* as of a kernel */
@@ -66,21 +66,21 @@ struct trace {
 	struct texts texts;
 };
 
-/* The text of a file from its begin, in pieces. NULL: errno. A file that can be read once alone is
- * refused with ESPIPE. */
+/* Reads the text of a file in pieces. NULL: see errno. A file that can be read only once is refused
+ * with ESPIPE. */
 struct trace_text;
 struct trace_text *trace_open(const char *path);
 struct trace_text *trace_close(struct trace_text *text); /* takes NULL, returns NULL */
 int trace_rewind(struct trace_text *text);		 /* 0 or a negative errno */
-/* How many bytes were read, fewer than n at the end alone, or a negative errno: -EBADMSG where what
- * is compressed is damaged or not whole. */
+/* Returns how many bytes were read, fewer than n only at the end, or a negative errno: -EBADMSG if
+ * compressed data are damaged or incomplete. */
 int64_t trace_next(struct trace_text *text, void *data, size_t n);
 
 /* 0, -ENOMEM, another negative errno of the file, or -EINVAL with why told when it is no trace. */
 int trace_read(struct trace *t, struct trace_text *text, struct buf *why);
 void trace_deinit(struct trace *t);
 
-/* Of a kernel's name, whatever its spaces: "> >" and ">>" are the same. */
+/* The hash of a kernel's name without its spaces: "> >" and ">>" are the same. */
 uint64_t trace_hash(const char *name, size_t n);
 
 #endif

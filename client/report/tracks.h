@@ -13,31 +13,33 @@
 #include "client/cli/buf.h"
 #include "proto/base/map.h"
 
-/* The range itself is gone when it is closed. */
+/* An open range. It keeps its text, because the record's range no longer exists when the range is
+ * closed. */
 struct track_range {
 	unsigned id;
 	int64_t begin;	 /* in the unit of the trace's times */
-	struct buf text; /* what its event says, once the caller has written it */
+	struct buf text; /* text of the range's event, once the caller has written it */
 };
 
 enum track_kind { TRACK_THREAD, TRACK_STREAM, TRACK_COUNTERS };
 
 struct track {
 	enum track_kind kind;
-	unsigned device;	  /* of a stream, and of counters */
-	uint64_t id;		  /* of the thread or stream */
-	struct track_range *open; /* max_open of them, with texts that are used again */
+	unsigned device;	  /* device of a stream or of counters */
+	uint64_t id;		  /* number of the thread or stream */
+	struct track_range *open; /* array of max_open ranges, whose texts are reused */
 	size_t n_open, max_open;
-	int64_t end; /* of the last launch, in the unit of the trace's times */
+	int64_t end; /* end of the last launch, in the unit of the trace's times */
 };
 
-/* A file may say anything; what is nested deeper is shown without its outermost ranges. */
+/* Limits the depth, because a file may be hostile; ranges nested deeper are shown without the
+ * outermost ones. */
 enum { TRACK_MAX_DEPTH = 512 };
 
 /* The ranges around a launch, outermost first. */
 struct track_path {
 	const struct gpuctr_range *ranges[TRACK_MAX_DEPTH];
-	size_t n, n_same; /* the first of them are open already */
+	size_t n, n_same; /* ranges, and how many of the first ones are open already */
 };
 
 struct tracks {

@@ -2,8 +2,8 @@
 #ifndef CLIENT_REPORT_VIEW_H
 #define CLIENT_REPORT_VIEW_H
 
-/* Which rows of groups are told, in which order, with which figures: what the terminal's table, CSV
- * and JSON have in common. */
+/* A view selects the rows of groups, their order and their figures. The terminal's table, CSV and
+ * JSON all show a view. */
 
 #include "client/report/define.h"
 #include "client/report/fields.h"
@@ -13,17 +13,17 @@ struct view_options {
 			     or by the first counter when there is none */
 	const char *columns;	     /* "time,dram__bytes_read": only these; NULL, "all": all */
 	const char *figures;	     /* as fields_parse(); NULL: the usual ones */
-	struct define_source define; /* columns of the user's; path NULL: none */
+	struct define_source define; /* columns that the user defines; path NULL: none */
 	size_t limit;		     /* rows; 0: all */
 	bool skip_zero;		     /* leave out rows with nothing of their own but zeros,
 				now and before */
 	bool base_units;	     /* bytes and ns instead of GB and ms */
-	bool people;		     /* for them: no rows that only hold others, where what
-					these hold is not what rows are sorted by */
-	bool bars;		     /* of what rows are sorted by, where a table has room */
-	bool utf8;		     /* may stand in it, besides names */
-	bool styled;		     /* titles of a table in bold, for a terminal */
-	struct groups *against;	     /* finished, with the same keys; NULL: nothing is compared */
+	bool people; /* for people: leave out rows without launches of their own, unless rows are
+			sorted by a total */
+	bool bars;   /* show bars for the sort key, if the table has room */
+	bool utf8;   /* the output may contain UTF-8 outside names */
+	bool styled; /* titles of a table in bold, for a terminal */
+	struct groups *against; /* finished, with the same keys; NULL: nothing is compared */
 };
 
 struct view {
@@ -37,23 +37,24 @@ struct view {
 	bool chosen_derived[DERIVED_MAX];
 	unsigned fields;
 	bool nested, base_units, utf8, styled;
-	bool estimated; /* here, or in what is compared with, some launches were measured, others
-			   not */
-	bool clocks_differ; /* from what is compared with, in some row: its times have no change */
-	bool turns;	    /* some metrics were measured in other launches than others */
+	bool estimated; /* here, or in the capture that is compared with, only some launches were
+			   measured */
+	bool clocks_differ; /* in some row the two captures have times of different clocks, so the
+			       times have no change */
+	bool turns;	    /* some metrics were measured in different launches than others */
 	struct group **rows;
 	size_t n_rows;	       /* all of them */
 	size_t n_shown;	       /* the first of them */
-	size_t n_zero;	       /* left out because they are zero */
-	size_t n_held;	       /* left out because they have no launches of their own */
+	size_t n_zero;	       /* rows left out because they are zero */
+	size_t n_held;	       /* rows left out because they have no launches of their own */
 	const char *sorted_by; /* a column; NULL: names or launches */
 	const struct group *all;
-	double *bars;	     /* of the rows that are shown, 0 to 1; NULL: none are wanted */
+	double *bars;	     /* lengths of the bars of the rows shown, 0 to 1; NULL: no bars */
 	const char *bars_of; /* the column */
 	struct texts own;    /* rows that only the other capture has, and their numbers */
 };
 
-/* The groups are finished, and live as long as the view. 0, -ENOMEM, or -EINVAL with why told. */
+/* groups must be finished and outlive the view. 0, -ENOMEM, or -EINVAL with why filled. */
 int view_init(struct view *v, struct groups *groups, const struct view_options *options,
 	      struct buf *why);
 void view_deinit(struct view *v);

@@ -2,8 +2,7 @@
 #ifndef CLIENT_REPORT_WHERE_H
 #define CLIENT_REPORT_WHERE_H
 
-/* Which launches a report is of: "op=conv", "kernel=gemm". A key is one of those that reports group
- * by, and its text has the POSIX extended regular expression in it. All conditions must hold. */
+/* Selects the launches of a report: */
 
 #include "client/cli/buf.h"
 #include "client/report/groups.h"
@@ -13,12 +12,13 @@ struct where;
 struct where *where_new(void);		   /* NULL: out of memory */
 struct where *where_free(struct where *w); /* takes NULL, returns NULL */
 
-/* Another condition, before any capture. 0, -ENOMEM, or -EINVAL with why told. */
+/* Adds a condition; before the first capture only. 0, -ENOMEM, or -EINVAL with why filled. */
 int where_add(struct where *w, const char *text, struct buf *why);
 bool where_is_empty(const struct where *w);
 /* "op=conv and kernel=gemm", safe for a terminal */
 void where_print(const struct where *w, struct buf *b);
-/* The first key that says nothing of launches that were not measured, as stream; NULL: all do. */
+/* The first key that is not known for launches that were not measured, such as stream; NULL: all
+ * keys are. */
 const char *where_needs_records(const struct where *w);
 
 /* As those of groups. */
@@ -29,7 +29,7 @@ int where_process(struct where *w, const struct gpuctr_process *process);
 int where_record(struct where *w, const struct gpuctr_record *record,
 		 const struct attribution *what, bool *ret);
 int where_stratum(struct where *w, const struct gpuctr_stratum *stratum, bool *ret);
-/* What of a record it does not look at: enum store_part. */
+/* The parts of a record that the conditions do not use: enum store_part. */
 unsigned where_without(const struct where *w);
 
 #endif

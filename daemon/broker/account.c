@@ -115,7 +115,7 @@ void account_refuse(const struct account *a, struct refusal *r)
 		    ACCOUNT_BYTES_MAX >> 20);
 }
 
-/* A lap is over when a round has ended that passed nobody over. */
+/* A lap ends with the first round in which no connection had to wait. */
 static void enter_round(struct account *a, uint64_t round)
 {
 	if (a->round != round) {

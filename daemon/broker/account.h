@@ -2,7 +2,7 @@
 #ifndef GPUCTR_BROKER_ACCOUNT_H
 #define GPUCTR_BROKER_ACCOUNT_H
 
-/* What one uid makes the daemon hold, over all its connections and captures. */
+/* The resources that one uid uses in the daemon, over all its connections and captures. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,10 +14,11 @@
 
 enum {
 	ACCOUNT_BYTES_MAX = 16 << 20,
-	ACCOUNT_UNADMITTED_BYTES_MAX = 32 << 20, /* of all who may not measure, together */
+	ACCOUNT_UNADMITTED_BYTES_MAX = 32 << 20, /* of all users who may not measure, together */
 	ACCOUNT_HIGH_BYTES = 4 << 20, /* above this its connections are read one at a time */
 	ACCOUNT_RECEIVED_MAX = 256,
-	ACCOUNT_ROUND_US = 250, /* of one round of the loop, for all its connections together */
+	ACCOUNT_ROUND_US =
+		250, /* time in one round of the loop, for all connections of the uid together */
 	ACCOUNT_BUCKETS = 1024,
 };
 
@@ -26,9 +27,9 @@ struct account {
 	struct list bucket_link;
 	uid_t uid;
 	unsigned refs;
-	unsigned connections; /* until they are really closed */
-	unsigned registered;  /* of these, programs in standby */
-	unsigned received;    /* descriptors that it has sent and that are not closed yet */
+	unsigned connections; /* connections that are not closed yet */
+	unsigned registered;  /* programs in standby among the connections */
+	unsigned received;    /* descriptors that the uid has sent and that are not closed yet */
 	struct quota bytes;
 	bool asking; /* the planner is working on a question of this uid */
 
@@ -38,8 +39,7 @@ struct account {
 	uint64_t reader_since_ns;
 	struct list waiting;
 
-	/* The present round of the loop: time spent in it, and connections that it was not enough
-	 * for. */
+	/* The current round of the loop: the time spent, and the connections that had to wait. */
 	uint64_t round, spent_ns;
 	unsigned passed_over;
 	uint64_t lap;
@@ -53,7 +53,7 @@ struct accounts {
 void accounts_init(struct accounts *all);
 void accounts_deinit(struct accounts *all); /* frees accounts that are still referred to as well */
 
-/* The account of uid, made when there is none; NULL: out of memory. */
+/* Finds or makes the account of uid; NULL: out of memory. */
 struct account *account_of(struct accounts *all, uid_t uid);
 struct account *account_ref(struct account *a);
 struct account *account_unref(struct account *a); /* returns NULL */

@@ -23,7 +23,7 @@ void claim_init(struct claim *c, uint64_t gpus, uid_t user)
 	list_init(&c->link);
 }
 
-/* How many claims of user, on some of these GPUs, are in the list before end. */
+/* The number of claims of user on any of these GPUs, in the list before end. */
 static unsigned count_before(const struct list *all, const struct list *end, uid_t user,
 			     uint64_t gpus)
 {
@@ -37,7 +37,7 @@ static unsigned count_before(const struct list *all, const struct list *end, uid
 	return n;
 }
 
-/* How many claims its user has before this one, when only these GPUs count. */
+/* The number of claims on any of these GPUs that c's user has before c. */
 static unsigned place_in_row(const struct arbiter *a, const struct claim *c, uint64_t gpus)
 {
 	const struct list *end = c->state == CLAIM_WAITING ? &c->link : &a->queue;
@@ -46,7 +46,7 @@ static unsigned place_in_row(const struct arbiter *a, const struct claim *c, uin
 	       count_before(&a->queue, end, c->user, gpus);
 }
 
-/* May c, which has this place in its user's row, go before one that waits? */
+/* May c, which has this place among its user's claims, go before a claim that waits? */
 static bool yields(const struct arbiter *a, const struct claim *waiting, const struct claim *c,
 		   unsigned place)
 {
@@ -75,8 +75,8 @@ static struct list *find_place(const struct arbiter *a, const struct claim *c)
 	return place;
 }
 
-/* GPUs that may not be had at this place of the queue: those that are held, and those that claims
- * before it want. */
+/* The GPUs that a claim at this place of the queue cannot have: those that are held, and those that
+ * claims before it want. */
 static uint64_t taken_before(const struct arbiter *a, const struct list *place)
 {
 	uint64_t taken = a->held;

@@ -2,11 +2,11 @@
 #ifndef GPUCTR_BROKER_ARBITER_H
 #define GPUCTR_BROKER_ARBITER_H
 
-/* Who may use the counters of which GPU now. A GPU has one holder, because the hardware allows one.
- * Users take turns, and each user's claims are served first come, first served. A claim may cover
- * several GPUs and gets all of them at once or none, so two claims never wait for each other. A
- * claim that waits for a busy GPU also keeps later claims off the free GPUs that it needs, so it
- * cannot be overtaken for ever. Pure: no clock, no loop, no GPU. */
+/* Decides who may use the counters of which GPU now. A GPU has one holder, because the hardware
+ * allows one. Users take turns, and each user's claims are served first come, first served. A claim
+ * may cover several GPUs and gets all of them at once or none, so two claims never wait for each
+ * other. A claim that waits for a busy GPU also keeps later claims off the free GPUs that it needs,
+ * so it cannot be overtaken for ever. Pure: no clock, no loop, no GPU. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ enum {
 	ARBITER_E_FULL = 2,   /* the queue has reached its limit */
 	ARBITER_E_QUEUED = 3, /* not an error: arbiter_next() grants it later */
 
-	ARBITER_OVERTAKEN_MAX = 32, /* so many later claims are served before one that waits */
+	ARBITER_OVERTAKEN_MAX = 32, /* how many later claims may be served before a waiting one */
 };
 
 struct claim {
@@ -27,7 +27,7 @@ struct claim {
 	uint64_t gpus;	  /* mask, not 0 */
 	uid_t user;	  /* takes turns with others */
 	enum claim_state { CLAIM_IDLE, CLAIM_WAITING, CLAIM_HOLDING } state;
-	unsigned overtaken; /* by so many claims that came later */
+	unsigned overtaken; /* number of later claims that were served before this one */
 };
 
 struct arbiter {
@@ -40,22 +40,23 @@ struct arbiter {
 void arbiter_init(struct arbiter *a, unsigned max_waiting);
 void claim_init(struct claim *c, uint64_t gpus, uid_t user);
 
-/* 0: holding. ARBITER_E_*. One that waits may have been put before others, whose places have
- * changed then. */
+/* Returns 0 if c holds its GPUs, or ARBITER_E_*. A claim that waits may have been inserted before
+ * others, whose positions then change. */
 int arbiter_request(struct arbiter *a, struct claim *c, bool wait);
 
 /* Gives the GPUs back or leaves the queue; does nothing for an idle claim. Call arbiter_next()
  * after it. */
 void arbiter_release(struct arbiter *a, struct claim *c);
 
-/* The next waiting claim that can have its GPUs; it holds them on return. NULL: none can. */
+/* Gives the next waiting claim its GPUs, if they are free, and returns it. NULL: no claim can have
+ * its GPUs. */
 struct claim *arbiter_next(struct arbiter *a);
 
 /* The place in the queue: 1 is next; 0: not waiting. */
 unsigned arbiter_position(const struct arbiter *a, const struct claim *c);
 
-/* Who keeps c waiting, or would: the holder of one of its GPUs, else a claim that is before it in
- * the queue; NULL: nobody. */
+/* The claim for which c waits, or would wait: the holder of one of its GPUs, else a claim before it
+ * in the queue; NULL: none. */
 const struct claim *arbiter_blocker(const struct arbiter *a, const struct claim *c);
 
 #endif

@@ -238,7 +238,7 @@ static void tell_place(struct broker *b, struct capture *c)
 	}
 }
 
-/* Those before which c was put have another place now. */
+/* The positions of captures behind c have changed. */
 static void wait_in_queue(struct broker *b, struct capture *c, const struct event *e)
 {
 	c->state = CAPTURE_QUEUED;
@@ -309,7 +309,7 @@ static void open_lease(struct broker *b, struct capture *c, const struct event *
 	put(b, c, EFFECT_OPEN)->until_ns = c->lease_until_ns;
 }
 
-/* A lease whose line cannot be written is not given. */
+/* Refuses a lease whose audit line could not be written. */
 static void refuse_unnoted(struct broker *b, struct capture *c, const struct event *e)
 {
 	c->leased = false;
@@ -610,7 +610,8 @@ bool broker_next(struct broker *b, uint64_t now_ns, struct effect *ret)
 			return false;
 		}
 		take(list_entry(b->effects.next, struct effect, link), ret);
-		/* A capture that has left the queue since is not told a place in it. */
+		/* A capture that has left the queue in the meantime gets no message about its
+		 * place. */
 		if (ret->type != EFFECT_QUEUED || ret->capture->state == CAPTURE_QUEUED) {
 			return true;
 		}

@@ -21,7 +21,7 @@ enum event_type {
 	EVENT_PLANNED,
 	EVENT_TURN,  /* made by the broker itself: the arbiter has given the capture its GPUs */
 	EVENT_ALONE, /* nobody else computes on its GPUs */
-	EVENT_ACCOMPANIED, /* somebody else does: code, message, remedy */
+	EVENT_ACCOMPANIED, /* another user computes on them: code, message, remedy */
 	EVENT_GPU_BACK,	   /* the gpu process can be asked again who computes */
 	EVENT_NOT_NOTED,   /* the audit line of its lease could not be written: texts */
 	EVENT_OPENED,	   /* the granter has opened the lease */
@@ -31,14 +31,15 @@ enum event_type {
 	EVENT_PROCESS_GONE,
 	EVENT_EXPIRED,	/* the lease is over by the granter's clock */
 	EVENT_LOST,	/* the granter is gone */
-	EVENT_DESERTED, /* the last process that it names went away before it began: texts */
+	EVENT_DESERTED, /* the last process that the capture named ended before the capture began:
+			   texts */
 	EVENT_CLIENT_GONE,
 	EVENT_CLOSE,	  /* its client asks for the end */
 	EVENT_TICK,	  /* now_ns */
 	EVENT_WITHDRAWN,  /* settings or jobs no longer allow it: texts */
 	EVENT_HUNG,	  /* the driver hangs on one of its GPUs: texts */
 	EVENT_RENUMBERED, /* the machine's GPUs have changed: the bits of masks mean other GPUs */
-	EVENT_STALLED,	  /* an agent says that nothing moves: texts */
+	EVENT_STALLED,	  /* an agent reports that the program does not progress: texts */
 	EVENT_FOREIGN,	  /* another user computes on a leased GPU: texts */
 	EVENT_STOPPING,	  /* the daemon stops: texts */
 	EVENT_TYPES,
@@ -57,11 +58,11 @@ struct broker {
 	struct registry *registry;
 	struct arbiter *arbiter;
 	uint64_t lease_ns, lease_max_ns; /* of the settings */
-	bool grants;			 /* there is a granter, and the daemon stays */
+	bool grants; /* leases can be granted: there is a granter, and the daemon is not stopping */
 
 	struct list effects;
-	struct arena texts; /* of effects that wait */
-	bool released;	    /* GPUs were given back, and no turns have been given since */
+	struct arena texts; /* texts of effects that wait */
+	bool released;	    /* GPUs were released, and were not offered to waiting captures yet */
 };
 
 void broker_init(struct broker *b, struct registry *registry, struct arbiter *arbiter);
@@ -70,10 +71,10 @@ void broker_deinit(struct broker *b);
 /* Ignores an event that has no meaning in c's state. */
 void broker_handle(struct broker *b, struct capture *c, const struct event *e);
 
-/* Has turns given by the next broker_next(): there is a granter again. */
+/* Makes the next broker_next() give free GPUs to waiting captures: there is a granter again. */
 void broker_wake(struct broker *b);
 
-/* Who keeps c waiting; NULL: nobody. */
+/* The capture for which c waits; NULL: none. */
 struct capture *broker_blocker(const struct broker *b, const struct capture *c);
 
 /* Takes the next effect. False: there is none, and the texts of earlier ones are gone. After

@@ -19,7 +19,7 @@ enum {
 	CAPTURE_TOKEN_BYTES = 33, /* 128 random bits in hex, with NUL */
 	CAPTURES_MAX = 256,
 	CAPTURE_PROCESSES_MAX = 1024,
-	CAPTURE_EFFECTS_MAX = 12, /* of one capture, that wait to be carried out */
+	CAPTURE_EFFECTS_MAX = 12, /* effects of one capture that wait to be carried out */
 };
 
 /* In this order, but states are skipped: a recording goes from planning to ready, and any state may
@@ -31,9 +31,8 @@ enum capture_state {
 	CAPTURE_OPENING,  /* its lease stands in the audit log; the granter is asked */
 	CAPTURE_READY,
 	CAPTURE_RUNNING, /* a process has attached */
-	CAPTURE_ENDING,	 /* its processes deliver what they have */
-	CAPTURE_OVER, /* what is left to do is among the effects; events mean nothing to it any more
-		       */
+	CAPTURE_ENDING,	 /* its processes deliver the rest of their records */
+	CAPTURE_OVER,	 /* the rest is in the queue of effects; events are ignored */
 	CAPTURE_STATES,
 };
 
@@ -73,12 +72,12 @@ struct capture {
 	uint32_t request;	 /* the number of the client's open request */
 	uid_t uid;
 	pid_t pid;
-	uid_t target; /* whose programs it measures: uid's own, or those of another user that root
-			 or an operator names */
+	uid_t target; /* the user whose programs are measured: uid, or another user named by root or
+			 an operator */
 	bool machine_root; /* the user who opened it is root of this machine, see struct credentials
 			    */
 	char user[64];
-	char owner[64]; /* the name of target, when that is another user; "": one's own programs */
+	char owner[64]; /* the name of target if that is another user; "": uid */
 	char token[CAPTURE_TOKEN_BYTES];
 
 	struct arena arena; /* options and plan live here */
@@ -94,17 +93,18 @@ struct capture {
 	uint64_t wait_until_ns; /* 0: for ever */
 	uint64_t ready_ns;	/* when the lease began */
 	uint64_t lease_until_ns;
-	uint64_t known_ns;  /* when it was last known who else computes on its GPUs */
+	uint64_t known_ns;  /* when the gpu process last reported who else computes on its GPUs */
 	uint64_t end_by_ns; /* in state ENDING */
-	bool leased;	    /* granted, and the line of its end not yet among the effects */
+	bool leased;	    /* the lease was granted, and the audit line of its end is not among the
+			       effects yet */
 	struct effect effects[CAPTURE_EFFECTS_MAX];
 
 	struct list processes; /* attached ones, see process.h */
-	uint32_t n_processes;  /* that have begun so far */
+	uint32_t n_processes;  /* number of processes that have begun so far */
 	uint32_t n_attached;
-	pid_t permitted_pid; /* the last process that got a permission, of a permit */
+	pid_t permitted_pid; /* for a permit: the last process that got a permission */
 	unsigned n_permit_refusals;
-	struct gpuctr_totals ended; /* of processes that have gone */
+	struct gpuctr_totals ended; /* totals of processes that have ended */
 	uint32_t end_code;
 	const char *end_message, *end_remedy; /* static or in arena */
 };
@@ -133,22 +133,22 @@ unsigned registry_count_uid(const struct registry *r, uid_t uid);
 int capture_set_options(struct capture *c, const struct wire_open_capture *options);
 int capture_set_plan(struct capture *c, const struct wire_plan *plan);
 
-/* May the groups of this plan be measured in turns, in one run? That takes a budget. */
+/* May the capture measure the groups of this plan in turns in one run? Only with a budget. */
 bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan);
 
 bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents and permissions */
 
-/* May this process of its target's have permissions? One that names processes is for those alone
- * that it measures. */
+/* May this process, which is target's, have permissions? If the capture names processes, only
+ * those. */
 bool capture_takes(const struct capture *c, pid_t pid);
 
-/* The state that a client is told: CHECKING and OPENING are "queued" to it. */
+/* The state that clients see: "queued" for CHECKING and OPENING. */
 enum gpuctr_capture_state capture_told_state(const struct capture *c);
 
 /* "alice (python3, pid 4711)"; "" when the arena is full. */
 const char *capture_describe_holder(struct arena *a, const struct capture *c);
 
-/* Of its processes, past and present. */
+/* The totals of all its processes, past and present. */
 struct gpuctr_totals capture_totals(const struct capture *c);
 
 #endif

@@ -2,9 +2,10 @@
 #ifndef GPUCTR_BROKER_JOBS_H
 #define GPUCTR_BROKER_JOBS_H
 
-/* What a scheduler has stated: this GPU belongs to that user's job. While it does, nobody else may
- * measure the GPU, and the owner need not be alone on it, because the scheduler answers for that.
- * Pure and flat, so that the supervisor can keep a copy for the front's successor. */
+/* The jobs that a scheduler has reported: this GPU belongs to that user's job. During the job no
+ * other user may measure the GPU. The daemon does not check that the owner is alone on the GPU,
+ * because the scheduler is responsible for that. Pure and flat, so that the supervisor can keep a
+ * copy for the front's successor. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +23,7 @@ struct job {
 
 struct jobs {
 	struct job slots[JOBS_MAX];
-	uint64_t machine; /* a number for which GPUs have which index; 0: not known yet */
+	uint64_t machine; /* identifies the numbering of GPUs; 0: not known yet */
 };
 
 /* The last statement counts: the new job takes its GPUs from other jobs, and replaces one of the

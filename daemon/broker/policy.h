@@ -2,10 +2,10 @@
 #ifndef GPUCTR_BROKER_POLICY_H
 #define GPUCTR_BROKER_POLICY_H
 
-/* Who may measure what. By default nobody: root and the daemon's own user may measure every GPU,
- * everybody else needs to be named or to be in a named group, and a group with a rule of its own
- * admits its members to the GPUs of that rule only. Several admissions add up. Identity is what the
- * kernel said when the peer connected. Pure: no clock, no loop, no lookup of names. */
+/* Decides who may measure what. By default nobody: root and the daemon's own user may measure every
+ * GPU, everybody else needs to be named or to be in a named group, and a group with a rule of its
+ * own admits its members to the GPUs of that rule only. Several admissions add up. Identity is what
+ * the kernel said when the peer connected. Pure: no clock, no loop, no lookup of names. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ struct policy_rule {
 
 struct policy {
 	struct policy_names allow;   /* may measure, on every GPU */
-	struct policy_names monitor; /* may see what all users do together; this admits to no GPU */
+	struct policy_names monitor; /* may see the counts of all users together; may not measure */
 	struct policy_names device;  /* may also have objects that count the whole GPU */
 	struct policy_names operators;
 	bool operator_captures; /* operators and root may capture programs of other users */
@@ -51,8 +51,9 @@ struct credentials {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;
-	bool machine_root;   /* root of this machine, not of a container */
-	bool of_machine;     /* not in a container; looked up for root and operators alone */
+	bool machine_root; /* root of this machine, not of a container */
+	bool of_machine; /* the process is not in a container; looked up for root and operators only
+			  */
 	const gid_t *groups; /* supplementary; borrowed */
 	size_t n_groups;
 };
@@ -67,8 +68,8 @@ bool policy_allows_gpu(const struct policy *p, const struct credentials *c, size
 /* May c see the counts of all users together? */
 bool policy_monitors(const struct policy *p, const struct credentials *c);
 
-/* Is c root or in a group of operators, and are these let in at all? In a container one can take
- * any group, so this is no answer yet. */
+/* Is c root or in a group of operators, and may operators capture programs of others? In a
+ * container a process can take any group, so the caller must also check of_machine. */
 bool policy_names_operator(const struct policy *p, const struct credentials *c);
 
 /* May c capture programs of other users? Whether c may measure at all is another question. */

@@ -32,27 +32,27 @@ struct process {
 	struct list bucket_link;
 	uint32_t id; /* never 0, never used again while the daemon lives */
 	void *peer;
-	pid_t pid; /* as the kernel says */
+	pid_t pid; /* pid as reported by the kernel */
 	uid_t uid;
-	uint64_t begin;	   /* of a registered one, see proc_read_begin(); 0: not known */
+	uint64_t begin; /* when a registered process began, see proc_read_begin(); 0: not known */
 	bool machine_root; /* see struct credentials */
 
 	bool registered;
 	bool unadmitted;	 /* its user may not measure; set before it registers */
 	uint64_t since_ns;	 /* when it registered */
 	struct account *account; /* pays for the claims */
-	char *claims;		 /* what it says of its job: NAME=value and NUL, n_claims times */
+	char *claims; /* the process's claims about its job: NAME=value and NUL, n_claims times */
 	uint32_t n_claims;
-	const char *cgroup;   /* behind the claims; "": not known */
-	uint32_t texts_bytes; /* of both, charged to the account */
+	const char *cgroup;   /* stored behind the claims; "": not known */
+	uint32_t texts_bytes; /* bytes of both, charged to the account */
 
 	/* Its part in a capture. */
 	struct capture *capture;     /* NULL: none */
 	struct list link;	     /* among the processes of the capture */
 	uint32_t number;	     /* in the capture; 0: the capture has not begun */
-	struct gpuctr_totals totals; /* as last told */
+	struct gpuctr_totals totals; /* totals as last reported */
 	uint64_t records;	     /* passed on to the client */
-	uint64_t notices;	     /* that it sent, also those that were not passed on */
+	uint64_t notices; /* notices that the process sent, including those not passed on */
 	bool said_goodbye;
 };
 
@@ -60,12 +60,13 @@ struct processes {
 	struct list all;
 	struct list buckets[PROCESS_BUCKETS]; /* by number */
 	uint32_t last_id;
-	size_t n_registered, n_unadmitted; /* the latter among the former */
+	size_t n_registered,
+		n_unadmitted; /* registered processes, and those of them that are unadmitted */
 };
 
 void processes_init(struct processes *all);
 
-/* Borrowed; NULL: it has gone, or never was. */
+/* Borrowed; NULL: the process has ended or never existed. */
 struct process *processes_find(const struct processes *all, uint32_t id);
 
 /* NULL: out of memory. */

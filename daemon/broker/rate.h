@@ -2,9 +2,9 @@
 #ifndef GPUCTR_BROKER_RATE_H
 #define GPUCTR_BROKER_RATE_H
 
-/* How often a user may do something: one bucket a uid, which holds a minute's worth and refills
- * evenly. The generic cell rate algorithm needs one number a bucket, the time at which it will be
- * full. Pure: the clock is the caller's. */
+/* Limits how often a user may do something: each uid has one bucket, which holds a minute's worth
+ * and refills evenly. The generic cell rate algorithm needs one number for each bucket, the time at
+ * which it will be full. Pure: the caller passes the time. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ struct rate_bucket {
 
 struct rate {
 	struct rate_bucket buckets[RATE_USERS_MAX];
-	uint64_t forgotten; /* what users had missed whose bucket was forgotten */
+	uint64_t forgotten; /* refused requests of users whose bucket was forgotten */
 };
 
 /* True: allowed, and *ret_missed (may be NULL) says how many requests of this uid were refused
@@ -29,7 +29,7 @@ struct rate {
 bool rate_take(struct rate *r, uid_t uid, unsigned per_minute, uint64_t now_ns,
 	       uint64_t *ret_missed);
 
-/* The same by a bucket that is everybody's; its uid means nothing. */
+/* The same with a bucket shared by all users; its uid has no meaning. */
 bool rate_take_from(struct rate_bucket *b, unsigned per_minute, uint64_t now_ns,
 		    uint64_t *ret_missed);
 

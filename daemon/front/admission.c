@@ -44,8 +44,8 @@ static uint64_t gpus_by_policy(const struct front *f, const struct credentials *
 	return gpus;
 }
 
-/* The GPUs that belong to jobs of other users than the one whose programs are measured. None for
- * root of the machine, who states the jobs and may measure all GPUs. */
+/* The GPUs that belong to jobs of users other than target, whose programs are measured. None for
+ * root of the machine, who reports the jobs and may measure all GPUs. */
 static uint64_t gpus_of_others(const struct front *f, uid_t target, bool machine_root)
 {
 	return machine_root ? 0 : jobs_gpus_of_others(&f->jobs, target);
@@ -112,7 +112,7 @@ const char *admission_chip(const struct front *f, const char *chip)
 	return chip[0] == '\0' && f->machine.gpus.n > 0 ? f->machine.gpus.v[0].chip : chip;
 }
 
-/* Says why uid may not have one of gpus for programs of target. */
+/* Fills the reason why uid may not measure one of gpus for programs of target. */
 static int refuse_gpu(const struct front *f, uid_t uid, uid_t target, uint64_t gpus,
 		      struct refusal *r)
 {

@@ -2,8 +2,8 @@
 #ifndef GPUCTR_FRONT_ADMISSION_H
 #define GPUCTR_FRONT_ADMISSION_H
 
-/* Who may measure which of this machine's GPUs now, by the settings and by what a scheduler has
- * stated. */
+/* Decides who may measure which of this machine's GPUs, by the settings and by the jobs that a
+ * scheduler has reported. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,24 +22,24 @@ bool admission_allows(const struct front *f, const struct credentials *c, struct
 bool admission_allows_questions(const struct front *f, const struct credentials *c,
 				struct refusal *r);
 
-/* The GPUs that names stand for, as a mask; without names, all that c may measure for programs of
- * target. A code with r filled when a GPU is not there, or not c's to measure. */
+/* The mask of the named GPUs; without names, of all GPUs that c may measure for programs of target.
+ * Returns a code with r filled if a GPU does not exist or c may not measure it. */
 int admission_choose(const struct front *f, const struct credentials *c, uid_t target,
 		     const struct wire_strings *names, uint64_t *ret, struct refusal *r);
 
-/* Of these GPUs, those that c may measure only as the owner of a job, and no longer when the job
- * has ended. */
+/* The subset of gpus that c may measure only as the owner of a job, and no longer once the job has
+ * ended. */
 uint64_t admission_by_job(const struct front *f, const struct credentials *c, uint64_t gpus);
 
-/* Of the capture's GPUs, those that its user may not measure any more. */
+/* The subset of the capture's GPUs that its user may not measure any more. */
 uint64_t admission_lost(const struct front *f, const struct capture *c);
 
-/* Do the present settings allow who the capture, which was opened under earlier ones? False with r
- * filled. */
+/* Do the present settings still allow this user the capture, which was opened under earlier
+ * settings? False with r filled. */
 bool admission_still_allows(const struct front *f, const struct credentials *who,
 			    const struct capture *c, struct refusal *r);
 
-/* The chip that a request means: the one that it names, else this machine's; "" without GPUs. */
+/* The chip of a request: the one that it names, else this machine's; "" without GPUs. */
 const char *admission_chip(const struct front *f, const char *chip);
 
 /* The bit of the GPU with this index or UUID; 0: there is none. */

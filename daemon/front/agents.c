@@ -62,7 +62,7 @@ static void notify_not_measured(struct peer *p, struct capture *c, const char *p
 	peer_send(c->client, &m);
 }
 
-/* False, and it was refused: the capture that its token opens cannot measure it. */
+/* May the agent join the capture that its token opens? False: no, and the agent was refused. */
 static bool takes_part(struct peer *p, struct capture *c, const struct wire_agent_hello *h)
 {
 	char text[256];
@@ -132,8 +132,8 @@ static bool is_own(const struct peer *p, uint32_t capture, uint32_t process)
 	       p->process->number == process && p->process->capture->id == capture;
 }
 
-/* A client is behind when much waits for it to be read; while its user has much waiting on all
- * connections together, when anything does: the memory that is left is for clients that read. */
+/* A client is behind if it has much unread output; if its user has much on all connections
+ * together, any unread output is enough: the remaining memory is for clients that read. */
 static bool is_behind(const struct peer *client)
 {
 	return peer_backlog(client) > PEER_OUT_HIGH_BYTES ||
@@ -187,8 +187,8 @@ int handle_raw_image(struct peer *p, const struct wire_message *m, const struct 
 								     : WIRE_E_MALFORMED;
 }
 
-/* The agent says that nothing moves any more. Freeing the capture's driver objects lets go of what
- * they hold. */
+/* The agent reports that the program does not progress any more. Freeing the capture's driver
+ * objects releases whatever waits for them. */
 static void tell_stalled(struct peer *p, const struct wire_notice *notice)
 {
 	const struct event e = {
@@ -254,7 +254,7 @@ int handle_progress(struct peer *p, const struct wire_message *m, const struct f
 int handle_goodbye(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	(void)frame;
-	/* Of a capture that has not begun it can say nothing. */
+	/* An agent cannot report anything about a capture that has not begun. */
 	if (p->process && p->process->capture && p->process->number != 0) {
 		stats_note_kernels(&p->front->stats, &p->process->totals, &m->goodbye.totals);
 		p->process->totals = m->goodbye.totals;
@@ -268,7 +268,7 @@ int handle_goodbye(struct peer *p, const struct wire_message *m, const struct fr
 	return 0;
 }
 
-/* The last process that the capture names has gone before the capture began. */
+/* The last process that the capture named has ended before the capture began. */
 static void tell_desertion(struct front *f, struct capture *c)
 {
 	const struct event e = {

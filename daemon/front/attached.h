@@ -6,17 +6,17 @@
 
 struct front;
 
-/* Tells p, which has begun in its capture, what to measure, and tells the client of p. */
+/* Sends p, which the capture has begun to measure, the plan, and reports p to the client. */
 void attached_welcome(struct process *p, const char *recorded_from,
 		      const struct wire_strings *claims);
 
-/* Of the notices of a process in one capture as many are passed on. */
+/* The largest number of notices that is passed on for each process in a capture. */
 enum { ATTACHED_NOTICES_MAX = 256 };
 
-/* Tells the client, in place of a notice of p's, that what it says is left out. */
+/* Sends the client, instead of a notice from p, that this notice is left out. */
 void attached_tell_left_out(const struct process *p, const char *message);
 
-/* Completes p's totals and tells them to its client. */
+/* Completes p's totals and sends them to the client. */
 void attached_tell_end(struct front *f, struct process *p);
 
 #endif

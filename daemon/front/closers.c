@@ -71,7 +71,7 @@ static struct {
 	struct closer closers[CLOSERS];
 	int event;
 
-	/* Used by the front alone, without the lock. */
+	/* Used by the front's thread only, without the lock. */
 	struct list taken, free;
 	struct slot *slots;
 	size_t room, n_used; /* slots from n_used on were never used */
@@ -323,8 +323,8 @@ bool closers_take_done(struct closing *ret)
 	return true;
 }
 
-/* A kick may come just before the thread enters the call that hangs, so there are more. The time
- * from one to the next doubles. */
+/* A signal may come just before the thread enters the call that hangs, so it is repeated, after
+ * twice the time each time. */
 static void kick_if_late(struct closer *c, uint64_t now_ns)
 {
 	uint64_t since_ns = atomic_load(&c->since_ns);

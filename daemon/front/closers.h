@@ -12,15 +12,15 @@
 #include <sys/types.h>
 
 enum closing_kind {
-	CLOSING_CONNECTION, /* a socket of ours, with descriptors in it that nobody has received */
-	CLOSING_RECEIVED,   /* sent by a user: may be anything */
+	CLOSING_CONNECTION, /* a connection that holds descriptors which nobody has received */
+	CLOSING_RECEIVED,   /* a descriptor of any kind that a user has sent */
 };
 
 struct closing {
 	int fd;
 	enum closing_kind kind;
 	uid_t uid;   /* who sent it */
-	void *owner; /* not used here: the caller's */
+	void *owner; /* for the caller; not used by closers */
 };
 
 /* Starts the threads, once in a process and before its filter. -errno. */
@@ -39,8 +39,8 @@ int closers_fd(void);
 /* Returns a descriptor that has been closed. False: there is none. */
 bool closers_take_done(struct closing *ret);
 
-/* Interrupts the threads that have been at one descriptor for too long. Returns when to call it
- * again; 0: nothing is being closed. */
+/* Interrupts threads that have been closing one descriptor for too long. Returns when to call this
+ * again; 0: no descriptor is being closed. */
 uint64_t closers_kick(uint64_t now_ns);
 
 #endif

@@ -11,8 +11,8 @@
 
 enum { METRICS_BYTES_MAX = 8192 };
 
-/* A lease may only be given when its line is written. A refusal stands even when its line cannot
- * be. */
+/* A lease is granted only if its line was written. A refusal is valid even if its line could not be
+ * written. */
 static int write_taken(struct front *f, const struct audit_line *l)
 {
 	int r = audit_write(&f->audit, l);
@@ -106,7 +106,8 @@ int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_e
 	};
 
 	if (c) {
-		/* A program of the capture asks, which may be another user's than the capture. */
+		/* The peer is a program of the capture; it may belong to another user than the
+		 * capture. */
 		l.user = c->uid == l.uid ? c->user : NULL;
 		l.program = c->options.program;
 		l.capture = c->id;

@@ -2,8 +2,8 @@
 #ifndef GPUCTR_FRONT_DECISION_H
 #define GPUCTR_FRONT_DECISION_H
 
-/* Writes the audit lines of what the front decides. Each function returns 0 or -errno; after an
- * error nobody may be given what the line says. */
+/* Writes the audit lines for the front's decisions. Each function returns 0 or -errno; after an
+ * error the front must not grant what the line says. */
 
 #include "daemon/audit/audit.h"
 #include "daemon/broker/capture.h"
@@ -22,7 +22,7 @@ int decision_to_start(struct front *f);
 int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_event event,
 		     const struct refusal *r, uint32_t driver_status);
 
-/* p may be NULL: nobody asked, and why says the cause. */
+/* p may be NULL: no user asked; why then has the cause. */
 int decision_of_job(struct front *f, const struct peer *p, enum audit_event event,
 		    const struct job *job, const char *why);
 

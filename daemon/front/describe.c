@@ -129,9 +129,9 @@ static bool is_own(const struct capture *c, const struct credentials *viewer)
 	return viewer->machine_root || (c->uid == viewer->uid && !c->machine_root);
 }
 
-/* Everybody may know who holds a GPU, which program it is and for how long, because they wait for
- * it. What a capture measures and how far it has come is told to its owner only: looked at often
- * enough, it shows what the program does. */
+/* Every user may see who holds a GPU, which program it is and for how long, because they wait for
+ * the GPU. Only the owner sees the metrics and the progress of a capture: observed often enough,
+ * progress shows what the program does. */
 static struct gpuctr_capture_info describe_capture(struct front *f, struct arena *a,
 						   struct capture *c, bool own)
 {

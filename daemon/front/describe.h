@@ -2,14 +2,14 @@
 #ifndef GPUCTR_FRONT_DESCRIBE_H
 #define GPUCTR_FRONT_DESCRIBE_H
 
-/* The front's state as messages tell it. Results live in the arena given; they are NULL or empty
- * when it is full. */
+/* The front's state in the form of messages. Results live in the given arena; they are NULL or
+ * empty if it is full. */
 
 #include "daemon/front/front.h"
 #include "proto/wire/status.h"
 
-/* Says why no GPU of this machine can be measured by anybody: a code with r filled, or 0 with empty
- * texts. describe_trouble() also knows troubles that are expected to pass. */
+/* Fills the reason why nobody can measure a GPU of this machine: a code with r filled, or 0 with
+ * empty texts. describe_trouble() also reports temporary troubles. */
 int describe_machine_trouble(const struct front *f, struct refusal *r);
 int describe_trouble(const struct front *f, struct refusal *r);
 
@@ -22,7 +22,7 @@ struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t ma
 /* UUIDs of the GPUs in the mask, borrowed; v has room for LIMIT_GPUS. */
 size_t describe_uuids(const struct front *f, uint64_t gpus, const char **v);
 
-/* All captures: in full those of the viewer, and for root of the machine every one. */
+/* Describes all captures: the viewer's own, and for root of the machine every one, in full. */
 struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 					    const struct credentials *viewer);
 

@@ -23,7 +23,8 @@
  * Other users' connections are closed all the same. */
 
 enum {
-	DESCRIPTORS_OWN = 64, /* the front's own: links, sockets, a file of /proc for a moment */
+	DESCRIPTORS_OWN =
+		64, /* descriptors of the front's own: links, sockets, at times a file of /proc */
 	DESCRIPTORS_KICK_MS = 1,
 };
 

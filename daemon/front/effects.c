@@ -250,7 +250,8 @@ static void tell_end(struct front *f, struct capture *c, const struct effect *e)
 static void free_capture(struct front *f, struct capture *c, const struct effect *e)
 {
 	(void)e;
-	/* One that is refused has no end that would have let go of those it was to measure. */
+	/* A refused capture has not gone through EFFECT_END, so the processes that it named are
+	 * detached here. */
 	detach_processes(f, c);
 	gpu_link_forget(&f->planner, c);
 	granter_link_forget(&f->granter, c);

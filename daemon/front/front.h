@@ -36,14 +36,15 @@ struct listener {
 struct peer;
 struct frame;
 
-/* What files of the front call in those above them, so that they need not know these. */
+/* Functions of upper files that lower files call, so that these need not include the upper files.
+ */
 struct front_hooks {
 	uv_poll_cb on_peer_poll;
 	int (*on_frame)(struct peer *p, const struct frame *frame);
-	void (*on_list)(struct peer *p); /* its list can go on */
+	void (*on_list)(struct peer *p); /* the peer can take more of its list */
 	void (*on_client_drained)(struct peer *p);
 	void (*on_peer_closed)(struct peer *p);
-	void (*carry_out)(struct front *f); /* what the broker has decided */
+	void (*carry_out)(struct front *f); /* carries out what the broker has decided */
 };
 
 struct front {
@@ -62,39 +63,41 @@ struct front {
 	struct granter_link granter;
 
 	struct list peers;
-	unsigned n_peers, n_unadmitted; /* the latter among the former, but for those in standby */
+	unsigned n_peers, n_unadmitted; /* peers; and those of them that may not measure, without
+					   processes in standby */
 	struct descriptors descriptors;
 	struct accounts accounts;
-	struct quota unadmitted; /* of which the accounts of users who may not measure are parts */
+	struct quota unadmitted; /* shared by the accounts of all users who may not measure */
 	uv_prepare_t prepare;	 /* counts rounds of the loop */
 	uint64_t round;
-	struct arena message; /* the message that is handled */
+	struct arena message; /* holds the message that is being handled */
 	uint8_t *received;    /* FRONT_READ_BYTES: what a peer has just sent */
 	struct registry registry;
 	struct processes processes;
 	struct arbiter arbiter;
-	struct broker broker; /* of the captures and claims above */
+	struct broker broker; /* decides about the captures and claims above */
 	bool carrying_out;    /* effects are being carried out, see effects.h */
 	struct users *users;
 	struct jobs jobs;
-	bool jobs_untold; /* the supervisor does not know all of them yet */
+	bool jobs_untold; /* not all jobs were reported to the supervisor yet */
 	struct rate opens, permissions, questions;
 	struct audit audit;
 	struct arena scratch; /* for encoding; reset after every message */
 	uint64_t started_ns;
 	uint64_t n_granted, n_dropped; /* permissions, records */
 	struct stats stats;
-	struct control_restarts restarts; /* as the supervisor has last told */
-	struct control_summary told;	  /* what the supervisor was last told */
+	struct control_restarts restarts; /* the supervisor's latest report */
+	struct control_summary told;	  /* the latest report to the supervisor */
 	bool has_perfmon; /* the daemon has CAP_PERFMON; without it the driver may hold counters
 			     back */
 	bool stopping;
 	uint64_t stopping_since_ns;
-	bool looking; /* the gpu process was asked who computes, and has not answered */
+	bool looking; /* the gpu process was asked which processes compute, and has not answered yet
+		       */
 	uint64_t next_look_ns;
 	uint64_t last_tick_ns;
 
-	/* The machine, as the gpu process has told. */
+	/* The machine, as reported by the gpu process. */
 	struct arena machine_arena;
 	struct wire_status_reply machine;
 };
@@ -102,7 +105,7 @@ struct front {
 /* What the supervisor hands to a new front. */
 struct front_start {
 	const struct config *config;
-	const struct jobs *jobs; /* as the previous front has told them */
+	const struct jobs *jobs; /* as reported by the previous front */
 	const struct control_restarts *restarts;
 	const int *listeners;
 	size_t n_listeners;

@@ -11,9 +11,8 @@
 #include "daemon/front/front.h"
 #include "proto/wire/limits.h"
 
-/* Every request that the two processes answer begins with its number, and so does every answer. The
- * link replaces that one field by a number of its own, so numbers of different clients cannot
- * collide.
+/* Every request to the two processes begins with a number, and so does every answer. The link
+ * replaces that one field by a number of its own, so numbers of different clients cannot collide.
  *
  * Each user has one request under way. Another one of the same user waits, encoded, at the user's
  * expense, until the answer to the first has come, even when nobody wants that answer any more.

@@ -22,14 +22,14 @@ struct front;
 
 struct gpu_link {
 	struct front *front;
-	const char *name;     /* of the process, for messages */
-	enum control_op hung; /* what the supervisor is told when it does not answer */
+	const char *name;     /* name of the process, for messages */
+	enum control_op hung; /* report to the supervisor if the process does not answer */
 	struct watch watch;   /* closed: there is no such process now */
 	struct buffer in, out;
 	struct arena arena;
 	struct list pending;
 	uint32_t last_id;
-	uint64_t order;	       /* of the guests' last request that was sent */
+	uint64_t order;	       /* number of the last request that was sent for a guest */
 	uint64_t answer_by_ns; /* 0: no answer is due */
 };
 
@@ -62,10 +62,10 @@ int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_
 int gpu_link_request_for_guest(struct gpu_link *l, struct account *payer, struct wire_message *m,
 			       gpu_link_done done, void *owner, uint32_t request);
 
-/* How many requests of owner wait for an answer. */
+/* The number of owner's requests that wait for an answer. */
 size_t gpu_link_count(const struct gpu_link *l, const void *owner);
 
-/* done is not called for owner any more. */
+/* Cancels owner's requests: done is not called for them any more. */
 void gpu_link_forget(struct gpu_link *l, const void *owner);
 
 void gpu_link_tick(struct gpu_link *l, uint64_t now_ns);

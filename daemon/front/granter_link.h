@@ -18,9 +18,10 @@ struct granter_link {
 	struct watch watch; /* closed: there is no such process now */
 	struct list pending;
 	uint64_t last_id;
-	uint64_t closing[GRANTER_LEASES_MAX]; /* leases whose end could not be sent yet */
+	uint64_t closing[GRANTER_LEASES_MAX]; /* leases whose end was not sent yet, because the link
+						 was full */
 	size_t n_closing;
-	uint64_t hung_gpus; /* the driver hangs on one or more of these */
+	uint64_t hung_gpus; /* GPUs of which one or more hang in the driver */
 	uint64_t hung_since_ns[64];
 };
 
@@ -47,7 +48,7 @@ void granter_link_close_lease(struct granter_link *l, uint64_t lease);
 /* Asks for a sign of life, unless one is asked for already. */
 void granter_link_ping(struct granter_link *l);
 
-/* Nothing is waited for, and nothing waits to be sent. */
+/* Is no answer due, and nothing waiting to be sent? */
 bool granter_link_is_idle(const struct granter_link *l);
 
 void granter_link_forget(struct granter_link *l, const void *owner);

@@ -18,15 +18,16 @@ struct front;
 struct process;
 
 enum peer_role {
-	PEER_NEW = 1 << 0, /* has not introduced itself */
+	PEER_NEW = 1 << 0, /* has not sent a hello yet */
 	PEER_CLIENT = 1 << 1,
 	PEER_AGENT = 1 << 2,
-	PEER_PERMISSION = 1 << 3, /* waits for its one answer */
-	PEER_GUEST = 1 << 4,	  /* may not measure; asks for the catalogue alone */
+	PEER_PERMISSION = 1 << 3, /* asked for a permission and waits for the only answer */
+	PEER_GUEST = 1 << 4,	  /* may not measure and may ask for the catalogue only */
 };
 
 enum {
-	PEER_OUT_HIGH_BYTES = 2 << 20,	/* above this its agents are not read any more ... */
+	PEER_OUT_HIGH_BYTES = 2 << 20,	/* above this much unsent output the client's agents are not
+					   read any more ... */
 	PEER_OUT_LOW_BYTES = 512 << 10, /* ... until it has read down to this */
 	PEER_GUEST_S = 30,		/* the life of a guest's connection */
 	PEER_PATIENCE_S = 10, /* for a hello, a last message, a frame that holds up siblings */
@@ -40,20 +41,23 @@ struct peer {
 	struct credentials credentials;
 	struct buffer groups; /* storage of credentials.groups */
 	struct account *account;
-	struct list waiting_link; /* among the connections that may not be read, see account.h */
+	struct list
+		waiting_link; /* in the list of connections that wait to be read, see account.h */
 	enum peer_role role;
-	bool unadmitted;  /* its user may not measure; what all such have is bounded together */
-	struct buffer in; /* part of a frame, or frames, that have come and are not handled */
+	bool unadmitted;  /* its user may not measure; a common limit holds for all such users */
+	struct buffer in; /* received bytes that were not handled yet: frames, or a part of one */
 	struct queue out;
-	int events;	      /* that the poll waits for */
-	int received_fd;      /* came with the bytes and is not claimed yet; -1: none */
-	uint64_t lap;	      /* the lap of its account in which it was served last */
-	uint64_t deadline_ns; /* of a new peer, a guest, or one that closes when all is sent */
+	int events;	 /* events that the poll waits for */
+	int received_fd; /* a descriptor that came with the bytes and was not taken yet; -1: none */
+	uint64_t lap;	 /* the lap of its account in which the peer was served last */
+	uint64_t deadline_ns; /* deadline of a new peer, a guest, or a peer that closes once all is
+				 sent */
 	bool paused;	      /* not read from */
-	bool lists; /* a list of processes is not sent to its end, which also keeps it paused */
-	uint32_t listing, listed; /* that list's request, and its last process so far */
-	bool resumed;		  /* kept frames are to be handled in one of the next rounds */
-	bool muted;		  /* further output is discarded */
+	bool lists; /* a list of processes was begun and not completed, which also keeps the peer
+		       paused */
+	uint32_t listing, listed; /* number of that list's request, and the last process sent */
+	bool resumed; /* frames that were kept are to be handled in one of the next rounds */
+	bool muted;   /* further output is discarded */
 	bool closing;
 	bool close_when_sent;
 	char program[64];
@@ -61,12 +65,11 @@ struct peer {
 	struct process *process; /* of an agent */
 };
 
-/* fd is charged to the account already, and is the peer's on success. -errno: it stays the
- * caller's. */
+/* Consumes fd, which was charged to the account before. On -errno fd remains the caller's. */
 int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	      struct account *account);
 
-/* What the poll of a peer calls. */
+/* The callback of a peer's poll. */
 void peer_on_poll(uv_poll_t *h, int status, int events);
 
 /* Ends the connection; p is freed in the loop's next round. May be called twice. */
@@ -75,13 +78,13 @@ void peer_close(struct peer *p);
 /* Closes once everything queued has been sent. */
 void peer_close_when_sent(struct peer *p);
 
-/* Sends, and queues what the socket does not take. When the account has no room for that, the peer
- * is told so and closed. */
+/* Sends m and queues the bytes that the socket does not take. If the account has no room for them,
+ * the peer gets that as its last message and is closed. */
 void peer_send(struct peer *p, const struct wire_message *m);
 void peer_send_raw(struct peer *p, const void *frames, size_t bytes);
-/* p is not counted among the connections of those who may not measure, from now on. */
+/* From now on p does not count as a connection of a user who may not measure. */
 void peer_is_known(struct peer *p);
-/* Frees the groups: nobody asks for them any more. */
+/* Frees the groups, which are not needed any more. */
 void peer_forget_groups(struct peer *p);
 
 void peer_refuse(struct peer *p, uint32_t request, const struct refusal *r);

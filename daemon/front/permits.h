@@ -17,13 +17,13 @@ struct capture;
 struct front;
 struct peer;
 
-/* What is told of a permit. */
+/* Texts that describe a permit. */
 struct permits_texts {
 	char program[256];
 	const char *metrics[2];
 };
 
-/* What a permit cannot be wished for. 0, or a code with r filled. */
+/* Refuses options that a permit cannot have. 0, or a code with r filled. */
 int permits_check(const struct wire_open_capture *o, struct refusal *r);
 
 /* Makes of the request what is told of it: "permit: ncu" as the program, to everybody; and in place
@@ -35,8 +35,8 @@ void permits_describe(struct wire_open_capture *o, struct permits_texts *texts);
  * NULL. */
 bool permits_device(const struct front *f, const struct capture *c, struct refusal *r);
 
-/* p was given a permission under c's lease, or was refused one that it asked for with c's token.
- * They do nothing when c is no permit, or NULL. */
+/* p was granted a permission under c's lease, or was refused one for which it used c's token. Both
+ * functions do nothing if c is not a permit, or NULL. */
 void permits_note_granted(struct capture *c, const struct peer *p);
 void permits_tell_refused(struct capture *c, const struct peer *p, const struct refusal *r);
 

@@ -2,7 +2,7 @@
 #ifndef GPUCTR_FRONT_PROC_H
 #define GPUCTR_FRONT_PROC_H
 
-/* What /proc tells everybody about a process. */
+/* Reads the parts of /proc about a process that every user may see. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,8 @@
 #ifndef GPUCTR_FRONT_SCHEDULER_H
 #define GPUCTR_FRONT_SCHEDULER_H
 
-/* What a scheduler's prolog and epilog state: this GPU belongs to that user's job. */
+/* Handles the statements of a scheduler's prolog and epilog: this GPU belongs to that user's job.
+ */
 
 #include <stdint.h>
 

@@ -30,13 +30,13 @@ void session_note_event(struct front *f, struct capture *c, const struct event *
 void session_note_refusal(struct front *f, struct capture *c, enum event_type type,
 			  const struct refusal *r);
 
-/* The same, and carries out what follows: c may be freed on return. */
+/* The same, and carries out the effects: c may be freed on return. */
 void session_tell_event(struct front *f, struct capture *c, const struct event *e);
 void session_tell_refusal(struct front *f, struct capture *c, enum event_type type,
 			  const struct refusal *r);
 void session_tell(struct front *f, struct capture *c, enum event_type type);
 
-/* Tells the broker whether there is a granter, and what the settings say. */
+/* Updates the broker: whether there is a granter, and the settings. */
 void session_look_around(struct front *f);
 
 /* Events of captures. */
@@ -56,7 +56,7 @@ void session_on_tick(struct front *f);
 /* Ends every capture with the code, because the daemon stops. */
 void session_end_all(struct front *f, int code, const char *message, const char *remedy);
 
-/* An agent has gone: its capture ends when it was the last one waited for. */
+/* An agent's connection is closed: the capture ends if it waited for this agent only. */
 void agent_on_closed(struct peer *p);
 
 #endif

@@ -17,11 +17,11 @@ int handle_processes(struct peer *p, const struct wire_message *m, const struct 
 /* Sends the next part of a list that has begun; p->lists says whether there is more. */
 void standby_list(struct peer *p);
 
-/* Closes the connections of those that have ended, which somebody else has as well. To be called
- * before the two that follow. */
+/* Closes the connections of processes among ids that have ended while another process still holds
+ * their socket. To be called before the next two functions. */
 void standby_look_for_ended(struct front *f, const struct wire_u32s *ids);
 
-/* Whose processes ids name, as far as the client may name them; else the client's user. */
+/* The user whose processes ids name, if the client may name them; else the client's user. */
 uid_t standby_target(const struct peer *client, const struct wire_u32s *ids);
 
 /* Attaches c to the processes that ids name, which all are of one user. Those that have ended are
@@ -31,7 +31,7 @@ uid_t standby_target(const struct peer *client, const struct wire_u32s *ids);
 int standby_choose(struct peer *client, struct capture *c, const struct wire_u32s *ids,
 		   struct refusal *r);
 
-/* Of gpus, those on which c's processes compute according to t; 0: none. */
+/* The subset of gpus on which c's processes compute according to t; 0: none. */
 uint64_t standby_gpus(const struct capture *c, const struct wire_tenants_reply *t, uint64_t gpus);
 
 /* Begins to measure the processes, in the order in which they were named. */

@@ -16,8 +16,8 @@
 
 enum {
 	STATS_WAITS = 7,
-	/* More launches than a program can make between two messages. Programs tell their own
-	 * counts, and are not believed beyond this. */
+	/* More launches than a program can make between two messages. A process reports its own
+	 * counts, and larger increases count only up to this. */
 	STATS_KERNELS_AT_ONCE = 1 << 28,
 };
 
@@ -40,11 +40,11 @@ void stats_note_wait(struct stats *s, uint64_t wait_ns);
 /* A batch was passed on. */
 void stats_note_records(struct stats *s, uint32_t records, size_t bytes);
 
-/* A process has told its totals, or its end shows them: before is what it told last. */
+/* A process has reported totals, or its end shows them: before is its previous report. */
 void stats_note_kernels(struct stats *s, const struct gpuctr_totals *before,
 			const struct gpuctr_totals *now);
 
-/* The same for a process that has gone; calls process_settle(). */
+/* The same for a process that has ended; calls process_settle(). */
 void stats_settle(struct stats *s, struct process *p);
 
 /* The counts as a message. What stats do not know is zero. Lists live in a, and are empty when it
