@@ -41,7 +41,7 @@ static int show(struct run *run, bool is_last, struct buf *why)
 }
 
 /* Reports why a frame was not shown. A reader that has gone away is no failure. */
-static void report(struct run *run, int r, const struct buf *why)
+static void report(struct run *run, int r, struct buf *why)
 {
 	if (r == 0 || r == -EPIPE) {
 		return;
