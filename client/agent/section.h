@@ -27,6 +27,10 @@ struct section {
 	atomic_bool taken;		   /* by a thread that lives */
 	struct section *next;
 	uint32_t thread_id;
+	/* Counted where some of them are timed, and counted on by the next thread and in the next
+	 * capture: otherwise no callback of threads that end after a few launches would be timed.
+	 */
+	uint32_t callbacks;
 	/* From here on: what the thread knows of the capture with this number, and of no other. All
 	 * of it is zero when the thread comes to another capture, or another thread takes this. */
 	uint32_t number;
@@ -37,7 +41,6 @@ struct section {
 	struct ranges *last_context;
 	struct chosen chosen; /* of the launch that is looked at */
 	struct path path;     /* to it, where launches are chosen */
-	uint32_t callbacks;   /* counted where some of them are timed */
 	struct callback_times times;
 	struct observation observation;
 	uint64_t call_ns;     /* when the driver's call began, if it is timed; 0: none is */
