@@ -27,6 +27,10 @@ struct section {
 	atomic_bool taken;		   /* belongs to a thread that has not ended */
 	struct section *next;
 	uint32_t thread_id;
+	/* Counter for choosing_begin_callback(). The next thread that takes the structure over, and
+	 * the next capture, count on: otherwise no callback of threads that end after a few launches
+	 * would be timed. */
+	uint32_t callbacks;
 	/* The members from here on belong to the capture with this number. They are set to zero
 	 * when the thread enters another capture, or when another thread takes this structure over.
 	 */
@@ -38,7 +42,6 @@ struct section {
 	struct ranges *last_context;
 	struct chosen chosen; /* the chooser's decision on the current launch */
 	struct path path;     /* path to the current launch, if there is a budget */
-	uint32_t callbacks;   /* counter for choosing_begin_callback() */
 	struct callback_times times;
 	struct observation observation;
 	uint64_t call_ns; /* when the current driver call began, if it is timed; 0: it is not */

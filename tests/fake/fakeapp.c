@@ -33,6 +33,7 @@ enum { KERNEL_NAMES = 8, MAX_CONTEXTS = 32, MAX_STREAMS = 64, BLOCK = 128, LAYER
 enum option_id {
 	OPT_KERNELS = 1,
 	OPT_THREADS,
+	OPT_ONE_BY_ONE,
 	OPT_STREAMS,
 	OPT_CONTEXTS,
 	OPT_DEVICES,
@@ -67,6 +68,7 @@ static const char *hold_place = "";
 static const struct option options[] = {
 	{ "kernels", required_argument, NULL, OPT_KERNELS },
 	{ "threads", required_argument, NULL, OPT_THREADS },
+	{ "one-by-one", no_argument, NULL, OPT_ONE_BY_ONE },
 	{ "streams", required_argument, NULL, OPT_STREAMS },
 	{ "contexts", required_argument, NULL, OPT_CONTEXTS },
 	{ "devices", required_argument, NULL, OPT_DEVICES },
@@ -350,8 +352,13 @@ static void run_threads(void)
 		if (pthread_create(&threads[t], NULL, thread_main, (void *)(intptr_t)t) != 0) {
 			exit(3);
 		}
+		if (value[OPT_ONE_BY_ONE]) {
+			pthread_join(threads[t], NULL);
+		}
 	}
-	for (long t = 0; threads && value[OPT_THREADS] > 1 && t < value[OPT_THREADS]; t++) {
+	for (long t = 0;
+	     threads && value[OPT_THREADS] > 1 && !value[OPT_ONE_BY_ONE] && t < value[OPT_THREADS];
+	     t++) {
 		pthread_join(threads[t], NULL);
 	}
 	if (value[OPT_OUTER]) {

@@ -908,6 +908,25 @@ static void what_cupti_takes_to_tell_is_of_each_callback(void **state)
 	assert_true(ms > 0.5 && ms < 0.85);
 }
 
+/* Each thread of the program makes fewer calls than lie between two that are timed. */
+static void callbacks_of_threads_that_end_soon_are_timed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	double ms;
+
+	setenv("GPUCTR_FAKE_TELL_US", "500", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "-v", "--metrics", "dram__bytes_read.sum", "--budget",
+				"1%", "--", FAKEAPP, "--threads", "200", "--one-by-one",
+				"--kernels", "10", NULL);
+	expect_exit(client, 0);
+	ms = each_ms(client, "CUPTI callbacks ");
+	print_message("%.3f ms a callback\n", ms);
+	assert_true(ms > 0.5); /* what CUPTI takes */
+	expect_message(client, "the budget of 1 % cannot be kept");
+}
+
 /* Streams are asked before launches: those of a GPU that works behind the CPU have work then. */
 static void a_gpu_that_is_never_idle_hides_callbacks(void **state)
 {
@@ -1019,6 +1038,7 @@ int main(void)
 		SYSTEM_TEST(contexts_that_alternate_keep_the_budget),
 		SYSTEM_TEST(a_budget_that_callbacks_use_up_is_told),
 		SYSTEM_TEST(what_cupti_takes_to_tell_is_of_each_callback),
+		SYSTEM_TEST(callbacks_of_threads_that_end_soon_are_timed),
 		SYSTEM_TEST(a_gpu_that_is_never_idle_hides_callbacks),
 		SYSTEM_TEST(a_step_that_ends_with_waiting_hides_callbacks),
 		SYSTEM_TEST(what_cannot_be_is_refused),
