@@ -2,8 +2,8 @@
 #ifndef GPUCTR_AGENT_ASK_H
 #define GPUCTR_AGENT_ASK_H
 
-/* The one request of the driver that needs a permission which the user does not have: what it looks
- * like, and how the daemon is asked for it. */
+/* Recognises the only request to the driver that needs a permission which the user lacks, and
+ * forwards it to the daemon. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,15 +14,15 @@
 
 enum { ASK_TIMEOUT_S = 15 };
 
-/* With what the daemon is asked. */
+/* The parameters of a request to the daemon. */
 struct question {
 	char socket_path[108];
 	char token[LIMIT_TOKEN_BYTES + 1];
 };
 
-/* An allocation of a profiler object, as the driver was to be asked for it. */
+/* An allocation of a profiler object, as libcuda requested it from the driver. */
 struct allocation {
-	int fd; /* of the driver's control device */
+	int fd; /* descriptor of the driver's control device */
 	uint32_t root, parent, object;
 	struct rm_profiler_parameters parameters;
 };
@@ -30,13 +30,13 @@ struct allocation {
 /* Is this ioctl such a request? */
 bool ask_is_allocation(int fd, unsigned long request, const void *argument, struct allocation *ret);
 
-/* Asks over a connection of its own, which may take ASK_TIMEOUT_S for each half. 0 with the
- * driver's status, and in *r what the daemon says, code 0 when it agrees; -errno: it could not be
- * asked. */
+/* Asks the daemon over a connection of its own, which may take ASK_TIMEOUT_S in each direction.
+ * Returns 0 with the driver's status, and the daemon's answer in *r, code 0 if it agreed; -errno:
+ * the daemon could not be asked. */
 int ask_daemon(const struct question *q, const struct allocation *a, uint32_t *ret_status,
 	       struct refusal *r);
 
-/* Puts the driver's answer where the caller of ioctl reads it. */
+/* Writes the driver's answer into the argument of the caller's ioctl. */
 void ask_answer(unsigned long request, void *argument, uint32_t status);
 
 #endif

@@ -22,15 +22,15 @@ struct hash {
 	uint64_t a, b;
 };
 
-/* Of all tables of the process: who has kept a number and its generation never takes it for one of
- * a later table. */
+/* Shared by all tables of the process, so that a number kept with its generation is never mistaken
+ * for one of a later table. */
 static _Atomic uint32_t last_generation;
 
 static uint32_t next_generation(void)
 {
 	uint32_t next = atomic_fetch_add(&last_generation, 1) + 1;
 
-	return next != 0 ? next : next_generation(); /* 0 is nobody's */
+	return next != 0 ? next : next_generation(); /* no table has the generation 0 */
 }
 
 int intern_init(struct intern *in)
@@ -91,7 +91,7 @@ static void hash_bytes(struct hash *h, const void *data, size_t bytes)
 	}
 }
 
-/* The slot of h, free or taken. */
+/* Returns the slot that holds h, or the free slot for it. */
 static struct intern_slot *look_up(struct intern *in, const struct hash *h)
 {
 	size_t i = h->a & (in->n_slots - 1);
@@ -110,7 +110,7 @@ static void forget_all(struct intern *in)
 	atomic_store(&in->generation, next_generation());
 }
 
-/* Keeps the table at most half full, up to the bound at which it starts afresh. */
+/* Grows the table so that it is at most half full; at the largest size the table is emptied. */
 static void make_room(struct intern *in)
 {
 	size_t n_old = in->n_slots;
@@ -145,7 +145,7 @@ static bool push(struct vector *v, const void *element, size_t size)
 	return true;
 }
 
-/* The slot of h, with room for it. */
+/* Returns the slot for h, after making room. */
 static struct intern_slot *find_slot(struct intern *in, const struct hash *h)
 {
 	make_room(in);
@@ -161,8 +161,8 @@ static void take_slot(struct intern *in, struct intern_slot *slot, const struct 
 
 /* --- what is defined --- */
 
-/* Adds one to what is pending; the first one there says from which number on. False: out of memory.
- */
+/* Adds a pending definition; the first one determines the first number to be sent. False: out of
+ * memory. */
 static bool define(struct vector *v, const void *element, size_t size, uint32_t last,
 		   uint32_t *first)
 {

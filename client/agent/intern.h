@@ -2,11 +2,10 @@
 #ifndef GPUCTR_AGENT_INTERN_H
 #define GPUCTR_AGENT_INTERN_H
 
-/* Numbers for what many records share: strings, kernels, NVTX ranges, sets of ranges. Each thing
- * gets a number when it is first seen and is sent once. Numbers count from 1 and are never used
- * again; what has been sent is remembered only by its hash, and when there is too much of it
- * everything is forgotten and numbered anew, so memory stays bounded in programs whose messages
- * never repeat. Thread-safe. */
+/* Numbers strings, kernels, NVTX ranges and sets of ranges, which many records share. Each gets a
+ * number when first used and is sent once. Numbers start at 1 and are never reused. After sending
+ * the table keeps only the hash of each; when the table is full, it is emptied and everything gets
+ * new numbers, so memory stays bounded in programs whose messages never repeat. Thread-safe. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,7 +34,7 @@ struct vector {
 	size_t n, room;
 };
 
-/* What was defined since the last intern_take(). */
+/* Definitions since the last intern_take(). */
 struct definitions {
 	uint32_t first_string, first_function, first_range, first_set;
 	struct vector strings;			 /* char * */
@@ -47,7 +46,7 @@ struct definitions {
 	struct vector mark_times;		 /* int64_t */
 };
 
-enum { INTERN_MARKS_MAX = 32768 }; /* that wait to be sent */
+enum { INTERN_MARKS_MAX = 32768 }; /* marks that wait to be sent */
 
 struct intern_slot {
 	uint64_t hash[2];
@@ -59,7 +58,7 @@ struct intern {
 	struct intern_slot *slots;
 	size_t n_slots, n_used;
 	uint32_t last_string, last_function, last_range, last_set;
-	/* Changes when everything was forgotten; no two tables of a process ever have the same. */
+	/* Changes when the table is emptied; no two tables of a process ever have the same. */
 	_Atomic uint32_t generation;
 	uint64_t marks_dropped;
 	struct definitions pending;
@@ -68,24 +67,25 @@ struct intern {
 int intern_init(struct intern *in);
 void intern_deinit(struct intern *in);
 
-/* A number, or 0 when memory is out. Strings are made valid UTF-8 ('?' for what is not) and cut at
- * the protocol's limit. A number belongs to the generation that intern_generation() tells. */
+/* Returns a number, or 0 if memory ran out. Invalid UTF-8 becomes '?', and strings are cut at the
+ * protocol's limit. A number is valid in the generation of intern_generation(). */
 uint32_t intern_string(struct intern *in, const char *s);
 uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes,
 			 uint32_t registers);
 uint32_t intern_range(struct intern *in, const struct range_key *key);
 uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n);
 
-/* Is there room for another mark? Without it its message need not be numbered. Counts the loss. */
+/* Is there room for another mark? If not, counts the loss, and the caller need not number the
+ * message. */
 bool intern_has_room(struct intern *in);
 
-/* A mark goes out with the next definitions. */
+/* Adds a mark, which is sent with the next definitions. */
 void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t time_ns);
 
-/* Marks that were left out so far. */
+/* The number of marks dropped so far. */
 uint64_t intern_marks_dropped(struct intern *in);
 
-/* Lock-free: asked at every launch. */
+/* Lock-free, because every launch calls this. */
 static inline uint32_t intern_generation(struct intern *in)
 {
 	return atomic_load_explicit(&in->generation, memory_order_acquire);

@@ -12,20 +12,21 @@
 #include "proto/wire/wire.h"
 
 struct phase {
-	bool by_profiler, by_range, by_step; /* what is waited for */
+	bool by_profiler, by_range, by_step; /* which events begin phases */
 	bool steps_by_profiler;
-	bool once; /* only the first range */
+	bool once; /* only the first range is measured */
 	struct wire_schedule schedule;
-	atomic_uint open;	    /* ranges; of the profiler's calls 0 or 1 */
-	atomic_bool over;	    /* the one range has ended */
+	atomic_uint open;	    /* open ranges; 0 or 1 for cudaProfilerStart() and Stop() */
+	atomic_bool over;	    /* the only range has ended */
 	atomic_uint_fast64_t steps; /* begun */
-	atomic_bool scheduled;	    /* the step that runs is measured */
-	atomic_bool waited, was_on; /* a launch was left out; one was not */
+	atomic_bool scheduled;	    /* the current step is measured */
+	atomic_bool waited,
+		was_on; /* some launch was outside a phase; some launch was inside one */
 };
 
 void phase_init(struct phase *p, const struct wire_selection *selection);
 
-/* At a launch: is it made in a phase that is measured? Two loads. */
+/* Is a launch made now in a phase that is measured? Costs two loads. */
 bool phase_is_on(struct phase *p);
 
 void phase_on_profiler_call(struct phase *p, bool starts);
@@ -36,10 +37,10 @@ void phase_on_step(struct phase *p);
 /* Is step i, from 0, measured? As torch.profiler.schedule() counts. */
 bool phase_schedule_takes(const struct wire_schedule *s, uint64_t i);
 
-/* Nothing will be measured any more. */
+/* True if no further launch will be measured. */
 bool phase_is_finished(const struct phase *p);
 
-/* Were there launches, and no phase? Then r says what did not come. */
+/* Were there launches, but no phase? Then r says which event did not occur. */
 bool phase_missed(const struct phase *p, struct refusal *r);
 
 #endif

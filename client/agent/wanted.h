@@ -14,8 +14,8 @@ struct section;
  * it otherwise. */
 bool wanted_by_filter(struct capture *c, const struct function *f, const struct arguments *g);
 
-/* With a budget: is the launch chosen? v->chosen has its stratum. False: it is counted as not
- * sampled. */
+/* With a budget: does the chooser choose the launch? v->chosen has its stratum. False: the launch
+ * is counted as not sampled. */
 bool wanted_by_budget(struct capture *c, struct section *v, struct ranges *r, struct function *f,
 		      const struct arguments *g);
 

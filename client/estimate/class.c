@@ -73,7 +73,7 @@ static double among_of(const struct estimate_class *c, int i)
 	return k < 2 ? 0 : fmax(c->means.m2[i] / (k - 1) - within_of(c, i) * c->inverse / k, 0);
 }
 
-/* In parts of the mean. Classes whose mean is 0 have none. */
+/* Relative to the mean; classes with the mean 0 have none. */
 static struct estimate_among among_in_class(const struct estimate_class *c)
 {
 	const struct estimate_moments *m = &c->means;

@@ -367,8 +367,8 @@ static struct estimate_variance drawn_variance(const struct estimate_sample *s, 
 	return v;
 }
 
-/* Of two metrics' totals, known with so many degrees of freedom; each launch's own variance counts
- * times factor. */
+/* Covariance of two metrics' totals with these degrees of freedom; factor scales each launch's own
+ * variance. */
 static void moderate_turns(struct estimate_variance *v, const struct estimate_sample *s,
 			   double degrees, double factor, const struct estimate_prior *prior)
 {

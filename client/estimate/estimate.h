@@ -42,7 +42,8 @@ struct estimate_sample {
 
 enum estimate_kind {
 	ESTIMATE_NONE,	/* nothing was measured: there is no value */
-	ESTIMATE_ONCE,	/* one launch, turn or stratum stands for others: there is no error */
+	ESTIMATE_ONCE,	/* a single launch, turn or stratum represents others, so the error is not
+			   known */
 	ESTIMATE_GUESS, /* value and error */
 	ESTIMATE_EXACT, /* every launch was measured: the error is 0 */
 };
@@ -110,10 +111,11 @@ struct estimate_pair {
 };
 struct estimate_pair estimate_pair(const struct estimate_sample *s, uint64_t seen);
 
-/* Of one of both metrics, what a launch is taken to do that was not measured; NAN: nothing was. */
+/* The assumed value of an unmeasured launch, in one of the two metrics; NAN: no launch was
+ * measured. */
 double estimate_mean(const struct estimate_sample *s, int metric);
 
-/* The same for a whole stratum of which others like it are known. */
+/* The same for a whole stratum, using what is known of similar strata. */
 struct estimate_pair estimate_pair_among(const struct estimate_sample *s, uint64_t seen,
 					 const struct estimate_prior *prior);
 

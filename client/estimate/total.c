@@ -110,8 +110,8 @@ struct estimate estimate_ratio(const struct estimate *y, const struct estimate *
 	return e;
 }
 
-/* What may be said of several figures together is what may be said of the least sure one; where
- * some are known and others not, that is a guess. */
+/* The kind of several figures together is the least certain one; if only some are known, it is
+ * ESTIMATE_GUESS. */
 static enum estimate_kind together(enum estimate_kind a, enum estimate_kind b)
 {
 	if (a == b) {

@@ -15,7 +15,7 @@ struct estimate_total {
 	double value[2], variance[2], covariance;
 	uint64_t seen, measured;
 	uint64_t once; /* launches of strata with ESTIMATE_ONCE: in the value, not in the error */
-	uint64_t unknown; /* launches of strata with ESTIMATE_NONE: in neither */
+	uint64_t unknown; /* launches of strata with ESTIMATE_NONE, which belong to neither */
 	uint64_t exact;	  /* launches of strata of which each was measured: what is in no error */
 };
 

@@ -69,8 +69,8 @@ static bool are_among(const struct derived *a, const struct measure *of_a, const
 	return true;
 }
 
-/* What is kept by the kind of a derived column is of one name in both, and of the same operations,
- * or not known. */
+/* Do derived columns of one kind have the same name in both captures, and count the same
+ * operations, or unknown ones? */
 static struct other open_other(const struct view *v, struct groups *against)
 {
 	struct other o = { 0 };

@@ -233,7 +233,8 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
 	return derived_is_joined(d, group) ? apart(d, group) : estimate_total_ratio(together);
 }
 
-/* Of a row that is gone a sum is not known, rather than 0, as with all else. */
+/* The sum of a row that the second capture lacks is not known, although other values of the row are
+ * 0. */
 static double sum_of_flops(const struct derived *d, const struct group *group)
 {
 	return group->total_calls > 0

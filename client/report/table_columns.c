@@ -128,7 +128,7 @@ static struct estimate estimate_of(const struct table *t, const struct table_col
 			      : (struct estimate){ .kind = ESTIMATE_EXACT };
 }
 
-/* Is it without other launches than the one before? */
+/* Does the sum lack different launches than the one before? */
 static bool is_of_part(const struct table *t, const struct table_column *c, const struct group *row)
 {
 	const struct view *v = t->v;

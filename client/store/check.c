@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The structure of all pages, which takes as long as reading them: a thread with a connection of
- * its own does it while the reader may already read. Whoever reads before the verdict gets values
- * that are checked one by one, and no more of them than the file's size allows, so a damaged file
- * is as harmless as one that was checked before; but nothing may be told of it before the verdict,
- * which store_check_pages() waits for. Where no thread can be had, the pages are checked at once.
- */
+/* Checks the structure of all pages, which takes as long as reading them: a thread with a
+ * connection of its own does this while the reader may already read. Before the result the reader
+ * checks each value, and reads no more of them than the file's size allows, so a damaged file is
+ * harmless. But no output may be written before the result, for which store_check_pages() waits.
+ * Where no thread can be had, the pages are checked at once. */
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -62,7 +62,8 @@ static int tune(struct store *s)
 			     "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;");
 }
 
-/* Until it is in its place a file has no journal: what is beside that place is another's. */
+/* A file has no journal until it has its final name: a journal beside that name belongs to another
+ * file. */
 static int open_db(struct store *s)
 {
 	int rc = store_vfs_open(&s->vfs, s->path, s->made_at, STORE_VFS_CREATE, &s->db);
@@ -181,8 +182,8 @@ static int fill(struct store *s, const struct store_options *options)
 	return r ? r : store_commit(s, false);
 }
 
-/* Whoever writes a capture holds SQLite's lock nearly all of the time. What is no database is
- * nobody's. */
+/* A client that writes a capture holds SQLite's lock nearly all of the time. A file that is no
+ * database is in use by nobody. */
 static int check_unwritten(struct store *s)
 {
 	struct store_vfs vfs = { 0 };
@@ -212,7 +213,7 @@ int store_rest(struct store *s)
 	return 0;
 }
 
-/* Is the file that was made still at its path? */
+/* Is the file that we created still at its path? */
 static bool is_in_place(const struct store *s)
 {
 	struct stat st;

@@ -21,12 +21,13 @@ struct store_cursor {
 	struct row row;
 	unsigned process;
 	const struct store_definitions *definitions;
-	struct window *window; /* NULL: ranges are in the definitions */
-	struct packed packed;  /* the image */
+	struct window
+		*window; /* ranges read for the current row; NULL: ranges are in the definitions */
+	struct packed packed; /* the image */
 	double *values;
 	size_t n_columns;
-	unsigned left_out; /* columns of record, as bits */
-	bool choices;	   /* some may have been chosen at random */
+	unsigned left_out; /* columns of record that are not read, as bits */
+	bool choices;	   /* some records may have been sampled at random */
 	union {
 		struct gpuctr_record record;
 		struct gpuctr_image image;
@@ -50,7 +51,7 @@ static int cursor_new(struct store_reader *r, const char *table, unsigned proces
 	return 0;
 }
 
-/* A cursor whose rows point to definitions. */
+/* Makes a cursor whose rows point to definitions. */
 static int cursor_new_defined(struct store_reader *r, const char *table, unsigned process,
 			      struct store_cursor **ret)
 {
@@ -99,7 +100,7 @@ static int cursor_start(struct store_cursor *c, const char *sql, struct store_cu
 	return 0;
 }
 
-/* The next row; what the one before pointed to may be gone then. */
+/* Reads the next row. Memory of the row before may be freed. */
 static int cursor_step(struct store_cursor *c, bool *ret_more)
 {
 	if (c->window) {
@@ -167,8 +168,8 @@ static bool is_left_out(const struct store_cursor *c, int column)
 	return c->left_out >> column & 1;
 }
 
-/* Was anything chosen at random? Of a capture without a budget nothing was, which is known before
- * there are records. */
+/* Was any record sampled at random? None in a capture without a budget, which is known before there
+ * are records. */
 static int find_choices(struct store_reader *r, bool *ret)
 {
 	struct row row = { .reader = r, .table = "choice" };
@@ -184,7 +185,7 @@ static int find_choices(struct store_reader *r, bool *ret)
 	return result;
 }
 
-/* Columns keep their places; what is left out is 0. NULL: out of memory. */
+/* The query keeps the order of columns, with 0 for those that are left out. NULL: out of memory. */
 static char *format_records(const struct store_cursor *c, uint64_t first, uint64_t last)
 {
 	const struct gpuctr_plan *plan = &c->row.reader->info.plan;
@@ -279,7 +280,7 @@ static void take_active(struct store_cursor *c, struct gpuctr_record *record)
 	}
 }
 
-/* Where there is none, every launch was measured. */
+/* Without a stored chance every launch was measured. */
 static void take_choice(struct store_cursor *c, struct gpuctr_record *record)
 {
 	struct row *row = &c->row;
@@ -297,7 +298,7 @@ static void take_choice(struct store_cursor *c, struct gpuctr_record *record)
 	}
 }
 
-/* A record has values of one group of columns, and of no other. */
+/* A record has values of exactly one group of columns. */
 static unsigned group_of(const struct store_cursor *c)
 {
 	const struct gpuctr_plan *plan = &c->row.reader->info.plan;
@@ -330,7 +331,7 @@ static void take_record(struct store_cursor *c, struct gpuctr_record *record)
 	record->thread = take_u32(c, STORE_COL_THREAD);
 	record->start_ns = take_i64(c, STORE_COL_START_NS);
 	record->clock = (enum gpuctr_clock)row_int(row, STORE_COL_CLOCK, 0, GPUCTR_CLOCK_GPU);
-	/* One is known with the other. */
+	/* Either both are known or neither. */
 	record->duration_ns = record->clock == GPUCTR_CLOCK_NONE
 				      ? row_int(row, STORE_COL_DURATION_NS, -1, -1)
 				      : row_int(row, STORE_COL_DURATION_NS, 0, INT64_MAX);

@@ -85,7 +85,8 @@ int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const cha
 				       "with --kernel or --launch-count.",
 				       "%s: %s: the file may not grow further.", path, call);
 	}
-	/* As a second capture of that name does with -f, on a node that shares the folder. */
+	/* This happens if a second capture with -f replaces the file, from another node that shares
+	 * the folder. */
 	if (rc == SQLITE_READONLY_DBMOVED) {
 		return store_error_set(
 			error, STORE_E_PATH,

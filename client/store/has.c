@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Of tens of thousands of processes, as of a program that starts others, most have nothing: to ask
- * costs less than a cursor, for which SQLite compiles statements. Marks have no index; who has some
- * is found in one pass over them. */
+/* A capture may have tens of thousands of processes, as of a program that starts others, and most
+ * have no rows. These queries cost less than a cursor, for which SQLite compiles statements. Marks
+ * have no index, so one pass over all marks finds the processes that have some. */
 
 #include "client/store/reader_internal.h"
 

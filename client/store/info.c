@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a capture file says about the capture as a whole and about its processes: read once, when
- * the file is opened, into the reader's pool. Keys of meta that we do not know are left alone: a
- * later version may add some without a new format. */
+/* Reads what a capture file says about the capture as a whole and about its processes, once, when
+ * the file is opened, into the reader's pool. Unknown keys of meta are ignored: a later version may
+ * add keys without a new format. */
 
 #include "client/store/reader_internal.h"
 
@@ -18,7 +18,7 @@ enum {
 	MAX_METRIC_COLUMNS = 1900,
 	MAX_DEVICES = 4096, /* of a process */
 	MAX_ALL_DEVICES = 1 << 24,
-	MAX_META = 1 << 22, /* each process may say several things of its job */
+	MAX_META = 1 << 22, /* each process may have several claims about its job */
 	MAX_CLAIMS = 256
 };
 
@@ -267,7 +267,7 @@ static void take_device(struct row *row, size_t i, void *userdata)
 	}
 }
 
-/* Of all processes, each of which has those that follow one another. */
+/* Reads the devices of all processes; those of one process are consecutive rows. */
 static int read_devices(struct store_reader *r)
 {
 	struct gpuctr_device *devices;
@@ -287,7 +287,7 @@ static int read_devices(struct store_reader *r)
 			   n, take_device, devices);
 }
 
-/* "process.N.NAME"; N as we write it. NULL: another key, or of no process. */
+/* Parses "process.N.NAME". NULL: another key, or the file has no process N. */
 static struct store_process *process_of_key(const struct store_reader *r, const char *key)
 {
 	const char *digits = key + strlen("process.");
@@ -299,7 +299,7 @@ static struct store_process *process_of_key(const struct store_reader *r, const 
 	return info_find_process(r, strtol(digits, NULL, 10));
 }
 
-/* "NAME=value", as a live process has them. */
+/* Takes a claim "NAME=value", as a live process reports it. */
 static void take_claim(struct row *row, size_t i, void *userdata)
 {
 	const char **claims = userdata;
@@ -317,7 +317,7 @@ static void take_claim(struct row *row, size_t i, void *userdata)
 	}
 }
 
-/* Those of one process follow one another in the order of keys. */
+/* Reads the claims. In the order of keys, those of one process are consecutive. */
 static int read_claims(struct store_reader *r)
 {
 	static const char table[] = "meta WHERE key > 'process.' AND key < 'process/'";

@@ -41,26 +41,28 @@ struct store {
 	struct store_vfs vfs;
 	sqlite3 *db;
 	char *path;
-	char *made_at; /* where it was made before it took the place of another; or NULL */
+	char *made_at; /* path under which the file was created before it replaced another; or NULL
+			*/
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns;
-	size_t (*name_length)(const char *message); /* NULL: of all of it */
+	size_t (*name_length)(
+		const char *message); /* the part of a message that is its name; NULL: all of it */
 	struct written written;
 	struct places places;
 	struct packed packed;		   /* the last image */
-	const struct gpuctr_range **chain; /* those that are to be written, the innermost first */
+	const struct gpuctr_range **chain; /* ranges to be written, the innermost first */
 	size_t max_chain;
 
 	bool in_transaction;
 	uint64_t began_ns;
-	uint64_t pending_records; /* in the open transaction */
+	uint64_t pending_records; /* records in the open transaction */
 	size_t pending_bytes;	  /* of images in it */
 	uint64_t saved, unsaved;
 	struct store_error error;
 };
 
-/* A count as a file holds it. A program may tell any count of itself, and SQLite's integers are
- * signed: larger counts become the largest that they hold. */
+/* A count in the form of the file. A program may report any count, and SQLite's integers are
+ * signed: larger counts become the largest integer. */
 static inline int64_t store_count(uint64_t n)
 {
 	return n < INT64_MAX ? (int64_t)n : INT64_MAX;
@@ -69,12 +71,12 @@ static inline int64_t store_count(uint64_t n)
 /* --- error.c */
 __attribute__((format(printf, 4, 5))) int
 store_error_set(struct store_error *error, int code, const char *remedy, const char *format, ...);
-/* Turns a result of SQLite into ours; call names what was tried. */
+/* Translates a result of SQLite into a code of ours; call names the operation. */
 int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const char *path,
 		       const char *call);
 /* As errno has it. */
 int store_error_errno(struct store_error *error, int err, const char *path, const char *call);
-/* Makes the store inert with what SQLite says of its last call; returns the code. */
+/* Makes the store inert because of SQLite's last error; returns the code. */
 int store_fail(struct store *s, int rc, const char *call);
 
 /* --- store.c */
@@ -82,7 +84,8 @@ int store_fail(struct store *s, int rc, const char *call);
 int store_begin(struct store *s);
 /* Commits when the transaction is old or large enough. */
 int store_commit_if_due(struct store *s);
-/* Commits. may_delay: a reader in the way is no failure, the transaction stays open. */
+/* Commits. may_delay: if a reader's lock prevents the commit, the transaction stays open, and that
+ * is no failure. */
 int store_commit(struct store *s, bool may_delay);
 int store_exec(struct store *s, const char *sql);
 /* Closes the database, and nothing else. */

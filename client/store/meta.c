@@ -136,7 +136,7 @@ static int write_arguments(struct store *s, const char *const *argv)
 	return r;
 }
 
-/* "gpu.INDEX.uuid", ...: those that were leased, whether or not a process used them. */
+/* Writes "gpu.INDEX.uuid", ... for the leased GPUs, whether a process used them or not. */
 static int write_gpus(struct store *s, const struct store_options *options)
 {
 	int r = 0;
@@ -174,8 +174,8 @@ static int write_origin(struct store *s, const struct store_options *options)
 	return r;
 }
 
-/* Of a capture with a budget, so that its choice can be made again. SQLite's numbers have a sign;
- * the seed is a text. */
+/* Writes budget and seed, with which the random choice can be repeated. The seed is a text, because
+ * SQLite's integers are signed. */
 static int write_budget(struct store *s, const struct store_options *options)
 {
 	char seed[24];

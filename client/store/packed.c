@@ -8,7 +8,7 @@
 enum {
 	IMAGE_BYTES_MAX = 1 << 30, /* libgpuctr takes no larger ones */
 	LEVEL = 1,	   /* 8.9 times shorter, where 9 makes it 10.0 in five times the time */
-	RATIO_MOST = 1032, /* the most that zlib reaches, as its documentation has it */
+	RATIO_MOST = 1032, /* zlib's largest ratio, according to its documentation */
 };
 
 void packed_deinit(struct packed *p)

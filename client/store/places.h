@@ -2,7 +2,7 @@
 #ifndef CLIENT_STORE_PLACES_H
 #define CLIENT_STORE_PLACES_H
 
-/* What the file has of attributions. Texts are compared by their pointers. */
+/* Attributions that were written to the file. Texts are compared by their pointers. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ struct place {
 
 struct places {
 	struct map places;
-	/* What was written last of a range: direct-mapped by (process, range); range 0: empty. */
+	/* The place last written for a range: direct-mapped by (process, range); range 0: empty. */
 	struct {
 		unsigned process, range;
 		struct store_attribution what;
@@ -29,13 +29,13 @@ struct places {
 /* Zero-initialised by the caller. */
 void places_deinit(struct places *p);
 
-/* Is this what was written last of the range? If not, it is from now on. What was forgotten is
- * written once more. */
+/* Was this place the last one written for the range? If not, notes it as written. A range that the
+ * cache has lost is written once more. */
 bool places_is_known(struct places *p, unsigned process, unsigned range,
 		     const struct store_attribution *what);
 
-/* The number of op, sizes, dir and layer together, from 1; *ret_new tells whether it has just been
- * made. 0 or -ENOMEM. */
+/* Finds or adds the number of this combination of op, sizes, dir and layer, from 1; *ret_new: it
+ * was added. 0 or -ENOMEM. */
 int places_find(struct places *p, const struct store_attribution *what, unsigned *ret_id,
 		bool *ret_new);
 

@@ -33,7 +33,7 @@
 enum {
 	HEADER_BYTES = 100,
 	WAL_MODE = 2,	/* in bytes 18 and 19 of the header */
-	OPEN_TRIES = 3, /* of a file that somebody repairs, or writes again */
+	OPEN_TRIES = 3, /* while another program repairs or rewrites the file */
 };
 
 static const char give_capture[] = "Give a file that gpuctr-client -o has written.";
@@ -76,14 +76,15 @@ static int check_numbers(struct store_reader *r, const unsigned char *header, ui
 				       "%s has capture format %u; this program reads %d.", r->path,
 				       format, STORE_FORMAT);
 	}
-	/* Of who has changed the mode by hand; part of it may be in the log beside it. */
+	/* Somebody has changed the mode by hand; a part of the data may be in the log beside the
+	 * file. */
 	if (header[18] == WAL_MODE || header[19] == WAL_MODE) {
 		return store_error_set(
 			&r->error, STORE_E_NOT_CAPTURE,
 			"Say: sqlite3 FILE 'PRAGMA journal_mode = DELETE'",
 			"%s has a write-ahead log of SQLite's, which no capture has.", r->path);
 	}
-	/* With a journal the roll-back settles the size. */
+	/* With a journal, rolling back restores the size. */
 	if (!store_vfs_has_journal(r->file, &journal) && size < wants) {
 		return truncated(r, size, wants);
 	}
@@ -254,7 +255,7 @@ static int check_record_shape(struct store_reader *r)
 
 /* --- the reader ------------------------------------------------------------------------------ */
 
-/* Of a file that grows, all that is said once is of one commit. */
+/* Reads all tables that are read once in one transaction, because the file may be growing. */
 static int read_once(struct store_reader *r)
 {
 	int result = check_nothing_else(r);
@@ -375,7 +376,7 @@ int store_open_unchecked(const char *path, struct store_error *error, struct sto
 	}
 	result = open_whole(r);
 	if (result) {
-		/* What is wrong with the pages comes before what is only its consequence. */
+		/* An error of the pages is reported before errors that may result from it. */
 		wrong = r->check ? reader_check_end(r) : 0;
 		result = wrong ? wrong : result;
 		if (error) {

@@ -27,9 +27,9 @@
 struct store_process {
 	struct gpuctr_process process; /* with its devices */
 	struct gpuctr_totals totals;
-	bool ended; /* its totals were delivered */
+	bool ended; /* the process's totals were delivered */
 	bool clean;
-	/* Once store_count_rows() was called; 0 before. */
+	/* 0 until store_count_rows() was called. */
 	uint64_t records; /* rows in the file */
 	uint64_t images;
 	uint64_t first, last; /* smallest and largest record index; 0, 0 when there are none */
@@ -38,18 +38,18 @@ struct store_process {
 
 struct store_info {
 	const char *path;
-	const char *version;	 /* of the client that wrote it */
+	const char *version;	 /* version of the client that wrote the file */
 	const char *command;	 /* shell-quoted */
-	const char *const *argv; /* the same, with NULL after the last */
+	const char *const *argv; /* the command as an array that ends with NULL */
 	const char *host, *user;
 	const char *driver;
-	const char *recorded_from; /* "": was measured live */
+	const char *recorded_from; /* path of the recording; "": measured live */
 	int64_t created_ns;
-	bool complete; /* the capture ended as asked, and its totals are those of the end */
+	bool complete; /* the capture ended as requested, and the totals are final */
 	struct gpuctr_totals totals;
 	struct gpuctr_plan plan; /* chip, passes, columns, hardware metrics */
-	uint32_t budget_ppm;	 /* 0: everything was measured */
-	uint64_t seed;		 /* of the random choice */
+	uint32_t budget_ppm;	 /* 0: no budget, all launches were measured */
+	uint64_t seed;		 /* seed of the random choice */
 	int end_code;		 /* enum gpuctr_error_code */
 	const char *end_message;
 	const struct gpuctr_gpu *gpus; /* that were leased */
@@ -64,7 +64,7 @@ struct store_set {
 	size_t n_ranges;
 };
 
-/* All that the records of one process refer to, sorted by id. Ids need not be dense. */
+/* Everything that records of one process refer to, sorted by id. Ids may have gaps. */
 struct store_definitions {
 	const struct gpuctr_kernel *kernels;
 	size_t n_kernels;
@@ -79,28 +79,27 @@ struct store_cursor;
 
 /* *ret is only written on success. error may be NULL. */
 int store_open(const char *path, struct store_error *error, struct store_reader **ret);
-/* The same while the pages are still being checked: nothing that is read may be told before
+/* The same while the pages are still being checked: the caller must not write output before
  * store_check_pages() has returned 0. */
 int store_open_unchecked(const char *path, struct store_error *error, struct store_reader **ret);
-int store_check_pages(
-	struct store_reader *r); /* waits for the verdict; the same when asked again */
+int store_check_pages(struct store_reader *r); /* waits for the result; may be called again */
 struct store_reader *store_reader_free(struct store_reader *r); /* takes NULL, returns NULL */
 const struct store_info *store_info(const struct store_reader *r);
-/* Counts records and images, for which it passes over all of them: what is read anyway is better
- * counted on the way. */
+/* Counts records and images in a pass over all of them. A caller that reads them anyway should
+ * count by itself. */
 int store_count_rows(struct store_reader *r);
 /* The last failure of any call on this reader or its cursors. */
 const struct store_error *store_reader_error(const struct store_reader *r);
 
-/* What is left in the file, for who does not look at it: reading takes less time. It is 0 or NULL
- * in what is read. To be called before anything is loaded. */
+/* Parts of records that the caller does not need and the reader does not read, to save time. They
+ * are 0 or NULL in rows. To be set before anything is loaded. */
 enum store_part {
 	STORE_RANGES = 1 << 0, /* all of records, marks and strata, and of the definitions */
 	STORE_ACTIVE = 1 << 1, /* start/end ranges of records */
 	STORE_LOOKS = 1 << 2,  /* category, colour and payload of ranges */
 	STORE_BLOCK = 1 << 3,  /* block and dynamic shared memory of records */
 	STORE_PLACE = 1 << 4,  /* context, stream, correlation and thread of records */
-	STORE_START = 1 << 5,  /* when records began; not how long they took */
+	STORE_START = 1 << 5,  /* start time of records, but not the duration */
 };
 void store_without(struct store_reader *r, unsigned parts);
 
@@ -114,7 +113,8 @@ int store_load(struct store_reader *r, unsigned process, const struct store_defi
 const struct gpuctr_kernel *store_find_kernel(const struct store_definitions *d, unsigned id);
 const struct gpuctr_range *store_find_range(const struct store_definitions *d, unsigned id);
 
-/* Has the file any of a process? Quicker than a cursor, for files of very many processes. */
+/* Does the file have any rows of this process? Faster than a cursor, for files of very many
+ * processes. */
 int store_has_records(struct store_reader *r, unsigned process, bool *ret);
 int store_has_strata(struct store_reader *r, unsigned process, bool *ret);
 int store_has_marks(struct store_reader *r, unsigned process, bool *ret);
@@ -127,7 +127,7 @@ int store_records(struct store_reader *r, unsigned process, uint64_t first, uint
 int store_images(struct store_reader *r, unsigned process, uint64_t first, uint64_t count,
 		 struct store_cursor **ret);
 int store_marks(struct store_reader *r, unsigned process, struct store_cursor **ret);
-/* Of a capture with a budget; of another there are none. */
+/* Strata; only captures with a budget have any. */
 int store_strata(struct store_reader *r, unsigned process, struct store_cursor **ret);
 int store_notices(struct store_reader *r,
 		  struct store_cursor **ret); /* of all processes, in order */

@@ -10,26 +10,28 @@
 #include "client/store/reader.h"
 #include "client/store/vfs.h"
 
-/* Tables that are asked whether they have anything of a process. */
+/* Tables that can be queried for rows of a process. */
 enum store_has { STORE_HAS_RECORDS, STORE_HAS_STRATA, STORE_HAS_COUNT };
 
 struct store_reader {
 	struct store_vfs vfs;
 	sqlite3 *db;
-	char *path;	     /* as messages call it */
-	char *file;	     /* what is read: path without links, or the copy */
-	bool is_copy;	     /* of a file whose writer was killed in a commit */
-	uint64_t size;	     /* of the file and its journal, as found */
-	uint64_t steps_left; /* of SQLite's, in thousands, until the file has been checked */
+	char *path;	     /* path in messages */
+	char *file;	     /* the file that is read: path with links resolved, or the copy */
+	bool is_copy;	     /* the file is a copy, because its writer was killed in a commit */
+	uint64_t size;	     /* sizes of the file and its journal at opening */
+	uint64_t steps_left; /* remaining steps of SQLite's, in thousands, until the file was
+				checked */
 	struct arena arena;
 	struct store_info info;
 	struct store_process *processes;
-	const struct store_definitions **loaded; /* of each of the processes; NULL: not yet */
+	const struct store_definitions *
+		*loaded; /* definitions of each process; NULL: not loaded yet */
 	sqlite3_stmt *has[STORE_HAS_COUNT];
-	bool found_marks; /* has_marks of the processes is known */
+	bool found_marks; /* has_marks of all processes is set */
 	unsigned without; /* enum store_part */
 	bool passing_ranges;
-	struct store_check *check; /* of the pages; NULL: not begun */
+	struct store_check *check; /* the check of the pages; NULL: not begun */
 	struct store_error error;
 };
 
@@ -44,7 +46,7 @@ int reader_open_db(struct store_reader *r);
 
 /* --- check.c: the check of all pages, which runs beside the reader until its end is asked for. */
 int reader_check_begin(struct store_reader *r);
-int reader_check_end(struct store_reader *r); /* the verdict; may be asked again */
+int reader_check_end(struct store_reader *r); /* waits for the result; may be called again */
 void reader_check_free(struct store_reader *r);
 
 /* --- row.c: a row whose values are checked. The first bad value is remembered, and every getter
@@ -61,18 +63,18 @@ int64_t row_int(struct row *row, int column, int64_t min, int64_t max);
 uint32_t row_u32(struct row *row, int column);
 uint64_t row_u63(struct row *row, int column);
 int64_t row_i64(struct row *row, int column);
-/* Until the next row. */
+/* Valid until the next row. */
 const char *row_borrow_text(struct row *row, int column, size_t *ret_length);
-/* In the reader's pool. */
+/* Returns a copy in the reader's pool. */
 const char *row_text(struct row *row, int column);
 double row_double(struct row *row, int column); /* NULL: NaN */
 void row_totals(struct row *row, int column, struct gpuctr_totals *ret);
-/* The verdict on the values read from this row. */
+/* Returns whether all values read from this row were valid: 0 or the error. */
 int row_end(const struct row *row);
 
-/* Rows in a table ("device WHERE process = 1"), of which there must not be more than max. */
+/* Counts the rows of a table ("device WHERE process = 1"); more than max is an error. */
 int reader_count(struct store_reader *r, const char *table, int64_t max, size_t *ret);
-/* Exactly n rows of a query, given to take() one by one. */
+/* Passes the rows of a query to take(), one by one; there must be exactly n. */
 int reader_rows(struct store_reader *r, const char *table, const char *sql, size_t n,
 		void (*take)(struct row *row, size_t i, void *userdata), void *userdata);
 

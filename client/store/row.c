@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Values of a file that is not trusted. SQLite columns take values of any type, so the type is
- * checked like the range. */
+/* Reads values of a file that is not trusted. */
 
 #include "client/store/reader_internal.h"
 

@@ -30,7 +30,7 @@ bool schema_adds_up(const char *column)
 
 /* --- metrics in views ------------------------------------------------------------------------ */
 
-/* In a view a metric may be called like one of its columns as well. */
+/* A metric may have the name of a view's column as well. */
 static const char *mark_in_view(const char *metric)
 {
 	static const char *const of_views[] = { "op",	    "seq",   "sizes",	 "dir",	  "layer",
@@ -44,7 +44,8 @@ static const char *mark_in_view(const char *metric)
 	return schema_mark(metric);
 }
 
-/* Of one row for several launches: the sum, or the mean where a sum means nothing. */
+/* Appends the columns of a row that stands for several launches: the sum, or the mean if a sum has
+ * no meaning. */
 static void append_totals(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
 	for (size_t i = 0; i < n_columns; i++) {
@@ -56,7 +57,7 @@ static void append_totals(sqlite3_str *sql, const struct gpuctr_column *columns,
 	}
 }
 
-/* Sums of sums, of what append_parts() has named. */
+/* Appends sums of the sums named by append_parts(). */
 static void append_whole(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
 	for (size_t i = 0; i < n_columns; i++) {

@@ -63,7 +63,7 @@ int store_begin(struct store *s)
 	return 0;
 }
 
-/* A reader in our way delays the commit, as long as the delay is bearable. */
+/* If a reader's lock prevents the commit, it is delayed, up to a limit. */
 int store_commit(struct store *s, bool may_delay)
 {
 	int rc;
@@ -124,7 +124,8 @@ int store_finish(struct store *s, const struct gpuctr_end *end)
 {
 	int r = store_commit(s, false);
 
-	/* The one sync: the level cannot be changed inside a transaction. */
+	/* The only sync. It is set here because the level cannot be changed inside a transaction.
+	 */
 	r = r ? r : store_exec(s, "PRAGMA synchronous = FULL");
 	r = r ? r : store_begin(s);
 	r = r ? r : meta_write_end(s, end);

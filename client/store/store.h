@@ -18,7 +18,7 @@
 
 enum store_error_code {
 	STORE_OK = 0,
-	STORE_E_EXISTS = 1,	 /* the file is there and force was not given */
+	STORE_E_EXISTS = 1,	 /* the file exists and force was not given */
 	STORE_E_PATH = 2,	 /* cannot be created or opened: the message says why */
 	STORE_E_NOT_CAPTURE = 3, /* some other file */
 	STORE_E_VERSION = 4,	 /* a capture of another format */
@@ -43,38 +43,38 @@ struct store;
 
 struct store_options {
 	const char *path;
-	bool force;			/* replace what is there */
+	bool force;			/* replace an existing file */
 	const struct gpuctr_plan *plan; /* borrowed for the call */
 	const char *const *command;	/* argv of the measured program, or NULL */
 	const char *driver;
 	const char *version;	       /* of the client */
-	uint32_t budget_ppm;	       /* 0: everything is measured */
+	uint32_t budget_ppm;	       /* 0: no budget, all launches are measured */
 	uint64_t seed;		       /* of the random choice */
 	const struct gpuctr_gpu *gpus; /* that were leased */
 	size_t n_gpus;
-	/* How many bytes of a range's message are its name; the rest is what a framework counts.
-	 * NULL: all of them. */
+	/* Returns how many bytes of a range's message are its name; the rest is numbering by a
+	 * framework. NULL: the whole message. */
 	size_t (*name_length)(const char *message);
 };
 
-/* Would store_create() refuse this path? To be asked before anybody waits for a GPU. */
+/* Would store_create() refuse this path? To be called before anybody waits for a GPU. */
 int store_check(const char *path, bool force, struct store_error *error);
 
-/* Creates the file. With force, what is there is replaced only once the new file is complete and
- * readable (without records), in one rename. */
+/* Creates the file. With force, an existing file is replaced by one rename, once the new file is
+ * complete and readable (without records). */
 int store_create(const struct store_options *options, struct store_error *error,
 		 struct store **ret);
 
 /* May be called again for the same process, with more devices or versions. */
 int store_write_process(struct store *s, const struct gpuctr_process *process);
-/* "NAME=value": what the process says of its job. */
+/* Writes a claim "NAME=value" of the process about its job. */
 int store_write_claim(struct store *s, unsigned process, const char *claim);
 /* Writes the kernel, the ranges (parents first) and the set of active ranges it refers to, once. */
 int store_write_record(struct store *s, const struct gpuctr_record *record);
-/* Once a stratum is told, its launches; the last telling stays. */
+/* Writes a stratum with its number of launches; may be called again, and the last call counts. */
 int store_write_stratum(struct store *s, const struct gpuctr_stratum *stratum);
 
-/* What all launches of a kernel did, as told at the end. NAN: not known. */
+/* An estimate for all launches of a kernel, as reported at the end. NAN: not known. */
 struct store_estimate {
 	const char *kernel, *metric;
 	const char *of;	  /* "sum" or "mean" */
@@ -83,9 +83,9 @@ struct store_estimate {
 	double value, error;
 };
 int store_write_estimate(struct store *s, const struct store_estimate *estimate);
-/* What a record belongs to, told before the record. It is kept by the record's range, so of two
- * that differ the later one stays. Texts that are equal are the same pointer, and live as long as
- * the store; "": not known. */
+/* The attribution of a record, passed before the record. The file keeps one attribution for each
+ * range, the latest one. Equal texts must be the same pointer and live as long as the store; "":
+ * not known. */
 struct store_attribution {
 	const char *op, *sizes, *dir, *layer;
 	int64_t seq; /* -1: none */
@@ -97,23 +97,25 @@ int store_write_image(struct store *s, const struct gpuctr_image *image);
 int store_write_notice(struct store *s, const struct gpuctr_notice *notice);
 int store_write_process_end(struct store *s, const struct gpuctr_process_end *end);
 
-/* Commits what is older than a second. To be called from a timer, so that a pause of the program
- * does not leave records uncommitted. */
+/* Commits records older than a second. To be called from a timer, so that records do not stay
+ * uncommitted while the program pauses. */
 int store_tick(struct store *s);
 
-/* Commits and closes the file, which holds no descriptor then. Nothing is written to it before
- * store_wake() has opened it again. Both do nothing where it is so already. */
+/* store_rest() commits and closes the file, so that it holds no descriptor. store_wake() opens it
+ * again, and must be called before the next write. Each does nothing if the store is in that state
+ * already. */
 int store_rest(struct store *s);
 int store_wake(struct store *s);
 
 /* Writes the totals, commits and syncs; marks the capture as complete unless it ended with an
- * error. A file without it reads as incomplete. */
+ * error. A file for which this was not called reads as incomplete. */
 int store_finish(struct store *s, const struct gpuctr_end *end);
 
 /* Commits and closes. Takes NULL, returns NULL. */
 struct store *store_close(struct store *s);
 
-/* Records committed so far or about to be, and records that a failure has kept out of the file. */
+/* The number of records that were written, and of records that a failure has kept out of the file.
+ */
 uint64_t store_saved(const struct store *s);
 uint64_t store_unsaved(const struct store *s);
 

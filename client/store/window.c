@@ -42,7 +42,8 @@ struct window {
 	struct kept **blocks;
 	size_t n_blocks, max_blocks;
 	struct map known;     /* of what is kept, by id */
-	size_t limit, before; /* of known.n: forget then; and before the present row */
+	size_t limit, before; /* limits of known.n: above the first all is forgotten; the second is
+				 that before the current row */
 
 	unsigned set; /* the one in ranges; 0: none */
 	const struct gpuctr_range **ranges;
@@ -87,7 +88,7 @@ static int grow_blocks(struct window *w)
 	return 0;
 }
 
-/* Room for one more; it counts once it is known. */
+/* Makes room for one more entry, which counts once `known` has its id. */
 static int take_free(struct window *w, struct kept **ret)
 {
 	int r = w->known.n == w->n_blocks * BLOCK_RANGES ? grow_blocks(w) : 0;
