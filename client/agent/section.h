@@ -28,8 +28,8 @@ struct section {
 	struct section *next;
 	uint32_t thread_id;
 	/* Counter for choosing_begin_callback(). The next thread that takes the structure over, and
-	 * the next capture, count on: otherwise no callback of threads that end after a few launches
-	 * would be timed. */
+	 * the next capture, count on: otherwise no callback of threads that end after a few
+	 * launches would be timed. */
 	uint32_t callbacks;
 	/* The members from here on belong to the capture with this number. They are set to zero
 	 * when the thread enters another capture, or when another thread takes this structure over.

@@ -121,18 +121,10 @@ static void a_list_of_processes_arrives_whole(void **state)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_registered_process process = {
-		201,
-		202,
-		203,
-		"ann",
-		"train",
-		204,
-		205,
-		"bob",
-		library_ranges,
-		2,
-		true,
-		"/system.slice/slurmstepd.scope/job_4711/step_2/user",
+		201,   202,	203,
+		"ann", "train", 204,
+		205,   "bob",	library_ranges,
+		2,     true,	"/system.slice/slurmstepd.scope/job_4711/step_2/user",
 	};
 	struct wire_message m = { .type = WIRE_PROCESSES_REPLY,
 				  .processes_reply = { .processes = { 1, &process } } };
