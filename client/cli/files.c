@@ -445,9 +445,14 @@ void files_end(struct files *f, const struct gpuctr_end *end)
 void files_write_names(const struct files *f, const char *node, FILE *out)
 {
 	for (size_t i = 0; i < f->n; i++) {
+		const char *path = f->items[i].path;
+		struct stat st;
+
 		/* A name with an end of a line in it is left out. */
-		if (f->items[i].store && !strpbrk(f->items[i].path, "\t\n")) {
-			fprintf(out, "file\t%s\t%s\n", node, f->items[i].path);
+		if (f->items[i].store && !strpbrk(path, "\t\n") && stat(path, &st) == 0) {
+			fprintf(out, "file\t%s\t%ju\t%jd\t%jd.%09ld\t%s\n", node,
+				(uintmax_t)st.st_ino, (intmax_t)st.st_size,
+				(intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, path);
 		}
 	}
 }

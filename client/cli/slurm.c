@@ -8,21 +8,24 @@
  * Each client writes lines to its standard output, which srun brings here: a row for each process
  * (ranks.h), what its clock says (clocks.h), and each file,
  *
- *	file	NODE	PATH
+ *	file	NODE	INODE	SIZE	TIME	PATH
  *
- * which stays on its node when the nodes share no folder with us. srun runs in a process group of
- *its own: a Ctrl-C ends the measuring by SIGUSR1, which srun passes on, and a second one ends srun.
- *When we are killed, the kernel sends it that SIGUSR1. */
+ * which stays on its node when the nodes share no folder with this machine. srun runs in a process
+ * group of its own: a Ctrl-C ends the measuring by SIGUSR1, which srun passes on, and a second one
+ * ends srun. If gpuctr-client is killed, the kernel sends srun that SIGUSR1. */
 
 #include "client/cli/slurm.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/cli/child.h"
@@ -143,13 +146,42 @@ static bool start_all(struct gathering *g, int argc, char **argv)
 
 /* --- what comes back ------------------------------------------------------------------------- */
 
-/* A node that shares the folder with us has written a file that is here. */
+/* A file as the node that wrote it describes it. */
+struct written_file {
+	uintmax_t inode;
+	intmax_t size, time_s;
+	long time_ns;
+};
+
+/* Opens the file, because NFS may have an older state of one that is not open. */
+static bool is_here(const char *path, const struct written_file *file)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	bool same = fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == file->inode &&
+		    st.st_size == file->size && st.st_mtim.tv_sec == file->time_s &&
+		    st.st_mtim.tv_nsec == file->time_ns;
+
+	if (fd >= 0) {
+		close(fd);
+	}
+	return same;
+}
+
+/* If the node shares the folder with this machine, its file is here. */
 static void take_file(const char *line)
 {
+	struct written_file file;
 	char node[256], path[PATH_MAX];
 
-	if (sscanf(line, "file\t%255[^\t]\t%4095[^\n]", node, path) == 2 &&
-	    access(path, F_OK) != 0) {
+	if (sscanf(line, "file\t%255[^\t]\t%ju\t%jd\t%jd.%ld\t%4095[^\n]", node, &file.inode,
+		   &file.size, &file.time_s, &file.time_ns, path) != 6 ||
+	    is_here(path, &file)) {
+		return;
+	}
+	if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+		say("%s is another file here: the one of %s stays there", path, node);
+	} else {
 		say("%s is on %s, which shares no such folder with this machine", path, node);
 	}
 }

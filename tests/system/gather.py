@@ -30,8 +30,11 @@ def row(rank, measured):
     return f"rank\tn1\t{rank}\t{100 + rank}\tprogram\t5\t{measured}\t0\t1000\t0\tm\tbyte\t\n"
 
 
-def file(path):
-    return f"file\tn1\t{path}\n"
+def file(path, inode=1):
+    """As a node describes it that shares the folder, or, with another number, does not."""
+    s = os.stat(path) if os.path.exists(path) and inode == 0 else None
+    return f"file\tn1\t{s.st_ino}\t{s.st_size}\t{s.st_mtime_ns // 10**9}.{s.st_mtime_ns % 10**9:09}\t{path}\n" if s else \
+        f"file\tn1\t{inode}\t4\t5.000000006\t{path}\n"
 
 
 def capture(steps, *arguments):
@@ -52,9 +55,12 @@ def files_on_other_disks_are_named():
     """A node names what it likes: nothing is written here, and what is not here is said to be there."""
     os.makedirs("out")
     pathlib.Path("out/shared.gpuctr").write_text("mine")
-    r = capture([("".join(map(file, ["out/shared.gpuctr", "out/n1.gpuctr"])) + row(0, 5), 0)], "-o", "out/%h.gpuctr")
-    check(r.returncode == 0 and "out/n1.gpuctr is on n1" in r.stderr and "shared.gpuctr is on" not in r.stderr, r)
-    check(os.listdir("out") == ["shared.gpuctr"] and pathlib.Path("out/shared.gpuctr").read_text() == "mine", os.listdir("out"))
+    pathlib.Path("out/taken.gpuctr").write_text("ours")
+    said = file("out/shared.gpuctr", 0) + file("out/n1.gpuctr") + file("out/taken.gpuctr")
+    r = capture([(said + row(0, 5), 0)], "-o", "out/%h.gpuctr")
+    check(r.returncode == 0 and "out/n1.gpuctr is on n1" in r.stderr and "shared.gpuctr is" not in r.stderr, r)
+    check("out/taken.gpuctr is another file here: the one of n1 stays there" in r.stderr, r)
+    check(sorted(os.listdir("out")) == ["shared.gpuctr", "taken.gpuctr"] and pathlib.Path("out/shared.gpuctr").read_text() == "mine", os.listdir("out"))
 
 
 def the_worst_step_counts():
