@@ -143,7 +143,7 @@ static bool start_all(struct gathering *g, int argc, char **argv)
 
 /* --- what comes back ------------------------------------------------------------------------- */
 
-/* A node that shares the folder with us has written a file that is here. */
+/* Another node that shares the folder has written a file that we can see. */
 static void take_file(const char *line)
 {
 	char node[256], path[PATH_MAX];
