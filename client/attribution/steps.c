@@ -27,7 +27,8 @@
 /* Looked at when the way is lost: places in a template, and kernels from each on. */
 #define PLACES_MOST 64
 #define FOLLOW_MOST 256
-/* A step is one that came three times, and explains this part of what fitted nowhere. */
+/* A sequence counts as a step if it occurred three times and explains this share of the kernels
+ * that matched no template. */
 #define TIMES_LEAST 3
 #define PART_LEAST 0.3
 #define LEFT_LEAST 6
