@@ -488,7 +488,7 @@ void budget_note_callbacks(struct budget *b, uint64_t now_ns, uint64_t n, double
 
 	advance(b, now_ns);
 	note_many(b, BUDGET_CALLBACKS, BUDGET_CALIBRATED, n, callbacks_ns);
-	note_many(b, BUDGET_SLOWER, slowdown_source,
+	note_many(b, BUDGET_SLOWDOWN, slowdown_source,
 		  slowdown_ns <= 0 ? 0
 		  : n > 1	   ? n / 2
 				   : 1,

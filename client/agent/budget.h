@@ -32,7 +32,7 @@ enum budget_item {
 	BUDGET_STOP,  /* Stop, and decoding the counter data */
 	BUDGET_FIRST_START, /* the first Start of a batch size, with its configuration */
 	BUDGET_CALLBACKS,   /* callbacks around launches, whether they are chosen or not */
-	BUDGET_SLOWER,	    /* the slowdown of launches, copies and fills by CUPTI's profiler */
+	BUDGET_SLOWDOWN,    /* the slowdown of launches, copies and fills by CUPTI's profiler */
 	BUDGET_WAIT, /* waiting until other streams are idle, so that a range counts one kernel */
 	BUDGET_ITEMS,
 };

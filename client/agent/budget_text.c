@@ -14,7 +14,7 @@ const char *budget_item_to_string(enum budget_item item)
 		[BUDGET_STOP] = "stops",
 		[BUDGET_FIRST_START] = "first starts",
 		[BUDGET_CALLBACKS] = "CUPTI callbacks",
-		[BUDGET_SLOWER] = "slower launches and work",
+		[BUDGET_SLOWDOWN] = "slower launches and work",
 		[BUDGET_WAIT] = "waiting for the GPU",
 	};
 
@@ -52,7 +52,7 @@ double budget_spent_share(const struct budget *b, uint64_t now_ns)
 double budget_overhead_share(const struct budget *b, uint64_t now_ns)
 {
 	uint64_t elapsed = now_ns > b->options.now_ns ? now_ns - b->options.now_ns : 0;
-	double ns = b->costs[BUDGET_CALLBACKS].total_ns + b->costs[BUDGET_SLOWER].total_ns;
+	double ns = b->costs[BUDGET_CALLBACKS].total_ns + b->costs[BUDGET_SLOWDOWN].total_ns;
 
 	return elapsed > 0 ? ns / (double)elapsed : 0;
 }

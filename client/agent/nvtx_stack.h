@@ -18,7 +18,7 @@ struct entry {
 	uint32_t generation;
 	uint32_t begun;	 /* the number of the capture that it began a phase of; 0: none */
 	uint32_t scope;	 /* the number of the capture whose nvtx_scope was told of it; 0: none */
-	uint64_t scoped; /* its number there; 0: it found no room */
+	uint64_t scoped; /* number of the range in nvtx_scope.h; 0: there was no room */
 	/* nvtx_recurring.c's: the hash of the innermost recurring name up to here, or 0, once it
 	 * was asked, and whether that is this range's own. */
 	uint64_t recurring;

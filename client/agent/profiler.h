@@ -2,7 +2,7 @@
 #ifndef GPUCTR_AGENT_PROFILER_H
 #define GPUCTR_AGENT_PROFILER_H
 
-/* What the agent calls of libcuda and of CUPTI's device half. */
+/* The functions of libcuda and of CUPTI's device half that the agent calls. */
 
 #include "proto/nvidia/host.h"
 
@@ -53,13 +53,13 @@ struct profiler {
 	struct vendor_host host;
 	PROFILER_FUNCTIONS(VENDOR_MEMBER)
 	PROFILER_DRIVER_FUNCTIONS(VENDOR_MEMBER)
-	/* cuStreamGetCaptureInfo of CUDA 10.1: what the name stands for in headers has more
-	 * parameters, and others in each version; the symbol has not. */
+	/* cuStreamGetCaptureInfo as in CUDA 10.1. In later headers the name stands for functions
+	 * with more parameters, but the symbol keeps the old ones. */
 	CUresult (*stream_capture_info)(CUstream stream, CUstreamCaptureStatus *status,
 					cuuint64_t *id);
 };
 
-/* Has cuInit() ended in the program? May wait for it. */
+/* Has the program's cuInit() returned? May wait for that. */
 bool profiler_driver_is_ready(void);
 
 /* Finds libcuda and libcupti in this process, or opens the latter. 0, or a code with r filled. */

@@ -129,7 +129,7 @@ int slot_write(const struct slot *s, void *value)
 	void *start = (void *)page_of((uintptr_t)s->slot);
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-	/* Always: a loader may have its own idea of what to protect. */
+	/* Made writable in any case, because loaders differ in what they protect. */
 	if (mprotect(start, page, PROT_READ | PROT_WRITE) < 0) {
 		return -errno;
 	}

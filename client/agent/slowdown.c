@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last ones count: the first launches of a program load what they launch. */
+/* Only the latest launches count: the first launches of a program also load their modules. */
 enum { TIMES = 256, ENOUGH = 64 };
 
 struct times {

@@ -25,7 +25,8 @@ struct attribution_kernel {
 	uint64_t id;	   /* the caller's, given back */
 	uint64_t sequence; /* process and stream: kernels of one run in their order */
 	uint64_t step;	   /* of the program's own marks (NVTX); 0: unknown */
-	uint32_t shape;	   /* name, grid and block, or what else makes kernels alike */
+	uint32_t shape; /* identifies kernels that are alike: a hash of name, grid and block, or of
+			   more */
 	int64_t start_ns, end_ns;
 };
 
@@ -81,7 +82,7 @@ int attribution_lost(struct attribution *a, int64_t start_ns, int64_t end_ns);
 /* No more comes: every kernel has had its on_kernel(). */
 int attribution_finish(struct attribution *a);
 
-/* A position's values, one a metric; how many kernels had it. */
+/* The values of a position, one for each metric, and how many kernels had the position. */
 uint64_t attribution_position(const struct attribution *a, uint32_t position,
 			      struct attribution_value *values);
 const struct attribution_counts *attribution_counts(const struct attribution *a);

@@ -19,7 +19,7 @@ struct metric {
 
 	struct normal positions;
 	double *solution, *inverse;
-	double *residual;	  /* squared coefficient x squared residual */
+	double *residual;	  /* squared coefficient times squared residual */
 	double *given, *given_m2; /* what their kernels were given: mean, squared deviations */
 	double *given_count, *given_ns;
 	double *edge; /* the sum of what their beginnings and ends make uncertain */
@@ -43,7 +43,7 @@ struct attribution {
 	uint32_t local_count;
 };
 
-/* In tell.c: counts the kernel, and calls the function that the user gave. */
+/* tell.c: counts the kernel and calls the user's function. */
 void attribution_tell(struct attribution *a, const struct window_kernel *k,
 		      enum attribution_state state, const struct attribution_value *values);
 

@@ -166,7 +166,7 @@ static double *row_of(double *entries, const struct factor *f, uint32_t i)
 	return entries + f->offset[i] - f->first[i];
 }
 
-/* The envelope with N's entries in it. Positive: it is too large. */
+/* Allocates the envelope and copies N's entries into it. Positive: the envelope is too large. */
 static int factor_init(struct factor *f, const struct normal *n)
 {
 	size_t entries = 0;
@@ -422,7 +422,7 @@ static int exchange(const struct normal *n, const double *x, const double *slope
 	return changed;
 }
 
-/* factored: whether the factorisation is there already, with nothing held. */
+/* factored: the matrix is factored already, and no unknown is fixed. */
 static void solve_positive(const struct normal *n, struct factor *f, int factored, double *x,
 			   double *slope, unsigned char *held)
 {

@@ -60,7 +60,7 @@ struct group {
 	double count, sum;
 };
 
-/* The part of the squares that is left within positions. */
+/* The part of the sum of squares that the positions do not explain. */
 static double rough_left(const struct look *l, struct group *groups, uint32_t count,
 			 int64_t shift_ns)
 {

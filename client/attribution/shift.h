@@ -6,7 +6,7 @@
 
 struct shift {
 	int64_t ns; /* added to samples' times */
-	int known;  /* 0: nothing tells it, and nothing depends on it */
+	int known;  /* 0: the shift cannot be determined, and no result depends on it */
 	int apart;  /* the clocks are further apart than they may be */
 };
 

@@ -27,7 +27,8 @@
 /* Looked at when the way is lost: places in a template, and kernels from each on. */
 #define PLACES_MOST 64
 #define FOLLOW_MOST 256
-/* A step is one that came three times, and explains this part of what fitted nowhere. */
+/* A sequence counts as a step if it occurred three times and explains this share of the kernels
+ * that matched no template. */
 #define TIMES_LEAST 3
 #define PART_LEAST 0.3
 #define LEFT_LEAST 6
@@ -136,7 +137,7 @@ static int template_init(struct template *t, const uint32_t *shapes, uint32_t le
 	return 0;
 }
 
-/* How many kernels fit a template from a place on. */
+/* The number of kernels that match a template, starting at a position. */
 static size_t fitting(const struct template *t, uint32_t at, const uint32_t *shapes, size_t count)
 {
 	size_t n = 0;
@@ -200,8 +201,8 @@ static int is_one_off(struct way *way, const uint32_t *shapes, size_t count)
 	return fitting(t, way->at, shapes + 1, GRAM) == GRAM;
 }
 
-/* Follows kernels along templates: how many fit, less what each jump costs. positions may be NULL.
- */
+/* Matches kernels to templates; returns how many match, minus the cost of each jump. positions may
+ * be NULL. */
 static size_t follow(const struct template *templates, uint32_t used, struct way *way,
 		     const uint32_t *shapes, size_t count, int end, uint32_t *positions,
 		     size_t *done)

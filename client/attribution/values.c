@@ -267,7 +267,7 @@ static int on_divide(void *user, const struct window_cell *cell)
 	return 0;
 }
 
-/* Positions are given up for this window where most samples hold kernels without one as well. */
+/* Positions are not used for this window if most samples also hold kernels without a position. */
 static int number_locals(struct attribution *a, size_t samples)
 {
 	struct window *w = &a->window;

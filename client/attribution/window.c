@@ -70,7 +70,8 @@ int window_add_sample(struct window *w, int64_t start_ns, int64_t end_ns, const 
 	return 0;
 }
 
-/* Beyond the bound the last one takes in what comes: more is lost than was, nothing is invented. */
+/* Above the limit the last gap is extended: more is counted as lost than was lost, but nothing is
+ * invented. */
 int window_add_lost(struct window *w, int64_t start_ns, int64_t end_ns)
 {
 	size_t room = w->lost_room ? w->lost_room * 2 : 16;

@@ -25,7 +25,7 @@ struct report_source {
 	struct where *where;
 	struct attributor *attributor;
 	uint64_t records; /* read, with those that --where leaves out */
-	/* Gets all captures, processes, strata and records that are chosen as well; or NULL. */
+	/* These groups get all selected captures, processes, strata and records too; or NULL. */
 	const struct reading_handler *also;
 	void *also_userdata;
 };

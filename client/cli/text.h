@@ -46,7 +46,8 @@ void text_middle_cut(struct buf *b, const char *text, size_t begin, size_t width
  * without namespaces, then without templates that only wrap the kernel, then cut. Safe for a
  * terminal. */
 void text_kernel(struct buf *b, const char *name, size_t width);
-/* The name without return type, parameters and namespaces; as it stands, to be made safe. */
+/* The kernel's name without return type, parameters and namespaces. The text is not made safe for a
+ * terminal. */
 void text_kernel_bare(struct buf *b, const char *name);
 /* Reduces a bare name to what it wraps: "Kernel2<cutlass_80_tensorop_gemm>" to
  * "cutlass_80_tensorop_gemm". */

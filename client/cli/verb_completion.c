@@ -32,7 +32,7 @@ static int print_words(const struct verb *const *verbs, char **words, int n)
 {
 	struct completion c = { .verbs = verbs, .words = words, .n = (size_t)n };
 
-	/* A prompt is no place for messages. */
+	/* Messages are suppressed, because they would appear in the user's prompt. */
 	if (!freopen("/dev/null", "w", stderr)) {
 		close(STDERR_FILENO);
 	}

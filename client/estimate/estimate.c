@@ -60,8 +60,8 @@
 
 /* --- moments --- */
 
-/* One value more, with its weight (West, Communications of the ACM 22, 1979; Welford's recurrence
- * for weights). */
+/* Adds a value with its weight (West, Communications of the ACM 22, 1979; Welford's recurrence for
+ * weights). */
 void estimate_moments_add(struct estimate_moments *m, double weight, const double v[2])
 {
 	double before[2], part;
@@ -257,7 +257,7 @@ void estimate_widen(struct estimate_sample *part, const struct estimate_sample *
 
 /* --- variance --- */
 
-/* The number of launches with equal chances that would tell as much. */
+/* The number of launches that, with equal chances, would give as much information. */
 static double effective_number(const struct estimate_sample *s)
 {
 	if (is_of_one_turn(s)) {
@@ -291,7 +291,7 @@ bool estimate_differ(const struct estimate_moments *m, int i)
 	return m->m2[i] > 1e-18 * m->weight * m->mean[i] * m->mean[i];
 }
 
-/* Of the variance of the values: launches that are drawn together are no more than one. */
+/* The degrees of freedom of the values' variance: launches that are drawn together count as one. */
 double estimate_degrees(const struct estimate_sample *s)
 {
 	double launches = estimate_values(s)->weight - 1, turns = (double)number_of_turns(s) - 1;

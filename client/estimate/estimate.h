@@ -83,8 +83,8 @@ bool estimate_lacks(const struct estimate_sample *s, uint64_t seen);
 /* The total of the first metric over all launches of the stratum, of which seen were counted. */
 struct estimate estimate_total(const struct estimate_sample *s, uint64_t seen);
 
-/* What the strata of a program have in common: how much their launches differ, as a part of their
- * mean. Starts zeroed; takes the samples of whole strata. */
+/* What the strata of a program have in common: the variance of their launches relative to the mean.
+ * Starts zeroed; takes the samples of whole strata. */
 struct estimate_spread {
 	struct {
 		double n, mean, m2; /* of the logarithms of relative variances */
@@ -127,8 +127,8 @@ struct estimate_class {
 	double shared[2];	   /* the same, times the launches that it stands for */
 };
 
-/* How large a stratum is among those of its class, in both metrics, and by what part of that it is
- * larger if what told it is one standard error higher. */
+/* The relative size of a stratum in its class, in both metrics; and the relative change of that
+ * size if the predicting metric is one standard error higher. */
 struct estimate_size {
 	double unit[2], off[2];
 };

@@ -12,7 +12,7 @@ int listen_unix(const char *path);
 /* "127.0.0.1:9836", "[::1]:9836": numbers only, nothing is looked up. */
 int listen_tcp(const char *address);
 
-/* Those that systemd passes; at most room. */
+/* Takes the sockets that systemd passes, at most room. */
 size_t listen_passed(int *fds, size_t room);
 
 #endif

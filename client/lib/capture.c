@@ -160,7 +160,8 @@ static struct gpuctr_capture *find_request(struct gpuctr *g, uint32_t request)
 	return NULL;
 }
 
-/* The daemon numbers processes from 1 as they come. NULL: another number, or out of memory. */
+/* The daemon numbers processes from 1 in the order of their arrival. NULL: the number is out of
+ * range, or out of memory. */
 static struct decoder_process *find_process(struct gpuctr_capture *c, uint32_t process)
 {
 	struct decoder_process *p;

@@ -9,17 +9,17 @@
 
 #include "proto/base/clean.h"
 
-/* The kernel tells a path; that a part of it is the id of a container, the uid of a pod or the
- * number of a job is how those who make cgroups name them:
+/* The kernel reports a path only. Container runtimes and schedulers name cgroups so that a part of
+ * the path is the id of a container, the uid of a pod or the number of a job:
  *
- *	Docker       /system.slice/docker-ID.scope            /docker/ID
- *	containerd   .../kubepods-burstable-podUID.slice/cri-containerd-ID.scope
- *	             .../kubepods-burstable-podUID.slice:cri-containerd:ID
- *	CRI-O        .../kubepods-podUID.slice/crio-ID.scope
- *	any of them  /kubepods/burstable/podUID/ID
- *	Podman       /machine.slice/libpod-ID.scope/container  .../libpod-payload-ID
- *	Slurm        /system.slice/slurmstepd.scope/job_4711/step_0/user/task_0
- *	             /slurm/uid_1000/job_4711/step_batch
+ * Docker       /system.slice/docker-ID.scope            /docker/ID
+ * containerd   .../kubepods-burstable-podUID.slice/cri-containerd-ID.scope
+ *              .../kubepods-burstable-podUID.slice:cri-containerd:ID
+ * CRI-O        .../kubepods-podUID.slice/crio-ID.scope
+ * any of them  /kubepods/burstable/podUID/ID
+ * Podman       /machine.slice/libpod-ID.scope/container  .../libpod-payload-ID
+ * Slurm        /system.slice/slurmstepd.scope/job_4711/step_0/user/task_0
+ *              /slurm/uid_1000/job_4711/step_batch
  *
  * A part is what stands between slashes or colons. Of several that match the innermost counts. A
  * daemon in a cgroup namespace of its own is told "/../.." in front, which matches nothing. */

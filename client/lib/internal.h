@@ -66,7 +66,8 @@ struct decoder_process {
 struct gpuctr_capture {
 	struct list link;
 	struct gpuctr *g;
-	uint32_t request; /* number of the open request; used until the daemon has given an id */
+	uint32_t request; /* number of the open request, which identifies the capture until the
+			     daemon has assigned an id */
 	uint32_t id;	  /* 0: not opened yet */
 	struct gpuctr_capture_handler handler;
 	void *userdata;

@@ -107,7 +107,7 @@ static bool is_among(const char *text, const char *const *texts, size_t n)
 	return false;
 }
 
-/* Whatever would be included is excluded by the same words. */
+/* Refuses a selection in which every expression that includes is also one that excludes. */
 static int check_contradiction(struct gpuctr *g, const struct gpuctr_capture_options *o)
 {
 	size_t i = 0;

@@ -110,7 +110,7 @@ static const struct scope *outer_scope(enum key key, const struct scope *scope)
 	return scope && key == KEY_LAYER && *scope->layer == '\0' ? NULL : scope;
 }
 
-/* The row for a leaf, or of a scope around it. */
+/* Finds the row for a leaf, or for a scope around the leaf. */
 static struct group *row_of(struct groups *g, const struct leaf *leaf, const struct scope *scope)
 {
 	const char *labels[KEYS_MAX];

@@ -254,7 +254,7 @@ static int take_devices(struct groups *g, struct groups_process *p,
 		struct groups_device *d = &p->devices[i];
 		struct buf b = { 0 };
 
-		/* The number is the process's own; the UUID says which one it is. */
+		/* Each process numbers its devices itself, so devices are compared by UUID. */
 		buf_printf(&b, "%s %.12s", device->name, device->uuid);
 		d->index = device->index;
 		d->label = add_text(g, &b);

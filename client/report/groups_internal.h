@@ -187,7 +187,7 @@ uint64_t groups_hash(const void *const *dims, unsigned n);
 /* Finds or makes the leaf with these labels; NULL: out of memory. */
 struct leaf *groups_find_leaf(struct groups *g, const void *const *dims);
 
-/* --- cells.c. What is found is made where it is not there; NULL, 0, false: out of memory. */
+/* --- cells.c. The find functions add what does not exist yet; NULL, 0, false: out of memory. */
 struct groups_stratum *cells_stratum(struct groups *g, unsigned process, unsigned id);
 struct cell *cells_find(struct groups *g, struct leaf *leaf, size_t stratum);
 uint64_t cells_turn(struct groups *g, const struct gpuctr_record *record);

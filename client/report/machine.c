@@ -66,7 +66,7 @@ static const char *kind_of(const struct view *v, const struct group *row, size_t
 	return estimated_kind_name(fields_estimate(&v->measures[i], i, row).kind);
 }
 
-/* 0 if all launches were measured; NaN if the sum lacks launches. */
+/* The error of a derived value: 0 if all launches were measured, NaN if the sum lacks launches. */
 static double derived_error(const struct derived *d, const struct group *row)
 {
 	return !row->estimated		     ? 0

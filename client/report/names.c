@@ -90,7 +90,7 @@ static int compare(const void *a, const void *b, void *userdata)
 	return order ? order : (i > j) - (i < j);
 }
 
-/* The end of the run of equal names from order[at] on. */
+/* The end of the run of equal names that begins at order[at]. */
 static size_t find_run(const struct naming *g, size_t at)
 {
 	size_t end = at + 1;
@@ -155,7 +155,7 @@ static char *show_difference(const struct naming *g, const char *whole, size_t p
 	size_t n_rest = text_width(rest, strlen(rest)), head = (g->width - 2) / 2;
 	struct buf b = { 0 };
 
-	/* Where the rest is short, more of the begin fits. */
+	/* If the rest is short, more of the beginning fits. */
 	if (head + n_rest + 2 < g->width) {
 		head = g->width - 2 - n_rest;
 	}

@@ -25,7 +25,7 @@
 
 #include "client/report/groups_internal.h"
 
-/* qsort_r()'s: a stratum's kind, then its number. */
+/* For qsort_r(): compares strata by kind, then by number. */
 static int compare_members(const void *a, const void *b, void *userdata)
 {
 	const struct groups *g = userdata;

@@ -152,7 +152,7 @@ static void put_quoted(struct pyprof *p, struct buf *b)
 	buf_char(b, '"');
 }
 
-/* What stands in p->field, the i-th of its line. */
+/* Appends p->field as the i-th field of its line. */
 static void put(struct pyprof *p, struct buf *b, size_t i)
 {
 	if (p->field.n == 0) {

@@ -193,7 +193,7 @@ static const char *add_sizes(struct scopes *s, const struct marker *marker)
 
 static const struct scope *intern(struct scopes *s, struct scope *key);
 
-/* The operators alone, from the outermost to this scope. */
+/* The chain of operators from the outermost to this scope, without other scopes. */
 static bool find_chain(struct scopes *s, struct scope *scope)
 {
 	const struct scope *outer = scope->parent ? scope->parent->chain : NULL;

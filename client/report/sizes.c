@@ -123,8 +123,8 @@ static void add_kind(struct workspace *w, const size_t *numbers, size_t n)
 	}
 }
 
-/* What explains most, for as many strata as it can be asked. Where nothing does, what would make
- * most of a difference if it did. */
+/* Chooses the sample that explains most of the variance, among those known for enough strata. If
+ * none explains any, takes the one that would matter most. */
 static struct size_rule best_rule(const struct workspace *w, size_t figure)
 {
 	struct size_rule best = { 0, 0, 0 };

@@ -294,7 +294,7 @@ static bool is_too_narrow(const struct table *t, size_t width)
 	return width < needs + widest;
 }
 
-/* The widest table says what is left for names. */
+/* The widest table determines the room for names. */
 static size_t room_for_names(const struct table *t, size_t width)
 {
 	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width, least = width;
@@ -333,7 +333,7 @@ static void add_tables(struct table *t, size_t width, const char *more, struct b
 	} while (l.first < t->n_columns);
 }
 
-/* Do the first n columns fit beside each other, with the counts of launches that they need? */
+/* Do the first n columns fit into one table, with the counts of launches that they need? */
 static bool fit_beside(struct table *t, size_t width, size_t n)
 {
 	size_t used;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Bars behind the figures of a table: what rows are sorted by, the largest as long as there is
- * room. They take what names leave that can be read well, and nothing from the figures. */
+/* Bars behind the figures of a table show the sort key; the largest bar is as long as the room
+ * allows. Bars use room that readable names leave over, and no room of the figures. */
 
 #include <math.h>
 #include <string.h>

@@ -264,7 +264,7 @@ size_t table_column_width(const struct table *t, const struct table_column *c)
 	return head > fields ? head : fields;
 }
 
-/* What is compared stands beside what it is of. */
+/* The figures of a comparison stand beside the figure that is compared. */
 static const enum field order[] = {
 	FIELD_TOTAL,	    FIELD_BEFORE,
 	FIELD_CHANGE,	    FIELD_CHANGE_ERROR,

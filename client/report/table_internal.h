@@ -8,7 +8,7 @@
 
 enum { TABLE_GAP = 3 };
 
-/* A measure with its figures, or what is derived. */
+/* A column: a measure with its figures, or a derived value. */
 struct table_column {
 	const char *name, *unit;
 	const char *behind; /* the name in a head; or "" */
@@ -19,7 +19,7 @@ struct table_column {
 	size_t width;	   /* of a field */
 };
 
-/* The labels of a key as they are shown. */
+/* The labels of a key in the form that the table shows. */
 struct table_names {
 	const char **texts; /* distinct */
 	char **shown;
@@ -58,19 +58,19 @@ bool table_make_columns(struct table *t);
 /* Totals of rows that nest hold each other, so several rows together have none. */
 bool table_has_total(const struct table *t, const struct group *row);
 void table_pad(struct buf *b, size_t n);
-/* Right-aligned in width columns; empties field. */
+/* Appends field right-aligned in width columns, and empties it. */
 void table_add_right(struct buf *b, struct buf *field, size_t width);
 size_t table_field_width(const struct table_column *c, unsigned field);
 size_t table_fields_width(const struct table_column *c); /* of all, with gaps */
 size_t table_column_width(const struct table *t, const struct table_column *c); /* and its head */
-/* What the table says of a row in a field. */
+/* Formats one figure of a row. */
 void table_format(const struct table *t, const struct table_column *c, unsigned field,
 		  const struct group *row, struct buf *b);
 
 /* --- table_counts.c */
-/* Once the columns are there. */
+/* To be called once the columns are chosen. */
 void table_make_counts(struct table *t);
-/* The upper line of the head, or the lower one. */
+/* Appends the upper (over) or lower line of the heading. */
 void table_add_count_heads(const struct table *t, bool over, struct buf *b);
 const char *table_count_name(enum table_count count); /* in a line of its own */
 void table_format_count(const struct table *t, enum table_count count, const struct group *row,

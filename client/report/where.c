@@ -57,7 +57,7 @@ struct where *where_free(struct where *w)
 
 /* --- conditions ------------------------------------------------------------------------------ */
 
-/* The number of the key among those that are looked at, which it becomes if it is not. */
+/* Returns the index of the key among the keys that conditions use, after adding it if needed. */
 static int take_key(struct where *w, const char *text, size_t n, unsigned *ret, struct buf *why)
 {
 	struct keys one = { 0 };

@@ -55,7 +55,8 @@ const char *schema_mark(const char *metric);
  */
 char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns);
 char *schema_format_views(const struct gpuctr_column *columns, size_t n_columns);
-/* The metrics of record, each after a comma, for a SELECT. Likewise. */
+/* The metrics of record, each after a comma, for a SELECT. Free with sqlite3_free(); NULL: out of
+ * memory. */
 char *schema_format_metrics(const struct gpuctr_column *columns, size_t n_columns);
 extern const char schema_path_view[]; /* and its index */
 

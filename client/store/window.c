@@ -42,8 +42,8 @@ struct window {
 	struct kept **blocks;
 	size_t n_blocks, max_blocks;
 	struct map known;     /* of what is kept, by id */
-	size_t limit, before; /* limits of known.n: above the first all is forgotten; the second is
-				 that before the current row */
+	size_t limit, before; /* known.n may grow to limit, then all ranges are freed; before:
+				 known.n before the current row */
 
 	unsigned set; /* the one in ranges; 0: none */
 	const struct gpuctr_range **ranges;

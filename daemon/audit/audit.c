@@ -228,7 +228,7 @@ static int write_file(struct audit *a, const struct audit_line *l)
 
 /* --- the log --- */
 
-/* Joins as much of the list as there is room for. */
+/* Joins the elements of the list that fit. */
 static void join(char *text, size_t size, const char *const *v, size_t n)
 {
 	size_t used = 0;
@@ -309,7 +309,7 @@ static bool takes_refusal(struct audit_refusals *r, unsigned of_all, struct audi
 		return false;
 	}
 	if (!rate_take_from(&r->all, of_all, now_ns, &l->missed_others)) {
-		r->all.missed += l->missed; /* it would have been told in this line */
+		r->all.missed += l->missed; /* this line would have reported the loss */
 		return false;
 	}
 	l->missed_others += r->each.forgotten;

@@ -12,7 +12,8 @@
 struct doctor_case {
 	const struct config *config; /* with the settings that could be read */
 	bool settings_are_read;	     /* false: an error was printed on standard error */
-	/* What the daemon does at its start; the doctor does it to look as the same user. */
+	/* A step of the daemon's start, which the doctor repeats in order to check as the same
+	 * user. */
 	int (*leave_root)(const char *user);
 	bool (*has_perfmon)(void);
 };

@@ -29,7 +29,7 @@ static int become(uid_t uid)
 	return r < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0 ? -errno : 0;
 }
 
-/* The driver refuses nothing to root, so root's own try would show nothing. */
+/* The driver refuses root nothing, so a try as root would prove nothing. */
 static bool become_caller(struct finding_sink *sink)
 {
 	const char *number = getenv("SUDO_UID");

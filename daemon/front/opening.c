@@ -361,8 +361,8 @@ static struct capture *new_capture(struct peer *p, const struct wire_open_captur
 	if (standby_choose(p, c, &o->processes, r) != 0) {
 		return capture_free(all, c);
 	}
-	/* The permissions are for the programs of the target, which get the token: an entitlement
-	 * of who opens the capture is not theirs. */
+	/* The permissions go to the target's programs, which get the token. So an entitlement of
+	 * the user who opens the capture does not apply to them. */
 	c->device = c->target == c->uid &&
 		    policy_allows_device(&p->front->config.policy, &p->credentials);
 	users_name(p->front->users, c->uid, c->user, sizeof(c->user));

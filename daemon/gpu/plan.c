@@ -168,8 +168,7 @@ static int refuse_incomplete(struct draft *d, const struct catalogue_named *n, c
 static int add_named(struct draft *d, const struct catalogue_named *n)
 {
 	size_t before = d->n_columns;
-	const char *others =
-		NULL; /* a term of other chips, as long as there is none for this one */
+	const char *others = NULL; /* a term for other chips, until one for this chip is found */
 	bool chosen = false;
 	int code = 0;
 

@@ -14,8 +14,9 @@
 #include "daemon/gpu/service.h"
 #include "proto/wire/limits.h"
 
-/* A catalogue is made when its chip is first asked for, and kept; each takes about 1 MiB. The front
- * names the machine's chip; on a machine without GPUs the chip is that of the bundled recording. */
+/* The planner creates the catalogue of a chip at the first request for it and keeps it; each takes
+ * about 1 MiB. The front names the machine's chip; on a machine without GPUs the chip is that of
+ * the bundled recording. */
 
 struct planner {
 	struct service service;

@@ -14,7 +14,7 @@
 enum { CALLERS = 2 * GRANTER_OBJECTS_MAX }; /* one for each object, if it comes to that */
 
 struct caller {
-	struct list link; /* among those that are watched, or the unused ones */
+	struct list link; /* in the list of watched callers, or of unused ones */
 	uint32_t pid;
 	int pidfd;
 	unsigned objects;

@@ -52,7 +52,9 @@ struct lease {
 	bool hung;  /* the front was told that the driver hangs */
 };
 
-enum { OBJECTS = 2 * GRANTER_OBJECTS_MAX }; /* as many that are held, and that wait to be freed */
+enum {
+	OBJECTS = 2 * GRANTER_OBJECTS_MAX
+}; /* the largest number of objects held, and of objects that wait to be freed */
 
 struct leases {
 	struct outbox outbox;

@@ -227,7 +227,7 @@ static int fill_front(scmp_filter_ctx c)
 	r = r < 0 ? r : allow_ioctl(c, FIONBIO); /* libuv makes a polled descriptor non-blocking */
 	r = r < 0 ? r : allow_ioctl(c, FIONREAD);
 	r = r < 0 ? r : allow_fcntl(c);
-	/* What a user has sent is examined without waiting for its file system. */
+	/* Calls that examine a descriptor from a user without waiting for its file system. */
 	r = r < 0 ? r
 		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(statx), 1,
 				     SCMP_A2(SCMP_CMP_MASKED_EQ, AT_STATX_DONT_SYNC,

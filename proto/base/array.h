@@ -12,7 +12,8 @@
  * bytes. False: out of memory; the array is as it was. */
 bool array_make_room(void *items, size_t size, size_t n, size_t *max);
 
-/* Where the first of n items is, sorted by a member, whose member is not below key; n: all are. */
+/* The index of the first of n items, sorted by a member, whose member is at least key; n: there is
+ * none. */
 #define ARRAY_FIND_PLACE(items, n, member, key)                     \
 	({                                                          \
 		size_t low_ = 0, high_ = (n);                       \

@@ -28,7 +28,7 @@ void map_deinit_items(struct map *t); /* items that malloc() gave are freed as w
 /* Forgets all items and keeps the memory. */
 void map_clear(struct map *t);
 
-/* An item that is not in the table. -ENOMEM: it is not added. */
+/* Adds an item that is not in the table yet. -ENOMEM: it was not added. */
 int map_add(struct map *t, uint64_t hash, void *item);
 
 /* Mixes one more pointer or number into a hash. */

@@ -15,7 +15,7 @@ struct quota {
 	struct quota *whole; /* NULL: it is no part */
 };
 
-/* How many bytes there are to be had. */
+/* The number of bytes that can still be taken. */
 static inline size_t quota_left(const struct quota *q)
 {
 	size_t left = q->used < q->max ? q->max - q->used : 0;

@@ -9,8 +9,9 @@ void standard_hold(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
 		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
-			/* The wrong way round: reading and writing fail as before. The lowest free
-			 * number is this one, as those below are taken. */
+			/* The descriptor is opened for the opposite direction, so reading or
+			 * writing fails as before. The lowest free number is this one, because
+			 * those below are in use. */
 			(void)!open("/dev/null",
 				    (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
 		}

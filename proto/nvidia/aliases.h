@@ -15,7 +15,7 @@ struct alias {
 	const char *how; /* the value is made of them, where it is more than one; else NULL */
 };
 
-/* Whatever the case. NULL: there is none of this name. */
+/* Finds an alias by name, ignoring case. NULL: there is none. */
 const struct alias *alias_find(const char *name);
 const struct alias *alias_at(unsigned i); /* NULL behind the last */
 /* Is this what nvprof called a metric? */

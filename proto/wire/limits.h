@@ -10,17 +10,18 @@ enum {
 	LIMIT_FRAME_BYTES = 1 << 20,	/* payload of one frame */
 	LIMIT_UNPACKED_BYTES = 8 << 20, /* memory that unpacking one frame may take */
 
-	LIMIT_NAME_BYTES = 256,		/* names: metric, chip, GPU, program, version */
+	LIMIT_NAME_BYTES = 256,		/* bytes of a name: metric, chip, GPU, program, version */
 	LIMIT_TEXT_BYTES = 4096,	/* sentences for people, regular expressions */
 	LIMIT_STRING_BYTES = 16 * 1024, /* NVTX messages, kernel names */
 	LIMIT_TOKEN_BYTES = 64,
 	LIMIT_JOB_BYTES = 63, /* a scheduler's name of a job */
 
-	LIMIT_EXPRESSIONS = 16, /* of a capture, that include; and that exclude */
+	LIMIT_EXPRESSIONS =
+		16, /* NVTX expressions of a capture: those that include, and those that exclude */
 	LIMIT_METRICS = 128, /* in one capture or plan: metrics that are asked for, and columns */
 	LIMIT_PLAN_METRICS = 512,
 	LIMIT_TERMS = 32,  /* of one column */
-	LIMIT_GROUPS = 16, /* of a plan that one capture measures in turns */
+	LIMIT_GROUPS = 16, /* groups of a plan that one capture measures in turns */
 	LIMIT_GPUS = 64,
 	LIMIT_TENANTS = 4096, /* processes on all GPUs */
 	LIMIT_CAPTURES = 256, /* in one status reply */

@@ -577,8 +577,8 @@ static void overhead_is_paid_first(void **state)
 	assert_true(budget_take_pace(&with, 12 * S).credit > 0);
 	assert_true(budget_overhead_share(&with, 12 * S) > 0.008);
 	assert_int_equal(with.costs[BUDGET_CALLBACKS].n, 100 * 5000);
-	assert_int_equal(with.costs[BUDGET_SLOWER].n, 100 * 5000 / 2);
-	assert_true(fabs(with.costs[BUDGET_SLOWER].total_ns - 40e6) < 1);
+	assert_int_equal(with.costs[BUDGET_SLOWDOWN].n, 100 * 5000 / 2);
+	assert_true(fabs(with.costs[BUDGET_SLOWDOWN].total_ns - 40e6) < 1);
 	for (uint64_t t = 12 * S; t < 22 * S; t += 100 * MS) {
 		budget_note_callbacks(&with, t, 50000, 10e6, 0, BUDGET_ASSUMED);
 	}
