@@ -8,8 +8,8 @@
  *	sum,...],...]}
  *
  * The root comes first, with the parent -1, and each frame follows its parent. Parents and names
- *are indices; a short name is null where it is the same. "left" is the number of children that are
- *left out. Launches and sums, one for each value, are those of the frame and all frames in it. */
+ * are indices; a short name is null where it is the same. "left" is the number of children that are
+ * left out. Launches and sums, one for each value, are those of the frame and all frames in it. */
 
 #include "client/cli/buf.h"
 #include "client/report/frames.h"

@@ -7,7 +7,7 @@
  *	aten::conv2d, seq = 480, op_id = 7550, sizes = [[64, 3, 224, 224], []], input_op_ids = [...]
  *
  * PyTorch's version, record_shapes and the operator decide which parts a message has. Only
- *operators that autograd will differentiate have a sequence number. */
+ * operators that autograd will differentiate have a sequence number. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 
 /* Sums of kernels at each place in the program. The caller says what a place is: a frame of a flame
  * graph, a line of an export. In a capture with a budget the sums are estimates for all launches,
- *and the places of a kernel add up to the table's estimate of that kernel.
+ * and the places of a kernel add up to the table's estimate of that kernel.
  *
  *	places_begin(p, plan, "run.gpuctr");	// for each capture
  *	places_process(p, process);
