@@ -23,6 +23,7 @@ enum lock_kind {
 	LOCK_SETUP,   /* around calls of CUPTI and the driver that set up a device, or tracing */
 	LOCK_LINK,    /* the connection while the delivering thread may be stuck in CUPTI */
 	LOCK_NVTX,    /* the open ranges of the process */
+	LOCK_STREAMS, /* of a context, held across cuStreamQuery(), where CUPTI may want a buffer */
 	LOCK_LEAF,    /* a few instructions, and no other lock is taken meanwhile */
 	LOCK_KINDS,
 };
