@@ -2,6 +2,7 @@
 #include "daemon/doctor/apart.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -81,7 +82,7 @@ void apart_run(struct finding_sink *sink, void (*look)(struct finding_sink *sink
 	       void *userdata)
 {
 	int pair[2] = { -1, -1 };
-	pid_t pid = pipe(pair) < 0 ? -1 : fork();
+	pid_t pid = pipe2(pair, O_CLOEXEC) < 0 ? -1 : fork();
 
 	if (pid == 0) {
 		struct writer w = { { write_finding }, pair[1] };

@@ -68,13 +68,14 @@ static void look_at_settings(const struct doctor_case *c, struct finding_sink *s
 int doctor_run(const struct doctor_case *c)
 {
 	struct printer p = { .sink = { print } };
-	bool runs;
+	struct outside_result outside;
 
 	log_init("doctor", LOG_CRIT);
 	look_at_settings(c, &p.sink);
-	runs = outside_look(c->config, &p.sink);
-	apart_run(&p.sink, inside_look, &(struct inside_case){ c, runs });
-	if (runs) {
+	outside = outside_look(c->config, &p.sink);
+	apart_run(&p.sink, inside_look, &(struct inside_case){ c, outside.runs });
+	/* A daemon that is not well has told why; a client would wait for it and tell the same. */
+	if (outside.is_well) {
 		apart_run(&p.sink, permit_try, (void *)(uintptr_t)c);
 	}
 	printf("%u fault%s, %u warning%s\n", p.faults, p.faults == 1 ? "" : "s", p.warnings,

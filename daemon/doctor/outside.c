@@ -135,11 +135,12 @@ static void look_at_socket(const char *path, const struct running *d, struct fin
 
 /* --- what the daemon answers --- */
 
-static void look_at_answer(const char *path, struct finding_sink *sink)
+static enum ask_result look_at_answer(const char *path, struct finding_sink *sink)
 {
 	struct ask_answer a;
+	enum ask_result result = ask_daemon(path, &a);
 
-	switch (ask_daemon(path, &a)) {
+	switch (result) {
 	case ASK_WELL:
 		finding_tell(sink, FINDING_OK, "answer", "", "it says that all is well");
 		break;
@@ -156,11 +157,13 @@ static void look_at_answer(const char *path, struct finding_sink *sink)
 			     "it does not answer at %s: %s", path, a.message);
 		break;
 	}
+	return result;
 }
 
-bool outside_look(const struct config *config, struct finding_sink *sink)
+struct outside_result outside_look(const struct config *config, struct finding_sink *sink)
 {
 	pid_t listener = running_is_any() ? ask_listener(config->socket) : 0;
+	struct outside_result result = { false, false };
 	struct running d = { 0 };
 
 	if (listener != 0) {
@@ -175,7 +178,8 @@ bool outside_look(const struct config *config, struct finding_sink *sink)
 	}
 	look_at_socket(config->socket, &d, sink);
 	if (d.pid != 0) {
-		look_at_answer(config->socket, sink);
+		result.runs = true;
+		result.is_well = look_at_answer(config->socket, sink) == ASK_WELL;
 	}
-	return d.pid != 0;
+	return result;
 }

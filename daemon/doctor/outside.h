@@ -7,8 +7,13 @@
 #include "daemon/config/config.h"
 #include "daemon/doctor/finding.h"
 
+struct outside_result {
+	bool runs;    /* a daemon runs at this socket */
+	bool is_well; /* and says that it is well */
+};
+
 /* Looks at the socket and at a running daemon, and asks the daemon for its status. Starts no
- * daemon. True: one runs. */
-bool outside_look(const struct config *config, struct finding_sink *sink);
+ * daemon. */
+struct outside_result outside_look(const struct config *config, struct finding_sink *sink);
 
 #endif

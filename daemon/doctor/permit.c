@@ -2,6 +2,7 @@
 #include "daemon/doctor/permit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
 #include <pwd.h>
@@ -92,11 +93,11 @@ static void find_line(const char *text, const char *begin, char *ret, size_t siz
 
 static void judge(struct finding_sink *sink, int status, const char *text)
 {
-	char remedy[512], refused[512], failed[512];
-	int exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	char remedy[512], says[512], failed[512];
+	int exit_status = status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 
 	find_line(text, "remedy: ", remedy, sizeof(remedy));
-	find_line(text, "gpuctr-client: ", refused, sizeof(refused));
+	find_line(text, "gpuctr-client: ", says, sizeof(says));
 	find_line(text, PROBE_SAYS, failed, sizeof(failed));
 	switch (exit_status) {
 	case 0:
@@ -110,13 +111,19 @@ static void judge(struct finding_sink *sink, int status, const char *text)
 		break;
 	case REFUSED:
 		finding_tell(sink, FINDING_WARNING, what, remedy, "user %u gets none now: %s",
-			     (unsigned)geteuid(), refused);
+			     (unsigned)geteuid(), says);
 		break;
-	default:
+	case PROBE_REFUSED:
 		finding_tell(sink, FINDING_FAULT, what,
 			     remedy[0] ? remedy : "See the daemon's log for the same time.",
 			     "a permit was given, and a profiler under it has no counters: %s",
 			     failed);
+		break;
+	default:
+		finding_tell(sink, FINDING_WARNING, what,
+			     remedy[0] ? remedy : "Run gpuctr-client permit -- true by hand.",
+			     "not tried: gpuctr-client ended with wait status %d: %s", status,
+			     says);
 	}
 }
 
@@ -127,17 +134,22 @@ void permit_try(struct finding_sink *sink, void *userdata)
 	int ends[2], status = -1;
 	pid_t pid;
 
-	if (!become_caller(sink) || pipe(ends) < 0) {
+	if (!become_caller(sink)) {
 		return;
 	}
 	finding_tell(sink, FINDING_STEP, what, "", "%s", "");
-	pid = fork();
+	pid = pipe2(ends, O_CLOEXEC) < 0 ? -1 : fork();
+	if (pid < 0) {
+		finding_tell(sink, FINDING_WARNING, what, "Free some memory and run it again.",
+			     "not tried: there can be no process for it: %s", strerror(errno));
+		return;
+	}
 	if (pid == 0) {
 		run_client(c->config->socket, ends[1]);
 	}
 	close(ends[1]);
 	read_all(ends[0], text, sizeof(text));
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
 	}
 	judge(sink, status, text);
 }
