@@ -68,6 +68,10 @@ static int check_and_run(const struct permit_options *o)
 		say_usage("no command given: gpuctr-client permit -- COMMAND [ARG...]");
 		return EXIT_REFUSED;
 	}
+	if (o->no_wait && o->timeout_ns > 0) {
+		say_usage("--no-wait and --timeout: wait in the queue, or not; leave one out");
+		return EXIT_REFUSED;
+	}
 	if (o->inject && getenv("CUDA_INJECTION64_PATH")) {
 		say_usage("--inject: CUDA_INJECTION64_PATH is set already: leave out --inject");
 		return EXIT_REFUSED;

@@ -39,13 +39,13 @@ static int repeat(struct live *l, int (*add)(void *source, struct live *l, struc
 	int status = 0, r = 0;
 
 	live_begin(l);
-	while (status == 0 && r == 0) {
+	for (;;) {
 		struct buf b = { 0 };
 
 		status = add(source, l, &b);
 		r = status ? 0 : live_show(l, &b);
 		buf_deinit(&b);
-		if (live_is_done(l)) {
+		if (status != 0 || r != 0 || live_is_done(l)) {
 			break;
 		}
 		next_ns += l->interval_ns;

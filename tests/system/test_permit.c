@@ -373,6 +373,9 @@ static void wrong_command_lines(void **state)
 	expect_exit(fixture_client(f, USER_ANN, "permit", "no-such-program", NULL), 127);
 	expect_exit(fixture_client(f, USER_ANN, "permit", "/etc/passwd", NULL), 126);
 	expect_exit(fixture_client(f, USER_ANN, "permit", "--lease", "x", "true", NULL), 125);
+	expect_exit(fixture_client(f, USER_ANN, "permit", "--no-wait", "--timeout", "3", "true",
+				   NULL),
+		    125);
 	expect_exit(fixture_client(f, USER_ANN, "permit", "--metrics", "memory", "true", NULL),
 		    125);
 	expect_exit(fixture_client(f, USER_ANN, "permit", "--devices", "7", "true", NULL), 125);

@@ -230,6 +230,9 @@ def plain():
                   ["--nvtx-push-pop-scope", "process"], ["--stop-on-range-end"], ["x", "--all"], ["--pid", "x"]):
         r = printed("top", *wrong)
         check(r.returncode == 2 and r.stderr.startswith(b"gpuctr-client: "), (wrong, r))
+    for fails in (["/nowhere.gpuctr"], ["--socket", "/nowhere"]):
+        r = printed("top", *fails, "--interval", "600")  # which nobody waits for
+        check(r.returncode == 1 and r.stderr.startswith(b"gpuctr-client: "), (fails, r))
     for env, bold in (({"NO_COLOR": "1"}, False), (None, True)):
         with terminal("top", env=env) as t:
             t.see("GPUs")
