@@ -322,15 +322,6 @@ static void make_active(struct jsonl *j, const struct gpuctr_record *record)
 
 /* --- records --------------------------------------------------------------------------------- */
 
-static void add_dim(struct members *m, const char *key, const uint32_t dim[3])
-{
-	members_begin(m, key, '[');
-	for (int i = 0; i < 3; i++) {
-		members_u64(m, NULL, dim[i]);
-	}
-	members_end(m, ']');
-}
-
 static void add_launch(struct jsonl *j, struct members *m, const struct gpuctr_record *record)
 {
 	const struct process_texts *process = processes_find(&j->processes, record->process);
@@ -340,8 +331,8 @@ static void add_launch(struct jsonl *j, struct members *m, const struct gpuctr_r
 	members_u64(m, "pid", process ? process->pid : 0);
 	members_word(m, "kind", format_launch_kind(record->kind));
 	add_kernel(j, m, record->process, record->kernel);
-	add_dim(m, "grid", record->grid);
-	add_dim(m, "block", record->block);
+	members_u32s(m, "grid", record->grid, 3);
+	members_u32s(m, "block", record->block, 3);
 	members_u64(m, "dynamic_shared_bytes", record->dynamic_shared_bytes);
 	members_u64(m, "device", record->device);
 	if (process && record->device < process->n_devices && process->devices[record->device].n) {

@@ -98,6 +98,16 @@ static inline void members_end(struct members *m, char bracket)
 	m->some = true;
 }
 
+static inline void members_u32s(struct members *m, const char *key, const uint32_t *values,
+				size_t n)
+{
+	members_begin(m, key, '[');
+	for (size_t i = 0; i < n; i++) {
+		members_u64(m, NULL, values[i]);
+	}
+	members_end(m, ']');
+}
+
 /* Text that was made before: one value or member, or several with commas between. Nothing where it
  * is empty. */
 void members_add(struct members *m, const struct buf *text);

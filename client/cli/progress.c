@@ -61,7 +61,8 @@ static bool is_due(const struct progress *p, uint64_t now)
 	return now - p->told_ns >= (terminal_is(STDERR_FILENO) ? TERMINAL_NS : PLAIN_NS);
 }
 
-void progress_add_queued(struct buf *b, const struct gpuctr_queued *queued)
+/* "waiting, number 2 in the queue: ...". */
+static void add_queued(struct buf *b, const struct gpuctr_queued *queued)
 {
 	buf_printf(b, "waiting, number %u in the queue: %s is held by %s", queued->position,
 		   queued->gpu && *queued->gpu ? queued->gpu : "the GPU",
@@ -115,7 +116,7 @@ void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 	if (p->quiet || (queued->position == p->position && !is_due(p, now))) {
 		return;
 	}
-	progress_add_queued(&b, queued);
+	add_queued(&b, queued);
 	say_status(buf_string(&b));
 	buf_deinit(&b);
 	p->position = queued->position;

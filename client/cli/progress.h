@@ -23,8 +23,6 @@ struct progress {
 	bool measuring;	      /* nobody waits any more */
 };
 
-/* "waiting, number 2 in the queue: ...". */
-void progress_add_queued(struct buf *b, const struct gpuctr_queued *queued);
 /* Does the holder wait for the calling process, because it has started it? Says so, with the
  * remedy. */
 bool progress_refuse_own_holder(const struct gpuctr_queued *queued);

@@ -116,18 +116,6 @@ static bool take_torch_modules(void *torch, const char *value)
 	return true;
 }
 
-static bool take_keys(void *keys, const char *value)
-{
-	struct buf why = { 0 };
-	bool good = keys_parse(value, keys, &why);
-
-	if (!good) {
-		say_usage("--by: %s", buf_string(&why));
-	}
-	buf_deinit(&why);
-	return good;
-}
-
 static bool take_interval(void *ns, const char *value)
 {
 	return (options_parse_seconds(value, ns) && *(uint64_t *)ns >= INTERVAL_MIN_NS) ||
@@ -264,7 +252,7 @@ const struct option_def top_option_defs[] = {
 	  OPTION_AT(LIST, struct run_options, devices) },
 	QUEUE_OPTIONS,
 	{ 0, "by", "KEYS", "rows: as for report (default: kernel)",
-	  OPTION_TAKEN(take_keys, struct run_options, live.keys) },
+	  OPTION_TAKEN(summary_take_keys, struct run_options, live.keys) },
 	{ 0, "sort", "COLUMN", "as for report", OPTION_AT(TEXT, struct run_options, live.sort) },
 	{ 0, "interval", "SECONDS", "between two frames (default: 1)",
 	  OPTION_TAKEN(take_interval, struct run_options, live.interval_ns) },

@@ -10,7 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/say.h"
+
 /* --- life ------------------------------------------------------------------------------------ */
+
+bool summary_take_keys(void *keys, const char *value)
+{
+	struct buf why = { 0 };
+	bool good = keys_parse(value, keys, &why);
+
+	if (!good) {
+		say_usage("--by: %s", buf_string(&why));
+	}
+	buf_deinit(&why);
+	return good;
+}
 
 struct summary *summary_new(const struct keys *keys)
 {

@@ -14,6 +14,10 @@
 /* Counters added up by keys, for the table at the end of a run, and for reports. */
 struct summary;
 
+/* For a row of an options table: reads the value of --by into a struct keys. False: the reason was
+ * reported. */
+bool summary_take_keys(void *keys, const char *value);
+
 struct summary *summary_new(const struct keys *keys); /* NULL: out of memory */
 struct summary *summary_free(struct summary *s);      /* takes NULL, returns NULL */
 

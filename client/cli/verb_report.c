@@ -258,18 +258,6 @@ static int report(struct report_options *o, const struct strings *files)
 
 /* --- command line ---------------------------------------------------------------------------- */
 
-static bool take_keys(void *keys, const char *value)
-{
-	struct buf why = { 0 };
-	bool ok = keys_parse(value, keys, &why);
-
-	if (!ok) {
-		say_usage("--by: %s", buf_string(&why));
-	}
-	buf_deinit(&why);
-	return ok;
-}
-
 static bool take_units(void *base_units, const char *value)
 {
 	bool is_base = strcmp(value, "base") == 0;
@@ -366,7 +354,7 @@ static const struct option_def defs[] = {
 	{ 0, "by", "KEYS",
 	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
 	  "capture, rank, task, host; several with commas (default: kernel)",
-	  OPTION_TAKEN(take_keys, struct report_options, keys) },
+	  OPTION_TAKEN(summary_take_keys, struct report_options, keys) },
 	{ 0, "where", "KEY=REGEX",
 	  "only launches of which this key says so: op=conv; several: all must hold",
 	  OPTION_WHOLE(take_where) },

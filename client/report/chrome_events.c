@@ -291,15 +291,6 @@ static void add_exact(struct members *m, const char *key, int64_t ns)
 	buf_add(b, decimals, sizeof(decimals));
 }
 
-static void add_shape(struct members *m, const char *key, const uint32_t shape[3])
-{
-	members_begin(m, key, '[');
-	for (int i = 0; i < 3; i++) {
-		members_u64(m, NULL, shape[i]);
-	}
-	members_end(m, ']');
-}
-
 static void add_launch_arguments(struct members *m, const struct gpuctr_record *record)
 {
 	members_begin(m, "args", '{');
@@ -307,8 +298,8 @@ static void add_launch_arguments(struct members *m, const struct gpuctr_record *
 	members_u64(m, "context", record->context);
 	members_u64(m, "stream", record->stream);
 	members_u64(m, "correlation", record->correlation);
-	add_shape(m, "grid", record->grid);
-	add_shape(m, "block", record->block);
+	members_u32s(m, "grid", record->grid, 3);
+	members_u32s(m, "block", record->block, 3);
 	if (record->clock == GPUCTR_CLOCK_RANGE) {
 		members_word(m, "gpuctr::clock", "range");
 	}

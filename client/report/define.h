@@ -20,9 +20,6 @@ int define_columns(const struct define_source *source, const struct measure *mea
 		   size_t n_measures, struct texts *owner, struct derived *derived, size_t *n,
 		   struct buf *why);
 
-/* Does the definition, or a column that it uses, use the time? */
-bool define_uses_time(const struct define *d);
-
 /* NaN: not known. */
 double define_value(const struct define *d, const struct group *group);
 

@@ -70,7 +70,6 @@ uint64_t derived_unknown(const struct derived *d, const struct group *group);
 /* As fields_is_of_part(). */
 bool derived_is_of_part(const struct derived *d, const struct group *group);
 
-bool derived_uses_time(const struct derived *d);
 /* FIELD_BEFORE, FIELD_CHANGE and the fields after it, for a comparison of captures; NaN if the
  * times are from different clocks, or the sums cover different parts of the launches. */
 double derived_compare(const struct derived *d, enum field field, const struct group *group);

@@ -80,12 +80,15 @@ static double combine(enum step_kind kind, double left, double right)
 	}
 }
 
-bool define_uses_time(const struct define *d)
+static bool uses_time(const struct derived *d);
+
+/* Does the definition, or a column that it uses, use the time? */
+static bool definition_uses_time(const struct define *d)
 {
 	bool uses = d->timed;
 
 	for (size_t i = 0; i < d->n && !uses; i++) {
-		uses = d->steps[i].kind == STEP_DERIVED && derived_uses_time(d->steps[i].derived);
+		uses = d->steps[i].kind == STEP_DERIVED && uses_time(d->steps[i].derived);
 	}
 	return uses;
 }
@@ -299,9 +302,9 @@ static struct estimate value_of(const struct derived *d, const struct group *gro
 				  .error = isnan(value) ? NAN : 0 };
 }
 
-bool derived_uses_time(const struct derived *d)
+static bool uses_time(const struct derived *d)
 {
-	return d->kind == DERIVED_DEFINED ? define_uses_time(d->define)
+	return d->kind == DERIVED_DEFINED ? definition_uses_time(d->define)
 					  : d->kind != DERIVED_INTENSITY && d->kind != DERIVED_FLOP;
 }
 
@@ -320,7 +323,7 @@ double derived_compare(const struct derived *d, enum field field, const struct g
 {
 	struct estimate now = value_of(d, group), before = value_of(d, group->before);
 
-	if (field != FIELD_BEFORE && derived_uses_time(d) && !fields_same_clock(group)) {
+	if (field != FIELD_BEFORE && uses_time(d) && !fields_same_clock(group)) {
 		return NAN;
 	}
 	if (field != FIELD_BEFORE && derived_is_of_part(d, group)) {
