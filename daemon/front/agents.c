@@ -25,11 +25,7 @@ static void refuse_agent(struct peer *p, int code, const char *remedy, const cha
 	struct refusal r;
 
 	refusal_set(&r, code, remedy, "%s", message);
-	decision_of_peer(p, NULL, AUDIT_REFUSED, &r, 0);
-	peer_refuse(p, 0, &r);
-	if (!p->closing) {
-		peer_close_when_sent(p);
-	}
+	requests_refuse_peer(p, &r);
 }
 
 static int attach(struct peer *p, struct capture *c)

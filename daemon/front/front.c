@@ -343,8 +343,9 @@ static int front_init(struct front *f, const struct front_start *start)
 	uv_prepare_init(&f->loop, &f->prepare);
 	uv_prepare_start(&f->prepare, on_prepare);
 	uv_timer_init(&f->loop, &f->tick);
+	/* Gives the timer what front_arm_tick() starts by uv_timer_again(). */
 	uv_timer_start(&f->tick, on_tick, FRONT_TICK_MS, FRONT_TICK_MS);
-	uv_timer_stop(&f->tick); /* until it is armed */
+	uv_timer_stop(&f->tick);
 	uv_timer_init(&f->loop, &f->alive);
 	gpu_link_init(&f->gpu, f, "gpu", CONTROL_HUNG_GPU);
 	gpu_link_init(&f->planner, f, "planner", CONTROL_HUNG_PLANNER);

@@ -14,11 +14,13 @@
 
 enum { QUESTIONS_MAX = 8 };
 
-static void refuse_peer(struct peer *p, const struct refusal *r)
+void requests_refuse_peer(struct peer *p, const struct refusal *r)
 {
 	decision_of_peer(p, NULL, AUDIT_REFUSED, r, 0);
 	peer_refuse(p, 0, r);
-	peer_close_when_sent(p);
+	if (!p->closing) {
+		peer_close_when_sent(p);
+	}
 }
 
 bool requests_refuse_version(struct peer *p, uint32_t version, struct refusal *r)
@@ -30,7 +32,7 @@ bool requests_refuse_version(struct peer *p, uint32_t version, struct refusal *r
 		    "Use a client and an agent of the daemon's release (" GPUCTR_VERSION ").",
 		    "version %u of the protocol is spoken there, version %d here", version,
 		    PROTO_VERSION);
-	refuse_peer(p, r);
+	requests_refuse_peer(p, r);
 	return true;
 }
 
@@ -55,7 +57,7 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 		p->deadline_ns = clock_now_ns() + PEER_GUEST_S * CLOCK_NS_PER_S;
 		answer.welcome.catalogue = true;
 	} else {
-		refuse_peer(p, &r);
+		requests_refuse_peer(p, &r);
 		return 0;
 	}
 	peer_send(p, &answer);
@@ -74,7 +76,7 @@ void requests_on_reload(struct front *f)
 		}
 		if (p->role == PEER_CLIENT && list_is_empty(&p->captures) &&
 		    !admission_allows_questions(f, &p->credentials, &r)) {
-			refuse_peer(p, &r);
+			requests_refuse_peer(p, &r);
 		}
 	}
 }

@@ -237,10 +237,10 @@ void session_on_reload(struct front *f)
 			continue;
 		}
 		c->by_job = admission_by_job(f, &client->credentials, c->claim.gpus);
-		if (!admission_still_allows(f, &client->credentials, c, &r)) {
+		/* The users of shared GPUs are not watched, so a permit of whole ones ends. */
+		if (!admission_still_allows(f, &client->credentials, c, &r) ||
+		    (c->whole_gpus && !permits_device(f, c, &r))) {
 			note_withdrawn(f, c, r.message, r.remedy);
-		} else if (c->whole_gpus && !permits_device(f, c, &r)) {
-			note_withdrawn(f, c, r.message, r.remedy); /* who shares is not watched */
 		}
 	}
 	f->hooks->carry_out(f);

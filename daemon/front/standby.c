@@ -14,6 +14,7 @@
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/proc.h"
+#include "daemon/front/requests.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
 #include "proto/wire/limits.h"
@@ -39,15 +40,6 @@
  * then: so that is looked at before a capture names it. */
 
 enum { PART_PROCESSES = 64 }; /* of a list; a frame could have more */
-
-static void refuse(struct peer *p, const struct refusal *r)
-{
-	decision_of_peer(p, NULL, AUDIT_REFUSED, r, 0);
-	peer_refuse(p, 0, r);
-	if (!p->closing) {
-		peer_close_when_sent(p);
-	}
-}
 
 /* Of all users. Descriptors must be left for clients, and for what they send. */
 static unsigned total_max(const struct front *f)
@@ -136,7 +128,7 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 	utf8_repair(p->program);
 	unadmitted = !admission_allows(p->front, &p->credentials, &r);
 	if (!may_register(p, unadmitted, &r) || enter(p, h, unadmitted, &r) != 0) {
-		refuse(p, &r);
+		requests_refuse_peer(p, &r);
 		return;
 	}
 	p->role = PEER_AGENT;

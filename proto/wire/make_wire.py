@@ -140,16 +140,16 @@ def in_order(messages):
 
     for name in messages:
         add(name)
-    return list(done.values())
+    return done
 
 
 def make_header(messages):
     lists = {field[1] for m in messages.values() for field in m.fields if field[0]} - set(SCALARS)
     ordered = in_order(messages)
-    types = sorted((m for m in ordered if m.type), key=lambda m: m.type)
+    types = sorted((m for m in ordered.values() if m.type), key=lambda m: m.type)
     out = ["/* Made of the .proto files by make_wire.py; see wire.h. */", "", "enum wire_type {"]
     out += [f"\tWIRE_{m.name.upper()} = {m.type}," for m in types] + ["};", ""]
-    for name, m in ((n, m) for m in ordered for n in messages if messages[n] is m):
+    for name, m in ordered.items():
         if not m.public:
             fields = [member(messages, *field[:3], field[4] == "optional") for field in m.fields]
             fields += ["\tstruct wire_bytes packed;"] if m.packed else []
@@ -161,7 +161,7 @@ def make_header(messages):
 
 
 def make_source(messages, paths):
-    ordered = in_order(messages)
+    ordered = in_order(messages).values()
     out = ["/* Made of the .proto files by make_wire.py; see wire_layout.h. */", ""]
     out += ['#include "proto/wire/wire_layout.h"', "", '#include "proto/wire/limits.h"']
     out += [f'#include "{path.stem}.pb-c.h"' for path in paths]
