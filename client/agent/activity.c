@@ -145,10 +145,8 @@ static int begin(struct activity *v, const struct profiler *p)
 		v->made = true;
 	}
 	lock_acquire(&v->lock);
-	r = v->spans.v
-		    ? 0
-		    : spans_init(
-			      &v->spans); /* exists already, because tracing could not be stopped */
+	/* They are still there if tracing could not be stopped. */
+	r = v->spans.v ? 0 : spans_init(&v->spans);
 	if (r == 0) {
 		v->profiler = p;
 		v->patience_ms = PATIENCE_MS;

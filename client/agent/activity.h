@@ -21,7 +21,7 @@ struct activity {
 
 	const struct profiler *profiler;
 	struct spans spans;
-	bool made;	  /* started before, so the locks are initialised */
+	bool made;	  /* started before, so the lock is initialised */
 	struct lock lock; /* of what follows */
 	bool started;
 	struct activity_buffer *spare;

@@ -73,13 +73,12 @@ struct deliver {
 	struct intern *intern;
 	struct counters *counters;
 	const struct wire_agent_welcome *welcome; /* plan, ids */
-	void (*on_stop)(
-		void *userdata, uint32_t code,
-		const char *message); /* the daemon ended the capture, or the connection broke */
-	void (*on_idle)(
-		void *userdata); /* called about four times a second, to flush old batches */
-	void (*on_batch)(void *userdata,
-			 struct batch *b); /* called before b is evaluated; may be NULL */
+	/* The daemon ended the capture, or the connection broke. */
+	void (*on_stop)(void *userdata, uint32_t code, const char *message);
+	/* Called about four times a second, to flush old batches. */
+	void (*on_idle)(void *userdata);
+	/* Called before b is evaluated; may be NULL. */
+	void (*on_batch)(void *userdata, struct batch *b);
 	/* Called with the measured values before they are sent; may be NULL. */
 	void (*on_values)(void *userdata, const struct launch *launches, size_t n,
 			  const double *values);

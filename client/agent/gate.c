@@ -156,8 +156,8 @@ bool gate_other_begins(struct gate *g, bool insist)
 	atomic_fetch_add(&g->others, 1);
 	if (insist && !atomic_load(&g->blocking)) {
 		atomic_store(&g->insisted, true);
-		atomic_store(&g->shut,
-			     false); /* one call disturbs the range already, so all may begin */
+		/* One call disturbs the range already, so all may begin. */
+		atomic_store(&g->shut, false);
 	}
 	if (!atomic_load(&g->shut)) {
 		return true;

@@ -13,9 +13,9 @@
 /* What a range makes wait, on an H200 with CUPTI 2025.3:
  *
  * - The beginning of a range waits for all work given to the context before it, in every stream,
- * and so does all work given after the range's end: copies and kernels without a range as well.
- * With memory metrics the GPU waits, with SM metrics the CPU does, within push and pop. Start, Stop
- *   and the configuration wait on the CPU with any metrics.
+ *   and so does all work given after the range's end: copies and kernels without a range as well.
+ *   With memory metrics the GPU waits, with SM metrics the CPU does, within push and pop. Start,
+ *   Stop and the configuration wait on the CPU with any metrics.
  * - While a range is open nothing waits: a kernel in it runs beside others.
  *
  * So a kernel that waits for another one launched later, or for the CPU, never ends once its range
@@ -24,9 +24,9 @@
  * and closed without asking. Everybody else is asked:
  *
  * - A range is opened when the streams have nothing under way: the other streams, with metrics
- * whose push does not wait, and all with the others.
+ *   whose push does not wait, and all with the others.
  * - It is closed when its kernel has ended. A function whose kernels have ended by themselves
- * PROOFS times is believed, as long as launches go into one stream only.
+ *   PROOFS times is believed, as long as launches go into one stream only.
  *
  * Waiting is asking again, for as long as gate_patience_ns() says. When it was in vain the range
  * stays open (held), the function is a suspect, whose kernels are not waited for again, and what is

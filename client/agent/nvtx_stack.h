@@ -41,7 +41,8 @@ struct stack {
 	struct stack_matches matches;
 };
 
-/* Before NVTX calls any other function: the locks are safe over fork() from then on. */
+/* Before NVTX calls any other function: the lock of start/end ranges is
+ * held over fork() from then on. */
 void nvtx_stack_prepare(void);
 
 /* The calling thread's; NULL: it has pushed nothing yet. */

@@ -67,8 +67,7 @@ struct ranges {
 	struct ranges_image images[LIMIT_GROUPS]; /* by pass */
 	size_t image_bytes;			  /* bytes for each range, in the largest image */
 	size_t images_bytes;			  /* bytes for each range, in all images together */
-	uint8_t *
-		image; /* CUPTI decodes into this image, which is as large as the largest of them */
+	uint8_t *image; /* what CUPTI decodes into, as large as the largest image */
 	struct guard guard;
 	char last_kernel[256]; /* kernel name of the last launch considered for measuring */
 	uint64_t last_stream, last_launch_ns;

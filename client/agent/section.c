@@ -11,8 +11,8 @@
 #include "proto/base/clock.h"
 
 /* A thread that enters first writes v->capture and then checks that this capture is still the open
- * one. The thread that closes a capture first sets open = NULL and then checks every v->capture.
- * All of this is sequentially consistent, so at least one of the two sees the other.
+ * one. The thread that closes a capture first sets open_capture = NULL and then checks every
+ * v->capture. All of this is sequentially consistent, so at least one of the two sees the other.
  *
  * A measured launch is one section, from CUPTI's callback before it to the one after it, so the
  * launch keeps its capture alive. Structures of threads that have ended are reused and never freed,

@@ -48,8 +48,8 @@ struct section {
 	bool begins;	  /* the current call begins a stream capture, which was counted */
 	bool ends; /* the current call ends a stream capture; ending was read before the call */
 	uint64_t ending; /* number of the stream capture that ends; 0: not known */
-	struct ranges
-		*other; /* context that the current unmeasured call gives work to; NULL: none */
+	/* Context that the current unmeasured call gives work to; NULL: none. */
+	struct ranges *other;
 	unsigned others_within; /* unmeasured calls that the thread makes within that call */
 	struct {
 		CUcontext context;

@@ -5,7 +5,7 @@
 /* The stream captures that are under way in the process, by which CUDA makes graphs. While there is
  * one nothing may be started or stopped, and no stream asked: it would be invalidated.
  *
- * Those that begin while we look on are counted before they begin. A late capture of ours may find
+ * Those that begin while we observe are counted before they begin. A late capture of ours may find
  * some that have told of themselves to nobody, in one stream or several that have joined: they are
  * known from the first launch into one of these on, by the number that CUDA gives each.
  * Thread-safe.

@@ -23,7 +23,7 @@ struct stream_note {
 struct streams {
 	_Atomic(struct stream_note *) notes; /* notes that were not processed yet */
 	atomic_bool unnoted;		     /* some notes are missing, because memory ran out */
-	struct lock lock;		     /* a leaf: nothing else is locked while it is held */
+	struct lock lock;		     /* held across cuStreamQuery(): see lock.h */
 	CUstream *v;			     /* the legacy default stream is CU_STREAM_LEGACY */
 	size_t n, room;
 	size_t n_busy; /* the first n_busy in v may be busy: they got work since they were last seen

@@ -10,7 +10,7 @@
 /* Names of files with places for what tells them apart:
  *
  *	%h host   %u user   %j job   %J job.step   %n node of the job   %t task   %r rank   %p pid
- *%%
+ *	%%
  *
  * A host (as the scheduler calls it, if there is one) and a user are ours; the others are a
  * process's. What is not known is "none". */
@@ -26,8 +26,7 @@ bool expand_has(const char *pattern, const char *letters);
 size_t expand_before(const char *pattern, const char *letters);
 
 /* This node, as the scheduler calls it, or else the host's name; none of it but letters, digits,
- * '.',
- * '-' and '_'. Static. */
+ * '.', '-' and '_'. Static. */
 const char *expand_node(void);
 
 /* What claims and pid say, put into the pattern. A value cannot name another folder: of what others

@@ -21,7 +21,7 @@ struct chrome {
 	bool several;	      /* more than one process is exported */
 	bool has_event;	      /* an event was written, so the next one begins with a comma */
 	int64_t base_ns;
-	int64_t last_us; /* end of the latest launch of the current process */
+	int64_t last_us; /* when the latest launch of the current process begins */
 	uint64_t records, ranges, delayed;
 	int64_t most_delayed_us;
 };

@@ -10,7 +10,7 @@
  * latency	none of these: the kernel waits. ncu also draws this line at 60 %
  *
  * An operator that takes 5 % of the time, and is a matrix product or a convolution, gets a hint if
- *8 does not divide its batch or its channels, because tensor cores work in blocks of 8.
+ * 8 does not divide its batch or its channels, because tensor cores work in blocks of 8.
  *
  * Each hint names its measured value, the limit, and a remedy. Where none of these can be concluded
  * there is no hint: a kernel whose operations were not counted may be bound by computation, which

@@ -10,7 +10,7 @@ struct merge {
 	struct trace *trace;
 	struct merge_queue *queues; /* by name */
 	size_t n_queues;
-	struct buf *keys; /* "gpuctr::name": for each column */
+	struct buf *keys; /* name": for each column */
 	size_t n_columns;
 	double *values; /* of the joined, one after the other */
 	size_t n_values, max_values;

@@ -60,8 +60,7 @@ struct processes {
 	struct list all;
 	struct list buckets[PROCESS_BUCKETS]; /* by number */
 	uint32_t last_id;
-	size_t n_registered,
-		n_unadmitted; /* registered processes, and those of them that are unadmitted */
+	size_t n_registered, n_unadmitted; /* the unadmitted ones are registered as well */
 };
 
 void processes_init(struct processes *all);

@@ -26,7 +26,7 @@ size_t describe_uuids(const struct front *f, uint64_t gpus, const char **v);
 struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 					    const struct credentials *viewer);
 
-/* The counts that an operator watches. All zero for everybody else, because they show when and how
+/* The counts that an operator watches. NULL for everybody else, because they show when and how
  * much others measure. */
 const struct gpuctr_counts *describe_counts(struct front *f, struct arena *a,
 					    const struct credentials *viewer);

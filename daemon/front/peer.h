@@ -41,8 +41,7 @@ struct peer {
 	struct credentials credentials;
 	struct buffer groups; /* storage of credentials.groups */
 	struct account *account;
-	struct list
-		waiting_link; /* in the list of connections that wait to be read, see account.h */
+	struct list waiting_link; /* of connections that wait to be read, see account.h */
 	enum peer_role role;
 	bool unadmitted;  /* its user may not measure; a common limit holds for all such users */
 	struct buffer in; /* received bytes that were not handled yet: frames, or a part of one */

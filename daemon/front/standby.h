@@ -26,8 +26,7 @@ uid_t standby_target(const struct peer *client, const struct wire_u32s *ids);
 
 /* Attaches c to the processes that ids name, which all are of one user. Those that have ended are
  * left out, and those that another capture measures; the client is told when the capture begins. A
- * code when none is left, with r
- * filled, and then c is attached to none. */
+ * code when none is left, with r filled, and then c is attached to none. */
 int standby_choose(struct peer *client, struct capture *c, const struct wire_u32s *ids,
 		   struct refusal *r);
 

@@ -9,9 +9,9 @@
 #include "proto/wire/wire_layout.h"
 
 /* One decoder and one encoder for all messages, driven by the tables that make_wire.py makes of the
- * .proto files. protobuf-c
- * unpacks into the arena, whose limit bounds what hostile input can cost. The plain struct then
- * borrows strings and arrays from the unpacked message, so nothing is copied twice. */
+ * .proto files. protobuf-c unpacks into the arena, whose limit bounds what hostile input can cost.
+ * The plain struct then borrows strings and arrays from the unpacked message, so nothing is copied
+ * twice. */
 
 /* --- decoding --- */
 

@@ -63,7 +63,7 @@ const struct wire_column *wire_plan_find_ungrouped(const struct wire_plan *plan)
 /* Is there none? */
 bool wire_plan_is_grouped(const struct wire_plan *plan);
 
-/* "HELLO", ...; "UNKNOWN". Static. */
+/* "hello", ...; "unknown". Static. */
 const char *wire_type_to_string(unsigned type);
 
 /* Unpacks a payload. WIRE_E_*; -ENOMEM when even the arena's first block cannot be had. */

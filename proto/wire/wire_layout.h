@@ -43,8 +43,7 @@ struct wire_layout {
 	size_t size;
 	const struct wire_field *fields;
 	size_t n_fields;
-	bool (*validate)(
-		const void *plain); /* checks relations between fields; NULL: there are none */
+	bool (*validate)(const void *plain); /* relations between fields; NULL: there are none */
 };
 
 /* The elements of a list, as bytes whose n counts elements. */
