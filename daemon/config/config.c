@@ -343,6 +343,11 @@ static int load_lines(struct config *c, FILE *f, const char *path, char *error, 
 		snprintf(where, sizeof(where), "%s:%u: ", path, n);
 		r = load_line(c, line, where, error, error_size);
 	}
+	/* What could not be read is not what the administrator wrote: defaults may allow more. */
+	if (r == 0 && !feof(f)) {
+		r = -errno;
+		snprintf(error, error_size, "%s cannot be read: %s", path, strerror(errno));
+	}
 	return r;
 }
 

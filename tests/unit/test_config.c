@@ -488,9 +488,21 @@ static void a_missing_file_is_told_apart(void **state)
 	assert_non_null(strstr(error, "/nonexistent/gpucountd.conf"));
 }
 
+static void a_file_that_cannot_be_read_is_not_an_empty_one(void **state)
+{
+	char error[768];
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(config_load(&c, "/", getuid(), error, sizeof(error)), -EISDIR);
+	assert_non_null(strstr(error, "/ cannot be read: "));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_file_that_cannot_be_read_is_not_an_empty_one),
 		cmocka_unit_test(defaults_are_safe),
 		cmocka_unit_test(every_key_is_read),
 		cmocka_unit_test(everybody_is_a_star),
