@@ -11,8 +11,7 @@
 
 #include "proto/base/clean.h"
 
-/* A user or group by number. The largest number means "none" to the kernel and is refused. */
-static bool parse_id(const char *text, uint32_t *ret)
+bool names_parse_id(const char *text, uint32_t *ret)
 {
 	char *end;
 	unsigned long id;
@@ -46,7 +45,7 @@ static int find_user(const char *name, uid_t *ret, char *error, size_t size)
 	const struct passwd *pw = getpwnam(name);
 	uint32_t uid = 0;
 
-	if (!pw && !parse_id(name, &uid)) {
+	if (!pw && !names_parse_id(name, &uid)) {
 		return tell_nobody("user", name, error, size);
 	}
 	*ret = pw ? pw->pw_uid : uid;
@@ -58,7 +57,7 @@ static int find_group(const char *name, gid_t *ret, char *error, size_t size)
 	const struct group *gr = getgrnam(name);
 	uint32_t gid = 0;
 
-	if (!gr && !parse_id(name, &gid)) {
+	if (!gr && !names_parse_id(name, &gid)) {
 		return tell_nobody("group", name, error, size);
 	}
 	*ret = gr ? gr->gr_gid : gid;
@@ -134,7 +133,7 @@ static bool is_gpu(const char *word)
 	uint32_t index;
 
 	/* indices are compared as text, so 01 would never match */
-	return (parse_id(word, &index) && index < 64 && (*word != '0' || word[1] == '\0')) ||
+	return (names_parse_id(word, &index) && index < 64 && (*word != '0' || word[1] == '\0')) ||
 	       (strncmp(word, "GPU-", 4) == 0 && strlen(word) < POLICY_GPU_BYTES);
 }
 

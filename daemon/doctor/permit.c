@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/config/names.h"
 #include "daemon/doctor/probe.h"
 #include "proto/base/clean.h"
 
@@ -34,13 +35,13 @@ static int become(uid_t uid)
 static bool become_caller(struct finding_sink *sink)
 {
 	const char *number = getenv("SUDO_UID");
-	uid_t uid = number ? (uid_t)strtoul(number, NULL, 10) : 0;
+	uint32_t uid = 0;
 	int r;
 
 	if (geteuid() != 0) {
 		return true;
 	}
-	if (uid == 0) {
+	if (!number || !names_parse_id(number, &uid) || uid == 0) {
 		finding_tell(sink, FINDING_WARNING, what,
 			     "Run this as a user who may measure, or by sudo from such a user.",
 			     "not tried: the driver refuses nothing to root");
@@ -110,8 +111,11 @@ static void judge(struct finding_sink *sink, int status, const char *text)
 			     "not tried: gpuctr-client is not in PATH");
 		break;
 	case REFUSED:
-		finding_tell(sink, FINDING_WARNING, what, remedy, "user %u gets none now: %s",
-			     (unsigned)geteuid(), says);
+		/* The client's remedy is to leave out --no-wait, which the doctor gave it. */
+		finding_tell(sink, FINDING_WARNING, what,
+			     strstr(says, "[gpu-busy]") ? "Run this again when they are free."
+							: remedy,
+			     "user %u gets none now: %s", (unsigned)geteuid(), says);
 		break;
 	case PROBE_REFUSED:
 		finding_tell(sink, FINDING_FAULT, what,

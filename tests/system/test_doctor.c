@@ -181,6 +181,11 @@ static void a_profiler_of_the_callers_is_given_the_counters(void **state)
 	text = ask_as(f, USER_SELF, IS_FILTERED ? 0 : 1);
 	expect_line(text, "warning", "permit", "refuses nothing to root", "by sudo");
 	free(text);
+	setenv("SUDO_UID", "4294967295", 1); /* to which nobody can change */
+	text = ask_as(f, USER_SELF, IS_FILTERED ? 0 : 1);
+	unsetenv("SUDO_UID");
+	expect_line(text, "warning", "permit", "refuses nothing to root", "by sudo");
+	free(text);
 }
 
 static void counters_that_others_hold_are_no_fault(void **state)
@@ -196,7 +201,7 @@ static void counters_that_others_hold_are_no_fault(void **state)
 	recorder_open(&holder, &options);
 	recorder_until(&holder, &holder.ready);
 	text = ask_as(f, USER_ANN, IS_FILTERED ? 0 : 1);
-	expect_line(text, "warning", "permit", "gets none now", NULL);
+	expect_line(text, "warning", "permit", "gets none now", "when they are free");
 	free(text);
 	recorder_disconnect(&holder);
 }
