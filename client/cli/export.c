@@ -175,8 +175,7 @@ static int tell_refusal(const struct export *x)
 static int tell_failure(const struct export *x, int r, const struct store_error *error)
 {
 	if (r == EXPORT_E_WRITE) {
-		say_error("output", outfile_why(x->write_error),
-			  "Write the output to where there is room for it.");
+		say_error("output", outfile_why(x->write_error), outfile_remedy(x->write_error));
 	} else if (r == EXPORTER_REFUSES) {
 		return tell_refusal(x);
 	} else if (r == EXPORT_E_NO_PROCESS) {

@@ -40,6 +40,12 @@ const char *outfile_why(int r)
 			     : strerror(-r);
 }
 
+const char *outfile_remedy(int r)
+{
+	return r == -EBADF ? "Leave standard output open, or send it to a file."
+			   : "Write it to where there is room for it.";
+}
+
 static int open_temporary(struct outfile *out)
 {
 	mode_t mask = umask(0);

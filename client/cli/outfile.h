@@ -25,6 +25,9 @@ bool outfile_spares(const char *option, const char *path, const char *input);
  * remedy. */
 const char *outfile_why(int r);
 
+/* What to do about an output that could not be written. */
+const char *outfile_remedy(int r);
+
 /* path "-": standard output; borrowed. 0 or a negative errno: -EEXIST when a file is there and
  * force was not given, -ELOOP when a link to a file is. */
 int outfile_open(struct outfile *out, const char *path, bool force);

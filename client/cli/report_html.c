@@ -120,8 +120,7 @@ static int write_page(struct html *h, const struct strings *files, struct outfil
 	r = r ? r : outfile_finish(out);
 	buf_deinit(&b);
 	if (r) {
-		say_error("output", outfile_why(r),
-			  "Write the page to where there is room for it.");
+		say_error("output", outfile_why(r), outfile_remedy(r));
 	}
 	return r ? EXIT_VERB_FAILED : 0;
 }

@@ -448,7 +448,13 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 {
 	const struct gpuctr_totals *t = &end->totals;
 
-	if (end->error != GPUCTR_OK) {
+	if (end->unfinished) {
+		buf_text(
+			b,
+			"The file holds no kernel: its writing was cut off, as by a full disk or a "
+			"killed client,\n"
+			"before the first one was in it.\n");
+	} else if (end->error != GPUCTR_OK) {
 		buf_text(b, "Nothing was measured before the capture ended with an error.\n");
 	} else if (t->seen == 0 && end->unanswered && !end->refused) {
 		buf_text(b, "Nothing was measured: no process answered.\n");

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/cli/outfile.h"
 #include "client/cli/report_html.h"
 #include "client/cli/report_source.h"
 #include "client/cli/say.h"
@@ -53,7 +54,7 @@ static int put(const struct buf *b)
 		fclose(stdout);
 		return 0;
 	}
-	say_error("output", strerror(errno), "Write the report to where there is room for it.");
+	say_error("output", strerror(errno), outfile_remedy(-errno));
 	return EXIT_VERB_FAILED;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <elf.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -69,6 +70,16 @@ static char **make_block(const char *const (*variables)[2], size_t n)
 	return v;
 }
 
+/* CUDA and NVTX say nothing of a file that they cannot load. */
+static bool is_library(const char *path)
+{
+	CLEAN_FILE FILE *f = fopen(path, "re");
+	char magic[SELFMAG];
+
+	return f && fread(magic, 1, sizeof(magic), f) == sizeof(magic) &&
+	       memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
 /* 0, -ENOMEM, or a code with r filled. */
 static int make_environment(const char *socket, const char *agent, const char *name,
 			    const char *value, char ***ret, struct refusal *r)
@@ -84,6 +95,12 @@ static int make_environment(const char *socket, const char *agent, const char *n
 	if (access(agent_path, R_OK) < 0) {
 		refusal_set(r, GPUCTR_E_NO_AGENT, "Install gpuctr-agent, or name it with --agent.",
 			    "the agent %.512s cannot be read (%s)", agent_path, strerror(errno));
+		return r->code;
+	}
+	if (!is_library(agent_path)) {
+		refusal_set(r, GPUCTR_E_NO_AGENT, "Name libgpuctr-agent.so with --agent.",
+			    "the agent %.512s is no library: programs would run without it",
+			    agent_path);
 		return r->code;
 	}
 	*ret = make_block(variables, ARRAY_SIZE(variables));

@@ -509,6 +509,10 @@ def no_kernels():
     change("none.gpuctr", "DELETE FROM record", "DELETE FROM image")
     r = run("none.gpuctr", "--by", "op")
     check(r.returncode == 0 and b"Nothing was measured, though kernels ran" in r.stdout, "a capture without kernels")
+    change("cut.gpuctr", "DELETE FROM record", "DELETE FROM image", "DELETE FROM process",
+           "UPDATE meta SET value = 0 WHERE key IN ('complete', 'seen', 'measured', 'filtered')")
+    r = run("cut.gpuctr", "--by", "op")
+    check(b"its writing was cut off" in r.stdout and b"used CUDA" not in r.stdout and b"NOT COMPLETE" in r.stdout, f"cut off before a kernel: {r}")
     r = json.loads(run("none.gpuctr", "--json").stdout)
     check(r["rows"] == [] and r["all"]["measures"]["time"]["mean"] is None, "JSON without kernels")
     check(run("none.gpuctr", "--csv").stdout.count(b"\n") == 1, "CSV without kernels")

@@ -386,6 +386,21 @@ static const char *write_script(struct fixture *f, const char *name, const char 
 	return path;
 }
 
+/* CUDA would say nothing of it, and the program would run unmeasured. */
+static void an_agent_that_is_no_library_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "--metrics", "memory", "--agent", "/etc/passwd", "--",
+			   FAKEAPP, NULL);
+	expect_exit(p, 125);
+	expect_output(p, "");
+	expect_message(p, "error[no-agent]: the agent /etc/passwd is no library");
+	expect_message(p, "remedy: ");
+}
+
 /* Its variables, but for those that name the agent and the capture; and the status that a shell
  * would have given. */
 /* Each would wait for the other: the outer one for the program's end, the inner one for the lease.
@@ -452,6 +467,7 @@ int main(void)
 		SYSTEM_TEST(a_script_hears_that_there_was_nothing_to_measure),
 		SYSTEM_TEST(nothing_to_measure_is_told_and_no_failure),
 		SYSTEM_TEST(a_client_within_a_client_does_not_wait_for_it),
+		SYSTEM_TEST(an_agent_that_is_no_library_is_refused),
 		SYSTEM_TEST(a_program_has_its_own_environment_and_status),
 	};
 
