@@ -42,6 +42,7 @@ struct permit {
 	struct gpuctr_capture *capture; /* NULL: not open */
 	struct child child;
 	struct signals signals;
+	struct interrupt interrupt; /* its thread goes on if it cannot be told to end */
 	struct progress progress;
 };
 
@@ -309,12 +310,11 @@ static int open_capture(struct permit *p)
 /* False: told why. */
 static bool begin(struct permit *p)
 {
-	struct interrupt interrupt;
 	int r;
 
-	interrupt_begin(&interrupt, &p->signals, &p->child, INTERRUPT_PATIENCE_MS);
+	interrupt_begin(&p->interrupt, &p->signals, &p->child, INTERRUPT_PATIENCE_MS);
 	r = request_connect(p->options->socket, &p->g);
-	interrupt_end(&interrupt);
+	interrupt_end(&p->interrupt);
 
 	r = r ? r : open_capture(p);
 	if (r == 0) {
