@@ -150,7 +150,7 @@ static void a_link_is_not_followed_with_force(void **state)
 				      FAKEAPP, NULL),
 		       "this is a link", "name the file itself");
 	expect_refused(fixture_client(f, USER_SELF, "-f", "-o", capture, "--", FAKEAPP, NULL),
-		       "this is a link", "name the file itself");
+		       "this is a link", "Name the file itself");
 	assert_int_equal(count_text(victim, "precious"), 1);
 }
 
