@@ -58,19 +58,6 @@ static int put(const struct buf *b)
 	return EXIT_VERB_FAILED;
 }
 
-/* What the terminal shows: text has been made safe for UTF-8 whatever it says, but lines need it.
- */
-static bool shows_utf8(void)
-{
-	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
-	const char *value = NULL;
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !(value && *value); i++) {
-		value = getenv(names[i]);
-	}
-	return value && (strcasestr(value, "UTF-8") || strcasestr(value, "utf8"));
-}
-
 static void add_wrapped(struct buf *notes, size_t width, struct buf *b)
 {
 	text_wrap(b, buf_string(notes), width);
@@ -192,8 +179,6 @@ static int print(struct report_source *s, struct report_source *before,
 	int r;
 
 	options.people = !o->csv && !o->json;
-	options.bars = isatty(STDOUT_FILENO);
-	options.utf8 = shows_utf8();
 	options.styled = terminal_has_style(STDOUT_FILENO);
 	r = groups ? view_init(&view, groups, &options, &why) : -ENOMEM;
 

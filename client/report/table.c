@@ -60,7 +60,6 @@ static void add_row(const struct table *t, const struct layout *l, size_t i, str
 		add_name(b, names->shown[names->of_row[i]], names->width);
 	}
 	add_figures(t, l, t->v->rows[i], b);
-	table_add_bar(t, i, b);
 	buf_char(b, '\n');
 }
 
@@ -105,7 +104,6 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 		table_pad(b, TABLE_GAP);
 		table_add_right(b, &field, table_column_width(t, c));
 	}
-	table_add_bar_head(t, b);
 	buf_printf(b, "%s\n%s", plain, bold);
 	add_head_names(t, true, b);
 	table_add_count_heads(t, false, b);
@@ -311,13 +309,6 @@ static size_t room_for_names(const struct table *t, size_t width)
 	return least;
 }
 
-static bool is_one_table(const struct table *t, size_t width)
-{
-	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width;
-
-	return fit(t, 0, width > used ? width - used : 0) == t->n_columns;
-}
-
 static void add_tables(struct table *t, size_t width, const char *more, struct buf *b)
 {
 	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width;
@@ -411,7 +402,6 @@ int table_print(struct view *v, size_t width, struct buf *b, size_t *ret_more)
 {
 	struct table t = { .v = v };
 	char more[48];
-	size_t room;
 	bool ok;
 
 	if (ret_more) {
@@ -431,9 +421,7 @@ int table_print(struct view *v, size_t width, struct buf *b, size_t *ret_more)
 		if (ret_more) {
 			*ret_more = keep_one_table(&t, v, width);
 		}
-		room = room_for_names(&t, width);
-		room = is_one_table(&t, width) ? table_take_bars(&t, room) : room;
-		table_share_room(&t, room);
+		table_share_room(&t, room_for_names(&t, width));
 		ok = table_shorten(&t);
 		if (ok) {
 			add_tables(&t, width, more, b);
