@@ -4,7 +4,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 #include "client/report/attribution.h"
 
 /* Operator, sequence number, sizes, direction and layer of records as text, made once for records

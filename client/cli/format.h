@@ -7,7 +7,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 #include "client/report/attribution.h"
 #include "client/report/view.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 #include "client/cli/say.h"
 #include "proto/base/clean.h"
 

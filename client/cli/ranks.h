@@ -7,7 +7,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 #include "client/cli/select.h"
 
 /* One row for each process of a capture, of one node or of many: a capture of a job on many nodes

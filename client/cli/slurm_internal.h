@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 #include "client/cli/clocks.h"
 #include "client/cli/ranks.h"
 #include "client/cli/run_options.h"

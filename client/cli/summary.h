@@ -8,7 +8,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 #include "client/report/view.h"
 
 /* Counters added up by keys, for the table at the end of a run, and for reports. */

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 #include "client/report/attribution.h"
 #include "client/store/reader.h"
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 #include "client/report/texts.h"
 
 /* An event of category "kernel". */

@@ -4,7 +4,7 @@
 
 /* Selects the launches of a report: */
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 #include "client/report/groups.h"
 
 struct where;
