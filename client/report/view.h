@@ -14,7 +14,7 @@ struct view_options {
 	const char *columns;	     /* "time,dram__bytes_read": only these; NULL, "all": all */
 	const char *figures;	     /* as fields_parse(); NULL: the usual ones */
 	struct define_source define; /* columns that the user defines; path NULL: none */
-	size_t limit;		     /* rows; 0: all */
+	uint64_t limit;		     /* rows; 0: all */
 	bool skip_zero;		     /* leave out rows with nothing of their own but zeros,
 				now and before */
 	bool base_units;	     /* bytes and ns instead of GB and ms */
@@ -47,7 +47,7 @@ struct view {
 	size_t n_held;	       /* rows left out because they have no launches of their own */
 	const char *sorted_by; /* a column; NULL: names or launches */
 	const struct group *all;
-	struct texts own;    /* rows that only the other capture has, and their numbers */
+	struct texts own; /* rows that only the other capture has, and their numbers */
 };
 
 /* groups must be finished and outlive the view. 0, -ENOMEM, or -EINVAL with why filled. */
