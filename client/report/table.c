@@ -55,9 +55,7 @@ static void add_figures(const struct table *t, const struct layout *l, const str
 static void add_row(const struct table *t, const struct layout *l, size_t i, struct buf *b)
 {
 	for (unsigned k = 0; k < t->v->keys->n; k++) {
-		const struct table_names *names = &t->names[k];
-
-		add_name(b, names->shown[names->of_row[i]], names->width);
+		add_name(b, t->names[k].shown[i], t->names[k].width);
 	}
 	add_figures(t, l, t->v->rows[i], b);
 	buf_char(b, '\n');
@@ -369,9 +367,8 @@ static bool make(struct table *t)
 static void deinit(struct table *t)
 {
 	for (unsigned i = 0; i < t->v->keys->n; i++) {
-		names_free(t->names[i].shown, t->names[i].n);
+		names_free(t->names[i].shown, t->v->n_shown);
 		free(t->names[i].texts);
-		free(t->names[i].of_row);
 	}
 	free(t->columns);
 	free_group(&t->rest);

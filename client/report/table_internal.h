@@ -21,10 +21,8 @@ struct table_column {
 
 /* The labels of a key in the form that the table shows. */
 struct table_names {
-	const char **texts; /* distinct */
+	const char **texts; /* whole, of each row */
 	char **shown;
-	size_t n;
-	size_t *of_row; /* place in shown of each row's label */
 	size_t longest; /* whole */
 	size_t width;
 };
