@@ -13,10 +13,11 @@
 #include <stdlib.h>
 
 #include "client/cli/attributed.h"
+#include "client/cli/claims.h"
 #include "client/cli/fragments.h"
 #include "client/cli/json_range.h"
-#include "proto/base/json.h"
 #include "client/report/estimated.h"
+#include "proto/base/json.h"
 
 struct jsonl {
 	const struct format_capture *capture;
@@ -189,27 +190,9 @@ static void add_device(struct json *m, const struct gpuctr_device *device)
 	json_end(m, '}');
 }
 
-static void add_claims(struct json *m, const struct gpuctr_process *process)
-{
-	json_begin(m, "claims", '{');
-	for (size_t i = 0; i < process->n_claims; i++) {
-		const char *claim = process->claims[i], *equals = strchr(claim, '=');
-
-		if (equals) {
-			struct buf name = { 0 };
-
-			buf_add(&name, claim, (size_t)(equals - claim));
-			json_key_text(m, buf_string(&name));
-			json_string(m->b, equals + 1);
-			m->b->failed |= name.failed;
-			buf_deinit(&name);
-		}
-	}
-	json_end(m, '}');
-}
-
 static void jsonl_process(void *f, struct buf *b, const struct gpuctr_process *process)
 {
+	const struct claims claims = { process->claims, process->n_claims };
 	struct jsonl *j = f;
 	struct json m = begin_line(b, "process");
 
@@ -225,7 +208,7 @@ static void jsonl_process(void *f, struct buf *b, const struct gpuctr_process *p
 		add_device(&m, &process->devices[i]);
 	}
 	json_end(&m, ']');
-	add_claims(&m, process);
+	claims_json(&claims, &m);
 	end_line(&m);
 }
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/base/json.h"
 #include "client/cli/range_stack.h"
+#include "proto/base/json.h"
 
 /* By enum nvtxPayloadType_t. */
 static void add_payload(struct json *m, const struct gpuctr_range *range)

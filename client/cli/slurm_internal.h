@@ -9,10 +9,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "proto/base/buf.h"
 #include "client/cli/clocks.h"
 #include "client/cli/ranks.h"
 #include "client/cli/run_options.h"
+#include "proto/base/buf.h"
 
 enum { SLURM_WORDS = 26, SLURM_JOBS_MAX = 64 };
 

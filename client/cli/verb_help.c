@@ -9,8 +9,8 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "proto/base/buf.h"
 #include "client/cli/say.h"
+#include "proto/base/buf.h"
 #include "proto/base/near.h"
 
 static const struct option_def no_options[] = { OPTION_END_ROW };

@@ -8,10 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/base/json.h"
+#include "client/cli/claims.h"
 #include "client/cli/ps_table.h"
 #include "client/cli/request.h"
 #include "client/cli/terminal.h"
+#include "proto/base/json.h"
 
 struct ps_options {
 	const char *socket; /* NULL: the default */
@@ -55,22 +56,9 @@ static void add_derived(struct json *m, const struct gpuctr_registered_process *
 	json_end(m, '}');
 }
 
-static void add_claims(struct json *m, const struct gpuctr_registered_process *p)
-{
-	json_begin(m, "claims", '{');
-	for (size_t i = 0; i < p->n_claims; i++) {
-		const char *value = strchrnul(p->claims[i], '=');
-		char name[256];
-
-		snprintf(name, sizeof(name), "%.*s", (int)(value - p->claims[i]), p->claims[i]);
-		json_key_text(m, name);
-		json_string(m->b, *value ? value + 1 : "");
-	}
-	json_end(m, '}');
-}
-
 static void add_json(struct buf *b, const struct gpuctr_registered_process *p)
 {
+	const struct claims claims = { p->claims, p->n_claims };
 	struct json m = { b };
 
 	json_begin(&m, NULL, '{');
@@ -85,7 +73,7 @@ static void add_json(struct buf *b, const struct gpuctr_registered_process *p)
 	json_bool(&m, "foreign", p->foreign);
 	json_text(&m, "cgroup", p->cgroup);
 	add_derived(&m, p);
-	add_claims(&m, p);
+	claims_json(&claims, &m);
 	json_end(&m, '}');
 	buf_char(b, '\n');
 }

@@ -6,9 +6,9 @@
  */
 
 #include "client/cli/fragments.h"
-#include "proto/base/json.h"
 #include "client/report/exporter.h"
 #include "client/report/tracks.h"
+#include "proto/base/json.h"
 
 struct chrome {
 	const struct store_info *info;

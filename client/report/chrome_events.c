@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-#include "proto/base/json.h"
 #include "client/report/marker.h"
+#include "proto/base/json.h"
 
 enum { DEVICES_A_PROCESS = 100 };
 

@@ -8,10 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "proto/base/json.h"
 #include "client/cli/text.h"
 #include "client/report/estimated.h"
 #include "proto/base/clean.h"
+#include "proto/base/json.h"
 
 static bool is_told(const struct view *v, enum field field, size_t i)
 {

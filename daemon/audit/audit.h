@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "proto/base/buf.h"
 #include "daemon/broker/rate.h"
+#include "proto/base/buf.h"
 
 enum audit_event {
 	AUDIT_STARTED, /* every lease in earlier lines is over */

@@ -9,8 +9,8 @@
 #include "client/cli/options.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
-#include "proto/base/near.h"
 #include "proto/base/json.h"
+#include "proto/base/near.h"
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
