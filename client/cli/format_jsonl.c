@@ -28,10 +28,6 @@ struct jsonl {
 	struct fragments *kernels;
 	struct fragments *stacks;
 	struct attributed *attributed;
-	unsigned active_process;
-	unsigned *active_ids; /* what active_text was made from */
-	size_t n_active, max_active;
-	struct buf active_text;
 };
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -48,8 +44,6 @@ static void jsonl_close(void *f)
 	fragments_free(j->kernels);
 	fragments_free(j->stacks);
 	attributed_free(j->attributed);
-	free(j->active_ids);
-	buf_deinit(&j->active_text);
 	free(j);
 }
 
@@ -265,41 +259,14 @@ static void add_kernel(struct jsonl *j, struct json *m, unsigned process,
 	json_add(m, text);
 }
 
-static bool is_same_active(const struct jsonl *j, const struct gpuctr_record *record)
+static void add_active(struct json *m, const struct gpuctr_record *record)
 {
-	if (j->active_process != record->process || j->n_active != record->n_active) {
-		return false;
-	}
+	json_begin(m, "ranges", '[');
 	for (size_t i = 0; i < record->n_active; i++) {
-		if (j->active_ids[i] != record->active[i]->id) {
-			return false;
-		}
+		json_key(m, NULL);
+		json_range(m->b, record->active[i]);
 	}
-	return true;
-}
-
-static void make_active(struct jsonl *j, const struct gpuctr_record *record)
-{
-	buf_clear(&j->active_text);
-	j->active_process = record->process;
-	j->n_active = 0;
-	if (record->n_active > j->max_active) {
-		unsigned *ids = realloc(j->active_ids, record->n_active * 2 * sizeof(*ids));
-
-		if (!ids) {
-			return;
-		}
-		j->active_ids = ids;
-		j->max_active = record->n_active * 2;
-	}
-	for (size_t i = 0; i < record->n_active; i++) {
-		if (i > 0) {
-			buf_char(&j->active_text, ',');
-		}
-		json_range(&j->active_text, record->active[i]);
-		j->active_ids[i] = record->active[i]->id;
-	}
-	j->n_active = record->n_active;
+	json_end(m, ']');
 }
 
 /* --- records --------------------------------------------------------------------------------- */
@@ -367,14 +334,7 @@ static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *rec
 	json_key(&m, NULL);
 	attributed_add(j->attributed, b, record, what);
 	add_stack(j, &m, record->process, record->range);
-	json_begin(&m, "ranges", '[');
-	if (record->n_active > 0) {
-		if (!is_same_active(j, record)) {
-			make_active(j, record);
-		}
-		json_add(&m, &j->active_text);
-	}
-	json_end(&m, ']');
+	add_active(&m, record);
 	end_line(&m);
 }
 
