@@ -30,10 +30,11 @@ struct timeline {
 	const struct run_options *options;
 	char path[PATH_MAX]; /* of the sampler */
 	char gpu[SAMPLER_UUID_BYTES];
-	int life;		 /* the sampler's standard input; -1: it was told to end */
-	uint64_t kill_ns;	 /* when it is killed; 0: never */
-	uint64_t end_at_ns;	 /* when its duration should be over; 0: none */
-	bool was_killed, broken; /* it wrote nonsense */
+	int life;	    /* the sampler's standard input; -1: it was told to end */
+	uint64_t kill_ns;   /* when it is killed; 0: never */
+	uint64_t end_at_ns; /* when its duration should be over; 0: none */
+	bool was_started, was_killed;
+	bool broken; /* it wrote nonsense */
 	struct sampler_reader *reader;
 	struct timeline_view view;
 };
@@ -83,10 +84,17 @@ static bool start(struct leased *l, const char *const *added, int *ret_status)
 {
 	struct timeline *t = l->data;
 	const struct run_options *o = t->options;
-	char interval[32], duration[32], *metrics = join(&o->metrics);
-	const char *argv[WORDS_MAX] = { "gpuctr-sampler", "--quiet", "--gpu",	   t->gpu,
-					"--metrics",	  metrics,   "--interval", interval };
+	char interval[32], duration[32], *metrics;
+	const char *argv[WORDS_MAX] = { "gpuctr-sampler", "--quiet", "--gpu",	 t->gpu,
+					"--interval",	  interval,  "--metrics" };
 	int r;
+
+	if (!t->gpu[0]) {
+		say_error(gpuctr_error_name(GPUCTR_E_NO_GPU), "there is no such GPU",
+			  "`gpuctr-client status` lists them, with index and UUID.");
+		return false;
+	}
+	argv[7] = metrics = join(&o->metrics);
 
 	snprintf(interval, sizeof(interval), "%lluns", (unsigned long long)o->timeline.interval_ns);
 	if (o->duration_ns > 0) {
@@ -104,6 +112,7 @@ static bool start(struct leased *l, const char *const *added, int *ret_status)
 		*ret_status = EXIT_REFUSED;
 		return false;
 	}
+	t->was_started = true;
 	(void)fcntl(l->input, F_SETFL, O_NONBLOCK);
 	(void)fcntl(l->input, F_SETPIPE_SZ, PIPE_BYTES);
 	return true;
@@ -135,10 +144,9 @@ static void on_opened(struct leased *l, const struct gpuctr_opened *opened)
 	const char *wanted = t->options->timeline.gpu;
 	char index[16];
 
-	snprintf(t->gpu, sizeof(t->gpu), "%s", wanted);
 	for (size_t i = 0; i < opened->n_gpus; i++) {
 		snprintf(index, sizeof(index), "%u", opened->gpus[i].index);
-		if (strcmp(wanted, index) == 0) {
+		if (strcmp(wanted, index) == 0 || strcmp(wanted, opened->gpus[i].uuid) == 0) {
 			snprintf(t->gpu, sizeof(t->gpu), "%s", opened->gpus[i].uuid);
 		}
 	}
@@ -177,14 +185,18 @@ static void on_signal(struct leased *l, const struct signal_event *event)
 
 static void on_early_end(struct leased *l, const struct gpuctr_error *error)
 {
+	struct timeline *t = l->data;
+
 	if (error->code == GPUCTR_E_DISCONNECTED) {
-		say("the daemon is gone, and sampling ends");
-	} else if (error->code != GPUCTR_OK) {
-		say_gpuctr_error(error);
-		say("sampling ends: what follows was sampled before");
+		say("the daemon is gone: sampling ends, what was sampled before follows");
+	} else {
+		if (error->code != GPUCTR_OK) {
+			say_gpuctr_error(error);
+		}
+		say("the lease is over: sampling ends, what was sampled before follows");
 	}
-	((struct timeline *)l->data)->view.is_cut = true;
-	ask_end(l->data);
+	t->view.is_cut = true;
+	ask_end(t);
 }
 
 static void on_tick(struct leased *l)
@@ -260,7 +272,7 @@ int timeline_run(const struct run_options *o)
 	t.reader = sampler_reader_new(&timeline_view_handler, &t.view);
 	if (t.reader) {
 		status = leased_run(&l);
-		status = timeline_view_finish(&t.view, status);
+		status = t.was_started ? timeline_view_finish(&t.view) : status;
 	}
 	sampler_reader_free(t.reader);
 	timeline_view_close(&t.view);

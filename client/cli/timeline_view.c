@@ -352,7 +352,7 @@ static void close_stream(struct timeline_view *v)
 	}
 }
 
-int timeline_view_finish(struct timeline_view *v, int status)
+int timeline_view_finish(struct timeline_view *v)
 {
 	bool prints = prints_table(v);
 
@@ -366,14 +366,11 @@ int timeline_view_finish(struct timeline_view *v, int status)
 	if (v->has_begun && !v->options->quiet) {
 		say_counts(v);
 	}
-	if (v->has_begun && !v->has_ended) {
-		say("the sampler ended without a last word (status %d): the last samples may be "
-		    "missing",
-		    v->status);
+	if (!v->has_ended) {
+		say("the sampler ended without a last word (status %d)%s", v->status,
+		    v->has_begun ? ": the last samples may be missing" : "");
 	}
-	return v->has_ended && v->end.reason == SAMPLER_ENDED && !v->is_cut ? 0
-	       : status > 0 && status < SAMPLER_NO_CUPTI		    ? status
-									    : EXIT_REFUSED;
+	return v->has_ended && v->end.reason == SAMPLER_ENDED && !v->is_cut ? 0 : EXIT_REFUSED;
 }
 
 void timeline_view_close(struct timeline_view *v)

@@ -34,8 +34,8 @@ extern const struct sampler_handler timeline_view_handler;
 
 /* False: the reason was reported. */
 bool timeline_view_open(struct timeline_view *v, const struct run_options *o);
-/* Prints. status: that of the lease; returns the exit status. */
-int timeline_view_finish(struct timeline_view *v, int status);
+/* Prints; returns the exit status. */
+int timeline_view_finish(struct timeline_view *v);
 void timeline_view_close(struct timeline_view *v);
 
 #endif

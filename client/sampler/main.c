@@ -3,9 +3,9 @@
  * has it. It knows nothing of a daemon: where the driver refuses the counters, `gpuctr-client
  * permit -- gpuctr-sampler ...` has them.
  *
- * It ends at SIGINT, SIGTERM and SIGHUP, when who holds the other end of a pipe at its standard
- * input or output is gone, or after --duration; what was sampled until then is written, and the end
- * with its reason. A reader that is too slow loses samples and is told how many. */
+ * It ends at SIGINT, SIGQUIT, SIGTERM and SIGHUP, when who holds the other end of a pipe at its
+ * standard input or output is gone, or after --duration; what was sampled until then is written,
+ * and the end with its reason. A reader that is too slow loses samples and is told how many. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -210,7 +210,7 @@ static void prepare_output(struct sampler *s)
 /* Before any thread of the vendor's is made: all of them have the mask. */
 static void prepare_signals(struct sampler *s)
 {
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+	static const int ends[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP };
 	sigset_t set;
 
 	sigemptyset(&set);
