@@ -30,7 +30,7 @@ static void describe(struct chosen *c, const struct gpuctr_registered_process *p
 	const struct claims claims = { p->claims, p->n_claims };
 	const char *rank = claims_rank(&claims);
 
-	*c = (struct chosen){ .pid = p->pid, .own_pid = select_pid(p), .foreign = p->foreign };
+	*c = (struct chosen){ .pid = p->pid, .own_pid = selector_pid(p), .foreign = p->foreign };
 	snprintf(c->program, sizeof(c->program), "%s", p->program);
 	snprintf(c->rank, sizeof(c->rank), "%s", rank ? rank : "");
 }
@@ -64,7 +64,8 @@ static void on_process(const struct gpuctr_registered_process *p, void *userdata
 
 	a->selected->registered++;
 	for (size_t i = 0; i < a->selector->pids.n; i++) {
-		a->registered[i] |= strtoul(a->selector->pids.items[i], NULL, 10) == select_pid(p);
+		a->registered[i] |=
+			strtoul(a->selector->pids.items[i], NULL, 10) == selector_pid(p);
 	}
 	if (!selector_matches(a->selector, p)) {
 		return;
@@ -72,7 +73,7 @@ static void on_process(const struct gpuctr_registered_process *p, void *userdata
 	if (p->capture != 0) {
 		a->selected->busy++;
 		say("%s (pid %u) is left out: capture %u of %s measures it now", p->program,
-		    select_pid(p), p->capture, p->holder);
+		    selector_pid(p), p->capture, p->holder);
 		return;
 	}
 	keep(a, p);

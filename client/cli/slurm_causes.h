@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 enum { SLURM_CAUSES_MAX = 4 };
 

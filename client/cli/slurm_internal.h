@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "client/cli/buf.h"
 #include "client/cli/clocks.h"
 #include "client/cli/ranks.h"
 #include "client/cli/run_options.h"
 #include "client/cli/slurm_causes.h"
+#include "proto/base/buf.h"
 
 /* What a program writes; fd -1: there is none, or it has ended. */
 struct slurm_output {

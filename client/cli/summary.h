@@ -8,8 +8,8 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
 #include "client/report/view.h"
+#include "proto/base/buf.h"
 
 /* Counters added up by keys, for the table at the end of a run, and for reports. */
 struct summary;

@@ -496,7 +496,7 @@ static void each_process_has_a_row_at_the_end(void **state)
 	c = fixture_client(f, USER_ANN, "capture", "--all", "--kernel", "^k[0-3]", "--duration",
 			   "1", NULL);
 	expect_exit(c, 0);
-	expect_message(c, "kernels   measured       lost");
+	expect_message(c, "kernels  measured  lost");
 	expect_row(c, p, " filtered");
 	expect_row(c, q, " filtered");
 	expect_message(c, "hardware-busy\n");
