@@ -18,6 +18,7 @@
 
 #include "client/cli/leased.h"
 #include "client/cli/say.h"
+#include "client/cli/timeline_metrics.h"
 #include "client/cli/timeline_view.h"
 #include "client/sampler/stream.h"
 #include "proto/base/clock.h"
@@ -28,6 +29,7 @@ enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, WORDS_MAX = 16, BUCKETS_WANTE
 
 struct timeline {
 	const struct run_options *options;
+	struct strings metrics;
 	char path[PATH_MAX]; /* of the sampler */
 	char gpu[SAMPLER_UUID_BYTES];
 	int life;	    /* the sampler's standard input; -1: it was told to end */
@@ -97,8 +99,7 @@ static bool start(struct leased *l, const char *const *added, int *ret_status)
 	if (!timeline_view_open(&t->view)) {
 		return false;
 	}
-	argv[7] = metrics = join(&o->metrics);
-
+	argv[7] = metrics = join(&t->metrics);
 	snprintf(interval, sizeof(interval), "%lluns", (unsigned long long)o->timeline.interval_ns);
 	if (o->duration_ns > 0) {
 		snprintf(duration, sizeof(duration), "%lluns", (unsigned long long)o->duration_ns);
@@ -269,7 +270,8 @@ int timeline_run(const struct run_options *o)
 			  "Install gpuctr-client, or name it with GPUCTR_SAMPLER.");
 		return EXIT_REFUSED;
 	}
-	if (!timeline_view_init(&t.view, o)) {
+	if (!timeline_view_init(&t.view, o) || !timeline_metrics(o, &t.metrics)) {
+		strings_deinit(&t.metrics);
 		return EXIT_REFUSED;
 	}
 	t.reader = sampler_reader_new(&timeline_view_handler, &t.view);
@@ -279,6 +281,7 @@ int timeline_run(const struct run_options *o)
 	}
 	sampler_reader_free(t.reader);
 	timeline_view_close(&t.view);
+	strings_deinit(&t.metrics);
 	if (t.life >= 0) {
 		close(t.life);
 	}
