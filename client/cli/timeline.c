@@ -91,11 +91,6 @@ static bool start(struct leased *l, const char *const *added, int *ret_status)
 					"--interval",	  interval,  "--metrics" };
 	int r;
 
-	if (!t->gpu[0]) {
-		say_error(gpuctr_error_name(GPUCTR_E_NO_GPU), "there is no such GPU",
-			  "`gpuctr-client status` lists them, with index and UUID.");
-		return false;
-	}
 	if (!timeline_view_open(&t->view)) {
 		return false;
 	}
@@ -141,18 +136,13 @@ static void end_now(struct leased *l)
 
 /* --- events --- */
 
-/* Names the GPU as the daemon numbers them, whatever CUDA_VISIBLE_DEVICES says. */
+/* The lease is of one GPU, which the sampler gets by its UUID: CUDA may number them otherwise. */
 static void on_opened(struct leased *l, const struct gpuctr_opened *opened)
 {
 	struct timeline *t = l->data;
-	const char *wanted = t->options->timeline.gpu;
-	char index[16];
 
-	for (size_t i = 0; i < opened->n_gpus; i++) {
-		snprintf(index, sizeof(index), "%u", opened->gpus[i].index);
-		if (strcmp(wanted, index) == 0 || strcmp(wanted, opened->gpus[i].uuid) == 0) {
-			snprintf(t->gpu, sizeof(t->gpu), "%s", opened->gpus[i].uuid);
-		}
+	if (opened->n_gpus > 0) {
+		snprintf(t->gpu, sizeof(t->gpu), "%s", opened->gpus[0].uuid);
 	}
 }
 
@@ -249,12 +239,12 @@ static const struct leased_user user = {
 
 int timeline_run(const struct run_options *o)
 {
-	static const struct strings all_gpus;
+	struct strings gpus = { 0 };
 	struct timeline t = { .options = o, .life = -1 };
 	struct leased l = {
 		.user = &user,
 		.data = &t,
-		.options = { .devices = &all_gpus,
+		.options = { .devices = &gpus,
 			     .socket = o->socket,
 			     .lease_ns = o->lease_ns,
 			     .timeout_ns = o->timeout_ns,
@@ -275,13 +265,14 @@ int timeline_run(const struct run_options *o)
 		return EXIT_REFUSED;
 	}
 	t.reader = sampler_reader_new(&timeline_view_handler, &t.view);
-	if (t.reader) {
+	if (t.reader && strings_add(&gpus, o->timeline.gpu, strlen(o->timeline.gpu))) {
 		status = leased_run(&l);
 		status = t.was_started ? timeline_view_finish(&t.view) : status;
 	}
 	sampler_reader_free(t.reader);
 	timeline_view_close(&t.view);
 	strings_deinit(&t.metrics);
+	strings_deinit(&gpus);
 	if (t.life >= 0) {
 		close(t.life);
 	}

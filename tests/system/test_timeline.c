@@ -124,6 +124,9 @@ static void one_gpu_of_two(void **state)
 	start(f);
 	p = start_sampling(f, "1");
 	run_kernels(f, "2");
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", "0", "--no-wait",
+				   "-d", "0.1", NULL),
+		    0);
 	kill(p->pid, SIGTERM);
 	expect_exit(p, 0);
 	expect_sums(f, threads_of(1, 2) * READ_BYTES, threads_of(1, 2) * WRITTEN_BYTES);
