@@ -198,6 +198,7 @@ static void on_tick(struct leased *l)
 	struct timeline *t = l->data;
 	uint64_t now = clock_now_ns();
 
+	timeline_view_progress(&t->view);
 	if (t->end_at_ns != 0 && t->kill_ns == 0 && now > t->end_at_ns + PATIENCE_NS) {
 		ask_end(t);
 	}
@@ -212,6 +213,7 @@ static void on_command_end(struct leased *l)
 	struct timeline *t = l->data;
 
 	take_input(l);
+	say_clear();
 	t->view.status = l->child.status;
 	if (t->broken) {
 		say("the sampler wrote what is no stream of samples: what follows came before");

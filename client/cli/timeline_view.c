@@ -11,9 +11,12 @@
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
+#include "proto/base/clock.h"
 #include "proto/base/json.h"
 
 enum { BUCKETS_SHOWN = 20, TIME_WIDTH = 9, VALUE_WIDTH = 11, LINE_BYTES = 32 << 10 };
+
+#define PROGRESS_NS (500 * CLOCK_NS_PER_MS)
 
 static const char *const value_titles[] = { "min", "mean", "max" };
 
@@ -117,6 +120,7 @@ static void on_begin(void *user, const struct sampler_begin *begin)
 	uint64_t length_ns = v->options->duration_ns / BUCKETS_SHOWN;
 
 	v->interval_ns = begin->interval_ns;
+	v->begun_ns = clock_now_ns();
 	snprintf(v->gpu, sizeof(v->gpu), "%s", begin->gpu);
 	for (size_t i = 0; i < begin->n_metrics; i++) {
 		if (!strings_add(&v->metrics, begin->metrics[i], strlen(begin->metrics[i]))) {
@@ -306,6 +310,28 @@ static void say_counts(const struct timeline_view *v)
 			   (unsigned long long)v->end.overflows);
 	}
 	say("%s", buf_string(&b));
+	buf_deinit(&b);
+}
+
+void timeline_view_progress(struct timeline_view *v)
+{
+	uint64_t now = clock_now_ns(), whole = v->options->duration_ns;
+	struct buf b = { 0 };
+
+	if (!v->has_begun || v->options->quiet || !terminal_is(STDERR_FILENO) ||
+	    now - v->told_ns < PROGRESS_NS) {
+		return;
+	}
+	v->told_ns = now;
+	text_count(&b, v->samples);
+	buf_text(&b, " samples, ");
+	text_duration(&b, now - v->begun_ns);
+	if (whole > now - v->begun_ns) {
+		buf_text(&b, " of ");
+		text_duration(&b, whole);
+	}
+	buf_text(&b, " (Ctrl-C ends it)");
+	say_status(buf_string(&b));
 	buf_deinit(&b);
 }
 

@@ -20,7 +20,8 @@ struct timeline_view {
 	bool is_cut; /* the lease ended before */
 	int status;  /* of the sampler, as a shell has it */
 
-	struct sampler_end end; /* but for its texts */
+	uint64_t begun_ns, told_ns; /* by the monotonic clock */
+	struct sampler_end end;	    /* but for its texts */
 	uint64_t samples, lost;
 
 	struct out *out; /* NULL: no stream */
@@ -35,6 +36,8 @@ extern const struct sampler_handler timeline_view_handler;
 /* False: the reason was reported. The second one makes a thread: signals are to be blocked. */
 bool timeline_view_init(struct timeline_view *v, const struct run_options *o);
 bool timeline_view_open(struct timeline_view *v);
+/* On a terminal, twice a second: how many samples there are, and how long it goes on. */
+void timeline_view_progress(struct timeline_view *v);
 /* Prints; returns the exit status. */
 int timeline_view_finish(struct timeline_view *v);
 void timeline_view_close(struct timeline_view *v);
