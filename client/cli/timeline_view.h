@@ -6,8 +6,8 @@
  * of programs, as it comes. */
 
 #include "client/cli/buckets.h"
-#include "client/cli/out.h"
 #include "client/cli/run_options.h"
+#include "client/cli/samples_out.h"
 #include "client/sampler/stream.h"
 
 struct timeline_view {
@@ -24,11 +24,7 @@ struct timeline_view {
 	struct sampler_end end;	    /* but for its texts */
 	uint64_t samples, lost;
 
-	struct out *out; /* NULL: no stream */
-	bool is_csv;
-	struct buf line;
-	uint64_t unwritten; /* samples */
-	uint64_t in_line;
+	struct samples_out stream;
 };
 
 extern const struct sampler_handler timeline_view_handler;
