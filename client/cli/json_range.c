@@ -48,14 +48,16 @@ static void add_payload(struct json *m, const struct gpuctr_range *range)
 void json_range(struct buf *b, const struct gpuctr_range *range)
 {
 	struct json m = { b };
-	char color[16];
+	char color[16] = "";
 
-	snprintf(color, sizeof(color), "#%08x", range->color);
+	if (range->color) {
+		snprintf(color, sizeof(color), "#%08x", range->color);
+	}
 	json_begin(&m, NULL, '{');
 	json_text(&m, "domain", range->domain);
 	json_text(&m, "message", range->message);
 	json_text(&m, "category", range->category);
-	json_text_or_null(&m, "color", range->color ? color : NULL);
+	json_text_or_null(&m, "color", color);
 	add_payload(&m, range);
 	json_end(&m, '}');
 }

@@ -70,7 +70,7 @@ void chrome_write_head(struct chrome *c, struct buf *b)
 	json_text(&m, "recorded_from", info->recorded_from);
 	json_begin(&m, "units", '{');
 	for (size_t i = 0; i < info->plan.n_columns; i++) {
-		json_add(&m, &c->keys[i]);
+		json_key_text(&m, info->plan.columns[i].name);
 		json_string(b, info->plan.columns[i].unit);
 	}
 	buf_text(b, "}},\n\"traceEvents\":[\n");
@@ -232,21 +232,9 @@ void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_re
 	json_end(&m, '}');
 }
 
-static void add_kernel_name(struct chrome *c, struct json *m, const struct gpuctr_record *record)
+static void add_kernel_name(struct json *m, const struct gpuctr_record *record)
 {
-	struct buf *text;
-	bool fresh;
-
-	if (!record->kernel) {
-		json_word(m, "name", "(not known)");
-		return;
-	}
-	text = fragments_get(c->kernels, record->process, record->kernel->id, &fresh);
-	if (fresh) {
-		json_string(text, record->kernel->name);
-	}
-	json_key(m, "name");
-	buf_add(m->b, text->data, text->n);
+	json_text(m, "name", record->kernel ? record->kernel->name : "(not known)");
 }
 
 void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_record *record,
@@ -256,12 +244,12 @@ void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_
 	struct json m = begin_span(c, b, "cuda_profiler_range",
 				   chrome_device_pid(c, record->device), 0, at_us, us > 0 ? us : 1);
 
-	add_kernel_name(c, &m, record);
+	add_kernel_name(&m, record);
 	json_begin(&m, "args", '{');
 	for (size_t i = 0; i < c->info->plan.n_columns; i++) {
 		if (isfinite(record->values[i])) {
-			json_add(&m, &c->keys[i]);
-			buf_double(b, record->values[i]);
+			json_key_text(&m, c->info->plan.columns[i].name);
+			json_value(&m, record->values[i]);
 		}
 	}
 	if (record->duration_ns >= 0) {
@@ -328,7 +316,7 @@ void chrome_write_kernel(struct chrome *c, struct buf *b, const struct gpuctr_re
 	json_u64(&m, "tid", record->stream);
 	add_exact(&m, "ts", since_ns);
 	add_exact(&m, "dur", record->duration_ns);
-	add_kernel_name(c, &m, record);
+	add_kernel_name(&m, record);
 	add_launch_arguments(&m, record);
 	json_end(&m, '}');
 }
