@@ -120,20 +120,21 @@ static void report_unregistered(const struct asking *a)
 			continue;
 		}
 		if (!procstat_read((pid_t)strtoul(pid, NULL, 10), &stat)) {
-			say("there is no process %s", pid);
+			say("there is no process with pid %s", pid);
 		} else if (procstat_is_stopped(&stat)) {
-			say("process %s is stopped, by a signal or a debugger, and answers "
+			say("pid %s is stopped, by a signal or a debugger, and answers "
 			    "nothing: it can be captured when it goes on",
 			    pid);
 		} else if (stat.exiting) {
-			say("process %s has ended, or ends just now", pid);
+			say("pid %s has ended, or ends just now", pid);
 		} else if (is_prepared(pid)) {
-			say("process %s is in standby and is not registered: it has not used CUDA "
+			say("pid %s is in standby and is not registered: it has not used CUDA "
 			    "yet, or the daemon has refused it, which its log tells",
 			    pid);
 		} else {
-			say("process %s is not registered, or is not yours: it can be captured "
-			    "when it was started with `gpuctr-client standby -- PROGRAM`",
+			say("pid %s has no agent of yours: it is not registered, or is another "
+			    "user's; it can be captured when it was started with "
+			    "`gpuctr-client standby -- PROGRAM`",
 			    pid);
 		}
 	}
