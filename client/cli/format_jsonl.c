@@ -305,13 +305,6 @@ static void jsonl_notice(void *f, struct buf *b, const struct gpuctr_notice *not
 	end_line(&m);
 }
 
-static void add_totals(struct json *m, const struct gpuctr_totals *totals)
-{
-#define TOTAL(name) json_u64(m, #name, totals->name);
-	GPUCTR_TOTALS(TOTAL)
-#undef TOTAL
-}
-
 static void jsonl_process_end(void *f, struct buf *b, const struct gpuctr_process_end *end)
 {
 	struct json m = begin_line(b, "process_end");
@@ -319,7 +312,7 @@ static void jsonl_process_end(void *f, struct buf *b, const struct gpuctr_proces
 	(void)f;
 	json_u64(&m, "process", end->process);
 	json_bool(&m, "clean", end->clean);
-	add_totals(&m, &end->totals);
+	json_totals(&m, &end->totals);
 	end_line(&m);
 }
 
@@ -362,7 +355,7 @@ static void jsonl_end(void *f, struct buf *b, const struct gpuctr_end *end)
 
 	(void)f;
 	json_u64(&m, "processes", end->processes);
-	add_totals(&m, &end->totals);
+	json_totals(&m, &end->totals);
 	if (end->error.code == GPUCTR_OK) {
 		json_null(&m, "error");
 	} else {

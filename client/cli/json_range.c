@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* NVTX ranges as JSON. */
+/* NVTX ranges and totals as JSON. */
 
 #include "client/cli/json_range.h"
 
@@ -65,4 +65,11 @@ void json_range(struct buf *b, const struct gpuctr_range *range)
 void json_stack(struct buf *b, const struct gpuctr_range *range)
 {
 	range_stack_add(b, range, SIZE_MAX, ',', json_range);
+}
+
+void json_totals(struct json *m, const struct gpuctr_totals *t)
+{
+#define TOTAL(name) json_u64(m, #name, t->name);
+	GPUCTR_TOTALS(TOTAL)
+#undef TOTAL
 }
