@@ -22,11 +22,6 @@ struct chrome {
 	int64_t most_delayed_us;
 };
 
-/* The pid that represents a device in the trace: the device's index, as in PyTorch's traces. If
- * several processes are exported, the pid also depends on the process, because each process numbers
- * its devices itself. */
-uint64_t chrome_device_pid(const struct chrome *c, unsigned device);
-
 /* {"ph":"X",...: a span of a category, whose name and arguments follow. */
 void chrome_begin_span(struct json *m, const char *category, uint64_t pid, uint64_t tid,
 		       int64_t at_us, int64_t us);

@@ -13,7 +13,10 @@
 
 enum { DEVICES_A_PROCESS = 100 };
 
-uint64_t chrome_device_pid(const struct chrome *c, unsigned device)
+/* The pid that represents a device in the trace: the device's index, as in PyTorch's traces. If
+ * several processes are exported, the pid also depends on the process, because each process numbers
+ * its devices itself. */
+static uint64_t device_pid(const struct chrome *c, unsigned device)
 {
 	uint64_t process = c->process->process.process;
 
@@ -129,7 +132,7 @@ void chrome_write_process(struct chrome *c, struct buf *b)
 		if (c->several) {
 			buf_printf(&name, " (process %u)", p->process);
 		}
-		write_name(c, b, "process_name", chrome_device_pid(c, d->index), 0, "name", &name);
+		write_name(c, b, "process_name", device_pid(c, d->index), 0, "name", &name);
 	}
 	buf_deinit(&name);
 }
@@ -137,7 +140,7 @@ void chrome_write_process(struct chrome *c, struct buf *b)
 void chrome_write_names(struct chrome *c, struct buf *b, const struct track *track)
 {
 	uint64_t pid = track->kind == TRACK_THREAD ? c->process->process.pid
-						   : chrome_device_pid(c, track->device);
+						   : device_pid(c, track->device);
 	struct buf name = { 0 };
 
 	if (track->kind == TRACK_COUNTERS) {
@@ -241,8 +244,8 @@ void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_
 			   int64_t at_us)
 {
 	int64_t us = record->duration_ns / 1000;
-	struct json m = begin_span(c, b, "cuda_profiler_range",
-				   chrome_device_pid(c, record->device), 0, at_us, us > 0 ? us : 1);
+	struct json m = begin_span(c, b, "cuda_profiler_range", device_pid(c, record->device), 0,
+				   at_us, us > 0 ? us : 1);
 
 	add_kernel_name(&m, record);
 	json_begin(&m, "args", '{');
@@ -312,7 +315,7 @@ void chrome_write_kernel(struct chrome *c, struct buf *b, const struct gpuctr_re
 	json_begin(&m, NULL, '{');
 	json_word(&m, "ph", "X");
 	json_word(&m, "cat", "kernel");
-	json_u64(&m, "pid", chrome_device_pid(c, record->device));
+	json_u64(&m, "pid", device_pid(c, record->device));
 	json_u64(&m, "tid", record->stream);
 	add_exact(&m, "ts", since_ns);
 	add_exact(&m, "dur", record->duration_ns);
