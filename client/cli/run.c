@@ -313,6 +313,7 @@ static int open_capture(struct run *run)
 	options.raw_images = o->raw;
 	launch_filter_fill(&o->filter, &options);
 	options.recorded = o->recorded;
+	options.trace = o->trace;
 	options.program = o->program;
 	options.processes = run->selected.ids;
 	options.n_processes = run->selected.n;

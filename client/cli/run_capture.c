@@ -14,6 +14,21 @@
 
 /* --- until the program runs ------------------------------------------------------------------ */
 
+static void add_metrics(struct buf *b, const struct gpuctr_plan *plan)
+{
+	buf_printf(b, ", %s", plan->passes == 1 ? "single pass" : "several passes");
+	if (plan->groups > 1) {
+		buf_printf(b, " in turns of %u groups", plan->groups);
+	}
+	buf_text(b, ": ");
+	for (size_t i = 0; i < plan->n_columns && i < 4; i++) {
+		buf_printf(b, "%s%s", i > 0 ? ", " : "", plan->columns[i].name);
+	}
+	if (plan->n_columns > 4) {
+		buf_printf(b, " and %zu more", plan->n_columns - 4);
+	}
+}
+
 static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 {
 	const struct gpuctr_plan *plan = opened->plan;
@@ -30,16 +45,10 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 					   : "GPU",
 			   opened->gpus[i].index);
 	}
-	buf_printf(&b, ", %s", plan->passes == 1 ? "single pass" : "several passes");
-	if (plan->groups > 1) {
-		buf_printf(&b, " in turns of %u groups", plan->groups);
-	}
-	buf_text(&b, ": ");
-	for (size_t i = 0; i < plan->n_columns && i < 4; i++) {
-		buf_printf(&b, "%s%s", i > 0 ? ", " : "", plan->columns[i].name);
-	}
-	if (plan->n_columns > 4) {
-		buf_printf(&b, " and %zu more", plan->n_columns - 4);
+	if (run->options->trace) {
+		buf_text(&b, ": when kernels run, no counter is read");
+	} else {
+		add_metrics(&b, plan);
 	}
 	say("%s", buf_string(&b));
 	buf_deinit(&b);

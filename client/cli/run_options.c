@@ -159,7 +159,7 @@ static bool take_width(void *width, const char *value)
 
 /* What "run", "capture" and "follow" have in common. */
 #define MEASURE_OPTIONS                                                                           \
-	{ 0, "metrics", "LIST", "names, globs, regex:EXPR, presets (default: memory)",            \
+	{ 0, "metrics", "LIST", "names, globs, regex:EXPR, presets, none (default: memory)",      \
 	  OPTION_AT(LIST, struct run_options, metrics) },                                         \
 		{ 'o', "capture", "FILE", "keep everything in a capture file (SQLite)",           \
 		  OPTION_AT(TEXT, struct run_options, capture_path) },                            \
@@ -342,9 +342,45 @@ static bool check_request(struct run_options *o)
 	return true;
 }
 
+static bool names_none(const struct strings *metrics)
+{
+	const char *const *v = strings_items(metrics);
+
+	for (size_t i = 0; i < metrics->n; i++) {
+		if (strcmp(v[i], "none") == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* "--metrics none" is a trace: there is nothing to choose at random, to replay or to keep raw. */
+static bool take_trace(struct run_options *o)
+{
+	const char *other = o->metrics.n > 1			       ? "another metric"
+			    : o->budget.is_given || o->budget.has_seed ? "--budget"
+			    : o->raw				       ? "--raw"
+			    : o->recorded			       ? "a recording"
+								       : NULL;
+
+	if (!names_none(&o->metrics)) {
+		return true;
+	}
+	if (other) {
+		say_usage("--metrics none and %s: no counter is read then, only when each kernel "
+			  "ran; leave one out",
+			  other);
+		return false;
+	}
+	strings_deinit(&o->metrics);
+	o->metrics = (struct strings){ 0 };
+	o->trace = true;
+	return true;
+}
+
 static bool default_metrics(struct run_options *o)
 {
-	return o->metrics.n > 0 || options_take_list(&o->metrics, "metrics", "memory");
+	return o->trace || o->metrics.n > 0 || options_take_list(&o->metrics, "metrics", "memory");
 }
 
 static const char *last_part(const char *path)
@@ -406,6 +442,9 @@ bool run_options_check(struct run_options *o, char **command)
 			  "play a recording (--recorded)");
 		return false;
 	}
+	if (!take_trace(o)) {
+		return false;
+	}
 	if (o->recorded) {
 		recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics,
 			       &o->recorded_chip);
@@ -446,7 +485,8 @@ bool top_options_check(struct run_options *o, char **command)
 	o->is_live = true;
 	o->no_summary = true;
 	o->program = "gpuctr-client top";
-	return selects ? check_request(o) && launch_filter_check(&o->filter) && default_metrics(o)
+	return selects ? take_trace(o) && check_request(o) && launch_filter_check(&o->filter) &&
+				 default_metrics(o)
 		       : check_nothing_measured(o);
 }
 
@@ -456,7 +496,7 @@ enum { CAPTURE_BUDGET_PPM = 50000 };
  * Callbacks may cost more than that, and are reported (docs/internals/budget.md). */
 static void default_budget(struct run_options *o)
 {
-	if (!o->budget.is_given && !launch_filter_is_bounded(&o->filter)) {
+	if (!o->trace && !o->budget.is_given && !launch_filter_is_bounded(&o->filter)) {
 		o->budget.ppm = CAPTURE_BUDGET_PPM;
 	}
 }
@@ -486,6 +526,9 @@ bool capture_options_check(struct run_options *o, char **command)
 	}
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";
+	if (!take_trace(o)) {
+		return false;
+	}
 	default_budget(o);
 	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       default_metrics(o);
@@ -500,8 +543,8 @@ bool follow_options_check(struct run_options *o, char **command)
 	}
 	o->late = "trp";
 	o->program = o->command[0] ? last_part(o->command[0]) : "gpuctr-client follow";
-	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
-	       default_metrics(o);
+	return take_trace(o) && check_request(o) && launch_filter_check(&o->filter) &&
+	       check_paths(o) && default_metrics(o);
 }
 
 int run_options_read(struct run_options *o, const struct verb *verb, int argc, char **argv,

@@ -25,6 +25,7 @@ struct run_options {
 		uint64_t seed;
 		bool is_given, has_seed; /* --budget, --seed */
 	} budget;
+	bool trace; /* --metrics none: when kernels ran, and no counter */
 	bool force, no_wait, recorded, raw, quiet, verbose, no_summary, fail_if_none;
 	char **command;	     /* NULL-terminated, in argv; of capture empty, of top capture files */
 	const char *program; /* the last part of command[0] */

@@ -141,8 +141,12 @@ void summary_add_machine(const struct summary *s, const struct summary_end *end,
 
 static void add_hardware(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
-	buf_printf(b, "%s, no replay, caches not flushed; ",
-		   s->passes == 1 ? "single pass" : "several passes");
+	if (s->passes == 0) { /* of a trace */
+		buf_text(b, "no counter was read; ");
+	} else {
+		buf_printf(b, "%s, no replay, caches not flushed; ",
+			   s->passes == 1 ? "single pass" : "several passes");
+	}
 	summary_add_machine(s, end, b);
 	buf_char(b, '\n');
 }

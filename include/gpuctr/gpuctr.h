@@ -685,6 +685,9 @@ struct gpuctr_capture_options {
 	 * gpuctr_capture_environment() may use the counters themselves, by whatever profiler, for
 	 * as long as the capture lasts. on_notice tells of those that were refused. */
 	uint64_t permit; /* enum gpuctr_permit */
+	/* Not 0: no counter is read, and metrics must be none: records tell when each kernel ran.
+	 * Nothing is leased, so the capture waits for nobody. */
+	uint64_t trace;
 };
 
 /* Opens a capture. handler is copied. The result arrives by on_opened or on_end. */
