@@ -42,9 +42,10 @@
 #define FIRST_NS 1000000000u /* costs before this time are not in the window */
 #define SLOT_NS 100000000u
 #define WINDOW_NS 1e10
-#define FIRST_LAUNCHES 704
-#define LUMP 0.3   /* of the budget of ten seconds */
-#define BESIDE 0.2 /* of a lump, which stays free in the window in addition */
+#define FIRST_LAUNCHES 704 /* that the first balance shall pay for, */
+#define FIRST_INCOMES 8	   /* if that is at most the income of this many seconds */
+#define LUMP 0.3	   /* of the budget of ten seconds */
+#define BESIDE 0.2	   /* of a lump, which stays free in the window in addition */
 #define CYCLE_NS 6e10
 #define CYCLES 8 /* cycles that a program must have had before cycles become longer */
 #define OLD_NS (5 * CLOCK_NS_PER_S)
@@ -228,15 +229,15 @@ static double whole_price(const struct budget *b)
 	return range_price(b) + turn_price(b) / (double)size_of_pass(b, b->next, b->size);
 }
 
-/* The income of one second, or up to six seconds' if the first few batches, or the only one, need
- * that much: a program's first steps show most of its kinds of launches. */
+/* The income of one second, or up to FIRST_INCOMES seconds' if the first few batches, or the only
+ * one, need that much: a program's first steps show most of its kinds of launches. */
 static double first_balance_ns(const struct budget *b)
 {
 	bool only = b->options.share < budget_least_share(b);
 	double income = PLANNED * b->options.share * FIRST_NS;
 	double batches = whole_price(b) * (only ? (double)b->size : FIRST_LAUNCHES);
 
-	return fmax(income, fmin(6 * income, batches));
+	return fmax(income, fmin(FIRST_INCOMES * income, batches));
 }
 
 /* Room left in the current batch. With several contexts each fills a batch of its own, but the
