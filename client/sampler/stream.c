@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/sampler/stream.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/buffer.h"
+
+/* BEGIN (SAMPLES)* END, or END alone where sampling could not begin. The bytes are another
+ * process's: every number is checked against what follows from those before it. */
+
+enum { VARINT_BYTES_MAX = 10 };
+
+static const int64_t time_max_ns = INT64_C(1) << 62;
+static const uint64_t length_max_ns = UINT64_C(10000000000000); /* ~3 h */
+static const int64_t integer_max = INT64_C(1) << 53;		/* that a double holds */
+
+enum reader_state { READER_NEW, READER_BEGUN, READER_ENDED, READER_BROKEN };
+
+struct sampler_reader {
+	const struct sampler_handler *handler;
+	void *user;
+	struct buffer in;
+	enum reader_state state;
+	size_t n_metrics;
+	uint64_t next;	/* number of the next sample, if none is lost */
+	int64_t end_ns; /* of the last one; 0: there is none */
+};
+
+struct input {
+	const uint8_t *at, *end;
+};
+
+struct sampler_reader *sampler_reader_new(const struct sampler_handler *handler, void *user)
+{
+	struct sampler_reader *r = calloc(1, sizeof(*r));
+
+	if (r) {
+		r->handler = handler;
+		r->user = user;
+	}
+	return r;
+}
+
+struct sampler_reader *sampler_reader_free(struct sampler_reader *r)
+{
+	if (r) {
+		buffer_deinit(&r->in);
+		free(r);
+	}
+	return NULL;
+}
+
+static bool read_bytes(struct input *in, void *ret, size_t n)
+{
+	if ((size_t)(in->end - in->at) < n) {
+		return false;
+	}
+	memcpy(ret, in->at, n);
+	in->at += n;
+	return true;
+}
+
+static bool read_text(struct input *in, size_t max, const char **ret)
+{
+	const uint8_t *nul = memchr(in->at, 0, (size_t)(in->end - in->at));
+
+	if (!nul || (size_t)(nul - in->at) >= max) {
+		return false;
+	}
+	*ret = (const char *)in->at;
+	in->at = nul + 1;
+	return true;
+}
+
+static bool read_varint(struct input *in, uint64_t *ret)
+{
+	*ret = 0;
+	for (unsigned i = 0; i < VARINT_BYTES_MAX && in->at < in->end; i++) {
+		uint8_t byte = *in->at++;
+
+		*ret |= (uint64_t)(byte & 0x7f) << (7 * i);
+		if ((byte & 0x80) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* 0, -1, 1, -2 are written as 0, 1, 2, 3. Wraps instead of overflowing. */
+static uint64_t unfold(uint64_t folded)
+{
+	return (folded >> 1) ^ (0 - (folded & 1));
+}
+
+static bool read_begin(struct sampler_reader *r, struct input *in)
+{
+	const char *metrics[SAMPLER_METRICS_MAX];
+	struct sampler_begin_message m;
+	struct sampler_begin begin = { .metrics = metrics };
+
+	if (!read_bytes(in, &m, sizeof(m)) || m.version != SAMPLER_VERSION || m.n_metrics == 0 ||
+	    m.n_metrics > SAMPLER_METRICS_MAX || m.interval_ns == 0 ||
+	    m.interval_ns > length_max_ns || !read_text(in, SAMPLER_UUID_BYTES, &begin.gpu)) {
+		return false;
+	}
+	for (uint32_t i = 0; i < m.n_metrics; i++) {
+		if (!read_text(in, SAMPLER_NAME_BYTES, &metrics[i])) {
+			return false;
+		}
+	}
+	if (in->at != in->end) {
+		return false;
+	}
+	begin.interval_ns = m.interval_ns;
+	begin.n_metrics = r->n_metrics = m.n_metrics;
+	r->state = READER_BEGUN;
+	r->handler->on_begin(r->user, &begin);
+	return true;
+}
+
+static bool read_value(struct input *in, int64_t *last, double *ret)
+{
+	uint64_t number;
+
+	if (!read_varint(in, &number)) {
+		return false;
+	}
+	if (number & 1) {
+		return number == 1 && read_bytes(in, ret, sizeof(*ret));
+	}
+	*last = (int64_t)((uint64_t)*last + unfold(number >> 1));
+	*ret = (double)*last;
+	return *last >= -integer_max && *last <= integer_max;
+}
+
+static bool read_length(struct input *in, uint64_t *length)
+{
+	uint64_t number;
+
+	if (!read_varint(in, &number)) {
+		return false;
+	}
+	*length += unfold(number);
+	return *length > 0 && *length <= length_max_ns;
+}
+
+/* Tells of what is missing between the last sample and a time. */
+static void tell_lost(struct sampler_reader *r, int64_t until_ns, uint64_t n)
+{
+	if (n > 0) {
+		r->handler->on_lost(r->user, r->end_ns ? r->end_ns : until_ns, until_ns, n);
+	}
+}
+
+static bool read_samples(struct sampler_reader *r, struct input *in)
+{
+	struct sampler_samples_message m;
+	int64_t last[SAMPLER_METRICS_MAX] = { 0 };
+	double values[SAMPLER_METRICS_MAX];
+	uint64_t length = 0;
+
+	if (!read_bytes(in, &m, sizeof(m)) || m.first - r->next != m.lost || m.first < r->next ||
+	    m.start_ns <= 0 || m.start_ns < r->end_ns || m.start_ns > time_max_ns ||
+	    (m.lost == 0 && r->end_ns != 0 && m.start_ns != r->end_ns) || m.n == 0 ||
+	    m.first > UINT64_MAX - m.n) {
+		return false;
+	}
+	tell_lost(r, m.start_ns, m.lost);
+	r->end_ns = m.start_ns;
+	r->next = m.first;
+	for (uint32_t i = 0; i < m.n; i++) {
+		bool sound = read_length(in, &length) && r->end_ns <= time_max_ns - (int64_t)length;
+
+		for (size_t k = 0; sound && k < r->n_metrics; k++) {
+			sound = read_value(in, &last[k], &values[k]);
+		}
+		if (!sound) {
+			return false;
+		}
+		r->end_ns += (int64_t)length;
+		r->next++;
+		r->handler->on_sample(r->user, r->end_ns - (int64_t)length, r->end_ns, values);
+	}
+	return in->at == in->end;
+}
+
+static bool is_reason(uint32_t reason)
+{
+	return reason == SAMPLER_ENDED || reason == SAMPLER_USAGE ||
+	       (reason >= SAMPLER_NO_CUPTI && reason <= SAMPLER_FAILED);
+}
+
+static bool read_end(struct sampler_reader *r, struct input *in)
+{
+	struct sampler_end_message m;
+	struct sampler_end end;
+
+	if (!read_bytes(in, &m, sizeof(m)) || !is_reason(m.reason) ||
+	    !read_text(in, SAMPLER_TEXT_BYTES, &end.message) ||
+	    !read_text(in, SAMPLER_TEXT_BYTES, &end.remedy) || in->at != in->end || m.end_ns < 0 ||
+	    m.end_ns > time_max_ns || m.end_ns < r->end_ns) {
+		return false;
+	}
+	tell_lost(r, m.end_ns, m.lost_last);
+	end.reason = (enum sampler_reason)m.reason;
+	end.end_ns = m.end_ns;
+	end.samples = m.samples;
+	end.lost = m.lost;
+	end.overflows = m.overflows;
+	end.cpu_ns = m.cpu_ns;
+	r->state = READER_ENDED;
+	r->handler->on_end(r->user, &end);
+	return true;
+}
+
+static bool read_message(struct sampler_reader *r, uint32_t type, struct input in)
+{
+	switch (type) {
+	case SAMPLER_MESSAGE_BEGIN:
+		return r->state == READER_NEW && read_begin(r, &in);
+	case SAMPLER_MESSAGE_SAMPLES:
+		return r->state == READER_BEGUN && read_samples(r, &in);
+	case SAMPLER_MESSAGE_END:
+		return r->state != READER_ENDED && read_end(r, &in);
+	default:
+		return false;
+	}
+}
+
+/* 1: a message was read; 0: it is not complete; -EBADMSG. */
+static int read_one(struct sampler_reader *r)
+{
+	const uint8_t *at = r->in.data + r->in.start;
+	size_t n = buffer_length(&r->in);
+	struct sampler_head head;
+
+	if (n < sizeof(head)) {
+		return 0;
+	}
+	memcpy(&head, at, sizeof(head));
+	if (head.bytes > SAMPLER_MESSAGE_MAX) {
+		return -EBADMSG;
+	}
+	if (n - sizeof(head) < head.bytes) {
+		return 0;
+	}
+	at += sizeof(head);
+	if (!read_message(r, head.type, (struct input){ at, at + head.bytes })) {
+		return -EBADMSG;
+	}
+	buffer_consume(&r->in, sizeof(head) + head.bytes);
+	return 1;
+}
+
+int sampler_reader_feed(struct sampler_reader *r, const void *bytes, size_t n)
+{
+	const uint8_t *at = bytes;
+	int result = r->state == READER_BROKEN ? -EBADMSG : 0;
+
+	while (result >= 0 && n > 0) {
+		size_t piece = n < SAMPLER_MESSAGE_MAX ? n : SAMPLER_MESSAGE_MAX;
+
+		result = buffer_append(&r->in, at, piece);
+		at += piece;
+		n -= piece;
+		while (result >= 0 && (result = read_one(r)) > 0) {
+		}
+	}
+	if (result < 0) {
+		r->state = READER_BROKEN;
+		buffer_deinit(&r->in);
+	}
+	return result;
+}

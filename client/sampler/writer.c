@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/sampler/writer.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum { VARINT_BYTES_MAX = 10, VALUE_BYTES_MAX = 1 + sizeof(double) + 1 };
+
+static const double integer_max = 9007199254740992.0; /* 2^53 */
+
+void sampler_writer_deinit(struct sampler_writer *w)
+{
+	buffer_deinit(&w->out);
+}
+
+static int add_text(struct buffer *b, const char *text, size_t max)
+{
+	int r = buffer_append(b, text, strnlen(text, max - 1));
+
+	return r ? r : buffer_append(b, "", 1);
+}
+
+/* Begins a message in out; end_message() writes how long it became. */
+static int begin_message(struct buffer *b, uint32_t type, const void *data, size_t n)
+{
+	struct sampler_head head = { type, 0 };
+	int r = buffer_append(b, &head, sizeof(head));
+
+	return r ? r : buffer_append(b, data, n);
+}
+
+static void end_message(struct buffer *b, size_t length_before)
+{
+	uint32_t bytes = (uint32_t)(buffer_length(b) - length_before - sizeof(struct sampler_head));
+
+	memcpy(b->data + b->start + length_before + offsetof(struct sampler_head, bytes), &bytes,
+	       sizeof(bytes));
+}
+
+int sampler_writer_begin(struct sampler_writer *w, const struct sampler_begin *begin)
+{
+	struct sampler_begin_message m = { .version = SAMPLER_VERSION,
+					   .n_metrics = (uint32_t)begin->n_metrics,
+					   .interval_ns = begin->interval_ns };
+	size_t before = buffer_length(&w->out);
+	int r = begin_message(&w->out, SAMPLER_MESSAGE_BEGIN, &m, sizeof(m));
+
+	r = r ? r : add_text(&w->out, begin->gpu, SAMPLER_UUID_BYTES);
+	for (size_t i = 0; r == 0 && i < begin->n_metrics; i++) {
+		r = add_text(&w->out, begin->metrics[i], SAMPLER_NAME_BYTES);
+	}
+	if (r == 0) {
+		end_message(&w->out, before);
+	}
+	w->n_metrics = begin->n_metrics;
+	return r;
+}
+
+static size_t put_varint(uint8_t *at, uint64_t number)
+{
+	size_t n = 0;
+
+	while (number >= 0x80) {
+		at[n++] = (uint8_t)(number | 0x80);
+		number >>= 7;
+	}
+	at[n++] = (uint8_t)number;
+	return n;
+}
+
+static uint64_t fold(uint64_t difference)
+{
+	return (difference << 1) ^ (0 - (difference >> 63));
+}
+
+static size_t put_value(uint8_t *at, double value, int64_t *last)
+{
+	uint64_t difference;
+
+	if (!(fabs(value) <= integer_max) || value != (double)(int64_t)value) {
+		at[0] = 1;
+		memcpy(at + 1, &value, sizeof(value));
+		return 1 + sizeof(value);
+	}
+	difference = (uint64_t)(int64_t)value - (uint64_t)*last;
+	*last = (int64_t)value;
+	return put_varint(at, fold(difference) << 1);
+}
+
+void sampler_writer_lost(struct sampler_writer *w, uint64_t n)
+{
+	sampler_writer_flush(w);
+	w->next += n;
+	w->lost += n;
+}
+
+static void begin_block(struct sampler_writer *w, int64_t start_ns)
+{
+	w->head = (struct sampler_samples_message){ .first = w->next, .start_ns = start_ns };
+	w->length = 0;
+	memset(w->last, 0, sizeof(w->last));
+}
+
+void sampler_writer_sample(struct sampler_writer *w, int64_t start_ns, int64_t end_ns,
+			   const double *values)
+{
+	uint64_t length = (uint64_t)(end_ns - start_ns);
+
+	if (w->bytes + VARINT_BYTES_MAX + w->n_metrics * VALUE_BYTES_MAX > sizeof(w->block)) {
+		sampler_writer_flush(w);
+	}
+	if (w->bytes == 0) {
+		begin_block(w, start_ns);
+	}
+	w->bytes += put_varint(w->block + w->bytes, fold(length - w->length));
+	w->length = length;
+	for (size_t i = 0; i < w->n_metrics; i++) {
+		w->bytes += put_value(w->block + w->bytes, values[i], &w->last[i]);
+	}
+	w->head.n++;
+	w->next++;
+	w->end_ns = end_ns;
+}
+
+static bool add_block(struct sampler_writer *w)
+{
+	size_t before = buffer_length(&w->out);
+	size_t all = sizeof(struct sampler_head) + sizeof(w->head) + w->bytes;
+
+	if (before + all > w->limit || buffer_reserve(&w->out, all) != 0) {
+		return false;
+	}
+	w->head.lost = w->lost;
+	(void)begin_message(&w->out, SAMPLER_MESSAGE_SAMPLES, &w->head, sizeof(w->head));
+	(void)buffer_append(&w->out, w->block, w->bytes);
+	end_message(&w->out, before);
+	return true;
+}
+
+void sampler_writer_flush(struct sampler_writer *w)
+{
+	if (w->bytes == 0) {
+		return;
+	}
+	if (add_block(w)) {
+		w->samples += w->head.n;
+		w->lost_told += w->lost;
+		w->lost = 0;
+	} else {
+		w->lost += w->head.n;
+	}
+	w->bytes = 0;
+}
+
+int sampler_writer_end(struct sampler_writer *w, const struct sampler_end *end)
+{
+	struct sampler_end_message m = { .reason = end->reason,
+					 .end_ns =
+						 end->end_ns > w->end_ns ? end->end_ns : w->end_ns,
+					 .overflows = end->overflows,
+					 .cpu_ns = end->cpu_ns };
+	size_t before;
+	int r;
+
+	sampler_writer_flush(w);
+	m.samples = w->samples;
+	m.lost_last = w->lost;
+	m.lost = w->lost_told + w->lost;
+	before = buffer_length(&w->out);
+	r = begin_message(&w->out, SAMPLER_MESSAGE_END, &m, sizeof(m));
+	r = r ? r : add_text(&w->out, end->message, SAMPLER_TEXT_BYTES);
+	r = r ? r : add_text(&w->out, end->remedy, SAMPLER_TEXT_BYTES);
+	if (r == 0) {
+		end_message(&w->out, before);
+	}
+	return r;
+}

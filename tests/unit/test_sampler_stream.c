@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "client/sampler/stream.h"
+#include "client/sampler/writer.h"
+
+enum { SAMPLES_MAX = 20000, METRICS = 3 };
+
+struct seen {
+	unsigned begun, ended;
+	uint64_t interval_ns;
+	char metrics[METRICS][64], gpu[64], message[64], remedy[64];
+	size_t n, n_metrics;
+	struct {
+		int64_t start_ns, end_ns;
+		double values[METRICS];
+	} samples[SAMPLES_MAX];
+	uint64_t lost, gaps;
+	int64_t lost_from, lost_to;
+	struct sampler_end end;
+};
+
+static void on_begin(void *user, const struct sampler_begin *begin)
+{
+	struct seen *s = user;
+
+	s->begun++;
+	s->interval_ns = begin->interval_ns;
+	s->n_metrics = begin->n_metrics;
+	snprintf(s->gpu, sizeof(s->gpu), "%s", begin->gpu);
+	for (size_t i = 0; i < begin->n_metrics && i < METRICS; i++) {
+		snprintf(s->metrics[i], sizeof(s->metrics[i]), "%s", begin->metrics[i]);
+	}
+}
+
+static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
+{
+	struct seen *s = user;
+
+	assert_true(start_ns < end_ns);
+	if (s->n < SAMPLES_MAX) {
+		s->samples[s->n].start_ns = start_ns;
+		s->samples[s->n].end_ns = end_ns;
+		memcpy(s->samples[s->n].values, values,
+		       (s->n_metrics < METRICS ? s->n_metrics : METRICS) * sizeof(*values));
+		s->n++;
+	}
+}
+
+static void on_lost(void *user, int64_t start_ns, int64_t end_ns, uint64_t n)
+{
+	struct seen *s = user;
+
+	assert_true(n > 0 && start_ns <= end_ns);
+	s->lost += n;
+	s->gaps++;
+	s->lost_from = start_ns;
+	s->lost_to = end_ns;
+}
+
+static void on_end(void *user, const struct sampler_end *end)
+{
+	struct seen *s = user;
+
+	s->ended++;
+	s->end = *end;
+	snprintf(s->message, sizeof(s->message), "%s", end->message);
+	snprintf(s->remedy, sizeof(s->remedy), "%s", end->remedy);
+}
+
+static const struct sampler_handler handler = { on_begin, on_sample, on_lost, on_end };
+
+static const char *const names[METRICS] = { "dram__bytes_read.sum", "b.avg", "c.sum" };
+static const struct sampler_begin begin = { 10000, "GPU-1", names, METRICS };
+static const struct sampler_end asked = { SAMPLER_ENDED, 0, 0, 0, 2, 17, "", "" };
+static const int64_t start_ns = INT64_C(1795163892970808035);
+
+static struct sampler_writer *writer_new(size_t limit)
+{
+	struct sampler_writer *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	w->limit = limit;
+	assert_int_equal(sampler_writer_begin(w, &begin), 0);
+	return w;
+}
+
+static void writer_free(struct sampler_writer *w)
+{
+	sampler_writer_deinit(w);
+	free(w);
+}
+
+static double value_of(unsigned i, unsigned k)
+{
+	static const double odd[] = { NAN,     INFINITY,	   -INFINITY,		0.5, 1e300,
+				      -1e-300, 9007199254740992.0, -9007199254740992.0, -1,  1e15 };
+
+	return k == 0 ? i * 31337.0 : k == 1 ? i / 3.0 : odd[i % ARRAY_SIZE(odd)];
+}
+
+static int64_t write_samples(struct sampler_writer *w, int64_t at, unsigned from, unsigned n)
+{
+	for (unsigned i = from; i < from + n; i++) {
+		const double values[METRICS] = { value_of(i, 0), value_of(i, 1), value_of(i, 2) };
+		int64_t end = at + 9984 + i % 33;
+
+		sampler_writer_sample(w, at, end, values);
+		at = end;
+	}
+	return at;
+}
+
+/* Feeds in pieces of this size. */
+static int feed(struct seen *s, const struct sampler_writer *w, size_t piece)
+{
+	struct sampler_reader *r = sampler_reader_new(&handler, s);
+	const uint8_t *at = w->out.data + w->out.start;
+	size_t left = buffer_length(&w->out);
+	int result = 0;
+
+	while (left > 0 && result == 0) {
+		size_t n = left < piece ? left : piece;
+
+		result = sampler_reader_feed(r, at, n);
+		at += n;
+		left -= n;
+	}
+	sampler_reader_free(r);
+	return result;
+}
+
+static struct seen *seen_new(void)
+{
+	struct seen *s = calloc(1, sizeof(*s));
+
+	assert_non_null(s);
+	return s;
+}
+
+static void what_is_written_is_read(void **state)
+{
+	static const size_t pieces[] = { 1, 7, 4096, 1 << 20 };
+
+	(void)state;
+	for (size_t p = 0; p < ARRAY_SIZE(pieces); p++) {
+		struct sampler_writer *w = writer_new(16 << 20);
+		struct seen *s = seen_new();
+		int64_t end = write_samples(w, start_ns, 0, 10000);
+
+		assert_int_equal(sampler_writer_end(w, &asked), 0);
+		assert_int_equal(feed(s, w, pieces[p]), 0);
+		assert_int_equal(s->begun, 1);
+		assert_int_equal(s->interval_ns, 10000);
+		assert_string_equal(s->gpu, "GPU-1");
+		assert_string_equal(s->metrics[0], names[0]);
+		assert_string_equal(s->metrics[2], names[2]);
+		assert_int_equal(s->n, 10000);
+		for (unsigned i = 0; i < s->n; i++) {
+			assert_int_equal(s->samples[i].end_ns - s->samples[i].start_ns,
+					 9984 + i % 33);
+			for (unsigned k = 0; k < METRICS; k++) {
+				const double wanted = value_of(i, k);
+
+				assert_memory_equal(&s->samples[i].values[k], &wanted,
+						    sizeof(wanted));
+			}
+		}
+		assert_int_equal(s->samples[0].start_ns, start_ns);
+		assert_int_equal(s->samples[9999].end_ns, end);
+		assert_int_equal(s->gaps, 0);
+		assert_int_equal(s->ended, 1);
+		assert_int_equal(s->end.samples, 10000);
+		assert_int_equal(s->end.lost, 0);
+		assert_int_equal(s->end.overflows, 2);
+		assert_int_equal(s->end.cpu_ns, 17);
+		assert_int_equal(s->end.end_ns, end);
+		free(s);
+		writer_free(w);
+	}
+}
+
+/* A reader that takes nothing: what is not kept for it is counted, once, and the time is right. */
+static void what_is_dropped_is_told(void **state)
+{
+	struct sampler_writer *w = writer_new(100000);
+	struct seen *s = seen_new();
+	int64_t at = write_samples(w, start_ns, 0, 12000), from;
+	size_t before;
+
+	(void)state;
+	sampler_writer_flush(w);
+	assert_true(buffer_length(&w->out) <= 100000);
+	before = w->samples;
+	assert_true(before > 1000 && before < 12000);
+	w->limit = 10 << 20; /* the reader goes on */
+	from = at;
+	at = write_samples(w, at, 12000, 50);
+	assert_int_equal(sampler_writer_end(w, &asked), 0);
+	assert_int_equal(feed(s, w, 999), 0);
+	assert_int_equal(s->n, before + 50);
+	assert_int_equal(s->lost, 12000 - before);
+	assert_int_equal(s->gaps, 1);
+	assert_int_equal(s->lost_from, s->samples[before - 1].end_ns);
+	assert_int_equal(s->lost_to, from);
+	assert_int_equal(s->samples[before].start_ns, from);
+	assert_int_equal(s->end.samples + s->end.lost, 12050);
+	free(s);
+	writer_free(w);
+}
+
+static void what_the_hardware_lost_is_told(void **state)
+{
+	struct sampler_writer *w = writer_new(1 << 20);
+	struct seen *s = seen_new();
+	struct sampler_end end = asked;
+	int64_t at = write_samples(w, start_ns, 0, 10);
+
+	(void)state;
+	sampler_writer_lost(w, 5);
+	write_samples(w, at + 50000, 10, 1);
+	sampler_writer_lost(w, 3);
+	end.end_ns = at + 100000;
+	end.message = "taken away";
+	end.remedy = "Wait.";
+	end.reason = SAMPLER_CUT_OFF;
+	assert_int_equal(sampler_writer_end(w, &end), 0);
+	assert_int_equal(feed(s, w, 1), 0);
+	assert_int_equal(s->n, 11);
+	assert_int_equal(s->lost, 8);
+	assert_int_equal(s->gaps, 2);
+	assert_int_equal(s->lost_to, at + 100000);
+	assert_int_equal(s->end.lost, 8);
+	assert_int_equal(s->end.reason, SAMPLER_CUT_OFF);
+	assert_string_equal(s->message, "taken away");
+	assert_string_equal(s->remedy, "Wait.");
+	free(s);
+	writer_free(w);
+}
+
+/* One that could not begin says why. */
+static void an_end_alone_is_a_stream(void **state)
+{
+	struct sampler_writer *w = calloc(1, sizeof(*w));
+	struct seen *s = seen_new();
+	struct sampler_end end = asked;
+
+	(void)state;
+	end.reason = SAMPLER_BUSY;
+	assert_int_equal(sampler_writer_end(w, &end), 0);
+	assert_int_equal(feed(s, w, 3), 0);
+	assert_int_equal(s->begun, 0);
+	assert_int_equal(s->ended, 1);
+	assert_int_equal(s->end.reason, SAMPLER_BUSY);
+	free(s);
+	writer_free(w);
+}
+
+/* Changes a number in the first SAMPLES message of a stream. */
+static int feed_changed(size_t offset, uint64_t value, size_t bytes)
+{
+	struct sampler_writer *w = writer_new(1 << 20);
+	struct seen *s = seen_new();
+	size_t first;
+	int r;
+
+	first = buffer_length(&w->out);
+	write_samples(w, start_ns, 0, 100);
+	sampler_writer_flush(w);
+	memcpy(w->out.data + w->out.start + first + offset, &value, bytes);
+	r = feed(s, w, 1 << 20);
+	free(s);
+	writer_free(w);
+	return r;
+}
+
+#define IN_HEAD(member) offsetof(struct sampler_head, member)
+#define IN_SAMPLES(member) \
+	(sizeof(struct sampler_head) + offsetof(struct sampler_samples_message, member))
+
+static void what_does_not_follow_is_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(feed_changed(IN_SAMPLES(reserved), 0, 4), 0);
+	assert_int_equal(feed_changed(IN_HEAD(type), 1, 4), -EBADMSG);
+	assert_int_equal(feed_changed(IN_HEAD(type), 4, 4), -EBADMSG);
+	assert_int_equal(feed_changed(IN_HEAD(bytes), SAMPLER_MESSAGE_MAX + 1, 4), -EBADMSG);
+	assert_int_equal(feed_changed(IN_HEAD(bytes), 8, 4), -EBADMSG);
+	assert_int_equal(feed_changed(IN_SAMPLES(n), 101, 4), -EBADMSG);
+	assert_int_equal(feed_changed(IN_SAMPLES(n), 99, 4), -EBADMSG);
+	assert_int_equal(feed_changed(IN_SAMPLES(n), 0, 4), -EBADMSG);
+	assert_int_equal(feed_changed(IN_SAMPLES(first), 1, 8), -EBADMSG);
+	assert_int_equal(feed_changed(IN_SAMPLES(first), UINT64_MAX, 8), -EBADMSG);
+	assert_int_equal(feed_changed(IN_SAMPLES(lost), 1, 8), -EBADMSG);
+	assert_int_equal(feed_changed(IN_SAMPLES(start_ns), 0, 8), -EBADMSG);
+	assert_int_equal(feed_changed(IN_SAMPLES(start_ns), INT64_MAX, 8), -EBADMSG);
+	assert_int_equal(feed_changed(IN_SAMPLES(start_ns), UINT64_MAX, 8), -EBADMSG);
+}
+
+/* Bytes changed at random: sound arguments or -EBADMSG, and after that nothing more. */
+static void changed_bytes_do_no_harm(void **state)
+{
+	struct sampler_writer *w = writer_new(1 << 20);
+	struct seen *s = seen_new();
+	uint64_t random = 88172645463325252u;
+	unsigned refused = 0;
+
+	(void)state;
+	write_samples(w, start_ns, 0, 200);
+	sampler_writer_lost(w, 7);
+	write_samples(w, start_ns + 100000000, 0, 200);
+	sampler_writer_end(w, &asked);
+	for (unsigned round = 0; round < 20000; round++) {
+		size_t n = buffer_length(&w->out), at = unit_random(&random) % n;
+		uint8_t *byte = w->out.data + w->out.start + at, was = *byte;
+		struct sampler_reader *r = sampler_reader_new(&handler, s);
+		int result;
+
+		*byte ^= (uint8_t)(1u << unit_random(&random) % 8);
+		memset(s, 0, offsetof(struct seen, samples));
+		result = sampler_reader_feed(r, w->out.data + w->out.start, n);
+		assert_true(result == 0 || result == -EBADMSG);
+		refused += result != 0;
+		if (result != 0) {
+			assert_int_equal(sampler_reader_feed(r, "", 1), -EBADMSG);
+		}
+		sampler_reader_free(r);
+		*byte = was;
+	}
+	assert_true(refused > 1000);
+	free(s);
+	writer_free(w);
+}
+
+static void nothing_follows_an_end(void **state)
+{
+	struct sampler_writer *w = writer_new(1 << 20);
+	struct seen *s = seen_new();
+
+	(void)state;
+	sampler_writer_end(w, &asked);
+	write_samples(w, start_ns, 0, 1);
+	sampler_writer_flush(w);
+	assert_int_equal(feed(s, w, 1 << 20), -EBADMSG);
+	assert_int_equal(s->n, 0);
+	free(s);
+	writer_free(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_written_is_read),
+		cmocka_unit_test(what_is_dropped_is_told),
+		cmocka_unit_test(what_the_hardware_lost_is_told),
+		cmocka_unit_test(an_end_alone_is_a_stream),
+		cmocka_unit_test(what_does_not_follow_is_refused),
+		cmocka_unit_test(changed_bytes_do_no_harm),
+		cmocka_unit_test(nothing_follows_an_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
