@@ -251,8 +251,12 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 			   struct refusal *r)
 {
 	c->method = c->welcome.trace ? &method_trace : &method_ranges;
-	if (passes_init(&c->passes, &c->arena, &c->welcome.plan, r) != 0 ||
-	    init_choosing(c, r) != 0) {
+	if (c->welcome.trace) {
+		trace_begin(c);
+	} else if (passes_init(&c->passes, &c->arena, &c->welcome.plan, r) != 0) {
+		return r->code;
+	}
+	if (init_choosing(c, r) != 0) {
 		return r->code;
 	}
 	if (filter_init(&c->filter, &c->welcome.selection, r) != 0 ||
@@ -261,12 +265,10 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 		return r->code;
 	}
 	nvtx_scope_init(&c->scope, c->welcome.selection.nvtx_process_scope, &c->filter.nvtx);
-	c->activity->while_quiet = while_quiet; /* of a CUPTI that nobody else uses */
+	/* Of a CUPTI that nobody else uses. */
+	c->activity->while_quiet = c->welcome.trace ? NULL : while_quiet;
 	c->activity->userdata = c;
 	c->activity->patient = c->welcome.trace;
-	if (c->welcome.trace) {
-		trace_begin(c);
-	}
 	times_init(c);
 	return callbacks_enable(c, r);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/trace.h"
 
+#include <math.h>
+
 #include "client/agent/capture.h"
 #include "client/agent/section.h"
 #include "client/agent/times.h"
@@ -26,21 +28,25 @@ void trace_deinit(struct trace *t)
 	lock_deinit(&t->lock);
 }
 
-/* There is nothing to be evaluated: each launch is a record. */
+/* There is nothing to be evaluated: each launch is a record, without values. */
 static int take_all(void *userdata, const struct batch *b, double *values, bool *measured)
 {
-	(void)userdata;
-	(void)values;
+	const struct capture *c = userdata;
+	size_t n_columns = c->welcome.plan.columns.n;
+
 	for (size_t i = 0; i < b->n; i++) {
 		measured[i] = true;
+	}
+	for (size_t i = 0; i < b->n * n_columns; i++) {
+		values[i] = NAN;
 	}
 	return CUPTI_SUCCESS;
 }
 
 void trace_begin(struct capture *c)
 {
+	c->passes.n = 1; /* of nothing */
 	c->deliver.evaluate = take_all;
-	c->activity->while_quiet = NULL;
 }
 
 /* With the context's lock. False: its device is not part of the capture, or not known. */

@@ -194,11 +194,10 @@ static int check_kernels(const char *expression, struct refusal *r)
 /* A trace reads no counter, so it has nothing to choose, to replay or to permit. */
 static int check_trace(const struct wire_open_capture *o, struct refusal *r)
 {
-	if (o->metrics.n > 0 || o->recorded || o->permit || o->selection.budget_ppm > 0 ||
-	    o->selection.raw_images) {
+	if (o->recorded || o->permit || o->selection.budget_ppm > 0 || o->selection.raw_images) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Ask for one or the other.",
-			    "a trace records when kernels ran and no more: it has no metrics, no "
-			    "budget and no counter data, plays no recording and permits nothing");
+			    "a trace records when kernels ran and no more: it has no budget and no "
+			    "counter data, plays no recording and permits nothing");
 		return r->code;
 	}
 	return 0;
@@ -299,7 +298,7 @@ static void plan(struct front *f, struct capture *c, uint64_t gpus)
 
 	c->by_job = admission_by_job(f, &client->credentials, gpus);
 	claim_init(&c->claim, c->recorded ? 0 : gpus, c->uid);
-	if (c->options.permit || c->options.trace) {
+	if (c->options.permit || (c->options.trace && c->options.metrics.n == 0)) {
 		finish_opening(f, c,
 			       &(struct wire_plan){ .chip = planned_chip(f, &c->options, gpus) });
 		return;
