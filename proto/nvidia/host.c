@@ -19,21 +19,20 @@ const char *host_result_name(const struct vendor_host *v, CUptiResult result)
 	return name;
 }
 
-static int object_new(const struct vendor_host *v, const char *chip,
-		      CUpti_Profiler_Host_Object **ret, struct refusal *r)
+static int object_new(const struct host *h, CUpti_Profiler_Host_Object **ret, struct refusal *r)
 {
 	CUpti_Profiler_Host_Initialize_Params p = {
 		.structSize = CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE,
-		.profilerType = CUPTI_PROFILER_TYPE_RANGE_PROFILER,
-		.pChipName = chip,
+		.profilerType = h->type,
+		.pChipName = h->chip,
 	};
-	CUptiResult result = v->cuptiProfilerHostInitialize(&p);
+	CUptiResult result = h->v->cuptiProfilerHostInitialize(&p);
 
 	if (result != CUPTI_SUCCESS) {
 		refusal_set(r, GPUCTR_E_CHIP_UNKNOWN,
 			    "`gpuctr-client metrics --chip help` lists the chips.",
-			    "CUPTI does not know the chip %s (%s, %d)", chip,
-			    host_result_name(v, result), result);
+			    "CUPTI does not know the chip %s (%s, %d)", h->chip,
+			    host_result_name(h->v, result), result);
 		return r->code;
 	}
 	*ret = p.pHostObject;
@@ -52,11 +51,23 @@ static void object_free(const struct vendor_host *v, CUpti_Profiler_Host_Object 
 	}
 }
 
+static int init(struct host *h, const struct vendor_host *v, const char *chip,
+		CUpti_ProfilerType type, struct refusal *r)
+{
+	*h = (struct host){ .v = v, .type = type };
+	snprintf(h->chip, sizeof(h->chip), "%s", chip);
+	return object_new(h, &h->object, r);
+}
+
 int host_init(struct host *h, const struct vendor_host *v, const char *chip, struct refusal *r)
 {
-	*h = (struct host){ .v = v };
-	snprintf(h->chip, sizeof(h->chip), "%s", chip);
-	return object_new(v, h->chip, &h->object, r);
+	return init(h, v, chip, CUPTI_PROFILER_TYPE_RANGE_PROFILER, r);
+}
+
+int host_init_sampling(struct host *h, const struct vendor_host *v, const char *chip,
+		       struct refusal *r)
+{
+	return init(h, v, chip, CUPTI_PROFILER_TYPE_PM_SAMPLING, r);
 }
 
 void host_deinit(struct host *h)
@@ -125,7 +136,7 @@ int host_config_new(struct host *h, const struct host_metrics *sets, size_t n,
 	CUpti_Profiler_Host_Object *object = NULL;
 	struct host_config c = { 0 };
 	CUptiResult result;
-	int code = object_new(h->v, h->chip, &object, r);
+	int code = object_new(h, &object, r);
 
 	if (code != 0) {
 		return code;

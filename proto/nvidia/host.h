@@ -12,6 +12,7 @@ struct host {
 	const struct vendor_host *v;
 	CUpti_Profiler_Host_Object *object; /* for the catalogue and evaluation */
 	char chip[32];
+	CUpti_ProfilerType type; /* of what the images are for */
 };
 
 /* CUPTI's schedule of metrics for the hardware. */
@@ -21,8 +22,12 @@ struct host_config {
 	size_t passes;
 };
 
-/* 0, or a positive code with r filled. */
+/* 0, or a positive code with r filled. The second one is for PM sampling, which knows fewer
+ * metrics.
+ */
 int host_init(struct host *h, const struct vendor_host *v, const char *chip, struct refusal *r);
+int host_init_sampling(struct host *h, const struct vendor_host *v, const char *chip,
+		       struct refusal *r);
 void host_deinit(struct host *h);
 
 /* Concrete names, e.g. dram__bytes_read.sum; borrowed. */

@@ -17,6 +17,7 @@
 
 #define SYMBOL_HOST(f) VENDOR_SYMBOL(vendor_host, f)
 #define SYMBOL_DRIVER(f) VENDOR_SYMBOL(vendor_driver, f)
+#define SYMBOL_SAMPLING(f) VENDOR_SYMBOL(vendor_sampling, f)
 
 static const char *const cupti_names[] = { "libcupti.so.13", "libcupti.so.12", "libcupti.so" };
 
@@ -180,6 +181,21 @@ int vendor_open_driver(struct vendor_driver *v, struct refusal *r)
 		refusal_set(r, GPUCTR_E_DRIVER_TOO_OLD,
 			    "Update NVIDIA's driver to 565.57 or newer.", "libcuda.so.1 has no %s",
 			    missing);
+		return r->code;
+	}
+	return 0;
+}
+
+int vendor_open_sampling(const struct vendor_host *host, struct vendor_sampling *v,
+			 struct refusal *r)
+{
+	static const struct vendor_symbol symbols[] = { VENDOR_SAMPLING_FUNCTIONS(
+		SYMBOL_SAMPLING) };
+	const char *missing = vendor_resolve(host->handle, symbols, ARRAY_SIZE(symbols), v);
+
+	if (missing) {
+		refusal_set(r, GPUCTR_E_CUPTI_TOO_OLD, "Use CUPTI of CUDA 12.6 or newer.",
+			    "the libcupti that was found has no %s", missing);
 		return r->code;
 	}
 	return 0;

@@ -12,6 +12,7 @@
 
 #include <cuda.h>
 #include <cupti_callbacks.h>
+#include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
@@ -47,6 +48,18 @@
 	X(cuDeviceGetName)         \
 	X(cuDeviceGetUuid)
 
+#define VENDOR_SAMPLING_FUNCTIONS(X)                 \
+	X(cuptiPmSamplingEnable)                     \
+	X(cuptiPmSamplingDisable)                    \
+	X(cuptiPmSamplingSetConfig)                  \
+	X(cuptiPmSamplingStart)                      \
+	X(cuptiPmSamplingStop)                       \
+	X(cuptiPmSamplingDecodeData)                 \
+	X(cuptiPmSamplingGetCounterDataSize)         \
+	X(cuptiPmSamplingCounterDataImageInitialize) \
+	X(cuptiPmSamplingGetCounterDataInfo)         \
+	X(cuptiPmSamplingCounterDataGetSampleInfo)
+
 #define VENDOR_MEMBER(name) __typeof__(&name) name;
 
 struct vendor_host {
@@ -58,6 +71,10 @@ struct vendor_host {
 struct vendor_driver {
 	void *handle;
 	VENDOR_DRIVER_FUNCTIONS(VENDOR_MEMBER)
+};
+
+struct vendor_sampling {
+	VENDOR_SAMPLING_FUNCTIONS(VENDOR_MEMBER)
 };
 
 /* nvmlProcessInfo_t, as nvmlDeviceGetComputeRunningProcesses_v3 fills it. */
@@ -105,6 +122,9 @@ const char *vendor_resolve(void *library, const struct vendor_symbol *symbols, s
  * places. 0, or a positive code with r filled. */
 int vendor_open_host(struct vendor_host *v, struct refusal *r);
 int vendor_open_driver(struct vendor_driver *v, struct refusal *r);
+/* The functions of PM sampling, of the libcupti that host has. */
+int vendor_open_sampling(const struct vendor_host *host, struct vendor_sampling *v,
+			 struct refusal *r);
 void vendor_open_nvml(struct vendor_nvml *v);
 
 /* The name of a device's chip, "GH100"; "" when CUPTI does not tell. Call it after cuInit() only.

@@ -24,7 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MARKERS_NS = 800, GAP_NS = 100, WAIT_NS = 40500, MAX_FULL = 64, MAX_RECORD = 256 };
+enum { WAIT_NS = 40500, MAX_FULL = 64, MAX_RECORD = 256 };
 
 struct buffer {
 	uint8_t *data;
@@ -201,8 +201,8 @@ static void add_kernel(uint32_t correlation, const char *name, uint64_t begin_ns
 void activity_executed(const struct fake_work *work, uint32_t correlation, const char *name,
 		       uint64_t begin_ns)
 {
-	uint64_t n = work->kernels, own_ns = work->time_ns - n * MARKERS_NS;
-	uint64_t whole_ns = own_ns + (n - 1) * GAP_NS, at_ns = 0;
+	uint64_t n = work->kernels, own_ns = work->time_ns - n * FAKE_MARKERS_NS;
+	uint64_t whole_ns = own_ns + (n - 1) * FAKE_GAP_NS, at_ns = 0;
 
 	if (!atomic_load(&has_kernels) || n == 0) { /* a fill is no kernel */
 		return;
@@ -222,7 +222,7 @@ void activity_executed(const struct fake_work *work, uint32_t correlation, const
 		uint64_t ns = i + 1 < n ? own_ns / n : whole_ns - at_ns;
 
 		add_kernel(correlation, name ? name : "node", begin_ns + at_ns, ns);
-		at_ns += ns + GAP_NS;
+		at_ns += ns + FAKE_GAP_NS;
 	}
 }
 

@@ -10,6 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum {
+	FAKE_MARKERS_NS = 800, /* in a range around a kernel, beside the kernel */
+	FAKE_GAP_NS = 100,     /* between two kernels of a graph */
+};
+
 /* What one kernel or several have done: all counters follow from these sums. */
 struct fake_work {
 	uint64_t threads;

@@ -15,6 +15,7 @@
 struct CUpti_Profiler_Host_Object {
 	unsigned int chip;
 	bool is_spoilt;
+	bool is_sampled; /* made for PM sampling */
 	struct metric_set set;
 	const char *names[METRIC_TYPE_COUNT][METRIC_MAX];
 	size_t counts[METRIC_TYPE_COUNT];
@@ -59,6 +60,7 @@ CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params *p
 		return CUPTI_ERROR_OUT_OF_MEMORY;
 	}
 	host->chip = chip;
+	host->is_sampled = params->profilerType == CUPTI_PROFILER_TYPE_PM_SAMPLING;
 	list_names(host);
 	params->pHostObject = host;
 	left_count(LEFT_HOSTS, 1);
@@ -165,7 +167,8 @@ static CUptiResult add_metric(struct CUpti_Profiler_Host_Object *host, const cha
 	if (m && *ending == '\0') {
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	}
-	if (!m || !metric_has_ending(m, ending) || !metric_set_add(&host->set, m)) {
+	if (!m || !metric_has_ending(m, ending) || (m->is_sass && host->is_sampled) ||
+	    !metric_set_add(&host->set, m)) {
 		return CUPTI_ERROR_UNKNOWN;
 	}
 	return CUPTI_SUCCESS;
@@ -223,6 +226,7 @@ CUptiResult cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfigImage_P
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	}
 	image.chip = params->pHostObject->chip;
+	image.is_sampled = params->pHostObject->is_sampled;
 	image.set = params->pHostObject->set;
 	image.checksum = metric_checksum(&image.set);
 	memcpy(params->pConfigImage, &image, sizeof(image));

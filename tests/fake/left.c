@@ -14,7 +14,7 @@ static const char *const names[LEFT_KINDS] = {
 	[LEFT_HOOKS] = "hooks",		  [LEFT_PROFILERS] = "profilers",
 	[LEFT_HOSTS] = "hosts",		  [LEFT_SUBSCRIBERS] = "subscribers",
 	[LEFT_ACTIVITIES] = "activities", [LEFT_BUFFERS] = "buffers",
-	[LEFT_EVENTS] = "events",
+	[LEFT_SAMPLERS] = "samplers",	  [LEFT_EVENTS] = "events",
 };
 
 static _Atomic int numbers[LEFT_KINDS];

@@ -13,6 +13,7 @@ enum left_kind {
 	LEFT_SUBSCRIBERS, /* of callbacks */
 	LEFT_ACTIVITIES,  /* kinds of activity that are enabled */
 	LEFT_BUFFERS,	  /* buffers of the user's that were asked for and not given back */
+	LEFT_SAMPLERS,	  /* enabled PM sampling */
 	LEFT_EVENTS,	  /* of contexts that still exist */
 	LEFT_KINDS,
 };

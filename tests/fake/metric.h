@@ -52,6 +52,7 @@ struct config_image {
 	uint64_t magic;
 	uint32_t chip;
 	uint32_t checksum;
+	uint32_t is_sampled, pad; /* for PM sampling */
 	struct metric_set set;
 };
 
@@ -60,6 +61,7 @@ struct data_range {
 	struct fake_work work;
 	uint32_t passes_done; /* bit per pass */
 	uint32_t pad;
+	uint64_t begin_ns, end_ns; /* of a sample */
 };
 
 struct data_image {

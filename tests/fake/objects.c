@@ -189,6 +189,50 @@ bool fake_gpu_is_ours(int gpu)
 	return is_ours;
 }
 
+void fake_done_add(int gpu, const struct fake_done *what)
+{
+	struct fake_state *st = fake_state();
+	struct fake_done *d;
+	uint64_t number;
+
+	if ((atomic_load(&st->samplers) >> gpu & 1) == 0) {
+		return;
+	}
+	number = atomic_fetch_add(&st->done_used, 1) + 1;
+	d = &st->done[number % FAKE_MAX_DONE];
+	atomic_store(&d->number, 0);
+	d->gpu = gpu;
+	d->begin_ns = what->begin_ns;
+	d->ns = what->ns;
+	d->threads = what->threads;
+	d->warps = what->warps;
+	d->kernels = what->kernels;
+	atomic_store(&d->number, number);
+}
+
+bool fake_done_take(uint64_t *at, struct fake_done *ret)
+{
+	struct fake_state *st = fake_state();
+	uint64_t used = atomic_load(&st->done_used), number = *at + 1;
+	const struct fake_done *d;
+
+	if (used > FAKE_MAX_DONE / 2 && number < used - FAKE_MAX_DONE / 2) {
+		number = used - FAKE_MAX_DONE / 2;
+	}
+	d = &st->done[number % FAKE_MAX_DONE];
+	if (number > used || atomic_load(&d->number) != number) {
+		return false;
+	}
+	*ret = (struct fake_done){ .gpu = d->gpu,
+				   .begin_ns = d->begin_ns,
+				   .ns = d->ns,
+				   .threads = d->threads,
+				   .warps = d->warps,
+				   .kernels = d->kernels };
+	*at = number;
+	return true;
+}
+
 void fake_user_add(int gpu)
 {
 	struct fake_state *st = fake_state();

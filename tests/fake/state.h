@@ -16,6 +16,7 @@ enum {
 	FAKE_MAX_GPUS = 16,
 	FAKE_MAX_OBJECTS = 16384,
 	FAKE_MAX_USERS = 512,
+	FAKE_MAX_DONE = 65536,
 	FAKE_CONTROL_FILE_BYTES = 0xc3ffc3, /* size of the file that stands for /dev/nvidiactl */
 	FAKE_CLASS_ROOT = 0x0041,
 	FAKE_CLASS_DEVICE = 0x0080,
@@ -62,6 +63,14 @@ struct fake_counters {
 	_Atomic uint64_t hangs; /* requests that ioctl_hang has held up */
 };
 
+/* Work that a GPU has done, for those who sample it. */
+struct fake_done {
+	_Atomic uint64_t number; /* from 1 on; 0: it is being written */
+	int32_t gpu, pad;
+	uint64_t begin_ns, ns;
+	uint64_t threads, warps, kernels;
+};
+
 struct fake_state {
 	uint64_t magic;
 	uint64_t log_bytes; /* size of ioctl.log */
@@ -89,6 +98,10 @@ struct fake_state {
 	struct fake_owner owners[FAKE_MAX_GPUS];
 	struct fake_user users[FAKE_MAX_USERS];
 	struct fake_object objects[FAKE_MAX_OBJECTS];
+
+	_Atomic uint32_t samplers; /* a bit a GPU that is sampled, or was when its sampler died */
+	_Atomic uint64_t done_used;
+	struct fake_done done[FAKE_MAX_DONE]; /* a ring; written while a GPU is sampled alone */
 };
 
 /* Never NULL. A constructor of the library that contains this maps it; later calls make no system
@@ -122,6 +135,12 @@ bool fake_gpu_is_free(int gpu);
 bool fake_gpu_is_ours(int gpu); /* or nobody's */
 bool fake_object_exists(uint64_t file, uint32_t h_root, uint32_t h_object);
 bool fake_object_is_permitted(uint64_t file, uint32_t h_root, uint32_t h_object);
+
+/* Notes what was done, if the GPU is sampled. */
+void fake_done_add(int gpu, const struct fake_done *what);
+/* Takes the next one of any GPU. *at: where to go on, from done_used on. False: there is none.
+ * What was overwritten meanwhile is left out. */
+bool fake_done_take(uint64_t *at, struct fake_done *ret);
 
 void fake_user_add(int gpu);
 void fake_user_remove(int gpu);

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/sampler/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/sampler/metrics.h"
+#include "proto/base/clock.h"
+#include "proto/nvidia/uuid.h"
+
+/* PM sampling wants no context: it counts whatever runs on the GPU. The hardware writes samples
+ * into a buffer; decoding moves them into an image of at most BATCH samples, small enough to stay
+ * in the CPU's cache, and each is evaluated from there. At 10 us that is most of the work here.
+ *
+ * The first sample after Start begins at some earlier time, so it is left out. When the buffer runs
+ * over, CUPTI says OUT_OF_MEMORY or sets a flag, and how many samples are missing nobody knows: so
+ * sampling begins anew, and the gap's length in time tells how many. Counters that were taken away
+ * show as an error, or as samples that come no more. */
+
+enum {
+	BATCH = 512,
+	BATCH_MIN = 64,
+	OVERFLOWS_MAX = 3,
+	SAMPLES_BETWEEN_OVERFLOWS = 10000,
+	SILENT_INTERVALS = 200,
+};
+
+#define IMAGE_MAX_BYTES (UINT64_C(32) << 20)
+#define SHORT_INTERVAL_NS 20000
+
+/* --- refusals --- */
+
+static int refuse_privileges(struct refusal *r)
+{
+	refusal_set(r, SAMPLER_NOT_ALLOWED,
+		    "Run it under a permit: gpuctr-client permit -- gpuctr-sampler ...",
+		    "the driver gives this process no counters of the whole GPU "
+		    "(ERR_NVGPUCTRPERM)");
+	return r->code;
+}
+
+static int refuse_memory(struct refusal *r, const char *call)
+{
+	refusal_set(r, SAMPLER_NO_MEMORY,
+		    "Take a longer --interval, fewer metrics, or a larger --buffer; metrics of the "
+		    "SMs fill it faster.",
+		    "%s: the hardware's buffer is too small for this interval", call);
+	return r->code;
+}
+
+static int refuse(const struct session *s, CUptiResult result, const char *call, struct refusal *r)
+{
+	switch (result) {
+	case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
+	case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
+		return refuse_privileges(r);
+	case CUPTI_ERROR_HARDWARE_BUSY:
+		refusal_set(r, SAMPLER_BUSY,
+			    "End it: ncu, nsys, DCGM or another sampler has them; `gpuctr-client "
+			    "status` shows leases.",
+			    "another profiler has the GPU's counters (%s)", call);
+		return r->code;
+	case CUPTI_ERROR_OUT_OF_MEMORY:
+		return refuse_memory(r, call);
+	case CUPTI_ERROR_NOT_SUPPORTED:
+	case CUPTI_ERROR_INVALID_DEVICE:
+	case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
+	case CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED:
+	case CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED:
+	case CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED:
+	case CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED:
+	case CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED:
+		refusal_set(r, SAMPLER_NO_CHIP, "Measure kernels instead: gpuctr-client run.",
+			    "this GPU (%s) cannot be sampled: %s says %s", s->host.chip, call,
+			    host_result_name(&s->vendor, result));
+		return r->code;
+	default:
+		refusal_set(r, SAMPLER_FAILED, "", "%s failed (%s, %d)", call,
+			    host_result_name(&s->vendor, result), result);
+		return r->code;
+	}
+}
+
+/* While sampling: what fails then was taken away. */
+static int cut_off(const struct session *s, CUptiResult result, const char *call, struct refusal *r)
+{
+	refusal_set(r, SAMPLER_CUT_OFF, "`gpuctr-client status` shows who has them now.",
+		    "the counters were taken away, or the GPU is lost (%s: %s)", call,
+		    result == CUPTI_SUCCESS ? "no samples come any more"
+					    : host_result_name(&s->vendor, result));
+	return r->code;
+}
+
+/* --- opening --- */
+
+static bool is_device(const struct session *s, int i, CUdevice device, const char *gpu)
+{
+	char index[16], uuid[SAMPLER_UUID_BYTES];
+	CUuuid bytes;
+
+	snprintf(index, sizeof(index), "%d", i);
+	if (s->driver.cuDeviceGetUuid(&bytes, device) != CUDA_SUCCESS) {
+		return false;
+	}
+	uuid_format(&bytes, uuid, sizeof(uuid));
+	return strcmp(gpu, index) == 0 || strcmp(gpu, uuid) == 0;
+}
+
+static int find_device(struct session *s, struct refusal *r)
+{
+	CUdevice device;
+	CUuuid bytes;
+	int n = 0;
+
+	if (s->driver.cuInit(0) != CUDA_SUCCESS || s->driver.cuDeviceGetCount(&n) != CUDA_SUCCESS) {
+		n = 0;
+	}
+	for (int i = 0; i < n; i++) {
+		if (s->driver.cuDeviceGet(&device, i) == CUDA_SUCCESS &&
+		    is_device(s, i, device, s->options->gpu)) {
+			s->device = i;
+			s->driver.cuDeviceGetUuid(&bytes, device);
+			uuid_format(&bytes, s->uuid, sizeof(s->uuid));
+			return 0;
+		}
+	}
+	refusal_set(r, SAMPLER_NO_GPU,
+		    "`gpuctr-client status` lists GPUs; CUDA_VISIBLE_DEVICES may hide some.",
+		    "CUDA shows no GPU %.64s (%d in all)", s->options->gpu, n);
+	return r->code;
+}
+
+static int open_libraries(struct session *s, struct refusal *r)
+{
+	CUpti_Profiler_Initialize_Params init = {
+		.structSize = CUpti_Profiler_Initialize_Params_STRUCT_SIZE,
+	};
+	char chip[sizeof(s->host.chip)];
+	int code;
+
+	if (vendor_open_driver(&s->driver, r) != 0) {
+		return r->code = SAMPLER_NO_CUPTI;
+	}
+	code = find_device(s, r);
+	if (code != 0) {
+		return code;
+	}
+	if (vendor_open_host(&s->vendor, r) != 0 ||
+	    vendor_open_sampling(&s->vendor, &s->pm, r) != 0) {
+		return r->code = SAMPLER_NO_CUPTI;
+	}
+	vendor_chip_name(&s->vendor, (size_t)s->device, chip, sizeof(chip));
+	if (s->vendor.cuptiProfilerInitialize(&init) != CUPTI_SUCCESS) {
+		return refuse(s, CUPTI_ERROR_UNKNOWN, "cuptiProfilerInitialize", r);
+	}
+	return host_init_sampling(&s->host, &s->vendor, chip, r) != 0 ? (r->code = SAMPLER_NO_CHIP)
+								      : 0;
+}
+
+static uint64_t buffer_bytes(const struct session_options *o)
+{
+	return o->buffer_bytes			     ? o->buffer_bytes
+	       : o->interval_ns <= SHORT_INTERVAL_NS ? UINT64_C(512) << 20
+						     : UINT64_C(256) << 20;
+}
+
+static CUptiResult set_config(struct session *s)
+{
+	CUpti_PmSampling_SetConfig_Params p = {
+		.structSize = CUpti_PmSampling_SetConfig_Params_STRUCT_SIZE,
+		.pPmSamplingObject = s->object,
+		.configSize = s->config.size,
+		.pConfig = s->config.image,
+		.hardwareBufferSize = buffer_bytes(s->options),
+		.samplingInterval = s->options->interval_ns,
+		.triggerMode = CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL,
+		.hwBufferAppendMode = CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST,
+	};
+
+	return s->pm.cuptiPmSamplingSetConfig(&p);
+}
+
+static CUptiResult init_image(struct session *s)
+{
+	CUpti_PmSampling_CounterDataImage_Initialize_Params p = {
+		.structSize = CUpti_PmSampling_CounterDataImage_Initialize_Params_STRUCT_SIZE,
+		.pPmSamplingObject = s->object,
+		.counterDataSize = s->image_bytes,
+		.pCounterData = s->image,
+	};
+
+	return s->pm.cuptiPmSamplingCounterDataImageInitialize(&p);
+}
+
+static CUptiResult size_image(struct session *s, uint32_t samples)
+{
+	CUpti_PmSampling_GetCounterDataSize_Params p = {
+		.structSize = CUpti_PmSampling_GetCounterDataSize_Params_STRUCT_SIZE,
+		.pPmSamplingObject = s->object,
+		.pMetricNames = (const char **)(uintptr_t)s->options->metrics,
+		.numMetrics = s->options->n_metrics,
+		.maxSamples = samples,
+	};
+	CUptiResult result = s->pm.cuptiPmSamplingGetCounterDataSize(&p);
+
+	s->image_bytes = p.counterDataSize;
+	return result;
+}
+
+static CUptiResult make_image(struct session *s)
+{
+	CUptiResult result = size_image(s, BATCH);
+
+	if (result == CUPTI_SUCCESS && s->image_bytes > IMAGE_MAX_BYTES) {
+		uint64_t samples = IMAGE_MAX_BYTES * BATCH / s->image_bytes;
+
+		result = size_image(s, samples > BATCH_MIN ? (uint32_t)samples : BATCH_MIN);
+	}
+	if (result != CUPTI_SUCCESS) {
+		return result;
+	}
+	s->image = calloc(1, s->image_bytes);
+	return s->image ? init_image(s) : CUPTI_ERROR_OUT_OF_MEMORY;
+}
+
+static int enable(struct session *s, struct refusal *r)
+{
+	CUpti_PmSampling_Enable_Params p = {
+		.structSize = CUpti_PmSampling_Enable_Params_STRUCT_SIZE,
+		.deviceIndex = (size_t)s->device,
+	};
+	CUptiResult result = s->pm.cuptiPmSamplingEnable(&p);
+
+	if (result != CUPTI_SUCCESS) {
+		return refuse(s, result, "cuptiPmSamplingEnable", r);
+	}
+	s->object = p.pPmSamplingObject;
+	result = set_config(s);
+	if (result != CUPTI_SUCCESS) {
+		return refuse(s, result, "cuptiPmSamplingSetConfig", r);
+	}
+	result = make_image(s);
+	return result == CUPTI_SUCCESS ? 0 : refuse(s, result, "the counter data image", r);
+}
+
+int session_open(struct session *s, const struct session_options *o, struct refusal *r)
+{
+	int code;
+
+	*s = (struct session){ .options = o };
+	code = open_libraries(s, r);
+	code = code ? code : metrics_configure(&s->host, o->metrics, o->n_metrics, &s->config, r);
+	return code ? code : enable(s, r);
+}
+
+/* --- sampling --- */
+
+static CUptiResult start(struct session *s)
+{
+	CUpti_PmSampling_Start_Params p = {
+		.structSize = CUpti_PmSampling_Start_Params_STRUCT_SIZE,
+		.pPmSamplingObject = s->object,
+	};
+	CUptiResult result = s->pm.cuptiPmSamplingStart(&p);
+
+	s->is_started = result == CUPTI_SUCCESS;
+	s->skips = true;
+	s->progress_ns = clock_now_ns();
+	return result;
+}
+
+static CUptiResult stop(struct session *s)
+{
+	CUpti_PmSampling_Stop_Params p = {
+		.structSize = CUpti_PmSampling_Stop_Params_STRUCT_SIZE,
+		.pPmSamplingObject = s->object,
+	};
+
+	s->is_started = false;
+	return s->pm.cuptiPmSamplingStop(&p);
+}
+
+int session_start(struct session *s, struct refusal *r)
+{
+	CUptiResult result = start(s);
+
+	return result == CUPTI_SUCCESS ? 0 : refuse(s, result, "cuptiPmSamplingStart", r);
+}
+
+static CUptiResult decode(struct session *s, bool *ret_is_full, bool *ret_overflows)
+{
+	CUpti_PmSampling_DecodeData_Params p = {
+		.structSize = CUpti_PmSampling_DecodeData_Params_STRUCT_SIZE,
+		.pPmSamplingObject = s->object,
+		.pCounterDataImage = s->image,
+		.counterDataImageSize = s->image_bytes,
+	};
+	CUptiResult result = s->pm.cuptiPmSamplingDecodeData(&p);
+
+	*ret_is_full = p.decodeStopReason == CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL;
+	*ret_overflows = p.overflow != 0 || result == CUPTI_ERROR_OUT_OF_MEMORY;
+	return result;
+}
+
+static size_t count_samples(const struct session *s)
+{
+	CUpti_PmSampling_GetCounterDataInfo_Params p = {
+		.structSize = CUpti_PmSampling_GetCounterDataInfo_Params_STRUCT_SIZE,
+		.pCounterDataImage = s->image,
+		.counterDataImageSize = s->image_bytes,
+	};
+
+	return s->pm.cuptiPmSamplingGetCounterDataInfo(&p) == CUPTI_SUCCESS ? p.numCompletedSamples
+									    : 0;
+}
+
+/* How many samples are missing until start_ns. */
+static uint64_t missing(const struct session *s, int64_t start_ns)
+{
+	uint64_t gap = (uint64_t)(start_ns - s->end_ns), interval = s->options->interval_ns;
+	uint64_t n = (gap + interval / 2) / interval;
+
+	return n > 0 ? n : 1;
+}
+
+static CUptiResult take_sample(struct session *s, size_t i, struct sampler_writer *w)
+{
+	CUpti_PmSampling_CounterData_GetSampleInfo_Params p = {
+		.structSize = CUpti_PmSampling_CounterData_GetSampleInfo_Params_STRUCT_SIZE,
+		.pPmSamplingObject = s->object,
+		.pCounterDataImage = s->image,
+		.counterDataImageSize = s->image_bytes,
+		.sampleIndex = i,
+	};
+	CUptiResult result = s->pm.cuptiPmSamplingCounterDataGetSampleInfo(&p);
+	double values[SAMPLER_METRICS_MAX];
+	int64_t start_ns = (int64_t)p.startTimestamp, end_ns = (int64_t)p.endTimestamp;
+
+	if (result != CUPTI_SUCCESS) {
+		return result;
+	}
+	if (s->skips || end_ns <= start_ns || start_ns < s->end_ns) {
+		s->skips = false;
+		return CUPTI_SUCCESS;
+	}
+	result = host_evaluate(&s->host, s->image, s->image_bytes, i, s->options->metrics,
+			       s->options->n_metrics, values);
+	if (result != CUPTI_SUCCESS) {
+		return result;
+	}
+	if (s->end_ns != 0 && start_ns > s->end_ns) {
+		sampler_writer_lost(w, missing(s, start_ns));
+	}
+	sampler_writer_sample(w, start_ns, end_ns, values);
+	s->end_ns = end_ns;
+	s->since_overflow++;
+	return CUPTI_SUCCESS;
+}
+
+/* Takes what the image holds. */
+static CUptiResult take_image(struct session *s, struct sampler_writer *w)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+	size_t n = count_samples(s);
+
+	for (size_t i = 0; i < n && result == CUPTI_SUCCESS; i++) {
+		result = take_sample(s, i, w);
+	}
+	if (n > 0) {
+		s->progress_ns = clock_now_ns();
+		result = result == CUPTI_SUCCESS ? init_image(s) : result;
+	}
+	return result;
+}
+
+static int begin_anew(struct session *s, struct refusal *r)
+{
+	CUptiResult result;
+
+	s->overflows++;
+	s->in_a_row = s->since_overflow < SAMPLES_BETWEEN_OVERFLOWS ? s->in_a_row + 1 : 1;
+	s->since_overflow = 0;
+	if (s->in_a_row > OVERFLOWS_MAX) {
+		return refuse_memory(r, "cuptiPmSamplingDecodeData");
+	}
+	result = stop(s);
+	result = result == CUPTI_SUCCESS ? init_image(s) : result;
+	result = result == CUPTI_SUCCESS ? start(s) : result;
+	return result == CUPTI_SUCCESS ? 0 : cut_off(s, result, "after an overflow", r);
+}
+
+static bool is_silent(const struct session *s)
+{
+	uint64_t patience = s->options->interval_ns * SILENT_INTERVALS;
+
+	patience = patience > CLOCK_NS_PER_S ? patience : CLOCK_NS_PER_S;
+	return clock_now_ns() - s->progress_ns > patience;
+}
+
+int session_drain(struct session *s, struct sampler_writer *w, struct refusal *r)
+{
+	bool is_full = true, overflows = false;
+
+	while (is_full) {
+		CUptiResult result = decode(s, &is_full, &overflows);
+
+		if (result != CUPTI_SUCCESS && !overflows) {
+			return cut_off(s, result, "cuptiPmSamplingDecodeData", r);
+		}
+		result = take_image(s, w);
+		if (result != CUPTI_SUCCESS) {
+			return cut_off(s, result, "evaluation", r);
+		}
+		if (overflows) {
+			return begin_anew(s, r);
+		}
+	}
+	return is_silent(s) ? cut_off(s, CUPTI_SUCCESS, "cuptiPmSamplingDecodeData", r) : 0;
+}
+
+int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
+{
+	bool is_full = true, overflows;
+	CUptiResult result;
+
+	if (!s->is_started) {
+		return 0;
+	}
+	result = stop(s);
+	while (result == CUPTI_SUCCESS && is_full) {
+		result = decode(s, &is_full, &overflows);
+		result = result == CUPTI_SUCCESS ? take_image(s, w) : result;
+		s->overflows += overflows;
+	}
+	return result == CUPTI_SUCCESS ? 0 : cut_off(s, result, "cuptiPmSamplingStop", r);
+}
+
+void session_close(struct session *s)
+{
+	CUpti_PmSampling_Disable_Params disable = {
+		.structSize = CUpti_PmSampling_Disable_Params_STRUCT_SIZE,
+		.pPmSamplingObject = s->object,
+	};
+	CUpti_Profiler_DeInitialize_Params deinit = {
+		.structSize = CUpti_Profiler_DeInitialize_Params_STRUCT_SIZE,
+	};
+
+	if (s->is_started) {
+		stop(s);
+	}
+	if (s->object) {
+		s->pm.cuptiPmSamplingDisable(&disable);
+	}
+	if (s->host.object) {
+		host_deinit(&s->host);
+		s->vendor.cuptiProfilerDeInitialize(&deinit);
+	}
+	host_config_deinit(&s->config);
+	free(s->image);
+}
