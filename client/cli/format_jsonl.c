@@ -353,9 +353,10 @@ static void add_launch(struct jsonl *j, struct members *m, const struct gpuctr_r
 	members_word(m, "clock", format_clock(record->clock));
 }
 
-static void add_metrics(const struct jsonl *j, struct members *m, const double *values)
+static void add_metrics(const struct jsonl *j, struct members *m, const char *name,
+			const double *values)
 {
-	members_begin(m, "metrics", '{');
+	members_begin(m, name, '{');
 	for (size_t i = 0; i < j->n_keys; i++) {
 		members_add(m, &j->keys[i]);
 		if (isfinite(values[i])) {
@@ -381,7 +382,11 @@ static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *rec
 	if (j->n_groups > 1) {
 		members_u64(&m, "group", record->group);
 	}
-	add_metrics(j, &m, record->values);
+	add_metrics(j, &m, "metrics", record->values);
+	if (record->errors) {
+		members_bool(&m, "sampled", true);
+		add_metrics(j, &m, "errors", record->errors);
+	}
 	members_key(&m, NULL);
 	attributed_add(j->attributed, b, record, what);
 	add_stack(j, &m, record->process, record->range);

@@ -6,6 +6,7 @@
 #include "client/report/table.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +190,22 @@ static bool add_up_estimates(struct table *t)
 	return true;
 }
 
+/* Of rows that are left out; what is alike is taken to be in one of them. */
+static void add_up_errors(struct table *t)
+{
+	const struct view *v = t->v;
+
+	t->rest_errors = v->sampled ? calloc(v->n_measures, sizeof(*t->rest_errors)) : NULL;
+	for (size_t k = 0; t->rest_errors && k < v->n_measures; k++) {
+		for (size_t i = v->n_shown; i < v->n_rows; i++) {
+			double error = v->rows[i]->self_error ? v->rows[i]->self_error[k] : 0;
+
+			t->rest_errors[k] = hypot(t->rest_errors[k], error);
+		}
+	}
+	t->rest.self_error = t->rest.total_error = t->rest_errors;
+}
+
 /* Rows that are left out because of the limit, added up. */
 static bool add_up_rest(struct table *t)
 {
@@ -239,6 +256,7 @@ static bool add_up_rest(struct table *t)
 		t->rest.total_peak_bytes += v->nested ? 0 : row->peak_bytes;
 		t->rest.total_peak_ns += v->nested ? NAN : row->peak_ns;
 	}
+	add_up_errors(t);
 	t->rest.total_ranged = t->rest.ranged;
 	t->rest_before.total_ranged = t->rest_before.ranged;
 	return !v->estimated || add_up_estimates(t);
@@ -400,6 +418,7 @@ static void deinit(struct table *t)
 	free(t->rest.self);
 	free(t->rest.total);
 	free(t->rest.timed);
+	free(t->rest_errors);
 	free(t->rest_before.self);
 	free(t->rest_before.total);
 	free(t->rest_before.timed);
