@@ -13,6 +13,7 @@
 #include "client/cli/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -108,8 +109,9 @@ static char **merge_environment(const char *const *added)
 }
 
 /* A script without "#!" is the shell's, as everywhere. */
-static int spawn_shell(pid_t *pid, const char *path, const posix_spawnattr_t *attributes,
-		       char *const *argv, char *const *environment)
+static int spawn_shell(pid_t *pid, const char *path, const posix_spawn_file_actions_t *files,
+		       const posix_spawnattr_t *attributes, char *const *argv,
+		       char *const *environment)
 {
 	size_t n = 0;
 	char **words;
@@ -125,7 +127,7 @@ static int spawn_shell(pid_t *pid, const char *path, const posix_spawnattr_t *at
 	words[0] = (char *)"/bin/sh";
 	words[1] = (char *)path;
 	memcpy(words + 2, argv + 1, n * sizeof(char *));
-	error = posix_spawn(pid, words[0], NULL, attributes, words, environment);
+	error = posix_spawn(pid, words[0], files, attributes, words, environment);
 	free(words);
 	return error;
 }
@@ -135,8 +137,8 @@ static void set_pid(struct child *c, pid_t pid)
 	__atomic_store_n(&c->pid, pid, __ATOMIC_RELAXED);
 }
 
-int child_start(struct child *c, const char *path, char *const *argv, const char *const *added,
-		const sigset_t *mask)
+static int spawn(struct child *c, const char *path, const posix_spawn_file_actions_t *files,
+		 char *const *argv, const char *const *added, const sigset_t *mask)
 {
 	char **environment = merge_environment(added);
 	posix_spawnattr_t attributes;
@@ -149,14 +151,53 @@ int child_start(struct child *c, const char *path, char *const *argv, const char
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setsigmask(&attributes, mask);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	error = posix_spawn(&pid, path, NULL, &attributes, argv, environment);
+	error = posix_spawn(&pid, path, files, &attributes, argv, environment);
 	if (error == ENOEXEC) {
-		error = spawn_shell(&pid, path, &attributes, argv, environment);
+		error = spawn_shell(&pid, path, files, &attributes, argv, environment);
 	}
 	posix_spawnattr_destroy(&attributes);
 	free(environment);
 	set_pid(c, error ? 0 : pid);
 	return -error;
+}
+
+int child_start(struct child *c, const char *path, char *const *argv, const char *const *added,
+		const sigset_t *mask)
+{
+	return spawn(c, path, NULL, argv, added, mask);
+}
+
+int child_start_piped(struct child *c, const char *path, char *const *argv,
+		      const char *const *added, const sigset_t *mask, int *ret_input,
+		      int *ret_output)
+{
+	posix_spawn_file_actions_t files;
+	int in[2], out[2], r;
+
+	if (pipe2(in, O_CLOEXEC) < 0) {
+		return -errno;
+	}
+	if (pipe2(out, O_CLOEXEC) < 0) {
+		r = -errno;
+		close(in[0]);
+		close(in[1]);
+		return r;
+	}
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
+	posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
+	r = spawn(c, path, &files, argv, added, mask);
+	posix_spawn_file_actions_destroy(&files);
+	close(in[0]);
+	close(out[1]);
+	if (r < 0) {
+		close(in[1]);
+		close(out[0]);
+		return r;
+	}
+	*ret_input = in[1];
+	*ret_output = out[0];
+	return 0;
 }
 
 bool child_reap(struct child *c)

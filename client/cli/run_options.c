@@ -21,6 +21,8 @@
 
 enum { WIDTH_MIN = 20, WIDTH_MAX = 2000 };
 #define INTERVAL_MIN_NS 100000000u
+#define SAMPLE_MIN_NS 1e3
+#define SAMPLE_MAX_NS 1e9
 
 static bool take_format(void *format, const char *value)
 {
@@ -114,6 +116,28 @@ static bool take_torch_modules(void *torch, const char *value)
 	(void)value;
 	*(const char **)torch = "modules";
 	return true;
+}
+
+/* "10us", "1ms": of samples. */
+static bool take_sample_interval(void *ns, const char *value)
+{
+	static const struct {
+		const char *unit;
+		double ns;
+	} units[] = { { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
+	char *end;
+	double number = strtod(value, &end);
+
+	for (size_t i = 0; end != value && i < sizeof(units) / sizeof(units[0]); i++) {
+		double length = number * units[i].ns;
+
+		if (strcmp(end, units[i].unit) == 0 && length >= SAMPLE_MIN_NS &&
+		    length <= SAMPLE_MAX_NS) {
+			*(uint64_t *)ns = (uint64_t)(length + 0.5);
+			return true;
+		}
+	}
+	return options_refuse("interval", value, "a time with its unit, 1us to 1s, such as 10us");
 }
 
 static bool take_interval(void *ns, const char *value)
@@ -217,6 +241,12 @@ const struct option_def capture_option_defs[] = {
 	  OPTION_TAKEN(take_duration, struct run_options, duration_ns) },
 	{ 0, "at", "TIME", "begin at this time, in seconds since 1970",
 	  OPTION_TAKEN(take_time, struct run_options, at_ns) },
+	{ 0, "timeline", NULL, "a GPU's counters over time, whoever's programs run there",
+	  OPTION_AT(FLAG, struct run_options, timeline.is_wanted) },
+	{ 0, "gpu", "GPU", "of --timeline: index or UUID (default: 0)",
+	  OPTION_AT(TEXT, struct run_options, timeline.gpu) },
+	{ 0, "interval", "TIME", "of --timeline: between two samples (default: 10us)",
+	  OPTION_TAKEN(take_sample_interval, struct run_options, timeline.interval_ns) },
 	{ 0, "here", NULL, "on this node alone (default: on all of a Slurm job's)",
 	  OPTION_AT(FLAG, struct run_options, here) },
 	{ 0, "part", "JOB", NULL, OPTION_AT(TEXT, struct run_options, part) },
@@ -501,12 +531,40 @@ static void default_budget(struct run_options *o)
 	}
 }
 
+/* What is of kernels, programs and capture files has no meaning for samples of a whole GPU. */
+static bool timeline_check(struct run_options *o)
+{
+	struct run_timeline *t = &o->timeline;
+
+	if (!selector_is_empty(&o->selector) || o->devices.n > 0 || o->capture_path ||
+	    o->budget.is_given || o->budget.has_seed || o->at_ns > 0 || o->part ||
+	    o->fail_if_none || launch_filter_is_used(&o->filter)) {
+		say_usage("--timeline is of a whole GPU, and of all that runs there: it goes with "
+			  "--gpu, --metrics, --interval, --duration, --format and --output, and "
+			  "with those of the queue");
+		return false;
+	}
+	t->gpu = t->gpu ? t->gpu : "0";
+	t->interval_ns = t->interval_ns ? t->interval_ns : 10000;
+	return check_request(o) && check_paths(o) &&
+	       (o->metrics.n > 0 ||
+		options_take_list(&o->metrics, "metrics",
+				  "dram__bytes_read.sum,dram__bytes_write.sum"));
+}
+
 bool capture_options_check(struct run_options *o, char **command)
 {
 	o->command = command;
 	if (o->command[0]) {
 		say_usage("capture takes no argument '%s'; a program is started by run",
 			  o->command[0]);
+		return false;
+	}
+	if (o->timeline.is_wanted) {
+		return timeline_check(o);
+	}
+	if (o->timeline.gpu || o->timeline.interval_ns > 0) {
+		say_usage("--gpu and --interval are of --timeline: add it, or leave them out");
 		return false;
 	}
 	if (selector_is_empty(&o->selector)) {

@@ -37,6 +37,11 @@ struct run_options {
 			     nodes */
 	uint64_t sent_ns; /* when --at was sent, by the clock of the requesting machine; 0: not
 			     given */
+	struct run_timeline {
+		bool is_wanted;
+		const char *gpu; /* index or UUID; NULL: the first */
+		uint64_t interval_ns;
+	} timeline;		/* of capture: counters of a GPU over time */
 	int ready_fd, until_fd; /* of follow; -1: none */
 	char *recorded_chip;	/* what chip may point to */
 	bool is_live;		/* of top */

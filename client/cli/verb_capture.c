@@ -8,6 +8,7 @@
 #include "client/cli/run.h"
 #include "client/cli/sinks.h"
 #include "client/cli/slurm.h"
+#include "client/cli/timeline.h"
 
 static int exec_capture(const struct verb *const *verbs, int argc, char **argv)
 {
@@ -15,7 +16,9 @@ static int exec_capture(const struct verb *const *verbs, int argc, char **argv)
 	int status = run_options_read(&o, &verb_capture, argc, argv, capture_options_check);
 
 	(void)verbs;
-	if (status < 0 && !(slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status))) {
+	if (status < 0 && o.timeline.is_wanted) {
+		status = timeline_run(&o);
+	} else if (status < 0 && !(slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status))) {
 		status = sinks_check(&o) ? run_capture(&o, NULL) : EXIT_REFUSED;
 	}
 	run_options_deinit(&o);
@@ -24,7 +27,7 @@ static int exec_capture(const struct verb *const *verbs, int argc, char **argv)
 
 const struct verb verb_capture = {
 	.name = "capture",
-	.usage = "capture --pid LIST|--job LIST|--program GLOB|--all [OPTION...]",
+	.usage = "capture --pid LIST|--job LIST|--program GLOB|--all|--timeline [OPTION...]",
 	.summary = "measure programs that run already, without restarting them",
 	.details = "What was started with `gpuctr-client standby` or with its variables can be "
 		   "captured, any\n"

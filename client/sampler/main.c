@@ -3,9 +3,9 @@
  * has it. It knows nothing of a daemon: where the driver refuses the counters, `gpuctr-client
  * permit -- gpuctr-sampler ...` has them.
  *
- * It ends at SIGINT, SIGTERM and SIGHUP, when who holds the other end of a pipe at its standard
- * input or output is gone, or after --duration; what was sampled until then is written, and the end
- * with its reason. A reader that is too slow loses samples and is told how many. */
+ * It ends at SIGINT, SIGQUIT, SIGTERM and SIGHUP, when who holds the other end of a pipe at its
+ * standard input or output is gone, or after --duration; what was sampled until then is written,
+ * and the end with its reason. A reader that is too slow loses samples and is told how many. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,24 +46,21 @@ struct sampler {
 	uint64_t duration_ns, end_at_ns; /* 0: none */
 	uint64_t flushed_ns, cpu_before_ns;
 	int signals;
-	int life;	      /* a pipe at standard input; -1: there is none */
-	int out_flags;	      /* of standard output as we found it */
-	bool ends, is_orphan; /* nobody reads */
+	int life;		     /* a pipe at standard input; -1: there is none */
+	int out_flags;		     /* of standard output as we found it */
+	bool quiet, ends, is_orphan; /* nobody reads */
 };
 
 static const struct option options[] = {
-	{ "gpu", required_argument, NULL, 'g' },
-	{ "metrics", required_argument, NULL, 'm' },
-	{ "interval", required_argument, NULL, 'i' },
-	{ "duration", required_argument, NULL, 'd' },
-	{ "buffer", required_argument, NULL, 'b' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+	{ "gpu", required_argument, NULL, 'g' },      { "metrics", required_argument, NULL, 'm' },
+	{ "interval", required_argument, NULL, 'i' }, { "duration", required_argument, NULL, 'd' },
+	{ "buffer", required_argument, NULL, 'b' },   { "quiet", no_argument, NULL, 'q' },
+	{ "help", no_argument, NULL, 'h' },	      { NULL, 0, NULL, 0 },
 };
 
 static const char usage[] =
 	"Usage: gpuctr-sampler --metrics NAME[,NAME...] [--gpu INDEX|UUID] [--interval TIME]\n"
-	"                      [--duration SECONDS] [--buffer MIB]\n"
+	"                      [--duration SECONDS] [--buffer MIB] [--quiet]\n"
 	"\n"
 	"Samples the counters of a GPU, whoever's programs run there, and writes binary samples\n"
 	"to standard output. TIME is 10us (default), 1ms, ...; MIB is the hardware's buffer.\n"
@@ -121,6 +118,9 @@ static bool take_option(struct sampler *s, int id, char *value)
 		return read_time(value, INTERVAL_MIN_NS, INTERVAL_MAX_NS, &s->options.interval_ns);
 	case 'd':
 		return read_time(value, 1, DURATION_MAX_NS, &s->duration_ns);
+	case 'q':
+		s->quiet = true;
+		return true;
 	case 'b':
 		mib = strtoul(value, &end, 10);
 		s->options.buffer_bytes = (uint64_t)mib << 20;
@@ -210,7 +210,7 @@ static void prepare_output(struct sampler *s)
 /* Before any thread of the vendor's is made: all of them have the mask. */
 static void prepare_signals(struct sampler *s)
 {
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+	static const int ends[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP };
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -244,8 +244,13 @@ static void note_input(struct sampler *s)
 static int wait_ms(const struct sampler *s)
 {
 	uint64_t ms = s->options.interval_ns * DRAIN_SAMPLES / CLOCK_NS_PER_MS;
+	uint64_t now = clock_now_ns(), left = DRAIN_MAX_MS;
 
-	return ms < DRAIN_MIN_MS ? DRAIN_MIN_MS : ms > DRAIN_MAX_MS ? DRAIN_MAX_MS : (int)ms;
+	if (s->end_at_ns != 0) {
+		left = s->end_at_ns > now ? (s->end_at_ns - now) / CLOCK_NS_PER_MS + 1 : 0;
+	}
+	ms = ms < DRAIN_MIN_MS ? DRAIN_MIN_MS : ms > DRAIN_MAX_MS ? DRAIN_MAX_MS : ms;
+	return (int)(ms < left ? ms : left);
 }
 
 static void wait_once(struct sampler *s)
@@ -328,7 +333,7 @@ static void end(struct sampler *s, int code)
 		.remedy = r->remedy,
 	};
 
-	if (code != 0) {
+	if (code != 0 && !s->quiet) {
 		fprintf(stderr, "gpuctr-sampler: %s%s%s\n", r->message, r->remedy[0] ? ". " : "",
 			r->remedy);
 	}

@@ -24,6 +24,7 @@ enum {
 	OVERFLOWS_MAX = 3,
 	SAMPLES_BETWEEN_OVERFLOWS = 10000,
 	SILENT_INTERVALS = 200,
+	ROUNDS_MAX = 64, /* of a drain that hardly keeps up: signals are to be seen */
 };
 
 #define IMAGE_MAX_BYTES (UINT64_C(32) << 20)
@@ -190,6 +191,7 @@ static CUptiResult init_image(struct session *s)
 		.pCounterData = s->image,
 	};
 
+	s->taken = 0;
 	return s->pm.cuptiPmSamplingCounterDataImageInitialize(&p);
 }
 
@@ -303,7 +305,8 @@ static CUptiResult decode(struct session *s, bool *ret_is_full, bool *ret_overfl
 	return result;
 }
 
-static size_t count_samples(const struct session *s)
+/* Of the image. False: CUPTI says nothing. */
+static bool count_samples(const struct session *s, size_t *ret_complete, size_t *ret_all)
 {
 	CUpti_PmSampling_GetCounterDataInfo_Params p = {
 		.structSize = CUpti_PmSampling_GetCounterDataInfo_Params_STRUCT_SIZE,
@@ -311,8 +314,12 @@ static size_t count_samples(const struct session *s)
 		.counterDataImageSize = s->image_bytes,
 	};
 
-	return s->pm.cuptiPmSamplingGetCounterDataInfo(&p) == CUPTI_SUCCESS ? p.numCompletedSamples
-									    : 0;
+	if (s->pm.cuptiPmSamplingGetCounterDataInfo(&p) != CUPTI_SUCCESS) {
+		return false;
+	}
+	*ret_complete = p.numCompletedSamples;
+	*ret_all = p.numPopulatedSamples;
+	return true;
 }
 
 /* How many samples are missing until start_ns. */
@@ -358,18 +365,24 @@ static CUptiResult take_sample(struct session *s, size_t i, struct sampler_write
 	return CUPTI_SUCCESS;
 }
 
-/* Takes what the image holds. */
-static CUptiResult take_image(struct session *s, struct sampler_writer *w)
+/* Takes what is complete. An image with a sample that is not stays as it is until that one is, or
+ * until it is full. */
+static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool is_full)
 {
 	CUptiResult result = CUPTI_SUCCESS;
-	size_t n = count_samples(s);
+	size_t n = 0, all = 0;
 
-	for (size_t i = 0; i < n && result == CUPTI_SUCCESS; i++) {
-		result = take_sample(s, i, w);
+	if (!count_samples(s, &n, &all)) {
+		return CUPTI_ERROR_UNKNOWN;
 	}
-	if (n > 0) {
+	if (n > s->taken) {
 		s->progress_ns = clock_now_ns();
-		result = result == CUPTI_SUCCESS ? init_image(s) : result;
+	}
+	while (s->taken < n && result == CUPTI_SUCCESS) {
+		result = take_sample(s, s->taken++, w);
+	}
+	if (result == CUPTI_SUCCESS && all > 0 && (all == n || is_full)) {
+		result = init_image(s);
 	}
 	return result;
 }
@@ -402,13 +415,13 @@ int session_drain(struct session *s, struct sampler_writer *w, struct refusal *r
 {
 	bool is_full = true, overflows = false;
 
-	while (is_full) {
+	for (unsigned i = 0; is_full && i < ROUNDS_MAX; i++) {
 		CUptiResult result = decode(s, &is_full, &overflows);
 
 		if (result != CUPTI_SUCCESS && !overflows) {
 			return cut_off(s, result, "cuptiPmSamplingDecodeData", r);
 		}
-		result = take_image(s, w);
+		result = take_image(s, w, is_full);
 		if (result != CUPTI_SUCCESS) {
 			return cut_off(s, result, "evaluation", r);
 		}
@@ -430,7 +443,7 @@ int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 	result = stop(s);
 	while (result == CUPTI_SUCCESS && is_full) {
 		result = decode(s, &is_full, &overflows);
-		result = result == CUPTI_SUCCESS ? take_image(s, w) : result;
+		result = result == CUPTI_SUCCESS ? take_image(s, w, is_full) : result;
 		s->overflows += overflows;
 	}
 	return result == CUPTI_SUCCESS ? 0 : cut_off(s, result, "cuptiPmSamplingStop", r);

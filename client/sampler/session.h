@@ -30,6 +30,7 @@ struct session {
 	bool is_started;
 	uint8_t *image;
 	size_t image_bytes;
+	size_t taken; /* samples of the image */
 
 	bool skips;	      /* the next sample spans what nobody asked for */
 	int64_t end_ns;	      /* of the last sample */

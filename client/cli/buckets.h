@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_BUCKETS_H
+#define CLIENT_CLI_BUCKETS_H
+
+/* Samples over time, gathered in buckets of equal length. How long it will go on need not be known:
+ * when the buckets are full, two become one. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/cli/buf.h"
+
+enum { BUCKETS_MAX = 48, BUCKETS_METRICS_MAX = 64 };
+
+/* What a metric's values are shown as. */
+enum bucket_kind {
+	BUCKET_RATE,  /* counted: a second */
+	BUCKET_LEVEL, /* a ratio, or a rate already */
+};
+
+/* By the metric's name, as CUPTI makes it. unit: for text_scaled(), and what follows it. */
+struct bucket_metric {
+	enum bucket_kind kind;
+	const char *unit, *suffix;
+};
+struct bucket_metric bucket_metric(const char *name);
+
+struct bucket {
+	uint64_t samples, lost;
+	double time_ns; /* that samples cover */
+	struct bucket_value {
+		double sum;	 /* of values; of levels each times its length in ns */
+		double min, max; /* as shown */
+	} values[];
+};
+
+/* Zero-initialised by the caller. */
+struct buckets {
+	size_t n_metrics;
+	struct bucket_metric *metrics;
+	int64_t start_ns;   /* of the first sample */
+	int64_t end_ns;	    /* of the last */
+	uint64_t length_ns; /* of a bucket */
+	size_t n;	    /* that have something */
+	uint8_t *items;	    /* BUCKETS_MAX of bucket_size() */
+};
+
+/* length_ns: at first; 0: a millisecond. -ENOMEM. */
+int buckets_init(struct buckets *b, const char *const *metrics, size_t n, uint64_t length_ns);
+void buckets_deinit(struct buckets *b);
+
+/* A sample counts where it begins; -EINVAL: before the first one. */
+int buckets_add(struct buckets *b, int64_t start_ns, int64_t end_ns, const double *values);
+void buckets_lost(struct buckets *b, int64_t start_ns, uint64_t n);
+
+/* No more comes: a short rest goes into the bucket before it. */
+void buckets_finish(struct buckets *b);
+
+const struct bucket *buckets_at(const struct buckets *b, size_t i);
+/* As shown: the sum over the time; NAN without a sample. */
+double bucket_mean(const struct buckets *b, const struct bucket *bucket, size_t metric);
+/* A sample's value as shown. */
+double bucket_shown(const struct bucket_metric *m, double value, double length_ns);
+
+/* "1.53 TB/s", "99.1 %", "1.2 M/s". */
+void bucket_text(const struct bucket_metric *m, double shown, struct buf *b);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_LEASED_H
+#define CLIENT_CLI_LEASED_H
+
+/* A command under a lease: one connection, one command that may use the counters, signals. What
+ * the command is and what is said of it is the user's ("permit", "capture --timeline"). */
+
+#include "client/cli/child.h"
+#include "client/cli/interrupt.h"
+#include "client/cli/options.h"
+#include "client/cli/progress.h"
+
+struct leased_options {
+	const struct strings *devices; /* none: all */
+	const char *socket, *agent;
+	uint64_t lease_ns, timeout_ns;
+	bool no_wait, inject, quiet;
+	const char *program; /* as those who wait see it */
+};
+
+enum leased_state { LEASED_WAITING, LEASED_RUNNING, LEASED_ALONE, LEASED_ENDING, LEASED_OVER };
+
+struct leased;
+
+struct leased_user {
+	const char *interrupted;  /* said when a signal comes before the command was started */
+	const char *disconnected; /* said when the daemon goes before that */
+	void (*on_opened)(struct leased *l, const struct gpuctr_opened *opened);
+	/* Starts the command as l->child, with added in its environment. False: said why, with
+	 * *ret_status. */
+	bool (*start)(struct leased *l, const char *const *added, int *ret_status);
+	/* While the command runs. */
+	void (*on_signal)(struct leased *l, const struct signal_event *event);
+	void (*on_early_end)(struct leased *l, const struct gpuctr_error *error);
+	void (*on_input)(struct leased *l); /* l->input can be read */
+	void (*on_tick)(struct leased *l);  /* after each round; on_input and on_tick may be NULL */
+	/* The command has ended; l->status is its. */
+	void (*on_command_end)(struct leased *l);
+	/* The lease ended as asked, behind the command. */
+	void (*on_closed)(struct leased *l, const struct gpuctr_end *end);
+};
+
+/* Zero-initialised by the caller, but for user, data, options, and input -1. */
+struct leased {
+	const struct leased_user *user;
+	void *data; /* the user's */
+	struct leased_options options;
+	int status; /* exit status */
+	int input;  /* watched while the command runs; -1: none */
+
+	enum leased_state state;
+	int ticks; /* in ENDING */
+	bool connected;
+	struct gpuctr *g;
+	struct gpuctr_capture *capture; /* NULL: not open */
+	struct child child;
+	struct signals signals;
+	struct interrupt interrupt; /* its thread goes on if it cannot be told to end */
+	struct progress progress;
+};
+
+/* Waits for the lease, runs the command to its end, and returns the exit status. */
+int leased_run(struct leased *l);
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* gpuctr-sampler under a lease, as `permit -- gpuctr-sampler` would run it, and what it writes.
+ *
+ * The sampler ends when its standard input does: after a signal, when the lease is over, or when we
+ * are no more. What it has sampled until then still comes, and is shown. One that does not end is
+ * killed. */
+
+#include "client/cli/timeline.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/leased.h"
+#include "client/cli/say.h"
+#include "client/cli/timeline_view.h"
+#include "client/sampler/stream.h"
+#include "proto/base/clock.h"
+
+enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, WORDS_MAX = 16, BUCKETS_WANTED = 20 };
+
+#define PATIENCE_NS (5 * CLOCK_NS_PER_S)
+
+struct timeline {
+	const struct run_options *options;
+	char path[PATH_MAX]; /* of the sampler */
+	char gpu[SAMPLER_UUID_BYTES];
+	int life;	    /* the sampler's standard input; -1: it was told to end */
+	uint64_t kill_ns;   /* when it is killed; 0: never */
+	uint64_t end_at_ns; /* when its duration should be over; 0: none */
+	bool was_started, was_killed;
+	bool broken; /* it wrote nonsense */
+	struct sampler_reader *reader;
+	struct timeline_view view;
+};
+
+/* --- the sampler --- */
+
+/* $GPUCTR_SAMPLER, or beside us, or where it is installed. */
+static bool find_sampler(char ret[PATH_MAX])
+{
+	const char *named = getenv("GPUCTR_SAMPLER");
+	ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 32);
+	char *slash;
+
+	if (named && *named) {
+		snprintf(ret, PATH_MAX, "%s", named);
+		return access(ret, X_OK) == 0;
+	}
+	if (n > 0) {
+		ret[n] = '\0';
+		slash = strrchr(ret, '/');
+		if (slash) {
+			strcpy(slash + 1, "gpuctr-sampler");
+			if (access(ret, X_OK) == 0) {
+				return true;
+			}
+		}
+	}
+	snprintf(ret, PATH_MAX, "%s", GPUCTR_SAMPLER_PATH);
+	return access(ret, X_OK) == 0;
+}
+
+/* "a,b"; free with free(). NULL: out of memory. */
+static char *join(const struct strings *s)
+{
+	struct buf b = { 0 };
+	char *text;
+
+	for (size_t i = 0; i < s->n; i++) {
+		buf_printf(&b, "%s%s", i > 0 ? "," : "", s->items[i]);
+	}
+	text = b.failed ? NULL : strdup(buf_string(&b));
+	buf_deinit(&b);
+	return text;
+}
+
+static bool start(struct leased *l, const char *const *added, int *ret_status)
+{
+	struct timeline *t = l->data;
+	const struct run_options *o = t->options;
+	char interval[32], duration[32], *metrics;
+	const char *argv[WORDS_MAX] = { "gpuctr-sampler", "--quiet", "--gpu",	 t->gpu,
+					"--interval",	  interval,  "--metrics" };
+	int r;
+
+	if (!t->gpu[0]) {
+		say_error(gpuctr_error_name(GPUCTR_E_NO_GPU), "there is no such GPU",
+			  "`gpuctr-client status` lists them, with index and UUID.");
+		return false;
+	}
+	argv[7] = metrics = join(&o->metrics);
+
+	snprintf(interval, sizeof(interval), "%lluns", (unsigned long long)o->timeline.interval_ns);
+	if (o->duration_ns > 0) {
+		snprintf(duration, sizeof(duration), "%lluns", (unsigned long long)o->duration_ns);
+		argv[8] = "--duration";
+		argv[9] = duration;
+		t->end_at_ns = clock_now_ns() + o->duration_ns;
+	}
+	r = metrics ? child_start_piped(&l->child, t->path, (char *const *)(uintptr_t)argv, added,
+					&l->signals.inherited, &t->life, &l->input)
+		    : -ENOMEM;
+	free(metrics);
+	if (r < 0) {
+		say_usage("%s: cannot be run: %s", t->path, strerror(-r));
+		*ret_status = EXIT_REFUSED;
+		return false;
+	}
+	t->was_started = true;
+	(void)fcntl(l->input, F_SETFL, O_NONBLOCK);
+	(void)fcntl(l->input, F_SETPIPE_SZ, PIPE_BYTES);
+	return true;
+}
+
+static void ask_end(struct timeline *t)
+{
+	if (t->life >= 0) {
+		close(t->life);
+		t->life = -1;
+		t->kill_ns = clock_now_ns() + PATIENCE_NS;
+	}
+}
+
+static void end_now(struct leased *l)
+{
+	struct timeline *t = l->data;
+
+	t->was_killed = true;
+	kill(l->child.pid, SIGKILL);
+}
+
+/* --- events --- */
+
+/* Names the GPU as the daemon numbers them, whatever CUDA_VISIBLE_DEVICES says. */
+static void on_opened(struct leased *l, const struct gpuctr_opened *opened)
+{
+	struct timeline *t = l->data;
+	const char *wanted = t->options->timeline.gpu;
+	char index[16];
+
+	for (size_t i = 0; i < opened->n_gpus; i++) {
+		snprintf(index, sizeof(index), "%u", opened->gpus[i].index);
+		if (strcmp(wanted, index) == 0 || strcmp(wanted, opened->gpus[i].uuid) == 0) {
+			snprintf(t->gpu, sizeof(t->gpu), "%s", opened->gpus[i].uuid);
+		}
+	}
+}
+
+static void take_input(struct leased *l)
+{
+	struct timeline *t = l->data;
+	static uint8_t bytes[READ_BYTES];
+	ssize_t n = 1;
+
+	while (l->input >= 0 && n > 0) {
+		n = read(l->input, bytes, sizeof(bytes));
+		if (n > 0 && !t->broken && sampler_reader_feed(t->reader, bytes, (size_t)n) != 0) {
+			t->broken = true;
+			end_now(l);
+		}
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+			close(l->input);
+			l->input = -1;
+		}
+	}
+}
+
+static void on_signal(struct leased *l, const struct signal_event *event)
+{
+	struct timeline *t = l->data;
+
+	(void)event;
+	if (t->life >= 0) {
+		ask_end(t);
+	} else {
+		end_now(l);
+	}
+}
+
+static void on_early_end(struct leased *l, const struct gpuctr_error *error)
+{
+	struct timeline *t = l->data;
+
+	if (error->code == GPUCTR_E_DISCONNECTED) {
+		say("the daemon is gone: sampling ends, what was sampled before follows");
+	} else {
+		if (error->code != GPUCTR_OK) {
+			say_gpuctr_error(error);
+		}
+		say("the lease is over: sampling ends, what was sampled before follows");
+	}
+	t->view.is_cut = true;
+	ask_end(t);
+}
+
+static void on_tick(struct leased *l)
+{
+	struct timeline *t = l->data;
+	uint64_t now = clock_now_ns();
+
+	if (t->end_at_ns != 0 && t->kill_ns == 0 && now > t->end_at_ns + PATIENCE_NS) {
+		ask_end(t);
+	}
+	if (t->kill_ns != 0 && now > t->kill_ns && !t->was_killed) {
+		say("the sampler does not end, and is killed");
+		end_now(l);
+	}
+}
+
+static void on_command_end(struct leased *l)
+{
+	struct timeline *t = l->data;
+
+	take_input(l);
+	t->view.status = l->child.status;
+	if (t->broken) {
+		say("the sampler wrote what is no stream of samples: what follows came before");
+	}
+}
+
+static void on_closed(struct leased *l, const struct gpuctr_end *end)
+{
+	(void)l;
+	(void)end;
+}
+
+static const struct leased_user user = {
+	.interrupted = "interrupted: nothing was sampled",
+	.disconnected = "nothing was sampled: ask again once the daemon is back",
+	.on_opened = on_opened,
+	.start = start,
+	.on_signal = on_signal,
+	.on_early_end = on_early_end,
+	.on_input = take_input,
+	.on_tick = on_tick,
+	.on_command_end = on_command_end,
+	.on_closed = on_closed,
+};
+
+int timeline_run(const struct run_options *o)
+{
+	static const struct strings all_gpus;
+	struct timeline t = { .options = o, .life = -1 };
+	struct leased l = {
+		.user = &user,
+		.data = &t,
+		.options = { .devices = &all_gpus,
+			     .socket = o->socket,
+			     .lease_ns = o->lease_ns,
+			     .timeout_ns = o->timeout_ns,
+			     .no_wait = o->no_wait,
+			     .quiet = o->quiet,
+			     .program = "gpuctr-sampler" },
+		.input = -1,
+	};
+	int status = EXIT_REFUSED;
+
+	if (!find_sampler(t.path)) {
+		say_error("no-agent", "gpuctr-sampler was not found",
+			  "Install gpuctr-client, or name it with GPUCTR_SAMPLER.");
+		return EXIT_REFUSED;
+	}
+	if (!timeline_view_open(&t.view, o)) {
+		return EXIT_REFUSED;
+	}
+	t.reader = sampler_reader_new(&timeline_view_handler, &t.view);
+	if (t.reader) {
+		status = leased_run(&l);
+		status = t.was_started ? timeline_view_finish(&t.view) : status;
+	}
+	sampler_reader_free(t.reader);
+	timeline_view_close(&t.view);
+	if (t.life >= 0) {
+		close(t.life);
+	}
+	if (l.input >= 0) {
+		close(l.input);
+	}
+	return status;
+}

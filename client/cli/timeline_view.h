@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_TIMELINE_VIEW_H
+#define CLIENT_CLI_TIMELINE_VIEW_H
+
+/* What is shown of a stream of samples: a table of buckets at the end, or every sample in a format
+ * of programs, as it comes. */
+
+#include "client/cli/buckets.h"
+#include "client/cli/out.h"
+#include "client/cli/run_options.h"
+#include "client/sampler/stream.h"
+
+struct timeline_view {
+	const struct run_options *options;
+	struct buckets buckets;
+	struct strings metrics;
+	char gpu[SAMPLER_UUID_BYTES];
+	uint64_t interval_ns;
+	bool has_begun, has_ended;
+	bool is_cut; /* the lease ended before */
+	int status;  /* of the sampler, as a shell has it */
+
+	struct sampler_end end; /* but for its texts */
+	uint64_t samples, lost;
+
+	struct out *out; /* NULL: no stream */
+	bool is_csv;
+	struct buf line;
+	uint64_t unwritten; /* samples */
+	uint64_t in_line;
+};
+
+extern const struct sampler_handler timeline_view_handler;
+
+/* False: the reason was reported. */
+bool timeline_view_open(struct timeline_view *v, const struct run_options *o);
+/* Prints; returns the exit status. */
+int timeline_view_finish(struct timeline_view *v);
+void timeline_view_close(struct timeline_view *v);
+
+#endif
