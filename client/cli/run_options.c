@@ -94,6 +94,19 @@ static bool take_budget(void *budget, const char *value)
 	return true;
 }
 
+static bool take_mode(void *mode, const char *value)
+{
+	static const char *const names[] = { "sample", "range", "budget" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(value, names[i]) == 0) {
+			*(enum run_mode *)mode = (enum run_mode)(MODE_SAMPLE + i);
+			return true;
+		}
+	}
+	return options_refuse("mode", value, "a mode: sample, range or budget");
+}
+
 static bool take_seed(void *budget, const char *value)
 {
 	struct run_budget *b = budget;
@@ -164,6 +177,15 @@ static bool take_width(void *width, const char *value)
 	return true;
 }
 
+#define MODE_OPTIONS                                                                          \
+	{ 0, "mode", "MODE", "sample (the whole GPU), range (every launch) or budget (some)", \
+	  OPTION_TAKEN(take_mode, struct run_options, mode) },                                \
+	{                                                                                     \
+		0, "interval", "TIME", "between two samples (default: 10us)",                 \
+			OPTION_TAKEN(take_sample_interval, struct run_options,                \
+				     timeline.interval_ns)                                    \
+	}
+
 #define BUDGET_OPTIONS                                                             \
 	{ 0, "budget", "PERCENT",                                                  \
 	  "measure launches at random, as many as this part of the time pays for", \
@@ -214,6 +236,7 @@ static bool take_width(void *width, const char *value)
 
 const struct option_def run_option_defs[] = {
 	MEASURE_OPTIONS,
+	MODE_OPTIONS,
 	{ 'd', "duration", "SECONDS",
 	  "end the capture so long after its first process began; PROGRAM runs on",
 	  OPTION_TAKEN(take_duration, struct run_options, duration_ns) },
@@ -245,13 +268,12 @@ const struct option_def capture_option_defs[] = {
 	  OPTION_AT(FLAG, struct run_options, timeline.is_wanted) },
 	{ 0, "gpu", "GPU", "of --timeline: index or UUID (default: 0)",
 	  OPTION_AT(TEXT, struct run_options, timeline.gpu) },
-	{ 0, "interval", "TIME", "of --timeline: between two samples (default: 10us)",
-	  OPTION_TAKEN(take_sample_interval, struct run_options, timeline.interval_ns) },
 	{ 0, "here", NULL, "on this node alone (default: on all of a Slurm job's)",
 	  OPTION_AT(FLAG, struct run_options, here) },
 	{ 0, "part", "JOB", NULL, OPTION_AT(TEXT, struct run_options, part) },
 	{ 0, "sent", "TIME", NULL, OPTION_TAKEN(take_time, struct run_options, sent_ns) },
 	MEASURE_OPTIONS,
+	MODE_OPTIONS,
 	{ 0, "devices", "LIST", "GPUs by index or UUID (default: those in use)",
 	  OPTION_AT(LIST, struct run_options, devices) },
 	OPTION_HELP_ROW,
@@ -408,6 +430,56 @@ static bool take_trace(struct run_options *o)
 	return true;
 }
 
+enum { USUAL_BUDGET_PPM = 50000 };
+
+/* A capture of running programs has a budget of 5 % unless the options limit the launches.
+ * Callbacks may cost more than that, and are reported (docs/internals/budget.md). */
+static void default_budget(struct run_options *o, bool of_capture)
+{
+	bool usual = o->mode == MODE_BUDGET || (of_capture && o->mode == MODE_UNSAID && !o->trace &&
+						!launch_filter_is_bounded(&o->filter));
+
+	if (usual && !o->budget.is_given) {
+		o->budget.ppm = USUAL_BUDGET_PPM;
+	}
+}
+
+static bool refuse_mode(const char *mode, const char *other, const char *why)
+{
+	say_usage("--mode %s and %s: %s; leave one out", mode, other, why);
+	return false;
+}
+
+/* What the mode does not go with. */
+static bool check_mode(const struct run_options *o)
+{
+	bool budget = o->budget.is_given || o->budget.has_seed;
+
+	if (o->timeline.interval_ns > 0 && o->mode != MODE_SAMPLE) {
+		say_usage("--interval is of samples: add --mode sample, or leave it out");
+		return false;
+	}
+	if (o->mode == MODE_UNSAID) {
+		return true;
+	}
+	if (o->trace) {
+		return refuse_mode(o->mode == MODE_SAMPLE   ? "sample"
+				   : o->mode == MODE_BUDGET ? "budget"
+							    : "range",
+				   "--metrics none", "nothing is measured then");
+	}
+	if (o->mode == MODE_RANGE && budget && o->budget.ppm > 0) {
+		return refuse_mode("range", "--budget", "every launch is measured");
+	}
+	if (o->mode != MODE_SAMPLE) {
+		return true;
+	}
+	return budget	? refuse_mode("sample", "--budget", "no launch is chosen")
+	       : o->raw ? refuse_mode("sample", "--raw", "there is no counter data of launches")
+	       : o->recorded ? refuse_mode("sample", "a recording", "it has its values")
+			     : true;
+}
+
 static bool default_metrics(struct run_options *o)
 {
 	return o->trace || o->metrics.n > 0 || options_take_list(&o->metrics, "metrics", "memory");
@@ -472,9 +544,10 @@ bool run_options_check(struct run_options *o, char **command)
 			  "play a recording (--recorded)");
 		return false;
 	}
-	if (!take_trace(o)) {
+	if (!take_trace(o) || !check_mode(o)) {
 		return false;
 	}
+	default_budget(o, false);
 	if (o->recorded) {
 		recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics,
 			       &o->recorded_chip);
@@ -520,17 +593,6 @@ bool top_options_check(struct run_options *o, char **command)
 		       : check_nothing_measured(o);
 }
 
-enum { CAPTURE_BUDGET_PPM = 50000 };
-
-/* A capture of running programs has a budget of 5 % unless the options limit the launches.
- * Callbacks may cost more than that, and are reported (docs/internals/budget.md). */
-static void default_budget(struct run_options *o)
-{
-	if (!o->trace && !o->budget.is_given && !launch_filter_is_bounded(&o->filter)) {
-		o->budget.ppm = CAPTURE_BUDGET_PPM;
-	}
-}
-
 /* What is of kernels, programs and capture files has no meaning for samples of a whole GPU. */
 static bool timeline_check(struct run_options *o)
 {
@@ -563,8 +625,8 @@ bool capture_options_check(struct run_options *o, char **command)
 	if (o->timeline.is_wanted) {
 		return timeline_check(o);
 	}
-	if (o->timeline.gpu || o->timeline.interval_ns > 0) {
-		say_usage("--gpu and --interval are of --timeline: add it, or leave them out");
+	if (o->timeline.gpu) {
+		say_usage("--gpu is of --timeline: add it, or leave it out");
 		return false;
 	}
 	if (selector_is_empty(&o->selector)) {
@@ -587,7 +649,10 @@ bool capture_options_check(struct run_options *o, char **command)
 	if (!take_trace(o)) {
 		return false;
 	}
-	default_budget(o);
+	if (!check_mode(o)) {
+		return false;
+	}
+	default_budget(o, true);
 	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       default_metrics(o);
 }
