@@ -70,6 +70,9 @@ static bool start(struct leased *l, const char *const *added, int *ret_status)
 			  "`gpuctr-client status` lists them, with index and UUID.");
 		return false;
 	}
+	if (!timeline_view_open(&t->view)) {
+		return false;
+	}
 	argv[7] = metrics = join(&o->metrics);
 
 	snprintf(interval, sizeof(interval), "%lluns", (unsigned long long)o->timeline.interval_ns);
@@ -242,7 +245,7 @@ int timeline_run(const struct run_options *o)
 			  "Install gpuctr-client, or name it with GPUCTR_SAMPLER.");
 		return EXIT_REFUSED;
 	}
-	if (!timeline_view_open(&t.view, o)) {
+	if (!timeline_view_init(&t.view, o)) {
 		return EXIT_REFUSED;
 	}
 	t.reader = sampler_reader_new(&timeline_view_handler, &t.view);

@@ -310,20 +310,30 @@ static void say_counts(const struct timeline_view *v)
 
 /* --- from outside ---------------------------------------------------------------------------- */
 
-bool timeline_view_open(struct timeline_view *v, const struct run_options *o)
+static bool refuse_output(const struct timeline_view *v, int r)
 {
-	int r;
-
-	*v = (struct timeline_view){ .options = o };
-	if (!o->format || o->format == &format_table) {
-		return true;
-	}
-	v->is_csv = o->format == &format_csv;
-	r = out_open(o->stream_path, o->force, &v->out);
 	if (r < 0) {
-		say_usage("--output %s: %s", o->stream_path, outfile_why(r));
+		say_usage("--output %s: %s", v->options->stream_path, outfile_why(r));
 	}
 	return r == 0;
+}
+
+static bool has_stream(const struct run_options *o)
+{
+	return o->format && o->format != &format_table;
+}
+
+bool timeline_view_init(struct timeline_view *v, const struct run_options *o)
+{
+	*v = (struct timeline_view){ .options = o, .is_csv = o->format == &format_csv };
+	return !has_stream(o) || refuse_output(v, out_check(o->stream_path, o->force));
+}
+
+bool timeline_view_open(struct timeline_view *v)
+{
+	const struct run_options *o = v->options;
+
+	return !has_stream(o) || refuse_output(v, out_open(o->stream_path, o->force, &v->out));
 }
 
 static bool prints_table(const struct timeline_view *v)

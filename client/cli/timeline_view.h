@@ -32,8 +32,9 @@ struct timeline_view {
 
 extern const struct sampler_handler timeline_view_handler;
 
-/* False: the reason was reported. */
-bool timeline_view_open(struct timeline_view *v, const struct run_options *o);
+/* False: the reason was reported. The second one makes a thread: signals are to be blocked. */
+bool timeline_view_init(struct timeline_view *v, const struct run_options *o);
+bool timeline_view_open(struct timeline_view *v);
 /* Prints; returns the exit status. */
 int timeline_view_finish(struct timeline_view *v);
 void timeline_view_close(struct timeline_view *v);

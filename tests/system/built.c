@@ -26,6 +26,7 @@ static const char *const names[] = {
 	"client/agent/python", /* the folder of those below it */
 	"client/agent/python/sitecustomize.py",
 	"client/agent/python/gpuctr_torch.py",
+	"client/sampler/gpuctr-sampler",
 	"client/lib/libgpuctr.so.0",
 	"client/replay/gpuctr-replay",
 	"tests/system/enable",

@@ -12,6 +12,7 @@ const char *built_path(const char *name);
 #define TEST_DAEMON built_path("daemon/gpucountd")
 #define TEST_AGENT built_path("client/agent/libgpuctr-agent.so")
 #define TEST_REPLAY built_path("client/replay/gpuctr-replay")
+#define TEST_SAMPLER built_path("client/sampler/gpuctr-sampler")
 #define TEST_ENABLE built_path("tests/system/enable")
 #define TEST_FAKESERVE built_path("tests/fake/fakeserve")
 #define TEST_FAKEWAIT built_path("tests/fake/fakewait")

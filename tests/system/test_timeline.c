@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "client/sampler/stream.h"
+
+/* Counters of a whole GPU over time: gpuctr-sampler under a lease, as an ordinary user whom the
+ * driver refuses, beside programs that know nothing of it. */
+
+enum { KERNELS = 2000, GRIDS = 97, BLOCK = 128, READ_BYTES = 16, WRITTEN_BYTES = 8 };
+
+static int setup(void **state)
+{
+	int r = fixture_setup(state);
+
+	unsetenv("GPUCTR_FAKE_RESTRICTED");
+	unsetenv("COLUMNS");
+	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
+	return r;
+}
+
+#define TIMELINE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
+
+static void start(struct fixture *f)
+{
+	fixture_need_perfmon();
+	fixture_start_daemon(f, NULL);
+}
+
+/* Samples are being written. */
+static struct program *start_sampling(struct fixture *f, const char *gpu)
+{
+	const char *path = fixture_path(f, "samples.csv");
+	struct program *p = fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", gpu,
+					   "--format", "csv", "--output", path, "-f", NULL);
+
+	expect_text_soon(path, "start_ns,end_ns,dram__bytes_read.sum");
+	return p;
+}
+
+/* What fakeapp's kernels from number first on, each step-th, have as threads. */
+static double threads_of(unsigned first, unsigned step)
+{
+	double sum = 0;
+
+	for (unsigned i = first; i < KERNELS; i += step) {
+		sum += (i % GRIDS + 1) * BLOCK;
+	}
+	return sum;
+}
+
+static void run_kernels(struct fixture *f, const char *devices)
+{
+	char kernels[16];
+	struct program *p;
+
+	snprintf(kernels, sizeof(kernels), "%d", KERNELS);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", kernels, "--sleep-us", "100",
+			"--devices", devices, NULL);
+	expect_exit(p, 0);
+	sleep_ms(50); /* until the last of it was decoded */
+}
+
+/* The sums of both metrics over all lines, which follow each other without a gap. */
+static void expect_sums(struct fixture *f, double read, double written)
+{
+	FILE *file = fopen(fixture_path(f, "samples.csv"), "re");
+	char line[256];
+	double sums[2] = { 0 }, values[2];
+	long long start, end, before = 0;
+
+	assert_non_null(file);
+	assert_non_null(fgets(line, sizeof(line), file));
+	while (fgets(line, sizeof(line), file)) {
+		assert_int_equal(
+			sscanf(line, "%lld,%lld,%lf,%lf", &start, &end, &values[0], &values[1]), 4);
+		assert_true(end > start && (before == 0 || start == before));
+		before = end;
+		sums[0] += values[0];
+		sums[1] += values[1];
+	}
+	fclose(file);
+	if (sums[0] != read || sums[1] != written) {
+		fail_msg("read %.0f, written %.0f; not %.0f and %.0f", sums[0], sums[1], read,
+			 written);
+	}
+}
+
+static void expect_table(struct program *p)
+{
+	assert_true(count_text(p->out, "dram__bytes_read.sum") >= 1);
+	assert_true(count_text(p->out, "mean") >= 1);
+	assert_true(count_text(p->out, "B/s") > 1);
+}
+
+/* --- what it is for --- */
+
+static void the_sum_is_what_kernels_moved(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f);
+	p = start_sampling(f, "0");
+	run_kernels(f, "1");
+	kill(p->pid, SIGINT);
+	expect_exit(p, 0);
+	expect_sums(f, threads_of(0, 1) * READ_BYTES, threads_of(0, 1) * WRITTEN_BYTES);
+	expect_table(p);
+	expect_message(p, "samples of 10.0 us");
+	expect_no_message(p, "missing");
+	expect_no_owner(f);
+	expect_no_objects(f);
+}
+
+static void one_gpu_of_two(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	start(f);
+	p = start_sampling(f, "1");
+	run_kernels(f, "2");
+	kill(p->pid, SIGTERM);
+	expect_exit(p, 0);
+	expect_sums(f, threads_of(1, 2) * READ_BYTES, threads_of(1, 2) * WRITTEN_BYTES);
+}
+
+static void it_ends_after_its_duration(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t began = now_ms();
+	struct program *p;
+
+	start(f);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.5", "--interval", "1ms",
+			   "--metrics", "dram__bytes_read.sum.per_second,sm__cycles_active.avg",
+			   "--format", "jsonl", NULL);
+	expect_exit(p, 0);
+	assert_true(now_ms() - began >= 500);
+	assert_int_equal(count_text(p->out, "\"type\":\"timeline\""), 1);
+	assert_true(count_text(p->out, "\"type\":\"sample\"") >= 490);
+	assert_true(count_text(p->out, "\"type\":\"sample\"") <= 700);
+	assert_int_equal(count_text(p->out, "\"type\":\"end\""), 1);
+	assert_int_equal(count_text(p->out, "mean"), 0); /* the stream has standard output */
+}
+
+/* --- who may --- */
+
+static void without_a_permit_the_driver_refuses(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f);
+	p = fixture_run(f, USER_ANN, TEST_SAMPLER, "--metrics", "dram__bytes_read.sum",
+			"--duration", "0.1", NULL);
+	expect_exit(p, SAMPLER_NOT_ALLOWED);
+	expect_message(p, "ERR_NVGPUCTRPERM");
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
+			   "dram__bytes_read.sum", "--duration", "0.1", NULL);
+	expect_exit(p, SAMPLER_ENDED);
+}
+
+static void write_process(struct fixture *f, pid_t pid)
+{
+	FILE *list = fopen(fixture_path(f, "nvml_processes"), "we");
+
+	assert_non_null(list);
+	fprintf(list, "0 %d\n", (int)pid);
+	fclose(list);
+}
+
+static void beside_another_user_it_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct program *bob, *p;
+
+	fixture_need_two_users();
+	start(f);
+	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
+	write_process(f, bob->pid);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--no-wait", "-d", "1", NULL);
+	expect_exit(p, 125);
+	expect_message(p, "error[gpu-shared]");
+	expect_output(p, "");
+}
+
+static void another_user_in_the_middle_ends_it(void **state)
+{
+	struct fixture *f = *state;
+	struct program *bob, *p;
+
+	fixture_need_two_users();
+	start(f);
+	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
+	p = start_sampling(f, "0");
+	write_process(f, bob->pid);
+	expect_exit(p, 125);
+	expect_message(p, "error[revoked]");
+	expect_message(p, "what was sampled before follows");
+	expect_table(p);
+	expect_no_objects(f);
+}
+
+static void only_one_samples(void **state)
+{
+	struct fixture *f = *state;
+	char line[512];
+	struct program *p;
+
+	start(f);
+	p = start_sampling(f, "0");
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "--no-wait", NULL), 125);
+	kill(p->pid, SIGINT);
+	expect_exit(p, 0);
+	/* Under one lease CUPTI decides. */
+	snprintf(line, sizeof(line),
+		 "%s --metrics dram__bytes.sum --duration 2 > /dev/null & sleep 0.5; %s --metrics "
+		 "dram__bytes.sum > /dev/null; echo $?; wait",
+		 TEST_SAMPLER, TEST_SAMPLER);
+	p = fixture_client(f, USER_ANN, "permit", "sh", "-c", line, NULL);
+	expect_exit(p, 0);
+	expect_output(p, "16\n");
+	expect_message(p, "another profiler has the GPU's counters");
+}
+
+/* --- what cannot be sampled --- */
+
+static void expect_refused(struct fixture *f, const char *metrics, const char *message,
+			   const char *name)
+{
+	struct program *p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.2",
+					   "--metrics", metrics, NULL);
+
+	expect_exit(p, 125);
+	expect_message(p, message);
+	expect_message(p, name);
+	expect_output(p, "");
+}
+
+static void metrics_that_do_not_fit_are_named(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f);
+	expect_refused(f,
+		       "dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum,"
+		       "l1tex__t_bytes.sum,sm__inst_executed.sum",
+		       "error[too-many-passes]",
+		       "need 2: sm__inst_executed.sum does not fit beside");
+	expect_refused(f, "dram__bytes_read.sum,nonsense.sum", "error[metric-unknown]",
+		       "cannot sample nonsense.sum on GH100");
+}
+
+static void wrong_command_lines(void **state)
+{
+	static const char *const wrong[][2] = { { "--interval", "10" },	  { "--interval", "0.1us" },
+						{ "--gpu", "7" },	  { "--pid", "1" },
+						{ "--devices", "0" },	  { "-o", "x.gpuctr" },
+						{ "--budget", "2%" },	  { "--step", "x" },
+						{ "--at", "1700000000" }, { "-d", "0" } };
+	struct fixture *f = *state;
+
+	start(f);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", wrong[i][0],
+					   wrong[i][1], NULL),
+			    125);
+	}
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--all", "--gpu", "0", NULL), 125);
+	setenv("GPUCTR_SAMPLER", "/nowhere", 1);
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "1", NULL), 125);
+}
+
+/* --- who dies in the middle --- */
+
+static void the_daemon_is_killed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f);
+	p = start_sampling(f, "0");
+	f->daemon_ends_badly = true;
+	fixture_kill_daemon(f);
+	expect_exit(p, 125);
+	expect_message(p, "the daemon is gone: sampling ends");
+	expect_table(p);
+}
+
+static void the_sampler_is_killed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f);
+	p = start_sampling(f, "0");
+	kill(fixture_child(p), SIGKILL);
+	expect_exit(p, 125);
+	expect_message(p, "the sampler ended without a last word (status 137)");
+	expect_table(p);
+	expect_no_owner(f);
+	expect_service(f, PATIENCE_MS);
+}
+
+static void a_sampler_that_hangs_is_killed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f);
+	p = start_sampling(f, "0");
+	kill(fixture_child(p), SIGSTOP);
+	kill(p->pid, SIGINT);
+	expect_exit(p, 125);
+	expect_message(p, "the sampler does not end, and is killed");
+	expect_table(p);
+}
+
+static void the_client_is_killed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f);
+	p = start_sampling(f, "0");
+	program_kill(p, SIGKILL);
+	fixture_wait_for_orphans(f, NULL); /* the sampler ends by itself */
+	expect_no_owner(f);
+	expect_service(f, PATIENCE_MS);
+}
+
+/* --- what is lost --- */
+
+struct counted {
+	uint64_t samples, lost;
+	int64_t gap_ns;
+	struct sampler_end end;
+};
+
+static void on_begin(void *user, const struct sampler_begin *begin)
+{
+	(void)user;
+	assert_int_equal(begin->interval_ns, 10000);
+}
+
+static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
+{
+	struct counted *c = user;
+
+	(void)start_ns;
+	(void)end_ns;
+	assert_true(values[0] ==
+		    0); /* nothing runs: and the first sample after Start is left out */
+	c->samples++;
+}
+
+static void on_lost(void *user, int64_t start_ns, int64_t end_ns, uint64_t n)
+{
+	struct counted *c = user;
+
+	c->lost += n;
+	c->gap_ns += end_ns - start_ns;
+}
+
+static void on_end(void *user, const struct sampler_end *end)
+{
+	((struct counted *)user)->end = *end;
+}
+
+static const struct sampler_handler handler = { on_begin, on_sample, on_lost, on_end };
+
+static void read_stream(const char *path, struct counted *c)
+{
+	struct sampler_reader *r = sampler_reader_new(&handler, c);
+	FILE *file = fopen(path, "re");
+	char bytes[4096];
+	size_t n;
+
+	assert_non_null(file);
+	while ((n = fread(bytes, 1, sizeof(bytes), file)) > 0) {
+		assert_int_equal(sampler_reader_feed(r, bytes, n), 0);
+	}
+	fclose(file);
+	sampler_reader_free(r);
+}
+
+/* The hardware's buffer holds 41 ms here. */
+static void a_buffer_that_runs_over_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct counted c = { 0 };
+	struct program *p;
+	pid_t sampler;
+
+	start(f);
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
+			   "dram__bytes_read.sum", "--buffer", "1", NULL);
+	sampler = fixture_child(p);
+	sleep_ms(500);
+	kill(sampler, SIGSTOP);
+	sleep_ms(300);
+	kill(sampler, SIGCONT);
+	sleep_ms(300);
+	kill(sampler, SIGTERM);
+	expect_exit(p, SAMPLER_ENDED);
+	read_stream(p->out, &c);
+	assert_int_equal(c.end.reason, SAMPLER_ENDED);
+	assert_int_equal(c.end.samples, c.samples);
+	assert_int_equal(c.end.lost, c.lost);
+	assert_true(c.end.overflows >= 1);
+	assert_true(c.gap_ns >= 300000000);
+	assert_true((int64_t)c.lost * 10000 > c.gap_ns - 100000 &&
+		    (int64_t)c.lost * 10000 < c.gap_ns + 100000);
+	assert_true(c.samples > 10000);
+}
+
+/* Metrics of the SMs take a hundred times as much. */
+static void an_interval_that_is_too_short_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f);
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
+			   "sm__cycles_active.avg", "--buffer", "1", "--interval", "1us", NULL);
+	expect_exit(p, SAMPLER_NO_MEMORY);
+	expect_message(p, "Take a longer --interval");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TIMELINE_TEST(the_sum_is_what_kernels_moved),
+		TIMELINE_TEST(one_gpu_of_two),
+		TIMELINE_TEST(it_ends_after_its_duration),
+		TIMELINE_TEST(without_a_permit_the_driver_refuses),
+		TIMELINE_TEST(beside_another_user_it_is_refused),
+		TIMELINE_TEST(another_user_in_the_middle_ends_it),
+		TIMELINE_TEST(only_one_samples),
+		TIMELINE_TEST(metrics_that_do_not_fit_are_named),
+		TIMELINE_TEST(wrong_command_lines),
+		TIMELINE_TEST(the_daemon_is_killed),
+		TIMELINE_TEST(the_sampler_is_killed),
+		TIMELINE_TEST(a_sampler_that_hangs_is_killed),
+		TIMELINE_TEST(the_client_is_killed),
+		TIMELINE_TEST(a_buffer_that_runs_over_is_told),
+		TIMELINE_TEST(an_interval_that_is_too_short_is_refused),
+	};
+
+	return SYSTEM_RUN(tests);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "client/cli/buckets.h"
+
+enum { METRICS = 2, INTERVAL_NS = 10000 };
+
+static const char *const metrics[METRICS] = { "dram__bytes_read.sum",
+					      "sm__throughput.avg.pct_of_peak_sustained_elapsed" };
+static const int64_t start_ns = INT64_C(1795163892970808035);
+
+static double byte_value(unsigned i)
+{
+	return (i % 7) * 1000.0;
+}
+
+/* n samples from number from on. */
+static void add(struct buckets *b, unsigned from, unsigned n)
+{
+	for (unsigned i = from; i < from + n; i++) {
+		const double values[METRICS] = { byte_value(i), i % 2 ? 100 : 0 };
+		int64_t at = start_ns + (int64_t)i * INTERVAL_NS;
+
+		assert_int_equal(buckets_add(b, at, at + INTERVAL_NS, values), 0);
+	}
+}
+
+static double sum_of(const struct buckets *b, uint64_t *ret_samples, uint64_t *ret_lost)
+{
+	double sum = 0;
+
+	*ret_samples = *ret_lost = 0;
+	for (size_t i = 0; i < b->n; i++) {
+		sum += buckets_at(b, i)->values[0].sum;
+		*ret_samples += buckets_at(b, i)->samples;
+		*ret_lost += buckets_at(b, i)->lost;
+	}
+	return sum;
+}
+
+/* However long it goes on, nothing is lost, and there are neither few nor many. */
+static void buckets_grow_with_time(void **state)
+{
+	static const unsigned lengths[] = { 1, 99, 100, 4799, 4800, 4801, 100000, 1234567 };
+
+	(void)state;
+	for (size_t k = 0; k < ARRAY_SIZE(lengths); k++) {
+		struct buckets b;
+		uint64_t samples, lost;
+		double sum = 0;
+
+		assert_int_equal(buckets_init(&b, metrics, METRICS, 0), 0);
+		add(&b, 0, lengths[k]);
+		for (unsigned i = 0; i < lengths[k]; i++) {
+			sum += byte_value(i);
+		}
+		assert_true(sum_of(&b, &samples, &lost) == sum);
+		assert_int_equal(samples, lengths[k]);
+		assert_true(b.n <= BUCKETS_MAX);
+		assert_true(lengths[k] < 5000 || b.n > BUCKETS_MAX / 2);
+		buckets_finish(&b);
+		assert_true(sum_of(&b, &samples, &lost) == sum);
+		assert_int_equal(samples, lengths[k]);
+		buckets_deinit(&b);
+	}
+}
+
+static void a_counter_is_a_rate_and_a_ratio_a_level(void **state)
+{
+	struct buckets b;
+	const struct bucket *first;
+
+	(void)state;
+	assert_int_equal(buckets_init(&b, metrics, METRICS, 70 * INTERVAL_NS), 0);
+	add(&b, 0, 70);
+	assert_int_equal(b.n, 1);
+	first = buckets_at(&b, 0);
+	assert_true(first->values[0].min == 0);
+	assert_true(fabs(first->values[0].max - 6000 * 1e9 / INTERVAL_NS) < 1);
+	assert_true(fabs(bucket_mean(&b, first, 0) - 3000 * 1e9 / INTERVAL_NS) < 1);
+	assert_true(first->values[1].min == 0 && first->values[1].max == 100);
+	assert_true(fabs(bucket_mean(&b, first, 1) - 50) < 1e-9);
+	buckets_deinit(&b);
+}
+
+/* A time that nothing is known of has no values, and samples that are missing are counted. */
+static void gaps_are_no_zeros(void **state)
+{
+	struct buckets b;
+	uint64_t samples, lost;
+
+	(void)state;
+	assert_int_equal(buckets_init(&b, metrics, METRICS, 100 * INTERVAL_NS), 0);
+	add(&b, 0, 100);
+	buckets_lost(&b, start_ns + 100 * INTERVAL_NS, 300);
+	add(&b, 400, 100);
+	assert_int_equal(b.n, 5);
+	assert_true(isnan(bucket_mean(&b, buckets_at(&b, 2), 0)));
+	assert_int_equal(buckets_at(&b, 1)->lost, 300);
+	add(&b, 500, 100000);
+	(void)sum_of(&b, &samples, &lost);
+	assert_int_equal(lost, 300);
+	assert_int_equal(samples, 100200);
+	buckets_deinit(&b);
+}
+
+static void a_short_rest_joins_the_bucket_before(void **state)
+{
+	struct buckets b;
+
+	(void)state;
+	assert_int_equal(buckets_init(&b, metrics, METRICS, 100 * INTERVAL_NS), 0);
+	add(&b, 0, 203);
+	assert_int_equal(b.n, 3);
+	buckets_finish(&b);
+	assert_int_equal(b.n, 2);
+	assert_int_equal(buckets_at(&b, 1)->samples, 103);
+	buckets_deinit(&b);
+}
+
+static void what_is_before_the_first_is_refused(void **state)
+{
+	const double values[METRICS] = { 0 };
+	struct buckets b;
+
+	(void)state;
+	assert_int_equal(buckets_init(&b, metrics, METRICS, 0), 0);
+	add(&b, 0, 1);
+	assert_int_equal(buckets_add(&b, start_ns - 1, start_ns + 1, values), -EINVAL);
+	buckets_deinit(&b);
+}
+
+static void expect_text(const char *metric, double shown, const char *text)
+{
+	struct bucket_metric m = bucket_metric(metric);
+	struct buf b = { 0 };
+
+	bucket_text(&m, shown, &b);
+	assert_string_equal(buf_string(&b), text);
+	buf_deinit(&b);
+}
+
+static void values_have_units(void **state)
+{
+	(void)state;
+	expect_text("dram__bytes_read.sum", 1.53e12, "1.53 TB/s");
+	expect_text("dram__bytes_read.sum.per_second", 1.53e12, "1.53 TB/s");
+	expect_text("sm__cycles_active.avg", 1.98e9, "1.98 GHz");
+	expect_text("sm__inst_executed.sum", 2e9, "2.00 G/s");
+	expect_text("sm__inst_executed.sum", 20, "20/s");
+	expect_text("sm__throughput.avg.pct_of_peak_sustained_elapsed", 45.678, "45.7 %");
+	expect_text("sm__average_threads_launched_per_warp.ratio", 32, "32");
+	expect_text("dram__bytes_read.sum", NAN, "na");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(buckets_grow_with_time),
+		cmocka_unit_test(a_counter_is_a_rate_and_a_ratio_a_level),
+		cmocka_unit_test(gaps_are_no_zeros),
+		cmocka_unit_test(a_short_rest_joins_the_bucket_before),
+		cmocka_unit_test(what_is_before_the_first_is_refused),
+		cmocka_unit_test(values_have_units),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
