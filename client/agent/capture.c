@@ -132,6 +132,9 @@ static void stop_now(struct capture *c)
 	if (filter_describe(&c->filter, text, sizeof(text))) {
 		deliver_notice(&c->deliver, GPUCTR_OK, text, "");
 	}
+	if (filter_describe_limit(&c->filter, text, sizeof(text))) {
+		deliver_notice(&c->deliver, GPUCTR_OK, text, "");
+	}
 	if (nvtx_filter_missed(&c->filter.nvtx, &c->welcome.selection, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
 	}

@@ -157,6 +157,17 @@ bool filter_describe(struct filter *f, char *text, size_t bytes)
 	return merged > 0;
 }
 
+bool filter_describe_limit(struct filter *f, char *text, size_t bytes)
+{
+	unsigned long long beyond = atomic_load(&f->beyond);
+
+	snprintf(text, bytes,
+		 "of the filtered launches, %llu came when there were %llu records already "
+		 "(--record-limit)",
+		 beyond, (unsigned long long)f->limit);
+	return beyond > 0;
+}
+
 void filter_deinit(struct filter *f)
 {
 	if (f->has_regex) {
@@ -225,6 +236,7 @@ bool filter_reserve(struct filter *f)
 			return true;
 		}
 	}
+	atomic_fetch_add_explicit(&f->beyond, 1, memory_order_relaxed);
 	return false;
 }
 

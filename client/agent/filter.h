@@ -38,7 +38,7 @@ struct filter {
 				 counted together */
 	atomic_bool took;     /* some launch was selected */
 	uint64_t limit;	      /* largest number of records; 0: no limit */
-	atomic_uint_fast64_t reserved;
+	atomic_uint_fast64_t reserved, beyond; /* records; launches for which there was none */
 };
 
 /* 0, or GPUCTR_E_BAD_PATTERN or GPUCTR_E_PROFILER (no memory) with r filled; there is then nothing
@@ -81,7 +81,21 @@ static inline bool filter_is_full(const struct filter *f)
 	return f->limit > 0 && atomic_load_explicit(&f->reserved, memory_order_relaxed) >= f->limit;
 }
 
+/* For a launch of a selected kernel: is there a record left? Counts it if not. */
+static inline bool filter_has_room(struct filter *f)
+{
+	bool full = filter_is_full(f);
+
+	if (full) {
+		atomic_fetch_add_explicit(&f->beyond, 1, memory_order_relaxed);
+	}
+	return !full;
+}
+
 /* Writes how the measured launches differ from the request; false: they do not. */
 bool filter_describe(struct filter *f, char *text, size_t bytes);
+
+/* Writes how many launches the limit of records left out; false: none. */
+bool filter_describe_limit(struct filter *f, char *text, size_t bytes);
 
 #endif

@@ -62,7 +62,7 @@ static bool filter_takes_launch(struct capture *c, const struct function *f,
 
 bool wanted_by_filter(struct capture *c, const struct function *f, const struct arguments *g)
 {
-	if (f->selected && !filter_is_full(&c->filter) && is_in_ranges(c) &&
+	if (f->selected && filter_has_room(&c->filter) && is_in_ranges(c) &&
 	    filter_takes_launch(c, f, g)) {
 		return true;
 	}

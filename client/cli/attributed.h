@@ -4,8 +4,8 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
 #include "client/report/attribution.h"
+#include "proto/base/buf.h"
 
 /* Operator, sequence number, sizes, direction and layer of records as text, made once for records
  * of the same range that follow each other closely. */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 enum { BUCKETS_MAX = 48, BUCKETS_METRICS_MAX = 64 };
 

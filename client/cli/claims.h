@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "proto/base/json.h"
+
 /* Claims: what a process reports of its job, unchecked, as "NAME=value" of the variables that
  * schedulers set (SLURM_JOB_ID, RANK, ...). Borrowed. */
 struct claims {
@@ -25,5 +27,8 @@ const char *claims_rank(const struct claims *c);
 const char *claims_task(const struct claims *c);
 /* The rank by a launcher that is not a scheduler (torchrun, mpirun). */
 const char *claims_launcher_rank(const struct claims *c);
+
+/* Appends the object "claims", with a member for each. */
+void claims_json(const struct claims *c, struct json *j);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* When the nodes of a capture began, and how far their clocks are from the clock of the
  * requesting machine. Zero-initialised by the caller. */

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* Is this the name of a file that is compressed by gzip? */
 bool compress_is_meant(const char *path);

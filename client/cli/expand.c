@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 static const char letters_known[] = "hujJntrp%";
 

@@ -254,29 +254,26 @@ int export_capture(const struct export_options *o)
 
 /* --- command line ---------------------------------------------------------------------------- */
 
-static bool take_number(const char *option, const char *value, unsigned min, unsigned *ret)
+static bool take_unsigned(const char *option, const char *value, unsigned min, unsigned *ret)
 {
 	uint64_t n;
+	bool good = options_take_number(option, value, min, INT32_MAX, &n);
 
-	if (!options_parse_u64(value, &n) || n < min || n > INT32_MAX) {
-		say_usage("%s wants a number from %u on, not '%s'", option, min, value);
-		return false;
-	}
-	*ret = (unsigned)n;
-	return true;
+	*ret = good ? (unsigned)n : 0;
+	return good;
 }
 
 bool export_take_process(void *process, const char *value)
 {
-	return take_number("--process", value, 1, process);
+	return take_unsigned("process", value, 1, process);
 }
 
 bool export_take_rank(void *rank, const char *value)
 {
-	return take_number("--rank", value, 0, rank);
+	return take_unsigned("rank", value, 0, rank);
 }
 
 bool export_take_width(void *width, const char *value)
 {
-	return take_number("--width", value, 1, width);
+	return take_unsigned("width", value, 1, width);
 }

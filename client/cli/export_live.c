@@ -11,7 +11,7 @@
 #include "client/cli/format.h"
 #include "client/report/view.h"
 
-struct live {
+struct feed {
 	const struct format *format;
 	void *f;
 	const struct store_info *info;
@@ -23,7 +23,7 @@ struct live {
 
 static void live_close(void *e)
 {
-	struct live *l = e;
+	struct feed *l = e;
 
 	if (l->f) {
 		l->format->close(l->f);
@@ -32,7 +32,7 @@ static void live_close(void *e)
 	free(l);
 }
 
-static bool begin_estimates(struct live *l)
+static bool begin_estimates(struct feed *l)
 {
 	struct keys keys;
 
@@ -45,7 +45,7 @@ static bool begin_estimates(struct live *l)
 }
 
 /* What all launches of a kernel did. */
-static int write_estimates(struct live *l, struct buf *b)
+static int write_estimates(struct feed *l, struct buf *b)
 {
 	struct view view;
 	int r;
@@ -65,7 +65,7 @@ static int write_estimates(struct live *l, struct buf *b)
 
 static void *live_open(const struct format *format, const struct store_info *info)
 {
-	struct live *l = calloc(1, sizeof(*l));
+	struct feed *l = calloc(1, sizeof(*l));
 	const char *from = info->recorded_from;
 
 	if (!l) {
@@ -112,7 +112,7 @@ static void *open_csv(const struct store_info *info, const struct exporter_optio
 	return live_open(&format_csv, info);
 }
 
-static void need_head(struct live *l, struct buf *b)
+static void need_head(struct feed *l, struct buf *b)
 {
 	if (!l->has_head && l->format->write_head) {
 		l->format->write_head(l->f, b);
@@ -122,7 +122,7 @@ static void need_head(struct live *l, struct buf *b)
 
 static int live_process(void *e, struct buf *b, const struct store_process *process)
 {
-	struct live *l = e;
+	struct feed *l = e;
 
 	need_head(l, b);
 	l->processes++;
@@ -135,7 +135,7 @@ static int live_process(void *e, struct buf *b, const struct store_process *proc
 static int live_record(void *e, struct buf *b, const struct gpuctr_record *record,
 		       const struct attribution *what)
 {
-	struct live *l = e;
+	struct feed *l = e;
 
 	l->format->write_record(l->f, b, record, what);
 	return l->kernels ? groups_record(l->kernels, record, NULL) : 0;
@@ -143,14 +143,14 @@ static int live_record(void *e, struct buf *b, const struct gpuctr_record *recor
 
 static int live_stratum(void *e, const struct gpuctr_stratum *stratum)
 {
-	struct live *l = e;
+	struct feed *l = e;
 
 	return l->kernels ? groups_stratum(l->kernels, stratum) : 0;
 }
 
 static int live_mark(void *e, struct buf *b, const struct gpuctr_mark *mark)
 {
-	struct live *l = e;
+	struct feed *l = e;
 
 	if (l->format->write_mark) {
 		l->format->write_mark(l->f, b, mark);
@@ -160,7 +160,7 @@ static int live_mark(void *e, struct buf *b, const struct gpuctr_mark *mark)
 
 static int live_process_end(void *e, struct buf *b, const struct store_process *process)
 {
-	struct live *l = e;
+	struct feed *l = e;
 	const struct gpuctr_process_end end = { .process = process->process.process,
 						.clean = process->clean,
 						.totals = process->totals };
@@ -173,7 +173,7 @@ static int live_process_end(void *e, struct buf *b, const struct store_process *
 
 static int live_notice(void *e, struct buf *b, const struct gpuctr_notice *notice)
 {
-	struct live *l = e;
+	struct feed *l = e;
 
 	need_head(l, b);
 	if (l->format->write_notice) {
@@ -185,7 +185,7 @@ static int live_notice(void *e, struct buf *b, const struct gpuctr_notice *notic
 /* A capture that has not ended has no totals. */
 static int live_end(void *e, struct buf *b)
 {
-	struct live *l = e;
+	struct feed *l = e;
 	const struct gpuctr_end end = { .totals = l->info->totals,
 					.processes = (unsigned)l->processes,
 					.error = { .code = l->info->end_code,

@@ -16,7 +16,6 @@
 
 #include "client/cli/claims.h"
 #include "client/cli/expand.h"
-#include "client/cli/outfile.h"
 #include "client/cli/say.h"
 #include "client/report/estimated.h"
 
@@ -69,19 +68,6 @@ static bool check_folder(const struct run_options *o)
 	return r == 0;
 }
 
-/* Refuses links: whoever made a link chose the file that it leads to. False: the refusal was
- * reported. */
-static bool is_no_link(const char *path, bool force)
-{
-	struct stat st;
-	bool is_link = force && lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
-
-	if (is_link) {
-		say_usage("-o %s: %s", path, outfile_why(-ELOOP));
-	}
-	return !is_link;
-}
-
 bool files_check(const struct run_options *o)
 {
 	struct store_error error;
@@ -104,8 +90,7 @@ bool files_check(const struct run_options *o)
 		free(path);
 		return false;
 	}
-	r = is_no_link(path, o->force) ? 0 : -ELOOP;
-	r = r ? r : store_check(path, o->force, &error);
+	r = store_check(path, o->force, &error);
 	if (r > 0) {
 		say_error(store_error_name(error.code), error.message, error.remedy);
 	}
@@ -133,9 +118,6 @@ static int create(struct files *f, const char *path, struct store **ret)
 	if (r < 0) {
 		say_usage("-o %s: %s", path, strerror(-r));
 		return r;
-	}
-	if (!is_no_link(path, f->options->force)) {
-		return -ELOOP;
 	}
 	r = store_create(&options, &error, ret);
 	if (r != 0) {

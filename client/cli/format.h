@@ -7,9 +7,9 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
 #include "client/report/attribution.h"
 #include "client/report/view.h"
+#include "proto/base/buf.h"
 
 /* What a format knows before the first record. Borrowed for the life of the format, but for the
  * plan, which may be gone when it is closed. */

@@ -4,7 +4,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* Text made once for a kernel or an NVTX stack and used by each record that has it. Direct-mapped
  * by (process, id): bounded, and a program that gives every range a new name (a sequence number in

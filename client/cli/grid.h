@@ -2,7 +2,7 @@
 #ifndef CLIENT_CLI_GRID_H
 #define CLIENT_CLI_GRID_H
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* A table of short texts under titles. Columns that do not fit into the width are left out, the
  * highest rank first. grid_text() makes texts safe for a terminal. */

@@ -4,7 +4,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* {"domain":...,"message":...,"category":...,"color":...,"payload":...} */
 void json_range(struct buf *b, const struct gpuctr_range *range);

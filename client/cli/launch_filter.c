@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/buf.h"
 #include "client/cli/say.h"
+#include "proto/base/buf.h"
 #include "proto/base/clean.h"
 
 /* The names of the options are those of ncu, nsys and torch.profiler. libgpuctr parses the

@@ -8,7 +8,7 @@
  *	     ├► verb_* ─► request                                      ├► summary ─► client/report
  *	     ├► verb_report ─► summary, client/report                  │
  *	     ├► verb_export, verb_merge ─► client/report, outfile       └► client/store
- *	     ├► verb_top ─► run, top_files, status_text, ps_table ─► live ─► client/report
+ *	     ├► verb_top ─► run, status_text, ps_table ─► live ─► client/report
  *	     └► verb_completion ─► completion, completion_values
  *
  * say.c alone writes to stderr; buf and text carry and escape what is written anywhere. */

@@ -2,7 +2,7 @@
 #ifndef CLIENT_CLI_METRIC_LINE_H
 #define CLIENT_CLI_METRIC_LINE_H
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* Appends a line of "metrics" or "plan": head, the name, its kind if it is not NULL, its unit. */
 void metric_line(struct buf *b, const char *head, const char *name, const char *kind,

@@ -330,6 +330,18 @@ bool options_refuse(const char *name, const char *value, const char *wants)
 	return false;
 }
 
+bool options_take_number(const char *name, const char *text, uint64_t min, uint64_t max,
+			 uint64_t *ret)
+{
+	bool good = options_parse_u64(text, ret) && *ret >= min && *ret <= max;
+
+	if (!good) {
+		say_usage("--%s wants a number from %llu to %llu, not '%s'", name,
+			  (unsigned long long)min, (unsigned long long)max, text);
+	}
+	return good;
+}
+
 bool options_take_list(struct strings *list, const char *name, const char *value)
 {
 	if (value[strspn(value, ",")] == '\0') {

@@ -74,6 +74,9 @@ const char *const *strings_items(const struct strings *s);
 bool options_parse_u64(const char *text, uint64_t *ret);
 /* The same for the option of this name. False: the error was reported. */
 bool options_take_u64(const char *name, const char *text, uint64_t *ret);
+/* The same from min to max. */
+bool options_take_number(const char *name, const char *text, uint64_t min, uint64_t max,
+			 uint64_t *ret);
 /* The same for a list, which needs one name at least. */
 bool options_take_list(struct strings *list, const char *name, const char *value);
 /* Says that the value of the option of this name is not what it wants; returns false. */

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 #define LIMIT_BYTES ((size_t)64 << 20)
 

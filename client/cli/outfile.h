@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 struct outfile {
 	int fd; /* -1: not open */

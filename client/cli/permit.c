@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 #include "client/cli/leased.h"
 #include "client/cli/say.h"
 

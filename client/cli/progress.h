@@ -7,7 +7,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* What a waiting or measuring client tells on stderr, twice a second. Elsewhere than on a terminal
  * it is told every five seconds who is waited for, and nothing while kernels come. Never when

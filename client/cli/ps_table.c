@@ -71,11 +71,11 @@ void ps_add(struct grid *g, const struct gpuctr_registered_process *p)
 	const struct claims claims = { p->claims, p->n_claims };
 	char text[256];
 
-	snprintf(text, sizeof(text), "%u", select_pid(p));
+	snprintf(text, sizeof(text), "%u", selector_pid(p));
 	grid_text(g, text);
 	grid_text(g, p->user);
 	add_age(g, p->age_ns);
-	select_job(p, text, sizeof(text));
+	selector_job(p, text, sizeof(text));
 	grid_text(g, text);
 	grid_text(g, claims_rank(&claims));
 	grid_text(g, p->program);

@@ -4,7 +4,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* Appends a range and those around it, outermost first, with separator between them; at most the
  * innermost max. A stack from a file may be as deep as the file is long, with messages of 16 kB,

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "client/cli/claims.h"
+#include "client/cli/grid.h"
 #include "client/cli/procstat.h"
 #include "client/cli/text.h"
 
@@ -419,56 +420,77 @@ static int compare(const void *first, const void *second)
 	return nodes ? nodes : (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-static void add_text(struct buf *b, const char *text, int width)
-{
-	struct buf safe = { 0 };
+/* Columns that have something to say: the node of many, the first metric, and reasons. */
+struct shown {
+	bool node, metric, why;
+	struct grid_column columns[10];
+	size_t n;
+};
 
-	text_terminal(&safe, text);
-	buf_printf(b, "  %-*s", width, buf_string(&safe));
-	buf_deinit(&safe);
+static void add_column(struct shown *s, const char *title, bool right)
+{
+	s->columns[s->n++] = (struct grid_column){ title, .right = right };
 }
 
-static void add_number(struct buf *b, struct buf *number, int width)
+static void choose_columns(const struct ranks *r, struct shown *s)
 {
-	buf_printf(b, " %*s", width, buf_string(number));
-	buf_deinit(number);
+	s->node = r->n > 0 && *r->items[0].node; /* of one node alone it is not said */
+	s->metric = r->metric != NULL;
+	for (size_t i = 0; i < r->n; i++) {
+		s->why = s->why || *r->items[i].why;
+	}
+	add_column(s, "rank", true);
+	if (s->node) {
+		add_column(s, "node", false);
+	}
+	add_column(s, "pid", true);
+	add_column(s, "program", false);
+	add_column(s, "kernels", true);
+	add_column(s, "measured", true);
+	add_column(s, "lost", true);
+	add_column(s, "time", true);
+	if (s->metric) {
+		add_column(s, r->metric, true);
+	}
+	if (s->why) {
+		add_column(s, "why", false);
+	}
 }
 
-/* Under the metric's name. */
-static int value_width(const struct ranks *r)
+static void add_cell(struct grid *g, struct buf *text)
 {
-	int n = (int)strlen(r->metric);
-
-	return n > 12 ? n : 12;
+	grid_text(g, buf_string(text));
+	g->failed |= text->failed;
+	buf_clear(text);
 }
 
-static void print_row(const struct ranks *r, const struct rank *row, bool with_node, struct buf *b)
+static void add_row(const struct ranks *r, const struct rank *row, const struct shown *s,
+		    struct grid *g)
 {
-	struct buf seen = { 0 }, measured = { 0 }, lost = { 0 }, time = { 0 }, value = { 0 };
+	const uint64_t counts[] = { row->seen, row->measured, row->lost };
+	struct buf b = { 0 };
 
-	buf_printf(b, "%5s", row->rank);
-	if (with_node) {
-		add_text(b, row->node, 12);
+	grid_text(g, row->rank);
+	if (s->node) {
+		grid_text(g, row->node);
 	}
-	buf_printf(b, " %8u", row->pid);
-	add_text(b, row->program, 15);
-	text_count(&seen, row->seen);
-	add_number(b, &seen, 10);
-	text_count(&measured, row->measured);
-	add_number(b, &measured, 10);
-	text_count(&lost, row->lost);
-	add_number(b, &lost, 10);
-	text_time(&time, (double)row->time_ns);
-	add_number(b, &time, 10);
-	if (r->metric) {
-		text_scaled(&value, row->value, r->unit ? r->unit : "");
-		add_number(b, &value, value_width(r) + 1);
+	buf_u64(&b, row->pid);
+	add_cell(g, &b);
+	grid_text(g, row->program);
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		text_count(&b, counts[i]);
+		add_cell(g, &b);
 	}
-	if (*row->why) {
-		buf_text(b, "  ");
-		text_terminal(b, row->why);
+	text_time(&b, (double)row->time_ns);
+	add_cell(g, &b);
+	if (s->metric) {
+		text_scaled(&b, row->value, r->unit ? r->unit : "");
+		add_cell(g, &b);
 	}
-	buf_char(b, '\n');
+	if (s->why) {
+		grid_text(g, row->why);
+	}
+	buf_deinit(&b);
 }
 
 /* By what a node said, as lines of other nodes are read as well. */
@@ -485,26 +507,20 @@ static bool has_budget(const struct ranks *r)
 void ranks_print(struct ranks *r, size_t max, struct buf *b)
 {
 	size_t n = max > 0 && max < r->n ? max : r->n;
-	bool with_node = r->n > 0 && *r->items[0].node; /* of one node alone it is not said */
-	struct buf metric = { 0 };
+	struct shown shown = { 0 };
+	struct grid grid;
 
 	if (r->n > 0) {
 		qsort(r->items, r->n, sizeof(*r->items), compare);
 	}
-	buf_printf(b, "\n%5s", "rank");
-	if (with_node) {
-		add_text(b, "node", 12);
-	}
-	buf_printf(b, " %8s  %-15s %10s %10s %10s %10s", "pid", "program", "kernels", "measured",
-		   "lost", "time");
-	if (r->metric) {
-		text_terminal(&metric, r->metric);
-		add_number(b, &metric, value_width(r) + 1);
+	choose_columns(r, &shown);
+	grid_init(&grid, shown.columns, shown.n);
+	for (size_t i = 0; i < n; i++) {
+		add_row(r, &r->items[i], &shown, &grid);
 	}
 	buf_char(b, '\n');
-	for (size_t i = 0; i < n; i++) {
-		print_row(r, &r->items[i], with_node, b);
-	}
+	grid_print(&grid, SIZE_MAX, false, b);
+	grid_deinit(&grid);
 	if (n < r->n) {
 		buf_printf(b, "and %zu process%s more\n", r->n - n, r->n - n == 1 ? "" : "es");
 	}

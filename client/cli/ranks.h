@@ -7,8 +7,8 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
 #include "client/cli/select.h"
+#include "proto/base/buf.h"
 
 /* One row for each process of a capture, of one node or of many: a capture of a job on many nodes
  * is one client on each, which write their rows for the one that prints them. Zero-initialised by

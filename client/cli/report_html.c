@@ -11,7 +11,6 @@
 #include "client/cli/outfile.h"
 #include "client/cli/report_source.h"
 #include "client/cli/say.h"
-#include "client/cli/text.h"
 #include "client/cli/verb.h"
 
 struct html {

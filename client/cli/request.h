@@ -6,7 +6,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* One question, one answer: the verbs that run no program. */
 struct request {

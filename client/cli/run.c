@@ -439,6 +439,7 @@ static void conclude(struct run *run)
 	run_end_frames(run);
 	report_speechless(run);
 	report_operators(run);
+	run->sinks.program_refused = run->child.status == EXIT_REFUSED;
 	sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
 	/* A capture of running processes has a status of its own: it fails when files are
 	 * incomplete. */

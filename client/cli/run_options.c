@@ -18,6 +18,7 @@
 #include "client/cli/outfile.h"
 #include "client/cli/recording.h"
 #include "client/cli/say.h"
+#include "proto/base/clock.h"
 
 enum { WIDTH_MIN = 20, WIDTH_MAX = 2000 };
 #define INTERVAL_MIN_NS 100000000u
@@ -47,15 +48,18 @@ static bool take_duration(void *ns, const char *value)
 	       options_refuse("duration", value, "a number of seconds above 0, and up to a year");
 }
 
-/* As `date +%s` or `date +%s.%N` prints it. */
+/* As `date +%s` or `date +%s.%N` prints it. Nodes' clocks may differ by minutes; a time that is
+ * further off was meant otherwise, as seconds from now. */
 static bool take_time(void *ns, const char *value)
 {
+	double now = (double)clock_wall_ns() / 1e9, seconds;
 	char *end;
-	double seconds = strtod(value, &end);
 
-	if (end == value || *end || !(seconds > 0 && seconds < 1e10)) {
+	seconds = strtod(value, &end);
+	if (end == value || *end || !(seconds >= now - 600 && seconds <= now + 365.0 * 86400)) {
 		return options_refuse("at", value,
-				      "a time in seconds since 1970, as `date +%s` prints it");
+				      "a time in seconds since 1970, at most 10 minutes ago and a "
+				      "year ahead, as `date -d '5 seconds' +%s` prints it");
 	}
 	*(uint64_t *)ns = (uint64_t)(seconds * 1e9);
 	return true;

@@ -30,7 +30,7 @@ static void describe(struct chosen *c, const struct gpuctr_registered_process *p
 	const struct claims claims = { p->claims, p->n_claims };
 	const char *rank = claims_rank(&claims);
 
-	*c = (struct chosen){ .pid = p->pid, .own_pid = select_pid(p), .foreign = p->foreign };
+	*c = (struct chosen){ .pid = p->pid, .own_pid = selector_pid(p), .foreign = p->foreign };
 	snprintf(c->program, sizeof(c->program), "%s", p->program);
 	snprintf(c->rank, sizeof(c->rank), "%s", rank ? rank : "");
 }
@@ -64,7 +64,8 @@ static void on_process(const struct gpuctr_registered_process *p, void *userdata
 
 	a->selected->registered++;
 	for (size_t i = 0; i < a->selector->pids.n; i++) {
-		a->registered[i] |= strtoul(a->selector->pids.items[i], NULL, 10) == select_pid(p);
+		a->registered[i] |=
+			strtoul(a->selector->pids.items[i], NULL, 10) == selector_pid(p);
 	}
 	if (!selector_matches(a->selector, p)) {
 		return;
@@ -72,7 +73,7 @@ static void on_process(const struct gpuctr_registered_process *p, void *userdata
 	if (p->capture != 0) {
 		a->selected->busy++;
 		say("%s (pid %u) is left out: capture %u of %s measures it now", p->program,
-		    select_pid(p), p->capture, p->holder);
+		    selector_pid(p), p->capture, p->holder);
 		return;
 	}
 	keep(a, p);
@@ -119,20 +120,21 @@ static void report_unregistered(const struct asking *a)
 			continue;
 		}
 		if (!procstat_read((pid_t)strtoul(pid, NULL, 10), &stat)) {
-			say("there is no process %s", pid);
+			say("there is no process with pid %s", pid);
 		} else if (procstat_is_stopped(&stat)) {
-			say("process %s is stopped, by a signal or a debugger, and answers "
+			say("pid %s is stopped, by a signal or a debugger, and answers "
 			    "nothing: it can be captured when it goes on",
 			    pid);
 		} else if (stat.exiting) {
-			say("process %s has ended, or ends just now", pid);
+			say("pid %s has ended, or ends just now", pid);
 		} else if (is_prepared(pid)) {
-			say("process %s is in standby and is not registered: it has not used CUDA "
+			say("pid %s is in standby and is not registered: it has not used CUDA "
 			    "yet, or the daemon has refused it, which its log tells",
 			    pid);
 		} else {
-			say("process %s is not registered, or is not yours: it can be captured "
-			    "when it was started with `gpuctr-client standby -- PROGRAM`",
+			say("pid %s has no agent of yours: it is not registered, or is another "
+			    "user's; it can be captured when it was started with "
+			    "`gpuctr-client standby -- PROGRAM`",
 			    pid);
 		}
 	}

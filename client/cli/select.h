@@ -4,8 +4,8 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
 #include "client/cli/selector.h"
+#include "proto/base/buf.h"
 
 /* One that was chosen. */
 struct chosen {

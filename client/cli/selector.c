@@ -83,7 +83,7 @@ static const char *job_claim(const struct gpuctr_registered_process *p)
 	return claims_job(&claims);
 }
 
-void select_job(const struct gpuctr_registered_process *p, char *text, size_t size)
+void selector_job(const struct gpuctr_registered_process *p, char *text, size_t size)
 {
 	const char *job = job_claim(p), *step = find_claim(p, "SLURM_STEP_ID");
 
@@ -108,7 +108,7 @@ static bool is_job_itself(const struct gpuctr_registered_process *p, const char 
 	const char *job = job_claim(p);
 	char whole[256];
 
-	select_job(p, whole, sizeof(whole));
+	selector_job(p, whole, sizeof(whole));
 	return (job && strcmp(wanted, job) == 0) || (whole[0] && strcmp(wanted, whole) == 0);
 }
 
@@ -126,7 +126,8 @@ static bool is_of_job(const struct gpuctr_registered_process *p, const char *wan
  * the daemon reports counts, and the claim of the process does not. */
 #define MACHINES_PID_NAMESPACE 4026531836ULL
 
-unsigned select_pid_in(const struct gpuctr_registered_process *p, unsigned long long own_namespace)
+unsigned selector_pid_in(const struct gpuctr_registered_process *p,
+			 unsigned long long own_namespace)
 {
 	const char *pid = find_claim(p, "PID"), *its = find_claim(p, "PID_NAMESPACE");
 
@@ -137,11 +138,11 @@ unsigned select_pid_in(const struct gpuctr_registered_process *p, unsigned long 
 	return (unsigned)strtoul(pid, NULL, 10);
 }
 
-unsigned select_pid(const struct gpuctr_registered_process *p)
+unsigned selector_pid(const struct gpuctr_registered_process *p)
 {
 	struct stat st;
 
-	return select_pid_in(p, stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0);
+	return selector_pid_in(p, stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0);
 }
 
 /* --- matching -------------------------------------------------------------------------------- */
@@ -156,12 +157,12 @@ static pid_t parent_of(pid_t pid)
 
 static bool is_pid(const struct gpuctr_registered_process *p, const char *wanted)
 {
-	return strtoul(wanted, NULL, 10) == select_pid(p);
+	return strtoul(wanted, NULL, 10) == selector_pid(p);
 }
 
 static bool is_in_tree(const struct gpuctr_registered_process *p, const char *root)
 {
-	pid_t wanted = (pid_t)strtoul(root, NULL, 10), pid = (pid_t)select_pid(p);
+	pid_t wanted = (pid_t)strtoul(root, NULL, 10), pid = (pid_t)selector_pid(p);
 
 	for (unsigned depth = 0; pid > 0 && depth < 256; depth++) {
 		if (pid == wanted) {

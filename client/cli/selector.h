@@ -48,11 +48,12 @@ bool selector_matches(const struct selector *s, const struct gpuctr_registered_p
 
 /* The pid of a process as this client sees it: the pid that the daemon reports, unless process
  * and client share a container's namespace of pids. */
-unsigned select_pid(const struct gpuctr_registered_process *p);
+unsigned selector_pid(const struct gpuctr_registered_process *p);
 /* The same in a given namespace, for tests. */
-unsigned select_pid_in(const struct gpuctr_registered_process *p, unsigned long long own_namespace);
+unsigned selector_pid_in(const struct gpuctr_registered_process *p,
+			 unsigned long long own_namespace);
 
 /* The scheduler's name of the process's job, with its step, as selector.jobs takes it; "": none. */
-void select_job(const struct gpuctr_registered_process *p, char *text, size_t size);
+void selector_job(const struct gpuctr_registered_process *p, char *text, size_t size);
 
 #endif

@@ -292,6 +292,7 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 				   .has_totals = s->has_totals,
 				   .error = s->error,
 				   .refused = s->refused,
+				   .program_refused = s->program_refused,
 				   .unmatched = s->unmatched,
 				   .driver = s->driver,
 				   .unsaved = files_unsaved(&s->files),

@@ -21,9 +21,10 @@ struct sinks {
 	struct gpuctr_gpu *gpus;
 	char *driver;
 	bool has_totals;
-	int error;	 /* of the end */
-	bool refused;	 /* a process said why it cannot be measured */
-	char *unmatched; /* kernels that were there, when --kernel matches none of a process */
+	int error;	      /* of the end */
+	bool refused;	      /* a process said why it cannot be measured */
+	bool program_refused; /* the program ended as one that we refuse does */
+	char *unmatched;      /* kernels that were there, when --kernel matches none of a process */
 	struct gpuctr_totals totals;
 	/* Of a run that is sampled; filled in by the caller before the end. */
 	uint64_t sampled_ns;

@@ -36,7 +36,7 @@
 
 /* Seconds until every node's client has opened its capture; the step of a large job starts
  * slower. */
-enum { AHEAD_S = 3, NODES_PER_S = 100, LINE_MAX_BYTES = 16384 };
+enum { AHEAD_S = 3, NODES_PER_S = 100 };
 
 static bool is_there(const char *program)
 {
@@ -133,7 +133,7 @@ static bool start_all(struct gathering *g, int argc, char **argv)
 		struct words words = { .n = 0 };
 		struct job *job = &g->jobs->items[i];
 		char **command = make_command(&words, g, job, argc, argv);
-		int r = command ? slurm_start(command, &job->srun, &job->fd) : ENOMEM;
+		int r = command ? slurm_start(command, &job->srun) : ENOMEM;
 
 		free(command);
 		if (r != 0) {
@@ -193,27 +193,39 @@ static void take_line(struct gathering *g, const char *line)
 	}
 }
 
-static void take_output(struct gathering *g, struct job *job)
+/* What srun and the clients of nodes say is for the user, and is said again where it is the cause
+ * of nothing being measured. */
+static void take_message(struct gathering *g, const char *line)
 {
-	struct buf *b = &job->b;
-	char *end, *at;
-	ssize_t n =
-		buf_reserve(b, LINE_MAX_BYTES) ? read(job->fd, b->data + b->n, LINE_MAX_BYTES) : 0;
+	struct buf b = { 0 };
 
-	if (n <= 0) {
-		if (n == 0 || errno != EINTR) {
-			close(job->fd);
-			job->fd = -1;
-		}
-		return;
-	}
-	b->n += (size_t)n;
-	for (at = b->data; (end = memchr(at, '\n', b->n - (size_t)(at - b->data))); at = end + 1) {
+	buf_printf(&b, "%s\n", line);
+	say_text(&b);
+	buf_deinit(&b);
+	slurm_causes_note(&g->causes, line);
+}
+
+typedef void (*take_fn)(struct gathering *g, const char *line);
+
+static void take_lines(struct gathering *g, struct slurm_output *out, take_fn take)
+{
+	struct buf *b = &out->b;
+	char *end, *at;
+
+	slurm_read(out);
+	for (at = b->data; b->n > 0 && (end = memchr(at, '\n', b->n - (size_t)(at - b->data)));
+	     at = end + 1) {
 		*end = '\0';
-		take_line(g, at);
+		take(g, at);
 	}
-	b->n -= (size_t)(at - b->data);
-	memmove(b->data, at, b->n);
+	if (b->n > 0) {
+		b->n -= (size_t)(at - b->data);
+		memmove(b->data, at, b->n);
+	}
+	if (out->fd < 0 && b->n > 0) {
+		take(g, buf_string(b));
+		buf_clear(b);
+	}
 }
 
 static void interrupt(const struct jobs *jobs, unsigned times)
@@ -222,45 +234,59 @@ static void interrupt(const struct jobs *jobs, unsigned times)
 		say("ending the capture on all nodes (Ctrl-C again gives up)");
 	}
 	for (size_t i = 0; i < jobs->n; i++) {
-		if (jobs->items[i].srun > 0) {
-			kill(jobs->items[i].srun, times == 1 ? SIGUSR1 : SIGTERM);
+		if (jobs->items[i].srun.pid > 0) {
+			kill(jobs->items[i].srun.pid, times == 1 ? SIGUSR1 : SIGTERM);
 		}
 	}
 }
 
-/* Those whose output has not ended. */
+/* Both outputs of each step. The number of those that have not ended. */
 static size_t watch(const struct jobs *jobs, struct pollfd *p)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < jobs->n; i++) {
-		p[i] = (struct pollfd){ .fd = jobs->items[i].fd, .events = POLLIN };
-		n += jobs->items[i].fd >= 0;
+		const struct slurm_program *srun = &jobs->items[i].srun;
+
+		p[2 * i] = (struct pollfd){ .fd = srun->out.fd, .events = POLLIN };
+		p[2 * i + 1] = (struct pollfd){ .fd = srun->errors.fd, .events = POLLIN };
+		n += (size_t)(srun->out.fd >= 0) + (size_t)(srun->errors.fd >= 0);
 	}
 	return n;
 }
 
+static void take_all(struct gathering *g, const struct pollfd *p)
+{
+	for (size_t i = 0; i < g->jobs->n; i++) {
+		struct slurm_program *srun = &g->jobs->items[i].srun;
+
+		if (p[2 * i].revents != 0) {
+			take_lines(g, &srun->out, take_line);
+		}
+		if (p[2 * i + 1].revents != 0) {
+			take_lines(g, &srun->errors, take_message);
+		}
+	}
+}
+
 static void gather_lines(struct gathering *g, struct signals *signals)
 {
-	struct pollfd p[SLURM_JOBS_MAX + 1];
+	struct pollfd p[2 * SLURM_JOBS_MAX + 1];
 	struct signal_event event;
 	unsigned interrupts = 0;
+	size_t n = 2 * g->jobs->n;
 
 	while (watch(g->jobs, p) > 0) {
-		p[g->jobs->n] = (struct pollfd){ .fd = signals->fd, .events = POLLIN };
-		if (poll(p, g->jobs->n + 1, -1) < 0) {
+		p[n] = (struct pollfd){ .fd = signals->fd, .events = POLLIN };
+		if (poll(p, n + 1, -1) < 0) {
 			continue;
 		}
-		while ((p[g->jobs->n].revents & POLLIN) != 0 && signals_next(signals, &event)) {
+		while ((p[n].revents & POLLIN) != 0 && signals_next(signals, &event)) {
 			if (event.signo != SIGCHLD) {
 				interrupt(g->jobs, ++interrupts);
 			}
 		}
-		for (size_t i = 0; i < g->jobs->n; i++) {
-			if (p[i].revents != 0) {
-				take_output(g, &g->jobs->items[i]);
-			}
-		}
+		take_all(g, p);
 	}
 }
 
@@ -270,11 +296,30 @@ static int wait_steps(const struct jobs *jobs)
 	int worst = 0;
 
 	for (size_t i = 0; i < jobs->n; i++) {
-		int status = jobs->items[i].srun > 0 ? slurm_wait_status(jobs->items[i].srun) : 127;
+		pid_t pid = jobs->items[i].srun.pid;
+		int status = pid > 0 ? slurm_wait_status(pid) : 127;
 
 		worst = status > worst ? status : worst;
 	}
 	return worst;
+}
+
+static void say_nothing(struct gathering *g, int srun_status)
+{
+	struct buf b = { 0 };
+
+	clocks_print(&g->clocks, &b);
+	if (g->causes.n > 0) {
+		buf_text(&b, "gpuctr: nothing was measured on any node, because:\n");
+		slurm_causes_add(&g->causes, &b);
+	} else {
+		buf_printf(&b,
+			   "gpuctr: nothing was measured on any node, and none says why (srun's "
+			   "status: %d); --here, on a node of the job, tries it there\n",
+			   srun_status);
+	}
+	say_text(&b);
+	buf_deinit(&b);
 }
 
 static int conclude(struct gathering *g, int srun_status)
@@ -282,10 +327,7 @@ static int conclude(struct gathering *g, int srun_status)
 	struct buf b = { 0 };
 
 	if (g->ranks.n == 0) {
-		clocks_print(&g->clocks, &b);
-		say_text(&b);
-		buf_deinit(&b);
-		say("nothing was measured on any node");
+		say_nothing(g, srun_status);
 		return srun_status == 0 ? EXIT_UNMEASURED : EXIT_REFUSED;
 	}
 	if (!g->options->quiet && !g->options->no_summary) {
@@ -305,7 +347,7 @@ static int conclude(struct gathering *g, int srun_status)
 static void gathering_deinit(struct gathering *g)
 {
 	for (size_t i = 0; i < g->jobs->n; i++) {
-		buf_deinit(&g->jobs->items[i].b);
+		slurm_program_deinit(&g->jobs->items[i].srun);
 	}
 	ranks_deinit(&g->ranks);
 	clocks_deinit(&g->clocks);
@@ -339,18 +381,20 @@ bool slurm_capture(const struct run_options *o, int argc, char **argv, int *ret_
 {
 	const char *name = o->selector.jobs.items[0];
 	struct jobs jobs = { .n = 0 };
+	enum slurm_found found;
 	char number[64];
 
 	*ret_status = EXIT_REFUSED;
 	slurm_job_part(name, number, sizeof(number));
-	if (!slurm_find_jobs(number, &jobs)) {
+	found = slurm_find_jobs(number, &jobs);
+	if (found == SLURM_NO_JOB) {
 		say("Slurm has no job %s in its queue: it has ended, or is not Slurm's; looking "
-		    "for "
-		    "its processes on this node",
+		    "for its processes on this node",
 		    number);
 		return false;
 	}
-	if (slurm_keep_running(name, &jobs) && slurm_check_output(o, &jobs)) {
+	if (found == SLURM_FOUND && slurm_keep_running(name, &jobs) &&
+	    slurm_check_output(o, &jobs)) {
 		*ret_status = capture_jobs(o, &jobs, argc, argv);
 	}
 	return true;

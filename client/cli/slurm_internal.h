@@ -9,10 +9,23 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "client/cli/buf.h"
 #include "client/cli/clocks.h"
 #include "client/cli/ranks.h"
 #include "client/cli/run_options.h"
+#include "client/cli/slurm_causes.h"
+#include "proto/base/buf.h"
+
+/* What a program writes; fd -1: there is none, or it has ended. */
+struct slurm_output {
+	int fd;
+	struct buf b; /* what is not taken yet */
+};
+
+/* One that ends with us. */
+struct slurm_program {
+	pid_t pid;
+	struct slurm_output out, errors;
+};
 
 enum { SLURM_WORDS = 26, SLURM_JOBS_MAX = 64 };
 
@@ -20,10 +33,7 @@ struct job {
 	char id[32], name[64], state[32], reason[128]; /* name: as Slurm shows it, 12_3 or 5+1 */
 	unsigned nodes;
 
-	/* The step beside it. */
-	pid_t srun;
-	int fd;	      /* its output; -1: there is none, or it has ended */
-	struct buf b; /* of a line that is not whole */
+	struct slurm_program srun; /* the step beside it */
 };
 
 /* Those that a name stands for. */
@@ -39,6 +49,7 @@ struct gathering {
 	struct jobs *jobs;
 	struct ranks ranks;
 	struct clocks clocks;
+	struct slurm_causes causes;
 };
 
 /* A command line: the words, and those that are made for it. */
@@ -54,19 +65,23 @@ struct words {
 void slurm_add_word(struct words *w, const char *word);
 /* Where the step is to run. */
 void slurm_add_place(struct words *w, const struct job *job);
-/* Starts a program that ends with us, with its standard output in *ret_fd. 0 or an errno. */
-int slurm_start(char *const *argv, pid_t *ret_pid, int *ret_fd);
+/* Starts a program that ends with us. 0 or an errno. */
+int slurm_start(char *const *argv, struct slurm_program *ret);
+/* What has come, behind what is not taken yet. */
+void slurm_read(struct slurm_output *out);
 /* The exit status; 128 and the signal. */
 int slurm_wait_status(pid_t pid);
-/* What a short command prints. Its exit status, or 127. */
-int slurm_ask(char *const *argv, struct buf *ret);
+/* What a short command prints, in both outputs; who waits is told. Its exit status, or 127. */
+int slurm_ask(char *const *argv, struct slurm_program *ret);
+void slurm_program_deinit(struct slurm_program *p);
 
 /* --- slurm_jobs.c --- */
 
 /* JOB of JOB.STEP. */
 void slurm_job_part(const char *name, char *ret, size_t size);
-/* False: Slurm knows no such job, and has printed that. */
-bool slurm_find_jobs(const char *name, struct jobs *ret);
+enum slurm_found { SLURM_FOUND, SLURM_NO_JOB, SLURM_NO_ANSWER };
+/* SLURM_NO_ANSWER: why was reported. */
+enum slurm_found slurm_find_jobs(const char *name, struct jobs *ret);
 /* Keeps the jobs that run now and reports the others. False: none runs. */
 bool slurm_keep_running(const char *name, struct jobs *jobs);
 /* Refuses a pattern of -o by which several nodes would write one file. False: the remedy was

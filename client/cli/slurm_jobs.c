@@ -14,24 +14,68 @@ void slurm_job_part(const char *name, char *ret, size_t size)
 	snprintf(ret, size, "%.*s", (int)strcspn(name, "."), name);
 }
 
-/* For one component of a heterogeneous job squeue lists all of them. */
-static void take_job(struct jobs *jobs, const char *name, const char *line)
+/* For one component of a heterogeneous job squeue lists all of them. False: this is no job. */
+static bool take_job(struct jobs *jobs, const char *name, const char *line)
 {
-	struct job job = { .fd = -1 };
+	struct job job = { .srun = { 0, { .fd = -1 }, { .fd = -1 } } };
 
 	if (sscanf(line, "%31[0-9]|%63[^|]|%31[^|]|%u|%127[^\n]", job.id, job.name, job.state,
-		   &job.nodes, job.reason) < 4 ||
-	    (strchr(name, '+') && strcmp(name, job.name) != 0)) {
-		return;
+		   &job.nodes, job.reason) < 4) {
+		return false;
+	}
+	if (strchr(name, '+') && strcmp(name, job.name) != 0) {
+		return true;
 	}
 	if (jobs->n == SLURM_JOBS_MAX) {
 		jobs->more = true;
-		return;
+	} else {
+		jobs->items[jobs->n++] = job;
 	}
-	jobs->items[jobs->n++] = job;
+	return true;
 }
 
-bool slurm_find_jobs(const char *name, struct jobs *ret)
+/* The first line of a text that others wrote. */
+static void first_line(struct buf *b, char *ret, size_t size)
+{
+	const char *text = buf_string(b);
+
+	snprintf(ret, size, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+/* False: there is a line that is no job. */
+static bool take_jobs(struct jobs *jobs, const char *name, const char *text)
+{
+	bool whole = true;
+
+	for (const char *p = text; *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : "") {
+		whole = take_job(jobs, name, p) && whole;
+	}
+	return whole;
+}
+
+/* As of a job that has ended a while ago. */
+static bool is_unknown_job(struct slurm_program *squeue)
+{
+	return strstr(buf_string(&squeue->errors.b), "Invalid job id") != NULL;
+}
+
+static void report_no_answer(int status, struct slurm_program *squeue)
+{
+	struct buf *said = squeue->errors.b.n > 0 ? &squeue->errors.b : &squeue->out.b;
+	char line[256], message[384];
+
+	first_line(said, line, sizeof(line));
+	if (status != 0) {
+		snprintf(message, sizeof(message), "squeue failed with status %d%s%s", status,
+			 *line ? ": " : "", line);
+	} else {
+		snprintf(message, sizeof(message), "squeue gives no list of jobs, but: %s", line);
+	}
+	say_error("slurm", message,
+		  "Ask squeue itself. --here, on a node of the job, asks Slurm nothing.");
+}
+
+enum slurm_found slurm_find_jobs(const char *name, struct jobs *ret)
 {
 	char *argv[] = { (char *)"squeue",
 			 (char *)"-h",
@@ -41,14 +85,21 @@ bool slurm_find_jobs(const char *name, struct jobs *ret)
 			 (char *)"-o",
 			 (char *)"%A|%i|%T|%D|%r",
 			 NULL };
-	struct buf b = { 0 };
-	bool found = slurm_ask(argv, &b) == 0;
+	struct slurm_program squeue = { 0, { .fd = -1 }, { .fd = -1 } };
+	enum slurm_found found;
+	int status = slurm_ask(argv, &squeue);
+	bool whole = take_jobs(ret, name, buf_string(&squeue.out.b));
 
-	for (const char *p = buf_string(&b); *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : "") {
-		take_job(ret, name, p);
+	if (status == 0 && whole) {
+		found = ret->n > 0 ? SLURM_FOUND : SLURM_NO_JOB;
+	} else if (status != 0 && is_unknown_job(&squeue)) {
+		found = SLURM_NO_JOB;
+	} else {
+		found = SLURM_NO_ANSWER;
+		report_no_answer(status, &squeue);
 	}
-	buf_deinit(&b);
-	return found && ret->n > 0;
+	slurm_program_deinit(&squeue);
+	return found;
 }
 
 bool slurm_keep_running(const char *name, struct jobs *jobs)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #include <unistd.h>
 
 #include "client/cli/say.h"
+
+enum { PIECE_BYTES = 16384, ANSWER_BYTES = 1 << 20, PATIENCE_MS = 1500 };
 
 /* Programs of Slurm, and their command lines. */
 
@@ -35,7 +38,7 @@ void slurm_add_place(struct words *w, const struct job *job)
 }
 
 /* Between fork and exec. A parent that has ended meanwhile sends no signal. */
-static void become_program(char *const *argv, pid_t parent, int output)
+static void become_program(char *const *argv, pid_t parent, int output, int errors)
 {
 	sigset_t none;
 
@@ -43,33 +46,67 @@ static void become_program(char *const *argv, pid_t parent, int output)
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (getppid() == parent && dup2(output, STDOUT_FILENO) >= 0) {
+	if (getppid() == parent && dup2(output, STDOUT_FILENO) >= 0 &&
+	    dup2(errors, STDERR_FILENO) >= 0) {
 		execvp(argv[0], argv);
 	}
 	_exit(127);
 }
 
-int slurm_start(char *const *argv, pid_t *ret_pid, int *ret_fd)
+static void close_both(const int *fds)
+{
+	close(fds[0]);
+	close(fds[1]);
+}
+
+int slurm_start(char *const *argv, struct slurm_program *ret)
 {
 	pid_t parent = getpid(), pid;
-	int fds[2], r;
+	int out[2], errors[2], r;
 
-	if (pipe2(fds, O_CLOEXEC) < 0) {
+	if (pipe2(out, O_CLOEXEC) < 0) {
 		return errno;
+	}
+	if (pipe2(errors, O_CLOEXEC) < 0) {
+		r = errno;
+		close_both(out);
+		return r;
 	}
 	pid = fork();
 	r = errno;
 	if (pid == 0) {
-		become_program(argv, parent, fds[1]);
+		become_program(argv, parent, out[1], errors[1]);
 	}
-	close(fds[1]);
 	if (pid < 0) {
-		close(fds[0]);
+		close_both(out);
+		close_both(errors);
 		return r;
 	}
-	*ret_pid = pid;
-	*ret_fd = fds[0];
+	close(out[1]);
+	close(errors[1]);
+	*ret = (struct slurm_program){ pid, { .fd = out[0] }, { .fd = errors[0] } };
 	return 0;
+}
+
+static void close_output(struct slurm_output *out)
+{
+	if (out->fd >= 0) {
+		close(out->fd);
+		out->fd = -1;
+	}
+}
+
+void slurm_read(struct slurm_output *out)
+{
+	ssize_t n = buf_reserve(&out->b, PIECE_BYTES)
+			    ? read(out->fd, out->b.data + out->b.n, PIECE_BYTES)
+			    : 0;
+
+	if (n > 0) {
+		out->b.n += (size_t)n;
+	} else if (n == 0 || errno != EINTR) {
+		close_output(out);
+	}
 }
 
 int slurm_wait_status(pid_t pid)
@@ -84,20 +121,45 @@ int slurm_wait_status(pid_t pid)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int slurm_ask(char *const *argv, struct buf *ret)
+/* An answer has an end; what goes on for ever is none. */
+static void read_answer(struct slurm_output *out)
 {
-	ssize_t n = 1;
-	pid_t pid;
-	int fd;
+	slurm_read(out);
+	if (out->b.n > ANSWER_BYTES) {
+		close_output(out);
+	}
+}
 
-	if (slurm_start(argv, &pid, &fd) != 0) {
+int slurm_ask(char *const *argv, struct slurm_program *ret)
+{
+	struct slurm_output *of[2] = { &ret->out, &ret->errors };
+	bool told = false;
+
+	if (slurm_start(argv, ret) != 0) {
 		return 127;
 	}
-	while (n > 0 && buf_reserve(ret, 4096)) {
-		n = read(fd, ret->data + ret->n, 4096);
-		ret->n += n > 0 ? (size_t)n : 0;
-		n = n < 0 && errno == EINTR ? 1 : n;
+	while (ret->out.fd >= 0 || ret->errors.fd >= 0) {
+		struct pollfd p[2] = { { .fd = ret->out.fd, .events = POLLIN },
+				       { .fd = ret->errors.fd, .events = POLLIN } };
+
+		if (poll(p, 2, told ? -1 : PATIENCE_MS) == 0) {
+			say("waiting for %s, which has not answered yet (Ctrl-C gives up)",
+			    argv[0]);
+			told = true;
+		}
+		for (size_t i = 0; i < 2; i++) {
+			if (p[i].fd >= 0 && p[i].revents != 0) {
+				read_answer(of[i]);
+			}
+		}
 	}
-	close(fd);
-	return slurm_wait_status(pid);
+	return slurm_wait_status(ret->pid);
+}
+
+void slurm_program_deinit(struct slurm_program *p)
+{
+	close_output(&p->out);
+	close_output(&p->errors);
+	buf_deinit(&p->out.b);
+	buf_deinit(&p->errors.b);
 }

@@ -4,7 +4,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* The status as one JSON object on one line, with an end of line. Its names are documented in
  * gpuctr-status(5): what stands there keeps its name and its meaning, and others may be added. */

@@ -4,7 +4,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* Appends the daemon, its GPUs, captures and queue; headings in bold where styled. */
 void status_text(struct buf *b, const struct gpuctr_status *status, bool styled);

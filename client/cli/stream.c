@@ -143,6 +143,18 @@ void stream_end(struct stream *s, const struct gpuctr_end *end)
 	stream_flush(s);
 }
 
+static const char *remedy_of(const struct stream *s, int error)
+{
+	if (s->has_capture) {
+		return "The records from there on are not in --output; the capture file of -o is "
+		       "written apart from it.";
+	}
+	return error == -EBADF ? "Standard output is closed, and the records are lost: leave it "
+				 "open, or keep them with -o FILE."
+			       : "The records from there on are lost: let --output be where there "
+				 "is room.";
+}
+
 struct stream *stream_close(struct stream *s)
 {
 	enum out_state state;
@@ -154,12 +166,7 @@ struct stream *stream_close(struct stream *s)
 	stream_flush(s);
 	out_close(s->out, &state, &error);
 	if (state == OUT_FAILED) {
-		say_warning("stream-failed", strerror(-error),
-			    s->has_capture
-				    ? "The records from there on are not in --output; the capture "
-				      "file of -o is written apart from it."
-				    : "The records from there on are lost: let --output be where "
-				      "there is room.");
+		say_warning("stream-failed", strerror(-error), remedy_of(s, error));
 	} else if (state == OUT_OPEN && s->unwritten > 0) {
 		say("warning[stream-slow]: %llu records are not in the stream: its reader was too "
 		    "slow",

@@ -8,8 +8,8 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
 #include "client/report/view.h"
+#include "proto/base/buf.h"
 
 /* Counters added up by keys, for the table at the end of a run, and for reports. */
 struct summary;
@@ -50,6 +50,7 @@ struct summary_end {
 	bool unfinished; /* of a file without totals: it is written still, or was cut short */
 	int error;	 /* why it ended early, GPUCTR_OK: it did not */
 	bool refused;	 /* a process said why it cannot be measured */
+	bool program_refused;  /* it ended as a gpuctr-client that is refused does */
 	const char *unmatched; /* what --kernel might have been meant for; NULL: not known */
 	const char *driver;    /* of the machine; "": none */
 	bool selected;	       /* the user left launches out */

@@ -431,16 +431,24 @@ static void add_no_process(const struct summary_end *end, struct buf *b)
 			    "program played none. To play one: gpuctr-client gpuctr-replay FILE\n");
 		return;
 	}
-	buf_text(b, "No process of the program used CUDA, so nothing was measured. Likely "
-		    "reasons:\n"
-		    "  - it ran on the CPU: check that it finds a GPU (nvidia-smi, "
-		    "CUDA_VISIBLE_DEVICES);\n"
-		    "  - it starts the work elsewhere, as another user or with a cleared "
-		    "environment (sudo,\n"
-		    "    su, ssh, docker, srun):\n"
-		    "    run gpuctr-client inside, next to the program;\n"
-		    "  - in a container: mount the agent at the same path, or set "
-		    "GPUCTR_AGENT.\n");
+	if (end->program_refused) {
+		buf_text(b, "Nothing was measured: the program ended with status 125 before it "
+			    "used CUDA, as a\n"
+			    "gpuctr-client in it does that is refused, with its reason above.\n");
+		return;
+	}
+	buf_text(b,
+		 "No process of the program used CUDA, so nothing was measured. Likely "
+		 "reasons:\n"
+		 "  - it ran on the CPU: check that it finds a GPU (nvidia-smi, "
+		 "CUDA_VISIBLE_DEVICES);\n"
+		 "  - it starts the work elsewhere, as another user or with a cleared "
+		 "environment (sudo,\n"
+		 "    su, ssh, docker, srun):\n"
+		 "    run gpuctr-client inside, next to the program;\n"
+		 "  - it starts a gpuctr-client itself, which was refused, with its reason above;\n"
+		 "  - in a container: mount the agent at the same path, or set "
+		 "GPUCTR_AGENT.\n");
 }
 
 /* Without a budget metrics of several passes would be refused. */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* What the client may do with a descriptor that may be a terminal. */
 

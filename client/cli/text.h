@@ -6,16 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* Text from outside, made safe for the place it goes to. */
 
-/* In double quotes, escaped, with it what a terminal would obey or not show; bytes that are not
- * UTF-8 become U+FFFD. NULL is "". */
-void text_json(struct buf *b, const char *text);
-/* The same without the quotes. */
-void text_json_part(struct buf *b, const char *text, size_t length);
-void text_json_body(struct buf *b, const char *text);
 /* Would a spreadsheet compute it instead of showing it? */
 bool text_is_formula(const char *text);
 /* A field as RFC 4180 has it, quoted only where it must be. It knows no escapes: control characters

@@ -11,6 +11,7 @@
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
+#include "proto/base/json.h"
 
 enum { BUCKETS_SHOWN = 20, TIME_WIDTH = 9, VALUE_WIDTH = 11, LINE_BYTES = 32 << 10 };
 
@@ -51,11 +52,11 @@ static void write_begin(struct timeline_view *v)
 		return;
 	}
 	buf_text(b, "{\"type\":\"timeline\",\"gpu\":");
-	text_json(b, v->gpu);
+	json_string(b, v->gpu);
 	buf_printf(b, ",\"interval_ns\":%llu,\"metrics\":[", (unsigned long long)v->interval_ns);
 	for (size_t i = 0; i < v->metrics.n; i++) {
 		buf_text(b, i > 0 ? "," : "");
-		text_json(b, v->metrics.items[i]);
+		json_string(b, v->metrics.items[i]);
 	}
 	buf_text(b, "]}\n");
 }
@@ -99,7 +100,7 @@ static void write_end(struct timeline_view *v, const char *message)
 		buf_printf(&v->line, "{\"type\":\"end\",\"samples\":%llu,\"lost\":%llu,\"error\":",
 			   (unsigned long long)v->end.samples, (unsigned long long)v->end.lost);
 		if (message) {
-			text_json(&v->line, message);
+			json_string(&v->line, message);
 		} else {
 			buf_text(&v->line, "null");
 		}

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/buf.h"
 #include "client/cli/say.h"
 #include "client/report/marker.h"
+#include "proto/base/buf.h"
 #include "proto/base/clean.h"
 
 /* As the library does it. */

@@ -9,9 +9,8 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
 #include "client/cli/say.h"
-#include "client/cli/text.h"
+#include "proto/base/buf.h"
 #include "proto/base/near.h"
 
 static const struct option_def no_options[] = { OPTION_END_ROW };

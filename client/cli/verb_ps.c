@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/members.h"
+#include "client/cli/claims.h"
 #include "client/cli/ps_table.h"
 #include "client/cli/request.h"
 #include "client/cli/terminal.h"
-#include "client/cli/text.h"
+#include "proto/base/json.h"
 
 struct ps_options {
 	const char *socket; /* NULL: the default */
@@ -37,7 +37,7 @@ struct listing {
 
 /* What the daemon derives from the name of the cgroup is separate from what the kernel and the
  * process report. */
-static void add_derived(struct members *m, const struct gpuctr_registered_process *p)
+static void add_derived(struct json *m, const struct gpuctr_registered_process *p)
 {
 	const struct {
 		const char *name, *value;
@@ -47,47 +47,34 @@ static void add_derived(struct members *m, const struct gpuctr_registered_proces
 		{ "step", p->cgroup_step },
 	};
 
-	members_begin(m, "derived", '{');
+	json_begin(m, "derived", '{');
 	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++) {
 		if (*derived[i].value) {
-			members_text(m, derived[i].name, derived[i].value);
+			json_text(m, derived[i].name, derived[i].value);
 		}
 	}
-	members_end(m, '}');
-}
-
-static void add_claims(struct members *m, const struct gpuctr_registered_process *p)
-{
-	members_begin(m, "claims", '{');
-	for (size_t i = 0; i < p->n_claims; i++) {
-		const char *value = strchrnul(p->claims[i], '=');
-		char name[256];
-
-		snprintf(name, sizeof(name), "%.*s", (int)(value - p->claims[i]), p->claims[i]);
-		members_key_text(m, name);
-		text_json(m->b, *value ? value + 1 : "");
-	}
-	members_end(m, '}');
+	json_end(m, '}');
 }
 
 static void add_json(struct buf *b, const struct gpuctr_registered_process *p)
 {
-	struct members m = { b };
+	const struct claims claims = { p->claims, p->n_claims };
+	struct json m = { b };
 
-	members_begin(&m, NULL, '{');
-	members_u64(&m, "process", p->process);
-	members_u64(&m, "pid", p->pid);
-	members_u64(&m, "uid", p->uid);
-	members_text(&m, "user", p->user);
-	members_text(&m, "program", p->program);
-	members_u64(&m, "age_ns", p->age_ns);
-	members_u64(&m, "capture", p->capture);
-	members_text(&m, "holder", p->holder);
-	members_bool(&m, "foreign", p->foreign);
-	members_text(&m, "cgroup", p->cgroup);
+	json_begin(&m, NULL, '{');
+	json_u64(&m, "process", p->process);
+	json_u64(&m, "pid", p->pid);
+	json_u64(&m, "uid", p->uid);
+	json_text(&m, "user", p->user);
+	json_text(&m, "program", p->program);
+	json_u64(&m, "age_ns", p->age_ns);
+	json_u64(&m, "capture", p->capture);
+	json_text(&m, "holder", p->holder);
+	json_bool(&m, "foreign", p->foreign);
+	json_text(&m, "cgroup", p->cgroup);
 	add_derived(&m, p);
-	add_claims(&m, p);
-	members_end(&m, '}');
+	claims_json(&claims, &m);
+	json_end(&m, '}');
 	buf_char(b, '\n');
 }
 

@@ -33,8 +33,7 @@ struct report_options {
 	struct buf define;
 	struct strings where;
 	bool csv, json, has_limit, force, verbose;
-
-	size_t width;
+	uint64_t width;
 };
 
 /* --- output ---------------------------------------------------------------------------------- */
@@ -56,19 +55,6 @@ static int put(const struct buf *b)
 	}
 	say_error("output", strerror(errno), outfile_remedy(-errno));
 	return EXIT_VERB_FAILED;
-}
-
-/* What the terminal shows: text has been made safe for UTF-8 whatever it says, but lines need it.
- */
-static bool shows_utf8(void)
-{
-	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
-	const char *value = NULL;
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !(value && *value); i++) {
-		value = getenv(names[i]);
-	}
-	return value && (strcasestr(value, "UTF-8") || strcasestr(value, "utf8"));
 }
 
 static void add_wrapped(struct buf *notes, size_t width, struct buf *b)
@@ -192,8 +178,6 @@ static int print(struct report_source *s, struct report_source *before,
 	int r;
 
 	options.people = !o->csv && !o->json;
-	options.bars = isatty(STDOUT_FILENO);
-	options.utf8 = shows_utf8();
 	options.styled = terminal_has_style(STDOUT_FILENO);
 	r = groups ? view_init(&view, groups, &options, &why) : -ENOMEM;
 
@@ -268,31 +252,17 @@ static bool take_units(void *base_units, const char *value)
 	       options_refuse("units", value, "auto or base");
 }
 
-static bool take_number(const char *option, const char *value, uint64_t min, uint64_t max,
-			size_t *ret)
-{
-	uint64_t n;
-
-	if (!options_parse_u64(value, &n) || n < min || n > max) {
-		say_usage("%s wants a number from %llu to %llu, not '%s'", option,
-			  (unsigned long long)min, (unsigned long long)max, value);
-		return false;
-	}
-	*ret = (size_t)n;
-	return true;
-}
-
 static bool take_limit(void *options, const char *value)
 {
 	struct report_options *o = options;
 
 	o->has_limit = true;
-	return take_number("--limit", value, 0, UINT32_MAX, &o->view.limit);
+	return options_take_number("limit", value, 0, UINT32_MAX, &o->view.limit);
 }
 
 static bool take_width(void *width, const char *value)
 {
-	return take_number("--width", value, WIDTH_MIN, WIDTH_MAX, width);
+	return options_take_number("width", value, WIDTH_MIN, WIDTH_MAX, width);
 }
 
 /* Reads the file. It is compiled when the columns of the captures are known. */

@@ -13,7 +13,6 @@
 #include "client/cli/run.h"
 #include "client/cli/say.h"
 #include "client/cli/sinks.h"
-#include "client/cli/text.h"
 #include "client/cli/torch.h"
 #include "proto/base/near.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "top": the status of the daemon, the kernels of capture files, or those of a capture of one's
- * own, which run.c measures; each again at an interval. Nothing is set on the terminal, so any
- * signal may end the first two. */
+/* "top": the status of the daemon, or the kernels of a capture of one's own, which run.c measures;
+ * again at an interval. Nothing is set on the terminal, so any signal may end the first. */
 
 #include "client/cli/verb.h"
 
@@ -20,7 +19,6 @@
 #include "client/cli/status_text.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
-#include "client/cli/top_files.h"
 #include "proto/base/clock.h"
 
 static void sleep_until(uint64_t until_ns)
@@ -159,31 +157,32 @@ static int watch_daemon(struct live *l, const char *socket)
 
 /* --- the verb -------------------------------------------------------------------------------- */
 
-static int watch_files(struct live *l, char **paths)
-{
-	struct top_files files = { .paths = paths, .keys = &l->keys };
-	int status = repeat(l, top_files_add, &files);
-
-	top_files_deinit(&files);
-	return status;
-}
-
 static int watch(struct run_options *o)
 {
 	int status;
 
 	if (selector_is_empty(&o->selector)) {
-		return o->command[0] ? watch_files(&o->live, o->command)
-				     : watch_daemon(&o->live, o->socket);
+		return watch_daemon(&o->live, o->socket);
 	}
 	status = run_capture(o, NULL);
 	return status == EXIT_REFUSED ? EXIT_VERB_FAILED : status;
 }
 
+static bool check(struct run_options *o, char **command)
+{
+	if (command[0]) {
+		say_usage("top: it takes no file, such as '%s': `watch gpuctr-client report FILE` shows a "
+			  "capture while it is written",
+			  command[0]);
+		return false;
+	}
+	return top_options_check(o, command);
+}
+
 static int exec_top(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
-	int status = run_options_read(&o, &verb_top, argc, argv, top_options_check);
+	int status = run_options_read(&o, &verb_top, argc, argv, check);
 
 	(void)verbs;
 	if (status < 0) {
@@ -195,20 +194,16 @@ static int exec_top(const struct verb *const *verbs, int argc, char **argv)
 
 const struct verb verb_top = {
 	.name = "top",
-	.usage = "top [CAPTURE...] [--pid LIST|--job LIST|--program GLOB|--all] [OPTION...]",
-	.summary = "watch the daemon, or the hottest kernels of captures",
+	.usage = "top [--pid LIST|--job LIST|--program GLOB|--all] [OPTION...]",
+	.summary = "watch the daemon, or the hottest kernels of programs in standby",
 	.details =
-		"Alone: what status and ps print. With capture files, also while they are "
-		"written (run -o,\n"
-		"capture -o): their kernels. With processes in standby: these are measured until "
-		"top ends. A\n"
+		"Alone: what status and ps print. With processes in standby: these are measured "
+		"until top ends. A\n"
 		"terminal is redrawn at each interval until Ctrl-C; elsewhere one frame is "
 		"printed.\n",
 	.examples = "  gpuctr-client top\n"
-		    "  gpuctr-client top run.gpuctr\n"
 		    "  gpuctr-client top --program python --once\n"
 		    "  gpuctr-client top --batch 3 --interval 0.5\n",
-	.takes = "FILE",
 	.options = top_option_defs,
 	.exec = exec_top,
 };

@@ -4,7 +4,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 /* The status as metrics. gpuctr-exporter(8) lists them; a test compares that list with what is
  * written here. The number of lines depends on the machine (GPUs, codes, workers), never on the

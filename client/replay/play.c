@@ -498,6 +498,7 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 {
 	struct player *p = calloc(1, sizeof(*p));
 	struct refusal missed;
+	char text[256];
 	int code;
 
 	if (!p) {
@@ -524,6 +525,9 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 			deliver_notice(&p->deliver, missed.code, missed.message, missed.remedy);
 		} else if (nvtx_filter_missed(&p->filter.nvtx, &p->welcome.selection, &missed)) {
 			deliver_notice(&p->deliver, missed.code, missed.message, missed.remedy);
+		}
+		if (filter_describe_limit(&p->filter, text, sizeof(text))) {
+			deliver_notice(&p->deliver, GPUCTR_OK, text, "");
 		}
 		deliver_finish(&p->deliver, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
 	}

@@ -22,8 +22,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "client/cli/text.h"
-
 #define SECOND_NS INT64_C(1000000000)
 
 static void chrome_close(void *e)
@@ -59,7 +57,7 @@ static void *chrome_open(const struct store_info *info, const struct exporter_op
 	}
 	c->n_keys = info->plan.n_columns;
 	for (size_t i = 0; i < c->n_keys; i++) {
-		text_json(&c->keys[i], info->plan.columns[i].name);
+		json_string(&c->keys[i], info->plan.columns[i].name);
 		buf_char(&c->keys[i], ':');
 	}
 	c->base_ns = info->created_ns - info->created_ns % SECOND_NS;

@@ -6,9 +6,9 @@
  */
 
 #include "client/cli/fragments.h"
-#include "client/cli/members.h"
 #include "client/report/exporter.h"
 #include "client/report/tracks.h"
+#include "proto/base/json.h"
 
 struct chrome {
 	const struct store_info *info;
@@ -32,7 +32,7 @@ struct chrome {
 uint64_t chrome_device_pid(const struct chrome *c, unsigned device);
 
 /* {"ph":"X",...: a span of a category, whose name and arguments follow. */
-void chrome_begin_span(struct members *m, const char *category, uint64_t pid, uint64_t tid,
+void chrome_begin_span(struct json *m, const char *category, uint64_t pid, uint64_t tid,
 		       int64_t at_us, int64_t us);
 
 void chrome_write_head(struct chrome *c, struct buf *b);

@@ -8,9 +8,8 @@
 
 #include <math.h>
 
-#include "client/cli/members.h"
-#include "client/cli/text.h"
 #include "client/report/marker.h"
+#include "proto/base/json.h"
 
 enum { DEVICES_A_PROCESS = 100 };
 
@@ -29,22 +28,22 @@ static void begin_event(struct chrome *c, struct buf *b)
 	c->has_event = true;
 }
 
-void chrome_begin_span(struct members *m, const char *category, uint64_t pid, uint64_t tid,
+void chrome_begin_span(struct json *m, const char *category, uint64_t pid, uint64_t tid,
 		       int64_t at_us, int64_t us)
 {
-	members_begin(m, NULL, '{');
-	members_word(m, "ph", "X");
-	members_word(m, "cat", category);
-	members_u64(m, "pid", pid);
-	members_u64(m, "tid", tid);
-	members_i64(m, "ts", at_us);
-	members_i64(m, "dur", us);
+	json_begin(m, NULL, '{');
+	json_word(m, "ph", "X");
+	json_word(m, "cat", category);
+	json_u64(m, "pid", pid);
+	json_u64(m, "tid", tid);
+	json_i64(m, "ts", at_us);
+	json_i64(m, "dur", us);
 }
 
-static struct members begin_span(struct chrome *c, struct buf *b, const char *category,
-				 uint64_t pid, uint64_t tid, int64_t at_us, int64_t us)
+static struct json begin_span(struct chrome *c, struct buf *b, const char *category, uint64_t pid,
+			      uint64_t tid, int64_t at_us, int64_t us)
 {
-	struct members m = { b };
+	struct json m = { b };
 
 	begin_event(c, b);
 	chrome_begin_span(&m, category, pid, tid, at_us, us);
@@ -56,23 +55,23 @@ static struct members begin_span(struct chrome *c, struct buf *b, const char *ca
 void chrome_write_head(struct chrome *c, struct buf *b)
 {
 	const struct store_info *info = c->info;
-	struct members m = { b, true };
+	struct json m = { b, true };
 
 	/* HTA looks for the rank as text, and wants the blank. */
 	buf_printf(b,
 		   "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"distributedInfo\":{\"rank\": "
 		   "%u},\n\"baseTimeNanoseconds\":%lld",
 		   c->options->rank, (long long)c->base_ns);
-	members_begin(&m, "gpuctr", '{');
-	members_text(&m, "version", info->version);
-	members_text(&m, "host", info->host);
-	members_text(&m, "driver", info->driver);
-	members_text(&m, "command", info->command);
-	members_text(&m, "recorded_from", info->recorded_from);
-	members_begin(&m, "units", '{');
+	json_begin(&m, "gpuctr", '{');
+	json_text(&m, "version", info->version);
+	json_text(&m, "host", info->host);
+	json_text(&m, "driver", info->driver);
+	json_text(&m, "command", info->command);
+	json_text(&m, "recorded_from", info->recorded_from);
+	json_begin(&m, "units", '{');
 	for (size_t i = 0; i < info->plan.n_columns; i++) {
-		members_add(&m, &c->keys[i]);
-		text_json(b, info->plan.columns[i].unit);
+		json_add(&m, &c->keys[i]);
+		json_string(b, info->plan.columns[i].unit);
 	}
 	buf_text(b, "}},\n\"traceEvents\":[\n");
 }
@@ -95,18 +94,18 @@ void chrome_write_tail(struct chrome *c, struct buf *b)
 static void write_name(struct chrome *c, struct buf *b, const char *what, uint64_t pid,
 		       uint64_t tid, const char *key, struct buf *name)
 {
-	struct members m = { b };
+	struct json m = { b };
 
 	begin_event(c, b);
-	members_begin(&m, NULL, '{');
-	members_word(&m, "ph", "M");
-	members_word(&m, "name", what);
-	members_u64(&m, "pid", pid);
-	members_u64(&m, "tid", tid);
-	members_begin(&m, "args", '{');
-	members_text(&m, key, buf_string(name));
-	members_end(&m, '}');
-	members_end(&m, '}');
+	json_begin(&m, NULL, '{');
+	json_word(&m, "ph", "M");
+	json_word(&m, "name", what);
+	json_u64(&m, "pid", pid);
+	json_u64(&m, "tid", tid);
+	json_begin(&m, "args", '{');
+	json_text(&m, key, buf_string(name));
+	json_end(&m, '}');
+	json_end(&m, '}');
 	b->failed |= name->failed;
 	buf_clear(name);
 }
@@ -154,43 +153,43 @@ void chrome_write_names(struct chrome *c, struct buf *b, const struct track *tra
 /* --- events ---------------------------------------------------------------------------------- */
 
 /* "domain:name", of the first n bytes of the message. */
-static void add_range_name(struct members *m, const struct gpuctr_range *range, size_t n)
+static void add_range_name(struct json *m, const struct gpuctr_range *range, size_t n)
 {
-	members_key(m, "name");
+	json_key(m, "name");
 	buf_char(m->b, '"');
 	if (range->domain && *range->domain) {
-		text_json_body(m->b, range->domain);
+		json_string_body(m->b, range->domain);
 		buf_char(m->b, ':');
 	}
-	text_json_part(m->b, range->message ? range->message : "", n);
+	json_string_part(m->b, range->message ? range->message : "", n);
 	buf_char(m->b, '"');
 }
 
 /* As PyTorch's own traces name them. */
-static void add_marker(struct members *m, const struct marker *marker)
+static void add_marker(struct json *m, const struct marker *marker)
 {
-	members_begin(m, "args", '{');
+	json_begin(m, "args", '{');
 	if (marker->seq >= 0) {
-		members_i64(m, "Sequence number", marker->seq);
+		json_i64(m, "Sequence number", marker->seq);
 	}
 	if (marker->op_id >= 0) {
-		members_i64(m, "External id", marker->op_id);
+		json_i64(m, "External id", marker->op_id);
 	}
 	if (marker->sizes && marker_is_list(marker->sizes, marker->n_sizes)) {
-		members_key(m, "Input Dims");
+		json_key(m, "Input Dims");
 		buf_add(m->b, marker->sizes, marker->n_sizes);
 	} else if (marker->sizes) { /* of a message that was cut off, or is not PyTorch's */
-		members_key(m, "sizes");
+		json_key(m, "sizes");
 		buf_char(m->b, '"');
-		text_json_part(m->b, marker->sizes, marker->n_sizes);
+		json_string_part(m->b, marker->sizes, marker->n_sizes);
 		buf_char(m->b, '"');
 	}
-	members_end(m, '}');
+	json_end(m, '}');
 }
 
 void chrome_format_range(struct buf *text, const struct gpuctr_range *range)
 {
-	struct members m = { text };
+	struct json m = { text };
 	struct marker marker;
 
 	marker_parse(range->message ? range->message : "", &marker);
@@ -203,50 +202,50 @@ void chrome_format_range(struct buf *text, const struct gpuctr_range *range)
 void chrome_write_range(struct chrome *c, struct buf *b, uint64_t thread, const struct buf *text,
 			int64_t begin_us, int64_t end_us)
 {
-	struct members m = begin_span(c, b, "cpu_op", c->process->process.pid, thread, begin_us,
-				      end_us - begin_us);
+	struct json m = begin_span(c, b, "cpu_op", c->process->process.pid, thread, begin_us,
+				   end_us - begin_us);
 
 	if (text) {
 		c->ranges++;
-		members_add(&m, text);
+		json_add(&m, text);
 	} else {
-		members_word(&m, "name", "(no NVTX range)");
+		json_word(&m, "name", "(no NVTX range)");
 	}
-	members_end(&m, '}');
+	json_end(&m, '}');
 }
 
 void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_record *record,
 			 int64_t at_us)
 {
-	struct members m =
+	struct json m =
 		begin_span(c, b, "cuda_runtime", c->process->process.pid, record->thread, at_us, 1);
 
 	/* HTA before 0.3 wants just this name, of each. */
-	members_word(&m, "name", "cudaLaunchKernel");
-	members_begin(&m, "args", '{');
-	members_u64(&m, "correlation", record->correlation);
+	json_word(&m, "name", "cudaLaunchKernel");
+	json_begin(&m, "args", '{');
+	json_u64(&m, "correlation", record->correlation);
 	if (record->kind != GPUCTR_LAUNCH_KERNEL) {
-		members_word(&m, "gpuctr::kind",
-			     record->kind == GPUCTR_LAUNCH_GRAPH ? "graph" : "cooperative");
+		json_word(&m, "gpuctr::kind",
+			  record->kind == GPUCTR_LAUNCH_GRAPH ? "graph" : "cooperative");
 	}
-	members_end(&m, '}');
-	members_end(&m, '}');
+	json_end(&m, '}');
+	json_end(&m, '}');
 }
 
-static void add_kernel_name(struct chrome *c, struct members *m, const struct gpuctr_record *record)
+static void add_kernel_name(struct chrome *c, struct json *m, const struct gpuctr_record *record)
 {
 	struct buf *text;
 	bool fresh;
 
 	if (!record->kernel) {
-		members_word(m, "name", "(not known)");
+		json_word(m, "name", "(not known)");
 		return;
 	}
 	text = fragments_get(c->kernels, record->process, record->kernel->id, &fresh);
 	if (fresh) {
-		text_json(text, record->kernel->name);
+		json_string(text, record->kernel->name);
 	}
-	members_key(m, "name");
+	json_key(m, "name");
 	buf_add(m->b, text->data, text->n);
 }
 
@@ -254,28 +253,27 @@ void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_
 			   int64_t at_us)
 {
 	int64_t us = record->duration_ns / 1000;
-	struct members m =
-		begin_span(c, b, "cuda_profiler_range", chrome_device_pid(c, record->device), 0,
-			   at_us, us > 0 ? us : 1);
+	struct json m = begin_span(c, b, "cuda_profiler_range",
+				   chrome_device_pid(c, record->device), 0, at_us, us > 0 ? us : 1);
 
 	add_kernel_name(c, &m, record);
-	members_begin(&m, "args", '{');
+	json_begin(&m, "args", '{');
 	for (size_t i = 0; i < c->info->plan.n_columns; i++) {
 		if (isfinite(record->values[i])) {
-			members_add(&m, &c->keys[i]);
+			json_add(&m, &c->keys[i]);
 			buf_double(b, record->values[i]);
 		}
 	}
 	if (record->duration_ns >= 0) {
-		members_i64(&m, "gpuctr::duration_ns", record->duration_ns);
+		json_i64(&m, "gpuctr::duration_ns", record->duration_ns);
 	}
-	members_u64(&m, "gpuctr::index", record->index);
-	members_end(&m, '}');
-	members_end(&m, '}');
+	json_u64(&m, "gpuctr::index", record->index);
+	json_end(&m, '}');
+	json_end(&m, '}');
 }
 
 /* Microseconds with three decimals. */
-static void add_exact(struct members *m, const char *key, int64_t ns)
+static void add_exact(struct json *m, const char *key, int64_t ns)
 {
 	struct buf *b = m->b;
 	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
@@ -283,7 +281,7 @@ static void add_exact(struct members *m, const char *key, int64_t ns)
 	const char decimals[] = { '.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10),
 				  (char)('0' + rest % 10) };
 
-	members_key(m, key);
+	json_key(m, key);
 	if (ns < 0) {
 		buf_char(b, '-');
 	}
@@ -291,31 +289,31 @@ static void add_exact(struct members *m, const char *key, int64_t ns)
 	buf_add(b, decimals, sizeof(decimals));
 }
 
-static void add_launch_arguments(struct members *m, const struct gpuctr_record *record)
+static void add_launch_arguments(struct json *m, const struct gpuctr_record *record)
 {
-	members_begin(m, "args", '{');
-	members_u64(m, "device", record->device);
-	members_u64(m, "context", record->context);
-	members_u64(m, "stream", record->stream);
-	members_u64(m, "correlation", record->correlation);
-	members_u32s(m, "grid", record->grid, 3);
-	members_u32s(m, "block", record->block, 3);
+	json_begin(m, "args", '{');
+	json_u64(m, "device", record->device);
+	json_u64(m, "context", record->context);
+	json_u64(m, "stream", record->stream);
+	json_u64(m, "correlation", record->correlation);
+	json_u32s(m, "grid", record->grid, 3);
+	json_u32s(m, "block", record->block, 3);
 	if (record->clock == GPUCTR_CLOCK_RANGE) {
-		members_word(m, "gpuctr::clock", "range");
+		json_word(m, "gpuctr::clock", "range");
 	}
 	if (record->n_active > 0) {
-		members_begin(m, "gpuctr::ranges", '[');
+		json_begin(m, "gpuctr::ranges", '[');
 		for (size_t i = 0; i < record->n_active; i++) {
-			members_text(m, NULL, record->active[i]->message);
+			json_text(m, NULL, record->active[i]->message);
 		}
-		members_end(m, ']');
+		json_end(m, ']');
 	}
-	members_end(m, '}');
+	json_end(m, '}');
 }
 
 void chrome_write_kernel(struct chrome *c, struct buf *b, const struct gpuctr_record *record)
 {
-	struct members m = { b };
+	struct json m = { b };
 	int64_t since_ns;
 
 	if (record->duration_ns < 0 ||
@@ -323,34 +321,34 @@ void chrome_write_kernel(struct chrome *c, struct buf *b, const struct gpuctr_re
 		return;
 	}
 	begin_event(c, b);
-	members_begin(&m, NULL, '{');
-	members_word(&m, "ph", "X");
-	members_word(&m, "cat", "kernel");
-	members_u64(&m, "pid", chrome_device_pid(c, record->device));
-	members_u64(&m, "tid", record->stream);
+	json_begin(&m, NULL, '{');
+	json_word(&m, "ph", "X");
+	json_word(&m, "cat", "kernel");
+	json_u64(&m, "pid", chrome_device_pid(c, record->device));
+	json_u64(&m, "tid", record->stream);
 	add_exact(&m, "ts", since_ns);
 	add_exact(&m, "dur", record->duration_ns);
 	add_kernel_name(c, &m, record);
 	add_launch_arguments(&m, record);
-	members_end(&m, '}');
+	json_end(&m, '}');
 }
 
 void chrome_write_mark(struct chrome *c, struct buf *b, const struct gpuctr_mark *mark)
 {
-	struct members m = { b };
+	struct json m = { b };
 	int64_t since_ns;
 
 	if (!mark->range || __builtin_sub_overflow(mark->time_ns, c->base_ns, &since_ns)) {
 		return;
 	}
 	begin_event(c, b);
-	members_begin(&m, NULL, '{');
-	members_word(&m, "ph", "i");
-	members_word(&m, "s", "t");
-	members_word(&m, "cat", "mark");
-	members_u64(&m, "pid", c->process->process.pid);
-	members_u64(&m, "tid", mark->thread);
-	members_i64(&m, "ts", since_ns / 1000);
+	json_begin(&m, NULL, '{');
+	json_word(&m, "ph", "i");
+	json_word(&m, "s", "t");
+	json_word(&m, "cat", "mark");
+	json_u64(&m, "pid", c->process->process.pid);
+	json_u64(&m, "tid", mark->thread);
+	json_i64(&m, "ts", since_ns / 1000);
 	add_range_name(&m, mark->range, mark->range->message ? strlen(mark->range->message) : 0);
-	members_end(&m, '}');
+	json_end(&m, '}');
 }

@@ -127,10 +127,27 @@ static double divide(double part, double whole)
 	return whole > 0 ? part / whole : NAN;
 }
 
-static double intensity(const struct derived *d, const struct group *group)
+/* A column is the sum of some measures, over the sum of others where there are any. */
+struct sides {
+	const size_t *part, *whole;
+	size_t n_part, n_whole;
+};
+
+static struct sides sides_of(const struct derived *d)
 {
-	return divide(add_up(group->total, d->flops, d->n_flops, group->total_calls),
-		      add_up(group->total, d->bytes, d->n_bytes, group->total_calls));
+	static const size_t time = MEASURE_TIME;
+	bool of_bytes = d->kind == DERIVED_BANDWIDTH || d->kind == DERIVED_PEAK;
+	struct sides s = { .part = of_bytes ? d->bytes : d->flops,
+			   .n_part = of_bytes ? d->n_bytes : d->n_flops };
+
+	if (d->kind == DERIVED_INTENSITY) {
+		s.whole = d->bytes;
+		s.n_whole = d->n_bytes;
+	} else if (d->kind == DERIVED_BANDWIDTH || d->kind == DERIVED_RATE) {
+		s.whole = &time;
+		s.n_whole = 1;
+	}
+	return s;
 }
 
 /* Of columns that were not measured in the same launches. */
@@ -151,19 +168,11 @@ static struct estimate add_estimates(const struct group *group, const size_t *te
 
 static struct estimate apart(const struct derived *d, const struct group *group)
 {
-	static const size_t time = MEASURE_TIME;
-	bool of_bytes = d->kind == DERIVED_BANDWIDTH || d->kind == DERIVED_PEAK;
-	struct estimate part = of_bytes ? add_estimates(group, d->bytes, d->n_bytes)
-					: add_estimates(group, d->flops, d->n_flops);
-	struct estimate whole = d->kind == DERIVED_INTENSITY
-					? add_estimates(group, d->bytes, d->n_bytes)
-					: add_estimates(group, &time, 1);
+	struct sides s = sides_of(d);
+	struct estimate part = add_estimates(group, s.part, s.n_part);
+	struct estimate whole = add_estimates(group, s.whole, s.n_whole);
 	double scale = d->kind == DERIVED_INTENSITY ? 1 : 1e-9;
 
-	/* What a memory could have moved is known by launches only. */
-	if (d->kind == DERIVED_PEAK) {
-		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
-	}
 	whole.value *= scale;
 	whole.error *= scale;
 	return estimate_ratio(&part, &whole);
@@ -180,22 +189,21 @@ static uint64_t most_unknown(const struct estimate_total *totals, const size_t *
 	return most;
 }
 
+/* What a memory could have moved, and tensor cores computed, is known by launches only. */
 bool derived_is_joined(const struct derived *d, const struct group *group)
 {
 	const struct estimate_total *totals = group->estimated ? group->estimated->total : NULL;
-	static const size_t time = MEASURE_TIME;
-	uint64_t unknown = 0, other = 0;
+	struct sides s = sides_of(d);
+	uint64_t of_part, of_whole;
 
 	if (!totals || d->kind == DERIVED_DEFINED || d->kind == DERIVED_PEAK ||
 	    d->kind == DERIVED_FLOP_PEAK) {
 		return false;
 	}
-	unknown = d->kind == DERIVED_BANDWIDTH ? most_unknown(totals, &time, 1)
-					       : most_unknown(totals, d->flops, d->n_flops);
-	other = d->kind == DERIVED_FLOP	  ? unknown
-		: d->kind == DERIVED_RATE ? most_unknown(totals, &time, 1)
-					  : most_unknown(totals, d->bytes, d->n_bytes);
-	return group->estimated->derived[d->kind].unknown > (unknown > other ? unknown : other);
+	of_part = most_unknown(totals, s.part, s.n_part);
+	of_whole = most_unknown(totals, s.whole, s.n_whole);
+	return group->estimated->derived[d->kind].unknown >
+	       (of_part > of_whole ? of_part : of_whole);
 }
 
 uint64_t derived_unknown(const struct derived *d, const struct group *group)
@@ -236,53 +244,34 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
 	return derived_is_joined(d, group) ? apart(d, group) : estimate_total_ratio(together);
 }
 
-/* The sum of a row that the second capture lacks is not known, although other values of the row are
- * 0. */
-static double sum_of_flops(const struct derived *d, const struct group *group)
-{
-	return group->total_calls > 0
-		       ? add_up(group->total, d->flops, d->n_flops, group->total_calls)
-		       : NAN;
-}
-
-/* Not known if some of the launches with a time lack a counter: the time would include those
- * launches, the operations would not. */
-static double share_of_peak(const struct derived *d, const struct group *group)
-{
-	const struct part *time = &group->timed[MEASURE_TIME];
-
-	return isnan(add_up(group->timed, d->flops, d->n_flops, time->n))
-		       ? NAN
-		       : divide(group->total_peak_ns, time->sum) * 100;
-}
-
 double derived_value(const struct derived *d, const struct group *group)
 {
 	const struct part *time = &group->timed[MEASURE_TIME];
-	double bytes;
+	struct sides s = sides_of(d);
+	double timed, total;
 
 	if (group->estimated) {
 		return derived_estimate(d, group).value;
 	}
-	if (d->kind == DERIVED_DEFINED) {
-		return define_value(d->define, group);
-	}
-	bytes = add_up(group->timed, d->bytes, d->n_bytes, time->n);
+	timed = add_up(group->timed, s.part, s.n_part, time->n);
+	total = add_up(group->total, s.part, s.n_part, group->total_calls);
 	switch (d->kind) {
 	case DERIVED_BANDWIDTH:
-		return divide(bytes, time->sum) * 1e9;
-	case DERIVED_PEAK:
-		return divide(bytes, group->total_peak_bytes) * 100;
-	case DERIVED_FLOP:
-		return sum_of_flops(d, group);
 	case DERIVED_RATE:
-		return divide(add_up(group->timed, d->flops, d->n_flops, time->n), time->sum) * 1e9;
+		return divide(timed, time->sum) * 1e9;
+	case DERIVED_PEAK:
+		return divide(timed, group->total_peak_bytes) * 100;
+	case DERIVED_FLOP:
+		/* Of a row that the second capture lacks not known, although other values are 0. */
+		return group->total_calls > 0 ? total : NAN;
 	case DERIVED_FLOP_PEAK:
-		return share_of_peak(d, group);
+		/* Not known if some of the launches with a time lack a counter: the time would
+		 * include those launches, the operations would not. */
+		return isnan(timed) ? NAN : divide(group->total_peak_ns, time->sum) * 100;
 	case DERIVED_INTENSITY:
-		return intensity(d, group);
+		return divide(total, add_up(group->total, s.whole, s.n_whole, group->total_calls));
 	case DERIVED_DEFINED:
-		break;
+		return define_value(d->define, group);
 	}
 	return NAN;
 }

@@ -7,9 +7,9 @@
 
 #include <stdbool.h>
 
-#include "client/cli/buf.h"
 #include "client/report/attribution.h"
 #include "client/store/reader.h"
+#include "proto/base/buf.h"
 
 struct exporter_options {
 	const char *weight;  /* folded: "time", or a part of a counter's name; NULL: time */

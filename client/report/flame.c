@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/text.h"
 #include "client/report/names.h"
 
 struct item {
@@ -176,52 +175,42 @@ static void gather_names(struct flame *f)
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-static int add_names(const struct flame *f, size_t width, struct buf *b)
+static int add_names(const struct flame *f, size_t width, struct json *j)
 {
 	char **shown = names_shorten(f->kernels, f->n_kernels, width, true);
 
 	if (!shown) {
 		return -ENOMEM;
 	}
-	buf_text(b, "{\"names\":[");
-	for (size_t i = 0; i < f->n_names; i++) {
-		buf_text(b, i > 0 ? "," : "");
-		text_json(b, f->names[i]);
-	}
-	buf_text(b, "],\"short\":[");
+	json_texts(j, "names", f->names, f->n_names);
+	json_begin(j, "short", '[');
 	for (size_t i = 0; i < f->n_names; i++) {
 		const char **found = bsearch(&f->names[i], f->kernels, f->n_kernels,
 					     sizeof(*f->kernels), compare_texts);
+		const char *name = found ? shown[found - f->kernels] : NULL;
 
-		buf_text(b, i > 0 ? "," : "");
-		if (found && strcmp(*found, shown[found - f->kernels]) != 0) {
-			text_json(b, shown[found - f->kernels]);
-		} else {
-			buf_text(b, "null");
-		}
+		json_text_or_null(j, NULL, name && strcmp(*found, name) != 0 ? name : NULL);
 	}
+	json_end(j, ']');
 	names_free(shown, f->n_kernels);
 	return 0;
 }
 
-static void add_frame(const struct flame *f, const struct item *item, struct buf *b)
+static void add_frame(const struct flame *f, const struct item *item, struct json *j)
 {
-	long long parent = item->parent == SIZE_MAX ? -1 : (long long)f->items[item->parent].number;
-
-	buf_printf(b, "%s[%lld,%zu,%d,%zu,%llu", item->number > 0 ? ",\n" : "", parent, item->name,
-		   item->frame->is_kernel, item->left, (unsigned long long)item->launches);
+	json_begin(j, NULL, '[');
+	json_i64(j, NULL, item->parent == SIZE_MAX ? -1 : (int64_t)f->items[item->parent].number);
+	json_u64(j, NULL, item->name);
+	json_u64(j, NULL, item->frame->is_kernel);
+	json_u64(j, NULL, item->left);
+	json_u64(j, NULL, item->launches);
 	for (size_t v = 0; v < f->frames->n_values; v++) {
-		buf_char(b, ',');
-		if (isfinite(item->sums[v])) {
-			buf_double(b, item->sums[v]);
-		} else {
-			buf_text(b, "null");
-		}
+		json_double(j, NULL, item->sums[v]);
 	}
-	buf_char(b, ']');
+	json_end(j, ']');
 }
 
-static int add_json(struct flame *f, size_t max, size_t width, struct buf *b)
+static int add_members(struct flame *f, size_t max, size_t width, struct json *j)
 {
 	int r;
 
@@ -229,18 +218,18 @@ static int add_json(struct flame *f, size_t max, size_t width, struct buf *b)
 	add_up(f);
 	choose(f, max);
 	gather_names(f);
-	r = add_names(f, width, b);
-	buf_text(b, "],\"frames\":[");
+	r = add_names(f, width, j);
+	json_begin(j, "frames", '[');
 	for (size_t i = 0; i < f->n; i++) {
 		if (f->items[i].number != SIZE_MAX) {
-			add_frame(f, &f->items[i], b);
+			add_frame(f, &f->items[i], j);
 		}
 	}
-	buf_text(b, "]}");
+	json_end(j, ']');
 	return r;
 }
 
-int flame_json(const struct frames *frames, size_t max, size_t name_width, struct buf *b)
+int flame_json(const struct frames *frames, size_t max, size_t name_width, struct json *j)
 {
 	size_t n = frames->known.n + 1;
 	struct flame f = { .frames = frames };
@@ -251,9 +240,11 @@ int flame_json(const struct frames *frames, size_t max, size_t name_width, struc
 	f.by_weight = calloc(n, sizeof(*f.by_weight));
 	f.names = calloc(n, sizeof(*f.names));
 	f.kernels = calloc(n, sizeof(*f.kernels));
+	json_begin(j, "flame", '{');
 	if (f.items && f.sums && f.by_weight && f.names && f.kernels) {
-		r = add_json(&f, max, name_width, b);
+		r = add_members(&f, max, name_width, j);
 	}
+	json_end(j, '}');
 	free(f.items);
 	free(f.sums);
 	free(f.by_weight);

@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/cli/buf.h"
 #include "client/report/scope.h"
 #include "client/report/texts.h"
+#include "proto/base/buf.h"
 
 struct frame {
 	struct frame *parent; /* NULL: the root */

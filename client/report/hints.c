@@ -447,33 +447,25 @@ static int judge_operators(struct hints *h, const struct view *v)
 static int shorten(struct hints *h)
 {
 	const char *names[HINTS_MAX];
-	size_t n = 0, of_item[HINTS_MAX] = { 0 };
 	char **shown;
 	int r = 0;
 
 	for (size_t i = 0; i < h->n; i++) {
-		const char *name = h->rows[i] ? h->rows[i]->labels[LABEL_KERNEL] : NULL;
-
-		while (name && of_item[i] < n && strcmp(names[of_item[i]], name) != 0) {
-			of_item[i]++;
-		}
-		if (name && of_item[i] == n) {
-			names[n++] = name;
-		}
+		names[i] = h->rows[i] ? h->rows[i]->labels[LABEL_KERNEL] : "";
 	}
-	shown = names_shorten(names, n, NAME_WIDTH, true);
+	shown = names_shorten(names, h->n, NAME_WIDTH, true);
 	for (size_t i = 0; shown && i < h->n && r == 0; i++) {
 		const char *shape = h->rows[i] ? h->rows[i]->labels[LABEL_SHAPE] : NULL;
 		struct buf b = { 0 };
 
 		if (shape) {
-			buf_printf(&b, "%s%s%s", shown[of_item[i]], *shape ? ", " : "", shape);
+			buf_printf(&b, "%s%s%s", shown[i], *shape ? ", " : "", shape);
 			free(h->items[i].shown);
 			h->items[i].shown = take(&b);
 			r = h->items[i].shown ? 0 : -ENOMEM;
 		}
 	}
-	names_free(shown, n);
+	names_free(shown, h->n);
 	return shown ? r : -ENOMEM;
 }
 

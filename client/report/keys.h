@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 enum key {
 	KEY_KERNEL,

@@ -8,10 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "client/cli/members.h"
 #include "client/cli/text.h"
 #include "client/report/estimated.h"
 #include "proto/base/clean.h"
+#include "proto/base/json.h"
 
 static bool is_told(const struct view *v, enum field field, size_t i)
 {
@@ -80,8 +80,8 @@ struct figures {
 	const struct view *v;
 	const struct group *row; /* NULL: heads are written */
 	struct buf *b;
-	struct members *json; /* NULL: CSV */
-	const char *of;	      /* the measure or derived column; NULL: the row itself */
+	struct json *json; /* NULL: CSV */
+	const char *of;	   /* the measure or derived column; NULL: the row itself */
 };
 
 /* "of:name" in CSV, "name" in the measure's own object of JSON. Where value follows, true. */
@@ -90,12 +90,12 @@ static bool begin_figure(struct figures *f, const char *name, bool of_object)
 	struct buf head = { 0 };
 
 	if (f->json && (of_object || !f->of)) {
-		members_key(f->json, name);
+		json_key(f->json, name);
 		return true;
 	}
 	buf_printf(&head, "%s%s%s", f->of ? f->of : "", f->of && *name ? ":" : "", name);
 	if (f->json) {
-		members_key_text(f->json, buf_string(&head));
+		json_key_text(f->json, buf_string(&head));
 	} else {
 		buf_char(f->b, ',');
 		if (!f->row) {
@@ -215,18 +215,18 @@ static void put_derived(struct figures *f, const struct derived *d)
 static void begin_object(struct figures *f, const char *name, bool quoted)
 {
 	if (f->json && quoted) {
-		members_key_text(f->json, name);
+		json_key_text(f->json, name);
 		f->json->some = false;
-		members_begin(f->json, NULL, '{');
+		json_begin(f->json, NULL, '{');
 	} else if (f->json) {
-		members_begin(f->json, name, '{');
+		json_begin(f->json, name, '{');
 	}
 }
 
 static void end_object(struct figures *f)
 {
 	if (f->json) {
-		members_end(f->json, '}');
+		json_end(f->json, '}');
 	}
 }
 
@@ -280,86 +280,91 @@ void machine_csv(const struct view *v, struct buf *b)
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-static void add_row(const struct view *v, const struct group *row, struct members *m)
+static void add_row(const struct view *v, const struct group *row, struct json *m)
 {
 	struct figures f = { .v = v, .row = row, .b = m->b, .json = m };
 
 	put_figures(&f);
 }
 
-static void add_columns(const struct view *v, struct members *m)
+static void add_columns(const struct view *v, struct json *m)
 {
-	members_begin(m, "columns", '[');
+	json_begin(m, "columns", '[');
 	for (size_t i = 0; i < v->n_measures; i++) {
 		if (v->chosen[i]) {
-			members_begin(m, NULL, '{');
-			members_text(m, "name", v->measures[i].name);
-			members_text(m, "unit", v->measures[i].unit);
-			members_bool(m, "adds_up", v->measures[i].adds_up);
-			members_bool(m, "of_range", v->measures[i].of_range);
-			members_end(m, '}');
+			json_begin(m, NULL, '{');
+			json_text(m, "name", v->measures[i].name);
+			json_text(m, "unit", v->measures[i].unit);
+			json_bool(m, "adds_up", v->measures[i].adds_up);
+			json_bool(m, "of_range", v->measures[i].of_range);
+			json_end(m, '}');
 		}
 	}
 	for (size_t i = 0; i < v->n_derived; i++) {
 		if (v->chosen_derived[i]) {
-			members_begin(m, NULL, '{');
-			members_text(m, "name", v->derived[i].name);
-			members_text(m, "unit", v->derived[i].unit);
-			members_bool(m, "derived", true);
-			members_end(m, '}');
+			json_begin(m, NULL, '{');
+			json_text(m, "name", v->derived[i].name);
+			json_text(m, "unit", v->derived[i].unit);
+			json_bool(m, "derived", true);
+			json_end(m, '}');
 		}
 	}
-	members_end(m, ']');
+	json_end(m, ']');
 }
 
-static void add_keyed_row(const struct view *v, const struct group *row, struct members *m)
+static void add_keyed_row(const struct view *v, const struct group *row, struct json *m)
 {
-	members_begin(m, NULL, '{');
-	members_begin(m, "key", '{');
+	json_begin(m, NULL, '{');
+	json_begin(m, "key", '{');
 	for (unsigned k = 0; k < v->keys->n; k++) {
-		members_text_or_null(m, keys_name(v->keys->keys[k]), row->labels[k]);
+		json_text_or_null(m, keys_name(v->keys->keys[k]), row->labels[k]);
 	}
-	members_end(m, '}');
+	json_end(m, '}');
 	add_row(v, row, m);
-	members_end(m, '}');
+	json_end(m, '}');
+}
+
+void machine_members(const struct view *v, const struct machine_source *source, struct json *m)
+{
+	json_texts(m, "captures", source->captures, source->n_captures);
+	json_text(m, "recorded_from", source->recorded_from);
+	json_bool(m, "complete", source->complete);
+	json_u64(m, "records", source->records);
+	json_u64(m, "rows_left_out", v->n_rows - v->n_shown + v->n_zero);
+	if (v->estimated) {
+		json_bool(m, "estimated", true);
+		json_texts(m, "seeds", source->seeds, source->n_seeds);
+	}
+	if (v->sampled) {
+		json_bool(m, "sampled", true);
+	}
+	if (v->all->before) {
+		json_bool(m, "clocks_differ", v->clocks_differ);
+	}
+	json_begin(m, "by", '[');
+	for (unsigned i = 0; i < v->keys->n; i++) {
+		json_word(m, NULL, keys_name(v->keys->keys[i]));
+	}
+	json_end(m, ']');
+	add_columns(v, m);
+	json_begin(m, "all", '{');
+	add_row(v, v->all, m);
+	json_end(m, '}');
+	json_begin(m, "rows", '[');
+	for (size_t i = 0; i < v->n_shown; i++) {
+		buf_char(m->b, '\n');
+		add_keyed_row(v, v->rows[i], m);
+	}
+	buf_char(m->b, '\n');
+	json_end(m, ']');
 }
 
 void machine_json(const struct view *v, const struct machine_source *source, struct buf *b)
 {
-	struct members m = { b };
+	struct json m = { b };
 
-	members_begin(&m, NULL, '{');
-	members_texts(&m, "captures", source->captures, source->n_captures);
-	members_text(&m, "recorded_from", source->recorded_from);
-	members_bool(&m, "complete", source->complete);
-	members_u64(&m, "records", source->records);
-	members_u64(&m, "rows_left_out", v->n_rows - v->n_shown + v->n_zero);
-	if (v->estimated) {
-		members_bool(&m, "estimated", true);
-		members_texts(&m, "seeds", source->seeds, source->n_seeds);
-	}
-	if (v->sampled) {
-		members_bool(&m, "sampled", true);
-	}
-	if (v->all->before) {
-		members_bool(&m, "clocks_differ", v->clocks_differ);
-	}
-	members_begin(&m, "by", '[');
-	for (unsigned i = 0; i < v->keys->n; i++) {
-		members_word(&m, NULL, keys_name(v->keys->keys[i]));
-	}
-	members_end(&m, ']');
-	add_columns(v, &m);
-	members_begin(&m, "all", '{');
-	add_row(v, v->all, &m);
-	members_end(&m, '}');
-	members_begin(&m, "rows", '[');
-	for (size_t i = 0; i < v->n_shown; i++) {
-		buf_char(b, '\n');
-		add_keyed_row(v, v->rows[i], &m);
-	}
-	buf_char(b, '\n');
-	members_end(&m, ']');
-	members_end(&m, '}');
+	json_begin(&m, NULL, '{');
+	machine_members(v, source, &m);
+	json_end(&m, '}');
 	buf_char(b, '\n');
 }

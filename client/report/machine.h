@@ -5,6 +5,7 @@
 /* Writes a view for programs: all figures of all rows, in base units. */
 
 #include "client/report/view.h"
+#include "proto/base/json.h"
 
 /* Data about the captures in addition to the rows. */
 struct machine_source {
@@ -20,7 +21,8 @@ struct machine_source {
 /* Appends a line of column names ("time:sum") and a line for each row. A label that a spreadsheet
  * would take for a formula gets an apostrophe in front. */
 void machine_csv(const struct view *v, struct buf *b);
-/* Appends one JSON object. */
+/* Appends one JSON object, or its members alone. */
 void machine_json(const struct view *v, const struct machine_source *source, struct buf *b);
+void machine_members(const struct view *v, const struct machine_source *source, struct json *m);
 
 #endif

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/text.h"
 #include "client/report/chrome.h"
 #include "proto/base/array.h"
 
@@ -87,7 +86,7 @@ struct merge *merge_new(struct trace *trace, const struct gpuctr_plan *plan)
 	}
 	m->n_columns = plan->n_columns;
 	for (size_t i = 0; i < m->n_columns; i++) {
-		text_json_body(&m->keys[i], plan->columns[i].name);
+		json_string_body(&m->keys[i], plan->columns[i].name);
 		buf_text(&m->keys[i], "\":");
 	}
 	return m;
@@ -164,13 +163,13 @@ int merge_finish(struct merge *m, struct merge_counts *ret)
 /* --- what is put in -------------------------------------------------------------------------- */
 
 /* The values of a joined kernel, as members; plain: by the names of their metrics alone. */
-static void add_values(const struct merge *m, size_t values, bool plain, struct members *to)
+static void add_values(const struct merge *m, size_t values, bool plain, struct json *to)
 {
 	for (size_t i = 0; values > 0 && i < m->n_columns; i++) {
 		double value = m->values[(values - 1) * m->n_columns + i];
 
 		if (isfinite(value)) {
-			members_key(to, NULL);
+			json_key(to, NULL);
 			buf_text(to->b, plain ? "\"" : "\"gpuctr::");
 			buf_add(to->b, m->keys[i].data, m->keys[i].n);
 			buf_double(to->b, value);
@@ -181,33 +180,33 @@ static void add_values(const struct merge *m, size_t values, bool plain, struct 
 /* Before its launch, so that of two with the same times it is the outer one. */
 static void add_op(const struct trace_launch *launch, struct buf *b)
 {
-	struct members to = { b };
+	struct json to = { b };
 
-	members_begin(&to, NULL, '{');
-	members_word(&to, "ph", "X");
-	members_word(&to, "cat", "cpu_op");
-	members_key(&to, NULL);
+	json_begin(&to, NULL, '{');
+	json_word(&to, "ph", "X");
+	json_word(&to, "cat", "cpu_op");
+	json_key(&to, NULL);
 	buf_text(b, launch->thread);
-	members_double(&to, "ts", launch->begin);
-	members_double(&to, "dur", launch->us);
-	members_word(&to, "name", "(no operator)");
-	members_end(&to, '}');
+	json_double(&to, "ts", launch->begin);
+	json_double(&to, "dur", launch->us);
+	json_word(&to, "name", "(no operator)");
+	json_end(&to, '}');
 	buf_text(b, ",\n");
 }
 
 static void add_range(const struct merge *m, const struct trace_launch *launch, struct buf *b)
 {
 	double us = fmin(floor(launch->kernel_us), 1e15);
-	struct members to = { b };
+	struct json to = { b };
 
 	buf_text(b, ",\n");
 	chrome_begin_span(&to, "cuda_profiler_range", launch->device, 0, launch->range_us,
 			  us >= 1 ? (int64_t)us : 1);
-	members_text(&to, "name", launch->text ? launch->text : "(not known)");
-	members_begin(&to, "args", '{');
+	json_text(&to, "name", launch->text ? launch->text : "(not known)");
+	json_begin(&to, "args", '{');
 	add_values(m, launch->values, true, &to);
-	members_end(&to, '}');
-	members_end(&to, '}');
+	json_end(&to, '}');
+	json_end(&to, '}');
 }
 
 enum place { AT_KERNEL, AT_BARE, AT_RANGE, AT_END, AT_NONE };
@@ -254,14 +253,14 @@ void merge_put(struct merge *m, struct buf *b)
 
 	switch (find_place(m, &at)) {
 	case AT_KERNEL:
-		add_values(m, k->values, false, &(struct members){ b, !k->empty });
+		add_values(m, k->values, false, &(struct json){ b, !k->empty });
 		m->next_kernel++;
 		break;
 	case AT_BARE:
 		add_op(&m->bare[m->next_bare++], b);
 		break;
 	case AT_RANGE:
-		add_values(m, range->values, true, &(struct members){ b, !range->empty });
+		add_values(m, range->values, true, &(struct json){ b, !range->empty });
 		m->next_range++;
 		break;
 	case AT_END:

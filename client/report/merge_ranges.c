@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/text.h"
 #include "proto/base/array.h"
 
 /* --- order ----------------------------------------------------------------------------------- */

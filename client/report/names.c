@@ -287,22 +287,71 @@ static bool begin(struct naming *g)
 	return true;
 }
 
+static bool shorten(struct naming *g)
+{
+	bool ok = begin(g) && tell_apart(g) && number(g);
+
+	names_free(g->whole, g->n);
+	names_free(g->bare, g->n);
+	free(g->order);
+	return ok;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static size_t sort_once(const char **texts, size_t n)
+{
+	size_t kept = 0;
+
+	if (n > 0) {
+		qsort(texts, n, sizeof(*texts), compare_texts);
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (kept == 0 || strcmp(texts[kept - 1], texts[i]) != 0) {
+			texts[kept++] = texts[i];
+		}
+	}
+	return kept;
+}
+
+/* What is shown of each text, from what is shown of those that differ. NULL: out of memory. */
+static char **give_each(const struct naming *g, const char *const *texts, size_t n)
+{
+	char **shown = calloc(n + 1, sizeof(*shown));
+	bool ok = shown != NULL;
+
+	for (size_t i = 0; i < n && ok; i++) {
+		const char *const *found =
+			bsearch(&texts[i], g->texts, g->n, sizeof(*g->texts), compare_texts);
+
+		shown[i] = strdup(g->shown[found - g->texts]);
+		ok = shown[i] != NULL;
+	}
+	if (!ok) {
+		names_free(shown, n);
+	}
+	return ok ? shown : NULL;
+}
+
 char **names_shorten(const char *const *texts, size_t n, size_t width, bool kernels)
 {
-	struct naming g = { .texts = texts,
-			    .n = n,
+	const char **different = calloc(n + 1, sizeof(*different));
+	struct naming g = { .texts = different,
 			    .width = width < NAMES_MIN_WIDTH ? NAMES_MIN_WIDTH : width,
 			    .kernels = kernels };
-	bool ok = begin(&g) && tell_apart(&g) && number(&g);
+	char **shown;
 
-	names_free(g.whole, n);
-	names_free(g.bare, n);
-	free(g.order);
-	if (!ok) {
-		names_free(g.shown, n);
-		g.shown = NULL;
+	for (size_t i = 0; different && i < n; i++) {
+		different[i] = texts[i];
 	}
-	return g.shown;
+	g.n = different ? sort_once(different, n) : 0;
+	shown = different && shorten(&g) ? give_each(&g, texts, n) : NULL;
+	names_free(g.shown, g.n);
+	free(different);
+	return shown;
 }
 
 void names_free(char **shown, size_t n)

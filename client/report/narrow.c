@@ -101,9 +101,7 @@ void table_print_narrow(struct table *t, size_t width, struct buf *b)
 
 	for (size_t i = 0; i < v->n_shown; i++) {
 		for (unsigned k = 0; k < v->keys->n; k++) {
-			const struct table_names *names = &t->names[k];
-
-			buf_printf(b, "%s\n", names->shown[names->of_row[i]]);
+			buf_printf(b, "%s\n", t->names[k].shown[i]);
 		}
 		add_figures(t, width, v->rows[i], b);
 	}

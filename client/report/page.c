@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/text.h"
 #include "client/report/derived.h"
 #include "client/report/estimated.h"
 #include "client/report/flame.h"
@@ -24,6 +23,7 @@
 #include "client/report/peaks.h"
 #include "client/report/places.h"
 #include "client/report/timeline.h"
+#include "proto/base/json.h"
 
 enum { ROWS_MAX = 500, ROWS_MIN = 4, FRAMES_A_ROW = 8, NAME_WIDTH = 48, GPUS_MAX = 8 };
 
@@ -173,7 +173,7 @@ static bool is_among(const char *const *names, size_t n, const char *name)
 }
 
 /* The names of the devices of a capture's processes, each once. */
-static void add_gpus(struct buf *b, const struct store_info *info)
+static void add_gpus(struct json *j, const struct store_info *info)
 {
 	const char *names[GPUS_MAX];
 	size_t n = 0;
@@ -183,27 +183,24 @@ static void add_gpus(struct buf *b, const struct store_info *info)
 
 		for (size_t k = 0; k < process->n_devices && n < GPUS_MAX; k++) {
 			if (!is_among(names, n, process->devices[k].name)) {
-				names[n] = process->devices[k].name;
-				buf_text(b, n > 0 ? "," : "");
-				text_json(b, names[n++]);
+				names[n++] = process->devices[k].name;
 			}
 		}
 	}
+	json_texts(j, "gpus", names, n);
 }
 
 static void add_run(struct buf *b, const struct store_info *info)
 {
-	buf_text(b, b->n > 0 ? ",\n{\"path\":" : "{\"path\":");
-	text_json(b, info->path);
-	buf_text(b, ",\"user\":");
-	text_json(b, info->user);
-	buf_text(b, ",\"host\":");
-	text_json(b, info->host);
-	buf_text(b, ",\"created_ns\":");
-	buf_i64(b, info->created_ns);
-	buf_text(b, ",\"gpus\":[");
-	add_gpus(b, info);
-	buf_text(b, "]}");
+	struct json j = { b, b->n > 0 };
+
+	json_begin(&j, NULL, '{');
+	json_text(&j, "path", info->path);
+	json_text(&j, "user", info->user);
+	json_text(&j, "host", info->host);
+	json_i64(&j, "created_ns", info->created_ns);
+	add_gpus(&j, info);
+	json_end(&j, '}');
 }
 
 int page_capture(struct page *p, const struct store_info *info, struct buf *why)
@@ -394,82 +391,64 @@ static int finish(struct page *p)
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-static void add_number(struct buf *b, double value)
-{
-	if (isfinite(value)) {
-		buf_double(b, value);
-	} else {
-		buf_text(b, "null");
-	}
-}
-
-static void add_timeline(const struct page *p, struct buf *b)
+static void add_timeline(const struct page *p, struct json *j)
 {
 	const struct timeline *t = &p->timeline;
 
-	buf_text(b, ",\n\"timeline\":{\"bin_ns\":");
-	buf_u64(b, t->bin_ns);
-	buf_text(b, ",\"begin_ns\":");
-	buf_i64(b, t->begin_ns);
-	buf_text(b, ",\"measures\":[");
+	json_begin(j, "timeline", '{');
+	json_u64(j, "bin_ns", t->bin_ns);
+	json_i64(j, "begin_ns", t->begin_ns);
+	json_begin(j, "measures", '[');
 	for (size_t v = 0; v < p->n_values; v++) {
-		buf_text(b, v > 0 ? ",\n{\"name\":" : "{\"name\":");
-		text_json(b, p->names[v]);
-		buf_text(b, ",\"unit\":");
-		text_json(b, p->units[v]);
-		buf_text(b, ",\"sums\":[");
-		for (size_t i = 0; i < t->n_bins; i++) {
-			buf_text(b, i > 0 ? "," : "");
-			add_number(b, t->sums[v * TIMELINE_BINS + i]);
-		}
-		buf_text(b, "]}");
+		json_begin(j, NULL, '{');
+		json_text(j, "name", p->names[v]);
+		json_text(j, "unit", p->units[v]);
+		json_doubles(j, "sums", t->sums + v * TIMELINE_BINS, t->n_bins);
+		json_end(j, '}');
 	}
-	buf_text(b, "]}");
+	json_end(j, ']');
+	json_end(j, '}');
 }
 
-static void add_names(const struct view *v, struct buf *b)
+static void add_names(const struct view *v, struct json *j)
 {
 	size_t n = v->n_shown;
 	char **names = labels_shorten(v, (const struct group *const *)v->rows, n, NAME_WIDTH);
 
-	b->failed = b->failed || !names;
-	for (size_t i = 0; names && i < n; i++) {
-		buf_text(b, i > 0 ? "," : "");
-		text_json(b, names[i]);
-	}
+	j->b->failed = j->b->failed || !names;
+	json_texts(j, "names", (const char *const *)names, names ? n : 0);
 	names_free(names, n);
 }
 
 /* A budget's capture has no hints. */
 static int add_hints(struct page *p, struct hints *hints, const struct view *operators,
-		     struct buf *b)
+		     struct json *j)
 {
-	const struct hint *items;
-	size_t n, left_out;
+	const struct hint *items = NULL;
+	size_t n = 0, left_out;
 
-	if (p->estimated) {
-		return 0;
+	if (!p->estimated) {
+		if (hints_find(hints, operators)) {
+			return -ENOMEM;
+		}
+		n = hints_list(hints, &items, &left_out);
 	}
-	if (hints_find(hints, operators)) {
-		return -ENOMEM;
-	}
-	n = hints_list(hints, &items, &left_out);
+	json_begin(j, "hints", '[');
 	for (size_t i = 0; i < n; i++) {
-		buf_text(b, i > 0 ? ",\n{\"name\":" : "{\"name\":");
-		text_json(b, items[i].name);
-		buf_text(b, ",\"short\":");
-		text_json(b, items[i].shown);
-		buf_text(b, ",\"text\":");
-		text_json(b, items[i].text);
-		buf_char(b, '}');
+		json_begin(j, NULL, '{');
+		json_text(j, "name", items[i].name);
+		json_text(j, "short", items[i].shown);
+		json_text(j, "text", items[i].text);
+		json_end(j, '}');
 	}
+	json_end(j, ']');
 	return 0;
 }
 
 /* Appends a view as `report --json` prints it, with a short name for each row. The view by operator
  * is followed by the hints, which need its rows. */
 static int add_view(struct page *p, size_t i, const struct machine_source *source,
-		    struct hints *hints, size_t rows, struct buf *b, struct buf *why)
+		    struct hints *hints, size_t rows, struct json *j, struct buf *why)
 {
 	const struct group *all = groups_all(p->views[i]);
 	const struct view_options options = {
@@ -483,75 +462,60 @@ static int add_view(struct page *p, size_t i, const struct machine_source *sourc
 	if (r) {
 		return r;
 	}
-	buf_printf(b, ",\n\"%s\":", view_names[i]);
-	machine_json(&view, source, b);
-	while (b->n > 0 && b->data[b->n - 1] != '}') {
-		b->n--;
-	}
-	b->n -= b->n > 0;
-	buf_text(b, ",\"names\":[");
-	add_names(&view, b);
-	buf_text(b, "]}");
+	json_begin(j, view_names[i], '{');
+	machine_members(&view, source, j);
+	add_names(&view, j);
+	json_end(j, '}');
 	if (i == VIEW_OP) {
-		buf_text(b, ",\n\"hints\":[");
-		r = add_hints(p, hints, &view, b);
-		buf_char(b, ']');
+		r = add_hints(p, hints, &view, j);
 	}
 	view_deinit(&view);
 	return r;
 }
 
-static void add_flops(const struct page *p, struct buf *b)
+static void add_flops(const struct page *p, struct json *j)
 {
 	const struct measure *measures;
 	size_t n = groups_measures(p->views[VIEW_KERNEL], &measures);
 	struct buf flops = { 0 };
 
 	derived_add_flops(measures, n, &flops);
-	buf_text(b, ",\"flops\":");
-	text_json(b, buf_string(&flops));
-	b->failed = b->failed || flops.failed;
+	json_text(j, "flops", buf_string(&flops));
+	j->b->failed = j->b->failed || flops.failed;
 	buf_deinit(&flops);
 }
 
-static void add_flop_peaks(const struct page *p, struct buf *b)
+static void add_flop_peaks(const struct page *p, struct json *j)
 {
-	const char *between = "";
-
-	buf_text(b, ",\"flop_peaks\":[");
+	json_begin(j, "flop_peaks", '[');
 	for (int k = 0; k < PEAKS_PRECISIONS; k++) {
 		double peak = groups_flop_peak(p->views[VIEW_KERNEL], (enum peaks_precision)k);
 
 		if (peak > 0) {
-			buf_printf(b, "%s{\"of\":\"%s\",\"flop_per_second\":", between,
-				   peaks_precision_name((enum peaks_precision)k));
-			add_number(b, peak);
-			buf_char(b, '}');
-			between = ",";
+			json_begin(j, NULL, '{');
+			json_text(j, "of", peaks_precision_name((enum peaks_precision)k));
+			json_double(j, "flop_per_second", peak);
+			json_end(j, '}');
 		}
 	}
-	buf_char(b, ']');
+	json_end(j, ']');
 }
 
-static void add_meta(const struct page *p, const struct page_texts *texts, struct buf *b)
+static void add_meta(const struct page *p, const struct page_texts *texts, struct json *j)
 {
-	buf_text(b, "{\"meta\":{\"command\":");
-	text_json(b, p->command);
-	buf_text(b, ",\"runs\":[");
-	buf_add(b, p->runs.data, p->runs.n);
-	buf_text(b, "],\"hardware\":");
-	text_json(b, texts->hardware);
-	buf_text(b, ",\"notes\":");
-	text_json(b, texts->notes);
-	buf_text(b, ",\"nothing\":");
-	text_json(b, texts->nothing);
-	add_flops(p, b);
-	add_flop_peaks(p, b);
-	buf_text(b, ",\"peak_of\":");
-	text_json(b, p->peak_of);
-	buf_text(b, ",\"peak_bytes_per_second\":");
-	add_number(b, p->one_peak_unknown ? 0 : p->peak_bytes_a_ns * 1e9);
-	buf_char(b, '}');
+	json_begin(j, "meta", '{');
+	json_text(j, "command", p->command);
+	json_begin(j, "runs", '[');
+	json_add(j, &p->runs);
+	json_end(j, ']');
+	json_text(j, "hardware", texts->hardware);
+	json_text(j, "notes", texts->notes);
+	json_text(j, "nothing", texts->nothing);
+	add_flops(p, j);
+	add_flop_peaks(p, j);
+	json_text(j, "peak_of", p->peak_of);
+	json_double(j, "peak_bytes_per_second", p->one_peak_unknown ? 0 : p->peak_bytes_a_ns * 1e9);
+	json_end(j, '}');
 }
 
 /* --- the page -------------------------------------------------------------------------------- */
@@ -593,19 +557,20 @@ static void add_page(struct buf *b, const struct buf *json)
 }
 
 static int make_data(struct page *p, const struct machine_source *source, struct hints *hints,
-		     const struct page_texts *texts, size_t rows, struct buf *json, struct buf *why)
+		     const struct page_texts *texts, size_t rows, struct buf *b, struct buf *why)
 {
+	struct json j = { b };
 	int r = 0;
 
-	buf_clear(json);
-	add_meta(p, texts, json);
+	buf_clear(b);
+	json_begin(&j, NULL, '{');
+	add_meta(p, texts, &j);
 	for (size_t i = 0; i < p->n_views && r == 0; i++) {
-		r = add_view(p, i, source, hints, rows, json, why);
+		r = add_view(p, i, source, hints, rows, &j, why);
 	}
-	add_timeline(p, json);
-	buf_text(json, ",\n\"flame\":");
-	r = r ? r : flame_json(&p->frames, rows * FRAMES_A_ROW, NAME_WIDTH, json);
-	buf_char(json, '}');
+	add_timeline(p, &j);
+	r = r ? r : flame_json(&p->frames, rows * FRAMES_A_ROW, NAME_WIDTH, &j);
+	json_end(&j, '}');
 	return r;
 }
 

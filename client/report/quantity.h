@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 enum { QUANTITY_FACTORS = 8, QUANTITY_NAME_BYTES = 32 };
 

@@ -26,39 +26,6 @@ static int tell_errno(struct store_error *error, int code, const char *doing)
 	return -code;
 }
 
-static int write_whole(int fd, const char *data, size_t n)
-{
-	while (n > 0) {
-		ssize_t done = write(fd, data, n);
-
-		if (done < 0 && errno == EINTR) {
-			continue;
-		}
-		if (done < 0) {
-			return -errno;
-		}
-		data += done;
-		n -= (size_t)done;
-	}
-	return 0;
-}
-
-static int copy_input(int fd, struct store_error *error)
-{
-	char data[64 * 1024];
-	ssize_t n;
-	int r = 0;
-
-	while (r == 0 &&
-	       ((n = read(STDIN_FILENO, data, sizeof(data))) > 0 || (n < 0 && errno == EINTR))) {
-		r = n > 0 ? write_whole(fd, data, (size_t)n) : 0;
-	}
-	if (r < 0) {
-		return tell_errno(error, -r, "Copying standard input to a temporary file failed");
-	}
-	return n < 0 ? tell_errno(error, errno, "Reading standard input failed") : 0;
-}
-
 static int open_path(const char *path, bool check_beside, struct store_error *error,
 		     struct store_reader **ret)
 {
@@ -95,7 +62,8 @@ static int copy_to(const char *path, struct store_error *error)
 	if (fd < 0) {
 		return tell_errno(error, errno, "No temporary file can be made for standard input");
 	}
-	r = copy_input(fd, error);
+	r = store_private_copy_data(STDIN_FILENO, fd);
+	r = r ? tell_errno(error, -r, "Copying standard input to a temporary file failed") : 0;
 	r = r == 0 && lseek(fd, 0, SEEK_END) == 0 ? refuse_empty(error) : r;
 	close(fd);
 	return r;
@@ -159,61 +127,49 @@ static int read_records(struct reading *r, unsigned process)
 	return result;
 }
 
+/* Rows of one kind, each to its handler. */
+#define DEFINE_READ(what)                                                                   \
+	static int read_##what(struct reading *r, struct store_cursor *cursor)              \
+	{                                                                                   \
+		const struct gpuctr_##what *item;                                           \
+		int result;                                                                 \
+                                                                                            \
+		while ((result = tell(r, store_next_##what(cursor, &item))) == 0 && item) { \
+			result = r->handler->on_##what(item, r->userdata);                  \
+			if (result) {                                                       \
+				break;                                                      \
+			}                                                                   \
+		}                                                                           \
+		store_cursor_free(cursor);                                                  \
+		return result;                                                              \
+	}
+
+DEFINE_READ(mark)
+DEFINE_READ(stratum)
+DEFINE_READ(notice)
+
 static int read_marks(struct reading *r, unsigned process)
 {
-	const struct gpuctr_mark *mark;
 	struct store_cursor *cursor;
 	int result = tell(r, store_marks(r->reader, process, &cursor));
 
-	if (result) {
-		return result;
-	}
-	while ((result = tell(r, store_next_mark(cursor, &mark))) == 0 && mark) {
-		result = r->handler->on_mark(mark, r->userdata);
-		if (result) {
-			break;
-		}
-	}
-	store_cursor_free(cursor);
-	return result;
+	return result ? result : read_mark(r, cursor);
 }
 
 static int read_strata(struct reading *r, unsigned process)
 {
-	const struct gpuctr_stratum *stratum;
 	struct store_cursor *cursor;
 	int result = tell(r, store_strata(r->reader, process, &cursor));
 
-	if (result) {
-		return result;
-	}
-	while ((result = tell(r, store_next_stratum(cursor, &stratum))) == 0 && stratum) {
-		result = r->handler->on_stratum(stratum, r->userdata);
-		if (result) {
-			break;
-		}
-	}
-	store_cursor_free(cursor);
-	return result;
+	return result ? result : read_stratum(r, cursor);
 }
 
 static int read_notices(struct reading *r)
 {
-	const struct gpuctr_notice *notice;
 	struct store_cursor *cursor;
 	int result = tell(r, store_notices(r->reader, &cursor));
 
-	if (result) {
-		return result;
-	}
-	while ((result = tell(r, store_next_notice(cursor, &notice))) == 0 && notice) {
-		result = r->handler->on_notice(notice, r->userdata);
-		if (result) {
-			break;
-		}
-	}
-	store_cursor_free(cursor);
-	return result;
+	return result ? result : read_notice(r, cursor);
 }
 
 static int read_some(struct reading *r, unsigned process,

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 enum { MAX_SIZES_BYTES = 256, MAX_PATH_BYTES = 2048 };
 

@@ -56,12 +56,9 @@ static void add_figures(const struct table *t, const struct layout *l, const str
 static void add_row(const struct table *t, const struct layout *l, size_t i, struct buf *b)
 {
 	for (unsigned k = 0; k < t->v->keys->n; k++) {
-		const struct table_names *names = &t->names[k];
-
-		add_name(b, names->shown[names->of_row[i]], names->width);
+		add_name(b, t->names[k].shown[i], t->names[k].width);
 	}
 	add_figures(t, l, t->v->rows[i], b);
-	table_add_bar(t, i, b);
 	buf_char(b, '\n');
 }
 
@@ -106,7 +103,6 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 		table_pad(b, TABLE_GAP);
 		table_add_right(b, &field, table_column_width(t, c));
 	}
-	table_add_bar_head(t, b);
 	buf_printf(b, "%s\n%s", plain, bold);
 	add_head_names(t, true, b);
 	table_add_count_heads(t, false, b);
@@ -163,31 +159,47 @@ static void free_estimated(struct estimated *e)
 	free(e->derived);
 }
 
-/* Estimates of the rows that are left out, and of those before. A launch is in one row, and rows of
- * the same strata are taken to know nothing of each other. */
-static bool add_up_estimates(struct table *t)
+/* A launch is in one row, and rows of the same strata are taken to know nothing of each other. */
+static void add_estimates(struct estimated *to, const struct group *row, size_t n_measures)
 {
-	const struct view *v = t->v;
-	const struct group *before = v->all->before;
-
-	if (!make_estimated(v, &t->rest_estimated) ||
-	    !make_estimated(v, &t->rest_before_estimated)) {
-		return false;
+	if (row->estimated) {
+		estimated_add(to, row->estimated, n_measures);
 	}
-	for (size_t i = v->n_shown; i < v->n_rows; i++) {
-		const struct group *row = v->rows[i];
+}
 
-		if (row->estimated) {
-			estimated_add(&t->rest_estimated, row->estimated, v->n_measures);
-		}
-		if (row->before && row->before->estimated) {
-			estimated_add(&t->rest_before_estimated, row->before->estimated,
-				      v->n_measures);
+static bool make_group(const struct view *v, struct group *g)
+{
+	*g = (struct group){ .self = calloc(v->n_measures, sizeof(*g->self)),
+			     .total = calloc(v->n_measures, sizeof(*g->total)),
+			     .timed = calloc(v->n_measures, sizeof(*g->timed)) };
+	return g->self && g->total && g->timed;
+}
+
+static void free_group(struct group *g)
+{
+	free(g->self);
+	free(g->total);
+	free(g->timed);
+}
+
+/* Adds what is of the row alone. Rows that nest have no totals together, and none is shown. */
+static void add_group(const struct view *v, struct group *to, const struct group *row)
+{
+	for (size_t k = 0; k < v->n_measures; k++) {
+		sample_merge(&to->self[k], &row->self[k]);
+		to->total[k] = (struct part){ to->self[k].n, to->self[k].sum };
+		if (!v->nested) {
+			to->timed[k].n += row->timed[k].n;
+			to->timed[k].sum += row->timed[k].sum;
 		}
 	}
-	t->rest.estimated = v->all->estimated ? &t->rest_estimated : NULL;
-	t->rest_before.estimated = before && before->estimated ? &t->rest_before_estimated : NULL;
-	return true;
+	to->calls += row->calls;
+	to->total_calls += row->calls;
+	to->ranged += row->ranged;
+	to->total_ranged += row->ranged;
+	to->peak_bytes += row->peak_bytes;
+	to->total_peak_bytes += v->nested ? 0 : row->peak_bytes;
+	to->total_peak_ns += v->nested ? NAN : row->peak_ns;
 }
 
 /* Of rows that are left out; what is alike is taken to be in one of them. */
@@ -210,56 +222,26 @@ static void add_up_errors(struct table *t)
 static bool add_up_rest(struct table *t)
 {
 	const struct view *v = t->v;
-	struct sample *self = calloc(v->n_measures, sizeof(*self));
-	struct part *total = calloc(v->n_measures, sizeof(*total));
-	struct part *timed = calloc(v->n_measures, sizeof(*timed));
+	const struct group *before = v->all->before;
 
-	t->rest = (struct group){ .self = self, .total = total, .timed = timed };
-	t->rest_before.self = calloc(v->n_measures, sizeof(*self));
-	t->rest_before.total = calloc(v->n_measures, sizeof(*total));
-	t->rest_before.timed = calloc(v->n_measures, sizeof(*timed));
-	if (!self || !total || !timed || !t->rest_before.self || !t->rest_before.total ||
-	    !t->rest_before.timed) {
+	if (!make_group(v, &t->rest) || !make_group(v, &t->rest_before) ||
+	    !make_estimated(v, &t->rest_estimated) ||
+	    !make_estimated(v, &t->rest_before_estimated)) {
 		return false;
 	}
-	t->rest.before = v->all->before ? &t->rest_before : NULL;
 	for (size_t i = v->n_shown; i < v->n_rows; i++) {
-		const struct group *row = v->rows[i];
-
-		for (size_t k = 0; k < v->n_measures; k++) {
-			sample_merge(&self[k], &row->self[k]);
-			/* Of rows that nest they are no totals, and not told as such. */
-			total[k] = (struct part){ self[k].n, self[k].sum };
-			if (!v->nested) {
-				timed[k].n += row->timed[k].n;
-				timed[k].sum += row->timed[k].sum;
-			}
+		add_group(v, &t->rest, v->rows[i]);
+		add_estimates(&t->rest_estimated, v->rows[i], v->n_measures);
+		if (v->rows[i]->before) {
+			add_group(v, &t->rest_before, v->rows[i]->before);
+			add_estimates(&t->rest_before_estimated, v->rows[i]->before, v->n_measures);
 		}
-		for (size_t k = 0; row->before && k < v->n_measures; k++) {
-			sample_merge(&t->rest_before.self[k], &row->before->self[k]);
-			t->rest_before.total[k] = (struct part){ t->rest_before.self[k].n,
-								 t->rest_before.self[k].sum };
-			t->rest_before.timed[k].n += row->before->timed[k].n;
-			t->rest_before.timed[k].sum += row->before->timed[k].sum;
-		}
-		t->rest_before.total_peak_bytes += row->before ? row->before->total_peak_bytes : 0;
-		t->rest_before.total_peak_ns += v->nested     ? NAN
-						: row->before ? row->before->peak_ns
-							      : 0;
-		t->rest_before.calls += row->before ? row->before->calls : 0;
-		t->rest_before.total_calls += row->before ? row->before->calls : 0;
-		t->rest_before.ranged += row->before ? row->before->ranged : 0;
-		t->rest.calls += row->calls;
-		t->rest.ranged += row->ranged;
-		t->rest.total_calls += row->calls;
-		t->rest.peak_bytes += row->peak_bytes;
-		t->rest.total_peak_bytes += v->nested ? 0 : row->peak_bytes;
-		t->rest.total_peak_ns += v->nested ? NAN : row->peak_ns;
 	}
 	add_up_errors(t);
-	t->rest.total_ranged = t->rest.ranged;
-	t->rest_before.total_ranged = t->rest_before.ranged;
-	return !v->estimated || add_up_estimates(t);
+	t->rest.before = before ? &t->rest_before : NULL;
+	t->rest.estimated = v->all->estimated ? &t->rest_estimated : NULL;
+	t->rest_before.estimated = before && before->estimated ? &t->rest_before_estimated : NULL;
+	return true;
 }
 
 /* As many columns as fit, at least one. */
@@ -327,13 +309,6 @@ static size_t room_for_names(const struct table *t, size_t width)
 		l.first += l.count;
 	} while (l.first < t->n_columns);
 	return least;
-}
-
-static bool is_one_table(const struct table *t, size_t width)
-{
-	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width;
-
-	return fit(t, 0, width > used ? width - used : 0) == t->n_columns;
 }
 
 static void add_tables(struct table *t, size_t width, const char *more, struct buf *b)
@@ -410,18 +385,13 @@ static bool make(struct table *t)
 static void deinit(struct table *t)
 {
 	for (unsigned i = 0; i < t->v->keys->n; i++) {
-		names_free(t->names[i].shown, t->names[i].n);
+		names_free(t->names[i].shown, t->v->n_shown);
 		free(t->names[i].texts);
-		free(t->names[i].of_row);
 	}
 	free(t->columns);
-	free(t->rest.self);
-	free(t->rest.total);
-	free(t->rest.timed);
 	free(t->rest_errors);
-	free(t->rest_before.self);
-	free(t->rest_before.total);
-	free(t->rest_before.timed);
+	free_group(&t->rest);
+	free_group(&t->rest_before);
 	free_estimated(&t->rest_estimated);
 	free_estimated(&t->rest_before_estimated);
 }
@@ -430,7 +400,6 @@ int table_print(struct view *v, size_t width, struct buf *b, size_t *ret_more)
 {
 	struct table t = { .v = v };
 	char more[48];
-	size_t room;
 	bool ok;
 
 	if (ret_more) {
@@ -450,9 +419,7 @@ int table_print(struct view *v, size_t width, struct buf *b, size_t *ret_more)
 		if (ret_more) {
 			*ret_more = keep_one_table(&t, v, width);
 		}
-		room = room_for_names(&t, width);
-		room = is_one_table(&t, width) ? table_take_bars(&t, room) : room;
-		table_share_room(&t, room);
+		table_share_room(&t, room_for_names(&t, width));
 		ok = table_shorten(&t);
 		if (ok) {
 			add_tables(&t, width, more, b);

@@ -21,10 +21,8 @@ struct table_column {
 
 /* The labels of a key in the form that the table shows. */
 struct table_names {
-	const char **texts; /* distinct */
+	const char **texts; /* whole, of each row */
 	char **shown;
-	size_t n;
-	size_t *of_row; /* place in shown of each row's label */
 	size_t longest; /* whole */
 	size_t width;
 };
@@ -47,7 +45,6 @@ struct table {
 	unsigned n_counts;
 	size_t count_width, counts_width; /* of one, of all */
 	struct table_names names[KEYS_MAX];
-	size_t bar_width;  /* 0: there are none */
 	struct group rest; /* the rows that are not shown, together; calls 0: there are none */
 	struct group rest_before; /* of what is compared with */
 	struct estimated rest_estimated, rest_before_estimated;
@@ -85,12 +82,6 @@ bool table_make_names(struct table *t, unsigned key);
 void table_share_room(struct table *t, size_t room);
 /* Makes the names fit the widths that were set. */
 bool table_shorten(struct table *t);
-
-/* --- table_bars.c */
-/* What is left of the room for names, of a view that is one table. */
-size_t table_take_bars(struct table *t, size_t room);
-void table_add_bar_head(const struct table *t, struct buf *b);
-void table_add_bar(const struct table *t, size_t row, struct buf *b);
 
 /* --- narrow.c */
 void table_print_narrow(struct table *t, size_t width, struct buf *b);

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
-#include "client/cli/text.h"
 #include "proto/base/array.h"
+#include "proto/base/json.h"
 
 enum { PIECE_BYTES = 256 * 1024, MAX_DEPTH = 1000 };
 
@@ -335,7 +335,7 @@ static void set_id(struct buf *b, const void *text, size_t n, const char *quote)
 {
 	buf_clear(b);
 	buf_text(b, quote);
-	text_json_part(b, text, n);
+	json_string_part(b, text, n);
 	buf_text(b, quote);
 }
 

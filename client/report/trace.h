@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/cli/buf.h"
 #include "client/report/texts.h"
+#include "proto/base/buf.h"
 
 /* An event of category "kernel". */
 struct trace_kernel {

@@ -10,7 +10,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 #include "proto/base/map.h"
 
 /* An open range. It keeps its text, because the record's range no longer exists when the range is

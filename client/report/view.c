@@ -293,7 +293,6 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 	*v = (struct view){ .keys = groups_keys(groups),
 			    .fields = FIELDS_USUAL,
 			    .base_units = o->base_units,
-			    .utf8 = o->utf8,
 			    .styled = o->styled,
 			    .turns = groups_take_turns(groups),
 			    .all = groups_all(groups) };
@@ -329,31 +328,6 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 	v->sampled = !v->estimated && v->all->total_error != NULL;
 	/* An estimate is never told without its error. */
 	v->fields |= v->estimated || v->sampled ? FIELD_BIT(FIELD_ERROR) : 0;
-	return 0;
-}
-
-/* Parts of the largest. What is not known, or below 0, has none, nor has a comparison. */
-static int measure_bars(struct view *v, const struct sort *sort)
-{
-	double largest = 0;
-
-	v->bars_of = sort->kind == SORT_LAUNCHES	 ? "launches"
-		     : sort->kind == SORT_TOTAL_LAUNCHES ? "total launches"
-		     : sort->kind == SORT_DERIVED	 ? v->derived[sort->i].name
-							 : v->measures[sort->i].name;
-	v->bars = calloc(v->n_shown + 1, sizeof(*v->bars));
-	if (!v->bars) {
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < v->n_shown; i++) {
-		double value = sort_value(sort, v->rows[i]);
-
-		v->bars[i] = isfinite(value) && value > 0 ? value : 0;
-		largest = v->bars[i] > largest ? v->bars[i] : largest;
-	}
-	for (size_t i = 0; i < v->n_shown && largest > 0; i++) {
-		v->bars[i] /= largest;
-	}
 	return 0;
 }
 
@@ -422,13 +396,7 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 		qsort_r(v->rows, v->n_rows, sizeof(struct group *), compare_rows, &sort);
 	}
 	v->n_shown = o->limit && o->limit < v->n_rows ? o->limit : v->n_rows;
-	if (o->bars && !o->against && sort.kind != SORT_NAME) {
-		r = measure_bars(v, &sort);
-	}
-	if (r) {
-		view_deinit(v);
-	}
-	return r;
+	return 0;
 }
 
 bool view_shows(const struct view *v, const char *measure)
@@ -445,7 +413,6 @@ void view_deinit(struct view *v)
 {
 	free(v->rows);
 	free(v->chosen);
-	free(v->bars);
 	texts_deinit(&v->own);
 	memset(v, 0, sizeof(*v));
 }

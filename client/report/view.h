@@ -14,14 +14,12 @@ struct view_options {
 	const char *columns;	     /* "time,dram__bytes_read": only these; NULL, "all": all */
 	const char *figures;	     /* as fields_parse(); NULL: the usual ones */
 	struct define_source define; /* columns that the user defines; path NULL: none */
-	size_t limit;		     /* rows; 0: all */
+	uint64_t limit;		     /* rows; 0: all */
 	bool skip_zero;		     /* leave out rows with nothing of their own but zeros,
 				now and before */
 	bool base_units;	     /* bytes and ns instead of GB and ms */
 	bool people; /* for people: leave out rows without launches of their own, unless rows are
 			sorted by a total */
-	bool bars;   /* show bars for the sort key, if the table has room */
-	bool utf8;   /* the output may contain UTF-8 outside names */
 	bool styled; /* titles of a table in bold, for a terminal */
 	struct groups *against; /* finished, with the same keys; NULL: nothing is compared */
 };
@@ -36,7 +34,7 @@ struct view {
 	bool names_columns; /* the user did: they are shown whatever is known of them */
 	bool chosen_derived[DERIVED_MAX];
 	unsigned fields;
-	bool nested, base_units, utf8, styled;
+	bool nested, base_units, styled;
 	bool estimated; /* here, or in the capture that is compared with, only some launches were
 			   measured */
 	bool sampled;	/* values have errors, because they are of samples */
@@ -50,9 +48,7 @@ struct view {
 	size_t n_held;	       /* rows left out because they have no launches of their own */
 	const char *sorted_by; /* a column; NULL: names or launches */
 	const struct group *all;
-	double *bars;	     /* lengths of the bars of the rows shown, 0 to 1; NULL: no bars */
-	const char *bars_of; /* the column */
-	struct texts own;    /* rows that only the other capture has, and their numbers */
+	struct texts own; /* rows that only the other capture has, and their numbers */
 };
 
 /* groups must be finished and outlive the view. 0, -ENOMEM, or -EINVAL with why filled. */

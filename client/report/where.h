@@ -4,8 +4,8 @@
 
 /* Selects the launches of a report: */
 
-#include "client/cli/buf.h"
 #include "client/report/groups.h"
+#include "proto/base/buf.h"
 
 struct where;
 

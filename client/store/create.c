@@ -26,22 +26,41 @@ static int refuse_existing(const char *path, struct store_error *error)
 			       "%s exists.", path);
 }
 
+/* Whoever made a link chose the file that it leads to. */
+static int refuse_link(const char *path, struct store_error *error)
+{
+	return store_error_set(error, STORE_E_PATH, "Name the file itself, or remove the link.",
+			       "%s: this is a link, and -f replaces files only.", path);
+}
+
+/* What is there. */
+static int check_file(const char *path, const struct stat *st, bool force,
+		      struct store_error *error)
+{
+	if (S_ISLNK(st->st_mode)) {
+		return force ? refuse_link(path, error) : refuse_existing(path, error);
+	}
+	if (!S_ISREG(st->st_mode)) {
+		return store_error_set(error, STORE_E_PATH, "Give the path of a file.",
+				       "%s is not a regular file.", path);
+	}
+	return force ? 0 : refuse_existing(path, error);
+}
+
 int store_check(const char *path, bool force, struct store_error *error)
 {
 	char folder[PATH_MAX];
 	const char *slash = strrchr(path, '/');
 	struct stat st;
+	int r;
 
 	if (!*path || strlen(path) + 32 > sizeof(folder)) {
 		return store_error_errno(error, *path ? ENAMETOOLONG : ENOENT, path, "create");
 	}
-	if (stat(path, &st) == 0) {
-		if (!S_ISREG(st.st_mode)) {
-			return store_error_set(error, STORE_E_PATH, "Give the path of a file.",
-					       "%s is not a regular file.", path);
-		}
-		if (!force) {
-			return refuse_existing(path, error);
+	if (lstat(path, &st) == 0) {
+		r = check_file(path, &st, force, error);
+		if (r) {
+			return r;
 		}
 	} else if (errno != ENOENT) {
 		return store_error_errno(error, errno, path, "create");
@@ -52,6 +71,14 @@ int store_check(const char *path, bool force, struct store_error *error)
 		return store_error_errno(error, errno, path, "create");
 	}
 	return 0;
+}
+
+/* A file, or a link wherever it leads. */
+static bool is_there(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0;
 }
 
 static int tune(struct store *s)
@@ -68,7 +95,7 @@ static int open_db(struct store *s)
 {
 	int rc = store_vfs_open(&s->vfs, s->path, s->made_at, STORE_VFS_CREATE, &s->db);
 
-	if (rc == SQLITE_CANTOPEN && !s->made_at && access(s->path, F_OK) == 0) {
+	if (rc == SQLITE_CANTOPEN && !s->made_at && is_there(s->path)) {
 		return refuse_existing(s->path, &s->error);
 	}
 	if (rc != SQLITE_OK) {
@@ -324,6 +351,23 @@ static int replace(struct store *s, const struct store_options *options)
 	return r;
 }
 
+/* Links of the folder are followed now, so that the file stays where it is made, and the last name
+ * never: what is put there after store_check() is replaced, and not what it leads to. free() */
+static char *resolve_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	char *real = folder ? realpath(folder, NULL) : NULL;
+	char *ret = NULL;
+
+	if (real && asprintf(&ret, "%s/%s", real[1] ? real : "", slash ? slash + 1 : path) < 0) {
+		ret = NULL;
+	}
+	free(folder);
+	free(real);
+	return ret;
+}
+
 int store_create(const struct store_options *options, struct store_error *error, struct store **ret)
 {
 	struct store *s;
@@ -333,10 +377,8 @@ int store_create(const struct store_options *options, struct store_error *error,
 		return r;
 	}
 	s = calloc(1, sizeof(*s));
-	/* A link is followed: it is the file that gets replaced. */
 	if (s) {
-		s->path = realpath(options->path, NULL);
-		s->path = s->path ? s->path : strdup(options->path);
+		s->path = resolve_folder(options->path);
 		s->n_columns = options->plan->n_columns;
 		s->sampled = options->sampled;
 		s->name_length = options->name_length;
@@ -345,8 +387,7 @@ int store_create(const struct store_options *options, struct store_error *error,
 		store_close(s);
 		return store_error_errno(error, ENOMEM, options->path, "create");
 	}
-	r = options->force && access(s->path, F_OK) == 0 ? replace(s, options)
-							 : make_new(s, options);
+	r = options->force && is_there(s->path) ? replace(s, options) : make_new(s, options);
 	if (r) {
 		if (error) {
 			*error = s->error;

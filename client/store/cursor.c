@@ -100,14 +100,38 @@ static int cursor_start(struct store_cursor *c, const char *sql, struct store_cu
 	return 0;
 }
 
-/* Reads the next row. Memory of the row before may be freed. */
-static int cursor_step(struct store_cursor *c, bool *ret_more)
+/* Reads the next row into the item, which may free memory of the row before. *ret is the item, or
+ * NULL after the last row. */
+static int cursor_next(struct store_cursor *c, void (*take)(struct store_cursor *c),
+		       const void **ret)
 {
+	bool more;
+	int result;
+
 	if (c->window) {
 		window_next(c->window);
 	}
-	return row_step(&c->row, ret_more);
+	result = row_step(&c->row, &more);
+	if (result == 0 && more) {
+		take(c);
+		result = row_end(&c->row);
+	}
+	*ret = result == 0 && more ? &c->item : NULL;
+	return result;
 }
+
+/* One function for each type of row, so that nobody casts. */
+#define DEFINE_NEXT(what)                                                               \
+	int store_next_##what(struct store_cursor *c, const struct gpuctr_##what **ret) \
+	{                                                                               \
+		const void *item;                                                       \
+		int result = cursor_next(c, take_##what, &item);                        \
+                                                                                        \
+		if (result == 0) {                                                      \
+			*ret = item;                                                    \
+		}                                                                       \
+		return result;                                                          \
+	}
 
 /* The range with the id in a column. */
 static const struct gpuctr_range *take_range(struct store_cursor *c, int column)
@@ -333,8 +357,9 @@ static void take_errors(struct store_cursor *c, struct gpuctr_record *record)
 	record->errors = c->values + c->n_columns;
 }
 
-static void take_record(struct store_cursor *c, struct gpuctr_record *record)
+static void take_record(struct store_cursor *c)
 {
+	struct gpuctr_record *record = &c->item.record;
 	struct row *row = &c->row;
 
 	record->process = (unsigned)row_int(row, STORE_COL_PROCESS, c->process, c->process);
@@ -369,20 +394,7 @@ static void take_record(struct store_cursor *c, struct gpuctr_record *record)
 	take_active(c, record);
 }
 
-int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret)
-{
-	bool more;
-	int result = cursor_step(c, &more);
-
-	if (result == 0 && more) {
-		take_record(c, &c->item.record);
-		result = row_end(&c->row);
-	}
-	if (result == 0) {
-		*ret = more ? &c->item.record : NULL;
-	}
-	return result;
-}
+DEFINE_NEXT(record)
 
 /* --- images ---------------------------------------------------------------------------------- */
 
@@ -404,8 +416,9 @@ int store_images(struct store_reader *r, unsigned process, uint64_t first, uint6
 	return cursor_start(c, sql, ret);
 }
 
-static void take_image(struct store_cursor *c, struct gpuctr_image *image)
+static void take_image(struct store_cursor *c)
 {
+	struct gpuctr_image *image = &c->item.image;
 	struct row *row = &c->row;
 	const void *data = sqlite3_column_blob(row->stmt, 4);
 	size_t size = (size_t)sqlite3_column_bytes(row->stmt, 4);
@@ -433,82 +446,53 @@ static void take_image(struct store_cursor *c, struct gpuctr_image *image)
 	}
 }
 
-int store_next_image(struct store_cursor *c, const struct gpuctr_image **ret)
-{
-	bool more;
-	int result = row_step(&c->row, &more);
-
-	if (result == 0 && more) {
-		take_image(c, &c->item.image);
-		result = row_end(&c->row);
-	}
-	if (result == 0) {
-		*ret = more ? &c->item.image : NULL;
-	}
-	return result;
-}
+DEFINE_NEXT(image)
 
 /* --- marks and notices ----------------------------------------------------------------------- */
 
-int store_marks(struct store_reader *r, unsigned process, struct store_cursor **ret)
+static int start_of_process(struct store_reader *r, const char *table, const char *columns,
+			    const char *order, unsigned process, struct store_cursor **ret)
 {
 	struct store_cursor *c = NULL;
-	char sql[128];
-	int result = cursor_new_defined(r, "mark", process, &c);
+	char sql[256];
+	int result = cursor_new_defined(r, table, process, &c);
 
-	if (result) {
-		return result;
-	}
-	snprintf(sql, sizeof(sql),
-		 "SELECT range, thread, time_ns FROM mark WHERE process = %u ORDER BY rowid",
-		 process);
-	return cursor_start(c, sql, ret);
+	snprintf(sql, sizeof(sql), "SELECT %s FROM %s WHERE process = %u ORDER BY %s", columns,
+		 table, process, order);
+	return result ? result : cursor_start(c, sql, ret);
 }
 
-static void take_mark(struct store_cursor *c, struct gpuctr_mark *mark)
+int store_marks(struct store_reader *r, unsigned process, struct store_cursor **ret)
 {
+	return start_of_process(r, "mark", "range, thread, time_ns", "rowid", process, ret);
+}
+
+static void take_mark(struct store_cursor *c)
+{
+	struct gpuctr_mark *mark = &c->item.mark;
+
 	mark->process = c->process;
 	mark->range = take_range(c, 0);
 	mark->thread = row_u32(&c->row, 1);
 	mark->time_ns = row_i64(&c->row, 2);
 }
 
-int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret)
-{
-	bool more;
-	int result = cursor_step(c, &more);
-
-	if (result == 0 && more) {
-		take_mark(c, &c->item.mark);
-		result = row_end(&c->row);
-	}
-	if (result == 0) {
-		*ret = more ? &c->item.mark : NULL;
-	}
-	return result;
-}
+DEFINE_NEXT(mark)
 
 /* --- strata ---------------------------------------------------------------------------------- */
 
 int store_strata(struct store_reader *r, unsigned process, struct store_cursor **ret)
 {
-	struct store_cursor *c = NULL;
-	char sql[256];
-	int result = cursor_new_defined(r, "stratum", process, &c);
-
-	if (result) {
-		return result;
-	}
-	snprintf(sql, sizeof(sql),
-		 "SELECT id, kernel, range, grid_x, grid_y, grid_z, block_x,"
-		 " block_y, block_z, dynamic_shared_bytes, device, merged, seen"
-		 " FROM stratum WHERE process = %u ORDER BY id",
-		 process);
-	return cursor_start(c, sql, ret);
+	return start_of_process(
+		r, "stratum",
+		"id, kernel, range, grid_x, grid_y, grid_z, block_x, block_y, block_z,"
+		" dynamic_shared_bytes, device, merged, seen",
+		"id", process, ret);
 }
 
-static void take_stratum(struct store_cursor *c, struct gpuctr_stratum *stratum)
+static void take_stratum(struct store_cursor *c)
 {
+	struct gpuctr_stratum *stratum = &c->item.stratum;
 	struct row *row = &c->row;
 
 	stratum->process = c->process;
@@ -525,20 +509,7 @@ static void take_stratum(struct store_cursor *c, struct gpuctr_stratum *stratum)
 	stratum->seen = row_u63(row, 12);
 }
 
-int store_next_stratum(struct store_cursor *c, const struct gpuctr_stratum **ret)
-{
-	bool more;
-	int result = cursor_step(c, &more);
-
-	if (result == 0 && more) {
-		take_stratum(c, &c->item.stratum);
-		result = row_end(&c->row);
-	}
-	if (result == 0) {
-		*ret = more ? &c->item.stratum : NULL;
-	}
-	return result;
-}
+DEFINE_NEXT(stratum)
 
 int store_notices(struct store_reader *r, struct store_cursor **ret)
 {
@@ -552,8 +523,9 @@ int store_notices(struct store_reader *r, struct store_cursor **ret)
 				ret);
 }
 
-static void take_notice(struct store_cursor *c, struct gpuctr_notice *notice)
+static void take_notice(struct store_cursor *c)
 {
+	struct gpuctr_notice *notice = &c->item.notice;
 	struct row *row = &c->row;
 
 	notice->process = row_u32(row, 0);
@@ -562,17 +534,4 @@ static void take_notice(struct store_cursor *c, struct gpuctr_notice *notice)
 	notice->error.remedy = row_text(row, 3);
 }
 
-int store_next_notice(struct store_cursor *c, const struct gpuctr_notice **ret)
-{
-	bool more;
-	int result = row_step(&c->row, &more);
-
-	if (result == 0 && more) {
-		take_notice(c, &c->item.notice);
-		result = row_end(&c->row);
-	}
-	if (result == 0) {
-		*ret = more ? &c->item.notice : NULL;
-	}
-	return result;
-}
+DEFINE_NEXT(notice)

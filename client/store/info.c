@@ -121,30 +121,25 @@ static void take_metric(struct row *row, size_t i, void *userdata)
 
 static int read_plan(struct store_reader *r)
 {
+	static const struct reader_list columns = {
+		"idx, name, unit, pass_group", "column_def", "idx", MAX_METRIC_COLUMNS,
+		sizeof(struct gpuctr_column),  take_column
+	};
+	static const struct reader_list metrics = {
+		"idx, name",	    "metric_def",	  "idx",
+		MAX_METRIC_COLUMNS, sizeof(const char *), take_metric
+	};
 	struct gpuctr_plan *plan = &r->info.plan;
-	struct gpuctr_column *columns;
-	const char **metrics;
-	int result = reader_count(r, "column_def", MAX_METRIC_COLUMNS, &plan->n_columns);
+	void *items;
+	int result = reader_list(r, &columns, &items, &plan->n_columns);
 
-	result = result ? result
-			: reader_count(r, "metric_def", MAX_METRIC_COLUMNS, &plan->n_metrics);
 	if (result) {
 		return result;
 	}
-	columns = arena_zalloc_array(&r->arena, plan->n_columns, sizeof(*columns));
-	metrics = arena_zalloc_array(&r->arena, plan->n_metrics, sizeof(*metrics));
-	if (!columns || !metrics) {
-		return reader_fail(r, SQLITE_NOMEM, "read");
-	}
-	plan->columns = columns;
-	plan->metrics = metrics;
-	result = reader_rows(r, "column_def",
-			     "SELECT idx, name, unit, pass_group FROM column_def ORDER BY idx",
-			     plan->n_columns, take_column, columns);
-	return result ? result
-		      : reader_rows(r, "metric_def",
-				    "SELECT idx, name FROM metric_def ORDER BY idx",
-				    plan->n_metrics, take_metric, metrics);
+	plan->columns = items;
+	result = reader_list(r, &metrics, &items, &plan->n_metrics);
+	plan->metrics = result ? NULL : items;
+	return result;
 }
 
 /* Keys are "argv.N", "gpu.N.uuid" and so on; what stands between the dots is not trusted. */
@@ -159,22 +154,18 @@ static void take_argument(struct row *row, size_t i, void *userdata)
 
 static int read_arguments(struct store_reader *r)
 {
-	static const char table[] = "meta WHERE key > 'argv.' AND key < 'argv/'";
-	const char **argv;
-	char sql[192];
+	static const struct reader_list list = { "value",
+						 "meta WHERE key > 'argv.' AND key < 'argv/'",
+						 NUMBER_IN_KEY("6"),
+						 MAX_META,
+						 sizeof(const char *),
+						 take_argument };
+	void *argv;
 	size_t n;
-	int result = reader_count(r, table, MAX_META, &n);
+	int result = reader_list(r, &list, &argv, &n);
 
-	if (result) {
-		return result;
-	}
-	argv = arena_zalloc_array(&r->arena, n + 1, sizeof(*argv));
-	if (!argv) {
-		return reader_fail(r, SQLITE_NOMEM, "read");
-	}
-	r->info.argv = argv;
-	snprintf(sql, sizeof(sql), "SELECT value FROM %s ORDER BY " NUMBER_IN_KEY("6"), table);
-	return reader_rows(r, "meta", sql, n, take_argument, argv);
+	r->info.argv = result ? NULL : argv;
+	return result;
 }
 
 static void take_gpu(struct row *row, size_t i, void *userdata)
@@ -189,29 +180,20 @@ static void take_gpu(struct row *row, size_t i, void *userdata)
 
 static int read_gpus(struct store_reader *r)
 {
-	static const char table[] = "meta AS m WHERE m.key GLOB 'gpu.[0-9]*.uuid'";
-	struct gpuctr_gpu *gpus;
-	char sql[512];
-	size_t n;
-	int result = reader_count(r, table, MAX_DEVICES, &n);
+#define OTHER_KEY(name) \
+	"ifnull((SELECT value FROM meta WHERE key = replace(m.key, '.uuid', '" name "')), '')"
+	static const struct reader_list list = { NUMBER_IN_KEY("5") ", value, " OTHER_KEY(
+							 ".name") ", " OTHER_KEY(".chip"),
+						 "meta AS m WHERE m.key GLOB 'gpu.[0-9]*.uuid'",
+						 "1",
+						 MAX_DEVICES,
+						 sizeof(struct gpuctr_gpu),
+						 take_gpu };
+	void *gpus;
+	int result = reader_list(r, &list, &gpus, &r->info.n_gpus);
 
-	if (result || n == 0) {
-		return result;
-	}
-	gpus = arena_zalloc_array(&r->arena, n, sizeof(*gpus));
-	if (!gpus) {
-		return reader_fail(r, SQLITE_NOMEM, "read");
-	}
-	r->info.gpus = gpus;
-	r->info.n_gpus = n;
-	snprintf(sql, sizeof(sql),
-		 "SELECT " NUMBER_IN_KEY("5") ", value, ifnull((SELECT value FROM meta"
-					      " WHERE key = replace(m.key, '.uuid', '.name')), "
-					      "''), ifnull((SELECT value"
-					      " FROM meta WHERE key = replace(m.key, '.uuid', "
-					      "'.chip')), '') FROM %s ORDER BY 1",
-		 table);
-	return reader_rows(r, "meta", sql, n, take_gpu, gpus);
+	r->info.gpus = result ? NULL : gpus;
+	return result;
 }
 
 int info_read_capture(struct store_reader *r)
@@ -272,21 +254,18 @@ static void take_device(struct row *row, size_t i, void *userdata)
 /* Reads the devices of all processes; those of one process are consecutive rows. */
 static int read_devices(struct store_reader *r)
 {
-	struct gpuctr_device *devices;
+	static const struct reader_list list = {
+		"process, idx, uuid, name, chip, clock_sm_mhz, clock_mem_mhz",
+		"device",
+		"process, idx",
+		MAX_ALL_DEVICES,
+		sizeof(struct gpuctr_device),
+		take_device
+	};
+	void *devices;
 	size_t n;
-	int result = reader_count(r, "device", MAX_ALL_DEVICES, &n);
 
-	if (result || n == 0) {
-		return result;
-	}
-	devices = arena_zalloc_array(&r->arena, n, sizeof(*devices));
-	if (!devices) {
-		return reader_fail(r, SQLITE_NOMEM, "read");
-	}
-	return reader_rows(r, "device",
-			   "SELECT process, idx, uuid, name, chip, clock_sm_mhz, clock_mem_mhz"
-			   " FROM device ORDER BY process, idx",
-			   n, take_device, devices);
+	return reader_list(r, &list, &devices, &n);
 }
 
 /* Parses "process.N.NAME". NULL: another key, or the file has no process N. */
@@ -322,24 +301,18 @@ static void take_claim(struct row *row, size_t i, void *userdata)
 /* Reads the claims. In the order of keys, those of one process are consecutive. */
 static int read_claims(struct store_reader *r)
 {
-	static const char table[] = "meta WHERE key > 'process.' AND key < 'process/'";
-	const char **claims;
-	char sql[192];
+	static const struct reader_list list = {
+		"key, substr(key, instr(substr(key, 9), '.') + 9) || '=' || value",
+		"meta WHERE key > 'process.' AND key < 'process/'",
+		"key",
+		MAX_META,
+		sizeof(const char *),
+		take_claim
+	};
+	void *claims;
 	size_t n;
-	int result = reader_count(r, table, MAX_META, &n);
 
-	if (result || n == 0) {
-		return result;
-	}
-	claims = arena_zalloc_array(&r->arena, n, sizeof(*claims));
-	if (!claims) {
-		return reader_fail(r, SQLITE_NOMEM, "read");
-	}
-	snprintf(sql, sizeof(sql),
-		 "SELECT key, substr(key, instr(substr(key, 9), '.') + 9) || '=' || value FROM %s"
-		 " ORDER BY key",
-		 table);
-	return reader_rows(r, "meta", sql, n, take_claim, claims);
+	return reader_list(r, &list, &claims, &n);
 }
 
 static void take_counts(struct row *row, size_t i, void *userdata)
@@ -369,25 +342,29 @@ static int read_counts(struct store_reader *r, struct store_process *p)
 
 int info_read_processes(struct store_reader *r)
 {
+	static const struct reader_list list = {
+		"id, pid, program, cupti, driver, recorded_from, ended, clean, seen, measured, "
+		"filtered, capturing, unready, failed, dropped, lost, unchosen",
+		"process",
+		"id",
+		STORE_PROCESS_MAX,
+		sizeof(struct store_process),
+		take_process
+	};
+	void *processes;
 	size_t n;
-	int result = reader_count(r, "process", STORE_PROCESS_MAX, &n);
+	int result = reader_list(r, &list, &processes, &n);
 
 	if (result) {
 		return result;
 	}
-	r->processes = arena_zalloc_array(&r->arena, n, sizeof(*r->processes));
 	r->loaded = arena_zalloc_array(&r->arena, n, sizeof(struct store_definitions *));
-	if (!r->processes || !r->loaded) {
+	if (!r->loaded) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
-	r->info.processes = r->processes;
+	r->info.processes = r->processes = processes;
 	r->info.n_processes = n;
-	result = reader_rows(r, "process",
-			     "SELECT id, pid, program, cupti, driver, recorded_from, ended, clean,"
-			     " seen, measured, filtered, capturing, unready, failed, dropped,"
-			     " lost, unchosen FROM process ORDER BY id",
-			     n, take_process, r->processes);
-	result = result ? result : read_devices(r);
+	result = read_devices(r);
 	return result ? result : read_claims(r);
 }
 

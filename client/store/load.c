@@ -63,24 +63,20 @@ static void take_kernel(struct row *row, size_t i, void *userdata)
 
 static int load_kernels(struct store_reader *r, unsigned process, struct store_definitions *d)
 {
-	struct gpuctr_kernel *kernels;
-	char table[64], sql[160];
+	char from[64];
+	const struct reader_list list = { "id, name, mangled, static_shared_bytes, registers",
+					  from,
+					  "id",
+					  MAX_DEFINITIONS,
+					  sizeof(struct gpuctr_kernel),
+					  take_kernel };
+	void *kernels;
 	int result;
 
-	snprintf(table, sizeof(table), "kernel WHERE process = %u", process);
-	result = reader_count(r, table, MAX_DEFINITIONS, &d->n_kernels);
-	if (result) {
-		return result;
-	}
-	kernels = arena_zalloc_array(&r->arena, d->n_kernels, sizeof(*kernels));
-	if (!kernels) {
-		return reader_fail(r, SQLITE_NOMEM, "read");
-	}
-	d->kernels = kernels;
-	snprintf(sql, sizeof(sql),
-		 "SELECT id, name, mangled, static_shared_bytes, registers FROM %s ORDER BY id",
-		 table);
-	return reader_rows(r, "kernel", sql, d->n_kernels, take_kernel, kernels);
+	snprintf(from, sizeof(from), "kernel WHERE process = %u", process);
+	result = reader_list(r, &list, &kernels, &d->n_kernels);
+	d->kernels = result ? NULL : kernels;
+	return result;
 }
 
 /* --- ranges ---------------------------------------------------------------------------------- */

@@ -96,7 +96,7 @@ static int write_whole(int fd, const char *data, size_t n)
 	return 0;
 }
 
-static int copy_data(int from, int to)
+int store_private_copy_data(int from, int to)
 {
 	char *data = malloc(PIECE_BYTES);
 	ssize_t n = -1;
@@ -124,7 +124,7 @@ static int copy_file(int from, const char *path)
 	if (to < 0) {
 		return -errno;
 	}
-	r = copy_data(from, to);
+	r = store_private_copy_data(from, to);
 	return close(to) < 0 && r == 0 ? -errno : r;
 }
 

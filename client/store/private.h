@@ -14,4 +14,7 @@ char *store_private_remove(char *path);
  * and the copy's path; STORE_E_BUSY when it was changed meanwhile. name: what messages call it. */
 int store_private_copy(const char *path, const char *name, struct store_error *error, char **ret);
 
+/* Copies what can still be read from one descriptor to the other. 0 or a negative errno. */
+int store_private_copy_data(int from, int to);
+
 #endif

@@ -4,8 +4,7 @@
  *
  * Checks, in this order, each with a code of its own: SQLite's header, our application_id and
  * user_version (another file, another format), the size (a copy that was cut off), the tables, the
- * structure of all pages (quick_check in check.c, which reads the file once) and the shape of
- * record.
+ * structure of all pages (quick_check in check.c, which reads the file once).
  *
  * A file may come from anywhere, so the schema is not trusted: no function of ours or of an
  * extension runs from it. Each of our tables must be declared to the letter as we declare it, and
@@ -248,25 +247,6 @@ static int check_record(struct store_reader *r)
 				       schema_format_sampled(plan->columns, plan->n_columns));
 }
 
-/* Metrics are found by their place in the table, so the columns before them must be ours. */
-static int check_record_shape(struct store_reader *r)
-{
-	sqlite3_stmt *stmt;
-	int result = reader_prepare(r, "SELECT * FROM record LIMIT 0", &stmt);
-	int n = result ? 0 : sqlite3_column_count(stmt);
-
-	if (result == 0 && n != STORE_COL_METRICS + (int)r->info.plan.n_columns) {
-		result = reader_corrupt(r, "record", "its columns are not those of column_def");
-	}
-	for (int i = 0; result == 0 && i < STORE_COL_METRICS; i++) {
-		if (strcmp(sqlite3_column_name(stmt, i), schema_record_columns[i]) != 0) {
-			result = reader_corrupt(r, "record", "its columns are in another order");
-		}
-	}
-	sqlite3_finalize(stmt);
-	return result;
-}
-
 /* --- the reader ------------------------------------------------------------------------------ */
 
 /* Reads all tables that are read once in one transaction, because the file may be growing. */
@@ -278,7 +258,6 @@ static int read_once(struct store_reader *r)
 	result = result ? result : info_read_capture(r);
 	result = result ? result : check_record(r);
 	result = result ? result : reader_check_begin(r);
-	result = result ? result : check_record_shape(r);
 	return result ? result : info_read_processes(r);
 }
 

@@ -4,6 +4,7 @@
  * failures as codes of ours. */
 
 #include <sqlite3.h>
+#include <string.h>
 
 #include "client/store/internal.h"
 #include "client/store/reader_internal.h"
@@ -40,7 +41,8 @@ int reader_fail(struct store_reader *r, int rc, const char *call)
 int reader_corrupt(struct store_reader *r, const char *table, const char *what)
 {
 	return store_error_set(&r->error, STORE_E_CORRUPT, reader_take_intact,
-			       "%s: the file is damaged (table %s: %s).", r->path, table, what);
+			       "%s: the file is damaged (table %.*s: %s).", r->path,
+			       (int)strcspn(table, " "), table, what);
 }
 
 int reader_prepare(struct store_reader *r, const char *sql, sqlite3_stmt **ret)

@@ -38,7 +38,7 @@ struct store_reader {
 /* --- reader_db.c */
 int reader_fail(struct store_reader *r, int rc, const char *call);
 extern const char reader_take_intact[]; /* the remedy for a damaged file */
-/* STORE_E_CORRUPT, naming the table. */
+/* STORE_E_CORRUPT, naming the table: the first word of what stands behind FROM. */
 int reader_corrupt(struct store_reader *r, const char *table, const char *what);
 int reader_prepare(struct store_reader *r, const char *sql, sqlite3_stmt **ret);
 /* A connection to file, whose steps are counted. */
@@ -77,6 +77,16 @@ int reader_count(struct store_reader *r, const char *table, int64_t max, size_t 
 /* Passes the rows of a query to take(), one by one; there must be exactly n. */
 int reader_rows(struct store_reader *r, const char *table, const char *sql, size_t n,
 		void (*take)(struct row *row, size_t i, void *userdata), void *userdata);
+
+/* Rows that become an array. */
+struct reader_list {
+	const char *columns, *from, *order; /* "id, name", "kernel WHERE process = 1", "id" */
+	int64_t max;			    /* rows; more are an error */
+	size_t size;			    /* of an item */
+	void (*take)(struct row *row, size_t i, void *items);
+};
+/* The array lies in the reader's pool and has a zeroed item behind the last. */
+int reader_list(struct store_reader *r, const struct reader_list *list, void **ret, size_t *ret_n);
 
 /* --- info.c */
 int info_read_capture(struct store_reader *r);

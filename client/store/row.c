@@ -166,3 +166,24 @@ int reader_rows(struct store_reader *r, const char *table, const char *sql, size
 	sqlite3_finalize(row.stmt);
 	return result;
 }
+
+int reader_list(struct store_reader *r, const struct reader_list *list, void **ret, size_t *ret_n)
+{
+	char sql[768];
+	void *items;
+	size_t n;
+	int result = reader_count(r, list->from, list->max, &n);
+
+	if (result) {
+		return result;
+	}
+	items = arena_zalloc_array(&r->arena, n + 1, list->size);
+	if (!items) {
+		return reader_fail(r, SQLITE_NOMEM, "read");
+	}
+	snprintf(sql, sizeof(sql), "SELECT %s FROM %s ORDER BY %s", list->columns, list->from,
+		 list->order);
+	*ret = items;
+	*ret_n = n;
+	return reader_rows(r, list->from, sql, n, list->take, items);
+}

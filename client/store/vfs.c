@@ -14,6 +14,8 @@
  * - A writer makes its journal anew each time, exclusively. What lies under the name is removed:
  *   SQLite makes one while it holds the lock and has found none to apply.
  * - A super-journal, which we never write, is neither opened nor removed.
+ * - The path of a file that is made or replaced has no link in it: SQLite would put the journal
+ *   beside what that leads to.
  *
  * A file that takes the place of another is made in a folder of its own and moved into place under
  * the open connection, so nobody can exchange it in between. SQLite knows it by its last name from
@@ -197,7 +199,8 @@ int store_vfs_open(struct store_vfs *v, const char *path, const char *made_at,
 		   enum store_vfs_use use, sqlite3 **ret)
 {
 	int flags = SQLITE_OPEN_NOMUTEX |
-		    (use == STORE_VFS_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE);
+		    (use == STORE_VFS_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
+		    (use == STORE_VFS_CREATE || use == STORE_VFS_PROBE ? SQLITE_OPEN_NOFOLLOW : 0);
 	int rc;
 
 	*ret = NULL;

@@ -138,7 +138,7 @@ void audit_deinit(struct audit *a)
 		close(a->fd);
 	}
 	a->fd = -1;
-	buffer_deinit(&a->line);
+	buf_deinit(&a->line);
 }
 
 static void add_time(struct json *j)
@@ -162,47 +162,49 @@ static void add_optional(struct json *j, const char *key, const char *value)
 	}
 }
 
-static int format_line(struct buffer *out, const struct audit_line *l)
+static void add_count(struct json *j, const char *key, uint64_t value)
 {
-	struct json j;
+	if (value) {
+		json_u64(j, key, value);
+	}
+}
 
-	json_begin(&j, out);
+static void add_list(struct json *j, const char *key, const char *const *values, size_t n)
+{
+	if (n) {
+		json_texts(j, key, values, n);
+	}
+}
+
+static void format_line(struct buf *out, const struct audit_line *l)
+{
+	struct json j = { out };
+
+	json_begin(&j, NULL, '{');
 	add_time(&j);
 	json_text(&j, "event", events[l->event].name);
-	json_number(&j, "uid", l->uid);
+	json_u64(&j, "uid", l->uid);
 	add_optional(&j, "user", l->user);
-	json_number(&j, "pid", (uint64_t)l->pid);
+	json_u64(&j, "pid", (uint64_t)l->pid);
 	add_optional(&j, "program", l->program);
 	add_optional(&j, "owner", l->owner);
-	if (l->capture) {
-		json_number(&j, "capture", l->capture);
-	}
-	if (l->n_gpus) {
-		json_texts(&j, "gpus", l->gpus, l->n_gpus);
-	}
-	if (l->n_metrics) {
-		json_texts(&j, "metrics", l->metrics, l->n_metrics);
-	}
+	add_count(&j, "capture", l->capture);
+	add_list(&j, "gpus", l->gpus, l->n_gpus);
+	add_list(&j, "metrics", l->metrics, l->n_metrics);
 	add_optional(&j, "job", l->job);
 	json_text(&j, "status", status_to_string(l->code));
-	if (l->driver_status) {
-		json_number(&j, "driver_status", l->driver_status);
-	}
+	add_count(&j, "driver_status", l->driver_status);
 	add_optional(&j, "why", l->why);
-	if (l->missed) {
-		json_number(&j, "refused_before", l->missed);
-	}
-	if (l->missed_others) {
-		json_number(&j, "others_refused_before", l->missed_others);
-	}
-	return json_end(&j);
+	add_count(&j, "refused_before", l->missed);
+	add_count(&j, "others_refused_before", l->missed_others);
+	json_end(&j, '}');
+	buf_char(out, '\n');
 }
 
 static int write_file(struct audit *a, const struct audit_line *l)
 {
-	size_t length;
+	struct buf *line = &a->line;
 	ssize_t n;
-	int r = 0;
 
 	if (!a->wants_file) {
 		return 0;
@@ -210,20 +212,20 @@ static int write_file(struct audit *a, const struct audit_line *l)
 	if (a->fd < 0) {
 		return -EBADF;
 	}
-	buffer_consume(&a->line, buffer_length(&a->line));
+	buf_clear(line);
+	line->failed = false;
 	if (a->torn) {
-		r = buffer_append(&a->line, "\n", 1);
+		buf_char(line, '\n');
 	}
-	r = r < 0 ? r : format_line(&a->line, l);
-	if (r < 0) {
-		return r;
+	format_line(line, l);
+	if (line->failed) {
+		return -ENOMEM;
 	}
-	length = buffer_length(&a->line);
-	n = write(a->fd, a->line.data + a->line.start, length);
+	n = write(a->fd, line->data, line->n);
 	if (n >= 0) {
-		a->torn = (size_t)n != length;
+		a->torn = (size_t)n != line->n;
 	}
-	return n == (ssize_t)length ? 0 : n < 0 ? -errno : -ENOSPC;
+	return n == (ssize_t)line->n ? 0 : n < 0 ? -errno : -ENOSPC;
 }
 
 /* --- the log --- */

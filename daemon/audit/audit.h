@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "proto/base/buffer.h"
 #include "daemon/broker/rate.h"
+#include "proto/base/buf.h"
 
 enum audit_event {
 	AUDIT_STARTED, /* every lease in earlier lines is over */
@@ -60,7 +60,7 @@ struct audit {
 		struct rate each;
 		struct rate_bucket all;
 	} unadmitted, others;
-	struct buffer line;
+	struct buf line;
 };
 
 /* Consumes fd. With wants_file and -1 nothing is granted until there is a file. */

@@ -128,6 +128,14 @@ static void on_opened(struct front *f, void *owner, const struct granter_reply *
 	}
 }
 
+/* A GPU without a UUID of the usual form stays zeros, and the granter gives nothing of it. */
+static void name_gpus(const struct front *f, struct granter_request *q)
+{
+	for (size_t i = 0; i < f->machine.gpus.n && i < GRANTER_GPUS_MAX; i++) {
+		rm_gpu_from_text(f->machine.gpus.v[i].uuid, &q->names[i]);
+	}
+}
+
 static void open_lease(struct front *f, struct capture *c, const struct effect *e)
 {
 	struct granter_request q = {
@@ -141,6 +149,7 @@ static void open_lease(struct front *f, struct capture *c, const struct effect *
 	};
 	struct refusal r;
 
+	name_gpus(f, &q);
 	c->whole_gpus = q.device;
 	if (decision_of_capture(f, c, AUDIT_LEASE_GRANTED, 0, NULL) < 0) {
 		decision_refusal(f, &r);

@@ -56,6 +56,12 @@ static void on_granted(struct front *f, void *owner, const struct granter_reply 
 	} else if (reply->error == -ETIMEDOUT) {
 		refusal_set(&r, GPUCTR_E_DRIVER_HUNG, "Take another GPU with --devices.",
 			    "the driver does not answer");
+	} else if (reply->error == -EXDEV) {
+		refusal_set(&r, GPUCTR_E_NOT_ALLOWED,
+			    "Name that GPU in --devices as well, or keep the program off it "
+			    "(CUDA_VISIBLE_DEVICES).",
+			    "the program asked for counters of a GPU that the lease does not "
+			    "cover");
 	} else if (reply->error != 0) {
 		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "", "the granter refused: %s",
 			    strerror(-reply->error));

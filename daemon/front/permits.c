@@ -9,16 +9,14 @@
 #include "proto/base/utf8.h"
 #include "proto/wire/limits.h"
 
-/* Objects for the whole device. RM is given two zeros in place of a target, and nothing in the
- * request says which GPU they are for: that depends on handles of the user's own. So whoever may
- * have them on one GPU of a lease can have them on any GPU of the machine, and see there what
- * others do. The lease, which is watched for others who compute, must therefore cover all GPUs,
- * unless the administrator has said that users trust each other.
+/* Objects for the whole device, for which RM is given two zeros in place of a target. The granter
+ * sees to it that they are of a GPU of the lease.
  *
- * Under such a lease the holder is alone on the machine's GPUs, and a permit may have such objects
- * without an entitlement: ncu makes one to find out which counters there are, and counters of
- * memory show the whole device to an object that is bound to a context as well. Where users trust
- * each other, nobody watches: there the entitlement decides. */
+ * While a lease is watched for others who compute, its holder is alone on its GPUs, and a permit
+ * may have such objects without an entitlement: ncu makes one to find out which counters there are,
+ * and counters of memory show the whole device to an object that is bound to a context as well.
+ * Where users trust each other (`sharing = shared`), nobody watches: there the entitlement
+ * decides. */
 
 enum { REFUSALS_MAX = 64 }; /* of a permit, that its client is told */
 
@@ -47,23 +45,14 @@ void permits_describe(struct wire_open_capture *o, struct permits_texts *texts)
 
 bool permits_device(const struct front *f, const struct capture *c, struct refusal *r)
 {
-	size_t n = f->machine.gpus.n;
-	uint64_t all = n < LIMIT_GPUS ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
 	bool entitled = c->device || (c->options.permit && !f->config.shared);
-	bool alone = f->config.shared || (c->claim.gpus & all) == all;
 
 	if (!entitled && r) {
 		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
 			    "Ask the administrator for `device-users` or `device-groups`.",
 			    "counting the whole GPU, not one program, needs an entitlement");
-	} else if (entitled && !alone && r) {
-		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
-			    "Leave out --devices; or the administrator sets `sharing = shared` "
-			    "where users trust each other.",
-			    "counting whole GPUs needs a lease of all GPUs of the machine, because "
-			    "the driver's request does not say which one is meant");
 	}
-	return entitled && alone;
+	return entitled;
 }
 
 void permits_note_granted(struct capture *c, const struct peer *p)

@@ -2,8 +2,44 @@
 #include "daemon/granter/call.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
+static bool is_leased(const struct call *c, const struct rm_gpu *gpu)
+{
+	static const struct rm_gpu none;
+
+	for (unsigned i = 0; i < c->n_gpus; i++) {
+		if (memcmp(&c->gpus[i], gpu, sizeof(*gpu)) == 0) {
+			return memcmp(gpu, &none, sizeof(none)) != 0;
+		}
+	}
+	return false;
+}
+
+/* Is the parent a subdevice of a leased GPU? Fills the call's result if it is not. */
+static bool check_gpu(struct call *c)
+{
+	struct rm_gpu gpu;
+
+	c->error = rm_find_gpu(c->fd, c->root, c->parent, &gpu, &c->status);
+	if (c->error == 0 && c->status == RM_STATUS_OK && !is_leased(c, &gpu)) {
+		c->error = -EXDEV;
+	}
+	return c->error == 0 && c->status == RM_STATUS_OK;
+}
+
+static void free_again(struct call *c)
+{
+	uint32_t status;
+
+	rm_free_object(c->fd, c->root, c->parent, c->object, &status);
+}
+
+/* The numbers do not say which GPU is meant, but the driver knows whose subdevice the parent is.
+ * The program can make another one of that number between two calls. So the driver is asked before
+ * and after: what a subdevice had below it is freed with it, so an object that is still there has
+ * the parent that was looked at. */
 static void allocate(struct call *c)
 {
 	if (c->parameters.client_target != 0 &&
@@ -11,8 +47,14 @@ static void allocate(struct call *c)
 		c->error = -EPERM;
 		return;
 	}
+	if (!check_gpu(c)) {
+		return;
+	}
 	c->error =
 		rm_alloc_profiler(c->fd, c->root, c->parent, c->object, &c->parameters, &c->status);
+	if (call_has_allocated(c) && !check_gpu(c)) {
+		free_again(c);
+	}
 }
 
 void call_do(struct call *c)

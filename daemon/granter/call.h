@@ -7,8 +7,8 @@
 #include "proto/nvidia/rm.h"
 
 enum call_act {
-	CALL_ALLOC, /* allocate the object, if the client was made on the file; close the file
-			 unless that worked */
+	CALL_ALLOC, /* allocate the object, if the client was made on the file and the GPU is one
+			 of these; close the file unless that worked */
 	CALL_FREE,  /* free the object, and close the file */
 	CALL_CLOSE, /* close the file alone: its process has ended, and its objects with it */
 };
@@ -18,8 +18,11 @@ struct call {
 	int fd; /* consumed, unless an allocation worked */
 	uint32_t root, parent, object;
 	struct rm_profiler_parameters parameters;
+	const struct rm_gpu *gpus; /* borrowed until it is done */
+	unsigned n_gpus;
 
-	int error;	 /* the result, as in rm.h; -EPERM: the client was not made on the file */
+	int error; /* the result, as in rm.h; -EPERM: the client was not made on the file; -EXDEV:
+		      the object would be of another GPU */
 	uint32_t status; /* of the driver */
 };
 

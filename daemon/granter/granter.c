@@ -20,7 +20,8 @@
 /* The one process that performs the privileged act. It believes nothing of the front that it can
  * check itself. A lease covers GPUs that no other lease covers, belongs to one uid, and ends by
  * this process's own clock. Only allocations of one class reach the driver, for an RM client of the
- * caller's own file, or for the whole device if the lease was opened for that.
+ * caller's own file, or for the whole device if the lease was opened for that, and only below a
+ * subdevice of a GPU of the lease (call.c).
  *
  * For every object a duplicate of the caller's descriptor is kept, because only the file on which
  * an RM client was made can free the object again. A kept descriptor also keeps a dead process's
@@ -63,7 +64,8 @@ static int handle_extend(struct granter *g, const struct granter_request *q)
 	return 0;
 }
 
-/* Only the driver can tell that the asking client was made on this file: the thread asks it. The
+/* Only the driver can tell that the asking client was made on this file, and which GPU its numbers
+ * mean: the thread asks it. The
  * target may be another client of the same process, as CUPTI does it. */
 static int validate_alloc(const struct lease *l, const struct granter_request *q, int fd)
 {

@@ -9,8 +9,10 @@
 
 #include <stdint.h>
 
+#include "proto/nvidia/rm.h"
+
 enum granter_op {
-	GRANTER_OPEN = 1, /* lease, uid, lease_ns, gpus, device */
+	GRANTER_OPEN = 1, /* lease, uid, lease_ns, gpus and their names, device */
 	GRANTER_EXTEND,	  /* lease, lease_ns from now */
 	GRANTER_CLOSE,	  /* lease: free what was allocated under it */
 	GRANTER_ALLOC,	  /* lease, pid, uid, handles; with one descriptor of /dev/nvidiactl */
@@ -23,6 +25,7 @@ enum granter_op {
 
 enum {
 	GRANTER_LEASES_MAX = 64,
+	GRANTER_GPUS_MAX = 64,
 	GRANTER_OBJECTS_MAX = 1024,
 	GRANTER_OBJECTS_PER_LEASE_MAX = 256,
 };
@@ -40,8 +43,9 @@ struct granter_request {
 	uint32_t uid, pid;
 	uint32_t root, parent, object, object_class;
 	uint32_t client_target, context_target;
-	uint32_t device; /* 1: objects of the lease may count the whole GPU */
-	uint32_t unused; /* 0 */
+	uint32_t device;		       /* 1: objects of the lease may count the whole GPU */
+	uint32_t unused;		       /* 0 */
+	struct rm_gpu names[GRANTER_GPUS_MAX]; /* of the GPUs whose bits are set in gpus */
 };
 
 struct granter_reply {

@@ -147,6 +147,8 @@ static void give(struct leases *s, struct lease *l, struct object *o, uint64_t n
 		.parent = o->parent,
 		.object = o->object,
 		.parameters = o->parameters,
+		.gpus = l->names,
+		.n_gpus = l->n_names,
 	};
 
 	l->busy = o;
@@ -303,6 +305,11 @@ int lease_open(struct leases *s, const struct granter_request *q, uint64_t now_n
 		.device = q->device == 1,
 		.request = q->id,
 	};
+	for (unsigned i = 0; i < GRANTER_GPUS_MAX; i++) {
+		if ((q->gpus >> i & 1) != 0) {
+			slot->names[slot->n_names++] = q->names[i];
+		}
+	}
 	list_init(&slot->objects);
 	try_open(s, slot, now_ns);
 	return 0;

@@ -36,6 +36,8 @@ struct lease {
 	enum lease_state state;
 	uint64_t id;
 	uint64_t gpus;
+	struct rm_gpu names[GRANTER_GPUS_MAX]; /* of these */
+	unsigned n_names;
 	uint64_t length_ns, expires_ns;
 	uint32_t uid;
 	bool device;	     /* may have objects without a target client */

@@ -203,6 +203,7 @@ static int fill_granter(scmp_filter_ctx c)
 
 	r = r < 0 ? r : allow_ioctl(c, RM_IOCTL_ALLOC);
 	r = r < 0 ? r : allow_ioctl(c, RM_IOCTL_FREE);
+	r = r < 0 ? r : allow_ioctl(c, RM_IOCTL_CONTROL);
 	return r < 0 ? r
 		     : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
 					SCMP_A1(SCMP_CMP_EQ, F_GETFL));

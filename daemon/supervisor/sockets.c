@@ -134,6 +134,13 @@ size_t sockets_take_passed(int *fds, size_t room)
 	return taken;
 }
 
+static const char *remedy_of(int error)
+{
+	return error == -EADDRINUSE ? " by another gpucountd; choose another --socket"
+	       : error == -EEXIST   ? " and is no socket; choose another --socket, or remove it"
+				    : "";
+}
+
 int sockets_open(const char *path, int *fds, size_t room, size_t *ret_n, bool *ret_own)
 {
 	struct sockaddr_un a;
@@ -150,9 +157,7 @@ int sockets_open(const char *path, int *fds, size_t room, size_t *ret_n, bool *r
 	}
 	fd = bind_socket(&a);
 	if (fd < 0) {
-		log_error("cannot listen on %s: %s%s", path, strerror(-fd),
-			  fd == -EADDRINUSE ? " by another gpucountd; choose another --socket"
-					    : "");
+		log_error("cannot listen on %s: %s%s", path, strerror(-fd), remedy_of(fd));
 		return fd;
 	}
 	fds[0] = fd;

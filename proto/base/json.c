@@ -1,93 +1,136 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/json.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <math.h>
 
 #include "proto/base/utf8.h"
 
-static void append(struct json *j, const char *text, size_t n)
+/* --- text: the common case, a run of plain bytes, is copied as a whole -------------------------
+ */
+
+static void escape(struct buf *b, uint32_t c)
 {
-	if (j->error == 0) {
-		j->error = buffer_append(j->out, text, n);
+	switch (c) {
+	case '"':
+		buf_add(b, "\\\"", 2);
+		return;
+	case '\\':
+		buf_add(b, "\\\\", 2);
+		return;
+	case '\n':
+		buf_add(b, "\\n", 2);
+		return;
+	case '\t':
+		buf_add(b, "\\t", 2);
+		return;
+	case '\r':
+		buf_add(b, "\\r", 2);
+		return;
+	default:
+		buf_printf(b, "\\u%04x", c);
 	}
 }
 
-static void append_string(struct json *j, const char *text)
+void json_string_part(struct buf *b, const char *text, size_t length)
 {
-	append(j, text, strlen(text));
-}
+	const unsigned char *p = (const unsigned char *)text;
+	const unsigned char *end = p + length;
+	const unsigned char *from = p;
 
-static void append_quoted(struct json *j, const char *text)
-{
-	char escape[8];
-
-	append(j, "\"", 1);
-	for (const char *s = text; *s;) {
+	while (p < end) {
 		uint32_t c;
-		size_t n = utf8_decode(s, 4, &c);
+		size_t n;
 
-		if (n == 0) {
-			append_string(j, "\\ufffd");
-			n = 1;
-		} else if (*s == '"' || *s == '\\') {
-			escape[0] = '\\';
-			escape[1] = *s;
-			append(j, escape, 2);
-		} else if (utf8_is_unsafe(c)) { /* none is beyond four digits */
-			snprintf(escape, sizeof(escape), "\\u%04x", c & 0xffff);
-			append_string(j, escape);
-		} else {
-			append(j, s, n);
+		if (*p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\') {
+			p++;
+			continue;
 		}
-		s += n;
+		n = utf8_decode((const char *)p, (size_t)(end - p), &c);
+		if (n > 1 && !utf8_is_unsafe(c)) {
+			p += n;
+			continue;
+		}
+		buf_add(b, (const char *)from, (size_t)(p - from));
+		if (n > 0) {
+			escape(b, c);
+		} else {
+			buf_add(b, "\xef\xbf\xbd", 3);
+		}
+		p += n ? n : 1;
+		from = p;
 	}
-	append(j, "\"", 1);
+	buf_add(b, (const char *)from, (size_t)(p - from));
 }
 
-static void append_key(struct json *j, const char *key)
+void json_string_body(struct buf *b, const char *text)
 {
-	append(j, j->n++ ? "," : "{", 1);
-	append_quoted(j, key);
-	append(j, ":", 1);
+	json_string_part(b, text ? text : "", text ? strlen(text) : 0);
 }
 
-void json_begin(struct json *j, struct buffer *out)
+void json_string(struct buf *b, const char *text)
 {
-	*j = (struct json){ .out = out };
+	buf_char(b, '"');
+	json_string_body(b, text);
+	buf_char(b, '"');
 }
 
-void json_text(struct json *j, const char *key, const char *value)
+/* --- members --------------------------------------------------------------------------------- */
+
+void json_add(struct json *m, const struct buf *text)
 {
-	append_key(j, key);
-	append_quoted(j, value);
+	if (text->n > 0) {
+		json_key(m, NULL);
+		buf_add(m->b, text->data, text->n);
+	}
+	m->b->failed |= text->failed;
 }
 
-void json_number(struct json *j, const char *key, uint64_t value)
+void json_key_text(struct json *m, const char *key)
 {
-	char digits[24];
-
-	append_key(j, key);
-	snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
-	append_string(j, digits);
+	json_key(m, NULL);
+	json_string(m->b, key);
+	buf_char(m->b, ':');
 }
 
-void json_texts(struct json *j, const char *key, const char *const *values, size_t n)
+void json_text(struct json *m, const char *key, const char *value)
 {
-	append_key(j, key);
-	append(j, "[", 1);
+	json_key(m, key);
+	json_string(m->b, value);
+}
+
+void json_text_or_null(struct json *m, const char *key, const char *value)
+{
+	if (value && *value) {
+		json_text(m, key, value);
+	} else {
+		json_null(m, key);
+	}
+}
+
+void json_texts(struct json *m, const char *key, const char *const *values, size_t n)
+{
+	json_begin(m, key, '[');
 	for (size_t i = 0; i < n; i++) {
-		append(j, ",", i ? 1 : 0);
-		append_quoted(j, values[i]);
+		json_text(m, NULL, values[i]);
 	}
-	append(j, "]", 1);
+	json_end(m, ']');
 }
 
-int json_end(struct json *j)
+void json_double(struct json *m, const char *key, double value)
 {
-	if (j->n == 0) {
-		append(j, "{", 1);
+	if (isfinite(value)) {
+		json_key(m, key);
+		buf_double(m->b, value);
+	} else {
+		json_null(m, key);
 	}
-	append(j, "}\n", 2);
-	return j->error;
+}
+
+void json_doubles(struct json *m, const char *key, const double *values, size_t n)
+{
+	json_begin(m, key, '[');
+	for (size_t i = 0; i < n; i++) {
+		json_double(m, NULL, values[i]);
+	}
+	json_end(m, ']');
 }

@@ -2,25 +2,128 @@
 #ifndef GPUCTR_BASE_JSON_H
 #define GPUCTR_BASE_JSON_H
 
-/* Writes one flat JSON object into a buffer, key by key. The first failure is remembered and
- * reported at the end, so callers need not check each call. Text is made valid UTF-8: what is not
- * becomes U+FFFD, and control characters, those of C1 too, are escaped. */
+/* Writes JSON, member by member. Commas come by themselves. A key that is
+ * NULL is that of an element of a list. Keys are ours and need no escapes; json_key_text() takes
+ * a key from outside.
+ *
+ *	struct json m = { b };
+ *
+ *	json_begin(&m, NULL, '{');
+ *	json_u64(&m, "index", 3);
+ *	json_begin(&m, "units", '[');
+ *	json_text(&m, NULL, "byte");
+ *	json_end(&m, ']');
+ *	json_end(&m, '}');			// {"index":3,"units":["byte"]}
+ */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/base/buffer.h"
+#include "proto/base/buf.h"
 
 struct json {
-	struct buffer *out;
-	int error; /* 0, or -ENOMEM */
-	size_t n;  /* keys so far */
+	struct buf *b;
+	bool some; /* the object or list that is open has a member */
 };
 
-void json_begin(struct json *j, struct buffer *out);
-void json_text(struct json *j, const char *key, const char *value);
-void json_number(struct json *j, const char *key, uint64_t value);
-void json_texts(struct json *j, const char *key, const char *const *values, size_t n);
-int json_end(struct json *j);
+/* In double quotes, escaped, with it what a terminal would obey or not show; bytes that are not
+ * UTF-8 become U+FFFD. NULL is "". */
+void json_string(struct buf *b, const char *text);
+/* The same without the quotes. */
+void json_string_part(struct buf *b, const char *text, size_t length);
+void json_string_body(struct buf *b, const char *text);
+
+/* The comma and the key, for a value that the caller writes. */
+static inline void json_key(struct json *m, const char *key)
+{
+	size_t n = key ? strlen(key) : 0;
+	char *to;
+
+	if (!buf_reserve(m->b, n + 4)) {
+		return;
+	}
+	to = m->b->data + m->b->n;
+	if (m->some) {
+		*to++ = ',';
+	}
+	if (key) {
+		*to++ = '"';
+		memcpy(to, key, n);
+		to += n;
+		*to++ = '"';
+		*to++ = ':';
+	}
+	m->b->n = (size_t)(to - m->b->data);
+	m->some = true;
+}
+
+static inline void json_u64(struct json *m, const char *key, uint64_t value)
+{
+	json_key(m, key);
+	buf_u64(m->b, value);
+}
+
+static inline void json_i64(struct json *m, const char *key, int64_t value)
+{
+	json_key(m, key);
+	buf_i64(m->b, value);
+}
+
+static inline void json_bool(struct json *m, const char *key, bool value)
+{
+	json_key(m, key);
+	buf_text(m->b, value ? "true" : "false");
+}
+
+static inline void json_null(struct json *m, const char *key)
+{
+	json_key(m, key);
+	buf_add(m->b, "null", 4);
+}
+
+/* A word of ours, which needs no escapes. */
+static inline void json_word(struct json *m, const char *key, const char *word)
+{
+	json_key(m, key);
+	buf_char(m->b, '"');
+	buf_text(m->b, word);
+	buf_char(m->b, '"');
+}
+
+/* bracket: '{' or '[', and '}' or ']'. */
+static inline void json_begin(struct json *m, const char *key, char bracket)
+{
+	json_key(m, key);
+	buf_char(m->b, bracket);
+	m->some = false;
+}
+
+static inline void json_end(struct json *m, char bracket)
+{
+	buf_char(m->b, bracket);
+	m->some = true;
+}
+
+static inline void json_u32s(struct json *m, const char *key, const uint32_t *values, size_t n)
+{
+	json_begin(m, key, '[');
+	for (size_t i = 0; i < n; i++) {
+		json_u64(m, NULL, values[i]);
+	}
+	json_end(m, ']');
+}
+
+/* Text that was made before: one value or member, or several with commas between. Nothing where it
+ * is empty. */
+void json_add(struct json *m, const struct buf *text);
+void json_key_text(struct json *m, const char *key);
+void json_text(struct json *m, const char *key, const char *value);
+/* null where it is NULL or "". */
+void json_text_or_null(struct json *m, const char *key, const char *value);
+void json_texts(struct json *m, const char *key, const char *const *values, size_t n);
+/* null where it is not finite. */
+void json_double(struct json *m, const char *key, double value);
+void json_doubles(struct json *m, const char *key, const double *values, size_t n);
 
 #endif

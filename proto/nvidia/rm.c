@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 
 /* RM binds a client to the struct file on which it was created, not to a process. So a descriptor
@@ -59,6 +60,59 @@ bool rm_file_has_client(int fd, uint32_t client)
 	int r = rm_free_object(fd, client, client, 0, &status);
 
 	return r == 0 && (status == RM_STATUS_OK || status == RM_STATUS_OBJECT_NOT_FOUND);
+}
+
+int rm_find_gpu(int fd, uint32_t root, uint32_t subdevice, struct rm_gpu *ret, uint32_t *ret_status)
+{
+	struct rm_gpu_id_parameters id = { .flags = RM_GPU_ID_BINARY, .length = sizeof(ret->uuid) };
+	struct rm_control p = {
+		.root = root,
+		.object = subdevice,
+		.command = RM_CONTROL_GPU_ID,
+		.parameters = (uintptr_t)&id,
+		.parameters_size = sizeof(id),
+	};
+	int r = call(fd, RM_IOCTL_CONTROL, &p);
+
+	*ret = (struct rm_gpu){ 0 };
+	if (r == 0) {
+		*ret_status = p.status;
+	}
+	if (r == 0 && p.status == RM_STATUS_OK && id.length == sizeof(ret->uuid)) {
+		memcpy(ret->uuid, id.data, sizeof(ret->uuid));
+	}
+	return r;
+}
+
+static int digit_from_hex(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
+}
+
+bool rm_gpu_from_text(const char *text, struct rm_gpu *ret)
+{
+	size_t n = 0;
+
+	*ret = (struct rm_gpu){ 0 };
+	if (strncmp(text, "GPU-", 4) != 0) {
+		return false;
+	}
+	for (text += 4; *text != '\0'; text++) {
+		int digit = digit_from_hex(*text);
+
+		if (*text == '-') {
+			continue;
+		}
+		if (digit < 0 || n == 2 * sizeof(ret->uuid)) {
+			return false;
+		}
+		ret->uuid[n / 2] = (uint8_t)(ret->uuid[n / 2] << 4 | digit);
+		n++;
+	}
+	return n == 2 * sizeof(ret->uuid);
 }
 
 int rm_free_object(int fd, uint32_t root, uint32_t parent, uint32_t object, uint32_t *ret_status)

@@ -3,9 +3,10 @@
  * CUPTI, as the range profiler does, or with --device as one that samples a whole GPU, with an RM
  * client of its own and two zeros as the target.
  *
- * fakeprofiler [--device] [--closes] [--shut-in] [--user N] [--class N] [--rounds N]
+ * fakeprofiler [--device] [--gpu N] [--closes] [--shut-in] [--user N] [--class N] [--rounds N]
  *
  *     --device  asks the driver itself, by libc's ioctl, for the whole device
+ *     --gpu     of this one; with --device
  *     --class   asks for this class in place of 0xb2cc; with --device
  *     --closes  closes all descriptors from 3 on before each round
  *     --shut-in a filter of its own kills whoever opens a connection
@@ -37,16 +38,19 @@
 enum {
 	STATUS = 7,
 	CLASS_ROOT = 0x41,
+	FIRST_SUBDEVICE = 0x5c000030, /* as the fake libcuda numbers them */
 	OPT_DEVICE = 1,
 	OPT_CLOSES,
 	OPT_USER,
 	OPT_ROUNDS,
 	OPT_CLASS,
-	OPT_SHUT_IN
+	OPT_SHUT_IN,
+	OPT_GPU
 };
 
 static const struct option options[] = {
 	{ "device", no_argument, NULL, OPT_DEVICE },
+	{ "gpu", required_argument, NULL, OPT_GPU },
 	{ "closes", no_argument, NULL, OPT_CLOSES },
 	{ "user", required_argument, NULL, OPT_USER },
 	{ "shut-in", no_argument, NULL, OPT_SHUT_IN },
@@ -57,6 +61,7 @@ static const struct option options[] = {
 
 static volatile sig_atomic_t ended;
 static bool device_wide, closes;
+static uint32_t gpu;
 static unsigned class = RM_CLASS_PROFILER_DEVICE;
 static long rounds = -1;
 static int control = -1;
@@ -91,7 +96,7 @@ static bool ask_driver(void)
 		control = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
 		allocate(0, root, CLASS_ROOT);
 	}
-	return allocate(root, next_object++, class);
+	return allocate(FIRST_SUBDEVICE + gpu, next_object++, class);
 }
 
 static bool ask_cupti(void)
@@ -148,6 +153,7 @@ static void take_options(int argc, char **argv)
 
 	while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		device_wide |= id == OPT_DEVICE;
+		gpu = id == OPT_GPU ? (uint32_t)atoi(optarg) : gpu;
 		closes |= id == OPT_CLOSES;
 		if (id == OPT_SHUT_IN) {
 			shut_in();

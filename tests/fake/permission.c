@@ -100,7 +100,8 @@ static int open_device(int gpu)
 	}
 	r = allocate(root, device, FAKE_CLASS_DEVICE, NULL);
 	if (r == 0) {
-		r = allocate(device, device + 0x20, FAKE_CLASS_SUBDEVICE, NULL);
+		r = allocate(device, RM_SUBDEVICE_HANDLE + (uint32_t)gpu, FAKE_CLASS_SUBDEVICE,
+			     NULL);
 	}
 	have_device[gpu] = r == 0;
 	return r;
@@ -118,13 +119,14 @@ int permission_alloc(CUcontext context, int gpu, struct fake_profiler *ret_profi
 		object = next_object++;
 		params.h_client_target = context ? target : 0;
 		params.h_context_target = context ? context->h_context : 0;
-		r = allocate(0x5c000030u + (uint32_t)gpu, object, FAKE_CLASS_PROFILER, &params);
+		r = allocate(RM_SUBDEVICE_HANDLE + (uint32_t)gpu, object, FAKE_CLASS_PROFILER,
+			     &params);
 	}
 	if (r == 0) {
 		*ret_profiler = (struct fake_profiler){
 			.file = control_file,
 			.h_root = root,
-			.h_device = 0x5c000030u + (uint32_t)gpu,
+			.h_device = RM_SUBDEVICE_HANDLE + (uint32_t)gpu,
 			.h_object = object,
 		};
 	}

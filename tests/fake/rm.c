@@ -93,7 +93,7 @@ static void pause_briefly(void)
 	}
 }
 
-/* Both requests have the parent of their object second. */
+/* All requests have the parent of their object second. */
 static bool hangs(struct fake_state *st, const void *argument)
 {
 	int32_t hang = atomic_load(&st->ioctl_hang);
@@ -266,6 +266,33 @@ static int ioctl_free(struct fake_state *st, uint64_t file, unsigned long reques
 	return 0;
 }
 
+/* Numbers that no fake library gives are GPU 0's, unless handles are looked at strictly. */
+static uint32_t tell_gpu(struct fake_state *st, uint64_t file, const struct rm_control *q,
+			 struct rm_gpu_id_params *id)
+{
+	uint32_t gpu = q->h_object - RM_SUBDEVICE_HANDLE;
+	const struct fake_object *o;
+
+	if (q->command != RM_CONTROL_GPU_ID || q->params_size != sizeof(*id)) {
+		return RM_NOT_SUPPORTED;
+	}
+	o = fake_object_find(st, file, q->h_root, q->h_object);
+	if (!o && atomic_load(&st->strict_handles)) {
+		return RM_OBJECT_NOT_FOUND;
+	}
+	fake_gpu_uuid(gpu < FAKE_MAX_GPUS ? (int)gpu : 0, id->data);
+	id->length = 16;
+	return RM_OK;
+}
+
+static int ioctl_control(struct fake_state *st, uint64_t file, struct rm_control *q)
+{
+	fake_lock(st);
+	q->status = tell_gpu(st, file, q, (struct rm_gpu_id_params *)(uintptr_t)q->params);
+	fake_unlock(st);
+	return 0;
+}
+
 /* Logs requests that no driver would accept, too: one in the log means that a check failed. */
 static int refuse(struct fake_state *st, uint64_t file, unsigned long request, int error)
 {
@@ -298,6 +325,9 @@ int rm_ioctl(uint64_t file, unsigned long request, void *argument)
 	if (_IOC_NR(request) == RM_ESC_ALLOC &&
 	    (size == sizeof(struct rm_alloc) || size == sizeof(struct rm_alloc_old))) {
 		return ioctl_alloc(st, file, request, argument);
+	}
+	if (_IOC_NR(request) == RM_ESC_CONTROL && size == sizeof(struct rm_control)) {
+		return ioctl_control(st, file, argument);
 	}
 	if (_IOC_NR(request) == RM_ESC_FREE && size == sizeof(struct rm_free)) {
 		return ioctl_free(st, file, request, argument);

@@ -641,8 +641,8 @@ static void answer_plan(uint32_t id, uint32_t passes)
 static void answer_status(enum front_box_asked which, uint32_t id)
 {
 	static const struct gpuctr_gpu gpus[FRONT_BOX_GPUS] = {
-		{ 0, "GPU-0", "H200", "GH100", 0, 0 },
-		{ 1, "GPU-1", "H200", "GH100", 0, 0 },
+		{ 0, FRONT_BOX_UUID_0, "H200", "GH100", 0, 0 },
+		{ 1, FRONT_BOX_UUID_1, "H200", "GH100", 0, 0 },
 	};
 	struct wire_message m = {
 		.type = WIRE_STATUS_REPLY,

@@ -17,6 +17,10 @@
 #include "daemon/granter/granter.h"
 #include "proto/wire/wire.h"
 
+/* The GPUs of the machine. */
+#define FRONT_BOX_UUID_0 "GPU-10000000-0000-0000-0000-000000000000"
+#define FRONT_BOX_UUID_1 "GPU-10000000-0000-0000-0000-000000000001"
+
 enum {
 	FRONT_BOX_PEERS = 8,
 	FRONT_BOX_GPUS = 2,

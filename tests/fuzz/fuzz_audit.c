@@ -94,7 +94,7 @@ static const char *skip_string(const char *s)
 			s += n;
 			continue;
 		}
-		fuzz_check(strchr("\"\\u", s[1]) && s[1]);
+		fuzz_check(strchr("\"\\nrtu", s[1]) && s[1]);
 		for (int i = 0; s[1] == 'u' && i < 4; i++) {
 			fuzz_check(isxdigit((unsigned char)s[2 + i]));
 		}

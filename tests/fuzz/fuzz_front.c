@@ -43,7 +43,7 @@ static const char *const metrics[] = { "dram__bytes.sum" };
 static void make_open_capture(struct fuzz_input *in, struct strings *s, uint8_t flags,
 			      struct wire_open_capture *o)
 {
-	static const char *const gpus[] = { "0", "GPU-1" };
+	static const char *const gpus[] = { "0", FRONT_BOX_UUID_1 };
 
 	o->request = flags;
 	o->metrics = (struct wire_strings){ 1, metrics };
@@ -171,7 +171,7 @@ static struct wire_message agent_message(struct fuzz_input *in, struct strings *
 static struct wire_message job_message(struct fuzz_input *in)
 {
 	static const char *const names[] = { "4711", "4712", "", "4713" };
-	static const char *const gpus[] = { "0", "GPU-1", "2" };
+	static const char *const gpus[] = { "0", FRONT_BOX_UUID_1, "2" };
 	uint8_t kind = fuzz_take_u8(in), arg = fuzz_take_u8(in);
 	struct wire_message m = { .type = WIRE_JOB_END };
 

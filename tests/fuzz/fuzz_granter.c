@@ -43,7 +43,7 @@ static struct granter_request take_request(struct fuzz_input *in)
 static void take_raw(struct fuzz_input *in, struct box_step *step)
 {
 	step->kind = BOX_PACKET;
-	step->n_bytes = fuzz_take_u8(in);
+	step->n_bytes = fuzz_take_u8(in) * (sizeof(struct granter_request) / 128);
 	step->n_files = step->file == BOX_NO_FILE ? 0 : fuzz_take_u8(in) & 15;
 	for (size_t i = 0; i < step->n_bytes; i++) {
 		step->bytes[i] = fuzz_take_u8(in);

@@ -402,6 +402,9 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	if (request == RM_IOCTL_ALLOC) {
 		return model_drive_alloc(fd_find(fd), p);
 	}
+	if (request == RM_IOCTL_CONTROL) {
+		return model_drive_control(fd_find(fd), p);
+	}
 	fuzz_check(request == RM_IOCTL_FREE);
 	return model_drive_free(fd_find(fd), p);
 }
@@ -540,9 +543,14 @@ struct box_figures box_run(box_next next, void *userdata)
 
 void box_packet(struct box_step *step, const struct granter_request *q, enum box_file file)
 {
+	struct granter_request named = *q;
+
+	for (unsigned i = 0; q->op == GRANTER_OPEN && i < GRANTER_GPUS_MAX; i++) {
+		named.names[i] = box_gpu(i);
+	}
 	step->kind = BOX_PACKET;
-	memcpy(step->bytes, q, sizeof(*q));
-	step->n_bytes = sizeof(*q);
+	memcpy(step->bytes, &named, sizeof(named));
+	step->n_bytes = sizeof(named);
 	step->file = file;
 	step->n_files = file == BOX_NO_FILE ? 0 : 1;
 }

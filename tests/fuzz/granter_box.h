@@ -43,7 +43,7 @@ struct box_step {
 	uint64_t after_ns; /* passes before */
 	uint32_t tick_ns;  /* passes whenever the granter looks at the clock, from here on */
 
-	uint8_t bytes[256]; /* of a packet: normally a struct granter_request */
+	uint8_t bytes[2048]; /* of a packet: normally a struct granter_request */
 	size_t n_bytes;
 	enum box_file file;
 	unsigned n_files; /* of this kind; more than one is too many */

@@ -147,6 +147,17 @@ static bool box_client_is_own(uint32_t client)
 	return client % 8 != 7;
 }
 
+/* Is the parent a subdevice of the lease's first GPU? The others are of a GPU that none has. */
+static bool parent_is_leased(uint32_t parent)
+{
+	return parent % 8 != 7;
+}
+
+struct rm_gpu box_gpu(unsigned i)
+{
+	return (struct rm_gpu){ { 0xa0, (uint8_t)i } };
+}
+
 /* What a packet that asks for an object must fulfil before the driver hears of it. */
 static int model_alloc(const struct granter_request *q, enum box_file file)
 {
@@ -175,7 +186,10 @@ static int model_alloc(const struct granter_request *q, enum box_file file)
 		return -ENOSPC;
 	}
 	l->surplus += asked >= GRANTER_OBJECTS_PER_LEASE_MAX;
-	return q->client_target != 0 && !box_client_is_own(q->client_target) ? -EPERM : 0;
+	if (q->client_target != 0 && !box_client_is_own(q->client_target)) {
+		return -EPERM;
+	}
+	return parent_is_leased(q->parent) ? 0 : -EXDEV;
 }
 
 static int model_foresee(const struct granter_request *q, enum box_file file)
@@ -540,10 +554,31 @@ static int drive_question(const struct model_asked *asked, const struct box_fd *
 			  struct rm_free *p)
 {
 	fuzz_check(asked->q.op == GRANTER_ALLOC && !asked->driver_asked);
-	fuzz_check(asked->expected == 0 || asked->expected == -EPERM);
+	fuzz_check(asked->expected == 0 || asked->expected == -EPERM || asked->expected == -EXDEV);
 	fuzz_check(f->file == BOX_CONTROL_DEVICE);
 	fuzz_check(p->root == asked->q.client_target && p->parent == p->root && p->status == 0);
 	p->status = box_client_is_own(p->root) ? RM_STATUS_OK : 0x23;
+	return 0;
+}
+
+/* Before and after the allocation the granter asks whose subdevice the parent is, and nothing else.
+ */
+int model_drive_control(const struct box_fd *f, struct rm_control *p)
+{
+	struct rm_gpu_id_parameters *id = (struct rm_gpu_id_parameters *)(uintptr_t)p->parameters;
+	const struct model_asked *asked = f ? find_asked(f) : NULL;
+	const struct model_lease *l = asked ? model_find(asked->q.lease) : NULL;
+	struct rm_gpu gpu;
+
+	fuzz_check(asked && l && asked->q.op == GRANTER_ALLOC && f->file == BOX_CONTROL_DEVICE);
+	fuzz_check(asked->expected == 0 || asked->expected == -EXDEV);
+	fuzz_check(p->command == RM_CONTROL_GPU_ID && p->flags == 0 && p->status == 0);
+	fuzz_check(p->root == asked->q.root && p->object == asked->q.parent);
+	fuzz_check(p->parameters_size == sizeof(*id) && id->index == 0 && id->flags == 2);
+	gpu = box_gpu(parent_is_leased(p->object) ? (unsigned)__builtin_ctzll(l->gpus)
+						  : GRANTER_GPUS_MAX);
+	memcpy(id->data, &gpu, sizeof(gpu));
+	p->status = RM_STATUS_OK;
 	return 0;
 }
 

@@ -109,6 +109,10 @@ void model_set_aside(void);
 void model_check_reply(const struct granter_reply *p);
 int model_drive_alloc(struct box_fd *f, struct rm_alloc *a);
 int model_drive_free(struct box_fd *f, struct rm_free *p);
+int model_drive_control(const struct box_fd *f, struct rm_control *p);
+
+/* How the box's driver names its GPUs, of which a lease has those that its bits say. */
+struct rm_gpu box_gpu(unsigned i);
 void model_forget_object(struct box_fd *f);
 void model_forget_file(const struct box_fd *f); /* it is closed */
 

@@ -164,7 +164,23 @@ def whole_gpus(m):
     row("nsys --gpu-metrics-devices, with a permit", f"exit {permitted.returncode} {told(permitted)}")
 
 
+def one_of_several(m):
+    """A job that has one GPU of the machine: ncu measures there, and nowhere else."""
+    what = ["ncu", *ALIKE, "--metrics", INSTRUCTIONS, m.workload, "--kind", "fma", "--kernels", 3, "--repeat", 1, "--device"]
+    root = m.run(in_own_folder(m, 0, [*what, 1]), uid=0, denied=False)
+    leased, other = (m.client("permit", "--devices", 1, "--", *in_own_folder(m, USER, [*what, gpu])) for gpu in (1, 0))
+    expect_permit("ncu on the leased one of two GPUs", root, leased)
+    compare("ncu on the leased one of two GPUs", rows_of(root.stdout), rows_of(leased.stdout), [INSTRUCTIONS])
+    row("ncu on the other one", f"{len(rows_of(other.stdout))} kernels, {told(other)}", "0, our line says why",
+        not rows_of(other.stdout) and "a GPU that the lease does not cover" in other.stderr)
+    argv = [m.workload, "--kind", "fma", "--kernels", 20, "--repeat", 1, "--floor", INSTRUCTIONS, "--batch", 64, "--device", 0]
+    r = m.client("permit", "--devices", 1, "--", *argv)
+    row("a CUPTI program on the other one", told(r), f"failed: {CUPTI_REFUSED}", f"failed: {CUPTI_REFUSED}" in r.stderr)
+
+
 def permit(m):
+    if m.gpus > 1:
+        one_of_several(m)
     doctor(m)
     cupti(m)
     if not fakes:

@@ -8,11 +8,12 @@
 #include "tests/system/raw.h"
 #include "tests/system/recorder.h"
 
-/* R5: nobody gets another user's context. Ann and Bob each hold the lease of a GPU, she for a
- * capture and he for a permit, have an open file of the driver with a client of their own on it,
- * and try whatever they and a third user can put together: tokens, clients and targets that are
- * their own, the other's, those of processes and captures that are over, and numbers of their own
- * that somebody else has got since.
+/* R5: nobody gets another user's context, nor a GPU that is not leased. Ann and Bob each hold the
+ * lease of a GPU, she for a capture and he for a permit, have an open file of the driver with a
+ * client of their own on it, and try whatever they and a third user can put together: tokens,
+ * clients and targets that are their own, the other's, those of processes and captures that are
+ * over, and numbers of their own that somebody else has got since. Every client has subdevices of
+ * both GPUs.
  *
  * Two sides keep this. The driver knows a client by the file it was made on (the fake does with
  * strict_handles). Targets it looks up by number alone: there it is the granter that refuses. */
@@ -56,6 +57,7 @@ static void make_client(struct scene *s, struct side *side, uint32_t root)
 	side->root = root;
 	allocate(s, side->device, root, 0, root, CLASS_ROOT);
 	allocate(s, side->device, root, root, PARENT, CLASS_DEVICE);
+	allocate(s, side->device, root, root, PARENT + 1, CLASS_DEVICE);
 }
 
 /* Ann's is a capture, Bob's a permit. */
@@ -122,7 +124,7 @@ static void end(struct scene *s)
 
 struct
 try {
-	size_t user, token, client, target;
+	size_t user, token, client, target, gpu;
 };
 
 static size_t choose(struct scene *s, size_t n)
@@ -156,11 +158,12 @@ static void fill_choices(struct scene *s)
 	memcpy(s->clients, clients, sizeof(clients));
 }
 
-/* Own token, own client, own context: the one thing that is right. */
+/* Own token, own client, own context, and Ann has GPU 0 and Bob GPU 1: the one thing that is right.
+ */
 static bool is_right(const struct try *t)
 {
 	return t->user != CAROL && t->token == t->user && t->client == t->user &&
-	       t->target == t->user;
+	       t->target == t->user && t->gpu == t->user;
 }
 
 static bool is_granted(struct scene *s, const struct try *t)
@@ -169,6 +172,7 @@ static bool is_granted(struct scene *s, const struct try *t)
 					       0x5d000000 + s->next_object++);
 
 	m.permission_request.client_target = s->clients[t->target];
+	m.permission_request.parent = PARENT + (uint32_t)t->gpu;
 	return raw_ask_patiently(s->f, uids[t->user], &m, s->sides[t->user].device).granted;
 }
 
@@ -178,6 +182,7 @@ static struct try next_try(struct scene *s)
 	struct try t = { .user = choose(s, USERS) };
 
 	t.token = t.client = t.target = t.user;
+	t.gpu = t.user % 2;
 	switch (choose(s, 8)) {
 	case 0:
 		t.token = choose(s, ARRAY_SIZE(s->tokens));
@@ -193,6 +198,9 @@ static struct try next_try(struct scene *s)
 		t.client = t.target = choose(s, ARRAY_SIZE(s->clients));
 		break;
 	case 5:
+		break;
+	case 6:
+		t.gpu = choose(s, 2);
 		break;
 	default:
 		t.token = choose(s, ARRAY_SIZE(s->tokens));
@@ -219,8 +227,8 @@ static void nobody_gets_anothers_context(void **state)
 		across += granted && !is_right(&t);
 		missed += !granted && is_right(&t);
 		if (granted && !is_right(&t) && across < 5) {
-			print_error("granted: user %zu token %zu client %zu target %zu\n", t.user,
-				    t.token, t.client, t.target);
+			print_error("granted: user %zu token %zu client %zu target %zu GPU %zu\n",
+				    t.user, t.token, t.client, t.target, t.gpu);
 		}
 	}
 	end(&s);

@@ -5,6 +5,7 @@ files are, and the exit status of all. The real ones are in tests/slurm."""
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ for word; do
 	esac
 done
 cat "step.$job"
+test ! -e "errors.$job" || cat "errors.$job" >&2
 exit "$(cat "status.$job")"
 """
 
@@ -77,13 +79,62 @@ def the_worst_step_counts():
     check(capture([("", 0), ("", 0)]).returncode == 124, "nothing failed, and nothing was measured")
 
 
+def ask(squeue, *arguments):
+    """What becomes of a capture whose squeue is this script."""
+    os.makedirs("bin", exist_ok=True)
+    for name, text in ("srun", "exit 9"), ("squeue", squeue):
+        pathlib.Path("bin", name).write_text(f"#!/bin/sh\n{text}\n")
+        os.chmod(f"bin/{name}", 0o755)
+    return subprocess.Popen([CLIENT, "capture", "--job", "7", "--socket", "/nonexistent/socket", *arguments], stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, "PATH": f"{os.getcwd()}/bin:{os.environ['PATH']}"})
+
+
+def a_squeue_that_fails_is_named():
+    """It is no word on whether there is such a job."""
+    for squeue, told in (("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; echo more >&2; exit 1",
+                          "squeue failed with status 1: slurm_load_jobs error: Unable to contact slurm controller\n"),
+                         ("exit 3", "squeue failed with status 3\n"), ("kill -9 $$", "squeue failed with status 137\n"),
+                         ("echo 'welcome to the cluster'", "squeue gives no list of jobs, but: welcome to the cluster\n"),
+                         ("echo welcome; echo '7|7|RUNNING|1|None'", "squeue gives no list of jobs, but: welcome\n"),
+                         ("yes", "squeue failed with status 141: y\n")):
+        with ask(squeue) as p:
+            said = p.communicate(timeout=60)[1]
+        check(p.returncode == 125 and told in said and "--here" in said and "no job" not in said, f"{squeue}: {p.returncode} {said}")
+    for squeue in "exit 0", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1":
+        with ask(squeue) as p:
+            said = p.communicate(timeout=60)[1]
+        check("Slurm has no job 7 in its queue" in said and "squeue" not in said, f"{squeue}: {said}")
+
+
+def a_squeue_that_hangs_is_waited_for_aloud():
+    with ask("exec sleep 1000") as p:
+        check("waiting for squeue" in p.stderr.readline(), "it is not said what is waited for")
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=60)
+    check(p.returncode in (-signal.SIGINT, 128 + signal.SIGINT), p.returncode)
+
+
+def what_nodes_say_is_told_at_the_end():
+    """Each cause once, and no cause that is none."""
+    told = "gpuctr-client: error[gpu-busy]: the counters are held by eve\n"
+    pathlib.Path("errors.1").write_text(f"gpuctr: measuring\n{told}  remedy: wait\nsrun: error: n1: task 0: Exited with exit code 125\n{told}")
+    r = capture([("", 125)])
+    tail = r.stderr.split("nothing was measured on any node")[1]
+    check(r.returncode == 125 and tail == f", because:\n  {told}", r)
+    check(r.stderr.count(told) == 3 and "  remedy: wait\n" in r.stderr, r)
+    pathlib.Path("errors.1").unlink()
+    r = capture([("", 3)])
+    check("none says why (srun's status: 3)" in r.stderr, r)
+
+
 def a_script_hears_that_no_node_has_a_kernel():
     check(capture([(row(0, 0) + row(1, 0), 0)], "--fail-if-none").returncode == 124, "no kernel on any node")
     check(capture([(row(0, 0) + row(1, 0), 0)]).returncode == 0, "nobody asked")
     check(capture([(row(0, 0), 0), (row(1, 7), 0)], "--fail-if-none").returncode == 0, "one node has kernels")
 
 
-for test in (files_on_other_disks_are_named, the_worst_step_counts,
+for test in (files_on_other_disks_are_named, the_worst_step_counts, a_squeue_that_fails_is_named,
+             a_squeue_that_hangs_is_waited_for_aloud, what_nodes_say_is_told_at_the_end,
              a_script_hears_that_no_node_has_a_kernel):
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

@@ -7,7 +7,6 @@ Outputs are compared with tests/system/report/*.txt, which were read by eye, and
 README.md, whose commands in blocks are all run. --renew writes both anew, to be read again before they are committed."""
 
 import csv
-import fcntl
 import io
 import json
 import os
@@ -16,10 +15,8 @@ import pty
 import re
 import shutil
 import sqlite3
-import struct
 import subprocess
 import sys
-import termios
 import time
 import unicodedata
 
@@ -766,57 +763,12 @@ def nobody_reads():
     check(r.returncode == 1 and b"No space left" in r.stderr and b"remedy" in r.stderr, f"disk full: {r}")
 
 
-def on_terminal(columns, *arguments, locale="C.UTF-8"):
-    """What a report writes to a terminal of so many columns."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    with subprocess.Popen([CLIENT, "report", "run.gpuctr", *map(str, arguments)], stdout=slave,
-                          env={**os.environ, "LC_ALL": locale}) as p:
-        os.close(slave)
-        written = b""
-        while True:
-            try:
-                data = os.read(master, 65536)
-            except OSError:  # it is closed on the other side
-                break
-            if not data:
-                break
-            written += data
-    os.close(master)
-    check(p.returncode == 0, f"on a terminal: {arguments}: {p.returncode}")
-    return written.decode().replace("\r\n", "\n")
-
-
-BLOCKS = " ▏▎▍▌▋▊▉█"
-
-
-def bars():
-    """They are as long as what rows are sorted by, and only where there is room on a terminal."""
-    for sort, value in (("time", lambda r: r["measures"]["time"]["sum"]), ("calls", lambda r: r["launches"]),
-                        ("dram__bytes_read", lambda r: r["measures"][COLUMNS[0]]["sum"]),
-                        ("dram_bandwidth", lambda r: r["derived"]["dram_bandwidth"])):
-        arguments = ("--by", "kernel", "--limit", 12, "--sort", sort)
-        values = [value(r) for r in json.loads(report(*arguments, "--json"))["rows"]]
-        for locale, cell in (("C.UTF-8", 1 / 8), ("C", 1)):
-            lines = on_terminal(180, *arguments, "--columns", "time", locale=locale).splitlines()
-            found = [re.search(f" {{3}}([{BLOCKS[1:]}#]+)$", s) for s in lines[2:14]]
-            length = [sum(BLOCKS.find(c) / 8 if c in BLOCKS else 1 for c in m[1]) if m else 0 for m in found]
-            check(max(length) == 30 and all(width(s) <= 180 for s in lines[:15]), f"bars by {sort}: {length}")
-            for got, v in zip(length, values):
-                check(abs(got - 30 * v / max(values)) <= cell, f"bar of {v} by {sort}: {got} of {max(values)}")
-    plain = ("--by", "op", "--columns", "time")
-    for columns, arguments in ((90, plain), (180, (*plain, "--sort", "name")), (180, (*plain, "--against", "run.gpuctr"))):
-        got = on_terminal(columns, *arguments)
-        check(re.sub("\033\\[[0-9]*m", "", got) == report(*arguments, "--width", columns), f"{columns} {arguments}: on a terminal and not")
-    check(report(*plain, "--width", 180).count("#") == 0, "bars in a pipe")
-
-
 def main():
     tests = [goldens, pages, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
              figures_of_a_row_belong_together, one_table, some_launches, columns_of_nothing, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
              several_files_add_up, what_is_of_ranges_is_said_of_the_columns_that_are, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
              values_that_are_missing, estimates_are_compared, operations,
-             operations_with_a_budget, ranks, definitions, operations_by_their_peak, bars, nobody_reads]
+             operations_with_a_budget, ranks, definitions, operations_by_their_peak, nobody_reads]
     os.environ["LC_ALL"] = "C"
     return run_tests(tests, RECORDING)
 

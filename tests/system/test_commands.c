@@ -150,7 +150,7 @@ static void a_link_is_not_followed_with_force(void **state)
 				      FAKEAPP, NULL),
 		       "this is a link", "name the file itself");
 	expect_refused(fixture_client(f, USER_SELF, "-f", "-o", capture, "--", FAKEAPP, NULL),
-		       "this is a link", "name the file itself");
+		       "this is a link", "Name the file itself");
 	assert_int_equal(count_text(victim, "precious"), 1);
 }
 
@@ -427,6 +427,21 @@ static void a_client_within_a_client_does_not_wait_for_it(void **state)
 	}
 }
 
+/* The inner one has said what it is; the outer one does not call it something else. */
+static void a_refusal_within_is_not_told_as_another(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--", CLIENT,
+			   "--metrics", "dram__bytes_read.sum", "--", "true", NULL);
+	expect_exit(p, 125);
+	expect_message(p, "error[held-by-parent]");
+	expect_message(p, "gpuctr-client in it does that is refused, with its reason above");
+	expect_no_message(p, "No process of the program used CUDA");
+}
+
 static void a_program_has_its_own_environment_and_status(void **state)
 {
 	struct fixture *f = *state;
@@ -467,6 +482,7 @@ int main(void)
 		SYSTEM_TEST(a_script_hears_that_there_was_nothing_to_measure),
 		SYSTEM_TEST(nothing_to_measure_is_told_and_no_failure),
 		SYSTEM_TEST(a_client_within_a_client_does_not_wait_for_it),
+		SYSTEM_TEST(a_refusal_within_is_not_told_as_another),
 		SYSTEM_TEST(an_agent_that_is_no_library_is_refused),
 		SYSTEM_TEST(a_program_has_its_own_environment_and_status),
 	};

@@ -195,7 +195,7 @@ static void others_are_neither_listed_nor_captured(void **state)
 	c = fixture_client(f, USER_BOB, "capture", "--pid", on_demand_pid(p), "--duration", "1",
 			   NULL);
 	expect_exit(c, 125);
-	expect_message(c, "is not registered, or is not yours");
+	expect_message(c, "is not registered, or is another user's");
 	expect_message(c, "no process of yours is registered");
 	program_kill(p, SIGKILL);
 }

@@ -308,6 +308,25 @@ static void a_program_that_is_killed_is_told(void **state)
 	expect_message(c, "1 process ended without a last word");
 }
 
+static void a_time_that_cannot_be_meant_is_refused(void **state)
+{
+	static const char *const times[] = { "5", "0", "-1", "nan", "soon", "1e10" };
+	struct fixture *f = *state;
+	struct program *c;
+	char now[32];
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+		c = fixture_client(f, USER_ANN, "capture", "--all", "--at", times[i], NULL);
+		expect_exit(c, 125);
+		expect_message(c, "a time in seconds since 1970, at most 10 minutes ago");
+	}
+	snprintf(now, sizeof(now), "%lld", (long long)time(NULL) - 60);
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--at", now, NULL);
+	expect_exit(c, 125);
+	expect_no_message(c, "seconds since 1970");
+}
+
 static void nothing_to_capture_is_said(void **state)
 {
 	struct fixture *f = *state;
@@ -320,7 +339,7 @@ static void nothing_to_capture_is_said(void **state)
 	expect_message(c, "gpuctr-client standby -- PROGRAM");
 	c = fixture_client(f, USER_ANN, "capture", "--pid", "1", NULL);
 	expect_exit(c, 125);
-	expect_message(c, "process 1 is not registered");
+	expect_message(c, "pid 1 has no agent of yours: it is not registered");
 	p = fixture_client(f, USER_ANN, "standby", "--", "/bin/sleep", "1000", NULL);
 	snprintf(path, sizeof(path), "/proc/%d/comm", p->pid);
 	expect_text_soon(path, "sleep");
@@ -477,7 +496,7 @@ static void each_process_has_a_row_at_the_end(void **state)
 	c = fixture_client(f, USER_ANN, "capture", "--all", "--kernel", "^k[0-3]", "--duration",
 			   "1", NULL);
 	expect_exit(c, 0);
-	expect_message(c, "kernels   measured       lost");
+	expect_message(c, "kernels  measured  lost");
 	expect_row(c, p, " filtered");
 	expect_row(c, q, " filtered");
 	expect_message(c, "hardware-busy\n");
@@ -601,6 +620,7 @@ int main(void)
 		SYSTEM_TEST(where_all_are_taken_the_holder_is_named),
 		SYSTEM_TEST(an_end_that_was_not_asked_for_has_a_status),
 		SYSTEM_TEST(a_program_that_is_killed_is_told),
+		SYSTEM_TEST(a_time_that_cannot_be_meant_is_refused),
 		SYSTEM_TEST(nothing_to_capture_is_said),
 		SYSTEM_TEST(a_program_that_ends_meanwhile_ends_the_capture),
 		SYSTEM_TEST(a_client_that_dies_leaves_the_program_in_standby),

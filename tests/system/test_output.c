@@ -411,6 +411,21 @@ static void a_stream_that_fails_alone_names_no_other_file(void **state)
 	expect_no_message(p, " -o ");
 }
 
+static void a_closed_output_has_its_remedy(void **state)
+{
+	struct fixture *f = *state;
+	char command[512];
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	snprintf(command, sizeof(command), "exec %s --format jsonl -- %s --kernels 5 >&-", CLIENT,
+		 FAKEAPP);
+	p = fixture_run(f, USER_ANN, "/bin/sh", "-c", command, NULL);
+	expect_exit(p, 0);
+	expect_message(p, "warning[stream-failed]: Bad file descriptor");
+	expect_message(p, "leave it open, or keep them with -o FILE");
+}
+
 /* As some launchers start programs. Neither the daemon's socket nor a file gets one of their
  * numbers, and the program finds them as it would without us. */
 static void closed_standard_files_are_no_ones_else(void **state)
@@ -642,6 +657,7 @@ int main(void)
 		SYSTEM_TEST(what_was_measured_survives_an_interrupt),
 		SYSTEM_TEST(a_limit_on_the_files_size_costs_records_alone),
 		SYSTEM_TEST(a_stream_that_fails_alone_names_no_other_file),
+		SYSTEM_TEST(a_closed_output_has_its_remedy),
 		SYSTEM_TEST(closed_standard_files_are_no_ones_else),
 		SYSTEM_TEST(too_few_descriptors_are_refused),
 		SYSTEM_TEST(signals_are_the_programs),

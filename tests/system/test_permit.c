@@ -126,11 +126,13 @@ static void by_cudas_injection(void **state)
 
 /* --- whole GPUs --- */
 
-static void expect_device(struct fixture *f, const char *devices, const char *output,
-			  const char *message)
+/* Whether a program gets the whole of this GPU under a lease of these. */
+static void expect_device(struct fixture *f, const char *devices, const char *gpu,
+			  const char *output, const char *message)
 {
-	struct program *p = fixture_client(f, USER_ANN, "permit", "--devices", devices, "--",
-					   TEST_FAKEPROFILER, "--device", "--rounds", "2", NULL);
+	struct program *p =
+		fixture_client(f, USER_ANN, "permit", "--devices", devices, "--", TEST_FAKEPROFILER,
+			       "--device", "--gpu", gpu, "--rounds", "2", NULL);
 
 	expect_exit(p, 7);
 	expect_output(p, output);
@@ -139,26 +141,31 @@ static void expect_device(struct fixture *f, const char *devices, const char *ou
 	}
 }
 
-/* The request does not say which GPU is meant: so the holder is alone on all of them, or is
- * entitled where users trust each other. */
-static void whole_gpus_need_all_of_them_or_an_entitlement(void **state)
+#define GIVEN "counters\ndone granted -\n"
+#define REFUSED "refused\ndone - refused\n"
+
+/* Who is alone on the GPUs of a lease may have them whole, but no other; where users trust each
+ * other an entitlement decides. */
+static void whole_gpus_are_those_of_the_lease(void **state)
 {
 	struct fixture *f = *state;
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	start(f, NULL);
-	expect_device(f, "0,1", "counters\ndone granted -\n", NULL);
-	expect_device(f, "0", "refused\ndone - refused\n", "needs a lease of all GPUs");
+	expect_device(f, "0,1", "1", GIVEN, NULL);
+	expect_device(f, "1", "1", GIVEN, NULL);
+	expect_device(f, "1", "0", REFUSED, "a GPU that the lease does not cover");
+	expect_device(f, "0", "1", REFUSED, "Name that GPU in --devices");
 	fixture_stop_daemon(f);
 	start(f, "device-users=1234");
-	expect_device(f, "0,1", "counters\ndone granted -\n", NULL);
-	expect_device(f, "0", "refused\ndone - refused\n", "needs a lease of all GPUs");
+	expect_device(f, "0", "1", REFUSED, "a GPU that the lease does not cover");
 	fixture_stop_daemon(f);
 	start(f, "sharing=shared");
-	expect_device(f, "0,1", "refused\ndone - refused\n", "needs an entitlement");
+	expect_device(f, "0,1", "1", REFUSED, "needs an entitlement");
 	fixture_stop_daemon(f);
 	fixture_start_daemon(f, "--set", "device-users=1234", "--set", "sharing=shared", NULL);
-	expect_device(f, "0", "counters\ndone granted -\n", NULL);
+	expect_device(f, "0", "0", GIVEN, NULL);
+	expect_device(f, "0", "1", REFUSED, "a GPU that the lease does not cover");
 }
 
 /* Which answers as ever: this one gives it to everybody. */
@@ -420,7 +427,7 @@ int main(void)
 		PERMIT_TEST(with_one_it_gives_the_counters),
 		PERMIT_TEST(children_have_it_too),
 		PERMIT_TEST(by_cudas_injection),
-		PERMIT_TEST(whole_gpus_need_all_of_them_or_an_entitlement),
+		PERMIT_TEST(whole_gpus_are_those_of_the_lease),
 		PERMIT_TEST(other_classes_go_to_the_driver),
 		PERMIT_TEST(it_waits_its_turn_and_others_wait_for_it),
 		PERMIT_TEST(a_stranger_ends_it),

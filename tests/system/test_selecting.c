@@ -320,6 +320,20 @@ static void the_program_says_where_a_step_begins(void **state)
 	expect_output(client, "done 10\n");
 }
 
+/* Of the launches that are not measured, how many the limit left out: all of them here. */
+static void expect_told_beyond(const struct lines *l, unsigned limit)
+{
+	char text[256] = "", expected[128];
+
+	if (lines_count(l, "notice") > 0) {
+		line_text(lines_at(l, "notice", 0), "message", text, sizeof(text));
+	}
+	snprintf(expected, sizeof(expected),
+		 "of the filtered launches, %u came when there were %u ",
+		 (unsigned)total(l, "filtered"), limit);
+	assert_int_equal(total(l, "filtered") > 0, strncmp(text, expected, strlen(expected)) == 0);
+}
+
 static void a_capture_ends_with_its_last_record(void **state)
 {
 	static const unsigned limits[][2] = { { 5, 5 }, { 39, 39 }, { 40, 40 }, { 41, 40 } };
@@ -335,6 +349,7 @@ static void a_capture_ends_with_its_last_record(void **state)
 		measure(f, &l, OPTIONS("--record-limit", limit));
 		assert_int_equal(lines_count(&l, "kernel"), limits[i][1]);
 		assert_int_equal(total(&l, "measured"), limits[i][1]);
+		expect_told_beyond(&l, limits[i][0]);
 		lines_deinit(&l);
 	}
 	/* The program runs on, and others get the GPU. */

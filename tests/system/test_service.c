@@ -414,7 +414,7 @@ static void a_file_in_the_sockets_place_is_left_alone(void **state)
 	assert_int_equal(fclose(file), 0);
 	p = fixture_run(f, USER_SELF, TEST_DAEMON, "-s", f->socket, NULL);
 	expect_exit(p, 1);
-	expect_message(p, "cannot listen on ");
+	expect_message(p, "File exists and is no socket; choose another --socket, or remove it");
 	left = read_file(f->socket);
 	assert_string_equal(left, text);
 }

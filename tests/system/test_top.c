@@ -67,7 +67,7 @@ static void anothers_capture_is_shown_with_its_kernels(void **state)
 	program_kill(c, SIGKILL);
 }
 
-static void a_capture_file_is_shown_while_it_is_written(void **state)
+static void a_capture_file_is_reported_while_it_is_written(void **state)
 {
 	struct fixture *f = *state;
 	char path[160];
@@ -131,7 +131,7 @@ int main(void)
 		SYSTEM_TEST(without_a_terminal_frames_are_printed),
 		SYSTEM_TEST(a_hostile_name_is_only_shown),
 		SYSTEM_TEST(anothers_capture_is_shown_with_its_kernels),
-		SYSTEM_TEST(a_capture_file_is_shown_while_it_is_written),
+		SYSTEM_TEST(a_capture_file_is_reported_while_it_is_written),
 		SYSTEM_TEST(processes_are_measured_while_they_are_looked_at),
 		SYSTEM_TEST(progress_is_told_and_erased),
 		SYSTEM_TEST(a_daemon_that_goes_and_comes_is_told),

@@ -225,12 +225,12 @@ def plain():
     r = subprocess.run(["sh", "-c", '"$0" top --batch 100000 --interval 0.1 | head -n 1', CLIENT],
                        capture_output=True, timeout=60)
     check(r.returncode == 0 and r.stderr == b"" and r.stdout.count(b"\n") == 1, r)
-    for wrong in (["--interval", "0"], ["--batch", "0"], ["--sort", "nothing"], ["--by", "nothing", "x"], ["--width", "1"],
+    for wrong in (["--interval", "0"], ["--batch", "0"], ["--sort", "nothing"], ["--by", "nothing"], ["--width", "1"],
                   ["--metrics", "memory"], ["--launch-count", "1"], ["--filter-mode", "per-gpu"], ["--seed", "1"],
                   ["--nvtx-push-pop-scope", "process"], ["--stop-on-range-end"], ["x", "--all"], ["--pid", "x"]):
         r = printed("top", *wrong)
         check(r.returncode == 2 and r.stderr.startswith(b"gpuctr-client: "), (wrong, r))
-    for fails in (["/nowhere.gpuctr"], ["--socket", "/nowhere"]):
+    for fails in (["--socket", "/nowhere"],):
         r = printed("top", *fails, "--interval", "600")  # which nobody waits for
         check(r.returncode == 1 and r.stderr.startswith(b"gpuctr-client: "), (fails, r))
     for env, bold in (({"NO_COLOR": "1"}, False), (None, True)):
@@ -277,34 +277,26 @@ def kernels(text):
 
 
 def file_grows(path):
-    with terminal("top", path, width=120) as t:
-        t.until(lambda: kernels(t.text()) > 0, "kernels")
-        first = kernels(t.text())
-        t.until(lambda: kernels(t.text()) > first and re.search(r"kernels, [1-9][0-9,]*/s, 1 process, not complete", t.text()),
-                "more of them")
-        t.interrupt()
-        t.ends(-signal.SIGINT)
-    r = printed("top", path, f"{os.path.dirname(os.path.abspath(__file__))}/../../client/replay/resnet18-h200.gpuctr")
-    check(b", 2 processes, not complete\n" in r.stdout, f"one of two files is not complete:\n{r.stdout.decode()}")
+    """A capture is reported while it is written: each report has what is committed."""
+    def reported(more_than):
+        by = time.monotonic() + PATIENCE
+        while time.monotonic() < by:
+            r = printed("report", path)
+            if r.returncode == 0 and kernels(r.stdout.decode()) > more_than:
+                check(b"NOT COMPLETE" in r.stdout, r)
+                return kernels(r.stdout.decode())
+        raise AssertionError(f"no more than {more_than} kernels: {r}")
+
+    reported(reported(0))
+    r = printed("top", path)
+    check(r.returncode == 2 and b"gpuctr-client report FILE" in r.stderr and not r.stdout, r)
 
 
 def recording(path):
-    for width in (40, 80, 120, 300):
-        with terminal("top", path, width=width, height=24) as t:
-            t.see("716 kernels, 1 process, complete")
-            if width in (80, 120):
-                t.see("in a wider terminal")
-            check("716" in t.text(), "the sum is not in sight")
-            check((1 in t.looks) == (width > 40), "only a table of columns has titles")
-            t.interrupt()
-            t.ends(-signal.SIGINT)
     for env, looks in ((None, {0, 1}), ({"NO_COLOR": "1"}, set())):
         with terminal("report", path, "--by", "op", "--limit", "3", env=env, width=120) as t:
             t.ends(0)
             check(t.looks == looks, f"report with {env} looks {t.looks}")
-    r = printed("top", path, "--sort", "calls", "--width", "120")
-    rows = [int(m) for m in re.findall(r"^[A-Za-z_].*? +([0-9]+) +[0-9.]+ [um]s", r.stdout.decode(), re.MULTILINE)]
-    check(len(rows) > 10 and rows[:10] == sorted(rows[:10], reverse=True), r.stdout.decode())
 
 
 def check_free(program):

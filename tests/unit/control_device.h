@@ -8,6 +8,7 @@
  * process. */
 
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -29,6 +30,13 @@ struct control_device {
 	ino_t inode;		 /* of the file that is the control device; 0: none is */
 	uint32_t status;	 /* the driver's answer */
 	uint32_t foreign_client; /* one that was made on another file; 0: none was */
+	uint32_t unknown_parent; /* no object has this number; 0: all have one */
+	unsigned gpu;		 /* whose subdevice every other parent is ... */
+	unsigned
+		moves_after; /* ... until so many were asked for, then of the next GPU; 0: always */
+	unsigned n_asked;
+	bool zeros;		 /* a GPU without a name */
+	bool distinct;		 /* for the test: leases name their GPUs by their numbers */
 	int error;		 /* of the ioctl itself; 0: it works */
 	uint32_t hanging_parent; /* calls about objects with this parent do not return; 0: all do */
 	unsigned n;		 /* calls so far */
@@ -52,6 +60,30 @@ static inline int control_device_open(void)
 	syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH);
 	control->inode = st.st_ino;
 	return fd;
+}
+
+/* How the driver names a GPU. */
+static inline struct rm_gpu control_device_gpu(unsigned i)
+{
+	struct rm_gpu gpu = { { 0xa0, (uint8_t)i } };
+
+	return gpu;
+}
+
+static inline void control_device_tell_gpu(struct rm_control *q)
+{
+	struct rm_gpu_id_parameters *id = (void *)(uintptr_t)q->parameters;
+	bool moved = control->moves_after != 0 && control->n_asked >= control->moves_after;
+	struct rm_gpu gpu = control_device_gpu(control->gpu + moved);
+
+	if (control->zeros) {
+		gpu = (struct rm_gpu){ 0 };
+	}
+	control->n_asked++;
+	q->status = q->object == control->unknown_parent ? RM_STATUS_OBJECT_NOT_FOUND
+		    : q->command == RM_CONTROL_GPU_ID	 ? RM_STATUS_OK
+							 : 0x56;
+	memcpy(id->data, &gpu, sizeof(gpu));
 }
 
 int statx(int folder, const char *path, int flags, unsigned mask, struct statx *st)
@@ -80,6 +112,10 @@ int ioctl(int fd, unsigned long request, ...)
 	question = p;
 	while (control->hanging_parent != 0 && question->parent == control->hanging_parent) {
 		usleep(500);
+	}
+	if (request == RM_IOCTL_CONTROL && control->error == 0) {
+		control_device_tell_gpu(p);
+		return 0;
 	}
 	if (request == RM_IOCTL_FREE && question->object == 0 && control->error == 0) {
 		question->status = question->root == control->foreign_client ? 0x23 : RM_STATUS_OK;

@@ -91,7 +91,7 @@ static void a_line_is_json(void **state)
 	assert_non_null(strstr(text, ",\"event\":\"lease-granted\",\"uid\":1234,\"user\":\"ann\","
 				     "\"pid\":77,\"program\":\"net.py\",\"capture\":3,"
 				     "\"gpus\":[\"GPU-1\"],\"metrics\":["
-				     "\"dram__bytes_read.sum\",\"a\\\"b\\\\c\\u000ad\\ufffd\"],"
+				     "\"dram__bytes_read.sum\",\"a\\\"b\\\\c\\nd\xef\xbf\xbd\"],"
 				     "\"status\":\"ok\"}\n"));
 	audit_deinit(a);
 	unlink(path);

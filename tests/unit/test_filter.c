@@ -245,14 +245,21 @@ static void records_are_limited(void **state)
 	struct wire_selection selection = selection_of("", "");
 	struct refusal r;
 	struct filter f;
+	char text[256];
 
 	(void)state;
 	selection.record_limit = 2;
 	assert_int_equal(filter_init(&f, &selection, &r), 0);
 	assert_true(filter_reserve(&f));
+	assert_true(filter_has_room(&f));
 	assert_true(filter_reserve(&f));
 	assert_true(filter_is_full(&f));
+	assert_false(filter_describe_limit(&f, text, sizeof(text)));
 	assert_false(filter_reserve(&f));
+	assert_false(filter_has_room(&f));
+	assert_true(filter_describe_limit(&f, text, sizeof(text)));
+	assert_string_equal(text, "of the filtered launches, 2 came when there were 2 records "
+				  "already (--record-limit)");
 	filter_give_back(&f);
 	assert_false(filter_is_full(&f));
 	assert_true(filter_reserve(&f));

@@ -40,7 +40,7 @@ static void test_who_waits_is_told_of_a_gpu_that_both_want(void **state)
 	open_capture(1, "1");
 	m = last_heard(1, WIRE_QUEUED);
 	assert_non_null(m);
-	assert_string_equal(m->queued.gpu, "GPU-1");
+	assert_string_equal(m->queued.gpu, FRONT_BOX_UUID_1);
 	assert_int_equal(m->queued.position, 1);
 }
 

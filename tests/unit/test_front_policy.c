@@ -95,7 +95,7 @@ static void test_who_loses_the_entitlement_loses_the_lease(void **state)
 	change_settings(entitle_ann);
 	connect_client(0, ANN);
 	open_capture(0, "0");
-	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 0); /* one GPU of two */
+	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 1);
 	change_settings(entitle_nobody);
 	assert_true(has_ended(0));
 	assert_false(has_ended(1)); /* had none */
@@ -128,16 +128,21 @@ static void share_gpus(struct config *c)
 	c->shared = true;
 }
 
-/* A request for the whole of a GPU does not say of which one. */
-static void test_whole_gpus_are_for_who_has_all_of_them(void **state)
+/* The granter is told by what names the driver knows the GPUs of the lease. */
+static void test_whole_gpus_are_those_of_the_lease(void **state)
 {
+	struct granter_request q;
+	struct rm_gpu gpu;
+
 	(void)state;
 	change_settings(entitle_ann);
 	connect_client(0, ANN);
-	close_capture(0, open_capture(0, NULL));
-	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 1);
 	close_capture(0, open_capture(0, "1"));
-	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 0);
+	q = last_granter_request(GRANTER_OPEN);
+	assert_int_equal(q.device, 1);
+	assert_int_equal(q.gpus, 2);
+	assert_true(rm_gpu_from_text(FRONT_BOX_UUID_1, &gpu));
+	assert_memory_equal(&q.names[1], &gpu, sizeof(gpu));
 	change_settings(share_gpus);
 	open_capture(0, "1");
 	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 1);
@@ -713,7 +718,7 @@ int main(void)
 		FRONT_TEST(test_who_loses_the_right_at_the_end_may_deliver),
 		FRONT_TEST(test_who_loses_the_entitlement_loses_the_lease),
 		FRONT_TEST(test_leases_are_as_long_as_the_settings_say_now),
-		FRONT_TEST(test_whole_gpus_are_for_who_has_all_of_them),
+		FRONT_TEST(test_whole_gpus_are_those_of_the_lease),
 		FRONT_TEST(test_a_permit_is_a_lease),
 		FRONT_TEST(test_a_permit_of_whole_gpus_ends_when_they_are_shared),
 		FRONT_TEST(test_a_permits_client_is_told_who_was_refused),

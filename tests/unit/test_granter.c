@@ -97,11 +97,20 @@ static bool receive(struct fixture *f, struct granter_reply *p, int timeout_ms)
 	       recv(f->link, p, sizeof(*p), 0) == (ssize_t)sizeof(*p);
 }
 
+/* By their numbers where the test looks at that, else all by one name. */
+static void name_gpus(struct granter_request *q)
+{
+	for (unsigned i = 0; i < GRANTER_GPUS_MAX; i++) {
+		q->names[i] = control_device_gpu(control->distinct ? i : 0);
+	}
+}
+
 /* The reply to q; anything else that arrives first fails the test. */
 static struct granter_reply ask(struct fixture *f, struct granter_request q, int fd)
 {
 	struct granter_reply p = { 0 };
 
+	name_gpus(&q);
 	q.size = sizeof(q);
 	q.id = ++f->last_id;
 	assert_int_equal(fdpass_send(f->link, &q, sizeof(q), fd, 0), sizeof(q));
@@ -123,6 +132,23 @@ static int open_lease(struct fixture *f, uint64_t lease, uint64_t gpus, uint64_t
 	};
 
 	return ask(f, q, -1).error;
+}
+
+static void send_request(struct fixture *f, struct granter_request q, int fd)
+{
+	name_gpus(&q);
+	q.size = sizeof(q);
+	q.id = ++f->last_id;
+	assert_int_equal(fdpass_send(f->link, &q, sizeof(q), fd, 0), sizeof(q));
+}
+
+static struct granter_request open_request(uint64_t lease, uint64_t gpus)
+{
+	return (struct granter_request){ .op = GRANTER_OPEN,
+					 .lease = lease,
+					 .gpus = gpus,
+					 .lease_ns = 60 * CLOCK_NS_PER_S,
+					 .uid = UID };
 }
 
 static int close_lease(struct fixture *f, uint64_t lease)
@@ -246,6 +272,63 @@ static void the_whole_device_needs_a_lease_for_it(void **state)
 	q.uid = UID + 1;
 	assert_int_equal(ask(f, q, f->device).error, -ENOENT);
 	assert_int_equal(control->n, 1);
+}
+
+/* The numbers do not say which GPU is meant, the driver does. */
+static void an_object_is_of_a_gpu_of_the_lease(void **state)
+{
+	struct fixture *f = *state;
+	unsigned fds = count_fds_of(f->pid);
+	struct granter_reply p;
+
+	control->distinct = true;
+	assert_int_equal(open_lease(f, LEASE, 1 << 1 | 1 << 3, CLOCK_NS_PER_S), 0);
+	for (unsigned i = 0; i < 5; i++) {
+		control->gpu = i;
+		assert_int_equal(ask(f, good_alloc(), f->device).error,
+				 i == 1 || i == 3 ? 0 : -EXDEV);
+	}
+	assert_int_equal(count_calls(RM_IOCTL_ALLOC), 2);
+	control->gpu = 1;
+	control->unknown_parent = good_alloc().parent;
+	p = ask(f, good_alloc(), f->device);
+	assert_int_equal(p.error, 0);
+	assert_int_equal(p.status, RM_STATUS_OBJECT_NOT_FOUND);
+	assert_int_equal(count_calls(RM_IOCTL_ALLOC), 2);
+	assert_int_equal(close_lease(f, LEASE), 0);
+	expect_fds(f, fds);
+}
+
+/* The program makes a subdevice of another GPU under that number in between. */
+static void a_subdevice_that_changes_gets_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	control->moves_after = 1;
+	assert_int_equal(ask(f, good_alloc(), f->device).error, -EXDEV);
+	assert_int_equal(count_calls(RM_IOCTL_ALLOC), 1);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
+	assert_int_equal(freed_object(), good_alloc().object);
+	assert_int_equal(close_lease(f, LEASE), 0);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
+}
+
+/* A front that names no GPU, or none that there is. */
+static void a_lease_without_names_gives_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request q = open_request(LEASE, 1);
+	struct granter_reply p;
+
+	q.size = sizeof(q);
+	assert_int_equal(fdpass_send(f->link, &q, sizeof(q), -1, 0), sizeof(q));
+	assert_true(receive(f, &p, PATIENCE_MS));
+	assert_int_equal(p.error, 0);
+	assert_int_equal(ask(f, good_alloc(), f->device).error, -EXDEV);
+	control->zeros = true;
+	assert_int_equal(ask(f, good_alloc(), f->device).error, -EXDEV);
+	assert_int_equal(control->n, 0);
 }
 
 static void passes_on_the_drivers_refusal_and_keeps_nothing(void **state)
@@ -551,13 +634,6 @@ static void frees_everything_when_the_front_goes(void **state)
 
 enum { HUNG_GPU = 1, OTHER_GPU = 2, HUNG = 1, OTHER = 2, HUNG_PARENT = 0x5c0000ff };
 
-static void send_request(struct fixture *f, struct granter_request q, int fd)
-{
-	q.size = sizeof(q);
-	q.id = ++f->last_id;
-	assert_int_equal(fdpass_send(f->link, &q, sizeof(q), fd, 0), sizeof(q));
-}
-
 static void expect_told(struct fixture *f, enum granter_op op, int error)
 {
 	struct granter_reply p = { 0 };
@@ -649,15 +725,6 @@ static void a_free_that_is_slow_keeps_the_next_lease_waiting(void **state)
 	assert_int_equal(p.op, GRANTER_OPEN);
 	assert_int_equal(p.lease, HUNG + 2);
 	assert_int_equal(p.error, 0);
-}
-
-static struct granter_request open_request(uint64_t lease, uint64_t gpus)
-{
-	return (struct granter_request){ .op = GRANTER_OPEN,
-					 .lease = lease,
-					 .gpus = gpus,
-					 .lease_ns = 60 * CLOCK_NS_PER_S,
-					 .uid = UID };
 }
 
 static void expect_answer(struct fixture *f, enum granter_op op, uint64_t lease, int error)
@@ -868,7 +935,9 @@ static void noise_never_becomes_another_act(void **state)
 
 	for (int round = 0; round < 100000; round++) {
 		struct granter_request q = good_alloc();
-		uint32_t *word = (uint32_t *)&q + unit_random(&random) % (sizeof(q) / 4);
+		uint32_t *word =
+			(uint32_t *)&q +
+			unit_random(&random) % (offsetof(struct granter_request, names) / 4);
 
 		*word = unit_random(&random) % 4 ? (uint32_t)unit_random(&random) % 8
 						 : (uint32_t)unit_random(&random);
@@ -876,6 +945,7 @@ static void noise_never_becomes_another_act(void **state)
 		q.lease = unit_random(&random) % 4;
 		q.gpus = unit_random(&random) % 16;
 		q.lease_ns = unit_random(&random) % 2 ? 1000 : CLOCK_NS_PER_S;
+		name_gpus(&q);
 		q.size = sizeof(q);
 		q.id = 1;
 		assert_int_equal(fdpass_send(f->link, &q, sizeof(q),
@@ -911,6 +981,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(grants_under_a_lease_and_frees_at_its_end),
 		TEST(the_whole_device_needs_a_lease_for_it),
+		TEST(an_object_is_of_a_gpu_of_the_lease),
+		TEST(a_subdevice_that_changes_gets_nothing),
+		TEST(a_lease_without_names_gives_nothing),
 		TEST(passes_on_the_drivers_refusal_and_keeps_nothing),
 		TEST(refuses_what_is_not_the_one_act),
 		TEST(refuses_every_other_descriptor),

@@ -72,8 +72,8 @@ static void rows_of_many_nodes_become_one_table(void **state)
 	read_lines(&all, write_lines(&second, "n2"));
 	ranks_print(&all, 0, &b);
 	text = buf_string(&b);
-	ten = strstr(text, "   10  n1");
-	two = strstr(text, "    2  n2");
+	ten = strstr(text, "  10  n1");
+	two = strstr(text, "   2  n2");
 	assert_non_null(ten);
 	assert_non_null(two);
 	assert_true(two < ten);
@@ -153,7 +153,7 @@ static void who_does_not_come_has_a_row(void **state)
 	assert_true(ranks_none_answered(&r));
 	ranks_end(&r, NULL);
 	ranks_print(&r, 0, &b);
-	assert_non_null(strstr(buf_string(&b), "    3 1073741824  python3"));
+	assert_non_null(strstr(buf_string(&b), "   3  1073741824  python3"));
 	assert_non_null(strstr(buf_string(&b), "  had ended\n"));
 	buf_clear(&b);
 	ranks_process(&r, &came);
@@ -199,7 +199,7 @@ static void what_is_lost_is_added_up_and_said(void **state)
 	ranks_process_end(&r, &end);
 	ranks_end(&r, NULL);
 	ranks_print(&r, 0, &b);
-	assert_non_null(strstr(buf_string(&b), "     1,024          0         15 "));
+	assert_non_null(strstr(buf_string(&b), "    1,024         0    15 "));
 	assert_non_null(strstr(buf_string(&b), "  16 filtered, 1 not ready, 2 failed, 4 dropped, "
 					       "8 not delivered; kernel-waits\n"));
 	buf_deinit(&b);
@@ -226,7 +226,7 @@ static void who_has_not_ended_has_the_rest(void **state)
 	ranks_process(&r, &cut);
 	ranks_end(&r, &all);
 	ranks_print(&r, 0, &b);
-	assert_non_null(strstr(buf_string(&b), "        90          0         17 "));
+	assert_non_null(strstr(buf_string(&b), "       90         0    17 "));
 	assert_non_null(strstr(buf_string(&b), "17 not delivered; had ended\n"));
 	buf_clear(&b);
 	ranks_deinit(&r);

@@ -124,6 +124,45 @@ static void allocates_from_numbers_alone(void **state)
 	assert_int_equal(control->calls[0].parameters.context_target, 0x22);
 }
 
+static void finds_the_gpu_of_a_subdevice(void **state)
+{
+	struct rm_gpu gpu, wanted = control_device_gpu(3), none = { 0 };
+	uint32_t status = 1;
+
+	(void)state;
+	control->gpu = 3;
+	assert_int_equal(rm_find_gpu(0, 1, 2, &gpu, &status), 0);
+	assert_int_equal(status, RM_STATUS_OK);
+	assert_memory_equal(&gpu, &wanted, sizeof(gpu));
+	control->unknown_parent = 2;
+	assert_int_equal(rm_find_gpu(0, 1, 2, &gpu, &status), 0);
+	assert_int_equal(status, RM_STATUS_OBJECT_NOT_FOUND);
+	assert_memory_equal(&gpu, &none, sizeof(gpu));
+	control->error = EIO;
+	assert_int_equal(rm_find_gpu(0, 1, 2, &gpu, &status), -EIO);
+}
+
+static void reads_a_gpus_name(void **state)
+{
+	static const char *const bad[] = { "",
+					   "GPU-",
+					   "31adddb4-8ad3-cf7a-c29a-04482d2ed407",
+					   "MIG-31adddb4-8ad3-cf7a-c29a-04482d2ed407",
+					   "GPU-31adddb4-8ad3-cf7a-c29a-04482d2ed40",
+					   "GPU-31adddb4-8ad3-cf7a-c29a-04482d2ed4070",
+					   "GPU-31adddb4-8ad3-cf7a-c29a-04482d2ed40g" };
+	static const uint8_t wanted[16] = { 0x31, 0xad, 0xdd, 0xb4, 0x8a, 0xd3, 0xcf, 0x7a,
+					    0xc2, 0x9a, 0x04, 0x48, 0x2d, 0x2e, 0xd4, 0x07 };
+	struct rm_gpu gpu;
+
+	(void)state;
+	assert_true(rm_gpu_from_text("GPU-31adddb4-8ad3-cf7a-c29a-04482d2ED407", &gpu));
+	assert_memory_equal(gpu.uuid, wanted, sizeof(wanted));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		assert_false(rm_gpu_from_text(bad[i], &gpu));
+	}
+}
+
 static void tells_the_ioctls_failure_from_the_drivers_answer(void **state)
 {
 	const struct rm_profiler_parameters p = { 1, 1 };
@@ -149,6 +188,8 @@ int main(void)
 		cmocka_unit_test_setup(an_o_path_handle_of_it_is_none, setup),
 		cmocka_unit_test_setup(does_not_ask_a_users_file_system, setup),
 		cmocka_unit_test_setup(allocates_from_numbers_alone, setup),
+		cmocka_unit_test_setup(finds_the_gpu_of_a_subdevice, setup),
+		cmocka_unit_test_setup(reads_a_gpus_name, setup),
 		cmocka_unit_test_setup(tells_the_ioctls_failure_from_the_drivers_answer, setup),
 	};
 

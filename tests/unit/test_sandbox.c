@@ -66,6 +66,7 @@ static const struct call calls[] = {
 	{ "mprotect, executable", SYS_mprotect, { 1, 4096, PROT_READ | PROT_EXEC } },
 	{ "ioctl RM_ALLOC", SYS_ioctl, { -1, (long)RM_IOCTL_ALLOC, 0 } },
 	{ "ioctl RM_FREE", SYS_ioctl, { -1, (long)RM_IOCTL_FREE, 0 } },
+	{ "ioctl RM_CONTROL", SYS_ioctl, { -1, (long)RM_IOCTL_CONTROL, 0 } },
 	{ "ioctl RM_ALLOC, of another size",
 	  SYS_ioctl,
 	  { -1, (long)(RM_IOCTL_ALLOC & 0xc000ffff) | 8 << 16, 0 } },

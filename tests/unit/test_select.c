@@ -200,11 +200,11 @@ static void a_job_is_shown_as_it_is_asked_for(void **state)
 	char text[64];
 
 	(void)state;
-	select_job(&slurm, text, sizeof(text));
+	selector_job(&slurm, text, sizeof(text));
 	assert_string_equal(text, "1234.0");
-	select_job(&pbs, text, sizeof(text));
+	selector_job(&pbs, text, sizeof(text));
 	assert_string_equal(text, "9.head");
-	select_job(&none, text, sizeof(text));
+	selector_job(&none, text, sizeof(text));
 	assert_string_equal(text, "");
 }
 
@@ -218,14 +218,14 @@ static void a_pid_is_what_the_user_sees(void **state)
 					       .n_claims = 2 };
 
 	(void)state;
-	assert_int_equal(select_pid_in(&p, 4026532000), 7);
-	assert_int_equal(select_pid_in(&p, 4026532001), 52007); /* another container's */
-	assert_int_equal(select_pid_in(&p, 4026531836), 52007); /* outside */
-	assert_int_equal(select_pid_in(&p, 0), 52007);
+	assert_int_equal(selector_pid_in(&p, 4026532000), 7);
+	assert_int_equal(selector_pid_in(&p, 4026532001), 52007); /* another container's */
+	assert_int_equal(selector_pid_in(&p, 4026531836), 52007); /* outside */
+	assert_int_equal(selector_pid_in(&p, 0), 52007);
 	p.claims = of_liar;
-	assert_int_equal(select_pid_in(&p, 4026531836), 52007);
+	assert_int_equal(selector_pid_in(&p, 4026531836), 52007);
 	p.n_claims = 0; /* of an older agent */
-	assert_int_equal(select_pid_in(&p, 4026532000), 52007);
+	assert_int_equal(selector_pid_in(&p, 4026532000), 52007);
 }
 
 /* As the client on a node is told: the other jobs of the array have clients of their own. */

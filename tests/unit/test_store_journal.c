@@ -5,6 +5,8 @@
 
 #include "tests/unit/store_fixture.h"
 
+#include <sys/prctl.h>
+
 #include "client/store/internal.h"
 
 enum { STRANGER = 65534, SECTOR = 512, PAGE = 16384 };
@@ -189,6 +191,63 @@ static void a_file_in_the_way_of_the_new_one(void **state)
 	assert_int_equal(rmdir(name), 0);
 }
 
+/* Puts a file and a link in turn at the path, until it is killed. */
+static pid_t exchange(const struct fixture *f, const char *victim)
+{
+	char other[128];
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid > 0) {
+		return pid;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(other, sizeof(other), "%s.other", f->path);
+	for (;;) {
+		close(open(other, O_WRONLY | O_CREAT, 0600));
+		rename(other, f->path);
+		usleep(1000);
+		if (symlink(victim, other) == 0) {
+			rename(other, f->path);
+		}
+	}
+}
+
+/* Also where the link comes between the look at what is there and the replacing of it. */
+static void a_link_is_never_written_through(void **state)
+{
+	struct fixture *f = *state;
+	struct store_options options = { .path = f->path,
+					 .force = true,
+					 .plan = &f->synthetic.plan,
+					 .driver = "",
+					 .version = "" };
+	struct attack a;
+	struct stat before, after;
+	struct store *s;
+	unsigned made = 0;
+	pid_t pid;
+
+	make_victim(f, &a);
+	assert_int_equal(stat(a.victim, &before), 0);
+	assert_int_equal(symlink(a.victim, f->path), 0);
+	assert_int_equal(store_create(&options, &f->error, &s), STORE_E_PATH);
+	pid = exchange(f, a.victim);
+	while (made < 20) {
+		if (store_create(&options, &f->error, &s) == 0) {
+			made++;
+			store_close(s);
+		}
+	}
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(stat(a.victim, &after), 0);
+	assert_int_equal(after.st_ino, before.st_ino);
+	assert_int_equal(after.st_size, before.st_size);
+	snprintf(f->path, sizeof(f->path), "%s/victim-journal", f->folder);
+	assert_int_equal(access(f->path, F_OK), -1);
+}
+
 /* Its pages go to the file before the commit, as in the middle of one. */
 static void die_in_a_commit(struct store *s)
 {
@@ -241,6 +300,7 @@ int main(void)
 		TEST(a_journal_with_two_names_is_not_written_to),
 		TEST(what_is_replaced_is_not_rolled_back),
 		TEST(a_file_in_the_way_of_the_new_one),
+		TEST(a_link_is_never_written_through),
 		TEST(a_replacement_that_is_killed_in_a_commit),
 	};
 

@@ -9,6 +9,7 @@
 #include "client/cli/options.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
+#include "proto/base/json.h"
 #include "proto/base/near.h"
 
 /* --- numbers --------------------------------------------------------------------------------- */
@@ -177,15 +178,15 @@ static void test_json_escapes(void **state)
 	struct buf b = { 0 };
 
 	(void)state;
-	text_json(&b, "a\"b\\c\n\t\r\x01\x1f\x7f/");
+	json_string(&b, "a\"b\\c\n\t\r\x01\x1f\x7f/");
 	expect_text(&b, "\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u001f\\u007f/\"");
-	text_json(&b, "caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80");
+	json_string(&b, "caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80");
 	expect_text(&b, "\"caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80\"");
-	text_json(&b, "\xc2\x9b"
-		      "2J\xc2\x80\xe2\x80\xa8\xe2\x80\xae"
-		      "\xc2\xa0"); /* C1, a line separator, an override; a space stays */
+	json_string(&b, "\xc2\x9b"
+			"2J\xc2\x80\xe2\x80\xa8\xe2\x80\xae"
+			"\xc2\xa0"); /* C1, a line separator, an override; a space stays */
 	expect_text(&b, "\"\\u009b2J\\u0080\\u2028\\u202e\xc2\xa0\"");
-	text_json(&b, NULL);
+	json_string(&b, NULL);
 	expect_text(&b, "\"\"");
 	buf_deinit(&b);
 }
@@ -205,7 +206,7 @@ static void test_invalid_utf8_is_replaced(void **state)
 		char text[16];
 
 		snprintf(text, sizeof(text), "<%s>", invalid[i]);
-		text_json(&b, text);
+		json_string(&b, text);
 		expect_contains(&b, "\"<\xef\xbf\xbd");
 		expect_contains(&b, ">\"");
 		expect_lacks(&b, invalid[i]);
@@ -214,7 +215,7 @@ static void test_invalid_utf8_is_replaced(void **state)
 		expect_lacks(&b, invalid[i]);
 		buf_clear(&b);
 	}
-	text_json(&b, "\xe6\xbc");
+	json_string(&b, "\xe6\xbc");
 	expect_text(&b, "\"\xef\xbf\xbd\xef\xbf\xbd\"");
 	buf_deinit(&b);
 }

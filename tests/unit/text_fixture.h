@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 static inline void expect_text(struct buf *b, const char *expected)
 {

@@ -5,7 +5,7 @@
  * buf_double() tries whole numbers, then 15 to 17 digits in extended precision with a check that
  * they read back, and leaves to printf what remains. */
 
-#include "client/cli/buf.h"
+#include "proto/base/buf.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_BUF_H
-#define CLIENT_CLI_BUF_H
+#ifndef GPUCTR_BASE_BUF_H
+#define GPUCTR_BASE_BUF_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_SLURM_CAUSES_H
+#define CLIENT_CLI_SLURM_CAUSES_H
+
+/* Why nodes measured nothing, out of the lines that they write to their standard error: each cause
+ * once, and a few of them. */
+
+#include <stddef.h>
+
+#include "proto/base/buf.h"
+
+enum { SLURM_CAUSES_MAX = 4 };
+
+struct slurm_causes {
+	char lines[SLURM_CAUSES_MAX][256];
+	size_t n, more; /* kept; others, of which some may be the same */
+};
+
+void slurm_causes_note(struct slurm_causes *c, const char *line);
+/* Appends a line for each. */
+void slurm_causes_add(const struct slurm_causes *c, struct buf *b);
+
+#endif
