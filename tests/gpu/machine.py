@@ -21,7 +21,7 @@ USER, OTHER = 1000, 1001
 COPY_BYTES = 256 << 20
 
 STAGED = ("daemon/gpucountd", "client/cli/gpuctr-client", "client/replay/gpuctr-replay", "client/agent/libgpuctr-agent.so",
-          "client/agent/libgpuctr-permit.so",
+          "client/agent/libgpuctr-permit.so", "client/sampler/gpuctr-sampler",
           "tests/gpu/gpu-workload", "tests/gpu/gpu-program", "tests/gpu/gpu-grants", "tests/gpu/libgpu-deny.so", "tests/fake/fakewait",
           "tests/fake/fakeserve")
 TOOLKIT = ("/usr/local/cuda/lib64", "/usr/local/cuda/extras/CUPTI/lib64")
