@@ -88,6 +88,8 @@ static void walk_word(struct completion *c, struct walk *w, size_t i)
 		if (takes_program(w->verb)) {
 			w->ended = true;
 			w->program = i + 1;
+		} else if (!c->capture) {
+			c->capture = word;
 		}
 	} else if (strcmp(word, "--") == 0) {
 		w->ended = true;

@@ -14,10 +14,12 @@ struct completion {
 	bool split; /* the shell has split "--option=value" at its '=' */
 
 	const char *socket, *chip; /* that stand there already; NULL: none */
+	const char *capture; /* the first file of a verb that reads captures; NULL: none yet */
 	const char *given;   /* of the last word: what candidates have in common before it is
 				completed ("--metrics=a,") */
 	size_t n_given;
 	const char *typed; /* and behind that */
+	const char *list;  /* where the typed part is one of a list: the whole list */
 };
 
 /* On stdout: a candidate a line, with a tab and a description behind it where there is one, and at
@@ -31,6 +33,8 @@ void completion_print(struct completion *c);
 const char *completion_of_option(const struct completion *c, const struct option_def *def);
 /* The same for an argument of a verb that is no option. */
 const char *completion_of_argument(const struct completion *c, const struct verb *verb);
+
+/* --- completion_offer.c */
 
 /* Prints one candidate, if it begins with what was typed and means nothing to a shell. */
 void completion_offer(const struct completion *c, const char *text, const char *description);

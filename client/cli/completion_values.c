@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Values of options: fixed words, files, and the metrics that the daemon lists. The user waits at a
- * prompt, so the client gives up after two seconds, and reports no errors. */
+/* Values of options: fixed words, files, and the metrics, GPUs and processes that the daemon
+ * reports. The user waits at a prompt, so the client gives up after two seconds, and reports no
+ * errors. */
 
 #include "client/cli/completion.h"
 
@@ -12,42 +13,20 @@
 #include <unistd.h>
 
 #include "client/cli/format.h"
-#include "client/cli/text.h"
+#include "client/cli/select.h"
+#include "client/report/derived.h"
 #include "client/report/fields.h"
+#include "client/report/groups.h"
 #include "client/report/keys.h"
+#include "client/store/reader.h"
 
 enum { PATIENCE_S = 2 };
-
-/* Candidates land on command lines, and other users chose some of the names: a candidate has
- * letters, digits and a few marks that mean nothing to any shell, or is left out. */
-static bool is_harmless(const char *text)
-{
-	return *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					  "0123456789_.:/+@%=,-")] == '\0';
-}
-
-void completion_offer(const struct completion *c, const char *text, const char *description)
-{
-	struct buf b = { 0 };
-
-	if (strncmp(text, c->typed, strlen(c->typed)) != 0 || !is_harmless(text)) {
-		return;
-	}
-	buf_add(&b, c->given, c->n_given);
-	buf_text(&b, text);
-	if (description && *description) {
-		buf_char(&b, '\t');
-		text_terminal(&b, description);
-	}
-	puts(buf_string(&b));
-	buf_deinit(&b);
-}
 
 /* --- the daemon ------------------------------------------------------------------------------ */
 
 struct asked {
 	const struct completion *c;
-	bool bare; /* names without rollup, as "metrics" takes them */
+	void (*offer)(struct asked *a, const struct gpuctr_registered_process *p);
 	bool done, more;
 	char unit[64]; /* that was offered last */
 };
@@ -62,6 +41,14 @@ static struct gpuctr *connect_daemon(const struct completion *c)
 		return gpuctr_disconnect(g);
 	}
 	return g;
+}
+
+static void wait_answer(struct gpuctr *g, struct asked *a, int result)
+{
+	while (result == 0 && !a->done) {
+		result = gpuctr_dispatch(g, -1);
+	}
+	gpuctr_disconnect(g);
 }
 
 /* Where nothing is typed yet, offers the first part of the names, "dram__", in place of
@@ -90,7 +77,7 @@ static void on_metric(const struct gpuctr_metric *metric, void *userdata)
 	const char *typed = a->c->typed;
 	char text[512];
 
-	if (!a->bare && strchr(typed, '.')) {
+	if (strchr(typed, '.')) {
 		for (size_t i = 0; i < metric->n_submetrics && !whole; i++) {
 			snprintf(text, sizeof(text), "%s%s", metric->name, metric->submetrics[i]);
 			completion_offer(a->c, text, NULL);
@@ -101,9 +88,21 @@ static void on_metric(const struct gpuctr_metric *metric, void *userdata)
 		offer_unit(a, metric->name);
 		return;
 	}
-	snprintf(text, sizeof(text), "%s%s", metric->name, whole || a->bare ? "" : ".");
-	a->more |= !whole && !a->bare;
+	snprintf(text, sizeof(text), "%s%s", metric->name, whole ? "" : ".");
+	a->more |= !whole;
 	completion_offer(a->c, text, metric->description);
+}
+
+static void on_base_metric(const struct gpuctr_metric *metric, void *userdata)
+{
+	struct asked *a = userdata;
+	bool whole = metric->kind == GPUCTR_METRIC_PRESET || metric->kind == GPUCTR_METRIC_DERIVED;
+
+	if (a->c->typed[0] || whole) {
+		completion_offer(a->c, metric->name, metric->description);
+	} else {
+		offer_unit(a, metric->name);
+	}
 }
 
 static void on_metrics_end(const char *chip, const struct gpuctr_error *error, void *userdata)
@@ -113,15 +112,14 @@ static void on_metrics_end(const char *chip, const struct gpuctr_error *error, v
 	((struct asked *)userdata)->done = true;
 }
 
-static const char *offer_metrics(const struct completion *c, bool bare)
+static const char *offer_metrics(const struct completion *c, gpuctr_on_metric on_each)
 {
 	struct gpuctr_metrics_options options = GPUCTR_INIT(gpuctr_metrics_options);
-	struct asked a = { .c = c, .bare = bare };
+	struct asked a = { .c = c };
 	const char *patterns[1];
 	char pattern[256];
 	struct gpuctr *g;
 	size_t n = 0;
-	int r;
 
 	for (; isalnum((unsigned char)c->typed[n]) || c->typed[n] == '_'; n++) {
 	}
@@ -134,12 +132,87 @@ static const char *offer_metrics(const struct completion *c, bool bare)
 	options.patterns = patterns;
 	options.n_patterns = 1;
 	options.describe = true;
-	r = gpuctr_list_metrics(g, &options, on_metric, on_metrics_end, &a);
-	while (r == 0 && !a.done) {
-		r = gpuctr_dispatch(g, -1);
-	}
-	gpuctr_disconnect(g);
+	wait_answer(g, &a, gpuctr_list_metrics(g, &options, on_each, on_metrics_end, &a));
 	return a.more ? ":more" : ":none";
+}
+
+static void offer_pid(struct asked *a, const struct gpuctr_registered_process *p)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", select_pid(p));
+	completion_offer(a->c, text, p->program);
+}
+
+static void offer_job(struct asked *a, const struct gpuctr_registered_process *p)
+{
+	char job[256];
+
+	select_job(p, job, sizeof(job));
+	completion_offer(a->c, job, p->program);
+}
+
+static void offer_program(struct asked *a, const struct gpuctr_registered_process *p)
+{
+	completion_offer(a->c, p->program, p->user);
+}
+
+static void offer_container(struct asked *a, const struct gpuctr_registered_process *p)
+{
+	if (*p->container) {
+		completion_offer(a->c, p->container, p->program);
+	}
+}
+
+static void on_process(const struct gpuctr_registered_process *p, void *userdata)
+{
+	struct asked *a = userdata;
+
+	a->offer(a, p);
+}
+
+static void on_done(const struct gpuctr_error *error, void *userdata)
+{
+	(void)error;
+	((struct asked *)userdata)->done = true;
+}
+
+static const char *offer_processes(const struct completion *c,
+				   void (*offer)(struct asked *,
+						 const struct gpuctr_registered_process *))
+{
+	struct asked a = { .c = c, .offer = offer };
+	struct gpuctr *g = connect_daemon(c);
+
+	if (g) {
+		wait_answer(g, &a, gpuctr_list_processes(g, on_process, on_done, &a));
+	}
+	return ":none";
+}
+
+static void on_status(const struct gpuctr_status *status, const struct gpuctr_error *error,
+		      void *userdata)
+{
+	struct asked *a = userdata;
+	char text[16];
+
+	(void)error;
+	for (size_t i = 0; status && i < status->n_gpus; i++) {
+		snprintf(text, sizeof(text), "%u", status->gpus[i].index);
+		completion_offer(a->c, text, status->gpus[i].name);
+	}
+	a->done = true;
+}
+
+static const char *offer_gpus(const struct completion *c)
+{
+	struct asked a = { .c = c };
+	struct gpuctr *g = connect_daemon(c);
+
+	if (g) {
+		wait_answer(g, &a, gpuctr_get_status(g, on_status, &a));
+	}
+	return ":none";
 }
 
 /* --- what is known without it ---------------------------------------------------------------- */
@@ -167,10 +240,22 @@ static const char *offer_formats(const struct completion *c)
 	return ":none";
 }
 
+/* Keys that can follow those on the command line: no key twice, and only one that nests. */
 static const char *offer_keys(const struct completion *c)
 {
 	for (int i = 0; i < KEY_END; i++) {
-		completion_offer(c, keys_name((enum key)i), NULL);
+		struct buf all = { 0 }, why = { 0 };
+		struct keys keys;
+
+		if (c->list) {
+			buf_add(&all, c->list, (size_t)(c->typed - c->list));
+		}
+		buf_text(&all, keys_name((enum key)i));
+		if (keys_parse(buf_string(&all), &keys, &why)) {
+			completion_offer(c, keys_name((enum key)i), NULL);
+		}
+		buf_deinit(&all);
+		buf_deinit(&why);
 	}
 	return ":none";
 }
@@ -187,7 +272,72 @@ static const char *offer_figures(const struct completion *c)
 
 static const char *offer_plan(const struct completion *c)
 {
-	return offer_metrics(c, false);
+	return offer_metrics(c, on_metric);
+}
+
+static const char *offer_pids(const struct completion *c)
+{
+	return offer_processes(c, offer_pid);
+}
+
+static const char *offer_jobs(const struct completion *c)
+{
+	return offer_processes(c, offer_job);
+}
+
+static const char *offer_programs(const struct completion *c)
+{
+	return offer_processes(c, offer_program);
+}
+
+static const char *offer_containers(const struct completion *c)
+{
+	return offer_processes(c, offer_container);
+}
+
+static const char *offer_parts(const struct completion *c)
+{
+	offer_words(c, "skip_first= wait= warmup= active= repeat=");
+	return ":more";
+}
+
+/* Columns of the file that is named before, as `report` takes them. */
+static void offer_columns_of(const struct completion *c)
+{
+	struct keys keys = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
+	struct derived derived[DERIVED_MAX];
+	const struct measure *measures;
+	struct store_reader *r = NULL;
+	struct groups *g = groups_new(&keys);
+
+	if (g && store_open_unchecked(c->capture, NULL, &r) == 0 &&
+	    groups_begin(g, &store_info(r)->plan, c->capture, NULL) == 0) {
+		size_t n = groups_measures(g, &measures);
+
+		for (size_t i = MEASURE_TIME + 1; i < n; i++) {
+			completion_offer(c, measures[i].name, measures[i].unit);
+		}
+		n = derived_find(measures, n, derived);
+		for (size_t i = 0; i < n; i++) {
+			completion_offer(c, derived[i].name, derived[i].unit);
+		}
+	}
+	store_reader_free(r);
+	groups_free(g);
+}
+
+static const char *offer_columns(const struct completion *c)
+{
+	if (c->capture) {
+		offer_columns_of(c);
+	}
+	return offer_words(c, "time");
+}
+
+static const char *offer_orders(const struct completion *c)
+{
+	offer_columns(c);
+	return offer_words(c, "launches name");
 }
 
 static const char *offer_pyprof(const struct completion *c)
@@ -203,13 +353,21 @@ static const struct {
 	const char *words; /* in place of offer */
 } values[] = {
 	{ .option = "metrics", .offer = offer_plan },
+	{ .option = "pid", .offer = offer_pids },
+	{ .option = "tree", .offer = offer_pids },
+	{ .option = "job", .offer = offer_jobs },
+	{ .option = "program", .offer = offer_programs },
+	{ .option = "container", .offer = offer_containers },
+	{ .option = "devices", .offer = offer_gpus },
 	{ .option = "format", .offer = offer_formats },
 	{ .option = "by", .offer = offer_keys },
 	{ .option = "figures", .offer = offer_figures },
+	{ .option = "schedule", .offer = offer_parts },
 	{ .option = "to", .words = "chrome csv jsonl folded pyprof" },
 	{ .option = "capture-range", .words = "cudaProfilerApi nvtx:" },
 	{ .option = "step", .words = "cudaProfilerStart" },
-	{ .option = "sort", .words = "time launches name" },
+	{ .option = "sort", .offer = offer_orders },
+	{ .option = "columns", .offer = offer_columns },
 };
 
 static bool is_choice(const char *argument)
@@ -228,6 +386,7 @@ static struct completion last_part(const struct completion *c, const char *argum
 		/* Behind a '=' that the shell has split off, the word begins with the value. */
 		part.given = c->split ? c->typed : c->given;
 		part.n_given = (size_t)(comma + 1 - part.given);
+		part.list = c->typed;
 		part.typed = comma + 1;
 	}
 	return part;
@@ -260,7 +419,7 @@ const char *completion_of_argument(const struct completion *c, const struct verb
 	const char *takes = verb->takes ? verb->takes : "";
 
 	if (strcmp(takes, "METRIC") == 0) {
-		return offer_metrics(c, true);
+		return offer_metrics(c, on_base_metric);
 	}
 	if (strcmp(takes, "LIST") == 0) {
 		struct completion part = last_part(c, "LIST");

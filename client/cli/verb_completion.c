@@ -79,8 +79,8 @@ const struct verb verb_completion = {
 	.usage = "completion bash|zsh|fish",
 	.summary = "print what a shell needs to complete command lines",
 	.details = "Where the package or `meson install` has put it into place, nothing is to be "
-		   "done. Metrics\n"
-		   "are those of the daemon, if it answers within two seconds.\n",
+		   "done. Metrics, GPUs\n"
+		   "and processes are those of the daemon, if it answers within two seconds.\n",
 	.examples = "  eval \"$(gpuctr-client completion bash)\"      # in ~/.bashrc\n"
 		    "  gpuctr-client completion fish > gpuctr-client.fish\n",
 	.takes = "bash|zsh|fish",
