@@ -535,7 +535,7 @@ static void describe(struct sampling *s)
 	static const char *const reasons[SAMPLED_REASONS] = {
 		[SAMPLED_TOO_SHORT] = "too short to tell",
 		[SAMPLED_TOGETHER] = "not told apart",
-		[SAMPLED_LOST] = "not sampled",
+		[SAMPLED_LOST] = "samples missing",
 		[SAMPLED_CLOCKS] = "clocks differ",
 		[SAMPLED_CROWDED] = "too many at once",
 		[SAMPLED_NO_TIME] = "without a time",
