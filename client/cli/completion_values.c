@@ -140,7 +140,7 @@ static void offer_pid(struct asked *a, const struct gpuctr_registered_process *p
 {
 	char text[16];
 
-	snprintf(text, sizeof(text), "%u", select_pid(p));
+	snprintf(text, sizeof(text), "%u", selector_pid(p));
 	completion_offer(a->c, text, p->program);
 }
 
@@ -148,7 +148,7 @@ static void offer_job(struct asked *a, const struct gpuctr_registered_process *p
 {
 	char job[256];
 
-	select_job(p, job, sizeof(job));
+	selector_job(p, job, sizeof(job));
 	completion_offer(a->c, job, p->program);
 }
 

@@ -745,8 +745,9 @@ static int check_left(const struct fixture *f)
 {
 	CLEAN_FREE char *text = read_file(fixture_path(f, "left.log"));
 
-	if ((strstr(text, " profilers ") || strstr(text, " hooks ")) && !f->violations_expected &&
-	    !f->preloads_failures) {
+	if ((strstr(text, " profilers ") || strstr(text, " hooks ") ||
+	     strstr(text, " samplers ")) &&
+	    !f->violations_expected && !f->preloads_failures) {
 		print_error("left by programs at their end:\n%.2000s\n", text);
 		return -1;
 	}
