@@ -29,6 +29,10 @@ enum {
 	BUFFERS_MAX = 128,
 	PATIENCE_MS = 100,
 	PAUSE_MS = 1,
+	/* Where launches run ahead: less than the 10 s that the daemon waits for the end. */
+	PATIENCE_AHEAD_MS = 2000,
+	PATIENCE_AHEAD_LEAST_MS = 20,
+	PAUSE_AHEAD_MS = 5,
 };
 
 struct activity_buffer {
@@ -146,10 +150,10 @@ static int begin(struct activity *v, const struct profiler *p)
 	}
 	lock_acquire(&v->lock);
 	/* They are still there if tracing could not be stopped. */
-	r = v->spans.v ? 0 : spans_init(&v->spans);
+	r = v->spans.v ? 0 : spans_init(&v->spans, v->patient ? SPANS_BITS_MANY : SPANS_BITS);
 	if (r == 0) {
 		v->profiler = p;
-		v->patience_ms = PATIENCE_MS;
+		v->patience_ms = v->patient ? PATIENCE_AHEAD_MS : PATIENCE_MS;
 		v->dropped = 0;
 		v->started = true;
 		self = v;
@@ -206,6 +210,15 @@ void activity_expect(struct activity *v, uint32_t correlation)
 	}
 }
 
+void activity_forget(struct activity *v, uint32_t correlation)
+{
+	if (v->spans.v) {
+		lock_acquire(&v->lock);
+		spans_forget(&v->spans, correlation);
+		lock_release(&v->lock);
+	}
+}
+
 static bool take_span(struct activity *v, uint32_t correlation, struct span *ret)
 {
 	LOCK_SCOPE(&v->lock);
@@ -245,9 +258,7 @@ static void forget_rest(struct activity *v, const struct batch *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
 		if (b->launches[i].clock == GPUCTR_CLOCK_NONE) {
-			lock_acquire(&v->lock);
-			spans_forget(&v->spans, b->launches[i].correlation);
-			lock_release(&v->lock);
+			activity_forget(v, b->launches[i].correlation);
 		}
 	}
 }
@@ -270,10 +281,19 @@ static void flush(void *argument)
 	v->profiler->cuptiActivityFlushAll(0);
 }
 
+/* Also the buffers in which a kernel has not ended: the others in it have. */
+static void flush_all(void *argument)
+{
+	const struct activity *v = argument;
+
+	v->profiler->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+}
+
 /* Waits until the records of all kernels, or of all graphs, have come, or the patience is over. */
 static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t until_ns)
 {
-	const struct timespec pause = { 0, PAUSE_MS * CLOCK_NS_PER_MS };
+	const struct timespec pause = { 0, (v->patient ? PAUSE_AHEAD_MS : PAUSE_MS) *
+						   CLOCK_NS_PER_MS };
 	size_t missing = take_spans(v, b, graphs);
 
 	while (missing > 0 && clock_now_ns() < until_ns) {
@@ -281,7 +301,23 @@ static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t
 		do_while_quiet(v, flush);
 		missing = take_spans(v, b, graphs);
 	}
+	if (missing > 0 && v->patient) {
+		do_while_quiet(v, flush_all);
+		missing = take_spans(v, b, graphs);
+	}
 	return missing;
+}
+
+/* Records that CUPTI drops or gives to another user of CUPTI never come, so later batches wait for
+ * a shorter time. */
+static unsigned next_patience(const struct activity *v, bool missing)
+{
+	unsigned half = v->patience_ms / 2;
+
+	if (!missing) {
+		return v->patient ? PATIENCE_AHEAD_MS : PATIENCE_MS;
+	}
+	return v->patient && half < PATIENCE_AHEAD_LEAST_MS ? PATIENCE_AHEAD_LEAST_MS : half;
 }
 
 void activity_flush(struct activity *v)
@@ -303,9 +339,7 @@ void activity_fill(struct activity *v, struct batch *b)
 	missing = collect(v, b, false, until_ns);
 	missing += collect(v, b, true, until_ns);
 	forget_rest(v, b);
-	/* Records that CUPTI drops or gives to another user of CUPTI never come, so later batches
-	 * wait for a shorter time. */
-	v->patience_ms = missing == 0 ? PATIENCE_MS : v->patience_ms / 2;
+	v->patience_ms = next_patience(v, missing > 0);
 }
 
 bool activity_drops(struct activity *v)

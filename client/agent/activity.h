@@ -18,6 +18,7 @@ struct activity {
 	 * time. */
 	bool (*while_quiet)(void *userdata, void (*act)(void *argument), void *argument);
 	void *userdata;
+	bool patient; /* launches run far ahead of the GPU, and nobody waits for their records */
 
 	const struct profiler *profiler;
 	struct spans spans;
@@ -37,6 +38,9 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p);
 
 /* To be called before a launch that is measured. Cheap; does nothing if tracing was not started. */
 void activity_expect(struct activity *v, uint32_t correlation);
+
+/* The launch was not made. */
+void activity_forget(struct activity *v, uint32_t correlation);
 
 /* Makes CUPTI deliver its records, while no kernel of the process is running. */
 void activity_flush(struct activity *v);

@@ -406,7 +406,7 @@ int callbacks_enable(struct capture *c, struct refusal *r)
 		result = p->cuptiEnableCallback(1, c->subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 						resources[i]);
 	}
-	if (result == CUPTI_SUCCESS) {
+	if (result == CUPTI_SUCCESS && !c->method->beside) {
 		watch_other_work(c);
 	}
 	if (result == CUPTI_SUCCESS && c->choosing.on) {

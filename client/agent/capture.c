@@ -123,7 +123,7 @@ static void stop_now(struct capture *c)
 	struct refusal missed;
 	char text[256];
 
-	if (stream_captures_any(&c->stream_captures) && !exiting) {
+	if (!c->method->beside && stream_captures_any(&c->stream_captures) && !exiting) {
 		return;
 	}
 	if (filter_missed_all(&c->filter, &missed)) {
@@ -147,6 +147,7 @@ static void stop_now(struct capture *c)
 		close_soon(c);
 	}
 	deliver_take_link(&c->deliver);
+	trace_flush(c, true);
 	tell_spent(c);
 	deliver_request_finish(&c->deliver);
 }
@@ -165,6 +166,7 @@ static void on_idle(void *userdata)
 	} else {
 		deliver_lend_link(&c->deliver);
 		contexts_flush_old(c);
+		trace_flush(c, false);
 		watch_look(c);
 		deliver_take_link(&c->deliver);
 		tell_strata_now_and_then(c);
@@ -207,6 +209,7 @@ static void on_end(void *userdata)
 	struct capture *c = userdata;
 
 	tell_strata(c);
+	trace_flush(c, true); /* what came too late is dropped */
 	if (!sections_are_open(c)) {
 		deliver_lend_link(&c->deliver);
 		leave_cupti(c);
@@ -250,18 +253,25 @@ static int init_choosing(struct capture *c, struct refusal *r)
 static int start_measuring(struct capture *c, const char *socket_path, const char *token,
 			   struct refusal *r)
 {
-	c->method = &method_ranges;
-	if (passes_init(&c->passes, &c->arena, &c->welcome.plan, r) != 0 ||
-	    init_choosing(c, r) != 0) {
+	c->method = c->welcome.trace ? &method_trace : &method_ranges;
+	if (c->welcome.trace) {
+		trace_begin(c);
+	} else if (passes_init(&c->passes, &c->arena, &c->welcome.plan, r) != 0) {
+		return r->code;
+	}
+	if (init_choosing(c, r) != 0) {
 		return r->code;
 	}
 	if (filter_init(&c->filter, &c->welcome.selection, r) != 0 ||
-	    permission_install(socket_path, token, r) != 0 || callbacks_subscribe(c, r) != 0) {
+	    (!c->welcome.trace && permission_install(socket_path, token, r) != 0) ||
+	    callbacks_subscribe(c, r) != 0) {
 		return r->code;
 	}
 	nvtx_scope_init(&c->scope, c->welcome.selection.nvtx_process_scope, &c->filter.nvtx);
-	c->activity->while_quiet = while_quiet; /* of a CUPTI that nobody else uses */
+	/* Of a CUPTI that nobody else uses. */
+	c->activity->while_quiet = c->welcome.trace ? NULL : while_quiet;
 	c->activity->userdata = c;
+	c->activity->patient = c->welcome.trace;
 	times_init(c);
 	return callbacks_enable(c, r);
 }
@@ -318,6 +328,7 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 	lock_init(&c->lock, LOCK_LEAF);
 	lock_init(&c->devices_lock, LOCK_SETUP);
 	lock_init(&c->times_lock, LOCK_SETUP);
+	trace_init(&c->trace);
 	arena_init(&c->arena, LIMIT_UNPACKED_BYTES);
 	init_deliver(c, link);
 	return c;
@@ -348,9 +359,11 @@ void capture_request_end(struct capture *c, uint64_t by_ns)
 
 bool capture_free(struct capture *c)
 {
+	trace_flush(c, true);
 	if (!deliver_deinit(&c->deliver)) {
 		return false;
 	}
+	trace_deinit(&c->trace);
 	contexts_free(c);
 	devices_free(c);
 	nvtx_scope_deinit(&c->scope);

@@ -17,6 +17,7 @@
 #include "client/agent/profiler.h"
 #include "client/agent/ranges.h"
 #include "client/agent/stream_captures.h"
+#include "client/agent/trace.h"
 #include "client/agent/watch.h"
 #include "proto/wire/limits.h"
 
@@ -48,6 +49,8 @@ struct capture {
 	bool reported_drops;	     /* used by the delivering thread only */
 	CUpti_SubscriberHandle subscriber;
 	struct watch watch;
+
+	struct trace trace;
 
 	struct lock times_lock; /* protects has_times while tracing begins */
 	bool has_times;		/* the source of kernels' times is decided */

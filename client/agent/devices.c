@@ -50,6 +50,8 @@ static void check_device(struct capture *c, struct device_info *d)
 			    "GPU %u (%s) is not part of this capture's lease; its kernels run "
 			    "unmeasured",
 			    d->index, d->uuid);
+	} else if (c->welcome.trace) {
+		return; /* nothing is planned for a chip */
 	} else if (strcmp(d->chip, c->welcome.plan.chip) != 0) {
 		refusal_set(&d->trouble, GPUCTR_E_CHIP_MISMATCH,
 			    "Name the GPUs of one kind with --devices.",

@@ -113,12 +113,23 @@ static void note_launch(struct capture *c, struct section *v, struct launch *l,
 
 static bool lock_for_launch(struct capture *c, struct ranges *r, const struct arguments *g)
 {
-	bool locked = guard_lock(c, r, streams_normal(g->stream, g->per_thread_stream));
+	bool locked;
 
+	if (c->method->beside) {
+		return true;
+	}
+	locked = guard_lock(c, r, streams_normal(g->stream, g->per_thread_stream));
 	if (locked) {
 		gate_shut(&r->gate);
 	}
 	return locked;
+}
+
+static void unlock_after_launch(struct capture *c, struct ranges *r)
+{
+	if (!c->method->beside) {
+		gate_leave(&r->gate);
+	}
 }
 
 static void note_for_guard(struct section *v, struct function *f, const struct arguments *g,
@@ -139,7 +150,7 @@ static void note_for_guard(struct section *v, struct function *f, const struct a
 }
 
 /* With the context's lock. True: a range is open, and the lock stays held. False: the lock is
- * released. */
+ * released. Of a method that keeps nothing apart, without all that. */
 static bool open_range(struct capture *c, struct section *v, struct function *f,
 		       const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
@@ -148,14 +159,16 @@ static bool open_range(struct capture *c, struct section *v, struct function *f,
 	/* The capture has stopped, or the next pass has begun since the launch was chosen. */
 	if (!capture_is_measuring(c) || v->chosen.pass != r->pass) {
 		atomic_fetch_add(&c->counters.unready, 1);
-		gate_leave(&r->gate);
+		unlock_after_launch(c, r);
 		return false;
 	}
 	functions_prepare(c, f);
 	find_stream(c, v, data->context, g->stream, g->per_thread_stream);
-	note_for_guard(v, f, g, r);
+	if (!c->method->beside) {
+		note_for_guard(v, f, g, r);
+	}
 	if (!c->method->open(c, r, &v->launched, &l)) {
-		gate_leave(&r->gate);
+		unlock_after_launch(c, r);
 		return false;
 	}
 	note_launch(c, v, l, r, f, g, data);
@@ -200,7 +213,8 @@ static void on_launch_enter(struct capture *c, struct section *v, CUpti_Callback
 		atomic_fetch_add(&c->counters.capturing, 1);
 		return;
 	}
-	if (c->late && !c->choosing.on) { /* with a budget nothing is chosen before (choosing.c) */
+	/* With a budget nothing is chosen before (choosing.c), and a trace starts nothing. */
+	if (c->late && !c->choosing.on && !c->method->beside) {
 		stream_captures_observe(&c->stream_captures);
 	}
 	if (!wanted_by_filter(c, f, &g)) {
@@ -223,10 +237,10 @@ static void on_launch_exit(struct capture *c, struct section *v, const CUpti_Cal
 	const CUresult *result = data->functionReturnValue;
 
 	v->launching = NULL;
-	if (r->state == RANGES_STARTED) {
+	if (c->method->beside || r->state == RANGES_STARTED) {
 		c->method->close(c, r, &v->launched, !result || *result == CUDA_SUCCESS);
 	}
-	gate_leave(&r->gate);
+	unlock_after_launch(c, r);
 }
 
 /* --- work that is not measured --- */
@@ -254,9 +268,13 @@ static struct guard_work read_work(CUpti_CallbackId id, const CUpti_CallbackData
 static void on_other_enter(struct capture *c, struct section *v, CUpti_CallbackId id,
 			   const CUpti_CallbackData *data)
 {
-	struct ranges *r = find_known_context(c, v, data->context);
+	struct ranges *r;
 	bool insist = v->launching != NULL;
 
+	if (c->method->beside) {
+		return;
+	}
+	r = find_known_context(c, v, data->context);
 	if (v->other) {
 		v->others_within++;
 		return;
@@ -276,6 +294,9 @@ static void on_other_exit(struct capture *c, struct section *v, CUpti_CallbackId
 	const struct guard_work work = read_work(id, data);
 	struct ranges *r = v->other;
 
+	if (c->method->beside) {
+		return;
+	}
 	if (r && v->others_within == 0) {
 		v->other = NULL;
 		guard_other_ends(r, &work);

@@ -11,7 +11,8 @@ struct ranges;
 struct guard_launch;
 struct launch;
 
-/* All with the context's lock held and the context current; ranges.h says what each has to do. */
+/* All with the context's lock held and the context current, from open to close, so that a launch is
+ * kept apart from all other work; ranges.h says what each has to do. */
 struct method {
 	bool (*open)(struct capture *c, struct ranges *r, const struct guard_launch *g,
 		     struct launch **ret);
@@ -19,6 +20,8 @@ struct method {
 		      bool launched);
 	bool (*flush)(struct capture *c, struct ranges *r);
 	bool (*disable)(struct capture *c, struct ranges *r);
+	/* A launch runs beside others, and open and close are called without a lock. */
+	bool beside;
 };
 
 /* Nothing: of launches that are not measured, and before a capture has started. */
@@ -26,5 +29,8 @@ extern const struct method method_none;
 
 /* CUPTI's ranges. */
 extern const struct method method_ranges;
+
+/* When kernels ran, and no counter. */
+extern const struct method method_trace;
 
 #endif

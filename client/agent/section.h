@@ -14,6 +14,7 @@
 #include <cuda.h>
 
 #include "client/agent/choosing.h"
+#include "client/agent/deliver.h"
 #include "client/agent/guard.h"
 #include "client/agent/overhead.h"
 #include "client/agent/path.h"
@@ -39,6 +40,7 @@ struct section {
 	struct ranges *launching;     /* context of the launch that is being measured; NULL: none */
 	unsigned nested;	      /* launches that the thread makes within that launch */
 	struct guard_launch launched; /* the launch that is being measured */
+	struct launch traced;	      /* the same, where it is only traced */
 	struct ranges *last_context;
 	struct chosen chosen; /* the chooser's decision on the current launch */
 	struct path path;     /* path to the current launch, if there is a budget */

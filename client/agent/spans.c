@@ -9,9 +9,10 @@
  * a few thousand launches, far fewer than there are entries. Entries of a lost batch are replaced
  * when they are the oldest of their sets. */
 
-int spans_init(struct spans *s)
+int spans_init(struct spans *s, unsigned bits)
 {
-	s->v = calloc(SPANS_SETS, sizeof(*s->v));
+	s->bits = bits;
+	s->v = calloc((size_t)1 << bits, sizeof(*s->v));
 	return s->v ? 0 : -ENOMEM;
 }
 
@@ -24,7 +25,7 @@ void spans_deinit(struct spans *s)
 
 static struct span *find_set(struct spans *s, uint32_t correlation)
 {
-	return s->v[(correlation * UINT32_C(0x9e3779b1)) >> 20];
+	return s->v[(correlation * UINT32_C(0x9e3779b1)) >> (32 - s->bits)];
 }
 
 /* NULL: the launch was not announced. */

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SPANS_SETS = 4096, SPANS_WAYS = 8 };
+enum { SPANS_WAYS = 8, SPANS_BITS = 12, SPANS_BITS_MANY = 15 };
 
 struct span {
 	uint32_t correlation; /* 0: free */
@@ -18,11 +18,13 @@ struct span {
 };
 
 struct spans {
-	struct span (*v)[SPANS_WAYS]; /* SPANS_SETS sets; NULL: no launch is expected */
+	struct span (*v)[SPANS_WAYS]; /* 2^bits sets; NULL: no launch is expected */
+	unsigned bits;
 };
 
-/* Zeroed before; after spans_deinit() it may be made again, and late spans are left out. */
-int spans_init(struct spans *s); /* -ENOMEM */
+/* Zeroed before; after spans_deinit() it may be made again, and late spans are left out. bits:
+ * SPANS_BITS, or SPANS_BITS_MANY where many launches are under way at once. */
+int spans_init(struct spans *s, unsigned bits); /* -ENOMEM */
 void spans_deinit(struct spans *s);
 
 /* Announces a launch whose span the caller will take. If its set is full, the oldest launch of the

@@ -22,9 +22,10 @@ static void start_activity(struct capture *c)
 
 	if (result != CUPTI_SUCCESS) {
 		snprintf(text, sizeof(text),
-			 "CUPTI does not tell when kernels begin and end (%s, %d); their times are "
-			 "those of the ranges around them",
-			 host_result_name(&c->profiler->host, result), (int)result);
+			 "CUPTI does not tell when kernels begin and end (%s, %d); %s",
+			 host_result_name(&c->profiler->host, result), (int)result,
+			 c->welcome.trace ? "their times are not known"
+					  : "their times are those of the ranges around them");
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text, "");
 		measure_ranges(c);
 	}

@@ -150,7 +150,9 @@ static int spawn(struct child *c, const char *path, const posix_spawn_file_actio
 	}
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setsigmask(&attributes, mask);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+	/* One that writes to us ends when we say so, and not by the terminal's Ctrl-C. */
+	posix_spawnattr_setflags(&attributes,
+				 POSIX_SPAWN_SETSIGMASK | (files ? POSIX_SPAWN_SETPGROUP : 0));
 	error = posix_spawn(&pid, path, files, &attributes, argv, environment);
 	if (error == ENOEXEC) {
 		error = spawn_shell(&pid, path, files, &attributes, argv, environment);

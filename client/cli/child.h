@@ -30,8 +30,8 @@ char *child_find(const char *program, int *ret_errno);
  * ("NAME=value", NULL-terminated) put into its environment. 0 or a negative errno. */
 int child_start(struct child *c, const char *path, char *const *argv, const char *const *added,
 		const sigset_t *mask);
-/* The same, with a pipe to its standard input and one from its standard output, whose other ends
- * are the caller's to close. */
+/* The same, in a process group of its own, with a pipe to its standard input and one from its
+ * standard output, whose other ends are the caller's to close. */
 int child_start_piped(struct child *c, const char *path, char *const *argv,
 		      const char *const *added, const sigset_t *mask, int *ret_input,
 		      int *ret_output);

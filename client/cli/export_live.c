@@ -86,6 +86,7 @@ static void *live_open(const struct format *format, const struct store_info *inf
 		.recorded_from = from,
 		.recorded = *from,
 		.chosen = info->budget_ppm > 0,
+		.sampled = info->sampled,
 	};
 	l->f = begin_estimates(l) ? format->open(&l->capture) : NULL;
 	if (!l->f) {

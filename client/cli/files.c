@@ -108,6 +108,7 @@ static int create(struct files *f, const char *path, struct store **ret)
 					       .version = gpuctr_version(),
 					       .budget_ppm = f->options->budget.ppm,
 					       .seed = f->options->budget.seed,
+					       .sampled = f->capture->sampled,
 					       .gpus = f->capture->gpus,
 					       .n_gpus = f->capture->n_gpus,
 					       .name_length = attribution_name_length };

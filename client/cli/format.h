@@ -24,6 +24,7 @@ struct format_capture {
 	const char *recorded_from;  /* "": live */
 	bool recorded;
 	bool chosen;  /* launches at random: records have a stratum and a chance */
+	bool sampled; /* values are of samples of whole GPUs: records have errors */
 	size_t width; /* columns of the terminal the table goes to */
 	bool fits;    /* lines are cut to this width */
 };

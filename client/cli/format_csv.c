@@ -40,6 +40,18 @@ static void *csv_open(const struct format_capture *capture)
 	return c;
 }
 
+static void add_error_heads(struct buf *b, const struct gpuctr_plan *plan)
+{
+	for (size_t i = 0; i < plan->n_columns; i++) {
+		struct buf name = { 0 };
+
+		buf_printf(&name, "error:%s", plan->columns[i].name);
+		buf_char(b, ',');
+		text_csv(b, buf_string(&name));
+		buf_deinit(&name);
+	}
+}
+
 static void csv_head(void *f, struct buf *b)
 {
 	struct csv *c = f;
@@ -55,7 +67,11 @@ static void csv_head(void *f, struct buf *b)
 	}
 	buf_text(b, ",nvtx,op,seq,sizes,dir,layer,ranges,recorded_from");
 	buf_text(b, c->capture->chosen ? ",stratum,chance" : "");
-	buf_text(b, c->capture->plan->groups > 1 ? ",group\r\n" : "\r\n");
+	buf_text(b, c->capture->plan->groups > 1 ? ",group" : "");
+	if (c->capture->sampled) {
+		add_error_heads(b, c->capture->plan);
+	}
+	buf_text(b, "\r\n");
 }
 
 static void csv_process(void *f, struct buf *b, const struct gpuctr_process *process)
@@ -206,6 +222,12 @@ static void csv_record(void *f, struct buf *b, const struct gpuctr_record *recor
 	if (c->capture->plan->groups > 1) {
 		buf_char(b, ',');
 		buf_u64(b, record->group);
+	}
+	for (size_t i = 0; c->capture->sampled && i < c->capture->plan->n_columns; i++) {
+		buf_char(b, ',');
+		if (record->errors && isfinite(record->errors[i])) {
+			buf_double(b, record->errors[i]);
+		}
 	}
 	buf_text(b, "\r\n");
 }

@@ -238,11 +238,12 @@ static void add_launch(struct jsonl *j, struct json *m, const struct gpuctr_reco
 	json_word(m, "clock", format_clock(record->clock));
 }
 
-static void add_metrics(const struct jsonl *j, struct json *m, const double *values)
+static void add_metrics(const struct jsonl *j, struct json *m, const char *name,
+			const double *values)
 {
 	const struct gpuctr_plan *plan = j->capture->plan;
 
-	json_begin(m, "metrics", '{');
+	json_begin(m, name, '{');
 	for (size_t i = 0; i < plan->n_columns; i++) {
 		json_key_text(m, plan->columns[i].name);
 		json_value(m, values[i]);
@@ -264,7 +265,11 @@ static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *rec
 	if (j->capture->plan->groups > 1) {
 		json_u64(&m, "group", record->group);
 	}
-	add_metrics(j, &m, record->values);
+	add_metrics(j, &m, "metrics", record->values);
+	if (record->errors) {
+		json_bool(&m, "sampled", true);
+		add_metrics(j, &m, "errors", record->errors);
+	}
 	add_attribution(&m, what);
 	add_stack(&m, record->range);
 	add_active(&m, record);

@@ -157,11 +157,18 @@ static void drain_tick(struct run *run)
 	}
 }
 
+/* Those of a run that is sampled are told at the end. */
+static uint64_t records_so_far(const struct run *run)
+{
+	return run->sampling ? sampling_records(run->sampling)
+			     : summary_records(run->sinks.summary);
+}
+
 static bool has_all_records(const struct run *run)
 {
 	uint64_t limit = run->options->filter.record_limit;
 
-	return limit > 0 && summary_records(run->sinks.summary) >= limit;
+	return limit > 0 && records_so_far(run) >= limit;
 }
 
 /* The capture ends with its last record; the program runs on. */
@@ -225,8 +232,11 @@ static void on_tick(uv_timer_t *handle)
 		dispatch(run);
 	}
 	if (run->state == RUN_RUNNING && !run->options->is_live) {
-		progress_kernels(&run->progress, summary_records(run->sinks.summary),
+		progress_kernels(&run->progress, records_so_far(run),
 				 summary_processes(run->sinks.summary));
+	}
+	if (run->sampling) {
+		sampling_tick(run->sampling);
 	}
 	end_at_limit(run);
 	look_at_processes(run);
@@ -313,6 +323,7 @@ static int open_capture(struct run *run)
 	options.raw_images = o->raw;
 	launch_filter_fill(&o->filter, &options);
 	options.recorded = o->recorded;
+	options.trace = o->trace || o->mode == MODE_SAMPLE;
 	options.program = o->program;
 	options.processes = run->selected.ids;
 	options.n_processes = run->selected.n;
@@ -321,15 +332,64 @@ static int open_capture(struct run *run)
 	return gpuctr_capture_open(run->g, &options, &run_handler, run, &run->capture);
 }
 
-static void run_loop(struct run *run)
+/* --- samples --------------------------------------------------------------------------------- */
+
+static void on_samplers_begun(void *user)
 {
-	int r = open_capture(run);
+	struct run *run = user;
+	int r = run->state == RUN_OPENING ? open_capture(run) : 0;
 
 	if (r) {
 		say_failure(run->g, r);
-		return;
+		run_refuse(run, EXIT_REFUSED);
 	}
-	r = init_loop(run);
+}
+
+static void on_sampling_refused(void *user)
+{
+	run_refuse(user, EXIT_REFUSED);
+}
+
+/* What ran until now has values. */
+static void on_sampling_cut(void *user)
+{
+	struct run *run = user;
+
+	if (run->state == RUN_OPENING) {
+		run_refuse(run, EXIT_REFUSED);
+	} else if (run->state == RUN_RUNNING && !run->is_enough) {
+		run_end_capture(run);
+	}
+}
+
+static void on_sampling_queued(void *user, const struct gpuctr_queued *queued)
+{
+	run_note_queued(user, queued);
+}
+
+/* False: told why. */
+static bool begin_capture(struct run *run)
+{
+	static const struct sampling_user user = { on_samplers_begun, on_sampling_refused,
+						   on_sampling_cut, on_sampling_queued };
+	int r;
+
+	if (run->options->mode == MODE_SAMPLE) {
+		run->sampling = sampling_begin(run->g, &run->loop, run->options,
+					       &run->signals.inherited, &user, run);
+		return run->sampling != NULL;
+	}
+	r = open_capture(run);
+	if (r) {
+		say_failure(run->g, r);
+	}
+	return r == 0;
+}
+
+static void run_loop(struct run *run)
+{
+	int r = init_loop(run);
+
 	if (r) {
 		say_usage("event loop: %s", uv_strerror(r));
 		return;
@@ -337,7 +397,7 @@ static void run_loop(struct run *run)
 	r = start_loop(run);
 	if (r) {
 		say_usage("event loop: %s", uv_strerror(r));
-	} else {
+	} else if (begin_capture(run)) {
 		uv_run(&run->loop, UV_RUN_DEFAULT);
 	}
 	stop_loop(run);
@@ -496,6 +556,10 @@ static int run_whole(struct run *run)
 	signals_release(&run->signals);
 	say_clear();
 	gpuctr_disconnect(run->g);
+	if (run->sampling) {
+		run->sinks.sampled_ns = sampling_interval_ns(run->sampling);
+		run->sinks.unsampled = sampling_unsampled(run->sampling);
+	}
 	if (run->started) {
 		conclude(run);
 	}
@@ -503,6 +567,8 @@ static int run_whole(struct run *run)
 		clocks_write(stdout, expand_node(), clock_wall_ns(), run->begun_ns);
 	}
 	sinks_close(&run->sinks);
+	run->sampling = sampling_free(run->sampling);
+	free(run->ends);
 	signals_close(&run->signals);
 	selected_deinit(&run->selected);
 	return run->status;

@@ -11,8 +11,29 @@
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 #include "client/cli/torch.h"
+#include "proto/base/array.h"
 
 /* --- until the program runs ------------------------------------------------------------------ */
+
+static void add_names(struct buf *b, const struct gpuctr_plan *plan)
+{
+	buf_text(b, ": ");
+	for (size_t i = 0; i < plan->n_columns && i < 4; i++) {
+		buf_printf(b, "%s%s", i > 0 ? ", " : "", plan->columns[i].name);
+	}
+	if (plan->n_columns > 4) {
+		buf_printf(b, " and %zu more", plan->n_columns - 4);
+	}
+}
+
+static void add_metrics(struct buf *b, const struct gpuctr_plan *plan)
+{
+	buf_printf(b, ", %s", plan->passes == 1 ? "single pass" : "several passes");
+	if (plan->groups > 1) {
+		buf_printf(b, " in turns of %u groups", plan->groups);
+	}
+	add_names(b, plan);
+}
 
 static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 {
@@ -30,16 +51,14 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 					   : "GPU",
 			   opened->gpus[i].index);
 	}
-	buf_printf(&b, ", %s", plan->passes == 1 ? "single pass" : "several passes");
-	if (plan->groups > 1) {
-		buf_printf(&b, " in turns of %u groups", plan->groups);
-	}
-	buf_text(&b, ": ");
-	for (size_t i = 0; i < plan->n_columns && i < 4; i++) {
-		buf_printf(&b, "%s%s", i > 0 ? ", " : "", plan->columns[i].name);
-	}
-	if (plan->n_columns > 4) {
-		buf_printf(&b, " and %zu more", plan->n_columns - 4);
+	if (run->options->trace) {
+		buf_text(&b, ": when kernels run, no counter is read");
+	} else if (run->sampling) {
+		buf_text(&b, ", sampled each ");
+		text_time(&b, (double)sampling_interval_ns(run->sampling));
+		add_names(&b, plan);
+	} else {
+		add_metrics(&b, plan);
 	}
 	say("%s", buf_string(&b));
 	buf_deinit(&b);
@@ -57,7 +76,7 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
  * them when the user gave no --budget. */
 static bool may_take_turns(const struct run_options *o, const struct gpuctr_plan *plan)
 {
-	if (plan->groups > 1 && !o->budget.is_given) {
+	if (plan->groups > 1 && !o->budget.is_given && o->mode != MODE_SAMPLE) {
 		say_usage("these metrics need %u groups of one pass each, which take turns only "
 			  "where it was asked for: add --budget %g%%, or measure one of them "
 			  "(`gpuctr-client plan` says which there are)",
@@ -67,6 +86,13 @@ static bool may_take_turns(const struct run_options *o, const struct gpuctr_plan
 	return true;
 }
 
+static void on_joined(void *user, const struct gpuctr_record *record)
+{
+	struct run *run = user;
+
+	sinks_record(&run->sinks, record);
+}
+
 static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *opened, void *userdata)
 {
 	struct run *run = userdata;
@@ -74,23 +100,27 @@ static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *open
 	(void)c;
 	snprintf(run->owner, sizeof(run->owner), "%s", opened->owner);
 	if (!may_take_turns(run->options, opened->plan) ||
-	    !sinks_prepare(&run->sinks, run->options, opened)) {
+	    !sinks_prepare(&run->sinks, run->options, opened) ||
+	    (run->sampling && !sampling_join(run->sampling, opened->plan, on_joined, run))) {
 		run_refuse(run, EXIT_REFUSED);
 		return;
 	}
 	say_plan(run, opened);
 }
 
-static void on_queued(struct gpuctr_capture *c, const struct gpuctr_queued *queued, void *userdata)
+void run_note_queued(struct run *run, const struct gpuctr_queued *queued)
 {
-	struct run *run = userdata;
-
-	(void)c;
 	if (run->state == RUN_OPENING && progress_refuse_own_holder(queued)) {
 		run_refuse(run, EXIT_REFUSED);
 	} else if (run->state == RUN_OPENING) {
 		progress_queued(&run->progress, queued);
 	}
+}
+
+static void on_queued(struct gpuctr_capture *c, const struct gpuctr_queued *queued, void *userdata)
+{
+	(void)c;
+	run_note_queued(userdata, queued);
 }
 
 static void start_program(struct run *run, struct gpuctr_capture *c)
@@ -168,6 +198,9 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 	run->n_begun = process->process > run->n_begun ? process->process : run->n_begun;
 	run_begin(run);
 	sinks_process(&run->sinks, process);
+	if (run->sampling) {
+		sampling_process(run->sampling, process);
+	}
 }
 
 static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *record, void *userdata)
@@ -178,7 +211,11 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *reco
 	if (run->options->torch && !run->has_operators) {
 		run->has_operators = torch_has_operator(record);
 	}
-	sinks_record(&run->sinks, record);
+	if (run->sampling) {
+		sampling_record(run->sampling, record);
+	} else {
+		sinks_record(&run->sinks, record);
+	}
 }
 
 static void on_mark(struct gpuctr_capture *c, const struct gpuctr_mark *mark, void *userdata)
@@ -251,7 +288,20 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 
 	(void)c;
 	run->n_ended++;
-	sinks_process_end(&run->sinks, end);
+	if (!run->sampling) {
+		sinks_process_end(&run->sinks, end);
+	} else if (array_make_room(&run->ends, sizeof(*run->ends), run->n_ends, &run->max_ends)) {
+		run->ends[run->n_ends++] = *end;
+	}
+}
+
+/* Records have their values, and are told, before the ends of their processes. */
+static void finish_sampling(struct run *run)
+{
+	sampling_finish(run->sampling);
+	for (size_t i = 0; i < run->n_ends; i++) {
+		sinks_process_end(&run->sinks, &run->ends[i]);
+	}
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -274,6 +324,9 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 
 	(void)c;
 	run->capture = NULL;
+	if (run->started && run->sampling) {
+		finish_sampling(run);
+	}
 	if (run->started) {
 		sinks_end(&run->sinks, end);
 	}

@@ -8,6 +8,7 @@
 #include "client/cli/interrupt.h"
 #include "client/cli/progress.h"
 #include "client/cli/run.h"
+#include "client/cli/sampling.h"
 #include "client/cli/sinks.h"
 
 enum run_state {
@@ -46,7 +47,10 @@ struct run {
 	int watched; /* events of the connection, 0: not watched */
 
 	struct gpuctr *g;
-	struct gpuctr_capture *capture; /* NULL: not open */
+	struct gpuctr_capture *capture;	 /* NULL: not open */
+	struct sampling *sampling;	 /* NULL: values are counted */
+	struct gpuctr_process_end *ends; /* to be told behind the records of such a run */
+	size_t n_ends, max_ends;
 	struct child child;
 	struct signals signals;
 	struct interrupt interrupt;
@@ -57,6 +61,9 @@ struct run {
 
 /* --- run_capture.c: the handlers of the capture */
 extern const struct gpuctr_capture_handler run_handler;
+
+/* The capture, or the permit that it needs, waits. */
+void run_note_queued(struct run *run, const struct gpuctr_queued *queued);
 
 /* --- run_state.c */
 /* The program is not started, and the run is over. */

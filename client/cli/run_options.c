@@ -98,6 +98,19 @@ static bool take_budget(void *budget, const char *value)
 	return true;
 }
 
+static bool take_mode(void *mode, const char *value)
+{
+	static const char *const names[] = { "sample", "range", "budget" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(value, names[i]) == 0) {
+			*(enum run_mode *)mode = (enum run_mode)(MODE_SAMPLE + i);
+			return true;
+		}
+	}
+	return options_refuse("mode", value, "a mode: sample, range or budget");
+}
+
 static bool take_seed(void *budget, const char *value)
 {
 	struct run_budget *b = budget;
@@ -168,6 +181,15 @@ static bool take_width(void *width, const char *value)
 	return true;
 }
 
+#define MODE_OPTIONS                                                                          \
+	{ 0, "mode", "MODE", "sample (the whole GPU), range (every launch) or budget (some)", \
+	  OPTION_TAKEN(take_mode, struct run_options, mode) },                                \
+	{                                                                                     \
+		0, "interval", "TIME", "between two samples (default: 10us)",                 \
+			OPTION_TAKEN(take_sample_interval, struct run_options,                \
+				     timeline.interval_ns)                                    \
+	}
+
 #define BUDGET_OPTIONS                                                             \
 	{ 0, "budget", "PERCENT",                                                  \
 	  "measure launches at random, as many as this part of the time pays for", \
@@ -187,7 +209,7 @@ static bool take_width(void *width, const char *value)
 
 /* What "run", "capture" and "follow" have in common. */
 #define MEASURE_OPTIONS                                                                           \
-	{ 0, "metrics", "LIST", "names, globs, regex:EXPR, presets (default: memory)",            \
+	{ 0, "metrics", "LIST", "names, globs, regex:EXPR, presets, none (default: memory)",      \
 	  OPTION_AT(LIST, struct run_options, metrics) },                                         \
 		{ 'o', "capture", "FILE", "keep everything in a capture file (SQLite)",           \
 		  OPTION_AT(TEXT, struct run_options, capture_path) },                            \
@@ -218,6 +240,7 @@ static bool take_width(void *width, const char *value)
 
 const struct option_def run_option_defs[] = {
 	MEASURE_OPTIONS,
+	MODE_OPTIONS,
 	{ 'd', "duration", "SECONDS",
 	  "end the capture so long after its first process began; PROGRAM runs on",
 	  OPTION_TAKEN(take_duration, struct run_options, duration_ns) },
@@ -249,13 +272,12 @@ const struct option_def capture_option_defs[] = {
 	  OPTION_AT(FLAG, struct run_options, timeline.is_wanted) },
 	{ 0, "gpu", "GPU", "of --timeline: index or UUID (default: 0)",
 	  OPTION_AT(TEXT, struct run_options, timeline.gpu) },
-	{ 0, "interval", "TIME", "of --timeline: between two samples (default: 10us)",
-	  OPTION_TAKEN(take_sample_interval, struct run_options, timeline.interval_ns) },
 	{ 0, "here", NULL, "on this node alone (default: on all of a Slurm job's)",
 	  OPTION_AT(FLAG, struct run_options, here) },
 	{ 0, "part", "JOB", NULL, OPTION_AT(TEXT, struct run_options, part) },
 	{ 0, "sent", "TIME", NULL, OPTION_TAKEN(take_time, struct run_options, sent_ns) },
 	MEASURE_OPTIONS,
+	MODE_OPTIONS,
 	{ 0, "devices", "LIST", "GPUs by index or UUID (default: those in use)",
 	  OPTION_AT(LIST, struct run_options, devices) },
 	OPTION_HELP_ROW,
@@ -376,9 +398,95 @@ static bool check_request(struct run_options *o)
 	return true;
 }
 
+static bool names_none(const struct strings *metrics)
+{
+	const char *const *v = strings_items(metrics);
+
+	for (size_t i = 0; i < metrics->n; i++) {
+		if (strcmp(v[i], "none") == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* "--metrics none" is a trace: there is nothing to choose at random, to replay or to keep raw. */
+static bool take_trace(struct run_options *o)
+{
+	const char *other = o->metrics.n > 1			       ? "another metric"
+			    : o->budget.is_given || o->budget.has_seed ? "--budget"
+			    : o->raw				       ? "--raw"
+			    : o->recorded			       ? "a recording"
+								       : NULL;
+
+	if (!names_none(&o->metrics)) {
+		return true;
+	}
+	if (other) {
+		say_usage("--metrics none and %s: no counter is read then, only when each kernel "
+			  "ran; leave one out",
+			  other);
+		return false;
+	}
+	strings_deinit(&o->metrics);
+	o->metrics = (struct strings){ 0 };
+	o->trace = true;
+	return true;
+}
+
+enum { USUAL_BUDGET_PPM = 50000 };
+
+/* A capture of running programs has a budget of 5 % unless the options limit the launches.
+ * Callbacks may cost more than that, and are reported (docs/internals/budget.md). */
+static void default_budget(struct run_options *o, bool of_capture)
+{
+	bool usual = o->mode == MODE_BUDGET || (of_capture && o->mode == MODE_UNSAID && !o->trace &&
+						!launch_filter_is_bounded(&o->filter));
+
+	if (usual && !o->budget.is_given) {
+		o->budget.ppm = USUAL_BUDGET_PPM;
+	}
+}
+
+static bool refuse_mode(const char *mode, const char *other, const char *why)
+{
+	say_usage("--mode %s and %s: %s; leave one out", mode, other, why);
+	return false;
+}
+
+/* What the mode does not go with. */
+static bool check_mode(const struct run_options *o)
+{
+	bool budget = o->budget.is_given || o->budget.has_seed;
+
+	if (o->timeline.interval_ns > 0 && o->mode != MODE_SAMPLE) {
+		say_usage("--interval is of samples: add --mode sample, or leave it out");
+		return false;
+	}
+	if (o->mode == MODE_UNSAID) {
+		return true;
+	}
+	if (o->trace) {
+		return refuse_mode(o->mode == MODE_SAMPLE   ? "sample"
+				   : o->mode == MODE_BUDGET ? "budget"
+							    : "range",
+				   "--metrics none", "nothing is measured then");
+	}
+	if (o->mode == MODE_RANGE && budget && o->budget.ppm > 0) {
+		return refuse_mode("range", "--budget", "every launch is measured");
+	}
+	if (o->mode != MODE_SAMPLE) {
+		return true;
+	}
+	return budget	? refuse_mode("sample", "--budget", "no launch is chosen")
+	       : o->raw ? refuse_mode("sample", "--raw", "there is no counter data of launches")
+	       : o->recorded ? refuse_mode("sample", "a recording", "it has its values")
+			     : true;
+}
+
 static bool default_metrics(struct run_options *o)
 {
-	return o->metrics.n > 0 || options_take_list(&o->metrics, "metrics", "memory");
+	return o->trace || o->metrics.n > 0 || options_take_list(&o->metrics, "metrics", "memory");
 }
 
 static const char *last_part(const char *path)
@@ -440,6 +548,10 @@ bool run_options_check(struct run_options *o, char **command)
 			  "play a recording (--recorded)");
 		return false;
 	}
+	if (!take_trace(o) || !check_mode(o)) {
+		return false;
+	}
+	default_budget(o, false);
 	if (o->recorded) {
 		recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics,
 			       &o->recorded_chip);
@@ -480,19 +592,9 @@ bool top_options_check(struct run_options *o, char **command)
 	o->is_live = true;
 	o->no_summary = true;
 	o->program = "gpuctr-client top";
-	return selects ? check_request(o) && launch_filter_check(&o->filter) && default_metrics(o)
+	return selects ? take_trace(o) && check_request(o) && launch_filter_check(&o->filter) &&
+				 default_metrics(o)
 		       : check_nothing_measured(o);
-}
-
-enum { CAPTURE_BUDGET_PPM = 50000 };
-
-/* A capture of running programs has a budget of 5 % unless the options limit the launches.
- * Callbacks may cost more than that, and are reported (docs/internals/budget.md). */
-static void default_budget(struct run_options *o)
-{
-	if (!o->budget.is_given && !launch_filter_is_bounded(&o->filter)) {
-		o->budget.ppm = CAPTURE_BUDGET_PPM;
-	}
 }
 
 /* What is of kernels, programs and capture files has no meaning for samples of a whole GPU. */
@@ -527,8 +629,8 @@ bool capture_options_check(struct run_options *o, char **command)
 	if (o->timeline.is_wanted) {
 		return timeline_check(o);
 	}
-	if (o->timeline.gpu || o->timeline.interval_ns > 0) {
-		say_usage("--gpu and --interval are of --timeline: add it, or leave them out");
+	if (o->timeline.gpu) {
+		say_usage("--gpu is of --timeline: add it, or leave it out");
 		return false;
 	}
 	if (selector_is_empty(&o->selector)) {
@@ -548,7 +650,13 @@ bool capture_options_check(struct run_options *o, char **command)
 	}
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";
-	default_budget(o);
+	if (!take_trace(o)) {
+		return false;
+	}
+	if (!check_mode(o)) {
+		return false;
+	}
+	default_budget(o, true);
 	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       default_metrics(o);
 }
@@ -562,8 +670,8 @@ bool follow_options_check(struct run_options *o, char **command)
 	}
 	o->late = "trp";
 	o->program = o->command[0] ? last_part(o->command[0]) : "gpuctr-client follow";
-	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
-	       default_metrics(o);
+	return take_trace(o) && check_request(o) && launch_filter_check(&o->filter) &&
+	       check_paths(o) && default_metrics(o);
 }
 
 int run_options_read(struct run_options *o, const struct verb *verb, int argc, char **argv,

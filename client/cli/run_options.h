@@ -9,6 +9,8 @@
 #include "client/cli/select.h"
 #include "client/cli/verb.h"
 
+enum run_mode { MODE_UNSAID, MODE_SAMPLE, MODE_RANGE, MODE_BUDGET };
+
 /* The command line of "run", "capture", "follow" or "top", checked. */
 struct run_options {
 	struct strings metrics, devices;
@@ -25,6 +27,8 @@ struct run_options {
 		uint64_t seed;
 		bool is_given, has_seed; /* --budget, --seed */
 	} budget;
+	enum run_mode mode; /* --mode */
+	bool trace;	    /* --metrics none: when kernels ran, and no counter */
 	bool force, no_wait, recorded, raw, quiet, verbose, no_summary, fail_if_none;
 	char **command;	     /* NULL-terminated, in argv; of capture empty, of top capture files */
 	const char *program; /* the last part of command[0] */
@@ -40,7 +44,7 @@ struct run_options {
 		bool is_wanted;
 		const char *gpu; /* index or UUID; NULL: the first */
 		uint64_t interval_ns;
-	} timeline;		/* of capture: counters of a GPU over time */
+	} timeline; /* of capture: counters of a GPU over time; its interval also of MODE_SAMPLE */
 	int ready_fd, until_fd; /* of follow; -1: none */
 	char *recorded_chip;	/* what chip may point to */
 	bool is_live;		/* of top */

@@ -80,6 +80,7 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 		.recorded_from = "",
 		.recorded = opened->recorded,
 		.chosen = options->budget.ppm > 0,
+		.sampled = options->mode == MODE_SAMPLE,
 		.width = isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : 200,
 		.fits = isatty(STDOUT_FILENO) && !options->stream_path
 	};
@@ -295,6 +296,8 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 				   .unmatched = s->unmatched,
 				   .driver = s->driver,
 				   .unsaved = files_unsaved(&s->files),
+				   .sampled_ns = s->sampled_ns,
+				   .unsampled = s->unsampled,
 				   .width = terminal_width(STDERR_FILENO),
 				   .verbose = s->options->verbose,
 				   .styled = terminal_has_style(STDERR_FILENO),

@@ -26,6 +26,9 @@ struct sinks {
 	bool program_refused; /* the program ended as one that we refuse does */
 	char *unmatched;      /* kernels that were there, when --kernel matches none of a process */
 	struct gpuctr_totals totals;
+	/* Of a run that is sampled; filled in by the caller before the end. */
+	uint64_t sampled_ns;
+	const char *unsampled;
 };
 
 /* Can the files be made? What can be refused before anybody waits for a GPU is refused first.

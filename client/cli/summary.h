@@ -57,7 +57,9 @@ struct summary_end {
 	bool verbose; /* explains what the figures are */
 	bool styled;  /* titles in bold */
 	bool wrapped; /* lines below the table too have this width: who reads it has a terminal */
-	const char *budgets; /* and seeds, in words; NULL or "": everything was measured */
+	uint64_t sampled_ns;   /* how long a sample is; 0: not known */
+	const char *unsampled; /* kernels without a value, by reason, in words; NULL: not known */
+	const char *budgets;   /* and seeds, in words; NULL or "": everything was measured */
 };
 
 /* Appends "--budget 2%, seed 7". */

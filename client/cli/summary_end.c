@@ -141,8 +141,12 @@ void summary_add_machine(const struct summary *s, const struct summary_end *end,
 
 static void add_hardware(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
-	buf_printf(b, "%s, no replay, caches not flushed; ",
-		   s->passes == 1 ? "single pass" : "several passes");
+	if (s->passes == 0) { /* of a trace */
+		buf_text(b, "no counter was read; ");
+	} else {
+		buf_printf(b, "%s, no replay, caches not flushed; ",
+			   s->passes == 1 ? "single pass" : "several passes");
+	}
 	summary_add_machine(s, end, b);
 	buf_char(b, '\n');
 }
@@ -378,6 +382,22 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 	}
 }
 
+/* Whose values they are, and of which kernels there is none. */
+static void add_sampled(const struct summary_end *end, struct buf *b)
+{
+	buf_text(b, "values are SAMPLED: ");
+	if (end->sampled_ns > 0) {
+		text_time(b, (double)end->sampled_ns);
+		buf_char(b, ' ');
+	}
+	buf_text(b, "samples of the whole GPU, divided among kernels; error is the standard error "
+		    "of a sum\n");
+	if (end->unsampled && *end->unsampled) {
+		buf_text(b, end->unsampled);
+		buf_char(b, '\n');
+	}
+}
+
 void summary_print_tail(const struct summary *s, const struct summary_end *end,
 			const struct view *view, struct buf *b)
 {
@@ -385,6 +405,9 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end,
 	add_totals(s, end, b);
 	if (summary_is_estimated(s)) {
 		add_estimated(s, end, b);
+	}
+	if (groups_are_sampled(s->groups)) {
+		add_sampled(end, b);
 	}
 	add_clocks(s, b);
 	add_missing(s, b);

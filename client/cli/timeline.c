@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "client/cli/leased.h"
+#include "client/cli/sampler_path.h"
 #include "client/cli/say.h"
 #include "client/cli/timeline_metrics.h"
 #include "client/cli/timeline_view.h"
@@ -42,31 +43,6 @@ struct timeline {
 };
 
 /* --- the sampler --- */
-
-/* $GPUCTR_SAMPLER, or beside us, or where it is installed. */
-static bool find_sampler(char ret[PATH_MAX])
-{
-	const char *named = getenv("GPUCTR_SAMPLER");
-	ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 32);
-	char *slash;
-
-	if (named && *named) {
-		snprintf(ret, PATH_MAX, "%s", named);
-		return access(ret, X_OK) == 0;
-	}
-	if (n > 0) {
-		ret[n] = '\0';
-		slash = strrchr(ret, '/');
-		if (slash) {
-			strcpy(slash + 1, "gpuctr-sampler");
-			if (access(ret, X_OK) == 0) {
-				return true;
-			}
-		}
-	}
-	snprintf(ret, PATH_MAX, "%s", GPUCTR_SAMPLER_PATH);
-	return access(ret, X_OK) == 0;
-}
 
 /* "a,b"; free with free(). NULL: out of memory. */
 static char *join(const struct strings *s)
@@ -257,7 +233,7 @@ int timeline_run(const struct run_options *o)
 	};
 	int status = EXIT_REFUSED;
 
-	if (!find_sampler(t.path)) {
+	if (!sampler_path_find(t.path)) {
 		say_error("no-agent", "gpuctr-sampler was not found",
 			  "Install gpuctr-client, or name it with GPUCTR_SAMPLER.");
 		return EXIT_REFUSED;

@@ -104,6 +104,7 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 		.recorded = o.recorded,
 		.processes = { o.n_processes, o.processes },
 		.permit = o.permit != GPUCTR_PERMIT_NONE,
+		.trace = o.trace != 0,
 	};
 	c->permit = (enum gpuctr_permit)o.permit;
 	r = expansion_is_needed(&m.open_capture.metrics) ? expand_and_open(c, &m)

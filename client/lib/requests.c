@@ -233,16 +233,32 @@ int gpuctr_list_processes(struct gpuctr *g, gpuctr_on_registered_process on_proc
 
 /* --- answers --- */
 
+static size_t count_terms(const struct wire_plan *in)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < in->columns.n; i++) {
+		n += in->columns.v[i].metric.n;
+	}
+	return n;
+}
+
 int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_plan *ret)
 {
 	struct gpuctr_column *columns = arena_alloc(a, (in->columns.n + 1) * sizeof(*columns));
+	struct gpuctr_term *terms = arena_alloc(a, (count_terms(in) + 1) * sizeof(*terms));
+	size_t n_terms = 0;
 
-	if (!columns) {
+	if (!columns || !terms) {
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < in->columns.n; i++) {
 		const struct wire_column *c = &in->columns.v[i];
 
+		for (size_t k = 0; k < c->metric.n; k++) {
+			terms[n_terms++] =
+				(struct gpuctr_term){ (unsigned)i, c->metric.v[k], c->weight.v[k] };
+		}
 		columns[i] = (struct gpuctr_column){ .name = c->name,
 						     .unit = c->unit,
 						     .group = c->group };
@@ -255,6 +271,8 @@ int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_pl
 		.n_columns = in->columns.n,
 		.metrics = in->metrics.v,
 		.n_metrics = in->metrics.n,
+		.terms = terms,
+		.n_terms = n_terms,
 	};
 	return 0;
 }

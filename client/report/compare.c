@@ -257,5 +257,6 @@ int view_compare(struct view *v, const struct view_options *o, struct buf *why)
 	v->all = all;
 	v->clocks_differ = !fields_same_clock(all);
 	v->estimated = v->estimated || all->before->estimated;
+	v->sampled = false; /* a change has no error yet */
 	return choose_fields(v, o->figures != NULL, why) ? join(v, o->against, &other) : -EINVAL;
 }

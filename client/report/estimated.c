@@ -165,7 +165,7 @@ int estimated_begin_rows(struct groups *g)
 
 bool estimated_place(struct groups *g, struct group *row, const struct leaf *leaf, bool self)
 {
-	if (!g->chosen) {
+	if (!g->chosen && !g->sampled) {
 		return true;
 	}
 	if (!array_make_room(&g->placed, sizeof(*g->placed), g->n_placed, &g->max_placed)) {
@@ -433,19 +433,30 @@ static struct estimate of(const struct estimate_total *t, bool adds_up)
 	return adds_up ? estimate_total_of(t, 1) : estimate_total_ratio(t);
 }
 
-static struct estimate exact(uint64_t n, double value)
+/* errors: of sums by measure; NULL: they have none. */
+static struct estimate counted(uint64_t n, double value, const double *errors, size_t i)
 {
-	return (struct estimate){ .kind = n > 0 ? ESTIMATE_EXACT : ESTIMATE_NONE,
+	double error = errors ? errors[i] : 0;
+
+	return (struct estimate){ .kind = n == 0      ? ESTIMATE_NONE
+					  : error > 0 ? ESTIMATE_GUESS
+						      : ESTIMATE_EXACT,
 				  .value = n > 0 ? value : NAN,
-				  .error = n > 0 ? 0 : NAN,
+				  .error = n > 0 ? error : NAN,
 				  .seen = n,
 				  .measured = n };
 }
 
 struct estimate estimated_mean(const struct group *group, size_t i)
 {
-	return group->estimated ? of(&group->estimated->self[i], false)
-				: exact(group->self[i].n, sample_mean(&group->self[i]));
+	struct estimate e;
+
+	if (group->estimated) {
+		return of(&group->estimated->self[i], false);
+	}
+	e = counted(group->self[i].n, sample_mean(&group->self[i]), group->self_error, i);
+	e.error /= group->self[i].n > 0 ? (double)group->self[i].n : 1;
+	return e;
 }
 
 struct estimate estimated_self(const struct group *group, const struct measure *m, size_t i)
@@ -453,8 +464,9 @@ struct estimate estimated_self(const struct group *group, const struct measure *
 	if (!m->adds_up) {
 		return estimated_mean(group, i);
 	}
-	return group->estimated ? of(&group->estimated->self[i], true)
-				: exact(group->self[i].n, group->self[i].sum);
+	return group->estimated
+		       ? of(&group->estimated->self[i], true)
+		       : counted(group->self[i].n, group->self[i].sum, group->self_error, i);
 }
 
 struct estimate estimated_total(const struct group *group, const struct measure *m, size_t i)
@@ -462,8 +474,9 @@ struct estimate estimated_total(const struct group *group, const struct measure 
 	if (!m->adds_up) {
 		return estimated_mean(group, i);
 	}
-	return group->estimated ? of(&group->estimated->total[i], true)
-				: exact(group->total[i].n, group->total[i].sum);
+	return group->estimated
+		       ? of(&group->estimated->total[i], true)
+		       : counted(group->total[i].n, group->total[i].sum, group->total_error, i);
 }
 
 uint64_t estimated_unknown(const struct group *group, size_t i)

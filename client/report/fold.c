@@ -215,5 +215,6 @@ int groups_finish(struct groups *g)
 		ok = fold(g, g->leaves[i], seen);
 	}
 	free(seen);
+	ok = ok && errors_finish_rows(g) == 0;
 	return ok ? estimated_finish_rows(g) : -ENOMEM;
 }

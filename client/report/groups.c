@@ -78,6 +78,7 @@ struct groups *groups_free(struct groups *g)
 	for (size_t i = 0; i < g->n_leaves; i++) {
 		free(g->leaves[i]->stats);
 		free(g->leaves[i]->timed);
+		errors_free(g->leaves[i]);
 		free(g->leaves[i]);
 	}
 	free_processes(g);
@@ -195,6 +196,11 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 	memset(g->kernels, 0, sizeof(g->kernels));
 	free_processes(g);
 	return 0;
+}
+
+bool groups_are_sampled(const struct groups *g)
+{
+	return g->sampled;
 }
 
 bool groups_take_turns(const struct groups *g)

@@ -66,6 +66,9 @@ struct group {
 	/* Estimates for all launches of the row (estimated.h), if only some were sampled; the
 	 * members above are then those of measured launches. NULL: all were measured. */
 	const struct estimated *estimated;
+	/* Standard errors of the sums, one a measure, where values were sampled (errors.h). NULL:
+	 * they were counted. */
+	const double *self_error, *total_error;
 	const struct group *before; /* the same row in the capture that is compared with; view.h */
 };
 
@@ -102,6 +105,7 @@ bool groups_knows_of_strata(enum key key);
 /* Adds or updates a stratum of a sampled capture: each call replaces the number of launches. */
 int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum);
 bool groups_are_estimated(const struct groups *g);
+bool groups_are_sampled(const struct groups *g);
 /* The launches of all strata, by the latest calls. */
 uint64_t groups_launches_of_strata(const struct groups *g);
 

@@ -8,6 +8,7 @@
  * sizes.c (how large a stratum is among those) share. */
 
 #include "client/report/derived.h"
+#include "client/report/errors.h"
 #include "client/report/estimated.h"
 
 /* A set of records that have the same labels. If keys nest, a leaf is finer than a row, because a
@@ -19,6 +20,7 @@ struct leaf {
 	const struct scope *op;
 	struct sample *stats;
 	struct part *timed; /* sums over launches whose time is known, one for each measure */
+	struct leaf_errors *errors; /* of sampled records; NULL: there are none */
 };
 
 /* A device of a process. */
@@ -147,6 +149,7 @@ struct groups {
 	struct texts row_texts; /* rows and what they own */
 	struct group *all;
 
+	bool sampled;	  /* values of some records have errors */
 	bool turns;	  /* metrics of some capture were measured in turns */
 	bool takes_turns; /* metrics of the current capture were measured in turns */
 	/* For captures with a budget: */

@@ -89,6 +89,9 @@ int groups_record(struct groups *g, const struct gpuctr_record *record,
 	leaf->op = leaf->op ? leaf->op : what->op;
 	device = groups_find_device(p, record->device);
 	add_record(g, leaf, record, device);
+	if (record->errors && errors_record(g, leaf, record) != 0) {
+		return -ENOMEM;
+	}
 	return record->stratum == 0
 		       ? 0
 		       : estimated_record(g, leaf, record, device ? device->bytes_a_ns : 0);

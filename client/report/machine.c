@@ -21,7 +21,8 @@ static bool is_told(const struct view *v, enum field field, size_t i)
 	if (!v->chosen[i]) {
 		return false;
 	}
-	if (fields_is_of_errors(field) && !v->estimated) {
+	if (fields_is_of_errors(field) && !v->estimated &&
+	    !(v->sampled && field == FIELD_ERROR && i != MEASURE_TIME)) {
 		return false;
 	}
 	if (field >= FIELD_BEFORE && !compares) {
@@ -333,6 +334,9 @@ void machine_members(const struct view *v, const struct machine_source *source, 
 	if (v->estimated) {
 		json_bool(m, "estimated", true);
 		json_texts(m, "seeds", source->seeds, source->n_seeds);
+	}
+	if (v->sampled) {
+		json_bool(m, "sampled", true);
 	}
 	if (v->all->before) {
 		json_bool(m, "clocks_differ", v->clocks_differ);

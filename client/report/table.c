@@ -6,6 +6,7 @@
 #include "client/report/table.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,22 @@ static void add_group(const struct view *v, struct group *to, const struct group
 	to->total_peak_ns += v->nested ? NAN : row->peak_ns;
 }
 
+/* Of rows that are left out; what is alike is taken to be in one of them. */
+static void add_up_errors(struct table *t)
+{
+	const struct view *v = t->v;
+
+	t->rest_errors = v->sampled ? calloc(v->n_measures, sizeof(*t->rest_errors)) : NULL;
+	for (size_t k = 0; t->rest_errors && k < v->n_measures; k++) {
+		for (size_t i = v->n_shown; i < v->n_rows; i++) {
+			double error = v->rows[i]->self_error ? v->rows[i]->self_error[k] : 0;
+
+			t->rest_errors[k] = hypot(t->rest_errors[k], error);
+		}
+	}
+	t->rest.self_error = t->rest.total_error = t->rest_errors;
+}
+
 /* Rows that are left out because of the limit, added up. */
 static bool add_up_rest(struct table *t)
 {
@@ -220,6 +237,7 @@ static bool add_up_rest(struct table *t)
 			add_estimates(&t->rest_before_estimated, v->rows[i]->before, v->n_measures);
 		}
 	}
+	add_up_errors(t);
 	t->rest.before = before ? &t->rest_before : NULL;
 	t->rest.estimated = v->all->estimated ? &t->rest_estimated : NULL;
 	t->rest_before.estimated = before && before->estimated ? &t->rest_before_estimated : NULL;
@@ -371,6 +389,7 @@ static void deinit(struct table *t)
 		free(t->names[i].texts);
 	}
 	free(t->columns);
+	free(t->rest_errors);
 	free_group(&t->rest);
 	free_group(&t->rest_before);
 	free_estimated(&t->rest_estimated);

@@ -281,6 +281,11 @@ static void choose_fields(const struct view *v, const struct measure *m, struct 
 {
 	unsigned fields = v->fields;
 
+	/* When kernels ran is not sampled. */
+	if (v->sampled && c->i == MEASURE_TIME) {
+		fields &= ~FIELD_BIT(FIELD_ERROR);
+	}
+
 	/* Where a sum means nothing, the largest stands in its place. */
 	if (!m->adds_up && (fields & (FIELD_BIT(FIELD_SUM) | FIELD_BIT(FIELD_SHARE)))) {
 		fields |= FIELD_BIT(FIELD_MEAN) | FIELD_BIT(FIELD_MAX);
@@ -311,7 +316,7 @@ static struct table_column derived_column(const struct view *v, size_t i, size_t
 				  .n_fields = 1,
 				  .width = width + 4 };
 
-	if (v->fields & FIELD_BIT(FIELD_ERROR)) {
+	if (v->estimated && (v->fields & FIELD_BIT(FIELD_ERROR))) {
 		c.fields[c.n_fields++] = FIELD_ERROR;
 	}
 	for (int f = FIELD_BEFORE; v->all->before && f <= FIELD_DIFFERS; f++) {

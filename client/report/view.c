@@ -279,7 +279,7 @@ static void choose_fields(struct view *v)
 		v->fields |= v->fields & FIELD_BIT(FIELD_TOTAL) ? FIELD_BIT(FIELD_SUM) : 0;
 		v->fields &= ~FIELD_BIT(FIELD_TOTAL);
 	}
-	if (!v->estimated) {
+	if (!v->estimated && !v->sampled) {
 		v->fields &= ~FIELD_BIT(FIELD_ERROR);
 	}
 }
@@ -325,8 +325,9 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 		v->fields = FIELD_BIT(FIELD_SUM) | FIELD_BIT(FIELD_SHARE);
 	}
 	v->estimated = v->all->estimated != NULL;
+	v->sampled = !v->estimated && v->all->total_error != NULL;
 	/* An estimate is never told without its error. */
-	v->fields |= v->estimated ? FIELD_BIT(FIELD_ERROR) : 0;
+	v->fields |= v->estimated || v->sampled ? FIELD_BIT(FIELD_ERROR) : 0;
 	return 0;
 }
 

@@ -37,6 +37,7 @@ struct view {
 	bool nested, base_units, styled;
 	bool estimated; /* here, or in the capture that is compared with, only some launches were
 			   measured */
+	bool sampled;	/* values have errors, because they are of samples */
 	bool clocks_differ; /* in some row the two captures have times of different clocks, so the
 			       times have no change */
 	bool turns;	    /* some metrics were measured in different launches than others */

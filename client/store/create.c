@@ -105,6 +105,15 @@ static int open_db(struct store *s)
 	return rc ? rc : tune(s);
 }
 
+static int create_sampled(struct store *s, const struct gpuctr_plan *plan)
+{
+	char *sampled = schema_format_sampled(plan->columns, plan->n_columns);
+	int r = sampled ? store_exec(s, sampled) : -ENOMEM;
+
+	sqlite3_free(sampled);
+	return r;
+}
+
 static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 {
 	char stamp[96];
@@ -119,12 +128,33 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 		r = r ? r : store_exec(s, stamp);
 		r = r ? r : store_exec(s, schema_tables);
 		r = r ? r : store_exec(s, record);
+		r = r || !s->sampled ? r : create_sampled(s, plan);
 		r = r ? r : store_exec(s, schema_path_view);
 		r = r ? r : store_exec(s, views);
 	}
 	sqlite3_free(record);
 	sqlite3_free(views);
 	return r;
+}
+
+/* Into a table whose columns depend on the plan. */
+static int prepare_insert(struct store *s, enum store_statement which, const char *table,
+			  size_t n_columns)
+{
+	sqlite3_str *sql = sqlite3_str_new(NULL);
+	char *text;
+	int rc;
+
+	sqlite3_str_appendf(sql, "INSERT INTO %s VALUES(?", table);
+	for (size_t i = 1; i < n_columns; i++) {
+		sqlite3_str_appendall(sql, ",?");
+	}
+	sqlite3_str_appendall(sql, ")");
+	text = sqlite3_str_finish(sql);
+	rc = sqlite3_prepare_v3(s->db, text ? text : "", -1, SQLITE_PREPARE_PERSISTENT,
+				&s->stmt[which], NULL);
+	sqlite3_free(text);
+	return rc;
 }
 
 static int prepare(struct store *s)
@@ -158,21 +188,20 @@ static int prepare(struct store *s)
 		[STORE_STMT_PLACE] = "INSERT INTO place VALUES(?,?,?,?,?)",
 		[STORE_STMT_ATTRIBUTION] = "INSERT OR REPLACE INTO attribution VALUES(?,?,?,?)",
 	};
-	sqlite3_str *record = sqlite3_str_new(NULL);
-	char *text;
 	int rc = SQLITE_OK;
 
-	sqlite3_str_appendall(record, "INSERT INTO record VALUES(?");
-	for (size_t i = 1; i < STORE_COL_METRICS + s->n_columns; i++) {
-		sqlite3_str_appendall(record, ",?");
-	}
-	sqlite3_str_appendall(record, ")");
-	text = sqlite3_str_finish(record);
 	for (int i = 0; i < STORE_STMT_COUNT && rc == SQLITE_OK; i++) {
-		rc = sqlite3_prepare_v3(s->db, i == STORE_STMT_RECORD ? (text ? text : "") : sql[i],
-					-1, SQLITE_PREPARE_PERSISTENT, &s->stmt[i], NULL);
+		if (sql[i]) {
+			rc = sqlite3_prepare_v3(s->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+						&s->stmt[i], NULL);
+		}
 	}
-	sqlite3_free(text);
+	rc = rc == SQLITE_OK ? prepare_insert(s, STORE_STMT_RECORD, "record",
+					      STORE_COL_METRICS + s->n_columns)
+			     : rc;
+	if (rc == SQLITE_OK && s->sampled) {
+		rc = prepare_insert(s, STORE_STMT_SAMPLED, "sampled", 2 + s->n_columns);
+	}
 	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "prepare");
 }
 
@@ -351,6 +380,7 @@ int store_create(const struct store_options *options, struct store_error *error,
 	if (s) {
 		s->path = resolve_folder(options->path);
 		s->n_columns = options->plan->n_columns;
+		s->sampled = options->sampled;
 		s->name_length = options->name_length;
 	}
 	if (!s || !s->path) {

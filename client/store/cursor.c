@@ -24,7 +24,7 @@ struct store_cursor {
 	struct window
 		*window; /* ranges read for the current row; NULL: ranges are in the definitions */
 	struct packed packed; /* the image */
-	double *values;
+	double *values;	      /* and, behind them, errors */
 	size_t n_columns;
 	unsigned left_out; /* columns of record that are not read, as bits */
 	bool choices;	   /* some records may have been sampled at random */
@@ -214,6 +214,8 @@ static char *format_records(const struct store_cursor *c, uint64_t first, uint64
 {
 	const struct gpuctr_plan *plan = &c->row.reader->info.plan;
 	char *metrics = schema_format_metrics(plan->columns, plan->n_columns);
+	char *errors = schema_format_errors(plan->columns, plan->n_columns);
+	bool sampled = c->row.reader->info.sampled;
 	sqlite3_str *sql = sqlite3_str_new(NULL);
 
 	for (int i = 0; i < STORE_COL_METRICS; i++) {
@@ -222,18 +224,21 @@ static char *format_records(const struct store_cursor *c, uint64_t first, uint64
 		sqlite3_str_appendf(sql, "%s%s%s", i ? ", " : "SELECT ", left_out ? "0" : "record.",
 				    left_out ? "" : schema_record_columns[i]);
 	}
-	sqlite3_str_appendf(sql, "%s, %s WHERE record.id BETWEEN %llu AND %llu ORDER BY record.id",
-			    metrics,
-			    c->choices
-				    ? "choice.stratum, choice.chance FROM record LEFT JOIN choice "
-				      "ON choice.record = record.id"
-				    : "NULL, NULL FROM record",
+	sqlite3_str_appendf(sql, "%s, %s%s%s FROM record %s%s", metrics,
+			    c->choices ? "choice.stratum, choice.chance" : "NULL, NULL",
+			    sampled ? ", sampled.alike" : "", sampled && errors ? errors : "",
+			    c->choices ? "LEFT JOIN choice ON choice.record = record.id " : "",
+			    sampled ? "LEFT JOIN sampled ON sampled.record = record.id " : "");
+	sqlite3_str_appendf(sql, "WHERE record.id BETWEEN %llu AND %llu ORDER BY record.id",
 			    (unsigned long long)first, (unsigned long long)last);
-	if (!metrics) {
+	if (!metrics || !errors) {
 		sqlite3_free(sqlite3_str_finish(sql));
+		sqlite3_free(metrics);
+		sqlite3_free(errors);
 		return NULL;
 	}
 	sqlite3_free(metrics);
+	sqlite3_free(errors);
 	return sqlite3_str_finish(sql);
 }
 
@@ -246,7 +251,7 @@ static int start_records(struct store_cursor *c, uint64_t first, uint64_t last,
 
 	c->left_out = find_left_out(r->without);
 	c->n_columns = r->info.plan.n_columns;
-	c->values = calloc(c->n_columns + 1, sizeof(*c->values));
+	c->values = calloc(2 * c->n_columns + 1, sizeof(*c->values));
 	if (result == 0) {
 		sql = format_records(c, first, last);
 		result = c->values && sql ? 0 : reader_fail(r, SQLITE_NOMEM, "read");
@@ -335,6 +340,23 @@ static unsigned group_of(const struct store_cursor *c)
 	return 0;
 }
 
+static void take_errors(struct store_cursor *c, struct gpuctr_record *record)
+{
+	int column = STORE_COL_METRICS + (int)c->n_columns + 2;
+
+	record->errors = NULL;
+	record->alike = 0;
+	if (!c->row.reader->info.sampled ||
+	    sqlite3_column_type(c->row.stmt, column) == SQLITE_NULL) {
+		return;
+	}
+	record->alike = row_u32(&c->row, column);
+	for (size_t i = 0; i < c->n_columns; i++) {
+		c->values[c->n_columns + i] = row_double(&c->row, column + 1 + (int)i);
+	}
+	record->errors = c->values + c->n_columns;
+}
+
 static void take_record(struct store_cursor *c)
 {
 	struct gpuctr_record *record = &c->item.record;
@@ -366,6 +388,7 @@ static void take_record(struct store_cursor *c)
 	record->values = c->values;
 	record->group = group_of(c);
 	take_choice(c, record);
+	take_errors(c, record);
 	record->kernel = take_kernel(c, STORE_COL_KERNEL);
 	record->range = take_range(c, STORE_COL_RANGE);
 	take_active(c, record);

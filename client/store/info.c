@@ -73,6 +73,8 @@ static void take_meta(struct row *row, size_t i_row, void *userdata)
 		info->plan.groups = row_u32(row, 1);
 	} else if (key && strcmp(key, "budget_ppm") == 0) {
 		info->budget_ppm = row_u32(row, 1);
+	} else if (key && strcmp(key, "sampled") == 0) {
+		info->sampled = row_int(row, 1, 0, 1) != 0;
 	} else if (key && strcmp(key, "seed") == 0) {
 		info->seed = strtoull(row_text(row, 1), NULL, 10);
 	} else if (key && strcmp(key, "end_code") == 0) {

@@ -34,6 +34,7 @@ enum store_statement {
 	STORE_STMT_CHOICE,
 	STORE_STMT_PLACE,
 	STORE_STMT_ATTRIBUTION,
+	STORE_STMT_SAMPLED,
 	STORE_STMT_COUNT,
 };
 
@@ -45,6 +46,7 @@ struct store {
 			*/
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns;
+	bool sampled; /* has the table */
 	size_t (*name_length)(
 		const char *message); /* the part of a message that is its name; NULL: all of it */
 	struct written written;

@@ -146,24 +146,26 @@ static bool is_ours(const char *type, const char *name, const char *sql)
 	if (strcmp(type, "index") == 0 && !sql) {
 		return true;
 	}
-	return strcmp(name, "record") == 0 || is_declared(schema_tables, sql) ||
-	       is_declared(schema_path_view, sql);
+	return strcmp(name, "record") == 0 || strcmp(name, "sampled") == 0 ||
+	       is_declared(schema_tables, sql) || is_declared(schema_path_view, sql);
 }
 
-/* Checks that the file has our tables and nothing else. The columns of record are compared later,
- * when they are known. */
+/* Checks that the file has our tables and nothing else. The columns of record and of sampled are
+ * compared later, when they are known. */
 static int check_nothing_else(struct store_reader *r)
 {
 	sqlite3_stmt *stmt;
 	int result = reader_prepare(r, "SELECT type, name, sql FROM sqlite_schema", &stmt);
-	int rc = SQLITE_DONE, records = 0;
+	int rc = SQLITE_DONE, records = 0, sampled = 0;
 
 	while (result == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
 		const char *name = (const char *)sqlite3_column_text(stmt, 1);
 
 		records += name && strcmp(name, "record") == 0;
-		if (records > 1 || !is_ours((const char *)sqlite3_column_text(stmt, 0), name,
-					    (const char *)sqlite3_column_text(stmt, 2))) {
+		sampled += name && strcmp(name, "sampled") == 0;
+		if (records > 1 || sampled > 1 ||
+		    !is_ours((const char *)sqlite3_column_text(stmt, 0), name,
+			     (const char *)sqlite3_column_text(stmt, 2))) {
 			result = store_error_set(
 				&r->error, STORE_E_CORRUPT,
 				"Drop it with the program that made it, or take the file as it was "
@@ -215,9 +217,9 @@ static int check_tables(struct store_reader *r)
 	return result;
 }
 
-static int check_record(struct store_reader *r)
+/* sql is ours to free. */
+static int check_planned(struct store_reader *r, const char *table, char *sql)
 {
-	char *sql = schema_format_record(r->info.plan.columns, r->info.plan.n_columns);
 	sqlite3_stmt *stmt;
 	int result =
 		sql ? reader_prepare(r,
@@ -226,11 +228,23 @@ static int check_record(struct store_reader *r)
 		    : reader_fail(r, SQLITE_NOMEM, "read");
 
 	if (result == 0) {
-		result = check_table(r, stmt, "record", sql);
+		result = check_table(r, stmt, table, sql);
 		sqlite3_finalize(stmt);
 	}
 	sqlite3_free(sql);
 	return result;
+}
+
+static int check_record(struct store_reader *r)
+{
+	const struct gpuctr_plan *plan = &r->info.plan;
+	int result =
+		check_planned(r, "record", schema_format_record(plan->columns, plan->n_columns));
+
+	return result || !r->info.sampled
+		       ? result
+		       : check_planned(r, "sampled",
+				       schema_format_sampled(plan->columns, plan->n_columns));
 }
 
 /* --- the reader ------------------------------------------------------------------------------ */

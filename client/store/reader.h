@@ -50,6 +50,7 @@ struct store_info {
 	struct gpuctr_plan plan; /* chip, passes, columns, hardware metrics */
 	uint32_t budget_ppm;	 /* 0: no budget, all launches were measured */
 	uint64_t seed;		 /* seed of the random choice */
+	bool sampled;		 /* values are of samples of whole GPUs, and have errors */
 	int end_code;		 /* enum gpuctr_error_code */
 	const char *end_message;
 	const struct gpuctr_gpu *gpus; /* that were leased */

@@ -138,6 +138,26 @@ char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns
 	return sqlite3_str_finish(sql);
 }
 
+char *schema_format_sampled(const struct gpuctr_column *columns, size_t n_columns)
+{
+	sqlite3_str *sql = sqlite3_str_new(NULL);
+
+	sqlite3_str_appendall(
+		sql, "CREATE TABLE sampled(record INTEGER PRIMARY KEY, alike INTEGER NOT NULL");
+	append_metrics(sql, columns, n_columns, ", \"%s%w\" REAL");
+	sqlite3_str_appendall(sql, ");");
+	return sqlite3_str_finish(sql);
+}
+
+char *schema_format_errors(const struct gpuctr_column *columns, size_t n_columns)
+{
+	sqlite3_str *sql = sqlite3_str_new(NULL);
+
+	sqlite3_str_appendall(sql, "");
+	append_metrics(sql, columns, n_columns, ", sampled.\"%s%w\"");
+	return sqlite3_str_finish(sql);
+}
+
 char *schema_format_metrics(const struct gpuctr_column *columns, size_t n_columns)
 {
 	sqlite3_str *sql = sqlite3_str_new(NULL);

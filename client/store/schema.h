@@ -55,9 +55,12 @@ const char *schema_mark(const char *metric);
  */
 char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns);
 char *schema_format_views(const struct gpuctr_column *columns, size_t n_columns);
+/* CREATE TABLE sampled, the errors of records: for each metric a column of the same name. */
+char *schema_format_sampled(const struct gpuctr_column *columns, size_t n_columns);
 /* The metrics of record, each after a comma, for a SELECT. Free with sqlite3_free(); NULL: out of
  * memory. */
 char *schema_format_metrics(const struct gpuctr_column *columns, size_t n_columns);
+char *schema_format_errors(const struct gpuctr_column *columns, size_t n_columns); /* of sampled */
 extern const char schema_path_view[]; /* and its index */
 
 /* Does the sum of a column over launches mean something, as of bytes, and not of a ratio? */

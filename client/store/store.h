@@ -50,6 +50,7 @@ struct store_options {
 	const char *version;	       /* of the client */
 	uint32_t budget_ppm;	       /* 0: no budget, all launches are measured */
 	uint64_t seed;		       /* of the random choice */
+	bool sampled;		       /* records may have errors */
 	const struct gpuctr_gpu *gpus; /* that were leased */
 	size_t n_gpus;
 	/* Returns how many bytes of a range's message are its name; the rest is numbering by a

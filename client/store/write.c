@@ -215,12 +215,15 @@ static int write_active(struct store *s, struct written_process *known,
 
 /* --- records --------------------------------------------------------------------------------- */
 
+static int64_t record_id(const struct gpuctr_record *record)
+{
+	return (int64_t)(((uint64_t)record->process << STORE_INDEX_BITS) + record->index);
+}
+
 static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, unsigned set)
 {
-	uint64_t id = ((uint64_t)record->process << STORE_INDEX_BITS) + record->index;
-
 	/* Parameters count from 1, columns from 0. */
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_ID, (int64_t)id);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_ID, record_id(record));
 	sqlite3_bind_int64(stmt, 1 + STORE_COL_PROCESS, record->process);
 	sqlite3_bind_int64(stmt, 1 + STORE_COL_IDX, (int64_t)record->index);
 	sqlite3_bind_int64(stmt, 1 + STORE_COL_KIND, record->kind);
@@ -247,12 +250,25 @@ static int write_choice(struct store *s, const struct gpuctr_record *record)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_CHOICE];
 
-	sqlite3_bind_int64(
-		stmt, 1,
-		(int64_t)(((uint64_t)record->process << STORE_INDEX_BITS) + record->index));
+	sqlite3_bind_int64(stmt, 1, record_id(record));
 	sqlite3_bind_int64(stmt, 2, record->stratum);
 	sqlite3_bind_double(stmt, 3, record->chance);
 	return step(s, STORE_STMT_CHOICE, "write choice");
+}
+
+static int write_errors(struct store *s, const struct gpuctr_record *record)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_SAMPLED];
+
+	if (!record->errors || !stmt) {
+		return 0;
+	}
+	sqlite3_bind_int64(stmt, 1, record_id(record));
+	sqlite3_bind_int64(stmt, 2, record->alike);
+	for (size_t i = 0; i < s->n_columns; i++) {
+		sqlite3_bind_double(stmt, 3 + (int)i, record->errors[i]);
+	}
+	return step(s, STORE_STMT_SAMPLED, "write errors");
 }
 
 static int write_row(struct store *s, const struct gpuctr_record *record)
@@ -277,6 +293,7 @@ static int write_row(struct store *s, const struct gpuctr_record *record)
 		sqlite3_bind_double(stmt, 1 + STORE_COL_METRICS + (int)i, record->values[i]);
 	}
 	r = step(s, STORE_STMT_RECORD, "write record");
+	r = r ? r : write_errors(s, record);
 	return r || record->stratum == 0 ? r : write_choice(s, record);
 }
 

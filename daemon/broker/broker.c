@@ -169,7 +169,7 @@ static void take_back(struct broker *b, struct capture *c, const struct event *e
 
 static void take_back_stalled(struct broker *b, struct capture *c, const struct event *e)
 {
-	if (!c->recorded) {
+	if (!capture_is_leaseless(c)) {
 		take_back_as(b, c, e, GPUCTR_E_STALLED);
 	}
 }
@@ -273,7 +273,7 @@ static void take_turn(struct broker *b, struct capture *c, const struct event *e
 {
 	int r;
 
-	if (c->recorded) {
+	if (capture_is_leaseless(c)) {
 		become_ready(b, c, e);
 		return;
 	}
@@ -363,7 +363,7 @@ static const char restarted[] = "the granter was restarted";
 
 static void lose(struct broker *b, struct capture *c, const struct event *e)
 {
-	if (c->recorded) {
+	if (capture_is_leaseless(c)) {
 		return;
 	}
 	if (!c->leased) {

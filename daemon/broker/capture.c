@@ -157,6 +157,11 @@ bool capture_may_measure_groups(const struct capture *c, const struct wire_plan 
 	       plan->groups <= LIMIT_GROUPS && wire_plan_is_grouped(plan);
 }
 
+bool capture_is_leaseless(const struct capture *c)
+{
+	return c->recorded || c->options.trace;
+}
+
 bool capture_is_live(const struct capture *c)
 {
 	return c->state == CAPTURE_READY || c->state == CAPTURE_RUNNING;

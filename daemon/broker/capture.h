@@ -136,6 +136,9 @@ int capture_set_plan(struct capture *c, const struct wire_plan *plan);
 /* May the capture measure the groups of this plan in turns in one run? Only with a budget. */
 bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan);
 
+/* Has it no lease, because it reads no counter of this machine? Then it waits for nobody. */
+bool capture_is_leaseless(const struct capture *c);
+
 bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents and permissions */
 
 /* May this process, which is target's, have permissions? If the capture names processes, only

@@ -47,6 +47,7 @@ static void send_agent_welcome(struct process *process)
 		.selection = c->options.selection,
 		.gpus = { n, uuids },
 		.token = c->token,
+		.trace = c->options.trace,
 	};
 	peer_send(p, &m);
 }

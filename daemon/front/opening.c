@@ -116,7 +116,7 @@ static bool refuse_plan(struct front *f, struct capture *c, const struct wire_pl
 	return true;
 }
 
-/* What is to be measured is known; of a permit, nothing. */
+/* What is to be measured is known; of a permit and of a trace, nothing. */
 static void finish_opening(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
 	struct peer *client = c->client;
@@ -141,7 +141,7 @@ static void finish_opening(struct front *f, struct capture *c, const struct wire
 			    "the processes that were to be measured have ended");
 		return;
 	}
-	if (!c->options.permit && refuse_plan(f, c, plan)) {
+	if (!c->options.permit && !c->options.trace && refuse_plan(f, c, plan)) {
 		return;
 	}
 	if (capture_set_plan(c, plan) < 0) {
@@ -191,6 +191,18 @@ static int check_kernels(const char *expression, struct refusal *r)
 	return 0;
 }
 
+/* A trace reads no counter, so it has nothing to choose, to replay or to permit. */
+static int check_trace(const struct wire_open_capture *o, struct refusal *r)
+{
+	if (o->recorded || o->permit || o->selection.budget_ppm > 0 || o->selection.raw_images) {
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Ask for one or the other.",
+			    "a trace records when kernels ran and no more: it has no budget and no "
+			    "counter data, plays no recording and permits nothing");
+		return r->code;
+	}
+	return 0;
+}
+
 static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_t *ret_gpus,
 		      struct refusal *r)
 {
@@ -204,6 +216,8 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Ask for one of them.",
 			    "a process in standby plays no recording");
 	} else if (o->permit && permits_check(o, r) != 0) {
+		return r->code;
+	} else if (o->trace && check_trace(o, r) != 0) {
 		return r->code;
 	} else if (!p->credentials.machine_root &&
 		   !rate_take(&f->opens, uid, f->config.captures_per_minute, clock_now_ns(),
@@ -243,7 +257,7 @@ static int check_free(const struct front *f, uid_t uid, const struct wire_open_c
 	struct arena a;
 
 	claim_init(&probe, gpus, uid);
-	blocker = o->no_wait && !o->recorded && !names_processes_alone(o)
+	blocker = o->no_wait && !o->recorded && !o->trace && !names_processes_alone(o)
 			  ? arbiter_blocker(&f->arbiter, &probe)
 			  : NULL;
 	if (!blocker) {
@@ -284,7 +298,7 @@ static void plan(struct front *f, struct capture *c, uint64_t gpus)
 
 	c->by_job = admission_by_job(f, &client->credentials, gpus);
 	claim_init(&c->claim, c->recorded ? 0 : gpus, c->uid);
-	if (c->options.permit) {
+	if (c->options.permit || (c->options.trace && c->options.metrics.n == 0)) {
 		finish_opening(f, c,
 			       &(struct wire_plan){ .chip = planned_chip(f, &c->options, gpus) });
 		return;

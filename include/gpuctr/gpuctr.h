@@ -211,6 +211,12 @@ struct gpuctr_column {
 
 enum { GPUCTR_TURNS_MAX = 16 }; /* groups that one capture with a budget measures in turns */
 
+/* A column is the sum of its terms: weight times a hardware metric. */
+struct gpuctr_term {
+	unsigned column, metric; /* indices into the plan's */
+	double weight;
+};
+
 struct gpuctr_plan {
 	const char *chip;
 	unsigned passes; /* all columns together; 1 is what is measured without a budget */
@@ -220,6 +226,8 @@ struct gpuctr_plan {
 	size_t n_columns;
 	const char *const *metrics; /* hardware metrics behind the columns */
 	size_t n_metrics;
+	const struct gpuctr_term *terms; /* those of a column stand together */
+	size_t n_terms;
 };
 
 /* chip NULL: this machine's. Exactly one of plan and error is not NULL. */
@@ -500,6 +508,11 @@ struct gpuctr_record {
 	/* The group of the plan's columns that was measured in this launch: the values of columns
 	 * of other groups are NaN. 0 where the plan has one group. */
 	unsigned group;
+	/* NULL, in what this library tells: values were counted. Programs that divide samples of
+	 * the whole GPU among kernels have a standard error for each value here. Records of one
+	 * alike (0: of none) share what their values are off by. */
+	const double *errors;
+	unsigned alike;
 };
 
 /* With a budget: launches of a kind, measured or not, and how many of them there were until now.
@@ -685,6 +698,10 @@ struct gpuctr_capture_options {
 	 * gpuctr_capture_environment() may use the counters themselves, by whatever profiler, for
 	 * as long as the capture lasts. on_notice tells of those that were refused. */
 	uint64_t permit; /* enum gpuctr_permit */
+	/* Not 0: no counter is read, and records tell when each kernel ran. Nothing is leased, so
+	 * the capture waits for nobody. With metrics, these are planned, in any number of passes,
+	 * and records have NaN for them. */
+	uint64_t trace;
 };
 
 /* Opens a capture. handler is copied. The result arrives by on_opened or on_end. */

@@ -55,6 +55,7 @@ enum option_id {
 	OPT_MARKS,
 	OPT_LIBRARY,
 	OPT_GRIDS,
+	OPT_BLOCKS,
 	OPT_PROFILER,
 	OPT_STEPS,
 	OPT_OUTER,
@@ -95,6 +96,7 @@ static const struct option options[] = {
 	{ "operators", no_argument, NULL, OPT_OPERATORS },
 	{ "library", no_argument, NULL, OPT_LIBRARY },
 	{ "grids", required_argument, NULL, OPT_GRIDS },
+	{ "blocks", required_argument, NULL, OPT_BLOCKS },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -259,7 +261,7 @@ static void launch_one(long thread, long i)
 	long at = (thread + i) % value[OPT_CONTEXTS];
 	long s = value[OPT_STREAMS] ? i % value[OPT_STREAMS] : -1;
 	struct app_context *c = &contexts[at];
-	unsigned int grid = (unsigned int)(i % value[OPT_GRIDS] + 1);
+	unsigned int grid = (unsigned int)((i % value[OPT_GRIDS] + 1) * value[OPT_BLOCKS]);
 	int kernel = (int)(i % KERNEL_NAMES);
 
 	check(cuCtxSetCurrent(c->context), "cuCtxSetCurrent");
@@ -496,6 +498,7 @@ static void parse(int argc, char **argv)
 	value[OPT_KERNELS] = 10;
 	value[OPT_THREADS] = 1;
 	value[OPT_GRIDS] = 97;
+	value[OPT_BLOCKS] = 1;
 	value[OPT_DEVICES] = 1;
 	while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (id == '?') {

@@ -85,10 +85,11 @@ static struct program *start_plain(struct fixture *f, const struct kind *k)
 }
 
 static bool permits; /* in place of captures */
+static const char *metrics = "memory";
 
 static struct program *start_measured(struct fixture *f, const struct kind *k, bool hold)
 {
-	const char *const capture[] = { CLIENT, "--metrics", "memory", "--no-summary",
+	const char *const capture[] = { CLIENT, "--metrics", metrics, "--no-summary",
 					"--",	FAKEAPP,     NULL };
 	const char *const permit[] = { CLIENT, "permit", "--", FAKEAPP, NULL };
 	const char *argv[ARGUMENTS_MAX + 12] = { NULL };
@@ -334,7 +335,10 @@ static void programs_do_as_unmeasured(void **state)
 	requirement_figure("R30",
 			   "%zu kinds of programs %sin %zu situations, %zu runs: output and status "
 			   "are those of an unmeasured run",
-			   ARRAY_SIZE(kinds), permits ? "under a permit " : "",
+			   ARRAY_SIZE(kinds),
+			   permits			  ? "under a permit "
+			   : strcmp(metrics, "none") == 0 ? "traced "
+							  : "",
 			   ARRAY_SIZE(situations), runs);
 }
 
@@ -343,6 +347,13 @@ static void programs_do_as_without_a_permit(void **state)
 	permits = true;
 	programs_do_as_unmeasured(state);
 	permits = false;
+}
+
+static void programs_do_as_untraced(void **state)
+{
+	metrics = "none";
+	programs_do_as_unmeasured(state);
+	metrics = "memory";
 }
 
 /* --- a daemon that hangs --- */
@@ -436,6 +447,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(programs_do_as_unmeasured),
 		SYSTEM_TEST(programs_do_as_without_a_permit),
+		SYSTEM_TEST(programs_do_as_untraced),
 		SYSTEM_TEST(a_daemon_that_hangs_keeps_no_program),
 		SYSTEM_TEST(a_daemon_that_hangs_at_the_start),
 	};

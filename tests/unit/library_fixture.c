@@ -153,5 +153,6 @@ struct gpuctr_capture_options library_ask_everything(void)
 		.nvtx_process_scope = 1,
 		.record_limit = 9,
 		.permit = GPUCTR_PERMIT_BY_PRELOAD,
+		.trace = 1,
 	};
 }

@@ -230,6 +230,74 @@ static void test_a_permit_measures_nothing(void **state)
 	assert_int_equal(count_heard(0, WIRE_OPENED), 0);
 }
 
+/* --- traces --- */
+
+/* No planner is asked, nothing is leased or waited for, and no counter is permitted. */
+static void test_a_trace_leases_nothing(void **state)
+{
+	const struct wire_open_capture o = { .request = 9, .no_wait = true, .trace = true };
+	const struct wire_agent_welcome *w;
+
+	(void)state;
+	connect_client(0, BOB);
+	open_permit(0);
+	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
+	connect_client(1, ANN);
+	say(1, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
+	assert_int_equal(count_heard(1, WIRE_READY), 1);
+	assert_int_equal(last_heard(1, WIRE_OPENED)->opened.plan.columns.n, 0);
+	connect_agent(2, ANN, 1);
+	w = &last_heard(2, WIRE_AGENT_WELCOME)->agent_welcome;
+	assert_true(w->trace);
+	assert_true(w->gpus.n > 0);
+	ask_permission(3, ANN, 1);
+	assert_int_equal(last_heard(3, WIRE_PERMISSION_REPLY)->permission_reply.code,
+			 GPUCTR_E_BAD_TOKEN);
+	connect_client(4, ROOT);
+	assert_int_equal(ask_status(4)->counts->leases_active, 1);
+}
+
+/* They name what records will get from elsewhere. */
+static void test_a_traces_metrics_are_planned(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	const struct wire_open_capture o = { .request = 9,
+					     .trace = true,
+					     .metrics = { 1, metrics } };
+
+	(void)state;
+	connect_client(0, ANN);
+	say(0, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
+	assert_int_equal(count_heard(0, WIRE_READY), 1);
+	assert_true(last_heard(0, WIRE_OPENED)->opened.plan.columns.n > 0);
+	connect_agent(1, ANN, 0);
+	assert_true(last_heard(1, WIRE_AGENT_WELCOME)->agent_welcome.trace);
+	assert_true(last_heard(1, WIRE_AGENT_WELCOME)->agent_welcome.plan.columns.n > 0);
+	connect_client(2, ROOT);
+	assert_int_equal(ask_status(2)->counts->leases_active, 0);
+}
+
+static void test_a_trace_has_nothing_to_choose(void **state)
+{
+	struct wire_open_capture wrong[4] = { { 0 } };
+
+	(void)state;
+	connect_client(0, ANN);
+	wrong[0].recorded = true;
+	wrong[1].permit = true;
+	wrong[2].selection.budget_ppm = 50000;
+	wrong[3].selection.raw_images = true;
+	for (unsigned i = 0; i < 4; i++) {
+		wrong[i].request = i + 9;
+		wrong[i].trace = true;
+		say(0, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE,
+					       .open_capture = wrong[i] });
+		assert_int_equal(count_heard(0, WIRE_REFUSAL), i + 1);
+		assert_int_equal(refused_for(0), GPUCTR_E_BAD_REQUEST);
+	}
+	assert_int_equal(count_heard(0, WIRE_OPENED), 0);
+}
+
 /* --- jobs --- */
 
 static void allow_owners_of_jobs(struct config *c)
@@ -655,6 +723,9 @@ int main(void)
 		FRONT_TEST(test_a_permit_of_whole_gpus_ends_when_they_are_shared),
 		FRONT_TEST(test_a_permits_client_is_told_who_was_refused),
 		FRONT_TEST(test_a_permit_measures_nothing),
+		FRONT_TEST(test_a_trace_leases_nothing),
+		FRONT_TEST(test_a_traces_metrics_are_planned),
+		FRONT_TEST(test_a_trace_has_nothing_to_choose),
 		FRONT_TEST(test_what_a_job_allows_ends_with_it),
 		FRONT_TEST(test_what_a_job_allows_ends_with_its_time),
 		FRONT_TEST(test_jobs_are_noted),

@@ -72,6 +72,7 @@ static void options_may_end_after_any_member(void **state)
 		offsetof(struct gpuctr_capture_options, nvtx_process_scope),
 		offsetof(struct gpuctr_capture_options, record_limit),
 		offsetof(struct gpuctr_capture_options, permit),
+		offsetof(struct gpuctr_capture_options, trace),
 		sizeof(struct gpuctr_capture_options),
 	};
 	struct fixture *f = *state;
@@ -114,6 +115,7 @@ static void options_may_end_after_any_member(void **state)
 		assert_int_equal(m.selection.nvtx_process_scope, i >= 22);
 		assert_int_equal(m.selection.record_limit, i >= 23 ? 9 : 0);
 		assert_int_equal(m.permit, i >= 24);
+		assert_int_equal(m.trace, i >= 25);
 	}
 }
 

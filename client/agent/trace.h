@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_TRACE_H
+#define GPUCTR_AGENT_TRACE_H
+
+/* A capture that reads no counter: each launch is noted as it is made, and CUPTI's activity records
+ * tell later when its kernel ran. See method.h. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/agent/lock.h"
+
+struct batch;
+struct capture;
+struct guard_launch;
+struct launch;
+struct ranges;
+
+/* The launches of all threads and contexts that wait to be delivered. */
+struct trace {
+	struct lock lock;
+	struct batch *batch;
+	uint64_t begin_ns; /* of its first launch */
+};
+
+void trace_init(struct trace *t);
+void trace_deinit(struct trace *t); /* after the last trace_flush() */
+
+/* Before capture_start() subscribes to launches: whom CUPTI's records are for. */
+void trace_begin(struct capture *c);
+
+/* Without a lock. *ret is the calling thread's own until trace_close(). */
+bool trace_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
+		struct launch **ret);
+void trace_close(struct capture *c, struct ranges *r, const struct guard_launch *g, bool launched);
+
+/* For the delivering thread: queues what has waited for long, or, at the end, all there is. */
+void trace_flush(struct capture *c, bool all);
+
+#endif

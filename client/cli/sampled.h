@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_SAMPLED_H
+#define CLIENT_CLI_SAMPLED_H
+
+/* Records of a trace, which tell when each kernel ran, joined with samples of whole GPUs: what
+ * client/attribution makes of both. Records are kept until the end, because their values get better
+ * until then; samples are not. */
+
+#include <gpuctr/gpuctr.h>
+
+#include "client/attribution/attribution.h"
+
+enum { SAMPLED_RECORDS_MAX = 1 << 20 }; /* that are kept, 0.2 kB each */
+
+/* Why kernels have no value for some metric, and how many have none. */
+enum sampled_reason {
+	SAMPLED_TOO_SHORT,
+	SAMPLED_TOGETHER,
+	SAMPLED_LOST, /* samples or kernels' times are missing around them */
+	SAMPLED_CLOCKS,
+	SAMPLED_CROWDED,
+	SAMPLED_NO_TIME,   /* CUPTI has lost when they ran */
+	SAMPLED_OTHER_GPU, /* that nobody sampled */
+	SAMPLED_TOO_MANY,  /* beyond SAMPLED_RECORDS_MAX */
+	SAMPLED_REASONS,
+};
+
+struct sampled_counts {
+	uint64_t kernels; /* all */
+	uint64_t without[SAMPLED_REASONS];
+	/* Of the first column: what all kernels moved that have a value or are too short to tell,
+	 * and what the latter did. Sums over many tell that of those as well. */
+	double sum, too_short_sum;
+	uint64_t samples, bad_samples;
+	int64_t shift_ns; /* of the first metric, where it is known */
+	bool shift_known;
+};
+
+struct sampled;
+
+/* The plan lives until sampled_free(). NULL: out of memory, or it has more metrics than
+ * ATTRIBUTION_METRICS_MAX. */
+struct sampled *sampled_new(const struct gpuctr_plan *plan);
+struct sampled *sampled_free(struct sampled *s); /* takes NULL, returns NULL */
+
+/* A GPU that is sampled; returns its number, or a negative errno. */
+int sampled_add_gpu(struct sampled *s, const char *uuid);
+
+void sampled_process(struct sampled *s, const struct gpuctr_process *process);
+
+typedef void sampled_on_record(void *user, const struct gpuctr_record *record);
+
+/* step: what is alike for kernels of one step of the program and differs from that of the step
+ * before; 0: not known. A record that is not kept is told at once, without values. */
+void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint64_t step,
+		    sampled_on_record *on_record, void *user);
+
+/* values: one a metric of the plan. */
+void sampled_sample(struct sampled *s, int gpu, int64_t start_ns, int64_t end_ns,
+		    const double *values);
+
+/* Now and then: attributes what is old. */
+void sampled_advance(struct sampled *s);
+
+/* Tells all that were kept, with their values and errors; those of each process in their order. */
+void sampled_finish(struct sampled *s, sampled_on_record *on_record, void *user);
+
+const struct sampled_counts *sampled_counts(const struct sampled *s);
+
+/* Does the sum of each of the plan's metrics over samples mean something? NULL: yes; else one of
+ * which it does not. */
+const char *sampled_misfit(const struct gpuctr_plan *plan);
+
+#endif

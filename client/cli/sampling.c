@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/cli/sampling.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/sampler_path.h"
+#include "client/cli/say.h"
+#include "client/cli/text.h"
+#include "client/report/attribution.h"
+#include "client/sampler/stream.h"
+#include "proto/base/clock.h"
+
+/* The sampler ends when its standard input does: at the end of the trace, or when we are no more.
+ * What it has sampled until then still comes. One that does not end is killed.
+ *
+ * What samples say of a kernel is known at the end alone, so whatever ends the samplers early takes
+ * nothing away: kernels that ran later have no value, and that is told. */
+
+enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, INTERVAL_NS = 10000, LEAST_MS = 10 };
+
+#define PATIENCE_NS (5 * CLOCK_NS_PER_S)
+
+struct sampler {
+	struct sampling *owner;
+	char uuid[SAMPLER_UUID_BYTES];
+	struct child child;
+	int life, output; /* -1: closed */
+	bool watched;
+	uv_poll_t poll;
+	struct sampler_reader *reader;
+	bool begun, ended;
+	int number; /* of its GPU among those that are joined */
+	uint64_t lost;
+};
+
+struct sampling {
+	struct gpuctr *g;
+	uv_loop_t *loop;
+	const struct run_options *options;
+	const sigset_t *mask;
+	struct sampling_user user;
+	void *data;
+
+	char path[PATH_MAX];
+	struct buf metrics; /* "a,b", in the plan's order */
+	size_t n_metrics;
+	struct gpuctr_capture *permit; /* NULL: not open, or over */
+	struct sampler samplers[SAMPLING_GPUS_MAX];
+	size_t n_samplers;
+	bool begun, over;
+
+	struct sampled *sampled;
+	struct attributor *steps;
+	uint64_t n_records, interval_ns;
+	sampled_on_record *on_record;
+	void *on_record_user;
+	struct buf unsampled;
+};
+
+/* --- why not --------------------------------------------------------------------------------- */
+
+static void refuse(struct sampling *s)
+{
+	if (!s->over) {
+		s->over = true;
+		s->user.on_refused(s->data);
+	}
+}
+
+static void tell_instead(const struct run_options *o)
+{
+	say("--mode sample is refused; --mode budget measures launches chosen at random instead%s",
+	    selector_is_empty(&o->selector) ? ", and --mode range every launch" : "");
+}
+
+static void cut(struct sampling *s)
+{
+	if (!s->begun) {
+		tell_instead(s->options);
+		refuse(s);
+	} else if (!s->over) {
+		s->over = true;
+		s->user.on_cut(s->data);
+	}
+}
+
+/* --- samplers -------------------------------------------------------------------------------- */
+
+static void on_begin(void *user, const struct sampler_begin *begin)
+{
+	struct sampler *m = user;
+	struct sampling *s = m->owner;
+	bool all = true;
+
+	m->begun = true;
+	s->interval_ns = begin->interval_ns;
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		all = all && s->samplers[i].begun;
+	}
+	if (all && !s->begun && !s->over) {
+		s->begun = true;
+		s->user.on_begun(s->data);
+	}
+}
+
+static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
+{
+	const struct sampler *m = user;
+
+	if (m->owner->sampled && m->number >= 0) {
+		sampled_sample(m->owner->sampled, m->number, start_ns, end_ns, values);
+	}
+}
+
+static void on_lost(void *user, int64_t start_ns, int64_t end_ns, uint64_t n)
+{
+	(void)start_ns;
+	(void)end_ns;
+	((struct sampler *)user)->lost += n;
+}
+
+static void on_sampler_end(void *user, const struct sampler_end *end)
+{
+	struct sampler *m = user;
+
+	m->ended = true;
+	if (end->reason != SAMPLER_ENDED) {
+		say("%s%s%s", end->message, end->remedy[0] ? ". " : "", end->remedy);
+	}
+}
+
+static const struct sampler_handler handler = {
+	.on_begin = on_begin,
+	.on_sample = on_sample,
+	.on_lost = on_lost,
+	.on_end = on_sampler_end,
+};
+
+static void close_output(struct sampler *m)
+{
+	if (m->watched) {
+		uv_poll_stop(&m->poll);
+		m->watched = false;
+	}
+	if (m->output >= 0) {
+		close(m->output);
+		m->output = -1;
+	}
+}
+
+/* False: there is nothing more. */
+static bool take_some(struct sampler *m)
+{
+	static uint8_t bytes[READ_BYTES];
+	ssize_t n = read(m->output, bytes, sizeof(bytes));
+
+	if (n > 0 && sampler_reader_feed(m->reader, bytes, (size_t)n) == 0) {
+		return true;
+	}
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		return false;
+	}
+	if (n > 0) {
+		say("the sampler has written nonsense, and is ended");
+	}
+	close_output(m);
+	return false;
+}
+
+static void take_all(struct sampler *m)
+{
+	while (m->output >= 0 && take_some(m)) {
+	}
+}
+
+static void on_output(uv_poll_t *handle, int status, int events)
+{
+	struct sampler *m = handle->data;
+
+	(void)status;
+	(void)events;
+	take_all(m);
+	if (m->output < 0 && !m->owner->over) {
+		if (!m->ended) {
+			say("the sampler of GPU %s has ended", m->uuid);
+		}
+		cut(m->owner);
+	}
+}
+
+static int watch(struct sampling *s, struct sampler *m)
+{
+	(void)fcntl(m->output, F_SETFL, O_NONBLOCK);
+	(void)fcntl(m->output, F_SETPIPE_SZ, PIPE_BYTES);
+	m->reader = sampler_reader_new(&handler, m);
+	if (!m->reader) {
+		return -ENOMEM;
+	}
+	if (uv_poll_init(s->loop, &m->poll, m->output) != 0) {
+		return -EINVAL;
+	}
+	m->poll.data = m;
+	m->watched = uv_poll_start(&m->poll, UV_READABLE, on_output) == 0;
+	return m->watched ? 0 : -EINVAL;
+}
+
+static int start(struct sampling *s, struct sampler *m, const char *const *added)
+{
+	char interval[32];
+	uint64_t interval_ns = s->options->timeline.interval_ns;
+	const char *argv[] = { "gpuctr-sampler", "--quiet",   "--gpu",
+			       m->uuid,		 "--metrics", buf_string(&s->metrics),
+			       "--interval",	 interval,    NULL };
+	int r;
+
+	snprintf(interval, sizeof(interval), "%lluns",
+		 (unsigned long long)(interval_ns ? interval_ns : INTERVAL_NS));
+	r = child_start_piped(&m->child, s->path, (char *const *)(uintptr_t)argv, added, s->mask,
+			      &m->life, &m->output);
+	return r < 0 ? r : watch(s, m);
+}
+
+/* Told to end, and what it has sampled is read until it has ended. */
+static void end_sampler(struct sampler *m)
+{
+	uint64_t until_ns = clock_now_ns() + PATIENCE_NS;
+
+	if (m->life >= 0) {
+		close(m->life);
+		m->life = -1;
+	}
+	while (m->output >= 0 && clock_now_ns() < until_ns) {
+		struct pollfd p = { .fd = m->output, .events = POLLIN };
+
+		(void)poll(&p, 1, LEAST_MS);
+		take_all(m);
+	}
+	if (m->output >= 0) {
+		say("the sampler does not end, and is killed");
+		close_output(m);
+	}
+	while (m->child.pid != 0 && !child_reap(&m->child)) {
+		if (clock_now_ns() >= until_ns) {
+			kill(m->child.pid, SIGKILL);
+		}
+		(void)poll(NULL, 0, LEAST_MS);
+	}
+}
+
+/* --- the permit ------------------------------------------------------------------------------ */
+
+static bool is_wanted(const struct run_options *o, const struct gpuctr_gpu *gpu)
+{
+	char index[16];
+
+	snprintf(index, sizeof(index), "%u", gpu->index);
+	for (size_t i = 0; i < o->devices.n; i++) {
+		const char *name = strings_items(&o->devices)[i];
+
+		if (strcmp(name, index) == 0 || strcmp(name, gpu->uuid) == 0) {
+			return true;
+		}
+	}
+	return o->devices.n == 0;
+}
+
+static void on_permit_opened(struct gpuctr_capture *c, const struct gpuctr_opened *opened,
+			     void *userdata)
+{
+	struct sampling *s = userdata;
+
+	(void)c;
+	for (size_t i = 0; i < opened->n_gpus && s->n_samplers < SAMPLING_GPUS_MAX; i++) {
+		struct sampler *m = &s->samplers[s->n_samplers];
+
+		if (is_wanted(s->options, &opened->gpus[i])) {
+			*m = (struct sampler){ .owner = s, .life = -1, .output = -1, .number = -1 };
+			snprintf(m->uuid, sizeof(m->uuid), "%s", opened->gpus[i].uuid);
+			s->n_samplers++;
+		}
+	}
+}
+
+static void on_permit_queued(struct gpuctr_capture *c, const struct gpuctr_queued *queued,
+			     void *userdata)
+{
+	struct sampling *s = userdata;
+
+	(void)c;
+	if (!s->over) {
+		s->user.on_queued(s->data, queued);
+	}
+}
+
+static void on_permit_ready(struct gpuctr_capture *c, void *userdata)
+{
+	struct sampling *s = userdata;
+	const char *const *added = gpuctr_capture_environment(c, s->options->agent);
+	int r = added ? 0 : -ENOENT;
+
+	if (s->over) {
+		return;
+	}
+	if (!added) {
+		say_gpuctr_error(gpuctr_last_error(s->g));
+	}
+	for (size_t i = 0; r == 0 && i < s->n_samplers; i++) {
+		r = start(s, &s->samplers[i], added);
+		if (r < 0) {
+			say_usage("%s: cannot be run: %s", s->path, strerror(-r));
+		}
+	}
+	if (r < 0) {
+		cut(s);
+	}
+}
+
+static void on_permit_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice,
+			     void *userdata)
+{
+	(void)c;
+	(void)userdata;
+	say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
+		    notice->error.remedy);
+}
+
+static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata)
+{
+	struct sampling *s = userdata;
+
+	(void)c;
+	s->permit = NULL;
+	/* Of a daemon that is gone the trace hears as well. */
+	if (s->over || (s->begun && end->error.code == GPUCTR_E_DISCONNECTED)) {
+		return;
+	}
+	say_clear();
+	if (end->error.code != GPUCTR_OK) {
+		say_gpuctr_error(&end->error);
+	}
+	cut(s);
+}
+
+static const struct gpuctr_capture_handler permit_handler = {
+	.size = sizeof(struct gpuctr_capture_handler),
+	.on_opened = on_permit_opened,
+	.on_queued = on_permit_queued,
+	.on_ready = on_permit_ready,
+	.on_notice = on_permit_notice,
+	.on_end = on_permit_end,
+};
+
+static int open_permit(struct sampling *s)
+{
+	const struct run_options *o = s->options;
+	struct gpuctr_capture_options options = GPUCTR_INIT(gpuctr_capture_options);
+
+	options.permit = GPUCTR_PERMIT_BY_PRELOAD;
+	options.gpus = strings_items(&o->devices);
+	options.n_gpus = o->devices.n;
+	options.no_wait = o->no_wait;
+	options.timeout_ns = o->timeout_ns;
+	options.lease_ns = o->lease_ns;
+	options.program = o->program;
+	return gpuctr_capture_open(s->g, &options, &permit_handler, s, &s->permit);
+}
+
+/* --- the plan -------------------------------------------------------------------------------- */
+
+/* False: told why. */
+static bool take_plan(struct sampling *s, const struct gpuctr_plan *plan)
+{
+	const char *misfit = sampled_misfit(plan);
+
+	if (misfit) {
+		say_usage("--mode sample: %s is no sum over time, which samples could be divided "
+			  "of; ask for .sum, or take --mode range",
+			  misfit);
+		return false;
+	}
+	if (plan->n_metrics > ATTRIBUTION_METRICS_MAX) {
+		say_usage("--mode sample: %zu metrics are too many, %d are sampled at a time",
+			  plan->n_metrics, ATTRIBUTION_METRICS_MAX);
+		return false;
+	}
+	for (size_t i = 0; i < plan->n_metrics; i++) {
+		buf_printf(&s->metrics, "%s%s", i > 0 ? "," : "", plan->metrics[i]);
+	}
+	s->n_metrics = plan->n_metrics;
+	return !s->metrics.failed;
+}
+
+static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *error,
+		    void *userdata)
+{
+	struct sampling *s = userdata;
+	int r;
+
+	if (s->over) {
+		return;
+	}
+	if (error) {
+		say_gpuctr_error(error);
+		refuse(s);
+		return;
+	}
+	if (!take_plan(s, plan)) {
+		refuse(s);
+		return;
+	}
+	r = open_permit(s);
+	if (r) {
+		say_failure(s->g, r);
+		refuse(s);
+	}
+}
+
+struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
+				const struct run_options *options, const sigset_t *mask,
+				const struct sampling_user *user, void *data)
+{
+	struct sampling *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s) {
+		say_usage("out of memory");
+		return NULL;
+	}
+	s->g = g;
+	s->loop = loop;
+	s->options = options;
+	s->mask = mask;
+	s->user = *user;
+	s->data = data;
+	s->steps = attributor_new();
+	if (!sampler_path_find(s->path)) {
+		say_usage("%s: gpuctr-sampler is not there; $GPUCTR_SAMPLER names another",
+			  s->path);
+		return sampling_free(s);
+	}
+	r = s->steps ? gpuctr_plan(g, NULL, strings_items(&options->metrics), options->metrics.n,
+				   on_plan, s)
+		     : -ENOMEM;
+	if (r) {
+		say_failure(g, r);
+		return sampling_free(s);
+	}
+	return s;
+}
+
+struct sampling *sampling_free(struct sampling *s)
+{
+	if (!s) {
+		return NULL;
+	}
+	s->over = true;
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		end_sampler(&s->samplers[i]);
+		sampler_reader_free(s->samplers[i].reader);
+	}
+	sampled_free(s->sampled);
+	attributor_free(s->steps);
+	buf_deinit(&s->metrics);
+	buf_deinit(&s->unsampled);
+	free(s);
+	return NULL;
+}
+
+/* --- the trace ------------------------------------------------------------------------------- */
+
+bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_on_record *on_record,
+		   void *user)
+{
+	s->on_record = on_record;
+	s->on_record_user = user;
+	s->sampled = plan->n_metrics == s->n_metrics ? sampled_new(plan) : NULL;
+	if (!s->sampled) {
+		say_usage("out of memory");
+		return false;
+	}
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		s->samplers[i].number = sampled_add_gpu(s->sampled, s->samplers[i].uuid);
+	}
+	return true;
+}
+
+void sampling_process(struct sampling *s, const struct gpuctr_process *process)
+{
+	sampled_process(s->sampled, process);
+}
+
+/* Texts of steps are one pointer each. */
+static uint64_t step_of(struct sampling *s, const struct gpuctr_record *record)
+{
+	struct attribution what = { .step = "" };
+
+	attributor_take(s->steps, record, &what);
+	return *what.step ? (uint64_t)(uintptr_t)what.step : 0;
+}
+
+static void tell_at_once(void *user, const struct gpuctr_record *record)
+{
+	struct sampling *s = user;
+
+	s->on_record(s->on_record_user, record);
+}
+
+void sampling_record(struct sampling *s, const struct gpuctr_record *record)
+{
+	s->n_records++;
+	sampled_record(s->sampled, record, step_of(s, record), tell_at_once, s);
+}
+
+uint64_t sampling_records(const struct sampling *s)
+{
+	return s->n_records;
+}
+
+void sampling_tick(struct sampling *s)
+{
+	if (s->sampled) {
+		sampled_advance(s->sampled);
+	}
+}
+
+static void describe(struct sampling *s)
+{
+	static const char *const reasons[SAMPLED_REASONS] = {
+		[SAMPLED_TOO_SHORT] = "too short to tell",
+		[SAMPLED_TOGETHER] = "not told apart",
+		[SAMPLED_LOST] = "samples missing",
+		[SAMPLED_CLOCKS] = "clocks differ",
+		[SAMPLED_CROWDED] = "too many at once",
+		[SAMPLED_NO_TIME] = "without a time",
+		[SAMPLED_OTHER_GPU] = "on other GPUs",
+		[SAMPLED_TOO_MANY] = "too many to be kept",
+	};
+	const struct sampled_counts *c = sampled_counts(s->sampled);
+	uint64_t lost = 0, without = 0;
+	struct buf *b = &s->unsampled;
+	const char *separator = ": ";
+
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		lost += s->samplers[i].lost;
+	}
+	for (int i = 0; i < SAMPLED_REASONS; i++) {
+		without += c->without[i];
+	}
+	text_count(b, without);
+	buf_text(b, " of ");
+	text_count(b, c->kernels);
+	buf_text(b, " kernels have no value");
+	for (int i = 0; i < SAMPLED_REASONS; i++) {
+		if (c->without[i] == 0) {
+			continue;
+		}
+		buf_printf(b, "%s%s ", separator, reasons[i]);
+		separator = ", ";
+		text_count(b, c->without[i]);
+		if (i == SAMPLED_TOO_SHORT && c->sum > 0) {
+			buf_printf(b, " (with %.2g %% of the first metric)",
+				   100 * c->too_short_sum / c->sum);
+		}
+	}
+	buf_text(b, "; samples lost ");
+	text_count(b, lost);
+}
+
+void sampling_finish(struct sampling *s)
+{
+	s->over = true;
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		end_sampler(&s->samplers[i]);
+	}
+	if (s->permit) {
+		gpuctr_capture_close(s->permit);
+	}
+	if (s->sampled) {
+		sampled_finish(s->sampled, s->on_record, s->on_record_user);
+		describe(s);
+	}
+}
+
+uint64_t sampling_interval_ns(const struct sampling *s)
+{
+	return s->interval_ns;
+}
+
+const char *sampling_unsampled(const struct sampling *s)
+{
+	return buf_string((struct buf *)(uintptr_t)&s->unsampled);
+}

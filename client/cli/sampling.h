@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_SAMPLING_H
+#define CLIENT_CLI_SAMPLING_H
+
+/* The samples of a run with --mode sample: a permit for the GPUs, and a gpuctr-sampler for each,
+ * whose samples are joined with the records of the run's own capture, a trace.
+ *
+ *	sampling_begin() ──plan──► permit ──ready──► samplers begin ──on_begun──► the trace is
+ *opened │ refused: on_refused                                                   │ └ sampling is
+ *over too early: on_cut                            sampling_finish()
+ */
+
+#include <uv.h>
+
+#include "client/cli/child.h"
+#include "client/cli/run_options.h"
+#include "client/cli/sampled.h"
+
+enum { SAMPLING_GPUS_MAX = 16 };
+
+struct sampling;
+
+struct sampling_user {
+	void (*on_begun)(void *user);
+	void (*on_refused)(void *user); /* told why; nothing of it runs */
+	void (*on_cut)(void *user);	/* told why; what was sampled is there */
+	void (*on_queued)(void *user, const struct gpuctr_queued *queued);
+};
+
+/* Asks for the plan and the permit. g, loop and options outlive it. NULL: told why. */
+struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
+				const struct run_options *options, const sigset_t *mask,
+				const struct sampling_user *user, void *data);
+/* Ends the samplers. Handles of the loop are closed with it. Takes NULL, returns NULL. */
+struct sampling *sampling_free(struct sampling *s);
+
+/* The trace was opened with this plan, which lives until its on_end. False: told why. */
+bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_on_record *on_record,
+		   void *user);
+
+/* Of the trace. */
+void sampling_process(struct sampling *s, const struct gpuctr_process *process);
+void sampling_record(struct sampling *s, const struct gpuctr_record *record);
+uint64_t sampling_records(const struct sampling *s); /* that came */
+void sampling_tick(struct sampling *s);
+
+/* In the trace's on_end: ends the samplers, waits for what they have sampled, and tells every
+ * record. */
+void sampling_finish(struct sampling *s);
+
+/* The length of a sample, and one line on kernels without a value. Valid until the end. */
+uint64_t sampling_interval_ns(const struct sampling *s);
+const char *sampling_unsampled(const struct sampling *s);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_ERRORS_H
+#define CLIENT_REPORT_ERRORS_H
+
+/* Standard errors of sums of records whose values have errors: those that are alike share theirs,
+ * which add up, and others know nothing of each other, so that their squares do. */
+
+#include <gpuctr/gpuctr.h>
+
+struct groups;
+struct leaf;
+
+/* A record with errors. 0 or -ENOMEM. */
+int errors_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record);
+void errors_free(struct leaf *leaf);
+
+/* Once all leaves belong to rows. 0 or -ENOMEM. */
+int errors_finish_rows(struct groups *g);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <math.h>
+#include <signal.h>
+
+#include "tests/system/lines.h"
+#include "tests/system/on_demand.h"
+#include "tests/system/query.h"
+
+/* `--mode sample`: records of a trace with values from samples of the whole GPU, on the fakes,
+ * where it is known what each kernel does (tests/fake/README.md). */
+
+/* Kernels of 10 to 130 us, of 13 shapes, one each 400 us. */
+#define WORK "--grids", "13", "--blocks", "6000", "--sleep-us", "400"
+
+enum { KERNELS = 2000, READ_BYTES = 16 };
+
+static int setup(void **state)
+{
+	int r = fixture_setup(state);
+
+	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
+	return r;
+}
+
+#define SAMPLE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
+
+static double bytes_of(const char *line)
+{
+	return READ_BYTES * line_number_at(line, "grid", 0) * line_number_at(line, "block", 0);
+}
+
+static double error_of(const char *line)
+{
+	return line_number(strstr(line, "\"errors\":"), "dram__bytes_read.sum");
+}
+
+static bool has_value(const char *line)
+{
+	return !strstr(line, "\"metrics\":{\"dram__bytes_read.sum\":null");
+}
+
+struct figures {
+	size_t known, within; /* of three told errors */
+	double told, true_bytes;
+};
+
+static struct figures look_at(const char *path)
+{
+	struct figures f = { 0 };
+	struct lines l;
+
+	lines_load(&l, path);
+	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
+		const char *line = lines_at(&l, "kernel", i);
+		double value;
+
+		assert_non_null(strstr(line, "\"sampled\":true"));
+		if (has_value(line)) {
+			value = line_number(line, "dram__bytes_read.sum");
+			f.known++;
+			f.within += fabs(value - bytes_of(line)) <= 3 * error_of(line);
+			f.told += value;
+			f.true_bytes += bytes_of(line);
+		}
+	}
+	lines_deinit(&l);
+	return f;
+}
+
+static struct program *start_run(struct fixture *f, const char *option, const char *value)
+{
+	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
+			      "dram__bytes_read.sum,dram__bytes_write.sum", "--format", "jsonl",
+			      "--output", fixture_path(f, "records"), "-o",
+			      fixture_path(f, "run.gpuctr"), "-f", "--", FAKEAPP, "--kernels",
+			      "2000", WORK, "--exit", "3", option, value, NULL);
+}
+
+static void each_kernel_has_its_value_and_its_error(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct figures g;
+
+	fixture_start_daemon(f, NULL);
+	client = start_run(f, "--nvtx", NULL);
+	expect_exit(client, 3);
+	expect_output(client, "done 2000\n");
+	expect_message(client, "GH100, GPU 0, sampled each 10.0 us: dram__bytes_read.sum");
+	expect_message(client, "2,000 kernels seen in 1 process: 2,000 measured, 0 dropped");
+	expect_message(client, "values are SAMPLED: 10.0 us samples of the whole GPU, divided");
+	expect_message(client, "of 2,000 kernels have no value");
+	g = look_at(fixture_path(f, "records"));
+	print_message("%zu of %d kernels have values, %zu within three errors; total %+.3f %%\n",
+		      g.known, KERNELS, g.within, 100 * (g.told / g.true_bytes - 1));
+	assert_true(g.known >= KERNELS * 95 / 100);
+	assert_true(g.within >= g.known * 99 / 100);
+	assert_true(fabs(g.told / g.true_bytes - 1) < 0.005);
+	assert_true(query_run(f, "SELECT count(*) FROM sampled") == KERNELS);
+	assert_true(query_run(f, "SELECT count(*) FROM record JOIN sampled ON record.id = "
+				 "sampled.record WHERE (record.\"dram__bytes_read.sum\" IS NULL) "
+				 "!= (sampled.\"dram__bytes_read.sum\" IS NULL)") == 0);
+	client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), NULL);
+	expect_exit(client, 0);
+	assert_true(count_text(client->out, "+-") > 8);
+	assert_true(count_text(client->out, "values are SAMPLED") +
+			    count_text(client->err, "values are SAMPLED") ==
+		    1);
+	expect_no_objects(f);
+}
+
+/* Where the daemon alone can give the counters. */
+static void an_ordinary_user_samples(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_perfmon();
+	unsetenv("GPUCTR_FAKE_RESTRICTED");
+	fixture_start_daemon(f, NULL);
+	client = start_run(f, "--nvtx", NULL);
+	expect_exit(client, 3);
+	assert_true(look_at(fixture_path(f, "records")).known > 0);
+	expect_no_objects(f);
+}
+
+static void a_program_that_runs_is_sampled(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+	struct figures g;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000", WORK,
+			   NULL);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	for (int i = 0; i < 2; i++) {
+		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode",
+					"sample", "--metrics", "dram__bytes_read.sum", "--duration",
+					"1", "--format", "jsonl", "-f", "--output",
+					fixture_path(f, "records"), NULL);
+		expect_exit(client, 0);
+		expect_message(client, "values are SAMPLED");
+		g = look_at(fixture_path(f, "records"));
+		assert_true(g.known > 500);
+		assert_true(g.within >= g.known * 98 / 100);
+		expect_no_objects(f);
+	}
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
+static void expect_refused(struct program *client, const char *text)
+{
+	expect_exit(client, 125);
+	expect_output(client, "");
+	expect_message(client, text);
+}
+
+static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
+{
+	static const struct {
+		const char *metrics, *option, *value, *text;
+	} wrong[] = {
+		{ "sm__throughput.avg.pct_of_peak_sustained_elapsed", "--quiet", "--quiet",
+		  "is no sum over time" },
+		{ "no__such.sum", "--quiet", "--quiet", "metric-unknown" },
+		{ "dram__bytes_read.sum", "--budget", "5%", "--mode sample and --budget" },
+		{ "dram__bytes_read.sum", "--raw", "--quiet", "--mode sample and --raw" },
+		{ "none", "--quiet", "--quiet", "--mode sample and --metrics none" },
+		{ "dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum,"
+		  "lts__t_bytes.sum,l1tex__t_bytes.sum",
+		  "--no-summary", "--no-summary", "--mode budget" },
+	};
+	struct fixture *f = *state;
+	struct program *holder;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		expect_refused(fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
+					      wrong[i].metrics, "-o", fixture_path(f, "run.gpuctr"),
+					      wrong[i].option, wrong[i].value, "--", FAKEAPP, NULL),
+			       wrong[i].text);
+	}
+	holder = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
+				"middle", NULL);
+	fixture_wait_held(f, 1);
+	expect_refused(fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
+				      "dram__bytes_read.sum", "--no-wait", "--", FAKEAPP, NULL),
+		       "--mode budget");
+	fixture_release(f);
+	expect_exit(holder, 0);
+	setenv("GPUCTR_SAMPLER", "/nowhere/gpuctr-sampler", 1);
+	expect_refused(fixture_client(f, USER_ANN, "--mode", "sample", "--", FAKEAPP, NULL),
+		       "gpuctr-sampler is not there");
+}
+
+static void the_program_runs_on_without_its_sampler(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	pid_t sampler;
+
+	fixture_start_daemon(f, NULL);
+	client = start_run(f, "--hold", "middle");
+	fixture_wait_held(f, 1);
+	sampler = process_child(client->pid, "gpuctr-sampler");
+	assert_true(sampler > 0);
+	kill(sampler, SIGKILL);
+	sleep_ms(500);
+	fixture_release(f);
+	expect_exit(client, 3);
+	expect_output(client, "done 2000\n");
+	expect_message(client, "the sampler of GPU");
+	expect_message(client, "the program runs on, no longer measured");
+	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
+}
+
+static void the_program_runs_on_without_its_daemon(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	f->violations_expected = true; /* objects are taken from under CUPTI */
+	fixture_start_daemon(f, NULL);
+	client = start_run(f, "--hold", "middle");
+	fixture_wait_held(f, 1);
+	sleep_ms(1500); /* what was launched before has come */
+	fixture_kill_daemon(f);
+	fixture_release(f);
+	expect_exit(client, 3);
+	expect_output(client, "done 2000\n");
+	expect_message(client, "the daemon is gone: the program runs on, no longer measured");
+	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
+}
+
+static void other_modes_are_as_they_were(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--mode", "budget", "--metrics",
+				"dram__bytes_read.sum", "--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "launches are chosen at random, for 5 % of the time");
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	client =
+		fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode", "range",
+			       "--metrics", "dram__bytes_read.sum", "--duration", "1", NULL);
+	expect_exit(client, 0);
+	expect_no_message(client, "chosen at random");
+	expect_message(client, "single pass, no replay");
+	program_kill(p, SIGKILL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SAMPLE_TEST(each_kernel_has_its_value_and_its_error),
+		SAMPLE_TEST(an_ordinary_user_samples),
+		SAMPLE_TEST(a_program_that_runs_is_sampled),
+		SAMPLE_TEST(what_cannot_be_sampled_is_refused_as_a_whole),
+		SAMPLE_TEST(the_program_runs_on_without_its_sampler),
+		SAMPLE_TEST(the_program_runs_on_without_its_daemon),
+		SAMPLE_TEST(other_modes_are_as_they_were),
+	};
+
+	return SYSTEM_RUN(tests);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <signal.h>
+
+#include "tests/system/lines.h"
+#include "tests/system/on_demand.h"
+#include "tests/system/query.h"
+
+/* `--metrics none`: when each kernel ran, and no counter. tests/fake/README.md says how long a
+ * kernel takes. */
+
+static double own_ns(const char *line)
+{
+	double threads = line_number_at(line, "grid", 0) * line_number_at(line, "block", 0);
+
+	return 200 + (double)((long)threads / 64);
+}
+
+static void trace(struct fixture *f, struct lines *l, const char *option, const char *value)
+{
+	struct program *client =
+		fixture_client(f, USER_ANN, "--metrics", "none", "--format", "jsonl", "-f",
+			       "--output", fixture_path(f, "records"), "-o",
+			       fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "3000",
+			       "--nvtx", option, value, NULL);
+
+	expect_exit(client, 0);
+	expect_message(client, "GH100, GPU 0: when kernels run, no counter is read");
+	expect_message(client, "3,000 kernels seen in 1 process: 3,000 measured, 0 dropped");
+	lines_load(l, fixture_path(f, "records"));
+	assert_int_equal(lines_count(l, "kernel"), 3000);
+}
+
+static void each_kernel_has_its_time_and_its_ranges(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	setenv("GPUCTR_FAKE_TRACE", "1", 1);
+	fixture_start_daemon(f, NULL);
+	trace(f, &l, "--grids", "97");
+	for (size_t i = 0; i < 3000; i++) {
+		const char *line = lines_at(&l, "kernel", i);
+		char text[64];
+
+		assert_true(line_number_at(line, "grid", 0) == (double)(i % 97 + 1));
+		line_text(line, "clock", text, sizeof(text));
+		assert_string_equal(text, "gpu");
+		assert_true(line_number(line, "duration_ns") == own_ns(line));
+		assert_non_null(strstr(line, "\"metrics\":{}"));
+		snprintf(text, sizeof(text), "layer %zu", i % 4);
+		assert_non_null(strstr(line, text));
+	}
+	lines_deinit(&l);
+	assert_true(query_run(f, "SELECT count(*) FROM records WHERE clock = 'gpu'") == 3000);
+	/* Neither ranges nor a permission were asked for. */
+	assert_int_equal(count_text(fixture_path(f, "calls.log"), "cuptiRangeProfiler"), 0);
+	assert_int_equal(count_text(fixture_path(f, "calls.log"), "cuptiActivityEnable"), 2);
+	expect_no_objects(f);
+}
+
+/* Threads do not wait for each other, and launches run ahead of the GPU. */
+static void launches_run_as_they_like(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	setenv("GPUCTR_FAKE_LATE_US", "100", 1);
+	setenv("GPUCTR_FAKE_ACTIVITY_LATE_MS", "200", 1);
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "-o",
+				fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "2500",
+				"--threads", "8", "--streams", "4", "--devices", "2", "--mixed",
+				NULL);
+	expect_exit(client, 0);
+	expect_output(client, "done 20000\n");
+	expect_message(client, "20,000 kernels seen in 1 process: 20,000 measured, 0 dropped");
+	assert_true(query_run(f, "SELECT count(*) FROM records WHERE clock = 'gpu'") == 20000);
+	assert_true(query_run(f, "SELECT count(DISTINCT device) FROM records") == 2);
+}
+
+static void it_waits_for_nobody(void **state)
+{
+	struct fixture *f = *state;
+	struct program *holder, *client;
+
+	fixture_start_daemon(f, NULL);
+	holder = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
+				"middle", NULL);
+	fixture_wait_held(f, 1);
+	client = fixture_client(f, USER_BOB, "--metrics", "none", "--no-wait", "--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "10 kernels seen in 1 process: 10 measured, 0 dropped");
+	expect_running(holder);
+	fixture_release(f);
+	expect_exit(holder, 0);
+}
+
+static void filters_choose(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "--kernel", "k3|k4",
+				"--launch-skip", "1", "--launch-count", "4", "--nvtx-include",
+				"layer 3/", "--format", "csv", "--output", fixture_path(f, "csv"),
+				"--", FAKEAPP, "--kernels", "160", "--nvtx", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "160 kernels seen in 1 process: 4 measured, 156 filtered");
+	assert_int_equal(count_text(fixture_path(f, "csv"), ",gpu,"), 4);
+	assert_int_equal(count_text(fixture_path(f, "csv"), "k3(float*)"), 4);
+}
+
+static void the_table_shows_times_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "-o",
+				fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "8",
+				"--nvtx", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "time");
+	expect_message(client, "k7            1     216 ns   216 ns  12.9%\n");
+	expect_message(client, "no counter was read; GH100");
+	expect_no_message(client, "dram");
+	expect_no_message(client, "pass");
+	client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), "--by",
+				"nvtx", NULL);
+	expect_exit(client, 0);
+	assert_true(count_text(client->out, "layer 3") == 2);
+}
+
+static void graphs_and_failures_are_counted(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "--format", "jsonl", "--output",
+				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "1",
+				"--graph", NULL);
+	expect_exit(client, 0);
+	lines_load(&l, fixture_path(f, "records"));
+	for (size_t k = 1; k < 3; k++) {
+		assert_true(line_number(lines_at(&l, "kernel", k), "duration_ns") ==
+			    4 * 200 + (1 + 2 + 3 + 4) * 128 / 64 + 3 * 100);
+	}
+	lines_deinit(&l);
+}
+
+/* The records are there; when their kernels ran is not known, and that is told. */
+static void lost_times_are_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	setenv("GPUCTR_FAKE_ACTIVITY_DROP", "10", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "--", FAKEAPP, "--kernels",
+				"2000", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "CUPTI has lost records of when kernels began and ended");
+	expect_message(client, "200 of 2,000 kernels have no time");
+	unsetenv("GPUCTR_FAKE_ACTIVITY_DROP");
+	setenv("GPUCTR_FAKE_FAIL", "cuptiActivityEnable:1:25", 1);
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "CUPTI does not tell when kernels begin and end");
+	expect_message(client, "10 kernels seen in 1 process: 10 measured, 0 dropped");
+}
+
+/* A kernel that waits for the program is no reason to hold anything up, nor are its records. */
+static void a_program_that_runs_is_traced(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	for (int i = 0; i < 2; i++) {
+		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+					"--metrics", "none", "--duration", "1", "-f", "--format",
+					"jsonl", "--output", fixture_path(f, "records"), NULL);
+		expect_exit(client, 0);
+		expect_message(client, "measured, 0 dropped");
+		lines_load(&l, fixture_path(f, "records"));
+		assert_true(lines_count(&l, "kernel") > 100);
+		lines_deinit(&l);
+	}
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
+static void what_does_not_go_with_it_is_refused(void **state)
+{
+	static const char *const options[][2] = {
+		{ "--budget", "5%" },
+		{ "--metrics", "dram__bytes_read.sum" },
+		{ "--raw", "--quiet" },
+		{ "--recorded", "--quiet" },
+	};
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		struct program *client =
+			fixture_client(f, USER_ANN, "--metrics", "none", options[i][0],
+				       options[i][1], "-o", fixture_path(f, "run.gpuctr"), "--",
+				       FAKEAPP, NULL);
+
+		expect_exit(client, 125);
+		expect_message(client, "--metrics none and ");
+		expect_output(client, "");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(each_kernel_has_its_time_and_its_ranges),
+		SYSTEM_TEST(launches_run_as_they_like),
+		SYSTEM_TEST(it_waits_for_nobody),
+		SYSTEM_TEST(filters_choose),
+		SYSTEM_TEST(the_table_shows_times_alone),
+		SYSTEM_TEST(graphs_and_failures_are_counted),
+		SYSTEM_TEST(lost_times_are_told),
+		SYSTEM_TEST(a_program_that_runs_is_traced),
+		SYSTEM_TEST(what_does_not_go_with_it_is_refused),
+	};
+
+	return SYSTEM_RUN(tests);
+}

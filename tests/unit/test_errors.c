@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Values that are of samples have standard errors: through the capture file, in streams, and in
+ * sums, where what is alike adds up and the rest by squares. */
+
+#include "tests/unit/store_fixture.h"
+
+#include "client/cli/format.h"
+#include "client/report/estimated.h"
+#include "client/report/view.h"
+
+static const struct gpuctr_column columns[] = {
+	{ .name = "dram__bytes_read.sum", .unit = "byte" },
+	{ .name = "dram__bytes_write.sum", .unit = "byte" },
+};
+static const struct gpuctr_plan plan = {
+	.chip = "GH100", .passes = 1, .groups = 1, .columns = columns, .n_columns = 2
+};
+static const struct gpuctr_kernel kernels[] = {
+	{ .name = "alpha", .mangled = "alpha", .id = 1 },
+	{ .name = "beta", .mangled = "beta", .id = 2 },
+};
+static const struct gpuctr_process process = {
+	.process = 1, .pid = 10, .program = "p", .cupti = "", .driver = "", .recorded_from = ""
+};
+
+/* kernel, alike, error of both columns. 3 and 4 of one alike, in two rows, are 7. */
+static const struct {
+	unsigned kernel, alike;
+	double value, error;
+} made[] = {
+	{ 0, 1, 100, 3 }, { 1, 1, 200, 4 }, { 0, 2, 300, 24 }, { 0, 0, 400, 1 }, { 0, 0, 500, NAN },
+};
+enum { RECORDS = sizeof(made) / sizeof(made[0]) };
+
+static struct gpuctr_record record_of(size_t i, double *values, double *errors)
+{
+	values[0] = isnan(made[i].error) ? NAN : made[i].value;
+	values[1] = 1;
+	errors[0] = made[i].error;
+	errors[1] = 0;
+	return (struct gpuctr_record){ .process = 1,
+				       .index = i,
+				       .kernel = &kernels[made[i].kernel],
+				       .start_ns = 1000,
+				       .duration_ns = 10,
+				       .clock = GPUCTR_CLOCK_GPU,
+				       .values = values,
+				       .chance = 1,
+				       .errors = errors,
+				       .alike = made[i].alike };
+}
+
+static void write_sampled(struct fixture *f, bool sampled)
+{
+	const struct store_options options = {
+		.path = f->path, .plan = &plan, .driver = "", .version = "", .sampled = sampled
+	};
+	struct store *s;
+
+	assert_int_equal(store_create(&options, &f->error, &s), 0);
+	assert_int_equal(store_write_process(s, &process), 0);
+	for (size_t i = 0; i < RECORDS; i++) {
+		double values[2], errors[2];
+		struct gpuctr_record r = record_of(i, values, errors);
+
+		if (i == 3) {
+			assert_int_equal(store_rest(s), 0); /* and opened again */
+			assert_int_equal(store_wake(s), 0);
+		}
+		assert_int_equal(store_write_record(s, &r), 0);
+	}
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+}
+
+static void test_a_file_keeps_errors(void **state)
+{
+	struct fixture *f = *state;
+	struct store_reader *r;
+	struct store_cursor *c;
+	const struct gpuctr_record *record;
+
+	write_sampled(f, true);
+	r = open_file(f);
+	assert_true(store_info(r)->sampled);
+	assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
+	for (size_t i = 0; i < RECORDS; i++) {
+		assert_int_equal(store_next_record(c, &record), 0);
+		assert_non_null(record->errors);
+		assert_int_equal(record->alike, made[i].alike);
+		assert_int_equal(isnan(record->values[0]), isnan(made[i].error));
+		assert_true(isnan(made[i].error) ? isnan(record->errors[0])
+						 : record->errors[0] == made[i].error);
+		assert_true(record->values[1] == 1 && record->errors[1] == 0);
+	}
+	store_cursor_free(c);
+	store_reader_free(r);
+}
+
+static void test_a_file_of_counted_values_has_none(void **state)
+{
+	struct fixture *f = *state;
+	struct store_reader *r;
+	struct store_cursor *c;
+	const struct gpuctr_record *record;
+
+	write_sampled(f, false);
+	r = open_file(f);
+	assert_false(store_info(r)->sampled);
+	assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
+	assert_int_equal(store_next_record(c, &record), 0);
+	assert_null(record->errors);
+	store_cursor_free(c);
+	store_reader_free(r);
+}
+
+/* A file that says so and has no such table, or another, is refused. */
+static void test_a_file_without_its_errors_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	write_sampled(f, true);
+	alter(f, "DROP TABLE sampled");
+	expect_refused(f, STORE_E_CORRUPT);
+	alter(f, "CREATE TABLE sampled(record INTEGER PRIMARY KEY, alike INTEGER NOT NULL, x)");
+	expect_refused(f, STORE_E_CORRUPT);
+}
+
+static struct groups *make_groups(void)
+{
+	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
+	struct groups *g = groups_new(&by_kernel);
+
+	assert_int_equal(groups_begin(g, &plan, "a", NULL), 0);
+	assert_int_equal(groups_process(g, &process), 0);
+	for (size_t i = 0; i < RECORDS; i++) {
+		double values[2], errors[2];
+		struct gpuctr_record r = record_of(i, values, errors);
+
+		assert_int_equal(groups_record(g, &r, NULL), 0);
+	}
+	assert_int_equal(groups_finish(g), 0);
+	return g;
+}
+
+static void expect_estimate(const struct group *group, const struct measure *measures, double value,
+			    double error)
+{
+	struct estimate e = estimated_total(group, &measures[1], 1);
+
+	assert_true(fabs(e.value - value) < 1e-9);
+	assert_true(fabs(e.error - error) < 1e-9);
+	assert_int_equal(e.kind, ESTIMATE_GUESS);
+	e = estimated_self(group, &measures[1], 1);
+	assert_true(fabs(e.error - error) < 1e-9);
+	e = estimated_total(group, &measures[2], 2);
+	assert_int_equal(e.kind, ESTIMATE_EXACT);
+}
+
+static void test_what_is_alike_adds_up(void **state)
+{
+	struct groups *g = make_groups();
+	const struct measure *measures;
+	struct group **rows;
+	struct view v;
+
+	(void)state;
+	assert_true(groups_are_sampled(g));
+	groups_measures(g, &measures);
+	assert_int_equal(groups_rows(g, &rows), 2);
+	expect_estimate(rows[0], measures, 800, sqrt(3 * 3 + 24 * 24 + 1));
+	expect_estimate(rows[1], measures, 200, 4);
+	expect_estimate(groups_all(g), measures, 1000, sqrt(7 * 7 + 24 * 24 + 1));
+	assert_int_equal(groups_finish(g), 0); /* again */
+	expect_estimate(groups_all(g), measures, 1000, sqrt(7 * 7 + 24 * 24 + 1));
+	assert_int_equal(view_init(&v, g, &(struct view_options){ 0 }, NULL), 0);
+	assert_true(v.sampled);
+	assert_false(v.estimated);
+	view_deinit(&v);
+	groups_free(g);
+}
+
+static void test_streams_tell_errors(void **state)
+{
+	struct format_capture capture = {
+		.plan = &plan, .driver = "", .program = "p", .recorded_from = "", .sampled = true
+	};
+	struct attribution what = { .layer = "", .step = "", .seq = -1 };
+	struct buf b = { 0 };
+	double values[2], errors[2];
+	struct gpuctr_record r = record_of(0, values, errors);
+	void *f = format_jsonl.open(&capture);
+
+	(void)state;
+	format_jsonl.write_record(f, &b, &r, &what);
+	assert_non_null(strstr(buf_string(&b), "\"metrics\":{\"dram__bytes_read.sum\":100,"
+					       "\"dram__bytes_write.sum\":1},\"sampled\":true,"
+					       "\"errors\":{\"dram__bytes_read.sum\":3,"
+					       "\"dram__bytes_write.sum\":0},"));
+	buf_clear(&b);
+	r.errors = NULL;
+	format_jsonl.write_record(f, &b, &r, &what);
+	assert_null(strstr(buf_string(&b), "sampled"));
+	format_jsonl.close(f);
+	buf_clear(&b);
+	f = format_csv.open(&capture);
+	format_csv.write_head(f, &b);
+	assert_non_null(strstr(buf_string(&b), ",error:dram__bytes_read.sum,"
+					       "error:dram__bytes_write.sum\r\n"));
+	buf_clear(&b);
+	r.errors = errors;
+	errors[1] = NAN;
+	format_csv.write_record(f, &b, &r, &what);
+	assert_non_null(strstr(buf_string(&b), ",3,\r\n"));
+	format_csv.close(f);
+	buf_deinit(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_file_keeps_errors, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_file_of_counted_values_has_none, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_a_file_without_its_errors_is_refused, setup,
+						teardown),
+		cmocka_unit_test(test_what_is_alike_adds_up),
+		cmocka_unit_test(test_streams_tell_errors),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Records of a trace and samples, joined as the client does it: each record gets the value and the
+ * error that attribution has for its kernel (test_sampled.c says how good these are), from what was
+ * recorded on an H200, with late records and in pieces. */
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+#include "client/cli/sampled.h"
+
+enum { KERNELS_MOST = 40000, SHAPES_MOST = 4096, BATCH = 1024 };
+
+static const char *folder;
+
+static const struct gpuctr_column columns[] = {
+	{ "written", "byte", 0 },
+	{ "twice", "byte", 0 }, /* what was read and twice what was written */
+};
+static const char *const metrics[] = { "dram__bytes_read.sum", "dram__bytes_write.sum" };
+static const struct gpuctr_term terms[] = { { 0, 1, 1 }, { 1, 0, 1 }, { 1, 1, 2 } };
+static const struct gpuctr_plan plan = {
+	.chip = "GH100",
+	.passes = 1,
+	.groups = 1,
+	.columns = columns,
+	.n_columns = 2,
+	.metrics = metrics,
+	.n_metrics = 2,
+	.terms = terms,
+	.n_terms = 3,
+};
+static const struct gpuctr_device device = { .index = 3, .uuid = "GPU-0" };
+static const struct gpuctr_process process = {
+	.process = 1, .pid = 7, .program = "net.py", .devices = &device, .n_devices = 1
+};
+
+static struct kernel {
+	struct attribution_kernel k;
+	uint32_t position;
+	enum attribution_state state;
+	struct attribution_value values[2];
+	double told[2], errors[2];
+	unsigned alike;
+	bool is_told;
+} kernels[KERNELS_MOST];
+static size_t n_kernels;
+static struct gpuctr_kernel named[SHAPES_MOST];
+static char names[SHAPES_MOST][16];
+static struct attribution *direct;
+static uint64_t next_told;
+
+static gzFile open_file(const char *name)
+{
+	char path[1000];
+	gzFile file;
+
+	snprintf(path, sizeof(path), "%s/transformer-sampling/%s.gz", folder, name);
+	file = gzopen(path, "rb");
+	assert_non_null(file);
+	return file;
+}
+
+static int compare_starts(const void *a, const void *b)
+{
+	const struct kernel *x = a, *y = b;
+
+	return x->k.start_ns < y->k.start_ns ? -1 : x->k.start_ns > y->k.start_ns;
+}
+
+/* Kernels alone: test_sampled.c has the format. */
+static void read_kernels(void)
+{
+	gzFile file = open_file("k.txt");
+	static char line[8000];
+
+	n_kernels = 0;
+	while (gzgets(file, line, sizeof(line))) {
+		unsigned shape;
+		long start, end;
+
+		if (sscanf(line, "K %u %ld %ld", &shape, &start, &end) == 3) {
+			assert_true(n_kernels < KERNELS_MOST && shape < SHAPES_MOST);
+			kernels[n_kernels++] = (struct kernel){ .k = { .sequence = 1,
+								       .shape = shape,
+								       .start_ns = start,
+								       .end_ns = end } };
+		}
+	}
+	gzclose(file);
+	qsort(kernels, n_kernels, sizeof(kernels[0]), compare_starts);
+	for (size_t i = 0; i < n_kernels; i++) {
+		kernels[i].k.id = i;
+	}
+}
+
+static void on_kernel(void *user, const struct attribution_result *result)
+{
+	struct kernel *k = &kernels[result->id];
+
+	(void)user;
+	k->position = result->position;
+	k->state = result->state;
+	if (result->values) {
+		memcpy(k->values, result->values, sizeof(k->values));
+	}
+}
+
+static void on_record(void *user, const struct gpuctr_record *record)
+{
+	struct kernel *k = &kernels[record->index];
+
+	(void)user;
+	assert_int_equal(record->index, next_told++);
+	assert_false(k->is_told);
+	k->is_told = true;
+	k->alike = record->alike;
+	memcpy(k->told, record->values, sizeof(k->told));
+	memcpy(k->errors, record->errors, sizeof(k->errors));
+}
+
+static struct gpuctr_record record_of(size_t i)
+{
+	const struct kernel *k = &kernels[i];
+	struct gpuctr_kernel *name = &named[k->k.shape];
+
+	snprintf(names[k->k.shape], sizeof(names[0]), "k%u", k->k.shape);
+	*name = (struct gpuctr_kernel){ .name = "same", .mangled = names[k->k.shape] };
+	return (struct gpuctr_record){ .process = 1,
+				       .index = i,
+				       .kernel = name,
+				       .device = 3,
+				       .stream = 7,
+				       .start_ns = k->k.start_ns,
+				       .duration_ns = k->k.end_ns - k->k.start_ns,
+				       .clock = GPUCTR_CLOCK_GPU };
+}
+
+/* Records come in batches, some time after samples of the same time. */
+static void join(struct sampled *s)
+{
+	gzFile file = open_file("s.txt");
+	char line[200];
+	size_t next = 0;
+
+	assert_int_equal(sampled_add_gpu(s, "GPU-0"), 0);
+	sampled_process(s, &process);
+	while (gzgets(file, line, sizeof(line))) {
+		double values[2];
+		long start, end;
+
+		assert_int_equal(
+			sscanf(line, "%ld %ld %lf %lf", &start, &end, &values[0], &values[1]), 4);
+		sampled_sample(s, 0, start, end, values);
+		if (next + BATCH < n_kernels && kernels[next + BATCH].k.end_ns < end) {
+			for (size_t k = 0; k < BATCH; k++) {
+				struct gpuctr_record r = record_of(next++);
+
+				sampled_record(s, &r, 0, on_record, NULL);
+			}
+			sampled_advance(s);
+		}
+	}
+	gzclose(file);
+	while (next < n_kernels) {
+		struct gpuctr_record r = record_of(next++);
+
+		sampled_record(s, &r, 0, on_record, NULL);
+	}
+	sampled_finish(s, on_record, NULL);
+}
+
+static void attribute_directly(void)
+{
+	struct attribution_options options = { .metrics = 2, .on_kernel = on_kernel };
+	gzFile file = open_file("s.txt");
+	char line[200];
+	size_t next = 0;
+
+	direct = attribution_new(&options);
+	assert_non_null(direct);
+	while (gzgets(file, line, sizeof(line))) {
+		double values[2];
+		long start, end;
+
+		sscanf(line, "%ld %ld %lf %lf", &start, &end, &values[0], &values[1]);
+		for (; next < n_kernels && kernels[next].k.start_ns < end; next++) {
+			assert_int_equal(attribution_kernel(direct, &kernels[next].k), 0);
+		}
+		assert_int_equal(attribution_sample(direct, start, end, values), 0);
+	}
+	gzclose(file);
+	assert_int_equal(attribution_finish(direct), 0);
+}
+
+static bool is_same(double a, double b)
+{
+	return (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-9 * fabs(a);
+}
+
+static void records_get_what_attribution_found(void **state)
+{
+	struct sampled *s = sampled_new(&plan);
+	const struct sampled_counts *c;
+	size_t known = 0, too_short = 0;
+
+	(void)state;
+	assert_non_null(s);
+	read_kernels();
+	attribute_directly();
+	next_told = 0;
+	join(s);
+	for (size_t i = 0; i < n_kernels; i++) {
+		const struct kernel *k = &kernels[i];
+		struct attribution_value v[2] = { k->values[0], k->values[1] };
+		bool short0, short1;
+
+		assert_true(k->is_told);
+		if (k->state != ATTRIBUTION_MEASURED) {
+			assert_true(isnan(k->told[0]) && isnan(k->told[1]));
+			continue;
+		}
+		if (k->position != ATTRIBUTION_NO_POSITION) {
+			attribution_position(direct, k->position, v);
+			assert_true(k->alike > 0);
+		}
+		short0 = v[0].state != ATTRIBUTION_MEASURED;
+		short1 = v[1].state != ATTRIBUTION_MEASURED;
+		assert_true(is_same(k->told[0], short1 ? NAN : v[1].value));
+		assert_true(is_same(k->errors[0], short1 ? NAN : v[1].error));
+		assert_true(
+			is_same(k->told[1], short0 || short1 ? NAN : v[0].value + 2 * v[1].value));
+		assert_true(is_same(k->errors[1],
+				    short0 || short1 ? NAN : hypot(v[0].error, 2 * v[1].error)));
+		known += !isnan(k->told[0]);
+		too_short += short0 || short1;
+	}
+	c = sampled_counts(s);
+	printf("%zu kernels: %zu have what was written; too short to tell %zu, lost %zu\n",
+	       n_kernels, known, (size_t)c->without[SAMPLED_TOO_SHORT],
+	       (size_t)c->without[SAMPLED_LOST]);
+	assert_int_equal(c->kernels, n_kernels);
+	assert_int_equal(c->without[SAMPLED_TOO_SHORT], too_short);
+	assert_true(known > n_kernels * 8 / 10);
+	assert_true(c->shift_known);
+	assert_true(c->too_short_sum > 0 && c->too_short_sum < 0.02 * c->sum);
+	sampled_free(s);
+	attribution_free(direct);
+}
+
+static struct gpuctr_record told[8];
+static double told_values[8];
+static size_t n_told;
+
+static void note_record(void *user, const struct gpuctr_record *record)
+{
+	(void)user;
+	told_values[n_told] = record->values[0];
+	told[n_told++] = *record;
+}
+
+/* Each for its own reason. */
+static void records_without_a_value_are_counted(void **state)
+{
+	static const struct gpuctr_device two[] = { { .index = 0, .uuid = "GPU-0" },
+						    { .index = 1, .uuid = "GPU-1" } };
+	const struct gpuctr_process p = { .process = 1, .devices = two, .n_devices = 2 };
+	struct gpuctr_range range = { .message = "whole", .id = 1 };
+	const struct gpuctr_range *active[] = { &range };
+	struct gpuctr_record r = { .process = 1, .active = active, .n_active = 1 };
+	struct sampled *s = sampled_new(&plan);
+	const uint64_t *without = sampled_counts(s)->without;
+
+	(void)state;
+	sampled_add_gpu(s, "GPU-0");
+	sampled_process(s, &p);
+	r.clock = GPUCTR_CLOCK_GPU;
+	r.start_ns = 1000000;
+	r.duration_ns = 1000;
+	sampled_record(s, &r, 0, note_record, NULL); /* without samples */
+	r.index = 1;
+	r.device = 1;
+	sampled_record(s, &r, 0, note_record, NULL);
+	r.index = 2;
+	r.device = 0;
+	r.clock = GPUCTR_CLOCK_NONE;
+	r.duration_ns = -1;
+	sampled_record(s, &r, 0, note_record, NULL);
+	active[0] = NULL; /* theirs is a copy */
+	assert_int_equal(n_told, 0);
+	sampled_finish(s, note_record, NULL);
+	assert_int_equal(n_told, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(told[i].index, i);
+		assert_true(isnan(told_values[i]));
+		assert_non_null(told[i].errors);
+		assert_int_equal(told[i].n_active, 1);
+		assert_ptr_equal(told[i].active[0], &range);
+	}
+	assert_int_equal(without[SAMPLED_LOST], 1);
+	assert_int_equal(without[SAMPLED_OTHER_GPU], 1);
+	assert_int_equal(without[SAMPLED_NO_TIME], 1);
+	sampled_free(s);
+}
+
+static void what_adds_up_can_be_sampled(void **state)
+{
+	static const char *const wrong[] = { "dram__bytes_read.sum", "sm__cycles_active.avg" };
+	struct gpuctr_plan other = plan;
+
+	(void)state;
+	assert_null(sampled_misfit(&plan));
+	other.metrics = wrong;
+	assert_string_equal(sampled_misfit(&other), "sm__cycles_active.avg");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(records_get_what_attribution_found),
+		cmocka_unit_test(records_without_a_value_are_counted),
+		cmocka_unit_test(what_adds_up_can_be_sampled),
+	};
+
+	folder = argc > 1 ? argv[1] : "tests/unit/data";
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
