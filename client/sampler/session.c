@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/sampler/metrics.h"
+#include "client/sampler/refuse.h"
 #include "proto/base/clock.h"
 #include "proto/nvidia/uuid.h"
 
@@ -38,65 +39,9 @@ static uint64_t buffer_bytes(const struct session_options *o)
 						     : UINT64_C(256) << 20;
 }
 
-/* --- refusals --- */
-
-static int refuse_privileges(struct refusal *r)
-{
-	refusal_set(r, SAMPLER_NOT_ALLOWED,
-		    "Run it under a permit: gpuctr-client permit -- gpuctr-sampler ...",
-		    "the driver gives this process no counters of the whole GPU "
-		    "(ERR_NVGPUCTRPERM)");
-	return r->code;
-}
-
-static int refuse_buffer(const struct session *s, struct refusal *r, const char *call)
-{
-	refusal_set(r, SAMPLER_NO_MEMORY, "Ask for less with --buffer, and at longer intervals.",
-		    "%s: there is no memory for a buffer of %llu MiB", call,
-		    (unsigned long long)(buffer_bytes(s->options) >> 20));
-	return r->code;
-}
-
-static int refuse_interval(struct refusal *r, const char *call)
-{
-	refusal_set(r, SAMPLER_NO_MEMORY,
-		    "Take a longer --interval, fewer metrics, or a larger --buffer; metrics of the "
-		    "SMs fill it faster.",
-		    "%s: the hardware's buffer is too small for this interval", call);
-	return r->code;
-}
-
 static int refuse(const struct session *s, CUptiResult result, const char *call, struct refusal *r)
 {
-	switch (result) {
-	case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
-	case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
-		return refuse_privileges(r);
-	case CUPTI_ERROR_HARDWARE_BUSY:
-		refusal_set(r, SAMPLER_BUSY,
-			    "End it: ncu, nsys, DCGM or another sampler has them; `gpuctr-client "
-			    "status` shows leases.",
-			    "another profiler has the GPU's counters (%s)", call);
-		return r->code;
-	case CUPTI_ERROR_OUT_OF_MEMORY:
-		return refuse_buffer(s, r, call);
-	case CUPTI_ERROR_NOT_SUPPORTED:
-	case CUPTI_ERROR_INVALID_DEVICE:
-	case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
-	case CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED:
-	case CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED:
-	case CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED:
-	case CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED:
-	case CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED:
-		refusal_set(r, SAMPLER_NO_CHIP, "Measure kernels instead: gpuctr-client run.",
-			    "this GPU (%s) cannot be sampled: %s says %s", s->host.chip, call,
-			    host_result_name(&s->vendor, result));
-		return r->code;
-	default:
-		refusal_set(r, SAMPLER_FAILED, "", "%s failed (%s, %d)", call,
-			    host_result_name(&s->vendor, result), result);
-		return r->code;
-	}
+	return refuse_call(&s->host, &s->vendor, result, call, buffer_bytes(s->options), r);
 }
 
 /* While sampling: what fails then was taken away. */
@@ -404,7 +349,7 @@ static int begin_anew(struct session *s, struct refusal *r)
 	s->in_a_row = s->since_overflow < SAMPLES_BETWEEN_OVERFLOWS ? s->in_a_row + 1 : 1;
 	s->since_overflow = 0;
 	if (s->in_a_row > OVERFLOWS_MAX) {
-		return refuse_interval(r, "cuptiPmSamplingDecodeData");
+		return refuse_interval("cuptiPmSamplingDecodeData", r);
 	}
 	result = stop(s);
 	result = result == CUPTI_SUCCESS ? init_image(s) : result;
