@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/notices.h"
 #include "proto/base/utf8.h"
 #include "proto/wire/demangle.h"
 #include "proto/wire/expression.h"
-#include "proto/base/notices.h"
 
 static char *(*const names_of[])(const char *mangled) = {
 	[GPUCTR_KERNEL_NAME_DEMANGLED] = demangle_kernel,
