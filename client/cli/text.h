@@ -49,6 +49,8 @@ void text_kernel_unwrap(struct buf *bare);
 
 /* Numbers for people: "12,345", "1.53 GB", "46.0 us", "58.2 %". unit as CUPTI says it. */
 void text_count(struct buf *b, uint64_t value);
+/* " (12 by --record-limit)", behind what these are a part of; nothing for 0. */
+void text_part_of(struct buf *b, uint64_t part, const char *what);
 void text_scaled(struct buf *b, double value, const char *unit);
 void text_time(struct buf *b, double ns);
 /* A long one: "43 s", "4 min 3 s", "2 d 1 h". */
