@@ -29,6 +29,14 @@ enum {
 
 #define IMAGE_MAX_BYTES (UINT64_C(32) << 20)
 #define SHORT_INTERVAL_NS 20000
+#define SILENT_NS (3 * CLOCK_NS_PER_S)
+
+static uint64_t buffer_bytes(const struct session_options *o)
+{
+	return o->buffer_bytes			     ? o->buffer_bytes
+	       : o->interval_ns <= SHORT_INTERVAL_NS ? UINT64_C(512) << 20
+						     : UINT64_C(256) << 20;
+}
 
 /* --- refusals --- */
 
@@ -41,7 +49,15 @@ static int refuse_privileges(struct refusal *r)
 	return r->code;
 }
 
-static int refuse_memory(struct refusal *r, const char *call)
+static int refuse_buffer(const struct session *s, struct refusal *r, const char *call)
+{
+	refusal_set(r, SAMPLER_NO_MEMORY, "Ask for less with --buffer, and at longer intervals.",
+		    "%s: there is no memory for a buffer of %llu MiB", call,
+		    (unsigned long long)(buffer_bytes(s->options) >> 20));
+	return r->code;
+}
+
+static int refuse_interval(struct refusal *r, const char *call)
 {
 	refusal_set(r, SAMPLER_NO_MEMORY,
 		    "Take a longer --interval, fewer metrics, or a larger --buffer; metrics of the "
@@ -63,7 +79,7 @@ static int refuse(const struct session *s, CUptiResult result, const char *call,
 			    "another profiler has the GPU's counters (%s)", call);
 		return r->code;
 	case CUPTI_ERROR_OUT_OF_MEMORY:
-		return refuse_memory(r, call);
+		return refuse_buffer(s, r, call);
 	case CUPTI_ERROR_NOT_SUPPORTED:
 	case CUPTI_ERROR_INVALID_DEVICE:
 	case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
@@ -157,13 +173,6 @@ static int open_libraries(struct session *s, struct refusal *r)
 	}
 	return host_init_sampling(&s->host, &s->vendor, chip, r) != 0 ? (r->code = SAMPLER_NO_CHIP)
 								      : 0;
-}
-
-static uint64_t buffer_bytes(const struct session_options *o)
-{
-	return o->buffer_bytes			     ? o->buffer_bytes
-	       : o->interval_ns <= SHORT_INTERVAL_NS ? UINT64_C(512) << 20
-						     : UINT64_C(256) << 20;
 }
 
 static CUptiResult set_config(struct session *s)
@@ -395,7 +404,7 @@ static int begin_anew(struct session *s, struct refusal *r)
 	s->in_a_row = s->since_overflow < SAMPLES_BETWEEN_OVERFLOWS ? s->in_a_row + 1 : 1;
 	s->since_overflow = 0;
 	if (s->in_a_row > OVERFLOWS_MAX) {
-		return refuse_memory(r, "cuptiPmSamplingDecodeData");
+		return refuse_interval(r, "cuptiPmSamplingDecodeData");
 	}
 	result = stop(s);
 	result = result == CUPTI_SUCCESS ? init_image(s) : result;
@@ -407,7 +416,7 @@ static bool is_silent(const struct session *s)
 {
 	uint64_t patience = s->options->interval_ns * SILENT_INTERVALS;
 
-	patience = patience > CLOCK_NS_PER_S ? patience : CLOCK_NS_PER_S;
+	patience = patience > SILENT_NS ? patience : SILENT_NS;
 	return clock_now_ns() - s->progress_ns > patience;
 }
 
