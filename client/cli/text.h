@@ -36,6 +36,9 @@ void text_wrap(struct buf *b, const char *text, size_t width);
  * columns, two points, and its end. */
 void text_middle_cut(struct buf *b, const char *text, size_t begin, size_t width);
 
+/* How text says that something is not known. JSON has null, and CSV an empty field. */
+#define TEXT_UNKNOWN "na"
+
 /* A demangled kernel name in at most width columns: without return type and parameters, then
  * without namespaces, then without templates that only wrap the kernel, then cut. Safe for a
  * terminal. */

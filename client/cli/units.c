@@ -110,7 +110,7 @@ static const struct {
 void text_scaled(struct buf *b, double value, const char *unit)
 {
 	if (isnan(value)) {
-		buf_text(b, "na");
+		buf_text(b, TEXT_UNKNOWN);
 		return;
 	}
 	if (strcmp(unit, "nanosecond") == 0 || strcmp(unit, "ns") == 0) {
