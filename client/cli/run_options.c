@@ -561,7 +561,7 @@ bool run_options_check(struct run_options *o, char **command)
 	       spares_recording(o) && default_metrics(o);
 }
 
-/* "top" of capture files, or of the daemon: nothing is measured. */
+/* "top" of the daemon: nothing is measured. */
 static bool check_nothing_measured(const struct run_options *o)
 {
 	if (selector_is_empty(&o->selector) &&
@@ -571,9 +571,8 @@ static bool check_nothing_measured(const struct run_options *o)
 			  "--program, --container, --user or --all");
 		return false;
 	}
-	if (selector_is_empty(&o->selector) && !o->command[0] && o->live.sort) {
-		say_usage("--sort %s: the rows of which table? Name capture files, or processes "
-			  "to be measured",
+	if (selector_is_empty(&o->selector) && o->live.sort) {
+		say_usage("--sort %s: the rows of which table? Name processes to be measured",
 			  o->live.sort);
 		return false;
 	}
@@ -585,10 +584,6 @@ bool top_options_check(struct run_options *o, char **command)
 	bool selects = !selector_is_empty(&o->selector);
 
 	o->command = command;
-	if (o->command[0] && selects) {
-		say_usage("top: look at a capture file, or at processes, not at both");
-		return false;
-	}
 	o->is_live = true;
 	o->no_summary = true;
 	o->program = "gpuctr-client top";
