@@ -518,6 +518,11 @@ void sampling_record(struct sampling *s, const struct gpuctr_record *record)
 	sampled_record(s->sampled, record, step_of(s, record), tell_at_once, s);
 }
 
+void sampling_copy(struct sampling *s, const struct gpuctr_copy *copy)
+{
+	sampled_copy(s->sampled, copy);
+}
+
 uint64_t sampling_records(const struct sampling *s)
 {
 	return s->n_records;
