@@ -359,6 +359,7 @@ static const struct {
 	{ .option = "program", .offer = offer_programs },
 	{ .option = "container", .offer = offer_containers },
 	{ .option = "devices", .offer = offer_gpus },
+	{ .option = "gpu", .offer = offer_gpus },
 	{ .option = "format", .offer = offer_formats },
 	{ .option = "by", .offer = offer_keys },
 	{ .option = "figures", .offer = offer_figures },

@@ -13,18 +13,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "client/cli/attributed.h"
-#include "client/cli/fragments.h"
+#include "client/cli/processes.h"
 #include "client/cli/range_stack.h"
 #include "client/cli/text.h"
 
 struct csv {
 	const struct format_capture *capture;
 	struct processes processes;
-	struct fragments *kernels;
-	struct fragments *stacks;
-	struct attributed *attributed;
-	struct fragments *recorded; /* one a process, under id 0 */
 };
 
 static void csv_close(void *f)
@@ -32,43 +27,15 @@ static void csv_close(void *f)
 	struct csv *c = f;
 
 	processes_deinit(&c->processes);
-	fragments_free(c->kernels);
-	fragments_free(c->stacks);
-	attributed_free(c->attributed);
-	fragments_free(c->recorded);
 	free(c);
-}
-
-static void write_attribution(struct buf *b, const struct store_attribution *what)
-{
-	text_csv(b, what->op);
-	buf_char(b, ',');
-	if (what->seq >= 0) {
-		buf_i64(b, what->seq);
-	}
-	buf_char(b, ',');
-	text_csv(b, what->sizes);
-	buf_char(b, ',');
-	buf_text(b, what->dir);
-	buf_char(b, ',');
-	text_csv(b, what->layer);
 }
 
 static void *csv_open(const struct format_capture *capture)
 {
 	struct csv *c = calloc(1, sizeof(*c));
 
-	if (!c) {
-		return NULL;
-	}
-	c->capture = capture;
-	c->kernels = fragments_new();
-	c->stacks = fragments_new();
-	c->recorded = fragments_new();
-	c->attributed = attributed_new(write_attribution);
-	if (!c->kernels || !c->stacks || !c->recorded || !c->attributed) {
-		csv_close(c);
-		return NULL;
+	if (c) {
+		c->capture = capture;
 	}
 	return c;
 }
@@ -107,22 +74,11 @@ static void csv_head(void *f, struct buf *b)
 	buf_text(b, "\r\n");
 }
 
-static void write_device_uuid(struct buf *b, const struct gpuctr_device *device)
-{
-	text_csv(b, device->uuid);
-}
-
 static void csv_process(void *f, struct buf *b, const struct gpuctr_process *process)
 {
 	struct csv *c = f;
-	struct buf *recorded;
-	bool fresh;
 
-	recorded = fragments_get(c->recorded, process->process, 0, &fresh);
-	if (fresh && process->recorded_from && process->recorded_from[0]) {
-		text_csv(recorded, process->recorded_from);
-	}
-	b->failed |= !processes_add(&c->processes, process, write_device_uuid);
+	b->failed |= !processes_add(&c->processes, process);
 }
 
 static void field_u64(struct buf *b, uint64_t value)
@@ -140,26 +96,18 @@ static void field_known(struct buf *b, int value)
 	buf_char(b, ',');
 }
 
-static void add_kernel(struct csv *c, struct buf *b, unsigned process,
-		       const struct gpuctr_kernel *kernel)
+static void add_kernel(struct buf *b, const struct gpuctr_kernel *kernel)
 {
-	struct buf *text;
-	bool fresh;
-
 	if (!kernel) {
 		buf_text(b, ",,,,");
 		return;
 	}
-	text = fragments_get(c->kernels, process, kernel->id, &fresh);
-	if (fresh) {
-		text_csv(text, kernel->name);
-		buf_char(text, ',');
-		text_csv(text, kernel->mangled);
-		buf_char(text, ',');
-		field_known(text, kernel->static_shared_bytes);
-		field_known(text, kernel->registers);
-	}
-	buf_add(b, text->data, text->n);
+	text_csv(b, kernel->name);
+	buf_char(b, ',');
+	text_csv(b, kernel->mangled);
+	buf_char(b, ',');
+	field_known(b, kernel->static_shared_bytes);
+	field_known(b, kernel->registers);
 }
 
 static void add_message(struct buf *b, const struct gpuctr_range *range)
@@ -167,25 +115,34 @@ static void add_message(struct buf *b, const struct gpuctr_range *range)
 	buf_text(b, range->message ? range->message : "");
 }
 
-static void add_stack(struct csv *c, struct buf *b, unsigned process,
-		      const struct gpuctr_range *range)
+static void add_stack(struct buf *b, const struct gpuctr_range *range)
 {
-	struct buf *text;
-	bool fresh;
+	struct buf path = { 0 };
 
-	if (!range) {
-		return;
-	}
-	text = fragments_get(c->stacks, process, range->id, &fresh);
-	if (fresh) {
-		struct buf path = { 0 };
-
+	if (range) {
 		range_stack_add(&path, range, SIZE_MAX, '/', add_message);
-		text_csv(text, buf_string(&path));
-		text->failed |= path.failed;
+		text_csv(b, buf_string(&path));
+		b->failed |= path.failed;
 		buf_deinit(&path);
 	}
-	buf_add(b, text->data, text->n);
+}
+
+static void add_attribution(struct buf *b, const struct attribution *what)
+{
+	struct store_attribution columns;
+
+	attribution_columns(what, &columns);
+	text_csv(b, columns.op);
+	buf_char(b, ',');
+	if (columns.seq >= 0) {
+		buf_i64(b, columns.seq);
+	}
+	buf_char(b, ',');
+	text_csv(b, columns.sizes);
+	buf_char(b, ',');
+	buf_text(b, columns.dir);
+	buf_char(b, ',');
+	text_csv(b, columns.layer);
 }
 
 static void add_active(struct buf *b, const struct gpuctr_record *record)
@@ -204,16 +161,15 @@ static void add_active(struct buf *b, const struct gpuctr_record *record)
 	buf_deinit(&names);
 }
 
-static void add_launch(struct csv *c, struct buf *b, const struct gpuctr_record *record)
+static void add_launch(const struct known_process *process, struct buf *b,
+		       const struct gpuctr_record *record)
 {
-	const struct process_texts *process = processes_find(&c->processes, record->process);
-
 	field_u64(b, record->process);
 	field_u64(b, process ? process->pid : 0);
 	field_u64(b, record->index);
 	buf_text(b, format_launch_kind(record->kind));
 	buf_char(b, ',');
-	add_kernel(c, b, record->process, record->kernel);
+	add_kernel(b, record->kernel);
 	for (int i = 0; i < 3; i++) {
 		field_u64(b, record->grid[i]);
 	}
@@ -222,10 +178,7 @@ static void add_launch(struct csv *c, struct buf *b, const struct gpuctr_record 
 	}
 	field_u64(b, record->dynamic_shared_bytes);
 	field_u64(b, record->device);
-	if (process && record->device < process->n_devices) {
-		buf_add(b, process->devices[record->device].data,
-			process->devices[record->device].n);
-	}
+	text_csv(b, processes_uuid(process, record->device));
 	buf_char(b, ',');
 	field_u64(b, record->context);
 	field_u64(b, record->stream);
@@ -241,33 +194,26 @@ static void add_launch(struct csv *c, struct buf *b, const struct gpuctr_record 
 	buf_char(b, ',');
 }
 
-static void add_recorded(struct csv *c, struct buf *b, unsigned process)
-{
-	bool fresh;
-	const struct buf *text = fragments_get(c->recorded, process, 0, &fresh);
-
-	buf_add(b, text->data, text->n);
-}
-
 static void csv_record(void *f, struct buf *b, const struct gpuctr_record *record,
 		       const struct attribution *what)
 {
 	struct csv *c = f;
+	const struct known_process *process = processes_find(&c->processes, record->process);
 
-	add_launch(c, b, record);
+	add_launch(process, b, record);
 	for (size_t i = 0; i < c->capture->plan->n_columns; i++) {
 		if (isfinite(record->values[i])) {
 			buf_double(b, record->values[i]);
 		}
 		buf_char(b, ',');
 	}
-	add_stack(c, b, record->process, record->range);
+	add_stack(b, record->range);
 	buf_char(b, ',');
-	attributed_add(c->attributed, b, record, what);
+	add_attribution(b, what);
 	buf_char(b, ',');
 	add_active(b, record);
 	buf_char(b, ',');
-	add_recorded(c, b, record->process);
+	text_csv(b, process ? process->recorded_from : "");
 	if (c->capture->chosen) {
 		buf_char(b, ',');
 		field_u64(b, record->stratum);

@@ -1,33 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* JSON lines: one object a line, "type" first. The capture, then processes, kernels, marks and
- * notices as they come, at the end the totals.
- *
- * A kernel's line has a name, an NVTX stack and 20 numbers. The first two come from text made once
- * (fragments.h), the keys of the metrics are rendered when the format is opened, so a line costs
- * little more than its numbers. */
+ * notices as they come, at the end the totals. */
 
 #include "client/cli/format.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "client/cli/attributed.h"
 #include "client/cli/claims.h"
-#include "client/cli/fragments.h"
 #include "client/cli/json_range.h"
+#include "client/cli/processes.h"
 #include "client/report/estimated.h"
 #include "proto/base/json.h"
 
 struct jsonl {
 	const struct format_capture *capture;
-	struct buf *keys; /* "name": for each column */
-	size_t n_keys;
 	struct processes processes;
-	unsigned n_groups; /* of the plan's columns */
-	struct fragments *kernels;
-	struct fragments *stacks;
-	struct attributed *attributed;
 };
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -36,53 +25,16 @@ static void jsonl_close(void *f)
 {
 	struct jsonl *j = f;
 
-	for (size_t i = 0; i < j->n_keys; i++) {
-		buf_deinit(&j->keys[i]);
-	}
-	free(j->keys);
 	processes_deinit(&j->processes);
-	fragments_free(j->kernels);
-	fragments_free(j->stacks);
-	attributed_free(j->attributed);
 	free(j);
-}
-
-static void write_attribution(struct buf *b, const struct store_attribution *what)
-{
-	struct json m = { b };
-
-	json_text_or_null(&m, "op", what->op);
-	if (what->seq >= 0) {
-		json_i64(&m, "seq", what->seq);
-	} else {
-		json_null(&m, "seq");
-	}
-	json_text_or_null(&m, "sizes", what->sizes);
-	json_text_or_null(&m, "dir", what->dir);
-	json_text_or_null(&m, "layer", what->layer);
 }
 
 static void *jsonl_open(const struct format_capture *capture)
 {
 	struct jsonl *j = calloc(1, sizeof(*j));
 
-	if (!j) {
-		return NULL;
-	}
-	j->capture = capture;
-	j->keys = calloc(capture->plan->n_columns + 1, sizeof(*j->keys));
-	j->kernels = fragments_new();
-	j->stacks = fragments_new();
-	j->attributed = attributed_new(write_attribution);
-	if (!j->keys || !j->kernels || !j->stacks || !j->attributed) {
-		jsonl_close(j);
-		return NULL;
-	}
-	j->n_groups = capture->plan->groups;
-	j->n_keys = capture->plan->n_columns;
-	for (size_t i = 0; i < j->n_keys; i++) {
-		json_string(&j->keys[i], capture->plan->columns[i].name);
-		buf_char(&j->keys[i], ':');
+	if (j) {
+		j->capture = capture;
 	}
 	return j;
 }
@@ -165,13 +117,6 @@ static void jsonl_head(void *f, struct buf *b)
 
 /* --- processes ------------------------------------------------------------------------------- */
 
-static void write_device_uuid(struct buf *b, const struct gpuctr_device *device)
-{
-	struct json m = { b };
-
-	json_text(&m, "uuid", device->uuid);
-}
-
 static void add_device(struct json *m, const struct gpuctr_device *device)
 {
 	json_begin(m, NULL, '{');
@@ -190,7 +135,7 @@ static void jsonl_process(void *f, struct buf *b, const struct gpuctr_process *p
 	struct jsonl *j = f;
 	struct json m = begin_line(b, "process");
 
-	b->failed |= !processes_add(&j->processes, process, write_device_uuid);
+	b->failed |= !processes_add(&j->processes, process);
 	json_u64(&m, "process", process->process);
 	json_u64(&m, "pid", process->pid);
 	json_text(&m, "program", process->program);
@@ -208,19 +153,11 @@ static void jsonl_process(void *f, struct buf *b, const struct gpuctr_process *p
 
 /* --- kernels and ranges ---------------------------------------------------------------------- */
 
-static void add_stack(struct jsonl *j, struct json *m, unsigned process,
-		      const struct gpuctr_range *range)
+static void add_stack(struct json *m, const struct gpuctr_range *range)
 {
-	struct buf *text;
-	bool fresh;
-
 	json_begin(m, "nvtx", '[');
 	if (range) {
-		text = fragments_get(j->stacks, process, range->id, &fresh);
-		if (fresh) {
-			json_stack(text, range);
-		}
-		json_add(m, text);
+		json_stack(m->b, range);
 	}
 	json_end(m, ']');
 }
@@ -235,28 +172,31 @@ static void add_known(struct json *m, const char *key, int value)
 	}
 }
 
-static void write_kernel(struct buf *b, const struct gpuctr_kernel *kernel)
-{
-	struct json m = { b };
-
-	json_text(&m, "kernel", kernel->name);
-	json_text(&m, "mangled", kernel->mangled);
-	add_known(&m, "static_shared_bytes", kernel->static_shared_bytes);
-	add_known(&m, "registers", kernel->registers);
-}
-
-static void add_kernel(struct jsonl *j, struct json *m, unsigned process,
-		       const struct gpuctr_kernel *kernel)
+static void add_kernel(struct json *m, const struct gpuctr_kernel *kernel)
 {
 	static const struct gpuctr_kernel none = { .static_shared_bytes = -1, .registers = -1 };
-	bool fresh;
-	struct buf *text = fragments_get(j->kernels, process, kernel ? kernel->id : 0, &fresh);
 
-	if (fresh || !kernel) {
-		buf_clear(text);
-		write_kernel(text, kernel ? kernel : &none);
+	kernel = kernel ? kernel : &none;
+	json_text(m, "kernel", kernel->name);
+	json_text(m, "mangled", kernel->mangled);
+	add_known(m, "static_shared_bytes", kernel->static_shared_bytes);
+	add_known(m, "registers", kernel->registers);
+}
+
+static void add_attribution(struct json *m, const struct attribution *what)
+{
+	struct store_attribution columns;
+
+	attribution_columns(what, &columns);
+	json_text_or_null(m, "op", columns.op);
+	if (columns.seq >= 0) {
+		json_i64(m, "seq", columns.seq);
+	} else {
+		json_null(m, "seq");
 	}
-	json_add(m, text);
+	json_text_or_null(m, "sizes", columns.sizes);
+	json_text_or_null(m, "dir", columns.dir);
+	json_text_or_null(m, "layer", columns.layer);
 }
 
 static void add_active(struct json *m, const struct gpuctr_record *record)
@@ -273,22 +213,18 @@ static void add_active(struct json *m, const struct gpuctr_record *record)
 
 static void add_launch(struct jsonl *j, struct json *m, const struct gpuctr_record *record)
 {
-	const struct process_texts *process = processes_find(&j->processes, record->process);
+	const struct known_process *process = processes_find(&j->processes, record->process);
 
 	json_u64(m, "index", record->index);
 	json_u64(m, "process", record->process);
 	json_u64(m, "pid", process ? process->pid : 0);
 	json_word(m, "kind", format_launch_kind(record->kind));
-	add_kernel(j, m, record->process, record->kernel);
+	add_kernel(m, record->kernel);
 	json_u32s(m, "grid", record->grid, 3);
 	json_u32s(m, "block", record->block, 3);
 	json_u64(m, "dynamic_shared_bytes", record->dynamic_shared_bytes);
 	json_u64(m, "device", record->device);
-	if (process && record->device < process->n_devices && process->devices[record->device].n) {
-		json_add(m, &process->devices[record->device]);
-	} else {
-		json_text(m, "uuid", "");
-	}
+	json_text(m, "uuid", processes_uuid(process, record->device));
 	json_u64(m, "context", record->context);
 	json_u64(m, "stream", record->stream);
 	json_u64(m, "correlation", record->correlation);
@@ -305,14 +241,12 @@ static void add_launch(struct jsonl *j, struct json *m, const struct gpuctr_reco
 static void add_metrics(const struct jsonl *j, struct json *m, const char *name,
 			const double *values)
 {
+	const struct gpuctr_plan *plan = j->capture->plan;
+
 	json_begin(m, name, '{');
-	for (size_t i = 0; i < j->n_keys; i++) {
-		json_add(m, &j->keys[i]);
-		if (isfinite(values[i])) {
-			buf_double(m->b, values[i]);
-		} else {
-			buf_text(m->b, "null");
-		}
+	for (size_t i = 0; i < plan->n_columns; i++) {
+		json_key_text(m, plan->columns[i].name);
+		json_value(m, values[i]);
 	}
 	json_end(m, '}');
 }
@@ -328,7 +262,7 @@ static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *rec
 		json_u64(&m, "stratum", record->stratum);
 		json_double(&m, "chance", record->chance);
 	}
-	if (j->n_groups > 1) {
+	if (j->capture->plan->groups > 1) {
 		json_u64(&m, "group", record->group);
 	}
 	add_metrics(j, &m, "metrics", record->values);
@@ -336,9 +270,8 @@ static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *rec
 		json_bool(&m, "sampled", true);
 		add_metrics(j, &m, "errors", record->errors);
 	}
-	json_key(&m, NULL);
-	attributed_add(j->attributed, b, record, what);
-	add_stack(j, &m, record->process, record->range);
+	add_attribution(&m, what);
+	add_stack(&m, record->range);
 	add_active(&m, record);
 	end_line(&m);
 }
@@ -377,13 +310,6 @@ static void jsonl_notice(void *f, struct buf *b, const struct gpuctr_notice *not
 	end_line(&m);
 }
 
-static void add_totals(struct json *m, const struct gpuctr_totals *totals)
-{
-#define TOTAL(name) json_u64(m, #name, totals->name);
-	GPUCTR_TOTALS(TOTAL)
-#undef TOTAL
-}
-
 static void jsonl_process_end(void *f, struct buf *b, const struct gpuctr_process_end *end)
 {
 	struct json m = begin_line(b, "process_end");
@@ -391,7 +317,7 @@ static void jsonl_process_end(void *f, struct buf *b, const struct gpuctr_proces
 	(void)f;
 	json_u64(&m, "process", end->process);
 	json_bool(&m, "clean", end->clean);
-	add_totals(&m, &end->totals);
+	json_totals(&m, &end->totals);
 	end_line(&m);
 }
 
@@ -434,7 +360,7 @@ static void jsonl_end(void *f, struct buf *b, const struct gpuctr_end *end)
 
 	(void)f;
 	json_u64(&m, "processes", end->processes);
-	add_totals(&m, &end->totals);
+	json_totals(&m, &end->totals);
 	if (end->error.code == GPUCTR_OK) {
 		json_null(&m, "error");
 	} else {

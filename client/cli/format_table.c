@@ -108,25 +108,13 @@ static void table_close(void *f)
 	free(f);
 }
 
-static void pad(struct buf *b, size_t n)
+/* Appends a column, aligned at its right, and empties it. */
+static void add_column(struct buf *b, struct buf *field, size_t width)
 {
-	for (; n > 0; n--) {
-		buf_char(b, ' ');
-	}
-}
-
-/* What was appended since start becomes a field of width columns. */
-static void align(struct buf *b, size_t start, size_t width, bool right)
-{
-	size_t has = b->n > start ? text_width(b->data + start, b->n - start) : 0;
-	size_t n = has < width ? width - has : 0;
-	size_t length = b->n - start;
-
-	pad(b, n);
-	if (right && n > 0 && !b->failed) {
-		memmove(b->data + start + n, b->data + start, length);
-		memset(b->data + start, ' ', n);
-	}
+	buf_text(b, "  ");
+	text_pad(b, buf_string(field), width, true);
+	b->failed |= field->failed;
+	buf_clear(field);
 }
 
 /* A sum is the rollup that goes without saying. */
@@ -145,6 +133,7 @@ static void add_head(struct buf *b, const char *name, size_t width)
 static void table_head(void *f, struct buf *b)
 {
 	struct table *t = f;
+	struct buf field = { 0 };
 
 	buf_printf(b, "%*s  %-*s", INDEX_WIDTH, "#", (int)t->name_width, "kernel");
 	if (t->shapes) {
@@ -153,32 +142,28 @@ static void table_head(void *f, struct buf *b)
 	buf_printf(b, "  %*s", TIME_WIDTH, "time");
 	for (size_t i = 0; i < t->capture->plan->n_columns; i++) {
 		const struct gpuctr_column *column = &t->capture->plan->columns[i];
-		size_t start = b->n + 2;
 
-		buf_text(b, "  ");
-		add_head(b, column->name, column_width(t, column));
-		align(b, start, column_width(t, column), true);
+		add_head(&field, column->name, column_width(t, column));
+		add_column(b, &field, column_width(t, column));
 	}
 	buf_text(b, t->path_width > 0 ? "  nvtx\n" : "\n");
+	buf_deinit(&field);
 }
 
-static void add_dim(struct buf *b, const uint32_t dim[3], size_t width)
+static void add_dim(struct buf *b, struct buf *field, const uint32_t dim[3], size_t width)
 {
-	size_t start = b->n + 2;
-
-	buf_printf(b, "  %ux%ux%u", dim[0], dim[1], dim[2]);
-	align(b, start, width, true);
+	buf_printf(field, "%ux%ux%u", dim[0], dim[1], dim[2]);
+	add_column(b, field, width);
 }
 
-static void add_values(struct table *t, struct buf *b, const struct gpuctr_record *record)
+static void add_values(struct table *t, struct buf *b, struct buf *field,
+		       const struct gpuctr_record *record)
 {
 	for (size_t i = 0; i < t->capture->plan->n_columns; i++) {
 		const struct gpuctr_column *column = &t->capture->plan->columns[i];
-		size_t start = b->n + 2;
 
-		buf_text(b, "  ");
-		text_scaled(b, record->values[i], column->unit);
-		align(b, start, column_width(t, column), true);
+		text_scaled(field, record->values[i], column->unit);
+		add_column(b, field, column_width(t, column));
 	}
 }
 
@@ -221,20 +206,15 @@ static void add_short_path(struct buf *b, const struct gpuctr_range *range, size
 	buf_deinit(&path);
 }
 
-static void add_time(struct buf *b, const struct gpuctr_record *record)
+static void add_time(struct buf *b, struct buf *field, const struct gpuctr_record *record)
 {
-	size_t start = b->n + 2;
-
-	buf_text(b, "  ");
 	if (record->clock == GPUCTR_CLOCK_NONE) {
-		buf_text(b, "na");
+		buf_text(field, "na");
 	} else {
-		text_time(b, (double)record->duration_ns);
+		text_time(field, (double)record->duration_ns);
 	}
-	if (record->clock == GPUCTR_CLOCK_RANGE) {
-		buf_char(b, '*');
-	}
-	align(b, start, TIME_WIDTH, true);
+	buf_text(field, record->clock == GPUCTR_CLOCK_RANGE ? "*" : "");
+	add_column(b, field, TIME_WIDTH);
 }
 
 static void tell_ranges(struct table *t, struct buf *b, const struct gpuctr_record *record)
@@ -249,22 +229,23 @@ static void table_record(void *f, struct buf *b, const struct gpuctr_record *rec
 			 const struct attribution *what)
 {
 	struct table *t = f;
-	size_t start;
+	struct buf field = { 0 };
 
 	(void)what;
 	tell_ranges(t, b, record);
 	buf_printf(b, "%*llu  ", INDEX_WIDTH, (unsigned long long)record->index);
-	start = b->n;
-	text_kernel(b, record->kernel ? record->kernel->name : "?", t->name_width);
-	align(b, start, t->name_width, false);
+	text_kernel(&field, record->kernel ? record->kernel->name : "?", t->name_width);
+	text_pad(b, buf_string(&field), t->name_width, false);
+	buf_clear(&field);
 	if (t->shapes) {
-		add_dim(b, record->grid, GRID_WIDTH);
-		add_dim(b, record->block, BLOCK_WIDTH);
+		add_dim(b, &field, record->grid, GRID_WIDTH);
+		add_dim(b, &field, record->block, BLOCK_WIDTH);
 	}
-	add_time(b, record);
-	add_values(t, b, record);
+	add_time(b, &field, record);
+	add_values(t, b, &field, record);
 	add_short_path(b, record->range, t->path_width);
 	buf_char(b, '\n');
+	buf_deinit(&field);
 }
 
 static void table_process(void *f, struct buf *b, const struct gpuctr_process *process)

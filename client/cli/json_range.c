@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* NVTX ranges as JSON. */
+/* NVTX ranges and totals as JSON. */
 
 #include "client/cli/json_range.h"
 
@@ -48,14 +48,16 @@ static void add_payload(struct json *m, const struct gpuctr_range *range)
 void json_range(struct buf *b, const struct gpuctr_range *range)
 {
 	struct json m = { b };
-	char color[16];
+	char color[16] = "";
 
-	snprintf(color, sizeof(color), "#%08x", range->color);
+	if (range->color) {
+		snprintf(color, sizeof(color), "#%08x", range->color);
+	}
 	json_begin(&m, NULL, '{');
 	json_text(&m, "domain", range->domain);
 	json_text(&m, "message", range->message);
 	json_text(&m, "category", range->category);
-	json_text_or_null(&m, "color", range->color ? color : NULL);
+	json_text_or_null(&m, "color", color);
 	add_payload(&m, range);
 	json_end(&m, '}');
 }
@@ -63,4 +65,11 @@ void json_range(struct buf *b, const struct gpuctr_range *range)
 void json_stack(struct buf *b, const struct gpuctr_range *range)
 {
 	range_stack_add(b, range, SIZE_MAX, ',', json_range);
+}
+
+void json_totals(struct json *m, const struct gpuctr_totals *t)
+{
+#define TOTAL(name) json_u64(m, #name, t->name);
+	GPUCTR_TOTALS(TOTAL)
+#undef TOTAL
 }

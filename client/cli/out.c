@@ -249,16 +249,6 @@ bool out_write(struct out *out, const char *data, size_t n)
 	return taken;
 }
 
-enum out_state out_state(struct out *out)
-{
-	enum out_state state;
-
-	pthread_mutex_lock(&out->lock);
-	state = out->state;
-	pthread_mutex_unlock(&out->lock);
-	return state;
-}
-
 struct out *out_close(struct out *out, enum out_state *ret_state, int *ret_errno)
 {
 	if (!out) {

@@ -28,7 +28,6 @@ enum out_state {
 	OUT_CLOSED, /* nobody reads: a closed pipe */
 	OUT_FAILED, /* out_close() says why */
 };
-enum out_state out_state(struct out *out);
 
 /* Waits until all is written and closes. Takes NULL, returns NULL. *ret_state, *ret_errno may be
  * NULL. */

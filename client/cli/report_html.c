@@ -13,65 +13,9 @@
 #include "client/cli/say.h"
 #include "client/cli/verb.h"
 
-struct html {
-	struct page *page;
-	struct report_source source;
-};
-
-/* --- reading --------------------------------------------------------------------------------- */
-
-static int on_capture(const struct store_info *info, void *userdata)
+static int print_page(struct report_source *s, const struct strings *files, struct buf *b,
+		      struct buf *why)
 {
-	struct html *h = userdata;
-
-	return page_capture(h->page, info, &h->source.why);
-}
-
-static int on_process(const struct store_process *process, void *userdata)
-{
-	struct html *h = userdata;
-
-	return page_process(h->page, &process->process);
-}
-
-static int on_record(const struct gpuctr_record *record, const struct attribution *what,
-		     void *userdata)
-{
-	struct html *h = userdata;
-
-	return page_record(h->page, record, what);
-}
-
-static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
-{
-	struct html *h = userdata;
-
-	return page_stratum(h->page, stratum);
-}
-
-static bool read_captures(struct html *h, const struct strings *files)
-{
-	const struct reading_handler handler = { .on_capture = on_capture,
-						 .on_process = on_process,
-						 .on_record = on_record,
-						 .on_stratum = on_stratum,
-						 .without = page_without(h->page) };
-	bool ok = true;
-
-	h->source.also = &handler;
-	h->source.also_userdata = h;
-	for (size_t i = 0; i < files->n && ok; i++) {
-		ok = report_source_read(&h->source, files->items[i]);
-	}
-	h->source.also = NULL;
-	return ok;
-}
-
-/* --- the page -------------------------------------------------------------------------------- */
-
-static int print_page(struct html *h, const struct strings *files, struct buf *b, struct buf *why)
-{
-	struct report_source *s = &h->source;
 	const struct machine_source source = { .captures = strings_items(files),
 					       .n_captures = files->n,
 					       .recorded_from = "",
@@ -94,7 +38,7 @@ static int print_page(struct html *h, const struct strings *files, struct buf *b
 		/* The tail's first line is the hardware. */
 		notes = strchr(buf_string(&tail), '\n');
 		*notes = '\0';
-		r = page_print(h->page, &source, s->hints,
+		r = page_print(s->page, &source, s->hints,
 			       &(struct page_texts){ .hardware = tail.data,
 						     .notes = notes + 1,
 						     .nothing = buf_string(&nothing) },
@@ -105,11 +49,11 @@ static int print_page(struct html *h, const struct strings *files, struct buf *b
 	return r;
 }
 
-static int write_page(struct html *h, const struct strings *files, struct outfile *out,
+static int write_page(struct report_source *s, const struct strings *files, struct outfile *out,
 		      struct buf *why)
 {
 	struct buf b = { 0 };
-	int r = print_page(h, files, &b, why);
+	int r = print_page(s, files, &b, why);
 
 	if (r == -EINVAL && why->n > 0) {
 		buf_deinit(&b);
@@ -128,7 +72,7 @@ int report_html(const struct strings *files, const char *path, bool force,
 		const struct strings *where, const struct page_options *options, struct buf *why)
 {
 	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
-	struct html h = { 0 };
+	struct report_source source = { 0 };
 	struct outfile out;
 	int status = EXIT_VERB_FAILED;
 	bool ok;
@@ -140,19 +84,22 @@ int report_html(const struct strings *files, const char *path, bool force,
 		}
 	}
 	r = outfile_open(&out, path, force);
-	ok = r == 0 && report_source_open(&h.source, &by_kernel, true, where);
-	h.page = ok ? page_new(options, summary_unfinished(h.source.summary)) : NULL;
+	ok = r == 0 && report_source_open(&source, &by_kernel, true, where);
+	source.page = ok ? page_new(options, summary_unfinished(source.summary)) : NULL;
 	if (r < 0) {
 		say_usage("--html %s: %s", path, outfile_why(r));
 		status = EXIT_VERB_USAGE;
-	} else if (ok && !h.page) {
+	} else if (ok && !source.page) {
 		say_usage("out of memory");
 	}
-	if (h.page && read_captures(&h, files)) {
-		status = write_page(&h, files, &out, why);
+	ok = source.page != NULL;
+	for (size_t i = 0; i < files->n && ok; i++) {
+		ok = report_source_read(&source, files->items[i]);
+	}
+	if (ok) {
+		status = write_page(&source, files, &out, why);
 	}
 	outfile_close(&out);
-	page_free(h.page);
-	report_source_close(&h.source);
+	report_source_close(&source);
 	return status;
 }

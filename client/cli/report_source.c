@@ -64,10 +64,10 @@ static int on_capture(const struct store_info *info, void *userdata)
 	s->end.error = s->end.error ? s->end.error : info->end_code;
 	s->before = summary_records(s->summary);
 	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
-	r = r ? r : summary_host(s->summary, info->host);
+	r = r ? r : groups_host(summary_unfinished(s->summary), info->host);
 	r = r ? r : where_begin(s->where, &info->plan, info->path, info->host);
 	r = r || !s->hints ? r : hints_begin(s->hints, &info->plan, info->path);
-	r = r || !s->also ? r : s->also->on_capture(info, s->also_userdata);
+	r = r || !s->page ? r : page_capture(s->page, info, &s->why);
 	return r == -EINVAL ? refuse(s, "unit-clash") : r;
 }
 
@@ -86,7 +86,7 @@ static int on_process(const struct store_process *process, void *userdata)
 	if (!s->recorded_from && *process->process.recorded_from) {
 		s->recorded_from = strdup(process->process.recorded_from);
 	}
-	return s->also ? s->also->on_process(process, s->also_userdata) : 0;
+	return s->page ? page_process(s->page, &process->process) : 0;
 }
 
 static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
@@ -101,7 +101,7 @@ static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
 		return 0;
 	}
 	summary_stratum(s->summary, stratum);
-	return s->also ? s->also->on_stratum(stratum, s->also_userdata) : 0;
+	return s->page ? page_stratum(s->page, stratum) : 0;
 }
 
 static int on_record(const struct gpuctr_record *record, const struct attribution *what,
@@ -117,11 +117,11 @@ static int on_record(const struct gpuctr_record *record, const struct attributio
 	if (!wanted) {
 		return 0;
 	}
-	summary_attributed(s->summary, record, what);
+	summary_record(s->summary, record, what);
 	if (s->hints && hints_record(s->hints, record)) {
 		return -ENOMEM;
 	}
-	return s->also ? s->also->on_record(record, what, s->also_userdata) : 0;
+	return s->page ? page_record(s->page, record, what) : 0;
 }
 
 static int on_end(const struct store_info *info, void *userdata)
@@ -153,7 +153,7 @@ bool report_source_read(struct report_source *s, const char *path)
 		.check_beside = true,
 		.without = summary_without(s->summary) & where_without(s->where) &
 			   (s->hints ? hints_without(s->hints) : ~0u) &
-			   (s->also ? s->also->without : ~0u),
+			   (s->page ? page_without(s->page) : ~0u),
 		.attributor = s->attributor,
 	};
 	struct store_error error;
@@ -231,6 +231,7 @@ bool report_source_open(struct report_source *s, const struct keys *keys, bool h
 
 void report_source_close(struct report_source *s)
 {
+	page_free(s->page);
 	summary_free(s->summary);
 	hints_free(s->hints);
 	where_free(s->where);

@@ -5,6 +5,7 @@
 #include "client/cli/options.h"
 #include "client/cli/summary.h"
 #include "client/report/hints.h"
+#include "client/report/page.h"
 #include "client/report/reading.h"
 #include "client/report/where.h"
 
@@ -24,10 +25,8 @@ struct report_source {
 	struct hints *hints; /* NULL: none are wanted */
 	struct where *where;
 	struct attributor *attributor;
-	uint64_t records; /* read, with those that --where leaves out */
-	/* These groups get all selected captures, processes, strata and records too; or NULL. */
-	const struct reading_handler *also;
-	void *also_userdata;
+	uint64_t records;  /* read, with those that --where leaves out */
+	struct page *page; /* gets all that is selected too; NULL: none is made */
 };
 
 /* where: conditions that where_add() has accepted. False: an error was printed. The caller closes

@@ -176,7 +176,7 @@ static void leave_others_out(const struct selector *selector, struct selected *s
 	}
 }
 
-int select_processes(struct gpuctr *g, const struct selector *s, struct selected *ret)
+static int choose_processes(struct gpuctr *g, const struct selector *s, struct selected *ret)
 {
 	struct asking a = { .selector = s, .selected = ret };
 	int r;
@@ -203,7 +203,7 @@ int select_processes(struct gpuctr *g, const struct selector *s, struct selected
 
 bool select_some(struct gpuctr *g, const struct selector *selector, struct selected *s)
 {
-	int r = select_processes(g, selector, s);
+	int r = choose_processes(g, selector, s);
 
 	if (r < 0) {
 		say_usage("%s", strerror(-r));

@@ -24,10 +24,8 @@ struct selected {
 	unsigned registered; /* that were there to choose from */
 };
 
-/* Asks the daemon, and reports matching processes that another capture measures and pids that
- * are not registered. 0, -ENOMEM, or a code of the library, as for gpuctr_last_error(). */
-int select_processes(struct gpuctr *g, const struct selector *s, struct selected *ret);
-/* The same. False: no process can be captured, or an error; the reason was reported. */
+/* Asks the daemon, and reports matching processes that another capture measures and pids that are
+ * not registered. False: no process can be captured, or an error; the reason was reported. */
 bool select_some(struct gpuctr *g, const struct selector *s, struct selected *ret);
 void selected_deinit(struct selected *s);
 

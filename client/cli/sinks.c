@@ -139,7 +139,7 @@ void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 	if (s->options->capture_path || s->stream) {
 		attributor_take(s->attributor, record, &what);
 	}
-	summary_record(s->summary, record);
+	summary_record(s->summary, record, NULL);
 	ranks_record(&s->ranks, record);
 	files_record(&s->files, record, &what);
 	if (s->stream) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/cli/status_json.h"
 
+#include "client/cli/json_range.h"
 #include "proto/base/json.h"
 
 /* Objects are written member by member in the order of gpuctr-status(5). Every member is always
@@ -78,9 +79,7 @@ static void gpu(struct json *j, const struct gpuctr_gpu *g)
 static void kernels(struct json *j, const struct gpuctr_totals *t)
 {
 	json_begin(j, "kernels", '{');
-#define NUMBER(name) json_u64(j, #name, t->name);
-	GPUCTR_TOTALS(NUMBER)
-#undef NUMBER
+	json_totals(j, t);
 	json_end(j, '}');
 }
 

@@ -96,11 +96,6 @@ int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char 
 	return groups_begin(s->groups, plan, name, why);
 }
 
-int summary_host(struct summary *s, const char *host)
-{
-	return groups_host(s->groups, host);
-}
-
 /* --- processes ------------------------------------------------------------------------------- */
 
 static unsigned find_kind(struct summary *s, const struct gpuctr_device *device)
@@ -180,13 +175,8 @@ void summary_process(struct summary *s, const struct gpuctr_process *process)
 
 /* --- records --------------------------------------------------------------------------------- */
 
-void summary_record(struct summary *s, const struct gpuctr_record *record)
-{
-	summary_attributed(s, record, NULL);
-}
-
-void summary_attributed(struct summary *s, const struct gpuctr_record *record,
-			const struct attribution *what)
+void summary_record(struct summary *s, const struct gpuctr_record *record,
+		    const struct attribution *what)
 {
 	s->failed |= groups_record(s->groups, record, what) != 0;
 }

@@ -24,12 +24,10 @@ struct summary *summary_free(struct summary *s);      /* takes NULL, returns NUL
 /* For each capture, before its processes: as groups_begin(). */
 int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char *name,
 		  struct buf *why);
-int summary_host(struct summary *s, const char *host); /* where it was taken; as groups_host() */
 void summary_process(struct summary *s, const struct gpuctr_process *process);
-/* Where the keys ask for nothing of an attribution. */
-void summary_record(struct summary *s, const struct gpuctr_record *record);
-void summary_attributed(struct summary *s, const struct gpuctr_record *record,
-			const struct attribution *what);
+/* what: NULL where the keys ask for nothing of an attribution. */
+void summary_record(struct summary *s, const struct gpuctr_record *record,
+		    const struct attribution *what);
 void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum);
 uint64_t summary_records(const struct summary *s);
 unsigned summary_processes(const struct summary *s);

@@ -19,6 +19,7 @@
 #include "client/cli/leased.h"
 #include "client/cli/sampler_path.h"
 #include "client/cli/say.h"
+#include "client/cli/timeline_metrics.h"
 #include "client/cli/timeline_view.h"
 #include "client/sampler/stream.h"
 #include "proto/base/clock.h"
@@ -29,6 +30,7 @@ enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, WORDS_MAX = 16, BUCKETS_WANTE
 
 struct timeline {
 	const struct run_options *options;
+	struct strings metrics;
 	char path[PATH_MAX]; /* of the sampler */
 	char gpu[SAMPLER_UUID_BYTES];
 	int life;	    /* the sampler's standard input; -1: it was told to end */
@@ -65,16 +67,10 @@ static bool start(struct leased *l, const char *const *added, int *ret_status)
 					"--interval",	  interval,  "--metrics" };
 	int r;
 
-	if (!t->gpu[0]) {
-		say_error(gpuctr_error_name(GPUCTR_E_NO_GPU), "there is no such GPU",
-			  "`gpuctr-client status` lists them, with index and UUID.");
-		return false;
-	}
 	if (!timeline_view_open(&t->view)) {
 		return false;
 	}
-	argv[7] = metrics = join(&o->metrics);
-
+	argv[7] = metrics = join(&t->metrics);
 	snprintf(interval, sizeof(interval), "%lluns", (unsigned long long)o->timeline.interval_ns);
 	if (o->duration_ns > 0) {
 		snprintf(duration, sizeof(duration), "%lluns", (unsigned long long)o->duration_ns);
@@ -116,18 +112,13 @@ static void end_now(struct leased *l)
 
 /* --- events --- */
 
-/* Names the GPU as the daemon numbers them, whatever CUDA_VISIBLE_DEVICES says. */
+/* The lease is of one GPU, which the sampler gets by its UUID: CUDA may number them otherwise. */
 static void on_opened(struct leased *l, const struct gpuctr_opened *opened)
 {
 	struct timeline *t = l->data;
-	const char *wanted = t->options->timeline.gpu;
-	char index[16];
 
-	for (size_t i = 0; i < opened->n_gpus; i++) {
-		snprintf(index, sizeof(index), "%u", opened->gpus[i].index);
-		if (strcmp(wanted, index) == 0 || strcmp(wanted, opened->gpus[i].uuid) == 0) {
-			snprintf(t->gpu, sizeof(t->gpu), "%s", opened->gpus[i].uuid);
-		}
+	if (opened->n_gpus > 0) {
+		snprintf(t->gpu, sizeof(t->gpu), "%s", opened->gpus[0].uuid);
 	}
 }
 
@@ -183,6 +174,7 @@ static void on_tick(struct leased *l)
 	struct timeline *t = l->data;
 	uint64_t now = clock_now_ns();
 
+	timeline_view_progress(&t->view);
 	if (t->end_at_ns != 0 && t->kill_ns == 0 && now > t->end_at_ns + PATIENCE_NS) {
 		ask_end(t);
 	}
@@ -197,6 +189,7 @@ static void on_command_end(struct leased *l)
 	struct timeline *t = l->data;
 
 	take_input(l);
+	say_clear();
 	t->view.status = l->child.status;
 	if (t->broken) {
 		say("the sampler wrote what is no stream of samples: what follows came before");
@@ -224,12 +217,12 @@ static const struct leased_user user = {
 
 int timeline_run(const struct run_options *o)
 {
-	static const struct strings all_gpus;
+	struct strings gpus = { 0 };
 	struct timeline t = { .options = o, .life = -1 };
 	struct leased l = {
 		.user = &user,
 		.data = &t,
-		.options = { .devices = &all_gpus,
+		.options = { .devices = &gpus,
 			     .socket = o->socket,
 			     .lease_ns = o->lease_ns,
 			     .timeout_ns = o->timeout_ns,
@@ -245,16 +238,19 @@ int timeline_run(const struct run_options *o)
 			  "Install gpuctr-client, or name it with GPUCTR_SAMPLER.");
 		return EXIT_REFUSED;
 	}
-	if (!timeline_view_init(&t.view, o)) {
+	if (!timeline_view_init(&t.view, o) || !timeline_metrics(o, &t.metrics)) {
+		strings_deinit(&t.metrics);
 		return EXIT_REFUSED;
 	}
 	t.reader = sampler_reader_new(&timeline_view_handler, &t.view);
-	if (t.reader) {
+	if (t.reader && strings_add(&gpus, o->timeline.gpu, strlen(o->timeline.gpu))) {
 		status = leased_run(&l);
 		status = t.was_started ? timeline_view_finish(&t.view) : status;
 	}
 	sampler_reader_free(t.reader);
 	timeline_view_close(&t.view);
+	strings_deinit(&t.metrics);
+	strings_deinit(&gpus);
 	if (t.life >= 0) {
 		close(t.life);
 	}

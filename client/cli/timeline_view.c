@@ -11,103 +11,13 @@
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
-#include "proto/base/json.h"
+#include "proto/base/clock.h"
 
-enum { BUCKETS_SHOWN = 20, TIME_WIDTH = 9, VALUE_WIDTH = 11, LINE_BYTES = 32 << 10 };
+enum { BUCKETS_SHOWN = 20, TIME_WIDTH = 9, VALUE_WIDTH = 11 };
+
+#define PROGRESS_NS (500 * CLOCK_NS_PER_MS)
 
 static const char *const value_titles[] = { "min", "mean", "max" };
-
-/* --- the stream ------------------------------------------------------------------------------ */
-
-static void flush(struct timeline_view *v)
-{
-	if (v->line.n > 0 && (v->line.failed || !out_write(v->out, v->line.data, v->line.n))) {
-		v->unwritten += v->in_line;
-	}
-	v->line.failed = false;
-	v->in_line = 0;
-	buf_clear(&v->line);
-}
-
-static void add_value(struct buf *b, double value, const char *none)
-{
-	if (isfinite(value)) {
-		buf_double(b, value);
-	} else {
-		buf_text(b, none);
-	}
-}
-
-static void write_begin(struct timeline_view *v)
-{
-	struct buf *b = &v->line;
-
-	if (v->is_csv) {
-		buf_text(b, "start_ns,end_ns");
-		for (size_t i = 0; i < v->metrics.n; i++) {
-			buf_char(b, ',');
-			text_csv(b, v->metrics.items[i]);
-		}
-		buf_text(b, "\r\n");
-		return;
-	}
-	buf_text(b, "{\"type\":\"timeline\",\"gpu\":");
-	json_string(b, v->gpu);
-	buf_printf(b, ",\"interval_ns\":%llu,\"metrics\":[", (unsigned long long)v->interval_ns);
-	for (size_t i = 0; i < v->metrics.n; i++) {
-		buf_text(b, i > 0 ? "," : "");
-		json_string(b, v->metrics.items[i]);
-	}
-	buf_text(b, "]}\n");
-}
-
-static void write_sample(struct timeline_view *v, int64_t start_ns, int64_t end_ns,
-			 const double *values)
-{
-	struct buf *b = &v->line;
-
-	if (!v->is_csv) {
-		buf_text(b, "{\"type\":\"sample\",\"start_ns\":");
-	}
-	buf_i64(b, start_ns);
-	buf_text(b, v->is_csv ? "," : ",\"end_ns\":");
-	buf_i64(b, end_ns);
-	buf_text(b, v->is_csv ? "" : ",\"values\":[");
-	for (size_t i = 0; i < v->metrics.n; i++) {
-		buf_text(b, v->is_csv || i > 0 ? "," : "");
-		add_value(b, values[i], v->is_csv ? "" : "null");
-	}
-	buf_text(b, v->is_csv ? "\r\n" : "]}\n");
-	v->in_line++;
-	if (b->n >= LINE_BYTES) {
-		flush(v);
-	}
-}
-
-static void write_lost(struct timeline_view *v, int64_t start_ns, int64_t end_ns, uint64_t n)
-{
-	if (!v->is_csv) {
-		buf_printf(
-			&v->line,
-			"{\"type\":\"lost\",\"start_ns\":%lld,\"end_ns\":%lld,\"samples\":%llu}\n",
-			(long long)start_ns, (long long)end_ns, (unsigned long long)n);
-	}
-}
-
-static void write_end(struct timeline_view *v, const char *message)
-{
-	if (!v->is_csv) {
-		buf_printf(&v->line, "{\"type\":\"end\",\"samples\":%llu,\"lost\":%llu,\"error\":",
-			   (unsigned long long)v->end.samples, (unsigned long long)v->end.lost);
-		if (message) {
-			json_string(&v->line, message);
-		} else {
-			buf_text(&v->line, "null");
-		}
-		buf_text(&v->line, "}\n");
-	}
-	flush(v);
-}
 
 /* --- what comes ------------------------------------------------------------------------------ */
 
@@ -117,6 +27,7 @@ static void on_begin(void *user, const struct sampler_begin *begin)
 	uint64_t length_ns = v->options->duration_ns / BUCKETS_SHOWN;
 
 	v->interval_ns = begin->interval_ns;
+	v->begun_ns = clock_now_ns();
 	snprintf(v->gpu, sizeof(v->gpu), "%s", begin->gpu);
 	for (size_t i = 0; i < begin->n_metrics; i++) {
 		if (!strings_add(&v->metrics, begin->metrics[i], strlen(begin->metrics[i]))) {
@@ -125,9 +36,7 @@ static void on_begin(void *user, const struct sampler_begin *begin)
 	}
 	length_ns = length_ns && length_ns < begin->interval_ns ? begin->interval_ns : length_ns;
 	v->has_begun = buckets_init(&v->buckets, begin->metrics, begin->n_metrics, length_ns) == 0;
-	if (v->out) {
-		write_begin(v);
-	}
+	samples_out_begin(&v->stream, begin);
 }
 
 static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
@@ -138,9 +47,7 @@ static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double
 	if (v->has_begun) {
 		(void)buckets_add(&v->buckets, start_ns, end_ns, values);
 	}
-	if (v->out) {
-		write_sample(v, start_ns, end_ns, values);
-	}
+	samples_out_sample(&v->stream, start_ns, end_ns, values);
 }
 
 static void on_lost(void *user, int64_t start_ns, int64_t end_ns, uint64_t n)
@@ -151,9 +58,7 @@ static void on_lost(void *user, int64_t start_ns, int64_t end_ns, uint64_t n)
 	if (v->has_begun) {
 		buckets_lost(&v->buckets, start_ns, n);
 	}
-	if (v->out) {
-		write_lost(v, start_ns, end_ns, n);
-	}
+	samples_out_lost(&v->stream, start_ns, end_ns, n);
 }
 
 /* How the sampler's reasons are called elsewhere. */
@@ -192,9 +97,7 @@ static void on_end(void *user, const struct sampler_end *end)
 	if (end->reason != SAMPLER_ENDED && !(end->reason == SAMPLER_CUT_OFF && v->is_cut)) {
 		say_error(error_name(end->reason), end->message, end->remedy);
 	}
-	if (v->out) {
-		write_end(v, end->reason == SAMPLER_ENDED ? NULL : end->message);
-	}
+	samples_out_end(&v->stream, end);
 }
 
 const struct sampler_handler timeline_view_handler = {
@@ -309,6 +212,28 @@ static void say_counts(const struct timeline_view *v)
 	buf_deinit(&b);
 }
 
+void timeline_view_progress(struct timeline_view *v)
+{
+	uint64_t now = clock_now_ns(), whole = v->options->duration_ns;
+	struct buf b = { 0 };
+
+	if (!v->has_begun || v->options->quiet || !terminal_is(STDERR_FILENO) ||
+	    now - v->told_ns < PROGRESS_NS) {
+		return;
+	}
+	v->told_ns = now;
+	text_count(&b, v->samples);
+	buf_text(&b, " samples, ");
+	text_duration(&b, now - v->begun_ns);
+	if (whole > now - v->begun_ns) {
+		buf_text(&b, " of ");
+		text_duration(&b, whole);
+	}
+	buf_text(&b, " (Ctrl-C ends it)");
+	say_status(buf_string(&b));
+	buf_deinit(&b);
+}
+
 /* --- from outside ---------------------------------------------------------------------------- */
 
 static bool refuse_output(const struct timeline_view *v, int r)
@@ -326,7 +251,7 @@ static bool has_stream(const struct run_options *o)
 
 bool timeline_view_init(struct timeline_view *v, const struct run_options *o)
 {
-	*v = (struct timeline_view){ .options = o, .is_csv = o->format == &format_csv };
+	*v = (struct timeline_view){ .options = o };
 	return !has_stream(o) || refuse_output(v, out_check(o->stream_path, o->force));
 }
 
@@ -334,7 +259,9 @@ bool timeline_view_open(struct timeline_view *v)
 {
 	const struct run_options *o = v->options;
 
-	return !has_stream(o) || refuse_output(v, out_open(o->stream_path, o->force, &v->out));
+	return !has_stream(o) ||
+	       refuse_output(v, samples_out_open(&v->stream, o->stream_path, o->force,
+						 o->format == &format_csv));
 }
 
 static bool prints_table(const struct timeline_view *v)
@@ -342,34 +269,14 @@ static bool prints_table(const struct timeline_view *v)
 	const struct run_options *o = v->options;
 
 	return v->samples > 0 && !o->quiet && !o->no_summary &&
-	       !(v->out && strcmp(o->stream_path, "-") == 0);
-}
-
-static void close_stream(struct timeline_view *v)
-{
-	enum out_state state;
-	int error;
-
-	flush(v);
-	v->out = out_close(v->out, &state, &error);
-	if (state == OUT_FAILED) {
-		say_warning("stream-failed", strerror(-error),
-			    "The samples from there on are lost: let --output be where there is "
-			    "room.");
-	} else if (state == OUT_OPEN && v->unwritten > 0) {
-		say("warning[stream-slow]: %llu samples are not in the stream: its reader was too "
-		    "slow",
-		    (unsigned long long)v->unwritten);
-	}
+	       !(v->stream.out && strcmp(o->stream_path, "-") == 0);
 }
 
 int timeline_view_finish(struct timeline_view *v)
 {
 	bool prints = prints_table(v);
 
-	if (v->out) {
-		close_stream(v);
-	}
+	samples_out_close(&v->stream);
 	if (prints) {
 		buckets_finish(&v->buckets);
 		print_table(v);
@@ -386,8 +293,7 @@ int timeline_view_finish(struct timeline_view *v)
 
 void timeline_view_close(struct timeline_view *v)
 {
-	v->out = out_close(v->out, NULL, NULL);
-	buf_deinit(&v->line);
+	samples_out_close(&v->stream);
 	buckets_deinit(&v->buckets);
 	strings_deinit(&v->metrics);
 }

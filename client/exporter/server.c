@@ -16,7 +16,8 @@
  * ever: each connection therefore has a deadline here. How many one user or address has is counted
  * here too, since the library knows no users and refuses whom it should serve: an address that
  * holds as many connections as it may. A connection that is to end is shut down; the library
- * notices and closes it. */
+ * notices and closes it. One that is answered it closes by itself, because we answer before it has
+ * looked for more of the request. */
 
 enum { NS_PER_S = 1000000000 };
 
@@ -122,8 +123,8 @@ static void cut(struct server_client *client)
 	shutdown(client->fd, SHUT_RDWR);
 }
 
-/* Counts those at the socket of client, or of its peer alone, and finds the one of them that has
- * had no answer for the longest; not client itself. */
+/* Counts those at the socket of client, or of its peer alone, and finds the oldest of them; not
+ * client itself. */
 static size_t count_beside(struct server *s, const struct server_client *client, bool of_same,
 			   struct server_client **ret_oldest)
 {
@@ -189,20 +190,6 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **context,
 	}
 }
 
-static void on_answered(void *cls, struct MHD_Connection *c, void **request,
-			enum MHD_RequestTerminationCode how)
-{
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-	struct server_client *client = info ? info->socket_context : NULL;
-
-	(void)cls;
-	(void)request;
-	if (client && how == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
-		client->since_ns = clock_now_ns();
-	}
-}
-
 /* Shuts down connections whose time is over. True: some connections are left. */
 static bool cut_slow(struct server *s)
 {
@@ -237,8 +224,7 @@ int server_add(struct server *s, int fd)
 				     MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SERVER_PATIENCE_S,
 				     MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 				     (size_t)SERVER_MEMORY_BYTES, MHD_OPTION_NOTIFY_CONNECTION,
-				     on_connection, s, MHD_OPTION_NOTIFY_COMPLETED, on_answered, s,
-				     MHD_OPTION_END);
+				     on_connection, s, MHD_OPTION_END);
 	}
 	if (!d) {
 		fprintf(stderr, "gpuctr-exporter: a socket cannot be served (at most %d are)\n",

@@ -12,10 +12,9 @@
 
 /* HTTP. One thread serves all connections. What a client may occupy is bounded: at most
  * SERVER_CONNECTIONS at a socket, SERVER_CONNECTIONS_OF_ONE of one user or address, and
- * SERVER_PATIENCE_S from the begin of a connection, or from its last answer, to its next answer. A
- * user's further connections are refused. Behind an address there may be anybody, so there, and
- * when a socket has all of its connections, the one that has had no answer for the longest gives
- * way to a new one. */
+ * SERVER_PATIENCE_S from the begin of a connection to the end of its one answer. A user's further
+ * connections are refused. Behind an address there may be anybody, so there, and when a socket has
+ * all of its connections, the oldest gives way to a new one. */
 
 enum {
 	SERVER_SOCKETS = 4,

@@ -29,11 +29,6 @@ static void chrome_close(void *e)
 	struct chrome *c = e;
 
 	tracks_deinit(&c->tracks);
-	fragments_free(c->kernels);
-	for (size_t i = 0; c->keys && i < c->n_keys; i++) {
-		buf_deinit(&c->keys[i]);
-	}
-	free(c->keys);
 	free(c);
 }
 
@@ -49,17 +44,6 @@ static void *chrome_open(const struct store_info *info, const struct exporter_op
 	c->info = info;
 	c->options = options;
 	c->several = options->process == 0 && info->n_processes > 1;
-	c->kernels = fragments_new();
-	c->keys = calloc(info->plan.n_columns + 1, sizeof(*c->keys));
-	if (!c->kernels || !c->keys) {
-		chrome_close(c);
-		return NULL;
-	}
-	c->n_keys = info->plan.n_columns;
-	for (size_t i = 0; i < c->n_keys; i++) {
-		json_string(&c->keys[i], info->plan.columns[i].name);
-		buf_char(&c->keys[i], ':');
-	}
 	c->base_ns = info->created_ns - info->created_ns % SECOND_NS;
 	return c;
 }

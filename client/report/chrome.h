@@ -5,7 +5,6 @@
 /* Shared by chrome.c, which decides when to write an event, and chrome_events.c, which writes one.
  */
 
-#include "client/cli/fragments.h"
 #include "client/report/exporter.h"
 #include "client/report/tracks.h"
 #include "proto/base/json.h"
@@ -14,22 +13,14 @@ struct chrome {
 	const struct store_info *info;
 	const struct exporter_options *options;
 	const struct store_process *process; /* the present one */
-	struct fragments *kernels;	     /* names as JSON */
-	struct buf *keys;		     /* "name": for each column */
-	size_t n_keys;
-	struct tracks tracks; /* tracks of the current process */
-	bool several;	      /* more than one process is exported */
-	bool has_event;	      /* an event was written, so the next one begins with a comma */
+	struct tracks tracks;		     /* tracks of the current process */
+	bool several;			     /* more than one process is exported */
+	bool has_event; /* an event was written, so the next one begins with a comma */
 	int64_t base_ns;
 	int64_t last_us; /* when the latest launch of the current process begins */
 	uint64_t records, ranges, delayed;
 	int64_t most_delayed_us;
 };
-
-/* The pid that represents a device in the trace: the device's index, as in PyTorch's traces. If
- * several processes are exported, the pid also depends on the process, because each process numbers
- * its devices itself. */
-uint64_t chrome_device_pid(const struct chrome *c, unsigned device);
 
 /* {"ph":"X",...: a span of a category, whose name and arguments follow. */
 void chrome_begin_span(struct json *m, const char *category, uint64_t pid, uint64_t tid,

@@ -13,7 +13,10 @@
 
 enum { DEVICES_A_PROCESS = 100 };
 
-uint64_t chrome_device_pid(const struct chrome *c, unsigned device)
+/* The pid that represents a device in the trace: the device's index, as in PyTorch's traces. If
+ * several processes are exported, the pid also depends on the process, because each process numbers
+ * its devices itself. */
+static uint64_t device_pid(const struct chrome *c, unsigned device)
 {
 	uint64_t process = c->process->process.process;
 
@@ -70,7 +73,7 @@ void chrome_write_head(struct chrome *c, struct buf *b)
 	json_text(&m, "recorded_from", info->recorded_from);
 	json_begin(&m, "units", '{');
 	for (size_t i = 0; i < info->plan.n_columns; i++) {
-		json_add(&m, &c->keys[i]);
+		json_key_text(&m, info->plan.columns[i].name);
 		json_string(b, info->plan.columns[i].unit);
 	}
 	buf_text(b, "}},\n\"traceEvents\":[\n");
@@ -129,7 +132,7 @@ void chrome_write_process(struct chrome *c, struct buf *b)
 		if (c->several) {
 			buf_printf(&name, " (process %u)", p->process);
 		}
-		write_name(c, b, "process_name", chrome_device_pid(c, d->index), 0, "name", &name);
+		write_name(c, b, "process_name", device_pid(c, d->index), 0, "name", &name);
 	}
 	buf_deinit(&name);
 }
@@ -137,7 +140,7 @@ void chrome_write_process(struct chrome *c, struct buf *b)
 void chrome_write_names(struct chrome *c, struct buf *b, const struct track *track)
 {
 	uint64_t pid = track->kind == TRACK_THREAD ? c->process->process.pid
-						   : chrome_device_pid(c, track->device);
+						   : device_pid(c, track->device);
 	struct buf name = { 0 };
 
 	if (track->kind == TRACK_COUNTERS) {
@@ -232,36 +235,24 @@ void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_re
 	json_end(&m, '}');
 }
 
-static void add_kernel_name(struct chrome *c, struct json *m, const struct gpuctr_record *record)
+static void add_kernel_name(struct json *m, const struct gpuctr_record *record)
 {
-	struct buf *text;
-	bool fresh;
-
-	if (!record->kernel) {
-		json_word(m, "name", "(not known)");
-		return;
-	}
-	text = fragments_get(c->kernels, record->process, record->kernel->id, &fresh);
-	if (fresh) {
-		json_string(text, record->kernel->name);
-	}
-	json_key(m, "name");
-	buf_add(m->b, text->data, text->n);
+	json_text(m, "name", record->kernel ? record->kernel->name : "(not known)");
 }
 
 void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_record *record,
 			   int64_t at_us)
 {
 	int64_t us = record->duration_ns / 1000;
-	struct json m = begin_span(c, b, "cuda_profiler_range",
-				   chrome_device_pid(c, record->device), 0, at_us, us > 0 ? us : 1);
+	struct json m = begin_span(c, b, "cuda_profiler_range", device_pid(c, record->device), 0,
+				   at_us, us > 0 ? us : 1);
 
-	add_kernel_name(c, &m, record);
+	add_kernel_name(&m, record);
 	json_begin(&m, "args", '{');
 	for (size_t i = 0; i < c->info->plan.n_columns; i++) {
 		if (isfinite(record->values[i])) {
-			json_add(&m, &c->keys[i]);
-			buf_double(b, record->values[i]);
+			json_key_text(&m, c->info->plan.columns[i].name);
+			json_value(&m, record->values[i]);
 		}
 	}
 	if (record->duration_ns >= 0) {
@@ -324,11 +315,11 @@ void chrome_write_kernel(struct chrome *c, struct buf *b, const struct gpuctr_re
 	json_begin(&m, NULL, '{');
 	json_word(&m, "ph", "X");
 	json_word(&m, "cat", "kernel");
-	json_u64(&m, "pid", chrome_device_pid(c, record->device));
+	json_u64(&m, "pid", device_pid(c, record->device));
 	json_u64(&m, "tid", record->stream);
 	add_exact(&m, "ts", since_ns);
 	add_exact(&m, "dur", record->duration_ns);
-	add_kernel_name(c, &m, record);
+	add_kernel_name(&m, record);
 	add_launch_arguments(&m, record);
 	json_end(&m, '}');
 }

@@ -77,17 +77,12 @@ struct merge *merge_new(struct trace *trace, const struct gpuctr_plan *plan)
 		return NULL;
 	}
 	m->trace = trace;
-	m->keys = calloc(plan->n_columns + 1, sizeof(*m->keys));
+	m->plan = plan;
 	if (trace->n > 0) {
 		qsort(trace->kernels, trace->n, sizeof(*trace->kernels), by_launch);
 	}
-	if (!m->keys || make_queues(m)) {
+	if (make_queues(m)) {
 		return merge_free(m);
-	}
-	m->n_columns = plan->n_columns;
-	for (size_t i = 0; i < m->n_columns; i++) {
-		json_string_body(&m->keys[i], plan->columns[i].name);
-		buf_text(&m->keys[i], "\":");
 	}
 	return m;
 }
@@ -97,10 +92,6 @@ struct merge *merge_free(struct merge *m)
 	if (!m) {
 		return NULL;
 	}
-	for (size_t i = 0; i < m->n_columns; i++) {
-		buf_deinit(&m->keys[i]);
-	}
-	free(m->keys);
 	free(m->queues);
 	free(m->values);
 	free(m->bare);
@@ -119,11 +110,12 @@ static struct merge_queue *find_queue(struct merge *m, const char *name)
 
 static int keep_values(struct merge *m, const double *values)
 {
-	if (!array_make_room(&m->values, (m->n_columns + 1) * sizeof(double), m->n_values,
+	if (!array_make_room(&m->values, (m->plan->n_columns + 1) * sizeof(double), m->n_values,
 			     &m->max_values)) {
 		return -ENOMEM;
 	}
-	memcpy(&m->values[m->n_values * m->n_columns], values, m->n_columns * sizeof(double));
+	memcpy(&m->values[m->n_values * m->plan->n_columns], values,
+	       m->plan->n_columns * sizeof(double));
 	m->n_values++;
 	return 0;
 }
@@ -165,14 +157,15 @@ int merge_finish(struct merge *m, struct merge_counts *ret)
 /* The values of a joined kernel, as members; plain: by the names of their metrics alone. */
 static void add_values(const struct merge *m, size_t values, bool plain, struct json *to)
 {
-	for (size_t i = 0; values > 0 && i < m->n_columns; i++) {
-		double value = m->values[(values - 1) * m->n_columns + i];
+	for (size_t i = 0; values > 0 && i < m->plan->n_columns; i++) {
+		double value = m->values[(values - 1) * m->plan->n_columns + i];
 
 		if (isfinite(value)) {
 			json_key(to, NULL);
 			buf_text(to->b, plain ? "\"" : "\"gpuctr::");
-			buf_add(to->b, m->keys[i].data, m->keys[i].n);
-			buf_double(to->b, value);
+			json_string_body(to->b, m->plan->columns[i].name);
+			buf_text(to->b, "\":");
+			json_value(to, value);
 		}
 	}
 }

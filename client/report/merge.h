@@ -12,8 +12,8 @@
 
 struct merge;
 
-/* Sorts the kernels of the trace, which must outlive the result; merge_finish() restores the order
- * of the file. NULL: out of memory. */
+/* Sorts the kernels of the trace; trace and plan must outlive the result; merge_finish() restores
+ * the order of the file. NULL: out of memory. */
 struct merge *merge_new(struct trace *trace, const struct gpuctr_plan *plan);
 struct merge *merge_free(struct merge *m); /* takes NULL, returns NULL */
 

@@ -10,8 +10,7 @@ struct merge {
 	struct trace *trace;
 	struct merge_queue *queues; /* by name */
 	size_t n_queues;
-	struct buf *keys; /* name": for each column */
-	size_t n_columns;
+	const struct gpuctr_plan *plan;
 	double *values; /* of the joined, one after the other */
 	size_t n_values, max_values;
 	uint64_t alone;

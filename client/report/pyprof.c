@@ -190,7 +190,6 @@ static void pyprof_close(void *e)
 {
 	struct pyprof *p = e;
 
-	fragments_free(p->kernels);
 	places_free(p->places);
 	free(p->values);
 	buf_deinit(&p->field);
@@ -216,8 +215,7 @@ static void *pyprof_open(const struct store_info *info, const struct exporter_op
 	}
 	p->info = info;
 	p->options = options;
-	p->kernels = fragments_new();
-	if (!p->kernels || !find_sums(p) ||
+	if (!find_sums(p) ||
 	    !take_columns(p, options->columns ? options->columns : usual_columns, &refusal->why) ||
 	    !share_width(p, &refusal->why) || !begin_places(p, &refusal->why)) {
 		pyprof_close(p);

@@ -143,19 +143,10 @@ void pyprof_add_kernel(struct buf *b, const char *name)
 
 static void add_kernel(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	const struct gpuctr_kernel *kernel = l->record->kernel;
-	struct buf *text;
-	bool fresh;
-
-	if (!kernel) {
-		return;
+	(void)p;
+	if (l->record->kernel) {
+		pyprof_add_kernel(b, l->record->kernel->name);
 	}
-	text = fragments_get(p->kernels, l->record->process, kernel->id, &fresh);
-	if (fresh) {
-		pyprof_add_kernel(text, kernel->name);
-	}
-	buf_add(b, text->data, text->n);
-	b->failed |= text->failed;
 }
 
 static void add_params(struct pyprof *p, struct buf *b, const struct launch *l)

@@ -4,7 +4,6 @@
 
 /* Shared by pyprof.c, which writes lines, and pyprof_columns.c, which writes the fields. */
 
-#include "client/cli/fragments.h"
 #include "client/report/attribution.h"
 #include "client/report/derived.h"
 #include "client/report/exporter.h"
@@ -15,9 +14,8 @@ enum { PYPROF_COLUMNS = 20, PYPROF_COLUMNS_MAX = PYPROF_COLUMNS + 1 };
 struct pyprof {
 	const struct store_info *info;
 	const struct exporter_options *options;
-	struct fragments *kernels; /* names as fields */
-	struct derived sums;	   /* flops and bytes, by measure: number 0 is the time */
-	bool has_bytes;		   /* of both directions */
+	struct derived sums; /* flops and bytes, by measure: number 0 is the time */
+	bool has_bytes;	     /* of both directions */
 	const struct column *columns[PYPROF_COLUMNS_MAX];
 	size_t n_columns, width; /* of kernel and params each; 0: as long as they are */
 	bool has_head;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/sampler/metrics.h"
+#include "client/sampler/refuse.h"
 #include "proto/base/clock.h"
 #include "proto/nvidia/uuid.h"
 
@@ -29,58 +30,18 @@ enum {
 
 #define IMAGE_MAX_BYTES (UINT64_C(32) << 20)
 #define SHORT_INTERVAL_NS 20000
+#define SILENT_NS (3 * CLOCK_NS_PER_S)
 
-/* --- refusals --- */
-
-static int refuse_privileges(struct refusal *r)
+static uint64_t buffer_bytes(const struct session_options *o)
 {
-	refusal_set(r, SAMPLER_NOT_ALLOWED,
-		    "Run it under a permit: gpuctr-client permit -- gpuctr-sampler ...",
-		    "the driver gives this process no counters of the whole GPU "
-		    "(ERR_NVGPUCTRPERM)");
-	return r->code;
-}
-
-static int refuse_memory(struct refusal *r, const char *call)
-{
-	refusal_set(r, SAMPLER_NO_MEMORY,
-		    "Take a longer --interval, fewer metrics, or a larger --buffer; metrics of the "
-		    "SMs fill it faster.",
-		    "%s: the hardware's buffer is too small for this interval", call);
-	return r->code;
+	return o->buffer_bytes			     ? o->buffer_bytes
+	       : o->interval_ns <= SHORT_INTERVAL_NS ? UINT64_C(512) << 20
+						     : UINT64_C(256) << 20;
 }
 
 static int refuse(const struct session *s, CUptiResult result, const char *call, struct refusal *r)
 {
-	switch (result) {
-	case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
-	case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
-		return refuse_privileges(r);
-	case CUPTI_ERROR_HARDWARE_BUSY:
-		refusal_set(r, SAMPLER_BUSY,
-			    "End it: ncu, nsys, DCGM or another sampler has them; `gpuctr-client "
-			    "status` shows leases.",
-			    "another profiler has the GPU's counters (%s)", call);
-		return r->code;
-	case CUPTI_ERROR_OUT_OF_MEMORY:
-		return refuse_memory(r, call);
-	case CUPTI_ERROR_NOT_SUPPORTED:
-	case CUPTI_ERROR_INVALID_DEVICE:
-	case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
-	case CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED:
-	case CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED:
-	case CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED:
-	case CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED:
-	case CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED:
-		refusal_set(r, SAMPLER_NO_CHIP, "Measure kernels instead: gpuctr-client run.",
-			    "this GPU (%s) cannot be sampled: %s says %s", s->host.chip, call,
-			    host_result_name(&s->vendor, result));
-		return r->code;
-	default:
-		refusal_set(r, SAMPLER_FAILED, "", "%s failed (%s, %d)", call,
-			    host_result_name(&s->vendor, result), result);
-		return r->code;
-	}
+	return refuse_call(&s->host, &s->vendor, result, call, buffer_bytes(s->options), r);
 }
 
 /* While sampling: what fails then was taken away. */
@@ -157,13 +118,6 @@ static int open_libraries(struct session *s, struct refusal *r)
 	}
 	return host_init_sampling(&s->host, &s->vendor, chip, r) != 0 ? (r->code = SAMPLER_NO_CHIP)
 								      : 0;
-}
-
-static uint64_t buffer_bytes(const struct session_options *o)
-{
-	return o->buffer_bytes			     ? o->buffer_bytes
-	       : o->interval_ns <= SHORT_INTERVAL_NS ? UINT64_C(512) << 20
-						     : UINT64_C(256) << 20;
 }
 
 static CUptiResult set_config(struct session *s)
@@ -395,7 +349,7 @@ static int begin_anew(struct session *s, struct refusal *r)
 	s->in_a_row = s->since_overflow < SAMPLES_BETWEEN_OVERFLOWS ? s->in_a_row + 1 : 1;
 	s->since_overflow = 0;
 	if (s->in_a_row > OVERFLOWS_MAX) {
-		return refuse_memory(r, "cuptiPmSamplingDecodeData");
+		return refuse_interval("cuptiPmSamplingDecodeData", r);
 	}
 	result = stop(s);
 	result = result == CUPTI_SUCCESS ? init_image(s) : result;
@@ -407,7 +361,7 @@ static bool is_silent(const struct session *s)
 {
 	uint64_t patience = s->options->interval_ns * SILENT_INTERVALS;
 
-	patience = patience > CLOCK_NS_PER_S ? patience : CLOCK_NS_PER_S;
+	patience = patience > SILENT_NS ? patience : SILENT_NS;
 	return clock_now_ns() - s->progress_ns > patience;
 }
 

@@ -35,6 +35,15 @@ static int no_memory(struct store *s)
 	return store_fail(s, SQLITE_NOMEM, "write");
 }
 
+/* What is written of the process already. */
+static int begin_of(struct store *s, unsigned process, struct written_process **ret)
+{
+	int r = store_begin(s);
+
+	*ret = r ? NULL : written_process(&s->written, process);
+	return r ? r : *ret ? 0 : no_memory(s);
+}
+
 /* --- processes ------------------------------------------------------------------------------- */
 
 static int write_device(struct store *s, unsigned process, const struct gpuctr_device *device)
@@ -376,16 +385,9 @@ static void bind_stratum(sqlite3_stmt *stmt, const struct gpuctr_stratum *t)
 int store_write_stratum(struct store *s, const struct gpuctr_stratum *stratum)
 {
 	struct written_process *known;
-	int r = store_begin(s);
+	int r = begin_of(s, stratum->process, &known);
 
-	if (r) {
-		return r;
-	}
-	known = written_process(&s->written, stratum->process);
-	if (!known) {
-		return no_memory(s);
-	}
-	r = write_kernel(s, known, stratum->kernel);
+	r = r ? r : write_kernel(s, known, stratum->kernel);
 	r = r ? r : write_range(s, known, stratum->range);
 	if (r) {
 		return r;
@@ -419,16 +421,9 @@ int store_write_mark(struct store *s, const struct gpuctr_mark *mark)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_MARK];
 	struct written_process *known;
-	int r = store_begin(s);
+	int r = begin_of(s, mark->process, &known);
 
-	if (r) {
-		return r;
-	}
-	known = written_process(&s->written, mark->process);
-	if (!known) {
-		return no_memory(s);
-	}
-	r = write_range(s, known, mark->range);
+	r = r ? r : write_range(s, known, mark->range);
 	if (r) {
 		return r;
 	}

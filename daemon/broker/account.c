@@ -19,7 +19,8 @@
  * Time: in one round of the loop all connections of a uid together get ACCOUNT_ROUND_US. When that
  * is not enough for all of them they are served in laps, however many rounds a lap takes: no
  * connection is served a second time before every other that has work was served once, so none
- * waits for ever behind its siblings. */
+ * waits for ever behind its siblings. All users who may not measure have the time of one: else a
+ * round would be as long as they have uids, and who connects waits for many rounds. */
 
 void accounts_init(struct accounts *all)
 {
@@ -116,26 +117,26 @@ void account_refuse(const struct account *a, struct refusal *r)
 }
 
 /* A lap ends with the first round in which no connection had to wait. */
-static void enter_round(struct account *a, uint64_t round)
+static void enter_round(struct account_time *t, uint64_t round)
 {
-	if (a->round != round) {
-		a->lap += a->passed_over == 0;
-		a->round = round;
-		a->spent_ns = 0;
-		a->passed_over = 0;
+	if (t->round != round) {
+		t->lap += t->passed_over == 0;
+		t->round = round;
+		t->spent_ns = 0;
+		t->passed_over = 0;
 	}
 }
 
-bool account_begin_round(struct account *a, uint64_t round, uint64_t *lap)
+bool account_begin_round(struct account_time *t, uint64_t round, uint64_t *lap)
 {
-	enter_round(a, round);
-	if (*lap == a->lap) {
+	enter_round(t, round);
+	if (*lap == t->lap) {
 		return false;
 	}
-	if (a->spent_ns >= ACCOUNT_ROUND_US * UINT64_C(1000)) {
-		a->passed_over++;
+	if (t->spent_ns >= ACCOUNT_ROUND_US * UINT64_C(1000)) {
+		t->passed_over++;
 		return false;
 	}
-	*lap = a->lap;
+	*lap = t->lap;
 	return true;
 }

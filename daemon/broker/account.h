@@ -17,9 +17,16 @@ enum {
 	ACCOUNT_UNADMITTED_BYTES_MAX = 32 << 20, /* of all users who may not measure, together */
 	ACCOUNT_HIGH_BYTES = 4 << 20, /* above this its connections are read one at a time */
 	ACCOUNT_RECEIVED_MAX = 256,
-	ACCOUNT_ROUND_US =
-		250, /* time in one round of the loop, for all connections of the uid together */
+	ACCOUNT_ROUND_US = 250, /* time in one round of the loop, for all connections of the uid
+				   together, and for those of all users who may not measure */
 	ACCOUNT_BUCKETS = 1024,
+};
+
+/* The current round of the loop: the time spent, and the connections that had to wait. */
+struct account_time {
+	uint64_t round, spent_ns;
+	unsigned passed_over;
+	uint64_t lap;
 };
 
 struct account {
@@ -39,10 +46,7 @@ struct account {
 	uint64_t reader_since_ns;
 	struct list waiting;
 
-	/* The current round of the loop: the time spent, and the connections that had to wait. */
-	uint64_t round, spent_ns;
-	unsigned passed_over;
-	uint64_t lap;
+	struct account_time time; /* unused while the user may not measure, see account.c */
 };
 
 struct accounts {
@@ -66,8 +70,8 @@ static inline bool account_is_high(const struct account *a)
 /* Says why the user gets no more memory. */
 void account_refuse(const struct account *a, struct refusal *r);
 
-/* May this connection of a work in this round of the loop? *lap belongs to the connection: the lap
- * in which it was served last, 0 at first. */
-bool account_begin_round(struct account *a, uint64_t round, uint64_t *lap);
+/* May this connection work in this round of the loop, in the time that it shares with others? *lap
+ * belongs to the connection: the lap in which it was served last, 0 at first. */
+bool account_begin_round(struct account_time *t, uint64_t round, uint64_t *lap);
 
 #endif

@@ -68,6 +68,7 @@ struct front {
 	struct descriptors descriptors;
 	struct accounts accounts;
 	struct quota unadmitted; /* shared by the accounts of all users who may not measure */
+	struct account_time unadmitted_time; /* the same */
 	uv_prepare_t prepare;	 /* counts rounds of the loop */
 	uint64_t round;
 	struct arena message; /* holds the message that is being handled */

@@ -291,8 +291,8 @@ static uint64_t find_order(struct gpu_link *l, const struct account *payer)
 	return order;
 }
 
-static int request(struct gpu_link *l, struct account *payer, bool guest, struct wire_message *m,
-		   gpu_link_done done, void *owner, uint32_t number)
+int gpu_link_request_for(struct gpu_link *l, struct account *payer, bool guest,
+			 struct wire_message *m, gpu_link_done done, void *owner, uint32_t number)
 {
 	struct pending *p;
 	int r;
@@ -329,19 +329,7 @@ static int request(struct gpu_link *l, struct account *payer, bool guest, struct
 int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
 		     uint32_t number)
 {
-	return request(l, NULL, false, m, done, owner, number);
-}
-
-int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
-			 gpu_link_done done, void *owner, uint32_t number)
-{
-	return request(l, payer, false, m, done, owner, number);
-}
-
-int gpu_link_request_for_guest(struct gpu_link *l, struct account *payer, struct wire_message *m,
-			       gpu_link_done done, void *owner, uint32_t number)
-{
-	return request(l, payer, true, m, done, owner, number);
+	return gpu_link_request_for(l, NULL, false, m, done, owner, number);
 }
 
 void gpu_link_forget(struct gpu_link *l, const void *owner)

@@ -53,14 +53,10 @@ static inline bool gpu_link_is_up(const struct gpu_link *l)
 int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
 		     uint32_t request);
 
-/* The same for a user: the user pays for the request, of which each user has one under way. Also
- * -EDQUOT. */
-int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
-			 gpu_link_done done, void *owner, uint32_t request);
-
-/* The same for a guest. */
-int gpu_link_request_for_guest(struct gpu_link *l, struct account *payer, struct wire_message *m,
-			       gpu_link_done done, void *owner, uint32_t request);
+/* The same for a user: the user pays for the request, of which each user has one under way; guest:
+ * who may not measure. Also -EDQUOT. */
+int gpu_link_request_for(struct gpu_link *l, struct account *payer, bool guest,
+			 struct wire_message *m, gpu_link_done done, void *owner, uint32_t request);
 
 /* The number of owner's requests that wait for an answer. */
 size_t gpu_link_count(const struct gpu_link *l, const void *owner);

@@ -307,7 +307,7 @@ static void plan(struct front *f, struct capture *c, uint64_t gpus)
 		.chip = planned_chip(f, &c->options, gpus),
 		.metrics = c->options.metrics,
 	};
-	r = gpu_link_request_for(&f->planner, c->account, &q, on_planned, c, 0);
+	r = gpu_link_request_for(&f->planner, c->account, false, &q, on_planned, c, 0);
 	if (r == -EDQUOT) {
 		account_refuse(c->account, &refusal);
 		refuse_open(f, c, refusal.code, refusal.remedy, refusal.message);

@@ -103,6 +103,11 @@ void peer_resume(struct peer *p)
 
 /* --- its end --- */
 
+struct account_time *peer_time(const struct peer *p)
+{
+	return p->unadmitted ? &p->front->unadmitted_time : &p->account->time;
+}
+
 void peer_is_known(struct peer *p)
 {
 	p->front->n_unadmitted -= p->unadmitted;

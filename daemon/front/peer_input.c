@@ -191,8 +191,9 @@ static void read_some(struct peer *p, uint64_t until_ns)
 void peer_work(struct peer *p)
 {
 	struct account *a = p->account;
+	struct account_time *time = peer_time(p);
 	uint64_t began = clock_now_ns();
-	uint64_t until = began + ACCOUNT_ROUND_US * UINT64_C(1000) - a->spent_ns;
+	uint64_t until = began + ACCOUNT_ROUND_US * UINT64_C(1000) - time->spent_ns;
 
 	account_ref(a);
 	if (p->resumed) {
@@ -202,7 +203,7 @@ void peer_work(struct peer *p)
 	} else if (may_read(p)) {
 		read_some(p, until);
 	}
-	a->spent_ns += clock_now_ns() - began;
+	time->spent_ns += clock_now_ns() - began;
 	if (!p->closing && (p->paused || buffer_length(&p->in) == 0)) {
 		peer_stop_being_reader(p);
 	}

@@ -21,7 +21,7 @@ static void list_on(struct peer *p)
 
 	p->front->hooks->on_list(p);
 	peer_update_poll(p);
-	p->account->spent_ns += clock_now_ns() - began;
+	peer_time(p)->spent_ns += clock_now_ns() - began;
 }
 
 void peer_on_poll(uv_poll_t *h, int status, int events)
@@ -48,11 +48,11 @@ void peer_on_poll(uv_poll_t *h, int status, int events)
 		peer_wake_waiting(p->account);
 	}
 	if (p->lists && p->out.bytes == 0 &&
-	    account_begin_round(p->account, p->front->round, &p->lap)) {
+	    account_begin_round(peer_time(p), p->front->round, &p->lap)) {
 		list_on(p);
 	} else if ((p->resumed ||
 		    (!p->paused && !peer_is_waiting(p) && (events & UV_READABLE) != 0)) &&
-		   account_begin_round(p->account, p->front->round, &p->lap)) {
+		   account_begin_round(peer_time(p), p->front->round, &p->lap)) {
 		peer_work(p);
 	}
 }

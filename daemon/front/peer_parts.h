@@ -11,6 +11,9 @@
 /* Has the poll wait for what p can do now: to be called when any of that has changed. */
 void peer_update_poll(struct peer *p);
 
+/* What p's work is charged to: its user's time, or that of all who may not measure. */
+struct account_time *peer_time(const struct peer *p);
+
 /* p may be read when its siblings' halves of frames are whole. */
 static inline bool peer_is_waiting(const struct peer *p)
 {

@@ -144,10 +144,8 @@ static void ask(struct peer *p, const struct wire_message *m, uint32_t request)
 	if (asks_too_much(p, request)) {
 		return;
 	}
-	r = p->role == PEER_GUEST ? gpu_link_request_for_guest(&p->front->planner, p->account, &q,
-							       on_answer, p, request)
-				  : gpu_link_request_for(&p->front->planner, p->account, &q,
-							 on_answer, p, request);
+	r = gpu_link_request_for(&p->front->planner, p->account, p->role == PEER_GUEST, &q,
+				 on_answer, p, request);
 	if (r < 0) {
 		refuse_question(p, request, r);
 	}

@@ -20,7 +20,8 @@ void session_look_around(struct front *f)
 	f->broker.lease_max_ns = f->config.lease_max_ns;
 }
 
-void session_note_event(struct front *f, struct capture *c, const struct event *e)
+/* Reports an event of c to the broker, which fills the queue of effects. */
+static void note_event(struct front *f, struct capture *c, const struct event *e)
 {
 	struct event now = *e;
 
@@ -36,12 +37,12 @@ void session_note_refusal(struct front *f, struct capture *c, enum event_type ty
 		.type = type, .code = r->code, .message = r->message, .remedy = r->remedy
 	};
 
-	session_note_event(f, c, &e);
+	note_event(f, c, &e);
 }
 
 void session_tell_event(struct front *f, struct capture *c, const struct event *e)
 {
-	session_note_event(f, c, e);
+	note_event(f, c, e);
 	f->hooks->carry_out(f);
 }
 
@@ -62,7 +63,7 @@ void session_tell(struct front *f, struct capture *c, enum event_type type)
 static void note_all(struct front *f, const struct event *e)
 {
 	list_for_each(l, &f->registry.captures) {
-		session_note_event(f, list_entry(l, struct capture, link), e);
+		note_event(f, list_entry(l, struct capture, link), e);
 	}
 }
 
@@ -111,7 +112,7 @@ void session_on_client_closed(struct peer *p)
 
 		list_remove(&c->client_link);
 		resume_agents(c);
-		session_note_event(p->front, c, &gone);
+		note_event(p->front, c, &gone);
 	}
 	p->front->hooks->carry_out(p->front);
 }
@@ -155,7 +156,7 @@ static void note_hung(struct front *f, struct capture *c)
 			  "back, an administrator has to reset it or to restart the machine.",
 	};
 
-	session_note_event(f, c, &e);
+	note_event(f, c, &e);
 }
 
 /* The granter has ended its lease already. */
@@ -193,7 +194,7 @@ static void note_withdrawn(struct front *f, struct capture *c, const char *messa
 		.remedy = remedy,
 	};
 
-	session_note_event(f, c, &e);
+	note_event(f, c, &e);
 }
 
 static void note_loss(struct front *f, struct capture *c, uint64_t lost)

@@ -24,13 +24,13 @@ int handle_notice(struct peer *p, const struct wire_message *m, const struct fra
 int handle_goodbye(struct peer *p, const struct wire_message *m, const struct frame *frame);
 int handle_permission(struct peer *p, const struct wire_message *m, const struct frame *frame);
 
-/* Reports an event of c to the broker, which fills the queue of effects; the hook carry_out() then
- * does what follows. now_ns is filled in here. */
-void session_note_event(struct front *f, struct capture *c, const struct event *e);
+/* Reports a refusal of c to the broker, which fills the queue of effects; the hook carry_out() then
+ * does what follows. */
 void session_note_refusal(struct front *f, struct capture *c, enum event_type type,
 			  const struct refusal *r);
 
-/* The same, and carries out the effects: c may be freed on return. */
+/* Reports an event, whose now_ns is filled in here, and carries out the effects: c may be freed on
+ * return. */
 void session_tell_event(struct front *f, struct capture *c, const struct event *e);
 void session_tell_refusal(struct front *f, struct capture *c, enum event_type type,
 			  const struct refusal *r);

@@ -7,6 +7,7 @@
  * not take the machine's time. Replacing is never given up: a user may be the cause of the ends,
  * and the captures of others are not to end with it. Pure: the clock is the caller's. */
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -31,5 +32,8 @@ static inline int restart_is_due(const struct restart *r, uint64_t now_ns)
 {
 	return r->due_ns != 0 && r->due_ns <= now_ns;
 }
+
+/* Milliseconds until the first of n is due, for poll(), and not less; 0: one is; -1: all live. */
+int restart_next_ms(const struct restart *r, size_t n, uint64_t now_ns);
 
 #endif

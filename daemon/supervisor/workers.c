@@ -361,17 +361,7 @@ void workers_replace_due(struct supervisor *s)
 
 int workers_next_ms(const struct supervisor *s)
 {
-	uint64_t now = clock_now_ns(), next = UINT64_MAX;
-
-	for (enum worker_id id = 0; id < WORKERS; id++) {
-		uint64_t due = s->restarts[id].due_ns;
-
-		next = due != 0 && due < next ? due : next;
-	}
-	if (next == UINT64_MAX) {
-		return -1;
-	}
-	return next <= now ? 0 : (int)((next - now) / CLOCK_NS_PER_MS) + 1;
+	return restart_next_ms(s->restarts, WORKERS, clock_now_ns());
 }
 
 void workers_kill_hung(struct supervisor *s, enum worker_id id)

@@ -116,14 +116,19 @@ void json_texts(struct json *m, const char *key, const char *const *values, size
 	json_end(m, ']');
 }
 
-void json_double(struct json *m, const char *key, double value)
+void json_value(struct json *m, double value)
 {
 	if (isfinite(value)) {
-		json_key(m, key);
 		buf_double(m->b, value);
 	} else {
-		json_null(m, key);
+		buf_add(m->b, "null", 4);
 	}
+}
+
+void json_double(struct json *m, const char *key, double value)
+{
+	json_key(m, key);
+	json_value(m, value);
 }
 
 void json_doubles(struct json *m, const char *key, const double *values, size_t n)

@@ -122,7 +122,8 @@ void json_text(struct json *m, const char *key, const char *value);
 /* null where it is NULL or "". */
 void json_text_or_null(struct json *m, const char *key, const char *value);
 void json_texts(struct json *m, const char *key, const char *const *values, size_t n);
-/* null where it is not finite. */
+/* null where it is not finite; json_value() is what stands behind a key. */
+void json_value(struct json *m, double value);
 void json_double(struct json *m, const char *key, double value);
 void json_doubles(struct json *m, const char *key, const double *values, size_t n);
 

@@ -68,7 +68,7 @@ static void bench_summary(struct synthetic *s, uint64_t n)
 	summary_begin(summary, &s->plan, "", NULL);
 
 	for (uint64_t i = 0; i < n; i++) {
-		summary_record(summary, synthetic_record(s, i));
+		summary_record(summary, synthetic_record(s, i), NULL);
 	}
 	report("summary", n, cpu_seconds() - began);
 	summary_free(summary);

@@ -572,6 +572,44 @@ static void nobody_holds_a_port(void **state)
 	stop_exporter();
 }
 
+/* Which has waited for its answer for the longest. */
+static void the_oldest_gives_way(void **state)
+{
+	struct fixture *f = *state;
+	int fds[OF_ONE_USER + 2], port = choose_port();
+	char address[32];
+
+	fixture_start_daemon(f, "--set", "monitor-users=*", NULL);
+	snprintf(address, sizeof(address), "127.0.0.1:%d", port);
+	exporter = fixture_run(f, USER_SELF, built_path("client/exporter/gpuctr-exporter"), "--tcp",
+			       address, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = dial_tcp(port);
+		send(fds[i], GET, strlen(GET), MSG_NOSIGNAL);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		assert_int_equal(is_closed_within(fds[i], i < 2 ? PATIENCE_MS : 10), i < 2);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		close(fds[i]);
+	}
+	stop_exporter();
+}
+
+/* An answer is the end of its connection, so none that is idle takes another's place. */
+static void a_connection_has_one_answer(void **state)
+{
+	static const char get[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+	struct fixture *f = *state;
+	char *text;
+
+	start(f);
+	text = ask(f, USER_SELF, get);
+	assert_non_null(strstr(text, "# EOF\n"));
+	free(text);
+	stop_exporter();
+}
+
 /* A byte now and then keeps no connection: 10 s is what a request may take. */
 static void a_slow_request_is_cut_off(void **state)
 {
@@ -628,6 +666,8 @@ int main(void)
 		SYSTEM_TEST(many_clients_are_one_to_the_daemon),
 		SYSTEM_TEST(a_user_has_so_many_connections),
 		SYSTEM_TEST(nobody_holds_a_port),
+		SYSTEM_TEST(the_oldest_gives_way),
+		SYSTEM_TEST(a_connection_has_one_answer),
 		SYSTEM_TEST(a_slow_request_is_cut_off),
 		SYSTEM_TEST(a_reader_that_stopped_holds_nobody_up),
 	};

@@ -124,6 +124,9 @@ static void one_gpu_of_two(void **state)
 	start(f);
 	p = start_sampling(f, "1");
 	run_kernels(f, "2");
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", "0", "--no-wait",
+				   "-d", "0.1", NULL),
+		    0);
 	kill(p->pid, SIGTERM);
 	expect_exit(p, 0);
 	expect_sums(f, threads_of(1, 2) * READ_BYTES, threads_of(1, 2) * WRITTEN_BYTES);
@@ -254,6 +257,26 @@ static void metrics_that_do_not_fit_are_named(void **state)
 		       "need 2: sm__inst_executed.sum does not fit beside");
 	expect_refused(f, "dram__bytes_read.sum,nonsense.sum", "error[metric-unknown]",
 		       "cannot sample nonsense.sum on GH100");
+}
+
+/* Presets, globs and names without a rollup are what the daemon's plan makes of them. */
+static void names_are_those_of_a_plan(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.1", "--metrics",
+			   "dram__bytes_*.sum", "--format", "jsonl", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "\"dram__bytes_read.sum\",\"dram__bytes_write.sum\""),
+			 1);
+	assert_int_equal(count_text(p->out, "gpu__time_duration"), 0);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.1", "--metrics", "memory",
+			   NULL);
+	expect_exit(p, 0);
+	assert_true(count_text(p->out, "lts__t_sectors_op_read.sum") >= 1);
+	expect_refused(f, "memry", "error[metric-unknown]", "memory");
 }
 
 static void wrong_command_lines(void **state)
@@ -443,6 +466,7 @@ int main(void)
 		TIMELINE_TEST(another_user_in_the_middle_ends_it),
 		TIMELINE_TEST(only_one_samples),
 		TIMELINE_TEST(metrics_that_do_not_fit_are_named),
+		TIMELINE_TEST(names_are_those_of_a_plan),
 		TIMELINE_TEST(wrong_command_lines),
 		TIMELINE_TEST(the_daemon_is_killed),
 		TIMELINE_TEST(the_sampler_is_killed),

@@ -80,9 +80,9 @@ static void turns_go_round(void **state)
 	a = account_of(&all, 1000);
 	for (uint64_t round = 1; round <= 400; round++) {
 		for (size_t i = 0; i < ARRAY_SIZE(served); i++) {
-			if (account_begin_round(a, round, &lap[i])) {
+			if (account_begin_round(&a->time, round, &lap[i])) {
 				served[i]++;
-				a->spent_ns += ACCOUNT_ROUND_US * UINT64_C(1000);
+				a->time.spent_ns += ACCOUNT_ROUND_US * UINT64_C(1000);
 			}
 		}
 	}
@@ -102,12 +102,12 @@ static void nobody_waits_for_the_absent(void **state)
 	(void)state;
 	accounts_init(&all);
 	a = account_of(&all, 1000);
-	assert_true(account_begin_round(a, 1, &lap[0]));
-	a->spent_ns = ACCOUNT_ROUND_US * UINT64_C(1000);
-	assert_false(account_begin_round(a, 1, &lap[1]));
-	assert_false(account_begin_round(a, 2, &lap[0])); /* the other would be next */
-	assert_true(account_begin_round(a, 3, &lap[0]));
-	assert_true(account_begin_round(a, 4, &lap[0]));
+	assert_true(account_begin_round(&a->time, 1, &lap[0]));
+	a->time.spent_ns = ACCOUNT_ROUND_US * UINT64_C(1000);
+	assert_false(account_begin_round(&a->time, 1, &lap[1]));
+	assert_false(account_begin_round(&a->time, 2, &lap[0])); /* the other would be next */
+	assert_true(account_begin_round(&a->time, 3, &lap[0]));
+	assert_true(account_begin_round(&a->time, 4, &lap[0]));
 	account_unref(a);
 }
 

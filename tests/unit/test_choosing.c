@@ -547,7 +547,7 @@ static void each_pass_has_its_price(void **state)
 	choosing_note_turn(&c, 0);
 	dear = c.chooser.credit;
 	choosing_note_turn(&c, 1);
-	assert_true(c.chooser.credit > 3 * dear);
+	assert_true(c.chooser.credit > 2 * dear);
 	choosing_note_start(&c, clock_now_ns(), 1);
 	assert_int_equal(c.budget.pass, 1);
 	choosing_note_first_start(&c, clock_now_ns(), 256, 1);

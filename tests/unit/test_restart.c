@@ -50,11 +50,34 @@ static void a_minute_of_life_forgives(void **state)
 	assert_int_equal(r.ends, 1);
 }
 
+/* The wait ends when the first of them is due, and not sooner: else it would be begun again and
+ * again. */
+static void the_first_that_is_due_ends_the_wait(void **state)
+{
+	const uint64_t now = 1000 * CLOCK_NS_PER_S;
+	struct restart r[3] = { { 0 } };
+
+	(void)state;
+	assert_int_equal(restart_next_ms(r, 3, now), -1);
+	r[1].due_ns = now + 500 * CLOCK_NS_PER_MS;
+	assert_int_equal(restart_next_ms(r, 3, now), 501);
+	r[2].due_ns = now + 20 * CLOCK_NS_PER_MS - 1;
+	assert_int_equal(restart_next_ms(r, 3, now), 20);
+	assert_int_equal(restart_next_ms(r, 2, now), 501);
+	r[0].due_ns = now + 700 * CLOCK_NS_PER_MS;
+	assert_int_equal(restart_next_ms(r, 3, now), 20);
+	r[0].due_ns = now;
+	assert_int_equal(restart_next_ms(r, 3, now), 0);
+	assert_int_equal(restart_next_ms(r, 3, now + CLOCK_NS_PER_S), 0);
+	assert_int_equal(restart_next_ms(r, 3, now - 1), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(delays_double_up_to_a_bound),
 		cmocka_unit_test(a_minute_of_life_forgives),
+		cmocka_unit_test(the_first_that_is_due_ends_the_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,9 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -224,6 +227,49 @@ static void nobody_waits_longer_than_asked(void **state)
 	assert_false(o.drained); /* and the client is told of as being there still */
 }
 
+/* A thread of slurmstepd that opens files while the captures are drained. */
+struct opener {
+	atomic_bool over;
+	int fds[1000];
+	size_t n;
+};
+
+static void *open_files(void *userdata)
+{
+	struct opener *o = userdata;
+
+	while (!atomic_load(&o->over) && o->n < ARRAY_SIZE(o->fds)) {
+		o->fds[o->n++] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		usleep(1000);
+	}
+	return NULL;
+}
+
+/* The number of a pipe that is closed is somebody else's from then on. */
+static void no_file_of_others_is_closed(void **state)
+{
+	struct settings s = test_settings();
+	struct opener o = { .n = 0 };
+	struct follower *f = follower_open();
+	pthread_t thread;
+	int status;
+
+	(void)state;
+	write_client(serve);
+	assert_non_null(f);
+	if (fork() == 0) {
+		be_task(f, &s, 0, 1);
+	}
+	assert_true(wait(&status) > 0);
+	assert_int_equal(pthread_create(&thread, NULL, open_files, &o), 0);
+	assert_true(follower_close(f, s.drain_s));
+	atomic_store(&o.over, true);
+	pthread_join(thread, NULL);
+	for (size_t i = 0; i < o.n; i++) {
+		assert_int_equal(close(o.fds[i]), 0); /* each once, so no number is there twice */
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +278,7 @@ int main(void)
 		cmocka_unit_test(tasks_with_the_same_gpus_share_a_client),
 		cmocka_unit_test(a_refusal_is_everybodys),
 		cmocka_unit_test(nobody_waits_longer_than_asked),
+		cmocka_unit_test(no_file_of_others_is_closed),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -35,7 +35,7 @@ static void add(struct summary *s, struct synthetic *synthetic, unsigned process
 	record.values = values;
 	record.duration_ns = duration_ns;
 	record.clock = duration_ns < 0 ? GPUCTR_CLOCK_NONE : GPUCTR_CLOCK_GPU;
-	summary_record(s, &record);
+	summary_record(s, &record, NULL);
 }
 
 static void test_summary_adds_up(void **state)
@@ -109,7 +109,7 @@ static void test_what_relates_to_ranges_is_told(void **state)
 	for (size_t n = 2; n <= 3; n++) { /* the third is gpu__time_duration.sum */
 		synthetic.plan.n_columns = n;
 		s = new_summary(&synthetic.plan);
-		summary_record(s, synthetic_record(&synthetic, 0));
+		summary_record(s, synthetic_record(&synthetic, 0), NULL);
 		summary_print(s, &plain_end, &b);
 		if (n == 3) {
 			expect_contains(&b, " gpu__time_duration.sum (range)");
@@ -133,7 +133,7 @@ static void test_summary_tells_clocks(void **state)
 	(void)state;
 	synthetic_init(&synthetic);
 	s = new_summary(&synthetic.plan);
-	summary_record(s, synthetic_record(&synthetic, 0));
+	summary_record(s, synthetic_record(&synthetic, 0), NULL);
 	summary_print(s, &plain_end, &b);
 	expect_contains(&b, "\ntimes are lengths of ranges");
 	buf_clear(&b);
@@ -204,7 +204,7 @@ static void test_summary_rows_and_width(void **state)
 	synthetic_init(&synthetic);
 	s = new_summary(&synthetic.plan);
 	for (unsigned i = 0; i < 2000; i++) {
-		summary_record(s, synthetic_record(&synthetic, i));
+		summary_record(s, synthetic_record(&synthetic, i), NULL);
 	}
 	end.rows = 5;
 	for (end.width = 80; end.width < 240; end.width += 20) {
@@ -310,9 +310,9 @@ static void test_summary_of_ratios(void **state)
 	s = new_summary(&synthetic.plan);
 	record = *synthetic_record(&synthetic, 0);
 	record.values = values;
-	summary_record(s, &record);
+	summary_record(s, &record, NULL);
 	values[0] = 60;
-	summary_record(s, &record);
+	summary_record(s, &record, NULL);
 	summary_print(s, &plain_end, &b);
 	expect_contains(&b, "45.0 %   60.0 %"); /* mean and largest; the sum would mean nothing */
 	expect_lacks(&b, "90.0 %");

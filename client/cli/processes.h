@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_PROCESSES_H
+#define CLIENT_CLI_PROCESSES_H
+
+#include <stdbool.h>
+
+#include <gpuctr/gpuctr.h>
+
+/* What the records of a process do not say themselves and a line has. */
+struct known_process {
+	unsigned process, pid;
+	char *recorded_from; /* "": measured here */
+	char **uuids;	     /* of devices by index; NULL: a number that no device has */
+	size_t n_devices;
+};
+
+/* By number. Zero-initialised by the caller. */
+struct processes {
+	struct known_process *items;
+	size_t n, max;
+};
+
+void processes_deinit(struct processes *processes);
+/* False: out of memory. */
+bool processes_add(struct processes *processes, const struct gpuctr_process *process);
+/* NULL: not announced. */
+const struct known_process *processes_find(const struct processes *processes, unsigned process);
+/* The UUID of a device; "": not known. process may be NULL. */
+const char *processes_uuid(const struct known_process *process, unsigned device);
+
+#endif

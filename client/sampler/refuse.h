@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_SAMPLER_REFUSE_H
+#define GPUCTR_SAMPLER_REFUSE_H
+
+#include "proto/nvidia/host.h"
+
+/* What a result of CUPTI's means for who samples, and what to do. Fill r and return its code, an
+ * enum sampler_reason. h may be zeros yet. */
+int refuse_call(const struct host *h, const struct vendor_host *v, CUptiResult result,
+		const char *call, uint64_t buffer_bytes, struct refusal *r);
+
+/* The hardware's buffer runs over again and again. */
+int refuse_interval(const char *call, struct refusal *r);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "client/replay/evaluator.h"
+
+/* The child that evaluates, for whose CUPTI the test stands. */
+
+enum { SMALL = 1000, LARGE = 3 << 20, VALUE = 7 };
+
+static uint8_t image[LARGE];
+
+static CUptiResult give_value(CUpti_Profiler_Host_EvaluateToGpuValues_Params *p)
+{
+	p->pMetricValues[0] = VALUE + p->pCounterDataImage[p->counterDataImageSize - 1];
+	return CUPTI_SUCCESS;
+}
+
+static const struct vendor_host cupti = { .cuptiProfilerHostEvaluateToGpuValues = give_value };
+static const struct host host = { .v = &cupti };
+static const char *const metrics[] = { "metric" };
+static const struct wire_plan plan = { .metrics = { 1, metrics } };
+
+static void expect_the_value(struct evaluator *e, size_t size)
+{
+	double value = 0;
+
+	assert_int_equal(evaluator_first(e, image, size, &value), 0);
+	assert_true(value == VALUE + image[size - 1]);
+}
+
+/* As a child that hangs in CUPTI: it does not hear that nobody asks it any more. */
+static void a_child_that_hears_nothing_is_ended(void **state)
+{
+	struct evaluator e;
+	pid_t child;
+
+	(void)state;
+	image[SMALL - 1] = 1;
+	image[LARGE - 1] = 2;
+	evaluator_init(&e, &host, &plan);
+	expect_the_value(&e, SMALL);
+	child = e.child;
+	assert_true(child > 0);
+	assert_int_equal(kill(child, SIGSTOP), 0);
+	expect_the_value(&e, LARGE); /* another one, which knows the larger memory */
+	assert_true(e.child > 0 && e.child != child);
+	assert_true(kill(child, 0) < 0 && errno == ESRCH);
+	child = e.child;
+	assert_int_equal(kill(child, SIGSTOP), 0);
+	evaluator_deinit(&e);
+	assert_true(kill(child, 0) < 0 && errno == ESRCH);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_child_that_hears_nothing_is_ended),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/cupti.h"
+
+#include "client/sampler/metrics.h"
+#include "client/sampler/stream.h"
+
+/* What CUPTI can sample on a GH100, with its own host library. */
+
+static struct host host;
+
+static int configure(const char *const *metrics, size_t n, struct refusal *r)
+{
+	struct host_config config = { 0 };
+	int code = metrics_configure(&host, metrics, n, &config, r);
+
+	assert_true(code != 0 || config.passes == 1);
+	host_config_deinit(&config);
+	return code;
+}
+
+static void one_pass_is_taken(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum", "dram__bytes_write.sum",
+					       "sm__inst_executed.sum", "sm__cycles_active.avg" };
+	struct refusal r;
+
+	(void)state;
+	assert_int_equal(configure(metrics, 1, &r), 0);
+	assert_int_equal(configure(metrics, 2, &r), 0);
+	assert_int_equal(configure(metrics, 4, &r), 0);
+}
+
+static void what_needs_another_pass_is_named(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum", "dram__bytes_write.sum",
+					       "sm__inst_executed_pipe_tensor.sum" };
+	struct refusal r;
+
+	(void)state;
+	assert_int_equal(configure(metrics, 3, &r), SAMPLER_PASSES);
+	assert_non_null(
+		strstr(r.message, "need 2: sm__inst_executed_pipe_tensor.sum does not fit"));
+}
+
+static void what_cannot_be_sampled_is_named(void **state)
+{
+	static const char *const metrics[] = {
+		"dram__bytes_read.sum", "lts__t_sectors_op_read.sum",
+		"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "nonsense.sum"
+	};
+	struct refusal r;
+
+	(void)state;
+	assert_int_equal(configure(metrics, 4, &r), SAMPLER_METRICS);
+	assert_null(strstr(r.message, "dram__bytes_read"));
+	assert_non_null(strstr(r.message, "lts__t_sectors_op_read.sum"));
+	assert_non_null(strstr(r.message, "smsp__sass"));
+	assert_non_null(strstr(r.message, "nonsense.sum on GH100"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_pass_is_taken),
+		cmocka_unit_test(what_needs_another_pass_is_named),
+		cmocka_unit_test(what_cannot_be_sampled_is_named),
+	};
+	struct refusal r;
+	int result = cupti_open();
+
+	if (result != 0) {
+		return result;
+	}
+	if (host_init_sampling(&host, &cupti, "GH100", &r) != 0) {
+		fprintf(stderr, "%s\n", r.message);
+		return 1;
+	}
+	result = cmocka_run_group_tests(tests, NULL, NULL);
+	host_deinit(&host);
+	return result;
+}
