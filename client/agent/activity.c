@@ -34,7 +34,8 @@ enum {
 	/* Where launches run ahead: less than the 10 s that the daemon waits for the end. */
 	PATIENCE_AHEAD_MS = 2000,
 	PATIENCE_AHEAD_LEAST_MS = 20,
-	PAUSE_AHEAD_MS = 5,
+	PAUSE_AHEAD_MS = 2,
+	FLUSH_AHEAD_PAUSES = 25,
 };
 
 struct activity_buffer {
@@ -347,9 +348,12 @@ static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t
 						   CLOCK_NS_PER_MS };
 	size_t missing = take_spans(v, b, graphs);
 
-	while (missing > 0 && clock_now_ns() < until_ns) {
+	/* Where launches run ahead CUPTI's buffers come by themselves as they fill up. */
+	for (unsigned n = 1; missing > 0 && clock_now_ns() < until_ns; n++) {
 		nanosleep(&pause, NULL);
-		do_while_quiet(v, flush);
+		if (!v->patient || n % FLUSH_AHEAD_PAUSES == 0) {
+			do_while_quiet(v, flush);
+		}
 		missing = take_spans(v, b, graphs);
 	}
 	if (missing > 0 && v->patient) {
