@@ -145,10 +145,11 @@ static const struct sampler_handler handler = {
 
 static void close_output(struct sampler *m)
 {
-	if (m->watched) {
+	/* The loop may be over. */
+	if (m->watched && !uv_is_closing((uv_handle_t *)&m->poll)) {
 		uv_poll_stop(&m->poll);
-		m->watched = false;
 	}
+	m->watched = false;
 	if (m->output >= 0) {
 		close(m->output);
 		m->output = -1;
