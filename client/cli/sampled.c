@@ -473,9 +473,14 @@ static void give(struct sampled *s, struct gpu *gpu, int64_t until_ns)
 	s->failed |= r < 0;
 	gpu->n_kernels -= k;
 	gpu->n_samples -= i;
-	memmove(gpu->kernels, gpu->kernels + k, gpu->n_kernels * sizeof(*gpu->kernels));
-	memmove(gpu->samples, gpu->samples + i, gpu->n_samples * sizeof(*gpu->samples));
-	memmove(gpu->values, gpu->values + i * n, gpu->n_samples * n * sizeof(*gpu->values));
+	if (gpu->n_kernels > 0) {
+		memmove(gpu->kernels, gpu->kernels + k, gpu->n_kernels * sizeof(*gpu->kernels));
+	}
+	if (gpu->n_samples > 0) {
+		memmove(gpu->samples, gpu->samples + i, gpu->n_samples * sizeof(*gpu->samples));
+		memmove(gpu->values, gpu->values + i * n,
+			gpu->n_samples * n * sizeof(*gpu->values));
+	}
 }
 
 void sampled_advance(struct sampled *s)
