@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/notices.h"
 #include "proto/base/utf8.h"
 #include "proto/wire/demangle.h"
 #include "proto/wire/expression.h"
@@ -161,10 +162,7 @@ bool filter_describe_limit(struct filter *f, char *text, size_t bytes)
 {
 	unsigned long long beyond = atomic_load(&f->beyond);
 
-	snprintf(text, bytes,
-		 "of the filtered launches, %llu came when there were %llu records already "
-		 "(--record-limit)",
-		 beyond, (unsigned long long)f->limit);
+	snprintf(text, bytes, NOTICE_BEYOND_LIMIT, beyond, (unsigned long long)f->limit);
 	return beyond > 0;
 }
 

@@ -209,7 +209,7 @@ static void add_short_path(struct buf *b, const struct gpuctr_range *range, size
 static void add_time(struct buf *b, struct buf *field, const struct gpuctr_record *record)
 {
 	if (record->clock == GPUCTR_CLOCK_NONE) {
-		buf_text(field, "na");
+		buf_text(field, TEXT_UNKNOWN);
 	} else {
 		text_time(field, (double)record->duration_ns);
 	}
@@ -234,7 +234,7 @@ static void table_record(void *f, struct buf *b, const struct gpuctr_record *rec
 	(void)what;
 	tell_ranges(t, b, record);
 	buf_printf(b, "%*llu  ", INDEX_WIDTH, (unsigned long long)record->index);
-	text_kernel(&field, record->kernel ? record->kernel->name : "?", t->name_width);
+	text_kernel(&field, record->kernel ? record->kernel->name : TEXT_UNKNOWN, t->name_width);
 	text_pad(b, buf_string(&field), t->name_width, false);
 	buf_clear(&field);
 	if (t->shapes) {

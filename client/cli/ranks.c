@@ -18,6 +18,7 @@
 #include "client/cli/grid.h"
 #include "client/cli/procstat.h"
 #include "client/cli/text.h"
+#include "proto/base/notices.h"
 
 enum { FIELDS = 12 };
 
@@ -32,6 +33,7 @@ struct rank {
 	bool answered, ended, stopped, left_out;
 	struct gpuctr_totals totals; /* of a process that has ended */
 	uint64_t seen, measured, lost, time_ns;
+	uint64_t beyond; /* launches that --record-limit left out */
 	double value;
 };
 
@@ -163,6 +165,9 @@ void ranks_notice(struct ranks *r, const struct gpuctr_notice *notice)
 {
 	struct rank *row = notice->process ? find(r, notice->process) : NULL;
 
+	if (row) {
+		row->beyond += notice_beyond_limit(notice->error.message);
+	}
 	/* What a filter left out is counted. */
 	if (row && !*row->note && notice->error.code != GPUCTR_OK &&
 	    notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) {
@@ -274,6 +279,7 @@ static void end_row(struct rank *row)
 
 	add_part(&b, t->unchosen, UNCHOSEN);
 	add_part(&b, t->filtered, "filtered");
+	text_part_of(&b, row->beyond, "by --record-limit");
 	add_part(&b, t->capturing, "into graphs");
 	add_part(&b, t->unready, "not ready");
 	add_part(&b, t->failed, "failed");

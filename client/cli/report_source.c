@@ -11,6 +11,7 @@
 
 #include "client/cli/say.h"
 #include "client/cli/text.h"
+#include "proto/base/notices.h"
 
 static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
 {
@@ -124,6 +125,14 @@ static int on_record(const struct gpuctr_record *record, const struct attributio
 	return s->page ? page_record(s->page, record, what) : 0;
 }
 
+static int on_notice(const struct gpuctr_notice *notice, void *userdata)
+{
+	struct report_source *s = userdata;
+
+	s->end.beyond += notice_beyond_limit(notice->error.message);
+	return 0;
+}
+
 static int on_end(const struct store_info *info, void *userdata)
 {
 	struct report_source *s = userdata;
@@ -149,6 +158,7 @@ bool report_source_read(struct report_source *s, const char *path)
 		.on_process = on_process,
 		.on_record = on_record,
 		.on_stratum = on_stratum,
+		.on_notice = on_notice,
 		.on_end = on_end,
 		.check_beside = true,
 		.without = summary_without(s->summary) & where_without(s->where) &

@@ -16,6 +16,7 @@
 #include "client/cli/outfile.h"
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
+#include "proto/base/notices.h"
 
 static bool no_memory(void)
 {
@@ -180,6 +181,7 @@ static void note_refusal(struct sinks *s, const struct gpuctr_notice *notice)
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice)
 {
 	note_refusal(s, notice);
+	s->beyond += notice_beyond_limit(notice->error.message);
 	ranks_notice(&s->ranks, notice);
 	files_notice(&s->files, notice);
 	if (s->stream) {
@@ -298,6 +300,7 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 				   .unsaved = files_unsaved(&s->files),
 				   .sampled_ns = s->sampled_ns,
 				   .unsampled = s->unsampled,
+				   .beyond = s->beyond,
 				   .width = terminal_width(STDERR_FILENO),
 				   .verbose = s->options->verbose,
 				   .styled = terminal_has_style(STDERR_FILENO),

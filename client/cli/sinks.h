@@ -23,6 +23,7 @@ struct sinks {
 	bool has_totals;
 	int error;	      /* of the end */
 	bool refused;	      /* a process said why it cannot be measured */
+	uint64_t beyond;      /* --record-limit, launches */
 	bool program_refused; /* the program ended as one that we refuse does */
 	char *unmatched;      /* kernels that were there, when --kernel matches none of a process */
 	struct gpuctr_totals totals;

@@ -393,8 +393,10 @@ bool slurm_capture(const struct run_options *o, int argc, char **argv, int *ret_
 		    number);
 		return false;
 	}
-	if (found == SLURM_FOUND && slurm_keep_running(name, &jobs) &&
-	    slurm_check_output(o, &jobs)) {
+	if (found == SLURM_NO_ANSWER) {
+		return false; /* not every machine with squeue is of a cluster */
+	}
+	if (slurm_keep_running(name, &jobs) && slurm_check_output(o, &jobs)) {
 		*ret_status = capture_jobs(o, &jobs, argc, argv);
 	}
 	return true;

@@ -71,8 +71,9 @@ static void report_no_answer(int status, struct slurm_program *squeue)
 	} else {
 		snprintf(message, sizeof(message), "squeue gives no list of jobs, but: %s", line);
 	}
-	say_error("slurm", message,
-		  "Ask squeue itself. --here, on a node of the job, asks Slurm nothing.");
+	say_warning("slurm", message,
+		    "Ask squeue itself. The job's processes on this node are looked for, as with "
+		    "--here.");
 }
 
 enum slurm_found slurm_find_jobs(const char *name, struct jobs *ret)

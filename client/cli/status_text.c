@@ -64,7 +64,7 @@ static void add_gpu(struct buf *b, const struct gpuctr_gpu *gpu, bool in_trouble
 static void add_capture(struct buf *b, const struct gpuctr_capture_info *info)
 {
 	buf_printf(b, "  %u  %s  ", info->capture, status_state_name(info->state));
-	text_terminal(b, info->user && *info->user ? info->user : "?");
+	text_terminal(b, info->user && *info->user ? info->user : TEXT_UNKNOWN);
 	buf_text(b, " (");
 	text_terminal(b, info->program);
 	buf_printf(b, ", pid %u)", info->pid);

@@ -53,6 +53,7 @@ struct summary_end {
 	const char *driver;    /* of the machine; "": none */
 	bool selected;	       /* the user left launches out */
 	uint64_t unsaved;      /* records that are not in the capture file */
+	uint64_t beyond;       /* of the filtered launches, those that --record-limit left out */
 	size_t width, rows;
 	bool verbose; /* explains what the figures are */
 	bool styled;  /* titles in bold */

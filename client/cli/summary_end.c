@@ -44,6 +44,7 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	add_part(b, t->measured, "measured", &first);
 	add_part(b, t->unchosen, "not sampled", &first);
 	add_part(b, t->filtered, "filtered", &first);
+	text_part_of(b, end->beyond, "by --record-limit");
 	add_part(b, t->capturing, "skipped (into a graph being captured)", &first);
 	add_part(b, t->unready, why_unready(s, t), &first);
 	add_part(b, t->failed, "failed", &first);

@@ -36,6 +36,9 @@ void text_wrap(struct buf *b, const char *text, size_t width);
  * columns, two points, and its end. */
 void text_middle_cut(struct buf *b, const char *text, size_t begin, size_t width);
 
+/* How text says that something is not known. JSON has null, and CSV an empty field. */
+#define TEXT_UNKNOWN "na"
+
 /* A demangled kernel name in at most width columns: without return type and parameters, then
  * without namespaces, then without templates that only wrap the kernel, then cut. Safe for a
  * terminal. */
@@ -49,6 +52,8 @@ void text_kernel_unwrap(struct buf *bare);
 
 /* Numbers for people: "12,345", "1.53 GB", "46.0 us", "58.2 %". unit as CUPTI says it. */
 void text_count(struct buf *b, uint64_t value);
+/* " (12 by --record-limit)", behind what these are a part of; nothing for 0. */
+void text_part_of(struct buf *b, uint64_t part, const char *what);
 void text_scaled(struct buf *b, double value, const char *unit);
 void text_time(struct buf *b, double ns);
 /* A long one: "43 s", "4 min 3 s", "2 d 1 h". */

@@ -22,6 +22,15 @@ void text_count(struct buf *b, uint64_t value)
 	}
 }
 
+void text_part_of(struct buf *b, uint64_t part, const char *what)
+{
+	if (part > 0) {
+		buf_text(b, " (");
+		text_count(b, part);
+		buf_printf(b, " %s)", what);
+	}
+}
+
 /* Three significant digits, and no "1000" that the next prefix would call 1. */
 static void add_number(struct buf *b, double value)
 {
@@ -101,7 +110,7 @@ static const struct {
 void text_scaled(struct buf *b, double value, const char *unit)
 {
 	if (isnan(value)) {
-		buf_text(b, "na");
+		buf_text(b, TEXT_UNKNOWN);
 		return;
 	}
 	if (strcmp(unit, "nanosecond") == 0 || strcmp(unit, "ns") == 0) {

@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "client/cli/text.h"
 #include "client/report/marker.h"
 #include "proto/base/json.h"
 
@@ -237,7 +238,7 @@ void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_re
 
 static void add_kernel_name(struct json *m, const struct gpuctr_record *record)
 {
-	json_text(m, "name", record->kernel ? record->kernel->name : "(not known)");
+	json_text(m, "name", record->kernel ? record->kernel->name : TEXT_UNKNOWN);
 }
 
 void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_record *record,

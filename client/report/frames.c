@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/text.h"
 #include "proto/base/array.h"
 
 void frames_deinit(struct frames *f)
@@ -163,7 +164,7 @@ static const char *find_kernel(struct frames *f, const struct gpuctr_record *rec
 		f->kernels[i].process = record->process;
 		f->kernels[i].kernel = id;
 		f->kernels[i].name =
-			add_name(f, record->kernel ? record->kernel->name : "(not known)");
+			add_name(f, record->kernel ? record->kernel->name : TEXT_UNKNOWN);
 	}
 	return f->kernels[i].name;
 }

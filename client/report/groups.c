@@ -347,7 +347,7 @@ int groups_process(struct groups *g, const struct gpuctr_process *process)
 	if (!p) {
 		return -ENOMEM;
 	}
-	buf_printf(&b, "%s (%u)", process->program ? process->program : "?", process->pid);
+	buf_printf(&b, "%s (%u)", process->program ? process->program : TEXT_UNKNOWN, process->pid);
 	p->label = add_text(g, &b);
 	if (!p->label || take_claims(g, p, process)) {
 		return -ENOMEM;

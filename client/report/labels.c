@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/text.h"
 #include "client/report/names.h"
 
 static char *join(const struct view *v, const struct group *row)
@@ -13,7 +14,7 @@ static char *join(const struct view *v, const struct group *row)
 
 	for (unsigned i = 0; i < v->keys->n; i++) {
 		buf_text(&name, i > 0 ? ", " : "");
-		buf_text(&name, *row->labels[i] ? row->labels[i] : "na");
+		buf_text(&name, *row->labels[i] ? row->labels[i] : TEXT_UNKNOWN);
 	}
 	copy = name.failed ? NULL : strdup(buf_string(&name));
 	buf_deinit(&name);

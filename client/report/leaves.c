@@ -23,7 +23,7 @@ static const char *find_kernel(struct groups *g, const struct gpuctr_record *rec
 		g->kernels[slot].process = record->process;
 		g->kernels[slot].kernel = kernel;
 		g->kernels[slot].name =
-			texts_add_string(&g->texts, record->kernel ? record->kernel->name : "?");
+			texts_add_string(&g->texts, record->kernel ? record->kernel->name : "");
 	}
 	return g->kernels[slot].name;
 }

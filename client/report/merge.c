@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/text.h"
 #include "client/report/chrome.h"
 #include "proto/base/array.h"
 
@@ -195,7 +196,7 @@ static void add_range(const struct merge *m, const struct trace_launch *launch, 
 	buf_text(b, ",\n");
 	chrome_begin_span(&to, "cuda_profiler_range", launch->device, 0, launch->range_us,
 			  us >= 1 ? (int64_t)us : 1);
-	json_text(&to, "name", launch->text ? launch->text : "(not known)");
+	json_text(&to, "name", launch->text ? launch->text : TEXT_UNKNOWN);
 	json_begin(&to, "args", '{');
 	add_values(m, launch->values, true, &to);
 	json_end(&to, '}');

@@ -275,7 +275,7 @@ static bool begin(struct naming *g)
 		return false;
 	}
 	for (size_t i = 0; i < g->n; i++) {
-		const char *text = *g->texts[i] ? g->texts[i] : "na";
+		const char *text = *g->texts[i] ? g->texts[i] : TEXT_UNKNOWN;
 
 		g->shown[i] = show(g, text);
 		g->whole[i] = show_whole(text);

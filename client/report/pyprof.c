@@ -156,7 +156,7 @@ static void put_quoted(struct pyprof *p, struct buf *b)
 static void put(struct pyprof *p, struct buf *b, size_t i)
 {
 	if (p->field.n == 0) {
-		buf_text(&p->field, "na");
+		buf_text(&p->field, TEXT_UNKNOWN);
 	}
 	if (p->options->width > 0) {
 		put_aligned(p, b, p->columns[i]);

@@ -54,9 +54,7 @@ static bool is_of_total(enum field field)
 static void add_value(const struct table *t, const struct table_column *c, double value,
 		      struct buf *b)
 {
-	if (isnan(value)) {
-		buf_text(b, "na");
-	} else if (t->v->base_units && fabs(value) < 1e15) {
+	if (t->v->base_units && fabs(value) < 1e15) {
 		buf_printf(b, value == floor(value) ? "%.0f" : "%.3f", value);
 	} else {
 		text_scaled(b, value, c->unit);
@@ -112,7 +110,7 @@ static void add_percent(enum field field, const struct group *row, double value,
 	} else if (field == FIELD_SHARE) {
 		buf_char(b, '-');
 	} else {
-		buf_text(b, group_launches(row, true) == 0 ? "gone" : row->before ? "na" : "new");
+		buf_text(b, group_launches(row, true) == 0 ? "gone" : row->before ? TEXT_UNKNOWN : "new");
 	}
 }
 

@@ -99,7 +99,7 @@ def a_squeue_that_fails_is_named():
                          ("yes", "squeue failed with status 141: y\n")):
         with ask(squeue) as p:
             said = p.communicate(timeout=60)[1]
-        check(p.returncode == 125 and told in said and "--here" in said and "no job" not in said, f"{squeue}: {p.returncode} {said}")
+        check(p.returncode == 125 and told in said and "on this node" in said and "Slurm has no job" not in said, f"{squeue}: {p.returncode} {said}")
     for squeue in "exit 0", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1":
         with ask(squeue) as p:
             said = p.communicate(timeout=60)[1]

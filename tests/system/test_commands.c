@@ -401,6 +401,23 @@ static void an_agent_that_is_no_library_is_refused(void **state)
 	expect_message(p, "remedy: ");
 }
 
+/* Of what was filtered, in the table and in what is made of the file. */
+static void what_a_limit_left_out_is_told(void **state)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "run.gpuctr");
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--record-limit", "5",
+			   "-o", path, "--", FAKEAPP, "--kernels", "40", NULL);
+	expect_exit(p, 0);
+	expect_message(p, " by --record-limit), 0 dropped");
+	p = fixture_client(f, USER_ANN, "report", path, NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, " by --record-limit), 0 dropped"), 1);
+}
+
 /* Its variables, but for those that name the agent and the capture; and the status that a shell
  * would have given. */
 /* Each would wait for the other: the outer one for the program's end, the inner one for the lease.
@@ -482,6 +499,7 @@ int main(void)
 		SYSTEM_TEST(a_script_hears_that_there_was_nothing_to_measure),
 		SYSTEM_TEST(nothing_to_measure_is_told_and_no_failure),
 		SYSTEM_TEST(a_client_within_a_client_does_not_wait_for_it),
+		SYSTEM_TEST(what_a_limit_left_out_is_told),
 		SYSTEM_TEST(a_refusal_within_is_not_told_as_another),
 		SYSTEM_TEST(an_agent_that_is_no_library_is_refused),
 		SYSTEM_TEST(a_program_has_its_own_environment_and_status),

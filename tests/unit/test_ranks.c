@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/cli/ranks.h"
+#include "proto/base/notices.h"
 
 /* Rows of a node's processes, written on each node and read where they are shown. */
 
@@ -186,12 +187,15 @@ static void what_is_lost_is_added_up_and_said(void **state)
 					.error = { GPUCTR_E_KERNEL_NO_MATCH, "", "" } };
 	struct ranks r = { 0 };
 	struct buf b = { 0 };
+	char beyond[128];
 
 	(void)state;
+	snprintf(beyond, sizeof(beyond), NOTICE_BEYOND_LIMIT, 12ULL, 5ULL);
 	ranks_process(&r, &came);
 	ranks_notice(&r, &notice);
-	notice.error.code = GPUCTR_OK;
+	notice.error = (struct gpuctr_error){ GPUCTR_OK, beyond, "" };
 	ranks_notice(&r, &notice);
+	notice.error.message = "";
 	notice.error.code = GPUCTR_E_KERNEL_WAITS;
 	ranks_notice(&r, &notice);
 	notice.error.code = GPUCTR_E_QUOTA;
@@ -200,8 +204,9 @@ static void what_is_lost_is_added_up_and_said(void **state)
 	ranks_end(&r, NULL);
 	ranks_print(&r, 0, &b);
 	assert_non_null(strstr(buf_string(&b), "    1,024         0    15 "));
-	assert_non_null(strstr(buf_string(&b), "  16 filtered, 1 not ready, 2 failed, 4 dropped, "
-					       "8 not delivered; kernel-waits\n"));
+	assert_non_null(strstr(buf_string(&b), "  16 filtered (12 by --record-limit), 1 not ready, "
+					       "2 failed, 4 dropped, 8 not delivered; "
+					       "kernel-waits\n"));
 	buf_deinit(&b);
 	ranks_deinit(&r);
 }

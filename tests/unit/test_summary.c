@@ -57,6 +57,7 @@ static void test_summary_adds_up(void **state)
 	add(s, &synthetic, 2, 1, 4e9, 3000000); /* the same name in another process */
 	add(s, &synthetic, 1, 0, NAN, 1000);
 	end.totals.dropped = 3;
+	end.beyond = 1;
 	summary_print(s, &end, &b);
 	assert_int_equal(summary_records(s), 4);
 	first = strstr(buf_string(&b), "large");
@@ -69,7 +70,8 @@ static void test_summary_adds_up(void **state)
 	expect_contains(&b, "single pass, no replay, caches not flushed; GH100, NVIDIA H200; "
 			    "clocks not locked (SM up "
 			    "to 1980 MHz, memory 3201 MHz)");
-	expect_contains(&b, "5 kernels seen in 1 process: 4 measured, 1 filtered, 3 dropped");
+	expect_contains(&b, "5 kernels seen in 1 process: 4 measured, 1 filtered (1 by "
+			    "--record-limit), 3 dropped");
 	expect_lacks(&b, "RECORDED");
 	expect_lacks(&b, "times are lengths of ranges");
 	expect_lacks(&b, "no time");
