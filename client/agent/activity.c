@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 /* The length of a user range is longer than its kernel: it holds the range's markers, what the host
@@ -27,12 +28,14 @@
 enum {
 	BUFFER_BYTES = 64 * 1024,
 	BUFFERS_MAX = 128,
+	COPIES_MAX = 1 << 16,
 	PATIENCE_MS = 100,
 	PAUSE_MS = 1,
 	/* Where launches run ahead: less than the 10 s that the daemon waits for the end. */
 	PATIENCE_AHEAD_MS = 2000,
 	PATIENCE_AHEAD_LEAST_MS = 20,
-	PAUSE_AHEAD_MS = 5,
+	PAUSE_AHEAD_MS = 2,
+	FLUSH_AHEAD_PAUSES = 25,
 };
 
 struct activity_buffer {
@@ -52,6 +55,21 @@ _Static_assert(offsetof(CUpti_ActivityGraphTrace, correlationId) == 4 &&
 		       offsetof(CUpti_ActivityGraphTrace, start) == 8 &&
 		       offsetof(CUpti_ActivityGraphTrace, end) == 16,
 	       "CUPTI's graph record");
+/* Those of memory begin alike up to the stream, which is all that is read. */
+_Static_assert(offsetof(CUpti_ActivityMemcpy5, bytes) == 8 &&
+		       offsetof(CUpti_ActivityMemcpy5, start) == 16 &&
+		       offsetof(CUpti_ActivityMemcpy5, end) == 24 &&
+		       offsetof(CUpti_ActivityMemcpy5, deviceId) == 32 &&
+		       offsetof(CUpti_ActivityMemcpy5, contextId) == 36 &&
+		       offsetof(CUpti_ActivityMemcpy5, streamId) == 40,
+	       "CUPTI's copy record");
+_Static_assert(offsetof(CUpti_ActivityMemset4, bytes) == 8 &&
+		       offsetof(CUpti_ActivityMemset4, start) == 16 &&
+		       offsetof(CUpti_ActivityMemset4, end) == 24 &&
+		       offsetof(CUpti_ActivityMemset4, deviceId) == 32 &&
+		       offsetof(CUpti_ActivityMemset4, contextId) == 36 &&
+		       offsetof(CUpti_ActivityMemset4, streamId) == 40,
+	       "CUPTI's fill record");
 
 /* --- buffers --- */
 
@@ -99,6 +117,30 @@ static void add_span(struct activity *v, uint32_t correlation, uint64_t begin_ns
 	}
 }
 
+/* Beyond the most they count as dropped: what ran meanwhile is then known less well. */
+static void add_copy(struct activity *v, const CUpti_ActivityMemcpy5 *c)
+{
+	LOCK_SCOPE(&v->lock);
+	if (c->start == 0 || c->end < c->start) {
+		return;
+	}
+	if (v->n_copied == COPIES_MAX ||
+	    !array_make_room(&v->copied, sizeof(*v->copied), v->n_copied, &v->max_copied)) {
+		v->dropped++;
+		return;
+	}
+	v->copied[v->n_copied++] = (struct pack_copy){
+		.kind = c->kind == CUPTI_ACTIVITY_KIND_MEMSET ? GPUCTR_COPY_SET
+							      : GPUCTR_COPY_MEMORY,
+		.device = c->deviceId,
+		.context = c->contextId,
+		.stream = c->streamId,
+		.bytes = c->bytes,
+		.start_ns = c->start,
+		.duration_ns = c->end - c->start,
+	};
+}
+
 static void take_record(struct activity *v, const CUpti_Activity *record)
 {
 	if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
@@ -111,6 +153,9 @@ static void take_record(struct activity *v, const CUpti_Activity *record)
 		const CUpti_ActivityGraphTrace *g = (const CUpti_ActivityGraphTrace *)record;
 
 		add_span(v, g->correlationId, g->start, g->end);
+	} else if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY ||
+		   record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
+		add_copy(v, (const CUpti_ActivityMemcpy5 *)record);
 	}
 }
 
@@ -178,6 +223,9 @@ static void end(struct activity *v)
 		spare = next;
 	}
 	spans_deinit(&v->spans);
+	free(v->copied);
+	v->copied = NULL;
+	v->n_copied = v->max_copied = 0;
 }
 
 CUptiResult activity_start(struct activity *v, const struct profiler *p)
@@ -195,6 +243,10 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 		/* If this fails, the duration of a graph is that from its first kernel to its last
 		 * one. */
 		p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+		if (v->copies) {
+			p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY);
+			p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMSET);
+		}
 	} else {
 		end(v);
 	}
@@ -296,9 +348,12 @@ static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t
 						   CLOCK_NS_PER_MS };
 	size_t missing = take_spans(v, b, graphs);
 
-	while (missing > 0 && clock_now_ns() < until_ns) {
+	/* Where launches run ahead CUPTI's buffers come by themselves as they fill up. */
+	for (unsigned n = 1; missing > 0 && clock_now_ns() < until_ns; n++) {
 		nanosleep(&pause, NULL);
-		do_while_quiet(v, flush);
+		if (!v->patient || n % FLUSH_AHEAD_PAUSES == 0) {
+			do_while_quiet(v, flush);
+		}
 		missing = take_spans(v, b, graphs);
 	}
 	if (missing > 0 && v->patient) {
@@ -342,6 +397,22 @@ void activity_fill(struct activity *v, struct batch *b)
 	v->patience_ms = next_patience(v, missing > 0);
 }
 
+struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n)
+{
+	struct pack_copy *taken = NULL;
+
+	*ret_n = 0;
+	if (v->spans.v) {
+		lock_acquire(&v->lock);
+		taken = v->copied;
+		*ret_n = v->n_copied;
+		v->copied = NULL;
+		v->n_copied = v->max_copied = 0;
+		lock_release(&v->lock);
+	}
+	return taken;
+}
+
 bool activity_drops(struct activity *v)
 {
 	bool drops;
@@ -361,6 +432,10 @@ static void stop(void *argument)
 
 	v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 	v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+	if (v->copies) {
+		v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMCPY);
+		v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMSET);
+	}
 	v->profiler->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	end(v);
 }

@@ -7,6 +7,7 @@
 
 #include "client/agent/deliver.h"
 #include "client/agent/lock.h"
+#include "client/agent/pack.h"
 #include "client/agent/profiler.h"
 #include "client/agent/spans.h"
 
@@ -18,6 +19,7 @@ struct activity {
 	 * time. */
 	bool (*while_quiet)(void *userdata, void (*act)(void *argument), void *argument);
 	void *userdata;
+	bool copies;  /* what moves bytes beside kernels is wanted as well */
 	bool patient; /* launches run far ahead of the GPU, and nobody waits for their records */
 
 	const struct profiler *profiler;
@@ -27,7 +29,9 @@ struct activity {
 	bool started;
 	struct activity_buffer *spare;
 	size_t n_buffers;
-	uint64_t dropped;     /* records that CUPTI dropped for lack of room */
+	uint64_t dropped;	  /* records that CUPTI dropped for lack of room */
+	struct pack_copy *copied; /* not taken yet */
+	size_t n_copied, max_copied;
 	unsigned patience_ms; /* how long activity_fill() waits for records of the next batch */
 };
 
@@ -48,6 +52,9 @@ void activity_flush(struct activity *v);
 /* Sets start and duration of a batch's launches, after their records were flushed. Waits a moment
  * for missing records. Only for the delivering thread, which must hold no lock. */
 void activity_fill(struct activity *v, struct batch *b);
+
+/* Copies and fills that have come since the last call; free with free(). They are in no order. */
+struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n);
 
 /* Has CUPTI dropped records for lack of room? */
 bool activity_drops(struct activity *v);

@@ -178,6 +178,17 @@ static bool while_quiet(void *userdata, void (*act)(void *argument), void *argum
 	return contexts_while_quiet(userdata, "cuptiActivityFlushAll", act, argument);
 }
 
+static void tell_copies(struct capture *c)
+{
+	size_t n;
+	struct pack_copy *v = activity_take_copies(c->activity, &n);
+
+	if (n > 0) {
+		pack_send_copies(c->link, &c->welcome, v, n, c->deliver.next_index);
+	}
+	free(v);
+}
+
 static void on_batch(void *userdata, struct batch *b)
 {
 	struct capture *c = userdata;
@@ -185,6 +196,7 @@ static void on_batch(void *userdata, struct batch *b)
 	deliver_lend_link(&c->deliver);
 	activity_fill(c->activity, b);
 	deliver_take_link(&c->deliver);
+	tell_copies(c);
 	if (!c->reported_drops && activity_drops(c->activity)) {
 		c->reported_drops = true;
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
@@ -272,6 +284,7 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 	c->activity->while_quiet = c->welcome.trace ? NULL : while_quiet;
 	c->activity->userdata = c;
 	c->activity->patient = c->welcome.trace;
+	c->activity->copies = c->welcome.trace && c->welcome.plan.columns.n > 0;
 	times_init(c);
 	return callbacks_enable(c, r);
 }

@@ -355,3 +355,59 @@ int pack_send_strata(struct link *l, const struct wire_agent_welcome *welcome, s
 	arena_deinit(&p.scratch);
 	return r;
 }
+
+/* --- copies --- */
+
+/* Storage for the columns of one frame. */
+struct copy_columns {
+	uint32_t kind[DEFINITIONS_PER_FRAME], device[DEFINITIONS_PER_FRAME],
+		context[DEFINITIONS_PER_FRAME], stream[DEFINITIONS_PER_FRAME];
+	uint64_t bytes[DEFINITIONS_PER_FRAME], duration_ns[DEFINITIONS_PER_FRAME];
+	int64_t start_ns[DEFINITIONS_PER_FRAME];
+};
+
+static int send_some_copies(struct packer *p, struct copy_columns *s, const struct pack_copy *v,
+			    size_t n, uint64_t first)
+{
+	const struct wire_record_columns c = {
+		.copy_kind = { n, s->kind },
+		.copy_device = { n, s->device },
+		.copy_context = { n, s->context },
+		.copy_stream = { n, s->stream },
+		.copy_bytes = { n, s->bytes },
+		.copy_start_ns = { n, s->start_ns },
+		.copy_duration_ns = { n, s->duration_ns },
+	};
+
+	for (size_t i = 0; i < n; i++) {
+		s->kind[i] = v[i].kind;
+		s->device[i] = v[i].device;
+		s->context[i] = v[i].context;
+		s->stream[i] = v[i].stream;
+		s->bytes[i] = v[i].bytes;
+		s->start_ns[i] = (int64_t)v[i].start_ns;
+		s->duration_ns[i] = v[i].duration_ns;
+	}
+	return send_columns(p, &c, 0, first);
+}
+
+int pack_send_copies(struct link *l, const struct wire_agent_welcome *welcome,
+		     const struct pack_copy *v, size_t n, uint64_t first)
+{
+	struct packer p = { .link = l, .welcome = welcome };
+	CLEAN_FREE struct copy_columns *s = malloc(sizeof(*s));
+	int r = 0;
+
+	if (!s) {
+		return -ENOMEM;
+	}
+	arena_init(&p.scratch, LIMIT_UNPACKED_BYTES);
+	for (size_t i = 0; r == 0 && i < n; i += DEFINITIONS_PER_FRAME) {
+		size_t k = n - i < DEFINITIONS_PER_FRAME ? n - i : DEFINITIONS_PER_FRAME;
+
+		r = send_some_copies(&p, s, v + i, k, first);
+	}
+	buffer_deinit(&p.payload);
+	arena_deinit(&p.scratch);
+	return r;
+}

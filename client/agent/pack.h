@@ -19,6 +19,16 @@ struct pack_stratum {
 	uint64_t seen;
 };
 
+/* What moves bytes beside kernels. */
+struct pack_copy {
+	uint8_t kind; /* enum gpuctr_copy_kind */
+	uint32_t device, context, stream;
+	uint64_t bytes, start_ns, duration_ns;
+};
+
+int pack_send_copies(struct link *l, const struct wire_agent_welcome *welcome,
+		     const struct pack_copy *v, size_t n, uint64_t first);
+
 /* As pack_send() for strata: the numbers that they name were given out before. */
 int pack_send_strata(struct link *l, const struct wire_agent_welcome *welcome, struct intern *in,
 		     const struct pack_stratum *v, size_t n, uint64_t first);

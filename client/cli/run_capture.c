@@ -237,6 +237,16 @@ static void on_stratum(struct gpuctr_capture *c, const struct gpuctr_stratum *st
 	sinks_stratum(&((struct run *)userdata)->sinks, stratum);
 }
 
+static void on_copy(struct gpuctr_capture *c, const struct gpuctr_copy *copy, void *userdata)
+{
+	const struct run *run = userdata;
+
+	(void)c;
+	if (run->sampling) {
+		sampling_copy(run->sampling, copy);
+	}
+}
+
 static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *totals,
 			void *userdata)
 {
@@ -375,4 +385,5 @@ const struct gpuctr_capture_handler run_handler = {
 	.on_process_end = on_process_end,
 	.on_end = on_end,
 	.on_stratum = on_stratum,
+	.on_copy = on_copy,
 };

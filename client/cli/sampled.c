@@ -55,6 +55,7 @@ struct gpu {
 struct stream {
 	unsigned process, context;
 	uint64_t stream;
+	bool copies; /* apart: what is missing of them is not known */
 	uint64_t sequence;
 	int64_t end_ns;	       /* of its last kernel with a time */
 	int64_t lost_since_ns; /* 0: none without a time since */
@@ -221,17 +222,18 @@ void sampled_process(struct sampled *s, const struct gpuctr_process *process)
 
 static bool is_stream(const void *item, const void *key)
 {
-	const struct stream *s = item;
-	const struct gpuctr_record *r = key;
+	const struct stream *s = item, *wanted = key;
 
-	return s->process == r->process && s->context == r->context && s->stream == r->stream;
+	return s->process == wanted->process && s->context == wanted->context &&
+	       s->stream == wanted->stream && s->copies == wanted->copies;
 }
 
 /* NULL: out of memory. */
-static struct stream *find_stream(struct sampled *s, const struct gpuctr_record *r)
+static struct stream *find_stream(struct sampled *s, const struct stream *wanted)
 {
-	uint64_t hash = map_mix(map_mix(map_mix(0, r->process), r->context), r->stream);
-	struct stream *found = map_find(&s->streams, hash, is_stream, r);
+	uint64_t hash = map_mix(map_mix(map_mix(0, wanted->process), wanted->context),
+				wanted->stream << 1 | wanted->copies);
+	struct stream *found = map_find(&s->streams, hash, is_stream, wanted);
 
 	if (found) {
 		return found;
@@ -242,10 +244,8 @@ static struct stream *find_stream(struct sampled *s, const struct gpuctr_record 
 		s->failed = true;
 		return NULL;
 	}
-	*found = (struct stream){ .process = r->process,
-				  .context = r->context,
-				  .stream = r->stream,
-				  .sequence = ++s->n_streams };
+	*found = *wanted;
+	found->sequence = ++s->n_streams;
 	return found;
 }
 
@@ -315,30 +315,61 @@ static void note_timeless(struct stream *stream, const struct gpuctr_record *r)
 	}
 }
 
+static void add(struct sampled *s, struct gpu *gpu, const struct attribution_kernel *kernel)
+{
+	if (!array_make_room(&gpu->kernels, sizeof(*gpu->kernels), gpu->n_kernels,
+			     &gpu->max_kernels)) {
+		s->failed = true;
+		return;
+	}
+	gpu->kernels[gpu->n_kernels++] = *kernel;
+}
+
 static void add_kernel(struct sampled *s, struct gpu *gpu, struct stream *stream,
 		       const struct gpuctr_record *r, uint64_t step, uint64_t id)
 {
-	int64_t end_ns = r->start_ns + r->duration_ns;
+	const struct attribution_kernel kernel = { .id = id,
+						   .sequence = stream->sequence,
+						   .step = step,
+						   .shape = shape_of(r),
+						   .start_ns = r->start_ns,
+						   .end_ns = r->start_ns + r->duration_ns };
 
 	if (stream->lost_since_ns != 0) {
 		s->failed |=
 			attribution_lost(gpu->attribution, stream->lost_since_ns, r->start_ns) < 0;
 		stream->lost_since_ns = 0;
 	}
-	stream->end_ns = end_ns;
-	if (!array_make_room(&gpu->kernels, sizeof(*gpu->kernels), gpu->n_kernels,
-			     &gpu->max_kernels)) {
-		s->failed = true;
-		return;
-	}
-	gpu->kernels[gpu->n_kernels++] = (struct attribution_kernel){
-		.id = id,
-		.sequence = stream->sequence,
-		.step = step,
-		.shape = shape_of(r),
-		.start_ns = r->start_ns,
-		.end_ns = end_ns,
+	stream->end_ns = kernel.end_ns;
+	add(s, gpu, &kernel);
+}
+
+static struct gpu *gpu_of(struct sampled *s, unsigned process, unsigned index)
+{
+	const struct device *device = find_device(s, process, index);
+
+	return device && device->gpu >= 0 ? &s->gpus[device->gpu] : NULL;
+}
+
+void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
+{
+	const struct stream wanted = { .process = copy->process,
+				       .context = copy->context,
+				       .stream = copy->stream,
+				       .copies = true };
+	struct gpu *gpu = gpu_of(s, copy->process, copy->device);
+	const struct stream *stream = find_stream(s, &wanted);
+	const struct attribution_kernel kernel = {
+		.id = NOT_KEPT,
+		.sequence = stream ? stream->sequence : 0,
+		.shape = (uint32_t)map_mix((uint64_t)copy->kind + 1, copy->bytes),
+		.start_ns = copy->start_ns,
+		.end_ns = copy->start_ns + copy->duration_ns,
 	};
+
+	if (gpu && stream) {
+		add(s, gpu, &kernel);
+	}
 }
 
 static void tell_without(struct sampled *s, const struct gpuctr_record *record,
@@ -358,9 +389,11 @@ static void tell_without(struct sampled *s, const struct gpuctr_record *record,
 void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint64_t step,
 		    sampled_on_record *on_record, void *user)
 {
-	const struct device *device = find_device(s, record->process, record->device);
-	struct gpu *gpu = device && device->gpu >= 0 ? &s->gpus[device->gpu] : NULL;
-	struct stream *stream = find_stream(s, record);
+	struct gpu *gpu = gpu_of(s, record->process, record->device);
+	const struct stream wanted = { .process = record->process,
+				       .context = record->context,
+				       .stream = record->stream };
+	struct stream *stream = find_stream(s, &wanted);
 	struct kept *k = keep(s, record);
 	uint64_t id = k ? (uint64_t)(k - s->kept) : NOT_KEPT;
 
@@ -440,9 +473,14 @@ static void give(struct sampled *s, struct gpu *gpu, int64_t until_ns)
 	s->failed |= r < 0;
 	gpu->n_kernels -= k;
 	gpu->n_samples -= i;
-	memmove(gpu->kernels, gpu->kernels + k, gpu->n_kernels * sizeof(*gpu->kernels));
-	memmove(gpu->samples, gpu->samples + i, gpu->n_samples * sizeof(*gpu->samples));
-	memmove(gpu->values, gpu->values + i * n, gpu->n_samples * n * sizeof(*gpu->values));
+	if (gpu->n_kernels > 0) {
+		memmove(gpu->kernels, gpu->kernels + k, gpu->n_kernels * sizeof(*gpu->kernels));
+	}
+	if (gpu->n_samples > 0) {
+		memmove(gpu->samples, gpu->samples + i, gpu->n_samples * sizeof(*gpu->samples));
+		memmove(gpu->values, gpu->values + i * n,
+			gpu->n_samples * n * sizeof(*gpu->values));
+	}
 }
 
 void sampled_advance(struct sampled *s)

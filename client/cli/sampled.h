@@ -55,6 +55,9 @@ typedef void sampled_on_record(void *user, const struct gpuctr_record *record);
 void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint64_t step,
 		    sampled_on_record *on_record, void *user);
 
+/* It is told of nowhere, but takes its part of the samples. */
+void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy);
+
 /* values: one a metric of the plan. */
 void sampled_sample(struct sampled *s, int gpu, int64_t start_ns, int64_t end_ns,
 		    const double *values);

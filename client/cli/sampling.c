@@ -145,10 +145,11 @@ static const struct sampler_handler handler = {
 
 static void close_output(struct sampler *m)
 {
-	if (m->watched) {
+	/* The loop may be over. */
+	if (m->watched && !uv_is_closing((uv_handle_t *)&m->poll)) {
 		uv_poll_stop(&m->poll);
-		m->watched = false;
 	}
+	m->watched = false;
 	if (m->output >= 0) {
 		close(m->output);
 		m->output = -1;
@@ -516,6 +517,11 @@ void sampling_record(struct sampling *s, const struct gpuctr_record *record)
 {
 	s->n_records++;
 	sampled_record(s->sampled, record, step_of(s, record), tell_at_once, s);
+}
+
+void sampling_copy(struct sampling *s, const struct gpuctr_copy *copy)
+{
+	sampled_copy(s->sampled, copy);
 }
 
 uint64_t sampling_records(const struct sampling *s)

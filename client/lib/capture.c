@@ -302,6 +302,15 @@ static void deliver_mark(const struct gpuctr_mark *mark, void *userdata)
 	}
 }
 
+static void deliver_copy(const struct gpuctr_copy *copy, void *userdata)
+{
+	struct gpuctr_capture *c = userdata;
+
+	if (c->handler.on_copy) {
+		c->handler.on_copy(c, copy, c->userdata);
+	}
+}
+
 static void deliver_stratum(const struct gpuctr_stratum *stratum, void *userdata)
 {
 	struct gpuctr_capture *c = userdata;
@@ -362,7 +371,7 @@ static int on_records(struct gpuctr_capture *c, const struct wire_records *w)
 {
 	struct decoder_process *p = find_process(c, w->process);
 	bool good = p && decoder_feed(p->decoder, w, c->plan.n_columns, deliver_record,
-				      deliver_mark, deliver_stratum, c);
+				      deliver_mark, deliver_stratum, deliver_copy, c);
 
 	if (!good && !(p && p->decoder->is_full)) {
 		notice_malformed(c, w->process);

@@ -325,6 +325,14 @@ static bool strata_fit(const struct wire_record_columns *c)
 	       c->stratum_device.n == n && c->stratum_merged.n == n && c->stratum_seen.n == n;
 }
 
+static bool copies_fit(const struct wire_record_columns *c)
+{
+	size_t n = c->copy_kind.n;
+
+	return c->copy_device.n == n && c->copy_context.n == n && c->copy_stream.n == n &&
+	       c->copy_bytes.n == n && c->copy_start_ns.n == n && c->copy_duration_ns.n == n;
+}
+
 static bool fill_record(const struct decoder *d, const struct wire_record_columns *c, size_t i,
 			struct gpuctr_record *r)
 {
@@ -450,9 +458,33 @@ static bool deliver_strata(const struct decoder *d, const struct wire_record_col
 	return true;
 }
 
+static bool deliver_copies(const struct decoder *d, const struct wire_record_columns *c,
+			   decoder_on_copy on_copy, void *userdata)
+{
+	for (size_t i = 0; i < c->copy_kind.n; i++) {
+		const struct gpuctr_copy copy = {
+			.process = d->process,
+			.kind = (enum gpuctr_copy_kind)c->copy_kind.v[i],
+			.device = c->copy_device.v[i],
+			.context = c->copy_context.v[i],
+			.stream = c->copy_stream.v[i],
+			.bytes = c->copy_bytes.v[i],
+			.start_ns = c->copy_start_ns.v[i],
+			.duration_ns = (int64_t)c->copy_duration_ns.v[i],
+		};
+
+		if (c->copy_kind.v[i] > GPUCTR_COPY_SET || copy.start_ns < 0 ||
+		    copy.duration_ns < 0) {
+			return false;
+		}
+		on_copy(&copy, userdata);
+	}
+	return true;
+}
+
 bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns,
 		  decoder_on_record on_record, decoder_on_mark on_mark,
-		  decoder_on_stratum on_stratum, void *userdata)
+		  decoder_on_stratum on_stratum, decoder_on_copy on_copy, void *userdata)
 {
 	struct wire_message m;
 	const struct wire_record_columns *c = &m.record_columns;
@@ -461,7 +493,8 @@ bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_colu
 	if (wire_decode(&d->columns, WIRE_RECORD_COLUMNS, r->columns.v, r->columns.n, &m) != 0) {
 		return false;
 	}
-	if (!lengths_fit(c, r->count, n_columns) || !strata_fit(c) || !takes_next(d, r)) {
+	if (!lengths_fit(c, r->count, n_columns) || !strata_fit(c) || !copies_fit(c) ||
+	    !takes_next(d, r)) {
 		return false;
 	}
 	if (!define_strings(d, c) || !define_kernels(d, c) || !define_ranges(d, c) ||
@@ -469,7 +502,9 @@ bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_colu
 		return false;
 	}
 	return deliver_records(d, r, c, n_columns, on_record, userdata) &&
-	       deliver_marks(d, c, on_mark, userdata) && deliver_strata(d, c, on_stratum, userdata);
+	       deliver_marks(d, c, on_mark, userdata) &&
+	       deliver_strata(d, c, on_stratum, userdata) &&
+	       deliver_copies(d, c, on_copy, userdata);
 }
 
 void decoder_drop_image(struct decoder *d)

@@ -532,6 +532,18 @@ struct gpuctr_stratum {
 	uint64_t seen;
 };
 
+enum gpuctr_copy_kind { GPUCTR_COPY_MEMORY, GPUCTR_COPY_SET };
+
+/* A copy or a fill of memory that is no kernel, in a trace with metrics. */
+struct gpuctr_copy {
+	unsigned process;
+	enum gpuctr_copy_kind kind;
+	unsigned device, context;
+	uint64_t stream;
+	uint64_t bytes;
+	int64_t start_ns, duration_ns; /* as of a record, on the GPU's clock */
+};
+
 struct gpuctr_mark {
 	unsigned process;
 	const struct gpuctr_range *range;
@@ -614,6 +626,8 @@ struct gpuctr_capture_handler {
 	/* Of a capture with a budget, every second or so and before its process ends. */
 	void (*on_stratum)(struct gpuctr_capture *c, const struct gpuctr_stratum *stratum,
 			   void *userdata);
+	/* In any order, up to some seconds after its time. */
+	void (*on_copy)(struct gpuctr_capture *c, const struct gpuctr_copy *copy, void *userdata);
 };
 
 /* By which of its names a kernel is chosen. */

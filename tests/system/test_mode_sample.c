@@ -236,6 +236,43 @@ static void the_program_runs_on_without_its_daemon(void **state)
 	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
 }
 
+static size_t samplers_of(const struct program *client)
+{
+	return process_child(client->pid, "gpuctr-sampler") > 0;
+}
+
+/* While it waits for the GPU, and while samplers run and the program does not end. */
+static void it_can_be_interrupted(void **state)
+{
+	struct fixture *f = *state;
+	struct program *holder, *client;
+
+	fixture_start_daemon(f, NULL);
+	holder = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
+				"middle", NULL);
+	fixture_wait_held(f, 1);
+	client = start_run(f, "--nvtx", NULL);
+	sleep_ms(1000);
+	assert_int_equal(samplers_of(client), 0);
+	kill(client->pid, SIGINT);
+	expect_exit(client, 130);
+	expect_output(client, "");
+	expect_message(client, "interrupted: the program was not started");
+	fixture_release(f);
+	expect_exit(holder, 0);
+	client =
+		fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
+			       "--", FAKEAPP, "--kernels", "400000", WORK, NULL);
+	while (!samplers_of(client)) {
+		sleep_ms(10);
+	}
+	sleep_ms(3000); /* what a killed program has not delivered is lost */
+	kill(client->pid, SIGTERM);
+	expect_exit(client, 128 + SIGTERM);
+	expect_message(client, "values are SAMPLED");
+	expect_no_objects(f);
+}
+
 static void other_modes_are_as_they_were(void **state)
 {
 	struct fixture *f = *state;
@@ -266,6 +303,7 @@ int main(void)
 		SAMPLE_TEST(what_cannot_be_sampled_is_refused_as_a_whole),
 		SAMPLE_TEST(the_program_runs_on_without_its_sampler),
 		SAMPLE_TEST(the_program_runs_on_without_its_daemon),
+		SAMPLE_TEST(it_can_be_interrupted),
 		SAMPLE_TEST(other_modes_are_as_they_were),
 	};
 

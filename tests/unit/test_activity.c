@@ -128,6 +128,21 @@ static void trace_graph(unsigned flush, uint32_t correlation, uint64_t begin, ui
 	memcpy(trace(flush, 0, 0, 0), &g, sizeof(g));
 }
 
+static void trace_copy(unsigned flush, CUpti_ActivityKind kind, uint64_t bytes, uint64_t begin)
+{
+	CUpti_ActivityMemcpy5 c = {
+		.kind = kind,
+		.bytes = bytes,
+		.start = begin,
+		.end = begin + 10,
+		.deviceId = 1,
+		.contextId = 2,
+		.streamId = 7,
+	};
+
+	memcpy(trace(flush, 0, 0, 0), &c, sizeof(c));
+}
+
 static void launch(struct fixture *f, uint32_t correlation, enum gpuctr_launch_kind kind)
 {
 	f->launches[f->batch.n++] = (struct launch){
@@ -355,6 +370,42 @@ static void a_failed_launch_is_not_waited_for(void **state)
 	assert_int_equal(n_flushes, 1);
 }
 
+/* Where launches run ahead, and what moves bytes beside them is wanted. */
+static void copies_are_taken_and_patience_is_long(void **state)
+{
+	struct fixture *f = fixture_new();
+	struct pack_copy *v;
+	size_t n;
+
+	(void)state;
+	f->activity.copies = f->activity.patient = true;
+	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
+	assert_int_equal(enabled, 4);
+	launch(f, 1, GPUCTR_LAUNCH_KERNEL);
+	trace_copy(1, CUPTI_ACTIVITY_KIND_MEMSET, 4096, 100);
+	trace_copy(1, CUPTI_ACTIVITY_KIND_MEMCPY, 8192, 200);
+	trace_copy(1, CUPTI_ACTIVITY_KIND_MEMCPY, 8192, 0); /* without a time */
+	trace(3, 1, 10, 12); /* some pauses later */
+	fill(f);
+	expect_times(f, 0, 10, 2);
+	v = activity_take_copies(&f->activity, &n);
+	assert_int_equal(n, 2);
+	assert_int_equal(v[0].kind, GPUCTR_COPY_SET);
+	assert_int_equal(v[0].bytes, 4096);
+	assert_int_equal(v[1].kind, GPUCTR_COPY_MEMORY);
+	assert_int_equal(v[1].start_ns, 200);
+	assert_int_equal(v[1].duration_ns, 10);
+	assert_int_equal(v[1].device, 1);
+	assert_int_equal(v[1].stream, 7);
+	free(v);
+	assert_null(activity_take_copies(&f->activity, &n));
+	assert_int_equal(n, 0);
+	activity_forget(&f->activity, 1);
+	activity_stop(&f->activity);
+	assert_int_equal(enabled, 0);
+	free(f);
+}
+
 static void whole_graphs_need_not_be_traced(void **state)
 {
 	struct fixture *f = fixture_new();
@@ -443,6 +494,7 @@ int main(void)
 		TEST(nothing_is_called_while_a_kernel_is_under_way),
 		TEST(a_graph_is_as_long_as_all_of_it),
 		TEST(a_failed_launch_is_not_waited_for),
+		cmocka_unit_test(copies_are_taken_and_patience_is_long),
 		cmocka_unit_test(whole_graphs_need_not_be_traced),
 		cmocka_unit_test(without_kernels_there_is_nothing),
 		TEST(buffers_are_few_and_used_again),

@@ -170,6 +170,16 @@ static void on_mark(const struct gpuctr_mark *m, void *userdata)
 	f->n_marks++;
 }
 
+static unsigned n_copies;
+static struct gpuctr_copy last_copy;
+
+static void on_copy(const struct gpuctr_copy *copy, void *userdata)
+{
+	(void)userdata;
+	n_copies++;
+	last_copy = *copy;
+}
+
 static void on_stratum(const struct gpuctr_stratum *s, void *userdata)
 {
 	struct fixture *f = userdata;
@@ -182,7 +192,7 @@ static bool feed_bytes(struct fixture *f, const uint8_t *data, size_t n)
 {
 	struct wire_records r = { 1, 9, f->sample.first, f->sample.count, { n, data } };
 
-	return decoder_feed(f->decoder, &r, COLUMNS, on_record, on_mark, on_stratum, f);
+	return decoder_feed(f->decoder, &r, COLUMNS, on_record, on_mark, on_stratum, on_copy, f);
 }
 
 static bool feed(struct fixture *f)
@@ -199,6 +209,34 @@ static bool feed(struct fixture *f)
 	arena_deinit(&scratch);
 	buffer_deinit(&b);
 	return good;
+}
+
+static void copies_arrive(void **state)
+{
+	static const uint32_t kind[] = { GPUCTR_COPY_MEMORY, GPUCTR_COPY_SET }, number[] = { 0, 7 };
+	static const uint64_t big[] = { 4096, 1 };
+	static const int64_t start[] = { 5, 1795648812314527431 };
+	static const uint32_t wrong[] = { 0, 2 };
+	struct fixture *f = *state;
+	struct wire_record_columns *c = &f->sample.columns;
+
+	n_copies = 0;
+	c->copy_kind = (struct wire_u32s){ 2, kind };
+	c->copy_device = c->copy_context = c->copy_stream = (struct wire_u32s){ 2, number };
+	c->copy_bytes = c->copy_duration_ns = (struct wire_u64s){ 2, big };
+	c->copy_start_ns = (struct wire_i64s){ 2, start };
+	assert_true(feed(f));
+	assert_int_equal(n_copies, 2);
+	assert_int_equal(last_copy.kind, GPUCTR_COPY_SET);
+	assert_int_equal(last_copy.process, 9);
+	assert_int_equal(last_copy.stream, 7);
+	assert_int_equal(last_copy.bytes, 1);
+	assert_true(last_copy.start_ns == start[1] && last_copy.duration_ns == 1);
+	c->copy_bytes.n = 1;
+	assert_false(feed(f));
+	c->copy_bytes.n = 2;
+	c->copy_kind.v = wrong;
+	assert_false(feed(f));
 }
 
 static void a_good_batch_arrives_whole(void **state)
@@ -921,6 +959,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_good_batch_arrives_whole),
+		TEST(copies_arrive),
 		TEST(ranges_keep_their_stack),
 		TEST(definitions_last_over_batches),
 		TEST(a_record_comes_once),

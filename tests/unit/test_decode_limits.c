@@ -32,6 +32,12 @@ static void on_mark(const struct gpuctr_mark *m, void *userdata)
 	f->n_marks++;
 }
 
+static void on_copy(const struct gpuctr_copy *copy, void *userdata)
+{
+	(void)copy;
+	(void)userdata;
+}
+
 static void on_stratum(const struct gpuctr_stratum *s, void *userdata)
 {
 	(void)s;
@@ -129,7 +135,7 @@ static bool feed(struct fixture *f, uint32_t number)
 	assert_int_equal(wire_encode_payload(&scratch, &b, &m), 0);
 	r.columns.n = buffer_length(&b);
 	r.columns.v = b.data + b.start;
-	good = decoder_feed(f->decoder, &r, 1, on_record, on_mark, on_stratum, f);
+	good = decoder_feed(f->decoder, &r, 1, on_record, on_mark, on_stratum, on_copy, f);
 	arena_deinit(&scratch);
 	buffer_deinit(&b);
 	return good;
