@@ -11,8 +11,11 @@
 #include "proto/nvidia/uuid.h"
 
 /* PM sampling wants no context: it counts whatever runs on the GPU. The hardware writes samples
- * into a buffer; decoding moves them into an image of at most BATCH samples, small enough to stay
- * in the CPU's cache, and each is evaluated from there. At 10 us that is most of the work here.
+ * into a buffer; decoding moves them into an image, and each is evaluated from there. At 10 us that
+ * is most of the work here. An image is emptied when all its samples are complete. CUPTI loses some
+ * when an image becomes full (about 20 of dram__bytes_* at 10 us, H100, CUPTI 2025.3), so it has
+ * room for twice what comes between two drains, and doubles when that was too little. Emptying
+ * costs by its size.
  *
  * The first sample after Start begins at some earlier time, so it is left out. When the buffer runs
  * over, CUPTI says OUT_OF_MEMORY or sets a flag, and how many samples are missing nobody knows: so
@@ -20,15 +23,16 @@
  * show as an error, or as samples that come no more. */
 
 enum {
-	BATCH = 512,
-	BATCH_MIN = 64,
+	SAMPLES_FIRST = 2048,
+	SAMPLES_MIN = 64,
 	OVERFLOWS_MAX = 3,
 	SAMPLES_BETWEEN_OVERFLOWS = 10000,
 	SILENT_INTERVALS = 200,
 	ROUNDS_MAX = 64, /* of a drain that hardly keeps up: signals are to be seen */
 };
 
-#define IMAGE_MAX_BYTES (UINT64_C(32) << 20)
+#define IMAGE_FIRST_BYTES (UINT64_C(32) << 20)
+#define IMAGE_MAX_BYTES (UINT64_C(256) << 20)
 #define SHORT_INTERVAL_NS 20000
 #define SILENT_NS (3 * CLOCK_NS_PER_S)
 
@@ -164,20 +168,36 @@ static CUptiResult size_image(struct session *s, uint32_t samples)
 	return result;
 }
 
-static CUptiResult make_image(struct session *s)
+static CUptiResult make_image(struct session *s, uint32_t samples)
 {
-	CUptiResult result = size_image(s, BATCH);
+	CUptiResult result = size_image(s, samples);
 
-	if (result == CUPTI_SUCCESS && s->image_bytes > IMAGE_MAX_BYTES) {
-		uint64_t samples = IMAGE_MAX_BYTES * BATCH / s->image_bytes;
-
-		result = size_image(s, samples > BATCH_MIN ? (uint32_t)samples : BATCH_MIN);
-	}
 	if (result != CUPTI_SUCCESS) {
 		return result;
 	}
+	free(s->image);
 	s->image = calloc(1, s->image_bytes);
+	s->samples = samples;
 	return s->image ? init_image(s) : CUPTI_ERROR_OUT_OF_MEMORY;
+}
+
+static CUptiResult make_first_image(struct session *s)
+{
+	uint32_t samples = SAMPLES_FIRST;
+	CUptiResult result = size_image(s, samples);
+
+	if (result == CUPTI_SUCCESS && s->image_bytes > IMAGE_FIRST_BYTES) {
+		samples = (uint32_t)(IMAGE_FIRST_BYTES * samples / s->image_bytes);
+		samples = samples > SAMPLES_MIN ? samples : SAMPLES_MIN;
+	}
+	return result == CUPTI_SUCCESS ? make_image(s, samples) : result;
+}
+
+static CUptiResult empty_image(struct session *s, bool is_full)
+{
+	bool grows = is_full && 2 * s->image_bytes <= IMAGE_MAX_BYTES;
+
+	return grows ? make_image(s, 2 * s->samples) : init_image(s);
 }
 
 static int enable(struct session *s, struct refusal *r)
@@ -196,7 +216,7 @@ static int enable(struct session *s, struct refusal *r)
 	if (result != CUPTI_SUCCESS) {
 		return refuse(s, result, "cuptiPmSamplingSetConfig", r);
 	}
-	result = make_image(s);
+	result = make_first_image(s);
 	return result == CUPTI_SUCCESS ? 0 : refuse(s, result, "the counter data image", r);
 }
 
@@ -336,7 +356,7 @@ static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool 
 		result = take_sample(s, s->taken++, w);
 	}
 	if (result == CUPTI_SUCCESS && all > 0 && (all == n || is_full)) {
-		result = init_image(s);
+		result = empty_image(s, is_full);
 	}
 	return result;
 }

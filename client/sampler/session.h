@@ -30,7 +30,8 @@ struct session {
 	bool is_started;
 	uint8_t *image;
 	size_t image_bytes;
-	size_t taken; /* samples of the image */
+	uint32_t samples; /* that it has room for */
+	size_t taken;	  /* of them */
 
 	bool skips;	      /* the next sample spans what nobody asked for */
 	int64_t end_ns;	      /* of the last sample */
