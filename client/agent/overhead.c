@@ -105,13 +105,6 @@ static void settle(struct capture *c, struct section *v, enum critical critical)
 				&v->times);
 }
 
-void overhead_report(struct capture *c, struct section *v)
-{
-	if (c->choosing.on && v->times.n > 0) {
-		settle(c, v, CRITICAL_UNKNOWN);
-	}
-}
-
 /* Queries the stream. An idle stream means that the GPU waited for the thread; if the stream is
  * busy, the observation goes on. */
 static void look(struct capture *c, struct section *v, CUcontext context, CUstream stream)

@@ -30,9 +30,6 @@ struct observation {
  * to overhead_observe() only if there is a budget. */
 bool overhead_is_synchronize(CUpti_CallbackId id);
 
-/* For a thread that ends: notes what its timed callbacks took and it has not reported yet. */
-void overhead_report(struct capture *c, struct section *v);
-
 /* To be called at the end of each driver callback. timed: the callback was timed. Makes no call
  * that could invalidate a stream capture. */
 void overhead_observe(struct capture *c, struct section *v, CUpti_CallbackId id,

@@ -38,26 +38,11 @@ static void forget(struct section *v, uint32_t number)
 	v->number = number;
 }
 
-/* What the thread's callbacks took belongs to the open capture, if it was in that one last. */
-static void report(struct section *v)
-{
-	struct capture *c = section_begin(v);
-
-	if (c) {
-		overhead_report(c, v);
-	}
-	section_end(v);
-}
-
-/* A thread that was in a capture when it ended, as within a launch, has not left its code. */
 static void give_back(void *p)
 {
 	struct section *v = p;
 
 	mine = NULL;
-	if (!atomic_load(&v->capture)) {
-		report(v);
-	}
 	atomic_store(&v->capture, NULL);
 	atomic_store(&v->taken, false);
 }

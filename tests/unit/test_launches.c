@@ -389,39 +389,6 @@ static void a_late_capture_looks_on_first(void **state)
 	c->late = false;
 }
 
-enum { TIMED = 3, TIMED_NS = 5000 };
-
-static void *end_after_callbacks(void *unused)
-{
-	struct section *v;
-
-	(void)unused;
-	assert_ptr_equal(section_enter(&v), c);
-	v->times = (struct callback_times){ TIMED, TIMED * TIMED_NS };
-	section_leave(v);
-	return NULL;
-}
-
-/* A program may have a thread for each of its launches. */
-static void callbacks_of_a_thread_that_ends_are_charged(void **state)
-{
-	const struct choosing_options options = {
-		.ppm = 50000, .seed = 7, .columns = 1, .passes = 1
-	};
-	const struct critical_path *p = &c->choosing.critical;
-	pthread_t thread;
-
-	(void)state;
-	assert_int_equal(choosing_init(&c->choosing, &options), 0);
-	for (unsigned i = 1; i <= 2; i++) {
-		assert_int_equal(pthread_create(&thread, NULL, end_after_callbacks, NULL), 0);
-		pthread_join(thread, NULL);
-		assert_int_equal(p->callbacks, i * TIMED * CHOOSING_TIMES_ONE_IN);
-	}
-	choosing_deinit(&c->choosing);
-	c->choosing = (struct choosing){ .on = false };
-}
-
 /* --- the lock --- */
 
 static struct {
@@ -764,7 +731,6 @@ int main(void)
 		LAUNCHES_TEST(a_stream_capture_that_was_seen_in_part_is_counted),
 		LAUNCHES_TEST(nothing_that_was_counted_is_missed_while_the_doors_are_closed),
 		LAUNCHES_TEST(a_late_capture_looks_on_first),
-		LAUNCHES_TEST(callbacks_of_a_thread_that_ends_are_charged),
 		LAUNCHES_TEST(a_capture_waits_for_a_turn),
 		LAUNCHES_TEST(a_launch_waits_for_a_turn),
 		LAUNCHES_TEST(a_launch_that_hangs_is_not_waited_for),
