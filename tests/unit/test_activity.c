@@ -385,7 +385,7 @@ static void copies_are_taken_and_patience_is_long(void **state)
 	trace_copy(1, CUPTI_ACTIVITY_KIND_MEMSET, 4096, 100);
 	trace_copy(1, CUPTI_ACTIVITY_KIND_MEMCPY, 8192, 200);
 	trace_copy(1, CUPTI_ACTIVITY_KIND_MEMCPY, 8192, 0); /* without a time */
-	trace(3, 1, 10, 12); /* some pauses later */
+	trace(3, 1, 10, 12);				    /* some pauses later */
 	fill(f);
 	expect_times(f, 0, 10, 2);
 	v = activity_take_copies(&f->activity, &n);
