@@ -21,8 +21,10 @@ static bool is_told(const struct view *v, enum field field, size_t i)
 	if (!v->chosen[i]) {
 		return false;
 	}
-	if (fields_is_of_errors(field) && !v->estimated &&
-	    !(v->sampled && field == FIELD_ERROR && i != MEASURE_TIME)) {
+	if (fields_is_of_errors(field) && !v->estimated && !(v->sampled && i != MEASURE_TIME)) {
+		return false;
+	}
+	if (field == FIELD_ERROR && v->sampled && compares) {
 		return false;
 	}
 	if (field >= FIELD_BEFORE && !compares) {

@@ -282,8 +282,8 @@ static void choose_fields(const struct view *v, const struct measure *m, struct 
 	unsigned fields = v->fields;
 
 	/* When kernels ran is not sampled. */
-	if (v->sampled && c->i == MEASURE_TIME) {
-		fields &= ~FIELD_BIT(FIELD_ERROR);
+	for (int f = 0; v->sampled && c->i == MEASURE_TIME && f < FIELD_END; f++) {
+		fields &= fields_is_of_errors((enum field)f) ? ~FIELD_BIT(f) : ~0U;
 	}
 
 	/* Where a sum means nothing, the largest stands in its place. */
@@ -293,8 +293,9 @@ static void choose_fields(const struct view *v, const struct measure *m, struct 
 	/* Means are what is compared of it anyway. */
 	if (!m->adds_up && v->all->before) {
 		fields |= FIELD_BIT(FIELD_MEAN) | FIELD_BIT(FIELD_BEFORE) | FIELD_BIT(FIELD_CHANGE);
-		fields |=
-			v->estimated ? FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS) : 0;
+		fields |= v->estimated || v->sampled
+				  ? FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS)
+				  : 0;
 	}
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
 		enum field field = m->adds_up ? order[i] : (enum field)i;
