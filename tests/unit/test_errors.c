@@ -249,6 +249,11 @@ static void test_streams_tell_errors(void **state)
 	assert_null(strstr(buf_string(&b), "sampled"));
 	format_jsonl.close(f);
 	buf_clear(&b);
+	f = format_table.open(&capture);
+	format_table.write_head(f, &b);
+	assert_non_null(strstr(buf_string(&b), "# values are SAMPLED"));
+	format_table.close(f);
+	buf_clear(&b);
 	f = format_csv.open(&capture);
 	format_csv.write_head(f, &b);
 	assert_non_null(strstr(buf_string(&b), ",error:dram__bytes_read.sum,"
