@@ -6,6 +6,7 @@
 #include "tests/unit/store_fixture.h"
 
 #include "client/cli/format.h"
+#include "client/report/errors.h"
 #include "client/report/estimated.h"
 #include "client/report/view.h"
 
@@ -171,6 +172,7 @@ static void test_what_is_alike_adds_up(void **state)
 	const struct measure *measures;
 	struct group **rows;
 	struct view v;
+	double *rest;
 
 	(void)state;
 	assert_true(groups_are_sampled(g));
@@ -184,6 +186,12 @@ static void test_what_is_alike_adds_up(void **state)
 	assert_int_equal(view_init(&v, g, &(struct view_options){ 0 }, NULL), 0);
 	assert_true(v.sampled);
 	assert_false(v.estimated);
+	rest = errors_of_rows(v.groups, v.rows, v.n_rows);
+	assert_true(fabs(rest[1] - sqrt(7 * 7 + 24 * 24 + 1)) < 1e-9);
+	free(rest);
+	rest = errors_of_rows(v.groups, v.rows, 0);
+	assert_true(rest[1] == 0);
+	free(rest);
 	view_deinit(&v);
 	groups_free(g);
 }
