@@ -27,6 +27,7 @@ struct activity {
 	bool made;	  /* started before, so the lock is initialised */
 	struct lock lock; /* of what follows */
 	bool started;
+	bool copying; /* what is wanted, while started */
 	struct activity_buffer *spare;
 	size_t n_buffers;
 	uint64_t dropped;	  /* records that CUPTI dropped for lack of room */
