@@ -450,6 +450,36 @@ void activity_fill(struct activity *v, struct batch *b)
 	v->patience_ms = next_patience(v, missing > 0);
 }
 
+/* Of those that have come already the names are not known any more. */
+static void leave_out(struct activity *v, const struct launch *l)
+{
+	struct span span;
+
+	if (!spans_take(&v->spans, l->correlation, &span)) {
+		spans_forget(&v->spans, l->correlation);
+		return;
+	}
+	add_copy(v, &(struct pack_copy){
+			    .kind = GPUCTR_COPY_KERNEL,
+			    .device = l->device,
+			    .context = l->context,
+			    .stream = l->stream,
+			    .bytes = map_mix(l->function, (uint64_t)l->grid[0] << 32 | l->block[0]),
+			    .start_ns = span.begin_ns,
+			    .duration_ns = span.end_ns - span.begin_ns });
+}
+
+void activity_leave_out(struct activity *v, const struct batch *b)
+{
+	if (!v->spans.v) {
+		return;
+	}
+	LOCK_SCOPE(&v->lock);
+	for (size_t i = 0; i < b->n; i++) {
+		leave_out(v, &b->launches[i]);
+	}
+}
+
 struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n)
 {
 	struct pack_copy *taken = NULL;

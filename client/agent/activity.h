@@ -54,6 +54,9 @@ void activity_flush(struct activity *v);
  * for missing records. Only for the delivering thread, which must hold no lock. */
 void activity_fill(struct activity *v, struct batch *b);
 
+/* The batch is dropped: its kernels are as if they had not been expected. */
+void activity_leave_out(struct activity *v, const struct batch *b);
+
 /* Copies, fills and kernels that were not expected, which have come since the last call; free with
  * free(). They are in no order. */
 struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n);
