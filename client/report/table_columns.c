@@ -124,8 +124,8 @@ static struct estimate estimate_of(const struct table *t, const struct table_col
 	if (!c->is_derived) {
 		return fields_estimate(&v->measures[c->i], c->i, row);
 	}
-	return row->estimated ? derived_estimate(&v->derived[c->i], row)
-			      : (struct estimate){ .kind = ESTIMATE_EXACT };
+	return row->estimated || row->total_error ? derived_estimate(&v->derived[c->i], row)
+						  : (struct estimate){ .kind = ESTIMATE_EXACT };
 }
 
 /* Does the sum lack different launches than the one before? */
@@ -317,11 +317,11 @@ static struct table_column derived_column(const struct view *v, size_t i, size_t
 				  .n_fields = 1,
 				  .width = width + 4 };
 
-	if (v->estimated && (v->fields & FIELD_BIT(FIELD_ERROR))) {
+	if ((v->estimated || v->sampled) && (v->fields & FIELD_BIT(FIELD_ERROR))) {
 		c.fields[c.n_fields++] = FIELD_ERROR;
 	}
 	for (int f = FIELD_BEFORE; v->all->before && f <= FIELD_DIFFERS; f++) {
-		if (v->estimated || !fields_is_of_errors((enum field)f)) {
+		if (v->estimated || v->sampled || !fields_is_of_errors((enum field)f)) {
 			c.fields[c.n_fields++] = (enum field)f;
 		}
 	}

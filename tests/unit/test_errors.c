@@ -172,6 +172,7 @@ static void test_what_is_alike_adds_up(void **state)
 	const struct measure *measures;
 	struct group **rows;
 	struct view v;
+	struct estimate e;
 	double *rest;
 
 	(void)state;
@@ -186,6 +187,11 @@ static void test_what_is_alike_adds_up(void **state)
 	assert_int_equal(view_init(&v, g, &(struct view_options){ 0 }, NULL), 0);
 	assert_true(v.sampled);
 	assert_false(v.estimated);
+	assert_string_equal(v.derived[0].name, "dram_bandwidth");
+	e = derived_estimate(&v.derived[0], rows[1]); /* 200 and 1 bytes in 10 ns */
+	assert_true(fabs(e.value - 201 / 10e-9) < 1 && fabs(e.error - 4 / 10e-9) < 1);
+	assert_int_equal(e.kind, ESTIMATE_GUESS);
+	assert_int_equal(derived_estimate(&v.derived[0], rows[0]).kind, ESTIMATE_NONE);
 	rest = errors_of_rows(v.groups, v.rows, v.n_rows);
 	assert_true(fabs(rest[1] - sqrt(7 * 7 + 24 * 24 + 1)) < 1e-9);
 	free(rest);
