@@ -54,7 +54,7 @@ static void next_step(struct box_step *step, void *userdata)
 		box_packet(step, &q, BOX_NO_FILE);
 		return;
 	}
-	for (size_t i = 0; i < sizeof(q) / sizeof(*words); i++) {
+	for (size_t i = 0; i < offsetof(struct granter_request, names) / sizeof(*words); i++) {
 		words[i] = (uint32_t)(some() >> 32);
 	}
 	q.size = sizeof(q);
