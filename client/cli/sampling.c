@@ -36,7 +36,8 @@ struct sampler {
 	uv_poll_t poll;
 	struct sampler_reader *reader;
 	bool begun, ended;
-	int number; /* of its GPU among those that are joined */
+	bool strays; /* it samples what it was not asked for */
+	int number;  /* of its GPU among those that are joined */
 	uint64_t lost;
 };
 
@@ -93,12 +94,34 @@ static void cut(struct sampling *s)
 
 /* --- samplers -------------------------------------------------------------------------------- */
 
+/* Values come in the order of these names, and as many. */
+static bool is_as_asked(const struct sampler *m, const struct sampler_begin *begin)
+{
+	const char *asked = buf_string(&m->owner->metrics);
+
+	for (size_t i = 0; i < begin->n_metrics; i++) {
+		size_t n = strlen(begin->metrics[i]);
+		bool is_last = i + 1 == begin->n_metrics;
+
+		if (strncmp(asked, begin->metrics[i], n) != 0 ||
+		    asked[n] != (is_last ? '\0' : ',')) {
+			return false;
+		}
+		asked += n + 1;
+	}
+	return strcmp(begin->gpu, m->uuid) == 0;
+}
+
 static void on_begin(void *user, const struct sampler_begin *begin)
 {
 	struct sampler *m = user;
 	struct sampling *s = m->owner;
 	bool all = true;
 
+	m->strays = !is_as_asked(m, begin);
+	if (m->strays) {
+		return;
+	}
 	m->begun = true;
 	s->interval_ns = begin->interval_ns;
 	for (size_t i = 0; i < s->n_samplers; i++) {
@@ -114,7 +137,7 @@ static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double
 {
 	const struct sampler *m = user;
 
-	if (m->owner->sampled && m->number >= 0) {
+	if (m->owner->sampled && m->number >= 0 && !m->strays) {
 		sampled_sample(m->owner->sampled, m->number, start_ns, end_ns, values);
 	}
 }
@@ -162,22 +185,27 @@ static bool take_some(struct sampler *m)
 	static uint8_t bytes[READ_BYTES];
 	ssize_t n = read(m->output, bytes, sizeof(bytes));
 
-	if (n > 0 && sampler_reader_feed(m->reader, bytes, (size_t)n) == 0) {
+	if (n > 0 && sampler_reader_feed(m->reader, bytes, (size_t)n) == 0 && !m->strays) {
 		return true;
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		return false;
 	}
-	if (n > 0) {
+	if (n > 0 && m->strays) {
+		say("the sampler samples another GPU or other metrics than it was asked for, and "
+		    "is ended");
+	} else if (n > 0) {
 		say("the sampler has written nonsense, and is ended");
 	}
 	close_output(m);
 	return false;
 }
 
+/* What the pipe holds, and no more at a time: one that writes faster than we read would keep us
+ * from signals and from the daemon. */
 static void take_all(struct sampler *m)
 {
-	while (m->output >= 0 && take_some(m)) {
+	for (unsigned i = 0; i <= PIPE_BYTES / READ_BYTES && m->output >= 0 && take_some(m); i++) {
 	}
 }
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include "tests/system/lines.h"
 #include "tests/system/on_demand.h"
@@ -236,6 +237,25 @@ static void the_program_runs_on_without_its_daemon(void **state)
 	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
 }
 
+/* A sampler of one metric where two were asked for. */
+static void values_of_other_metrics_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "sampler");
+	FILE *file = fopen(path, "we");
+
+	assert_non_null(file);
+	fprintf(file, "#!/bin/sh\nexec %s --quiet --gpu \"$3\" --metrics dram__bytes_read.sum\n",
+		TEST_SAMPLER);
+	fclose(file);
+	assert_int_equal(chmod(path, 0755), 0);
+	setenv("GPUCTR_SAMPLER", path, 1);
+	fixture_start_daemon(f, NULL);
+	expect_refused(start_run(f, "--nvtx", NULL),
+		       "the sampler samples another GPU or other metrics");
+	expect_no_objects(f);
+}
+
 static size_t samplers_of(const struct program *client)
 {
 	return process_child(client->pid, "gpuctr-sampler") > 0;
@@ -303,6 +323,7 @@ int main(void)
 		SAMPLE_TEST(what_cannot_be_sampled_is_refused_as_a_whole),
 		SAMPLE_TEST(the_program_runs_on_without_its_sampler),
 		SAMPLE_TEST(the_program_runs_on_without_its_daemon),
+		SAMPLE_TEST(values_of_other_metrics_are_refused),
 		SAMPLE_TEST(it_can_be_interrupted),
 		SAMPLE_TEST(other_modes_are_as_they_were),
 	};
