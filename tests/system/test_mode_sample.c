@@ -171,6 +171,12 @@ static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
 		{ "dram__bytes_read.sum", "--budget", "5%", "--mode sample and --budget" },
 		{ "dram__bytes_read.sum", "--raw", "--quiet", "--mode sample and --raw" },
 		{ "none", "--quiet", "--quiet", "--mode sample and --metrics none" },
+		{ "dram__bytes_read.sum", "--kernel", "gemm",
+		  "--mode sample and a choice of kernels" },
+		{ "dram__bytes_read.sum", "--launch-every", "2",
+		  "--mode sample and --launch-every" },
+		{ "dram__bytes_read.sum", "--capture-range", "cudaProfilerApi",
+		  "--mode sample and --capture-range" },
 		{ "dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum,"
 		  "lts__t_bytes.sum,l1tex__t_bytes.sum",
 		  "--no-summary", "--no-summary", "--mode budget" },
@@ -303,6 +309,9 @@ static void other_modes_are_as_they_were(void **state)
 				"dram__bytes_read.sum", "--", FAKEAPP, NULL);
 	expect_exit(client, 0);
 	expect_message(client, "launches are chosen at random, for 5 % of the time");
+	expect_refused(fixture_client(f, USER_ANN, "--mode", "budget", "--raw", "-o",
+				      fixture_path(f, "run.gpuctr"), "--", FAKEAPP, NULL),
+		       "--mode budget and --raw");
 	p = on_demand_start(f, USER_ANN);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	client =

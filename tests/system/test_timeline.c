@@ -286,8 +286,11 @@ static void wrong_command_lines(void **state)
 						{ "--gpu", "7" },	  { "--pid", "1" },
 						{ "--devices", "0" },	  { "-o", "x.gpuctr" },
 						{ "--budget", "2%" },	  { "--step", "x" },
-						{ "--at", "1700000000" }, { "-d", "0" } };
+						{ "--at", "1700000000" }, { "-d", "0" },
+						{ "--mode", "budget" },	  { "--mode", "sample" },
+						{ "--metrics", "none" } };
 	struct fixture *f = *state;
+	struct program *p;
 
 	start(f);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
@@ -296,6 +299,10 @@ static void wrong_command_lines(void **state)
 			    125);
 	}
 	expect_exit(fixture_client(f, USER_ANN, "capture", "--all", "--gpu", "0", NULL), 125);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.1", "--format", "table",
+			   "--output", fixture_path(f, "table"), NULL);
+	expect_exit(p, 125);
+	expect_message(p, "its table goes to standard output");
 	setenv("GPUCTR_SAMPLER", "/nowhere", 1);
 	expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "1", NULL), 125);
 }
