@@ -243,6 +243,31 @@ static void the_program_runs_on_without_its_daemon(void **state)
 	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
 }
 
+/* Records have their values at the end, which may be one that nobody waits for. */
+static void who_gives_up_keeps_what_has_come(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	pid_t front;
+
+	fixture_start_daemon(f, NULL);
+	client = start_run(f, "--hold", "middle");
+	fixture_wait_held(f, 1);
+	sleep_ms(1500); /* what was launched before has come */
+	front = fixture_worker(f, "front");
+	kill(front, SIGSTOP);
+	fixture_release(f);
+	while (process_child(client->pid, "fakeapp") > 0) {
+		sleep_ms(10);
+	}
+	sleep_ms(500);
+	kill(client->pid, SIGINT);
+	expect_exit(client, 3);
+	expect_message(client, "interrupted: what was still on its way is lost");
+	kill(front, SIGCONT);
+	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
+}
+
 /* A sampler of one metric where two were asked for. */
 static void values_of_other_metrics_are_refused(void **state)
 {
@@ -332,6 +357,7 @@ int main(void)
 		SAMPLE_TEST(what_cannot_be_sampled_is_refused_as_a_whole),
 		SAMPLE_TEST(the_program_runs_on_without_its_sampler),
 		SAMPLE_TEST(the_program_runs_on_without_its_daemon),
+		SAMPLE_TEST(who_gives_up_keeps_what_has_come),
 		SAMPLE_TEST(values_of_other_metrics_are_refused),
 		SAMPLE_TEST(it_can_be_interrupted),
 		SAMPLE_TEST(other_modes_are_as_they_were),
