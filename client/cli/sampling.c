@@ -230,6 +230,7 @@ static int watch(struct sampling *s, struct sampler *m)
 	(void)fcntl(m->output, F_SETPIPE_SZ, PIPE_BYTES);
 	m->reader = sampler_reader_new(&handler, m);
 	if (!m->reader) {
+		close_output(m);
 		return -ENOMEM;
 	}
 	if (uv_poll_init(s->loop, &m->poll, m->output) != 0) {
@@ -256,21 +257,35 @@ static int start(struct sampling *s, struct sampler *m, const char *const *added
 	return r < 0 ? r : watch(s, m);
 }
 
-/* Told to end, and what it has sampled is read until it has ended. */
-static void end_sampler(struct sampler *m)
+static void ask_end(struct sampler *m)
 {
-	uint64_t until_ns = clock_now_ns() + PATIENCE_NS;
-
 	if (m->life >= 0) {
 		close(m->life);
 		m->life = -1;
 	}
-	while (m->output >= 0 && clock_now_ns() < until_ns) {
-		struct pollfd p = { .fd = m->output, .events = POLLIN };
+}
 
-		(void)poll(&p, 1, LEAST_MS);
-		take_all(m);
+/* Waits a moment for outputs that are open, and reads them. False: none is. */
+static bool take_from_all(struct sampling *s)
+{
+	struct pollfd polls[SAMPLING_GPUS_MAX];
+	nfds_t n = 0;
+
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		if (s->samplers[i].output >= 0) {
+			polls[n++] = (struct pollfd){ s->samplers[i].output, POLLIN, 0 };
+		}
 	}
+	(void)poll(polls, n, n > 0 ? LEAST_MS : 0);
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		take_all(&s->samplers[i]);
+	}
+	return n > 0;
+}
+
+/* Its output is at its end, or its time is over. */
+static void reap_sampler(struct sampler *m, uint64_t until_ns)
+{
 	if (m->output >= 0) {
 		say("the sampler does not end, and is killed");
 		close_output(m);
@@ -280,6 +295,23 @@ static void end_sampler(struct sampler *m)
 			kill(m->child.pid, SIGKILL);
 		}
 		(void)poll(NULL, 0, LEAST_MS);
+	}
+}
+
+/* They are asked to end, all before one is waited for, and what they have sampled is read until
+ * they have. */
+static void end_samplers(struct sampling *s)
+{
+	uint64_t until_ns = clock_now_ns() + PATIENCE_NS;
+
+	s->over = true;
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		ask_end(&s->samplers[i]);
+	}
+	while (clock_now_ns() < until_ns && take_from_all(s)) {
+	}
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		reap_sampler(&s->samplers[i], until_ns);
 	}
 }
 
@@ -489,9 +521,8 @@ struct sampling *sampling_free(struct sampling *s)
 	if (!s) {
 		return NULL;
 	}
-	s->over = true;
+	end_samplers(s);
 	for (size_t i = 0; i < s->n_samplers; i++) {
-		end_sampler(&s->samplers[i]);
 		sampler_reader_free(s->samplers[i].reader);
 	}
 	sampled_free(s->sampled);
@@ -609,10 +640,7 @@ static void describe(struct sampling *s)
 
 void sampling_finish(struct sampling *s)
 {
-	s->over = true;
-	for (size_t i = 0; i < s->n_samplers; i++) {
-		end_sampler(&s->samplers[i]);
-	}
+	end_samplers(s);
 	if (s->permit) {
 		gpuctr_capture_close(s->permit);
 	}
