@@ -8,6 +8,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
+#include "proto/base/map.h"
 
 /* The length of a user range is longer than its kernel: it holds the range's markers, what the host
  * does between push and launch, and the loading of the kernel's module. So CUPTI's activity records
@@ -48,12 +49,19 @@ static struct activity *self;
  */
 typedef CUpti_ActivityKernel9 kernel_record;
 _Static_assert(offsetof(kernel_record, start) == 16 && offsetof(kernel_record, end) == 24 &&
+		       offsetof(kernel_record, deviceId) == 40 &&
+		       offsetof(kernel_record, contextId) == 44 &&
+		       offsetof(kernel_record, streamId) == 48 &&
+		       offsetof(kernel_record, gridX) == 52 &&
+		       offsetof(kernel_record, blockZ) == 72 &&
 		       offsetof(kernel_record, correlationId) == 92 &&
 		       offsetof(kernel_record, name) == 104,
 	       "CUPTI's kernel record");
 _Static_assert(offsetof(CUpti_ActivityGraphTrace, correlationId) == 4 &&
 		       offsetof(CUpti_ActivityGraphTrace, start) == 8 &&
-		       offsetof(CUpti_ActivityGraphTrace, end) == 16,
+		       offsetof(CUpti_ActivityGraphTrace, end) == 16 &&
+		       offsetof(CUpti_ActivityGraphTrace, deviceId) == 24 &&
+		       offsetof(CUpti_ActivityGraphTrace, streamId) == 36,
 	       "CUPTI's graph record");
 /* Those of memory begin alike up to the stream, which is all that is read. */
 _Static_assert(offsetof(CUpti_ActivityMemcpy5, bytes) == 8 &&
@@ -108,20 +116,16 @@ static void keep_buffer(struct activity *v, void *buffer)
 }
 
 /* Times of 0 mean that CUPTI could not measure them. */
-static void add_span(struct activity *v, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)
+static bool is_timed(uint64_t begin_ns, uint64_t end_ns)
 {
-	if (begin_ns != 0 && end_ns >= begin_ns) {
-		lock_acquire(&v->lock);
-		spans_add(&v->spans, correlation, begin_ns, end_ns);
-		lock_release(&v->lock);
-	}
+	return begin_ns != 0 && end_ns >= begin_ns;
 }
 
-/* Beyond the most they count as dropped: what ran meanwhile is then known less well. */
-static void add_copy(struct activity *v, const CUpti_ActivityMemcpy5 *c)
+/* With the lock. Beyond the most they count as dropped: what ran meanwhile is then known less well.
+ * What comes after the end is no other capture's. */
+static void add_copy(struct activity *v, const struct pack_copy *copy)
 {
-	LOCK_SCOPE(&v->lock);
-	if (c->start == 0 || c->end < c->start) {
+	if (!v->started) {
 		return;
 	}
 	if (v->n_copied == COPIES_MAX ||
@@ -129,7 +133,67 @@ static void add_copy(struct activity *v, const CUpti_ActivityMemcpy5 *c)
 		v->dropped++;
 		return;
 	}
-	v->copied[v->n_copied++] = (struct pack_copy){
+	v->copied[v->n_copied++] = *copy;
+}
+
+/* Of a launch that is expected the time, of another one, which a filter has left out, all that is
+ * known. */
+static void add_kernel(struct activity *v, uint32_t correlation, const struct pack_copy *kernel)
+{
+	LOCK_SCOPE(&v->lock);
+	if (!spans_add(&v->spans, correlation, kernel->start_ns,
+		       kernel->start_ns + kernel->duration_ns) &&
+	    v->copies) {
+		add_copy(v, kernel);
+	}
+}
+
+static uint64_t shape_of(const kernel_record *k)
+{
+	uint64_t hash = k->name ? map_hash(k->name, strlen(k->name)) : 0;
+
+	hash = map_mix(hash, (uint64_t)(uint32_t)k->gridX << 32 | (uint32_t)k->blockX);
+	hash = map_mix(hash, (uint64_t)(uint32_t)k->gridY << 32 | (uint32_t)k->blockY);
+	return map_mix(hash, (uint64_t)(uint32_t)k->gridZ << 32 | (uint32_t)k->blockZ);
+}
+
+static void take_kernel(struct activity *v, const kernel_record *k)
+{
+	const struct pack_copy kernel = {
+		.kind = GPUCTR_COPY_KERNEL,
+		.device = k->deviceId,
+		.context = k->contextId,
+		.stream = k->streamId,
+		.bytes = v->copies ? shape_of(k) : 0,
+		.start_ns = k->start,
+		.duration_ns = k->end - k->start,
+	};
+
+	if (is_timed(k->start, k->end) && (!k->name || strcmp(k->name, "WaitNs") != 0)) {
+		add_kernel(v, k->correlationId, &kernel);
+	}
+}
+
+static void take_graph(struct activity *v, const CUpti_ActivityGraphTrace *g)
+{
+	const struct pack_copy graph = {
+		.kind = GPUCTR_COPY_KERNEL,
+		.device = g->deviceId,
+		.context = g->contextId,
+		.stream = g->streamId,
+		.bytes = g->graphId,
+		.start_ns = g->start,
+		.duration_ns = g->end - g->start,
+	};
+
+	if (is_timed(g->start, g->end)) {
+		add_kernel(v, g->correlationId, &graph);
+	}
+}
+
+static void take_copy(struct activity *v, const CUpti_ActivityMemcpy5 *c)
+{
+	const struct pack_copy copy = {
 		.kind = c->kind == CUPTI_ACTIVITY_KIND_MEMSET ? GPUCTR_COPY_SET
 							      : GPUCTR_COPY_MEMORY,
 		.device = c->deviceId,
@@ -139,23 +203,22 @@ static void add_copy(struct activity *v, const CUpti_ActivityMemcpy5 *c)
 		.start_ns = c->start,
 		.duration_ns = c->end - c->start,
 	};
+
+	if (is_timed(c->start, c->end)) {
+		LOCK_SCOPE(&v->lock);
+		add_copy(v, &copy);
+	}
 }
 
 static void take_record(struct activity *v, const CUpti_Activity *record)
 {
 	if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
-		const kernel_record *k = (const kernel_record *)record;
-
-		if (!k->name || strcmp(k->name, "WaitNs") != 0) {
-			add_span(v, k->correlationId, k->start, k->end);
-		}
+		take_kernel(v, (const kernel_record *)record);
 	} else if (record->kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE) {
-		const CUpti_ActivityGraphTrace *g = (const CUpti_ActivityGraphTrace *)record;
-
-		add_span(v, g->correlationId, g->start, g->end);
+		take_graph(v, (const CUpti_ActivityGraphTrace *)record);
 	} else if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY ||
 		   record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
-		add_copy(v, (const CUpti_ActivityMemcpy5 *)record);
+		take_copy(v, (const CUpti_ActivityMemcpy5 *)record);
 	}
 }
 

@@ -19,7 +19,7 @@ struct activity {
 	 * time. */
 	bool (*while_quiet)(void *userdata, void (*act)(void *argument), void *argument);
 	void *userdata;
-	bool copies;  /* what moves bytes beside kernels is wanted as well */
+	bool copies;  /* what moves bytes beside the kernels expected is wanted as well */
 	bool patient; /* launches run far ahead of the GPU, and nobody waits for their records */
 
 	const struct profiler *profiler;
@@ -53,7 +53,8 @@ void activity_flush(struct activity *v);
  * for missing records. Only for the delivering thread, which must hold no lock. */
 void activity_fill(struct activity *v, struct batch *b);
 
-/* Copies and fills that have come since the last call; free with free(). They are in no order. */
+/* Copies, fills and kernels that were not expected, which have come since the last call; free with
+ * free(). They are in no order. */
 struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n);
 
 /* Has CUPTI dropped records for lack of room? */

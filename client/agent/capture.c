@@ -152,6 +152,17 @@ static void stop_now(struct capture *c)
 	deliver_request_finish(&c->deliver);
 }
 
+static void tell_copies(struct capture *c)
+{
+	size_t n;
+	struct pack_copy *v = activity_take_copies(c->activity, &n);
+
+	if (n > 0) {
+		pack_send_copies(c->link, &c->welcome, v, n, c->deliver.next_index);
+	}
+	free(v);
+}
+
 static void on_idle(void *userdata)
 {
 	struct capture *c = userdata;
@@ -169,6 +180,7 @@ static void on_idle(void *userdata)
 		trace_flush(c, false);
 		watch_look(c);
 		deliver_take_link(&c->deliver);
+		tell_copies(c); /* there may be no batch for long, where a filter leaves out all */
 		tell_strata_now_and_then(c);
 	}
 }
@@ -176,17 +188,6 @@ static void on_idle(void *userdata)
 static bool while_quiet(void *userdata, void (*act)(void *argument), void *argument)
 {
 	return contexts_while_quiet(userdata, "cuptiActivityFlushAll", act, argument);
-}
-
-static void tell_copies(struct capture *c)
-{
-	size_t n;
-	struct pack_copy *v = activity_take_copies(c->activity, &n);
-
-	if (n > 0) {
-		pack_send_copies(c->link, &c->welcome, v, n, c->deliver.next_index);
-	}
-	free(v);
 }
 
 static void on_batch(void *userdata, struct batch *b)

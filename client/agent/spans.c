@@ -64,7 +64,7 @@ void spans_expect(struct spans *s, uint32_t correlation)
 	}
 }
 
-void spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)
+bool spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)
 {
 	struct span *found = correlation != 0 && s->v ? find(s, correlation) : NULL;
 
@@ -76,6 +76,7 @@ void spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_
 		found->begin_ns = begin_ns < found->begin_ns ? begin_ns : found->begin_ns;
 		found->end_ns = end_ns > found->end_ns ? end_ns : found->end_ns;
 	}
+	return found != NULL;
 }
 
 bool spans_take(struct spans *s, uint32_t correlation, struct span *ret)

@@ -32,8 +32,8 @@ void spans_deinit(struct spans *s);
 void spans_expect(struct spans *s, uint32_t correlation);
 
 /* Adds the time of a part of a launch's work. The span is from the first begin to the last end of
- * all parts. Other launches are ignored. */
-void spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns);
+ * all parts. False: the launch was not announced, and is ignored. */
+bool spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns);
 
 /* Returns and forgets the span. False: it has not arrived yet, or the launch was not announced. */
 bool spans_take(struct spans *s, uint32_t correlation, struct span *ret);

@@ -171,7 +171,8 @@ static int watch(struct run_options *o)
 static bool check(struct run_options *o, char **command)
 {
 	if (command[0]) {
-		say_usage("top: it takes no file, such as '%s': `watch gpuctr-client report FILE` shows a "
+		say_usage("top: it takes no file, such as '%s': `watch gpuctr-client report FILE` "
+			  "shows a "
 			  "capture while it is written",
 			  command[0]);
 		return false;
@@ -196,11 +197,10 @@ const struct verb verb_top = {
 	.name = "top",
 	.usage = "top [--pid LIST|--job LIST|--program GLOB|--all] [OPTION...]",
 	.summary = "watch the daemon, or the hottest kernels of programs in standby",
-	.details =
-		"Alone: what status and ps print. With processes in standby: these are measured "
-		"until top ends. A\n"
-		"terminal is redrawn at each interval until Ctrl-C; elsewhere one frame is "
-		"printed.\n",
+	.details = "Alone: what status and ps print. With processes in standby: these are measured "
+		   "until top ends. A\n"
+		   "terminal is redrawn at each interval until Ctrl-C; elsewhere one frame is "
+		   "printed.\n",
 	.examples = "  gpuctr-client top\n"
 		    "  gpuctr-client top --program python --once\n"
 		    "  gpuctr-client top --batch 3 --interval 0.5\n",

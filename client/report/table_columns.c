@@ -110,7 +110,9 @@ static void add_percent(enum field field, const struct group *row, double value,
 	} else if (field == FIELD_SHARE) {
 		buf_char(b, '-');
 	} else {
-		buf_text(b, group_launches(row, true) == 0 ? "gone" : row->before ? TEXT_UNKNOWN : "new");
+		buf_text(b, group_launches(row, true) == 0 ? "gone"
+			    : row->before		   ? TEXT_UNKNOWN
+							   : "new");
 	}
 }
 

@@ -12,10 +12,11 @@
 
 /* PM sampling wants no context: it counts whatever runs on the GPU. The hardware writes samples
  * into a buffer; decoding moves them into an image, and each is evaluated from there. At 10 us that
- * is most of the work here. An image is emptied when all its samples are complete. CUPTI loses some
- * when an image becomes full (about 20 of dram__bytes_* at 10 us, H100, CUPTI 2025.3), so it has
- * room for twice what comes between two drains, and doubles when that was too little. Emptying
- * costs by its size.
+ * is most of the work here. An image is emptied when all its samples are complete, which costs by
+ * its size. CUPTI loses samples when an image becomes full: of 300,000 dram__bytes_* at 10 us
+ * beside copies 30,000 in images of 512, 4,300 when they grew from 2,048, 3 in images of 16,384
+ * (H100, CUPTI 2025.3). So there is room for several times what comes between two drains, and an
+ * image that was full doubles.
  *
  * The first sample after Start begins at some earlier time, so it is left out. When the buffer runs
  * over, CUPTI says OUT_OF_MEMORY or sets a flag, and how many samples are missing nobody knows: so
@@ -23,17 +24,18 @@
  * show as an error, or as samples that come no more. */
 
 enum {
-	SAMPLES_FIRST = 2048,
+	SAMPLES_FIRST = 16384,
 	SAMPLES_MIN = 64,
 	OVERFLOWS_MAX = 3,
-	SAMPLES_BETWEEN_OVERFLOWS = 10000,
 	SILENT_INTERVALS = 200,
 	ROUNDS_MAX = 64, /* of a drain that hardly keeps up: signals are to be seen */
 };
 
-#define IMAGE_FIRST_BYTES (UINT64_C(32) << 20)
+#define IMAGE_FIRST_BYTES (UINT64_C(64) << 20)
 #define IMAGE_MAX_BYTES (UINT64_C(256) << 20)
 #define SHORT_INTERVAL_NS 20000
+#define OVERFLOWS_APART_NS CLOCK_NS_PER_S  /* more often, and samples do not keep up */
+#define LAST_DRAIN_NS (2 * CLOCK_NS_PER_S) /* what is left in the buffer then is missing */
 #define SILENT_NS (3 * CLOCK_NS_PER_S)
 
 static uint64_t buffer_bytes(const struct session_options *o)
@@ -341,7 +343,6 @@ static CUptiResult take_sample(struct session *s, size_t i, struct sampler_write
 	}
 	sampler_writer_sample(w, start_ns, end_ns, values);
 	s->end_ns = end_ns;
-	s->since_overflow++;
 	return CUPTI_SUCCESS;
 }
 
@@ -369,18 +370,19 @@ static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool 
 
 static int begin_anew(struct session *s, struct refusal *r)
 {
+	uint64_t now = clock_now_ns();
 	CUptiResult result;
 
 	s->overflows++;
-	s->in_a_row = s->since_overflow < SAMPLES_BETWEEN_OVERFLOWS ? s->in_a_row + 1 : 1;
-	s->since_overflow = 0;
+	s->in_a_row = now < s->overflow_ns + OVERFLOWS_APART_NS ? s->in_a_row + 1 : 1;
+	s->overflow_ns = now;
 	if (s->in_a_row > OVERFLOWS_MAX) {
 		return refuse_interval("cuptiPmSamplingDecodeData", r);
 	}
 	result = stop(s);
 	result = result == CUPTI_SUCCESS ? init_image(s) : result;
 	result = result == CUPTI_SUCCESS ? start(s) : result;
-	return result == CUPTI_SUCCESS ? 0 : cut_off(s, result, "after an overflow", r);
+	return result == CUPTI_SUCCESS ? 0 : refuse_interval("beginning anew after an overflow", r);
 }
 
 static bool is_silent(const struct session *s)
@@ -414,6 +416,8 @@ int session_drain(struct session *s, struct sampler_writer *w, struct refusal *r
 
 int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 {
+	uint64_t give_up_ns = clock_now_ns() + LAST_DRAIN_NS;
+	int64_t stopped_ns = (int64_t)clock_wall_ns(); /* samples have this clock */
 	bool is_full = true, overflows;
 	CUptiResult result;
 
@@ -421,10 +425,13 @@ int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 		return 0;
 	}
 	result = stop(s);
-	while (result == CUPTI_SUCCESS && is_full) {
+	while (result == CUPTI_SUCCESS && is_full && clock_now_ns() < give_up_ns) {
 		result = decode(s, &is_full, &overflows);
 		result = result == CUPTI_SUCCESS ? take_image(s, w, is_full) : result;
 		s->overflows += overflows;
+	}
+	if (is_full && s->end_ns != 0 && stopped_ns > s->end_ns) {
+		sampler_writer_lost(w, missing(s, stopped_ns));
 	}
 	return result == CUPTI_SUCCESS ? 0 : cut_off(s, result, "cuptiPmSamplingStop", r);
 }

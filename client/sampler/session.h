@@ -37,8 +37,8 @@ struct session {
 	int64_t end_ns;	      /* of the last sample */
 	uint64_t progress_ns; /* when the last one came, by the monotonic clock */
 	uint64_t overflows;
-	uint64_t since_overflow; /* samples */
-	unsigned in_a_row;	 /* overflows, with hardly a sample between */
+	uint64_t overflow_ns; /* the last one, by the monotonic clock */
+	unsigned in_a_row;    /* each soon after the one before */
 };
 
 /* Zero-initialises; close in any case. */

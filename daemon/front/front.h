@@ -69,7 +69,7 @@ struct front {
 	struct accounts accounts;
 	struct quota unadmitted; /* shared by the accounts of all users who may not measure */
 	struct account_time unadmitted_time; /* the same */
-	uv_prepare_t prepare;	 /* counts rounds of the loop */
+	uv_prepare_t prepare;		     /* counts rounds of the loop */
 	uint64_t round;
 	struct arena message; /* holds the message that is being handled */
 	uint8_t *received;    /* FRONT_READ_BYTES: what a peer has just sent */

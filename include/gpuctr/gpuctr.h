@@ -532,15 +532,16 @@ struct gpuctr_stratum {
 	uint64_t seen;
 };
 
-enum gpuctr_copy_kind { GPUCTR_COPY_MEMORY, GPUCTR_COPY_SET };
+enum gpuctr_copy_kind { GPUCTR_COPY_MEMORY, GPUCTR_COPY_SET, GPUCTR_COPY_KERNEL };
 
-/* A copy or a fill of memory that is no kernel, in a trace with metrics. */
+/* Work that is in no record, in a trace with metrics: a copy or a fill of memory, or a kernel that
+ * a filter has left out. */
 struct gpuctr_copy {
 	unsigned process;
 	enum gpuctr_copy_kind kind;
 	unsigned device, context;
 	uint64_t stream;
-	uint64_t bytes;
+	uint64_t bytes;		       /* of a kernel: a hash of its name, grid and block */
 	int64_t start_ns, duration_ns; /* as of a record, on the GPU's clock */
 };
 

@@ -112,6 +112,28 @@ static void each_kernel_has_its_value_and_its_error(void **state)
 	expect_no_objects(f);
 }
 
+/* What a filter leaves out has its part of the samples all the same. */
+static void launches_left_out_take_part(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct figures g;
+
+	fixture_start_daemon(f, NULL);
+	client =
+		fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
+			       "--format", "jsonl", "--output", fixture_path(f, "records"), "-f",
+			       "--launch-every", "2", "--", FAKEAPP, "--kernels", "4000", "--grids",
+			       "13", "--blocks", "6000", "--sleep-us", "100", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "4,000 kernels seen in 1 process: 2,000 measured, 2,000 filtered");
+	g = look_at(fixture_path(f, "records"));
+	print_message("%zu of %d kernels have values, %zu within three errors; total %+.3f %%\n",
+		      g.known, KERNELS, g.within, 100 * (g.told / g.true_bytes - 1));
+	assert_true(g.known >= KERNELS * 95 / 100);
+	assert_true(g.within >= g.known * 99 / 100);
+}
+
 /* Where the daemon alone can give the counters. */
 static void an_ordinary_user_samples(void **state)
 {
@@ -352,6 +374,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SAMPLE_TEST(each_kernel_has_its_value_and_its_error),
+		SAMPLE_TEST(launches_left_out_take_part),
 		SAMPLE_TEST(an_ordinary_user_samples),
 		SAMPLE_TEST(a_program_that_runs_is_sampled),
 		SAMPLE_TEST(what_cannot_be_sampled_is_refused_as_a_whole),

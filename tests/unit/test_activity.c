@@ -385,11 +385,21 @@ static void copies_are_taken_and_patience_is_long(void **state)
 	trace_copy(1, CUPTI_ACTIVITY_KIND_MEMSET, 4096, 100);
 	trace_copy(1, CUPTI_ACTIVITY_KIND_MEMCPY, 8192, 200);
 	trace_copy(1, CUPTI_ACTIVITY_KIND_MEMCPY, 8192, 0); /* without a time */
+	trace(1, 77, 300, 330)->gridX = 5;		    /* left out by a filter */
+	trace(1, 78, 0, 0);
+	trace(1, 79, 300, 330)->name = "WaitNs";
+	trace_graph(1, 80, 400, 450);
 	trace(3, 1, 10, 12); /* some pauses later */
 	fill(f);
 	expect_times(f, 0, 10, 2);
 	v = activity_take_copies(&f->activity, &n);
-	assert_int_equal(n, 2);
+	assert_int_equal(n, 4);
+	for (size_t i = 2; i < n; i++) {
+		assert_int_equal(v[i].kind, GPUCTR_COPY_KERNEL);
+		assert_int_equal(v[i].start_ns, i == 2 ? 300 : 400);
+		assert_int_equal(v[i].duration_ns, i == 2 ? 30 : 50);
+		assert_true(v[i].bytes != v[5 - i].bytes);
+	}
 	assert_int_equal(v[0].kind, GPUCTR_COPY_SET);
 	assert_int_equal(v[0].bytes, 4096);
 	assert_int_equal(v[1].kind, GPUCTR_COPY_MEMORY);
@@ -403,6 +413,11 @@ static void copies_are_taken_and_patience_is_long(void **state)
 	activity_forget(&f->activity, 1);
 	activity_stop(&f->activity);
 	assert_int_equal(enabled, 0);
+	trace_copy(n_flushes + 1, CUPTI_ACTIVITY_KIND_MEMSET, 4096, 500);
+	fake_flush(0); /* after the end: not of the next capture */
+	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
+	assert_null(activity_take_copies(&f->activity, &n));
+	activity_stop(&f->activity);
 	free(f);
 }
 

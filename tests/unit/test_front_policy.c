@@ -290,8 +290,8 @@ static void test_a_trace_has_nothing_to_choose(void **state)
 	for (unsigned i = 0; i < 4; i++) {
 		wrong[i].request = i + 9;
 		wrong[i].trace = true;
-		say(0, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE,
-					       .open_capture = wrong[i] });
+		say(0,
+		    &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = wrong[i] });
 		assert_int_equal(count_heard(0, WIRE_REFUSAL), i + 1);
 		assert_int_equal(refused_for(0), GPUCTR_E_BAD_REQUEST);
 	}
