@@ -182,19 +182,6 @@ bool launch_filter_is_used(const struct launch_filter *s)
 	       s->stop_on_range_end || s->step || s->active > 0;
 }
 
-const char *launch_filter_leaves_out(const struct launch_filter *s)
-{
-	return s->kernel_regex || s->kernel_name ? "a choice of kernels"
-	       : s->launch_skip > 0		 ? "--launch-skip"
-	       : s->launch_every > 1		 ? "--launch-every"
-	       : s->launch_count > 0		 ? "--launch-count"
-	       : s->nvtx_include.n > 0		 ? "--nvtx-include"
-	       : s->nvtx_exclude.n > 0		 ? "--nvtx-exclude"
-	       : s->capture_range		 ? "--capture-range"
-	       : s->active > 0			 ? "a choice of steps"
-						 : NULL;
-}
-
 bool launch_filter_is_bounded(const struct launch_filter *s)
 {
 	return s->launch_every > 1 || s->launch_count > 0 || s->record_limit > 0 || s->active > 0 ||

@@ -79,8 +79,6 @@ bool launch_filter_check(const struct launch_filter *s);
 void launch_filter_deinit(struct launch_filter *s);
 
 bool launch_filter_is_used(const struct launch_filter *s);
-/* The option by which launches run that no record tells of; NULL: there is none. */
-const char *launch_filter_leaves_out(const struct launch_filter *s);
 /* Do the options limit how many launches are measured? */
 bool launch_filter_is_bounded(const struct launch_filter *s);
 

@@ -458,7 +458,6 @@ static bool refuse_mode(const char *mode, const char *other, const char *why)
 static bool check_mode(const struct run_options *o)
 {
 	bool budget = o->budget.is_given || o->budget.has_seed;
-	const char *filter = launch_filter_leaves_out(&o->filter);
 
 	if (o->timeline.interval_ns > 0 && o->mode != MODE_SAMPLE) {
 		say_usage("--interval is of samples: add --mode sample, or leave it out");
@@ -489,8 +488,6 @@ static bool check_mode(const struct run_options *o)
 	return budget	? refuse_mode("sample", "--budget", "no launch is chosen")
 	       : o->raw ? refuse_mode("sample", "--raw", "there is no counter data of launches")
 	       : o->recorded ? refuse_mode("sample", "a recording", "it has its values")
-	       : filter	     ? refuse_mode("sample", filter,
-					   "what the launches left out move would be given to others")
 			     : true;
 }
 

@@ -193,12 +193,6 @@ static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
 		{ "dram__bytes_read.sum", "--budget", "5%", "--mode sample and --budget" },
 		{ "dram__bytes_read.sum", "--raw", "--quiet", "--mode sample and --raw" },
 		{ "none", "--quiet", "--quiet", "--mode sample and --metrics none" },
-		{ "dram__bytes_read.sum", "--kernel", "gemm",
-		  "--mode sample and a choice of kernels" },
-		{ "dram__bytes_read.sum", "--launch-every", "2",
-		  "--mode sample and --launch-every" },
-		{ "dram__bytes_read.sum", "--capture-range", "cudaProfilerApi",
-		  "--mode sample and --capture-range" },
 		{ "dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum,"
 		  "lts__t_bytes.sum,l1tex__t_bytes.sum",
 		  "--no-summary", "--no-summary", "--mode budget" },
