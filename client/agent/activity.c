@@ -125,7 +125,7 @@ static bool is_timed(uint64_t begin_ns, uint64_t end_ns)
  * What comes after the end is no other capture's. */
 static void add_copy(struct activity *v, const struct pack_copy *copy)
 {
-	if (!v->started) {
+	if (!v->copying) {
 		return;
 	}
 	if (v->n_copied == COPIES_MAX ||
@@ -134,18 +134,6 @@ static void add_copy(struct activity *v, const struct pack_copy *copy)
 		return;
 	}
 	v->copied[v->n_copied++] = *copy;
-}
-
-/* Of a launch that is expected the time, of another one, which a filter has left out, all that is
- * known. */
-static void add_kernel(struct activity *v, uint32_t correlation, const struct pack_copy *kernel)
-{
-	LOCK_SCOPE(&v->lock);
-	if (!spans_add(&v->spans, correlation, kernel->start_ns,
-		       kernel->start_ns + kernel->duration_ns) &&
-	    v->copies) {
-		add_copy(v, kernel);
-	}
 }
 
 static uint64_t shape_of(const kernel_record *k)
@@ -157,37 +145,37 @@ static uint64_t shape_of(const kernel_record *k)
 	return map_mix(hash, (uint64_t)(uint32_t)k->gridZ << 32 | (uint32_t)k->blockZ);
 }
 
+/* Of a launch that is expected the time, of another one, which a filter has left out, all that is
+ * known. */
 static void take_kernel(struct activity *v, const kernel_record *k)
 {
-	const struct pack_copy kernel = {
-		.kind = GPUCTR_COPY_KERNEL,
-		.device = k->deviceId,
-		.context = k->contextId,
-		.stream = k->streamId,
-		.bytes = v->copies ? shape_of(k) : 0,
-		.start_ns = k->start,
-		.duration_ns = k->end - k->start,
-	};
-
-	if (is_timed(k->start, k->end) && (!k->name || strcmp(k->name, "WaitNs") != 0)) {
-		add_kernel(v, k->correlationId, &kernel);
+	LOCK_SCOPE(&v->lock);
+	if (!is_timed(k->start, k->end) || (k->name && strcmp(k->name, "WaitNs") == 0)) {
+		return;
+	}
+	if (!spans_add(&v->spans, k->correlationId, k->start, k->end) && v->copying) {
+		add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,
+						 .device = k->deviceId,
+						 .context = k->contextId,
+						 .stream = k->streamId,
+						 .bytes = shape_of(k),
+						 .start_ns = k->start,
+						 .duration_ns = k->end - k->start });
 	}
 }
 
 static void take_graph(struct activity *v, const CUpti_ActivityGraphTrace *g)
 {
-	const struct pack_copy graph = {
-		.kind = GPUCTR_COPY_KERNEL,
-		.device = g->deviceId,
-		.context = g->contextId,
-		.stream = g->streamId,
-		.bytes = g->graphId,
-		.start_ns = g->start,
-		.duration_ns = g->end - g->start,
-	};
-
-	if (is_timed(g->start, g->end)) {
-		add_kernel(v, g->correlationId, &graph);
+	LOCK_SCOPE(&v->lock);
+	if (is_timed(g->start, g->end) &&
+	    !spans_add(&v->spans, g->correlationId, g->start, g->end) && v->copying) {
+		add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,
+						 .device = g->deviceId,
+						 .context = g->contextId,
+						 .stream = g->streamId,
+						 .bytes = g->graphId,
+						 .start_ns = g->start,
+						 .duration_ns = g->end - g->start });
 	}
 }
 
@@ -264,6 +252,7 @@ static int begin(struct activity *v, const struct profiler *p)
 		v->patience_ms = v->patient ? PATIENCE_AHEAD_MS : PATIENCE_MS;
 		v->dropped = 0;
 		v->started = true;
+		v->copying = v->copies;
 		self = v;
 	}
 	lock_release(&v->lock);
@@ -276,6 +265,7 @@ static void end(struct activity *v)
 
 	LOCK_SCOPE(&v->lock);
 	v->started = false; /* buffers that CUPTI returns from now on are freed */
+	v->copying = false;
 	spare = v->spare;
 	v->spare = NULL;
 	while (spare) {
@@ -458,6 +448,36 @@ void activity_fill(struct activity *v, struct batch *b)
 	missing += collect(v, b, true, until_ns);
 	forget_rest(v, b);
 	v->patience_ms = next_patience(v, missing > 0);
+}
+
+/* Of those that have come already the names are not known any more. */
+static void leave_out(struct activity *v, const struct launch *l)
+{
+	struct span span;
+
+	if (!spans_take(&v->spans, l->correlation, &span)) {
+		spans_forget(&v->spans, l->correlation);
+		return;
+	}
+	add_copy(v, &(struct pack_copy){
+			    .kind = GPUCTR_COPY_KERNEL,
+			    .device = l->device,
+			    .context = l->context,
+			    .stream = l->stream,
+			    .bytes = map_mix(l->function, (uint64_t)l->grid[0] << 32 | l->block[0]),
+			    .start_ns = span.begin_ns,
+			    .duration_ns = span.end_ns - span.begin_ns });
+}
+
+void activity_leave_out(struct activity *v, const struct batch *b)
+{
+	if (!v->spans.v) {
+		return;
+	}
+	LOCK_SCOPE(&v->lock);
+	for (size_t i = 0; i < b->n; i++) {
+		leave_out(v, &b->launches[i]);
+	}
 }
 
 struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n)

@@ -27,6 +27,7 @@ struct activity {
 	bool made;	  /* started before, so the lock is initialised */
 	struct lock lock; /* of what follows */
 	bool started;
+	bool copying; /* what is wanted, while started */
 	struct activity_buffer *spare;
 	size_t n_buffers;
 	uint64_t dropped;	  /* records that CUPTI dropped for lack of room */
@@ -52,6 +53,9 @@ void activity_flush(struct activity *v);
 /* Sets start and duration of a batch's launches, after their records were flushed. Waits a moment
  * for missing records. Only for the delivering thread, which must hold no lock. */
 void activity_fill(struct activity *v, struct batch *b);
+
+/* The batch is dropped: its kernels are as if they had not been expected. */
+void activity_leave_out(struct activity *v, const struct batch *b);
 
 /* Copies, fills and kernels that were not expected, which have come since the last call; free with
  * free(). They are in no order. */

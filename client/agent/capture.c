@@ -207,6 +207,14 @@ static void on_batch(void *userdata, struct batch *b)
 	}
 }
 
+/* Its kernels ran all the same. */
+static void on_drop(void *userdata, const struct batch *b)
+{
+	const struct capture *c = userdata;
+
+	activity_leave_out(c->activity, b);
+}
+
 /* Undoes what the capture has set up in CUPTI and libcuda, unless the program exits. */
 static void leave_cupti(struct capture *c)
 {
@@ -316,6 +324,7 @@ static void init_deliver(struct capture *c, struct link *link)
 	c->deliver.on_stop = on_stop;
 	c->deliver.on_idle = on_idle;
 	c->deliver.on_batch = on_batch;
+	c->deliver.on_drop = on_drop;
 	c->deliver.on_values = on_values;
 	c->deliver.on_end = on_end;
 	c->deliver.userdata = c;

@@ -212,6 +212,9 @@ void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
 	}
 	lock_release(&d->lock);
 	if (!taken) {
+		if (d->on_drop) {
+			d->on_drop(d->userdata, b);
+		}
 		atomic_fetch_add(&d->counters->dropped, b->n);
 		deliver_free_batch(d, b);
 	}

@@ -79,6 +79,8 @@ struct deliver {
 	void (*on_idle)(void *userdata);
 	/* Called before b is evaluated; may be NULL. */
 	void (*on_batch)(void *userdata, struct batch *b);
+	/* Called by any thread for a batch that the queue does not take; may be NULL. */
+	void (*on_drop)(void *userdata, const struct batch *b);
 	/* Called with the measured values before they are sent; may be NULL. */
 	void (*on_values)(void *userdata, const struct launch *launches, size_t n,
 			  const double *values);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/cli/compress.h"
 #include "client/cli/outfile.h"
@@ -112,12 +113,19 @@ static int on_notice(const struct gpuctr_notice *notice, void *userdata)
 							: 0;
 }
 
+/* When kernels ran is not sampled. */
+static bool is_of_time(const struct export *x)
+{
+	const char *weight = x->options->more.weight;
+
+	return x->exporter == &exporter_folded && (!weight || strcmp(weight, "time") == 0);
+}
+
 static int on_end(const struct store_info *info, void *userdata)
 {
 	struct export *x = userdata;
 	int r = EXPORTER_MORE;
 
-	(void)info;
 	if (x->options->more.process > 0 && !x->found) {
 		return EXPORT_E_NO_PROCESS;
 	}
@@ -130,6 +138,10 @@ static int on_end(const struct store_info *info, void *userdata)
 	}
 	if (r == 0 && x->exporter->tell) {
 		x->exporter->tell(x->e, &x->told);
+	}
+	if (r == 0 && info->sampled && !is_of_time(x)) {
+		buf_text(&x->told, "values are SAMPLED, of the whole GPU; gpuctr-client report "
+				   "tells their errors\n");
 	}
 	return r ? r : flush(x, 0);
 }

@@ -135,6 +135,10 @@ static void table_head(void *f, struct buf *b)
 	struct table *t = f;
 	struct buf field = { 0 };
 
+	if (t->capture->sampled) {
+		buf_text(b, "# values are SAMPLED: divided among kernels, from samples of the "
+			    "whole GPU\n");
+	}
 	buf_printf(b, "%*s  %-*s", INDEX_WIDTH, "#", (int)t->name_width, "kernel");
 	if (t->shapes) {
 		buf_printf(b, "  %*s  %*s", GRID_WIDTH, "grid", BLOCK_WIDTH, "block");

@@ -161,6 +161,12 @@ static bool marks_sums(const struct summary *s)
 	return all && !all->estimated && s->turns == 0;
 }
 
+/* Whatever the metrics are, a trace has the kernels' own times or none. */
+static bool is_trace(const struct summary *s)
+{
+	return s->passes == 0 || groups_are_sampled(s->groups);
+}
+
 /* Which times are not the kernels' own. */
 static void add_clocks(const struct summary *s, struct buf *b)
 {
@@ -184,7 +190,7 @@ static void add_clocks(const struct summary *s, struct buf *b)
 		text_count(b, records);
 		buf_text(
 			b,
-			none < records
+			none < records || is_trace(s)
 				? " kernels have no time: it did not come from CUPTI"
 				: " kernels have no time: with --budget, or metrics of the SMs, it "
 				  "is the length of a range,\nwhich was not measured: add "

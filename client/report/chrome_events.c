@@ -72,6 +72,9 @@ void chrome_write_head(struct chrome *c, struct buf *b)
 	json_text(&m, "driver", info->driver);
 	json_text(&m, "command", info->command);
 	json_text(&m, "recorded_from", info->recorded_from);
+	if (info->sampled) {
+		json_bool(&m, "sampled", true);
+	}
 	json_begin(&m, "units", '{');
 	for (size_t i = 0; i < info->plan.n_columns; i++) {
 		json_key_text(&m, info->plan.columns[i].name);
@@ -124,6 +127,11 @@ void chrome_write_process(struct chrome *c, struct buf *b)
 	if (*p->recorded_from) {
 		buf_text(&name, "RECORDED on ");
 		buf_text(&name, p->recorded_from);
+	}
+	if (c->info->sampled) {
+		buf_text(&name, name.n > 0 ? ", values SAMPLED" : "values SAMPLED");
+	}
+	if (name.n > 0) {
 		write_name(c, b, "process_labels", p->pid, 0, "labels", &name);
 	}
 	for (size_t i = 0; i < p->n_devices; i++) {

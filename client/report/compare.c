@@ -130,6 +130,25 @@ static const struct estimated *translate_estimated(struct view *v, const struct 
 	return copy->self && copy->total && copy->derived ? copy : NULL;
 }
 
+/* errors: NULL: there are none. False: out of memory. */
+static bool translate_errors(struct view *v, const struct other *o, const double **errors)
+{
+	double *copy = *errors ? texts_take(&v->own, v->n_measures * sizeof(*copy)) : NULL;
+
+	for (size_t i = 0; copy && i < v->n_measures; i++) {
+		for (size_t k = 0; k < o->n_measures; k++) {
+			if (same_measure(&v->measures[i], &o->measures[k])) {
+				copy[i] = (*errors)[k];
+			}
+		}
+	}
+	if (*errors && !copy) {
+		return false;
+	}
+	*errors = copy;
+	return true;
+}
+
 /* The numbers of a row of the other capture in the order of our measures. */
 static const struct group *translate(struct view *v, const struct group *row, const struct other *o)
 {
@@ -150,7 +169,8 @@ static const struct group *translate(struct view *v, const struct group *row, co
 		copy->total_peak_ns = NAN;
 	}
 	copy->estimated = translate_estimated(v, row, o);
-	if (row->estimated && !copy->estimated) {
+	if ((row->estimated && !copy->estimated) || !translate_errors(v, o, &copy->self_error) ||
+	    !translate_errors(v, o, &copy->total_error)) {
 		return NULL;
 	}
 	for (size_t i = 0; i < v->n_measures; i++) {
@@ -231,10 +251,10 @@ static bool choose_fields(struct view *v, bool chosen, struct buf *why)
 	if (fields & FIELD_BIT(FIELD_MEAN)) {
 		fields |= FIELD_BIT(FIELD_MEAN_BEFORE) | FIELD_BIT(FIELD_MEAN_CHANGE);
 	}
-	if (v->estimated && (fields & FIELD_BIT(FIELD_TOTAL))) {
+	if ((v->estimated || v->sampled) && (fields & FIELD_BIT(FIELD_TOTAL))) {
 		fields |= FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS);
 	}
-	if (v->estimated && (fields & FIELD_BIT(FIELD_MEAN))) {
+	if ((v->estimated || v->sampled) && (fields & FIELD_BIT(FIELD_MEAN))) {
 		fields |= FIELD_BIT(FIELD_MEAN_CHANGE_ERROR) | FIELD_BIT(FIELD_MEAN_DIFFERS);
 	}
 	v->fields = fields & ~FIELD_BIT(FIELD_ERROR);
@@ -257,6 +277,6 @@ int view_compare(struct view *v, const struct view_options *o, struct buf *why)
 	v->all = all;
 	v->clocks_differ = !fields_same_clock(all);
 	v->estimated = v->estimated || all->before->estimated;
-	v->sampled = false; /* a change has no error yet */
+	v->sampled = !v->estimated && (v->sampled || all->before->total_error);
 	return choose_fields(v, o->figures != NULL, why) ? join(v, o->against, &other) : -EINVAL;
 }

@@ -57,8 +57,9 @@ bool derived_add_flops(const struct measure *measures, size_t n, struct buf *b);
 bool derived_terms(const struct derived *d, const double *values, double time_ns, double peak_bytes,
 		   double *ret_part, double *ret_whole);
 
-/* The value of a sampled row, and its standard error by the delta method (total.h), with the
- * covariance of values measured in the same launches. */
+/* The value of a row of which only some launches were measured, and its standard error by the delta
+ * method (total.h), with the covariance of values measured in the same launches; or of one whose
+ * values are of samples, and have errors. */
 struct estimate derived_estimate(const struct derived *d, const struct group *group);
 
 /* Are the column's totals from different launches, so that no launch is known to all of its terms

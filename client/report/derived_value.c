@@ -222,6 +222,35 @@ static struct estimate estimate_flop(const struct derived *d, const struct group
 		       : estimate_total_of(&group->estimated->derived[DERIVED_FLOP], 1);
 }
 
+/* The errors of terms, which know nothing of each other, as part of their sum. */
+static double part_of_error(const struct group *group, const size_t *terms, size_t n)
+{
+	double error = 0, sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		error = hypot(error, group->total_error[terms[i]]);
+		sum += group->total[terms[i]].sum;
+	}
+	return error > 0 ? error / fabs(sum) : 0;
+}
+
+/* Of values of samples: what is divided by is a time, or has errors of its own. */
+static struct estimate of_samples(const struct derived *d, const struct group *group)
+{
+	struct sides s = sides_of(d);
+	double value = derived_value(d, group), part = part_of_error(group, s.part, s.n_part);
+	double error =
+		d->kind == DERIVED_FLOP_PEAK /* precisions have peaks of their own */
+			? NAN
+			: fabs(value) * hypot(part, part_of_error(group, s.whole, s.n_whole));
+
+	return (struct estimate){ .kind = isnan(value) ? ESTIMATE_NONE
+					  : error == 0 ? ESTIMATE_EXACT
+						       : ESTIMATE_GUESS,
+				  .value = value,
+				  .error = error };
+}
+
 struct estimate derived_estimate(const struct derived *d, const struct group *group)
 {
 	const struct estimate_total *together;
@@ -233,6 +262,9 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
 		return (struct estimate){ .kind = isnan(value) ? ESTIMATE_NONE : ESTIMATE_GUESS,
 					  .value = value,
 					  .error = NAN };
+	}
+	if (!group->estimated) {
+		return of_samples(d, group);
 	}
 	if (d->kind == DERIVED_FLOP) {
 		return estimate_flop(d, group);
@@ -282,7 +314,8 @@ static struct estimate value_of(const struct derived *d, const struct group *gro
 {
 	double value;
 
-	if (group && group->estimated) {
+	if (group &&
+	    (group->estimated || (group->total_error && group_launches(group, true) > 0))) {
 		return derived_estimate(d, group);
 	}
 	value = group && group_launches(group, true) > 0 ? derived_value(d, group) : NAN;

@@ -223,3 +223,53 @@ int errors_finish_rows(struct groups *g)
 	}
 	return ok ? 0 : -ENOMEM;
 }
+
+static int compare_rows(const void *a, const void *b)
+{
+	uintptr_t x = (uintptr_t) * (struct group *const *)a,
+		  y = (uintptr_t) * (struct group *const *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* What is placed in these rows themselves; rows are in order. NULL: out of memory. */
+static struct placed *placed_in(const struct groups *g, struct group *const *rows, size_t n,
+				size_t *ret_n)
+{
+	struct placed *found = malloc((g->n_placed + 1) * sizeof(*found));
+
+	*ret_n = 0;
+	for (size_t i = 0; found && i < g->n_placed; i++) {
+		if (g->placed[i].self &&
+		    bsearch(&g->placed[i].row, rows, n, sizeof(struct group *), compare_rows)) {
+			found[(*ret_n)++] = g->placed[i];
+		}
+	}
+	return found;
+}
+
+double *errors_of_rows(const struct groups *g, struct group *const *rows, size_t n)
+{
+	struct group **sorted = malloc((n + 1) * sizeof(struct group *));
+	double *errors = calloc(g->n_measures, sizeof(*errors));
+	struct placed *placed = NULL;
+	struct alike **all = NULL;
+	size_t n_placed, n_all;
+
+	if (sorted && n > 0) {
+		memcpy(sorted, rows, n * sizeof(struct group *));
+		qsort(sorted, n, sizeof(struct group *), compare_rows);
+	}
+	placed = sorted ? placed_in(g, sorted, n, &n_placed) : NULL;
+	all = placed ? gather(placed, n_placed, &n_all) : NULL;
+	if (all && errors) {
+		add_up(g, placed, n_placed, all, n_all, errors);
+	} else {
+		free(errors);
+		errors = NULL;
+	}
+	free(all);
+	free(placed);
+	free(sorted);
+	return errors;
+}

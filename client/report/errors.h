@@ -7,6 +7,7 @@
 
 #include <gpuctr/gpuctr.h>
 
+struct group;
 struct groups;
 struct leaf;
 
@@ -16,5 +17,9 @@ void errors_free(struct leaf *leaf);
 
 /* Once all leaves belong to rows. 0 or -ENOMEM. */
 int errors_finish_rows(struct groups *g);
+
+/* Errors by measure of what is in n rows themselves, added up; free with free(). NULL: out of
+ * memory. */
+double *errors_of_rows(const struct groups *g, struct group *const *rows, size_t n);
 
 #endif

@@ -21,8 +21,10 @@ static bool is_told(const struct view *v, enum field field, size_t i)
 	if (!v->chosen[i]) {
 		return false;
 	}
-	if (fields_is_of_errors(field) && !v->estimated &&
-	    !(v->sampled && field == FIELD_ERROR && i != MEASURE_TIME)) {
+	if (fields_is_of_errors(field) && !v->estimated && !(v->sampled && i != MEASURE_TIME)) {
+		return false;
+	}
+	if (field == FIELD_ERROR && v->sampled && compares) {
 		return false;
 	}
 	if (field >= FIELD_BEFORE && !compares) {
@@ -37,7 +39,7 @@ static bool is_told(const struct view *v, enum field field, size_t i)
 static bool derived_is_told(const struct view *v, enum field field)
 {
 	return v->all->before && field >= FIELD_BEFORE && field <= FIELD_DIFFERS &&
-	       (v->estimated || !fields_is_of_errors(field));
+	       (v->estimated || v->sampled || !fields_is_of_errors(field));
 }
 
 /* Launches of strata with one measured launch are in the value and not in its error. Launches of
@@ -70,9 +72,9 @@ static const char *kind_of(const struct view *v, const struct group *row, size_t
 /* The error of a derived value: 0 if all launches were measured, NaN if the sum lacks launches. */
 static double derived_error(const struct derived *d, const struct group *row)
 {
-	return !row->estimated		     ? 0
-	       : derived_unknown(d, row) > 0 ? NAN
-					     : derived_estimate(d, row).error;
+	return !row->estimated && !row->total_error ? 0
+	       : derived_unknown(d, row) > 0	    ? NAN
+						    : derived_estimate(d, row).error;
 }
 
 /* Takes the figures of a row one by one, in one order for CSV's heads, CSV's values and JSON. */
@@ -198,7 +200,7 @@ static void put_derived(struct figures *f, const struct derived *d)
 	const struct group *row = f->row ? f->row : v->all;
 
 	put_number(f, "", false, derived_value(d, row));
-	if (v->estimated) {
+	if (v->estimated || v->sampled) {
 		put_number(f, "error", false, derived_error(d, row));
 	}
 	if (v->turns) {

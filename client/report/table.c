@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "client/report/errors.h"
 #include "client/report/table_internal.h"
 
 enum {
@@ -202,20 +203,20 @@ static void add_group(const struct view *v, struct group *to, const struct group
 	to->total_peak_ns += v->nested ? NAN : row->peak_ns;
 }
 
-/* Of rows that are left out; what is alike is taken to be in one of them. */
-static void add_up_errors(struct table *t)
+/* Of rows before that are left out; what is alike is taken to be in one of them. NULL: out of
+ * memory, or nothing is sampled. */
+static double *add_up_before(const struct view *v)
 {
-	const struct view *v = t->v;
+	double *errors = v->sampled ? calloc(v->n_measures, sizeof(*errors)) : NULL;
 
-	t->rest_errors = v->sampled ? calloc(v->n_measures, sizeof(*t->rest_errors)) : NULL;
-	for (size_t k = 0; t->rest_errors && k < v->n_measures; k++) {
-		for (size_t i = v->n_shown; i < v->n_rows; i++) {
-			double error = v->rows[i]->self_error ? v->rows[i]->self_error[k] : 0;
+	for (size_t i = v->n_shown; errors && i < v->n_rows; i++) {
+		const struct group *row = v->rows[i]->before;
 
-			t->rest_errors[k] = hypot(t->rest_errors[k], error);
+		for (size_t k = 0; row && row->self_error && k < v->n_measures; k++) {
+			errors[k] = hypot(errors[k], row->self_error[k]);
 		}
 	}
-	t->rest.self_error = t->rest.total_error = t->rest_errors;
+	return errors;
 }
 
 /* Rows that are left out because of the limit, added up. */
@@ -237,7 +238,12 @@ static bool add_up_rest(struct table *t)
 			add_estimates(&t->rest_before_estimated, v->rows[i]->before, v->n_measures);
 		}
 	}
-	add_up_errors(t);
+	t->rest_errors =
+		v->sampled ? errors_of_rows(v->groups, v->rows + v->n_shown, v->n_rows - v->n_shown)
+			   : NULL;
+	t->rest.self_error = t->rest.total_error = t->rest_errors;
+	t->rest_before_errors = add_up_before(v);
+	t->rest_before.self_error = t->rest_before.total_error = t->rest_before_errors;
 	t->rest.before = before ? &t->rest_before : NULL;
 	t->rest.estimated = v->all->estimated ? &t->rest_estimated : NULL;
 	t->rest_before.estimated = before && before->estimated ? &t->rest_before_estimated : NULL;
@@ -390,6 +396,7 @@ static void deinit(struct table *t)
 	}
 	free(t->columns);
 	free(t->rest_errors);
+	free(t->rest_before_errors);
 	free_group(&t->rest);
 	free_group(&t->rest_before);
 	free_estimated(&t->rest_estimated);

@@ -124,8 +124,8 @@ static struct estimate estimate_of(const struct table *t, const struct table_col
 	if (!c->is_derived) {
 		return fields_estimate(&v->measures[c->i], c->i, row);
 	}
-	return row->estimated ? derived_estimate(&v->derived[c->i], row)
-			      : (struct estimate){ .kind = ESTIMATE_EXACT };
+	return row->estimated || row->total_error ? derived_estimate(&v->derived[c->i], row)
+						  : (struct estimate){ .kind = ESTIMATE_EXACT };
 }
 
 /* Does the sum lack different launches than the one before? */
@@ -282,8 +282,8 @@ static void choose_fields(const struct view *v, const struct measure *m, struct 
 	unsigned fields = v->fields;
 
 	/* When kernels ran is not sampled. */
-	if (v->sampled && c->i == MEASURE_TIME) {
-		fields &= ~FIELD_BIT(FIELD_ERROR);
+	for (int f = 0; v->sampled && c->i == MEASURE_TIME && f < FIELD_END; f++) {
+		fields &= fields_is_of_errors((enum field)f) ? ~FIELD_BIT(f) : ~0U;
 	}
 
 	/* Where a sum means nothing, the largest stands in its place. */
@@ -293,8 +293,9 @@ static void choose_fields(const struct view *v, const struct measure *m, struct 
 	/* Means are what is compared of it anyway. */
 	if (!m->adds_up && v->all->before) {
 		fields |= FIELD_BIT(FIELD_MEAN) | FIELD_BIT(FIELD_BEFORE) | FIELD_BIT(FIELD_CHANGE);
-		fields |=
-			v->estimated ? FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS) : 0;
+		fields |= v->estimated || v->sampled
+				  ? FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS)
+				  : 0;
 	}
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
 		enum field field = m->adds_up ? order[i] : (enum field)i;
@@ -316,11 +317,11 @@ static struct table_column derived_column(const struct view *v, size_t i, size_t
 				  .n_fields = 1,
 				  .width = width + 4 };
 
-	if (v->estimated && (v->fields & FIELD_BIT(FIELD_ERROR))) {
+	if ((v->estimated || v->sampled) && (v->fields & FIELD_BIT(FIELD_ERROR))) {
 		c.fields[c.n_fields++] = FIELD_ERROR;
 	}
 	for (int f = FIELD_BEFORE; v->all->before && f <= FIELD_DIFFERS; f++) {
-		if (v->estimated || !fields_is_of_errors((enum field)f)) {
+		if (v->estimated || v->sampled || !fields_is_of_errors((enum field)f)) {
 			c.fields[c.n_fields++] = (enum field)f;
 		}
 	}

@@ -48,7 +48,7 @@ struct table {
 	struct group rest; /* the rows that are not shown, together; calls 0: there are none */
 	struct group rest_before; /* of what is compared with */
 	struct estimated rest_estimated, rest_before_estimated;
-	double *rest_errors; /* NULL: nothing is sampled */
+	double *rest_errors, *rest_before_errors; /* NULL: nothing is sampled */
 };
 
 /* --- table_columns.c */

@@ -295,6 +295,7 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 			    .base_units = o->base_units,
 			    .styled = o->styled,
 			    .turns = groups_take_turns(groups),
+			    .groups = groups,
 			    .all = groups_all(groups) };
 	v->nested = v->keys->nested >= 0;
 	v->n_measures = groups_measures(groups, &v->measures);

@@ -47,6 +47,7 @@ struct view {
 	size_t n_zero;	       /* rows left out because they are zero */
 	size_t n_held;	       /* rows left out because they have no launches of their own */
 	const char *sorted_by; /* a column; NULL: names or launches */
+	const struct groups *groups;
 	const struct group *all;
 	struct texts own; /* rows that only the other capture has, and their numbers */
 };

@@ -112,6 +112,36 @@ static void each_kernel_has_its_value_and_its_error(void **state)
 	expect_no_objects(f);
 }
 
+/* Wherever they are told. */
+static void values_are_labelled(void **state)
+{
+	static const struct {
+		const char *to, *option, *value;
+	} exports[] = { { "chrome", "--rank", "0" },
+			{ "folded", "--weight", "dram__bytes_read" },
+			{ "pyprof", "--columns", "kernel,bytes" },
+			{ "folded", "--weight", "time" } };
+	struct fixture *f = *state;
+	struct program *client;
+	const char *path = fixture_path(f, "run.gpuctr");
+
+	fixture_start_daemon(f, NULL);
+	expect_exit(start_run(f, "--nvtx", NULL), 3);
+	for (size_t i = 0; i < 4; i++) {
+		client = fixture_client(f, USER_ANN, "export", path, "--to", exports[i].to,
+					exports[i].option, exports[i].value, NULL);
+		expect_exit(client, 0);
+		assert_int_equal(count_text(client->err, "values are SAMPLED"), i < 3);
+		assert_int_equal(count_text(client->out, "\"labels\":\"values SAMPLED\""), i == 0);
+	}
+	client = fixture_client(f, USER_ANN, "report", "--json", path, "--against", path, NULL);
+	expect_exit(client, 0);
+	assert_true(count_text(client->out, "\"sampled\":true") == 1);
+	client = fixture_client(f, USER_ANN, "report", path, "--against", path, NULL);
+	expect_exit(client, 0);
+	assert_true(count_text(client->out, "values are SAMPLED") == 2);
+}
+
 /* What a filter leaves out has its part of the samples all the same. */
 static void launches_left_out_take_part(void **state)
 {
@@ -368,6 +398,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SAMPLE_TEST(each_kernel_has_its_value_and_its_error),
+		SAMPLE_TEST(values_are_labelled),
 		SAMPLE_TEST(launches_left_out_take_part),
 		SAMPLE_TEST(an_ordinary_user_samples),
 		SAMPLE_TEST(a_program_that_runs_is_sampled),

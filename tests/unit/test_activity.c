@@ -411,6 +411,19 @@ static void copies_are_taken_and_patience_is_long(void **state)
 	assert_null(activity_take_copies(&f->activity, &n));
 	assert_int_equal(n, 0);
 	activity_forget(&f->activity, 1);
+	f->batch.n = 0;
+	launch(f, 2, GPUCTR_LAUNCH_KERNEL);
+	launch(f, 3, GPUCTR_LAUNCH_KERNEL);
+	trace(n_flushes + 1, 2, 600, 610);
+	trace(n_flushes + 2, 3, 620, 640);
+	fake_flush(0);
+	activity_leave_out(&f->activity, &f->batch); /* between the two */
+	fake_flush(0);
+	v = activity_take_copies(&f->activity, &n);
+	assert_int_equal(n, 2);
+	assert_true(v[0].start_ns == 600 && v[0].duration_ns == 10);
+	assert_true(v[1].start_ns == 620 && v[1].duration_ns == 20);
+	free(v);
 	activity_stop(&f->activity);
 	assert_int_equal(enabled, 0);
 	trace_copy(n_flushes + 1, CUPTI_ACTIVITY_KIND_MEMSET, 4096, 500);

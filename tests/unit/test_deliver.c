@@ -417,15 +417,24 @@ static void definitions_of_any_number_come_in_order(void **state)
 
 /* --- the queue --- */
 
+static void count_dropped(void *userdata, const struct batch *b)
+{
+	*(size_t *)userdata += b->n;
+}
+
 static void the_queue_is_bounded(void **state)
 {
 	uint32_t first = 1;
+	size_t n_dropped = 0;
 
 	(void)state;
+	d.on_drop = count_dropped;
+	d.userdata = &n_dropped;
 	for (int i = 0; i < 4; i++, first += 10) { /* before anybody takes them */
 		deliver_put(&d, make_batch(first, 10, 3 * MIB, 0), 1);
 	}
 	assert_int_equal(atomic_load(&counters.dropped), 20);
+	assert_int_equal(n_dropped, 20);
 	deliver_free_batch(&d, make_batch(1, 1, 10, 0));
 	assert_int_equal(deliver_start(&d), 0);
 	for (int i = 0; i < 20; i++, first += 10) { /* there is room again, each time */

@@ -6,6 +6,7 @@
 #include "tests/unit/store_fixture.h"
 
 #include "client/cli/format.h"
+#include "client/report/errors.h"
 #include "client/report/estimated.h"
 #include "client/report/view.h"
 
@@ -127,21 +128,28 @@ static void test_a_file_without_its_errors_is_refused(void **state)
 	expect_refused(f, STORE_E_CORRUPT);
 }
 
-static struct groups *make_groups(void)
+static struct groups *make_groups_of(const struct gpuctr_plan *p, size_t first, bool sampled)
 {
 	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
 	struct groups *g = groups_new(&by_kernel);
 
-	assert_int_equal(groups_begin(g, &plan, "a", NULL), 0);
+	assert_int_equal(groups_begin(g, p, "a", NULL), 0);
 	assert_int_equal(groups_process(g, &process), 0);
 	for (size_t i = 0; i < RECORDS; i++) {
 		double values[2], errors[2];
 		struct gpuctr_record r = record_of(i, values, errors);
 
+		r.values = values + first;
+		r.errors = sampled ? errors + first : NULL;
 		assert_int_equal(groups_record(g, &r, NULL), 0);
 	}
 	assert_int_equal(groups_finish(g), 0);
 	return g;
+}
+
+static struct groups *make_groups(void)
+{
+	return make_groups_of(&plan, 0, true);
 }
 
 static void expect_estimate(const struct group *group, const struct measure *measures, double value,
@@ -164,6 +172,8 @@ static void test_what_is_alike_adds_up(void **state)
 	const struct measure *measures;
 	struct group **rows;
 	struct view v;
+	struct estimate e;
+	double *rest;
 
 	(void)state;
 	assert_true(groups_are_sampled(g));
@@ -177,8 +187,57 @@ static void test_what_is_alike_adds_up(void **state)
 	assert_int_equal(view_init(&v, g, &(struct view_options){ 0 }, NULL), 0);
 	assert_true(v.sampled);
 	assert_false(v.estimated);
+	assert_string_equal(v.derived[0].name, "dram_bandwidth");
+	e = derived_estimate(&v.derived[0], rows[1]); /* 200 and 1 bytes in 10 ns */
+	assert_true(fabs(e.value - 201 / 10e-9) < 1 && fabs(e.error - 4 / 10e-9) < 1);
+	assert_int_equal(e.kind, ESTIMATE_GUESS);
+	assert_int_equal(derived_estimate(&v.derived[0], rows[0]).kind, ESTIMATE_NONE);
+	rest = errors_of_rows(v.groups, v.rows, v.n_rows);
+	assert_true(fabs(rest[1] - sqrt(7 * 7 + 24 * 24 + 1)) < 1e-9);
+	free(rest);
+	rest = errors_of_rows(v.groups, v.rows, 0);
+	assert_true(rest[1] == 0);
+	free(rest);
 	view_deinit(&v);
 	groups_free(g);
+}
+
+/* Of the same values, before in another order, and of a column that is not there now. */
+static void test_changes_have_errors(void **state)
+{
+	static const struct gpuctr_plan write_alone = {
+		.chip = "GH100", .passes = 1, .groups = 1, .columns = columns + 1, .n_columns = 1
+	};
+	struct groups *now = make_groups(), *before = make_groups(),
+		      *other = make_groups_of(&write_alone, 1, true),
+		      *counted = make_groups_of(&plan, 0, false);
+	struct view_options options = { .against = before };
+	struct estimate e;
+	struct view v;
+
+	(void)state;
+	assert_int_equal(view_init(&v, now, &options, NULL), 0);
+	assert_true(v.sampled);
+	assert_true(v.fields & FIELD_BIT(FIELD_CHANGE_ERROR));
+	assert_true(fields_value(FIELD_CHANGE_ERROR, &v.measures[1], 1, v.all, v.all) > 0);
+	view_deinit(&v);
+	options.against = counted;
+	assert_int_equal(view_init(&v, now, &options, NULL), 0);
+	assert_true(v.sampled);
+	view_deinit(&v);
+	options.against = now;
+	assert_int_equal(view_init(&v, counted, &options, NULL), 0);
+	assert_true(v.sampled);
+	view_deinit(&v);
+	assert_int_equal(view_init(&v, other, &options, NULL), 0);
+	e = estimated_total(v.all->before, &v.measures[1], 1);
+	assert_int_equal(e.kind, ESTIMATE_EXACT); /* what is written is known without an error */
+	assert_true(e.value == RECORDS);
+	view_deinit(&v);
+	groups_free(now);
+	groups_free(before);
+	groups_free(other);
+	groups_free(counted);
 }
 
 static void test_streams_tell_errors(void **state)
@@ -204,6 +263,11 @@ static void test_streams_tell_errors(void **state)
 	assert_null(strstr(buf_string(&b), "sampled"));
 	format_jsonl.close(f);
 	buf_clear(&b);
+	f = format_table.open(&capture);
+	format_table.write_head(f, &b);
+	assert_non_null(strstr(buf_string(&b), "# values are SAMPLED"));
+	format_table.close(f);
+	buf_clear(&b);
 	f = format_csv.open(&capture);
 	format_csv.write_head(f, &b);
 	assert_non_null(strstr(buf_string(&b), ",error:dram__bytes_read.sum,"
@@ -226,6 +290,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_file_without_its_errors_is_refused, setup,
 						teardown),
 		cmocka_unit_test(test_what_is_alike_adds_up),
+		cmocka_unit_test(test_changes_have_errors),
 		cmocka_unit_test(test_streams_tell_errors),
 	};
 

@@ -129,6 +129,7 @@ static void test_what_relates_to_ranges_is_told(void **state)
 static void test_summary_tells_clocks(void **state)
 {
 	static struct synthetic synthetic;
+	struct gpuctr_plan trace;
 	struct summary *s;
 	struct buf b = { 0 };
 
@@ -152,6 +153,14 @@ static void test_summary_tells_clocks(void **state)
 	summary_print(s, &plain_end, &b);
 	expect_contains(&b, "\n1 of 1 kernels have no time: with --budget, or metrics of the SMs");
 	expect_contains(&b, "add gpu__time_duration.sum to --metrics\n");
+	summary_free(s);
+	buf_clear(&b);
+	trace = synthetic.plan;
+	trace.passes = 0; /* no metric would help */
+	s = new_summary(&trace);
+	add(s, &synthetic, 1, 0, 1000, -1);
+	summary_print(s, &plain_end, &b);
+	expect_contains(&b, "\n1 of 1 kernels have no time: it did not come from CUPTI\n");
 	summary_free(s);
 	buf_deinit(&b);
 }
