@@ -551,6 +551,10 @@ static int run_whole(struct run *run)
 	if (begin_asking(run)) {
 		run_loop(run);
 	}
+	/* The daemon has not said that the trace is over: what has come until now has values. */
+	if (run->started && run->sampling && run->capture) {
+		run_finish_sampling(run);
+	}
 	/* From here on a signal ends the client, which may wait for the reader of the stream. */
 	interrupt_end(&run->interrupt);
 	signals_release(&run->signals);

@@ -305,8 +305,7 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 	}
 }
 
-/* Records have their values, and are told, before the ends of their processes. */
-static void finish_sampling(struct run *run)
+void run_finish_sampling(struct run *run)
 {
 	sampling_finish(run->sampling);
 	for (size_t i = 0; i < run->n_ends; i++) {
@@ -335,7 +334,7 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 	(void)c;
 	run->capture = NULL;
 	if (run->started && run->sampling) {
-		finish_sampling(run);
+		run_finish_sampling(run);
 	}
 	if (run->started) {
 		sinks_end(&run->sinks, end);

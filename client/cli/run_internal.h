@@ -65,6 +65,10 @@ extern const struct gpuctr_capture_handler run_handler;
 /* The capture, or the permit that it needs, waits. */
 void run_note_queued(struct run *run, const struct gpuctr_queued *queued);
 
+/* The records of a run that is sampled have their values, and are told, before the ends of their
+ * processes. While the capture is there, which has their texts. */
+void run_finish_sampling(struct run *run);
+
 /* --- run_state.c */
 /* The program is not started, and the run is over. */
 void run_refuse(struct run *run, int status);

@@ -475,6 +475,13 @@ static bool check_mode(const struct run_options *o)
 	if (o->mode == MODE_RANGE && budget && o->budget.ppm > 0) {
 		return refuse_mode("range", "--budget", "every launch is measured");
 	}
+	if (o->mode == MODE_BUDGET) {
+		return o->raw ? refuse_mode("budget", "--raw",
+					    "counter data is kept of all launches")
+		       : o->recorded
+			       ? refuse_mode("budget", "a recording", "it costs nothing to play")
+			       : true;
+	}
 	if (o->mode != MODE_SAMPLE) {
 		return true;
 	}
@@ -597,6 +604,22 @@ static bool timeline_check(struct run_options *o)
 {
 	struct run_timeline *t = &o->timeline;
 
+	if (names_none(&o->metrics)) {
+		say_usage("--timeline and --metrics none: a timeline is of counters, and none "
+			  "reads none; leave one out");
+		return false;
+	}
+	if (o->mode != MODE_UNSAID) {
+		say_usage("--timeline and --mode: a mode is of kernels, and a timeline shows the "
+			  "GPU; leave one out");
+		return false;
+	}
+	if (o->format == &format_table && o->stream_path) {
+		say_usage("--timeline and --format table --output %s: its table goes to standard "
+			  "output; a stream of samples is --format jsonl or csv",
+			  o->stream_path);
+		return false;
+	}
 	if (!selector_is_empty(&o->selector) || o->devices.n > 0 || o->capture_path ||
 	    o->budget.is_given || o->budget.has_seed || o->at_ns > 0 || o->part ||
 	    o->fail_if_none || launch_filter_is_used(&o->filter)) {

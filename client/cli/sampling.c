@@ -36,7 +36,8 @@ struct sampler {
 	uv_poll_t poll;
 	struct sampler_reader *reader;
 	bool begun, ended;
-	int number; /* of its GPU among those that are joined */
+	bool strays; /* it samples what it was not asked for */
+	int number;  /* of its GPU among those that are joined */
 	uint64_t lost;
 };
 
@@ -93,12 +94,34 @@ static void cut(struct sampling *s)
 
 /* --- samplers -------------------------------------------------------------------------------- */
 
+/* Values come in the order of these names, and as many. */
+static bool is_as_asked(const struct sampler *m, const struct sampler_begin *begin)
+{
+	const char *asked = buf_string(&m->owner->metrics);
+
+	for (size_t i = 0; i < begin->n_metrics; i++) {
+		size_t n = strlen(begin->metrics[i]);
+		bool is_last = i + 1 == begin->n_metrics;
+
+		if (strncmp(asked, begin->metrics[i], n) != 0 ||
+		    asked[n] != (is_last ? '\0' : ',')) {
+			return false;
+		}
+		asked += n + 1;
+	}
+	return strcmp(begin->gpu, m->uuid) == 0;
+}
+
 static void on_begin(void *user, const struct sampler_begin *begin)
 {
 	struct sampler *m = user;
 	struct sampling *s = m->owner;
 	bool all = true;
 
+	m->strays = !is_as_asked(m, begin);
+	if (m->strays) {
+		return;
+	}
 	m->begun = true;
 	s->interval_ns = begin->interval_ns;
 	for (size_t i = 0; i < s->n_samplers; i++) {
@@ -114,7 +137,7 @@ static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double
 {
 	const struct sampler *m = user;
 
-	if (m->owner->sampled && m->number >= 0) {
+	if (m->owner->sampled && m->number >= 0 && !m->strays) {
 		sampled_sample(m->owner->sampled, m->number, start_ns, end_ns, values);
 	}
 }
@@ -162,22 +185,27 @@ static bool take_some(struct sampler *m)
 	static uint8_t bytes[READ_BYTES];
 	ssize_t n = read(m->output, bytes, sizeof(bytes));
 
-	if (n > 0 && sampler_reader_feed(m->reader, bytes, (size_t)n) == 0) {
+	if (n > 0 && sampler_reader_feed(m->reader, bytes, (size_t)n) == 0 && !m->strays) {
 		return true;
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		return false;
 	}
-	if (n > 0) {
+	if (n > 0 && m->strays) {
+		say("the sampler samples another GPU or other metrics than it was asked for, and "
+		    "is ended");
+	} else if (n > 0) {
 		say("the sampler has written nonsense, and is ended");
 	}
 	close_output(m);
 	return false;
 }
 
+/* What the pipe holds, and no more at a time: one that writes faster than we read would keep us
+ * from signals and from the daemon. */
 static void take_all(struct sampler *m)
 {
-	while (m->output >= 0 && take_some(m)) {
+	for (unsigned i = 0; i <= PIPE_BYTES / READ_BYTES && m->output >= 0 && take_some(m); i++) {
 	}
 }
 
@@ -202,6 +230,7 @@ static int watch(struct sampling *s, struct sampler *m)
 	(void)fcntl(m->output, F_SETPIPE_SZ, PIPE_BYTES);
 	m->reader = sampler_reader_new(&handler, m);
 	if (!m->reader) {
+		close_output(m);
 		return -ENOMEM;
 	}
 	if (uv_poll_init(s->loop, &m->poll, m->output) != 0) {
@@ -228,21 +257,35 @@ static int start(struct sampling *s, struct sampler *m, const char *const *added
 	return r < 0 ? r : watch(s, m);
 }
 
-/* Told to end, and what it has sampled is read until it has ended. */
-static void end_sampler(struct sampler *m)
+static void ask_end(struct sampler *m)
 {
-	uint64_t until_ns = clock_now_ns() + PATIENCE_NS;
-
 	if (m->life >= 0) {
 		close(m->life);
 		m->life = -1;
 	}
-	while (m->output >= 0 && clock_now_ns() < until_ns) {
-		struct pollfd p = { .fd = m->output, .events = POLLIN };
+}
 
-		(void)poll(&p, 1, LEAST_MS);
-		take_all(m);
+/* Waits a moment for outputs that are open, and reads them. False: none is. */
+static bool take_from_all(struct sampling *s)
+{
+	struct pollfd polls[SAMPLING_GPUS_MAX];
+	nfds_t n = 0;
+
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		if (s->samplers[i].output >= 0) {
+			polls[n++] = (struct pollfd){ s->samplers[i].output, POLLIN, 0 };
+		}
 	}
+	(void)poll(polls, n, n > 0 ? LEAST_MS : 0);
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		take_all(&s->samplers[i]);
+	}
+	return n > 0;
+}
+
+/* Its output is at its end, or its time is over. */
+static void reap_sampler(struct sampler *m, uint64_t until_ns)
+{
 	if (m->output >= 0) {
 		say("the sampler does not end, and is killed");
 		close_output(m);
@@ -252,6 +295,23 @@ static void end_sampler(struct sampler *m)
 			kill(m->child.pid, SIGKILL);
 		}
 		(void)poll(NULL, 0, LEAST_MS);
+	}
+}
+
+/* They are asked to end, all before one is waited for, and what they have sampled is read until
+ * they have. */
+static void end_samplers(struct sampling *s)
+{
+	uint64_t until_ns = clock_now_ns() + PATIENCE_NS;
+
+	s->over = true;
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		ask_end(&s->samplers[i]);
+	}
+	while (clock_now_ns() < until_ns && take_from_all(s)) {
+	}
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		reap_sampler(&s->samplers[i], until_ns);
 	}
 }
 
@@ -461,9 +521,8 @@ struct sampling *sampling_free(struct sampling *s)
 	if (!s) {
 		return NULL;
 	}
-	s->over = true;
+	end_samplers(s);
 	for (size_t i = 0; i < s->n_samplers; i++) {
-		end_sampler(&s->samplers[i]);
 		sampler_reader_free(s->samplers[i].reader);
 	}
 	sampled_free(s->sampled);
@@ -581,10 +640,7 @@ static void describe(struct sampling *s)
 
 void sampling_finish(struct sampling *s)
 {
-	s->over = true;
-	for (size_t i = 0; i < s->n_samplers; i++) {
-		end_sampler(&s->samplers[i]);
-	}
+	end_samplers(s);
 	if (s->permit) {
 		gpuctr_capture_close(s->permit);
 	}

@@ -107,7 +107,9 @@ static void end_now(struct leased *l)
 	struct timeline *t = l->data;
 
 	t->was_killed = true;
-	kill(l->child.pid, SIGKILL);
+	if (l->child.pid > 0) {
+		kill(l->child.pid, SIGKILL);
+	}
 }
 
 /* --- events --- */
@@ -122,21 +124,30 @@ static void on_opened(struct leased *l, const struct gpuctr_opened *opened)
 	}
 }
 
+static void close_input(struct leased *l)
+{
+	if (l->input >= 0) {
+		close(l->input);
+		l->input = -1;
+	}
+}
+
+/* What the pipe holds, and no more at a time: one that writes faster than we read would keep us
+ * from signals and from the daemon. */
 static void take_input(struct leased *l)
 {
 	struct timeline *t = l->data;
 	static uint8_t bytes[READ_BYTES];
 	ssize_t n = 1;
 
-	while (l->input >= 0 && n > 0) {
+	for (unsigned i = 0; i <= PIPE_BYTES / READ_BYTES && l->input >= 0 && n > 0; i++) {
 		n = read(l->input, bytes, sizeof(bytes));
 		if (n > 0 && !t->broken && sampler_reader_feed(t->reader, bytes, (size_t)n) != 0) {
 			t->broken = true;
 			end_now(l);
 		}
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-			close(l->input);
-			l->input = -1;
+			close_input(l);
 		}
 	}
 }
@@ -189,6 +200,7 @@ static void on_command_end(struct leased *l)
 	struct timeline *t = l->data;
 
 	take_input(l);
+	close_input(l); /* a child of the sampler's may have it as well */
 	say_clear();
 	t->view.status = l->child.status;
 	if (t->broken) {
@@ -254,8 +266,6 @@ int timeline_run(const struct run_options *o)
 	if (t.life >= 0) {
 		close(t.life);
 	}
-	if (l.input >= 0) {
-		close(l.input);
-	}
+	close_input(&l);
 	return status;
 }

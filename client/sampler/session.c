@@ -155,7 +155,7 @@ static CUptiResult init_image(struct session *s)
 	return s->pm.cuptiPmSamplingCounterDataImageInitialize(&p);
 }
 
-static CUptiResult size_image(struct session *s, uint32_t samples)
+static CUptiResult size_image(const struct session *s, uint32_t samples, size_t *ret)
 {
 	CUpti_PmSampling_GetCounterDataSize_Params p = {
 		.structSize = CUpti_PmSampling_GetCounterDataSize_Params_STRUCT_SIZE,
@@ -166,30 +166,35 @@ static CUptiResult size_image(struct session *s, uint32_t samples)
 	};
 	CUptiResult result = s->pm.cuptiPmSamplingGetCounterDataSize(&p);
 
-	s->image_bytes = p.counterDataSize;
+	*ret = p.counterDataSize;
 	return result;
 }
 
+/* Where it fails, the image that there is stays. */
 static CUptiResult make_image(struct session *s, uint32_t samples)
 {
-	CUptiResult result = size_image(s, samples);
+	size_t bytes = 0;
+	CUptiResult result = size_image(s, samples, &bytes);
+	uint8_t *image = result == CUPTI_SUCCESS ? calloc(1, bytes) : NULL;
 
-	if (result != CUPTI_SUCCESS) {
-		return result;
+	if (!image) {
+		return result == CUPTI_SUCCESS ? CUPTI_ERROR_OUT_OF_MEMORY : result;
 	}
 	free(s->image);
-	s->image = calloc(1, s->image_bytes);
+	s->image = image;
+	s->image_bytes = bytes;
 	s->samples = samples;
-	return s->image ? init_image(s) : CUPTI_ERROR_OUT_OF_MEMORY;
+	return init_image(s);
 }
 
 static CUptiResult make_first_image(struct session *s)
 {
 	uint32_t samples = SAMPLES_FIRST;
-	CUptiResult result = size_image(s, samples);
+	size_t bytes = 0;
+	CUptiResult result = size_image(s, samples, &bytes);
 
-	if (result == CUPTI_SUCCESS && s->image_bytes > IMAGE_FIRST_BYTES) {
-		samples = (uint32_t)(IMAGE_FIRST_BYTES * samples / s->image_bytes);
+	if (result == CUPTI_SUCCESS && bytes > IMAGE_FIRST_BYTES) {
+		samples = (uint32_t)(IMAGE_FIRST_BYTES * samples / bytes);
 		samples = samples > SAMPLES_MIN ? samples : SAMPLES_MIN;
 	}
 	return result == CUPTI_SUCCESS ? make_image(s, samples) : result;
@@ -199,7 +204,8 @@ static CUptiResult empty_image(struct session *s, bool is_full)
 {
 	bool grows = is_full && 2 * s->image_bytes <= IMAGE_MAX_BYTES;
 
-	return grows ? make_image(s, 2 * s->samples) : init_image(s);
+	return grows && make_image(s, 2 * s->samples) == CUPTI_SUCCESS ? CUPTI_SUCCESS
+								       : init_image(s);
 }
 
 static int enable(struct session *s, struct refusal *r)

@@ -46,6 +46,8 @@ static const struct {
 				  "b9f63c144cc645d084b5806d5a27dbfb" },
 	[AUDIT_LEASE_REVOKED] = { "lease-revoked", "lease revoked", LOG_NOTICE,
 				  "a83589c63c3c43edb36f9803b369169b" },
+	[AUDIT_TRACE_GRANTED] = { "trace-granted", "trace granted", LOG_INFO,
+				  "e6ece9ec4b43b25cfdf5e110d4008f1f" },
 	[AUDIT_PERMISSION_GRANTED] = { "permission-granted", "permission granted", LOG_INFO,
 				       "c71ea84ab8974bcd85ac1588e8be70d5" },
 	[AUDIT_PERMISSION_REFUSED] = { "permission-refused", "permission refused", LOG_NOTICE,

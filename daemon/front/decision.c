@@ -68,7 +68,8 @@ static size_t count_metrics(const struct wire_strings *metrics)
 int decision_of_capture(struct front *f, const struct capture *c, enum audit_event event, int code,
 			const char *why)
 {
-	bool begins = event == AUDIT_LEASE_GRANTED || event == AUDIT_REFUSED;
+	bool begins = event == AUDIT_LEASE_GRANTED || event == AUDIT_TRACE_GRANTED ||
+		      event == AUDIT_REFUSED;
 	const char *gpus[LIMIT_GPUS];
 	struct audit_line l = {
 		.event = event,

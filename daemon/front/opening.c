@@ -116,6 +116,18 @@ static bool refuse_plan(struct front *f, struct capture *c, const struct wire_pl
 	return true;
 }
 
+/* A trace of another user's programs tells what they do, and has no lease whose line would say so.
+ * Fills r if the line cannot be written. */
+static int note_trace(struct front *f, const struct capture *c, struct refusal *r)
+{
+	if (!c->options.trace || c->target == c->uid ||
+	    decision_of_capture(f, c, AUDIT_TRACE_GRANTED, 0, NULL) == 0) {
+		return 0;
+	}
+	decision_refusal(f, r);
+	return r->code;
+}
+
 /* What is to be measured is known; of a permit and of a trace, nothing. */
 static void finish_opening(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
@@ -146,6 +158,10 @@ static void finish_opening(struct front *f, struct capture *c, const struct wire
 	}
 	if (capture_set_plan(c, plan) < 0) {
 		account_refuse(c->account, &refusal);
+		refuse_open(f, c, refusal.code, refusal.remedy, refusal.message);
+		return;
+	}
+	if (note_trace(f, c, &refusal) != 0) {
 		refuse_open(f, c, refusal.code, refusal.remedy, refusal.message);
 		return;
 	}

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include "tests/system/lines.h"
 #include "tests/system/on_demand.h"
@@ -288,6 +289,50 @@ static void the_program_runs_on_without_its_daemon(void **state)
 	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
 }
 
+/* Records have their values at the end, which may be one that nobody waits for. */
+static void who_gives_up_keeps_what_has_come(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	pid_t front;
+
+	fixture_start_daemon(f, NULL);
+	client = start_run(f, "--hold", "middle");
+	fixture_wait_held(f, 1);
+	sleep_ms(1500); /* what was launched before has come */
+	front = fixture_worker(f, "front");
+	kill(front, SIGSTOP);
+	fixture_release(f);
+	while (process_child(client->pid, "fakeapp") > 0) {
+		sleep_ms(10);
+	}
+	sleep_ms(500);
+	kill(client->pid, SIGINT);
+	expect_exit(client, 3);
+	expect_message(client, "interrupted: what was still on its way is lost");
+	kill(front, SIGCONT);
+	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
+}
+
+/* A sampler of one metric where two were asked for. */
+static void values_of_other_metrics_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "sampler");
+	FILE *file = fopen(path, "we");
+
+	assert_non_null(file);
+	fprintf(file, "#!/bin/sh\nexec %s --quiet --gpu \"$3\" --metrics dram__bytes_read.sum\n",
+		TEST_SAMPLER);
+	fclose(file);
+	assert_int_equal(chmod(path, 0755), 0);
+	setenv("GPUCTR_SAMPLER", path, 1);
+	fixture_start_daemon(f, NULL);
+	expect_refused(start_run(f, "--nvtx", NULL),
+		       "the sampler samples another GPU or other metrics");
+	expect_no_objects(f);
+}
+
 static size_t samplers_of(const struct program *client)
 {
 	return process_child(client->pid, "gpuctr-sampler") > 0;
@@ -335,6 +380,9 @@ static void other_modes_are_as_they_were(void **state)
 				"dram__bytes_read.sum", "--", FAKEAPP, NULL);
 	expect_exit(client, 0);
 	expect_message(client, "launches are chosen at random, for 5 % of the time");
+	expect_refused(fixture_client(f, USER_ANN, "--mode", "budget", "--raw", "-o",
+				      fixture_path(f, "run.gpuctr"), "--", FAKEAPP, NULL),
+		       "--mode budget and --raw");
 	p = on_demand_start(f, USER_ANN);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	client =
@@ -357,6 +405,8 @@ int main(void)
 		SAMPLE_TEST(what_cannot_be_sampled_is_refused_as_a_whole),
 		SAMPLE_TEST(the_program_runs_on_without_its_sampler),
 		SAMPLE_TEST(the_program_runs_on_without_its_daemon),
+		SAMPLE_TEST(who_gives_up_keeps_what_has_come),
+		SAMPLE_TEST(values_of_other_metrics_are_refused),
 		SAMPLE_TEST(it_can_be_interrupted),
 		SAMPLE_TEST(other_modes_are_as_they_were),
 	};

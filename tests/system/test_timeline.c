@@ -2,6 +2,7 @@
 #include "tests/system/fixture.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/sampler/stream.h"
@@ -285,8 +286,11 @@ static void wrong_command_lines(void **state)
 						{ "--gpu", "7" },	  { "--pid", "1" },
 						{ "--devices", "0" },	  { "-o", "x.gpuctr" },
 						{ "--budget", "2%" },	  { "--step", "x" },
-						{ "--at", "1700000000" }, { "-d", "0" } };
+						{ "--at", "1700000000" }, { "-d", "0" },
+						{ "--mode", "budget" },	  { "--mode", "sample" },
+						{ "--metrics", "none" } };
 	struct fixture *f = *state;
+	struct program *p;
 
 	start(f);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
@@ -295,6 +299,10 @@ static void wrong_command_lines(void **state)
 			    125);
 	}
 	expect_exit(fixture_client(f, USER_ANN, "capture", "--all", "--gpu", "0", NULL), 125);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.1", "--format", "table",
+			   "--output", fixture_path(f, "table"), NULL);
+	expect_exit(p, 125);
+	expect_message(p, "its table goes to standard output");
 	setenv("GPUCTR_SAMPLER", "/nowhere", 1);
 	expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "1", NULL), 125);
 }
@@ -355,6 +363,83 @@ static void the_client_is_killed(void **state)
 	fixture_wait_for_orphans(f, NULL); /* the sampler ends by itself */
 	expect_no_owner(f);
 	expect_service(f, PATIENCE_MS);
+}
+
+/* --- samplers that are none --- */
+
+static void use_sampler(struct fixture *f, const char *text)
+{
+	const char *path = fixture_path(f, "sampler");
+	FILE *file = fopen(path, "we");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	assert_int_equal(chmod(path, 0755), 0);
+	setenv("GPUCTR_SAMPLER", path, 1);
+}
+
+/* Of the one that has ended no number is left to be killed, and 0 would be the whole process
+ * group: the shell that waits for the client is in it. */
+static void what_a_sampler_leaves_behind_writes_nonsense(void **state)
+{
+	struct fixture *f = *state;
+	const char *ready = fixture_path(f, "ready");
+	char line[512], text[256];
+	struct program *p;
+	pid_t front;
+
+	start(f);
+	snprintf(text, sizeof(text),
+		 "#!/bin/sh\necho ready > %s\n(sleep 2; printf %%100s) &\nsleep 1\n", ready);
+	use_sampler(f, text);
+	snprintf(line, sizeof(line), "%s capture --timeline --socket %s; echo $?", CLIENT,
+		 f->socket);
+	p = fixture_run(f, USER_ANN, "/usr/bin/setsid", "-w", "/bin/sh", "-c", line, NULL);
+	expect_text_soon(ready, "ready");
+	front = fixture_worker(f, "front"); /* the lease does not end at once */
+	kill(front, SIGSTOP);
+	sleep_ms(3000);
+	kill(front, SIGCONT);
+	expect_exit(p, 0);
+	expect_output(p, "125\n");
+	expect_message(p, "the sampler ended without a last word");
+}
+
+/* A stream without an end, faster than it can be read. */
+static void a_sampler_that_floods_can_be_interrupted(void **state)
+{
+	static const char flood[] =
+		"#!/usr/bin/env python3\n"
+		"import struct, sys, signal\n"
+		"signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
+		"names = b'GPU-0\\0' + b''.join(b'm%d.sum\\0' % i for i in range(64))\n"
+		"body = struct.pack('=IIQ', 1, 64, 10000) + names\n"
+		"out = sys.stdout.buffer\n"
+		"out.write(struct.pack('=II', 1, len(body)) + body)\n"
+		"n, one = 2000, b'\\0' * 64\n"
+		"samples = b'\\x02' + one + (b'\\0' + one) * (n - 1)\n"
+		"first = 0\n"
+		"while True:\n"
+		"    body = struct.pack('=QQqII', first, 0, 1 + first, n, 0) + samples\n"
+		"    out.write(struct.pack('=II', 2, len(body)) + body)\n"
+		"    first += n\n";
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f);
+	use_sampler(f, flood);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--format", "csv", "--output",
+			   "/dev/null", NULL);
+	while (fixture_child(p) <= 0) {
+		sleep_ms(10);
+	}
+	sleep_ms(1000);
+	kill(p->pid, SIGINT);
+	sleep_ms(500);
+	kill(p->pid, SIGINT); /* it does not listen, and is killed */
+	expect_exit(p, 125);
+	expect_message(p, "the sampler ended without a last word (status 137)");
 }
 
 /* --- what is lost --- */
@@ -472,6 +557,8 @@ int main(void)
 		TIMELINE_TEST(the_sampler_is_killed),
 		TIMELINE_TEST(a_sampler_that_hangs_is_killed),
 		TIMELINE_TEST(the_client_is_killed),
+		TIMELINE_TEST(what_a_sampler_leaves_behind_writes_nonsense),
+		TIMELINE_TEST(a_sampler_that_floods_can_be_interrupted),
 		TIMELINE_TEST(a_buffer_that_runs_over_is_told),
 		TIMELINE_TEST(an_interval_that_is_too_short_is_refused),
 	};

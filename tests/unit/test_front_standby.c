@@ -207,6 +207,28 @@ static void test_a_capture_of_named_programs_takes_no_other(void **state)
 	assert_int_equal(count_heard(CLIENT, WIRE_PROCESS), 1);
 }
 
+/* It has no lease whose line would name whose programs they are. */
+static void test_a_trace_of_others_programs_is_noted(void **state)
+{
+	uint32_t programs[2] = { connect_standby(PROGRAM, ANN) };
+	struct wire_open_capture o = { .request = 9, .trace = true, .processes = { 1, programs } };
+	const char *line;
+
+	(void)state;
+	programs[1] = connect_standby(PROGRAM + 1, ANN);
+	change_settings(let_operators_capture);
+	connect_client(CLIENT, BOB);
+	say(CLIENT, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
+	assert_true(last_heard(PROGRAM, WIRE_AGENT_WELCOME)->agent_welcome.trace);
+	assert_int_equal(count_decisions("trace granted: ", &line), 1);
+	assert_non_null(strstr(line, "programs of "));
+	o.processes.v = &programs[1];
+	connect_client(OTHER, ANN);
+	say(OTHER, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
+	assert_true(last_heard(PROGRAM + 1, WIRE_AGENT_WELCOME)->agent_welcome.trace);
+	assert_int_equal(count_decisions("trace granted: ", NULL), 1);
+}
+
 static uint32_t permission_code(unsigned peer)
 {
 	return last_heard(peer, WIRE_PERMISSION_REPLY)->permission_reply.code;
@@ -547,6 +569,7 @@ int main(void)
 		FRONT_TEST(test_a_capture_of_named_programs_takes_no_other),
 		FRONT_TEST(test_only_what_is_measured_gets_permissions),
 		FRONT_TEST(test_programs_that_are_measured_by_a_token_are_not_listed),
+		FRONT_TEST(test_a_trace_of_others_programs_is_noted),
 		FRONT_TEST(test_an_operators_entitlement_is_not_the_programs),
 		FRONT_TEST(test_an_operator_measures_programs_within_their_users_job),
 		FRONT_TEST(test_programs_within_their_users_job_need_not_be_alone),
