@@ -56,6 +56,9 @@ static void on_granted(struct front *f, void *owner, const struct granter_reply 
 	} else if (reply->error == -ETIMEDOUT) {
 		refusal_set(&r, GPUCTR_E_DRIVER_HUNG, "Take another GPU with --devices.",
 			    "the driver does not answer");
+	} else if (reply->error == -ENOENT || reply->error == -ETIME) {
+		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "Ask for another lease.",
+			    "the lease is over");
 	} else if (reply->error == -EXDEV) {
 		refusal_set(&r, GPUCTR_E_NOT_ALLOWED,
 			    "Name that GPU in --devices as well, or keep the program off it "

@@ -220,7 +220,7 @@ static void a_stranger_ends_it(void **state)
 	fprintf(list, "0 %d\n", (int)bob->pid);
 	fclose(list);
 	expect_text_soon(ann->out, "refused\n");
-	expect_message(ann, "error[revoked]");
+	expect_text_soon(ann->err, "error[revoked]");
 	expect_message(ann, "the permit is over: the command runs on");
 	expect_running(ann);
 	end_program(ann);
@@ -239,7 +239,7 @@ static void a_lease_that_runs_out_ends_it(void **state)
 	ann = start_permitted(f, USER_ANN);
 	bob = fixture_client(f, USER_BOB, "permit", "true", NULL); /* somebody waits */
 	expect_text_soon(ann->out, "refused\n");
-	expect_message(ann, "error[lease-expired]");
+	expect_text_soon(ann->err, "error[lease-expired]");
 	expect_exit(bob, 0);
 	end_program(ann);
 	expect_exit(ann, 7);
@@ -255,7 +255,7 @@ static void the_daemon_is_killed(void **state)
 	f->daemon_ends_badly = true;
 	fixture_kill_daemon(f);
 	expect_text_soon(ann->out, "refused\n");
-	expect_message(ann, "the daemon is gone, and the permit with it");
+	expect_text_soon(ann->err, "the daemon is gone, and the permit with it");
 	expect_running(ann);
 	end_program(ann);
 	expect_exit(ann, 7);
