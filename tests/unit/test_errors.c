@@ -183,6 +183,7 @@ static void test_what_is_alike_adds_up(void **state)
 	expect_estimate(rows[1], measures, 200, 4);
 	expect_estimate(groups_all(g), measures, 1000, sqrt(7 * 7 + 24 * 24 + 1));
 	assert_int_equal(groups_finish(g), 0); /* again */
+	assert_int_equal(groups_rows(g, &rows), 2);
 	expect_estimate(groups_all(g), measures, 1000, sqrt(7 * 7 + 24 * 24 + 1));
 	assert_int_equal(view_init(&v, g, &(struct view_options){ 0 }, NULL), 0);
 	assert_true(v.sampled);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "daemon/gpu/service.h"
+#include "tests/unit/cupti.h"
 
 /* What the front asks of a process behind it: only what that one has a handler for. */
 
