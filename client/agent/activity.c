@@ -485,7 +485,7 @@ struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n)
 	struct pack_copy *taken = NULL;
 
 	*ret_n = 0;
-	if (v->spans.v) {
+	if (v->made) { /* a launch may start it just now */
 		lock_acquire(&v->lock);
 		taken = v->copied;
 		*ret_n = v->n_copied;

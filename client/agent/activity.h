@@ -24,8 +24,8 @@ struct activity {
 
 	const struct profiler *profiler;
 	struct spans spans;
-	bool made;	  /* started before, so the lock is initialised */
-	struct lock lock; /* of what follows */
+	_Atomic bool made; /* started before, so the lock is initialised */
+	struct lock lock;  /* of what follows */
 	bool started;
 	bool copying; /* what is wanted, while started */
 	struct activity_buffer *spare;
