@@ -317,21 +317,6 @@ static void end_samplers(struct sampling *s)
 
 /* --- the permit ------------------------------------------------------------------------------ */
 
-static bool is_wanted(const struct run_options *o, const struct gpuctr_gpu *gpu)
-{
-	char index[16];
-
-	snprintf(index, sizeof(index), "%u", gpu->index);
-	for (size_t i = 0; i < o->devices.n; i++) {
-		const char *name = strings_items(&o->devices)[i];
-
-		if (strcmp(name, index) == 0 || strcmp(name, gpu->uuid) == 0) {
-			return true;
-		}
-	}
-	return o->devices.n == 0;
-}
-
 static void on_permit_opened(struct gpuctr_capture *c, const struct gpuctr_opened *opened,
 			     void *userdata)
 {
@@ -339,13 +324,10 @@ static void on_permit_opened(struct gpuctr_capture *c, const struct gpuctr_opene
 
 	(void)c;
 	for (size_t i = 0; i < opened->n_gpus && s->n_samplers < SAMPLING_GPUS_MAX; i++) {
-		struct sampler *m = &s->samplers[s->n_samplers];
+		struct sampler *m = &s->samplers[s->n_samplers++];
 
-		if (is_wanted(s->options, &opened->gpus[i])) {
-			*m = (struct sampler){ .owner = s, .life = -1, .output = -1, .number = -1 };
-			snprintf(m->uuid, sizeof(m->uuid), "%s", opened->gpus[i].uuid);
-			s->n_samplers++;
-		}
+		*m = (struct sampler){ .owner = s, .life = -1, .output = -1, .number = -1 };
+		snprintf(m->uuid, sizeof(m->uuid), "%s", opened->gpus[i].uuid);
 	}
 }
 

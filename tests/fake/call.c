@@ -123,6 +123,21 @@ CUptiResult call_begin(const char *function)
 	return CUPTI_SUCCESS;
 }
 
+CUptiResult call_begin_alone(const char *function, _Atomic bool *busy)
+{
+	CUptiResult r;
+
+	if (atomic_exchange(busy, true)) {
+		fake_violation("%s: another thread is inside this object", function);
+		return CUPTI_ERROR_INVALID_OPERATION;
+	}
+	r = call_begin(function);
+	if (r != CUPTI_SUCCESS) {
+		atomic_store(busy, false);
+	}
+	return r;
+}
+
 const struct fake_hooks *call_driver(void)
 {
 	static _Atomic(const struct fake_hooks *) driver;

@@ -29,6 +29,9 @@
  * log. Anything but CUPTI_SUCCESS is to be returned at once. */
 CUptiResult call_begin(const char *function);
 
+/* The same for an object that one thread may be inside of at a time; the caller takes busy back. */
+CUptiResult call_begin_alone(const char *function, _Atomic bool *busy);
+
 /* The driver API library's side, or NULL if it cannot be loaded. */
 const struct fake_hooks *call_driver(void);
 

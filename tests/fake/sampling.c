@@ -80,21 +80,11 @@ static bool is_known(const struct CUpti_PmSampling_Object *p)
 static CUptiResult enter(const char *function, const void *params, size_t size,
 			 struct CUpti_PmSampling_Object *p)
 {
-	CUptiResult r;
-
 	if (!call_has_size(params, size) || !is_known(p)) {
 		fake_violation("%s: struct size, or not enabled", function);
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	}
-	if (atomic_exchange(&p->busy, true)) {
-		fake_violation("%s: another thread is inside this object", function);
-		return CUPTI_ERROR_INVALID_OPERATION;
-	}
-	r = call_begin(function);
-	if (r != CUPTI_SUCCESS) {
-		atomic_store(&p->busy, false);
-	}
-	return r;
+	return call_begin_alone(function, &p->busy);
 }
 
 static CUptiResult leave(struct CUpti_PmSampling_Object *p, CUptiResult r)

@@ -33,8 +33,6 @@ static bool is_known(const struct CUpti_RangeProfiler_Object *p)
 CUptiResult ranges_enter(const char *function, const void *params, size_t size,
 			 struct CUpti_RangeProfiler_Object *p)
 {
-	CUptiResult r;
-
 	if (!call_has_size(params, size)) {
 		fake_violation("%s: struct size", function);
 		return CUPTI_ERROR_INVALID_PARAMETER;
@@ -43,15 +41,7 @@ CUptiResult ranges_enter(const char *function, const void *params, size_t size,
 		fake_violation("%s: not an enabled profiler", function);
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	}
-	if (atomic_exchange(&p->busy, true)) {
-		fake_violation("%s: another thread is inside this object", function);
-		return CUPTI_ERROR_INVALID_OPERATION;
-	}
-	r = call_begin(function);
-	if (r != CUPTI_SUCCESS) {
-		atomic_store(&p->busy, false);
-	}
-	return r;
+	return call_begin_alone(function, &p->busy);
 }
 
 CUptiResult ranges_leave(struct CUpti_RangeProfiler_Object *p, CUptiResult r)

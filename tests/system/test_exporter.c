@@ -541,23 +541,36 @@ static int choose_port(void)
 	return ntohs(a.sin_port);
 }
 
+static void start_on_port(struct fixture *f, int port)
+{
+	char address[32];
+
+	fixture_start_daemon(f, "--set", "monitor-users=*", NULL);
+	snprintf(address, sizeof(address), "127.0.0.1:%d", port);
+	exporter = fixture_run(f, USER_SELF, built_path("client/exporter/gpuctr-exporter"), "--tcp",
+			       address, NULL);
+}
+
+/* Requests without an end. */
+static void ask_in_part(int *fds, size_t n, int port)
+{
+	for (size_t i = 0; i < n; i++) {
+		fds[i] = dial_tcp(port);
+		send(fds[i], GET, strlen(GET), MSG_NOSIGNAL);
+	}
+}
+
 /* An address is no user: whoever holds connections from there does not hold the others up. The
  * oldest of those that have no answer gives way. */
 static void nobody_holds_a_port(void **state)
 {
 	struct fixture *f = *state;
 	int fds[3 * OF_ONE_USER], port = choose_port(), fd;
-	char address[32], *text;
+	char *text;
 	size_t closed = 0;
 
-	fixture_start_daemon(f, "--set", "monitor-users=*", NULL);
-	snprintf(address, sizeof(address), "127.0.0.1:%d", port);
-	exporter = fixture_run(f, USER_SELF, built_path("client/exporter/gpuctr-exporter"), "--tcp",
-			       address, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		fds[i] = dial_tcp(port);
-		send(fds[i], GET, strlen(GET), MSG_NOSIGNAL);
-	}
+	start_on_port(f, port);
+	ask_in_part(fds, ARRAY_SIZE(fds), port);
 	fd = dial_tcp(port);
 	send(fd, GET "\r\n", strlen(GET "\r\n"), MSG_NOSIGNAL);
 	text = read_all(fd);
@@ -577,16 +590,9 @@ static void the_oldest_gives_way(void **state)
 {
 	struct fixture *f = *state;
 	int fds[OF_ONE_USER + 2], port = choose_port();
-	char address[32];
 
-	fixture_start_daemon(f, "--set", "monitor-users=*", NULL);
-	snprintf(address, sizeof(address), "127.0.0.1:%d", port);
-	exporter = fixture_run(f, USER_SELF, built_path("client/exporter/gpuctr-exporter"), "--tcp",
-			       address, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		fds[i] = dial_tcp(port);
-		send(fds[i], GET, strlen(GET), MSG_NOSIGNAL);
-	}
+	start_on_port(f, port);
+	ask_in_part(fds, ARRAY_SIZE(fds), port);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		assert_int_equal(is_closed_within(fds[i], i < 2 ? PATIENCE_MS : 10), i < 2);
 	}

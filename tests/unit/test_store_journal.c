@@ -148,14 +148,19 @@ static void a_journal_with_two_names_is_not_written_to(void **state)
 	expect_records(f, 1);
 }
 
+static struct store_options replacing(struct fixture *f)
+{
+	return (struct store_options){ .path = f->path,
+				       .force = true,
+				       .plan = &f->synthetic.plan,
+				       .driver = "",
+				       .version = "" };
+}
+
 static void what_is_replaced_is_not_rolled_back(void **state)
 {
 	struct fixture *f = *state;
-	struct store_options options = { .path = f->path,
-					 .force = true,
-					 .plan = &f->synthetic.plan,
-					 .driver = "",
-					 .version = "" };
+	const struct store_options options = replacing(f);
 	struct attack a;
 	struct store *s;
 
@@ -175,11 +180,7 @@ static void what_is_replaced_is_not_rolled_back(void **state)
 static void a_file_in_the_way_of_the_new_one(void **state)
 {
 	struct fixture *f = *state;
-	struct store_options options = { .path = f->path,
-					 .force = true,
-					 .plan = &f->synthetic.plan,
-					 .driver = "",
-					 .version = "" };
+	const struct store_options options = replacing(f);
 	char name[128];
 	struct store *s = NULL;
 
@@ -217,11 +218,7 @@ static pid_t exchange(const struct fixture *f, const char *victim)
 static void a_link_is_never_written_through(void **state)
 {
 	struct fixture *f = *state;
-	struct store_options options = { .path = f->path,
-					 .force = true,
-					 .plan = &f->synthetic.plan,
-					 .driver = "",
-					 .version = "" };
+	const struct store_options options = replacing(f);
 	struct attack a;
 	struct stat before, after;
 	struct store *s;
@@ -264,11 +261,7 @@ static void die_in_a_commit(struct store *s)
 static void a_replacement_that_is_killed_in_a_commit(void **state)
 {
 	struct fixture *f = *state;
-	struct store_options options = { .path = f->path,
-					 .force = true,
-					 .plan = &f->synthetic.plan,
-					 .driver = "",
-					 .version = "" };
+	const struct store_options options = replacing(f);
 	struct attack a;
 	struct store *s;
 	int status;
