@@ -312,6 +312,9 @@ static void plan(struct front *f, struct capture *c, uint64_t gpus)
 	struct refusal refusal;
 	int r;
 
+	if (c->options.permit) {
+		standby_forget(c);
+	}
 	c->by_job = admission_by_job(f, &client->credentials, gpus);
 	claim_init(&c->claim, c->recorded ? 0 : gpus, c->uid);
 	if (c->options.permit || (c->options.trace && c->options.metrics.n == 0)) {
@@ -391,6 +394,7 @@ static struct capture *new_capture(struct peer *p, const struct wire_open_captur
 	if (standby_choose(p, c, &o->processes, r) != 0) {
 		return capture_free(all, c);
 	}
+	c->target = o->permit ? c->uid : c->target;
 	/* The permissions go to the target's programs, which get the token. So an entitlement of
 	 * the user who opens the capture does not apply to them. */
 	c->device = c->target == c->uid &&

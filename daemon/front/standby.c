@@ -427,6 +427,13 @@ static int refuse_all(const struct peer *client, const struct wire_u32s *ids, st
 	return refuse_unknown(all, ids->v[0], r);
 }
 
+static void let_go(struct capture *c)
+{
+	list_for_each_safe(l, &c->processes) {
+		process_detach(list_entry(l, struct process, link));
+	}
+}
+
 int standby_choose(struct peer *client, struct capture *c, const struct wire_u32s *ids,
 		   struct refusal *r)
 {
@@ -440,11 +447,15 @@ int standby_choose(struct peer *client, struct capture *c, const struct wire_u32
 		e = refuse_all(client, ids, r);
 	}
 	if (e != 0) {
-		list_for_each_safe(l, &c->processes) {
-			process_detach(list_entry(l, struct process, link));
-		}
+		let_go(c);
 	}
 	return e;
+}
+
+void standby_forget(struct capture *c)
+{
+	let_go(c);
+	c->options.processes.n = 0;
 }
 
 uint64_t standby_gpus(const struct capture *c, const struct wire_tenants_reply *t, uint64_t gpus)

@@ -33,6 +33,9 @@ int standby_choose(struct peer *client, struct capture *c, const struct wire_u32
 /* The subset of gpus on which c's processes compute according to t; 0: none. */
 uint64_t standby_gpus(const struct capture *c, const struct wire_tenants_reply *t, uint64_t gpus);
 
+/* c, a permit, has named processes for their GPUs alone, which are known. */
+void standby_forget(struct capture *c);
+
 /* Begins to measure the processes, in the order in which they were named. */
 void standby_begin(struct front *f, struct capture *c);
 

@@ -672,7 +672,7 @@ struct gpuctr_capture_options {
 	const char *program;	  /* what is measured, shown to those who wait */
 	/* Registered processes to measure, by their numbers; none: those that are started with
 	 * gpuctr_capture_environment(). They begin when the capture is ready, and without gpus it
-	 * leases those that they use. */
+	 * leases those that they use. A permit leases these and leaves the processes as they are. */
 	const unsigned *processes;
 	size_t n_processes;
 	/* What measuring may cost, in millionths of the time: launches are chosen at random, as
