@@ -215,13 +215,9 @@ static void forget(struct attribution *a, size_t samples, int end)
 		memmove(w->values, w->values + samples * w->metrics,
 			w->samples_used * w->metrics * sizeof(double));
 	}
-	kept = 0;
-	for (size_t i = 0; i < w->lost_used; i++) {
-		if (a->done_ns == INT64_MIN || w->lost[i].end_ns + LATE_NS > a->done_ns) {
-			w->lost[kept++] = w->lost[i];
-		}
+	if (a->done_ns != INT64_MIN) {
+		window_forget_times(w, a->done_ns - LATE_NS);
 	}
-	w->lost_used = kept;
 }
 
 static int estimate_shifts(struct attribution *a)
@@ -355,6 +351,11 @@ int attribution_sample(struct attribution *a, int64_t start_ns, int64_t end_ns,
 int attribution_lost(struct attribution *a, int64_t start_ns, int64_t end_ns)
 {
 	return time_is_good(start_ns, end_ns) ? window_add_lost(&a->window, start_ns, end_ns) : 0;
+}
+
+int attribution_away(struct attribution *a, int64_t start_ns, int64_t end_ns)
+{
+	return time_is_good(start_ns, end_ns) ? window_add_away(&a->window, start_ns, end_ns) : 0;
 }
 
 int attribution_finish(struct attribution *a)

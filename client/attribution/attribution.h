@@ -19,6 +19,7 @@ enum attribution_state {
 	ATTRIBUTION_LOST,     /* samples or records of kernels are missing around it */
 	ATTRIBUTION_CLOCKS,   /* kernels and samples do not agree on the time */
 	ATTRIBUTION_CROWDED,  /* too many kernels at once to be solved */
+	ATTRIBUTION_AWAY,     /* it ran while others were sampled, attribution_away() */
 };
 
 struct attribution_kernel {
@@ -35,10 +36,14 @@ struct attribution_kernel {
 struct attribution_value {
 	enum attribution_state state;
 	double value, error;
+	/* Of a position: how far its kernels are apart, as a standard deviation, without what
+	 * sampling makes of it. The error of one that no sample has seen has this as well. */
+	double spread;
 };
 
 /* A kernel's result. With a position in a step, values are those of the position: they are told by
- * attribution_position() and get better until the end, and values is NULL. Without one, or where
+ * attribution_position() and get better until the end, and values is NULL. One that was away has a
+ * position as well, if it has one. Without one, or where
  * state is not ATTRIBUTION_MEASURED, they are final: one a metric, valid during the call. */
 struct attribution_result {
 	uint64_t id;
@@ -79,10 +84,14 @@ int attribution_sample(struct attribution *a, int64_t start_ns, int64_t end_ns,
 		       const double *values);
 /* Records of kernels that ran in this time are missing. */
 int attribution_lost(struct attribution *a, int64_t start_ns, int64_t end_ns);
+/* Nothing was sampled in this time, because samples were of something else. Before the sample that
+ * ends it, or before the end. */
+int attribution_away(struct attribution *a, int64_t start_ns, int64_t end_ns);
 /* No more comes: every kernel has had its on_kernel(). */
 int attribution_finish(struct attribution *a);
 
-/* The values of a position, one for each metric, and how many kernels had the position. */
+/* The values of a position, one for each metric, and how many kernels that had the position were
+ * sampled. */
 uint64_t attribution_position(const struct attribution *a, uint32_t position,
 			      struct attribution_value *values);
 const struct attribution_counts *attribution_counts(const struct attribution *a);

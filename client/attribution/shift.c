@@ -8,6 +8,10 @@
  * among kernels give most nearly the same to all kernels of a position, whatever the sampling's
  * phase.
  *
+ * Samples that are far longer than that have no say in it, and hold so many kernels that the one in
+ * the middle says little: they are taken as they are, unless least squares fits much better at a
+ * shift of a sample's length or more.
+ *
  * Each metric has a shift of its own: what is written lingers in the L2 cache and reaches the
  * memory later than what is read leaves it. */
 
@@ -28,6 +32,8 @@
  * and of what the best of those leaves that may be, for the clocks to be further apart. */
 #define CLEAR 0.9
 #define APART 0.6
+/* Samples that are so many times as long as the clocks may be apart have no shift. */
+#define LONG 4
 
 struct look {
 	const struct window *w;
@@ -323,6 +329,32 @@ static int rough_apart(const struct look *l, uint32_t unknowns, int64_t most_ns,
 	return 0;
 }
 
+static int64_t length_of(const struct look *l)
+{
+	const struct window_sample *first = &l->w->samples[l->from];
+
+	return first->end_ns - first->start_ns;
+}
+
+static int coarse_apart(const struct look *l, uint32_t unknowns, int *apart)
+{
+	int64_t length = length_of(l), most = ROUGH_NS / length > 0 ? ROUGH_NS / length : 1;
+	double near = 1, far = 1;
+
+	for (int64_t i = -2 * most; i <= 2 * most; i++) {
+		struct trial t;
+		double *side = i >= -1 && i <= 1 ? &near : &far;
+		int r = try_shift(l, unknowns, i * length / 2, &t);
+
+		if (r != 0) {
+			return r < 0 ? r : 0;
+		}
+		*side = t.left < *side ? t.left : *side;
+	}
+	*apart = far < APART * near;
+	return 0;
+}
+
 int shift_estimate(const struct window *w, uint32_t positions, uint32_t metric, int64_t most_ns,
 		   struct shift *ret)
 {
@@ -336,6 +368,9 @@ int shift_estimate(const struct window *w, uint32_t positions, uint32_t metric, 
 		return 0;
 	}
 	r = number(&l, &unknowns);
+	if (r == 0 && length_of(&l) > LONG * most_ns) {
+		return coarse_apart(&l, unknowns, &ret->apart);
+	}
 	r = r == 0 ? rough_apart(&l, unknowns, most_ns, &ret->apart) : r;
 	if (r != 0 || ret->apart) {
 		return r;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/attribution/internal.h"
 
+#include <stdbool.h>
+
 void attribution_tell(struct attribution *a, const struct window_kernel *k,
 		      enum attribution_state state, const struct attribution_value *values)
 {
+	bool placed = !k->local && (state == ATTRIBUTION_MEASURED || state == ATTRIBUTION_AWAY);
 	struct attribution_result result = {
 		.id = k->k.id,
-		.position = k->local || state != ATTRIBUTION_MEASURED ? ATTRIBUTION_NO_POSITION
-								      : k->position,
+		.position = placed ? k->position : ATTRIBUTION_NO_POSITION,
 		.state = state,
 		.values = values,
 	};

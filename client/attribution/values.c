@@ -58,8 +58,9 @@ int values_grow(struct attribution *a, uint32_t positions)
 		if (positions > had &&
 		    (grow(&m->solution, had, want) < 0 || grow(&m->inverse, had, want) < 0 ||
 		     grow(&m->residual, had, want) < 0 || grow(&m->given, had, want) < 0 ||
-		     grow(&m->edge, had, want) < 0 || grow(&m->given_ns, had, want) < 0 ||
-		     grow(&m->given_m2, had, want) < 0 || grow(&m->given_count, had, want) < 0)) {
+		     grow(&m->edge, had, want) < 0 || grow(&m->shared, had, want) < 0 ||
+		     grow(&m->given_ns, had, want) < 0 || grow(&m->given_m2, had, want) < 0 ||
+		      grow(&m->given_count, had, want) < 0)) {
 			return -ENOMEM;
 		}
 	}
@@ -95,6 +96,7 @@ void values_deinit(struct attribution *a)
 		free(m->residual);
 		free(m->given);
 		free(m->edge);
+		free(m->shared);
 		free(m->given_ns);
 		free(m->given_m2);
 		free(m->given_count);
@@ -231,6 +233,16 @@ static int on_locals(void *user, const struct window_cell *cell)
 	return normal_add(&p->metric->locals, unknowns, coefficients, count, value);
 }
 
+/* How much the rate changes from one kernel to the next, by way of nothing where there is a gap. */
+static double squared_step(const struct metric *m, const struct window_kernel *before,
+			   const struct window_kernel *k)
+{
+	double from = rate_of(m, before), to = rate_of(m, k);
+
+	return before->k.end_ns + EDGE_GAP_NS > k->k.start_ns ? (to - from) * (to - from)
+							      : from * from + to * to;
+}
+
 static int on_divide(void *user, const struct window_cell *cell)
 {
 	struct pass *p = user;
@@ -246,15 +258,14 @@ static int on_divide(void *user, const struct window_cell *cell)
 	}
 	left = value - window_divide(w, cell, value, values, parts);
 	for (uint32_t i = 1; i < cell->count; i++) {
-		double step = rate_of(p->metric, &w->kernels[cell->kernels[i]]) -
-			      rate_of(p->metric, &w->kernels[cell->kernels[i - 1]]);
-
-		p->metric->edge_steps += step * step;
+		p->metric->edge_steps += squared_step(p->metric, &w->kernels[cell->kernels[i - 1]],
+						      &w->kernels[cell->kernels[i]]);
 		p->metric->edge_left += i == 1 ? left * left : 0;
 	}
 	for (uint32_t i = 0; i < cell->count; i++) {
 		const struct window_kernel *k = &w->kernels[cell->kernels[i]];
 		double part = left * cell->overlap_ns[i] / (double)(k->k.end_ns - k->k.start_ns);
+		double share = value > 0 ? parts[i] / value : 0;
 		double *given = w->parts + ((size_t)cell->kernels[i] * w->metrics + p->index) * 2;
 
 		p->metric->moved += parts[i];
@@ -263,6 +274,9 @@ static int on_divide(void *user, const struct window_cell *cell)
 		given[1] += cell->overlap_ns[i];
 		*(k->local ? &p->metric->local_residual[k->unknown]
 			   : &p->metric->residual[k->position]) += part * part;
+		if (!k->local) {
+			p->metric->shared[k->position] += left * left * share * (1 - share);
+		}
 	}
 	return 0;
 }
@@ -373,7 +387,7 @@ static void judge(const struct metric *m, const struct finding *f, struct attrib
 	double usual = m->moved_ns > 0 ? m->moved / m->moved_ns * f->ns : 0;
 	double error = sqrt(variance + MISFIT * misfit * misfit + EDGE * f->edge * f->edge);
 
-	*v = (struct attribution_value){ ATTRIBUTION_MEASURED, f->given, error };
+	*v = (struct attribution_value){ ATTRIBUTION_MEASURED, f->given, error, 0 };
 	if (f->crowded) {
 		*v = (struct attribution_value){ .state = ATTRIBUTION_CROWDED };
 	} else if (isinf(f->inverse)) {
@@ -383,6 +397,12 @@ static void judge(const struct metric *m, const struct finding *f, struct attrib
 	} else if (!(error <= fmax(f->given / 2, usual / 10))) {
 		v->state = ATTRIBUTION_TOO_SHORT;
 	}
+}
+
+static int is_away(const struct attribution *a, const struct window_kernel *k)
+{
+	return window_overlaps(&a->window.away, k->k.start_ns - a->shift_most_ns,
+			       k->k.end_ns - a->shift_least_ns);
 }
 
 static enum attribution_state state_of(const struct attribution *a, size_t kernel)
@@ -399,7 +419,7 @@ static enum attribution_state state_of(const struct attribution *a, size_t kerne
 	for (uint32_t i = 0; i < w->metrics; i++) {
 		if (w->parts[(kernel * w->metrics + i) * 2 + 1] <
 		    COVERED_LEAST * (double)(k->k.end_ns - k->k.start_ns)) {
-			return ATTRIBUTION_LOST;
+			return is_away(a, k) ? ATTRIBUTION_AWAY : ATTRIBUTION_LOST;
 		}
 	}
 	return ATTRIBUTION_MEASURED;
@@ -438,6 +458,17 @@ void values_tell(struct attribution *a, size_t kernel)
 	attribution_tell(a, k, state, state == ATTRIBUTION_MEASURED && k->local ? values : NULL);
 }
 
+/* What a sample has of several kernels is divided among them as the solution has it, and what it has
+ * beside that may be of any: that part of the variance is not the kernels'. */
+static double spread_of(const struct metric *m, uint32_t position)
+{
+	double n = m->given_count[position];
+	double variance =
+		n > 1 ? m->given_m2[position] / (n - 1) - m->shared[position] / n : 0;
+
+	return variance > 0 ? sqrt(variance) : 0;
+}
+
 uint64_t attribution_position(const struct attribution *a, uint32_t position,
 			      struct attribution_value *values)
 {
@@ -455,6 +486,7 @@ uint64_t attribution_position(const struct attribution *a, uint32_t position,
 			};
 
 			judge(m, &f, &values[i]);
+			values[i].spread = spread_of(m, position);
 		}
 	}
 	return position < a->room ? (uint64_t)a->metrics[0].given_count[position] : 0;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOST_MOST 1024
+#define TIMES_MOST 1024
 /* Kernels at once: each is looked at for each sample. */
 #define RUNNING_MOST 1024
 
@@ -21,7 +21,8 @@ void window_deinit(struct window *w)
 	free(w->parts);
 	free(w->samples);
 	free(w->values);
-	free(w->lost);
+	free(w->lost.v);
+	free(w->away.v);
 	memset(w, 0, sizeof(*w));
 }
 
@@ -70,25 +71,62 @@ int window_add_sample(struct window *w, int64_t start_ns, int64_t end_ns, const 
 	return 0;
 }
 
-/* Above the limit the last gap is extended: more is counted as lost than was lost, but nothing is
+/* Above the limit the last one is extended: more is left out than need be, but nothing is
  * invented. */
-int window_add_lost(struct window *w, int64_t start_ns, int64_t end_ns)
+static int add_time(struct window_times *t, int64_t start_ns, int64_t end_ns)
 {
-	size_t room = w->lost_room ? w->lost_room * 2 : 16;
+	size_t room = t->room ? t->room * 2 : 16;
 
-	if (w->lost_used == LOST_MOST) {
-		struct window_time *last = &w->lost[LOST_MOST - 1];
+	if (t->used == TIMES_MOST) {
+		struct window_time *last = &t->v[TIMES_MOST - 1];
 
 		last->start_ns = start_ns < last->start_ns ? start_ns : last->start_ns;
 		last->end_ns = end_ns > last->end_ns ? end_ns : last->end_ns;
 		return 0;
 	}
-	if (w->lost_used == w->lost_room &&
-	    grow(&w->lost, &w->lost_room, room, sizeof(*w->lost)) < 0) {
+	if (t->used == t->room && grow(&t->v, &t->room, room, sizeof(*t->v)) < 0) {
 		return -ENOMEM;
 	}
-	w->lost[w->lost_used++] = (struct window_time){ start_ns, end_ns };
+	t->v[t->used++] = (struct window_time){ start_ns, end_ns };
 	return 0;
+}
+
+int window_add_lost(struct window *w, int64_t start_ns, int64_t end_ns)
+{
+	return add_time(&w->lost, start_ns, end_ns);
+}
+
+int window_add_away(struct window *w, int64_t start_ns, int64_t end_ns)
+{
+	return add_time(&w->away, start_ns, end_ns);
+}
+
+int window_overlaps(const struct window_times *times, int64_t start_ns, int64_t end_ns)
+{
+	for (size_t i = 0; i < times->used; i++) {
+		if (times->v[i].start_ns < end_ns && times->v[i].end_ns > start_ns) {
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static void forget(struct window_times *t, int64_t before_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->used; i++) {
+		if (t->v[i].end_ns > before_ns) {
+			t->v[kept++] = t->v[i];
+		}
+	}
+	t->used = kept;
+}
+
+void window_forget_times(struct window *w, int64_t before_ns)
+{
+	forget(&w->lost, before_ns);
+	forget(&w->away, before_ns);
 }
 
 static int compare_kernels(const void *a, const void *b)
@@ -201,16 +239,6 @@ int window_sort(struct window *w, uint64_t *overlapping)
 	return 0;
 }
 
-static int is_lost(const struct window *w, int64_t start_ns, int64_t end_ns)
-{
-	for (size_t i = 0; i < w->lost_used; i++) {
-		if (w->lost[i].start_ns < end_ns && w->lost[i].end_ns > start_ns) {
-			return 1;
-		}
-	}
-	return 0;
-}
-
 /* Those that run at some time of the sweep. */
 struct running {
 	uint32_t *kernels;
@@ -276,7 +304,7 @@ int window_sweep(const struct window *w, size_t from, size_t to, int64_t shift_n
 		r = running_update(&running, w, start_ns, end_ns);
 		if (r == 0) {
 			cell.sample = i;
-			cell.lost = w->lost_used > 0 && is_lost(w, start_ns, end_ns);
+			cell.lost = window_overlaps(&w->lost, start_ns, end_ns);
 			cell_fill(&cell, &running, w, start_ns, end_ns);
 			r = on_cell(user, &cell);
 		}

@@ -27,6 +27,11 @@ struct window_time {
 	int64_t start_ns, end_ns;
 };
 
+struct window_times {
+	struct window_time *v;
+	size_t used, room;
+};
+
 struct window {
 	uint32_t metrics;
 	struct window_kernel *kernels; /* by start, once sorted */
@@ -35,8 +40,8 @@ struct window {
 	struct window_sample *samples;
 	double *values; /* samples x metrics */
 	size_t samples_used, samples_room;
-	struct window_time *lost; /* records of kernels that are missing */
-	size_t lost_used, lost_room;
+	struct window_times lost; /* records of kernels that are missing */
+	struct window_times away; /* samples that were of something else */
 };
 
 /* A sample and the kernels that ran in it. */
@@ -54,6 +59,11 @@ void window_deinit(struct window *w);
 int window_add_kernel(struct window *w, const struct attribution_kernel *kernel);
 int window_add_sample(struct window *w, int64_t start_ns, int64_t end_ns, const double *values);
 int window_add_lost(struct window *w, int64_t start_ns, int64_t end_ns);
+int window_add_away(struct window *w, int64_t start_ns, int64_t end_ns);
+/* Does one of the times overlap this one? */
+int window_overlaps(const struct window_times *times, int64_t start_ns, int64_t end_ns);
+/* Of those above, what ended before. */
+void window_forget_times(struct window *w, int64_t before_ns);
 /* Sorts by time and removes samples that overlap earlier ones, which are counted. */
 int window_sort(struct window *w, uint64_t *overlapping);
 /* Calls for samples from, to - 1 in their order, until something else than 0 comes back. */
