@@ -22,7 +22,7 @@ struct metric {
 	double *residual;	  /* squared coefficient times squared residual */
 	double *given, *given_m2; /* what their kernels were given: mean, squared deviations */
 	double *given_count, *given_ns;
-	double *edge; /* the sum of what their beginnings and ends make uncertain */
+	double *edge;	/* the sum of what their beginnings and ends make uncertain */
 	double *shared; /* the sum of the variances of what division gave them of shared samples */
 
 	struct normal locals;

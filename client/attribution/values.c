@@ -60,7 +60,7 @@ int values_grow(struct attribution *a, uint32_t positions)
 		     grow(&m->residual, had, want) < 0 || grow(&m->given, had, want) < 0 ||
 		     grow(&m->edge, had, want) < 0 || grow(&m->shared, had, want) < 0 ||
 		     grow(&m->given_ns, had, want) < 0 || grow(&m->given_m2, had, want) < 0 ||
-		      grow(&m->given_count, had, want) < 0)) {
+		     grow(&m->given_count, had, want) < 0)) {
 			return -ENOMEM;
 		}
 	}
@@ -458,13 +458,12 @@ void values_tell(struct attribution *a, size_t kernel)
 	attribution_tell(a, k, state, state == ATTRIBUTION_MEASURED && k->local ? values : NULL);
 }
 
-/* What a sample has of several kernels is divided among them as the solution has it, and what it has
- * beside that may be of any: that part of the variance is not the kernels'. */
+/* What a sample has of several kernels is divided among them as the solution has it, and what it
+ * has beside that may be of any: that part of the variance is not the kernels'. */
 static double spread_of(const struct metric *m, uint32_t position)
 {
 	double n = m->given_count[position];
-	double variance =
-		n > 1 ? m->given_m2[position] / (n - 1) - m->shared[position] / n : 0;
+	double variance = n > 1 ? m->given_m2[position] / (n - 1) - m->shared[position] / n : 0;
 
 	return variance > 0 ? sqrt(variance) : 0;
 }

@@ -25,9 +25,6 @@
 #include "proto/base/standard.h"
 
 enum {
-	DRAIN_MIN_MS = 30,
-	DRAIN_MAX_MS = 100,
-	DRAIN_SAMPLES = 100, /* come between two drains, of long intervals */
 	FLUSH_NS = 20000000,
 	LAST_WORD_MS = 2000,
 	OUT_LIMIT = 8 << 20,
@@ -36,6 +33,8 @@ enum {
 
 #define INTERVAL_MIN_NS 1000
 #define INTERVAL_MAX_NS CLOCK_NS_PER_S
+#define TURN_MIN_NS (10 * CLOCK_NS_PER_MS)
+#define TURN_MAX_NS (60 * CLOCK_NS_PER_S)
 #define DURATION_MAX_NS (CLOCK_NS_PER_S * 86400 * 365)
 
 struct sampler {
@@ -55,15 +54,19 @@ static const struct option options[] = {
 	{ "gpu", required_argument, NULL, 'g' },      { "metrics", required_argument, NULL, 'm' },
 	{ "interval", required_argument, NULL, 'i' }, { "duration", required_argument, NULL, 'd' },
 	{ "buffer", required_argument, NULL, 'b' },   { "quiet", no_argument, NULL, 'q' },
+	{ "turns", required_argument, NULL, 't' },    { "keep-object", no_argument, NULL, 'k' },
 	{ "help", no_argument, NULL, 'h' },	      { NULL, 0, NULL, 0 },
 };
 
 static const char usage[] =
 	"Usage: gpuctr-sampler --metrics NAME[,NAME...] [--gpu INDEX|UUID] [--interval TIME]\n"
-	"                      [--duration SECONDS] [--buffer MIB] [--quiet]\n"
+	"                      [--duration SECONDS] [--buffer MIB] [--turns TIME [--keep-object]]\n"
+	"                      [--quiet]\n"
 	"\n"
 	"Samples the counters of a GPU, whoever's programs run there, and writes binary samples\n"
-	"to standard output. TIME is 10us (default), 1ms, ...; MIB is the hardware's buffer.\n"
+	"to standard output. TIME is 10us, 1ms, ...; without --interval 10us, or what metrics of\n"
+	"the SMs need. MIB is the hardware's buffer. With --turns metrics of several passes are\n"
+	"sampled in turns of about TIME, from 10ms on, of one profiler object with --keep-object.\n"
 	"`gpuctr-client capture --timeline` runs it and shows what it says.\n";
 
 /* --- the command line --- */
@@ -118,6 +121,10 @@ static bool take_option(struct sampler *s, int id, char *value)
 		return read_time(value, INTERVAL_MIN_NS, INTERVAL_MAX_NS, &s->options.interval_ns);
 	case 'd':
 		return read_time(value, 1, DURATION_MAX_NS, &s->duration_ns);
+	case 't':
+		return read_time(value, TURN_MIN_NS, TURN_MAX_NS, &s->options.turn_ns);
+	case 'k':
+		return s->options.keeps_object = true;
 	case 'q':
 		s->quiet = true;
 		return true;
@@ -136,7 +143,6 @@ static int read_options(struct sampler *s, int argc, char **argv)
 	int id;
 
 	s->options.gpu = "0";
-	s->options.interval_ns = 10000;
 	while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (id == 'h') {
 			fputs(usage, stdout);
@@ -241,16 +247,20 @@ static void note_input(struct sampler *s)
 	}
 }
 
+/* Until then, at most max. */
+static uint64_t left_ms(uint64_t at_ns, uint64_t max)
+{
+	uint64_t now = clock_now_ns(), left = at_ns > now ? (at_ns - now) / CLOCK_NS_PER_MS + 1 : 0;
+
+	return left < max ? left : max;
+}
+
 static int wait_ms(const struct sampler *s)
 {
-	uint64_t ms = s->options.interval_ns * DRAIN_SAMPLES / CLOCK_NS_PER_MS;
-	uint64_t now = clock_now_ns(), left = DRAIN_MAX_MS;
+	uint64_t left = session_wait_ms(&s->session);
 
-	if (s->end_at_ns != 0) {
-		left = s->end_at_ns > now ? (s->end_at_ns - now) / CLOCK_NS_PER_MS + 1 : 0;
-	}
-	ms = ms < DRAIN_MIN_MS ? DRAIN_MIN_MS : ms > DRAIN_MAX_MS ? DRAIN_MAX_MS : ms;
-	return (int)(ms < left ? ms : left);
+	left = s->end_at_ns != 0 ? left_ms(s->end_at_ns, left) : left;
+	return (int)(s->session.n_sets > 1 ? left_ms(s->session.turn_at_ns, left) : left);
 }
 
 static void wait_once(struct sampler *s)
@@ -306,12 +316,19 @@ static int sample(struct sampler *s)
 
 static int begin(struct sampler *s)
 {
-	struct sampler_begin begin = { .interval_ns = s->options.interval_ns,
-				       .metrics = s->options.metrics,
-				       .n_metrics = s->options.n_metrics };
+	const struct session *session = &s->session;
+	uint64_t intervals_ns[SAMPLER_SETS_MAX];
+	struct sampler_begin begin = { .metrics = s->options.metrics,
+				       .n_metrics = s->options.n_metrics,
+				       .sets = session->numbers,
+				       .intervals_ns = intervals_ns };
 	int code = session_open(&s->session, &s->options, &s->refusal);
 
-	begin.gpu = s->session.uuid;
+	for (size_t i = 0; i < session->n_sets; i++) {
+		intervals_ns[i] = session->sets[i].interval_ns;
+	}
+	begin.n_sets = session->n_sets;
+	begin.gpu = session->uuid;
 	if (code == 0 && sampler_writer_begin(s->writer, &begin) < 0) {
 		refusal_set(&s->refusal, SAMPLER_FAILED, "", "out of memory");
 		code = SAMPLER_FAILED;

@@ -4,10 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/sampler/stream.h"
+#include "proto/base/clean.h"
 
 /* The hardware's buffer holds the counters of one pass. Which metrics fit together CUPTI's schedule
- * tells alone, so they are tried one after the other: a few ms in all. */
+ * tells alone, so they are tried one after the other, 1 ms each.
+ *
+ * A sample of metrics of the SMs has a value for each SM and takes far longer to decode, so it is
+ * not to be had as often. Where sets take turns, such metrics are apart, and leave the others their
+ * short interval. */
 
 /* 0: no such configuration. */
 static size_t passes_of(struct host *h, const char *const *metrics, size_t n)
@@ -66,6 +70,81 @@ static int refuse_passes(struct host *h, const char *const *metrics, size_t n, s
 		    "others",
 		    passes, more, strchr(more, ',') ? "" : "es");
 	return r->code;
+}
+
+static bool is_of_sms(const char *name)
+{
+	static const char *const units[] = { "sm__", "smsp__", "l1tex__", "tpc__" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+		if (strncmp(name, units[i], strlen(units[i])) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool fits(struct host *h, struct metrics_set *set, const char *name)
+{
+	if (set->n == METRICS_IN_SET_MAX || is_of_sms(set->v[0]) != is_of_sms(name)) {
+		return false;
+	}
+	set->v[set->n] = name;
+	return passes_of(h, set->v, set->n + 1) == 1;
+}
+
+static int refuse_alone(struct host *h, const char *name, struct refusal *r)
+{
+	size_t passes = passes_of(h, &name, 1);
+
+	refusal_set(r, passes == 0 ? SAMPLER_METRICS : SAMPLER_PASSES,
+		    "Ask for what it is made of, or leave it out.",
+		    "%s needs %zu passes by itself, and sampling has one", name, passes);
+	return r->code;
+}
+
+/* Into the first set that it fits, or a new one. */
+static int place(struct host *h, const char *name, struct metrics_set *sets, size_t *n, size_t *ret,
+		 struct refusal *r)
+{
+	for (*ret = 0; *ret < *n; ++*ret) {
+		if (fits(h, &sets[*ret], name)) {
+			sets[*ret].n++;
+			return 0;
+		}
+	}
+	if (passes_of(h, &name, 1) != 1) {
+		return refuse_alone(h, name, r);
+	}
+	if (*n == SAMPLER_SETS_MAX) {
+		refusal_set(r, SAMPLER_PASSES, "Ask for fewer metrics.",
+			    "these metrics need more than %d sets of one pass", SAMPLER_SETS_MAX);
+		return r->code;
+	}
+	sets[*n] = (struct metrics_set){ .v = { name }, .n = 1 };
+	++*n;
+	return 0;
+}
+
+int metrics_split(struct host *h, const char *const *metrics, size_t n, struct metrics_set *sets,
+		  size_t *ret_n, uint8_t *numbers, struct refusal *r)
+{
+	int code = 0;
+
+	*ret_n = 0;
+	for (size_t i = 0; code == 0 && i < n; i++) {
+		size_t at;
+
+		code = place(h, metrics[i], sets, ret_n, &at, r);
+		numbers[i] = (uint8_t)at;
+	}
+	if (code == SAMPLER_METRICS) {
+		return refuse_unknown(h, metrics, n, r);
+	}
+	for (size_t i = 0; code == 0 && i < *ret_n; i++) {
+		code = metrics_configure(h, sets[i].v, sets[i].n, &sets[i].config, r);
+	}
+	return code;
 }
 
 int metrics_configure(struct host *h, const char *const *metrics, size_t n, struct host_config *ret,

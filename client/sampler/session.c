@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "client/sampler/metrics.h"
 #include "client/sampler/refuse.h"
@@ -21,33 +22,51 @@
  * The first sample after Start begins at some earlier time, so it is left out. When the buffer runs
  * over, CUPTI says OUT_OF_MEMORY or sets a flag, and how many samples are missing nobody knows: so
  * sampling begins anew, and the gap's length in time tells how many. Counters that were taken away
- * show as an error, or as samples that come no more. */
+ * show as an error, or as samples that come no more.
+ *
+ * What samples take to be decoded goes by their size: a few us with metrics of the memory, hundreds
+ * with those of 132 SMs, 26 KB each (H100), which keep up at 500 us and not at 200. So where nobody
+ * has said how long the interval is, it is longer for such metrics, and doubles when samples run
+ * over although nothing has held us up.
+ *
+ * Sets of metrics take turns. Range profilers keep the metrics that they were first configured
+ * with, and whether PM sampling does is not known, so each turn has an object of its own. Turns are
+ * of uneven length, lest they go with the steps of a program. */
 
 enum {
 	SAMPLES_FIRST = 16384,
 	SAMPLES_MIN = 64,
 	OVERFLOWS_MAX = 3,
 	SILENT_INTERVALS = 200,
-	ROUNDS_MAX = 64, /* of a drain that hardly keeps up: signals are to be seen */
+	SIZED_SAMPLES = 1024,	   /* for the size of one */
+	SMALL_SAMPLE_BYTES = 8192, /* those of metrics that are not of SMs are below */
+	DECODED_NS_PER_BYTE = 20,
+	DRAIN_MIN_MS = 30,
+	DRAIN_MAX_MS = 100,
+	DRAIN_SAMPLES = 100, /* come between two drains, of long intervals */
+	ROUNDS_MAX = 64,     /* of a drain that hardly keeps up: signals are to be seen */
 };
 
 #define IMAGE_FIRST_BYTES (UINT64_C(64) << 20)
 #define IMAGE_MAX_BYTES (UINT64_C(256) << 20)
 #define SHORT_INTERVAL_NS 20000
-#define OVERFLOWS_APART_NS CLOCK_NS_PER_S  /* more often, and samples do not keep up */
-#define LAST_DRAIN_NS (2 * CLOCK_NS_PER_S) /* what is left in the buffer then is missing */
+#define USUAL_INTERVAL_NS 10000
+#define LONGEST_INTERVAL_NS (20 * CLOCK_NS_PER_MS) /* that is tried where samples run over */
+#define OVERFLOWS_APART_NS CLOCK_NS_PER_S	   /* more often, and samples do not keep up */
+#define HELD_UP_NS (10 * CLOCK_NS_PER_MS)	   /* longer between two drains: not our doing */
+#define LAST_DRAIN_NS (2 * CLOCK_NS_PER_S)	   /* what is left in the buffer then is missing */
 #define SILENT_NS (3 * CLOCK_NS_PER_S)
 
-static uint64_t buffer_bytes(const struct session_options *o)
+static uint64_t buffer_bytes(const struct session *s)
 {
-	return o->buffer_bytes			     ? o->buffer_bytes
-	       : o->interval_ns <= SHORT_INTERVAL_NS ? UINT64_C(512) << 20
-						     : UINT64_C(256) << 20;
+	return s->options->buffer_bytes			  ? s->options->buffer_bytes
+	       : s->set->interval_ns <= SHORT_INTERVAL_NS ? UINT64_C(512) << 20
+							  : UINT64_C(256) << 20;
 }
 
 static int refuse(const struct session *s, CUptiResult result, const char *call, struct refusal *r)
 {
-	return refuse_call(&s->host, &s->vendor, result, call, buffer_bytes(s->options), r);
+	return refuse_call(&s->host, &s->vendor, result, call, buffer_bytes(s), r);
 }
 
 /* While sampling: what fails then was taken away. */
@@ -131,10 +150,10 @@ static CUptiResult set_config(struct session *s)
 	CUpti_PmSampling_SetConfig_Params p = {
 		.structSize = CUpti_PmSampling_SetConfig_Params_STRUCT_SIZE,
 		.pPmSamplingObject = s->object,
-		.configSize = s->config.size,
-		.pConfig = s->config.image,
-		.hardwareBufferSize = buffer_bytes(s->options),
-		.samplingInterval = s->options->interval_ns,
+		.configSize = s->set->metrics.config.size,
+		.pConfig = s->set->metrics.config.image,
+		.hardwareBufferSize = buffer_bytes(s),
+		.samplingInterval = s->set->interval_ns,
 		.triggerMode = CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL,
 		.hwBufferAppendMode = CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST,
 	};
@@ -147,21 +166,22 @@ static CUptiResult init_image(struct session *s)
 	CUpti_PmSampling_CounterDataImage_Initialize_Params p = {
 		.structSize = CUpti_PmSampling_CounterDataImage_Initialize_Params_STRUCT_SIZE,
 		.pPmSamplingObject = s->object,
-		.counterDataSize = s->image_bytes,
-		.pCounterData = s->image,
+		.counterDataSize = s->set->image_bytes,
+		.pCounterData = s->set->image,
 	};
 
 	s->taken = 0;
 	return s->pm.cuptiPmSamplingCounterDataImageInitialize(&p);
 }
 
-static CUptiResult size_image(const struct session *s, uint32_t samples, size_t *ret)
+static CUptiResult size_image(const struct session *s, const struct session_set *set,
+			      uint32_t samples, size_t *ret)
 {
 	CUpti_PmSampling_GetCounterDataSize_Params p = {
 		.structSize = CUpti_PmSampling_GetCounterDataSize_Params_STRUCT_SIZE,
 		.pPmSamplingObject = s->object,
-		.pMetricNames = (const char **)(uintptr_t)s->options->metrics,
-		.numMetrics = s->options->n_metrics,
+		.pMetricNames = (const char **)(uintptr_t)set->metrics.v,
+		.numMetrics = set->metrics.n,
 		.maxSamples = samples,
 	};
 	CUptiResult result = s->pm.cuptiPmSamplingGetCounterDataSize(&p);
@@ -173,17 +193,18 @@ static CUptiResult size_image(const struct session *s, uint32_t samples, size_t 
 /* Where it fails, the image that there is stays. */
 static CUptiResult make_image(struct session *s, uint32_t samples)
 {
+	struct session_set *set = s->set;
 	size_t bytes = 0;
-	CUptiResult result = size_image(s, samples, &bytes);
+	CUptiResult result = size_image(s, set, samples, &bytes);
 	uint8_t *image = result == CUPTI_SUCCESS ? calloc(1, bytes) : NULL;
 
 	if (!image) {
 		return result == CUPTI_SUCCESS ? CUPTI_ERROR_OUT_OF_MEMORY : result;
 	}
-	free(s->image);
-	s->image = image;
-	s->image_bytes = bytes;
-	s->samples = samples;
+	free(set->image);
+	set->image = image;
+	set->image_bytes = bytes;
+	set->samples = samples;
 	return init_image(s);
 }
 
@@ -191,7 +212,7 @@ static CUptiResult make_first_image(struct session *s)
 {
 	uint32_t samples = SAMPLES_FIRST;
 	size_t bytes = 0;
-	CUptiResult result = size_image(s, samples, &bytes);
+	CUptiResult result = size_image(s, s->set, samples, &bytes);
 
 	if (result == CUPTI_SUCCESS && bytes > IMAGE_FIRST_BYTES) {
 		samples = (uint32_t)(IMAGE_FIRST_BYTES * samples / bytes);
@@ -200,15 +221,32 @@ static CUptiResult make_first_image(struct session *s)
 	return result == CUPTI_SUCCESS ? make_image(s, samples) : result;
 }
 
-static CUptiResult empty_image(struct session *s, bool is_full)
+/* The image of an earlier turn serves again. CUPTI lays images out for the metrics whose size it
+ * was asked for last. */
+static CUptiResult prepare_image(struct session *s)
 {
-	bool grows = is_full && 2 * s->image_bytes <= IMAGE_MAX_BYTES;
+	size_t bytes = 0;
+	CUptiResult result;
 
-	return grows && make_image(s, 2 * s->samples) == CUPTI_SUCCESS ? CUPTI_SUCCESS
-								       : init_image(s);
+	if (!s->set->image) {
+		return make_first_image(s);
+	}
+	result = size_image(s, s->set, s->set->samples, &bytes);
+	if (result == CUPTI_SUCCESS && bytes != s->set->image_bytes) {
+		return make_image(s, s->set->samples);
+	}
+	return result == CUPTI_SUCCESS ? init_image(s) : result;
 }
 
-static int enable(struct session *s, struct refusal *r)
+static CUptiResult empty_image(struct session *s, bool is_full)
+{
+	bool grows = is_full && 2 * s->set->image_bytes <= IMAGE_MAX_BYTES;
+
+	return grows && make_image(s, 2 * s->set->samples) == CUPTI_SUCCESS ? CUPTI_SUCCESS
+									    : init_image(s);
+}
+
+static CUptiResult enable(struct session *s)
 {
 	CUpti_PmSampling_Enable_Params p = {
 		.structSize = CUpti_PmSampling_Enable_Params_STRUCT_SIZE,
@@ -216,16 +254,88 @@ static int enable(struct session *s, struct refusal *r)
 	};
 	CUptiResult result = s->pm.cuptiPmSamplingEnable(&p);
 
+	s->object = result == CUPTI_SUCCESS ? p.pPmSamplingObject : NULL;
+	return result;
+}
+
+static CUptiResult disable(struct session *s)
+{
+	CUpti_PmSampling_Disable_Params p = {
+		.structSize = CUpti_PmSampling_Disable_Params_STRUCT_SIZE,
+		.pPmSamplingObject = s->object,
+	};
+
+	s->object = NULL;
+	return s->pm.cuptiPmSamplingDisable(&p);
+}
+
+/* The set whose turn it is, of an object that was enabled. *ret_call: what failed. */
+static CUptiResult configure(struct session *s, const char **ret_call)
+{
+	CUptiResult result = set_config(s);
+
+	*ret_call = "cuptiPmSamplingSetConfig";
+	if (result == CUPTI_SUCCESS) {
+		*ret_call = "the counter data image";
+		result = prepare_image(s);
+	}
+	return result;
+}
+
+/* By the size of a sample. */
+static CUptiResult choose_interval(struct session *s, struct session_set *set)
+{
+	size_t bytes = 0;
+	CUptiResult result = CUPTI_SUCCESS;
+
+	set->interval_ns = s->options->interval_ns;
+	if (set->interval_ns == 0) {
+		result = size_image(s, set, SIZED_SAMPLES, &bytes);
+		bytes /= SIZED_SAMPLES;
+		set->interval_ns = bytes < SMALL_SAMPLE_BYTES ? USUAL_INTERVAL_NS
+							      : bytes * DECODED_NS_PER_BYTE;
+	}
+	return result;
+}
+
+static int split(struct session *s, struct refusal *r)
+{
+	const struct session_options *o = s->options;
+	struct metrics_set *sets, *one = &s->sets[0].metrics;
+	int code;
+
+	s->n_sets = 1;
+	if (o->turn_ns == 0) {
+		memcpy(one->v, o->metrics, o->n_metrics * sizeof(*o->metrics));
+		one->n = o->n_metrics;
+		return metrics_configure(&s->host, one->v, one->n, &one->config, r);
+	}
+	sets = calloc(SAMPLER_SETS_MAX, sizeof(*sets));
+	if (!sets) {
+		refusal_set(r, SAMPLER_FAILED, "", "out of memory");
+		return r->code;
+	}
+	code = metrics_split(&s->host, o->metrics, o->n_metrics, sets, &s->n_sets, s->numbers, r);
+	for (size_t i = 0; i < s->n_sets; i++) {
+		s->sets[i].metrics = sets[i];
+	}
+	free(sets);
+	return code;
+}
+
+static int prepare(struct session *s, struct refusal *r)
+{
+	const char *call = "cuptiPmSamplingGetCounterDataSize";
+	CUptiResult result = enable(s);
+
 	if (result != CUPTI_SUCCESS) {
 		return refuse(s, result, "cuptiPmSamplingEnable", r);
 	}
-	s->object = p.pPmSamplingObject;
-	result = set_config(s);
-	if (result != CUPTI_SUCCESS) {
-		return refuse(s, result, "cuptiPmSamplingSetConfig", r);
+	for (size_t i = 0; result == CUPTI_SUCCESS && i < s->n_sets; i++) {
+		result = choose_interval(s, &s->sets[i]);
 	}
-	result = make_first_image(s);
-	return result == CUPTI_SUCCESS ? 0 : refuse(s, result, "the counter data image", r);
+	result = result == CUPTI_SUCCESS ? configure(s, &call) : result;
+	return result == CUPTI_SUCCESS ? 0 : refuse(s, result, call, r);
 }
 
 int session_open(struct session *s, const struct session_options *o, struct refusal *r)
@@ -233,9 +343,10 @@ int session_open(struct session *s, const struct session_options *o, struct refu
 	int code;
 
 	*s = (struct session){ .options = o };
+	s->set = s->sets;
 	code = open_libraries(s, r);
-	code = code ? code : metrics_configure(&s->host, o->metrics, o->n_metrics, &s->config, r);
-	return code ? code : enable(s, r);
+	code = code ? code : split(s, r);
+	return code ? code : prepare(s, r);
 }
 
 /* --- sampling --- */
@@ -265,10 +376,23 @@ static CUptiResult stop(struct session *s)
 	return s->pm.cuptiPmSamplingStop(&p);
 }
 
+/* Between half of it and one and a half. */
+static void time_turn(struct session *s)
+{
+	uint64_t turn = s->options->turn_ns, random = 0;
+
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0) {
+		random = turn / 2;
+	}
+	s->turn_at_ns = clock_now_ns() + turn / 2 + (turn > 0 ? random % turn : 0);
+}
+
 int session_start(struct session *s, struct refusal *r)
 {
 	CUptiResult result = start(s);
 
+	s->drained_ns = clock_now_ns();
+	time_turn(s);
 	return result == CUPTI_SUCCESS ? 0 : refuse(s, result, "cuptiPmSamplingStart", r);
 }
 
@@ -277,8 +401,8 @@ static CUptiResult decode(struct session *s, bool *ret_is_full, bool *ret_overfl
 	CUpti_PmSampling_DecodeData_Params p = {
 		.structSize = CUpti_PmSampling_DecodeData_Params_STRUCT_SIZE,
 		.pPmSamplingObject = s->object,
-		.pCounterDataImage = s->image,
-		.counterDataImageSize = s->image_bytes,
+		.pCounterDataImage = s->set->image,
+		.counterDataImageSize = s->set->image_bytes,
 	};
 	CUptiResult result = s->pm.cuptiPmSamplingDecodeData(&p);
 
@@ -292,8 +416,8 @@ static bool count_samples(const struct session *s, size_t *ret_complete, size_t 
 {
 	CUpti_PmSampling_GetCounterDataInfo_Params p = {
 		.structSize = CUpti_PmSampling_GetCounterDataInfo_Params_STRUCT_SIZE,
-		.pCounterDataImage = s->image,
-		.counterDataImageSize = s->image_bytes,
+		.pCounterDataImage = s->set->image,
+		.counterDataImageSize = s->set->image_bytes,
 	};
 
 	if (s->pm.cuptiPmSamplingGetCounterDataInfo(&p) != CUPTI_SUCCESS) {
@@ -307,7 +431,7 @@ static bool count_samples(const struct session *s, size_t *ret_complete, size_t 
 /* How many samples are missing until start_ns. */
 static uint64_t missing(const struct session *s, int64_t start_ns)
 {
-	uint64_t gap = (uint64_t)(start_ns - s->end_ns), interval = s->options->interval_ns;
+	uint64_t gap = (uint64_t)(start_ns - s->end_ns), interval = s->set->interval_ns;
 	uint64_t n = (gap + interval / 2) / interval;
 
 	return n > 0 ? n : 1;
@@ -318,8 +442,8 @@ static CUptiResult take_sample(struct session *s, size_t i, struct sampler_write
 	CUpti_PmSampling_CounterData_GetSampleInfo_Params p = {
 		.structSize = CUpti_PmSampling_CounterData_GetSampleInfo_Params_STRUCT_SIZE,
 		.pPmSamplingObject = s->object,
-		.pCounterDataImage = s->image,
-		.counterDataImageSize = s->image_bytes,
+		.pCounterDataImage = s->set->image,
+		.counterDataImageSize = s->set->image_bytes,
 		.sampleIndex = i,
 	};
 	CUptiResult result = s->pm.cuptiPmSamplingCounterDataGetSampleInfo(&p);
@@ -333,14 +457,15 @@ static CUptiResult take_sample(struct session *s, size_t i, struct sampler_write
 		s->skips = false;
 		return CUPTI_SUCCESS;
 	}
-	result = host_evaluate(&s->host, s->image, s->image_bytes, i, s->options->metrics,
-			       s->options->n_metrics, values);
+	result = host_evaluate(&s->host, s->set->image, s->set->image_bytes, i, s->set->metrics.v,
+			       s->set->metrics.n, values);
 	if (result != CUPTI_SUCCESS) {
 		return result;
 	}
-	if (s->end_ns != 0 && start_ns > s->end_ns) {
+	if (s->end_ns != 0 && start_ns > s->end_ns && !s->turned) {
 		sampler_writer_lost(w, missing(s, start_ns));
 	}
+	s->turned = false;
 	sampler_writer_sample(w, start_ns, end_ns, values);
 	s->end_ns = end_ns;
 	return CUPTI_SUCCESS;
@@ -368,33 +493,120 @@ static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool 
 	return result;
 }
 
-static int begin_anew(struct session *s, struct refusal *r)
+/* Stopped: sampling goes on with the set whose turn it is, in another object. */
+static CUptiResult go_on(struct session *s, const char **ret_call)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+
+	*ret_call = "cuptiPmSamplingEnable";
+	if (!s->options->keeps_object) {
+		result = disable(s);
+		result = result == CUPTI_SUCCESS ? enable(s) : result;
+	}
+	result = result == CUPTI_SUCCESS ? configure(s, ret_call) : result;
+	if (result == CUPTI_SUCCESS) {
+		*ret_call = "cuptiPmSamplingStart";
+		result = start(s);
+	}
+	return result;
+}
+
+static void tell_set(const struct session *s, struct sampler_writer *w, uint64_t since_ns)
+{
+	const struct sampler_set told = { .set = (size_t)(s->set - s->sets),
+					  .interval_ns = s->set->interval_ns,
+					  .change_ns = clock_now_ns() - since_ns };
+
+	sampler_writer_set(w, &told);
+}
+
+static CUptiResult start_anew(struct session *s, struct sampler_writer *w, bool is_longer)
 {
 	uint64_t now = clock_now_ns();
-	CUptiResult result;
+	const char *call;
+	CUptiResult result = stop(s);
+
+	if (result == CUPTI_SUCCESS && is_longer) {
+		s->set->interval_ns *= 2;
+		result = go_on(s, &call);
+		tell_set(s, w, now);
+		return result;
+	}
+	result = result == CUPTI_SUCCESS ? init_image(s) : result;
+	return result == CUPTI_SUCCESS ? start(s) : result;
+}
+
+static int begin_anew(struct session *s, struct sampler_writer *w, bool was_held_up,
+		      struct refusal *r)
+{
+	uint64_t now = clock_now_ns();
+	bool is_longer = s->options->interval_ns == 0 && !was_held_up;
 
 	s->overflows++;
 	s->in_a_row = now < s->overflow_ns + OVERFLOWS_APART_NS ? s->in_a_row + 1 : 1;
 	s->overflow_ns = now;
-	if (s->in_a_row > OVERFLOWS_MAX) {
+	if (is_longer ? s->set->interval_ns > LONGEST_INTERVAL_NS : s->in_a_row > OVERFLOWS_MAX) {
 		return refuse_interval("cuptiPmSamplingDecodeData", r);
 	}
-	result = stop(s);
-	result = result == CUPTI_SUCCESS ? init_image(s) : result;
-	result = result == CUPTI_SUCCESS ? start(s) : result;
-	return result == CUPTI_SUCCESS ? 0 : refuse_interval("beginning anew after an overflow", r);
+	return start_anew(s, w, is_longer) == CUPTI_SUCCESS
+		       ? 0
+		       : refuse_interval("beginning anew after an overflow", r);
 }
 
 static bool is_silent(const struct session *s)
 {
-	uint64_t patience = s->options->interval_ns * SILENT_INTERVALS;
+	uint64_t patience = s->set->interval_ns * SILENT_INTERVALS;
 
 	patience = patience > SILENT_NS ? patience : SILENT_NS;
 	return clock_now_ns() - s->progress_ns > patience;
 }
 
-int session_drain(struct session *s, struct sampler_writer *w, struct refusal *r)
+/* What was sampled until it was stopped. */
+static CUptiResult take_rest(struct session *s, struct sampler_writer *w, bool *ret_is_all)
 {
+	uint64_t give_up_ns = clock_now_ns() + LAST_DRAIN_NS;
+	bool is_full = true, overflows = false;
+	CUptiResult result = CUPTI_SUCCESS;
+
+	while (result == CUPTI_SUCCESS && is_full && clock_now_ns() < give_up_ns) {
+		result = decode(s, &is_full, &overflows);
+		result = result == CUPTI_SUCCESS ? take_image(s, w, is_full) : result;
+		s->overflows += overflows;
+	}
+	*ret_is_all = !is_full;
+	return result;
+}
+
+static int turn(struct session *s, struct sampler_writer *w, struct refusal *r)
+{
+	uint64_t now = clock_now_ns();
+	const char *call = "cuptiPmSamplingStop";
+	bool is_all;
+	CUptiResult result = stop(s);
+
+	result = result == CUPTI_SUCCESS ? take_rest(s, w, &is_all) : result;
+	s->set = s->set + 1 < s->sets + s->n_sets ? s->set + 1 : s->sets;
+	result = result == CUPTI_SUCCESS ? go_on(s, &call) : result;
+	if (result != CUPTI_SUCCESS) {
+		return cut_off(s, result, call, r);
+	}
+	tell_set(s, w, now);
+	s->turned = true;
+	time_turn(s);
+	return 0;
+}
+
+uint64_t session_wait_ms(const struct session *s)
+{
+	uint64_t ms = s->set->interval_ns * DRAIN_SAMPLES / CLOCK_NS_PER_MS;
+
+	return ms < DRAIN_MIN_MS ? DRAIN_MIN_MS : ms > DRAIN_MAX_MS ? DRAIN_MAX_MS : ms;
+}
+
+static int drain(struct session *s, struct sampler_writer *w, struct refusal *r)
+{
+	uint64_t wait_ns = session_wait_ms(s) * CLOCK_NS_PER_MS;
+	bool was_held_up = clock_now_ns() > s->drained_ns + wait_ns + HELD_UP_NS;
 	bool is_full = true, overflows = false;
 
 	for (unsigned i = 0; is_full && i < ROUNDS_MAX; i++) {
@@ -408,29 +620,35 @@ int session_drain(struct session *s, struct sampler_writer *w, struct refusal *r
 			return cut_off(s, result, "evaluation", r);
 		}
 		if (overflows) {
-			return begin_anew(s, r);
+			return begin_anew(s, w, was_held_up, r);
 		}
 	}
-	return is_silent(s) ? cut_off(s, CUPTI_SUCCESS, "cuptiPmSamplingDecodeData", r) : 0;
+	if (is_silent(s)) {
+		return cut_off(s, CUPTI_SUCCESS, "cuptiPmSamplingDecodeData", r);
+	}
+	return s->n_sets > 1 && clock_now_ns() >= s->turn_at_ns ? turn(s, w, r) : 0;
+}
+
+int session_drain(struct session *s, struct sampler_writer *w, struct refusal *r)
+{
+	int code = drain(s, w, r);
+
+	s->drained_ns = clock_now_ns();
+	return code;
 }
 
 int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 {
-	uint64_t give_up_ns = clock_now_ns() + LAST_DRAIN_NS;
 	int64_t stopped_ns = (int64_t)clock_wall_ns(); /* samples have this clock */
-	bool is_full = true, overflows;
+	bool is_all = true;
 	CUptiResult result;
 
 	if (!s->is_started) {
 		return 0;
 	}
 	result = stop(s);
-	while (result == CUPTI_SUCCESS && is_full && clock_now_ns() < give_up_ns) {
-		result = decode(s, &is_full, &overflows);
-		result = result == CUPTI_SUCCESS ? take_image(s, w, is_full) : result;
-		s->overflows += overflows;
-	}
-	if (is_full && s->end_ns != 0 && stopped_ns > s->end_ns) {
+	result = result == CUPTI_SUCCESS ? take_rest(s, w, &is_all) : result;
+	if (!is_all && s->end_ns != 0 && stopped_ns > s->end_ns) {
 		sampler_writer_lost(w, missing(s, stopped_ns));
 	}
 	return result == CUPTI_SUCCESS ? 0 : cut_off(s, result, "cuptiPmSamplingStop", r);
@@ -438,10 +656,6 @@ int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 
 void session_close(struct session *s)
 {
-	CUpti_PmSampling_Disable_Params disable = {
-		.structSize = CUpti_PmSampling_Disable_Params_STRUCT_SIZE,
-		.pPmSamplingObject = s->object,
-	};
 	CUpti_Profiler_DeInitialize_Params deinit = {
 		.structSize = CUpti_Profiler_DeInitialize_Params_STRUCT_SIZE,
 	};
@@ -450,12 +664,14 @@ void session_close(struct session *s)
 		stop(s);
 	}
 	if (s->object) {
-		s->pm.cuptiPmSamplingDisable(&disable);
+		(void)disable(s);
 	}
 	if (s->host.object) {
 		host_deinit(&s->host);
 		s->vendor.cuptiProfilerDeInitialize(&deinit);
 	}
-	host_config_deinit(&s->config);
-	free(s->image);
+	for (size_t i = 0; i < s->n_sets; i++) {
+		host_config_deinit(&s->sets[i].metrics.config);
+		free(s->sets[i].image);
+	}
 }

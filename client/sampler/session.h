@@ -5,7 +5,7 @@
 /* PM sampling of one GPU, from opening the libraries to disabling it. Functions return 0, or an
  * enum sampler_reason with r filled. */
 
-#include "client/sampler/stream.h"
+#include "client/sampler/metrics.h"
 #include "client/sampler/writer.h"
 #include "proto/nvidia/host.h"
 
@@ -13,8 +13,18 @@ struct session_options {
 	const char *gpu; /* index or UUID */
 	const char *metrics[SAMPLER_METRICS_MAX];
 	size_t n_metrics;
-	uint64_t interval_ns;
+	uint64_t interval_ns;  /* 0: the shortest that can be kept, from 10 us on */
 	uint64_t buffer_bytes; /* 0: by the interval */
+	uint64_t turn_ns;      /* metrics of several passes take turns, of about this; 0: refused */
+	bool keeps_object;     /* from turn to turn */
+};
+
+struct session_set {
+	struct metrics_set metrics;
+	uint64_t interval_ns;
+	uint8_t *image;
+	size_t image_bytes;
+	uint32_t samples; /* that it has room for */
 };
 
 struct session {
@@ -23,19 +33,21 @@ struct session {
 	struct vendor_host vendor;
 	struct vendor_sampling pm;
 	struct host host;
-	struct host_config config;
+	struct session_set sets[SAMPLER_SETS_MAX], *set; /* set: whose turn it is */
+	size_t n_sets;
+	uint8_t numbers[SAMPLER_METRICS_MAX]; /* of each metric, its set */
 	int device;
 	char uuid[SAMPLER_UUID_BYTES];
 	CUpti_PmSampling_Object *object;
 	bool is_started;
-	uint8_t *image;
-	size_t image_bytes;
-	uint32_t samples; /* that it has room for */
-	size_t taken;	  /* of them */
+	size_t taken; /* of the samples in the image */
 
 	bool skips;	      /* the next sample spans what nobody asked for */
+	bool turned;	      /* no sample of this turn has come */
 	int64_t end_ns;	      /* of the last sample */
+	uint64_t turn_at_ns;  /* when the turn ends, by the monotonic clock */
 	uint64_t progress_ns; /* when the last one came, by the monotonic clock */
+	uint64_t drained_ns;  /* by the monotonic clock */
 	uint64_t overflows;
 	uint64_t overflow_ns; /* the last one, by the monotonic clock */
 	unsigned in_a_row;    /* each soon after the one before */
@@ -44,7 +56,9 @@ struct session {
 /* Zero-initialises; close in any case. */
 int session_open(struct session *s, const struct session_options *o, struct refusal *r);
 int session_start(struct session *s, struct refusal *r);
-/* Takes what there is. */
+/* How long from one drain to the next. */
+uint64_t session_wait_ms(const struct session *s);
+/* Takes what there is, and begins the next turn when it is time. */
 int session_drain(struct session *s, struct sampler_writer *w, struct refusal *r);
 /* Stops, and takes what is left. */
 int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r);

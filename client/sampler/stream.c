@@ -8,7 +8,7 @@
 
 #include "proto/base/buffer.h"
 
-/* BEGIN (SAMPLES)* END, or END alone where sampling could not begin. The bytes are another
+/* BEGIN (SAMPLES | SET)* END, or END alone where sampling could not begin. The bytes are another
  * process's: every number is checked against what follows from those before it. */
 
 enum { VARINT_BYTES_MAX = 10 };
@@ -24,7 +24,8 @@ struct sampler_reader {
 	void *user;
 	struct buffer in;
 	enum reader_state state;
-	size_t n_metrics;
+	size_t n_sets, n_metrics[SAMPLER_SETS_MAX], set;
+	bool turned;	/* no sample has come since another set has its turn */
 	uint64_t next;	/* number of the next sample, if none is lost */
 	int64_t end_ns; /* of the last one; 0: there is none */
 };
@@ -95,15 +96,39 @@ static uint64_t unfold(uint64_t folded)
 	return (folded >> 1) ^ (0 - (folded & 1));
 }
 
+static bool is_interval(uint64_t ns)
+{
+	return ns > 0 && ns <= length_max_ns;
+}
+
+/* Sets are numbered as they first come, each has its interval, and there are no others. */
+static bool read_sets(struct sampler_reader *r, const struct sampler_begin_message *m,
+		      const uint8_t *sets)
+{
+	for (uint32_t i = 0; i < m->n_metrics; i++) {
+		if (sets[i] > r->n_sets || sets[i] == SAMPLER_SETS_MAX) {
+			return false;
+		}
+		r->n_sets += sets[i] == r->n_sets;
+		r->n_metrics[sets[i]]++;
+	}
+	for (size_t i = 0; i < SAMPLER_SETS_MAX; i++) {
+		if (i < r->n_sets ? !is_interval(m->intervals_ns[i]) : m->intervals_ns[i] != 0) {
+			return false;
+		}
+	}
+	return r->n_sets == 1 || r->handler->on_set;
+}
+
 static bool read_begin(struct sampler_reader *r, struct input *in)
 {
 	const char *metrics[SAMPLER_METRICS_MAX];
+	uint8_t sets[SAMPLER_METRICS_MAX];
 	struct sampler_begin_message m;
-	struct sampler_begin begin = { .metrics = metrics };
+	struct sampler_begin begin = { .metrics = metrics, .sets = sets };
 
 	if (!read_bytes(in, &m, sizeof(m)) || m.version != SAMPLER_VERSION || m.n_metrics == 0 ||
-	    m.n_metrics > SAMPLER_METRICS_MAX || m.interval_ns == 0 ||
-	    m.interval_ns > length_max_ns || !read_text(in, SAMPLER_UUID_BYTES, &begin.gpu)) {
+	    m.n_metrics > SAMPLER_METRICS_MAX || !read_text(in, SAMPLER_UUID_BYTES, &begin.gpu)) {
 		return false;
 	}
 	for (uint32_t i = 0; i < m.n_metrics; i++) {
@@ -111,13 +136,31 @@ static bool read_begin(struct sampler_reader *r, struct input *in)
 			return false;
 		}
 	}
-	if (in->at != in->end) {
+	if (!read_bytes(in, sets, m.n_metrics) || in->at != in->end || !read_sets(r, &m, sets)) {
 		return false;
 	}
-	begin.interval_ns = m.interval_ns;
-	begin.n_metrics = r->n_metrics = m.n_metrics;
+	begin.interval_ns = m.intervals_ns[0];
+	begin.intervals_ns = m.intervals_ns;
+	begin.n_sets = r->n_sets;
+	begin.n_metrics = m.n_metrics;
 	r->state = READER_BEGUN;
 	r->handler->on_begin(r->user, &begin);
+	return true;
+}
+
+static bool read_set(struct sampler_reader *r, struct input *in)
+{
+	struct sampler_set_message m;
+	struct sampler_set set;
+
+	if (!read_bytes(in, &m, sizeof(m)) || in->at != in->end || m.set >= r->n_sets ||
+	    !is_interval(m.interval_ns) || m.change_ns > length_max_ns || !r->handler->on_set) {
+		return false;
+	}
+	set = (struct sampler_set){ m.set, m.interval_ns, m.change_ns };
+	r->set = m.set;
+	r->turned = true;
+	r->handler->on_set(r->user, &set);
 	return true;
 }
 
@@ -155,6 +198,16 @@ static void tell_lost(struct sampler_reader *r, int64_t until_ns, uint64_t n)
 	}
 }
 
+/* Does this message follow the one before? */
+static bool follows(const struct sampler_reader *r, const struct sampler_samples_message *m)
+{
+	bool gap = m->lost > 0 || r->end_ns == 0 || r->turned;
+
+	return m->first >= r->next && m->first - r->next == m->lost && m->start_ns > 0 &&
+	       m->start_ns >= r->end_ns && m->start_ns <= time_max_ns &&
+	       (gap || m->start_ns == r->end_ns) && m->n > 0 && m->first <= UINT64_MAX - m->n;
+}
+
 static bool read_samples(struct sampler_reader *r, struct input *in)
 {
 	struct sampler_samples_message m;
@@ -162,19 +215,17 @@ static bool read_samples(struct sampler_reader *r, struct input *in)
 	double values[SAMPLER_METRICS_MAX];
 	uint64_t length = 0;
 
-	if (!read_bytes(in, &m, sizeof(m)) || m.first - r->next != m.lost || m.first < r->next ||
-	    m.start_ns <= 0 || m.start_ns < r->end_ns || m.start_ns > time_max_ns ||
-	    (m.lost == 0 && r->end_ns != 0 && m.start_ns != r->end_ns) || m.n == 0 ||
-	    m.first > UINT64_MAX - m.n) {
+	if (!read_bytes(in, &m, sizeof(m)) || !follows(r, &m)) {
 		return false;
 	}
 	tell_lost(r, m.start_ns, m.lost);
+	r->turned = false;
 	r->end_ns = m.start_ns;
 	r->next = m.first;
 	for (uint32_t i = 0; i < m.n; i++) {
 		bool sound = read_length(in, &length) && r->end_ns <= time_max_ns - (int64_t)length;
 
-		for (size_t k = 0; sound && k < r->n_metrics; k++) {
+		for (size_t k = 0; sound && k < r->n_metrics[r->set]; k++) {
 			sound = read_value(in, &last[k], &values[k]);
 		}
 		if (!sound) {
@@ -223,6 +274,8 @@ static bool read_message(struct sampler_reader *r, uint32_t type, struct input i
 		return r->state == READER_NEW && read_begin(r, &in);
 	case SAMPLER_MESSAGE_SAMPLES:
 		return r->state == READER_BEGUN && read_samples(r, &in);
+	case SAMPLER_MESSAGE_SET:
+		return r->state == READER_BEGUN && read_set(r, &in);
 	case SAMPLER_MESSAGE_END:
 		return r->state != READER_ENDED && read_end(r, &in);
 	default:

@@ -11,6 +11,7 @@
 
 enum {
 	SAMPLER_METRICS_MAX = 64,
+	SAMPLER_SETS_MAX = 16,	  /* that take turns */
 	SAMPLER_NAME_BYTES = 256, /* of a metric, with its NUL */
 	SAMPLER_UUID_BYTES = 48,
 	SAMPLER_TEXT_BYTES = 512,
@@ -32,11 +33,24 @@ enum sampler_reason {
 	SAMPLER_FAILED = 19,
 };
 
+/* Metrics that one pass of the hardware cannot count together are in several sets, which take
+ * turns, the first one first. */
 struct sampler_begin {
-	uint64_t interval_ns;
-	const char *gpu; /* UUID */
+	uint64_t interval_ns; /* of the first set */
+	const char *gpu;      /* UUID */
 	const char *const *metrics;
 	size_t n_metrics;
+	/* Of a writer, NULL and 0: all are in one. */
+	const uint8_t *sets; /* of each metric, its set */
+	const uint64_t *intervals_ns;
+	size_t n_sets;
+};
+
+/* From here on another set is sampled, or the same one at another interval. */
+struct sampler_set {
+	size_t set;
+	uint64_t interval_ns;
+	uint64_t change_ns; /* how long nothing was sampled for it */
 };
 
 struct sampler_end {
@@ -51,14 +65,17 @@ struct sampler_end {
 };
 
 /* Times in ns since 1970, the clock of CUPTI's activity records. Samples come in their order, one
- * ends where the next begins unless some were lost between, which is told first. Arguments are
- * valid during the call. */
+ * ends where the next begins unless some were lost between, which is told first, or another set
+ * has its turn. Arguments are valid during the call. */
 struct sampler_handler {
 	void (*on_begin)(void *user, const struct sampler_begin *begin);
+	/* values: of the metrics of the set whose turn it is, in their order. */
 	void (*on_sample)(void *user, int64_t start_ns, int64_t end_ns, const double *values);
 	/* n samples are missing in this time. */
 	void (*on_lost)(void *user, int64_t start_ns, int64_t end_ns, uint64_t n);
 	void (*on_end)(void *user, const struct sampler_end *end);
+	/* NULL: a stream with several sets is refused. */
+	void (*on_set)(void *user, const struct sampler_set *set);
 };
 
 struct sampler_reader;
@@ -73,18 +90,29 @@ int sampler_reader_feed(struct sampler_reader *r, const void *bytes, size_t n);
 
 /* --- the format: messages, each a struct sampler_head and its bytes --- */
 
-enum { SAMPLER_VERSION = 1, SAMPLER_MESSAGE_MAX = 1 << 18 };
+enum { SAMPLER_VERSION = 2, SAMPLER_MESSAGE_MAX = 1 << 18 };
 
-enum sampler_message { SAMPLER_MESSAGE_BEGIN = 1, SAMPLER_MESSAGE_SAMPLES, SAMPLER_MESSAGE_END };
+enum sampler_message {
+	SAMPLER_MESSAGE_BEGIN = 1,
+	SAMPLER_MESSAGE_SAMPLES,
+	SAMPLER_MESSAGE_END,
+	SAMPLER_MESSAGE_SET,
+};
 
 struct sampler_head {
 	uint32_t type, bytes; /* that follow */
 };
 
-/* The UUID and the names of metrics follow, each with a NUL. */
+/* The UUID and the names of metrics follow, each with a NUL, then a byte for each metric, the
+ * number of its set. Sets are numbered as they first come. */
 struct sampler_begin_message {
 	uint32_t version, n_metrics;
-	uint64_t interval_ns;
+	uint64_t intervals_ns[SAMPLER_SETS_MAX]; /* 0: there is no such set */
+};
+
+struct sampler_set_message {
+	uint32_t set, reserved;
+	uint64_t interval_ns, change_ns;
 };
 
 /* n samples, each of which begins where the one before ended. Each is its length in ns, as the

@@ -2,7 +2,6 @@
 #include "client/sampler/writer.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 enum { VARINT_BYTES_MAX = 10, VALUE_BYTES_MAX = 1 + sizeof(double) + 1 };
@@ -40,20 +39,29 @@ static void end_message(struct buffer *b, size_t length_before)
 
 int sampler_writer_begin(struct sampler_writer *w, const struct sampler_begin *begin)
 {
+	static const uint8_t one[SAMPLER_METRICS_MAX];
+	const uint8_t *sets = begin->sets ? begin->sets : one;
 	struct sampler_begin_message m = { .version = SAMPLER_VERSION,
 					   .n_metrics = (uint32_t)begin->n_metrics,
-					   .interval_ns = begin->interval_ns };
+					   .intervals_ns = { begin->interval_ns } };
 	size_t before = buffer_length(&w->out);
-	int r = begin_message(&w->out, SAMPLER_MESSAGE_BEGIN, &m, sizeof(m));
+	int r;
 
+	for (size_t i = 0; i < begin->n_sets; i++) {
+		m.intervals_ns[i] = begin->intervals_ns[i];
+	}
+	r = begin_message(&w->out, SAMPLER_MESSAGE_BEGIN, &m, sizeof(m));
 	r = r ? r : add_text(&w->out, begin->gpu, SAMPLER_UUID_BYTES);
 	for (size_t i = 0; r == 0 && i < begin->n_metrics; i++) {
 		r = add_text(&w->out, begin->metrics[i], SAMPLER_NAME_BYTES);
 	}
+	r = r ? r : buffer_append(&w->out, sets, begin->n_metrics);
 	if (r == 0) {
 		end_message(&w->out, before);
 	}
-	w->n_metrics = begin->n_metrics;
+	for (size_t i = 0; i < begin->n_metrics; i++) {
+		w->n_metrics[sets[i]]++;
+	}
 	return r;
 }
 
@@ -88,6 +96,13 @@ static size_t put_value(uint8_t *at, double value, int64_t *last)
 	return put_varint(at, fold(difference) << 1);
 }
 
+void sampler_writer_set(struct sampler_writer *w, const struct sampler_set *set)
+{
+	sampler_writer_flush(w);
+	w->set = *set;
+	w->turned = true;
+}
+
 void sampler_writer_lost(struct sampler_writer *w, uint64_t n)
 {
 	sampler_writer_flush(w);
@@ -106,8 +121,9 @@ void sampler_writer_sample(struct sampler_writer *w, int64_t start_ns, int64_t e
 			   const double *values)
 {
 	uint64_t length = (uint64_t)(end_ns - start_ns);
+	size_t n = w->n_metrics[w->set.set];
 
-	if (w->bytes + VARINT_BYTES_MAX + w->n_metrics * VALUE_BYTES_MAX > sizeof(w->block)) {
+	if (w->bytes + VARINT_BYTES_MAX + n * VALUE_BYTES_MAX > sizeof(w->block)) {
 		sampler_writer_flush(w);
 	}
 	if (w->bytes == 0) {
@@ -115,7 +131,7 @@ void sampler_writer_sample(struct sampler_writer *w, int64_t start_ns, int64_t e
 	}
 	w->bytes += put_varint(w->block + w->bytes, fold(length - w->length));
 	w->length = length;
-	for (size_t i = 0; i < w->n_metrics; i++) {
+	for (size_t i = 0; i < n; i++) {
 		w->bytes += put_value(w->block + w->bytes, values[i], &w->last[i]);
 	}
 	w->head.n++;
@@ -123,13 +139,32 @@ void sampler_writer_sample(struct sampler_writer *w, int64_t start_ns, int64_t e
 	w->end_ns = end_ns;
 }
 
+/* There is room for it. */
+static void add_set(struct sampler_writer *w)
+{
+	struct sampler_set_message m = { .set = (uint32_t)w->set.set,
+					 .interval_ns = w->set.interval_ns,
+					 .change_ns = w->set.change_ns };
+	size_t before = buffer_length(&w->out);
+
+	(void)begin_message(&w->out, SAMPLER_MESSAGE_SET, &m, sizeof(m));
+	end_message(&w->out, before);
+	w->turned = false;
+}
+
+/* With its samples a set is told: of turns whose samples were dropped nobody needs to know. */
 static bool add_block(struct sampler_writer *w)
 {
 	size_t before = buffer_length(&w->out);
-	size_t all = sizeof(struct sampler_head) + sizeof(w->head) + w->bytes;
+	size_t all = 2 * sizeof(struct sampler_head) + sizeof(struct sampler_set_message) +
+		     sizeof(w->head) + w->bytes;
 
 	if (before + all > w->limit || buffer_reserve(&w->out, all) != 0) {
 		return false;
+	}
+	if (w->turned) {
+		add_set(w);
+		before = buffer_length(&w->out);
 	}
 	w->head.lost = w->lost;
 	(void)begin_message(&w->out, SAMPLER_MESSAGE_SAMPLES, &w->head, sizeof(w->head));

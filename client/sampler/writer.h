@@ -4,6 +4,8 @@
 
 /* Makes the stream. What a reader is too slow for is dropped, counted, and told as lost. */
 
+#include <stdbool.h>
+
 #include "client/sampler/stream.h"
 #include "proto/base/buffer.h"
 
@@ -13,8 +15,10 @@ enum { WRITER_BLOCK_BYTES = 32 << 10 };
 struct sampler_writer {
 	struct buffer out; /* whole messages, to be written and consumed by the caller */
 	size_t limit;	   /* samples that would make more of out than this are dropped */
-	size_t n_metrics;
-	uint64_t next;	    /* number of the next sample */
+	size_t n_metrics[SAMPLER_SETS_MAX];
+	struct sampler_set set; /* of the next samples */
+	bool turned;		/* which is not told yet */
+	uint64_t next;		/* number of the next sample */
 	uint64_t lost;	    /* not told of yet, before the block or, without one, the next sample */
 	uint64_t lost_told; /* in messages */
 	uint64_t samples;   /* in messages */
@@ -30,6 +34,8 @@ struct sampler_writer {
 
 void sampler_writer_deinit(struct sampler_writer *w);
 int sampler_writer_begin(struct sampler_writer *w, const struct sampler_begin *begin); /* -ENOMEM */
+/* Samples that follow are of this set. */
+void sampler_writer_set(struct sampler_writer *w, const struct sampler_set *set);
 /* A sample that does not begin where the last one ended belongs behind a loss:
  * sampler_writer_lost().
  */

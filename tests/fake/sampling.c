@@ -154,6 +154,22 @@ cuptiPmSamplingGetCounterAvailability(CUpti_PmSampling_GetCounterAvailability_Pa
 	return CUPTI_ERROR_NOT_SUPPORTED;
 }
 
+static bool has_sm_metric(const struct metric_set *set)
+{
+	for (uint32_t i = 0; i < set->count; i++) {
+		if (strncmp(metric_catalogue[set->metric[i]].name, "sm", 2) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* In an image. What samples take more than a range does is not used. */
+static size_t sample_bytes(const struct metric_set *set)
+{
+	return has_sm_metric(set) ? SM_RECORD_BYTES : sizeof(struct data_range);
+}
+
 CUptiResult cuptiPmSamplingGetCounterDataSize(CUpti_PmSampling_GetCounterDataSize_Params *params)
 {
 	struct CUpti_PmSampling_Object *p = params ? params->pPmSamplingObject : NULL;
@@ -173,7 +189,7 @@ CUptiResult cuptiPmSamplingGetCounterDataSize(CUpti_PmSampling_GetCounterDataSiz
 		}
 	}
 	p->image_bytes = params->counterDataSize =
-		sizeof(struct data_image) + params->maxSamples * sizeof(struct data_range);
+		sizeof(struct data_image) + params->maxSamples * sample_bytes(&p->layout);
 	return leave(p, CUPTI_SUCCESS);
 }
 
@@ -184,6 +200,7 @@ CUptiResult cuptiPmSamplingCounterDataImageInitialize(
 	CUptiResult r = enter("cuptiPmSamplingCounterDataImageInitialize", params,
 			      CUpti_PmSampling_CounterDataImage_Initialize_Params_STRUCT_SIZE, p);
 	struct data_image *image;
+	uint32_t capacity;
 
 	if (r != CUPTI_SUCCESS) {
 		return r;
@@ -192,22 +209,13 @@ CUptiResult cuptiPmSamplingCounterDataImageInitialize(
 	if (!image || params->counterDataSize != p->image_bytes) {
 		return leave(p, CUPTI_ERROR_INVALID_PARAMETER);
 	}
-	memset(image, 0, params->counterDataSize);
+	capacity =
+		(uint32_t)((params->counterDataSize - sizeof(*image)) / sample_bytes(&p->layout));
+	memset(image, 0, sizeof(*image) + capacity * sizeof(image->range[0]));
 	image->magic = DATA_MAGIC;
 	image->set = p->layout;
-	image->capacity =
-		(uint32_t)((params->counterDataSize - sizeof(*image)) / sizeof(image->range[0]));
+	image->capacity = capacity;
 	return leave(p, CUPTI_SUCCESS);
-}
-
-static bool has_sm_metric(const struct metric_set *set)
-{
-	for (uint32_t i = 0; i < set->count; i++) {
-		if (strncmp(metric_catalogue[set->metric[i]].name, "sm", 2) == 0) {
-			return true;
-		}
-	}
-	return false;
 }
 
 CUptiResult cuptiPmSamplingSetConfig(CUpti_PmSampling_SetConfig_Params *params)
@@ -360,6 +368,24 @@ static void write_sample(struct CUpti_PmSampling_Object *p, struct data_image *i
 	p->next++;
 }
 
+/* An image of metrics that are not counted. */
+static bool is_foreign(const struct CUpti_PmSampling_Object *p, const struct data_image *image)
+{
+	const struct metric_set *counted = &p->config.set;
+
+	for (uint32_t i = 0; i < image->set.count; i++) {
+		uint32_t k = 0;
+
+		while (k < counted->count && counted->metric[k] != image->set.metric[i]) {
+			k++;
+		}
+		if (k == counted->count) {
+			return true;
+		}
+	}
+	return false;
+}
+
 CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params *params)
 {
 	struct CUpti_PmSampling_Object *p = params ? params->pPmSamplingObject : NULL;
@@ -373,8 +399,8 @@ CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params *params
 	}
 	image = (void *)params->pCounterDataImage;
 	if (!p->has_config || !image || image->magic != DATA_MAGIC ||
-	    params->counterDataImageSize != p->image_bytes) {
-		return out_of_order(p, "DecodeData before SetConfig, or no image");
+	    params->counterDataImageSize != p->image_bytes || is_foreign(p, image)) {
+		return out_of_order(p, "DecodeData before SetConfig, or no image of its metrics");
 	}
 	if (p->is_started && permission_is_gone(p)) {
 		return leave(p, CUPTI_ERROR_UNKNOWN);

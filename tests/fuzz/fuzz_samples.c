@@ -11,7 +11,7 @@
 
 struct seen {
 	uint64_t samples, lost, told;
-	size_t n_metrics;
+	size_t n_sets, n_metrics[SAMPLER_SETS_MAX], set, turns;
 	bool begun, ended;
 	int64_t end_ns;
 	double sum;
@@ -28,8 +28,16 @@ static void on_begin(void *user, const struct sampler_begin *begin)
 	for (size_t i = 0; i < begin->n_metrics; i++) {
 		fuzz_check(strlen(begin->metrics[i]) < SAMPLER_NAME_BYTES);
 	}
+	fuzz_check(begin->n_sets > 0 && begin->n_sets <= SAMPLER_SETS_MAX);
+	s->n_sets = begin->n_sets;
+	for (size_t i = 0; i < begin->n_metrics; i++) {
+		fuzz_check(begin->sets[i] < begin->n_sets);
+		s->n_metrics[begin->sets[i]]++;
+	}
+	for (size_t i = 0; i < begin->n_sets; i++) {
+		fuzz_check(begin->intervals_ns[i] > 0 && s->n_metrics[i] > 0);
+	}
 	s->begun = true;
-	s->n_metrics = begin->n_metrics;
 }
 
 static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
@@ -38,7 +46,7 @@ static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double
 
 	fuzz_check(s->begun && !s->ended);
 	fuzz_check(start_ns > 0 && start_ns < end_ns && start_ns >= s->end_ns);
-	for (size_t i = 0; i < s->n_metrics; i++) {
+	for (size_t i = 0; i < s->n_metrics[s->set]; i++) {
 		s->sum += isfinite(values[i]) ? 1 : 0;
 	}
 	s->samples++;
@@ -63,9 +71,19 @@ static void on_end(void *user, const struct sampler_end *end)
 	s->ended = true;
 }
 
+static void on_set(void *user, const struct sampler_set *set)
+{
+	struct seen *s = user;
+
+	fuzz_check(s->begun && !s->ended && set->set < s->n_sets && set->interval_ns > 0);
+	s->set = set->set;
+	s->turns++;
+}
+
 static int feed(const uint8_t *data, size_t size, size_t chunk, struct seen *s)
 {
-	static const struct sampler_handler handler = { on_begin, on_sample, on_lost, on_end };
+	static const struct sampler_handler handler = { on_begin, on_sample, on_lost, on_end,
+							on_set };
 	struct sampler_reader *r = sampler_reader_new(&handler, s);
 	int result = 0;
 
@@ -90,6 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_check(feed(in.data, in.size, chunk, &pieces) ==
 		   feed(in.data, in.size, SIZE_MAX, &whole));
 	fuzz_check(pieces.samples == whole.samples && pieces.lost == whole.lost &&
-		   pieces.told == whole.told && pieces.ended == whole.ended);
+		   pieces.told == whole.told && pieces.ended == whole.ended &&
+		   pieces.turns == whole.turns);
 	return 0;
 }

@@ -3,13 +3,18 @@
 import dataclasses
 import struct
 
-BEGIN, SAMPLES, END = 1, 2, 3
+BEGIN, SAMPLES, END, SET = 1, 2, 3, 4
+SETS_MAX = 16
 
 
 @dataclasses.dataclass
 class Stream:
     metrics: list = dataclasses.field(default_factory=list)
     sums: list = dataclasses.field(default_factory=list)
+    sets: list = dataclasses.field(default_factory=lambda: [0])  # of each metric
+    intervals_ns: list = dataclasses.field(default_factory=list)  # of each set, the last ones
+    turns: list = dataclasses.field(default_factory=list)  # (set, how long nothing was sampled for it)
+    set: int = 0
     n: int = 0
     start_ns: int = 0
     reason: int = -1  # no last word
@@ -41,12 +46,13 @@ def unfold(number):
 
 def add_samples(s, data):
     _, _, start, n, _ = struct.unpack_from("=QQqII", data)
-    at, last = 32, [0] * len(s.metrics)
+    at, its = 32, [k for k, n in enumerate(s.sets) if n == s.set]
+    last = [0] * len(s.metrics)
     s.start_ns = s.start_ns or start
     s.n += n
     for _ in range(n):
         _, at = varint(data, at)
-        for k in range(len(last)):
+        for k in its:
             number, at = varint(data, at)
             if number & 1:
                 s.sums[k] += struct.unpack_from("=d", data, at)[0]
@@ -64,8 +70,14 @@ def read(path, sums=True):
         body = data[at + 8:at + 8 + size]
         at += 8 + size
         if kind == BEGIN:
-            s.metrics = [m.decode() for m in body[16:].split(b"\0")[1:-1]]
-            s.sums = [0] * len(s.metrics)
+            n, = struct.unpack_from("=4xI", body)
+            s.intervals_ns = [i for i in struct.unpack_from(f"={SETS_MAX}Q", body, 8) if i]
+            s.metrics = [m.decode() for m in body[8 + 8 * SETS_MAX:-n].split(b"\0")[1:-1]]
+            s.sums, s.sets = [0] * n, list(body[-n:])
+        elif kind == SET:
+            s.set, interval, change = struct.unpack_from("=I4xQQ", body)
+            s.intervals_ns[s.set] = interval
+            s.turns.append((s.set, change))
         elif kind == SAMPLES and sums:
             add_samples(s, body)
         elif kind == SAMPLES:

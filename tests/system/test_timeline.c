@@ -445,15 +445,14 @@ static void a_sampler_that_floods_can_be_interrupted(void **state)
 /* --- what is lost --- */
 
 struct counted {
-	uint64_t samples, lost;
+	uint64_t samples, lost, interval_ns, sets;
 	int64_t gap_ns;
 	struct sampler_end end;
 };
 
 static void on_begin(void *user, const struct sampler_begin *begin)
 {
-	(void)user;
-	assert_int_equal(begin->interval_ns, 10000);
+	((struct counted *)user)->interval_ns = begin->interval_ns;
 }
 
 static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
@@ -480,7 +479,15 @@ static void on_end(void *user, const struct sampler_end *end)
 	((struct counted *)user)->end = *end;
 }
 
-static const struct sampler_handler handler = { on_begin, on_sample, on_lost, on_end };
+static void on_set(void *user, const struct sampler_set *set)
+{
+	struct counted *c = user;
+
+	c->sets++;
+	c->interval_ns = set->interval_ns;
+}
+
+static const struct sampler_handler handler = { on_begin, on_sample, on_lost, on_end, on_set };
 
 static void read_stream(const char *path, struct counted *c)
 {
@@ -518,6 +525,7 @@ static void a_buffer_that_runs_over_is_told(void **state)
 	expect_exit(p, SAMPLER_ENDED);
 	read_stream(p->out, &c);
 	assert_int_equal(c.end.reason, SAMPLER_ENDED);
+	assert_int_equal(c.interval_ns, 10000);
 	assert_int_equal(c.end.samples, c.samples);
 	assert_int_equal(c.end.lost, c.lost);
 	assert_true(c.end.overflows >= 1);
@@ -525,6 +533,24 @@ static void a_buffer_that_runs_over_is_told(void **state)
 	assert_true((int64_t)c.lost * 10000 > c.gap_ns - 100000 &&
 		    (int64_t)c.lost * 10000 < c.gap_ns + 100000);
 	assert_true(c.samples > 10000);
+}
+
+/* Its buffer holds 40 samples of SMs, which is less than comes between two looks at 0.5 ms. */
+static void where_nobody_asked_for_one_the_interval_becomes_longer(void **state)
+{
+	struct fixture *f = *state;
+	struct counted c = { 0 };
+	struct program *p;
+
+	start(f);
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
+			   "sm__inst_executed.sum", "--buffer", "1", "--duration", "1", NULL);
+	expect_exit(p, SAMPLER_ENDED);
+	read_stream(p->out, &c);
+	assert_true(c.sets >= 1);
+	assert_true(c.interval_ns >= 1000000 && c.interval_ns <= 5000000);
+	assert_true(c.samples > 100);
+	expect_no_objects(f);
 }
 
 /* Metrics of the SMs take a hundred times as much. */
@@ -560,6 +586,7 @@ int main(void)
 		TIMELINE_TEST(what_a_sampler_leaves_behind_writes_nonsense),
 		TIMELINE_TEST(a_sampler_that_floods_can_be_interrupted),
 		TIMELINE_TEST(a_buffer_that_runs_over_is_told),
+		TIMELINE_TEST(where_nobody_asked_for_one_the_interval_becomes_longer),
 		TIMELINE_TEST(an_interval_that_is_too_short_is_refused),
 	};
 

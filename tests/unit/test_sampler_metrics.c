@@ -58,12 +58,59 @@ static void what_cannot_be_sampled_is_named(void **state)
 	assert_non_null(strstr(r.message, "nonsense.sum on GH100"));
 }
 
+/* Metrics of the SMs are apart from others, and each set is of one pass. */
+static void what_needs_several_passes_is_split(void **state)
+{
+	static const char *const metrics[] = {
+		"dram__bytes_read.sum",
+		"sm__inst_executed.sum",
+		"sm__pipe_tensor_cycles_active.sum",
+		"dram__bytes_write.sum",
+		"l1tex__t_bytes.sum",
+		"lts__t_sectors.sum",
+	};
+	static const uint8_t wanted[] = { 0, 1, 1, 0, 2, 0 };
+	static struct metrics_set sets[SAMPLER_SETS_MAX];
+	uint8_t numbers[ARRAY_SIZE(metrics)];
+	struct refusal r;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(metrics_split(&host, metrics, ARRAY_SIZE(metrics), sets, &n, numbers, &r),
+			 0);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(sets[i].config.passes, 1);
+		host_config_deinit(&sets[i].config);
+	}
+	assert_int_equal(n, 3);
+	assert_memory_equal(numbers, wanted, sizeof(wanted));
+}
+
+static void what_no_set_can_have_is_refused(void **state)
+{
+	static const char *const tensor[] = { "sm__inst_executed_pipe_tensor.sum" };
+	static const char *const unknown[] = { "dram__bytes_read.sum", "lts__t_sectors_op_read.sum",
+					       "nonsense.sum" };
+	static struct metrics_set sets[SAMPLER_SETS_MAX];
+	uint8_t numbers[3];
+	struct refusal r;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(metrics_split(&host, unknown, 3, sets, &n, numbers, &r), SAMPLER_METRICS);
+	assert_non_null(strstr(r.message, "lts__t_sectors_op_read.sum, nonsense.sum on GH100"));
+	assert_int_equal(metrics_split(&host, tensor, 1, sets, &n, numbers, &r), SAMPLER_PASSES);
+	assert_non_null(strstr(r.message, "needs 2 passes by itself"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_pass_is_taken),
 		cmocka_unit_test(what_needs_another_pass_is_named),
 		cmocka_unit_test(what_cannot_be_sampled_is_named),
+		cmocka_unit_test(what_needs_several_passes_is_split),
+		cmocka_unit_test(what_no_set_can_have_is_refused),
 	};
 	struct refusal r;
 	int result = cupti_open();

@@ -19,6 +19,13 @@ struct seen {
 		double values[METRICS];
 	} samples[SAMPLES_MAX];
 	uint64_t lost, gaps;
+	size_t n_sets, turns;
+	struct {
+		struct sampler_set set;
+		size_t at; /* that many samples had come */
+	} sets[8];
+	uint8_t numbers[METRICS];
+	uint64_t intervals_ns[METRICS];
 	int64_t lost_from, lost_to;
 	struct sampler_end end;
 };
@@ -33,6 +40,11 @@ static void on_begin(void *user, const struct sampler_begin *begin)
 	snprintf(s->gpu, sizeof(s->gpu), "%s", begin->gpu);
 	for (size_t i = 0; i < begin->n_metrics && i < METRICS; i++) {
 		snprintf(s->metrics[i], sizeof(s->metrics[i]), "%s", begin->metrics[i]);
+		s->numbers[i] = begin->sets[i];
+	}
+	s->n_sets = begin->n_sets;
+	for (size_t i = 0; i < begin->n_sets && i < METRICS; i++) {
+		s->intervals_ns[i] = begin->intervals_ns[i];
 	}
 }
 
@@ -71,21 +83,42 @@ static void on_end(void *user, const struct sampler_end *end)
 	snprintf(s->remedy, sizeof(s->remedy), "%s", end->remedy);
 }
 
-static const struct sampler_handler handler = { on_begin, on_sample, on_lost, on_end };
+static void on_set(void *user, const struct sampler_set *set)
+{
+	struct seen *s = user;
+
+	if (s->turns < ARRAY_SIZE(s->sets)) {
+		s->sets[s->turns].set = *set;
+		s->sets[s->turns].at = s->n;
+	}
+	s->turns++;
+}
+
+static const struct sampler_handler handler = { on_begin, on_sample, on_lost, on_end, on_set };
 
 static const char *const names[METRICS] = { "dram__bytes_read.sum", "b.avg", "c.sum" };
-static const struct sampler_begin begin = { 10000, "GPU-1", names, METRICS };
+static const struct sampler_begin begin = { 10000, "GPU-1", names, METRICS, NULL, NULL, 0 };
+static const uint8_t two_sets[METRICS] = { 0, 1, 0 };
+static const uint64_t two_intervals_ns[] = { 10000, 500000 };
+static const struct sampler_begin two = {
+	0, "GPU-1", names, METRICS, two_sets, two_intervals_ns, 2
+};
 static const struct sampler_end asked = { SAMPLER_ENDED, 0, 0, 0, 2, 17, "", "" };
 static const int64_t start_ns = INT64_C(1795163892970808035);
 
-static struct sampler_writer *writer_new(size_t limit)
+static struct sampler_writer *writer_of(const struct sampler_begin *b, size_t limit)
 {
 	struct sampler_writer *w = calloc(1, sizeof(*w));
 
 	assert_non_null(w);
 	w->limit = limit;
-	assert_int_equal(sampler_writer_begin(w, &begin), 0);
+	assert_int_equal(sampler_writer_begin(w, b), 0);
 	return w;
+}
+
+static struct sampler_writer *writer_new(size_t limit)
+{
+	return writer_of(&begin, limit);
 }
 
 static void writer_free(struct sampler_writer *w)
@@ -300,16 +333,131 @@ static void what_does_not_follow_is_refused(void **state)
 	assert_int_equal(feed_changed(IN_SAMPLES(start_ns), UINT64_MAX, 8), -EBADMSG);
 }
 
+/* The metrics of a set, in their order, at its interval; a gap between turns is no loss. */
+static void sets_take_turns(void **state)
+{
+	const struct sampler_set turns[] = { { 1, 500000, 7000 }, { 0, 10000, 9000 } };
+	const double second[] = { 5.5 }, first[] = { 1, 3 };
+	struct sampler_writer *w = writer_of(&two, 1 << 20);
+	struct seen *s = seen_new();
+
+	(void)state;
+	sampler_writer_sample(w, start_ns, start_ns + 10000, first);
+	sampler_writer_set(w, &turns[0]);
+	sampler_writer_sample(w, start_ns + 80000, start_ns + 580000, second);
+	sampler_writer_sample(w, start_ns + 580000, start_ns + 1080000, second);
+	sampler_writer_set(w, &turns[1]);
+	sampler_writer_sample(w, start_ns + 1090000, start_ns + 1100000, first);
+	assert_int_equal(sampler_writer_end(w, &asked), 0);
+	assert_int_equal(feed(s, w, 1), 0);
+	assert_int_equal(s->n_sets, 2);
+	assert_memory_equal(s->numbers, two_sets, sizeof(two_sets));
+	assert_memory_equal(s->intervals_ns, two_intervals_ns, sizeof(two_intervals_ns));
+	assert_int_equal(s->interval_ns, 10000);
+	assert_int_equal(s->turns, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_memory_equal(&s->sets[i].set, &turns[i], sizeof(turns[i]));
+		assert_int_equal(s->sets[i].at, i == 0 ? 1 : 3);
+	}
+	assert_int_equal(s->n, 4);
+	assert_true(s->samples[0].values[0] == 1 && s->samples[0].values[1] == 3);
+	assert_true(s->samples[2].values[0] == 5.5);
+	assert_int_equal(s->lost, 0);
+	assert_int_equal(s->end.samples, 4);
+	free(s);
+	writer_free(w);
+}
+
+/* Of a turn whose samples are dropped a reader that is too slow needs to know nothing. */
+static void turns_that_are_dropped_are_not_told(void **state)
+{
+	const struct sampler_set turns[] = { { 1, 500000, 0 }, { 0, 10000, 0 } };
+	const double second[] = { 5.5 }, first[] = { 1, 3 };
+	struct sampler_writer *w = writer_of(&two, 0);
+	struct seen *s = seen_new();
+	size_t before = buffer_length(&w->out);
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++) {
+		sampler_writer_set(w, &turns[i % 2]);
+		sampler_writer_sample(w, start_ns + i, start_ns + i + 1, i % 2 ? first : second);
+	}
+	sampler_writer_set(w, &turns[0]);
+	assert_int_equal(buffer_length(&w->out), before);
+	w->limit = 1 << 20;
+	sampler_writer_sample(w, start_ns + 2000, start_ns + 2001, second);
+	assert_int_equal(sampler_writer_end(w, &asked), 0);
+	assert_int_equal(feed(s, w, 9), 0);
+	assert_int_equal(s->turns, 1);
+	assert_int_equal(s->sets[0].set.set, 1);
+	assert_int_equal(s->n, 1);
+	assert_int_equal(s->lost, 1000);
+	free(s);
+	writer_free(w);
+}
+
+static int feed_begin(const struct sampler_begin *b, const struct sampler_set *set, bool hears)
+{
+	struct sampler_handler deaf = handler;
+	struct sampler_writer *w = writer_of(b, 1 << 20);
+	struct seen *s = seen_new();
+	struct sampler_reader *r;
+	const double values[METRICS] = { 0 };
+	int result;
+
+	if (set) {
+		sampler_writer_set(w, &(struct sampler_set){ 0 });
+		w->set = *set;
+		w->n_metrics[set->set] = 1;
+	}
+	sampler_writer_sample(w, start_ns, start_ns + 1, values);
+	sampler_writer_flush(w);
+	deaf.on_set = NULL;
+	r = sampler_reader_new(hears ? &handler : &deaf, s);
+	result = sampler_reader_feed(r, w->out.data + w->out.start, buffer_length(&w->out));
+	sampler_reader_free(r);
+	free(s);
+	writer_free(w);
+	return result;
+}
+
+static void sets_that_are_none_are_refused(void **state)
+{
+	static const uint8_t gap[METRICS] = { 0, 2, 1 }, one[METRICS] = { 0 };
+	static const uint64_t none[] = { 10000, 0 };
+	const struct sampler_set good = { 1, 10000, 0 }, unknown = { 2, 10000, 0 },
+				 never = { 1, 0, 0 };
+	struct sampler_begin b = two;
+
+	(void)state;
+	assert_int_equal(feed_begin(&b, &good, true), 0);
+	assert_int_equal(feed_begin(&b, &unknown, true), -EBADMSG);
+	assert_int_equal(feed_begin(&b, &never, true), -EBADMSG);
+	assert_int_equal(feed_begin(&b, NULL, false), -EBADMSG);
+	assert_int_equal(feed_begin(&begin, NULL, false), 0);
+	b.sets = one; /* and an interval of a set that nothing is in */
+	assert_int_equal(feed_begin(&b, NULL, true), -EBADMSG);
+	b.sets = gap;
+	assert_int_equal(feed_begin(&b, NULL, true), -EBADMSG);
+	b = two;
+	b.intervals_ns = none;
+	assert_int_equal(feed_begin(&b, NULL, true), -EBADMSG);
+}
+
 /* Bytes changed at random: sound arguments or -EBADMSG, and after that nothing more. */
 static void changed_bytes_do_no_harm(void **state)
 {
-	struct sampler_writer *w = writer_new(1 << 20);
+	const struct sampler_set turns[] = { { 1, 500000, 7000 }, { 0, 10000, 9000 } };
+	struct sampler_writer *w = writer_of(&two, 1 << 20);
 	struct seen *s = seen_new();
 	uint64_t random = 88172645463325252u;
 	unsigned refused = 0;
 
 	(void)state;
 	write_samples(w, start_ns, 0, 200);
+	sampler_writer_set(w, &turns[0]);
+	write_samples(w, start_ns + 50000000, 0, 20);
+	sampler_writer_set(w, &turns[1]);
 	sampler_writer_lost(w, 7);
 	write_samples(w, start_ns + 100000000, 0, 200);
 	sampler_writer_end(w, &asked);
@@ -360,6 +508,9 @@ int main(void)
 		cmocka_unit_test(what_does_not_follow_is_refused),
 		cmocka_unit_test(changed_bytes_do_no_harm),
 		cmocka_unit_test(nothing_follows_an_end),
+		cmocka_unit_test(sets_take_turns),
+		cmocka_unit_test(turns_that_are_dropped_are_not_told),
+		cmocka_unit_test(sets_that_are_none_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
