@@ -345,9 +345,39 @@ static void on_samplers_begun(void *user)
 	}
 }
 
-static void on_sampling_refused(void *user)
+/* A budget does as well where nobody asked for samples. */
+static void fall_back(struct run *run, const char *why)
 {
-	run_refuse(user, EXIT_REFUSED);
+	int r;
+
+	run->own = *run->options;
+	run_options_fall_back(&run->own, &run->usual_metrics);
+	run->options = &run->own;
+	run->refused = run->sampling;
+	run->sampling = NULL;
+	snprintf(run->why, sizeof(run->why), "%s", why);
+	r = open_capture(run);
+	if (r) {
+		say_failure(run->g, r);
+		run_refuse(run, EXIT_REFUSED);
+	}
+}
+
+static void on_sampling_refused(void *user, const char *why)
+{
+	struct run *run = user;
+
+	if (run->state != RUN_OPENING) {
+		return;
+	}
+	if (why && run->options->may_fall_back) {
+		fall_back(run, why);
+		return;
+	}
+	if (why) {
+		say_usage("--mode sample: %s", why);
+	}
+	run_refuse(run, EXIT_REFUSED);
 }
 
 /* What ran until now has values. */
@@ -375,9 +405,13 @@ static bool begin_capture(struct run *run)
 	int r;
 
 	if (run->options->mode == MODE_SAMPLE) {
-		run->sampling = sampling_begin(run->g, &run->loop, run->options,
-					       &run->signals.inherited, &user, run);
-		return run->sampling != NULL;
+		struct sampling *s =
+			sampling_begin(run->g, &run->loop, run->options, &run->selected,
+				       &run->signals.inherited, &user, run);
+
+		/* It may have been refused meanwhile. */
+		*(run->options->mode == MODE_SAMPLE ? &run->sampling : &run->refused) = s;
+		return s && run->state == RUN_OPENING;
 	}
 	r = open_capture(run);
 	if (r) {
@@ -572,6 +606,8 @@ static int run_whole(struct run *run)
 	}
 	sinks_close(&run->sinks);
 	run->sampling = sampling_free(run->sampling);
+	run->refused = sampling_free(run->refused);
+	strings_deinit(&run->usual_metrics);
 	free(run->ends);
 	signals_close(&run->signals);
 	selected_deinit(&run->selected);

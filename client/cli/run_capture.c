@@ -35,6 +35,25 @@ static void add_metrics(struct buf *b, const struct gpuctr_plan *plan)
 	add_names(b, plan);
 }
 
+/* What nobody asked for, why, and what else there is. */
+static void say_mode(const struct run *run)
+{
+	const struct run_options *o = run->options;
+
+	if (run->sampling && o->may_fall_back) {
+		say("sampled, which nothing rules out: --budget 5%% measures launches chosen at "
+		    "random instead");
+	} else if (o->budget.ppm > 0 && !o->budget.is_given) {
+		say("launches are chosen at random, for %g %% of the time%s%s: --budget 100%% "
+		    "measures every one",
+		    o->budget.ppm * 1e-4, run->why[0] ? ", because " : "", run->why);
+	} else if (run_is_on_demand(run) && o->mode == MODE_UNSAID && !o->trace &&
+		   !o->budget.is_given && !o->is_live) {
+		say("every launch is measured, because the options limit how many: --mode sample "
+		    "samples instead");
+	}
+}
+
 static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 {
 	const struct gpuctr_plan *plan = opened->plan;
@@ -54,19 +73,15 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 	if (run->options->trace) {
 		buf_text(&b, ": when kernels run, no counter is read");
 	} else if (run->sampling) {
-		buf_text(&b, ", sampled each ");
-		text_time(&b, (double)sampling_interval_ns(run->sampling));
+		buf_text(&b, ", sampled ");
+		sampling_describe(run->sampling, &b);
 		add_names(&b, plan);
 	} else {
 		add_metrics(&b, plan);
 	}
 	say("%s", buf_string(&b));
 	buf_deinit(&b);
-	if (run->options->budget.ppm > 0 && !run->options->budget.is_given) {
-		say("launches are chosen at random, for %g %% of the time: --budget 100%% measures "
-		    "every one",
-		    run->options->budget.ppm * 1e-4);
-	}
+	say_mode(run);
 	if (opened->recorded) {
 		say("no GPU is leased: the values come from a recording that gpuctr-replay plays");
 	}

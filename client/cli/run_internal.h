@@ -49,6 +49,10 @@ struct run {
 	struct gpuctr *g;
 	struct gpuctr_capture *capture;	 /* NULL: not open */
 	struct sampling *sampling;	 /* NULL: values are counted */
+	struct sampling *refused;	 /* what became a budget */
+	struct run_options own;		 /* the options of that */
+	struct strings usual_metrics;	 /* of these */
+	char why[512];			 /* they are others than were asked for; "" */
 	struct gpuctr_process_end *ends; /* to be told behind the records of such a run */
 	size_t n_ends, max_ends;
 	struct child child;

@@ -185,7 +185,7 @@ static bool take_width(void *width, const char *value)
 	{ 0, "mode", "MODE", "sample (the whole GPU), range (every launch) or budget (some)", \
 	  OPTION_TAKEN(take_mode, struct run_options, mode) },                                \
 	{                                                                                     \
-		0, "interval", "TIME", "between two samples (default: 10us)",                 \
+		0, "interval", "TIME", "between two samples (default: 10us, of SMs longer)",  \
 			OPTION_TAKEN(take_sample_interval, struct run_options,                \
 				     timeline.interval_ns)                                    \
 	}
@@ -436,15 +436,37 @@ static bool take_trace(struct run_options *o)
 
 enum { USUAL_BUDGET_PPM = 50000 };
 
-/* A capture of running programs has a budget of 5 % unless the options limit the launches.
- * Callbacks may cost more than that, and are reported (docs/internals/budget.md). */
-static void default_budget(struct run_options *o, bool of_capture)
+static void default_budget(struct run_options *o)
 {
-	bool usual = o->mode == MODE_BUDGET || (of_capture && o->mode == MODE_UNSAID && !o->trace &&
-						!launch_filter_is_bounded(&o->filter));
-
-	if (usual && !o->budget.is_given) {
+	if (o->mode == MODE_BUDGET && !o->budget.is_given) {
 		o->budget.ppm = USUAL_BUDGET_PPM;
+	}
+}
+
+/* A capture of running programs samples, or, where that is refused, has a budget of 5 %. Callbacks
+ * may cost more than that, and are reported (docs/internals/budget.md). Of few launches, as options
+ * limit them, samples know little: these are measured, every one. */
+static void default_mode(struct run_options *o)
+{
+	bool budget = o->budget.is_given || o->budget.has_seed;
+
+	if (o->mode != MODE_UNSAID || o->trace || budget) {
+		return;
+	}
+	if (o->timeline.interval_ns > 0) {
+		o->mode = MODE_SAMPLE;
+	} else if (!launch_filter_is_bounded(&o->filter)) {
+		o->mode = MODE_SAMPLE;
+		o->may_fall_back = true;
+	}
+}
+
+void run_options_fall_back(struct run_options *o, struct strings *usual)
+{
+	o->mode = MODE_BUDGET;
+	default_budget(o);
+	if (o->usual_metrics && options_take_list(usual, "metrics", "memory")) {
+		o->metrics = *usual;
 	}
 }
 
@@ -491,9 +513,17 @@ static bool check_mode(const struct run_options *o)
 			     : true;
 }
 
+/* What can be sampled of "memory". */
+static const char sampled_metrics[] = "dram__bytes_read.sum,dram__bytes_write.sum";
+
 static bool default_metrics(struct run_options *o)
 {
-	return o->trace || o->metrics.n > 0 || options_take_list(&o->metrics, "metrics", "memory");
+	if (o->trace || o->metrics.n > 0) {
+		return true;
+	}
+	o->usual_metrics = true;
+	return options_take_list(&o->metrics, "metrics",
+				 o->mode == MODE_SAMPLE ? sampled_metrics : "memory");
 }
 
 static const char *last_part(const char *path)
@@ -558,7 +588,7 @@ bool run_options_check(struct run_options *o, char **command)
 	if (!take_trace(o) || !check_mode(o)) {
 		return false;
 	}
-	default_budget(o, false);
+	default_budget(o);
 	if (o->recorded) {
 		recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics,
 			       &o->recorded_chip);
@@ -631,9 +661,7 @@ static bool timeline_check(struct run_options *o)
 	t->gpu = t->gpu ? t->gpu : "0";
 	t->interval_ns = t->interval_ns ? t->interval_ns : 10000;
 	return check_request(o) && check_paths(o) &&
-	       (o->metrics.n > 0 ||
-		options_take_list(&o->metrics, "metrics",
-				  "dram__bytes_read.sum,dram__bytes_write.sum"));
+	       (o->metrics.n > 0 || options_take_list(&o->metrics, "metrics", sampled_metrics));
 }
 
 bool capture_options_check(struct run_options *o, char **command)
@@ -671,10 +699,11 @@ bool capture_options_check(struct run_options *o, char **command)
 	if (!take_trace(o)) {
 		return false;
 	}
+	default_mode(o);
 	if (!check_mode(o)) {
 		return false;
 	}
-	default_budget(o, true);
+	default_budget(o);
 	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       default_metrics(o);
 }

@@ -28,6 +28,8 @@ struct run_options {
 		bool is_given, has_seed; /* --budget, --seed */
 	} budget;
 	enum run_mode mode; /* --mode */
+	bool may_fall_back; /* from MODE_SAMPLE, which nobody asked for, to a budget */
+	bool usual_metrics; /* nobody asked for others */
 	bool trace;	    /* --metrics none: when kernels ran, and no counter */
 	bool force, no_wait, recorded, raw, quiet, verbose, no_summary, fail_if_none;
 	char **command;	     /* NULL-terminated, in argv; of capture empty, of top capture files */
@@ -65,5 +67,8 @@ bool capture_options_check(struct run_options *o, char **command);
 bool follow_options_check(struct run_options *o, char **command);
 bool top_options_check(struct run_options *o, char **command);
 void run_options_deinit(struct run_options *o);
+
+/* What MODE_SAMPLE falls back to, in o; usual: the metrics of that, borrowed by o. */
+void run_options_fall_back(struct run_options *o, struct strings *usual);
 
 #endif

@@ -6,13 +6,16 @@
  * in its turn. Of a record only what cannot be found again is kept: the record itself, and the
  * position that attribution gave it.
  *
+ * Where sets of metrics take turns each has an attribution of its own, which gets all kernels, and
+ * the samples of its turns. A kernel that ran in another's turn has the value of its position
+ * (sampled_tell.c).
+ *
  * Out of memory, everything is told without values: the records are what the program's user waited
  * for. */
 
-#include "client/cli/sampled.h"
+#include "client/cli/sampled_internal.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,68 +26,6 @@
 /* Later than this no record comes: a batch waits for half a second, and then two for CUPTI. */
 #define LATE_NS INT64_C(5000000000)
 #define NOT_KEPT UINT64_MAX
-
-enum { GPUS_MAX = 64 };
-
-struct kept {
-	struct gpuctr_record record;
-	uint32_t position;
-	uint8_t state; /* enum attribution_state */
-	bool timed, has_gpu;
-	uint16_t gpu;
-	struct attribution_value *values; /* of one without a position; NULL: none */
-};
-
-struct sample {
-	int64_t start_ns, end_ns;
-};
-
-struct gpu {
-	char uuid[64];
-	struct sampled *owner;
-	struct attribution *attribution;
-	struct attribution_kernel *kernels; /* that wait */
-	size_t n_kernels, max_kernels;
-	struct sample *samples; /* that wait */
-	double *values;		/* of these */
-	size_t n_samples, max_samples;
-	unsigned first_alike; /* of its positions */
-};
-
-/* A stream of a process, whose kernels run one after the other. */
-struct stream {
-	unsigned process, context;
-	uint64_t stream;
-	bool copies; /* apart: what is missing of them is not known */
-	uint64_t sequence;
-	int64_t end_ns;	       /* of its last kernel with a time */
-	int64_t lost_since_ns; /* 0: none without a time since */
-};
-
-/* A device of a process. */
-struct device {
-	unsigned process, index;
-	int gpu; /* -1: it is not sampled */
-};
-
-struct sampled {
-	const struct gpuctr_plan *plan;
-	struct gpu gpus[GPUS_MAX];
-	size_t n_gpus;
-	struct device *devices;
-	size_t n_devices, max_devices;
-	struct map streams;
-	uint64_t n_streams;
-	struct kept *kept;
-	size_t n_kept, max_kept;
-	const struct gpuctr_range **active; /* of the last record that was kept */
-	size_t n_active;
-	void **blocks; /* what is freed at the end */
-	size_t n_blocks, max_blocks;
-	double *row; /* values, errors of a record */
-	bool failed; /* out of memory */
-	struct sampled_counts counts;
-};
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -99,7 +40,23 @@ const char *sampled_misfit(const struct gpuctr_plan *plan)
 	return NULL;
 }
 
-struct sampled *sampled_new(const struct gpuctr_plan *plan)
+/* False: a set has too many metrics. */
+static bool take_sets(struct sampled *s, const uint8_t *sets)
+{
+	for (size_t i = 0; i < s->plan->n_metrics; i++) {
+		size_t number = sets ? sets[i] : 0;
+		struct set *set = &s->sets[number];
+
+		if (number >= SAMPLER_SETS_MAX || set->n == ATTRIBUTION_METRICS_MAX) {
+			return false;
+		}
+		set->metrics[set->n++] = (uint32_t)i;
+		s->n_sets = number >= s->n_sets ? number + 1 : s->n_sets;
+	}
+	return s->n_sets > 0;
+}
+
+struct sampled *sampled_new(const struct gpuctr_plan *plan, const uint8_t *sets)
 {
 	struct sampled *s = calloc(1, sizeof(*s));
 
@@ -108,9 +65,19 @@ struct sampled *sampled_new(const struct gpuctr_plan *plan)
 	}
 	s->plan = plan;
 	s->row = calloc(2 * plan->n_columns + 1, sizeof(*s->row));
-	return s->row && plan->n_metrics > 0 && plan->n_metrics <= ATTRIBUTION_METRICS_MAX
-		       ? s
-		       : sampled_free(s);
+	s->metrics = calloc(plan->n_metrics + 1, sizeof(*s->metrics));
+	return s->row && s->metrics && take_sets(s, sets) ? s : sampled_free(s);
+}
+
+static void free_gpu(struct gpu *gpu)
+{
+	for (size_t i = 0; gpu->parts && i < gpu->owner->n_sets; i++) {
+		attribution_free(gpu->parts[i].attribution);
+	}
+	free(gpu->parts);
+	free(gpu->kernels);
+	free(gpu->samples);
+	free(gpu->values);
 }
 
 struct sampled *sampled_free(struct sampled *s)
@@ -119,13 +86,10 @@ struct sampled *sampled_free(struct sampled *s)
 		return NULL;
 	}
 	for (size_t i = 0; i < s->n_gpus; i++) {
-		attribution_free(s->gpus[i].attribution);
-		free(s->gpus[i].kernels);
-		free(s->gpus[i].samples);
-		free(s->gpus[i].values);
+		free_gpu(&s->gpus[i]);
 	}
-	for (size_t i = 0; i < s->n_kept; i++) {
-		free(s->kept[i].values);
+	for (size_t i = 0; i < s->n_kept * s->n_sets; i++) {
+		free(s->told[i].values);
 	}
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		free(s->blocks[i]);
@@ -133,8 +97,10 @@ struct sampled *sampled_free(struct sampled *s)
 	map_deinit_items(&s->streams);
 	free(s->devices);
 	free(s->kept);
+	free(s->told);
 	free(s->blocks);
 	free(s->row);
+	free(s->metrics);
 	free(s);
 	return NULL;
 }
@@ -143,41 +109,58 @@ struct sampled *sampled_free(struct sampled *s)
 
 static void on_kernel(void *user, const struct attribution_result *result)
 {
-	const struct gpu *gpu = user;
-	struct sampled *s = gpu->owner;
-	struct kept *k;
-	size_t bytes = s->plan->n_metrics * sizeof(*k->values);
+	const struct part *part = user;
+	struct sampled *s = part->gpu->owner;
+	size_t bytes = s->sets[part->set].n * sizeof(struct attribution_value);
+	struct told *told;
 
 	if (result->id == NOT_KEPT) {
 		return;
 	}
-	k = &s->kept[result->id];
-	k->position = result->position;
-	k->state = (uint8_t)result->state;
+	told = &s->told[result->id * s->n_sets + part->set];
+	told->position = result->position;
+	told->state = (uint8_t)result->state;
 	if (result->values) {
-		k->values = malloc(bytes);
-		s->failed |= !k->values;
+		told->values = malloc(bytes);
+		s->failed |= !told->values;
 	}
-	if (k->values) {
-		memcpy(k->values, result->values, bytes);
+	if (told->values) {
+		memcpy(told->values, result->values, bytes);
 	}
+}
+
+static bool add_part(struct gpu *gpu, size_t set)
+{
+	struct part *part = &gpu->parts[set];
+	const struct attribution_options options = { .metrics = (uint32_t)gpu->owner->sets[set].n,
+						     .on_kernel = on_kernel,
+						     .user = part };
+
+	*part = (struct part){ .gpu = gpu, .set = set };
+	part->attribution = attribution_new(&options);
+	return part->attribution;
 }
 
 int sampled_add_gpu(struct sampled *s, const char *uuid)
 {
-	struct attribution_options options = { .metrics = (uint32_t)s->plan->n_metrics,
-					       .on_kernel = on_kernel };
 	struct gpu *gpu;
 
-	if (s->n_gpus == GPUS_MAX) {
+	if (s->n_gpus == SAMPLED_GPUS_MAX) {
 		return -E2BIG;
 	}
-	gpu = &s->gpus[s->n_gpus];
+	gpu = &s->gpus[s->n_gpus++];
 	*gpu = (struct gpu){ .owner = s };
 	strncpy(gpu->uuid, uuid, sizeof(gpu->uuid) - 1);
-	options.user = gpu;
-	gpu->attribution = attribution_new(&options);
-	return gpu->attribution ? (int)s->n_gpus++ : -ENOMEM;
+	gpu->parts = calloc(s->n_sets, sizeof(*gpu->parts));
+	if (!gpu->parts) {
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < s->n_sets; i++) {
+		if (!add_part(gpu, i)) {
+			return -ENOMEM;
+		}
+	}
+	return (int)s->n_gpus - 1;
 }
 
 static int find_gpu(const struct sampled *s, const char *uuid)
@@ -287,18 +270,40 @@ static bool keep_active(struct sampled *s, struct gpuctr_record *r)
 	return true;
 }
 
+static bool make_room(struct sampled *s)
+{
+	size_t had = s->max_kept;
+	struct told *more;
+
+	if (s->n_kept == SAMPLED_RECORDS_MAX ||
+	    !array_make_room(&s->kept, sizeof(*s->kept), s->n_kept, &s->max_kept)) {
+		return false;
+	}
+	if (s->max_kept != had) {
+		more = realloc(s->told, s->max_kept * s->n_sets * sizeof(*more));
+		if (!more) {
+			s->max_kept = had;
+			return false;
+		}
+		s->told = more;
+	}
+	return true;
+}
+
 static struct kept *keep(struct sampled *s, const struct gpuctr_record *record)
 {
 	struct kept *k;
 
-	if (s->n_kept == SAMPLED_RECORDS_MAX ||
-	    !array_make_room(&s->kept, sizeof(*s->kept), s->n_kept, &s->max_kept)) {
+	if (!make_room(s)) {
 		return NULL;
 	}
 	k = &s->kept[s->n_kept];
-	*k = (struct kept){ .record = *record,
-			    .position = ATTRIBUTION_NO_POSITION,
-			    .state = ATTRIBUTION_LOST };
+	*k = (struct kept){ .record = *record };
+	for (size_t i = 0; i < s->n_sets; i++) {
+		s->told[s->n_kept * s->n_sets + i] =
+			(struct told){ .position = ATTRIBUTION_NO_POSITION,
+				       .state = ATTRIBUTION_LOST };
+	}
 	k->record.values = NULL;
 	if (!keep_active(s, &k->record)) {
 		return NULL;
@@ -325,6 +330,14 @@ static void add(struct sampled *s, struct gpu *gpu, const struct attribution_ker
 	gpu->kernels[gpu->n_kernels++] = *kernel;
 }
 
+static void tell_lost(struct gpu *gpu, int64_t start_ns, int64_t end_ns)
+{
+	for (size_t i = 0; i < gpu->owner->n_sets; i++) {
+		gpu->owner->failed |=
+			attribution_lost(gpu->parts[i].attribution, start_ns, end_ns) < 0;
+	}
+}
+
 static void add_kernel(struct sampled *s, struct gpu *gpu, struct stream *stream,
 		       const struct gpuctr_record *r, uint64_t step, uint64_t id)
 {
@@ -336,8 +349,7 @@ static void add_kernel(struct sampled *s, struct gpu *gpu, struct stream *stream
 						   .end_ns = r->start_ns + r->duration_ns };
 
 	if (stream->lost_since_ns != 0) {
-		s->failed |=
-			attribution_lost(gpu->attribution, stream->lost_since_ns, r->start_ns) < 0;
+		tell_lost(gpu, stream->lost_since_ns, r->start_ns);
 		stream->lost_since_ns = 0;
 	}
 	stream->end_ns = kernel.end_ns;
@@ -372,20 +384,6 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 	}
 }
 
-static void tell_without(struct sampled *s, const struct gpuctr_record *record,
-			 enum sampled_reason why, sampled_on_record *on_record, void *user)
-{
-	struct gpuctr_record r = *record;
-
-	for (size_t i = 0; i < 2 * s->plan->n_columns; i++) {
-		s->row[i] = NAN;
-	}
-	r.values = s->row;
-	r.errors = s->row + s->plan->n_columns;
-	s->counts.without[why]++;
-	on_record(user, &r);
-}
-
 void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint64_t step,
 		    sampled_on_record *on_record, void *user)
 {
@@ -403,7 +401,7 @@ void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint6
 		k->has_gpu = gpu != NULL;
 		k->gpu = gpu ? (uint16_t)(gpu - s->gpus) : 0;
 	} else {
-		tell_without(s, record, SAMPLED_TOO_MANY, on_record, user);
+		sampled_tell_without(s, record, SAMPLED_TOO_MANY, on_record, user);
 	}
 	if (!gpu || !stream) {
 		return;
@@ -417,7 +415,7 @@ void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint6
 
 /* --- samples --------------------------------------------------------------------------------- */
 
-void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end_ns,
+void sampled_sample(struct sampled *s, int number, size_t set, int64_t start_ns, int64_t end_ns,
 		    const double *values)
 {
 	struct gpu *gpu = &s->gpus[number];
@@ -438,8 +436,8 @@ void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end
 		}
 		gpu->values = more;
 	}
-	gpu->samples[gpu->n_samples] = (struct sample){ start_ns, end_ns };
-	memcpy(gpu->values + gpu->n_samples * n, values, n * sizeof(*values));
+	gpu->samples[gpu->n_samples] = (struct sample){ set, start_ns, end_ns };
+	memcpy(gpu->values + gpu->n_samples * n, values, s->sets[set].n * sizeof(*values));
 	gpu->n_samples++;
 	s->counts.samples++;
 }
@@ -449,6 +447,40 @@ static int compare_starts(const void *a, const void *b)
 	const struct attribution_kernel *x = a, *y = b;
 
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+static int give_kernel(struct gpu *gpu, const struct attribution_kernel *kernel)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < gpu->owner->n_sets; i++) {
+		r = attribution_kernel(gpu->parts[i].attribution, kernel);
+	}
+	return r;
+}
+
+/* Between its last sample and this time others had their turns. */
+static int tell_away(struct gpu *gpu, struct part *part, int64_t until_ns)
+{
+	int64_t since_ns = part->end_ns ? part->end_ns : gpu->begin_ns;
+
+	return since_ns < until_ns ? attribution_away(part->attribution, since_ns, until_ns) : 0;
+}
+
+static int give_sample(struct gpu *gpu, const struct sample *sample, const double *values)
+{
+	struct part *part = &gpu->parts[sample->set];
+	int r = 0;
+
+	gpu->begin_ns = gpu->begin_ns ? gpu->begin_ns : sample->start_ns;
+	if (sample->set != gpu->turn) {
+		r = tell_away(gpu, part, sample->start_ns);
+		gpu->turn = sample->set;
+	}
+	gpu->end_ns = part->end_ns = sample->end_ns;
+	return r == 0 ? attribution_sample(part->attribution, sample->start_ns, sample->end_ns,
+					   values)
+		      : r;
 }
 
 /* Gives kernels and samples that end by this time to the attribution, in the order of time. */
@@ -464,11 +496,9 @@ static void give(struct sampled *s, struct gpu *gpu, int64_t until_ns)
 		for (; r == 0 && k < gpu->n_kernels &&
 		       gpu->kernels[k].start_ns < gpu->samples[i].end_ns;
 		     k++) {
-			r = attribution_kernel(gpu->attribution, &gpu->kernels[k]);
+			r = give_kernel(gpu, &gpu->kernels[k]);
 		}
-		r = r == 0 ? attribution_sample(gpu->attribution, gpu->samples[i].start_ns,
-						gpu->samples[i].end_ns, gpu->values + i * n)
-			   : r;
+		r = r == 0 ? give_sample(gpu, &gpu->samples[i], gpu->values + i * n) : r;
 	}
 	s->failed |= r < 0;
 	gpu->n_kernels -= k;
@@ -507,121 +537,37 @@ static void tell_lost_to_end(struct sampled *s, struct gpu *gpu)
 		const struct stream *stream = s->streams.slots[i].item;
 
 		if (stream && stream->lost_since_ns != 0 && stream->lost_since_ns < end_ns) {
-			s->failed |= attribution_lost(gpu->attribution, stream->lost_since_ns,
-						      end_ns) < 0;
+			tell_lost(gpu, stream->lost_since_ns, end_ns);
 		}
+	}
+}
+
+static void finish(struct sampled *s, struct gpu *gpu, struct part *part, unsigned *alike)
+{
+	const struct attribution_counts *c = attribution_counts(part->attribution);
+
+	s->failed |= tell_away(gpu, part, gpu->end_ns) < 0;
+	s->failed |= attribution_finish(part->attribution) < 0;
+	part->first_alike = *alike;
+	*alike += c->positions;
+	s->counts.bad_samples += c->bad_samples + c->late_samples;
+	if (c->shift_known && !s->counts.shift_known) {
+		s->counts.shift_known = true;
+		s->counts.shift_ns = c->shift_ns[0];
 	}
 }
 
 static void attribute(struct sampled *s, struct gpu *gpu, unsigned *alike)
 {
-	const struct attribution_counts *c = attribution_counts(gpu->attribution);
-
 	tell_lost_to_end(s, gpu);
 	give(s, gpu, INT64_MAX);
 	for (size_t i = 0; i < gpu->n_kernels; i++) { /* behind the last sample */
-		s->failed |= attribution_kernel(gpu->attribution, &gpu->kernels[i]) < 0;
+		s->failed |= give_kernel(gpu, &gpu->kernels[i]) < 0;
 	}
 	gpu->n_kernels = 0;
-	s->failed |= attribution_finish(gpu->attribution) < 0;
-	gpu->first_alike = *alike;
-	*alike += c->positions;
-	s->counts.bad_samples += c->bad_samples + c->late_samples;
-	s->counts.shift_known |= c->shift_known;
-	s->counts.shift_ns = c->shift_known ? c->shift_ns[0] : s->counts.shift_ns;
-}
-
-static enum sampled_reason reason_of(enum attribution_state state)
-{
-	switch (state) {
-	case ATTRIBUTION_TOO_SHORT:
-		return SAMPLED_TOO_SHORT;
-	case ATTRIBUTION_TOGETHER:
-		return SAMPLED_TOGETHER;
-	case ATTRIBUTION_CLOCKS:
-		return SAMPLED_CLOCKS;
-	case ATTRIBUTION_CROWDED:
-		return SAMPLED_CROWDED;
-	case ATTRIBUTION_MEASURED:
-	case ATTRIBUTION_LOST:
-		break;
+	for (size_t i = 0; i < s->n_sets; i++) {
+		finish(s, gpu, &gpu->parts[i], alike);
 	}
-	return SAMPLED_LOST;
-}
-
-/* A column's value and error, of its metrics', which know nothing of each other. The first that is
- * not told is why the column is not. */
-static enum attribution_state add_up(const struct gpuctr_plan *plan, size_t column,
-				     const struct attribution_value *metrics, double *ret_value,
-				     double *ret_error)
-{
-	enum attribution_state state = ATTRIBUTION_MEASURED;
-	double value = 0, variance = 0;
-
-	for (size_t i = 0; i < plan->n_terms; i++) {
-		const struct gpuctr_term *t = &plan->terms[i];
-		const struct attribution_value *m = &metrics[t->metric];
-
-		if (t->column != column) {
-			continue;
-		}
-		state = state == ATTRIBUTION_MEASURED || m->state > state ? m->state : state;
-		value += t->weight * m->value;
-		variance += t->weight * t->weight * m->error * m->error;
-	}
-	*ret_value = value;
-	*ret_error = sqrt(variance);
-	return state;
-}
-
-/* Fills the row; why the first column without a value has none, or SAMPLED_REASONS. */
-static enum sampled_reason fill(struct sampled *s, const struct attribution_value *metrics)
-{
-	enum sampled_reason why = SAMPLED_REASONS;
-
-	for (size_t i = 0; i < s->plan->n_columns; i++) {
-		double value, error;
-		enum attribution_state state = add_up(s->plan, i, metrics, &value, &error);
-		bool told = state == ATTRIBUTION_MEASURED;
-
-		if (i == 0 && (told || state == ATTRIBUTION_TOO_SHORT)) {
-			s->counts.sum += value;
-			s->counts.too_short_sum += told ? 0 : value;
-		}
-		why = why == SAMPLED_REASONS && !told ? reason_of(state) : why;
-		s->row[i] = told ? value : NAN;
-		s->row[s->plan->n_columns + i] = told ? error : NAN;
-	}
-	return why;
-}
-
-static void tell(struct sampled *s, struct kept *k, sampled_on_record *on_record, void *user)
-{
-	struct attribution_value of_position[ATTRIBUTION_METRICS_MAX];
-	const struct attribution_value *metrics = k->values;
-	const struct gpu *gpu = &s->gpus[k->gpu];
-	enum sampled_reason why;
-
-	if (!k->has_gpu || !k->timed || s->failed || k->state != ATTRIBUTION_MEASURED) {
-		why = !k->has_gpu ? SAMPLED_OTHER_GPU
-		      : !k->timed ? SAMPLED_NO_TIME
-				  : reason_of(s->failed ? ATTRIBUTION_LOST
-							: (enum attribution_state)k->state);
-		tell_without(s, &k->record, why, on_record, user);
-		return;
-	}
-	if (k->position != ATTRIBUTION_NO_POSITION) {
-		attribution_position(gpu->attribution, k->position, of_position);
-		metrics = of_position;
-		k->record.alike = gpu->first_alike + k->position;
-	}
-	why = fill(s, metrics);
-	if (why != SAMPLED_REASONS) {
-		s->counts.without[why]++;
-	}
-	k->record.values = s->row;
-	k->record.errors = s->row + s->plan->n_columns;
-	on_record(user, &k->record);
 }
 
 void sampled_finish(struct sampled *s, sampled_on_record *on_record, void *user)
@@ -632,7 +578,7 @@ void sampled_finish(struct sampled *s, sampled_on_record *on_record, void *user)
 		attribute(s, &s->gpus[i], &alike);
 	}
 	for (size_t i = 0; i < s->n_kept; i++) {
-		tell(s, &s->kept[i], on_record, user);
+		sampled_tell(s, &s->kept[i], on_record, user);
 	}
 }
 

@@ -22,6 +22,7 @@ enum sampled_reason {
 	SAMPLED_NO_TIME,   /* CUPTI has lost when they ran */
 	SAMPLED_OTHER_GPU, /* that nobody sampled */
 	SAMPLED_TOO_MANY,  /* beyond SAMPLED_RECORDS_MAX */
+	SAMPLED_AWAY,	   /* other metrics were sampled, and nothing like it ran when these were */
 	SAMPLED_REASONS,
 };
 
@@ -38,9 +39,10 @@ struct sampled_counts {
 
 struct sampled;
 
-/* The plan lives until sampled_free(). NULL: out of memory, or it has more metrics than
- * ATTRIBUTION_METRICS_MAX. */
-struct sampled *sampled_new(const struct gpuctr_plan *plan);
+/* Metrics of the plan that were sampled at other times than others are in sets: sets has one number
+ * for each metric, as struct sampler_begin; NULL: all are in one. The plan lives until
+ * sampled_free(). NULL: out of memory, or a set has more metrics than ATTRIBUTION_METRICS_MAX. */
+struct sampled *sampled_new(const struct gpuctr_plan *plan, const uint8_t *sets);
 struct sampled *sampled_free(struct sampled *s); /* takes NULL, returns NULL */
 
 /* A GPU that is sampled; returns its number, or a negative errno. */
@@ -58,8 +60,8 @@ void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint6
 /* It is told of nowhere, but takes its part of the samples. */
 void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy);
 
-/* values: one a metric of the plan. */
-void sampled_sample(struct sampled *s, int gpu, int64_t start_ns, int64_t end_ns,
+/* values: one a metric of the set, in the plan's order. */
+void sampled_sample(struct sampled *s, int gpu, size_t set, int64_t start_ns, int64_t end_ns,
 		    const double *values);
 
 /* Now and then: attributes what is old. */

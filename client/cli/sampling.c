@@ -1,77 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/cli/sampling.h"
+#include "client/cli/sampling_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/cli/sampler_path.h"
 #include "client/cli/say.h"
-#include "client/cli/text.h"
 #include "client/report/attribution.h"
-#include "client/sampler/stream.h"
-#include "proto/base/clock.h"
 
-/* The sampler ends when its standard input does: at the end of the trace, or when we are no more.
- * What it has sampled until then still comes. One that does not end is killed.
+/* What samples say of a kernel is known at the end alone, so whatever ends the samplers early takes
+ * nothing away: kernels that ran later have no value, and that is told.
  *
- * What samples say of a kernel is known at the end alone, so whatever ends the samplers early takes
- * nothing away: kernels that ran later have no value, and that is told. */
-
-enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, INTERVAL_NS = 10000, LEAST_MS = 10 };
-
-#define PATIENCE_NS (5 * CLOCK_NS_PER_S)
-
-struct sampler {
-	struct sampling *owner;
-	char uuid[SAMPLER_UUID_BYTES];
-	struct child child;
-	int life, output; /* -1: closed */
-	bool watched;
-	uv_poll_t poll;
-	struct sampler_reader *reader;
-	bool begun, ended;
-	bool strays; /* it samples what it was not asked for */
-	int number;  /* of its GPU among those that are joined */
-	uint64_t lost;
-};
-
-struct sampling {
-	struct gpuctr *g;
-	uv_loop_t *loop;
-	const struct run_options *options;
-	const sigset_t *mask;
-	struct sampling_user user;
-	void *data;
-
-	char path[PATH_MAX];
-	struct buf metrics; /* "a,b", in the plan's order */
-	size_t n_metrics;
-	struct gpuctr_capture *permit; /* NULL: not open, or over */
-	struct sampler samplers[SAMPLING_GPUS_MAX];
-	size_t n_samplers;
-	bool begun, over;
-
-	struct sampled *sampled;
-	struct attributor *steps;
-	uint64_t n_records, interval_ns;
-	sampled_on_record *on_record;
-	void *on_record_user;
-	struct buf unsampled;
-};
+ * Where sampling is no more than what the client would prefer, whatever refuses it before it has
+ * begun is the reason for a budget, which is taken once the permit is given back. Not so what would
+ * refuse a budget as well. */
 
 /* --- why not --------------------------------------------------------------------------------- */
 
+static void leave(struct sampling *s)
+{
+	s->leaves = false;
+	s->user.on_refused(s->data, s->why.n > 0 ? buf_string(&s->why) : NULL);
+}
+
+/* Nothing of it is left when the user hears of it. */
 static void refuse(struct sampling *s)
 {
-	if (!s->over) {
-		s->over = true;
-		s->user.on_refused(s->data);
+	if (s->over) {
+		return;
+	}
+	samplers_end(s);
+	s->leaves = true;
+	if (!s->permit || gpuctr_capture_close(s->permit) != 0) {
+		leave(s);
 	}
 }
 
@@ -83,235 +46,25 @@ static void tell_instead(const struct run_options *o)
 
 static void cut(struct sampling *s)
 {
-	if (!s->begun) {
-		tell_instead(s->options);
-		refuse(s);
-	} else if (!s->over) {
-		s->over = true;
-		s->user.on_cut(s->data);
-	}
-}
-
-/* --- samplers -------------------------------------------------------------------------------- */
-
-/* Values come in the order of these names, and as many. */
-static bool is_as_asked(const struct sampler *m, const struct sampler_begin *begin)
-{
-	const char *asked = buf_string(&m->owner->metrics);
-
-	for (size_t i = 0; i < begin->n_metrics; i++) {
-		size_t n = strlen(begin->metrics[i]);
-		bool is_last = i + 1 == begin->n_metrics;
-
-		if (strncmp(asked, begin->metrics[i], n) != 0 ||
-		    asked[n] != (is_last ? '\0' : ',')) {
-			return false;
+	if (s->begun) {
+		if (!s->over) {
+			s->over = true;
+			s->user.on_cut(s->data);
 		}
-		asked += n + 1;
-	}
-	return strcmp(begin->gpu, m->uuid) == 0;
-}
-
-static void on_begin(void *user, const struct sampler_begin *begin)
-{
-	struct sampler *m = user;
-	struct sampling *s = m->owner;
-	bool all = true;
-
-	m->strays = !is_as_asked(m, begin);
-	if (m->strays) {
 		return;
 	}
-	m->begun = true;
-	s->interval_ns = begin->interval_ns;
-	for (size_t i = 0; i < s->n_samplers; i++) {
-		all = all && s->samplers[i].begun;
+	if (!sampling_may_fall_back(s)) {
+		buf_clear(&s->why);
+		tell_instead(s->options);
 	}
-	if (all && !s->begun && !s->over) {
-		s->begun = true;
-		s->user.on_begun(s->data);
-	}
+	refuse(s);
 }
 
-static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
+/* The reason for a budget is told with it. */
+static void say_error_unless(const struct sampling *s, const struct gpuctr_error *error)
 {
-	const struct sampler *m = user;
-
-	if (m->owner->sampled && m->number >= 0 && !m->strays) {
-		sampled_sample(m->owner->sampled, m->number, start_ns, end_ns, values);
-	}
-}
-
-static void on_lost(void *user, int64_t start_ns, int64_t end_ns, uint64_t n)
-{
-	(void)start_ns;
-	(void)end_ns;
-	((struct sampler *)user)->lost += n;
-}
-
-static void on_sampler_end(void *user, const struct sampler_end *end)
-{
-	struct sampler *m = user;
-
-	m->ended = true;
-	if (end->reason != SAMPLER_ENDED) {
-		say("%s%s%s", end->message, end->remedy[0] ? ". " : "", end->remedy);
-	}
-}
-
-static const struct sampler_handler handler = {
-	.on_begin = on_begin,
-	.on_sample = on_sample,
-	.on_lost = on_lost,
-	.on_end = on_sampler_end,
-};
-
-static void close_output(struct sampler *m)
-{
-	/* The loop may be over. */
-	if (m->watched && !uv_is_closing((uv_handle_t *)&m->poll)) {
-		uv_poll_stop(&m->poll);
-	}
-	m->watched = false;
-	if (m->output >= 0) {
-		close(m->output);
-		m->output = -1;
-	}
-}
-
-/* False: there is nothing more. */
-static bool take_some(struct sampler *m)
-{
-	static uint8_t bytes[READ_BYTES];
-	ssize_t n = read(m->output, bytes, sizeof(bytes));
-
-	if (n > 0 && sampler_reader_feed(m->reader, bytes, (size_t)n) == 0 && !m->strays) {
-		return true;
-	}
-	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-		return false;
-	}
-	if (n > 0 && m->strays) {
-		say("the sampler samples another GPU or other metrics than it was asked for, and "
-		    "is ended");
-	} else if (n > 0) {
-		say("the sampler has written nonsense, and is ended");
-	}
-	close_output(m);
-	return false;
-}
-
-/* What the pipe holds, and no more at a time: one that writes faster than we read would keep us
- * from signals and from the daemon. */
-static void take_all(struct sampler *m)
-{
-	for (unsigned i = 0; i <= PIPE_BYTES / READ_BYTES && m->output >= 0 && take_some(m); i++) {
-	}
-}
-
-static void on_output(uv_poll_t *handle, int status, int events)
-{
-	struct sampler *m = handle->data;
-
-	(void)status;
-	(void)events;
-	take_all(m);
-	if (m->output < 0 && !m->owner->over) {
-		if (!m->ended) {
-			say("the sampler of GPU %s has ended", m->uuid);
-		}
-		cut(m->owner);
-	}
-}
-
-static int watch(struct sampling *s, struct sampler *m)
-{
-	(void)fcntl(m->output, F_SETFL, O_NONBLOCK);
-	(void)fcntl(m->output, F_SETPIPE_SZ, PIPE_BYTES);
-	m->reader = sampler_reader_new(&handler, m);
-	if (!m->reader) {
-		close_output(m);
-		return -ENOMEM;
-	}
-	if (uv_poll_init(s->loop, &m->poll, m->output) != 0) {
-		return -EINVAL;
-	}
-	m->poll.data = m;
-	m->watched = uv_poll_start(&m->poll, UV_READABLE, on_output) == 0;
-	return m->watched ? 0 : -EINVAL;
-}
-
-static int start(struct sampling *s, struct sampler *m, const char *const *added)
-{
-	char interval[32];
-	uint64_t interval_ns = s->options->timeline.interval_ns;
-	const char *argv[] = { "gpuctr-sampler", "--quiet",   "--gpu",
-			       m->uuid,		 "--metrics", buf_string(&s->metrics),
-			       "--interval",	 interval,    NULL };
-	int r;
-
-	snprintf(interval, sizeof(interval), "%lluns",
-		 (unsigned long long)(interval_ns ? interval_ns : INTERVAL_NS));
-	r = child_start_piped(&m->child, s->path, (char *const *)(uintptr_t)argv, added, s->mask,
-			      &m->life, &m->output);
-	return r < 0 ? r : watch(s, m);
-}
-
-static void ask_end(struct sampler *m)
-{
-	if (m->life >= 0) {
-		close(m->life);
-		m->life = -1;
-	}
-}
-
-/* Waits a moment for outputs that are open, and reads them. False: none is. */
-static bool take_from_all(struct sampling *s)
-{
-	struct pollfd polls[SAMPLING_GPUS_MAX];
-	nfds_t n = 0;
-
-	for (size_t i = 0; i < s->n_samplers; i++) {
-		if (s->samplers[i].output >= 0) {
-			polls[n++] = (struct pollfd){ s->samplers[i].output, POLLIN, 0 };
-		}
-	}
-	(void)poll(polls, n, n > 0 ? LEAST_MS : 0);
-	for (size_t i = 0; i < s->n_samplers; i++) {
-		take_all(&s->samplers[i]);
-	}
-	return n > 0;
-}
-
-/* Its output is at its end, or its time is over. */
-static void reap_sampler(struct sampler *m, uint64_t until_ns)
-{
-	if (m->output >= 0) {
-		say("the sampler does not end, and is killed");
-		close_output(m);
-	}
-	while (m->child.pid != 0 && !child_reap(&m->child)) {
-		if (clock_now_ns() >= until_ns) {
-			kill(m->child.pid, SIGKILL);
-		}
-		(void)poll(NULL, 0, LEAST_MS);
-	}
-}
-
-/* They are asked to end, all before one is waited for, and what they have sampled is read until
- * they have. */
-static void end_samplers(struct sampling *s)
-{
-	uint64_t until_ns = clock_now_ns() + PATIENCE_NS;
-
-	s->over = true;
-	for (size_t i = 0; i < s->n_samplers; i++) {
-		ask_end(&s->samplers[i]);
-	}
-	while (clock_now_ns() < until_ns && take_from_all(s)) {
-	}
-	for (size_t i = 0; i < s->n_samplers; i++) {
-		reap_sampler(&s->samplers[i], until_ns);
+	if (!sampling_may_fall_back(s)) {
+		say_gpuctr_error(error);
 	}
 }
 
@@ -352,11 +105,15 @@ static void on_permit_ready(struct gpuctr_capture *c, void *userdata)
 		return;
 	}
 	if (!added) {
-		say_gpuctr_error(gpuctr_last_error(s->g));
+		sampling_note_why(s, "%s", gpuctr_last_error(s->g)->message);
+		say_error_unless(s, gpuctr_last_error(s->g));
 	}
 	for (size_t i = 0; r == 0 && i < s->n_samplers; i++) {
-		r = start(s, &s->samplers[i], added);
+		r = samplers_start(s, &s->samplers[i], added);
 		if (r < 0) {
+			sampling_note_why(s, "%s cannot be run: %s", s->path, strerror(-r));
+		}
+		if (r < 0 && !sampling_may_fall_back(s)) {
 			say_usage("%s: cannot be run: %s", s->path, strerror(-r));
 		}
 	}
@@ -368,10 +125,23 @@ static void on_permit_ready(struct gpuctr_capture *c, void *userdata)
 static void on_permit_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice,
 			     void *userdata)
 {
+	struct sampling *s = userdata;
+
 	(void)c;
-	(void)userdata;
-	say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
-		    notice->error.remedy);
+	if (sampling_may_fall_back(s)) {
+		sampling_note_why(s, "%s", notice->error.message);
+	} else {
+		say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
+			    notice->error.remedy);
+	}
+}
+
+/* A budget waits for the same GPUs and asks the same daemon. */
+static bool refuses_all(int code)
+{
+	return code == GPUCTR_E_GPU_BUSY || code == GPUCTR_E_TIMEOUT ||
+	       code == GPUCTR_E_QUEUE_FULL || code == GPUCTR_E_STOPPING ||
+	       code == GPUCTR_E_DISCONNECTED || code == GPUCTR_E_AGENT_LOST;
 }
 
 static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata)
@@ -380,13 +150,24 @@ static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end
 
 	(void)c;
 	s->permit = NULL;
+	if (s->leaves) {
+		leave(s);
+	}
 	/* Of a daemon that is gone the trace hears as well. */
 	if (s->over || (s->begun && end->error.code == GPUCTR_E_DISCONNECTED)) {
 		return;
 	}
 	say_clear();
-	if (end->error.code != GPUCTR_OK) {
+	sampling_note_why(s, "%s",
+			  end->error.code != GPUCTR_OK ? end->error.message : "its lease is over");
+	if (refuses_all(end->error.code) && sampling_may_fall_back(s)) {
 		say_gpuctr_error(&end->error);
+		buf_clear(&s->why);
+		refuse(s);
+		return;
+	}
+	if (end->error.code != GPUCTR_OK) {
+		say_error_unless(s, &end->error);
 	}
 	cut(s);
 }
@@ -408,6 +189,8 @@ static int open_permit(struct sampling *s)
 	options.permit = GPUCTR_PERMIT_BY_PRELOAD;
 	options.gpus = strings_items(&o->devices);
 	options.n_gpus = o->devices.n;
+	options.processes = s->selected->ids;
+	options.n_processes = s->selected->n;
 	options.no_wait = o->no_wait;
 	options.timeout_ns = o->timeout_ns;
 	options.lease_ns = o->lease_ns;
@@ -417,20 +200,22 @@ static int open_permit(struct sampling *s)
 
 /* --- the plan -------------------------------------------------------------------------------- */
 
-/* False: told why. */
+/* False: why is known. */
 static bool take_plan(struct sampling *s, const struct gpuctr_plan *plan)
 {
 	const char *misfit = sampled_misfit(plan);
 
 	if (misfit) {
-		say_usage("--mode sample: %s is no sum over time, which samples could be divided "
-			  "of; ask for .sum, or take --mode range",
-			  misfit);
+		sampling_note_why(s, "%s is no sum over time%s", misfit,
+				  s->options->may_fall_back
+					  ? ""
+					  : ", which samples could be divided of; ask for "
+					    ".sum, or take --mode range");
 		return false;
 	}
-	if (plan->n_metrics > ATTRIBUTION_METRICS_MAX) {
-		say_usage("--mode sample: %zu metrics are too many, %d are sampled at a time",
-			  plan->n_metrics, ATTRIBUTION_METRICS_MAX);
+	if (plan->n_metrics > SAMPLER_METRICS_MAX) {
+		sampling_note_why(s, "%zu metrics are too many, %d can be sampled", plan->n_metrics,
+				  SAMPLER_METRICS_MAX);
 		return false;
 	}
 	for (size_t i = 0; i < plan->n_metrics; i++) {
@@ -440,6 +225,7 @@ static bool take_plan(struct sampling *s, const struct gpuctr_plan *plan)
 	return !s->metrics.failed;
 }
 
+/* What is not known to the planner no mode measures. */
 static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *error,
 		    void *userdata)
 {
@@ -466,8 +252,8 @@ static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *e
 }
 
 struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
-				const struct run_options *options, const sigset_t *mask,
-				const struct sampling_user *user, void *data)
+				const struct run_options *options, const struct selected *selected,
+				const sigset_t *mask, const struct sampling_user *user, void *data)
 {
 	struct sampling *s = calloc(1, sizeof(*s));
 	int r;
@@ -479,14 +265,17 @@ struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 	s->g = g;
 	s->loop = loop;
 	s->options = options;
+	s->selected = selected;
 	s->mask = mask;
 	s->user = *user;
 	s->data = data;
+	s->on_over = cut;
 	s->steps = attributor_new();
 	if (!sampler_path_find(s->path)) {
-		say_usage("%s: gpuctr-sampler is not there; $GPUCTR_SAMPLER names another",
-			  s->path);
-		return sampling_free(s);
+		sampling_note_why(s, "gpuctr-sampler is not there (%s)%s", s->path,
+				  options->may_fall_back ? "" : "; $GPUCTR_SAMPLER names another");
+		refuse(s);
+		return s;
 	}
 	r = s->steps ? gpuctr_plan(g, NULL, strings_items(&options->metrics), options->metrics.n,
 				   on_plan, s)
@@ -503,13 +292,14 @@ struct sampling *sampling_free(struct sampling *s)
 	if (!s) {
 		return NULL;
 	}
-	end_samplers(s);
+	samplers_end(s);
 	for (size_t i = 0; i < s->n_samplers; i++) {
 		sampler_reader_free(s->samplers[i].reader);
 	}
 	sampled_free(s->sampled);
 	attributor_free(s->steps);
 	buf_deinit(&s->metrics);
+	buf_deinit(&s->why);
 	buf_deinit(&s->unsampled);
 	free(s);
 	return NULL;
@@ -522,7 +312,7 @@ bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_o
 {
 	s->on_record = on_record;
 	s->on_record_user = user;
-	s->sampled = plan->n_metrics == s->n_metrics ? sampled_new(plan) : NULL;
+	s->sampled = plan->n_metrics == s->n_metrics ? sampled_new(plan, s->sets) : NULL;
 	if (!s->sampled) {
 		say_usage("out of memory");
 		return false;
@@ -588,6 +378,7 @@ static void describe(struct sampling *s)
 		[SAMPLED_NO_TIME] = "without a time",
 		[SAMPLED_OTHER_GPU] = "on other GPUs",
 		[SAMPLED_TOO_MANY] = "too many to be kept",
+		[SAMPLED_AWAY] = "ran in another set's turn",
 	};
 	const struct sampled_counts *c = sampled_counts(s->sampled);
 	uint64_t lost = 0, without = 0;
@@ -618,11 +409,17 @@ static void describe(struct sampling *s)
 	}
 	buf_text(b, "; samples lost ");
 	text_count(b, lost);
+	if (s->turns > 0) {
+		buf_text(b, "; ");
+		text_count(b, s->turns + s->n_samplers);
+		buf_printf(b, " turns of %zu sets, a change takes ", s->n_sets);
+		text_time(b, (double)s->change_ns / (double)s->turns);
+	}
 }
 
 void sampling_finish(struct sampling *s)
 {
-	end_samplers(s);
+	samplers_end(s);
 	if (s->permit) {
 		gpuctr_capture_close(s->permit);
 	}
@@ -634,7 +431,39 @@ void sampling_finish(struct sampling *s)
 
 uint64_t sampling_interval_ns(const struct sampling *s)
 {
-	return s->interval_ns;
+	uint64_t longest = 0;
+
+	for (size_t i = 0; i < s->n_sets; i++) {
+		longest = s->intervals_ns[i] > longest ? s->intervals_ns[i] : longest;
+	}
+	return longest;
+}
+
+static void describe_set(const struct sampling *s, size_t set, struct buf *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_metrics; i++) {
+		n += s->sets[i] == set;
+	}
+	buf_printf(b, "%s%zu each ", set > 0 ? ", " : "", n);
+	text_time(b, (double)s->intervals_ns[set]);
+}
+
+void sampling_describe(const struct sampling *s, struct buf *b)
+{
+	if (s->n_sets == 1) {
+		buf_text(b, "each ");
+		text_time(b, (double)s->intervals_ns[0]);
+		return;
+	}
+	buf_printf(b, "in turns of about ");
+	text_time(b, (double)s->turn_ns);
+	buf_text(b, " (metrics: ");
+	for (size_t i = 0; i < s->n_sets; i++) {
+		describe_set(s, i, b);
+	}
+	buf_char(b, ')');
 }
 
 const char *sampling_unsampled(const struct sampling *s)

@@ -5,9 +5,10 @@
 /* The samples of a run with --mode sample: a permit for the GPUs, and a gpuctr-sampler for each,
  * whose samples are joined with the records of the run's own capture, a trace.
  *
- *	sampling_begin() ──plan──► permit ──ready──► samplers begin ──on_begun──► the trace is
- *opened │ refused: on_refused                                                   │ └ sampling is
- *over too early: on_cut                            sampling_finish()
+ *	sampling_begin() ─plan─► permit ─ready─► samplers begin ─on_begun─► the trace is opened
+ *	      │                                        │                        │
+ *	      └──────────── on_refused ◄───────────────┘         on_cut ◄───────┤
+ *	                                                                sampling_finish()
  */
 
 #include <uv.h>
@@ -22,15 +23,18 @@ struct sampling;
 
 struct sampling_user {
 	void (*on_begun)(void *user);
-	void (*on_refused)(void *user); /* told why; nothing of it runs */
-	void (*on_cut)(void *user);	/* told why; what was sampled is there */
+	/* Nothing of it runs, and nothing is leased. why: a budget may do, and is taken where the
+	 * options say so; valid during the call. NULL: it was told, and nothing else will do. */
+	void (*on_refused)(void *user, const char *why);
+	void (*on_cut)(void *user); /* told why; what was sampled is there */
 	void (*on_queued)(void *user, const struct gpuctr_queued *queued);
 };
 
-/* Asks for the plan and the permit. g, loop and options outlive it. NULL: told why. */
+/* Asks for the plan and the permit. g, loop, options and selected outlive it. Before it returns it
+ * may be refused. NULL: out of memory, which was told. */
 struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
-				const struct run_options *options, const sigset_t *mask,
-				const struct sampling_user *user, void *data);
+				const struct run_options *options, const struct selected *selected,
+				const sigset_t *mask, const struct sampling_user *user, void *data);
 /* Ends the samplers. Handles of the loop are closed with it. Takes NULL, returns NULL. */
 struct sampling *sampling_free(struct sampling *s);
 
@@ -49,8 +53,11 @@ void sampling_tick(struct sampling *s);
  * record. */
 void sampling_finish(struct sampling *s);
 
-/* The length of a sample, and one line on kernels without a value. Valid until the end. */
+/* The length of a sample, of the longest where there are several, and one line on kernels without a
+ * value. Valid until the end. */
 uint64_t sampling_interval_ns(const struct sampling *s);
 const char *sampling_unsampled(const struct sampling *s);
+/* Appends how samples are taken, "each 10.0 us". */
+void sampling_describe(const struct sampling *s, struct buf *b);
 
 #endif

@@ -138,6 +138,7 @@ static void set_environment(const struct fixture *f)
 	setenv("GPUCTR_FAKE_DIR", f->folder, 1);
 	setenv("GPUCTR_SOCKET", f->socket, 1);
 	setenv("GPUCTR_AGENT", TEST_AGENT, 1);
+	setenv("GPUCTR_SAMPLER", "/nowhere/gpuctr-sampler", 1); /* an installed one is not meant */
 	setenv("LD_LIBRARY_PATH", TEST_FAKE_LIBRARIES, 1);
 	setenv("GPUCTR_FAKE_LOG_KIB", "1024", 1);
 	fixture_check_leaks(true);

@@ -205,6 +205,70 @@ static void a_program_that_runs_is_sampled(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* Of a metric that has so much for each thread. */
+static struct figures look_at_metric(const char *path, const char *metric, double of_thread)
+{
+	struct figures f = { 0 };
+	struct lines l;
+	char null[100];
+
+	snprintf(null, sizeof(null), "\"%s\":null", metric);
+	lines_load(&l, path);
+	for (size_t i = 0; i < l.n; i++) {
+		const char *line = l.v[i];
+		double truth;
+
+		if (line_is(line, "kernel") && !strstr(line, null)) {
+			truth = of_thread * bytes_of(line) / READ_BYTES;
+			f.known++;
+			f.within += fabs(line_number(line, metric) - truth) <=
+				    3 * line_number(strstr(line, "\"errors\":"), metric);
+			f.told += line_number(line, metric);
+			f.true_bytes += truth;
+		}
+	}
+	lines_deinit(&l);
+	return f;
+}
+
+/* Five metrics, of which the hardware counts four at a time, and those of SMs more slowly. */
+static void metrics_of_several_passes_take_turns(void **state)
+{
+	static const struct {
+		const char *name;
+		double of_thread;
+	} metrics[] = { { "dram__bytes_read.sum", 16 }, { "sm__inst_executed.sum", 100.0 / 32 },
+			{ "lts__t_bytes.sum", 32 },	{ "lts__t_sectors_op_read.sum", 0.5 },
+			{ "dram__bytes_write.sum", 8 }, { "dram__bytes.sum", 24 } };
+	struct fixture *f = *state;
+	struct program *client;
+	struct figures g;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
+				"dram__bytes_read.sum,sm__inst_executed.sum,lts__t_bytes.sum,"
+				"lts__t_sectors_op_read.sum,dram__bytes_write.sum,dram__bytes.sum",
+				"--format", "jsonl", "--output", fixture_path(f, "records"), "--",
+				FAKEAPP, "--kernels", "6000", WORK, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "sampled in turns of about 500 ms (metrics: 4 each 10.0 us, 1 each "
+			       "520 us, 1 each 10.0 us)");
+	expect_message(client, "6,000 kernels seen in 1 process: 6,000 measured, 0 dropped");
+	expect_message(client, "turns of 3 sets, a change takes ");
+	for (size_t i = 0; i < sizeof(metrics) / sizeof(*metrics); i++) {
+		g = look_at_metric(fixture_path(f, "records"), metrics[i].name,
+				   metrics[i].of_thread);
+		print_message("%s: %zu of 6000 kernels have values, %zu within three errors; total "
+			      "%+.3f %%\n",
+			      metrics[i].name, g.known, g.within,
+			      100 * (g.told / g.true_bytes - 1));
+		assert_true(g.known >= 6000 * (i == 1 ? 80 : 95) / 100);
+		assert_true(g.within >= g.known * 98 / 100);
+		assert_true(fabs(g.told / g.true_bytes - 1) < (i == 1 ? 0.03 : 0.01));
+	}
+	expect_no_objects(f);
+}
+
 static void expect_refused(struct program *client, const char *text)
 {
 	expect_exit(client, 125);
@@ -223,8 +287,7 @@ static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
 		{ "dram__bytes_read.sum", "--budget", "5%", "--mode sample and --budget" },
 		{ "dram__bytes_read.sum", "--raw", "--quiet", "--mode sample and --raw" },
 		{ "none", "--quiet", "--quiet", "--mode sample and --metrics none" },
-		{ "dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum,"
-		  "lts__t_bytes.sum,l1tex__t_bytes.sum",
+		{ "dram__bytes_read.sum,smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
 		  "--no-summary", "--no-summary", "--mode budget" },
 	};
 	struct fixture *f = *state;
@@ -402,6 +465,7 @@ int main(void)
 		SAMPLE_TEST(launches_left_out_take_part),
 		SAMPLE_TEST(an_ordinary_user_samples),
 		SAMPLE_TEST(a_program_that_runs_is_sampled),
+		SAMPLE_TEST(metrics_of_several_passes_take_turns),
 		SAMPLE_TEST(what_cannot_be_sampled_is_refused_as_a_whole),
 		SAMPLE_TEST(the_program_runs_on_without_its_sampler),
 		SAMPLE_TEST(the_program_runs_on_without_its_daemon),

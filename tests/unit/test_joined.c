@@ -194,7 +194,7 @@ static void join(struct sampled *s)
 
 		assert_int_equal(
 			sscanf(line, "%ld %ld %lf %lf", &start, &end, &values[0], &values[1]), 4);
-		sampled_sample(s, 0, start, end, values);
+		sampled_sample(s, 0, 0, start, end, values);
 		if (next + BATCH < n_kernels && kernels[next + BATCH].k.end_ns < end) {
 			for (size_t k = 0; k < BATCH; k++) {
 				give(s, next++);
@@ -239,7 +239,7 @@ static bool is_same(double a, double b)
 
 static void records_get_what_attribution_found(void **state)
 {
-	struct sampled *s = sampled_new(&plan);
+	struct sampled *s = sampled_new(&plan, NULL);
 	const struct sampled_counts *c;
 	size_t known = 0, too_short = 0, records = 0;
 
@@ -310,7 +310,7 @@ static void records_without_a_value_are_counted(void **state)
 	struct gpuctr_range range = { .message = "whole", .id = 1 };
 	const struct gpuctr_range *active[] = { &range };
 	struct gpuctr_record r = { .process = 1, .active = active, .n_active = 1 };
-	struct sampled *s = sampled_new(&plan);
+	struct sampled *s = sampled_new(&plan, NULL);
 	const uint64_t *without = sampled_counts(s)->without;
 
 	(void)state;

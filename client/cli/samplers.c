@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sampler ends when its standard input does: at the end of the trace, or when we are no more.
+ * What it has sampled until then still comes. One that does not end is killed.
+ */
+
+#include "client/cli/sampling_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/say.h"
+#include "proto/base/clock.h"
+
+enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, LEAST_MS = 10, TURNS_LEAST = 16 };
+
+#define PATIENCE_NS (5 * CLOCK_NS_PER_S)
+#define TURN_NS (500 * CLOCK_NS_PER_MS)
+#define TURN_LEAST_NS (100 * CLOCK_NS_PER_MS)
+
+/* Values come in the order of these names, and as many. */
+static bool is_as_asked(const struct sampler *m, const struct sampler_begin *begin)
+{
+	const char *asked = buf_string(&m->owner->metrics);
+
+	for (size_t i = 0; i < begin->n_metrics; i++) {
+		size_t n = strlen(begin->metrics[i]);
+		bool is_last = i + 1 == begin->n_metrics;
+
+		if (strncmp(asked, begin->metrics[i], n) != 0 ||
+		    asked[n] != (is_last ? '\0' : ',')) {
+			return false;
+		}
+		asked += n + 1;
+	}
+	return strcmp(begin->gpu, m->uuid) == 0;
+}
+
+/* Those of the first sampler, which others have to have as well: GPUs of one kind. */
+static bool take_sets(struct sampling *s, const struct sampler_begin *begin)
+{
+	if (s->n_sets == 0) {
+		s->n_sets = begin->n_sets;
+		memcpy(s->sets, begin->sets, begin->n_metrics);
+		memcpy(s->intervals_ns, begin->intervals_ns,
+		       begin->n_sets * sizeof(*s->intervals_ns));
+	}
+	return s->n_sets == begin->n_sets && memcmp(s->sets, begin->sets, begin->n_metrics) == 0;
+}
+
+static void on_begin(void *user, const struct sampler_begin *begin)
+{
+	struct sampler *m = user;
+	struct sampling *s = m->owner;
+	bool all = true;
+
+	m->strays = !is_as_asked(m, begin) || !take_sets(s, begin);
+	if (m->strays) {
+		return;
+	}
+	m->begun = true;
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		all = all && s->samplers[i].begun;
+	}
+	if (all && !s->begun && !s->over) {
+		s->begun = true;
+		s->user.on_begun(s->data);
+	}
+}
+
+static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
+{
+	const struct sampler *m = user;
+
+	if (m->owner->sampled && m->number >= 0 && !m->strays) {
+		sampled_sample(m->owner->sampled, m->number, m->set, start_ns, end_ns, values);
+	}
+}
+
+/* The longest interval of a set is told. */
+static void on_set(void *user, const struct sampler_set *set)
+{
+	struct sampler *m = user;
+	struct sampling *s = m->owner;
+
+	if (set->set != m->set) {
+		s->turns++;
+		s->change_ns += set->change_ns;
+	}
+	m->set = set->set;
+	if (set->interval_ns > s->intervals_ns[set->set]) {
+		s->intervals_ns[set->set] = set->interval_ns;
+	}
+}
+
+static void on_lost(void *user, int64_t start_ns, int64_t end_ns, uint64_t n)
+{
+	(void)start_ns;
+	(void)end_ns;
+	((struct sampler *)user)->lost += n;
+}
+
+static void on_sampler_end(void *user, const struct sampler_end *end)
+{
+	struct sampler *m = user;
+
+	m->ended = true;
+	if (end->reason == SAMPLER_ENDED) {
+		return;
+	}
+	if (sampling_may_fall_back(m->owner)) {
+		sampling_note_why(m->owner, "%s", end->message);
+	} else {
+		say("%s%s%s", end->message, end->remedy[0] ? ". " : "", end->remedy);
+	}
+}
+
+static const struct sampler_handler handler = {
+	.on_begin = on_begin,
+	.on_sample = on_sample,
+	.on_lost = on_lost,
+	.on_end = on_sampler_end,
+	.on_set = on_set,
+};
+
+/* Of a sampler that does what it should not, or no more. */
+static void tell_failure(struct sampler *m, const char *text)
+{
+	if (sampling_may_fall_back(m->owner)) {
+		sampling_note_why(m->owner, "%s", text);
+	} else {
+		say("%s", text);
+	}
+}
+
+static void close_output(struct sampler *m)
+{
+	/* The loop may be over. */
+	if (m->watched && !uv_is_closing((uv_handle_t *)&m->poll)) {
+		uv_poll_stop(&m->poll);
+	}
+	m->watched = false;
+	if (m->output >= 0) {
+		close(m->output);
+		m->output = -1;
+	}
+}
+
+/* False: there is nothing more. */
+static bool take_some(struct sampler *m)
+{
+	static uint8_t bytes[READ_BYTES];
+	ssize_t n = read(m->output, bytes, sizeof(bytes));
+
+	if (n > 0 && sampler_reader_feed(m->reader, bytes, (size_t)n) == 0 && !m->strays) {
+		return true;
+	}
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		return false;
+	}
+	if (n > 0 && m->strays) {
+		tell_failure(m, "the sampler samples another GPU or other metrics than it was "
+				"asked for, and is ended");
+	} else if (n > 0) {
+		tell_failure(m, "the sampler has written nonsense, and is ended");
+	}
+	close_output(m);
+	return false;
+}
+
+/* What the pipe holds, and no more at a time: one that writes faster than we read would keep us
+ * from signals and from the daemon. */
+static void take_all(struct sampler *m)
+{
+	for (unsigned i = 0; i <= PIPE_BYTES / READ_BYTES && m->output >= 0 && take_some(m); i++) {
+	}
+}
+
+static void on_output(uv_poll_t *handle, int status, int events)
+{
+	struct sampler *m = handle->data;
+
+	(void)status;
+	(void)events;
+	take_all(m);
+	if (m->output < 0 && !m->owner->over) {
+		if (!m->ended) {
+			char text[SAMPLER_TEXT_BYTES];
+
+			snprintf(text, sizeof(text), "the sampler of GPU %s has ended", m->uuid);
+			tell_failure(m, text);
+		}
+		m->owner->on_over(m->owner);
+	}
+}
+
+static int watch(struct sampling *s, struct sampler *m)
+{
+	(void)fcntl(m->output, F_SETFL, O_NONBLOCK);
+	(void)fcntl(m->output, F_SETPIPE_SZ, PIPE_BYTES);
+	m->reader = sampler_reader_new(&handler, m);
+	if (!m->reader) {
+		close_output(m);
+		return -ENOMEM;
+	}
+	if (uv_poll_init(s->loop, &m->poll, m->output) != 0) {
+		return -EINVAL;
+	}
+	m->poll.data = m;
+	m->watched = uv_poll_start(&m->poll, UV_READABLE, on_output) == 0;
+	return m->watched ? 0 : -EINVAL;
+}
+
+/* In a short capture turns are short: all sets have several. */
+static uint64_t turn_of(const struct run_options *o)
+{
+	uint64_t part = o->duration_ns / TURNS_LEAST;
+
+	return part == 0 || part > TURN_NS ? TURN_NS : part < TURN_LEAST_NS ? TURN_LEAST_NS : part;
+}
+
+int samplers_start(struct sampling *s, struct sampler *m, const char *const *added)
+{
+	char interval[32], turn[32];
+	uint64_t interval_ns = s->options->timeline.interval_ns;
+	const char *argv[] = { "gpuctr-sampler", "--quiet",   "--gpu",
+			       m->uuid,		 "--metrics", buf_string(&s->metrics),
+			       "--turns",	 turn,	      interval_ns ? "--interval" : NULL,
+			       interval,	 NULL };
+	int r;
+
+	s->turn_ns = turn_of(s->options);
+	snprintf(interval, sizeof(interval), "%lluns", (unsigned long long)interval_ns);
+	snprintf(turn, sizeof(turn), "%lluns", (unsigned long long)s->turn_ns);
+	r = child_start_piped(&m->child, s->path, (char *const *)(uintptr_t)argv, added, s->mask,
+			      &m->life, &m->output);
+	return r < 0 ? r : watch(s, m);
+}
+
+static void ask_end(struct sampler *m)
+{
+	if (m->life >= 0) {
+		close(m->life);
+		m->life = -1;
+	}
+}
+
+/* Waits a moment for outputs that are open, and reads them. False: none is. */
+static bool take_from_all(struct sampling *s)
+{
+	struct pollfd polls[SAMPLING_GPUS_MAX];
+	nfds_t n = 0;
+
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		if (s->samplers[i].output >= 0) {
+			polls[n++] = (struct pollfd){ s->samplers[i].output, POLLIN, 0 };
+		}
+	}
+	(void)poll(polls, n, n > 0 ? LEAST_MS : 0);
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		take_all(&s->samplers[i]);
+	}
+	return n > 0;
+}
+
+/* Its output is at its end, or its time is over. */
+static void reap_sampler(struct sampler *m, uint64_t until_ns)
+{
+	if (m->output >= 0) {
+		say("the sampler does not end, and is killed");
+		close_output(m);
+	}
+	while (m->child.pid != 0 && !child_reap(&m->child)) {
+		if (clock_now_ns() >= until_ns) {
+			kill(m->child.pid, SIGKILL);
+		}
+		(void)poll(NULL, 0, LEAST_MS);
+	}
+}
+
+void samplers_end(struct sampling *s)
+{
+	uint64_t until_ns = clock_now_ns() + PATIENCE_NS;
+
+	s->over = true;
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		ask_end(&s->samplers[i]);
+	}
+	while (clock_now_ns() < until_ns && take_from_all(s)) {
+	}
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		reap_sampler(&s->samplers[i], until_ns);
+	}
+}

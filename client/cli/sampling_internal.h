@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_SAMPLING_INTERNAL_H
+#define CLIENT_CLI_SAMPLING_INTERNAL_H
+
+#include "client/cli/sampling.h"
+
+#include <limits.h>
+
+#include "client/cli/text.h"
+#include "client/sampler/stream.h"
+
+struct sampler {
+	struct sampling *owner;
+	char uuid[SAMPLER_UUID_BYTES];
+	struct child child;
+	int life, output; /* -1: closed */
+	bool watched;
+	uv_poll_t poll;
+	struct sampler_reader *reader;
+	size_t set; /* of the next samples */
+	bool begun, ended;
+	bool strays; /* it samples what it was not asked for */
+	int number;  /* of its GPU among those that are joined */
+	uint64_t lost;
+};
+
+struct sampling {
+	struct gpuctr *g;
+	uv_loop_t *loop;
+	const struct run_options *options;
+	const struct selected *selected; /* processes whose GPUs are sampled; none: all GPUs */
+	const sigset_t *mask;
+	struct sampling_user user;
+	void *data;
+
+	char path[PATH_MAX];
+	struct buf metrics; /* "a,b", in the plan's order */
+	size_t n_metrics;
+	uint8_t sets[SAMPLER_METRICS_MAX]; /* of each metric, its set */
+	uint64_t intervals_ns[SAMPLER_SETS_MAX];
+	size_t n_sets; /* 0: no sampler has begun */
+	uint64_t turn_ns, turns, change_ns;
+	struct gpuctr_capture *permit; /* NULL: not open, or over */
+	struct sampler samplers[SAMPLING_GPUS_MAX];
+	size_t n_samplers;
+	bool begun, over;
+	/* Of the samplers: no more comes, or nothing could begin. */
+	void (*on_over)(struct sampling *s);
+	bool leaves;	/* refused, once the permit is given back */
+	struct buf why; /* it is refused; "": told */
+
+	struct sampled *sampled;
+	struct attributor *steps;
+	uint64_t n_records;
+	sampled_on_record *on_record;
+	void *on_record_user;
+	struct buf unsampled;
+};
+
+/* --- sampling_why.c */
+/* Something else will do. */
+bool sampling_may_fall_back(const struct sampling *s);
+/* Why it is refused; the first reason stays. */
+__attribute__((format(printf, 2, 3))) void sampling_note_why(struct sampling *s, const char *format,
+							     ...);
+
+/* --- samplers.c */
+/* 0, or a negative errno. */
+int samplers_start(struct sampling *s, struct sampler *m, const char *const *added);
+/* They are asked to end, all before one is waited for, and what they have sampled is read until
+ * they have. */
+void samplers_end(struct sampling *s);
+
+#endif

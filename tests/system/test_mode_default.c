@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "tests/system/on_demand.h"
+#include "tests/system/settings.h"
+
+/* What `capture` does when nobody says how: it samples, or takes a budget and says why. */
+
+static int setup(void **state)
+{
+	int r = fixture_setup(state);
+
+	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
+	return r;
+}
+
+#define DEFAULT_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
+
+static const char sampled[] = "values are SAMPLED", chosen[] = "launches are chosen at random";
+static const char metric[] = "dram__bytes_read.sum";
+
+static struct program *start(struct fixture *f)
+{
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	return p;
+}
+
+static struct program *capture(struct fixture *f, const struct program *p, const char *metrics,
+			       const char *option, const char *value)
+{
+	struct program *c =
+		fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--duration", "1",
+			       "--metrics", metrics, option, value, NULL);
+
+	expect_exit(c, 0);
+	return c;
+}
+
+static void expect_budget(struct program *c, const char *why)
+{
+	char text[400];
+
+	snprintf(text, sizeof(text), "%s, for 5 %% of the time, because %s", chosen, why);
+	expect_message(c, text);
+	expect_no_message(c, sampled);
+	assert_int_equal(count_text(c->err, "error["), 0);
+	assert_int_equal(count_text(c->err, "warning["), 0);
+}
+
+static void a_capture_samples(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p = start(f), *c;
+
+	c = capture(f, p, metric, NULL, NULL);
+	expect_message(c, sampled);
+	expect_message(c, "--budget 5% measures launches chosen at random instead");
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--duration", "1", NULL);
+	expect_exit(c, 0);
+	expect_message(c, "sampled each 10.0 us: dram__bytes_read.sum, dram__bytes_write.sum\n");
+	c = capture(f, p, metric, "--interval", "50us");
+	expect_message(c, "sampled each 50.0 us");
+	expect_no_message(c, "instead");
+	expect_no_objects(f);
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
+/* What says otherwise: a budget, a mode, or a limit to the launches. */
+static void others_are_to_be_had(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p = start(f), *c;
+
+	c = capture(f, p, metric, "--budget", "20%");
+	expect_no_message(c, sampled);
+	expect_no_message(c, chosen);
+	c = capture(f, p, metric, "--mode", "budget");
+	expect_message(c, "launches are chosen at random, for 5 % of the time: --budget 100%");
+	c = capture(f, p, metric, "--launch-count", "3");
+	expect_message(c, "every launch is measured, because the options limit how many");
+	c = capture(f, p, metric, "--mode", "range");
+	expect_no_message(c, "because");
+	expect_no_message(c, sampled);
+	program_kill(p, SIGKILL);
+}
+
+static void use_script(struct fixture *f, const char *text)
+{
+	const char *path = fixture_path(f, "sampler");
+	FILE *file = fopen(path, "we");
+
+	assert_non_null(file);
+	fprintf(file, "#!/bin/sh\n%s\n", text);
+	fclose(file);
+	assert_int_equal(chmod(path, 0755), 0);
+	setenv("GPUCTR_SAMPLER", path, 1);
+}
+
+/* Whatever refuses it before it has begun. Nothing of it is left in the way of the budget. */
+static void what_cannot_be_sampled_has_a_budget(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p = start(f);
+
+	expect_budget(capture(f, p, "sm__cycles_active.avg", NULL, NULL),
+		      "sm__cycles_active.avg is no sum over time");
+	expect_budget(capture(f, p, "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+			      "--no-wait", NULL),
+		      "CUPTI cannot sample smsp__sass");
+	use_script(f, "exit 3");
+	expect_budget(capture(f, p, metric, "--no-wait", NULL), "the sampler of GPU GPU-");
+	use_script(f, "echo nonsense, and long enough to be no message of a sampler");
+	expect_budget(capture(f, p, metric, "--no-wait", NULL), "the sampler has written nonsense");
+	setenv("GPUCTR_SAMPLER", "/nowhere/gpuctr-sampler", 1);
+	expect_budget(capture(f, p, metric, NULL, NULL), "gpuctr-sampler is not there");
+	program_kill(p, SIGKILL);
+	expect_no_objects(f);
+}
+
+/* A policy that gives whole GPUs to nobody. */
+static void who_may_not_sample_has_a_budget(void **state)
+{
+	struct fixture *f = *state;
+	struct settings s;
+	struct program *p;
+
+	fixture_need_perfmon();
+	unsetenv("GPUCTR_FAKE_RESTRICTED");
+	settings_start_daemon(&s, f, "allow-users = *\nsharing = shared\n");
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	expect_budget(capture(f, p, metric, NULL, NULL), "process ");
+	program_kill(p, SIGKILL);
+	expect_no_objects(f);
+}
+
+static void tell_where_it_runs(struct fixture *f, const struct program *p)
+{
+	FILE *file = fopen(fixture_path(f, "nvml_processes"), "we");
+
+	assert_non_null(file);
+	fprintf(file, "0 %d\n", (int)p->pid);
+	fclose(file);
+}
+
+/* The program is a stranger's to samples of a whole GPU that are another's. */
+static void an_operator_has_a_budget(void **state)
+{
+	struct fixture *f = *state;
+	struct settings s;
+	struct program *p, *c;
+
+	fixture_need_root();
+	settings_start_daemon(&s, f, "allow-users = *\noperator-captures = yes\n");
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	tell_where_it_runs(f, p);
+	c = fixture_client(f, USER_SELF, "capture", "--pid", on_demand_pid(p), "--duration", "1",
+			   NULL);
+	expect_exit(c, 0);
+	expect_budget(c, "uid 1234 (pid ");
+	program_kill(p, SIGKILL);
+}
+
+/* What refuses a budget as well is told once, and a wrong name is no reason for one. */
+static void what_nothing_can_measure_is_refused_once(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p = start(f), *holder, *c;
+
+	holder = fixture_client(f, USER_ANN, "--metrics", metric, "--", FAKEAPP, "--hold", "middle",
+				NULL);
+	fixture_wait_held(f, 1);
+	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--no-wait", NULL);
+	expect_exit(c, 125);
+	assert_int_equal(count_text(c->err, "error[gpu-busy]"), 1);
+	fixture_release(f);
+	expect_exit(holder, 0);
+	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
+			   "no__such.sum", NULL);
+	expect_exit(c, 125);
+	assert_int_equal(count_text(c->err, "error[metric-unknown]"), 1);
+	expect_no_message(c, chosen);
+	program_kill(p, SIGKILL);
+}
+
+/* The GPU that the program uses, and not the other one, whose counters somebody holds. */
+static void the_gpus_that_programs_use_are_sampled(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *holder, *c;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	p = start(f);
+	tell_where_it_runs(f, p);
+	holder = fixture_client(f, USER_ANN, "--devices", "1", "--metrics", metric, "--", FAKEAPP,
+				"--hold", "middle", NULL);
+	fixture_wait_held(f, 1);
+	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode", "sample",
+			   "--duration", "1", "--no-wait", NULL);
+	expect_exit(c, 0);
+	expect_message(c, "GPU 0, sampled each 10.0 us");
+	expect_no_message(c, "on other GPUs");
+	fixture_release(f);
+	expect_exit(holder, 0);
+	program_kill(p, SIGKILL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		DEFAULT_TEST(a_capture_samples),
+		DEFAULT_TEST(others_are_to_be_had),
+		DEFAULT_TEST(what_cannot_be_sampled_has_a_budget),
+		DEFAULT_TEST(who_may_not_sample_has_a_budget),
+		DEFAULT_TEST(an_operator_has_a_budget),
+		DEFAULT_TEST(what_nothing_can_measure_is_refused_once),
+		DEFAULT_TEST(the_gpus_that_programs_use_are_sampled),
+	};
+
+	return SYSTEM_RUN(tests);
+}
