@@ -535,10 +535,14 @@ static bool take_recording(struct run_options *o)
 
 	recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics, r);
 	o->chip = o->chip ? o->chip : r->chip;
+	if (r->error.code != 0) {
+		say_error(store_error_name(r->error.code), r->error.message, r->error.remedy);
+		return false;
+	}
 	if (o->mode == MODE_UNSAID && r->is_sampled) {
 		o->mode = MODE_SAMPLE;
 	}
-	if (o->mode == MODE_SAMPLE && !r->is_sampled) {
+	if (o->mode == MODE_SAMPLE && r->gpus.n == 0) {
 		return refuse_mode("sample", r->path ? r->path : "a recording",
 				   "it holds no samples, which --raw keeps of a run with --mode "
 				   "sample");
