@@ -11,13 +11,12 @@
 #include "client/cli/joined.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/joined_keep.h"
-#include "client/cli/sampled.h"
+#include "client/cli/sampled_values.h"
 #include "client/cli/samples_in.h"
 #include "client/cli/text.h"
 #include "client/report/torch.h"
@@ -55,12 +54,8 @@ struct joined {
 	struct store_process process;
 	struct store_info info;
 
-	struct sampled *sampled;
-	struct attributor *steps;
+	struct sampled_values values;
 	struct joined_keep keep;
-	bool telling; /* values are known */
-	uint64_t n_told;
-	int result; /* of a handler */
 };
 
 /* --- refusals -------------------------------------------------------------------------------- */
@@ -298,7 +293,7 @@ static int place_file(struct joined *j, struct file *f)
 							 .chip = "",
 							 .job = "",
 							 .job_user = "" };
-	f->gpu = sampled_add_gpu(j->sampled, f->uuid);
+	f->gpu = sampled_add_gpu(j->values.sampled, f->uuid);
 	return f->gpu < 0 ? -ENOMEM : 0;
 }
 
@@ -310,7 +305,7 @@ static int place_files(struct joined *j)
 		r = place_file(j, &j->files[i]);
 	}
 	if (r == 0) {
-		sampled_process(j->sampled, &j->torch.process);
+		sampled_process(j->values.sampled, &j->torch.process);
 	}
 	return r;
 }
@@ -369,65 +364,38 @@ static int check_ends(struct joined *j)
 
 /* --- what is attributed ---------------------------------------------------------------------- */
 
-static void tell(struct joined *j, const struct gpuctr_record *record, const char *unsampled)
+static int tell(struct joined *j, size_t i)
 {
-	struct attributor *a = j->handler->attributor;
+	const struct reading_handler *h = j->handler;
 	struct attribution what = { .layer = "", .step = "", .seq = -1 };
-	int r = a ? attributor_take(a, record, &what) : 0;
-
-	what.unsampled = unsampled;
-	r = r ? r : joined_keep_record(&j->keep, record);
-	if (r > 0) {
-		r = refuse_store(j, r, store_last_error(j->keep.store));
-	}
-	r = r || !j->handler->on_record ? r : j->handler->on_record(record, &what, j->userdata);
-	j->n_told++;
-	j->result = r;
-}
-
-/* Those that the attribution does not keep come before it begins, and are told behind the rest. */
-static void on_record(void *user, const struct gpuctr_record *record)
-{
-	struct joined *j = user;
-
-	if (j->telling && j->result == 0) {
-		tell(j, record, sampled_told_why(j->sampled));
-	}
-}
-
-static void tell_rest(struct joined *j)
-{
-	double none[2 * ATTRIBUTION_METRICS_MAX];
 	struct gpuctr_record record;
+	int r;
 
-	for (size_t i = 0; i < 2 * ATTRIBUTION_METRICS_MAX; i++) {
-		none[i] = NAN;
+	torch_record(&j->torch, i, &record);
+	r = h->attributor ? attributor_take(h->attributor, &record, &what) : 0;
+	what.unsampled = sampled_values_apply(&j->values, i, &record);
+	r = r ? r : joined_keep_record(&j->keep, &record);
+	if (r > 0) {
+		return refuse_store(j, r, store_last_error(j->keep.store));
 	}
-	while (j->result == 0 && j->n_told < j->torch.n_kernels) {
-		torch_record(&j->torch, j->n_told, &record);
-		record.values = none;
-		record.errors = none + ATTRIBUTION_METRICS_MAX;
-		tell(j, &record, sampled_reason_name(SAMPLED_TOO_MANY));
-	}
+	return r || !h->on_record ? r : h->on_record(&record, &what, j->userdata);
 }
 
-static void add_kernels(struct joined *j)
+static int add_kernels(struct joined *j)
 {
 	struct gpuctr_record record;
 	struct gpuctr_copy copy;
+	int r = 0;
 
-	for (size_t i = 0; i < j->torch.n_kernels; i++) {
-		struct attribution what = { .step = "" };
-
+	for (size_t i = 0; i < j->torch.n_kernels && r == 0; i++) {
 		torch_record(&j->torch, i, &record);
-		attributor_take(j->steps, &record, &what);
-		sampled_record(j->sampled, &record, *what.step ? (uint64_t)(uintptr_t)what.step : 0,
-			       on_record, j);
+		r = sampled_values_record(&j->values, &record);
 	}
 	for (size_t i = 0; i < j->torch.n_copies; i++) {
 		torch_copy(&j->torch, i, &copy);
-		sampled_copy(j->sampled, &copy);
+		sampled_copy(j->values.sampled, &copy);
 	}
+	return r;
 }
 
 static void add_sample(struct joined *j, struct file *f, const struct samples_in_sample *sample)
@@ -437,7 +405,7 @@ static void add_sample(struct joined *j, struct file *f, const struct samples_in
 	for (size_t i = 0; i < j->info.plan.n_metrics; i++) {
 		values[i] = sample->values[j->chosen[i]];
 	}
-	sampled_sample(j->sampled, f->gpu, sample->start_ns, sample->end_ns, values);
+	sampled_sample(j->values.sampled, f->gpu, sample->start_ns, sample->end_ns, values);
 	f->end_ns = sample->end_ns;
 }
 
@@ -450,7 +418,7 @@ static int add_file(struct joined *j, struct file *f)
 	for (uint64_t n = 1; r == 1; n++) {
 		add_sample(j, f, &sample);
 		if (n % ADVANCE_SAMPLES == 0) {
-			sampled_advance(j->sampled);
+			sampled_advance(j->values.sampled);
 		}
 		r = samples_in_next(f->in, &sample, &why);
 	}
@@ -478,18 +446,16 @@ static int prepare(struct joined *j)
 	buf_deinit(&why);
 	r = r ? r : choose_base(j);
 	if (r == 0) {
-		j->sampled = sampled_new(&j->info.plan);
-		j->steps = attributor_new();
-		r = j->sampled && j->steps ? place_files(j) : -ENOMEM;
+		r = sampled_values_init(&j->values, &j->info.plan);
+		r = r ? r : place_files(j);
 	}
 	return r;
 }
 
 static int attribute(struct joined *j)
 {
-	int r = 0;
+	int r = add_kernels(j);
 
-	add_kernels(j);
 	for (size_t i = 0; i < j->n_files && r == 0; i++) {
 		r = add_file(j, &j->files[i]);
 	}
@@ -543,7 +509,7 @@ static int end(struct joined *j)
 	r = r > 0 ? refuse_store(j, r, store_last_error(j->keep.store)) : r;
 	r = r || !h->on_process_end ? r : h->on_process_end(&j->process, j->userdata);
 	r = r || !h->on_end ? r : h->on_end(&j->info, j->userdata);
-	sampled_describe(j->sampled, j->told);
+	sampled_describe(j->values.sampled, j->told);
 	buf_char(j->told, '\n');
 	return r;
 }
@@ -554,13 +520,13 @@ static int run(struct joined *j)
 
 	r = r ? r : attribute(j);
 	r = r ? r : begin(j);
-	if (r) {
-		return r;
+	if (r == 0) {
+		sampled_values_finish(&j->values);
 	}
-	j->telling = true;
-	sampled_finish(j->sampled, on_record, j);
-	tell_rest(j);
-	return j->result ? j->result : end(j);
+	for (size_t i = 0; i < j->torch.n_kernels && r == 0; i++) {
+		r = tell(j, i);
+	}
+	return r ? r : end(j);
 }
 
 static void deinit(struct joined *j)
@@ -570,8 +536,7 @@ static void deinit(struct joined *j)
 		free(j->files[i].path);
 	}
 	joined_keep_close(&j->keep);
-	sampled_free(j->sampled);
-	attributor_free(j->steps);
+	sampled_values_deinit(&j->values);
 	torch_deinit(&j->torch);
 }
 

@@ -75,7 +75,6 @@ struct sampled {
 	struct device *devices;
 	size_t n_devices, max_devices;
 	struct map streams;
-	uint64_t n_streams;
 	struct kept *kept;
 	size_t n_kept, max_kept;
 	const struct gpuctr_range **active; /* of the last record that was kept */
@@ -251,7 +250,7 @@ static struct stream *find_stream(struct sampled *s, const struct stream *wanted
 		return NULL;
 	}
 	*found = *wanted;
-	found->sequence = ++s->n_streams;
+	found->sequence = hash; /* the same whatever came first, live or from a file */
 	return found;
 }
 
@@ -451,11 +450,21 @@ void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end
 	s->counts.samples++;
 }
 
+/* Values depend on the order, so it is one that does not depend on who came first. */
 static int compare_starts(const void *a, const void *b)
 {
 	const struct attribution_kernel *x = a, *y = b;
 
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+#define ORDER(member)                                  \
+	if (x->member != y->member) {                  \
+		return x->member < y->member ? -1 : 1; \
+	}
+	ORDER(start_ns)
+	ORDER(end_ns)
+	ORDER(sequence)
+	ORDER(shape)
+#undef ORDER
+	return 0;
 }
 
 /* Gives kernels and samples that end by this time to the attribution, in the order of time. */
