@@ -649,45 +649,14 @@ void sampling_tick(struct sampling *s)
 
 static void describe(struct sampling *s)
 {
-	static const char *const reasons[SAMPLED_REASONS] = {
-		[SAMPLED_TOO_SHORT] = "too short to tell",
-		[SAMPLED_TOGETHER] = "not told apart",
-		[SAMPLED_LOST] = "samples missing",
-		[SAMPLED_CLOCKS] = "clocks differ",
-		[SAMPLED_CROWDED] = "too many at once",
-		[SAMPLED_NO_TIME] = "without a time",
-		[SAMPLED_OTHER_GPU] = "on other GPUs",
-		[SAMPLED_TOO_MANY] = "too many to be kept",
-	};
-	const struct sampled_counts *c = sampled_counts(s->sampled);
-	uint64_t lost = 0, without = 0;
-	struct buf *b = &s->unsampled;
-	const char *separator = ": ";
+	uint64_t lost = 0;
 
 	for (size_t i = 0; i < s->n_samplers; i++) {
 		lost += s->samplers[i].lost;
 	}
-	for (int i = 0; i < SAMPLED_REASONS; i++) {
-		without += c->without[i];
-	}
-	text_count(b, without);
-	buf_text(b, " of ");
-	text_count(b, c->kernels);
-	buf_text(b, " kernels have no value");
-	for (int i = 0; i < SAMPLED_REASONS; i++) {
-		if (c->without[i] == 0) {
-			continue;
-		}
-		buf_printf(b, "%s%s ", separator, reasons[i]);
-		separator = ", ";
-		text_count(b, c->without[i]);
-		if (i == SAMPLED_TOO_SHORT && c->sum > 0) {
-			buf_printf(b, " (with %.2g %% of the first metric)",
-				   100 * c->too_short_sum / c->sum);
-		}
-	}
-	buf_text(b, "; samples lost ");
-	text_count(b, lost);
+	sampled_describe(s->sampled, &s->unsampled);
+	buf_text(&s->unsampled, "; samples lost ");
+	text_count(&s->unsampled, lost);
 }
 
 void sampling_finish(struct sampling *s)
