@@ -109,6 +109,7 @@ static int create(struct files *f, const char *path, struct store **ret)
 					       .budget_ppm = f->options->budget.ppm,
 					       .seed = f->options->budget.seed,
 					       .sampled = f->capture->sampled,
+					       .graphs = f->capture->graphs,
 					       .gpus = f->capture->gpus,
 					       .n_gpus = f->capture->n_gpus,
 					       .name_length = attribution_name_length };

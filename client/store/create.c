@@ -118,7 +118,7 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 {
 	char stamp[96];
 	char *record = schema_format_record(plan->columns, plan->n_columns);
-	char *views = schema_format_views(plan->columns, plan->n_columns);
+	char *views = schema_format_views(plan->columns, plan->n_columns, s->graphs);
 	int r = -ENOMEM;
 
 	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d;",
@@ -129,6 +129,7 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 		r = r ? r : store_exec(s, schema_tables);
 		r = r ? r : store_exec(s, record);
 		r = r || !s->sampled ? r : create_sampled(s, plan);
+		r = r || !s->graphs ? r : store_exec(s, schema_graph_kernel);
 		r = r ? r : store_exec(s, schema_path_view);
 		r = r ? r : store_exec(s, views);
 	}
@@ -201,6 +202,9 @@ static int prepare(struct store *s)
 			     : rc;
 	if (rc == SQLITE_OK && s->sampled) {
 		rc = prepare_insert(s, STORE_STMT_SAMPLED, "sampled", 2 + s->n_columns);
+	}
+	if (rc == SQLITE_OK && s->graphs) {
+		rc = prepare_insert(s, STORE_STMT_GRAPH_KERNEL, "graph_kernel", 3);
 	}
 	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "prepare");
 }
@@ -381,6 +385,7 @@ int store_create(const struct store_options *options, struct store_error *error,
 		s->path = resolve_folder(options->path);
 		s->n_columns = options->plan->n_columns;
 		s->sampled = options->sampled;
+		s->graphs = options->graphs;
 		s->name_length = options->name_length;
 	}
 	if (!s || !s->path) {

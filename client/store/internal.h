@@ -35,6 +35,7 @@ enum store_statement {
 	STORE_STMT_PLACE,
 	STORE_STMT_ATTRIBUTION,
 	STORE_STMT_SAMPLED,
+	STORE_STMT_GRAPH_KERNEL,
 	STORE_STMT_COUNT,
 };
 
@@ -46,7 +47,7 @@ struct store {
 			*/
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns;
-	bool sampled; /* has the table */
+	bool sampled, graphs; /* has the table */
 	size_t (*name_length)(
 		const char *message); /* the part of a message that is its name; NULL: all of it */
 	struct written written;

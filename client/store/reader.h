@@ -51,6 +51,7 @@ struct store_info {
 	uint32_t budget_ppm;	 /* 0: no budget, all launches were measured */
 	uint64_t seed;		 /* seed of the random choice */
 	bool sampled;		 /* values are of samples of whole GPUs, and have errors */
+	bool graphs;		 /* records may be kernels of graphs */
 	int end_code;		 /* enum gpuctr_error_code */
 	const char *end_message;
 	const struct gpuctr_gpu *gpus; /* that were leased */

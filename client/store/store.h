@@ -51,6 +51,7 @@ struct store_options {
 	uint32_t budget_ppm;	       /* 0: no budget, all launches are measured */
 	uint64_t seed;		       /* of the random choice */
 	bool sampled;		       /* records may have errors */
+	bool graphs;		       /* records may be kernels of graphs */
 	const struct gpuctr_gpu *gpus; /* that were leased */
 	size_t n_gpus;
 	/* Returns how many bytes of a range's message are its name; the rest is numbering by a
