@@ -24,8 +24,11 @@
  * nothing away: kernels that ran later have no value, and that is told. */
 
 enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, INTERVAL_NS = 10000, LEAST_MS = 10 };
+#define SILENT_NS (CLOCK_NS_PER_S / 2)
 
 #define PATIENCE_NS (5 * CLOCK_NS_PER_S)
+/* CUPTI begins in a second; where the driver has no persistence mode it sets up all GPUs first. */
+#define BEGIN_NS (30 * CLOCK_NS_PER_S)
 
 struct sampler {
 	struct sampling *owner;
@@ -36,8 +39,9 @@ struct sampler {
 	uv_poll_t poll;
 	struct sampler_reader *reader;
 	bool begun, ended;
-	bool strays; /* it samples what it was not asked for */
-	int number;  /* of its GPU among those that are joined */
+	bool strays;  /* it samples what it was not asked for */
+	bool is_told; /* why it is over */
+	int number;   /* of its GPU among those that are joined */
 	uint64_t lost;
 };
 
@@ -56,6 +60,7 @@ struct sampling {
 	struct sampler samplers[SAMPLING_GPUS_MAX];
 	size_t n_samplers;
 	bool begun, over;
+	uint64_t begin_by_ns; /* 0: they were not started yet */
 
 	struct sampled *sampled;
 	struct attributor *steps;
@@ -156,6 +161,7 @@ static void on_sampler_end(void *user, const struct sampler_end *end)
 	m->ended = true;
 	if (end->reason != SAMPLER_ENDED) {
 		say("%s%s%s", end->message, end->remedy[0] ? ". " : "", end->remedy);
+		m->is_told = true;
 	}
 }
 
@@ -191,6 +197,7 @@ static bool take_some(struct sampler *m)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		return false;
 	}
+	m->is_told |= n > 0;
 	if (n > 0 && m->strays) {
 		say("the sampler samples another GPU or other metrics than it was asked for, and "
 		    "is ended");
@@ -209,6 +216,38 @@ static void take_all(struct sampler *m)
 	}
 }
 
+static void ask_end(struct sampler *m)
+{
+	if (m->life >= 0) {
+		close(m->life);
+		m->life = -1;
+	}
+}
+
+/* Its output is at its end, so it is over in a moment, or has closed what it has. */
+static void tell_early_end(struct sampler *m)
+{
+	uint64_t until_ns = clock_now_ns() + SILENT_NS;
+	int status;
+
+	ask_end(m);
+	while (!child_reap(&m->child) && m->child.pid != 0 && clock_now_ns() < until_ns) {
+		(void)poll(NULL, 0, LEAST_MS);
+	}
+	status = m->child.status;
+	if (m->child.pid != 0) {
+		say("the sampler of GPU %s has closed its output", m->uuid);
+	} else if (status > 128) {
+		say("the sampler of GPU %s was ended by signal %d (%s)", m->uuid, status - 128,
+		    strsignal(status - 128));
+	} else if (m->ended) {
+		say("the sampler of GPU %s was asked to end by somebody else", m->uuid);
+	} else {
+		say("the sampler of GPU %s has ended without a last word (status %d)", m->uuid,
+		    status);
+	}
+}
+
 static void on_output(uv_poll_t *handle, int status, int events)
 {
 	struct sampler *m = handle->data;
@@ -217,8 +256,8 @@ static void on_output(uv_poll_t *handle, int status, int events)
 	(void)events;
 	take_all(m);
 	if (m->output < 0 && !m->owner->over) {
-		if (!m->ended) {
-			say("the sampler of GPU %s has ended", m->uuid);
+		if (!m->is_told) {
+			tell_early_end(m);
 		}
 		cut(m->owner);
 	}
@@ -257,14 +296,6 @@ static int start(struct sampling *s, struct sampler *m, const char *const *added
 	return r < 0 ? r : watch(s, m);
 }
 
-static void ask_end(struct sampler *m)
-{
-	if (m->life >= 0) {
-		close(m->life);
-		m->life = -1;
-	}
-}
-
 /* Waits a moment for outputs that are open, and reads them. False: none is. */
 static bool take_from_all(struct sampling *s)
 {
@@ -283,7 +314,8 @@ static bool take_from_all(struct sampling *s)
 	return n > 0;
 }
 
-/* Its output is at its end, or its time is over. */
+/* Its output is at its end, or its time is over. One that the driver does not let go cannot be
+ * killed, and is left alone. */
 static void reap_sampler(struct sampler *m, uint64_t until_ns)
 {
 	if (m->output >= 0) {
@@ -291,6 +323,11 @@ static void reap_sampler(struct sampler *m, uint64_t until_ns)
 		close_output(m);
 	}
 	while (m->child.pid != 0 && !child_reap(&m->child)) {
+		if (clock_now_ns() >= until_ns + PATIENCE_NS) {
+			say("the sampler of GPU %s (pid %d) cannot be killed: the driver holds it",
+			    m->uuid, (int)m->child.pid);
+			return;
+		}
 		if (clock_now_ns() >= until_ns) {
 			kill(m->child.pid, SIGKILL);
 		}
@@ -354,6 +391,7 @@ static void on_permit_ready(struct gpuctr_capture *c, void *userdata)
 	if (!added) {
 		say_gpuctr_error(gpuctr_last_error(s->g));
 	}
+	s->begin_by_ns = clock_now_ns() + BEGIN_NS;
 	for (size_t i = 0; r == 0 && i < s->n_samplers; i++) {
 		r = start(s, &s->samplers[i], added);
 		if (r < 0) {
@@ -554,6 +592,16 @@ static void tell_at_once(void *user, const struct gpuctr_record *record)
 	s->on_record(s->on_record_user, record);
 }
 
+void sampling_process_end(struct sampling *s, const struct gpuctr_process_end *end)
+{
+	sampled_process_end(s->sampled, end, (int64_t)clock_wall_ns());
+}
+
+void sampling_progress(struct sampling *s, const struct gpuctr_totals *totals)
+{
+	sampled_progress(s->sampled, totals);
+}
+
 void sampling_record(struct sampling *s, const struct gpuctr_record *record)
 {
 	s->n_records++;
@@ -570,8 +618,30 @@ uint64_t sampling_records(const struct sampling *s)
 	return s->n_records;
 }
 
+/* The GPU is not held for a sampler that hangs. */
+static void tell_silent(struct sampling *s)
+{
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		const struct sampler *m = &s->samplers[i];
+
+		if (!m->begun) {
+			say("the sampler of GPU %s (pid %d) has not begun for %d s: the driver or "
+			    "CUPTI does not answer it",
+			    m->uuid, (int)m->child.pid, (int)(BEGIN_NS / CLOCK_NS_PER_S));
+			say("try `%s --gpu %s --metrics %s --duration 1 > /dev/null` under "
+			    "`gpuctr-client permit --`, and look for Xid errors in the kernel's "
+			    "log",
+			    s->path, m->uuid, buf_string(&s->metrics));
+		}
+	}
+}
+
 void sampling_tick(struct sampling *s)
 {
+	if (s->begin_by_ns != 0 && !s->begun && !s->over && clock_now_ns() > s->begin_by_ns) {
+		tell_silent(s);
+		cut(s);
+	}
 	if (s->sampled) {
 		sampled_advance(s->sampled);
 	}
@@ -588,6 +658,7 @@ static void describe(struct sampling *s)
 		[SAMPLED_NO_TIME] = "without a time",
 		[SAMPLED_OTHER_GPU] = "on other GPUs",
 		[SAMPLED_TOO_MANY] = "too many to be kept",
+		[SAMPLED_LATE] = "came too late",
 	};
 	const struct sampled_counts *c = sampled_counts(s->sampled);
 	uint64_t lost = 0, without = 0;
