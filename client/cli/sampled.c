@@ -495,6 +495,13 @@ void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end
 	s->counts.samples++;
 }
 
+void sampled_discard(struct sampled *s, int64_t since_ns)
+{
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		waiting_discard(&s->gpus[i].waiting, since_ns);
+	}
+}
+
 void sampled_advance(struct sampled *s)
 {
 	for (size_t i = 0; i < s->n_gpus && !s->failed; i++) {

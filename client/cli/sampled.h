@@ -69,6 +69,9 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy);
 void sampled_sample(struct sampled *s, int gpu, int64_t start_ns, int64_t end_ns,
 		    const double *values);
 
+/* Of all GPUs: what was sampled since, and what still comes, is nobody's. */
+void sampled_discard(struct sampled *s, int64_t since_ns);
+
 /* Now and then: attributes what is old. */
 void sampled_advance(struct sampled *s);
 

@@ -24,11 +24,12 @@
  * nothing away: kernels that ran later have no value, and that is told. */
 
 enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, INTERVAL_NS = 10000, LEAST_MS = 10 };
-#define SILENT_NS (CLOCK_NS_PER_S / 2)
 
 #define PATIENCE_NS (5 * CLOCK_NS_PER_S)
-/* CUPTI begins in a second; where the driver has no persistence mode it sets up all GPUs first. */
-#define BEGIN_NS (30 * CLOCK_NS_PER_S)
+#define SILENT_NS (CLOCK_NS_PER_S / 2)
+/* The daemon looks four times a second who computes on a leased GPU, and ends a lease for which it
+ * could not for three seconds. Samples wait longer than that before they are attributed. */
+#define UNSEEN_NS (4 * CLOCK_NS_PER_S)
 
 struct sampler {
 	struct sampling *owner;
@@ -228,23 +229,18 @@ static void ask_end(struct sampler *m)
 static void tell_early_end(struct sampler *m)
 {
 	uint64_t until_ns = clock_now_ns() + SILENT_NS;
-	int status;
 
 	ask_end(m);
 	while (!child_reap(&m->child) && m->child.pid != 0 && clock_now_ns() < until_ns) {
 		(void)poll(NULL, 0, LEAST_MS);
 	}
-	status = m->child.status;
 	if (m->child.pid != 0) {
 		say("the sampler of GPU %s has closed its output", m->uuid);
-	} else if (status > 128) {
-		say("the sampler of GPU %s was ended by signal %d (%s)", m->uuid, status - 128,
-		    strsignal(status - 128));
 	} else if (m->ended) {
 		say("the sampler of GPU %s was asked to end by somebody else", m->uuid);
 	} else {
-		say("the sampler of GPU %s has ended without a last word (status %d)", m->uuid,
-		    status);
+		say("the sampler of GPU %s ended without a last word (%s)", m->uuid,
+		    child_end_text(m->child.status));
 	}
 }
 
@@ -391,7 +387,7 @@ static void on_permit_ready(struct gpuctr_capture *c, void *userdata)
 	if (!added) {
 		say_gpuctr_error(gpuctr_last_error(s->g));
 	}
-	s->begin_by_ns = clock_now_ns() + BEGIN_NS;
+	s->begin_by_ns = clock_now_ns() + SAMPLER_BEGIN_NS;
 	for (size_t i = 0; r == 0 && i < s->n_samplers; i++) {
 		r = start(s, &s->samplers[i], added);
 		if (r < 0) {
@@ -412,12 +408,23 @@ static void on_permit_notice(struct gpuctr_capture *c, const struct gpuctr_notic
 		    notice->error.remedy);
 }
 
+/* A stranger may have computed there since somebody last looked. */
+static void discard_unseen(struct sampling *s)
+{
+	sampled_discard(s->sampled, (int64_t)(clock_wall_ns() - UNSEEN_NS));
+	say("what was sampled in the last %d s is discarded: another user may have computed there",
+	    (int)(UNSEEN_NS / CLOCK_NS_PER_S));
+}
+
 static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata)
 {
 	struct sampling *s = userdata;
 
 	(void)c;
 	s->permit = NULL;
+	if (end->error.code == GPUCTR_E_REVOKED && s->sampled) {
+		discard_unseen(s);
+	}
 	/* Of a daemon that is gone the trace hears as well. */
 	if (s->over || (s->begun && end->error.code == GPUCTR_E_DISCONNECTED)) {
 		return;
@@ -625,13 +632,7 @@ static void tell_silent(struct sampling *s)
 		const struct sampler *m = &s->samplers[i];
 
 		if (!m->begun) {
-			say("the sampler of GPU %s (pid %d) has not begun for %d s: the driver or "
-			    "CUPTI does not answer it",
-			    m->uuid, (int)m->child.pid, (int)(BEGIN_NS / CLOCK_NS_PER_S));
-			say("try `%s --gpu %s --metrics %s --duration 1 > /dev/null` under "
-			    "`gpuctr-client permit --`, and look for Xid errors in the kernel's "
-			    "log",
-			    s->path, m->uuid, buf_string(&s->metrics));
+			sampler_path_tell_silent(m->uuid, m->child.pid);
 		}
 	}
 }

@@ -226,11 +226,22 @@ static int make_room(struct waiting *w)
 	return 0;
 }
 
+void waiting_discard(struct waiting *w, int64_t since_ns)
+{
+	w->until_ns = since_ns;
+	while (w->n_samples > 0 && w->samples[w->n_samples - 1].end_ns > since_ns) {
+		w->n_samples--;
+	}
+}
+
 int waiting_sample(struct waiting *w, int64_t start_ns, int64_t end_ns, const double *values)
 {
 	size_t one = w->n_metrics * sizeof(*values);
 	int r = 0;
 
+	if (w->until_ns != 0 && end_ns > w->until_ns) {
+		return 0;
+	}
 	if (w->n_samples >= SAMPLES_BYTES / (sizeof(*w->samples) + one)) {
 		r = give(w, w->samples[w->n_samples / 2].end_ns);
 	}

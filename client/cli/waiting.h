@@ -26,6 +26,7 @@ struct waiting {
 	double *values; /* of these */
 	size_t n_samples, max_samples;
 	int64_t last_ns;	   /* the end of the last kernel that came */
+	int64_t until_ns;	   /* samples that end later are discarded; 0: none are */
 	struct waiting_span *late; /* kernels that came too late */
 	size_t n_late, max_late;
 };
@@ -43,6 +44,9 @@ int waiting_kernel(struct waiting *w, const struct attribution_kernel *kernel);
 int waiting_sample(struct waiting *w, int64_t start_ns, int64_t end_ns, const double *values);
 /* Nobody knows which kernels ran in this time. */
 int waiting_lost(struct waiting *w, int64_t start_ns, int64_t end_ns);
+
+/* Samples that have come since, and those that still come: they may hold what strangers did. */
+void waiting_discard(struct waiting *w, int64_t since_ns);
 
 /* Gives what is old. held_up: launches are on their way. */
 int waiting_advance(struct waiting *w, bool held_up);
