@@ -84,11 +84,21 @@ static int note_late(struct waiting *w, const struct attribution_kernel *k)
 
 /* --- giving ---------------------------------------------------------------------------------- */
 
+/* Values depend on the order, so it is one that does not depend on who came first. */
 static int compare_starts(const void *a, const void *b)
 {
 	const struct attribution_kernel *x = a, *y = b;
 
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+#define ORDER(member)                                  \
+	if (x->member != y->member) {                  \
+		return x->member < y->member ? -1 : 1; \
+	}
+	ORDER(start_ns)
+	ORDER(end_ns)
+	ORDER(sequence)
+	ORDER(shape)
+#undef ORDER
+	return 0;
 }
 
 static void sort_kernels(struct waiting *w)
