@@ -198,6 +198,8 @@ static bool take_width(void *width, const char *value)
 		{ 0, "graphs", "HOW",                                                         \
 		  "CUDA graphs: their nodes' kernels (default), or each as a whole",          \
 		  OPTION_TAKEN(take_graphs, struct run_options, graphs) },                    \
+		{ 0, "no-samples", NULL, "of --mode sample: keep no samples in -o FILE",      \
+		  OPTION_AT(FLAG, struct run_options, no_samples) },                          \
 	{                                                                                     \
 		0, "interval", "TIME", "between two samples (default: 10us)",                 \
 			OPTION_TAKEN(take_sample_interval, struct run_options,                \
@@ -482,6 +484,10 @@ static bool check_mode(const struct run_options *o)
 			  "sample or --metrics none, or leave it out");
 		return false;
 	}
+	if (o->no_samples && o->mode != MODE_SAMPLE) {
+		say_usage("--no-samples is of --mode sample: add that, or leave it out");
+		return false;
+	}
 	if (o->mode == MODE_UNSAID) {
 		return true;
 	}
@@ -503,6 +509,10 @@ static bool check_mode(const struct run_options *o)
 	}
 	if (o->mode != MODE_SAMPLE) {
 		return true;
+	}
+	if (o->raw && o->no_samples) {
+		say_usage("--raw keeps samples of --mode sample: leave out --no-samples or --raw");
+		return false;
 	}
 	return budget ? refuse_mode("sample", "--budget", "no launch is chosen")
 	       : o->raw && expand_has(o->capture_path, o->late)
