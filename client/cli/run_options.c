@@ -228,7 +228,7 @@ static bool take_width(void *width, const char *value)
 		{ 'q', "quiet", NULL, "no progress and no summary, only errors",                  \
 		  OPTION_AT(FLAG, struct run_options, quiet) },                                   \
 		{ 'v', "verbose", NULL,                                                           \
-		  "explain what the figures are, and what a budget was spent on",                 \
+		  "say how and by what it was measured, what a budget went into",                 \
 		  OPTION_AT(FLAG, struct run_options, verbose) },                                 \
 		{ 0, "no-summary", NULL, "no table at the end",                                   \
 		  OPTION_AT(FLAG, struct run_options, no_summary) },                              \

@@ -55,7 +55,7 @@ struct summary_end {
 	uint64_t unsaved;      /* records that are not in the capture file */
 	uint64_t beyond;       /* of the filtered launches, those that --record-limit left out */
 	size_t width, rows;
-	bool verbose; /* explains what the figures are */
+	bool verbose; /* says how it was measured, and explains what the figures are */
 	bool styled;  /* titles in bold */
 	bool wrapped; /* lines below the table too have this width: who reads it has a terminal */
 	uint64_t sampled_ns;   /* how long a sample is; 0: not known */
@@ -73,8 +73,9 @@ void summary_print_nothing(const struct summary *s, const struct summary_end *en
 
 /* Appends the table and the lines below it. */
 void summary_print(struct summary *s, const struct summary_end *end, struct buf *b);
-/* Appends those lines alone: the machine first, then what could make a reader misjudge the
- * numbers. view: what is shown; NULL: all columns. */
+/* Appends those lines alone: the totals with the machine and what could make a reader misjudge the
+ * numbers, in one line; if end->verbose the machine first, and each of these in a sentence. view:
+ * what is shown; NULL: all columns. */
 void summary_print_tail(const struct summary *s, const struct summary_end *end,
 			const struct view *view, struct buf *b);
 /* Appends warnings about a comparison of two captures, if there are any. clocks_differ: the

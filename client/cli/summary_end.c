@@ -71,7 +71,6 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 		text_count(b, end->unsaved);
 		buf_text(b, " not written to the file");
 	}
-	buf_char(b, '\n');
 }
 
 static void add_clock_rates(const struct summary_devices *d, struct buf *b)
@@ -82,21 +81,34 @@ static void add_clock_rates(const struct summary_devices *d, struct buf *b)
 	}
 }
 
+static void add_kind(const struct summary_devices *d, struct buf *b)
+{
+	text_terminal(b, d->name);
+	if (d->n > 1 || d->more) {
+		buf_printf(b, " x %u%s", d->n, d->more ? " or more" : "");
+	}
+}
+
+/* "NVIDIA H200 x 8 and others" */
+static void add_kinds(const struct summary *s, struct buf *b)
+{
+	for (unsigned i = 0; i < s->n_kinds; i++) {
+		buf_text(b, i > 0 ? ", " : "");
+		add_kind(&s->devices[i], b);
+	}
+	buf_text(b, s->more_kinds > 0 ? " and others" : "");
+}
+
 /* Of one kind the rates stand behind what they are the highest of, of several behind each. */
 static void add_devices(const struct summary *s, struct buf *b)
 {
 	for (unsigned i = 0; i < s->n_kinds; i++) {
-		const struct summary_devices *d = &s->devices[i];
-
 		buf_text(b, i > 0 ? "; " : "");
-		text_terminal(b, d->chip);
+		text_terminal(b, s->devices[i].chip);
 		buf_text(b, ", ");
-		text_terminal(b, d->name);
-		if (d->n > 1 || d->more) {
-			buf_printf(b, " x %u%s", d->n, d->more ? " or more" : "");
-		}
+		add_kind(&s->devices[i], b);
 		if (s->n_kinds > 1) {
-			add_clock_rates(d, b);
+			add_clock_rates(&s->devices[i], b);
 		}
 	}
 	if (s->more_kinds > 0) {
@@ -168,22 +180,27 @@ static bool is_trace(const struct summary *s)
 }
 
 /* Which times are not the kernels' own. */
-static void add_clocks(const struct summary *s, struct buf *b)
+static void add_range_times(const struct summary *s, struct buf *b)
 {
 	uint64_t ranges = groups_clock(s->groups, GPUCTR_CLOCK_RANGE);
-	uint64_t none = groups_clock(s->groups, GPUCTR_CLOCK_NONE), records = summary_records(s);
 
 	if (ranges > 0) {
-		if (ranges < records) {
+		if (ranges < summary_records(s)) {
 			text_count(b, ranges);
 			buf_text(b, " of ");
-			text_count(b, records);
+			text_count(b, summary_records(s));
 			buf_char(b, ' ');
 		}
 		buf_text(b, "times are lengths of ranges, which are longer than the kernels: they "
 			    "hold the launch\n"
 			    "and, with a kernel's first launch, the loading of its module\n");
 	}
+}
+
+static void add_no_times(const struct summary *s, struct buf *b)
+{
+	uint64_t none = groups_clock(s->groups, GPUCTR_CLOCK_NONE), records = summary_records(s);
+
 	if (none > 0) {
 		text_count(b, none);
 		buf_text(b, " of ");
@@ -292,6 +309,12 @@ void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed)
 		   (unsigned long long)seed);
 }
 
+/* With a budget that was enough for every launch nothing is. */
+static bool is_estimate(const struct summary *s)
+{
+	return s->turns > 0 || summary_records(s) != groups_launches_of_strata(s->groups);
+}
+
 /* The most that any column lacks. */
 static uint64_t count_unknown(const struct summary *s, size_t from)
 {
@@ -349,11 +372,9 @@ static void add_uncounted(const struct summary *s, const struct gpuctr_totals *t
 }
 
 /* What of the figures is counted, what estimated, and how far that may be off. */
-static void add_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
+static void add_how_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
-	uint64_t unknown = count_unknown(s, MEASURE_TIME + 1);
-
-	if (s->turns == 0 && summary_records(s) == groups_launches_of_strata(s->groups)) {
+	if (!is_estimate(s)) {
 		buf_text(b, "nothing is estimated: all launches were measured");
 	} else {
 		buf_text(b, "sums, means and shares are ESTIMATED from launches chosen at random: "
@@ -363,15 +384,19 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 		buf_text(b, "; ");
 		buf_text(b, end->budgets);
 	}
-	buf_char(b, '\n');
-	if (end->verbose) {
-		buf_printf(b,
-			   "launches are counted, but for \"~\"; error is the standard error, "
-			   "\"once\" "
-			   "that it is not known because one launch%s was measured; min, max and "
-			   "stddev are of what was measured\n",
-			   s->turns > 0 ? " or turn" : "");
-	}
+	buf_printf(
+		b,
+		"\nlaunches are counted, but for \"~\"; error is the standard error, \"once\" that "
+		"it is not known because one launch%s was measured; min, max and stddev are of "
+		"what was measured\n",
+		s->turns > 0 ? " or turn" : "");
+}
+
+/* Of which launches the estimates know nothing, and which columns are of different launches. */
+static void add_not_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
+{
+	uint64_t unknown = count_unknown(s, MEASURE_TIME + 1);
+
 	if (!end->selected) {
 		add_uncounted(s, &end->totals, b);
 	}
@@ -405,22 +430,57 @@ static void add_sampled(const struct summary_end *end, struct buf *b)
 	}
 }
 
+/* Behind the totals, in a few words, what add_explanations() says in sentences. Headings of columns
+ * say which metrics are of ranges. */
+static void add_reservations(const struct summary *s, struct buf *b)
+{
+	if (s->n_kinds > 0) {
+		buf_text(b, "; ");
+		add_kinds(s, b);
+	}
+	if (summary_is_estimated(s) && is_estimate(s)) {
+		buf_text(b, "; ESTIMATED: 95 % within 2 x error");
+	}
+	if (groups_clock(s->groups, GPUCTR_CLOCK_RANGE) > 0) {
+		buf_text(b, "; times are of ranges");
+	}
+	buf_text(b, summary_records(s) > 0 ? "; -v explains\n" : "\n");
+}
+
+/* How it was measured, and what the figures are. */
+static void add_explanations(const struct summary *s, const struct summary_end *end,
+			     const struct view *view, struct buf *b)
+{
+	buf_char(b, '\n');
+	if (summary_is_estimated(s)) {
+		add_how_estimated(s, end, b);
+	}
+	add_range_times(s, b);
+	add_of_range(s, view, false, b);
+	add_of_range(s, view, true, b);
+	add_flops(s, view, b);
+}
+
 void summary_print_tail(const struct summary *s, const struct summary_end *end,
 			const struct view *view, struct buf *b)
 {
-	add_hardware(s, end, b);
+	if (end->verbose) {
+		add_hardware(s, end, b);
+	}
 	add_totals(s, end, b);
+	if (end->verbose) {
+		add_explanations(s, end, view, b);
+	} else {
+		add_reservations(s, b);
+	}
 	if (summary_is_estimated(s)) {
-		add_estimated(s, end, b);
+		add_not_estimated(s, end, b);
 	}
 	if (groups_are_sampled(s->groups)) {
 		add_sampled(end, b);
 	}
-	add_clocks(s, b);
+	add_no_times(s, b);
 	add_missing(s, b);
-	add_of_range(s, view, false, b);
-	add_of_range(s, view, true, b);
-	add_flops(s, view, b);
 	if (s->recorded_from) {
 		buf_text(b, "RECORDED on ");
 		text_terminal(b, s->recorded_from);
@@ -524,5 +584,6 @@ void summary_print_nothing(const struct summary *s, const struct summary_end *en
 	if (summary_records(s) == 0) {
 		summary_add_nothing(s, end, b);
 		add_totals(s, end, b);
+		buf_char(b, '\n');
 	}
 }

@@ -228,8 +228,9 @@ static int report(struct report_options *o, const struct strings *files)
 		ok = report_source_read(&now, files->items[i]);
 	}
 	if (ok && o->against) {
-		ok = report_source_open(&before, &o->keys, false, &o->where) &&
-		     report_source_read(&before, o->against);
+		ok = report_source_open(&before, &o->keys, false, &o->where);
+		before.end.verbose = o->verbose;
+		ok = ok && report_source_read(&before, o->against);
 		o->view.against = ok ? summary_groups(before.summary) : NULL;
 		ok = o->view.against != NULL;
 	}
@@ -357,7 +358,7 @@ static const struct option_def defs[] = {
 	{ 0, "html", "FILE", "a page with charts and tables, for a browser",
 	  OPTION_AT(TEXT, struct report_options, html) },
 	{ 'f', "force", NULL, "replace FILE", OPTION_AT(FLAG, struct report_options, force) },
-	{ 'v', "verbose", NULL, "explain what the figures are",
+	{ 'v', "verbose", NULL, "say how it was measured and what the figures are",
 	  OPTION_AT(FLAG, struct report_options, verbose) },
 	OPTION_HELP_ROW,
 	OPTION_END_ROW,

@@ -346,12 +346,6 @@ static bool is_derived_known(const struct view *v, const struct derived *d)
 	return known;
 }
 
-/* A metric that is a time is not the kernel's. */
-static bool is_range(const struct measure *m)
-{
-	return m->of_range && strncmp(m->name, "gpu__time_duration", 18) == 0;
-}
-
 /* What nobody knows has no column, nor has a time that is named. */
 bool table_make_columns(struct table *t)
 {
@@ -370,7 +364,7 @@ bool table_make_columns(struct table *t)
 		}
 		*c = (struct table_column){ .name = v->measures[i].name,
 					    .unit = v->measures[i].unit,
-					    .behind = is_range(&v->measures[i]) ? " (range)" : "",
+					    .behind = v->measures[i].of_range ? " (range)" : "",
 					    .i = i,
 					    .width = width };
 		choose_fields(v, &v->measures[i], c);

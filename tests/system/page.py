@@ -119,7 +119,7 @@ def estimates_are_the_reports():
         for series in data["timeline"]["measures"]:
             want = total["measures"][series["name"]]["sum"]
             check(abs(sum(series["sums"]) / want - 1) < 1e-9, f"over time: {series['name']}: {sum(series['sums'])}, not {want}")
-        r = subprocess.run([CLIENT, "report", "half.gpuctr", "--width", "2000"], capture_output=True, timeout=100, check=True)
+        r = subprocess.run([CLIENT, "report", "half.gpuctr", "-v", "--width", "2000"], capture_output=True, timeout=100, check=True)
         check(r.stdout.decode().endswith("\n" + data["meta"]["notes"]) and "ESTIMATED" in data["meta"]["notes"], "other notes than the report's")
 
 
