@@ -18,6 +18,7 @@ struct activity {
 	 * can begin; it returns false if that is not possible now. NULL: act may be called at any
 	 * time. */
 	bool (*while_quiet)(void *userdata, void (*act)(void *argument), void *argument);
+	bool (*is_ending)(void *userdata); /* does somebody wait for the rest? */
 	void *userdata;
 	bool copies;  /* what moves bytes beside the kernels expected is wanted as well */
 	bool patient; /* launches run far ahead of the GPU, and nobody waits for their records */

@@ -25,7 +25,7 @@
 #include "proto/base/standard.h"
 
 enum {
-	DRAIN_MIN_MS = 30,
+	DRAIN_MIN_MS = 15,
 	DRAIN_MAX_MS = 100,
 	DRAIN_SAMPLES = 100, /* come between two drains, of long intervals */
 	FLUSH_NS = 20000000,
