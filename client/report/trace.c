@@ -314,7 +314,8 @@ static int on_end_array(void *context)
 
 	if (r->events == r->depth) {
 		r->events = 0;
-		/* A list without a launch may be empty, where something more has no comma. */
+		/* Remembers the end of a list that has a launch. Into an empty list nothing could
+		 * be inserted after a comma. */
 		r->trace->end = r->trace->n_launches > r->n_before ? offset(r) : r->trace->end;
 		r->n_before = r->trace->n_launches;
 	}
@@ -358,7 +359,8 @@ static int on_string(void *context, const unsigned char *text, size_t n)
 	return 1;
 }
 
-/* yajl has a number end where it is, and what stands behind it is no part of one. */
+/* yajl ends a number at the right byte, and the byte after it cannot continue the number for
+ * strtod(). */
 static void take_number(struct reading *r, const char *text, size_t n)
 {
 	double value = strtod(text, NULL);
