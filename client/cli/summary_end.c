@@ -21,8 +21,8 @@ static void add_part(struct buf *b, uint64_t value, const char *what, bool *firs
 	}
 }
 
-/* With a budget launches are chosen for the batch, and for the group of metrics, that is under way.
- */
+/* With a budget, a launch is chosen for the present batch, and for the group of metrics whose turn
+ * it is. */
 static const char *why_unready(const struct summary *s, const struct gpuctr_totals *t)
 {
 	return s->turns > 0	 ? "skipped (device not ready or not leased, or chosen for a "
@@ -99,7 +99,8 @@ static void add_kinds(const struct summary *s, struct buf *b)
 	buf_text(b, s->more_kinds > 0 ? " and others" : "");
 }
 
-/* Of one kind the rates stand behind what they are the highest of, of several behind each. */
+/* The clocks' highest rates follow the devices: once if all are of one kind, else behind each
+ * kind. */
 static void add_devices(const struct summary *s, struct buf *b)
 {
 	for (unsigned i = 0; i < s->n_kinds; i++) {
@@ -164,8 +165,8 @@ static void add_hardware(const struct summary *s, const struct summary_end *end,
 	buf_char(b, '\n');
 }
 
-/* Have sums a mark where they are of fewer launches than the row has? With a budget, and where
- * metrics take turns, estimates are told instead. */
+/* Do tables mark sums that lack launches with an asterisk? Not with a budget or where metrics take
+ * turns, because estimates have marks of their own. */
 static bool marks_sums(const struct summary *s)
 {
 	const struct group *all = groups_all(s->groups);
@@ -173,13 +174,13 @@ static bool marks_sums(const struct summary *s)
 	return all && !all->estimated && s->turns == 0;
 }
 
-/* Whatever the metrics are, a trace has the kernels' own times or none. */
+/* A trace has the kernels' own times, or none, whatever the metrics are. */
 static bool is_trace(const struct summary *s)
 {
 	return s->passes == 0 || groups_are_sampled(s->groups);
 }
 
-/* Which times are not the kernels' own. */
+/* Says which times are not the kernels' own. */
 static void add_range_times(const struct summary *s, struct buf *b)
 {
 	uint64_t ranges = groups_clock(s->groups, GPUCTR_CLOCK_RANGE);
@@ -216,7 +217,7 @@ static void add_no_times(const struct summary *s, struct buf *b)
 	}
 }
 
-/* Of which counters sums and means are of fewer launches than the row has. */
+/* Names counters whose sums and means lack launches of the row. */
 static void add_missing(const struct summary *s, struct buf *b)
 {
 	const struct group *all = groups_all(s->groups);
@@ -285,7 +286,7 @@ static void add_names_of_flops(const struct measure *measures, size_t n, const s
 	}
 }
 
-/* A program computes in other precisions as well, which are in no rate. */
+/* The program also computes in precisions that were not counted and are in no rate. */
 static void add_flops(const struct summary *s, const struct view *view, struct buf *b)
 {
 	const struct measure *measures;
@@ -309,13 +310,13 @@ void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed)
 		   (unsigned long long)seed);
 }
 
-/* With a budget that was enough for every launch nothing is. */
+/* Nothing is estimated if the budget was enough for every launch. */
 static bool is_estimate(const struct summary *s)
 {
 	return s->turns > 0 || summary_records(s) != groups_launches_of_strata(s->groups);
 }
 
-/* The most that any column lacks. */
+/* The largest number of launches that any column lacks. */
 static uint64_t count_unknown(const struct summary *s, size_t from)
 {
 	const struct group *all = groups_all(s->groups);
@@ -331,7 +332,7 @@ static uint64_t count_unknown(const struct summary *s, size_t from)
 	return unknown;
 }
 
-/* The metrics are of different launches, and so may be what a derived column is made of. */
+/* The metrics are of different launches, and so may be the terms of a derived column. */
 static void add_turns(const struct summary *s, struct buf *b)
 {
 	const struct group *all = groups_all(s->groups);
@@ -357,8 +358,8 @@ static void add_turns(const struct summary *s, struct buf *b)
 	buf_char(b, '\n');
 }
 
-/* Totals are told four times a second, counts of strata once: where the program or the daemon died
- * between them, launches are in no row. */
+/* Processes report totals four times a second and strata once a second. If the program or the
+ * daemon died in between, some launches are in no row. */
 static void add_uncounted(const struct summary *s, const struct gpuctr_totals *t, struct buf *b)
 {
 	uint64_t in_rows = groups_launches_of_strata(s->groups) + t->filtered + t->capturing;
@@ -371,7 +372,7 @@ static void add_uncounted(const struct summary *s, const struct gpuctr_totals *t
 	}
 }
 
-/* What of the figures is counted, what estimated, and how far that may be off. */
+/* Says which figures are counted, which are estimated, and how far these may be off. */
 static void add_how_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	if (!is_estimate(s)) {
@@ -392,7 +393,7 @@ static void add_how_estimated(const struct summary *s, const struct summary_end 
 		s->turns > 0 ? " or turn" : "");
 }
 
-/* Of which launches the estimates know nothing, and which columns are of different launches. */
+/* Says which launches the estimates lack, and which columns are made of different launches. */
 static void add_not_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	uint64_t unknown = count_unknown(s, MEASURE_TIME + 1);
@@ -414,7 +415,7 @@ static void add_not_estimated(const struct summary *s, const struct summary_end 
 	}
 }
 
-/* Whose values they are, and of which kernels there is none. */
+/* Says where sampled values come from, and how many kernels have none. */
 static void add_sampled(const struct summary_end *end, struct buf *b)
 {
 	buf_text(b, "values are SAMPLED: ");
@@ -447,7 +448,7 @@ static void add_reservations(const struct summary *s, struct buf *b)
 	buf_text(b, summary_records(s) > 0 ? "; -v explains\n" : "\n");
 }
 
-/* How it was measured, and what the figures are. */
+/* Says how it was measured, and what the figures mean. */
 static void add_explanations(const struct summary *s, const struct summary_end *end,
 			     const struct view *view, struct buf *b)
 {
@@ -518,7 +519,7 @@ static void add_no_process(const struct summary_end *end, struct buf *b)
 		 "GPUCTR_AGENT.\n");
 }
 
-/* Without a budget metrics of several passes would be refused. */
+/* A budget is named, because without it metrics of several passes would be refused. */
 static void add_too_short(const struct summary *s, struct buf *b)
 {
 	buf_text(b, "Nothing was measured: this was too short for its --budget. ");
@@ -527,7 +528,7 @@ static void add_too_short(const struct summary *s, struct buf *b)
 			    : "With --budget 100%\neverything is measured.\n");
 }
 
-/* A process may have said what it was that chose none. */
+/* A process may have reported which option chose none. */
 static void add_all_filtered(const struct summary_end *end, struct buf *b)
 {
 	if (end->unmatched && *end->unmatched) {
