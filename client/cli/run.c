@@ -320,7 +320,7 @@ static int open_capture(struct run *run)
 	options.no_wait = o->no_wait;
 	options.timeout_ns = o->timeout_ns;
 	options.lease_ns = o->lease_ns;
-	options.raw_images = o->raw;
+	options.raw_images = o->raw && o->mode != MODE_SAMPLE;
 	launch_filter_fill(&o->filter, &options);
 	options.recorded = o->recorded;
 	options.trace = o->trace || o->mode == MODE_SAMPLE;
@@ -367,11 +367,17 @@ static void on_sampling_queued(void *user, const struct gpuctr_queued *queued)
 	run_note_queued(user, queued);
 }
 
+static void on_sampling_sample(void *user, const struct kept_sample *sample)
+{
+	sinks_sample(&((struct run *)user)->sinks, sample);
+}
+
 /* False: told why. */
 static bool begin_capture(struct run *run)
 {
 	static const struct sampling_user user = { on_samplers_begun, on_sampling_refused,
-						   on_sampling_cut, on_sampling_queued };
+						   on_sampling_cut, on_sampling_queued,
+						   on_sampling_sample };
 	int r;
 
 	if (run->options->mode == MODE_SAMPLE) {

@@ -173,7 +173,12 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 	say_clear();
 	if (!sinks_open(&run->sinks)) {
 		run_refuse(run, EXIT_REFUSED);
-	} else if (run->path) {
+		return;
+	}
+	if (run->sampling) {
+		sampling_play(run->sampling);
+	}
+	if (run->path) {
 		start_program(run, c);
 	} else if (run_is_following(run)) {
 		run_begin_followed(run, c);
@@ -239,11 +244,12 @@ static void on_stratum(struct gpuctr_capture *c, const struct gpuctr_stratum *st
 
 static void on_copy(struct gpuctr_capture *c, const struct gpuctr_copy *copy, void *userdata)
 {
-	const struct run *run = userdata;
+	struct run *run = userdata;
 
 	(void)c;
 	if (run->sampling) {
 		sampling_copy(run->sampling, copy);
+		sinks_copy(&run->sinks, copy);
 	}
 }
 

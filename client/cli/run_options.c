@@ -485,10 +485,11 @@ static bool check_mode(const struct run_options *o)
 	if (o->mode != MODE_SAMPLE) {
 		return true;
 	}
-	return budget	? refuse_mode("sample", "--budget", "no launch is chosen")
-	       : o->raw ? refuse_mode("sample", "--raw", "there is no counter data of launches")
-	       : o->recorded ? refuse_mode("sample", "a recording", "it has its values")
-			     : true;
+	return budget ? refuse_mode("sample", "--budget", "no launch is chosen")
+	       : o->raw && expand_has(o->capture_path, o->late)
+		       ? refuse_mode("sample", "--raw with several files",
+				     "samples are of the whole GPU, and go into one")
+		       : true;
 }
 
 static bool default_metrics(struct run_options *o)
@@ -527,6 +528,29 @@ static bool spares_recording(const struct run_options *o)
 	return true;
 }
 
+/* What the recording knows need not be said. */
+static bool take_recording(struct run_options *o)
+{
+	struct recording *r = &o->recording;
+
+	recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics, r);
+	o->chip = o->chip ? o->chip : r->chip;
+	if (r->error.code != 0) {
+		say_error(store_error_name(r->error.code), r->error.message, r->error.remedy);
+		return false;
+	}
+	if (o->mode == MODE_UNSAID && r->is_sampled) {
+		o->mode = MODE_SAMPLE;
+	}
+	if (o->mode == MODE_SAMPLE && r->gpus.n == 0) {
+		return refuse_mode("sample", r->path ? r->path : "a recording",
+				   "it holds no samples, which --raw keeps of a run with --mode "
+				   "sample");
+	}
+	return o->mode != MODE_RANGE || !r->is_sampled ||
+	       refuse_mode("range", r->path, "it holds samples, and no launch was measured alone");
+}
+
 bool run_options_check(struct run_options *o, char **command)
 {
 	o->command = command;
@@ -555,15 +579,16 @@ bool run_options_check(struct run_options *o, char **command)
 			  "play a recording (--recorded)");
 		return false;
 	}
-	if (!take_trace(o) || !check_mode(o)) {
+	if (!take_trace(o)) {
+		return false;
+	}
+	if (o->recorded && !take_recording(o)) {
+		return false;
+	}
+	if (!check_mode(o)) {
 		return false;
 	}
 	default_budget(o, false);
-	if (o->recorded) {
-		recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics,
-			       &o->recorded_chip);
-		o->chip = o->chip ? o->chip : o->recorded_chip;
-	}
 	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       spares_recording(o) && default_metrics(o);
 }
@@ -716,5 +741,5 @@ void run_options_deinit(struct run_options *o)
 	strings_deinit(&o->devices);
 	launch_filter_deinit(&o->filter);
 	selector_deinit(&o->selector);
-	free(o->recorded_chip);
+	recording_deinit(&o->recording);
 }

@@ -6,6 +6,7 @@
 #include "client/cli/live.h"
 #include "client/cli/options.h"
 #include "client/cli/launch_filter.h"
+#include "client/cli/recording.h"
 #include "client/cli/select.h"
 #include "client/cli/verb.h"
 
@@ -48,9 +49,9 @@ struct run_options {
 		const char *gpu; /* index or UUID; NULL: the first */
 		uint64_t interval_ns;
 	} timeline; /* for capture: samples a GPU over time; MODE_SAMPLE uses its interval too */
-	int ready_fd, until_fd; /* of follow; -1: none */
-	char *recorded_chip;	/* what chip may point to */
-	bool is_live;		/* of top */
+	int ready_fd, until_fd;	    /* of follow; -1: none */
+	struct recording recording; /* of run; chip may point to its own */
+	bool is_live;		    /* of top */
 	struct live live;
 };
 

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/text.h"
 #include "client/store/schema.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
@@ -74,25 +75,29 @@ struct sampled {
 	struct device *devices;
 	size_t n_devices, max_devices;
 	struct map streams;
-	uint64_t n_streams;
 	struct kept *kept;
 	size_t n_kept, max_kept;
 	const struct gpuctr_range **active; /* of the last record that was kept */
 	size_t n_active;
 	void **blocks; /* what is freed at the end */
 	size_t n_blocks, max_blocks;
-	double *row; /* values, errors of a record */
-	bool failed; /* out of memory */
+	double *row;		      /* values, errors of a record */
+	bool failed;		      /* out of memory */
+	enum sampled_reason told_why; /* of the record that is told */
 	struct sampled_counts counts;
 };
 
 /* --- life ------------------------------------------------------------------------------------ */
 
+bool sampled_adds_up(const char *metric)
+{
+	return schema_adds_up(metric) && strncmp(metric, "gpu__time_duration", 18) != 0;
+}
+
 const char *sampled_misfit(const struct gpuctr_plan *plan)
 {
 	for (size_t i = 0; i < plan->n_metrics; i++) {
-		if (!schema_adds_up(plan->metrics[i]) ||
-		    strncmp(plan->metrics[i], "gpu__time_duration", 18) == 0) {
+		if (!sampled_adds_up(plan->metrics[i])) {
 			return plan->metrics[i];
 		}
 	}
@@ -245,7 +250,7 @@ static struct stream *find_stream(struct sampled *s, const struct stream *wanted
 		return NULL;
 	}
 	*found = *wanted;
-	found->sequence = ++s->n_streams;
+	found->sequence = hash; /* the same whatever came first, live or from a file */
 	return found;
 }
 
@@ -383,6 +388,7 @@ static void tell_without(struct sampled *s, const struct gpuctr_record *record,
 	r.values = s->row;
 	r.errors = s->row + s->plan->n_columns;
 	s->counts.without[why]++;
+	s->told_why = why;
 	on_record(user, &r);
 }
 
@@ -444,11 +450,21 @@ void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end
 	s->counts.samples++;
 }
 
+/* Values depend on the order, so it is one that does not depend on who came first. */
 static int compare_starts(const void *a, const void *b)
 {
 	const struct attribution_kernel *x = a, *y = b;
 
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+#define ORDER(member)                                  \
+	if (x->member != y->member) {                  \
+		return x->member < y->member ? -1 : 1; \
+	}
+	ORDER(start_ns)
+	ORDER(end_ns)
+	ORDER(sequence)
+	ORDER(shape)
+#undef ORDER
+	return 0;
 }
 
 /* Gives kernels and samples that end by this time to the attribution, in the order of time. */
@@ -619,6 +635,7 @@ static void tell(struct sampled *s, struct kept *k, sampled_on_record *on_record
 	if (why != SAMPLED_REASONS) {
 		s->counts.without[why]++;
 	}
+	s->told_why = why;
 	k->record.values = s->row;
 	k->record.errors = s->row + s->plan->n_columns;
 	on_record(user, &k->record);
@@ -639,4 +656,54 @@ void sampled_finish(struct sampled *s, sampled_on_record *on_record, void *user)
 const struct sampled_counts *sampled_counts(const struct sampled *s)
 {
 	return &s->counts;
+}
+
+/* --- words ----------------------------------------------------------------------------------- */
+
+const char *sampled_reason_name(enum sampled_reason why)
+{
+	static const char *const names[SAMPLED_REASONS] = {
+		[SAMPLED_TOO_SHORT] = "too short to tell",
+		[SAMPLED_TOGETHER] = "not told apart",
+		[SAMPLED_LOST] = "samples missing",
+		[SAMPLED_CLOCKS] = "clocks differ",
+		[SAMPLED_CROWDED] = "too many at once",
+		[SAMPLED_NO_TIME] = "without a time",
+		[SAMPLED_OTHER_GPU] = "on other GPUs",
+		[SAMPLED_TOO_MANY] = "too many to be kept",
+	};
+
+	return names[why];
+}
+
+const char *sampled_told_why(const struct sampled *s)
+{
+	return s->told_why == SAMPLED_REASONS ? NULL : sampled_reason_name(s->told_why);
+}
+
+void sampled_describe(const struct sampled *s, struct buf *b)
+{
+	const struct sampled_counts *c = &s->counts;
+	const char *separator = ": ";
+	uint64_t without = 0;
+
+	for (int i = 0; i < SAMPLED_REASONS; i++) {
+		without += c->without[i];
+	}
+	text_count(b, without);
+	buf_text(b, " of ");
+	text_count(b, c->kernels);
+	buf_text(b, " kernels have no value");
+	for (int i = 0; i < SAMPLED_REASONS; i++) {
+		if (c->without[i] == 0) {
+			continue;
+		}
+		buf_printf(b, "%s%s ", separator, sampled_reason_name((enum sampled_reason)i));
+		separator = ", ";
+		text_count(b, c->without[i]);
+		if (i == SAMPLED_TOO_SHORT && c->sum > 0) {
+			buf_printf(b, " (with %.2g %% of the first metric)",
+				   100 * c->too_short_sum / c->sum);
+		}
+	}
 }

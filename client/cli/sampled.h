@@ -9,6 +9,7 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/attribution/attribution.h"
+#include "proto/base/buf.h"
 
 enum { SAMPLED_RECORDS_MAX = 1 << 20 }; /* that are kept, 0.2 kB each */
 
@@ -70,6 +71,15 @@ void sampled_finish(struct sampled *s, sampled_on_record *on_record, void *user)
 
 const struct sampled_counts *sampled_counts(const struct sampled *s);
 
+/* "too short to tell" */
+const char *sampled_reason_name(enum sampled_reason why);
+/* In sampled_on_record: why the record has no value for some metric. NULL: it has all. */
+const char *sampled_told_why(const struct sampled *s);
+/* "3 of 4 kernels have no value: too short to tell 3" */
+void sampled_describe(const struct sampled *s, struct buf *b);
+
+/* Does the sum of this metric over samples mean something? */
+bool sampled_adds_up(const char *metric);
 /* Does the sum of each of the plan's metrics over samples mean something? NULL: yes; else one of
  * which it does not. */
 const char *sampled_misfit(const struct gpuctr_plan *plan);

@@ -77,6 +77,9 @@ static void refuse(struct sampling *s)
 
 static void tell_instead(const struct run_options *o)
 {
+	if (o->recorded) {
+		return;
+	}
 	say("--mode sample is refused; --mode budget measures launches chosen at random instead%s",
 	    selector_is_empty(&o->selector) ? ", and --mode range every launch" : "");
 }
@@ -136,9 +139,12 @@ static void on_begin(void *user, const struct sampler_begin *begin)
 static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
 {
 	const struct sampler *m = user;
+	struct sampling *s = m->owner;
+	const struct kept_sample sample = { m->uuid, s->interval_ns, start_ns, end_ns, values };
 
-	if (m->owner->sampled && m->number >= 0 && !m->strays) {
-		sampled_sample(m->owner->sampled, m->number, start_ns, end_ns, values);
+	if (s->sampled && m->number >= 0 && !m->strays) {
+		sampled_sample(s->sampled, m->number, start_ns, end_ns, values);
+		s->user.on_sample(s->data, &sample);
 	}
 }
 
@@ -245,9 +251,18 @@ static int start(struct sampling *s, struct sampler *m, const char *const *added
 {
 	char interval[32];
 	uint64_t interval_ns = s->options->timeline.interval_ns;
-	const char *argv[] = { "gpuctr-sampler", "--quiet",   "--gpu",
+	const char *live[] = { "gpuctr-sampler", "--quiet",   "--gpu",
 			       m->uuid,		 "--metrics", buf_string(&s->metrics),
 			       "--interval",	 interval,    NULL };
+	const char *played[] = { "gpuctr-replay",
+				 "--samples",
+				 m->uuid,
+				 "--metrics",
+				 buf_string(&s->metrics),
+				 "--",
+				 s->options->recording.path,
+				 NULL };
+	const char **argv = s->options->recorded ? played : live;
 	int r;
 
 	snprintf(interval, sizeof(interval), "%lluns",
@@ -317,17 +332,30 @@ static void end_samplers(struct sampling *s)
 
 /* --- the permit ------------------------------------------------------------------------------ */
 
+static void add_sampler(struct sampling *s, const char *uuid)
+{
+	struct sampler *m = &s->samplers[s->n_samplers];
+
+	if (s->n_samplers < SAMPLING_GPUS_MAX) {
+		*m = (struct sampler){ .owner = s, .life = -1, .output = -1, .number = -1 };
+		snprintf(m->uuid, sizeof(m->uuid), "%s", uuid);
+		s->n_samplers++;
+	}
+}
+
+/* A recording leases no GPU, and has its own. */
 static void on_permit_opened(struct gpuctr_capture *c, const struct gpuctr_opened *opened,
 			     void *userdata)
 {
 	struct sampling *s = userdata;
+	const struct strings *recorded = &s->options->recording.gpus;
 
 	(void)c;
-	for (size_t i = 0; i < opened->n_gpus && s->n_samplers < SAMPLING_GPUS_MAX; i++) {
-		struct sampler *m = &s->samplers[s->n_samplers++];
-
-		*m = (struct sampler){ .owner = s, .life = -1, .output = -1, .number = -1 };
-		snprintf(m->uuid, sizeof(m->uuid), "%s", opened->gpus[i].uuid);
+	for (size_t i = 0; i < opened->n_gpus; i++) {
+		add_sampler(s, opened->gpus[i].uuid);
+	}
+	for (size_t i = 0; i < recorded->n; i++) {
+		add_sampler(s, recorded->items[i]);
 	}
 }
 
@@ -412,6 +440,8 @@ static int open_permit(struct sampling *s)
 	options.timeout_ns = o->timeout_ns;
 	options.lease_ns = o->lease_ns;
 	options.program = o->program;
+	options.recorded = o->recorded;
+	options.chip = o->chip;
 	return gpuctr_capture_open(s->g, &options, &permit_handler, s, &s->permit);
 }
 
@@ -465,6 +495,37 @@ static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *e
 	}
 }
 
+/* What a recording holds is played by who plays its launches. */
+static bool find_player(struct sampling *s)
+{
+	const struct run_options *o = s->options;
+	const char *name =
+		strcmp(o->program, "gpuctr-replay") == 0 ? o->command[0] : "gpuctr-replay";
+	int error;
+	char *path = child_find(name, &error);
+	bool found = path && snprintf(s->path, sizeof(s->path), "%s", path) < (int)sizeof(s->path);
+
+	if (!found) {
+		say_usage("%s: %s", name, strerror(path ? ENAMETOOLONG : error));
+	}
+	free(path);
+	return found;
+}
+
+/* False: told why. */
+static bool find_program(struct sampling *s)
+{
+	if (s->options->recorded) {
+		return find_player(s);
+	}
+	if (!sampler_path_find(s->path)) {
+		say_usage("%s: gpuctr-sampler is not there; $GPUCTR_SAMPLER names another",
+			  s->path);
+		return false;
+	}
+	return true;
+}
+
 struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 				const struct run_options *options, const sigset_t *mask,
 				const struct sampling_user *user, void *data)
@@ -483,13 +544,11 @@ struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 	s->user = *user;
 	s->data = data;
 	s->steps = attributor_new();
-	if (!sampler_path_find(s->path)) {
-		say_usage("%s: gpuctr-sampler is not there; $GPUCTR_SAMPLER names another",
-			  s->path);
+	if (!find_program(s)) {
 		return sampling_free(s);
 	}
-	r = s->steps ? gpuctr_plan(g, NULL, strings_items(&options->metrics), options->metrics.n,
-				   on_plan, s)
+	r = s->steps ? gpuctr_plan(g, options->chip, strings_items(&options->metrics),
+				   options->metrics.n, on_plan, s)
 		     : -ENOMEM;
 	if (r) {
 		say_failure(g, r);
@@ -533,6 +592,16 @@ bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_o
 	return true;
 }
 
+/* The samples of a recording come when all is there that takes them. */
+void sampling_play(struct sampling *s)
+{
+	for (size_t i = 0; s->options->recorded && i < s->n_samplers; i++) {
+		if (s->samplers[i].life >= 0 && write(s->samplers[i].life, "", 1) < 0) {
+			say("%s: %s", s->path, strerror(errno));
+		}
+	}
+}
+
 void sampling_process(struct sampling *s, const struct gpuctr_process *process)
 {
 	sampled_process(s->sampled, process);
@@ -572,52 +641,22 @@ uint64_t sampling_records(const struct sampling *s)
 
 void sampling_tick(struct sampling *s)
 {
-	if (s->sampled) {
+	/* The samples of a recording come at once, and not as late as its records. */
+	if (s->sampled && !s->options->recorded) {
 		sampled_advance(s->sampled);
 	}
 }
 
 static void describe(struct sampling *s)
 {
-	static const char *const reasons[SAMPLED_REASONS] = {
-		[SAMPLED_TOO_SHORT] = "too short to tell",
-		[SAMPLED_TOGETHER] = "not told apart",
-		[SAMPLED_LOST] = "samples missing",
-		[SAMPLED_CLOCKS] = "clocks differ",
-		[SAMPLED_CROWDED] = "too many at once",
-		[SAMPLED_NO_TIME] = "without a time",
-		[SAMPLED_OTHER_GPU] = "on other GPUs",
-		[SAMPLED_TOO_MANY] = "too many to be kept",
-	};
-	const struct sampled_counts *c = sampled_counts(s->sampled);
-	uint64_t lost = 0, without = 0;
-	struct buf *b = &s->unsampled;
-	const char *separator = ": ";
+	uint64_t lost = 0;
 
 	for (size_t i = 0; i < s->n_samplers; i++) {
 		lost += s->samplers[i].lost;
 	}
-	for (int i = 0; i < SAMPLED_REASONS; i++) {
-		without += c->without[i];
-	}
-	text_count(b, without);
-	buf_text(b, " of ");
-	text_count(b, c->kernels);
-	buf_text(b, " kernels have no value");
-	for (int i = 0; i < SAMPLED_REASONS; i++) {
-		if (c->without[i] == 0) {
-			continue;
-		}
-		buf_printf(b, "%s%s ", separator, reasons[i]);
-		separator = ", ";
-		text_count(b, c->without[i]);
-		if (i == SAMPLED_TOO_SHORT && c->sum > 0) {
-			buf_printf(b, " (with %.2g %% of the first metric)",
-				   100 * c->too_short_sum / c->sum);
-		}
-	}
-	buf_text(b, "; samples lost ");
-	text_count(b, lost);
+	sampled_describe(s->sampled, &s->unsampled);
+	buf_text(&s->unsampled, "; samples lost ");
+	text_count(&s->unsampled, lost);
 }
 
 void sampling_finish(struct sampling *s)

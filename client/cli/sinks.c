@@ -168,6 +168,16 @@ void sinks_image(struct sinks *s, const struct gpuctr_image *image)
 	files_image(&s->files, image);
 }
 
+void sinks_sample(struct sinks *s, const struct kept_sample *sample)
+{
+	files_sample(&s->files, sample);
+}
+
+void sinks_copy(struct sinks *s, const struct gpuctr_copy *copy)
+{
+	files_copy(&s->files, copy);
+}
+
 /* GPUCTR_E_QUOTA says that notices were left out; all other notices of a process are about its
  * measuring. */
 static void note_refusal(struct sinks *s, const struct gpuctr_notice *notice)

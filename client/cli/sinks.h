@@ -47,6 +47,9 @@ void sinks_record(struct sinks *s, const struct gpuctr_record *record);
 void sinks_stratum(struct sinks *s, const struct gpuctr_stratum *stratum);
 void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark);
 void sinks_image(struct sinks *s, const struct gpuctr_image *image);
+/* What a run that is sampled is made of, for a file that keeps it. */
+void sinks_sample(struct sinks *s, const struct kept_sample *sample);
+void sinks_copy(struct sinks *s, const struct gpuctr_copy *copy);
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice);
 void sinks_process_end(struct sinks *s, const struct gpuctr_process_end *end);
 void sinks_progress(struct sinks *s, const struct gpuctr_totals *totals);

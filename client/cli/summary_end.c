@@ -106,7 +106,7 @@ static void add_devices(const struct summary *s, struct buf *b)
 	for (unsigned i = 0; i < s->n_kinds; i++) {
 		buf_text(b, i > 0 ? "; " : "");
 		text_terminal(b, s->devices[i].chip);
-		buf_text(b, ", ");
+		buf_text(b, *s->devices[i].chip && *s->devices[i].name ? ", " : "");
 		add_kind(&s->devices[i], b);
 		if (s->n_kinds > 1) {
 			add_clock_rates(&s->devices[i], b);

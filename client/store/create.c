@@ -129,6 +129,7 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 		r = r ? r : store_exec(s, schema_tables);
 		r = r ? r : store_exec(s, record);
 		r = r || !s->sampled ? r : create_sampled(s, plan);
+		r = r || !s->keeps_samples ? r : store_exec(s, schema_sample_tables);
 		r = r ? r : store_exec(s, schema_path_view);
 		r = r ? r : store_exec(s, views);
 	}
@@ -137,7 +138,7 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 	return r;
 }
 
-/* Into a table whose columns depend on the plan. */
+/* Into a table whose columns depend on the plan, or that not every file has. */
 static int prepare_insert(struct store *s, enum store_statement which, const char *table,
 			  size_t n_columns)
 {
@@ -201,6 +202,10 @@ static int prepare(struct store *s)
 			     : rc;
 	if (rc == SQLITE_OK && s->sampled) {
 		rc = prepare_insert(s, STORE_STMT_SAMPLED, "sampled", 2 + s->n_columns);
+	}
+	if (rc == SQLITE_OK && s->keeps_samples) {
+		rc = prepare_insert(s, STORE_STMT_SAMPLES, "sample_block", 6);
+		rc = rc == SQLITE_OK ? prepare_insert(s, STORE_STMT_COPIES, "copy_block", 4) : rc;
 	}
 	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "prepare");
 }
@@ -381,7 +386,9 @@ int store_create(const struct store_options *options, struct store_error *error,
 	if (s) {
 		s->path = resolve_folder(options->path);
 		s->n_columns = options->plan->n_columns;
+		s->n_metrics = options->plan->n_metrics;
 		s->sampled = options->sampled;
+		s->keeps_samples = options->sampled && options->keeps_samples;
 		s->name_length = options->name_length;
 	}
 	if (!s || !s->path) {

@@ -211,10 +211,10 @@ static int check_kernels(const char *expression, struct refusal *r)
 /* A trace reads no counter, so it has nothing to choose, to replay or to permit. */
 static int check_trace(const struct wire_open_capture *o, struct refusal *r)
 {
-	if (o->recorded || o->permit || o->selection.budget_ppm > 0 || o->selection.raw_images) {
+	if (o->permit || o->selection.budget_ppm > 0 || o->selection.raw_images) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Ask for one or the other.",
 			    "a trace records when kernels ran and no more: it has no budget and no "
-			    "counter data, plays no recording and permits nothing");
+			    "counter data, and permits nothing");
 		return r->code;
 	}
 	return 0;

@@ -221,7 +221,7 @@ static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
 		  "is no sum over time" },
 		{ "no__such.sum", "--quiet", "--quiet", "metric-unknown" },
 		{ "dram__bytes_read.sum", "--budget", "5%", "--mode sample and --budget" },
-		{ "dram__bytes_read.sum", "--raw", "--quiet", "--mode sample and --raw" },
+		{ "dram__bytes_read.sum", "--raw", "-o%p.gpuctr", "--raw with several files" },
 		{ "none", "--quiet", "--quiet", "--mode sample and --metrics none" },
 		{ "dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum,"
 		  "lts__t_bytes.sum,l1tex__t_bytes.sum",
