@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A kernel's record comes when it has ended, up to some seconds late, and a sample within a tenth
- * of a second. Attribution wants both in the order of time. So kernels and samples wait here until
- * they are LATE_NS old, and are then given to the attribution of their GPU, which forgets samples
- * in its turn. Of a record only what cannot be found again is kept: the record itself, and the
- * position that attribution gave it.
+/* Kernels and samples of a GPU wait (waiting.c), and are then given to its attribution. Of a record
+ * only what cannot be found again is kept: the record itself, and the position that attribution
+ * gave it.
  *
  * Where sets of metrics take turns each has an attribution of its own, which gets all kernels, and
  * the samples of its turns. A kernel that ran in another's turn has the value of its position
@@ -16,24 +14,44 @@
 #include "client/cli/sampled_internal.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/text.h"
+#include "client/cli/waiting.h"
 #include "client/store/schema.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
 
-/* Later than this no record comes: a batch waits for half a second, and then two for CUPTI. */
-#define LATE_NS INT64_C(5000000000)
+/* Agents tell four times a second what they have seen. */
+#define COUNTED_NS INT64_C(1000000000)
 #define NOT_KEPT UINT64_MAX
 
+enum { TOLD_PART = 8 }; /* of the records that are kept, when they are too many */
+
+/* A stream of a process, whose kernels run one after the other. */
+struct stream {
+	unsigned process, context;
+	uint64_t stream;
+	bool copies; /* apart: what is missing of them is not known */
+	uint64_t sequence;
+	int64_t end_ns;		       /* of its last kernel with a time */
+	const struct sampled_gpu *gpu; /* of one without a time */
+	int64_t lost_since_ns;	       /* 0: none without a time since */
+};
+
 /* --- life ------------------------------------------------------------------------------------ */
+
+bool sampled_adds_up(const char *metric)
+{
+	return schema_adds_up(metric) && strncmp(metric, "gpu__time_duration", 18) != 0;
+}
 
 const char *sampled_misfit(const struct gpuctr_plan *plan)
 {
 	for (size_t i = 0; i < plan->n_metrics; i++) {
-		if (!schema_adds_up(plan->metrics[i]) ||
-		    strncmp(plan->metrics[i], "gpu__time_duration", 18) == 0) {
+		if (!sampled_adds_up(plan->metrics[i])) {
 			return plan->metrics[i];
 		}
 	}
@@ -45,7 +63,7 @@ static bool take_sets(struct sampled *s, const uint8_t *sets)
 {
 	for (size_t i = 0; i < s->plan->n_metrics; i++) {
 		size_t number = sets ? sets[i] : 0;
-		struct set *set = &s->sets[number];
+		struct sampled_set *set = &s->sets[number];
 
 		if (number >= SAMPLER_SETS_MAX || set->n == ATTRIBUTION_METRICS_MAX) {
 			return false;
@@ -69,15 +87,30 @@ struct sampled *sampled_new(const struct gpuctr_plan *plan, const uint8_t *sets)
 	return s->row && s->metrics && take_sets(s, sets) ? s : sampled_free(s);
 }
 
-static void free_gpu(struct gpu *gpu)
+/* The first n. Records that follow each other share their list of ranges. */
+static void forget(struct sampled *s, size_t n)
 {
-	for (size_t i = 0; gpu->parts && i < gpu->owner->n_sets; i++) {
-		attribution_free(gpu->parts[i].attribution);
+	size_t sets = s->n_sets;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct gpuctr_record *r = &s->kept[i].record;
+
+		if (i + 1 == s->n_kept || r->active != s->kept[i + 1].record.active) {
+			free((void *)(uintptr_t)r->active);
+		}
 	}
-	free(gpu->parts);
-	free(gpu->kernels);
-	free(gpu->samples);
-	free(gpu->values);
+	for (size_t i = 0; i < n * sets; i++) {
+		free(s->told[i].values);
+	}
+	s->n_kept -= n;
+	s->first_kept += n;
+	if (s->n_kept > 0) {
+		memmove(s->kept, s->kept + n, s->n_kept * sizeof(*s->kept));
+		memmove(s->told, s->told + n * sets, s->n_kept * sets * sizeof(*s->told));
+	} else {
+		s->active = NULL;
+		s->n_active = 0;
+	}
 }
 
 struct sampled *sampled_free(struct sampled *s)
@@ -86,19 +119,16 @@ struct sampled *sampled_free(struct sampled *s)
 		return NULL;
 	}
 	for (size_t i = 0; i < s->n_gpus; i++) {
-		free_gpu(&s->gpus[i]);
+		for (size_t k = 0; s->gpus[i].parts && k < s->n_sets; k++) {
+			waiting_deinit(&s->gpus[i].parts[k].waiting);
+		}
+		free(s->gpus[i].parts);
 	}
-	for (size_t i = 0; i < s->n_kept * s->n_sets; i++) {
-		free(s->told[i].values);
-	}
-	for (size_t i = 0; i < s->n_blocks; i++) {
-		free(s->blocks[i]);
-	}
+	forget(s, s->n_kept);
 	map_deinit_items(&s->streams);
 	free(s->devices);
 	free(s->kept);
 	free(s->told);
-	free(s->blocks);
 	free(s->row);
 	free(s->metrics);
 	free(s);
@@ -107,17 +137,36 @@ struct sampled *sampled_free(struct sampled *s)
 
 /* --- GPUs and processes ---------------------------------------------------------------------- */
 
+/* NULL: it is told already, or was none. */
+static struct sampled_told *find_told(const struct sampled_part *part, uint64_t id)
+{
+	struct sampled *s = part->gpu->owner;
+
+	return id != NOT_KEPT && id >= s->first_kept
+		       ? &s->told[(id - s->first_kept) * s->n_sets + part->set]
+		       : NULL;
+}
+
+static void on_late(void *user, uint64_t kernel)
+{
+	struct sampled_told *told = find_told(user, kernel);
+
+	if (told) {
+		told->is_late = true;
+	}
+}
+
 static void on_kernel(void *user, const struct attribution_result *result)
 {
-	const struct part *part = user;
+	const struct sampled_part *part = user;
 	struct sampled *s = part->gpu->owner;
-	size_t bytes = s->sets[part->set].n * sizeof(struct attribution_value);
-	struct told *told;
+	struct sampled_told *told = find_told(part, result->id);
+	size_t bytes = s->sets[part->set].n * sizeof(*told->values);
 
-	if (result->id == NOT_KEPT) {
+	if (!told) {
 		return;
 	}
-	told = &s->told[result->id * s->n_sets + part->set];
+	told->is_known = true;
 	told->position = result->position;
 	told->state = (uint8_t)result->state;
 	if (result->values) {
@@ -129,38 +178,33 @@ static void on_kernel(void *user, const struct attribution_result *result)
 	}
 }
 
-static bool add_part(struct gpu *gpu, size_t set)
+static int add_part(struct sampled_gpu *gpu, size_t set)
 {
-	struct part *part = &gpu->parts[set];
+	struct sampled_part *part = &gpu->parts[set];
 	const struct attribution_options options = { .metrics = (uint32_t)gpu->owner->sets[set].n,
 						     .on_kernel = on_kernel,
 						     .user = part };
 
-	*part = (struct part){ .gpu = gpu, .set = set };
-	part->attribution = attribution_new(&options);
-	return part->attribution;
+	*part = (struct sampled_part){ .gpu = gpu, .set = set };
+	return waiting_init(&part->waiting, &options, on_late);
 }
 
 int sampled_add_gpu(struct sampled *s, const char *uuid)
 {
-	struct gpu *gpu;
+	struct sampled_gpu *gpu;
 
 	if (s->n_gpus == SAMPLED_GPUS_MAX) {
 		return -E2BIG;
 	}
 	gpu = &s->gpus[s->n_gpus++];
-	*gpu = (struct gpu){ .owner = s };
+	*gpu = (struct sampled_gpu){ .owner = s, .parts = calloc(s->n_sets, sizeof(*gpu->parts)) };
 	strncpy(gpu->uuid, uuid, sizeof(gpu->uuid) - 1);
-	gpu->parts = calloc(s->n_sets, sizeof(*gpu->parts));
-	if (!gpu->parts) {
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < s->n_sets; i++) {
-		if (!add_part(gpu, i)) {
+	for (size_t i = 0; gpu->parts && i < s->n_sets; i++) {
+		if (add_part(gpu, i) < 0) {
 			return -ENOMEM;
 		}
 	}
-	return (int)s->n_gpus - 1;
+	return gpu->parts ? (int)s->n_gpus - 1 : -ENOMEM;
 }
 
 static int find_gpu(const struct sampled *s, const char *uuid)
@@ -173,7 +217,7 @@ static int find_gpu(const struct sampled *s, const char *uuid)
 	return -1;
 }
 
-static struct device *find_device(const struct sampled *s, unsigned process, unsigned index)
+static struct sampled_device *find_device(const struct sampled *s, unsigned process, unsigned index)
 {
 	for (size_t i = s->n_devices; i-- > 0;) {
 		if (s->devices[i].process == process && s->devices[i].index == index) {
@@ -181,6 +225,24 @@ static struct device *find_device(const struct sampled *s, unsigned process, uns
 		}
 	}
 	return NULL;
+}
+
+/* NULL: it is not sampled. */
+static struct sampled_gpu *gpu_of(struct sampled *s, const struct sampled_device *device)
+{
+	return device && device->gpu >= 0 ? &s->gpus[device->gpu] : NULL;
+}
+
+static void add_device(struct sampled *s, unsigned process, const struct gpuctr_device *d)
+{
+	int gpu = find_gpu(s, d->uuid);
+
+	s->devices[s->n_devices++] = (struct sampled_device){
+		.process = process,
+		.index = d->index,
+		.gpu = gpu,
+		.last_ns = gpu >= 0 ? s->gpus[gpu].last_ns : 0,
+	};
 }
 
 void sampled_process(struct sampled *s, const struct gpuctr_process *process)
@@ -196,9 +258,53 @@ void sampled_process(struct sampled *s, const struct gpuctr_process *process)
 			s->failed = true;
 			return;
 		}
-		s->devices[s->n_devices++] =
-			(struct device){ process->process, d->index, find_gpu(s, d->uuid) };
+		add_device(s, process->process, d);
 	}
+}
+
+static void tell_lost(struct sampled_gpu *gpu, int64_t start_ns, int64_t end_ns)
+{
+	for (size_t i = 0; i < gpu->owner->n_sets; i++) {
+		gpu->owner->failed |= waiting_lost(&gpu->parts[i].waiting, start_ns, end_ns) < 0;
+	}
+}
+
+/* Nobody knows what the process ran there meanwhile. */
+static void note_unknown(struct sampled *s, const struct sampled_device *d, int64_t start_ns,
+			 int64_t end_ns)
+{
+	if (d->gpu >= 0) {
+		tell_lost(&s->gpus[d->gpu], start_ns, end_ns);
+	}
+}
+
+/* One that was killed may have run kernels since its last record; where it counted none, since its
+ * last count. */
+void sampled_process_end(struct sampled *s, const struct gpuctr_process_end *end, int64_t now_ns)
+{
+	for (size_t i = 0; i < s->n_devices; i++) {
+		struct sampled_device *d = &s->devices[i];
+		int64_t since_ns = d->last_ns;
+
+		if (d->process != end->process || d->is_over) {
+			continue;
+		}
+		d->is_over = true;
+		if (end->totals.lost == 0 && since_ns < now_ns - COUNTED_NS) {
+			since_ns = now_ns - COUNTED_NS;
+		}
+		if (!end->clean || end->totals.lost > 0) {
+			note_unknown(s, d, since_ns, now_ns);
+		}
+	}
+}
+
+void sampled_progress(struct sampled *s, const struct gpuctr_totals *t)
+{
+	uint64_t known = t->measured + t->filtered + t->capturing + t->unready + t->failed +
+			 t->dropped + t->lost + t->unchosen;
+
+	s->undelivered = t->seen > known ? t->seen - known : 0;
 }
 
 /* --- streams --------------------------------------------------------------------------------- */
@@ -228,7 +334,7 @@ static struct stream *find_stream(struct sampled *s, const struct stream *wanted
 		return NULL;
 	}
 	*found = *wanted;
-	found->sequence = ++s->n_streams;
+	found->sequence = hash; /* the same whatever came first, live or from a file */
 	return found;
 }
 
@@ -245,25 +351,31 @@ static uint32_t shape_of(const struct gpuctr_record *r)
 	return (uint32_t)(hash ^ hash >> 32);
 }
 
+/* A kernel of a graph is the same work whenever the graph is launched. Several of them may run at
+ * once, so their order is no sequence. Of another shape, its node was changed. */
+static uint64_t place_of(const struct gpuctr_record *r)
+{
+	uint64_t hash = map_mix(map_mix(0, r->process), r->context);
+
+	if (r->kind != GPUCTR_LAUNCH_GRAPH_KERNEL) {
+		return 0;
+	}
+	hash = map_mix(map_mix(hash, r->graph), r->graph_node);
+	return map_mix(hash, shape_of(r)) | 1;
+}
+
 /* Records of one kind that follow each other have mostly the same. */
 static bool keep_active(struct sampled *s, struct gpuctr_record *r)
 {
 	size_t bytes = r->n_active * sizeof(const struct gpuctr_range *);
-	void *copy;
 
-	if (r->n_active == 0) {
-		r->active = NULL;
-		return true;
-	}
-	if (s->n_active != r->n_active || memcmp(s->active, r->active, bytes) != 0) {
-		copy = malloc(bytes);
-		if (!copy ||
-		    !array_make_room(&s->blocks, sizeof(*s->blocks), s->n_blocks, &s->max_blocks)) {
-			free(copy);
+	if (s->n_active != r->n_active || (bytes > 0 && memcmp(s->active, r->active, bytes) != 0)) {
+		void *copy = bytes > 0 ? malloc(bytes) : NULL;
+
+		if (bytes > 0 && !copy) {
 			return false;
 		}
-		s->blocks[s->n_blocks++] = memcpy(copy, r->active, bytes);
-		s->active = copy;
+		s->active = copy ? memcpy(copy, r->active, bytes) : NULL;
 		s->n_active = r->n_active;
 	}
 	r->active = s->active;
@@ -273,38 +385,36 @@ static bool keep_active(struct sampled *s, struct gpuctr_record *r)
 static bool make_room(struct sampled *s)
 {
 	size_t had = s->max_kept;
-	struct told *more;
+	struct sampled_told *more;
 
-	if (s->n_kept == SAMPLED_RECORDS_MAX ||
-	    !array_make_room(&s->kept, sizeof(*s->kept), s->n_kept, &s->max_kept)) {
+	if (!array_make_room(&s->kept, sizeof(*s->kept), s->n_kept, &s->max_kept)) {
 		return false;
 	}
-	if (s->max_kept != had) {
-		more = realloc(s->told, s->max_kept * s->n_sets * sizeof(*more));
-		if (!more) {
-			s->max_kept = had;
-			return false;
-		}
-		s->told = more;
+	more = s->max_kept == had ? s->told
+				  : realloc(s->told, s->max_kept * s->n_sets * sizeof(*more));
+	if (!more) {
+		s->max_kept = had;
+		return false;
 	}
+	s->told = more;
 	return true;
 }
 
-static struct kept *keep(struct sampled *s, const struct gpuctr_record *record)
+static struct sampled_kept *keep(struct sampled *s, const struct gpuctr_record *record)
 {
-	struct kept *k;
+	struct sampled_kept *k;
 
 	if (!make_room(s)) {
 		return NULL;
 	}
 	k = &s->kept[s->n_kept];
-	*k = (struct kept){ .record = *record };
+	*k = (struct sampled_kept){ .record = *record };
+	k->record.values = NULL;
 	for (size_t i = 0; i < s->n_sets; i++) {
 		s->told[s->n_kept * s->n_sets + i] =
-			(struct told){ .position = ATTRIBUTION_NO_POSITION,
-				       .state = ATTRIBUTION_LOST };
+			(struct sampled_told){ .position = ATTRIBUTION_NO_POSITION,
+					       .state = ATTRIBUTION_LOST };
 	}
-	k->record.values = NULL;
 	if (!keep_active(s, &k->record)) {
 		return NULL;
 	}
@@ -313,37 +423,32 @@ static struct kept *keep(struct sampled *s, const struct gpuctr_record *record)
 }
 
 /* It ran between the kernels before and behind it in its stream, or to the end. */
-static void note_timeless(struct stream *stream, const struct gpuctr_record *r)
+static void note_timeless(struct stream *stream, const struct sampled_gpu *gpu,
+			  const struct gpuctr_record *r)
 {
+	stream->gpu = gpu;
 	if (stream->lost_since_ns == 0) {
 		stream->lost_since_ns = stream->end_ns ? stream->end_ns : r->start_ns;
 	}
 }
 
-static void add(struct sampled *s, struct gpu *gpu, const struct attribution_kernel *kernel)
+static void add(struct sampled *s, struct sampled_device *device, struct sampled_gpu *gpu,
+		const struct attribution_kernel *kernel)
 {
-	if (!array_make_room(&gpu->kernels, sizeof(*gpu->kernels), gpu->n_kernels,
-			     &gpu->max_kernels)) {
-		s->failed = true;
-		return;
-	}
-	gpu->kernels[gpu->n_kernels++] = *kernel;
-}
-
-static void tell_lost(struct gpu *gpu, int64_t start_ns, int64_t end_ns)
-{
-	for (size_t i = 0; i < gpu->owner->n_sets; i++) {
-		gpu->owner->failed |=
-			attribution_lost(gpu->parts[i].attribution, start_ns, end_ns) < 0;
+	device->last_ns = kernel->end_ns > device->last_ns ? kernel->end_ns : device->last_ns;
+	for (size_t i = 0; i < s->n_sets; i++) {
+		s->failed |= waiting_kernel(&gpu->parts[i].waiting, kernel) < 0;
 	}
 }
 
-static void add_kernel(struct sampled *s, struct gpu *gpu, struct stream *stream,
+static void add_kernel(struct sampled *s, struct sampled_device *device, struct stream *stream,
 		       const struct gpuctr_record *r, uint64_t step, uint64_t id)
 {
+	struct sampled_gpu *gpu = &s->gpus[device->gpu];
 	const struct attribution_kernel kernel = { .id = id,
 						   .sequence = stream->sequence,
 						   .step = step,
+						   .place = place_of(r),
 						   .shape = shape_of(r),
 						   .start_ns = r->start_ns,
 						   .end_ns = r->start_ns + r->duration_ns };
@@ -353,14 +458,7 @@ static void add_kernel(struct sampled *s, struct gpu *gpu, struct stream *stream
 		stream->lost_since_ns = 0;
 	}
 	stream->end_ns = kernel.end_ns;
-	add(s, gpu, &kernel);
-}
-
-static struct gpu *gpu_of(struct sampled *s, unsigned process, unsigned index)
-{
-	const struct device *device = find_device(s, process, index);
-
-	return device && device->gpu >= 0 ? &s->gpus[device->gpu] : NULL;
+	add(s, device, gpu, &kernel);
 }
 
 void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
@@ -369,7 +467,8 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 				       .context = copy->context,
 				       .stream = copy->stream,
 				       .copies = true };
-	struct gpu *gpu = gpu_of(s, copy->process, copy->device);
+	struct sampled_device *device = find_device(s, copy->process, copy->device);
+	struct sampled_gpu *gpu = gpu_of(s, device);
 	const struct stream *stream = find_stream(s, &wanted);
 	const struct attribution_kernel kernel = {
 		.id = NOT_KEPT,
@@ -380,21 +479,27 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 	};
 
 	if (gpu && stream) {
-		add(s, gpu, &kernel);
+		add(s, device, gpu, &kernel);
 	}
 }
+
+static void tell_oldest(struct sampled *s, sampled_on_record *on_record, void *user);
 
 void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint64_t step,
 		    sampled_on_record *on_record, void *user)
 {
-	struct gpu *gpu = gpu_of(s, record->process, record->device);
+	struct sampled_device *device = find_device(s, record->process, record->device);
+	struct sampled_gpu *gpu = gpu_of(s, device);
 	const struct stream wanted = { .process = record->process,
 				       .context = record->context,
 				       .stream = record->stream };
 	struct stream *stream = find_stream(s, &wanted);
-	struct kept *k = keep(s, record);
-	uint64_t id = k ? (uint64_t)(k - s->kept) : NOT_KEPT;
+	struct sampled_kept *k;
 
+	if (s->n_kept == SAMPLED_RECORDS_MAX) {
+		tell_oldest(s, on_record, user);
+	}
+	k = keep(s, record);
 	s->counts.kernels++;
 	if (k) {
 		k->timed = record->clock == GPUCTR_CLOCK_GPU;
@@ -407,149 +512,93 @@ void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint6
 		return;
 	}
 	if (record->clock == GPUCTR_CLOCK_GPU) {
-		add_kernel(s, gpu, stream, record, step, id);
+		add_kernel(s, device, stream, record, step,
+			   k ? s->first_kept + (uint64_t)(k - s->kept) : NOT_KEPT);
 	} else {
-		note_timeless(stream, record);
+		note_timeless(stream, gpu, record);
 	}
 }
 
 /* --- samples --------------------------------------------------------------------------------- */
 
-void sampled_sample(struct sampled *s, int number, size_t set, int64_t start_ns, int64_t end_ns,
+/* The set of the first metric that has a value; its values, in their order. */
+static size_t take_values(const struct sampled *s, const double *values,
+			  double ret[ATTRIBUTION_METRICS_MAX])
+{
+	size_t set = 0, i = 0;
+
+	while (set < s->n_sets && isnan(values[s->sets[set].metrics[i]])) {
+		i = i + 1 < s->sets[set].n ? i + 1 : 0;
+		set += i == 0;
+	}
+	set = set < s->n_sets ? set : 0;
+	for (i = 0; i < s->sets[set].n; i++) {
+		ret[i] = values[s->sets[set].metrics[i]];
+	}
+	return set;
+}
+
+/* Another set had its turn between the last sample of this one and this. */
+static int note_turn(struct sampled_gpu *gpu, struct sampled_part *part, int64_t start_ns)
+{
+	int64_t since_ns = part->last_ns ? part->last_ns : gpu->begin_ns;
+	bool turned = part != gpu->turn && since_ns < start_ns;
+
+	gpu->turn = part;
+	return turned ? waiting_away(&part->waiting, since_ns, start_ns) : 0;
+}
+
+void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end_ns,
 		    const double *values)
 {
-	struct gpu *gpu = &s->gpus[number];
-	size_t n = s->plan->n_metrics, had = gpu->max_samples;
+	struct sampled_gpu *gpu = &s->gpus[number];
+	double of_set[ATTRIBUTION_METRICS_MAX];
+	struct sampled_part *part = &gpu->parts[take_values(s, values, of_set)];
 
-	if (!array_make_room(&gpu->samples, sizeof(*gpu->samples), gpu->n_samples,
-			     &gpu->max_samples)) {
+	gpu->begin_ns = gpu->begin_ns ? gpu->begin_ns : start_ns;
+	if (s->failed || note_turn(gpu, part, start_ns) < 0 ||
+	    waiting_sample(&part->waiting, start_ns, end_ns, of_set) < 0) {
 		s->failed = true;
 		return;
 	}
-	if (gpu->max_samples != had) {
-		double *more = realloc(gpu->values, gpu->max_samples * n * sizeof(*more));
-
-		if (!more) {
-			gpu->max_samples = had;
-			s->failed = true;
-			return;
-		}
-		gpu->values = more;
-	}
-	gpu->samples[gpu->n_samples] = (struct sample){ set, start_ns, end_ns };
-	memcpy(gpu->values + gpu->n_samples * n, values, s->sets[set].n * sizeof(*values));
-	gpu->n_samples++;
+	gpu->last_ns = part->last_ns = end_ns;
 	s->counts.samples++;
 }
 
-static int compare_starts(const void *a, const void *b)
+void sampled_discard(struct sampled *s, int64_t since_ns)
 {
-	const struct attribution_kernel *x = a, *y = b;
-
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
-}
-
-static int give_kernel(struct gpu *gpu, const struct attribution_kernel *kernel)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < gpu->owner->n_sets; i++) {
-		r = attribution_kernel(gpu->parts[i].attribution, kernel);
-	}
-	return r;
-}
-
-/* Between its last sample and this time others had their turns. */
-static int tell_away(struct gpu *gpu, struct part *part, int64_t until_ns)
-{
-	int64_t since_ns = part->end_ns ? part->end_ns : gpu->begin_ns;
-
-	return since_ns < until_ns ? attribution_away(part->attribution, since_ns, until_ns) : 0;
-}
-
-static int give_sample(struct gpu *gpu, const struct sample *sample, const double *values)
-{
-	struct part *part = &gpu->parts[sample->set];
-	int r = 0;
-
-	gpu->begin_ns = gpu->begin_ns ? gpu->begin_ns : sample->start_ns;
-	if (sample->set != gpu->turn) {
-		r = tell_away(gpu, part, sample->start_ns);
-		gpu->turn = sample->set;
-	}
-	gpu->end_ns = part->end_ns = sample->end_ns;
-	return r == 0 ? attribution_sample(part->attribution, sample->start_ns, sample->end_ns,
-					   values)
-		      : r;
-}
-
-/* Gives kernels and samples that end by this time to the attribution, in the order of time. */
-static void give(struct sampled *s, struct gpu *gpu, int64_t until_ns)
-{
-	size_t n = s->plan->n_metrics, k = 0, i = 0;
-	int r = 0;
-
-	if (gpu->n_kernels > 1) {
-		qsort(gpu->kernels, gpu->n_kernels, sizeof(*gpu->kernels), compare_starts);
-	}
-	for (; r == 0 && i < gpu->n_samples && gpu->samples[i].end_ns <= until_ns; i++) {
-		for (; r == 0 && k < gpu->n_kernels &&
-		       gpu->kernels[k].start_ns < gpu->samples[i].end_ns;
-		     k++) {
-			r = give_kernel(gpu, &gpu->kernels[k]);
-		}
-		r = r == 0 ? give_sample(gpu, &gpu->samples[i], gpu->values + i * n) : r;
-	}
-	s->failed |= r < 0;
-	gpu->n_kernels -= k;
-	gpu->n_samples -= i;
-	if (gpu->n_kernels > 0) {
-		memmove(gpu->kernels, gpu->kernels + k, gpu->n_kernels * sizeof(*gpu->kernels));
-	}
-	if (gpu->n_samples > 0) {
-		memmove(gpu->samples, gpu->samples + i, gpu->n_samples * sizeof(*gpu->samples));
-		memmove(gpu->values, gpu->values + i * n,
-			gpu->n_samples * n * sizeof(*gpu->values));
+	for (size_t i = 0; i < s->n_gpus * s->n_sets; i++) {
+		waiting_discard(&s->gpus[i / s->n_sets].parts[i % s->n_sets].waiting, since_ns);
 	}
 }
 
 void sampled_advance(struct sampled *s)
 {
-	for (size_t i = 0; i < s->n_gpus; i++) {
-		struct gpu *gpu = &s->gpus[i];
-
-		/* Not each time: what stays is moved. */
-		if (gpu->n_samples > 0 &&
-		    gpu->samples[gpu->n_samples - 1].end_ns - gpu->samples[0].start_ns >
-			    2 * LATE_NS) {
-			give(s, gpu, gpu->samples[gpu->n_samples - 1].end_ns - LATE_NS);
-		}
+	for (size_t i = 0; i < s->n_gpus * s->n_sets && !s->failed; i++) {
+		s->failed = waiting_advance(&s->gpus[i / s->n_sets].parts[i % s->n_sets].waiting,
+					    s->undelivered > 0) < 0;
 	}
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-static void tell_lost_to_end(struct sampled *s, struct gpu *gpu)
+static void tell_lost_to_end(struct sampled *s, struct sampled_gpu *gpu)
 {
-	int64_t end_ns = gpu->n_samples > 0 ? gpu->samples[gpu->n_samples - 1].end_ns : 0;
-
 	for (size_t i = 0; i < s->streams.n_slots; i++) {
 		const struct stream *stream = s->streams.slots[i].item;
 
-		if (stream && stream->lost_since_ns != 0 && stream->lost_since_ns < end_ns) {
-			tell_lost(gpu, stream->lost_since_ns, end_ns);
+		if (stream && stream->gpu == gpu && stream->lost_since_ns != 0) {
+			tell_lost(gpu, stream->lost_since_ns, gpu->last_ns);
 		}
 	}
 }
 
-static void finish(struct sampled *s, struct gpu *gpu, struct part *part, unsigned *alike)
+static void finish(struct sampled *s, struct sampled_gpu *gpu, struct sampled_part *part)
 {
-	const struct attribution_counts *c = attribution_counts(part->attribution);
+	const struct attribution_counts *c = attribution_counts(part->waiting.attribution);
 
-	s->failed |= tell_away(gpu, part, gpu->end_ns) < 0;
-	s->failed |= attribution_finish(part->attribution) < 0;
-	part->first_alike = *alike;
-	*alike += c->positions;
+	s->failed |= s->failed || note_turn(gpu, part, gpu->last_ns) < 0 ||
+		     waiting_finish(&part->waiting) < 0;
 	s->counts.bad_samples += c->bad_samples + c->late_samples;
 	if (c->shift_known && !s->counts.shift_known) {
 		s->counts.shift_known = true;
@@ -557,25 +606,44 @@ static void finish(struct sampled *s, struct gpu *gpu, struct part *part, unsign
 	}
 }
 
-static void attribute(struct sampled *s, struct gpu *gpu, unsigned *alike)
+static void attribute(struct sampled *s, struct sampled_gpu *gpu)
 {
 	tell_lost_to_end(s, gpu);
-	give(s, gpu, INT64_MAX);
-	for (size_t i = 0; i < gpu->n_kernels; i++) { /* behind the last sample */
-		s->failed |= give_kernel(gpu, &gpu->kernels[i]) < 0;
-	}
-	gpu->n_kernels = 0;
 	for (size_t i = 0; i < s->n_sets; i++) {
-		finish(s, gpu, &gpu->parts[i], alike);
+		finish(s, gpu, &gpu->parts[i]);
+	}
+}
+
+static void tell_oldest(struct sampled *s, sampled_on_record *on_record, void *user)
+{
+	size_t n = s->n_kept / TOLD_PART;
+
+	for (size_t i = 0; i < n; i++) {
+		sampled_tell(s, &s->kept[i], on_record, user);
+	}
+	forget(s, n);
+}
+
+/* Of a process whose end was not told, what it ran since its last record. */
+static void note_unended(struct sampled *s)
+{
+	for (size_t i = 0; i < s->n_devices; i++) {
+		const struct sampled_device *d = &s->devices[i];
+		const struct sampled_gpu *gpu = gpu_of(s, d);
+		int64_t end_ns = gpu ? gpu->last_ns : 0;
+		int64_t since_ns = end_ns - (s->undelivered > 0 ? WAITING_NS : COUNTED_NS);
+
+		if (!d->is_over) {
+			note_unknown(s, d, d->last_ns > since_ns ? d->last_ns : since_ns, end_ns);
+		}
 	}
 }
 
 void sampled_finish(struct sampled *s, sampled_on_record *on_record, void *user)
 {
-	unsigned alike = 1;
-
+	note_unended(s);
 	for (size_t i = 0; i < s->n_gpus; i++) {
-		attribute(s, &s->gpus[i], &alike);
+		attribute(s, &s->gpus[i]);
 	}
 	for (size_t i = 0; i < s->n_kept; i++) {
 		sampled_tell(s, &s->kept[i], on_record, user);

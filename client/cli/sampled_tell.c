@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+#include "client/cli/text.h"
+
 enum { SEEN_LEAST = 4 };
 
 void sampled_tell_without(struct sampled *s, const struct gpuctr_record *record,
@@ -22,6 +24,7 @@ void sampled_tell_without(struct sampled *s, const struct gpuctr_record *record,
 	r.values = s->row;
 	r.errors = s->row + s->plan->n_columns;
 	s->counts.without[why]++;
+	s->told_why = why;
 	on_record(user, &r);
 }
 
@@ -45,52 +48,6 @@ static enum sampled_reason reason_of(enum attribution_state state)
 	return SAMPLED_LOST;
 }
 
-/* A column's value and error, of its metrics', which know nothing of each other. The first that is
- * not told is why the column is not. */
-static enum attribution_state add_up(const struct gpuctr_plan *plan, size_t column,
-				     const struct attribution_value *metrics, double *ret_value,
-				     double *ret_error)
-{
-	enum attribution_state state = ATTRIBUTION_MEASURED;
-	double value = 0, variance = 0;
-
-	for (size_t i = 0; i < plan->n_terms; i++) {
-		const struct gpuctr_term *t = &plan->terms[i];
-		const struct attribution_value *m = &metrics[t->metric];
-
-		if (t->column != column) {
-			continue;
-		}
-		state = state == ATTRIBUTION_MEASURED || m->state > state ? m->state : state;
-		value += t->weight * m->value;
-		variance += t->weight * t->weight * m->error * m->error;
-	}
-	*ret_value = value;
-	*ret_error = sqrt(variance);
-	return state;
-}
-
-/* Fills the row; why the first column without a value has none, or SAMPLED_REASONS. */
-static enum sampled_reason fill(struct sampled *s, const struct attribution_value *metrics)
-{
-	enum sampled_reason why = SAMPLED_REASONS;
-
-	for (size_t i = 0; i < s->plan->n_columns; i++) {
-		double value, error;
-		enum attribution_state state = add_up(s->plan, i, metrics, &value, &error);
-		bool told = state == ATTRIBUTION_MEASURED;
-
-		if (i == 0 && (told || state == ATTRIBUTION_TOO_SHORT)) {
-			s->counts.sum += value;
-			s->counts.too_short_sum += told ? 0 : value;
-		}
-		why = why == SAMPLED_REASONS && !told ? reason_of(state) : why;
-		s->row[i] = told ? value : NAN;
-		s->row[s->plan->n_columns + i] = told ? error : NAN;
-	}
-	return why;
-}
-
 /* Of a kernel that was not seen, from those at its position that were. */
 static void widen(struct attribution_value *v, uint64_t seen)
 {
@@ -103,63 +60,193 @@ static void widen(struct attribution_value *v, uint64_t seen)
 	}
 }
 
-/* What a set says of a record, one value a metric of the set; its position, if it has one. */
-static uint32_t find_values(const struct part *part, const struct told *told, size_t n,
-			    struct attribution_value *values)
+/* Why a set has no values for a record, or SAMPLED_REASONS. */
+static enum sampled_reason why_none(const struct sampled *s, const struct sampled_kept *k,
+				    const struct sampled_part *part,
+				    const struct sampled_told *told)
 {
-	bool is_known = told->state == ATTRIBUTION_MEASURED || told->state == ATTRIBUTION_AWAY;
+	const struct gpuctr_record *r = &k->record;
+
+	if (told->is_late || s->failed) {
+		return told->is_late ? SAMPLED_LATE : SAMPLED_LOST;
+	}
+	if (!told->is_known) {
+		return SAMPLED_TOO_MANY;
+	}
+	if (told->state != ATTRIBUTION_MEASURED &&
+	    (told->state != ATTRIBUTION_AWAY || told->position == ATTRIBUTION_NO_POSITION)) {
+		return reason_of((enum attribution_state)told->state);
+	}
+	return waiting_is_beside_late(&part->waiting, r->start_ns, r->start_ns + r->duration_ns)
+		       ? SAMPLED_LOST
+		       : SAMPLED_REASONS;
+}
+
+/* What a set says of a record, one value a metric of the set. */
+static void find_values(const struct sampled_part *part, const struct sampled_told *told, size_t n,
+			struct attribution_value *values)
+{
 	uint64_t seen;
 
-	if (is_known && told->position != ATTRIBUTION_NO_POSITION) {
-		seen = attribution_position(part->attribution, told->position, values);
+	if (told->position != ATTRIBUTION_NO_POSITION) {
+		seen = attribution_position(part->waiting.attribution, told->position, values);
 		for (size_t i = 0; told->state == ATTRIBUTION_AWAY && i < n; i++) {
 			widen(&values[i], seen);
 		}
-		return told->position;
+		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		values[i] = told->state == ATTRIBUTION_MEASURED && told->values
-				    ? told->values[i]
-				    : (struct attribution_value){ .state = told->state };
+		values[i] = told->values ? told->values[i]
+					 : (struct attribution_value){ .state = ATTRIBUTION_LOST };
 	}
-	return ATTRIBUTION_NO_POSITION;
 }
 
 /* Every metric's, from all sets. What is alike to the first set that knows is alike to others. */
-static void find_metrics(struct sampled *s, struct kept *k)
+static void find_metrics(struct sampled *s, struct sampled_kept *k)
 {
-	const struct told *told = &s->told[(size_t)(k - s->kept) * s->n_sets];
+	const struct sampled_told *told = &s->told[(size_t)(k - s->kept) * s->n_sets];
 	struct attribution_value values[ATTRIBUTION_METRICS_MAX];
 
 	for (size_t i = 0; i < s->n_sets; i++) {
-		const struct set *set = &s->sets[i];
-		const struct part *part = &s->gpus[k->gpu].parts[i];
-		uint32_t position = find_values(part, &told[i], set->n, values);
+		const struct sampled_set *set = &s->sets[i];
+		const struct sampled_part *part = &s->gpus[k->gpu].parts[i];
+		enum sampled_reason why = why_none(s, k, part, &told[i]);
 
-		if (position != ATTRIBUTION_NO_POSITION && k->record.alike == 0) {
-			k->record.alike = part->first_alike + position;
+		if (why == SAMPLED_REASONS) {
+			find_values(part, &told[i], set->n, values);
 		}
 		for (size_t m = 0; m < set->n; m++) {
-			s->metrics[set->metrics[m]] = values[m];
+			const struct attribution_value *v = &values[m];
+
+			s->metrics[set->metrics[m]] =
+				why != SAMPLED_REASONS ? (struct sampled_metric){ .why = why }
+				: v->state == ATTRIBUTION_MEASURED
+					? (struct sampled_metric){ why, v->value, v->error }
+					: (struct sampled_metric){ reason_of(v->state), v->value,
+								   0 };
+		}
+		if (why == SAMPLED_REASONS && told[i].position != ATTRIBUTION_NO_POSITION &&
+		    k->record.alike == 0) {
+			k->record.alike =
+				1 +
+				(unsigned)(i + s->n_sets * (k->gpu + s->n_gpus * told[i].position));
 		}
 	}
 }
 
-void sampled_tell(struct sampled *s, struct kept *k, sampled_on_record *on_record, void *user)
+/* A column of its metrics, which know nothing of each other. What is worst of one is of the column.
+ */
+static struct sampled_metric add_up(const struct sampled *s, size_t column)
+{
+	struct sampled_metric sum = { .why = SAMPLED_REASONS };
+	double variance = 0;
+
+	for (size_t i = 0; i < s->plan->n_terms; i++) {
+		const struct gpuctr_term *t = &s->plan->terms[i];
+		const struct sampled_metric *m = &s->metrics[t->metric];
+
+		if (t->column != column) {
+			continue;
+		}
+		if (m->why != SAMPLED_REASONS && (sum.why == SAMPLED_REASONS || m->why > sum.why)) {
+			sum.why = m->why;
+		}
+		sum.value += t->weight * m->value;
+		variance += t->weight * t->weight * m->error * m->error;
+	}
+	sum.error = sqrt(variance);
+	return sum;
+}
+
+/* Fills the row; why the first column without a value has none, or SAMPLED_REASONS. */
+static enum sampled_reason fill(struct sampled *s)
+{
+	enum sampled_reason why = SAMPLED_REASONS;
+
+	for (size_t i = 0; i < s->plan->n_columns; i++) {
+		struct sampled_metric sum = add_up(s, i);
+		bool told = sum.why == SAMPLED_REASONS;
+
+		if (i == 0 && (told || sum.why == SAMPLED_TOO_SHORT)) {
+			s->counts.sum += sum.value;
+			s->counts.too_short_sum += told ? 0 : sum.value;
+		}
+		why = why == SAMPLED_REASONS ? sum.why : why;
+		s->row[i] = told ? sum.value : NAN;
+		s->row[s->plan->n_columns + i] = told ? sum.error : NAN;
+	}
+	return why;
+}
+
+void sampled_tell(struct sampled *s, struct sampled_kept *k, sampled_on_record *on_record,
+		  void *user)
 {
 	enum sampled_reason why;
 
-	if (!k->has_gpu || !k->timed || s->failed) {
-		why = !k->has_gpu ? SAMPLED_OTHER_GPU : !k->timed ? SAMPLED_NO_TIME : SAMPLED_LOST;
+	if (!k->has_gpu || !k->timed) {
+		why = !k->has_gpu ? SAMPLED_OTHER_GPU : SAMPLED_NO_TIME;
 		sampled_tell_without(s, &k->record, why, on_record, user);
 		return;
 	}
 	find_metrics(s, k);
-	why = fill(s, s->metrics);
+	why = fill(s);
 	if (why != SAMPLED_REASONS) {
 		s->counts.without[why]++;
 	}
+	s->told_why = why;
 	k->record.values = s->row;
 	k->record.errors = s->row + s->plan->n_columns;
 	on_record(user, &k->record);
+}
+
+/* --- words ----------------------------------------------------------------------------------- */
+
+const char *sampled_reason_name(enum sampled_reason why)
+{
+	static const char *const names[SAMPLED_REASONS] = {
+		[SAMPLED_TOO_SHORT] = "too short to tell",
+		[SAMPLED_TOGETHER] = "not told apart",
+		[SAMPLED_LOST] = "samples missing",
+		[SAMPLED_CLOCKS] = "clocks differ",
+		[SAMPLED_CROWDED] = "too many at once",
+		[SAMPLED_NO_TIME] = "without a time",
+		[SAMPLED_OTHER_GPU] = "on other GPUs",
+		[SAMPLED_TOO_MANY] = "too many to be kept",
+		[SAMPLED_LATE] = "came too late",
+		[SAMPLED_AWAY] = "ran in another set's turn",
+	};
+
+	return names[why];
+}
+
+const char *sampled_told_why(const struct sampled *s)
+{
+	return s->told_why == SAMPLED_REASONS ? NULL : sampled_reason_name(s->told_why);
+}
+
+void sampled_describe(const struct sampled *s, struct buf *b)
+{
+	const struct sampled_counts *c = &s->counts;
+	const char *separator = ": ";
+	uint64_t without = 0;
+
+	for (int i = 0; i < SAMPLED_REASONS; i++) {
+		without += c->without[i];
+	}
+	text_count(b, without);
+	buf_text(b, " of ");
+	text_count(b, c->kernels);
+	buf_text(b, " kernels have no value");
+	for (int i = 0; i < SAMPLED_REASONS; i++) {
+		if (c->without[i] == 0) {
+			continue;
+		}
+		buf_printf(b, "%s%s ", separator, sampled_reason_name((enum sampled_reason)i));
+		separator = ", ";
+		text_count(b, c->without[i]);
+		if (i == SAMPLED_TOO_SHORT && c->sum > 0) {
+			buf_printf(b, " (with %.2g %% of the first metric)",
+				   100 * c->too_short_sum / c->sum);
+		}
+	}
 }

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, LEAST_MS = 10, TURNS_LEAST = 16 };
 
 #define PATIENCE_NS (5 * CLOCK_NS_PER_S)
+#define SILENT_NS (CLOCK_NS_PER_S / 2)
 #define TURN_NS (500 * CLOCK_NS_PER_MS)
 #define TURN_LEAST_NS (100 * CLOCK_NS_PER_MS)
 
@@ -75,9 +77,17 @@ static void on_begin(void *user, const struct sampler_begin *begin)
 static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
 {
 	const struct sampler *m = user;
+	struct sampling *s = m->owner;
+	double all[SAMPLER_METRICS_MAX];
+	const struct kept_sample sample = { m->uuid, s->intervals_ns[m->set], start_ns, end_ns,
+					    all };
 
-	if (m->owner->sampled && m->number >= 0 && !m->strays) {
-		sampled_sample(m->owner->sampled, m->number, m->set, start_ns, end_ns, values);
+	if (s->is_ready && m->number >= 0 && !m->strays) {
+		for (size_t i = 0; i < s->n_metrics; i++) {
+			all[i] = s->sets[i] == m->set ? *values++ : NAN;
+		}
+		sampled_sample(s->sampled, m->number, start_ns, end_ns, all);
+		s->user.on_sample(s->data, &sample);
 	}
 }
 
@@ -109,13 +119,9 @@ static void on_sampler_end(void *user, const struct sampler_end *end)
 	struct sampler *m = user;
 
 	m->ended = true;
-	if (end->reason == SAMPLER_ENDED) {
-		return;
-	}
-	if (sampling_may_fall_back(m->owner)) {
-		sampling_note_why(m->owner, "%s", end->message);
-	} else {
-		say("%s%s%s", end->message, end->remedy[0] ? ". " : "", end->remedy);
+	if (end->reason != SAMPLER_ENDED) {
+		sampling_tell(m->owner, end->remedy, "%s", end->message);
+		m->is_told = true;
 	}
 }
 
@@ -126,16 +132,6 @@ static const struct sampler_handler handler = {
 	.on_end = on_sampler_end,
 	.on_set = on_set,
 };
-
-/* Of a sampler that does what it should not, or no more. */
-static void tell_failure(struct sampler *m, const char *text)
-{
-	if (sampling_may_fall_back(m->owner)) {
-		sampling_note_why(m->owner, "%s", text);
-	} else {
-		say("%s", text);
-	}
-}
 
 static void close_output(struct sampler *m)
 {
@@ -162,11 +158,13 @@ static bool take_some(struct sampler *m)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		return false;
 	}
+	m->is_told |= n > 0;
 	if (n > 0 && m->strays) {
-		tell_failure(m, "the sampler samples another GPU or other metrics than it was "
-				"asked for, and is ended");
+		sampling_tell(m->owner, "",
+			      "the sampler samples another GPU or other metrics than it was asked "
+			      "for, and is ended");
 	} else if (n > 0) {
-		tell_failure(m, "the sampler has written nonsense, and is ended");
+		sampling_tell(m->owner, "", "the sampler has written nonsense, and is ended");
 	}
 	close_output(m);
 	return false;
@@ -180,6 +178,34 @@ static void take_all(struct sampler *m)
 	}
 }
 
+static void ask_end(struct sampler *m)
+{
+	if (m->life >= 0) {
+		close(m->life);
+		m->life = -1;
+	}
+}
+
+/* Its output is at its end, so it is over in a moment, or has closed what it has. */
+static void tell_early_end(struct sampler *m)
+{
+	uint64_t until_ns = clock_now_ns() + SILENT_NS;
+
+	ask_end(m);
+	while (!child_reap(&m->child) && m->child.pid != 0 && clock_now_ns() < until_ns) {
+		(void)poll(NULL, 0, LEAST_MS);
+	}
+	if (m->child.pid != 0) {
+		sampling_tell(m->owner, "", "the sampler of GPU %s has closed its output", m->uuid);
+	} else if (m->ended) {
+		sampling_tell(m->owner, "",
+			      "the sampler of GPU %s was asked to end by somebody else", m->uuid);
+	} else {
+		sampling_tell(m->owner, "", "the sampler of GPU %s ended without a last word (%s)",
+			      m->uuid, child_end_text(m->child.status));
+	}
+}
+
 static void on_output(uv_poll_t *handle, int status, int events)
 {
 	struct sampler *m = handle->data;
@@ -188,11 +214,8 @@ static void on_output(uv_poll_t *handle, int status, int events)
 	(void)events;
 	take_all(m);
 	if (m->output < 0 && !m->owner->over) {
-		if (!m->ended) {
-			char text[SAMPLER_TEXT_BYTES];
-
-			snprintf(text, sizeof(text), "the sampler of GPU %s has ended", m->uuid);
-			tell_failure(m, text);
+		if (!m->is_told) {
+			tell_early_end(m);
 		}
 		m->owner->on_over(m->owner);
 	}
@@ -227,10 +250,19 @@ int samplers_start(struct sampling *s, struct sampler *m, const char *const *add
 {
 	char interval[32], turn[32];
 	uint64_t interval_ns = s->options->timeline.interval_ns;
-	const char *argv[] = { "gpuctr-sampler", "--quiet",   "--gpu",
+	const char *live[] = { "gpuctr-sampler", "--quiet",   "--gpu",
 			       m->uuid,		 "--metrics", buf_string(&s->metrics),
 			       "--turns",	 turn,	      interval_ns ? "--interval" : NULL,
 			       interval,	 NULL };
+	const char *played[] = { "gpuctr-replay",
+				 "--samples",
+				 m->uuid,
+				 "--metrics",
+				 buf_string(&s->metrics),
+				 "--",
+				 s->options->recording.path,
+				 NULL };
+	const char **argv = s->options->recorded ? played : live;
 	int r;
 
 	s->turn_ns = turn_of(s->options);
@@ -239,14 +271,6 @@ int samplers_start(struct sampling *s, struct sampler *m, const char *const *add
 	r = child_start_piped(&m->child, s->path, (char *const *)(uintptr_t)argv, added, s->mask,
 			      &m->life, &m->output);
 	return r < 0 ? r : watch(s, m);
-}
-
-static void ask_end(struct sampler *m)
-{
-	if (m->life >= 0) {
-		close(m->life);
-		m->life = -1;
-	}
 }
 
 /* Waits a moment for outputs that are open, and reads them. False: none is. */
@@ -267,7 +291,8 @@ static bool take_from_all(struct sampling *s)
 	return n > 0;
 }
 
-/* Its output is at its end, or its time is over. */
+/* Its output is at its end, or its time is over. One that the driver does not let go cannot be
+ * killed, and is left alone. */
 static void reap_sampler(struct sampler *m, uint64_t until_ns)
 {
 	if (m->output >= 0) {
@@ -275,6 +300,11 @@ static void reap_sampler(struct sampler *m, uint64_t until_ns)
 		close_output(m);
 	}
 	while (m->child.pid != 0 && !child_reap(&m->child)) {
+		if (clock_now_ns() >= until_ns + PATIENCE_NS) {
+			say("the sampler of GPU %s (pid %d) cannot be killed: the driver holds it",
+			    m->uuid, (int)m->child.pid);
+			return;
+		}
 		if (clock_now_ns() >= until_ns) {
 			kill(m->child.pid, SIGKILL);
 		}

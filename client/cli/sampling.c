@@ -5,10 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/sampler_path.h"
 #include "client/cli/say.h"
+#include "client/cli/text.h"
 #include "client/report/attribution.h"
+#include "proto/base/clock.h"
 
 /* What samples say of a kernel is known at the end alone, so whatever ends the samplers early takes
  * nothing away: kernels that ran later have no value, and that is told.
@@ -16,6 +19,10 @@
  * Where sampling is no more than what the client would prefer, whatever refuses it before it has
  * begun is the reason for a budget, which is taken once the permit is given back. Not so what would
  * refuse a budget as well. */
+
+/* The daemon looks four times a second who computes on a leased GPU, and ends a lease for which it
+ * could not for three seconds. Samples wait longer than that before they are attributed. */
+#define UNSEEN_NS (4 * CLOCK_NS_PER_S)
 
 /* --- why not --------------------------------------------------------------------------------- */
 
@@ -40,6 +47,9 @@ static void refuse(struct sampling *s)
 
 static void tell_instead(const struct run_options *o)
 {
+	if (o->recorded) {
+		return;
+	}
 	say("--mode sample is refused; --mode budget measures launches chosen at random instead%s",
 	    selector_is_empty(&o->selector) ? ", and --mode range every launch" : "");
 }
@@ -61,26 +71,41 @@ static void cut(struct sampling *s)
 }
 
 /* The reason for a budget is told with it. */
-static void say_error_unless(const struct sampling *s, const struct gpuctr_error *error)
+static void tell_error(struct sampling *s, const struct gpuctr_error *error)
 {
-	if (!sampling_may_fall_back(s)) {
+	if (sampling_may_fall_back(s)) {
+		sampling_tell(s, "", "%s", error->message);
+	} else {
 		say_gpuctr_error(error);
 	}
 }
 
 /* --- the permit ------------------------------------------------------------------------------ */
 
+static void add_sampler(struct sampling *s, const char *uuid)
+{
+	struct sampler *m = &s->samplers[s->n_samplers];
+
+	if (s->n_samplers < SAMPLING_GPUS_MAX) {
+		*m = (struct sampler){ .owner = s, .life = -1, .output = -1, .number = -1 };
+		snprintf(m->uuid, sizeof(m->uuid), "%s", uuid);
+		s->n_samplers++;
+	}
+}
+
+/* A recording leases no GPU, and has its own. */
 static void on_permit_opened(struct gpuctr_capture *c, const struct gpuctr_opened *opened,
 			     void *userdata)
 {
 	struct sampling *s = userdata;
+	const struct strings *recorded = &s->options->recording.gpus;
 
 	(void)c;
-	for (size_t i = 0; i < opened->n_gpus && s->n_samplers < SAMPLING_GPUS_MAX; i++) {
-		struct sampler *m = &s->samplers[s->n_samplers++];
-
-		*m = (struct sampler){ .owner = s, .life = -1, .output = -1, .number = -1 };
-		snprintf(m->uuid, sizeof(m->uuid), "%s", opened->gpus[i].uuid);
+	for (size_t i = 0; i < opened->n_gpus; i++) {
+		add_sampler(s, opened->gpus[i].uuid);
+	}
+	for (size_t i = 0; i < recorded->n; i++) {
+		add_sampler(s, recorded->items[i]);
 	}
 }
 
@@ -105,16 +130,13 @@ static void on_permit_ready(struct gpuctr_capture *c, void *userdata)
 		return;
 	}
 	if (!added) {
-		sampling_note_why(s, "%s", gpuctr_last_error(s->g)->message);
-		say_error_unless(s, gpuctr_last_error(s->g));
+		tell_error(s, gpuctr_last_error(s->g));
 	}
+	s->begin_by_ns = clock_now_ns() + SAMPLER_BEGIN_NS;
 	for (size_t i = 0; r == 0 && i < s->n_samplers; i++) {
 		r = samplers_start(s, &s->samplers[i], added);
 		if (r < 0) {
-			sampling_note_why(s, "%s cannot be run: %s", s->path, strerror(-r));
-		}
-		if (r < 0 && !sampling_may_fall_back(s)) {
-			say_usage("%s: cannot be run: %s", s->path, strerror(-r));
+			sampling_tell(s, "", "%s: cannot be run: %s", s->path, strerror(-r));
 		}
 	}
 	if (r < 0) {
@@ -129,7 +151,7 @@ static void on_permit_notice(struct gpuctr_capture *c, const struct gpuctr_notic
 
 	(void)c;
 	if (sampling_may_fall_back(s)) {
-		sampling_note_why(s, "%s", notice->error.message);
+		sampling_tell(s, "", "%s", notice->error.message);
 	} else {
 		say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
 			    notice->error.remedy);
@@ -144,6 +166,14 @@ static bool refuses_all(int code)
 	       code == GPUCTR_E_DISCONNECTED || code == GPUCTR_E_AGENT_LOST;
 }
 
+/* A stranger may have computed there since somebody last looked. */
+static void discard_unseen(struct sampling *s)
+{
+	sampled_discard(s->sampled, (int64_t)(clock_wall_ns() - UNSEEN_NS));
+	say("what was sampled in the last %d s is discarded: another user may have computed there",
+	    (int)(UNSEEN_NS / CLOCK_NS_PER_S));
+}
+
 static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata)
 {
 	struct sampling *s = userdata;
@@ -153,13 +183,14 @@ static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end
 	if (s->leaves) {
 		leave(s);
 	}
+	if (end->error.code == GPUCTR_E_REVOKED && s->sampled) {
+		discard_unseen(s);
+	}
 	/* Of a daemon that is gone the trace hears as well. */
 	if (s->over || (s->begun && end->error.code == GPUCTR_E_DISCONNECTED)) {
 		return;
 	}
 	say_clear();
-	sampling_note_why(s, "%s",
-			  end->error.code != GPUCTR_OK ? end->error.message : "its lease is over");
 	if (refuses_all(end->error.code) && sampling_may_fall_back(s)) {
 		say_gpuctr_error(&end->error);
 		buf_clear(&s->why);
@@ -167,7 +198,7 @@ static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end
 		return;
 	}
 	if (end->error.code != GPUCTR_OK) {
-		say_error_unless(s, &end->error);
+		tell_error(s, &end->error);
 	}
 	cut(s);
 }
@@ -195,6 +226,8 @@ static int open_permit(struct sampling *s)
 	options.timeout_ns = o->timeout_ns;
 	options.lease_ns = o->lease_ns;
 	options.program = o->program;
+	options.recorded = o->recorded;
+	options.chip = o->chip;
 	return gpuctr_capture_open(s->g, &options, &permit_handler, s, &s->permit);
 }
 
@@ -209,8 +242,8 @@ static bool take_plan(struct sampling *s, const struct gpuctr_plan *plan)
 		sampling_note_why(s, "%s is no sum over time%s", misfit,
 				  s->options->may_fall_back
 					  ? ""
-					  : ", which samples could be divided of; ask for "
-					    ".sum, or take --mode range");
+					  : ", which samples could be divided of; ask for .sum, or "
+					    "take --mode range");
 		return false;
 	}
 	if (plan->n_metrics > SAMPLER_METRICS_MAX) {
@@ -251,6 +284,38 @@ static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *e
 	}
 }
 
+/* What a recording holds is played by who plays its launches. */
+static bool find_player(struct sampling *s)
+{
+	const struct run_options *o = s->options;
+	const char *name =
+		strcmp(o->program, "gpuctr-replay") == 0 ? o->command[0] : "gpuctr-replay";
+	int error;
+	char *path = child_find(name, &error);
+	bool found = path && snprintf(s->path, sizeof(s->path), "%s", path) < (int)sizeof(s->path);
+
+	if (!found) {
+		sampling_note_why(s, "%s: %s", name, strerror(path ? ENAMETOOLONG : error));
+	}
+	free(path);
+	return found;
+}
+
+/* False: why is known. */
+static bool find_program(struct sampling *s)
+{
+	if (s->options->recorded) {
+		return find_player(s);
+	}
+	if (!sampler_path_find(s->path)) {
+		sampling_note_why(s, "gpuctr-sampler is not there (%s)%s", s->path,
+				  s->options->may_fall_back ? ""
+							    : "; $GPUCTR_SAMPLER names another");
+		return false;
+	}
+	return true;
+}
+
 struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 				const struct run_options *options, const struct selected *selected,
 				const sigset_t *mask, const struct sampling_user *user, void *data)
@@ -266,19 +331,17 @@ struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 	s->loop = loop;
 	s->options = options;
 	s->selected = selected;
+	s->on_over = cut;
 	s->mask = mask;
 	s->user = *user;
 	s->data = data;
-	s->on_over = cut;
 	s->steps = attributor_new();
-	if (!sampler_path_find(s->path)) {
-		sampling_note_why(s, "gpuctr-sampler is not there (%s)%s", s->path,
-				  options->may_fall_back ? "" : "; $GPUCTR_SAMPLER names another");
+	if (!find_program(s)) {
 		refuse(s);
 		return s;
 	}
-	r = s->steps ? gpuctr_plan(g, NULL, strings_items(&options->metrics), options->metrics.n,
-				   on_plan, s)
+	r = s->steps ? gpuctr_plan(g, options->chip, strings_items(&options->metrics),
+				   options->metrics.n, on_plan, s)
 		     : -ENOMEM;
 	if (r) {
 		say_failure(g, r);
@@ -323,6 +386,18 @@ bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_o
 	return true;
 }
 
+/* Samples that came before are nobody's; those of a recording come when all is there that takes
+ * them. */
+void sampling_play(struct sampling *s)
+{
+	s->is_ready = true;
+	for (size_t i = 0; s->options->recorded && i < s->n_samplers; i++) {
+		if (s->samplers[i].life >= 0 && write(s->samplers[i].life, "", 1) < 0) {
+			say("%s: %s", s->path, strerror(errno));
+		}
+	}
+}
+
 void sampling_process(struct sampling *s, const struct gpuctr_process *process)
 {
 	sampled_process(s->sampled, process);
@@ -344,6 +419,16 @@ static void tell_at_once(void *user, const struct gpuctr_record *record)
 	s->on_record(s->on_record_user, record);
 }
 
+void sampling_process_end(struct sampling *s, const struct gpuctr_process_end *end)
+{
+	sampled_process_end(s->sampled, end, (int64_t)clock_wall_ns());
+}
+
+void sampling_progress(struct sampling *s, const struct gpuctr_totals *totals)
+{
+	sampled_progress(s->sampled, totals);
+}
+
 void sampling_record(struct sampling *s, const struct gpuctr_record *record)
 {
 	s->n_records++;
@@ -360,60 +445,62 @@ uint64_t sampling_records(const struct sampling *s)
 	return s->n_records;
 }
 
+static void tell_one_silent(struct sampling *s, const struct sampler *m)
+{
+	if (sampling_may_fall_back(s)) {
+		sampling_note_why(s, "the sampler of GPU %s has not begun for %d s", m->uuid,
+				  (int)(SAMPLER_BEGIN_NS / CLOCK_NS_PER_S));
+	} else {
+		sampler_path_tell_silent(m->uuid, m->child.pid);
+	}
+}
+
+/* The GPU is not held for a sampler that hangs. */
+static void tell_silent(struct sampling *s)
+{
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		const struct sampler *m = &s->samplers[i];
+
+		if (!m->begun) {
+			tell_one_silent(s, m);
+		}
+	}
+}
+
 void sampling_tick(struct sampling *s)
 {
-	if (s->sampled) {
+	if (s->begin_by_ns != 0 && !s->begun && !s->over && clock_now_ns() > s->begin_by_ns) {
+		tell_silent(s);
+		cut(s);
+	}
+	/* The samples of a recording come at once, and not as late as its records. */
+	if (s->sampled && !s->options->recorded) {
 		sampled_advance(s->sampled);
 	}
 }
 
+static void describe_turns(struct sampling *s)
+{
+	struct buf *b = &s->unsampled;
+
+	buf_text(b, "; ");
+	text_count(b, s->turns + s->n_samplers);
+	buf_printf(b, " turns of %zu sets, a change takes ", s->n_sets);
+	text_time(b, (double)s->change_ns / (double)s->turns);
+}
+
 static void describe(struct sampling *s)
 {
-	static const char *const reasons[SAMPLED_REASONS] = {
-		[SAMPLED_TOO_SHORT] = "too short to tell",
-		[SAMPLED_TOGETHER] = "not told apart",
-		[SAMPLED_LOST] = "samples missing",
-		[SAMPLED_CLOCKS] = "clocks differ",
-		[SAMPLED_CROWDED] = "too many at once",
-		[SAMPLED_NO_TIME] = "without a time",
-		[SAMPLED_OTHER_GPU] = "on other GPUs",
-		[SAMPLED_TOO_MANY] = "too many to be kept",
-		[SAMPLED_AWAY] = "ran in another set's turn",
-	};
-	const struct sampled_counts *c = sampled_counts(s->sampled);
-	uint64_t lost = 0, without = 0;
-	struct buf *b = &s->unsampled;
-	const char *separator = ": ";
+	uint64_t lost = 0;
 
 	for (size_t i = 0; i < s->n_samplers; i++) {
 		lost += s->samplers[i].lost;
 	}
-	for (int i = 0; i < SAMPLED_REASONS; i++) {
-		without += c->without[i];
-	}
-	text_count(b, without);
-	buf_text(b, " of ");
-	text_count(b, c->kernels);
-	buf_text(b, " kernels have no value");
-	for (int i = 0; i < SAMPLED_REASONS; i++) {
-		if (c->without[i] == 0) {
-			continue;
-		}
-		buf_printf(b, "%s%s ", separator, reasons[i]);
-		separator = ", ";
-		text_count(b, c->without[i]);
-		if (i == SAMPLED_TOO_SHORT && c->sum > 0) {
-			buf_printf(b, " (with %.2g %% of the first metric)",
-				   100 * c->too_short_sum / c->sum);
-		}
-	}
-	buf_text(b, "; samples lost ");
-	text_count(b, lost);
+	sampled_describe(s->sampled, &s->unsampled);
+	buf_text(&s->unsampled, "; samples lost ");
+	text_count(&s->unsampled, lost);
 	if (s->turns > 0) {
-		buf_text(b, "; ");
-		text_count(b, s->turns + s->n_samplers);
-		buf_printf(b, " turns of %zu sets, a change takes ", s->n_sets);
-		text_time(b, (double)s->change_ns / (double)s->turns);
+		describe_turns(s);
 	}
 }
 

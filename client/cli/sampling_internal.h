@@ -6,8 +6,8 @@
 
 #include <limits.h>
 
-#include "client/cli/text.h"
 #include "client/sampler/stream.h"
+#include "proto/base/buf.h"
 
 struct sampler {
 	struct sampling *owner;
@@ -19,8 +19,9 @@ struct sampler {
 	struct sampler_reader *reader;
 	size_t set; /* of the next samples */
 	bool begun, ended;
-	bool strays; /* it samples what it was not asked for */
-	int number;  /* of its GPU among those that are joined */
+	bool strays;  /* it samples what it was not asked for */
+	bool is_told; /* why it is over */
+	int number;   /* of its GPU among those that are joined */
 	uint64_t lost;
 };
 
@@ -44,6 +45,8 @@ struct sampling {
 	struct sampler samplers[SAMPLING_GPUS_MAX];
 	size_t n_samplers;
 	bool begun, over;
+	uint64_t begin_by_ns; /* 0: they were not started yet */
+	bool is_ready;	      /* for samples: there is a file to keep them */
 	/* Of the samplers: no more comes, or nothing could begin. */
 	void (*on_over)(struct sampling *s);
 	bool leaves;	/* refused, once the permit is given back */
@@ -63,6 +66,9 @@ bool sampling_may_fall_back(const struct sampling *s);
 /* Why it is refused; the first reason stays. */
 __attribute__((format(printf, 2, 3))) void sampling_note_why(struct sampling *s, const char *format,
 							     ...);
+/* The same where something else will do; else it is said at once, with the remedy. */
+__attribute__((format(printf, 3, 4))) void sampling_tell(struct sampling *s, const char *remedy,
+							 const char *format, ...);
 
 /* --- samplers.c */
 /* 0, or a negative errno. */

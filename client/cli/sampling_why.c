@@ -4,6 +4,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "client/cli/say.h"
+
+bool sampling_may_fall_back(const struct sampling *s)
+{
+	return s->options->may_fall_back && !s->begun;
+}
+
+static void note(struct sampling *s, const char *text)
+{
+	if (s->why.n == 0) {
+		buf_text(&s->why, text);
+	}
+}
+
 void sampling_note_why(struct sampling *s, const char *format, ...)
 {
 	char text[SAMPLER_TEXT_BYTES];
@@ -12,12 +26,20 @@ void sampling_note_why(struct sampling *s, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (s->why.n == 0) {
-		buf_text(&s->why, text);
-	}
+	note(s, text);
 }
 
-bool sampling_may_fall_back(const struct sampling *s)
+void sampling_tell(struct sampling *s, const char *remedy, const char *format, ...)
 {
-	return s->options->may_fall_back && !s->begun;
+	char text[SAMPLER_TEXT_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (sampling_may_fall_back(s)) {
+		note(s, text);
+	} else {
+		say("%s%s%s", text, *remedy ? ". " : "", remedy);
+	}
 }

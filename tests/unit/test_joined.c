@@ -194,7 +194,7 @@ static void join(struct sampled *s)
 
 		assert_int_equal(
 			sscanf(line, "%ld %ld %lf %lf", &start, &end, &values[0], &values[1]), 4);
-		sampled_sample(s, 0, 0, start, end, values);
+		sampled_sample(s, 0, start, end, values);
 		if (next + BATCH < n_kernels && kernels[next + BATCH].k.end_ns < end) {
 			for (size_t k = 0; k < BATCH; k++) {
 				give(s, next++);
@@ -206,6 +206,7 @@ static void join(struct sampled *s)
 	while (next < n_kernels) {
 		give(s, next++);
 	}
+	sampled_process_end(s, &(struct gpuctr_process_end){ .process = 1, .clean = true }, 0);
 	sampled_finish(s, on_record, NULL);
 }
 
