@@ -233,6 +233,19 @@ static struct sampled_gpu *gpu_of(struct sampled *s, const struct sampled_device
 	return device && device->gpu >= 0 ? &s->gpus[device->gpu] : NULL;
 }
 
+/* The end of the last one that waits; 0: none does. */
+static int64_t last_sample(const struct sampled_gpu *gpu)
+{
+	int64_t last_ns = 0;
+
+	for (size_t i = 0; i < gpu->owner->n_sets; i++) {
+		int64_t ns = waiting_last_sample(&gpu->parts[i].waiting);
+
+		last_ns = ns > last_ns ? ns : last_ns;
+	}
+	return last_ns;
+}
+
 static void add_device(struct sampled *s, unsigned process, const struct gpuctr_device *d)
 {
 	int gpu = find_gpu(s, d->uuid);
@@ -241,7 +254,7 @@ static void add_device(struct sampled *s, unsigned process, const struct gpuctr_
 		.process = process,
 		.index = d->index,
 		.gpu = gpu,
-		.last_ns = gpu >= 0 ? s->gpus[gpu].last_ns : 0,
+		.last_ns = gpu >= 0 ? last_sample(&s->gpus[gpu]) : 0,
 	};
 }
 
@@ -588,7 +601,7 @@ static void tell_lost_to_end(struct sampled *s, struct sampled_gpu *gpu)
 		const struct stream *stream = s->streams.slots[i].item;
 
 		if (stream && stream->gpu == gpu && stream->lost_since_ns != 0) {
-			tell_lost(gpu, stream->lost_since_ns, gpu->last_ns);
+			tell_lost(gpu, stream->lost_since_ns, last_sample(gpu));
 		}
 	}
 }
@@ -630,7 +643,7 @@ static void note_unended(struct sampled *s)
 	for (size_t i = 0; i < s->n_devices; i++) {
 		const struct sampled_device *d = &s->devices[i];
 		const struct sampled_gpu *gpu = gpu_of(s, d);
-		int64_t end_ns = gpu ? gpu->last_ns : 0;
+		int64_t end_ns = gpu ? last_sample(gpu) : 0;
 		int64_t since_ns = end_ns - (s->undelivered > 0 ? WAITING_NS : COUNTED_NS);
 
 		if (!d->is_over) {
