@@ -90,7 +90,7 @@ static void add_devices(const struct summary *s, struct buf *b)
 
 		buf_text(b, i > 0 ? "; " : "");
 		text_terminal(b, d->chip);
-		buf_text(b, ", ");
+		buf_text(b, *d->chip && *d->name ? ", " : "");
 		text_terminal(b, d->name);
 		if (d->n > 1 || d->more) {
 			buf_printf(b, " x %u%s", d->n, d->more ? " or more" : "");

@@ -11,8 +11,10 @@ struct merge {
 	struct merge_queue *queues; /* by name */
 	size_t n_queues;
 	const struct gpuctr_plan *plan;
-	double *values; /* of the joined, one after the other */
+	double *values; /* of the joined, one after the other: values, then errors */
 	size_t n_values, max_values;
+	const char **unsampled; /* of each: why a value is missing; NULL: it is not */
+	size_t max_unsampled;
 	uint64_t alone;
 
 	/* Places where something is put in, each in the order of the file. */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "client/report/trace.h"
+#include "client/report/trace_events.h"
 
 enum { ZLIB_BYTES = 256 * 1024 };
 
