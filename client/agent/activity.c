@@ -257,6 +257,15 @@ static void take_record(struct activity *v, const CUpti_Activity *record)
 	}
 }
 
+bool activity_has_graphs(struct activity *v)
+{
+	if (!v->made) {
+		return false;
+	}
+	LOCK_SCOPE(&v->lock);
+	return v->graphs.v != NULL;
+}
+
 bool activity_is_crowded(struct activity *v)
 {
 	if (!v->made) {

@@ -85,6 +85,9 @@ void activity_leave_out(struct activity *v, const struct launch *l);
  * free(). They are in no order. */
 struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n);
 
+/* Was any graph launched whose kernels are told? */
+bool activity_has_graphs(struct activity *v);
+
 /* Do many kernels of graphs wait to be taken? */
 bool activity_is_crowded(struct activity *v);
 

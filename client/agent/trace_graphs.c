@@ -216,6 +216,16 @@ void trace_graphs_flush(struct capture *c)
 	free(s.v);
 }
 
+void trace_graphs_finish(struct capture *c)
+{
+	if (c->activity->name_kernel && activity_has_graphs(c->activity)) {
+		deliver_lend_link(&c->deliver);
+		activity_flush(c->activity);
+		deliver_take_link(&c->deliver);
+	}
+	trace_graphs_flush(c);
+}
+
 /* --- dropping --- */
 
 /* Kernels count as dropped themselves. False: none has come, the launch counts. */
