@@ -67,9 +67,8 @@ void activity_flush(struct activity *v);
  * for missing records. Only for the delivering thread, which must hold no lock. */
 void activity_fill(struct activity *v, struct batch *b);
 
-/* The kernels of a launch of a graph, as graphs_take(), and those that came late. */
-struct graph_kernels activity_take_graph(struct activity *v, const struct launch *l,
-					 bool *ret_came);
+/* What becomes of a launch of a graph, as graphs_take(), and kernels that came late. */
+struct graph_told activity_take_graph(struct activity *v, const struct launch *l);
 struct graph_kernels activity_take_late(struct activity *v);
 
 /* What kernels of graphs are to be counted as, since the last call. */

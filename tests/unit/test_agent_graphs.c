@@ -74,10 +74,10 @@ static void tell(struct graph_kernels list)
 /* The launch's batch: as its kernels, or as one. */
 static void deliver(uint32_t correlation)
 {
-	bool came;
+	struct graph_told what = graphs_take(&graphs, correlation);
 
-	tell(graphs_take(&graphs, correlation, &came));
-	told += !came;
+	tell(what.kernels);
+	told += what.n_came == 0;
 }
 
 static enum graph_here look(uint32_t correlation)
@@ -90,7 +90,7 @@ static enum graph_here look(uint32_t correlation)
 static void kernels_take_the_place_of_their_launch(void **state)
 {
 	struct graph_kernels list;
-	bool came;
+	struct graph_told what;
 
 	(void)state;
 	launch(10, 0x1000);
@@ -99,8 +99,9 @@ static void kernels_take_the_place_of_their_launch(void **state)
 	assert_true(come(10, 2, true));
 	assert_true(come(10, 0, true)); /* CUPTI does not say when it ran */
 	assert_int_equal(graphs.n_kernels, 3);
-	list = graphs_take(&graphs, 10, &came);
-	assert_true(came);
+	what = graphs_take(&graphs, 10);
+	list = what.kernels;
+	assert_true(what.n_came == 3 && what.lacks == 0);
 	assert_int_equal(list.n, 3);
 	assert_int_equal(list.first->launch.thread, 11);
 	assert_int_equal(list.first->launch.range, 12);
@@ -180,6 +181,7 @@ static void as_many_as_last_time_are_waited_for(void **state)
 	come(30, 1, true);
 	come(30, 2, true);
 	assert_int_equal(look(30), GRAPH_ALL);
+	assert_int_equal(graphs_take(&graphs, 30).lacks, 1); /* or a record is lost */
 	assert_int_equal(look(31), GRAPH_ALL); /* nobody knows of it, nothing comes */
 	graphs_deinit(&graphs);
 }
