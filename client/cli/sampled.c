@@ -447,7 +447,9 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 		.end_ns = copy->start_ns + copy->duration_ns,
 	};
 
-	if (gpu && stream) {
+	if (gpu && copy->kind == GPUCTR_COPY_LOST) {
+		s->failed |= attribution_lost(gpu->attribution, kernel.start_ns, kernel.end_ns) < 0;
+	} else if (gpu && stream) {
 		add(s, device, gpu, &kernel);
 	}
 }
