@@ -184,6 +184,8 @@ static bool take_width(void *width, const char *value)
 #define MODE_OPTIONS                                                                          \
 	{ 0, "mode", "MODE", "sample (the whole GPU), range (every launch) or budget (some)", \
 	  OPTION_TAKEN(take_mode, struct run_options, mode) },                                \
+		{ 0, "no-samples", NULL, "of --mode sample: keep no samples in -o FILE",      \
+		  OPTION_AT(FLAG, struct run_options, no_samples) },                          \
 	{                                                                                     \
 		0, "interval", "TIME", "between two samples (default: 10us)",                 \
 			OPTION_TAKEN(take_sample_interval, struct run_options,                \
@@ -463,6 +465,10 @@ static bool check_mode(const struct run_options *o)
 		say_usage("--interval is of samples: add --mode sample, or leave it out");
 		return false;
 	}
+	if (o->no_samples && o->mode != MODE_SAMPLE) {
+		say_usage("--no-samples is of --mode sample: add that, or leave it out");
+		return false;
+	}
 	if (o->mode == MODE_UNSAID) {
 		return true;
 	}
@@ -484,6 +490,10 @@ static bool check_mode(const struct run_options *o)
 	}
 	if (o->mode != MODE_SAMPLE) {
 		return true;
+	}
+	if (o->raw && o->no_samples) {
+		say_usage("--raw keeps samples of --mode sample: leave out --no-samples or --raw");
+		return false;
 	}
 	return budget ? refuse_mode("sample", "--budget", "no launch is chosen")
 	       : o->raw && expand_has(o->capture_path, o->late)

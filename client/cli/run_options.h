@@ -46,6 +46,7 @@ struct run_options {
 		const char *gpu; /* index or UUID; NULL: the first */
 		uint64_t interval_ns;
 	} timeline; /* of capture: counters of a GPU over time; its interval also of MODE_SAMPLE */
+	bool no_samples;	    /* of MODE_SAMPLE: the capture file keeps none */
 	int ready_fd, until_fd;	    /* of follow; -1: none */
 	struct recording recording; /* of run; chip may point to its own */
 	bool is_live;		    /* of top */
