@@ -43,7 +43,7 @@ void files_stratum(struct files *f, const struct gpuctr_stratum *stratum);
 void files_estimates(struct files *f, const struct view *kernels);
 void files_mark(struct files *f, const struct gpuctr_mark *mark);
 void files_image(struct files *f, const struct gpuctr_image *image);
-/* Into a file that keeps samples (--raw with --mode sample). */
+/* Of --mode sample: into a file that keeps samples. */
 void files_sample(struct files *f, const struct kept_sample *sample);
 void files_copy(struct files *f, const struct gpuctr_copy *copy);
 void files_notice(struct files *f, const struct gpuctr_notice *notice);

@@ -111,6 +111,17 @@ static bool take_mode(void *mode, const char *value)
 	return options_refuse("mode", value, "a mode: sample, range or budget");
 }
 
+static bool take_graphs(void *graphs, const char *value)
+{
+	bool whole = strcmp(value, "whole") == 0;
+
+	if (!whole && strcmp(value, "nodes") != 0) {
+		return options_refuse("graphs", value, "nodes (each kernel), or whole");
+	}
+	*(enum run_graphs *)graphs = whole ? GRAPHS_WHOLE : GRAPHS_NODES;
+	return true;
+}
+
 static bool take_seed(void *budget, const char *value)
 {
 	struct run_budget *b = budget;
@@ -184,6 +195,11 @@ static bool take_width(void *width, const char *value)
 #define MODE_OPTIONS                                                                          \
 	{ 0, "mode", "MODE", "sample (the whole GPU), range (every launch) or budget (some)", \
 	  OPTION_TAKEN(take_mode, struct run_options, mode) },                                \
+		{ 0, "graphs", "HOW",                                                         \
+		  "CUDA graphs: their nodes' kernels (default), or each as a whole",          \
+		  OPTION_TAKEN(take_graphs, struct run_options, graphs) },                    \
+		{ 0, "no-samples", NULL, "of --mode sample: keep no samples in -o FILE",      \
+		  OPTION_AT(FLAG, struct run_options, no_samples) },                          \
 	{                                                                                     \
 		0, "interval", "TIME", "between two samples (default: 10us)",                 \
 			OPTION_TAKEN(take_sample_interval, struct run_options,                \
@@ -463,6 +479,15 @@ static bool check_mode(const struct run_options *o)
 		say_usage("--interval is of samples: add --mode sample, or leave it out");
 		return false;
 	}
+	if (o->graphs == GRAPHS_NODES && o->mode != MODE_SAMPLE && !o->trace) {
+		say_usage("--graphs nodes: counters are read around a graph as a whole; add --mode "
+			  "sample or --metrics none, or leave it out");
+		return false;
+	}
+	if (o->no_samples && o->mode != MODE_SAMPLE) {
+		say_usage("--no-samples is of --mode sample: add that, or leave it out");
+		return false;
+	}
 	if (o->mode == MODE_UNSAID) {
 		return true;
 	}
@@ -484,6 +509,10 @@ static bool check_mode(const struct run_options *o)
 	}
 	if (o->mode != MODE_SAMPLE) {
 		return true;
+	}
+	if (o->raw && o->no_samples) {
+		say_usage("--raw keeps samples of --mode sample: leave out --no-samples or --raw");
+		return false;
 	}
 	return budget ? refuse_mode("sample", "--budget", "no launch is chosen")
 	       : o->raw && expand_has(o->capture_path, o->late)

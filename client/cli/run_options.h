@@ -11,6 +11,7 @@
 #include "client/cli/verb.h"
 
 enum run_mode { MODE_UNSAID, MODE_SAMPLE, MODE_RANGE, MODE_BUDGET };
+enum run_graphs { GRAPHS_UNSAID, GRAPHS_NODES, GRAPHS_WHOLE };
 
 /* The command line of "run", "capture", "follow" or "top", checked. */
 struct run_options {
@@ -30,8 +31,9 @@ struct run_options {
 		uint64_t seed;
 		bool is_given, has_seed; /* --budget, --seed */
 	} budget;
-	enum run_mode mode; /* --mode */
-	bool trace;	    /* --metrics none: when kernels ran, and no counter */
+	enum run_mode mode;	/* --mode */
+	bool trace;		/* --metrics none: when kernels ran, and no counter */
+	enum run_graphs graphs; /* --graphs */
 	bool force, no_wait, recorded, raw, quiet, verbose, no_summary, fail_if_none;
 	char **command; /* NULL-terminated, in argv: the program; for top the capture files; for
 			   capture empty */
@@ -49,6 +51,7 @@ struct run_options {
 		const char *gpu; /* index or UUID; NULL: the first */
 		uint64_t interval_ns;
 	} timeline; /* for capture: samples a GPU over time; MODE_SAMPLE uses its interval too */
+	bool no_samples;	    /* for MODE_SAMPLE: the capture file keeps none */
 	int ready_fd, until_fd;	    /* of follow; -1: none */
 	struct recording recording; /* of run; chip may point to its own */
 	bool is_live;		    /* of top */

@@ -44,6 +44,8 @@ bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_o
 /* The trace is ready. */
 void sampling_play(struct sampling *s);
 void sampling_process(struct sampling *s, const struct gpuctr_process *process);
+void sampling_process_end(struct sampling *s, const struct gpuctr_process_end *end);
+void sampling_progress(struct sampling *s, const struct gpuctr_totals *totals);
 void sampling_record(struct sampling *s, const struct gpuctr_record *record);
 void sampling_copy(struct sampling *s, const struct gpuctr_copy *copy);
 uint64_t sampling_records(const struct sampling *s); /* that came */

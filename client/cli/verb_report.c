@@ -32,7 +32,7 @@ struct report_options {
 	const char *against, *html;
 	struct buf define;
 	struct strings where;
-	bool csv, json, has_limit, force, verbose;
+	bool csv, json, has_limit, force, verbose, attributes;
 	uint64_t width;
 };
 
@@ -207,7 +207,8 @@ static int report_page(const struct report_options *o, const struct strings *fil
 {
 	const struct page_options options = { .by = o->keys, .define = o->view.define };
 	struct buf why = { 0 };
-	int status = report_html(files, o->html, o->force, &o->where, &options, &why);
+	int status =
+		report_html(files, o->html, o->force, o->attributes, &o->where, &options, &why);
 
 	if (why.n > 0) {
 		refuse(&why);
@@ -224,6 +225,7 @@ static int report(struct report_options *o, const struct strings *files)
 	bool ok = report_source_open(&now, &o->keys, hints, &o->where);
 
 	now.end.verbose = o->verbose;
+	now.attributes = o->attributes;
 	for (size_t i = 0; i < files->n && ok; i++) {
 		ok = report_source_read(&now, files->items[i]);
 	}
@@ -347,6 +349,8 @@ static const struct option_def defs[] = {
 	  OPTION_TAKEN(take_units, struct report_options, view.base_units) },
 	{ 0, "skip-zero", NULL, "leave out rows whose own counters are all zero",
 	  OPTION_AT(FLAG, struct report_options, view.skip_zero) },
+	{ 0, "attribute", NULL, "divide the samples that a capture keeps among its kernels anew",
+	  OPTION_AT(FLAG, struct report_options, attributes) },
 	{ 0, "against", "CAPTURE", "what became more or less since that capture",
 	  OPTION_AT(TEXT, struct report_options, against) },
 	{ 0, "width", "N", "columns (default: the terminal's, or 120)",

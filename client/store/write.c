@@ -271,6 +271,19 @@ static int write_errors(struct store *s, const struct gpuctr_record *record)
 	return step(s, STORE_STMT_SAMPLED, "write errors");
 }
 
+static int write_graph(struct store *s, const struct gpuctr_record *record)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_GRAPH_KERNEL];
+
+	if (record->kind != GPUCTR_LAUNCH_GRAPH_KERNEL || !stmt) {
+		return 0;
+	}
+	sqlite3_bind_int64(stmt, 1, record_id(record));
+	sqlite3_bind_int64(stmt, 2, record->graph);
+	sqlite3_bind_int64(stmt, 3, (int64_t)record->graph_node);
+	return step(s, STORE_STMT_GRAPH_KERNEL, "write graph");
+}
+
 static int write_row(struct store *s, const struct gpuctr_record *record)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_RECORD];
@@ -294,6 +307,7 @@ static int write_row(struct store *s, const struct gpuctr_record *record)
 	}
 	r = step(s, STORE_STMT_RECORD, "write record");
 	r = r ? r : write_errors(s, record);
+	r = r ? r : write_graph(s, record);
 	return r || record->stratum == 0 ? r : write_choice(s, record);
 }
 
