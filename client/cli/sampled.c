@@ -482,7 +482,7 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 	};
 
 	if (gpu && copy->kind == GPUCTR_COPY_LOST) {
-		s->failed |= attribution_lost(gpu->attribution, kernel.start_ns, kernel.end_ns) < 0;
+		s->failed |= waiting_lost(&gpu->waiting, kernel.start_ns, kernel.end_ns) < 0;
 	} else if (gpu && stream) {
 		add(s, device, gpu, &kernel);
 	}
