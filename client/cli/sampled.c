@@ -28,7 +28,10 @@
 #define COUNTED_NS INT64_C(1000000000)
 #define NOT_KEPT UINT64_MAX
 
-enum { TOLD_PART = 8 }; /* of the records that are kept, when they are too many */
+enum {
+	FILES_SCALE = 8,
+	TOLD_PART = 8, /* of the records that are kept, when they are too many */
+};
 
 /* A stream of a process, whose kernels run one after the other. */
 struct stream {
@@ -63,9 +66,10 @@ static bool take_sets(struct sampled *s, const uint8_t *sets)
 {
 	for (size_t i = 0; i < s->plan->n_metrics; i++) {
 		size_t number = sets ? sets[i] : 0;
-		struct sampled_set *set = &s->sets[number];
+		struct sampled_set *set = &s->sets[number < SAMPLER_SETS_MAX ? number : 0];
 
-		if (number >= SAMPLER_SETS_MAX || set->n == ATTRIBUTION_METRICS_MAX) {
+		if (number >= SAMPLER_SETS_MAX || set->n == ATTRIBUTION_METRICS_MAX ||
+		    i == SAMPLER_METRICS_MAX) {
 			return false;
 		}
 		set->metrics[set->n++] = (uint32_t)i;
@@ -113,6 +117,11 @@ static void forget(struct sampled *s, size_t n)
 	}
 }
 
+void sampled_expect_files(struct sampled *s)
+{
+	s->scale = FILES_SCALE;
+}
+
 struct sampled *sampled_free(struct sampled *s)
 {
 	if (!s) {
@@ -123,6 +132,7 @@ struct sampled *sampled_free(struct sampled *s)
 			waiting_deinit(&s->gpus[i].parts[k].waiting);
 		}
 		free(s->gpus[i].parts);
+		free(s->gpus[i].given);
 	}
 	forget(s, s->n_kept);
 	map_deinit_items(&s->streams);
@@ -178,6 +188,68 @@ static void on_kernel(void *user, const struct attribution_result *result)
 	}
 }
 
+static void hear(const struct sampled_gpu *gpu, const struct sampled_given *given)
+{
+	const struct sampled *s = gpu->owner;
+
+	s->on_sample(s->on_sample_user, (int)(gpu - s->gpus), given->start_ns, given->end_ns,
+		     given->values);
+}
+
+/* Of several sets they are told in the order of time, once all sets were given theirs. */
+static void on_given(void *user, int64_t start_ns, int64_t end_ns, const double *values)
+{
+	const struct sampled_part *part = user;
+	struct sampled_gpu *gpu = (struct sampled_gpu *)(uintptr_t)part->gpu;
+	struct sampled *s = gpu->owner;
+	const struct sampled_set *set = &s->sets[part->set];
+	struct sampled_given given = { .start_ns = start_ns, .end_ns = end_ns };
+
+	if (!s->on_sample) {
+		return;
+	}
+	for (size_t i = 0; i < SAMPLER_METRICS_MAX; i++) {
+		given.values[i] = NAN;
+	}
+	for (size_t i = 0; i < set->n; i++) {
+		given.values[set->metrics[i]] = values[i];
+	}
+	if (s->n_sets == 1) {
+		hear(gpu, &given);
+	} else if (array_make_room(&gpu->given, sizeof(*gpu->given), gpu->n_given,
+				   &gpu->max_given)) {
+		gpu->given[gpu->n_given++] = given;
+	} else {
+		s->failed = true;
+	}
+}
+
+static int compare_given(const void *a, const void *b)
+{
+	const struct sampled_given *x = a, *y = b;
+
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+static void hear_all(struct sampled_gpu *gpu)
+{
+	if (gpu->n_given > 1) {
+		qsort(gpu->given, gpu->n_given, sizeof(*gpu->given), compare_given);
+	}
+	for (size_t i = 0; i < gpu->n_given; i++) {
+		hear(gpu, &gpu->given[i]);
+	}
+	gpu->n_given = 0;
+}
+
+void sampled_hear_samples(struct sampled *s, sampled_on_sample *on_sample, void *user)
+{
+	s->on_sample = on_sample;
+	s->on_sample_user = user;
+}
+
+static const struct waiting_handler waiting_handler = { on_late, on_given };
+
 static int add_part(struct sampled_gpu *gpu, size_t set)
 {
 	struct sampled_part *part = &gpu->parts[set];
@@ -186,7 +258,11 @@ static int add_part(struct sampled_gpu *gpu, size_t set)
 						     .user = part };
 
 	*part = (struct sampled_part){ .gpu = gpu, .set = set };
-	return waiting_init(&part->waiting, &options, on_late);
+	if (waiting_init(&part->waiting, &options, &waiting_handler) < 0) {
+		return -ENOMEM;
+	}
+	part->waiting.scale = gpu->owner->scale;
+	return 0;
 }
 
 int sampled_add_gpu(struct sampled *s, const char *uuid)
@@ -295,6 +371,7 @@ static void note_unknown(struct sampled *s, const struct sampled_device *d, int6
  * last count. */
 void sampled_process_end(struct sampled *s, const struct gpuctr_process_end *end, int64_t now_ns)
 {
+	s->is_live = true;
 	for (size_t i = 0; i < s->n_devices; i++) {
 		struct sampled_device *d = &s->devices[i];
 		int64_t since_ns = d->last_ns;
@@ -317,6 +394,7 @@ void sampled_progress(struct sampled *s, const struct gpuctr_totals *t)
 	uint64_t known = t->measured + t->filtered + t->capturing + t->unready + t->failed +
 			 t->dropped + t->lost + t->unchosen;
 
+	s->is_live = true;
 	s->undelivered = t->seen > known ? t->seen - known : 0;
 }
 
@@ -491,7 +569,9 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 		.end_ns = copy->start_ns + copy->duration_ns,
 	};
 
-	if (gpu && stream) {
+	if (gpu && copy->kind == GPUCTR_COPY_LOST) {
+		tell_lost(gpu, kernel.start_ns, kernel.end_ns);
+	} else if (gpu && stream) {
 		add(s, device, gpu, &kernel);
 	}
 }
@@ -509,7 +589,7 @@ void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint6
 	struct stream *stream = find_stream(s, &wanted);
 	struct sampled_kept *k;
 
-	if (s->n_kept == SAMPLED_RECORDS_MAX) {
+	if (s->n_kept >= SAMPLED_RECORDS_MAX * (s->scale ? s->scale : 1)) {
 		tell_oldest(s, on_record, user);
 	}
 	k = keep(s, record);
@@ -551,14 +631,12 @@ static size_t take_values(const struct sampled *s, const double *values,
 	return set;
 }
 
-/* Another set had its turn between the last sample of this one and this. */
-static int note_turn(struct sampled_gpu *gpu, struct sampled_part *part, int64_t start_ns)
+/* Others had their turns since the last sample of this set. */
+static int note_away(const struct sampled_gpu *gpu, struct sampled_part *part, int64_t until_ns)
 {
 	int64_t since_ns = part->last_ns ? part->last_ns : gpu->begin_ns;
-	bool turned = part != gpu->turn && since_ns < start_ns;
 
-	gpu->turn = part;
-	return turned ? waiting_away(&part->waiting, since_ns, start_ns) : 0;
+	return gpu->owner->n_sets > 1 ? waiting_away(&part->waiting, since_ns, until_ns) : 0;
 }
 
 void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end_ns,
@@ -569,12 +647,13 @@ void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end
 	struct sampled_part *part = &gpu->parts[take_values(s, values, of_set)];
 
 	gpu->begin_ns = gpu->begin_ns ? gpu->begin_ns : start_ns;
-	if (s->failed || note_turn(gpu, part, start_ns) < 0 ||
+	if (s->failed || note_away(gpu, part, start_ns) < 0 ||
 	    waiting_sample(&part->waiting, start_ns, end_ns, of_set) < 0) {
 		s->failed = true;
 		return;
 	}
-	gpu->last_ns = part->last_ns = end_ns;
+	part->last_ns = end_ns;
+	gpu->last_ns = end_ns > gpu->last_ns ? end_ns : gpu->last_ns;
 	s->counts.samples++;
 }
 
@@ -585,11 +664,33 @@ void sampled_discard(struct sampled *s, int64_t since_ns)
 	}
 }
 
+/* Not each time: what stays is moved. */
+static bool is_time(const struct sampled_gpu *gpu, int64_t until_ns)
+{
+	for (size_t i = 0; i < gpu->owner->n_sets; i++) {
+		int64_t first_ns = waiting_first_sample(&gpu->parts[i].waiting);
+
+		if (first_ns != 0 && until_ns >= first_ns + WAITING_NS) {
+			return true;
+		}
+	}
+	return false;
+}
+
 void sampled_advance(struct sampled *s)
 {
-	for (size_t i = 0; i < s->n_gpus * s->n_sets && !s->failed; i++) {
-		s->failed = waiting_advance(&s->gpus[i / s->n_sets].parts[i % s->n_sets].waiting,
-					    s->undelivered > 0) < 0;
+	for (size_t i = 0; i < s->n_gpus && !s->failed; i++) {
+		struct sampled_gpu *gpu = &s->gpus[i];
+		int64_t until_ns = last_sample(gpu) - WAITING_NS;
+
+		if (!is_time(gpu, until_ns)) {
+			continue;
+		}
+		for (size_t k = 0; k < s->n_sets && !s->failed; k++) {
+			s->failed = waiting_advance(&gpu->parts[k].waiting, until_ns,
+						    s->undelivered > 0) < 0;
+		}
+		hear_all(gpu);
 	}
 }
 
@@ -610,7 +711,7 @@ static void finish(struct sampled *s, struct sampled_gpu *gpu, struct sampled_pa
 {
 	const struct attribution_counts *c = attribution_counts(part->waiting.attribution);
 
-	s->failed |= s->failed || note_turn(gpu, part, gpu->last_ns) < 0 ||
+	s->failed |= s->failed || note_away(gpu, part, gpu->last_ns) < 0 ||
 		     waiting_finish(&part->waiting) < 0;
 	s->counts.bad_samples += c->bad_samples + c->late_samples;
 	if (c->shift_known && !s->counts.shift_known) {
@@ -625,6 +726,7 @@ static void attribute(struct sampled *s, struct sampled_gpu *gpu)
 	for (size_t i = 0; i < s->n_sets; i++) {
 		finish(s, gpu, &gpu->parts[i]);
 	}
+	hear_all(gpu);
 }
 
 static void tell_oldest(struct sampled *s, sampled_on_record *on_record, void *user)
@@ -646,7 +748,7 @@ static void note_unended(struct sampled *s)
 		int64_t end_ns = gpu ? last_sample(gpu) : 0;
 		int64_t since_ns = end_ns - (s->undelivered > 0 ? WAITING_NS : COUNTED_NS);
 
-		if (!d->is_over) {
+		if (s->is_live && !d->is_over) {
 			note_unknown(s, d, d->last_ns > since_ns ? d->last_ns : since_ns, end_ns);
 		}
 	}

@@ -37,12 +37,19 @@ struct sampled_part {
 	int64_t last_ns; /* the end of its last sample; 0: none has come */
 };
 
+/* A sample, with NAN for metrics of other sets. */
+struct sampled_given {
+	int64_t start_ns, end_ns;
+	double values[SAMPLER_METRICS_MAX];
+};
+
 struct sampled_gpu {
 	char uuid[64];
 	struct sampled *owner;
-	struct sampled_part *parts; /* n_sets */
-	struct sampled_part *turn;  /* of the last sample; NULL: none has come */
-	int64_t begin_ns, last_ns;  /* of all samples */
+	struct sampled_part *parts;  /* n_sets */
+	int64_t begin_ns, last_ns;   /* of all samples */
+	struct sampled_given *given; /* to be told */
+	size_t n_given, max_given;
 };
 
 /* A device of a process. */
@@ -80,6 +87,10 @@ struct sampled {
 	uint64_t undelivered;		/* launches of all processes, at least */
 	enum sampled_reason told_why;	/* of the record that is told */
 	struct sampled_counts counts;
+	size_t scale; /* of bounds; 0: 1 */
+	bool is_live; /* ends of processes are told */
+	sampled_on_sample *on_sample;
+	void *on_sample_user;
 };
 
 /* --- sampled_tell.c: a record with its values, errors and what it is alike to; or without */

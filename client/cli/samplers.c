@@ -79,15 +79,12 @@ static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double
 	const struct sampler *m = user;
 	struct sampling *s = m->owner;
 	double all[SAMPLER_METRICS_MAX];
-	const struct kept_sample sample = { m->uuid, s->intervals_ns[m->set], start_ns, end_ns,
-					    all };
 
 	if (s->is_ready && m->number >= 0 && !m->strays) {
 		for (size_t i = 0; i < s->n_metrics; i++) {
 			all[i] = s->sets[i] == m->set ? *values++ : NAN;
 		}
 		sampled_sample(s->sampled, m->number, start_ns, end_ns, all);
-		s->user.on_sample(s->data, &sample);
 	}
 }
 

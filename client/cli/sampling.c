@@ -2,6 +2,7 @@
 #include "client/cli/sampling_internal.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -370,6 +371,25 @@ struct sampling *sampling_free(struct sampling *s)
 
 /* --- the trace ------------------------------------------------------------------------------- */
 
+/* The interval is that of the sample's set, of the first metric that has a value. */
+static void on_given(void *user, int gpu, int64_t start_ns, int64_t end_ns, const double *values)
+{
+	struct sampling *s = user;
+	struct kept_sample sample = { NULL, 0, start_ns, end_ns, values };
+	size_t metric = 0;
+
+	while (metric + 1 < s->n_metrics && isnan(values[metric])) {
+		metric++;
+	}
+	sample.interval_ns = s->intervals_ns[s->sets[metric]];
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		sample.gpu = s->samplers[i].uuid;
+		if (s->samplers[i].number == gpu) {
+			s->user.on_sample(s->data, &sample);
+		}
+	}
+}
+
 bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_on_record *on_record,
 		   void *user)
 {
@@ -379,6 +399,10 @@ bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_o
 	if (!s->sampled) {
 		say_usage("out of memory");
 		return false;
+	}
+	sampled_hear_samples(s->sampled, on_given, s);
+	if (s->options->recorded) {
+		sampled_expect_files(s->sampled);
 	}
 	for (size_t i = 0; i < s->n_samplers; i++) {
 		s->samplers[i].number = sampled_add_gpu(s->sampled, s->samplers[i].uuid);

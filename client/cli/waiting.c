@@ -23,11 +23,11 @@ enum {
 };
 
 int waiting_init(struct waiting *w, const struct attribution_options *options,
-		 waiting_on_late *on_late)
+		 const struct waiting_handler *handler)
 {
 	*w = (struct waiting){ .attribution = attribution_new(options),
 			       .n_metrics = options->metrics,
-			       .on_late = on_late,
+			       .handler = handler,
 			       .user = options->user };
 	return w->attribution ? 0 : -ENOMEM;
 }
@@ -39,6 +39,11 @@ void waiting_deinit(struct waiting *w)
 	free(w->samples);
 	free(w->values);
 	free(w->late);
+}
+
+int64_t waiting_first_sample(const struct waiting *w)
+{
+	return w->n_samples > 0 ? w->samples[0].start_ns : 0;
 }
 
 int64_t waiting_last_sample(const struct waiting *w)
@@ -74,7 +79,7 @@ static int note_late(struct waiting *w, const struct attribution_kernel *k)
 {
 	struct waiting_span *last = w->n_late > 0 ? &w->late[w->n_late - 1] : NULL;
 
-	w->on_late(w->user, k->id);
+	w->handler->on_late(w->user, k->id);
 	if (last && (w->n_late == LATE_MOST || (k->start_ns >= last->start_ns &&
 						k->start_ns <= last->end_ns + LATE_APART_NS))) {
 		last->start_ns = k->start_ns < last->start_ns ? k->start_ns : last->start_ns;
@@ -154,6 +159,15 @@ static int give_kernels(struct waiting *w, size_t n)
 	return r;
 }
 
+static int give_sample(struct waiting *w, size_t i)
+{
+	const struct waiting_span *s = &w->samples[i];
+	const double *values = w->values + i * w->n_metrics;
+
+	w->handler->on_sample(w->user, s->start_ns, s->end_ns, values);
+	return attribution_sample(w->attribution, s->start_ns, s->end_ns, values);
+}
+
 /* Samples that end by this time, and kernels that begin before they end. */
 static int give(struct waiting *w, int64_t until_ns)
 {
@@ -166,9 +180,7 @@ static int give(struct waiting *w, int64_t until_ns)
 		     k++) {
 			r = give_kernel(w, &w->kernels[k]);
 		}
-		r = r ? r
-		      : attribution_sample(w->attribution, w->samples[i].start_ns,
-					   w->samples[i].end_ns, w->values + i * w->n_metrics);
+		r = r ? r : give_sample(w, i);
 	}
 	remove_kernels(w, k);
 	remove_samples(w, i);
@@ -182,18 +194,10 @@ static int note_held_up(struct waiting *w, int64_t until_ns)
 	return w->last_ns != 0 ? waiting_lost(w, w->last_ns, until_ns) : 0;
 }
 
-int waiting_advance(struct waiting *w, bool held_up)
+int waiting_advance(struct waiting *w, int64_t until_ns, bool held_up)
 {
-	int64_t until_ns = waiting_last_sample(w) - WAITING_NS;
-	int r = 0;
+	int r = held_up ? note_held_up(w, until_ns) : 0;
 
-	/* Not each time: what stays is moved. */
-	if (w->n_samples == 0 || until_ns < w->samples[0].start_ns + WAITING_NS) {
-		return 0;
-	}
-	if (held_up) {
-		r = note_held_up(w, until_ns);
-	}
 	return r ? r : give(w, until_ns);
 }
 
@@ -209,7 +213,8 @@ int waiting_finish(struct waiting *w)
 
 int waiting_kernel(struct waiting *w, const struct attribution_kernel *kernel)
 {
-	int r = w->n_kernels == KERNELS_MOST ? give_kernels(w, KERNELS_MOST / 2) : 0;
+	size_t most = KERNELS_MOST * (w->scale ? w->scale : 1);
+	int r = w->n_kernels >= most ? give_kernels(w, most / 2) : 0;
 
 	if (r == 0 &&
 	    !array_make_room(&w->kernels, sizeof(*w->kernels), w->n_kernels, &w->max_kernels)) {
@@ -252,12 +257,13 @@ void waiting_discard(struct waiting *w, int64_t since_ns)
 int waiting_sample(struct waiting *w, int64_t start_ns, int64_t end_ns, const double *values)
 {
 	size_t one = w->n_metrics * sizeof(*values);
+	size_t most = SAMPLES_BYTES / (sizeof(*w->samples) + one) * (w->scale ? w->scale : 1);
 	int r = 0;
 
 	if (w->until_ns != 0 && end_ns > w->until_ns) {
 		return 0;
 	}
-	if (w->n_samples >= SAMPLES_BYTES / (sizeof(*w->samples) + one)) {
+	if (w->n_samples >= most) {
 		r = give(w, w->samples[w->n_samples / 2].end_ns);
 	}
 	r = r ? r : make_room(w);

@@ -10,8 +10,8 @@
  * tells alone, so they are tried one after the other, 1 ms each.
  *
  * A sample of metrics of the SMs has a value for each SM and takes far longer to decode, so it is
- * not to be had as often. Where sets take turns, such metrics are apart, and leave the others their
- * short interval. */
+ * not to be had as often. Where sets take turns, and nobody has said how long the interval is, such
+ * metrics are apart, and leave the others their short interval. */
 
 /* 0: no such configuration. */
 static size_t passes_of(struct host *h, const char *const *metrics, size_t n)
@@ -84,9 +84,9 @@ static bool is_of_sms(const char *name)
 	return false;
 }
 
-static bool fits(struct host *h, struct metrics_set *set, const char *name)
+static bool fits(struct host *h, struct metrics_set *set, const char *name, bool apart)
 {
-	if (set->n == METRICS_IN_SET_MAX || is_of_sms(set->v[0]) != is_of_sms(name)) {
+	if (set->n == METRICS_IN_SET_MAX || (apart && is_of_sms(set->v[0]) != is_of_sms(name))) {
 		return false;
 	}
 	set->v[set->n] = name;
@@ -104,11 +104,11 @@ static int refuse_alone(struct host *h, const char *name, struct refusal *r)
 }
 
 /* Into the first set that it fits, or a new one. */
-static int place(struct host *h, const char *name, struct metrics_set *sets, size_t *n, size_t *ret,
-		 struct refusal *r)
+static int place(struct host *h, const char *name, bool apart, struct metrics_set *sets, size_t *n,
+		 size_t *ret, struct refusal *r)
 {
 	for (*ret = 0; *ret < *n; ++*ret) {
-		if (fits(h, &sets[*ret], name)) {
+		if (fits(h, &sets[*ret], name, apart)) {
 			sets[*ret].n++;
 			return 0;
 		}
@@ -126,8 +126,8 @@ static int place(struct host *h, const char *name, struct metrics_set *sets, siz
 	return 0;
 }
 
-int metrics_split(struct host *h, const char *const *metrics, size_t n, struct metrics_set *sets,
-		  size_t *ret_n, uint8_t *numbers, struct refusal *r)
+int metrics_split(struct host *h, const char *const *metrics, size_t n, bool apart,
+		  struct metrics_set *sets, size_t *ret_n, uint8_t *numbers, struct refusal *r)
 {
 	int code = 0;
 
@@ -135,7 +135,7 @@ int metrics_split(struct host *h, const char *const *metrics, size_t n, struct m
 	for (size_t i = 0; code == 0 && i < n; i++) {
 		size_t at;
 
-		code = place(h, metrics[i], sets, ret_n, &at, r);
+		code = place(h, metrics[i], apart, sets, ret_n, &at, r);
 		numbers[i] = (uint8_t)at;
 	}
 	if (code == SAMPLER_METRICS) {

@@ -2,6 +2,8 @@
 #ifndef GPUCTR_SAMPLER_METRICS_H
 #define GPUCTR_SAMPLER_METRICS_H
 
+#include <stdbool.h>
+
 #include "client/sampler/stream.h"
 #include "proto/nvidia/host.h"
 
@@ -19,9 +21,9 @@ struct metrics_set {
 int metrics_configure(struct host *h, const char *const *metrics, size_t n, struct host_config *ret,
 		      struct refusal *r);
 
-/* Splits metrics into sets, SAMPLER_SETS_MAX at most; numbers: of each metric, its set. As above,
- * but refuses only what needs several passes by itself. */
-int metrics_split(struct host *h, const char *const *metrics, size_t n, struct metrics_set *sets,
-		  size_t *ret_n, uint8_t *numbers, struct refusal *r);
+/* Splits metrics into sets, SAMPLER_SETS_MAX at most; numbers: of each metric, its set; apart:
+ * those of SMs from others. As above, but refuses only what needs several passes by itself. */
+int metrics_split(struct host *h, const char *const *metrics, size_t n, bool apart,
+		  struct metrics_set *sets, size_t *ret_n, uint8_t *numbers, struct refusal *r);
 
 #endif

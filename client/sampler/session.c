@@ -317,7 +317,8 @@ static int split(struct session *s, struct refusal *r)
 		refusal_set(r, SAMPLER_FAILED, "", "out of memory");
 		return r->code;
 	}
-	code = metrics_split(&s->host, o->metrics, o->n_metrics, sets, &s->n_sets, s->numbers, r);
+	code = metrics_split(&s->host, o->metrics, o->n_metrics, o->interval_ns == 0, sets,
+			     &s->n_sets, s->numbers, r);
 	for (size_t i = 0; i < s->n_sets; i++) {
 		s->sets[i].metrics = sets[i];
 	}

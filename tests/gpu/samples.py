@@ -15,6 +15,7 @@ class Stream:
     intervals_ns: list = dataclasses.field(default_factory=list)  # of each set, the last ones
     turns: list = dataclasses.field(default_factory=list)  # (set, how long nothing was sampled for it)
     set: int = 0
+    counts: dict = dataclasses.field(default_factory=dict)  # samples of each set
     n: int = 0
     start_ns: int = 0
     reason: int = -1  # no last word
@@ -50,6 +51,7 @@ def add_samples(s, data):
     last = [0] * len(s.metrics)
     s.start_ns = s.start_ns or start
     s.n += n
+    s.counts[s.set] = s.counts.get(s.set, 0) + n
     for _ in range(n):
         _, at = varint(data, at)
         for k in its:

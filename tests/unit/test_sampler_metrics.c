@@ -76,14 +76,17 @@ static void what_needs_several_passes_is_split(void **state)
 	size_t n;
 
 	(void)state;
-	assert_int_equal(metrics_split(&host, metrics, ARRAY_SIZE(metrics), sets, &n, numbers, &r),
-			 0);
+	assert_int_equal(
+		metrics_split(&host, metrics, ARRAY_SIZE(metrics), true, sets, &n, numbers, &r), 0);
 	for (size_t i = 0; i < n; i++) {
 		assert_int_equal(sets[i].config.passes, 1);
 		host_config_deinit(&sets[i].config);
 	}
 	assert_int_equal(n, 3);
 	assert_memory_equal(numbers, wanted, sizeof(wanted));
+	assert_int_equal(metrics_split(&host, metrics, 2, false, sets, &n, numbers, &r), 0);
+	assert_int_equal(n, 1);
+	host_config_deinit(&sets[0].config);
 }
 
 static void what_no_set_can_have_is_refused(void **state)
@@ -97,9 +100,11 @@ static void what_no_set_can_have_is_refused(void **state)
 	size_t n;
 
 	(void)state;
-	assert_int_equal(metrics_split(&host, unknown, 3, sets, &n, numbers, &r), SAMPLER_METRICS);
+	assert_int_equal(metrics_split(&host, unknown, 3, true, sets, &n, numbers, &r),
+			 SAMPLER_METRICS);
 	assert_non_null(strstr(r.message, "lts__t_sectors_op_read.sum, nonsense.sum on GH100"));
-	assert_int_equal(metrics_split(&host, tensor, 1, sets, &n, numbers, &r), SAMPLER_PASSES);
+	assert_int_equal(metrics_split(&host, tensor, 1, true, sets, &n, numbers, &r),
+			 SAMPLER_PASSES);
 	assert_non_null(strstr(r.message, "needs 2 passes by itself"));
 }
 
