@@ -107,6 +107,7 @@ static void find_metrics(struct sampled *s, struct sampled_kept *k)
 	const struct sampled_told *told = &s->told[(size_t)(k - s->kept) * s->n_sets];
 	struct attribution_value values[ATTRIBUTION_METRICS_MAX];
 
+	k->record.alike = 0; /* whatever a file says */
 	for (size_t i = 0; i < s->n_sets; i++) {
 		const struct sampled_set *set = &s->sets[i];
 		const struct sampled_part *part = &s->gpus[k->gpu].parts[i];
