@@ -19,6 +19,7 @@ struct activity {
 	 * can begin; it returns false if that is not possible now. NULL: act may be called at any
 	 * time. */
 	bool (*while_quiet)(void *userdata, void (*act)(void *argument), void *argument);
+	bool (*is_ending)(void *userdata); /* does somebody wait for the rest? */
 	/* Each kernel of a graph is told; NULL: a graph is told as one. Fills in the number of a
 	 * kernel of this name, and says whether the filter selects it. Called by CUPTI's threads,
 	 * with the lock, and not after activity_stop(). on_crowd then says without it that many

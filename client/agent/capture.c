@@ -193,6 +193,13 @@ static bool while_quiet(void *userdata, void (*act)(void *argument), void *argum
 	return contexts_while_quiet(userdata, "cuptiActivityFlushAll", act, argument);
 }
 
+static bool is_ending(void *userdata)
+{
+	const struct capture *c = userdata;
+
+	return state_is_exiting() || !capture_is_measuring(c);
+}
+
 static void on_batch(void *userdata, struct batch *b)
 {
 	struct capture *c = userdata;
@@ -295,6 +302,7 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 	/* Of a CUPTI that nobody else uses. */
 	c->activity->while_quiet = c->welcome.trace ? NULL : while_quiet;
 	c->activity->userdata = c;
+	c->activity->is_ending = is_ending;
 	c->activity->patient = c->welcome.trace;
 	c->activity->copies = c->welcome.trace && c->welcome.plan.columns.n > 0;
 	trace_graphs_begin(c);

@@ -313,6 +313,26 @@ static int attribute(struct attribution *a, int force, int end)
 	return r;
 }
 
+/* The oldest, for which no samples have come: nobody knows what they did, nor what ran beside them.
+ */
+static int drop_kernels(struct attribution *a, size_t n)
+{
+	struct window *w = &a->window;
+	int64_t end_ns = INT64_MIN;
+	size_t parts = 2 * w->metrics;
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		end_ns = w->kernels[i].k.end_ns > end_ns ? w->kernels[i].k.end_ns : end_ns;
+		attribution_tell(a, &w->kernels[i], ATTRIBUTION_LOST, NULL);
+	}
+	r = window_add_lost(w, w->kernels[0].k.start_ns, end_ns);
+	w->kernels_used -= n;
+	memmove(w->kernels, w->kernels + n, w->kernels_used * sizeof(*w->kernels));
+	memmove(w->parts, w->parts + n * parts, w->kernels_used * parts * sizeof(double));
+	return r;
+}
+
 /* Full: attributes what is complete, and what is not once the window is full twice over. */
 static int attribute_full(struct attribution *a)
 {
@@ -324,6 +344,9 @@ static int attribute_full(struct attribution *a)
 		return 0;
 	}
 	r = attribute(a, w->samples_used >= 2 * samples || w->kernels_used >= 2 * kernels, 0);
+	if (r == 0 && w->kernels_used >= 2 * kernels) {
+		r = drop_kernels(a, w->kernels_used - kernels);
+	}
 	a->next_samples =
 		w->samples_used + samples / 4 > samples ? w->samples_used + samples / 4 : samples;
 	a->next_kernels =

@@ -147,7 +147,8 @@ static bool is_ours(const char *type, const char *name, const char *sql)
 		return true;
 	}
 	return strcmp(name, "record") == 0 || strcmp(name, "sampled") == 0 ||
-	       is_declared(schema_tables, sql) || is_declared(schema_graph_kernel, sql) ||
+	       is_declared(schema_tables, sql) || is_declared(schema_sample_tables, sql) ||
+	       is_declared(schema_graph_kernel, sql) ||
 	       is_declared(schema_path_view, sql);
 }
 
@@ -202,17 +203,15 @@ static int check_table(struct store_reader *r, sqlite3_stmt *stmt, const char *n
 }
 
 /* Checked before anything is read from the tables; record is checked when its columns are known. */
-static int check_tables(struct store_reader *r)
+static int check_tables(struct store_reader *r, const char *const *names, const char *statements)
 {
 	sqlite3_stmt *stmt;
 	int result = reader_prepare(
 		r, "SELECT sql FROM sqlite_schema WHERE type='table' AND name=?", &stmt);
 
-	for (size_t i = 0; schema_table_names[i] && result == 0; i++) {
-		const char *name = schema_table_names[i];
-
-		if (strcmp(name, "record") != 0) {
-			result = check_table(r, stmt, name, schema_tables);
+	for (size_t i = 0; names[i] && result == 0; i++) {
+		if (strcmp(names[i], "record") != 0) {
+			result = check_table(r, stmt, names[i], statements);
 		}
 	}
 	sqlite3_finalize(stmt);
@@ -243,14 +242,17 @@ static int check_record(struct store_reader *r)
 	int result =
 		check_planned(r, "record", schema_format_record(plan->columns, plan->n_columns));
 
-	result = result || !r->info.sampled
-			 ? result
-			 : check_planned(r, "sampled",
-					 schema_format_sampled(plan->columns, plan->n_columns));
-	return result || !r->info.graphs
-		       ? result
-		       : check_planned(r, "graph_kernel",
+	if (result == 0 && r->info.sampled) {
+		result = check_planned(r, "sampled",
+				       schema_format_sampled(plan->columns, plan->n_columns));
+	}
+	if (result == 0 && r->info.graphs) {
+		result = check_planned(r, "graph_kernel",
 				       sqlite3_mprintf("%s", schema_graph_kernel));
+	}
+	return result || !r->info.has_samples
+		       ? result
+		       : check_tables(r, schema_sample_table_names, schema_sample_tables);
 }
 
 /* --- the reader ------------------------------------------------------------------------------ */
@@ -260,7 +262,7 @@ static int read_once(struct store_reader *r)
 {
 	int result = check_nothing_else(r);
 
-	result = result ? result : check_tables(r);
+	result = result ? result : check_tables(r, schema_table_names, schema_tables);
 	result = result ? result : info_read_capture(r);
 	result = result ? result : check_record(r);
 	result = result ? result : reader_check_begin(r);
