@@ -225,6 +225,19 @@ bool child_reap(struct child *c)
 	return true;
 }
 
+const char *child_end_text(int status)
+{
+	static char text[64];
+
+	if (status > 128) {
+		snprintf(text, sizeof(text), "signal %d, %s", status - 128,
+			 strsignal(status - 128));
+	} else {
+		snprintf(text, sizeof(text), "status %d", status);
+	}
+	return text;
+}
+
 /* --- signals --------------------------------------------------------------------------------- */
 
 /* SIGUSR1 and SIGUSR2 end nothing by custom: a program gets them passed on, as the warning of a

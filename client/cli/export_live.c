@@ -87,6 +87,7 @@ static void *live_open(const struct format *format, const struct store_info *inf
 		.recorded = *from,
 		.chosen = info->budget_ppm > 0,
 		.sampled = info->sampled,
+		.graphs = info->graphs,
 	};
 	l->f = begin_estimates(l) ? format->open(&l->capture) : NULL;
 	if (!l->f) {

@@ -116,6 +116,7 @@ static int create(struct files *f, const char *path, struct store **ret)
 					       .seed = f->options->budget.seed,
 					       .sampled = f->capture->sampled,
 					       .keeps_samples = keeps_samples(f),
+					       .graphs = f->capture->graphs,
 					       .gpus = f->capture->gpus,
 					       .n_gpus = f->capture->n_gpus,
 					       .name_length = attribution_name_length };
@@ -398,6 +399,15 @@ void files_copy(struct files *f, const struct gpuctr_copy *copy)
 
 	if (file) {
 		check(file, kept_copy(&f->kept, file->store, copy));
+	}
+}
+
+void files_unknown(struct files *f, const struct store_unknown *unknown)
+{
+	struct file *file = file_of_samples(f);
+
+	if (file) {
+		check(file, store_write_unknown(file->store, unknown));
 	}
 }
 

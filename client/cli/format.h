@@ -25,6 +25,7 @@ struct format_capture {
 	bool recorded;
 	bool chosen;  /* launches at random: records have a stratum and a chance */
 	bool sampled; /* values are of samples of whole GPUs: records have errors */
+	bool graphs;  /* records may be kernels of graphs */
 	size_t width; /* columns of the terminal the table goes to */
 	bool fits;    /* lines are cut to this width */
 };
@@ -57,7 +58,7 @@ extern const struct format *const formats[];
 const struct format *format_find(const char *name);    /* NULL: no such format */
 const struct format *format_of_path(const char *path); /* by suffix; NULL: none says */
 
-/* "kernel", "cooperative", "graph" */
+/* "kernel", "cooperative", "graph", "graph_kernel" */
 const char *format_launch_kind(enum gpuctr_launch_kind kind);
 
 /* "gpu", "range", "none" */

@@ -68,6 +68,7 @@ static void csv_head(void *f, struct buf *b)
 	buf_text(b, ",nvtx,op,seq,sizes,dir,layer,ranges,recorded_from");
 	buf_text(b, c->capture->chosen ? ",stratum,chance" : "");
 	buf_text(b, c->capture->plan->groups > 1 ? ",group" : "");
+	buf_text(b, c->capture->graphs ? ",graph,graph_node" : "");
 	if (c->capture->sampled) {
 		add_error_heads(b, c->capture->plan);
 	}
@@ -194,6 +195,21 @@ static void add_launch(const struct known_process *process, struct buf *b,
 	buf_char(b, ',');
 }
 
+/* Empty, but for a kernel of a graph. */
+static void add_graph(struct buf *b, const struct gpuctr_record *record)
+{
+	bool is_node = record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL;
+
+	buf_char(b, ',');
+	if (is_node) {
+		buf_u64(b, record->graph);
+	}
+	buf_char(b, ',');
+	if (is_node) {
+		buf_u64(b, record->graph_node);
+	}
+}
+
 static void csv_record(void *f, struct buf *b, const struct gpuctr_record *record,
 		       const struct attribution *what)
 {
@@ -222,6 +238,9 @@ static void csv_record(void *f, struct buf *b, const struct gpuctr_record *recor
 	if (c->capture->plan->groups > 1) {
 		buf_char(b, ',');
 		buf_u64(b, record->group);
+	}
+	if (c->capture->graphs) {
+		add_graph(b, record);
 	}
 	for (size_t i = 0; c->capture->sampled && i < c->capture->plan->n_columns; i++) {
 		buf_char(b, ',');

@@ -236,6 +236,10 @@ static void add_launch(struct jsonl *j, struct json *m, const struct gpuctr_reco
 		json_i64(m, "duration_ns", record->duration_ns);
 	}
 	json_word(m, "clock", format_clock(record->clock));
+	if (record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL) {
+		json_u64(m, "graph", record->graph);
+		json_u64(m, "graph_node", record->graph_node);
+	}
 }
 
 static void add_metrics(const struct jsonl *j, struct json *m, const char *name,

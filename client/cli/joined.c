@@ -21,7 +21,7 @@
 #include "client/cli/text.h"
 #include "client/report/torch.h"
 
-enum { FILES_MAX = 16, ADVANCE_SAMPLES = 1 << 16 };
+enum { FILES_MAX = 16 };
 
 #define NO_DEVICE UINT64_MAX
 
@@ -312,6 +312,8 @@ static int place_files(struct joined *j)
 	}
 	if (r == 0) {
 		sampled_process(j->values.sampled, &j->torch.process);
+		sampled_process_end(j->values.sampled,
+				    &(struct gpuctr_process_end){ .process = 1, .clean = true }, 0);
 	}
 	return r;
 }
@@ -394,9 +396,9 @@ static int add_kernels(struct joined *j)
 		torch_record(&j->torch, i, &record);
 		r = sampled_values_record(&j->values, &record);
 	}
-	for (size_t i = 0; i < j->torch.n_copies; i++) {
+	for (size_t i = 0; i < j->torch.n_copies && r == 0; i++) {
 		torch_copy(&j->torch, i, &copy);
-		sampled_copy(j->values.sampled, &copy);
+		r = sampled_values_copy(&j->values, &copy);
 	}
 	return r;
 }
@@ -409,29 +411,26 @@ static void choose_values(const struct joined *j, const struct samples_in_sample
 	}
 }
 
-static void add_sample(struct joined *j, struct file *f, const struct samples_in_sample *sample)
+static int add_sample(struct joined *j, struct file *f, const struct samples_in_sample *sample)
 {
 	double values[ATTRIBUTION_METRICS_MAX];
 
 	choose_values(j, sample, values);
-	sampled_sample(j->values.sampled, f->gpu, sample->start_ns, sample->end_ns, values);
 	f->end_ns = sample->end_ns;
+	return sampled_values_sample(&j->values, f->gpu, sample->start_ns, sample->end_ns, values);
 }
 
 static int add_file(struct joined *j, struct file *f)
 {
 	struct samples_in_sample sample = f->first;
 	struct buf why = { 0 };
-	int r = 1;
+	int r = 0, more = 1;
 
-	for (uint64_t n = 1; r == 1; n++) {
-		add_sample(j, f, &sample);
-		if (n % ADVANCE_SAMPLES == 0) {
-			sampled_advance(j->values.sampled);
-		}
-		r = samples_in_next(f->in, &sample, &why);
+	while (r == 0 && more == 1) {
+		r = add_sample(j, f, &sample);
+		more = r ? more : samples_in_next(f->in, &sample, &why);
 	}
-	r = r == 0 ? 0 : refuse_samples(j, f, &why);
+	r = r == 0 && more < 0 ? refuse_samples(j, f, &why) : r;
 	if (r == 0 && samples_in_is_cut(f->in)) {
 		text_terminal(j->told, f->path);
 		buf_text(j->told, " has no end: samples behind its last line are missing\n");
@@ -574,9 +573,7 @@ static int run(struct joined *j)
 
 	r = r ? r : attribute(j);
 	r = r ? r : begin(j);
-	if (r == 0) {
-		sampled_values_finish(&j->values);
-	}
+	r = r ? r : sampled_values_finish(&j->values);
 	for (size_t i = 0; i < j->torch.n_kernels && r == 0; i++) {
 		r = tell(j, i);
 	}

@@ -28,21 +28,21 @@ static bool has_gpu(const struct strings *gpus, const char *uuid)
 	return false;
 }
 
-/* What is wrong with the samples is said by who plays them. */
-static void take_gpus(struct store_reader *reader, struct strings *gpus)
+static void take_gpus(struct store_reader *reader, struct recording *ret)
 {
 	const struct store_samples *samples;
-	struct store_blocks *blocks;
+	struct store_blocks *blocks = NULL;
+	int r = store_samples(reader, &blocks);
 
-	if (store_samples(reader, &blocks) != 0) {
-		return;
-	}
-	while (store_next_samples(blocks, &samples) == 0 && samples) {
-		if (!has_gpu(gpus, samples->gpu)) {
-			strings_add(gpus, samples->gpu, strlen(samples->gpu));
+	while (r == 0 && (r = store_next_samples(blocks, &samples)) == 0 && samples) {
+		if (!has_gpu(&ret->gpus, samples->gpu)) {
+			strings_add(&ret->gpus, samples->gpu, strlen(samples->gpu));
 		}
 	}
 	store_blocks_free(blocks);
+	if (r != 0) {
+		ret->error = *store_reader_error(reader);
+	}
 }
 
 void recording_find(char *const *command, struct strings *metrics, struct recording *ret)
@@ -67,7 +67,7 @@ void recording_find(char *const *command, struct strings *metrics, struct record
 	}
 	ret->chip = info->plan.chip[0] ? strdup(info->plan.chip) : NULL;
 	ret->is_sampled = info->has_samples;
-	take_gpus(reader, &ret->gpus);
+	take_gpus(reader, ret);
 	store_reader_free(reader);
 }
 

@@ -3,6 +3,7 @@
 #define CLIENT_CLI_RECORDING_H
 
 #include "client/cli/options.h"
+#include "client/store/store.h"
 
 /* What is played. */
 struct recording {
@@ -10,6 +11,7 @@ struct recording {
 	char *chip;	  /* NULL: not known */
 	bool is_sampled;  /* it holds samples of these GPUs, and no counter data of launches */
 	struct strings gpus;
+	struct store_error error; /* of its samples */
 };
 
 /* Looks for a capture file among the words of a command, behind its first, and appends its metrics

@@ -324,6 +324,7 @@ static int open_capture(struct run *run)
 	launch_filter_fill(&o->filter, &options);
 	options.recorded = o->recorded;
 	options.trace = o->trace || o->mode == MODE_SAMPLE;
+	options.whole_graphs = o->graphs == GRAPHS_WHOLE;
 	options.program = o->program;
 	options.processes = run->selected.ids;
 	options.n_processes = run->selected.n;

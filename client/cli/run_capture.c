@@ -256,8 +256,13 @@ static void on_copy(struct gpuctr_capture *c, const struct gpuctr_copy *copy, vo
 static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *totals,
 			void *userdata)
 {
+	struct run *run = userdata;
+
 	(void)c;
-	sinks_progress(&((struct run *)userdata)->sinks, totals);
+	sinks_progress(&run->sinks, totals);
+	if (run->sampling) {
+		sampling_progress(run->sampling, totals);
+	}
 }
 
 /* What a budget cost, "spent 1.9 % of 12 s (2 % granted): ranges on the CPU ...", and whether
@@ -306,14 +311,23 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 	run->n_ended++;
 	if (!run->sampling) {
 		sinks_process_end(&run->sinks, end);
-	} else if (array_make_room(&run->ends, sizeof(*run->ends), run->n_ends, &run->max_ends)) {
+		return;
+	}
+	sampling_process_end(run->sampling, end);
+	if (array_make_room(&run->ends, sizeof(*run->ends), run->n_ends, &run->max_ends)) {
 		run->ends[run->n_ends++] = *end;
 	}
+}
+
+static void on_unknown(void *user, const struct store_unknown *unknown)
+{
+	files_unknown(&((struct run *)user)->sinks.files, unknown);
 }
 
 void run_finish_sampling(struct run *run)
 {
 	sampling_finish(run->sampling);
+	sampling_unknown(run->sampling, on_unknown, run);
 	for (size_t i = 0; i < run->n_ends; i++) {
 		sinks_process_end(&run->sinks, &run->ends[i]);
 	}

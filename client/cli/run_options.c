@@ -111,6 +111,17 @@ static bool take_mode(void *mode, const char *value)
 	return options_refuse("mode", value, "a mode: sample, range or budget");
 }
 
+static bool take_graphs(void *graphs, const char *value)
+{
+	bool whole = strcmp(value, "whole") == 0;
+
+	if (!whole && strcmp(value, "nodes") != 0) {
+		return options_refuse("graphs", value, "nodes (each kernel), or whole");
+	}
+	*(enum run_graphs *)graphs = whole ? GRAPHS_WHOLE : GRAPHS_NODES;
+	return true;
+}
+
 static bool take_seed(void *budget, const char *value)
 {
 	struct run_budget *b = budget;
@@ -186,6 +197,9 @@ static bool take_width(void *width, const char *value)
 	  OPTION_TAKEN(take_mode, struct run_options, mode) },                                \
 		{ 0, "no-samples", NULL, "of --mode sample: keep no samples in -o FILE",      \
 		  OPTION_AT(FLAG, struct run_options, no_samples) },                          \
+		{ 0, "graphs", "HOW",                                                         \
+		  "CUDA graphs: their nodes' kernels (default), or each as a whole",          \
+		  OPTION_TAKEN(take_graphs, struct run_options, graphs) },                    \
 	{                                                                                     \
 		0, "interval", "TIME", "between two samples (default: 10us)",                 \
 			OPTION_TAKEN(take_sample_interval, struct run_options,                \
@@ -469,6 +483,11 @@ static bool check_mode(const struct run_options *o)
 		say_usage("--no-samples is of --mode sample: add that, or leave it out");
 		return false;
 	}
+	if (o->graphs == GRAPHS_NODES && o->mode != MODE_SAMPLE && !o->trace) {
+		say_usage("--graphs nodes: counters are read around a graph as a whole; add --mode "
+			  "sample or --metrics none, or leave it out");
+		return false;
+	}
 	if (o->mode == MODE_UNSAID) {
 		return true;
 	}
@@ -545,10 +564,14 @@ static bool take_recording(struct run_options *o)
 
 	recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics, r);
 	o->chip = o->chip ? o->chip : r->chip;
+	if (r->error.code != 0) {
+		say_error(store_error_name(r->error.code), r->error.message, r->error.remedy);
+		return false;
+	}
 	if (o->mode == MODE_UNSAID && r->is_sampled) {
 		o->mode = MODE_SAMPLE;
 	}
-	if (o->mode == MODE_SAMPLE && !r->is_sampled) {
+	if (o->mode == MODE_SAMPLE && r->gpus.n == 0) {
 		return refuse_mode("sample", r->path ? r->path : "a recording",
 				   "it holds no samples, which --raw keeps of a run with --mode "
 				   "sample");

@@ -11,6 +11,7 @@
 #include "client/cli/verb.h"
 
 enum run_mode { MODE_UNSAID, MODE_SAMPLE, MODE_RANGE, MODE_BUDGET };
+enum run_graphs { GRAPHS_UNSAID, GRAPHS_NODES, GRAPHS_WHOLE };
 
 /* The command line of "run", "capture", "follow" or "top", checked. */
 struct run_options {
@@ -28,8 +29,9 @@ struct run_options {
 		uint64_t seed;
 		bool is_given, has_seed; /* --budget, --seed */
 	} budget;
-	enum run_mode mode; /* --mode */
-	bool trace;	    /* --metrics none: when kernels ran, and no counter */
+	enum run_mode mode;	/* --mode */
+	bool trace;		/* --metrics none: when kernels ran, and no counter */
+	enum run_graphs graphs; /* --graphs */
 	bool force, no_wait, recorded, raw, quiet, verbose, no_summary, fail_if_none;
 	char **command;	     /* NULL-terminated, in argv; of capture empty, of top capture files */
 	const char *program; /* the last part of command[0] */

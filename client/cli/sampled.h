@@ -11,7 +11,7 @@
 #include "client/attribution/attribution.h"
 #include "proto/base/buf.h"
 
-enum { SAMPLED_RECORDS_MAX = 1 << 20 }; /* that are kept, 0.2 kB each */
+enum { SAMPLED_RECORDS_MAX = 1 << 20 }; /* that are kept, 0.3 kB each; beyond it the oldest go */
 
 /* Why kernels have no value for some metric, and how many have none. */
 enum sampled_reason {
@@ -22,7 +22,8 @@ enum sampled_reason {
 	SAMPLED_CROWDED,
 	SAMPLED_NO_TIME,   /* CUPTI has lost when they ran */
 	SAMPLED_OTHER_GPU, /* that nobody sampled */
-	SAMPLED_TOO_MANY,  /* beyond SAMPLED_RECORDS_MAX */
+	SAMPLED_TOO_MANY,  /* beyond SAMPLED_RECORDS_MAX, before their values were known */
+	SAMPLED_LATE,	   /* their samples were attributed before they came */
 	SAMPLED_REASONS,
 };
 
@@ -49,10 +50,16 @@ int sampled_add_gpu(struct sampled *s, const char *uuid);
 
 void sampled_process(struct sampled *s, const struct gpuctr_process *process);
 
+/* What a process ran that ended without its records, or whose records are late, others must not be
+ * given: nobody knows when it ran. now_ns: since 1970. */
+void sampled_process_end(struct sampled *s, const struct gpuctr_process_end *end, int64_t now_ns);
+void sampled_progress(struct sampled *s, const struct gpuctr_totals *totals);
+
 typedef void sampled_on_record(void *user, const struct gpuctr_record *record);
 
 /* step: what is alike for kernels of one step of the program and differs from that of the step
- * before; 0: not known. A record that is not kept is told at once, without values. */
+ * before; 0: not known. When no more can be kept, the oldest are told, with the values that are
+ * known until then. */
 void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint64_t step,
 		    sampled_on_record *on_record, void *user);
 
@@ -63,10 +70,25 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy);
 void sampled_sample(struct sampled *s, int gpu, int64_t start_ns, int64_t end_ns,
 		    const double *values);
 
+/* Of all GPUs: what was sampled since, and what still comes, is nobody's. */
+void sampled_discard(struct sampled *s, int64_t since_ns);
+
+/* Nobody knows what ran on a GPU in this time. What was noted, by whomever, is in the list, until
+ * the next call; a discard ends with INT64_MAX, and its gpu is -1. */
+struct sampled_unknown {
+	int gpu;
+	int64_t start_ns, end_ns;
+};
+void sampled_note_unknown(struct sampled *s, const struct sampled_unknown *unknown);
+size_t sampled_unknown(const struct sampled *s, const struct sampled_unknown **ret);
+
+/* The number of the GPU that is this device of a process; -1: it is not sampled. */
+int sampled_find_gpu(const struct sampled *s, unsigned process, unsigned device);
+
 /* Now and then: attributes what is old. */
 void sampled_advance(struct sampled *s);
 
-/* Tells all that were kept, with their values and errors; those of each process in their order. */
+/* Tells all that are kept, with their values and errors; those of each process in their order. */
 void sampled_finish(struct sampled *s, sampled_on_record *on_record, void *user);
 
 const struct sampled_counts *sampled_counts(const struct sampled *s);

@@ -26,6 +26,10 @@
 enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, INTERVAL_NS = 10000, LEAST_MS = 10 };
 
 #define PATIENCE_NS (5 * CLOCK_NS_PER_S)
+#define SILENT_NS (CLOCK_NS_PER_S / 2)
+/* The daemon looks four times a second who computes on a leased GPU, and ends a lease for which it
+ * could not for three seconds. Samples wait longer than that before they are attributed. */
+#define UNSEEN_NS (4 * CLOCK_NS_PER_S)
 
 struct sampler {
 	struct sampling *owner;
@@ -36,8 +40,9 @@ struct sampler {
 	uv_poll_t poll;
 	struct sampler_reader *reader;
 	bool begun, ended;
-	bool strays; /* it samples what it was not asked for */
-	int number;  /* of its GPU among those that are joined */
+	bool strays;  /* it samples what it was not asked for */
+	bool is_told; /* why it is over */
+	int number;   /* of its GPU among those that are joined */
 	uint64_t lost;
 };
 
@@ -56,7 +61,8 @@ struct sampling {
 	struct sampler samplers[SAMPLING_GPUS_MAX];
 	size_t n_samplers;
 	bool begun, over;
-	bool is_ready; /* for samples: there is a file to keep them */
+	bool is_ready;	      /* for samples: there is a file to keep them */
+	uint64_t begin_by_ns; /* 0: they were not started yet */
 
 	struct sampled *sampled;
 	struct attributor *steps;
@@ -163,6 +169,7 @@ static void on_sampler_end(void *user, const struct sampler_end *end)
 	m->ended = true;
 	if (end->reason != SAMPLER_ENDED) {
 		say("%s%s%s", end->message, end->remedy[0] ? ". " : "", end->remedy);
+		m->is_told = true;
 	}
 }
 
@@ -198,6 +205,7 @@ static bool take_some(struct sampler *m)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		return false;
 	}
+	m->is_told |= n > 0;
 	if (n > 0 && m->strays) {
 		say("the sampler samples another GPU or other metrics than it was asked for, and "
 		    "is ended");
@@ -216,6 +224,33 @@ static void take_all(struct sampler *m)
 	}
 }
 
+static void ask_end(struct sampler *m)
+{
+	if (m->life >= 0) {
+		close(m->life);
+		m->life = -1;
+	}
+}
+
+/* Its output is at its end, so it is over in a moment, or has closed what it has. */
+static void tell_early_end(struct sampler *m)
+{
+	uint64_t until_ns = clock_now_ns() + SILENT_NS;
+
+	ask_end(m);
+	while (!child_reap(&m->child) && m->child.pid != 0 && clock_now_ns() < until_ns) {
+		(void)poll(NULL, 0, LEAST_MS);
+	}
+	if (m->child.pid != 0) {
+		say("the sampler of GPU %s has closed its output", m->uuid);
+	} else if (m->ended) {
+		say("the sampler of GPU %s was asked to end by somebody else", m->uuid);
+	} else {
+		say("the sampler of GPU %s ended without a last word (%s)", m->uuid,
+		    child_end_text(m->child.status));
+	}
+}
+
 static void on_output(uv_poll_t *handle, int status, int events)
 {
 	struct sampler *m = handle->data;
@@ -224,8 +259,8 @@ static void on_output(uv_poll_t *handle, int status, int events)
 	(void)events;
 	take_all(m);
 	if (m->output < 0 && !m->owner->over) {
-		if (!m->ended) {
-			say("the sampler of GPU %s has ended", m->uuid);
+		if (!m->is_told) {
+			tell_early_end(m);
 		}
 		cut(m->owner);
 	}
@@ -273,14 +308,6 @@ static int start(struct sampling *s, struct sampler *m, const char *const *added
 	return r < 0 ? r : watch(s, m);
 }
 
-static void ask_end(struct sampler *m)
-{
-	if (m->life >= 0) {
-		close(m->life);
-		m->life = -1;
-	}
-}
-
 /* Waits a moment for outputs that are open, and reads them. False: none is. */
 static bool take_from_all(struct sampling *s)
 {
@@ -299,7 +326,8 @@ static bool take_from_all(struct sampling *s)
 	return n > 0;
 }
 
-/* Its output is at its end, or its time is over. */
+/* Its output is at its end, or its time is over. One that the driver does not let go cannot be
+ * killed, and is left alone. */
 static void reap_sampler(struct sampler *m, uint64_t until_ns)
 {
 	if (m->output >= 0) {
@@ -307,6 +335,11 @@ static void reap_sampler(struct sampler *m, uint64_t until_ns)
 		close_output(m);
 	}
 	while (m->child.pid != 0 && !child_reap(&m->child)) {
+		if (clock_now_ns() >= until_ns + PATIENCE_NS) {
+			say("the sampler of GPU %s (pid %d) cannot be killed: the driver holds it",
+			    m->uuid, (int)m->child.pid);
+			return;
+		}
 		if (clock_now_ns() >= until_ns) {
 			kill(m->child.pid, SIGKILL);
 		}
@@ -383,6 +416,7 @@ static void on_permit_ready(struct gpuctr_capture *c, void *userdata)
 	if (!added) {
 		say_gpuctr_error(gpuctr_last_error(s->g));
 	}
+	s->begin_by_ns = clock_now_ns() + SAMPLER_BEGIN_NS;
 	for (size_t i = 0; r == 0 && i < s->n_samplers; i++) {
 		r = start(s, &s->samplers[i], added);
 		if (r < 0) {
@@ -403,12 +437,23 @@ static void on_permit_notice(struct gpuctr_capture *c, const struct gpuctr_notic
 		    notice->error.remedy);
 }
 
+/* A stranger may have computed there since somebody last looked. */
+static void discard_unseen(struct sampling *s)
+{
+	sampled_discard(s->sampled, (int64_t)(clock_wall_ns() - UNSEEN_NS));
+	say("what was sampled in the last %d s is discarded: another user may have computed there",
+	    (int)(UNSEEN_NS / CLOCK_NS_PER_S));
+}
+
 static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata)
 {
 	struct sampling *s = userdata;
 
 	(void)c;
 	s->permit = NULL;
+	if (end->error.code == GPUCTR_E_REVOKED && s->sampled) {
+		discard_unseen(s);
+	}
 	/* Of a daemon that is gone the trace hears as well. */
 	if (s->over || (s->begun && end->error.code == GPUCTR_E_DISCONNECTED)) {
 		return;
@@ -626,6 +671,16 @@ static void tell_at_once(void *user, const struct gpuctr_record *record)
 	s->on_record(s->on_record_user, record);
 }
 
+void sampling_process_end(struct sampling *s, const struct gpuctr_process_end *end)
+{
+	sampled_process_end(s->sampled, end, (int64_t)clock_wall_ns());
+}
+
+void sampling_progress(struct sampling *s, const struct gpuctr_totals *totals)
+{
+	sampled_progress(s->sampled, totals);
+}
+
 void sampling_record(struct sampling *s, const struct gpuctr_record *record)
 {
 	s->n_records++;
@@ -642,8 +697,24 @@ uint64_t sampling_records(const struct sampling *s)
 	return s->n_records;
 }
 
+/* The GPU is not held for a sampler that hangs. */
+static void tell_silent(struct sampling *s)
+{
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		const struct sampler *m = &s->samplers[i];
+
+		if (!m->begun) {
+			sampler_path_tell_silent(m->uuid, m->child.pid);
+		}
+	}
+}
+
 void sampling_tick(struct sampling *s)
 {
+	if (s->begin_by_ns != 0 && !s->begun && !s->over && clock_now_ns() > s->begin_by_ns) {
+		tell_silent(s);
+		cut(s);
+	}
 	/* The samples of a recording come at once, and not as late as its records. */
 	if (s->sampled && !s->options->recorded) {
 		sampled_advance(s->sampled);
@@ -671,6 +742,26 @@ void sampling_finish(struct sampling *s)
 	if (s->sampled) {
 		sampled_finish(s->sampled, s->on_record, s->on_record_user);
 		describe(s);
+	}
+}
+
+void sampling_unknown(const struct sampling *s,
+		      void (*on_unknown)(void *user, const struct store_unknown *unknown),
+		      void *user)
+{
+	const struct sampled_unknown *items;
+	size_t n = s->sampled ? sampled_unknown(s->sampled, &items) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *gpu = "";
+
+		for (size_t k = 0; k < s->n_samplers; k++) {
+			gpu = items[i].gpu >= 0 && s->samplers[k].number == items[i].gpu
+				      ? s->samplers[k].uuid
+				      : gpu;
+		}
+		on_unknown(user,
+			   &(struct store_unknown){ gpu, items[i].start_ns, items[i].end_ns });
 	}
 }
 

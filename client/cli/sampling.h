@@ -44,6 +44,8 @@ bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_o
 /* The trace is ready. */
 void sampling_play(struct sampling *s);
 void sampling_process(struct sampling *s, const struct gpuctr_process *process);
+void sampling_process_end(struct sampling *s, const struct gpuctr_process_end *end);
+void sampling_progress(struct sampling *s, const struct gpuctr_totals *totals);
 void sampling_record(struct sampling *s, const struct gpuctr_record *record);
 void sampling_copy(struct sampling *s, const struct gpuctr_copy *copy);
 uint64_t sampling_records(const struct sampling *s); /* that came */
@@ -52,6 +54,11 @@ void sampling_tick(struct sampling *s);
 /* In the trace's on_end: ends the samplers, waits for what they have sampled, and tells every
  * record. */
 void sampling_finish(struct sampling *s);
+
+/* After that: what of the samples is of no use, to be kept with them. */
+void sampling_unknown(const struct sampling *s,
+		      void (*on_unknown)(void *user, const struct store_unknown *unknown),
+		      void *user);
 
 /* The length of a sample, and one line on kernels without a value. Valid until the end. */
 uint64_t sampling_interval_ns(const struct sampling *s);

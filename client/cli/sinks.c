@@ -82,6 +82,8 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 		.recorded = opened->recorded,
 		.chosen = options->budget.ppm > 0,
 		.sampled = options->mode == MODE_SAMPLE,
+		.graphs = (options->trace || options->mode == MODE_SAMPLE) &&
+			  options->graphs != GRAPHS_WHOLE,
 		.width = isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : 200,
 		.fits = isatty(STDOUT_FILENO) && !options->stream_path
 	};

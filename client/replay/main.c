@@ -80,13 +80,16 @@ static struct store_reader *open_recording(const char *path, struct refusal *r)
 
 static void print_process(const struct store_info *info, const struct store_process *p)
 {
-	char hardware[160];
+	char hardware[160], images[64] = "";
 
 	play_hardware(info, p, hardware, sizeof(hardware));
-	print_line(stdout,
-		   "process %u  %s, pid %u: %llu kernels, %llu images of raw counter data, on %s",
-		   p->process.process, p->process.program, p->process.pid,
-		   (unsigned long long)p->records, (unsigned long long)p->images, hardware);
+	if (!info->has_samples) {
+		snprintf(images, sizeof(images), ", %llu images of raw counter data",
+			 (unsigned long long)p->images);
+	}
+	print_line(stdout, "process %u  %s, pid %u: %llu kernels%s, on %s", p->process.process,
+		   p->process.program, p->process.pid, (unsigned long long)p->records, images,
+		   hardware);
 }
 
 /* False: they cannot be read. */

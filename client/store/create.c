@@ -118,7 +118,7 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 {
 	char stamp[96];
 	char *record = schema_format_record(plan->columns, plan->n_columns);
-	char *views = schema_format_views(plan->columns, plan->n_columns);
+	char *views = schema_format_views(plan->columns, plan->n_columns, s->graphs);
 	int r = -ENOMEM;
 
 	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d;",
@@ -130,6 +130,7 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 		r = r ? r : store_exec(s, record);
 		r = r || !s->sampled ? r : create_sampled(s, plan);
 		r = r || !s->keeps_samples ? r : store_exec(s, schema_sample_tables);
+		r = r || !s->graphs ? r : store_exec(s, schema_graph_kernel);
 		r = r ? r : store_exec(s, schema_path_view);
 		r = r ? r : store_exec(s, views);
 	}
@@ -206,6 +207,9 @@ static int prepare(struct store *s)
 	if (rc == SQLITE_OK && s->keeps_samples) {
 		rc = prepare_insert(s, STORE_STMT_SAMPLES, "sample_block", 6);
 		rc = rc == SQLITE_OK ? prepare_insert(s, STORE_STMT_COPIES, "copy_block", 4) : rc;
+	}
+	if (rc == SQLITE_OK && s->graphs) {
+		rc = prepare_insert(s, STORE_STMT_GRAPH_KERNEL, "graph_kernel", 3);
 	}
 	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "prepare");
 }
@@ -388,6 +392,7 @@ int store_create(const struct store_options *options, struct store_error *error,
 		s->n_metrics = options->plan->n_metrics;
 		s->sampled = options->sampled;
 		s->keeps_samples = options->sampled && options->keeps_samples;
+		s->graphs = options->graphs;
 		s->name_length = options->name_length;
 	}
 	if (!s || !s->path) {

@@ -37,6 +37,7 @@ enum store_statement {
 	STORE_STMT_SAMPLED,
 	STORE_STMT_SAMPLES,
 	STORE_STMT_COPIES,
+	STORE_STMT_GRAPH_KERNEL,
 	STORE_STMT_COUNT,
 };
 
@@ -48,7 +49,7 @@ struct store {
 			*/
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns, n_metrics;
-	bool sampled;	    /* has the table */
+	bool sampled, graphs; /* has the table */
 	bool keeps_samples; /* and those of samples */
 	uint8_t *planes;    /* of the block that is written */
 	size_t (*name_length)(
@@ -64,6 +65,7 @@ struct store {
 	uint64_t pending_records; /* records in the open transaction */
 	size_t pending_bytes;	  /* of images in it */
 	uint64_t saved, unsaved;
+	unsigned unknown; /* that were written */
 	struct store_error error;
 };
 

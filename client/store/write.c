@@ -97,6 +97,17 @@ int store_write_claim(struct store *s, unsigned process, const char *claim)
 	return meta_write_text(s, key, equals + 1);
 }
 
+int store_write_unknown(struct store *s, const struct store_unknown *unknown)
+{
+	char key[32], value[128];
+	int r = store_begin(s);
+
+	snprintf(key, sizeof(key), "unknown.%u", s->unknown++);
+	snprintf(value, sizeof(value), "%lld %lld %s", (long long)unknown->start_ns,
+		 (long long)unknown->end_ns, unknown->gpu);
+	return r ? r : meta_write_text(s, key, value);
+}
+
 int store_write_process_end(struct store *s, const struct gpuctr_process_end *end)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_PROCESS_END];
@@ -271,6 +282,19 @@ static int write_errors(struct store *s, const struct gpuctr_record *record)
 	return step(s, STORE_STMT_SAMPLED, "write errors");
 }
 
+static int write_graph(struct store *s, const struct gpuctr_record *record)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_GRAPH_KERNEL];
+
+	if (record->kind != GPUCTR_LAUNCH_GRAPH_KERNEL || !stmt) {
+		return 0;
+	}
+	sqlite3_bind_int64(stmt, 1, record_id(record));
+	sqlite3_bind_int64(stmt, 2, record->graph);
+	sqlite3_bind_int64(stmt, 3, (int64_t)record->graph_node);
+	return step(s, STORE_STMT_GRAPH_KERNEL, "write graph");
+}
+
 static int write_row(struct store *s, const struct gpuctr_record *record)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_RECORD];
@@ -294,6 +318,7 @@ static int write_row(struct store *s, const struct gpuctr_record *record)
 	}
 	r = step(s, STORE_STMT_RECORD, "write record");
 	r = r ? r : write_errors(s, record);
+	r = r ? r : write_graph(s, record);
 	return r || record->stratum == 0 ? r : write_choice(s, record);
 }
 

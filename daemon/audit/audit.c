@@ -48,6 +48,8 @@ static const struct {
 				  "a83589c63c3c43edb36f9803b369169b" },
 	[AUDIT_TRACE_GRANTED] = { "trace-granted", "trace granted", LOG_INFO,
 				  "e6ece9ec4b43b25cfdf5e110d4008f1f" },
+	[AUDIT_TRACE_ENDED] = { "trace-ended", "trace ended", LOG_INFO,
+				"ee9af0e29ee745a9afb031f2a7742e47" },
 	[AUDIT_PERMISSION_GRANTED] = { "permission-granted", "permission granted", LOG_INFO,
 				       "c71ea84ab8974bcd85ac1588e8be70d5" },
 	[AUDIT_PERMISSION_REFUSED] = { "permission-refused", "permission refused", LOG_NOTICE,

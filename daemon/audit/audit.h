@@ -23,6 +23,7 @@ enum audit_event {
 	AUDIT_LEASE_EXPIRED,
 	AUDIT_LEASE_REVOKED,
 	AUDIT_TRACE_GRANTED,	  /* of another user's programs; one's own need no permission */
+	AUDIT_TRACE_ENDED,	  /* that one, or one's own, early */
 	AUDIT_PERMISSION_GRANTED, /* written before the driver is asked */
 	AUDIT_PERMISSION_REFUSED, /* by us, or by the driver after the line above */
 	AUDIT_JOB_BEGUN,

@@ -118,14 +118,17 @@ static bool refuse_plan(struct front *f, struct capture *c, const struct wire_pl
 
 /* A trace of another user's programs tells what they do, and has no lease whose line would say so.
  * Fills r if the line cannot be written. */
-static int note_trace(struct front *f, const struct capture *c, struct refusal *r)
+static int note_trace(struct front *f, struct capture *c, struct refusal *r)
 {
-	if (!c->options.trace || c->target == c->uid ||
-	    decision_of_capture(f, c, AUDIT_TRACE_GRANTED, 0, NULL) == 0) {
+	if (!c->options.trace || c->target == c->uid) {
 		return 0;
 	}
-	decision_refusal(f, r);
-	return r->code;
+	c->traces = decision_of_capture(f, c, AUDIT_TRACE_GRANTED, 0, NULL) == 0;
+	if (!c->traces) {
+		decision_refusal(f, r);
+		return r->code;
+	}
+	return 0;
 }
 
 /* What is to be measured is known; of a permit and of a trace, nothing. */

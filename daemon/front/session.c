@@ -214,7 +214,7 @@ void session_on_jobs_changed(struct front *f)
 		struct capture *c = list_entry(l, struct capture, link);
 		uint64_t lost = admission_lost(f, c);
 
-		if (c->claim.state != CLAIM_IDLE && lost != 0) {
+		if ((c->claim.state != CLAIM_IDLE || c->options.trace) && lost != 0) {
 			note_loss(f, c, lost);
 		}
 	}

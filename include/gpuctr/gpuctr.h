@@ -467,7 +467,12 @@ struct gpuctr_kernel {
 	unsigned id;		 /* unique within the process, from 1 */
 };
 
-enum gpuctr_launch_kind { GPUCTR_LAUNCH_KERNEL, GPUCTR_LAUNCH_COOPERATIVE, GPUCTR_LAUNCH_GRAPH };
+enum gpuctr_launch_kind {
+	GPUCTR_LAUNCH_KERNEL,
+	GPUCTR_LAUNCH_COOPERATIVE,
+	GPUCTR_LAUNCH_GRAPH,	    /* of a CUDA graph as a whole */
+	GPUCTR_LAUNCH_GRAPH_KERNEL, /* a kernel within the launch of a graph, in a trace */
+};
 
 /* Whose time a record tells. The length of a range is longer than the kernel's own time: it holds
  * the markers of the range, what the host did between its begin and the launch, and with a kernel's
@@ -513,6 +518,11 @@ struct gpuctr_record {
 	 * alike (0: of none) share what their values are off by. */
 	const double *errors;
 	unsigned alike;
+	/* Of a kernel of a CUDA graph, numbers that CUPTI gives the kernel's node and the graph
+	 * within the process; else 0. Correlation, thread and ranges are those of the launch of the
+	 * graph. */
+	uint64_t graph_node;
+	uint32_t graph;
 };
 
 /* With a budget: launches of a kind, measured or not, and how many of them there were until now.
@@ -717,6 +727,9 @@ struct gpuctr_capture_options {
 	 * the capture waits for nobody. With metrics, these are planned, in any number of passes,
 	 * and records have NaN for them. */
 	uint64_t trace;
+	/* Of a trace, not 0: the launch of a CUDA graph is one record, and not one for each of its
+	 * kernels. */
+	uint64_t whole_graphs;
 };
 
 /* Opens a capture. handler is copied. The result arrives by on_opened or on_end. */
