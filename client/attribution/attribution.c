@@ -266,6 +266,7 @@ static int estimate_shifts(struct attribution *a)
 			m->shift_known = shift.known;
 			m->shift_ns = shift.known ? shift.ns : m->shift_ns;
 			a->apart = shift.apart;
+			a->counts.apart_ns = shift.apart ? shift.ns : 0;
 		}
 		known = known && m->shift_known;
 		least = m->shift_ns < least ? m->shift_ns : least;

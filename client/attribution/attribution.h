@@ -70,6 +70,7 @@ struct attribution_counts {
 	int shift_known;
 	/* A sample's time + shift is the time of the kernels that made this metric. */
 	int64_t shift_ns[ATTRIBUTION_METRICS_MAX];
+	int64_t apart_ns; /* the same, roughly, of clocks that are too far apart; 0: they are not */
 	double idle_per_s[ATTRIBUTION_METRICS_MAX]; /* flows while no kernel runs */
 };
 

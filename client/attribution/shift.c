@@ -254,6 +254,7 @@ static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct
 	}
 	if (best == 0 || best == 2 * FAR_STEPS || !(t[best].left < CLEAR * worst)) {
 		ret->apart = t[best].left < APART * t[FAR_STEPS].left;
+		ret->ns = ret->apart ? (int64_t)((best - FAR_STEPS) * step) : 0;
 		return 0;
 	}
 	ret->known = 1;
@@ -300,10 +301,11 @@ static int number(const struct look *l, uint32_t *ret)
 	return 0;
 }
 
-static int rough_apart(const struct look *l, uint32_t unknowns, int64_t most_ns, int *apart)
+static int rough_apart(const struct look *l, uint32_t unknowns, int64_t most_ns, struct shift *ret)
 {
 	struct group *groups = calloc((size_t)unknowns + 1, sizeof(*groups));
 	int64_t length = l->w->samples[l->from].end_ns - l->w->samples[l->from].start_ns;
+	int64_t far_ns = 0;
 	double near = 1, far = 1;
 
 	if (!groups) {
@@ -315,10 +317,12 @@ static int rough_apart(const struct look *l, uint32_t unknowns, int64_t most_ns,
 		double left = rough_left(l, groups, unknowns + 1, at);
 		double *side = is_near ? &near : &far;
 
+		far_ns = !is_near && left < far ? at : far_ns;
 		*side = left < *side ? left : *side;
 		at += is_near ? length / 4 : length;
 	}
-	*apart = far < APART * near;
+	ret->apart = far < APART * near;
+	ret->ns = ret->apart ? far_ns : 0;
 	free(groups);
 	return 0;
 }
@@ -336,7 +340,7 @@ int shift_estimate(const struct window *w, uint32_t positions, uint32_t metric, 
 		return 0;
 	}
 	r = number(&l, &unknowns);
-	r = r == 0 ? rough_apart(&l, unknowns, most_ns, &ret->apart) : r;
+	r = r == 0 ? rough_apart(&l, unknowns, most_ns, ret) : r;
 	if (r != 0 || ret->apart) {
 		return r;
 	}

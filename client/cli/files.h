@@ -46,6 +46,7 @@ void files_image(struct files *f, const struct gpuctr_image *image);
 /* Of --mode sample: into a file that keeps samples. */
 void files_sample(struct files *f, const struct kept_sample *sample);
 void files_copy(struct files *f, const struct gpuctr_copy *copy);
+void files_unknown(struct files *f, const struct store_unknown *unknown);
 void files_notice(struct files *f, const struct gpuctr_notice *notice);
 void files_process_end(struct files *f, const struct gpuctr_process_end *end);
 void files_flush(struct files *f);

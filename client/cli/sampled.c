@@ -76,7 +76,9 @@ struct sampled {
 	uint64_t first_kept;		    /* its number among all */
 	const struct gpuctr_range **active; /* of the last record that was kept */
 	size_t n_active;
-	double *row;		      /* values, errors of a record */
+	double *row; /* values, errors of a record */
+	struct sampled_unknown *unknown;
+	size_t n_unknown, max_unknown;
 	bool failed;		      /* out of memory */
 	size_t scale;		      /* of bounds; 0: 1 */
 	bool is_live;		      /* ends of processes are told */
@@ -157,6 +159,7 @@ struct sampled *sampled_free(struct sampled *s)
 	free(s->devices);
 	free(s->kept);
 	free(s->row);
+	free(s->unknown);
 	free(s);
 	return NULL;
 }
@@ -258,6 +261,13 @@ static struct device *find_device(const struct sampled *s, unsigned process, uns
 	return NULL;
 }
 
+int sampled_find_gpu(const struct sampled *s, unsigned process, unsigned index)
+{
+	const struct device *device = find_device(s, process, index);
+
+	return device ? device->gpu : -1;
+}
+
 /* NULL: it is not sampled. */
 static struct gpu *gpu_of(struct sampled *s, const struct device *device)
 {
@@ -293,12 +303,38 @@ void sampled_process(struct sampled *s, const struct gpuctr_process *process)
 	}
 }
 
+static bool add_unknown(struct sampled *s, const struct sampled_unknown *unknown)
+{
+	if (!array_make_room(&s->unknown, sizeof(*s->unknown), s->n_unknown, &s->max_unknown)) {
+		return false;
+	}
+	s->unknown[s->n_unknown++] = *unknown;
+	return true;
+}
+
+void sampled_note_unknown(struct sampled *s, const struct sampled_unknown *unknown)
+{
+	if (unknown->gpu < 0) {
+		sampled_discard(s, unknown->start_ns);
+		return;
+	}
+	s->failed |= waiting_lost(&s->gpus[unknown->gpu].waiting, unknown->start_ns,
+				  unknown->end_ns) < 0 ||
+		     !add_unknown(s, unknown);
+}
+
+size_t sampled_unknown(const struct sampled *s, const struct sampled_unknown **ret)
+{
+	*ret = s->unknown;
+	return s->n_unknown;
+}
+
 /* Nobody knows what the process ran there meanwhile. */
 static void note_unknown(struct sampled *s, const struct device *d, int64_t start_ns,
 			 int64_t end_ns)
 {
 	if (d->gpu >= 0) {
-		s->failed |= waiting_lost(&s->gpus[d->gpu].waiting, start_ns, end_ns) < 0;
+		sampled_note_unknown(s, &(struct sampled_unknown){ d->gpu, start_ns, end_ns });
 	}
 }
 
@@ -553,6 +589,7 @@ void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end
 
 void sampled_discard(struct sampled *s, int64_t since_ns)
 {
+	s->failed |= !add_unknown(s, &(struct sampled_unknown){ -1, since_ns, INT64_MAX });
 	for (size_t i = 0; i < s->n_gpus; i++) {
 		waiting_discard(&s->gpus[i].waiting, since_ns);
 	}
@@ -588,6 +625,7 @@ static void attribute(struct sampled *s, struct gpu *gpu)
 	s->failed |= s->failed || waiting_finish(&gpu->waiting) < 0;
 	s->counts.bad_samples += c->bad_samples + c->late_samples;
 	s->counts.shift_known |= c->shift_known;
+	s->counts.apart_ns = s->counts.apart_ns ? s->counts.apart_ns : c->apart_ns;
 	s->counts.shift_ns = c->shift_known ? c->shift_ns[0] : s->counts.shift_ns;
 }
 

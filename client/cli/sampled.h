@@ -36,6 +36,7 @@ struct sampled_counts {
 	uint64_t samples, bad_samples;
 	int64_t shift_ns; /* of the first metric, where it is known */
 	bool shift_known;
+	int64_t apart_ns; /* of clocks that are too far apart, about; 0: they are not */
 };
 
 struct sampled;
@@ -81,6 +82,18 @@ void sampled_sample(struct sampled *s, int gpu, int64_t start_ns, int64_t end_ns
 
 /* Of all GPUs: what was sampled since, and what still comes, is nobody's. */
 void sampled_discard(struct sampled *s, int64_t since_ns);
+
+/* Nobody knows what ran on a GPU in this time. What was noted, by whomever, is in the list, until
+ * the next call; a discard ends with INT64_MAX, and its gpu is -1. */
+struct sampled_unknown {
+	int gpu;
+	int64_t start_ns, end_ns;
+};
+void sampled_note_unknown(struct sampled *s, const struct sampled_unknown *unknown);
+size_t sampled_unknown(const struct sampled *s, const struct sampled_unknown **ret);
+
+/* The number of the GPU that is this device of a process; -1: it is not sampled. */
+int sampled_find_gpu(const struct sampled *s, unsigned process, unsigned device);
 
 /* Now and then: attributes what is old. */
 void sampled_advance(struct sampled *s);

@@ -761,6 +761,26 @@ void sampling_finish(struct sampling *s)
 	}
 }
 
+void sampling_unknown(const struct sampling *s,
+		      void (*on_unknown)(void *user, const struct store_unknown *unknown),
+		      void *user)
+{
+	const struct sampled_unknown *items;
+	size_t n = s->sampled ? sampled_unknown(s->sampled, &items) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *gpu = "";
+
+		for (size_t k = 0; k < s->n_samplers; k++) {
+			gpu = items[i].gpu >= 0 && s->samplers[k].number == items[i].gpu
+				      ? s->samplers[k].uuid
+				      : gpu;
+		}
+		on_unknown(user,
+			   &(struct store_unknown){ gpu, items[i].start_ns, items[i].end_ns });
+	}
+}
+
 uint64_t sampling_interval_ns(const struct sampling *s)
 {
 	return s->interval_ns;

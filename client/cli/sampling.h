@@ -55,6 +55,11 @@ void sampling_tick(struct sampling *s);
  * record. */
 void sampling_finish(struct sampling *s);
 
+/* After that: what of the samples is of no use, to be kept with them. */
+void sampling_unknown(const struct sampling *s,
+		      void (*on_unknown)(void *user, const struct store_unknown *unknown),
+		      void *user);
+
 /* The length of a sample, and one line on kernels without a value. Valid until the end. */
 uint64_t sampling_interval_ns(const struct sampling *s);
 const char *sampling_unsampled(const struct sampling *s);
