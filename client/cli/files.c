@@ -116,6 +116,7 @@ static int create(struct files *f, const char *path, struct store **ret)
 					       .seed = f->options->budget.seed,
 					       .sampled = f->capture->sampled,
 					       .keeps_samples = keeps_samples(f),
+					       .graphs = f->capture->graphs,
 					       .gpus = f->capture->gpus,
 					       .n_gpus = f->capture->n_gpus,
 					       .name_length = attribution_name_length };

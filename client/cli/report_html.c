@@ -28,6 +28,7 @@ static int print_page(struct report_source *s, const struct strings *files, stru
 	int r = summary_groups(s->summary) ? 0 : -ENOMEM;
 
 	if (r == 0) {
+		s->end.verbose = true;
 		report_source_print_tail(s, NULL, &tail);
 		if (summary_records(s->summary) == 0) {
 			report_source_print_nothing(s, &nothing);

@@ -146,7 +146,8 @@ static int on_end(const struct store_info *info, void *userdata)
 	if (info->complete || info->totals.seen > 0) {
 		add_totals(&s->end.totals, &info->totals);
 	} else {
-		/* It has not been written yet, or never will: what is there is what is known. */
+		/* The totals were not written yet, or never will be: only what the file holds is
+		 * known. */
 		struct gpuctr_totals known = { .measured =
 						       summary_records(s->summary) - s->before };
 
@@ -266,7 +267,7 @@ bool report_source_open(struct report_source *s, const struct keys *keys, bool h
 	s->where = where_new();
 	s->attributor = attributor_new();
 	for (size_t i = 0; s->where && i < where->n; i++) {
-		/* It was refused before, where it can be. */
+		/* Conditions that can be refused earlier were. */
 		if (where_add(s->where, where->items[i], &s->why)) {
 			s->where = where_free(s->where);
 		}

@@ -26,7 +26,7 @@ struct report_source {
 	struct where *where;
 	struct attributor *attributor;
 	uint64_t records;  /* read, with those that --where leaves out */
-	struct page *page; /* gets all that is selected too; NULL: none is made */
+	struct page *page; /* gets the selected records too; NULL: no page is made */
 	bool attributes;   /* values are attributed again, from samples that the files keep */
 	struct again again;
 };

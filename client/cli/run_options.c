@@ -65,7 +65,7 @@ static bool take_time(void *ns, const char *value)
 	return true;
 }
 
-/* A descriptor that is open and not standard. */
+/* An open descriptor that is not one of the three standard ones. */
 static bool take_fd(void *fd, const char *value)
 {
 	uint64_t n;
@@ -79,7 +79,7 @@ static bool take_fd(void *fd, const char *value)
 	return true;
 }
 
-/* "2", "2%", "0.5 %"; all of it is no budget. */
+/* "2", "2%", "0.5 %"; 100 % means no budget. */
 static bool take_budget(void *budget, const char *value)
 {
 	struct run_budget *b = budget;
@@ -109,6 +109,17 @@ static bool take_mode(void *mode, const char *value)
 		}
 	}
 	return options_refuse("mode", value, "a mode: sample, range or budget");
+}
+
+static bool take_graphs(void *graphs, const char *value)
+{
+	bool whole = strcmp(value, "whole") == 0;
+
+	if (!whole && strcmp(value, "nodes") != 0) {
+		return options_refuse("graphs", value, "nodes (each kernel), or whole");
+	}
+	*(enum run_graphs *)graphs = whole ? GRAPHS_WHOLE : GRAPHS_NODES;
+	return true;
 }
 
 static bool take_seed(void *budget, const char *value)
@@ -184,6 +195,9 @@ static bool take_width(void *width, const char *value)
 #define MODE_OPTIONS                                                                          \
 	{ 0, "mode", "MODE", "sample (the whole GPU), range (every launch) or budget (some)", \
 	  OPTION_TAKEN(take_mode, struct run_options, mode) },                                \
+		{ 0, "graphs", "HOW",                                                         \
+		  "CUDA graphs: their nodes' kernels (default), or each as a whole",          \
+		  OPTION_TAKEN(take_graphs, struct run_options, graphs) },                    \
 		{ 0, "no-samples", NULL, "of --mode sample: keep no samples in -o FILE",      \
 		  OPTION_AT(FLAG, struct run_options, no_samples) },                          \
 	{                                                                                     \
@@ -230,7 +244,7 @@ static bool take_width(void *width, const char *value)
 		{ 'q', "quiet", NULL, "no progress and no summary, only errors",                  \
 		  OPTION_AT(FLAG, struct run_options, quiet) },                                   \
 		{ 'v', "verbose", NULL,                                                           \
-		  "explain what the figures are, and what a budget was spent on",                 \
+		  "say how and by what it was measured, what a budget went into",                 \
 		  OPTION_AT(FLAG, struct run_options, verbose) },                                 \
 		{ 0, "no-summary", NULL, "no table at the end",                                   \
 		  OPTION_AT(FLAG, struct run_options, no_summary) },                              \
@@ -456,13 +470,18 @@ static bool refuse_mode(const char *mode, const char *other, const char *why)
 	return false;
 }
 
-/* What the mode does not go with. */
+/* Refuses options that do not go with the mode. */
 static bool check_mode(const struct run_options *o)
 {
 	bool budget = o->budget.is_given || o->budget.has_seed;
 
 	if (o->timeline.interval_ns > 0 && o->mode != MODE_SAMPLE) {
 		say_usage("--interval is of samples: add --mode sample, or leave it out");
+		return false;
+	}
+	if (o->graphs == GRAPHS_NODES && o->mode != MODE_SAMPLE && !o->trace) {
+		say_usage("--graphs nodes: counters are read around a graph as a whole; add --mode "
+			  "sample or --metrics none, or leave it out");
 		return false;
 	}
 	if (o->no_samples && o->mode != MODE_SAMPLE) {
@@ -634,7 +653,7 @@ bool top_options_check(struct run_options *o, char **command)
 		       : check_nothing_measured(o);
 }
 
-/* What is of kernels, programs and capture files has no meaning for samples of a whole GPU. */
+/* Options about kernels, programs and capture files have no meaning for samples of a whole GPU. */
 static bool timeline_check(struct run_options *o)
 {
 	struct run_timeline *t = &o->timeline;

@@ -377,6 +377,19 @@ static uint32_t shape_of(const struct gpuctr_record *r)
 	return (uint32_t)(hash ^ hash >> 32);
 }
 
+/* A kernel of a graph is the same work whenever the graph is launched. Several of them may run at
+ * once, so their order is no sequence. Of another shape, its node was changed. */
+static uint64_t place_of(const struct gpuctr_record *r)
+{
+	uint64_t hash = map_mix(map_mix(0, r->process), r->context);
+
+	if (r->kind != GPUCTR_LAUNCH_GRAPH_KERNEL) {
+		return 0;
+	}
+	hash = map_mix(map_mix(hash, r->graph), r->graph_node);
+	return map_mix(hash, shape_of(r)) | 1;
+}
+
 /* Records of one kind that follow each other have mostly the same. */
 static bool keep_active(struct sampled *s, struct gpuctr_record *r)
 {
@@ -438,6 +451,7 @@ static void add_kernel(struct sampled *s, struct device *device, struct stream *
 	const struct attribution_kernel kernel = { .id = id,
 						   .sequence = stream->sequence,
 						   .step = step,
+						   .place = place_of(r),
 						   .shape = shape_of(r),
 						   .start_ns = r->start_ns,
 						   .end_ns = r->start_ns + r->duration_ns };

@@ -78,6 +78,8 @@ static void take_meta(struct row *row, size_t i_row, void *userdata)
 		info->sampled = row_int(row, 1, 0, 1) != 0;
 	} else if (key && strcmp(key, "samples") == 0) {
 		info->has_samples = row_int(row, 1, 0, 1) != 0;
+	} else if (key && strcmp(key, "graphs") == 0) {
+		info->graphs = row_int(row, 1, 0, 1) != 0;
 	} else if (key && strcmp(key, "seed") == 0) {
 		info->seed = strtoull(row_text(row, 1), NULL, 10);
 	} else if (key && strcmp(key, "end_code") == 0) {

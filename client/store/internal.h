@@ -37,6 +37,7 @@ enum store_statement {
 	STORE_STMT_SAMPLED,
 	STORE_STMT_SAMPLES,
 	STORE_STMT_COPIES,
+	STORE_STMT_GRAPH_KERNEL,
 	STORE_STMT_COUNT,
 };
 
@@ -48,7 +49,7 @@ struct store {
 			*/
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns, n_metrics;
-	bool sampled;	    /* has the table */
+	bool sampled, graphs; /* has the table */
 	bool keeps_samples; /* and those of samples */
 	uint8_t *planes;    /* of the block that is written */
 	size_t (*name_length)(
@@ -94,7 +95,7 @@ int store_commit_if_due(struct store *s);
  * is no failure. */
 int store_commit(struct store *s, bool may_delay);
 int store_exec(struct store *s, const char *sql);
-/* Closes the database, and nothing else. */
+/* Closes the database and changes nothing else. */
 void store_finalize(struct store *s);
 
 #endif

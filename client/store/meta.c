@@ -222,6 +222,7 @@ int meta_write_head(struct store *s, const struct store_options *options)
 	r = r ? r : write_budget(s, options);
 	r = r || !options->sampled ? r : write_int(s, "sampled", 1);
 	r = r || !s->keeps_samples ? r : write_int(s, "samples", 1);
+	r = r || !options->graphs ? r : write_int(s, "graphs", 1);
 	r = r || !s->keeps_samples ? r : write_terms(s, plan);
 	r = r ? r : meta_write_text(s, "recorded_from", "");
 	r = r ? r : write_int(s, "complete", 0);

@@ -148,6 +148,7 @@ static bool is_ours(const char *type, const char *name, const char *sql)
 	}
 	return strcmp(name, "record") == 0 || strcmp(name, "sampled") == 0 ||
 	       is_declared(schema_tables, sql) || is_declared(schema_sample_tables, sql) ||
+	       is_declared(schema_graph_kernel, sql) ||
 	       is_declared(schema_path_view, sql);
 }
 
@@ -157,14 +158,15 @@ static int check_nothing_else(struct store_reader *r)
 {
 	sqlite3_stmt *stmt;
 	int result = reader_prepare(r, "SELECT type, name, sql FROM sqlite_schema", &stmt);
-	int rc = SQLITE_DONE, records = 0, sampled = 0;
+	int rc = SQLITE_DONE, records = 0, sampled = 0, graphs = 0;
 
 	while (result == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
 		const char *name = (const char *)sqlite3_column_text(stmt, 1);
 
 		records += name && strcmp(name, "record") == 0;
 		sampled += name && strcmp(name, "sampled") == 0;
-		if (records > 1 || sampled > 1 ||
+		graphs += name && strcmp(name, "graph_kernel") == 0;
+		if (records > 1 || sampled > 1 || graphs > 1 ||
 		    !is_ours((const char *)sqlite3_column_text(stmt, 0), name,
 			     (const char *)sqlite3_column_text(stmt, 2))) {
 			result = store_error_set(
@@ -243,6 +245,10 @@ static int check_record(struct store_reader *r)
 	if (result == 0 && r->info.sampled) {
 		result = check_planned(r, "sampled",
 				       schema_format_sampled(plan->columns, plan->n_columns));
+	}
+	if (result == 0 && r->info.graphs) {
+		result = check_planned(r, "graph_kernel",
+				       sqlite3_mprintf("%s", schema_graph_kernel));
 	}
 	return result || !r->info.has_samples
 		       ? result

@@ -52,6 +52,7 @@ struct store_info {
 	uint64_t seed;		 /* seed of the random choice */
 	bool sampled;		 /* values are of samples of whole GPUs, and have errors */
 	bool has_samples;	 /* which are in the file */
+	bool graphs;		 /* records may be kernels of graphs */
 	int end_code;		 /* enum gpuctr_error_code */
 	const char *end_message;
 	const struct gpuctr_gpu *gpus; /* that were leased */

@@ -158,6 +158,10 @@ char *schema_format_sampled(const struct gpuctr_column *columns, size_t n_column
 	return sqlite3_str_finish(sql);
 }
 
+const char schema_graph_kernel[] =
+	"CREATE TABLE graph_kernel(record INTEGER PRIMARY KEY, graph INTEGER NOT NULL,"
+	" node INTEGER NOT NULL);";
+
 char *schema_format_errors(const struct gpuctr_column *columns, size_t n_columns)
 {
 	sqlite3_str *sql = sqlite3_str_new(NULL);

@@ -52,6 +52,7 @@ struct store_options {
 	uint64_t seed;		       /* of the random choice */
 	bool sampled;		       /* records may have errors */
 	bool keeps_samples;	       /* and the samples are kept that their values are of */
+	bool graphs;		       /* records may be kernels of graphs */
 	const struct gpuctr_gpu *gpus; /* that were leased */
 	size_t n_gpus;
 	/* Returns how many bytes of a range's message are its name; the rest is numbering by a

@@ -444,9 +444,9 @@ static void other_modes_are_as_they_were(void **state)
 		       "--mode budget and --raw");
 	p = on_demand_start(f, USER_ANN);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	client =
-		fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode", "range",
-			       "--metrics", "dram__bytes_read.sum", "--duration", "1", NULL);
+	client = fixture_client(f, USER_ANN, "capture", "-v", "--pid", on_demand_pid(p), "--mode",
+				"range", "--metrics", "dram__bytes_read.sum", "--duration", "1",
+				NULL);
 	expect_exit(client, 0);
 	expect_no_message(client, "chosen at random");
 	expect_message(client, "single pass, no replay");
