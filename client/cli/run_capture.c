@@ -322,6 +322,8 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 void run_finish_sampling(struct run *run)
 {
 	sampling_finish(run->sampling);
+	sinks_unsampled(&run->sinks, sampling_unsampled(run->sampling),
+			sampling_interval_ns(run->sampling));
 	for (size_t i = 0; i < run->n_ends; i++) {
 		sinks_process_end(&run->sinks, &run->ends[i]);
 	}

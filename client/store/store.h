@@ -111,6 +111,8 @@ enum { STORE_BLOCK_MAX = 4096 };
 int store_write_samples(struct store *s, const struct store_samples *samples);
 /* What moved bytes beside the records' kernels; up to STORE_BLOCK_MAX of one process. */
 int store_write_copies(struct store *s, const struct gpuctr_copy *copies, size_t n);
+/* How many kernels have no value, by reason, in words, and the length of a sample. */
+int store_write_unsampled(struct store *s, const char *text, uint64_t sample_ns);
 int store_write_process_end(struct store *s, const struct gpuctr_process_end *end);
 
 /* Commits records older than a second. To be called from a timer, so that records do not stay
