@@ -328,6 +328,8 @@ void run_finish_sampling(struct run *run)
 {
 	sampling_finish(run->sampling);
 	sampling_unknown(run->sampling, on_unknown, run);
+	sinks_unsampled(&run->sinks, sampling_unsampled(run->sampling),
+			sampling_interval_ns(run->sampling));
 	for (size_t i = 0; i < run->n_ends; i++) {
 		sinks_process_end(&run->sinks, &run->ends[i]);
 	}

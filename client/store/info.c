@@ -40,6 +40,7 @@ static void take_meta(struct row *row, size_t i_row, void *userdata)
 		{ "driver", &info->driver },
 		{ "recorded_from", &info->recorded_from },
 		{ "end_message", &info->end_message },
+		{ "unsampled", &info->unsampled },
 		{ "chip", &info->plan.chip },
 	};
 	const struct {
@@ -82,6 +83,8 @@ static void take_meta(struct row *row, size_t i_row, void *userdata)
 		info->graphs = row_int(row, 1, 0, 1) != 0;
 	} else if (key && strcmp(key, "seed") == 0) {
 		info->seed = strtoull(row_text(row, 1), NULL, 10);
+	} else if (key && strcmp(key, "sample_ns") == 0) {
+		info->sample_ns = row_u63(row, 1);
 	} else if (key && strcmp(key, "end_code") == 0) {
 		info->end_code = (int)row_int(row, 1, 0, INT32_MAX);
 	}
@@ -99,6 +102,7 @@ static int read_meta(struct store_reader *r)
 				       .user = "",
 				       .driver = "",
 				       .recorded_from = "",
+				       .unsampled = "",
 				       .end_message = "" };
 	r->info.plan.chip = "";
 	return result ? result

@@ -117,6 +117,8 @@ struct store_unknown {
 	int64_t start_ns, end_ns;
 };
 int store_write_unknown(struct store *s, const struct store_unknown *unknown);
+/* How many kernels have no value, by reason, in words, and the length of a sample. */
+int store_write_unsampled(struct store *s, const char *text, uint64_t sample_ns);
 int store_write_process_end(struct store *s, const struct gpuctr_process_end *end);
 
 /* Commits records older than a second. To be called from a timer, so that records do not stay

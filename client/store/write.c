@@ -442,6 +442,13 @@ int store_write_estimate(struct store *s, const struct store_estimate *estimate)
 	return step(s, STORE_STMT_ESTIMATE, "write estimate");
 }
 
+int store_write_unsampled(struct store *s, const char *text, uint64_t sample_ns)
+{
+	int r = store_begin(s);
+
+	return r ? r : meta_write_unsampled(s, text, sample_ns);
+}
+
 int store_write_mark(struct store *s, const struct gpuctr_mark *mark)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_MARK];
