@@ -51,8 +51,8 @@ struct signals {
 };
 int signals_open(struct signals *s); /* 0 or a negative errno */
 void signals_close(struct signals *s);
-/* From here on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 do to us what they do to
- * others. */
+/* Gives SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 their usual effect on this process
+ * again. */
 void signals_release(struct signals *s);
 
 struct signal_event {

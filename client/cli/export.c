@@ -31,7 +31,7 @@ struct export
 	bool incomplete;
 };
 
-/* Other than errors of the file; the reading ends with them. */
+/* Errors that do not come from the file end the reading. */
 enum { EXPORT_E_WRITE = 1000, EXPORT_E_NO_PROCESS, EXPORT_E_UNREAD };
 
 /* --- from the file to the exporter ----------------------------------------------------------- */
@@ -113,7 +113,7 @@ static int on_notice(const struct gpuctr_notice *notice, void *userdata)
 							: 0;
 }
 
-/* When kernels ran is not sampled. */
+/* Times of kernels are traced and not sampled, so only counters have errors. */
 static bool is_of_time(const struct export *x)
 {
 	const char *weight = x->options->more.weight;

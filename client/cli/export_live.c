@@ -44,7 +44,7 @@ static bool begin_estimates(struct feed *l)
 	return l->kernels && groups_begin(l->kernels, &l->info->plan, l->info->path, NULL) == 0;
 }
 
-/* What all launches of a kernel did. */
+/* The estimates for all launches of a kernel. */
 static int write_estimates(struct feed *l, struct buf *b)
 {
 	struct view view;

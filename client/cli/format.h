@@ -30,8 +30,8 @@ struct format_capture {
 	bool fits;    /* lines are cut to this width */
 };
 
-/* A format of the stream of records: functions that append to a buffer, which holds whole lines
- * after each of them. NULL members are skipped. One object serves one stream, in one thread. */
+/* A format of the stream of records: functions that append whole lines to a buffer. NULL members
+ * are skipped. One object serves one stream, in one thread. */
 struct format {
 	const char *name;
 	const char *suffix;				     /* of the names of its files */

@@ -3,10 +3,10 @@
 /* RFC 4180: a header, CRLF, quotes where needed, one row a kernel. A value that is not available is
  * an empty field. The NVTX stack is one field, outermost first, joined by slashes, and what it says
  * of the operator stands behind it; the start/end ranges are one, joined by semicolons. The last
- * field says on what hardware a row was recorded;
- * it is empty for what was measured here. Of a capture with a budget two more say of which stratum
- * a launch is, and what chance it had: sums over lines are of what was measured. Where the metrics
- * need several passes, the last one says which group of them was measured. */
+ * field says on what hardware a row was recorded; it is empty if the row was measured here.
+ * Captures with a budget have two more fields, the launch's stratum and its chance: sums over lines
+ * are sums of measured launches only. If the metrics need several passes, a last field says which
+ * group was measured. */
 
 #include "client/cli/format.h"
 

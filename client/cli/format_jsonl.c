@@ -325,7 +325,7 @@ static void jsonl_process_end(void *f, struct buf *b, const struct gpuctr_proces
 	end_line(&m);
 }
 
-/* What all launches of a kernel did. A standard error of 0 is that of an exact sum. */
+/* The estimates for all launches of a kernel. A standard error of 0 means that the sum is exact. */
 static void add_estimate(struct buf *b, const struct group *row, const struct measure *measure,
 			 size_t i)
 {

@@ -50,9 +50,15 @@ static struct kept_gpu *find_gpu(struct kept *k, const char *uuid)
 
 int kept_sample(struct kept *k, struct store *store, const struct kept_sample *sample)
 {
-	struct kept_gpu *gpu = find_gpu(k, sample->gpu);
+	struct kept_gpu *gpu;
 	size_t i;
 
+	k->numbers += 1 + k->n_metrics;
+	if (k->numbers > KEPT_NUMBERS_MAX) {
+		k->unkept++;
+		return 0;
+	}
+	gpu = find_gpu(k, sample->gpu);
 	if (!gpu) {
 		return -ENOMEM;
 	}
@@ -68,6 +74,10 @@ int kept_copy(struct kept *k, struct store *store, const struct gpuctr_copy *cop
 {
 	int r = 0;
 
+	if (++k->all_copies > KEPT_COPIES_MAX) {
+		k->unkept++;
+		return 0;
+	}
 	if (!k->copies) {
 		k->copies = calloc(STORE_BLOCK_MAX, sizeof(*k->copies));
 	}

@@ -2,14 +2,20 @@
 #ifndef CLIENT_CLI_KEPT_H
 #define CLIENT_CLI_KEPT_H
 
-/* Samples and copies on their way into a capture file that keeps them (--raw with --mode sample),
- * collected to blocks. Functions return what store_write_samples() and store_write_copies() do. */
+/* Samples and copies on their way into a capture file that keeps them, collected to blocks.
+ * Functions return what store_write_samples() and store_write_copies() do. */
 
 #include <gpuctr/gpuctr.h>
 
 #include "client/store/store.h"
 
-enum { KEPT_GPUS_MAX = 16 };
+enum {
+	KEPT_GPUS_MAX = 16,
+	/* Times and values of samples, about 2 to 3 bytes each in the file: 32 million samples of
+	 * two metrics, 330 s at 10 us. */
+	KEPT_NUMBERS_MAX = 96 << 20,
+	KEPT_COPIES_MAX = 16 << 20,
+};
 
 struct kept_sample {
 	const char *gpu; /* UUID; lives as long as struct kept */
@@ -29,6 +35,8 @@ struct kept {
 	size_t n_gpus;
 	struct gpuctr_copy *copies; /* of one process */
 	size_t n_copies;
+	uint64_t numbers, all_copies; /* that came */
+	uint64_t unkept;	      /* samples and copies beyond the bounds */
 };
 
 int kept_sample(struct kept *k, struct store *store, const struct kept_sample *sample);

@@ -157,7 +157,7 @@ static void drain_tick(struct run *run)
 	}
 }
 
-/* Those of a run that is sampled are told at the end. */
+/* How many records have come. Those of a sampled run are passed on at its end. */
 static uint64_t records_so_far(const struct run *run)
 {
 	return run->sampling ? sampling_records(run->sampling)
@@ -351,7 +351,7 @@ static void on_sampling_refused(void *user)
 	run_refuse(user, EXIT_REFUSED);
 }
 
-/* What ran until now has values. */
+/* The records that came until now have their values. */
 static void on_sampling_cut(void *user)
 {
 	struct run *run = user;
@@ -558,7 +558,8 @@ static int run_whole(struct run *run)
 	if (begin_asking(run)) {
 		run_loop(run);
 	}
-	/* The daemon has not said that the trace is over: what has come until now has values. */
+	/* The daemon has not reported the trace's end; the records that came until now have their
+	 * values. */
 	if (run->started && run->sampling && run->capture) {
 		run_finish_sampling(run);
 	}

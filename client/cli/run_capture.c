@@ -195,7 +195,7 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 	struct run *run = userdata;
 
 	(void)c;
-	/* Notices about processes that are left out have come before the first process. */
+	/* Notices about processes that are left out come before the first process. */
 	if (run->n_begun == 0 && run_is_on_demand(run) && !run->options->quiet) {
 		say_begin(run);
 	}

@@ -65,7 +65,7 @@ static bool take_time(void *ns, const char *value)
 	return true;
 }
 
-/* A descriptor that is open and not standard. */
+/* An open descriptor that is not one of the three standard ones. */
 static bool take_fd(void *fd, const char *value)
 {
 	uint64_t n;
@@ -79,7 +79,7 @@ static bool take_fd(void *fd, const char *value)
 	return true;
 }
 
-/* "2", "2%", "0.5 %"; all of it is no budget. */
+/* "2", "2%", "0.5 %"; 100 % means no budget. */
 static bool take_budget(void *budget, const char *value)
 {
 	struct run_budget *b = budget;
@@ -198,6 +198,8 @@ static bool take_width(void *width, const char *value)
 		{ 0, "graphs", "HOW",                                                         \
 		  "CUDA graphs: their nodes' kernels (default), or each as a whole",          \
 		  OPTION_TAKEN(take_graphs, struct run_options, graphs) },                    \
+		{ 0, "no-samples", NULL, "of --mode sample: keep no samples in -o FILE",      \
+		  OPTION_AT(FLAG, struct run_options, no_samples) },                          \
 	{                                                                                     \
 		0, "interval", "TIME", "between two samples (default: 10us)",                 \
 			OPTION_TAKEN(take_sample_interval, struct run_options,                \
@@ -242,7 +244,7 @@ static bool take_width(void *width, const char *value)
 		{ 'q', "quiet", NULL, "no progress and no summary, only errors",                  \
 		  OPTION_AT(FLAG, struct run_options, quiet) },                                   \
 		{ 'v', "verbose", NULL,                                                           \
-		  "explain what the figures are, and what a budget was spent on",                 \
+		  "say how and by what it was measured, what a budget went into",                 \
 		  OPTION_AT(FLAG, struct run_options, verbose) },                                 \
 		{ 0, "no-summary", NULL, "no table at the end",                                   \
 		  OPTION_AT(FLAG, struct run_options, no_summary) },                              \
@@ -250,12 +252,6 @@ static bool take_width(void *width, const char *value)
 		  OPTION_AT(NUMBER, struct run_options, summary_rows) },                          \
 	{                                                                                         \
 		0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct run_options, socket) \
-	}
-
-#define RAW_OPTION                                                                                 \
-	{                                                                                          \
-		0, "raw", NULL, "keep raw counter data in -o FILE, or samples, for gpuctr-replay", \
-			OPTION_AT(FLAG, struct run_options, raw)                                   \
 	}
 
 const struct option_def run_option_defs[] = {
@@ -270,7 +266,8 @@ const struct option_def run_option_defs[] = {
 	  OPTION_AT(FLAG, struct run_options, recorded) },
 	{ 0, "chip", "CHIP", "of the recording (default: as its file says)",
 	  OPTION_AT(TEXT, struct run_options, chip) },
-	RAW_OPTION,
+	{ 0, "raw", NULL, "keep raw counter data in -o FILE, for gpuctr-replay",
+	  OPTION_AT(FLAG, struct run_options, raw) },
 	{ 0, "torch", NULL, "PyTorch's operators, of a program that does not mark them",
 	  OPTION_TAKEN(take_torch, struct run_options, torch) },
 	{ 0, "torch-modules", NULL, "and its modules",
@@ -297,7 +294,6 @@ const struct option_def capture_option_defs[] = {
 	{ 0, "sent", "TIME", NULL, OPTION_TAKEN(take_time, struct run_options, sent_ns) },
 	MEASURE_OPTIONS,
 	MODE_OPTIONS,
-	RAW_OPTION,
 	{ 0, "devices", "LIST", "GPUs by index or UUID (default: those in use)",
 	  OPTION_AT(LIST, struct run_options, devices) },
 	OPTION_HELP_ROW,
@@ -474,7 +470,7 @@ static bool refuse_mode(const char *mode, const char *other, const char *why)
 	return false;
 }
 
-/* What the mode does not go with. */
+/* Refuses options that do not go with the mode. */
 static bool check_mode(const struct run_options *o)
 {
 	bool budget = o->budget.is_given || o->budget.has_seed;
@@ -486,6 +482,10 @@ static bool check_mode(const struct run_options *o)
 	if (o->graphs == GRAPHS_NODES && o->mode != MODE_SAMPLE && !o->trace) {
 		say_usage("--graphs nodes: counters are read around a graph as a whole; add --mode "
 			  "sample or --metrics none, or leave it out");
+		return false;
+	}
+	if (o->no_samples && o->mode != MODE_SAMPLE) {
+		say_usage("--no-samples is of --mode sample: add that, or leave it out");
 		return false;
 	}
 	if (o->mode == MODE_UNSAID) {
@@ -509,6 +509,10 @@ static bool check_mode(const struct run_options *o)
 	}
 	if (o->mode != MODE_SAMPLE) {
 		return true;
+	}
+	if (o->raw && o->no_samples) {
+		say_usage("--raw keeps samples of --mode sample: leave out --no-samples or --raw");
+		return false;
 	}
 	return budget ? refuse_mode("sample", "--budget", "no launch is chosen")
 	       : o->raw && expand_has(o->capture_path, o->late)
@@ -553,15 +557,6 @@ static bool spares_recording(const struct run_options *o)
 	return true;
 }
 
-static bool check_raw(const struct run_options *o)
-{
-	if (o->raw && !o->capture_path) {
-		say_usage("--raw needs -o FILE");
-		return false;
-	}
-	return true;
-}
-
 /* What the recording knows need not be said. */
 static bool take_recording(struct run_options *o)
 {
@@ -578,7 +573,7 @@ static bool take_recording(struct run_options *o)
 	}
 	if (o->mode == MODE_SAMPLE && r->gpus.n == 0) {
 		return refuse_mode("sample", r->path ? r->path : "a recording",
-				   "it holds no samples, which --raw keeps of a run with --mode "
+				   "it holds no samples, which -o keeps of a run with --mode "
 				   "sample");
 	}
 	return o->mode != MODE_RANGE || !r->is_sampled ||
@@ -592,7 +587,8 @@ bool run_options_check(struct run_options *o, char **command)
 		say_usage("no program given; 'gpuctr-client help' shows how");
 		return false;
 	}
-	if (!check_raw(o)) {
+	if (o->raw && !o->capture_path) {
+		say_usage("--raw needs -o FILE");
 		return false;
 	}
 	o->late = late_letters();
@@ -657,7 +653,7 @@ bool top_options_check(struct run_options *o, char **command)
 		       : check_nothing_measured(o);
 }
 
-/* What is of kernels, programs and capture files has no meaning for samples of a whole GPU. */
+/* Options about kernels, programs and capture files have no meaning for samples of a whole GPU. */
 static bool timeline_check(struct run_options *o)
 {
 	struct run_timeline *t = &o->timeline;
@@ -726,13 +722,7 @@ bool capture_options_check(struct run_options *o, char **command)
 	}
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";
-	if (o->raw && o->mode != MODE_SAMPLE) {
-		say_usage(
-			"--raw of programs that run keeps samples: add --mode sample, or leave it "
-			"out");
-		return false;
-	}
-	if (!check_raw(o) || !take_trace(o)) {
+	if (!take_trace(o)) {
 		return false;
 	}
 	if (!check_mode(o)) {

@@ -62,6 +62,7 @@ struct sampling {
 	size_t n_samplers;
 	bool begun, over;
 	uint64_t begin_by_ns; /* 0: they were not started yet */
+	bool is_ready; /* for samples: there is a file to keep them */
 
 	struct sampled *sampled;
 	struct attributor *steps;
@@ -148,7 +149,7 @@ static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double
 	struct sampling *s = m->owner;
 	const struct kept_sample sample = { m->uuid, s->interval_ns, start_ns, end_ns, values };
 
-	if (s->sampled && m->number >= 0 && !m->strays) {
+	if (s->is_ready && m->number >= 0 && !m->strays) {
 		sampled_sample(s->sampled, m->number, start_ns, end_ns, values);
 		s->user.on_sample(s->data, &sample);
 	}
@@ -637,9 +638,11 @@ bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_o
 	return true;
 }
 
-/* The samples of a recording come when all is there that takes them. */
+/* Samples that came before are nobody's; those of a recording come when all is there that takes
+ * them. */
 void sampling_play(struct sampling *s)
 {
+	s->is_ready = true;
 	for (size_t i = 0; s->options->recorded && i < s->n_samplers; i++) {
 		if (s->samplers[i].life >= 0 && write(s->samplers[i].life, "", 1) < 0) {
 			say("%s: %s", s->path, strerror(errno));

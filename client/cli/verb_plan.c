@@ -156,7 +156,7 @@ static int exec_plan(const struct verb *const *verbs, int argc, char **argv)
 	bool good = true;
 
 	(void)verbs;
-	/* "plan a,b" is what people type. */
+	/* People also type "plan a,b", without --metrics. */
 	for (; status < 0 && good && rest < argc; rest++) {
 		good = options_take_list(&o.metrics, "metrics", argv[rest]);
 	}

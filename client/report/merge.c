@@ -199,7 +199,8 @@ static void add_values(const struct merge *m, size_t values, bool plain, struct 
 	}
 }
 
-/* Before its launch, so that of two with the same times it is the outer one. */
+/* An operator's event comes before its launch, so that it is the outer one of two events with the
+ * same times. */
 static void add_op(const struct trace_launch *launch, struct buf *b)
 {
 	struct json to = { b };
@@ -233,7 +234,7 @@ static void add_range(const struct merge *m, const struct trace_launch *launch, 
 
 enum place { AT_KERNEL, AT_BARE, AT_RANGE, AT_END, AT_NONE };
 
-/* The nearest of those that are left. */
+/* The next place in the text where something is to be inserted. */
 static enum place find_place(const struct merge *m, uint64_t *ret_at)
 {
 	const struct trace *t = m->trace;

@@ -17,7 +17,7 @@
 
 enum {
 	MIN_NAME_WIDTH = 16,
-	GOOD_NAME_WIDTH = 24, /* rather one column less than a shorter name */
+	GOOD_NAME_WIDTH = 24, /* names shorter than this are avoided by showing one column less */
 };
 
 /* One table: the columns first .. first + count. */
@@ -63,7 +63,7 @@ static void add_row(const struct table *t, const struct layout *l, size_t i, str
 	buf_char(b, '\n');
 }
 
-/* A row that stands for others has no labels of its own. */
+/* A row that stands for several has no labels of its own. */
 static void add_special(const struct table *t, const struct layout *l, const char *name,
 			const struct group *row, struct buf *b)
 {
@@ -160,7 +160,8 @@ static void free_estimated(struct estimated *e)
 	free(e->derived);
 }
 
-/* A launch is in one row, and rows of the same strata are taken to know nothing of each other. */
+/* Adds estimates as if they were independent, although rows may share strata. No launch is in two
+ * rows. */
 static void add_estimates(struct estimated *to, const struct group *row, size_t n_measures)
 {
 	if (row->estimated) {
@@ -183,7 +184,8 @@ static void free_group(struct group *g)
 	free(g->timed);
 }
 
-/* Adds what is of the row alone. Rows that nest have no totals together, and none is shown. */
+/* Adds the row's own figures. Totals of rows that nest overlap, so these rows have none
+ * together. */
 static void add_group(const struct view *v, struct group *to, const struct group *row)
 {
 	for (size_t k = 0; k < v->n_measures; k++) {
@@ -203,8 +205,8 @@ static void add_group(const struct view *v, struct group *to, const struct group
 	to->total_peak_ns += v->nested ? NAN : row->peak_ns;
 }
 
-/* Of rows before that are left out; what is alike is taken to be in one of them. NULL: out of
- * memory, or nothing is sampled. */
+/* The errors, before, of rows that are left out, as if records that are alike were all in one row.
+ * NULL: out of memory, or nothing is sampled. */
 static double *add_up_before(const struct view *v)
 {
 	double *errors = v->sampled ? calloc(v->n_measures, sizeof(*errors)) : NULL;
@@ -250,7 +252,7 @@ static bool add_up_rest(struct table *t)
 	return true;
 }
 
-/* As many columns as fit, at least one. */
+/* As many columns as fit into one table, at least one. */
 static size_t fit(const struct table *t, size_t first, size_t room)
 {
 	size_t count = 0;
@@ -267,7 +269,7 @@ static size_t fit(const struct table *t, size_t first, size_t room)
 	return count;
 }
 
-/* What names would like to have at least. */
+/* The width that names need to be readable. */
 static size_t wanted_names(const struct table *t, size_t each)
 {
 	size_t wanted = 0;
@@ -300,7 +302,7 @@ static bool is_too_narrow(const struct table *t, size_t width)
 	return width < needs + widest;
 }
 
-/* The widest table determines the room for names. */
+/* All tables of a view have names of one width, which the widest table determines. */
 static size_t room_for_names(const struct table *t, size_t width)
 {
 	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width, least = width;
@@ -344,8 +346,8 @@ static bool fit_beside(struct table *t, size_t width, size_t n)
 	return fit(t, 0, width > used ? width - used : 0) == n;
 }
 
-/* Leaves the columns that are one table, among them what rows are sorted by. Returns how many are
- * left out. */
+/* Keeps only the columns that fit into one table, among them the one that rows are sorted by.
+ * Returns how many are left out. */
 static size_t keep_one_table(struct table *t, struct view *v, size_t width)
 {
 	size_t all = t->n_columns, sorted = 0, n = all;

@@ -247,8 +247,8 @@ static int fill(struct store *s, const struct store_options *options)
 	return r ? r : store_commit(s, false);
 }
 
-/* A client that writes a capture holds SQLite's lock nearly all of the time. A file that is no
- * database is in use by nobody. */
+/* A client that writes a capture holds SQLite's lock nearly all of the time. Nobody uses a file
+ * that is no database. */
 static int check_unwritten(struct store *s)
 {
 	struct store_vfs vfs = { 0 };
@@ -360,8 +360,9 @@ static int replace(struct store *s, const struct store_options *options)
 	return r;
 }
 
-/* Links of the folder are followed now, so that the file stays where it is made, and the last name
- * never: what is put there after store_check() is replaced, and not what it leads to. free() */
+/* Resolves links in the folder's path now, so that the file stays where it was made. The last name
+ * is never resolved: a link that is put there after store_check() is replaced itself, and not the
+ * file it leads to. Free with free(). */
 static char *resolve_folder(const char *path)
 {
 	const char *slash = strrchr(path, '/');

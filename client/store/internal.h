@@ -95,7 +95,7 @@ int store_commit_if_due(struct store *s);
  * is no failure. */
 int store_commit(struct store *s, bool may_delay);
 int store_exec(struct store *s, const char *sql);
-/* Closes the database, and nothing else. */
+/* Closes the database and changes nothing else. */
 void store_finalize(struct store *s);
 
 #endif

@@ -35,7 +35,7 @@ static int no_memory(struct store *s)
 	return store_fail(s, SQLITE_NOMEM, "write");
 }
 
-/* What is written of the process already. */
+/* What the file already has of this process. */
 static int begin_of(struct store *s, unsigned process, struct written_process **ret)
 {
 	int r = store_begin(s);
@@ -245,7 +245,7 @@ static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, 
 	sqlite3_bind_int64(stmt, 1 + STORE_COL_ACTIVE_SET, set);
 }
 
-/* Of a record that was chosen at random. */
+/* Writes stratum and chance of a record that was chosen at random. */
 static int write_choice(struct store *s, const struct gpuctr_record *record)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_CHOICE];

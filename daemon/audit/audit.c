@@ -127,8 +127,8 @@ void audit_set_file(struct audit *a, bool wants_file, int fd)
 	a->wants_file = wants_file;
 	a->fd = fd;
 	a->torn = false;
-	/* Reported now, and not to the first user who is refused for it. Any other error ends with
-	 * the next line that can be written. */
+	/* A file that could not be opened is logged now, before it makes the first refusal. Any
+	 * other error is over with the next line that can be written. */
 	if (wants_file && fd < 0) {
 		note_error(a, -EBADF);
 	} else if (a->error == -EBADF) {
@@ -245,8 +245,8 @@ static void join(char *text, size_t size, const char *const *v, size_t n)
 	}
 }
 
-/* Users choose the names in it: a reader's terminal is to obey none of them, and a journal shows no
- * message in which there is anything but text. */
+/* Users choose the names in a message. So that no name controls a reader's terminal, and because a
+ * journal hides messages with other bytes, a message is nothing but text. */
 static void format_message(const struct audit_line *l, char *text, size_t size)
 {
 	bool foreign = l->owner && *l->owner;

@@ -22,8 +22,8 @@ enum {
 	CAPTURE_EFFECTS_MAX = 12, /* effects of one capture that wait to be carried out */
 };
 
-/* In this order, but states are skipped: a recording goes from planning to ready, and any state may
- * end. broker.c has the transitions. */
+/* A capture passes through these states in their order and may skip some: a recording goes from
+ * planning to ready, and any state may end. broker.c has the transitions. */
 enum capture_state {
 	CAPTURE_PLANNING, /* the planner is asked */
 	CAPTURE_QUEUED,	  /* waits for its GPUs */

@@ -45,7 +45,7 @@ static size_t append_group(const struct wire_plan *plan, uint32_t group, const c
 	return n - begin;
 }
 
-/* What a budget would make of it. */
+/* Appends that --budget would measure the groups in turns, where that helps. */
 static void append_budget(const struct capture *c, const struct wire_plan *plan, char *text,
 			  size_t size)
 {
@@ -106,7 +106,7 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 	refuse_open(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
 }
 
-/* True, and it was refused: it cannot be measured in one run. */
+/* True if the plan cannot be measured in one run; the capture was refused then. */
 static bool refuse_plan(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
 	if (plan->passes == 1 || capture_may_measure_groups(c, plan)) {
@@ -131,7 +131,8 @@ static int note_trace(struct front *f, struct capture *c, struct refusal *r)
 	return 0;
 }
 
-/* What is to be measured is known; of a permit and of a trace, nothing. */
+/* The plan is known (of a permit or a trace it is empty): checks what is left to check, and
+ * answers. */
 static void finish_opening(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
 	struct peer *client = c->client;

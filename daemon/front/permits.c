@@ -31,7 +31,7 @@ int permits_check(const struct wire_open_capture *o, struct refusal *r)
 	return 0;
 }
 
-/* A command's arguments may be nobody else's to see. */
+/* Shows the command's name to everybody, its arguments to the owner and the log only. */
 void permits_describe(struct wire_open_capture *o, struct permits_texts *texts)
 {
 	snprintf(texts->program, sizeof(texts->program), "permit: %.*s",

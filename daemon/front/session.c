@@ -8,10 +8,10 @@
 #include "daemon/front/permits.h"
 #include "proto/wire/limits.h"
 
-/* Turns what happens to captures into the broker's events, whoever notices it. The broker decides
- * what becomes of them (daemon/broker/broker.c), effects.c carries it out. Noting an event does
- * nothing else, so a list of captures may be walked over meanwhile. What an event needs to know of
- * the front's world is found out here, such as which GPUs a user may not measure any more. */
+/* Turns what happens to captures into events of the broker. The broker decides what becomes of them
+ * (daemon/broker/broker.c), effects.c carries it out. Noting an event does nothing else, so a list
+ * of captures may be walked over meanwhile. What an event needs to know of the front's world is
+ * found out here, such as which GPUs a user may not measure any more. */
 
 void session_look_around(struct front *f)
 {

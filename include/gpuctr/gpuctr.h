@@ -250,7 +250,9 @@ struct gpuctr_totals {
 	uint64_t measured;
 	uint64_t filtered;  /* by kernel_regex, nvtx_include and others of the options */
 	uint64_t capturing; /* launched into a stream that captures a graph: nothing ran then */
-	uint64_t unready;   /* on a device that is not leased, or before its profiler was up */
+	uint64_t unready;   /* not measurable: on a device that is not leased, before its profiler was
+				up, beside a kernel that may wait for it, while an earlier call of CUPTI's
+				has not returned, or chosen for a batch that cannot be changed yet */
 	uint64_t failed;    /* CUPTI or the driver refused the range or its data */
 	uint64_t dropped;   /* lost to a reader that was too slow */
 	uint64_t lost;	    /* in flight when their process died (at least) */

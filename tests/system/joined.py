@@ -189,7 +189,7 @@ def a_capture_file_of_it():
     check(text == run("report", "only.gpuctr", "--json", "--by", "op").stdout.replace(b"only.gpuctr", b"run.gpuctr"), "another capture file")
     rows = {r["op"]: r for r in map(lambda r: {**r, "op": r["key"]["op"] if isinstance(r.get("key"), dict) else r.get("op")}, json.loads(text)["rows"])}
     check({"aten::linear", "aten::gelu", "AddmmBackward0"} <= set(rows), f"{list(rows)}")
-    out = run("report", "run.gpuctr", "--by", "dir,op").stdout.decode()
+    out = run("report", "run.gpuctr", "-v", "--by", "dir,op").stdout.decode()
     check(all(w in out for w in ("bprop", "fprop", "AddmmBackward0", "SAMPLED", "960 kernels seen in 1 process", "caches not flushed; NVIDIA H000")), out)
     out = run("report", "run.gpuctr", "--by", "step").stdout.decode()
     check(out.count("ProfilerStep#") > 5 and "(none)" not in out, out)

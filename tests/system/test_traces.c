@@ -120,7 +120,7 @@ static void the_table_shows_times_alone(void **state)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "-o",
+	client = fixture_client(f, USER_ANN, "-v", "--metrics", "none", "-o",
 				fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "8",
 				"--nvtx", NULL);
 	expect_exit(client, 0);
