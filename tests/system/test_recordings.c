@@ -129,6 +129,32 @@ static void a_program_that_runs_is_recorded(void **state)
 		    query_file(out, "SELECT round(sum(\"dram__bytes_read.sum\")) FROM record"));
 }
 
+static void kernels_of_graphs_are_played(void **state)
+{
+	static const char *const sums[] = {
+		"SELECT count(*) FROM record",
+		"SELECT sum(kind * idx) FROM record",
+		"SELECT sum(record * graph) + sum(node) FROM graph_kernel",
+		"SELECT round(sum(\"dram__bytes_read.sum\")) FROM record",
+	};
+	struct fixture *f = *state;
+	char path[96], out[96];
+	struct program *p;
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "--mode", "sample", "-o", path, "--metrics", BOTH, "--",
+			   FAKEAPP, "--kernels", "10", "--graph", "--graph-nodes", "37",
+			   "--graph-launches", "50", NULL);
+	expect_exit(p, 0);
+	assert_true(query_file(path, "SELECT count(*) FROM graph_kernel") == 37 * 50);
+	expect_exit(play(f, path, out, "--metrics", BOTH), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(sums); i++) {
+		assert_true(query_file(path, sums[i]) == query_file(out, sums[i]));
+	}
+}
+
 /* One metric of them, and the launches that a filter chooses: what it leaves out runs all the same.
  */
 static void a_part_of_it_has_the_values_of_the_whole(void **state)
@@ -421,6 +447,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SAMPLE_TEST(a_run_that_was_sampled_gives_the_same_values_again),
 		SAMPLE_TEST(a_program_that_runs_is_recorded),
+		SAMPLE_TEST(kernels_of_graphs_are_played),
 		SAMPLE_TEST(a_part_of_it_has_the_values_of_the_whole),
 		SAMPLE_TEST(each_recording_is_played_as_it_was_made),
 		SAMPLE_TEST(a_damaged_recording_is_refused_with_its_cause),
