@@ -142,7 +142,7 @@ static void suspect(struct capture *c, const struct guard_launch *l)
 	size_t i = find_suspect(s, l->work), n = atomic_load(&s->n);
 
 	if (i < GUARD_SUSPECTS_MAX) {
-		atomic_store(&s->v[i], l->work); /* it was told already */
+		atomic_store(&s->v[i], l->work); /* the user was told of it already */
 	} else if (n < GUARD_SUSPECTS_MAX && atomic_compare_exchange_strong(&s->n, &n, n + 1)) {
 		atomic_store(&s->v[n], l->work);
 		tell_suspect(c, l);

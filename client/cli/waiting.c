@@ -136,7 +136,7 @@ static void remove_samples(struct waiting *w, size_t n)
 	}
 }
 
-/* The first n, whatever samples there are. */
+/* Attributes the first n kernels, whether their samples have come or not. */
 static int give_kernels(struct waiting *w, size_t n)
 {
 	int r = 0;
