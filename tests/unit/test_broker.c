@@ -132,7 +132,7 @@ static struct capture *wish(uint64_t gpus)
 	c->options.program = "program";
 	c->options.timeout_ns = 5 * CLOCK_NS_PER_S;
 	c->recorded = gpus == 0;
-	claim_init(&c->claim, gpus, c->uid);
+	booking_init(&c->booking, gpus, c->uid);
 	return c;
 }
 
@@ -352,12 +352,12 @@ static struct capture *planned_for(uid_t user)
 {
 	struct capture *c = wish(1);
 
-	c->uid = c->claim.user = user;
+	c->uid = c->booking.user = user;
 	tell(c, EVENT_PLANNED);
 	return c;
 }
 
-/* Her second claim makes room for the first one of another, and she is told. */
+/* Her second booking makes room for the first one of another, and she is told. */
 static void who_gets_another_place_is_told(void **state)
 {
 	struct capture *a = ready(1), *b = planned_for(0), *c;
@@ -366,8 +366,8 @@ static void who_gets_another_place_is_told(void **state)
 	w.done[0] = '\0';
 	c = planned_for(1);
 	assert_string_equal(w.done, "QQ");
-	assert_int_equal(arbiter_position(&w.arbiter, &c->claim), 1);
-	assert_int_equal(arbiter_position(&w.arbiter, &b->claim), 2);
+	assert_int_equal(arbiter_position(&w.arbiter, &c->booking), 1);
+	assert_int_equal(arbiter_position(&w.arbiter, &b->booking), 2);
 	w.done[0] = '\0';
 	tell(a, EVENT_CLOSE);
 	assert_string_equal(w.done, "eLEFCQ");
