@@ -19,9 +19,9 @@
  * the booking on the GPUs stays until the capture's processes are gone, so that no other capture
  * begins beside them.
  *
- * Turns are given when the queue of effects is empty. By then the granter has been told to close
- * what ended, so it never sees two leases on a GPU; and when one event ends several captures, none
- * of them gets a turn because another one ended.
+ * Free GPUs are given away when the queue of effects is empty. By then the granter has been told to
+ * close what ended, so it never sees two leases on a GPU; and when one event ends several captures,
+ * none of them gets GPUs because another one ended.
  *
  * Effects live in their capture, which has room for as many as can be queued before they are
  * carried out. So nothing here fails for want of memory but the copy of a text, which is then
@@ -273,7 +273,7 @@ static void wait_in_queue(struct broker *b, struct capture *c, const struct even
 	}
 }
 
-static void refuse_turn(struct broker *b, struct capture *c, const struct event *e, int why)
+static void refuse_gpus(struct broker *b, struct capture *c, const struct event *e, int why)
 {
 	const struct capture *holder = broker_blocker(b, c);
 	struct event refusal = {
@@ -293,7 +293,7 @@ static void refuse_turn(struct broker *b, struct capture *c, const struct event 
 	refuse(b, c, &refusal);
 }
 
-static void take_turn(struct broker *b, struct capture *c, const struct event *e)
+static void take_gpus(struct broker *b, struct capture *c, const struct event *e)
 {
 	int r;
 
@@ -307,7 +307,7 @@ static void take_turn(struct broker *b, struct capture *c, const struct event *e
 	} else if (r == ARBITER_E_QUEUED) {
 		wait_in_queue(b, c, e);
 	} else {
-		refuse_turn(b, c, e, r);
+		refuse_gpus(b, c, e, r);
 	}
 }
 
@@ -545,8 +545,8 @@ static const struct {
 	action *action;
 } transitions[] = {
 	{ EVENT_REFUSED, PLANNING, refuse_open },
-	{ EVENT_PLANNED, PLANNING, take_turn },
-	{ EVENT_TURN, QUEUED, check },
+	{ EVENT_PLANNED, PLANNING, take_gpus },
+	{ EVENT_GPUS, QUEUED, check },
 	{ EVENT_ALONE, CHECKING, open_lease },
 	{ EVENT_ACCOMPANIED, CHECKING, refuse },
 	{ EVENT_GPU_BACK, CHECKING, check },
@@ -593,23 +593,23 @@ void broker_handle(struct broker *b, struct capture *c, const struct event *e)
 	}
 }
 
-/* --- turns --- */
+/* --- who is next --- */
 
 void broker_wake(struct broker *b)
 {
 	b->released = true;
 }
 
-/* While there is no granter everybody keeps their place. After the turns, clients that still wait
- * are told their place. */
-static void give_turns(struct broker *b, uint64_t now_ns)
+/* While there is no granter everybody keeps their place. Afterwards clients that still wait are
+ * told their place. */
+static void give_gpus(struct broker *b, uint64_t now_ns)
 {
-	const struct event turn = { .type = EVENT_TURN, .now_ns = now_ns };
+	const struct event given = { .type = EVENT_GPUS, .now_ns = now_ns };
 	struct booking *next;
 
 	b->released = false;
 	while (b->grants && (next = arbiter_next(b->arbiter)) != NULL) {
-		broker_handle(b, list_entry(next, struct capture, booking), &turn);
+		broker_handle(b, list_entry(next, struct capture, booking), &given);
 	}
 	list_for_each(l, &b->registry->captures) {
 		tell_place(b, list_entry(l, struct capture, link));
@@ -627,7 +627,7 @@ bool broker_next(struct broker *b, uint64_t now_ns, struct effect *ret)
 {
 	for (;;) {
 		if (list_is_empty(&b->effects) && b->released) {
-			give_turns(b, now_ns);
+			give_gpus(b, now_ns);
 		}
 		if (list_is_empty(&b->effects)) {
 			arena_reset(&b->texts);
