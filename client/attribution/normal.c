@@ -348,9 +348,9 @@ static void inverse_column(const struct factor *f, const struct columns *c, doub
 	inverse[j] = f->pivot[j] > 0 ? own : 0;
 }
 
-/* An unknown without a pivot depends on others, and the errors of all of these are infinite. Which
- * these are shows a vector that N makes 0: a sum, with arbitrary factors, of all such vectors has
- * all of them. */
+/* An unknown without a pivot depends on others, and the errors of all of these are infinite. They
+ * are found by a vector v with N v = 0: the sum of all such vectors, with arbitrary factors, is 0
+ * only for unknowns that depend on no other. */
 static int mark_together(struct factor *f, const double *diagonal, double *inverse)
 {
 	double *null = calloc((size_t)f->unknowns + 1, sizeof(*null)), any = 1;
