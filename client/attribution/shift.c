@@ -24,8 +24,9 @@
 #define FAR_STEPS 10
 #define NEAR_STEPS 5
 #define NEAR_NS 1000
-/* What is left at the best shift has to be this part of what the worst leaves, for it to be one;
- * and of what the best of those leaves that may be, for the clocks to be further apart. */
+/* The best shift counts only if it leaves less than this part of what the worst one leaves; and the
+ * clocks count as further apart only if a shift beyond the limit leaves less than this part of the
+ * best one within. */
 #define CLEAR 0.9
 #define APART 0.6
 
@@ -35,7 +36,7 @@ struct look {
 	size_t from, to;
 };
 
-/* Those samples, in the middle, in which something ran. */
+/* Samples in the middle of the window during which something ran. */
 static void look_init(struct look *l, const struct window *w, uint32_t positions, uint32_t metric,
 		      size_t most)
 {
@@ -92,7 +93,7 @@ static double rough_left(const struct look *l, struct group *groups, uint32_t co
 	return squares > 0 ? (squares - between) / squares : 0;
 }
 
-/* Least squares at one shift, and what kernels get of the samples by its solution. */
+/* The result at one shift: of least squares, and what kernels get by its solution. */
 struct trial {
 	const struct look *l;
 	struct normal normal;
@@ -150,7 +151,7 @@ struct moments {
 	double count, sum, squares;
 };
 
-/* How far what kernels of one position got is apart. */
+/* By how much the values of kernels of one position differ. */
 static int compute_spread(struct trial *t)
 {
 	const struct window *w = t->l->w;
@@ -213,8 +214,8 @@ static double vertex(double before, double middle, double after)
 	return bend > 0 ? 0.5 * (before - after) / bend : 0;
 }
 
-/* Around what least squares found, the shift at which what kernels of a position get is least
- * apart. */
+/* Near the shift of least squares, finds the shift at which kernels of one position get the most
+ * nearly equal values. */
 static int refine(const struct look *l, uint32_t unknowns, struct shift *ret)
 {
 	struct trial t[2 * NEAR_STEPS + 1];

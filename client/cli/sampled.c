@@ -36,7 +36,7 @@ struct kept {
 	uint8_t state; /* enum attribution_state */
 	bool timed, has_gpu, is_known, is_late;
 	uint16_t gpu;
-	struct attribution_value *values; /* of one without a position; NULL: none */
+	struct attribution_value *values; /* the kernel's own, if it has no position; NULL: none */
 };
 
 struct gpu {
@@ -49,7 +49,8 @@ struct gpu {
 struct stream {
 	unsigned process, context;
 	uint64_t stream;
-	bool copies; /* apart: what is missing of them is not known */
+	bool copies; /* a stream of copies, kept apart: which of its copies are missing is not known
+		      */
 	uint64_t sequence;
 	int64_t end_ns;	       /* of its last kernel with a time */
 	const struct gpu *gpu; /* of one without a time */
@@ -74,7 +75,7 @@ struct sampled {
 	struct kept *kept;
 	size_t n_kept, max_kept;
 	uint64_t first_kept;		    /* its number among all */
-	const struct gpuctr_range **active; /* of the last record that was kept */
+	const struct gpuctr_range **active; /* index of the last record that was kept */
 	size_t n_active;
 	double *row; /* values, errors of a record */
 	struct sampled_unknown *unknown;
@@ -83,7 +84,7 @@ struct sampled {
 	size_t scale;		      /* of bounds; 0: 1 */
 	bool is_live;		      /* ends of processes are told */
 	uint64_t undelivered;	      /* launches of all processes, at least */
-	enum sampled_reason told_why; /* of the record that is told */
+	enum sampled_reason told_why; /* of the record that is being reported */
 	struct sampled_counts counts;
 	sampled_on_sample *on_sample;
 	void *on_sample_user;
@@ -166,7 +167,7 @@ struct sampled *sampled_free(struct sampled *s)
 
 /* --- GPUs and processes ---------------------------------------------------------------------- */
 
-/* NULL: it is told already, or was none. */
+/* NULL: the record was reported already, or there was none. */
 static struct kept *find_kept(struct sampled *s, uint64_t id)
 {
 	return id != NOT_KEPT && id >= s->first_kept ? &s->kept[id - s->first_kept] : NULL;
@@ -329,7 +330,7 @@ size_t sampled_unknown(const struct sampled *s, const struct sampled_unknown **r
 	return s->n_unknown;
 }
 
-/* Nobody knows what the process ran there meanwhile. */
+/* Nobody knows what the process ran there meanwhile, so nobody else gets these samples. */
 static void note_unknown(struct sampled *s, const struct device *d, int64_t start_ns,
 			 int64_t end_ns)
 {
@@ -463,7 +464,7 @@ static struct kept *keep(struct sampled *s, const struct gpuctr_record *record)
 	return k;
 }
 
-/* It ran between the kernels before and behind it in its stream, or to the end. */
+/* The kernel ran between the kernels before and after it in its stream, or until the end. */
 static void note_timeless(struct stream *stream, const struct gpu *gpu,
 			  const struct gpuctr_record *r)
 {
@@ -647,8 +648,8 @@ static enum sampled_reason reason_of(enum attribution_state state)
 	return SAMPLED_LOST;
 }
 
-/* A column's value and error, of its metrics', which know nothing of each other. The first that is
- * not told is why the column is not. */
+/* A column's value and error, from its metrics', whose errors are independent. The first metric
+ * without a value is the reason why the column has none. */
 static enum attribution_state add_up(const struct gpuctr_plan *plan, size_t column,
 				     const struct attribution_value *metrics, double *ret_value,
 				     double *ret_error)
@@ -693,7 +694,7 @@ static enum sampled_reason fill(struct sampled *s, const struct attribution_valu
 	return why;
 }
 
-/* Why it has no value, or SAMPLED_REASONS. */
+/* Returns why the metric has no value, or SAMPLED_REASONS. */
 static enum sampled_reason why_none(const struct sampled *s, const struct kept *k)
 {
 	if (!k->has_gpu) {
@@ -752,7 +753,7 @@ static void tell_oldest(struct sampled *s, sampled_on_record *on_record, void *u
 	forget(s, n);
 }
 
-/* Of a process whose end was not told, what it ran since its last record. */
+/* For a process whose end was not reported: what it ran since its last record. */
 static void note_unended(struct sampled *s)
 {
 	for (size_t i = 0; i < s->n_devices; i++) {

@@ -23,10 +23,10 @@ struct sampling;
 
 struct sampling_user {
 	void (*on_begun)(void *user);
-	void (*on_refused)(void *user); /* told why; nothing of it runs */
-	void (*on_cut)(void *user);	/* told why; what was sampled is there */
+	void (*on_refused)(void *user); /* an error was printed, and nothing of the run has begun */
+	void (*on_cut)(void *user);	/* an error was printed; samples until then are there */
 	void (*on_queued)(void *user, const struct gpuctr_queued *queued);
-	/* Of the trace's GPUs, once it was joined. */
+	/* called for samples of the trace's GPUs, once these were joined */
 	void (*on_sample)(void *user, const struct kept_sample *sample);
 };
 
