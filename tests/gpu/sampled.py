@@ -102,7 +102,7 @@ def values(m, model):
 def slowdown(m, model, rounds, bound):
     """Windows in which a training is sampled and in which it is not, in turn: as budgets.slowdown()."""
     batch, _ = PROGRAMS[model]
-    seconds = (2 * WINDOW_S + SETTLES_S + 4 * CLIENT_S + 3) * rounds + 10
+    seconds = (2 * WINDOW_S + SETTLES_S + 4 * CLIENT_S + 8) * rounds + 10
     p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", seconds)
     p.wait_for("standing ready", 60)
     time.sleep(2)
