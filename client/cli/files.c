@@ -411,6 +411,15 @@ void files_copy(struct files *f, const struct gpuctr_copy *copy)
 	}
 }
 
+void files_unknown(struct files *f, const struct store_unknown *unknown)
+{
+	struct file *file = file_of_samples(f);
+
+	if (file) {
+		check(file, store_write_unknown(file->store, unknown));
+	}
+}
+
 /* A notice about no process goes to all files. */
 void files_notice(struct files *f, const struct gpuctr_notice *notice)
 {

@@ -195,7 +195,7 @@ static bool take_width(void *width, const char *value)
 #define MODE_OPTIONS                                                                          \
 	{ 0, "mode", "MODE", "sample (the whole GPU), range (every launch) or budget (some)", \
 	  OPTION_TAKEN(take_mode, struct run_options, mode) },                                \
-		{ 0, "graphs", "HOW",                                                         \
+		{ 0, "graphs", "nodes|whole",                                                 \
 		  "CUDA graphs: their nodes' kernels (default), or each as a whole",          \
 		  OPTION_TAKEN(take_graphs, struct run_options, graphs) },                    \
 		{ 0, "no-samples", NULL, "of --mode sample: keep no samples in -o FILE",      \
@@ -573,7 +573,7 @@ static bool take_recording(struct run_options *o)
 	}
 	if (o->mode == MODE_SAMPLE && r->gpus.n == 0) {
 		return refuse_mode("sample", r->path ? r->path : "a recording",
-				   "it holds no samples, which --raw keeps of a run with --mode "
+				   "it holds no samples, which -o keeps of a run with --mode "
 				   "sample");
 	}
 	return o->mode != MODE_RANGE || !r->is_sampled ||

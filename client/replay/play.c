@@ -50,10 +50,10 @@ struct player {
 	struct deliver deliver;
 	struct host host;
 	struct evaluator evaluator;
-	bool told_end; /* the client was told that images are not evaluated any more */
+	bool told_end; /* the client was told that no more images are evaluated */
 	struct copies copies;
 
-	/* New numbers, by place in the recording's definitions. */
+	/* New numbers, by index in the recording's definitions. */
 	uint32_t *kernels, *ranges, *sets;
 	uint64_t *matches;		     /* of ranges with NVTX expressions */
 	bool *selected;			     /* kernels that the filter chooses */
@@ -187,6 +187,8 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 		.duration_ns = record->duration_ns > 0 ? (uint64_t)record->duration_ns : 0,
 		.clock = (uint8_t)record->clock,
 		.kind = (uint8_t)record->kind,
+		.graph = record->graph,
+		.graph_node = record->graph_node,
 	};
 	memcpy(l->grid, record->grid, sizeof(l->grid));
 	memcpy(l->block, record->block, sizeof(l->block));
@@ -510,7 +512,7 @@ static bool chooses(const struct filter *f)
 	       nvtx_filter_is_used(&f->nvtx);
 }
 
-/* What a recording does not know cannot be chosen by. */
+/* Launches cannot be chosen by what a recording does not hold. */
 static int check_selection(const struct player *p, struct refusal *r)
 {
 	const struct wire_selection *s = &p->welcome.selection;
@@ -518,7 +520,7 @@ static int check_selection(const struct player *p, struct refusal *r)
 	r->code = 0;
 	if (p->welcome.trace && !p->info->has_samples) {
 		refusal_set(r, GPUCTR_E_BAD_RECORDING,
-			    "Leave out --mode, or take one of a run with --mode sample --raw.",
+			    "Leave out --mode, or take one of a run with --mode sample.",
 			    "%s holds no samples", p->info->path);
 	} else if (!p->welcome.trace && p->info->has_samples) {
 		refusal_set(r, GPUCTR_E_BAD_RECORDING, "Play it with --mode sample.",

@@ -37,6 +37,9 @@ int page_capture(struct page *p, const struct store_info *info, struct buf *why)
 int page_process(struct page *p, const struct gpuctr_process *process);
 int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what);
 int page_stratum(struct page *p, const struct gpuctr_stratum *stratum);
+/* Samples of a whole GPU in the present capture, whose plan says what columns are made of. */
+int page_samples(struct page *p, const struct gpuctr_plan *plan,
+		 const struct store_samples *samples);
 /* The parts of a record that the page does not need: enum store_part. */
 unsigned page_without(const struct page *p);
 

@@ -59,6 +59,8 @@ struct store_info {
 	const char *end_message;
 	const struct gpuctr_gpu *gpus; /* that were leased */
 	size_t n_gpus;
+	const struct store_unknown *unknown; /* of the samples */
+	size_t n_unknown;
 	const struct store_process *processes; /* by number */
 	size_t n_processes;
 };

@@ -2,7 +2,7 @@
 #ifndef GPUCTR_BASE_NOTICES_H
 #define GPUCTR_BASE_NOTICES_H
 
-/* A notice of an agent's with numbers in it that a client adds up. */
+/* A notice of an agent with numbers in it that a client adds up. */
 
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 	"of the filtered launches, %llu came when there were %llu records already (--record-" \
 	"limit)"
 
-/* The launches that the limit of records left out; 0: it is another notice. */
+/* How many launches the limit of records left out; 0: it is another notice. */
 static inline uint64_t notice_beyond_limit(const char *message)
 {
 	unsigned long long beyond, limit;

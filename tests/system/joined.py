@@ -11,6 +11,7 @@ import io
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 
@@ -189,6 +190,12 @@ def a_capture_file_of_it():
     check(text == run("report", "only.gpuctr", "--json", "--by", "op").stdout.replace(b"only.gpuctr", b"run.gpuctr"), "another capture file")
     rows = {r["op"]: r for r in map(lambda r: {**r, "op": r["key"]["op"] if isinstance(r.get("key"), dict) else r.get("op")}, json.loads(text)["rows"])}
     check({"aten::linear", "aten::gelu", "AddmmBackward0"} <= set(rows), f"{list(rows)}")
+    check(text == run("report", "run.gpuctr", "--json", "--by", "op", "--attribute").stdout, "attributed again, the file has other values")
+    run("report", "run.gpuctr", "--html", "page.html")
+    page = re.search(r'id="data">\n(.*?)</script>', pathlib.Path("page.html").read_text(), re.DOTALL)[1]
+    sampled = json.loads(page)["sampled"]
+    moved = sum(r[5] for r in program())
+    check(abs(sum(sampled["sums"][1]) / moved - 1) < 1e-3 and len(sampled["sums"][1]) <= 512, f"the page: {sum(sampled['sums'][1])} of {moved}")
     out = run("report", "run.gpuctr", "-v", "--by", "dir,op").stdout.decode()
     check(all(w in out for w in ("bprop", "fprop", "AddmmBackward0", "SAMPLED", "960 kernels seen in 1 process", "caches not flushed; NVIDIA H000")), out)
     out = run("report", "run.gpuctr", "--by", "step").stdout.decode()
@@ -228,9 +235,12 @@ def other_seconds():
         write_trace("far.json", events_of([(*r[:3], r[3] + move, r[4] + move, *r[5:]) for r in ran]) if move > 0 else
                     events_of([(*r[:3], r[3] + BASE_NS + move, r[4] + BASE_NS + move, *r[5:]) for r in ran]), base=move > 0)
         merge("far.json", "--samples", "s.jsonl", "-o", "bad.json", status=1, says=says)
-    near = [(*r[:3], r[3] + 1_500_000, r[4] + 1_500_000, *r[5:]) for r in ran]
-    write_trace("near.json", events_of(near))
-    merge("near.json", "--samples", "s.jsonl", "-f", "-o", "near.out", says=b"clocks differ 960")
+    for move in (-60_000, 1_500_000):
+        write_trace("near.json", events_of([(*r[:3], r[3] + move, r[4] + move, *r[5:]) for r in ran]))
+        r = merge("near.json", "--samples", "s.jsonl", "-f", "--capture", "near.gpuctr", "-o", "-", says=b"the clocks of samples and trace differ by about")
+        check_values(json.loads(r.stdout))
+        anew = [run("report", "near.gpuctr", "--json", *more).stdout for more in ((), ("--attribute",))]
+        check(anew[0] == anew[1], "attributed again, other values")
 
 
 def bad_samples():
