@@ -195,7 +195,7 @@ static bool take_width(void *width, const char *value)
 #define MODE_OPTIONS                                                                          \
 	{ 0, "mode", "MODE", "sample (the whole GPU), range (every launch) or budget (some)", \
 	  OPTION_TAKEN(take_mode, struct run_options, mode) },                                \
-		{ 0, "graphs", "HOW",                                                         \
+		{ 0, "graphs", "nodes|whole",                                                 \
 		  "CUDA graphs: their nodes' kernels (default), or each as a whole",          \
 		  OPTION_TAKEN(take_graphs, struct run_options, graphs) },                    \
 		{ 0, "no-samples", NULL, "of --mode sample: keep no samples in -o FILE",      \

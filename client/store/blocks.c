@@ -164,7 +164,7 @@ static int start(struct store_reader *r, struct store_blocks *b, const char *tab
 
 	b->row.reader = r;
 	b->row.table = table;
-	/* Without these tables it has none. */
+	/* A file without these tables has no samples. */
 	result = r->info.has_samples ? reader_prepare(r, sql, &b->row.stmt) : 0;
 	if (result) {
 		store_blocks_free(b);
