@@ -561,7 +561,14 @@ static bool spares_recording(const struct run_options *o)
 static bool take_recording(struct run_options *o)
 {
 	struct recording *r = &o->recording;
+	const char *fixed = o->timeline.interval_ns > 0	 ? "--interval"
+			    : o->graphs != GRAPHS_UNSAID ? "--graphs"
+							 : NULL;
 
+	if (fixed) {
+		say_usage("%s and a recording: that is as it was made; leave it out", fixed);
+		return false;
+	}
 	recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics, r);
 	o->chip = o->chip ? o->chip : r->chip;
 	if (r->error.code != 0) {

@@ -209,6 +209,12 @@ static void each_recording_is_played_as_it_was_made(void **state)
 	expect_exit(p, 125);
 	expect_message(p, "the recording does not hold lts__t_bytes.sum");
 	expect_message(p, "It holds dram__bytes_read.sum, dram__bytes_write.sum");
+	p = play(f, path, out, "--interval", "20us");
+	expect_exit(p, 125);
+	expect_message(p, "--interval and a recording");
+	p = play(f, path, out, "--graphs", "whole");
+	expect_exit(p, 125);
+	expect_message(p, "--graphs and a recording");
 	/* Its file is found where it is a word of the command. */
 	snprintf(command, sizeof(command), "%s \"$0\"", TEST_REPLAY);
 	p = fixture_client(f, USER_ANN, "--recorded", "--metrics", BOTH, "--", "/bin/sh", "-c",
