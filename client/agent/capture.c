@@ -127,6 +127,7 @@ static void stop_now(struct capture *c)
 	if (!c->method->beside && stream_captures_any(&c->stream_captures) && !exiting) {
 		return;
 	}
+	trace_graphs_hear(c);
 	if (filter_missed_all(&c->filter, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
 	}

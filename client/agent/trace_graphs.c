@@ -215,13 +215,18 @@ void trace_graphs_flush(struct capture *c)
 	free(s.v);
 }
 
-void trace_graphs_finish(struct capture *c)
+void trace_graphs_hear(struct capture *c)
 {
 	if (c->activity->name_kernel && activity_has_graphs(c->activity)) {
 		deliver_lend_link(&c->deliver);
 		activity_flush(c->activity);
 		deliver_take_link(&c->deliver);
 	}
+}
+
+void trace_graphs_finish(struct capture *c)
+{
+	trace_graphs_hear(c);
 	trace_graphs_flush(c);
 }
 

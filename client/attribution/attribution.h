@@ -26,16 +26,16 @@ struct attribution_kernel {
 	uint64_t id;	   /* the caller's, given back */
 	uint64_t sequence; /* process and stream: kernels of one run in their order */
 	uint64_t step;	   /* of the program's own marks (NVTX); 0: unknown */
-	/* Kernels of one place, of all that come, are the same work, done again, whatever runs
-	 * between them: a node of a graph. 0: the sequence tells. */
+	/* Kernels with the same place (a node of a graph) do the same work each time, whatever runs
+	 * between them. 0: no place; the sequence of kernels decides. */
 	uint64_t place;
 	uint32_t shape; /* identifies kernels that are alike: a hash of name, grid and block, or of
 			   more */
 	int64_t start_ns, end_ns;
 };
 
-/* Of one kernel; error is one standard error. Of a kernel that is too short to tell, value is good
- * for sums over many alone. Both are 0 in the other states. */
+/* The value of one kernel and its standard error. For a kernel that is too short, the value is only
+ * good in sums over many kernels. Both are 0 in the other states. */
 struct attribution_value {
 	enum attribution_state state;
 	double value, error;
@@ -59,22 +59,24 @@ typedef void attribution_on_kernel(void *user, const struct attribution_result *
 
 struct attribution_options {
 	uint32_t metrics;
-	int64_t shift_most_ns; /* of the clocks, sought in both directions; 0: 20 us */
+	int64_t shift_most_ns; /* largest shift of the clocks, in both directions; 0: 20 us */
 	size_t window_samples; /* kept until they are attributed; 0: 1,048,576 */
 	attribution_on_kernel *on_kernel;
 	void *user;
 };
 
 struct attribution_counts {
-	uint64_t kernels, samples;	     /* that came */
-	uint64_t bad_kernels, bad_samples;   /* times that are none, values that are none */
-	uint64_t late_kernels, late_samples; /* came when their time was attributed already */
-	uint64_t gaps;			     /* between samples */
+	uint64_t kernels, samples;	   /* that came */
+	uint64_t bad_kernels, bad_samples; /* counts of invalid times, and of invalid values */
+	uint64_t late_kernels,
+		late_samples; /* samples that came when their time was attributed already */
+	uint64_t gaps;	      /* between samples */
 	uint64_t with_position, without_position, lost;
 	uint32_t positions;
 	int shift_known;
 	/* A sample's time + shift is the time of the kernels that made this metric. */
 	int64_t shift_ns[ATTRIBUTION_METRICS_MAX];
+	int64_t apart_ns; /* the same, roughly, of clocks that are too far apart; 0: they are not */
 	double idle_per_s[ATTRIBUTION_METRICS_MAX]; /* flows while no kernel runs */
 };
 

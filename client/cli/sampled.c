@@ -37,7 +37,8 @@ enum {
 struct stream {
 	unsigned process, context;
 	uint64_t stream;
-	bool copies; /* apart: what is missing of them is not known */
+	bool copies; /* a stream of copies, kept apart: which of its copies are missing is not known
+		      */
 	uint64_t sequence;
 	int64_t end_ns;		       /* of its last kernel with a time */
 	const struct sampled_gpu *gpu; /* of one without a time */
@@ -301,6 +302,13 @@ static struct sampled_device *find_device(const struct sampled *s, unsigned proc
 		}
 	}
 	return NULL;
+}
+
+int sampled_find_gpu(const struct sampled *s, unsigned process, unsigned index)
+{
+	const struct device *device = find_device(s, process, index);
+
+	return device ? device->gpu : -1;
 }
 
 /* NULL: it is not sampled. */
@@ -739,7 +747,7 @@ static void tell_oldest(struct sampled *s, sampled_on_record *on_record, void *u
 	forget(s, n);
 }
 
-/* Of a process whose end was not told, what it ran since its last record. */
+/* For a process whose end was not reported: what it ran since its last record. */
 static void note_unended(struct sampled *s)
 {
 	for (size_t i = 0; i < s->n_devices; i++) {

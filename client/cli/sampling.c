@@ -167,7 +167,7 @@ static bool refuses_all(int code)
 	       code == GPUCTR_E_DISCONNECTED || code == GPUCTR_E_AGENT_LOST;
 }
 
-/* A stranger may have computed there since somebody last looked. */
+/* Another user may have computed there since the daemon last looked. */
 static void discard_unseen(struct sampling *s)
 {
 	sampled_discard(s->sampled, (int64_t)(clock_wall_ns() - UNSEEN_NS));
@@ -187,7 +187,7 @@ static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end
 	if (end->error.code == GPUCTR_E_REVOKED && s->sampled) {
 		discard_unseen(s);
 	}
-	/* Of a daemon that is gone the trace hears as well. */
+	/* If the daemon is gone, the trace hears of it as well. */
 	if (s->over || (s->begun && end->error.code == GPUCTR_E_DISCONNECTED)) {
 		return;
 	}
@@ -537,6 +537,26 @@ void sampling_finish(struct sampling *s)
 	if (s->sampled) {
 		sampled_finish(s->sampled, s->on_record, s->on_record_user);
 		describe(s);
+	}
+}
+
+void sampling_unknown(const struct sampling *s,
+		      void (*on_unknown)(void *user, const struct store_unknown *unknown),
+		      void *user)
+{
+	const struct sampled_unknown *items;
+	size_t n = s->sampled ? sampled_unknown(s->sampled, &items) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *gpu = "";
+
+		for (size_t k = 0; k < s->n_samplers; k++) {
+			gpu = items[i].gpu >= 0 && s->samplers[k].number == items[i].gpu
+				      ? s->samplers[k].uuid
+				      : gpu;
+		}
+		on_unknown(user,
+			   &(struct store_unknown){ gpu, items[i].start_ns, items[i].end_ns });
 	}
 }
 

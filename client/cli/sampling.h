@@ -29,7 +29,7 @@ struct sampling_user {
 	void (*on_refused)(void *user, const char *why);
 	void (*on_cut)(void *user); /* told why; what was sampled is there */
 	void (*on_queued)(void *user, const struct gpuctr_queued *queued);
-	/* Of the trace's GPUs, once it was joined. */
+	/* called for samples of the trace's GPUs, once these were joined */
 	void (*on_sample)(void *user, const struct kept_sample *sample);
 };
 

@@ -94,7 +94,7 @@ static int note_late(struct waiting *w, const struct attribution_kernel *k)
 
 /* --- giving ---------------------------------------------------------------------------------- */
 
-/* Values depend on the order, so it is one that does not depend on who came first. */
+/* Values depend on the order, so the order does not depend on which record came first. */
 static int compare_starts(const void *a, const void *b)
 {
 	const struct attribution_kernel *x = a, *y = b;
@@ -146,7 +146,7 @@ static void remove_samples(struct waiting *w, size_t n)
 	}
 }
 
-/* The first n, whatever samples there are. */
+/* Attributes the first n kernels, whether their samples have come or not. */
 static int give_kernels(struct waiting *w, size_t n)
 {
 	int r = 0;

@@ -10,18 +10,30 @@
 #include "client/report/define_steps.h"
 #include "client/report/estimated.h"
 
+/* Of samples the shortest kernels have no value: where some have one, what these did in their time
+ * stands for all. NaN: no launch has one, or, of counted values, some have none. */
+static double sum_of(const struct group *group, const struct part *parts, size_t term,
+		     uint64_t launches)
+{
+	const struct part *timed = &group->timed[term];
+
+	if (parts[term].n == launches) {
+		return parts[term].sum;
+	}
+	return group->total_error && timed->ns > 0
+		       ? timed->sum / timed->ns * group->timed[MEASURE_TIME].sum
+		       : NAN;
+}
+
 /* --- definitions ----------------------------------------------------------------------------- */
 
 static double measure_value(const struct define *d, const struct step *s, const struct group *group)
 {
 	const struct part *parts = d->timed ? group->timed : group->total;
 	uint64_t launches = d->timed ? parts[MEASURE_TIME].n : group->total_calls;
-	const struct part *part = &parts[s->measure];
+	double sum = launches > 0 ? sum_of(group, parts, s->measure, launches) : NAN;
 
-	if (part->n == 0 || part->n != launches) {
-		return NAN;
-	}
-	return (s->kind == STEP_MEAN ? part->sum / (double)part->n : part->sum) * s->number;
+	return (s->kind == STEP_MEAN ? sum / (double)launches : sum) * s->number;
 }
 
 static double estimated_operand(const struct step *s, const struct group *group)
@@ -112,12 +124,24 @@ double define_value(const struct define *d, const struct group *group)
 /* --- what is always there -------------------------------------------------------------------- */
 
 /* NaN unless each term is known of all these launches. */
-static double add_up(const struct part *parts, const size_t *terms, size_t n, uint64_t launches)
+static double add_up(const struct group *group, const struct part *parts, const size_t *terms,
+		     size_t n, uint64_t launches)
 {
 	double sum = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		sum += parts[terms[i]].n == launches ? parts[terms[i]].sum : NAN;
+		sum += sum_of(group, parts, terms[i], launches);
+	}
+	return sum;
+}
+
+/* As those of metrics, of what is told alone. */
+static double add_told(const struct group *group, const size_t *terms, size_t n)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		sum += group->total[terms[i]].n > 0 ? group->total[terms[i]].sum : NAN;
 	}
 	return sum;
 }
@@ -286,8 +310,8 @@ double derived_value(const struct derived *d, const struct group *group)
 	if (group->estimated) {
 		return derived_estimate(d, group).value;
 	}
-	timed = add_up(group->timed, s.part, s.n_part, time->n);
-	total = add_up(group->total, s.part, s.n_part, group->total_calls);
+	timed = add_up(group, group->timed, s.part, s.n_part, time->n);
+	total = add_up(group, group->total, s.part, s.n_part, group->total_calls);
 	switch (d->kind) {
 	case DERIVED_BANDWIDTH:
 	case DERIVED_RATE:
@@ -297,13 +321,18 @@ double derived_value(const struct derived *d, const struct group *group)
 	case DERIVED_FLOP:
 		/* A row that the second capture lacks has no value there, although its other
 		 * figures are 0. */
-		return group->total_calls > 0 ? total : NAN;
+		return group->total_calls == 0 ? NAN
+		       : group->total_error    ? add_told(group, s.part, s.n_part)
+					       : total;
 	case DERIVED_FLOP_PEAK:
 		/* Not known if some of the launches with a time lack a counter: the time would
 		 * include those launches, the operations would not. */
-		return isnan(timed) ? NAN : divide(group->total_peak_ns, time->sum) * 100;
+		return isnan(timed)
+			       ? NAN
+			       : divide(group->total_peak_ns, group->timed[s.part[0]].ns) * 100;
 	case DERIVED_INTENSITY:
-		return divide(total, add_up(group->total, s.whole, s.n_whole, group->total_calls));
+		return divide(total,
+			      add_up(group, group->total, s.whole, s.n_whole, group->total_calls));
 	case DERIVED_DEFINED:
 		return define_value(d->define, group);
 	}

@@ -154,6 +154,7 @@ static void add_total(const struct groups *g, struct group *row, const struct le
 		row->total[i].sum += leaf->stats[i].sum;
 		row->timed[i].n += leaf->timed[i].n;
 		row->timed[i].sum += leaf->timed[i].sum;
+		row->timed[i].ns += leaf->timed[i].ns;
 	}
 	row->total_calls += leaf->calls;
 	row->total_ranged += leaf->ranged;

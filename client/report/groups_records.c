@@ -7,10 +7,11 @@
 
 #include "client/report/groups_internal.h"
 
-static void add_part(struct part *part, uint64_t n, double sum)
+static void add_part(struct part *part, double value, double ns)
 {
-	part->n += n;
-	part->sum += sum;
+	part->n++;
+	part->sum += value;
+	part->ns += ns;
 }
 
 /* What the operations of a launch take at the peaks of their precisions. NaN: not known of one. */
@@ -37,20 +38,21 @@ static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_
 {
 	bool timed = record->clock != GPUCTR_CLOCK_NONE;
 	double blocks = (double)record->grid[0] * record->grid[1] * record->grid[2];
+	double ns = (double)record->duration_ns;
 
 	leaf->calls++;
 	leaf->graphs += record->kind == GPUCTR_LAUNCH_GRAPH;
 	leaf->ranged += record->clock == GPUCTR_CLOCK_RANGE;
 	if (timed) {
-		sample_add(&leaf->stats[MEASURE_TIME], (double)record->duration_ns);
-		add_part(&leaf->timed[MEASURE_TIME], 1, (double)record->duration_ns);
+		sample_add(&leaf->stats[MEASURE_TIME], ns);
+		add_part(&leaf->timed[MEASURE_TIME], ns, ns);
 	}
 	for (size_t i = 0; i < g->n_columns; i++) {
 		double value = record->values[i];
 
 		sample_add(&leaf->stats[g->columns[i]], value);
 		if (timed && !isnan(value)) {
-			add_part(&leaf->timed[g->columns[i]], 1, value);
+			add_part(&leaf->timed[g->columns[i]], value, ns);
 		}
 	}
 	if (device) {

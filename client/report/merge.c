@@ -270,21 +270,21 @@ bool merge_next(const struct merge *m, uint64_t *ret_at)
 void merge_put(struct merge *m, struct buf *b)
 {
 	const struct trace *t = m->trace;
-	const struct trace_kernel *k = &t->kernels[m->next_kernel];
-	const struct trace_range *range = &t->ranges[m->next_range];
+	const struct trace_kernel *k;
+	const struct trace_range *range;
 	uint64_t at;
 
 	switch (find_place(m, &at)) {
 	case AT_KERNEL:
+		k = &t->kernels[m->next_kernel++];
 		add_values(m, k->values, false, &(struct json){ b, !k->empty });
-		m->next_kernel++;
 		break;
 	case AT_BARE:
 		add_op(&m->bare[m->next_bare++], b);
 		break;
 	case AT_RANGE:
+		range = &t->ranges[m->next_range++];
 		add_values(m, range->values, true, &(struct json){ b, !range->empty });
-		m->next_range++;
 		break;
 	case AT_END:
 		add_range(m, &t->launches[m->next_launch++], b);

@@ -16,6 +16,7 @@ struct sample {
 struct part {
 	uint64_t n;
 	double sum;
+	double ns; /* where times are known: of these launches */
 };
 
 void sample_add(struct sample *s, double value);

@@ -190,10 +190,11 @@ static void add_group(const struct view *v, struct group *to, const struct group
 {
 	for (size_t k = 0; k < v->n_measures; k++) {
 		sample_merge(&to->self[k], &row->self[k]);
-		to->total[k] = (struct part){ to->self[k].n, to->self[k].sum };
+		to->total[k] = (struct part){ to->self[k].n, to->self[k].sum, 0 };
 		if (!v->nested) {
 			to->timed[k].n += row->timed[k].n;
 			to->timed[k].sum += row->timed[k].sum;
+			to->timed[k].ns += row->timed[k].ns;
 		}
 	}
 	to->calls += row->calls;

@@ -462,6 +462,14 @@ static int make_ranges(struct torch *t)
 	return 0;
 }
 
+static void take_launch(struct torch *t, struct torch_kernel *k, const struct torch_launch *launch)
+{
+	k->tid = t->threads[launch->thread].tid;
+	if (launch->span != NONE) {
+		k->range = &t->ranges[t->spans[launch->span].range];
+	}
+}
+
 static void join_launches(struct torch *t)
 {
 	size_t l = 0;
@@ -470,17 +478,12 @@ static void join_launches(struct torch *t)
 	sort(t->kernels, t->n_kernels, sizeof(*t->kernels), kernels_by_launch);
 	for (size_t i = 0; i < t->n_kernels; i++) {
 		struct torch_kernel *k = &t->kernels[i];
-		const struct torch_launch *launch = &t->launches[l];
 
-		while (l < t->n_launches && launch->correlation < k->correlation) {
-			launch = &t->launches[++l];
+		while (l < t->n_launches && t->launches[l].correlation < k->correlation) {
+			l++;
 		}
-		if (l == t->n_launches || launch->correlation != k->correlation) {
-			continue;
-		}
-		k->tid = t->threads[launch->thread].tid;
-		if (launch->span != NONE) {
-			k->range = &t->ranges[t->spans[launch->span].range];
+		if (l < t->n_launches && t->launches[l].correlation == k->correlation) {
+			take_launch(t, k, &t->launches[l]);
 		}
 	}
 }

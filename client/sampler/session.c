@@ -192,7 +192,7 @@ static CUptiResult size_image(const struct session *s, const struct session_set 
 	return result;
 }
 
-/* Where it fails, the image that there is stays. */
+/* If this fails, the present image stays. */
 static CUptiResult make_image(struct session *s, uint32_t samples)
 {
 	struct session_set *set = s->set;
@@ -414,7 +414,7 @@ static CUptiResult decode(struct session *s, bool *ret_is_full, bool *ret_overfl
 	return result;
 }
 
-/* Of the image. False: CUPTI says nothing. */
+/* The number of samples in the image. False: CUPTI does not say. */
 static bool count_samples(const struct session *s, size_t *ret_complete, size_t *ret_all)
 {
 	CUpti_PmSampling_GetCounterDataInfo_Params p = {

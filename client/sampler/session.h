@@ -49,7 +49,7 @@ struct session {
 	uint64_t progress_ns; /* when the last one came, by the monotonic clock */
 	uint64_t drained_ns;  /* by the monotonic clock */
 	uint64_t overflows;
-	uint64_t overflow_ns; /* the last one, by the monotonic clock */
+	uint64_t overflow_ns; /* time of the last overflow, by the monotonic clock */
 	unsigned in_a_row;    /* each soon after the one before */
 };
 
@@ -60,7 +60,7 @@ int session_start(struct session *s, struct refusal *r);
 uint64_t session_wait_ms(const struct session *s);
 /* Takes what there is, and begins the next turn when it is time. */
 int session_drain(struct session *s, struct sampler_writer *w, struct refusal *r);
-/* Stops, and takes what is left. */
+/* Stops sampling, and takes the samples that are left. */
 int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r);
 void session_close(struct session *s);
 

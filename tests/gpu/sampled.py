@@ -148,7 +148,7 @@ def turns(m):
 def slowdown(m, model, rounds, bound):
     """Windows in which a training is sampled and in which it is not, in turn: as budgets.slowdown()."""
     batch, _ = PROGRAMS[model]
-    seconds = (2 * WINDOW_S + SETTLES_S + 4 * CLIENT_S + 3) * rounds + 10
+    seconds = (2 * WINDOW_S + SETTLES_S + 4 * CLIENT_S + 8) * rounds + 10
     p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", seconds)
     p.wait_for("standing ready", 60)
     time.sleep(2)
@@ -216,7 +216,7 @@ def record(m):
     time.sleep(2)
     for name, metrics, interval in (("transformer-h200", LIST, "10us"), ("transformer-sm-h200", LIST + ",sm__inst_executed.sum", "50us")):
         path = m.work / f"{name}.gpuctr"
-        r = m.client("capture", "--pid", p.pid, "--mode", "sample", "--raw", "-o", path, "-f", "--metrics", metrics, "--interval", interval,
+        r = m.client("capture", "--pid", p.pid, "--mode", "sample", "-o", path, "-f", "--metrics", metrics, "--interval", interval,
                      "--duration", 0.5, "--summary-rows", 4)
         print("\n".join("    " + line for line in lines_of(r.stderr)))
         if r.returncode == 0:

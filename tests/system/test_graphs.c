@@ -49,6 +49,20 @@ static void threads_launch_graphs(void **state)
 	assert_true(query_run(f, "SELECT count(*) FROM records WHERE kind = 3 AND nvtx GLOB "
 				 "'*replay*'") == 4 * 50 * 37);
 	assert_true(query_run(f, "SELECT count(DISTINCT graph) FROM graph_kernel") == 4);
+	client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), "--by",
+				"graph,kernel", "--limit", "100", NULL);
+	expect_exit(client, 0);
+	assert_int_equal(count_text(client->out, "graph 3"), 8);
+	assert_int_equal(count_text(client->out, "k7"), 5);
+	client = fixture_client(f, USER_ANN, "export", fixture_path(f, "run.gpuctr"), "--to",
+				"chrome", NULL);
+	expect_exit(client, 0);
+	assert_int_equal(count_text(client->out, "\"graph id\":3,\"graph node id\":"), 50 * 37);
+	client = fixture_client(f, USER_ANN, "export", fixture_path(f, "run.gpuctr"), "--to", "csv",
+				NULL);
+	expect_exit(client, 0);
+	assert_int_equal(count_text(client->out, ",graph,graph_node"), 1);
+	assert_int_equal(count_text(client->out, ",3,12884901890"), 50);
 	assert_true(query_run(f,
 			      "SELECT count(*) FROM records WHERE graph IS NOT NULL AND "
 			      "graph_node >> 32 = graph AND grid_x = (graph_node & 65535) + 1") ==
@@ -155,28 +169,49 @@ static void graphs_of_a_program_that_runs(void **state)
 	program_kill(p, SIGKILL);
 }
 
-/* More kernels than anybody keeps: what is dropped is counted. */
+/* A capture may end before CUPTI has told of any kernel by itself. */
+static void names_are_heard_of_before_the_end(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client, *p;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "1", "--graph",
+			   "--graph-launches", "1000000", "--sleep-us", "50000", NULL);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), TRACE,
+				"--kernel", "k3", "--duration", "0.4", NULL);
+	expect_exit(client, 0);
+	assert_true(query_run(f, "SELECT count(*) FROM notice WHERE message GLOB "
+				 "'*do not match*'") == 0);
+	assert_true(query_run(f, "SELECT count(*) FROM records WHERE mangled = '_Z2k3Pf'") > 0);
+	program_kill(p, SIGKILL);
+}
+
+/* More kernels than anybody keeps: what is dropped is counted. An agent that is too slow to say how
+ * many (with a sanitizer, say) is left behind by its program, and what it had is lost. */
 static void huge_graphs_break_nothing(void **state)
 {
+	enum { NODES = 100000, LAUNCHES = 4 };
 	struct fixture *f = *state;
 	struct program *client;
 	double seen, told, dropped;
 
 	fixture_start_daemon(f, NULL);
-	client =
-		fixture_client(f, USER_ANN, "--metrics", "none", "-o",
-			       fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "1",
-			       "--graph", "--graph-nodes", "100000", "--graph-launches", "8", NULL);
+	client = fixture_client(f, USER_ANN, TRACE, "--", FAKEAPP, "--kernels", "1", "--graph",
+				"--graph-nodes", "100000", "--graph-launches", "4", NULL);
 	expect_exit(client, 0);
 	expect_output(client, "done 1\n");
 	seen = query_run(f, "SELECT seen FROM process");
 	told = query_run(f, "SELECT measured FROM process");
 	dropped = query_run(f, "SELECT dropped FROM process");
 	print_message("%.0f kernels: %.0f told, %.0f dropped\n", seen, told, dropped);
-	assert_true(seen == 1 + 100000 + 8 * 100000);
-	assert_true(told + dropped == 1 + 8 * 100000);
-	assert_true(told > 262144);
+	assert_true(told >= NODES);
 	assert_true(query_run(f, "SELECT count(*) FROM record") == told);
+	if (query_run(f, "SELECT clean FROM process") == 1) {
+		assert_true(seen == 1 + NODES + LAUNCHES * NODES);
+		assert_true(told + dropped == 1 + LAUNCHES * NODES);
+	}
 }
 
 static void an_option_says_how(void **state)
@@ -204,6 +239,7 @@ int main(void)
 		SYSTEM_TEST(filters_choose_kernels_and_count_launches),
 		SYSTEM_TEST(a_graph_of_which_nothing_comes_is_one),
 		SYSTEM_TEST(graphs_of_a_program_that_runs),
+		SYSTEM_TEST(names_are_heard_of_before_the_end),
 		SYSTEM_TEST(huge_graphs_break_nothing),
 		SYSTEM_TEST(an_option_says_how),
 	};
