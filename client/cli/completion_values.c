@@ -244,7 +244,7 @@ static const char *offer_formats(const struct completion *c)
 static const char *offer_keys(const struct completion *c)
 {
 	for (int i = 0; i < KEY_END; i++) {
-		struct buf all = { 0 }, why = { 0 };
+		CLEAN_BUF struct buf all = { 0 }, why = { 0 };
 		struct keys keys;
 
 		if (c->list) {
@@ -254,8 +254,6 @@ static const char *offer_keys(const struct completion *c)
 		if (keys_parse(buf_string(&all), &keys, &why)) {
 			completion_offer(c, keys_name((enum key)i), NULL);
 		}
-		buf_deinit(&all);
-		buf_deinit(&why);
 	}
 	return ":none";
 }

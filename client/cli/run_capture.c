@@ -38,7 +38,7 @@ static void add_metrics(struct buf *b, const struct gpuctr_plan *plan)
 static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 {
 	const struct gpuctr_plan *plan = opened->plan;
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	if (run->progress.quiet) {
 		return;
@@ -61,7 +61,6 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 		add_metrics(&b, plan);
 	}
 	say("%s", buf_string(&b));
-	buf_deinit(&b);
 	if (run->options->budget.ppm > 0 && !run->options->budget.is_given) {
 		say("launches are chosen at random, for %g %% of the time: --budget 100%% measures "
 		    "every one",
@@ -145,13 +144,12 @@ static void start_program(struct run *run, struct gpuctr_capture *c)
 static void say_begin(const struct run *run)
 {
 	const struct selected *s = &run->selected;
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	selected_describe(s, &b);
 	say("measuring %zu process%s%s%s: %s%s", s->n, s->n == 1 ? "" : "es",
 	    run->owner[0] ? " of " : "", run->owner, buf_string(&b),
 	    run->options->duration_ns ? "" : "; Ctrl-C ends it");
-	buf_deinit(&b);
 }
 
 static void begin_on_demand(struct run *run)

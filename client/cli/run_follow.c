@@ -14,15 +14,12 @@
 /* The variables fit into an empty pipe, so that write() does not block. */
 static bool hand_out(int fd, const char *const *variables)
 {
-	struct buf b = { 0 };
-	bool good;
+	CLEAN_BUF struct buf b = { 0 };
 
 	for (; *variables; variables++) {
 		buf_add(&b, *variables, strlen(*variables) + 1);
 	}
-	good = !b.failed && write(fd, b.data, b.n) == (ssize_t)b.n;
-	buf_deinit(&b);
-	return good;
+	return !b.failed && write(fd, b.data, b.n) == (ssize_t)b.n;
 }
 
 static void on_until(uv_poll_t *handle, int status, int events)

@@ -306,7 +306,7 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 				   .styled = terminal_has_style(STDERR_FILENO),
 				   .wrapped = isatty(STDERR_FILENO),
 				   .rows = s->options->summary_rows };
-	struct buf b = { 0 }, budget = { 0 };
+	CLEAN_BUF struct buf b = { 0 }, budget = { 0 };
 
 	if (s->options->budget.ppm > 0) {
 		summary_add_budget(&budget, s->options->budget.ppm, s->options->budget.seed);
@@ -328,8 +328,6 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 	if (b.n > 0) {
 		say_text(&b);
 	}
-	buf_deinit(&b);
-	buf_deinit(&budget);
 	/* Where there were several processes, it may be another one that was meant. */
 	if (s->unmatched && summary_records(s->summary) > 0 && summary_processes(s->summary) == 1) {
 		say_warning(gpuctr_error_name(GPUCTR_E_KERNEL_NO_MATCH), s->unmatched, "");

@@ -197,11 +197,10 @@ static void take_line(struct gathering *g, const char *line)
  * of nothing being measured. */
 static void take_message(struct gathering *g, const char *line)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	buf_printf(&b, "%s\n", line);
 	say_text(&b);
-	buf_deinit(&b);
 	slurm_causes_note(&g->causes, line);
 }
 
@@ -306,7 +305,7 @@ static int wait_steps(const struct jobs *jobs)
 
 static void say_nothing(struct gathering *g, int srun_status)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	clocks_print(&g->clocks, &b);
 	if (g->causes.n > 0) {
@@ -319,12 +318,11 @@ static void say_nothing(struct gathering *g, int srun_status)
 			   srun_status);
 	}
 	say_text(&b);
-	buf_deinit(&b);
 }
 
 static int conclude(struct gathering *g, int srun_status)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	if (g->ranks.n == 0) {
 		say_nothing(g, srun_status);
@@ -337,7 +335,6 @@ static int conclude(struct gathering *g, int srun_status)
 		clocks_print(&g->clocks, &b);
 	}
 	say_text(&b);
-	buf_deinit(&b);
 	if (srun_status != 0) {
 		say("not all nodes took part: their messages are above");
 	}

@@ -33,7 +33,7 @@ static void add_machines(const struct summary *now, const struct summary_end *en
 			 const struct summary *before, const struct summary_end *end_before,
 			 struct buf *b)
 {
-	struct buf here = { 0 }, there = { 0 };
+	CLEAN_BUF struct buf here = { 0 }, there = { 0 };
 
 	summary_add_machine(now, end, &here);
 	summary_add_machine(before, end_before, &there);
@@ -45,8 +45,6 @@ static void add_machines(const struct summary *now, const struct summary_end *en
 		buf_text(b, ": changes are of these, too\n");
 	}
 	b->failed |= here.failed || there.failed;
-	buf_deinit(&here);
-	buf_deinit(&there);
 }
 
 /* Half of the work takes half of the time, and is no faster. */

@@ -61,7 +61,7 @@ static const char *kind_name(enum gpuctr_metric_kind kind)
 /* Words up to the width, continued at the same indentation. */
 static void add_wrapped(struct buf *b, const char *head, const char *text)
 {
-	struct buf safe = { 0 }, lines = { 0 };
+	CLEAN_BUF struct buf safe = { 0 }, lines = { 0 };
 	int indent = (int)strlen(head);
 
 	text_terminal(&safe, text);
@@ -73,8 +73,6 @@ static void add_wrapped(struct buf *b, const char *head, const char *text)
 		line += n + 1;
 	}
 	b->failed |= safe.failed || lines.failed;
-	buf_deinit(&safe);
-	buf_deinit(&lines);
 }
 
 /* Length of the first part of ".sum.per_second": ".sum". */
@@ -108,7 +106,7 @@ static bool is_regular(const struct gpuctr_metric *metric, size_t n_endings)
 
 static void add_regular(struct buf *b, const struct gpuctr_metric *metric, size_t n_endings)
 {
-	struct buf rollups = { 0 }, endings = { 0 };
+	CLEAN_BUF struct buf rollups = { 0 }, endings = { 0 };
 
 	for (size_t i = 0; i < metric->n_submetrics; i += n_endings) {
 		buf_printf(&rollups, "%s%.*s", i > 0 ? " " : "",
@@ -121,13 +119,11 @@ static void add_regular(struct buf *b, const struct gpuctr_metric *metric, size_
 	}
 	add_wrapped(b, "    rollups     ", buf_string(&rollups));
 	add_wrapped(b, "    each        ", buf_string(&endings));
-	buf_deinit(&rollups);
-	buf_deinit(&endings);
 }
 
 static void add_submetrics(struct buf *b, const struct gpuctr_metric *metric)
 {
-	struct buf all = { 0 };
+	CLEAN_BUF struct buf all = { 0 };
 	bool whole = metric->kind == GPUCTR_METRIC_PRESET || metric->kind == GPUCTR_METRIC_DERIVED;
 	size_t n_endings = 0;
 
@@ -148,7 +144,6 @@ static void add_submetrics(struct buf *b, const struct gpuctr_metric *metric)
 	if (all.n > 0) {
 		add_wrapped(b, whole ? "    stands for  " : "    submetrics  ", buf_string(&all));
 	}
-	buf_deinit(&all);
 }
 
 /* A derived metric stands for its terms, a preset for its columns. */
@@ -206,7 +201,7 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 	struct listing *listing = userdata;
 
 	if (!error) {
-		struct buf count = { 0 };
+		CLEAN_BUF struct buf count = { 0 };
 
 		text_count(&count, listing->metrics);
 		say("%s metric%s of %s%s", buf_string(&count), listing->metrics == 1 ? "" : "s",
@@ -215,7 +210,6 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 		    : listing->chip	? ", as this machine's CUPTI knows it"
 					: ", as this machine's CUPTI knows it: no daemon says what "
 					  "GPU there is (--chip names another)");
-		buf_deinit(&count);
 	}
 	/* Either a daemon or CUPTI would do: reports that both are missing. */
 	if (error && is_of_cupti(error) && listing->no_daemon &&

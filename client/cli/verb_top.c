@@ -38,11 +38,10 @@ static int repeat(struct live *l, int (*add)(void *source, struct live *l, struc
 
 	live_begin(l);
 	for (;;) {
-		struct buf b = { 0 };
+		CLEAN_BUF struct buf b = { 0 };
 
 		status = add(source, l, &b);
 		r = status ? 0 : live_show(l, &b);
-		buf_deinit(&b);
 		if (status != 0 || r != 0 || live_is_done(l)) {
 			break;
 		}

@@ -89,14 +89,13 @@ static bool take_weight(struct folded *f, const char *weight, struct buf *why)
 /* Bytes that are not UTF-8 or not to be seen are no part of a line. */
 static void write_name(struct buf *b, const char *name)
 {
-	struct buf safe = { 0 };
+	CLEAN_BUF struct buf safe = { 0 };
 
 	for (const char *p = *name ? name : "(no name)"; *p; p++) {
 		buf_char(&safe, *p == ';' ? ',' : (unsigned char)*p < 0x20 ? '?' : *p);
 	}
 	text_terminal(b, buf_string(&safe));
 	b->failed |= safe.failed;
-	buf_deinit(&safe);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -148,7 +147,7 @@ static const struct gpuctr_process *find_process(const struct folded *f, unsigne
 static struct frame *find_outermost(struct folded *f, unsigned process)
 {
 	const struct gpuctr_process *p = f->several ? find_process(f, process) : NULL;
-	struct buf name = { 0 };
+	CLEAN_BUF struct buf name = { 0 };
 
 	if (f->outermost && f->process == process) {
 		return f->outermost;
@@ -159,7 +158,6 @@ static struct frame *find_outermost(struct folded *f, unsigned process)
 		buf_text(&name, p->program);
 		buf_printf(&name, " (%u)", p->pid);
 		f->outermost = frames_outermost(&f->frames, buf_string(&name));
-		buf_deinit(&name);
 	}
 	return f->outermost;
 }
@@ -303,7 +301,7 @@ static int on_place(const struct place *place, void *userdata)
 static int folded_end(void *e, struct buf *b)
 {
 	struct folded *f = e;
-	struct buf stack = { 0 };
+	CLEAN_BUF struct buf stack = { 0 };
 	int r = f->places ? places_finish(f->places) : 0;
 
 	if (r == 0 && f->places) {
@@ -311,9 +309,7 @@ static int folded_end(void *e, struct buf *b)
 		r = places_each(f->places, on_place, f);
 	}
 	r = r ? r : write_lines(b, &f->frames.root, &stack);
-	r = stack.failed ? -ENOMEM : r;
-	buf_deinit(&stack);
-	return r;
+	return stack.failed ? -ENOMEM : r;
 }
 
 static void folded_tell(void *e, struct buf *b)

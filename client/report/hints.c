@@ -513,12 +513,11 @@ static void add_wrapped(const char *text, size_t width, struct buf *b)
 void hints_print(const struct hints *h, size_t width, struct buf *b)
 {
 	for (size_t i = 0; i < h->n; i++) {
-		struct buf line = { 0 };
+		CLEAN_BUF struct buf line = { 0 };
 
 		buf_printf(&line, "hint: %s: %s", h->items[i].shown, h->items[i].text);
 		add_wrapped(buf_string(&line), width, b);
 		b->failed |= line.failed;
-		buf_deinit(&line);
 	}
 	if (h->n_left_out > 0) {
 		buf_printf(b, "%zu more hints are not shown\n", h->n_left_out);

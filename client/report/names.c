@@ -66,17 +66,14 @@ static char *show_whole(const char *text)
 
 static char *show_bare(const struct naming *g, const char *text)
 {
-	struct buf bare = { 0 };
-	char *shown;
+	CLEAN_BUF struct buf bare = { 0 };
 
 	if (!g->kernels) {
 		return show_whole(text);
 	}
 	text_kernel_bare(&bare, text);
 	text_kernel_unwrap(&bare);
-	shown = bare.failed ? NULL : show_whole(buf_string(&bare));
-	buf_deinit(&bare);
-	return shown;
+	return bare.failed ? NULL : show_whole(buf_string(&bare));
 }
 
 /* --- what looks alike ------------------------------------------------------------------------ */

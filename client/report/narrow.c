@@ -15,7 +15,7 @@ enum { INDENT = 2, VALUE_WIDTH = 9 };
 /* A name that is longer than a line goes on in the next. */
 static size_t add_wrapped(struct buf *b, const char *name, size_t width)
 {
-	struct buf safe = { 0 };
+	CLEAN_BUF struct buf safe = { 0 };
 	size_t at = 0, step, used = INDENT;
 
 	text_terminal(&safe, name);
@@ -30,7 +30,6 @@ static size_t add_wrapped(struct buf *b, const char *name, size_t width)
 		used = INDENT + text_width(safe.data + at, step);
 		at += step;
 	}
-	buf_deinit(&safe);
 	return used;
 }
 

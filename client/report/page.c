@@ -477,12 +477,11 @@ static void add_flops(const struct page *p, struct json *j)
 {
 	const struct measure *measures;
 	size_t n = groups_measures(p->views[VIEW_KERNEL], &measures);
-	struct buf flops = { 0 };
+	CLEAN_BUF struct buf flops = { 0 };
 
 	derived_add_flops(measures, n, &flops);
 	json_text(j, "flops", buf_string(&flops));
 	j->b->failed = j->b->failed || flops.failed;
-	buf_deinit(&flops);
 }
 
 static void add_flop_peaks(const struct page *p, struct json *j)
@@ -577,7 +576,7 @@ static int make_data(struct page *p, const struct machine_source *source, struct
 int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
 	       const struct page_texts *texts, struct buf *b, struct buf *why)
 {
-	struct buf json = { 0 };
+	CLEAN_BUF struct buf json = { 0 };
 	size_t rows = ROWS_MAX;
 	int r = finish(p);
 
@@ -590,7 +589,5 @@ int page_print(struct page *p, const struct machine_source *source, struct hints
 	if (r == 0) {
 		add_page(b, &json);
 	}
-	r = r == 0 && (b->failed || p->runs.failed) ? -ENOMEM : r;
-	buf_deinit(&json);
-	return r;
+	return r == 0 && (b->failed || p->runs.failed) ? -ENOMEM : r;
 }

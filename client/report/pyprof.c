@@ -251,7 +251,7 @@ static void take_values(struct pyprof *p, const struct gpuctr_record *record)
  * is in none of them. */
 static int add_to_place(struct pyprof *p, const struct launch *launch)
 {
-	struct buf place = { 0 };
+	CLEAN_BUF struct buf place = { 0 };
 	int r = -ENOMEM;
 
 	for (size_t i = 0; i < p->n_columns; i++) {
@@ -265,7 +265,6 @@ static int add_to_place(struct pyprof *p, const struct launch *launch)
 	if (!place.failed) {
 		r = places_record(p->places, launch->record, buf_string(&place));
 	}
-	buf_deinit(&place);
 	return r;
 }
 

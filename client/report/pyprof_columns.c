@@ -110,7 +110,7 @@ static void add_sub(struct pyprof *p, struct buf *b, const struct launch *l)
 static void add_module(struct pyprof *p, struct buf *b, const struct launch *l)
 {
 	const char *end = l->op ? strstr(l->op->name, "::") : NULL;
-	struct buf module = { 0 };
+	CLEAN_BUF struct buf module = { 0 };
 
 	(void)p;
 	if (end) {
@@ -118,7 +118,6 @@ static void add_module(struct pyprof *p, struct buf *b, const struct launch *l)
 		add_field(b, buf_string(&module), '_');
 	}
 	b->failed |= module.failed;
-	buf_deinit(&module);
 }
 
 static void add_operator(struct pyprof *p, struct buf *b, const struct launch *l)
@@ -133,12 +132,11 @@ static void add_operator(struct pyprof *p, struct buf *b, const struct launch *l
 
 void pyprof_add_kernel(struct buf *b, const char *name)
 {
-	struct buf bare = { 0 };
+	CLEAN_BUF struct buf bare = { 0 };
 
 	text_kernel_bare(&bare, name);
 	add_field(b, buf_string(&bare), '_');
 	b->failed |= bare.failed;
-	buf_deinit(&bare);
 }
 
 static void add_kernel(struct pyprof *p, struct buf *b, const struct launch *l)

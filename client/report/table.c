@@ -38,7 +38,7 @@ static void add_name(struct buf *b, const char *shown, size_t width)
 static void add_figures(const struct table *t, const struct layout *l, const struct group *row,
 			struct buf *b)
 {
-	struct buf field = { 0 };
+	CLEAN_BUF struct buf field = { 0 };
 
 	table_add_counts(t, row, b);
 	for (size_t i = l->first; i < l->first + l->count; i++) {
@@ -51,7 +51,6 @@ static void add_figures(const struct table *t, const struct layout *l, const str
 			table_add_right(b, &field, table_field_width(c, k));
 		}
 	}
-	buf_deinit(&field);
 }
 
 static void add_row(const struct table *t, const struct layout *l, size_t i, struct buf *b)
@@ -86,7 +85,7 @@ static void add_head_names(const struct table *t, bool shown, struct buf *b)
 static void add_heads(const struct table *t, const struct layout *l, struct buf *b)
 {
 	const char *bold = t->v->styled ? "\033[1m" : "", *plain = t->v->styled ? "\033[m" : "";
-	struct buf field = { 0 };
+	CLEAN_BUF struct buf field = { 0 };
 
 	buf_text(b, bold);
 	add_head_names(t, false, b);
@@ -119,7 +118,6 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 			table_add_right(b, &field, table_field_width(c, k));
 		}
 	}
-	buf_deinit(&field);
 	while (b->n > 0 && b->data[b->n - 1] == ' ') {
 		b->n--;
 	}

@@ -16,6 +16,8 @@ struct buf {
 };
 
 void buf_deinit(struct buf *b);
+/* Of a local: freed at the end of its scope. */
+#define CLEAN_BUF __attribute__((cleanup(buf_deinit)))
 /* Room for n more bytes; false: out of memory. */
 bool buf_grow(struct buf *b, size_t n);
 
