@@ -8,12 +8,10 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client/cli/format.h"
-#include "client/cli/select.h"
 #include "client/report/derived.h"
 #include "client/report/fields.h"
 #include "client/report/groups.h"
@@ -107,8 +105,6 @@ static void on_base_metric(const struct gpuctr_metric *metric, void *userdata)
 
 static void on_metrics_end(const char *chip, const struct gpuctr_error *error, void *userdata)
 {
-	(void)chip;
-	(void)error;
 	((struct asked *)userdata)->done = true;
 }
 
@@ -173,7 +169,6 @@ static void on_process(const struct gpuctr_registered_process *p, void *userdata
 
 static void on_done(const struct gpuctr_error *error, void *userdata)
 {
-	(void)error;
 	((struct asked *)userdata)->done = true;
 }
 
@@ -196,7 +191,6 @@ static void on_status(const struct gpuctr_status *status, const struct gpuctr_er
 	struct asked *a = userdata;
 	char text[16];
 
-	(void)error;
 	for (size_t i = 0; status && i < status->n_gpus; i++) {
 		snprintf(text, sizeof(text), "%u", status->gpus[i].index);
 		completion_offer(a->c, text, status->gpus[i].name);

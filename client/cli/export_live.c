@@ -99,16 +99,12 @@ static void *live_open(const struct format *format, const struct store_info *inf
 static void *open_jsonl(const struct store_info *info, const struct exporter_options *options,
 			struct exporter_refusal *refusal)
 {
-	(void)options;
-	(void)refusal;
 	return live_open(&format_jsonl, info);
 }
 
 static void *open_csv(const struct store_info *info, const struct exporter_options *options,
 		      struct exporter_refusal *refusal)
 {
-	(void)options;
-	(void)refusal;
 	return live_open(&format_csv, info);
 }
 

@@ -233,7 +233,6 @@ static void table_record(void *f, struct buf *b, const struct gpuctr_record *rec
 	struct table *t = f;
 	CLEAN_BUF struct buf field = { 0 };
 
-	(void)what;
 	tell_ranges(t, b, record);
 	buf_printf(b, "%*llu  ", INDEX_WIDTH, (unsigned long long)record->index);
 	text_kernel(&field, record->kernel ? record->kernel->name : TEXT_UNKNOWN, t->name_width);

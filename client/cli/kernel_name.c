@@ -20,7 +20,6 @@
 #include "client/cli/text.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char anonymous[] = "(anonymous namespace)";

@@ -6,7 +6,6 @@
 #include <stdio_ext.h>
 #include <unistd.h>
 
-#include "client/cli/progress.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
 #include "client/report/table.h"

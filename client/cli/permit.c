@@ -61,7 +61,6 @@ static void on_closed(struct leased *l, const struct gpuctr_end *end)
 
 static void on_early_end(struct leased *l, const struct gpuctr_error *error)
 {
-	(void)l;
 	if (error->code == GPUCTR_E_DISCONNECTED) {
 		say("the daemon is gone, and the permit with it: the command runs on, and its "
 		    "profiler is refused from now on");

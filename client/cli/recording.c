@@ -6,7 +6,6 @@
 
 #include "client/cli/recording.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/store/reader.h"

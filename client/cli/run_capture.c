@@ -96,7 +96,6 @@ static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *open
 {
 	struct run *run = userdata;
 
-	(void)c;
 	snprintf(run->owner, sizeof(run->owner), "%s", opened->owner);
 	if (!may_take_turns(run->options, opened->plan) ||
 	    !sinks_prepare(&run->sinks, run->options, opened) ||
@@ -118,7 +117,6 @@ void run_note_queued(struct run *run, const struct gpuctr_queued *queued)
 
 static void on_queued(struct gpuctr_capture *c, const struct gpuctr_queued *queued, void *userdata)
 {
-	(void)c;
 	run_note_queued(userdata, queued);
 }
 
@@ -187,7 +185,6 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 {
 	struct run *run = userdata;
 
-	(void)c;
 	/* Notices about processes that are left out have come before the first process. */
 	if (run->n_begun == 0 && run_is_on_demand(run) && !run->options->quiet) {
 		say_begin(run);
@@ -205,7 +202,6 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *reco
 {
 	struct run *run = userdata;
 
-	(void)c;
 	if (run->options->torch && !run->has_operators) {
 		run->has_operators = torch_has_operator(record);
 	}
@@ -218,20 +214,17 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *reco
 
 static void on_mark(struct gpuctr_capture *c, const struct gpuctr_mark *mark, void *userdata)
 {
-	(void)c;
 	sinks_mark(&((struct run *)userdata)->sinks, mark);
 }
 
 static void on_image(struct gpuctr_capture *c, const struct gpuctr_image *image, void *userdata)
 {
-	(void)c;
 	sinks_image(&((struct run *)userdata)->sinks, image);
 }
 
 static void on_stratum(struct gpuctr_capture *c, const struct gpuctr_stratum *stratum,
 		       void *userdata)
 {
-	(void)c;
 	sinks_stratum(&((struct run *)userdata)->sinks, stratum);
 }
 
@@ -239,7 +232,6 @@ static void on_copy(struct gpuctr_capture *c, const struct gpuctr_copy *copy, vo
 {
 	const struct run *run = userdata;
 
-	(void)c;
 	if (run->sampling) {
 		sampling_copy(run->sampling, copy);
 	}
@@ -248,7 +240,6 @@ static void on_copy(struct gpuctr_capture *c, const struct gpuctr_copy *copy, vo
 static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *totals,
 			void *userdata)
 {
-	(void)c;
 	sinks_progress(&((struct run *)userdata)->sinks, totals);
 }
 
@@ -274,7 +265,6 @@ static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *noti
 	struct run *run = userdata;
 	struct chosen left_out;
 
-	(void)c;
 	if (selected_leave_out(&run->selected, notice, &left_out)) {
 		ranks_leave_out(&run->sinks.ranks, left_out.pid,
 				notice->error.code == GPUCTR_E_GPU_BUSY
@@ -294,7 +284,6 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 {
 	struct run *run = userdata;
 
-	(void)c;
 	run->n_ended++;
 	if (!run->sampling) {
 		sinks_process_end(&run->sinks, end);
@@ -329,7 +318,6 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 {
 	struct run *run = userdata;
 
-	(void)c;
 	run->capture = NULL;
 	if (run->started && run->sampling) {
 		run_finish_sampling(run);

@@ -5,7 +5,6 @@
 
 #include "client/cli/run_internal.h"
 
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,7 +26,6 @@ static void on_until(uv_poll_t *handle, int status, int events)
 	struct run *run = handle->data;
 	char ignored[64];
 
-	(void)events;
 	if (status == 0 && read(run->options->until_fd, ignored, sizeof(ignored)) > 0) {
 		return;
 	}

@@ -5,7 +5,6 @@
 
 #include "client/cli/sinks.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

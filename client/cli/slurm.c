@@ -29,7 +29,6 @@
 #include <unistd.h>
 
 #include "client/cli/child.h"
-#include "client/cli/expand.h"
 #include "client/cli/say.h"
 #include "client/cli/slurm_internal.h"
 #include "proto/base/clock.h"

@@ -7,7 +7,6 @@
 #include "client/cli/torch.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

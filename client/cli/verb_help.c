@@ -74,9 +74,6 @@ const struct verb verb_help = {
 
 static int exec_version(const struct verb *const *verbs, int argc, char **argv)
 {
-	(void)verbs;
-	(void)argc;
-	(void)argv;
 	printf("gpuctr-client %s\n", gpuctr_version());
 	return 0;
 }

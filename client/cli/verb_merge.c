@@ -22,7 +22,6 @@ static int exec_merge(const struct verb *const *verbs, int argc, char **argv)
 	struct export_options o = { .verb = "merge", .exporter = &exporter_merge, .path = "-" };
 	int rest, status = verb_read(&verb_merge, argc, argv, &o, &rest);
 
-	(void)verbs;
 	if (status >= 0) {
 		return status;
 	}

@@ -5,11 +5,8 @@
 
 #include "client/cli/verb.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/format.h"
 #include "client/cli/metric_line.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
@@ -276,7 +273,6 @@ static int exec_metrics(const struct verb *const *verbs, int argc, char **argv)
 	struct metrics_options o = { 0 };
 	int rest, status = verb_read(&verb_metrics, argc, argv, &o, &rest);
 
-	(void)verbs;
 	return status < 0 ? list(&o, argv + rest, argc - rest) : status;
 }
 

@@ -430,7 +430,6 @@ static int exec_report(const struct verb *const *verbs, int argc, char **argv)
 	struct strings files = { 0 };
 	int rest, status = verb_read(&verb_report, argc, argv, &o, &rest);
 
-	(void)verbs;
 	for (; status < 0 && rest < argc; rest++) {
 		strings_add(&files, argv[rest], strlen(argv[rest]));
 	}

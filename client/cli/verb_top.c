@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "client/cli/child.h"
-#include "client/cli/progress.h"
 #include "client/cli/ps_table.h"
 #include "client/cli/request.h"
 #include "client/cli/run.h"
@@ -184,7 +183,6 @@ static int exec_top(const struct verb *const *verbs, int argc, char **argv)
 	struct run_options o;
 	int status = run_options_read(&o, &verb_top, argc, argv, check);
 
-	(void)verbs;
 	if (status < 0) {
 		status = watch(&o);
 	}

@@ -3,7 +3,6 @@
 /* The catalogue without a daemon. CUPTI's host library needs neither a GPU nor a privilege, so what
  * the daemon's planner answers can be answered here as well, for a machine where no daemon runs. */
 
-#include <errno.h>
 #include <string.h>
 
 #include "client/lib/expand.h"

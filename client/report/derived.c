@@ -11,7 +11,6 @@
  * and who shows a rate says which are there (derived_add_flops()). */
 
 #include "client/report/derived.h"
-#include "client/report/define.h"
 
 #include <string.h>
 

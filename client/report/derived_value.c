@@ -3,7 +3,6 @@
 /* Values of derived columns, from a row's totals: those that are always there, and those that the
  * user defines, whose steps are computed on a stack. */
 
-#include <errno.h>
 #include <math.h>
 
 #include "client/report/define.h"

@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,7 +165,6 @@ static int folded_process(void *e, struct buf *b, const struct store_process *pr
 {
 	struct folded *f = e;
 
-	(void)b;
 	return f->places ? places_process(f->places, &process->process) : 0;
 }
 
@@ -191,7 +189,6 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 	struct folded *f = e;
 	struct frame *frame = find_outermost(f, record->process);
 
-	(void)b;
 	frame = frame ? frames_find(&f->frames, frame, what->scope, record) : NULL;
 	if (!frame) {
 		return -ENOMEM;

@@ -10,7 +10,6 @@
 
 #include "client/cli/text.h"
 #include "client/report/estimated.h"
-#include "proto/base/clean.h"
 #include "proto/base/json.h"
 
 static bool is_told(const struct view *v, enum field field, size_t i)

@@ -4,7 +4,6 @@
  * for each column, or a few where one is too short. */
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/text.h"

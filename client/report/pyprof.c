@@ -228,7 +228,6 @@ static int pyprof_process(void *e, struct buf *b, const struct store_process *pr
 {
 	struct pyprof *p = e;
 
-	(void)b;
 	return p->places ? places_process(p->places, &process->process) : 0;
 }
 

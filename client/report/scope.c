@@ -10,7 +10,6 @@
 #include "client/report/scope.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/buf.h"

@@ -16,8 +16,6 @@
 
 #include <sqlite3.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 
 const char schema_tables[] =
