@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/cli/format.h"
+#include "client/cli/selector.h"
 #include "client/report/derived.h"
 #include "client/report/fields.h"
 #include "client/report/groups.h"

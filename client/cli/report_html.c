@@ -81,7 +81,8 @@ int report_html(const struct strings *files, const char *path, bool force,
 	}
 	r = outfile_open(&out, path, force);
 	ok = r == 0 && report_source_open(&source, &by_kernel, true, where);
-	source.page = ok ? page_new(options, summary_unfinished(source.summary)) : NULL;
+	source.page =
+		ok ? page_new(options, summary_unfinished(source.summary), &source.intake) : NULL;
 	if (r < 0) {
 		say_usage("--html %s: %s", path, outfile_why(r));
 		status = EXIT_VERB_USAGE;

@@ -12,6 +12,7 @@
 /* The captures that the user named, added up, or the capture to compare with. */
 struct report_source {
 	struct summary *summary;
+	struct intake intake; /* groups of hints and page */
 	struct summary_end end;
 	char *driver, *recorded_from;
 	struct buf why, budgets;

@@ -11,6 +11,7 @@
 #include "client/cli/request.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
+#include "client/report/groups.h"
 #include "proto/nvidia/aliases.h"
 
 enum { WIDTH = 96 };

@@ -56,11 +56,12 @@ struct other {
 static bool are_among(const struct derived *a, const struct measure *of_a, const struct derived *b,
 		      const struct measure *of_b)
 {
-	for (size_t i = 0; i < a->n_flops; i++) {
+	for (size_t i = 0; i < a->part.n; i++) {
 		bool found = false;
 
-		for (size_t k = 0; k < b->n_flops; k++) {
-			found = found || same_measure(&of_a[a->flops[i]], &of_b[b->flops[k]]);
+		for (size_t k = 0; k < b->part.n; k++) {
+			found = found ||
+				same_measure(&of_a[a->part.terms[i]], &of_b[b->part.terms[k]]);
 		}
 		if (!found) {
 			return false;

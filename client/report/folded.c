@@ -120,10 +120,9 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 	f->several = options->process == 0 && info->n_processes > 1;
 	f->frames.n_values = 1;
 	f->frames.write_name = write_name;
-	f->places = info->budget_ppm > 0 ? places_new(NULL) : NULL;
+	f->places = info->budget_ppm > 0 ? places_new(options->intake, NULL) : NULL;
 	if (!take_weight(f, options->weight, &refusal->why) ||
-	    (info->budget_ppm > 0 &&
-	     (!f->places || places_begin(f->places, &info->plan, info->path, &refusal->why)))) {
+	    (info->budget_ppm > 0 && !f->places)) {
 		folded_close(f);
 		return NULL;
 	}
@@ -161,13 +160,6 @@ static struct frame *find_outermost(struct folded *f, unsigned process)
 	return f->outermost;
 }
 
-static int folded_process(void *e, struct buf *b, const struct store_process *process)
-{
-	struct folded *f = e;
-
-	return f->places ? places_process(f->places, &process->process) : 0;
-}
-
 /* Of a capture of which everything was measured. */
 static void add_to_frame(struct folded *f, struct frame *frame, const struct gpuctr_record *record)
 {
@@ -197,14 +189,7 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 		add_to_frame(f, frame, record);
 		return 0;
 	}
-	return places_record_frame(f->places, record, frame);
-}
-
-static int folded_stratum(void *e, const struct gpuctr_stratum *stratum)
-{
-	struct folded *f = e;
-
-	return f->places ? places_stratum(f->places, stratum) : 0;
+	return places_at_frame(f->places, frame);
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
@@ -332,9 +317,7 @@ const struct exporter exporter_folded = {
 	.only_at_end = true,
 	.open = folded_open,
 	.close = folded_close,
-	.process = folded_process,
 	.record = folded_record,
-	.stratum = folded_stratum,
 	.end = folded_end,
 	.tell = folded_tell,
 };

@@ -37,6 +37,7 @@ static const char *const view_names[VIEWS] = { "kernel", "op", "by" };
 
 struct page {
 	const struct page_options *options;
+	struct intake *intake;
 	struct groups *views[VIEWS]; /* VIEW_KERNEL is borrowed */
 	size_t n_views;		     /* VIEWS, or VIEW_BY if --by names kernel or op alone */
 	struct places *places;	     /* of a budget's capture: one for each kernel's frame */
@@ -62,7 +63,7 @@ static bool is_usual(const struct keys *by)
 	return by->n == 1 && (by->keys[0] == KEY_KERNEL || by->keys[0] == KEY_OP);
 }
 
-struct page *page_new(const struct page_options *options, struct groups *kernels)
+struct page *page_new(const struct page_options *options, struct groups *kernels, struct intake *in)
 {
 	const struct keys keys[VIEWS] = {
 		[VIEW_OP] = { .keys = { KEY_OP }, .n = 1, .nested = 0 },
@@ -74,10 +75,11 @@ struct page *page_new(const struct page_options *options, struct groups *kernels
 		return NULL;
 	}
 	p->options = options;
+	p->intake = in;
 	p->views[VIEW_KERNEL] = kernels;
 	p->n_views = is_usual(&options->by) ? VIEW_BY : VIEWS;
 	for (size_t i = VIEW_OP; i < p->n_views; i++) {
-		p->views[i] = groups_new(&keys[i]);
+		p->views[i] = intake_add(in, groups_new(&keys[i]));
 		if (!p->views[i]) {
 			return page_free(p);
 		}
@@ -202,7 +204,7 @@ static void add_run(struct buf *b, const struct store_info *info)
 	json_end(&j, '}');
 }
 
-int page_capture(struct page *p, const struct store_info *info, struct buf *why)
+int page_capture(struct page *p, const struct store_info *info)
 {
 	int r = 0;
 
@@ -215,13 +217,9 @@ int page_capture(struct page *p, const struct store_info *info, struct buf *why)
 		find_columns(p, &info->plan);
 		frames_next_capture(&p->frames);
 	}
-	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_begin(p->views[i], &info->plan, info->path, why);
-		r = r ? r : groups_host(p->views[i], info->host);
-	}
-	if (r == 0 && info->budget_ppm > 0) {
-		p->places = p->places ? p->places : places_new(p->views[VIEW_KERNEL]);
-		r = p->places ? places_begin(p->places, &info->plan, info->path, why) : -ENOMEM;
+	if (r == 0 && info->budget_ppm > 0 && !p->places) {
+		p->places = places_new(p->intake, p->views[VIEW_KERNEL]);
+		r = p->places ? 0 : -ENOMEM;
 	}
 	return r;
 }
@@ -238,17 +236,11 @@ static void note_peak(struct page *p, const struct gpuctr_device *device)
 	}
 }
 
-int page_process(struct page *p, const struct gpuctr_process *process)
+void page_process(struct page *p, const struct gpuctr_process *process)
 {
-	int r = 0;
-
 	for (size_t i = 0; i < process->n_devices; i++) {
 		note_peak(p, &process->devices[i]);
 	}
-	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_process(p->views[i], process);
-	}
-	return r || !p->places ? r : places_process(p->places, process);
 }
 
 /* A launch that was measured with a chance of 1 in 10 counts ten times. scale_timeline() corrects
@@ -264,11 +256,12 @@ static void take_values(struct page *p, const struct gpuctr_record *record)
 	}
 }
 
-static int add_to_place(struct page *p, const struct gpuctr_record *record,
-			const struct attribution *what)
+int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what)
 {
 	struct frame *frame = frames_find(&p->frames, &p->frames.root, what->scope, record);
 
+	take_values(p, record);
+	timeline_add(&p->timeline, record->start_ns, p->values);
 	if (!frame) {
 		return -ENOMEM;
 	}
@@ -279,40 +272,7 @@ static int add_to_place(struct page *p, const struct gpuctr_record *record,
 		}
 		return 0;
 	}
-	return places_record_frame(p->places, record, frame);
-}
-
-int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what)
-{
-	int r = 0;
-
-	take_values(p, record);
-	timeline_add(&p->timeline, record->start_ns, p->values);
-	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_record(p->views[i], record, what);
-	}
-	return r ? r : add_to_place(p, record, what);
-}
-
-int page_stratum(struct page *p, const struct gpuctr_stratum *stratum)
-{
-	int r = 0;
-
-	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_stratum(p->views[i], stratum);
-	}
-	return r || !p->places ? r : places_stratum(p->places, stratum);
-}
-
-/* The flame graph needs ranges, and the timeline needs the start of each record. */
-unsigned page_without(const struct page *p)
-{
-	unsigned without = STORE_LOOKS | STORE_ACTIVE | STORE_BLOCK | STORE_PLACE;
-
-	for (size_t i = 0; i < p->n_views; i++) {
-		without &= groups_without(p->views[i]);
-	}
-	return without;
+	return places_at_frame(p->places, frame);
 }
 
 /* --- sums of all launches -------------------------------------------------------------------- */

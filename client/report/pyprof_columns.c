@@ -200,12 +200,12 @@ static void add_launches(struct pyprof *p, struct buf *b, const struct launch *l
 }
 
 /* Of several launches it is an estimate, which has no fraction. */
-static void add_sum(struct buf *b, const struct launch *l, const size_t *terms, size_t n)
+static void add_sum(struct buf *b, const struct launch *l, const struct derived_sum *s)
 {
-	double sum = n > 0 ? 0 : NAN;
+	double sum = s->n > 0 ? 0 : NAN;
 
-	for (size_t i = 0; i < n; i++) {
-		sum += l->values[terms[i]];
+	for (size_t i = 0; i < s->n; i++) {
+		sum += l->values[s->terms[i]];
 	}
 	if (isfinite(sum)) {
 		buf_double(b, l->record ? sum : round(sum));
@@ -214,12 +214,12 @@ static void add_sum(struct buf *b, const struct launch *l, const size_t *terms, 
 
 static void add_flops(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	add_sum(b, l, p->sums.flops, p->sums.n_flops);
+	add_sum(b, l, &p->flops);
 }
 
 static void add_bytes(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	add_sum(b, l, p->sums.bytes, p->has_bytes ? p->sums.n_bytes : 0);
+	add_sum(b, l, &p->bytes);
 }
 
 const struct column pyprof_columns[PYPROF_COLUMNS_MAX] = {
