@@ -268,32 +268,6 @@ static const char *offer_plan(const struct completion *c)
 	return offer_metrics(c, on_metric);
 }
 
-static const char *offer_pids(const struct completion *c)
-{
-	return offer_processes(c, offer_pid);
-}
-
-static const char *offer_jobs(const struct completion *c)
-{
-	return offer_processes(c, offer_job);
-}
-
-static const char *offer_programs(const struct completion *c)
-{
-	return offer_processes(c, offer_program);
-}
-
-static const char *offer_containers(const struct completion *c)
-{
-	return offer_processes(c, offer_container);
-}
-
-static const char *offer_parts(const struct completion *c)
-{
-	offer_words(c, "skip_first= wait= warmup= active= repeat=");
-	return ":more";
-}
-
 /* Columns of the file that is named before, as `report` takes them. */
 static void offer_columns_of(const struct completion *c)
 {
@@ -327,40 +301,29 @@ static const char *offer_columns(const struct completion *c)
 	return offer_words(c, "time");
 }
 
-static const char *offer_orders(const struct completion *c)
-{
-	offer_columns(c);
-	return offer_words(c, "launches name");
-}
-
-static const char *offer_pyprof(const struct completion *c)
-{
-	return offer_words(c, "idx seq altseq tid layer trace dir sub mod op kernel params sil tc "
-			      "device stream grid block flops bytes all");
-}
-
 /* By the name of the option, whatever its verb. */
 static const struct {
 	const char *option;
 	const char *(*offer)(const struct completion *c);
-	const char *words; /* in place of offer */
+	void (*offer_process)(struct asked *a, const struct gpuctr_registered_process *p);
+	const char *words; /* and these */
 } values[] = {
 	{ .option = "metrics", .offer = offer_plan },
-	{ .option = "pid", .offer = offer_pids },
-	{ .option = "tree", .offer = offer_pids },
-	{ .option = "job", .offer = offer_jobs },
-	{ .option = "program", .offer = offer_programs },
-	{ .option = "container", .offer = offer_containers },
+	{ .option = "pid", .offer_process = offer_pid },
+	{ .option = "tree", .offer_process = offer_pid },
+	{ .option = "job", .offer_process = offer_job },
+	{ .option = "program", .offer_process = offer_program },
+	{ .option = "container", .offer_process = offer_container },
 	{ .option = "devices", .offer = offer_gpus },
 	{ .option = "gpu", .offer = offer_gpus },
 	{ .option = "format", .offer = offer_formats },
 	{ .option = "by", .offer = offer_keys },
 	{ .option = "figures", .offer = offer_figures },
-	{ .option = "schedule", .offer = offer_parts },
+	{ .option = "schedule", .words = "skip_first= wait= warmup= active= repeat=" },
 	{ .option = "to", .words = "chrome csv jsonl folded pyprof" },
 	{ .option = "capture-range", .words = "cudaProfilerApi nvtx:" },
 	{ .option = "step", .words = "cudaProfilerStart" },
-	{ .option = "sort", .offer = offer_orders },
+	{ .option = "sort", .offer = offer_columns, .words = "launches name" },
 	{ .option = "columns", .offer = offer_columns },
 };
 
@@ -386,17 +349,32 @@ static struct completion last_part(const struct completion *c, const char *argum
 	return part;
 }
 
+static const char *offer_values(const struct completion *c, size_t i)
+{
+	const char *what = ":none";
+
+	if (values[i].offer_process) {
+		what = offer_processes(c, values[i].offer_process);
+	}
+	if (values[i].offer) {
+		what = values[i].offer(c);
+	}
+	offer_words(c, values[i].words ? values[i].words : "");
+	return strcmp(values[i].option, "schedule") == 0 ? ":more" : what;
+}
+
 const char *completion_of_option(const struct completion *c, const struct option_def *def)
 {
 	struct completion part = last_part(c, def->argument);
 
 	if (strcmp(def->argument, "LIST|all") == 0) {
-		return offer_pyprof(&part);
+		return offer_words(
+			&part, "idx seq altseq tid layer trace dir sub mod op kernel params sil "
+			       "tc device stream grid block flops bytes all");
 	}
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		if (strcmp(values[i].option, def->name) == 0) {
-			return values[i].offer ? values[i].offer(&part)
-					       : offer_words(&part, values[i].words);
+			return offer_values(&part, i);
 		}
 	}
 	if (is_choice(def->argument)) {

@@ -31,6 +31,7 @@
 #include "client/cli/child.h"
 #include "client/cli/say.h"
 #include "client/cli/slurm_internal.h"
+#include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
 /* Seconds until every node's client has opened its capture; the step of a large job starts
@@ -62,6 +63,11 @@ bool slurm_is_meant(const struct run_options *o)
 
 static void add_srun(struct words *w, const struct job *job)
 {
+	static const char *const options[] = {
+		"--ntasks-per-node=1", "--cpus-per-task=1",    "--gres=none", "--mpi=none",
+		"--input=none",	       "--kill-on-bad-exit=0", "--wait=0",    "--quiet"
+	};
+
 	snprintf(w->text[1], sizeof(w->text[1]), "--nodes=%u", job->nodes);
 	snprintf(w->text[2], sizeof(w->text[2]), "--ntasks=%u", job->nodes);
 	slurm_add_word(w, "srun");
@@ -69,14 +75,9 @@ static void add_srun(struct words *w, const struct job *job)
 	slurm_add_word(w, "--overlap");
 	slurm_add_word(w, w->text[1]);
 	slurm_add_word(w, w->text[2]);
-	slurm_add_word(w, "--ntasks-per-node=1");
-	slurm_add_word(w, "--cpus-per-task=1");
-	slurm_add_word(w, "--gres=none");
-	slurm_add_word(w, "--mpi=none");
-	slurm_add_word(w, "--input=none");
-	slurm_add_word(w, "--kill-on-bad-exit=0");
-	slurm_add_word(w, "--wait=0");
-	slurm_add_word(w, "--quiet");
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		slurm_add_word(w, options[i]);
+	}
 }
 
 /* Our own file, for this job and its step, if one was named, at one time for all. */
@@ -95,15 +96,11 @@ static void add_client(struct words *w, const struct gathering *g, const struct 
 	}
 	snprintf(w->text[4], sizeof(w->text[4]), "%.6f", (double)at_ns / 1e9);
 	snprintf(w->text[5], sizeof(w->text[5]), "%.6f", (double)asked_ns / 1e9);
-	slurm_add_word(w, w->client);
-	slurm_add_word(w, "capture");
-	slurm_add_word(w, "--here");
-	slurm_add_word(w, "--part");
-	slurm_add_word(w, w->text[3]);
-	slurm_add_word(w, "--at");
-	slurm_add_word(w, w->text[4]);
-	slurm_add_word(w, "--sent");
-	slurm_add_word(w, w->text[5]);
+	for (size_t i = 0; i < 9; i++) {
+		slurm_add_word(w, (const char *[]){ w->client, "capture", "--here", "--part",
+						    w->text[3], "--at", w->text[4], "--sent",
+						    w->text[5] }[i]);
+	}
 }
 
 /* srun, our own file, and the options that we were given. free(); the strings are w's and argv's.

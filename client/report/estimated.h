@@ -31,6 +31,9 @@ struct estimate estimated_mean(const struct group *group, size_t i);
  * known. */
 uint64_t estimated_unknown(const struct group *group, size_t i);
 
+/* Of n measures, with nothing in it; owner owns it. NULL: out of memory. */
+struct estimated *estimated_new(struct texts *owner, size_t n);
+
 /* Adds a row to a sum of other rows; no two of the rows have launches in common. Arrays have n
  * measures. */
 void estimated_add(struct estimated *sum, const struct estimated *row, size_t n);

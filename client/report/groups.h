@@ -72,6 +72,9 @@ struct group {
 	const struct group *before; /* the same row in the capture that is compared with; view.h */
 };
 
+/* A row of n measures that owner owns, with nothing in it. NULL: out of memory. */
+struct group *group_new(struct texts *owner, size_t n);
+
 struct groups;
 
 struct groups *groups_new(const struct keys *keys); /* NULL: out of memory */

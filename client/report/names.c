@@ -294,17 +294,17 @@ static bool shorten(struct naming *g)
 	return ok;
 }
 
-static int compare_texts(const void *a, const void *b)
+int names_compare(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static size_t sort_once(const char **texts, size_t n)
+size_t names_sort_once(const char **texts, size_t n)
 {
 	size_t kept = 0;
 
 	if (n > 0) {
-		qsort(texts, n, sizeof(*texts), compare_texts);
+		qsort(texts, n, sizeof(*texts), names_compare);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (kept == 0 || strcmp(texts[kept - 1], texts[i]) != 0) {
@@ -322,7 +322,7 @@ static char **give_each(const struct naming *g, const char *const *texts, size_t
 
 	for (size_t i = 0; i < n && ok; i++) {
 		const char *const *found =
-			bsearch(&texts[i], g->texts, g->n, sizeof(*g->texts), compare_texts);
+			bsearch(&texts[i], g->texts, g->n, sizeof(*g->texts), names_compare);
 
 		shown[i] = strdup(g->shown[found - g->texts]);
 		ok = shown[i] != NULL;
@@ -344,7 +344,7 @@ char **names_shorten(const char *const *texts, size_t n, size_t width, bool kern
 	for (size_t i = 0; different && i < n; i++) {
 		different[i] = texts[i];
 	}
-	g.n = different ? sort_once(different, n) : 0;
+	g.n = different ? names_sort_once(different, n) : 0;
 	shown = different && shorten(&g) ? give_each(&g, texts, n) : NULL;
 	names_free(g.shown, g.n);
 	free(different);

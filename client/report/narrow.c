@@ -105,7 +105,7 @@ void table_print_narrow(struct table *t, size_t width, struct buf *b)
 	}
 	if (v->n_shown < v->n_rows) {
 		buf_printf(b, "%zu more\n", v->n_rows - v->n_shown);
-		add_figures(t, width, &t->rest, b);
+		add_figures(t, width, t->rest, b);
 	}
 	if (v->n_rows != 1) {
 		buf_text(b, "all\n");
