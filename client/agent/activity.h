@@ -6,6 +6,7 @@
  * began and ended on the GPU. */
 
 #include "client/agent/deliver.h"
+#include "client/agent/graphs.h"
 #include "client/agent/lock.h"
 #include "client/agent/pack.h"
 #include "client/agent/profiler.h"
@@ -18,6 +19,14 @@ struct activity {
 	 * can begin; it returns false if that is not possible now. NULL: act may be called at any
 	 * time. */
 	bool (*while_quiet)(void *userdata, void (*act)(void *argument), void *argument);
+	bool (*is_ending)(void *userdata); /* does somebody wait for the rest? */
+	/* Each kernel of a graph is told; NULL: a graph is told as one. Fills in the number of a
+	 * kernel of this name, and says whether the filter selects it. Called by CUPTI's threads,
+	 * with the lock, and not after activity_stop(). on_crowd then says without it that many
+	 * kernels wait. */
+	bool (*name_kernel)(void *userdata, const char *name, struct launch *l,
+			    uint32_t static_shared_bytes, uint32_t registers);
+	void (*on_crowd)(void *userdata);
 	void *userdata;
 	bool copies;  /* what moves bytes beside the kernels expected is wanted as well */
 	bool patient; /* launches run far ahead of the GPU, and nobody waits for their records */
@@ -25,7 +34,9 @@ struct activity {
 	const struct profiler *profiler;
 	struct spans spans;
 	_Atomic bool made; /* started before, so the lock is initialised */
+	bool whole;	   /* whole graphs are traced */
 	struct lock lock;  /* of what follows */
+	struct graphs graphs;
 	bool started;
 	bool copying; /* what is wanted, while started */
 	struct activity_buffer *spare;
@@ -44,6 +55,9 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p);
 /* To be called before a launch that is measured. Cheap; does nothing if tracing was not started. */
 void activity_expect(struct activity *v, uint32_t correlation);
 
+/* As activity_expect(), for a launch l of a graph, whose kernels are told if name_kernel is set. */
+void activity_expect_graph(struct activity *v, const struct launch *l, uintptr_t graph);
+
 /* The launch was not made. */
 void activity_forget(struct activity *v, uint32_t correlation);
 
@@ -54,12 +68,26 @@ void activity_flush(struct activity *v);
  * for missing records. Only for the delivering thread, which must hold no lock. */
 void activity_fill(struct activity *v, struct batch *b);
 
-/* The batch is dropped: its kernels are as if they had not been expected. */
-void activity_leave_out(struct activity *v, const struct batch *b);
+/* The kernels of a launch of a graph, as graphs_take(), and those that came late. */
+struct graph_kernels activity_take_graph(struct activity *v, const struct launch *l,
+					 bool *ret_came);
+struct graph_kernels activity_take_late(struct activity *v);
+
+/* What kernels of graphs are to be counted as, since the last call. */
+struct graph_counts activity_take_graph_counts(struct activity *v);
+
+/* From now on graphs are traced whole. False: they were before, or kernels of graphs come. */
+bool activity_want_whole_graphs(struct activity *v);
+
+/* This launch is dropped: it is as if it had not been expected. */
+void activity_leave_out(struct activity *v, const struct launch *l);
 
 /* Copies, fills and kernels that were not expected, which have come since the last call; free with
  * free(). They are in no order. */
 struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n);
+
+/* Do many kernels of graphs wait to be taken? */
+bool activity_is_crowded(struct activity *v);
 
 /* Has CUPTI dropped records for lack of room? */
 bool activity_drops(struct activity *v);

@@ -14,6 +14,7 @@
 #include "client/agent/permission.h"
 #include "client/agent/section.h"
 #include "client/agent/times.h"
+#include "client/agent/trace_graphs.h"
 #include "client/agent/watch.h"
 #include "proto/base/clock.h"
 
@@ -148,6 +149,7 @@ static void stop_now(struct capture *c)
 	}
 	deliver_take_link(&c->deliver);
 	trace_flush(c, true);
+	trace_graphs_flush(c);
 	tell_spent(c);
 	deliver_request_finish(&c->deliver);
 }
@@ -177,7 +179,8 @@ static void on_idle(void *userdata)
 	} else {
 		deliver_lend_link(&c->deliver);
 		contexts_flush_old(c);
-		trace_flush(c, false);
+		trace_flush(c, activity_is_crowded(c->activity));
+		trace_graphs_flush(c);
 		watch_look(c);
 		deliver_take_link(&c->deliver);
 		tell_copies(c); /* there may be no batch for long, where a filter leaves out all */
@@ -190,6 +193,13 @@ static bool while_quiet(void *userdata, void (*act)(void *argument), void *argum
 	return contexts_while_quiet(userdata, "cuptiActivityFlushAll", act, argument);
 }
 
+static bool is_ending(void *userdata)
+{
+	const struct capture *c = userdata;
+
+	return state_is_exiting() || !capture_is_measuring(c);
+}
+
 static void on_batch(void *userdata, struct batch *b)
 {
 	struct capture *c = userdata;
@@ -197,22 +207,21 @@ static void on_batch(void *userdata, struct batch *b)
 	deliver_lend_link(&c->deliver);
 	activity_fill(c->activity, b);
 	deliver_take_link(&c->deliver);
+	trace_graphs_split(c, b);
 	tell_copies(c);
 	if (!c->reported_drops && activity_drops(c->activity)) {
 		c->reported_drops = true;
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
 			       "CUPTI has lost records of when kernels began and ended; these have "
-			       "no time of their own",
+			       "no time of their own, and kernels of CUDA graphs among them are in "
+			       "no record",
 			       "");
 	}
 }
 
-/* Its kernels ran all the same. */
-static void on_drop(void *userdata, const struct batch *b)
+static void on_drop(void *userdata, struct batch *b)
 {
-	const struct capture *c = userdata;
-
-	activity_leave_out(c->activity, b);
+	trace_graphs_leave_out(userdata, b);
 }
 
 /* Undoes what the capture has set up in CUPTI and libcuda, unless the program exits. */
@@ -236,6 +245,7 @@ static void on_end(void *userdata)
 		leave_cupti(c);
 		deliver_take_link(&c->deliver);
 	}
+	trace_graphs_end(c);
 }
 
 /* The daemon ended the capture, or the connection broke: launches are ignored from now on. */
@@ -292,8 +302,10 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 	/* Of a CUPTI that nobody else uses. */
 	c->activity->while_quiet = c->welcome.trace ? NULL : while_quiet;
 	c->activity->userdata = c;
+	c->activity->is_ending = is_ending;
 	c->activity->patient = c->welcome.trace;
 	c->activity->copies = c->welcome.trace && c->welcome.plan.columns.n > 0;
+	trace_graphs_begin(c);
 	times_init(c);
 	return callbacks_enable(c, r);
 }

@@ -195,6 +195,14 @@ static bool has_room(const struct deliver *d, const struct batch *b)
 	       (d->started && pthread_equal(pthread_self(), d->thread));
 }
 
+static void drop(struct deliver *d, struct batch *b)
+{
+	if (d->on_drop) {
+		d->on_drop(d->userdata, b);
+	}
+	atomic_fetch_add(&d->counters->dropped, b->n);
+}
+
 void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
 {
 	uint64_t by_ns = clock_now_ns() + patience_ns;
@@ -212,10 +220,7 @@ void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
 	}
 	lock_release(&d->lock);
 	if (!taken) {
-		if (d->on_drop) {
-			d->on_drop(d->userdata, b);
-		}
-		atomic_fetch_add(&d->counters->dropped, b->n);
+		drop(d, b);
 		deliver_free_batch(d, b);
 	}
 }
@@ -396,23 +401,12 @@ static int send_image(struct deliver *d, const struct batch *b, uint64_t first)
 	return r;
 }
 
-static void process_batch(struct deliver *d, struct batch *b)
+static void send_batch(struct deliver *d, struct batch *b, double *values, bool *measured)
 {
-	size_t n_columns = d->welcome->plan.columns.n, n = b->n, kept;
-	double *values = malloc((n * n_columns + 1) * sizeof(*values));
-	bool *measured = malloc(n + 1);
+	size_t n = b->n, kept;
 	char text[256];
 	int result;
 
-	if (!values || !measured || d->link->fd < 0) {
-		atomic_fetch_add(&d->counters->dropped, n);
-		free(values);
-		free(measured);
-		return;
-	}
-	if (d->on_batch) {
-		d->on_batch(d->userdata, b);
-	}
 	result = d->evaluate ? d->evaluate(d->userdata, b, values, measured)
 			     : evaluate_batch(b->plan ? b->plan : &d->welcome->plan, b, values,
 					      measured);
@@ -438,6 +432,27 @@ static void process_batch(struct deliver *d, struct batch *b)
 		d->next_index += kept;
 	} else {
 		atomic_fetch_add(&d->counters->dropped, kept);
+	}
+}
+
+static void process_batch(struct deliver *d, struct batch *b)
+{
+	double *values = NULL;
+	bool *measured = NULL;
+
+	if (d->link->fd < 0) {
+		drop(d, b);
+		return;
+	}
+	if (d->on_batch) {
+		d->on_batch(d->userdata, b);
+	}
+	values = malloc((b->n * d->welcome->plan.columns.n + 1) * sizeof(*values));
+	measured = malloc(b->n + 1);
+	if (values && measured) {
+		send_batch(d, b, values, measured);
+	} else {
+		atomic_fetch_add(&d->counters->dropped, b->n);
 	}
 	free(values);
 	free(measured);
@@ -543,13 +558,16 @@ static void drop_late(struct deliver *d)
 {
 	struct batch *b;
 
-	LOCK_SCOPE(&d->lock);
+	lock_acquire(&d->lock);
 	state_move(&d->state, CAPTURE_LEAVING);
 	pthread_cond_broadcast(&d->drained);
 	while ((b = take_batch(d)) != NULL) {
-		atomic_fetch_add(&d->counters->dropped, b->n);
+		lock_release(&d->lock);
+		drop(d, b);
 		batch_free(b);
+		lock_acquire(&d->lock);
 	}
+	lock_release(&d->lock);
 }
 
 /* Reports dropped marks in a notice. Marks are not numbered, so the client could not notice a gap.

@@ -34,6 +34,8 @@ struct launch {
 	uint64_t stream;
 	uint32_t correlation, thread;
 	uint32_t range, set;
+	uint32_t graph; /* of a kernel of a graph, CUPTI's numbers of both; else 0 */
+	uint64_t graph_node;
 	uint64_t start_ns; /* unix time; see clock */
 	uint64_t duration_ns;
 	uint8_t kind;  /* enum gpuctr_launch_kind */
@@ -77,10 +79,11 @@ struct deliver {
 	void (*on_stop)(void *userdata, uint32_t code, const char *message);
 	/* Called about four times a second, to flush old batches. */
 	void (*on_idle)(void *userdata);
-	/* Called before b is evaluated; may be NULL. */
+	/* Called before b is evaluated, and may give it other launches; may be NULL. */
 	void (*on_batch)(void *userdata, struct batch *b);
-	/* Called by any thread for a batch that the queue does not take; may be NULL. */
-	void (*on_drop)(void *userdata, const struct batch *b);
+	/* Called by any thread for a batch that is dropped, before its launches are counted, some
+	 * of which it may take out; may be NULL. */
+	void (*on_drop)(void *userdata, struct batch *b);
 	/* Called with the measured values before they are sent; may be NULL. */
 	void (*on_values)(void *userdata, const struct launch *launches, size_t n,
 			  const double *values);

@@ -105,3 +105,14 @@ int evaluate_batch(const struct wire_plan *plan, const struct batch *b, double *
 	}
 	return (int)first_failure;
 }
+
+int evaluate_nothing(const struct batch *b, size_t n_columns, double *values, bool *measured)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		measured[i] = true;
+	}
+	for (size_t i = 0; i < b->n * n_columns; i++) {
+		values[i] = NAN;
+	}
+	return CUPTI_SUCCESS;
+}

@@ -108,7 +108,11 @@ static void note_launch(struct capture *c, struct section *v, struct launch *l,
 	};
 	memcpy(l->grid, g->grid, sizeof(l->grid));
 	memcpy(l->block, g->block, sizeof(l->block));
-	activity_expect(c->activity, data->correlationId);
+	if (g->kind == GPUCTR_LAUNCH_GRAPH) {
+		activity_expect_graph(c->activity, l, (uintptr_t)g->graph);
+	} else {
+		activity_expect(c->activity, data->correlationId);
+	}
 }
 
 static bool lock_for_launch(struct capture *c, struct ranges *r, const struct arguments *g)

@@ -24,6 +24,7 @@ enum lock_kind {
 	LOCK_LINK,    /* the connection while the delivering thread may be stuck in CUPTI */
 	LOCK_NVTX,    /* the open ranges of the process */
 	LOCK_STREAMS, /* of a context, held across cuStreamQuery(), where CUPTI may want a buffer */
+	LOCK_RECORDS, /* of CUPTI's records: kernels' names are looked up meanwhile */
 	LOCK_LEAF,    /* a few instructions, and no other lock is taken meanwhile */
 	LOCK_KINDS,
 };

@@ -205,12 +205,16 @@ struct record_columns {
 	uint32_t stratum[LIMIT_RECORDS_PER_FRAME];
 	double chance[LIMIT_RECORDS_PER_FRAME];
 	uint32_t group[LIMIT_RECORDS_PER_FRAME];
+	uint32_t graph[LIMIT_RECORDS_PER_FRAME];
+	uint64_t graph_node[LIMIT_RECORDS_PER_FRAME];
+	bool has_graphs;
 };
 
 static void fill_columns(struct record_columns *s, const struct launch *v, size_t n)
 {
 	int64_t before = 0;
 
+	s->has_graphs = false;
 	for (size_t i = 0; i < n; i++) {
 		s->kind[i] = v[i].kind;
 		s->function[i] = v[i].function;
@@ -231,6 +235,9 @@ static void fill_columns(struct record_columns *s, const struct launch *v, size_
 		s->stratum[i] = v[i].stratum;
 		s->chance[i] = (double)v[i].chance;
 		s->group[i] = v[i].pass;
+		s->graph[i] = v[i].graph;
+		s->graph_node[i] = v[i].graph_node;
+		s->has_graphs |= v[i].kind == GPUCTR_LAUNCH_GRAPH_KERNEL;
 	}
 }
 
@@ -264,6 +271,10 @@ static int send_frame(struct packer *p, struct record_columns *s, const struct l
 	}
 	if (p->welcome->plan.groups > 1) {
 		c.group = (struct wire_u32s){ n, s->group };
+	}
+	if (s->has_graphs) {
+		c.graph = (struct wire_u32s){ n, s->graph };
+		c.graph_node = (struct wire_u64s){ n, s->graph_node };
 	}
 	return send_columns(p, &c, n, first);
 }

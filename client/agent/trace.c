@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/trace.h"
 
-#include <math.h>
-
 #include "client/agent/capture.h"
+#include "client/agent/evaluate.h"
 #include "client/agent/section.h"
 #include "client/agent/times.h"
 #include "proto/base/clock.h"
@@ -28,25 +27,17 @@ void trace_deinit(struct trace *t)
 	lock_deinit(&t->lock);
 }
 
-/* There is nothing to be evaluated: each launch is a record, without values. */
-static int take_all(void *userdata, const struct batch *b, double *values, bool *measured)
+static int evaluate(void *userdata, const struct batch *b, double *values, bool *measured)
 {
 	const struct capture *c = userdata;
-	size_t n_columns = c->welcome.plan.columns.n;
 
-	for (size_t i = 0; i < b->n; i++) {
-		measured[i] = true;
-	}
-	for (size_t i = 0; i < b->n * n_columns; i++) {
-		values[i] = NAN;
-	}
-	return CUPTI_SUCCESS;
+	return evaluate_nothing(b, c->welcome.plan.columns.n, values, measured);
 }
 
 void trace_begin(struct capture *c)
 {
 	c->passes.n = 1; /* of nothing */
-	c->deliver.evaluate = take_all;
+	c->deliver.evaluate = evaluate;
 }
 
 /* With the context's lock. False: its device is not part of the capture, or not known. */

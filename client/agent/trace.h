@@ -21,6 +21,7 @@ struct trace {
 	struct lock lock;
 	struct batch *batch;
 	uint64_t begin_ns; /* of its first launch */
+	unsigned n_unseen; /* launches of graphs of which no kernel came; the delivering thread's */
 };
 
 void trace_init(struct trace *t);

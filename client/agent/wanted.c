@@ -60,9 +60,16 @@ static bool filter_takes_launch(struct capture *c, const struct function *f,
 	return filter_takes(&c->filter, &key);
 }
 
+/* By its kernels' names, once they are known, where these are told each for itself. */
+static bool is_selected(const struct capture *c, const struct function *f,
+			const struct arguments *g)
+{
+	return f->selected || (g->kind == GPUCTR_LAUNCH_GRAPH && c->activity->name_kernel);
+}
+
 bool wanted_by_filter(struct capture *c, const struct function *f, const struct arguments *g)
 {
-	if (f->selected && filter_has_room(&c->filter) && is_in_ranges(c) &&
+	if (is_selected(c, f, g) && filter_has_room(&c->filter) && is_in_ranges(c) &&
 	    filter_takes_launch(c, f, g)) {
 		return true;
 	}

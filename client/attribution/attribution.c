@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Kernels and samples wait in a window. When it is full, or at the end, what is complete in it is
- * attributed: kernels get their positions (steps.c), the clocks' shift is estimated once (shift.c),
- * samples become equations (window.c), which are solved (normal.c), and each sample is divided
- * among its kernels in proportion to what the solution expects of each (values.c). What a window
- * leaves behind are the equations of positions, in a matrix, and what their kernels were given, in
- * sums: memory does not grow with time. */
+ * attributed: kernels get their positions (nodes.c, steps.c), the clocks' shift is estimated once
+ * (shift.c), samples become equations (window.c), which are solved (normal.c), and each sample is
+ * divided among its kernels in proportion to what the solution expects of each (values.c). What a
+ * window leaves behind are the equations of positions, in a matrix, and what their kernels were
+ * given, in sums: memory does not grow with time. */
 
 #include "client/attribution/attribution.h"
 
@@ -45,7 +45,8 @@ struct attribution *attribution_new(const struct attribution_options *options)
 	a->window.metrics = options->metrics;
 	a->done_ns = INT64_MIN;
 	a->steps = steps_new(POSITIONS_MOST);
-	return a->steps ? a : attribution_free(a);
+	a->nodes = nodes_new();
+	return a->steps && a->nodes ? a : attribution_free(a);
 }
 
 struct attribution *attribution_free(struct attribution *a)
@@ -54,6 +55,7 @@ struct attribution *attribution_free(struct attribution *a)
 		return NULL;
 	}
 	steps_free(a->steps);
+	nodes_free(a->nodes);
 	window_deinit(&a->window);
 	values_deinit(a);
 	free(a);
@@ -105,6 +107,31 @@ static int place_sequence(struct attribution *a, struct placing *p, size_t from,
 	return r;
 }
 
+/* Of kernels whose place comes again. The first ones are seen as often as all that are here. */
+static int place_known(struct attribution *a)
+{
+	struct window *w = &a->window;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < w->kernels_used; i++) {
+		struct window_kernel *k = &w->kernels[i];
+
+		if (k->k.place != 0 && !k->seen) {
+			r = nodes_see(a->nodes, k->k.place);
+			k->seen = 1;
+		}
+	}
+	for (size_t i = 0; r == 0 && i < w->kernels_used; i++) {
+		struct window_kernel *k = &w->kernels[i];
+
+		if (k->k.place != 0 && !k->placed) {
+			k->position = nodes_position(a->nodes, k->k.place, a->steps);
+			k->placed = k->position != STEPS_NONE;
+		}
+	}
+	return r;
+}
+
 /* Positions for kernels that have none yet; until what time all have. */
 static int place(struct attribution *a, int end, int64_t *until_ns)
 {
@@ -116,7 +143,7 @@ static int place(struct attribution *a, int end, int64_t *until_ns)
 		malloc((w->kernels_used + 1) * sizeof(uint32_t)),
 		malloc(w->kernels_used + 1),
 	};
-	int r = p.order && p.shapes && p.positions && p.marks ? 0 : -ENOMEM;
+	int r = p.order && p.shapes && p.positions && p.marks ? place_known(a) : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < w->kernels_used; i++) {
 		if (!w->kernels[i].placed) {
@@ -286,6 +313,26 @@ static int attribute(struct attribution *a, int force, int end)
 	return r;
 }
 
+/* The oldest, for which no samples have come: nobody knows what they did, nor what ran beside them.
+ */
+static int drop_kernels(struct attribution *a, size_t n)
+{
+	struct window *w = &a->window;
+	int64_t end_ns = INT64_MIN;
+	size_t parts = 2 * w->metrics;
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		end_ns = w->kernels[i].k.end_ns > end_ns ? w->kernels[i].k.end_ns : end_ns;
+		attribution_tell(a, &w->kernels[i], ATTRIBUTION_LOST, NULL);
+	}
+	r = window_add_lost(w, w->kernels[0].k.start_ns, end_ns);
+	w->kernels_used -= n;
+	memmove(w->kernels, w->kernels + n, w->kernels_used * sizeof(*w->kernels));
+	memmove(w->parts, w->parts + n * parts, w->kernels_used * parts * sizeof(double));
+	return r;
+}
+
 /* Full: attributes what is complete, and what is not once the window is full twice over. */
 static int attribute_full(struct attribution *a)
 {
@@ -297,6 +344,9 @@ static int attribute_full(struct attribution *a)
 		return 0;
 	}
 	r = attribute(a, w->samples_used >= 2 * samples || w->kernels_used >= 2 * kernels, 0);
+	if (r == 0 && w->kernels_used >= 2 * kernels) {
+		r = drop_kernels(a, w->kernels_used - kernels);
+	}
 	a->next_samples =
 		w->samples_used + samples / 4 > samples ? w->samples_used + samples / 4 : samples;
 	a->next_kernels =

@@ -25,6 +25,9 @@ struct attribution_kernel {
 	uint64_t id;	   /* the caller's, given back */
 	uint64_t sequence; /* process and stream: kernels of one run in their order */
 	uint64_t step;	   /* of the program's own marks (NVTX); 0: unknown */
+	/* Kernels of one place, of all that come, are the same work, done again, whatever runs
+	 * between them: a node of a graph. 0: the sequence tells. */
+	uint64_t place;
 	uint32_t shape; /* identifies kernels that are alike: a hash of name, grid and block, or of
 			   more */
 	int64_t start_ns, end_ns;

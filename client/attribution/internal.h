@@ -4,6 +4,7 @@
 
 #include "client/attribution/attribution.h"
 #include "client/attribution/normal.h"
+#include "client/attribution/nodes.h"
 #include "client/attribution/shift.h"
 #include "client/attribution/steps.h"
 #include "client/attribution/window.h"
@@ -33,6 +34,7 @@ struct attribution {
 	struct attribution_counts counts;
 	struct window window;
 	struct steps *steps;
+	struct nodes *nodes;
 	struct metric metrics[ATTRIBUTION_METRICS_MAX];
 	int64_t done_ns; /* samples up to here are attributed */
 	size_t next_samples, next_kernels;

@@ -98,6 +98,11 @@ uint32_t steps_positions(const struct steps *s)
 	return s->positions;
 }
 
+uint32_t steps_take_position(struct steps *s)
+{
+	return s->positions < s->positions_most ? s->positions++ : STEPS_NONE;
+}
+
 static uint64_t mix(uint64_t h, uint32_t shape)
 {
 	h = (h ^ shape) * 0x9E3779B97F4A7C15ULL;

@@ -16,7 +16,7 @@
 struct window_kernel {
 	struct attribution_kernel k;
 	uint32_t position, unknown; /* unknown: of the equations that are being made */
-	unsigned char placed, local, crowded;
+	unsigned char placed, local, crowded, seen; /* seen: by nodes.c */
 };
 
 struct window_sample {

@@ -20,7 +20,7 @@ static bool ends_with(const char *name, const char *ending)
 	return n >= m && strcmp(name + n - m, ending) == 0;
 }
 
-/* What is counted in instances or in all of them adds up over time. */
+/* Counts of an instance (.avg, .min, .max), or of all instances (.sum), add up over time. */
 static bool is_counted(const char *name)
 {
 	static const char *const endings[] = { ".sum", ".avg", ".min", ".max" };
@@ -141,7 +141,7 @@ static void halve(struct buckets *b)
 	b->length_ns *= 2;
 }
 
-/* The one that holds this time; NULL: none does. */
+/* The bucket of this time; NULL: none. */
 static struct bucket *find(struct buckets *b, int64_t at_ns)
 {
 	uint64_t i;

@@ -2,8 +2,8 @@
 #ifndef CLIENT_CLI_BUCKETS_H
 #define CLIENT_CLI_BUCKETS_H
 
-/* Samples over time, gathered in buckets of equal length. How long it will go on need not be known:
- * when the buckets are full, two become one. */
+/* Samples over time, gathered in buckets of equal length. The whole length need not be known: when
+ * all buckets are used, each two are merged into one. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +18,8 @@ enum bucket_kind {
 	BUCKET_LEVEL, /* a ratio, or a rate already */
 };
 
-/* By the metric's name, as CUPTI makes it. unit: for text_scaled(), and what follows it. */
+/* Derived from the metric's name, as CUPTI forms names. unit: for text_scaled(), and the text
+ * behind it. */
 struct bucket_metric {
 	enum bucket_kind kind;
 	const char *unit, *suffix;
@@ -53,11 +54,11 @@ void buckets_deinit(struct buckets *b);
 int buckets_add(struct buckets *b, int64_t start_ns, int64_t end_ns, const double *values);
 void buckets_lost(struct buckets *b, int64_t start_ns, uint64_t n);
 
-/* No more comes: a short rest goes into the bucket before it. */
+/* Ends the series: a last bucket that is too short is merged into the one before it. */
 void buckets_finish(struct buckets *b);
 
 const struct bucket *buckets_at(const struct buckets *b, size_t i);
-/* As shown: the sum over the time; NAN without a sample. */
+/* The value that is shown: the sum divided by the time; NAN without a sample. */
 double bucket_mean(const struct buckets *b, const struct bucket *bucket, size_t metric);
 /* A sample's value as shown. */
 double bucket_shown(const struct bucket_metric *m, double value, double length_ns);

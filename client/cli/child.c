@@ -60,7 +60,7 @@ char *child_find(const char *program, int *ret_errno)
 			*ret_errno = ENOMEM;
 			return strdup(candidate);
 		}
-		/* A folder that we may not search has nothing for us, as in a shell. */
+		/* A folder that we may not search is skipped, as a shell does. */
 		if (error == EACCES && access(candidate, F_OK) == 0) {
 			*ret_errno = EACCES;
 		}
@@ -108,7 +108,7 @@ static char **merge_environment(const char *const *added)
 	return merged;
 }
 
-/* A script without "#!" is the shell's, as everywhere. */
+/* A script without "#!" is run by the shell, as other programs do. */
 static int spawn_shell(pid_t *pid, const char *path, const posix_spawn_file_actions_t *files,
 		       const posix_spawnattr_t *attributes, char *const *argv,
 		       char *const *environment)
@@ -150,7 +150,7 @@ static int spawn(struct child *c, const char *path, const posix_spawn_file_actio
 	}
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setsigmask(&attributes, mask);
-	/* One that writes to us ends when we say so, and not by the terminal's Ctrl-C. */
+	/* A command with pipes to us ends when we tell it, and not by the terminal's Ctrl-C. */
 	posix_spawnattr_setflags(&attributes,
 				 POSIX_SPAWN_SETSIGMASK | (files ? POSIX_SPAWN_SETPGROUP : 0));
 	error = posix_spawn(&pid, path, files, &attributes, argv, environment);
@@ -216,7 +216,7 @@ bool child_reap(struct child *c)
 	if (pid == 0) {
 		return false;
 	}
-	/* Our caller had SIGCHLD ignored: the status is lost. */
+	/* Our caller had SIGCHLD ignored, so the status is lost. */
 	c->status = 0;
 	if (pid > 0) {
 		c->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -225,10 +225,23 @@ bool child_reap(struct child *c)
 	return true;
 }
 
+const char *child_end_text(int status)
+{
+	static char text[64];
+
+	if (status > 128) {
+		snprintf(text, sizeof(text), "signal %d, %s", status - 128,
+			 strsignal(status - 128));
+	} else {
+		snprintf(text, sizeof(text), "status %d", status);
+	}
+	return text;
+}
+
 /* --- signals --------------------------------------------------------------------------------- */
 
-/* SIGUSR1 and SIGUSR2 end nothing by custom: a program gets them passed on, as the warning of a
- * scheduler that its time is almost over, and a capture ends at them. */
+/* SIGUSR1 and SIGUSR2 do not mean the end: a scheduler warns a program by them that its time is
+ * almost over. A program gets them passed on, and a capture of running programs ends. */
 static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
 
 static bool is_ignored(int signo)

@@ -39,6 +39,9 @@ int child_start_piped(struct child *c, const char *path, char *const *argv,
 /* Has it ended? Never waits. */
 bool child_reap(struct child *c);
 
+/* "status 3", "signal 9, Killed". The result is valid until the next call. */
+const char *child_end_text(int status);
+
 /* Signals as file descriptor events. The mask is that of the whole process, to be set before any
  * thread is made; the dispositions stay as they were inherited, so that the program inherits them
  * too. */
@@ -48,8 +51,8 @@ struct signals {
 };
 int signals_open(struct signals *s); /* 0 or a negative errno */
 void signals_close(struct signals *s);
-/* From here on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 do to us what they do to
- * others. */
+/* Gives SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 their usual effect on this process
+ * again. */
 void signals_release(struct signals *s);
 
 struct signal_event {

@@ -99,7 +99,7 @@ static void walk_word(struct completion *c, struct walk *w, size_t i)
 	}
 }
 
-/* "--option" "=" "value" as bash has it, made one word again: true. */
+/* Joins "--option" "=" "value", which bash has split; true if it did. */
 static bool join_word(struct completion *c, size_t i)
 {
 	const char *option = c->words[i];
@@ -114,7 +114,7 @@ static bool join_word(struct completion *c, size_t i)
 	return true;
 }
 
-/* The words keep their numbers: what was joined to the one before is NULL. */
+/* The words keep their indices: one that was joined to the word before becomes NULL. */
 static void join_words(struct completion *c)
 {
 	for (size_t i = 0; i + 1 < c->n; i++) {

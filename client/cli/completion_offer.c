@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Candidates land on command lines, and other users chose some of the names: a candidate has
- * letters, digits and a few marks that mean nothing to any shell, or is left out. */
+/* Candidates land on command lines, and other users chose some of the names. So only candidates are
+ * printed that consist of letters, digits and a few marks without a meaning to any shell. */
 
 #include "client/cli/completion.h"
 

@@ -35,7 +35,7 @@ static struct gpuctr *connect_daemon(const struct completion *c)
 {
 	struct gpuctr *g;
 
-	alarm(PATIENCE_S); /* ends the client quietly; what it has printed until then counts */
+	alarm(PATIENCE_S); /* the client ends quietly; what it has printed until then is used */
 	if (gpuctr_connect(c->socket, "gpuctr-client", &g) != 0) {
 		return gpuctr_disconnect(g);
 	}
@@ -268,7 +268,7 @@ static const char *offer_plan(const struct completion *c)
 	return offer_metrics(c, on_metric);
 }
 
-/* Columns of the file that is named before, as `report` takes them. */
+/* Columns of the capture file that was named before on the command line, as `report` takes them. */
 static void offer_columns_of(const struct completion *c)
 {
 	struct keys keys = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
@@ -333,7 +333,8 @@ static bool is_choice(const char *argument)
 	       argument[strspn(argument, "abcdefghijklmnopqrstuvwxyz|")] == '\0';
 }
 
-/* Behind the last comma: lists are completed part by part, and for what is no list this is all. */
+/* The part behind the last comma, because lists are completed part by part; without a comma all of
+ * the word. */
 static struct completion last_part(const struct completion *c, const char *argument)
 {
 	struct completion part = *c;

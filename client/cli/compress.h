@@ -9,11 +9,11 @@
 /* Is this the name of a file that is compressed by gzip? */
 bool compress_is_meant(const char *path);
 
-/* What is compressed by gzip, piece by piece. */
+/* Compresses by gzip, piece by piece. */
 struct compress;
 struct compress *compress_new(void);		    /* NULL: out of memory */
 struct compress *compress_free(struct compress *c); /* takes NULL, returns NULL */
-/* Appends to out what of b can be written by now, all of it at the end, and empties b. 0 or
+/* Empties b, and appends to out what can be written by now; at the end, all that is left. 0 or
  * -ENOMEM. */
 int compress_add(struct compress *c, struct buf *b, bool end, struct buf *out);
 

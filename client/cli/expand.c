@@ -87,7 +87,8 @@ static void add_job(struct buf *b, const struct claims *claims, bool with_step)
 	const char *again = claims_find(claims, "SLURM_RESTART_COUNT");
 
 	add_safe(b, job ? job : "none");
-	/* A job that Slurm has put into its queue again has left files when it ran before. */
+	/* If Slurm has requeued the job, earlier runs may have left files: the restart's number
+	 * keeps the names apart. */
 	if (job && again && strcmp(again, "0") != 0) {
 		buf_char(b, 'r');
 		add_safe(b, again);

@@ -7,7 +7,7 @@
 
 #include "client/cli/claims.h"
 
-/* Names of files with places for what tells them apart:
+/* Names of files with letters that are replaced:
  *
  *	%h host   %u user   %j job   %J job.step   %n node of the job   %t task   %r rank   %p pid
  *	%%
@@ -22,19 +22,19 @@ char expand_wrong(const char *pattern);
 /* Does pattern have one of these letters? */
 bool expand_has(const char *pattern, const char *letters);
 
-/* How much of pattern stands before the first of these letters; all of it, when there is none. */
+/* The length of pattern before the first of these letters; all of it if there is none. */
 size_t expand_before(const char *pattern, const char *letters);
 
 /* This node, as the scheduler calls it, or else the host's name; none of it but letters, digits,
  * '.', '-' and '_'. Static. */
 const char *expand_node(void);
 
-/* What claims and pid say, put into the pattern. A value cannot name another folder: of what others
- * say, anything but letters, digits, '.', '-', '_' becomes '_', and so does a '.' that it begins
- * with. NULL: out of memory. Free with free(). */
+/* Replaces the pattern's letters by the claims and the pid. So that no claim names another folder,
+ * each character but letters, digits, '.', '-' and '_' becomes '_', and so does a leading '.'.
+ * NULL: out of memory. Free with free(). */
 char *expand_pattern(const char *pattern, const struct claims *claims, pid_t pid);
 
-/* The folders of path, those that are not there yet. 0 or a negative errno. */
+/* Makes the folders of path that do not exist yet. 0 or a negative errno. */
 int expand_make_folders(const char *path);
 
 #endif

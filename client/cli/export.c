@@ -33,7 +33,7 @@ struct export
 	bool incomplete;
 };
 
-/* Other than errors of the file; the reading ends with them. */
+/* Errors that do not come from the file end the reading. */
 enum { EXPORT_E_WRITE = 1000, EXPORT_E_NO_PROCESS, EXPORT_E_UNREAD };
 
 /* --- from the file to the exporter ----------------------------------------------------------- */
@@ -121,7 +121,7 @@ static int on_notice(const struct gpuctr_notice *notice, void *userdata)
 							: 0;
 }
 
-/* When kernels ran is not sampled. */
+/* Times of kernels are traced and not sampled, so only counters have errors. */
 static bool is_of_time(const struct export *x)
 {
 	const char *weight = x->more.weight;
@@ -148,8 +148,10 @@ static int on_end(const struct store_info *info, void *userdata)
 		x->exporter->tell(x->e, &x->told);
 	}
 	if (r == 0 && info->sampled && !is_of_time(x)) {
-		buf_text(&x->told, "values are SAMPLED, of the whole GPU; gpuctr-client report "
-				   "tells their errors\n");
+		buf_text(&x->told, "values are SAMPLED, of the whole GPU; ");
+		buf_text(&x->told, x->exporter == &exporter_merge
+					   ? "their standard errors are beside them\n"
+					   : "gpuctr-client report tells their errors\n");
 	}
 	return r ? r : flush(x, 0);
 }
@@ -170,8 +172,9 @@ static int read_capture(struct export *x, struct store_error *error)
 		.without = e->without,
 		.attributor = e->attributes ? attributor_new() : NULL,
 	};
-	int r = e->attributes && !handler.attributor
-			? -ENOMEM
+	int r = e->attributes && !handler.attributor ? -ENOMEM
+		: x->options->joined.samples.n > 0
+			? joined_read(&x->options->joined, &handler, x, &x->refusal, &x->told)
 			: reading_capture(x->options->capture, &handler, x, error);
 
 	attributor_free(handler.attributor);
@@ -250,7 +253,7 @@ int export_capture(const struct export_options *o)
 	int status = EXIT_VERB_USAGE;
 	int r;
 
-	if (!outfile_spares("--output", o->path, o->capture) ||
+	if ((o->capture && !outfile_spares("--output", o->path, o->capture)) ||
 	    (o->more.trace && !outfile_spares("--output", o->path, o->more.trace))) {
 		return EXIT_VERB_USAGE;
 	}

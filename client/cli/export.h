@@ -4,7 +4,7 @@
 
 /* A capture file through an exporter into a file, for "export" and "merge". */
 
-#include "client/cli/options.h"
+#include "client/cli/joined.h"
 #include "client/report/exporter.h"
 
 struct export_options {
@@ -13,6 +13,7 @@ struct export_options {
 	struct exporter_options more;
 	const char *path; /* of the output; "-": standard output; FILE.gz is compressed */
 	const char *capture;
+	struct joined_options joined; /* with samples: what is read instead of a capture */
 	bool force;
 };
 

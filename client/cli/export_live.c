@@ -44,7 +44,7 @@ static bool begin_estimates(struct feed *l, struct intake *in)
 	return l->kernels != NULL;
 }
 
-/* What all launches of a kernel did. */
+/* The estimates for all launches of a kernel. */
 static int write_estimates(struct feed *l, struct buf *b)
 {
 	struct view view;
@@ -88,6 +88,7 @@ static void *live_open(const struct format *format, const struct store_info *inf
 		.recorded = *from,
 		.chosen = info->budget_ppm > 0,
 		.sampled = info->sampled,
+		.graphs = info->graphs,
 	};
 	l->f = begin_estimates(l, in) ? format->open(&l->capture) : NULL;
 	if (!l->f) {

@@ -98,6 +98,12 @@ bool files_check(const struct run_options *o)
 	return r == 0;
 }
 
+/* Samples are of whole GPUs, and go into one file of all processes or none. */
+static bool keeps_samples(const struct files *f)
+{
+	return f->capture->sampled && !f->options->no_samples && !is_late(f->options);
+}
+
 static int create(struct files *f, const char *path, struct store **ret)
 {
 	const struct store_options options = { .path = path,
@@ -109,6 +115,8 @@ static int create(struct files *f, const char *path, struct store **ret)
 					       .budget_ppm = f->options->budget.ppm,
 					       .seed = f->options->budget.seed,
 					       .sampled = f->capture->sampled,
+					       .keeps_samples = keeps_samples(f),
+					       .graphs = f->capture->graphs,
 					       .gpus = f->capture->gpus,
 					       .n_gpus = f->capture->n_gpus,
 					       .name_length = attribution_name_length };
@@ -367,6 +375,33 @@ void files_image(struct files *f, const struct gpuctr_image *image)
 	}
 }
 
+/* NULL: there is none. */
+static struct file *file_of_samples(struct files *f)
+{
+	bool keeps = f->n > 0 && keeps_samples(f) && f->items[0].store;
+
+	return keeps && !f->items[0].failed ? &f->items[0] : NULL;
+}
+
+void files_sample(struct files *f, const struct kept_sample *sample)
+{
+	struct file *file = file_of_samples(f);
+
+	if (file) {
+		f->kept.n_metrics = f->capture->plan->n_metrics;
+		check(file, kept_sample(&f->kept, file->store, sample));
+	}
+}
+
+void files_copy(struct files *f, const struct gpuctr_copy *copy)
+{
+	struct file *file = file_of_samples(f);
+
+	if (file) {
+		check(file, kept_copy(&f->kept, file->store, copy));
+	}
+}
+
 /* A notice about no process goes to all files. */
 void files_notice(struct files *f, const struct gpuctr_notice *notice)
 {
@@ -408,8 +443,23 @@ void files_flush(struct files *f)
 	}
 }
 
+static void tell_unkept(const struct files *f, const struct file *file)
+{
+	if (f->kept.unkept > 0) {
+		say("%s keeps the first samples only, %llu samples and copies more were too many: "
+		    "kernels behind them have values, which cannot be attributed again",
+		    file->path, (unsigned long long)f->kept.unkept);
+	}
+}
+
 void files_end(struct files *f, const struct gpuctr_end *end)
 {
+	struct file *of_samples = file_of_samples(f);
+
+	if (of_samples) {
+		check(of_samples, kept_flush(&f->kept, of_samples->store));
+		tell_unkept(f, of_samples);
+	}
 	for (size_t i = 0; i < f->n; i++) {
 		struct file *file = &f->items[i];
 		struct gpuctr_end part = *end;
@@ -468,6 +518,7 @@ void files_close(struct files *f)
 		store_close(f->items[i].store);
 		free(f->items[i].path);
 	}
+	kept_deinit(&f->kept);
 	free(f->items);
 	free(f->of_process);
 	*f = (struct files){ 0 };

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "client/cli/format.h"
+#include "client/cli/kept.h"
 #include "client/cli/run_options.h"
 #include "client/report/attribution.h"
 #include "client/store/store.h"
@@ -17,9 +18,10 @@ struct files {
 	const char *driver;
 	struct file *items;
 	size_t n;
-	size_t *of_process; /* by number of process: its file and 1; 0: none yet */
+	size_t *of_process; /* by number of process: 1 + the index of its file; 0: none yet */
 	size_t n_processes;
-	uint64_t unmade; /* records of processes whose file could not be made */
+	uint64_t unmade;  /* records of processes whose file could not be made */
+	struct kept kept; /* on its way into the only file */
 };
 
 /* Checks, before anything waits, whether the files can be created. False: the reason was
@@ -41,12 +43,15 @@ void files_stratum(struct files *f, const struct gpuctr_stratum *stratum);
 void files_estimates(struct files *f, const struct view *kernels);
 void files_mark(struct files *f, const struct gpuctr_mark *mark);
 void files_image(struct files *f, const struct gpuctr_image *image);
+/* Of --mode sample: into a file that keeps samples. */
+void files_sample(struct files *f, const struct kept_sample *sample);
+void files_copy(struct files *f, const struct gpuctr_copy *copy);
 void files_notice(struct files *f, const struct gpuctr_notice *notice);
 void files_process_end(struct files *f, const struct gpuctr_process_end *end);
 void files_flush(struct files *f);
 /* A file of some of the processes gets the totals of these. */
 void files_end(struct files *f, const struct gpuctr_end *end);
-/* A line "file NODE PATH", with tabs, for each that there is; PATH as the pattern gives it. */
+/* Prints "file NODE PATH", with tabs, for each file that exists; PATH as the pattern gives it. */
 void files_write_names(const struct files *f, const char *node, FILE *out);
 /* How many files are complete, and the first of them. */
 size_t files_made(const struct files *f, const char **ret_first);

@@ -2,8 +2,8 @@
 #ifndef CLIENT_CLI_FOREIGN_H
 #define CLIENT_CLI_FOREIGN_H
 
-/* An option of another profiler, as "--name", which is pasted with a command of it: whose it is,
- * and what does the same here. NULL: it is none. */
+/* For "--name", an option of another profiler that a user has pasted: whose option it is, and what
+ * does the same here. NULL: of none. */
 struct foreign {
 	const char *option, *tool, *answer;
 };

@@ -25,12 +25,13 @@ struct format_capture {
 	bool recorded;
 	bool chosen;  /* launches at random: records have a stratum and a chance */
 	bool sampled; /* values are of samples of whole GPUs: records have errors */
+	bool graphs;  /* records may be kernels of graphs */
 	size_t width; /* columns of the terminal the table goes to */
 	bool fits;    /* lines are cut to this width */
 };
 
-/* A format of the stream of records: functions that append to a buffer, which holds whole lines
- * after each of them. NULL members are skipped. One object serves one stream, in one thread. */
+/* A format of the stream of records: functions that append whole lines to a buffer. NULL members
+ * are skipped. One object serves one stream, in one thread. */
 struct format {
 	const char *name;
 	const char *suffix;				     /* of the names of its files */
@@ -57,7 +58,7 @@ extern const struct format *const formats[];
 const struct format *format_find(const char *name);    /* NULL: no such format */
 const struct format *format_of_path(const char *path); /* by suffix; NULL: none says */
 
-/* "kernel", "cooperative", "graph" */
+/* "kernel", "cooperative", "graph", "graph_kernel" */
 const char *format_launch_kind(enum gpuctr_launch_kind kind);
 
 /* "gpu", "range", "none" */

@@ -3,10 +3,10 @@
 /* RFC 4180: a header, CRLF, quotes where needed, one row a kernel. A value that is not available is
  * an empty field. The NVTX stack is one field, outermost first, joined by slashes, and what it says
  * of the operator stands behind it; the start/end ranges are one, joined by semicolons. The last
- * field says on what hardware a row was recorded;
- * it is empty for what was measured here. Of a capture with a budget two more say of which stratum
- * a launch is, and what chance it had: sums over lines are of what was measured. Where the metrics
- * need several passes, the last one says which group of them was measured. */
+ * field says on what hardware a row was recorded; it is empty if the row was measured here.
+ * Captures with a budget have two more fields, the launch's stratum and its chance: sums over lines
+ * are sums of measured launches only. If the metrics need several passes, a last field says which
+ * group was measured. */
 
 #include "client/cli/format.h"
 
@@ -67,6 +67,7 @@ static void csv_head(void *f, struct buf *b)
 	buf_text(b, ",nvtx,op,seq,sizes,dir,layer,ranges,recorded_from");
 	buf_text(b, c->capture->chosen ? ",stratum,chance" : "");
 	buf_text(b, c->capture->plan->groups > 1 ? ",group" : "");
+	buf_text(b, c->capture->graphs ? ",graph,graph_node" : "");
 	if (c->capture->sampled) {
 		add_error_heads(b, c->capture->plan);
 	}
@@ -191,6 +192,21 @@ static void add_launch(const struct known_process *process, struct buf *b,
 	buf_char(b, ',');
 }
 
+/* Empty, but for a kernel of a graph. */
+static void add_graph(struct buf *b, const struct gpuctr_record *record)
+{
+	bool is_node = record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL;
+
+	buf_char(b, ',');
+	if (is_node) {
+		buf_u64(b, record->graph);
+	}
+	buf_char(b, ',');
+	if (is_node) {
+		buf_u64(b, record->graph_node);
+	}
+}
+
 static void csv_record(void *f, struct buf *b, const struct gpuctr_record *record,
 		       const struct attribution *what)
 {
@@ -219,6 +235,9 @@ static void csv_record(void *f, struct buf *b, const struct gpuctr_record *recor
 	if (c->capture->plan->groups > 1) {
 		buf_char(b, ',');
 		buf_u64(b, record->group);
+	}
+	if (c->capture->graphs) {
+		add_graph(b, record);
 	}
 	for (size_t i = 0; c->capture->sampled && i < c->capture->plan->n_columns; i++) {
 		buf_char(b, ',');

@@ -235,6 +235,10 @@ static void add_launch(struct jsonl *j, struct json *m, const struct gpuctr_reco
 		json_i64(m, "duration_ns", record->duration_ns);
 	}
 	json_word(m, "clock", format_clock(record->clock));
+	if (record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL) {
+		json_u64(m, "graph", record->graph);
+		json_u64(m, "graph_node", record->graph_node);
+	}
 }
 
 static void add_metrics(const struct jsonl *j, struct json *m, const char *name,
@@ -317,7 +321,7 @@ static void jsonl_process_end(void *f, struct buf *b, const struct gpuctr_proces
 	end_line(&m);
 }
 
-/* What all launches of a kernel did. A standard error of 0 is that of an exact sum. */
+/* The estimates for all launches of a kernel. A standard error of 0 means that the sum is exact. */
 static void add_estimate(struct buf *b, const struct group *row, const struct measure *measure,
 			 size_t i)
 {

@@ -30,7 +30,7 @@ struct table {
 	size_t name_width, head_width, path_width; /* heads: at most; path 0: there is none */
 	bool shapes;
 	unsigned labelled; /* process whose values were last said to be recorded */
-	bool told_ranges;  /* what a time with an asterisk is */
+	bool told_ranges;  /* the footnote to times with an asterisk */
 };
 
 static size_t column_width(const struct table *t, const struct gpuctr_column *column)
@@ -41,7 +41,7 @@ static size_t column_width(const struct table *t, const struct gpuctr_column *co
 	return n > VALUE_WIDTH ? n : VALUE_WIDTH;
 }
 
-/* Of all but the name and the path. */
+/* The width of all columns but the name and the path. */
 static size_t used_width(const struct table *t)
 {
 	size_t used = INDEX_WIDTH + 2 + 2 + TIME_WIDTH;
@@ -58,7 +58,7 @@ static size_t at_most(size_t n, size_t most)
 	return n < most ? n : most;
 }
 
-/* The first that leaves room for names. */
+/* The first layout that leaves room for names. */
 static void fit(struct table *t)
 {
 	static const struct {
@@ -117,7 +117,7 @@ static void add_column(struct buf *b, struct buf *field, size_t width)
 	buf_clear(field);
 }
 
-/* A sum is the rollup that goes without saying. */
+/* The rollup ".sum" is left out, because it is the usual one. */
 static void add_head(struct buf *b, const char *name, size_t width)
 {
 	size_t n = strlen(name);
@@ -175,7 +175,7 @@ static void add_message(struct buf *b, const struct gpuctr_range *range)
 	text_terminal(b, range->message);
 }
 
-/* Leaves the end of a text, in at most width columns. */
+/* Keeps only the end of a text, at most width columns. */
 static const char *find_end(const char *text, size_t n, size_t width)
 {
 	const char *end = text + text_fit(text, n, text_width(text, n) - width);
@@ -189,7 +189,7 @@ static const char *find_end(const char *text, size_t n, size_t width)
 	return end;
 }
 
-/* The inner end of a long path tells more than the outer one. */
+/* A long path keeps its inner end, which says more than the outer one. */
 static void add_short_path(struct buf *b, const struct gpuctr_range *range, size_t width)
 {
 	CLEAN_BUF struct buf path = { 0 };

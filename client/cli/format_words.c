@@ -10,6 +10,8 @@ const char *format_launch_kind(enum gpuctr_launch_kind kind)
 		return "cooperative";
 	case GPUCTR_LAUNCH_GRAPH:
 		return "graph";
+	case GPUCTR_LAUNCH_GRAPH_KERNEL:
+		return "graph_kernel";
 	}
 	return "unknown";
 }

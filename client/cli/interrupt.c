@@ -107,7 +107,7 @@ static void end(const struct interrupt *i)
 	while (event.signo == SIGCHLD && signals_next(i->signals, &event)) {
 	}
 	if (event.signo == SIGCHLD) {
-		return; /* the loop has taken it after all */
+		return; /* the loop has taken the signal in the meantime */
 	}
 	if (pid == 0) {
 		report();

@@ -121,7 +121,7 @@ static void drop_namespaces(struct buf *b, const char *p, const char *end)
 
 /* --- templates that wrap --------------------------------------------------------------------- */
 
-/* Within "base<...>" with nothing behind it and one argument; NULL: it is something else. */
+/* Returns the argument of "base<...>" if it is the only one and nothing follows; else NULL. */
 static const char *find_only_argument(const char *name, size_t n, size_t n_base, size_t *ret_n)
 {
 	size_t depth = 0, end = n;
@@ -172,7 +172,7 @@ void text_kernel_unwrap(struct buf *bare)
 
 /* --- cutting --------------------------------------------------------------------------------- */
 
-/* At most width columns of it, ending in ".." when that is not all. */
+/* At most width columns of the text, with ".." at the end if something is missing. */
 static void add_cut(struct buf *b, const char *text, size_t n, size_t width)
 {
 	if (text_width(text, n) <= width) {
@@ -220,7 +220,7 @@ static void add_begin_and_words(struct buf *b, const char *name, size_t width)
 	text_middle_cut(b, name, width > n_words + 2 ? width - n_words - 2 : 0, width);
 }
 
-/* What comes before a tile's size is often the same, and what comes behind it always. */
+/* The text before a tile's size is often the same for all kernels, and the text after it always. */
 static void add_cut_word(struct buf *b, const char *name, size_t width)
 {
 	const char *tile = strstr(name, "tilesize");

@@ -2,8 +2,9 @@
 #ifndef CLIENT_CLI_LEASED_H
 #define CLIENT_CLI_LEASED_H
 
-/* A command under a lease: one connection, one command that may use the counters, signals. What
- * the command is and what is said of it is the user's ("permit", "capture --timeline"). */
+/* A command under a lease: one connection, one command that may use the counters, signals. The
+ * caller ("permit", "capture --timeline") decides what the command is and what is printed about
+ * it. */
 
 #include "client/cli/child.h"
 #include "client/cli/interrupt.h"
@@ -26,8 +27,8 @@ struct leased_user {
 	const char *interrupted;  /* said when a signal comes before the command was started */
 	const char *disconnected; /* said when the daemon goes before that */
 	void (*on_opened)(struct leased *l, const struct gpuctr_opened *opened);
-	/* Starts the command as l->child, with added in its environment. False: said why, with
-	 * *ret_status. */
+	/* Starts the command as l->child, with added in its environment. False: an error was
+	 * printed, and *ret_status is set. */
 	bool (*start)(struct leased *l, const char *const *added, int *ret_status);
 	/* While the command runs. */
 	void (*on_signal)(struct leased *l, const struct signal_event *event);
@@ -36,7 +37,7 @@ struct leased_user {
 	void (*on_tick)(struct leased *l);  /* after each round; on_input and on_tick may be NULL */
 	/* The command has ended; l->status is its. */
 	void (*on_command_end)(struct leased *l);
-	/* The lease ended as asked, behind the command. */
+	/* The lease ended as asked, after the command had ended. */
 	void (*on_closed)(struct leased *l, const struct gpuctr_end *end);
 };
 
@@ -55,7 +56,7 @@ struct leased {
 	struct gpuctr_capture *capture; /* NULL: not open */
 	struct child child;
 	struct signals signals;
-	struct interrupt interrupt; /* its thread goes on if it cannot be told to end */
+	struct interrupt interrupt; /* interrupt's thread goes on if it cannot be told to end */
 	struct progress progress;
 };
 

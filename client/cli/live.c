@@ -51,7 +51,8 @@ static void add_rows(const struct live *l, const struct buf *frame, struct buf *
 	}
 }
 
-/* Whoever reads has gone away: what was left for them is no failure of main()'s at the end. */
+/* The reader has gone away: drops what it has not read, so that main() does not report a failure to
+ * write it. */
 static void forget_output(void)
 {
 	__fpurge(stdout);

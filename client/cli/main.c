@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 	}
 	status = verb->exec(verbs, argc, argv);
 	if (status == 0 && (ferror(stdout) || fflush(stdout) != 0)) {
-		status = EXIT_VERB_FAILED; /* what was to be shown was not */
+		status = EXIT_VERB_FAILED; /* the output could not be written */
 	}
 	return status;
 }

@@ -4,8 +4,8 @@
 
 #include "client/cli/files.h"
 
-/* Appends what may be typed next, of a run that has measured something; nothing where there is no
- * file and none would have been of use. */
+/* Appends the commands that a user may type next, after a run that measured something. Appends
+ * nothing if the run has no file and would have needed none. */
 void next_add(const struct run_options *options, const struct files *files, struct buf *b);
 
 #endif

@@ -21,7 +21,7 @@ struct outfile {
  * replace what is read. option: the option that path was given with. input "-": standard input. */
 bool outfile_spares(const char *option, const char *path, const char *input);
 
-/* What is wrong with a file that out_check(), out_open() or outfile_open() refused, with the
+/* Says what is wrong with a file that out_check(), out_open() or outfile_open() refused, with the
  * remedy. */
 const char *outfile_why(int r);
 
@@ -35,10 +35,10 @@ int outfile_open(struct outfile *out, const char *path, bool force);
 /* Empties b. 0 or a negative errno; 0 too when nobody reads any more. */
 int outfile_write(struct outfile *out, struct buf *b);
 
-/* Gives the file its name. 0 or a negative errno. */
+/* Gives the finished file its name. 0 or a negative errno. */
 int outfile_finish(struct outfile *out);
 
-/* In any case: removes what was not finished. */
+/* To be called in any case: removes an unfinished file. */
 void outfile_close(struct outfile *out);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The user's command under a lease: its exit status is ours. What it leaves behind becomes our
- * child (PR_SET_CHILD_SUBREAPER), so that we can tell of it: the lease ends with the command. */
+/* The user's command under a lease: its exit status is ours. Processes that it leaves behind become
+ * our children (PR_SET_CHILD_SUBREAPER), so that we can report them: the lease ends with the
+ * command. */
 
 #include "client/cli/permit.h"
 
@@ -46,8 +47,8 @@ static bool start(struct leased *l, const char *const *added, int *ret_status)
 	return r == 0;
 }
 
-/* Nothing of the command's asked: what was measured, if anything was, needed no permission, or the
- * library did not come into the program that asked the driver. */
+/* No process of the command asked: either what was measured needed no permission, or the library
+ * was not loaded into the program that asked the driver. */
 static void on_closed(struct leased *l, const struct gpuctr_end *end)
 {
 	if (end->processes > 0 || l->options.quiet) {
@@ -86,7 +87,8 @@ static void on_command_end(struct leased *l)
 	}
 }
 
-/* What a terminal sends reaches the command by itself, unless it has left our process group. */
+/* A terminal's signal reaches the command directly, unless the command has left our process
+ * group. */
 static void on_signal(struct leased *l, const struct signal_event *event)
 {
 	if (event->from_process || getpgid(l->child.pid) != getpgrp()) {

@@ -11,9 +11,8 @@
 
 #include "proto/base/clean.h"
 
-/* A program that cannot be read is taken for good: it is run in any case, and the end reports
- * that no process asked for counters. A script counts as its interpreter, which is dynamically
- * linked. */
+/* A program that cannot be read counts as fit: it is run in any case, and the end reports that no
+ * process asked for counters. A script counts as its interpreter, which is dynamically linked. */
 
 /* As execve(2) has it: with the rights of another user or group, or more than its caller has. */
 static bool gains_rights(const char *path, int fd)

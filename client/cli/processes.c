@@ -27,7 +27,7 @@ void processes_deinit(struct processes *processes)
 	memset(processes, 0, sizeof(*processes));
 }
 
-/* Where the process is, or would be: they are sorted by number. */
+/* The index of the process, or where it is to be inserted: processes are sorted by number. */
 static size_t find_place(const struct processes *processes, unsigned process)
 {
 	return ARRAY_FIND_PLACE(processes->items, processes->n, process, process);

@@ -6,7 +6,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-/* What the records of a process do not say themselves and a line has. */
+/* What a line shows of a process that its records do not say themselves. */
 struct known_process {
 	unsigned process, pid;
 	char *recorded_from; /* "": measured here */

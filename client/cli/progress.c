@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "waiting, 2nd in the queue: GPU-... is held by alice (python3, pid 4711), up to 43 s" and
- * "12,345 kernels, 4,321/s, 3 processes, 12 s left". What is left is known where a capture has a
- * duration, or a number of launches: of steps nobody tells how many have been. */
+/* "waiting, 2nd in the queue: GPU-... is held by alice (python3, pid 4711), up to 43 s" and "12,345
+ * kernels, 4,321/s, 3 processes, 12 s left". The rest is known if the capture has a duration or a
+ * number of launches, but not for a number of steps, because nobody counts them for the client. */
 
 #include "client/cli/progress.h"
 
@@ -20,7 +20,7 @@
 #define TERMINAL_NS UINT64_C(500000000)
 #define PLAIN_NS UINT64_C(5000000000)
 
-/* Of what is still to come, from what is known of the end; 0: it is not known. */
+/* The time that is still to come, by the duration and by the number of launches; 0: not known. */
 static uint64_t left_ns(const struct progress *p, uint64_t now, uint64_t records,
 			unsigned processes, double per_second)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A row begins when its process is chosen, or comes unchosen as a child of a program does, and
- * knows at the end what became of each of its kernels.
+/* A row is made when its process is chosen, or when it attaches as the child of a program. At the
+ * end the row knows what became of each of its kernels.
  *
  * A line is "rank", then fields, each behind a tab: node, rank, pid, program, kernels seen,
  * measured, lost, the time of those measured in ns, the sum of the first column, its name and unit,
@@ -27,7 +27,7 @@ enum { FIELDS = 12 };
 
 struct rank {
 	char node[64], rank[32], program[64], note[64], why[256];
-	unsigned process; /* number in the capture; 0: has not come */
+	unsigned process; /* number in the capture; 0: the process has not attached */
 	unsigned pid;	  /* as the daemon sees it */
 	unsigned own_pid; /* as we do */
 	bool answered, ended, stopped, left_out;
@@ -258,7 +258,7 @@ static void add_note(struct buf *b, const char *note)
 	}
 }
 
-/* Of one that has not said goodbye. */
+/* For a process that has not said goodbye. */
 static const char *look_after(const struct rank *row)
 {
 	struct procstat stat;
@@ -425,7 +425,8 @@ static int compare(const void *first, const void *second)
 	return nodes ? nodes : (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-/* Columns that have something to say: the node of many, the first metric, and reasons. */
+/* Shows a column only if it says something: the node if there are several, the first metric, the
+ * reasons. */
 struct shown {
 	bool node, metric, why;
 	struct grid_column columns[10];
@@ -497,7 +498,7 @@ static void add_row(const struct ranks *r, const struct rank *row, const struct 
 	}
 }
 
-/* By what a node said, as lines of other nodes are read as well. */
+/* Compares by the node that a line names, because lines of other nodes are read as well. */
 static bool has_budget(const struct ranks *r)
 {
 	for (size_t i = 0; i < r->n; i++) {

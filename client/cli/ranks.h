@@ -10,9 +10,9 @@
 #include "client/cli/select.h"
 #include "proto/base/buf.h"
 
-/* One row for each process of a capture, of one node or of many: a capture of a job on many nodes
- * is one client on each, which write their rows for the one that prints them. Zero-initialised by
- * the caller. */
+/* One row for each process of a capture, on one node or on many: a capture of a job runs a client
+ * on each node, and these write their rows for the client that prints them. Zero-initialised by the
+ * caller. */
 struct ranks {
 	struct rank *items; /* owned */
 	size_t n;
@@ -24,17 +24,17 @@ struct ranks {
 
 void ranks_deinit(struct ranks *r);
 
-/* Of one node: what its capture tells. A process that memory has no room for is left out. */
+/* For the capture of one node. A process is left out if memory runs out. */
 void ranks_plan(struct ranks *r, const struct gpuctr_plan *plan);
-/* One that was chosen and has not come yet. */
+/* Adds a process that was chosen and has not attached yet. */
 void ranks_expect(struct ranks *r, const struct chosen *chosen);
 void ranks_process(struct ranks *r, const struct gpuctr_process *process);
 void ranks_record(struct ranks *r, const struct gpuctr_record *record);
-/* It was expected and does not take part. */
+/* The process was expected and does not take part. */
 void ranks_leave_out(struct ranks *r, unsigned pid, const char *why);
-/* Why something was not measured, in a word: the first one that it tells. */
+/* Notes in a word why something was not measured; the first reason of a process counts. */
 void ranks_notice(struct ranks *r, const struct gpuctr_notice *notice);
-/* Looks at the process, when it ended without a goodbye. */
+/* Finds out why a process ended without a goodbye. */
 void ranks_process_end(struct ranks *r, const struct gpuctr_process_end *end);
 
 /* Calls on_stopped for each process that has not ended and was found to be stopped, by a signal or
@@ -42,21 +42,21 @@ void ranks_process_end(struct ranks *r, const struct gpuctr_process_end *end);
 typedef void (*ranks_on_stopped)(unsigned pid, const char *program, void *userdata);
 void ranks_look(struct ranks *r, ranks_on_stopped on_stopped, void *userdata);
 
-/* The same once, for those that take part, are not stopped and have not answered yet. */
+/* Calls it, once, for each process that takes part, is not stopped and has not answered yet. */
 void ranks_look_for_silent(const struct ranks *r, ranks_on_stopped on_silent, void *userdata);
 
-/* The capture is over: what has become of those that never came, and of those that are still there.
- * all is what is known of all processes together: where one alone has not told its end, the rest of
- * it is that one's. NULL: nothing is known. */
+/* The capture is over: completes the rows of processes that never attached, or have not ended. all:
+ * the totals of all processes, NULL if unknown; if only one process has not reported its end, it
+ * gets what the others leave of these totals. */
 void ranks_end(struct ranks *r, const struct gpuctr_totals *all);
 
 /* Is there more to tell than one process's totals? */
 bool ranks_tell(const struct ranks *r);
 
-/* Were there processes, and has none said more than that it is there? */
+/* Were there processes, of which none has reported a kernel? */
 bool ranks_none_answered(const struct ranks *r);
 
-/* Lines, and back. false: it is no such line. */
+/* A row as a line, and a line back as a row. False: it is no such line. */
 void ranks_write(const struct ranks *r, const char *node, FILE *f);
 bool ranks_read(struct ranks *r, const char *line);
 

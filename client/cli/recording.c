@@ -6,6 +6,7 @@
 
 #include "client/cli/recording.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/store/reader.h"
@@ -17,24 +18,61 @@ static void take_metrics(const struct gpuctr_plan *plan, struct strings *metrics
 	}
 }
 
-bool recording_find(char *const *command, struct strings *metrics, char **ret_chip)
+static bool has_gpu(const struct strings *gpus, const char *uuid)
+{
+	for (size_t i = 0; i < gpus->n; i++) {
+		if (strcmp(gpus->items[i], uuid) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void take_gpus(struct store_reader *reader, struct recording *ret)
+{
+	const struct store_samples *samples;
+	struct store_blocks *blocks = NULL;
+	int r = store_samples(reader, &blocks);
+
+	while (r == 0 && (r = store_next_samples(blocks, &samples)) == 0 && samples) {
+		if (!has_gpu(&ret->gpus, samples->gpu)) {
+			strings_add(&ret->gpus, samples->gpu, strlen(samples->gpu));
+		}
+	}
+	store_blocks_free(blocks);
+	if (r != 0) {
+		ret->error = *store_reader_error(reader);
+	}
+}
+
+void recording_find(char *const *command, struct strings *metrics, struct recording *ret)
 {
 	struct store_reader *reader = NULL;
-	const struct gpuctr_plan *plan;
+	const struct store_info *info;
 
+	*ret = (struct recording){ 0 };
 	for (size_t i = 1; command[i] && !reader; i++) {
 		if (command[i][0] != '-' && store_open(command[i], NULL, &reader) != 0) {
 			reader = NULL;
 		}
+		ret->path = command[i];
 	}
 	if (!reader) {
-		return false;
+		ret->path = NULL;
+		return;
 	}
-	plan = &store_info(reader)->plan;
+	info = store_info(reader);
 	if (metrics) {
-		take_metrics(plan, metrics);
+		take_metrics(&info->plan, metrics);
 	}
-	*ret_chip = plan->chip[0] ? strdup(plan->chip) : NULL;
+	ret->chip = info->plan.chip[0] ? strdup(info->plan.chip) : NULL;
+	ret->is_sampled = info->has_samples;
+	take_gpus(reader, ret);
 	store_reader_free(reader);
-	return true;
+}
+
+void recording_deinit(struct recording *r)
+{
+	free(r->chip);
+	strings_deinit(&r->gpus);
 }

@@ -3,10 +3,20 @@
 #define CLIENT_CLI_RECORDING_H
 
 #include "client/cli/options.h"
+#include "client/store/store.h"
 
-/* Looks for a capture file among the words of a command, behind its first. False: there is none.
- * Else its metrics are appended to metrics unless that is NULL, and *ret_chip is its chip (free
- * it; NULL: out of memory). */
-bool recording_find(char *const *command, struct strings *metrics, char **ret_chip);
+/* What is played. */
+struct recording {
+	const char *path; /* a word of the command; NULL: none was found */
+	char *chip;	  /* NULL: not known */
+	bool is_sampled;  /* it holds samples of these GPUs, and no counter data of launches */
+	struct strings gpus;
+	struct store_error error; /* of its samples */
+};
+
+/* Looks for a capture file among the words of a command, behind its first, and appends its metrics
+ * to metrics unless that is NULL. */
+void recording_find(char *const *command, struct strings *metrics, struct recording *ret);
+void recording_deinit(struct recording *r);
 
 #endif

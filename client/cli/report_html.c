@@ -28,6 +28,7 @@ static int print_page(struct report_source *s, const struct strings *files, stru
 	int r = summary_groups(s->summary) ? 0 : -ENOMEM;
 
 	if (r == 0) {
+		s->end.verbose = true;
 		report_source_print_tail(s, NULL, &tail);
 		if (summary_records(s->summary) == 0) {
 			report_source_print_nothing(s, &nothing);
@@ -64,7 +65,7 @@ static int write_page(struct report_source *s, const struct strings *files, stru
 	return r ? EXIT_VERB_FAILED : 0;
 }
 
-int report_html(const struct strings *files, const char *path, bool force,
+int report_html(const struct strings *files, const char *path, bool force, bool attributes,
 		const struct strings *where, const struct page_options *options, struct buf *why)
 {
 	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
@@ -81,6 +82,7 @@ int report_html(const struct strings *files, const char *path, bool force,
 	}
 	r = outfile_open(&out, path, force);
 	ok = r == 0 && report_source_open(&source, &by_kernel, true, where);
+	source.attributes = attributes;
 	source.page =
 		ok ? page_new(options, summary_unfinished(source.summary), &source.intake) : NULL;
 	if (r < 0) {

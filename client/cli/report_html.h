@@ -5,9 +5,10 @@
 #include "client/cli/options.h"
 #include "client/report/page.h"
 
-/* "report --html": writes the page on these captures. Returns the exit status; what went wrong has
- * been told, but what a definition is refused for, which is in why. */
-int report_html(const struct strings *files, const char *path, bool force,
+/* "report --html": writes the page of these captures; attributes: values are attributed again from
+ * the samples that the files keep. Returns the exit status. Errors were printed, except why a
+ * definition was refused, which is in why. */
+int report_html(const struct strings *files, const char *path, bool force, bool attributes,
 		const struct strings *where, const struct page_options *options, struct buf *why);
 
 #endif

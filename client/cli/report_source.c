@@ -105,11 +105,17 @@ static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
 	return intake_stratum(&s->intake, stratum);
 }
 
-static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+static int on_record(const struct gpuctr_record *of_file, const struct attribution *what,
 		     void *userdata)
 {
 	struct report_source *s = userdata;
+	struct gpuctr_record copy = *of_file;
+	const struct gpuctr_record *record = s->attributes ? &copy : of_file;
 	bool wanted;
+
+	if (s->attributes) {
+		again_apply(&s->again, &copy);
+	}
 
 	s->records++;
 	if (where_record(s->where, record, what, &wanted)) {
@@ -143,7 +149,8 @@ static int on_end(const struct store_info *info, void *userdata)
 	if (info->complete || info->totals.seen > 0) {
 		add_totals(&s->end.totals, &info->totals);
 	} else {
-		/* It has not been written yet, or never will: what is there is what is known. */
+		/* The totals were not written yet, or never will be: only what the file holds is
+		 * known. */
 		struct gpuctr_totals known = { .measured =
 						       summary_records(s->summary) - s->before };
 
@@ -152,6 +159,35 @@ static int on_end(const struct store_info *info, void *userdata)
 		s->end.unfinished = true;
 	}
 	return 0;
+}
+
+/* False: told why. */
+static bool attribute(struct report_source *s, const char *path)
+{
+	struct store_error error = { 0 };
+	int r;
+
+	if (strcmp(path, "-") == 0) {
+		say_usage("report: --attribute reads a file twice, and standard input comes once");
+		return false;
+	}
+	again_close(&s->again);
+	s->again = (struct again){ 0 };
+	r = again_open(&s->again, path, &error);
+	if (r == AGAIN_NO_SAMPLES) {
+		struct buf b = { 0 };
+
+		text_terminal(&b, path);
+		buf_text(&b, " keeps no samples that its values could be attributed from.");
+		say_error("no-samples", buf_string(&b),
+			  "Take a capture with --mode sample and -o FILE, without --no-samples.");
+		buf_deinit(&b);
+	} else if (r && error.code) {
+		say_error(store_error_name(r), error.message, error.remedy);
+	} else if (r) {
+		say_usage("out of memory");
+	}
+	return r == 0;
 }
 
 bool report_source_read(struct report_source *s, const char *path)
@@ -170,8 +206,12 @@ bool report_source_read(struct report_source *s, const char *path)
 		.attributor = s->attributor,
 	};
 	struct store_error error;
-	int r = reading_capture(path, &handler, s, &error);
+	int r;
 
+	if (s->attributes && !attribute(s, path)) {
+		return false;
+	}
+	r = reading_capture(path, &handler, s, &error);
 	if (r && error.code) {
 		say_error(r < 0 ? "input" : store_error_name(r), error.message, error.remedy);
 	} else if (r == -EINVAL) {
@@ -230,7 +270,7 @@ bool report_source_open(struct report_source *s, const struct keys *keys, bool h
 	s->where = where_new();
 	s->attributor = attributor_new();
 	for (size_t i = 0; s->where && i < where->n; i++) {
-		/* It was refused before, where it can be. */
+		/* Conditions that can be refused earlier were. */
 		if (where_add(s->where, where->items[i], &s->why)) {
 			s->where = where_free(s->where);
 		}
@@ -244,6 +284,7 @@ bool report_source_open(struct report_source *s, const struct keys *keys, bool h
 
 void report_source_close(struct report_source *s)
 {
+	again_close(&s->again);
 	page_free(s->page);
 	summary_free(s->summary);
 	hints_free(s->hints);

@@ -2,7 +2,7 @@
 #ifndef CLIENT_CLI_REPORT_SOURCE_H
 #define CLIENT_CLI_REPORT_SOURCE_H
 
-#include "client/cli/options.h"
+#include "client/cli/again.h"
 #include "client/cli/summary.h"
 #include "client/report/hints.h"
 #include "client/report/page.h"
@@ -27,7 +27,9 @@ struct report_source {
 	struct where *where;
 	struct attributor *attributor;
 	uint64_t records;  /* read, with those that --where leaves out */
-	struct page *page; /* gets all that is selected too; NULL: none is made */
+	struct page *page; /* gets the selected records too; NULL: no page is made */
+	bool attributes;   /* values are attributed again, from samples that the files keep */
+	struct again again;
 };
 
 /* where: conditions that where_add() has accepted. False: an error was printed. The caller closes

@@ -89,7 +89,7 @@ int request_finish(struct request *request, int result)
 	if (request->status == 0 && request->b.n > 0) {
 		fwrite(request->b.data, 1, request->b.n, stdout);
 	}
-	/* A closed pipe has ended the client quietly; other errors are reported. */
+	/* A closed pipe ends the client quietly; other errors are reported. */
 	if (fflush(stdout) != 0 && request->status == 0) {
 		say_usage("standard output: %s", strerror(errno));
 		request->status = EXIT_VERB_FAILED;

@@ -20,9 +20,9 @@ struct request {
  * minute, with a message. When no daemon listens, returns at once. */
 int request_connect(const char *socket, struct gpuctr **ret);
 
-/* False: said why, status is set. */
+/* False: an error was printed, and status is set. */
 bool request_open(struct request *request, const char *socket);
-/* The same without a message: NULL, or the error, which lives as long as the request. */
+/* The same without printing: returns NULL or the error, which lives as long as the request. */
 const struct gpuctr_error *request_try(struct request *request, const char *socket);
 /* result is that of the call that asked. Waits for the answer, prints what was gathered,
  * disconnects and returns the exit status. */

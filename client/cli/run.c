@@ -154,7 +154,7 @@ static void drain_tick(struct run *run)
 	}
 }
 
-/* Those of a run that is sampled are told at the end. */
+/* How many records have come. Those of a sampled run are passed on at its end. */
 static uint64_t records_so_far(const struct run *run)
 {
 	return run->sampling ? sampling_records(run->sampling)
@@ -315,10 +315,11 @@ static int open_capture(struct run *run)
 	options.no_wait = o->no_wait;
 	options.timeout_ns = o->timeout_ns;
 	options.lease_ns = o->lease_ns;
-	options.raw_images = o->raw;
+	options.raw_images = o->raw && o->mode != MODE_SAMPLE;
 	launch_filter_fill(&o->filter, &options);
 	options.recorded = o->recorded;
 	options.trace = o->trace || o->mode == MODE_SAMPLE;
+	options.whole_graphs = o->graphs == GRAPHS_WHOLE;
 	options.program = o->program;
 	options.processes = run->selected.ids;
 	options.n_processes = run->selected.n;
@@ -345,7 +346,7 @@ static void on_sampling_refused(void *user)
 	run_refuse(user, EXIT_REFUSED);
 }
 
-/* What ran until now has values. */
+/* The records that came until now have their values. */
 static void on_sampling_cut(void *user)
 {
 	struct run *run = user;
@@ -362,11 +363,17 @@ static void on_sampling_queued(void *user, const struct gpuctr_queued *queued)
 	run_note_queued(user, queued);
 }
 
+static void on_sampling_sample(void *user, const struct kept_sample *sample)
+{
+	sinks_sample(&((struct run *)user)->sinks, sample);
+}
+
 /* False: told why. */
 static bool begin_capture(struct run *run)
 {
 	static const struct sampling_user user = { on_samplers_begun, on_sampling_refused,
-						   on_sampling_cut, on_sampling_queued };
+						   on_sampling_cut, on_sampling_queued,
+						   on_sampling_sample };
 	int r;
 
 	if (run->options->mode == MODE_SAMPLE) {
@@ -546,7 +553,8 @@ static int run_whole(struct run *run)
 	if (begin_asking(run)) {
 		run_loop(run);
 	}
-	/* The daemon has not said that the trace is over: what has come until now has values. */
+	/* The daemon has not reported the trace's end; the records that came until now have their
+	 * values. */
 	if (run->started && run->sampling && run->capture) {
 		run_finish_sampling(run);
 	}

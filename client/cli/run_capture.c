@@ -169,7 +169,12 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 	say_clear();
 	if (!sinks_open(&run->sinks)) {
 		run_refuse(run, EXIT_REFUSED);
-	} else if (run->path) {
+		return;
+	}
+	if (run->sampling) {
+		sampling_play(run->sampling);
+	}
+	if (run->path) {
 		start_program(run, c);
 	} else if (run_is_following(run)) {
 		run_begin_followed(run, c);
@@ -185,7 +190,7 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 {
 	struct run *run = userdata;
 
-	/* Notices about processes that are left out have come before the first process. */
+	/* Notices about processes that are left out come before the first process. */
 	if (run->n_begun == 0 && run_is_on_demand(run) && !run->options->quiet) {
 		say_begin(run);
 	}
@@ -230,17 +235,23 @@ static void on_stratum(struct gpuctr_capture *c, const struct gpuctr_stratum *st
 
 static void on_copy(struct gpuctr_capture *c, const struct gpuctr_copy *copy, void *userdata)
 {
-	const struct run *run = userdata;
+	struct run *run = userdata;
 
 	if (run->sampling) {
 		sampling_copy(run->sampling, copy);
+		sinks_copy(&run->sinks, copy);
 	}
 }
 
 static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *totals,
 			void *userdata)
 {
-	sinks_progress(&((struct run *)userdata)->sinks, totals);
+	struct run *run = userdata;
+
+	sinks_progress(&run->sinks, totals);
+	if (run->sampling) {
+		sampling_progress(run->sampling, totals);
+	}
 }
 
 /* What a budget cost, "spent 1.9 % of 12 s (2 % granted): ranges on the CPU ...", and whether
@@ -287,7 +298,10 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 	run->n_ended++;
 	if (!run->sampling) {
 		sinks_process_end(&run->sinks, end);
-	} else if (array_make_room(&run->ends, sizeof(*run->ends), run->n_ends, &run->max_ends)) {
+		return;
+	}
+	sampling_process_end(run->sampling, end);
+	if (array_make_room(&run->ends, sizeof(*run->ends), run->n_ends, &run->max_ends)) {
 		run->ends[run->n_ends++] = *end;
 	}
 }

@@ -32,7 +32,7 @@ static int show(struct run *run, bool is_last, struct buf *why)
 
 	add_head(run, &b);
 	r = live_add_table(&run->live, run->sinks.summary, &b, why);
-	if (!is_last) { /* they are printed behind the last one */
+	if (!is_last) { /* messages are printed after the last frame */
 		say_add_held(&b);
 	}
 	return r ? r : live_show(&run->live, &b);

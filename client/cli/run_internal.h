@@ -21,14 +21,16 @@ enum run_state {
 
 struct run {
 	const struct run_options *options;
-	const char *path; /* of the program to start; NULL: others start them, or have */
+	const char *path; /* the file of the program to start; NULL: others start programs, or have
+			     started them */
 	struct selected selected;
-	unsigned n_begun;    /* of these; others had ended before the lease was granted */
+	unsigned n_begun;    /* how many of these have begun; others had ended before the lease was
+				granted */
 	unsigned n_ended;    /* of those that have begun */
-	char owner[64];	     /* of these, when it is another user; "" */
+	char owner[64];	     /* the user who runs them, if it is another one; "" */
 	size_t n_speechless; /* that ended without a goodbye */
 	unsigned n_ticks;    /* since they are measured */
-	uint64_t begin_ns;   /* of measuring them; 0: there is none yet */
+	uint64_t begin_ns;   /* when measuring began; 0: it has not */
 	uint64_t begun_ns;   /* the same by the clock */
 	enum run_state state;
 	int status; /* exit status */
@@ -36,7 +38,7 @@ struct run {
 	bool has_operators; /* of PyTorch, for --torch */
 	bool is_enough;	    /* the capture ends before the program does */
 	int drain_ticks;
-	int silent_ticks; /* of a connection that has brought nothing */
+	int silent_ticks; /* for how long the connection has brought nothing */
 
 	uv_loop_t loop;
 	uv_poll_t connection, signal_poll, until /* of those who are followed */;
@@ -49,7 +51,7 @@ struct run {
 	struct gpuctr *g;
 	struct gpuctr_capture *capture;	 /* NULL: not open */
 	struct sampling *sampling;	 /* NULL: values are counted */
-	struct gpuctr_process_end *ends; /* to be told behind the records of such a run */
+	struct gpuctr_process_end *ends; /* to be printed after the records of a sampled run */
 	size_t n_ends, max_ends;
 	struct child child;
 	struct signals signals;
@@ -65,8 +67,8 @@ extern const struct gpuctr_capture_handler run_handler;
 /* The capture, or the permit that it needs, waits. */
 void run_note_queued(struct run *run, const struct gpuctr_queued *queued);
 
-/* The records of a run that is sampled have their values, and are told, before the ends of their
- * processes. While the capture is there, which has their texts. */
+/* Gives the records of a sampled run their values and passes them on, before the ends of their
+ * processes are reported. To be called while the capture exists, because the texts belong to it. */
 void run_finish_sampling(struct run *run);
 
 /* --- run_state.c */

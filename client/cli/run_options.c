@@ -65,7 +65,7 @@ static bool take_time(void *ns, const char *value)
 	return true;
 }
 
-/* A descriptor that is open and not standard. */
+/* An open descriptor that is not one of the three standard ones. */
 static bool take_fd(void *fd, const char *value)
 {
 	uint64_t n;
@@ -79,7 +79,7 @@ static bool take_fd(void *fd, const char *value)
 	return true;
 }
 
-/* "2", "2%", "0.5 %"; all of it is no budget. */
+/* "2", "2%", "0.5 %"; 100 % means no budget. */
 static bool take_budget(void *budget, const char *value)
 {
 	struct run_budget *b = budget;
@@ -109,6 +109,17 @@ static bool take_mode(void *mode, const char *value)
 		}
 	}
 	return options_refuse("mode", value, "a mode: sample, range or budget");
+}
+
+static bool take_graphs(void *graphs, const char *value)
+{
+	bool whole = strcmp(value, "whole") == 0;
+
+	if (!whole && strcmp(value, "nodes") != 0) {
+		return options_refuse("graphs", value, "nodes (each kernel), or whole");
+	}
+	*(enum run_graphs *)graphs = whole ? GRAPHS_WHOLE : GRAPHS_NODES;
+	return true;
 }
 
 static bool take_seed(void *budget, const char *value)
@@ -181,6 +192,11 @@ static bool take_width(void *width, const char *value)
 #define MODE_OPTIONS                                                                          \
 	{ 0, "mode", "MODE", "sample (the whole GPU), range (every launch) or budget (some)", \
 	  OPTION_TAKEN(take_mode, struct run_options, mode) },                                \
+		{ 0, "graphs", "HOW",                                                         \
+		  "CUDA graphs: their nodes' kernels (default), or each as a whole",          \
+		  OPTION_TAKEN(take_graphs, struct run_options, graphs) },                    \
+		{ 0, "no-samples", NULL, "of --mode sample: keep no samples in -o FILE",      \
+		  OPTION_AT(FLAG, struct run_options, no_samples) },                          \
 	{                                                                                     \
 		0, "interval", "TIME", "between two samples (default: 10us)",                 \
 			OPTION_TAKEN(take_sample_interval, struct run_options,                \
@@ -225,7 +241,7 @@ static bool take_width(void *width, const char *value)
 		{ 'q', "quiet", NULL, "no progress and no summary, only errors",                  \
 		  OPTION_AT(FLAG, struct run_options, quiet) },                                   \
 		{ 'v', "verbose", NULL,                                                           \
-		  "explain what the figures are, and what a budget was spent on",                 \
+		  "say how and by what it was measured, what a budget went into",                 \
 		  OPTION_AT(FLAG, struct run_options, verbose) },                                 \
 		{ 0, "no-summary", NULL, "no table at the end",                                   \
 		  OPTION_AT(FLAG, struct run_options, no_summary) },                              \
@@ -451,13 +467,22 @@ static bool refuse_mode(const char *mode, const char *other, const char *why)
 	return false;
 }
 
-/* What the mode does not go with. */
+/* Refuses options that do not go with the mode. */
 static bool check_mode(const struct run_options *o)
 {
 	bool budget = o->budget.is_given || o->budget.has_seed;
 
 	if (o->timeline.interval_ns > 0 && o->mode != MODE_SAMPLE) {
 		say_usage("--interval is of samples: add --mode sample, or leave it out");
+		return false;
+	}
+	if (o->graphs == GRAPHS_NODES && o->mode != MODE_SAMPLE && !o->trace) {
+		say_usage("--graphs nodes: counters are read around a graph as a whole; add --mode "
+			  "sample or --metrics none, or leave it out");
+		return false;
+	}
+	if (o->no_samples && o->mode != MODE_SAMPLE) {
+		say_usage("--no-samples is of --mode sample: add that, or leave it out");
 		return false;
 	}
 	if (o->mode == MODE_UNSAID) {
@@ -482,10 +507,15 @@ static bool check_mode(const struct run_options *o)
 	if (o->mode != MODE_SAMPLE) {
 		return true;
 	}
-	return budget	? refuse_mode("sample", "--budget", "no launch is chosen")
-	       : o->raw ? refuse_mode("sample", "--raw", "there is no counter data of launches")
-	       : o->recorded ? refuse_mode("sample", "a recording", "it has its values")
-			     : true;
+	if (o->raw && o->no_samples) {
+		say_usage("--raw keeps samples of --mode sample: leave out --no-samples or --raw");
+		return false;
+	}
+	return budget ? refuse_mode("sample", "--budget", "no launch is chosen")
+	       : o->raw && expand_has(o->capture_path, o->late)
+		       ? refuse_mode("sample", "--raw with several files",
+				     "samples are of the whole GPU, and go into one")
+		       : true;
 }
 
 static bool default_metrics(struct run_options *o)
@@ -524,6 +554,29 @@ static bool spares_recording(const struct run_options *o)
 	return true;
 }
 
+/* What the recording knows need not be said. */
+static bool take_recording(struct run_options *o)
+{
+	struct recording *r = &o->recording;
+
+	recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics, r);
+	o->chip = o->chip ? o->chip : r->chip;
+	if (r->error.code != 0) {
+		say_error(store_error_name(r->error.code), r->error.message, r->error.remedy);
+		return false;
+	}
+	if (o->mode == MODE_UNSAID && r->is_sampled) {
+		o->mode = MODE_SAMPLE;
+	}
+	if (o->mode == MODE_SAMPLE && r->gpus.n == 0) {
+		return refuse_mode("sample", r->path ? r->path : "a recording",
+				   "it holds no samples, which --raw keeps of a run with --mode "
+				   "sample");
+	}
+	return o->mode != MODE_RANGE || !r->is_sampled ||
+	       refuse_mode("range", r->path, "it holds samples, and no launch was measured alone");
+}
+
 bool run_options_check(struct run_options *o, char **command)
 {
 	o->command = command;
@@ -552,15 +605,16 @@ bool run_options_check(struct run_options *o, char **command)
 			  "play a recording (--recorded)");
 		return false;
 	}
-	if (!take_trace(o) || !check_mode(o)) {
+	if (!take_trace(o)) {
+		return false;
+	}
+	if (o->recorded && !take_recording(o)) {
+		return false;
+	}
+	if (!check_mode(o)) {
 		return false;
 	}
 	default_budget(o, false);
-	if (o->recorded) {
-		recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics,
-			       &o->recorded_chip);
-		o->chip = o->chip ? o->chip : o->recorded_chip;
-	}
 	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       spares_recording(o) && default_metrics(o);
 }
@@ -596,7 +650,7 @@ bool top_options_check(struct run_options *o, char **command)
 		       : check_nothing_measured(o);
 }
 
-/* What is of kernels, programs and capture files has no meaning for samples of a whole GPU. */
+/* Options about kernels, programs and capture files have no meaning for samples of a whole GPU. */
 static bool timeline_check(struct run_options *o)
 {
 	struct run_timeline *t = &o->timeline;
@@ -713,5 +767,5 @@ void run_options_deinit(struct run_options *o)
 	strings_deinit(&o->devices);
 	launch_filter_deinit(&o->filter);
 	selector_deinit(&o->selector);
-	free(o->recorded_chip);
+	recording_deinit(&o->recording);
 }

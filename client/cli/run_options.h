@@ -6,37 +6,43 @@
 #include "client/cli/live.h"
 #include "client/cli/options.h"
 #include "client/cli/launch_filter.h"
+#include "client/cli/recording.h"
 #include "client/cli/select.h"
 #include "client/cli/verb.h"
 
 enum run_mode { MODE_UNSAID, MODE_SAMPLE, MODE_RANGE, MODE_BUDGET };
+enum run_graphs { GRAPHS_UNSAID, GRAPHS_NODES, GRAPHS_WHOLE };
 
 /* The command line of "run", "capture", "follow" or "top", checked. */
 struct run_options {
 	struct strings metrics, devices;
 	struct launch_filter filter;
 	const char *capture_path; /* -o, a pattern of expand.h; NULL: none */
-	const char *late;	  /* letters of it that are known when a process comes */
-	const char *stream_path;  /* --output; NULL: none */
+	const char
+		*late; /* letters of the pattern whose values are known when a process attaches */
+	const char *stream_path; /* --output; NULL: none */
 	const struct format *format;
 	const char *chip, *socket, *agent;
-	const char *torch; /* of run: "operators" or "modules", see torch.h; NULL: as it is */
+	const char *torch; /* for run: "operators" or "modules", see torch.h; NULL: PyTorch is left
+			      as it is */
 	uint64_t timeout_ns, lease_ns, summary_rows;
 	struct run_budget {
-		uint32_t ppm; /* of the time; 0: everything is measured */
+		uint32_t ppm; /* share of the time; 0: every launch is measured */
 		uint64_t seed;
 		bool is_given, has_seed; /* --budget, --seed */
 	} budget;
-	enum run_mode mode; /* --mode */
-	bool trace;	    /* --metrics none: when kernels ran, and no counter */
+	enum run_mode mode;	/* --mode */
+	bool trace;		/* --metrics none: when kernels ran, and no counter */
+	enum run_graphs graphs; /* --graphs */
 	bool force, no_wait, recorded, raw, quiet, verbose, no_summary, fail_if_none;
-	char **command;	     /* NULL-terminated, in argv; of capture empty, of top capture files */
-	const char *program; /* the last part of command[0] */
-	struct selector selector; /* of capture and top; empty: a program is run */
-	uint64_t duration_ns;	  /* of capture; 0: until it is interrupted */
-	uint64_t at_ns;		  /* of capture: when it begins, since 1970; 0: now */
+	char **command; /* NULL-terminated, in argv: the program; for top the capture files; for
+			   capture empty */
+	const char *program;	  /* the last part of command[0] */
+	struct selector selector; /* for capture and top; empty: a program is started */
+	uint64_t duration_ns;	  /* for capture; 0: until it is interrupted */
+	uint64_t at_ns;		  /* for capture: when to begin, in Unix time; 0: now */
 	bool here;		  /* of capture: this node alone */
-	const char *part; /* of capture: the job, when slurm.c started this client on one of many
+	const char *part; /* for capture: the job, if slurm.c started this client on one of many
 			     nodes */
 	uint64_t sent_ns; /* when --at was sent, by the clock of the requesting machine; 0: not
 			     given */
@@ -44,18 +50,19 @@ struct run_options {
 		bool is_wanted;
 		const char *gpu; /* index or UUID; NULL: the first */
 		uint64_t interval_ns;
-	} timeline; /* of capture: counters of a GPU over time; its interval also of MODE_SAMPLE */
-	int ready_fd, until_fd; /* of follow; -1: none */
-	char *recorded_chip;	/* what chip may point to */
-	bool is_live;		/* of top */
+	} timeline; /* for capture: samples a GPU over time; MODE_SAMPLE uses its interval too */
+	bool no_samples;	    /* for MODE_SAMPLE: the capture file keeps none */
+	int ready_fd, until_fd;	    /* of follow; -1: none */
+	struct recording recording; /* of run; chip may point to its own */
+	bool is_live;		    /* of top */
 	struct live live;
 };
 
 extern const struct option_def run_option_defs[], capture_option_defs[], follow_option_defs[],
 	top_option_defs[];
 
-/* Zero-initialises and reads; check is one of those below. -1: the verb goes on; else its exit
- * status. Deinit in any case. */
+/* Zero-initialises the options and reads the command line; check is one of the functions below.
+ * Returns -1 if the verb goes on, else its exit status. Deinit in any case. */
 int run_options_read(struct run_options *o, const struct verb *verb, int argc, char **argv,
 		     bool (*check)(struct run_options *o, char **command));
 /* Fills in defaults. command: the arguments, borrowed. False: options that do not go together were

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A kernel's record comes when it has ended, up to some seconds late, and a sample within a tenth
- * of a second. Attribution wants both in the order of time. So kernels and samples wait here until
- * they are LATE_NS old, and are then given to the attribution of their GPU, which forgets samples
- * in its turn. Of a record only what cannot be found again is kept: the record itself, and the
- * position that attribution gave it.
+/* Kernels and samples of a GPU wait (waiting.c), and are then given to its attribution. Of a record
+ * only what cannot be found again is kept: the record itself, and the position that attribution
+ * gave it.
  *
  * Out of memory, everything is told without values: the records are what the program's user waited
  * for. */
@@ -16,39 +14,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/text.h"
+#include "client/cli/waiting.h"
 #include "client/store/schema.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
 
-/* Later than this no record comes: a batch waits for half a second, and then two for CUPTI. */
-#define LATE_NS INT64_C(5000000000)
+/* Agents tell four times a second what they have seen. */
+#define COUNTED_NS INT64_C(1000000000)
 #define NOT_KEPT UINT64_MAX
 
-enum { GPUS_MAX = 64 };
+enum {
+	GPUS_MAX = 64,
+	TOLD_PART = 8, /* of the records that are kept, when they are too many */
+};
 
 struct kept {
 	struct gpuctr_record record;
 	uint32_t position;
 	uint8_t state; /* enum attribution_state */
-	bool timed, has_gpu;
+	bool timed, has_gpu, is_known, is_late;
 	uint16_t gpu;
 	struct attribution_value *values; /* of one without a position; NULL: none */
-};
-
-struct sample {
-	int64_t start_ns, end_ns;
 };
 
 struct gpu {
 	char uuid[64];
 	struct sampled *owner;
-	struct attribution *attribution;
-	struct attribution_kernel *kernels; /* that wait */
-	size_t n_kernels, max_kernels;
-	struct sample *samples; /* that wait */
-	double *values;		/* of these */
-	size_t n_samples, max_samples;
-	unsigned first_alike; /* of its positions */
+	struct waiting waiting;
 };
 
 /* A stream of a process, whose kernels run one after the other. */
@@ -58,13 +51,16 @@ struct stream {
 	bool copies; /* apart: what is missing of them is not known */
 	uint64_t sequence;
 	int64_t end_ns;	       /* of its last kernel with a time */
+	const struct gpu *gpu; /* of one without a time */
 	int64_t lost_since_ns; /* 0: none without a time since */
 };
 
 /* A device of a process. */
 struct device {
 	unsigned process, index;
-	int gpu; /* -1: it is not sampled */
+	int gpu;	 /* -1: it is not sampled */
+	int64_t last_ns; /* the end of its last kernel that came; of none, when it began */
+	bool is_over;	 /* nothing more comes */
 };
 
 struct sampled {
@@ -74,25 +70,29 @@ struct sampled {
 	struct device *devices;
 	size_t n_devices, max_devices;
 	struct map streams;
-	uint64_t n_streams;
 	struct kept *kept;
 	size_t n_kept, max_kept;
+	uint64_t first_kept;		    /* its number among all */
 	const struct gpuctr_range **active; /* of the last record that was kept */
 	size_t n_active;
-	void **blocks; /* what is freed at the end */
-	size_t n_blocks, max_blocks;
-	double *row; /* values, errors of a record */
-	bool failed; /* out of memory */
+	double *row;		      /* values, errors of a record */
+	bool failed;		      /* out of memory */
+	uint64_t undelivered;	      /* launches of all processes, at least */
+	enum sampled_reason told_why; /* of the record that is told */
 	struct sampled_counts counts;
 };
 
 /* --- life ------------------------------------------------------------------------------------ */
 
+bool sampled_adds_up(const char *metric)
+{
+	return schema_adds_up(metric) && strncmp(metric, "gpu__time_duration", 18) != 0;
+}
+
 const char *sampled_misfit(const struct gpuctr_plan *plan)
 {
 	for (size_t i = 0; i < plan->n_metrics; i++) {
-		if (!schema_adds_up(plan->metrics[i]) ||
-		    strncmp(plan->metrics[i], "gpu__time_duration", 18) == 0) {
+		if (!sampled_adds_up(plan->metrics[i])) {
 			return plan->metrics[i];
 		}
 	}
@@ -113,27 +113,39 @@ struct sampled *sampled_new(const struct gpuctr_plan *plan)
 		       : sampled_free(s);
 }
 
+/* The first n. Records that follow each other share their list of ranges. */
+static void forget(struct sampled *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct gpuctr_record *r = &s->kept[i].record;
+
+		if (i + 1 == s->n_kept || r->active != s->kept[i + 1].record.active) {
+			free((void *)(uintptr_t)r->active);
+		}
+		free(s->kept[i].values);
+	}
+	s->n_kept -= n;
+	s->first_kept += n;
+	if (s->n_kept > 0) {
+		memmove(s->kept, s->kept + n, s->n_kept * sizeof(*s->kept));
+	} else {
+		s->active = NULL;
+		s->n_active = 0;
+	}
+}
+
 struct sampled *sampled_free(struct sampled *s)
 {
 	if (!s) {
 		return NULL;
 	}
 	for (size_t i = 0; i < s->n_gpus; i++) {
-		attribution_free(s->gpus[i].attribution);
-		free(s->gpus[i].kernels);
-		free(s->gpus[i].samples);
-		free(s->gpus[i].values);
+		waiting_deinit(&s->gpus[i].waiting);
 	}
-	for (size_t i = 0; i < s->n_kept; i++) {
-		free(s->kept[i].values);
-	}
-	for (size_t i = 0; i < s->n_blocks; i++) {
-		free(s->blocks[i]);
-	}
+	forget(s, s->n_kept);
 	map_deinit_items(&s->streams);
 	free(s->devices);
 	free(s->kept);
-	free(s->blocks);
 	free(s->row);
 	free(s);
 	return NULL;
@@ -141,17 +153,32 @@ struct sampled *sampled_free(struct sampled *s)
 
 /* --- GPUs and processes ---------------------------------------------------------------------- */
 
+/* NULL: it is told already, or was none. */
+static struct kept *find_kept(struct sampled *s, uint64_t id)
+{
+	return id != NOT_KEPT && id >= s->first_kept ? &s->kept[id - s->first_kept] : NULL;
+}
+
+static void on_late(void *user, uint64_t kernel)
+{
+	struct kept *k = find_kept(((const struct gpu *)user)->owner, kernel);
+
+	if (k) {
+		k->is_late = true;
+	}
+}
+
 static void on_kernel(void *user, const struct attribution_result *result)
 {
 	const struct gpu *gpu = user;
 	struct sampled *s = gpu->owner;
-	struct kept *k;
+	struct kept *k = find_kept(s, result->id);
 	size_t bytes = s->plan->n_metrics * sizeof(*k->values);
 
-	if (result->id == NOT_KEPT) {
+	if (!k) {
 		return;
 	}
-	k = &s->kept[result->id];
+	k->is_known = true;
 	k->position = result->position;
 	k->state = (uint8_t)result->state;
 	if (result->values) {
@@ -176,8 +203,7 @@ int sampled_add_gpu(struct sampled *s, const char *uuid)
 	*gpu = (struct gpu){ .owner = s };
 	strncpy(gpu->uuid, uuid, sizeof(gpu->uuid) - 1);
 	options.user = gpu;
-	gpu->attribution = attribution_new(&options);
-	return gpu->attribution ? (int)s->n_gpus++ : -ENOMEM;
+	return waiting_init(&gpu->waiting, &options, on_late) == 0 ? (int)s->n_gpus++ : -ENOMEM;
 }
 
 static int find_gpu(const struct sampled *s, const char *uuid)
@@ -200,6 +226,24 @@ static struct device *find_device(const struct sampled *s, unsigned process, uns
 	return NULL;
 }
 
+/* NULL: it is not sampled. */
+static struct gpu *gpu_of(struct sampled *s, const struct device *device)
+{
+	return device && device->gpu >= 0 ? &s->gpus[device->gpu] : NULL;
+}
+
+static void add_device(struct sampled *s, unsigned process, const struct gpuctr_device *d)
+{
+	int gpu = find_gpu(s, d->uuid);
+
+	s->devices[s->n_devices++] = (struct device){
+		.process = process,
+		.index = d->index,
+		.gpu = gpu,
+		.last_ns = gpu >= 0 ? waiting_last_sample(&s->gpus[gpu].waiting) : 0,
+	};
+}
+
 void sampled_process(struct sampled *s, const struct gpuctr_process *process)
 {
 	for (size_t i = 0; i < process->n_devices; i++) {
@@ -213,9 +257,46 @@ void sampled_process(struct sampled *s, const struct gpuctr_process *process)
 			s->failed = true;
 			return;
 		}
-		s->devices[s->n_devices++] =
-			(struct device){ process->process, d->index, find_gpu(s, d->uuid) };
+		add_device(s, process->process, d);
 	}
+}
+
+/* Nobody knows what the process ran there meanwhile. */
+static void note_unknown(struct sampled *s, const struct device *d, int64_t start_ns,
+			 int64_t end_ns)
+{
+	if (d->gpu >= 0) {
+		s->failed |= waiting_lost(&s->gpus[d->gpu].waiting, start_ns, end_ns) < 0;
+	}
+}
+
+/* One that was killed may have run kernels since its last record; where it counted none, since its
+ * last count. */
+void sampled_process_end(struct sampled *s, const struct gpuctr_process_end *end, int64_t now_ns)
+{
+	for (size_t i = 0; i < s->n_devices; i++) {
+		struct device *d = &s->devices[i];
+		int64_t since_ns = d->last_ns;
+
+		if (d->process != end->process || d->is_over) {
+			continue;
+		}
+		d->is_over = true;
+		if (end->totals.lost == 0 && since_ns < now_ns - COUNTED_NS) {
+			since_ns = now_ns - COUNTED_NS;
+		}
+		if (!end->clean || end->totals.lost > 0) {
+			note_unknown(s, d, since_ns, now_ns);
+		}
+	}
+}
+
+void sampled_progress(struct sampled *s, const struct gpuctr_totals *t)
+{
+	uint64_t known = t->measured + t->filtered + t->capturing + t->unready + t->failed +
+			 t->dropped + t->lost + t->unchosen;
+
+	s->undelivered = t->seen > known ? t->seen - known : 0;
 }
 
 /* --- streams --------------------------------------------------------------------------------- */
@@ -245,7 +326,7 @@ static struct stream *find_stream(struct sampled *s, const struct stream *wanted
 		return NULL;
 	}
 	*found = *wanted;
-	found->sequence = ++s->n_streams;
+	found->sequence = hash; /* the same whatever came first, live or from a file */
 	return found;
 }
 
@@ -262,25 +343,31 @@ static uint32_t shape_of(const struct gpuctr_record *r)
 	return (uint32_t)(hash ^ hash >> 32);
 }
 
+/* A kernel of a graph is the same work whenever the graph is launched. Several of them may run at
+ * once, so their order is no sequence. Of another shape, its node was changed. */
+static uint64_t place_of(const struct gpuctr_record *r)
+{
+	uint64_t hash = map_mix(map_mix(0, r->process), r->context);
+
+	if (r->kind != GPUCTR_LAUNCH_GRAPH_KERNEL) {
+		return 0;
+	}
+	hash = map_mix(map_mix(hash, r->graph), r->graph_node);
+	return map_mix(hash, shape_of(r)) | 1;
+}
+
 /* Records of one kind that follow each other have mostly the same. */
 static bool keep_active(struct sampled *s, struct gpuctr_record *r)
 {
 	size_t bytes = r->n_active * sizeof(const struct gpuctr_range *);
-	void *copy;
 
-	if (r->n_active == 0) {
-		r->active = NULL;
-		return true;
-	}
-	if (s->n_active != r->n_active || memcmp(s->active, r->active, bytes) != 0) {
-		copy = malloc(bytes);
-		if (!copy ||
-		    !array_make_room(&s->blocks, sizeof(*s->blocks), s->n_blocks, &s->max_blocks)) {
-			free(copy);
+	if (s->n_active != r->n_active || (bytes > 0 && memcmp(s->active, r->active, bytes) != 0)) {
+		void *copy = bytes > 0 ? malloc(bytes) : NULL;
+
+		if (bytes > 0 && !copy) {
 			return false;
 		}
-		s->blocks[s->n_blocks++] = memcpy(copy, r->active, bytes);
-		s->active = copy;
+		s->active = copy ? memcpy(copy, r->active, bytes) : NULL;
 		s->n_active = r->n_active;
 	}
 	r->active = s->active;
@@ -291,8 +378,7 @@ static struct kept *keep(struct sampled *s, const struct gpuctr_record *record)
 {
 	struct kept *k;
 
-	if (s->n_kept == SAMPLED_RECORDS_MAX ||
-	    !array_make_room(&s->kept, sizeof(*s->kept), s->n_kept, &s->max_kept)) {
+	if (!array_make_room(&s->kept, sizeof(*s->kept), s->n_kept, &s->max_kept)) {
 		return NULL;
 	}
 	k = &s->kept[s->n_kept];
@@ -308,47 +394,40 @@ static struct kept *keep(struct sampled *s, const struct gpuctr_record *record)
 }
 
 /* It ran between the kernels before and behind it in its stream, or to the end. */
-static void note_timeless(struct stream *stream, const struct gpuctr_record *r)
+static void note_timeless(struct stream *stream, const struct gpu *gpu,
+			  const struct gpuctr_record *r)
 {
+	stream->gpu = gpu;
 	if (stream->lost_since_ns == 0) {
 		stream->lost_since_ns = stream->end_ns ? stream->end_ns : r->start_ns;
 	}
 }
 
-static void add(struct sampled *s, struct gpu *gpu, const struct attribution_kernel *kernel)
+static void add(struct sampled *s, struct device *device, struct gpu *gpu,
+		const struct attribution_kernel *kernel)
 {
-	if (!array_make_room(&gpu->kernels, sizeof(*gpu->kernels), gpu->n_kernels,
-			     &gpu->max_kernels)) {
-		s->failed = true;
-		return;
-	}
-	gpu->kernels[gpu->n_kernels++] = *kernel;
+	device->last_ns = kernel->end_ns > device->last_ns ? kernel->end_ns : device->last_ns;
+	s->failed |= waiting_kernel(&gpu->waiting, kernel) < 0;
 }
 
-static void add_kernel(struct sampled *s, struct gpu *gpu, struct stream *stream,
+static void add_kernel(struct sampled *s, struct device *device, struct stream *stream,
 		       const struct gpuctr_record *r, uint64_t step, uint64_t id)
 {
+	struct gpu *gpu = &s->gpus[device->gpu];
 	const struct attribution_kernel kernel = { .id = id,
 						   .sequence = stream->sequence,
 						   .step = step,
+						   .place = place_of(r),
 						   .shape = shape_of(r),
 						   .start_ns = r->start_ns,
 						   .end_ns = r->start_ns + r->duration_ns };
 
 	if (stream->lost_since_ns != 0) {
-		s->failed |=
-			attribution_lost(gpu->attribution, stream->lost_since_ns, r->start_ns) < 0;
+		s->failed |= waiting_lost(&gpu->waiting, stream->lost_since_ns, r->start_ns) < 0;
 		stream->lost_since_ns = 0;
 	}
 	stream->end_ns = kernel.end_ns;
-	add(s, gpu, &kernel);
-}
-
-static struct gpu *gpu_of(struct sampled *s, unsigned process, unsigned index)
-{
-	const struct device *device = find_device(s, process, index);
-
-	return device && device->gpu >= 0 ? &s->gpus[device->gpu] : NULL;
+	add(s, device, gpu, &kernel);
 }
 
 void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
@@ -357,7 +436,8 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 				       .context = copy->context,
 				       .stream = copy->stream,
 				       .copies = true };
-	struct gpu *gpu = gpu_of(s, copy->process, copy->device);
+	struct device *device = find_device(s, copy->process, copy->device);
+	struct gpu *gpu = gpu_of(s, device);
 	const struct stream *stream = find_stream(s, &wanted);
 	const struct attribution_kernel kernel = {
 		.id = NOT_KEPT,
@@ -368,7 +448,7 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 	};
 
 	if (gpu && stream) {
-		add(s, gpu, &kernel);
+		add(s, device, gpu, &kernel);
 	}
 }
 
@@ -383,20 +463,27 @@ static void tell_without(struct sampled *s, const struct gpuctr_record *record,
 	r.values = s->row;
 	r.errors = s->row + s->plan->n_columns;
 	s->counts.without[why]++;
+	s->told_why = why;
 	on_record(user, &r);
 }
+
+static void tell_oldest(struct sampled *s, sampled_on_record *on_record, void *user);
 
 void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint64_t step,
 		    sampled_on_record *on_record, void *user)
 {
-	struct gpu *gpu = gpu_of(s, record->process, record->device);
+	struct device *device = find_device(s, record->process, record->device);
+	struct gpu *gpu = gpu_of(s, device);
 	const struct stream wanted = { .process = record->process,
 				       .context = record->context,
 				       .stream = record->stream };
 	struct stream *stream = find_stream(s, &wanted);
-	struct kept *k = keep(s, record);
-	uint64_t id = k ? (uint64_t)(k - s->kept) : NOT_KEPT;
+	struct kept *k;
 
+	if (s->n_kept == SAMPLED_RECORDS_MAX) {
+		tell_oldest(s, on_record, user);
+	}
+	k = keep(s, record);
 	s->counts.kernels++;
 	if (k) {
 		k->timed = record->clock == GPUCTR_CLOCK_GPU;
@@ -409,9 +496,10 @@ void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint6
 		return;
 	}
 	if (record->clock == GPUCTR_CLOCK_GPU) {
-		add_kernel(s, gpu, stream, record, step, id);
+		add_kernel(s, device, stream, record, step,
+			   k ? s->first_kept + (uint64_t)(k - s->kept) : NOT_KEPT);
 	} else {
-		note_timeless(stream, record);
+		note_timeless(stream, gpu, record);
 	}
 }
 
@@ -420,80 +508,24 @@ void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint6
 void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end_ns,
 		    const double *values)
 {
-	struct gpu *gpu = &s->gpus[number];
-	size_t n = s->plan->n_metrics, had = gpu->max_samples;
-
-	if (!array_make_room(&gpu->samples, sizeof(*gpu->samples), gpu->n_samples,
-			     &gpu->max_samples)) {
+	if (s->failed || waiting_sample(&s->gpus[number].waiting, start_ns, end_ns, values) < 0) {
 		s->failed = true;
 		return;
 	}
-	if (gpu->max_samples != had) {
-		double *more = realloc(gpu->values, gpu->max_samples * n * sizeof(*more));
-
-		if (!more) {
-			gpu->max_samples = had;
-			s->failed = true;
-			return;
-		}
-		gpu->values = more;
-	}
-	gpu->samples[gpu->n_samples] = (struct sample){ start_ns, end_ns };
-	memcpy(gpu->values + gpu->n_samples * n, values, n * sizeof(*values));
-	gpu->n_samples++;
 	s->counts.samples++;
 }
 
-static int compare_starts(const void *a, const void *b)
+void sampled_discard(struct sampled *s, int64_t since_ns)
 {
-	const struct attribution_kernel *x = a, *y = b;
-
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
-}
-
-/* Gives kernels and samples that end by this time to the attribution, in the order of time. */
-static void give(struct sampled *s, struct gpu *gpu, int64_t until_ns)
-{
-	size_t n = s->plan->n_metrics, k = 0, i = 0;
-	int r = 0;
-
-	if (gpu->n_kernels > 1) {
-		qsort(gpu->kernels, gpu->n_kernels, sizeof(*gpu->kernels), compare_starts);
-	}
-	for (; r == 0 && i < gpu->n_samples && gpu->samples[i].end_ns <= until_ns; i++) {
-		for (; r == 0 && k < gpu->n_kernels &&
-		       gpu->kernels[k].start_ns < gpu->samples[i].end_ns;
-		     k++) {
-			r = attribution_kernel(gpu->attribution, &gpu->kernels[k]);
-		}
-		r = r == 0 ? attribution_sample(gpu->attribution, gpu->samples[i].start_ns,
-						gpu->samples[i].end_ns, gpu->values + i * n)
-			   : r;
-	}
-	s->failed |= r < 0;
-	gpu->n_kernels -= k;
-	gpu->n_samples -= i;
-	if (gpu->n_kernels > 0) {
-		memmove(gpu->kernels, gpu->kernels + k, gpu->n_kernels * sizeof(*gpu->kernels));
-	}
-	if (gpu->n_samples > 0) {
-		memmove(gpu->samples, gpu->samples + i, gpu->n_samples * sizeof(*gpu->samples));
-		memmove(gpu->values, gpu->values + i * n,
-			gpu->n_samples * n * sizeof(*gpu->values));
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		waiting_discard(&s->gpus[i].waiting, since_ns);
 	}
 }
 
 void sampled_advance(struct sampled *s)
 {
-	for (size_t i = 0; i < s->n_gpus; i++) {
-		struct gpu *gpu = &s->gpus[i];
-
-		/* Not each time: what stays is moved. */
-		if (gpu->n_samples > 0 &&
-		    gpu->samples[gpu->n_samples - 1].end_ns - gpu->samples[0].start_ns >
-			    2 * LATE_NS) {
-			give(s, gpu, gpu->samples[gpu->n_samples - 1].end_ns - LATE_NS);
-		}
+	for (size_t i = 0; i < s->n_gpus && !s->failed; i++) {
+		s->failed = waiting_advance(&s->gpus[i].waiting, s->undelivered > 0) < 0;
 	}
 }
 
@@ -501,31 +533,23 @@ void sampled_advance(struct sampled *s)
 
 static void tell_lost_to_end(struct sampled *s, struct gpu *gpu)
 {
-	int64_t end_ns = gpu->n_samples > 0 ? gpu->samples[gpu->n_samples - 1].end_ns : 0;
+	int64_t end_ns = waiting_last_sample(&gpu->waiting);
 
 	for (size_t i = 0; i < s->streams.n_slots; i++) {
 		const struct stream *stream = s->streams.slots[i].item;
 
-		if (stream && stream->lost_since_ns != 0 && stream->lost_since_ns < end_ns) {
-			s->failed |= attribution_lost(gpu->attribution, stream->lost_since_ns,
-						      end_ns) < 0;
+		if (stream && stream->gpu == gpu && stream->lost_since_ns != 0) {
+			s->failed |= waiting_lost(&gpu->waiting, stream->lost_since_ns, end_ns) < 0;
 		}
 	}
 }
 
-static void attribute(struct sampled *s, struct gpu *gpu, unsigned *alike)
+static void attribute(struct sampled *s, struct gpu *gpu)
 {
-	const struct attribution_counts *c = attribution_counts(gpu->attribution);
+	const struct attribution_counts *c = attribution_counts(gpu->waiting.attribution);
 
 	tell_lost_to_end(s, gpu);
-	give(s, gpu, INT64_MAX);
-	for (size_t i = 0; i < gpu->n_kernels; i++) { /* behind the last sample */
-		s->failed |= attribution_kernel(gpu->attribution, &gpu->kernels[i]) < 0;
-	}
-	gpu->n_kernels = 0;
-	s->failed |= attribution_finish(gpu->attribution) < 0;
-	gpu->first_alike = *alike;
-	*alike += c->positions;
+	s->failed |= s->failed || waiting_finish(&gpu->waiting) < 0;
 	s->counts.bad_samples += c->bad_samples + c->late_samples;
 	s->counts.shift_known |= c->shift_known;
 	s->counts.shift_ns = c->shift_known ? c->shift_ns[0] : s->counts.shift_ns;
@@ -595,41 +619,85 @@ static enum sampled_reason fill(struct sampled *s, const struct attribution_valu
 	return why;
 }
 
+/* Why it has no value, or SAMPLED_REASONS. */
+static enum sampled_reason why_none(const struct sampled *s, const struct kept *k)
+{
+	if (!k->has_gpu) {
+		return SAMPLED_OTHER_GPU;
+	}
+	if (!k->timed) {
+		return SAMPLED_NO_TIME;
+	}
+	if (k->is_late || s->failed) {
+		return k->is_late ? SAMPLED_LATE : SAMPLED_LOST;
+	}
+	if (!k->is_known) {
+		return SAMPLED_TOO_MANY;
+	}
+	if (k->state != ATTRIBUTION_MEASURED) {
+		return reason_of((enum attribution_state)k->state);
+	}
+	return waiting_is_beside_late(&s->gpus[k->gpu].waiting, k->record.start_ns,
+				      k->record.start_ns + k->record.duration_ns)
+		       ? SAMPLED_LOST
+		       : SAMPLED_REASONS;
+}
+
 static void tell(struct sampled *s, struct kept *k, sampled_on_record *on_record, void *user)
 {
 	struct attribution_value of_position[ATTRIBUTION_METRICS_MAX];
 	const struct attribution_value *metrics = k->values;
-	const struct gpu *gpu = &s->gpus[k->gpu];
-	enum sampled_reason why;
+	enum sampled_reason why = why_none(s, k);
 
-	if (!k->has_gpu || !k->timed || s->failed || k->state != ATTRIBUTION_MEASURED) {
-		why = !k->has_gpu ? SAMPLED_OTHER_GPU
-		      : !k->timed ? SAMPLED_NO_TIME
-				  : reason_of(s->failed ? ATTRIBUTION_LOST
-							: (enum attribution_state)k->state);
+	if (why != SAMPLED_REASONS) {
 		tell_without(s, &k->record, why, on_record, user);
 		return;
 	}
 	if (k->position != ATTRIBUTION_NO_POSITION) {
-		attribution_position(gpu->attribution, k->position, of_position);
+		attribution_position(s->gpus[k->gpu].waiting.attribution, k->position, of_position);
 		metrics = of_position;
-		k->record.alike = gpu->first_alike + k->position;
+		k->record.alike = 1 + k->position * (unsigned)s->n_gpus + k->gpu;
 	}
 	why = fill(s, metrics);
 	if (why != SAMPLED_REASONS) {
 		s->counts.without[why]++;
 	}
+	s->told_why = why;
 	k->record.values = s->row;
 	k->record.errors = s->row + s->plan->n_columns;
 	on_record(user, &k->record);
 }
 
+static void tell_oldest(struct sampled *s, sampled_on_record *on_record, void *user)
+{
+	size_t n = s->n_kept / TOLD_PART;
+
+	for (size_t i = 0; i < n; i++) {
+		tell(s, &s->kept[i], on_record, user);
+	}
+	forget(s, n);
+}
+
+/* Of a process whose end was not told, what it ran since its last record. */
+static void note_unended(struct sampled *s)
+{
+	for (size_t i = 0; i < s->n_devices; i++) {
+		const struct device *d = &s->devices[i];
+		const struct gpu *gpu = gpu_of(s, d);
+		int64_t end_ns = gpu ? waiting_last_sample(&gpu->waiting) : 0;
+		int64_t since_ns = end_ns - (s->undelivered > 0 ? WAITING_NS : COUNTED_NS);
+
+		if (!d->is_over) {
+			note_unknown(s, d, d->last_ns > since_ns ? d->last_ns : since_ns, end_ns);
+		}
+	}
+}
+
 void sampled_finish(struct sampled *s, sampled_on_record *on_record, void *user)
 {
-	unsigned alike = 1;
-
+	note_unended(s);
 	for (size_t i = 0; i < s->n_gpus; i++) {
-		attribute(s, &s->gpus[i], &alike);
+		attribute(s, &s->gpus[i]);
 	}
 	for (size_t i = 0; i < s->n_kept; i++) {
 		tell(s, &s->kept[i], on_record, user);
@@ -639,4 +707,55 @@ void sampled_finish(struct sampled *s, sampled_on_record *on_record, void *user)
 const struct sampled_counts *sampled_counts(const struct sampled *s)
 {
 	return &s->counts;
+}
+
+/* --- words ----------------------------------------------------------------------------------- */
+
+const char *sampled_reason_name(enum sampled_reason why)
+{
+	static const char *const names[SAMPLED_REASONS] = {
+		[SAMPLED_TOO_SHORT] = "too short to tell",
+		[SAMPLED_TOGETHER] = "not told apart",
+		[SAMPLED_LOST] = "samples missing",
+		[SAMPLED_CLOCKS] = "clocks differ",
+		[SAMPLED_CROWDED] = "too many at once",
+		[SAMPLED_NO_TIME] = "without a time",
+		[SAMPLED_OTHER_GPU] = "on other GPUs",
+		[SAMPLED_TOO_MANY] = "too many to be kept",
+		[SAMPLED_LATE] = "came too late",
+	};
+
+	return names[why];
+}
+
+const char *sampled_told_why(const struct sampled *s)
+{
+	return s->told_why == SAMPLED_REASONS ? NULL : sampled_reason_name(s->told_why);
+}
+
+void sampled_describe(const struct sampled *s, struct buf *b)
+{
+	const struct sampled_counts *c = &s->counts;
+	const char *separator = ": ";
+	uint64_t without = 0;
+
+	for (int i = 0; i < SAMPLED_REASONS; i++) {
+		without += c->without[i];
+	}
+	text_count(b, without);
+	buf_text(b, " of ");
+	text_count(b, c->kernels);
+	buf_text(b, " kernels have no value");
+	for (int i = 0; i < SAMPLED_REASONS; i++) {
+		if (c->without[i] == 0) {
+			continue;
+		}
+		buf_printf(b, "%s%s ", separator, sampled_reason_name((enum sampled_reason)i));
+		separator = ", ";
+		text_count(b, c->without[i]);
+		if (i == SAMPLED_TOO_SHORT && c->sum > 0) {
+			buf_printf(b, " (with %.2g %% of the first metric)",
+				   100 * c->too_short_sum / c->sum);
+		}
+	}
 }

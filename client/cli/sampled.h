@@ -9,8 +9,9 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/attribution/attribution.h"
+#include "proto/base/buf.h"
 
-enum { SAMPLED_RECORDS_MAX = 1 << 20 }; /* that are kept, 0.2 kB each */
+enum { SAMPLED_RECORDS_MAX = 1 << 20 }; /* that are kept, 0.3 kB each; beyond it the oldest go */
 
 /* Why kernels have no value for some metric, and how many have none. */
 enum sampled_reason {
@@ -21,7 +22,8 @@ enum sampled_reason {
 	SAMPLED_CROWDED,
 	SAMPLED_NO_TIME,   /* CUPTI has lost when they ran */
 	SAMPLED_OTHER_GPU, /* that nobody sampled */
-	SAMPLED_TOO_MANY,  /* beyond SAMPLED_RECORDS_MAX */
+	SAMPLED_TOO_MANY,  /* beyond SAMPLED_RECORDS_MAX, before their values were known */
+	SAMPLED_LATE,	   /* their samples were attributed before they came */
 	SAMPLED_REASONS,
 };
 
@@ -48,10 +50,16 @@ int sampled_add_gpu(struct sampled *s, const char *uuid);
 
 void sampled_process(struct sampled *s, const struct gpuctr_process *process);
 
+/* What a process ran that ended without its records, or whose records are late, others must not be
+ * given: nobody knows when it ran. now_ns: since 1970. */
+void sampled_process_end(struct sampled *s, const struct gpuctr_process_end *end, int64_t now_ns);
+void sampled_progress(struct sampled *s, const struct gpuctr_totals *totals);
+
 typedef void sampled_on_record(void *user, const struct gpuctr_record *record);
 
 /* step: what is alike for kernels of one step of the program and differs from that of the step
- * before; 0: not known. A record that is not kept is told at once, without values. */
+ * before; 0: not known. When no more can be kept, the oldest are told, with the values that are
+ * known until then. */
 void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint64_t step,
 		    sampled_on_record *on_record, void *user);
 
@@ -62,14 +70,26 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy);
 void sampled_sample(struct sampled *s, int gpu, int64_t start_ns, int64_t end_ns,
 		    const double *values);
 
+/* Of all GPUs: what was sampled since, and what still comes, is nobody's. */
+void sampled_discard(struct sampled *s, int64_t since_ns);
+
 /* Now and then: attributes what is old. */
 void sampled_advance(struct sampled *s);
 
-/* Tells all that were kept, with their values and errors; those of each process in their order. */
+/* Tells all that are kept, with their values and errors; those of each process in their order. */
 void sampled_finish(struct sampled *s, sampled_on_record *on_record, void *user);
 
 const struct sampled_counts *sampled_counts(const struct sampled *s);
 
+/* "too short to tell" */
+const char *sampled_reason_name(enum sampled_reason why);
+/* In sampled_on_record: why the record has no value for some metric. NULL: it has all. */
+const char *sampled_told_why(const struct sampled *s);
+/* "3 of 4 kernels have no value: too short to tell 3" */
+void sampled_describe(const struct sampled *s, struct buf *b);
+
+/* Does the sum of this metric over samples mean something? */
+bool sampled_adds_up(const char *metric);
 /* Does the sum of each of the plan's metrics over samples mean something? NULL: yes; else one of
  * which it does not. */
 const char *sampled_misfit(const struct gpuctr_plan *plan);

@@ -26,6 +26,10 @@
 enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, INTERVAL_NS = 10000, LEAST_MS = 10 };
 
 #define PATIENCE_NS (5 * CLOCK_NS_PER_S)
+#define SILENT_NS (CLOCK_NS_PER_S / 2)
+/* The daemon looks four times a second who computes on a leased GPU, and ends a lease for which it
+ * could not for three seconds. Samples wait longer than that before they are attributed. */
+#define UNSEEN_NS (4 * CLOCK_NS_PER_S)
 
 struct sampler {
 	struct sampling *owner;
@@ -36,8 +40,9 @@ struct sampler {
 	uv_poll_t poll;
 	struct sampler_reader *reader;
 	bool begun, ended;
-	bool strays; /* it samples what it was not asked for */
-	int number;  /* of its GPU among those that are joined */
+	bool strays;  /* it samples what it was not asked for */
+	bool is_told; /* why it is over */
+	int number;   /* of its GPU among those that are joined */
 	uint64_t lost;
 };
 
@@ -56,6 +61,8 @@ struct sampling {
 	struct sampler samplers[SAMPLING_GPUS_MAX];
 	size_t n_samplers;
 	bool begun, over;
+	uint64_t begin_by_ns; /* 0: they were not started yet */
+	bool is_ready; /* for samples: there is a file to keep them */
 
 	struct sampled *sampled;
 	struct attributor *steps;
@@ -77,6 +84,9 @@ static void refuse(struct sampling *s)
 
 static void tell_instead(const struct run_options *o)
 {
+	if (o->recorded) {
+		return;
+	}
 	say("--mode sample is refused; --mode budget measures launches chosen at random instead%s",
 	    selector_is_empty(&o->selector) ? ", and --mode range every launch" : "");
 }
@@ -136,9 +146,12 @@ static void on_begin(void *user, const struct sampler_begin *begin)
 static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
 {
 	const struct sampler *m = user;
+	struct sampling *s = m->owner;
+	const struct kept_sample sample = { m->uuid, s->interval_ns, start_ns, end_ns, values };
 
-	if (m->owner->sampled && m->number >= 0 && !m->strays) {
-		sampled_sample(m->owner->sampled, m->number, start_ns, end_ns, values);
+	if (s->is_ready && m->number >= 0 && !m->strays) {
+		sampled_sample(s->sampled, m->number, start_ns, end_ns, values);
+		s->user.on_sample(s->data, &sample);
 	}
 }
 
@@ -156,6 +169,7 @@ static void on_sampler_end(void *user, const struct sampler_end *end)
 	m->ended = true;
 	if (end->reason != SAMPLER_ENDED) {
 		say("%s%s%s", end->message, end->remedy[0] ? ". " : "", end->remedy);
+		m->is_told = true;
 	}
 }
 
@@ -191,6 +205,7 @@ static bool take_some(struct sampler *m)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		return false;
 	}
+	m->is_told |= n > 0;
 	if (n > 0 && m->strays) {
 		say("the sampler samples another GPU or other metrics than it was asked for, and "
 		    "is ended");
@@ -209,6 +224,33 @@ static void take_all(struct sampler *m)
 	}
 }
 
+static void ask_end(struct sampler *m)
+{
+	if (m->life >= 0) {
+		close(m->life);
+		m->life = -1;
+	}
+}
+
+/* Its output is at its end, so it is over in a moment, or has closed what it has. */
+static void tell_early_end(struct sampler *m)
+{
+	uint64_t until_ns = clock_now_ns() + SILENT_NS;
+
+	ask_end(m);
+	while (!child_reap(&m->child) && m->child.pid != 0 && clock_now_ns() < until_ns) {
+		(void)poll(NULL, 0, LEAST_MS);
+	}
+	if (m->child.pid != 0) {
+		say("the sampler of GPU %s has closed its output", m->uuid);
+	} else if (m->ended) {
+		say("the sampler of GPU %s was asked to end by somebody else", m->uuid);
+	} else {
+		say("the sampler of GPU %s ended without a last word (%s)", m->uuid,
+		    child_end_text(m->child.status));
+	}
+}
+
 static void on_output(uv_poll_t *handle, int status, int events)
 {
 	struct sampler *m = handle->data;
@@ -217,8 +259,8 @@ static void on_output(uv_poll_t *handle, int status, int events)
 	(void)events;
 	take_all(m);
 	if (m->output < 0 && !m->owner->over) {
-		if (!m->ended) {
-			say("the sampler of GPU %s has ended", m->uuid);
+		if (!m->is_told) {
+			tell_early_end(m);
 		}
 		cut(m->owner);
 	}
@@ -245,9 +287,18 @@ static int start(struct sampling *s, struct sampler *m, const char *const *added
 {
 	char interval[32];
 	uint64_t interval_ns = s->options->timeline.interval_ns;
-	const char *argv[] = { "gpuctr-sampler", "--quiet",   "--gpu",
+	const char *live[] = { "gpuctr-sampler", "--quiet",   "--gpu",
 			       m->uuid,		 "--metrics", buf_string(&s->metrics),
 			       "--interval",	 interval,    NULL };
+	const char *played[] = { "gpuctr-replay",
+				 "--samples",
+				 m->uuid,
+				 "--metrics",
+				 buf_string(&s->metrics),
+				 "--",
+				 s->options->recording.path,
+				 NULL };
+	const char **argv = s->options->recorded ? played : live;
 	int r;
 
 	snprintf(interval, sizeof(interval), "%lluns",
@@ -255,14 +306,6 @@ static int start(struct sampling *s, struct sampler *m, const char *const *added
 	r = child_start_piped(&m->child, s->path, (char *const *)(uintptr_t)argv, added, s->mask,
 			      &m->life, &m->output);
 	return r < 0 ? r : watch(s, m);
-}
-
-static void ask_end(struct sampler *m)
-{
-	if (m->life >= 0) {
-		close(m->life);
-		m->life = -1;
-	}
 }
 
 /* Waits a moment for outputs that are open, and reads them. False: none is. */
@@ -283,7 +326,8 @@ static bool take_from_all(struct sampling *s)
 	return n > 0;
 }
 
-/* Its output is at its end, or its time is over. */
+/* Its output is at its end, or its time is over. One that the driver does not let go cannot be
+ * killed, and is left alone. */
 static void reap_sampler(struct sampler *m, uint64_t until_ns)
 {
 	if (m->output >= 0) {
@@ -291,6 +335,11 @@ static void reap_sampler(struct sampler *m, uint64_t until_ns)
 		close_output(m);
 	}
 	while (m->child.pid != 0 && !child_reap(&m->child)) {
+		if (clock_now_ns() >= until_ns + PATIENCE_NS) {
+			say("the sampler of GPU %s (pid %d) cannot be killed: the driver holds it",
+			    m->uuid, (int)m->child.pid);
+			return;
+		}
 		if (clock_now_ns() >= until_ns) {
 			kill(m->child.pid, SIGKILL);
 		}
@@ -317,17 +366,30 @@ static void end_samplers(struct sampling *s)
 
 /* --- the permit ------------------------------------------------------------------------------ */
 
+static void add_sampler(struct sampling *s, const char *uuid)
+{
+	struct sampler *m = &s->samplers[s->n_samplers];
+
+	if (s->n_samplers < SAMPLING_GPUS_MAX) {
+		*m = (struct sampler){ .owner = s, .life = -1, .output = -1, .number = -1 };
+		snprintf(m->uuid, sizeof(m->uuid), "%s", uuid);
+		s->n_samplers++;
+	}
+}
+
+/* A recording leases no GPU, and has its own. */
 static void on_permit_opened(struct gpuctr_capture *c, const struct gpuctr_opened *opened,
 			     void *userdata)
 {
 	struct sampling *s = userdata;
+	const struct strings *recorded = &s->options->recording.gpus;
 
 	(void)c;
-	for (size_t i = 0; i < opened->n_gpus && s->n_samplers < SAMPLING_GPUS_MAX; i++) {
-		struct sampler *m = &s->samplers[s->n_samplers++];
-
-		*m = (struct sampler){ .owner = s, .life = -1, .output = -1, .number = -1 };
-		snprintf(m->uuid, sizeof(m->uuid), "%s", opened->gpus[i].uuid);
+	for (size_t i = 0; i < opened->n_gpus; i++) {
+		add_sampler(s, opened->gpus[i].uuid);
+	}
+	for (size_t i = 0; i < recorded->n; i++) {
+		add_sampler(s, recorded->items[i]);
 	}
 }
 
@@ -354,6 +416,7 @@ static void on_permit_ready(struct gpuctr_capture *c, void *userdata)
 	if (!added) {
 		say_gpuctr_error(gpuctr_last_error(s->g));
 	}
+	s->begin_by_ns = clock_now_ns() + SAMPLER_BEGIN_NS;
 	for (size_t i = 0; r == 0 && i < s->n_samplers; i++) {
 		r = start(s, &s->samplers[i], added);
 		if (r < 0) {
@@ -374,12 +437,23 @@ static void on_permit_notice(struct gpuctr_capture *c, const struct gpuctr_notic
 		    notice->error.remedy);
 }
 
+/* A stranger may have computed there since somebody last looked. */
+static void discard_unseen(struct sampling *s)
+{
+	sampled_discard(s->sampled, (int64_t)(clock_wall_ns() - UNSEEN_NS));
+	say("what was sampled in the last %d s is discarded: another user may have computed there",
+	    (int)(UNSEEN_NS / CLOCK_NS_PER_S));
+}
+
 static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata)
 {
 	struct sampling *s = userdata;
 
 	(void)c;
 	s->permit = NULL;
+	if (end->error.code == GPUCTR_E_REVOKED && s->sampled) {
+		discard_unseen(s);
+	}
 	/* Of a daemon that is gone the trace hears as well. */
 	if (s->over || (s->begun && end->error.code == GPUCTR_E_DISCONNECTED)) {
 		return;
@@ -412,6 +486,8 @@ static int open_permit(struct sampling *s)
 	options.timeout_ns = o->timeout_ns;
 	options.lease_ns = o->lease_ns;
 	options.program = o->program;
+	options.recorded = o->recorded;
+	options.chip = o->chip;
 	return gpuctr_capture_open(s->g, &options, &permit_handler, s, &s->permit);
 }
 
@@ -465,6 +541,37 @@ static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *e
 	}
 }
 
+/* What a recording holds is played by who plays its launches. */
+static bool find_player(struct sampling *s)
+{
+	const struct run_options *o = s->options;
+	const char *name =
+		strcmp(o->program, "gpuctr-replay") == 0 ? o->command[0] : "gpuctr-replay";
+	int error;
+	char *path = child_find(name, &error);
+	bool found = path && snprintf(s->path, sizeof(s->path), "%s", path) < (int)sizeof(s->path);
+
+	if (!found) {
+		say_usage("%s: %s", name, strerror(path ? ENAMETOOLONG : error));
+	}
+	free(path);
+	return found;
+}
+
+/* False: told why. */
+static bool find_program(struct sampling *s)
+{
+	if (s->options->recorded) {
+		return find_player(s);
+	}
+	if (!sampler_path_find(s->path)) {
+		say_usage("%s: gpuctr-sampler is not there; $GPUCTR_SAMPLER names another",
+			  s->path);
+		return false;
+	}
+	return true;
+}
+
 struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 				const struct run_options *options, const sigset_t *mask,
 				const struct sampling_user *user, void *data)
@@ -483,13 +590,11 @@ struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 	s->user = *user;
 	s->data = data;
 	s->steps = attributor_new();
-	if (!sampler_path_find(s->path)) {
-		say_usage("%s: gpuctr-sampler is not there; $GPUCTR_SAMPLER names another",
-			  s->path);
+	if (!find_program(s)) {
 		return sampling_free(s);
 	}
-	r = s->steps ? gpuctr_plan(g, NULL, strings_items(&options->metrics), options->metrics.n,
-				   on_plan, s)
+	r = s->steps ? gpuctr_plan(g, options->chip, strings_items(&options->metrics),
+				   options->metrics.n, on_plan, s)
 		     : -ENOMEM;
 	if (r) {
 		say_failure(g, r);
@@ -533,6 +638,18 @@ bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_o
 	return true;
 }
 
+/* Samples that came before are nobody's; those of a recording come when all is there that takes
+ * them. */
+void sampling_play(struct sampling *s)
+{
+	s->is_ready = true;
+	for (size_t i = 0; s->options->recorded && i < s->n_samplers; i++) {
+		if (s->samplers[i].life >= 0 && write(s->samplers[i].life, "", 1) < 0) {
+			say("%s: %s", s->path, strerror(errno));
+		}
+	}
+}
+
 void sampling_process(struct sampling *s, const struct gpuctr_process *process)
 {
 	sampled_process(s->sampled, process);
@@ -554,6 +671,16 @@ static void tell_at_once(void *user, const struct gpuctr_record *record)
 	s->on_record(s->on_record_user, record);
 }
 
+void sampling_process_end(struct sampling *s, const struct gpuctr_process_end *end)
+{
+	sampled_process_end(s->sampled, end, (int64_t)clock_wall_ns());
+}
+
+void sampling_progress(struct sampling *s, const struct gpuctr_totals *totals)
+{
+	sampled_progress(s->sampled, totals);
+}
+
 void sampling_record(struct sampling *s, const struct gpuctr_record *record)
 {
 	s->n_records++;
@@ -570,54 +697,40 @@ uint64_t sampling_records(const struct sampling *s)
 	return s->n_records;
 }
 
+/* The GPU is not held for a sampler that hangs. */
+static void tell_silent(struct sampling *s)
+{
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		const struct sampler *m = &s->samplers[i];
+
+		if (!m->begun) {
+			sampler_path_tell_silent(m->uuid, m->child.pid);
+		}
+	}
+}
+
 void sampling_tick(struct sampling *s)
 {
-	if (s->sampled) {
+	if (s->begin_by_ns != 0 && !s->begun && !s->over && clock_now_ns() > s->begin_by_ns) {
+		tell_silent(s);
+		cut(s);
+	}
+	/* The samples of a recording come at once, and not as late as its records. */
+	if (s->sampled && !s->options->recorded) {
 		sampled_advance(s->sampled);
 	}
 }
 
 static void describe(struct sampling *s)
 {
-	static const char *const reasons[SAMPLED_REASONS] = {
-		[SAMPLED_TOO_SHORT] = "too short to tell",
-		[SAMPLED_TOGETHER] = "not told apart",
-		[SAMPLED_LOST] = "samples missing",
-		[SAMPLED_CLOCKS] = "clocks differ",
-		[SAMPLED_CROWDED] = "too many at once",
-		[SAMPLED_NO_TIME] = "without a time",
-		[SAMPLED_OTHER_GPU] = "on other GPUs",
-		[SAMPLED_TOO_MANY] = "too many to be kept",
-	};
-	const struct sampled_counts *c = sampled_counts(s->sampled);
-	uint64_t lost = 0, without = 0;
-	struct buf *b = &s->unsampled;
-	const char *separator = ": ";
+	uint64_t lost = 0;
 
 	for (size_t i = 0; i < s->n_samplers; i++) {
 		lost += s->samplers[i].lost;
 	}
-	for (int i = 0; i < SAMPLED_REASONS; i++) {
-		without += c->without[i];
-	}
-	text_count(b, without);
-	buf_text(b, " of ");
-	text_count(b, c->kernels);
-	buf_text(b, " kernels have no value");
-	for (int i = 0; i < SAMPLED_REASONS; i++) {
-		if (c->without[i] == 0) {
-			continue;
-		}
-		buf_printf(b, "%s%s ", separator, reasons[i]);
-		separator = ", ";
-		text_count(b, c->without[i]);
-		if (i == SAMPLED_TOO_SHORT && c->sum > 0) {
-			buf_printf(b, " (with %.2g %% of the first metric)",
-				   100 * c->too_short_sum / c->sum);
-		}
-	}
-	buf_text(b, "; samples lost ");
-	text_count(b, lost);
+	sampled_describe(s->sampled, &s->unsampled);
+	buf_text(&s->unsampled, "; samples lost ");
+	text_count(&s->unsampled, lost);
 }
 
 void sampling_finish(struct sampling *s)

@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "client/cli/child.h"
+#include "client/cli/kept.h"
 #include "client/cli/run_options.h"
 #include "client/cli/sampled.h"
 
@@ -25,6 +26,8 @@ struct sampling_user {
 	void (*on_refused)(void *user); /* told why; nothing of it runs */
 	void (*on_cut)(void *user);	/* told why; what was sampled is there */
 	void (*on_queued)(void *user, const struct gpuctr_queued *queued);
+	/* Of the trace's GPUs, once it was joined. */
+	void (*on_sample)(void *user, const struct kept_sample *sample);
 };
 
 /* Asks for the plan and the permit. g, loop and options outlive it. NULL: told why. */
@@ -38,8 +41,11 @@ struct sampling *sampling_free(struct sampling *s);
 bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_on_record *on_record,
 		   void *user);
 
-/* Of the trace. */
+/* The trace is ready. */
+void sampling_play(struct sampling *s);
 void sampling_process(struct sampling *s, const struct gpuctr_process *process);
+void sampling_process_end(struct sampling *s, const struct gpuctr_process_end *end);
+void sampling_progress(struct sampling *s, const struct gpuctr_totals *totals);
 void sampling_record(struct sampling *s, const struct gpuctr_record *record);
 void sampling_copy(struct sampling *s, const struct gpuctr_copy *copy);
 uint64_t sampling_records(const struct sampling *s); /* that came */

@@ -195,7 +195,8 @@ static int choose_processes(struct gpuctr *g, const struct selector *s, struct s
 		report_unregistered(&a);
 	}
 	if (!a.done && r > 0) {
-		say_gpuctr_error(gpuctr_last_error(g)); /* refused before the daemon was asked */
+		say_gpuctr_error(
+			gpuctr_last_error(g)); /* this was refused before the daemon was asked */
 	}
 	free(a.registered);
 	return a.done ? a.result : r;

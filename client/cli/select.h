@@ -12,7 +12,7 @@ struct chosen {
 	unsigned pid;	  /* as the daemon sees it */
 	unsigned own_pid; /* as we see it */
 	char program[64];
-	char rank[32]; /* as it says; "": it does not */
+	char rank[32]; /* as the process says; "": it says nothing */
 	bool foreign;  /* another user's */
 };
 
@@ -21,7 +21,7 @@ struct selected {
 	struct chosen *items; /* owned; in the same order */
 	size_t n;
 	unsigned busy;	     /* matched, and measured by another capture; each was reported */
-	unsigned registered; /* that were there to choose from */
+	unsigned registered; /* processes that were there to choose from */
 };
 
 /* Asks the daemon, and reports matching processes that another capture measures and pids that are

@@ -122,8 +122,8 @@ static bool is_of_job(const struct gpuctr_registered_process *p, const char *wan
 
 /* --- pids ------------------------------------------------------------------------------------ */
 
-/* The kernel gives the machine's own namespace of pids this number. In that namespace the pid that
- * the daemon reports counts, and the claim of the process does not. */
+/* This is the kernel's number of the machine's own pid namespace. There the pid that the daemon
+ * reports counts, and not what the process claims. */
 #define MACHINES_PID_NAMESPACE 4026531836ULL
 
 unsigned selector_pid_in(const struct gpuctr_registered_process *p,

@@ -6,7 +6,7 @@
 
 #include "client/cli/options.h"
 
-/* Selects registered processes. A process has to match all that is given, and of a list one
+/* Selects registered processes. A process has to match each given condition; of a list, one
  * item. */
 struct selector {
 	struct strings pids;

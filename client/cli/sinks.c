@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* One record, three places. A sink that fails tells so once and is then left alone; the others and
- * the program go on. */
+/* Passes each record to three sinks. A sink that fails reports that once and gets no more records;
+ * the others and the program go on. */
 
 #include "client/cli/sinks.h"
 
@@ -81,6 +81,8 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 		.recorded = opened->recorded,
 		.chosen = options->budget.ppm > 0,
 		.sampled = options->mode == MODE_SAMPLE,
+		.graphs = (options->trace || options->mode == MODE_SAMPLE) &&
+			  options->graphs != GRAPHS_WHOLE,
 		.width = isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : 200,
 		.fits = isatty(STDOUT_FILENO) && !options->stream_path
 	};
@@ -135,7 +137,8 @@ void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 {
 	struct attribution what = { .layer = "", .step = "", .seq = -1 };
 
-	/* A record that there is no memory to attribute is written without its operator. */
+	/* If memory is too short for a record's attribution, the record is written without its
+	 * operator. */
 	if (s->options->capture_path || s->stream) {
 		attributor_take(s->attributor, record, &what);
 	}
@@ -166,7 +169,18 @@ void sinks_image(struct sinks *s, const struct gpuctr_image *image)
 	files_image(&s->files, image);
 }
 
-/* A quota leaves something out; everything else that a process tells of is about its measuring. */
+void sinks_sample(struct sinks *s, const struct kept_sample *sample)
+{
+	files_sample(&s->files, sample);
+}
+
+void sinks_copy(struct sinks *s, const struct gpuctr_copy *copy)
+{
+	files_copy(&s->files, copy);
+}
+
+/* GPUCTR_E_QUOTA says that notices were left out; all other notices of a process are about its
+ * measuring. */
 static void note_refusal(struct sinks *s, const struct gpuctr_notice *notice)
 {
 	if (notice->error.code == GPUCTR_E_KERNEL_NO_MATCH) {
@@ -219,7 +233,8 @@ static uint64_t totals_accounted(const struct gpuctr_totals *t)
 #undef PLUS
 }
 
-/* Without totals, what came is the least that was there, and what was told of besides is lost. */
+/* Without totals at least the records that came are known, and what processes reported beyond these
+ * is lost. */
 static void complete_totals(struct sinks *s)
 {
 	struct gpuctr_totals *t = &s->totals;
@@ -234,7 +249,7 @@ static void complete_totals(struct sinks *s)
 	t->lost += t->seen - totals_accounted(t);
 }
 
-/* What all launches of a kernel did, by column. */
+/* The estimates for all launches of a kernel, by column. */
 static void tell_estimates(struct sinks *s)
 {
 	struct groups *groups = summary_groups(s->summary);
@@ -275,7 +290,8 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 	}
 }
 
-/* A program may have any number of children; of processes that were chosen each is of interest. */
+/* A program may have any number of children, so their notices are limited; each notice of a chosen
+ * process is printed. */
 static void print_ranks(struct sinks *s, struct buf *b)
 {
 	bool chosen = !selector_is_empty(&s->options->selector);
@@ -327,7 +343,8 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 	if (b.n > 0) {
 		say_text(&b);
 	}
-	/* Where there were several processes, it may be another one that was meant. */
+	/* If there were several processes, --kernel may have been meant for another one than
+	 * this. */
 	if (s->unmatched && summary_records(s->summary) > 0 && summary_processes(s->summary) == 1) {
 		say_warning(gpuctr_error_name(GPUCTR_E_KERNEL_NO_MATCH), s->unmatched, "");
 	}

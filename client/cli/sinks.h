@@ -32,14 +32,14 @@ struct sinks {
 	const char *unsampled;
 };
 
-/* Can the files be made? What can be refused before anybody waits for a GPU is refused first.
- * false: told why. */
+/* Checks, before anybody waits for a GPU, whether the files can be made. False: an error was
+ * printed. */
 bool sinks_check(const struct run_options *options);
 
-/* The plan lives until the capture's on_end has returned. false: told why. */
+/* The plan lives until the capture's on_end has returned. False: an error was printed. */
 bool sinks_prepare(struct sinks *s, const struct run_options *options,
 		   const struct gpuctr_opened *opened);
-/* Creates the files: the turn has come. false: told why. */
+/* Creates the files, once the capture has its GPUs. False: an error was printed. */
 bool sinks_open(struct sinks *s);
 
 void sinks_process(struct sinks *s, const struct gpuctr_process *process);
@@ -47,6 +47,9 @@ void sinks_record(struct sinks *s, const struct gpuctr_record *record);
 void sinks_stratum(struct sinks *s, const struct gpuctr_stratum *stratum);
 void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark);
 void sinks_image(struct sinks *s, const struct gpuctr_image *image);
+/* What a run that is sampled is made of, for a file that keeps it. */
+void sinks_sample(struct sinks *s, const struct kept_sample *sample);
+void sinks_copy(struct sinks *s, const struct gpuctr_copy *copy);
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice);
 void sinks_process_end(struct sinks *s, const struct gpuctr_process_end *end);
 void sinks_progress(struct sinks *s, const struct gpuctr_totals *totals);
@@ -56,7 +59,7 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end);
 /* After each round of messages, and from a timer. */
 void sinks_flush(struct sinks *s);
 
-/* Waits for the reader of the stream and prints the summary; if that is not wanted, still that
+/* Waits for the reader of the stream and prints the summary. Without a summary, still reports that
  * nothing was measured. The program was started. */
 void sinks_conclude(struct sinks *s, bool with_summary);
 void sinks_close(struct sinks *s);

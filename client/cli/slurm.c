@@ -34,8 +34,8 @@
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
-/* Seconds until every node's client has opened its capture; the step of a large job starts
- * slower. */
+/* Seconds after which every node's client should have opened its capture; large jobs get more,
+ * because their steps start more slowly. */
 enum { AHEAD_S = 3, NODES_PER_S = 100 };
 
 static bool is_there(const char *program)
@@ -80,7 +80,7 @@ static void add_srun(struct words *w, const struct job *job)
 	}
 }
 
-/* Our own file, for this job and its step, if one was named, at one time for all. */
+/* This executable, and one time at which all clients begin to measure the job or the named step. */
 static void add_client(struct words *w, const struct gathering *g, const struct job *job)
 {
 	const char *step = strchr(g->options->selector.jobs.items[0], '.');
@@ -89,7 +89,7 @@ static void add_client(struct words *w, const struct gathering *g, const struct 
 
 	step = step ? step : "";
 	snprintf(w->text[3], sizeof(w->text[3]), "%s%.24s", job->id, step);
-	/* Tasks of a component say the id of the job's first one. */
+	/* Tasks of a component name the id of the job's first component. */
 	if (strchr(job->name, '+')) {
 		snprintf(w->text[3], sizeof(w->text[3]), "%s%.24s,%.*s%.24s", job->id, step,
 			 (int)strcspn(job->name, "+"), job->name, step);
@@ -103,8 +103,8 @@ static void add_client(struct words *w, const struct gathering *g, const struct 
 	}
 }
 
-/* srun, our own file, and the options that we were given. free(); the strings are w's and argv's.
- */
+/* Makes the command line: srun, this executable, and the user's options. Free with free(); the
+ * strings belong to w and argv. */
 static char **make_command(struct words *w, const struct gathering *g, const struct job *job,
 			   int argc, char **argv)
 {
@@ -149,7 +149,7 @@ struct written_file {
 	long time_ns;
 };
 
-/* Opens the file, because NFS may have an older state of one that is not open. */
+/* Opens the file, because NFS may show an old state of one that is not open. */
 static bool is_here(const char *path, const struct written_file *file)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -189,8 +189,8 @@ static void take_line(struct gathering *g, const char *line)
 	}
 }
 
-/* What srun and the clients of nodes say is for the user, and is said again where it is the cause
- * of nothing being measured. */
+/* Messages of srun and of the nodes' clients are printed for the user, and repeated if they are the
+ * cause why nothing was measured. */
 static void take_message(struct gathering *g, const char *line)
 {
 	CLEAN_BUF struct buf b = { 0 };
@@ -235,7 +235,7 @@ static void interrupt(const struct jobs *jobs, unsigned times)
 	}
 }
 
-/* Both outputs of each step. The number of those that have not ended. */
+/* Reads both outputs of each step. Returns the number of steps that have not ended. */
 static size_t watch(const struct jobs *jobs, struct pollfd *p)
 {
 	size_t n = 0;
@@ -387,7 +387,7 @@ bool slurm_capture(const struct run_options *o, int argc, char **argv, int *ret_
 		return false;
 	}
 	if (found == SLURM_NO_ANSWER) {
-		return false; /* not every machine with squeue is of a cluster */
+		return false; /* a machine may have squeue and belong to no cluster */
 	}
 	if (slurm_keep_running(name, &jobs) && slurm_check_output(o, &jobs)) {
 		*ret_status = capture_jobs(o, &jobs, argc, argv);

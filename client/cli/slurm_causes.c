@@ -10,7 +10,7 @@ static bool begins_with(const char *line, const char *begin)
 	return strncmp(line, begin, strlen(begin)) == 0;
 }
 
-/* What our own file says on a node, and srun. That a task has ended with a status is no cause. */
+/* Lines of this executable on a node, and of srun. That a task ended with a status is no cause. */
 static bool is_cause(const char *line)
 {
 	return strstr(line, "error[") || strstr(line, "warning[") ||

@@ -2,7 +2,7 @@
 #ifndef CLIENT_CLI_SLURM_CAUSES_H
 #define CLIENT_CLI_SLURM_CAUSES_H
 
-/* Why nodes measured nothing, out of the lines that they write to their standard error: each cause
+/* Collects why nodes measured nothing, from the lines that they write to standard error: each cause
  * once, and a few of them. */
 
 #include <stddef.h>
@@ -13,7 +13,8 @@ enum { SLURM_CAUSES_MAX = 4 };
 
 struct slurm_causes {
 	char lines[SLURM_CAUSES_MAX][256];
-	size_t n, more; /* kept; others, of which some may be the same */
+	size_t n,
+		more; /* causes that are kept; the number of others, which may repeat each other */
 };
 
 void slurm_causes_note(struct slurm_causes *c, const char *line);

@@ -15,7 +15,7 @@
 #include "client/cli/slurm_causes.h"
 #include "proto/base/buf.h"
 
-/* What a program writes; fd -1: there is none, or it has ended. */
+/* An output of a program; fd -1: there is none, or it has ended. */
 struct slurm_output {
 	int fd;
 	struct buf b; /* what is not taken yet */
@@ -36,7 +36,7 @@ struct job {
 	struct slurm_program srun; /* the step beside it */
 };
 
-/* Those that a name stands for. */
+/* The jobs that a name stands for. */
 struct jobs {
 	struct job items[SLURM_JOBS_MAX];
 	size_t n;
@@ -52,7 +52,7 @@ struct gathering {
 	struct slurm_causes causes;
 };
 
-/* A command line: the words, and those that are made for it. */
+/* A command line: its words, and those of them that were made for it. */
 struct words {
 	char *items[SLURM_WORDS];
 	size_t n;
@@ -65,13 +65,14 @@ struct words {
 void slurm_add_word(struct words *w, const char *word);
 /* Where the step is to run. */
 void slurm_add_place(struct words *w, const struct job *job);
-/* Starts a program that ends with us. 0 or an errno. */
+/* Starts a program that is killed when this one ends. 0 or an errno. */
 int slurm_start(char *const *argv, struct slurm_program *ret);
-/* What has come, behind what is not taken yet. */
+/* Reads what has come, and appends it to what was not taken yet. */
 void slurm_read(struct slurm_output *out);
-/* The exit status; 128 and the signal. */
+/* The exit status, or 128 + the signal. */
 int slurm_wait_status(pid_t pid);
-/* What a short command prints, in both outputs; who waits is told. Its exit status, or 127. */
+/* Runs a short command and keeps both of its outputs; tells the user what is waited for. Returns
+ * its exit status, or 127. */
 int slurm_ask(char *const *argv, struct slurm_program *ret);
 void slurm_program_deinit(struct slurm_program *p);
 

@@ -14,7 +14,8 @@ void slurm_job_part(const char *name, char *ret, size_t size)
 	snprintf(ret, size, "%.*s", (int)strcspn(name, "."), name);
 }
 
-/* For one component of a heterogeneous job squeue lists all of them. False: this is no job. */
+/* squeue lists all components of a heterogeneous job, even if asked for one. False: this line is no
+ * job. */
 static bool take_job(struct jobs *jobs, const char *name, const char *line)
 {
 	struct job job = { .srun = { 0, { .fd = -1 }, { .fd = -1 } } };
@@ -34,7 +35,7 @@ static bool take_job(struct jobs *jobs, const char *name, const char *line)
 	return true;
 }
 
-/* The first line of a text that others wrote. */
+/* The first line of a text from another program. */
 static void first_line(struct buf *b, char *ret, size_t size)
 {
 	const char *text = buf_string(b);
@@ -42,7 +43,7 @@ static void first_line(struct buf *b, char *ret, size_t size)
 	snprintf(ret, size, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
-/* False: there is a line that is no job. */
+/* False: the text has a line that is no job. */
 static bool take_jobs(struct jobs *jobs, const char *name, const char *text)
 {
 	bool whole = true;
@@ -53,7 +54,7 @@ static bool take_jobs(struct jobs *jobs, const char *name, const char *text)
 	return whole;
 }
 
-/* As of a job that has ended a while ago. */
+/* What squeue prints for a job that ended a while ago. */
 static bool is_unknown_job(struct slurm_program *squeue)
 {
 	return strstr(buf_string(&squeue->errors.b), "Invalid job id") != NULL;

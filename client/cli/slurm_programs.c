@@ -37,7 +37,8 @@ void slurm_add_place(struct words *w, const struct job *job)
 	}
 }
 
-/* Between fork and exec. A parent that has ended meanwhile sends no signal. */
+/* Runs between fork and exec. The parent is checked because PR_SET_PDEATHSIG sends nothing for one
+ * that has ended already. */
 static void become_program(char *const *argv, pid_t parent, int output, int errors)
 {
 	sigset_t none;
@@ -121,7 +122,7 @@ int slurm_wait_status(pid_t pid)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* An answer has an end; what goes on for ever is none. */
+/* Limits the answer of a program that never stops printing. */
 static void read_answer(struct slurm_output *out)
 {
 	slurm_read(out);

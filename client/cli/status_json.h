@@ -6,8 +6,8 @@
 
 #include "proto/base/buf.h"
 
-/* The status as one JSON object on one line, with an end of line. Its names are documented in
- * gpuctr-status(5): what stands there keeps its name and its meaning, and others may be added. */
+/* The status as one JSON object on one line, with an end of line. gpuctr-status(5) documents its
+ * members: these keep their names and meanings, and others may be added. */
 void status_json(struct buf *b, const struct gpuctr_status *status);
 
 /* "planning", "queued", ... */

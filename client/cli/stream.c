@@ -112,7 +112,8 @@ void stream_mark(struct stream *s, const struct gpuctr_mark *mark)
 
 void stream_notice(struct stream *s, const struct gpuctr_notice *notice)
 {
-	/* Not before the head: that waits for a process. The notice is on stderr too. */
+	/* A notice does not come before the header, which waits for a process; the notice is on
+	 * stderr in any case. */
 	if (s->has_head && s->format->write_notice) {
 		s->format->write_notice(s->f, &s->buf, notice);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records by their keys, and what is told of the capture as a whole: devices, clocks, versions. The
- * rows are client/report's, live and of a file alike; summary_table.c prints them, and
- * summary_end.c the lines below them. */
+/* Adds up records by their keys, and collects facts of the whole capture: devices, clocks,
+ * versions. The rows come from client/report, whether the records come live or from a file;
+ * summary_table.c prints them, and summary_end.c the lines below them. */
 
 #include "client/cli/summary_internal.h"
 

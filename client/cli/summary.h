@@ -25,7 +25,7 @@ struct summary *summary_free(struct summary *s);      /* takes NULL, returns NUL
 int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char *name,
 		  struct buf *why);
 void summary_process(struct summary *s, const struct gpuctr_process *process);
-/* what: NULL where the keys ask for nothing of an attribution. */
+/* what: the record's attribution; NULL if the keys need none. */
 void summary_record(struct summary *s, const struct gpuctr_record *record,
 		    const struct attribution *what);
 void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum);
@@ -42,25 +42,26 @@ struct groups *summary_unfinished(struct summary *s);
 struct summary_end {
 	struct gpuctr_totals totals;
 	bool recorded;	 /* no GPU was leased: only a recording could answer */
-	bool unanswered; /* no process said more than that it is there */
+	bool unanswered; /* no process has reported a kernel */
 	bool speechless; /* a process ended, or was cut off, before it had reported everything */
-	bool has_totals; /* false: the connection broke, what is known is what came */
-	bool unfinished; /* of a file without totals: it is written still, or was cut short */
+	bool has_totals; /* false: the connection broke, and only what came until then is known */
+	bool unfinished; /* the file has no totals: it is still being written, or was cut short */
 	int error;	 /* why it ended early, GPUCTR_OK: it did not */
 	bool refused;	 /* a process said why it cannot be measured */
-	bool program_refused;  /* it ended as a gpuctr-client that is refused does */
-	const char *unmatched; /* what --kernel might have been meant for; NULL: not known */
+	bool program_refused;  /* the program ended as a gpuctr-client does that is refused */
+	const char *unmatched; /* kernels that --kernel may have been meant for; NULL: not known */
 	const char *driver;    /* of the machine; "": none */
 	bool selected;	       /* the user left launches out */
 	uint64_t unsaved;      /* records that are not in the capture file */
 	uint64_t beyond;       /* of the filtered launches, those that --record-limit left out */
 	size_t width, rows;
-	bool verbose; /* explains what the figures are */
+	bool verbose; /* says how it was measured, and explains what the figures are */
 	bool styled;  /* titles in bold */
-	bool wrapped; /* lines below the table too have this width: who reads it has a terminal */
-	uint64_t sampled_ns;   /* how long a sample is; 0: not known */
-	const char *unsampled; /* kernels without a value, by reason, in words; NULL: not known */
-	const char *budgets;   /* and seeds, in words; NULL or "": everything was measured */
+	bool wrapped; /* the lines below the table are wrapped at width too, for a terminal */
+	uint64_t sampled_ns; /* the length of a sample; 0: not known */
+	const char *
+		unsampled; /* how many kernels have no value, by reason, as text; NULL: not known */
+	const char *budgets; /* budgets and seeds, as text; NULL or "": everything was measured */
 };
 
 /* Appends "--budget 2%, seed 7". */
@@ -73,8 +74,9 @@ void summary_print_nothing(const struct summary *s, const struct summary_end *en
 
 /* Appends the table and the lines below it. */
 void summary_print(struct summary *s, const struct summary_end *end, struct buf *b);
-/* Appends those lines alone: the machine first, then what could make a reader misjudge the
- * numbers. view: what is shown; NULL: all columns. */
+/* Appends those lines alone: the totals with the machine and what could make a reader misjudge the
+ * numbers, in one line; if end->verbose the machine first, and each of these in a sentence. view:
+ * what is shown; NULL: all columns. */
 void summary_print_tail(const struct summary *s, const struct summary_end *end,
 			const struct view *view, struct buf *b);
 /* Appends warnings about a comparison of two captures, if there are any. clocks_differ: the

@@ -19,7 +19,8 @@ static const char *clock_of(const struct summary *s)
 			      : "partly the kernels' own, partly lengths of ranges";
 }
 
-/* The two clocks differ by what a launch takes, so that a change of the program would not show. */
+/* Kernels' times and ranges differ by about what a launch takes, which would hide a change of the
+ * program. */
 static void add_clocks(const struct summary *now, const struct summary *before, struct buf *b)
 {
 	buf_printf(b,
@@ -47,7 +48,7 @@ static void add_machines(const struct summary *now, const struct summary_end *en
 	b->failed |= here.failed || there.failed;
 }
 
-/* Half of the work takes half of the time, and is no faster. */
+/* A program that does half of the work in half of the time is no faster. */
 static void add_launches(const struct summary *now, const struct summary *before, struct buf *b)
 {
 	double here = group_launches(groups_all(now->groups), true);

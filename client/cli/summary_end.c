@@ -21,8 +21,8 @@ static void add_part(struct buf *b, uint64_t value, const char *what, bool *firs
 	}
 }
 
-/* With a budget launches are chosen for the batch, and for the group of metrics, that is under way.
- */
+/* With a budget, a launch is chosen for the present batch, and for the group of metrics whose turn
+ * it is. */
 static const char *why_unready(const struct summary *s, const struct gpuctr_totals *t)
 {
 	return s->turns > 0	 ? "skipped (device not ready or not leased, or chosen for a "
@@ -71,7 +71,6 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 		text_count(b, end->unsaved);
 		buf_text(b, " not written to the file");
 	}
-	buf_char(b, '\n');
 }
 
 static void add_clock_rates(const struct summary_devices *d, struct buf *b)
@@ -82,21 +81,35 @@ static void add_clock_rates(const struct summary_devices *d, struct buf *b)
 	}
 }
 
-/* Of one kind the rates stand behind what they are the highest of, of several behind each. */
+static void add_kind(const struct summary_devices *d, struct buf *b)
+{
+	text_terminal(b, d->name);
+	if (d->n > 1 || d->more) {
+		buf_printf(b, " x %u%s", d->n, d->more ? " or more" : "");
+	}
+}
+
+/* "NVIDIA H200 x 8 and others" */
+static void add_kinds(const struct summary *s, struct buf *b)
+{
+	for (unsigned i = 0; i < s->n_kinds; i++) {
+		buf_text(b, i > 0 ? ", " : "");
+		add_kind(&s->devices[i], b);
+	}
+	buf_text(b, s->more_kinds > 0 ? " and others" : "");
+}
+
+/* The clocks' highest rates follow the devices: once if all are of one kind, else behind each
+ * kind. */
 static void add_devices(const struct summary *s, struct buf *b)
 {
 	for (unsigned i = 0; i < s->n_kinds; i++) {
-		const struct summary_devices *d = &s->devices[i];
-
 		buf_text(b, i > 0 ? "; " : "");
-		text_terminal(b, d->chip);
-		buf_text(b, ", ");
-		text_terminal(b, d->name);
-		if (d->n > 1 || d->more) {
-			buf_printf(b, " x %u%s", d->n, d->more ? " or more" : "");
-		}
+		text_terminal(b, s->devices[i].chip);
+		buf_text(b, *s->devices[i].chip && *s->devices[i].name ? ", " : "");
+		add_kind(&s->devices[i], b);
 		if (s->n_kinds > 1) {
-			add_clock_rates(d, b);
+			add_clock_rates(&s->devices[i], b);
 		}
 	}
 	if (s->more_kinds > 0) {
@@ -152,8 +165,8 @@ static void add_hardware(const struct summary *s, const struct summary_end *end,
 	buf_char(b, '\n');
 }
 
-/* Have sums a mark where they are of fewer launches than the row has? With a budget, and where
- * metrics take turns, estimates are told instead. */
+/* Do tables mark sums that lack launches with an asterisk? Not with a budget or where metrics take
+ * turns, because estimates have marks of their own. */
 static bool marks_sums(const struct summary *s)
 {
 	const struct group *all = groups_all(s->groups);
@@ -161,29 +174,34 @@ static bool marks_sums(const struct summary *s)
 	return all && !all->estimated && s->turns == 0;
 }
 
-/* Whatever the metrics are, a trace has the kernels' own times or none. */
+/* A trace has the kernels' own times, or none, whatever the metrics are. */
 static bool is_trace(const struct summary *s)
 {
 	return s->passes == 0 || groups_are_sampled(s->groups);
 }
 
-/* Which times are not the kernels' own. */
-static void add_clocks(const struct summary *s, struct buf *b)
+/* Says which times are not the kernels' own. */
+static void add_range_times(const struct summary *s, struct buf *b)
 {
 	uint64_t ranges = groups_clock(s->groups, GPUCTR_CLOCK_RANGE);
-	uint64_t none = groups_clock(s->groups, GPUCTR_CLOCK_NONE), records = summary_records(s);
 
 	if (ranges > 0) {
-		if (ranges < records) {
+		if (ranges < summary_records(s)) {
 			text_count(b, ranges);
 			buf_text(b, " of ");
-			text_count(b, records);
+			text_count(b, summary_records(s));
 			buf_char(b, ' ');
 		}
 		buf_text(b, "times are lengths of ranges, which are longer than the kernels: they "
 			    "hold the launch\n"
 			    "and, with a kernel's first launch, the loading of its module\n");
 	}
+}
+
+static void add_no_times(const struct summary *s, struct buf *b)
+{
+	uint64_t none = groups_clock(s->groups, GPUCTR_CLOCK_NONE), records = summary_records(s);
+
 	if (none > 0) {
 		text_count(b, none);
 		buf_text(b, " of ");
@@ -199,7 +217,7 @@ static void add_clocks(const struct summary *s, struct buf *b)
 	}
 }
 
-/* Of which counters sums and means are of fewer launches than the row has. */
+/* Names counters whose sums and means lack launches of the row. */
 static void add_missing(const struct summary *s, struct buf *b)
 {
 	const struct group *all = groups_all(s->groups);
@@ -268,7 +286,7 @@ static void add_names_of_flops(const struct measure *measures, size_t n, const s
 	}
 }
 
-/* A program computes in other precisions as well, which are in no rate. */
+/* The program also computes in precisions that were not counted and are in no rate. */
 static void add_flops(const struct summary *s, const struct view *view, struct buf *b)
 {
 	const struct measure *measures;
@@ -290,7 +308,13 @@ void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed)
 		   (unsigned long long)seed);
 }
 
-/* The most that any column lacks. */
+/* Nothing is estimated if the budget was enough for every launch. */
+static bool is_estimate(const struct summary *s)
+{
+	return s->turns > 0 || summary_records(s) != groups_launches_of_strata(s->groups);
+}
+
+/* The largest number of launches that any column lacks. */
 static uint64_t count_unknown(const struct summary *s, size_t from)
 {
 	const struct group *all = groups_all(s->groups);
@@ -306,7 +330,7 @@ static uint64_t count_unknown(const struct summary *s, size_t from)
 	return unknown;
 }
 
-/* The metrics are of different launches, and so may be what a derived column is made of. */
+/* The metrics are of different launches, and so may be the terms of a derived column. */
 static void add_turns(const struct summary *s, struct buf *b)
 {
 	const struct group *all = groups_all(s->groups);
@@ -332,8 +356,8 @@ static void add_turns(const struct summary *s, struct buf *b)
 	buf_char(b, '\n');
 }
 
-/* Totals are told four times a second, counts of strata once: where the program or the daemon died
- * between them, launches are in no row. */
+/* Processes report totals four times a second and strata once a second. If the program or the
+ * daemon died in between, some launches are in no row. */
 static void add_uncounted(const struct summary *s, const struct gpuctr_totals *t, struct buf *b)
 {
 	uint64_t in_rows = groups_launches_of_strata(s->groups) + t->filtered + t->capturing;
@@ -346,12 +370,10 @@ static void add_uncounted(const struct summary *s, const struct gpuctr_totals *t
 	}
 }
 
-/* What of the figures is counted, what estimated, and how far that may be off. */
-static void add_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
+/* Says which figures are counted, which are estimated, and how far these may be off. */
+static void add_how_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
-	uint64_t unknown = count_unknown(s, MEASURE_TIME + 1);
-
-	if (s->turns == 0 && summary_records(s) == groups_launches_of_strata(s->groups)) {
+	if (!is_estimate(s)) {
 		buf_text(b, "nothing is estimated: all launches were measured");
 	} else {
 		buf_text(b, "sums, means and shares are ESTIMATED from launches chosen at random: "
@@ -361,15 +383,19 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 		buf_text(b, "; ");
 		buf_text(b, end->budgets);
 	}
-	buf_char(b, '\n');
-	if (end->verbose) {
-		buf_printf(b,
-			   "launches are counted, but for \"~\"; error is the standard error, "
-			   "\"once\" "
-			   "that it is not known because one launch%s was measured; min, max and "
-			   "stddev are of what was measured\n",
-			   s->turns > 0 ? " or turn" : "");
-	}
+	buf_printf(
+		b,
+		"\nlaunches are counted, but for \"~\"; error is the standard error, \"once\" that "
+		"it is not known because one launch%s was measured; min, max and stddev are of "
+		"what was measured\n",
+		s->turns > 0 ? " or turn" : "");
+}
+
+/* Says which launches the estimates lack, and which columns are made of different launches. */
+static void add_not_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
+{
+	uint64_t unknown = count_unknown(s, MEASURE_TIME + 1);
+
 	if (!end->selected) {
 		add_uncounted(s, &end->totals, b);
 	}
@@ -387,7 +413,7 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 	}
 }
 
-/* Whose values they are, and of which kernels there is none. */
+/* Says where sampled values come from, and how many kernels have none. */
 static void add_sampled(const struct summary_end *end, struct buf *b)
 {
 	buf_text(b, "values are SAMPLED: ");
@@ -403,22 +429,57 @@ static void add_sampled(const struct summary_end *end, struct buf *b)
 	}
 }
 
+/* Behind the totals, in a few words, what add_explanations() says in sentences. Headings of columns
+ * say which metrics are of ranges. */
+static void add_reservations(const struct summary *s, struct buf *b)
+{
+	if (s->n_kinds > 0) {
+		buf_text(b, "; ");
+		add_kinds(s, b);
+	}
+	if (summary_is_estimated(s) && is_estimate(s)) {
+		buf_text(b, "; ESTIMATED: 95 % within 2 x error");
+	}
+	if (groups_clock(s->groups, GPUCTR_CLOCK_RANGE) > 0) {
+		buf_text(b, "; times are of ranges");
+	}
+	buf_text(b, summary_records(s) > 0 ? "; -v explains\n" : "\n");
+}
+
+/* Says how it was measured, and what the figures mean. */
+static void add_explanations(const struct summary *s, const struct summary_end *end,
+			     const struct view *view, struct buf *b)
+{
+	buf_char(b, '\n');
+	if (summary_is_estimated(s)) {
+		add_how_estimated(s, end, b);
+	}
+	add_range_times(s, b);
+	add_of_range(s, view, false, b);
+	add_of_range(s, view, true, b);
+	add_flops(s, view, b);
+}
+
 void summary_print_tail(const struct summary *s, const struct summary_end *end,
 			const struct view *view, struct buf *b)
 {
-	add_hardware(s, end, b);
+	if (end->verbose) {
+		add_hardware(s, end, b);
+	}
 	add_totals(s, end, b);
+	if (end->verbose) {
+		add_explanations(s, end, view, b);
+	} else {
+		add_reservations(s, b);
+	}
 	if (summary_is_estimated(s)) {
-		add_estimated(s, end, b);
+		add_not_estimated(s, end, b);
 	}
 	if (groups_are_sampled(s->groups)) {
 		add_sampled(end, b);
 	}
-	add_clocks(s, b);
+	add_no_times(s, b);
 	add_missing(s, b);
-	add_of_range(s, view, false, b);
-	add_of_range(s, view, true, b);
-	add_flops(s, view, b);
 	if (s->recorded_from) {
 		buf_text(b, "RECORDED on ");
 		text_terminal(b, s->recorded_from);
@@ -456,7 +517,7 @@ static void add_no_process(const struct summary_end *end, struct buf *b)
 		 "GPUCTR_AGENT.\n");
 }
 
-/* Without a budget metrics of several passes would be refused. */
+/* A budget is named, because without it metrics of several passes would be refused. */
 static void add_too_short(const struct summary *s, struct buf *b)
 {
 	buf_text(b, "Nothing was measured: this was too short for its --budget. ");
@@ -465,7 +526,7 @@ static void add_too_short(const struct summary *s, struct buf *b)
 			    : "With --budget 100%\neverything is measured.\n");
 }
 
-/* A process may have said what it was that chose none. */
+/* A process may have reported which option chose none. */
 static void add_all_filtered(const struct summary_end *end, struct buf *b)
 {
 	if (end->unmatched && *end->unmatched) {
@@ -522,5 +583,6 @@ void summary_print_nothing(const struct summary *s, const struct summary_end *en
 	if (summary_records(s) == 0) {
 		summary_add_nothing(s, end, b);
 		add_totals(s, end, b);
+		buf_char(b, '\n');
 	}
 }

@@ -4,14 +4,14 @@
 
 #include "client/cli/summary.h"
 
-/* Devices that cannot be told apart but by their UUID. */
+/* Devices that differ in nothing but their UUID. */
 struct summary_devices {
 	char chip[32], name[96];
 	unsigned clock_sm_mhz, clock_mem_mhz, n;
-	bool more; /* than n, perhaps: others came when seen was full */
+	bool more; /* there may be more than n: `seen` was full when further devices came */
 };
 
-/* Versions and the like: those that differ, as far as there is room. */
+/* Versions and other texts: the different ones, as many as fit. */
 struct summary_texts {
 	char *items[8];
 	unsigned n;

@@ -18,7 +18,8 @@ size_t terminal_width(int fd);
 /* Rows of the terminal; 0: it is none. */
 size_t terminal_height(int fd);
 
-/* Appends text, in bold where styled. text_width() and text_fit() count no columns for that. */
+/* Appends text, in bold where styled. text_width() and text_fit() do not count the escape
+ * sequences. */
 void terminal_bold(struct buf *b, bool styled, const char *text);
 
 #endif

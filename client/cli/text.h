@@ -16,7 +16,8 @@ bool text_is_formula(const char *text);
  * but tabs and ends of lines become U+FFFD. What a spreadsheet would take for a formula gets an
  * apostrophe in front, because programs choose the names that are exported. */
 void text_csv(struct buf *b, const char *text);
-/* For a terminal: control characters, and those that reorder or hide text, are shown as escapes. */
+/* For a terminal: characters that control it, or that reorder or hide text, are shown as
+ * escapes. */
 void text_terminal(struct buf *b, const char *text);
 /* Columns that text_terminal()'s result takes on a terminal, by wcwidth(3), which knows more than
  * ASCII only after setlocale(): till then a code point counts as one. Escape sequences that set a
@@ -32,16 +33,15 @@ void text_pad(struct buf *b, const char *text, size_t width, bool right);
  * whole. */
 void text_wrap(struct buf *b, const char *text, size_t width);
 
-/* Appends text in at most width columns; when it is longer, its beginning, of about begin
- * columns, two points, and its end. */
+/* Appends text in at most width columns. A longer text is shortened to about the first `begin`
+ * columns, "..", and its end. */
 void text_middle_cut(struct buf *b, const char *text, size_t begin, size_t width);
 
 /* How text says that something is not known. JSON has null, and CSV an empty field. */
 #define TEXT_UNKNOWN "na"
 
-/* A demangled kernel name in at most width columns: without return type and parameters, then
- * without namespaces, then without templates that only wrap the kernel, then cut. Safe for a
- * terminal. */
+/* Shortens a demangled kernel name to width columns: drops return type and parameters, then
+ * namespaces, then templates that only wrap the kernel, then cuts. Safe for a terminal. */
 void text_kernel(struct buf *b, const char *name, size_t width);
 /* The kernel's name without return type, parameters and namespaces. The text is not made safe for a
  * terminal. */
@@ -50,13 +50,13 @@ void text_kernel_bare(struct buf *b, const char *name);
  * "cutlass_80_tensorop_gemm". */
 void text_kernel_unwrap(struct buf *bare);
 
-/* Numbers for people: "12,345", "1.53 GB", "46.0 us", "58.2 %". unit as CUPTI says it. */
+/* Numbers for people: "12,345", "1.53 GB", "46.0 us", "58.2 %". unit: CUPTI's name of it. */
 void text_count(struct buf *b, uint64_t value);
-/* " (12 by --record-limit)", behind what these are a part of; nothing for 0. */
+/* Appends " (12 by --record-limit)", after a number of which these are a part; nothing for 0. */
 void text_part_of(struct buf *b, uint64_t part, const char *what);
 void text_scaled(struct buf *b, double value, const char *unit);
 void text_time(struct buf *b, double ns);
-/* A long one: "43 s", "4 min 3 s", "2 d 1 h". */
+/* A long duration: "43 s", "4 min 3 s", "2 d 1 h". */
 void text_duration(struct buf *b, uint64_t ns);
 /* As `ps` has it: hours:minutes:seconds, "26:03:07". */
 void text_age(struct buf *b, uint64_t ns);

@@ -36,6 +36,7 @@ struct timeline {
 	int life;	    /* the sampler's standard input; -1: it was told to end */
 	uint64_t kill_ns;   /* when it is killed; 0: never */
 	uint64_t end_at_ns; /* when its duration should be over; 0: none */
+	uint64_t begin_by_ns;
 	bool was_started, was_killed;
 	bool broken; /* it wrote nonsense */
 	struct sampler_reader *reader;
@@ -88,6 +89,7 @@ static bool start(struct leased *l, const char *const *added, int *ret_status)
 		return false;
 	}
 	t->was_started = true;
+	t->begin_by_ns = clock_now_ns() + SAMPLER_BEGIN_NS;
 	(void)fcntl(l->input, F_SETFL, O_NONBLOCK);
 	(void)fcntl(l->input, F_SETPIPE_SZ, PIPE_BYTES);
 	return true;
@@ -186,6 +188,10 @@ static void on_tick(struct leased *l)
 	uint64_t now = clock_now_ns();
 
 	timeline_view_progress(&t->view);
+	if (!t->view.has_begun && !t->view.has_ended && t->life >= 0 && now > t->begin_by_ns) {
+		sampler_path_tell_silent(t->gpu, l->child.pid);
+		ask_end(t);
+	}
 	if (t->end_at_ns != 0 && t->kill_ns == 0 && now > t->end_at_ns + PATIENCE_NS) {
 		ask_end(t);
 	}

@@ -285,7 +285,7 @@ int timeline_view_finish(struct timeline_view *v)
 		say_counts(v);
 	}
 	if (!v->has_ended) {
-		say("the sampler ended without a last word (status %d)%s", v->status,
+		say("the sampler ended without a last word (%s)%s", child_end_text(v->status),
 		    v->has_begun ? ": the last samples may be missing" : "");
 	}
 	return v->has_ended && v->end.reason == SAMPLER_ENDED && !v->is_cut ? 0 : EXIT_REFUSED;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* --torch: a folder with a sitecustomize.py, which every Python loads that looks at PYTHONPATH, is
- * put in front of that. It stands beside the agent, because both are loaded into the program:
- * whoever has brought the one somewhere, as into a container, has brought the other. */
+/* --torch puts a folder in front of PYTHONPATH; its sitecustomize.py is loaded by every Python that
+ * looks there. The folder lies beside the agent, because both are loaded into the program: a
+ * container that has the agent has the folder too. */
 
 #include "client/cli/torch.h"
 
@@ -52,7 +52,7 @@ static bool check_file(const char *folder)
 	return good;
 }
 
-/* An entry that is empty would be the current folder. */
+/* An empty entry would mean the current folder. */
 static bool set_environment(const char *folder, const char *what)
 {
 	const char *old = getenv("PYTHONPATH");

@@ -5,9 +5,9 @@
 #include <gpuctr/gpuctr.h>
 #include <stdbool.h>
 
-/* Puts into our own environment, for the program that will inherit it, what turns on PyTorch's NVTX
- * markers there. what: "operators" or "modules"; agent: as --agent has it, or NULL. false: told
- * why. */
+/* Sets variables in this process's environment that turn on PyTorch's NVTX markers in the program
+ * that inherits them. what: "operators" or "modules"; agent: the value of --agent, or NULL. False:
+ * an error was printed. */
 bool torch_prepare(const char *what, const char *agent);
 
 /* Was it launched within an operator? */

@@ -13,8 +13,8 @@ struct verb {
 	const char *examples; /* lines of it that work as they stand, each indented by two, or NULL.
 				 The test `help` runs them in a folder that has what they name */
 	const struct option_def *options;
-	bool runs; /* a program, or measures: wrong usage is EXIT_REFUSED, and options end at the
-		      first argument */
+	bool runs; /* wrong usage is EXIT_REFUSED, because the verb starts a program or measures;
+		      options end at the first argument */
 	const char *takes; /* for completion, arguments: "PROGRAM", "FILE", "METRIC" (without
 			      rollup), "LIST" (of metrics), "VERB", or words "a|b"; NULL: none */
 	/* verbs: all of them, ended by NULL. argv[0] is the verb. Returns the exit status. */
@@ -42,10 +42,10 @@ extern const struct verb verb_job;
 extern const struct verb verb_version;
 extern const struct verb verb_help;
 
-/* NULL: there is none of this name among them. */
+/* NULL: no verb has this name. */
 const struct verb *verb_find(const struct verb *const *verbs, const char *name);
-/* Reads its options into its struct. -1: the verb goes on with argv[*ret_rest]; else the exit
- * status, after help was printed, or what is wrong was said. */
+/* Reads the verb's options into its struct. Returns -1 if the verb goes on with argv[*ret_rest],
+ * else the exit status: help was printed, or an error. */
 int verb_read(const struct verb *verb, int argc, char **argv, void *options, int *ret_rest);
 /* The same for a verb without arguments. */
 int verb_read_all(const struct verb *verb, int argc, char **argv, void *options);

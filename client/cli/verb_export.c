@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "export": a capture file as something that another program reads. export.c does it; here is the
- * choice of the format. */
+/* "export": converts a capture file for another program. This file chooses the format, export.c
+ * converts. */
 
 #include "client/cli/verb.h"
 
@@ -78,7 +78,7 @@ static const struct option_def defs[] = {
 	OPTION_END_ROW,
 };
 
-/* By what stands behind the last point, before ".gz". False: the format is refused. */
+/* Chooses the format by the suffix, without ".gz". False: the format is refused. */
 static bool find_by_suffix(struct export_options *o)
 {
 	size_t n = strlen(o->path) - (compress_is_meant(o->path) ? strlen(".gz") : 0);
@@ -92,7 +92,7 @@ static bool find_by_suffix(struct export_options *o)
 	return true;
 }
 
-/* What is missing, and what does not go together. */
+/* Refuses missing options, and options that exclude each other. */
 static bool check(struct export_options *o, int n_files)
 {
 	if (n_files != 1) {

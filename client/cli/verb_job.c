@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "job": what a scheduler's prolog and epilog say to the daemon, as root. */
+/* "job": a scheduler's prolog and epilog tell the daemon, as root, when a job begins and ends. */
 
 #include "client/cli/verb.h"
 

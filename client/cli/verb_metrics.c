@@ -35,8 +35,8 @@ struct listing {
 	struct request request;
 	bool describe;
 	uint64_t metrics;
-	const char *chip;		      /* that was named; NULL: none was */
-	const struct gpuctr_error *no_daemon; /* why none was asked; NULL: one was */
+	const char *chip;		      /* the GPU or chip that was named; NULL: none */
+	const struct gpuctr_error *no_daemon; /* why no daemon was asked; NULL: one was */
 };
 
 static const char *kind_name(enum gpuctr_metric_kind kind)
@@ -209,7 +209,7 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 					: ", as this machine's CUPTI knows it: no daemon says what "
 					  "GPU there is (--chip names another)");
 	}
-	/* Either a daemon or CUPTI would do: reports that both are missing. */
+	/* Reports that neither a daemon nor CUPTI is there; one would be enough. */
 	if (error && is_of_cupti(error) && listing->no_daemon &&
 	    listing->no_daemon->code == GPUCTR_E_NO_DAEMON) {
 		say("%s", listing->no_daemon->message);

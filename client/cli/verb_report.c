@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "report": what a capture file says, added up. The groups, tables and figures are client/report's,
- * as at the end of a run; this file reads the command line and the captures, and writes. */
+/* "report": adds up what capture files hold. Groups, tables and figures are client/report's, as at
+ * the end of a run; this file reads the command line and the captures, and writes the output. */
 
 #include "client/cli/verb.h"
 
@@ -32,13 +32,13 @@ struct report_options {
 	const char *against, *html;
 	struct buf define;
 	struct strings where;
-	bool csv, json, has_limit, force, verbose;
+	bool csv, json, has_limit, force, verbose, attributes;
 	uint64_t width;
 };
 
 /* --- output ---------------------------------------------------------------------------------- */
 
-/* Who closes a pipe has seen enough. */
+/* A reader that closes the pipe has seen enough: no error. */
 static int put(const struct buf *b)
 {
 	if (b->failed) {
@@ -72,7 +72,7 @@ static void add_tail(struct report_source *s, const struct view *view, size_t wi
 	add_wrapped(&notes, width, to);
 }
 
-/* before: NULL, or what is compared with. */
+/* before: the capture to compare with, or NULL. */
 static void add_notes(struct report_source *s, struct report_source *before,
 		      const struct report_options *o, const struct view *v, struct buf *b)
 {
@@ -146,7 +146,7 @@ static void add_table(struct report_source *s, struct report_source *before,
 	add_notes(s, before, o, v, b);
 }
 
-/* What a definition is refused for has the line and the place below. */
+/* The reason why a definition is refused includes the line and a mark at the place. */
 static void refuse(struct buf *why)
 {
 	const char *text = buf_string(why), *end = strchrnul(text, '\n');
@@ -203,7 +203,8 @@ static int report_page(const struct report_options *o, const struct strings *fil
 {
 	const struct page_options options = { .by = o->keys, .define = o->view.define };
 	CLEAN_BUF struct buf why = { 0 };
-	int status = report_html(files, o->html, o->force, &o->where, &options, &why);
+	int status =
+		report_html(files, o->html, o->force, o->attributes, &o->where, &options, &why);
 
 	if (why.n > 0) {
 		refuse(&why);
@@ -219,12 +220,14 @@ static int report(struct report_options *o, const struct strings *files)
 	bool ok = report_source_open(&now, &o->keys, hints, &o->where);
 
 	now.end.verbose = o->verbose;
+	now.attributes = o->attributes;
 	for (size_t i = 0; i < files->n && ok; i++) {
 		ok = report_source_read(&now, files->items[i]);
 	}
 	if (ok && o->against) {
-		ok = report_source_open(&before, &o->keys, false, &o->where) &&
-		     report_source_read(&before, o->against);
+		ok = report_source_open(&before, &o->keys, false, &o->where);
+		before.end.verbose = o->verbose;
+		ok = ok && report_source_read(&before, o->against);
 		o->view.against = ok ? summary_groups(before.summary) : NULL;
 		ok = o->view.against != NULL;
 	}
@@ -285,7 +288,7 @@ static bool take_define(void *options, const char *path)
 	return true;
 }
 
-/* Refuses what is not a condition before a file is read. */
+/* Refuses a wrong condition before any file is read. */
 static bool add_where(struct report_options *o, const char *option, const char *key,
 		      const char *value)
 {
@@ -339,6 +342,8 @@ static const struct option_def defs[] = {
 	  OPTION_TAKEN(take_units, struct report_options, view.base_units) },
 	{ 0, "skip-zero", NULL, "leave out rows whose own counters are all zero",
 	  OPTION_AT(FLAG, struct report_options, view.skip_zero) },
+	{ 0, "attribute", NULL, "divide the samples that a capture keeps among its kernels anew",
+	  OPTION_AT(FLAG, struct report_options, attributes) },
 	{ 0, "against", "CAPTURE", "what became more or less since that capture",
 	  OPTION_AT(TEXT, struct report_options, against) },
 	{ 0, "width", "N", "columns (default: the terminal's, or 120)",
@@ -350,13 +355,13 @@ static const struct option_def defs[] = {
 	{ 0, "html", "FILE", "a page with charts and tables, for a browser",
 	  OPTION_AT(TEXT, struct report_options, html) },
 	{ 'f', "force", NULL, "replace FILE", OPTION_AT(FLAG, struct report_options, force) },
-	{ 'v', "verbose", NULL, "explain what the figures are",
+	{ 'v', "verbose", NULL, "say how it was measured and what the figures are",
 	  OPTION_AT(FLAG, struct report_options, verbose) },
 	OPTION_HELP_ROW,
 	OPTION_END_ROW,
 };
 
-/* Under whatever names: its kernels would be there twice. */
+/* Refuses a capture that is named twice, by whatever path: its kernels would count twice. */
 static bool are_different(const struct strings *files)
 {
 	struct stat *stats = calloc(files->n + 1, sizeof(*stats));
@@ -437,7 +442,7 @@ static int exec_report(const struct verb *const *verbs, int argc, char **argv)
 		status = EXIT_VERB_USAGE;
 	}
 	if (status < 0) {
-		/* Programs take all rows unless they ask for less. */
+		/* Programs get all rows unless they ask for fewer. */
 		o.view.limit = !o.has_limit && (o.csv || o.json) ? 0 : o.view.limit;
 		o.width = o.width ? o.width : terminal_width(STDOUT_FILENO);
 		status = o.html ? report_page(&o, &files) : report(&o, &files);

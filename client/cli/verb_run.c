@@ -40,7 +40,7 @@ static int refuse_program(const struct verb *const *verbs, const struct run_opti
 	return EXIT_NOT_FOUND;
 }
 
-/* Checks whatever can be refused before the client waits for a GPU. */
+/* Makes all checks that are possible before the client waits for a GPU. */
 static int run_checked(const struct verb *const *verbs, const struct run_options *o)
 {
 	int err, status = EXIT_REFUSED;

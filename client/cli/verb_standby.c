@@ -43,7 +43,8 @@ static int set_environment(const char *socket, const char *agent)
 			*equals = '\0';
 			r = setenv(v[i], equals + 1, 1) == 0 ? 0 : -errno;
 		}
-		unsetenv("GPUCTR_TOKEN"); /* of a capture that we are part of ourselves */
+		unsetenv("GPUCTR_TOKEN"); /* variables of a capture that this process itself belongs
+					     to */
 		free(v);
 	}
 	if (r != 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "status": the daemon, its GPUs, who measures and who waits. */
+/* "status": shows the daemon, its GPUs, who measures and who waits. */
 
 #include "client/cli/verb.h"
 

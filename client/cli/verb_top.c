@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "top": the status of the daemon, or the kernels of a capture of one's own, which run.c measures;
- * again at an interval. Nothing is set on the terminal, so any signal may end the first. */
+/* "top": shows at an interval the daemon's status, or the kernels of a capture of its own, which
+ * run.c measures. No mode of the terminal is changed, so any signal may end the former. */
 
 #include "client/cli/verb.h"
 
@@ -121,7 +121,7 @@ static void add_programs(const struct watched *w, const struct live *l, struct b
 	}
 }
 
-/* The daemon has to be there at first; when it goes away it is looked for again. */
+/* The daemon must be there at the start; if it goes away later, the client looks for it again. */
 static int add_daemon(void *source, struct live *l, struct buf *b)
 {
 	struct watched *w = source;

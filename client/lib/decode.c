@@ -313,7 +313,8 @@ static bool lengths_fit(const struct wire_record_columns *c, size_t n, size_t n_
 	       c->values.n == n * n_columns && c->clock.n == n && c->duration_ns.n == n &&
 	       c->mark_thread.n == c->mark_node.n && c->mark_ns.n == c->mark_node.n &&
 	       c->chance.n == c->stratum.n && (c->stratum.n == n || c->stratum.n == 0) &&
-	       (c->group.n == n || c->group.n == 0);
+	       (c->group.n == n || c->group.n == 0) && c->graph_node.n == c->graph.n &&
+	       (c->graph.n == n || c->graph.n == 0);
 }
 
 static bool strata_fit(const struct wire_record_columns *c)
@@ -338,7 +339,7 @@ static bool fill_record(const struct decoder *d, const struct wire_record_column
 {
 	const struct range_set *set = table_at(&d->sets, c->range_set.v[i]);
 
-	r->kind = c->kind.v[i] <= GPUCTR_LAUNCH_GRAPH ? c->kind.v[i] : GPUCTR_LAUNCH_KERNEL;
+	r->kind = c->kind.v[i] <= GPUCTR_LAUNCH_GRAPH_KERNEL ? c->kind.v[i] : GPUCTR_LAUNCH_KERNEL;
 	r->kernel = table_at(&d->kernels, c->function.v[i]);
 	memcpy(r->grid, c->grid.v + 3 * i, sizeof(r->grid));
 	memcpy(r->block, c->block.v + 3 * i, sizeof(r->block));
@@ -350,6 +351,8 @@ static bool fill_record(const struct decoder *d, const struct wire_record_column
 	r->thread = c->thread.v[i];
 	r->active = set ? set->v : NULL;
 	r->n_active = set ? set->n : 0;
+	r->graph = c->graph.n > 0 ? c->graph.v[i] : 0;
+	r->graph_node = c->graph.n > 0 ? c->graph_node.v[i] : 0;
 	return r->kernel && find_range(d, c->node.v[i], &r->range) &&
 	       (set || c->range_set.v[i] == 0);
 }

@@ -7,6 +7,7 @@
 
 #include "client/cli/text.h"
 #include "client/replay/play.h"
+#include "client/replay/samples.h"
 #include "proto/base/clean.h"
 
 /* gpuctr-replay takes the place of a CUDA program: it plays a capture that was recorded with --raw
@@ -16,6 +17,7 @@ static void print_help(void)
 {
 	puts("Usage: gpuctr-client [OPTION...] -- gpuctr-replay [--realtime] FILE\n"
 	     "       gpuctr-replay --info FILE\n"
+	     "       gpuctr-replay --samples GPU --metrics NAME[,NAME...] FILE\n"
 	     "\n"
 	     "Plays a recording (a capture made with `gpuctr-client -o FILE --raw`) in place of a "
 	     "CUDA\n"
@@ -23,6 +25,8 @@ static void print_help(void)
 	     "\n"
 	     "      --info      say what FILE holds and on what it was recorded\n"
 	     "      --realtime  in the recording's own time, not as fast as possible\n"
+	     "      --samples   in place of gpuctr-sampler: write the samples of a GPU; the client "
+	     "runs it\n"
 	     "  -V, --version\n"
 	     "  -h, --help");
 }
@@ -75,16 +79,40 @@ static struct store_reader *open_recording(const char *path, struct refusal *r)
 
 static void print_process(const struct store_info *info, const struct store_process *p)
 {
-	char hardware[160];
+	char hardware[160], images[64] = "";
 
 	play_hardware(info, p, hardware, sizeof(hardware));
-	print_line(stdout,
-		   "process %u  %s, pid %u: %llu kernels, %llu images of raw counter data, on %s",
-		   p->process.process, p->process.program, p->process.pid,
-		   (unsigned long long)p->records, (unsigned long long)p->images, hardware);
+	if (!info->has_samples) {
+		snprintf(images, sizeof(images), ", %llu images of raw counter data",
+			 (unsigned long long)p->images);
+	}
+	print_line(stdout, "process %u  %s, pid %u: %llu kernels%s, on %s", p->process.process,
+		   p->process.program, p->process.pid, (unsigned long long)p->records, images,
+		   hardware);
 }
 
-static int print_info(struct store_reader *reader)
+/* False: they cannot be read. */
+static bool print_samples(struct store_reader *reader)
+{
+	const struct store_samples *samples;
+	struct store_blocks *blocks = NULL;
+	int e = store_samples(reader, &blocks);
+	unsigned long long n = 0;
+	uint64_t interval_ns = 0;
+
+	while (e == 0 && (e = store_next_samples(blocks, &samples)) == 0 && samples) {
+		n += samples->n;
+		interval_ns = samples->interval_ns;
+	}
+	store_blocks_free(blocks);
+	if (e == 0 && n > 0) {
+		print_line(stdout, "samples    %llu of the whole GPU, each %g us", n,
+			   (double)interval_ns / 1e3);
+	}
+	return e == 0;
+}
+
+static int print_info(struct store_reader *reader, struct refusal *r)
 {
 	const struct store_info *info = store_info(reader);
 	time_t created = (time_t)(info->created_ns / 1000000000);
@@ -104,15 +132,41 @@ static int print_info(struct store_reader *reader)
 	for (size_t i = 0; i < info->n_processes; i++) {
 		print_process(info, &info->processes[i]);
 	}
+	if (!print_samples(reader)) {
+		const struct store_error *e = store_reader_error(reader);
+
+		refusal_set(r, GPUCTR_E_BAD_RECORDING, e->remedy, "%s", e->message);
+		return r->code;
+	}
 	return 0;
+}
+
+/* Is there something to be played of this process? */
+static bool is_played(const struct store_info *info, const struct store_process *p)
+{
+	return info->has_samples ? p->records > 0 : p->images > 0;
+}
+
+static bool has_something(const struct store_info *info, struct refusal *r)
+{
+	for (size_t i = 0; i < info->n_processes; i++) {
+		if (is_played(info, &info->processes[i])) {
+			return true;
+		}
+	}
+	refusal_set(r, GPUCTR_E_BAD_RECORDING,
+		    "Record it again with `gpuctr-client -o FILE --raw`.",
+		    "%s holds no raw counter data", info->path);
+	return false;
 }
 
 static int play(struct store_reader *reader, bool realtime, struct refusal *r)
 {
 	const struct store_info *info = store_info(reader);
 	const char *socket_path = getenv("GPUCTR_SOCKET"), *token = getenv("GPUCTR_TOKEN");
+	const struct vendor_host *needed = NULL;
 	struct vendor_host vendor;
-	uint64_t measured = 0, images = 0;
+	uint64_t measured = 0;
 	char hardware[160];
 
 	if (!socket_path || !token) {
@@ -121,21 +175,18 @@ static int play(struct store_reader *reader, bool realtime, struct refusal *r)
 			    "a recording is played within a capture, and there is none");
 		return r->code;
 	}
-	for (size_t i = 0; i < info->n_processes; i++) {
-		images += info->processes[i].images;
-	}
-	if (images == 0) {
-		refusal_set(r, GPUCTR_E_BAD_RECORDING,
-			    "Record it again with `gpuctr-client -o FILE --raw`.",
-			    "%s holds no raw counter data", info->path);
+	if (!has_something(info, r)) {
 		return r->code;
 	}
-	if (vendor_open_host(&vendor, r) != 0) {
-		return r->code;
+	if (!info->has_samples) {
+		if (vendor_open_host(&vendor, r) != 0) {
+			return r->code;
+		}
+		needed = &vendor;
 	}
 	for (size_t i = 0; i < info->n_processes; i++) {
-		if (info->processes[i].images > 0 &&
-		    play_process(reader, &info->processes[i], &vendor, socket_path, token, realtime,
+		if (is_played(info, &info->processes[i]) &&
+		    play_process(reader, &info->processes[i], needed, socket_path, token, realtime,
 				 &measured, r) != 0) {
 			return r->code;
 		}
@@ -151,10 +202,13 @@ int main(int argc, char **argv)
 	static const struct option longs[] = {
 		{ "info", no_argument, NULL, 'i' },
 		{ "realtime", no_argument, NULL, 'r' },
+		{ "samples", required_argument, NULL, 's' },
+		{ "metrics", required_argument, NULL, 'm' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
+	const char *gpu = NULL, *metrics = "";
 	bool info = false, realtime = false;
 	struct refusal r = { 0 };
 	struct store_reader *reader;
@@ -167,6 +221,12 @@ int main(int argc, char **argv)
 			break;
 		case 'r':
 			realtime = true;
+			break;
+		case 's':
+			gpu = optarg;
+			break;
+		case 'm':
+			metrics = optarg;
 			break;
 		case 'V':
 			puts("gpuctr-replay " GPUCTR_VERSION);
@@ -186,7 +246,12 @@ int main(int argc, char **argv)
 	if (!reader) {
 		return fail(&r);
 	}
-	code = info ? print_info(reader) : play(reader, realtime, &r);
+	if (gpu) {
+		code = samples_play(reader, gpu, metrics);
+		store_reader_free(reader);
+		return code;
+	}
+	code = info ? print_info(reader, &r) : play(reader, realtime, &r);
 	store_reader_free(reader);
 	return code == 0 ? 0 : fail(&r);
 }

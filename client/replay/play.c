@@ -9,9 +9,12 @@
 #include <time.h>
 
 #include "client/agent/deliver.h"
+#include "client/agent/evaluate.h"
 #include "client/agent/filter.h"
 #include "client/agent/hello.h"
 #include "client/agent/names.h"
+#include "client/agent/pack.h"
+#include "client/replay/copies.h"
 #include "client/replay/evaluator.h"
 #include "client/replay/ranges.h"
 #include "proto/base/clean.h"
@@ -23,9 +26,12 @@
  * fresh intern table, records become launches, and each stored image becomes a batch with the
  * launches that it holds. From there on the code is the agent's own, and CUPTI evaluates the
  * images, in a process of its own (evaluator.h). The recorded values of the records are not
- * used. */
+ * used.
+ *
+ * A recording with samples has no images. Its launches are those of a trace, with copies beside
+ * them, and who asked for the trace gets the samples from another process (samples.h). */
 
-enum { FINISH_TIMEOUT_S = 60 };
+enum { FINISH_TIMEOUT_S = 60, TRACED_LAUNCHES = 1024 /* of a batch */ };
 
 struct player {
 	struct store_reader *reader;
@@ -45,6 +51,7 @@ struct player {
 	struct host host;
 	struct evaluator evaluator;
 	bool told_end; /* the client was told that images are not evaluated any more */
+	struct copies copies;
 
 	/* New numbers, by place in the recording's definitions. */
 	uint32_t *kernels, *ranges, *sets;
@@ -189,6 +196,11 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 		l->fate = LAUNCH_FILTERED;
 	}
 	atomic_fetch_add(&p->counters.seen, 1);
+}
+
+static const char *name_of(const struct gpuctr_record *record)
+{
+	return record->kernel ? record->kernel->mangled : "";
 }
 
 static int fill_batch(struct player *p, const struct gpuctr_image *image, struct batch *b,
@@ -379,6 +391,92 @@ static int play_images(struct player *p, struct refusal *r)
 	return code;
 }
 
+/* --- traces --- */
+
+static int evaluate_trace(void *userdata, const struct batch *b, double *values, bool *measured)
+{
+	const struct player *p = userdata;
+
+	return evaluate_nothing(b, p->welcome.plan.columns.n, values, measured);
+}
+
+static void send_copies(void *userdata)
+{
+	struct player *p = userdata;
+
+	if (p->copies.n > 0) {
+		pack_send_copies(&p->link, &p->welcome, p->copies.v, p->copies.n,
+				 p->deliver.next_index);
+	}
+}
+
+/* A batch that is not full is the last one. */
+static int fill_traced(struct player *p, struct store_cursor *cursor, struct batch *b,
+		       struct refusal *r)
+{
+	const struct gpuctr_record *record;
+	bool fits = true;
+
+	while (fits && b->n < b->room) {
+		struct launch *l = &b->launches[b->n];
+
+		if (store_next_record(cursor, &record) != 0) {
+			return store_failed(p, r);
+		}
+		if (!record) {
+			return 0;
+		}
+		fill_launch(p, record, l);
+		b->n++;
+		fits = l->fate != LAUNCH_FILTERED ||
+		       copies_add_launch(&p->copies, l, name_of(record));
+	}
+	if (!fits) {
+		refusal_set(r, GPUCTR_E_INTERNAL, "Choose more of its kernels.",
+			    "too many of the recording's launches are left out");
+		return r->code;
+	}
+	return 0;
+}
+
+static int play_launches(struct player *p, struct store_cursor *cursor, struct refusal *r)
+{
+	bool more = true;
+
+	while (more && !atomic_load(&p->stopped)) {
+		struct batch *b = deliver_new_batch(&p->deliver, TRACED_LAUNCHES);
+		int code;
+
+		if (!b) {
+			refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
+			return r->code;
+		}
+		code = fill_traced(p, cursor, b, r);
+		if (code != 0) {
+			deliver_free_batch(&p->deliver, b);
+			return code;
+		}
+		more = b->n == b->room;
+		wait_until_due(p, b);
+		deliver_put(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
+	}
+	return 0;
+}
+
+static int play_trace(struct player *p, struct refusal *r)
+{
+	struct store_cursor *cursor;
+	int code;
+
+	if (store_records(p->reader, p->process->process.process, 0, 0, &cursor) != 0) {
+		return store_failed(p, r);
+	}
+	code = play_launches(p, cursor, r);
+	store_cursor_free(cursor);
+	return code == 0 ? copies_load(&p->copies, p->reader, p->process->process.process, r)
+			 : code;
+}
+
 /* --- the process --- */
 
 static void announce(struct player *p, const char *hardware)
@@ -417,7 +515,14 @@ static int check_selection(const struct player *p, struct refusal *r)
 	const struct wire_selection *s = &p->welcome.selection;
 
 	r->code = 0;
-	if (s->raw_images && chooses(&p->filter)) {
+	if (p->welcome.trace && !p->info->has_samples) {
+		refusal_set(r, GPUCTR_E_BAD_RECORDING,
+			    "Leave out --mode, or take one of a run with --mode sample --raw.",
+			    "%s holds no samples", p->info->path);
+	} else if (!p->welcome.trace && p->info->has_samples) {
+		refusal_set(r, GPUCTR_E_BAD_RECORDING, "Play it with --mode sample.",
+			    "%s holds samples, and no launch was measured alone", p->info->path);
+	} else if (s->raw_images && chooses(&p->filter)) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Leave out --raw, or what chooses kernels.",
 			    "a recording's counter data is copied whole, not filtered");
 	} else if (s->capture_range[0] || s->schedule.active > 0) {
@@ -452,18 +557,21 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
 		return r->code;
 	}
-	if (host_init(&p->host, vendor, p->info->plan.chip, r) != 0 ||
+	if ((vendor && host_init(&p->host, vendor, p->info->plan.chip, r) != 0) ||
 	    hello_say(&p->link, socket_path, &hello, &p->arena, &p->welcome, r) != 0 ||
 	    filter_init(&p->filter, &p->welcome.selection, r) != 0 || check_selection(p, r) != 0) {
 		return r->code;
 	}
-	evaluator_init(&p->evaluator, &p->host, &p->welcome.plan);
+	if (vendor) {
+		evaluator_init(&p->evaluator, &p->host, &p->welcome.plan);
+	}
 	p->deliver.link = &p->link;
 	p->deliver.intern = &p->intern;
 	p->deliver.counters = &p->counters;
 	p->deliver.welcome = &p->welcome;
 	p->deliver.on_stop = on_stop;
-	p->deliver.evaluate = evaluate;
+	p->deliver.evaluate = vendor ? evaluate : evaluate_trace;
+	p->deliver.on_end = send_copies;
 	p->deliver.userdata = p;
 	if (deliver_start(&p->deliver) < 0) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "no thread could be started");
@@ -485,6 +593,7 @@ static void player_free(struct player *p)
 	if (deliver_deinit(&p->deliver)) {
 		link_close(&p->link);
 		host_deinit(&p->host);
+		copies_deinit(&p->copies);
 		intern_deinit(&p->intern);
 		arena_deinit(&p->arena);
 		free(p);
@@ -515,7 +624,7 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 		code = define_all(p, r);
 	}
 	if (code == 0) {
-		code = play_images(p, r);
+		code = vendor ? play_images(p, r) : play_trace(p, r);
 	}
 	if (p->deliver.started) {
 		if (code != 0) {

@@ -8,7 +8,8 @@
 
 /* Plays one process of a recording into the capture that socket_path and token name: its launches
  * and counter data go through the agent's own evaluation and sending. Adds the number of delivered
- * records to *total_measured. 0, or a positive code with r filled. */
+ * records to *total_measured. vendor: NULL for a recording with samples. 0, or a positive code with
+ * r filled. */
 int play_process(struct store_reader *reader, const struct store_process *process,
 		 const struct vendor_host *vendor, const char *socket_path, const char *token,
 		 bool realtime, uint64_t *total_measured, struct refusal *r);

@@ -42,7 +42,8 @@ struct forward {
 
 struct attributor {
 	struct scopes scopes;
-	bool used; /* a table may hold something: clearing them takes as long as much reading */
+	bool used; /* a table may hold something; else clearing the tables is skipped, because it
+		      takes long */
 	struct place places[PLACE_SLOTS];
 	struct forward forwards[FORWARD_SLOTS];
 };
@@ -82,7 +83,8 @@ static struct forward *find_forward(struct attributor *a, unsigned process, int6
 	return f && f->range && f->process == process && f->seq == seq ? f : NULL;
 }
 
-/* A range that is seen again, because its place was displaced, changes nothing. */
+/* Notes the range as the one whose scope has this number. A range that was noted before, and comes
+ * again because its place was displaced, changes nothing. */
 static void note_forward(struct attributor *a, const struct place *place)
 {
 	struct forward *f = forward_slot(a, place->process, place->shown);
@@ -98,8 +100,8 @@ static void note_forward(struct attributor *a, const struct place *place)
 	f->called = place->called;
 }
 
-/* Sets the sequence number of the range, and the outermost operator around it with the same number.
- */
+/* Sets place->shown (the sequence number) and place->called (the outermost operator around the
+ * range with the same number). */
 static void take_shown(struct place *place, const struct place *outer, const struct marker *marker)
 {
 	bool again = outer && outer->called && outer->shown == marker->seq;
@@ -134,7 +136,8 @@ static int make_place(struct attributor *a, unsigned process, const struct gpuct
 		place.seq = marker.seq;
 	}
 	take_shown(&place, outer, &marker);
-	/* Within the backward pass too: what is computed again there, or differentiated twice. */
+	/* Operators in the backward pass, too: activations that are computed again there, and
+	 * second derivatives. */
 	if (marker.seq >= 0 && place.scope->kind == SCOPE_OP) {
 		note_forward(a, &place);
 	}
@@ -147,8 +150,8 @@ static struct place *place_slot(struct attributor *a, unsigned process, unsigned
 	return &a->places[(range + process * 1021u) % PLACE_SLOTS];
 }
 
-/* What the engine does after it has run a node, still in the node's range of the engine, belongs to
- * it: gradients are summed to the shape of what they are of, and added to those of other uses. */
+/* After running a node, and still in the node's range, the engine sums gradients to the shape of
+ * their tensors and adds those of several uses. These launches belong to the node. */
 static void tell_engine(struct attributor *a, const struct place *engine, const struct place *node)
 {
 	struct place *kept = place_slot(a, engine->process, engine->range);
@@ -159,8 +162,8 @@ static void tell_engine(struct attributor *a, const struct place *engine, const 
 	}
 }
 
-/* Ranges deeper than a program nests them, which a file may have as many of as it likes, are one
- * place with the deepest that is told apart: each scope holds the names of all around it. */
+/* A file may nest ranges to any depth, and each scope holds the names of all scopes around it. So
+ * ranges beyond a depth that no program reaches share the deepest place that is distinguished. */
 static int find_inner(struct attributor *a, unsigned process, const struct gpuctr_range *inner,
 		      const struct place *outer, struct place *ret)
 {
@@ -172,7 +175,7 @@ static int find_inner(struct attributor *a, unsigned process, const struct gpuct
 	return 0;
 }
 
-/* From the innermost range outwards to one that is known, and back. */
+/* Walks outwards from the innermost range to one that is known, then back. */
 static int find_place(struct attributor *a, unsigned process, const struct gpuctr_range *range,
 		      struct place *ret)
 {

@@ -14,7 +14,7 @@ size_t groups_n_samples(const struct groups *g)
 	return SAMPLE_MEASURES + g->n_measures;
 }
 
-/* What an array's items are found by. */
+/* How to find an item of an array. */
 struct lookup {
 	size_t size;
 	uint64_t (*hash)(const void *item);

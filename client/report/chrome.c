@@ -101,8 +101,8 @@ static int64_t to_us(const struct chrome *c, int64_t ns)
 	return since / 1000 - (since % 1000 < 0);
 }
 
-/* Not before the launch that came before, and with room for the ends of ranges that are over and
- * the begins of those that are new. */
+/* A time that is not before the previous launch and leaves a microsecond for each end of a range
+ * that is over and for each begin of a new one. */
 static int64_t find_time(struct chrome *c, const struct track *thread,
 			 const struct track_path *path, int64_t start_ns)
 {

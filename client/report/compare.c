@@ -179,7 +179,7 @@ static const struct group *translate(struct view *v, const struct group *row, co
 	return copy;
 }
 
-/* A row that is gone: with nothing of its own now. */
+/* Makes a row for one that only the other capture has; its own figures are zero. */
 static struct group *gone_row(struct view *v, const struct group *before)
 {
 	struct group *row = group_new(&v->own, v->n_measures);
@@ -223,7 +223,7 @@ static int join(struct view *v, struct groups *against, const struct other *o)
 	return result;
 }
 
-/* Totals are compared unless figures say otherwise; of means, what a launch does. */
+/* Compares totals unless `figures` asks for means, which compare what one launch does. */
 static bool choose_fields(struct view *v, bool chosen, struct buf *why)
 {
 	unsigned fields = chosen ? v->fields : FIELD_BIT(FIELD_TOTAL);

@@ -138,7 +138,7 @@ bool derived_has_precision(const struct measure *measures, size_t n, enum peaks_
 	return false;
 }
 
-/* Is a peak known of any of them? */
+/* Is the peak of any of these precisions known? */
 static bool find_flops(const struct measure *measures, size_t n, struct derived_sum *flops,
 		       int *precisions)
 {
@@ -265,8 +265,8 @@ bool derived_terms(const struct derived *d, const double *values, double time_ns
 	*ret_part = add_values(values, &d->part);
 	*ret_whole = d->kind == DERIVED_PEAK	    ? peak_bytes / 100
 		     : d->kind == DERIVED_INTENSITY ? add_values(values, &d->whole)
-		     : d->kind == DERIVED_FLOP ? 1 /* a sum is of a launch without a time, too */
-					       : time_ns * 1e-9;
-	/* What tensor cores could do is known by rows only. */
+		     : d->kind == DERIVED_FLOP	    ? 1 /* a sum includes launches without a time */
+						    : time_ns * 1e-9;
+	/* What tensor cores could do is computed for whole rows. */
 	return isfinite(*ret_part) && isfinite(*ret_whole) && d->kind != DERIVED_FLOP_PEAK;
 }

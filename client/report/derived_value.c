@@ -110,7 +110,7 @@ double define_value(const struct define *d, const struct group *group)
 
 /* --- what is always there -------------------------------------------------------------------- */
 
-/* NaN when one of the terms is not known of as many launches as there are. */
+/* NaN unless each term is known of all these launches. */
 static double add_up(const struct part *parts, const struct derived_sum *s, uint64_t launches)
 {
 	double sum = 0;
@@ -164,7 +164,8 @@ static uint64_t most_unknown(const struct estimate_total *totals, const struct d
 	return most;
 }
 
-/* What a memory could have moved, and tensor cores computed, is known by launches only. */
+/* The memory's peak and the tensor cores' are added up launch by launch, so their columns are never
+ * joined. */
 bool derived_is_joined(const struct derived *d, const struct group *group)
 {
 	const struct estimate_total *totals = group->estimated ? group->estimated->total : NULL;
@@ -187,8 +188,8 @@ uint64_t derived_unknown(const struct derived *d, const struct group *group)
 		       : 0;
 }
 
-/* Counters of one launch go up and down together, so that their errors add up to more than those of
- * counters that know nothing of each other. */
+/* Counters of one launch rise and fall together, so the error of their sum is larger than that of
+ * independent counters. */
 static struct estimate estimate_flop(const struct derived *d, const struct group *group)
 {
 	return derived_is_joined(d, group)
@@ -196,7 +197,7 @@ static struct estimate estimate_flop(const struct derived *d, const struct group
 		       : estimate_total_of(&group->estimated->derived[DERIVED_FLOP], 1);
 }
 
-/* The errors of terms, which know nothing of each other, as part of their sum. */
+/* The relative error of the terms' sum; the terms' errors are independent. */
 static double part_of_error(const struct group *group, const struct derived_sum *s)
 {
 	double error = 0, sum = 0;
@@ -208,7 +209,7 @@ static double part_of_error(const struct group *group, const struct derived_sum 
 	return error > 0 ? error / fabs(sum) : 0;
 }
 
-/* Of values of samples: what is divided by is a time, or has errors of its own. */
+/* For values made of samples. A divisor is a time, which is exact, or has errors of its own. */
 static struct estimate of_samples(const struct derived *d, const struct group *group)
 {
 	double value = derived_value(d, group), part = part_of_error(group, &d->part);
@@ -267,7 +268,8 @@ double derived_value(const struct derived *d, const struct group *group)
 	case DERIVED_PEAK:
 		return divide(part, group->total_peak_bytes) * 100;
 	case DERIVED_FLOP:
-		/* Of a row that the second capture lacks not known, although other values are 0. */
+		/* A row that the second capture lacks has no value there, although its other
+		 * figures are 0. */
 		return group->total_calls > 0 ? part : NAN;
 	case DERIVED_FLOP_PEAK:
 		/* Not known if some of the launches with a time lack a counter: the time would

@@ -10,18 +10,18 @@
 #include "proto/base/array.h"
 #include "proto/base/map.h"
 
-/* A leaf adds up the errors of what is alike in it, and the squares of others. A row does it anew
- * over its leaves, because what is alike may be in several of them: a kernel of a step is in the
- * leaves of all steps. */
+/* A leaf adds up the errors of records that are alike, and the squares of the errors of all others.
+ * A row adds up its leaves in the same way, because records that are alike may be in several
+ * leaves: a kernel of a step is in the leaves of all steps. */
 
 struct leaf_errors {
 	struct map known;
 	struct alike **items;
 	size_t n, max;
-	struct alike *others; /* the squares of what is like nothing else */
+	struct alike *others; /* the sums of squares, of records that are like no other */
 };
 
-/* Errors by measure, of as many as there were when it was made. */
+/* One error for each measure that was known when this was made. */
 struct alike {
 	uint64_t id; /* of the capture and, within it, gpuctr_record.alike */
 	size_t n_measures;
@@ -139,7 +139,8 @@ static int compare_alike(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* What is alike in all of these leaves, to be freed; NULL: out of memory. */
+/* The errors, over all these leaves, of records that are alike; free with free(). NULL: out of
+ * memory. */
 static struct alike **gather(const struct placed *placed, size_t n, size_t *ret_n)
 {
 	struct alike **all;
@@ -232,7 +233,8 @@ static int compare_rows(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* What is placed in these rows themselves; rows are in order. NULL: out of memory. */
+/* The errors of records in these rows themselves, without nested rows; rows are in order. NULL: out
+ * of memory. */
 static struct placed *placed_in(const struct groups *g, struct group *const *rows, size_t n,
 				size_t *ret_n)
 {

@@ -2,8 +2,8 @@
 #ifndef CLIENT_REPORT_ERRORS_H
 #define CLIENT_REPORT_ERRORS_H
 
-/* Standard errors of sums of records whose values have errors: those that are alike share theirs,
- * which add up, and others know nothing of each other, so that their squares do. */
+/* Standard errors of sums of records whose values have errors. Records that are alike share their
+ * error, so these errors add up; the errors of others are independent, so their squares add up. */
 
 #include <gpuctr/gpuctr.h>
 

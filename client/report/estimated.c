@@ -223,7 +223,7 @@ static const struct stratum_pool *pool_of(const struct groups *g, const struct e
 	return e->unit == e->cell->stratum ? NULL : &g->pools[e->unit - g->strata_index.n];
 }
 
-/* One of the samples of all these cells, which are of one stratum, as one of the stratum. */
+/* Merges the samples of all these cells, which belong to one stratum. */
 static struct estimate_pair pair_of(const struct groups *g, const struct entry *entries, size_t n,
 				    size_t sample)
 {
@@ -236,9 +236,10 @@ static struct estimate_pair pair_of(const struct groups *g, const struct entry *
 	}
 	whole = sample < s->n_samples && sum.n == s->samples[sample].n;
 	if (whole) {
-		sum = s->samples[sample]; /* which knows what turns its cells have in common */
+		sum = s->samples[sample]; /* the stratum's own sample knows turns that several of
+					     its cells share */
 	}
-	/* One launch, or turn, may have been measured in this row alone. */
+	/* Perhaps this row has the only measured launch, or turn, of the stratum. */
 	whole = whole &&
 		(is_of_one_row(g, s, entries[0].row) || !estimate_lacks(&sum, strata_seen(s)));
 	if (sample < s->n_samples) {
@@ -273,7 +274,8 @@ static void add_launches(const struct groups *g, const struct entry *entries, si
 		struct estimate_pair p = pair_of(g, entries, n, SAMPLE_LAUNCHES);
 		struct estimate_total t = { { 0 } };
 
-		/* That one launch, or none, was in another row says that others may be. */
+		/* Even if one launch or none was measured in other rows, more of them may belong
+		 * there: the count is a guess. */
 		estimate_total_add(&t, &p);
 		one = estimate_total_of(&t, 0);
 		one.kind = one.kind == ESTIMATE_EXACT ? ESTIMATE_EXACT : ESTIMATE_GUESS;

@@ -100,7 +100,7 @@ static const struct scope *cut_scope(const struct groups *g, const struct scope 
 	return scope;
 }
 
-/* The next one outwards that is a row. */
+/* The nearest scope around this one that is a row. */
 static const struct scope *outer_scope(enum key key, const struct scope *scope)
 {
 	scope = scope->parent;

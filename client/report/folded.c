@@ -85,7 +85,7 @@ static bool take_weight(struct folded *f, const char *weight, struct buf *why)
 	return false;
 }
 
-/* Bytes that are not UTF-8 or not to be seen are no part of a line. */
+/* Bytes that are not UTF-8 or not visible are left out of a line. */
 static void write_name(struct buf *b, const char *name)
 {
 	CLEAN_BUF struct buf safe = { 0 };
@@ -160,7 +160,7 @@ static struct frame *find_outermost(struct folded *f, unsigned process)
 	return f->outermost;
 }
 
-/* Of a capture of which everything was measured. */
+/* Used if every launch was measured. */
 static void add_to_frame(struct folded *f, struct frame *frame, const struct gpuctr_record *record)
 {
 	double value = f->measure != MEASURE_TIME ? record->values[f->measure - 1]
@@ -261,7 +261,7 @@ static int write_lines(struct buf *b, const struct frame *frame, struct buf *sta
 	return r;
 }
 
-/* What nothing was measured of where it was launched stands in the root. */
+/* Launches whose place is unknown, because no launch there was measured, are put into the root. */
 static int on_place(const struct place *place, void *userdata)
 {
 	struct folded *f = userdata;

@@ -30,7 +30,8 @@ enum { FRAMES_KERNELS = 1024 };
 struct frames {
 	size_t n_values;
 	bool merges_steps; /* "iteration 1" and "iteration 2" are one frame, "iteration N" */
-	/* Writes a name; names that are written alike share a frame. NULL: the name as it is. */
+	/* Writes the label of a name; names with the same label share a frame. NULL: a name is its
+	 * own label. */
 	void (*write_name)(struct buf *b, const char *name);
 
 	struct texts texts; /* holds names and frames */

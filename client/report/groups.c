@@ -277,7 +277,7 @@ static int take_devices(struct groups *g, struct groups_process *p,
 	return 0;
 }
 
-/* Where the process is, or would be: they are sorted by number. */
+/* The index of the process, or where it is to be inserted: processes are sorted by number. */
 static size_t find_place(const struct groups *g, unsigned process)
 {
 	return ARRAY_FIND_PLACE(g->processes, g->n_processes, process, process);

@@ -58,7 +58,7 @@ struct groups_stratum {
 	size_t capture; /* the how many-th */
 	unsigned process, id;
 	struct stratum_kind kind; /* once it is told */
-	size_t pool;		  /* number of its pool plus 1; 0: in no pool */
+	size_t pool;		  /* the pool's number plus 1; 0: the stratum is in no pool */
 	uint64_t seen;
 	bool told;		    /* of seen */
 	bool several;		    /* kernels */

@@ -280,7 +280,7 @@ static char *take(struct buf *b)
 	return text;
 }
 
-/* Adds a hint unless the same is there already. Empties name and text. */
+/* Adds a hint unless it exists already. Empties name and text. */
 static int add_hint(struct hints *h, const struct group *row, struct buf *name, struct buf *text)
 {
 	struct hint *item = &h->items[h->n];

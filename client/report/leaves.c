@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the keys say of a record, and the leaf of that: one probe of a hash table by as many
- * pointers as there are keys. Labels are interned, so that equal ones are one pointer. */
+/* Finds a record's labels, and the leaf with these labels by one look-up in a hash table. Labels
+ * are interned, so that equal labels are the same pointer. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static const char *process_text(struct groups *g, const struct groups_process *p
 	return p ? p->label : number_text(g, "process ", record->process);
 }
 
-/* What a key says of a record: of the key that nests its scope, else a text. */
+/* The record's label for a key; for the key that nests, its scope. */
 static const void *find_dim(struct groups *g, const struct gpuctr_record *record,
 			    const struct attribution *what, const struct groups_process *p,
 			    unsigned key)

@@ -95,6 +95,7 @@ struct merge *merge_free(struct merge *m)
 	}
 	free(m->queues);
 	free(m->values);
+	free(m->unsampled);
 	free(m->bare);
 	free(m);
 	return NULL;
@@ -109,19 +110,27 @@ static struct merge_queue *find_queue(struct merge *m, const char *name)
 	return bsearch(&key, m->queues, m->n_queues, sizeof(*m->queues), by_name);
 }
 
-static int keep_values(struct merge *m, const double *values)
+static int keep_values(struct merge *m, const struct gpuctr_record *record, const char *unsampled)
 {
-	if (!array_make_room(&m->values, (m->plan->n_columns + 1) * sizeof(double), m->n_values,
-			     &m->max_values)) {
+	size_t n = m->plan->n_columns;
+	double *to;
+
+	if (!array_make_room(&m->values, (2 * n + 1) * sizeof(double), m->n_values,
+			     &m->max_values) ||
+	    !array_make_room(&m->unsampled, sizeof(*m->unsampled), m->n_values,
+			     &m->max_unsampled)) {
 		return -ENOMEM;
 	}
-	memcpy(&m->values[m->n_values * m->plan->n_columns], values,
-	       m->plan->n_columns * sizeof(double));
-	m->n_values++;
+	to = &m->values[2 * m->n_values * n];
+	for (size_t i = 0; i < n; i++) {
+		to[i] = record->values[i];
+		to[n + i] = record->errors ? record->errors[i] : NAN;
+	}
+	m->unsampled[m->n_values++] = unsampled;
 	return 0;
 }
 
-int merge_record(struct merge *m, const struct gpuctr_record *record)
+int merge_record(struct merge *m, const struct gpuctr_record *record, const char *unsampled)
 {
 	struct merge_queue *q = record->kernel ? find_queue(m, record->kernel->name) : NULL;
 
@@ -130,7 +139,7 @@ int merge_record(struct merge *m, const struct gpuctr_record *record)
 		m->alone++;
 		return 0;
 	}
-	if (keep_values(m, record->values)) {
+	if (keep_values(m, record, unsampled)) {
 		return -ENOMEM;
 	}
 	m->trace->kernels[q->next++].values = m->n_values;
@@ -145,6 +154,9 @@ int merge_finish(struct merge *m, struct merge_counts *ret)
 	*ret = (struct merge_counts){ .joined = m->n_values,
 				      .trace_alone = t->n - m->n_values,
 				      .capture_alone = m->alone };
+	for (size_t i = 0; i < m->n_values; i++) {
+		ret->unsampled += m->unsampled[i] != NULL;
+	}
 	r = merge_ranges_prepare(m, ret);
 	if (t->n > 0) {
 		qsort(t->kernels, t->n, sizeof(*t->kernels), by_place);
@@ -155,23 +167,40 @@ int merge_finish(struct merge *m, struct merge_counts *ret)
 
 /* --- what is put in -------------------------------------------------------------------------- */
 
-/* The values of a joined kernel, as members; plain: by the names of their metrics alone. */
-static void add_values(const struct merge *m, size_t values, bool plain, struct json *to)
+static void add_value(struct json *to, const char *prefix, const char *name, const char *what,
+		      double value)
 {
-	for (size_t i = 0; values > 0 && i < m->plan->n_columns; i++) {
-		double value = m->values[(values - 1) * m->plan->n_columns + i];
-
-		if (isfinite(value)) {
-			json_key(to, NULL);
-			buf_text(to->b, plain ? "\"" : "\"gpuctr::");
-			json_string_body(to->b, m->plan->columns[i].name);
-			buf_text(to->b, "\":");
-			json_value(to, value);
-		}
+	if (isfinite(value)) {
+		json_key(to, NULL);
+		buf_printf(to->b, "\"%s", prefix);
+		json_string_body(to->b, name);
+		buf_printf(to->b, "%s\":", what);
+		json_value(to, value);
 	}
 }
 
-/* Before its launch, so that of two with the same times it is the outer one. */
+/* The values of a joined kernel, as members; plain: by the names of their metrics alone, and
+ * nothing but values. */
+static void add_values(const struct merge *m, size_t values, bool plain, struct json *to)
+{
+	size_t n = m->plan->n_columns;
+	const double *of = values > 0 ? &m->values[2 * (values - 1) * n] : NULL;
+
+	for (size_t i = 0; of && i < n; i++) {
+		const char *name = m->plan->columns[i].name;
+
+		add_value(to, plain ? "" : "gpuctr::", name, "", of[i]);
+		if (!plain) {
+			add_value(to, "gpuctr::", name, " error", of[n + i]);
+		}
+	}
+	if (of && !plain && m->unsampled[values - 1]) {
+		json_text(to, "gpuctr::no value", m->unsampled[values - 1]);
+	}
+}
+
+/* An operator's event comes before its launch, so that it is the outer one of two events with the
+ * same times. */
 static void add_op(const struct trace_launch *launch, struct buf *b)
 {
 	struct json to = { b };
@@ -205,7 +234,7 @@ static void add_range(const struct merge *m, const struct trace_launch *launch, 
 
 enum place { AT_KERNEL, AT_BARE, AT_RANGE, AT_END, AT_NONE };
 
-/* The nearest of those that are left. */
+/* The next place in the text where something is to be inserted. */
 static enum place find_place(const struct merge *m, uint64_t *ret_at)
 {
 	const struct trace *t = m->trace;

@@ -17,8 +17,9 @@ struct merge;
 struct merge *merge_new(struct trace *trace, const struct gpuctr_plan *plan);
 struct merge *merge_free(struct merge *m); /* takes NULL, returns NULL */
 
-/* Adds a record; records come in the order of their index. 0 or -ENOMEM. */
-int merge_record(struct merge *m, const struct gpuctr_record *record);
+/* Adds a record; records come in the order of their index. unsampled: why it lacks a value; lives
+ * as long; NULL: it does not. 0 or -ENOMEM. */
+int merge_record(struct merge *m, const struct gpuctr_record *record, const char *unsampled);
 
 /* Events of category cuda_profiler_range, one for each launch. */
 enum merge_ranges {
@@ -29,6 +30,7 @@ enum merge_ranges {
 
 struct merge_counts {
 	uint64_t joined, trace_alone, capture_alone;
+	uint64_t unsampled; /* of the joined, those that lack a value */
 	enum merge_ranges ranges;
 	uint64_t launches, launches_alone; /* launches; launches without counters */
 	uint64_t otherwise; /* kernels that were joined but not launched by one of these */

@@ -115,8 +115,7 @@ static int merge_export_record(void *e, struct buf *b, const struct gpuctr_recor
 	struct merging *m = e;
 
 	(void)b;
-	(void)what;
-	return merge_record(m->merge, record);
+	return merge_record(m->merge, record, what ? what->unsampled : NULL);
 }
 
 /* --- the copy -------------------------------------------------------------------------------- */
@@ -219,7 +218,7 @@ static void merge_export_tell(void *e, struct buf *b)
 	const struct merging *m = e;
 	const struct merge_counts *n = &m->counts;
 
-	text_count(b, n->joined);
+	text_count(b, n->joined - n->unsampled);
 	buf_text(b, " kernels have counters now; without a partner: ");
 	text_count(b, n->trace_alone);
 	buf_text(b, " of the trace, ");

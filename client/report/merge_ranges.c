@@ -86,7 +86,7 @@ static int ranges_by_place(const void *a, const void *b)
 	return compare(x->at, y->at);
 }
 
-/* Of what there may be nothing of. */
+/* qsort() must not be called with NULL, which an empty list may be. */
 static void sort(void *items, size_t n, size_t size, int (*by)(const void *, const void *))
 {
 	if (n > 0) {
@@ -126,8 +126,8 @@ static void find_kernels(struct trace *t, struct merge_counts *counts)
 	counts->otherwise = counts->joined > joined ? counts->joined - joined : 0;
 }
 
-/* Operators of a thread are within each other or apart. So one is around a launch where the latest
- * end of those that have begun is behind it. */
+/* Operators of a thread nest or do not overlap. So a launch is within an operator if the latest end
+ * of the operators that have begun is after it. */
 static void find_ops(struct trace *t)
 {
 	const char *thread = NULL;
@@ -170,7 +170,7 @@ static int keep_bare(struct merge *m)
 	return m->bare ? 0 : -ENOMEM;
 }
 
-/* Whole microseconds, as HTA makes them of the launches' times, and none twice. */
+/* Rounds the launches' times to whole microseconds as HTA does, and makes them differ. */
 static void set_times(struct trace *t, struct merge_counts *counts)
 {
 	double last = -INFINITY;

@@ -87,7 +87,7 @@ static int compare(const void *a, const void *b, void *userdata)
 	return order ? order : (i > j) - (i < j);
 }
 
-/* The end of the run of equal names that begins at order[at]. */
+/* The index behind the names that look the same as order[at]. */
 static size_t find_run(const struct naming *g, size_t at)
 {
 	size_t end = at + 1;
@@ -110,7 +110,8 @@ static void sort(struct naming *g)
 
 /* --- the place where they differ ------------------------------------------------------------- */
 
-/* Bytes that all of a run begin with, back to the begin of a word. */
+/* How many bytes all names of the run begin with, cut at the begin of a word; end: behind the
+ * run. */
 static size_t common_prefix(const struct naming *g, char *const *names, size_t at, size_t end)
 {
 	const char *first = names[g->order[at]];
@@ -166,7 +167,7 @@ static char *show_difference(const struct naming *g, const char *whole, size_t p
 	return take(&b);
 }
 
-/* What C++ adds is shown only where nothing else tells names apart. */
+/* What C++ adds to a name is shown only if nothing else distinguishes names. */
 static char *const *choose_names(const struct naming *g, size_t at, size_t end)
 {
 	struct texts seen = { 0 };
@@ -199,7 +200,8 @@ static bool tell_apart(struct naming *g)
 			if (!shown) {
 				return false;
 			}
-			/* The order stands on what was shown before: find_run() is past it. */
+			/* This leaves the order, which was by the old name: find_run() does not
+			 * look here again. */
 			free(g->shown[g->order[i]]);
 			g->shown[g->order[i]] = shown;
 		}
@@ -314,7 +316,7 @@ size_t names_sort_once(const char **texts, size_t n)
 	return kept;
 }
 
-/* What is shown of each text, from what is shown of those that differ. NULL: out of memory. */
+/* The shown name of each text, copied from those of the distinct texts. NULL: out of memory. */
 static char **give_each(const struct naming *g, const char *const *texts, size_t n)
 {
 	char **shown = calloc(n + 1, sizeof(*shown));

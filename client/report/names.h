@@ -9,9 +9,9 @@
 
 enum { NAMES_MIN_WIDTH = 8 };
 
-/* Each of the texts in at most width columns (at least NAMES_MIN_WIDTH), safe for a terminal, and
- * two the same where the texts are the same, and nowhere else. Of kernels what C++ adds to their
- * name goes first; "" is shown as "na". Free with names_free(). NULL: out of memory. */
+/* Each of the texts in at most width columns (at least NAMES_MIN_WIDTH), safe for a terminal. Equal
+ * texts get the same name, different texts different names. Of kernels what C++ adds to their name
+ * goes first; "" is shown as "na". Free with names_free(). NULL: out of memory. */
 char **names_shorten(const char *const *texts, size_t n, size_t width, bool kernels);
 /* For qsort() and bsearch() of texts, and a sort that leaves each text once; the number of those.
  */

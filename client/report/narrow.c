@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The table on a terminal that is too narrow for a row of it: a row's names, and below them a line
- * for each column, or a few where one is too short. */
+/* The table for a terminal that is too narrow for a row: a row's names, and below them each column
+ * in a line, or in several if it does not fit. */
 
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void add_line(struct buf *b, size_t width, const char *name, struct buf *
 	buf_deinit(values);
 }
 
-/* What comes first, and its share, need no name; the others do. */
+/* The first figure and the share need no name; the others have one. */
 static void add_column(const struct table *t, size_t width, const struct table_column *c,
 		       const struct group *row, struct buf *b)
 {

@@ -53,12 +53,12 @@ function titleOf({ name, of_range }) {
 /* The name of the metric, if the title is another one; "" for derived columns. */
 const metricOf = (c) => c.derived || c.name === "time" || titleOf(c) === c.name ? "" : c.name;
 const fullTitle = (c) => titleOf(c) + (metricOf(c) && ` (${metricOf(c)})`);
-/* As in the table of `report`: the standard error of an estimate in percent, or why there is none. */
+/* As in the table of `report`: the standard error of an estimate or of samples, which have no kind, in percent, or why there is none. */
 function errorOf({ kind, error, unknown }, value) {
 	const percent = 100 * error / Math.abs(value);
 	if (unknown > 0) return " (part)";
 	if (kind === "once") return " (once)";
-	return kind === "estimate" && known(error) && value ? ` ±${percent === 0 ? 0 : percent < 100 ? percent.toPrecision(2) : count(percent)} %` : "";
+	return (!kind || kind === "estimate") && known(error) && value ? ` ±${percent === 0 ? 0 : percent < 100 ? percent.toPrecision(2) : count(percent)} %` : "";
 }
 const hasTime = data.kernel.all.measures.time.n > 0;
 const isKnown = ({ name }) => data.kernel.all.measures[name].n > 0;
@@ -100,7 +100,7 @@ function figures() {
 		.text((f) => f.unit === "count" ? count(f.value) : show(f.value, f.unit)).append("span").attr("class", "error").text((f) => f.error);
 	$("nothing").textContent = meta.nothing;
 	$("nothing").hidden = !meta.nothing;
-	const alarms = /^(NOT COMPLETE|RECORDED)|\bESTIMATED\b/m;
+	const alarms = /^(NOT COMPLETE|RECORDED)|\b(ESTIMATED|SAMPLED)\b/m;
 	const notes = d3.select("#notes").selectAll("p").data([meta.hardware, meta.notes.trim()]).join("p");
 	notes.classed("dim", (text, i) => i === 0).classed("warn", (text, i) => i > 0 && alarms.test(text)).text((text) => text);
 }
@@ -152,6 +152,7 @@ function roofline() {
 	const points = rows.filter(({ row }) => row.launches > 0).map((r) => ({ ...r, x: ready ? r.row.derived.intensity : r.time,
 		y: r.row.derived[ready ? "flop_rate" : bandwidth] })).filter((p) => p.x > 0 && p.y > 0).sort((a, b) => b.time - a.time);
 	$("roofline-point").textContent = "";
+	$("roofline-point").hidden = points.length === 0;
 	$("roofline-by").parentNode.hidden = !hasTime || !(ready || bandwidth);
 	if (points.length === 0) {
 		$("roofline").replaceChildren();

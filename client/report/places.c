@@ -213,7 +213,7 @@ int places_each(struct places *p, int (*each)(const struct place *place, void *u
 	size_t n_measures = groups_measures(p->kernels, &measures), at = 0;
 	int r = 0;
 
-	/* Each kernel has a place at least: both were told of the same launches. */
+	/* A place of the kernel exists, because kernel and place come from the same launches. */
 	for (size_t i = 0; i < p->n_kernel_rows && r == 0; i++) {
 		const struct group *kernel = p->kernel_rows[i];
 		size_t end = at;

@@ -35,7 +35,8 @@ static int compare_members(const void *a, const void *b, void *userdata)
 	return order ? order : (x > y) - (x < y);
 }
 
-/* What it measured tells of others, also where it is too little for itself. */
+/* Adds what was measured of the stratum to its pool, even if that is too little for an estimate of
+ * the stratum itself. */
 static void add_member(const struct groups *g, struct stratum_pool *pool,
 		       const struct groups_stratum *s)
 {
@@ -95,7 +96,7 @@ static bool pool_kind(struct groups *g, const size_t *members, size_t n)
 	return true;
 }
 
-/* How strata of a kind differ, over all kinds. */
+/* How the strata of one kind differ, taken over all kinds. */
 static bool add_up_among(struct groups *g)
 {
 	g->among_plain = calloc(groups_n_samples(g), sizeof(*g->among_plain));
@@ -112,7 +113,7 @@ static bool add_up_among(struct groups *g)
 	return true;
 }
 
-/* Told ones only: of the others nobody knows what kind they are. */
+/* Only strata that the process has reported: the kind of others is not known. */
 static size_t list_members(struct groups *g, size_t *members)
 {
 	size_t n = 0;
@@ -154,8 +155,8 @@ struct lacking {
 	struct estimate_lacking plain, sized;
 };
 
-/* By its size where that is known, and those of others of its kind: of one alone only where few
- * are known without. */
+/* Adds the stratum by its size if that is known, and so are the sizes of two others of its kind, or
+ * of at least half of them. */
 static void add_lacking(const struct groups *g, const struct stratum_pool *pool,
 			const struct groups_stratum *s, size_t sample, struct lacking *lacking)
 {

@@ -75,7 +75,7 @@ static bool take_columns(struct pyprof *p, const char *names, struct buf *why)
 	return true;
 }
 
-/* Kernel and parameters share what the others leave. */
+/* Kernel and parameters share the width that the other columns leave. */
 static bool share_width(struct pyprof *p, struct buf *why)
 {
 	size_t width = p->options->width, needed = 0, sharing = 0;
@@ -226,8 +226,8 @@ static void take_values(struct pyprof *p, const struct gpuctr_record *record)
 	}
 }
 
-/* What the launches of a line have in common: its fields, each with BETWEEN_FIELDS behind it, which
- * is in none of them. */
+/* The launches of a line have these fields in common. Each field ends with BETWEEN_FIELDS, which no
+ * field contains. */
 static int add_to_place(struct pyprof *p, const struct launch *launch)
 {
 	CLEAN_BUF struct buf place = { 0 };
@@ -238,7 +238,7 @@ static int add_to_place(struct pyprof *p, const struct launch *launch)
 			buf_text(&place, BETWEEN_FIELDS);
 		}
 	}
-	/* An empty one would be none. */
+	/* An empty place would mean "not known". */
 	buf_char(&place, '.');
 	return place.failed ? -ENOMEM : places_at(p->places, buf_string(&place));
 }

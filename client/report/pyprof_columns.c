@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What PyProf's columns say of a launch, or of all that a line is of. */
+/* The text of PyProf's columns for a launch, or for all launches of a line. */
 
 #include "client/report/pyprof_internal.h"
 
@@ -199,7 +199,7 @@ static void add_launches(struct pyprof *p, struct buf *b, const struct launch *l
 	buf_u64(b, (uint64_t)llround(l->launches));
 }
 
-/* Of several launches it is an estimate, which has no fraction. */
+/* For several launches the value is an estimate, printed without a fraction. */
 static void add_sum(struct buf *b, const struct launch *l, const struct derived_sum *s)
 {
 	double sum = s->n > 0 ? 0 : NAN;

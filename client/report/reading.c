@@ -32,7 +32,7 @@ static int open_path(const char *path, bool check_beside, struct store_error *er
 	return check_beside ? store_open_unchecked(path, error, ret) : store_open(path, error, ret);
 }
 
-/* The name of the copy is nothing that a user knows. */
+/* Messages do not name the copy, which the user does not know. */
 static void name_input(struct store_error *error, const char *path)
 {
 	char *at = path ? strstr(error->message, path) : NULL;
@@ -202,7 +202,7 @@ static int read_process(struct reading *r, const struct store_process *process)
 	return result;
 }
 
-/* What is wrong with the file's pages comes before what is only its consequence. */
+/* If the file's pages are damaged, that is reported rather than what follows from it. */
 static int check(struct reading *r, int result)
 {
 	int wrong = result == 0 || r->error->code ? tell(r, store_check_pages(r->reader)) : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Running figures of a sample. Sums of whole numbers are exact up to 2^53, whatever the order, and
- * the mean is the sum by the number. Squares follow Welford, and Chan et al. where two samples are
- * put together, by a mean that runs along, so that a large mean does not hide a small spread. */
+ * the mean is the sum by the number. Squared distances are kept from a running mean (Welford; Chan
+ * et al. for two samples that are merged), so that a large mean does not hide a small spread. */
 
 #include "client/report/sample.h"
 

@@ -157,7 +157,7 @@ static const char *format_sizes(struct scopes *s, const struct marker *marker)
 	char text[MAX_SIZES_BYTES];
 
 	if (!marker_format_sizes(marker->sizes, marker->n_sizes, text, sizeof(text) - 3)) {
-		/* What was cut must not be taken for another operator's whole list. */
+		/* A list that was cut off must not pass for the whole list of another operator. */
 		strcat(text, "..");
 	}
 	return texts_add_string(&s->texts, text);
@@ -203,7 +203,7 @@ static bool find_chain(struct scopes *s, struct scope *scope)
 	return scope->chain != NULL;
 }
 
-/* A copy of the key that lives, and knows what it says. */
+/* A copy of the key that lives as long as the set, with its properties. */
 static const struct scope *intern(struct scopes *s, struct scope *key)
 {
 	uint64_t hash = hash_scope(key);

@@ -2,9 +2,9 @@
 #ifndef CLIENT_REPORT_SCOPE_H
 #define CLIENT_REPORT_SCOPE_H
 
-/* A scope is a place in the program that NVTX ranges tell of, whatever the time: ranges that differ
- * only in what PyTorch counts (seq, op_id) are one scope. Scopes form a tree by their parents, are
- * made once and live as long as the set; equal scopes are the same pointer. */
+/* A scope is a place in the program, as NVTX ranges name it: ranges that differ only in what
+ * PyTorch counts (seq, op_id) are one scope. Scopes form a tree by their parents, are made once and
+ * live as long as the set; equal scopes are the same pointer. */
 
 #include <stddef.h>
 #include <stdint.h>

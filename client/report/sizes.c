@@ -8,16 +8,17 @@
  * So for each metric y one other, x, is sought: the one in which the logarithms of the means of
  * strata go most together with those of y, each around its kind's mean, over all kinds and with one
  * slope for all (client/estimate/slope.c). A stratum then has the size (x / centre) to the power of
- * the slope, where the centre is the geometric mean of its kind's strata that have both: what the
- * slope is off by counts from there, and as much for all strata of a kind. Strata of a kind are
- * compared, and predicted, for each unit of size (pools.c). A metric that is the same in all strata
- * of a kind whatever the others do has no size.
+ * the slope, where the centre is the geometric mean of its kind's strata that have both: errors of
+ * the slope count from there, and alike for all strata of a kind. Strata of a kind are compared,
+ * and predicted, for each unit of size (pools.c). A metric that is the same in all strata of a
+ * kind, whatever the others do, has no size.
  *
- * Where no slope is proven, a stratum that is in some other metric far from what its kind has shown
- * may be so in this one. It has the size 1, and an error as if the slope could be what it seems to
- * be: of all metrics that might be asked, by the one that leaves most doubt.
+ * If no slope is proven, a stratum that differs much from its kind in some other metric may also do
+ * so in this one. It has the size 1, and an error as if the slope were as large as it may be; of
+ * all metrics that could be x, the one that leaves most doubt decides.
  *
- * In a total over kinds what their slopes are off by is added as if it were each one's own. */
+ * In a total over several kinds the errors of their slopes are added as if they were
+ * independent. */
 
 #include <errno.h>
 #include <math.h>
@@ -26,14 +27,14 @@
 #include "client/estimate/slope.h"
 #include "client/report/groups_internal.h"
 
-/* Of the logarithm of a size: no stratum is taken for a thousand times the others. */
+/* Limits the logarithm of a size: no stratum is taken for a thousand times the others. */
 #define LOG_SIZE_MOST 6.9
-/* Of what two errors make of a size: an error that is without bound would hide all others of a
- * total. */
+/* Limits the error of a size at two errors of the slope: an unbounded one would hide all other
+ * errors of a total. */
 #define LOG_OFF_MOST 4.0
 
-/* One metric by another: how many strata are to be predicted in the one and have the other, and the
- * squares of how far these are from the others of their kind. */
+/* How well one metric predicts another: how many strata lack the one and have the other, and the
+ * squared distances of these from the others of their kind. */
 struct candidate {
 	struct estimate_regression regression;
 	double helped, reach;
@@ -62,7 +63,7 @@ static double log_of(const struct groups_stratum *s, size_t figure)
 	return mean > 0 ? log(mean) : (double)NAN;
 }
 
-/* Is it to be predicted in the one metric, and has the other? */
+/* Does the stratum lack the one metric, and have the other? */
 static bool is_helped(const struct workspace *w, size_t member, size_t figure, size_t by)
 {
 	return w->lacking[member * w->n_figures + figure] &&
@@ -85,7 +86,7 @@ static void add_members(struct workspace *w, size_t n, size_t figure, size_t mea
 		}
 	}
 	estimate_regression_add(&c->regression, &kind);
-	/* Where none has both, nothing of the kind can be predicted. */
+	/* If no stratum of the kind has both, nothing of it can be predicted. */
 	for (size_t i = 0; i < n; i++) {
 		if (kind.weight > 0 && is_helped(w, i, figure, by)) {
 			double far = w->logs[i * w->n_figures + by] - kind.mean[0];
@@ -105,8 +106,8 @@ static void read_member(struct workspace *w, size_t i, const struct groups_strat
 	}
 }
 
-/* By a metric's values, not by what of two of them is divided. Numbers of launches are 1 and would
- * cost time only. */
+/* Sizes come from the values of metrics only: not from divisors, nor from numbers of launches,
+ * which are all 1. */
 static void add_kind(struct workspace *w, const size_t *numbers, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -217,8 +218,9 @@ void sizes_centre(const struct groups *g, const size_t *members, size_t n, doubl
 	}
 }
 
-/* In one term: distance is of the logarithm of what tells. Two errors of a slope make more of a
- * size than twice what one does, and two are to hold 95 of 100. */
+/* distance is that of the logarithm of the predicting metric from the centre. The size at two
+ * errors of the slope is computed and halved, because it grows faster than the error, and two
+ * errors are to hold 95 of 100 cases. */
 static void set_size(const struct size_rule *rule, double distance, int i,
 		     struct estimate_size *ret)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is asked of one stratum, and of strata of one kind, by all that estimates with them. */
+/* Questions about one stratum, or about strata of one kind, that several files ask. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ bool strata_predict(const struct groups *g, const struct groups_stratum *s, size
 	return strata_lacks(s, sample) && p.kind != ESTIMATE_GUESS;
 }
 
-/* By what they have in common, then as they were met. */
+/* Compares by what strata have in common, then by the order in which they were met. */
 int strata_compare_kinds(const struct groups_stratum *a, const struct groups_stratum *b)
 {
 	if (a->capture != b->capture) {

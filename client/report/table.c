@@ -17,7 +17,7 @@
 
 enum {
 	MIN_NAME_WIDTH = 16,
-	GOOD_NAME_WIDTH = 24, /* rather one column less than a shorter name */
+	GOOD_NAME_WIDTH = 24, /* names shorter than this are avoided by showing one column less */
 };
 
 /* One table: the columns first .. first + count. */
@@ -62,7 +62,7 @@ static void add_row(const struct table *t, const struct layout *l, size_t i, str
 	buf_char(b, '\n');
 }
 
-/* A row that stands for others has no labels of its own. */
+/* A row that stands for several has no labels of its own. */
 static void add_special(const struct table *t, const struct layout *l, const char *name,
 			const struct group *row, struct buf *b)
 {
@@ -143,7 +143,8 @@ static void add_table(const struct table *t, const struct layout *l, const char 
 
 /* --- all tables ------------------------------------------------------------------------------ */
 
-/* Adds what is of the row alone. Rows that nest have no totals together, and none is shown. */
+/* Adds the row's own figures. Totals of rows that nest overlap, so these rows have none
+ * together. */
 static void add_group(const struct view *v, struct group *to, struct estimated *estimated,
 		      const struct group *row)
 {
@@ -191,8 +192,8 @@ static struct group *add_up_rest(struct table *t, bool before)
 	return estimated ? rest : NULL;
 }
 
-/* Of rows before that are left out; what is alike is taken to be in one of them. NULL: out of
- * memory. */
+/* The errors, before, of rows that are left out, as if records that are alike were all in one row.
+ * NULL: out of memory. */
 static double *add_up_errors_before(struct table *t)
 {
 	const struct view *v = t->v;
@@ -229,7 +230,7 @@ static bool make_rest(struct table *t)
 	return true;
 }
 
-/* As many columns as fit, at least one. */
+/* As many columns as fit into one table, at least one. */
 static size_t fit(const struct table *t, size_t first, size_t room)
 {
 	size_t count = 0;
@@ -246,7 +247,7 @@ static size_t fit(const struct table *t, size_t first, size_t room)
 	return count;
 }
 
-/* What names would like to have at least. */
+/* The width that names need to be readable. */
 static size_t wanted_names(const struct table *t, size_t each)
 {
 	size_t wanted = 0;
@@ -279,7 +280,7 @@ static bool is_too_narrow(const struct table *t, size_t width)
 	return width < needs + widest;
 }
 
-/* The widest table determines the room for names. */
+/* All tables of a view have names of one width, which the widest table determines. */
 static size_t room_for_names(const struct table *t, size_t width)
 {
 	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width, least = width;
@@ -323,8 +324,8 @@ static bool fit_beside(struct table *t, size_t width, size_t n)
 	return fit(t, 0, width > used ? width - used : 0) == n;
 }
 
-/* Leaves the columns that are one table, among them what rows are sorted by. Returns how many are
- * left out. */
+/* Keeps only the columns that fit into one table, among them the one that rows are sorted by.
+ * Returns how many are left out. */
 static size_t keep_one_table(struct table *t, struct view *v, size_t width)
 {
 	size_t all = t->n_columns, sorted = 0, n = all;

@@ -8,8 +8,8 @@
 
 #include "client/report/view.h"
 
-/* Appends it. ret_more: only one table is wanted, and how many columns would be in others, which
- * are chosen no longer; NULL: all tables. 0 or -ENOMEM. */
+/* Appends the view. If ret_more is not NULL, appends one table only, unchooses the columns that do
+ * not fit into it, and returns how many these are. 0 or -ENOMEM. */
 int table_print(struct view *v, size_t width, struct buf *b, size_t *ret_more);
 
 #endif

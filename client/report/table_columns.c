@@ -40,7 +40,7 @@ static bool is_percent(enum field field)
 	return field == FIELD_SHARE || field == FIELD_CHANGE || field == FIELD_CHANGE_ERROR;
 }
 
-/* Of a row that only holds others there is nothing to tell. */
+/* Figures of a row's own launches; a row that only holds other rows shows none. */
 static bool is_of_row_alone(enum field field)
 {
 	return field >= FIELD_SUM && field <= FIELD_STDDEV;
@@ -61,7 +61,7 @@ static void add_value(const struct table *t, const struct table_column *c, doubl
 	}
 }
 
-/* What rounding leaves of equal values is none. */
+/* An error that only comes from rounding equal values is shown as 0. */
 static void add_error(double percent, struct buf *b)
 {
 	if (isnan(percent)) {
@@ -71,7 +71,7 @@ static void add_error(double percent, struct buf *b)
 	}
 }
 
-/* As part of what it is of, or why there is none. */
+/* The error in percent of the value, or a word that says why there is none. */
 static void add_error_of(const struct estimate *e, struct buf *b)
 {
 	if (e->kind == ESTIMATE_EXACT) {
@@ -85,7 +85,8 @@ static void add_error_of(const struct estimate *e, struct buf *b)
 	}
 }
 
-/* What is more than 100 times as much is told so: percents would not be read, nor fit. */
+/* A change to more than 100 times is shown as a factor, because percents would be too long to
+ * read. */
 static void add_change(double percent, struct buf *b)
 {
 	double times = percent / 100 + 1;
@@ -128,7 +129,7 @@ static struct estimate estimate_of(const struct table *t, const struct table_col
 						  : (struct estimate){ .kind = ESTIMATE_EXACT };
 }
 
-/* Does the sum lack different launches than the one before? */
+/* Does the sum cover other launches than the sum before? */
 static bool is_of_part(const struct table *t, const struct table_column *c, const struct group *row)
 {
 	const struct view *v = t->v;
@@ -156,7 +157,7 @@ static bool is_of_some(const struct table *t, const struct table_column *c, cons
 			     : fields_is_of_some(&t->v->measures[c->i], c->i, row);
 }
 
-/* Of launches of which others lack the value. What is estimated says "part". */
+/* Is the value known of only some of the sum's launches? Estimated sums say "part" instead. */
 static bool is_sum_of_some(const struct table *t, const struct table_column *c, enum field field,
 			   const struct group *row)
 {
@@ -220,7 +221,7 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 	    text_width(b->data + start, b->n - start) < table_field_width(c, field)) {
 		buf_char(b, '*');
 	}
-	/* A wild value, of a damaged file or a counter that ran over, breaks no line. */
+	/* No value, however large (a damaged file, a counter that overflowed), may break a line. */
 	if (b->n > start &&
 	    text_width(b->data + start, b->n - start) > table_field_width(c, field)) {
 		b->n = start;
@@ -281,16 +282,16 @@ static void choose_fields(const struct view *v, const struct measure *m, struct 
 {
 	unsigned fields = v->fields;
 
-	/* When kernels ran is not sampled. */
+	/* Times of kernels are traced and not sampled, so they have no errors. */
 	for (int f = 0; v->sampled && c->i == MEASURE_TIME && f < FIELD_END; f++) {
 		fields &= fields_is_of_errors((enum field)f) ? ~FIELD_BIT(f) : ~0U;
 	}
 
-	/* Where a sum means nothing, the largest stands in its place. */
+	/* Where a sum has no meaning, mean and largest value are shown in its place. */
 	if (!m->adds_up && (fields & (FIELD_BIT(FIELD_SUM) | FIELD_BIT(FIELD_SHARE)))) {
 		fields |= FIELD_BIT(FIELD_MEAN) | FIELD_BIT(FIELD_MAX);
 	}
-	/* Means are what is compared of it anyway. */
+	/* A comparison of such a measure is one of its means. */
 	if (!m->adds_up && v->all->before) {
 		fields |= FIELD_BIT(FIELD_MEAN) | FIELD_BIT(FIELD_BEFORE) | FIELD_BIT(FIELD_CHANGE);
 		fields |= v->estimated || v->sampled
@@ -346,12 +347,6 @@ static bool is_derived_known(const struct view *v, const struct derived *d)
 	return known;
 }
 
-/* A metric that is a time is not the kernel's. */
-static bool is_range(const struct measure *m)
-{
-	return m->of_range && strncmp(m->name, "gpu__time_duration", 18) == 0;
-}
-
 /* What nobody knows has no column, nor has a time that is named. */
 bool table_make_columns(struct table *t)
 {
@@ -370,7 +365,7 @@ bool table_make_columns(struct table *t)
 		}
 		*c = (struct table_column){ .name = v->measures[i].name,
 					    .unit = v->measures[i].unit,
-					    .behind = is_range(&v->measures[i]) ? " (range)" : "",
+					    .behind = v->measures[i].of_range ? " (range)" : "",
 					    .i = i,
 					    .width = width };
 		choose_fields(v, &v->measures[i], c);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How many launches the figures of a row are of. "launches" are its own, which self, mean and what
- * follows them are of; those nested in it are counted with a total alone, as "total launches". */
+/* The columns that say how many launches the figures of a row are of. "launches" counts the row's
+ * own, to which self, mean and the figures after them belong. "total launches" also counts launches
+ * of nested rows, and is shown beside totals. */
 
 #include <string.h>
 
@@ -29,7 +30,7 @@ static bool is_of_total(enum field field, const struct measure *m)
 			      (field >= FIELD_BEFORE && field <= FIELD_DIFFERS));
 }
 
-/* Does a column have figures of the row with what is nested in it, or of the row alone? */
+/* Does a column show totals, with nested rows, or figures of the row alone? */
 static void look_at(const struct table *t, const struct table_column *c, bool *own, bool *total)
 {
 	for (unsigned i = 0; i < c->n_fields; i++) {

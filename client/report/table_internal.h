@@ -52,7 +52,7 @@ struct table {
 
 /* --- table_columns.c */
 bool table_make_columns(struct table *t);
-/* Totals of rows that nest hold each other, so several rows together have none. */
+/* Totals of nested rows overlap, so several rows together have none. */
 bool table_has_total(const struct table *t, const struct group *row);
 void table_pad(struct buf *b, size_t n);
 /* Appends field right-aligned in width columns, and empties it. */
@@ -76,8 +76,8 @@ void table_add_counts(const struct table *t, const struct group *row, struct buf
 
 /* --- table_names.c */
 bool table_make_names(struct table *t, unsigned key);
-/* Sets the widths of names so that they take room together; what one does not need is left to those
- * that need more. */
+/* Distributes room among the names' columns; a column that needs less leaves the rest to the
+ * others. */
 void table_share_room(struct table *t, size_t room);
 /* Makes the names fit the widths that were set. */
 bool table_shorten(struct table *t);

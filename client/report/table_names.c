@@ -48,7 +48,7 @@ bool table_shorten(struct table *t)
 	return true;
 }
 
-/* Shares room out: what one does not need is left to those that need more. */
+/* Distributes room: what one column does not need goes to the others. */
 void table_share_room(struct table *t, size_t room)
 {
 	unsigned n = t->v->keys->n, left = n;

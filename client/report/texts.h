@@ -22,7 +22,7 @@ void texts_deinit(struct texts *t);
 const char *texts_add(struct texts *t, const char *text, size_t n);
 const char *texts_add_string(struct texts *t, const char *text); /* NULL is "" */
 
-/* Zeroed memory with the same life; NULL: out of memory. */
+/* Zeroed memory that lives as long as the texts; NULL: out of memory. */
 void *texts_take(struct texts *t, size_t bytes);
 
 #endif

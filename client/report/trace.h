@@ -2,16 +2,10 @@
 #ifndef CLIENT_REPORT_TRACE_H
 #define CLIENT_REPORT_TRACE_H
 
-/* What counters are joined to in a trace in Chrome's format, as torch.profiler writes it, plain or
- * compressed by gzip, and where in the text something can be put in. Offsets are those of the text
- * before it was compressed. */
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+/* What counters are joined to in a trace, and where in its text something can be put in. */
 
 #include "client/report/texts.h"
-#include "proto/base/buf.h"
+#include "client/report/trace_events.h"
 
 /* An event of category "kernel". */
 struct trace_kernel {
@@ -66,19 +60,12 @@ struct trace {
 	struct texts texts;
 };
 
-/* Reads the text of a file in pieces. NULL: see errno. A file that can be read only once is refused
- * with ESPIPE. */
-struct trace_text;
-struct trace_text *trace_open(const char *path);
-struct trace_text *trace_close(struct trace_text *text); /* takes NULL, returns NULL */
-int trace_rewind(struct trace_text *text);		 /* 0 or a negative errno */
-/* Returns how many bytes were read, fewer than n only at the end, or a negative errno: -EBADMSG if
- * compressed data are damaged or incomplete. */
-int64_t trace_next(struct trace_text *text, void *data, size_t n);
-
 /* 0, -ENOMEM, another negative errno of the file, or -EINVAL with why told when it is no trace. */
 int trace_read(struct trace *t, struct trace_text *text, struct buf *why);
 void trace_deinit(struct trace *t);
+
+/* "pid":1,"tid":2 as the event has them, made in b. NULL: out of memory. */
+const char *trace_thread(struct texts *texts, const struct trace_event *e, struct buf *b);
 
 /* The hash of a kernel's name without its spaces: "> >" and ">>" are the same. */
 uint64_t trace_hash(const char *name, size_t n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* zlib reads what is not compressed as it is, so both are one. */
+/* zlib also reads uncompressed files as they are, so both kinds are read alike. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "client/report/trace.h"
+#include "client/report/trace_events.h"
 
 enum { ZLIB_BYTES = 256 * 1024 };
 
@@ -22,7 +22,7 @@ struct trace_text *trace_open(const char *path)
 	int fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	int error = text ? errno : ENOMEM;
 
-	/* A folder can be opened, and read by nobody. */
+	/* open() succeeds on a folder, and read() fails. */
 	if (fd >= 0 && (lseek(fd, 0, SEEK_CUR) < 0 || read(fd, NULL, 0) < 0)) {
 		error = errno;
 		close(fd);

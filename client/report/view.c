@@ -48,7 +48,7 @@ static double value_or_none(double value)
 	return isnan(value) ? 0 : value;
 }
 
-/* By how much it became more or less: what matters most comes first. */
+/* The amount of the change, up or down, so that the largest change comes first. */
 static double change_value(const struct sort *sort, const struct group *row)
 {
 	const struct measure *m = &sort->view->measures[sort->i];
@@ -64,8 +64,8 @@ static double change_value(const struct sort *sort, const struct group *row)
 	return fabs(value_or_none(now) - value_or_none(before));
 }
 
-/* More first, what is not known last; equal rows by name, so that the order is the same each time.
- */
+/* Larger values first, unknown ones last; equal rows by name, so that the order is always the
+ * same. */
 static int compare_rows(const void *a, const void *b, void *userdata)
 {
 	const struct group *x = *(struct group *const *)a, *y = *(struct group *const *)b;
@@ -251,8 +251,8 @@ static bool nests_by_operators(const struct view *v)
 	return v->nested && v->keys->keys[v->keys->nested] == KEY_OP;
 }
 
-/* Of rows that nest by several keys a figure that holds others says little, and takes much room. Of
- * operators, which hold each other many times, their own come first. */
+/* In rows that nest by several keys totals say little and take much room. Operators overlap much,
+ * so their own figures come first. */
 static bool is_by_self(const struct view *v)
 {
 	return v->nested && !v->all->before &&
@@ -272,7 +272,7 @@ static void skip_held(struct view *v)
 	v->n_rows = n;
 }
 
-/* Figures that would show nothing are left out. */
+/* Leaves out figures that would have no meaning here. */
 static void choose_fields(struct view *v)
 {
 	if (!v->nested && !v->all->before) {
@@ -327,13 +327,13 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 	}
 	v->estimated = v->all->estimated != NULL;
 	v->sampled = !v->estimated && v->all->total_error != NULL;
-	/* An estimate is never told without its error. */
+	/* An estimate is always shown with its error. */
 	v->fields |= v->estimated || v->sampled ? FIELD_BIT(FIELD_ERROR) : 0;
 	return 0;
 }
 
-/* Time where there is one, and where it can be compared if it is to be; else what is shown first.
- */
+/* The time, if it is known and, in a comparison, of the same clock in both captures; else the first
+ * counter that is shown. */
 static size_t first_measure(const struct view *v)
 {
 	bool usable = !v->all->before || (v->chosen[MEASURE_TIME] && fields_same_clock(v->all));
@@ -349,7 +349,7 @@ static size_t first_measure(const struct view *v)
 	return MEASURE_TIME;
 }
 
-/* What matters most comes first: what is most, or has changed most where that can be said. */
+/* Sorts by the largest value, or in a comparison by the largest change if it can be computed. */
 static struct sort usual_sort(const struct view *v, bool compares)
 {
 	struct sort sort = { .kind = SORT_MEASURE, .view = v, .i = first_measure(v) };

@@ -4,8 +4,8 @@
 
 #include "client/report/view.h"
 
-/* compare.c: rows get what they were before, and there are those that are gone. 0, -ENOMEM, or
- * -EINVAL with why told. */
+/* compare.c: adds to the rows the other capture's figures, and makes rows for those that only it
+ * has. 0, -ENOMEM, or -EINVAL with why filled. */
 int view_compare(struct view *v, const struct view_options *o, struct buf *why);
 
 #endif

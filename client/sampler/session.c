@@ -12,11 +12,13 @@
 
 /* PM sampling wants no context: it counts whatever runs on the GPU. The hardware writes samples
  * into a buffer; decoding moves them into an image, and each is evaluated from there. At 10 us that
- * is most of the work here. An image is emptied when all its samples are complete, which costs by
- * its size. CUPTI loses samples when an image becomes full: of 300,000 dram__bytes_* at 10 us
- * beside copies 30,000 in images of 512, 4,300 when they grew from 2,048, 3 in images of 16,384
- * (H100, CUPTI 2025.3). So there is room for several times what comes between two drains, and an
- * image that was full doubles.
+ * is most of the work here. Emptying an image costs by its size (0.2 us a sample of dram__bytes_*),
+ * so an image is used until only what three drains bring has room.
+ *
+ * An image that becomes full costs samples: behind the 100 to 600 samples that the next image gets
+ * at once, as many are missing (H100, CUPTI 2025.3). So an image that has room for one and a half
+ * drains alone is emptied at the price of its last sample, which may be incomplete, and one that
+ * was full all the same doubles.
  *
  * The first sample after Start begins at some earlier time, so it is left out. When the buffer runs
  * over, CUPTI says OUT_OF_MEMORY or sets a flag, and how many samples are missing nobody knows: so
@@ -346,23 +348,29 @@ static CUptiResult take_sample(struct session *s, size_t i, struct sampler_write
 	return CUPTI_SUCCESS;
 }
 
-/* Takes what is complete. An image with a sample that is not stays as it is until that one is, or
- * until it is full. */
+/* came: samples of the last drain; complete: all samples are. */
+static bool is_used_up(const struct session *s, size_t all, size_t came, bool complete)
+{
+	return all + came + came / 2 > s->samples || (complete && all + 3 * came > s->samples);
+}
+
+/* Takes the samples that are complete. */
 static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool is_full)
 {
 	CUptiResult result = CUPTI_SUCCESS;
-	size_t n = 0, all = 0;
+	size_t n = 0, all = 0, came;
 
 	if (!count_samples(s, &n, &all)) {
 		return CUPTI_ERROR_UNKNOWN;
 	}
-	if (n > s->taken) {
+	came = n - s->taken;
+	if (came > 0) {
 		s->progress_ns = clock_now_ns();
 	}
 	while (s->taken < n && result == CUPTI_SUCCESS) {
 		result = take_sample(s, s->taken++, w);
 	}
-	if (result == CUPTI_SUCCESS && all > 0 && (all == n || is_full)) {
+	if (result == CUPTI_SUCCESS && (is_full || is_used_up(s, all, came, all == n))) {
 		result = empty_image(s, is_full);
 	}
 	return result;

@@ -118,7 +118,7 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 {
 	char stamp[96];
 	char *record = schema_format_record(plan->columns, plan->n_columns);
-	char *views = schema_format_views(plan->columns, plan->n_columns);
+	char *views = schema_format_views(plan->columns, plan->n_columns, s->graphs);
 	int r = -ENOMEM;
 
 	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d;",
@@ -129,6 +129,8 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 		r = r ? r : store_exec(s, schema_tables);
 		r = r ? r : store_exec(s, record);
 		r = r || !s->sampled ? r : create_sampled(s, plan);
+		r = r || !s->keeps_samples ? r : store_exec(s, schema_sample_tables);
+		r = r || !s->graphs ? r : store_exec(s, schema_graph_kernel);
 		r = r ? r : store_exec(s, schema_path_view);
 		r = r ? r : store_exec(s, views);
 	}
@@ -137,7 +139,7 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 	return r;
 }
 
-/* Into a table whose columns depend on the plan. */
+/* Into a table whose columns depend on the plan, or that not every file has. */
 static int prepare_insert(struct store *s, enum store_statement which, const char *table,
 			  size_t n_columns)
 {
@@ -202,6 +204,13 @@ static int prepare(struct store *s)
 	if (rc == SQLITE_OK && s->sampled) {
 		rc = prepare_insert(s, STORE_STMT_SAMPLED, "sampled", 2 + s->n_columns);
 	}
+	if (rc == SQLITE_OK && s->keeps_samples) {
+		rc = prepare_insert(s, STORE_STMT_SAMPLES, "sample_block", 6);
+		rc = rc == SQLITE_OK ? prepare_insert(s, STORE_STMT_COPIES, "copy_block", 4) : rc;
+	}
+	if (rc == SQLITE_OK && s->graphs) {
+		rc = prepare_insert(s, STORE_STMT_GRAPH_KERNEL, "graph_kernel", 3);
+	}
 	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "prepare");
 }
 
@@ -238,8 +247,8 @@ static int fill(struct store *s, const struct store_options *options)
 	return r ? r : store_commit(s, false);
 }
 
-/* A client that writes a capture holds SQLite's lock nearly all of the time. A file that is no
- * database is in use by nobody. */
+/* A client that writes a capture holds SQLite's lock nearly all of the time. Nobody uses a file
+ * that is no database. */
 static int check_unwritten(struct store *s)
 {
 	struct store_vfs vfs = { 0 };
@@ -351,8 +360,9 @@ static int replace(struct store *s, const struct store_options *options)
 	return r;
 }
 
-/* Links of the folder are followed now, so that the file stays where it is made, and the last name
- * never: what is put there after store_check() is replaced, and not what it leads to. free() */
+/* Resolves links in the folder's path now, so that the file stays where it was made. The last name
+ * is never resolved: a link that is put there after store_check() is replaced itself, and not the
+ * file it leads to. Free with free(). */
 static char *resolve_folder(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -380,7 +390,10 @@ int store_create(const struct store_options *options, struct store_error *error,
 	if (s) {
 		s->path = resolve_folder(options->path);
 		s->n_columns = options->plan->n_columns;
+		s->n_metrics = options->plan->n_metrics;
 		s->sampled = options->sampled;
+		s->keeps_samples = options->sampled && options->keeps_samples;
+		s->graphs = options->graphs;
 		s->name_length = options->name_length;
 	}
 	if (!s || !s->path) {

@@ -215,7 +215,7 @@ static char *format_records(const struct store_cursor *c, uint64_t first, uint64
 	const struct gpuctr_plan *plan = &c->row.reader->info.plan;
 	char *metrics = schema_format_metrics(plan->columns, plan->n_columns);
 	char *errors = schema_format_errors(plan->columns, plan->n_columns);
-	bool sampled = c->row.reader->info.sampled;
+	bool sampled = c->row.reader->info.sampled, graphs = c->row.reader->info.graphs;
 	sqlite3_str *sql = sqlite3_str_new(NULL);
 
 	for (int i = 0; i < STORE_COL_METRICS; i++) {
@@ -224,10 +224,13 @@ static char *format_records(const struct store_cursor *c, uint64_t first, uint64
 		sqlite3_str_appendf(sql, "%s%s%s", i ? ", " : "SELECT ", left_out ? "0" : "record.",
 				    left_out ? "" : schema_record_columns[i]);
 	}
-	sqlite3_str_appendf(sql, "%s, %s%s%s FROM record %s%s", metrics,
+	sqlite3_str_appendf(sql, "%s, %s, %s%s%s FROM record %s%s%s", metrics,
 			    c->choices ? "choice.stratum, choice.chance" : "NULL, NULL",
+			    graphs ? "graph_kernel.graph, graph_kernel.node" : "NULL, NULL",
 			    sampled ? ", sampled.alike" : "", sampled && errors ? errors : "",
 			    c->choices ? "LEFT JOIN choice ON choice.record = record.id " : "",
+			    graphs ? "LEFT JOIN graph_kernel ON graph_kernel.record = record.id "
+				   : "",
 			    sampled ? "LEFT JOIN sampled ON sampled.record = record.id " : "");
 	sqlite3_str_appendf(sql, "WHERE record.id BETWEEN %llu AND %llu ORDER BY record.id",
 			    (unsigned long long)first, (unsigned long long)last);
@@ -340,9 +343,18 @@ static unsigned group_of(const struct store_cursor *c)
 	return 0;
 }
 
-static void take_errors(struct store_cursor *c, struct gpuctr_record *record)
+static void take_graph(struct store_cursor *c, struct gpuctr_record *record)
 {
 	int column = STORE_COL_METRICS + (int)c->n_columns + 2;
+	bool known = sqlite3_column_type(c->row.stmt, column) != SQLITE_NULL;
+
+	record->graph = known ? row_u32(&c->row, column) : 0;
+	record->graph_node = known ? (uint64_t)row_i64(&c->row, column + 1) : 0;
+}
+
+static void take_errors(struct store_cursor *c, struct gpuctr_record *record)
+{
+	int column = STORE_COL_METRICS + (int)c->n_columns + 4;
 
 	record->errors = NULL;
 	record->alike = 0;
@@ -364,8 +376,8 @@ static void take_record(struct store_cursor *c)
 
 	record->process = (unsigned)row_int(row, STORE_COL_PROCESS, c->process, c->process);
 	record->index = (uint64_t)row_int(row, STORE_COL_IDX, 0, STORE_INDEX_MAX);
-	record->kind =
-		(enum gpuctr_launch_kind)row_int(row, STORE_COL_KIND, 0, GPUCTR_LAUNCH_GRAPH);
+	record->kind = (enum gpuctr_launch_kind)row_int(row, STORE_COL_KIND, 0,
+							GPUCTR_LAUNCH_GRAPH_KERNEL);
 	for (int i = 0; i < 3; i++) {
 		record->grid[i] = row_u32(row, STORE_COL_GRID + i);
 		record->block[i] = take_u32(c, STORE_COL_BLOCK + i);
@@ -388,6 +400,7 @@ static void take_record(struct store_cursor *c)
 	record->values = c->values;
 	record->group = group_of(c);
 	take_choice(c, record);
+	take_graph(c, record);
 	take_errors(c, record);
 	record->kernel = take_kernel(c, STORE_COL_KERNEL);
 	record->range = take_range(c, STORE_COL_RANGE);

@@ -6,6 +6,7 @@
 
 #include "client/store/reader_internal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,10 @@ static void take_meta(struct row *row, size_t i_row, void *userdata)
 		info->budget_ppm = row_u32(row, 1);
 	} else if (key && strcmp(key, "sampled") == 0) {
 		info->sampled = row_int(row, 1, 0, 1) != 0;
+	} else if (key && strcmp(key, "samples") == 0) {
+		info->has_samples = row_int(row, 1, 0, 1) != 0;
+	} else if (key && strcmp(key, "graphs") == 0) {
+		info->graphs = row_int(row, 1, 0, 1) != 0;
 	} else if (key && strcmp(key, "seed") == 0) {
 		info->seed = strtoull(row_text(row, 1), NULL, 10);
 	} else if (key && strcmp(key, "end_code") == 0) {
@@ -144,6 +149,37 @@ static int read_plan(struct store_reader *r)
 /* Keys are "argv.N", "gpu.N.uuid" and so on; what stands between the dots is not trusted. */
 #define NUMBER_IN_KEY(from) "CAST(substr(key, " from ") AS INTEGER)"
 
+static void take_term(struct row *row, size_t i, void *items)
+{
+	const struct gpuctr_plan *plan = &row->reader->info.plan;
+	struct gpuctr_term *t = (struct gpuctr_term *)items + i;
+	size_t n;
+	const char *text = row_borrow_text(row, 0, &n);
+
+	if (sscanf(text, "%u %u %lf", &t->column, &t->metric, &t->weight) != 3 ||
+	    t->column >= plan->n_columns || t->metric >= plan->n_metrics || !isfinite(t->weight)) {
+		*t = (struct gpuctr_term){ 0 };
+		row->error = row->error ? row->error
+					: reader_corrupt(row->reader, "meta", "a term is none");
+	}
+}
+
+/* What columns are made of, in a file that keeps its samples. */
+static int read_terms(struct store_reader *r)
+{
+	static const struct reader_list list = { "value",
+						 "meta WHERE key > 'term.' AND key < 'term/'",
+						 NUMBER_IN_KEY("6"),
+						 MAX_META,
+						 sizeof(struct gpuctr_term),
+						 take_term };
+	void *terms;
+	int result = reader_list(r, &list, &terms, &r->info.plan.n_terms);
+
+	r->info.plan.terms = result ? NULL : terms;
+	return result;
+}
+
 static void take_argument(struct row *row, size_t i, void *userdata)
 {
 	const char **argv = userdata;
@@ -201,7 +237,8 @@ int info_read_capture(struct store_reader *r)
 
 	result = result ? result : read_arguments(r);
 	result = result ? result : read_gpus(r);
-	return result ? result : read_plan(r);
+	result = result ? result : read_plan(r);
+	return result ? result : read_terms(r);
 }
 
 /* --- processes ------------------------------------------------------------------------------- */

@@ -35,6 +35,9 @@ enum store_statement {
 	STORE_STMT_PLACE,
 	STORE_STMT_ATTRIBUTION,
 	STORE_STMT_SAMPLED,
+	STORE_STMT_SAMPLES,
+	STORE_STMT_COPIES,
+	STORE_STMT_GRAPH_KERNEL,
 	STORE_STMT_COUNT,
 };
 
@@ -45,8 +48,10 @@ struct store {
 	char *made_at; /* path under which the file was created before it replaced another; or NULL
 			*/
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
-	size_t n_columns;
-	bool sampled; /* has the table */
+	size_t n_columns, n_metrics;
+	bool sampled, graphs; /* has the table */
+	bool keeps_samples; /* and those of samples */
+	uint8_t *planes;    /* of the block that is written */
 	size_t (*name_length)(
 		const char *message); /* the part of a message that is its name; NULL: all of it */
 	struct written written;
@@ -90,7 +95,7 @@ int store_commit_if_due(struct store *s);
  * is no failure. */
 int store_commit(struct store *s, bool may_delay);
 int store_exec(struct store *s, const char *sql);
-/* Closes the database, and nothing else. */
+/* Closes the database and changes nothing else. */
 void store_finalize(struct store *s);
 
 #endif

@@ -123,6 +123,22 @@ char *meta_quote_command(const char *const *argv)
 	return sqlite3_str_finish(text);
 }
 
+/* "term.0": column, metric and weight. What is attributed again needs them. */
+static int write_terms(struct store *s, const struct gpuctr_plan *plan)
+{
+	char key[32], value[64];
+	int r = 0;
+
+	for (size_t i = 0; i < plan->n_terms && r == 0; i++) {
+		const struct gpuctr_term *t = &plan->terms[i];
+
+		snprintf(key, sizeof(key), "term.%zu", i);
+		snprintf(value, sizeof(value), "%u %u %.17g", t->column, t->metric, t->weight);
+		r = meta_write_text(s, key, value);
+	}
+	return r;
+}
+
 /* "argv.0", "argv.1", ...: a quoted command is for people. */
 static int write_arguments(struct store *s, const char *const *argv)
 {
@@ -205,6 +221,9 @@ int meta_write_head(struct store *s, const struct store_options *options)
 	r = r ? r : write_int(s, "groups", plan->groups);
 	r = r ? r : write_budget(s, options);
 	r = r || !options->sampled ? r : write_int(s, "sampled", 1);
+	r = r || !s->keeps_samples ? r : write_int(s, "samples", 1);
+	r = r || !options->graphs ? r : write_int(s, "graphs", 1);
+	r = r || !s->keeps_samples ? r : write_terms(s, plan);
 	r = r ? r : meta_write_text(s, "recorded_from", "");
 	r = r ? r : write_int(s, "complete", 0);
 	r = r ? r : write_int(s, "end_code", 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Operators, sizes, directions and layers of a program are few in comparison with its ranges, each
- * of which PyTorch counts anew; so a range has the number of a place, and a place has the texts. */
+/* A program has few different operators, sizes, directions and layers, but many ranges, because
+ * PyTorch numbers each. So a range refers to a place by number, and the place has the texts. */
 
 #include "client/store/places.h"
 

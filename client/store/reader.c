@@ -147,7 +147,9 @@ static bool is_ours(const char *type, const char *name, const char *sql)
 		return true;
 	}
 	return strcmp(name, "record") == 0 || strcmp(name, "sampled") == 0 ||
-	       is_declared(schema_tables, sql) || is_declared(schema_path_view, sql);
+	       is_declared(schema_tables, sql) || is_declared(schema_sample_tables, sql) ||
+	       is_declared(schema_graph_kernel, sql) ||
+	       is_declared(schema_path_view, sql);
 }
 
 /* Checks that the file has our tables and nothing else. The columns of record and of sampled are
@@ -156,14 +158,15 @@ static int check_nothing_else(struct store_reader *r)
 {
 	sqlite3_stmt *stmt;
 	int result = reader_prepare(r, "SELECT type, name, sql FROM sqlite_schema", &stmt);
-	int rc = SQLITE_DONE, records = 0, sampled = 0;
+	int rc = SQLITE_DONE, records = 0, sampled = 0, graphs = 0;
 
 	while (result == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
 		const char *name = (const char *)sqlite3_column_text(stmt, 1);
 
 		records += name && strcmp(name, "record") == 0;
 		sampled += name && strcmp(name, "sampled") == 0;
-		if (records > 1 || sampled > 1 ||
+		graphs += name && strcmp(name, "graph_kernel") == 0;
+		if (records > 1 || sampled > 1 || graphs > 1 ||
 		    !is_ours((const char *)sqlite3_column_text(stmt, 0), name,
 			     (const char *)sqlite3_column_text(stmt, 2))) {
 			result = store_error_set(
@@ -200,17 +203,15 @@ static int check_table(struct store_reader *r, sqlite3_stmt *stmt, const char *n
 }
 
 /* Checked before anything is read from the tables; record is checked when its columns are known. */
-static int check_tables(struct store_reader *r)
+static int check_tables(struct store_reader *r, const char *const *names, const char *statements)
 {
 	sqlite3_stmt *stmt;
 	int result = reader_prepare(
 		r, "SELECT sql FROM sqlite_schema WHERE type='table' AND name=?", &stmt);
 
-	for (size_t i = 0; schema_table_names[i] && result == 0; i++) {
-		const char *name = schema_table_names[i];
-
-		if (strcmp(name, "record") != 0) {
-			result = check_table(r, stmt, name, schema_tables);
+	for (size_t i = 0; names[i] && result == 0; i++) {
+		if (strcmp(names[i], "record") != 0) {
+			result = check_table(r, stmt, names[i], statements);
 		}
 	}
 	sqlite3_finalize(stmt);
@@ -241,10 +242,17 @@ static int check_record(struct store_reader *r)
 	int result =
 		check_planned(r, "record", schema_format_record(plan->columns, plan->n_columns));
 
-	return result || !r->info.sampled
-		       ? result
-		       : check_planned(r, "sampled",
+	if (result == 0 && r->info.sampled) {
+		result = check_planned(r, "sampled",
 				       schema_format_sampled(plan->columns, plan->n_columns));
+	}
+	if (result == 0 && r->info.graphs) {
+		result = check_planned(r, "graph_kernel",
+				       sqlite3_mprintf("%s", schema_graph_kernel));
+	}
+	return result || !r->info.has_samples
+		       ? result
+		       : check_tables(r, schema_sample_table_names, schema_sample_tables);
 }
 
 /* --- the reader ------------------------------------------------------------------------------ */
@@ -254,7 +262,7 @@ static int read_once(struct store_reader *r)
 {
 	int result = check_nothing_else(r);
 
-	result = result ? result : check_tables(r);
+	result = result ? result : check_tables(r, schema_table_names, schema_tables);
 	result = result ? result : info_read_capture(r);
 	result = result ? result : check_record(r);
 	result = result ? result : reader_check_begin(r);

@@ -51,6 +51,8 @@ struct store_info {
 	uint32_t budget_ppm;	 /* 0: no budget, all launches were measured */
 	uint64_t seed;		 /* seed of the random choice */
 	bool sampled;		 /* values are of samples of whole GPUs, and have errors */
+	bool has_samples;	 /* which are in the file */
+	bool graphs;		 /* records may be kernels of graphs */
 	int end_code;		 /* enum gpuctr_error_code */
 	const char *end_message;
 	const struct gpuctr_gpu *gpus; /* that were leased */
@@ -133,6 +135,16 @@ int store_strata(struct store_reader *r, unsigned process, struct store_cursor *
 int store_notices(struct store_reader *r,
 		  struct store_cursor **ret); /* of all processes, in order */
 struct store_cursor *store_cursor_free(struct store_cursor *c);
+
+/* The samples of a capture that keeps them, in the order of time for each GPU, and what moved bytes
+ * beside the kernels of a process. In blocks, which live until the next call; NULL after the last.
+ * To be freed before the reader. */
+struct store_blocks;
+int store_samples(struct store_reader *r, struct store_blocks **ret);
+int store_copies(struct store_reader *r, unsigned process, struct store_blocks **ret);
+int store_next_samples(struct store_blocks *b, const struct store_samples **ret);
+int store_next_copies(struct store_blocks *b, const struct gpuctr_copy **ret, size_t *ret_n);
+struct store_blocks *store_blocks_free(struct store_blocks *b); /* takes NULL, returns NULL */
 
 /* The next row, or NULL after the last. Rows live until the next call on the same cursor. The
  * checksum of an image has been verified. */

@@ -77,6 +77,15 @@ const char schema_tables[] =
 	" LEFT JOIN choice c ON c.stratum = s.id AND c.record >> 40 = s.process"
 	" GROUP BY s.process, s.id;";
 
+const char schema_sample_tables[] =
+	"CREATE TABLE sample_block(gpu TEXT NOT NULL, interval_ns INTEGER NOT NULL,"
+	" start_ns INTEGER NOT NULL, count INTEGER NOT NULL, crc32 INTEGER NOT NULL,"
+	" data BLOB NOT NULL);"
+	"CREATE TABLE copy_block(process INTEGER NOT NULL, count INTEGER NOT NULL,"
+	" crc32 INTEGER NOT NULL, data BLOB NOT NULL);";
+
+const char *const schema_sample_table_names[] = { "sample_block", "copy_block", NULL };
+
 const char *const schema_table_names[] = {
 	"meta",	  "column_def", "metric_def", "process", "device",  "kernel", "range", "active",
 	"record", "mark",	"image",      "notice",	 "stratum", "choice", NULL,
@@ -146,6 +155,10 @@ char *schema_format_sampled(const struct gpuctr_column *columns, size_t n_column
 	sqlite3_str_appendall(sql, ");");
 	return sqlite3_str_finish(sql);
 }
+
+const char schema_graph_kernel[] =
+	"CREATE TABLE graph_kernel(record INTEGER PRIMARY KEY, graph INTEGER NOT NULL,"
+	" node INTEGER NOT NULL);";
 
 char *schema_format_errors(const struct gpuctr_column *columns, size_t n_columns)
 {

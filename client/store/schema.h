@@ -43,7 +43,10 @@ enum store_record_column {
 
 /* All tables but record, and the tables a reader insists on. */
 extern const char schema_tables[];
-extern const char *const schema_table_names[]; /* NULL-terminated; new ones last */
+/* Those of a capture that keeps its samples, besides. */
+extern const char schema_sample_tables[];
+extern const char *const schema_sample_table_names[]; /* NULL-terminated */
+extern const char *const schema_table_names[];	      /* NULL-terminated; new ones last */
 
 /* Name and unit of the fixed columns of record, in order. NULL-terminated. */
 extern const char *const schema_record_columns[];
@@ -54,9 +57,10 @@ const char *schema_mark(const char *metric);
 /* CREATE TABLE record, and all views with metrics. Free with sqlite3_free(); NULL: out of memory.
  */
 char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns);
-char *schema_format_views(const struct gpuctr_column *columns, size_t n_columns);
+char *schema_format_views(const struct gpuctr_column *columns, size_t n_columns, bool graphs);
 /* CREATE TABLE sampled, the errors of records: for each metric a column of the same name. */
 char *schema_format_sampled(const struct gpuctr_column *columns, size_t n_columns);
+extern const char schema_graph_kernel[]; /* the graphs that records are kernels of */
 /* The metrics of record, each after a comma, for a SELECT. Free with sqlite3_free(); NULL: out of
  * memory. */
 char *schema_format_metrics(const struct gpuctr_column *columns, size_t n_columns);

@@ -94,7 +94,8 @@ static void append_parts(sqlite3_str *sql, const struct gpuctr_column *columns, 
 	"CASE g.domain WHEN '' THEN '' ELSE g.domain || ':' END || " \
 	"substr(g.message, 1, g.name_length)"
 
-static void append_records(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
+static void append_records(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns,
+			   bool graphs)
 {
 	sqlite3_str_appendall(
 		sql,
@@ -108,6 +109,7 @@ static void append_records(sqlite3_str *sql, const struct gpuctr_column *columns
 		"'gpu'"
 		" WHEN 1 THEN 'range' ELSE 'none' END AS clock, n.path AS nvtx,"
 		" o.op, a.seq, o.sizes, o.dir, o.layer");
+	sqlite3_str_appendall(sql, graphs ? ", h.graph, h.node AS graph_node" : "");
 	for (size_t i = 0; i < n_columns; i++) {
 		const char *name = columns[i].name;
 
@@ -121,7 +123,8 @@ static void append_records(sqlite3_str *sql, const struct gpuctr_column *columns
 		     " LEFT JOIN device d ON d.process = r.process AND d.idx = r.device"
 		     " LEFT JOIN path n ON n.process = r.process AND n.id = r.range"
 		     " LEFT JOIN attribution a ON a.process = r.process AND a.range = r.range"
-		     " LEFT JOIN place o ON o.id = a.place;");
+		     " LEFT JOIN place o ON o.id = a.place");
+	sqlite3_str_appendall(sql, graphs ? " LEFT JOIN graph_kernel h ON h.record = r.id;" : ";");
 }
 
 static void append_by_kernel(sqlite3_str *sql, const struct gpuctr_column *columns,
@@ -192,11 +195,11 @@ static const char spans[] =
 	" FROM inside r JOIN range g ON g.process = r.process AND g.id = r.enclosing"
 	" GROUP BY r.process, r.thread, r.enclosing, r.series;";
 
-char *schema_format_views(const struct gpuctr_column *columns, size_t n_columns)
+char *schema_format_views(const struct gpuctr_column *columns, size_t n_columns, bool graphs)
 {
 	sqlite3_str *sql = sqlite3_str_new(NULL);
 
-	append_records(sql, columns, n_columns);
+	append_records(sql, columns, n_columns, graphs);
 	append_by_kernel(sql, columns, n_columns);
 	append_by_op(sql, columns, n_columns);
 	append_by_nvtx(sql, columns, n_columns);

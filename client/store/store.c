@@ -155,6 +155,7 @@ struct store *store_close(struct store *s)
 	free(s->path);
 	free(s->made_at);
 	free(s->chain);
+	free(s->planes);
 	free(s);
 	return NULL;
 }

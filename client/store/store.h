@@ -51,6 +51,8 @@ struct store_options {
 	uint32_t budget_ppm;	       /* 0: no budget, all launches are measured */
 	uint64_t seed;		       /* of the random choice */
 	bool sampled;		       /* records may have errors */
+	bool keeps_samples;	       /* and the samples are kept that their values are of */
+	bool graphs;		       /* records may be kernels of graphs */
 	const struct gpuctr_gpu *gpus; /* that were leased */
 	size_t n_gpus;
 	/* Returns how many bytes of a range's message are its name; the rest is numbering by a
@@ -96,6 +98,19 @@ int store_write_attribution(struct store *s, const struct gpuctr_record *record,
 int store_write_mark(struct store *s, const struct gpuctr_mark *mark);
 int store_write_image(struct store *s, const struct gpuctr_image *image);
 int store_write_notice(struct store *s, const struct gpuctr_notice *notice);
+
+/* Samples of a GPU that follow each other, in a file that keeps them. */
+struct store_samples {
+	const char *gpu; /* UUID */
+	uint64_t interval_ns;
+	size_t n;		   /* up to STORE_BLOCK_MAX */
+	const int64_t (*times)[2]; /* when each began and ended, since 1970 */
+	const double *values;	   /* one for each metric of the plan, sample by sample */
+};
+enum { STORE_BLOCK_MAX = 4096 };
+int store_write_samples(struct store *s, const struct store_samples *samples);
+/* What moved bytes beside the records' kernels; up to STORE_BLOCK_MAX of one process. */
+int store_write_copies(struct store *s, const struct gpuctr_copy *copies, size_t n);
 int store_write_process_end(struct store *s, const struct gpuctr_process_end *end);
 
 /* Commits records older than a second. To be called from a timer, so that records do not stay

@@ -11,7 +11,7 @@
 enum store_vfs_use {
 	STORE_VFS_READ,	   /* writes nothing; a journal that is to be applied is SQLITE_READONLY */
 	STORE_VFS_RECOVER, /* applies the journal */
-	STORE_VFS_PROBE,   /* for who only asks for a lock: no journal is looked at */
+	STORE_VFS_PROBE,   /* for a caller that only needs a lock: no journal is looked at */
 	STORE_VFS_CREATE,  /* makes the file; no journal is looked at until store_vfs_placed() */
 };
 
@@ -32,12 +32,13 @@ struct store_vfs {
  * path, or NULL: at path. Both live until the database is closed. */
 int store_vfs_open(struct store_vfs *v, const char *path, const char *made_at,
 		   enum store_vfs_use use, sqlite3 **ret);
-/* The new file is at path, and no journal is that was there before. */
+/* The new file is now at path. A journal that was there before belongs to another file and is not
+ * looked at. */
 void store_vfs_placed(struct store_vfs *v);
 
-/* Is there a journal of who wrote the file? Its size. */
+/* Does the owner of the file at path have a journal beside it? Sets its size. */
 bool store_vfs_has_journal(const char *path, off_t *ret_size);
-/* The same of what was opened or looked at: journal and database. */
+/* The same for files that were opened or looked at already. */
 bool store_vfs_is_journal_of(const struct stat *journal, const struct stat *database);
 
 #endif

@@ -35,7 +35,7 @@ struct kept {
 };
 
 struct window {
-	struct row row; /* of the statement that goes through the table */
+	struct row row; /* the current row of the statement that walks through the table */
 	unsigned process;
 	unsigned next; /* a row with this id or a larger one comes next; 0: the end was reached */
 
@@ -45,7 +45,7 @@ struct window {
 	size_t limit, before; /* known.n may grow to limit, then all ranges are freed; before:
 				 known.n before the current row */
 
-	unsigned set; /* the one in ranges; 0: none */
+	unsigned set; /* the set whose members are in ranges; 0: none */
 	const struct gpuctr_range **ranges;
 	size_t n_ranges, max_ranges;
 };
@@ -62,7 +62,7 @@ static bool has_id(const void *item, const void *key)
 	return ((const struct kept *)item)->range.id == *(const unsigned *)key;
 }
 
-/* Ids that follow each other lie in slots that do. */
+/* The ids of neighbouring ranges lie in neighbouring slots. */
 static struct kept *look_up(const struct window *w, unsigned id)
 {
 	return map_find(&w->known, id, has_id, &id);

@@ -13,11 +13,12 @@ struct window;
 struct window *window_new(struct store_reader *r, unsigned process);
 struct window *window_free(struct window *w); /* takes NULL, returns NULL */
 
-/* To be called before what is asked for the next row: what was found before may be gone then. */
+/* To be called before each row of the cursor; ranges that were returned earlier may be freed
+ * then. */
 void window_next(struct window *w);
 
-/* *ret is NULL where the table has no such range, and of id 0. A set is found where *ret_n is not
- * 0. 0, or as row_end(). */
+/* *ret is NULL for id 0 and if the table has no such range. *ret_n is 0 if there is no such set.
+ * Returns 0, or an error as row_end(). */
 int window_find_range(struct window *w, unsigned id, const struct gpuctr_range **ret);
 int window_find_set(struct window *w, unsigned id, const struct gpuctr_range *const **ret,
 		    size_t *ret_n);

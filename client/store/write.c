@@ -52,7 +52,7 @@ static int no_memory(struct store *s)
 	return store_fail(s, SQLITE_NOMEM, "write");
 }
 
-/* What is written of the process already. */
+/* What the file already has of this process. */
 static int begin_of(struct store *s, unsigned process, struct written_process **ret)
 {
 	int r = store_begin(s);
@@ -246,7 +246,7 @@ static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, 
 	bind_all(stmt, 1, values, STORE_COL_METRICS);
 }
 
-/* Of a record that was chosen at random. */
+/* Writes stratum and chance of a record that was chosen at random. */
 static int write_choice(struct store *s, const struct gpuctr_record *record)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_CHOICE];
@@ -268,6 +268,19 @@ static int write_errors(struct store *s, const struct gpuctr_record *record)
 		sqlite3_bind_double(stmt, 3 + (int)i, record->errors[i]);
 	}
 	return step(s, STORE_STMT_SAMPLED, "write errors");
+}
+
+static int write_graph(struct store *s, const struct gpuctr_record *record)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_GRAPH_KERNEL];
+
+	if (record->kind != GPUCTR_LAUNCH_GRAPH_KERNEL || !stmt) {
+		return 0;
+	}
+	sqlite3_bind_int64(stmt, 1, record_id(record));
+	sqlite3_bind_int64(stmt, 2, record->graph);
+	sqlite3_bind_int64(stmt, 3, (int64_t)record->graph_node);
+	return step(s, STORE_STMT_GRAPH_KERNEL, "write graph");
 }
 
 static int write_row(struct store *s, const struct gpuctr_record *record)
@@ -293,6 +306,7 @@ static int write_row(struct store *s, const struct gpuctr_record *record)
 	}
 	r = step(s, STORE_STMT_RECORD, "write record");
 	r = r ? r : write_errors(s, record);
+	r = r ? r : write_graph(s, record);
 	return r || record->stratum == 0 ? r : write_choice(s, record);
 }
 

@@ -24,7 +24,7 @@ void written_deinit(struct written *w)
 	memset(w, 0, sizeof(*w));
 }
 
-/* Where the process is, or would be: they are sorted by number. */
+/* The index of the process, or where it is to be inserted: processes are sorted by number. */
 static size_t find_place(const struct written *w, unsigned process)
 {
 	return ARRAY_FIND_PLACE(w->processes, w->n_processes, process, process);

@@ -48,6 +48,8 @@ static const struct {
 				  "a83589c63c3c43edb36f9803b369169b" },
 	[AUDIT_TRACE_GRANTED] = { "trace-granted", "trace granted", LOG_INFO,
 				  "e6ece9ec4b43b25cfdf5e110d4008f1f" },
+	[AUDIT_TRACE_ENDED] = { "trace-ended", "trace ended", LOG_INFO,
+				"ee9af0e29ee745a9afb031f2a7742e47" },
 	[AUDIT_PERMISSION_GRANTED] = { "permission-granted", "permission granted", LOG_INFO,
 				       "c71ea84ab8974bcd85ac1588e8be70d5" },
 	[AUDIT_PERMISSION_REFUSED] = { "permission-refused", "permission refused", LOG_NOTICE,
@@ -125,8 +127,8 @@ void audit_set_file(struct audit *a, bool wants_file, int fd)
 	a->wants_file = wants_file;
 	a->fd = fd;
 	a->torn = false;
-	/* Reported now, and not to the first user who is refused for it. Any other error ends with
-	 * the next line that can be written. */
+	/* A file that could not be opened is logged now, before it makes the first refusal. Any
+	 * other error is over with the next line that can be written. */
 	if (wants_file && fd < 0) {
 		note_error(a, -EBADF);
 	} else if (a->error == -EBADF) {
@@ -243,8 +245,8 @@ static void join(char *text, size_t size, const char *const *v, size_t n)
 	}
 }
 
-/* Users choose the names in it: a reader's terminal is to obey none of them, and a journal shows no
- * message in which there is anything but text. */
+/* Users choose the names in a message. So that no name controls a reader's terminal, and because a
+ * journal hides messages with other bytes, a message is nothing but text. */
 static void format_message(const struct audit_line *l, char *text, size_t size)
 {
 	bool foreign = l->owner && *l->owner;

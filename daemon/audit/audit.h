@@ -23,6 +23,7 @@ enum audit_event {
 	AUDIT_LEASE_EXPIRED,
 	AUDIT_LEASE_REVOKED,
 	AUDIT_TRACE_GRANTED,	  /* of another user's programs; one's own need no permission */
+	AUDIT_TRACE_ENDED,	  /* that one, or one's own, early */
 	AUDIT_PERMISSION_GRANTED, /* written before the driver is asked */
 	AUDIT_PERMISSION_REFUSED, /* by us, or by the driver after the line above */
 	AUDIT_JOB_BEGUN,
@@ -47,7 +48,7 @@ struct audit_line {
 	bool corrects;		/* corrects a line that said it was granted: never left out */
 	const char *why;	/* NULL: its client asked for it */
 	bool unadmitted;	/* its user may not measure */
-	/* Set by audit_takes(): lines that were left out before, of this user and of others. */
+	/* Set by audit_takes(): the number of lines left out before, of this user and of others. */
 	uint64_t missed, missed_others;
 };
 
@@ -68,10 +69,10 @@ struct audit {
 void audit_set_file(struct audit *a, bool wants_file, int fd);
 void audit_deinit(struct audit *a);
 
-/* May this line be written? A user's refusals beyond 60 in a minute are counted instead, and the
- * count stands in the user's next line of a refusal. So are refusals beyond 120 in a minute of all
- * users together who may not measure, and beyond 600 of all others: uids are cheap. These stand in
- * the next line of any of them. False: counted only. */
+/* May this line be written? Beyond 60 refusals in a minute a user's refusals are only counted, and
+ * the user's next line states the count. Because uids are cheap, the same holds for all users
+ * together who may not measure (120 in a minute) and for all others together (600): the next line
+ * of any of them states the count. False: counted only. */
 bool audit_takes(struct audit *a, struct audit_line *l);
 
 /* Writes a line that audit_takes() has let pass. 0, or -errno: then nobody may be given what it

@@ -3,8 +3,8 @@
 #define GPUCTR_AUDIT_JOURNAL_H
 
 /* Structured entries of systemd's journal: a few named fields in sd_journal_sendv(3)'s form.
- * libsystemd opens its socket at the first entry, so a process whose filter forbids that sends an
- * entry before. */
+ * libsystemd opens its socket at the first entry, so a process sends one before its filter forbids
+ * that. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -22,11 +22,11 @@ void queue_init(struct queue *q, struct quota *quota);
 /* Drops everything; the queue can be used again. */
 void queue_clear(struct queue *q);
 
-/* Appends a message of which `sent` bytes have been sent already; these are left out, and a message
- * with some counts as begun. -EDQUOT, -ENOMEM. */
+/* Appends the rest of a message of which the first `sent` bytes have been sent; if sent is not 0
+ * the message counts as begun. -EDQUOT, -ENOMEM. */
 int queue_append(struct queue *q, const void *message, size_t bytes, size_t sent);
 
-/* Drops all but the rest of a message that was begun, so the next message follows a whole one. */
+/* Drops all messages but one that was begun, so that the peer still gets whole messages. */
 void queue_drop_unbegun(struct queue *q);
 
 /* Sends what the socket takes. 0, even when the socket takes no more; -errno. */

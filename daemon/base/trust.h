@@ -2,9 +2,9 @@
 #ifndef GPUCTR_BASE_TRUST_H
 #define GPUCTR_BASE_TRUST_H
 
-/* May a path be relied on? What root opens for others must not be a file that somebody else wrote,
- * nor lie where somebody else decides which file has the name. Trusted are root and one more user,
- * the one who started us. */
+/* May a path be relied on? What root opens for others must be neither a file that somebody else
+ * wrote nor in a folder in which somebody else can exchange files. Trusted are root and one more
+ * user, the one who started us. */
 
 #include <stddef.h>
 #include <sys/types.h>

@@ -19,8 +19,8 @@
  * Time: in one round of the loop all connections of a uid together get ACCOUNT_ROUND_US. When that
  * is not enough for all of them they are served in laps, however many rounds a lap takes: no
  * connection is served a second time before every other that has work was served once, so none
- * waits for ever behind its siblings. All users who may not measure have the time of one: else a
- * round would be as long as they have uids, and who connects waits for many rounds. */
+ * waits for ever behind its siblings. All users who may not measure share the time of one user;
+ * else each further uid would make the round longer for all. */
 
 void accounts_init(struct accounts *all)
 {

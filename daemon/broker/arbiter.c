@@ -5,10 +5,10 @@
 
 /* A user with many claims would keep another one waiting for all of them. So a claim is put into
  * the queue before those that are further down in their own user's row: the second claim of a user
- * that has a first one, waiting or held, comes behind everybody's first. What counts are claims on
- * GPUs that are wanted as well; users who want others are not in anybody's way. Of equals the one
- * that came first stays first, so users with one claim each are served in the order in which they
- * came. Users are cheap where everybody is let in, so a claim is overtaken only so often. */
+ * that has a first one, waiting or held, comes behind everybody's first. Only claims on a GPU that
+ * both claims want are compared. Of equals the earlier one stays first, so users with one claim
+ * each are served in the order in which they came. Where everybody is let in, one person may have
+ * many uids, so a claim is overtaken at most ARBITER_OVERTAKEN_MAX times. */
 
 void arbiter_init(struct arbiter *a, unsigned max_waiting)
 {
@@ -46,7 +46,7 @@ static unsigned place_in_row(const struct arbiter *a, const struct claim *c, uin
 	       count_before(&a->queue, end, c->user, gpus);
 }
 
-/* May c, which has this place among its user's claims, go before a claim that waits? */
+/* May c, before which its user has `place` claims, go before the claim that waits? */
 static bool yields(const struct arbiter *a, const struct claim *waiting, const struct claim *c,
 		   unsigned place)
 {
@@ -54,7 +54,7 @@ static bool yields(const struct arbiter *a, const struct claim *waiting, const s
 	       place_in_row(a, waiting, c->gpus) > place;
 }
 
-/* The claim in the queue, or its end, before which c belongs. */
+/* The claim in the queue before which c is to be inserted; the list's head: at the end. */
 static struct list *find_place(const struct arbiter *a, const struct claim *c)
 {
 	struct list *queue = (struct list *)(uintptr_t)&a->queue, *place = queue;
@@ -94,7 +94,7 @@ static void wait_at(struct arbiter *a, struct claim *c, struct list *place)
 
 		other->overtaken += (other->gpus & c->gpus) != 0;
 	}
-	list_append(place, &c->link); /* at the end of a list that begins there: before it */
+	list_append(place, &c->link); /* list_append() inserts before the link that it is given */
 	a->n_waiting++;
 	c->overtaken = 0;
 	c->state = CLAIM_WAITING;
@@ -111,8 +111,7 @@ int arbiter_request(struct arbiter *a, struct claim *c, bool wait)
 {
 	struct list *place = find_place(a, c);
 
-	/* Who goes before another waits as well: for a GPU that the other's user holds, or that the
-	 * first claim of that user wants. */
+	/* c waits although its GPUs are free if a claim that goes before it wants one of them. */
 	if ((taken_before(a, place) & c->gpus) == 0) {
 		hold(a, c);
 		return 0;

@@ -100,6 +100,14 @@ static void note_lease_end(struct broker *b, struct capture *c, enum effect_note
 	}
 }
 
+static void note_trace_end(struct broker *b, struct capture *c, int code, const char *why)
+{
+	if (c->traces) {
+		c->traces = false;
+		note(b, c, NOTE_TRACE_ENDED, code, why);
+	}
+}
+
 /* --- ends --- */
 
 static void finish(struct broker *b, struct capture *c)
@@ -107,6 +115,7 @@ static void finish(struct broker *b, struct capture *c)
 	bool held = c->claim.state == CLAIM_HOLDING;
 
 	note_lease_end(b, c, NOTE_ENDED, (int)c->end_code, c->end_code ? c->end_message : NULL);
+	note_trace_end(b, c, (int)c->end_code, c->end_code ? c->end_message : NULL);
 	b->released |= c->claim.state != CLAIM_IDLE;
 	arbiter_release(b->arbiter, &c->claim);
 	if (held) {
@@ -173,12 +182,26 @@ static void take_back_stalled(struct broker *b, struct capture *c, const struct 
 	}
 }
 
-/* Ends a capture that the settings or a job no longer allow. One without a lease, such as a
- * recording, has nothing to revoke and is refused. */
+/* It leases nothing, but tells what runs on a GPU. */
+static void end_trace(struct broker *b, struct capture *c, const struct event *e)
+{
+	const char *why = e->message ? e->message : "";
+	const char *message = arena_printf(&c->arena, "the trace was ended: %s", why);
+
+	c->traces = true; /* one's own began without a line */
+	note_trace_end(b, c, GPUCTR_E_REVOKED, why);
+	end(b, c, e, GPUCTR_E_REVOKED, message ? message : "", text_in(&c->arena, e->remedy),
+	    BROKER_ENDING_S);
+}
+
+/* Ends a capture that the settings or a job no longer allow. A recording has nothing to revoke and
+ * is refused. */
 static void withdraw(struct broker *b, struct capture *c, const struct event *e)
 {
 	if (c->leased) {
 		take_back(b, c, e);
+	} else if (c->options.trace && capture_is_live(c)) {
+		end_trace(b, c, e);
 	} else {
 		refuse(b, c, e);
 	}

@@ -22,8 +22,8 @@ enum {
 	CAPTURE_EFFECTS_MAX = 12, /* effects of one capture that wait to be carried out */
 };
 
-/* In this order, but states are skipped: a recording goes from planning to ready, and any state may
- * end. broker.c has the transitions. */
+/* A capture passes through these states in their order and may skip some: a recording goes from
+ * planning to ready, and any state may end. broker.c has the transitions. */
 enum capture_state {
 	CAPTURE_PLANNING, /* the planner is asked */
 	CAPTURE_QUEUED,	  /* waits for its GPUs */
@@ -56,7 +56,13 @@ struct effect {
 		EFFECT_END,    /* let go of the agents that are left and tell the client */
 		EFFECT_FREE,
 	} type;
-	enum effect_note { NOTE_REFUSED, NOTE_ENDED, NOTE_EXPIRED, NOTE_REVOKED } note;
+	enum effect_note {
+		NOTE_REFUSED,
+		NOTE_ENDED,
+		NOTE_EXPIRED,
+		NOTE_REVOKED,
+		NOTE_TRACE_ENDED,
+	} note;
 	int code;
 	const char *why, *remedy; /* valid until broker_next() returns false */
 	uint64_t until_ns;
@@ -97,6 +103,7 @@ struct capture {
 	uint64_t end_by_ns; /* in state ENDING */
 	bool leased;	    /* the lease was granted, and the audit line of its end is not among the
 			       effects yet */
+	bool traces;	    /* as leased, of a trace whose line says that it was granted */
 	struct effect effects[CAPTURE_EFFECTS_MAX];
 
 	struct list processes; /* attached ones, see process.h */

@@ -9,7 +9,7 @@ static bool is_used(const struct job *job)
 	return job->name[0] != '\0';
 }
 
-/* Frees the slot and copies the job to *ret. Returns true, for its callers to return. */
+/* Frees the slot and copies the job to *ret. Always true, so that callers can return the result. */
 static bool release(struct job *job, struct job *ret)
 {
 	*ret = *job;

@@ -72,9 +72,9 @@ struct process *processes_find(const struct processes *all, uint32_t id);
 struct process *process_new(struct processes *all, pid_t pid, uid_t uid, void *peer);
 struct process *process_free(struct processes *all, struct process *p);
 
-/* How many programs of a's user may be in standby: at most max of one user and total of all, and
- * never more than are left free for others. So one user cannot take all places, nor can a few: each
- * leaves the next as many as it holds itself. */
+/* How many programs of a's user may be in standby: at most max of one user, total of all users, and
+ * as many as are left free for others. So neither one user nor a few can take all: each leaves as
+ * many free as it holds. */
 unsigned processes_share(const struct processes *all, const struct account *a, unsigned max,
 			 unsigned total);
 
@@ -95,8 +95,8 @@ void process_begin(struct process *p);
 /* Adds p's totals to its capture; p may be attached again. */
 void process_detach(struct process *p);
 
-/* Completes the totals of a process whose part in the capture is over: records that were passed on
- * count as measured even when it could not say so any more; what it leaves open is lost. */
+/* Completes the totals of a process that has left its capture: records that were passed on count as
+ * measured even if the process could not report them; launches without a fate count as lost. */
 void process_settle(struct process *p);
 
 void process_add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t);

@@ -5,7 +5,8 @@
 
 #include "proto/base/clock.h"
 
-/* The bucket of uid. When there is none the fullest one is given up, which forgets least. */
+/* The bucket of uid. If all buckets are used, uid gets the fullest one, with which the least is
+ * forgotten. */
 static struct rate_bucket *find_bucket(struct rate *r, uid_t uid)
 {
 	struct rate_bucket *fullest = &r->buckets[0];

@@ -266,8 +266,8 @@ static int set(struct config *c, const char *key, const char *value, char *error
 	return refuse_unknown(key, error, size);
 }
 
-/* Who is not there is left out and told: a daemon that does not start for want of one user would be
- * no help to the others. */
+/* Names that nobody has are left out and reported: if the daemon did not start because of one name,
+ * the other users could not measure. */
 static void leave_out(struct config *c, const char *where, const char *key, const char *nobody)
 {
 	c->n_left_out++;
@@ -335,7 +335,8 @@ static int load_lines(struct config *c, FILE *f, const char *path, char *error, 
 		snprintf(where, sizeof(where), "%s:%u: ", path, n);
 		r = load_line(c, line, where, error, error_size);
 	}
-	/* What could not be read is not what the administrator wrote: defaults may allow more. */
+	/* A file that could not be read must not be replaced by defaults, which may allow more than
+	 * the administrator wrote. */
 	if (r == 0 && !feof(f)) {
 		r = -errno;
 		snprintf(error, error_size, "%s cannot be read: %s", path, strerror(errno));

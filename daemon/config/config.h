@@ -16,7 +16,7 @@ struct config {
 	char socket[108];
 	char user[64]; /* the user to become when started as root; "": gpucountd, else nobody */
 	struct policy policy;
-	bool shared; /* leases are given although other users compute on the GPU */
+	bool shared; /* leases are given even if other users compute on the GPU */
 	uint64_t lease_ns, lease_max_ns;
 	unsigned queue_max;
 	unsigned connections_max, connections_per_user, captures_per_user;

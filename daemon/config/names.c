@@ -25,7 +25,8 @@ bool names_parse_id(const char *text, uint32_t *ret)
 	return true;
 }
 
-/* Nobody is called so. error gathers the names of one list; what can be no name is a slip. */
+/* Notes in error a name that nobody has; error gathers those of one list. A word that can be no
+ * name is refused as a slip. */
 static int tell_nobody(const char *what, const char *name, char *error, size_t size)
 {
 	size_t used = strlen(error);

@@ -5,7 +5,8 @@
 /* Lists of users, groups and GPUs as settings have them. Names are looked up here, once, by the
  * supervisor: the front never asks a name service. Every function returns 0, -ENOMEM, or -EINVAL
  * with the fault and what to write instead in error; or NAMES_E_NOBODY with names that nobody has
- * in error: all others are taken. People leave, and what a list lacks allows nothing to anybody. */
+ * in error, and all others taken: people leave, and a name that is left out allows nobody
+ * anything. */
 
 #include <stdbool.h>
 #include <stddef.h>

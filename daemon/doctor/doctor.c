@@ -74,7 +74,7 @@ int doctor_run(const struct doctor_case *c)
 	look_at_settings(c, &p.sink);
 	outside = outside_look(c->config, &p.sink);
 	apart_run(&p.sink, inside_look, &(struct inside_case){ c, outside.runs });
-	/* A daemon that is not well has told why; a client would wait for it and tell the same. */
+	/* An unwell daemon has told why; a client would wait for it and then report the same. */
 	if (outside.is_well) {
 		apart_run(&p.sink, permit_try, (void *)(uintptr_t)c);
 	}

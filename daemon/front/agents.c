@@ -16,8 +16,8 @@
  * more slowly than its agents write, its queue fills up to a mark, and then the agents are not
  * read. They have bounded queues of their own and count what does not fit.
  *
- * What a process says in words is bounded by its number, since each notice is a line for a person
- * to read: the client is told when the bound is reached, and in the end how many it has not got. */
+ * The number of a process's notices is bounded, since each is a line for a person to read: the
+ * client hears when the bound is reached, and at the end how many notices were left out. */
 
 static void refuse_agent(struct peer *p, int code, const char *remedy, const char *message)
 {
@@ -57,7 +57,7 @@ static void notify_not_measured(struct peer *p, struct capture *c, const char *p
 	peer_send(c->client, &m);
 }
 
-/* May the agent join the capture that its token opens? False: no, and the agent was refused. */
+/* May the agent join the capture that its token opens? If not, refuses it. */
 static bool takes_part(struct peer *p, struct capture *c, const struct wire_agent_hello *h)
 {
 	char text[256];
@@ -126,8 +126,9 @@ static bool is_own(const struct peer *p, uint32_t capture, uint32_t process)
 	       p->process->number == process && p->process->capture->id == capture;
 }
 
-/* A client is behind if it has much unread output; if its user has much on all connections
- * together, any unread output is enough: the remaining memory is for clients that read. */
+/* A client is behind if it has much unread output. If all connections of its user together have
+ * much, a client with any unread output is behind, because the remaining memory is for clients that
+ * read. */
 static bool is_behind(const struct peer *client)
 {
 	return peer_backlog(client) > PEER_OUT_HIGH_BYTES ||

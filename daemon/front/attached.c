@@ -8,8 +8,7 @@
 #include "daemon/front/peer.h"
 #include "proto/wire/limits.h"
 
-/* What a client is told of a process that is attached to its capture, and the process of the
- * capture. */
+/* The messages to a client about a process of its capture. */
 
 static void send_process(struct process *process, const char *program, const char *recorded_from,
 			 const struct wire_strings *claims)

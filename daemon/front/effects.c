@@ -32,6 +32,7 @@ static void write_note(struct front *f, struct capture *c, const struct effect *
 		[NOTE_ENDED] = AUDIT_LEASE_ENDED,
 		[NOTE_EXPIRED] = AUDIT_LEASE_EXPIRED,
 		[NOTE_REVOKED] = AUDIT_LEASE_REVOKED,
+		[NOTE_TRACE_ENDED] = AUDIT_TRACE_ENDED,
 	};
 
 	decision_of_capture(f, c, events[e->note], e->code, e->why);

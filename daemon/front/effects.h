@@ -7,8 +7,8 @@
 
 struct front;
 
-/* Carries out effects until there are none. Does nothing when it is called while effects are
- * carried out: that call comes to the new ones. */
+/* Carries out effects until there are none. A call from within an effect does nothing: the outer
+ * call carries out what was added. */
 void effects_carry_out(struct front *f);
 
 #endif

@@ -200,8 +200,8 @@ static void stop_now(struct front *f)
 	uv_walk(&f->loop, on_handle, NULL);
 }
 
-/* A peer that was let in a moment ago may not have sent its request yet, so connections stay for
- * FRONT_LINGER_MS and requests are answered. */
+/* Peers that were just let in may not have sent their requests yet, so for FRONT_LINGER_MS
+ * connections stay open and requests are answered. */
 static void on_stop_poll(uv_timer_t *t)
 {
 	struct front *f = t->data;

@@ -17,11 +17,11 @@
  * Each user has one request under way. Another one of the same user waits, encoded, at the user's
  * expense, until the answer to the first has come, even when nobody wants that answer any more.
  *
- * Guests, who may not measure, come behind: there are as many as somebody likes, and each request
- * may take two seconds. Of all of them together one is under way, and only while no other user's is
- * or waits; so others wait for one of them at most. Guests are served in the order of their
- * numbers: each request of a user has a number above the one before, and the first one has that of
- * the request that is under way. */
+ * Guests, who may not measure, come behind: there may be any number of them, and each request may
+ * take two seconds. All guests together have one request under way, which is sent only while no
+ * other user has one; so other users wait for at most one guest. Guests are served in the order of
+ * their numbers: each request of a user has a number above the one before, and the first one has
+ * that of the request that is under way. */
 
 enum { GPU_LINK_TIMEOUT_S = 20 };
 

@@ -4,8 +4,8 @@
 
 /* Requests to the gpu process, and on a link of the same kind to the planner. Each process answers
  * one request after the other, and each answer has a deadline. A process gets one request of a user
- * at a time: however many requests a user has, another user waits for one of them at most. Of
- * guests, who may not measure, it gets one at a time of all together, when nobody else asks. */
+ * at a time, so another user waits for at most one of them. All guests (users who may not measure)
+ * together have one request at a time, and only when nobody else asks. */
 
 #include <stdbool.h>
 #include <stdint.h>

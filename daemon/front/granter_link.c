@@ -71,7 +71,7 @@ static void note_hung(struct granter_link *l, uint64_t gpus)
 	session_on_driver_hung(l->front, gpus);
 }
 
-/* True: the reply was an event that came unasked, and has been handled. */
+/* True if the reply was an event, which no request asked for; it has been handled then. */
 static bool handle_event(struct granter_link *l, const struct granter_reply *reply)
 {
 	switch (reply->op) {
@@ -133,7 +133,7 @@ int granter_link_attach(struct granter_link *l, int fd)
 	int r;
 
 	granter_link_detach(l);
-	if (replaces) { /* before the end of the old link was read */
+	if (replaces) { /* a new link replaces the old one, whose end was not read yet */
 		session_on_granter_lost(l->front);
 	}
 	r = watch_open(&l->watch, &l->front->loop, fd, on_poll, l);

@@ -66,8 +66,9 @@ static int keep_in_band(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
 }
 
-/* Of all users, programs in standby apart, which have a limit of their own. Who may measure can be
- * as many as like, so root of the machine, who looks after them all, has some to itself. */
+/* The most connections of all users; programs in standby have a limit of their own. Any number of
+ * users may be allowed to measure, so some connections are reserved for root of the machine, who
+ * looks after them. */
 static unsigned connections_max(const struct front *f, const struct credentials *c)
 {
 	return f->config.connections_max + (unsigned)f->processes.n_registered +

@@ -45,7 +45,7 @@ static size_t append_group(const struct wire_plan *plan, uint32_t group, const c
 	return n - begin;
 }
 
-/* What a budget would make of it. */
+/* Appends that --budget would measure the groups in turns, where that helps. */
 static void append_budget(const struct capture *c, const struct wire_plan *plan, char *text,
 			  size_t size)
 {
@@ -106,7 +106,7 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 	refuse_open(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
 }
 
-/* True, and it was refused: it cannot be measured in one run. */
+/* True if the plan cannot be measured in one run; the capture was refused then. */
 static bool refuse_plan(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
 	if (plan->passes == 1 || capture_may_measure_groups(c, plan)) {
@@ -118,17 +118,21 @@ static bool refuse_plan(struct front *f, struct capture *c, const struct wire_pl
 
 /* A trace of another user's programs tells what they do, and has no lease whose line would say so.
  * Fills r if the line cannot be written. */
-static int note_trace(struct front *f, const struct capture *c, struct refusal *r)
+static int note_trace(struct front *f, struct capture *c, struct refusal *r)
 {
-	if (!c->options.trace || c->target == c->uid ||
-	    decision_of_capture(f, c, AUDIT_TRACE_GRANTED, 0, NULL) == 0) {
+	if (!c->options.trace || c->target == c->uid) {
 		return 0;
 	}
-	decision_refusal(f, r);
-	return r->code;
+	c->traces = decision_of_capture(f, c, AUDIT_TRACE_GRANTED, 0, NULL) == 0;
+	if (!c->traces) {
+		decision_refusal(f, r);
+		return r->code;
+	}
+	return 0;
 }
 
-/* What is to be measured is known; of a permit and of a trace, nothing. */
+/* The plan is known (of a permit or a trace it is empty): checks what is left to check, and
+ * answers. */
 static void finish_opening(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
 	struct peer *client = c->client;
@@ -209,10 +213,10 @@ static int check_kernels(const char *expression, struct refusal *r)
 /* A trace reads no counter, so it has nothing to choose, to replay or to permit. */
 static int check_trace(const struct wire_open_capture *o, struct refusal *r)
 {
-	if (o->recorded || o->permit || o->selection.budget_ppm > 0 || o->selection.raw_images) {
+	if (o->permit || o->selection.budget_ppm > 0 || o->selection.raw_images) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Ask for one or the other.",
 			    "a trace records when kernels ran and no more: it has no budget and no "
-			    "counter data, plays no recording and permits nothing");
+			    "counter data, and permits nothing");
 		return r->code;
 	}
 	return 0;

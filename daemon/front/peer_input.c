@@ -9,10 +9,10 @@
 #include "daemon/front/descriptors.h"
 #include "daemon/front/front.h"
 
-/* A user who has much waiting has one connection read at a time, up to the end of a frame. Many
- * halves of frames could otherwise fill the account so that none of them ever becomes whole. A
- * connection that does not end its frame while siblings wait for that is closed. Without siblings
- * that wait, a frame may take its time, since its sender may have been stopped by Ctrl-Z.
+/* A user who has much waiting has one connection read at a time, up to the end of a frame.
+ * Otherwise incomplete frames could fill the account, and none of them could be completed. A
+ * connection that does not complete its frame while other connections of the user wait is closed.
+ * If none waits, a frame may take any time, since its sender may have been stopped by Ctrl-Z.
  *
  * One read in a round of the loop, and the user's share of the round's time, keep one busy peer
  * from starving the others. A peer that stops reading fills its own queue and no other. The agents

@@ -180,7 +180,7 @@ static void find_place(struct peer *p)
 	}
 }
 
-/* Is p's user allowed nothing, not even programs that somebody else measures? */
+/* May p's user do nothing, and does nobody measure this user's programs either? */
 static bool is_unadmitted(const struct peer *p)
 {
 	const struct front *f = p->front;
@@ -197,8 +197,8 @@ static bool is_unadmitted(const struct peer *p)
 	return true;
 }
 
-/* Uids are cheap, a container has as many as it likes: all those who may not measure have half of
- * the connections together, and so much memory. */
+/* Uids are cheap (a container has any number), so all users who may not measure together have half
+ * of the connections and a fixed amount of memory. */
 static void find_admitted(struct peer *p)
 {
 	struct front *f = p->front;

@@ -2,7 +2,7 @@
 #ifndef GPUCTR_FRONT_PEER_PARTS_H
 #define GPUCTR_FRONT_PEER_PARTS_H
 
-/* What the files of a peer need of each other, the lower ones first; nobody else includes this. */
+/* What the files of a peer need of each other, lower files first. Only these files include it. */
 
 #include "daemon/front/peer.h"
 
@@ -11,16 +11,16 @@
 /* Has the poll wait for what p can do now: to be called when any of that has changed. */
 void peer_update_poll(struct peer *p);
 
-/* What p's work is charged to: its user's time, or that of all who may not measure. */
+/* The account that pays for p's work: the user's, or the common one of all who may not measure. */
 struct account_time *peer_time(const struct peer *p);
 
-/* p may be read when its siblings' halves of frames are whole. */
+/* False while another connection of the user may complete its frame first. */
 static inline bool peer_is_waiting(const struct peer *p)
 {
 	return !list_is_empty(&p->waiting_link);
 }
 
-/* Is there room for the descriptors that may come with what it sends? */
+/* Is there room for the descriptors that may come with p's bytes? */
 bool peer_has_room(const struct peer *p);
 /* Lets waiting connections of a be read: the next one while the account is high, else all of them.
  */

@@ -32,7 +32,7 @@ static void answer(struct peer *p, uint32_t status, const struct refusal *r)
 	}
 }
 
-/* asked: the capture whose token came, also where it is not to be counted as that capture's. */
+/* asked: the capture that the token opens, which is told of the refusal even if c is NULL. */
 static void refuse(struct peer *p, const struct capture *c, struct capture *asked,
 		   const struct refusal *r)
 {

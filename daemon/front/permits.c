@@ -22,16 +22,16 @@ enum { REFUSALS_MAX = 64 }; /* of a permit, that its client is told */
 
 int permits_check(const struct wire_open_capture *o, struct refusal *r)
 {
-	if (o->metrics.n > 0 || o->recorded || o->processes.n > 0) {
+	if (o->metrics.n > 0 || o->processes.n > 0) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Ask for one or the other.",
-			    "a permit measures nothing by itself: it has no metrics, plays no "
-			    "recording and names no processes");
+			    "a permit measures nothing by itself: it has no metrics and names no "
+			    "processes");
 		return r->code;
 	}
 	return 0;
 }
 
-/* A command's arguments may be nobody else's to see. */
+/* Shows the command's name to everybody, its arguments to the owner and the log only. */
 void permits_describe(struct wire_open_capture *o, struct permits_texts *texts)
 {
 	snprintf(texts->program, sizeof(texts->program), "permit: %.*s",

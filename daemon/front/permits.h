@@ -26,9 +26,8 @@ struct permits_texts {
 /* Refuses options that a permit cannot have. 0, or a code with r filled. */
 int permits_check(const struct wire_open_capture *o, struct refusal *r);
 
-/* Makes of the request what is told of it: "permit: ncu" as the program, to everybody; and in place
- * of metrics, to its owner and the log, "permit" and the whole command. *texts must last as long as
- * *o does. */
+/* Describes the request: everybody sees "permit: ncu" as the program; its owner and the log see
+ * "permit" and the whole command in place of metrics. *texts must last as long as *o does. */
 void permits_describe(struct wire_open_capture *o, struct permits_texts *texts);
 
 /* May objects that count a whole GPU be made under c's lease? False with r filled, unless that is

@@ -16,8 +16,7 @@ int proc_read_uid(pid_t pid, uid_t *ret);
 
 /* Does the process pid, at the other end of this socket, live in the pid namespace of our /proc,
  * and not in one below it, such as a container's? Where the kernel gives a pidfd of the peer (since
- * 6.5), a pid that was used again is noticed. On older kernels the answer is as good as it is
- * early, so ask at once. */
+ * 6.5), a reused pid is noticed. On older kernels it is not, so ask at once. */
 bool proc_peer_is_of_this_machine(int socket, pid_t pid);
 
 /* False under hidepid: processes of others cannot be seen then, and -ENOENT does not mean that they
@@ -28,9 +27,9 @@ bool proc_shows_others(void);
  * processes that have the same pid one after the other differ in it. */
 uint64_t proc_read_begin(pid_t pid);
 
-/* The path of its cgroup, made UTF-8, cut to size, or "" when it is not known. With cgroup v1 a
- * process is in one of each hierarchy, and the longest path is told: runtimes and schedulers write
- * their ids into those that they manage. */
+/* The path of the process's cgroup as UTF-8, cut to size; "" if it is not known. With cgroup v1 a
+ * process has one path in each hierarchy. The longest is returned, because runtimes and schedulers
+ * write their ids into the paths that they manage. */
 void proc_read_cgroup(pid_t pid, char *text, size_t size);
 
 #endif

@@ -142,7 +142,7 @@ int handle_job_end(struct peer *p, const struct wire_message *m, const struct fr
 	return 0;
 }
 
-/* Of the UUIDs in their order: changes when an index means another GPU. */
+/* A hash of the UUIDs in their order, which changes when an index means another GPU. */
 static uint64_t number_of_machine(const struct front *f)
 {
 	uint64_t number = 0;

@@ -7,10 +7,10 @@
 #include "daemon/front/front.h"
 #include "daemon/front/permits.h"
 
-/* Turns what happens to captures into the broker's events, whoever notices it. The broker decides
- * what becomes of them (daemon/broker/broker.c), effects.c carries it out. Noting an event does
- * nothing else, so a list of captures may be walked over meanwhile. What an event needs to know of
- * the front's world is found out here, such as which GPUs a user may not measure any more. */
+/* Turns what happens to captures into events of the broker. The broker decides what becomes of them
+ * (daemon/broker/broker.c), effects.c carries it out. Noting an event does nothing else, so a list
+ * of captures may be walked over meanwhile. What an event needs to know of the front's world is
+ * found out here, such as which GPUs a user may not measure any more. */
 
 void session_look_around(struct front *f)
 {
@@ -212,7 +212,7 @@ void session_on_jobs_changed(struct front *f)
 		struct capture *c = list_entry(l, struct capture, link);
 		uint64_t lost = admission_lost(f, c);
 
-		if (c->claim.state != CLAIM_IDLE && lost != 0) {
+		if ((c->claim.state != CLAIM_IDLE || c->options.trace) && lost != 0) {
 			note_loss(f, c, lost);
 		}
 	}

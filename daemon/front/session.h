@@ -29,7 +29,7 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 void session_note_refusal(struct front *f, struct capture *c, enum event_type type,
 			  const struct refusal *r);
 
-/* Reports an event, whose now_ns is filled in here, and carries out the effects: c may be freed on
+/* Reports an event (this fills in its now_ns) and carries out the effects: c may be freed on
  * return. */
 void session_tell_event(struct front *f, struct capture *c, const struct event *e);
 void session_tell_refusal(struct front *f, struct capture *c, enum event_type type,

@@ -24,20 +24,21 @@
  * it likes, and each has its share: so half of the places are left to users who may measure.
  *
  * Registered programs are counted apart from other connections, because there are as many as a job
- * has ranks. One that waits costs its connection, struct peer and struct process; its buffers are
- * empty and its groups freed, since nobody asks for them again.
+ * has ranks. A registered program costs its connection, struct peer and struct process; its buffers
+ * are empty and its groups freed, since nobody needs them any more.
  *
- * A list of them may be long, and whoever asks for it may read slowly. So it is sent in parts: the
- * next one when the last has left, in the order of their numbers, within the time that is its
- * user's; what the client says meanwhile waits. It holds up nobody, and holds no more than a part.
+ * A list of processes may be long, and its reader slow. So the list is sent in parts, in the order
+ * of the processes' numbers and at the expense of the reader's user: each part when the one before
+ * has left. Meanwhile the client's other messages wait. So a list holds up nobody else, and only
+ * one part is in memory.
  *
  * A capture attaches to its processes when it is opened, so that no two captures wait for the same
- * one. What is another's by then, or has ended, is left out, and told when the capture begins;
- * where nothing is left, the capture is refused. The processes are told when the capture has its
- * lease, and say goodbye when it ends; one that does not is closed and may register again.
- * Decisions use nothing but pid and uid, which the kernel told. A connection may outlive the
- * process that made it, when a child or somebody else has it as well, and the pid is another's
- * then: so that is looked at before a capture names it. */
+ * process. Processes that belong to another capture by then, or have ended, are left out, and the
+ * client is told when the capture begins; if none is left, the capture is refused. The processes
+ * hear of the capture when it has its lease, and say goodbye when it ends; one that does not say
+ * goodbye is closed and may register again. Decisions use nothing but pid and uid, which the kernel
+ * told. Because a child or another process may hold a connection whose maker has ended, and the pid
+ * may then be another process's, the pid is checked before a capture names the process. */
 
 enum { PART_PROCESSES = 64 }; /* of a list; a frame could have more */
 
@@ -149,7 +150,7 @@ static bool is_own(const struct process *process, const struct credentials *who)
 	return process->uid == who->uid && (who->machine_root || !process->machine_root);
 }
 
-/* What belongs to root of the machine is out of every other operator's reach. */
+/* Of operators, only root of the machine may capture programs of root of the machine. */
 static bool may_capture(const struct peer *p, const struct process *process)
 {
 	const struct credentials *who = &p->credentials;
@@ -190,7 +191,7 @@ static struct gpuctr_registered_process describe(const struct peer *p, struct ar
 	return d;
 }
 
-/* Where the list goes on after the process that was last told. */
+/* The process with which the next part of the list begins; listed: the last one sent. */
 static const struct list *find_next(const struct processes *all, uint32_t listed)
 {
 	const struct process *last = processes_find(all, listed);
@@ -202,8 +203,7 @@ static const struct list *find_next(const struct processes *all, uint32_t listed
 	return at;
 }
 
-/* Fills an answer with processes from at on, as many as a part has. Returns where the next part
- * begins. */
+/* Fills v with the next part of the list, from `at` on. Returns where the part after it begins. */
 static const struct list *fill(struct peer *p, struct arena *a, const struct list *at,
 			       struct gpuctr_registered_process *v, size_t *ret_n)
 {
@@ -261,7 +261,7 @@ int handle_processes(struct peer *p, const struct wire_message *m, const struct 
 
 /* --- captures of them --- */
 
-/* A number that nothing has: its process has ended, or there was none. */
+/* True if the number was given to a process that has ended. */
 static bool is_gone(const struct processes *all, uint32_t id)
 {
 	return id != 0 && id <= all->last_id && !processes_find(all, id);
@@ -277,8 +277,8 @@ static int refuse_unknown(const struct processes *all, uint32_t id, struct refus
 	return r->code;
 }
 
-/* Why the client's user may not capture p, which is another's. What an administrator can do is told
- * to those who have a say. */
+/* Why the client's user may not capture p, which belongs to another user. *ret_remedy names a
+ * setting only to somebody who can change it. */
 static const char *why_foreign(const struct peer *client, const char **ret_remedy)
 {
 	const struct policy *policy = &client->front->config.policy;
@@ -304,7 +304,7 @@ static const char *why_foreign(const struct peer *client, const char **ret_remed
 	return "you are no operator of this machine";
 }
 
-/* Whose it is and what its pid is, is for those who see it in the list, and for the log. */
+/* Only clients that see p in the list, and the log, are told its owner and pid. */
 static int refuse_foreign(const struct peer *client, const struct process *p, struct refusal *r)
 {
 	const char *remedy, *why = why_foreign(client, &remedy);
@@ -324,8 +324,8 @@ static int refuse_foreign(const struct peer *client, const struct process *p, st
 	return r->code;
 }
 
-/* Who measures is named. Nobody ends another user's capture by opening one: an operator asks its
- * holder, or an administrator, whose word over captures are the settings. */
+/* The refusal names the holder. Opening a capture never ends another user's: an operator asks its
+ * holder, or an administrator, who can end captures by the settings. */
 static int refuse_captured(const struct peer *client, const struct process *p, struct refusal *r)
 {
 	bool own = p->capture->uid == client->credentials.uid;
@@ -411,7 +411,7 @@ uid_t standby_target(const struct peer *client, const struct wire_u32s *ids)
 	return busy ? busy->uid : client->credentials.uid;
 }
 
-/* Of all that were named none is there and free. */
+/* None of the named processes is in standby and free. */
 static int refuse_all(const struct peer *client, const struct wire_u32s *ids, struct refusal *r)
 {
 	const struct processes *all = &client->front->processes;
@@ -474,8 +474,8 @@ static void welcome(struct process *p)
 	arena_deinit(&a);
 }
 
-/* What was named and is not measured: it has ended since the client's list, or was another
- * capture's when this one was opened, and may be free again by now. */
+/* Tells the client that a named process is not measured: it has ended since the client listed it,
+ * or another capture had it when this one was opened (and it may be free again by now). */
 static void tell_left_out(struct front *f, struct capture *c, uint32_t id)
 {
 	const struct process *p = processes_find(&f->processes, id);

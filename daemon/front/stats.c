@@ -40,6 +40,7 @@ void stats_note_decision(struct stats *s, enum audit_event event, int code)
 	case AUDIT_STARTED:
 	case AUDIT_LEASE_RENEWED:
 	case AUDIT_TRACE_GRANTED:
+	case AUDIT_TRACE_ENDED:
 	case AUDIT_PERMISSION_GRANTED: /* counted when the driver has agreed */
 	case AUDIT_JOB_BEGUN:
 	case AUDIT_JOB_ENDED:

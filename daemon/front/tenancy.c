@@ -119,8 +119,8 @@ static uint64_t watched_gpus(const struct front *f)
 	return f->config.shared ? 0 : gpus;
 }
 
-/* A list that cannot be had now may be there in a moment, when the gpu process is being replaced:
- * end_blind() decides when that takes too long. */
+/* A list of processes that cannot be had now may be available in a moment, when the gpu process has
+ * been replaced. end_blind() decides when that takes too long. */
 static void on_looked(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
 	f->looking = false;

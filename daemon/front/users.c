@@ -13,9 +13,9 @@
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
 
-/* A list of ten thousand processes may be of ten thousand users: a container's users have as many
- * numbers as they like. So the file is read as a whole into a table, when it has changed, and
- * whether it has is asked once a second; nobody's list holds the others up. */
+/* A list of ten thousand processes may have ten thousand users. So the whole file is read into a
+ * table, and read again only if it has changed, which is checked once a second: a long list holds
+ * up nobody. */
 
 enum { NAME_BYTES = 64 };
 
@@ -57,7 +57,7 @@ static int compare(const void *a, const void *b)
 	return x->line < y->line ? -1 : x->line > y->line;
 }
 
-/* false: out of memory; who is not in the table has a number. */
+/* False: out of memory. A user who is not in the table is shown as a number. */
 static bool add(struct users *u, const struct passwd *pw)
 {
 	if (!array_make_room(&u->v, sizeof(*u->v), u->n, &u->room)) {

@@ -148,7 +148,7 @@ void device_list_read(struct device_list *l, const struct vendor_host *host)
 	}
 }
 
-/* With more than these the list counts as unknown, and nothing is leased. */
+/* A longer list counts as unknown, and nothing is leased. */
 enum { TENANTS_PER_GPU_MAX = 4096 };
 
 static bool add_tenants(const struct device_list *l, size_t gpu, uint32_t *gpus, uint32_t *pids,

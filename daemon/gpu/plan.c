@@ -285,7 +285,7 @@ struct span {
 	size_t first, n;
 };
 
-/* The metrics of the columns of one group before those of the span, and of the span. */
+/* The metrics of the span's columns, and of the group's columns before the span. */
 static size_t group_metrics(const struct draft *d, uint32_t group, struct span span,
 			    const char **ret)
 {
@@ -353,7 +353,8 @@ static bool span_blocks(const struct draft *d, struct span span)
 	return blocks;
 }
 
-/* Does a range of the span cost as much as one of the group? Any does where there is none. */
+/* Does a range with the span's metrics cost as much as one with the group's? True for an empty
+ * group. */
 static bool costs_alike(const struct draft *d, uint32_t group, struct span span)
 {
 	const struct span none = { span.first, 0 };
@@ -409,7 +410,7 @@ static int assign_span(struct draft *d, struct span span, uint32_t passes, uint3
 	return code;
 }
 
-/* What came with one of the wanted names. */
+/* The columns that the same wanted name as the first one's has brought. */
 static struct span find_span(const struct draft *d, size_t first)
 {
 	struct span span = { first, 1 };

@@ -99,7 +99,7 @@ static void listing_add(struct listing *l, const struct gpuctr_metric *metric)
 	l->metrics[l->n++] = *metric;
 }
 
-/* What is borrowed of them is copied into the answer. */
+/* Copies the names into the answer, because the catalogue only lends them. */
 static void copy_submetrics(struct listing *l, struct gpuctr_metric *m)
 {
 	size_t n = m->n_submetrics > LIMIT_SUBMETRICS ? LIMIT_SUBMETRICS : m->n_submetrics;

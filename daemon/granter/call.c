@@ -37,9 +37,9 @@ static void free_again(struct call *c)
 }
 
 /* The numbers do not say which GPU is meant, but the driver knows whose subdevice the parent is.
- * The program can make another one of that number between two calls. So the driver is asked before
- * and after: what a subdevice had below it is freed with it, so an object that is still there has
- * the parent that was looked at. */
+ * Between two calls the program can replace the parent by another object of that number. So the
+ * driver is asked before and after the allocation: freeing a subdevice frees what is below it, so
+ * an object that still exists has the parent that was checked. */
 static void allocate(struct call *c)
 {
 	if (c->parameters.client_target != 0 &&

@@ -27,11 +27,11 @@ struct callers {
 
 void callers_init(struct callers *s);
 
-/* The process that has this number now, with one object more. Returns 0, -ESRCH if there is none,
- * -ENOSPC, or what pidfd_open() says. */
+/* The process that has this pid now, counted with one more object. Returns 0, -ESRCH if there is
+ * none, -ENOSPC, or what pidfd_open() says. */
 int caller_add(struct callers *s, uint32_t pid, struct caller **ret);
 
-/* One object less. A process that has none is not watched. p may be NULL. */
+/* Counts one object less; a process without objects is no longer watched. p may be NULL. */
 void caller_release(struct callers *s, struct caller *p);
 
 #endif

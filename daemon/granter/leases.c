@@ -98,9 +98,8 @@ static void object_drop(struct leases *s, struct lease *l, struct object *o)
 	list_append(&s->unused, &o->link);
 }
 
-/* CUPTI frees most of its objects itself, which cannot be seen here. So when a lease has as many
- * objects as it may, the oldest is freed, which fails harmlessly if CUPTI has freed it. A program
- * that hoards objects loses the oldest ones. */
+/* CUPTI frees most of its objects itself, which cannot be seen here. So a lease that has reached
+ * its limit loses its oldest object. Freeing it fails harmlessly if CUPTI has freed it already. */
 static bool make_room(struct leases *s, struct lease *l)
 {
 	if (l->n_objects < GRANTER_OBJECTS_PER_LEASE_MAX) {
@@ -374,7 +373,7 @@ static void complete(struct leases *s, struct lease *l, const struct call *e)
 	l->busy = NULL;
 	if (call_has_allocated(e)) {
 		answer_object(s, l, o, 0, RM_STATUS_OK);
-		if (o->state == OBJECT_ASKED) { /* else its process has ended meanwhile */
+		if (o->state == OBJECT_ASKED) { /* else its process has ended in the meantime */
 			o->state = OBJECT_HELD;
 		}
 	} else {

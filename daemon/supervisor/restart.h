@@ -2,10 +2,10 @@
 #ifndef GPUCTR_SUPERVISOR_RESTART_H
 #define GPUCTR_SUPERVISOR_RESTART_H
 
-/* When a worker that has ended is replaced: at once, RESTARTS_AT_ONCE times in a row of lives
- * shorter than a minute; then after a delay that doubles, so that a process that cannot live does
- * not take the machine's time. Replacing is never given up: a user may be the cause of the ends,
- * and the captures of others are not to end with it. Pure: the clock is the caller's. */
+/* When a worker that has ended is replaced: at once for the first RESTARTS_AT_ONCE lives in a row
+ * that were shorter than a minute; after that with a delay that doubles, so that a process that
+ * always fails does not use up the machine. Replacing is never given up: a user may be the cause of
+ * the ends, and the captures of others are not to end with it. Pure: the clock is the caller's. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +33,8 @@ static inline int restart_is_due(const struct restart *r, uint64_t now_ns)
 	return r->due_ns != 0 && r->due_ns <= now_ns;
 }
 
-/* Milliseconds until the first of n is due, for poll(), and not less; 0: one is; -1: all live. */
+/* Milliseconds until the first of n is to be replaced, rounded up, for poll(); 0: one is due; -1:
+ * all live. */
 int restart_next_ms(const struct restart *r, size_t n, uint64_t now_ns);
 
 #endif

@@ -20,9 +20,9 @@
 
 enum { PREDECESSOR_MS = 2000, PREDECESSOR_PAUSE_MS = 50 };
 
-/* Everybody may connect, because identity decides who may ask for what, and a refusal names its
- * reason. The socket has this mode from its first moment: changing the mode later would change
- * whatever has the name by then. No thread runs yet that the mask could affect. */
+/* Everybody may connect: identity decides who may ask for what, and a refusal names its reason. The
+ * mask gives the socket this mode when it is made, because chmod() could change another file that
+ * has the name by then. No other thread runs yet. */
 static int bind_open(int fd, const struct sockaddr_un *a)
 {
 	mode_t before = umask(0111);
@@ -32,8 +32,8 @@ static int bind_open(int fd, const struct sockaddr_un *a)
 	return r;
 }
 
-/* 0: nobody listens; -EADDRINUSE: somebody does, also where the backlog is full, for which
- * connect() would wait without SOCK_NONBLOCK; or why that cannot be found out. */
+/* Returns 0 if nobody listens at the path; -EADDRINUSE if somebody does, also with a full backlog
+ * (for which connect() would wait without SOCK_NONBLOCK); or another -errno. */
 static int probe(const struct sockaddr_un *a)
 {
 	CLEAN_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -65,9 +65,9 @@ static int free_address(const struct sockaddr_un *a)
 	return r;
 }
 
-/* When a supervisor is killed, its front listens for some milliseconds more, until the kernel has
- * ended it. A manager that restarts the daemon sees the supervisor's end alone, and may come within
- * them: who is going away is waited for, who stays is left in peace. */
+/* When a supervisor is killed, its front goes on listening for some milliseconds, until the kernel
+ * has ended it, and a manager may restart the daemon within that time. So a listener is waited for
+ * a while; one that stays is another daemon, and is left alone. */
 static int free_address_in_time(const struct sockaddr_un *a)
 {
 	uint64_t by = clock_now_ns() + PREDECESSOR_MS * CLOCK_NS_PER_MS;

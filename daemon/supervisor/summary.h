@@ -4,7 +4,7 @@
 
 #include "daemon/supervisor/workers.h"
 
-/* Tells systemd in its status line what the front has last told, and how many workers were
+/* Tells systemd in its status line the front's latest report, and how many workers were
  * replaced. */
 void supervisor_tell_systemd(struct supervisor *s);
 

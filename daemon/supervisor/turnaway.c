@@ -15,8 +15,8 @@
 
 /* A connection that nobody accepts makes systemd start the service again as soon as it has failed.
  * After ten starts in ten seconds systemd gives up the socket too, and refuses a start with
- * settings that have been corrected. So who waits is answered, and the failure takes a while: then
- * the limit stays for what ends by a fault. */
+ * settings that have been corrected. So waiting clients are answered, and the daemon takes two
+ * seconds to fail: then only real faults reach that limit. */
 
 enum { TURNAWAY_MS = 2000, LISTENERS_MAX = 16, BURST = 64 };
 
@@ -38,7 +38,7 @@ static int make_refusal(struct buffer *ret)
 	return r;
 }
 
-/* What they have sent is not read, so that nothing of it can matter. */
+/* Bytes from these clients are not read, so they cannot do harm. */
 static void answer(int listener, const struct buffer *refusal)
 {
 	for (int i = 0; i < BURST; i++) {

@@ -76,7 +76,8 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	/* These may reach the whole group, by Ctrl-C for one. The supervisor tells us to stop. */
+	/* Ctrl-C sends these signals to the whole process group, but workers end when the
+	 * supervisor tells them. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	if (id != WORKER_GRANTER) {
@@ -223,8 +224,8 @@ static int replace_linked(struct supervisor *s, enum worker_id id)
 		return fd;
 	}
 	r = control_send(s->control, workers[id].replaced, fd);
-	/* When the front dies the other workers end too, and may be reaped before it: the front is
-	 * reaped in a moment. */
+	/* These errors mean that the front is dying, with which the other workers end too: the
+	 * front is reaped in a moment, if later than they. */
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 

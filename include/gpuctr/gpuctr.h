@@ -250,7 +250,9 @@ struct gpuctr_totals {
 	uint64_t measured;
 	uint64_t filtered;  /* by kernel_regex, nvtx_include and others of the options */
 	uint64_t capturing; /* launched into a stream that captures a graph: nothing ran then */
-	uint64_t unready;   /* on a device that is not leased, or before its profiler was up */
+	uint64_t unready;   /* not measurable: on a device that is not leased, before its profiler was
+				up, beside a kernel that may wait for it, while an earlier call of CUPTI's
+				has not returned, or chosen for a batch that cannot be changed yet */
 	uint64_t failed;    /* CUPTI or the driver refused the range or its data */
 	uint64_t dropped;   /* lost to a reader that was too slow */
 	uint64_t lost;	    /* in flight when their process died (at least) */
@@ -467,7 +469,12 @@ struct gpuctr_kernel {
 	unsigned id;		 /* unique within the process, from 1 */
 };
 
-enum gpuctr_launch_kind { GPUCTR_LAUNCH_KERNEL, GPUCTR_LAUNCH_COOPERATIVE, GPUCTR_LAUNCH_GRAPH };
+enum gpuctr_launch_kind {
+	GPUCTR_LAUNCH_KERNEL,
+	GPUCTR_LAUNCH_COOPERATIVE,
+	GPUCTR_LAUNCH_GRAPH,	    /* of a CUDA graph as a whole */
+	GPUCTR_LAUNCH_GRAPH_KERNEL, /* a kernel within the launch of a graph, in a trace */
+};
 
 /* Whose time a record tells. The length of a range is longer than the kernel's own time: it holds
  * the markers of the range, what the host did between its begin and the launch, and with a kernel's
@@ -513,6 +520,11 @@ struct gpuctr_record {
 	 * alike (0: of none) share what their values are off by. */
 	const double *errors;
 	unsigned alike;
+	/* Of a kernel of a CUDA graph, numbers that CUPTI gives the kernel's node and the graph
+	 * within the process; else 0. Correlation, thread and ranges are those of the launch of the
+	 * graph. */
+	uint64_t graph_node;
+	uint32_t graph;
 };
 
 /* With a budget: launches of a kind, measured or not, and how many of them there were until now.
@@ -717,6 +729,9 @@ struct gpuctr_capture_options {
 	 * the capture waits for nobody. With metrics, these are planned, in any number of passes,
 	 * and records have NaN for them. */
 	uint64_t trace;
+	/* Of a trace, not 0: the launch of a CUDA graph is one record, and not one for each of its
+	 * kernels. */
+	uint64_t whole_graphs;
 };
 
 /* Opens a capture. handler is copied. The result arrives by on_opened or on_end. */

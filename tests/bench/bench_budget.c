@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* What is left of a total's error at a budget: simulated runs of simulated programs, by the
- * agent's own chooser and controller. The table of docs/internals/budget.md. Before it, what a
+ * agent's own chooser and controller. The figures of docs/internals/budget.md. Before it, what a
  * launch costs that is not measured, which is timed.
  *
  *	bench_budget [SECONDS [RUNS [PROGRAM]]]

@@ -185,44 +185,81 @@ static void add(const void *record, size_t size)
 	give_back(false, false);
 }
 
-static void add_kernel(uint32_t correlation, const char *name, uint64_t begin_ns, uint64_t ns)
+static void add_kernel(CUpti_ActivityKernel9 *k, uint64_t begin_ns, uint64_t ns)
 {
-	CUpti_ActivityKernel9 k = {
-		.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
-		.start = begin_ns,
-		.end = begin_ns + ns,
-		.correlationId = correlation,
-		.name = name,
-	};
-
-	add(&k, sizeof(k));
+	k->kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+	k->start = begin_ns;
+	k->end = begin_ns + ns;
+	add(k, sizeof(*k));
 }
 
-void activity_executed(const struct fake_work *work, uint32_t correlation, const char *name,
-		       uint64_t begin_ns)
+static void set_shape(CUpti_ActivityKernel9 *k, const struct fake_shape *s)
 {
-	uint64_t n = work->kernels, own_ns = work->time_ns - n * FAKE_MARKERS_NS;
-	uint64_t whole_ns = own_ns + (n - 1) * FAKE_GAP_NS, at_ns = 0;
+	k->gridX = (int32_t)s->grid[0];
+	k->gridY = (int32_t)s->grid[1];
+	k->gridZ = (int32_t)s->grid[2];
+	k->blockX = (int32_t)s->block[0];
+	k->blockY = (int32_t)s->block[1];
+	k->blockZ = (int32_t)s->block[2];
+	k->dynamicSharedMemory = (int32_t)s->dynamic_shared;
+	k->staticSharedMemory = s->static_shared;
+	k->registersPerThread = (uint16_t)s->registers;
+}
+
+static uint64_t own_ns(const struct fake_work *work)
+{
+	return work->time_ns - work->kernels * FAKE_MARKERS_NS;
+}
+
+/* The number of a node holds that of its graph, as on an H100. */
+static void add_nodes(const CUpti_ActivityKernel9 *of_all, const struct fake_run *run)
+{
+	uint64_t at_ns = run->begin_ns;
+
+	for (size_t i = 0; i < run->graph->n; i++) {
+		const struct fake_node *node = &run->graph->nodes[i];
+		CUpti_ActivityKernel9 k = *of_all;
+		uint64_t ns = own_ns(&node->work);
+
+		k.name = node->name;
+		k.graphId = run->graph->id;
+		k.graphNodeId = (uint64_t)run->graph->id << 32 | i;
+		set_shape(&k, &node->shape);
+		add_kernel(&k, at_ns, ns);
+		at_ns += ns + FAKE_GAP_NS;
+	}
+}
+
+void activity_executed(CUcontext context, const struct fake_run *run)
+{
+	CUpti_ActivityKernel9 k = { .correlationId = run->correlation, .streamId = run->stream };
+	uint64_t n = run->work.kernels;
+	int gpu;
 
 	if (!atomic_load(&has_kernels) || n == 0) { /* a fill is no kernel */
 		return;
 	}
-	if (!name && atomic_load(&has_graphs)) {
+	call_driver()->context_find(context, &gpu, &k.contextId);
+	k.deviceId = (uint32_t)call_driver()->context_device(context);
+	if (run->graph && atomic_load(&has_graphs)) {
 		CUpti_ActivityGraphTrace g = {
 			.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE,
-			.correlationId = correlation,
-			.start = begin_ns,
-			.end = begin_ns + whole_ns,
+			.correlationId = run->correlation,
+			.start = run->begin_ns,
+			.end = run->begin_ns + own_ns(&run->work) + (n - 1) * FAKE_GAP_NS,
+			.deviceId = k.deviceId,
+			.graphId = run->graph->id,
+			.contextId = k.contextId,
+			.streamId = run->stream,
 		};
 
 		add(&g, sizeof(g));
-		return;
-	}
-	for (uint64_t i = 0; i < n; i++) {
-		uint64_t ns = i + 1 < n ? own_ns / n : whole_ns - at_ns;
-
-		add_kernel(correlation, name ? name : "node", begin_ns + at_ns, ns);
-		at_ns += ns + FAKE_GAP_NS;
+	} else if (run->graph) {
+		add_nodes(&k, run);
+	} else {
+		k.name = run->symbol;
+		set_shape(&k, &run->shape);
+		add_kernel(&k, run->begin_ns, own_ns(&run->work));
 	}
 }
 
@@ -234,7 +271,12 @@ bool activity_traces_kernels(void)
 void activity_range_began(void)
 {
 	if (atomic_load(&has_kernels)) {
-		add_kernel(0x40000000 + atomic_fetch_add(&n_waits, 1), "WaitNs", now_ns(), WAIT_NS);
+		CUpti_ActivityKernel9 k = {
+			.correlationId = 0x40000000 + atomic_fetch_add(&n_waits, 1),
+			.name = "WaitNs",
+		};
+
+		add_kernel(&k, now_ns(), WAIT_NS);
 	}
 }
 

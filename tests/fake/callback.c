@@ -96,17 +96,16 @@ static void on_resource_event(uint32_t cbid, CUcontext context, CUstream stream)
 	}
 }
 
-static void on_executed(CUcontext context, const struct fake_work *work, uint32_t correlation,
-			const char *symbol, uint64_t begin_ns)
+static void on_executed(CUcontext context, const struct fake_run *run)
 {
-	struct fake_work counted = *work;
+	struct fake_work counted = run->work;
 
 	if (activity_traces_kernels()) {
-		counted.traced_warps = work->warps;
-		counted.traced_threads = work->threads;
+		counted.traced_warps = run->work.warps;
+		counted.traced_threads = run->work.threads;
 	}
 	ranges_executed(context, &counted);
-	activity_executed(work, correlation, symbol, begin_ns);
+	activity_executed(context, run);
 }
 
 void callback_listen(const struct fake_hooks *driver)

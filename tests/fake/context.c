@@ -47,7 +47,9 @@ static void stream_free(CUstream s)
 		}
 	}
 	pthread_mutex_unlock(&lock);
-	free(s->graph);
+	if (s->graph) {
+		cuGraphDestroy(s->graph);
+	}
 	free(s);
 }
 
@@ -388,6 +390,11 @@ static bool hook_context_find(CUcontext context, int *ret_gpu, uint32_t *ret_uid
 	return true;
 }
 
+static int hook_context_device(CUcontext context)
+{
+	return context->device;
+}
+
 static bool hook_stream_find(CUcontext context, CUstream stream, bool per_thread, uint32_t *ret_id)
 {
 	struct CUstream_st *s = gpu_stream(stream);
@@ -428,6 +435,7 @@ const struct fake_hooks *fakecuda_hooks(void)
 		.profiler_alloc = permission_alloc,
 		.profiler_free = permission_free,
 		.context_find = hook_context_find,
+		.context_device = hook_context_device,
 		.stream_find = hook_stream_find,
 		.device_gpu = gpu_of_device,
 		.current = gpu_current,

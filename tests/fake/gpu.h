@@ -22,16 +22,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { GRAPH_MAX_NODES = 256, STREAM_ID_DEFAULT = 7, STREAM_ID_PER_THREAD = 8 };
+enum { GRAPH_MAX_NODES = 1 << 17, STREAM_ID_DEFAULT = 7, STREAM_ID_PER_THREAD = 8 };
 
 struct CUgraph_st {
-	unsigned int count;
-	struct fake_work work; /* sum over the nodes */
+	struct fake_graph graph;
+	size_t room;
 };
 
 struct CUgraphExec_st {
-	struct fake_work work;
+	struct fake_graph *graph;
 };
+
+/* The current context. */
+CUresult gpu_need_context(CUcontext *ret);
+
+/* Is any stream being captured? */
+bool gpu_captures(void);
+
+/* A name that records may show when its module is gone. */
+const char *gpu_keep_name(const char *name);
+
+/* Adds a node to a graph that is being made. */
+CUresult gpu_record(struct CUgraph_st *graph, const struct fake_node *node);
+
+/* Frees the graph with its last user. */
+void gpu_graph_unref(struct fake_graph *graph);
+
+/* A function's registers and bytes of shared memory, as its name has them. */
+void gpu_read_name(const char *name, struct fake_shape *shape);
 
 struct CUstream_st {
 	CUstream next;
@@ -116,8 +134,7 @@ void trace_wait_for_driver(void); /* while another thread holds what it holds in
 
 /* How activity records name the call that is under way. */
 void trace_describe(uint32_t *ret_correlation, const char **ret_symbol);
-void trace_executed(CUcontext context, const struct fake_work *work, uint32_t correlation,
-		    const char *symbol, uint64_t begin_ns);
+void trace_executed(CUcontext context, const struct fake_run *run);
 
 /* permission.c */
 int permission_alloc(CUcontext context, int device, struct fake_profiler *ret_profiler);

@@ -25,6 +25,36 @@ struct fake_work {
 	uint64_t traced_warps, traced_threads; /* of the above, what ran while it was traced */
 };
 
+/* What a kernel looks like. */
+struct fake_shape {
+	uint32_t grid[3], block[3], dynamic_shared;
+	int registers, static_shared;
+};
+
+/* The kernels of a graph, in the order in which they run. */
+struct fake_node {
+	const char *name; /* lives as long as the process */
+	struct fake_shape shape;
+	struct fake_work work;
+};
+
+struct fake_graph {
+	uint32_t id;
+	_Atomic unsigned references;
+	size_t n;
+	struct fake_node *nodes;
+};
+
+/* What has run. */
+struct fake_run {
+	struct fake_work work;
+	uint32_t correlation, stream;
+	const char *symbol;	  /* NULL: a graph */
+	struct fake_graph *graph; /* NULL: a kernel, or a fill */
+	struct fake_shape shape;  /* of a kernel */
+	uint64_t begin_ns;
+};
+
 struct fake_call {
 	uint32_t cbid;
 	const char *name;
@@ -42,9 +72,7 @@ struct fake_call {
 struct fake_listener {
 	void (*api)(const struct fake_call *call);
 	void (*resource)(uint32_t cbid, CUcontext context, CUstream stream);
-	/* symbol is NULL for a graph. */
-	void (*executed)(CUcontext context, const struct fake_work *work, uint32_t correlation,
-			 const char *symbol, uint64_t begin_ns);
+	void (*executed)(CUcontext context, const struct fake_run *run);
 };
 
 /* One object of class 0xB2CC. */
@@ -64,6 +92,7 @@ struct fake_hooks {
 
 	/* False: no such context, or a destroyed one. *ret_gpu is the index of the hardware. */
 	bool (*context_find)(CUcontext context, int *ret_gpu, uint32_t *ret_uid);
+	int (*context_device)(CUcontext context); /* as the process counts devices */
 	bool (*stream_find)(CUcontext context, CUstream stream, bool per_thread, uint32_t *ret_id);
 	int (*device_gpu)(int device); /* -1: no such device */
 	CUcontext (*current)(void);

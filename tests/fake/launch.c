@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fake driver API: modules, launches, stream capture, graphs.
+/* The fake driver API: modules and launches.
  *
  * A kernel's work is given to queue.c inside of its launch call, between the two callbacks; queue.c
- * decides when the work runs and ends. A launch into a stream that is being captured runs nothing
- * and becomes a node of the graph. A graph runs as the sum of its nodes. Any image is a module, and
- * it has every function that is asked for.
+ * decides when the work runs and ends. Any image is a module, and it has every function that is
+ * asked for.
  *
  * A kernel of the library API has a function in each context, which is loaded by cuFuncLoad(), or
  * within the first launch, which then takes LOAD_NS longer. Functions of a module are always
@@ -23,14 +22,12 @@
 enum { LOAD_NS = 5000000 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic int n_stream_captures; /* streams that are being captured */
-static _Atomic uint64_t last_capture_id;
 
 /* modules that the program has not unloaded: the driver keeps them */
 static CUmodule modules;
 static CUlibrary libraries;
 
-static CUresult need_context(CUcontext *ret)
+CUresult gpu_need_context(CUcontext *ret)
 {
 	CUresult r = gpu_ready();
 
@@ -44,7 +41,7 @@ static CUresult need_context(CUcontext *ret)
 CUresult cuModuleLoadData(CUmodule *ret, const void *image)
 {
 	CUcontext context = NULL;
-	CUresult r = need_context(&context);
+	CUresult r = gpu_need_context(&context);
 	struct CUmod_st *module;
 
 	if (r != CUDA_SUCCESS || !image) {
@@ -210,7 +207,7 @@ CUresult cuFuncLoad(CUfunction f)
 	if (!is_function(f)) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
-	if (!f->is_loaded && atomic_load(&n_stream_captures) > 0) {
+	if (!f->is_loaded && gpu_captures()) {
 		fake_violation("cuFuncLoad: while a stream captures");
 	}
 	f->is_loaded = true;
@@ -226,8 +223,16 @@ static int number_behind(const char *name, const char *mark, int otherwise)
 	return at && sscanf(at + strlen(mark), "%d", &n) == 1 ? n : otherwise;
 }
 
+void gpu_read_name(const char *name, struct fake_shape *shape)
+{
+	shape->registers = number_behind(name, "_r", 32);
+	shape->static_shared = number_behind(name, "_s", 512);
+}
+
 CUresult cuFuncGetAttribute(int *ret, CUfunction_attribute attribute, CUfunction f)
 {
+	struct fake_shape shape;
+
 	if (!is_function(f)) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
@@ -236,10 +241,12 @@ CUresult cuFuncGetAttribute(int *ret, CUfunction_attribute attribute, CUfunction
 		*ret = 1024;
 		break;
 	case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-		*ret = number_behind(f->name, "_s", 512);
+		gpu_read_name(f->name, &shape);
+		*ret = shape.static_shared;
 		break;
 	case CU_FUNC_ATTRIBUTE_NUM_REGS:
-		*ret = number_behind(f->name, "_r", 32);
+		gpu_read_name(f->name, &shape);
+		*ret = shape.registers;
 		break;
 	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
 		*ret = 90;
@@ -260,14 +267,6 @@ CUresult cuKernelGetAttribute(int *ret, CUfunction_attribute attribute, CUkernel
 	return r == CUDA_SUCCESS ? cuFuncGetAttribute(ret, attribute, f) : r;
 }
 
-static void work_add(struct fake_work *sum, const struct fake_work *work)
-{
-	sum->threads += work->threads;
-	sum->warps += work->warps;
-	sum->time_ns += work->time_ns;
-	sum->kernels += work->kernels;
-}
-
 static struct fake_work work_of(const CUlaunchConfig *c)
 {
 	uint64_t threads = (uint64_t)c->gridDimX * c->gridDimY * c->gridDimZ * c->blockDimX *
@@ -281,14 +280,16 @@ static struct fake_work work_of(const CUlaunchConfig *c)
 	};
 }
 
-static CUresult record(struct CUstream_st *stream, const struct fake_work *work)
+static struct fake_shape shape_of(const CUlaunchConfig *c, const char *name)
 {
-	if (stream->graph->count == GRAPH_MAX_NODES) {
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	stream->graph->count++;
-	work_add(&stream->graph->work, work);
-	return CUDA_SUCCESS;
+	struct fake_shape s = {
+		.grid = { c->gridDimX, c->gridDimY, c->gridDimZ },
+		.block = { c->blockDimX, c->blockDimY, c->blockDimZ },
+		.dynamic_shared = c->sharedMemBytes,
+	};
+
+	gpu_read_name(name, &s);
+	return s;
 }
 
 /* The function of either kind of handle. One that is not loaded is loaded now, which takes time. */
@@ -320,12 +321,20 @@ static void make_uneven(struct fake_work *work)
 	}
 }
 
+static const char *name_of(CUfunction handle)
+{
+	return is_function(handle)	     ? handle->name
+	       : is_kernel((CUkernel)handle) ? ((CUkernel)handle)->name
+					     : NULL;
+}
+
 static CUresult run(const CUlaunchConfig *config, CUfunction f, void **arguments)
 {
 	CUcontext context = NULL;
-	CUresult r = need_context(&context);
+	CUresult r = gpu_need_context(&context);
 	struct CUstream_st *stream = gpu_stream(config->hStream);
 	struct fake_work work = work_of(config);
+	struct fake_shape shape;
 
 	if (r != CUDA_SUCCESS) {
 		return r;
@@ -337,21 +346,18 @@ static CUresult run(const CUlaunchConfig *config, CUfunction f, void **arguments
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	if (stream && stream->capture_status == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
-		return record(stream, &work);
+		const struct fake_node node = { gpu_keep_name(name_of(f)),
+						shape_of(config, name_of(f)), work };
+
+		return gpu_record(stream->graph, &node);
 	}
 	if (!function_of(f, &work)) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	make_uneven(&work);
-	queue_kernel(context, config->hStream, f->name, arguments, &work);
+	shape = shape_of(config, name_of(f));
+	queue_kernel(context, config->hStream, f->name, arguments, &work, &shape);
 	return CUDA_SUCCESS;
-}
-
-static const char *name_of(CUfunction handle)
-{
-	return is_function(handle)	     ? handle->name
-	       : is_kernel((CUkernel)handle) ? ((CUkernel)handle)->name
-					     : NULL;
 }
 
 /* Lets the call return late, as when the thread has to share its CPU. */
@@ -454,10 +460,10 @@ static CUresult fill(CUstream stream, size_t n)
 {
 	const struct fake_work work = { .threads = n, .warps = n / 32, .time_ns = 1000 + n / 64 };
 	CUcontext context = NULL;
-	CUresult r = need_context(&context);
+	CUresult r = gpu_need_context(&context);
 
 	if (r == CUDA_SUCCESS) {
-		queue_kernel(context, stream, "(fill)", NULL, &work);
+		queue_kernel(context, stream, "(fill)", NULL, &work, &(struct fake_shape){ 0 });
 	}
 	return r;
 }
@@ -469,10 +475,11 @@ static CUresult set_flag(CUdeviceptr to, CUstream stream)
 	void *arguments[] = { &flag };
 	const struct fake_work work = { .threads = 32, .warps = 1, .time_ns = 1000 };
 	CUcontext context = NULL;
-	CUresult r = need_context(&context);
+	CUresult r = gpu_need_context(&context);
 
 	if (r == CUDA_SUCCESS) {
-		queue_kernel(context, stream, QUEUE_SETS, arguments, &work);
+		queue_kernel(context, stream, QUEUE_SETS, arguments, &work,
+			     &(struct fake_shape){ 0 });
 	}
 	return r;
 }
@@ -485,125 +492,6 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n, CUstream
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async, "cuMemsetD32Async", &params,
 		    NULL);
 	return trace_exit(&trace, n == 1 && value == 1 ? set_flag(to, stream) : fill(stream, n));
-}
-
-static CUresult begin_stream_capture(CUstream handle)
-{
-	struct CUstream_st *stream = gpu_stream(handle);
-
-	if (!stream || stream->capture_status != CU_STREAM_CAPTURE_STATUS_NONE) {
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	}
-	stream->graph = calloc(1, sizeof(*stream->graph));
-	if (!stream->graph) {
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	stream->capture_status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-	stream->capture_id = atomic_fetch_add(&last_capture_id, 1) + 1;
-	atomic_fetch_add(&n_stream_captures, 1);
-	return CUDA_SUCCESS;
-}
-
-CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
-{
-	cuStreamBeginCapture_v2_params params = { stream, mode };
-	struct fake_trace trace;
-
-	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2,
-		    "cuStreamBeginCapture_v2", &params, NULL);
-	return trace_exit(&trace, begin_stream_capture(stream));
-}
-
-CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
-{
-	cuStreamBeginCapture_v2_ptsz_params params = { stream, mode };
-	struct fake_trace trace;
-
-	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz,
-		    "cuStreamBeginCapture_v2_ptsz", &params, NULL);
-	return trace_exit(&trace, begin_stream_capture(stream));
-}
-
-static CUresult end_stream_capture(CUstream handle, CUgraph *ret)
-{
-	struct CUstream_st *stream = gpu_stream(handle);
-	CUstreamCaptureStatus status;
-
-	if (!stream || stream->capture_status == CU_STREAM_CAPTURE_STATUS_NONE) {
-		return CUDA_ERROR_ILLEGAL_STATE;
-	}
-	status = atomic_exchange(&stream->capture_status, CU_STREAM_CAPTURE_STATUS_NONE);
-	atomic_fetch_sub(&n_stream_captures, 1);
-	*ret = stream->graph;
-	stream->graph = NULL;
-	if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED) {
-		free(*ret);
-		*ret = NULL;
-		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	}
-	return CUDA_SUCCESS;
-}
-
-CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret)
-{
-	cuStreamEndCapture_params params = { stream, ret };
-	struct fake_trace trace;
-
-	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture, "cuStreamEndCapture",
-		    &params, NULL);
-	return trace_exit(&trace, end_stream_capture(stream, ret));
-}
-
-CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret)
-{
-	cuStreamEndCapture_ptsz_params params = { stream, ret };
-	struct fake_trace trace;
-
-	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz,
-		    "cuStreamEndCapture_ptsz", &params, NULL);
-	return trace_exit(&trace, end_stream_capture(stream, ret));
-}
-
-static CUresult is_capturing(CUstream handle, CUstreamCaptureStatus *ret)
-{
-	struct CUstream_st *stream = gpu_stream(handle);
-
-	*ret = stream ? stream->capture_status : CU_STREAM_CAPTURE_STATUS_NONE;
-	return gpu_ready();
-}
-
-CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *ret)
-{
-	cuStreamIsCapturing_params params = { stream, ret };
-	struct fake_trace trace;
-
-	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing, "cuStreamIsCapturing",
-		    &params, NULL);
-	return trace_exit(&trace, is_capturing(stream, ret));
-}
-
-CUresult cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus *ret)
-{
-	cuStreamIsCapturing_ptsz_params params = { stream, ret };
-	struct fake_trace trace;
-
-	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing_ptsz,
-		    "cuStreamIsCapturing_ptsz", &params, NULL);
-	return trace_exit(&trace, is_capturing(stream, ret));
-}
-
-/* As it was first. The header gives its name to a later one. */
-#undef cuStreamGetCaptureInfo
-CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id);
-
-CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id)
-{
-	struct CUstream_st *stream = gpu_stream(handle);
-
-	if (stream && stream->capture_status == CU_STREAM_CAPTURE_STATUS_ACTIVE && id) {
-		*id = stream->capture_id;
-	}
-	return is_capturing(handle, status);
 }
 
 CUresult cuProfilerStart(void)
@@ -620,93 +508,4 @@ CUresult cuProfilerStop(void)
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuProfilerStop, "cuProfilerStop", NULL, NULL);
 	return trace_exit(&trace, gpu_ready());
-}
-
-static CUresult instantiate(CUgraphExec *ret, CUgraph graph)
-{
-	struct CUgraphExec_st *exec;
-
-	if (!graph) {
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-	exec = calloc(1, sizeof(*exec));
-	if (!exec) {
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	exec->work = graph->work;
-	*ret = exec;
-	return CUDA_SUCCESS;
-}
-
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret, CUgraph graph, unsigned long long flags)
-{
-	cuGraphInstantiateWithFlags_params params = { ret, graph, flags };
-	struct fake_trace trace;
-
-	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags,
-		    "cuGraphInstantiateWithFlags", &params, NULL);
-	return trace_exit(&trace, instantiate(ret, graph));
-}
-
-CUresult cuGraphInstantiateWithParams(CUgraphExec *ret, CUgraph graph,
-				      CUDA_GRAPH_INSTANTIATE_PARAMS *options)
-{
-	(void)options;
-	return instantiate(ret, graph);
-}
-
-CUresult cuGraphInstantiate_v2(CUgraphExec *ret, CUgraph graph, CUgraphNode *node, char *log,
-			       size_t bytes)
-{
-	(void)node;
-	(void)log;
-	(void)bytes;
-	return instantiate(ret, graph);
-}
-
-CUresult cuGraphDestroy(CUgraph graph)
-{
-	free(graph);
-	return CUDA_SUCCESS;
-}
-
-CUresult cuGraphExecDestroy(CUgraphExec exec)
-{
-	free(exec);
-	return CUDA_SUCCESS;
-}
-
-static CUresult run_graph(CUgraphExec exec, CUstream handle)
-{
-	struct CUstream_st *stream = gpu_stream(handle);
-	CUcontext context = NULL;
-	CUresult r = need_context(&context);
-
-	if (r != CUDA_SUCCESS || !exec) {
-		return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_HANDLE;
-	}
-	if (stream && stream->capture_status == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
-		return record(stream, &exec->work);
-	}
-	queue_kernel(context, handle, "(graph)", NULL, &exec->work);
-	return CUDA_SUCCESS;
-}
-
-CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
-{
-	cuGraphLaunch_params params = { exec, stream };
-	struct fake_trace trace;
-
-	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, "cuGraphLaunch", &params, NULL);
-	return trace_exit(&trace, run_graph(exec, stream));
-}
-
-CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
-{
-	cuGraphLaunch_ptsz_params params = { exec, stream };
-	struct fake_trace trace;
-
-	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz, "cuGraphLaunch_ptsz",
-		    &params, NULL);
-	return trace_exit(&trace, run_graph(exec, stream));
 }

@@ -44,9 +44,8 @@ void ranges_executed(CUcontext context, const struct fake_work *work);
 /* ranges.c: the context ends while its profiler is enabled. */
 void ranges_context_ends(CUcontext context);
 
-/* activity.c: what the driver ran; symbol NULL: of a graph. */
-void activity_executed(const struct fake_work *work, uint32_t correlation, const char *symbol,
-		       uint64_t begin_ns);
+/* activity.c: what the driver ran. */
+void activity_executed(CUcontext context, const struct fake_run *run);
 void activity_range_began(void);
 bool activity_traces_kernels(void);
 

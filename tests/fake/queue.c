@@ -34,9 +34,7 @@ struct item {
 	enum item_kind kind;
 	const volatile uint32_t *flag;
 	volatile uint32_t *set;
-	struct fake_work work;
-	uint32_t correlation;
-	const char *symbol;
+	struct fake_run run;			  /* but for its begin */
 	void (*pass)(void *owner, long argument); /* of a barrier; NULL: its owner was forgotten */
 	void *owner;
 	long argument;
@@ -160,8 +158,14 @@ static void take_effect(const struct item *i, uint64_t at_ns)
 	if (i->pass) {
 		i->pass(i->owner, i->argument);
 	}
-	if (i->work.threads > 0) {
-		trace_executed(i->context, &i->work, i->correlation, i->symbol, i->begin_ns);
+	if (i->run.work.threads > 0) {
+		struct fake_run run = i->run;
+
+		run.begin_ns = i->begin_ns;
+		trace_executed(i->context, &run);
+	}
+	if (i->run.graph) {
+		gpu_graph_unref(i->run.graph);
 	}
 	if (i->set) {
 		*i->set = 1;
@@ -265,18 +269,37 @@ static volatile uint32_t *argument(void **arguments, size_t n)
 	return *(volatile uint32_t **)arguments[n];
 }
 
-void queue_kernel(CUcontext context, CUstream stream, const char *name, void **arguments,
-		  const struct fake_work *work)
+static struct item describe(CUcontext context, CUstream stream, const struct fake_work *work)
 {
 	struct item i = {
 		.context = context,
 		.stream = stream_id(stream),
 		.kind = ITEM_WORK,
-		.work = *work,
+		.run.work = *work,
 	};
 
 	i.takes_ns = takes_ns(i.stream);
-	trace_describe(&i.correlation, &i.symbol);
+	i.run.stream = i.stream;
+	trace_describe(&i.run.correlation, &i.run.symbol);
+	return i;
+}
+
+void queue_graph(CUcontext context, CUstream stream, struct fake_graph *graph,
+		 const struct fake_work *work)
+{
+	struct item i = describe(context, stream, work);
+
+	atomic_fetch_add(&graph->references, 1);
+	i.run.graph = graph;
+	give(&i);
+}
+
+void queue_kernel(CUcontext context, CUstream stream, const char *name, void **arguments,
+		  const struct fake_work *work, const struct fake_shape *shape)
+{
+	struct item i = describe(context, stream, work);
+
+	i.run.shape = *shape;
 	if (arguments && strstr(name, QUEUE_WAITS)) {
 		i.kind = ITEM_WAIT;
 		i.flag = argument(arguments, 0);

@@ -15,7 +15,9 @@
 
 /* Called within a call that trace_enter() has begun. name may hold one of the words above. */
 void queue_kernel(CUcontext context, CUstream stream, const char *name, void **arguments,
-		  const struct fake_work *work);
+		  const struct fake_work *work, const struct fake_shape *shape);
+void queue_graph(CUcontext context, CUstream stream, struct fake_graph *graph,
+		 const struct fake_work *work);
 
 /* Puts in what the range profiler puts around a range. pass is called when all earlier work has
  * ended, with the queue locked, unless its owner was forgotten. */

@@ -131,10 +131,8 @@ static uint64_t own_ns(const struct fake_work *work)
 	return n == 0 ? work->time_ns : work->time_ns - n * FAKE_MARKERS_NS + (n - 1) * FAKE_GAP_NS;
 }
 
-void trace_executed(CUcontext context, const struct fake_work *work, uint32_t correlation,
-		    const char *symbol, uint64_t begin_ns)
+static uint64_t note_done(int gpu, const struct fake_work *work, uint64_t begin_ns)
 {
-	const struct fake_listener *to = atomic_load(&listener);
 	const struct fake_done done = {
 		.begin_ns = begin_ns,
 		.ns = own_ns(work),
@@ -143,8 +141,22 @@ void trace_executed(CUcontext context, const struct fake_work *work, uint32_t co
 		.kernels = work->kernels,
 	};
 
-	fake_done_add(context->gpu, &done);
+	fake_done_add(gpu, &done);
+	return begin_ns + done.ns;
+}
+
+void trace_executed(CUcontext context, const struct fake_run *run)
+{
+	const struct fake_listener *to = atomic_load(&listener);
+	uint64_t at_ns = run->begin_ns;
+
+	if (!run->graph) {
+		note_done(context->gpu, &run->work, at_ns);
+	}
+	for (size_t i = 0; run->graph && i < run->graph->n; i++) {
+		at_ns = note_done(context->gpu, &run->graph->nodes[i].work, at_ns) + FAKE_GAP_NS;
+	}
 	if (to) {
-		to->executed(context, work, correlation, symbol, begin_ns);
+		to->executed(context, run);
 	}
 }

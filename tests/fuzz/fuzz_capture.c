@@ -56,7 +56,8 @@ static void must(sqlite3 *db, const char *sql)
 static void make_base(void)
 {
 	static const struct gpuctr_column column = { "dram__bytes.sum", "byte", 0 };
-	char *record = schema_format_record(&column, 1), *views = schema_format_views(&column, 1);
+	char *record = schema_format_record(&column, 1),
+	     *views = schema_format_views(&column, 1, false);
 	char sql[512];
 	sqlite3 *db;
 

@@ -41,7 +41,7 @@ static void feed(struct merge *m)
 		const struct gpuctr_record record = { .kernel = i == 11 ? NULL : &kernel,
 						      .values = values };
 
-		fuzz_check(merge_record(m, &record) == 0);
+		fuzz_check(merge_record(m, &record, i == 5 ? "too short" : NULL) == 0);
 	}
 }
 

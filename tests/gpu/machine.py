@@ -133,11 +133,14 @@ class Machine:
         return env
 
     def run(self, argv, timeout=120, uid=USER, denied=True, env=None):
-        """Runs to its end. returncode is -1 when it had to be killed."""
+        """Runs to its end, which was at .ended. returncode is -1 when it had to be killed."""
         p = self.start(argv, uid=uid, denied=denied, env=env)
         code = p.wait(timeout)
+        ended = time.time()
         self.programs.remove(p)
-        return subprocess.CompletedProcess(argv, -1 if code is None else code, p.out(), p.err())
+        r = subprocess.CompletedProcess(argv, -1 if code is None else code, p.out(), p.err())
+        r.ended = ended
+        return r
 
     def start(self, argv, uid=USER, denied=True, env=None):
         p = Program(self.argv(argv, uid), self.environment(denied, **(env or {})), self.work, f"p{time.monotonic_ns()}")

@@ -23,8 +23,7 @@ enum simulation_choice {
 	CHOICE_BY_VALUE,  /* large values twice as often, at the chances of the real one */
 };
 
-/* How a range changes what it measures; docs/internals/budget.md says what is meant. Zeros: not at
- * all. */
+/* How a range changes what it measures. Zeros: not at all. */
 struct simulation_cache {
 	double spill; /* part of the launch before that is counted with this one, unless that was
 			 measured as well */

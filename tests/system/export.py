@@ -587,7 +587,7 @@ def commands_of_the_docs():
         made = [pathlib.Path(o).stat().st_size for o in re.findall(r" (?:-o|--html) (\S+)", command)]
         check(r.returncode == 0 and not r.stderr and (r.stdout or made), f"{command}: {r.stderr!r}")
     help_text = b"".join(subprocess.run([CLIENT, "help", v], capture_output=True, check=False).stdout
-                         for v in ("run", "capture", "metrics", "report", "export")).decode()
+                         for v in ("run", "capture", "metrics", "report", "export", "merge")).decode()
     for cell in re.findall(r"`(gpuctr-client [^`]*)`", text):
         for option in re.findall(r" (--[a-z][a-z-]*)", cell.split(" -- ")[0]):
             check(option in help_text, f"{cell}: no option {option}")

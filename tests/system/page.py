@@ -119,7 +119,7 @@ def estimates_are_the_reports():
         for series in data["timeline"]["measures"]:
             want = total["measures"][series["name"]]["sum"]
             check(abs(sum(series["sums"]) / want - 1) < 1e-9, f"over time: {series['name']}: {sum(series['sums'])}, not {want}")
-        r = subprocess.run([CLIENT, "report", "half.gpuctr", "--width", "2000"], capture_output=True, timeout=100, check=True)
+        r = subprocess.run([CLIENT, "report", "half.gpuctr", "-v", "--width", "2000"], capture_output=True, timeout=100, check=True)
         check(r.stdout.decode().endswith("\n" + data["meta"]["notes"]) and "ESTIMATED" in data["meta"]["notes"], "other notes than the report's")
 
 
@@ -527,6 +527,19 @@ def estimates_are_shown():
                                             if "sum" in m) > 40, "an error is missing")
 
 
+def errors_of_samples_are_shown():
+    """And a card without a drawing is one sentence."""
+    errors = ", ".join(f'"{c}" REAL' for c in COLUMNS)
+    write(change("sampled.gpuctr", "INSERT INTO meta VALUES('sampled', 1)",
+                 f"CREATE TABLE sampled(record INTEGER PRIMARY KEY, alike INTEGER NOT NULL, {errors})",
+                 f"INSERT INTO sampled SELECT id, kernel, {', '.join(f'abs({chr(34)}{c}{chr(34)}) / 50' for c in COLUMNS)} FROM record",
+                 "UPDATE record SET duration_ns = -1, clock = 0"), "-f", "--html", "sampled.html")
+    e = browse("sampled.html", BY_KERNEL + "firstGroup = 0; fitting = (groups) => groups; table();")
+    check(e.text["table"].count("±") > 40 and "±" in e.text["figures"], f"errors: {e.text['figures']}")
+    check("SAMPLED" in e.text["notes"] and any(a.get("class") == "warn" for a in e.all("p")), f"what the values are: {e.text['notes']}")
+    check("roofline-note" in e.text and "hidden" in e.all("p", id="roofline-point")[0], "an empty card has a gap")
+
+
 def texts_fit():
     """On a phone and on a wide screen: no text of a chart is cut, and none lies on another."""
     name = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
@@ -620,7 +633,7 @@ def main():
         if not BROWSER:
             print("SKIP: no Chromium is installed (Debian's package chromium)")
             return 77
-        tests = [hostile_names, many_rows, shows_the_capture, begins_with_operators, each_capture_has_a_line, is_used, own_rows_are_shown, flame_graph, roofline, charts_without_times, estimates_are_shown, texts_fit, page_is_never_wider, hostile_names_do_nothing, empty_captures]
+        tests = [hostile_names, many_rows, shows_the_capture, begins_with_operators, each_capture_has_a_line, is_used, own_rows_are_shown, flame_graph, roofline, charts_without_times, estimates_are_shown, errors_of_samples_are_shown, texts_fit, page_is_never_wider, hostile_names_do_nothing, empty_captures]
     return run_tests(tests, RECORDING)
 
 

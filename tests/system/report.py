@@ -64,7 +64,7 @@ GOLDENS = {
     "op-shape-narrow": ["--by", "op,shape", "--width", 100, "--limit", 8],
     "nvtx-2": ["--by", "nvtx:2", "--width", 120, "--limit", 10],
     "layer": ["--by", "layer", "--width", 100, "--limit", 12, "--sort", "dram__bytes_read:self"],
-    "layer-dir-step": ["--by", "layer,dir,step", "--width", 120],
+    "layer-dir-step": ["--by", "layer,dir,step", "-v", "--width", 120],
     "columns": ["--by", "op", "--skip-zero", "--columns", "time,dram_bandwidth,of_peak", "--figures", "self,share,max",
                 "--sort", "of_peak", "--width", 100, "--limit", 10],
     "who": ["--by", "device,process,stream,thread", "--width", 120],
@@ -382,7 +382,7 @@ def other_clocks():
     change("ranges.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000")
     change("mixed.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000 WHERE kernel = 1")
     for now, before in (("run", "ranges"), ("ranges", "run")):
-        text = run(f"{now}.gpuctr", "--against", f"{before}.gpuctr", "--columns", "time", "--width", 400).stdout.decode()
+        text = run(f"{now}.gpuctr", "--against", f"{before}.gpuctr", "-v", "--columns", "time", "--width", 400).stdout.decode()
         table, notes = text.split("\n\n", 1)
         check("%" not in table and (table + "\n").count(" na\n") == 22, f"{now} against {before}: {table}")
         check("TIMES ARE NOT COMPARED" in notes and "with the same --budget" in notes, f"{now} against {before}: {notes}")
@@ -406,7 +406,7 @@ def other_machines():
     note = next((line for line in text.split("\n") if line.startswith("MACHINES DIFFER")), "")
     check(all(x in note for x in ("here GH100, NVIDIA H200", "1980 MHz", "before GA100, NVIDIA A100", "1410 MHz")), text)
     check("DIFFER" not in run("run.gpuctr", "--against", "run.gpuctr").stdout.decode(), "one machine")
-    text = run("run.gpuctr", "a100.gpuctr", "--width", 400).stdout.decode()
+    text = run("run.gpuctr", "a100.gpuctr", "-v", "--width", 400).stdout.decode()
     check("GH100, NVIDIA H200 (SM up to 1980 MHz, memory 3201 MHz); GA100, NVIDIA A100 (SM up to 1410 MHz" in text, text)
 
 
@@ -418,23 +418,24 @@ def many_versions():
                INSERT INTO process(id, pid, program, cupti, driver, recorded_from)
                SELECT i, i, 'p', '13.0', '{"x" * 2000}' || {what}, '' FROM n""")
         began = time.monotonic()
-        text = run("versions.gpuctr", "--limit", 3, "--width", 2000).stdout.decode()
+        text = run("versions.gpuctr", "-v", "--limit", 3, "--width", 2000).stdout.decode()
         took[what] = time.monotonic() - began
     check(" and others, CUPTI" in text.replace("\n", " ") and took["i"] < 5 * took["''"], f"{took}: {text[-300:]}")
 
 
 def what_is_of_ranges_is_said_of_the_columns_that_are():
-    """By name, below a table that shows them, and in the head of a time."""
+    """In the head of each, and with -v by name below a table that shows them."""
     change("ratio.gpuctr")
     rename_columns("ratio.gpuctr", {COLUMNS[3]: "dram__throughput.avg.pct_of_peak_sustained_elapsed", COLUMNS[4]: "sm__cycles_elapsed.max"})
     longer, ratio = COLUMNS[2], "dram__throughput.avg.pct_of_peak_sustained_elapsed"
     for columns, first, second in (("time", "", ""), ("time,bytes_read", "", ""), (longer, longer, ""), (f"time,{ratio}", "", ratio),
                                    (f"{ratio},sm__cycles,{longer}", f"{longer}, sm__cycles_elapsed.max", ratio)):
-        text = run("ratio.gpuctr", "--columns", columns, "--width", 500).stdout.decode()
+        text = run("ratio.gpuctr", "-v", "--columns", columns, "--width", 500).stdout.decode()
         check((f"\n{first}: of the ranges around the kernels, which are longer" in text) == bool(first), f"{columns}: {text}")
         check((f"\n{second}: by the ranges around the kernels" in text) == bool(second), f"{columns}: {text}")
         check(first or second or "range" not in text, f"{columns}: {text}")
-        check((f"{longer} (range)" in text) == (longer in columns), f"{columns}: the head: {text}")
+        for name in (longer, ratio):
+            check((f"{name} (range)" in text) == (name in columns), f"{columns}: the head: {text}")
 
 
 def several_files_add_up():
@@ -554,7 +555,7 @@ def wild_values():
     for columns in (40, 80, 170):
         for more in ([], ["--units", "base"], ["--against", "run.gpuctr"]):
             text = run("wild.gpuctr", "--limit", 0, "--figures", "all", "--width", columns, *more).stdout.decode()
-            table = text[:text.index("single pass")]
+            table = text[:text.index("kernels seen")]
             check(all(width(line) <= columns for line in table.split("\n")), f"wild values in {columns}, {more}")
     r = json.loads(run("wild.gpuctr", "--json").stdout)
     check(r["all"]["derived"]["dram_bandwidth"] is None, "a bandwidth of bytes that are not known")
@@ -613,7 +614,7 @@ def operations():
     shutil.copy("run.gpuctr", "one.gpuctr")
     rename_columns("one.gpuctr", {"lts__t_sectors.sum": "sm__ops_path_tensor_src_bf16.sum"})
 
-    text = compared("two.gpuctr", "two.gpuctr", "--limit", 2, "--columns", "flop,of_flop_peak")
+    text = compared("two.gpuctr", "two.gpuctr", "-v", "--limit", 2, "--columns", "flop,of_flop_peak")
     more = next(line for line in text.split("\n") if " more " in line)
     check(more.count("+0.0%") == 2, f"the rest before: {more}")
     check("operations (flop, of_flop_peak) are those that were counted" in text.replace("\n", " "), text)
@@ -736,10 +737,10 @@ def with_operations(path):
 def operations_by_their_peak():
     """What an H200's 132 multiprocessors can do at 1,980 MHz is known of it, and of no slice of it."""
     with_operations("operations.gpuctr")
-    text = run("operations.gpuctr", "--limit", 3, "--columns", "all").stdout.decode()
+    text = run("operations.gpuctr", "-v", "--limit", 3, "--columns", "all").stdout.decode()
     check("operations (flop_rate, of_flop_peak, intensity) are those that were counted, and no others: "
           "of the tensor cores bf16 to fp32 " in text.replace("\n", " "), f"which operations are in a rate:\n{text}")
-    check("no others" not in report(), "of a capture without operations")
+    check("no others" not in report("-v"), "of a capture without operations")
     r = json.loads(run("operations.gpuctr", "--by", "op", "--json").stdout)
     for row in [r["all"], *(row for row in r["rows"] if row["launches"])]:
         share, rate = row["derived"]["of_flop_peak"], row["derived"]["flop_rate"]

@@ -157,6 +157,64 @@ static void a_job_ends_the_leases_of_others(void **state)
 	expect_message(client, "job 4712");
 }
 
+static struct program *trace(struct fixture *f, const char *option, const char *value)
+{
+	return fixture_client(f, USER_ANN, option, value, "--devices", "0", "--no-summary", "--",
+			      FAKEAPP, "--kernels", "4000", "--sleep-us", "1000", "--exit", "7",
+			      NULL);
+}
+
+/* It leases nothing, but tells what runs there; nor does the sampler's permit outlive it. */
+static void a_job_ends_the_traces_of_others(void **state)
+{
+	static const char *const options[][2] = { { "--metrics", "none" }, { "--mode", "sample" } };
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	f->violations_expected = true; /* the object is gone under the sampler's feet */
+	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		start_daemon(f, "sharing=exclusive");
+		client = trace(f, options[i][0], options[i][1]);
+		while (process_child(client->pid, "fakeapp") == 0) {
+			sleep_ms(10);
+		}
+		sleep_ms(500);
+		expect_exit(begin_job(f, USER_SELF, "4712", "1235", "0"), 0);
+		expect_text_soon(f->daemon->err, "trace ended: ");
+		expect_text_soon(client->err, "no longer measured");
+		expect_exit(client, 7);
+		expect_output(client, "done 4000\n");
+		expect_message(client, "error[revoked]");
+		expect_message(client, "job 4712");
+		expect_no_owner(f);
+		expect_no_objects(f);
+		fixture_stop_daemon(f);
+	}
+}
+
+static void a_trace_that_only_a_job_allowed_ends_with_it(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	fixture_start_strict_daemon(f, "--set", "job-owners=yes", NULL);
+	expect_exit(begin_job(f, USER_SELF, "4714", "1234", "0"), 0);
+	client = trace(f, "--metrics", "none");
+	while (process_child(client->pid, "fakeapp") == 0) {
+		sleep_ms(10);
+	}
+	sleep_ms(500);
+	expect_exit(end_job(f, "4714"), 0);
+	expect_text_soon(client->err, "no longer measured");
+	expect_exit(client, 7);
+	expect_message(client,
+		       "error[revoked]: the trace was ended: the job that had GPU 0 is over");
+	assert_int_equal(count_text(f->daemon->err, "trace ended: "), 1);
+}
+
 /* The scheduler answers for what else runs there. */
 static void a_jobs_owner_need_not_be_alone(void **state)
 {
@@ -468,6 +526,8 @@ int main(void)
 		SYSTEM_TEST(root_of_a_container_states_no_job),
 		SYSTEM_TEST(root_of_a_container_has_no_part_in_jobs),
 		SYSTEM_TEST(a_job_ends_the_leases_of_others),
+		SYSTEM_TEST(a_job_ends_the_traces_of_others),
+		SYSTEM_TEST(a_trace_that_only_a_job_allowed_ends_with_it),
 		SYSTEM_TEST(a_jobs_owner_need_not_be_alone),
 		SYSTEM_TEST(a_job_admits_its_owner_if_the_settings_say_so),
 		SYSTEM_TEST(what_only_a_job_allowed_ends_with_it),

@@ -316,7 +316,7 @@ static void start_with_two_gpus(struct fixture *f)
 static struct program *measure(struct fixture *f, const char *format)
 {
 	struct program *p =
-		fixture_client(f, USER_ANN, "--metrics", METRICS, "--raw", "-o",
+		fixture_client(f, USER_ANN, "-v", "--metrics", METRICS, "--raw", "-o",
 			       fixture_path(f, "run.gpuctr"), "--format", format, "--output",
 			       fixture_path(f, "records"), "--", TEST_FAKEFIELDS, NULL);
 

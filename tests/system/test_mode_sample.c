@@ -112,6 +112,65 @@ static void each_kernel_has_its_value_and_its_error(void **state)
 	expect_no_objects(f);
 }
 
+static void change(const char *path, const char *sql)
+{
+	sqlite3 *db = NULL;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+}
+
+/* What the file keeps gives the same values to the bit, and by the same code. */
+static void values_can_be_attributed_again(void **state)
+{
+	struct fixture *f = *state;
+	struct program *kept, *again;
+	CLEAN_FREE char *of_file = NULL, *anew = NULL;
+	const char *path = fixture_path(f, "run.gpuctr");
+
+	fixture_start_daemon(f, NULL);
+	expect_exit(start_run(f, "--nvtx", NULL), 3);
+	assert_true(query_run(f, "SELECT sum(count) FROM sample_block") > 50000);
+	kept = fixture_client(f, USER_ANN, "report", path, "--by", "kernel,shape", "--json", NULL);
+	expect_exit(kept, 0);
+	assert_true(count_text(kept->out, "\"error\"") > 8);
+	/* Whatever stands in the records. */
+	change(path, "UPDATE record SET \"dram__bytes_read.sum\" = 1e9;"
+		     "UPDATE sampled SET \"dram__bytes_read.sum\" = 1, alike = 7");
+	again = fixture_client(f, USER_ANN, "report", path, "--by", "kernel,shape", "--json",
+			       "--attribute", NULL);
+	expect_exit(again, 0);
+	of_file = read_file(kept->out);
+	anew = read_file(again->out);
+	assert_string_equal(anew, of_file);
+	expect_exit(fixture_client(f, USER_ANN, "report", path, "--html",
+				   fixture_path(f, "run.html"), "--attribute", NULL),
+		    0);
+}
+
+static void samples_need_not_be_kept(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	const char *path = fixture_path(f, "run.gpuctr");
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
+				"dram__bytes_read.sum", "--no-samples", "-o", path, "--", FAKEAPP,
+				"--kernels", "200", WORK, NULL);
+	expect_exit(client, 0);
+	assert_true(query_run(f, "SELECT count(*) FROM sqlite_schema WHERE name = "
+				 "'sample_block'") == 0);
+	client = fixture_client(f, USER_ANN, "report", path, "--attribute", NULL);
+	expect_exit(client, 1);
+	expect_message(client, "error[no-samples]");
+	expect_message(client, "without --no-samples");
+	client = fixture_client(f, USER_ANN, "--no-samples", "--", "true", NULL);
+	expect_exit(client, 125);
+	expect_message(client, "--no-samples is of --mode sample");
+}
+
 /* Wherever they are told. */
 static void values_are_labelled(void **state)
 {
@@ -221,7 +280,7 @@ static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
 		  "is no sum over time" },
 		{ "no__such.sum", "--quiet", "--quiet", "metric-unknown" },
 		{ "dram__bytes_read.sum", "--budget", "5%", "--mode sample and --budget" },
-		{ "dram__bytes_read.sum", "--raw", "--quiet", "--mode sample and --raw" },
+		{ "dram__bytes_read.sum", "--raw", "-o%p.gpuctr", "--raw with several files" },
 		{ "none", "--quiet", "--quiet", "--mode sample and --metrics none" },
 		{ "dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum,"
 		  "lts__t_bytes.sum,l1tex__t_bytes.sum",
@@ -385,9 +444,9 @@ static void other_modes_are_as_they_were(void **state)
 		       "--mode budget and --raw");
 	p = on_demand_start(f, USER_ANN);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	client =
-		fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode", "range",
-			       "--metrics", "dram__bytes_read.sum", "--duration", "1", NULL);
+	client = fixture_client(f, USER_ANN, "capture", "-v", "--pid", on_demand_pid(p), "--mode",
+				"range", "--metrics", "dram__bytes_read.sum", "--duration", "1",
+				NULL);
 	expect_exit(client, 0);
 	expect_no_message(client, "chosen at random");
 	expect_message(client, "single pass, no replay");
@@ -398,6 +457,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SAMPLE_TEST(each_kernel_has_its_value_and_its_error),
+		SAMPLE_TEST(values_can_be_attributed_again),
+		SAMPLE_TEST(samples_need_not_be_kept),
 		SAMPLE_TEST(values_are_labelled),
 		SAMPLE_TEST(launches_left_out_take_part),
 		SAMPLE_TEST(an_ordinary_user_samples),

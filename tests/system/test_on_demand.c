@@ -36,8 +36,8 @@ static void run_capture(struct fixture *f, const struct program *p, const char *
 
 	for (size_t i = 0;
 	     i < ARRAY_SIZE(seconds) && (!c || count_text(c->err, "ESTIMATED") != estimated); i++) {
-		c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--duration",
-				   seconds[i], option, value, NULL);
+		c = fixture_client(f, USER_ANN, "capture", "-v", "--pid", on_demand_pid(p),
+				   "--duration", seconds[i], option, value, NULL);
 		expect_exit(c, 0);
 	}
 	assert_int_equal(count_text(c->err, told), chosen);

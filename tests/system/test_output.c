@@ -101,9 +101,9 @@ static void summary_and_report_are_the_same(void **state)
 	summary = read_file(run->err);
 	table = read_file(report->out);
 	end = strstr(table, "\n\nhint: "); /* only reports have them */
-	end = end ? end : strstr(table, "\n\nsingle pass");
-	assert_non_null(end);
-	*end = '\0';
+	if (end) {
+		*end = '\0';
+	}
 	assert_non_null(strstr(table, "dram_bandwidth"));
 	if (!strstr(summary, table)) {
 		fail_msg("the summary\n%s\nis without the report\n%s", summary, table);

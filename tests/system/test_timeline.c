@@ -332,7 +332,7 @@ static void the_sampler_is_killed(void **state)
 	p = start_sampling(f, "0");
 	kill(fixture_child(p), SIGKILL);
 	expect_exit(p, 125);
-	expect_message(p, "the sampler ended without a last word (status 137)");
+	expect_message(p, "the sampler ended without a last word (signal 9, Killed)");
 	expect_table(p);
 	expect_no_owner(f);
 	expect_service(f, PATIENCE_MS);
@@ -439,7 +439,7 @@ static void a_sampler_that_floods_can_be_interrupted(void **state)
 	sleep_ms(500);
 	kill(p->pid, SIGINT); /* it does not listen, and is killed */
 	expect_exit(p, 125);
-	expect_message(p, "the sampler ended without a last word (status 137)");
+	expect_message(p, "the sampler ended without a last word (signal 9, Killed)");
 }
 
 /* --- what is lost --- */

@@ -56,7 +56,7 @@ static void each_kernel_has_its_time_and_its_ranges(void **state)
 	assert_true(query_run(f, "SELECT count(*) FROM records WHERE clock = 'gpu'") == 3000);
 	/* Neither ranges nor a permission were asked for. */
 	assert_int_equal(count_text(fixture_path(f, "calls.log"), "cuptiRangeProfiler"), 0);
-	assert_int_equal(count_text(fixture_path(f, "calls.log"), "cuptiActivityEnable"), 2);
+	assert_int_equal(count_text(fixture_path(f, "calls.log"), "cuptiActivityEnable"), 1);
 	expect_no_objects(f);
 }
 
@@ -120,7 +120,7 @@ static void the_table_shows_times_alone(void **state)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "-o",
+	client = fixture_client(f, USER_ANN, "-v", "--metrics", "none", "-o",
 				fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "8",
 				"--nvtx", NULL);
 	expect_exit(client, 0);
@@ -135,7 +135,8 @@ static void the_table_shows_times_alone(void **state)
 	assert_true(count_text(client->out, "layer 3") == 2);
 }
 
-static void graphs_and_failures_are_counted(void **state)
+/* A launch of a graph is as many records as the graph has kernels. */
+static void kernels_of_graphs_are_records(void **state)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -143,9 +144,44 @@ static void graphs_and_failures_are_counted(void **state)
 
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--metrics", "none", "--format", "jsonl", "--output",
-				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "1",
-				"--graph", NULL);
+				fixture_path(f, "records"), "-o", fixture_path(f, "run.gpuctr"),
+				"--", FAKEAPP, "--kernels", "1", "--graph", NULL);
 	expect_exit(client, 0);
+	expect_message(client, "13 kernels seen in 1 process: 9 measured, 4 skipped");
+	lines_load(&l, fixture_path(f, "records"));
+	assert_int_equal(lines_count(&l, "kernel"), 9);
+	for (size_t k = 0; k < 8; k++) {
+		const char *line = lines_at(&l, "kernel", k + 1),
+			   *first = lines_at(&l, "kernel", k / 4 * 4 + 1);
+		char text[64];
+
+		snprintf(text, sizeof(text), "\"mangled\":\"_Z2k%zuPf\"", k % 4);
+		assert_non_null(strstr(line, text));
+		assert_non_null(strstr(line, "\"kind\":\"graph_kernel\""));
+		assert_true(line_number(line, "graph") == 1);
+		assert_true(line_number(line, "graph_node") == (double)(UINT64_C(1) << 32 | k % 4));
+		assert_true(line_number_at(line, "grid", 0) == (double)(k % 4 + 1));
+		assert_true(line_number(line, "registers") == 32);
+		assert_true(line_number(line, "duration_ns") == own_ns(line));
+		assert_true(line_number(line, "correlation") == line_number(first, "correlation"));
+		assert_true(line_number(line, "thread") == line_number(first, "thread"));
+	}
+	lines_deinit(&l);
+	assert_true(query_run(f, "SELECT count(*) FROM records WHERE kind = 3") == 8);
+}
+
+static void graphs_are_whole_if_asked_for(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "--graphs", "whole", "--format",
+				"jsonl", "--output", fixture_path(f, "records"), "--", FAKEAPP,
+				"--kernels", "1", "--graph", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "7 kernels seen in 1 process: 3 measured, 4 skipped");
 	lines_load(&l, fixture_path(f, "records"));
 	for (size_t k = 1; k < 3; k++) {
 		assert_true(line_number(lines_at(&l, "kernel", k), "duration_ns") ==
@@ -230,7 +266,8 @@ int main(void)
 		SYSTEM_TEST(it_waits_for_nobody),
 		SYSTEM_TEST(filters_choose),
 		SYSTEM_TEST(the_table_shows_times_alone),
-		SYSTEM_TEST(graphs_and_failures_are_counted),
+		SYSTEM_TEST(kernels_of_graphs_are_records),
+		SYSTEM_TEST(graphs_are_whole_if_asked_for),
 		SYSTEM_TEST(lost_times_are_told),
 		SYSTEM_TEST(a_program_that_runs_is_traced),
 		SYSTEM_TEST(what_does_not_go_with_it_is_refused),

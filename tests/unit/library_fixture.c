@@ -154,5 +154,6 @@ struct gpuctr_capture_options library_ask_everything(void)
 		.record_limit = 9,
 		.permit = GPUCTR_PERMIT_BY_PRELOAD,
 		.trace = 1,
+		.whole_graphs = 1,
 	};
 }

@@ -522,6 +522,8 @@ static void each_event_has_its_words_level_and_id(void **state)
 		  "lease revoked: ", "a83589c63c3c43edb36f9803b369169b", LOG_NOTICE },
 		{ AUDIT_TRACE_GRANTED, "trace-granted",
 		  "trace granted: ", "e6ece9ec4b43b25cfdf5e110d4008f1f", LOG_INFO },
+		{ AUDIT_TRACE_ENDED, "trace-ended",
+		  "trace ended: ", "ee9af0e29ee745a9afb031f2a7742e47", LOG_INFO },
 		{ AUDIT_PERMISSION_GRANTED, "permission-granted",
 		  "permission granted: ", "c71ea84ab8974bcd85ac1588e8be70d5", LOG_INFO },
 		{ AUDIT_JOB_BEGUN, "job-begun", "job begun: ", "d928d387ddd744179cfe4e4b83235270",

@@ -35,9 +35,11 @@ static char letter(const struct effect *f)
 		[EFFECT_STOP] = 'S',   [EFFECT_CLOSE] = 'L', [EFFECT_END] = 'E',
 		[EFFECT_FREE] = 'F',
 	};
-	static const char notes[] = {
-		[NOTE_REFUSED] = 'r', [NOTE_ENDED] = 'e', [NOTE_EXPIRED] = 'x', [NOTE_REVOKED] = 'v'
-	};
+	static const char notes[] = { [NOTE_REFUSED] = 'r',
+				      [NOTE_ENDED] = 'e',
+				      [NOTE_EXPIRED] = 'x',
+				      [NOTE_REVOKED] = 'v',
+				      [NOTE_TRACE_ENDED] = 't' };
 
 	return f->type == EFFECT_NOTE ? notes[f->note] : letters[f->type];
 }

@@ -189,7 +189,7 @@ static void carry_out(const struct effect *f)
 	expect_client_to_listen(f, life);
 	switch (f->type) {
 	case EFFECT_NOTE:
-		life->ended += f->note != NOTE_REFUSED;
+		life->ended += f->note != NOTE_REFUSED && f->note != NOTE_TRACE_ENDED;
 		break;
 	case EFFECT_CHECK:
 		expect_in_order(life);

@@ -417,7 +417,7 @@ static void definitions_of_any_number_come_in_order(void **state)
 
 /* --- the queue --- */
 
-static void count_dropped(void *userdata, const struct batch *b)
+static void count_dropped(void *userdata, struct batch *b)
 {
 	*(size_t *)userdata += b->n;
 }

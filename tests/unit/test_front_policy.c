@@ -221,13 +221,35 @@ static void test_a_permit_measures_nothing(void **state)
 	o.metrics = (struct wire_strings){ 1, metrics };
 	say(0, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
 	assert_int_equal(refused_for(0), GPUCTR_E_BAD_REQUEST);
-	o = (struct wire_open_capture){ .request = 10, .permit = true, .recorded = true };
-	say(0, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
-	assert_int_equal(count_heard(0, WIRE_REFUSAL), 2);
 	o = (struct wire_open_capture){ .request = 11, .permit = true, .processes = { 1, &one } };
 	say(0, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
-	assert_int_equal(count_heard(0, WIRE_REFUSAL), 3);
+	assert_int_equal(count_heard(0, WIRE_REFUSAL), 2);
 	assert_int_equal(count_heard(0, WIRE_OPENED), 0);
+}
+
+/* Of samples that come out of a file: nothing is leased, waited for or granted. */
+static void test_a_permit_of_a_recording_permits_nothing(void **state)
+{
+	const struct wire_open_capture o = {
+		.request = 9, .program = "gpuctr-replay", .permit = true, .recorded = true
+	};
+
+	(void)state;
+	connect_client(0, BOB);
+	open_permit(0);
+	connect_client(1, ANN);
+	say(1, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
+	assert_int_equal(count_heard(1, WIRE_READY), 1);
+	assert_true(last_heard(1, WIRE_OPENED)->opened.recorded);
+	assert_int_equal(last_heard(1, WIRE_OPENED)->opened.gpus.n, 0);
+	ask_permission(2, ANN, 1);
+	assert_int_equal(last_heard(2, WIRE_PERMISSION_REPLY)->permission_reply.code,
+			 GPUCTR_E_BAD_TOKEN);
+	assert_int_equal(last_granter_request(GRANTER_ALLOC).op, 0);
+	connect_agent(3, ANN, 1);
+	assert_int_equal(refused_for(3), GPUCTR_E_BAD_TOKEN);
+	connect_client(4, ROOT);
+	assert_int_equal(ask_status(4)->counts->leases_active, 1);
 }
 
 /* --- traces --- */
@@ -279,15 +301,14 @@ static void test_a_traces_metrics_are_planned(void **state)
 
 static void test_a_trace_has_nothing_to_choose(void **state)
 {
-	struct wire_open_capture wrong[4] = { { 0 } };
+	struct wire_open_capture wrong[3] = { { 0 } };
 
 	(void)state;
 	connect_client(0, ANN);
-	wrong[0].recorded = true;
-	wrong[1].permit = true;
-	wrong[2].selection.budget_ppm = 50000;
-	wrong[3].selection.raw_images = true;
-	for (unsigned i = 0; i < 4; i++) {
+	wrong[0].permit = true;
+	wrong[1].selection.budget_ppm = 50000;
+	wrong[2].selection.raw_images = true;
+	for (unsigned i = 0; i < 3; i++) {
 		wrong[i].request = i + 9;
 		wrong[i].trace = true;
 		say(0,
@@ -723,6 +744,7 @@ int main(void)
 		FRONT_TEST(test_a_permit_of_whole_gpus_ends_when_they_are_shared),
 		FRONT_TEST(test_a_permits_client_is_told_who_was_refused),
 		FRONT_TEST(test_a_permit_measures_nothing),
+		FRONT_TEST(test_a_permit_of_a_recording_permits_nothing),
 		FRONT_TEST(test_a_trace_leases_nothing),
 		FRONT_TEST(test_a_traces_metrics_are_planned),
 		FRONT_TEST(test_a_trace_has_nothing_to_choose),

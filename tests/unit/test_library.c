@@ -73,6 +73,7 @@ static void options_may_end_after_any_member(void **state)
 		offsetof(struct gpuctr_capture_options, record_limit),
 		offsetof(struct gpuctr_capture_options, permit),
 		offsetof(struct gpuctr_capture_options, trace),
+		offsetof(struct gpuctr_capture_options, whole_graphs),
 		sizeof(struct gpuctr_capture_options),
 	};
 	struct fixture *f = *state;
@@ -116,6 +117,7 @@ static void options_may_end_after_any_member(void **state)
 		assert_int_equal(m.selection.record_limit, i >= 23 ? 9 : 0);
 		assert_int_equal(m.permit, i >= 24);
 		assert_int_equal(m.trace, i >= 25);
+		assert_int_equal(m.selection.whole_graphs, i >= 26);
 	}
 }
 

@@ -322,6 +322,72 @@ static void test_one_off_kernels_and_steps_that_stop(void **state)
 	end();
 }
 
+enum places { NO_PLACES, PLACES, NEW_PLACES };
+
+/* Launches of a graph of two branches of 20 kernels each, of all the same shapes, whose records
+ * tell one stream, with two kernels between launches. Which kernel of which branch is first differs
+ * from launch to launch. NEW_PLACES: the graph is made anew for each launch, and has one branch. */
+static int64_t add_graphs(uint32_t launches, enum places places)
+{
+	double us[40], bytes[40];
+	int64_t at = MS, ends[2];
+
+	for (uint32_t i = 0; i < 40; i++) {
+		us[i] = 10 + 30 * random_part();
+		bytes[i] = us[i] * 3e6 * random_part();
+	}
+	for (uint32_t l = 0; l < launches; l++) {
+		for (uint32_t i = 0; i < 2; i++) {
+			add(1, 900 + i, at, at + 20000, 4e7);
+			at += 21000;
+		}
+		ends[0] = ends[1] = at;
+		for (uint32_t i = 0; i < 40; i++) {
+			int64_t *branch = &ends[places == NEW_PLACES ? 0 : i % 2];
+			int64_t ns = (int64_t)(us[i] * 1000 * (0.9 + 0.2 * random_part()));
+			uint64_t graph = places == NEW_PLACES ? l + 1 : 1;
+
+			*branch += (int64_t)(random_part() * 2000);
+			add(1, i % 3, *branch, *branch + ns, bytes[i]);
+			world->kernels[world->count - 1].k.place =
+				places == NO_PLACES ? 0 : graph << 32 | (i + 1);
+			*branch += ns;
+		}
+		at = (ends[0] > ends[1] ? ends[0] : ends[1]) + (int64_t)(random_part() * 20000);
+	}
+	return at;
+}
+
+static void test_branches_of_graphs(void **state)
+{
+	struct outcome without;
+
+	(void)state;
+	begin(45);
+	sample(add_graphs(300, NO_PLACES));
+	attribute(0);
+	without = judge();
+	end();
+	begin(45);
+	sample(add_graphs(300, PLACES));
+	attribute(0);
+	expect("a graph of two branches", 0.99, 0.99, 0.003, 0.02);
+	assert_int_equal(attribution_counts(world->attribution)->without_position, 0);
+	assert_true(without.weighted > 5 * judge().weighted);
+	end();
+	begin(46);
+	sample(add_graphs(300, NEW_PLACES));
+	attribute(0);
+	expect("a graph that is made anew", 0.99, 0.99, 0.003, 0.02);
+	assert_true(attribution_counts(world->attribution)->positions < 100);
+	end();
+	begin(47); /* windows in which a launch is cut */
+	sample(add_graphs(300, PLACES));
+	attribute(3000);
+	expect("the same in pieces", 0.99, 0.99, 0.003, 0.02);
+	end();
+}
+
 /* Windows much shorter than the recording: memory is bounded, the values are about the same. */
 static void test_windows(void **state)
 {
@@ -520,6 +586,7 @@ int main(void)
 		cmocka_unit_test(test_streams_at_once),
 		cmocka_unit_test(test_nothing_repeats),
 		cmocka_unit_test(test_one_off_kernels_and_steps_that_stop),
+		cmocka_unit_test(test_branches_of_graphs),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_idle_is_estimated),
 		cmocka_unit_test(test_together),

@@ -14,6 +14,14 @@ static const struct summary_end plain_end = { .totals = { .seen = 5, .measured =
 					      .driver = "580",
 					      .width = 140,
 					      .rows = 20 };
+static const struct summary_end verbose_end = {
+	.totals = { .seen = 5, .measured = 4, .filtered = 1 },
+	.has_totals = true,
+	.driver = "580",
+	.verbose = true,
+	.width = 140,
+	.rows = 20
+};
 
 static struct summary *new_summary(const struct gpuctr_plan *plan)
 {
@@ -58,6 +66,7 @@ static void test_summary_adds_up(void **state)
 	add(s, &synthetic, 1, 0, NAN, 1000);
 	end.totals.dropped = 3;
 	end.beyond = 1;
+	end.verbose = true;
 	summary_print(s, &end, &b);
 	assert_int_equal(summary_records(s), 4);
 	first = strstr(buf_string(&b), "large");
@@ -75,6 +84,11 @@ static void test_summary_adds_up(void **state)
 	expect_lacks(&b, "RECORDED");
 	expect_lacks(&b, "times are lengths of ranges");
 	expect_lacks(&b, "no time");
+	end.verbose = false;
+	buf_clear(&b);
+	summary_print(s, &end, &b);
+	expect_contains(&b, " 3 dropped; NVIDIA H200; -v explains\n");
+	expect_lacks(&b, "single pass");
 	summary_free(s);
 	buf_deinit(&b);
 }
@@ -112,7 +126,7 @@ static void test_what_relates_to_ranges_is_told(void **state)
 		synthetic.plan.n_columns = n;
 		s = new_summary(&synthetic.plan);
 		summary_record(s, synthetic_record(&synthetic, 0), NULL);
-		summary_print(s, &plain_end, &b);
+		summary_print(s, &verbose_end, &b);
 		if (n == 3) {
 			expect_contains(&b, " gpu__time_duration.sum (range)");
 			expect_contains(&b, "\ngpu__time_duration.sum: of the ranges around ");
@@ -138,11 +152,14 @@ static void test_summary_tells_clocks(void **state)
 	s = new_summary(&synthetic.plan);
 	summary_record(s, synthetic_record(&synthetic, 0), NULL);
 	summary_print(s, &plain_end, &b);
+	expect_contains(&b, "; times are of ranges; -v explains\n");
+	buf_clear(&b);
+	summary_print(s, &verbose_end, &b);
 	expect_contains(&b, "\ntimes are lengths of ranges");
 	buf_clear(&b);
 	add(s, &synthetic, 1, 0, 1000, 1000);
 	add(s, &synthetic, 1, 0, 1000, -1);
-	summary_print(s, &plain_end, &b);
+	summary_print(s, &verbose_end, &b);
 	expect_contains(&b, "\n1 of 3 times are lengths of ranges");
 	expect_contains(
 		&b, "\n1 of 3 kernels have no time: it did not come from CUPTI (sums: \"*\")\n");
@@ -191,14 +208,14 @@ static void test_summary_of_many_machines(void **state)
 		snprintf(uuid, sizeof(uuid), "GPU-%u", i);
 		summary_process(s, &process);
 		if (i == 31) {
-			summary_print_tail(s, &plain_end, NULL, &b);
+			summary_print_tail(s, &verbose_end, NULL, &b);
 			expect_contains(&b, "NVIDIA H200 x 32;");
 			expect_contains(&b, "driver 590 and 591 and 592 and 593 and 594 and 595 "
 					    "and 596 and 597, CUPTI");
 			buf_clear(&b);
 		}
 	}
-	summary_print_tail(s, &plain_end, NULL, &b);
+	summary_print_tail(s, &verbose_end, NULL, &b);
 	expect_contains(&b, "NVIDIA H200 x 32 or more;");
 	expect_contains(&b, " and 597 and others, CUPTI");
 	summary_free(s);
@@ -257,7 +274,7 @@ static void test_summary_fits_a_narrow_terminal(void **state)
 	expect_contains(&b, "  time                    5.00 ms 100.0%\n");
 	expect_contains(&b, "2.00 GB 100.0%\n");
 	expect_contains(&b, "\n1 more\n  launches                             1\n");
-	*strstr((char *)buf_string(&b), "single pass") = '\0';
+	*strstr((char *)buf_string(&b), " kernels seen") = '\0';
 	for (char *line = strtok((char *)buf_string(&b), "\n"); line; line = strtok(NULL, "\n")) {
 		assert_true(text_width(line, strlen(line)) <= end.width);
 	}

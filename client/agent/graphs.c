@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/graphs.h"
+
+#include <stdlib.h>
+
+/* CUPTI gives each kernel of a graph a record with the correlation id of the launch (H200, CUPTI
+ * 2025.3), in no promised order, and says nowhere how many there will be. As many as when the graph
+ * was launched last is what is waited for.
+ *
+ * Launches are in a set-associative cache, as in spans.c. The count of kernels that wait is
+ * bounded; beyond it they are counted and forgotten. */
+
+static struct graph_launch *find_set(struct graphs *g, uint32_t correlation)
+{
+	return g->v[(correlation * UINT32_C(0x9e3779b1)) >> (32 - GRAPHS_BITS)];
+}
+
+static struct graph_launch *find(struct graphs *g, uint32_t correlation)
+{
+	struct graph_launch *set;
+
+	if (correlation == 0 || !g->v) {
+		return NULL;
+	}
+	set = find_set(g, correlation);
+	for (size_t i = 0; i < GRAPHS_WAYS; i++) {
+		if (set[i].correlation == correlation) {
+			return &set[i];
+		}
+	}
+	return NULL;
+}
+
+const struct graph_launch *graphs_find(struct graphs *g, uint32_t correlation)
+{
+	return find(g, correlation);
+}
+
+/* Frees the kernels; returns how many there were. */
+static size_t free_kernels(struct graph_kernels *list)
+{
+	size_t n = list->n;
+
+	while (list->first) {
+		struct graph_kernel *next = list->first->next;
+
+		free(list->first);
+		list->first = next;
+	}
+	*list = (struct graph_kernels){ 0 };
+	return n;
+}
+
+/* Its batch, if it is still to come, tells of it as one, in place of one of its kernels; where all
+ * of them are counted already, it is one more. */
+static void evict(struct graphs *g, struct graph_launch *l)
+{
+	size_t n = free_kernels(&l->kernels);
+
+	g->n_kernels -= n;
+	g->counts.dropped += n > 0 ? n - 1 : 0;
+	g->counts.beyond += n == 0 && l->n_came > 0 && l->fate == GRAPH_WAITS;
+	*l = (struct graph_launch){ 0 };
+}
+
+void graphs_deinit(struct graphs *g)
+{
+	for (size_t i = 0; g->v && i < (size_t)1 << GRAPHS_BITS; i++) {
+		for (size_t k = 0; k < GRAPHS_WAYS; k++) {
+			g->counts.dropped += free_kernels(&g->v[i][k].kernels);
+		}
+	}
+	g->counts.dropped += free_kernels(&g->late);
+	free(g->v);
+	*g = (struct graphs){ .counts = g->counts };
+}
+
+static struct graph_launch *find_place(struct graphs *g, uint32_t correlation)
+{
+	struct graph_launch *set = find_set(g, correlation), *oldest = set;
+
+	for (size_t i = 0; i < GRAPHS_WAYS; i++) {
+		if (set[i].correlation == 0) {
+			return &set[i];
+		}
+		if (correlation - set[i].correlation > correlation - oldest->correlation) {
+			oldest = &set[i];
+		}
+	}
+	return oldest;
+}
+
+void graphs_expect(struct graphs *g, const struct launch *l, uintptr_t graph)
+{
+	struct graph_launch *place;
+
+	if (!g->v) {
+		g->v = calloc((size_t)1 << GRAPHS_BITS, sizeof(*g->v));
+	}
+	if (!g->v || l->correlation == 0) {
+		return;
+	}
+	place = find_place(g, l->correlation);
+	evict(g, place);
+	*place = (struct graph_launch){
+		.correlation = l->correlation,
+		.thread = l->thread,
+		.range = l->range,
+		.set = l->set,
+		.start_ns = l->start_ns,
+		.graph = graph,
+	};
+}
+
+void graphs_forget(struct graphs *g, uint32_t correlation)
+{
+	struct graph_launch *l = find(g, correlation);
+
+	if (l) {
+		evict(g, l);
+	}
+}
+
+/* --- how many kernels a graph has --- */
+
+static struct graph_size *size_place(struct graphs *g, uintptr_t graph)
+{
+	return &g->sizes[(graph >> 4 ^ graph >> 14) % GRAPHS_SIZES];
+}
+
+/* NULL: it is not known. */
+static const struct graph_size *size_of(struct graphs *g, const struct graph_launch *l)
+{
+	const struct graph_size *s = size_place(g, l->graph);
+
+	return l->graph != 0 && s->graph == l->graph ? s : NULL;
+}
+
+static void note_size(struct graphs *g, const struct graph_launch *l)
+{
+	*size_place(g, l->graph) = (struct graph_size){ l->graph, l->n_came };
+}
+
+enum graph_here graphs_look(struct graphs *g, uint32_t correlation, uint64_t *n_came)
+{
+	const struct graph_launch *l = find(g, correlation);
+	const struct graph_size *known = l ? size_of(g, l) : NULL;
+
+	if (!l) {
+		return GRAPH_ALL; /* forgotten, so nothing comes */
+	}
+	*n_came += l->n_came;
+	if (known) {
+		return l->n_came >= known->kernels ? GRAPH_ALL
+		       : l->n_came > 0		   ? GRAPH_SOME
+						   : GRAPH_NOTHING;
+	}
+	return l->n_came > 0 || l->copied ? GRAPH_SOME : GRAPH_NOTHING;
+}
+
+/* --- records --- */
+
+static void append(struct graph_kernels *list, struct graph_kernel *k)
+{
+	if (list->last) {
+		list->last->next = k;
+	} else {
+		list->first = k;
+	}
+	list->last = k;
+	list->n++;
+}
+
+static bool keep(struct graphs *g, struct graph_launch *l, const struct launch *k)
+{
+	struct graph_kernel *kept = g->n_kernels < GRAPHS_KERNELS_MAX && k->function != 0
+					    ? malloc(sizeof(*kept))
+					    : NULL;
+
+	if (!kept) {
+		g->counts.dropped++;
+		return false;
+	}
+	*kept = (struct graph_kernel){ .launch = *k };
+	kept->launch.thread = l->thread;
+	kept->launch.range = l->range;
+	kept->launch.set = l->set;
+	if (k->clock == GPUCTR_CLOCK_NONE) {
+		kept->launch.start_ns = l->start_ns;
+	}
+	append(l->fate == GRAPH_WAITS ? &l->kernels : &g->late, kept);
+	g->n_kernels++;
+	return true;
+}
+
+bool graphs_add(struct graphs *g, const struct launch *k, bool selected)
+{
+	struct graph_launch *l = find(g, k->correlation);
+	bool first;
+
+	if (!l) {
+		return false;
+	}
+	g->came = true;
+	first = l->n_came++ == 0;
+	g->counts.beyond += !first;
+	if (l->fate != GRAPH_WAITS) { /* there are more than were known */
+		note_size(g, l);
+	}
+	if (l->fate == GRAPH_ONE) {
+		g->counts.dropped += !first;
+		return false;
+	}
+	if (!selected) {
+		g->counts.filtered++;
+		return false;
+	}
+	return keep(g, l, k);
+}
+
+void graphs_add_copy(struct graphs *g, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)
+{
+	struct graph_launch *l = find(g, correlation);
+
+	if (!l) {
+		return;
+	}
+	l->begin_ns = !l->copied || begin_ns < l->begin_ns ? begin_ns : l->begin_ns;
+	l->end_ns = end_ns > l->end_ns ? end_ns : l->end_ns;
+	l->copied = true;
+}
+
+/* --- telling --- */
+
+struct graph_kernels graphs_take(struct graphs *g, uint32_t correlation, bool *ret_came)
+{
+	struct graph_launch *l = find(g, correlation);
+	struct graph_kernels taken = { 0 };
+
+	*ret_came = l && l->n_came > 0;
+	if (!l) {
+		return taken;
+	}
+	l->fate = *ret_came ? GRAPH_SPLIT : GRAPH_ONE;
+	note_size(g, l);
+	taken = l->kernels;
+	l->kernels = (struct graph_kernels){ 0 };
+	g->n_kernels -= taken.n;
+	return taken;
+}
+
+struct graph_kernels graphs_take_late(struct graphs *g)
+{
+	struct graph_kernels taken = g->late;
+
+	g->late = (struct graph_kernels){ 0 };
+	g->n_kernels -= taken.n;
+	return taken;
+}

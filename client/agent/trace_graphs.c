@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/trace_graphs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/agent/capture.h"
+#include "client/agent/functions.h"
+#include "proto/base/array.h"
+#include "proto/base/clock.h"
+
+/* A launch of a graph is noted as any other one, and CUPTI tells of its kernels when they have
+ * ended. When its batch is delivered, those that are there take its place, with its correlation id,
+ * thread and NVTX ranges; what comes later follows in a batch of its own. So one launch counts as
+ * its kernels: as seen, measured, filtered (by --kernel, which compares the names of kernels),
+ * dropped. Of a graph of which nothing came by then there is one record, without a time.
+ *
+ * Skipping and counting of launches (--launch-skip, --launch-count) takes place before, and takes
+ * a graph as one. */
+
+enum {
+	CROWD_PATIENCE_MS = 1,
+	/* Launches without any kernel's record before graphs are traced whole, in a program whose
+	 * graphs may be older than the capture. */
+	UNSEEN_MAX = 4,
+};
+
+struct split {
+	struct launch *v;
+	size_t n, max;
+};
+
+/* --- names --- */
+
+/* The cache of functions is the thread's own, and CUPTI has few threads. A name's address does for
+ * a handle: the name is compared as well. */
+static bool name_kernel(void *userdata, const char *name, struct launch *l,
+			uint32_t static_shared_bytes, uint32_t registers)
+{
+	struct capture *c = userdata;
+	struct function *f = functions_find(c, (CUfunction)name, l->context, name);
+	uint32_t generation = intern_generation(&c->intern);
+
+	if (!f) {
+		return true; /* without a number, it is dropped */
+	}
+	if (f->id == 0 || f->generation != generation) {
+		f->id = intern_function(&c->intern, name, static_shared_bytes, registers);
+		f->generation = generation;
+	}
+	l->function = f->id;
+	return f->selected;
+}
+
+static void on_crowd(void *userdata)
+{
+	struct capture *c = userdata;
+
+	deliver_kick(&c->deliver, clock_now_ns() + CROWD_PATIENCE_MS * CLOCK_NS_PER_MS);
+}
+
+void trace_graphs_begin(struct capture *c)
+{
+	bool split = c->welcome.trace && !c->welcome.selection.whole_graphs;
+
+	c->activity->name_kernel = split ? name_kernel : NULL;
+	c->activity->on_crowd = split ? on_crowd : NULL;
+}
+
+/* --- telling --- */
+
+/* After what is counted here was taken, because it counts as seen. */
+static void count(struct capture *c)
+{
+	struct graph_counts counts = activity_take_graph_counts(c->activity);
+
+	atomic_fetch_add(&c->counters.seen, counts.beyond);
+	atomic_fetch_add(&c->counters.filtered, counts.filtered);
+	atomic_fetch_add(&c->counters.dropped, counts.dropped);
+}
+
+static void add(struct capture *c, struct split *s, const struct launch *l)
+{
+	if (array_make_room(&s->v, sizeof(*s->v), s->n, &s->max)) {
+		s->v[s->n++] = *l;
+	} else {
+		atomic_fetch_add(&c->counters.dropped, 1);
+	}
+}
+
+static int compare_starts(const void *a, const void *b)
+{
+	const struct launch *x = a, *y = b;
+
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+/* In the order in which they began. reserved: records that are reserved for them already. */
+static void add_kernels(struct capture *c, struct split *s, struct graph_kernels list,
+			size_t reserved)
+{
+	size_t from = s->n;
+
+	for (struct graph_kernel *k = list.first, *next; k; k = next) {
+		next = k->next;
+		if (reserved > 0 || filter_reserve(&c->filter)) {
+			add(c, s, &k->launch);
+			reserved -= reserved > 0;
+		} else {
+			atomic_fetch_add(&c->counters.filtered, 1);
+			activity_leave_out(c->activity, &k->launch);
+		}
+		free(k);
+	}
+	if (s->n > from) {
+		qsort(s->v + from, s->n - from, sizeof(*s->v), compare_starts);
+	}
+}
+
+/* The program's graphs were made before the capture, and CUPTI does not know their kernels. */
+static void note_unseen(struct capture *c)
+{
+	if (!c->late || c->trace.n_unseen == UNSEEN_MAX || ++c->trace.n_unseen < UNSEEN_MAX ||
+	    !activity_want_whole_graphs(c->activity)) {
+		return;
+	}
+	deliver_notice(
+		&c->deliver, GPUCTR_OK,
+		"CUPTI does not tell of the kernels of CUDA graphs that the program has made "
+		"before: graphs are recorded as a whole from now on",
+		"Start the program with gpuctr-client, or let it make its graphs anew.");
+}
+
+/* None of its kernels has come. */
+static void add_whole(struct capture *c, struct split *s, struct launch *l)
+{
+	if (filter_chooses_kernels(&c->filter) && !filter_selects(&c->filter, "(CUDA graph)")) {
+		activity_leave_out(c->activity, l);
+		l->fate = LAUNCH_FILTERED;
+	} else if (l->clock == GPUCTR_CLOCK_NONE) {
+		note_unseen(c);
+	}
+	add(c, s, l);
+}
+
+static void split(struct capture *c, struct split *s, struct launch *l)
+{
+	struct graph_kernels list;
+	bool came;
+
+	if (l->kind != GPUCTR_LAUNCH_GRAPH || l->fate != LAUNCH_DONE) {
+		add(c, s, l);
+		return;
+	}
+	list = activity_take_graph(c->activity, l, &came);
+	if (!came) {
+		add_whole(c, s, l);
+		return;
+	}
+	if (list.n == 0) {
+		filter_give_back(&c->filter);
+	}
+	add_kernels(c, s, list, 1);
+}
+
+static bool has_graphs(const struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		if (b->launches[i].kind == GPUCTR_LAUNCH_GRAPH) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void trace_graphs_split(struct capture *c, struct batch *b)
+{
+	struct graph_kernels late;
+	struct split s = { 0 };
+
+	if (!c->activity->name_kernel) {
+		return;
+	}
+	late = activity_take_late(c->activity);
+	if (late.n > 0 || has_graphs(b)) {
+		for (size_t i = 0; i < b->n; i++) {
+			split(c, &s, &b->launches[i]);
+		}
+		add_kernels(c, &s, late, 0);
+		free(b->launches);
+		b->launches = s.v;
+		b->n = s.n;
+		b->room = s.max;
+	}
+	count(c);
+}
+
+void trace_graphs_flush(struct capture *c)
+{
+	struct split s = { 0 };
+	struct batch *b;
+
+	if (!c->activity->name_kernel) {
+		return;
+	}
+	add_kernels(c, &s, activity_take_late(c->activity), 0);
+	count(c);
+	b = s.n > 0 ? deliver_new_batch(&c->deliver, s.n) : NULL;
+	if (b) {
+		memcpy(b->launches, s.v, s.n * sizeof(*s.v));
+		b->n = s.n;
+		deliver_put(&c->deliver, b, 0);
+	} else {
+		atomic_fetch_add(&c->counters.dropped, s.n);
+	}
+	free(s.v);
+}
+
+/* --- dropping --- */
+
+/* Kernels count as dropped themselves. False: none has come, the launch counts. */
+static bool leave_out_graph(struct capture *c, const struct launch *l)
+{
+	struct graph_kernels list;
+	bool came;
+
+	list = activity_take_graph(c->activity, l, &came);
+	atomic_fetch_add(&c->counters.dropped, list.n);
+	for (struct graph_kernel *k = list.first, *next; k; k = next) {
+		next = k->next;
+		activity_leave_out(c->activity, &k->launch);
+		free(k);
+	}
+	return came;
+}
+
+void trace_graphs_leave_out(struct capture *c, struct batch *b)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		struct launch *l = &b->launches[i];
+
+		if (l->kind == GPUCTR_LAUNCH_GRAPH && c->activity->name_kernel &&
+		    leave_out_graph(c, l)) {
+			continue;
+		}
+		activity_leave_out(c->activity, l);
+		b->launches[kept++] = *l;
+	}
+	b->n = kept;
+}
+
+void trace_graphs_end(struct capture *c)
+{
+	struct graph_kernels late;
+
+	if (!c->activity->name_kernel) {
+		return;
+	}
+	late = activity_take_late(c->activity);
+	atomic_fetch_add(&c->counters.dropped, late.n);
+	for (struct graph_kernel *k = late.first, *next; k; k = next) {
+		next = k->next;
+		free(k);
+	}
+	count(c);
+}

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* All kernels of the trace are given to the attribution, then the samples, one file after the
+ * other, each of which goes through in pieces. Values are known at the end alone, and are told in
+ * the order of launches.
+ *
+ * Clocks. Samples have Unix time. The times of a trace count from what it calls
+ * baseTimeNanoseconds, or, of an older PyTorch, from 1970. What these differ by is told and
+ * refused; what is left the attribution looks for. */
+
+#include "client/cli/joined.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/joined_keep.h"
+#include "client/cli/sampled_values.h"
+#include "client/cli/samples_in.h"
+#include "client/cli/text.h"
+#include "client/report/torch.h"
+
+enum { FILES_MAX = 16, ADVANCE_SAMPLES = 1 << 16 };
+
+#define NO_DEVICE UINT64_MAX
+
+struct file {
+	char *path;
+	uint64_t device; /* of the trace */
+	struct samples_in *in;
+	struct samples_in_sample first;
+	bool has_first;
+	int64_t end_ns; /* of its last sample */
+	char uuid[SAMPLER_UUID_BYTES];
+	int gpu;
+};
+
+struct joined {
+	const struct joined_options *options;
+	const struct reading_handler *handler;
+	void *userdata;
+	struct exporter_refusal *refusal;
+	struct buf *told;
+
+	struct torch torch;
+	struct file files[FILES_MAX];
+	size_t n_files;
+	const char *metrics[ATTRIBUTION_METRICS_MAX];
+	size_t chosen[ATTRIBUTION_METRICS_MAX]; /* of the files' metrics */
+	struct gpuctr_column columns[ATTRIBUTION_METRICS_MAX];
+	struct gpuctr_term terms[ATTRIBUTION_METRICS_MAX];
+	struct gpuctr_gpu gpus[FILES_MAX];
+	struct store_process process;
+	struct store_info info;
+
+	struct sampled_values values;
+	struct joined_keep keep;
+};
+
+/* --- refusals -------------------------------------------------------------------------------- */
+
+static int refuse(struct joined *j, const char *code, const char *remedy)
+{
+	j->refusal->code = code;
+	j->refusal->remedy = remedy;
+	return j->refusal->why.failed ? -ENOMEM : EXPORTER_REFUSES;
+}
+
+static int refuse_trace(struct joined *j, int r, const char *why)
+{
+	if (r == -ENOMEM) {
+		return r;
+	}
+	text_terminal(&j->refusal->why, j->options->trace);
+	buf_printf(&j->refusal->why, ": %s", *why ? why : strerror(-r));
+	return refuse(j, "trace",
+		      "Name a trace that torch.profiler's export_chrome_trace() has written, of a "
+		      "run on a GPU.");
+}
+
+static int refuse_samples(struct joined *j, const struct file *f, struct buf *why)
+{
+	if (why->n == 0 || why->failed) {
+		return -ENOMEM;
+	}
+	text_terminal(&j->refusal->why, f->path);
+	buf_printf(&j->refusal->why, ": %s", buf_string(why));
+	return refuse(j, "samples",
+		      "Name what capture --timeline --format jsonl --output FILE has written.");
+}
+
+static int refuse_store(struct joined *j, int r, const struct store_error *error)
+{
+	if (r <= 0) {
+		return r;
+	}
+	buf_text(&j->refusal->why, error->message);
+	return refuse(j, store_error_name(r), *error->remedy ? error->remedy : "");
+}
+
+/* --- files of samples ------------------------------------------------------------------------ */
+
+size_t joined_path_length(const char *samples, uint64_t *ret_gpu)
+{
+	const char *colon = strrchr(samples, ':');
+	bool numbered = colon && colon > samples && options_parse_u64(colon + 1, ret_gpu) &&
+			*ret_gpu <= UINT32_MAX;
+
+	*ret_gpu = numbered ? *ret_gpu : NO_DEVICE;
+	return numbered ? (size_t)(colon - samples) : strlen(samples);
+}
+
+static int open_file(struct joined *j, const char *text)
+{
+	struct file *f = &j->files[j->n_files++];
+	struct buf why = { 0 };
+	int r = 0;
+
+	f->gpu = -1;
+	f->path = strndup(text, joined_path_length(text, &f->device));
+	if (!f->path) {
+		return -ENOMEM;
+	}
+	f->in = samples_in_open(f->path, &why);
+	r = f->in ? samples_in_next(f->in, &f->first, &why) : -EINVAL;
+	f->has_first = r == 1;
+	if (r == 0) {
+		buf_text(&why, "there is no sample in it");
+	}
+	r = r == 1 ? 0 : refuse_samples(j, f, &why);
+	buf_deinit(&why);
+	return r;
+}
+
+static int open_files(struct joined *j)
+{
+	const struct strings *paths = &j->options->samples;
+	int r = 0;
+
+	if (paths->n > FILES_MAX) {
+		buf_printf(&j->refusal->why, "--samples: %zu files are more than %d", paths->n,
+			   FILES_MAX);
+		return refuse(j, "samples", "Merge the samples of fewer GPUs.");
+	}
+	for (size_t i = 0; i < paths->n && r == 0; i++) {
+		r = open_file(j, paths->items[i]);
+	}
+	return r;
+}
+
+/* --- metrics --------------------------------------------------------------------------------- */
+
+static const char *unit_of(const char *metric)
+{
+	static const char *const words[][2] = { { "bytes", "byte" },
+						{ "sectors", "sector" },
+						{ "cycles", "cycle" },
+						{ "requests", "request" },
+						{ "inst_", "instruction" } };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strstr(metric, words[i][0])) {
+			return words[i][1];
+		}
+	}
+	return "";
+}
+
+static void add_metric(struct joined *j, size_t of_file, const char *name)
+{
+	struct gpuctr_plan *plan = &j->info.plan;
+	unsigned i = (unsigned)plan->n_metrics++;
+
+	j->chosen[i] = of_file;
+	j->metrics[i] = name;
+	j->columns[i] = (struct gpuctr_column){ .name = name, .unit = unit_of(name) };
+	j->terms[i] = (struct gpuctr_term){ .column = i, .metric = i, .weight = 1 };
+	plan->n_columns = plan->n_terms = plan->n_metrics;
+}
+
+static bool same_metrics(const struct file *a, const struct file *b)
+{
+	const char *const *x, *const *y;
+	size_t n = samples_in_metrics(a->in, &x);
+
+	if (samples_in_metrics(b->in, &y) != n) {
+		return false;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(x[i], y[i]) != 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Those that add up over time; the others are named. */
+static int choose_metrics(struct joined *j)
+{
+	const char *const *names;
+	size_t n = samples_in_metrics(j->files[0].in, &names), left_out = 0;
+
+	j->info.plan = (struct gpuctr_plan){ .chip = "",
+					     .passes = 1,
+					     .groups = 1,
+					     .columns = j->columns,
+					     .metrics = j->metrics,
+					     .terms = j->terms };
+	for (size_t i = 0; i < n; i++) {
+		if (sampled_adds_up(names[i]) && j->info.plan.n_metrics < ATTRIBUTION_METRICS_MAX) {
+			add_metric(j, i, names[i]);
+		} else {
+			buf_text(j->told, left_out++ == 0 ? "not divided among kernels: " : ", ");
+			text_terminal(j->told, names[i]);
+		}
+	}
+	buf_text(j->told, left_out > 0 ? "\n" : "");
+	for (size_t i = 1; i < j->n_files; i++) {
+		if (!same_metrics(&j->files[0], &j->files[i])) {
+			buf_text(&j->refusal->why, "the files of --samples have different metrics");
+			return refuse(j, "samples", "Sample all GPUs with the same --metrics.");
+		}
+	}
+	if (j->info.plan.n_metrics == 0) {
+		buf_text(&j->refusal->why, "no metric of the samples is a sum over time, which "
+					   "could be divided among kernels");
+		return refuse(j, "samples", "Sample metrics that end with .sum.");
+	}
+	return 0;
+}
+
+/* --- GPUs ------------------------------------------------------------------------------------ */
+
+static void add_devices(const struct joined *j, struct buf *b)
+{
+	for (size_t i = 0; i < j->torch.n_devices; i++) {
+		buf_printf(b, "%s%u", i > 0 ? ", " : "", j->torch.devices[i].index);
+	}
+}
+
+static struct gpuctr_device *find_device(struct joined *j, uint64_t index)
+{
+	for (size_t i = 0; i < j->torch.n_devices; i++) {
+		if (j->torch.devices[i].index == index) {
+			return &j->torch.devices[i];
+		}
+	}
+	return NULL;
+}
+
+static int refuse_device(struct joined *j, const struct file *f)
+{
+	struct buf *b = &j->refusal->why;
+
+	text_terminal(b, f->path);
+	buf_text(b, f->device == NO_DEVICE ? ": the trace has several GPUs ("
+					   : ": the trace has no such GPU, or another file is of "
+					     "it; there are ");
+	add_devices(j, b);
+	buf_text(b, f->device == NO_DEVICE ? "), and the samples are of one" : "");
+	return refuse(j, "samples", "Say which it is of: --samples FILE:N, N as in the trace.");
+}
+
+static int place_file(struct joined *j, struct file *f)
+{
+	const char *uuid = samples_in_gpu(f->in);
+	struct gpuctr_device *device;
+
+	if (f->device == NO_DEVICE && j->torch.n_devices == 1) {
+		f->device = j->torch.devices[0].index;
+	}
+	device = find_device(j, f->device);
+	if (!device || *device->uuid) {
+		return refuse_device(j, f);
+	}
+	if (*uuid) {
+		snprintf(f->uuid, sizeof(f->uuid), "%s", uuid);
+	} else {
+		snprintf(f->uuid, sizeof(f->uuid), "GPU %u of the trace", device->index);
+	}
+	for (size_t i = 0; i < j->n_files; i++) {
+		if (&j->files[i] != f && strcmp(j->files[i].uuid, f->uuid) == 0) {
+			buf_text(&j->refusal->why, "two files of --samples are of one GPU, ");
+			text_terminal(&j->refusal->why, f->uuid);
+			return refuse(j, "samples", "Name one file for each GPU.");
+		}
+	}
+	device->uuid = f->uuid;
+	j->gpus[j->info.n_gpus++] = (struct gpuctr_gpu){ .index = device->index,
+							 .uuid = f->uuid,
+							 .name = device->name,
+							 .chip = "",
+							 .job = "",
+							 .job_user = "" };
+	f->gpu = sampled_add_gpu(j->values.sampled, f->uuid);
+	return f->gpu < 0 ? -ENOMEM : 0;
+}
+
+static int place_files(struct joined *j)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < j->n_files && r == 0; i++) {
+		r = place_file(j, &j->files[i]);
+	}
+	if (r == 0) {
+		sampled_process(j->values.sampled, &j->torch.process);
+	}
+	return r;
+}
+
+/* --- clocks ---------------------------------------------------------------------------------- */
+
+static int refuse_times(struct joined *j, int64_t apart_ns, const char *which)
+{
+	struct buf *b = &j->refusal->why;
+
+	text_terminal(b, j->options->trace);
+	buf_text(b, ": its kernels ran ");
+	text_duration(b, (uint64_t)apart_ns);
+	buf_printf(b, " %s", which);
+	return refuse(j, "samples",
+		      "Take samples and trace in the same seconds, on machines with one clock.");
+}
+
+/* Where the trace's clock begins: the first of what it says and of 1970 by which a kernel may have
+ * run after the first sample. */
+static int choose_base(struct joined *j)
+{
+	struct torch *t = &j->torch;
+	const int64_t day_ns = INT64_C(86400) * 1000000000;
+	int64_t first_ns = INT64_MAX;
+
+	for (size_t i = 0; i < j->n_files; i++) {
+		first_ns = j->files[i].first.start_ns < first_ns ? j->files[i].first.start_ns
+								 : first_ns;
+	}
+	if (t->has_base && t->base_ns + t->end_ns <= first_ns && t->end_ns > first_ns) {
+		t->base_ns = 0;
+	}
+	if (t->base_ns + t->end_ns <= first_ns) {
+		return refuse_times(j, first_ns - t->base_ns - t->end_ns,
+				    "before the first sample");
+	}
+	return t->base_ns + t->begin_ns - first_ns > day_ns
+		       ? refuse_times(j, t->base_ns + t->begin_ns - first_ns,
+				      "after the first sample")
+		       : 0;
+}
+
+static int check_ends(struct joined *j)
+{
+	int64_t end_ns = INT64_MIN;
+
+	for (size_t i = 0; i < j->n_files; i++) {
+		end_ns = j->files[i].end_ns > end_ns ? j->files[i].end_ns : end_ns;
+	}
+	return end_ns <= j->torch.base_ns + j->torch.begin_ns
+		       ? refuse_times(j, j->torch.base_ns + j->torch.begin_ns - end_ns,
+				      "after the last sample")
+		       : 0;
+}
+
+/* --- what is attributed ---------------------------------------------------------------------- */
+
+static int tell(struct joined *j, size_t i)
+{
+	const struct reading_handler *h = j->handler;
+	struct attribution what = { .layer = "", .step = "", .seq = -1 };
+	struct gpuctr_record record;
+	int r;
+
+	torch_record(&j->torch, i, &record);
+	r = h->attributor ? attributor_take(h->attributor, &record, &what) : 0;
+	what.unsampled = sampled_values_apply(&j->values, i, &record);
+	r = r ? r : joined_keep_record(&j->keep, &record);
+	if (r > 0) {
+		return refuse_store(j, r, store_last_error(j->keep.store));
+	}
+	return r || !h->on_record ? r : h->on_record(&record, &what, j->userdata);
+}
+
+static int add_kernels(struct joined *j)
+{
+	struct gpuctr_record record;
+	struct gpuctr_copy copy;
+	int r = 0;
+
+	for (size_t i = 0; i < j->torch.n_kernels && r == 0; i++) {
+		torch_record(&j->torch, i, &record);
+		r = sampled_values_record(&j->values, &record);
+	}
+	for (size_t i = 0; i < j->torch.n_copies; i++) {
+		torch_copy(&j->torch, i, &copy);
+		sampled_copy(j->values.sampled, &copy);
+	}
+	return r;
+}
+
+static void add_sample(struct joined *j, struct file *f, const struct samples_in_sample *sample)
+{
+	double values[ATTRIBUTION_METRICS_MAX];
+
+	for (size_t i = 0; i < j->info.plan.n_metrics; i++) {
+		values[i] = sample->values[j->chosen[i]];
+	}
+	sampled_sample(j->values.sampled, f->gpu, sample->start_ns, sample->end_ns, values);
+	f->end_ns = sample->end_ns;
+}
+
+static int add_file(struct joined *j, struct file *f)
+{
+	struct samples_in_sample sample = f->first;
+	struct buf why = { 0 };
+	int r = 1;
+
+	for (uint64_t n = 1; r == 1; n++) {
+		add_sample(j, f, &sample);
+		if (n % ADVANCE_SAMPLES == 0) {
+			sampled_advance(j->values.sampled);
+		}
+		r = samples_in_next(f->in, &sample, &why);
+	}
+	r = r == 0 ? 0 : refuse_samples(j, f, &why);
+	if (r == 0 && samples_in_is_cut(f->in)) {
+		text_terminal(j->told, f->path);
+		buf_text(j->told, " has no end: samples behind its last line are missing\n");
+	}
+	buf_deinit(&why);
+	return r;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static int prepare(struct joined *j)
+{
+	struct buf why = { 0 };
+	int r = open_files(j);
+
+	r = r ? r : choose_metrics(j);
+	if (r == 0) {
+		r = torch_read(&j->torch, j->options->trace, &why);
+		r = r ? refuse_trace(j, r, buf_string(&why)) : 0;
+	}
+	buf_deinit(&why);
+	r = r ? r : choose_base(j);
+	if (r == 0) {
+		r = sampled_values_init(&j->values, &j->info.plan);
+		r = r ? r : place_files(j);
+	}
+	return r;
+}
+
+static int attribute(struct joined *j)
+{
+	int r = add_kernels(j);
+
+	for (size_t i = 0; i < j->n_files && r == 0; i++) {
+		r = add_file(j, &j->files[i]);
+	}
+	return r ? r : check_ends(j);
+}
+
+static void describe(struct joined *j)
+{
+	const struct torch *t = &j->torch;
+	uint64_t n = t->n_kernels;
+
+	j->process = (struct store_process){ .process = t->process,
+					     .totals = { .seen = n, .measured = n },
+					     .ended = true,
+					     .clean = true };
+	j->info.path = j->options->trace;
+	j->info.version = gpuctr_version();
+	j->info.command = j->info.host = j->info.user = j->info.driver = "";
+	j->info.recorded_from = j->info.end_message = "";
+	j->info.created_ns = t->base_ns + t->begin_ns;
+	j->info.complete = true;
+	j->info.totals = j->process.totals;
+	j->info.sampled = true;
+	j->info.gpus = j->gpus;
+	j->info.processes = &j->process;
+	j->info.n_processes = 1;
+}
+
+static int begin(struct joined *j)
+{
+	const struct reading_handler *h = j->handler;
+	struct store_error error = { 0 };
+	int r = 0;
+
+	describe(j);
+	if (j->options->capture) {
+		r = joined_keep_open(&j->keep, j->options->capture, j->options->force, &j->info,
+				     &error);
+		r = refuse_store(j, r, &error);
+	}
+	r = r || !h->on_capture ? r : h->on_capture(&j->info, j->userdata);
+	r = r || !h->on_process ? r : h->on_process(&j->process, j->userdata);
+	return r ? r : joined_keep_process(&j->keep, &j->torch.process);
+}
+
+static int end(struct joined *j)
+{
+	const struct reading_handler *h = j->handler;
+	int r = joined_keep_end(&j->keep, &j->info);
+
+	r = r > 0 ? refuse_store(j, r, store_last_error(j->keep.store)) : r;
+	r = r || !h->on_process_end ? r : h->on_process_end(&j->process, j->userdata);
+	r = r || !h->on_end ? r : h->on_end(&j->info, j->userdata);
+	sampled_describe(j->values.sampled, j->told);
+	buf_char(j->told, '\n');
+	return r;
+}
+
+static int run(struct joined *j)
+{
+	int r = prepare(j);
+
+	r = r ? r : attribute(j);
+	r = r ? r : begin(j);
+	if (r == 0) {
+		sampled_values_finish(&j->values);
+	}
+	for (size_t i = 0; i < j->torch.n_kernels && r == 0; i++) {
+		r = tell(j, i);
+	}
+	return r ? r : end(j);
+}
+
+static void deinit(struct joined *j)
+{
+	for (size_t i = 0; i < j->n_files; i++) {
+		samples_in_close(j->files[i].in);
+		free(j->files[i].path);
+	}
+	joined_keep_close(&j->keep);
+	sampled_values_deinit(&j->values);
+	torch_deinit(&j->torch);
+}
+
+int joined_read(const struct joined_options *options, const struct reading_handler *handler,
+		void *userdata, struct exporter_refusal *refusal, struct buf *told)
+{
+	struct joined *j = calloc(1, sizeof(*j));
+	int r;
+
+	if (!j) {
+		return -ENOMEM;
+	}
+	j->options = options;
+	j->handler = handler;
+	j->userdata = userdata;
+	j->refusal = refusal;
+	j->told = told;
+	r = run(j);
+	deinit(j);
+	free(j);
+	return r;
+}

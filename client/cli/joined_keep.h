@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_JOINED_KEEP_H
+#define CLIENT_CLI_JOINED_KEEP_H
+
+/* The capture file of a joined trace. */
+
+#include "client/report/attribution.h"
+#include "client/store/reader.h"
+
+struct joined_keep {
+	struct store *store; /* NULL: no file is made */
+	struct attributor *attributor;
+};
+
+/* 0, -ENOMEM, or a STORE_E_* with the error filled in, as of all of these. */
+int joined_keep_open(struct joined_keep *k, const char *path, bool force,
+		     const struct store_info *info, struct store_error *error);
+int joined_keep_process(struct joined_keep *k, const struct gpuctr_process *process);
+int joined_keep_record(struct joined_keep *k, const struct gpuctr_record *record);
+int joined_keep_end(struct joined_keep *k, const struct store_info *info);
+/* A file that was not finished stays, and reads as not complete. */
+void joined_keep_close(struct joined_keep *k);
+
+#endif

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <math.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "tests/system/query.h"
+
+/* Recordings of runs that were sampled: the fakes', what somebody made of them, and the bundled
+ * one, whose kernels were measured one by one as well (tests/unit/data/README.md). */
+
+#define RECORDING TEST_SOURCE "/client/replay/transformer-h200.gpuctr"
+#define TRUTH TEST_SOURCE "/tests/unit/data/transformer-sampling/range.tsv.gz"
+#define BOTH "dram__bytes_read.sum,dram__bytes_write.sum"
+
+enum { KERNELS = 2000 };
+
+static int setup(void **state)
+{
+	int r = fixture_setup(state);
+
+	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
+	return r;
+}
+
+#define SAMPLE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
+
+/* Kernels of 10 to 130 us, of 13 shapes, one each 400 us. */
+static void record(struct fixture *f, const char *path)
+{
+	struct program *p =
+		fixture_client(f, USER_ANN, "--mode", "sample", "--raw", "-o", path, "--metrics",
+			       BOTH, "--", FAKEAPP, "--kernels", "2000", "--grids", "13",
+			       "--blocks", "6000", "--sleep-us", "400", "--nvtx", NULL);
+
+	expect_exit(p, 0);
+}
+
+static struct program *play(struct fixture *f, const char *path, const char *out,
+			    const char *option, const char *value)
+{
+	return fixture_client(f, USER_ANN, option, value, "-f", "-o", out, "--", TEST_REPLAY, path,
+			      NULL);
+}
+
+static void alter(const char *path, const char *sql)
+{
+	sqlite3 *db;
+	char *message = NULL;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK) {
+		fail_msg("%s", message);
+	}
+	sqlite3_close(db);
+}
+
+static void copy(const char *from, const char *to)
+{
+	char command[400];
+
+	snprintf(command, sizeof(command), "cp '%s' '%s' && chmod 644 '%s'", from, to, to);
+	assert_int_equal(system(command), 0);
+}
+
+/* --- what the fakes have recorded ------------------------------------------------------------ */
+
+static void a_run_that_was_sampled_gives_the_same_values_again(void **state)
+{
+	static const char *const sums[] = {
+		"SELECT count(*) FROM record JOIN sampled ON record.id = sampled.record",
+		"SELECT sum(idx * duration_ns) FROM record",
+		"SELECT round(sum(idx * \"dram__bytes_read.sum\")) FROM record",
+		"SELECT round(sum(idx * \"dram__bytes_write.sum\")) FROM record",
+		"SELECT round(sum(record * \"dram__bytes_read.sum\")) FROM sampled",
+		"SELECT sum(count) FROM sample_block",
+		"SELECT count(DISTINCT nvtx) FROM records",
+	};
+	struct fixture *f = *state;
+	char path[96], out[96];
+	struct program *p;
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	record(f, path);
+	assert_true(query_file(path, sums[0]) == KERNELS);
+	p = play(f, path, out, "--raw", "--raw");
+	expect_exit(p, 0);
+	expect_message(p, "no GPU is leased");
+	expect_message(p, "2,000 kernels seen in 1 process: 2,000 measured, 0 dropped");
+	expect_message(p, "values are SAMPLED: 10.0 us samples of the whole GPU");
+	expect_message(p, "RECORDED on Fake H200 (GH100), driver 580.159.04, not measured here");
+	for (size_t i = 0; i < ARRAY_SIZE(sums); i++) {
+		print_message("%s: %f\n", sums[i], query_file(path, sums[i]));
+		assert_true(query_file(path, sums[i]) == query_file(out, sums[i]));
+	}
+	assert_true(query_file(out, "SELECT count(*) FROM process WHERE recorded_from = 'Fake H200 "
+				    "(GH100), driver 580.159.04'") == 1);
+	p = fixture_run(f, USER_ANN, TEST_REPLAY, "--info", path, NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "2000 kernels, on Fake H200 (GH100)"), 1);
+	assert_int_equal(count_text(p->out, " of the whole GPU, each 10 us"), 1);
+}
+
+/* One metric of them, and the launches that a filter chooses: what it leaves out runs all the same.
+ */
+static void a_part_of_it_has_the_values_of_the_whole(void **state)
+{
+	struct fixture *f = *state;
+	char path[96], out[96];
+	struct program *p;
+	double off;
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	record(f, path);
+	expect_exit(play(f, path, out, "--metrics", "dram__bytes_write.sum"), 0);
+	assert_true(query_file(out, "SELECT count(*) FROM column_def") == 1);
+	assert_true(query_file(path, "SELECT sum(\"dram__bytes_write.sum\") FROM record") ==
+		    query_file(out, "SELECT sum(\"dram__bytes_write.sum\") FROM record"));
+	p = play(f, path, out, "--launch-every", "2");
+	expect_exit(p, 0);
+	expect_message(p, "2,000 kernels seen in 1 process: 1,000 measured, 1,000 filtered");
+	off = query_file(out, "SELECT sum(\"dram__bytes_read.sum\") FROM record") /
+		      query_file(path, "SELECT sum(\"dram__bytes_read.sum\") FROM record WHERE idx "
+				       "% 2 = 0") -
+	      1;
+	print_message("of every second kernel: %+.4f %%\n", 100 * off);
+	assert_true(fabs(off) < 0.001);
+}
+
+/* --- refusals -------------------------------------------------------------------------------- */
+
+static void each_recording_is_played_as_it_was_made(void **state)
+{
+	struct fixture *f = *state;
+	char path[96], ranges[96], out[96], command[400];
+	struct program *p;
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	snprintf(ranges, sizeof(ranges), "%s", fixture_path(f, "ranges.gpuctr"));
+	snprintf(out, sizeof(out), "%s", fixture_path(f, "out.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	record(f, path);
+	p = fixture_client(f, USER_ANN, "--metrics", BOTH, "--raw", "-o", ranges, "--", FAKEAPP,
+			   NULL);
+	expect_exit(p, 0);
+	p = play(f, ranges, out, "--mode", "sample");
+	expect_exit(p, 125);
+	expect_message(p, "it holds no samples");
+	p = play(f, path, out, "--mode", "range");
+	expect_exit(p, 125);
+	expect_message(p, "it holds samples, and no launch was measured alone");
+	p = play(f, path, out, "--metrics", "lts__t_bytes.sum");
+	expect_exit(p, 125);
+	expect_message(p, "the recording does not hold lts__t_bytes.sum");
+	expect_message(p, "It holds dram__bytes_read.sum, dram__bytes_write.sum");
+	/* Its file is found where it is a word of the command. */
+	snprintf(command, sizeof(command), "%s \"$0\"", TEST_REPLAY);
+	p = fixture_client(f, USER_ANN, "--recorded", "--metrics", BOTH, "--", "/bin/sh", "-c",
+			   command, path, NULL);
+	expect_exit(p, 125);
+	expect_message(p, "gpuctr-replay: No such file or directory");
+	snprintf(command, sizeof(command), "%s '%s'", TEST_REPLAY, path);
+	p = fixture_client(f, USER_ANN, "--recorded", "--chip", "GH100", "--metrics", BOTH, "--",
+			   "/bin/sh", "-c", command, NULL);
+	expect_exit(p, 1);
+	expect_message(p, "Play it with --mode sample");
+}
+
+/* With the cause, whether it is found before anything was played or later. */
+static void a_damaged_recording_is_refused_with_its_cause(void **state)
+{
+	static const struct {
+		const char *sql, *text;
+		int status;
+	} wrong[] = {
+		{ "UPDATE sample_block SET crc32 = crc32 + 1 WHERE rowid = 5",
+		  "is damaged (table sample_block: checksum of a block)", 125 },
+		{ "DELETE FROM sample_block", "it holds no samples", 125 },
+		{ "UPDATE sample_block SET start_ns = 5 WHERE rowid = 3",
+		  "the recording's samples are not in order", 1 },
+		{ "UPDATE sample_block SET gpu = 'GPU-of-somebody'",
+		  "6,120 of 6,120 kernels have no value: on other GPUs 6,120", 0 },
+		{ "UPDATE copy_block SET crc32 = crc32 + 1",
+		  "is damaged (table copy_block: checksum of a block)", 1 },
+		{ "DROP TABLE copy_block", "is damaged (table copy_block: missing)", 1 },
+		{ "UPDATE record SET duration_ns = -5 WHERE idx = 77",
+		  "is damaged (table record: column duration_ns is out of range)", 1 },
+	};
+	struct fixture *f = *state;
+	char bad[96], out[96];
+	struct program *p;
+
+	snprintf(bad, sizeof(bad), "%s", fixture_path(f, "bad.gpuctr"));
+	snprintf(out, sizeof(out), "%s", fixture_path(f, "out.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		copy(RECORDING, bad);
+		alter(bad, wrong[i].sql);
+		p = play(f, bad, out, "--metrics", BOTH);
+		expect_exit(p, wrong[i].status);
+		expect_message(p, wrong[i].text);
+	}
+	copy(RECORDING, bad);
+	assert_int_equal(truncate(bad, 500000), 0);
+	p = play(f, bad, out, "--metrics", BOTH);
+	expect_exit(p, 1);
+	expect_message(p, "error[bad-recording]");
+	expect_message(p, "is cut off");
+}
+
+/* --- the bundled one ------------------------------------------------------------------------- */
+
+enum { STEP = 1179, METRICS = 2 };
+
+/* A position of the program's step: what it moves according to its ranges, and what was told of it.
+ */
+static struct place {
+	char name[400];
+	double truth[METRICS], told[METRICS], error[METRICS];
+	int times, told_times[METRICS];
+	double ns;
+} places[STEP];
+
+/* `index name read written`, of launches one after the other. */
+static void read_truth(void)
+{
+	gzFile file = gzopen(TRUTH, "rb");
+	char line[1000];
+	unsigned n = 0;
+
+	assert_non_null(file);
+	while (gzgets(file, line, sizeof(line))) {
+		struct place *p = &places[n++ % STEP];
+		double read, written;
+
+		assert_int_equal(sscanf(line, "%*d %399[^\t] %lf %lf", p->name, &read, &written),
+				 3);
+		p->truth[0] += read;
+		p->truth[1] += written;
+		p->times++;
+	}
+	gzclose(file);
+	for (unsigned i = 0; i < STEP; i++) {
+		places[i].truth[0] /= places[i].times;
+		places[i].truth[1] /= places[i].times;
+	}
+}
+
+static sqlite3_stmt *records(sqlite3 *db)
+{
+	sqlite3_stmt *stmt;
+
+	assert_int_equal(
+		sqlite3_prepare_v2(db,
+				   "SELECT mangled || '|' || grid_x || ',' || grid_y || ',' || "
+				   "grid_z || '|' ||"
+				   " block_x, duration_ns, r.\"dram__bytes_read.sum\","
+				   " r.\"dram__bytes_write.sum\", s.\"dram__bytes_read.sum\","
+				   " s.\"dram__bytes_write.sum\" FROM records r JOIN sampled s"
+				   " ON s.record = (r.process << 40) + r.idx ORDER BY r.idx",
+				   -1, &stmt, NULL),
+		SQLITE_OK);
+	return stmt;
+}
+
+/* Which place of the step the first record has: where the names of a whole step agree. */
+static unsigned find_first(sqlite3 *db)
+{
+	static char names[STEP][400];
+	sqlite3_stmt *stmt = records(db);
+
+	for (unsigned i = 0; i < STEP; i++) {
+		assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+		snprintf(names[i], sizeof(names[i]), "%s",
+			 (const char *)sqlite3_column_text(stmt, 0));
+	}
+	sqlite3_finalize(stmt);
+	for (unsigned first = 0; first < STEP; first++) {
+		unsigned same = 0;
+
+		while (same < STEP &&
+		       strcmp(names[same], places[(same + first) % STEP].name) == 0) {
+			same++;
+		}
+		if (same == STEP) {
+			return first;
+		}
+	}
+	fail_msg("no step of the recording is one of the truth's");
+	return 0;
+}
+
+static void read_told(sqlite3 *db)
+{
+	unsigned place = find_first(db);
+	sqlite3_stmt *stmt = records(db);
+
+	while (sqlite3_step(stmt) == SQLITE_ROW) {
+		struct place *p = &places[place++ % STEP];
+
+		p->ns = sqlite3_column_double(stmt, 1);
+		for (int i = 0; i < METRICS; i++) {
+			if (sqlite3_column_type(stmt, 2 + i) != SQLITE_NULL) {
+				p->told[i] = sqlite3_column_double(stmt, 2 + i);
+				p->error[i] = sqlite3_column_double(stmt, 4 + i);
+				p->told_times[i]++;
+			}
+		}
+	}
+	sqlite3_finalize(stmt);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Places with 0.1 % of the bytes or more, whose kernels take so long. */
+static void expect_off(int metric, double least_ns, double most_ns, double median, double most)
+{
+	double off[STEP], all = 0;
+	size_t n = 0, within = 0;
+
+	for (unsigned i = 0; i < STEP; i++) {
+		all += places[i].truth[metric];
+	}
+	for (unsigned i = 0; i < STEP; i++) {
+		const struct place *p = &places[i];
+		double truth = p->truth[metric];
+
+		if (truth >= all / 1000 && p->ns >= least_ns && p->ns < most_ns) {
+			assert_true(p->told_times[metric] > 0);
+			off[n++] = fabs(p->told[metric] / truth - 1);
+			within += fabs(p->told[metric] - truth) <= 3 * p->error[metric];
+		}
+	}
+	assert_true(n > 100);
+	qsort(off, n, sizeof(*off), compare_doubles);
+	print_message("%s, %g us and more: %zu places, median %.2f %%, 90th %.2f %%, %zu within "
+		      "three errors\n",
+		      metric == 0 ? "read" : "written", least_ns / 1e3, n, 100 * off[n / 2],
+		      100 * off[n * 9 / 10], within);
+	assert_true(off[n / 2] < median && off[n * 9 / 10] < most);
+	assert_true(within >= n * 99 / 100);
+}
+
+static void expect_total(int metric)
+{
+	double told = 0, truth = 0;
+
+	for (unsigned i = 0; i < STEP; i++) {
+		if (places[i].told_times[metric] > 0) {
+			told += places[i].told[metric];
+			truth += places[i].truth[metric];
+		}
+	}
+	print_message("%s: total %+.3f %%\n", metric == 0 ? "read" : "written",
+		      100 * (told / truth - 1));
+	assert_true(fabs(told / truth - 1) < 0.003);
+}
+
+/* docs/internals/attribution.md has what two seconds reach; these are five steps of them. */
+static void the_bundled_one_tells_what_ranges_did(void **state)
+{
+	struct fixture *f = *state;
+	char out[96];
+	struct program *p;
+	sqlite3 *db;
+
+	snprintf(out, sizeof(out), "%s", fixture_path(f, "out.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	p = play(f, RECORDING, out, "--summary-rows", "4");
+	expect_exit(p, 0);
+	expect_message(p, "values are SAMPLED: 10.0 us samples of the whole GPU");
+	expect_message(p, "RECORDED on NVIDIA H200 (GH100), driver 580.159.04");
+	read_truth();
+	assert_int_equal(sqlite3_open(out, &db), SQLITE_OK);
+	read_told(db);
+	sqlite3_close(db);
+	for (int i = 0; i < METRICS; i++) {
+		expect_total(i);
+		expect_off(i, 100e3, 1e9, 0.005, 0.015);
+		expect_off(i, 30e3, 100e3, 0.007, 0.02);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SAMPLE_TEST(a_run_that_was_sampled_gives_the_same_values_again),
+		SAMPLE_TEST(a_part_of_it_has_the_values_of_the_whole),
+		SAMPLE_TEST(each_recording_is_played_as_it_was_made),
+		SAMPLE_TEST(a_damaged_recording_is_refused_with_its_cause),
+		SAMPLE_TEST(the_bundled_one_tells_what_ranges_did),
+	};
+
+	return SYSTEM_RUN(tests);
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <math.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "tests/system/lines.h"
+
+/* Samplers that hang, die or lie, strangers, and clients that are too slow, on the fakes: the
+ * user's program runs on, the lease ends, the client says why, and takes bounded memory. */
+
+#define METRICS "dram__bytes_read.sum,dram__bytes_write.sum"
+
+static int setup(void **state)
+{
+	int r = fixture_setup(state);
+
+	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
+	return r;
+}
+
+#define FAULT_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
+
+static void use_sampler(struct fixture *f, const char *text)
+{
+	const char *path = fixture_path(f, "sampler");
+	FILE *file = fopen(path, "we");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	assert_int_equal(chmod(path, 0755), 0);
+	setenv("GPUCTR_SAMPLER", path, 1);
+}
+
+static struct program *start_run(struct fixture *f, const char *kernels, const char *option,
+				 const char *value)
+{
+	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", METRICS, "--format",
+			      "jsonl", "--output", fixture_path(f, "records"), "-f", "--devices",
+			      "0", "--", FAKEAPP, "--kernels", kernels, "--grids", "13", "--blocks",
+			      "6000", "--sleep-us", "400", "--exit", "3", option, value, NULL);
+}
+
+/* The program that is measured. */
+static void wait_for_program(const struct program *client)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (process_child(client->pid, "fakeapp") == 0) {
+		assert_true(now_ms() < by);
+		sleep_ms(5);
+	}
+}
+
+static void expect_all_gone(struct fixture *f)
+{
+	expect_no_owner(f);
+	expect_no_objects(f);
+	fixture_wait_for_orphans(f, NULL);
+}
+
+/* --- samplers that hang and die -------------------------------------------------------------- */
+
+static void one_that_never_begins_is_given_up(void **state)
+{
+	struct fixture *f = *state;
+	struct program *run, *timeline;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	use_sampler(f, "#!/bin/sh\nexec sleep 1000\n");
+	run = start_run(f, "10", NULL, NULL);
+	timeline = fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", "1", NULL);
+	expect_exit(run, 125);
+	expect_output(run, "");
+	expect_message(run, "has not begun for 30 s, and is given up");
+	expect_message(run, "--mode budget measures launches");
+	expect_exit(timeline, 125);
+	expect_message(timeline, "has not begun for 30 s, and is given up");
+	expect_all_gone(f);
+	expect_service(f, PATIENCE_MS);
+}
+
+static void one_that_ends_before_it_begins_is_told_with_its_end(void **state)
+{
+	static const struct {
+		const char *text, *message;
+	} ends[] = {
+		{ "exit 3", "ended without a last word (status 3)" },
+		{ "kill -9 $$", "ended without a last word (signal 9, Killed)" },
+		{ "exec 1>&-; exec sleep 1000", "has closed its output" },
+		{ "printf nonsense,nonsense", "has written nonsense, and is ended" },
+	};
+	struct fixture *f = *state;
+	struct program *client;
+	char text[128];
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		snprintf(text, sizeof(text), "#!/bin/sh\n%s\n", ends[i].text);
+		use_sampler(f, text);
+		client = start_run(f, "10", NULL, NULL);
+		expect_exit(client, 125);
+		expect_output(client, "");
+		expect_message(client, ends[i].message);
+		expect_message(client, "--mode budget measures launches");
+		expect_all_gone(f);
+	}
+}
+
+static void one_that_ends_in_the_middle_is_told_with_its_end(void **state)
+{
+	static const struct {
+		int signo;
+		const char *message;
+	} ends[] = {
+		{ SIGSEGV, "ended without a last word (signal 11, " },
+		{ SIGTERM, "was asked to end by somebody else" },
+	};
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		client = start_run(f, "2000", "--hold", "middle");
+		fixture_wait_held(f, 1);
+		kill(process_child(client->pid, "gpuctr-sampler"), ends[i].signo);
+		expect_text_soon(client->err, "the program runs on, no longer measured");
+		expect_no_owner(f);
+		fixture_release(f);
+		expect_exit(client, 3);
+		expect_output(client, "done 2000\n");
+		expect_message(client, ends[i].message);
+		expect_all_gone(f);
+	}
+}
+
+/* A stopped one holds up neither the program nor, for long, the client. */
+static void one_that_is_stopped_is_killed_at_the_end(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = start_run(f, "2000", "--hold", "middle");
+	fixture_wait_held(f, 1);
+	kill(process_child(client->pid, "gpuctr-sampler"), SIGSTOP);
+	fixture_release(f);
+	expect_exit(client, 3);
+	expect_output(client, "done 2000\n");
+	expect_message(client, "the sampler does not end, and is killed");
+	expect_message(client, "samples missing ");
+	expect_all_gone(f);
+}
+
+/* --- samplers that lie ----------------------------------------------------------------------- */
+
+/* A stream in the format of client/sampler/stream.h; body is what follows its beginning. */
+static void use_liar(struct fixture *f, const char *body)
+{
+	static const char head[] =
+		"#!/usr/bin/env python3\n"
+		"import struct, sys, signal, time\n"
+		"signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
+		"signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+		"gpu = sys.argv[sys.argv.index('--gpu') + 1]\n"
+		"names = sys.argv[sys.argv.index('--metrics') + 1].split(',')\n"
+		"out = sys.stdout.buffer\n"
+		"def message(kind, body):\n"
+		"    out.write(struct.pack('=II', kind, len(body)) + body)\n"
+		"    out.flush()\n"
+		"message(1, struct.pack('=IIQ', 1, len(names), 10000) +\n"
+		"        b''.join(n.encode() + b'\\0' for n in [gpu] + names))\n"
+		"def varint(n):\n"
+		"    b = b''\n"
+		"    while n > 127:\n"
+		"        b += bytes([n & 127 | 128])\n"
+		"        n >>= 7\n"
+		"    return b + bytes([n])\n"
+		"first, at = 0, time.time_ns()\n"
+		"def samples(length, n, value=b'\\0', lost=0):\n"
+		"    global first, at\n"
+		"    one = value * len(names)\n"
+		"    first += lost\n"
+		"    message(2, struct.pack('=QQqII', first, lost, at, n, 0) +\n"
+		"            varint(2 * length) + one + (b'\\0' + one) * (n - 1))\n"
+		"    first += n\n"
+		"    at += n * length\n";
+	char *text = malloc(sizeof(head) + strlen(body) + 1);
+
+	assert_non_null(text);
+	strcpy(text, head);
+	strcat(text, body);
+	use_sampler(f, text);
+	free(text);
+}
+
+static long peak_mib(pid_t pid)
+{
+	char path[64], *text;
+	long kib;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	text = read_file(path);
+	assert_non_null(strstr(text, "VmHWM:"));
+	kib = strtol(strstr(text, "VmHWM:") + strlen("VmHWM:"), NULL, 10);
+	free(text);
+	return kib >> 10;
+}
+
+enum { PEAK_MIB = 1200 };
+
+/* The program runs beside it for some seconds, then somebody has enough. */
+static void lie(struct fixture *f, const char *body)
+{
+	struct program *client;
+	uint64_t began;
+	long peak;
+
+	use_liar(f, body);
+	client = start_run(f, "400000", NULL, NULL);
+	wait_for_program(client);
+	sleep_ms(5000);
+	expect_running(client);
+	peak = peak_mib(client->pid);
+	began = now_ms();
+	kill(client->pid, SIGTERM);
+	expect_exit(client, 128 + SIGTERM);
+	print_message("%ld MiB at most; over %u ms after the signal\n", peak,
+		      (unsigned)(now_ms() - began));
+	expect_message(client, " kernels have no value");
+	assert_true(peak < PEAK_MIB);
+	assert_true(now_ms() - began < 30000);
+	expect_all_gone(f);
+}
+
+/* Sixty million a second would fit into the ten that samples wait. */
+static void samples_of_a_nanosecond_without_end(void **state)
+{
+	fixture_start_daemon(*state, NULL);
+	lie(*state, "while True:\n    samples(1, 60000)\n");
+}
+
+static void samples_that_are_hours_in_the_future(void **state)
+{
+	fixture_start_daemon(*state, NULL);
+	lie(*state, "samples(10000, 1000)\n"
+		    "while True:\n    samples(3600 * 10**9, 3, lost=2**40)\n    time.sleep(0.1)\n");
+}
+
+/* And one that is endless. */
+static void values_that_are_none(void **state)
+{
+	fixture_start_daemon(*state, NULL);
+	lie(*state,
+	    "nan = b'\\1' + struct.pack('=d', float('nan'))\n"
+	    "endless = b'\\1' + struct.pack('=d', float('inf'))\n"
+	    "while True:\n    samples(10000, 1000, nan)\n    samples(10000, 1000, endless)\n"
+	    "    time.sleep(max(0, (at - time.time_ns()) / 10**9))\n");
+}
+
+/* --- strangers ------------------------------------------------------------------------------- */
+
+static void write_process(struct fixture *f, pid_t pid)
+{
+	CLEAN_FILE FILE *list = fopen(fixture_path(f, "nvml_processes"), "we");
+
+	assert_non_null(list);
+	fprintf(list, "0 %d\n", (int)pid);
+}
+
+static bool has_value(const char *line)
+{
+	return !strstr(line, "\"metrics\":{\"dram__bytes_read.sum\":null");
+}
+
+static double wall_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* What was sampled since somebody last looked is nobody's; what was before stays. */
+static void a_stranger_in_the_middle(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client, *bob;
+	size_t before = 0;
+	double came_ns;
+	struct lines l;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, NULL);
+	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
+	client = start_run(f, "16000", NULL, NULL);
+	wait_for_program(client);
+	sleep_ms(6000);
+	came_ns = wall_ns();
+	write_process(f, bob->pid);
+	expect_text_soon(client->err, "error[revoked]");
+	expect_no_owner(f);
+	expect_message(client, "what was sampled in the last 4 s is discarded");
+	expect_exit(client, 3);
+	expect_output(client, "done 16000\n");
+	lines_load(&l, fixture_path(f, "records"));
+	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
+		const char *line = lines_at(&l, "kernel", i);
+
+		before += has_value(line);
+		if (line_number(line, "start_ns") > came_ns - 1e9) {
+			assert_false(has_value(line));
+		}
+	}
+	lines_deinit(&l);
+	assert_true(before > 500);
+	program_kill(bob, SIGKILL);
+	program_wait(bob);
+	expect_all_gone(f);
+}
+
+/* --- slow ones ------------------------------------------------------------------------------- */
+
+/* While the client is stopped the sampler drops what its buffers cannot hold, and says how much. */
+static void a_client_that_is_too_slow_loses_samples(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--mode", "sample", "--interval", "2us", "--metrics",
+				METRICS, "--", FAKEAPP, "--kernels", "2000", "--grids", "13",
+				"--blocks", "6000", "--sleep-us", "400", "--exit", "3", "--hold",
+				"middle", NULL);
+	fixture_wait_held(f, 1);
+	kill(client->pid, SIGSTOP);
+	fixture_release(f);
+	sleep_ms(9000);
+	expect_text_soon(client->out, "done 2000\n"); /* it has not waited */
+	kill(client->pid, SIGCONT);
+	expect_exit(client, 3);
+	expect_output(client, "done 2000\n");
+	expect_message(client, "; samples lost ");
+	expect_no_message(client, "; samples lost 0");
+	expect_all_gone(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FAULT_TEST(one_that_never_begins_is_given_up),
+		FAULT_TEST(one_that_ends_before_it_begins_is_told_with_its_end),
+		FAULT_TEST(one_that_ends_in_the_middle_is_told_with_its_end),
+		FAULT_TEST(one_that_is_stopped_is_killed_at_the_end),
+		FAULT_TEST(samples_of_a_nanosecond_without_end),
+		FAULT_TEST(samples_that_are_hours_in_the_future),
+		FAULT_TEST(values_that_are_none),
+		FAULT_TEST(a_stranger_in_the_middle),
+		FAULT_TEST(a_client_that_is_too_slow_loses_samples),
+	};
+
+	return SYSTEM_RUN(tests);
+}
