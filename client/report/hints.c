@@ -272,14 +272,6 @@ static unsigned odd_of(const struct scope *op)
 
 /* --- list ------------------------------------------------------------------------------------ */
 
-static char *take(struct buf *b)
-{
-	char *text = b->failed ? NULL : strdup(buf_string(b));
-
-	buf_deinit(b);
-	return text;
-}
-
 /* Adds a hint unless it exists already. Empties name and text. */
 static int add_hint(struct hints *h, const struct group *row, struct buf *name, struct buf *text)
 {
@@ -300,8 +292,8 @@ static int add_hint(struct hints *h, const struct group *row, struct buf *name, 
 		buf_deinit(text);
 		return 0;
 	}
-	item->name = take(name);
-	item->text = take(text);
+	item->name = buf_take(name);
+	item->text = buf_take(text);
 	item->shown = item->name ? strdup(item->name) : NULL;
 	h->rows[h->n++] = row;
 	return item->name && item->text && item->shown ? 0 : -ENOMEM;
@@ -442,7 +434,7 @@ static int shorten(struct hints *h)
 		if (shape) {
 			buf_printf(&b, "%s%s%s", shown[i], *shape ? ", " : "", shape);
 			free(h->items[i].shown);
-			h->items[i].shown = take(&b);
+			h->items[i].shown = buf_take(&b);
 			r = h->items[i].shown ? 0 : -ENOMEM;
 		}
 	}

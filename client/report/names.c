@@ -33,14 +33,6 @@ struct naming {
 
 /* --- cutting --------------------------------------------------------------------------------- */
 
-static char *take(struct buf *b)
-{
-	char *text = b->failed ? NULL : strdup(buf_string(b));
-
-	buf_deinit(b);
-	return text;
-}
-
 static char *show(const struct naming *g, const char *text)
 {
 	struct buf b = { 0 }, safe = { 0 };
@@ -53,7 +45,7 @@ static char *show(const struct naming *g, const char *text)
 		b.failed |= safe.failed;
 		buf_deinit(&safe);
 	}
-	return take(&b);
+	return buf_take(&b);
 }
 
 static char *show_whole(const char *text)
@@ -61,7 +53,7 @@ static char *show_whole(const char *text)
 	struct buf b = { 0 };
 
 	text_terminal(&b, text);
-	return take(&b);
+	return buf_take(&b);
 }
 
 static char *show_bare(const struct naming *g, const char *text)
@@ -164,7 +156,7 @@ static char *show_difference(const struct naming *g, const char *whole, size_t p
 		buf_text(&b, "..");
 	}
 	add_cut(&b, rest, g->width - (b.n ? text_width(b.data, b.n) : 0));
-	return take(&b);
+	return buf_take(&b);
 }
 
 /* What C++ adds to a name is shown only if nothing else distinguishes names. */
@@ -219,7 +211,7 @@ static char *show_number(const struct naming *g, const char *shown, size_t numbe
 
 	buf_add(&b, shown, text_fit(shown, strlen(shown), g->width - n));
 	buf_text(&b, mark);
-	return take(&b);
+	return buf_take(&b);
 }
 
 /* The first of a run keeps the name. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_BUF_H
-#define GPUCTR_BASE_BUF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,10 +55,11 @@ const char *buf_string(struct buf *b);
 
 __attribute__((format(printf, 2, 3))) void buf_printf(struct buf *b, const char *format, ...);
 
+/* The text, for the caller to free; the buffer is empty then. NULL: memory ran out. */
+char *buf_take(struct buf *b);
+
 void buf_u64(struct buf *b, uint64_t value);
 void buf_i64(struct buf *b, int64_t value);
 /* The shortest decimal that reads back as the same double, without exponent where people would
  * write none. Not for NaN or infinity. */
 void buf_double(struct buf *b, double value);
-
-#endif
