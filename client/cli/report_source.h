@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_REPORT_SOURCE_H
-#define CLIENT_CLI_REPORT_SOURCE_H
+#pragma once
 
 #include "client/cli/again.h"
 #include "client/cli/summary.h"
@@ -42,5 +41,3 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 /* Where no launch is shown: appends why, and what to do. */
 void report_source_print_nothing(struct report_source *s, struct buf *b);
 void report_source_close(struct report_source *s);
-
-#endif

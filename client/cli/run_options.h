@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_RUN_OPTIONS_H
-#define CLIENT_CLI_RUN_OPTIONS_H
+#pragma once
 
 #include "client/cli/format.h"
 #include "client/cli/live.h"
@@ -72,5 +71,3 @@ bool capture_options_check(struct run_options *o, char **command);
 bool follow_options_check(struct run_options *o, char **command);
 bool top_options_check(struct run_options *o, char **command);
 void run_options_deinit(struct run_options *o);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_DERIVED_H
-#define CLIENT_REPORT_DERIVED_H
+#pragma once
 
 /* Derived columns are computed from measured ones, if the capture has those. A derived column is
  * computed from a row's totals and never averaged: the bandwidth of ten kernels is all their bytes
@@ -81,5 +80,3 @@ double derived_compare(const struct derived *d, enum field field, const struct g
 
 /* NaN: not known. */
 double derived_value(const struct derived *d, const struct group *group);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_ESTIMATED_H
-#define CLIENT_REPORT_ESTIMATED_H
+#pragma once
 
 /* Estimates for all launches of a row of which only some were sampled. All values are estimates
  * unless their kind is ESTIMATE_EXACT. */
@@ -40,5 +39,3 @@ void estimated_add(struct estimated *sum, const struct estimated *row, size_t n)
 
 /* "none", "once", "estimate", "exact" */
 const char *estimated_kind_name(enum estimate_kind kind);
-
-#endif

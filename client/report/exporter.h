@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_EXPORTER_H
-#define CLIENT_REPORT_EXPORTER_H
+#pragma once
 
 /* An exporter writes a capture in the format of another program. It appends to a buffer that the
  * caller writes out and empties, so memory does not grow with the number of records. */
@@ -67,5 +66,3 @@ extern const struct exporter exporter_folded; /* for flame graphs */
 extern const struct exporter
 	exporter_pyprof;		     /* for scripts that read the output of PyProf's prof */
 extern const struct exporter exporter_merge; /* adds counters to another profiler's trace */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_GROUPS_H
-#define CLIENT_REPORT_GROUPS_H
+#pragma once
 
 /* Records added up by keys.
  *
@@ -133,5 +132,3 @@ const struct group *groups_all(const struct groups *g);
 uint64_t groups_records(const struct groups *g);
 /* The number of records with times of this clock. */
 uint64_t groups_clock(const struct groups *g, enum gpuctr_clock clock);
-
-#endif

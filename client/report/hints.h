@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_HINTS_H
-#define CLIENT_REPORT_HINTS_H
+#pragma once
 
 /* What the measured values suggest, each with the value that it follows from and a remedy. Kernels
  * are judged by launch shape, whatever the rows of the report are, because a kernel may wait in one
@@ -42,5 +41,3 @@ size_t hints_list(const struct hints *h, const struct hint **ret, size_t *ret_le
 
 /* Appends the hints in lines of at most width columns. */
 void hints_print(const struct hints *h, size_t width, struct buf *b);
-
-#endif

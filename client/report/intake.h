@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_INTAKE_H
-#define CLIENT_REPORT_INTAKE_H
+#pragma once
 
 /* Groups that are given the same captures. Who reads the captures calls these functions once, and
  * each view that needs rows adds groups of its own. Zero-initialised by the caller, who does not
@@ -24,5 +23,3 @@ int intake_record(const struct intake *in, const struct gpuctr_record *record,
 		  const struct attribution *what);
 int intake_stratum(const struct intake *in, const struct gpuctr_stratum *stratum);
 unsigned intake_without(const struct intake *in);
-
-#endif

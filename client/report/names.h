@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_NAMES_H
-#define CLIENT_REPORT_NAMES_H
+#pragma once
 
 /* Names cut to a width so that names that differ never look the same. */
 
@@ -19,5 +18,3 @@ int names_compare(const void *a, const void *b);
 size_t names_sort_once(const char **texts, size_t n);
 
 void names_free(char **shown, size_t n); /* takes NULL */
-
-#endif

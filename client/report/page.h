@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_PAGE_H
-#define CLIENT_REPORT_PAGE_H
+#pragma once
 
 /* A report as one web page that loads nothing: charts and tables by kernel and by operator, a flame
  * graph of NVTX ranges, and a timeline. The page holds sums only, so its size does not grow with
@@ -45,5 +44,3 @@ int page_record(struct page *p, const struct gpuctr_record *record, const struct
  * definition is refused. */
 int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
 	       const struct page_texts *texts, struct buf *b, struct buf *why);
-
-#endif

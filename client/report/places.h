@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_PLACES_H
-#define CLIENT_REPORT_PLACES_H
+#pragma once
 
 /* Sums of kernels at each place in the program. The caller says what a place is: a frame of a flame
  * graph, a line of an export. In a capture with a budget the sums are estimates for all launches,
@@ -56,5 +55,3 @@ struct groups *places_kernels(struct places *p);
  * -ENOMEM, or what each() returned other than 0, which ends it. */
 int places_each(struct places *p, int (*each)(const struct place *place, void *userdata),
 		void *userdata);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_PYPROF_INTERNAL_H
-#define CLIENT_REPORT_PYPROF_INTERNAL_H
+#pragma once
 
 /* Shared by pyprof.c, which writes lines, and pyprof_columns.c, which writes the fields. */
 
@@ -49,5 +48,3 @@ struct column {
 extern const struct column pyprof_columns[PYPROF_COLUMNS_MAX];
 
 void pyprof_add_kernel(struct buf *b, const char *name); /* as a field */
-
-#endif

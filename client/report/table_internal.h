@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_TABLE_INTERNAL_H
-#define CLIENT_REPORT_TABLE_INTERNAL_H
+#pragma once
 
 #include "client/report/estimated.h"
 #include "client/report/names.h"
@@ -84,5 +83,3 @@ bool table_shorten(struct table *t);
 
 /* --- narrow.c */
 void table_print_narrow(struct table *t, size_t width, struct buf *b);
-
-#endif
