@@ -308,6 +308,15 @@ static bool take_some_records(struct activity *v, uint8_t *buffer, size_t valid,
 	return n == RECORDS_AT_ONCE;
 }
 
+bool activity_has_graphs(struct activity *v)
+{
+	if (!v->made) {
+		return false;
+	}
+	LOCK_SCOPE(&v->lock);
+	return v->graphs.v != NULL;
+}
+
 bool activity_is_crowded(struct activity *v)
 {
 	if (!v->made) {
@@ -706,16 +715,44 @@ void activity_leave_out(struct activity *v, const struct launch *l)
 			    .duration_ns = span.end_ns - span.begin_ns });
 }
 
-struct graph_kernels activity_take_graph(struct activity *v, const struct launch *l, bool *ret_came)
+/* Kernels of the graph that CUPTI has dropped ran among the others, or just before or behind them:
+ * for about as long as these, on average, or as the longest of them. */
+static void note_lost(struct activity *v, const struct graph_told *told)
 {
-	struct graph_kernels taken;
+	struct pack_copy lost = { .kind = GPUCTR_COPY_LOST, .start_ns = UINT64_MAX };
+	uint64_t end_ns = 0, longest_ns = 0, more_ns;
+
+	for (const struct graph_kernel *k = told->kernels.first; k; k = k->next) {
+		const struct launch *l = &k->launch;
+
+		lost.device = l->device;
+		lost.start_ns = l->start_ns < lost.start_ns ? l->start_ns : lost.start_ns;
+		end_ns = l->start_ns + l->duration_ns > end_ns ? l->start_ns + l->duration_ns
+							       : end_ns;
+		longest_ns = l->duration_ns > longest_ns ? l->duration_ns : longest_ns;
+	}
+	if (end_ns > 0) {
+		more_ns = 2 * (end_ns - lost.start_ns) * told->lacks / told->n_came;
+		more_ns = more_ns > longest_ns ? more_ns : longest_ns;
+		lost.start_ns -= more_ns < lost.start_ns ? more_ns : lost.start_ns;
+		lost.duration_ns = end_ns + more_ns - lost.start_ns;
+		add_copy(v, &lost);
+	}
+}
+
+struct graph_told activity_take_graph(struct activity *v, const struct launch *l)
+{
+	struct graph_told told;
 
 	LOCK_SCOPE(&v->lock);
-	taken = graphs_take(&v->graphs, l->correlation, ret_came);
-	if (*ret_came) {
+	told = graphs_take(&v->graphs, l->correlation);
+	if (told.n_came > 0) {
 		spans_forget(&v->spans, l->correlation);
 	}
-	return taken;
+	if (told.lacks > 0 && v->dropped > 0) {
+		note_lost(v, &told);
+	}
+	return told;
 }
 
 struct graph_kernels activity_take_late(struct activity *v)

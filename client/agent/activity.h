@@ -68,9 +68,8 @@ void activity_flush(struct activity *v);
  * for missing records. Only for the delivering thread, which must hold no lock. */
 void activity_fill(struct activity *v, struct batch *b);
 
-/* The kernels of a launch of a graph, as graphs_take(), and those that came late. */
-struct graph_kernels activity_take_graph(struct activity *v, const struct launch *l,
-					 bool *ret_came);
+/* What becomes of a launch of a graph, as graphs_take(), and kernels that came late. */
+struct graph_told activity_take_graph(struct activity *v, const struct launch *l);
 struct graph_kernels activity_take_late(struct activity *v);
 
 /* What kernels of graphs are to be counted as, since the last call. */
@@ -85,6 +84,9 @@ void activity_leave_out(struct activity *v, const struct launch *l);
 /* Copies, fills and kernels that were not expected, which have come since the last call; free with
  * free(). They are in no order. */
 struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n);
+
+/* Was any graph launched whose kernels are told? */
+bool activity_has_graphs(struct activity *v);
 
 /* Do many kernels of graphs wait to be taken? */
 bool activity_is_crowded(struct activity *v);

@@ -149,7 +149,7 @@ static void stop_now(struct capture *c)
 	}
 	deliver_take_link(&c->deliver);
 	trace_flush(c, true);
-	trace_graphs_flush(c);
+	trace_graphs_finish(c);
 	tell_spent(c);
 	deliver_request_finish(&c->deliver);
 }

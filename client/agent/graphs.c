@@ -138,7 +138,10 @@ static const struct graph_size *size_of(struct graphs *g, const struct graph_lau
 
 static void note_size(struct graphs *g, const struct graph_launch *l)
 {
-	*size_place(g, l->graph) = (struct graph_size){ l->graph, l->n_came };
+	const struct graph_size *known = size_of(g, l);
+	uint32_t most = known && known->most > l->n_came ? known->most : l->n_came;
+
+	*size_place(g, l->graph) = (struct graph_size){ l->graph, l->n_came, most };
 }
 
 enum graph_here graphs_look(struct graphs *g, uint32_t correlation, uint64_t *n_came)
@@ -232,21 +235,24 @@ void graphs_add_copy(struct graphs *g, uint32_t correlation, uint64_t begin_ns, 
 
 /* --- telling --- */
 
-struct graph_kernels graphs_take(struct graphs *g, uint32_t correlation, bool *ret_came)
+struct graph_told graphs_take(struct graphs *g, uint32_t correlation)
 {
 	struct graph_launch *l = find(g, correlation);
-	struct graph_kernels taken = { 0 };
+	const struct graph_size *known;
+	struct graph_told told = { 0 };
 
-	*ret_came = l && l->n_came > 0;
 	if (!l) {
-		return taken;
+		return told;
 	}
-	l->fate = *ret_came ? GRAPH_SPLIT : GRAPH_ONE;
 	note_size(g, l);
-	taken = l->kernels;
+	known = size_of(g, l);
+	told.kernels = l->kernels;
+	told.n_came = l->n_came;
+	told.lacks = known ? known->most - l->n_came : 0;
+	l->fate = l->n_came > 0 ? GRAPH_SPLIT : GRAPH_ONE;
 	l->kernels = (struct graph_kernels){ 0 };
-	g->n_kernels -= taken.n;
-	return taken;
+	g->n_kernels -= told.kernels.n;
+	return told;
 }
 
 struct graph_kernels graphs_take_late(struct graphs *g)

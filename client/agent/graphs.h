@@ -43,10 +43,17 @@ struct graph_launch {
 	struct graph_kernels kernels;
 };
 
-/* How many kernels a graph had when it was launched last. */
+/* How many kernels a graph had when it was launched last, and at most. */
 struct graph_size {
 	uintptr_t graph; /* 0: free */
-	uint32_t kernels;
+	uint32_t kernels, most;
+};
+
+/* What becomes of a launch. */
+struct graph_told {
+	struct graph_kernels kernels; /* the caller's to free */
+	uint32_t n_came; /* kernels, though they may be left out or lost; 0: it stays as one */
+	uint32_t lacks;	 /* how many more it had before */
 };
 
 /* Each kernel of a graph counts as seen, but for the first of a launch, for which the launch itself
@@ -93,9 +100,8 @@ enum graph_here {
 
 enum graph_here graphs_look(struct graphs *g, uint32_t correlation, uint64_t *n_came);
 
-/* The batch of the launch is delivered, or dropped: its kernels belong to the caller now, who frees
- * each. n 0: it stays as one, if *ret_came says that no kernel has come. */
-struct graph_kernels graphs_take(struct graphs *g, uint32_t correlation, bool *ret_came);
+/* The batch of the launch is delivered, or dropped. */
+struct graph_told graphs_take(struct graphs *g, uint32_t correlation);
 struct graph_kernels graphs_take_late(struct graphs *g);
 
 #endif

@@ -145,22 +145,21 @@ static void add_whole(struct capture *c, struct split *s, struct launch *l)
 
 static void split(struct capture *c, struct split *s, struct launch *l)
 {
-	struct graph_kernels list;
-	bool came;
+	struct graph_told told;
 
 	if (l->kind != GPUCTR_LAUNCH_GRAPH || l->fate != LAUNCH_DONE) {
 		add(c, s, l);
 		return;
 	}
-	list = activity_take_graph(c->activity, l, &came);
-	if (!came) {
+	told = activity_take_graph(c->activity, l);
+	if (told.n_came == 0) {
 		add_whole(c, s, l);
 		return;
 	}
-	if (list.n == 0) {
+	if (told.kernels.n == 0) {
 		filter_give_back(&c->filter);
 	}
-	add_kernels(c, s, list, 1);
+	add_kernels(c, s, told.kernels, 1);
 }
 
 static bool has_graphs(const struct batch *b)
@@ -216,22 +215,30 @@ void trace_graphs_flush(struct capture *c)
 	free(s.v);
 }
 
+void trace_graphs_finish(struct capture *c)
+{
+	if (c->activity->name_kernel && activity_has_graphs(c->activity)) {
+		deliver_lend_link(&c->deliver);
+		activity_flush(c->activity);
+		deliver_take_link(&c->deliver);
+	}
+	trace_graphs_flush(c);
+}
+
 /* --- dropping --- */
 
 /* Kernels count as dropped themselves. False: none has come, the launch counts. */
 static bool leave_out_graph(struct capture *c, const struct launch *l)
 {
-	struct graph_kernels list;
-	bool came;
+	struct graph_told told = activity_take_graph(c->activity, l);
 
-	list = activity_take_graph(c->activity, l, &came);
-	atomic_fetch_add(&c->counters.dropped, list.n);
-	for (struct graph_kernel *k = list.first, *next; k; k = next) {
+	atomic_fetch_add(&c->counters.dropped, told.kernels.n);
+	for (struct graph_kernel *k = told.kernels.first, *next; k; k = next) {
 		next = k->next;
 		activity_leave_out(c->activity, &k->launch);
 		free(k);
 	}
-	return came;
+	return told.n_came > 0;
 }
 
 void trace_graphs_leave_out(struct capture *c, struct batch *b)

@@ -19,6 +19,9 @@ void trace_graphs_leave_out(struct capture *c, struct batch *b);
 /* Queues kernels whose launches were delivered before they came. */
 void trace_graphs_flush(struct capture *c);
 
+/* At the end: the same, of all that have ended. */
+void trace_graphs_finish(struct capture *c);
+
 /* After tracing has stopped: counts what is still there as dropped. */
 void trace_graphs_end(struct capture *c);
 

@@ -99,6 +99,12 @@ static int refuse_store(struct joined *j, int r, const struct store_error *error
 	return refuse(j, store_error_name(r), *error->remedy ? error->remedy : "");
 }
 
+/* Of the capture file. */
+static int of_store(struct joined *j, int r)
+{
+	return r > 0 ? refuse_store(j, r, store_last_error(j->keep.store)) : r;
+}
+
 /* --- files of samples ------------------------------------------------------------------------ */
 
 size_t joined_path_length(const char *samples, uint64_t *ret_gpu)
@@ -374,10 +380,7 @@ static int tell(struct joined *j, size_t i)
 	torch_record(&j->torch, i, &record);
 	r = h->attributor ? attributor_take(h->attributor, &record, &what) : 0;
 	what.unsampled = sampled_values_apply(&j->values, i, &record);
-	r = r ? r : joined_keep_record(&j->keep, &record);
-	if (r > 0) {
-		return refuse_store(j, r, store_last_error(j->keep.store));
-	}
+	r = r ? r : of_store(j, joined_keep_record(&j->keep, &record));
 	return r || !h->on_record ? r : h->on_record(&record, &what, j->userdata);
 }
 
@@ -398,13 +401,19 @@ static int add_kernels(struct joined *j)
 	return r;
 }
 
+static void choose_values(const struct joined *j, const struct samples_in_sample *sample,
+			  double *values)
+{
+	for (size_t i = 0; i < j->info.plan.n_metrics; i++) {
+		values[i] = sample->values[j->chosen[i]];
+	}
+}
+
 static void add_sample(struct joined *j, struct file *f, const struct samples_in_sample *sample)
 {
 	double values[ATTRIBUTION_METRICS_MAX];
 
-	for (size_t i = 0; i < j->info.plan.n_metrics; i++) {
-		values[i] = sample->values[j->chosen[i]];
-	}
+	choose_values(j, sample, values);
 	sampled_sample(j->values.sampled, f->gpu, sample->start_ns, sample->end_ns, values);
 	f->end_ns = sample->end_ns;
 }
@@ -501,12 +510,57 @@ static int begin(struct joined *j)
 	return r ? r : joined_keep_process(&j->keep, &j->torch.process);
 }
 
+/* The file is made when all is known to be good, so samples are read once more. */
+static int keep_samples(struct joined *j, struct file *f)
+{
+	double values[ATTRIBUTION_METRICS_MAX];
+	struct samples_in_sample sample = f->first;
+	struct buf why = { 0 };
+	int r = 0, more;
+
+	samples_in_close(f->in);
+	f->in = samples_in_open(f->path, &why);
+	more = f->in ? samples_in_next(f->in, &sample, &why) : -EINVAL;
+	for (; r == 0 && more == 1; more = samples_in_next(f->in, &sample, &why)) {
+		uint64_t interval = samples_in_interval_ns(f->in);
+
+		choose_values(j, &sample, values);
+		r = joined_keep_sample(
+			&j->keep, &(struct kept_sample){
+					  .gpu = f->uuid,
+					  .interval_ns = interval ? interval
+								  : (uint64_t)(sample.end_ns -
+									       sample.start_ns),
+					  .start_ns = sample.start_ns,
+					  .end_ns = sample.end_ns,
+					  .values = values });
+	}
+	r = r == 0 && more < 0 ? refuse_samples(j, f, &why) : of_store(j, r);
+	buf_deinit(&why);
+	return r;
+}
+
+static int keep_all(struct joined *j)
+{
+	struct gpuctr_copy copy;
+	int r = 0;
+
+	for (size_t i = 0; i < j->torch.n_copies && r == 0; i++) {
+		torch_copy(&j->torch, i, &copy);
+		r = of_store(j, joined_keep_copy(&j->keep, &copy));
+	}
+	for (size_t i = 0; i < j->n_files && r == 0; i++) {
+		r = keep_samples(j, &j->files[i]);
+	}
+	return r;
+}
+
 static int end(struct joined *j)
 {
 	const struct reading_handler *h = j->handler;
-	int r = joined_keep_end(&j->keep, &j->info);
+	int r = j->options->capture ? keep_all(j) : 0;
 
-	r = r > 0 ? refuse_store(j, r, store_last_error(j->keep.store)) : r;
+	r = r ? r : of_store(j, joined_keep_end(&j->keep, &j->info));
 	r = r || !h->on_process_end ? r : h->on_process_end(&j->process, j->userdata);
 	r = r || !h->on_end ? r : h->on_end(&j->info, j->userdata);
 	sampled_describe(j->values.sampled, j->told);

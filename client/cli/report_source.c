@@ -142,9 +142,37 @@ static int on_notice(const struct gpuctr_notice *notice, void *userdata)
 	return 0;
 }
 
+struct to_page {
+	struct page *page;
+	const struct gpuctr_plan *plan;
+};
+
+static int on_samples(void *user, const struct store_samples *samples)
+{
+	const struct to_page *to = user;
+
+	return page_samples(to->page, to->plan, samples);
+}
+
+/* The samples that a capture keeps. Standard input cannot be opened again. */
+static int add_samples(struct report_source *s, const struct store_info *info)
+{
+	struct to_page to = { s->page, &info->plan };
+	struct store_reader *reader;
+	int r;
+
+	if (!s->page || !info->has_samples || store_open(info->path, NULL, &reader) != 0) {
+		return 0;
+	}
+	r = again_samples(reader, on_samples, &to);
+	store_reader_free(reader);
+	return r == -ENOMEM ? r : 0;
+}
+
 static int on_end(const struct store_info *info, void *userdata)
 {
 	struct report_source *s = userdata;
+	int r = add_samples(s, info);
 
 	if (info->complete || info->totals.seen > 0) {
 		add_totals(&s->end.totals, &info->totals);
@@ -158,7 +186,7 @@ static int on_end(const struct store_info *info, void *userdata)
 		add_totals(&s->end.totals, &known);
 		s->end.unfinished = true;
 	}
-	return 0;
+	return r;
 }
 
 /* False: told why. */

@@ -251,6 +251,12 @@ static bool take_width(void *width, const char *value)
 		0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct run_options, socket) \
 	}
 
+#define RAW_OPTION                                                                                 \
+	{                                                                                          \
+		0, "raw", NULL, "keep raw counter data in -o FILE, or samples, for gpuctr-replay", \
+			OPTION_AT(FLAG, struct run_options, raw)                                   \
+	}
+
 const struct option_def run_option_defs[] = {
 	MEASURE_OPTIONS,
 	MODE_OPTIONS,
@@ -263,8 +269,7 @@ const struct option_def run_option_defs[] = {
 	  OPTION_AT(FLAG, struct run_options, recorded) },
 	{ 0, "chip", "CHIP", "of the recording (default: as its file says)",
 	  OPTION_AT(TEXT, struct run_options, chip) },
-	{ 0, "raw", NULL, "keep raw counter data in -o FILE, for gpuctr-replay",
-	  OPTION_AT(FLAG, struct run_options, raw) },
+	RAW_OPTION,
 	{ 0, "torch", NULL, "PyTorch's operators, of a program that does not mark them",
 	  OPTION_TAKEN(take_torch, struct run_options, torch) },
 	{ 0, "torch-modules", NULL, "and its modules",
@@ -291,6 +296,7 @@ const struct option_def capture_option_defs[] = {
 	{ 0, "sent", "TIME", NULL, OPTION_TAKEN(take_time, struct run_options, sent_ns) },
 	MEASURE_OPTIONS,
 	MODE_OPTIONS,
+	RAW_OPTION,
 	{ 0, "devices", "LIST", "GPUs by index or UUID (default: those in use)",
 	  OPTION_AT(LIST, struct run_options, devices) },
 	OPTION_HELP_ROW,
@@ -554,6 +560,15 @@ static bool spares_recording(const struct run_options *o)
 	return true;
 }
 
+static bool check_raw(const struct run_options *o)
+{
+	if (o->raw && !o->capture_path) {
+		say_usage("--raw needs -o FILE");
+		return false;
+	}
+	return true;
+}
+
 /* What the recording knows need not be said. */
 static bool take_recording(struct run_options *o)
 {
@@ -584,8 +599,7 @@ bool run_options_check(struct run_options *o, char **command)
 		say_usage("no program given; 'gpuctr-client help' shows how");
 		return false;
 	}
-	if (o->raw && !o->capture_path) {
-		say_usage("--raw needs -o FILE");
+	if (!check_raw(o)) {
 		return false;
 	}
 	o->late = late_letters();
@@ -719,7 +733,13 @@ bool capture_options_check(struct run_options *o, char **command)
 	}
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";
-	if (!take_trace(o)) {
+	if (o->raw && o->mode != MODE_SAMPLE) {
+		say_usage(
+			"--raw of programs that run keeps samples: add --mode sample, or leave it "
+			"out");
+		return false;
+	}
+	if (!check_raw(o) || !take_trace(o)) {
 		return false;
 	}
 	if (!check_mode(o)) {

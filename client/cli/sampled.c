@@ -26,6 +26,7 @@
 
 enum {
 	GPUS_MAX = 64,
+	FILES_SCALE = 8,
 	TOLD_PART = 8, /* of the records that are kept, when they are too many */
 };
 
@@ -77,9 +78,13 @@ struct sampled {
 	size_t n_active;
 	double *row;		      /* values, errors of a record */
 	bool failed;		      /* out of memory */
+	size_t scale;		      /* of bounds; 0: 1 */
+	bool is_live;		      /* ends of processes are told */
 	uint64_t undelivered;	      /* launches of all processes, at least */
 	enum sampled_reason told_why; /* of the record that is told */
 	struct sampled_counts counts;
+	sampled_on_sample *on_sample;
+	void *on_sample_user;
 };
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -132,6 +137,11 @@ static void forget(struct sampled *s, size_t n)
 		s->active = NULL;
 		s->n_active = 0;
 	}
+}
+
+void sampled_expect_files(struct sampled *s)
+{
+	s->scale = FILES_SCALE;
 }
 
 struct sampled *sampled_free(struct sampled *s)
@@ -190,6 +200,24 @@ static void on_kernel(void *user, const struct attribution_result *result)
 	}
 }
 
+static void on_given(void *user, int64_t start_ns, int64_t end_ns, const double *values)
+{
+	const struct gpu *gpu = user;
+	const struct sampled *s = gpu->owner;
+
+	if (s->on_sample) {
+		s->on_sample(s->on_sample_user, (int)(gpu - s->gpus), start_ns, end_ns, values);
+	}
+}
+
+void sampled_hear_samples(struct sampled *s, sampled_on_sample *on_sample, void *user)
+{
+	s->on_sample = on_sample;
+	s->on_sample_user = user;
+}
+
+static const struct waiting_handler waiting_handler = { on_late, on_given };
+
 int sampled_add_gpu(struct sampled *s, const char *uuid)
 {
 	struct attribution_options options = { .metrics = (uint32_t)s->plan->n_metrics,
@@ -203,7 +231,11 @@ int sampled_add_gpu(struct sampled *s, const char *uuid)
 	*gpu = (struct gpu){ .owner = s };
 	strncpy(gpu->uuid, uuid, sizeof(gpu->uuid) - 1);
 	options.user = gpu;
-	return waiting_init(&gpu->waiting, &options, on_late) == 0 ? (int)s->n_gpus++ : -ENOMEM;
+	if (waiting_init(&gpu->waiting, &options, &waiting_handler) < 0) {
+		return -ENOMEM;
+	}
+	gpu->waiting.scale = s->scale;
+	return (int)s->n_gpus++;
 }
 
 static int find_gpu(const struct sampled *s, const char *uuid)
@@ -274,6 +306,7 @@ static void note_unknown(struct sampled *s, const struct device *d, int64_t star
  * last count. */
 void sampled_process_end(struct sampled *s, const struct gpuctr_process_end *end, int64_t now_ns)
 {
+	s->is_live = true;
 	for (size_t i = 0; i < s->n_devices; i++) {
 		struct device *d = &s->devices[i];
 		int64_t since_ns = d->last_ns;
@@ -296,6 +329,7 @@ void sampled_progress(struct sampled *s, const struct gpuctr_totals *t)
 	uint64_t known = t->measured + t->filtered + t->capturing + t->unready + t->failed +
 			 t->dropped + t->lost + t->unchosen;
 
+	s->is_live = true;
 	s->undelivered = t->seen > known ? t->seen - known : 0;
 }
 
@@ -447,7 +481,9 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 		.end_ns = copy->start_ns + copy->duration_ns,
 	};
 
-	if (gpu && stream) {
+	if (gpu && copy->kind == GPUCTR_COPY_LOST) {
+		s->failed |= waiting_lost(&gpu->waiting, kernel.start_ns, kernel.end_ns) < 0;
+	} else if (gpu && stream) {
 		add(s, device, gpu, &kernel);
 	}
 }
@@ -480,7 +516,7 @@ void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint6
 	struct stream *stream = find_stream(s, &wanted);
 	struct kept *k;
 
-	if (s->n_kept == SAMPLED_RECORDS_MAX) {
+	if (s->n_kept >= SAMPLED_RECORDS_MAX * (s->scale ? s->scale : 1)) {
 		tell_oldest(s, on_record, user);
 	}
 	k = keep(s, record);
@@ -687,7 +723,7 @@ static void note_unended(struct sampled *s)
 		int64_t end_ns = gpu ? waiting_last_sample(&gpu->waiting) : 0;
 		int64_t since_ns = end_ns - (s->undelivered > 0 ? WAITING_NS : COUNTED_NS);
 
-		if (!d->is_over) {
+		if (s->is_live && !d->is_over) {
 			note_unknown(s, d, d->last_ns > since_ns ? d->last_ns : since_ns, end_ns);
 		}
 	}

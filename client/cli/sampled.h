@@ -45,8 +45,17 @@ struct sampled;
 struct sampled *sampled_new(const struct gpuctr_plan *plan);
 struct sampled *sampled_free(struct sampled *s); /* takes NULL, returns NULL */
 
+/* Before the first GPU: samples and records do not come side by side, but one after the other from
+ * files, so eight times as many may wait. */
+void sampled_expect_files(struct sampled *s);
+
 /* A GPU that is sampled; returns its number, or a negative errno. */
 int sampled_add_gpu(struct sampled *s, const char *uuid);
+
+/* Tells of each sample that is given to the attribution, seconds after it came; NULL: nobody. */
+typedef void sampled_on_sample(void *user, int gpu, int64_t start_ns, int64_t end_ns,
+			       const double *values);
+void sampled_hear_samples(struct sampled *s, sampled_on_sample *on_sample, void *user);
 
 void sampled_process(struct sampled *s, const struct gpuctr_process *process);
 

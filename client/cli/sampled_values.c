@@ -14,6 +14,9 @@ int sampled_values_init(struct sampled_values *v, const struct gpuctr_plan *plan
 	v->n_columns = plan->n_columns;
 	v->sampled = sampled_new(plan);
 	v->steps = attributor_new();
+	if (v->sampled) {
+		sampled_expect_files(v->sampled);
+	}
 	return v->sampled && v->steps ? 0 : -ENOMEM;
 }
 

@@ -62,7 +62,7 @@ struct sampling {
 	size_t n_samplers;
 	bool begun, over;
 	uint64_t begin_by_ns; /* 0: they were not started yet */
-	bool is_ready; /* for samples: there is a file to keep them */
+	bool is_ready;	      /* for samples: there is a file to keep them */
 
 	struct sampled *sampled;
 	struct attributor *steps;
@@ -146,12 +146,24 @@ static void on_begin(void *user, const struct sampler_begin *begin)
 static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
 {
 	const struct sampler *m = user;
-	struct sampling *s = m->owner;
-	const struct kept_sample sample = { m->uuid, s->interval_ns, start_ns, end_ns, values };
 
-	if (s->is_ready && m->number >= 0 && !m->strays) {
-		sampled_sample(s->sampled, m->number, start_ns, end_ns, values);
-		s->user.on_sample(s->data, &sample);
+	if (m->owner->is_ready && m->number >= 0 && !m->strays) {
+		sampled_sample(m->owner->sampled, m->number, start_ns, end_ns, values);
+	}
+}
+
+static void on_given(void *user, int gpu, int64_t start_ns, int64_t end_ns, const double *values)
+{
+	struct sampling *s = user;
+
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		const struct sampler *m = &s->samplers[i];
+		const struct kept_sample sample = { m->uuid, s->interval_ns, start_ns, end_ns,
+						    values };
+
+		if (m->number == gpu) {
+			s->user.on_sample(s->data, &sample);
+		}
 	}
 }
 
@@ -631,6 +643,10 @@ bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_o
 	if (!s->sampled) {
 		say_usage("out of memory");
 		return false;
+	}
+	sampled_hear_samples(s->sampled, on_given, s);
+	if (s->options->recorded) {
+		sampled_expect_files(s->sampled);
 	}
 	for (size_t i = 0; i < s->n_samplers; i++) {
 		s->samplers[i].number = sampled_add_gpu(s->sampled, s->samplers[i].uuid);

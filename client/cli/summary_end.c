@@ -567,7 +567,7 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 			 "Nothing was measured: the program used CUDA but launched no kernel.\n");
 	} else if (t->unchosen > 0 && t->unchosen + t->filtered + t->capturing == t->seen) {
 		add_too_short(s, b);
-	} else if (t->filtered == t->seen) {
+	} else if (t->filtered > 0 && t->filtered + t->capturing == t->seen) {
 		add_all_filtered(end, b);
 	} else if (t->capturing == t->seen) {
 		buf_text(b,

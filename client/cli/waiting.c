@@ -23,11 +23,11 @@ enum {
 };
 
 int waiting_init(struct waiting *w, const struct attribution_options *options,
-		 waiting_on_late *on_late)
+		 const struct waiting_handler *handler)
 {
 	*w = (struct waiting){ .attribution = attribution_new(options),
 			       .n_metrics = options->metrics,
-			       .on_late = on_late,
+			       .handler = handler,
 			       .user = options->user };
 	return w->attribution ? 0 : -ENOMEM;
 }
@@ -69,7 +69,7 @@ static int note_late(struct waiting *w, const struct attribution_kernel *k)
 {
 	struct waiting_span *last = w->n_late > 0 ? &w->late[w->n_late - 1] : NULL;
 
-	w->on_late(w->user, k->id);
+	w->handler->on_late(w->user, k->id);
 	if (last && (w->n_late == LATE_MOST || (k->start_ns >= last->start_ns &&
 						k->start_ns <= last->end_ns + LATE_APART_NS))) {
 		last->start_ns = k->start_ns < last->start_ns ? k->start_ns : last->start_ns;
@@ -149,6 +149,15 @@ static int give_kernels(struct waiting *w, size_t n)
 	return r;
 }
 
+static int give_sample(struct waiting *w, size_t i)
+{
+	const struct waiting_span *s = &w->samples[i];
+	const double *values = w->values + i * w->n_metrics;
+
+	w->handler->on_sample(w->user, s->start_ns, s->end_ns, values);
+	return attribution_sample(w->attribution, s->start_ns, s->end_ns, values);
+}
+
 /* Samples that end by this time, and kernels that begin before they end. */
 static int give(struct waiting *w, int64_t until_ns)
 {
@@ -161,9 +170,7 @@ static int give(struct waiting *w, int64_t until_ns)
 		     k++) {
 			r = give_kernel(w, &w->kernels[k]);
 		}
-		r = r ? r
-		      : attribution_sample(w->attribution, w->samples[i].start_ns,
-					   w->samples[i].end_ns, w->values + i * w->n_metrics);
+		r = r ? r : give_sample(w, i);
 	}
 	remove_kernels(w, k);
 	remove_samples(w, i);
@@ -204,7 +211,8 @@ int waiting_finish(struct waiting *w)
 
 int waiting_kernel(struct waiting *w, const struct attribution_kernel *kernel)
 {
-	int r = w->n_kernels == KERNELS_MOST ? give_kernels(w, KERNELS_MOST / 2) : 0;
+	size_t most = KERNELS_MOST * (w->scale ? w->scale : 1);
+	int r = w->n_kernels >= most ? give_kernels(w, most / 2) : 0;
 
 	if (r == 0 &&
 	    !array_make_room(&w->kernels, sizeof(*w->kernels), w->n_kernels, &w->max_kernels)) {
@@ -247,12 +255,13 @@ void waiting_discard(struct waiting *w, int64_t since_ns)
 int waiting_sample(struct waiting *w, int64_t start_ns, int64_t end_ns, const double *values)
 {
 	size_t one = w->n_metrics * sizeof(*values);
+	size_t most = SAMPLES_BYTES / (sizeof(*w->samples) + one) * (w->scale ? w->scale : 1);
 	int r = 0;
 
 	if (w->until_ns != 0 && end_ns > w->until_ns) {
 		return 0;
 	}
-	if (w->n_samples >= SAMPLES_BYTES / (sizeof(*w->samples) + one)) {
+	if (w->n_samples >= most) {
 		r = give(w, w->samples[w->n_samples / 2].end_ns);
 	}
 	r = r ? r : make_room(w);

@@ -12,13 +12,20 @@ struct waiting_span {
 	int64_t start_ns, end_ns;
 };
 
-typedef void waiting_on_late(void *user, uint64_t kernel);
+/* user: of the options of the attribution. */
+struct waiting_handler {
+	/* The samples of a kernel were attributed before it came. */
+	void (*on_late)(void *user, uint64_t kernel);
+	/* One that was given, and will not be discarded. */
+	void (*on_sample)(void *user, int64_t start_ns, int64_t end_ns, const double *values);
+};
 
 struct waiting {
 	struct attribution *attribution;
 	size_t n_metrics;
-	waiting_on_late *on_late; /* the samples of a kernel were attributed before it came */
+	const struct waiting_handler *handler; /* borrowed */
 	void *user;
+	size_t scale; /* of the bounds; 0: 1 */
 	struct attribution_kernel *kernels;
 	size_t n_kernels, max_kernels;
 	struct waiting_span *samples;
@@ -34,9 +41,8 @@ struct waiting {
  * a program that was stopped comes later all the same. */
 #define WAITING_NS INT64_C(5000000000)
 
-/* on_late has the user of the options. */
 int waiting_init(struct waiting *w, const struct attribution_options *options,
-		 waiting_on_late *on_late);
+		 const struct waiting_handler *handler);
 void waiting_deinit(struct waiting *w);
 
 int waiting_kernel(struct waiting *w, const struct attribution_kernel *kernel);

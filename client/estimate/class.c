@@ -99,7 +99,8 @@ void estimate_among_add(struct estimate_among *a, const struct estimate_class *c
 	}
 }
 
-/* Among the class's strata, as one stratum more would show it that is as those of other classes. */
+/* The variance among the class's strata, as if it had one more stratum that differs as those of
+ * other classes do. */
 static double moderated_among(const struct estimate_class *c, int i,
 			      const struct estimate_among *all, double *ret_degrees)
 {
@@ -116,7 +117,7 @@ static double moderated_among(const struct estimate_class *c, int i,
 	return among;
 }
 
-/* Of the mean of the strata's means. */
+/* The variance of the mean of the strata's means. */
 static double variance_of_mean(const struct estimate_class *c, int i,
 			       const struct estimate_among *all)
 {
@@ -147,9 +148,10 @@ static struct estimate_variance predicted_variance(const struct estimate_class *
 	return v;
 }
 
-/* A few strata that are alike do not show that the next one is: of three layers that run a kernel
- * two may be met. Several do, and so do those of all kinds together, though how others differ is a
- * part of the mean, so a few strata that did nothing cannot be judged by it. */
+/* Two strata that are alike do not show that the next one is too: of three layers that run a
+ * kernel, two may have been measured. Several strata show it, or those of all kinds together. Other
+ * kinds tell a difference relative to the mean only, so a few strata with the mean 0 cannot be
+ * judged by them. */
 static bool is_judged(const struct estimate_class *c, const struct estimate_among *all)
 {
 	const struct estimate_moments *m = &c->means;
@@ -192,7 +194,8 @@ void estimate_pair_share(struct estimate_pair *p, const struct estimate_like *a,
 	double before = p->variance[0] * p->variance[1];
 
 	for (int i = 0; i < 2; i++) {
-		/* As if both means were off together: they are of the same strata. */
+		/* As if the errors of both means went together, because they are of the same
+		 * strata. */
 		p->variance[i] += 2 * a->lacking->left[i] * b->lacking->left[i] *
 				  sqrt(variance_of_mean(a->class, i, a->among) *
 				       variance_of_mean(b->class, i, b->among));

@@ -152,7 +152,7 @@ static void move_pivot(struct estimate_turns *t, const double pivot[2])
 	}
 }
 
-/* Turns that have ended are taken for others, and one that both are in for the same. */
+/* A turn that is under way in both is one turn; turns that have ended are different ones. */
 static void merge_turns(struct estimate_turns *t, const struct estimate_turns *other)
 {
 	struct estimate_turns o = *other;
@@ -215,7 +215,7 @@ void estimate_merge(struct estimate_sample *s, const struct estimate_sample *oth
 	merge_turns(&s->turns, &other->turns);
 }
 
-/* Those that have launches which stand for others. */
+/* The number of turns that have launches which represent others. */
 static uint64_t number_of_turns(const struct estimate_sample *s)
 {
 	return s->turns.n + (s->turns.weight > 0);
@@ -226,7 +226,8 @@ static bool is_of_one_turn(const struct estimate_sample *s)
 	return s->turns.turn > 0 && number_of_turns(s) < 2;
 }
 
-/* What is missing of whole, with zeros for values. Rounding must not make a weight of nothing. */
+/* Adds what whole has more than the part, with the value 0. A rest that is due to rounding must not
+ * become a weight. */
 static struct estimate_moments zeros_of(const struct estimate_moments *whole,
 					const struct estimate_moments *part)
 {
@@ -248,7 +249,7 @@ void estimate_widen(struct estimate_sample *part, const struct estimate_sample *
 
 	if (zeros.n > 0) {
 		estimate_merge(part, &zeros);
-		/* Which turns the zeros were in is not known, but when there was only one. */
+		/* In which turns the zeros were is only known if there was one turn. */
 		part->turns = (struct estimate_turns){
 			.turn = is_of_one_turn(whole) ? whole->turns.turn : 0,
 		};
@@ -285,7 +286,7 @@ const struct estimate_moments *estimate_values(const struct estimate_sample *s)
 	return s->n_free >= 2 ? &s->free : &s->all;
 }
 
-/* Rounding makes differences of equal values. */
+/* Rounding makes equal values differ a little. */
 bool estimate_differ(const struct estimate_moments *m, int i)
 {
 	return m->m2[i] > 1e-18 * m->weight * m->mean[i] * m->mean[i];
@@ -316,7 +317,7 @@ static double moderated(const struct estimate_moments *m, int i, double degrees,
 	return degrees > 0 ? squares / degrees : 0;
 }
 
-/* Of values that differ at random. Both metrics keep their correlation. */
+/* The variance if values differ at random. Both metrics keep their correlation. */
 static struct estimate_variance random_variance(const struct estimate_sample *s, double unmeasured,
 						const struct estimate_prior *prior)
 {
@@ -350,7 +351,7 @@ static struct estimate_variance linearised_sum(const struct estimate_sample *s, 
 	return v;
 }
 
-/* Of what was drawn as it was drawn; 0 where too few launches tell. */
+/* The variance by how launches were chosen; 0 where too few were measured to tell. */
 static struct estimate_variance drawn_variance(const struct estimate_sample *s, double unmeasured)
 {
 	struct estimate_variance v = { { 0, 0 }, 0 };
@@ -416,7 +417,7 @@ static struct estimate_variance turns_variance(const struct estimate_sample *s, 
 	return v;
 }
 
-/* One of both for both metrics, so that variances and covariance belong together. */
+/* The same of the two estimates for both metrics, so that variances and covariance fit together. */
 static struct estimate_variance choose_variance(const struct estimate_variance *a,
 						const struct estimate_variance *b)
 {
@@ -451,16 +452,16 @@ static enum estimate_kind kind_of(const struct estimate_sample *s, uint64_t seen
 						: ESTIMATE_GUESS;
 }
 
-/* Is it enough to judge a stratum by of which one launch, or turn, was measured? A common variance
- * that is worth less than a launch is too little where there is nothing else. */
+/* Can a stratum be judged of which only one launch, or turn, was measured? Not if the common
+ * variance is worth less than a launch, because nothing else is known. */
 static bool prior_tells(const struct estimate_prior *prior)
 {
 	return (prior->constant[0] || prior->launches[0] >= 1) &&
 	       (prior->constant[1] || prior->launches[1] >= 1);
 }
 
-/* One launch or turn was measured, but how much launches of other strata differ is known. That is a
- * part of the mean, so a launch that counted nothing cannot be judged by it. */
+/* One launch or turn was measured, and the spread of other strata is known. It is relative to the
+ * mean, so a stratum with the value 0 cannot be judged by it. */
 static bool is_judged_by_others(const struct estimate_sample *s, const struct estimate_prior *prior)
 {
 	return prior && prior_tells(prior) && s->all.mean[0] != 0 && s->all.mean[1] != 0;

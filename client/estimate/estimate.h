@@ -16,7 +16,7 @@ struct estimate_moments {
 	double mean[2], m2[2]; /* m2: weighted squares around the mean */
 	double cross;	       /* weighted products around the means */
 };
-/* One value of both more, with its weight. */
+/* Adds one value with its weight to both moments. */
 void estimate_moments_add(struct estimate_moments *m, double weight, const double v[2]);
 
 /* Launches that came in one turn, where metrics take turns: their weights, and weighted distances
@@ -66,7 +66,7 @@ void estimate_add(struct estimate_sample *s, double x, double y, double chance);
 void estimate_add_in_turn(struct estimate_sample *s, double x, double y, double chance,
 			  uint64_t turn);
 
-/* Adds what another process, or another part of the run, measured of the same stratum. */
+/* Adds the sample of another process, or of another part of the run, of the same stratum. */
 void estimate_merge(struct estimate_sample *s, const struct estimate_sample *other);
 
 /* What a part of a stratum's launches measured, as a sample of the whole stratum: the others, of
@@ -76,7 +76,7 @@ void estimate_merge(struct estimate_sample *s, const struct estimate_sample *oth
  * that is 1 in each. */
 void estimate_widen(struct estimate_sample *part, const struct estimate_sample *whole);
 
-/* Was so little measured that it says nothing of the error: nothing, one launch, or one turn? */
+/* Was so little measured (nothing, one launch, or one turn) that the error is not known? */
 bool estimate_lacks(const struct estimate_sample *s, uint64_t seen);
 
 /* The total of the first metric over all launches of the stratum, of which seen were counted. */
@@ -93,8 +93,8 @@ struct estimate_spread {
 };
 void estimate_spread_add(struct estimate_spread *s, const struct estimate_sample *sample);
 
-/* So many launches more, which differ by this part of the mean (squared). 0: nothing is known.
- * constant: in each of several strata all launches were alike. */
+/* The common variance is worth so many launches, and is this part of the squared mean. 0: nothing
+ * is known. constant: in each of several strata all launches were equal. */
 struct estimate_prior {
 	double launches[2], variance[2];
 	bool constant[2];
@@ -118,7 +118,7 @@ double estimate_mean(const struct estimate_sample *s, int metric);
 struct estimate_pair estimate_pair_among(const struct estimate_sample *s, uint64_t seen,
 					 const struct estimate_prior *prior);
 
-/* What the strata of one kind have shown, each as much as another. Starts zeroed. */
+/* What the strata of one kind have shown; each stratum counts the same. Starts zeroed. */
 struct estimate_class {
 	struct estimate_moments means;
 	double degrees, within[2]; /* squares around the means of the strata, added up */

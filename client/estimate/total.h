@@ -2,7 +2,7 @@
 #pragma once
 
 /* Sums over strata: the total of a kernel, of a range, of the program; means and ratios of totals.
- * What is not in the error is counted beside it, so that it can be told. */
+ * Launches that the error does not cover are counted beside it. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +15,8 @@ struct estimate_total {
 	uint64_t seen, measured;
 	uint64_t once; /* launches of strata with ESTIMATE_ONCE: in the value, not in the error */
 	uint64_t unknown; /* launches of strata with ESTIMATE_NONE, which belong to neither */
-	uint64_t exact;	  /* launches of strata of which each was measured: what is in no error */
+	uint64_t exact;	  /* launches of strata that were measured completely: the error has no part
+			     of them */
 };
 
 /* A stratum more. Strata are measured independently of each other, so variances add up (Cochran,
@@ -35,7 +36,7 @@ struct estimate estimate_total_mean(const struct estimate_total *t, int metric);
  * and 6.11: the combined ratio estimate). NONE for X = 0. */
 struct estimate estimate_total_ratio(const struct estimate_total *t);
 
-/* More of a sum whose parts know nothing of each other: values and variances add up. */
+/* Adds a part of a sum; the parts are independent: values and variances add up. */
 void estimate_add_up(struct estimate *sum, const struct estimate *part);
 
 /* What x became from y in percent, and the standard error of that, in percent of y. */

@@ -13,7 +13,7 @@
 struct writer {
 	struct buf *b;
 	enum metrics_syntax syntax;
-	const char *name; /* of the family that is being written, without the prefix */
+	const char *name; /* the name, without the prefix, of the family that is being written */
 	const char *suffix;
 };
 

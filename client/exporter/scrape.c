@@ -15,7 +15,7 @@ struct question {
 	bool answered;
 };
 
-/* Logs an error once, and again only when another one, or none, came in between. */
+/* Logs an error, unless it is the one that was logged last and no success came in between. */
 static void say(struct scrape *s, int code, const char *message, const char *remedy)
 {
 	if (code != GPUCTR_OK && code != s->said) {

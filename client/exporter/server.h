@@ -19,9 +19,11 @@ enum {
 	SERVER_SOCKETS = 4,
 	SERVER_CONNECTIONS = 64,
 	SERVER_CONNECTIONS_OF_ONE = 8,
-	SERVER_CONNECTIONS_ENDING = 16, /* that gave way, and that the library has not closed yet */
+	SERVER_CONNECTIONS_ENDING =
+		16, /* connections that gave way, and that the library has not closed yet */
 	SERVER_PATIENCE_S = 10,
-	SERVER_MEMORY_BYTES = 16 * 1024, /* of one connection: what a request's head may take */
+	SERVER_MEMORY_BYTES =
+		16 * 1024, /* the memory of one connection, for the head of a request */
 };
 
 struct MHD_Daemon;

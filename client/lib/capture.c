@@ -123,7 +123,7 @@ int gpuctr_capture_close(struct gpuctr_capture *c)
 
 	if (c->closed || c->id == 0) {
 		c->closed = true;
-		return 0; /* not opened yet: it is closed as soon as it is */
+		return 0; /* closed before it was opened: the close is sent after the answer */
 	}
 	c->closed = true;
 	return connection_send(c->g, &m);
@@ -381,7 +381,7 @@ static int on_records(struct gpuctr_capture *c, const struct wire_records *w)
 	return 0;
 }
 
-/* What nobody has asked for is not even kept until it is whole. */
+/* Images that no handler wants are dropped piece by piece. */
 static int on_image(struct gpuctr_capture *c, const struct wire_raw_image *w)
 {
 	struct decoder_process *p = c->raw_images ? find_process(c, w->process) : NULL;
@@ -456,7 +456,7 @@ static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
 		struct gpuctr_notice n = {
 			m->notice.process,
 			{ (int)m->notice.code, m->notice.message, m->notice.remedy },
-			/* A process speaks of itself alone. */
+			/* only the daemon's notices (process 0) name a registered process */
 			m->notice.process == 0 ? m->notice.registered : 0,
 		};
 

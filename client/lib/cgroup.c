@@ -103,8 +103,8 @@ static void read_container(const struct part *p, const struct part *before,
 	}
 }
 
-/* "podUID", or "kubepods-burstable-podUID.slice" with underscores in the UID; that of a pod from a
- * file of the node is 32 digits. */
+/* "podUID", or "kubepods-burstable-podUID.slice" with underscores in the UID. A static pod's UID
+ * (from a file on the node) is 32 digits without hyphens. */
 static void read_pod(const struct part *p, struct cgroup_names *ret)
 {
 	struct part uid = *p;

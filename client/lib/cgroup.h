@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the path of a cgroup says of whoever is in it. */
+/* The container, pod or job of a process, by the path of its cgroup. */
 
 enum { CONTAINER_ID_DIGITS = 64, POD_UID_CHARACTERS = 36, CGROUP_JOB_MAX = 32 };
 

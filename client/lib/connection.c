@@ -161,8 +161,8 @@ static int introduce(struct gpuctr *g, const char *program, bool catalogue, uint
 	return r == 0 ? wait_welcome(g, by) : r;
 }
 
-/* A user who may not measure may still know what could be measured. Every other question of theirs
- * is refused with the reason for which the connection would have been. */
+/* A user who may not measure may still ask for metrics and plans. All other questions are refused,
+ * for the reason that an ordinary connection would be refused. */
 static int introduce_as_guest(struct gpuctr *g, const char *program, uint64_t by)
 {
 	const struct refusal denied = g->refusal;
@@ -174,8 +174,9 @@ static int introduce_as_guest(struct gpuctr *g, const char *program, uint64_t by
 	return 0;
 }
 
-/* A daemon that ends closes what it has just accepted, without an answer. It was asked nothing yet,
- * and its successor may soon be behind the same socket, so connecting is tried again. */
+/* A daemon that stops closes connections that it has just accepted, without an answer. Its
+ * successor may soon listen on the same socket, so the client connects again, which is harmless
+ * because it has asked nothing yet. */
 int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret)
 {
 	uint64_t by = clock_now_ns() + HELLO_TIMEOUT_S * CLOCK_NS_PER_S;

@@ -16,10 +16,10 @@
  * looks up a few pointers. Everything is checked against what has been defined, because a batch
  * comes from the measured program, which may be anything.
  *
- * What is defined lives as long as the capture, so its owner could fill the memory of who captures.
- * When it takes as much as it may, records go on: ranges that are new then are those around them,
- * as far as these are kept, new kernels are one, and new strings are empty. Numbers are kept
- * longer, because without them nothing that follows could be read. */
+ * Definitions live as long as the capture, so a program could fill its client's memory. When they
+ * have reached their limit, records go on: a new range becomes the nearest range around it that was
+ * kept, new kernels become one, and new strings are empty. Numbers are still kept, up to a higher
+ * limit, because without them no later record could be read. */
 
 _Static_assert((int)LIMIT_GROUPS == (int)GPUCTR_TURNS_MAX, "gpuctr.h tells the limit");
 
@@ -100,7 +100,7 @@ static bool table_add(struct decoder *d, struct table *t, const void *object)
 	return true;
 }
 
-/* Memory for something that is kept; NULL: there is no more of it. */
+/* Memory for a definition; NULL: the limit is reached. */
 static void *keep(struct decoder *d, size_t bytes)
 {
 	void *p = d->is_full ? NULL : arena_zalloc(&d->objects, bytes);
@@ -218,7 +218,7 @@ static bool find_range(const struct decoder *d, uint32_t id, const struct gpuctr
 	return r || id == 0;
 }
 
-/* A new one, or the one around it. */
+/* A new definition, or if memory is used up the range around it. */
 static bool define_range(struct decoder *d, const struct wire_record_columns *c, size_t i)
 {
 	const struct gpuctr_range *parent;
@@ -357,7 +357,7 @@ static bool fill_record(const struct decoder *d, const struct wire_record_column
 	       (set || c->range_set.v[i] == 0);
 }
 
-/* Everything is measured, or there is a chance. */
+/* True if the launch has a valid chance, or the capture has no budget. */
 static bool fill_chance(const struct wire_record_columns *c, size_t i, struct gpuctr_record *r)
 {
 	r->stratum = c->stratum.n > 0 ? c->stratum.v[i] : 0;
@@ -381,7 +381,7 @@ static void fill_times(const struct wire_record_columns *c, size_t i, uint64_t s
 	r->duration_ns = is_known ? (int64_t)duration_ns : -1;
 }
 
-/* Records come in order and none twice; a batch that could not be read may be missing. */
+/* Records come in order, and each once. A gap means that a batch could not be read. */
 static bool takes_next(struct decoder *d, const struct wire_records *r)
 {
 	if (r->count == 0) {
@@ -476,7 +476,7 @@ static bool deliver_copies(const struct decoder *d, const struct wire_record_col
 			.duration_ns = (int64_t)c->copy_duration_ns.v[i],
 		};
 
-		if (c->copy_kind.v[i] > GPUCTR_COPY_KERNEL || copy.start_ns < 0 ||
+		if (c->copy_kind.v[i] > GPUCTR_COPY_LOST || copy.start_ns < 0 ||
 		    copy.duration_ns < 0) {
 			return false;
 		}

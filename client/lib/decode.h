@@ -23,10 +23,10 @@ struct range_set {
 	const struct gpuctr_range **v;
 };
 
-/* What all processes of a capture may make its client hold. */
+/* Limits for all processes of a capture together. */
 struct decoder_memory {
-	struct quota objects; /* strings, kernels, ranges: beyond it they are not kept */
-	struct quota tables;  /* of their numbers: beyond it nothing more is read */
+	struct quota objects; /* bytes of strings, kernels and ranges: further ones are not kept */
+	struct quota tables;  /* bytes of their numbers: further messages are not read */
 	struct quota images;  /* that are not whole yet */
 };
 
@@ -36,23 +36,23 @@ struct decoder {
 	struct arena objects; /* strings, kernels, ranges: they live as long as the capture */
 	struct arena columns; /* of one batch */
 	struct table strings, kernels, ranges, sets;
-	/* What stands in the tables for what is not kept. */
+	/* Stands in the tables for definitions that are not kept. */
 	struct gpuctr_range nowhere; /* no range at all */
 	struct gpuctr_kernel other;
 	struct range_set no_set;
-	bool is_deep;	     /* some ranges were nested deeper than is told */
+	bool is_deep;	     /* some ranges were nested deeper than DECODER_DEPTH_MAX */
 	bool is_full;	     /* something was not kept */
 	bool lost_image;     /* for want of memory */
 	struct buffer image; /* the pieces so far of an image */
-	uint64_t next_index; /* of the next record: none comes twice */
+	uint64_t next_index; /* index of the next record, so that none comes twice */
 	uint64_t image_first, image_size;
 	uint32_t image_count;
 };
 
-/* At most so many ranges are within each other; what is deeper is the innermost that is told. */
+/* Ranges are nested at most so deep; the innermost of these stands for deeper ones. */
 enum { DECODER_DEPTH_MAX = 4096 };
 
-/* For what the machine can bear: a quarter of its memory. */
+/* Limits for this machine: a quarter of its memory, within bounds. */
 void decoder_memory_init(struct decoder_memory *m);
 
 /* memory lives longer. */

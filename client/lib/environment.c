@@ -35,9 +35,9 @@ static const char *find_agent(const char *agent)
 	return agent && agent[0] ? agent : GPUCTR_AGENT_PATH;
 }
 
-/* For a program that changes its folder; what is at the path need not be there yet, because the
- * daemon may come later. A path that cannot be made absolute, or would be no shorter than limit,
- * stays as it is. */
+/* Makes the path absolute, for a program that changes its folder. Nothing need exist at the path
+ * yet, because the daemon may start later. A path that cannot be made absolute, or would reach the
+ * limit, stays as it is. */
 static void make_absolute(const char *path, size_t limit, char ret[PATH_MAX])
 {
 	CLEAN_FREE char *folder = path[0] == '/' ? NULL : getcwd(NULL, 0);
@@ -140,7 +140,7 @@ static int check_library(const char *path, bool preloads, struct refusal *r)
 	return 0;
 }
 
-/* Of the library, and of what is preloaded already. NULL: out of memory. */
+/* The library, and what LD_PRELOAD has already. NULL: out of memory. */
 static char *list_libraries(const struct gpuctr_capture *c, const char *path)
 {
 	const char *others = c->permit == GPUCTR_PERMIT_BY_PRELOAD ? getenv("LD_PRELOAD") : NULL;

@@ -19,8 +19,9 @@
 struct wanted {
 	struct pattern *pattern;
 	const struct alias *alias; /* that it is, in a list; NULL: none */
-	const char **names;	   /* the names that it matches; a literal is its own */
-	size_t n;		   /* LIMIT_METRICS + 1 means: more than that */
+	const char **names; /* the full names that the text matches; a text that is no pattern
+			       matches itself */
+	size_t n;	    /* LIMIT_METRICS + 1 means: more than that */
 };
 
 struct expansion {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The catalogue without a daemon. CUPTI's host library needs neither a GPU nor a privilege, so what
- * the daemon's planner answers can be answered here as well, for a machine where no daemon runs. */
+/* The catalogue without a daemon. CUPTI's host library needs neither a GPU nor a privilege, so this
+ * process can answer what the daemon's planner would, on a machine without a daemon. */
 
 #include <string.h>
 

@@ -44,19 +44,19 @@ struct request {
 	gpuctr_on_status on_status;
 	gpuctr_on_done on_done;
 	gpuctr_on_registered_process on_process;
-	/* Of a list; of a plan or capture while its patterns are expanded. */
+	/* For a list of metrics; for a plan or capture while its patterns are expanded. */
 	struct expansion *expansion;
 	struct gpuctr_capture *capture;	  /* the capture whose patterns are expanded */
 	requests_on_expanded on_expanded; /* of that */
 	char *chip;			  /* of the plan whose patterns are expanded */
 };
 
-/* 0, or the code with which g was told what is wrong. */
+/* 0, or the code of the error that was stored in g. */
 int selection_check(struct gpuctr *g, const struct gpuctr_capture_options *o);
 /* Borrows from o. */
 struct wire_selection selection_to_wire(const struct gpuctr_capture_options *o);
 
-/* What a process has sent, and what was said of that. */
+/* What a process has sent, and which faults were reported. */
 struct decoder_process {
 	struct decoder *decoder; /* NULL: nothing yet */
 	bool told_deep, told_full, told_lost_image;
@@ -71,7 +71,7 @@ struct gpuctr_capture {
 	struct gpuctr_capture_handler handler;
 	void *userdata;
 	struct arena arena;		  /* what lives as long as the capture */
-	struct wire_open_capture to_open; /* sent when its patterns are expanded */
+	struct wire_open_capture to_open; /* sent once its patterns are expanded */
 	struct gpuctr_plan plan;
 	enum gpuctr_permit permit;
 	char *token;
@@ -97,8 +97,7 @@ int connection_fail(struct gpuctr *g, int code, const char *message, const char 
  * version. size is that of this library's struct. 0, or GPUCTR_E_BAD_REQUEST. */
 int options_copy(struct gpuctr *g, void *ret, size_t size, const void *given);
 
-/* A program's name as others are told it: cut to size and valid UTF-8, whatever the file is
- * called. */
+/* A program's name as others see it: cut to size and valid UTF-8. */
 void connection_name(const char *program, char *name, size_t size);
 
 /* Asks for the catalogue to expand the patterns among c's metrics; on_expanded() is then called

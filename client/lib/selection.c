@@ -8,9 +8,9 @@
 #include "proto/wire/limits.h"
 #include "proto/wire/nvtx_expression.h"
 
-/* What a capture chooses. All that can be known to be wrong is refused here, before anything
- * starts, and with the character at which it goes wrong: the agent would refuse it in the middle of
- * the program, and the daemon does not look, because what it means costs only the user. */
+/* Checks what a capture is to choose. Everything that can be known to be wrong is refused here,
+ * before anything starts, with the character at which it goes wrong. The agent would refuse it in
+ * the middle of the program; the daemon does not check it, because only the user pays for it. */
 
 /* The daemon refuses a wrong expression as well; here there is time to say where the fault is. */
 static int check_kernels(struct gpuctr *g, const char *expression)
@@ -32,8 +32,8 @@ static int check_kernels(struct gpuctr *g, const char *expression)
 	return connection_fail(g, r.code, r.message, r.remedy);
 }
 
-/* Where a name shows that it is not that of a function alone; NULL: nowhere. One that begins with a
- * parenthesis is no function's: "(CUDA graph)". */
+/* The first character that no function's name has; NULL: none. A name that begins with a
+ * parenthesis is not a function's: "(CUDA graph)". */
 static const char *find_surroundings(const char *name)
 {
 	const char *scope = strstr(name, "::"),
@@ -42,7 +42,7 @@ static const char *find_surroundings(const char *name)
 	return !scope || (list && list < scope) ? list : scope;
 }
 
-/* A name that no kernel can have by the base that was chosen is mostly meant by another one. */
+/* A name that no kernel can have by the chosen base was probably meant for another base. */
 static int check_name(struct gpuctr *g, const char *name, uint64_t base)
 {
 	const char *at = base == GPUCTR_KERNEL_NAME_FUNCTION ? find_surroundings(name) : NULL;
@@ -124,7 +124,7 @@ static int check_contradiction(struct gpuctr *g, const struct gpuctr_capture_opt
 					 "Leave one of them out.");
 }
 
-/* What begins a phase is one range. */
+/* One range begins a phase. */
 static int check_trigger(struct gpuctr *g, const char *text, size_t *n_terms)
 {
 	size_t before = *n_terms;

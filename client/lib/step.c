@@ -7,8 +7,8 @@
 
 #include "proto/wire/nvtx_expression.h"
 
-/* A step is a mark of NVTX, whose header is all that it takes: it finds the agent where there is
- * one, and another profiler sees the mark as well. Without either a call is a look at a pointer. */
+/* A step is a mark of NVTX, for which NVTX's header is enough: the agent receives the mark, and so
+ * does another profiler. Without either, a call only looks at a pointer. */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static nvtxDomainHandle_t domain;

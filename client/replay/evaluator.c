@@ -222,7 +222,7 @@ void evaluator_deinit(struct evaluator *e)
 {
 	int status;
 
-	pthread_mutex_lock(&e->lock); /* a thread that delivers and was given up may still ask */
+	pthread_mutex_lock(&e->lock); /* a delivering thread that was given up may still ask */
 	e->given_up = true;
 	end_child(e, &status);
 	if (e->shared) {

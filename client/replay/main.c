@@ -141,7 +141,7 @@ static int print_info(struct store_reader *reader, struct refusal *r)
 	return 0;
 }
 
-/* Is there something to be played of this process? */
+/* Has this process anything to play? */
 static bool is_played(const struct store_info *info, const struct store_process *p)
 {
 	return info->has_samples ? p->records > 0 : p->images > 0;

@@ -50,10 +50,10 @@ struct player {
 	struct deliver deliver;
 	struct host host;
 	struct evaluator evaluator;
-	bool told_end; /* the client was told that images are not evaluated any more */
+	bool told_end; /* the client was told that no more images are evaluated */
 	struct copies copies;
 
-	/* New numbers, by place in the recording's definitions. */
+	/* New numbers, by index in the recording's definitions. */
 	uint32_t *kernels, *ranges, *sets;
 	uint64_t *matches;		     /* of ranges with NVTX expressions */
 	bool *selected;			     /* kernels that the filter chooses */
@@ -509,7 +509,7 @@ static bool chooses(const struct filter *f)
 	       nvtx_filter_is_used(&f->nvtx);
 }
 
-/* What a recording does not know cannot be chosen by. */
+/* Launches cannot be chosen by what a recording does not hold. */
 static int check_selection(const struct player *p, struct refusal *r)
 {
 	const struct wire_selection *s = &p->welcome.selection;

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-/* A recorded range knows the one around it, and stands behind it: so what is known of its stack
- * follows from that one, as in a program. */
+/* A recorded range names the range around it, which comes before it. So the state of an expression
+ * follows from the state of that range, as it does in a program. */
 
 uint64_t *ranges_match(struct nvtx_filter *f, const struct store_definitions *d)
 {

@@ -13,15 +13,15 @@
 #include "proto/base/utf8.h"
 #include "proto/wire/status.h"
 
-/* Times are those of the recording, as the launches' are. Where standard input is a pipe, who holds
- * its other end writes a byte when he is ready for samples. All of them are then written as fast as
+/* Times are those of the recording, as the launches' are. If standard input is a pipe, its other
+ * end sends a byte when the reader is ready for samples. All of them are then written as fast as
  * they are read, and the stream stays open, as a sampler's does while the program runs. */
 
 struct samples {
 	struct store_reader *reader;
 	const char *gpu;
 	const char *metrics[SAMPLER_METRICS_MAX];
-	size_t at[SAMPLER_METRICS_MAX]; /* of each in a sample of the recording */
+	size_t at[SAMPLER_METRICS_MAX]; /* of each metric, in a sample of the recording */
 	size_t n_metrics;
 	struct sampler_writer writer;
 	int64_t end_ns;	     /* of the last sample; 0: none was written */
@@ -205,7 +205,7 @@ int samples_play(struct store_reader *reader, const char *gpu, const char *metri
 
 	s.reader = reader;
 	s.gpu = gpu;
-	s.writer.limit = SIZE_MAX / 2; /* it waits for its reader, and holds one block */
+	s.writer.limit = SIZE_MAX / 2; /* the stream waits for its reader, and holds one block */
 	signal(SIGPIPE, SIG_IGN);
 	code = list ? take_metrics(&s, list) : refuse(&s, SAMPLER_FAILED, "out of memory", "");
 	code = code ? code : write_blocks(&s);

@@ -42,6 +42,7 @@ struct page {
 	size_t n_views;		     /* VIEWS, or VIEW_BY if --by names kernel or op alone */
 	struct places *places;	     /* of a budget's capture: one for each kernel's frame */
 	struct timeline timeline;
+	struct timeline sampled; /* of whole GPUs; by samples that captures keep */
 	struct frames frames;
 	double *values;	       /* of one record: its time, and the columns that add up */
 	size_t *measures;      /* of each value: the index of its measure in views */
@@ -97,6 +98,7 @@ struct page *page_free(struct page *p)
 	}
 	places_free(p->places);
 	timeline_deinit(&p->timeline);
+	timeline_deinit(&p->sampled);
 	frames_deinit(&p->frames);
 	for (size_t i = 0; i < p->n_values; i++) {
 		free(p->names[i]);
@@ -147,7 +149,8 @@ static int choose_values(struct page *p, const struct gpuctr_plan *plan)
 	}
 	p->frames.n_values = p->n_values;
 	p->frames.merges_steps = true;
-	return r ? r : timeline_init(&p->timeline, p->n_values);
+	r = r ? r : timeline_init(&p->timeline, p->n_values);
+	return r ? r : timeline_init(&p->sampled, p->n_values);
 }
 
 /* Captures may have their columns in different orders, and lack some. */
@@ -275,6 +278,29 @@ int page_record(struct page *p, const struct gpuctr_record *record, const struct
 	return places_at_frame(p->places, frame);
 }
 
+int page_samples(struct page *p, const struct gpuctr_plan *plan,
+		 const struct store_samples *samples)
+{
+	double *of_column = calloc(plan->n_columns + 1, sizeof(*of_column));
+
+	for (size_t i = 0; of_column && i < samples->n; i++) {
+		memset(of_column, 0, plan->n_columns * sizeof(*of_column));
+		for (size_t k = 0; k < plan->n_terms; k++) {
+			const struct gpuctr_term *t = &plan->terms[k];
+
+			of_column[t->column] +=
+				t->weight * samples->values[i * plan->n_metrics + t->metric];
+		}
+		p->values[0] = 0;
+		for (size_t v = 1; v < p->n_values; v++) {
+			p->values[v] = p->columns[v] == NO_COLUMN ? 0 : of_column[p->columns[v]];
+		}
+		timeline_add(&p->sampled, samples->times[i][0], p->values);
+	}
+	free(of_column);
+	return of_column ? 0 : -ENOMEM;
+}
+
 /* --- sums of all launches -------------------------------------------------------------------- */
 
 static void find_measures(struct page *p)
@@ -364,6 +390,26 @@ static void add_timeline(const struct page *p, struct json *j)
 		json_text(j, "unit", p->units[v]);
 		json_doubles(j, "sums", t->sums + v * TIMELINE_BINS, t->n_bins);
 		json_end(j, '}');
+	}
+	json_end(j, ']');
+	json_end(j, '}');
+}
+
+/* By the clock of the timeline, and for each of its measures but the time. */
+static void add_sampled(const struct page *p, struct json *j)
+{
+	const struct timeline *t = &p->sampled;
+
+	if (t->n_bins == 0 || p->timeline.n_bins == 0) {
+		return;
+	}
+	json_begin(j, "sampled", '{');
+	json_u64(j, "bin_ns", t->bin_ns);
+	json_i64(j, "after_ns", (int64_t)((uint64_t)t->begin_ns - (uint64_t)p->timeline.begin_ns));
+	json_begin(j, "sums", '[');
+	json_null(j, NULL);
+	for (size_t v = 1; v < p->n_values; v++) {
+		json_doubles(j, NULL, t->sums + v * TIMELINE_BINS, t->n_bins);
 	}
 	json_end(j, ']');
 	json_end(j, '}');
@@ -527,6 +573,7 @@ static int make_data(struct page *p, const struct machine_source *source, struct
 		r = add_view(p, i, source, hints, rows, &j, why);
 	}
 	add_timeline(p, &j);
+	add_sampled(p, &j);
 	r = r ? r : flame_json(&p->frames, rows * FRAMES_A_ROW, NAME_WIDTH, &j);
 	json_end(&j, '}');
 	return r;

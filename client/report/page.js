@@ -318,6 +318,13 @@ function drawFlame() {
 }
 
 /* --- timeline --- */
+/* What samples counted, as steps from 0 to end, in the bars' unit: per width of a bar. */
+function sampledLine(measure, end) {
+	const { bin_ns: width, after_ns: after, sums } = data.sampled || { sums: [] };
+	return (sums[measure] || []).map((sum, i) => ({ sum: sum * data.timeline.bin_ns / width, at: after + i * width }))
+		.filter((b) => b.at >= 0 && b.at + width <= end).flatMap((b) => [b, { sum: b.sum, at: b.at + width }]);
+}
+
 function timeline() {
 	const { bin_ns: width, measures } = data.timeline, { name, unit, sums } = measures[Number($("timeline-measure").value)], title = titleOf(kernelColumn({ name }));
 	$("timeline").replaceChildren();
@@ -331,8 +338,11 @@ function timeline() {
 		.attr("x", (b) => x(b.at)).attr("y", (b) => y(b.sum)).attr("height", (b) => y(0) - y(b.sum))
 		.append("title").text((b) => `${show(b.at, "nanosecond")}: ${show(b.sum, unit)}`);
 	svg.attr("data-sum", d3.sum(sums));
+	const line = sampledLine(Number($("timeline-measure").value), x.domain()[1]);
+	if (line.length > 0) svg.append("path").attr("class", "sampled").attr("d", "M" + line.map((b) => `${x(b.at)},${y(Math.min(b.sum, y.domain()[1]))}`).join("L"));
 	$("timeline-note").textContent = `Each bar is the sum of the kernels that began within ${show(width, "nanosecond")}. ` + (data.kernel.estimated
-		? "The bars are scaled from the measured kernels so that they add up to the estimate of all." : "Only measured kernels are included.");
+		? "The bars are scaled from the measured kernels so that they add up to the estimate of all." : "Only measured kernels are included.")
+		+ (line.length > 0 ? ` The line is what the whole GPU counted in that time, by samples, up to ${show(d3.max(line, (b) => b.sum), unit)}.` : "");
 }
 
 /* --- all rows --- */

@@ -45,9 +45,9 @@ enum slot_state { SLOT_FREE, SLOT_STARTING, SLOT_READY, SLOT_REFUSED, SLOT_LATE,
 
 struct slot {
 	atomic_int state;
-	pid_t client; /* as it says itself; 0: none */
-	unsigned long long
-		begun; /* its start time, by which it is told from a later one of its pid */
+	pid_t client;		  /* the client's pid, as the client says itself; 0: none */
+	unsigned long long begun; /* the client's start time, which distinguishes it from a later
+				     process with its pid */
 	char gpus[GPUS_BYTES];
 	char variables[VARIABLES_BYTES];
 };
@@ -76,7 +76,7 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* As /proc has it, in ticks since boot; 0: there is no such process. */
+/* The start time in /proc, in ticks since boot; 0: there is no such process. */
 static unsigned long long start_time(pid_t pid)
 {
 	unsigned long long begun = 0;
@@ -164,12 +164,12 @@ static uid_t owner(pid_t pid)
 	return stat(path, &st) == 0 ? st.st_uid : (uid_t)-1;
 }
 
-/* It would hold the step up by the standard error that it shares with the tasks. */
+/* A client that lives on would hold the step up, because it shares the tasks' standard error. */
 static void kill_client(const struct follower *f, const struct slot *s)
 {
 	int fd = s->client > 0 ? (int)syscall(SYS_pidfd_open, s->client, 0) : -1;
 
-	/* The page was written as the user: we are root, and kill nobody else's processes. */
+	/* The user could write to the page, and we are root: kills no process of another user. */
 	if (fd >= 0 && s->begun > 0 && start_time(s->client) == s->begun &&
 	    owner(s->client) == f->user) {
 		syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
@@ -276,7 +276,8 @@ static void write_words(const char **words, const struct follower_task *task, ch
 	words[n] = NULL;
 }
 
-/* The client's command line with the program behind it, for its name and for the file. free(). */
+/* The client's command line, with the program behind it, whose name it shows and stores. Free with
+ * free(). */
 static char **make_command(const struct follower_task *task, char (*text)[16], int ready_fd,
 			   int until_fd)
 {
@@ -305,7 +306,7 @@ static void keep_open(int fd)
 	fcntl(fd, F_SETFD, 0);
 }
 
-/* In the child of a child: what slurmstepd has open is not the client's. */
+/* In the grandchild: descriptors that slurmstepd has open are not for the client. */
 static void become_client(const struct follower *f, struct slot *slot, int ready_fd, char **words,
 			  char **environment)
 {

@@ -16,7 +16,7 @@
  */
 struct follower;
 
-/* As the user whose tasks they are, or with that effective uid. NULL: why is in errno. */
+/* To be called as the tasks' user, or with that effective uid. NULL: errno says why. */
 struct follower *follower_open(void);
 
 struct follower_task {
@@ -33,9 +33,9 @@ enum follower_result {
 	FOLLOWER_LATE,	  /* not within the settings' wait_s */
 	FOLLOWER_FAILED,  /* errno */
 };
-/* *ret_first: whether it was this task's to start the client, and so to say what went wrong. */
+/* *ret_first: this task had to start the client, and so reports what went wrong. */
 enum follower_result follower_join(struct follower *f, const struct follower_task *task,
 				   const char **ret, bool *ret_first);
 
-/* Frees it. false: a client was still there after drain_s seconds, and was killed. Takes NULL. */
+/* Frees it. False: a client was still running after drain_s seconds and was killed. Takes NULL. */
 bool follower_close(struct follower *f, unsigned drain_s);

@@ -103,8 +103,8 @@ static const char *take_gpuctr(struct settings *s, const char *value)
 	return keep(&s->metrics, value);
 }
 
-/* The letters are those of gpuctr-client's -o: one that it does not know is refused when the job is
- * submitted, and not when it runs. */
+/* The letters of gpuctr-client's -o. An unknown letter is refused when the job is submitted, and
+ * not when it runs. */
 static const char *take_output(struct settings *s, const char *value)
 {
 	for (const char *p = strchr(value, '%'); p; p = strchr(p + 2, '%')) {

@@ -18,7 +18,7 @@ struct settings {
 	unsigned wait_s;  /* for the GPUs, before a task runs unmeasured */
 	unsigned drain_s; /* for the last records, after the last task */
 
-	/* The options; free() by whoever sets them anew. */
+	/* The value of --gpuctr and others; whoever replaces one frees it. */
 	enum settings_mode mode;
 	char *metrics, *output, *filter;
 };

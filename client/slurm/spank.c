@@ -62,7 +62,7 @@ static struct spank_option options[] = {
 	SPANK_OPTIONS_TABLE_END,
 };
 
-/* A wrong value is refused where it was typed. */
+/* A wrong value is refused on the submitting command line. */
 static int on_option(int value, const char *argument, int remote)
 {
 	const char *wrong = settings_take_option(&settings, (enum settings_option)value, argument);
@@ -96,7 +96,7 @@ int slurm_spank_init(spank_t spank, int ac, char **av)
 
 /* --- a task ---------------------------------------------------------------------------------- */
 
-/* On the task's stderr, which is ours between fork and exec. */
+/* Prints to the task's standard error, which is ours between fork and exec. */
 __attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
 {
 	char line[1024];
@@ -126,7 +126,8 @@ static bool is_of_other_node(spank_t spank)
 	return of[0] && strcmp(of, here) != 0;
 }
 
-/* Whoever has set these is not overwritten; that is said, but for what we did ourselves. */
+/* Variables that somebody else has set are not overwritten, which is reported; our own are
+ * replaced. */
 static bool may_set(spank_t spank)
 {
 	char value[4096];
@@ -217,7 +218,7 @@ static void measure(spank_t spank)
 		tell("Slurm tells nothing of this task: it is not measured");
 		return;
 	}
-	/* Those of the step are the node's numbers; CUDA_VISIBLE_DEVICES may begin anew at 0. */
+	/* The step's list has the node's numbers; CUDA_VISIBLE_DEVICES may count from 0. */
 	task.gpus = get(spank, "SLURM_STEP_GPUS", gpus, sizeof(gpus));
 	if (!gpus[0]) {
 		get(spank, "SLURM_JOB_GPUS", gpus, sizeof(gpus));
@@ -230,7 +231,7 @@ static void measure(spank_t spank)
 	}
 }
 
-/* Slurm's own steps run nothing of the user's. */
+/* Steps of Slurm's own run no program of the user's. */
 static bool is_real_step(spank_t spank)
 {
 	uint32_t step = 0;

@@ -544,7 +544,12 @@ struct gpuctr_stratum {
 	uint64_t seen;
 };
 
-enum gpuctr_copy_kind { GPUCTR_COPY_MEMORY, GPUCTR_COPY_SET, GPUCTR_COPY_KERNEL };
+enum gpuctr_copy_kind {
+	GPUCTR_COPY_MEMORY,
+	GPUCTR_COPY_SET,
+	GPUCTR_COPY_KERNEL,
+	GPUCTR_COPY_LOST, /* kernels of a graph ran within this time of which nothing is known */
+};
 
 /* Work that is in no record, in a trace with metrics: a copy or a fill of memory, or a kernel that
  * a filter has left out. */

@@ -68,7 +68,7 @@ void arena_reset(struct arena *a)
 	a->total = b->size;
 }
 
-/* Where the system has no huge pages, nothing is different. */
+/* Without huge pages the system ignores this. */
 static void want_huge_pages(void *data, size_t bytes)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), skip = -(uintptr_t)data % page;

@@ -24,7 +24,7 @@ struct arena {
 void arena_init(struct arena *a, size_t limit_bytes);
 void arena_deinit(struct arena *a);
 
-/* Takes everything back; keeps one block for later. */
+/* Takes back all pieces; keeps one block for later. */
 void arena_reset(struct arena *a);
 
 /* NULL when the limit or the quota is reached, or memory is out. Not zeroed. */

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Makes room for one item more than n in the array that *(T **)items points to, of items of size
- * bytes. False: out of memory; the array is as it was. */
+/* Makes room for item n in the array that *(T **)items points to; an item has size bytes. False:
+ * out of memory, and the array is unchanged. */
 bool array_make_room(void *items, size_t size, size_t n, size_t *max);
 
-/* The index of the first of n items, sorted by a member, whose member is at least key; n: there is
- * none. */
+/* Items are sorted by a member: returns the index of the first item whose member is at least key,
+ * or n. */
 #define ARRAY_FIND_PLACE(items, n, member, key)                     \
 	({                                                          \
 		size_t low_ = 0, high_ = (n);                       \

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Metrics whose user ranges wait for the GPU: pushing and popping one of the SMs' writes registers
- * from the CPU, behind all work, which takes 0.8 ms on an H200 where a range of the memory's costs
- * 46 us and waits for nothing. The daemon plans by it, the agent measures by it, and the client
- * says what it will take. */
+/* Metrics whose user ranges wait for the GPU: pushing and popping a range with SM metrics writes
+ * registers from the CPU after all earlier work has ended, which takes 0.8 ms on an H200; a range
+ * with memory metrics costs 46 us and waits for nothing. Daemon, agent and client use this list. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -139,8 +139,8 @@ static void add_scaled(struct buf *b, uint64_t whole, int scale)
 	}
 }
 
-/* Does whole / power read back as value? The quotient has 11 bits more than a double: what is
- * clearly nearer than half the distance to the next double does, the rest is left to strtod(). */
+/* Does whole / power read back as value? The quotient has 11 bits more than a double: if it is
+ * clearly nearer than half the distance to the next double it does; otherwise strtod() decides. */
 static bool reads_back(uint64_t whole, long double power, double value)
 {
 	long double off = (long double)whole / power - (long double)value;

@@ -60,6 +60,6 @@ char *buf_take(struct buf *b);
 
 void buf_u64(struct buf *b, uint64_t value);
 void buf_i64(struct buf *b, int64_t value);
-/* The shortest decimal that reads back as the same double, without exponent where people would
- * write none. Not for NaN or infinity. */
+/* The shortest decimal that reads back as the same double, with an exponent only for very large and
+ * very small numbers. Not for NaN or infinity. */
 void buf_double(struct buf *b, double value);

@@ -50,6 +50,6 @@ static inline int take_fd(int *fd)
 #define TAKE_PTR(p) ((__typeof__(p))take_ptr(&(p)))
 #define TAKE_FD(fd) take_fd(&(fd))
 
-#ifndef ARRAY_SIZE /* libiberty has its own, the same */
+#ifndef ARRAY_SIZE /* libiberty has the same macro */
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #endif

@@ -113,15 +113,15 @@ static inline void json_u32s(struct json *m, const char *key, const uint32_t *va
 	json_end(m, ']');
 }
 
-/* Text that was made before: one value or member, or several with commas between. Nothing where it
- * is empty. */
+/* Appends finished JSON text: one value or member, or several with commas between. Nothing if it is
+ * empty. */
 void json_add(struct json *m, const struct buf *text);
 void json_key_text(struct json *m, const char *key);
 void json_text(struct json *m, const char *key, const char *value);
 /* null where it is NULL or "". */
 void json_text_or_null(struct json *m, const char *key, const char *value);
 void json_texts(struct json *m, const char *key, const char *const *values, size_t n);
-/* null where it is not finite; json_value() is what stands behind a key. */
+/* Writes null if the value is not finite; json_value() writes the value behind a key. */
 void json_value(struct json *m, double value);
 void json_double(struct json *m, const char *key, double value);
 void json_doubles(struct json *m, const char *key, const double *values, size_t n);

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A score is smaller for a nearer name. Each slip (a letter that is wrong, missing or too much)
- * costs NEAR_SLIP; a name that contains what was typed costs one and a half slips and more the
- * longer it is. Nine slips are not near any more. Names are copied, because the caller may not keep
+/* A smaller score means a nearer name. Each slip (a wrong, missing or additional letter) costs
+ * NEAR_SLIP; a name that contains the typed text costs one and a half slips, and more if it is
+ * longer. A name with nine slips is not near. Names are copied, because the caller may not keep
  * them. */
 enum { NEAR_SLIP = 16, NEAR_LIMIT = 9 * NEAR_SLIP };
 
@@ -52,7 +52,7 @@ static unsigned distance(const char *a, const char *b, unsigned limit)
 			}
 			best = least(best, row[j]);
 		}
-		/* A swap reaches back over one row. */
+		/* A swap compares with the row before the previous one. */
 		if (least(best, best_before) >= limit) {
 			return limit;
 		}

@@ -21,13 +21,13 @@ struct near {
 void near_init(struct near *n, const char *wrong, size_t length);
 void near_offer(struct near *n, const char *name);
 
-/* Of a few names: the nearest, if slips are in at most a third of what was typed, or it is a part
- * of the name. NULL: none is. Lives as long as n. */
+/* The nearest of a few names, if it has slips in at most a third of the typed text or contains that
+ * text; NULL: none. Lives as long as n. */
 const char *near_best(const struct near *n);
 
 /* What to write after the i-th match, for "a, b or c". */
 const char *near_separator(const struct near *n, size_t i);
 
-/* The candidate nearest to a word of a command line: with slips in at most a third of the word, or
- * one of the two beginning with the other. NULL: none is. candidates ends with NULL. */
+/* The candidate nearest to a word of a command line, if it has slips in at most a third of the
+ * word, or one of the two begins with the other; NULL: none. candidates ends with NULL. */
 const char *near_word(const char *word, const char *const *candidates);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A notice of an agent's with numbers in it that a client adds up. */
+/* A notice of an agent with numbers in it that a client adds up. */
 
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 	"of the filtered launches, %llu came when there were %llu records already (--record-" \
 	"limit)"
 
-/* The launches that the limit of records left out; 0: it is another notice. */
+/* How many launches the limit of records left out; 0: it is another notice. */
 static inline uint64_t notice_beyond_limit(const char *message)
 {
 	unsigned long long beyond, limit;

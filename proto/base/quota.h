@@ -41,7 +41,7 @@ static inline void quota_give(struct quota *q, size_t bytes)
 	}
 }
 
-/* Makes it a part of whole, with all that is used; NULL: of none. */
+/* Makes the quota, with what is used of it, a part of whole; NULL: of none. */
 static inline void quota_join(struct quota *q, struct quota *whole)
 {
 	quota_give(q->whole, q->used);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Who starts us may have closed standard input, output or error. What is opened next would get
- * that number: a socket would then be written to as output, and be closed or inherited as such.
- * Takes each number that is free, so that it can still be neither read nor written, and so that
- * what we exec finds it closed as we did. To be called first in main(). */
+/* A process may be started with standard input, output or error closed. The next descriptor would
+ * get that number: a socket would be written to as output, or be closed or inherited as such. So
+ * this occupies each free number in such a way that reading or writing still fails, and that a
+ * program which this one executes finds the number closed again. To be called first in main(). */
 void standard_hold(void);

@@ -8,24 +8,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length of the sequence at s, of at most max bytes, and its character; 0 for both when it is
- * malformed (cut, overlong, a surrogate, beyond U+10FFFF). A NUL ends what is read of s. */
+/* Length of the sequence at s, of at most max bytes, and its character; both 0 if it is malformed
+ * (cut, overlong, a surrogate, beyond U+10FFFF). Nothing behind a NUL is read. */
 size_t utf8_decode(const char *s, size_t max, uint32_t *ret);
 size_t utf8_sequence(const char *s); /* the length alone, of a string that ends with a NUL */
 
 /* C0, DEL, and C1, which terminals obey as well. */
 bool utf8_is_control(uint32_t c);
 
-/* Does the character do something to the text around it, instead of being seen? Control characters,
- * line separators, and the marks that turn text around or hide it. */
+/* Does the character change the text around it instead of being visible? Such are control
+ * characters, line separators, and marks that turn text around or hide it. */
 bool utf8_is_unsafe(uint32_t c);
 
-/* How many characters the first n bytes of s begin. */
+/* How many characters begin in the first n bytes of s. */
 size_t utf8_count(const char *s, size_t n);
 
 /* Puts '?' in place of each byte that is not UTF-8. */
 void utf8_repair(char *s);
 
-/* The same, and in place of each byte of a sequence that is unsafe: what is left is seen as text.
- */
+/* Puts '?' also in place of each byte of an unsafe character, so that all characters that are left
+ * are visible. */
 void utf8_replace_unsafe(char *s);

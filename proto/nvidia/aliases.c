@@ -6,10 +6,10 @@
 #include <string.h>
 #include <strings.h>
 
-/* nvprof's names stand for one metric each, or for several of which the value is made. NVIDIA's
- * table of the two names of a metric is in the documentation of Nsight Compute; what it has no
- * counterpart of is not here. Words are what people type who look for a metric; each has globs of
- * base names, few enough to be read. Both sorted by name. */
+/* A name of nvprof's stands for one metric, or for several from which the value is computed.
+ * NVIDIA's table of old and new names is in the documentation of Nsight Compute; names without a
+ * counterpart there are left out. Words are what people type who look for a metric; each has globs
+ * of base names that match few enough to be read. Both lists are sorted by name. */
 
 static const struct alias aliases[] = {
 	{ "achieved_occupancy", "sm__warps_active.avg.pct_of_peak_sustained_active", NULL },
@@ -255,7 +255,7 @@ bool alias_is_of_nvprof(const struct alias *alias)
 	return alias >= aliases && alias < aliases + N_ALIASES;
 }
 
-/* Each of what it means, without a rollup. */
+/* Checks each metric that the alias stands for, without its rollup. */
 bool alias_covers(const struct alias *alias, const char *base)
 {
 	char part[128];

@@ -8,10 +8,10 @@
 
 struct alias {
 	const char *name; /* in lower case */
-	/* Separated by blanks. Of nvprof's name the full names of the metrics that give it; of a
-	 * word, globs of base names. */
+	/* Separated by blanks. For a name of nvprof's the full names of the metrics that it stands
+	 * for; for a word globs of base names. */
 	const char *means;
-	const char *how; /* the value is made of them, where it is more than one; else NULL */
+	const char *how; /* how the value is computed from several metrics; NULL for one metric */
 };
 
 /* Finds an alias by name, ignoring case. NULL: there is none. */

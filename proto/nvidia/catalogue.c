@@ -243,8 +243,8 @@ int catalogue_list(const struct catalogue *c, bool describe, catalogue_on_metric
 
 /* --- near matches --- */
 
-/* A full name of base that CUPTI has: with the rollup that was typed, else with the one that says
- * most. */
+/* A full name of this base that CUPTI has: with the rollup that was typed, if possible, else with
+ * the most useful one. */
 static const char *full_name(const struct catalogue *c, struct arena *a,
 			     const struct catalogue_base *base, const char *rollup)
 {
@@ -271,8 +271,8 @@ const char *catalogue_example(const struct catalogue *c, struct arena *a, const 
 	return base ? full_name(c, a, base, rollup) : name;
 }
 
-/* What nvprof called so: "a, b". NULL: it is no name of nvprof's, or the chip lacks a part of it.
- */
+/* The metrics for a name of nvprof's: "a, b". NULL: it is no such name, or the chip lacks one of
+ * them. */
 static const char *of_nvprof(const struct catalogue *c, struct arena *a, const char *name)
 {
 	const struct alias *alias = alias_find(name);

@@ -31,19 +31,20 @@ struct catalogue_named {
 	struct {
 		const char *metric;
 		double weight;
-		/* Of a preset: beginnings of the names of those chips that it is for; NULL: all. */
+		/* For a term of a preset: the chips for which it is, by the beginnings of their
+		 * names; NULL: all. */
 		const char *chips;
 	} terms[12];
-	/* A preset that is refused when the chip lacks one of its terms, or when all that are for
-	 * some chips are for others. */
+	/* A preset that is refused if the chip lacks one of its terms, or if all terms that are for
+	 * certain chips are for other chips. */
 	bool whole;
 };
 
-/* What is meant where nobody names a chip and there is no GPU: that of the bundled recording. */
+/* The chip if nobody names one and there is no GPU: that of the bundled recording. */
 #define CATALOGUE_DEFAULT_CHIP "GH100"
 
-/* CUPTI's own string for a chip that somebody typed, because CUPTI is not given others'; NULL with
- * r filled, which names those that there are. */
+/* CUPTI's own string for a chip that somebody typed, because CUPTI is given only its own strings.
+ * NULL with r filled, which names the known chips. */
 const char *catalogue_find_chip(const struct vendor_host *v, const char *chip, struct refusal *r);
 
 /* 0, or a positive code with r filled. */
@@ -62,9 +63,9 @@ const struct catalogue_base *catalogue_find_base(const struct catalogue *c, cons
 /* Is full a base name followed by one of its submetrics? */
 bool catalogue_has(const struct catalogue *c, const char *full);
 
-/* Calls on_metric for ours and then for CUPTI's, in the order of their names, until it returns
- * other than 0, which is returned. Submetrics and descriptions of CUPTI's come with describe; what
- * is pointed to ends with the call. */
+/* Calls on_metric for our metrics and then for CUPTI's, each in the order of names, until it
+ * returns other than 0, which is returned. With describe, CUPTI's metrics come with submetrics and
+ * descriptions. Pointers are valid during the call. */
 typedef int (*catalogue_on_metric)(const struct gpuctr_metric *metric, void *userdata);
 int catalogue_list(const struct catalogue *c, bool describe, catalogue_on_metric on_metric,
 		   void *userdata);

@@ -10,8 +10,8 @@
  * received from the user's program is enough. RM checks the permission to allocate a profiler
  * object once, in this call, against the capabilities of the calling task. */
 
-/* Not by fstat(), which waits for the file system; that may be a user's own (FUSE) and never
- * answer. What the kernel has at hand is enough, for the device of a file does not change. */
+/* fstat() would wait for the file system, which may be a user's own (FUSE) and never answer. The
+ * kernel's cached attributes are enough, because the device of a file does not change. */
 bool rm_is_control_device(int fd)
 {
 	struct statx st;

@@ -91,9 +91,9 @@ int rm_alloc_profiler(int fd, uint32_t root, uint32_t parent, uint32_t object,
 		      const struct rm_profiler_parameters *parameters, uint32_t *ret_status);
 
 /* Was this client made on this file, and does it live? RM finds the target of an allocation by its
- * number, whoever made it, but frees only under clients of the calling file. So RM is asked to free
- * what never exists, object 0. Seen with driver 580.159.04: status 0 for a client of the file, 0x23
- * for a living client of another file, 0x33 for none. */
+ * number, whoever made it, but frees only objects of clients that were made on the calling file. So
+ * RM is asked to free object 0, which never exists. Seen with driver 580.159.04: status 0 for a
+ * client of the file, 0x23 for a living client of another file, 0x33 for none. */
 bool rm_file_has_client(int fd, uint32_t client);
 
 /* The GPU of a subdevice, which is the parent of a profiler object, in a client made on this file.

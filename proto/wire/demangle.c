@@ -67,7 +67,7 @@ char *demangle_kernel(const char *mangled)
 	return name;
 }
 
-/* What stands around a name, and which part of that has it; NULL: none, this is the name. */
+/* The next component inwards, towards the function's name; NULL: c is the name. */
 static const struct demangle_component *step_inwards(const struct demangle_component *c)
 {
 	switch (c->type) {

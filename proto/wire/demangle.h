@@ -5,8 +5,8 @@
  * the two have to agree. Names that come out are valid UTF-8 and cut at the protocol's limit of a
  * string. The caller frees them; NULL: out of memory. */
 
-/* Demangles the name that the driver tells, which the program chose. A name that cannot be
- * demangled within the limit stays as it is. */
+/* Demangles a name from the driver, which the program chose. A name that cannot be demangled within
+ * the limit stays as it is. */
 char *demangle_kernel(const char *mangled);
 
 /* The name of the function alone, without namespaces, template arguments, parameters and the type

@@ -90,8 +90,8 @@ int expression_compile(regex_t *ret, const char *text, struct refusal *r)
 	return 0;
 }
 
-/* The fault is where the longest beginning that compiles ends. No beginning that goes beyond a "("
- * which is never closed compiles. */
+/* The fault is at the end of the longest prefix that compiles. No prefix compiles that contains a
+ * "(" which is never closed. */
 size_t expression_wrong_at(const char *text)
 {
 	size_t n = strlen(text);

@@ -4,7 +4,7 @@
 /* Every bound of the protocol in one place. A message beyond one of them is malformed. */
 
 enum {
-	PROTO_VERSION = 1, /* who speaks another one is refused */
+	PROTO_VERSION = 1, /* a peer that speaks another version is refused */
 
 	LIMIT_FRAME_BYTES = 1 << 20,	/* payload of one frame */
 	LIMIT_UNPACKED_BYTES = 8 << 20, /* memory that unpacking one frame may take */

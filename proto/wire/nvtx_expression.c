@@ -12,10 +12,10 @@
 /* A term about push/pop ranges is a path: names, and "*" and "+" between them. It is matched by an
  * automaton that reads a thread's stack from the bottom up and has a bit for each place of the
  * path: bit i is set when the first i parts of the path have been read, and the bit behind the last
- * one means that the term holds. So the state for a stack follows from that for the stack below its
- * topmost range, and who keeps a state with each range of a stack compares each range once,
- * however many launches are made inside. Each domain has a stack of its own: ranges of others leave
- * the state as it is. */
+ * one means that the term holds. So the state for a stack follows from the state below its topmost
+ * range: a caller that keeps a state with each range of a stack compares each range once, however
+ * many launches are inside. Each domain has a stack of its own: ranges of others leave the state as
+ * it is. */
 
 enum { PARTS_MAX = 62 };
 
@@ -64,7 +64,7 @@ static bool ends_term(char c)
 	return c == '\0' || c == ',';
 }
 
-/* At the end of a term it says that the range before it is the topmost. */
+/* At the end of a term this mark says that the range before it is the topmost. */
 static bool ends_part(const char *s)
 {
 	return ends_term(*s) || *s == '/' || *s == '@' || (*s == ']' && ends_term(s[1]));
@@ -99,8 +99,8 @@ static bool read_text(struct reader *in, bool is_regex, char *out)
 			return fail(in, in->s, "nothing follows the backslash");
 		}
 		if (*in->s == '\\') {
-			/* What escapes for us is taken off, what escapes for the regular expression
-			 * stays. */
+			/* Removes a backslash that escapes for us; one that escapes for the regular
+			 * expression stays. */
 			if (is_regex && !strchr("/,@", in->s[1])) {
 				*out++ = '\\';
 			}

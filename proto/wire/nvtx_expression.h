@@ -40,7 +40,7 @@ size_t nvtx_expression_n_terms(const struct nvtx_expression *e);
 /* Is the term about start/end ranges? */
 bool nvtx_term_is_started(const struct nvtx_expression *e, size_t term);
 
-/* Of such a term: does it mean this range? */
+/* For such a term: does it mean this range? */
 bool nvtx_term_names(const struct nvtx_expression *e, size_t term, const char *domain,
 		     const char *message);
 

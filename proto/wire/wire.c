@@ -149,7 +149,7 @@ static int decode_single(struct arena *a, const struct wire_field *f, const char
 	}
 }
 
-/* An absent message is zeroes and empty strings, at all levels. */
+/* An absent message becomes zeroes and empty strings, at all levels. */
 static void decode_absent(const struct wire_layout *layout, char *plain)
 {
 	memset(plain, 0, layout->size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/wire_layout.h"
 
-/* What must hold between the fields of a message. */
+/* Checks relations between the fields of a message. */
 
 bool wire_check_plan(const void *plain)
 {

@@ -7,7 +7,7 @@
 /* Reads the envelope of messages that are only passed on: which process they are of, how many
  * records they hold. These messages are flat, numbers and one piece of bytes, so reading them takes
  * no memory, and the piece stays where it is. wire_decode() reads the same from every message that
- * is accepted here, which tests/unit/test_wire.c compares; what is odd is malformed. */
+ * is accepted here, which tests/unit/test_wire.c checks; any other form is malformed. */
 
 enum {
 	VARINT_BYTES_MAX = 10,

@@ -42,7 +42,7 @@ static uint64_t n_records;
 static _Atomic uint32_t n_waits;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t late_ns, drop;
-static bool reversed;
+static bool reversed, nodes_untold;
 
 static void read_environment(void)
 {
@@ -52,6 +52,7 @@ static void read_environment(void)
 	late_ns = late ? strtoull(late, NULL, 10) * 1000000 : 0;
 	drop = every ? strtoull(every, NULL, 10) : 0;
 	reversed = getenv("GPUCTR_FAKE_ACTIVITY_REVERSED") != NULL;
+	nodes_untold = getenv("GPUCTR_FAKE_NODES_UNTOLD") != NULL;
 }
 
 static uint64_t now_ns(void)
@@ -255,7 +256,9 @@ void activity_executed(CUcontext context, const struct fake_run *run)
 
 		add(&g, sizeof(g));
 	} else if (run->graph) {
-		add_nodes(&k, run);
+		if (!nodes_untold) {
+			add_nodes(&k, run);
+		}
 	} else {
 		k.name = run->symbol;
 		set_shape(&k, &run->shape);

@@ -43,6 +43,9 @@ enum option_id {
 	OPT_CRASH,
 	OPT_NVTX,
 	OPT_GRAPH,
+	OPT_GRAPH_NODES,
+	OPT_GRAPH_LAUNCHES,
+	OPT_GRAPH_NESTED,
 	OPT_CAPTURE,
 	OPT_FORK,
 	OPT_SIGNAL,
@@ -80,6 +83,9 @@ static const struct option options[] = {
 	{ "crash", required_argument, NULL, OPT_CRASH },
 	{ "nvtx", no_argument, NULL, OPT_NVTX },
 	{ "graph", no_argument, NULL, OPT_GRAPH },
+	{ "graph-nodes", required_argument, NULL, OPT_GRAPH_NODES },
+	{ "graph-launches", required_argument, NULL, OPT_GRAPH_LAUNCHES },
+	{ "graph-nested", no_argument, NULL, OPT_GRAPH_NESTED },
 	{ "capture", no_argument, NULL, OPT_CAPTURE },
 	{ "fork", no_argument, NULL, OPT_FORK },
 	{ "exit-in-signal", no_argument, NULL, OPT_SIGNAL },
@@ -256,12 +262,17 @@ static void range_end(long i)
 	}
 }
 
+static unsigned int grid_of(long i)
+{
+	return (unsigned int)((i % value[OPT_GRIDS] + 1) * value[OPT_BLOCKS]);
+}
+
 static void launch_one(long thread, long i)
 {
 	long at = (thread + i) % value[OPT_CONTEXTS];
 	long s = value[OPT_STREAMS] ? i % value[OPT_STREAMS] : -1;
 	struct app_context *c = &contexts[at];
-	unsigned int grid = (unsigned int)((i % value[OPT_GRIDS] + 1) * value[OPT_BLOCKS]);
+	unsigned int grid = grid_of(i);
 	int kernel = (int)(i % KERNEL_NAMES);
 
 	check(cuCtxSetCurrent(c->context), "cuCtxSetCurrent");
@@ -333,9 +344,31 @@ static void *thread_main(void *argument)
 	return NULL;
 }
 
-static void run_threads(void)
+static void for_each_thread(void *(*run)(void *number))
 {
 	pthread_t *threads = calloc((size_t)value[OPT_THREADS], sizeof(*threads));
+	bool one_by_one = value[OPT_ONE_BY_ONE] != 0;
+
+	if (value[OPT_THREADS] == 1) {
+		run(NULL);
+	}
+	for (long t = 0; threads && value[OPT_THREADS] > 1 && t < value[OPT_THREADS]; t++) {
+		if (pthread_create(&threads[t], NULL, run, (void *)(intptr_t)t) != 0) {
+			exit(3);
+		}
+		if (one_by_one) {
+			pthread_join(threads[t], NULL);
+		}
+	}
+	for (long t = 0; threads && value[OPT_THREADS] > 1 && !one_by_one && t < value[OPT_THREADS];
+	     t++) {
+		pthread_join(threads[t], NULL);
+	}
+	free(threads);
+}
+
+static void run_threads(void)
+{
 	nvtxRangeId_t loading = 0;
 
 	if (value[OPT_NVTX]) {
@@ -347,65 +380,88 @@ static void run_threads(void)
 	for (long i = 0; i < value[OPT_MARKS]; i++) {
 		nvtxMarkA("mark");
 	}
-	if (value[OPT_THREADS] == 1) {
-		thread_main(NULL);
-	}
-	for (long t = 0; threads && value[OPT_THREADS] > 1 && t < value[OPT_THREADS]; t++) {
-		if (pthread_create(&threads[t], NULL, thread_main, (void *)(intptr_t)t) != 0) {
-			exit(3);
-		}
-		if (value[OPT_ONE_BY_ONE]) {
-			pthread_join(threads[t], NULL);
-		}
-	}
-	for (long t = 0;
-	     threads && value[OPT_THREADS] > 1 && !value[OPT_ONE_BY_ONE] && t < value[OPT_THREADS];
-	     t++) {
-		pthread_join(threads[t], NULL);
-	}
+	for_each_thread(thread_main);
 	if (value[OPT_OUTER]) {
 		nvtxRangePop();
 	}
 	if (value[OPT_NVTX]) {
 		nvtxRangeEnd(loading);
 	}
-	free(threads);
 }
 
-/* Captures kernels k0..k3 with grids 1..4 from the stream and returns the graph. */
-static CUgraph capture_graph(CUstream stream)
+/* Captures kernels k0, k1, ... with grids 1, 2, ... from the stream and returns the graph. within:
+ * launched into it as well, or NULL. */
+static CUgraph capture_graph(CUstream stream, CUgraphExec within)
 {
 	CUgraph graph;
 
 	check(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin capture");
-	for (int k = 0; k < 4; k++) {
-		check(launch(contexts[0].function[k], k, (unsigned int)k + 1, stream), "launch");
+	for (long i = 0; i < value[OPT_GRAPH_NODES]; i++) {
+		int k = (int)(i % KERNEL_NAMES);
+
+		check(launch(contexts[0].function[k], k, grid_of(i), stream), "launch");
+	}
+	if (within) {
+		check(cuGraphLaunch(within, stream), "cuGraphLaunch");
 	}
 	check(cuStreamEndCapture(stream, &graph), "end capture");
 	return graph;
 }
 
-/* --capture: a graph that is captured and never runs. --graph: one that runs twice. */
-static void run_graphs(void)
+/* --graph-nested: a graph that holds the one before it. */
+static CUgraphExec make_graph(CUstream stream, CUgraphExec within)
 {
+	CUgraph graph = capture_graph(stream, within);
 	CUgraphExec exec;
-	CUstream stream;
-	CUgraph graph;
 
+	check(cuGraphInstantiate(&exec, graph, 0), "cuGraphInstantiate");
+	check(cuGraphDestroy(graph), "cuGraphDestroy");
+	return exec;
+}
+
+static void launch_graph(CUgraphExec exec, CUstream stream, long i)
+{
+	struct timespec pause = { value[OPT_SLEEP_US] / 1000000,
+				  value[OPT_SLEEP_US] % 1000000 * 1000 };
+	char name[32];
+
+	snprintf(name, sizeof(name), "replay %ld", i);
+	if (value[OPT_NVTX]) {
+		nvtxRangePushA(name);
+	}
+	check(cuGraphLaunch(exec, stream), "cuGraphLaunch");
+	if (value[OPT_NVTX]) {
+		nvtxRangePop();
+	}
+	if (value[OPT_SLEEP_US]) {
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* --capture: a graph that is captured and never runs. --graph: one that runs twice, or as often as
+ * --graph-launches says, in each thread. */
+static void *run_graphs(void *unused)
+{
+	CUgraphExec exec, nested = NULL;
+	CUstream stream;
+
+	(void)unused;
 	check(cuCtxSetCurrent(contexts[0].context), "cuCtxSetCurrent");
 	check(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 	if (value[OPT_CAPTURE]) {
-		check(cuGraphDestroy(capture_graph(stream)), "cuGraphDestroy");
+		check(cuGraphDestroy(capture_graph(stream, NULL)), "cuGraphDestroy");
 	}
 	if (value[OPT_GRAPH]) {
-		graph = capture_graph(stream);
-		check(cuGraphInstantiate(&exec, graph, 0), "cuGraphInstantiate");
-		check(cuGraphLaunch(exec, stream), "cuGraphLaunch");
-		check(cuGraphLaunch(exec, stream), "cuGraphLaunch");
+		exec = make_graph(stream, NULL);
+		nested = value[OPT_GRAPH_NESTED] ? make_graph(stream, exec) : NULL;
+		for (long i = 0; i < value[OPT_GRAPH_LAUNCHES]; i++) {
+			launch_graph(nested ? nested : exec, stream, i);
+		}
 		check(cuGraphExecDestroy(exec), "cuGraphExecDestroy");
-		check(cuGraphDestroy(graph), "cuGraphDestroy");
+		check(nested ? cuGraphExecDestroy(nested) : CUDA_SUCCESS, "cuGraphExecDestroy");
 	}
 	check(cuStreamDestroy(stream), "cuStreamDestroy");
+	return NULL;
 }
 
 /* What torch.profiler does to a tool that has subscribed before it, or the tool to
@@ -500,6 +556,8 @@ static void parse(int argc, char **argv)
 	value[OPT_GRIDS] = 97;
 	value[OPT_BLOCKS] = 1;
 	value[OPT_DEVICES] = 1;
+	value[OPT_GRAPH_NODES] = 4;
+	value[OPT_GRAPH_LAUNCHES] = 2;
 	while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (id == '?') {
 			exit(2);
@@ -546,7 +604,7 @@ static void run_cuda(void)
 	hold("context");
 	run_threads();
 	if (value[OPT_GRAPH] || value[OPT_CAPTURE]) {
-		run_graphs();
+		for_each_thread(run_graphs);
 	}
 	if (value[OPT_FORK]) {
 		run_fork();

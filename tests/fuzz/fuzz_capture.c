@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "client/store/reader.h"
 #include "client/store/schema.h"
@@ -53,6 +54,21 @@ static void must(sqlite3 *db, const char *sql)
 	}
 }
 
+/* A block of one row, of zeros but for what makes a sample's length and kind of a copy sound. */
+static void add_block(sqlite3 *db, const char *sql, unsigned columns, unsigned one)
+{
+	uint8_t row[8 * 8] = { 0 };
+	sqlite3_stmt *stmt;
+	int size = (int)(8 * columns);
+
+	row[8 * one] = 1;
+	fuzz_check(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK);
+	sqlite3_bind_int64(stmt, 1, (int64_t)crc32_z(0, row, (size_t)size));
+	sqlite3_bind_blob(stmt, 2, row, size, SQLITE_STATIC);
+	fuzz_check(sqlite3_step(stmt) == SQLITE_DONE);
+	sqlite3_finalize(stmt);
+}
+
 static void make_base(void)
 {
 	static const struct gpuctr_column column = { "dram__bytes.sum", "byte", 0 };
@@ -68,6 +84,10 @@ static void make_base(void)
 	must(db, sql);
 	must(db, schema_tables);
 	must(db, record);
+	must(db, schema_sample_tables);
+	must(db, "INSERT INTO meta VALUES('samples', 1)");
+	add_block(db, "INSERT INTO sample_block VALUES('GPU-0', 10000, 5, 1, ?, ?)", 3, 1);
+	add_block(db, "INSERT INTO copy_block VALUES(1, 1, ?, ?)", 7, 0);
 	must(db, schema_path_view);
 	must(db, views);
 	must(db, rows);
@@ -198,10 +218,11 @@ static void bind_some(sqlite3_stmt *stmt, struct fuzz_input *in)
 /* One value of one row becomes another, of any type. */
 static void edit(sqlite3 *db, struct fuzz_input *in)
 {
-	static const char *const tables[] = { "meta",	"column_def", "metric_def", "process",
-					      "device", "kernel",     "range",	    "active",
-					      "record", "mark",	      "image",	    "notice" };
-	const char *table = tables[fuzz_take_u8(in) % 12], *name;
+	static const char *const tables[] = { "meta",	      "column_def", "metric_def", "process",
+					      "device",	      "kernel",	    "range",	  "active",
+					      "record",	      "mark",	    "image",	  "notice",
+					      "sample_block", "copy_block" };
+	const char *table = tables[fuzz_take_u8(in) % 14], *name;
 	unsigned column = fuzz_take_u8(in), row = fuzz_take_u8(in) % 8;
 	sqlite3_stmt *stmt;
 	char sql[256];
@@ -367,6 +388,50 @@ static void read_notices(struct store_reader *r)
 	store_cursor_free(c);
 }
 
+static void read_samples(struct store_reader *r)
+{
+	const struct store_samples *s;
+	struct store_blocks *b;
+	double sum = 0;
+
+	if (store_samples(r, &b) != 0) {
+		return;
+	}
+	while (store_next_samples(b, &s) == 0 && s) {
+		size_t n_metrics = store_info(r)->plan.n_metrics;
+
+		read_text(s->gpu);
+		fuzz_check(s->n > 0 && s->interval_ns > 0 && s->times[0][0] > 0);
+		for (size_t i = 0; i < s->n; i++) {
+			fuzz_check(s->times[i][1] > s->times[i][0]);
+			fuzz_check(i == 0 || s->times[i][0] >= s->times[i - 1][1]);
+		}
+		for (size_t i = 0; i < s->n * n_metrics; i++) {
+			sum += s->values[i];
+		}
+	}
+	(void)sum;
+	store_blocks_free(b);
+}
+
+static void read_copies(struct store_reader *r, unsigned process)
+{
+	const struct gpuctr_copy *copies;
+	struct store_blocks *b;
+	size_t n;
+
+	if (store_copies(r, process, &b) != 0) {
+		return;
+	}
+	while (store_next_copies(b, &copies, &n) == 0 && copies) {
+		for (size_t i = 0; i < n; i++) {
+			fuzz_check(copies[i].kind <= GPUCTR_COPY_KERNEL);
+			fuzz_check(copies[i].start_ns >= 0 && copies[i].duration_ns >= 0);
+		}
+	}
+	store_blocks_free(b);
+}
+
 static void read_process(struct store_reader *r, const struct store_process *p)
 {
 	const struct store_definitions *d;
@@ -382,6 +447,7 @@ static void read_process(struct store_reader *r, const struct store_process *p)
 	read_images(r, p->process.process);
 	read_marks(r, p->process.process, d);
 	read_strata(r, p->process.process);
+	read_copies(r, p->process.process);
 }
 
 static void read_all(bool passing)
@@ -411,6 +477,7 @@ static void read_all(bool passing)
 		read_process(r, &info->processes[i]);
 	}
 	read_notices(r);
+	read_samples(r);
 	store_reader_free(r);
 }
 

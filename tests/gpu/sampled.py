@@ -2,6 +2,8 @@
 """Every kernel of a training by samples of the whole GPU, against the same kernels measured one by one, and what it
 costs the program."""
 import re
+import shutil
+import sqlite3
 import time
 
 from budgets import CLIENT_S, PROGRAMS, SETTLES_S, WINDOW_S, pace, quartiles
@@ -155,3 +157,26 @@ def sampled(m):
     pid(m)
     slowdown(m, "transformer", 6, 1.02)
     slowdown(m, "resnet18", 6, 1.05)
+
+
+def record(m):
+    """Half a second of a training that runs, in files that keep its samples: client/replay/transformer-h200.gpuctr, and the
+    same with a metric of the SMs. Small pages, because a capture has many small tables."""
+    batch, _ = PROGRAMS["transformer"]
+    p = standing(m, "python3", m.stage / "standing.py", "--model", "transformer", "--batch", batch, "--seconds", 30)
+    p.wait_for("standing ready", 60)
+    time.sleep(2)
+    for name, metrics, interval in (("transformer-h200", LIST, "10us"), ("transformer-sm-h200", LIST + ",sm__inst_executed.sum", "50us")):
+        path = m.work / f"{name}.gpuctr"
+        r = m.client("capture", "--pid", p.pid, "--mode", "sample", "--raw", "-o", path, "-f", "--metrics", metrics, "--interval", interval,
+                     "--duration", 0.5, "--summary-rows", 4)
+        print("\n".join("    " + line for line in lines_of(r.stderr)))
+        if r.returncode == 0:
+            db = sqlite3.connect(path)
+            db.execute("PRAGMA page_size = 1024")
+            db.execute("VACUUM")
+            db.close()
+            shutil.copy(path, m.out)
+        row(f"{name}: half a second in samples of {interval}", f"{path.stat().st_size / 1e6 if path.exists() else 0:.2f} MB, exit {r.returncode}",
+            "1.5 MB, exit 0", r.returncode == 0 and path.stat().st_size <= 1.5e6)
+    p.wait(60)

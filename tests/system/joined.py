@@ -11,6 +11,7 @@ import io
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 
@@ -189,6 +190,12 @@ def a_capture_file_of_it():
     check(text == run("report", "only.gpuctr", "--json", "--by", "op").stdout.replace(b"only.gpuctr", b"run.gpuctr"), "another capture file")
     rows = {r["op"]: r for r in map(lambda r: {**r, "op": r["key"]["op"] if isinstance(r.get("key"), dict) else r.get("op")}, json.loads(text)["rows"])}
     check({"aten::linear", "aten::gelu", "AddmmBackward0"} <= set(rows), f"{list(rows)}")
+    check(text == run("report", "run.gpuctr", "--json", "--by", "op", "--attribute").stdout, "attributed again, the file has other values")
+    run("report", "run.gpuctr", "--html", "page.html")
+    page = re.search(r'id="data">\n(.*?)</script>', pathlib.Path("page.html").read_text(), re.DOTALL)[1]
+    sampled = json.loads(page)["sampled"]
+    moved = sum(r[5] for r in program())
+    check(abs(sum(sampled["sums"][1]) / moved - 1) < 1e-3 and len(sampled["sums"][1]) <= 512, f"the page: {sum(sampled['sums'][1])} of {moved}")
     out = run("report", "run.gpuctr", "-v", "--by", "dir,op").stdout.decode()
     check(all(w in out for w in ("bprop", "fprop", "AddmmBackward0", "SAMPLED", "960 kernels seen in 1 process", "caches not flushed; NVIDIA H000")), out)
     out = run("report", "run.gpuctr", "--by", "step").stdout.decode()

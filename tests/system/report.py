@@ -97,7 +97,12 @@ def shown_commands(path, least):
         path.write_text(text)
 
 
+def copy_sampled():
+    shutil.copy(SOURCE / "client/replay/transformer-h200.gpuctr", "sampled.gpuctr")
+
+
 def pages():
+    copy_sampled()
     os.environ["PATH"] = f"{CLIENT.parent}:{os.environ['PATH']}"
     shown_commands(TUTORIAL, 7)
     shown_commands(README, 1)
@@ -119,6 +124,7 @@ def tutorial_of_ones_own():
     text = TUTORIAL.read_text()
     metrics = re.search(r"^    gpuctr-client .*--metrics (\S+) -o run.gpuctr", text, re.MULTILINE)[1]
     check(metrics == "memory,lts__t_sectors.sum", f"the tutorial captures {metrics}, which this test does not know")
+    copy_sampled()
     shutil.copy("run.gpuctr", "bundled.gpuctr")
     rename_columns("run.gpuctr", {"gpu__time_duration.sum": "lts__t_sectors_op_read.sum",
                                   "lts__t_requests.sum": "lts__t_sectors_op_write.sum"})

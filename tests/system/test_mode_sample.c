@@ -171,6 +171,65 @@ static void samples_need_not_be_kept(void **state)
 	expect_message(client, "--no-samples is of --mode sample");
 }
 
+static struct program *start_graphs(struct fixture *f)
+{
+	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
+			      "--format", "jsonl", "--output", fixture_path(f, "records"), "-o",
+			      fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "50",
+			      "--graph", "--graph-nodes", "13", "--graph-launches", "150",
+			      "--grids", "13", "--blocks", "6000", "--sleep-us", "3000", NULL);
+}
+
+/* Of graphs as well, each of their kernels. */
+static void kernels_of_graphs_have_values(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct figures g;
+	struct lines l;
+	size_t alike = 0;
+
+	fixture_start_daemon(f, NULL);
+	client = start_graphs(f);
+	expect_exit(client, 0);
+	expect_message(client, "2,013 kernels seen in 1 process: 2,000 measured, 13 skipped");
+	g = look_at(fixture_path(f, "records"));
+	print_message("%zu of %d kernels have values, %zu within three errors; total %+.3f %%\n",
+		      g.known, KERNELS, g.within, 100 * (g.told / g.true_bytes - 1));
+	assert_true(g.known >= KERNELS * 95 / 100);
+	assert_true(g.within >= g.known * 99 / 100);
+	assert_true(fabs(g.told / g.true_bytes - 1) < 0.005);
+	lines_load(&l, fixture_path(f, "records"));
+	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
+		alike += strstr(lines_at(&l, "kernel", i), "\"graph_kernel\"") != NULL;
+	}
+	lines_deinit(&l);
+	assert_int_equal(alike, 150 * 13);
+	/* One position for each node, whatever the launch. */
+	assert_true(query_run(f, "SELECT count(DISTINCT alike) FROM sampled JOIN graph_kernel g ON "
+				 "g.record = sampled.record WHERE alike > 0") == 13);
+}
+
+/* What others did is not told of those that ran beside one that nothing is known of. */
+static void lost_kernels_of_graphs_are_gaps(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct figures g;
+
+	setenv("GPUCTR_FAKE_ACTIVITY_DROP", "37", 1);
+	fixture_start_daemon(f, NULL);
+	client = start_graphs(f);
+	expect_exit(client, 0);
+	expect_message(client, "kernels of CUDA graphs among them are in no record");
+	g = look_at(fixture_path(f, "records"));
+	print_message("%zu have values, %zu within three errors; total %+.3f %%\n", g.known,
+		      g.within, 100 * (g.told / g.true_bytes - 1));
+	assert_true(g.known >= KERNELS / 2);
+	assert_true(g.within >= g.known * 99 / 100);
+	assert_true(fabs(g.told / g.true_bytes - 1) < 0.005);
+}
+
 /* Wherever they are told. */
 static void values_are_labelled(void **state)
 {
@@ -459,6 +518,8 @@ int main(void)
 		SAMPLE_TEST(each_kernel_has_its_value_and_its_error),
 		SAMPLE_TEST(values_can_be_attributed_again),
 		SAMPLE_TEST(samples_need_not_be_kept),
+		SAMPLE_TEST(kernels_of_graphs_have_values),
+		SAMPLE_TEST(lost_kernels_of_graphs_are_gaps),
 		SAMPLE_TEST(values_are_labelled),
 		SAMPLE_TEST(launches_left_out_take_part),
 		SAMPLE_TEST(an_ordinary_user_samples),

@@ -435,6 +435,255 @@ static void copies_are_taken_and_patience_is_long(void **state)
 	free(f);
 }
 
+/* --- each kernel of a graph --- */
+
+static bool name_kernel(void *userdata, const char *name, struct launch *l,
+			uint32_t static_shared_bytes, uint32_t registers)
+{
+	(void)userdata;
+	l->function = (uint32_t)strlen(name);
+	l->block[0] = static_shared_bytes + registers;
+	return strcmp(name, "left out") != 0;
+}
+
+static struct fixture *start_nodes(void)
+{
+	struct fixture *f = fixture_new();
+
+	f->activity.patient = f->activity.copies = true;
+	f->activity.name_kernel = name_kernel;
+	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
+	assert_int_equal(enabled, 3); /* no whole graphs */
+	return f;
+}
+
+static void stop_nodes(struct fixture *f)
+{
+	activity_stop(&f->activity);
+	assert_int_equal(enabled, 0);
+	free(f);
+}
+
+static void launch_graph(struct fixture *f, uint32_t correlation, uintptr_t graph)
+{
+	struct launch *l = &f->launches[f->batch.n++];
+
+	*l = (struct launch){
+		.correlation = correlation, .start_ns = 5, .kind = GPUCTR_LAUNCH_GRAPH, .thread = 9
+	};
+	activity_expect_graph(&f->activity, l, graph);
+}
+
+static void trace_node(unsigned flush, uint32_t correlation, uint64_t node, uint64_t begin)
+{
+	CUpti_ActivityKernel9 *k = trace(flush, correlation, begin, begin ? begin + 7 : 0);
+
+	k->graphId = 4;
+	k->graphNodeId = node;
+	k->gridX = (int32_t)node;
+	k->streamId = 20;
+	k->contextId = 2;
+	k->deviceId = 1;
+	k->staticSharedMemory = 100;
+	k->registersPerThread = 40;
+	k->dynamicSharedMemory = 3000;
+}
+
+static size_t take_graph(struct fixture *f, size_t i, struct launch *ret, size_t most)
+{
+	struct graph_told told = activity_take_graph(&f->activity, &f->launches[i]);
+	size_t n = 0;
+
+	assert_true((told.n_came > 0) == (told.kernels.n > 0));
+	for (struct graph_kernel *k = told.kernels.first, *next; k; k = next) {
+		next = k->next;
+		assert_true(n < most);
+		ret[n++] = k->launch;
+		free(k);
+	}
+	return n;
+}
+
+static void kernels_of_a_graph_have_all_they_are(void **state)
+{
+	struct fixture *f = start_nodes();
+	struct launch l[4];
+
+	(void)state;
+	launch_graph(f, 1, 0x100);
+	trace_node(1, 1, 11, 100);
+	trace_node(2, 1, 12, 200); /* more come, so more are waited for */
+	trace_node(2, 1, 13, 0);   /* CUPTI does not know when */
+	trace(2, 1, 300, 310)->name = "left out";
+	activity_fill(&f->activity, &f->batch);
+	expect_unknown(f, 0); /* the graph as a whole */
+	assert_int_equal(take_graph(f, 0, l, 4), 3);
+	assert_int_equal(l[0].kind, GPUCTR_LAUNCH_GRAPH_KERNEL);
+	assert_int_equal(l[0].function, strlen("_Z6kernelv"));
+	assert_int_equal(l[0].grid[0], 11);
+	assert_int_equal(l[0].block[0], 140);
+	assert_int_equal(l[0].dynamic_shared_bytes, 3000);
+	assert_int_equal(l[0].stream, 20);
+	assert_int_equal(l[0].context, 2);
+	assert_int_equal(l[0].device, 1);
+	assert_int_equal(l[0].graph, 4);
+	assert_int_equal(l[0].graph_node, 11);
+	assert_int_equal(l[0].thread, 9);
+	assert_int_equal(l[0].clock, GPUCTR_CLOCK_GPU);
+	assert_int_equal(l[0].start_ns, 100);
+	assert_int_equal(l[0].duration_ns, 7);
+	assert_int_equal(l[2].clock, GPUCTR_CLOCK_NONE);
+	assert_int_equal(l[2].start_ns, 5);
+	assert_int_equal(activity_take_graph_counts(&f->activity).beyond, 3);
+	assert_int_equal(activity_take_graph_counts(&f->activity).beyond, 0);
+	stop_nodes(f);
+}
+
+/* As many as last time have come: nothing is flushed. And those that come without being waited for
+ * are not lost. */
+static void known_graphs_are_not_waited_for(void **state)
+{
+	struct fixture *f = start_nodes();
+	struct graph_kernels late;
+	struct launch l[4];
+	unsigned n;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		launch_graph(f, i + 1, 0x100);
+		trace_node(n_flushes + 1, i + 1, 11, 100);
+		trace_node(n_flushes + 1, i + 1, 12, 200);
+		fake_flush(0);
+		n = n_flushes;
+		activity_fill(&f->activity, &f->batch);
+		assert_int_equal(n_flushes > n, i == 0);
+		assert_int_equal(take_graph(f, i, l, 4), 2);
+	}
+	trace_node(n_flushes + 1, 2, 13, 300);
+	fake_flush(0);
+	late = activity_take_late(&f->activity);
+	assert_int_equal(late.n, 1);
+	assert_int_equal(late.first->launch.graph_node, 13);
+	free(late.first);
+	stop_nodes(f);
+}
+
+/* Where CUPTI drops records, others of the launch tell about when. */
+static void dropped_kernels_of_a_graph_are_a_gap(void **state)
+{
+	struct fixture *f = start_nodes();
+	struct launch l[4];
+	struct pack_copy *v;
+	size_t n;
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		launch_graph(f, i + 1, 0x100);
+		for (uint32_t k = 0; k < 3 - (i > 0); k++) {
+			trace_node(n_flushes + 1, i + 1, k, 100 * i + 10 * k + 1);
+		}
+		n_dropped = i == 2;
+		fake_flush(0);
+		activity_fill(&f->activity, &f->batch);
+		take_graph(f, i, l, 4);
+	}
+	v = activity_take_copies(&f->activity, &n);
+	assert_int_equal(n, 1); /* a node of the second was switched off, for all we know */
+	assert_int_equal(v[0].kind, GPUCTR_COPY_LOST);
+	assert_int_equal(v[0].device, 1);
+	/* 17 ns of two kernels, and as much again for the third on either side. */
+	assert_int_equal(v[0].start_ns, 201 - 17);
+	assert_int_equal(v[0].duration_ns, 3 * 17);
+	free(v);
+	stop_nodes(f);
+}
+
+/* With the time of its copies, if it has some. */
+static void a_graph_without_kernels_is_one(void **state)
+{
+	struct fixture *f = start_nodes();
+	CUpti_ActivityMemcpy5 *c;
+	struct pack_copy *v;
+	struct launch l;
+	size_t n;
+
+	(void)state;
+	f->activity.patience_ms = 100;
+	launch_graph(f, 1, 0x100);
+	launch_graph(f, 2, 0x200);
+	trace_copy(1, CUPTI_ACTIVITY_KIND_MEMCPY, 8192, 200);
+	c = (CUpti_ActivityMemcpy5 *)&traced[0].record;
+	c->correlationId = 2;
+	activity_fill(&f->activity, &f->batch);
+	expect_unknown(f, 0);
+	expect_times(f, 1, 200, 10);
+	assert_int_equal(last_flag, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	assert_int_equal(take_graph(f, 0, &l, 1), 0);
+	assert_int_equal(take_graph(f, 1, &l, 1), 0);
+	v = activity_take_copies(&f->activity, &n);
+	assert_int_equal(n, 1);
+	free(v);
+	stop_nodes(f);
+}
+
+/* Where kernels of graphs have no records, whole graphs may. */
+static void graphs_can_be_traced_whole_after_all(void **state)
+{
+	struct fixture *f = start_nodes();
+	struct launch l;
+
+	(void)state;
+	assert_true(activity_want_whole_graphs(&f->activity));
+	assert_int_equal(enabled, 4);
+	assert_false(activity_want_whole_graphs(&f->activity)); /* they are */
+	launch_graph(f, 1, 0x100);
+	trace_graph(1, 1, 100, 1100);
+	fill(f);
+	expect_times(f, 0, 100, 1000);
+	assert_int_equal(take_graph(f, 0, &l, 1), 0);
+	stop_nodes(f);
+
+	f = start_nodes();
+	launch_graph(f, 1, 0x100);
+	trace_node(1, 1, 11, 100);
+	fake_flush(0);
+	assert_false(activity_want_whole_graphs(&f->activity)); /* kernels come */
+	stop_nodes(f);
+}
+
+static size_t n_crowds;
+
+static void on_crowd(void *userdata)
+{
+	(void)userdata;
+	n_crowds++;
+}
+
+/* Who tells of them is called before they are too many, and waits for none then. */
+static void a_crowd_is_told_at_once(void **state)
+{
+	struct fixture *f = start_nodes();
+	unsigned n;
+
+	(void)state;
+	f->activity.on_crowd = on_crowd;
+	launch_graph(f, 1, 0x100);
+	for (uint32_t i = 0; i < GRAPHS_KERNELS_MAX / 4; i++) {
+		assert_int_equal(n_crowds, 0);
+		n_traced = 0;
+		trace_node(n_flushes + 1, 1, i, 100);
+		fake_flush(0);
+	}
+	assert_int_equal(n_crowds, 1);
+	assert_true(activity_is_crowded(&f->activity));
+	n = n_flushes;
+	activity_fill(&f->activity, &f->batch);
+	assert_int_equal(n_flushes, n);
+	activity_stop(&f->activity); /* and the end counts what nobody took */
+	assert_int_equal(activity_take_graph_counts(&f->activity).dropped, GRAPHS_KERNELS_MAX / 4);
+	free(f);
+}
+
 static void whole_graphs_need_not_be_traced(void **state)
 {
 	struct fixture *f = fixture_new();
@@ -525,6 +774,12 @@ int main(void)
 		TEST(a_failed_launch_is_not_waited_for),
 		cmocka_unit_test(copies_are_taken_and_patience_is_long),
 		cmocka_unit_test(whole_graphs_need_not_be_traced),
+		cmocka_unit_test(kernels_of_a_graph_have_all_they_are),
+		cmocka_unit_test(known_graphs_are_not_waited_for),
+		cmocka_unit_test(dropped_kernels_of_a_graph_are_a_gap),
+		cmocka_unit_test(a_graph_without_kernels_is_one),
+		cmocka_unit_test(graphs_can_be_traced_whole_after_all),
+		cmocka_unit_test(a_crowd_is_told_at_once),
 		cmocka_unit_test(without_kernels_there_is_nothing),
 		TEST(buffers_are_few_and_used_again),
 		TEST(spans_hold_the_newest),

@@ -206,7 +206,6 @@ static void join(struct sampled *s)
 	while (next < n_kernels) {
 		give(s, next++);
 	}
-	sampled_process_end(s, &(struct gpuctr_process_end){ .process = 1, .clean = true }, 0);
 	sampled_finish(s, on_record, NULL);
 }
 

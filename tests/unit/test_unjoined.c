@@ -310,7 +310,7 @@ static void more_records_than_are_kept(void **state)
 
 struct bounded {
 	struct waiting waiting;
-	uint64_t told;
+	uint64_t told, given;
 };
 
 static void on_kernel(void *user, const struct attribution_result *result)
@@ -325,6 +325,16 @@ static void on_late(void *user, uint64_t kernel)
 	(void)kernel;
 }
 
+static void on_given(void *user, int64_t start_ns, int64_t end_ns, const double *values)
+{
+	(void)start_ns;
+	(void)end_ns;
+	(void)values;
+	((struct bounded *)user)->given++;
+}
+
+static const struct waiting_handler handler = { on_late, on_given };
+
 static void bounded_init(struct bounded *b)
 {
 	const struct attribution_options options = { .metrics = 1,
@@ -332,7 +342,7 @@ static void bounded_init(struct bounded *b)
 						     .user = b };
 
 	memset(b, 0, sizeof(*b));
-	assert_int_equal(waiting_init(&b->waiting, &options, on_late), 0);
+	assert_int_equal(waiting_init(&b->waiting, &options, &handler), 0);
 }
 
 static void add_kernel(struct bounded *b, uint64_t i, int64_t end_ns)
@@ -398,6 +408,28 @@ static void samples_without_kernels_do_not_pile_up(void **state)
 	waiting_deinit(&b.waiting);
 }
 
+/* Not even in the file. */
+static void discarded_samples_are_given_to_nobody(void **state)
+{
+	enum { SAMPLES = 1000, GOOD = 700 };
+	struct bounded b;
+
+	(void)state;
+	bounded_init(&b);
+	for (int i = 0; i < SAMPLES; i++) {
+		double value = 1;
+
+		if (i == SAMPLES - 100) {
+			waiting_discard(&b.waiting, BEGIN + GOOD * SAMPLE_NS);
+		}
+		waiting_sample(&b.waiting, BEGIN + i * SAMPLE_NS, BEGIN + (i + 1) * SAMPLE_NS,
+			       &value);
+	}
+	assert_int_equal(waiting_finish(&b.waiting), 0);
+	assert_int_equal(b.given, GOOD);
+	waiting_deinit(&b.waiting);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -408,6 +440,7 @@ int main(void)
 		JOIN_TEST(more_records_than_are_kept),
 		cmocka_unit_test(kernels_without_samples_do_not_pile_up),
 		cmocka_unit_test(samples_without_kernels_do_not_pile_up),
+		cmocka_unit_test(discarded_samples_are_given_to_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

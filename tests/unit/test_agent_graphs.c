@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <stdlib.h>
+
+#include "client/agent/graphs.h"
+
+/* Launches of graphs and their kernels, as CUPTI tells of them. Whatever comes when, each kernel
+ * counts once: what is seen (each launch, and beyond) is what became of it. */
+
+static struct graphs graphs;
+static uint64_t seen, told, filtered, dropped;
+
+static int setup(void **state)
+{
+	(void)state;
+	graphs = (struct graphs){ 0 };
+	seen = told = filtered = dropped = 0;
+	return 0;
+}
+
+static void count(void)
+{
+	seen += graphs.counts.beyond;
+	filtered += graphs.counts.filtered;
+	dropped += graphs.counts.dropped;
+	graphs.counts = (struct graph_counts){ 0 };
+}
+
+static void expect(uint64_t all, uint64_t in_records, uint64_t left_out, uint64_t lost)
+{
+	count();
+	assert_int_equal(seen, all);
+	assert_int_equal(told, in_records);
+	assert_int_equal(filtered, left_out);
+	assert_int_equal(dropped, lost);
+	assert_int_equal(seen, told + filtered + dropped);
+}
+
+static void launch(uint32_t correlation, uintptr_t graph)
+{
+	graphs_expect(&graphs,
+		      &(struct launch){ .correlation = correlation,
+					.thread = correlation + 1,
+					.range = correlation + 2,
+					.set = correlation + 3,
+					.start_ns = 1000 },
+		      graph);
+	seen++;
+}
+
+static bool come(uint32_t correlation, uint32_t node, bool selected)
+{
+	return graphs_add(&graphs,
+			  &(struct launch){ .correlation = correlation,
+					    .function = 1,
+					    .graph_node = node,
+					    .clock = node ? GPUCTR_CLOCK_GPU : GPUCTR_CLOCK_NONE,
+					    .start_ns = node ? 2000 + node : 0 },
+			  selected);
+}
+
+static void tell(struct graph_kernels list)
+{
+	told += list.n;
+	while (list.first) {
+		struct graph_kernel *next = list.first->next;
+
+		free(list.first);
+		list.first = next;
+	}
+}
+
+/* The launch's batch: as its kernels, or as one. */
+static void deliver(uint32_t correlation)
+{
+	struct graph_told what = graphs_take(&graphs, correlation);
+
+	tell(what.kernels);
+	told += what.n_came == 0;
+}
+
+static enum graph_here look(uint32_t correlation)
+{
+	uint64_t n = 0;
+
+	return graphs_look(&graphs, correlation, &n);
+}
+
+static void kernels_take_the_place_of_their_launch(void **state)
+{
+	struct graph_kernels list;
+	struct graph_told what;
+
+	(void)state;
+	launch(10, 0x1000);
+	assert_false(come(11, 1, true)); /* of another launch */
+	assert_true(come(10, 1, true));
+	assert_true(come(10, 2, true));
+	assert_true(come(10, 0, true)); /* CUPTI does not say when it ran */
+	assert_int_equal(graphs.n_kernels, 3);
+	what = graphs_take(&graphs, 10);
+	list = what.kernels;
+	assert_true(what.n_came == 3 && what.lacks == 0);
+	assert_int_equal(list.n, 3);
+	assert_int_equal(list.first->launch.thread, 11);
+	assert_int_equal(list.first->launch.range, 12);
+	assert_int_equal(list.first->launch.set, 13);
+	assert_int_equal(list.first->launch.start_ns, 2001);
+	assert_int_equal(list.first->next->launch.graph_node, 2);
+	assert_int_equal(list.last->launch.start_ns, 1000); /* of the call */
+	tell(list);
+	assert_int_equal(graphs.n_kernels, 0);
+	expect(3, 3, 0, 0);
+	graphs_deinit(&graphs);
+}
+
+static void late_kernels_follow(void **state)
+{
+	(void)state;
+	launch(10, 0x1000);
+	assert_true(come(10, 1, true));
+	deliver(10);
+	assert_true(come(10, 2, true));
+	assert_true(come(10, 3, true));
+	tell(graphs_take_late(&graphs));
+	assert_int_equal(graphs_take_late(&graphs).n, 0);
+	expect(3, 3, 0, 0);
+	graphs_deinit(&graphs);
+}
+
+/* What was told as one stays one, and stands for one of its kernels. */
+static void a_launch_of_which_nothing_came_is_one(void **state)
+{
+	(void)state;
+	launch(10, 0x1000);
+	deliver(10);
+	expect(1, 1, 0, 0);
+	assert_false(come(10, 1, true));
+	expect(1, 1, 0, 0);
+	assert_false(come(10, 2, true));
+	assert_false(come(10, 3, false));
+	expect(3, 1, 0, 2);
+	graphs_deinit(&graphs);
+}
+
+static void a_filter_leaves_kernels_out(void **state)
+{
+	(void)state;
+	launch(10, 0x1000);
+	launch(20, 0x1000);
+	for (uint32_t i = 1; i < 5; i++) {
+		assert_true(come(10, i, i == 3) == (i == 3));
+		assert_false(come(20, i, false));
+	}
+	deliver(10);
+	deliver(20);
+	assert_false(come(20, 5, false));
+	expect(9, 1, 8, 0);
+	graphs_deinit(&graphs);
+}
+
+static void as_many_as_last_time_are_waited_for(void **state)
+{
+	(void)state;
+	launch(10, 0x1000);
+	assert_int_equal(look(10), GRAPH_NOTHING);
+	come(10, 1, true);
+	assert_int_equal(look(10), GRAPH_SOME); /* how many there are nobody knows */
+	come(10, 2, true);
+	deliver(10);
+	launch(20, 0x1000);
+	come(20, 1, true);
+	assert_int_equal(look(20), GRAPH_SOME);
+	come(20, 2, false);
+	assert_int_equal(look(20), GRAPH_ALL);
+	come(10, 3, true); /* there were three */
+	assert_int_equal(look(20), GRAPH_SOME);
+	deliver(20);
+	launch(30, 0x1000); /* two again: its nodes may be switched off */
+	come(30, 1, true);
+	come(30, 2, true);
+	assert_int_equal(look(30), GRAPH_ALL);
+	assert_int_equal(graphs_take(&graphs, 30).lacks, 1); /* or a record is lost */
+	assert_int_equal(look(31), GRAPH_ALL); /* nobody knows of it, nothing comes */
+	graphs_deinit(&graphs);
+}
+
+/* A graph of copies alone has no kernel that could come. */
+static void a_graph_of_copies_is_not_waited_for_again(void **state)
+{
+	(void)state;
+	launch(10, 0x1000);
+	graphs_add_copy(&graphs, 10, 500, 600);
+	graphs_add_copy(&graphs, 10, 300, 400);
+	graphs_add_copy(&graphs, 11, 1, 2); /* of no graph */
+	assert_int_equal(look(10), GRAPH_SOME);
+	assert_int_equal(graphs_find(&graphs, 10)->begin_ns, 300);
+	assert_int_equal(graphs_find(&graphs, 10)->end_ns, 600);
+	deliver(10);
+	launch(20, 0x1000);
+	assert_int_equal(look(20), GRAPH_ALL);
+	deliver(20);
+	expect(2, 2, 0, 0);
+	graphs_deinit(&graphs);
+}
+
+static void a_launch_that_failed_is_forgotten(void **state)
+{
+	(void)state;
+	launch(10, 0x1000);
+	graphs_forget(&graphs, 10);
+	assert_null(graphs_find(&graphs, 10));
+	assert_false(come(10, 1, true));
+	graphs_deinit(&graphs);
+}
+
+static void few_kernels_are_kept(void **state)
+{
+	struct launch nameless = { .correlation = 10 };
+
+	(void)state;
+	launch(10, 0x1000);
+	for (uint32_t i = 1; i <= GRAPHS_KERNELS_MAX; i++) {
+		assert_true(come(10, i, true));
+	}
+	assert_false(come(10, 7, true));
+	assert_false(graphs_add(&graphs, &nameless, true));
+	deliver(10);
+	expect(GRAPHS_KERNELS_MAX + 2, GRAPHS_KERNELS_MAX, 0, 2);
+	assert_true(come(10, 8, true)); /* there is room again */
+	graphs_deinit(&graphs);		/* and it ends before it is told */
+	expect(GRAPHS_KERNELS_MAX + 3, GRAPHS_KERNELS_MAX, 0, 3);
+}
+
+/* Of more launches than are known the oldest are forgotten. */
+static void many_launches_are_counted(void **state)
+{
+	enum { LAUNCHES = 200000, PER_LAUNCH = 3, BEHIND = 70000 };
+	uint32_t next = 1;
+
+	(void)state;
+	srand(3);
+	for (uint32_t i = 1; i <= LAUNCHES; i++) {
+		launch(i, 0x1000);
+		for (uint32_t k = 0; k < PER_LAUNCH; k++) {
+			/* Most come soon, some of an old launch, some not at all. */
+			uint32_t back = rand() % 8 ? 0 : (uint32_t)rand() % (2 * BEHIND);
+
+			come(i > back ? i - back : i, k + 1, rand() % 5 > 0);
+		}
+		for (; next + BEHIND < i; next++) {
+			deliver(next);
+		}
+		if (i % 1000 == 0) {
+			tell(graphs_take_late(&graphs));
+		}
+		assert_true(graphs.n_kernels <= GRAPHS_KERNELS_MAX);
+	}
+	for (; next <= LAUNCHES; next++) {
+		deliver(next);
+	}
+	tell(graphs_take_late(&graphs));
+	graphs_deinit(&graphs);
+	count();
+	assert_int_equal(seen, told + filtered + dropped);
+	assert_true(seen > LAUNCHES && told > LAUNCHES && filtered > LAUNCHES / 5 && dropped > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(kernels_take_the_place_of_their_launch, setup),
+		cmocka_unit_test_setup(late_kernels_follow, setup),
+		cmocka_unit_test_setup(a_launch_of_which_nothing_came_is_one, setup),
+		cmocka_unit_test_setup(a_filter_leaves_kernels_out, setup),
+		cmocka_unit_test_setup(as_many_as_last_time_are_waited_for, setup),
+		cmocka_unit_test_setup(a_graph_of_copies_is_not_waited_for_again, setup),
+		cmocka_unit_test_setup(a_launch_that_failed_is_forgotten, setup),
+		cmocka_unit_test_setup(few_kernels_are_kept, setup),
+		cmocka_unit_test_setup(many_launches_are_counted, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
