@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/agent/activity_records.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/map.h"
@@ -39,7 +40,6 @@ enum {
 	BUFFER_AHEAD_BYTES = 1024 * 1024,
 	BUFFERS_AHEAD_MAX = 64,
 	RECORDS_AT_ONCE = 32, /* which the lock is held for */
-	COPIES_MAX = 1 << 16,
 	PATIENCE_MS = 100,
 	PAUSE_MS = 1,
 	/* Where launches run ahead: less than the 10 s that the daemon waits for the end. */
@@ -61,46 +61,6 @@ struct activity_buffer {
 _Static_assert(sizeof(struct activity_buffer) % 16 == 0, "CUPTI's alignment");
 
 static struct activity *self;
-
-/* All versions of the record begin alike, from CUDA 8 to 13, and this one is declared since 12.6.
- */
-typedef CUpti_ActivityKernel9 kernel_record;
-_Static_assert(offsetof(kernel_record, start) == 16 && offsetof(kernel_record, end) == 24 &&
-		       offsetof(kernel_record, deviceId) == 40 &&
-		       offsetof(kernel_record, contextId) == 44 &&
-		       offsetof(kernel_record, streamId) == 48 &&
-		       offsetof(kernel_record, gridX) == 52 &&
-		       offsetof(kernel_record, blockZ) == 72 &&
-		       offsetof(kernel_record, staticSharedMemory) == 76 &&
-		       offsetof(kernel_record, dynamicSharedMemory) == 80 &&
-		       offsetof(kernel_record, correlationId) == 92 &&
-		       offsetof(kernel_record, name) == 104 &&
-		       offsetof(kernel_record, graphNodeId) == 144 &&
-		       offsetof(kernel_record, graphId) == 156,
-	       "CUPTI's kernel record");
-_Static_assert(offsetof(CUpti_ActivityGraphTrace, correlationId) == 4 &&
-		       offsetof(CUpti_ActivityGraphTrace, start) == 8 &&
-		       offsetof(CUpti_ActivityGraphTrace, end) == 16 &&
-		       offsetof(CUpti_ActivityGraphTrace, deviceId) == 24 &&
-		       offsetof(CUpti_ActivityGraphTrace, streamId) == 36,
-	       "CUPTI's graph record");
-/* Those of memory begin alike up to the id of the launch, which is all that is read. */
-_Static_assert(offsetof(CUpti_ActivityMemcpy5, bytes) == 8 &&
-		       offsetof(CUpti_ActivityMemcpy5, start) == 16 &&
-		       offsetof(CUpti_ActivityMemcpy5, end) == 24 &&
-		       offsetof(CUpti_ActivityMemcpy5, deviceId) == 32 &&
-		       offsetof(CUpti_ActivityMemcpy5, contextId) == 36 &&
-		       offsetof(CUpti_ActivityMemcpy5, streamId) == 40 &&
-		       offsetof(CUpti_ActivityMemcpy5, correlationId) == 44,
-	       "CUPTI's copy record");
-_Static_assert(offsetof(CUpti_ActivityMemset4, bytes) == 8 &&
-		       offsetof(CUpti_ActivityMemset4, start) == 16 &&
-		       offsetof(CUpti_ActivityMemset4, end) == 24 &&
-		       offsetof(CUpti_ActivityMemset4, deviceId) == 32 &&
-		       offsetof(CUpti_ActivityMemset4, contextId) == 36 &&
-		       offsetof(CUpti_ActivityMemset4, streamId) == 40 &&
-		       offsetof(CUpti_ActivityMemset4, correlationId) == 44,
-	       "CUPTI's fill record");
 
 /* --- buffers --- */
 
@@ -159,134 +119,13 @@ static void keep_buffer(struct activity *v, void *buffer)
 	free(b);
 }
 
-/* Times of 0 mean that CUPTI could not measure them. */
-static bool is_timed(uint64_t begin_ns, uint64_t end_ns)
+bool activity_has_graphs(struct activity *v)
 {
-	return begin_ns != 0 && end_ns >= begin_ns;
-}
-
-/* With the lock. Beyond the most they count as dropped: what ran meanwhile is then known less well.
- * What comes after the end is no other capture's. */
-static void add_copy(struct activity *v, const struct pack_copy *copy)
-{
-	if (!v->copying) {
-		return;
-	}
-	if (v->n_copied == COPIES_MAX ||
-	    !array_make_room(&v->copied, sizeof(*v->copied), v->n_copied, &v->max_copied)) {
-		v->dropped++;
-		return;
-	}
-	v->copied[v->n_copied++] = *copy;
-}
-
-static uint64_t shape_of(const kernel_record *k)
-{
-	uint64_t hash = k->name ? map_hash(k->name, strlen(k->name)) : 0;
-
-	hash = map_mix(hash, (uint64_t)(uint32_t)k->gridX << 32 | (uint32_t)k->blockX);
-	hash = map_mix(hash, (uint64_t)(uint32_t)k->gridY << 32 | (uint32_t)k->blockY);
-	return map_mix(hash, (uint64_t)(uint32_t)k->gridZ << 32 | (uint32_t)k->blockZ);
-}
-
-static struct launch launch_of(const kernel_record *k)
-{
-	bool timed = is_timed(k->start, k->end);
-
-	return (struct launch){
-		.grid = { (uint32_t)k->gridX, (uint32_t)k->gridY, (uint32_t)k->gridZ },
-		.block = { (uint32_t)k->blockX, (uint32_t)k->blockY, (uint32_t)k->blockZ },
-		.dynamic_shared_bytes = (uint32_t)k->dynamicSharedMemory,
-		.device = k->deviceId,
-		.context = k->contextId,
-		.stream = k->streamId,
-		.correlation = k->correlationId,
-		.graph = k->graphId,
-		.graph_node = k->graphNodeId,
-		.start_ns = k->start,
-		.duration_ns = timed ? k->end - k->start : 0,
-		.kind = GPUCTR_LAUNCH_GRAPH_KERNEL,
-		.clock = timed ? GPUCTR_CLOCK_GPU : GPUCTR_CLOCK_NONE,
-	};
-}
-
-/* With the lock. False: it is none of a graph that was announced, or is not kept. */
-static bool take_graph_kernel(struct activity *v, const kernel_record *k)
-{
-	struct launch l;
-	bool selected;
-
-	if (!v->started || !graphs_find(&v->graphs, k->correlationId)) {
+	if (!v->made) {
 		return false;
 	}
-	l = launch_of(k);
-	selected = v->name_kernel(v->userdata, k->name ? k->name : "(unnamed)", &l,
-				  (uint32_t)k->staticSharedMemory, k->registersPerThread);
-	return graphs_add(&v->graphs, &l, selected);
-}
-
-/* With the lock, as the next ones. Of a launch that is expected the time, of a kernel of a graph all, of another one, which a filter
- * has left out, what is known. */
-static void take_kernel(struct activity *v, const kernel_record *k)
-{
-	if ((k->name && strcmp(k->name, "WaitNs") == 0) || take_graph_kernel(v, k) ||
-	    !is_timed(k->start, k->end)) {
-		return;
-	}
-	if (!spans_add(&v->spans, k->correlationId, k->start, k->end) && v->copying) {
-		add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,
-						 .device = k->deviceId,
-						 .context = k->contextId,
-						 .stream = k->streamId,
-						 .bytes = shape_of(k),
-						 .start_ns = k->start,
-						 .duration_ns = k->end - k->start });
-	}
-}
-
-static void take_graph(struct activity *v, const CUpti_ActivityGraphTrace *g)
-{
-	if (is_timed(g->start, g->end) &&
-	    !spans_add(&v->spans, g->correlationId, g->start, g->end) && v->copying) {
-		add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,
-						 .device = g->deviceId,
-						 .context = g->contextId,
-						 .stream = g->streamId,
-						 .bytes = g->graphId,
-						 .start_ns = g->start,
-						 .duration_ns = g->end - g->start });
-	}
-}
-
-static void take_copy(struct activity *v, const CUpti_ActivityMemcpy5 *c)
-{
-	const struct pack_copy copy = {
-		.kind = c->kind == CUPTI_ACTIVITY_KIND_MEMSET ? GPUCTR_COPY_SET
-							      : GPUCTR_COPY_MEMORY,
-		.device = c->deviceId,
-		.context = c->contextId,
-		.stream = c->streamId,
-		.bytes = c->bytes,
-		.start_ns = c->start,
-		.duration_ns = c->end - c->start,
-	};
-
-	if (is_timed(c->start, c->end)) {
-		graphs_add_copy(&v->graphs, c->correlationId, c->start, c->end);
-		add_copy(v, &copy);
-	}
-}
-
-static void take_record(struct activity *v, const CUpti_Activity *record)
-{
-	if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
-		take_kernel(v, (const kernel_record *)record);
-	} else if (record->kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE) {
-		take_graph(v, (const CUpti_ActivityGraphTrace *)record);
-	} else if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY ||
-		   record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
-		take_copy(v, (const CUpti_ActivityMemcpy5 *)record);
-	}
+	LOCK_SCOPE(&v->lock);
+	return v->graphs.v != NULL;
 }
 
 /* False: there is none behind these. */
@@ -302,19 +141,10 @@ static bool take_some_records(struct activity *v, uint8_t *buffer, size_t valid,
 	}
 	lock_acquire(&v->lock);
 	for (size_t i = 0; i < n; i++) {
-		take_record(v, some[i]);
+		records_take(v, some[i]);
 	}
 	lock_release(&v->lock);
 	return n == RECORDS_AT_ONCE;
-}
-
-bool activity_has_graphs(struct activity *v)
-{
-	if (!v->made) {
-		return false;
-	}
-	LOCK_SCOPE(&v->lock);
-	return v->graphs.v != NULL;
 }
 
 bool activity_is_crowded(struct activity *v)
@@ -485,7 +315,8 @@ static bool take_span(struct activity *v, uint32_t correlation, struct span *ret
 
 static bool is_pending(const struct launch *l)
 {
-	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE;
+	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE &&
+	       l->kind != GPUCTR_LAUNCH_GRAPH_KERNEL; /* all that is known of these is in them */
 }
 
 /* A graph may have several records, so graphs are asked for after the kernels. Returns how many
@@ -705,14 +536,15 @@ void activity_leave_out(struct activity *v, const struct launch *l)
 		spans_forget(&v->spans, l->correlation);
 		return;
 	}
-	add_copy(v, &(struct pack_copy){
-			    .kind = GPUCTR_COPY_KERNEL,
-			    .device = l->device,
-			    .context = l->context,
-			    .stream = l->stream,
-			    .bytes = map_mix(l->function, (uint64_t)l->grid[0] << 32 | l->block[0]),
-			    .start_ns = span.begin_ns,
-			    .duration_ns = span.end_ns - span.begin_ns });
+	records_add_copy(
+		v, &(struct pack_copy){
+			   .kind = GPUCTR_COPY_KERNEL,
+			   .device = l->device,
+			   .context = l->context,
+			   .stream = l->stream,
+			   .bytes = map_mix(l->function, (uint64_t)l->grid[0] << 32 | l->block[0]),
+			   .start_ns = span.begin_ns,
+			   .duration_ns = span.end_ns - span.begin_ns });
 }
 
 /* Kernels of the graph that CUPTI has dropped ran among the others, or just before or behind them:
@@ -736,7 +568,7 @@ static void note_lost(struct activity *v, const struct graph_told *told)
 		more_ns = more_ns > longest_ns ? more_ns : longest_ns;
 		lost.start_ns -= more_ns < lost.start_ns ? more_ns : lost.start_ns;
 		lost.duration_ns = end_ns + more_ns - lost.start_ns;
-		add_copy(v, &lost);
+		records_add_copy(v, &lost);
 	}
 }
 

@@ -13,8 +13,8 @@
 #include "proto/base/clock.h"
 
 /* One capture after another, each made, run and freed by one thread; and the end of the program,
- * which may come at any time and in a signal handler. Whoever looks for the capture from outside
- * holds the lock, and it is freed only after it was taken out under that lock.
+ * which may come at any time and in a signal handler. A thread that looks for the capture from
+ * outside holds the lock; the capture is removed under that lock before it is freed.
  *
  * Exit handlers run in reverse order, and ours needs CUPTI alive: so it is registered again after
  * CUPTI was opened. A forked child has neither our threads nor CUDA: nothing of this is done there,

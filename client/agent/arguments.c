@@ -87,7 +87,7 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 
 static const struct {
 	CUpti_CallbackId id;
-	size_t offset; /* of the stream in its arguments */
+	size_t offset; /* the stream is one of the call's arguments */
 	bool per_thread;
 } calls[] = {
 	STREAM_OF(cuMemcpyAsync),

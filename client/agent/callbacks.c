@@ -16,9 +16,9 @@
 #include "proto/base/clock.h"
 
 /* CUPTI calls on_callback on the program's threads before and after each call of the driver that
- * launches work, or gives the GPU other work, and where streams and contexts come and go. What a
- * thread holds between the two is in its section, so that a launch within a launch (libraries do
- * that from host callbacks) is left alone, and that the capture lives as long. */
+ * launches work, or gives the GPU other work, and where streams and contexts come and go. Between
+ * the two callbacks the thread is in a section, so that a launch within a launch (libraries make
+ * such launches from host callbacks) is left alone, and that the capture is not freed. */
 
 /* --- which calls --- */
 
@@ -110,12 +110,13 @@ static void on_begin_capture(struct capture *c, struct section *v, CUpti_Callbac
 		v->begins = false;
 		return;
 	}
-	if (v->begins) { /* how that went was missed: at worst it is not known */
+	if (v->begins) { /* whether the call succeeded was missed: at worst the stream capture is
+			    not known */
 		stream_captures_began(&c->stream_captures, stream, 0, false, true);
 	}
 	v->begins = true;
-	/* Nodes are traced that were made while tracing was on. What captures already, of a program
-	 * that runs, is not disturbed. */
+	/* Only nodes of graphs that were made while tracing was on are traced. Stream captures of a
+	 * running program are not disturbed. */
 	if (stream_captures_begin(&c->stream_captures) && !c->late) {
 		times_begin(c);
 	}
@@ -189,7 +190,7 @@ static bool is_launch(CUpti_CallbackId id)
 	return false;
 }
 
-/* Before the driver holds anything: a stream that is being asked is waited for. */
+/* To be called before the driver takes locks: waits for a thread that is querying the stream. */
 static void on_destroy_stream(struct capture *c, CUpti_CallbackId id,
 			      const CUpti_CallbackData *data)
 {
@@ -222,7 +223,7 @@ static void on_driver_call(struct capture *c, struct section *v, CUpti_CallbackI
 	}
 }
 
-/* Launches that are not measured, of those that are timed. */
+/* The share of unmeasured launches that are timed. */
 static void time_call_begin(struct section *v, CUpti_CallbackId id, const CUpti_CallbackData *data,
 			    bool timed)
 {
@@ -248,7 +249,8 @@ static void handle(struct capture *c, struct section *v, CUpti_CallbackDomain do
 	int cancel;
 
 	time_call_end(v);
-	/* A thread that is cancelled with a lock of ours held would stop all others. */
+	/* If a thread were cancelled while it holds a lock of ours, all other threads would
+	 * stop. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
 		on_resource(c, v, id, data);
@@ -346,8 +348,8 @@ int callbacks_subscribe(struct capture *c, struct refusal *r)
 	return result == CUPTI_SUCCESS ? 0 : refuse(c, result, r);
 }
 
-/* Other calls that give the GPU work of its own, or something to wait for. They have many variants
- * and are told apart by their names; an older CUPTI may not know some. */
+/* Other calls that give the GPU work, or let it wait for something. They have many variants and are
+ * recognised by their names. */
 static void watch_other_work(struct capture *c)
 {
 	static const char *const beginnings[] = { "cuMemcpy",

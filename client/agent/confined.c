@@ -12,11 +12,11 @@
 #include "client/agent/link.h"
 #include "client/agent/lock.h"
 
-/* Linux tells of each thread in /proc how many filters it has. The file is opened while nothing is
- * forbidden and kept, because the next filter may forbid to open one. The program may close it,
- * like all that is open, and have a file of its own at that number: then it is opened again. */
+/* Linux tells of each thread in /proc how many filters it has. The file is opened early and kept
+ * open, because the next filter may forbid opening files. If the program has closed the descriptor,
+ * and perhaps opened a file of its own at that number, the file is opened again. */
 
-enum { STATUS_BYTES = 16384, UNKNOWN = -2 }; /* groups and processors make it long */
+enum { STATUS_BYTES = 16384, UNKNOWN = -2 }; /* lists of groups and processors make the file long */
 
 static struct {
 	struct lock lock;
@@ -106,7 +106,7 @@ struct filters filters_of_thread(void)
 	return f;
 }
 
-/* Where nothing was known at first nobody can tell. */
+/* If the number of filters was unknown at first, nobody can tell whether one was added. */
 bool filters_differ(struct filters first, struct filters now)
 {
 	return first.mode != UNKNOWN && (now.mode != first.mode || now.n != first.n);

@@ -6,8 +6,8 @@
 #include "client/agent/capture.h"
 #include "proto/base/clock.h"
 
-/* A launch may hang with its context's lock held, or be interrupted for good by the signal handler
- * that exits: such a context is left alone after some patience, and counted as busy. */
+/* A launch may hang, or be interrupted for ever by a signal handler that exits, while it holds its
+ * context's lock. Such a context is left alone after a while, and counted as busy. */
 
 enum { LOCK_PATIENCE_MS = 500, STOP_PATIENCE_MS = 2000, FLUSH_AFTER_MS = 1000 };
 
@@ -31,8 +31,8 @@ static void let_go_at_end(struct capture *c, struct ranges *r)
 	}
 }
 
-/* The holder of the context's lock may be in a call that waits for a lock of the driver's, which
- * the calling thread holds: then nothing is released here, and the holder's call fails. */
+/* The holder of the context's lock may be in a call that waits for a lock of the driver's that the
+ * calling thread holds. Then this function releases nothing, and the holder's call fails. */
 void contexts_end(struct capture *c, CUcontext context, const struct ranges *except)
 {
 	struct ranges *found = contexts_known(c, context);
@@ -141,7 +141,7 @@ bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void 
 	return quiet;
 }
 
-/* With the gate shut, so that the work under way comes to its end. */
+/* The gate is shut meanwhile, so that the work under way ends and no other begins. */
 static bool disable(struct capture *c, struct ranges *r)
 {
 	bool done;

@@ -363,7 +363,7 @@ static size_t keep_measured(struct deliver *d, struct batch *b, double *values,
 	return kept;
 }
 
-/* Of those that stay without having been measured. */
+/* Launches that stay without having been measured get no values. */
 static void blank_others(struct deliver *d, const struct batch *b, double *values,
 			 const bool *measured)
 {

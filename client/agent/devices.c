@@ -8,8 +8,8 @@
 #include "proto/base/clean.h"
 #include "proto/nvidia/uuid.h"
 
-/* A device is met with the first launch on it. Whether it may be measured, and how, is a matter of
- * the capture: its lease, its plan's chip. So nothing of a device outlives a capture. */
+/* The first launch on a device makes the device known. Whether and how it may be measured depends
+ * on the capture's lease and the chip of its plan, so nothing about a device outlives a capture. */
 
 static void read_attributes(struct capture *c, CUdevice device, struct device_info *d)
 {
@@ -51,7 +51,7 @@ static void check_device(struct capture *c, struct device_info *d)
 			    "unmeasured",
 			    d->index, d->uuid);
 	} else if (c->welcome.trace) {
-		return; /* nothing is planned for a chip */
+		return; /* a trace has no plan for a chip */
 	} else if (strcmp(d->chip, c->welcome.plan.chip) != 0) {
 		refusal_set(&d->trouble, GPUCTR_E_CHIP_MISMATCH,
 			    "Name the GPUs of one kind with --devices.",

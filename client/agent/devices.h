@@ -22,8 +22,8 @@ struct device_info {
 	struct refusal trouble; /* code 0: usable */
 };
 
-/* Finds or makes the device of the calling thread's context; NULL: out of room. A new one is
- * announced, and what is wrong with it told. */
+/* Finds or makes the device of the calling thread's context; NULL: out of room. Announces a new
+ * device, and reports why it cannot be measured. */
 struct device_info *devices_find(struct capture *c);
 
 void devices_free(struct capture *c);

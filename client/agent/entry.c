@@ -96,7 +96,8 @@ static void begin(const char *token)
 	}
 	if (hello_say(&token_link, agent_socket_path(), &hello, &c->arena, &c->welcome, &why) !=
 	    0) {
-		agent_drop(c); /* nobody to tell: the client knows by itself that no process came */
+		agent_drop(c); /* nobody can be told; the client notices by itself that no process
+				  came */
 		return;
 	}
 	started = agent_start(c, token);
@@ -104,11 +105,13 @@ static void begin(const char *token)
 	if (r == 0) {
 		pthread_detach(thread);
 		if (!started) {
-			agent_wait(CLOCK_NS_PER_S); /* to be told even if the program crashes */
+			agent_wait(CLOCK_NS_PER_S); /* so that the user hears of it even if the
+						       program crashes */
 		}
 	} else {
 		tell_no_thread(c, r);
-		link_close(&token_link); /* nobody delivers: the client hears that it was lost */
+		link_close(&token_link); /* no thread delivers, so the client hears that the process
+					    was lost */
 		agent_abandon(c);
 	}
 }

@@ -13,8 +13,8 @@
  *
  * A launch whose own time is not known gets the length of its range, if that was measured. */
 
-/* The name is ours to free: CUPTI's header says so of this call, and its newer twin,
- * cuptiRangeProfilerCounterDataGetRangeInfo(), leaves us 32 bytes a range without a word (13.0). */
+/* CUPTI's header says that the caller frees the name. Its newer twin,
+ * cuptiRangeProfilerCounterDataGetRangeInfo(), leaks 32 bytes a range (13.0). */
 static size_t range_launch(const struct batch *b, size_t range, size_t fallback)
 {
 	CUpti_Profiler_Host_GetRangeName_Params p = {
@@ -51,7 +51,7 @@ static void combine(const struct wire_plan *plan, const double *metrics, double 
 	}
 }
 
-/* Which metric is the length of the range; metrics.n: none. */
+/* The column that is the length of the range; metrics.n: none. */
 static size_t find_duration(const struct wire_plan *plan)
 {
 	size_t i = 0;

@@ -91,7 +91,7 @@ static bool missed_kernels(struct filter *f, struct refusal *r)
 {
 	size_t n;
 
-	/* Its holder may have been interrupted for good, by a signal handler that exits. */
+	/* A signal handler that exits may have interrupted the lock's holder for ever. */
 	if (!filter_chooses_kernels(f) || !lock_try(&f->lock)) {
 		return false;
 	}

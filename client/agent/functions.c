@@ -13,8 +13,9 @@
  * again after its module was unloaded, so the name is compared as well.
  *
  * The driver loads modules when a kernel is first launched in a context, which takes up to 19 ms.
- * That would be measured with the kernel, so it is done before, but not while a stream captures a
- * graph, which loading could break: then at a later launch, or by the driver as ever. */
+ * That time would be measured with the kernel, so the agent loads the module before, but not during
+ * a stream capture, which loading could break: then it is loaded at a later launch, or by the
+ * driver. */
 
 /* A small direct-mapped cache per thread, without a lock. */
 struct cache {
@@ -23,7 +24,7 @@ struct cache {
 
 static __thread struct cache *cache;
 static pthread_key_t cache_key;
-static bool has_cache_key; /* without a key the cache of a thread that ends is not freed */
+static bool has_cache_key; /* without a key, the cache of a thread that ends is not freed */
 static pthread_once_t cache_once = PTHREAD_ONCE_INIT;
 
 /* Called when a thread ends. */
@@ -55,9 +56,9 @@ static bool cache_make(void)
 	return cache != NULL;
 }
 
-/* The function behind the handle, its module loaded; NULL: the driver does not tell. Kernels that
- * CUDA's runtime launches are those of its library API, CUkernel: for such a handle
- * cuFuncGetAttribute() fails, and each context has a function of its own. */
+/* The function behind the handle, with its module loaded; NULL: the driver does not say. Kernels
+ * that CUDA's runtime launches are CUkernels, of its library API: for such a handle
+ * cuFuncGetAttribute() fails, and each context has its own function. */
 static CUfunction load_function(const struct profiler *p, CUfunction handle)
 {
 	CUfunction f = handle;

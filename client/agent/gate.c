@@ -95,8 +95,8 @@ void gate_let_in(struct gate *g)
 	atomic_store(&g->shut, false);
 }
 
-/* A call that began before the gate was shut may give the GPU work after the range has begun. The
- * function gives up on calls that take long, such as synchronous copies. */
+/* A call that began before the gate was shut may give the GPU work after the range has begun, so
+ * this waits for such calls. It gives up on calls that take long, such as synchronous copies. */
 bool gate_others_have_ended(struct gate *g, uint64_t *waited_ns)
 {
 	uint64_t begin_ns;

@@ -94,7 +94,7 @@ const struct graph_launch *graphs_find(struct graphs *g, uint32_t correlation);
 
 enum graph_here {
 	GRAPH_NOTHING, /* no record, and there should be one */
-	GRAPH_SOME,    /* some records, and it is not known of how many */
+	GRAPH_SOME,    /* some records, and how many there should be is not known */
 	GRAPH_ALL,     /* as many kernels as the graph had when it was launched last */
 };
 

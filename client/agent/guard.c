@@ -49,7 +49,8 @@ void guard_deinit(struct guard *g)
 	free((char *)(uintptr_t)g->held.name);
 	g->held.name = NULL;
 	g->holds = false;
-	g->n_marks = g->made_marks = 0; /* given back, or gone with their context */
+	g->n_marks = g->made_marks =
+		0; /* events that were given back, or that ended with their context */
 	g->probe = NULL;
 	g->probed = false;
 }
@@ -89,8 +90,8 @@ bool guard_name_is_collective(const char *name)
 
 /* --- suspects --- */
 
-/* Its place among the suspects; a number beyond them: it is none. Handles are even: an odd one is
- * of a suspect that was forgiven. */
+/* The index of the handle among the suspects; a number beyond them: it is none. Handles are even;
+ * an odd one marks a suspect that was forgiven. */
 static size_t find_suspect(const struct suspects *s, uintptr_t work)
 {
 	size_t n = atomic_load(&s->n), i = 0;
@@ -141,7 +142,7 @@ static void suspect(struct capture *c, const struct guard_launch *l)
 	size_t i = find_suspect(s, l->work), n = atomic_load(&s->n);
 
 	if (i < GUARD_SUSPECTS_MAX) {
-		atomic_store(&s->v[i], l->work); /* it was told already */
+		atomic_store(&s->v[i], l->work); /* the user was told of it already */
 	} else if (n < GUARD_SUSPECTS_MAX && atomic_compare_exchange_strong(&s->n, &n, n + 1)) {
 		atomic_store(&s->v[n], l->work);
 		tell_suspect(c, l);
@@ -269,7 +270,8 @@ static bool wait_patiently(struct capture *c, struct ranges *r, CUstream only, C
 	return false;
 }
 
-/* only: this stream; else all but except. In vain: it is on the process's account. */
+/* only: this stream; NULL: all streams but except. A wait in vain is noted in the process's
+ * account. */
 static bool wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream except,
 		     uint64_t patience_ns)
 {
@@ -284,8 +286,8 @@ static bool wait_for(struct capture *c, struct ranges *r, CUstream only, CUstrea
 	return done;
 }
 
-/* After a wait in vain the streams are only looked at, until they are idle. Once a second the
- * thread waits for a moment again, because the GPU of some programs is never idle. */
+/* After a wait in vain this only looks at the streams, until they are idle. Once a second it waits
+ * for a moment again, because the GPU of some programs is never idle. */
 static bool wait_unless_stalled(struct capture *c, struct ranges *r, CUstream only, CUstream except,
 				uint64_t patience_ns)
 {
@@ -307,7 +309,7 @@ static bool wait_unless_stalled(struct capture *c, struct ranges *r, CUstream on
 static void follow(struct guard *g, CUstream stream)
 {
 	if (g->used && g->used != stream) {
-		atomic_store(&g->several, true); /* others set it too, without the lock */
+		atomic_store(&g->several, true); /* other threads set it without the lock */
 	}
 	g->used = stream;
 	streams_add(&g->streams, stream);

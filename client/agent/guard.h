@@ -110,7 +110,7 @@ void guard_end_stall(struct ranges *r);
 /* Takes the lock as gate_lock() does, and notes if the wait stalls the stream. */
 bool guard_lock(struct capture *c, struct ranges *r, CUstream stream);
 
-/* Work of this context that is not measured. */
+/* Work in this context that is not measured. */
 struct guard_work {
 	CUstream stream; /* streams_normal(); NULL: it is not known which */
 	bool launch;	 /* a kernel or a graph, which may wait for another one */

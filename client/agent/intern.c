@@ -182,7 +182,7 @@ static bool define_string(struct intern *in, const char *s, size_t length)
 	}
 	memcpy(copy, s, length);
 	copy[length] = '\0';
-	utf8_repair(copy); /* the daemon and the client refuse what is not */
+	utf8_repair(copy); /* the daemon and the client refuse text that is not UTF-8 */
 	if (!define(&in->pending.strings, &copy, sizeof(copy), in->last_string,
 		    &in->pending.first_string)) {
 		free(copy);

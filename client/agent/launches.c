@@ -16,13 +16,14 @@
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
-/* Before a launch: decide, note it, push a range, with the context's lock held. After it: pop, and
- * unlock. Other work is kept apart from that. */
+/* Before a launch the agent decides whether to measure it, notes it and pushes a range, with the
+ * context's lock held; after the launch it pops the range and unlocks. Meanwhile other work is kept
+ * out. */
 
 /* --- one launch --- */
 
-/* A stream capture that began before ours has told of itself to nobody: so each stream is asked
- * once, when the thread comes to it. */
+/* No callback has reported a stream capture that began before ours, so each stream is asked once,
+ * when the thread first launches into it. */
 static bool stream_is_capturing(struct capture *c, struct section *v, CUstream stream)
 {
 	bool first = c->late && !v->last_stream.asked, captures;
@@ -39,7 +40,7 @@ static bool stream_is_capturing(struct capture *c, struct section *v, CUstream s
 	return captures;
 }
 
-/* The context of a launch, which is mostly the thread's last one. */
+/* The context of a launch, which is in most cases that of the thread's last launch. */
 static struct ranges *find_context(struct capture *c, struct section *v, CUcontext context)
 {
 	if (!v->last_context || v->last_context->context != context) {
@@ -61,8 +62,8 @@ static struct ranges *find_known_context(struct capture *c, struct section *v, C
 	return r;
 }
 
-/* CUPTI's number of a stream; asked again only when the thread changes streams. A new stream at an
- * old one's address gets the old number at worst until then. */
+/* CUPTI's number of a stream, queried only when the thread changes streams. Until then a new stream
+ * at the address of an old one may get the old one's number. */
 static void find_stream(struct capture *c, struct section *v, CUcontext context, CUstream stream,
 			bool per_thread)
 {
@@ -100,7 +101,7 @@ static void note_launch(struct capture *c, struct section *v, struct launch *l,
 		.thread = v->thread_id,
 		.range = nvtx_current_range(&c->intern),
 		.set = nvtx_active_set(&c->intern),
-		.start_ns = clock_wall_ns(), /* until it is known when it began */
+		.start_ns = clock_wall_ns(), /* until it is known when the kernel began */
 		.kind = g->kind,
 		.stratum = v->chosen.stratum,
 		.chance = v->chosen.choice.chance,
@@ -240,10 +241,12 @@ static void on_launch_exit(struct capture *c, struct section *v, const CUpti_Cal
 	struct ranges *r = v->launching;
 	const CUresult *result = data->functionReturnValue;
 
-	v->launching = NULL;
+	/* A launch by a signal handler that comes here is still a part of this one: else it would
+	 * wait for a lock that its own thread holds. */
 	if (c->method->beside || r->state == RANGES_STARTED) {
 		c->method->close(c, r, &v->launched, !result || *result == CUDA_SUCCESS);
 	}
+	v->launching = NULL;
 	unlock_after_launch(c, r);
 }
 

@@ -34,7 +34,7 @@ void link_leave(int fd, ino_t file)
 	}
 }
 
-/* The program may have closed it, or have a file of its own there by now. */
+/* The program may have closed the descriptor, and may have a file of its own at that number. */
 static bool is_ours(const struct link *l)
 {
 	return l->fd >= 0 && link_file(l->fd) == l->file;
@@ -50,8 +50,8 @@ int link_high_number(void)
 	return (int)(limit.rlim_cur / 2);
 }
 
-/* connect() may wait for seconds, so the number that the program may close meanwhile is high by
- * then, and known to a forked child. */
+/* connect() may wait for seconds, and the program may close the descriptor meanwhile. So the number
+ * is high by then, and known to a forked child. */
 static int open_socket(struct link *l)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), high;
@@ -93,7 +93,7 @@ int link_open(struct link *l, const char *path)
 		link_close(l);
 		return r;
 	}
-	/* Before a filter may forbid it: write() has no flag that says so. */
+	/* Called before a filter may forbid it: write() has no flag against SIGPIPE. */
 	fcntl(l->fd, F_SETFL, fcntl(l->fd, F_GETFL) | O_NONBLOCK);
 	arena_init(&l->arena, LIMIT_UNPACKED_BYTES);
 	arena_init(&l->scratch, 2 * LIMIT_UNPACKED_BYTES);
@@ -130,7 +130,7 @@ static int wait_ready(int fd, short events, uint64_t by_ns)
 	}
 }
 
-/* Where SIGPIPE is blocked, by the call that whoever shuts a program in leaves it. */
+/* If SIGPIPE is blocked, uses write(), which people who confine a program usually still allow. */
 static ssize_t send_some(struct link *l, int fd)
 {
 	const void *data = l->out.data + l->out.start;

@@ -6,12 +6,11 @@
  * No call ever raises SIGPIPE.
  *
  * The program may close all descriptors that it does not know, ours among them, and then open a
- * file that gets the same number. So a link knows the file behind its number, looks before each
- * use, and lets go of a number that is another file's: that is the program's to read, to write and
- * to close. Between a look and the use are a few instructions, in which the program would have to
- * close our number and to open as many files as are below it: the number is high for that reason.
- * While we wait for the socket, the kernel waits for the one that we meant, whatever the number is
- * by then. */
+ * file that gets the same number. So a link remembers which file its number meant, checks that
+ * before each use, and forgets a number that now means another file, which belongs to the program.
+ * Between check and use are a few instructions, in which the program would have to close our number
+ * and open as many files as there are lower numbers; therefore the number is high. A wait for the
+ * socket is not affected: the kernel waits for the file that the number meant at the beginning. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -32,15 +31,16 @@ struct link {
 	struct arena scratch;
 };
 
-/* For descriptors of ours, out of the way of programs that count on small ones, or close them: a
- * program gets this number for a file of its own only when it has as many open, or asks for it. */
+/* The lowest number for the agent's descriptors, out of the way of programs that rely on small
+ * numbers or close them. A program gets such a number only if it has as many files open, or asks
+ * for it. */
 int link_high_number(void);
 
 /* Connects to the Unix socket at path. -errno. */
 int link_open(struct link *l, const char *path);
 void link_close(struct link *l);
 
-/* The socket's number as a file, to be told from others; 0: fd is not open. */
+/* Identifies the socket's file among others; 0: fd is not open. */
 ino_t link_file(int fd);
 
 /* Closes fd if it is still that file. For a forked child, whose link is the parent's to use. */

@@ -3,8 +3,8 @@
 
 #include <sanitizer/tsan_interface.h>
 
-/* ThreadSanitizer of gcc 12 does not know pthread_mutex_clocklock(): it sees the unlocking of a
- * mutex that nobody locked, and races in all that the mutex protects. These calls tell it. */
+/* ThreadSanitizer of gcc 12 does not know pthread_mutex_clocklock(), so it would report unlocked
+ * mutexes and data races. These calls tell it that the mutex is locked. */
 
 bool lock_until(struct lock *l, uint64_t by_ns)
 {

@@ -4,8 +4,9 @@
 #include "client/agent/ranges.h"
 #include "client/agent/trace.h"
 
-/* launches.c knows when a launch begins and ends, contexts.c when a batch is old and when all is
- * over; what that means is said here, so that another way of measuring is another row. */
+/* launches.c knows when a launch begins and ends, contexts.c when a batch is old and when the
+ * capture ends. A row here says what is done then, so that another way of measuring is another
+ * row. */
 
 static bool open_nothing(struct capture *c, struct ranges *r, const struct guard_launch *g,
 			 struct launch **ret)

@@ -11,8 +11,8 @@ struct ranges;
 struct guard_launch;
 struct launch;
 
-/* All with the context's lock held and the context current, from open to close, so that a launch is
- * kept apart from all other work; ranges.h says what each has to do. */
+/* All are called, from open to close, with the context's lock held and the context current, so that
+ * a launch is kept apart from other work. ranges.h says what each has to do. */
 struct method {
 	bool (*open)(struct capture *c, struct ranges *r, const struct guard_launch *g,
 		     struct launch **ret);
@@ -24,13 +24,13 @@ struct method {
 	bool beside;
 };
 
-/* Nothing: of launches that are not measured, and before a capture has started. */
+/* Does nothing: for launches that are not measured, and before a capture has started. */
 extern const struct method method_none;
 
 /* CUPTI's ranges. */
 extern const struct method method_ranges;
 
-/* When kernels ran, and no counter. */
+/* For traces: notes when kernels ran, and reads no counter. */
 extern const struct method method_trace;
 
 #endif

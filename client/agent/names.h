@@ -2,12 +2,11 @@
 #ifndef GPUCTR_AGENT_NAMES_H
 #define GPUCTR_AGENT_NAMES_H
 
-/* Hashes of names that mean the same as long as the process lives, which intern's numbers do not.
- */
+/* Hashes of names, which stay the same as long as the process lives; intern's numbers do not. */
 
 #include <stdint.h>
 
-/* Never 0. before: the hash of what the name is within, or 0. FNV-1a. */
+/* Never 0. before: the hash of the enclosing name, or 0. FNV-1a. */
 static inline uint64_t names_hash(uint64_t before, const char *name)
 {
 	uint64_t hash = before ^ UINT64_C(0xcbf29ce484222325);

@@ -19,11 +19,11 @@ struct scoped_range {
 };
 
 struct nvtx_scope {
-	bool on; /* constant; false: each thread has a stack of its own, and this one is empty */
+	bool on; /* constant; if false each thread has a stack of its own, and this one is empty */
 	struct nvtx_filter *filter;
-	struct lock lock; /* the filter's is taken while it is held */
+	struct lock lock; /* the filter's lock is taken while this one is held */
 	struct scoped_range *v;
-	uint64_t *states; /* of the filter's terms, for each range */
+	uint64_t *states; /* the matches of the filter's terms, for each range */
 	size_t n, room;
 	uint64_t last_id;
 	_Atomic uint64_t version; /* changes with the stack; never 0 */
@@ -33,7 +33,7 @@ struct nvtx_scope {
 void nvtx_scope_init(struct nvtx_scope *s, bool on, struct nvtx_filter *filter);
 void nvtx_scope_deinit(struct nvtx_scope *s);
 
-/* Puts a range on top, and gives its number; 0: out of memory. The message is copied. */
+/* Puts a range on top, and returns its number; 0: out of memory. The message is copied. */
 uint64_t nvtx_scope_push(struct nvtx_scope *s, const char *domain, const char *message);
 
 /* Removes the range from any place in the stack. */

@@ -6,9 +6,9 @@
 
 #include "client/agent/nvtx_stack.h"
 
-/* Matches stay with a thread's stack until their ranges are popped, so ranges that no launch is
- * made in cost nothing, and many launches in one range cost its comparison once. Those of start/end
- * ranges are kept by each thread until the list of them changes. */
+/* A thread's stack keeps matches until their ranges are popped. So a range without launches costs
+ * nothing, and a range with many launches is compared once. Each thread keeps the matches of
+ * start/end ranges until their list changes. */
 
 /* Room for the matches of all ranges of the stack; false: out of memory. */
 static bool make_room(struct stack *s, const struct nvtx_filter *f)
@@ -27,7 +27,7 @@ static bool make_room(struct stack *s, const struct nvtx_filter *f)
 	return v != NULL;
 }
 
-/* Without memory each launch goes through the whole stack. */
+/* Without memory for the matches, each launch compares the whole stack. */
 static void match_anew(struct nvtx_filter *f, const struct stack *s, uint64_t *state)
 {
 	struct nvtx_matched below;

@@ -5,8 +5,8 @@
 #include "client/agent/nvtx_filter.h"
 #include "client/agent/nvtx_scope.h"
 
-/* The numbers for the calling thread's stack, in buffer or in the stack, those of the stack below
- * its topmost range before them. */
+/* The matches of the calling thread's stack, in buffer or in the stack's own memory; before them
+ * are those of the stack below its topmost range. */
 const uint64_t *nvtx_match_stack(struct nvtx_filter *f, uint32_t capture,
 				 struct nvtx_matched *buffer);
 

@@ -30,7 +30,7 @@ struct entry {
 struct stack_matches {
 	uint64_t *v;
 	size_t bytes;	  /* allocated */
-	size_t n;	  /* ranges that have been looked at, of those that are there still */
+	size_t n;	  /* how many of the present ranges have been compared */
 	uint32_t capture; /* whose expressions; 0: nobody's */
 };
 
@@ -45,7 +45,7 @@ struct stack {
  * held over fork() from then on. */
 void nvtx_stack_prepare(void);
 
-/* The calling thread's; NULL: it has pushed nothing yet. */
+/* The calling thread's stack; NULL: the thread has pushed nothing yet. */
 struct stack *nvtx_stack(void);
 void nvtx_set_stack(struct stack *s);
 
@@ -57,14 +57,15 @@ struct started_range {
 	uint32_t begun; /* as an entry's */
 };
 
-/* Takes r over and gives its number; hands it back, NULL: there is none of that number. */
+/* Takes ownership of r and returns its number; the second function returns ownership, or NULL if no
+ * range has the number. */
 nvtxRangeId_t nvtx_started_add(struct started_range *r);
 struct started_range *nvtx_started_take(nvtxRangeId_t id);
 
 /* A number that changes with the list of start/end ranges; 0: there has been none. */
 uint64_t nvtx_started_version(void);
 
-/* Calls f for each that is open now, under the list's lock. */
+/* Calls f for each open start/end range, under the list's lock. */
 void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), void *userdata);
 
 /* "" for the default one. */

@@ -183,7 +183,8 @@ static int send_definitions(struct packer *p, struct intern *in)
 	r = r == 0 ? send_marks(p, &d) : r;
 	definitions_deinit(&d);
 	if (r < 0) {
-		link_close(p->link); /* what follows would refer to what was never sent */
+		link_close(p->link); /* later records would refer to a definition that was never
+					sent */
 	}
 	return r;
 }

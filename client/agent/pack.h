@@ -10,7 +10,7 @@
 int pack_send(struct link *l, const struct wire_agent_welcome *welcome, struct intern *in,
 	      const struct launch *launches, size_t n, const double *values, uint64_t first);
 
-/* Launches of a kind, with a budget. */
+/* The launches of a stratum, with a budget. */
 struct pack_stratum {
 	uint32_t id, function, range;
 	uint32_t grid[3], block[3];
@@ -29,7 +29,7 @@ struct pack_copy {
 int pack_send_copies(struct link *l, const struct wire_agent_welcome *welcome,
 		     const struct pack_copy *v, size_t n, uint64_t first);
 
-/* As pack_send() for strata: the numbers that they name were given out before. */
+/* As pack_send(), for strata: the numbers that they name must have been assigned before. */
 int pack_send_strata(struct link *l, const struct wire_agent_welcome *welcome, struct intern *in,
 		     const struct pack_stratum *v, size_t n, uint64_t first);
 

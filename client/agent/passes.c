@@ -5,9 +5,9 @@
 
 #include "proto/base/blocking.h"
 
-/* A pass is a plan of its own, so that whoever configures or evaluates needs to know of
- * one plan only. Its hardware metrics are those that its columns need, in the order of the whole
- * plan, and its columns refer to them by their new numbers. */
+/* Each pass is a plan of its own, so that the files that configure and evaluate deal with one plan
+ * only. Its hardware metrics are those that its columns need, in the order of the whole plan, and
+ * its columns refer to them by their new numbers. */
 
 static int out_of_memory(struct refusal *r)
 {

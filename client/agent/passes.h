@@ -13,7 +13,7 @@
 
 struct passes {
 	uint32_t n;
-	/* Each has all columns; those of other groups have no terms, so that they have no value. */
+	/* Each plan has all columns. Columns of other groups have no terms, and so no value. */
 	struct wire_plan v[LIMIT_GROUPS];
 	bool may_block[LIMIT_GROUPS]; /* opening and closing its ranges waits for the GPU */
 };

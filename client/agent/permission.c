@@ -23,11 +23,10 @@
  * library's calls are seen. Every ioctl but the allocation of a profiler object goes on as it was.
  * When the daemon cannot be asked, the driver is, and gives its own answer.
  *
- * The thread of the program that makes the allocation does not ask itself: it may be shut in by a
- * filter that kills whoever opens a connection (confined.h). It waits for a small thread of ours
- * that asks for all of them, and is there for as long as a capture is. Each request takes a
- * connection of its own: CUPTI makes two or three in a program's life, and none of them may wait
- * behind records. */
+ * The program's thread that makes the allocation does not ask the daemon itself, because a filter
+ * may kill it if it opens a connection (confined.h). It waits for a small thread of the agent's,
+ * which asks for all threads and lives as long as a capture. Each request takes a connection of its
+ * own: CUPTI makes two or three in a program's life, and none of them may wait behind records. */
 
 typedef int (*ioctl_function)(int fd, unsigned long request, ...);
 
@@ -44,7 +43,7 @@ struct request {
 
 static struct {
 	_Atomic(ioctl_function) next;
-	atomic_bool forked;    /* this is a child without exec: there is no such thread */
+	atomic_bool forked;    /* in a child without exec that thread does not exist */
 	struct lock lock;      /* of what follows; a leaf */
 	pthread_cond_t change; /* of requests, asks, runs */
 	bool asks;	       /* a capture is under way */
@@ -52,7 +51,7 @@ static struct {
 	struct list requests;
 	struct question question;
 	struct refusal refusal;
-	struct slot slot; /* NULL: the hook is not in */
+	struct slot slot; /* NULL: libcuda's import is not redirected */
 	void *before;	  /* what was in the slot */
 } permission = { .lock = LOCK_INITIALIZER(LOCK_LEAF) };
 
@@ -107,8 +106,8 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* With the lock. Waits until it runs: what it reads of the program's filters is from before the
- * program goes on. */
+/* With the lock held. Waits until the thread runs, so that it reads the program's filters before
+ * the program continues. */
 static int begin_thread(void)
 {
 	pthread_t thread;
@@ -203,7 +202,7 @@ static int put_hook_in(struct refusal *r)
 			    "libcuda does not import ioctl as drivers 535 to 580 do");
 		return r->code;
 	}
-	/* Not what the slot holds: that may still be the loader's stub. */
+	/* Calls libc's ioctl and not what the slot held: that may still be the loader's stub. */
 	now = dlsym(RTLD_DEFAULT, "ioctl");
 	atomic_store(&permission.next, (ioctl_function)(uintptr_t)now);
 	permission.before = __atomic_load_n(slot.slot, __ATOMIC_SEQ_CST);
@@ -262,8 +261,8 @@ int permission_install(const char *socket_path, const char *token, struct refusa
 	return code;
 }
 
-/* A call that is within the hook goes on there: our code stays loaded, and so does next. Where
- * somebody has put a hook of their own over ours, the slot is theirs, and ours only passes on. */
+/* Calls that are inside the hook continue there, so our code stays loaded, and `next` stays set. If
+ * somebody has put another hook over ours, the slot is theirs, and ours only passes calls on. */
 void permission_remove(void)
 {
 	LOCK_SCOPE(&permission.lock);

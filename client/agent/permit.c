@@ -64,7 +64,7 @@ static void find_next(void)
 	atomic_store(&permit.next, next ? (ioctl_function)(uintptr_t)next : call_kernel);
 }
 
-/* A program that is set-uid is asked nothing of: secure_getenv(). */
+/* A set-uid program ignores the variables: secure_getenv(). */
 __attribute__((constructor)) static void begin(void)
 {
 	const char *socket_path = secure_getenv("GPUCTR_PERMIT_SOCKET"),
@@ -82,15 +82,15 @@ __attribute__((constructor)) static void begin(void)
 	permit.asks = true;
 }
 
-/* The thread that asks may have shut itself in since, with a filter that kills whoever opens a
+/* The thread that asks may have come under a filter since, which kills it if it opens a
  * connection. */
 static bool may_ask(void)
 {
 	return permit.asks && !filters_differ(permit.filters, filters_of_thread());
 }
 
-/* True when the daemon has answered. Of an allocation by its number: another device's request may
- * have the same one, and another struct. */
+/* True if the daemon has answered. Recognises an allocation by its number and its device, because
+ * another device's request may have the same number, and another struct. */
 static bool forward(int fd, unsigned long request, void *argument)
 {
 	int saved = errno, cancel;
@@ -129,7 +129,8 @@ static int own_ioctl(int fd, unsigned long request, ...)
 
 PERMIT_EXPORT int ioctl(int fd, unsigned long request, ...) __attribute__((alias("own_ioctl")));
 
-/* By libcuda, where we are not preloaded. Nothing that fails changes what the program does. */
+/* Called by libcuda if the library was not preloaded. A failure changes nothing of what the program
+ * does. */
 int InitializeInjection(void)
 {
 	struct slot slot;

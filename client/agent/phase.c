@@ -63,7 +63,7 @@ void phase_on_range_begin(struct phase *p)
 	}
 }
 
-/* Ranges that began after it was over were not counted. */
+/* Ranges that began after the phase was over were not counted. */
 void phase_on_range_end(struct phase *p)
 {
 	unsigned n = atomic_load(&p->open);

@@ -12,7 +12,7 @@ bool profiler_driver_is_ready(void)
 	void *libcuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	CUresult (*get_device)(CUdevice *) = NULL;
 	CUdevice device;
-	bool ready = true; /* without it opening fails, and tells */
+	bool ready = true; /* if libcuda is not loaded, opening it fails and reports that */
 
 	if (libcuda) {
 		*(void **)&get_device = dlsym(libcuda, "cuCtxGetDevice");

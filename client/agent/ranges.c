@@ -18,10 +18,10 @@
  * ends, no more than twice the least possible was spent.
  *
  * With a budget the metrics may need several passes, which take turns: one configuration has them
- * all, and each Start and Stop is of the next one. That is what CUPTI's own replay of a program
- * does for the sake of the same launches again; here the launches are others each time. A batch is
- * of one pass. What is looked at from the moment on when it is full, or has ended, is chosen for
- * the next batch's; a launch that was chosen before is not measured in another.
+ * all, and each Start and Stop is of the next one. CUPTI's own replay of a program does the same
+ * with the same launches; here each pass has other launches. A batch is of one pass. Once it is
+ * full or has ended, launches are chosen for the pass of the next batch; a launch that was chosen
+ * for one pass is not measured in another.
  *
  * CUPTI decodes into one image, which is copied out for the delivering thread and made fresh again.
  * It holds counters of the metrics for which it was initialised alone, so each pass has its own.
@@ -115,7 +115,7 @@ static CUptiResult begin_pass(struct capture *c, struct ranges *r)
 	return result == CUPTI_SUCCESS ? start_pass(c, r) : result;
 }
 
-/* Has other contexts of this process on the same GPU let go of its counters. Such a context takes
+/* Makes other contexts of this process on the same GPU release its counters. Such a context takes
  * them back at its own next launch. */
 static bool take_over(struct capture *c, struct ranges *r)
 {
@@ -155,8 +155,7 @@ static void note_start(struct capture *c, struct ranges *r, uint64_t begin_ns)
 	r->spent_ns = 0;
 }
 
-/* A pass that was expensive when its image was made has no room for what it may have become since.
- */
+/* A pass whose ranges were expensive when its image was made has no room for larger batches. */
 static size_t batch_size(struct capture *c, const struct ranges *r)
 {
 	size_t size = choosing_batch_size(&c->choosing, r->measured_pass, r->size);
@@ -311,7 +310,7 @@ static size_t next_size(struct capture *c, const struct ranges *r)
 	return size > r->size && r->paid_ns >= size * GROWTH_PRICE_NS_PER_RANGE ? size : 0;
 }
 
-/* A new object, in the place of the one that is there. */
+/* Makes a new profiler object in place of the present one. */
 static bool set_up(struct capture *c, struct ranges *r)
 {
 	uint64_t begin_ns = clock_now_ns();
@@ -382,7 +381,7 @@ static bool become_started(struct capture *c, struct ranges *r)
 
 /* --- ranges --- */
 
-/* A range is named by its place in the batch, in decimal. */
+/* A range's name is its index in the batch, in decimal. */
 static void format_name(size_t n, char name[24])
 {
 	char digits[24];
@@ -398,13 +397,13 @@ static void format_name(size_t n, char name[24])
 	name[k] = '\0';
 }
 
-/* How long the last call has taken; 0 without a budget, which alone uses it. */
+/* How long the last call has taken; 0 without a budget, which alone needs it. */
 static uint64_t call_ns(const struct capture *c, struct ranges *r)
 {
 	return c->choosing.on ? clock_now_ns() - atomic_load(&r->gate.call_since_ns) : 0;
 }
 
-/* Before the range that it was for is noted, or when there is none. */
+/* To be called before the range is noted for which the agent waited, or if there will be none. */
 static void note_wait(struct capture *c, struct ranges *r)
 {
 	struct guard_wait wait = guard_take_wait(&r->guard);

@@ -23,7 +23,7 @@
 
 enum { RETRY_MS = 100, RETRY_MS_MOST = 1600 };
 
-/* Says once why a context is not measured, by what CUPTI answered. */
+/* Says once, by CUPTI's answer, why a context is not measured. */
 void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
 {
 	struct refusal refused;
@@ -92,7 +92,7 @@ static void tell_busy(struct capture *c, struct ranges *r, const char *call)
 		       "Use one context (the primary one) for each GPU.");
 }
 
-/* Asking costs as much as a Start may, which a budget is to pay for: less and less often. */
+/* Each try costs as much as a Start, which a budget must pay for: so tries become rarer. */
 static uint64_t wait_longer_ms(struct capture *c, struct ranges *r)
 {
 	uint64_t ms = RETRY_MS << r->waits;
@@ -178,7 +178,7 @@ size_t ranges_size_most(const struct ranges *r)
 	return each < all ? each : all;
 }
 
-/* Batches that are to begin larger do so as far as their images have room. True: they have not. */
+/* Lowers the size of the first batches to what their images allow. True: it was lowered. */
 static bool shrink(struct ranges *r)
 {
 	size_t most = ranges_size_most(r);
@@ -255,7 +255,7 @@ static bool enable(struct capture *c, struct ranges *r)
 	return true;
 }
 
-/* With the passes as the daemon has planned them. */
+/* Uses the passes as the daemon has planned them. */
 static bool make_config(struct capture *c, struct ranges *r)
 {
 	struct host_metrics passes[LIMIT_GROUPS];
@@ -292,7 +292,7 @@ bool ranges_setup(struct capture *c, struct ranges *r)
 		return false;
 	}
 	r->device = r->info->index;
-	if (!times_begin(c)) { /* which may add a metric to the plan */
+	if (!times_begin(c)) { /* this may add a metric to the plan */
 		ranges_give_up(c, r, "cuptiActivityEnable", CUPTI_ERROR_NOT_READY);
 		return false;
 	}

@@ -20,7 +20,7 @@
 
 enum {
 	DECISION_MS = 1000
-}; /* a thread that closes may wait for a lock of the driver's that we hold */
+}; /* a thread that closes the capture may wait for a lock of the driver's that we hold */
 
 static _Atomic(struct capture *) open_capture;
 static atomic_bool undecided; /* it is undecided whether the capture stays closed */

@@ -39,7 +39,7 @@ enum {
 	SEND_TIMEOUT_S = 5,
 	ANSWER_TIMEOUT_S = 30,
 	LISTEN_S = 5,  /* at a time; then it looks whether the connection is still ours */
-	DRIVER_S = 30, /* for a cuInit() that has called us to end */
+	DRIVER_S = 30, /* for the cuInit() that has called the agent, to end */
 };
 
 #define DELAY_FIRST_NS (CLOCK_NS_PER_S / 2)

@@ -18,8 +18,8 @@ enum capture_state {
 	CAPTURE_STATES,
 };
 
-/* True: from now on it is in that state. False: the move is none of the table's, because another
- * thread was faster, and nothing has changed. */
+/* True: the capture is in that state from now on. False: the table has no such transition, because
+ * another thread was faster; nothing has changed. */
 bool state_move(_Atomic(enum capture_state) *state, enum capture_state to);
 
 /* The program exits: captures end, none begins, and nobody calls CUPTI to tidy up. Both may be

@@ -45,7 +45,7 @@ uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *r
 
 /* --- with the lock --- */
 
-/* Its place; s->n_known: it is not known. */
+/* The index of the stream capture; s->n_known: it is not known. */
 static size_t find_id(const struct stream_captures *s, uint64_t id)
 {
 	size_t i = 0;
@@ -56,7 +56,7 @@ static size_t find_id(const struct stream_captures *s, uint64_t id)
 	return i;
 }
 
-/* The stream that it began in; NULL: any that began in an unknown one. */
+/* The stream in which it began; NULL: any stream capture that began in an unknown stream. */
 static size_t find_stream(const struct stream_captures *s, CUstream stream)
 {
 	size_t i = 0;
@@ -97,7 +97,7 @@ void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t 
 	}
 	LOCK_SCOPE(&s->lock);
 	i = find_id(s, id);
-	if (i < s->n_known) { /* somebody has met it before it could be told */
+	if (i < s->n_known) { /* a launch into it came before it could be noted here */
 		s->known[i].stream = stream;
 		atomic_fetch_sub(&s->n, counted);
 	} else {

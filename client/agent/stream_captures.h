@@ -5,11 +5,10 @@
 /* The stream captures that are under way in the process, by which CUDA makes graphs. While there is
  * one nothing may be started or stopped, and no stream asked: it would be invalidated.
  *
- * Those that begin while we observe are counted before they begin. A late capture of ours may find
- * some that have told of themselves to nobody, in one stream or several that have joined: they are
- * known from the first launch into one of these on, by the number that CUDA gives each.
- * Thread-safe.
- */
+ * Stream captures that begin while we observe are counted before they begin. A late capture of ours
+ * may find some that no callback has reported, in one stream or in several that have joined: these
+ * become known at the first launch into one of these streams, by CUDA's number of the stream
+ * capture. Thread-safe. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -58,10 +57,10 @@ bool stream_captures_begin(struct stream_captures *s);
 void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t id, bool success,
 			   bool counted);
 
-/* Before a launch: comes back when that time is over, at once from then on. */
+/* Before a launch: waits until that time is over; afterwards returns at once. */
 void stream_captures_observe(struct stream_captures *s);
 
-/* Somebody has met this one; 0: one without a number. */
+/* A thread has found this stream capture; 0: one without a number. */
 void stream_captures_meet(struct stream_captures *s, uint64_t id);
 
 /* A stream capture has ended. seen: its end was seen from the call's beginning, and id is the

@@ -13,8 +13,8 @@
  * event needs no look, for the event is another's work.
  *
  * Launch after launch goes into the same stream, mostly: one that was given work since anybody has
- * looked is given more without the lock. Who looks forgets it first, so that a launch that was told
- * without the lock was made before the look, and is seen by it.
+ * looked is given more without the lock. A thread that queries the streams forgets that stream
+ * first, so a launch that was noted without the lock was made before the query, which sees it.
  *
  * The driver tells of streams that are made while it holds a lock that cuStreamQuery() waits for
  * (seen on an H200: all threads of a program stood). So who is told takes no lock that is held over

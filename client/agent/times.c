@@ -5,9 +5,9 @@
 
 #include "client/agent/capture.h"
 
-enum { PATIENCE_S = 10 }; /* for a thread that is within CUPTI */
+enum { PATIENCE_S = 10 }; /* how long to wait for a thread that is within CUPTI */
 
-/* In place of the kernels' own times, the lengths of their ranges, where they cost nothing. */
+/* Uses the lengths of ranges in place of the kernels' own times, if these lengths cost nothing. */
 static void measure_ranges(struct capture *c)
 {
 	if (c->welcome.plan.fits_duration) {

@@ -9,7 +9,8 @@
 
 struct capture;
 
-/* While the plan may still be added to: settles it if tracing would change what is measured. */
+/* While metrics can still be added to the plan: decides for lengths of ranges if tracing would
+ * change what is measured. */
 void times_init(struct capture *c);
 
 /* Before a context is set up for its first range, or a graph is captured: CUPTI traces from now on,

@@ -15,7 +15,7 @@
  * kernels have come, which takes as long as the program's launches run ahead of the GPU; nobody
  * waits for that but the batches behind it. What the queue cannot hold is dropped, and counted. */
 
-enum { BATCH_LAUNCHES = 1024, FLUSH_AFTER_MS = 500, PATIENCE_MS = 10 };
+enum { BATCH_LAUNCHES = 1024, FLUSH_AFTER_MS = 500, PATIENCE_MS = 10, FLUSH_PATIENCE_MS = 100 };
 
 void trace_init(struct trace *t)
 {
@@ -141,12 +141,16 @@ void trace_close(struct capture *c, struct ranges *r, const struct guard_launch 
 	}
 }
 
+/* A signal handler that exits may have interrupted the lock's holder for good. What is in its batch
+ * is lost then, and what is queued is delivered all the same. */
 void trace_flush(struct capture *c, bool all)
 {
 	struct trace *t = &c->trace;
 	struct batch *b;
 
-	lock_acquire(&t->lock);
+	if (!lock_until(&t->lock, clock_now_ns() + FLUSH_PATIENCE_MS * CLOCK_NS_PER_MS)) {
+		return;
+	}
 	b = t->batch;
 	if (b && !all && clock_now_ns() - t->begin_ns < FLUSH_AFTER_MS * CLOCK_NS_PER_MS) {
 		b = NULL;

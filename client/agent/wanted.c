@@ -25,7 +25,8 @@ static bool is_in_ranges(struct capture *c)
 	       nvtx_selects(&c->filter.nvtx, &c->scope, c->number);
 }
 
-/* Of the calling thread's context, which a launch is for; UINT32_MAX: it has none. */
+/* The device of the calling thread's context, on which the launch will run; UINT32_MAX: there is no
+ * context. */
 static uint32_t current_device(const struct capture *c)
 {
 	CUdevice current;
@@ -34,7 +35,7 @@ static uint32_t current_device(const struct capture *c)
 								     : UINT32_MAX;
 }
 
-/* What launches may be counted by. */
+/* The key by which launches are counted in groups. */
 static struct stratum_key key_of(uint64_t kernel, const struct arguments *g, uint32_t device)
 {
 	struct stratum_key key = {
@@ -77,7 +78,7 @@ bool wanted_by_filter(struct capture *c, const struct function *f, const struct 
 	return false;
 }
 
-/* --- with a budget --- */
+/* Names the kernel by the number that the function has already, or by its name. */
 
 struct met {
 	struct capture *capture;

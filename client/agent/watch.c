@@ -8,9 +8,9 @@
 #include "client/agent/thread.h"
 #include "proto/base/clock.h"
 
-/* The guard keeps the measuring from waiting for what does not come. This is for what it cannot
- * know: a call into CUPTI that waits all the same, or work that was given to a stream after a range
- * had been closed, to let its kernel end.
+/* The guard prevents waits that would never end. This file is for waits that the guard cannot
+ * foresee: a call into CUPTI that waits all the same, or work that was given to a stream after a
+ * range had been closed, to let its kernel end.
  *
  * Three things stand still: a thread within a call (its context's lock is held, so nothing of it is
  * touched; a thread of its own looks, because that thread may be the delivering one), a kernel

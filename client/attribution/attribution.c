@@ -19,12 +19,13 @@
 #define WINDOW_SAMPLES ((size_t)1 << 20)
 #define WINDOW_KERNELS ((size_t)1 << 18)
 #define SHIFT_MOST_NS 20000
-/* Records of kernels come in buffers, of several streams: so much later than others. */
+/* Records of kernels come in buffers of several streams, so some come this much later than
+ * others. */
 #define LATE_NS 100000000
-/* Times that cannot overflow: 146 years around 1970. */
+/* Bounds of times, so that no difference overflows: 146 years around 1970. */
 #define TIME_MOST (INT64_MAX / 2)
 #define POSITIONS_MOST 65536
-/* Kernels of a position, for its equations to be solved over all of them. */
+/* So many kernels of a position are needed before its equations are solved over all of them. */
 #define OCCURRENCES_LEAST 3
 
 struct attribution *attribution_new(const struct attribution_options *options)
@@ -107,7 +108,8 @@ static int place_sequence(struct attribution *a, struct placing *p, size_t from,
 	return r;
 }
 
-/* Of kernels whose place comes again. The first ones are seen as often as all that are here. */
+/* Gives positions to kernels of graphs' nodes. All present kernels are counted first, so that the
+ * first ones of a node get its position too. */
 static int place_known(struct attribution *a)
 {
 	struct window *w = &a->window;
@@ -132,7 +134,8 @@ static int place_known(struct attribution *a)
 	return r;
 }
 
-/* Positions for kernels that have none yet; until what time all have. */
+/* Gives positions to kernels that have none yet, and notes until what time all kernels have been
+ * looked at. */
 static int place(struct attribution *a, int end, int64_t *until_ns)
 {
 	struct window *w = &a->window;
@@ -199,7 +202,7 @@ static int decide_locals(struct attribution *a)
 	return r;
 }
 
-/* What is complete: samples before *to, whose time ends before *until_ns. */
+/* What is complete: samples before *to, and kernels that end before *until_ns. */
 static size_t find_complete(const struct attribution *a, int64_t until_ns)
 {
 	const struct window *w = &a->window;
@@ -211,7 +214,7 @@ static size_t find_complete(const struct attribution *a, int64_t until_ns)
 	return to;
 }
 
-/* Tells of kernels that have ended, and forgets them and the samples. */
+/* Reports kernels that have ended, and forgets them and their samples. */
 static void forget(struct attribution *a, size_t samples, int end)
 {
 	struct window *w = &a->window;
@@ -266,6 +269,7 @@ static int estimate_shifts(struct attribution *a)
 			m->shift_known = shift.known;
 			m->shift_ns = shift.known ? shift.ns : m->shift_ns;
 			a->apart = shift.apart;
+			a->counts.apart_ns = shift.apart ? shift.ns : 0;
 		}
 		known = known && m->shift_known;
 		least = m->shift_ns < least ? m->shift_ns : least;
@@ -278,7 +282,7 @@ static int estimate_shifts(struct attribution *a)
 	return r;
 }
 
-/* force: what is there is attributed although records of kernels may come late. */
+/* force: attributes what has come, although records of kernels may still come late. */
 static int attribute(struct attribution *a, int force, int end)
 {
 	struct window *w = &a->window;
@@ -313,8 +317,8 @@ static int attribute(struct attribution *a, int force, int end)
 	return r;
 }
 
-/* The oldest, for which no samples have come: nobody knows what they did, nor what ran beside them.
- */
+/* Gives up the oldest kernels, for which no samples have come: neither they nor what ran beside
+ * them can get a value. */
 static int drop_kernels(struct attribution *a, size_t n)
 {
 	struct window *w = &a->window;
@@ -333,7 +337,8 @@ static int drop_kernels(struct attribution *a, size_t n)
 	return r;
 }
 
-/* Full: attributes what is complete, and what is not once the window is full twice over. */
+/* The window is full: attributes what is complete, and once the window has twice its size also what
+ * is not. */
 static int attribute_full(struct attribution *a)
 {
 	const struct window *w = &a->window;

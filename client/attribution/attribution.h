@@ -14,35 +14,36 @@
 
 enum attribution_state {
 	ATTRIBUTION_MEASURED,
-	ATTRIBUTION_TOO_SHORT, /* too short to tell: its error is too large */
-	ATTRIBUTION_TOGETHER, /* always in the same samples as others, which cannot be told apart */
-	ATTRIBUTION_LOST,     /* samples or records of kernels are missing around it */
-	ATTRIBUTION_CLOCKS,   /* kernels and samples do not agree on the time */
-	ATTRIBUTION_CROWDED,  /* too many kernels at once to be solved */
+	ATTRIBUTION_TOO_SHORT, /* too short: its error is too large */
+	ATTRIBUTION_TOGETHER,  /* always in the same samples as others, so that they cannot be told
+				  apart */
+	ATTRIBUTION_LOST,      /* samples or records of kernels are missing around it */
+	ATTRIBUTION_CLOCKS,    /* kernels and samples do not agree on the time */
+	ATTRIBUTION_CROWDED,   /* too many kernels at once to be solved */
 };
 
 struct attribution_kernel {
 	uint64_t id;	   /* the caller's, given back */
 	uint64_t sequence; /* process and stream: kernels of one run in their order */
 	uint64_t step;	   /* of the program's own marks (NVTX); 0: unknown */
-	/* Kernels of one place, of all that come, are the same work, done again, whatever runs
-	 * between them: a node of a graph. 0: the sequence tells. */
+	/* Kernels with the same place (a node of a graph) do the same work each time, whatever runs
+	 * between them. 0: no place; the sequence of kernels decides. */
 	uint64_t place;
 	uint32_t shape; /* identifies kernels that are alike: a hash of name, grid and block, or of
 			   more */
 	int64_t start_ns, end_ns;
 };
 
-/* Of one kernel; error is one standard error. Of a kernel that is too short to tell, value is good
- * for sums over many alone. Both are 0 in the other states. */
+/* The value of one kernel and its standard error. For a kernel that is too short, the value is only
+ * good in sums over many kernels. Both are 0 in the other states. */
 struct attribution_value {
 	enum attribution_state state;
 	double value, error;
 };
 
-/* A kernel's result. With a position in a step, values are those of the position: they are told by
- * attribution_position() and get better until the end, and values is NULL. Without one, or where
- * state is not ATTRIBUTION_MEASURED, they are final: one a metric, valid during the call. */
+/* A kernel's result. If the kernel has a position in a step, values is NULL: attribution_position()
+ * returns the position's values, which get better until the end. Otherwise, or if state is not
+ * ATTRIBUTION_MEASURED, values are final: one for each metric, valid during the call. */
 struct attribution_result {
 	uint64_t id;
 	uint32_t position;
@@ -54,22 +55,24 @@ typedef void attribution_on_kernel(void *user, const struct attribution_result *
 
 struct attribution_options {
 	uint32_t metrics;
-	int64_t shift_most_ns; /* of the clocks, sought in both directions; 0: 20 us */
+	int64_t shift_most_ns; /* largest shift of the clocks, in both directions; 0: 20 us */
 	size_t window_samples; /* kept until they are attributed; 0: 1,048,576 */
 	attribution_on_kernel *on_kernel;
 	void *user;
 };
 
 struct attribution_counts {
-	uint64_t kernels, samples;	     /* that came */
-	uint64_t bad_kernels, bad_samples;   /* times that are none, values that are none */
-	uint64_t late_kernels, late_samples; /* came when their time was attributed already */
-	uint64_t gaps;			     /* between samples */
+	uint64_t kernels, samples;	   /* that came */
+	uint64_t bad_kernels, bad_samples; /* counts of invalid times, and of invalid values */
+	uint64_t late_kernels,
+		late_samples; /* samples that came when their time was attributed already */
+	uint64_t gaps;	      /* between samples */
 	uint64_t with_position, without_position, lost;
 	uint32_t positions;
 	int shift_known;
 	/* A sample's time + shift is the time of the kernels that made this metric. */
 	int64_t shift_ns[ATTRIBUTION_METRICS_MAX];
+	int64_t apart_ns; /* the same, roughly, of clocks that are too far apart; 0: they are not */
 	double idle_per_s[ATTRIBUTION_METRICS_MAX]; /* flows while no kernel runs */
 };
 
@@ -82,7 +85,7 @@ int attribution_sample(struct attribution *a, int64_t start_ns, int64_t end_ns,
 		       const double *values);
 /* Records of kernels that ran in this time are missing. */
 int attribution_lost(struct attribution *a, int64_t start_ns, int64_t end_ns);
-/* No more comes: every kernel has had its on_kernel(). */
+/* Nothing more will come: afterwards every kernel has had its on_kernel(). */
 int attribution_finish(struct attribution *a);
 
 /* The values of a position, one for each metric, and how many kernels had the position. */

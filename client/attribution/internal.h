@@ -9,21 +9,21 @@
 #include "client/attribution/steps.h"
 #include "client/attribution/window.h"
 
-/* What is solved for one metric, by positions in steps and, in this window, by kernels without one.
- */
+/* The unknowns of one metric: one for each position in steps, and in this window one for each
+ * kernel without a position. */
 struct metric {
 	int64_t shift_ns;
 	int shift_known, crowded, local_crowded;
 	double idle, idle_ns, idle_per_ns; /* outside kernels */
 	double moved, moved_ns;		   /* by all kernels */
-	double edge_left, edge_steps;	   /* squared, of samples with several kernels */
+	double edge_left, edge_steps;	   /* residuals, squared, of samples with several kernels */
 
 	struct normal positions;
 	double *solution, *inverse;
 	double *residual;	  /* squared coefficient times squared residual */
-	double *given, *given_m2; /* what their kernels were given: mean, squared deviations */
+	double *given, *given_m2; /* what kernels of the position got: mean, squared deviations */
 	double *given_count, *given_ns;
-	double *edge; /* the sum of what their beginnings and ends make uncertain */
+	double *edge; /* the sum of the uncertainty at kernels' beginnings and ends */
 
 	struct normal locals;
 	double *local_solution, *local_inverse, *local_residual;
@@ -54,7 +54,7 @@ int values_grow(struct attribution *a, uint32_t positions);
 void values_deinit(struct attribution *a);
 /* Attributes the first samples of the window. */
 int values_attribute(struct attribution *a, size_t samples);
-/* Tells of a kernel that is complete. */
+/* Reports a kernel that is complete. */
 void values_tell(struct attribution *a, size_t kernel);
 
 #endif

@@ -36,7 +36,7 @@ struct nodes *nodes_free(struct nodes *p)
 	return NULL;
 }
 
-/* Its entry, or the free one for it. */
+/* The entry of this place, or the free slot for it. */
 static struct place *find(const struct nodes *p, uint64_t place)
 {
 	uint32_t i = (uint32_t)((place * 0x9E3779B97F4A7C15ULL) >> 32) & (p->size - 1);

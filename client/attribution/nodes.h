@@ -2,8 +2,8 @@
 #ifndef CLIENT_ATTRIBUTION_NODES_H
 #define CLIENT_ATTRIBUTION_NODES_H
 
-/* Kernels whose place the program itself has given them, as nodes of a graph: those of a place that
- * comes again have one position, wherever they stand in the sequence of kernels. */
+/* Kernels whose place is given by the program, as the nodes of a graph. Kernels with the same place
+ * have one position, wherever they are in the sequence of kernels. */
 
 #include <stdint.h>
 

@@ -22,11 +22,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the envelope, and of the multiplications of one factorisation. */
+/* Limits of the envelope, and of the multiplications of one factorisation. */
 #define ENTRIES_MOST ((size_t)32 << 20)
 #define WORK_MOST 3e10
 #define ROUNDS_MOST 12
-/* A pivot that is less of its diagonal is rounding: the unknown is a sum of those before it. */
+/* A pivot smaller than this part of its diagonal is rounding: the unknown depends on those before
+ * it. */
 #define PIVOT_LEAST 1e-9
 
 void normal_deinit(struct normal *n)
@@ -216,7 +217,7 @@ static int factor_init(struct factor *f, const struct normal *n)
 	return 0;
 }
 
-/* Factors what is not held at 0. */
+/* Factors the rows of unknowns that are not held at 0. */
 static void factor_compute(struct factor *f, const double *diagonal, const unsigned char *held)
 {
 	for (uint32_t i = 0; i < f->unknowns; i++) {
@@ -255,7 +256,7 @@ static void factor_back(struct factor *f, double *x)
 	}
 }
 
-/* In place, of one metric; what has no pivot becomes 0. */
+/* Solves in place, for one metric; an unknown without a pivot becomes 0. */
 static void factor_solve(struct factor *f, double *x)
 {
 	for (uint32_t i = 0; i < f->unknowns; i++) {
@@ -347,8 +348,9 @@ static void inverse_column(const struct factor *f, const struct columns *c, doub
 	inverse[j] = f->pivot[j] > 0 ? own : 0;
 }
 
-/* Unknowns without a pivot depend on others: both are infinite. Which others: those in the vectors
- * that N makes 0, of which one sum with arbitrary factors has them all. */
+/* An unknown without a pivot depends on others, and the errors of all of these are infinite. They
+ * are found by a vector v with N v = 0: the sum of all such vectors, with arbitrary factors, is 0
+ * only for unknowns that depend on no other. */
 static int mark_together(struct factor *f, const double *diagonal, double *inverse)
 {
 	double *null = calloc((size_t)f->unknowns + 1, sizeof(*null)), any = 1;
@@ -404,7 +406,8 @@ static void compute_slopes(const struct normal *n, const struct factor *f, const
 	}
 }
 
-/* Holds what is negative, lets go what is held and should be positive: whether anything changed. */
+/* Holds unknowns at 0 that are negative, and releases those that should be positive. Returns
+ * whether anything changed. */
 static int exchange(const struct normal *n, const double *x, const double *slope,
 		    unsigned char *held, int release)
 {

@@ -37,7 +37,7 @@ int normal_add(struct normal *n, const uint32_t *unknowns, const double *coeffic
  * on each other; solution and inverse are then 0. */
 int normal_solve(const struct normal *n, double *solution, double *inverse);
 
-/* What the solution leaves of the squares of the values. */
+/* What the solution leaves of the squared values. */
 double normal_left(const struct normal *n, const double *solution);
 
 #endif

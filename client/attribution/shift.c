@@ -24,8 +24,9 @@
 #define FAR_STEPS 10
 #define NEAR_STEPS 5
 #define NEAR_NS 1000
-/* What is left at the best shift has to be this part of what the worst leaves, for it to be one;
- * and of what the best of those leaves that may be, for the clocks to be further apart. */
+/* The best shift counts only if it leaves less than this part of what the worst one leaves; and the
+ * clocks count as further apart only if a shift beyond the limit leaves less than this part of the
+ * best one within. */
 #define CLEAR 0.9
 #define APART 0.6
 
@@ -35,7 +36,7 @@ struct look {
 	size_t from, to;
 };
 
-/* Those samples, in the middle, in which something ran. */
+/* Samples in the middle of the window during which something ran. */
 static void look_init(struct look *l, const struct window *w, uint32_t positions, uint32_t metric,
 		      size_t most)
 {
@@ -92,7 +93,7 @@ static double rough_left(const struct look *l, struct group *groups, uint32_t co
 	return squares > 0 ? (squares - between) / squares : 0;
 }
 
-/* Least squares at one shift, and what kernels get of the samples by its solution. */
+/* The result at one shift: of least squares, and what kernels get by its solution. */
 struct trial {
 	const struct look *l;
 	struct normal normal;
@@ -150,7 +151,7 @@ struct moments {
 	double count, sum, squares;
 };
 
-/* How far what kernels of one position got is apart. */
+/* By how much the values of kernels of one position differ. */
 static int compute_spread(struct trial *t)
 {
 	const struct window *w = t->l->w;
@@ -213,8 +214,8 @@ static double vertex(double before, double middle, double after)
 	return bend > 0 ? 0.5 * (before - after) / bend : 0;
 }
 
-/* Around what least squares found, the shift at which what kernels of a position get is least
- * apart. */
+/* Near the shift of least squares, finds the shift at which kernels of one position get the most
+ * nearly equal values. */
 static int refine(const struct look *l, uint32_t unknowns, struct shift *ret)
 {
 	struct trial t[2 * NEAR_STEPS + 1];
@@ -254,6 +255,7 @@ static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct
 	}
 	if (best == 0 || best == 2 * FAR_STEPS || !(t[best].left < CLEAR * worst)) {
 		ret->apart = t[best].left < APART * t[FAR_STEPS].left;
+		ret->ns = ret->apart ? (int64_t)((best - FAR_STEPS) * step) : 0;
 		return 0;
 	}
 	ret->known = 1;
@@ -300,10 +302,11 @@ static int number(const struct look *l, uint32_t *ret)
 	return 0;
 }
 
-static int rough_apart(const struct look *l, uint32_t unknowns, int64_t most_ns, int *apart)
+static int rough_apart(const struct look *l, uint32_t unknowns, int64_t most_ns, struct shift *ret)
 {
 	struct group *groups = calloc((size_t)unknowns + 1, sizeof(*groups));
 	int64_t length = l->w->samples[l->from].end_ns - l->w->samples[l->from].start_ns;
+	int64_t far_ns = 0;
 	double near = 1, far = 1;
 
 	if (!groups) {
@@ -315,10 +318,12 @@ static int rough_apart(const struct look *l, uint32_t unknowns, int64_t most_ns,
 		double left = rough_left(l, groups, unknowns + 1, at);
 		double *side = is_near ? &near : &far;
 
+		far_ns = !is_near && left < far ? at : far_ns;
 		*side = left < *side ? left : *side;
 		at += is_near ? length / 4 : length;
 	}
-	*apart = far < APART * near;
+	ret->apart = far < APART * near;
+	ret->ns = ret->apart ? far_ns : 0;
 	free(groups);
 	return 0;
 }
@@ -336,7 +341,7 @@ int shift_estimate(const struct window *w, uint32_t positions, uint32_t metric, 
 		return 0;
 	}
 	r = number(&l, &unknowns);
-	r = r == 0 ? rough_apart(&l, unknowns, most_ns, &ret->apart) : r;
+	r = r == 0 ? rough_apart(&l, unknowns, most_ns, ret) : r;
 	if (r != 0 || ret->apart) {
 		return r;
 	}

@@ -24,7 +24,8 @@
 #define GRAM 6
 #define TEMPLATES_MOST 8
 #define SEQUENCES_MOST 4096
-/* Looked at when the way is lost: places in a template, and kernels from each on. */
+/* What is looked at when kernels no longer match: so many places in a template, and so many kernels
+ * from each on. */
 #define PLACES_MOST 64
 #define FOLLOW_MOST 256
 /* A sequence counts as a step if it occurred three times and explains this share of the kernels
@@ -32,9 +33,10 @@
 #define TIMES_LEAST 3
 #define PART_LEAST 0.3
 #define LEFT_LEAST 6
-/* Kernels that a jump within a template counts for: a step of one layer explains many by jumps. */
+/* A jump within a template costs as much as so many kernels: a step of one layer would explain many
+ * kernels by jumps. */
 #define JUMP 8
-/* What a longer step has to explain more. */
+/* A longer step is preferred only if it explains so much more. */
 #define BETTER 0.005
 #define CANDIDATES_MOST 24
 
@@ -42,7 +44,8 @@ struct template
 {
 	uint32_t length, first_position;
 	uint32_t *shapes;
-	uint32_t *heads, *next; /* grams: the first place of a hash, + 1, and the next */
+	uint32_t *heads,
+		*next; /* grams: 1 + the first place with a hash, and the next place with it */
 	uint32_t heads_size;
 };
 
@@ -154,7 +157,7 @@ static size_t fitting(const struct template *t, uint32_t at, const uint32_t *sha
 	return n;
 }
 
-/* Where the way goes on; on is NULL where these kernels fit nowhere. */
+/* Where matching continues; on is NULL if these kernels fit nowhere. */
 static struct way find_way(const struct template *templates, uint32_t used, const struct way *was,
 			   const uint32_t *shapes, size_t count)
 {
@@ -188,8 +191,8 @@ static struct way find_way(const struct template *templates, uint32_t used, cons
 	return best;
 }
 
-/* Whether one kernel alone does not fit: in place of the template's, or in front of it, which is
- * then the way's next. */
+/* Is only one kernel out of place: either in place of the template's kernel, or inserted before it,
+ * so that the template's comes next? */
 static int is_one_off(struct way *way, const uint32_t *shapes, size_t count)
 {
 	const struct template *t = way->on;

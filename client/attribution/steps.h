@@ -25,7 +25,7 @@ int steps_place(struct steps *s, uint64_t sequence, const uint32_t *shapes,
 
 uint32_t steps_positions(const struct steps *s);
 
-/* One more position, for kernels whose place is known otherwise; STEPS_NONE: there is none left. */
+/* Makes a position for kernels whose place is known otherwise; STEPS_NONE: there is none left. */
 uint32_t steps_take_position(struct steps *s);
 
 #endif

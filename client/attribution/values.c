@@ -15,20 +15,21 @@
 
 #include "client/attribution/internal.h"
 
-/* No kernel runs so long before and after a sample that tells what flows while none does. */
+/* A sample shows what flows without a kernel only if no kernel runs for so long before and after
+ * it. */
 #define IDLE_NS 50000
-/* So much of a kernel's time has to be in samples. */
+/* At least this part of a kernel's time must be in samples. */
 #define COVERED_LEAST 0.99
-/* Samples of kernels with positions alone, for positions to be solved. */
+/* At least so many samples of kernels with positions are needed to solve positions. */
 #define CLEAN_LEAST 0.5
-/* Of what least squares and division differ by, squared, in the variance. */
+/* The factor of the squared difference of least squares and division, in the variance. */
 #define MISFIT 0.5
-/* Of what kernels' beginnings and ends make, squared, in the variance. */
+/* The factor of the squared uncertainty at beginnings and ends, in the variance. */
 #define EDGE 0.25
 #define FREEDOM 10
-/* The clocks' shift is known no better. */
+/* The shift of the clocks is known no better than this. */
 #define SHIFT_NS 100
-/* Kernels that are closer follow each other. */
+/* Kernels that are closer than this follow each other directly. */
 #define EDGE_GAP_NS 5000
 
 static int grow(double **list, size_t had, size_t want)
@@ -107,7 +108,8 @@ struct pass {
 	struct attribution *a;
 	struct metric *metric;
 	uint32_t index;	       /* of the metric */
-	uint64_t clean, mixed; /* samples of kernels with positions alone, and with both */
+	uint64_t clean, mixed; /* counts of samples of kernels with positions only, and of samples
+				  with both kinds */
 	int64_t last_end_ns;   /* of kernels */
 	size_t next;	       /* the next kernel to begin */
 };
@@ -122,7 +124,7 @@ static uint32_t count_locals(const struct window *w, const struct window_cell *c
 	return n;
 }
 
-/* What a sample says of kernels: without what flows anyway. */
+/* A sample's value without the background. */
 static double read_value(const struct pass *p, size_t sample)
 {
 	const struct window *w = &p->a->window;
@@ -165,7 +167,7 @@ static int on_count(void *user, const struct window_cell *cell)
 	return 0;
 }
 
-/* Before the first record and after the last one nothing is known of what runs. */
+/* Before the first record and after the last one it is not known what runs. */
 static int on_idle(void *user, const struct window_cell *cell)
 {
 	struct pass *p = user;
@@ -203,7 +205,7 @@ static int on_positions(void *user, const struct window_cell *cell)
 			  read_value(p, cell->sample));
 }
 
-/* Without what kernels with positions did. */
+/* A sample's value without the part of kernels with positions. */
 static int on_locals(void *user, const struct window_cell *cell)
 {
 	struct pass *p = user;

@@ -64,14 +64,35 @@ static int add_gpu(void *user, const struct store_samples *samples)
 static int add_samples(void *user, const struct store_samples *s)
 {
 	struct pass *p = user;
-	int gpu = find_gpu(p, s->gpu);
+	int gpu = find_gpu(p, s->gpu), r = 0;
 
-	for (size_t i = 0; gpu >= 0 && i < s->n; i++) {
-		sampled_sample(p->again->values.sampled, gpu, s->times[i][0], s->times[i][1],
-			       s->values + i * p->n_metrics);
+	for (size_t i = 0; r == 0 && gpu >= 0 && i < s->n; i++) {
+		r = sampled_values_sample(&p->again->values, gpu, s->times[i][0], s->times[i][1],
+					  s->values + i * p->n_metrics);
 	}
-	sampled_advance(p->again->values.sampled);
-	return 0;
+	return r;
+}
+
+static void add_unknown(struct pass *p, const struct store_info *info)
+{
+	for (size_t i = 0; i < info->n_unknown; i++) {
+		const struct store_unknown *u = &info->unknown[i];
+
+		if (!*u->gpu || find_gpu(p, u->gpu) >= 0) {
+			sampled_note_unknown(p->again->values.sampled,
+					     &(struct sampled_unknown){ find_gpu(p, u->gpu),
+									u->start_ns, u->end_ns });
+		}
+	}
+}
+
+/* What its end left unknown was noted then. */
+static void add_process(struct pass *p, const struct gpuctr_process *process)
+{
+	sampled_process(p->again->values.sampled, process);
+	sampled_process_end(
+		p->again->values.sampled,
+		&(struct gpuctr_process_end){ .process = process->process, .clean = true }, 0);
 }
 
 static int add_copies(struct pass *p, struct store_reader *reader, unsigned process)
@@ -85,8 +106,11 @@ static int add_copies(struct pass *p, struct store_reader *reader, unsigned proc
 		return r;
 	}
 	while ((r = store_next_copies(blocks, &copies, &n)) == 0 && copies) {
-		for (size_t i = 0; i < n; i++) {
-			sampled_copy(p->again->values.sampled, &copies[i]);
+		for (size_t i = 0; i < n && r == 0; i++) {
+			r = sampled_values_copy(&p->again->values, &copies[i]);
+		}
+		if (r) {
+			break;
 		}
 	}
 	store_blocks_free(blocks);
@@ -108,8 +132,9 @@ static int add_all(struct pass *p, struct store_reader *reader, const char *path
 	int r = again_samples(reader, add_gpu, p);
 
 	for (size_t i = 0; r == 0 && i < info->n_processes; i++) {
-		sampled_process(p->again->values.sampled, &info->processes[i].process);
+		add_process(p, &info->processes[i].process);
 	}
+	add_unknown(p, info);
 	r = r ? r : reading_capture(path, &handler, p, error);
 	for (size_t i = 0; r == 0 && i < info->n_processes; i++) {
 		r = add_copies(p, reader, info->processes[i].process.process);
@@ -135,9 +160,9 @@ int again_open(struct again *a, const char *path, struct store_error *error)
 		    ? AGAIN_NO_SAMPLES
 		    : sampled_values_init(&a->values, &info->plan);
 	r = r ? r : add_all(&pass, reader, path, error);
-	if (r == 0) {
-		sampled_values_finish(&a->values);
-	} else if (r != AGAIN_NO_SAMPLES && error->code == 0 && store_reader_error(reader)->code) {
+	r = r ? r : sampled_values_finish(&a->values);
+	if (r > 0 && r != AGAIN_NO_SAMPLES && error->code == 0 &&
+	    store_reader_error(reader)->code) {
 		*error = *store_reader_error(reader);
 	}
 	strings_deinit(&pass.gpus);

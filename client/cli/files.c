@@ -357,6 +357,15 @@ void files_estimates(struct files *f, const struct view *kernels)
 	}
 }
 
+void files_unsampled(struct files *f, const char *text, uint64_t sample_ns)
+{
+	struct file *file = f->n == 1 && !is_late(f->options) ? &f->items[0] : NULL;
+
+	if (file && file->store) {
+		check(file, store_write_unsampled(file->store, text, sample_ns));
+	}
+}
+
 void files_mark(struct files *f, const struct gpuctr_mark *mark)
 {
 	struct file *file = file_of(f, mark->process);
@@ -399,6 +408,15 @@ void files_copy(struct files *f, const struct gpuctr_copy *copy)
 
 	if (file) {
 		check(file, kept_copy(&f->kept, file->store, copy));
+	}
+}
+
+void files_unknown(struct files *f, const struct store_unknown *unknown)
+{
+	struct file *file = file_of_samples(f);
+
+	if (file) {
+		check(file, store_write_unknown(file->store, unknown));
 	}
 }
 

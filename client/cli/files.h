@@ -44,7 +44,10 @@ void files_mark(struct files *f, const struct gpuctr_mark *mark);
 void files_image(struct files *f, const struct gpuctr_image *image);
 /* Of --mode sample: into a file that keeps samples. */
 void files_sample(struct files *f, const struct kept_sample *sample);
+/* Into a file of all processes. */
+void files_unsampled(struct files *f, const char *text, uint64_t sample_ns);
 void files_copy(struct files *f, const struct gpuctr_copy *copy);
+void files_unknown(struct files *f, const struct store_unknown *unknown);
 void files_notice(struct files *f, const struct gpuctr_notice *notice);
 void files_process_end(struct files *f, const struct gpuctr_process_end *end);
 void files_flush(struct files *f);

@@ -5,8 +5,8 @@
  * the order of launches.
  *
  * Clocks. Samples have Unix time. The times of a trace count from what it calls
- * baseTimeNanoseconds, or, of an older PyTorch, from 1970. What these differ by is told and
- * refused; what is left the attribution looks for. */
+ * baseTimeNanoseconds, or, of an older PyTorch, from 1970. Seconds apart are refused; up to 3 ms
+ * the attribution finds. */
 
 #include "client/cli/joined.h"
 
@@ -21,7 +21,7 @@
 #include "client/cli/text.h"
 #include "client/report/torch.h"
 
-enum { FILES_MAX = 16, ADVANCE_SAMPLES = 1 << 16 };
+enum { FILES_MAX = 16 };
 
 #define NO_DEVICE UINT64_MAX
 
@@ -32,6 +32,7 @@ struct file {
 	struct samples_in_sample first;
 	bool has_first;
 	int64_t end_ns; /* of its last sample */
+	bool is_cut;
 	char uuid[SAMPLER_UUID_BYTES];
 	int gpu;
 };
@@ -55,6 +56,7 @@ struct joined {
 	struct store_info info;
 
 	struct sampled_values values;
+	int64_t shift_ns; /* of samples, to the clock of the trace */
 	struct joined_keep keep;
 };
 
@@ -299,8 +301,7 @@ static int place_file(struct joined *j, struct file *f)
 							 .chip = "",
 							 .job = "",
 							 .job_user = "" };
-	f->gpu = sampled_add_gpu(j->values.sampled, f->uuid);
-	return f->gpu < 0 ? -ENOMEM : 0;
+	return 0;
 }
 
 static int place_files(struct joined *j)
@@ -309,9 +310,6 @@ static int place_files(struct joined *j)
 
 	for (size_t i = 0; i < j->n_files && r == 0; i++) {
 		r = place_file(j, &j->files[i]);
-	}
-	if (r == 0) {
-		sampled_process(j->values.sampled, &j->torch.process);
 	}
 	return r;
 }
@@ -394,9 +392,9 @@ static int add_kernels(struct joined *j)
 		torch_record(&j->torch, i, &record);
 		r = sampled_values_record(&j->values, &record);
 	}
-	for (size_t i = 0; i < j->torch.n_copies; i++) {
+	for (size_t i = 0; i < j->torch.n_copies && r == 0; i++) {
 		torch_copy(&j->torch, i, &copy);
-		sampled_copy(j->values.sampled, &copy);
+		r = sampled_values_copy(&j->values, &copy);
 	}
 	return r;
 }
@@ -409,35 +407,81 @@ static void choose_values(const struct joined *j, const struct samples_in_sample
 	}
 }
 
-static void add_sample(struct joined *j, struct file *f, const struct samples_in_sample *sample)
+static int add_sample(struct joined *j, struct file *f, const struct samples_in_sample *sample)
 {
 	double values[ATTRIBUTION_METRICS_MAX];
 
 	choose_values(j, sample, values);
-	sampled_sample(j->values.sampled, f->gpu, sample->start_ns, sample->end_ns, values);
 	f->end_ns = sample->end_ns;
+	return sampled_values_sample(&j->values, f->gpu, sample->start_ns, sample->end_ns, values);
 }
 
-static int add_file(struct joined *j, struct file *f)
+/* The samples of a file from its beginning on, by the clock of the trace. */
+static int each_sample(struct joined *j, struct file *f,
+		       int (*take)(struct joined *j, struct file *f,
+				   const struct samples_in_sample *sample))
 {
-	struct samples_in_sample sample = f->first;
+	struct samples_in_sample sample;
 	struct buf why = { 0 };
-	int r = 1;
+	struct samples_in *in = samples_in_open(f->path, &why);
+	int r = 0, more = in ? samples_in_next(in, &sample, &why) : -EINVAL;
 
-	for (uint64_t n = 1; r == 1; n++) {
-		add_sample(j, f, &sample);
-		if (n % ADVANCE_SAMPLES == 0) {
-			sampled_advance(j->values.sampled);
-		}
-		r = samples_in_next(f->in, &sample, &why);
+	while (r == 0 && more == 1) {
+		sample.start_ns += j->shift_ns;
+		sample.end_ns += j->shift_ns;
+		r = sample.start_ns > 0 ? take(j, f, &sample) : 0;
+		more = r ? more : samples_in_next(in, &sample, &why);
 	}
-	r = r == 0 ? 0 : refuse_samples(j, f, &why);
-	if (r == 0 && samples_in_is_cut(f->in)) {
-		text_terminal(j->told, f->path);
-		buf_text(j->told, " has no end: samples behind its last line are missing\n");
-	}
+	r = r == 0 && more < 0 ? refuse_samples(j, f, &why) : r;
+	f->is_cut = in && samples_in_is_cut(in);
+	samples_in_close(in);
 	buf_deinit(&why);
 	return r;
+}
+
+static int add_gpus(struct joined *j)
+{
+	for (size_t i = 0; i < j->n_files; i++) {
+		j->files[i].gpu = sampled_add_gpu(j->values.sampled, j->files[i].uuid);
+		if (j->files[i].gpu < 0) {
+			return -ENOMEM;
+		}
+	}
+	sampled_process(j->values.sampled, &j->torch.process);
+	sampled_process_end(j->values.sampled,
+			    &(struct gpuctr_process_end){ .process = 1, .clean = true }, 0);
+	return 0;
+}
+
+static int attribute_once(struct joined *j)
+{
+	int r = sampled_values_init(&j->values, &j->info.plan);
+
+	r = r ? r : add_gpus(j);
+	r = r ? r : add_kernels(j);
+	for (size_t i = 0; i < j->n_files && r == 0; i++) {
+		r = each_sample(j, &j->files[i], add_sample);
+	}
+	r = r ? r : check_ends(j);
+	return r ? r : sampled_values_finish(&j->values);
+}
+
+/* Clocks that are further apart than the attribution looks for are brought together once, as far
+ * as it can say by how much. */
+static int attribute(struct joined *j)
+{
+	int r = attribute_once(j);
+	int64_t apart_ns = r ? 0 : sampled_counts(j->values.sampled)->apart_ns;
+
+	if (apart_ns == 0) {
+		return r;
+	}
+	j->shift_ns = apart_ns;
+	buf_text(j->told, "the clocks of samples and trace differ by about ");
+	text_time(j->told, (double)(apart_ns < 0 ? -apart_ns : apart_ns));
+	buf_text(j->told, ", which was taken into account\n");
+	sampled_values_deinit(&j->values);
+	return attribute_once(j);
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */
@@ -454,21 +498,7 @@ static int prepare(struct joined *j)
 	}
 	buf_deinit(&why);
 	r = r ? r : choose_base(j);
-	if (r == 0) {
-		r = sampled_values_init(&j->values, &j->info.plan);
-		r = r ? r : place_files(j);
-	}
-	return r;
-}
-
-static int attribute(struct joined *j)
-{
-	int r = add_kernels(j);
-
-	for (size_t i = 0; i < j->n_files && r == 0; i++) {
-		r = add_file(j, &j->files[i]);
-	}
-	return r ? r : check_ends(j);
+	return r ? r : place_files(j);
 }
 
 static void describe(struct joined *j)
@@ -510,36 +540,24 @@ static int begin(struct joined *j)
 	return r ? r : joined_keep_process(&j->keep, &j->torch.process);
 }
 
-/* The file is made when all is known to be good, so samples are read once more. */
-static int keep_samples(struct joined *j, struct file *f)
+static int keep_sample(struct joined *j, struct file *f, const struct samples_in_sample *sample)
 {
+	uint64_t interval_ns = samples_in_interval_ns(f->in);
 	double values[ATTRIBUTION_METRICS_MAX];
-	struct samples_in_sample sample = f->first;
-	struct buf why = { 0 };
-	int r = 0, more;
+	const struct kept_sample kept = {
+		.gpu = f->uuid,
+		.interval_ns =
+			interval_ns ? interval_ns : (uint64_t)(sample->end_ns - sample->start_ns),
+		.start_ns = sample->start_ns,
+		.end_ns = sample->end_ns,
+		.values = values,
+	};
 
-	samples_in_close(f->in);
-	f->in = samples_in_open(f->path, &why);
-	more = f->in ? samples_in_next(f->in, &sample, &why) : -EINVAL;
-	for (; r == 0 && more == 1; more = samples_in_next(f->in, &sample, &why)) {
-		uint64_t interval = samples_in_interval_ns(f->in);
-
-		choose_values(j, &sample, values);
-		r = joined_keep_sample(
-			&j->keep, &(struct kept_sample){
-					  .gpu = f->uuid,
-					  .interval_ns = interval ? interval
-								  : (uint64_t)(sample.end_ns -
-									       sample.start_ns),
-					  .start_ns = sample.start_ns,
-					  .end_ns = sample.end_ns,
-					  .values = values });
-	}
-	r = r == 0 && more < 0 ? refuse_samples(j, f, &why) : of_store(j, r);
-	buf_deinit(&why);
-	return r;
+	choose_values(j, sample, values);
+	return of_store(j, joined_keep_sample(&j->keep, &kept));
 }
 
+/* The capture file is made when all is known to be good, so samples are read once more. */
 static int keep_all(struct joined *j)
 {
 	struct gpuctr_copy copy;
@@ -550,7 +568,7 @@ static int keep_all(struct joined *j)
 		r = of_store(j, joined_keep_copy(&j->keep, &copy));
 	}
 	for (size_t i = 0; i < j->n_files && r == 0; i++) {
-		r = keep_samples(j, &j->files[i]);
+		r = each_sample(j, &j->files[i], keep_sample);
 	}
 	return r;
 }
@@ -563,6 +581,13 @@ static int end(struct joined *j)
 	r = r ? r : of_store(j, joined_keep_end(&j->keep, &j->info));
 	r = r || !h->on_process_end ? r : h->on_process_end(&j->process, j->userdata);
 	r = r || !h->on_end ? r : h->on_end(&j->info, j->userdata);
+	for (size_t i = 0; i < j->n_files; i++) {
+		if (j->files[i].is_cut) {
+			text_terminal(j->told, j->files[i].path);
+			buf_text(j->told,
+				 " has no end: samples behind its last line are missing\n");
+		}
+	}
 	sampled_describe(j->values.sampled, j->told);
 	buf_char(j->told, '\n');
 	return r;
@@ -574,9 +599,6 @@ static int run(struct joined *j)
 
 	r = r ? r : attribute(j);
 	r = r ? r : begin(j);
-	if (r == 0) {
-		sampled_values_finish(&j->values);
-	}
 	for (size_t i = 0; i < j->torch.n_kernels && r == 0; i++) {
 		r = tell(j, i);
 	}

@@ -40,12 +40,31 @@ static int refuse(struct report_source *s, const char *code)
 	return -EINVAL;
 }
 
+/* How many kernels have no value, and why; of several captures one line each. */
+static void take_unsampled(struct report_source *s, const struct store_info *info)
+{
+	struct buf *b = &s->unsampled;
+
+	if (!s->attributes && !*info->unsampled) {
+		return;
+	}
+	buf_text(b, b->n > 0 ? "\n" : "");
+	if (s->attributes) {
+		sampled_describe(s->again.values.sampled, b);
+	} else {
+		text_terminal(b, info->unsampled);
+	}
+	s->end.sampled_ns =
+		s->captures == 1 || s->end.sampled_ns == info->sample_ns ? info->sample_ns : 0;
+}
+
 static int on_capture(const struct store_info *info, void *userdata)
 {
 	struct report_source *s = userdata;
 	int r;
 
 	take_budget(s, info);
+	take_unsampled(s, info);
 	if (s->chosen > 0 && s->chosen < s->captures) {
 		buf_text(&s->why, "some captures were made with --budget, and others without: "
 				  "estimates cannot be added to complete measurements");
@@ -253,6 +272,7 @@ bool report_source_read(struct report_source *s, const char *path)
 void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b)
 {
 	s->end.budgets = buf_string(&s->budgets);
+	s->end.unsampled = buf_string(&s->unsampled);
 	s->end.selected = !where_is_empty(s->where);
 	summary_print_tail(s->summary, &s->end, view, b);
 	if (!where_is_empty(s->where)) {
@@ -322,5 +342,6 @@ void report_source_close(struct report_source *s)
 	free(s->recorded_from);
 	buf_deinit(&s->why);
 	buf_deinit(&s->budgets);
+	buf_deinit(&s->unsampled);
 	strings_deinit(&s->seeds);
 }

@@ -14,7 +14,7 @@ struct report_source {
 	struct intake intake; /* groups of hints and page */
 	struct summary_end end;
 	char *driver, *recorded_from;
-	struct buf why, budgets;
+	struct buf why, budgets, unsampled;
 	const char *code; /* the error's name, for why */
 	struct strings seeds;
 	unsigned unfinished; /* captures that are not complete */

@@ -563,10 +563,6 @@ static int run_whole(struct run *run)
 	signals_release(&run->signals);
 	say_clear();
 	gpuctr_disconnect(run->g);
-	if (run->sampling) {
-		run->sinks.sampled_ns = sampling_interval_ns(run->sampling);
-		run->sinks.unsampled = sampling_unsampled(run->sampling);
-	}
 	if (run->started) {
 		conclude(run);
 	}

@@ -306,9 +306,17 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 	}
 }
 
+static void on_unknown(void *user, const struct store_unknown *unknown)
+{
+	files_unknown(&((struct run *)user)->sinks.files, unknown);
+}
+
 void run_finish_sampling(struct run *run)
 {
 	sampling_finish(run->sampling);
+	sampling_unknown(run->sampling, on_unknown, run);
+	sinks_unsampled(&run->sinks, sampling_unsampled(run->sampling),
+			sampling_interval_ns(run->sampling));
 	for (size_t i = 0; i < run->n_ends; i++) {
 		sinks_process_end(&run->sinks, &run->ends[i]);
 	}

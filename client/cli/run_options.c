@@ -192,7 +192,7 @@ static bool take_width(void *width, const char *value)
 #define MODE_OPTIONS                                                                          \
 	{ 0, "mode", "MODE", "sample (the whole GPU), range (every launch) or budget (some)", \
 	  OPTION_TAKEN(take_mode, struct run_options, mode) },                                \
-		{ 0, "graphs", "HOW",                                                         \
+		{ 0, "graphs", "nodes|whole",                                                 \
 		  "CUDA graphs: their nodes' kernels (default), or each as a whole",          \
 		  OPTION_TAKEN(take_graphs, struct run_options, graphs) },                    \
 		{ 0, "no-samples", NULL, "of --mode sample: keep no samples in -o FILE",      \
@@ -251,12 +251,6 @@ static bool take_width(void *width, const char *value)
 		0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct run_options, socket) \
 	}
 
-#define RAW_OPTION                                                                                 \
-	{                                                                                          \
-		0, "raw", NULL, "keep raw counter data in -o FILE, or samples, for gpuctr-replay", \
-			OPTION_AT(FLAG, struct run_options, raw)                                   \
-	}
-
 const struct option_def run_option_defs[] = {
 	MEASURE_OPTIONS,
 	MODE_OPTIONS,
@@ -269,7 +263,8 @@ const struct option_def run_option_defs[] = {
 	  OPTION_AT(FLAG, struct run_options, recorded) },
 	{ 0, "chip", "CHIP", "of the recording (default: as its file says)",
 	  OPTION_AT(TEXT, struct run_options, chip) },
-	RAW_OPTION,
+	{ 0, "raw", NULL, "keep raw counter data in -o FILE, for gpuctr-replay",
+	  OPTION_AT(FLAG, struct run_options, raw) },
 	{ 0, "torch", NULL, "PyTorch's operators, of a program that does not mark them",
 	  OPTION_TAKEN(take_torch, struct run_options, torch) },
 	{ 0, "torch-modules", NULL, "and its modules",
@@ -296,7 +291,6 @@ const struct option_def capture_option_defs[] = {
 	{ 0, "sent", "TIME", NULL, OPTION_TAKEN(take_time, struct run_options, sent_ns) },
 	MEASURE_OPTIONS,
 	MODE_OPTIONS,
-	RAW_OPTION,
 	{ 0, "devices", "LIST", "GPUs by index or UUID (default: those in use)",
 	  OPTION_AT(LIST, struct run_options, devices) },
 	OPTION_HELP_ROW,
@@ -560,15 +554,6 @@ static bool spares_recording(const struct run_options *o)
 	return true;
 }
 
-static bool check_raw(const struct run_options *o)
-{
-	if (o->raw && !o->capture_path) {
-		say_usage("--raw needs -o FILE");
-		return false;
-	}
-	return true;
-}
-
 /* What the recording knows need not be said. */
 static bool take_recording(struct run_options *o)
 {
@@ -585,7 +570,7 @@ static bool take_recording(struct run_options *o)
 	}
 	if (o->mode == MODE_SAMPLE && r->gpus.n == 0) {
 		return refuse_mode("sample", r->path ? r->path : "a recording",
-				   "it holds no samples, which --raw keeps of a run with --mode "
+				   "it holds no samples, which -o keeps of a run with --mode "
 				   "sample");
 	}
 	return o->mode != MODE_RANGE || !r->is_sampled ||
@@ -599,7 +584,8 @@ bool run_options_check(struct run_options *o, char **command)
 		say_usage("no program given; 'gpuctr-client help' shows how");
 		return false;
 	}
-	if (!check_raw(o)) {
+	if (o->raw && !o->capture_path) {
+		say_usage("--raw needs -o FILE");
 		return false;
 	}
 	o->late = late_letters();
@@ -733,13 +719,7 @@ bool capture_options_check(struct run_options *o, char **command)
 	}
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";
-	if (o->raw && o->mode != MODE_SAMPLE) {
-		say_usage(
-			"--raw of programs that run keeps samples: add --mode sample, or leave it "
-			"out");
-		return false;
-	}
-	if (!check_raw(o) || !take_trace(o)) {
+	if (!take_trace(o)) {
 		return false;
 	}
 	if (!check_mode(o)) {

@@ -36,7 +36,7 @@ struct kept {
 	uint8_t state; /* enum attribution_state */
 	bool timed, has_gpu, is_known, is_late;
 	uint16_t gpu;
-	struct attribution_value *values; /* of one without a position; NULL: none */
+	struct attribution_value *values; /* the kernel's own, if it has no position; NULL: none */
 };
 
 struct gpu {
@@ -49,7 +49,8 @@ struct gpu {
 struct stream {
 	unsigned process, context;
 	uint64_t stream;
-	bool copies; /* apart: what is missing of them is not known */
+	bool copies; /* a stream of copies, kept apart: which of its copies are missing is not known
+		      */
 	uint64_t sequence;
 	int64_t end_ns;	       /* of its last kernel with a time */
 	const struct gpu *gpu; /* of one without a time */
@@ -74,14 +75,16 @@ struct sampled {
 	struct kept *kept;
 	size_t n_kept, max_kept;
 	uint64_t first_kept;		    /* its number among all */
-	const struct gpuctr_range **active; /* of the last record that was kept */
+	const struct gpuctr_range **active; /* index of the last record that was kept */
 	size_t n_active;
-	double *row;		      /* values, errors of a record */
+	double *row; /* values, errors of a record */
+	struct sampled_unknown *unknown;
+	size_t n_unknown, max_unknown;
 	bool failed;		      /* out of memory */
 	size_t scale;		      /* of bounds; 0: 1 */
 	bool is_live;		      /* ends of processes are told */
 	uint64_t undelivered;	      /* launches of all processes, at least */
-	enum sampled_reason told_why; /* of the record that is told */
+	enum sampled_reason told_why; /* of the record that is being reported */
 	struct sampled_counts counts;
 	sampled_on_sample *on_sample;
 	void *on_sample_user;
@@ -157,13 +160,14 @@ struct sampled *sampled_free(struct sampled *s)
 	free(s->devices);
 	free(s->kept);
 	free(s->row);
+	free(s->unknown);
 	free(s);
 	return NULL;
 }
 
 /* --- GPUs and processes ---------------------------------------------------------------------- */
 
-/* NULL: it is told already, or was none. */
+/* NULL: the record was reported already, or there was none. */
 static struct kept *find_kept(struct sampled *s, uint64_t id)
 {
 	return id != NOT_KEPT && id >= s->first_kept ? &s->kept[id - s->first_kept] : NULL;
@@ -258,6 +262,13 @@ static struct device *find_device(const struct sampled *s, unsigned process, uns
 	return NULL;
 }
 
+int sampled_find_gpu(const struct sampled *s, unsigned process, unsigned index)
+{
+	const struct device *device = find_device(s, process, index);
+
+	return device ? device->gpu : -1;
+}
+
 /* NULL: it is not sampled. */
 static struct gpu *gpu_of(struct sampled *s, const struct device *device)
 {
@@ -293,12 +304,38 @@ void sampled_process(struct sampled *s, const struct gpuctr_process *process)
 	}
 }
 
-/* Nobody knows what the process ran there meanwhile. */
+static bool add_unknown(struct sampled *s, const struct sampled_unknown *unknown)
+{
+	if (!array_make_room(&s->unknown, sizeof(*s->unknown), s->n_unknown, &s->max_unknown)) {
+		return false;
+	}
+	s->unknown[s->n_unknown++] = *unknown;
+	return true;
+}
+
+void sampled_note_unknown(struct sampled *s, const struct sampled_unknown *unknown)
+{
+	if (unknown->gpu < 0) {
+		sampled_discard(s, unknown->start_ns);
+		return;
+	}
+	s->failed |= waiting_lost(&s->gpus[unknown->gpu].waiting, unknown->start_ns,
+				  unknown->end_ns) < 0 ||
+		     !add_unknown(s, unknown);
+}
+
+size_t sampled_unknown(const struct sampled *s, const struct sampled_unknown **ret)
+{
+	*ret = s->unknown;
+	return s->n_unknown;
+}
+
+/* Nobody knows what the process ran there meanwhile, so nobody else gets these samples. */
 static void note_unknown(struct sampled *s, const struct device *d, int64_t start_ns,
 			 int64_t end_ns)
 {
 	if (d->gpu >= 0) {
-		s->failed |= waiting_lost(&s->gpus[d->gpu].waiting, start_ns, end_ns) < 0;
+		sampled_note_unknown(s, &(struct sampled_unknown){ d->gpu, start_ns, end_ns });
 	}
 }
 
@@ -427,7 +464,7 @@ static struct kept *keep(struct sampled *s, const struct gpuctr_record *record)
 	return k;
 }
 
-/* It ran between the kernels before and behind it in its stream, or to the end. */
+/* The kernel ran between the kernels before and after it in its stream, or until the end. */
 static void note_timeless(struct stream *stream, const struct gpu *gpu,
 			  const struct gpuctr_record *r)
 {
@@ -553,6 +590,7 @@ void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end
 
 void sampled_discard(struct sampled *s, int64_t since_ns)
 {
+	s->failed |= !add_unknown(s, &(struct sampled_unknown){ -1, since_ns, INT64_MAX });
 	for (size_t i = 0; i < s->n_gpus; i++) {
 		waiting_discard(&s->gpus[i].waiting, since_ns);
 	}
@@ -588,6 +626,7 @@ static void attribute(struct sampled *s, struct gpu *gpu)
 	s->failed |= s->failed || waiting_finish(&gpu->waiting) < 0;
 	s->counts.bad_samples += c->bad_samples + c->late_samples;
 	s->counts.shift_known |= c->shift_known;
+	s->counts.apart_ns = s->counts.apart_ns ? s->counts.apart_ns : c->apart_ns;
 	s->counts.shift_ns = c->shift_known ? c->shift_ns[0] : s->counts.shift_ns;
 }
 
@@ -609,8 +648,8 @@ static enum sampled_reason reason_of(enum attribution_state state)
 	return SAMPLED_LOST;
 }
 
-/* A column's value and error, of its metrics', which know nothing of each other. The first that is
- * not told is why the column is not. */
+/* A column's value and error, from its metrics', whose errors are independent. The first metric
+ * without a value is the reason why the column has none. */
 static enum attribution_state add_up(const struct gpuctr_plan *plan, size_t column,
 				     const struct attribution_value *metrics, double *ret_value,
 				     double *ret_error)
@@ -655,7 +694,7 @@ static enum sampled_reason fill(struct sampled *s, const struct attribution_valu
 	return why;
 }
 
-/* Why it has no value, or SAMPLED_REASONS. */
+/* Returns why the metric has no value, or SAMPLED_REASONS. */
 static enum sampled_reason why_none(const struct sampled *s, const struct kept *k)
 {
 	if (!k->has_gpu) {
@@ -714,7 +753,7 @@ static void tell_oldest(struct sampled *s, sampled_on_record *on_record, void *u
 	forget(s, n);
 }
 
-/* Of a process whose end was not told, what it ran since its last record. */
+/* For a process whose end was not reported: what it ran since its last record. */
 static void note_unended(struct sampled *s)
 {
 	for (size_t i = 0; i < s->n_devices; i++) {

@@ -11,7 +11,9 @@
 #include "client/attribution/attribution.h"
 #include "proto/base/buf.h"
 
-enum { SAMPLED_RECORDS_MAX = 1 << 20 }; /* that are kept, 0.3 kB each; beyond it the oldest go */
+enum {
+	SAMPLED_RECORDS_MAX = 1 << 20
+}; /* records that are kept, 0.3 kB each; beyond it the oldest are reported */
 
 /* Why kernels have no value for some metric, and how many have none. */
 enum sampled_reason {
@@ -23,7 +25,7 @@ enum sampled_reason {
 	SAMPLED_NO_TIME,   /* CUPTI has lost when they ran */
 	SAMPLED_OTHER_GPU, /* that nobody sampled */
 	SAMPLED_TOO_MANY,  /* beyond SAMPLED_RECORDS_MAX, before their values were known */
-	SAMPLED_LATE,	   /* their samples were attributed before they came */
+	SAMPLED_LATE,	   /* the record came after its samples were attributed */
 	SAMPLED_REASONS,
 };
 
@@ -36,6 +38,7 @@ struct sampled_counts {
 	uint64_t samples, bad_samples;
 	int64_t shift_ns; /* of the first metric, where it is known */
 	bool shift_known;
+	int64_t apart_ns; /* of clocks that are too far apart, about; 0: they are not */
 };
 
 struct sampled;
@@ -72,20 +75,33 @@ typedef void sampled_on_record(void *user, const struct gpuctr_record *record);
 void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint64_t step,
 		    sampled_on_record *on_record, void *user);
 
-/* It is told of nowhere, but takes its part of the samples. */
+/* A kernel without a record, which takes its part of the samples all the same. */
 void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy);
 
 /* values: one a metric of the plan. */
 void sampled_sample(struct sampled *s, int gpu, int64_t start_ns, int64_t end_ns,
 		    const double *values);
 
-/* Of all GPUs: what was sampled since, and what still comes, is nobody's. */
+/* For all GPUs: samples since then, and those that still come, belong to nobody. */
 void sampled_discard(struct sampled *s, int64_t since_ns);
+
+/* Nobody knows what ran on a GPU in this time. What was noted, by whomever, is in the list, until
+ * the next call; a discard ends with INT64_MAX, and its gpu is -1. */
+struct sampled_unknown {
+	int gpu;
+	int64_t start_ns, end_ns;
+};
+void sampled_note_unknown(struct sampled *s, const struct sampled_unknown *unknown);
+size_t sampled_unknown(const struct sampled *s, const struct sampled_unknown **ret);
+
+/* The number of the GPU that is this device of a process; -1: it is not sampled. */
+int sampled_find_gpu(const struct sampled *s, unsigned process, unsigned device);
 
 /* Now and then: attributes what is old. */
 void sampled_advance(struct sampled *s);
 
-/* Tells all that are kept, with their values and errors; those of each process in their order. */
+/* Reports all records that are kept, with their values and errors; those of each process in their
+ * order. */
 void sampled_finish(struct sampled *s, sampled_on_record *on_record, void *user);
 
 const struct sampled_counts *sampled_counts(const struct sampled *s);

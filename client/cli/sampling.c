@@ -40,9 +40,9 @@ struct sampler {
 	uv_poll_t poll;
 	struct sampler_reader *reader;
 	bool begun, ended;
-	bool strays;  /* it samples what it was not asked for */
+	bool strays;  /* samples metrics that the sampler was not asked for */
 	bool is_told; /* why it is over */
-	int number;   /* of its GPU among those that are joined */
+	int number;   /* index of its GPU among those that are joined */
 	uint64_t lost;
 };
 
@@ -244,7 +244,7 @@ static void ask_end(struct sampler *m)
 	}
 }
 
-/* Its output is at its end, so it is over in a moment, or has closed what it has. */
+/* The sampler's output has ended: either it ends in a moment, or it has closed its output. */
 static void tell_early_end(struct sampler *m)
 {
 	uint64_t until_ns = clock_now_ns() + SILENT_NS;
@@ -338,8 +338,8 @@ static bool take_from_all(struct sampling *s)
 	return n > 0;
 }
 
-/* Its output is at its end, or its time is over. One that the driver does not let go cannot be
- * killed, and is left alone. */
+/* The sampler's output has ended, or its time is over. A sampler that the driver does not let go
+ * cannot be killed, and is left alone. */
 static void reap_sampler(struct sampler *m, uint64_t until_ns)
 {
 	if (m->output >= 0) {
@@ -359,8 +359,8 @@ static void reap_sampler(struct sampler *m, uint64_t until_ns)
 	}
 }
 
-/* They are asked to end, all before one is waited for, and what they have sampled is read until
- * they have. */
+/* Asks all samplers to end before it waits for any, and reads what they have sampled until they
+ * have ended. */
 static void end_samplers(struct sampling *s)
 {
 	uint64_t until_ns = clock_now_ns() + PATIENCE_NS;
@@ -449,7 +449,7 @@ static void on_permit_notice(struct gpuctr_capture *c, const struct gpuctr_notic
 		    notice->error.remedy);
 }
 
-/* A stranger may have computed there since somebody last looked. */
+/* Another user may have computed there since the daemon last looked. */
 static void discard_unseen(struct sampling *s)
 {
 	sampled_discard(s->sampled, (int64_t)(clock_wall_ns() - UNSEEN_NS));
@@ -466,7 +466,7 @@ static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end
 	if (end->error.code == GPUCTR_E_REVOKED && s->sampled) {
 		discard_unseen(s);
 	}
-	/* Of a daemon that is gone the trace hears as well. */
+	/* If the daemon is gone, the trace hears of it as well. */
 	if (s->over || (s->begun && end->error.code == GPUCTR_E_DISCONNECTED)) {
 		return;
 	}
@@ -713,7 +713,7 @@ uint64_t sampling_records(const struct sampling *s)
 	return s->n_records;
 }
 
-/* The GPU is not held for a sampler that hangs. */
+/* The GPU is not held for a sampler that hangs: the permit is closed. */
 static void tell_silent(struct sampling *s)
 {
 	for (size_t i = 0; i < s->n_samplers; i++) {
@@ -758,6 +758,26 @@ void sampling_finish(struct sampling *s)
 	if (s->sampled) {
 		sampled_finish(s->sampled, s->on_record, s->on_record_user);
 		describe(s);
+	}
+}
+
+void sampling_unknown(const struct sampling *s,
+		      void (*on_unknown)(void *user, const struct store_unknown *unknown),
+		      void *user)
+{
+	const struct sampled_unknown *items;
+	size_t n = s->sampled ? sampled_unknown(s->sampled, &items) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *gpu = "";
+
+		for (size_t k = 0; k < s->n_samplers; k++) {
+			gpu = items[i].gpu >= 0 && s->samplers[k].number == items[i].gpu
+				      ? s->samplers[k].uuid
+				      : gpu;
+		}
+		on_unknown(user,
+			   &(struct store_unknown){ gpu, items[i].start_ns, items[i].end_ns });
 	}
 }
 

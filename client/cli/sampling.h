@@ -23,10 +23,10 @@ struct sampling;
 
 struct sampling_user {
 	void (*on_begun)(void *user);
-	void (*on_refused)(void *user); /* told why; nothing of it runs */
-	void (*on_cut)(void *user);	/* told why; what was sampled is there */
+	void (*on_refused)(void *user); /* an error was printed, and nothing of the run has begun */
+	void (*on_cut)(void *user);	/* an error was printed; samples until then are there */
 	void (*on_queued)(void *user, const struct gpuctr_queued *queued);
-	/* Of the trace's GPUs, once it was joined. */
+	/* called for samples of the trace's GPUs, once these were joined */
 	void (*on_sample)(void *user, const struct kept_sample *sample);
 };
 
@@ -54,6 +54,11 @@ void sampling_tick(struct sampling *s);
 /* In the trace's on_end: ends the samplers, waits for what they have sampled, and tells every
  * record. */
 void sampling_finish(struct sampling *s);
+
+/* After that: what of the samples is of no use, to be kept with them. */
+void sampling_unknown(const struct sampling *s,
+		      void (*on_unknown)(void *user, const struct store_unknown *unknown),
+		      void *user);
 
 /* The length of a sample, and one line on kernels without a value. Valid until the end. */
 uint64_t sampling_interval_ns(const struct sampling *s);

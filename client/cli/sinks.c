@@ -174,6 +174,13 @@ void sinks_sample(struct sinks *s, const struct kept_sample *sample)
 	files_sample(&s->files, sample);
 }
 
+void sinks_unsampled(struct sinks *s, const char *text, uint64_t sample_ns)
+{
+	s->unsampled = text;
+	s->sampled_ns = sample_ns;
+	files_unsampled(&s->files, text, sample_ns);
+}
+
 void sinks_copy(struct sinks *s, const struct gpuctr_copy *copy)
 {
 	files_copy(&s->files, copy);

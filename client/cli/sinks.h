@@ -48,6 +48,8 @@ void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark);
 void sinks_image(struct sinks *s, const struct gpuctr_image *image);
 /* What a run that is sampled is made of, for a file that keeps it. */
 void sinks_sample(struct sinks *s, const struct kept_sample *sample);
+/* The length of a sample, and how many kernels have no value, by reason; text lives as long. */
+void sinks_unsampled(struct sinks *s, const char *text, uint64_t sample_ns);
 void sinks_copy(struct sinks *s, const struct gpuctr_copy *copy);
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice);
 void sinks_process_end(struct sinks *s, const struct gpuctr_process_end *end);

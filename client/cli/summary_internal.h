@@ -33,7 +33,7 @@ struct summary {
 	unsigned n_kinds;
 	unsigned more_kinds; /* devices of others */
 	bool more_of_those;  /* as more of struct summary_devices */
-	unsigned n_devices;  /* distinct, of the first few */
+	unsigned n_devices;  /* different devices, of the first few kinds */
 	struct {
 		char uuid[64];
 		unsigned kind;

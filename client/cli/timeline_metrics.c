@@ -8,8 +8,9 @@
 #include "client/cli/say.h"
 #include "client/sampler/stream.h"
 
-/* The sampler takes CUPTI's names. What stands for others (presets, derived metrics, globs, names
- * without their rollup) the daemon's plan tells. Whether they can be sampled CUPTI says alone. */
+/* The sampler takes CUPTI's names. The daemon's plan says which metrics a name stands for (presets,
+ * derived metrics, globs, names without their rollup). Only CUPTI says whether they can be
+ * sampled. */
 
 struct question {
 	struct request request; /* first: request_answer() */

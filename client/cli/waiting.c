@@ -84,7 +84,7 @@ static int note_late(struct waiting *w, const struct attribution_kernel *k)
 
 /* --- giving ---------------------------------------------------------------------------------- */
 
-/* Values depend on the order, so it is one that does not depend on who came first. */
+/* Values depend on the order, so the order does not depend on which record came first. */
 static int compare_starts(const void *a, const void *b)
 {
 	const struct attribution_kernel *x = a, *y = b;
@@ -136,7 +136,7 @@ static void remove_samples(struct waiting *w, size_t n)
 	}
 }
 
-/* The first n, whatever samples there are. */
+/* Attributes the first n kernels, whether their samples have come or not. */
 static int give_kernels(struct waiting *w, size_t n)
 {
 	int r = 0;
@@ -189,7 +189,7 @@ int waiting_advance(struct waiting *w, bool held_up)
 	int64_t until_ns = waiting_last_sample(w) - WAITING_NS;
 	int r = 0;
 
-	/* Not each time: what stays is moved. */
+	/* Not done each time, because the rest has to be moved. */
 	if (w->n_samples == 0 || until_ns < w->samples[0].start_ns + WAITING_NS) {
 		return 0;
 	}

@@ -25,7 +25,7 @@ struct waiting {
 	size_t n_metrics;
 	const struct waiting_handler *handler; /* borrowed */
 	void *user;
-	size_t scale; /* of the bounds; 0: 1 */
+	size_t scale; /* the bounds are this many times as large; 0 stands for 1 */
 	struct attribution_kernel *kernels;
 	size_t n_kernels, max_kernels;
 	struct waiting_span *samples;

@@ -44,7 +44,7 @@ void estimate_regression_add(struct estimate_regression *r, const struct estimat
 	}
 }
 
-/* Of the slopes of classes, beyond chance. */
+/* The variance of the classes' slopes beyond what chance makes of them. */
 static double variance_of_slopes(const struct estimate_regression *r)
 {
 	double differ = r->own - r->xy * r->xy / r->xx, left = r->yy - r->own;

@@ -107,7 +107,7 @@ struct expansion *expansion_free(struct expansion *e)
 
 /* --- lists --- */
 
-/* Each of the words that blanks separate, whatever the case. */
+/* Does the text contain each of the words between blanks, ignoring case? */
 static bool has_words(const char *name, const char *text)
 {
 	char word[LIMIT_NAME_BYTES];

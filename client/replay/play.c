@@ -187,6 +187,8 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 		.duration_ns = record->duration_ns > 0 ? (uint64_t)record->duration_ns : 0,
 		.clock = (uint8_t)record->clock,
 		.kind = (uint8_t)record->kind,
+		.graph = record->graph,
+		.graph_node = record->graph_node,
 	};
 	memcpy(l->grid, record->grid, sizeof(l->grid));
 	memcpy(l->block, record->block, sizeof(l->block));
@@ -517,7 +519,7 @@ static int check_selection(const struct player *p, struct refusal *r)
 	r->code = 0;
 	if (p->welcome.trace && !p->info->has_samples) {
 		refusal_set(r, GPUCTR_E_BAD_RECORDING,
-			    "Leave out --mode, or take one of a run with --mode sample --raw.",
+			    "Leave out --mode, or take one of a run with --mode sample.",
 			    "%s holds no samples", p->info->path);
 	} else if (!p->welcome.trace && p->info->has_samples) {
 		refusal_set(r, GPUCTR_E_BAD_RECORDING, "Play it with --mode sample.",

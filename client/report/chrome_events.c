@@ -224,6 +224,13 @@ void chrome_write_range(struct chrome *c, struct buf *b, uint64_t thread, const 
 	json_end(&m, '}');
 }
 
+static const char *kind_name(enum gpuctr_launch_kind kind)
+{
+	return kind == GPUCTR_LAUNCH_COOPERATIVE ? "cooperative"
+	       : kind == GPUCTR_LAUNCH_GRAPH	 ? "graph"
+						 : "graph_kernel";
+}
+
 void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_record *record,
 			 int64_t at_us)
 {
@@ -235,8 +242,7 @@ void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_re
 	json_begin(&m, "args", '{');
 	json_u64(&m, "correlation", record->correlation);
 	if (record->kind != GPUCTR_LAUNCH_KERNEL) {
-		json_word(&m, "gpuctr::kind",
-			  record->kind == GPUCTR_LAUNCH_GRAPH ? "graph" : "cooperative");
+		json_word(&m, "gpuctr::kind", kind_name(record->kind));
 	}
 	json_end(&m, '}');
 	json_end(&m, '}');
@@ -296,6 +302,10 @@ static void add_launch_arguments(struct json *m, const struct gpuctr_record *rec
 	json_u64(m, "correlation", record->correlation);
 	json_u32s(m, "grid", record->grid, 3);
 	json_u32s(m, "block", record->block, 3);
+	if (record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL) { /* as torch.profiler names them */
+		json_u64(m, "graph id", record->graph);
+		json_u64(m, "graph node id", record->graph_node);
+	}
 	if (record->clock == GPUCTR_CLOCK_RANGE) {
 		json_word(m, "gpuctr::clock", "range");
 	}

@@ -203,7 +203,7 @@ static int compare_frames(const void *a, const void *b)
 	return order ? order : x->is_kernel - y->is_kernel;
 }
 
-/* The children by name, in the order of which the lines stand. */
+/* The children sorted by name, which is the order of the lines. */
 static const struct frame **sort_children(const struct frame *frame, size_t *ret_n)
 {
 	const struct frame **sorted;

@@ -20,6 +20,7 @@ enum key {
 	KEY_PROCESS,
 	KEY_STREAM,
 	KEY_THREAD,
+	KEY_GRAPH,   /* of a kernel of a CUDA graph: CUPTI's number of it */
 	KEY_CAPTURE, /* the file */
 	KEY_RANK,    /* the rank and host that the process has reported */
 	KEY_TASK,

@@ -89,6 +89,10 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 		return number_text(g, "stream ", record->stream);
 	case KEY_THREAD:
 		return number_text(g, "thread ", record->thread);
+	case KEY_GRAPH:
+		return record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL
+			       ? number_text(g, "graph ", record->graph)
+			       : "";
 	case KEY_RANK:
 		return p ? p->rank : "";
 	case KEY_TASK:

@@ -52,7 +52,7 @@ static void add_member(const struct groups *g, struct stratum_pool *pool,
 	}
 }
 
-/* Something that others tell of? */
+/* Does the stratum lack a sample of which other strata have told something? */
 static bool lacks_something(const struct stratum_pool *pool, const struct groups_stratum *s)
 {
 	for (size_t k = 0; k < s->n_samples; k++) {

@@ -45,7 +45,7 @@ struct trace_range {
 	double begin;
 	uint64_t at; /* as of a kernel */
 	bool empty;
-	size_t values; /* as of a kernel */
+	size_t values; /* offset of the '}' that ends its arguments */
 };
 
 struct trace {

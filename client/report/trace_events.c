@@ -72,7 +72,7 @@ static bool is_text(const unsigned char *text, size_t n, const char *what)
 	return n == strlen(what) && memcmp(text, what, n) == 0;
 }
 
-/* Which of the names this is; 0: none. NULLs among them are none. */
+/* Which of the names this is; 0: none. NULL entries match nothing. */
 static unsigned find_name(const char *const *names, unsigned n, const unsigned char *text,
 			  size_t length)
 {
@@ -368,7 +368,8 @@ static int64_t parse_ns(const char *text, double us)
 	return *text == '-' ? -(int64_t)ns : (int64_t)ns;
 }
 
-/* yajl has a number end where it is, and what stands behind it is no part of one. */
+/* yajl ends a number at the right byte, and the byte after it cannot continue the number for
+ * strtod(). */
 static void take_number(struct reading *r, const char *text, size_t n)
 {
 	double value = strtod(text, NULL);

@@ -28,7 +28,7 @@ enum trace_category {
 struct trace_event {
 	enum trace_category category;
 	double begin, us;     /* as they stand there */
-	int64_t begin_ns, ns; /* the same, in ns and exactly; from -2^61 to 2^61 */
+	int64_t begin_ns, ns; /* the same in ns, exactly; from -2^61 to 2^61 */
 	uint64_t at, args_at; /* the '{' that begins it, the '}' that ends its arguments */
 	bool has_name, has_args, has_begin, has_duration;
 	bool empty; /* it has no arguments yet */

@@ -28,7 +28,7 @@
 enum {
 	DRAIN_MIN_MS = 15,
 	DRAIN_MAX_MS = 100,
-	DRAIN_SAMPLES = 100, /* come between two drains, of long intervals */
+	DRAIN_SAMPLES = 100, /* so many come between two drains, if intervals are long */
 	FLUSH_NS = 20000000,
 	LAST_WORD_MS = 2000,
 	OUT_LIMIT = 8 << 20,

@@ -30,14 +30,15 @@ enum {
 	SAMPLES_MIN = 64,
 	OVERFLOWS_MAX = 3,
 	SILENT_INTERVALS = 200,
-	ROUNDS_MAX = 64, /* of a drain that hardly keeps up: signals are to be seen */
+	ROUNDS_MAX =
+		64, /* rounds of a drain that hardly keeps up, after which signals are looked at */
 };
 
 #define IMAGE_FIRST_BYTES (UINT64_C(64) << 20)
 #define IMAGE_MAX_BYTES (UINT64_C(256) << 20)
 #define SHORT_INTERVAL_NS 20000
-#define OVERFLOWS_APART_NS CLOCK_NS_PER_S  /* more often, and samples do not keep up */
-#define LAST_DRAIN_NS (2 * CLOCK_NS_PER_S) /* what is left in the buffer then is missing */
+#define OVERFLOWS_APART_NS CLOCK_NS_PER_S  /* with more frequent losses samples do not keep up */
+#define LAST_DRAIN_NS (2 * CLOCK_NS_PER_S) /* afterwards, what is left in the buffer is missing */
 #define SILENT_NS (3 * CLOCK_NS_PER_S)
 
 static uint64_t buffer_bytes(const struct session_options *o)
@@ -172,7 +173,7 @@ static CUptiResult size_image(const struct session *s, uint32_t samples, size_t 
 	return result;
 }
 
-/* Where it fails, the image that there is stays. */
+/* If this fails, the present image stays. */
 static CUptiResult make_image(struct session *s, uint32_t samples)
 {
 	size_t bytes = 0;
@@ -289,7 +290,7 @@ static CUptiResult decode(struct session *s, bool *ret_is_full, bool *ret_overfl
 	return result;
 }
 
-/* Of the image. False: CUPTI says nothing. */
+/* The number of samples in the image. False: CUPTI does not say. */
 static bool count_samples(const struct session *s, size_t *ret_complete, size_t *ret_all)
 {
 	CUpti_PmSampling_GetCounterDataInfo_Params p = {

@@ -37,7 +37,7 @@ struct session {
 	int64_t end_ns;	      /* of the last sample */
 	uint64_t progress_ns; /* when the last one came, by the monotonic clock */
 	uint64_t overflows;
-	uint64_t overflow_ns; /* the last one, by the monotonic clock */
+	uint64_t overflow_ns; /* time of the last overflow, by the monotonic clock */
 	unsigned in_a_row;    /* each soon after the one before */
 };
 
@@ -46,7 +46,7 @@ int session_open(struct session *s, const struct session_options *o, struct refu
 int session_start(struct session *s, struct refusal *r);
 /* Takes what there is. */
 int session_drain(struct session *s, struct sampler_writer *w, struct refusal *r);
-/* Stops, and takes what is left. */
+/* Stops sampling, and takes the samples that are left. */
 int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r);
 void session_close(struct session *s);
 

@@ -147,7 +147,7 @@ static bool read_length(struct input *in, uint64_t *length)
 	return *length > 0 && *length <= length_max_ns;
 }
 
-/* Tells of what is missing between the last sample and a time. */
+/* Reports what is missing between the last sample and this time. */
 static void tell_lost(struct sampler_reader *r, int64_t until_ns, uint64_t n)
 {
 	if (n > 0) {

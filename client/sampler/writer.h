@@ -2,7 +2,8 @@
 #ifndef GPUCTR_SAMPLER_WRITER_H
 #define GPUCTR_SAMPLER_WRITER_H
 
-/* Makes the stream. What a reader is too slow for is dropped, counted, and told as lost. */
+/* Makes the stream. Samples for which the reader is too slow are dropped, counted, and reported as
+ * lost. */
 
 #include "client/sampler/stream.h"
 #include "proto/base/buffer.h"

@@ -164,7 +164,7 @@ static int start(struct store_reader *r, struct store_blocks *b, const char *tab
 
 	b->row.reader = r;
 	b->row.table = table;
-	/* Without these tables it has none. */
+	/* A file without these tables has no samples. */
 	result = r->info.has_samples ? reader_prepare(r, sql, &b->row.stmt) : 0;
 	if (result) {
 		store_blocks_free(b);
@@ -319,7 +319,7 @@ static bool take_copy(struct store_blocks *b, const uint8_t *planes, size_t n, s
 					     .bytes = get(planes, n, i, 4),
 					     .start_ns = (int64_t)start_ns,
 					     .duration_ns = (int64_t)duration_ns };
-	return kind <= GPUCTR_COPY_KERNEL && device <= UINT32_MAX && context <= UINT32_MAX &&
+	return kind <= GPUCTR_COPY_LOST && device <= UINT32_MAX && context <= UINT32_MAX &&
 	       start_ns <= (uint64_t)time_max_ns && duration_ns <= (uint64_t)time_max_ns;
 }
 

@@ -40,6 +40,7 @@ static void take_meta(struct row *row, size_t i_row, void *userdata)
 		{ "driver", &info->driver },
 		{ "recorded_from", &info->recorded_from },
 		{ "end_message", &info->end_message },
+		{ "unsampled", &info->unsampled },
 		{ "chip", &info->plan.chip },
 	};
 	const struct {
@@ -81,6 +82,8 @@ static void take_meta(struct row *row, size_t i_row, void *userdata)
 		info->graphs = row_int(row, 1, 0, 1) != 0;
 	} else if (key && strcmp(key, "seed") == 0) {
 		info->seed = strtoull(row_text(row, 1), NULL, 10);
+	} else if (key && strcmp(key, "sample_ns") == 0) {
+		info->sample_ns = row_u63(row, 1);
 	} else if (key && strcmp(key, "end_code") == 0) {
 		info->end_code = (int)row_int(row, 1, 0, INT32_MAX);
 	}
@@ -98,6 +101,7 @@ static int read_meta(struct store_reader *r)
 				       .user = "",
 				       .driver = "",
 				       .recorded_from = "",
+				       .unsampled = "",
 				       .end_message = "" };
 	r->info.plan.chip = "";
 	return result ? result
@@ -180,6 +184,37 @@ static int read_terms(struct store_reader *r)
 	return result;
 }
 
+static void take_unknown(struct row *row, size_t i, void *items)
+{
+	struct store_unknown *u = (struct store_unknown *)items + i;
+	const char *text = row_text(row, 0);
+	long long start, end;
+	int n = 0;
+
+	u->gpu = "";
+	if (sscanf(text, "%lld %lld %n", &start, &end, &n) != 2 || start < 0 || end < start) {
+		row->error = row->error ? row->error
+					: reader_corrupt(row->reader, "meta", "a time is none");
+		return;
+	}
+	*u = (struct store_unknown){ text + n, start, end };
+}
+
+static int read_unknown(struct store_reader *r)
+{
+	static const struct reader_list list = { "value",
+						 "meta WHERE key > 'unknown.' AND key < 'unknown/'",
+						 NUMBER_IN_KEY("9"),
+						 MAX_META,
+						 sizeof(struct store_unknown),
+						 take_unknown };
+	void *unknown;
+	int result = reader_list(r, &list, &unknown, &r->info.n_unknown);
+
+	r->info.unknown = result ? NULL : unknown;
+	return result;
+}
+
 static void take_argument(struct row *row, size_t i, void *userdata)
 {
 	const char **argv = userdata;
@@ -238,7 +273,8 @@ int info_read_capture(struct store_reader *r)
 	result = result ? result : read_arguments(r);
 	result = result ? result : read_gpus(r);
 	result = result ? result : read_plan(r);
-	return result ? result : read_terms(r);
+	result = result ? result : read_terms(r);
+	return result ? result : read_unknown(r);
 }
 
 /* --- processes ------------------------------------------------------------------------------- */

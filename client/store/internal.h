@@ -64,6 +64,7 @@ struct store {
 	uint64_t pending_records; /* records in the open transaction */
 	size_t pending_bytes;	  /* of images in it */
 	uint64_t saved, unsaved;
+	unsigned unknown; /* that were written */
 	struct store_error error;
 };
 

@@ -232,6 +232,13 @@ int meta_write_head(struct store *s, const struct store_options *options)
 	return r ? r : write_columns(s, plan);
 }
 
+int meta_write_unsampled(struct store *s, const char *text, uint64_t sample_ns)
+{
+	int r = write_int(s, "sample_ns", store_count(sample_ns));
+
+	return r ? r : meta_write_text(s, "unsampled", text);
+}
+
 int meta_write_end(struct store *s, const struct gpuctr_end *end)
 {
 	int r = write_totals(s, &end->totals);

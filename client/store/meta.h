@@ -7,6 +7,7 @@
  * the caller's transaction. */
 int meta_write_head(struct store *s, const struct store_options *options);
 /* Writes the totals and how the capture ended. */
+int meta_write_unsampled(struct store *s, const char *text, uint64_t sample_ns);
 int meta_write_end(struct store *s, const struct gpuctr_end *end);
 int meta_write_text(struct store *s, const char *key, const char *value);
 

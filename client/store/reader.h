@@ -52,10 +52,14 @@ struct store_info {
 	bool sampled;		 /* values are of samples of whole GPUs, and have errors */
 	bool has_samples;	 /* which are in the file */
 	bool graphs;		 /* records may be kernels of graphs */
+	uint64_t sample_ns;	 /* the length of a sample; 0: not known */
+	const char *unsampled;	 /* how many kernels have no value, by reason; "": not known */
 	int end_code;		 /* enum gpuctr_error_code */
 	const char *end_message;
 	const struct gpuctr_gpu *gpus; /* that were leased */
 	size_t n_gpus;
+	const struct store_unknown *unknown; /* of the samples */
+	size_t n_unknown;
 	const struct store_process *processes; /* by number */
 	size_t n_processes;
 };

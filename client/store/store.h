@@ -110,6 +110,14 @@ enum { STORE_BLOCK_MAX = 4096 };
 int store_write_samples(struct store *s, const struct store_samples *samples);
 /* What moved bytes beside the records' kernels; up to STORE_BLOCK_MAX of one process. */
 int store_write_copies(struct store *s, const struct gpuctr_copy *copies, size_t n);
+/* Nobody knows what ran on this GPU then; gpu "": what was sampled since start_ns is of no use. */
+struct store_unknown {
+	const char *gpu;
+	int64_t start_ns, end_ns;
+};
+int store_write_unknown(struct store *s, const struct store_unknown *unknown);
+/* How many kernels have no value, by reason, in words, and the length of a sample. */
+int store_write_unsampled(struct store *s, const char *text, uint64_t sample_ns);
 int store_write_process_end(struct store *s, const struct gpuctr_process_end *end);
 
 /* Commits records older than a second. To be called from a timer, so that records do not stay

@@ -108,6 +108,17 @@ int store_write_claim(struct store *s, unsigned process, const char *claim)
 	return meta_write_text(s, key, equals + 1);
 }
 
+int store_write_unknown(struct store *s, const struct store_unknown *unknown)
+{
+	char key[32], value[128];
+	int r = store_begin(s);
+
+	snprintf(key, sizeof(key), "unknown.%u", s->unknown++);
+	snprintf(value, sizeof(value), "%lld %lld %s", (long long)unknown->start_ns,
+		 (long long)unknown->end_ns, unknown->gpu);
+	return r ? r : meta_write_text(s, key, value);
+}
+
 int store_write_process_end(struct store *s, const struct gpuctr_process_end *end)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_PROCESS_END];
@@ -406,6 +417,13 @@ int store_write_estimate(struct store *s, const struct store_estimate *estimate)
 	sqlite3_bind_double(stmt, 9, estimate->value);
 	sqlite3_bind_double(stmt, 10, estimate->error);
 	return step(s, STORE_STMT_ESTIMATE, "write estimate");
+}
+
+int store_write_unsampled(struct store *s, const char *text, uint64_t sample_ns)
+{
+	int r = store_begin(s);
+
+	return r ? r : meta_write_unsampled(s, text, sample_ns);
 }
 
 int store_write_mark(struct store *s, const struct gpuctr_mark *mark)

@@ -3,12 +3,12 @@
 
 #include <stddef.h>
 
-/* A user with many claims would keep another one waiting for all of them. So a claim is put into
- * the queue before those that are further down in their own user's row: the second claim of a user
- * that has a first one, waiting or held, comes behind everybody's first. Only claims on a GPU that
- * both claims want are compared. Of equals the earlier one stays first, so users with one claim
- * each are served in the order in which they came. Where everybody is let in, one person may have
- * many uids, so a claim is overtaken at most ARBITER_OVERTAKEN_MAX times. */
+/* A user with many bookings would keep another one waiting for all of them. So a booking is put
+ * into the queue before those that are further down in their own user's row: the second booking of
+ * a user that has a first one, waiting or held, comes behind everybody's first. Only bookings on a
+ * GPU that both bookings want are compared. Of equals the earlier one stays first, so users with
+ * one booking each are served in the order in which they came. Where everybody is let in, one
+ * person may have many uids, so a booking is overtaken at most ARBITER_OVERTAKEN_MAX times. */
 
 void arbiter_init(struct arbiter *a, unsigned max_waiting)
 {
@@ -17,55 +17,56 @@ void arbiter_init(struct arbiter *a, unsigned max_waiting)
 	list_init(&a->holders);
 }
 
-void claim_init(struct claim *c, uint64_t gpus, uid_t user)
+void booking_init(struct booking *c, uint64_t gpus, uid_t user)
 {
-	*c = (struct claim){ .gpus = gpus, .user = user, .state = CLAIM_IDLE };
+	*c = (struct booking){ .gpus = gpus, .user = user, .state = BOOKING_IDLE };
 	list_init(&c->link);
 }
 
-/* The number of claims of user on any of these GPUs, in the list before end. */
+/* The number of bookings of user on any of these GPUs, in the list before end. */
 static unsigned count_before(const struct list *all, const struct list *end, uid_t user,
 			     uint64_t gpus)
 {
 	unsigned n = 0;
 
 	for (const struct list *l = all->next; l != end; l = l->next) {
-		const struct claim *c = list_entry((struct list *)(uintptr_t)l, struct claim, link);
+		const struct booking *c =
+			list_entry((struct list *)(uintptr_t)l, struct booking, link);
 
 		n += c->user == user && (c->gpus & gpus) != 0;
 	}
 	return n;
 }
 
-/* The number of claims on any of these GPUs that c's user has before c. */
-static unsigned place_in_row(const struct arbiter *a, const struct claim *c, uint64_t gpus)
+/* The number of bookings on any of these GPUs that c's user has before c. */
+static unsigned place_in_row(const struct arbiter *a, const struct booking *c, uint64_t gpus)
 {
-	const struct list *end = c->state == CLAIM_WAITING ? &c->link : &a->queue;
+	const struct list *end = c->state == BOOKING_WAITING ? &c->link : &a->queue;
 
 	return count_before(&a->holders, &a->holders, c->user, gpus) +
 	       count_before(&a->queue, end, c->user, gpus);
 }
 
-/* May c, before which its user has `place` claims, go before the claim that waits? */
-static bool yields(const struct arbiter *a, const struct claim *waiting, const struct claim *c,
+/* May c, before which its user has `place` bookings, go before the booking that waits? */
+static bool yields(const struct arbiter *a, const struct booking *waiting, const struct booking *c,
 		   unsigned place)
 {
 	return waiting->overtaken < ARBITER_OVERTAKEN_MAX &&
 	       place_in_row(a, waiting, c->gpus) > place;
 }
 
-/* The claim in the queue before which c is to be inserted; the list's head: at the end. */
-static struct list *find_place(const struct arbiter *a, const struct claim *c)
+/* The booking in the queue before which c is to be inserted; the list's head: at the end. */
+static struct list *find_place(const struct arbiter *a, const struct booking *c)
 {
 	struct list *queue = (struct list *)(uintptr_t)&a->queue, *place = queue;
 	unsigned n;
 
-	if (c->state == CLAIM_WAITING) {
+	if (c->state == BOOKING_WAITING) {
 		return (struct list *)(uintptr_t)&c->link;
 	}
 	n = place_in_row(a, c, c->gpus);
 	for (struct list *l = queue->prev; l != queue; l = l->prev) {
-		const struct claim *other = list_entry(l, struct claim, link);
+		const struct booking *other = list_entry(l, struct booking, link);
 
 		if ((other->gpus & c->gpus) != 0 && !yields(a, other, c, n)) {
 			break;
@@ -75,43 +76,43 @@ static struct list *find_place(const struct arbiter *a, const struct claim *c)
 	return place;
 }
 
-/* The GPUs that a claim at this place of the queue cannot have: those that are held, and those that
- * claims before it want. */
+/* The GPUs that a booking at this place of the queue cannot have: those that are held, and those
+ * that bookings before it want. */
 static uint64_t taken_before(const struct arbiter *a, const struct list *place)
 {
 	uint64_t taken = a->held;
 
 	for (const struct list *l = a->queue.next; l != place; l = l->next) {
-		taken |= list_entry((struct list *)(uintptr_t)l, struct claim, link)->gpus;
+		taken |= list_entry((struct list *)(uintptr_t)l, struct booking, link)->gpus;
 	}
 	return taken;
 }
 
-static void wait_at(struct arbiter *a, struct claim *c, struct list *place)
+static void wait_at(struct arbiter *a, struct booking *c, struct list *place)
 {
 	for (struct list *l = place; l != &a->queue; l = l->next) {
-		struct claim *other = list_entry(l, struct claim, link);
+		struct booking *other = list_entry(l, struct booking, link);
 
 		other->overtaken += (other->gpus & c->gpus) != 0;
 	}
 	list_append(place, &c->link); /* list_append() inserts before the link that it is given */
 	a->n_waiting++;
 	c->overtaken = 0;
-	c->state = CLAIM_WAITING;
+	c->state = BOOKING_WAITING;
 }
 
-static void hold(struct arbiter *a, struct claim *c)
+static void hold(struct arbiter *a, struct booking *c)
 {
 	list_append(&a->holders, &c->link);
 	a->held |= c->gpus;
-	c->state = CLAIM_HOLDING;
+	c->state = BOOKING_HOLDING;
 }
 
-int arbiter_request(struct arbiter *a, struct claim *c, bool wait)
+int arbiter_request(struct arbiter *a, struct booking *c, bool wait)
 {
 	struct list *place = find_place(a, c);
 
-	/* c waits although its GPUs are free if a claim that goes before it wants one of them. */
+	/* c waits although its GPUs are free if a booking that goes before it wants one of them. */
 	if ((taken_before(a, place) & c->gpus) == 0) {
 		hold(a, c);
 		return 0;
@@ -126,28 +127,28 @@ int arbiter_request(struct arbiter *a, struct claim *c, bool wait)
 	return ARBITER_E_QUEUED;
 }
 
-void arbiter_release(struct arbiter *a, struct claim *c)
+void arbiter_release(struct arbiter *a, struct booking *c)
 {
 	switch (c->state) {
-	case CLAIM_HOLDING:
+	case BOOKING_HOLDING:
 		a->held &= ~c->gpus;
 		break;
-	case CLAIM_WAITING:
+	case BOOKING_WAITING:
 		a->n_waiting--;
 		break;
-	case CLAIM_IDLE:
+	case BOOKING_IDLE:
 		return;
 	}
 	list_remove(&c->link);
-	c->state = CLAIM_IDLE;
+	c->state = BOOKING_IDLE;
 }
 
-struct claim *arbiter_next(struct arbiter *a)
+struct booking *arbiter_next(struct arbiter *a)
 {
 	uint64_t taken = a->held;
 
 	list_for_each(l, &a->queue) {
-		struct claim *c = list_entry(l, struct claim, link);
+		struct booking *c = list_entry(l, struct booking, link);
 
 		if ((taken & c->gpus) == 0) {
 			list_remove(&c->link);
@@ -160,15 +161,15 @@ struct claim *arbiter_next(struct arbiter *a)
 	return NULL;
 }
 
-unsigned arbiter_position(const struct arbiter *a, const struct claim *c)
+unsigned arbiter_position(const struct arbiter *a, const struct booking *c)
 {
 	unsigned position = 0;
 
-	if (c->state != CLAIM_WAITING) {
+	if (c->state != BOOKING_WAITING) {
 		return 0;
 	}
 	list_for_each(l, (struct list *)(uintptr_t)&a->queue) {
-		const struct claim *other = list_entry(l, struct claim, link);
+		const struct booking *other = list_entry(l, struct booking, link);
 
 		if ((other->gpus & c->gpus) != 0) {
 			position++;
@@ -180,15 +181,15 @@ unsigned arbiter_position(const struct arbiter *a, const struct claim *c)
 	return position;
 }
 
-const struct claim *arbiter_blocker(const struct arbiter *a, const struct claim *c)
+const struct booking *arbiter_blocker(const struct arbiter *a, const struct booking *c)
 {
 	const struct list *place;
 
-	if (c->state == CLAIM_HOLDING) {
+	if (c->state == BOOKING_HOLDING) {
 		return NULL; /* a holder waits for nobody */
 	}
 	list_for_each(l, (struct list *)(uintptr_t)&a->holders) {
-		const struct claim *other = list_entry(l, struct claim, link);
+		const struct booking *other = list_entry(l, struct booking, link);
 
 		if (other != c && (other->gpus & c->gpus) != 0) {
 			return other;
@@ -196,7 +197,7 @@ const struct claim *arbiter_blocker(const struct arbiter *a, const struct claim 
 	}
 	place = find_place(a, c);
 	for (struct list *l = a->queue.next; l != place; l = l->next) {
-		const struct claim *other = list_entry(l, struct claim, link);
+		const struct booking *other = list_entry(l, struct booking, link);
 
 		if ((other->gpus & c->gpus) != 0) {
 			return other;

@@ -15,12 +15,12 @@
  * The lease: EFFECT_OPEN is queued when the state becomes OPENING. From then on `leased` is true,
  * until the audit line that says how the lease ended is queued. So every lease that is granted ends
  * exactly once in the audit log, whatever ends it. EFFECT_CLOSE takes the counters back at once;
- * the claim on the GPUs stays until the capture's processes are gone, so that no other capture
+ * the booking on the GPUs stays until the capture's processes are gone, so that no other capture
  * begins beside them.
  *
- * Turns are given when the queue of effects is empty. By then the granter has been told to close
- * what ended, so it never sees two leases on a GPU; and when one event ends several captures, none
- * of them gets a turn because another one ended.
+ * Free GPUs are given away when the queue of effects is empty. By then the granter has been told to
+ * close what ended, so it never sees two leases on a GPU; and when one event ends several captures,
+ * none of them gets GPUs because another one ended.
  *
  * Effects live in their capture, which has room for as many as can be queued before they are
  * carried out. So nothing here fails for want of memory but the copy of a text, which is then
@@ -112,12 +112,12 @@ static void note_trace_end(struct broker *b, struct capture *c, int code, const 
 
 static void finish(struct broker *b, struct capture *c)
 {
-	bool held = c->claim.state == CLAIM_HOLDING;
+	bool held = c->booking.state == BOOKING_HOLDING;
 
 	note_lease_end(b, c, NOTE_ENDED, (int)c->end_code, c->end_code ? c->end_message : NULL);
 	note_trace_end(b, c, (int)c->end_code, c->end_code ? c->end_message : NULL);
-	b->released |= c->claim.state != CLAIM_IDLE;
-	arbiter_release(b->arbiter, &c->claim);
+	b->released |= c->booking.state != BOOKING_IDLE;
+	arbiter_release(b->arbiter, &c->booking);
 	if (held) {
 		put(b, c, EFFECT_CLOSE);
 	}
@@ -163,7 +163,7 @@ static void take_back_as(struct broker *b, struct capture *c, const struct event
 	const char *message = arena_printf(&c->arena, "the lease was revoked: %s", why);
 
 	note_lease_end(b, c, NOTE_REVOKED, code, why);
-	if (c->claim.state == CLAIM_HOLDING) {
+	if (c->booking.state == BOOKING_HOLDING) {
 		put(b, c, EFFECT_CLOSE);
 	}
 	end(b, c, e, code, message ? message : "", text_in(&c->arena, e->remedy), BROKER_ENDING_S);
@@ -220,9 +220,9 @@ static void revoke_ending(struct broker *b, struct capture *c, const struct even
 
 struct capture *broker_blocker(const struct broker *b, const struct capture *c)
 {
-	const struct claim *blocker = arbiter_blocker(b->arbiter, &c->claim);
+	const struct booking *blocker = arbiter_blocker(b->arbiter, &c->booking);
 
-	return blocker ? list_entry((struct claim *)(uintptr_t)blocker, struct capture, claim)
+	return blocker ? list_entry((struct booking *)(uintptr_t)blocker, struct capture, booking)
 		       : NULL;
 }
 
@@ -264,12 +264,13 @@ static void wait_in_queue(struct broker *b, struct capture *c, const struct even
 	c->state = CAPTURE_QUEUED;
 	c->queued_ns = e->now_ns;
 	c->wait_until_ns = c->options.timeout_ns ? e->now_ns + c->options.timeout_ns : 0;
-	for (struct list *l = &c->claim.link; l != &b->arbiter->queue; l = l->next) {
-		tell_place(b, list_entry(list_entry(l, struct claim, link), struct capture, claim));
+	for (struct list *l = &c->booking.link; l != &b->arbiter->queue; l = l->next) {
+		tell_place(b, list_entry(list_entry(l, struct booking, link), struct capture,
+					 booking));
 	}
 }
 
-static void refuse_turn(struct broker *b, struct capture *c, const struct event *e, int why)
+static void refuse_gpus(struct broker *b, struct capture *c, const struct event *e, int why)
 {
 	const struct capture *holder = broker_blocker(b, c);
 	struct event refusal = {
@@ -289,7 +290,7 @@ static void refuse_turn(struct broker *b, struct capture *c, const struct event 
 	refuse(b, c, &refusal);
 }
 
-static void take_turn(struct broker *b, struct capture *c, const struct event *e)
+static void take_gpus(struct broker *b, struct capture *c, const struct event *e)
 {
 	int r;
 
@@ -297,13 +298,13 @@ static void take_turn(struct broker *b, struct capture *c, const struct event *e
 		become_ready(b, c, e);
 		return;
 	}
-	r = arbiter_request(b->arbiter, &c->claim, !c->options.no_wait);
+	r = arbiter_request(b->arbiter, &c->booking, !c->options.no_wait);
 	if (r == 0) {
 		check(b, c, e);
 	} else if (r == ARBITER_E_QUEUED) {
 		wait_in_queue(b, c, e);
 	} else {
-		refuse_turn(b, c, e, r);
+		refuse_gpus(b, c, e, r);
 	}
 }
 
@@ -532,8 +533,8 @@ static const struct {
 	action *action;
 } transitions[] = {
 	{ EVENT_REFUSED, PLANNING, refuse_open },
-	{ EVENT_PLANNED, PLANNING, take_turn },
-	{ EVENT_TURN, QUEUED, check },
+	{ EVENT_PLANNED, PLANNING, take_gpus },
+	{ EVENT_GPUS, QUEUED, check },
 	{ EVENT_ALONE, CHECKING, open_lease },
 	{ EVENT_ACCOMPANIED, CHECKING, refuse },
 	{ EVENT_GPU_BACK, CHECKING, check },
@@ -580,23 +581,23 @@ void broker_handle(struct broker *b, struct capture *c, const struct event *e)
 	}
 }
 
-/* --- turns --- */
+/* --- who is next --- */
 
 void broker_wake(struct broker *b)
 {
 	b->released = true;
 }
 
-/* While there is no granter everybody keeps their place. After the turns, clients that still wait
- * are told their place. */
-static void give_turns(struct broker *b, uint64_t now_ns)
+/* While there is no granter everybody keeps their place. Afterwards clients that still wait are
+ * told their place. */
+static void give_gpus(struct broker *b, uint64_t now_ns)
 {
-	const struct event turn = { .type = EVENT_TURN, .now_ns = now_ns };
-	struct claim *next;
+	const struct event given = { .type = EVENT_GPUS, .now_ns = now_ns };
+	struct booking *next;
 
 	b->released = false;
 	while (b->grants && (next = arbiter_next(b->arbiter)) != NULL) {
-		broker_handle(b, list_entry(next, struct capture, claim), &turn);
+		broker_handle(b, list_entry(next, struct capture, booking), &given);
 	}
 	list_for_each(l, &b->registry->captures) {
 		tell_place(b, list_entry(l, struct capture, link));
@@ -614,7 +615,7 @@ bool broker_next(struct broker *b, uint64_t now_ns, struct effect *ret)
 {
 	for (;;) {
 		if (list_is_empty(&b->effects) && b->released) {
-			give_turns(b, now_ns);
+			give_gpus(b, now_ns);
 		}
 		if (list_is_empty(&b->effects)) {
 			arena_reset(&b->texts);

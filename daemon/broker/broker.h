@@ -18,7 +18,7 @@
 enum event_type {
 	EVENT_REFUSED, /* cannot be planned, or not be opened: code, message, remedy */
 	EVENT_PLANNED,
-	EVENT_TURN,  /* made by the broker itself: the arbiter has given the capture its GPUs */
+	EVENT_GPUS,  /* made by the broker itself: the arbiter has given the capture its GPUs */
 	EVENT_ALONE, /* nobody else computes on its GPUs */
 	EVENT_ACCOMPANIED, /* another user computes on them: code, message, remedy */
 	EVENT_GPU_BACK,	   /* the gpu process can be asked again who computes */

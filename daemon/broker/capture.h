@@ -93,7 +93,7 @@ struct capture {
 	bool whole_gpus; /* its lease was opened for such objects */
 	uint64_t by_job; /* GPUs that the user may measure only as the owner of a job */
 
-	struct claim claim;
+	struct booking booking;
 	uint64_t queued_ns;	/* when it began to wait; 0: it did not wait */
 	uint64_t wait_until_ns; /* 0: for ever */
 	uint64_t ready_ns;	/* when the lease began */

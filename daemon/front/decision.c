@@ -80,7 +80,7 @@ int decision_of_capture(struct front *f, const struct capture *c, enum audit_eve
 		.program = c->options.program,
 		.capture = c->id,
 		.gpus = gpus,
-		.n_gpus = describe_uuids(f, c->claim.gpus, gpus),
+		.n_gpus = describe_uuids(f, c->booking.gpus, gpus),
 		.metrics = c->options.metrics.v,
 		.n_metrics = begins ? count_metrics(&c->options.metrics) : 0,
 		.code = code,
@@ -113,7 +113,7 @@ int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_e
 		l.program = c->options.program;
 		l.capture = c->id;
 		l.gpus = gpus;
-		l.n_gpus = describe_uuids(p->front, c->claim.gpus, gpus);
+		l.n_gpus = describe_uuids(p->front, c->booking.gpus, gpus);
 	}
 	return write_line(p->front, &l);
 }

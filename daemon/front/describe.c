@@ -41,9 +41,9 @@ int describe_trouble(const struct front *f, struct refusal *r)
 	return r->code;
 }
 
-static struct capture *capture_of(const struct claim *c)
+static struct capture *capture_of(const struct booking *c)
 {
-	return c ? list_entry((struct claim *)(uintptr_t)c, struct capture, claim) : NULL;
+	return c ? list_entry((struct booking *)(uintptr_t)c, struct capture, booking) : NULL;
 }
 
 static struct gpuctr_gpu describe_gpu(struct front *f, struct arena *a, size_t i)
@@ -60,12 +60,12 @@ static struct gpuctr_gpu describe_gpu(struct front *f, struct arena *a, size_t i
 	}
 
 	list_for_each(l, &f->arbiter.holders) {
-		struct claim *c = list_entry(l, struct claim, link);
+		struct booking *c = list_entry(l, struct booking, link);
 
 		g.holder = (c->gpus & bit) != 0 ? capture_of(c)->id : g.holder;
 	}
 	list_for_each(l, &f->arbiter.queue) {
-		g.waiting += (list_entry(l, struct claim, link)->gpus & bit) != 0;
+		g.waiting += (list_entry(l, struct booking, link)->gpus & bit) != 0;
 	}
 	return g;
 }
@@ -143,11 +143,11 @@ static struct gpuctr_capture_info describe_capture(struct front *f, struct arena
 		.pid = (uint32_t)c->pid,
 		.program = c->options.program,
 		.state = capture_told_state(c),
-		.position = arbiter_position(&f->arbiter, &c->claim),
+		.position = arbiter_position(&f->arbiter, &c->booking),
 		.lease_left_ns = c->lease_until_ns > now ? c->lease_until_ns - now : 0,
 	};
 
-	list_uuids(f, a, c->claim.gpus, &i);
+	list_uuids(f, a, c->booking.gpus, &i);
 	if (own && c->options.permit) {
 		i.metrics = c->options.metrics.v;
 		i.n_metrics = c->options.metrics.n;
@@ -187,7 +187,7 @@ static void count_captures(struct front *f, struct gpuctr_counts *counts)
 		counts->leases_active += c->leased;
 		counts->leases_permit += c->leased && c->options.permit;
 		counts->processes += c->n_attached;
-		if (c->claim.state == CLAIM_WAITING && c->queued_ns != 0 &&
+		if (c->booking.state == BOOKING_WAITING && c->queued_ns != 0 &&
 		    now_ns - c->queued_ns > counts->longest_wait_ns) {
 			counts->longest_wait_ns = now_ns - c->queued_ns;
 		}

@@ -28,10 +28,8 @@ static void send_to_client(struct capture *c, const struct wire_message *m)
 static void write_note(struct front *f, struct capture *c, const struct effect *e)
 {
 	static const enum audit_event events[] = {
-		[NOTE_REFUSED] = AUDIT_REFUSED,
-		[NOTE_ENDED] = AUDIT_LEASE_ENDED,
-		[NOTE_EXPIRED] = AUDIT_LEASE_EXPIRED,
-		[NOTE_REVOKED] = AUDIT_LEASE_REVOKED,
+		[NOTE_REFUSED] = AUDIT_REFUSED,		[NOTE_ENDED] = AUDIT_LEASE_ENDED,
+		[NOTE_EXPIRED] = AUDIT_LEASE_EXPIRED,	[NOTE_REVOKED] = AUDIT_LEASE_REVOKED,
 		[NOTE_TRACE_ENDED] = AUDIT_TRACE_ENDED,
 	};
 
@@ -73,14 +71,14 @@ static void send_queued(struct front *f, struct capture *c, const struct effect 
 	struct wire_message m = {
 		.type = WIRE_QUEUED,
 		.queued = { .capture = c->id,
-			    .position = arbiter_position(&f->arbiter, &c->claim) },
+			    .position = arbiter_position(&f->arbiter, &c->booking) },
 	};
 
 	arena_init(&a, 16 * 1024);
 	if (holder) {
 		m.queued.holder = capture_describe_holder(&a, holder);
 		m.queued.holder_left_ns = left_ns(holder);
-		m.queued.gpu = describe_uuids(f, holder->claim.gpus & c->claim.gpus, uuids) > 0
+		m.queued.gpu = describe_uuids(f, holder->booking.gpus & c->booking.gpus, uuids) > 0
 				       ? uuids[0]
 				       : "";
 	}
@@ -135,7 +133,7 @@ static void open_lease(struct front *f, struct capture *c, const struct effect *
 	struct granter_request q = {
 		.op = GRANTER_OPEN,
 		.lease = c->id,
-		.gpus = c->claim.gpus,
+		.gpus = c->booking.gpus,
 		.uid = (uint32_t)c->target,
 		.pid = (uint32_t)c->pid,
 		.device = permits_device(f, c, NULL),
@@ -200,7 +198,7 @@ static void stop_agents(struct front *f, struct capture *c, const struct effect 
 	}
 }
 
-/* Takes the counters back at once. The claim stays until the capture's processes are gone. */
+/* Takes the counters back at once. The booking stays until the capture's processes are gone. */
 static void close_lease(struct front *f, struct capture *c, const struct effect *e)
 {
 	granter_link_close_lease(&f->granter, c->id);

@@ -47,11 +47,11 @@ static void tell_summary(struct front *f)
 			 trouble.message);
 	}
 	list_for_each(l, &f->arbiter.holders) {
-		const struct claim *claim = list_entry(l, struct claim, link);
+		const struct booking *booking = list_entry(l, struct booking, link);
 
 		if (s.holders++ == 0) {
 			snprintf(s.holder, sizeof(s.holder), "%.63s",
-				 list_entry(claim, struct capture, claim)->user);
+				 list_entry(booking, struct capture, booking)->user);
 		}
 	}
 	if (memcmp(&s, &f->told, sizeof(s)) != 0 && control_send_summary(f->control, &s) == 0) {

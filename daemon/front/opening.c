@@ -171,7 +171,7 @@ static void finish_opening(struct front *f, struct capture *c, const struct wire
 	}
 	arena_init(&a, 64 * 1024);
 	answer.opened = (struct wire_opened){
-		c->request,	   c->id,	c->plan,  describe_gpu_mask(f, &a, c->claim.gpus),
+		c->request,	   c->id,	c->plan,  describe_gpu_mask(f, &a, c->booking.gpus),
 		f->machine.driver, c->recorded, c->owner,
 	};
 	peer_send(c->client, &answer);
@@ -271,11 +271,11 @@ static bool names_processes_alone(const struct wire_open_capture *o)
 static int check_free(const struct front *f, uid_t uid, const struct wire_open_capture *o,
 		      uint64_t gpus, struct refusal *r)
 {
-	const struct claim *blocker;
-	struct claim probe;
+	const struct booking *blocker;
+	struct booking probe;
 	struct arena a;
 
-	claim_init(&probe, gpus, uid);
+	booking_init(&probe, gpus, uid);
 	blocker = o->no_wait && !o->recorded && !o->trace && !names_processes_alone(o)
 			  ? arbiter_blocker(&f->arbiter, &probe)
 			  : NULL;
@@ -285,7 +285,7 @@ static int check_free(const struct front *f, uid_t uid, const struct wire_open_c
 	arena_init(&a, 16 * 1024);
 	refusal_set(r, GPUCTR_E_GPU_BUSY, "Leave out --no-wait to queue, or try again later.",
 		    "the GPU's counters are held by %s",
-		    capture_describe_holder(&a, list_entry(blocker, struct capture, claim)));
+		    capture_describe_holder(&a, list_entry(blocker, struct capture, booking)));
 	arena_deinit(&a);
 	return r->code;
 }
@@ -316,7 +316,7 @@ static void plan(struct front *f, struct capture *c, uint64_t gpus)
 	int r;
 
 	c->by_job = admission_by_job(f, &client->credentials, gpus);
-	claim_init(&c->claim, c->recorded ? 0 : gpus, c->uid);
+	booking_init(&c->booking, c->recorded ? 0 : gpus, c->uid);
 	if (c->options.permit || (c->options.trace && c->options.metrics.n == 0)) {
 		finish_opening(f, c,
 			       &(struct wire_plan){ .chip = planned_chip(f, &c->options, gpus) });
@@ -346,9 +346,9 @@ static void on_seen(struct front *f, void *owner, uint32_t request, const struct
 		return;
 	}
 	if (m && m->type == WIRE_TENANTS_REPLY && m->tenants_reply.known) {
-		seen = standby_gpus(c, &m->tenants_reply, c->claim.gpus);
+		seen = standby_gpus(c, &m->tenants_reply, c->booking.gpus);
 	}
-	plan(f, c, seen ? seen : c->claim.gpus);
+	plan(f, c, seen ? seen : c->booking.gpus);
 }
 
 /* Chooses the GPUs on which the processes compute now; all of gpus when none computes yet, or when
@@ -357,7 +357,7 @@ static void find_gpus(struct front *f, struct capture *c, uint64_t gpus)
 {
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST, .tenants_request = { 0, gpus } };
 
-	claim_init(&c->claim, gpus, c->uid);
+	booking_init(&c->booking, gpus, c->uid);
 	if (gpu_link_request(&f->gpu, &q, on_seen, NULL, c->id) < 0) {
 		plan(f, c, gpus);
 	}

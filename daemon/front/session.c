@@ -149,7 +149,7 @@ static void note_hung(struct front *f, struct capture *c)
 	const struct event e = {
 		.type = EVENT_HUNG,
 		.code = GPUCTR_E_DRIVER_HUNG,
-		.message = describe_hang(f, &c->arena, c->claim.gpus),
+		.message = describe_hang(f, &c->arena, c->booking.gpus),
 		.remedy = "Take another GPU with --devices; when this one does not come "
 			  "back, an administrator has to reset it or to restart the machine.",
 	};
@@ -163,7 +163,7 @@ void session_on_driver_hung(struct front *f, uint64_t gpus)
 	list_for_each(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
 
-		if (c->claim.state != CLAIM_IDLE && (c->claim.gpus & gpus) != 0) {
+		if (c->booking.state != BOOKING_IDLE && (c->booking.gpus & gpus) != 0) {
 			note_hung(f, c);
 		}
 	}
@@ -172,7 +172,7 @@ void session_on_driver_hung(struct front *f, uint64_t gpus)
 
 void session_on_planned(struct front *f, struct capture *c)
 {
-	if ((c->claim.gpus & f->granter.hung_gpus) != 0) {
+	if ((c->booking.gpus & f->granter.hung_gpus) != 0) {
 		note_hung(f, c);
 		f->hooks->carry_out(f);
 	} else {
@@ -212,7 +212,7 @@ void session_on_jobs_changed(struct front *f)
 		struct capture *c = list_entry(l, struct capture, link);
 		uint64_t lost = admission_lost(f, c);
 
-		if ((c->claim.state != CLAIM_IDLE || c->options.trace) && lost != 0) {
+		if ((c->booking.state != BOOKING_IDLE || c->options.trace) && lost != 0) {
 			note_loss(f, c, lost);
 		}
 	}
@@ -235,7 +235,7 @@ void session_on_reload(struct front *f)
 		if (!is_looked_at(c)) {
 			continue;
 		}
-		c->by_job = admission_by_job(f, &client->credentials, c->claim.gpus);
+		c->by_job = admission_by_job(f, &client->credentials, c->booking.gpus);
 		/* The users of shared GPUs are not watched, so a permit of whole ones ends. */
 		if (!admission_still_allows(f, &client->credentials, c, &r) ||
 		    (c->whole_gpus && !permits_device(f, c, &r))) {

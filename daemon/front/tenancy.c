@@ -27,7 +27,7 @@ static void refuse_unknown(struct refusal *r)
 /* The GPUs of c that need a look. Those that a scheduler gave to a job of c's user need none. */
 static uint64_t unanswered_gpus(const struct front *f, const struct capture *c)
 {
-	return c->claim.gpus & ~jobs_gpus_of(&f->jobs, c->target);
+	return c->booking.gpus & ~jobs_gpus_of(&f->jobs, c->target);
 }
 
 /* Does another user than c's compute on one of c's GPUs? */
@@ -112,9 +112,9 @@ static uint64_t watched_gpus(const struct front *f)
 	uint64_t gpus = 0;
 
 	list_for_each(l, (struct list *)(uintptr_t)&f->arbiter.holders) {
-		const struct claim *claim = list_entry(l, struct claim, link);
+		const struct booking *booking = list_entry(l, struct booking, link);
 
-		gpus |= unanswered_gpus(f, list_entry(claim, struct capture, claim));
+		gpus |= unanswered_gpus(f, list_entry(booking, struct capture, booking));
 	}
 	return f->config.shared ? 0 : gpus;
 }

@@ -224,8 +224,8 @@ static int replace_linked(struct supervisor *s, enum worker_id id)
 		return fd;
 	}
 	r = control_send(s->control, workers[id].replaced, fd);
-	/* These errors mean that the front is dying, with which the other workers end too: the
-	 * front is reaped in a moment, if later than they. */
+	/* These errors mean that the front is dying, and the other workers end with it. The front
+	 * may be reaped after them. */
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 

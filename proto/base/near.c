@@ -111,7 +111,7 @@ const char *near_separator(const struct near *n, size_t i)
 const char *near_word(const char *word, const char *const *candidates)
 {
 	size_t n = strlen(word);
-	unsigned best = (unsigned)n / 3 + 1; /* what is found is below */
+	unsigned best = (unsigned)n / 3 + 1; /* a nearer word has fewer slips than this */
 	const char *nearest = NULL;
 
 	for (; n > 0 && *candidates; candidates++) {

@@ -425,7 +425,7 @@ static void read_copies(struct store_reader *r, unsigned process)
 	}
 	while (store_next_copies(b, &copies, &n) == 0 && copies) {
 		for (size_t i = 0; i < n; i++) {
-			fuzz_check(copies[i].kind <= GPUCTR_COPY_KERNEL);
+			fuzz_check(copies[i].kind <= GPUCTR_COPY_LOST);
 			fuzz_check(copies[i].start_ns >= 0 && copies[i].duration_ns >= 0);
 		}
 	}

@@ -168,7 +168,7 @@ def record(m):
     time.sleep(2)
     for name, metrics, interval in (("transformer-h200", LIST, "10us"), ("transformer-sm-h200", LIST + ",sm__inst_executed.sum", "50us")):
         path = m.work / f"{name}.gpuctr"
-        r = m.client("capture", "--pid", p.pid, "--mode", "sample", "--raw", "-o", path, "-f", "--metrics", metrics, "--interval", interval,
+        r = m.client("capture", "--pid", p.pid, "--mode", "sample", "-o", path, "-f", "--metrics", metrics, "--interval", interval,
                      "--duration", 0.5, "--summary-rows", 4)
         print("\n".join("    " + line for line in lines_of(r.stderr)))
         if r.returncode == 0:

@@ -17,7 +17,7 @@
  * --hold"), a driver call that hangs. "Soon" is a second on a machine of its own; here the median
  * is compared with it and the worst case with the patience of all tests. */
 
-enum victim { CLIENT_PROCESS, PROGRAM, FRONT, GRANTER, GPU, PLANNER, VICTIMS };
+enum victim { CLIENT_PROCESS, PROGRAM, SAMPLER, FRONT, GRANTER, GPU, PLANNER, VICTIMS };
 
 enum {
 	SERVICE_MS = 1000,
@@ -27,7 +27,7 @@ enum {
 	TIMES_MAX = 4096,
 };
 
-static const char *const victims[VICTIMS] = { "client",	 "program", "front",
+static const char *const victims[VICTIMS] = { "client",	 "program", "gpuctr-sampler", "front",
 					      "granter", "gpu",	    "planner" };
 
 struct scene {
@@ -42,7 +42,7 @@ struct point {
 	const char *name;
 	const char *hold; /* where the program waits */
 	void (*reach)(struct scene *s);
-	bool has_program, has_client;
+	bool has_program, has_client, has_sampler;
 };
 
 static struct {
@@ -50,21 +50,23 @@ static struct {
 	size_t n;
 } services;
 
-static bool permits; /* in place of captures: the program is a profiler of its own */
+/* A permit's program is a profiler of its own; a sampled run has a permit and a trace. */
+static enum { CAPTURES, PERMITS, SAMPLED } kind;
 
 /* --- places --- */
 
 static void start_client(struct scene *s, const char *hold)
 {
-	if (permits) {
+	if (kind == PERMITS) {
 		s->client = fixture_client(s->f, USER_ANN, "permit", "--", TEST_FAKEPROFILER,
 					   "--rounds", "40", NULL);
 		return;
 	}
-	s->client = fixture_client(s->f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-f",
-				   "--format", "jsonl", "--output", fixture_path(s->f, "records"),
-				   "--", FAKEAPP, "--kernels", "400", "--exit", "7",
-				   hold ? "--hold" : NULL, hold, NULL);
+	s->client = fixture_client(s->f, USER_ANN, "--mode", kind == SAMPLED ? "sample" : "range",
+				   "--metrics", "dram__bytes_read.sum", "-f", "--format", "jsonl",
+				   "--output", fixture_path(s->f, "records"), "--", FAKEAPP,
+				   "--kernels", "400", "--exit", "7", hold ? "--hold" : NULL, hold,
+				   NULL);
 }
 
 static void stop_worker(struct scene *s, const char *name)
@@ -137,9 +139,21 @@ static void reach_lease(struct scene *s)
 	wait_for_state(s, GPUCTR_CAPTURE_QUEUED, false, true);
 }
 
+static pid_t wait_for_child(const struct scene *s, const char *name)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	pid_t pid;
+
+	while ((pid = process_child(s->client->pid, name)) == 0) {
+		assert_true(now_ms() < by);
+		sleep_ms(2);
+	}
+	return pid;
+}
+
 static void wait_for_program(struct scene *s)
 {
-	s->program = fixture_child(s->client);
+	s->program = kind == SAMPLED ? wait_for_child(s, "fakeapp") : fixture_child(s->client);
 }
 
 static void reach_held(struct scene *s)
@@ -194,6 +208,45 @@ static void reach_permitted(struct scene *s)
 	expect_text_soon(s->client->out, "counters\n");
 }
 
+/* The planner is asked before the permit is. */
+static void reach_names(struct scene *s)
+{
+	stop_worker(s, "planner");
+	start_client(s, NULL);
+	wait_asleep(s->client->pid);
+}
+
+/* It waits for the driver, and has not begun. */
+static void reach_sampler(struct scene *s)
+{
+	uint64_t hangs = fixture_counter(s->f, "hangs");
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	fixture_set_knob(s->f, "ioctl_hang", GPU_0_PARENT);
+	start_client(s, NULL);
+	wait_for_child(s, "gpuctr-sampler");
+	while (fixture_counter(s->f, "hangs") == hangs) {
+		assert_true(now_ms() < by);
+		sleep_ms(2);
+	}
+}
+
+static const struct point sampled_points[] = {
+	{ "connected", NULL, reach_connected, false, true, false },
+	{ "planning", NULL, reach_names, false, true, false },
+	{ "queued", NULL, reach_queue, false, true, false },
+	{ "turn", NULL, reach_turn, false, true, false },
+	{ "lease opening", NULL, reach_lease, false, true, false },
+	{ "sampler asks", NULL, reach_sampler, false, true, true },
+	{ "samplers run", "start", reach_held, true, true, true },
+	{ "attached", "init", reach_held, true, true, true },
+	{ "launched", "first", reach_held, true, true, true },
+	{ "records", "middle", reach_held, true, true, true },
+	{ "exiting", "end", reach_held, true, true, true },
+	{ "ending", "end", reach_ending, false, true, true },
+	{ "over", NULL, reach_over, false, false, false },
+};
+
 static const struct point permit_points[] = {
 	{ "connected", NULL, reach_connected, false, true },
 	{ "queued", NULL, reach_queue, false, true },
@@ -230,6 +283,8 @@ static pid_t find_victim(const struct scene *s, enum victim victim)
 		return s->client->pid;
 	case PROGRAM:
 		return s->program;
+	case SAMPLER:
+		return process_child(s->client->pid, victims[SAMPLER]);
 	default:
 		return fixture_worker(s->f, victims[victim]);
 	}
@@ -260,7 +315,7 @@ static void expect_orphan_exit(pid_t pid)
 /* All that the program has to say, or nothing: it was killed, or not started. */
 static void expect_whole_output(struct program *client, bool whole)
 {
-	if (permits) {
+	if (kind == PERMITS) {
 		assert_int_equal(count_text(client->out, "done "), whole);
 	} else {
 		expect_output(client, whole ? "done 400\n" : "");
@@ -284,11 +339,23 @@ static void expect_ran_on(struct scene *s, enum victim victim)
 		program_wait(s->client);
 		if (!started && count_text(s->client->out, "done") == 0) {
 			expect_exit(s->client, 125); /* refused before it was started */
-			expect_message(s->client, "gpuctr-client: ");
+			expect_message(s->client, kind == SAMPLED ? "gpuctr" : "gpuctr-client: ");
 		} else {
 			expect_exit(s->client, 7);
 			expect_whole_output(s->client, true);
 		}
+	}
+}
+
+/* Whose end is the reason for what the client says. */
+static void expect_cause(struct scene *s, enum victim victim)
+{
+	if (victim == SAMPLER && s->program != 0) {
+		expect_message(s->client, "ended without a last word (signal 9, Killed)");
+	} else if (victim == FRONT && s->program != 0) {
+		expect_message(s->client, "the daemon is gone: the program runs on");
+	} else if (victim == GRANTER && s->program != 0) {
+		expect_message(s->client, "error[revoked]");
 	}
 }
 
@@ -339,6 +406,10 @@ static void run_once(struct fixture *f, const struct point *p, enum victim victi
 	if (p->has_client) {
 		expect_ran_on(&s, victim);
 	}
+	if (kind == SAMPLED && p->has_client) {
+		expect_cause(&s, victim);
+		fixture_wait_for_orphans(f, NULL);
+	}
 	expect_nothing_left(f);
 	fixture_forget_programs(f, programs);
 }
@@ -350,7 +421,8 @@ static size_t find_victims(const struct point *p, enum victim ret[VICTIMS])
 	size_t n = 0;
 
 	for (enum victim v = 0; v < VICTIMS; v++) {
-		if ((v != PROGRAM || p->has_program) && (v != CLIENT_PROCESS || p->has_client)) {
+		if ((v != PROGRAM || p->has_program) && (v != CLIENT_PROCESS || p->has_client) &&
+		    (v != SAMPLER || p->has_sampler)) {
 			ret[n++] = v;
 		}
 	}
@@ -381,8 +453,9 @@ static size_t kill_at(struct fixture *f, const struct point *p, size_t run, size
 
 static void kill_everybody_at(struct fixture *f, const char *name)
 {
+	static const struct point *const all[] = { points, permit_points, sampled_points };
 	size_t runs = requirement_amount(3, 30), run = 0;
-	const struct point *p = permits ? permit_points : points;
+	const struct point *p = all[kind];
 
 	while (strcmp(p->name, name) != 0) {
 		p++;
@@ -395,11 +468,21 @@ static void kill_everybody_at(struct fixture *f, const char *name)
 
 static void kill_everybody_of_a_permit(void **state)
 {
-	permits = true;
+	kind = PERMITS;
 	for (size_t i = 0; i < ARRAY_SIZE(permit_points); i++) {
 		kill_everybody_at(*state, permit_points[i].name);
 	}
-	permits = false;
+	kind = CAPTURES;
+}
+
+static void kill_everybody_of_a_sampled_run(void **state)
+{
+	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
+	kind = SAMPLED;
+	for (size_t i = 0; i < ARRAY_SIZE(sampled_points); i++) {
+		kill_everybody_at(*state, sampled_points[i].name);
+	}
+	kind = CAPTURES;
 }
 
 static int compare(const void *a, const void *b)
@@ -416,11 +499,12 @@ static void tell_services(void **state)
 	qsort(services.ms, services.n, sizeof(services.ms[0]), compare);
 	median = services.ms[services.n / 2];
 	worst = services.ms[services.n - 1];
-	requirement_figure("R21",
-			   "%zu kills at %zu places of a capture and %zu of a permit: service is "
-			   "back after %u ms (median), %u ms (worst)",
-			   services.n, ARRAY_SIZE(points), ARRAY_SIZE(permit_points), median,
-			   worst);
+	requirement_figure(
+		"R21",
+		"%zu kills at %zu places of a capture, %zu of a permit or %zu of a sampled "
+		"run: service is back after %u ms (median), %u ms (worst)",
+		services.n, ARRAY_SIZE(points), ARRAY_SIZE(permit_points),
+		ARRAY_SIZE(sampled_points), median, worst);
 	assert_true(!requirement_times_hold() || median <= SERVICE_MS);
 }
 
@@ -445,8 +529,13 @@ PLACE(killed_when_exiting, "exiting")
 PLACE(killed_while_ending, "ending")
 PLACE(killed_when_over, "over")
 
-int main(void)
+/* A sampled run has a test of its own, beside this one: "sampled". */
+int main(int argc, char **argv)
 {
+	const struct CMUnitTest sampled[] = {
+		SYSTEM_TEST(kill_everybody_of_a_sampled_run),
+		cmocka_unit_test(tell_services),
+	};
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(killed_when_connected),	   SYSTEM_TEST(killed_while_planning),
 		SYSTEM_TEST(killed_in_the_queue),	   SYSTEM_TEST(killed_at_the_turn),
@@ -458,5 +547,6 @@ int main(void)
 		SYSTEM_TEST(kill_everybody_of_a_permit),   cmocka_unit_test(tell_services),
 	};
 
-	return SYSTEM_RUN(tests);
+	return argc > 1 && strcmp(argv[1], "sampled") == 0 ? SYSTEM_RUN(sampled)
+							   : SYSTEM_RUN(tests);
 }

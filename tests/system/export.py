@@ -88,7 +88,7 @@ def check_counters(events, want, what):
 def check_launches(events, want, what):
     for e, (_, _, correlation, thread, *_, kind, _) in zip(events, want):
         check(e["name"] == "cudaLaunchKernel" and e["tid"] == thread and e["args"]["correlation"] == correlation and
-              e["args"].get("gpuctr::kind") == (None, "cooperative", "graph")[kind], f"{what}: {e}")
+              e["args"].get("gpuctr::kind") == (None, "cooperative", "graph", "graph_kernel")[kind], f"{what}: {e}")
 
 
 def stacks(operators, launches, what):
@@ -167,7 +167,7 @@ def worse_captures():
     check_trace(change("none.gpuctr", "UPDATE record SET range = 0"))
     check_trace(change("null.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL WHERE idx % 2',
                        "UPDATE record SET duration_ns = -1, clock = 0 WHERE idx % 3 = 0"))
-    check_trace(change("graph.gpuctr", "UPDATE record SET kind = idx % 3"))
+    check_trace(change("graph.gpuctr", "UPDATE record SET kind = idx % 4"))
     check_trace(change("empty.gpuctr", "DELETE FROM record"))
 
 

@@ -235,9 +235,12 @@ def other_seconds():
         write_trace("far.json", events_of([(*r[:3], r[3] + move, r[4] + move, *r[5:]) for r in ran]) if move > 0 else
                     events_of([(*r[:3], r[3] + BASE_NS + move, r[4] + BASE_NS + move, *r[5:]) for r in ran]), base=move > 0)
         merge("far.json", "--samples", "s.jsonl", "-o", "bad.json", status=1, says=says)
-    near = [(*r[:3], r[3] + 1_500_000, r[4] + 1_500_000, *r[5:]) for r in ran]
-    write_trace("near.json", events_of(near))
-    merge("near.json", "--samples", "s.jsonl", "-f", "-o", "near.out", says=b"clocks differ 960")
+    for move in (-60_000, 1_500_000):
+        write_trace("near.json", events_of([(*r[:3], r[3] + move, r[4] + move, *r[5:]) for r in ran]))
+        r = merge("near.json", "--samples", "s.jsonl", "-f", "--capture", "near.gpuctr", "-o", "-", says=b"the clocks of samples and trace differ by about")
+        check_values(json.loads(r.stdout))
+        anew = [run("report", "near.gpuctr", "--json", *more).stdout for more in ((), ("--attribute",))]
+        check(anew[0] == anew[1], "attributed again, other values")
 
 
 def bad_samples():

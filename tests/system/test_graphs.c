@@ -49,6 +49,20 @@ static void threads_launch_graphs(void **state)
 	assert_true(query_run(f, "SELECT count(*) FROM records WHERE kind = 3 AND nvtx GLOB "
 				 "'*replay*'") == 4 * 50 * 37);
 	assert_true(query_run(f, "SELECT count(DISTINCT graph) FROM graph_kernel") == 4);
+	client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), "--by",
+				"graph,kernel", "--limit", "100", NULL);
+	expect_exit(client, 0);
+	assert_int_equal(count_text(client->out, "graph 3"), 8);
+	assert_int_equal(count_text(client->out, "k7"), 5);
+	client = fixture_client(f, USER_ANN, "export", fixture_path(f, "run.gpuctr"), "--to",
+				"chrome", NULL);
+	expect_exit(client, 0);
+	assert_int_equal(count_text(client->out, "\"graph id\":3,\"graph node id\":"), 50 * 37);
+	client = fixture_client(f, USER_ANN, "export", fixture_path(f, "run.gpuctr"), "--to", "csv",
+				NULL);
+	expect_exit(client, 0);
+	assert_int_equal(count_text(client->out, ",graph,graph_node"), 1);
+	assert_int_equal(count_text(client->out, ",3,12884901890"), 50);
 	assert_true(query_run(f,
 			      "SELECT count(*) FROM records WHERE graph IS NOT NULL AND "
 			      "graph_node >> 32 = graph AND grid_x = (graph_node & 65535) + 1") ==

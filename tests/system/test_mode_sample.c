@@ -109,6 +109,12 @@ static void each_kernel_has_its_value_and_its_error(void **state)
 	assert_true(count_text(client->out, "values are SAMPLED") +
 			    count_text(client->err, "values are SAMPLED") ==
 		    1);
+	assert_true(count_text(client->out, " of 2,000 kernels have no value") +
+			    count_text(client->err, " of 2,000 kernels have no value") ==
+		    1);
+	assert_true(count_text(client->out, "10.0 us samples of the whole GPU") +
+			    count_text(client->err, "10.0 us samples of the whole GPU") ==
+		    1);
 	expect_no_objects(f);
 }
 

@@ -32,9 +32,9 @@ static int setup(void **state)
 static void record(struct fixture *f, const char *path)
 {
 	struct program *p =
-		fixture_client(f, USER_ANN, "--mode", "sample", "--raw", "-o", path, "--metrics",
-			       BOTH, "--", FAKEAPP, "--kernels", "2000", "--grids", "13",
-			       "--blocks", "6000", "--sleep-us", "400", "--nvtx", NULL);
+		fixture_client(f, USER_ANN, "--mode", "sample", "-o", path, "--metrics", BOTH, "--",
+			       FAKEAPP, "--kernels", "2000", "--grids", "13", "--blocks", "6000",
+			       "--sleep-us", "400", "--nvtx", NULL);
 
 	expect_exit(p, 0);
 }
@@ -106,8 +106,7 @@ static void a_run_that_was_sampled_gives_the_same_values_again(void **state)
 	assert_int_equal(count_text(p->out, " of the whole GPU, each 10 us"), 1);
 }
 
-/* Of a program that runs, so that a recording may be short; its ranges are counter data, and each
- * launch would be kept. */
+/* A recording may be short. */
 static void a_program_that_runs_is_recorded(void **state)
 {
 	struct fixture *f = *state;
@@ -120,18 +119,40 @@ static void a_program_that_runs_is_recorded(void **state)
 	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000", "--grids",
 			   "13", "--blocks", "6000", "--sleep-us", "400", NULL);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--raw", "-o",
-				path, NULL);
-	expect_exit(client, 125);
-	expect_message(client, "add --mode sample");
 	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode",
-				"sample", "--raw", "-o", path, "--duration", "0.5", NULL);
+				"sample", "-o", path, "--duration", "0.5", NULL);
 	expect_exit(client, 0);
 	program_kill(p, SIGKILL);
 	expect_exit(play(f, path, out, "--metrics", BOTH), 0);
 	assert_true(query_file(out, "SELECT count(\"dram__bytes_read.sum\") FROM record") > 200);
 	assert_true(query_file(path, "SELECT round(sum(\"dram__bytes_read.sum\")) FROM record") ==
 		    query_file(out, "SELECT round(sum(\"dram__bytes_read.sum\")) FROM record"));
+}
+
+static void kernels_of_graphs_are_played(void **state)
+{
+	static const char *const sums[] = {
+		"SELECT count(*) FROM record",
+		"SELECT sum(kind * idx) FROM record",
+		"SELECT sum(record * graph) + sum(node) FROM graph_kernel",
+		"SELECT round(sum(\"dram__bytes_read.sum\")) FROM record",
+	};
+	struct fixture *f = *state;
+	char path[96], out[96];
+	struct program *p;
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "--mode", "sample", "-o", path, "--metrics", BOTH, "--",
+			   FAKEAPP, "--kernels", "10", "--graph", "--graph-nodes", "37",
+			   "--graph-launches", "50", NULL);
+	expect_exit(p, 0);
+	assert_true(query_file(path, "SELECT count(*) FROM graph_kernel") == 37 * 50);
+	expect_exit(play(f, path, out, "--metrics", BOTH), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(sums); i++) {
+		assert_true(query_file(path, sums[i]) == query_file(out, sums[i]));
+	}
 }
 
 /* One metric of them, and the launches that a filter chooses: what it leaves out runs all the same.
@@ -426,6 +447,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SAMPLE_TEST(a_run_that_was_sampled_gives_the_same_values_again),
 		SAMPLE_TEST(a_program_that_runs_is_recorded),
+		SAMPLE_TEST(kernels_of_graphs_are_played),
 		SAMPLE_TEST(a_part_of_it_has_the_values_of_the_whole),
 		SAMPLE_TEST(each_recording_is_played_as_it_was_made),
 		SAMPLE_TEST(a_damaged_recording_is_refused_with_its_cause),

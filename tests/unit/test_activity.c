@@ -564,6 +564,12 @@ static void known_graphs_are_not_waited_for(void **state)
 	late = activity_take_late(&f->activity);
 	assert_int_equal(late.n, 1);
 	assert_int_equal(late.first->launch.graph_node, 13);
+	f->batch.n = 1; /* delivered for itself, it is not waited for */
+	f->launches[0] = late.first->launch;
+	f->launches[0].clock = GPUCTR_CLOCK_NONE;
+	n = n_flushes;
+	activity_fill(&f->activity, &f->batch);
+	assert_int_equal(n_flushes, n);
 	free(late.first);
 	stop_nodes(f);
 }

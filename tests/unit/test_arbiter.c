@@ -6,31 +6,31 @@
 static void holds_at_once_when_free(void **state)
 {
 	struct arbiter a;
-	struct claim c;
+	struct booking c;
 
 	(void)state;
 	arbiter_init(&a, 4);
-	claim_init(&c, 1, 0);
+	booking_init(&c, 1, 0);
 	assert_int_equal(arbiter_request(&a, &c, true), 0);
-	assert_int_equal(c.state, CLAIM_HOLDING);
+	assert_int_equal(c.state, BOOKING_HOLDING);
 	assert_int_equal(arbiter_position(&a, &c), 0);
 	assert_null(arbiter_blocker(&a, &c));
 	arbiter_release(&a, &c);
-	assert_int_equal(c.state, CLAIM_IDLE);
+	assert_int_equal(c.state, BOOKING_IDLE);
 	assert_int_equal(a.held, 0);
-	arbiter_release(&a, &c); /* an idle claim is left alone */
+	arbiter_release(&a, &c); /* an idle booking is left alone */
 	assert_null(arbiter_next(&a));
 }
 
 static void first_come_first_served(void **state)
 {
 	struct arbiter a;
-	struct claim c[5];
+	struct booking c[5];
 
 	(void)state;
 	arbiter_init(&a, 4);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
-		claim_init(&c[i], 1, (uid_t)i);
+		booking_init(&c[i], 1, (uid_t)i);
 		assert_int_equal(arbiter_request(&a, &c[i], true), i == 0 ? 0 : ARBITER_E_QUEUED);
 		assert_int_equal(arbiter_position(&a, &c[i]), i);
 		assert_ptr_equal(arbiter_blocker(&a, &c[i]), i == 0 ? NULL : &c[0]);
@@ -48,20 +48,20 @@ static void first_come_first_served(void **state)
 static void no_wait_and_a_full_queue_are_refused(void **state)
 {
 	struct arbiter a;
-	struct claim c[4];
+	struct booking c[4];
 
 	(void)state;
 	arbiter_init(&a, 2);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
-		claim_init(&c[i], 1, (uid_t)i);
+		booking_init(&c[i], 1, (uid_t)i);
 	}
 	assert_int_equal(arbiter_request(&a, &c[0], true), 0);
 	assert_int_equal(arbiter_request(&a, &c[1], false), ARBITER_E_BUSY);
-	assert_int_equal(c[1].state, CLAIM_IDLE);
+	assert_int_equal(c[1].state, BOOKING_IDLE);
 	assert_int_equal(arbiter_request(&a, &c[1], true), ARBITER_E_QUEUED);
 	assert_int_equal(arbiter_request(&a, &c[2], true), ARBITER_E_QUEUED);
 	assert_int_equal(arbiter_request(&a, &c[3], true), ARBITER_E_FULL);
-	assert_int_equal(c[3].state, CLAIM_IDLE);
+	assert_int_equal(c[3].state, BOOKING_IDLE);
 	arbiter_release(&a, &c[1]); /* leaving the queue makes room in it */
 	assert_int_equal(arbiter_request(&a, &c[3], true), ARBITER_E_QUEUED);
 	assert_int_equal(arbiter_position(&a, &c[2]), 1);
@@ -71,12 +71,12 @@ static void no_wait_and_a_full_queue_are_refused(void **state)
 static void different_gpus_do_not_wait_for_each_other(void **state)
 {
 	struct arbiter a;
-	struct claim c[64];
+	struct booking c[64];
 
 	(void)state;
 	arbiter_init(&a, 4);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
-		claim_init(&c[i], UINT64_C(1) << i, (uid_t)i);
+		booking_init(&c[i], UINT64_C(1) << i, (uid_t)i);
 		assert_int_equal(arbiter_request(&a, &c[i], false), 0);
 	}
 	assert_int_equal(a.held, UINT64_MAX);
@@ -84,17 +84,17 @@ static void different_gpus_do_not_wait_for_each_other(void **state)
 	assert_int_equal(a.held, UINT64_MAX >> 1);
 }
 
-/* Several GPUs come all at once or not at all, so two claims cannot hold what the other needs. */
+/* Several GPUs come all at once or not at all, so two bookings cannot hold what the other needs. */
 static void several_gpus_come_together(void **state)
 {
 	struct arbiter a;
-	struct claim one, both, two;
+	struct booking one, both, two;
 
 	(void)state;
 	arbiter_init(&a, 4);
-	claim_init(&one, 1, 1);
-	claim_init(&both, 3, 2);
-	claim_init(&two, 2, 3);
+	booking_init(&one, 1, 1);
+	booking_init(&both, 3, 2);
+	booking_init(&two, 2, 3);
 	assert_int_equal(arbiter_request(&a, &one, true), 0);
 	assert_int_equal(arbiter_request(&a, &both, true), ARBITER_E_QUEUED);
 	assert_int_equal(a.held, 1);
@@ -111,23 +111,23 @@ static void several_gpus_come_together(void **state)
 	assert_ptr_equal(arbiter_next(&a), &two);
 }
 
-/* A claim for all GPUs among a stream of small ones is served once those before it are. */
+/* A booking for all GPUs among a stream of small ones is served once those before it are. */
 static void a_large_claim_does_not_starve(void **state)
 {
 	struct arbiter a;
-	struct claim all, small[2];
+	struct booking all, small[2];
 	unsigned turns = 0;
 
 	(void)state;
 	arbiter_init(&a, 64);
-	claim_init(&all, 3, 10);
+	booking_init(&all, 3, 10);
 	for (int i = 0; i < 2; i++) {
-		claim_init(&small[i], UINT64_C(1) << i, (uid_t)i);
+		booking_init(&small[i], UINT64_C(1) << i, (uid_t)i);
 		assert_int_equal(arbiter_request(&a, &small[i], true), 0);
 	}
 	assert_int_equal(arbiter_request(&a, &all, true), ARBITER_E_QUEUED);
-	while (all.state != CLAIM_HOLDING && turns < 100) {
-		struct claim *c = &small[turns++ % 2];
+	while (all.state != BOOKING_HOLDING && turns < 100) {
+		struct booking *c = &small[turns++ % 2];
 
 		arbiter_release(&a, c);
 		while (arbiter_next(&a)) {
@@ -141,15 +141,15 @@ static void a_large_claim_does_not_starve(void **state)
 static void those_before_it_are_those_who_want_its_gpus(void **state)
 {
 	struct arbiter a;
-	struct claim held, others, first, second, both;
+	struct booking held, others, first, second, both;
 
 	(void)state;
 	arbiter_init(&a, 4);
-	claim_init(&held, 3, 1);
-	claim_init(&others, 2, 2);
-	claim_init(&first, 1, 3);
-	claim_init(&second, 1, 4);
-	claim_init(&both, 3, 5);
+	booking_init(&held, 3, 1);
+	booking_init(&others, 2, 2);
+	booking_init(&first, 1, 3);
+	booking_init(&second, 1, 4);
+	booking_init(&both, 3, 5);
 	assert_int_equal(arbiter_request(&a, &held, true), 0);
 	assert_int_equal(arbiter_request(&a, &others, true), ARBITER_E_QUEUED);
 	assert_int_equal(arbiter_request(&a, &first, true), ARBITER_E_QUEUED);
@@ -165,15 +165,15 @@ static void those_before_it_are_those_who_want_its_gpus(void **state)
 
 enum { ANN = 1, BOB = 2, CAROL = 3, EACH = 8 };
 
-static void request_all(struct arbiter *a, struct claim *c, size_t n, uint64_t gpus, uid_t user)
+static void request_all(struct arbiter *a, struct booking *c, size_t n, uint64_t gpus, uid_t user)
 {
 	for (size_t i = 0; i < n; i++) {
-		claim_init(&c[i], gpus, user);
+		booking_init(&c[i], gpus, user);
 		arbiter_request(a, &c[i], true);
 	}
 }
 
-static void expect_next(struct arbiter *a, struct claim *holds, struct claim *next)
+static void expect_next(struct arbiter *a, struct booking *holds, struct booking *next)
 {
 	arbiter_release(a, holds);
 	assert_ptr_equal(arbiter_next(a), next);
@@ -181,14 +181,14 @@ static void expect_next(struct arbiter *a, struct claim *holds, struct claim *ne
 
 static void behind_eight_of_one_user_another_is_next(void **state)
 {
-	struct claim anns[EACH], bob, carol;
+	struct booking anns[EACH], bob, carol;
 	struct arbiter a;
 
 	(void)state;
 	arbiter_init(&a, 32);
 	request_all(&a, anns, EACH, 1, ANN);
-	claim_init(&bob, 1, BOB);
-	claim_init(&carol, 1, CAROL);
+	booking_init(&bob, 1, BOB);
+	booking_init(&carol, 1, CAROL);
 	assert_ptr_equal(arbiter_blocker(&a, &bob), &anns[0]);
 	assert_int_equal(arbiter_request(&a, &bob, false), ARBITER_E_BUSY);
 	assert_int_equal(arbiter_request(&a, &bob, true), ARBITER_E_QUEUED);
@@ -210,7 +210,7 @@ static void behind_eight_of_one_user_another_is_next(void **state)
 
 static void two_users_with_many_claims_take_turns(void **state)
 {
-	struct claim anns[EACH], bobs[EACH], *holds = &anns[0];
+	struct booking anns[EACH], bobs[EACH], *holds = &anns[0];
 	struct arbiter a;
 
 	(void)state;
@@ -230,14 +230,14 @@ static void two_users_with_many_claims_take_turns(void **state)
 /* Bob comes back whenever he has been served, and is one of two all the same. */
 static void who_comes_back_gets_every_other_turn(void **state)
 {
-	struct claim anns[EACH], bob;
+	struct booking anns[EACH], bob;
 	struct arbiter a;
 
 	(void)state;
 	arbiter_init(&a, 32);
 	request_all(&a, anns, EACH, 1, ANN);
 	for (size_t i = 0; i + 1 < EACH; i++) {
-		claim_init(&bob, 1, BOB);
+		booking_init(&bob, 1, BOB);
 		assert_int_equal(arbiter_request(&a, &bob, true), ARBITER_E_QUEUED);
 		expect_next(&a, &anns[i], &bob);
 		expect_next(&a, &bob, &anns[i + 1]);
@@ -247,27 +247,28 @@ static void who_comes_back_gets_every_other_turn(void **state)
 /* On another GPU it takes nothing from anybody. */
 static void claims_on_other_gpus_are_no_turns(void **state)
 {
-	struct claim elsewhere[2], bob, ann, bobs_second;
+	struct booking elsewhere[2], bob, ann, bobs_second;
 	struct arbiter a;
 
 	(void)state;
 	arbiter_init(&a, 32);
 	request_all(&a, elsewhere, 2, 2, ANN);
-	claim_init(&bob, 1, BOB);
+	booking_init(&bob, 1, BOB);
 	assert_int_equal(arbiter_request(&a, &bob, true), 0);
-	claim_init(&bobs_second, 1, BOB);
+	booking_init(&bobs_second, 1, BOB);
 	assert_int_equal(arbiter_request(&a, &bobs_second, true), ARBITER_E_QUEUED);
-	claim_init(&ann, 1, ANN);
+	booking_init(&ann, 1, ANN);
 	assert_int_equal(arbiter_request(&a, &ann, true), ARBITER_E_QUEUED);
 	assert_int_equal(arbiter_position(&a, &ann), 1); /* her first there */
 	assert_int_equal(arbiter_position(&a, &elsewhere[1]), 1);
 }
 
-/* Where everybody may measure there are as many users as somebody likes, each with its first claim.
+/* Where everybody may measure there are as many users as somebody likes, each with its first
+ * booking.
  */
 static void nobody_is_overtaken_for_ever(void **state)
 {
-	struct claim anns[2], other;
+	struct booking anns[2], other;
 	struct arbiter a;
 	unsigned n = 0;
 
@@ -275,7 +276,7 @@ static void nobody_is_overtaken_for_ever(void **state)
 	arbiter_init(&a, 32);
 	request_all(&a, anns, 2, 1, ANN);
 	for (uid_t user = 100; user < 200; user++) {
-		claim_init(&other, 1, user);
+		booking_init(&other, 1, user);
 		assert_int_equal(arbiter_request(&a, &other, true), ARBITER_E_QUEUED);
 		n += arbiter_position(&a, &other) == 1;
 		arbiter_release(&a, &other);
@@ -287,14 +288,14 @@ static void nobody_is_overtaken_for_ever(void **state)
 /* GPU 1 is free, and who waits for both keeps it: it is Ann's first there. */
 static void a_free_gpu_is_kept_for_who_waits_for_two(void **state)
 {
-	struct claim anns[3], bob;
+	struct booking anns[3], bob;
 	struct arbiter a;
 
 	(void)state;
 	arbiter_init(&a, 32);
 	request_all(&a, anns, 1, 1, ANN);
 	request_all(&a, &anns[1], 2, 3, ANN);
-	claim_init(&bob, 2, BOB);
+	booking_init(&bob, 2, BOB);
 	assert_int_equal(arbiter_request(&a, &bob, true), ARBITER_E_QUEUED);
 	assert_ptr_equal(arbiter_blocker(&a, &bob), &anns[1]);
 	assert_int_equal(arbiter_position(&a, &bob), 2); /* before her second */
@@ -309,7 +310,7 @@ enum { RACERS = 8, RACE_GPUS = 4, ROUNDS = 100000 };
 
 struct race {
 	struct arbiter arbiter;
-	struct claim claims[RACERS];
+	struct booking bookings[RACERS];
 	uint64_t asked[RACERS]; /* when it began to wait */
 	uint64_t holds[RACERS];
 };
@@ -319,20 +320,21 @@ static void expect_one_holder_a_gpu(const struct race *r, size_t n)
 	uint64_t seen = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (r->claims[i].state == CLAIM_HOLDING) {
-			assert_int_equal(seen & r->claims[i].gpus, 0);
-			seen |= r->claims[i].gpus;
+		if (r->bookings[i].state == BOOKING_HOLDING) {
+			assert_int_equal(seen & r->bookings[i].gpus, 0);
+			seen |= r->bookings[i].gpus;
 		}
 	}
 	assert_int_equal(seen, r->arbiter.held);
 }
 
 /* Nobody who needs one of c's GPUs and began to wait before c may still wait. */
-static void expect_not_overtaken(const struct race *r, size_t n, const struct claim *c)
+static void expect_not_overtaken(const struct race *r, size_t n, const struct booking *c)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (r->claims[i].state == CLAIM_WAITING && (r->claims[i].gpus & c->gpus) != 0) {
-			assert_true(r->asked[i] > r->asked[c - r->claims]);
+		if (r->bookings[i].state == BOOKING_WAITING &&
+		    (r->bookings[i].gpus & c->gpus) != 0) {
+			assert_true(r->asked[i] > r->asked[c - r->bookings]);
 		}
 	}
 }
@@ -344,14 +346,14 @@ static void run_race(size_t n, unsigned gpus)
 
 	arbiter_init(&r.arbiter, RACERS);
 	for (size_t i = 0; i < n; i++) {
-		claim_init(&r.claims[i], 1, (uid_t)i);
+		booking_init(&r.bookings[i], 1, (uid_t)i);
 	}
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
 		size_t i = unit_random(&random) % n;
-		struct claim *c = &r.claims[i], *next;
+		struct booking *c = &r.bookings[i], *next;
 
-		if (c->state == CLAIM_IDLE) {
-			claim_init(c, 1 + unit_random(&random) % ((1u << gpus) - 1), (uid_t)i);
+		if (c->state == BOOKING_IDLE) {
+			booking_init(c, 1 + unit_random(&random) % ((1u << gpus) - 1), (uid_t)i);
 			r.asked[i] = round;
 			if (arbiter_request(&r.arbiter, c, true) == 0) {
 				expect_not_overtaken(&r, n, c);
@@ -361,7 +363,7 @@ static void run_race(size_t n, unsigned gpus)
 			arbiter_release(&r.arbiter, c);
 			while ((next = arbiter_next(&r.arbiter)) != NULL) {
 				expect_not_overtaken(&r, n, next);
-				r.holds[next - r.claims]++;
+				r.holds[next - r.bookings]++;
 			}
 		}
 		expect_one_holder_a_gpu(&r, n);
@@ -371,8 +373,8 @@ static void run_race(size_t n, unsigned gpus)
 	}
 }
 
-/* Three users, of whom one has six claims: whoever is served had waited, of the own claims on its
- * GPUs, the longest. */
+/* Three users, of whom one has six bookings: whoever is served had waited, of the own bookings on
+ * its GPUs, the longest. */
 static void a_user_with_six_claims_races_two_others(void **state)
 {
 	unsigned holds[3] = { 0 };
@@ -382,23 +384,23 @@ static void a_user_with_six_claims_races_two_others(void **state)
 	(void)state;
 	arbiter_init(&r.arbiter, RACERS);
 	for (size_t i = 0; i < RACERS; i++) {
-		claim_init(&r.claims[i], 1, i < 6 ? 0 : (uid_t)i - 5);
+		booking_init(&r.bookings[i], 1, i < 6 ? 0 : (uid_t)i - 5);
 	}
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
 		size_t i = unit_random(&random) % RACERS;
-		struct claim *c = &r.claims[i], *next;
+		struct booking *c = &r.bookings[i], *next;
 
-		if (c->state == CLAIM_IDLE) {
+		if (c->state == BOOKING_IDLE) {
 			r.asked[i] = round;
 			holds[c->user] += arbiter_request(&r.arbiter, c, true) == 0;
-		} else if (c->state == CLAIM_HOLDING) {
+		} else if (c->state == BOOKING_HOLDING) {
 			arbiter_release(&r.arbiter, c);
 			next = arbiter_next(&r.arbiter);
 			holds[next ? next->user : 0] += next != NULL;
 			for (size_t k = 0; next && k < RACERS; k++) {
-				assert_false(r.claims[k].user == next->user &&
-					     r.claims[k].state == CLAIM_WAITING &&
-					     r.asked[k] < r.asked[next - r.claims]);
+				assert_false(r.bookings[k].user == next->user &&
+					     r.bookings[k].state == BOOKING_WAITING &&
+					     r.asked[k] < r.asked[next - r.bookings]);
 			}
 		}
 		expect_one_holder_a_gpu(&r, RACERS);

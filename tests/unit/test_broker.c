@@ -132,7 +132,7 @@ static struct capture *wish(uint64_t gpus)
 	c->options.program = "program";
 	c->options.timeout_ns = 5 * CLOCK_NS_PER_S;
 	c->recorded = gpus == 0;
-	claim_init(&c->claim, gpus, c->uid);
+	booking_init(&c->booking, gpus, c->uid);
 	return c;
 }
 
@@ -218,7 +218,7 @@ static const struct expected {
 } expected[] = {
 	{ EVENT_REFUSED, CAPTURE_PLANNING, GONE, "rRF" },
 	{ EVENT_PLANNED, CAPTURE_PLANNING, CAPTURE_CHECKING, "C" },
-	{ EVENT_TURN, CAPTURE_QUEUED, CAPTURE_CHECKING, "C" },
+	{ EVENT_GPUS, CAPTURE_QUEUED, CAPTURE_CHECKING, "C" },
 	{ EVENT_ALONE, CAPTURE_CHECKING, CAPTURE_OPENING, "O" },
 	{ EVENT_ACCOMPANIED, CAPTURE_CHECKING, GONE, "rLEF" },
 	{ EVENT_GPU_BACK, CAPTURE_CHECKING, CAPTURE_CHECKING, "C" },
@@ -352,12 +352,12 @@ static struct capture *planned_for(uid_t user)
 {
 	struct capture *c = wish(1);
 
-	c->uid = c->claim.user = user;
+	c->uid = c->booking.user = user;
 	tell(c, EVENT_PLANNED);
 	return c;
 }
 
-/* Her second claim makes room for the first one of another, and she is told. */
+/* Her second booking makes room for the first one of another, and she is told. */
 static void who_gets_another_place_is_told(void **state)
 {
 	struct capture *a = ready(1), *b = planned_for(0), *c;
@@ -366,8 +366,8 @@ static void who_gets_another_place_is_told(void **state)
 	w.done[0] = '\0';
 	c = planned_for(1);
 	assert_string_equal(w.done, "QQ");
-	assert_int_equal(arbiter_position(&w.arbiter, &c->claim), 1);
-	assert_int_equal(arbiter_position(&w.arbiter, &b->claim), 2);
+	assert_int_equal(arbiter_position(&w.arbiter, &c->booking), 1);
+	assert_int_equal(arbiter_position(&w.arbiter, &b->booking), 2);
 	w.done[0] = '\0';
 	tell(a, EVENT_CLOSE);
 	assert_string_equal(w.done, "eLEFCQ");
@@ -393,7 +393,7 @@ static void without_a_granter_everybody_waits(void **state)
 }
 
 /* One event ends the holder and who waits for it: nobody gets a turn by the other's end. */
-static void who_ends_by_the_same_event_gets_no_turn(void **state)
+static void who_ends_by_the_same_event_gets_no_gpus(void **state)
 {
 	struct capture *a = ready(1), *b = planned(1);
 
@@ -432,7 +432,7 @@ static void a_full_queue_refuses(void **state)
 	assert_int_equal(w.code, GPUCTR_E_QUEUE_FULL);
 }
 
-static void a_recording_needs_no_turn(void **state)
+static void a_recording_needs_no_gpus(void **state)
 {
 	struct capture *c = wish(0);
 
@@ -633,10 +633,10 @@ int main(void)
 		TEST(the_next_is_told_after_the_last_is_closed),
 		TEST(who_gets_another_place_is_told),
 		TEST(without_a_granter_everybody_waits),
-		TEST(who_ends_by_the_same_event_gets_no_turn),
+		TEST(who_ends_by_the_same_event_gets_no_gpus),
 		TEST(who_does_not_wait_hears_who_holds),
 		TEST(a_full_queue_refuses),
-		TEST(a_recording_needs_no_turn),
+		TEST(a_recording_needs_no_gpus),
 		TEST(who_waits_too_long_is_refused),
 		TEST(a_lease_is_renewed_when_half_of_it_is_over),
 		TEST(a_lease_ends_once_somebody_waits),

@@ -93,14 +93,14 @@ static void granter_close(uint32_t id)
 static void granter_open(const struct capture *c)
 {
 	for (size_t i = 0; i < w.n_leases; i++) {
-		if ((w.leases[i].gpus & c->claim.gpus) != 0) {
+		if ((w.leases[i].gpus & c->booking.gpus) != 0) {
 			fail_msg("captures %u and %u have leases on one GPU", w.leases[i].id,
 				 c->id);
 		}
 	}
 	assert_true(w.n_leases < LEASES_MAX);
 	w.leases[w.n_leases].id = c->id;
-	w.leases[w.n_leases++].gpus = c->claim.gpus;
+	w.leases[w.n_leases++].gpus = c->booking.gpus;
 }
 
 /* --- effects --- */
@@ -126,7 +126,7 @@ static void expect_in_order(const struct life *life)
 		const struct life *other = &w.lives[i];
 
 		if (other->c && other != life && other->c->state == CAPTURE_QUEUED &&
-		    (other->c->claim.gpus & life->c->claim.gpus) != 0 &&
+		    (other->c->booking.gpus & life->c->booking.gpus) != 0 &&
 		    other->c->uid == life->c->uid && other->ticket < life->ticket) {
 			fail_msg("capture %u was overtaken by %u", other->id, life->id);
 		}
@@ -246,8 +246,8 @@ static void tell(struct capture *c, enum event_type type)
 
 static bool is_before(const struct life *other, const struct life *life)
 {
-	for (struct list *l = other->c->claim.link.next; l != &w.arbiter.queue; l = l->next) {
-		if (l == &life->c->claim.link) {
+	for (struct list *l = other->c->booking.link.next; l != &w.arbiter.queue; l = l->next) {
+		if (l == &life->c->booking.link) {
 			return true;
 		}
 	}
@@ -260,10 +260,10 @@ static bool may_wait(const struct life *life)
 		const struct life *other = &w.lives[i];
 
 		if (!other->c || other == life ||
-		    (other->c->claim.gpus & life->c->claim.gpus) == 0) {
+		    (other->c->booking.gpus & life->c->booking.gpus) == 0) {
 			continue;
 		}
-		if (other->c->claim.state == CLAIM_HOLDING ||
+		if (other->c->booking.state == BOOKING_HOLDING ||
 		    (other->c->state == CAPTURE_QUEUED && is_before(other, life))) {
 			return true;
 		}
@@ -274,19 +274,19 @@ static bool may_wait(const struct life *life)
 static void expect_sane(const struct life *life)
 {
 	const struct capture *c = life->c;
-	enum claim_state claim = c->state == CAPTURE_PLANNING || c->recorded ? CLAIM_IDLE
-				 : c->state == CAPTURE_QUEUED		     ? CLAIM_WAITING
-									     : CLAIM_HOLDING;
+	enum claim_state booking = c->state == CAPTURE_PLANNING || c->recorded ? BOOKING_IDLE
+				   : c->state == CAPTURE_QUEUED		       ? BOOKING_WAITING
+									       : BOOKING_HOLDING;
 
 	assert_int_not_equal(c->state, CAPTURE_OVER);
-	assert_int_equal(c->claim.state, claim);
-	assert_true(!c->leased || claim == CLAIM_HOLDING);
+	assert_int_equal(c->booking.state, booking);
+	assert_true(!c->leased || booking == BOOKING_HOLDING);
 	if (capture_is_live(c) && !c->recorded) {
 		assert_true(c->leased && lease_is_open(c->id));
 	}
 	if (c->state == CAPTURE_QUEUED) {
 		assert_true(may_wait(life));
-		assert_true(c->claim.overtaken <= ARBITER_OVERTAKEN_MAX);
+		assert_true(c->booking.overtaken <= ARBITER_OVERTAKEN_MAX);
 	}
 	assert_true(c->state != CAPTURE_OPENING || life->asked);
 	if (c->state == CAPTURE_RUNNING || c->state == CAPTURE_ENDING) {
@@ -306,9 +306,9 @@ static void expect_all_sane(void)
 			continue;
 		}
 		expect_sane(&w.lives[i]);
-		if (w.lives[i].c->claim.state == CLAIM_HOLDING) {
-			assert_int_equal(held & w.lives[i].c->claim.gpus, 0);
-			held |= w.lives[i].c->claim.gpus;
+		if (w.lives[i].c->booking.state == BOOKING_HOLDING) {
+			assert_int_equal(held & w.lives[i].c->booking.gpus, 0);
+			held |= w.lives[i].c->booking.gpus;
 		}
 	}
 	assert_int_equal(held, w.arbiter.held);
@@ -332,7 +332,7 @@ static void open_capture(size_t slot)
 	c->options.no_wait = pick(5) == 0;
 	c->options.timeout_ns = pick(3) == 0 ? pick(20) * CLOCK_NS_PER_S : 0;
 	c->options.lease_ns = pick(100) * CLOCK_NS_PER_S;
-	claim_init(&c->claim, c->recorded ? 0 : gpus, c->uid);
+	booking_init(&c->booking, c->recorded ? 0 : gpus, c->uid);
 	w.n_lives++;
 }
 
@@ -429,7 +429,7 @@ static void something_happens(struct life *life)
 	};
 	enum event_type type = any[pick(ARRAY_SIZE(any))];
 
-	if (type != EVENT_HUNG || life->c->claim.state != CLAIM_IDLE) {
+	if (type != EVENT_HUNG || life->c->booking.state != BOOKING_IDLE) {
 		tell(life->c, type);
 	}
 }

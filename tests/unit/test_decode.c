@@ -10,7 +10,7 @@ static void copies_arrive(void **state)
 	static const uint32_t kind[] = { GPUCTR_COPY_MEMORY, GPUCTR_COPY_SET }, number[] = { 0, 7 };
 	static const uint64_t big[] = { 4096, 1 };
 	static const int64_t start[] = { 5, 1795648812314527431 };
-	static const uint32_t wrong[] = { 0, 3 };
+	static const uint32_t wrong[] = { 0, GPUCTR_COPY_LOST + 1 };
 	struct fixture *f = *state;
 	struct wire_record_columns *c = &f->sample.columns;
 
@@ -31,6 +31,22 @@ static void copies_arrive(void **state)
 	c->copy_bytes.n = 2;
 	c->copy_kind.v = wrong;
 	assert_false(feed(f));
+}
+
+static void kernels_of_graphs_arrive(void **state)
+{
+	static const uint32_t graph[] = { 0, 3, 0 };
+	static const uint64_t node[] = { 0, UINT64_C(3) << 32 | 7, 0 };
+	struct fixture *f = *state;
+
+	f->sample.kind[1] = GPUCTR_LAUNCH_GRAPH_KERNEL;
+	f->sample.columns.graph = (struct wire_u32s){ RECORDS, graph };
+	f->sample.columns.graph_node = (struct wire_u64s){ RECORDS, node };
+	assert_true(feed(f));
+	assert_int_equal(f->records[1].kind, GPUCTR_LAUNCH_GRAPH_KERNEL);
+	assert_int_equal(f->records[1].graph, 3);
+	assert_true(f->records[1].graph_node == node[1]);
+	assert_int_equal(f->records[2].graph, 0);
 }
 
 static void a_good_batch_arrives_whole(void **state)
@@ -364,6 +380,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_good_batch_arrives_whole),
 		TEST(copies_arrive),
+		TEST(kernels_of_graphs_arrive),
 		TEST(ranges_keep_their_stack),
 		TEST(definitions_last_over_batches),
 		TEST(a_record_comes_once),

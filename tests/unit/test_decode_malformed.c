@@ -40,6 +40,18 @@ static void spoil_clock(struct sample *s)
 	s->columns.clock.n--;
 }
 
+static void spoil_graph(struct sample *s)
+{
+	s->columns.graph = (struct wire_u32s)ALL(s->clock);
+}
+
+static void spoil_graph_node(struct sample *s)
+{
+	spoil_graph(s);
+	s->columns.graph.n--;
+	s->columns.graph_node = (struct wire_u64s){ s->columns.graph.n, s->duration_ns };
+}
+
 static void spoil_duration(struct sample *s)
 {
 	s->columns.duration_ns.n = 0;
@@ -294,6 +306,8 @@ static const struct {
 	SPOIL(spoil_function_unnamed),
 	SPOIL(spoil_function_shared),
 	SPOIL(spoil_function_registers),
+	SPOIL(spoil_graph),
+	SPOIL(spoil_graph_node),
 	SPOIL(spoil_clock),
 	SPOIL(spoil_duration),
 	SPOIL(spoil_record_function),

@@ -719,6 +719,47 @@ static void a_call_that_never_returns_costs_no_batch(void **state)
 	c->method = &method;
 }
 
+static void close_with_a_launch_in_it(struct capture *capture, struct ranges *ranges,
+				      const struct guard_launch *g, bool launched)
+{
+	if (n_closed++ == 0) {
+		enter(LAUNCH);
+		leave(LAUNCH, CUDA_SUCCESS);
+	}
+	(void)capture;
+	(void)ranges;
+	(void)g;
+	(void)launched;
+}
+
+/* It may hold a lock that the handler's launch would want. */
+static void a_signal_handler_launches_while_a_launch_is_noted(void **state)
+{
+	const struct method interrupted = { .open = open_one,
+					    .close = close_with_a_launch_in_it,
+					    .beside = true };
+
+	(void)state;
+	c->method = &interrupted;
+	enter(LAUNCH);
+	leave(LAUNCH, CUDA_SUCCESS);
+	assert_int_equal(n_opened, 1);
+	assert_int_equal(n_closed, 1);
+	c->method = &method;
+}
+
+/* The handler exits, and its thread holds the lock for ever. */
+static void what_is_queued_goes_out_though_a_lock_is_never_released(void **state)
+{
+	uint64_t begin_ns = clock_now_ns();
+
+	(void)state;
+	lock_acquire(&c->trace.lock);
+	trace_flush(c, true);
+	assert_true(clock_now_ns() - begin_ns < 30 * CLOCK_NS_PER_S);
+	lock_release(&c->trace.lock);
+}
+
 #define LAUNCHES_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -744,6 +785,8 @@ int main(void)
 		LAUNCHES_TEST(a_capture_is_over_when_all_contexts_are),
 		LAUNCHES_TEST(who_does_not_let_go_is_left),
 		LAUNCHES_TEST(a_call_that_never_returns_costs_no_batch),
+		LAUNCHES_TEST(a_signal_handler_launches_while_a_launch_is_noted),
+		LAUNCHES_TEST(what_is_queued_goes_out_though_a_lock_is_never_released),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

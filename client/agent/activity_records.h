@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_ACTIVITY_RECORDS_H
+#define GPUCTR_AGENT_ACTIVITY_RECORDS_H
+
+/* What CUPTI's records say, for activity.c. All with the lock of v. */
+
+#include "client/agent/activity.h"
+
+void records_take(struct activity *v, const CUpti_Activity *record);
+
+/* Keeps it until activity_take_copies(). */
+void records_add_copy(struct activity *v, const struct pack_copy *copy);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <limits.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/requirements/requirement.h"
+#include "tests/system/footprint.h"
+
+/* R32: who samples a whole GPU is a process of its user's, without a privilege, which has nothing
+ * of the client's; it asks for the GPU as others do, and leaves nothing behind. */
+
+enum { DESCRIPTORS_MAX = 64 };
+
+static int setup(void **state)
+{
+	int r = fixture_setup(state);
+
+	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
+	return r;
+}
+
+#define SAMPLING_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
+
+static struct program *start_run(struct fixture *f, const char *hold)
+{
+	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
+			      "-o", fixture_path(f, "run.gpuctr"), "-f", "--format", "jsonl",
+			      "--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+			      "200", "--exit", "3", hold ? "--hold" : NULL, hold, NULL);
+}
+
+/* --- privileges ------------------------------------------------------------------------------ */
+
+static unsigned long long field(const char *text, const char *name, int base)
+{
+	const char *at = strstr(text, name);
+
+	assert_non_null(at);
+	return strtoull(at + strlen(name), NULL, base);
+}
+
+static size_t expect_no_powers(pid_t pid)
+{
+	static const char *const none[] = { "\nCapEff:", "\nCapPrm:", "\nCapInh:", "\nCapAmb:" };
+	struct dirent *entry;
+	char path[64];
+	size_t n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	d = opendir(path);
+	assert_non_null(d);
+	while ((entry = readdir(d)) != NULL) {
+		char status[400];
+		CLEAN_FREE char *text = NULL;
+
+		if (entry->d_name[0] == '.') {
+			continue;
+		}
+		snprintf(status, sizeof(status), "%s/%s/status", path, entry->d_name);
+		text = read_file(status);
+		for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+			assert_true(field(text, none[i], 16) == 0);
+		}
+		assert_int_equal(field(text, "\nUid:", 10), USER_ANN);
+		assert_int_equal(field(text, "\nNoNewPrivs:", 10), 1);
+		n++;
+	}
+	closedir(d);
+	return n;
+}
+
+/* Where the descriptor leads; "" when there is none. */
+static void where(pid_t pid, int fd, char ret[PATH_MAX])
+{
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+	n = readlink(path, ret, PATH_MAX - 1);
+	ret[n > 0 ? n : 0] = '\0';
+}
+
+/* Pipes to the client, the user's standard error, and what the driver and the library of the permit
+ * opened: no capture file, no stream of records, no connection of the client's. */
+static void expect_nothing_of_the_clients(struct fixture *f, pid_t sampler, pid_t client)
+{
+	char own[PATH_MAX], theirs[PATH_MAX];
+
+	for (int fd = 0; fd < DESCRIPTORS_MAX; fd++) {
+		where(sampler, fd, own);
+		assert_null(strstr(own, "run.gpuctr"));
+		assert_null(strstr(own, "records"));
+		assert_true(fd > STDOUT_FILENO || strncmp(own, "pipe:", 5) == 0);
+		for (int k = STDERR_FILENO + 1;
+		     strncmp(own, "socket:", 7) == 0 && k < DESCRIPTORS_MAX; k++) {
+			where(client, k, theirs);
+			assert_string_not_equal(own, theirs);
+		}
+	}
+	(void)f;
+}
+
+static void a_sampler_is_its_users_process(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	size_t threads;
+	pid_t sampler;
+
+	fixture_need_perfmon();
+	unsetenv("GPUCTR_FAKE_RESTRICTED");
+	fixture_start_daemon(f, NULL);
+	client = start_run(f, "middle");
+	fixture_wait_held(f, 1);
+	sampler = process_child(client->pid, "gpuctr-sampler");
+	assert_true(sampler > 0);
+	threads = expect_no_powers(sampler);
+	expect_nothing_of_the_clients(f, sampler, client->pid);
+	fixture_release(f);
+	expect_exit(client, 3);
+	requirement_figure("R32",
+			   "a sampler's %zu threads have no capability and can gain none, and "
+			   "nothing of the client's is open in it",
+			   threads);
+}
+
+/* --- its turn -------------------------------------------------------------------------------- */
+
+static void expect_refused(struct program *client, const char *text)
+{
+	expect_exit(client, 125);
+	expect_output(client, "");
+	expect_message(client, text);
+}
+
+/* A permit and a trace are two captures. */
+static void it_counts_as_what_it_is(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, "--set", "captures-per-user=1", NULL);
+	expect_refused(start_run(f, NULL), "you have 1 captures open, which is the limit");
+	expect_no_owner(f);
+	fixture_stop_daemon(f);
+	fixture_start_daemon(f, "--set", "captures-per-user=2", NULL);
+	expect_exit(start_run(f, NULL), 3);
+	fixture_stop_daemon(f);
+	fixture_start_daemon(f, "--set", "captures-per-minute=1", NULL);
+	expect_refused(start_run(f, NULL), "which is the limit");
+	expect_no_owner(f);
+	expect_no_objects(f);
+}
+
+static void nobody_samples_beside_another_user(void **state)
+{
+	struct fixture *f = *state;
+	struct program *bob;
+	FILE *list;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, NULL);
+	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
+	list = fopen(fixture_path(f, "nvml_processes"), "we");
+	assert_non_null(list);
+	fprintf(list, "0 %d\n", (int)bob->pid);
+	fclose(list);
+	expect_refused(start_run(f, NULL), "error[gpu-shared]");
+	assert_int_equal(fixture_counter(f, "profiler_granted"), 0);
+	expect_no_owner(f);
+}
+
+/* --- and nothing stays ------------------------------------------------------------------------ */
+
+static size_t count_entries(const char *path)
+{
+	struct dirent *entry;
+	size_t n = 0;
+	DIR *d = opendir(path);
+
+	while (d && (entry = readdir(d)) != NULL) {
+		n += entry->d_name[0] != '.';
+	}
+	if (d) {
+		closedir(d);
+	}
+	return n;
+}
+
+static void many_runs_leave_nothing(void **state)
+{
+	size_t runs = requirement_amount(20, 100), shared = count_entries("/dev/shm"), programs;
+	struct fixture *f = *state;
+	struct footprint before;
+	long grown;
+
+	fixture_limit(900);
+	fixture_start_daemon(f, "--set", "captures-per-minute=1000", NULL);
+	expect_exit(start_run(f, NULL), 3);
+	footprint_take(f, &before);
+	programs = f->n_programs;
+	for (size_t i = 0; i < runs; i++) {
+		expect_exit(start_run(f, NULL), 3);
+		fixture_wait_for_orphans(f, NULL);
+		fixture_forget_programs(f, programs);
+	}
+	grown = expect_no_leak(f, &before);
+	assert_true(count_entries("/dev/shm") <= shared);
+	requirement_figure("R32",
+			   "%zu sampled runs: no process, descriptor, object or shared memory is "
+			   "left, the daemon has grown by %ld KiB at most",
+			   runs, grown);
+	expect_service(f, PATIENCE_MS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SAMPLING_TEST(a_sampler_is_its_users_process),
+		SAMPLING_TEST(it_counts_as_what_it_is),
+		SAMPLING_TEST(nobody_samples_beside_another_user),
+		SAMPLING_TEST(many_runs_leave_nothing),
+	};
+
+	return SYSTEM_RUN(tests);
+}
