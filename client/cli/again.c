@@ -146,7 +146,6 @@ static int add_copies(struct pass *p, struct store_reader *reader, unsigned proc
 static int on_record(const struct gpuctr_record *record, const struct attribution *what,
 		     void *userdata)
 {
-	(void)what;
 	return sampled_values_record(&((struct pass *)userdata)->again->values, record);
 }
 

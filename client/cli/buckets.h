@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_BUCKETS_H
-#define CLIENT_CLI_BUCKETS_H
+#pragma once
 
 /* Samples over time, gathered in buckets of equal length. The whole length need not be known: when
  * all buckets are used, each two are merged into one. */
@@ -65,5 +64,3 @@ double bucket_shown(const struct bucket_metric *m, double value, double length_n
 
 /* "1.53 TB/s", "99.1 %", "1.2 M/s". */
 void bucket_text(const struct bucket_metric *m, double shown, struct buf *b);
-
-#endif

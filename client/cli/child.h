@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_CHILD_H
-#define CLIENT_CLI_CHILD_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -61,5 +60,3 @@ struct signal_event {
 			    */
 };
 bool signals_next(struct signals *s, struct signal_event *ret);
-
-#endif

@@ -80,13 +80,12 @@ void claims_json(const struct claims *c, struct json *j)
 	json_begin(j, "claims", '{');
 	for (size_t i = 0; i < c->n; i++) {
 		const char *equals = strchrnul(c->items[i], '=');
-		struct buf name = { 0 };
+		CLEAN_BUF struct buf name = { 0 };
 
 		buf_add(&name, c->items[i], (size_t)(equals - c->items[i]));
 		json_key_text(j, buf_string(&name));
 		json_string(j->b, *equals ? equals + 1 : "");
 		j->b->failed |= name.failed;
-		buf_deinit(&name);
 	}
 	json_end(j, '}');
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_CLAIMS_H
-#define CLIENT_CLI_CLAIMS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -30,5 +29,3 @@ const char *claims_launcher_rank(const struct claims *c);
 
 /* Appends the object "claims", with a member for each. */
 void claims_json(const struct claims *c, struct json *j);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_CLOCKS_H
-#define CLIENT_CLI_CLOCKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ bool clocks_read(struct clocks *c, const char *line, uint64_t now_ns);
 /* Appends how far apart the nodes began, and which clocks are wrong by how much at least.
  * Appends nothing for one node whose clock is right. */
 void clocks_print(const struct clocks *c, struct buf *b);
-
-#endif

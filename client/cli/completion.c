@@ -6,7 +6,6 @@
 #include "client/cli/completion.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Where the walk has come to. */

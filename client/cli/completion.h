@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_COMPLETION_H
-#define CLIENT_CLI_COMPLETION_H
+#pragma once
 
 #include "client/cli/verb.h"
 
@@ -38,5 +37,3 @@ const char *completion_of_argument(const struct completion *c, const struct verb
 
 /* Prints one candidate, if it begins with what was typed and means nothing to a shell. */
 void completion_offer(const struct completion *c, const char *text, const char *description);
-
-#endif

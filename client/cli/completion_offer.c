@@ -18,7 +18,7 @@ static bool is_harmless(const char *text)
 
 void completion_offer(const struct completion *c, const char *text, const char *description)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	if (strncmp(text, c->typed, strlen(c->typed)) != 0 || !is_harmless(text)) {
 		return;
@@ -30,5 +30,4 @@ void completion_offer(const struct completion *c, const char *text, const char *
 		text_terminal(&b, description);
 	}
 	puts(buf_string(&b));
-	buf_deinit(&b);
 }

@@ -8,12 +8,11 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client/cli/format.h"
-#include "client/cli/select.h"
+#include "client/cli/selector.h"
 #include "client/report/derived.h"
 #include "client/report/fields.h"
 #include "client/report/groups.h"
@@ -107,8 +106,6 @@ static void on_base_metric(const struct gpuctr_metric *metric, void *userdata)
 
 static void on_metrics_end(const char *chip, const struct gpuctr_error *error, void *userdata)
 {
-	(void)chip;
-	(void)error;
 	((struct asked *)userdata)->done = true;
 }
 
@@ -173,7 +170,6 @@ static void on_process(const struct gpuctr_registered_process *p, void *userdata
 
 static void on_done(const struct gpuctr_error *error, void *userdata)
 {
-	(void)error;
 	((struct asked *)userdata)->done = true;
 }
 
@@ -196,7 +192,6 @@ static void on_status(const struct gpuctr_status *status, const struct gpuctr_er
 	struct asked *a = userdata;
 	char text[16];
 
-	(void)error;
 	for (size_t i = 0; status && i < status->n_gpus; i++) {
 		snprintf(text, sizeof(text), "%u", status->gpus[i].index);
 		completion_offer(a->c, text, status->gpus[i].name);
@@ -244,7 +239,7 @@ static const char *offer_formats(const struct completion *c)
 static const char *offer_keys(const struct completion *c)
 {
 	for (int i = 0; i < KEY_END; i++) {
-		struct buf all = { 0 }, why = { 0 };
+		CLEAN_BUF struct buf all = { 0 }, why = { 0 };
 		struct keys keys;
 
 		if (c->list) {
@@ -254,8 +249,6 @@ static const char *offer_keys(const struct completion *c)
 		if (keys_parse(buf_string(&all), &keys, &why)) {
 			completion_offer(c, keys_name((enum key)i), NULL);
 		}
-		buf_deinit(&all);
-		buf_deinit(&why);
 	}
 	return ":none";
 }
@@ -273,32 +266,6 @@ static const char *offer_figures(const struct completion *c)
 static const char *offer_plan(const struct completion *c)
 {
 	return offer_metrics(c, on_metric);
-}
-
-static const char *offer_pids(const struct completion *c)
-{
-	return offer_processes(c, offer_pid);
-}
-
-static const char *offer_jobs(const struct completion *c)
-{
-	return offer_processes(c, offer_job);
-}
-
-static const char *offer_programs(const struct completion *c)
-{
-	return offer_processes(c, offer_program);
-}
-
-static const char *offer_containers(const struct completion *c)
-{
-	return offer_processes(c, offer_container);
-}
-
-static const char *offer_parts(const struct completion *c)
-{
-	offer_words(c, "skip_first= wait= warmup= active= repeat=");
-	return ":more";
 }
 
 /* Columns of the capture file that was named before on the command line, as `report` takes them. */
@@ -334,40 +301,29 @@ static const char *offer_columns(const struct completion *c)
 	return offer_words(c, "time");
 }
 
-static const char *offer_orders(const struct completion *c)
-{
-	offer_columns(c);
-	return offer_words(c, "launches name");
-}
-
-static const char *offer_pyprof(const struct completion *c)
-{
-	return offer_words(c, "idx seq altseq tid layer trace dir sub mod op kernel params sil tc "
-			      "device stream grid block flops bytes all");
-}
-
 /* By the name of the option, whatever its verb. */
 static const struct {
 	const char *option;
 	const char *(*offer)(const struct completion *c);
-	const char *words; /* in place of offer */
+	void (*offer_process)(struct asked *a, const struct gpuctr_registered_process *p);
+	const char *words; /* and these */
 } values[] = {
 	{ .option = "metrics", .offer = offer_plan },
-	{ .option = "pid", .offer = offer_pids },
-	{ .option = "tree", .offer = offer_pids },
-	{ .option = "job", .offer = offer_jobs },
-	{ .option = "program", .offer = offer_programs },
-	{ .option = "container", .offer = offer_containers },
+	{ .option = "pid", .offer_process = offer_pid },
+	{ .option = "tree", .offer_process = offer_pid },
+	{ .option = "job", .offer_process = offer_job },
+	{ .option = "program", .offer_process = offer_program },
+	{ .option = "container", .offer_process = offer_container },
 	{ .option = "devices", .offer = offer_gpus },
 	{ .option = "gpu", .offer = offer_gpus },
 	{ .option = "format", .offer = offer_formats },
 	{ .option = "by", .offer = offer_keys },
 	{ .option = "figures", .offer = offer_figures },
-	{ .option = "schedule", .offer = offer_parts },
+	{ .option = "schedule", .words = "skip_first= wait= warmup= active= repeat=" },
 	{ .option = "to", .words = "chrome csv jsonl folded pyprof" },
 	{ .option = "capture-range", .words = "cudaProfilerApi nvtx:" },
 	{ .option = "step", .words = "cudaProfilerStart" },
-	{ .option = "sort", .offer = offer_orders },
+	{ .option = "sort", .offer = offer_columns, .words = "launches name" },
 	{ .option = "columns", .offer = offer_columns },
 };
 
@@ -394,17 +350,32 @@ static struct completion last_part(const struct completion *c, const char *argum
 	return part;
 }
 
+static const char *offer_values(const struct completion *c, size_t i)
+{
+	const char *what = ":none";
+
+	if (values[i].offer_process) {
+		what = offer_processes(c, values[i].offer_process);
+	}
+	if (values[i].offer) {
+		what = values[i].offer(c);
+	}
+	offer_words(c, values[i].words ? values[i].words : "");
+	return strcmp(values[i].option, "schedule") == 0 ? ":more" : what;
+}
+
 const char *completion_of_option(const struct completion *c, const struct option_def *def)
 {
 	struct completion part = last_part(c, def->argument);
 
 	if (strcmp(def->argument, "LIST|all") == 0) {
-		return offer_pyprof(&part);
+		return offer_words(
+			&part, "idx seq altseq tid layer trace dir sub mod op kernel params sil "
+			       "tc device stream grid block flops bytes all");
 	}
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		if (strcmp(values[i].option, def->name) == 0) {
-			return values[i].offer ? values[i].offer(&part)
-					       : offer_words(&part, values[i].words);
+			return offer_values(&part, i);
 		}
 	}
 	if (is_choice(def->argument)) {

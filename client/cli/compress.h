@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_COMPRESS_H
-#define CLIENT_CLI_COMPRESS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ struct compress *compress_free(struct compress *c); /* takes NULL, returns NULL 
 /* Empties b, and appends to out what can be written by now; at the end, all that is left. 0 or
  * -ENOMEM. */
 int compress_add(struct compress *c, struct buf *b, bool end, struct buf *out);
-
-#endif

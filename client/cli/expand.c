@@ -62,12 +62,11 @@ const char *expand_node(void)
 	static char name[HOST_NAME_MAX + 1];
 	const char *node = getenv("SLURMD_NODENAME");
 	char host[HOST_NAME_MAX + 1] = "none";
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	gethostname(host, sizeof(host) - 1);
 	add_safe(&b, node && *node ? node : host);
 	snprintf(name, sizeof(name), "%s", buf_string(&b));
-	buf_deinit(&b);
 	return name;
 }
 
@@ -139,8 +138,7 @@ static void add(struct buf *b, char letter, const struct claims *claims, pid_t p
 
 char *expand_pattern(const char *pattern, const struct claims *claims, pid_t pid)
 {
-	struct buf b = { 0 };
-	char *path;
+	CLEAN_BUF struct buf b = { 0 };
 
 	for (const char *p = pattern; *p; p++) {
 		if (*p == '%' && p[1]) {
@@ -149,9 +147,7 @@ char *expand_pattern(const char *pattern, const struct claims *claims, pid_t pid
 			buf_char(&b, *p);
 		}
 	}
-	path = b.failed ? NULL : strdup(buf_string(&b));
-	buf_deinit(&b);
-	return path;
+	return b.failed ? NULL : strdup(buf_string(&b));
 }
 
 int expand_make_folders(const char *path)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_EXPAND_H
-#define CLIENT_CLI_EXPAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -36,5 +35,3 @@ char *expand_pattern(const char *pattern, const struct claims *claims, pid_t pid
 
 /* Makes the folders of path that do not exist yet. 0 or a negative errno. */
 int expand_make_folders(const char *path);
-
-#endif

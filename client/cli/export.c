@@ -20,6 +20,8 @@ struct export
 {
 	const struct export_options *options;
 	const struct exporter *exporter;
+	struct exporter_options more;
+	struct intake intake; /* groups of the exporter */
 	void *e;
 	struct outfile out;
 	struct compress *compress; /* NULL: the output is not compressed */
@@ -56,21 +58,26 @@ static int on_capture(const struct store_info *info, void *userdata)
 	struct export *x = userdata;
 
 	x->incomplete = !info->complete;
-	x->e = x->exporter->open(info, &x->options->more, &x->refusal);
+	x->more.intake = &x->intake;
+	x->e = x->exporter->open(info, &x->more, &x->refusal);
 	if (!x->e) {
 		return x->refusal.why.n > 0 ? EXPORTER_REFUSES : -ENOMEM;
 	}
-	return 0;
+	return intake_begin(&x->intake, &info->plan, info->path, info->host, NULL);
 }
 
 static int on_process(const struct store_process *process, void *userdata)
 {
 	struct export *x = userdata;
-	unsigned wanted = x->options->more.process;
+	unsigned wanted = x->more.process;
+	int r = 0;
 
 	x->chosen = wanted == 0 || wanted == process->process.process;
 	x->found = x->found || x->chosen;
-	return x->chosen && x->exporter->process ? x->exporter->process(x->e, &x->buf, process) : 0;
+	if (x->chosen && x->exporter->process) {
+		r = x->exporter->process(x->e, &x->buf, process);
+	}
+	return r || !x->chosen ? r : intake_process(&x->intake, &process->process);
 }
 
 static int on_record(const struct gpuctr_record *record, const struct attribution *what,
@@ -79,6 +86,7 @@ static int on_record(const struct gpuctr_record *record, const struct attributio
 	struct export *x = userdata;
 	int r = x->chosen ? x->exporter->record(x->e, &x->buf, record, what) : 0;
 
+	r = r || !x->chosen ? r : intake_record(&x->intake, record, what);
 	return r ? r : flush(x, BATCH_BYTES);
 }
 
@@ -94,7 +102,7 @@ static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
 {
 	struct export *x = userdata;
 
-	return x->chosen ? x->exporter->stratum(x->e, stratum) : 0;
+	return x->chosen ? intake_stratum(&x->intake, stratum) : 0;
 }
 
 static int on_process_end(const struct store_process *process, void *userdata)
@@ -107,7 +115,7 @@ static int on_process_end(const struct store_process *process, void *userdata)
 static int on_notice(const struct gpuctr_notice *notice, void *userdata)
 {
 	struct export *x = userdata;
-	unsigned wanted = x->options->more.process;
+	unsigned wanted = x->more.process;
 
 	return wanted == 0 || wanted == notice->process ? x->exporter->notice(x->e, &x->buf, notice)
 							: 0;
@@ -116,7 +124,7 @@ static int on_notice(const struct gpuctr_notice *notice, void *userdata)
 /* Times of kernels are traced and not sampled, so only counters have errors. */
 static bool is_of_time(const struct export *x)
 {
-	const char *weight = x->options->more.weight;
+	const char *weight = x->more.weight;
 
 	return x->exporter == &exporter_folded && (!weight || strcmp(weight, "time") == 0);
 }
@@ -126,7 +134,7 @@ static int on_end(const struct store_info *info, void *userdata)
 	struct export *x = userdata;
 	int r = EXPORTER_MORE;
 
-	if (x->options->more.process > 0 && !x->found) {
+	if (x->more.process > 0 && !x->found) {
 		return EXPORT_E_NO_PROCESS;
 	}
 	while (r == EXPORTER_MORE) {
@@ -156,7 +164,7 @@ static int read_capture(struct export *x, struct store_error *error)
 		.on_process = on_process,
 		.on_record = on_record,
 		.on_mark = e->mark ? on_mark : NULL,
-		.on_stratum = e->stratum ? on_stratum : NULL,
+		.on_stratum = on_stratum,
 		.on_process_end = e->process_end ? on_process_end : NULL,
 		.on_notice = e->notice ? on_notice : NULL,
 		.on_end = on_end,
@@ -196,7 +204,7 @@ static int tell_failure(const struct export *x, int r, const struct store_error 
 	} else if (r == EXPORT_E_NO_PROCESS) {
 		say_usage("%s: --process: the capture has no process %u; report --by process lists "
 			  "them",
-			  x->options->verb, x->options->more.process);
+			  x->options->verb, x->more.process);
 		return EXIT_VERB_USAGE;
 	} else if (error->code) {
 		say_error(store_error_name(r), error->message, error->remedy);
@@ -241,7 +249,7 @@ static int export(struct export *x)
 
 int export_capture(const struct export_options *o)
 {
-	struct export x = { .options = o, .exporter = o->exporter };
+	struct export x = { .options = o, .exporter = o->exporter, .more = o->more };
 	int status = EXIT_VERB_USAGE;
 	int r;
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_EXPORT_H
-#define CLIENT_CLI_EXPORT_H
+#pragma once
 
 /* A capture file through an exporter into a file, for "export" and "merge". */
 
@@ -24,5 +23,3 @@ bool export_take_width(void *width, const char *value);
 
 /* Returns the exit status; errors were reported. */
 int export_capture(const struct export_options *o);
-
-#endif

@@ -32,7 +32,7 @@ static void live_close(void *e)
 	free(l);
 }
 
-static bool begin_estimates(struct feed *l)
+static bool begin_estimates(struct feed *l, struct intake *in)
 {
 	struct keys keys;
 
@@ -40,8 +40,8 @@ static bool begin_estimates(struct feed *l)
 		return true;
 	}
 	keys_parse("kernel", &keys, NULL);
-	l->kernels = groups_new(&keys);
-	return l->kernels && groups_begin(l->kernels, &l->info->plan, l->info->path, NULL) == 0;
+	l->kernels = intake_add(in, groups_new(&keys));
+	return l->kernels != NULL;
 }
 
 /* The estimates for all launches of a kernel. */
@@ -63,7 +63,8 @@ static int write_estimates(struct feed *l, struct buf *b)
 	return 0;
 }
 
-static void *live_open(const struct format *format, const struct store_info *info)
+static void *live_open(const struct format *format, const struct store_info *info,
+		       struct intake *in)
 {
 	struct feed *l = calloc(1, sizeof(*l));
 	const char *from = info->recorded_from;
@@ -89,7 +90,7 @@ static void *live_open(const struct format *format, const struct store_info *inf
 		.sampled = info->sampled,
 		.graphs = info->graphs,
 	};
-	l->f = begin_estimates(l) ? format->open(&l->capture) : NULL;
+	l->f = begin_estimates(l, in) ? format->open(&l->capture) : NULL;
 	if (!l->f) {
 		live_close(l);
 		return NULL;
@@ -100,17 +101,13 @@ static void *live_open(const struct format *format, const struct store_info *inf
 static void *open_jsonl(const struct store_info *info, const struct exporter_options *options,
 			struct exporter_refusal *refusal)
 {
-	(void)options;
-	(void)refusal;
-	return live_open(&format_jsonl, info);
+	return live_open(&format_jsonl, info, options->intake);
 }
 
 static void *open_csv(const struct store_info *info, const struct exporter_options *options,
 		      struct exporter_refusal *refusal)
 {
-	(void)options;
-	(void)refusal;
-	return live_open(&format_csv, info);
+	return live_open(&format_csv, info, options->intake);
 }
 
 static void need_head(struct feed *l, struct buf *b)
@@ -130,7 +127,7 @@ static int live_process(void *e, struct buf *b, const struct store_process *proc
 	if (l->format->write_process) {
 		l->format->write_process(l->f, b, &process->process);
 	}
-	return l->kernels ? groups_process(l->kernels, &process->process) : 0;
+	return 0;
 }
 
 static int live_record(void *e, struct buf *b, const struct gpuctr_record *record,
@@ -139,14 +136,7 @@ static int live_record(void *e, struct buf *b, const struct gpuctr_record *recor
 	struct feed *l = e;
 
 	l->format->write_record(l->f, b, record, what);
-	return l->kernels ? groups_record(l->kernels, record, NULL) : 0;
-}
-
-static int live_stratum(void *e, const struct gpuctr_stratum *stratum)
-{
-	struct feed *l = e;
-
-	return l->kernels ? groups_stratum(l->kernels, stratum) : 0;
+	return 0;
 }
 
 static int live_mark(void *e, struct buf *b, const struct gpuctr_mark *mark)
@@ -213,7 +203,6 @@ const struct exporter export_live_jsonl = {
 	.process = live_process,
 	.record = live_record,
 	.mark = live_mark,
-	.stratum = live_stratum,
 	.process_end = live_process_end,
 	.notice = live_notice,
 	.end = live_end,

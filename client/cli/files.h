@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_FILES_H
-#define CLIENT_CLI_FILES_H
+#pragma once
 
 #include <stdio.h>
 
@@ -60,5 +59,3 @@ void files_write_names(const struct files *f, const char *node, FILE *out);
 size_t files_made(const struct files *f, const char **ret_first);
 uint64_t files_unsaved(const struct files *f);
 void files_close(struct files *f);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_FOREIGN_H
-#define CLIENT_CLI_FOREIGN_H
+#pragma once
 
 /* For "--name", an option of another profiler that a user has pasted: whose option it is, and what
  * does the same here. NULL: of none. */
@@ -9,5 +8,3 @@ struct foreign {
 };
 
 const struct foreign *foreign_find(const char *option);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_FORMAT_H
-#define CLIENT_CLI_FORMAT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +62,3 @@ const char *format_launch_kind(enum gpuctr_launch_kind kind);
 
 /* "gpu", "range", "none" */
 const char *format_clock(enum gpuctr_clock clock);
-
-#endif

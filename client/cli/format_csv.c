@@ -43,12 +43,11 @@ static void *csv_open(const struct format_capture *capture)
 static void add_error_heads(struct buf *b, const struct gpuctr_plan *plan)
 {
 	for (size_t i = 0; i < plan->n_columns; i++) {
-		struct buf name = { 0 };
+		CLEAN_BUF struct buf name = { 0 };
 
 		buf_printf(&name, "error:%s", plan->columns[i].name);
 		buf_char(b, ',');
 		text_csv(b, buf_string(&name));
-		buf_deinit(&name);
 	}
 }
 
@@ -118,13 +117,12 @@ static void add_message(struct buf *b, const struct gpuctr_range *range)
 
 static void add_stack(struct buf *b, const struct gpuctr_range *range)
 {
-	struct buf path = { 0 };
+	CLEAN_BUF struct buf path = { 0 };
 
 	if (range) {
 		range_stack_add(&path, range, SIZE_MAX, '/', add_message);
 		text_csv(b, buf_string(&path));
 		b->failed |= path.failed;
-		buf_deinit(&path);
 	}
 }
 
@@ -148,7 +146,7 @@ static void add_attribution(struct buf *b, const struct attribution *what)
 
 static void add_active(struct buf *b, const struct gpuctr_record *record)
 {
-	struct buf names = { 0 };
+	CLEAN_BUF struct buf names = { 0 };
 
 	for (size_t i = 0; i < record->n_active; i++) {
 		if (i > 0) {
@@ -159,7 +157,6 @@ static void add_active(struct buf *b, const struct gpuctr_record *record)
 	if (names.n > 0) {
 		text_csv(b, buf_string(&names));
 	}
-	buf_deinit(&names);
 }
 
 static void add_launch(const struct known_process *process, struct buf *b,

@@ -5,7 +5,6 @@
 
 #include "client/cli/format.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "client/cli/claims.h"
@@ -284,7 +283,6 @@ static void jsonl_mark(void *f, struct buf *b, const struct gpuctr_mark *mark)
 {
 	struct json m = begin_line(b, "mark");
 
-	(void)f;
 	json_u64(&m, "process", mark->process);
 	json_u64(&m, "thread", mark->thread);
 	json_i64(&m, "time_ns", mark->time_ns);
@@ -308,7 +306,6 @@ static void jsonl_notice(void *f, struct buf *b, const struct gpuctr_notice *not
 {
 	struct json m = begin_line(b, "notice");
 
-	(void)f;
 	json_u64(&m, "process", notice->process);
 	add_error(&m, &notice->error);
 	end_line(&m);
@@ -318,7 +315,6 @@ static void jsonl_process_end(void *f, struct buf *b, const struct gpuctr_proces
 {
 	struct json m = begin_line(b, "process_end");
 
-	(void)f;
 	json_u64(&m, "process", end->process);
 	json_bool(&m, "clean", end->clean);
 	json_totals(&m, &end->totals);
@@ -348,7 +344,6 @@ static void add_estimate(struct buf *b, const struct group *row, const struct me
 
 static void jsonl_estimates(void *f, struct buf *b, const struct view *kernels)
 {
-	(void)f;
 	for (size_t i = 0; i < kernels->n_rows; i++) {
 		const struct group *row = kernels->rows[i];
 
@@ -362,7 +357,6 @@ static void jsonl_end(void *f, struct buf *b, const struct gpuctr_end *end)
 {
 	struct json m = begin_line(b, "totals");
 
-	(void)f;
 	json_u64(&m, "processes", end->processes);
 	json_totals(&m, &end->totals);
 	if (end->error.code == GPUCTR_OK) {

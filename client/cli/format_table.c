@@ -133,7 +133,7 @@ static void add_head(struct buf *b, const char *name, size_t width)
 static void table_head(void *f, struct buf *b)
 {
 	struct table *t = f;
-	struct buf field = { 0 };
+	CLEAN_BUF struct buf field = { 0 };
 
 	if (t->capture->sampled) {
 		buf_text(b, "# values are SAMPLED: divided among kernels, from samples of the "
@@ -151,7 +151,6 @@ static void table_head(void *f, struct buf *b)
 		add_column(b, &field, column_width(t, column));
 	}
 	buf_text(b, t->path_width > 0 ? "  nvtx\n" : "\n");
-	buf_deinit(&field);
 }
 
 static void add_dim(struct buf *b, struct buf *field, const uint32_t dim[3], size_t width)
@@ -193,7 +192,7 @@ static const char *find_end(const char *text, size_t n, size_t width)
 /* A long path keeps its inner end, which says more than the outer one. */
 static void add_short_path(struct buf *b, const struct gpuctr_range *range, size_t width)
 {
-	struct buf path = { 0 };
+	CLEAN_BUF struct buf path = { 0 };
 	const char *text;
 
 	if (!range || width == 0) {
@@ -207,7 +206,6 @@ static void add_short_path(struct buf *b, const struct gpuctr_range *range, size
 		buf_text(b, "...");
 	}
 	buf_text(b, text);
-	buf_deinit(&path);
 }
 
 static void add_time(struct buf *b, struct buf *field, const struct gpuctr_record *record)
@@ -233,9 +231,8 @@ static void table_record(void *f, struct buf *b, const struct gpuctr_record *rec
 			 const struct attribution *what)
 {
 	struct table *t = f;
-	struct buf field = { 0 };
+	CLEAN_BUF struct buf field = { 0 };
 
-	(void)what;
 	tell_ranges(t, b, record);
 	buf_printf(b, "%*llu  ", INDEX_WIDTH, (unsigned long long)record->index);
 	text_kernel(&field, record->kernel ? record->kernel->name : TEXT_UNKNOWN, t->name_width);
@@ -249,7 +246,6 @@ static void table_record(void *f, struct buf *b, const struct gpuctr_record *rec
 	add_values(t, b, &field, record);
 	add_short_path(b, record->range, t->path_width);
 	buf_char(b, '\n');
-	buf_deinit(&field);
 }
 
 static void table_process(void *f, struct buf *b, const struct gpuctr_process *process)

@@ -30,7 +30,7 @@ size_t grid_rows(const struct grid *g)
 
 void grid_text(struct grid *g, const char *text)
 {
-	struct buf safe = { 0 };
+	CLEAN_BUF struct buf safe = { 0 };
 
 	if (!array_make_room(&g->cells, sizeof(*g->cells), g->n, &g->max)) {
 		g->failed = true;
@@ -40,7 +40,6 @@ void grid_text(struct grid *g, const char *text)
 	g->cells[g->n] = safe.failed ? NULL : strdup(buf_string(&safe));
 	g->failed |= !g->cells[g->n];
 	g->n += g->cells[g->n] != NULL;
-	buf_deinit(&safe);
 }
 
 /* --- layout ---------------------------------------------------------------------------------- */
@@ -110,14 +109,13 @@ static void add_row(const struct grid *g, char *const *cells, const size_t *widt
 void grid_print(const struct grid *g, size_t width, bool styled, struct buf *b)
 {
 	size_t widths[COLUMNS_MAX];
-	struct buf titles = { 0 };
+	CLEAN_BUF struct buf titles = { 0 };
 
 	find_widths(g, widths);
 	leave_out(g, width, widths);
 	add_row(g, NULL, widths, &titles);
 	terminal_bold(b, styled, buf_string(&titles));
 	buf_char(b, '\n');
-	buf_deinit(&titles);
 	for (size_t i = 0; i < grid_rows(g); i++) {
 		add_row(g, g->cells + i * g->n_columns, widths, b);
 		buf_char(b, '\n');

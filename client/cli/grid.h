@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_GRID_H
-#define CLIENT_CLI_GRID_H
+#pragma once
 
 #include "proto/base/buf.h"
 
@@ -30,5 +29,3 @@ void grid_text(struct grid *g, const char *text);
 
 /* Appends the titles, in bold where styled, and all rows. */
 void grid_print(const struct grid *g, size_t width, bool styled, struct buf *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_INTERRUPT_H
-#define CLIENT_CLI_INTERRUPT_H
+#pragma once
 
 #include <pthread.h>
 
@@ -23,5 +22,3 @@ struct interrupt {
 void interrupt_begin(struct interrupt *i, struct signals *signals, const struct child *child,
 		     int patience_ms);
 void interrupt_end(struct interrupt *i);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_JSON_RANGE_H
-#define CLIENT_CLI_JSON_RANGE_H
+#pragma once
 
 #include <gpuctr/gpuctr.h>
 
@@ -12,5 +11,3 @@ void json_range(struct buf *b, const struct gpuctr_range *range);
 void json_stack(struct buf *b, const struct gpuctr_range *range);
 /* Members "seen", "measured", ... */
 void json_totals(struct json *m, const struct gpuctr_totals *t);
-
-#endif

@@ -20,7 +20,6 @@
 #include "client/cli/text.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char anonymous[] = "(anonymous namespace)";
@@ -266,7 +265,7 @@ void text_kernel(struct buf *b, const char *name, size_t width)
 {
 	const char *end = find_parameters(name, name + strlen(name));
 	const char *start = skip_return_type(name, end);
-	struct buf part = { 0 }, safe = { 0 };
+	CLEAN_BUF struct buf part = { 0 }, safe = { 0 };
 
 	buf_add(&part, start, (size_t)(end - start));
 	if (text_width(buf_string(&part), part.n) > width) {
@@ -278,6 +277,4 @@ void text_kernel(struct buf *b, const char *name, size_t width)
 	}
 	text_terminal(&safe, buf_string(&part));
 	add_cut_name(b, buf_string(&safe), width);
-	buf_deinit(&part);
-	buf_deinit(&safe);
 }

@@ -50,18 +50,16 @@ bool launch_filter_take_name(void *s, const char *value)
 static bool take_word(const char *name, const char *value, const char *const *names, size_t n,
 		      unsigned *ret)
 {
-	struct buf list = { 0 };
+	CLEAN_BUF struct buf list = { 0 };
 
 	for (unsigned i = 0; i < n; i++) {
 		if (strcmp(names[i], value) == 0) {
 			*ret = i;
-			buf_deinit(&list);
 			return true;
 		}
 		buf_printf(&list, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", names[i]);
 	}
 	say_usage("--%s: '%s' is none of %s", name, value, buf_string(&list));
-	buf_deinit(&list);
 	return false;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_LAUNCH_FILTER_H
-#define CLIENT_CLI_LAUNCH_FILTER_H
+#pragma once
 
 /* The options of "run", "capture" and "top" that choose the launches to be measured. */
 
@@ -84,5 +83,3 @@ bool launch_filter_is_bounded(const struct launch_filter *s);
 
 /* s is borrowed by o. */
 void launch_filter_fill(const struct launch_filter *s, struct gpuctr_capture_options *o);
-
-#endif

@@ -33,7 +33,6 @@ static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *open
 {
 	struct leased *l = userdata;
 
-	(void)c;
 	l->user->on_opened(l, opened);
 }
 
@@ -41,7 +40,6 @@ static void on_queued(struct gpuctr_capture *c, const struct gpuctr_queued *queu
 {
 	struct leased *l = userdata;
 
-	(void)c;
 	if (l->state == LEASED_WAITING && progress_refuse_own_holder(queued)) {
 		refuse(l, EXIT_REFUSED);
 	} else if (l->state == LEASED_WAITING) {
@@ -74,8 +72,6 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 
 static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice, void *userdata)
 {
-	(void)c;
-	(void)userdata;
 	say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
 		    notice->error.remedy);
 }
@@ -84,7 +80,6 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 {
 	struct leased *l = userdata;
 
-	(void)c;
 	l->capture = NULL;
 	switch (l->state) {
 	case LEASED_WAITING:

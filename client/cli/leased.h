@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_LEASED_H
-#define CLIENT_CLI_LEASED_H
+#pragma once
 
 /* A command under a lease: one connection, one command that may use the counters, signals. The
  * caller ("permit", "capture --timeline") decides what the command is and what is printed about
@@ -62,5 +61,3 @@ struct leased {
 
 /* Waits for the lease, runs the command to its end, and returns the exit status. */
 int leased_run(struct leased *l);
-
-#endif

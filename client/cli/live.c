@@ -6,7 +6,6 @@
 #include <stdio_ext.h>
 #include <unistd.h>
 
-#include "client/cli/progress.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
 #include "client/report/table.h"
@@ -62,7 +61,7 @@ static void forget_output(void)
 
 int live_show(struct live *l, const struct buf *frame)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 	int r = 0;
 
 	if (l->redraws) {
@@ -81,7 +80,6 @@ int live_show(struct live *l, const struct buf *frame)
 		forget_output();
 	}
 	l->shown++;
-	buf_deinit(&b);
 	return r;
 }
 

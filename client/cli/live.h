@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_LIVE_H
-#define CLIENT_CLI_LIVE_H
+#pragma once
 
 #include "client/cli/summary.h"
 
@@ -30,5 +29,3 @@ bool live_is_done(const struct live *l);
 void live_add_records(struct live *l, const struct summary *s, bool grows, struct buf *b);
 /* Appends the table, as long as there is room for it. 0, -ENOMEM, or -EINVAL with why. */
 int live_add_table(const struct live *l, struct summary *s, struct buf *b, struct buf *why);
-
-#endif

@@ -8,7 +8,7 @@ enum { NAME_WIDTH = 60, KIND_WIDTH = 10 };
 void metric_line(struct buf *b, const char *head, const char *name, const char *kind,
 		 const char *unit)
 {
-	struct buf safe = { 0 };
+	CLEAN_BUF struct buf safe = { 0 };
 
 	buf_text(&safe, head);
 	text_terminal(&safe, name);
@@ -20,5 +20,4 @@ void metric_line(struct buf *b, const char *head, const char *name, const char *
 	text_terminal(b, unit && *unit ? unit : "-");
 	buf_char(b, '\n');
 	b->failed |= safe.failed;
-	buf_deinit(&safe);
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_METRIC_LINE_H
-#define CLIENT_CLI_METRIC_LINE_H
+#pragma once
 
 #include "proto/base/buf.h"
 
 /* Appends a line of "metrics" or "plan": head, the name, its kind if it is not NULL, its unit. */
 void metric_line(struct buf *b, const char *head, const char *name, const char *kind,
 		 const char *unit);
-
-#endif

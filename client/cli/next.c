@@ -16,7 +16,7 @@ static void add_word(struct buf *b, const char *path, bool is_pattern)
 	static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				       "0123456789/._-+:@%,=";
 	bool quoted = path[strspn(path, harmless)] != '\0';
-	struct buf word = { 0 };
+	CLEAN_BUF struct buf word = { 0 };
 
 	buf_text(&word, *path == '-' ? "./" : "");
 	buf_text(&word, quoted ? "'" : "");
@@ -35,20 +35,18 @@ static void add_word(struct buf *b, const char *path, bool is_pattern)
 	buf_text(&word, quoted ? "'" : "");
 	text_terminal(b, buf_string(&word));
 	b->failed |= word.failed;
-	buf_deinit(&word);
 }
 
 static void add_page(struct buf *b, const char *path)
 {
 	static const char suffix[] = ".gpuctr";
 	size_t n = strlen(path), end = n - (n < sizeof(suffix) - 1 ? n : sizeof(suffix) - 1);
-	struct buf page = { 0 };
+	CLEAN_BUF struct buf page = { 0 };
 
 	buf_add(&page, path, strcmp(path + end, suffix) == 0 ? end : n);
 	buf_text(&page, ".html");
 	add_word(b, buf_string(&page), false);
 	b->failed |= page.failed;
-	buf_deinit(&page);
 }
 
 void next_add(const struct run_options *o, const struct files *files, struct buf *b)

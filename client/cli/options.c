@@ -212,7 +212,7 @@ enum options_result options_read(const struct option_def *defs, bool leading, in
 /* Lines after the first begin where the first does. */
 static void print_wrapped(const char *help)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 	const char *line;
 
 	text_wrap(&b, help, HELP_WIDTH - HELP_INDENT);
@@ -220,7 +220,6 @@ static void print_wrapped(const char *help)
 		printf("%*s%.*s\n", line > buf_string(&b) ? HELP_INDENT : 0, "",
 		       (int)strcspn(line, "\n"), line);
 	}
-	buf_deinit(&b);
 }
 
 void options_print_help(const struct option_def *defs)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_OPTIONS_H
-#define CLIENT_CLI_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ bool options_take_list(struct strings *list, const char *name, const char *value
 /* Says that the value of the option of this name is not what it wants; returns false. */
 bool options_refuse(const char *name, const char *value, const char *wants);
 bool options_parse_seconds(const char *text, uint64_t *ret_ns);
-
-#endif

@@ -64,7 +64,7 @@ static void fail(struct out *out, int error)
 static void *write_filled(void *userdata)
 {
 	struct out *out = userdata;
-	struct buf writing = { 0 };
+	CLEAN_BUF struct buf writing = { 0 };
 
 	pthread_mutex_lock(&out->lock);
 	while (out->filling.n > 0 || !out->ending) {
@@ -87,7 +87,6 @@ static void *write_filled(void *userdata)
 		}
 	}
 	pthread_mutex_unlock(&out->lock);
-	buf_deinit(&writing);
 	return NULL;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_OUT_H
-#define CLIENT_CLI_OUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ enum out_state {
 /* Waits until all is written and closes. Takes NULL, returns NULL. *ret_state, *ret_errno may be
  * NULL. */
 struct out *out_close(struct out *out, enum out_state *ret_state, int *ret_errno);
-
-#endif

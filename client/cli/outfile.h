@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_OUTFILE_H
-#define CLIENT_CLI_OUTFILE_H
+#pragma once
 
 /* An output file that gets its name when it is complete. Standard output, pipes and devices are
  * written to at once. */
@@ -40,5 +39,3 @@ int outfile_finish(struct outfile *out);
 
 /* To be called in any case: removes an unfinished file. */
 void outfile_close(struct outfile *out);
-
-#endif

@@ -23,7 +23,7 @@ struct permit {
 
 static void on_opened(struct leased *l, const struct gpuctr_opened *opened)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	for (size_t i = 0; i < opened->n_gpus; i++) {
 		buf_printf(&b, "%s %u", i > 0 ? "," : "", opened->gpus[i].index);
@@ -31,7 +31,6 @@ static void on_opened(struct leased *l, const struct gpuctr_opened *opened)
 	if (!l->options.quiet) {
 		say("permit for GPU%s", buf_string(&b));
 	}
-	buf_deinit(&b);
 }
 
 static bool start(struct leased *l, const char *const *added, int *ret_status)
@@ -63,7 +62,6 @@ static void on_closed(struct leased *l, const struct gpuctr_end *end)
 
 static void on_early_end(struct leased *l, const struct gpuctr_error *error)
 {
-	(void)l;
 	if (error->code == GPUCTR_E_DISCONNECTED) {
 		say("the daemon is gone, and the permit with it: the command runs on, and its "
 		    "profiler is refused from now on");
@@ -120,7 +118,7 @@ static void describe_command(char *const *command, struct buf *b)
 int permit_run(const struct permit_options *o, const char *path)
 {
 	struct permit p = { .options = o, .path = path };
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 	struct leased l = {
 		.user = &user,
 		.data = &p,
@@ -134,11 +132,8 @@ int permit_run(const struct permit_options *o, const char *path)
 			     .quiet = o->quiet },
 		.input = -1,
 	};
-	int status;
 
 	describe_command(o->command, &b);
 	l.options.program = buf_string(&b);
-	status = leased_run(&l);
-	buf_deinit(&b);
-	return status;
+	return leased_run(&l);
 }

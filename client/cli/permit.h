@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_PERMIT_H
-#define CLIENT_CLI_PERMIT_H
+#pragma once
 
 #include "client/cli/options.h"
 
@@ -25,5 +24,3 @@ enum permit_program {
 };
 
 enum permit_program permit_look_at(const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_PROCESSES_H
-#define CLIENT_CLI_PROCESSES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,5 +26,3 @@ bool processes_add(struct processes *processes, const struct gpuctr_process *pro
 const struct known_process *processes_find(const struct processes *processes, unsigned process);
 /* The UUID of a device; "": not known. process may be NULL. */
 const char *processes_uuid(const struct known_process *process, unsigned device);
-
-#endif

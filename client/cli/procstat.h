@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_PROCSTAT_H
-#define CLIENT_CLI_PROCSTAT_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -18,5 +17,3 @@ bool procstat_read(pid_t pid, struct procstat *ret);
 
 /* By a signal or by a debugger. */
 bool procstat_is_stopped(const struct procstat *s);
-
-#endif

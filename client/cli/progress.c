@@ -110,7 +110,7 @@ bool progress_refuse_own_holder(const struct gpuctr_queued *queued)
 void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 {
 	uint64_t now = clock_now_ns();
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	/* A new place in the queue is always worth a line. */
 	if (p->quiet || (queued->position == p->position && !is_due(p, now))) {
@@ -118,7 +118,6 @@ void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 	}
 	add_queued(&b, queued);
 	say_status(buf_string(&b));
-	buf_deinit(&b);
 	p->position = queued->position;
 	p->told_ns = now;
 }
@@ -126,7 +125,7 @@ void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 void progress_kernels(struct progress *p, uint64_t records, unsigned processes)
 {
 	uint64_t now = clock_now_ns();
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	if (!p->measuring) {
 		p->measuring = true;
@@ -137,7 +136,6 @@ void progress_kernels(struct progress *p, uint64_t records, unsigned processes)
 	}
 	add_kernels(&b, p, now, records, processes);
 	say_status(buf_string(&b));
-	buf_deinit(&b);
 	p->told_ns = now;
 	p->records = records;
 }

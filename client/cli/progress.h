@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_PROGRESS_H
-#define CLIENT_CLI_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ struct progress {
 bool progress_refuse_own_holder(const struct gpuctr_queued *queued);
 void progress_queued(struct progress *p, const struct gpuctr_queued *queued);
 void progress_kernels(struct progress *p, uint64_t records, unsigned processes);
-
-#endif

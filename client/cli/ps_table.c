@@ -34,24 +34,22 @@ void ps_init(struct grid *g)
 
 static void add_age(struct grid *g, uint64_t ns)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	text_age(&b, ns);
 	grid_text(g, buf_string(&b));
 	g->failed |= b.failed;
-	buf_deinit(&b);
 }
 
 static void add_state(struct grid *g, const struct gpuctr_registered_process *p)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	if (p->capture) {
 		buf_printf(&b, "measured by capture %u of %s", p->capture, p->holder);
 	}
 	grid_text(g, p->capture ? buf_string(&b) : "standby");
 	g->failed |= b.failed;
-	buf_deinit(&b);
 }
 
 /* "namespace/pod" */

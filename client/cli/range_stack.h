@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_RANGE_STACK_H
-#define CLIENT_CLI_RANGE_STACK_H
+#pragma once
 
 #include <gpuctr/gpuctr.h>
 
@@ -12,5 +11,3 @@
  * messages, becomes one range with the message "..". */
 void range_stack_add(struct buf *b, const struct gpuctr_range *range, size_t max, char separator,
 		     void (*add)(struct buf *b, const struct gpuctr_range *range));
-
-#endif

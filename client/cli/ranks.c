@@ -275,7 +275,7 @@ static const char *look_after(const struct rank *row)
 static void end_row(struct rank *row)
 {
 	const struct gpuctr_totals *t = &row->totals;
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	add_part(&b, t->unchosen, UNCHOSEN);
 	add_part(&b, t->filtered, "filtered");
@@ -290,7 +290,6 @@ static void end_row(struct rank *row)
 		add_note(&b, look_after(row));
 	}
 	copy_plain(row->why, sizeof(row->why), buf_string(&b));
-	buf_deinit(&b);
 	row->lost = t->unready + t->failed + t->dropped + t->lost;
 	row->seen = t->seen > row->measured ? t->seen : row->measured;
 }
@@ -475,7 +474,7 @@ static void add_row(const struct ranks *r, const struct rank *row, const struct 
 		    struct grid *g)
 {
 	const uint64_t counts[] = { row->seen, row->measured, row->lost };
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	grid_text(g, row->rank);
 	if (s->node) {
@@ -497,7 +496,6 @@ static void add_row(const struct ranks *r, const struct rank *row, const struct 
 	if (s->why) {
 		grid_text(g, row->why);
 	}
-	buf_deinit(&b);
 }
 
 /* Compares by the node that a line names, because lines of other nodes are read as well. */

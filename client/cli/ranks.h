@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_RANKS_H
-#define CLIENT_CLI_RANKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -65,5 +64,3 @@ uint64_t ranks_measured(const struct ranks *r);
 
 /* By rank, then by node and pid; at most max rows, and how many more there are. 0: all. */
 void ranks_print(struct ranks *r, size_t max, struct buf *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_RECORDING_H
-#define CLIENT_CLI_RECORDING_H
+#pragma once
 
 #include "client/cli/options.h"
 #include "client/store/store.h"
@@ -18,5 +17,3 @@ struct recording {
  * to metrics unless that is NULL. */
 void recording_find(char *const *command, struct strings *metrics, struct recording *ret);
 void recording_deinit(struct recording *r);
-
-#endif

@@ -23,7 +23,7 @@ static int print_page(struct report_source *s, const struct strings *files, stru
 					       .records = summary_records(s->summary),
 					       .seeds = strings_items(&s->seeds),
 					       .n_seeds = s->seeds.n };
-	struct buf tail = { 0 }, nothing = { 0 };
+	CLEAN_BUF struct buf tail = { 0 }, nothing = { 0 };
 	char *notes;
 	int r = summary_groups(s->summary) ? 0 : -ENOMEM;
 
@@ -45,24 +45,20 @@ static int print_page(struct report_source *s, const struct strings *files, stru
 						     .nothing = buf_string(&nothing) },
 			       b, why);
 	}
-	buf_deinit(&tail);
-	buf_deinit(&nothing);
 	return r;
 }
 
 static int write_page(struct report_source *s, const struct strings *files, struct outfile *out,
 		      struct buf *why)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 	int r = print_page(s, files, &b, why);
 
 	if (r == -EINVAL && why->n > 0) {
-		buf_deinit(&b);
 		return EXIT_VERB_USAGE;
 	}
 	r = r ? r : outfile_write(out, &b);
 	r = r ? r : outfile_finish(out);
-	buf_deinit(&b);
 	if (r) {
 		say_error("output", outfile_why(r), outfile_remedy(r));
 	}
@@ -87,7 +83,8 @@ int report_html(const struct strings *files, const char *path, bool force, bool 
 	r = outfile_open(&out, path, force);
 	ok = r == 0 && report_source_open(&source, &by_kernel, true, where);
 	source.attributes = attributes;
-	source.page = ok ? page_new(options, summary_unfinished(source.summary)) : NULL;
+	source.page =
+		ok ? page_new(options, summary_unfinished(source.summary), &source.intake) : NULL;
 	if (r < 0) {
 		say_usage("--html %s: %s", path, outfile_why(r));
 		status = EXIT_VERB_USAGE;

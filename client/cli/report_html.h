@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_REPORT_HTML_H
-#define CLIENT_CLI_REPORT_HTML_H
+#pragma once
 
 #include "client/cli/options.h"
 #include "client/report/page.h"
@@ -10,5 +9,3 @@
  * definition was refused, which is in why. */
 int report_html(const struct strings *files, const char *path, bool force, bool attributes,
 		const struct strings *where, const struct page_options *options, struct buf *why);
-
-#endif

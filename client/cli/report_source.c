@@ -86,8 +86,8 @@ static int on_capture(const struct store_info *info, void *userdata)
 	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
 	r = r ? r : groups_host(summary_unfinished(s->summary), info->host);
 	r = r ? r : where_begin(s->where, &info->plan, info->path, info->host);
-	r = r || !s->hints ? r : hints_begin(s->hints, &info->plan, info->path);
-	r = r || !s->page ? r : page_capture(s->page, info, &s->why);
+	r = r || !s->page ? r : page_capture(s->page, info);
+	r = r ? r : intake_begin(&s->intake, &info->plan, info->path, info->host, &s->why);
 	return r == -EINVAL ? refuse(s, "unit-clash") : r;
 }
 
@@ -100,13 +100,13 @@ static int on_process(const struct store_process *process, void *userdata)
 	if (where_process(s->where, &process->process)) {
 		return -ENOMEM;
 	}
-	if (s->hints && hints_process(s->hints, &process->process)) {
-		return -ENOMEM;
-	}
 	if (!s->recorded_from && *process->process.recorded_from) {
 		s->recorded_from = strdup(process->process.recorded_from);
 	}
-	return s->page ? page_process(s->page, &process->process) : 0;
+	if (s->page) {
+		page_process(s->page, &process->process);
+	}
+	return intake_process(&s->intake, &process->process);
 }
 
 static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
@@ -121,7 +121,7 @@ static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
 		return 0;
 	}
 	summary_stratum(s->summary, stratum);
-	return s->page ? page_stratum(s->page, stratum) : 0;
+	return intake_stratum(&s->intake, stratum);
 }
 
 static int on_record(const struct gpuctr_record *of_file, const struct attribution *what,
@@ -144,10 +144,13 @@ static int on_record(const struct gpuctr_record *of_file, const struct attributi
 		return 0;
 	}
 	summary_record(s->summary, record, what);
-	if (s->hints && hints_record(s->hints, record)) {
+	if (s->hints && hints_at(s->hints, record)) {
 		return -ENOMEM;
 	}
-	return s->page ? page_record(s->page, record, what) : 0;
+	if (s->page && page_record(s->page, record, what)) {
+		return -ENOMEM;
+	}
+	return intake_record(&s->intake, record, what);
 }
 
 static int on_notice(const struct gpuctr_notice *notice, void *userdata)
@@ -245,8 +248,8 @@ bool report_source_read(struct report_source *s, const char *path)
 		.on_end = on_end,
 		.check_beside = true,
 		.without = summary_without(s->summary) & where_without(s->where) &
-			   (s->hints ? hints_without(s->hints) : ~0u) &
-			   (s->page ? page_without(s->page) : ~0u),
+			   intake_without(&s->intake) & (s->hints ? HINTS_WITHOUT : ~0u) &
+			   (s->page ? PAGE_WITHOUT : ~0u),
 		.attributor = s->attributor,
 	};
 	struct store_error error;
@@ -311,7 +314,7 @@ bool report_source_open(struct report_source *s, const struct keys *keys, bool h
 {
 	*s = (struct report_source){ .end = { .has_totals = true, .driver = "" } };
 	s->summary = summary_new(keys);
-	s->hints = hints ? hints_new() : NULL;
+	s->hints = hints ? hints_new(&s->intake) : NULL;
 	s->where = where_new();
 	s->attributor = attributor_new();
 	for (size_t i = 0; s->where && i < where->n; i++) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_REPORT_SOURCE_H
-#define CLIENT_CLI_REPORT_SOURCE_H
+#pragma once
 
 #include "client/cli/again.h"
 #include "client/cli/summary.h"
@@ -12,6 +11,7 @@
 /* The captures that the user named, added up, or the capture to compare with. */
 struct report_source {
 	struct summary *summary;
+	struct intake intake; /* groups of hints and page */
 	struct summary_end end;
 	char *driver, *recorded_from;
 	struct buf why, budgets, unsampled;
@@ -41,5 +41,3 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 /* Where no launch is shown: appends why, and what to do. */
 void report_source_print_nothing(struct report_source *s, struct buf *b);
 void report_source_close(struct report_source *s);
-
-#endif

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/progress.h"
 #include "client/cli/say.h"
 #include "client/cli/verb.h"
 #include "proto/base/clock.h"

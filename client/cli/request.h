@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_REQUEST_H
-#define CLIENT_CLI_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ const struct gpuctr_error *request_try(struct request *request, const char *sock
 int request_finish(struct request *request, int result);
 /* For the handler of an answer: reports the error, if there is one, and ends the wait. */
 void request_answer(struct request *request, const struct gpuctr_error *error);
-
-#endif

@@ -59,7 +59,6 @@ static void on_connection(uv_poll_t *handle, int status, int events)
 {
 	struct run *run = handle->data;
 
-	(void)status;
 	if ((events & UV_READABLE) != 0) {
 		run->silent_ticks = 0;
 	}
@@ -137,8 +136,6 @@ static void on_signal(uv_poll_t *handle, int status, int events)
 	struct run *run = handle->data;
 	struct signal_event event;
 
-	(void)status;
-	(void)events;
 	while (signals_next(&run->signals, &event)) {
 		handle_signal(run, &event);
 	}
@@ -196,7 +193,6 @@ static void on_stopped(unsigned pid, const char *program, void *userdata)
 
 static void on_silent(unsigned pid, const char *program, void *userdata)
 {
-	(void)userdata;
 	say("process %u (%s) has not answered for 10 s: nothing of it is measured until it does",
 	    pid, program);
 }
@@ -294,7 +290,6 @@ static int start_loop(struct run *run)
 
 static void close_handle(uv_handle_t *handle, void *userdata)
 {
-	(void)userdata;
 	if (!uv_is_closing(handle)) {
 		uv_close(handle, NULL);
 	}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_RUN_H
-#define CLIENT_CLI_RUN_H
+#pragma once
 
 #include "client/cli/run_options.h"
 
@@ -8,5 +7,3 @@
  * summary. path: the file of o->command[0]; NULL: the programs run already and match o->selector,
  * or another program starts them (verb_follow.c). Returns the exit status. */
 int run_capture(const struct run_options *o, const char *path);
-
-#endif

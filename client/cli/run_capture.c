@@ -57,7 +57,7 @@ static void say_mode(const struct run *run)
 static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 {
 	const struct gpuctr_plan *plan = opened->plan;
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	if (run->progress.quiet) {
 		return;
@@ -80,7 +80,6 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 		add_metrics(&b, plan);
 	}
 	say("%s", buf_string(&b));
-	buf_deinit(&b);
 	say_mode(run);
 	if (opened->recorded) {
 		say("no GPU is leased: the values come from a recording that gpuctr-replay plays");
@@ -112,7 +111,6 @@ static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *open
 {
 	struct run *run = userdata;
 
-	(void)c;
 	snprintf(run->owner, sizeof(run->owner), "%s", opened->owner);
 	if (!may_take_turns(run->options, opened->plan) ||
 	    !sinks_prepare(&run->sinks, run->options, opened) ||
@@ -134,7 +132,6 @@ void run_note_queued(struct run *run, const struct gpuctr_queued *queued)
 
 static void on_queued(struct gpuctr_capture *c, const struct gpuctr_queued *queued, void *userdata)
 {
-	(void)c;
 	run_note_queued(userdata, queued);
 }
 
@@ -160,13 +157,12 @@ static void start_program(struct run *run, struct gpuctr_capture *c)
 static void say_begin(const struct run *run)
 {
 	const struct selected *s = &run->selected;
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	selected_describe(s, &b);
 	say("measuring %zu process%s%s%s: %s%s", s->n, s->n == 1 ? "" : "es",
 	    run->owner[0] ? " of " : "", run->owner, buf_string(&b),
 	    run->options->duration_ns ? "" : "; Ctrl-C ends it");
-	buf_deinit(&b);
 }
 
 static void begin_on_demand(struct run *run)
@@ -209,7 +205,6 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 {
 	struct run *run = userdata;
 
-	(void)c;
 	/* Notices about processes that are left out come before the first process. */
 	if (run->n_begun == 0 && run_is_on_demand(run) && !run->options->quiet) {
 		say_begin(run);
@@ -227,7 +222,6 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *reco
 {
 	struct run *run = userdata;
 
-	(void)c;
 	if (run->options->torch && !run->has_operators) {
 		run->has_operators = torch_has_operator(record);
 	}
@@ -240,20 +234,17 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *reco
 
 static void on_mark(struct gpuctr_capture *c, const struct gpuctr_mark *mark, void *userdata)
 {
-	(void)c;
 	sinks_mark(&((struct run *)userdata)->sinks, mark);
 }
 
 static void on_image(struct gpuctr_capture *c, const struct gpuctr_image *image, void *userdata)
 {
-	(void)c;
 	sinks_image(&((struct run *)userdata)->sinks, image);
 }
 
 static void on_stratum(struct gpuctr_capture *c, const struct gpuctr_stratum *stratum,
 		       void *userdata)
 {
-	(void)c;
 	sinks_stratum(&((struct run *)userdata)->sinks, stratum);
 }
 
@@ -261,7 +252,6 @@ static void on_copy(struct gpuctr_capture *c, const struct gpuctr_copy *copy, vo
 {
 	struct run *run = userdata;
 
-	(void)c;
 	if (run->sampling) {
 		sampling_copy(run->sampling, copy);
 		sinks_copy(&run->sinks, copy);
@@ -273,7 +263,6 @@ static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *to
 {
 	struct run *run = userdata;
 
-	(void)c;
 	sinks_progress(&run->sinks, totals);
 	if (run->sampling) {
 		sampling_progress(run->sampling, totals);
@@ -302,7 +291,6 @@ static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *noti
 	struct run *run = userdata;
 	struct chosen left_out;
 
-	(void)c;
 	if (selected_leave_out(&run->selected, notice, &left_out)) {
 		ranks_leave_out(&run->sinks.ranks, left_out.pid,
 				notice->error.code == GPUCTR_E_GPU_BUSY
@@ -322,7 +310,6 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 {
 	struct run *run = userdata;
 
-	(void)c;
 	run->n_ended++;
 	if (!run->sampling) {
 		sinks_process_end(&run->sinks, end);
@@ -368,7 +355,6 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 {
 	struct run *run = userdata;
 
-	(void)c;
 	run->capture = NULL;
 	if (run->started && run->sampling) {
 		run_finish_sampling(run);

@@ -5,7 +5,6 @@
 
 #include "client/cli/run_internal.h"
 
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,15 +13,12 @@
 /* The variables fit into an empty pipe, so that write() does not block. */
 static bool hand_out(int fd, const char *const *variables)
 {
-	struct buf b = { 0 };
-	bool good;
+	CLEAN_BUF struct buf b = { 0 };
 
 	for (; *variables; variables++) {
 		buf_add(&b, *variables, strlen(*variables) + 1);
 	}
-	good = !b.failed && write(fd, b.data, b.n) == (ssize_t)b.n;
-	buf_deinit(&b);
-	return good;
+	return !b.failed && write(fd, b.data, b.n) == (ssize_t)b.n;
 }
 
 static void on_until(uv_poll_t *handle, int status, int events)
@@ -30,7 +26,6 @@ static void on_until(uv_poll_t *handle, int status, int events)
 	struct run *run = handle->data;
 	char ignored[64];
 
-	(void)events;
 	if (status == 0 && read(run->options->until_fd, ignored, sizeof(ignored)) > 0) {
 		return;
 	}

@@ -27,7 +27,7 @@ static void add_head(struct run *run, struct buf *b)
 
 static int show(struct run *run, bool is_last, struct buf *why)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 	int r;
 
 	add_head(run, &b);
@@ -35,9 +35,7 @@ static int show(struct run *run, bool is_last, struct buf *why)
 	if (!is_last) { /* messages are printed after the last frame */
 		say_add_held(&b);
 	}
-	r = r ? r : live_show(&run->live, &b);
-	buf_deinit(&b);
-	return r;
+	return r ? r : live_show(&run->live, &b);
 }
 
 /* Reports why a frame was not shown. A reader that has gone away is no failure. */
@@ -53,7 +51,7 @@ static void report(struct run *run, int r, struct buf *why)
 static void on_frame(uv_timer_t *timer)
 {
 	struct run *run = timer->data;
-	struct buf why = { 0 };
+	CLEAN_BUF struct buf why = { 0 };
 	int r;
 
 	if (run->state != RUN_RUNNING) {
@@ -66,7 +64,6 @@ static void on_frame(uv_timer_t *timer)
 		run->live.frames = ++run->live.shown; /* no other one */
 		run_drain(run);
 	}
-	buf_deinit(&why);
 }
 
 void run_begin_frames(struct run *run)
@@ -86,11 +83,10 @@ void run_begin_frames(struct run *run)
 
 void run_end_frames(struct run *run)
 {
-	struct buf why = { 0 };
+	CLEAN_BUF struct buf why = { 0 };
 
 	if (run->options->is_live && !live_is_done(&run->live)) {
 		report(run, show(run, true, &why), &why);
 	}
 	say_hold(false);
-	buf_deinit(&why);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_RUN_INTERNAL_H
-#define CLIENT_CLI_RUN_INTERNAL_H
+#pragma once
 
 #include <uv.h>
 
@@ -105,5 +104,3 @@ void run_begin_followed(struct run *run, struct gpuctr_capture *c);
 void run_begin_frames(struct run *run);
 /* The last frame. */
 void run_end_frames(struct run *run);
-
-#endif

@@ -134,14 +134,12 @@ static bool take_torch(void *torch, const char *value)
 {
 	const char **marks = torch;
 
-	(void)value;
 	*marks = *marks ? *marks : "operators";
 	return true;
 }
 
 static bool take_torch_modules(void *torch, const char *value)
 {
-	(void)value;
 	*(const char **)torch = "modules";
 	return true;
 }
@@ -176,7 +174,6 @@ static bool take_interval(void *ns, const char *value)
 
 static bool take_once(void *frames, const char *value)
 {
-	(void)value;
 	*(uint64_t *)frames = 1;
 	return true;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_RUN_OPTIONS_H
-#define CLIENT_CLI_RUN_OPTIONS_H
+#pragma once
 
 #include "client/cli/format.h"
 #include "client/cli/live.h"
@@ -77,5 +76,3 @@ void run_options_deinit(struct run_options *o);
 
 /* What MODE_SAMPLE falls back to, in o; usual: the metrics of that, borrowed by o. */
 void run_options_fall_back(struct run_options *o, struct strings *usual);
-
-#endif

@@ -4,7 +4,6 @@
 
 #include "client/cli/run_internal.h"
 
-#include "client/cli/clocks.h"
 #include "client/cli/say.h"
 #include "proto/base/clock.h"
 

@@ -44,7 +44,7 @@ static void write_all(const char *data, size_t n)
 
 static void put(struct buf *b)
 {
-	struct buf all = { 0 };
+	CLEAN_BUF struct buf all = { 0 };
 
 	if (status_shown) {
 		buf_text(&all, "\r\033[K");
@@ -59,7 +59,6 @@ static void put(struct buf *b)
 	} else {
 		write_all(all.data, all.n);
 	}
-	buf_deinit(&all);
 	buf_deinit(b);
 }
 
@@ -166,7 +165,7 @@ void say_text(const struct buf *text)
 
 void say_status(const char *text)
 {
-	struct buf b = { 0 }, safe = { 0 };
+	CLEAN_BUF struct buf b = { 0 }, safe = { 0 };
 	bool dim = terminal_has_style(STDERR_FILENO);
 	size_t width = terminal_width(STDERR_FILENO) - 1;
 
@@ -175,7 +174,7 @@ void say_status(const char *text)
 		buf_printf(&b, "gpuctr: %s\n", buf_string(&safe));
 		put(&b);
 	} else {
-		struct buf line = { 0 };
+		CLEAN_BUF struct buf line = { 0 };
 		size_t n;
 
 		buf_printf(&line, "gpuctr: %s", buf_string(&safe));
@@ -184,10 +183,7 @@ void say_status(const char *text)
 			   buf_string(&line));
 		write_all(b.data, b.n);
 		status_shown = true;
-		buf_deinit(&line);
-		buf_deinit(&b);
 	}
-	buf_deinit(&safe);
 }
 
 void say_clear(void)

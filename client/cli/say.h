@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SAY_H
-#define CLIENT_CLI_SAY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ void say_text(const struct buf *text);
 void say_status(const char *text);
 /* Takes the status line away. */
 void say_clear(void);
-
-#endif

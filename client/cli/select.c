@@ -243,11 +243,10 @@ void selected_describe(const struct selected *s, struct buf *b)
 
 static void report_left_out(const struct chosen *c, const struct gpuctr_error *why)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	add_chosen(c, &b);
 	say("%s is not measured: %s", buf_string(&b), why->message);
-	buf_deinit(&b);
 }
 
 bool selected_leave_out(struct selected *s, const struct gpuctr_notice *notice, struct chosen *ret)

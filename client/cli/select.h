@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SELECT_H
-#define CLIENT_CLI_SELECT_H
+#pragma once
 
 #include <gpuctr/gpuctr.h>
 
@@ -34,5 +33,3 @@ void selected_describe(const struct selected *s, struct buf *b);
 /* Removes the process that a notice says the daemon has left out, with a message, and stores it
  * in *ret. False: the notice is about no selected process. */
 bool selected_leave_out(struct selected *s, const struct gpuctr_notice *notice, struct chosen *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SELECTOR_H
-#define CLIENT_CLI_SELECTOR_H
+#pragma once
 
 #include <gpuctr/gpuctr.h>
 
@@ -55,5 +54,3 @@ unsigned selector_pid_in(const struct gpuctr_registered_process *p,
 
 /* The scheduler's name of the process's job, with its step, as selector.jobs takes it; "": none. */
 void selector_job(const struct gpuctr_registered_process *p, char *text, size_t size);
-
-#endif

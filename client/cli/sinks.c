@@ -5,7 +5,6 @@
 
 #include "client/cli/sinks.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -329,7 +328,7 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 				   .styled = terminal_has_style(STDERR_FILENO),
 				   .wrapped = isatty(STDERR_FILENO),
 				   .rows = s->options->summary_rows };
-	struct buf b = { 0 }, budget = { 0 };
+	CLEAN_BUF struct buf b = { 0 }, budget = { 0 };
 
 	if (s->options->budget.ppm > 0) {
 		summary_add_budget(&budget, s->options->budget.ppm, s->options->budget.seed);
@@ -351,8 +350,6 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 	if (b.n > 0) {
 		say_text(&b);
 	}
-	buf_deinit(&b);
-	buf_deinit(&budget);
 	/* If there were several processes, --kernel may have been meant for another one than
 	 * this. */
 	if (s->unmatched && summary_records(s->summary) > 0 && summary_processes(s->summary) == 1) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SINKS_H
-#define CLIENT_CLI_SINKS_H
+#pragma once
 
 #include "client/cli/files.h"
 #include "client/cli/ranks.h"
@@ -65,5 +64,3 @@ void sinks_flush(struct sinks *s);
  * nothing was measured. The program was started. */
 void sinks_conclude(struct sinks *s, bool with_summary);
 void sinks_close(struct sinks *s);
-
-#endif

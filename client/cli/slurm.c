@@ -29,9 +29,9 @@
 #include <unistd.h>
 
 #include "client/cli/child.h"
-#include "client/cli/expand.h"
 #include "client/cli/say.h"
 #include "client/cli/slurm_internal.h"
+#include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
 /* Seconds after which every node's client should have opened its capture; large jobs get more,
@@ -63,6 +63,11 @@ bool slurm_is_meant(const struct run_options *o)
 
 static void add_srun(struct words *w, const struct job *job)
 {
+	static const char *const options[] = {
+		"--ntasks-per-node=1", "--cpus-per-task=1",    "--gres=none", "--mpi=none",
+		"--input=none",	       "--kill-on-bad-exit=0", "--wait=0",    "--quiet"
+	};
+
 	snprintf(w->text[1], sizeof(w->text[1]), "--nodes=%u", job->nodes);
 	snprintf(w->text[2], sizeof(w->text[2]), "--ntasks=%u", job->nodes);
 	slurm_add_word(w, "srun");
@@ -70,14 +75,9 @@ static void add_srun(struct words *w, const struct job *job)
 	slurm_add_word(w, "--overlap");
 	slurm_add_word(w, w->text[1]);
 	slurm_add_word(w, w->text[2]);
-	slurm_add_word(w, "--ntasks-per-node=1");
-	slurm_add_word(w, "--cpus-per-task=1");
-	slurm_add_word(w, "--gres=none");
-	slurm_add_word(w, "--mpi=none");
-	slurm_add_word(w, "--input=none");
-	slurm_add_word(w, "--kill-on-bad-exit=0");
-	slurm_add_word(w, "--wait=0");
-	slurm_add_word(w, "--quiet");
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		slurm_add_word(w, options[i]);
+	}
 }
 
 /* This executable, and one time at which all clients begin to measure the job or the named step. */
@@ -96,15 +96,11 @@ static void add_client(struct words *w, const struct gathering *g, const struct 
 	}
 	snprintf(w->text[4], sizeof(w->text[4]), "%.6f", (double)at_ns / 1e9);
 	snprintf(w->text[5], sizeof(w->text[5]), "%.6f", (double)asked_ns / 1e9);
-	slurm_add_word(w, w->client);
-	slurm_add_word(w, "capture");
-	slurm_add_word(w, "--here");
-	slurm_add_word(w, "--part");
-	slurm_add_word(w, w->text[3]);
-	slurm_add_word(w, "--at");
-	slurm_add_word(w, w->text[4]);
-	slurm_add_word(w, "--sent");
-	slurm_add_word(w, w->text[5]);
+	for (size_t i = 0; i < 9; i++) {
+		slurm_add_word(w, (const char *[]){ w->client, "capture", "--here", "--part",
+						    w->text[3], "--at", w->text[4], "--sent",
+						    w->text[5] }[i]);
+	}
 }
 
 /* Makes the command line: srun, this executable, and the user's options. Free with free(); the
@@ -197,11 +193,10 @@ static void take_line(struct gathering *g, const char *line)
  * cause why nothing was measured. */
 static void take_message(struct gathering *g, const char *line)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	buf_printf(&b, "%s\n", line);
 	say_text(&b);
-	buf_deinit(&b);
 	slurm_causes_note(&g->causes, line);
 }
 
@@ -306,7 +301,7 @@ static int wait_steps(const struct jobs *jobs)
 
 static void say_nothing(struct gathering *g, int srun_status)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	clocks_print(&g->clocks, &b);
 	if (g->causes.n > 0) {
@@ -319,12 +314,11 @@ static void say_nothing(struct gathering *g, int srun_status)
 			   srun_status);
 	}
 	say_text(&b);
-	buf_deinit(&b);
 }
 
 static int conclude(struct gathering *g, int srun_status)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
 	if (g->ranks.n == 0) {
 		say_nothing(g, srun_status);
@@ -337,7 +331,6 @@ static int conclude(struct gathering *g, int srun_status)
 		clocks_print(&g->clocks, &b);
 	}
 	say_text(&b);
-	buf_deinit(&b);
 	if (srun_status != 0) {
 		say("not all nodes took part: their messages are above");
 	}

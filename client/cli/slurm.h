@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SLURM_H
-#define CLIENT_CLI_SLURM_H
+#pragma once
 
 #include "client/cli/run_options.h"
 
@@ -10,5 +9,3 @@ bool slurm_is_meant(const struct run_options *o);
 /* Starts a client on each node of the job, all at one time. argv[0] is the verb. False: Slurm
  * has no such job, with a message; it may be another scheduler's. */
 bool slurm_capture(const struct run_options *o, int argc, char **argv, int *ret_status);
-
-#endif

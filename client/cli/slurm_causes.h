@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SLURM_CAUSES_H
-#define CLIENT_CLI_SLURM_CAUSES_H
+#pragma once
 
 /* Collects why nodes measured nothing, from the lines that they write to standard error: each cause
  * once, and a few of them. */
@@ -20,5 +19,3 @@ struct slurm_causes {
 void slurm_causes_note(struct slurm_causes *c, const char *line);
 /* Appends a line for each. */
 void slurm_causes_add(const struct slurm_causes *c, struct buf *b);
-
-#endif

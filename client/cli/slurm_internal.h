@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SLURM_INTERNAL_H
-#define CLIENT_CLI_SLURM_INTERNAL_H
+#pragma once
 
 /* What the files of slurm.c need of each other; nobody else includes this. */
 
@@ -88,5 +87,3 @@ bool slurm_keep_running(const char *name, struct jobs *jobs);
 /* Refuses a pattern of -o by which several nodes would write one file. False: the remedy was
  * reported. */
 bool slurm_check_output(const struct run_options *o, const struct jobs *jobs);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_STATUS_JSON_H
-#define CLIENT_CLI_STATUS_JSON_H
+#pragma once
 
 #include <gpuctr/gpuctr.h>
 
@@ -12,5 +11,3 @@ void status_json(struct buf *b, const struct gpuctr_status *status);
 
 /* "planning", "queued", ... */
 const char *status_state_name(enum gpuctr_capture_state state);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_STATUS_TEXT_H
-#define CLIENT_CLI_STATUS_TEXT_H
+#pragma once
 
 #include <gpuctr/gpuctr.h>
 
@@ -8,5 +7,3 @@
 
 /* Appends the daemon, its GPUs, captures and queue; headings in bold where styled. */
 void status_text(struct buf *b, const struct gpuctr_status *status, bool styled);
-
-#endif

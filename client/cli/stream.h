@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_STREAM_H
-#define CLIENT_CLI_STREAM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ void stream_flush(struct stream *s);
 
 /* Waits for the reader, says what went wrong, and frees. Takes NULL, returns NULL. */
 struct stream *stream_close(struct stream *s);
-
-#endif

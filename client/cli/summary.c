@@ -16,13 +16,12 @@
 
 bool summary_take_keys(void *keys, const char *value)
 {
-	struct buf why = { 0 };
+	CLEAN_BUF struct buf why = { 0 };
 	bool good = keys_parse(value, keys, &why);
 
 	if (!good) {
 		say_usage("--by: %s", buf_string(&why));
 	}
-	buf_deinit(&why);
 	return good;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SUMMARY_H
-#define CLIENT_CLI_SUMMARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end,
 void summary_print_against(const struct summary *now, const struct summary_end *end,
 			   const struct summary *before, const struct summary_end *end_before,
 			   bool clocks_differ, struct buf *b);
-
-#endif

@@ -34,7 +34,7 @@ static void add_machines(const struct summary *now, const struct summary_end *en
 			 const struct summary *before, const struct summary_end *end_before,
 			 struct buf *b)
 {
-	struct buf here = { 0 }, there = { 0 };
+	CLEAN_BUF struct buf here = { 0 }, there = { 0 };
 
 	summary_add_machine(now, end, &here);
 	summary_add_machine(before, end_before, &there);
@@ -46,8 +46,6 @@ static void add_machines(const struct summary *now, const struct summary_end *en
 		buf_text(b, ": changes are of these, too\n");
 	}
 	b->failed |= here.failed || there.failed;
-	buf_deinit(&here);
-	buf_deinit(&there);
 }
 
 /* A program that does half of the work in half of the time is no faster. */

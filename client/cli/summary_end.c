@@ -291,7 +291,7 @@ static void add_flops(const struct summary *s, const struct view *view, struct b
 {
 	const struct measure *measures;
 	size_t n = groups_measures(s->groups, &measures);
-	struct buf flops = { 0 }, names = { 0 };
+	CLEAN_BUF struct buf flops = { 0 }, names = { 0 };
 
 	add_names_of_flops(measures, n, view, &names);
 	if (derived_add_flops(measures, n, &flops) && names.n > 0) {
@@ -300,8 +300,6 @@ static void add_flops(const struct summary *s, const struct view *view, struct b
 		text_terminal(b, buf_string(&flops));
 		buf_char(b, '\n');
 	}
-	buf_deinit(&flops);
-	buf_deinit(&names);
 }
 
 void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed)

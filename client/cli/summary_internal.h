@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SUMMARY_INTERNAL_H
-#define CLIENT_CLI_SUMMARY_INTERNAL_H
+#pragma once
 
 #include "client/cli/summary.h"
 
@@ -43,5 +42,3 @@ struct summary {
 
 /* "GH100, NVIDIA H200 x 2; clocks not locked (...); driver ..., CUPTI ..." */
 void summary_add_machine(const struct summary *s, const struct summary_end *end, struct buf *b);
-
-#endif

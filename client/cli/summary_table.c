@@ -25,7 +25,7 @@ static bool add_table(struct summary *s, const struct summary_end *end, struct b
 
 void summary_print(struct summary *s, const struct summary_end *end, struct buf *b)
 {
-	struct buf tail = { 0 };
+	CLEAN_BUF struct buf tail = { 0 };
 
 	if (summary_records(s) == 0) {
 		summary_add_nothing(s, end, b);
@@ -35,5 +35,4 @@ void summary_print(struct summary *s, const struct summary_end *end, struct buf 
 	summary_print_tail(s, end, NULL, &tail);
 	text_wrap(b, buf_string(&tail), end->wrapped ? end->width : SIZE_MAX);
 	b->failed = b->failed || tail.failed;
-	buf_deinit(&tail);
 }

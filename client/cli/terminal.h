@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_TERMINAL_H
-#define CLIENT_CLI_TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ size_t terminal_height(int fd);
 /* Appends text, in bold where styled. text_width() and text_fit() do not count the escape
  * sequences. */
 void terminal_bold(struct buf *b, bool styled, const char *text);
-
-#endif

@@ -7,7 +7,6 @@
 #include "client/cli/text.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <wchar.h>
 
 #include "proto/base/utf8.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_TEXT_H
-#define CLIENT_CLI_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ void text_time(struct buf *b, double ns);
 void text_duration(struct buf *b, uint64_t ns);
 /* As `ps` has it: hours:minutes:seconds, "26:03:07". */
 void text_age(struct buf *b, uint64_t ns);
-
-#endif

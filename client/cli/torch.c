@@ -7,7 +7,6 @@
 #include "client/cli/torch.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,22 +35,20 @@ static bool add_folder(struct buf *b, const char *agent)
 
 static bool check_file(const char *folder)
 {
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 	bool good;
 
 	buf_printf(&b, "%s/sitecustomize.py", folder);
 	good = access(buf_string(&b), R_OK) == 0;
 	if (!good) {
-		struct buf message = { 0 };
+		CLEAN_BUF struct buf message = { 0 };
 
 		buf_printf(&message, "--torch: %s cannot be read (%s)", buf_string(&b),
 			   strerror(errno));
 		say_error("no-agent", buf_string(&message),
 			  "Install gpuctr-agent, or name one with --agent that has the folder "
 			  "'python' beside it.");
-		buf_deinit(&message);
 	}
-	buf_deinit(&b);
 	return good;
 }
 
@@ -59,7 +56,7 @@ static bool check_file(const char *folder)
 static bool set_environment(const char *folder, const char *what)
 {
 	const char *old = getenv("PYTHONPATH");
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 	bool good;
 
 	buf_printf(&b, "%s%s%s", folder, old && *old ? ":" : "", old ? old : "");
@@ -68,13 +65,12 @@ static bool set_environment(const char *folder, const char *what)
 	if (!good) {
 		say_usage("out of memory");
 	}
-	buf_deinit(&b);
 	return good;
 }
 
 bool torch_prepare(const char *what, const char *agent)
 {
-	struct buf folder = { 0 };
+	CLEAN_BUF struct buf folder = { 0 };
 	bool good = false;
 
 	if (!add_folder(&folder, find_agent(agent))) {
@@ -86,7 +82,6 @@ bool torch_prepare(const char *what, const char *agent)
 		good = check_file(buf_string(&folder)) &&
 		       set_environment(buf_string(&folder), what);
 	}
-	buf_deinit(&folder);
 	return good;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_TORCH_H
-#define CLIENT_CLI_TORCH_H
+#pragma once
 
 #include <gpuctr/gpuctr.h>
 #include <stdbool.h>
@@ -12,5 +11,3 @@ bool torch_prepare(const char *what, const char *agent);
 
 /* Was it launched within an operator? */
 bool torch_has_operator(const struct gpuctr_record *record);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_VERB_H
-#define CLIENT_CLI_VERB_H
+#pragma once
 
 #include "client/cli/options.h"
 
@@ -50,5 +49,3 @@ int verb_read(const struct verb *verb, int argc, char **argv, void *options, int
 /* The same for a verb without arguments. */
 int verb_read_all(const struct verb *verb, int argc, char **argv, void *options);
 void verb_print_help(const struct verb *verb);
-
-#endif

@@ -15,7 +15,6 @@ static int exec_capture(const struct verb *const *verbs, int argc, char **argv)
 	struct run_options o;
 	int status = run_options_read(&o, &verb_capture, argc, argv, capture_options_check);
 
-	(void)verbs;
 	if (status < 0 && o.timeline.is_wanted) {
 		status = timeline_run(&o);
 	} else if (status < 0 && !(slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status))) {

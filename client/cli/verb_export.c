@@ -127,7 +127,6 @@ static int exec_export(const struct verb *const *verbs, int argc, char **argv)
 	struct export_options o = { .verb = "export", .path = "-" };
 	int rest, status = verb_read(&verb_export, argc, argv, &o, &rest);
 
-	(void)verbs;
 	if (status >= 0) {
 		return status;
 	}

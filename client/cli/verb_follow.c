@@ -19,7 +19,6 @@ static int exec_follow(const struct verb *const *verbs, int argc, char **argv)
 	struct run_options o;
 	int status = run_options_read(&o, &verb_follow, argc, argv, follow_options_check);
 
-	(void)verbs;
 	if (status < 0) {
 		status = sinks_check(&o) ? run_capture(&o, NULL) : EXIT_REFUSED;
 	}

@@ -36,7 +36,7 @@ static int exec_help(const struct verb *const *verbs, int argc, char **argv)
 {
 	const char *names[32] = { NULL };
 	const char *nearest;
-	struct buf all = { 0 };
+	CLEAN_BUF struct buf all = { 0 };
 
 	if (argc < 2) {
 		print_overview(verbs);
@@ -60,7 +60,6 @@ static int exec_help(const struct verb *const *verbs, int argc, char **argv)
 	} else {
 		say_usage("no verb '%s'; there are %s", argv[1], buf_string(&all));
 	}
-	buf_deinit(&all);
 	return EXIT_VERB_USAGE;
 }
 
@@ -75,9 +74,6 @@ const struct verb verb_help = {
 
 static int exec_version(const struct verb *const *verbs, int argc, char **argv)
 {
-	(void)verbs;
-	(void)argc;
-	(void)argv;
 	printf("gpuctr-client %s\n", gpuctr_version());
 	return 0;
 }

@@ -99,7 +99,6 @@ static int exec_job(const struct verb *const *verbs, int argc, char **argv)
 	int word = begins || ends, rest;
 	int status = verb_read(&verb_job, argc - word, argv + word, &o, &rest);
 
-	(void)verbs;
 	if (status < 0 && (!word || rest < argc - word)) {
 		say_usage("job wants 'begin' or 'end', and options%s%s",
 			  rest < argc - word ? ", not " : "",

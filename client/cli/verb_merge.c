@@ -105,7 +105,6 @@ static int exec_merge(const struct verb *const *verbs, int argc, char **argv)
 	struct export_options o = { .verb = "merge", .exporter = &exporter_merge };
 	int rest, status = verb_read(&verb_merge, argc, argv, &o, &rest);
 
-	(void)verbs;
 	if (status < 0) {
 		status = o.joined.samples.n > 0 ? merge_samples(&o, argc - rest, argv + rest)
 						: merge_capture(&o, argc - rest, argv + rest);

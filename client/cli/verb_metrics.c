@@ -5,15 +5,13 @@
 
 #include "client/cli/verb.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/format.h"
 #include "client/cli/metric_line.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
+#include "client/report/groups.h"
 #include "proto/nvidia/aliases.h"
 
 enum { WIDTH = 96 };
@@ -61,7 +59,7 @@ static const char *kind_name(enum gpuctr_metric_kind kind)
 /* Words up to the width, continued at the same indentation. */
 static void add_wrapped(struct buf *b, const char *head, const char *text)
 {
-	struct buf safe = { 0 }, lines = { 0 };
+	CLEAN_BUF struct buf safe = { 0 }, lines = { 0 };
 	int indent = (int)strlen(head);
 
 	text_terminal(&safe, text);
@@ -73,8 +71,6 @@ static void add_wrapped(struct buf *b, const char *head, const char *text)
 		line += n + 1;
 	}
 	b->failed |= safe.failed || lines.failed;
-	buf_deinit(&safe);
-	buf_deinit(&lines);
 }
 
 /* Length of the first part of ".sum.per_second": ".sum". */
@@ -108,7 +104,7 @@ static bool is_regular(const struct gpuctr_metric *metric, size_t n_endings)
 
 static void add_regular(struct buf *b, const struct gpuctr_metric *metric, size_t n_endings)
 {
-	struct buf rollups = { 0 }, endings = { 0 };
+	CLEAN_BUF struct buf rollups = { 0 }, endings = { 0 };
 
 	for (size_t i = 0; i < metric->n_submetrics; i += n_endings) {
 		buf_printf(&rollups, "%s%.*s", i > 0 ? " " : "",
@@ -121,13 +117,11 @@ static void add_regular(struct buf *b, const struct gpuctr_metric *metric, size_
 	}
 	add_wrapped(b, "    rollups     ", buf_string(&rollups));
 	add_wrapped(b, "    each        ", buf_string(&endings));
-	buf_deinit(&rollups);
-	buf_deinit(&endings);
 }
 
 static void add_submetrics(struct buf *b, const struct gpuctr_metric *metric)
 {
-	struct buf all = { 0 };
+	CLEAN_BUF struct buf all = { 0 };
 	bool whole = metric->kind == GPUCTR_METRIC_PRESET || metric->kind == GPUCTR_METRIC_DERIVED;
 	size_t n_endings = 0;
 
@@ -148,7 +142,6 @@ static void add_submetrics(struct buf *b, const struct gpuctr_metric *metric)
 	if (all.n > 0) {
 		add_wrapped(b, whole ? "    stands for  " : "    submetrics  ", buf_string(&all));
 	}
-	buf_deinit(&all);
 }
 
 /* A derived metric stands for its terms, a preset for its columns. */
@@ -206,7 +199,7 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 	struct listing *listing = userdata;
 
 	if (!error) {
-		struct buf count = { 0 };
+		CLEAN_BUF struct buf count = { 0 };
 
 		text_count(&count, listing->metrics);
 		say("%s metric%s of %s%s", buf_string(&count), listing->metrics == 1 ? "" : "s",
@@ -215,7 +208,6 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 		    : listing->chip	? ", as this machine's CUPTI knows it"
 					: ", as this machine's CUPTI knows it: no daemon says what "
 					  "GPU there is (--chip names another)");
-		buf_deinit(&count);
 	}
 	/* Reports that neither a daemon nor CUPTI is there; one would be enough. */
 	if (error && is_of_cupti(error) && listing->no_daemon &&
@@ -282,7 +274,6 @@ static int exec_metrics(const struct verb *const *verbs, int argc, char **argv)
 	struct metrics_options o = { 0 };
 	int rest, status = verb_read(&verb_metrics, argc, argv, &o, &rest);
 
-	(void)verbs;
 	return status < 0 ? list(&o, argv + rest, argc - rest) : status;
 }
 

@@ -94,7 +94,6 @@ static int exec_permit(const struct verb *const *verbs, int argc, char **argv)
 	struct permit_options o = { 0 };
 	int rest, status = verb_read(&verb_permit, argc, argv, &o, &rest);
 
-	(void)verbs;
 	if (status < 0) {
 		o.command = argv + rest;
 		status = check_and_run(&o);

@@ -155,7 +155,6 @@ static int exec_plan(const struct verb *const *verbs, int argc, char **argv)
 	int rest, status = verb_read(&verb_plan, argc, argv, &o, &rest);
 	bool good = true;
 
-	(void)verbs;
 	/* People also type "plan a,b", without --metrics. */
 	for (; status < 0 && good && rest < argc; rest++) {
 		good = options_take_list(&o.metrics, "metrics", argv[rest]);

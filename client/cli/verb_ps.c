@@ -4,7 +4,6 @@
 
 #include "client/cli/verb.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -117,7 +116,6 @@ static int exec_ps(const struct verb *const *verbs, int argc, char **argv)
 	struct listing l = { 0 };
 	int status = verb_read_all(&verb_ps, argc, argv, &o);
 
-	(void)verbs;
 	if (status >= 0) {
 		return status;
 	}

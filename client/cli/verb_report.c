@@ -150,7 +150,7 @@ static void add_table(struct report_source *s, struct report_source *before,
 static void refuse(struct buf *why)
 {
 	const char *text = buf_string(why), *end = strchrnul(text, '\n');
-	struct buf more = { 0 };
+	CLEAN_BUF struct buf more = { 0 };
 
 	say_usage("report: %.*s", (int)(end - text), text);
 	if (*end) {
@@ -158,7 +158,6 @@ static void refuse(struct buf *why)
 		buf_char(&more, '\n');
 		say_text(&more);
 	}
-	buf_deinit(&more);
 }
 
 static int print(struct report_source *s, struct report_source *before,
@@ -172,7 +171,7 @@ static int print(struct report_source *s, struct report_source *before,
 					 .records = summary_records(s->summary),
 					 .seeds = strings_items(&s->seeds),
 					 .n_seeds = s->seeds.n };
-	struct buf b = { 0 }, why = { 0 };
+	CLEAN_BUF struct buf b = { 0 }, why = { 0 };
 	struct view view;
 	struct view_options options = o->view;
 	int r;
@@ -187,7 +186,6 @@ static int print(struct report_source *s, struct report_source *before,
 		} else {
 			refuse(&why);
 		}
-		buf_deinit(&why);
 		return r == -ENOMEM ? EXIT_VERB_FAILED : EXIT_VERB_USAGE;
 	}
 	if (o->csv) {
@@ -198,22 +196,19 @@ static int print(struct report_source *s, struct report_source *before,
 		add_table(s, before, o, &view, &b);
 	}
 	view_deinit(&view);
-	r = put(&b);
-	buf_deinit(&b);
-	return r;
+	return put(&b);
 }
 
 static int report_page(const struct report_options *o, const struct strings *files)
 {
 	const struct page_options options = { .by = o->keys, .define = o->view.define };
-	struct buf why = { 0 };
+	CLEAN_BUF struct buf why = { 0 };
 	int status =
 		report_html(files, o->html, o->force, o->attributes, &o->where, &options, &why);
 
 	if (why.n > 0) {
 		refuse(&why);
 	}
-	buf_deinit(&why);
 	return status;
 }
 
@@ -298,7 +293,7 @@ static bool add_where(struct report_options *o, const char *option, const char *
 		      const char *value)
 {
 	struct where *w = where_new();
-	struct buf text = { 0 }, why = { 0 };
+	CLEAN_BUF struct buf text = { 0 }, why = { 0 };
 	int r;
 
 	buf_printf(&text, "%s%s", key, value);
@@ -309,8 +304,6 @@ static bool add_where(struct report_options *o, const char *option, const char *
 		strings_add(&o->where, text.data, text.n);
 	}
 	where_free(w);
-	buf_deinit(&text);
-	buf_deinit(&why);
 	return r == 0;
 }
 
@@ -442,7 +435,6 @@ static int exec_report(const struct verb *const *verbs, int argc, char **argv)
 	struct strings files = { 0 };
 	int rest, status = verb_read(&verb_report, argc, argv, &o, &rest);
 
-	(void)verbs;
 	for (; status < 0 && rest < argc; rest++) {
 		strings_add(&files, argv[rest], strlen(argv[rest]));
 	}

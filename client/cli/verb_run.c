@@ -5,7 +5,6 @@
 #include "client/cli/verb.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -83,7 +83,6 @@ static int exec_standby(const struct verb *const *verbs, int argc, char **argv)
 	struct standby_options o = { 0 };
 	int rest, status = verb_read(&verb_standby, argc, argv, &o, &rest);
 
-	(void)verbs;
 	return status < 0 ? start(argv + rest, o.socket, o.agent) : status;
 }
 

@@ -52,7 +52,6 @@ static int exec_status(const struct verb *const *verbs, int argc, char **argv)
 	struct request request;
 	int status = verb_read_all(&verb_status, argc, argv, &o);
 
-	(void)verbs;
 	if (status >= 0) {
 		return status;
 	}

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "client/cli/child.h"
-#include "client/cli/progress.h"
 #include "client/cli/ps_table.h"
 #include "client/cli/request.h"
 #include "client/cli/run.h"
@@ -38,11 +37,10 @@ static int repeat(struct live *l, int (*add)(void *source, struct live *l, struc
 
 	live_begin(l);
 	for (;;) {
-		struct buf b = { 0 };
+		CLEAN_BUF struct buf b = { 0 };
 
 		status = add(source, l, &b);
 		r = status ? 0 : live_show(l, &b);
-		buf_deinit(&b);
 		if (status != 0 || r != 0 || live_is_done(l)) {
 			break;
 		}
@@ -185,7 +183,6 @@ static int exec_top(const struct verb *const *verbs, int argc, char **argv)
 	struct run_options o;
 	int status = run_options_read(&o, &verb_top, argc, argv, check);
 
-	(void)verbs;
 	if (status < 0) {
 		status = watch(&o);
 	}

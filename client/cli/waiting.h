@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_WAITING_H
-#define CLIENT_CLI_WAITING_H
+#pragma once
 
 /* Kernels and samples of one GPU, until they are old enough to be given to the attribution in the
  * order of time. Functions return 0, or -ENOMEM. */
@@ -68,5 +67,3 @@ int64_t waiting_first_sample(const struct waiting *w);
 int64_t waiting_last_sample(const struct waiting *w);
 /* Was a part of what ran in this time divided without a kernel that came too late? */
 bool waiting_is_beside_late(const struct waiting *w, int64_t start_ns, int64_t end_ns);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_ESTIMATE_ESTIMATE_H
-#define GPUCTR_ESTIMATE_ESTIMATE_H
+#pragma once
 
 /* What all launches of a stratum did, from those of them that were measured, and how far that may
  * be from the truth. A sample is of one stratum and one metric, or of two metrics that were
@@ -174,5 +173,3 @@ struct estimate_like {
 };
 void estimate_pair_share(struct estimate_pair *p, const struct estimate_like *a,
 			 const struct estimate_like *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_ESTIMATE_ESTIMATE_INTERNAL_H
-#define GPUCTR_ESTIMATE_ESTIMATE_INTERNAL_H
+#pragma once
 
 /* Inside of this folder: estimate.c has a stratum by itself, spread.c what strata have in common,
  * class.c those of which too little was measured. */
@@ -28,5 +27,3 @@ double estimate_degrees(const struct estimate_sample *s);
 
 /* Widens a variance that is known with so many degrees of freedom. */
 double estimate_student_factor(double degrees);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_ESTIMATE_SLOPE_H
-#define GPUCTR_ESTIMATE_SLOPE_H
+#pragma once
 
 /* How one variable goes with another within classes of strata: one slope for all classes, and how
  * far that of a class may be from it. Pure arithmetic. */
@@ -24,5 +23,3 @@ struct estimate_slope {
 	double slope, error, explained;
 };
 struct estimate_slope estimate_slope_of(const struct estimate_regression *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_ESTIMATE_TOTAL_H
-#define GPUCTR_ESTIMATE_TOTAL_H
+#pragma once
 
 /* Sums over strata: the total of a kernel, of a range, of the program; means and ratios of totals.
  * Launches that the error does not cover are counted beside it. */
@@ -50,5 +49,3 @@ double estimate_distance(const struct estimate *x, const struct estimate *y);
 
 /* The same of two totals from different launches, which know nothing of each other: C = 0. */
 struct estimate estimate_ratio(const struct estimate *y, const struct estimate *x);
-
-#endif

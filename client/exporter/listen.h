@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_EXPORTER_LISTEN_H
-#define CLIENT_EXPORTER_LISTEN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ int listen_tcp(const char *address);
 
 /* Takes the sockets that systemd passes, at most room. */
 size_t listen_passed(int *fds, size_t room);
-
-#endif

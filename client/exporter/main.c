@@ -4,7 +4,6 @@
  * ordinary client of the daemon, run by a user whom the settings name as a monitor. It holds no
  * capability and asks for nothing but the status. */
 
-#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>

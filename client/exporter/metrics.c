@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/exporter/metrics.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Writes two syntaxes of one text. In OpenMetrics the family of a counter has its name without
@@ -113,6 +114,18 @@ static void plain(struct writer *w, uint64_t number)
 	value(w, NULL, 0, number);
 }
 
+static void gauge_of(struct writer *w, const char *name, const char *help, uint64_t number)
+{
+	gauge(w, name, NULL, help);
+	plain(w, number);
+}
+
+static void counter_of(struct writer *w, const char *name, const char *help, uint64_t number)
+{
+	counter(w, name, NULL, help);
+	plain(w, number);
+}
+
 static void one_label(struct writer *w, const char *name, const char *text, uint64_t number)
 {
 	const struct label label = { name, text };
@@ -138,8 +151,7 @@ static void finish(struct writer *w)
 
 static void add_up(struct writer *w, bool up)
 {
-	gauge(w, "up", NULL, "Whether the daemon answered when it was asked for this.");
-	plain(w, up);
+	gauge_of(w, "up", "Whether the daemon answered when it was asked for this.", up);
 }
 
 static void add_failure_reason(struct writer *w, const char *reason)
@@ -151,8 +163,8 @@ static void add_failure_reason(struct writer *w, const char *reason)
 /* One series, which is there only while there is a trouble. */
 static void add_trouble(struct writer *w, const struct gpuctr_error *trouble)
 {
-	gauge(w, "measurable", NULL, "Whether anything can be measured on this machine now.");
-	plain(w, trouble->code == GPUCTR_OK);
+	gauge_of(w, "measurable", "Whether anything can be measured on this machine now.",
+		 trouble->code == GPUCTR_OK);
 	if (trouble->code != GPUCTR_OK) {
 		gauge(w, "trouble", NULL, "Why nothing can be measured, by the error's name.");
 		one_label(w, "reason", gpuctr_error_name(trouble->code), 1);
@@ -172,8 +184,7 @@ static void add_daemon(struct writer *w, const struct gpuctr_status *s, uint64_t
 	gauge(w, "start_time_seconds", "seconds",
 	      "When the counts below began, in seconds since 1970.");
 	seconds(w, "", began_ns);
-	gauge(w, "connections", NULL, "Connections that are open now.");
-	plain(w, s->peers);
+	gauge_of(w, "connections", "Connections that are open now.", s->peers);
 }
 
 /* --- GPUs and captures --- */
@@ -185,15 +196,8 @@ struct gpu_labels {
 
 static const struct label *gpu_labels(struct gpu_labels *l, const struct gpuctr_gpu *g)
 {
-	char *end = l->index + sizeof(l->index) - 1;
-	unsigned n = g->index;
-
-	*end = '\0';
-	do {
-		*--end = (char)('0' + n % 10);
-		n /= 10;
-	} while (n > 0);
-	l->v[0] = (struct label){ "gpu", end };
+	snprintf(l->index, sizeof(l->index), "%u", g->index);
+	l->v[0] = (struct label){ "gpu", l->index };
 	l->v[1] = (struct label){ "uuid", g->uuid };
 	return l->v;
 }
@@ -300,36 +304,29 @@ static void add_codes(struct writer *w, const char *label, const struct gpuctr_c
 
 static void add_leases(struct writer *w, const struct gpuctr_counts *c)
 {
-	counter(w, "connections_accepted", NULL, "Connections that were taken.");
-	plain(w, c->connections);
-	gauge(w, "connections_limit", NULL, "Connections that are taken at a time, at most.");
-	plain(w, c->connections_max);
-	counter(w, "leases", NULL, "Leases of counters that were granted.");
-	plain(w, c->leases);
-	gauge(w, "leases_active", NULL, "Leases that last now.");
-	plain(w, c->leases_active);
-	gauge(w, "leases_permit", NULL, "Of these, permits: a profiler of the user's measures.");
-	plain(w, c->leases_permit);
+	counter_of(w, "connections_accepted", "Connections that were taken.", c->connections);
+	gauge_of(w, "connections_limit", "Connections that are taken at a time, at most.",
+		 c->connections_max);
+	counter_of(w, "leases", "Leases of counters that were granted.", c->leases);
+	gauge_of(w, "leases_active", "Leases that last now.", c->leases_active);
+	gauge_of(w, "leases_permit", "Of these, permits: a profiler of the user's measures.",
+		 c->leases_permit);
 	counter(w, "lease_ends", NULL, "Leases that ended, by the cause; asked: by their client.");
 	add_codes(w, "cause", c->lease_ends, c->n_lease_ends);
 	counter(w, "refusals", NULL, "Requests that were refused, by the name of the error.");
 	add_codes(w, "reason", c->refusals, c->n_refusals);
-	counter(w, "permissions", NULL, "Profiler objects that the driver allowed.");
-	plain(w, c->permissions);
+	counter_of(w, "permissions", "Profiler objects that the driver allowed.", c->permissions);
 }
 
 /* Bounds are whole tenths of a second. The label of a bound is a float in its shortest form. */
 static void bucket(struct writer *w, uint64_t up_to_ns, uint64_t count)
 {
 	char text[32] = "+Inf";
-	struct buf b = { 0 };
 	struct label le = { "le", text };
 
 	if (up_to_ns != 0) {
-		buf_printf(&b, "%llu.%llu", (unsigned long long)(up_to_ns / NS_PER_S),
-			   (unsigned long long)(up_to_ns % NS_PER_S / (NS_PER_S / 10)));
-		memcpy(text, buf_string(&b), b.n + 1);
-		buf_deinit(&b);
+		snprintf(text, sizeof(text), "%llu.%llu", (unsigned long long)(up_to_ns / NS_PER_S),
+			 (unsigned long long)(up_to_ns % NS_PER_S / (NS_PER_S / 10)));
 	}
 	sample(w, "_bucket", &le, 1);
 	buf_u64(w->b, count);
@@ -356,10 +353,8 @@ static void add_waits(struct writer *w, const struct gpuctr_counts *c)
 static void add_queue(struct writer *w, const struct gpuctr_counts *c)
 {
 	add_waits(w, c);
-	gauge(w, "queue_length", NULL, "Captures that wait for a GPU's counters now.");
-	plain(w, c->waiting);
-	gauge(w, "queue_limit", NULL, "Captures that may wait, at most.");
-	plain(w, c->waiting_max);
+	gauge_of(w, "queue_length", "Captures that wait for a GPU's counters now.", c->waiting);
+	gauge_of(w, "queue_limit", "Captures that may wait, at most.", c->waiting_max);
 	gauge(w, "queue_oldest_seconds", "seconds", "How long the first of them has waited.");
 	seconds(w, "", c->longest_wait_ns);
 }
@@ -374,15 +369,12 @@ static void add_kernels(struct writer *w, const struct gpuctr_totals *t)
 
 static void add_records(struct writer *w, const struct gpuctr_counts *c)
 {
-	counter(w, "records", NULL, "Records that were passed on to clients.");
-	plain(w, c->records);
+	counter_of(w, "records", "Records that were passed on to clients.", c->records);
 	counter(w, "record_bytes", "bytes", "The bytes that these records came in.");
 	plain(w, c->record_bytes);
 	add_kernels(w, &c->kernels);
-	gauge(w, "processes", NULL, "Processes that take part in captures now.");
-	plain(w, c->processes);
-	gauge(w, "processes_registered", NULL, "Processes that wait to be captured.");
-	plain(w, c->registered);
+	gauge_of(w, "processes", "Processes that take part in captures now.", c->processes);
+	gauge_of(w, "processes_registered", "Processes that wait to be captured.", c->registered);
 }
 
 static void add_workers(struct writer *w, const struct gpuctr_counts *c)
@@ -393,8 +385,8 @@ static void add_workers(struct writer *w, const struct gpuctr_counts *c)
 	one_label(w, "worker", "granter", c->restarts_granter);
 	one_label(w, "worker", "gpu", c->restarts_gpu);
 	one_label(w, "worker", "planner", c->restarts_planner);
-	gauge(w, "audit_failing", NULL, "Whether nothing is granted because the audit log fails.");
-	plain(w, c->audit_fails);
+	gauge_of(w, "audit_failing", "Whether nothing is granted because the audit log fails.",
+		 c->audit_fails);
 }
 
 void metrics_add_status(struct buf *b, enum metrics_syntax syntax,
@@ -408,9 +400,9 @@ void metrics_add_status(struct buf *b, enum metrics_syntax syntax,
 	add_gpus(&w, status);
 	add_names(&w, status);
 	add_captures(&w, status);
-	gauge(&w, "counts_visible", NULL,
-	      "Whether the daemon tells this exporter its counts (monitor-users).");
-	plain(&w, status->counts != NULL);
+	gauge_of(&w, "counts_visible",
+		 "Whether the daemon tells this exporter its counts (monitor-users).",
+		 status->counts != NULL);
 	if (status->counts) {
 		add_leases(&w, status->counts);
 		add_queue(&w, status->counts);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_EXPORTER_METRICS_H
-#define CLIENT_EXPORTER_METRICS_H
+#pragma once
 
 #include <gpuctr/gpuctr.h>
 
@@ -29,5 +28,3 @@ void metrics_add_status(struct buf *b, enum metrics_syntax syntax,
 /* Writes the text for when there is no status: error is the reason. */
 void metrics_add_failure(struct buf *b, enum metrics_syntax syntax,
 			 const struct gpuctr_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_EXPORTER_SCRAPE_H
-#define CLIENT_EXPORTER_SCRAPE_H
+#pragma once
 
 #include "client/exporter/metrics.h"
 
@@ -20,5 +19,3 @@ void scrape_refresh(struct scrape *s);
 void scrape_deinit(struct scrape *s);
 
 enum { SCRAPE_KEEP_MS = 1000, SCRAPE_KEEP_FAILURE_MS = 5000, SCRAPE_PATIENCE_MS = 2000 };
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_EXPORTER_SERVER_H
-#define CLIENT_EXPORTER_SERVER_H
+#pragma once
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -53,5 +52,3 @@ int server_add(struct server *s, int fd);
 /* Serves until a signal arrives at the descriptor signals. */
 void server_run(struct server *s, int signals);
 void server_stop(struct server *s);
-
-#endif

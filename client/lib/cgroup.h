@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_LIB_CGROUP_H
-#define GPUCTR_LIB_CGROUP_H
+#pragma once
 
 /* The container, pod or job of a process, by the path of its cgroup. */
 
@@ -15,5 +14,3 @@ struct cgroup_names {
 };
 
 void cgroup_read(const char *path, struct cgroup_names *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_LIB_DECODE_H
-#define GPUCTR_LIB_DECODE_H
+#pragma once
 
 /* Turns the columns of one process's batches into records. */
 
@@ -78,5 +77,3 @@ bool decoder_feed_image(struct decoder *d, const struct wire_raw_image *piece,
 			struct gpuctr_image *ret);
 /* Forgets the pieces, or what *ret has pointed to. */
 void decoder_drop_image(struct decoder *d);
-
-#endif

@@ -10,7 +10,6 @@
 
 #include "client/lib/internal.h"
 #include "proto/base/clean.h"
-#include "proto/wire/limits.h"
 
 /* The variables by which a program finds the agent, and the agent the daemon. libcuda and NVTX load
  * the library that their variables name. Nothing is preloaded, so a program that uses neither never

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_LIB_EXPAND_H
-#define GPUCTR_LIB_EXPAND_H
+#pragma once
 
 /* Compares the texts that a user typed for metrics with the daemon's catalogue while that comes in:
  * which metrics are to be listed, or which full names the patterns match. */
@@ -35,5 +34,3 @@ void expansion_add(struct expansion *e, const struct gpuctr_metric *m);
  * filled: a pattern matches nothing, or too much. */
 int expansion_end_plan(struct expansion *e, const char *chip, struct wire_strings *ret,
 		       struct refusal *r);
-
-#endif

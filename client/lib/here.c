@@ -3,7 +3,6 @@
 /* The catalogue without a daemon. CUPTI's host library needs neither a GPU nor a privilege, so this
  * process can answer what the daemon's planner would, on a machine without a daemon. */
 
-#include <errno.h>
 #include <string.h>
 
 #include "client/lib/expand.h"

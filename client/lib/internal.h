@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_LIB_INTERNAL_H
-#define GPUCTR_LIB_INTERNAL_H
+#pragma once
 
 /* Shared by the files of libgpuctr. */
 
@@ -121,5 +120,3 @@ void captures_free_all(struct gpuctr *g);
 
 /* Makes a public plan, whose columns live in a. -ENOMEM. */
 int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_plan *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_LIB_PATTERN_H
-#define GPUCTR_LIB_PATTERN_H
+#pragma once
 
 /* Names, globs and regular expressions, matched with the C library's functions. These may take any
  * time and memory, which are the user's own: no other process expands patterns. */
@@ -17,5 +16,3 @@ struct pattern *pattern_free(struct pattern *p);
 const char *pattern_text(const struct pattern *p);
 bool pattern_is_literal(const struct pattern *p);
 bool pattern_matches(const struct pattern *p, const char *name);
-
-#endif

@@ -5,7 +5,6 @@
 
 #include "client/lib/cgroup.h"
 #include "client/lib/internal.h"
-#include "proto/wire/limits.h"
 
 /* Questions and their answers, matched by the number that the library gave the question.
  *

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_REPLAY_BOX_H
-#define GPUCTR_REPLAY_BOX_H
+#pragma once
 
 /* Confines the process that evaluates: from now on it has no descriptor but fd, can compute, and
  * can do nothing else. 0 or -errno. */
 int box_enter(int fd);
-
-#endif

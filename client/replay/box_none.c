@@ -5,6 +5,5 @@
 
 int box_enter(int fd)
 {
-	(void)fd;
 	return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_REPLAY_COPIES_H
-#define GPUCTR_REPLAY_COPIES_H
+#pragma once
 
 /* What runs beside the launches of a recording that is sampled, and takes its part of the samples:
  * copies and fills of memory, and the launches that the capture's filter leaves out. */
@@ -20,5 +19,3 @@ int copies_load(struct copies *c, struct store_reader *reader, unsigned process,
 /* Adds a launch, of the kernel with this name. False: out of memory. */
 bool copies_add_launch(struct copies *c, const struct launch *l, const char *name);
 void copies_deinit(struct copies *c);
-
-#endif

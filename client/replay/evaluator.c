@@ -2,7 +2,6 @@
 #include "client/replay/evaluator.h"
 
 #include <errno.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

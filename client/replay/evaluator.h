@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_REPLAY_EVALUATOR_H
-#define GPUCTR_REPLAY_EVALUATOR_H
+#pragma once
 
 /* Evaluates counter data of unknown origin, in a process of its own that can do nothing else. */
 
@@ -42,5 +41,3 @@ int evaluator_first(struct evaluator *e, const uint8_t *image, size_t size, doub
  * *ret_death. */
 int evaluator_batch(struct evaluator *e, const struct batch *b, double *values, bool *measured,
 		    size_t *ret_ranges, struct evaluator_death *ret_death);
-
-#endif

@@ -38,7 +38,7 @@ static void print_line(FILE *to, const char *format, ...) __attribute__((format(
 static void print_line(FILE *to, const char *format, ...)
 {
 	CLEAN_FREE char *text = NULL;
-	struct buf b = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 	va_list args;
 	int n;
 
@@ -48,7 +48,6 @@ static void print_line(FILE *to, const char *format, ...)
 	if (n >= 0) {
 		text_terminal(&b, text);
 		fprintf(to, "%s\n", buf_string(&b));
-		buf_deinit(&b);
 	}
 }
 

@@ -501,7 +501,6 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 {
 	struct player *p = userdata;
 
-	(void)code;
 	(void)message; /* the client shows the message; what was played so far is delivered */
 	atomic_store(&p->stopped, true);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_REPLAY_PLAY_H
-#define GPUCTR_REPLAY_PLAY_H
+#pragma once
 
 #include "client/store/reader.h"
 #include "proto/nvidia/host.h"
@@ -17,5 +16,3 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 /* "NVIDIA H200 (GH100), driver 580.159.04": what the recording was made on. */
 void play_hardware(const struct store_info *info, const struct store_process *process, char *text,
 		   size_t size);
-
-#endif

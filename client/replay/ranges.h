@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_REPLAY_RANGES_H
-#define GPUCTR_REPLAY_RANGES_H
+#pragma once
 
 /* How the NVTX ranges of a recording match the expressions of a capture. */
 
@@ -13,5 +12,3 @@ uint64_t *ranges_match(struct nvtx_filter *f, const struct store_definitions *d)
 /* Is the launch of this record measured? matches is what ranges_match() gave. */
 bool ranges_select(struct nvtx_filter *f, const struct store_definitions *d,
 		   const uint64_t *matches, const struct gpuctr_record *record);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_REPLAY_SAMPLES_H
-#define GPUCTR_REPLAY_SAMPLES_H
+#pragma once
 
 /* Takes the place of gpuctr-sampler: what it wrote when the recording was made comes out of the
  * file. */
@@ -11,5 +10,3 @@
  * client/sampler/stream.h has it, waits until standard input ends, where that is a pipe, and writes
  * the end. Returns gpuctr-sampler's exit status. */
 int samples_play(struct store_reader *reader, const char *gpu, const char *metrics);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_ATTRIBUTION_H
-#define CLIENT_REPORT_ATTRIBUTION_H
+#pragma once
 
 /* What a record belongs to: operator, layer, direction, step. The code that reads records from a
  * file (reading.h) or receives them live (client/cli/sinks.c) asks an attributor once for each
@@ -72,5 +71,3 @@ void attribution_columns(const struct attribution *what, struct store_attributio
 
 /* The number of bytes of a range's message that are its name; used in struct store_options. */
 size_t attribution_name_length(const char *message);
-
-#endif

@@ -3,7 +3,6 @@
 /* What samples are kept for: strata, cells, and the turns of contexts. Each is found by hash: a
  * table of numbers beside the array. */
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

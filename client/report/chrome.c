@@ -37,7 +37,6 @@ static void *chrome_open(const struct store_info *info, const struct exporter_op
 {
 	struct chrome *c = calloc(1, sizeof(*c));
 
-	(void)refusal;
 	if (!c) {
 		return NULL;
 	}
@@ -144,7 +143,6 @@ static int chrome_record(void *e, struct buf *b, const struct gpuctr_record *rec
 	struct track_path path;
 	int64_t at_us;
 
-	(void)what;
 	if (!thread || !get_track(c, b, TRACK_COUNTERS, record->device, 0) ||
 	    !get_track(c, b, TRACK_STREAM, record->device, record->stream)) {
 		return -ENOMEM;
@@ -183,7 +181,6 @@ static int chrome_process_end(void *e, struct buf *b, const struct store_process
 {
 	struct chrome *c = e;
 
-	(void)process;
 	for (size_t i = 0; i < c->tracks.n; i++) {
 		close_ranges(c, b, c->tracks.items[i], 0);
 	}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_CHROME_H
-#define CLIENT_REPORT_CHROME_H
+#pragma once
 
 /* Shared by chrome.c, which decides when to write an event, and chrome_events.c, which writes one.
  */
@@ -42,5 +41,3 @@ void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_
 			   int64_t at_us);
 void chrome_write_kernel(struct chrome *c, struct buf *b, const struct gpuctr_record *record);
 void chrome_write_mark(struct chrome *c, struct buf *b, const struct gpuctr_mark *mark);
-
-#endif

@@ -120,7 +120,7 @@ static void write_name(struct chrome *c, struct buf *b, const char *what, uint64
 void chrome_write_process(struct chrome *c, struct buf *b)
 {
 	const struct gpuctr_process *p = &c->process->process;
-	struct buf name = { 0 };
+	CLEAN_BUF struct buf name = { 0 };
 
 	buf_text(&name, p->program);
 	write_name(c, b, "process_name", p->pid, 0, "name", &name);
@@ -143,14 +143,13 @@ void chrome_write_process(struct chrome *c, struct buf *b)
 		}
 		write_name(c, b, "process_name", device_pid(c, d->index), 0, "name", &name);
 	}
-	buf_deinit(&name);
 }
 
 void chrome_write_names(struct chrome *c, struct buf *b, const struct track *track)
 {
 	uint64_t pid = track->kind == TRACK_THREAD ? c->process->process.pid
 						   : device_pid(c, track->device);
-	struct buf name = { 0 };
+	CLEAN_BUF struct buf name = { 0 };
 
 	if (track->kind == TRACK_COUNTERS) {
 		buf_text(&name, "counters");
@@ -159,7 +158,6 @@ void chrome_write_names(struct chrome *c, struct buf *b, const struct track *tra
 			   (unsigned long long)track->id);
 	}
 	write_name(c, b, "thread_name", pid, track->id, "name", &name);
-	buf_deinit(&name);
 }
 
 /* --- events ---------------------------------------------------------------------------------- */

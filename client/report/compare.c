@@ -49,6 +49,7 @@ static bool same_measure(const struct measure *a, const struct measure *b)
 struct other {
 	const struct measure *measures;
 	size_t n_measures;
+	size_t *number; /* of each measure of ours: among these; SIZE_MAX: there is none */
 	bool same[DERIVED_BUILT_IN]; /* by kind */
 };
 
@@ -56,11 +57,12 @@ struct other {
 static bool are_among(const struct derived *a, const struct measure *of_a, const struct derived *b,
 		      const struct measure *of_b)
 {
-	for (size_t i = 0; i < a->n_flops; i++) {
+	for (size_t i = 0; i < a->part.n; i++) {
 		bool found = false;
 
-		for (size_t k = 0; k < b->n_flops; k++) {
-			found = found || same_measure(&of_a[a->flops[i]], &of_b[b->flops[k]]);
+		for (size_t k = 0; k < b->part.n; k++) {
+			found = found ||
+				same_measure(&of_a[a->part.terms[i]], &of_b[b->part.terms[k]]);
 		}
 		if (!found) {
 			return false;
@@ -71,13 +73,21 @@ static bool are_among(const struct derived *a, const struct measure *of_a, const
 
 /* Do derived columns of one kind have the same name in both captures, and count the same
  * operations, or unknown ones? */
-static struct other open_other(const struct view *v, struct groups *against)
+static struct other open_other(struct view *v, struct groups *against)
 {
 	struct other o = { 0 };
 	struct derived others[DERIVED_MAX];
 	size_t n_others;
 
 	o.n_measures = groups_measures(against, &o.measures);
+	o.number = texts_take(&v->own, v->n_measures * sizeof(*o.number));
+	for (size_t i = 0; o.number && i < v->n_measures; i++) {
+		o.number[i] = SIZE_MAX;
+		for (size_t k = 0; k < o.n_measures; k++) {
+			o.number[i] =
+				same_measure(&v->measures[i], &o.measures[k]) ? k : o.number[i];
+		}
+	}
 	n_others = derived_find(o.measures, o.n_measures, others);
 	for (size_t i = 0; i < v->n_derived; i++) {
 		const struct derived *d = &v->derived[i];
@@ -94,40 +104,30 @@ static struct other open_other(const struct view *v, struct groups *against)
 	return o;
 }
 
-static struct estimate_total *translate_derived(struct view *v, const struct group *row,
-						const struct other *o)
-{
-	struct estimate_total *copy = texts_take(&v->own, DERIVED_BUILT_IN * sizeof(*copy));
-
-	for (size_t i = 0; copy && i < DERIVED_BUILT_IN; i++) {
-		if (o->same[i]) {
-			copy[i] = row->estimated->derived[i];
-		}
-	}
-	return copy;
-}
-
-static const struct estimated *translate_estimated(struct view *v, const struct group *row,
+static const struct estimated *translate_estimated(struct view *v, const struct estimated *e,
 						   const struct other *o)
 {
-	struct estimated *copy = row->estimated ? texts_take(&v->own, sizeof(*copy)) : NULL;
+	struct estimated *copy = e ? estimated_new(&v->own, v->n_measures) : NULL;
 
 	if (!copy) {
 		return NULL;
 	}
-	*copy = *row->estimated;
-	copy->self = texts_take(&v->own, v->n_measures * sizeof(*copy->self));
-	copy->total = texts_take(&v->own, v->n_measures * sizeof(*copy->total));
-	copy->derived = translate_derived(v, row, o);
-	for (size_t i = 0; copy->self && copy->total && i < v->n_measures; i++) {
-		for (size_t k = 0; k < o->n_measures; k++) {
-			if (same_measure(&v->measures[i], &o->measures[k])) {
-				copy->self[i] = row->estimated->self[k];
-				copy->total[i] = row->estimated->total[k];
-			}
+	copy->measured = e->measured;
+	copy->total_measured = e->total_measured;
+	copy->launches = e->launches;
+	copy->total_launches = e->total_launches;
+	for (size_t i = 0; i < DERIVED_BUILT_IN; i++) {
+		if (o->same[i]) {
+			copy->derived[i] = e->derived[i];
 		}
 	}
-	return copy->self && copy->total && copy->derived ? copy : NULL;
+	for (size_t i = 0; i < v->n_measures; i++) {
+		if (o->number[i] != SIZE_MAX) {
+			copy->self[i] = e->self[o->number[i]];
+			copy->total[i] = e->total[o->number[i]];
+		}
+	}
+	return copy;
 }
 
 /* errors: NULL: there are none. False: out of memory. */
@@ -136,10 +136,8 @@ static bool translate_errors(struct view *v, const struct other *o, const double
 	double *copy = *errors ? texts_take(&v->own, v->n_measures * sizeof(*copy)) : NULL;
 
 	for (size_t i = 0; copy && i < v->n_measures; i++) {
-		for (size_t k = 0; k < o->n_measures; k++) {
-			if (same_measure(&v->measures[i], &o->measures[k])) {
-				copy[i] = (*errors)[k];
-			}
+		if (o->number[i] != SIZE_MAX) {
+			copy[i] = (*errors)[o->number[i]];
 		}
 	}
 	if (*errors && !copy) {
@@ -152,34 +150,30 @@ static bool translate_errors(struct view *v, const struct other *o, const double
 /* The numbers of a row of the other capture in the order of our measures. */
 static const struct group *translate(struct view *v, const struct group *row, const struct other *o)
 {
-	struct group *copy = texts_take(&v->own, sizeof(*copy));
-	struct sample *self = texts_take(&v->own, v->n_measures * sizeof(*self));
-	struct part *total = texts_take(&v->own, v->n_measures * sizeof(*total));
-	struct part *timed = texts_take(&v->own, v->n_measures * sizeof(*timed));
+	struct group *copy = group_new(&v->own, v->n_measures), fresh;
 
-	if (!copy || !self || !total || !timed) {
+	if (!copy) {
 		return NULL;
 	}
+	fresh = *copy;
 	*copy = *row;
-	copy->self = self;
-	copy->total = total;
-	copy->timed = timed;
+	copy->self = fresh.self;
+	copy->total = fresh.total;
+	copy->timed = fresh.timed;
 	if (!o->same[DERIVED_FLOP_PEAK]) {
 		copy->peak_ns = NAN;
 		copy->total_peak_ns = NAN;
 	}
-	copy->estimated = translate_estimated(v, row, o);
+	copy->estimated = translate_estimated(v, row->estimated, o);
 	if ((row->estimated && !copy->estimated) || !translate_errors(v, o, &copy->self_error) ||
 	    !translate_errors(v, o, &copy->total_error)) {
 		return NULL;
 	}
 	for (size_t i = 0; i < v->n_measures; i++) {
-		for (size_t k = 0; k < o->n_measures; k++) {
-			if (same_measure(&v->measures[i], &o->measures[k])) {
-				self[i] = row->self[k];
-				total[i] = row->total[k];
-				timed[i] = row->timed[k];
-			}
+		if (o->number[i] != SIZE_MAX) {
+			copy->self[i] = row->self[o->number[i]];
+			copy->total[i] = row->total[o->number[i]];
+			copy->timed[i] = row->timed[o->number[i]];
 		}
 	}
 	return copy;
@@ -188,16 +182,12 @@ static const struct group *translate(struct view *v, const struct group *row, co
 /* Makes a row for one that only the other capture has; its own figures are zero. */
 static struct group *gone_row(struct view *v, const struct group *before)
 {
-	struct group *row = texts_take(&v->own, sizeof(*row));
+	struct group *row = group_new(&v->own, v->n_measures);
 
-	if (!row) {
-		return NULL;
+	if (row) {
+		row->labels = before->labels;
 	}
-	row->labels = before->labels;
-	row->self = texts_take(&v->own, v->n_measures * sizeof(*row->self));
-	row->total = texts_take(&v->own, v->n_measures * sizeof(*row->total));
-	row->timed = texts_take(&v->own, v->n_measures * sizeof(*row->timed));
-	return row->self && row->total && row->timed ? row : NULL;
+	return row;
 }
 
 static int join(struct view *v, struct groups *against, const struct other *o)
@@ -266,7 +256,7 @@ int view_compare(struct view *v, const struct view_options *o, struct buf *why)
 	const struct other other = open_other(v, o->against);
 	struct group *all = texts_take(&v->own, sizeof(*all));
 
-	if (!all) {
+	if (!all || !other.number) {
 		return -ENOMEM;
 	}
 	*all = *v->all;

@@ -48,7 +48,7 @@ struct parser {
 /* Shows the line with a mark below the place. */
 static bool refuse(struct parser *p, const char *at, const char *what)
 {
-	struct buf before = { 0 }, line = { 0 };
+	CLEAN_BUF struct buf before = { 0 }, line = { 0 };
 	size_t left = (size_t)(at - p->begin);
 	char *head = strndup(p->begin, left);
 	char *whole = strndup(p->begin, strcspn(p->begin, "\r\n"));
@@ -59,8 +59,6 @@ static bool refuse(struct parser *p, const char *at, const char *what)
 	text_terminal(&before, head ? head : "");
 	buf_text(p->why, buf_string(&line));
 	buf_printf(p->why, "\n  %*s^", (int)text_width(before.n ? before.data : "", before.n), "");
-	buf_deinit(&before);
-	buf_deinit(&line);
 	free(head);
 	free(whole);
 	return false;
@@ -69,7 +67,7 @@ static bool refuse(struct parser *p, const char *at, const char *what)
 static bool refuse_units(struct parser *p, const char *at, const struct quantity *left,
 			 const struct quantity *right)
 {
-	struct buf what = { 0 };
+	CLEAN_BUF struct buf what = { 0 };
 
 	buf_text(&what, "units clash: '");
 	quantity_format(left, &what);
@@ -77,13 +75,12 @@ static bool refuse_units(struct parser *p, const char *at, const struct quantity
 	quantity_format(right, &what);
 	buf_text(&what, "' cannot be added");
 	refuse(p, at, buf_string(&what));
-	buf_deinit(&what);
 	return false;
 }
 
 static bool refuse_name(struct parser *p, const char *at, const char *name)
 {
-	struct buf what = { 0 };
+	CLEAN_BUF struct buf what = { 0 };
 	struct near near;
 
 	near_init(&near, name, strlen(name));
@@ -102,7 +99,6 @@ static bool refuse_name(struct parser *p, const char *at, const char *name)
 		buf_printf(&what, "; did you mean '%s'?", near_best(&near));
 	}
 	refuse(p, at, buf_string(&what));
-	buf_deinit(&what);
 	return false;
 }
 
@@ -346,7 +342,7 @@ static bool parse_line(struct parser *p)
 {
 	struct derived d = { .kind = DERIVED_DEFINED };
 	struct quantity unit;
-	struct buf text = { 0 };
+	CLEAN_BUF struct buf text = { 0 };
 
 	p->define = texts_take(p->owner, sizeof(*p->define));
 	if (!p->define) {
@@ -361,7 +357,6 @@ static bool parse_line(struct parser *p)
 	}
 	quantity_format(&unit, &text);
 	d.unit = texts_add_string(p->owner, buf_string(&text));
-	buf_deinit(&text);
 	d.define = p->define;
 	p->derived[p->n_derived++] = d;
 	return d.unit || refuse(p, p->begin, "out of memory");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_DEFINE_H
-#define CLIENT_REPORT_DEFINE_H
+#pragma once
 
 /* Columns that the user defines: "NAME = EXPRESSION" a line, gpuctr-client(1) says how. */
 
@@ -22,5 +21,3 @@ int define_columns(const struct define_source *source, const struct measure *mea
 
 /* NaN: not known. */
 double define_value(const struct define *d, const struct group *group);
-
-#endif

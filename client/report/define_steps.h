@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_DEFINE_STEPS_H
-#define CLIENT_REPORT_DEFINE_STEPS_H
+#pragma once
 
 /* What define.c compiles and derived_value.c computes. */
 
@@ -33,5 +32,3 @@ struct define {
 	size_t n;
 	bool timed;
 };
-
-#endif

@@ -11,7 +11,6 @@
  * and who shows a rate says which are there (derived_add_flops()). */
 
 #include "client/report/derived.h"
-#include "client/report/define.h"
 
 #include <string.h>
 
@@ -28,26 +27,22 @@ static size_t find(const struct measure *measures, size_t n, const char *name)
 }
 
 /* Returns the name of the bandwidth, or NULL when no bytes were measured. */
-static const char *find_bytes(const struct measure *measures, size_t n, struct derived *d)
+static const char *find_bytes(const struct measure *measures, size_t n, struct derived_sum *bytes)
 {
 	size_t both = find(measures, n, "dram__bytes.sum");
 	size_t read = find(measures, n, "dram__bytes_read.sum");
 	size_t write = find(measures, n, "dram__bytes_write.sum");
 
-	if (both != SIZE_MAX) {
-		d->bytes[d->n_bytes++] = both;
+	if (both != SIZE_MAX || (read != SIZE_MAX && write != SIZE_MAX)) {
+		*bytes = both != SIZE_MAX ? (struct derived_sum){ { both }, 1 }
+					  : (struct derived_sum){ { read, write }, 2 };
 		return "dram_bandwidth";
 	}
-	if (read != SIZE_MAX) {
-		d->bytes[d->n_bytes++] = read;
+	if (read == SIZE_MAX && write == SIZE_MAX) {
+		return NULL;
 	}
-	if (write != SIZE_MAX) {
-		d->bytes[d->n_bytes++] = write;
-	}
-	return d->n_bytes == 2	   ? "dram_bandwidth"
-	       : read != SIZE_MAX  ? "dram_read_bandwidth"
-	       : write != SIZE_MAX ? "dram_write_bandwidth"
-				   : NULL;
+	*bytes = (struct derived_sum){ { read != SIZE_MAX ? read : write }, 1 };
+	return read != SIZE_MAX ? "dram_read_bandwidth" : "dram_write_bandwidth";
 }
 
 /* "sm__ops_path_tensor_op_hgmma_src_fp16_dst_fp32.sum": by hgmma, src_fp16_dst_fp32. */
@@ -144,17 +139,16 @@ bool derived_has_precision(const struct measure *measures, size_t n, enum peaks_
 }
 
 /* Is the peak of any of these precisions known? */
-static bool find_flops(const struct measure *measures, size_t n, struct derived *d)
+static bool find_flops(const struct measure *measures, size_t n, struct derived_sum *flops,
+		       int *precisions)
 {
 	bool known = false;
 
-	for (size_t i = 0; i < n && d->n_flops < DERIVED_TERMS; i++) {
+	for (size_t i = 0; i < n && flops->n < DERIVED_TERMS; i++) {
 		if (counts_flops(measures, n, i)) {
-			int precision = precision_of(measures[i].name);
-
-			known = known || precision >= 0;
-			d->precisions[d->n_flops] = precision;
-			d->flops[d->n_flops++] = i;
+			precisions[flops->n] = precision_of(measures[i].name);
+			known = known || precisions[flops->n] >= 0;
+			flops->terms[flops->n++] = i;
 		}
 	}
 	return known;
@@ -202,70 +196,75 @@ bool derived_add_flops(const struct measure *measures, size_t n, struct buf *b)
 	return any;
 }
 
+/* A column is a part over a whole: sums of measures, or what the device could have done meanwhile.
+ */
+static const struct {
+	enum operand { NOTHING, TIME, BYTES, FLOPS, PEAK_BYTES, PEAK_TIME } part, whole;
+	const char *name, *unit;
+} columns[DERIVED_BUILT_IN] = {
+	[DERIVED_BANDWIDTH] = { BYTES, TIME, "dram_bandwidth", "byte/second" },
+	[DERIVED_PEAK] = { BYTES, PEAK_BYTES, "of_peak", "percent" },
+	/* if several counters count parts of them */
+	[DERIVED_FLOP] = { FLOPS, NOTHING, "flop", "FLOP" },
+	[DERIVED_RATE] = { FLOPS, TIME, "flop_rate", "FLOP/second" },
+	/* what tensor cores need for the operations, each in its precision, by the time that they
+	   took */
+	[DERIVED_FLOP_PEAK] = { FLOPS, PEAK_TIME, "of_flop_peak", "percent" },
+	[DERIVED_INTENSITY] = { FLOPS, BYTES, "intensity", "FLOP/byte" },
+};
+
 bool derived_counts_operations(enum derived_kind kind)
 {
-	return kind == DERIVED_FLOP || kind == DERIVED_RATE || kind == DERIVED_FLOP_PEAK ||
-	       kind == DERIVED_INTENSITY;
-}
-
-static void add(struct derived *ret, size_t *n, const struct derived *terms, enum derived_kind kind,
-		const char *name, const char *unit)
-{
-	ret[*n] = *terms;
-	ret[*n].kind = kind;
-	ret[*n].name = name;
-	ret[*n].unit = unit;
-	(*n)++;
+	return kind != DERIVED_DEFINED && columns[kind].part == FLOPS;
 }
 
 size_t derived_find(const struct measure *measures, size_t n, struct derived ret[DERIVED_MAX])
 {
-	struct derived terms = { 0 };
-	const char *bandwidth = find_bytes(measures, n, &terms);
-	bool both = bandwidth && strcmp(bandwidth, "dram_bandwidth") == 0;
-	bool has_peak = find_flops(measures, n, &terms);
+	struct derived_sum sums[] = { [TIME] = { { MEASURE_TIME }, 1 }, [PEAK_TIME] = { .n = 0 } };
+	int precisions[DERIVED_TERMS];
+	const char *bandwidth = find_bytes(measures, n, &sums[BYTES]);
+	bool both = bandwidth && strcmp(bandwidth, columns[DERIVED_BANDWIDTH].name) == 0;
+	bool has_peak = find_flops(measures, n, &sums[FLOPS], precisions);
+	const bool there[DERIVED_BUILT_IN] = {
+		[DERIVED_BANDWIDTH] = bandwidth,    [DERIVED_PEAK] = both,
+		[DERIVED_FLOP] = sums[FLOPS].n > 1, [DERIVED_RATE] = sums[FLOPS].n > 0,
+		[DERIVED_FLOP_PEAK] = has_peak,	    [DERIVED_INTENSITY] = both && sums[FLOPS].n > 0,
+	};
 	size_t n_ret = 0;
 
-	if (bandwidth) {
-		add(ret, &n_ret, &terms, DERIVED_BANDWIDTH, bandwidth, "byte/second");
-	}
-	if (both) {
-		add(ret, &n_ret, &terms, DERIVED_PEAK, "of_peak", "percent");
-	}
-	if (terms.n_flops > 1) {
-		add(ret, &n_ret, &terms, DERIVED_FLOP, "flop", "FLOP");
-	}
-	if (terms.n_flops > 0) {
-		add(ret, &n_ret, &terms, DERIVED_RATE, "flop_rate", "FLOP/second");
-	}
-	if (has_peak) {
-		add(ret, &n_ret, &terms, DERIVED_FLOP_PEAK, "of_flop_peak", "percent");
-	}
-	if (terms.n_flops > 0 && both) {
-		add(ret, &n_ret, &terms, DERIVED_INTENSITY, "intensity", "FLOP/byte");
+	for (size_t kind = 0; kind < DERIVED_BUILT_IN; kind++) {
+		if (there[kind]) {
+			struct derived *d = &ret[n_ret++];
+
+			*d = (struct derived){ .kind = (enum derived_kind)kind,
+					       .name = kind == DERIVED_BANDWIDTH
+							       ? bandwidth
+							       : columns[kind].name,
+					       .unit = columns[kind].unit,
+					       .part = sums[columns[kind].part],
+					       .whole = sums[columns[kind].whole] };
+			memcpy(d->precisions, precisions, sums[FLOPS].n * sizeof(*precisions));
+		}
 	}
 	return n_ret;
 }
 
-static double add_values(const double *values, const size_t *terms, size_t n)
+static double add_values(const double *values, const struct derived_sum *sum)
 {
-	double sum = 0;
+	double all = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		sum += values[terms[i]];
+	for (size_t i = 0; i < sum->n; i++) {
+		all += values[sum->terms[i]];
 	}
-	return sum;
+	return all;
 }
 
 bool derived_terms(const struct derived *d, const double *values, double time_ns, double peak_bytes,
 		   double *ret_part, double *ret_whole)
 {
-	double bytes = add_values(values, d->bytes, d->n_bytes);
-	double flops = add_values(values, d->flops, d->n_flops);
-
-	*ret_part = d->kind == DERIVED_BANDWIDTH || d->kind == DERIVED_PEAK ? bytes : flops;
+	*ret_part = add_values(values, &d->part);
 	*ret_whole = d->kind == DERIVED_PEAK	    ? peak_bytes / 100
-		     : d->kind == DERIVED_INTENSITY ? bytes
+		     : d->kind == DERIVED_INTENSITY ? add_values(values, &d->whole)
 		     : d->kind == DERIVED_FLOP	    ? 1 /* a sum includes launches without a time */
 						    : time_ns * 1e-9;
 	/* What tensor cores could do is computed for whole rows. */

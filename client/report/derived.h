@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_DERIVED_H
-#define CLIENT_REPORT_DERIVED_H
+#pragma once
 
 /* Derived columns are computed from measured ones, if the capture has those. A derived column is
  * computed from a row's totals and never averaged: the bandwidth of ten kernels is all their bytes
@@ -10,14 +9,15 @@
 #include "client/report/fields.h"
 #include "client/report/peaks.h"
 
+/* derived.c defines them. */
 enum derived_kind {
-	DERIVED_BANDWIDTH, /* bytes between device and memory, divided by time */
-	DERIVED_PEAK,	   /* the same, as a share of the memory's peak */
-	DERIVED_FLOP,	   /* floating-point operations, if several counters count parts of them */
-	DERIVED_RATE,	   /* the same by time */
-	DERIVED_FLOP_PEAK, /* the same, as a share of the tensor cores' peak in each precision */
-	DERIVED_INTENSITY, /* floating-point operations per byte */
-	DERIVED_DEFINED,   /* a column of the user's; define.h */
+	DERIVED_BANDWIDTH,
+	DERIVED_PEAK,
+	DERIVED_FLOP,
+	DERIVED_RATE,
+	DERIVED_FLOP_PEAK,
+	DERIVED_INTENSITY,
+	DERIVED_DEFINED, /* a column of the user's; define.h */
 };
 
 enum {
@@ -27,14 +27,17 @@ enum {
 	DERIVED_TERMS = 8,
 };
 
+/* Measures that are added up, by their indices. */
+struct derived_sum {
+	size_t terms[DERIVED_TERMS], n;
+};
+
 struct derived {
 	enum derived_kind kind;
 	const char *name, *unit;
-	size_t bytes[DERIVED_TERMS],
-		flops[DERIVED_TERMS];  /* indices of the measures that are added up */
-	int precisions[DERIVED_TERMS]; /* precision of each of flops, enum peaks_precision; -1: not
-					  a tensor-core count */
-	size_t n_bytes, n_flops;
+	struct derived_sum part, whole;
+	int precisions[DERIVED_TERMS]; /* of each term of the part, enum peaks_precision; -1: not a
+					  tensor-core count */
 	const struct define *define;
 };
 
@@ -77,5 +80,3 @@ double derived_compare(const struct derived *d, enum field field, const struct g
 
 /* NaN: not known. */
 double derived_value(const struct derived *d, const struct group *group);
-
-#endif

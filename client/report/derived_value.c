@@ -3,7 +3,6 @@
 /* Values of derived columns, from a row's totals: those that are always there, and those that the
  * user defines, whose steps are computed on a stack. */
 
-#include <errno.h>
 #include <math.h>
 
 #include "client/report/define.h"
@@ -124,24 +123,26 @@ double define_value(const struct define *d, const struct group *group)
 /* --- what is always there -------------------------------------------------------------------- */
 
 /* NaN unless each term is known of all these launches. */
-static double add_up(const struct group *group, const struct part *parts, const size_t *terms,
-		     size_t n, uint64_t launches)
+static double add_up(const struct group *group, const struct part *parts,
+		     const struct derived_sum *s, uint64_t launches)
 {
 	double sum = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		sum += sum_of(group, parts, terms[i], launches);
+	for (size_t i = 0; i < s->n; i++) {
+		sum += sum_of(group, parts, s->terms[i], launches);
 	}
 	return sum;
 }
 
 /* As those of metrics, of what is told alone. */
-static double add_told(const struct group *group, const size_t *terms, size_t n)
+static double add_told(const struct group *group, const struct derived_sum *s)
 {
 	double sum = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		sum += group->total[terms[i]].n > 0 ? group->total[terms[i]].sum : NAN;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct part *term = &group->total[s->terms[i]];
+
+		sum += term->n > 0 ? term->sum : NAN;
 	}
 	return sum;
 }
@@ -151,36 +152,13 @@ static double divide(double part, double whole)
 	return whole > 0 ? part / whole : NAN;
 }
 
-/* A column is a sum of measures, or that divided by another sum of measures. */
-struct sides {
-	const size_t *part, *whole;
-	size_t n_part, n_whole;
-};
-
-static struct sides sides_of(const struct derived *d)
-{
-	static const size_t time = MEASURE_TIME;
-	bool of_bytes = d->kind == DERIVED_BANDWIDTH || d->kind == DERIVED_PEAK;
-	struct sides s = { .part = of_bytes ? d->bytes : d->flops,
-			   .n_part = of_bytes ? d->n_bytes : d->n_flops };
-
-	if (d->kind == DERIVED_INTENSITY) {
-		s.whole = d->bytes;
-		s.n_whole = d->n_bytes;
-	} else if (d->kind == DERIVED_BANDWIDTH || d->kind == DERIVED_RATE) {
-		s.whole = &time;
-		s.n_whole = 1;
-	}
-	return s;
-}
-
 /* Of columns that were not measured in the same launches. */
-static struct estimate add_estimates(const struct group *group, const size_t *terms, size_t n)
+static struct estimate add_estimates(const struct group *group, const struct derived_sum *s)
 {
 	struct estimate sum = { .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
 
-	for (size_t i = 0; i < n; i++) {
-		struct estimate one = estimate_total_of(&group->estimated->total[terms[i]], 1);
+	for (size_t i = 0; i < s->n; i++) {
+		struct estimate one = estimate_total_of(&group->estimated->total[s->terms[i]], 1);
 
 		if (one.kind == ESTIMATE_NONE) {
 			return one;
@@ -192,9 +170,8 @@ static struct estimate add_estimates(const struct group *group, const size_t *te
 
 static struct estimate apart(const struct derived *d, const struct group *group)
 {
-	struct sides s = sides_of(d);
-	struct estimate part = add_estimates(group, s.part, s.n_part);
-	struct estimate whole = add_estimates(group, s.whole, s.n_whole);
+	struct estimate part = add_estimates(group, &d->part);
+	struct estimate whole = add_estimates(group, &d->whole);
 	double scale = d->kind == DERIVED_INTENSITY ? 1 : 1e-9;
 
 	whole.value *= scale;
@@ -203,12 +180,12 @@ static struct estimate apart(const struct derived *d, const struct group *group)
 }
 
 /* The most launches of which one of the terms is not known. */
-static uint64_t most_unknown(const struct estimate_total *totals, const size_t *terms, size_t n)
+static uint64_t most_unknown(const struct estimate_total *totals, const struct derived_sum *s)
 {
 	uint64_t most = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		most = totals[terms[i]].unknown > most ? totals[terms[i]].unknown : most;
+	for (size_t i = 0; i < s->n; i++) {
+		most = totals[s->terms[i]].unknown > most ? totals[s->terms[i]].unknown : most;
 	}
 	return most;
 }
@@ -218,15 +195,14 @@ static uint64_t most_unknown(const struct estimate_total *totals, const size_t *
 bool derived_is_joined(const struct derived *d, const struct group *group)
 {
 	const struct estimate_total *totals = group->estimated ? group->estimated->total : NULL;
-	struct sides s = sides_of(d);
 	uint64_t of_part, of_whole;
 
 	if (!totals || d->kind == DERIVED_DEFINED || d->kind == DERIVED_PEAK ||
 	    d->kind == DERIVED_FLOP_PEAK) {
 		return false;
 	}
-	of_part = most_unknown(totals, s.part, s.n_part);
-	of_whole = most_unknown(totals, s.whole, s.n_whole);
+	of_part = most_unknown(totals, &d->part);
+	of_whole = most_unknown(totals, &d->whole);
 	return group->estimated->derived[d->kind].unknown >
 	       (of_part > of_whole ? of_part : of_whole);
 }
@@ -234,7 +210,7 @@ bool derived_is_joined(const struct derived *d, const struct group *group)
 uint64_t derived_unknown(const struct derived *d, const struct group *group)
 {
 	return d->kind == DERIVED_FLOP && group->estimated
-		       ? most_unknown(group->estimated->total, d->flops, d->n_flops)
+		       ? most_unknown(group->estimated->total, &d->part)
 		       : 0;
 }
 
@@ -243,18 +219,18 @@ uint64_t derived_unknown(const struct derived *d, const struct group *group)
 static struct estimate estimate_flop(const struct derived *d, const struct group *group)
 {
 	return derived_is_joined(d, group)
-		       ? add_estimates(group, d->flops, d->n_flops)
+		       ? add_estimates(group, &d->part)
 		       : estimate_total_of(&group->estimated->derived[DERIVED_FLOP], 1);
 }
 
 /* The relative error of the terms' sum; the terms' errors are independent. */
-static double part_of_error(const struct group *group, const size_t *terms, size_t n)
+static double part_of_error(const struct group *group, const struct derived_sum *s)
 {
 	double error = 0, sum = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		error = hypot(error, group->total_error[terms[i]]);
-		sum += group->total[terms[i]].sum;
+	for (size_t i = 0; i < s->n; i++) {
+		error = hypot(error, group->total_error[s->terms[i]]);
+		sum += group->total[s->terms[i]].sum;
 	}
 	return error > 0 ? error / fabs(sum) : 0;
 }
@@ -262,12 +238,10 @@ static double part_of_error(const struct group *group, const size_t *terms, size
 /* For values made of samples. A divisor is a time, which is exact, or has errors of its own. */
 static struct estimate of_samples(const struct derived *d, const struct group *group)
 {
-	struct sides s = sides_of(d);
-	double value = derived_value(d, group), part = part_of_error(group, s.part, s.n_part);
-	double error =
-		d->kind == DERIVED_FLOP_PEAK /* precisions have peaks of their own */
-			? NAN
-			: fabs(value) * hypot(part, part_of_error(group, s.whole, s.n_whole));
+	double value = derived_value(d, group), part = part_of_error(group, &d->part);
+	double error = d->kind == DERIVED_FLOP_PEAK /* precisions have peaks of their own */
+			       ? NAN
+			       : fabs(value) * hypot(part, part_of_error(group, &d->whole));
 
 	return (struct estimate){ .kind = isnan(value) ? ESTIMATE_NONE
 					  : error == 0 ? ESTIMATE_EXACT
@@ -303,40 +277,38 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
 
 double derived_value(const struct derived *d, const struct group *group)
 {
-	const struct part *time = &group->timed[MEASURE_TIME];
-	struct sides s = sides_of(d);
-	double timed, total;
+	bool timed = d->kind != DERIVED_FLOP && d->kind != DERIVED_INTENSITY;
+	const struct part *parts = timed ? group->timed : group->total;
+	uint64_t launches = timed ? parts[MEASURE_TIME].n : group->total_calls;
+	double part, whole;
 
 	if (group->estimated) {
 		return derived_estimate(d, group).value;
 	}
-	timed = add_up(group, group->timed, s.part, s.n_part, time->n);
-	total = add_up(group, group->total, s.part, s.n_part, group->total_calls);
+	if (d->kind == DERIVED_DEFINED) {
+		return define_value(d->define, group);
+	}
+	part = add_up(group, parts, &d->part, launches);
+	whole = add_up(group, parts, &d->whole, launches);
 	switch (d->kind) {
-	case DERIVED_BANDWIDTH:
-	case DERIVED_RATE:
-		return divide(timed, time->sum) * 1e9;
 	case DERIVED_PEAK:
-		return divide(timed, group->total_peak_bytes) * 100;
+		return divide(part, group->total_peak_bytes) * 100;
 	case DERIVED_FLOP:
 		/* A row that the second capture lacks has no value there, although its other
 		 * figures are 0. */
 		return group->total_calls == 0 ? NAN
-		       : group->total_error    ? add_told(group, s.part, s.n_part)
-					       : total;
+		       : group->total_error    ? add_told(group, &d->part)
+					       : part;
 	case DERIVED_FLOP_PEAK:
 		/* Not known if some of the launches with a time lack a counter: the time would
 		 * include those launches, the operations would not. */
-		return isnan(timed)
+		return isnan(part)
 			       ? NAN
-			       : divide(group->total_peak_ns, group->timed[s.part[0]].ns) * 100;
-	case DERIVED_INTENSITY:
-		return divide(total,
-			      add_up(group, group->total, s.whole, s.n_whole, group->total_calls));
-	case DERIVED_DEFINED:
-		return define_value(d->define, group);
+			       : divide(group->total_peak_ns, group->timed[d->part.terms[0]].ns) *
+					 100;
+	default:
+		return divide(part, whole) * (timed ? 1e9 : 1);
 	}
-	return NAN;
 }
 
 /* --- comparison ------------------------------------------------------------------------------ */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_ERRORS_H
-#define CLIENT_REPORT_ERRORS_H
+#pragma once
 
 /* Standard errors of sums of records whose values have errors. Records that are alike share their
  * error, so these errors add up; the errors of others are independent, so their squares add up. */
@@ -21,5 +20,3 @@ int errors_finish_rows(struct groups *g);
 /* Errors by measure of what is in n rows themselves, added up; free with free(). NULL: out of
  * memory. */
 double *errors_of_rows(const struct groups *g, struct group *const *rows, size_t n);
-
-#endif

@@ -307,16 +307,16 @@ static void add_unit(const struct groups *g, struct estimated *e, const struct e
 	}
 }
 
-static struct estimated *new_estimated(struct groups *g)
+struct estimated *estimated_new(struct texts *owner, size_t n)
 {
-	struct estimated *e = texts_take(&g->row_texts, sizeof(*e));
+	struct estimated *e = texts_take(owner, sizeof(*e));
 
 	if (!e) {
 		return NULL;
 	}
-	e->self = texts_take(&g->row_texts, g->n_measures * sizeof(*e->self));
-	e->total = texts_take(&g->row_texts, g->n_measures * sizeof(*e->total));
-	e->derived = texts_take(&g->row_texts, DERIVED_BUILT_IN * sizeof(*e->derived));
+	e->self = texts_take(owner, n * sizeof(*e->self));
+	e->total = texts_take(owner, n * sizeof(*e->total));
+	e->derived = texts_take(owner, DERIVED_BUILT_IN * sizeof(*e->derived));
 	return e->self && e->total && e->derived ? e : NULL;
 }
 
@@ -348,7 +348,7 @@ static bool add_up(struct groups *g, const struct entry *entries, size_t n)
 		     next++) {
 		}
 		if (i == 0 || entries[i].row != entries[i - 1].row) {
-			e = new_estimated(g);
+			e = estimated_new(&g->row_texts, g->n_measures);
 			entries[i].row->estimated = e;
 		}
 		if (!e) {

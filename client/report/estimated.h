@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_ESTIMATED_H
-#define CLIENT_REPORT_ESTIMATED_H
+#pragma once
 
 /* Estimates for all launches of a row of which only some were sampled. All values are estimates
  * unless their kind is ESTIMATE_EXACT. */
@@ -31,11 +30,12 @@ struct estimate estimated_mean(const struct group *group, size_t i);
  * known. */
 uint64_t estimated_unknown(const struct group *group, size_t i);
 
+/* Of n measures, with nothing in it; owner owns it. NULL: out of memory. */
+struct estimated *estimated_new(struct texts *owner, size_t n);
+
 /* Adds a row to a sum of other rows; no two of the rows have launches in common. Arrays have n
  * measures. */
 void estimated_add(struct estimated *sum, const struct estimated *row, size_t n);
 
 /* "none", "once", "estimate", "exact" */
 const char *estimated_kind_name(enum estimate_kind kind);
-
-#endif

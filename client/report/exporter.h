@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_EXPORTER_H
-#define CLIENT_REPORT_EXPORTER_H
+#pragma once
 
 /* An exporter writes a capture in the format of another program. It appends to a buffer that the
  * caller writes out and empties, so memory does not grow with the number of records. */
 
 #include <stdbool.h>
 
-#include "client/report/attribution.h"
+#include "client/report/intake.h"
 #include "client/store/reader.h"
 #include "proto/base/buf.h"
 
 struct exporter_options {
-	const char *weight;  /* folded: "time", or a part of a counter's name; NULL: time */
-	unsigned rank;	     /* chrome: distributedInfo.rank */
-	unsigned process;    /* number of the process to export; 0: all processes */
-	const char *columns; /* pyprof: names with commas, or "all"; NULL: PyProf's own choice */
-	unsigned width;	     /* pyprof: width of a line; 0: fields are not aligned */
-	bool csv;	     /* pyprof */
-	const char *trace;   /* merge: path of the trace that gets the counters */
+	const char *weight;    /* folded: "time", or a part of a counter's name; NULL: time */
+	unsigned rank;	       /* chrome: distributedInfo.rank */
+	unsigned process;      /* number of the process to export; 0: all processes */
+	const char *columns;   /* pyprof: names with commas, or "all"; NULL: PyProf's own choice */
+	unsigned width;	       /* pyprof: width of a line; 0: fields are not aligned */
+	bool csv;	       /* pyprof */
+	const char *trace;     /* merge: path of the trace that gets the counters */
+	struct intake *intake; /* the caller's, which is given what is exported */
 };
 
 /* Why an export was refused. code NULL: the options are wrong, or, if why is empty, memory ran out.
@@ -53,7 +53,6 @@ struct exporter {
 	int (*record)(void *e, struct buf *b, const struct gpuctr_record *record,
 		      const struct attribution *what);
 	int (*mark)(void *e, struct buf *b, const struct gpuctr_mark *mark);
-	int (*stratum)(void *e, const struct gpuctr_stratum *stratum);
 	int (*process_end)(void *e, struct buf *b, const struct store_process *process);
 	int (*notice)(void *e, struct buf *b, const struct gpuctr_notice *notice);
 	int (*end)(void *e, struct buf *b);
@@ -67,5 +66,3 @@ extern const struct exporter exporter_folded; /* for flame graphs */
 extern const struct exporter
 	exporter_pyprof;		     /* for scripts that read the output of PyProf's prof */
 extern const struct exporter exporter_merge; /* adds counters to another profiler's trace */
-
-#endif

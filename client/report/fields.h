@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_FIELDS_H
-#define CLIENT_REPORT_FIELDS_H
+#pragma once
 
 /* The figures that a report shows for a measure in a row. */
 
@@ -79,5 +78,3 @@ double fields_compare(enum field field, const struct estimate *now, const struct
  * deviation are always those of measured launches. */
 double fields_value(enum field field, const struct measure *measure, size_t i,
 		    const struct group *group, const struct group *all);
-
-#endif

@@ -123,24 +123,6 @@ static void choose(struct flame *f, size_t max)
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-static int compare_texts(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static size_t sort_once(const char **names, size_t n)
-{
-	size_t kept = 0;
-
-	qsort(names, n, sizeof(*names), compare_texts);
-	for (size_t i = 0; i < n; i++) {
-		if (kept == 0 || strcmp(names[kept - 1], names[i]) != 0) {
-			names[kept++] = names[i];
-		}
-	}
-	return kept;
-}
-
 static const char *name_of(const struct item *item)
 {
 	return item->parent == SIZE_MAX ? "all" : item->frame->name;
@@ -159,15 +141,15 @@ static void gather_names(struct flame *f)
 			f->kernels[f->n_kernels++] = name_of(item);
 		}
 	}
-	f->n_names = sort_once(f->names, f->n_names);
-	f->n_kernels = sort_once(f->kernels, f->n_kernels);
+	f->n_names = names_sort_once(f->names, f->n_names);
+	f->n_kernels = names_sort_once(f->kernels, f->n_kernels);
 	for (size_t i = 0; i < f->n; i++) {
 		const char *name = name_of(&f->items[i]);
 		const char **found;
 
 		if (f->items[i].number != SIZE_MAX) {
 			found = bsearch(&name, f->names, f->n_names, sizeof(*f->names),
-					compare_texts);
+					names_compare);
 			f->items[i].name = (size_t)(found - f->names);
 		}
 	}
@@ -186,7 +168,7 @@ static int add_names(const struct flame *f, size_t width, struct json *j)
 	json_begin(j, "short", '[');
 	for (size_t i = 0; i < f->n_names; i++) {
 		const char **found = bsearch(&f->names[i], f->kernels, f->n_kernels,
-					     sizeof(*f->kernels), compare_texts);
+					     sizeof(*f->kernels), names_compare);
 		const char *name = found ? shown[found - f->kernels] : NULL;
 
 		json_text_or_null(j, NULL, name && strcmp(*found, name) != 0 ? name : NULL);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_FLAME_H
-#define CLIENT_REPORT_FLAME_H
+#pragma once
 
 /* Writes a tree of frames as a member of JSON, and leaves out those with small shares:
  *
@@ -16,5 +15,3 @@
 
 /* Has at most max frames: those with the largest share of any value. 0 or -ENOMEM. */
 int flame_json(const struct frames *f, size_t max, size_t name_width, struct json *j);
-
-#endif

@@ -22,16 +22,16 @@ static void forget_rows(struct groups *g)
 	g->all = NULL;
 }
 
-static struct group *new_group(struct groups *g)
+struct group *group_new(struct texts *owner, size_t n)
 {
-	struct group *group = texts_take(&g->row_texts, sizeof(*group));
+	struct group *group = texts_take(owner, sizeof(*group));
 
 	if (!group) {
 		return NULL;
 	}
-	group->self = texts_take(&g->row_texts, g->n_measures * sizeof(*group->self));
-	group->total = texts_take(&g->row_texts, g->n_measures * sizeof(*group->total));
-	group->timed = texts_take(&g->row_texts, g->n_measures * sizeof(*group->timed));
+	group->self = texts_take(owner, n * sizeof(*group->self));
+	group->total = texts_take(owner, n * sizeof(*group->total));
+	group->timed = texts_take(owner, n * sizeof(*group->timed));
 	return group->self && group->total && group->timed ? group : NULL;
 }
 
@@ -61,7 +61,7 @@ static struct group *find_row(struct groups *g, const char *const *labels)
 	if (row) {
 		return row;
 	}
-	row = new_group(g);
+	row = group_new(&g->row_texts, g->n_measures);
 	copy = texts_take(&g->row_texts, KEYS_MAX * sizeof(*copy));
 	if (!row || !copy ||
 	    !array_make_room(&g->rows, sizeof(*g->rows), g->n_rows, &g->max_rows) ||
@@ -210,7 +210,7 @@ int groups_finish(struct groups *g)
 	bool ok = seen && estimated_begin_rows(g) == 0;
 
 	forget_rows(g);
-	g->all = new_group(g);
+	g->all = group_new(&g->row_texts, g->n_measures);
 	ok = ok && g->all;
 	for (size_t i = 0; i < g->n_leaves && ok; i++) {
 		ok = fold(g, g->leaves[i], seen);

@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,14 +88,13 @@ static bool take_weight(struct folded *f, const char *weight, struct buf *why)
 /* Bytes that are not UTF-8 or not visible are left out of a line. */
 static void write_name(struct buf *b, const char *name)
 {
-	struct buf safe = { 0 };
+	CLEAN_BUF struct buf safe = { 0 };
 
 	for (const char *p = *name ? name : "(no name)"; *p; p++) {
 		buf_char(&safe, *p == ';' ? ',' : (unsigned char)*p < 0x20 ? '?' : *p);
 	}
 	text_terminal(b, buf_string(&safe));
 	b->failed |= safe.failed;
-	buf_deinit(&safe);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -122,10 +120,9 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 	f->several = options->process == 0 && info->n_processes > 1;
 	f->frames.n_values = 1;
 	f->frames.write_name = write_name;
-	f->places = info->budget_ppm > 0 ? places_new(NULL) : NULL;
+	f->places = info->budget_ppm > 0 ? places_new(options->intake, NULL) : NULL;
 	if (!take_weight(f, options->weight, &refusal->why) ||
-	    (info->budget_ppm > 0 &&
-	     (!f->places || places_begin(f->places, &info->plan, info->path, &refusal->why)))) {
+	    (info->budget_ppm > 0 && !f->places)) {
 		folded_close(f);
 		return NULL;
 	}
@@ -148,7 +145,7 @@ static const struct gpuctr_process *find_process(const struct folded *f, unsigne
 static struct frame *find_outermost(struct folded *f, unsigned process)
 {
 	const struct gpuctr_process *p = f->several ? find_process(f, process) : NULL;
-	struct buf name = { 0 };
+	CLEAN_BUF struct buf name = { 0 };
 
 	if (f->outermost && f->process == process) {
 		return f->outermost;
@@ -159,17 +156,8 @@ static struct frame *find_outermost(struct folded *f, unsigned process)
 		buf_text(&name, p->program);
 		buf_printf(&name, " (%u)", p->pid);
 		f->outermost = frames_outermost(&f->frames, buf_string(&name));
-		buf_deinit(&name);
 	}
 	return f->outermost;
-}
-
-static int folded_process(void *e, struct buf *b, const struct store_process *process)
-{
-	struct folded *f = e;
-
-	(void)b;
-	return f->places ? places_process(f->places, &process->process) : 0;
 }
 
 /* Used if every launch was measured. */
@@ -193,7 +181,6 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 	struct folded *f = e;
 	struct frame *frame = find_outermost(f, record->process);
 
-	(void)b;
 	frame = frame ? frames_find(&f->frames, frame, what->scope, record) : NULL;
 	if (!frame) {
 		return -ENOMEM;
@@ -202,14 +189,7 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 		add_to_frame(f, frame, record);
 		return 0;
 	}
-	return places_record_frame(f->places, record, frame);
-}
-
-static int folded_stratum(void *e, const struct gpuctr_stratum *stratum)
-{
-	struct folded *f = e;
-
-	return f->places ? places_stratum(f->places, stratum) : 0;
+	return places_at_frame(f->places, frame);
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
@@ -303,7 +283,7 @@ static int on_place(const struct place *place, void *userdata)
 static int folded_end(void *e, struct buf *b)
 {
 	struct folded *f = e;
-	struct buf stack = { 0 };
+	CLEAN_BUF struct buf stack = { 0 };
 	int r = f->places ? places_finish(f->places) : 0;
 
 	if (r == 0 && f->places) {
@@ -311,9 +291,7 @@ static int folded_end(void *e, struct buf *b)
 		r = places_each(f->places, on_place, f);
 	}
 	r = r ? r : write_lines(b, &f->frames.root, &stack);
-	r = stack.failed ? -ENOMEM : r;
-	buf_deinit(&stack);
-	return r;
+	return stack.failed ? -ENOMEM : r;
 }
 
 static void folded_tell(void *e, struct buf *b)
@@ -339,9 +317,7 @@ const struct exporter exporter_folded = {
 	.only_at_end = true,
 	.open = folded_open,
 	.close = folded_close,
-	.process = folded_process,
 	.record = folded_record,
-	.stratum = folded_stratum,
 	.end = folded_end,
 	.tell = folded_tell,
 };

@@ -72,16 +72,13 @@ static struct frame *find_child(struct frames *f, struct frame *parent, const ch
 
 static const char *add_name(struct frames *f, const char *name)
 {
-	struct buf b = { 0 };
-	const char *added;
+	CLEAN_BUF struct buf b = { 0 };
 
 	if (!f->write_name) {
 		return texts_add_string(&f->texts, name);
 	}
 	f->write_name(&b, name);
-	added = b.failed ? NULL : texts_add_string(&f->texts, buf_string(&b));
-	buf_deinit(&b);
-	return added;
+	return b.failed ? NULL : texts_add_string(&f->texts, buf_string(&b));
 }
 
 struct frame *frames_outermost(struct frames *f, const char *name)
@@ -109,17 +106,14 @@ static bool is_scope_frame(const void *item, const void *key)
 static const char *step_name(struct frames *f, const char *label)
 {
 	size_t n = strlen(label);
-	struct buf b = { 0 };
-	const char *name;
+	CLEAN_BUF struct buf b = { 0 };
 
 	while (n > 0 && label[n - 1] >= '0' && label[n - 1] <= '9') {
 		n--;
 	}
 	buf_add(&b, label, n);
 	buf_char(&b, 'N');
-	name = b.failed ? NULL : add_name(f, buf_string(&b));
-	buf_deinit(&b);
-	return name;
+	return b.failed ? NULL : add_name(f, buf_string(&b));
 }
 
 static const char *scope_name(struct frames *f, const struct scope *scope)

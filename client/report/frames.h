@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_FRAMES_H
-#define CLIENT_REPORT_FRAMES_H
+#pragma once
 
 /* A tree of sums, as flame graphs show them. Its inner frames are NVTX ranges, by their labels, and
  * its leaves are kernels. Only leaves have sums of their own. Ranges with one label share a frame,
@@ -60,5 +59,3 @@ struct frame *frames_find(struct frames *f, struct frame *outermost, const struc
 
 /* Returns the frame of a kernel with this name. NULL: out of memory. */
 struct frame *frames_kernel(struct frames *f, struct frame *parent, const char *name);
-
-#endif

@@ -6,7 +6,6 @@
 #include "client/report/groups_internal.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_GROUPS_H
-#define CLIENT_REPORT_GROUPS_H
+#pragma once
 
 /* Records added up by keys.
  *
@@ -72,6 +71,9 @@ struct group {
 	const struct group *before; /* the same row in the capture that is compared with; view.h */
 };
 
+/* A row of n measures that owner owns, with nothing in it. NULL: out of memory. */
+struct group *group_new(struct texts *owner, size_t n);
+
 struct groups;
 
 struct groups *groups_new(const struct keys *keys); /* NULL: out of memory */
@@ -130,5 +132,3 @@ const struct group *groups_all(const struct groups *g);
 uint64_t groups_records(const struct groups *g);
 /* The number of records with times of this clock. */
 uint64_t groups_clock(const struct groups *g, enum gpuctr_clock clock);
-
-#endif

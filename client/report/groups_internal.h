@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_GROUPS_INTERNAL_H
-#define CLIENT_REPORT_GROUPS_INTERNAL_H
+#pragma once
 
 /* What groups.c, leaves.c and groups_records.c (records to leaves), fold.c (leaves to rows),
  * estimated.c (figures of rows of which only some launches were measured), cells.c and strata.c
@@ -232,5 +231,3 @@ int estimated_begin_rows(struct groups *g);
 bool estimated_place(struct groups *g, struct group *row, const struct leaf *leaf, bool self);
 /* To be called once all leaves belong to rows. */
 int estimated_finish_rows(struct groups *g);
-
-#endif

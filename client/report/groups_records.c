@@ -20,12 +20,12 @@ static double find_peak_ns(const struct groups *g, const struct derived *d,
 {
 	double ns = 0;
 
-	for (size_t k = 0; k < d->n_flops; k++) {
+	for (size_t k = 0; k < d->part.n; k++) {
 		double rate =
 			device && d->precisions[k] >= 0 ? device->flop_a_ns[d->precisions[k]] : 0;
 
 		for (size_t i = 0; i < g->n_columns; i++) {
-			if (g->columns[i] == d->flops[k] && record->values[i] != 0) {
+			if (g->columns[i] == d->part.terms[k] && record->values[i] != 0) {
 				ns += rate > 0 ? record->values[i] / rate : NAN;
 			}
 		}

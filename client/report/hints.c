@@ -27,7 +27,6 @@
 
 #include "client/cli/text.h"
 #include "client/report/names.h"
-#include "client/store/reader.h"
 
 enum {
 	NAME_WIDTH = 48,
@@ -58,7 +57,7 @@ struct hints {
 
 /* --- captures -------------------------------------------------------------------------------- */
 
-struct hints *hints_new(void)
+struct hints *hints_new(struct intake *in)
 {
 	static const struct keys keys = {
 		.keys = { [LABEL_KERNEL] = KEY_KERNEL, [LABEL_SHAPE] = KEY_PLACE },
@@ -68,7 +67,7 @@ struct hints *hints_new(void)
 	struct hints *h = calloc(1, sizeof(*h));
 
 	if (h) {
-		h->groups = groups_new(&keys);
+		h->groups = intake_add(in, groups_new(&keys));
 	}
 	return h && h->groups ? h : hints_free(h);
 }
@@ -94,16 +93,6 @@ struct hints *hints_free(struct hints *h)
 	return NULL;
 }
 
-int hints_begin(struct hints *h, const struct gpuctr_plan *plan, const char *name)
-{
-	return groups_begin(h->groups, plan, name, NULL);
-}
-
-int hints_process(struct hints *h, const struct gpuctr_process *process)
-{
-	return groups_process(h->groups, process);
-}
-
 static bool is_same(const void *item, const void *key)
 {
 	return item == key;
@@ -121,25 +110,17 @@ static bool has_own_row(struct hints *h, const struct gpuctr_record *record)
 	       (h->shapes.n < SHAPES_MAX && map_add(&h->shapes, hash, h) == 0);
 }
 
-int hints_record(struct hints *h, const struct gpuctr_record *record)
+int hints_at(struct hints *h, const struct gpuctr_record *record)
 {
 	char shape[96];
-	int r;
 
 	if (!has_own_row(h, record)) {
-		r = groups_at(h->groups, other_shapes);
-		return r ? r : groups_record(h->groups, record, NULL);
+		return groups_at(h->groups, other_shapes);
 	}
 	snprintf(shape, sizeof(shape), "grid %ux%ux%u block %ux%ux%u", record->grid[0],
 		 record->grid[1], record->grid[2], record->block[0], record->block[1],
 		 record->block[2]);
-	r = groups_at(h->groups, record->kind == GPUCTR_LAUNCH_GRAPH ? "" : shape);
-	return r ? r : groups_record(h->groups, record, NULL);
-}
-
-unsigned hints_without(const struct hints *h)
-{
-	return groups_without(h->groups) & ~(unsigned)STORE_BLOCK;
+	return groups_at(h->groups, record->kind == GPUCTR_LAUNCH_GRAPH ? "" : shape);
 }
 
 /* --- what a row does ------------------------------------------------------------------------- */
@@ -168,8 +149,8 @@ static double bytes_of(const struct hints *h, const struct group *row)
 	const struct derived *d = find_derived(h, DERIVED_BANDWIDTH);
 	double bytes = 0;
 
-	for (size_t i = 0; d && i < d->n_bytes; i++) {
-		bytes += row->timed[d->bytes[i]].sum;
+	for (size_t i = 0; d && i < d->part.n; i++) {
+		bytes += row->timed[d->part.terms[i]].sum;
 	}
 	return bytes;
 }
@@ -291,14 +272,6 @@ static unsigned odd_of(const struct scope *op)
 
 /* --- list ------------------------------------------------------------------------------------ */
 
-static char *take(struct buf *b)
-{
-	char *text = b->failed ? NULL : strdup(buf_string(b));
-
-	buf_deinit(b);
-	return text;
-}
-
 /* Adds a hint unless it exists already. Empties name and text. */
 static int add_hint(struct hints *h, const struct group *row, struct buf *name, struct buf *text)
 {
@@ -319,8 +292,8 @@ static int add_hint(struct hints *h, const struct group *row, struct buf *name, 
 		buf_deinit(text);
 		return 0;
 	}
-	item->name = take(name);
-	item->text = take(text);
+	item->name = buf_take(name);
+	item->text = buf_take(text);
 	item->shown = item->name ? strdup(item->name) : NULL;
 	h->rows[h->n++] = row;
 	return item->name && item->text && item->shown ? 0 : -ENOMEM;
@@ -461,7 +434,7 @@ static int shorten(struct hints *h)
 		if (shape) {
 			buf_printf(&b, "%s%s%s", shown[i], *shape ? ", " : "", shape);
 			free(h->items[i].shown);
-			h->items[i].shown = take(&b);
+			h->items[i].shown = buf_take(&b);
 			r = h->items[i].shown ? 0 : -ENOMEM;
 		}
 	}
@@ -513,12 +486,11 @@ static void add_wrapped(const char *text, size_t width, struct buf *b)
 void hints_print(const struct hints *h, size_t width, struct buf *b)
 {
 	for (size_t i = 0; i < h->n; i++) {
-		struct buf line = { 0 };
+		CLEAN_BUF struct buf line = { 0 };
 
 		buf_printf(&line, "hint: %s: %s", h->items[i].shown, h->items[i].text);
 		add_wrapped(buf_string(&line), width, b);
 		b->failed |= line.failed;
-		buf_deinit(&line);
 	}
 	if (h->n_left_out > 0) {
 		buf_printf(b, "%zu more hints are not shown\n", h->n_left_out);

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_HINTS_H
-#define CLIENT_REPORT_HINTS_H
+#pragma once
 
 /* What the measured values suggest, each with the value that it follows from and a remedy. Kernels
  * are judged by launch shape, whatever the rows of the report are, because a kernel may wait in one
  * shape and be bound by memory in another.
  *
- *	hints_begin(h, plan, "run.gpuctr");	// for each capture
- *	hints_process(h, process);
- *	hints_record(h, record);
+ *	hints_new(intake);
+ *	hints_at(h, record);	// before the intake gets the record
  *	...
  *	hints_find(h, view);
  */
 
+#include "client/report/intake.h"
 #include "client/report/view.h"
+#include "client/store/reader.h"
 
 enum { HINTS_MAX = 6 };
+
+/* The parts of a record that hints do not need. */
+#define HINTS_WITHOUT (~(unsigned)STORE_BLOCK)
 
 struct hint {
 	char *name, *shown; /* the whole name, and the name as tables show it; both are safe for a
@@ -25,15 +28,11 @@ struct hint {
 
 struct hints;
 
-struct hints *hints_new(void);		   /* NULL: out of memory */
-struct hints *hints_free(struct hints *h); /* takes NULL, returns NULL */
+struct hints *hints_new(struct intake *in); /* NULL: out of memory */
+struct hints *hints_free(struct hints *h);  /* takes NULL, returns NULL */
 
-/* These have the parameters and results of groups_begin(), groups_process() and groups_record(). */
-int hints_begin(struct hints *h, const struct gpuctr_plan *plan, const char *name);
-int hints_process(struct hints *h, const struct gpuctr_process *process);
-int hints_record(struct hints *h, const struct gpuctr_record *record);
-/* The parts of a record that hints do not need: enum store_part. */
-unsigned hints_without(const struct hints *h);
+/* 0 or -ENOMEM. */
+int hints_at(struct hints *h, const struct gpuctr_record *record);
 
 /* After the last capture. A view with rows by operator adds hints of operators. 0 or -ENOMEM. */
 int hints_find(struct hints *h, const struct view *v);
@@ -42,5 +41,3 @@ size_t hints_list(const struct hints *h, const struct hint **ret, size_t *ret_le
 
 /* Appends the hints in lines of at most width columns. */
 void hints_print(const struct hints *h, size_t width, struct buf *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_KEYS_H
-#define CLIENT_REPORT_KEYS_H
+#pragma once
 
 /* What a report groups by: "op,shape", "nvtx:2". */
 
@@ -45,5 +44,3 @@ bool keys_parse(const char *list, struct keys *ret, struct buf *why);
 
 /* "kernel"; as users write it and tables show it. */
 const char *keys_name(enum key key);
-
-#endif

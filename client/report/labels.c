@@ -9,16 +9,13 @@
 
 static char *join(const struct view *v, const struct group *row)
 {
-	struct buf name = { 0 };
-	char *copy;
+	CLEAN_BUF struct buf name = { 0 };
 
 	for (unsigned i = 0; i < v->keys->n; i++) {
 		buf_text(&name, i > 0 ? ", " : "");
 		buf_text(&name, *row->labels[i] ? row->labels[i] : TEXT_UNKNOWN);
 	}
-	copy = name.failed ? NULL : strdup(buf_string(&name));
-	buf_deinit(&name);
-	return copy;
+	return name.failed ? NULL : strdup(buf_string(&name));
 }
 
 char **labels_shorten(const struct view *v, const struct group *const *rows, size_t n, size_t width)

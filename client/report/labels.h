@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_LABELS_H
-#define CLIENT_REPORT_LABELS_H
+#pragma once
 
 /* Short names of whole rows, for views without columns. */
 
@@ -11,5 +10,3 @@
  * memory. */
 char **labels_shorten(const struct view *v, const struct group *const *rows, size_t n,
 		      size_t width);
-
-#endif

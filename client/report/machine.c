@@ -10,7 +10,6 @@
 
 #include "client/cli/text.h"
 #include "client/report/estimated.h"
-#include "proto/base/clean.h"
 #include "proto/base/json.h"
 
 static bool is_told(const struct view *v, enum field field, size_t i)
@@ -89,7 +88,7 @@ struct figures {
 /* "of:name" in CSV, "name" in the measure's own object of JSON. Where value follows, true. */
 static bool begin_figure(struct figures *f, const char *name, bool of_object)
 {
-	struct buf head = { 0 };
+	CLEAN_BUF struct buf head = { 0 };
 
 	if (f->json && (of_object || !f->of)) {
 		json_key(f->json, name);
@@ -105,7 +104,6 @@ static bool begin_figure(struct figures *f, const char *name, bool of_object)
 		}
 	}
 	f->b->failed |= head.failed;
-	buf_deinit(&head);
 	return f->json || f->row;
 }
 

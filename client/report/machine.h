@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_MACHINE_H
-#define CLIENT_REPORT_MACHINE_H
+#pragma once
 
 /* Writes a view for programs: all figures of all rows, in base units. */
 
@@ -24,5 +23,3 @@ void machine_csv(const struct view *v, struct buf *b);
 /* Appends one JSON object, or its members alone. */
 void machine_json(const struct view *v, const struct machine_source *source, struct buf *b);
 void machine_members(const struct view *v, const struct machine_source *source, struct json *m);
-
-#endif

@@ -7,7 +7,6 @@
 
 #include "client/report/marker.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

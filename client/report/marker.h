@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_MARKER_H
-#define CLIENT_REPORT_MARKER_H
+#pragma once
 
 /* Reads the messages that PyTorch gives its NVTX ranges under torch.autograd.profiler.emit_nvtx():
  *
@@ -38,5 +37,3 @@ bool marker_is_step(const char *name, size_t n);
 
 /* Whether a range is a node of autograd's graph: "ReluBackward0", "MyFunctionBackward". */
 bool marker_is_backward(const char *name, size_t n);
-
-#endif

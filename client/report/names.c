@@ -33,14 +33,6 @@ struct naming {
 
 /* --- cutting --------------------------------------------------------------------------------- */
 
-static char *take(struct buf *b)
-{
-	char *text = b->failed ? NULL : strdup(buf_string(b));
-
-	buf_deinit(b);
-	return text;
-}
-
 static char *show(const struct naming *g, const char *text)
 {
 	struct buf b = { 0 }, safe = { 0 };
@@ -53,7 +45,7 @@ static char *show(const struct naming *g, const char *text)
 		b.failed |= safe.failed;
 		buf_deinit(&safe);
 	}
-	return take(&b);
+	return buf_take(&b);
 }
 
 static char *show_whole(const char *text)
@@ -61,22 +53,19 @@ static char *show_whole(const char *text)
 	struct buf b = { 0 };
 
 	text_terminal(&b, text);
-	return take(&b);
+	return buf_take(&b);
 }
 
 static char *show_bare(const struct naming *g, const char *text)
 {
-	struct buf bare = { 0 };
-	char *shown;
+	CLEAN_BUF struct buf bare = { 0 };
 
 	if (!g->kernels) {
 		return show_whole(text);
 	}
 	text_kernel_bare(&bare, text);
 	text_kernel_unwrap(&bare);
-	shown = bare.failed ? NULL : show_whole(buf_string(&bare));
-	buf_deinit(&bare);
-	return shown;
+	return bare.failed ? NULL : show_whole(buf_string(&bare));
 }
 
 /* --- what looks alike ------------------------------------------------------------------------ */
@@ -167,7 +156,7 @@ static char *show_difference(const struct naming *g, const char *whole, size_t p
 		buf_text(&b, "..");
 	}
 	add_cut(&b, rest, g->width - (b.n ? text_width(b.data, b.n) : 0));
-	return take(&b);
+	return buf_take(&b);
 }
 
 /* What C++ adds to a name is shown only if nothing else distinguishes names. */
@@ -222,7 +211,7 @@ static char *show_number(const struct naming *g, const char *shown, size_t numbe
 
 	buf_add(&b, shown, text_fit(shown, strlen(shown), g->width - n));
 	buf_text(&b, mark);
-	return take(&b);
+	return buf_take(&b);
 }
 
 /* The first of a run keeps the name. */
@@ -299,17 +288,17 @@ static bool shorten(struct naming *g)
 	return ok;
 }
 
-static int compare_texts(const void *a, const void *b)
+int names_compare(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static size_t sort_once(const char **texts, size_t n)
+size_t names_sort_once(const char **texts, size_t n)
 {
 	size_t kept = 0;
 
 	if (n > 0) {
-		qsort(texts, n, sizeof(*texts), compare_texts);
+		qsort(texts, n, sizeof(*texts), names_compare);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (kept == 0 || strcmp(texts[kept - 1], texts[i]) != 0) {
@@ -327,7 +316,7 @@ static char **give_each(const struct naming *g, const char *const *texts, size_t
 
 	for (size_t i = 0; i < n && ok; i++) {
 		const char *const *found =
-			bsearch(&texts[i], g->texts, g->n, sizeof(*g->texts), compare_texts);
+			bsearch(&texts[i], g->texts, g->n, sizeof(*g->texts), names_compare);
 
 		shown[i] = strdup(g->shown[found - g->texts]);
 		ok = shown[i] != NULL;
@@ -349,7 +338,7 @@ char **names_shorten(const char *const *texts, size_t n, size_t width, bool kern
 	for (size_t i = 0; different && i < n; i++) {
 		different[i] = texts[i];
 	}
-	g.n = different ? sort_once(different, n) : 0;
+	g.n = different ? names_sort_once(different, n) : 0;
 	shown = different && shorten(&g) ? give_each(&g, texts, n) : NULL;
 	names_free(g.shown, g.n);
 	free(different);

@@ -4,7 +4,6 @@
  * in a line, or in several if it does not fit. */
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/text.h"
@@ -15,7 +14,7 @@ enum { INDENT = 2, VALUE_WIDTH = 9 };
 /* A name that is longer than a line goes on in the next. */
 static size_t add_wrapped(struct buf *b, const char *name, size_t width)
 {
-	struct buf safe = { 0 };
+	CLEAN_BUF struct buf safe = { 0 };
 	size_t at = 0, step, used = INDENT;
 
 	text_terminal(&safe, name);
@@ -30,7 +29,6 @@ static size_t add_wrapped(struct buf *b, const char *name, size_t width)
 		used = INDENT + text_width(safe.data + at, step);
 		at += step;
 	}
-	buf_deinit(&safe);
 	return used;
 }
 
@@ -107,7 +105,7 @@ void table_print_narrow(struct table *t, size_t width, struct buf *b)
 	}
 	if (v->n_shown < v->n_rows) {
 		buf_printf(b, "%zu more\n", v->n_rows - v->n_shown);
-		add_figures(t, width, &t->rest, b);
+		add_figures(t, width, t->rest, b);
 	}
 	if (v->n_rows != 1) {
 		buf_text(b, "all\n");

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +37,7 @@ static const char *const view_names[VIEWS] = { "kernel", "op", "by" };
 
 struct page {
 	const struct page_options *options;
+	struct intake *intake;
 	struct groups *views[VIEWS]; /* VIEW_KERNEL is borrowed */
 	size_t n_views;		     /* VIEWS, or VIEW_BY if --by names kernel or op alone */
 	struct places *places;	     /* of a budget's capture: one for each kernel's frame */
@@ -64,7 +64,7 @@ static bool is_usual(const struct keys *by)
 	return by->n == 1 && (by->keys[0] == KEY_KERNEL || by->keys[0] == KEY_OP);
 }
 
-struct page *page_new(const struct page_options *options, struct groups *kernels)
+struct page *page_new(const struct page_options *options, struct groups *kernels, struct intake *in)
 {
 	const struct keys keys[VIEWS] = {
 		[VIEW_OP] = { .keys = { KEY_OP }, .n = 1, .nested = 0 },
@@ -76,10 +76,11 @@ struct page *page_new(const struct page_options *options, struct groups *kernels
 		return NULL;
 	}
 	p->options = options;
+	p->intake = in;
 	p->views[VIEW_KERNEL] = kernels;
 	p->n_views = is_usual(&options->by) ? VIEW_BY : VIEWS;
 	for (size_t i = VIEW_OP; i < p->n_views; i++) {
-		p->views[i] = groups_new(&keys[i]);
+		p->views[i] = intake_add(in, groups_new(&keys[i]));
 		if (!p->views[i]) {
 			return page_free(p);
 		}
@@ -206,7 +207,7 @@ static void add_run(struct buf *b, const struct store_info *info)
 	json_end(&j, '}');
 }
 
-int page_capture(struct page *p, const struct store_info *info, struct buf *why)
+int page_capture(struct page *p, const struct store_info *info)
 {
 	int r = 0;
 
@@ -219,13 +220,9 @@ int page_capture(struct page *p, const struct store_info *info, struct buf *why)
 		find_columns(p, &info->plan);
 		frames_next_capture(&p->frames);
 	}
-	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_begin(p->views[i], &info->plan, info->path, why);
-		r = r ? r : groups_host(p->views[i], info->host);
-	}
-	if (r == 0 && info->budget_ppm > 0) {
-		p->places = p->places ? p->places : places_new(p->views[VIEW_KERNEL]);
-		r = p->places ? places_begin(p->places, &info->plan, info->path, why) : -ENOMEM;
+	if (r == 0 && info->budget_ppm > 0 && !p->places) {
+		p->places = places_new(p->intake, p->views[VIEW_KERNEL]);
+		r = p->places ? 0 : -ENOMEM;
 	}
 	return r;
 }
@@ -242,17 +239,11 @@ static void note_peak(struct page *p, const struct gpuctr_device *device)
 	}
 }
 
-int page_process(struct page *p, const struct gpuctr_process *process)
+void page_process(struct page *p, const struct gpuctr_process *process)
 {
-	int r = 0;
-
 	for (size_t i = 0; i < process->n_devices; i++) {
 		note_peak(p, &process->devices[i]);
 	}
-	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_process(p->views[i], process);
-	}
-	return r || !p->places ? r : places_process(p->places, process);
 }
 
 /* A launch that was measured with a chance of 1 in 10 counts ten times. scale_timeline() corrects
@@ -268,11 +259,12 @@ static void take_values(struct page *p, const struct gpuctr_record *record)
 	}
 }
 
-static int add_to_place(struct page *p, const struct gpuctr_record *record,
-			const struct attribution *what)
+int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what)
 {
 	struct frame *frame = frames_find(&p->frames, &p->frames.root, what->scope, record);
 
+	take_values(p, record);
+	timeline_add(&p->timeline, record->start_ns, p->values);
 	if (!frame) {
 		return -ENOMEM;
 	}
@@ -283,19 +275,7 @@ static int add_to_place(struct page *p, const struct gpuctr_record *record,
 		}
 		return 0;
 	}
-	return places_record_frame(p->places, record, frame);
-}
-
-int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what)
-{
-	int r = 0;
-
-	take_values(p, record);
-	timeline_add(&p->timeline, record->start_ns, p->values);
-	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_record(p->views[i], record, what);
-	}
-	return r ? r : add_to_place(p, record, what);
+	return places_at_frame(p->places, frame);
 }
 
 int page_samples(struct page *p, const struct gpuctr_plan *plan,
@@ -319,27 +299,6 @@ int page_samples(struct page *p, const struct gpuctr_plan *plan,
 	}
 	free(of_column);
 	return of_column ? 0 : -ENOMEM;
-}
-
-int page_stratum(struct page *p, const struct gpuctr_stratum *stratum)
-{
-	int r = 0;
-
-	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_stratum(p->views[i], stratum);
-	}
-	return r || !p->places ? r : places_stratum(p->places, stratum);
-}
-
-/* The flame graph needs ranges, and the timeline needs the start of each record. */
-unsigned page_without(const struct page *p)
-{
-	unsigned without = STORE_LOOKS | STORE_ACTIVE | STORE_BLOCK | STORE_PLACE;
-
-	for (size_t i = 0; i < p->n_views; i++) {
-		without &= groups_without(p->views[i]);
-	}
-	return without;
 }
 
 /* --- sums of all launches -------------------------------------------------------------------- */
@@ -523,12 +482,11 @@ static void add_flops(const struct page *p, struct json *j)
 {
 	const struct measure *measures;
 	size_t n = groups_measures(p->views[VIEW_KERNEL], &measures);
-	struct buf flops = { 0 };
+	CLEAN_BUF struct buf flops = { 0 };
 
 	derived_add_flops(measures, n, &flops);
 	json_text(j, "flops", buf_string(&flops));
 	j->b->failed = j->b->failed || flops.failed;
-	buf_deinit(&flops);
 }
 
 static void add_flop_peaks(const struct page *p, struct json *j)
@@ -624,7 +582,7 @@ static int make_data(struct page *p, const struct machine_source *source, struct
 int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
 	       const struct page_texts *texts, struct buf *b, struct buf *why)
 {
-	struct buf json = { 0 };
+	CLEAN_BUF struct buf json = { 0 };
 	size_t rows = ROWS_MAX;
 	int r = finish(p);
 
@@ -637,7 +595,5 @@ int page_print(struct page *p, const struct machine_source *source, struct hints
 	if (r == 0) {
 		add_page(b, &json);
 	}
-	r = r == 0 && (b->failed || p->runs.failed) ? -ENOMEM : r;
-	buf_deinit(&json);
-	return r;
+	return r == 0 && (b->failed || p->runs.failed) ? -ENOMEM : r;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_PAGE_H
-#define CLIENT_REPORT_PAGE_H
+#pragma once
 
 /* A report as one web page that loads nothing: charts and tables by kernel and by operator, a flame
  * graph of NVTX ranges, and a timeline. The page holds sums only, so its size does not grow with
@@ -28,24 +27,23 @@ struct page;
 
 /* Borrows the options and groups by kernel alone. The caller gives these groups the same captures,
  * and finishes them before page_print(). NULL: out of memory. */
-struct page *page_new(const struct page_options *options, struct groups *kernels);
+struct page *page_new(const struct page_options *options, struct groups *kernels,
+		      struct intake *in);
 struct page *page_free(struct page *p); /* takes NULL, returns NULL */
 
-/* The columns of the first capture are those of the timeline and the flame graph. 0, -ENOMEM, or
- * -EINVAL with a reason in why: see groups_begin(). */
-int page_capture(struct page *p, const struct store_info *info, struct buf *why);
-int page_process(struct page *p, const struct gpuctr_process *process);
+/* The columns of the first capture are those of the timeline and the flame graph. What comes is
+ * given to the page before the intake gets it. 0 or -ENOMEM. */
+int page_capture(struct page *p, const struct store_info *info);
+void page_process(struct page *p, const struct gpuctr_process *process);
 int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what);
-int page_stratum(struct page *p, const struct gpuctr_stratum *stratum);
 /* Samples of a whole GPU in the present capture, whose plan says what columns are made of. */
 int page_samples(struct page *p, const struct gpuctr_plan *plan,
 		 const struct store_samples *samples);
-/* The parts of a record that the page does not need: enum store_part. */
-unsigned page_without(const struct page *p);
+/* The parts of a record that the page does not need: the flame graph needs ranges, and the timeline
+ * the start of each record. */
+#define PAGE_WITHOUT ((unsigned)(STORE_LOOKS | STORE_ACTIVE | STORE_BLOCK | STORE_PLACE))
 
 /* Appends the page. hints: of the same captures. 0, -ENOMEM, or -EINVAL with a reason in why if a
  * definition is refused. */
 int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
 	       const struct page_texts *texts, struct buf *b, struct buf *why);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_PEAKS_H
-#define CLIENT_REPORT_PEAKS_H
+#pragma once
 
 /* Peaks of a device, from the name and the clocks that a capture has of it. */
 
@@ -20,5 +19,3 @@ double peaks_flop_a_ns(const struct gpuctr_device *device, enum peaks_precision 
 
 /* "bf16 and fp16" */
 const char *peaks_precision_name(enum peaks_precision precision);
-
-#endif

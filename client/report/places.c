@@ -28,7 +28,7 @@ struct places {
 
 enum { LABEL_KERNEL, LABEL_PLACE };
 
-struct places *places_new(struct groups *kernels)
+struct places *places_new(struct intake *in, struct groups *kernels)
 {
 	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
 	static const struct keys by_place = {
@@ -42,8 +42,8 @@ struct places *places_new(struct groups *kernels)
 		return NULL;
 	}
 	p->owns_kernels = !kernels;
-	p->kernels = kernels ? kernels : groups_new(&by_kernel);
-	p->places = groups_new(&by_place);
+	p->kernels = kernels ? kernels : intake_add(in, groups_new(&by_kernel));
+	p->places = intake_add(in, groups_new(&by_place));
 	return p->kernels && p->places ? p : places_free(p);
 }
 
@@ -73,36 +73,17 @@ struct places *places_free(struct places *p)
 
 /* --- what comes ------------------------------------------------------------------------------ */
 
-int places_begin(struct places *p, const struct gpuctr_plan *plan, const char *name,
-		 struct buf *why)
+int places_at(struct places *p, const char *place)
 {
-	int r = p->owns_kernels ? groups_begin(p->kernels, plan, name, why) : 0;
-
-	return r ? r : groups_begin(p->places, plan, name, NULL);
+	return groups_at(p->places, place);
 }
 
-int places_process(struct places *p, const struct gpuctr_process *process)
-{
-	int r = p->owns_kernels ? groups_process(p->kernels, process) : 0;
-
-	return r ? r : groups_process(p->places, process);
-}
-
-int places_record(struct places *p, const struct gpuctr_record *record, const char *place)
-{
-	int r = p->owns_kernels ? groups_record(p->kernels, record, NULL) : 0;
-
-	r = r ? r : groups_at(p->places, place);
-	return r ? r : groups_record(p->places, record, NULL);
-}
-
-int places_record_frame(struct places *p, const struct gpuctr_record *record,
-			const struct frame *frame)
+int places_at_frame(struct places *p, const struct frame *frame)
 {
 	char place[24];
 
 	snprintf(place, sizeof(place), "%zu", frame->number);
-	return places_record(p, record, place);
+	return groups_at(p->places, place);
 }
 
 struct frame *places_frame(struct frames *f, const struct place *place)
@@ -114,13 +95,6 @@ struct frame *places_frame(struct frames *f, const struct place *place)
 	}
 	nowhere = frames_outermost(f, PLACES_NOWHERE);
 	return nowhere ? frames_kernel(f, nowhere, place->kernel) : NULL;
-}
-
-int places_stratum(struct places *p, const struct gpuctr_stratum *stratum)
-{
-	int r = p->owns_kernels ? groups_stratum(p->kernels, stratum) : 0;
-
-	return r ? r : groups_stratum(p->places, stratum);
 }
 
 struct groups *places_kernels(struct places *p)

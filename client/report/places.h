@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_PLACES_H
-#define CLIENT_REPORT_PLACES_H
+#pragma once
 
 /* Sums of kernels at each place in the program. The caller says what a place is: a frame of a flame
  * graph, a line of an export. In a capture with a budget the sums are estimates for all launches,
  * and the places of a kernel add up to the table's estimate of that kernel.
  *
- *	places_begin(p, plan, "run.gpuctr");	// for each capture
- *	places_process(p, process);
- *	places_record(p, record, "17");
- *	places_stratum(p, stratum);
+ *	places_new(intake, NULL);
+ *	places_at(p, "17");	// before the intake gets the record
  *	...
  *	places_finish(p);
  *	places_each(p, on_place, userdata);
  */
 
 #include "client/report/frames.h"
-#include "client/report/groups.h"
+#include "client/report/intake.h"
 
 /* The outermost frame of launches whose place is not known. */
 #define PLACES_NOWHERE "(none of its kind was measured)"
@@ -40,20 +37,15 @@ struct places;
 
 /* kernels: groups by kernel alone, to which the caller adds records and strata, and which the
  * caller finishes; NULL: places have their own. Returns NULL when memory runs out. */
-struct places *places_new(struct groups *kernels);
+struct places *places_new(struct intake *in, struct groups *kernels);
 struct places *places_free(struct places *p); /* takes NULL, returns NULL */
 
-/* These have the parameters and results of the functions of groups. */
-int places_begin(struct places *p, const struct gpuctr_plan *plan, const char *name,
-		 struct buf *why);
-int places_process(struct places *p, const struct gpuctr_process *process);
-int places_record(struct places *p, const struct gpuctr_record *record, const char *place);
+/* Sets the place of the records that follow. 0 or -ENOMEM. */
+int places_at(struct places *p, const char *place);
 /* For callers whose places are the frames of kernels. places_frame() returns the frame of a place,
  * or one within PLACES_NOWHERE where nothing says where the launches were; NULL: out of memory. */
-int places_record_frame(struct places *p, const struct gpuctr_record *record,
-			const struct frame *frame);
+int places_at_frame(struct places *p, const struct frame *frame);
 struct frame *places_frame(struct frames *f, const struct place *place);
-int places_stratum(struct places *p, const struct gpuctr_stratum *stratum);
 int places_finish(struct places *p);
 
 /* By kernel alone. */
@@ -63,5 +55,3 @@ struct groups *places_kernels(struct places *p);
  * -ENOMEM, or what each() returned other than 0, which ends it. */
 int places_each(struct places *p, int (*each)(const struct place *place, void *userdata),
 		void *userdata);
-
-#endif

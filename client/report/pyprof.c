@@ -112,8 +112,10 @@ static bool find_sums(struct pyprof *p)
 					  .adds_up = groups_adds_up(plan->columns[i].name) };
 	}
 	for (size_t i = derived_find(measures, plan->n_columns + 1, found); i > 0; i--) {
-		p->sums = found[i - 1];
-		p->has_bytes = p->has_bytes || p->sums.kind == DERIVED_PEAK;
+		const struct derived *d = &found[i - 1];
+
+		p->bytes = d->kind == DERIVED_PEAK ? d->part : p->bytes;
+		p->flops = d->kind == DERIVED_RATE ? d->part : p->flops;
 	}
 	free(measures);
 	p->values = calloc(plan->n_columns + 1, sizeof(*p->values));
@@ -196,15 +198,6 @@ static void pyprof_close(void *e)
 	free(p);
 }
 
-static bool begin_places(struct pyprof *p, struct buf *why)
-{
-	if (p->info->budget_ppm == 0) {
-		return true;
-	}
-	p->places = places_new(NULL);
-	return p->places && places_begin(p->places, &p->info->plan, p->info->path, why) == 0;
-}
-
 static void *pyprof_open(const struct store_info *info, const struct exporter_options *options,
 			 struct exporter_refusal *refusal)
 {
@@ -215,28 +208,14 @@ static void *pyprof_open(const struct store_info *info, const struct exporter_op
 	}
 	p->info = info;
 	p->options = options;
+	p->places = info->budget_ppm > 0 ? places_new(options->intake, NULL) : NULL;
 	if (!find_sums(p) ||
 	    !take_columns(p, options->columns ? options->columns : usual_columns, &refusal->why) ||
-	    !share_width(p, &refusal->why) || !begin_places(p, &refusal->why)) {
+	    !share_width(p, &refusal->why) || (info->budget_ppm > 0 && !p->places)) {
 		pyprof_close(p);
 		return NULL;
 	}
 	return p;
-}
-
-static int pyprof_process(void *e, struct buf *b, const struct store_process *process)
-{
-	struct pyprof *p = e;
-
-	(void)b;
-	return p->places ? places_process(p->places, &process->process) : 0;
-}
-
-static int pyprof_stratum(void *e, const struct gpuctr_stratum *stratum)
-{
-	struct pyprof *p = e;
-
-	return p->places ? places_stratum(p->places, stratum) : 0;
 }
 
 static void take_values(struct pyprof *p, const struct gpuctr_record *record)
@@ -251,8 +230,7 @@ static void take_values(struct pyprof *p, const struct gpuctr_record *record)
  * field contains. */
 static int add_to_place(struct pyprof *p, const struct launch *launch)
 {
-	struct buf place = { 0 };
-	int r = -ENOMEM;
+	CLEAN_BUF struct buf place = { 0 };
 
 	for (size_t i = 0; i < p->n_columns; i++) {
 		if (!p->columns[i]->of_line) {
@@ -262,11 +240,7 @@ static int add_to_place(struct pyprof *p, const struct launch *launch)
 	}
 	/* An empty place would mean "not known". */
 	buf_char(&place, '.');
-	if (!place.failed) {
-		r = places_record(p->places, launch->record, buf_string(&place));
-	}
-	buf_deinit(&place);
-	return r;
+	return place.failed ? -ENOMEM : places_at(p->places, buf_string(&place));
 }
 
 static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *record,
@@ -356,8 +330,6 @@ const struct exporter exporter_pyprof = {
 	.attributes = true,
 	.open = pyprof_open,
 	.close = pyprof_close,
-	.process = pyprof_process,
-	.stratum = pyprof_stratum,
 	.record = pyprof_record,
 	.end = pyprof_end,
 	.tell = pyprof_tell,

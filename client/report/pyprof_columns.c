@@ -5,7 +5,6 @@
 #include "client/report/pyprof_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/text.h"
@@ -26,13 +25,11 @@ static void add_field(struct buf *b, const char *text, char space)
 
 static void add_index(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	buf_u64(b, l->index);
 }
 
 static void add_seq(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	if (l->what->seq >= 0) {
 		buf_i64(b, l->what->seq);
 	} else {
@@ -56,7 +53,6 @@ static void add_altseq(struct pyprof *p, struct buf *b, const struct launch *l)
 	int64_t numbers[MAX_NUMBERS] = { l->what->seq };
 	size_t n = 1;
 
-	(void)p;
 	for (const struct gpuctr_range *r = l->record->range; r && n < MAX_NUMBERS; r = r->parent) {
 		struct marker marker;
 
@@ -77,32 +73,25 @@ static void add_altseq(struct pyprof *p, struct buf *b, const struct launch *l)
 
 static void add_thread(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	buf_u64(b, l->record->thread);
 }
 
 static void add_layer(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	add_field(b, *l->what->layer ? l->what->layer : "-", '_');
 }
 
 static void add_nothing(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
-	(void)b;
-	(void)l;
 }
 
 static void add_direction(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	buf_text(b, attribution_direction_name(l->what->direction));
 }
 
 static void add_sub(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	buf_u64(b, l->what->sub);
 }
 
@@ -110,22 +99,19 @@ static void add_sub(struct pyprof *p, struct buf *b, const struct launch *l)
 static void add_module(struct pyprof *p, struct buf *b, const struct launch *l)
 {
 	const char *end = l->op ? strstr(l->op->name, "::") : NULL;
-	struct buf module = { 0 };
+	CLEAN_BUF struct buf module = { 0 };
 
-	(void)p;
 	if (end) {
 		buf_add(&module, l->op->name, (size_t)(end - l->op->name));
 		add_field(b, buf_string(&module), '_');
 	}
 	b->failed |= module.failed;
-	buf_deinit(&module);
 }
 
 static void add_operator(struct pyprof *p, struct buf *b, const struct launch *l)
 {
 	const char *after = l->op ? strstr(l->op->name, "::") : NULL;
 
-	(void)p;
 	if (l->op) {
 		add_field(b, after ? after + 2 : l->op->name, '_');
 	}
@@ -133,17 +119,15 @@ static void add_operator(struct pyprof *p, struct buf *b, const struct launch *l
 
 void pyprof_add_kernel(struct buf *b, const char *name)
 {
-	struct buf bare = { 0 };
+	CLEAN_BUF struct buf bare = { 0 };
 
 	text_kernel_bare(&bare, name);
 	add_field(b, buf_string(&bare), '_');
 	b->failed |= bare.failed;
-	buf_deinit(&bare);
 }
 
 static void add_kernel(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	if (l->record->kernel) {
 		pyprof_add_kernel(b, l->record->kernel->name);
 	}
@@ -151,7 +135,6 @@ static void add_kernel(struct pyprof *p, struct buf *b, const struct launch *l)
 
 static void add_params(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	if (l->op) {
 		add_field(b, l->op->sizes, ',');
 	}
@@ -159,7 +142,6 @@ static void add_params(struct pyprof *p, struct buf *b, const struct launch *l)
 
 static void add_duration(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	if (isfinite(l->values[MEASURE_TIME])) {
 		buf_i64(b, llround(l->values[MEASURE_TIME]));
 	}
@@ -184,13 +166,11 @@ static void add_tensor(struct pyprof *p, struct buf *b, const struct launch *l)
 
 static void add_device(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	buf_u64(b, l->record->device);
 }
 
 static void add_stream(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	buf_u64(b, l->record->stream);
 }
 
@@ -206,29 +186,26 @@ static void add_shape(struct buf *b, const uint32_t shape[3])
 
 static void add_grid(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	add_shape(b, l->record->grid);
 }
 
 static void add_block(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	add_shape(b, l->record->block);
 }
 
 static void add_launches(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	(void)p;
 	buf_u64(b, (uint64_t)llround(l->launches));
 }
 
 /* For several launches the value is an estimate, printed without a fraction. */
-static void add_sum(struct buf *b, const struct launch *l, const size_t *terms, size_t n)
+static void add_sum(struct buf *b, const struct launch *l, const struct derived_sum *s)
 {
-	double sum = n > 0 ? 0 : NAN;
+	double sum = s->n > 0 ? 0 : NAN;
 
-	for (size_t i = 0; i < n; i++) {
-		sum += l->values[terms[i]];
+	for (size_t i = 0; i < s->n; i++) {
+		sum += l->values[s->terms[i]];
 	}
 	if (isfinite(sum)) {
 		buf_double(b, l->record ? sum : round(sum));
@@ -237,12 +214,12 @@ static void add_sum(struct buf *b, const struct launch *l, const size_t *terms, 
 
 static void add_flops(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	add_sum(b, l, p->sums.flops, p->sums.n_flops);
+	add_sum(b, l, &p->flops);
 }
 
 static void add_bytes(struct pyprof *p, struct buf *b, const struct launch *l)
 {
-	add_sum(b, l, p->sums.bytes, p->has_bytes ? p->sums.n_bytes : 0);
+	add_sum(b, l, &p->bytes);
 }
 
 const struct column pyprof_columns[PYPROF_COLUMNS_MAX] = {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_PYPROF_INTERNAL_H
-#define CLIENT_REPORT_PYPROF_INTERNAL_H
+#pragma once
 
 /* Shared by pyprof.c, which writes lines, and pyprof_columns.c, which writes the fields. */
 
@@ -14,8 +13,8 @@ enum { PYPROF_COLUMNS = 20, PYPROF_COLUMNS_MAX = PYPROF_COLUMNS + 1 };
 struct pyprof {
 	const struct store_info *info;
 	const struct exporter_options *options;
-	struct derived sums; /* flops and bytes, by measure: number 0 is the time */
-	bool has_bytes;	     /* of both directions */
+	struct derived_sum flops,
+		bytes; /* by measure: number 0 is the time; bytes: of both directions */
 	const struct column *columns[PYPROF_COLUMNS_MAX];
 	size_t n_columns, width; /* of kernel and params each; 0: as long as they are */
 	bool has_head;
@@ -49,5 +48,3 @@ struct column {
 extern const struct column pyprof_columns[PYPROF_COLUMNS_MAX];
 
 void pyprof_add_kernel(struct buf *b, const char *name); /* as a field */
-
-#endif

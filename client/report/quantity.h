@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_QUANTITY_H
-#define CLIENT_REPORT_QUANTITY_H
+#pragma once
 
 /* The unit of a number: "byte/second" is byte to the power 1 and second to the power -1. */
 
@@ -26,5 +25,3 @@ bool quantity_multiply(struct quantity *a, const struct quantity *b, int power);
 bool quantity_equal(const struct quantity *a, const struct quantity *b);
 /* "byte/second"; "" for a plain number. */
 void quantity_format(const struct quantity *q, struct buf *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_READING_H
-#define CLIENT_REPORT_READING_H
+#pragma once
 
 /* Reads a capture file and calls a handler for each thing in it, in the order of a live capture. */
 
@@ -36,5 +35,3 @@ struct reading_handler {
  * with *error set, or what a handler returned with error->code 0. */
 int reading_capture(const char *path, const struct reading_handler *handler, void *userdata,
 		    struct store_error *error);
-
-#endif

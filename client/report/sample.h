@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_SAMPLE_H
-#define CLIENT_REPORT_SAMPLE_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ void sample_merge(struct sample *s, const struct sample *other);
 double sample_mean(const struct sample *s);
 /* The sample's standard deviation; NaN for less than two values. */
 double sample_deviation(const struct sample *s);
-
-#endif

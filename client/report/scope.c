@@ -10,7 +10,6 @@
 #include "client/report/scope.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/buf.h"
@@ -51,8 +50,7 @@ static enum scope_kind find_kind(const struct scope *parent, const char *name,
 
 static const char *join(struct scopes *s, const char *left, char separator, const char *right)
 {
-	struct buf b = { 0 };
-	const char *text;
+	CLEAN_BUF struct buf b = { 0 };
 
 	if (!*left) {
 		return right;
@@ -60,9 +58,7 @@ static const char *join(struct scopes *s, const char *left, char separator, cons
 	buf_text(&b, left);
 	buf_char(&b, separator);
 	buf_text(&b, right);
-	text = b.failed ? NULL : texts_add(&s->texts, b.data, b.n);
-	buf_deinit(&b);
-	return text;
+	return b.failed ? NULL : texts_add(&s->texts, b.data, b.n);
 }
 
 /* Whole characters of it. */
@@ -108,13 +104,12 @@ static const char *find_layer(struct scopes *s, const struct scope *scope)
 	last = last ? last + 1 : outer;
 	n = strlen(last);
 	if (n > 0 && strncmp(scope->name, last, n) == 0 && scope->name[n] == '.') {
-		struct buf b = { 0 };
+		CLEAN_BUF struct buf b = { 0 };
 		const char *text;
 
 		buf_add(&b, outer, (size_t)(last - outer));
 		buf_text(&b, scope->name);
 		text = b.failed ? NULL : texts_add(&s->texts, b.data, b.n);
-		buf_deinit(&b);
 		return cut(s, text);
 	}
 	return extend(s, outer, scope->name);

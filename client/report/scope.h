@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_SCOPE_H
-#define CLIENT_REPORT_SCOPE_H
+#pragma once
 
 /* A scope is a place in the program, as NVTX ranges name it: ranges that differ only in what
  * PyTorch counts (seq, op_id) are one scope. Scopes form a tree by their parents, are made once and
@@ -58,5 +57,3 @@ void scopes_deinit(struct scopes *s);
 /* The scope of range, whose marker was parsed, within parent. NULL: out of memory. */
 const struct scope *scopes_add(struct scopes *s, const struct scope *parent,
 			       const struct gpuctr_range *range, const struct marker *marker);
-
-#endif

@@ -38,7 +38,7 @@ static void add_name(struct buf *b, const char *shown, size_t width)
 static void add_figures(const struct table *t, const struct layout *l, const struct group *row,
 			struct buf *b)
 {
-	struct buf field = { 0 };
+	CLEAN_BUF struct buf field = { 0 };
 
 	table_add_counts(t, row, b);
 	for (size_t i = l->first; i < l->first + l->count; i++) {
@@ -51,7 +51,6 @@ static void add_figures(const struct table *t, const struct layout *l, const str
 			table_add_right(b, &field, table_field_width(c, k));
 		}
 	}
-	buf_deinit(&field);
 }
 
 static void add_row(const struct table *t, const struct layout *l, size_t i, struct buf *b)
@@ -86,7 +85,7 @@ static void add_head_names(const struct table *t, bool shown, struct buf *b)
 static void add_heads(const struct table *t, const struct layout *l, struct buf *b)
 {
 	const char *bold = t->v->styled ? "\033[1m" : "", *plain = t->v->styled ? "\033[m" : "";
-	struct buf field = { 0 };
+	CLEAN_BUF struct buf field = { 0 };
 
 	buf_text(b, bold);
 	add_head_names(t, false, b);
@@ -119,7 +118,6 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 			table_add_right(b, &field, table_field_width(c, k));
 		}
 	}
-	buf_deinit(&field);
 	while (b->n > 0 && b->data[b->n - 1] == ' ') {
 		b->n--;
 	}
@@ -136,7 +134,7 @@ static void add_table(const struct table *t, const struct layout *l, const char 
 		add_row(t, l, i, b);
 	}
 	if (v->n_shown < v->n_rows) {
-		add_special(t, l, more, &t->rest, b);
+		add_special(t, l, more, t->rest, b);
 	}
 	if (v->n_rows != 1) {
 		add_special(t, l, "all", v->all, b);
@@ -145,48 +143,10 @@ static void add_table(const struct table *t, const struct layout *l, const char 
 
 /* --- all tables ------------------------------------------------------------------------------ */
 
-static bool make_estimated(const struct view *v, struct estimated *e)
-{
-	e->self = calloc(v->n_measures, sizeof(*e->self));
-	e->total = calloc(v->n_measures, sizeof(*e->total));
-	e->derived = calloc(DERIVED_BUILT_IN, sizeof(*e->derived));
-	return e->self && e->total && e->derived;
-}
-
-static void free_estimated(struct estimated *e)
-{
-	free(e->self);
-	free(e->total);
-	free(e->derived);
-}
-
-/* Adds estimates as if they were independent, although rows may share strata. No launch is in two
- * rows. */
-static void add_estimates(struct estimated *to, const struct group *row, size_t n_measures)
-{
-	if (row->estimated) {
-		estimated_add(to, row->estimated, n_measures);
-	}
-}
-
-static bool make_group(const struct view *v, struct group *g)
-{
-	*g = (struct group){ .self = calloc(v->n_measures, sizeof(*g->self)),
-			     .total = calloc(v->n_measures, sizeof(*g->total)),
-			     .timed = calloc(v->n_measures, sizeof(*g->timed)) };
-	return g->self && g->total && g->timed;
-}
-
-static void free_group(struct group *g)
-{
-	free(g->self);
-	free(g->total);
-	free(g->timed);
-}
-
 /* Adds the row's own figures. Totals of rows that nest overlap, so these rows have none
  * together. */
-static void add_group(const struct view *v, struct group *to, const struct group *row)
+static void add_group(const struct view *v, struct group *to, struct estimated *estimated,
+		      const struct group *row)
 {
 	for (size_t k = 0; k < v->n_measures; k++) {
 		sample_merge(&to->self[k], &row->self[k]);
@@ -204,13 +164,41 @@ static void add_group(const struct view *v, struct group *to, const struct group
 	to->peak_bytes += row->peak_bytes;
 	to->total_peak_bytes += v->nested ? 0 : row->peak_bytes;
 	to->total_peak_ns += v->nested ? NAN : row->peak_ns;
+	/* A launch is in one row, and rows of the same strata are taken to know nothing of each
+	 * other. */
+	if (row->estimated) {
+		estimated_add(estimated, row->estimated, v->n_measures);
+	}
+}
+
+/* Rows that are left out because of the limit, added up: as they are, or as they were before. NULL:
+ * out of memory. */
+static struct group *add_up_rest(struct table *t, bool before)
+{
+	const struct view *v = t->v;
+	const struct group *all = before ? v->all->before : v->all;
+	struct group *rest = group_new(&t->own, v->n_measures);
+	struct estimated *estimated = estimated_new(&t->own, v->n_measures);
+
+	for (size_t i = v->n_shown; rest && estimated && i < v->n_rows; i++) {
+		const struct group *row = before ? v->rows[i]->before : v->rows[i];
+
+		if (row) {
+			add_group(v, rest, estimated, row);
+		}
+	}
+	if (rest && all->estimated) {
+		rest->estimated = estimated;
+	}
+	return estimated ? rest : NULL;
 }
 
 /* The errors, before, of rows that are left out, as if records that are alike were all in one row.
- * NULL: out of memory, or nothing is sampled. */
-static double *add_up_before(const struct view *v)
+ * NULL: out of memory. */
+static double *add_up_errors_before(struct table *t)
 {
-	double *errors = v->sampled ? calloc(v->n_measures, sizeof(*errors)) : NULL;
+	const struct view *v = t->v;
+	double *errors = texts_take(&t->own, v->n_measures * sizeof(*errors));
 
 	for (size_t i = v->n_shown; errors && i < v->n_rows; i++) {
 		const struct group *row = v->rows[i]->before;
@@ -222,34 +210,24 @@ static double *add_up_before(const struct view *v)
 	return errors;
 }
 
-/* Rows that are left out because of the limit, added up. */
-static bool add_up_rest(struct table *t)
+static bool make_rest(struct table *t)
 {
 	const struct view *v = t->v;
-	const struct group *before = v->all->before;
+	struct group *before = v->all->before ? add_up_rest(t, true) : NULL;
 
-	if (!make_group(v, &t->rest) || !make_group(v, &t->rest_before) ||
-	    !make_estimated(v, &t->rest_estimated) ||
-	    !make_estimated(v, &t->rest_before_estimated)) {
+	t->rest = add_up_rest(t, false);
+	if (!t->rest || (v->all->before && !before)) {
 		return false;
 	}
-	for (size_t i = v->n_shown; i < v->n_rows; i++) {
-		add_group(v, &t->rest, v->rows[i]);
-		add_estimates(&t->rest_estimated, v->rows[i], v->n_measures);
-		if (v->rows[i]->before) {
-			add_group(v, &t->rest_before, v->rows[i]->before);
-			add_estimates(&t->rest_before_estimated, v->rows[i]->before, v->n_measures);
-		}
+	t->rest->before = before;
+	if (v->sampled) {
+		t->rest_errors =
+			errors_of_rows(v->groups, v->rows + v->n_shown, v->n_rows - v->n_shown);
+		t->rest->self_error = t->rest->total_error = t->rest_errors;
 	}
-	t->rest_errors =
-		v->sampled ? errors_of_rows(v->groups, v->rows + v->n_shown, v->n_rows - v->n_shown)
-			   : NULL;
-	t->rest.self_error = t->rest.total_error = t->rest_errors;
-	t->rest_before_errors = add_up_before(v);
-	t->rest_before.self_error = t->rest_before.total_error = t->rest_before_errors;
-	t->rest.before = before ? &t->rest_before : NULL;
-	t->rest.estimated = v->all->estimated ? &t->rest_estimated : NULL;
-	t->rest_before.estimated = before && before->estimated ? &t->rest_before_estimated : NULL;
+	if (v->sampled && before) {
+		before->self_error = before->total_error = add_up_errors_before(t);
+	}
 	return true;
 }
 
@@ -384,7 +362,7 @@ static bool make(struct table *t)
 			return false;
 		}
 	}
-	if (!table_make_columns(t) || !add_up_rest(t)) {
+	if (!table_make_columns(t) || !make_rest(t)) {
 		return false;
 	}
 	table_make_counts(t);
@@ -399,11 +377,7 @@ static void deinit(struct table *t)
 	}
 	free(t->columns);
 	free(t->rest_errors);
-	free(t->rest_before_errors);
-	free_group(&t->rest);
-	free_group(&t->rest_before);
-	free_estimated(&t->rest_estimated);
-	free_estimated(&t->rest_before_estimated);
+	texts_deinit(&t->own);
 }
 
 int table_print(struct view *v, size_t width, struct buf *b, size_t *ret_more)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_TABLE_H
-#define CLIENT_REPORT_TABLE_H
+#pragma once
 
 /* A view as a table for people, at most width columns wide: columns that do not fit beside the
  * names go into a further table below; where not even one does, each row becomes a few lines.
@@ -11,5 +10,3 @@
 /* Appends the view. If ret_more is not NULL, appends one table only, unchooses the columns that do
  * not fit into it, and returns how many these are. 0 or -ENOMEM. */
 int table_print(struct view *v, size_t width, struct buf *b, size_t *ret_more);
-
-#endif

@@ -29,7 +29,7 @@ void table_add_right(struct buf *b, struct buf *field, size_t width)
 
 bool table_has_total(const struct table *t, const struct group *row)
 {
-	return !t->v->nested || row != &t->rest;
+	return !t->v->nested || row != t->rest;
 }
 
 /* --- figures --------------------------------------------------------------------------------- */

@@ -82,7 +82,7 @@ static void choose(struct table *t)
 
 void table_make_counts(struct table *t)
 {
-	struct buf field = { 0 };
+	CLEAN_BUF struct buf field = { 0 };
 
 	choose(t);
 	t->count_width = COUNT_WIDTH;
@@ -91,20 +91,18 @@ void table_make_counts(struct table *t)
 		t->count_width = field.n > t->count_width ? field.n : t->count_width;
 		buf_clear(&field);
 	}
-	buf_deinit(&field);
 	t->counts_width = t->n_counts * (t->count_width + 1) - 1;
 }
 
 void table_add_count_heads(const struct table *t, bool over, struct buf *b)
 {
-	struct buf field = { 0 };
+	CLEAN_BUF struct buf field = { 0 };
 
 	for (unsigned i = 0; i < t->n_counts; i++) {
 		buf_text(&field, over ? texts[t->counts[i]].over : texts[t->counts[i]].name);
 		table_pad(b, i > 0);
 		table_add_right(b, &field, t->count_width);
 	}
-	buf_deinit(&field);
 }
 
 const char *table_count_name(enum table_count count)
@@ -148,12 +146,11 @@ void table_format_count(const struct table *t, enum table_count count, const str
 
 void table_add_counts(const struct table *t, const struct group *row, struct buf *b)
 {
-	struct buf field = { 0 };
+	CLEAN_BUF struct buf field = { 0 };
 
 	for (unsigned i = 0; i < t->n_counts; i++) {
 		table_format_count(t, t->counts[i], row, &field);
 		table_pad(b, i > 0);
 		table_add_right(b, &field, t->count_width);
 	}
-	buf_deinit(&field);
 }

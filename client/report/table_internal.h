@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_TABLE_INTERNAL_H
-#define CLIENT_REPORT_TABLE_INTERNAL_H
+#pragma once
 
 #include "client/report/estimated.h"
 #include "client/report/names.h"
@@ -45,10 +44,9 @@ struct table {
 	unsigned n_counts;
 	size_t count_width, counts_width; /* of one, of all */
 	struct table_names names[KEYS_MAX];
-	struct group rest; /* the rows that are not shown, together; calls 0: there are none */
-	struct group rest_before; /* of what is compared with */
-	struct estimated rest_estimated, rest_before_estimated;
-	double *rest_errors, *rest_before_errors; /* NULL: nothing is sampled */
+	struct texts own;
+	struct group *rest;  /* the rows that are not shown, together */
+	double *rest_errors; /* NULL: nothing is sampled */
 };
 
 /* --- table_columns.c */
@@ -85,5 +83,3 @@ bool table_shorten(struct table *t);
 
 /* --- narrow.c */
 void table_print_narrow(struct table *t, size_t width, struct buf *b);
-
-#endif

@@ -3,7 +3,6 @@
 #include "client/report/texts.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 void texts_deinit(struct texts *t)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_TEXTS_H
-#define CLIENT_REPORT_TEXTS_H
+#pragma once
 
 /* Each text once: equal texts are the same pointer, so that what is grouped by text is compared and
  * hashed by pointer. They live as long as the set. Zero-initialised by the caller. */
@@ -24,5 +23,3 @@ const char *texts_add_string(struct texts *t, const char *text); /* NULL is "" *
 
 /* Zeroed memory that lives as long as the texts; NULL: out of memory. */
 void *texts_take(struct texts *t, size_t bytes);
-
-#endif

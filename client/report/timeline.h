@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_TIMELINE_H
-#define CLIENT_REPORT_TIMELINE_H
+#pragma once
 
 /* Sums over time in at most TIMELINE_BINS bins of equal length. The length doubles whenever the
  * bins together are shorter than the time so far, so that memory does not grow with time. */
@@ -23,5 +22,3 @@ void timeline_deinit(struct timeline *t);
 
 /* The order of calls does not matter. NaN is skipped. */
 void timeline_add(struct timeline *t, int64_t at_ns, const double *values);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_TORCH_H
-#define CLIENT_REPORT_TORCH_H
+#pragma once
 
 /* What a trace of torch.profiler's says of its program, in the terms of a capture: kernels and
  * copies with their times, and around each launch the ranges that emit_nvtx() would have opened
@@ -53,5 +52,3 @@ void torch_deinit(struct torch *t);
  * clock that begins at base_ns. */
 void torch_record(const struct torch *t, size_t i, struct gpuctr_record *ret);
 void torch_copy(const struct torch *t, size_t i, struct gpuctr_copy *ret);
-
-#endif

@@ -2,7 +2,6 @@
 
 #include "client/report/tracks.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

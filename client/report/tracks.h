@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_TRACKS_H
-#define CLIENT_REPORT_TRACKS_H
+#pragma once
 
 /* The tracks of one process in a trace: its threads, with the ranges that are open there, and the
  * streams of its devices. Zero-initialised by the caller. */
@@ -57,5 +56,3 @@ struct track *tracks_get(struct tracks *t, enum track_kind kind, unsigned device
 struct track_range *track_push(struct track *track, unsigned id, int64_t begin);
 void track_find_path(const struct track *thread, const struct gpuctr_range *innermost,
 		     struct track_path *path);
-
-#endif

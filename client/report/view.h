@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_VIEW_H
-#define CLIENT_REPORT_VIEW_H
+#pragma once
 
 /* A view selects the rows of groups, their order and their figures. The terminal's table, CSV and
  * JSON all show a view. */
@@ -59,5 +58,3 @@ void view_deinit(struct view *v);
 
 /* Is a measure of this name among the columns? */
 bool view_shows(const struct view *v, const char *measure);
-
-#endif

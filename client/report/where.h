@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_WHERE_H
-#define CLIENT_REPORT_WHERE_H
+#pragma once
 
 /* Selects the launches of a report: */
 
@@ -31,5 +30,3 @@ int where_record(struct where *w, const struct gpuctr_record *record,
 int where_stratum(struct where *w, const struct gpuctr_stratum *stratum, bool *ret);
 /* The parts of a record that the conditions do not use: enum store_part. */
 unsigned where_without(const struct where *w);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_SLURM_FOLLOWER_H
-#define CLIENT_SLURM_FOLLOWER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ enum follower_result follower_join(struct follower *f, const struct follower_tas
 
 /* Frees it. False: a client was still running after drain_s seconds and was killed. Takes NULL. */
 bool follower_close(struct follower *f, unsigned drain_s);
-
-#endif

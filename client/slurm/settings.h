@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_SLURM_SETTINGS_H
-#define CLIENT_SLURM_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ enum settings_option {
 /* The value of an option. NULL, or what is wrong with it. May be called again for the same. */
 const char *settings_take_option(struct settings *s, enum settings_option option,
 				 const char *value);
-
-#endif

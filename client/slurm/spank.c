@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -246,8 +245,6 @@ static bool is_real_step(spank_t spank)
 
 int slurm_spank_user_init(spank_t spank, int ac, char **av)
 {
-	(void)ac;
-	(void)av;
 	if (is_real_step(spank) && settings.mode == SETTINGS_MEASURE) {
 		follower = follower_open();
 	}
@@ -256,8 +253,6 @@ int slurm_spank_user_init(spank_t spank, int ac, char **av)
 
 int slurm_spank_task_init(spank_t spank, int ac, char **av)
 {
-	(void)ac;
-	(void)av;
 	if (!is_real_step(spank)) {
 		return 0;
 	}
@@ -290,8 +285,6 @@ int slurm_spank_task_exit(spank_t spank, int ac, char **av)
 {
 	uint32_t tasks = 0;
 
-	(void)ac;
-	(void)av;
 	if (follower && spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) == ESPANK_SUCCESS &&
 	    ++tasks_ended >= tasks) {
 		finish();
@@ -301,8 +294,6 @@ int slurm_spank_task_exit(spank_t spank, int ac, char **av)
 
 int slurm_spank_exit(spank_t spank, int ac, char **av)
 {
-	(void)ac;
-	(void)av;
 	if (spank_remote(spank) == 1 && follower) {
 		finish();
 	}

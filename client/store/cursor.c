@@ -213,8 +213,6 @@ static int find_choices(struct store_reader *r, bool *ret)
 static char *format_records(const struct store_cursor *c, uint64_t first, uint64_t last)
 {
 	const struct gpuctr_plan *plan = &c->row.reader->info.plan;
-	char *metrics = schema_format_metrics(plan->columns, plan->n_columns);
-	char *errors = schema_format_errors(plan->columns, plan->n_columns);
 	bool sampled = c->row.reader->info.sampled, graphs = c->row.reader->info.graphs;
 	sqlite3_str *sql = sqlite3_str_new(NULL);
 
@@ -224,24 +222,21 @@ static char *format_records(const struct store_cursor *c, uint64_t first, uint64
 		sqlite3_str_appendf(sql, "%s%s%s", i ? ", " : "SELECT ", left_out ? "0" : "record.",
 				    left_out ? "" : schema_record_columns[i]);
 	}
-	sqlite3_str_appendf(sql, "%s, %s, %s%s%s FROM record %s%s%s", metrics,
+	schema_append_selected(sql, "record", plan->columns, plan->n_columns);
+	sqlite3_str_appendf(sql, ", %s, %s%s",
 			    c->choices ? "choice.stratum, choice.chance" : "NULL, NULL",
 			    graphs ? "graph_kernel.graph, graph_kernel.node" : "NULL, NULL",
-			    sampled ? ", sampled.alike" : "", sampled && errors ? errors : "",
+			    sampled ? ", sampled.alike" : "");
+	if (sampled) {
+		schema_append_selected(sql, "sampled", plan->columns, plan->n_columns);
+	}
+	sqlite3_str_appendf(sql, " FROM record %s%s%s",
 			    c->choices ? "LEFT JOIN choice ON choice.record = record.id " : "",
 			    graphs ? "LEFT JOIN graph_kernel ON graph_kernel.record = record.id "
 				   : "",
 			    sampled ? "LEFT JOIN sampled ON sampled.record = record.id " : "");
 	sqlite3_str_appendf(sql, "WHERE record.id BETWEEN %llu AND %llu ORDER BY record.id",
 			    (unsigned long long)first, (unsigned long long)last);
-	if (!metrics || !errors) {
-		sqlite3_free(sqlite3_str_finish(sql));
-		sqlite3_free(metrics);
-		sqlite3_free(errors);
-		return NULL;
-	}
-	sqlite3_free(metrics);
-	sqlite3_free(errors);
 	return sqlite3_str_finish(sql);
 }
 

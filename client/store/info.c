@@ -52,7 +52,6 @@ static void take_meta(struct row *row, size_t i_row, void *userdata)
 #undef ROW
 	};
 
-	(void)i_row;
 	for (size_t i = 0; key && i < sizeof(texts) / sizeof(texts[0]); i++) {
 		if (strcmp(key, texts[i].key) == 0) {
 			*texts[i].text = row_text(row, 1);
@@ -392,7 +391,6 @@ static void take_counts(struct row *row, size_t i, void *userdata)
 {
 	struct store_process *p = userdata;
 
-	(void)i;
 	p->records = row_u63(row, 0);
 	p->first = row_u63(row, 1);
 	p->last = row_u63(row, 2);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_STORE_INTERNAL_H
-#define CLIENT_STORE_INTERNAL_H
+#pragma once
 
 /* Shared by the files of the writer. */
 
@@ -98,5 +97,3 @@ int store_commit(struct store *s, bool may_delay);
 int store_exec(struct store *s, const char *sql);
 /* Closes the database and changes nothing else. */
 void store_finalize(struct store *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_STORE_META_H
-#define CLIENT_STORE_META_H
+#pragma once
 
 #include "client/store/internal.h"
 
@@ -15,5 +14,3 @@ int meta_write_text(struct store *s, const char *key, const char *value);
 /* Quoted for a POSIX shell, words separated by spaces. Free with sqlite3_free(); NULL: out of
  * memory. */
 char *meta_quote_command(const char *const *argv);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_STORE_PACKED_H
-#define CLIENT_STORE_PACKED_H
+#pragma once
 
 /* The form of images in the file: a zlib stream if that is shorter than the image, else the image
  * itself. The stream is nearly always much shorter, because most counters of most units are 0. The
@@ -25,5 +24,3 @@ const uint8_t *packed_pack(struct packed *p, const uint8_t *image, size_t size, 
  * allowed; -ENOMEM. */
 int packed_unpack(struct packed *p, const uint8_t *data, size_t data_size, size_t size,
 		  const uint8_t **ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_STORE_PLACES_H
-#define CLIENT_STORE_PLACES_H
+#pragma once
 
 /* Attributions that were written to the file. Texts are compared by their pointers. */
 
@@ -38,5 +37,3 @@ bool places_is_known(struct places *p, unsigned process, unsigned range,
  * was added. 0 or -ENOMEM. */
 int places_find(struct places *p, const struct store_attribution *what, unsigned *ret_id,
 		bool *ret_new);
-
-#endif

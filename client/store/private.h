@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_STORE_PRIVATE_H
-#define CLIENT_STORE_PRIVATE_H
+#pragma once
 
 #include "client/store/store.h"
 
@@ -16,5 +15,3 @@ int store_private_copy(const char *path, const char *name, struct store_error *e
 
 /* Copies what can still be read from one descriptor to the other. 0 or a negative errno. */
 int store_private_copy_data(int from, int to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_STORE_READER_H
-#define CLIENT_STORE_READER_H
+#pragma once
 
 /* Reads a capture file. The file is not trusted: store_open() checks the header, the size, the
  * pages and the shape of every table, and each value is checked against its range when it is read,
@@ -157,5 +156,3 @@ int store_next_image(struct store_cursor *c, const struct gpuctr_image **ret);
 int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret);
 int store_next_stratum(struct store_cursor *c, const struct gpuctr_stratum **ret);
 int store_next_notice(struct store_cursor *c, const struct gpuctr_notice **ret);
-
-#endif

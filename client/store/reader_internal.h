@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_STORE_READER_INTERNAL_H
-#define CLIENT_STORE_READER_INTERNAL_H
+#pragma once
 
 /* Shared by the files of the reader. */
 
@@ -101,5 +100,3 @@ void reader_has_free(struct store_reader *r);
 const struct store_set *reader_find_set(const struct store_definitions *d, unsigned id);
 /* STORE_E_CORRUPT of a range whose parent is missing or not one level up. */
 int reader_no_parent(struct store_reader *r);
-
-#endif

@@ -16,8 +16,6 @@
 
 #include <sqlite3.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 
 const char schema_tables[] =
@@ -126,12 +124,16 @@ const char *schema_mark(const char *metric)
 	return is_record_column(metric) ? "metric:" : "";
 }
 
-static void append_metrics(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns,
-			   const char *format)
+/* Ends a statement that declares them. */
+static char *finish_with_metrics(sqlite3_str *sql, const struct gpuctr_column *columns,
+				 size_t n_columns)
 {
 	for (size_t i = 0; i < n_columns; i++) {
-		sqlite3_str_appendf(sql, format, schema_mark(columns[i].name), columns[i].name);
+		sqlite3_str_appendf(sql, ", \"%s%w\" REAL", schema_mark(columns[i].name),
+				    columns[i].name);
 	}
+	sqlite3_str_appendall(sql, ");");
+	return sqlite3_str_finish(sql);
 }
 
 char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns)
@@ -142,9 +144,7 @@ char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns
 	for (size_t i = 1; schema_record_columns[i]; i++) {
 		sqlite3_str_appendf(sql, ", %s INTEGER NOT NULL", schema_record_columns[i]);
 	}
-	append_metrics(sql, columns, n_columns, ", \"%s%w\" REAL");
-	sqlite3_str_appendall(sql, ");");
-	return sqlite3_str_finish(sql);
+	return finish_with_metrics(sql, columns, n_columns);
 }
 
 char *schema_format_sampled(const struct gpuctr_column *columns, size_t n_columns)
@@ -153,29 +153,18 @@ char *schema_format_sampled(const struct gpuctr_column *columns, size_t n_column
 
 	sqlite3_str_appendall(
 		sql, "CREATE TABLE sampled(record INTEGER PRIMARY KEY, alike INTEGER NOT NULL");
-	append_metrics(sql, columns, n_columns, ", \"%s%w\" REAL");
-	sqlite3_str_appendall(sql, ");");
-	return sqlite3_str_finish(sql);
+	return finish_with_metrics(sql, columns, n_columns);
 }
 
 const char schema_graph_kernel[] =
 	"CREATE TABLE graph_kernel(record INTEGER PRIMARY KEY, graph INTEGER NOT NULL,"
 	" node INTEGER NOT NULL);";
 
-char *schema_format_errors(const struct gpuctr_column *columns, size_t n_columns)
+void schema_append_selected(sqlite3_str *sql, const char *table,
+			    const struct gpuctr_column *columns, size_t n_columns)
 {
-	sqlite3_str *sql = sqlite3_str_new(NULL);
-
-	sqlite3_str_appendall(sql, "");
-	append_metrics(sql, columns, n_columns, ", sampled.\"%s%w\"");
-	return sqlite3_str_finish(sql);
-}
-
-char *schema_format_metrics(const struct gpuctr_column *columns, size_t n_columns)
-{
-	sqlite3_str *sql = sqlite3_str_new(NULL);
-
-	sqlite3_str_appendall(sql, "");
-	append_metrics(sql, columns, n_columns, ", record.\"%s%w\"");
-	return sqlite3_str_finish(sql);
+	for (size_t i = 0; i < n_columns; i++) {
+		sqlite3_str_appendf(sql, ", %s.\"%s%w\"", table, schema_mark(columns[i].name),
+				    columns[i].name);
+	}
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_STORE_SCHEMA_H
-#define CLIENT_STORE_SCHEMA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include <gpuctr/gpuctr.h>
+
+struct sqlite3_str;
 
 /* "GPct"; user_version is the format. A reader refuses every other one. */
 #define STORE_APPLICATION_ID 0x47506374
@@ -61,13 +62,10 @@ char *schema_format_views(const struct gpuctr_column *columns, size_t n_columns,
 /* CREATE TABLE sampled, the errors of records: for each metric a column of the same name. */
 char *schema_format_sampled(const struct gpuctr_column *columns, size_t n_columns);
 extern const char schema_graph_kernel[]; /* the graphs that records are kernels of */
-/* The metrics of record, each after a comma, for a SELECT. Free with sqlite3_free(); NULL: out of
- * memory. */
-char *schema_format_metrics(const struct gpuctr_column *columns, size_t n_columns);
-char *schema_format_errors(const struct gpuctr_column *columns, size_t n_columns); /* of sampled */
+/* Appends the columns of metrics that a table has, each after a comma, to a SELECT. */
+void schema_append_selected(struct sqlite3_str *sql, const char *table,
+			    const struct gpuctr_column *columns, size_t n_columns);
 extern const char schema_path_view[]; /* and its index */
 
 /* Does the sum of a column over launches mean something, as of bytes, and not of a ratio? */
 bool schema_adds_up(const char *column);
-
-#endif

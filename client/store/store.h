@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_STORE_STORE_H
-#define CLIENT_STORE_STORE_H
+#pragma once
 
 /* Writes a capture file. gpuctr-capture(5) describes it; reader.h reads it; store.c's head comment
  * says what survives a crash.
@@ -145,5 +144,3 @@ uint64_t store_unsaved(const struct store *s);
 
 /* The failure that made the store inert; code 0 when there is none. */
 const struct store_error *store_last_error(const struct store *s);
-
-#endif

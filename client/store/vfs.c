@@ -181,7 +181,6 @@ static int on_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret)
 	char path[PATH_MAX];
 	off_t size;
 
-	(void)flags;
 	*ret = 0;
 	if (ends_with(name, "-wal")) {
 		return SQLITE_OK;

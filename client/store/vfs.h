@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_STORE_VFS_H
-#define CLIENT_STORE_VFS_H
+#pragma once
 
 /* Opens a database with SQLite, which may touch no other file than the database and its journal. */
 
@@ -40,5 +39,3 @@ void store_vfs_placed(struct store_vfs *v);
 bool store_vfs_has_journal(const char *path, off_t *ret_size);
 /* The same for files that were opened or looked at already. */
 bool store_vfs_is_journal_of(const struct stat *journal, const struct stat *database);
-
-#endif

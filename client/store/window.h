@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_STORE_WINDOW_H
-#define CLIENT_STORE_WINDOW_H
+#pragma once
 
 /* Ranges of one process, read when they are asked for and forgotten again: a program may have more
  * ranges than kernels, and memory must not grow with them. */
@@ -22,5 +21,3 @@ void window_next(struct window *w);
 int window_find_range(struct window *w, unsigned id, const struct gpuctr_range **ret);
 int window_find_set(struct window *w, unsigned id, const struct gpuctr_range *const **ret,
 		    size_t *ret_n);
-
-#endif

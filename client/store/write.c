@@ -9,23 +9,40 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "client/store/meta.h"
 #include "client/store/schema.h"
 #include "proto/base/array.h"
+#include "proto/base/clean.h"
 
 static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
 {
 	sqlite3_bind_text(stmt, at, text ? text : "", -1, SQLITE_STATIC);
 }
 
+static void bind_all(sqlite3_stmt *stmt, int at, const int64_t *values, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		sqlite3_bind_int64(stmt, at + (int)i, values[i]);
+	}
+}
+
+/* Numbers of columns that follow each other. */
+#define BIND(stmt, at, ...)                                  \
+	bind_all(stmt, at, (const int64_t[]){ __VA_ARGS__ }, \
+		 ARRAY_SIZE(((const int64_t[]){ __VA_ARGS__ })))
+
+/* Begins a transaction where there is none. */
 static int step(struct store *s, enum store_statement which, const char *call)
 {
-	int rc = sqlite3_step(s->stmt[which]);
+	int r = store_begin(s), rc;
 
+	if (r) {
+		return r;
+	}
+	rc = sqlite3_step(s->stmt[which]);
 	sqlite3_reset(s->stmt[which]);
 	return rc == SQLITE_DONE ? 0 : store_fail(s, rc, call);
 }
@@ -50,26 +67,20 @@ static int write_device(struct store *s, unsigned process, const struct gpuctr_d
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_DEVICE];
 
-	sqlite3_bind_int64(stmt, 1, process);
-	sqlite3_bind_int64(stmt, 2, device->index);
+	BIND(stmt, 1, process, device->index);
 	bind_text(stmt, 3, device->uuid);
 	bind_text(stmt, 4, device->name);
 	bind_text(stmt, 5, device->chip);
-	sqlite3_bind_int64(stmt, 6, device->clock_sm_mhz);
-	sqlite3_bind_int64(stmt, 7, device->clock_mem_mhz);
+	BIND(stmt, 6, device->clock_sm_mhz, device->clock_mem_mhz);
 	return step(s, STORE_STMT_DEVICE, "write device");
 }
 
 int store_write_process(struct store *s, const struct gpuctr_process *process)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_PROCESS];
-	int r = store_begin(s);
+	int r;
 
-	if (r) {
-		return r;
-	}
-	sqlite3_bind_int64(stmt, 1, process->process);
-	sqlite3_bind_int64(stmt, 2, process->pid);
+	BIND(stmt, 1, process->process, process->pid);
 	bind_text(stmt, 3, process->program);
 	bind_text(stmt, 4, process->cupti);
 	bind_text(stmt, 5, process->driver);
@@ -112,17 +123,10 @@ int store_write_process_end(struct store *s, const struct gpuctr_process_end *en
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_PROCESS_END];
 	const struct gpuctr_totals *totals = &end->totals;
-	int column = 3;
-	int r = store_begin(s);
 
-	if (r) {
-		return r;
-	}
-	sqlite3_bind_int64(stmt, 1, end->process);
-	sqlite3_bind_int64(stmt, 2, end->clean);
-#define BIND(name) sqlite3_bind_int64(stmt, column++, store_count(totals->name));
-	GPUCTR_TOTALS(BIND)
-#undef BIND
+#define COUNT(name) , store_count(totals->name)
+	BIND(stmt, 1, end->process, end->clean GPUCTR_TOTALS(COUNT));
+#undef COUNT
 	return step(s, STORE_STMT_PROCESS_END, "write process");
 }
 
@@ -139,12 +143,10 @@ static int write_kernel(struct store *s, struct written_process *known,
 	if (written_add(&known->kernels, kernel->id) < 0) {
 		return no_memory(s);
 	}
-	sqlite3_bind_int64(stmt, 1, known->process);
-	sqlite3_bind_int64(stmt, 2, kernel->id);
+	BIND(stmt, 1, known->process, kernel->id);
 	bind_text(stmt, 3, kernel->name);
 	bind_text(stmt, 4, kernel->mangled);
-	sqlite3_bind_int64(stmt, 5, kernel->static_shared_bytes);
-	sqlite3_bind_int64(stmt, 6, kernel->registers);
+	BIND(stmt, 5, kernel->static_shared_bytes, kernel->registers);
 	return step(s, STORE_STMT_KERNEL, "write kernel");
 }
 
@@ -168,17 +170,12 @@ static int write_one_range(struct store *s, struct written_process *known,
 	if (written_add(&known->ranges, range->id) < 0) {
 		return no_memory(s);
 	}
-	sqlite3_bind_int64(stmt, 1, known->process);
-	sqlite3_bind_int64(stmt, 2, range->id);
-	sqlite3_bind_int64(stmt, 3, range->parent ? range->parent->id : 0);
+	BIND(stmt, 1, known->process, range->id, range->parent ? range->parent->id : 0);
 	bind_text(stmt, 4, range->domain);
 	bind_text(stmt, 5, range->message);
 	bind_text(stmt, 6, range->category);
-	sqlite3_bind_int64(stmt, 7, range->color);
-	sqlite3_bind_int64(stmt, 8, range->payload_type);
-	sqlite3_bind_int64(stmt, 9, (int64_t)range->payload);
-	sqlite3_bind_int64(stmt, 10, range->depth);
-	sqlite3_bind_int64(stmt, 11, count_name(s, range->message ? range->message : ""));
+	BIND(stmt, 7, range->color, range->payload_type, (int64_t)range->payload, range->depth,
+	     count_name(s, range->message ? range->message : ""));
 	return step(s, STORE_STMT_RANGE, "write range");
 }
 
@@ -215,9 +212,7 @@ static int write_active(struct store *s, struct written_process *known,
 	for (size_t i = 0; fresh && i < record->n_active && r == 0; i++) {
 		r = write_range(s, known, record->active[i]);
 		if (r == 0) {
-			sqlite3_bind_int64(stmt, 1, record->process);
-			sqlite3_bind_int64(stmt, 2, *ret_set);
-			sqlite3_bind_int64(stmt, 3, record->active[i]->id);
+			BIND(stmt, 1, record->process, *ret_set, record->active[i]->id);
 			r = step(s, STORE_STMT_ACTIVE, "write range");
 		}
 	}
@@ -233,27 +228,33 @@ static int64_t record_id(const struct gpuctr_record *record)
 
 static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, unsigned set)
 {
+	const int64_t values[STORE_COL_METRICS] = {
+		[STORE_COL_ID] = record_id(record),
+		[STORE_COL_PROCESS] = record->process,
+		[STORE_COL_IDX] = (int64_t)record->index,
+		[STORE_COL_KIND] = record->kind,
+		[STORE_COL_KERNEL] = record->kernel ? record->kernel->id : 0,
+		[STORE_COL_GRID] = record->grid[0],
+		record->grid[1],
+		record->grid[2],
+		[STORE_COL_BLOCK] = record->block[0],
+		record->block[1],
+		record->block[2],
+		[STORE_COL_DYNAMIC_SHARED] = record->dynamic_shared_bytes,
+		[STORE_COL_DEVICE] = record->device,
+		[STORE_COL_CONTEXT] = record->context,
+		[STORE_COL_STREAM] = (int64_t)record->stream,
+		[STORE_COL_CORRELATION] = record->correlation,
+		[STORE_COL_THREAD] = record->thread,
+		[STORE_COL_START_NS] = record->start_ns,
+		[STORE_COL_DURATION_NS] = record->duration_ns,
+		[STORE_COL_CLOCK] = record->clock,
+		[STORE_COL_RANGE] = record->range ? record->range->id : 0,
+		[STORE_COL_ACTIVE_SET] = set,
+	};
+
 	/* Parameters count from 1, columns from 0. */
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_ID, record_id(record));
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_PROCESS, record->process);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_IDX, (int64_t)record->index);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_KIND, record->kind);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_KERNEL, record->kernel ? record->kernel->id : 0);
-	for (int i = 0; i < 3; i++) {
-		sqlite3_bind_int64(stmt, 1 + STORE_COL_GRID + i, record->grid[i]);
-		sqlite3_bind_int64(stmt, 1 + STORE_COL_BLOCK + i, record->block[i]);
-	}
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_DYNAMIC_SHARED, record->dynamic_shared_bytes);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_DEVICE, record->device);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_CONTEXT, record->context);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_STREAM, (int64_t)record->stream);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_CORRELATION, record->correlation);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_THREAD, record->thread);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_START_NS, record->start_ns);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_DURATION_NS, record->duration_ns);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_CLOCK, record->clock);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_RANGE, record->range ? record->range->id : 0);
-	sqlite3_bind_int64(stmt, 1 + STORE_COL_ACTIVE_SET, set);
+	bind_all(stmt, 1, values, STORE_COL_METRICS);
 }
 
 /* Writes stratum and chance of a record that was chosen at random. */
@@ -261,8 +262,7 @@ static int write_choice(struct store *s, const struct gpuctr_record *record)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_CHOICE];
 
-	sqlite3_bind_int64(stmt, 1, record_id(record));
-	sqlite3_bind_int64(stmt, 2, record->stratum);
+	BIND(stmt, 1, record_id(record), record->stratum);
 	sqlite3_bind_double(stmt, 3, record->chance);
 	return step(s, STORE_STMT_CHOICE, "write choice");
 }
@@ -274,8 +274,7 @@ static int write_errors(struct store *s, const struct gpuctr_record *record)
 	if (!record->errors || !stmt) {
 		return 0;
 	}
-	sqlite3_bind_int64(stmt, 1, record_id(record));
-	sqlite3_bind_int64(stmt, 2, record->alike);
+	BIND(stmt, 1, record_id(record), record->alike);
 	for (size_t i = 0; i < s->n_columns; i++) {
 		sqlite3_bind_double(stmt, 3 + (int)i, record->errors[i]);
 	}
@@ -375,14 +374,11 @@ int store_write_attribution(struct store *s, const struct gpuctr_record *record,
 	    places_is_known(&s->places, record->process, record->range->id, what)) {
 		return r;
 	}
-	r = store_begin(s);
-	r = r ? r : write_place(s, what, &place);
+	r = write_place(s, what, &place);
 	if (r) {
 		return r;
 	}
-	sqlite3_bind_int64(stmt, 1, record->process);
-	sqlite3_bind_int64(stmt, 2, record->range->id);
-	sqlite3_bind_int64(stmt, 3, place);
+	BIND(stmt, 1, record->process, record->range->id, place);
 	if (what->seq >= 0) {
 		sqlite3_bind_int64(stmt, 4, what->seq);
 	} else {
@@ -391,52 +387,33 @@ int store_write_attribution(struct store *s, const struct gpuctr_record *record,
 	return step(s, STORE_STMT_ATTRIBUTION, "write attribution");
 }
 
-static void bind_stratum(sqlite3_stmt *stmt, const struct gpuctr_stratum *t)
-{
-	sqlite3_bind_int64(stmt, 1, t->process);
-	sqlite3_bind_int64(stmt, 2, t->id);
-	sqlite3_bind_int64(stmt, 3, t->kernel ? t->kernel->id : 0);
-	sqlite3_bind_int64(stmt, 4, t->range ? t->range->id : 0);
-	for (int i = 0; i < 3; i++) {
-		sqlite3_bind_int64(stmt, 5 + i, t->grid[i]);
-		sqlite3_bind_int64(stmt, 8 + i, t->block[i]);
-	}
-	sqlite3_bind_int64(stmt, 11, t->dynamic_shared_bytes);
-	sqlite3_bind_int64(stmt, 12, t->device);
-	sqlite3_bind_int64(stmt, 13, t->merged);
-	sqlite3_bind_int64(stmt, 14, store_count(t->seen));
-}
-
-int store_write_stratum(struct store *s, const struct gpuctr_stratum *stratum)
+int store_write_stratum(struct store *s, const struct gpuctr_stratum *t)
 {
 	struct written_process *known;
-	int r = begin_of(s, stratum->process, &known);
+	int r = begin_of(s, t->process, &known);
 
-	r = r ? r : write_kernel(s, known, stratum->kernel);
-	r = r ? r : write_range(s, known, stratum->range);
+	r = r ? r : write_kernel(s, known, t->kernel);
+	r = r ? r : write_range(s, known, t->range);
 	if (r) {
 		return r;
 	}
-	bind_stratum(s->stmt[STORE_STMT_STRATUM], stratum);
+	BIND(s->stmt[STORE_STMT_STRATUM], 1, t->process, t->id, t->kernel ? t->kernel->id : 0,
+	     t->range ? t->range->id : 0, t->grid[0], t->grid[1], t->grid[2], t->block[0],
+	     t->block[1], t->block[2], t->dynamic_shared_bytes, t->device, t->merged,
+	     store_count(t->seen));
 	return step(s, STORE_STMT_STRATUM, "write stratum");
 }
 
 int store_write_estimate(struct store *s, const struct store_estimate *estimate)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_ESTIMATE];
-	const char *texts[] = { estimate->kernel, estimate->metric, estimate->of, estimate->kind };
-	int r = store_begin(s);
 
-	if (r) {
-		return r;
-	}
-	for (int i = 0; i < 4; i++) {
-		sqlite3_bind_text(stmt, 1 + i, texts[i], -1, SQLITE_STATIC);
-	}
-	sqlite3_bind_int64(stmt, 5, store_count(estimate->launches));
-	sqlite3_bind_int64(stmt, 6, store_count(estimate->measured));
-	sqlite3_bind_int64(stmt, 7, store_count(estimate->without_error));
-	sqlite3_bind_int64(stmt, 8, store_count(estimate->unknown));
+	bind_text(stmt, 1, estimate->kernel);
+	bind_text(stmt, 2, estimate->metric);
+	bind_text(stmt, 3, estimate->of);
+	bind_text(stmt, 4, estimate->kind);
+	BIND(stmt, 5, store_count(estimate->launches), store_count(estimate->measured),
+	     store_count(estimate->without_error), store_count(estimate->unknown));
 	sqlite3_bind_double(stmt, 9, estimate->value);
 	sqlite3_bind_double(stmt, 10, estimate->error);
 	return step(s, STORE_STMT_ESTIMATE, "write estimate");
@@ -459,10 +436,8 @@ int store_write_mark(struct store *s, const struct gpuctr_mark *mark)
 	if (r) {
 		return r;
 	}
-	sqlite3_bind_int64(stmt, 1, mark->process);
-	sqlite3_bind_int64(stmt, 2, mark->range ? mark->range->id : 0);
-	sqlite3_bind_int64(stmt, 3, mark->thread);
-	sqlite3_bind_int64(stmt, 4, mark->time_ns);
+	BIND(stmt, 1, mark->process, mark->range ? mark->range->id : 0, mark->thread,
+	     mark->time_ns);
 	return step(s, STORE_STMT_MARK, "write mark");
 }
 
@@ -480,11 +455,8 @@ int store_write_image(struct store *s, const struct gpuctr_image *image)
 	if (!data) {
 		return store_fail(s, SQLITE_NOMEM, "write image");
 	}
-	sqlite3_bind_int64(stmt, 1, image->process);
-	sqlite3_bind_int64(stmt, 2, (int64_t)image->first);
-	sqlite3_bind_int64(stmt, 3, image->count);
-	sqlite3_bind_int64(stmt, 4, (int64_t)image->size);
-	sqlite3_bind_int64(stmt, 5, (int64_t)crc32_z(0, image->data, image->size));
+	BIND(stmt, 1, image->process, (int64_t)image->first, image->count, (int64_t)image->size,
+	     (int64_t)crc32_z(0, image->data, image->size));
 	sqlite3_bind_blob64(stmt, 6, size ? (const void *)data : "", size, SQLITE_STATIC);
 	r = step(s, STORE_STMT_IMAGE, "write image");
 	if (r) {
@@ -497,13 +469,8 @@ int store_write_image(struct store *s, const struct gpuctr_image *image)
 int store_write_notice(struct store *s, const struct gpuctr_notice *notice)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_NOTICE];
-	int r = store_begin(s);
 
-	if (r) {
-		return r;
-	}
-	sqlite3_bind_int64(stmt, 1, notice->process);
-	sqlite3_bind_int64(stmt, 2, notice->error.code);
+	BIND(stmt, 1, notice->process, notice->error.code);
 	bind_text(stmt, 3, notice->error.message);
 	bind_text(stmt, 4, notice->error.remedy);
 	return step(s, STORE_STMT_NOTICE, "write notice");

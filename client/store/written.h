@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_STORE_WRITTEN_H
-#define CLIENT_STORE_WRITTEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ int written_add(struct written_bits *bits, unsigned id); /* -ENOMEM */
  * whether it has just been made. */
 int written_set(struct written *w, unsigned process, const struct gpuctr_range *const *ranges,
 		size_t n_ranges, unsigned *ret_id, bool *ret_new);
-
-#endif

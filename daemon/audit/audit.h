@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AUDIT_AUDIT_H
-#define GPUCTR_AUDIT_AUDIT_H
+#pragma once
 
 /* One line for every decision, into a file of JSON lines when there is one and into the log: under
  * systemd as a structured entry with a message id (gpucountd(8) lists both), elsewhere as text. A
@@ -88,5 +87,3 @@ int audit_open(const char *path);
 
 /* Could the caller open the file? Creates nothing. 0 or -errno. */
 int audit_check(const char *path);
-
-#endif

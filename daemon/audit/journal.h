@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AUDIT_JOURNAL_H
-#define GPUCTR_AUDIT_JOURNAL_H
+#pragma once
 
 /* Structured entries of systemd's journal: a few named fields in sd_journal_sendv(3)'s form.
  * libsystemd opens its socket at the first entry, so a process sends one before its filter forbids
@@ -30,5 +29,3 @@ void journal_add(struct journal_entry *e, const char *format, ...)
 
 /* 0 or -errno. */
 int journal_send(const struct journal_entry *e);
-
-#endif

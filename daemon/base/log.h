@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_LOG_H
-#define GPUCTR_BASE_LOG_H
+#pragma once
 
 /* One line a message on stderr. Under systemd (JOURNAL_STREAM is set when log_init runs) each line
  * starts with its sd-daemon(3) priority, by which the journal sorts it; in the foreground with the
@@ -20,5 +19,3 @@ int log_always(int level, const char *format, ...) __attribute__((format(printf,
 #define log_notice(...) log_write(LOG_NOTICE, __VA_ARGS__)
 #define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
-
-#endif

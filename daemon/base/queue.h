@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_QUEUE_H
-#define GPUCTR_BASE_QUEUE_H
+#pragma once
 
 /* Messages that wait until a socket takes them. Each has a piece of memory of its own, which is
  * freed as soon as the message has been sent: a queue costs what waits in it and no more. */
@@ -31,5 +30,3 @@ void queue_drop_unbegun(struct queue *q);
 
 /* Sends what the socket takes. 0, even when the socket takes no more; -errno. */
 int queue_send(struct queue *q, int socket);
-
-#endif

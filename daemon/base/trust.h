@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_TRUST_H
-#define GPUCTR_BASE_TRUST_H
+#pragma once
 
 /* May a path be relied on? What root opens for others must be neither a file that somebody else
  * wrote nor in a folder in which somebody else can exchange files. Trusted are root and one more
@@ -19,5 +18,3 @@ int trust_check_folder(const char *path, uid_t user, char *ret_real, char *error
 /* The same for a file: was what fd has open, under the name path, written by nobody but root and
  * user, and does it lie in such a folder? */
 int trust_check_file(int fd, const char *path, uid_t user, char *error, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BROKER_ACCOUNT_H
-#define GPUCTR_BROKER_ACCOUNT_H
+#pragma once
 
 /* The resources that one uid uses in the daemon, over all its connections and captures. */
 
@@ -73,5 +72,3 @@ void account_refuse(const struct account *a, struct refusal *r);
 /* May this connection work in this round of the loop, in the time that it shares with others? *lap
  * belongs to the connection: the lap in which it was served last, 0 at first. */
 bool account_begin_round(struct account_time *t, uint64_t round, uint64_t *lap);
-
-#endif

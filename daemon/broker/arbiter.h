@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BROKER_ARBITER_H
-#define GPUCTR_BROKER_ARBITER_H
+#pragma once
 
 /* Decides who may use the counters of which GPU now. A GPU has one holder, because the hardware
  * allows one. Users take turns, and each user's bookings are served first come, first served. A
@@ -58,5 +57,3 @@ unsigned arbiter_position(const struct arbiter *a, const struct booking *c);
 /* The booking for which c waits, or would wait: the holder of one of its GPUs, else a booking
  * before it in the queue; NULL: none. */
 const struct booking *arbiter_blocker(const struct arbiter *a, const struct booking *c);
-
-#endif

@@ -2,7 +2,6 @@
 #include "daemon/broker/broker.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
@@ -242,14 +241,12 @@ static void refuse_open(struct broker *b, struct capture *c, const struct event 
 
 static void become_ready(struct broker *b, struct capture *c, const struct event *e)
 {
-	(void)e;
 	c->state = CAPTURE_READY;
 	put(b, c, EFFECT_READY);
 }
 
 static void check(struct broker *b, struct capture *c, const struct event *e)
 {
-	(void)e;
 	c->state = CAPTURE_CHECKING;
 	put(b, c, EFFECT_CHECK);
 }
@@ -365,7 +362,6 @@ static void renew_when_half_over(struct broker *b, struct capture *c, const stru
 
 static void extend(struct broker *b, struct capture *c, const struct event *e)
 {
-	(void)b;
 	c->lease_until_ns = e->until_ns;
 }
 
@@ -379,7 +375,6 @@ static void expire(struct broker *b, struct capture *c, const struct event *e)
 
 static void expire_ending(struct broker *b, struct capture *c, const struct event *e)
 {
-	(void)e;
 	note_lease_end(b, c, NOTE_EXPIRED, GPUCTR_E_LEASE_EXPIRED, NULL);
 }
 
@@ -400,7 +395,6 @@ static void lose(struct broker *b, struct capture *c, const struct event *e)
 
 static void lose_ending(struct broker *b, struct capture *c, const struct event *e)
 {
-	(void)e;
 	note_lease_end(b, c, NOTE_REVOKED, GPUCTR_E_REVOKED, restarted);
 }
 
@@ -440,7 +434,6 @@ static void stop(struct broker *b, struct capture *c, const struct event *e)
 
 static void stop_ending(struct broker *b, struct capture *c, const struct event *e)
 {
-	(void)b;
 	c->end_by_ns = e->now_ns + BROKER_STOPPING_S * CLOCK_NS_PER_S;
 }
 
@@ -448,8 +441,6 @@ static void stop_ending(struct broker *b, struct capture *c, const struct event 
 
 static void run(struct broker *b, struct capture *c, const struct event *e)
 {
-	(void)b;
-	(void)e;
 	c->state = CAPTURE_RUNNING;
 }
 
@@ -491,14 +482,11 @@ static void abandon_ending(struct broker *b, struct capture *c, const struct eve
 
 static void abandon_over(struct broker *b, struct capture *c, const struct event *e)
 {
-	(void)b;
-	(void)e;
 	c->client = NULL;
 }
 
 static void finish_without_processes(struct broker *b, struct capture *c, const struct event *e)
 {
-	(void)e;
 	if (list_is_empty(&c->processes)) {
 		finish(b, c);
 	}

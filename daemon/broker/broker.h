@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BROKER_BROKER_H
-#define GPUCTR_BROKER_BROKER_H
+#pragma once
 
 /* Decides what becomes of a capture. The owner of the sockets reports what has happened by
  * broker_handle(), then calls broker_next() and carries out each effect that it returns, until
@@ -80,5 +79,3 @@ struct capture *broker_blocker(const struct broker *b, const struct capture *c);
 /* Takes the next effect. False: there is none, and the texts of earlier ones are gone. After
  * EFFECT_FREE the caller frees the capture. */
 bool broker_next(struct broker *b, uint64_t now_ns, struct effect *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BROKER_CAPTURE_H
-#define GPUCTR_BROKER_CAPTURE_H
+#pragma once
 
 /* Captures, and the registry that finds them. Pure data: broker.c decides what becomes of a
  * capture; the front talks to the peers, which are opaque pointers here. */
@@ -160,5 +159,3 @@ const char *capture_describe_holder(struct arena *a, const struct capture *c);
 
 /* The totals of all its processes, past and present. */
 struct gpuctr_totals capture_totals(const struct capture *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BROKER_JOBS_H
-#define GPUCTR_BROKER_JOBS_H
+#pragma once
 
 /* The jobs that a scheduler has reported: this GPU belongs to that user's job. During the job no
  * other user may measure the GPU. The daemon does not check that the owner is alone on the GPU,
@@ -45,5 +44,3 @@ const struct job *jobs_owner(const struct jobs *j, size_t gpu);
 /* Masks of the GPUs that belong to jobs of uid, and to jobs of other users. */
 uint64_t jobs_gpus_of(const struct jobs *j, uid_t uid);
 uint64_t jobs_gpus_of_others(const struct jobs *j, uid_t uid);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BROKER_POLICY_H
-#define GPUCTR_BROKER_POLICY_H
+#pragma once
 
 /* Decides who may measure what. By default nobody: root and the daemon's own user may measure every
  * GPU, everybody else needs to be named or to be in a named group, and a group with a rule of its
@@ -78,5 +77,3 @@ bool policy_operates(const struct policy *p, const struct credentials *c);
 /* Does c have the `device` entitlement? Root has it; the daemon's own user only when it is
  * named. */
 bool policy_allows_device(const struct policy *p, const struct credentials *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BROKER_PROCESS_H
-#define GPUCTR_BROKER_PROCESS_H
+#pragma once
 
 /* Programs with an agent, for as long as the agent is connected. A process that came with a token
  * is attached to the capture of that token and goes with it. A process that came without one is
@@ -100,5 +99,3 @@ void process_detach(struct process *p);
 void process_settle(struct process *p);
 
 void process_add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t);
-
-#endif

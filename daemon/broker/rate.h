@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BROKER_RATE_H
-#define GPUCTR_BROKER_RATE_H
+#pragma once
 
 /* Limits how often a user may do something: each uid has one bucket, which holds a minute's worth
  * and refills evenly. The generic cell rate algorithm needs one number for each bucket, the time at
@@ -32,5 +31,3 @@ bool rate_take(struct rate *r, uid_t uid, unsigned per_minute, uint64_t now_ns,
 /* The same with a bucket shared by all users; its uid has no meaning. */
 bool rate_take_from(struct rate_bucket *b, unsigned per_minute, uint64_t now_ns,
 		    uint64_t *ret_missed);
-
-#endif

@@ -55,13 +55,11 @@ static int copy_text(char *text, size_t room, const char *value, char *error, si
 
 static int set_socket(struct config *c, const char *value, size_t offset, char *error, size_t size)
 {
-	(void)offset;
 	return copy_text(c->socket, sizeof(c->socket), value, error, size);
 }
 
 static int set_user(struct config *c, const char *value, size_t offset, char *error, size_t size)
 {
-	(void)offset;
 	return copy_text(c->user, sizeof(c->user), value, error, size);
 }
 
@@ -115,7 +113,6 @@ static int set_level(struct config *c, const char *value, size_t offset, char *e
 {
 	static const char *const names[] = { "error", "warning", "notice", "info", "debug" };
 
-	(void)offset;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		if (strcmp(value, names[i]) == 0) {
 			c->log_level = LOG_ERR + (int)i;
@@ -134,7 +131,6 @@ static int set_users(struct config *c, const char *value, size_t offset, char *e
 static int set_allow_groups(struct config *c, const char *value, size_t offset, char *error,
 			    size_t size)
 {
-	(void)offset;
 	return names_add_groups(&c->policy.allow, value, c->policy.groups_text,
 				sizeof(c->policy.groups_text), error, size);
 }
@@ -149,7 +145,6 @@ static int set_groups(struct config *c, const char *value, size_t offset, char *
 static int set_group_gpus(struct config *c, const char *value, size_t offset, char *error,
 			  size_t size)
 {
-	(void)offset;
 	return names_add_rule(&c->policy, value, error, size);
 }
 
@@ -176,7 +171,6 @@ static int set_labels(struct config *c, const char *value, size_t offset, char *
 		{ "job,user", true, true },
 	};
 
-	(void)offset;
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
 		if (strcmp(value, known[i].text) == 0) {
 			c->label_users = known[i].users;
@@ -190,7 +184,6 @@ static int set_labels(struct config *c, const char *value, size_t offset, char *
 
 static int set_path(struct config *c, const char *value, size_t offset, char *error, size_t size)
 {
-	(void)offset;
 	if (strlen(value) >= sizeof(c->audit_file) || (*value != '\0' && *value != '/')) {
 		snprintf(error, size,
 			 "'%.100s' is not a path that begins with / and has at most %zu bytes",
@@ -203,7 +196,6 @@ static int set_path(struct config *c, const char *value, size_t offset, char *er
 
 static int set_sharing(struct config *c, const char *value, size_t offset, char *error, size_t size)
 {
-	(void)offset;
 	if (strcmp(value, "exclusive") != 0 && strcmp(value, "shared") != 0) {
 		snprintf(error, size, "'%s' is neither exclusive nor shared", value);
 		return -EINVAL;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_CONFIG_CONFIG_H
-#define GPUCTR_CONFIG_CONFIG_H
+#pragma once
 
 /* The daemon's settings: built-in defaults, then the file, then the command line. A file has lines
  * "key = value" and "# comment"; gpucountd.conf(5) explains every key. */
@@ -39,5 +38,3 @@ int config_set(struct config *c, const char *key, const char *value, char *error
 /* As config_set(); error names file, line and key. -ENOENT: there is no such file. A file that
  * anybody but root and owner could have written is refused, because it says who may measure. */
 int config_load(struct config *c, const char *path, uid_t owner, char *error, size_t error_size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_CONFIG_CONTROL_H
-#define GPUCTR_CONFIG_CONTROL_H
+#pragma once
 
 #include "daemon/broker/jobs.h"
 #include "daemon/config/config.h"
@@ -62,5 +61,3 @@ int control_send_restarts(int link, const struct control_restarts *restarts);
 /* 1: *ret and *ret_fd (or -1) are set; 0: no message waits; -errno: the other end is gone, or sends
  * what it should not. */
 int control_receive(int link, struct control_message *ret, int *ret_fd);
-
-#endif

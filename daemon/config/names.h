@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_CONFIG_NAMES_H
-#define GPUCTR_CONFIG_NAMES_H
+#pragma once
 
 /* Lists of users, groups and GPUs as settings have them. Names are looked up here, once, by the
  * supervisor: the front never asks a name service. Every function returns 0, -ENOMEM, or -EINVAL
@@ -29,5 +28,3 @@ int names_add_groups(struct policy_names *n, const char *value, char *text, size
 
 /* "GROUP GPU...". */
 int names_add_rule(struct policy *p, const char *value, char *error, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_DOCTOR_APART_H
-#define GPUCTR_DOCTOR_APART_H
+#pragma once
 
 #include "daemon/doctor/finding.h"
 
@@ -10,5 +9,3 @@ enum { APART_PATIENCE_MS = 20000 };
  * or does not end in time, the step that it was at becomes a fault. */
 void apart_run(struct finding_sink *sink, void (*look)(struct finding_sink *sink, void *userdata),
 	       void *userdata);
-
-#endif

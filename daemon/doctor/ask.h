@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_DOCTOR_ASK_H
-#define GPUCTR_DOCTOR_ASK_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -25,5 +24,3 @@ enum { ASK_PATIENCE_S = 5 };
 pid_t ask_listener(const char *path);
 
 enum ask_result ask_daemon(const char *path, struct ask_answer *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_DOCTOR_DOCTOR_H
-#define GPUCTR_DOCTOR_DOCTOR_H
+#pragma once
 
 /* "gpucountd --doctor": looks at everything that the daemon needs, whether it runs or not, and
  * changes nothing. */
@@ -23,5 +22,3 @@ int doctor_run(const struct doctor_case *c);
 
 /* The task of gpucountd --doctor-probe, which the doctor runs under a permit: see probe.h. */
 int doctor_probe(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_DOCTOR_FINDING_H
-#define GPUCTR_DOCTOR_FINDING_H
+#pragma once
 
 /* One thing that was looked at, its state, and what to do about it. A finding is plain data: where
  * looking may end a process, another process looks and sends its findings through a pipe. */
@@ -27,5 +26,3 @@ struct finding_sink {
 void finding_tell(struct finding_sink *sink, enum finding_grade grade, const char *what,
 		  const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_DOCTOR_INSIDE_H
-#define GPUCTR_DOCTOR_INSIDE_H
+#pragma once
 
 #include "daemon/doctor/doctor.h"
 #include "daemon/doctor/finding.h"
@@ -12,5 +11,3 @@ struct inside_case {
 
 /* For apart_run(); userdata is a struct inside_case. Becomes the daemon's user and stays it. */
 void inside_look(struct finding_sink *sink, void *userdata);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_DOCTOR_OUTSIDE_H
-#define GPUCTR_DOCTOR_OUTSIDE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ struct outside_result {
 /* Looks at the socket and at a running daemon, and asks the daemon for its status. Starts no
  * daemon. */
 struct outside_result outside_look(const struct config *config, struct finding_sink *sink);
-
-#endif

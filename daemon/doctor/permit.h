@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_DOCTOR_PERMIT_H
-#define GPUCTR_DOCTOR_PERMIT_H
+#pragma once
 
 #include "daemon/doctor/doctor.h"
 #include "daemon/doctor/finding.h"
@@ -9,5 +8,3 @@
  * that listens at its socket, as the user who called the doctor: the whole way from the client to
  * the driver. Becomes that user. */
 void permit_try(struct finding_sink *sink, void *userdata);
-
-#endif

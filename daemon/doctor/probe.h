@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_DOCTOR_PROBE_H
-#define GPUCTR_DOCTOR_PROBE_H
+#pragma once
 
 enum { PROBE_REFUSED = 3 };
 #define PROBE_SAYS "probe: "
@@ -9,5 +8,3 @@ enum { PROBE_REFUSED = 3 };
  * counters. Prints what refused, in one line behind PROBE_SAYS. Returns its exit status, 0 or
  * PROBE_REFUSED. */
 int probe_run(void);
-
-#endif

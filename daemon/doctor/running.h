@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_DOCTOR_RUNNING_H
-#define GPUCTR_DOCTOR_RUNNING_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -29,5 +28,3 @@ bool running_is_any(void);
 /* Finds the daemon whose socket the process listener made listen: listener is the daemon itself, or
  * the manager that started it. Waits a second for workers that are only beginning. */
 void running_find(pid_t listener, struct running *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_ADMISSION_H
-#define GPUCTR_FRONT_ADMISSION_H
+#pragma once
 
 /* Decides who may measure which of this machine's GPUs, by the settings and by the jobs that a
  * scheduler has reported. */
@@ -44,5 +43,3 @@ const char *admission_chip(const struct front *f, const char *chip);
 
 /* The bit of the GPU with this index or UUID; 0: there is none. */
 uint64_t admission_find_gpu(const struct front *f, const char *name);
-
-#endif

@@ -10,7 +10,6 @@
 #include "daemon/front/requests.h"
 #include "daemon/front/session.h"
 #include "daemon/front/standby.h"
-#include "proto/wire/limits.h"
 
 /* Agents. A message of an agent is checked (is it about the agent's own process?), counted, and
  * passed to the client as the bytes that came: the front never opens records. When a client reads
@@ -89,7 +88,6 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 	struct capture *c = registry_find_token(&p->front->registry, h->token);
 	struct refusal r;
 
-	(void)frame;
 	if (requests_refuse_version(p, h->version, &r)) {
 		if (c && c->client && c->target == p->credentials.uid) {
 			notify_not_measured(p, c, h->program, &r);
@@ -156,7 +154,6 @@ int handle_process(struct peer *p, const struct wire_message *m, const struct fr
 {
 	struct wire_message out = *m;
 
-	(void)frame;
 	if (!is_own(p, m->process.capture, m->process.process)) {
 		return WIRE_E_MALFORMED;
 	}
@@ -234,7 +231,6 @@ int handle_progress(struct peer *p, const struct wire_message *m, const struct f
 	struct wire_message out = { .type = WIRE_PROGRESS };
 	struct capture *c;
 
-	(void)frame;
 	if (!is_own(p, m->progress.capture, m->progress.process)) {
 		return WIRE_E_MALFORMED;
 	}
@@ -250,7 +246,6 @@ int handle_progress(struct peer *p, const struct wire_message *m, const struct f
 
 int handle_goodbye(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
-	(void)frame;
 	/* An agent cannot report anything about a capture that has not begun. */
 	if (p->process && p->process->capture && p->process->number != 0) {
 		stats_note_kernels(&p->front->stats, &p->process->totals, &m->goodbye.totals);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_ATTACHED_H
-#define GPUCTR_FRONT_ATTACHED_H
+#pragma once
 
 #include "daemon/broker/process.h"
 
@@ -18,5 +17,3 @@ void attached_tell_left_out(const struct process *p, const char *message);
 
 /* Completes p's totals and sends them to the client. */
 void attached_tell_end(struct front *f, struct process *p);
-
-#endif

@@ -179,7 +179,6 @@ static void *run(void *argument)
 /* The signal only has to interrupt a system call. */
 static void on_kick(int signo)
 {
-	(void)signo;
 }
 
 static int make_slots(void)

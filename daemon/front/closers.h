@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_CLOSERS_H
-#define GPUCTR_FRONT_CLOSERS_H
+#pragma once
 
 /* Closing a descriptor that a user has sent can take as long as the user likes: it may be the last
  * reference to a lingering socket, or a file of a file system in user space. Threads that do
@@ -42,5 +41,3 @@ bool closers_take_done(struct closing *ret);
 /* Interrupts threads that have been closing one descriptor for too long. Returns when to call this
  * again; 0: no descriptor is being closed. */
 uint64_t closers_kick(uint64_t now_ns);
-
-#endif

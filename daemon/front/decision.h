@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_DECISION_H
-#define GPUCTR_FRONT_DECISION_H
+#pragma once
 
 /* Writes the audit lines for the front's decisions. Each function returns 0 or -errno; after an
  * error the front must not grant what the line says. */
@@ -28,5 +27,3 @@ int decision_of_job(struct front *f, const struct peer *p, enum audit_event even
 
 /* Fills r with "the audit log cannot be written: ..." for a user whose grant needs the line. */
 void decision_refusal(const struct front *f, struct refusal *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_DESCRIBE_H
-#define GPUCTR_FRONT_DESCRIBE_H
+#pragma once
 
 /* The front's state in the form of messages. Results live in the given arena; they are NULL or
  * empty if it is full. */
@@ -33,5 +32,3 @@ const struct gpuctr_counts *describe_counts(struct front *f, struct arena *a,
 
 /* Says why nothing can be measured on gpus: the driver hangs on all or some of them. */
 const char *describe_hang(const struct front *f, struct arena *a, uint64_t gpus);
-
-#endif

@@ -90,8 +90,6 @@ static void on_done(uv_poll_t *h, int status, int events)
 	struct front *f = h->data;
 	struct closing c;
 
-	(void)status;
-	(void)events;
 	while (closers_take_done(&c)) {
 		f->descriptors.closing--;
 		on_closed(f, &c);

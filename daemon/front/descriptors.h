@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_DESCRIPTORS_H
-#define GPUCTR_FRONT_DESCRIPTORS_H
+#pragma once
 
 /* Descriptors that users make the front hold: their connections, and what they send over them. */
 
@@ -38,5 +37,3 @@ void descriptors_add_connection(struct front *f, struct account *a);
 void descriptors_add_received(struct front *f, struct account *a, size_t n);
 void descriptors_close_connection(struct front *f, struct account *a, int fd);
 void descriptors_close_received(struct front *f, struct account *a, const int *fds, size_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_DISPATCH_H
-#define GPUCTR_FRONT_DISPATCH_H
+#pragma once
 
 #include "daemon/front/peer.h"
 #include "proto/wire/frame.h"
@@ -10,5 +9,3 @@ int dispatch_frame(struct peer *p, const struct frame *frame);
 
 /* p is closing: informs all modules that hold a reference to p. */
 void dispatch_closed(struct peer *p);
-
-#endif

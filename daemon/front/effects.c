@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/front/effects.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/front/decision.h"
@@ -15,7 +12,6 @@
 #include "daemon/front/session.h"
 #include "daemon/front/standby.h"
 #include "daemon/front/tenancy.h"
-#include "daemon/front/users.h"
 #include "proto/wire/limits.h"
 
 /* One function for each effect. None decides anything about a capture: an outcome that matters is
@@ -52,13 +48,11 @@ static void refuse(struct front *f, struct capture *c, const struct effect *e)
 		},
 	};
 
-	(void)f;
 	send_to_client(c, &m);
 }
 
 static void check(struct front *f, struct capture *c, const struct effect *e)
 {
-	(void)e;
 	tenancy_check(f, c);
 }
 
@@ -80,7 +74,6 @@ static void send_queued(struct front *f, struct capture *c, const struct effect 
 			    .position = arbiter_position(&f->arbiter, &c->booking) },
 	};
 
-	(void)e;
 	arena_init(&a, 16 * 1024);
 	if (holder) {
 		m.queued.holder = capture_describe_holder(&a, holder);
@@ -168,7 +161,6 @@ static void send_ready(struct front *f, struct capture *c, const struct effect *
 		.ready = { .capture = c->id, .token = c->token, .lease_ns = left_ns(c) },
 	};
 
-	(void)e;
 	send_to_client(c, &m);
 	standby_begin(f, c);
 }
@@ -197,8 +189,6 @@ static void stop_agents(struct front *f, struct capture *c, const struct effect 
 		.agent_stop = { .code = c->end_code, .message = c->end_message },
 	};
 
-	(void)f;
-	(void)e;
 	list_for_each(l, &c->processes) {
 		struct process *p = list_entry(l, struct process, link);
 
@@ -211,7 +201,6 @@ static void stop_agents(struct front *f, struct capture *c, const struct effect 
 /* Takes the counters back at once. The booking stays until the capture's processes are gone. */
 static void close_lease(struct front *f, struct capture *c, const struct effect *e)
 {
-	(void)e;
 	granter_link_close_lease(&f->granter, c->id);
 }
 
@@ -238,7 +227,6 @@ static void tell_end(struct front *f, struct capture *c, const struct effect *e)
 	struct wire_message m = { .type = WIRE_CAPTURE_END };
 	struct gpuctr_totals totals;
 
-	(void)e;
 	detach_processes(f, c);
 	totals = capture_totals(c);
 	m.capture_end = (struct wire_capture_end){
@@ -257,7 +245,6 @@ static void tell_end(struct front *f, struct capture *c, const struct effect *e)
 
 static void free_capture(struct front *f, struct capture *c, const struct effect *e)
 {
-	(void)e;
 	/* A refused capture has not gone through EFFECT_END, so the processes that it named are
 	 * detached here. */
 	detach_processes(f, c);

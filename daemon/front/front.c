@@ -85,10 +85,6 @@ static void on_prepare(uv_prepare_t *h)
 
 static void on_answer(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
-	(void)f;
-	(void)owner;
-	(void)request;
-	(void)m;
 }
 
 static void ping_link(struct gpu_link *l)
@@ -158,8 +154,6 @@ static void on_machine(struct front *f, void *owner, uint32_t request, const str
 {
 	struct refusal trouble;
 
-	(void)owner;
-	(void)request;
 	if (!m || m->type != WIRE_STATUS_REPLY) {
 		log_warning("the gpu process did not tell what the machine has");
 		start_listening(f);
@@ -188,7 +182,6 @@ static void ask_machine(struct front *f)
 
 static void on_handle(uv_handle_t *h, void *unused)
 {
-	(void)unused;
 	if (!uv_is_closing(h)) {
 		uv_close(h, NULL);
 	}
@@ -246,7 +239,6 @@ static void on_control(uv_poll_t *h, int status, int events)
 	struct control_message m;
 	int fd = -1, r = status < 0 ? -EPIPE : control_receive(f->control, &m, &fd);
 
-	(void)events;
 	if (r == 0) {
 		return;
 	}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_FRONT_H
-#define GPUCTR_FRONT_FRONT_H
+#pragma once
 
 /* The front process: everything that touches bytes of users. One libuv loop on one thread, without
  * blocking calls; the closers do what may block. See docs/architecture.md. */
@@ -124,5 +123,3 @@ static inline void front_arm_tick(struct front *f)
 		uv_timer_again(&f->tick);
 	}
 }
-
-#endif

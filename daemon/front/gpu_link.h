@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_GPU_LINK_H
-#define GPUCTR_FRONT_GPU_LINK_H
+#pragma once
 
 /* Requests to the gpu process, and on a link of the same kind to the planner. Each process answers
  * one request after the other, and each answer has a deadline. A process gets one request of a user
@@ -65,5 +64,3 @@ size_t gpu_link_count(const struct gpu_link *l, const void *owner);
 void gpu_link_forget(struct gpu_link *l, const void *owner);
 
 void gpu_link_tick(struct gpu_link *l, uint64_t now_ns);
-
-#endif

@@ -111,7 +111,6 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	struct granter_reply reply;
 	ssize_t n = -1;
 
-	(void)events;
 	errno = EPIPE;
 	if (status == 0) {
 		n = recv(l->watch.fd, &reply, sizeof(reply), MSG_DONTWAIT);

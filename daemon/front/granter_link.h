@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_GRANTER_LINK_H
-#define GPUCTR_FRONT_GRANTER_LINK_H
+#pragma once
 
 /* Requests to the granter, and events that it reports by itself. */
 
@@ -53,5 +52,3 @@ bool granter_link_is_idle(const struct granter_link *l);
 
 void granter_link_forget(struct granter_link *l, const void *owner);
 void granter_link_tick(struct granter_link *l, uint64_t now_ns);
-
-#endif

@@ -140,8 +140,6 @@ static void on_poll(uv_poll_t *h, int status, int events)
 {
 	struct listener *l = h->data;
 
-	(void)status;
-	(void)events;
 	for (int i = 0; i < LISTENER_BURST && has_room(l); i++) {
 		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 

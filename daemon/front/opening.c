@@ -183,7 +183,6 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 {
 	struct capture *c = owner;
 
-	(void)request;
 	if (!m) {
 		refuse_open(f, c, GPUCTR_E_INTERNAL,
 			    "Try again in a moment; the daemon restarts it.",
@@ -346,7 +345,6 @@ static void on_seen(struct front *f, void *owner, uint32_t request, const struct
 	struct capture *c = registry_find(&f->registry, request);
 	uint64_t seen = 0;
 
-	(void)owner;
 	if (!c || c->state != CAPTURE_PLANNING) {
 		return;
 	}
@@ -420,7 +418,6 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	struct capture *c = NULL;
 	uint64_t gpus = 0;
 
-	(void)frame;
 	if (check_open(p, o, &gpus, &refusal) == 0 &&
 	    check_free(f, p->credentials.uid, o, gpus, &refusal) == 0) {
 		c = new_capture(p, o, &refusal);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_PEER_H
-#define GPUCTR_FRONT_PEER_H
+#pragma once
 
 /* One connection of a user: bytes in, frames to the dispatcher, messages out. */
 
@@ -98,5 +97,3 @@ void peer_resume(struct peer *p);
 
 /* Ends peers whose time is over. True: some peers have a deadline. */
 bool peers_tick(struct front *f, uint64_t now_ns);
-
-#endif

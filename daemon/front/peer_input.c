@@ -8,7 +8,6 @@
 #include "proto/base/fdpass.h"
 #include "daemon/front/descriptors.h"
 #include "daemon/front/front.h"
-#include "proto/wire/limits.h"
 
 /* A user who has much waiting has one connection read at a time, up to the end of a frame.
  * Otherwise incomplete frames could fill the account, and none of them could be completed. A

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_PEER_PARTS_H
-#define GPUCTR_FRONT_PEER_PARTS_H
+#pragma once
 
 /* What the files of a peer need of each other, lower files first. Only these files include it. */
 
@@ -40,5 +39,3 @@ void peer_refuse_and_close(struct peer *p, const struct refusal *r);
 /* Handles what p has sent, within what is left of its user's time in this round. p may be closed
  * afterwards. */
 void peer_work(struct peer *p);
-
-#endif

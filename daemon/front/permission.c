@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "proto/base/clock.h"
-#include "proto/base/clean.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/permits.h"
@@ -147,7 +145,6 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 	struct capture *c = registry_find_token(&p->front->registry, w->token);
 	struct refusal r = { 0 };
 
-	(void)frame;
 	p->role = PEER_PERMISSION;
 	if (check(p, c, w, &r) != 0) {
 		refuse(p, NULL, c, &r);

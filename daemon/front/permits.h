@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_PERMITS_H
-#define GPUCTR_FRONT_PERMITS_H
+#pragma once
 
 /* Permits: captures that measure nothing. The lease, its queue, its end and its lines in the log
  * are those of any capture; under it a profiler that is not ours gets the permissions that it asks
@@ -38,5 +37,3 @@ bool permits_device(const struct front *f, const struct capture *c, struct refus
  * functions do nothing if c is not a permit, or NULL. */
 void permits_note_granted(struct capture *c, const struct peer *p);
 void permits_tell_refused(struct capture *c, const struct peer *p, const struct refusal *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_PROC_H
-#define GPUCTR_FRONT_PROC_H
+#pragma once
 
 /* Reads the parts of /proc about a process that every user may see. */
 
@@ -31,5 +30,3 @@ uint64_t proc_read_begin(pid_t pid);
  * process has one path in each hierarchy. The longest is returned, because runtimes and schedulers
  * write their ids into the paths that they manage. */
 void proc_read_cgroup(pid_t pid, char *text, size_t size);
-
-#endif

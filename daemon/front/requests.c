@@ -44,7 +44,6 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 	};
 	struct refusal r;
 
-	(void)frame;
 	if (requests_refuse_version(p, m->hello.version, &r)) {
 		return 0;
 	}
@@ -99,7 +98,6 @@ static void on_answer(struct front *f, void *owner, uint32_t request, const stru
 {
 	struct peer *p = owner;
 
-	(void)f;
 	if (m) {
 		peer_send(p, m);
 	} else {
@@ -153,14 +151,12 @@ static void ask(struct peer *p, const struct wire_message *m, uint32_t request)
 
 int handle_metrics(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
-	(void)frame;
 	ask(p, m, m->metrics_request.request);
 	return 0;
 }
 
 int handle_plan(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
-	(void)frame;
 	ask(p, m, m->plan_request.request);
 	return 0;
 }
@@ -171,7 +167,6 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 	struct wire_message answer = { .type = WIRE_STATUS_REPLY, .status_reply = f->machine };
 	struct refusal trouble;
 
-	(void)frame;
 	answer.status_reply.request = m->status_request.request;
 	answer.status_reply.daemon = GPUCTR_VERSION;
 	answer.status_reply.uptime_ns = clock_now_ns() - f->started_ns;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_REQUESTS_H
-#define GPUCTR_FRONT_REQUESTS_H
+#pragma once
 
 /* Introductions and questions: everything that does not change a capture. Handlers return 0, a
  * WIRE_E_* (refused as malformed, then closed) or -errno (closed). */
@@ -20,5 +19,3 @@ void requests_on_reload(struct front *f);
 int handle_metrics(struct peer *p, const struct wire_message *m, const struct frame *frame);
 int handle_plan(struct peer *p, const struct wire_message *m, const struct frame *frame);
 int handle_status(struct peer *p, const struct wire_message *m, const struct frame *frame);
-
-#endif

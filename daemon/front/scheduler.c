@@ -95,7 +95,6 @@ int handle_job_begin(struct peer *p, const struct wire_message *m, const struct 
 	struct job job = { .uid = b->uid };
 	struct refusal r;
 
-	(void)frame;
 	if (!may_state(p, b->request) || read_gpus(p, b, &job.gpus) != 0) {
 		return 0;
 	}
@@ -128,7 +127,6 @@ int handle_job_end(struct peer *p, const struct wire_message *m, const struct fr
 	struct front *f = p->front;
 	struct job job;
 
-	(void)frame;
 	if (!may_state(p, e->request)) {
 		return 0;
 	}

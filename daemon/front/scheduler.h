@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_SCHEDULER_H
-#define GPUCTR_FRONT_SCHEDULER_H
+#pragma once
 
 /* Handles the statements of a scheduler's prolog and epilog: this GPU belongs to that user's job.
  */
@@ -18,5 +17,3 @@ void scheduler_on_machine(struct front *f);
 
 /* Forgets jobs whose time is over. */
 void scheduler_tick(struct front *f, uint64_t now_ns);
-
-#endif

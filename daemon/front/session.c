@@ -6,7 +6,6 @@
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/permits.h"
-#include "proto/wire/limits.h"
 
 /* Turns what happens to captures into events of the broker. The broker decides what becomes of them
  * (daemon/broker/broker.c), effects.c carries it out. Noting an event does nothing else, so a list
@@ -88,7 +87,6 @@ int handle_close_capture(struct peer *p, const struct wire_message *m, const str
 {
 	struct capture *c = own_capture(p, m->close_capture.capture);
 
-	(void)frame;
 	if (c) {
 		session_tell(p->front, c, EVENT_CLOSE);
 	}

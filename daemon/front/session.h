@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_SESSION_H
-#define GPUCTR_FRONT_SESSION_H
+#pragma once
 
 /* Reports to the broker what happens to captures. */
 
@@ -58,5 +57,3 @@ void session_end_all(struct front *f, int code, const char *message, const char 
 
 /* An agent's connection is closed: the capture ends if it waited for this agent only. */
 void agent_on_closed(struct peer *p);
-
-#endif

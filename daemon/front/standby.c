@@ -250,7 +250,6 @@ void standby_list(struct peer *p)
 
 int handle_processes(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
-	(void)frame;
 	p->listing = m->processes_request.request;
 	p->listed = 0;
 	standby_list(p);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_STANDBY_H
-#define GPUCTR_FRONT_STANDBY_H
+#pragma once
 
 /* Programs that wait for captures: they register, clients list them, and captures name them. */
 
@@ -41,5 +40,3 @@ void standby_begin(struct front *f, struct capture *c);
 
 /* A process that stays connected has said goodbye to its capture. */
 void standby_on_goodbye(struct peer *p);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_STATS_H
-#define GPUCTR_FRONT_STATS_H
+#pragma once
 
 /* Counts for operators: how often something happened since the front began. Every count only grows.
  * Nothing here is kept by user, so the memory does not depend on what users do. Pure: no clock, no
@@ -50,5 +49,3 @@ void stats_settle(struct stats *s, struct process *p);
 /* The counts as a message. What stats do not know is zero. Lists live in a, and are empty when it
  * is full. */
 struct gpuctr_counts stats_describe(const struct stats *s, struct arena *a);
-
-#endif

@@ -2,7 +2,6 @@
 #include "daemon/front/tenancy.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "proto/base/clock.h"
@@ -81,7 +80,6 @@ static void on_checked(struct front *f, void *owner, uint32_t request, const str
 	struct capture *c = registry_find(&f->registry, request);
 	struct refusal r;
 
-	(void)owner;
 	if (!m && !gpu_link_is_up(&f->gpu)) {
 		return; /* the next gpu process is asked again */
 	}
@@ -125,8 +123,6 @@ static uint64_t watched_gpus(const struct front *f)
  * been replaced. end_blind() decides when that takes too long. */
 static void on_looked(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
-	(void)owner;
-	(void)request;
 	f->looking = false;
 	if (!m || m->type != WIRE_TENANTS_REPLY || !m->tenants_reply.known) {
 		return;

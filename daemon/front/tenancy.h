@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_TENANCY_H
-#define GPUCTR_FRONT_TENANCY_H
+#pragma once
 
 #include "daemon/front/front.h"
 
@@ -14,5 +13,3 @@ void tenancy_check(struct front *f, struct capture *c);
 
 /* Looks at all leased GPUs when it is time to. Captures whose lease must end get EVENT_FOREIGN. */
 void tenancy_tick(struct front *f, uint64_t now_ns);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_USERS_H
-#define GPUCTR_FRONT_USERS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ void users_name(struct users *u, uid_t uid, char *name, size_t size);
 /* The same for another file and a given time, for tests. */
 void users_name_in(struct users *u, const char *path, uint64_t now_ns, uid_t uid, char *name,
 		   size_t size);
-
-#endif

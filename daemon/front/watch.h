@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_FRONT_WATCH_H
-#define GPUCTR_FRONT_WATCH_H
+#pragma once
 
 #include <uv.h>
 
@@ -18,5 +17,3 @@ int watch_open(struct watch *w, uv_loop_t *loop, int fd, uv_poll_cb on_ready, vo
 
 /* Stops and closes fd. Does nothing when nothing is watched. */
 void watch_close(struct watch *w);
-
-#endif

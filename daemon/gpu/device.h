@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_GPU_DEVICE_H
-#define GPUCTR_GPU_DEVICE_H
+#pragma once
 
 /* The GPUs of the machine and the state of its driver. */
 
@@ -33,5 +32,3 @@ bool device_list_tenants(const struct device_list *l, uint64_t mask, uint32_t *g
 
 /* The first driver that accepts CAP_PERFMON for counters. */
 #define DEVICE_DRIVER_MIN "565.57"
-
-#endif

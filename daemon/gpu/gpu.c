@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/gpu/gpu.h"
 
-#include <stdio.h>
-
 #include "proto/base/clean.h"
 #include "proto/base/list.h"
 #include "daemon/gpu/device.h"

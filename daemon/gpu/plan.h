@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_GPU_PLAN_H
-#define GPUCTR_GPU_PLAN_H
+#pragma once
 
 /* From what a user typed to what the hardware measures: concrete metrics, columns, passes. */
 
@@ -20,5 +19,3 @@ typedef const char *(*plan_other_chips)(void *userdata, struct arena *a, const c
 int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *wanted,
 	      plan_other_chips other_chips, void *userdata, uint64_t by_ns, struct wire_plan *ret,
 	      struct refusal *r);
-
-#endif

@@ -2,7 +2,6 @@
 #include "daemon/gpu/planner.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_GPU_SERVICE_H
-#define GPUCTR_GPU_SERVICE_H
+#pragma once
 
 /* What the gpu process and the planner have in common: a link on which the front asks, in frames,
  * and NVIDIA's host library. A plain blocking loop answers one question after the other; the front
@@ -41,5 +40,3 @@ void service_deinit(struct service *s); /* except the library, which is never un
 
 int service_reply(struct service *s, const struct wire_message *m);
 int service_refuse(struct service *s, uint32_t request, const struct refusal *refusal);
-
-#endif

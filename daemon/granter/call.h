@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_GRANTER_CALL_H
-#define GPUCTR_GRANTER_CALL_H
+#pragma once
 
 /* One thing that a thread does: a call that may have to wait for the driver. */
 
@@ -33,5 +32,3 @@ static inline bool call_has_allocated(const struct call *c)
 {
 	return c->act == CALL_ALLOC && c->error == 0 && c->status == RM_STATUS_OK;
 }
-
-#endif

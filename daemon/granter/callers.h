@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_GRANTER_CALLERS_H
-#define GPUCTR_GRANTER_CALLERS_H
+#pragma once
 
 /* The processes for whom objects were made, each watched by one pidfd, however many it has: what is
  * polled grows with the programs that are measured, and not with what they ask for. */
@@ -33,5 +32,3 @@ int caller_add(struct callers *s, uint32_t pid, struct caller **ret);
 
 /* Counts one object less; a process without objects is no longer watched. p may be NULL. */
 void caller_release(struct callers *s, struct caller *p);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_GRANTER_GRANTER_H
-#define GPUCTR_GRANTER_GRANTER_H
+#pragma once
 
 /* What the front may ask of the granter: fixed structs, each one packet of a SOCK_SEQPACKET pair. A
  * request that needs the driver (an object, the end of a lease, the next lease after it) is
@@ -60,5 +59,3 @@ struct granter_reply {
 
 /* Runs until link reaches its end. The threads must have been started. Returns the exit status. */
 int granter_run(int link);
-
-#endif

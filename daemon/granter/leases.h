@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_GRANTER_LEASES_H
-#define GPUCTR_GRANTER_LEASES_H
+#pragma once
 
 /* The leases, the objects that were made under them, and what is left to do for each. */
 
@@ -98,5 +97,3 @@ uint64_t leases_next_ns(const struct leases *s);
  * hangs. */
 void leases_end_all(struct leases *s);
 bool leases_are_ending(const struct leases *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_GRANTER_OUTBOX_H
-#define GPUCTR_GRANTER_OUTBOX_H
+#pragma once
 
 /* Replies that wait until the front reads. While some wait nothing is read from the front, so their
  * number is bounded: an answer for each object that was asked for, and for each lease that it is
@@ -29,5 +28,3 @@ static inline bool outbox_is_empty(const struct outbox *o)
 {
 	return o->n == 0;
 }
-
-#endif

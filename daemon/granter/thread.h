@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_GRANTER_THREAD_H
-#define GPUCTR_GRANTER_THREAD_H
+#pragma once
 
 /* The threads that call the driver. Each does one call at a time and serves one lease, so a call
  * that does not return holds up no other lease. */
@@ -24,5 +23,3 @@ void thread_give(unsigned thread, const struct call *call);
 
 /* True when the call is done: *ret is the call with its result, and the thread has none. */
 bool thread_take(unsigned thread, struct call *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SUPERVISOR_OPTIONS_H
-#define GPUCTR_SUPERVISOR_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@ int options_parse(struct config *c, int argc, char **argv, uid_t starter);
 /* Is --doctor on the command line? options_parse() judges the rest of it, and the doctor goes on in
  * spite of errors, as far as it can. */
 bool options_ask_for_doctor(int argc, char **argv);
-
-#endif

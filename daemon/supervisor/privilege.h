@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SUPERVISOR_PRIVILEGE_H
-#define GPUCTR_SUPERVISOR_PRIVILEGE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@ bool privilege_has_perfmon(void);
 
 /* In a worker: keeps CAP_PERFMON or drops it as well. */
 int privilege_enter(bool keep_perfmon);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SUPERVISOR_RESTART_H
-#define GPUCTR_SUPERVISOR_RESTART_H
+#pragma once
 
 /* When a worker that has ended is replaced: at once for the first RESTARTS_AT_ONCE lives in a row
  * that were shorter than a minute; after that with a delay that doubles, so that a process that
@@ -36,5 +35,3 @@ static inline int restart_is_due(const struct restart *r, uint64_t now_ns)
 /* Milliseconds until the first of n is to be replaced, rounded up, for poll(); 0: one is due; -1:
  * all live. */
 int restart_next_ms(const struct restart *r, size_t n, uint64_t now_ns);
-
-#endif

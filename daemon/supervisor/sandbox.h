@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SUPERVISOR_SANDBOX_H
-#define GPUCTR_SUPERVISOR_SANDBOX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ enum sandbox {
 
 /* 0, or -errno: the caller must not go on. */
 int sandbox_enter(enum sandbox which);
-
-#endif

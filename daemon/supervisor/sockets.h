@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SUPERVISOR_SOCKETS_H
-#define GPUCTR_SUPERVISOR_SOCKETS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,5 +11,3 @@ int sockets_open(const char *path, int *fds, size_t room, size_t *ret_n, bool *r
 
 /* Those that systemd passes alone; returns how many. They do not block. */
 size_t sockets_take_passed(int *fds, size_t room);
-
-#endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SUPERVISOR_SUMMARY_H
-#define GPUCTR_SUPERVISOR_SUMMARY_H
+#pragma once
 
 #include "daemon/supervisor/workers.h"
 
 /* Tells systemd in its status line the front's latest report, and how many workers were
  * replaced. */
 void supervisor_tell_systemd(struct supervisor *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SUPERVISOR_WORKERS_H
-#define GPUCTR_SUPERVISOR_WORKERS_H
+#pragma once
 
 /* The four workers: how they are started, reaped, and replaced. */
 
@@ -49,5 +48,3 @@ void workers_reap(struct supervisor *s);
 void workers_replace_due(struct supervisor *s);
 /* Milliseconds until the next worker is due, for poll(); -1: none is. */
 int workers_next_ms(const struct supervisor *s);
-
-#endif

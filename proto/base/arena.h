@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_ARENA_H
-#define GPUCTR_BASE_ARENA_H
+#pragma once
 
 /* Memory that is handed out piece by piece and taken back all at once, with an upper bound, such as
  * the memory that unpacking a peer's message may take. Pieces are aligned for any type. */
@@ -38,5 +37,3 @@ char *arena_text(struct arena *a, const char *text, size_t length);
 
 /* NULL as above. */
 char *arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

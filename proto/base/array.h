@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_ARRAY_H
-#define GPUCTR_BASE_ARRAY_H
+#pragma once
 
 /* An array that grows by doubling: the caller has the pointer, the number of items and *max, for
  * how many there is room; all three are 0 at first. */
@@ -29,5 +28,3 @@ bool array_make_room(void *items, size_t size, size_t n, size_t *max);
 		}                                                   \
 		low_;                                               \
 	})
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_BLOCKING_H
-#define GPUCTR_BASE_BLOCKING_H
+#pragma once
 
 /* Metrics whose user ranges wait for the GPU: pushing and popping a range with SM metrics writes
  * registers from the CPU after all earlier work has ended, which takes 0.8 ms on an H200; a range
@@ -36,5 +35,3 @@ static inline bool metrics_block(const char *const *metrics, size_t n)
 	}
 	return false;
 }
-
-#endif

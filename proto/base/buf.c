@@ -45,6 +45,14 @@ const char *buf_string(struct buf *b)
 	return b->data;
 }
 
+char *buf_take(struct buf *b)
+{
+	char *text = b->failed ? NULL : strdup(buf_string(b));
+
+	buf_deinit(b);
+	return text;
+}
+
 void buf_printf(struct buf *b, const char *format, ...)
 {
 	va_list args, again;

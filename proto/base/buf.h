@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_BUF_H
-#define GPUCTR_BASE_BUF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +15,8 @@ struct buf {
 };
 
 void buf_deinit(struct buf *b);
+/* Of a local: freed at the end of its scope. */
+#define CLEAN_BUF __attribute__((cleanup(buf_deinit)))
 /* Room for n more bytes; false: out of memory. */
 bool buf_grow(struct buf *b, size_t n);
 
@@ -54,10 +55,11 @@ const char *buf_string(struct buf *b);
 
 __attribute__((format(printf, 2, 3))) void buf_printf(struct buf *b, const char *format, ...);
 
+/* The text, for the caller to free; the buffer is empty then. NULL: memory ran out. */
+char *buf_take(struct buf *b);
+
 void buf_u64(struct buf *b, uint64_t value);
 void buf_i64(struct buf *b, int64_t value);
 /* The shortest decimal that reads back as the same double, with an exponent only for very large and
  * very small numbers. Not for NaN or infinity. */
 void buf_double(struct buf *b, double value);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_BUFFER_H
-#define GPUCTR_BASE_BUFFER_H
+#pragma once
 
 /* A growing run of bytes: written at the end, consumed at the start. */
 
@@ -32,5 +31,3 @@ int buffer_append(struct buffer *b, const void *data, size_t bytes);
 
 /* Drops the first bytes; frees a large buffer that becomes empty. */
 void buffer_consume(struct buffer *b, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_CLEAN_H
-#define GPUCTR_BASE_CLEAN_H
+#pragma once
 
 /* Ownership of locals by scope. TAKE_PTR and TAKE_FD mark the line where ownership moves on. */
 
@@ -53,6 +52,4 @@ static inline int take_fd(int *fd)
 
 #ifndef ARRAY_SIZE /* libiberty has the same macro */
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_CLOCK_H
-#define GPUCTR_BASE_CLOCK_H
+#pragma once
 
 /* One time unit inside: nanoseconds in uint64_t. */
 
@@ -34,5 +33,3 @@ static inline struct timespec clock_timespec(uint64_t ns)
 {
 	return (struct timespec){ (time_t)(ns / CLOCK_NS_PER_S), (long)(ns % CLOCK_NS_PER_S) };
 }
-
-#endif

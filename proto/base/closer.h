@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_CLOSER_H
-#define GPUCTR_BASE_CLOSER_H
+#pragma once
 
 /* For the granter; the front has several such threads (daemon/front/closers.h).
  *
@@ -13,5 +12,3 @@ int closer_start(void);
 
 /* Closes fd, on the thread when it was started. -1 is ignored. */
 void closer_close(int fd);
-
-#endif

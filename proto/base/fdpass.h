@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_FDPASS_H
-#define GPUCTR_BASE_FDPASS_H
+#pragma once
 
 /* sendmsg(2) and recvmsg(2) with descriptors beside the bytes. */
 
@@ -27,5 +26,3 @@ ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int fl
 /* The same for a sender who may be hostile: all descriptors that came are in *ret and are the
  * caller's to close, even after an error. */
 ssize_t fdpass_receive_set(int socket, void *data, size_t bytes, struct fdpass_set *ret, int flags);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_JSON_H
-#define GPUCTR_BASE_JSON_H
+#pragma once
 
 /* Writes JSON, member by member. Commas come by themselves. A key that is
  * NULL is that of an element of a list. Keys are ours and need no escapes; json_key_text() takes
@@ -126,5 +125,3 @@ void json_texts(struct json *m, const char *key, const char *const *values, size
 void json_value(struct json *m, double value);
 void json_double(struct json *m, const char *key, double value);
 void json_doubles(struct json *m, const char *key, const double *values, size_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_LIST_H
-#define GPUCTR_BASE_LIST_H
+#pragma once
 
 /* Intrusive doubly linked list. The same struct list is the head of a list and the link of a
  * member. An initialised link points to itself, so removing it twice is harmless. */
@@ -46,5 +45,3 @@ static inline void list_remove(struct list *link)
 #define list_for_each_safe(pos, head)                                                 \
 	for (struct list *pos = (head)->next, *pos##_next = pos->next; pos != (head); \
 	     pos = pos##_next, pos##_next = pos->next)
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_MAP_H
-#define GPUCTR_BASE_MAP_H
+#pragma once
 
 /* A hash table of the caller's items, with open addressing, at most half full. The caller computes
  * the hash of a key and says which item has the key; the table keeps both in a slot, so it grows
@@ -58,5 +57,3 @@ static inline __attribute__((always_inline)) void *map_find(const struct map *t,
 	}
 	return NULL;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_NEAR_H
-#define GPUCTR_BASE_NEAR_H
+#pragma once
 
 /* "Did you mean": finds the names nearest to a wrong one among any number of candidates. */
 
@@ -32,5 +31,3 @@ const char *near_separator(const struct near *n, size_t i);
 /* The candidate nearest to a word of a command line, if it has slips in at most a third of the
  * word, or one of the two begins with the other; NULL: none. candidates ends with NULL. */
 const char *near_word(const char *word, const char *const *candidates);
-
-#endif

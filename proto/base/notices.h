@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_NOTICES_H
-#define GPUCTR_BASE_NOTICES_H
+#pragma once
 
 /* A notice of an agent with numbers in it that a client adds up. */
 
@@ -18,5 +17,3 @@ static inline uint64_t notice_beyond_limit(const char *message)
 
 	return sscanf(message, NOTICE_BEYOND_LIMIT, &beyond, &limit) == 2 ? beyond : 0;
 }
-
-#endif

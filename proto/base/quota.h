@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_QUOTA_H
-#define GPUCTR_BASE_QUOTA_H
+#pragma once
 
 /* A limited account of bytes. What holds memory for somebody (a buffer, a queue, an arena) has a
  * pointer to that somebody's quota, takes from the quota before it allocates, and gives back when
@@ -51,5 +50,3 @@ static inline void quota_join(struct quota *q, struct quota *whole)
 		whole->used += q->used;
 	}
 }
-
-#endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_STANDARD_H
-#define GPUCTR_BASE_STANDARD_H
+#pragma once
 
 /* A process may be started with standard input, output or error closed. The next descriptor would
  * get that number: a socket would be written to as output, or be closed or inherited as such. So
  * this occupies each free number in such a way that reading or writing still fails, and that a
  * program which this one executes finds the number closed again. To be called first in main(). */
 void standard_hold(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_BASE_UTF8_H
-#define GPUCTR_BASE_UTF8_H
+#pragma once
 
 /* Strings of the protocol are UTF-8, and a message with any other string is refused. Names of
  * programs and texts that were cut may hold anything, so they are repaired before they are sent. */
@@ -30,5 +29,3 @@ void utf8_repair(char *s);
 /* Puts '?' also in place of each byte of an unsafe character, so that all characters that are left
  * are visible. */
 void utf8_replace_unsafe(char *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_NVIDIA_ALIASES_H
-#define GPUCTR_NVIDIA_ALIASES_H
+#pragma once
 
 /* What people call metrics that CUPTI calls otherwise: the names of nvprof, and words for what is
  * counted. */
@@ -23,5 +22,3 @@ bool alias_is_of_nvprof(const struct alias *alias);
 
 /* Is this one of the base names that the alias means? */
 bool alias_covers(const struct alias *alias, const char *base);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_NVIDIA_CATALOGUE_H
-#define GPUCTR_NVIDIA_CATALOGUE_H
+#pragma once
 
 /* The metrics of a chip: CUPTI's, and our presets and derived names. What a user typed is compared
  * here with names that CUPTI gave; CUPTI itself is only asked with its own names. */
@@ -88,5 +87,3 @@ const char *catalogue_example(const struct catalogue *c, struct arena *a, const 
 /* What nvprof called a wrong name, or up to three names close to it, as "a, b or c", each of which
  * a plan takes; "" when none is close. */
 const char *catalogue_near(const struct catalogue *c, struct arena *a, const char *wrong);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_NVIDIA_HOST_H
-#define GPUCTR_NVIDIA_HOST_H
+#pragma once
 
 /* CUPTI's host half for one chip: config images and evaluation. Needs no GPU. One struct may be
  * used by one thread at a time. Linked into the planner, the gpu process, the agent and
@@ -53,5 +52,3 @@ CUptiResult host_evaluate(const struct host *h, const uint8_t *image, size_t siz
 
 /* CUPTI's own name of a result, for messages. */
 const char *host_result_name(const struct vendor_host *v, CUptiResult result);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_NVIDIA_RM_H
-#define GPUCTR_NVIDIA_RM_H
+#pragma once
 
 /* The three requests of NVIDIA's resource manager (RM) that a lease needs, and nothing else of the
  * driver's interface. Layouts as of drivers 535 to 580, read in open-gpu-kernel-modules
@@ -108,5 +107,3 @@ int rm_find_gpu(int fd, uint32_t root, uint32_t subdevice, struct rm_gpu *ret,
 bool rm_gpu_from_text(const char *text, struct rm_gpu *ret);
 
 int rm_free_object(int fd, uint32_t root, uint32_t parent, uint32_t object, uint32_t *ret_status);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_NVIDIA_VENDOR_H
-#define GPUCTR_NVIDIA_VENDOR_H
+#pragma once
 
 /* NVIDIA's libraries, opened at run time and never linked. A member is NULL only where its comment
  * says so. The structs are filled once and the libraries never unloaded, because they do not
@@ -137,5 +136,3 @@ void vendor_chip_name(const struct vendor_host *v, size_t device, char *chip, si
 
 /* Formats the version for people, like "13.0.85": major.minor as the toolkit counts them. */
 void vendor_version_format(uint32_t cupti_version, char *text, size_t size);
-
-#endif

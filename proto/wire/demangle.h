@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_WIRE_DEMANGLE_H
-#define GPUCTR_WIRE_DEMANGLE_H
+#pragma once
 
 /* The name of a kernel as users see it and as --kernel matches it: one function for both, because
  * the two have to agree. Names that come out are valid UTF-8 and cut at the protocol's limit of a
@@ -16,5 +15,3 @@ char *demangle_function(const char *mangled);
 
 /* As it is. */
 char *demangle_nothing(const char *mangled);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_WIRE_EXPRESSION_H
-#define GPUCTR_WIRE_EXPRESSION_H
+#pragma once
 
 #include <regex.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ size_t expression_wrong_at(const char *text);
 
 /* Behind the bracket expression that begins at s; when it is not closed, the end of the text. */
 const char *expression_skip_bracket(const char *s);
-
-#endif

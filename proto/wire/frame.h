@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_WIRE_FRAME_H
-#define GPUCTR_WIRE_FRAME_H
+#pragma once
 
 /* A frame on a stream socket: 8 bytes of header, little endian, then the payload.
  *
@@ -36,5 +35,3 @@ int frame_parse(const uint8_t *data, size_t length, struct frame *ret_frame);
  * *ret_offset. -ENOMEM. */
 int frame_begin(struct buffer *b, unsigned type, size_t *ret_offset);
 void frame_end(struct buffer *b, size_t offset);
-
-#endif

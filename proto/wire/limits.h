@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_WIRE_LIMITS_H
-#define GPUCTR_WIRE_LIMITS_H
+#pragma once
 
 /* Every bound of the protocol in one place. A message beyond one of them is malformed. */
 
@@ -39,5 +38,3 @@ enum {
 	LIMIT_IMAGE_PIECE_BYTES = 512 * 1024,
 	LIMIT_IMAGE_BYTES = 1 << 30,
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_WIRE_NVTX_EXPRESSION_H
-#define GPUCTR_WIRE_NVTX_EXPRESSION_H
+#pragma once
 
 /* An expression that chooses by NVTX ranges, in the words of ncu's --nvtx-include:
  *
@@ -51,5 +50,3 @@ uint64_t nvtx_term_begin(const struct nvtx_expression *e, size_t term);
 uint64_t nvtx_term_advance(const struct nvtx_expression *e, size_t term, uint64_t state,
 			   const char *domain, const char *message);
 bool nvtx_term_holds(const struct nvtx_expression *e, size_t term, uint64_t state);
-
-#endif

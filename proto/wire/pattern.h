@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_WIRE_PATTERN_H
-#define GPUCTR_WIRE_PATTERN_H
+#pragma once
 
 /* A user asks for metrics by names and patterns: a glob, or a regular expression behind its prefix.
  * libgpuctr expands patterns in the user's own process; the daemon takes names only. */
@@ -19,5 +18,3 @@ static inline bool pattern_is(const char *text)
 {
 	return pattern_is_regex(text) || strpbrk(text, "*?[") != NULL;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_WIRE_STATUS_H
-#define GPUCTR_WIRE_STATUS_H
+#pragma once
 
 /* The codes themselves are public: enum gpuctr_error_code in <gpuctr/gpuctr.h>. */
 
@@ -25,5 +24,3 @@ void refusal_set(struct refusal *r, int code, const char *remedy, const char *fo
 /* The code of a refusal that a peer has sent, as a function may return it: always positive, since 0
  * would be success and a negative number an errno. */
 int refusal_code(uint32_t sent);
-
-#endif

@@ -23,7 +23,6 @@ static void *pb_alloc(void *arena, size_t bytes)
 static void pb_free(void *arena, void *p)
 {
 	(void)arena; /* arena_reset() takes it back */
-	(void)p;
 }
 
 static bool string_is_valid(const char *s, size_t limit)

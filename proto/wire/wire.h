@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_WIRE_WIRE_H
-#define GPUCTR_WIRE_WIRE_H
+#pragma once
 
 /* Messages as plain structs. Handlers see these and nothing of protobuf.
  *
@@ -88,5 +87,3 @@ int wire_copy(struct arena *a, const struct wire_message *in, struct wire_messag
  * Records. */
 int wire_encode_payload(struct arena *scratch, struct buffer *out,
 			const struct wire_message *message);
-
-#endif

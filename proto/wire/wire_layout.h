@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_WIRE_WIRE_LAYOUT_H
-#define GPUCTR_WIRE_WIRE_LAYOUT_H
+#pragma once
 
 /* How a plain struct of wire.h corresponds to a protobuf message: one row for each field, with its
  * limit. make_wire.py makes the tables of the .proto files. Internal to proto/. */
@@ -56,5 +55,3 @@ bool wire_check_tenants(const void *plain);
 
 /* NULL for an unknown type. */
 const struct wire_layout *wire_layout_find(unsigned type);
-
-#endif

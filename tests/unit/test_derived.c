@@ -72,8 +72,8 @@ static void what_is_in_another_counter_is_not_added(void **state)
 
 	(void)state;
 	assert_null(find(d, n, DERIVED_FLOP));
-	assert_int_equal(find(d, n, DERIVED_RATE)->n_flops, 1);
-	assert_int_equal(find(d, n, DERIVED_RATE)->flops[0], 1);
+	assert_int_equal(find(d, n, DERIVED_RATE)->part.n, 1);
+	assert_int_equal(find(d, n, DERIVED_RATE)->part.terms[0], 1);
 	expect_flops(measures, 6, "of the tensor cores fp16");
 	expect_flops(measures + 2, 2, "of the tensor cores fp16 to fp32 by hmma");
 	expect_flops(measures + 4, 2, "");
@@ -95,9 +95,9 @@ static void a_mean_hides_no_sum(void **state)
 
 	(void)state;
 	assert_non_null(flop);
-	assert_int_equal(flop->n_flops, 2);
-	assert_int_equal(flop->flops[0], 0);
-	assert_int_equal(flop->flops[1], 2);
+	assert_int_equal(flop->part.n, 2);
+	assert_int_equal(flop->part.terms[0], 0);
+	assert_int_equal(flop->part.terms[1], 2);
 }
 
 /* Of two groups that took turns no launch has both counters, and the sum is of totals that know

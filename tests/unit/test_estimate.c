@@ -1,51 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/unit/unit.h"
-
-#include <math.h>
-
-#include "client/estimate/total.h"
+#include "tests/unit/estimate_fixture.h"
 
 /* The reference keeps all values and computes the head comment of estimate.c as it is written, in
  * two passes and in long double. */
-
-enum { VALUES_MAX = 400 };
-
-struct reference {
-	size_t n;
-	long double x[VALUES_MAX], y[VALUES_MAX], chance[VALUES_MAX];
-};
-
-static double uniform(uint64_t *random)
-{
-	return (double)(unit_random(random) >> 11) * 0x1p-53;
-}
-
-static void expect_near(double found, long double expected)
-{
-	double allowed = 1e-9 * fabs((double)expected) + 1e-9;
-
-	if (!(fabs(found - (double)expected) <= allowed)) {
-		fail_msg("%.17g is not %.17g", found, (double)expected);
-	}
-}
-
-static long double odds_of(const struct reference *r, size_t i)
-{
-	return (1 - r->chance[i]) / r->chance[i];
-}
-
-/* The mean of v that the unmeasured launches are taken to have. */
-static long double reference_mean(const struct reference *r, const long double *v)
-{
-	long double sum = 0, weight = 0, plain = 0;
-
-	for (size_t i = 0; i < r->n; i++) {
-		sum += odds_of(r, i) * v[i];
-		weight += odds_of(r, i);
-		plain += v[i];
-	}
-	return weight > 0 ? sum / weight : plain / (long double)r->n;
-}
 
 static long double reference_total(const struct reference *r, const long double *v, uint64_t seen)
 {
@@ -55,19 +12,6 @@ static long double reference_total(const struct reference *r, const long double 
 		sum += v[i];
 	}
 	return sum + (long double)(seen - r->n) * reference_mean(r, v);
-}
-
-/* 97.5 % quantiles of Student's distribution by the normal one, for 10 / i degrees of freedom. */
-static long double widen(long double degrees)
-{
-	static const long double quantiles[] = { 1,	  1.1368L, 1.3115L, 1.5356L,
-						 1.8238L, 2.1953L, 2.6747L, 3.2942L,
-						 4.0960L, 5.1348L, 6.4829L };
-	long double at = 10 / (degrees > 1 ? degrees : 1), t;
-	size_t i = at < 9 ? (size_t)at : 9;
-
-	t = quantiles[i] * ((long double)i + 1 - at) + quantiles[i + 1] * (at - (long double)i);
-	return t * t;
 }
 
 static long double reference_random_variance(const struct reference *r, const long double *v,
@@ -234,11 +178,6 @@ static void one_turn_alone_has_no_error(void **state)
 
 /* --- what strata have in common --- */
 
-static double normal(uint64_t *random)
-{
-	return sqrt(-2 * log(1 - uniform(random))) * cos(2 * M_PI * uniform(random));
-}
-
 /* Of strata whose launches differ by spread, times or divided by up to unlike. */
 static struct estimate_prior prior_of(double spread, double unlike, int launches)
 {
@@ -280,15 +219,6 @@ static void alike_strata_lend_each_other_their_spread(void **state)
 	estimate_add(&same, 100, 0, 0.01);
 	estimate_add(&same, 100, 0, 0.01);
 	assert_true(estimate_pair_among(&same, 200, &alike).variance[0] == 0);
-}
-
-/* A metric that is three times another in each launch: whatever is said of the one holds of the
- * other, three and nine times, and so of what they have in common. */
-static void expect_proportional(const struct estimate_pair *p)
-{
-	expect_near(p->value[1] / p->value[0], 3);
-	expect_near(p->variance[1] / p->variance[0], 9);
-	expect_near(p->covariance / p->variance[0], 3);
 }
 
 static void what_goes_together_varies_together(void **state)
@@ -482,55 +412,6 @@ static struct estimate_lacking lacking_of(const struct estimate_sample *own, uin
 
 	estimate_lacking_add(&l, own, seen, NULL);
 	return l;
-}
-
-/* A class of strata that differ by 30 % among each other, or for each unit of their size, and by 10
- * % within. What is missing in some of them is predicted: as far off as it says. */
-static void predict(bool sized)
-{
-	enum { STRATA = 12, OF_EACH = 20, TRIES = 2000 };
-	uint64_t random = 77;
-	unsigned within_1 = 0, within_2 = 0;
-	double off = 0;
-
-	for (int t = 0; t < TRIES; t++) {
-		struct estimate_class c = { .degrees = 0 };
-		struct estimate_lacking lacking = { .seen = 0 };
-		struct estimate_pair p;
-		double truth = 0, z;
-
-		for (int h = 0; h < STRATA; h++) {
-			const struct estimate_size size = { { sized ? 1 + h * h : 1, 1 },
-							    { 0, 0 } };
-			double mean = 100 * size.unit[0] * (1 + 0.3 * normal(&random));
-			struct estimate_sample s = { 0 };
-
-			for (int i = 0; i < OF_EACH; i++) {
-				double v = mean * (1 + 0.1 * normal(&random));
-
-				truth += h < 2 ? v : 0;
-				if (h >= 2 && i < 2) {
-					estimate_add(&s, v, 1, 0.1);
-				}
-			}
-			estimate_class_add(&c, &s, 2, &size);
-			if (h < 2) {
-				estimate_lacking_add(&lacking, &s, OF_EACH, &size);
-			}
-		}
-		assert_true(c.means.weight == STRATA - 2);
-		p = estimate_pair_like(&c, &lacking, NULL);
-		assert_int_equal(p.kind, ESTIMATE_GUESS);
-		assert_true(p.value[1] == 2 * OF_EACH && p.variance[1] < 1e-9);
-		z = (p.value[0] - truth) / sqrt(p.variance[0]);
-		within_1 += fabs(z) <= 1;
-		within_2 += fabs(z) <= 2;
-		off += z / TRIES;
-	}
-	print_message("predicted: %.1f %% within one error, %.1f %% within two, off by %.2f\n",
-		      100.0 * within_1 / TRIES, 100.0 * within_2 / TRIES, off);
-	assert_in_range(within_1, (unsigned)(0.64 * TRIES), (unsigned)(0.8 * TRIES));
-	assert_true(within_2 > 0.93 * TRIES && fabs(off) < 0.1);
 }
 
 static void what_is_missing_is_predicted_from_its_kind(void **state)
@@ -769,40 +650,6 @@ static void parts_merge_to_the_whole(void **state)
 	}
 }
 
-/* How often 1, 2 and 3 errors hold the truth, for samples of n from normal values; and the mean z.
- */
-struct coverage {
-	double one, two, three, mean_z;
-};
-
-static struct coverage cover(uint64_t *random, int n, double factor)
-{
-	enum { RUNS = 4000, N = 500 };
-	struct coverage c = { 0, 0, 0, 0 };
-
-	for (int run = 0; run < RUNS; run++) {
-		struct estimate_sample s = { 0 };
-		double truth = 0, z;
-		struct estimate e;
-
-		for (int i = 0; i < N; i++) {
-			double v = 50 + normal(random);
-
-			truth += v;
-			if (i < n) {
-				estimate_add(&s, v, 0, (double)n / N);
-			}
-		}
-		e = estimate_total(&s, N);
-		z = (e.value - truth) / (factor * e.error);
-		c.one += (fabs(z) <= 1) / (double)RUNS;
-		c.two += (fabs(z) <= 2) / (double)RUNS;
-		c.three += (fabs(z) <= 3) / (double)RUNS;
-		c.mean_z += z / RUNS;
-	}
-	return c;
-}
-
 static bool is_honest(const struct coverage *c)
 {
 	return c->one > 0.65 && c->two > 0.94 && c->two < 0.965 && c->three > 0.95;
@@ -826,326 +673,6 @@ static void errors_hold_the_truth_as_often_as_they_say(void **state)
 		c = cover(&random, sizes[i], sizes[i] > 3 ? 1.3 : 1.8);
 		assert_false(is_honest(&c));
 	}
-}
-
-/* --- totals --- */
-
-static void a_total_tells_what_its_error_does_not_hold(void **state)
-{
-	struct estimate_sample guess = { 0 }, once = { 0 }, none = { 0 }, exact = { 0 };
-	struct estimate_total t = { 0 };
-	struct estimate_pair p;
-	struct estimate e;
-
-	(void)state;
-	assert_int_equal(estimate_total_of(&t, 0).kind, ESTIMATE_NONE);
-	estimate_add(&exact, 7, 0, 1);
-	p = estimate_pair(&exact, 1);
-	estimate_total_add(&t, &p);
-	assert_int_equal(estimate_total_of(&t, 0).kind, ESTIMATE_EXACT);
-	estimate_add(&guess, 10, 0, 0.1);
-	estimate_add(&guess, 12, 0, 0.1);
-	p = estimate_pair(&guess, 20);
-	estimate_total_add(&t, &p);
-	estimate_add(&once, 5, 0, 1);
-	p = estimate_pair(&once, 3);
-	estimate_total_add(&t, &p);
-	p = estimate_pair(&none, 8);
-	estimate_total_add(&t, &p);
-	e = estimate_total_of(&t, 0);
-	assert_int_equal(e.kind, ESTIMATE_GUESS);
-	assert_true(e.value == 7 + 220 + 15);
-	assert_true(e.error == estimate_total(&guess, 20).error);
-	assert_int_equal(t.once, 3);
-	assert_int_equal(t.unknown, 8);
-	assert_int_equal(e.seen, 32);
-	assert_int_equal(e.measured, 4);
-	expect_near(estimate_total_mean(&t, 0).value, 242.0L / 24);
-}
-
-/* Nothing but one launch that was certain, and one that stands for others: no error can be told,
- * and 0 would be a lie. */
-static void an_error_that_holds_nothing_is_none(void **state)
-{
-	struct estimate_sample exact = { 0 }, once = { 0 }, none = { 0 }, guess = { 0 };
-	struct estimate_total t = { 0 }, part = { 0 };
-	struct estimate_pair p;
-
-	(void)state;
-	estimate_add(&exact, 7, 0, 1);
-	p = estimate_pair(&exact, 1);
-	estimate_total_add(&t, &p);
-	p = estimate_pair(&none, 8);
-	estimate_total_add(&t, &p);
-	assert_int_equal(estimate_total_of(&t, 0).kind, ESTIMATE_ONCE);
-	assert_true(estimate_total_of(&t, 0).value == 7);
-	assert_true(isnan(estimate_total_of(&t, 0).error));
-	estimate_add(&once, 5, 0, 1);
-	p = estimate_pair(&once, 499);
-	estimate_total_add(&part, &p);
-	estimate_total_merge(&t, &part);
-	assert_int_equal(estimate_total_of(&t, 0).kind, ESTIMATE_ONCE);
-	assert_true(estimate_total_of(&t, 0).value == 7 + 499 * 5);
-	assert_true(isnan(estimate_total_of(&t, 0).error));
-	/* Launches that were all alike have an error, which is 0. */
-	estimate_add(&guess, 2, 0, 0.5);
-	estimate_add(&guess, 2, 0, 0.5);
-	p = estimate_pair(&guess, 9);
-	estimate_total_add(&t, &p);
-	assert_int_equal(estimate_total_of(&t, 0).kind, ESTIMATE_GUESS);
-	assert_true(estimate_total_of(&t, 0).error == 0);
-}
-
-/* Row by row or stratum by stratum. */
-static void totals_merge_to_the_whole(void **state)
-{
-	struct estimate_total whole = { 0 }, parts[2] = { 0 };
-	uint64_t random = 31;
-	struct estimate a, b;
-
-	(void)state;
-	for (int h = 0; h < 40; h++) {
-		struct estimate_sample s = { 0 };
-		struct estimate_pair p;
-
-		for (int i = 0; i < h % 5; i++) {
-			double x = 10 + uniform(&random);
-
-			estimate_add(&s, x, x * (2 + uniform(&random)), 0.1);
-		}
-		p = estimate_pair(&s, h % 8 == 4 ? 4 : 100 + (uint64_t)h);
-		estimate_total_add(&whole, &p);
-		estimate_total_add(&parts[h % 2], &p);
-	}
-	estimate_total_merge(&parts[0], &parts[1]);
-	assert_int_equal(parts[0].seen, whole.seen);
-	assert_int_equal(parts[0].measured, whole.measured);
-	assert_int_equal(parts[0].once, whole.once);
-	assert_int_equal(parts[0].unknown, whole.unknown);
-	assert_int_equal(parts[0].exact, whole.exact);
-	assert_true(whole.once > 0 && whole.unknown > 0 && whole.exact > 0);
-	a = estimate_total_ratio(&whole);
-	b = estimate_total_ratio(&parts[0]);
-	expect_near(a.value, b.value);
-	expect_near(a.error, b.error);
-	expect_near(estimate_total_mean(&whole, 1).error, estimate_total_mean(&parts[0], 1).error);
-}
-
-/* Of launches whose y is about twice their x: the error of the ratio is small though both vary. */
-static double ratio_spread(uint64_t *random, double *ret_error, double *ret_mean)
-{
-	enum { RUNS = 1500, N = 500, MEASURED = 25 };
-	double squares = 0, sum = 0;
-
-	*ret_error = 0;
-	for (int run = 0; run < RUNS; run++) {
-		struct estimate_total t = { 0 };
-		double x = 0, y = 0;
-		struct estimate e;
-
-		for (int stratum = 1; stratum <= 4; stratum++) {
-			struct estimate_sample s = { 0 };
-			struct estimate_pair p;
-
-			for (int i = 0; i < N; i++) {
-				double a = stratum * (1 + uniform(random));
-				double b = a * (stratum + 0.2 * uniform(random));
-
-				x += a;
-				y += b;
-				if (i < MEASURED) {
-					estimate_add(&s, a, b, (double)MEASURED / N);
-				}
-			}
-			p = estimate_pair(&s, N);
-			estimate_total_add(&t, &p);
-		}
-		e = estimate_total_ratio(&t);
-		squares += (e.value - y / x) * (e.value - y / x) / RUNS;
-		sum += (e.value - y / x) / RUNS;
-		*ret_error += e.error * e.error / RUNS;
-	}
-	*ret_mean = sum;
-	*ret_error = sqrt(*ret_error);
-	return sqrt(squares);
-}
-
-static void ratios_know_how_far_off_they_are(void **state)
-{
-	uint64_t random = 1234567;
-	double told, mean, spread = ratio_spread(&random, &told, &mean);
-
-	(void)state;
-	print_message("ratio: off by %.5f rms, %.5f told, %.6f on average\n", spread, told, mean);
-	assert_true(told / spread > 0.9 && told / spread < 1.15);
-	assert_true(fabs(mean) < 0.1 * spread);
-}
-
-static void a_ratio_of_strangers_adds_their_errors(void **state)
-{
-	const struct estimate y = { ESTIMATE_GUESS, 600, 6, 10, 2 };
-	const struct estimate x = { ESTIMATE_GUESS, 200, 2, 10, 2 };
-	const struct estimate nothing = { ESTIMATE_EXACT, 0, 0, 10, 10 };
-	struct estimate e = estimate_ratio(&y, &x);
-
-	(void)state;
-	expect_near(e.value, 3);
-	expect_near(e.error, 3 * sqrtl(0.0002L));
-	assert_int_equal(estimate_ratio(&y, &nothing).kind, ESTIMATE_NONE);
-}
-
-/* A program whose launches are alike for as long as a turn: of 40 spells of 100 launches, a quarter
- * had the turn of this metric. How often the truth is within one error, with and without turns. */
-static double covered_by_turns(bool told)
-{
-	enum { RUNS = 400, SPELLS = 40, SPELL = 100 };
-	uint64_t random = 11;
-	unsigned within = 0;
-
-	for (int run = 0; run < RUNS; run++) {
-		struct estimate_sample s = { 0 };
-		struct estimate e;
-		double truth = 0;
-
-		for (uint64_t spell = 0; spell < SPELLS; spell++) {
-			double level = 1000 + 1000 * uniform(&random);
-			bool turn = uniform(&random) < 0.25;
-
-			for (int i = 0; i < SPELL; i++) {
-				double v = level + 10 * uniform(&random);
-
-				truth += v;
-				if (turn && uniform(&random) < 0.2) {
-					estimate_add_in_turn(&s, v, 0, 0.25 * 0.2,
-							     told ? spell : 0);
-				}
-			}
-		}
-		e = estimate_total(&s, SPELLS * SPELL);
-		within += fabs(e.value - truth) <= e.error;
-	}
-	return (double)within / RUNS;
-}
-
-static void turns_are_drawn_as_a_whole(void **state)
-{
-	double with = covered_by_turns(true), without = covered_by_turns(false);
-
-	(void)state;
-	print_message("within one error: %.1f %% with turns, %.1f %% without\n", 100 * with,
-		      100 * without);
-	assert_true(with > 0.6 && with < 0.8);
-	assert_true(without < 0.4);
-}
-
-/* In one piece, or of two parts, which have pivots of their own. */
-static void turns_add_up(void **state)
-{
-	struct estimate_sample whole = { 0 }, parts[2] = { { 0 } };
-	struct estimate_pair a, b;
-	uint64_t random = 5;
-
-	(void)state;
-	for (uint64_t turn = 0; turn < 8; turn++) {
-		double level = 1e6 * uniform(&random);
-
-		for (int i = 0; i < 20; i++) {
-			double x = level + uniform(&random), y = 3 * level + uniform(&random);
-
-			estimate_add_in_turn(&whole, x, y, 0.1, turn);
-			estimate_add_in_turn(&parts[turn / 4], x, y, 0.1, turn);
-		}
-	}
-	estimate_merge(&parts[0], &parts[1]);
-	a = estimate_pair(&whole, 5000);
-	b = estimate_pair(&parts[0], 5000);
-	for (int i = 0; i < 2; i++) {
-		assert_true(fabs(a.variance[i] / b.variance[i] - 1) < 1e-9);
-	}
-	assert_true(fabs(a.covariance / b.covariance - 1) < 1e-9);
-	assert_true(sqrt(a.variance[0]) > 0.05 * a.value[0]); /* of eight turns */
-}
-
-/* Sums of weighted deviations by turn, around the mean with these weights. */
-static long double reference_turns_variance(const struct reference *r, const uint64_t *turns,
-					    uint64_t seen, const struct estimate_prior *prior)
-{
-	long double mean = reference_mean(r, r->x), weight = 0, sums[8] = { 0 }, variance = 0, g, n;
-	long double weights[8] = { 0 }, squares = 0, more = prior->launches[0];
-
-	for (size_t i = 0; i < r->n; i++) {
-		weight += odds_of(r, i);
-		weights[turns[i]] += odds_of(r, i);
-		sums[turns[i]] += odds_of(r, i) * (r->x[i] - mean);
-	}
-	g = (long double)(seen - r->n) / weight;
-	n = (long double)turns[r->n - 1];
-	for (size_t i = 1; i <= turns[r->n - 1]; i++) {
-		variance += g * g * sums[i] * sums[i];
-		squares += weights[i] * weights[i];
-	}
-	/* Launches of a turn that are alike have the common variance together. */
-	variance = variance * n + more * prior->variance[0] * mean * mean * g * g * squares;
-	return variance / (n - 1 + more) * widen(n - 1 + more);
-}
-
-static void turns_agree_with_what_is_written(void **state)
-{
-	static const struct estimate_prior priors[2] = {
-		{ .launches = { 0, 0 } }, { .launches = { 3, 3 }, .variance = { 0.25, 0.25 } }
-	};
-	static struct reference r;
-	uint64_t random = 2468, turns[70];
-
-	(void)state;
-	for (int run = 0; run < 200; run++) {
-		struct estimate_sample s = { 0 };
-		struct estimate_pair p;
-
-		r.n = 0;
-		for (uint64_t turn = 1; turn <= 7; turn++) {
-			double level = 1000 * uniform(&random);
-
-			for (int i = 0; i < 10; i++) {
-				double x = level + uniform(&random);
-				double chance = 0.01 + 0.5 * uniform(&random);
-
-				r.x[r.n] = (long double)x;
-				r.chance[r.n] = (long double)chance;
-				turns[r.n++] = turn;
-				estimate_add_in_turn(&s, x, 3 * x, chance, turn);
-			}
-		}
-		for (int i = 0; i < 2; i++) {
-			p = estimate_pair_among(&s, 5000, &priors[i]);
-			expect_near((double)(p.variance[0] /
-					     reference_turns_variance(&r, turns, 5000, &priors[i])),
-				    1);
-			expect_proportional(&p);
-		}
-	}
-}
-
-/* A turn that both parts are in is one. */
-static void a_turn_in_two_parts_is_one(void **state)
-{
-	struct estimate_sample whole = { 0 }, parts[2] = { { 0 } };
-	struct estimate_pair a, b;
-
-	(void)state;
-	for (uint64_t turn = 1; turn <= 3; turn++) {
-		for (int i = 0; i < 20; i++) {
-			double x = 100 * (double)(turn * turn) + i % 3;
-
-			estimate_add_in_turn(&whole, x, 1, 0.1, turn);
-			estimate_add_in_turn(&parts[turn == 3 && i % 2], x, 1, 0.1, turn);
-		}
-	}
-	estimate_merge(&parts[0], &parts[1]);
-	a = estimate_pair(&whole, 5000);
-	b = estimate_pair(&parts[0], 5000);
-	assert_true(a.variance[0] > 0);
-	expect_near(b.variance[0] / a.variance[0], 1);
 }
 
 int main(void)
@@ -1174,15 +701,6 @@ int main(void)
 		cmocka_unit_test(constant_values_have_no_error),
 		cmocka_unit_test(parts_merge_to_the_whole),
 		cmocka_unit_test(errors_hold_the_truth_as_often_as_they_say),
-		cmocka_unit_test(a_total_tells_what_its_error_does_not_hold),
-		cmocka_unit_test(an_error_that_holds_nothing_is_none),
-		cmocka_unit_test(totals_merge_to_the_whole),
-		cmocka_unit_test(ratios_know_how_far_off_they_are),
-		cmocka_unit_test(a_ratio_of_strangers_adds_their_errors),
-		cmocka_unit_test(turns_are_drawn_as_a_whole),
-		cmocka_unit_test(turns_add_up),
-		cmocka_unit_test(turns_agree_with_what_is_written),
-		cmocka_unit_test(a_turn_in_two_parts_is_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,50 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/estimated_fixture.h"
 
 /* What reports tell of captures in which launches were chosen at random, against programs whose
  * every launch is known. Errors are checked over many runs: they are to be neither too small nor
  * too large. */
-
-#include "tests/unit/unit.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "client/report/derived.h"
-#include "client/report/estimated.h"
-#include "client/report/machine.h"
-#include "client/report/table.h"
-#include "client/report/view.h"
-
-enum { KERNELS = 3, STREAMS = 2, LAUNCHES = 400, RUNS = 400 };
-
-#define CHANCE 0.1
-
-static const struct gpuctr_column columns[] = {
-	{ .name = "dram__bytes.sum", .unit = "byte" },
-	{ .name = "sm__throughput.avg.pct", .unit = "percent" },
-};
-static const char *const names[KERNELS] = { "alpha", "beta", "gamma" };
-
-struct made {
-	struct groups *groups;
-	struct gpuctr_kernel kernels[KERNELS];
-	uint64_t random;
-	double work; /* of each launch, times */
-	/* What the program did. */
-	double bytes[KERNELS], stream_bytes[STREAMS], percent[KERNELS], time_ns;
-	double launches[KERNELS], stream_launches[STREAMS];
-};
-
-static double uniform(uint64_t *random)
-{
-	return (double)(unit_random(random) >> 11) * 0x1p-53;
-}
-
-static const struct gpuctr_plan made_plan = {
-	.chip = "GH100", .passes = 1, .columns = columns, .n_columns = 2
-};
 
 /* One capture more. */
 static void begin_again(struct made *m)
@@ -53,22 +12,6 @@ static void begin_again(struct made *m)
 
 	assert_int_equal(groups_begin(m->groups, &made_plan, "another", NULL), 0);
 	assert_int_equal(groups_process(m->groups, &process), 0);
-}
-
-static void begin(struct made *m, const char *by)
-{
-	const struct gpuctr_process process = { .process = 1, .program = "p", .recorded_from = "" };
-	struct keys keys;
-
-	assert_true(keys_parse(by, &keys, NULL));
-	m->groups = groups_new(&keys);
-	assert_non_null(m->groups);
-	assert_int_equal(groups_begin(m->groups, &made_plan, "made", NULL), 0);
-	assert_int_equal(groups_process(m->groups, &process), 0);
-	for (unsigned i = 0; i < KERNELS; i++) {
-		m->kernels[i] =
-			(struct gpuctr_kernel){ .name = names[i], .mangled = "", .id = i + 1 };
-	}
 }
 
 static void note_truth(struct made *m, unsigned k, unsigned stream, const double *values,
@@ -104,17 +47,6 @@ static void launch(struct made *m, unsigned k)
 	}
 }
 
-static void tell(struct made *m, unsigned k, uint64_t seen)
-{
-	const struct gpuctr_stratum stratum = { .process = 1,
-						.id = k + 1,
-						.kernel = &m->kernels[k % KERNELS],
-						.grid = { 1 + k / KERNELS, 1, 1 },
-						.seen = seen };
-
-	assert_int_equal(groups_stratum(m->groups, &stratum), 0);
-}
-
 static void run(struct made *m, const char *by, uint64_t seed, double work)
 {
 	*m = (struct made){ .random = seed * 7919 + 17, .work = work };
@@ -140,14 +72,6 @@ static const struct group *find(const struct made *m, const char *label)
 	}
 	fail_msg("no row %s", label);
 	return NULL;
-}
-
-static const struct measure *measure(const struct made *m, size_t i)
-{
-	const struct measure *measures;
-
-	groups_measures(m->groups, &measures);
-	return &measures[i];
 }
 
 /* How often truth lay within one error, and how far off the estimates were on average. */
@@ -301,10 +225,6 @@ static void what_was_not_measured_is_told(void **state)
 	groups_free(m.groups);
 }
 
-/* A range with a name of its own for each step: strata of six launches each, mostly with one that
- * was measured or none, and one of what came when there were too many. */
-enum { STEPS = 64, OF_STEP = 6, LATER = 60 };
-
 static void launch_in_steps(struct made *m)
 {
 	for (unsigned i = 0; i < STEPS * OF_STEP + LATER; i++) {
@@ -390,13 +310,6 @@ static double column(const struct view *v, const char *name, const struct group 
 	}
 	fail_msg("no column %s", name);
 	return NAN;
-}
-
-static void expect_near(double value, double wanted)
-{
-	if (!(fabs(value - wanted) <= 1e-9 * fabs(wanted))) {
-		fail_msg("%g, not %g", value, wanted);
-	}
 }
 
 static struct gpuctr_stratum stratum_of(const struct made *m, unsigned process, unsigned id,
@@ -798,278 +711,6 @@ static void a_change_has_the_direction_of_the_value(void **state)
 	assert_true(isnan(estimate_change(&more, &nothing).value));
 }
 
-/* --- in turns --- */
-
-enum { TURN_LAUNCHES = 4000, TURN = 100 };
-
-static const struct gpuctr_kernel kernel = { .name = "k", .mangled = "", .id = 1 };
-
-/* Bytes in one group, operations in the other. */
-static struct groups *begin_turns(const char *by)
-{
-	static const struct gpuctr_column two[] = {
-		{ .name = "dram__bytes.sum", .unit = "byte", .group = 0 },
-		{ .name = "flops", .unit = "FLOP", .group = 1 },
-	};
-	static const struct gpuctr_plan plan = {
-		.chip = "GH100", .passes = 2, .groups = 2, .columns = two, .n_columns = 2
-	};
-	const struct gpuctr_process process = { .process = 1, .program = "p", .recorded_from = "" };
-	struct groups *g;
-	struct keys keys;
-
-	assert_true(keys_parse(by, &keys, NULL));
-	g = groups_new(&keys);
-	assert_non_null(g);
-	assert_int_equal(groups_begin(g, &plan, "made", NULL), 0);
-	assert_int_equal(groups_process(g, &process), 0);
-	return g;
-}
-
-/* The kernel does 5 operations a byte. */
-static struct groups *run_turns(const char *by, double *ret_bytes)
-{
-	const struct gpuctr_stratum stratum = {
-		.process = 1, .id = 1, .kernel = &kernel, .seen = TURN_LAUNCHES
-	};
-	uint64_t random = 3;
-	struct groups *g;
-
-	g = begin_turns(by);
-	for (unsigned i = 0; i < TURN_LAUNCHES; i++) {
-		double bytes = floor(1000 * (1 + uniform(&random)));
-		unsigned group = i / TURN % 2;
-		double values[2] = { group == 0 ? bytes : NAN, group == 1 ? 5 * bytes : NAN };
-		const struct gpuctr_record record = { .process = 1,
-						      .kernel = &kernel,
-						      .clock = GPUCTR_CLOCK_GPU,
-						      .duration_ns = 1000,
-						      .values = values,
-						      .stratum = 1,
-						      .chance = 0.5 * CHANCE,
-						      .stream = i % 2,
-						      .group = group };
-
-		*ret_bytes += bytes;
-		if (uniform(&random) < CHANCE) {
-			assert_int_equal(groups_record(g, &record, NULL), 0);
-		}
-	}
-	assert_int_equal(groups_stratum(g, &stratum), 0);
-	assert_int_equal(groups_finish(g), 0);
-	return g;
-}
-
-/* Strata of one kernel and shape in two groups, of which each measures some only, most of them in
- * one turn: their totals are told with an error all the same. */
-static void strata_that_lack_in_turns_are_predicted(void **state)
-{
-	enum { STRATA = 24, EACH = 50 };
-	double truth = 0, unknown = 0;
-	uint64_t random = 11;
-	struct groups *g;
-	struct estimate e;
-
-	(void)state;
-	g = begin_turns("kernel");
-	for (unsigned i = 0; i < STRATA * EACH; i++) {
-		unsigned id = i % STRATA, group = i / (2 * STRATA) % 2;
-		double bytes = 1000 * (1 + id % 4) * (1 + 0.1 * uniform(&random));
-		double values[2] = { group == 0 ? bytes : NAN, group == 1 ? 5 * bytes : NAN };
-		const struct gpuctr_record record = { .process = 1,
-						      .kernel = &kernel,
-						      .clock = GPUCTR_CLOCK_GPU,
-						      .duration_ns = 1000,
-						      .values = values,
-						      .stratum = 1 + id,
-						      .chance = 0.5 * 0.04,
-						      .group = group };
-
-		truth += bytes;
-		if (uniform(&random) < 0.04) {
-			assert_int_equal(groups_record(g, &record, NULL), 0);
-		}
-	}
-	for (unsigned id = 0; id < STRATA; id++) {
-		const struct gpuctr_stratum stratum = { .process = 1,
-							.id = 1 + id,
-							.kernel = &kernel,
-							.grid = { 1, 1, 1 },
-							.block = { 32, 1, 1 },
-							.seen = EACH };
-
-		assert_int_equal(groups_stratum(g, &stratum), 0);
-	}
-	assert_int_equal(groups_finish(g), 0);
-	e = estimated_total(groups_all(g), &(struct measure){ .adds_up = true }, 1);
-	unknown = (double)groups_all(g)->estimated->total[1].unknown;
-	print_message("%.0f of %.0f, told %.0f, %.0f unknown\n", e.value, truth, e.error, unknown);
-	assert_int_equal(e.kind, ESTIMATE_GUESS);
-	assert_true(fabs(e.value - truth) < 3 * e.error && e.error < 0.3 * truth);
-	assert_true(unknown == 0 && e.measured < 40);
-	groups_free(g);
-}
-
-/* What was measured of a stratum was in one turn and in one row: others may be in other rows. */
-static void one_turn_in_one_row_is_not_the_whole_stratum(void **state)
-{
-	enum { STRATA = 8, EACH = 500, TURNS = 3 };
-	struct group **rows;
-	struct groups *g;
-	size_t n, alone = 0;
-
-	(void)state;
-	g = begin_turns("stream");
-	for (unsigned i = 0; i < STRATA * TURNS * 2 * 5; i++) {
-		unsigned id = i % STRATA, turn = i / (STRATA * 5), group = turn % 2;
-		double values[2] = { group == 0 ? 1000 + i % 7 : NAN, group == 1 ? 5 : NAN };
-		const struct gpuctr_record record = { .process = 1,
-						      .kernel = &kernel,
-						      .clock = GPUCTR_CLOCK_NONE,
-						      .stream = id == 0 ? 99 : 7,
-						      .values = values,
-						      .stratum = 1 + id,
-						      .chance = 0.1,
-						      .group = group };
-
-		if (id > 0 || turn == 0) {
-			assert_int_equal(groups_record(g, &record, NULL), 0);
-		}
-	}
-	for (unsigned id = 0; id < STRATA; id++) {
-		const struct gpuctr_stratum stratum = { .process = 1,
-							.id = 1 + id,
-							.kernel = &kernel,
-							.grid = { 1 + id },
-							.seen = EACH };
-
-		assert_int_equal(groups_stratum(g, &stratum), 0);
-	}
-	assert_int_equal(groups_finish(g), 0);
-	n = groups_rows(g, &rows);
-	for (size_t i = 0; i < n; i++) {
-		if (rows[i]->estimated && rows[i]->estimated->measured == 5) {
-			alone++;
-			assert_false(group_launches_error(rows[i], false) == 0);
-			assert_int_equal(estimated_total(rows[i],
-							 &(struct measure){ .adds_up = true }, 1)
-						 .kind,
-					 ESTIMATE_ONCE);
-		}
-	}
-	assert_int_equal(alone, 1);
-	groups_free(g);
-}
-
-static void ratios_of_groups_are_joined(void **state)
-{
-	static const double expected[] = { [DERIVED_BANDWIDTH] = 1500 / 1e-6,
-					   [DERIVED_PEAK] = NAN,
-					   [DERIVED_RATE] = 7500 / 1e-6,
-					   [DERIVED_INTENSITY] = 5 };
-	struct derived derived[DERIVED_MAX];
-	const struct measure *measures;
-	const struct group *all;
-	struct groups *g;
-	struct estimate e;
-	double bytes = 0;
-	size_t n;
-
-	(void)state;
-	g = run_turns("kernel", &bytes);
-	assert_true(groups_take_turns(g));
-	all = groups_all(g);
-	n = groups_measures(g, &measures);
-	e = estimated_total(all, &measures[1], 1);
-	assert_int_equal(e.kind, ESTIMATE_GUESS);
-	assert_true(fabs(e.value - bytes) < 4 * e.error && e.error < 0.1 * bytes);
-	n = derived_find(measures, n, derived);
-	assert_int_equal(n, 4);
-	for (size_t i = 0; i < n; i++) {
-		const struct derived *d = &derived[i];
-
-		/* A launch has its time in any group, and bytes or operations. */
-		assert_int_equal(derived_is_joined(d, all), d->kind == DERIVED_INTENSITY);
-		e = derived_estimate(d, all);
-		if (!isnan(expected[d->kind])) {
-			assert_true(fabs(e.value / expected[d->kind] - 1) < 0.1);
-			assert_true(e.error > 0 && e.error < 0.1 * e.value);
-		}
-	}
-	groups_free(g);
-}
-
-/* Whatever the rows are of, all of them together are the same launches in the same turns. */
-static void all_is_the_same_by_any_key(void **state)
-{
-	double bytes = 0;
-	struct groups *by_kernel = run_turns("kernel", &bytes),
-		      *by_stream = run_turns("stream", &bytes);
-	const struct measure m = { .adds_up = true };
-
-	(void)state;
-	for (size_t i = 1; i <= 2; i++) {
-		struct estimate a = estimated_total(groups_all(by_kernel), &m, i);
-		struct estimate b = estimated_total(groups_all(by_stream), &m, i);
-
-		assert_int_equal(a.kind, ESTIMATE_GUESS);
-		expect_near(b.value, a.value);
-		expect_near(b.error, a.error);
-	}
-	groups_free(by_kernel);
-	groups_free(by_stream);
-}
-
-/* Each context has turns of its own: one that is always in the same group has one turn, whatever
- * comes between its records. */
-static void turns_are_of_their_context(void **state)
-{
-	struct groups *g = begin_turns("kernel");
-	const struct gpuctr_stratum stratum = {
-		.process = 1, .id = 1, .kernel = &kernel, .seen = 100
-	};
-
-	(void)state;
-	for (unsigned i = 0; i < 20; i++) {
-		double values[2] = { i % 2 ? NAN : 10 + i % 3, i % 2 ? 20 + i % 5 : NAN };
-		const struct gpuctr_record record = { .process = 1,
-						      .kernel = &kernel,
-						      .clock = GPUCTR_CLOCK_NONE,
-						      .values = values,
-						      .stratum = 1,
-						      .chance = 0.1,
-						      .context = 1 + i % 2,
-						      .group = i % 2 };
-
-		assert_int_equal(groups_record(g, &record, NULL), 0);
-	}
-	assert_int_equal(groups_stratum(g, &stratum), 0);
-	assert_int_equal(groups_finish(g), 0);
-	for (size_t i = 1; i <= 2; i++) {
-		assert_int_equal(estimated_total(groups_all(g),
-						 &(struct measure){ .adds_up = true }, i)
-					 .kind,
-				 ESTIMATE_ONCE);
-	}
-	groups_free(g);
-}
-
-/* A kind of launches was told, and no launch of it was seen: there is no row, and nothing to sort.
- */
-static void a_kind_without_launches_is_no_row(void **state)
-{
-	struct made m = { 0 };
-	struct group **rows;
-
-	(void)state;
-	begin(&m, "kernel");
-	tell(&m, 0, 0);
-	assert_int_equal(groups_finish(m.groups), 0);
-	assert_int_equal(groups_rows(m.groups, &rows), 0);
-	assert_true(groups_are_estimated(m.groups));
-	groups_free(m.groups);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1092,12 +733,6 @@ int main(void)
 		cmocka_unit_test(two_sums_become_one),
 		cmocka_unit_test(a_sum_is_as_sure_as_its_parts),
 		cmocka_unit_test(a_change_has_the_direction_of_the_value),
-		cmocka_unit_test(strata_that_lack_in_turns_are_predicted),
-		cmocka_unit_test(one_turn_in_one_row_is_not_the_whole_stratum),
-		cmocka_unit_test(ratios_of_groups_are_joined),
-		cmocka_unit_test(all_is_the_same_by_any_key),
-		cmocka_unit_test(turns_are_of_their_context),
-		cmocka_unit_test(a_kind_without_launches_is_no_row),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@ static const struct gpuctr_column columns[] = {
 };
 
 struct made {
+	struct intake intake;
 	struct hints *hints;
 	struct groups *groups;
 };
@@ -36,15 +37,14 @@ static struct made begin(const char *by, size_t n_columns)
 	const struct gpuctr_plan plan = { .chip = "GH100",
 					  .columns = columns,
 					  .n_columns = n_columns };
-	struct made m = { .hints = hints_new() };
+	struct made m = { 0 };
 	struct keys keys;
 
 	assert_true(keys_parse(by, &keys, NULL));
-	m.groups = groups_new(&keys);
-	assert_int_equal(groups_begin(m.groups, &plan, "run.gpuctr", NULL), 0);
-	assert_int_equal(hints_begin(m.hints, &plan, "run.gpuctr"), 0);
-	assert_int_equal(groups_process(m.groups, &process), 0);
-	assert_int_equal(hints_process(m.hints, &process), 0);
+	m.hints = hints_new(&m.intake);
+	m.groups = intake_add(&m.intake, groups_new(&keys));
+	assert_int_equal(intake_begin(&m.intake, &plan, "run.gpuctr", "", NULL), 0);
+	assert_int_equal(intake_process(&m.intake, &process), 0);
 	return m;
 }
 
@@ -74,8 +74,8 @@ static void add(struct made *m, struct launch l)
 	struct attribution what;
 
 	assert_int_equal(attributor_take(attributor, &record, &what), 0);
-	assert_int_equal(groups_record(m->groups, &record, &what), 0);
-	assert_int_equal(hints_record(m->hints, &record), 0);
+	assert_int_equal(hints_at(m->hints, &record), 0);
+	assert_int_equal(intake_record(&m->intake, &record, &what), 0);
 }
 
 /* These, with as many lines, and no others. */

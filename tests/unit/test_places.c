@@ -14,14 +14,18 @@ static const struct gpuctr_column columns[] = { { .name = "dram__bytes.sum", .un
 static const struct gpuctr_plan plan = { .chip = "GH100", .columns = columns, .n_columns = 1 };
 static const struct gpuctr_kernel kernel = { .name = "k", .mangled = "", .id = 1 };
 
+static struct intake intake;
+
 static struct places *begin(void)
 {
 	const struct gpuctr_process process = { .process = 1, .program = "p" };
-	struct places *p = places_new(NULL);
+	struct places *p;
 
+	intake = (struct intake){ 0 };
+	p = places_new(&intake, NULL);
 	assert_non_null(p);
-	assert_int_equal(places_begin(p, &plan, "run.gpuctr", NULL), 0);
-	assert_int_equal(places_process(p, &process), 0);
+	assert_int_equal(intake_begin(&intake, &plan, "run.gpuctr", "", NULL), 0);
+	assert_int_equal(intake_process(&intake, &process), 0);
 	return p;
 }
 
@@ -36,16 +40,17 @@ static void add(struct places *p, const char *place, unsigned stratum, double by
 					      .stratum = stratum,
 					      .chance = stratum ? 0.5 : 1 };
 
-	assert_int_equal(places_record(p, &record, place), 0);
+	assert_int_equal(places_at(p, place), 0);
+	assert_int_equal(intake_record(&intake, &record, NULL), 0);
 }
 
-static void tell(struct places *p, unsigned stratum, uint64_t seen)
+static void tell(unsigned stratum, uint64_t seen)
 {
 	const struct gpuctr_stratum s = {
 		.process = 1, .id = stratum, .kernel = &kernel, .seen = seen
 	};
 
-	assert_int_equal(places_stratum(p, &s), 0);
+	assert_int_equal(intake_stratum(&intake, &s), 0);
 }
 
 struct sums {
@@ -115,7 +120,7 @@ static void places_are_no_more_than_their_kernel(void **state)
 		for (unsigned i = 0; i < (s < 4 ? 5 : 1); i++) {
 			add(p, s < 4 ? "usual" : "rare", s, s < 4 ? 100 + s + i : 10000);
 		}
-		tell(p, s, 10);
+		tell(s, 10);
 	}
 	sums = expect_sum_of_kernel(p);
 	assert_int_equal(sums.n, 2);
@@ -133,7 +138,7 @@ static void what_was_never_measured_is_nowhere(void **state)
 		for (unsigned i = 0; s < 8 && i < 5; i++) {
 			add(p, "usual", s, 100 + s + i);
 		}
-		tell(p, s, 10);
+		tell(s, 10);
 	}
 	sums = expect_sum_of_kernel(p);
 	assert_int_equal(sums.n, 2);
