@@ -8,10 +8,6 @@
  * among kernels give most nearly the same to all kernels of a position, whatever the sampling's
  * phase.
  *
- * Samples that are far longer than that have no say in it, and hold so many kernels that the one in
- * the middle says little: they are taken as they are, unless least squares fits much better at a
- * shift of a sample's length or more.
- *
  * Each metric has a shift of its own: what is written lingers in the L2 cache and reaches the
  * memory later than what is read leaves it. */
 
@@ -33,7 +29,9 @@
  * best one within. */
 #define CLEAR 0.9
 #define APART 0.6
-/* Samples that are so many times as long as the clocks may be apart have no shift. */
+/* Samples that are so many times as long as the clocks may be apart have no shift: they hold so
+ * many kernels that the one in the middle says little. They are taken as they are, unless least
+ * squares fits much better at a shift of a sample's length or more. */
 #define LONG 4
 
 struct look {
@@ -341,22 +339,26 @@ static int64_t length_of(const struct look *l)
 	return first->end_ns - first->start_ns;
 }
 
-static int coarse_apart(const struct look *l, uint32_t unknowns, int *apart)
+static int coarse_apart(const struct look *l, uint32_t unknowns, struct shift *ret)
 {
 	int64_t length = length_of(l), most = ROUGH_NS / length > 0 ? ROUGH_NS / length : 1;
+	int64_t far_ns = 0;
 	double near = 1, far = 1;
 
 	for (int64_t i = -2 * most; i <= 2 * most; i++) {
 		struct trial t;
-		double *side = i >= -1 && i <= 1 ? &near : &far;
+		int is_near = i >= -1 && i <= 1;
+		double *side = is_near ? &near : &far;
 		int r = try_shift(l, unknowns, i * length / 2, &t);
 
 		if (r != 0) {
 			return r < 0 ? r : 0;
 		}
+		far_ns = !is_near && t.left < far ? i * length / 2 : far_ns;
 		*side = t.left < *side ? t.left : *side;
 	}
-	*apart = far < APART * near;
+	ret->apart = far < APART * near;
+	ret->ns = ret->apart ? far_ns : 0;
 	return 0;
 }
 
@@ -374,9 +376,9 @@ int shift_estimate(const struct window *w, uint32_t positions, uint32_t metric, 
 	}
 	r = number(&l, &unknowns);
 	if (r == 0 && length_of(&l) > LONG * most_ns) {
-		return coarse_apart(&l, unknowns, &ret->apart);
+		return coarse_apart(&l, unknowns, ret);
 	}
-	r = r == 0 ? rough_apart(&l, unknowns, most_ns, &ret->apart) : r;
+	r = r == 0 ? rough_apart(&l, unknowns, most_ns, ret) : r;
 	if (r != 0 || ret->apart) {
 		return r;
 	}

@@ -455,7 +455,7 @@ static int add_gpus(struct joined *j)
 
 static int attribute_once(struct joined *j)
 {
-	int r = sampled_values_init(&j->values, &j->info.plan);
+	int r = sampled_values_init(&j->values, &j->info.plan, NULL);
 
 	r = r ? r : add_gpus(j);
 	r = r ? r : add_kernels(j);
@@ -498,21 +498,7 @@ static int prepare(struct joined *j)
 	}
 	buf_deinit(&why);
 	r = r ? r : choose_base(j);
-	if (r == 0) {
-		r = sampled_values_init(&j->values, &j->info.plan, NULL);
-		r = r ? r : place_files(j);
-	}
-	return r;
-}
-
-static int attribute(struct joined *j)
-{
-	int r = add_kernels(j);
-
-	for (size_t i = 0; i < j->n_files && r == 0; i++) {
-		r = add_file(j, &j->files[i]);
-	}
-	return r ? r : check_ends(j);
+	return r ? r : place_files(j);
 }
 
 static void describe(struct joined *j)

@@ -142,6 +142,7 @@ struct sampled *sampled_free(struct sampled *s)
 	free(s->told);
 	free(s->row);
 	free(s->metrics);
+	free(s->unknown);
 	free(s);
 	return NULL;
 }
@@ -189,67 +190,13 @@ static void on_kernel(void *user, const struct attribution_result *result)
 	}
 }
 
-static void hear(const struct sampled_gpu *gpu, const struct sampled_given *given)
-{
-	const struct sampled *s = gpu->owner;
-
-	s->on_sample(s->on_sample_user, (int)(gpu - s->gpus), given->start_ns, given->end_ns,
-		     given->values);
-}
-
-/* Of several sets they are told in the order of time, once all sets were given theirs. */
-static void on_given(void *user, int64_t start_ns, int64_t end_ns, const double *values)
-{
-	const struct sampled_part *part = user;
-	struct sampled_gpu *gpu = (struct sampled_gpu *)(uintptr_t)part->gpu;
-	struct sampled *s = gpu->owner;
-	const struct sampled_set *set = &s->sets[part->set];
-	struct sampled_given given = { .start_ns = start_ns, .end_ns = end_ns };
-
-	if (!s->on_sample) {
-		return;
-	}
-	for (size_t i = 0; i < SAMPLER_METRICS_MAX; i++) {
-		given.values[i] = NAN;
-	}
-	for (size_t i = 0; i < set->n; i++) {
-		given.values[set->metrics[i]] = values[i];
-	}
-	if (s->n_sets == 1) {
-		hear(gpu, &given);
-	} else if (array_make_room(&gpu->given, sizeof(*gpu->given), gpu->n_given,
-				   &gpu->max_given)) {
-		gpu->given[gpu->n_given++] = given;
-	} else {
-		s->failed = true;
-	}
-}
-
-static int compare_given(const void *a, const void *b)
-{
-	const struct sampled_given *x = a, *y = b;
-
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
-}
-
-static void hear_all(struct sampled_gpu *gpu)
-{
-	if (gpu->n_given > 1) {
-		qsort(gpu->given, gpu->n_given, sizeof(*gpu->given), compare_given);
-	}
-	for (size_t i = 0; i < gpu->n_given; i++) {
-		hear(gpu, &gpu->given[i]);
-	}
-	gpu->n_given = 0;
-}
-
 void sampled_hear_samples(struct sampled *s, sampled_on_sample *on_sample, void *user)
 {
 	s->on_sample = on_sample;
 	s->on_sample_user = user;
 }
 
-static const struct waiting_handler waiting_handler = { on_late, on_given };
+static const struct waiting_handler waiting_handler = { on_late, sampled_given };
 
 static int add_part(struct sampled_gpu *gpu, size_t set)
 {
@@ -304,13 +251,6 @@ static struct sampled_device *find_device(const struct sampled *s, unsigned proc
 	return NULL;
 }
 
-int sampled_find_gpu(const struct sampled *s, unsigned process, unsigned index)
-{
-	const struct device *device = find_device(s, process, index);
-
-	return device ? device->gpu : -1;
-}
-
 /* NULL: it is not sampled. */
 static struct sampled_gpu *gpu_of(struct sampled *s, const struct sampled_device *device)
 {
@@ -359,6 +299,22 @@ void sampled_process(struct sampled *s, const struct gpuctr_process *process)
 	}
 }
 
+int sampled_find_gpu(const struct sampled *s, unsigned process, unsigned index)
+{
+	const struct sampled_device *device = find_device(s, process, index);
+
+	return device ? device->gpu : -1;
+}
+
+static bool add_unknown(struct sampled *s, const struct sampled_unknown *unknown)
+{
+	if (!array_make_room(&s->unknown, sizeof(*s->unknown), s->n_unknown, &s->max_unknown)) {
+		return false;
+	}
+	s->unknown[s->n_unknown++] = *unknown;
+	return true;
+}
+
 static void tell_lost(struct sampled_gpu *gpu, int64_t start_ns, int64_t end_ns)
 {
 	for (size_t i = 0; i < gpu->owner->n_sets; i++) {
@@ -366,12 +322,28 @@ static void tell_lost(struct sampled_gpu *gpu, int64_t start_ns, int64_t end_ns)
 	}
 }
 
+void sampled_note_unknown(struct sampled *s, const struct sampled_unknown *unknown)
+{
+	if (unknown->gpu < 0) {
+		sampled_discard(s, unknown->start_ns);
+		return;
+	}
+	tell_lost(&s->gpus[unknown->gpu], unknown->start_ns, unknown->end_ns);
+	s->failed |= !add_unknown(s, unknown);
+}
+
+size_t sampled_unknown(const struct sampled *s, const struct sampled_unknown **ret)
+{
+	*ret = s->unknown;
+	return s->n_unknown;
+}
+
 /* Nobody knows what the process ran there meanwhile. */
 static void note_unknown(struct sampled *s, const struct sampled_device *d, int64_t start_ns,
 			 int64_t end_ns)
 {
 	if (d->gpu >= 0) {
-		tell_lost(&s->gpus[d->gpu], start_ns, end_ns);
+		sampled_note_unknown(s, &(struct sampled_unknown){ d->gpu, start_ns, end_ns });
 	}
 }
 
@@ -670,6 +642,7 @@ void sampled_discard(struct sampled *s, int64_t since_ns)
 	for (size_t i = 0; i < s->n_gpus * s->n_sets; i++) {
 		waiting_discard(&s->gpus[i / s->n_sets].parts[i % s->n_sets].waiting, since_ns);
 	}
+	s->failed |= !add_unknown(s, &(struct sampled_unknown){ -1, since_ns, INT64_MAX });
 }
 
 /* Not each time: what stays is moved. */
@@ -698,7 +671,7 @@ void sampled_advance(struct sampled *s)
 			s->failed = waiting_advance(&gpu->parts[k].waiting, until_ns,
 						    s->undelivered > 0) < 0;
 		}
-		hear_all(gpu);
+		sampled_tell_given(gpu);
 	}
 }
 
@@ -722,6 +695,7 @@ static void finish(struct sampled *s, struct sampled_gpu *gpu, struct sampled_pa
 	s->failed |= s->failed || note_away(gpu, part, gpu->last_ns) < 0 ||
 		     waiting_finish(&part->waiting) < 0;
 	s->counts.bad_samples += c->bad_samples + c->late_samples;
+	s->counts.apart_ns = s->counts.apart_ns ? s->counts.apart_ns : c->apart_ns;
 	if (c->shift_known && !s->counts.shift_known) {
 		s->counts.shift_known = true;
 		s->counts.shift_ns = c->shift_ns[0];
@@ -734,7 +708,7 @@ static void attribute(struct sampled *s, struct sampled_gpu *gpu)
 	for (size_t i = 0; i < s->n_sets; i++) {
 		finish(s, gpu, &gpu->parts[i]);
 	}
-	hear_all(gpu);
+	sampled_tell_given(gpu);
 }
 
 static void tell_oldest(struct sampled *s, sampled_on_record *on_record, void *user)

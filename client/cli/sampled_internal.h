@@ -88,10 +88,17 @@ struct sampled {
 	enum sampled_reason told_why;	/* of the record that is told */
 	struct sampled_counts counts;
 	size_t scale; /* of bounds; 0: 1 */
+	struct sampled_unknown *unknown;
+	size_t n_unknown, max_unknown;
 	bool is_live; /* ends of processes are told */
 	sampled_on_sample *on_sample;
 	void *on_sample_user;
 };
+
+/* --- sampled_given.c */
+/* waiting_handler.on_sample, of a part. */
+void sampled_given(void *user, int64_t start_ns, int64_t end_ns, const double *values);
+void sampled_tell_given(struct sampled_gpu *gpu);
 
 /* --- sampled_tell.c: a record with its values, errors and what it is alike to; or without */
 void sampled_tell(struct sampled *s, struct sampled_kept *k, sampled_on_record *on_record,

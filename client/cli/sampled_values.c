@@ -14,6 +14,10 @@
 #include "client/report/attribution.h"
 #include "proto/base/array.h"
 
+#define EARLY_NS INT64_C(200000000)
+
+enum { FEED_SAMPLES = 1 << 10 };
+
 int sampled_values_init(struct sampled_values *v, const struct gpuctr_plan *plan,
 			const uint8_t *sets)
 {

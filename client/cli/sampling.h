@@ -66,4 +66,9 @@ const char *sampling_unsampled(const struct sampling *s);
 /* Appends how samples are taken, "each 10.0 us". */
 void sampling_describe(const struct sampling *s, struct buf *b);
 
+/* After that: what of the samples is of no use, to be kept with them. */
+void sampling_unknown(const struct sampling *s,
+		      void (*on_unknown)(void *user, const struct store_unknown *unknown),
+		      void *user);
+
 #endif
