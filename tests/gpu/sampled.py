@@ -9,6 +9,7 @@ import time
 import samples
 from budgets import CLIENT_S, PROGRAMS, SETTLES_S, WINDOW_S, pace, quartiles
 from figures import median, told
+from machine import COPY_BYTES
 from standby import standing, told_by
 from table import row
 
@@ -197,7 +198,23 @@ def pid(m):
         f"{r.ended - last:.1f} s after the last kernel", "a value each; 1.5 s after the end", r.returncode == 0 and bool(large) and r.ended - last <= 1.5)
 
 
+def together(m):
+    """Three processes on one GPU, which give way to each other in slices of time: what each copies, of what it says."""
+    copies = f"{m.workload} --kind copy --kernels 1000 --repeat 1 >/dev/null"
+    r, kernels, totals = m.capture("together.jsonl", "--mode", "sample", "--metrics", LIST, "--", "sh", "-c", f"{copies} & {copies} & {copies} & wait")
+    print("\n".join("    " + line for line in lines_of(r.stderr)))
+    found = {}
+    for k in kernels:
+        if k["metrics"][METRICS[0]] is not None:
+            found.setdefault(k["process"], []).append(k["metrics"][METRICS[0]] / COPY_BYTES)
+    sums = {p: mean(v) for p, v in found.items()}
+    known = sum(map(len, found.values()))
+    row("three processes on one GPU, read by a copy of each", f"{', '.join(f'{v:.4f}' for v in sums.values())} of 256 MiB; {known} of {len(kernels)} have a value; {told(totals)}",
+        "3, 2 %, all measured", len(sums) == 3 and all(abs(v - 1) <= 0.02 for v in sums.values()) and known >= 0.9 * len(kernels))
+
+
 def sampled(m):
+    together(m)
     for model in ("transformer", "gpt"):
         values(m, model)
     turns(m)
