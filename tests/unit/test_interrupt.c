@@ -67,6 +67,7 @@ static void begin(struct client *c, const char *script,
 		struct signals s;
 
 		setpgid(0, 0);
+		signal(SIGHUP, SIG_DFL); /* nohup(1) may have started the tests */
 		if (signals_open(&s) < 0) {
 			_exit(98);
 		}
