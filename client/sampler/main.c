@@ -55,19 +55,18 @@ static const struct option options[] = {
 	{ "gpu", required_argument, NULL, 'g' },      { "metrics", required_argument, NULL, 'm' },
 	{ "interval", required_argument, NULL, 'i' }, { "duration", required_argument, NULL, 'd' },
 	{ "buffer", required_argument, NULL, 'b' },   { "quiet", no_argument, NULL, 'q' },
-	{ "turns", required_argument, NULL, 't' },    { "keep-object", no_argument, NULL, 'k' },
-	{ "help", no_argument, NULL, 'h' },	      { NULL, 0, NULL, 0 },
+	{ "turns", required_argument, NULL, 't' },    { "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
 };
 
 static const char usage[] =
 	"Usage: gpuctr-sampler --metrics NAME[,NAME...] [--gpu INDEX|UUID] [--interval TIME]\n"
-	"                      [--duration SECONDS] [--buffer MIB] [--turns TIME [--keep-object]]\n"
-	"                      [--quiet]\n"
+	"                      [--duration SECONDS] [--buffer MIB] [--turns TIME] [--quiet]\n"
 	"\n"
 	"Samples the counters of a GPU, whoever's programs run there, and writes binary samples\n"
 	"to standard output. TIME is 10us, 1ms, ...; without --interval 10us, or what metrics of\n"
 	"the SMs need. MIB is the hardware's buffer. With --turns metrics of several passes are\n"
-	"sampled in turns of about TIME, from 10ms on, of one profiler object with --keep-object.\n"
+	"sampled in turns of about TIME, from 10ms on.\n"
 	"`gpuctr-client capture --timeline` runs it and shows what it says.\n";
 
 /* --- the command line --- */
@@ -124,8 +123,6 @@ static bool take_option(struct sampler *s, int id, char *value)
 		return read_time(value, 1, DURATION_MAX_NS, &s->duration_ns);
 	case 't':
 		return read_time(value, TURN_MIN_NS, TURN_MAX_NS, &s->options.turn_ns);
-	case 'k':
-		return s->options.keeps_object = true;
 	case 'q':
 		s->quiet = true;
 		return true;

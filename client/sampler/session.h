@@ -16,7 +16,6 @@ struct session_options {
 	uint64_t interval_ns;  /* 0: the shortest that can be kept, from 10 us on */
 	uint64_t buffer_bytes; /* 0: by the interval */
 	uint64_t turn_ns;      /* metrics of several passes take turns, of about this; 0: refused */
-	bool keeps_object;     /* from turn to turn */
 };
 
 struct session_set {
