@@ -52,10 +52,14 @@ struct sampler {
 };
 
 static const struct option options[] = {
-	{ "gpu", required_argument, NULL, 'g' },      { "metrics", required_argument, NULL, 'm' },
-	{ "interval", required_argument, NULL, 'i' }, { "duration", required_argument, NULL, 'd' },
-	{ "buffer", required_argument, NULL, 'b' },   { "quiet", no_argument, NULL, 'q' },
-	{ "turns", required_argument, NULL, 't' },    { "help", no_argument, NULL, 'h' },
+	{ "gpu", required_argument, NULL, 'g' },
+	{ "metrics", required_argument, NULL, 'm' },
+	{ "interval", required_argument, NULL, 'i' },
+	{ "duration", required_argument, NULL, 'd' },
+	{ "buffer", required_argument, NULL, 'b' },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "turns", required_argument, NULL, 't' },
+	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
 

@@ -33,8 +33,8 @@
  * over although nothing has held us up.
  *
  * Sets of metrics take turns. An object that was configured for a set goes on with that set or
- * gives no samples (H200, CUPTI 2025.3), so each turn has an object of its own, which takes 0.4 s. Turns are
- * of uneven length, lest they go with the steps of a program. */
+ * gives no samples (H200, CUPTI 2025.3), so each turn has an object of its own, which takes 0.4 s.
+ * Turns are of uneven length, lest they go with the steps of a program. */
 
 enum {
 	SAMPLES_FIRST = 16384,
