@@ -319,7 +319,8 @@ static bool take_kernel(void *options, const char *value)
 
 static const struct option_def defs[] = {
 	{ 0, "by", "KEYS",
-	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, graph, "
+	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
+	  "graph, "
 	  "capture, rank, task, host; several with commas (default: kernel)",
 	  OPTION_TAKEN(summary_take_keys, struct report_options, keys) },
 	{ 0, "where", "KEY=REGEX",

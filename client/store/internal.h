@@ -49,8 +49,8 @@ struct store {
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns, n_metrics;
 	bool sampled, graphs; /* has the table */
-	bool keeps_samples; /* and those of samples */
-	uint8_t *planes;    /* of the block that is written */
+	bool keeps_samples;   /* and those of samples */
+	uint8_t *planes;      /* of the block that is written */
 	size_t (*name_length)(
 		const char *message); /* the part of a message that is its name; NULL: all of it */
 	struct written written;

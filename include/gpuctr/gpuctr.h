@@ -250,13 +250,14 @@ struct gpuctr_totals {
 	uint64_t measured;
 	uint64_t filtered;  /* by kernel_regex, nvtx_include and others of the options */
 	uint64_t capturing; /* launched into a stream that captures a graph: nothing ran then */
-	uint64_t unready;   /* not measurable: on a device that is not leased, before its profiler was
-				up, beside a kernel that may wait for it, while an earlier call of CUPTI's
-				has not returned, or chosen for a batch that cannot be changed yet */
-	uint64_t failed;    /* CUPTI or the driver refused the range or its data */
-	uint64_t dropped;   /* lost to a reader that was too slow */
-	uint64_t lost;	    /* in flight when their process died (at least) */
-	uint64_t unchosen;  /* left out by the random choice of a budget */
+	uint64_t unready; /* not measurable: on a device that is not leased, before its profiler was
+			      up, beside a kernel that may wait for it, while an earlier call of
+			     CUPTI's has not returned, or chosen for a batch that cannot be changed
+			     yet */
+	uint64_t failed;  /* CUPTI or the driver refused the range or its data */
+	uint64_t dropped; /* lost to a reader that was too slow */
+	uint64_t lost;	  /* in flight when their process died (at least) */
+	uint64_t unchosen; /* left out by the random choice of a budget */
 };
 
 /* X(name) for each member of struct gpuctr_totals, in its order; GPUCTR_FATES: without seen. */
@@ -689,7 +690,8 @@ struct gpuctr_capture_options {
 	const char *program;	  /* what is measured, shown to those who wait */
 	/* Registered processes to measure, by their numbers; none: those that are started with
 	 * gpuctr_capture_environment(). They begin when the capture is ready, and without gpus it
-	 * leases those that they use. A permit leases these and leaves the processes as they are. */
+	 * leases those that they use. A permit leases these and leaves the processes as they are.
+	 */
 	const unsigned *processes;
 	size_t n_processes;
 	/* What measuring may cost, in millionths of the time: launches are chosen at random, as

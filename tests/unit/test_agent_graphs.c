@@ -182,7 +182,7 @@ static void as_many_as_last_time_are_waited_for(void **state)
 	come(30, 2, true);
 	assert_int_equal(look(30), GRAPH_ALL);
 	assert_int_equal(graphs_take(&graphs, 30).lacks, 1); /* or a record is lost */
-	assert_int_equal(look(31), GRAPH_ALL); /* nobody knows of it, nothing comes */
+	assert_int_equal(look(31), GRAPH_ALL);		     /* nobody knows of it, nothing comes */
 	graphs_deinit(&graphs);
 }
 

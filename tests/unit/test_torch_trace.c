@@ -129,15 +129,16 @@ static void kernels_of_a_graph_have_its_launch(void **state)
 	read_torch(
 		&t, "",
 		KERNEL("late", "90", "1", "\"correlation\":12") "," SPAN(
-			"cpu_op", "aten::op", 2,
-			"1", "9", "") "," SPAN("cuda_runtime", "cudaGraphLaunch", 2, "2", "1",
-					       "\"correlation\":11") "," KERNEL("a", "20", "1",
-										"\"correlation\":"
-										"11") "," KERNEL("b",
-												 "2"
-												 "2",
-												 "1",
-												 "\"correlation\":11"));
+			"cpu_op", "aten::op", 2, "1", "9",
+			"") "," SPAN("cuda_runtime", "cudaGraphLaunch", 2, "2", "1",
+				     "\"correlation\":11") "," KERNEL("a", "20", "1",
+								      "\"correlation\":"
+								      "11") "," KERNEL("b",
+										       "2"
+										       "2",
+										       "1",
+										       "\"correlati"
+										       "on\":11"));
 	assert_string_equal(record_of(&t, 0).kernel->name, "a");
 	assert_string_equal(record_of(&t, 1).kernel->name, "b");
 	assert_string_equal(record_of(&t, 2).kernel->name, "late");
