@@ -45,8 +45,8 @@ def tail(text, lines=60):
 def check_quickstart(c, check):
     r = c.run("cd /root/gpucountd && packaging/quickstart", cuda_binds(), limit=LIMIT_S)
     counts = re.findall(r"^([\d,]+) kernels seen in 1 process: ([\d,]+) measured, 0 dropped; ", r.stdout, re.M)
-    check("bare: packaging/quickstart plays the recording, and captures a program that runs already",
-          r.returncode == 0 and len(counts) == 2 and all(seen == measured for seen, measured in counts),
+    check("bare: packaging/quickstart plays two recordings, and captures a program that runs already",
+          r.returncode == 0 and len(counts) == 3 and all(seen == measured for seen, measured in counts),
           f"{' and '.join(measured for _, measured in counts)} kernels measured" if r.returncode == 0 else f"status {r.returncode}\n{tail(r.stdout)}")
     return r.returncode == 0
 
