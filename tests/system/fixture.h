@@ -147,6 +147,8 @@ void fixture_release(struct fixture *f);
 
 /* The path of a file in the test's folder. */
 const char *fixture_path(const struct fixture *f, const char *name);
+/* What clients start as gpuctr-sampler from now on: a script. */
+void fixture_use_sampler(struct fixture *f, const char *text);
 
 void program_wait(struct program *p);
 bool program_is_running(struct program *p);

@@ -39,4 +39,13 @@ static inline double query_run(struct fixture *f, const char *sql)
 	return query_file(fixture_path(f, "run.gpuctr"), sql);
 }
 
+/* The daemon, and where a capture is and what is made of it; each of FILE_BYTES. */
+enum { FILE_BYTES = 96 };
+static inline void begin_with_files(struct fixture *f, char *path, char *out)
+{
+	snprintf(path, FILE_BYTES, "%s", fixture_path(f, "run.gpuctr"));
+	snprintf(out, FILE_BYTES, "%s", fixture_path(f, "again.gpuctr"));
+	fixture_start_daemon(f, NULL);
+}
+
 #endif

@@ -92,18 +92,6 @@ static void others_are_to_be_had(void **state)
 	program_kill(p, SIGKILL);
 }
 
-static void use_script(struct fixture *f, const char *text)
-{
-	const char *path = fixture_path(f, "sampler");
-	FILE *file = fopen(path, "we");
-
-	assert_non_null(file);
-	fprintf(file, "#!/bin/sh\n%s\n", text);
-	fclose(file);
-	assert_int_equal(chmod(path, 0755), 0);
-	setenv("GPUCTR_SAMPLER", path, 1);
-}
-
 /* Whatever refuses it before it has begun. Nothing of it is left in the way of the budget. */
 static void what_cannot_be_sampled_has_a_budget(void **state)
 {
@@ -115,9 +103,10 @@ static void what_cannot_be_sampled_has_a_budget(void **state)
 	expect_budget(capture(f, p, "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
 			      "--no-wait", NULL),
 		      "CUPTI cannot sample smsp__sass");
-	use_script(f, "exit 3");
+	fixture_use_sampler(f, "#!/bin/sh\nexit 3\n");
 	expect_budget(capture(f, p, metric, "--no-wait", NULL), "the sampler of GPU GPU-");
-	use_script(f, "echo nonsense, and long enough to be no message of a sampler");
+	fixture_use_sampler(
+		f, "#!/bin/sh\necho nonsense, and long enough to be no message of a sampler\n");
 	expect_budget(capture(f, p, metric, "--no-wait", NULL), "the sampler has written nonsense");
 	setenv("GPUCTR_SAMPLER", "/nowhere/gpuctr-sampler", 1);
 	expect_budget(capture(f, p, metric, NULL, NULL), "gpuctr-sampler is not there");

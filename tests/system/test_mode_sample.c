@@ -79,11 +79,21 @@ static struct program *start_run(struct fixture *f, const char *option, const ch
 			      "2000", WORK, "--exit", "3", option, value, NULL);
 }
 
+static void expect_values(struct fixture *f)
+{
+	struct figures g = look_at(fixture_path(f, "records"));
+
+	print_message("%zu of %d kernels have values, %zu within three errors; total %+.3f %%\n",
+		      g.known, KERNELS, g.within, 100 * (g.told / g.true_bytes - 1));
+	assert_true(g.known >= KERNELS * 95 / 100);
+	assert_true(g.within >= g.known * 99 / 100);
+	assert_true(fabs(g.told / g.true_bytes - 1) < 0.005);
+}
+
 static void each_kernel_has_its_value_and_its_error(void **state)
 {
 	struct fixture *f = *state;
 	struct program *client;
-	struct figures g;
 
 	fixture_start_daemon(f, NULL);
 	client = start_run(f, "--nvtx", NULL);
@@ -93,12 +103,7 @@ static void each_kernel_has_its_value_and_its_error(void **state)
 	expect_message(client, "2,000 kernels seen in 1 process: 2,000 measured, 0 dropped");
 	expect_message(client, "values are SAMPLED: 10.0 us samples of the whole GPU, divided");
 	expect_message(client, "of 2,000 kernels have no value");
-	g = look_at(fixture_path(f, "records"));
-	print_message("%zu of %d kernels have values, %zu within three errors; total %+.3f %%\n",
-		      g.known, KERNELS, g.within, 100 * (g.told / g.true_bytes - 1));
-	assert_true(g.known >= KERNELS * 95 / 100);
-	assert_true(g.within >= g.known * 99 / 100);
-	assert_true(fabs(g.told / g.true_bytes - 1) < 0.005);
+	expect_values(f);
 	assert_true(query_run(f, "SELECT count(*) FROM sampled") == KERNELS);
 	assert_true(query_run(f, "SELECT count(*) FROM record JOIN sampled ON record.id = "
 				 "sampled.record WHERE (record.\"dram__bytes_read.sum\" IS NULL) "
@@ -191,7 +196,6 @@ static void kernels_of_graphs_have_values(void **state)
 {
 	struct fixture *f = *state;
 	struct program *client;
-	struct figures g;
 	struct lines l;
 	size_t alike = 0;
 
@@ -199,12 +203,7 @@ static void kernels_of_graphs_have_values(void **state)
 	client = start_graphs(f);
 	expect_exit(client, 0);
 	expect_message(client, "2,013 kernels seen in 1 process: 2,000 measured, 13 skipped");
-	g = look_at(fixture_path(f, "records"));
-	print_message("%zu of %d kernels have values, %zu within three errors; total %+.3f %%\n",
-		      g.known, KERNELS, g.within, 100 * (g.told / g.true_bytes - 1));
-	assert_true(g.known >= KERNELS * 95 / 100);
-	assert_true(g.within >= g.known * 99 / 100);
-	assert_true(fabs(g.told / g.true_bytes - 1) < 0.005);
+	expect_values(f);
 	lines_load(&l, fixture_path(f, "records"));
 	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
 		alike += strstr(lines_at(&l, "kernel", i), "\"graph_kernel\"") != NULL;
@@ -271,7 +270,6 @@ static void launches_left_out_take_part(void **state)
 {
 	struct fixture *f = *state;
 	struct program *client;
-	struct figures g;
 
 	fixture_start_daemon(f, NULL);
 	client =
@@ -281,11 +279,7 @@ static void launches_left_out_take_part(void **state)
 			       "13", "--blocks", "6000", "--sleep-us", "100", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "4,000 kernels seen in 1 process: 2,000 measured, 2,000 filtered");
-	g = look_at(fixture_path(f, "records"));
-	print_message("%zu of %d kernels have values, %zu within three errors; total %+.3f %%\n",
-		      g.known, KERNELS, g.within, 100 * (g.told / g.true_bytes - 1));
-	assert_true(g.known >= KERNELS * 95 / 100);
-	assert_true(g.within >= g.known * 99 / 100);
+	expect_values(f);
 }
 
 /* Where the daemon alone can give the counters. */
@@ -505,15 +499,12 @@ static void who_gives_up_keeps_what_has_come(void **state)
 static void values_of_other_metrics_are_refused(void **state)
 {
 	struct fixture *f = *state;
-	const char *path = fixture_path(f, "sampler");
-	FILE *file = fopen(path, "we");
+	char text[400];
 
-	assert_non_null(file);
-	fprintf(file, "#!/bin/sh\nexec %s --quiet --gpu \"$3\" --metrics dram__bytes_read.sum\n",
-		TEST_SAMPLER);
-	fclose(file);
-	assert_int_equal(chmod(path, 0755), 0);
-	setenv("GPUCTR_SAMPLER", path, 1);
+	snprintf(text, sizeof(text),
+		 "#!/bin/sh\nexec %s --quiet --gpu \"$3\" --metrics dram__bytes_read.sum\n",
+		 TEST_SAMPLER);
+	fixture_use_sampler(f, text);
 	fixture_start_daemon(f, NULL);
 	expect_refused(start_run(f, "--nvtx", NULL),
 		       "the sampler samples another GPU or other metrics");

@@ -80,12 +80,10 @@ static void a_run_that_was_sampled_gives_the_same_values_again(void **state)
 		"SELECT count(DISTINCT nvtx) FROM records",
 	};
 	struct fixture *f = *state;
-	char path[96], out[96];
+	char path[FILE_BYTES], out[FILE_BYTES];
 	struct program *p;
 
-	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
-	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
-	fixture_start_daemon(f, NULL);
+	begin_with_files(f, path, out);
 	record(f, path);
 	assert_true(query_file(path, sums[0]) == KERNELS);
 	p = play(f, path, out, "--raw", "--raw");
@@ -110,12 +108,10 @@ static void a_run_that_was_sampled_gives_the_same_values_again(void **state)
 static void a_program_that_runs_is_recorded(void **state)
 {
 	struct fixture *f = *state;
-	char path[96], out[96];
+	char path[FILE_BYTES], out[FILE_BYTES];
 	struct program *p, *client;
 
-	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
-	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
-	fixture_start_daemon(f, NULL);
+	begin_with_files(f, path, out);
 	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000", "--grids",
 			   "13", "--blocks", "6000", "--sleep-us", "400", NULL);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
@@ -138,12 +134,10 @@ static void kernels_of_graphs_are_played(void **state)
 		"SELECT round(sum(\"dram__bytes_read.sum\")) FROM record",
 	};
 	struct fixture *f = *state;
-	char path[96], out[96];
+	char path[FILE_BYTES], out[FILE_BYTES];
 	struct program *p;
 
-	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
-	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
-	fixture_start_daemon(f, NULL);
+	begin_with_files(f, path, out);
 	p = fixture_client(f, USER_ANN, "--mode", "sample", "-o", path, "--metrics", BOTH, "--",
 			   FAKEAPP, "--kernels", "10", "--graph", "--graph-nodes", "37",
 			   "--graph-launches", "50", NULL);
@@ -160,13 +154,11 @@ static void kernels_of_graphs_are_played(void **state)
 static void a_part_of_it_has_the_values_of_the_whole(void **state)
 {
 	struct fixture *f = *state;
-	char path[96], out[96];
+	char path[FILE_BYTES], out[FILE_BYTES];
 	struct program *p;
 	double off;
 
-	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
-	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
-	fixture_start_daemon(f, NULL);
+	begin_with_files(f, path, out);
 	record(f, path);
 	expect_exit(play(f, path, out, "--metrics", "dram__bytes_write.sum"), 0);
 	assert_true(query_file(out, "SELECT count(*) FROM column_def") == 1);

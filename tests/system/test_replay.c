@@ -81,11 +81,9 @@ static void a_recording_gives_the_values_it_was_made_with(void **state)
 		"SELECT sum(idx * duration_ns) FROM record",
 	};
 	struct fixture *f = *state;
-	char path[96], out[96];
+	char path[FILE_BYTES], out[FILE_BYTES];
 
-	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
-	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
-	fixture_start_daemon(f, NULL);
+	begin_with_files(f, path, out);
 	record(f, path);
 	expect_exit(play(f, path, out), 0);
 	assert_int_equal(query_file(path, sums[0]), KERNELS);
@@ -103,12 +101,10 @@ static void a_recording_may_hold_the_length_of_its_ranges(void **state)
 		"SELECT sum(idx * duration_ns) FROM record",
 	};
 	struct fixture *f = *state;
-	char path[96], out[96];
+	char path[FILE_BYTES], out[FILE_BYTES];
 	struct program *p;
 
-	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
-	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
-	fixture_start_daemon(f, NULL);
+	begin_with_files(f, path, out);
 	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum,gpu__time_duration.sum",
 			   "--raw", "-o", path, "--", FAKEAPP, "--kernels", "200", NULL);
 	expect_exit(p, 0);
@@ -147,12 +143,10 @@ static void an_image_that_crashes_cupti_costs_its_own_kernels(void **state)
 {
 	struct fixture *f = *state;
 	struct program *p;
-	char path[96], out[96], text[128];
+	char path[FILE_BYTES], out[FILE_BYTES], text[128];
 	unsigned second, n;
 
-	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
-	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
-	fixture_start_daemon(f, NULL);
+	begin_with_files(f, path, out);
 	record(f, path);
 	second = (unsigned)query_file(path, "SELECT min(first) FROM image WHERE first > 0");
 	n = (unsigned)query_file(path,
@@ -172,12 +166,10 @@ static void a_recording_of_nothing_else_is_played_to_its_end(void **state)
 {
 	struct fixture *f = *state;
 	struct program *p;
-	char path[96], out[96];
+	char path[FILE_BYTES], out[FILE_BYTES];
 	sqlite3 *db;
 
-	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
-	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
-	fixture_start_daemon(f, NULL);
+	begin_with_files(f, path, out);
 	record(f, path);
 	db = open_file(path);
 	assert_int_equal(sqlite3_exec(db, "DELETE FROM image WHERE first > 0", NULL, NULL, NULL),

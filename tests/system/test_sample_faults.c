@@ -23,18 +23,6 @@ static int setup(void **state)
 
 #define FAULT_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
 
-static void use_sampler(struct fixture *f, const char *text)
-{
-	const char *path = fixture_path(f, "sampler");
-	FILE *file = fopen(path, "we");
-
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
-	assert_int_equal(chmod(path, 0755), 0);
-	setenv("GPUCTR_SAMPLER", path, 1);
-}
-
 static struct program *start_run(struct fixture *f, const char *kernels, const char *option,
 				 const char *value)
 {
@@ -71,7 +59,7 @@ static void one_that_never_begins_is_given_up(void **state)
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	fixture_start_daemon(f, NULL);
-	use_sampler(f, "#!/bin/sh\nexec sleep 1000\n");
+	fixture_use_sampler(f, "#!/bin/sh\nexec sleep 1000\n");
 	run = start_run(f, "10", NULL, NULL);
 	timeline = fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", "1", NULL);
 	expect_exit(run, 125);
@@ -101,7 +89,7 @@ static void one_that_ends_before_it_begins_is_told_with_its_end(void **state)
 	fixture_start_daemon(f, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
 		snprintf(text, sizeof(text), "#!/bin/sh\n%s\n", ends[i].text);
-		use_sampler(f, text);
+		fixture_use_sampler(f, text);
 		client = start_run(f, "10", NULL, NULL);
 		expect_exit(client, 125);
 		expect_output(client, "");
@@ -195,7 +183,7 @@ static void use_liar(struct fixture *f, const char *body)
 	assert_non_null(text);
 	strcpy(text, head);
 	strcat(text, body);
-	use_sampler(f, text);
+	fixture_use_sampler(f, text);
 	free(text);
 }
 

@@ -367,18 +367,6 @@ static void the_client_is_killed(void **state)
 
 /* --- samplers that are none --- */
 
-static void use_sampler(struct fixture *f, const char *text)
-{
-	const char *path = fixture_path(f, "sampler");
-	FILE *file = fopen(path, "we");
-
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
-	assert_int_equal(chmod(path, 0755), 0);
-	setenv("GPUCTR_SAMPLER", path, 1);
-}
-
 /* Of the one that has ended no number is left to be killed, and 0 would be the whole process
  * group: the shell that waits for the client is in it. */
 static void what_a_sampler_leaves_behind_writes_nonsense(void **state)
@@ -392,7 +380,7 @@ static void what_a_sampler_leaves_behind_writes_nonsense(void **state)
 	start(f);
 	snprintf(text, sizeof(text),
 		 "#!/bin/sh\necho ready > %s\n(sleep 2; printf %%100s) &\nsleep 1\n", ready);
-	use_sampler(f, text);
+	fixture_use_sampler(f, text);
 	snprintf(line, sizeof(line), "%s capture --timeline --socket %s; echo $?", CLIENT,
 		 f->socket);
 	p = fixture_run(f, USER_ANN, "/usr/bin/setsid", "-w", "/bin/sh", "-c", line, NULL);
@@ -428,7 +416,7 @@ static void a_sampler_that_floods_can_be_interrupted(void **state)
 	struct program *p;
 
 	start(f);
-	use_sampler(f, flood);
+	fixture_use_sampler(f, flood);
 	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--format", "csv", "--output",
 			   "/dev/null", NULL);
 	while (fixture_child(p) <= 0) {
