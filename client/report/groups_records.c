@@ -14,7 +14,9 @@ static void add_part(struct part *part, double value, double ns)
 	part->ns += ns;
 }
 
-/* What the operations of a launch take at the peaks of their precisions. NaN: not known of one. */
+/* What the operations of a launch take at the peaks of their precisions. NaN: not known of one.
+ * Operations that are not known themselves are left out: their sum is not known either, or is of
+ * the other launches alone. */
 static double find_peak_ns(const struct groups *g, const struct derived *d,
 			   const struct gpuctr_record *record, const struct groups_device *device)
 {
@@ -25,8 +27,10 @@ static double find_peak_ns(const struct groups *g, const struct derived *d,
 			device && d->precisions[k] >= 0 ? device->flop_a_ns[d->precisions[k]] : 0;
 
 		for (size_t i = 0; i < g->n_columns; i++) {
-			if (g->columns[i] == d->part.terms[k] && record->values[i] != 0) {
-				ns += rate > 0 ? record->values[i] / rate : NAN;
+			double value = g->columns[i] == d->part.terms[k] ? record->values[i] : 0;
+
+			if (value != 0 && !isnan(value)) {
+				ns += rate > 0 ? value / rate : NAN;
 			}
 		}
 	}

@@ -731,13 +731,26 @@ def definitions():
 def with_operations(path):
     """The recording, as if it had counted operations of the tensor pipe in place of its third column."""
     change(path, f'UPDATE record SET "{COLUMNS[2]}" = "{COLUMNS[0]}" * (1 + idx % 7) * 5 + 1')
+    rename_to_operations(path, COLUMNS[2])
+
+
+def rename_to_operations(path, column):
     db = sqlite3.connect(path)
     name = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
     db.execute("PRAGMA writable_schema = ON")
-    db.execute("UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE name = 'record'", (COLUMNS[2], name))
-    db.execute("UPDATE column_def SET name = ?, unit = '' WHERE name = ?", (name, COLUMNS[2]))
+    db.execute("UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE name IN ('record', 'sampled')", (column, name))
+    db.execute("UPDATE column_def SET name = ?, unit = '' WHERE name = ?", (name, column))
     db.commit()
     db.close()
+
+
+def operations_of_samples_by_their_peak():
+    """Kernels that are too short to tell have none, and take no part."""
+    shutil.copy(SOURCE / "client/replay/transformer-h200.gpuctr", "sampled-operations.gpuctr")
+    rename_to_operations("sampled-operations.gpuctr", "dram__bytes_write.sum")
+    r = json.loads(run("sampled-operations.gpuctr", "--json").stdout)["all"]["derived"]
+    check(r["of_flop_peak"] is not None and abs(r["of_flop_peak"] / (r["flop_rate"] / (132 * 4096 * 1980e6) * 100) - 1) < 1e-9,
+          f"{r['of_flop_peak']} % of the peak of bf16 at {r['flop_rate']}")
 
 
 def operations_by_their_peak():
@@ -775,7 +788,7 @@ def main():
              figures_of_a_row_belong_together, one_table, some_launches, columns_of_nothing, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
              several_files_add_up, what_is_of_ranges_is_said_of_the_columns_that_are, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
              values_that_are_missing, estimates_are_compared, operations,
-             operations_with_a_budget, ranks, definitions, operations_by_their_peak, nobody_reads]
+             operations_with_a_budget, ranks, definitions, operations_by_their_peak, operations_of_samples_by_their_peak, nobody_reads]
     os.environ["LC_ALL"] = "C"
     return run_tests(tests, RECORDING)
 
