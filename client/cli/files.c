@@ -357,10 +357,33 @@ void files_estimates(struct files *f, const struct view *kernels)
 	}
 }
 
+/* NULL: there is none. */
+static struct file *file_of_samples(struct files *f)
+{
+	bool keeps = f->n > 0 && keeps_samples(f) && f->items[0].store;
+
+	return keeps && !f->items[0].failed ? &f->items[0] : NULL;
+}
+
+static void tell_unkept(const struct files *f, const struct file *file)
+{
+	if (f->kept.unkept > 0) {
+		say("%s keeps the first samples only, %llu samples and copies more were too many: "
+		    "kernels behind them have values, which cannot be attributed again",
+		    file->path, (unsigned long long)f->kept.unkept);
+	}
+}
+
 void files_unsampled(struct files *f, const char *text, uint64_t sample_ns)
 {
 	struct file *file = f->n == 1 && !is_late(f->options) ? &f->items[0] : NULL;
+	struct file *of_samples = file_of_samples(f);
 
+	/* Here, because the end of a capture may never come. */
+	if (of_samples) {
+		check(of_samples, kept_flush(&f->kept, of_samples->store));
+		tell_unkept(f, of_samples);
+	}
 	if (file && file->store) {
 		check(file, store_write_unsampled(file->store, text, sample_ns));
 	}
@@ -382,14 +405,6 @@ void files_image(struct files *f, const struct gpuctr_image *image)
 	if (file && file->store) {
 		check(file, store_write_image(file->store, image));
 	}
-}
-
-/* NULL: there is none. */
-static struct file *file_of_samples(struct files *f)
-{
-	bool keeps = f->n > 0 && keeps_samples(f) && f->items[0].store;
-
-	return keeps && !f->items[0].failed ? &f->items[0] : NULL;
 }
 
 void files_sample(struct files *f, const struct kept_sample *sample)
@@ -461,23 +476,8 @@ void files_flush(struct files *f)
 	}
 }
 
-static void tell_unkept(const struct files *f, const struct file *file)
-{
-	if (f->kept.unkept > 0) {
-		say("%s keeps the first samples only, %llu samples and copies more were too many: "
-		    "kernels behind them have values, which cannot be attributed again",
-		    file->path, (unsigned long long)f->kept.unkept);
-	}
-}
-
 void files_end(struct files *f, const struct gpuctr_end *end)
 {
-	struct file *of_samples = file_of_samples(f);
-
-	if (of_samples) {
-		check(of_samples, kept_flush(&f->kept, of_samples->store));
-		tell_unkept(f, of_samples);
-	}
 	for (size_t i = 0; i < f->n; i++) {
 		struct file *file = &f->items[i];
 		struct gpuctr_end part = *end;

@@ -33,6 +33,7 @@ struct file {
 	bool has_first;
 	int64_t end_ns; /* of its last sample */
 	bool is_cut;
+	uint64_t lost; /* samples */
 	char uuid[SAMPLER_UUID_BYTES];
 	int gpu;
 };
@@ -434,6 +435,7 @@ static int each_sample(struct joined *j, struct file *f,
 	}
 	r = r == 0 && more < 0 ? refuse_samples(j, f, &why) : r;
 	f->is_cut = in && samples_in_is_cut(in);
+	f->lost = in ? samples_in_lost(in) : 0;
 	samples_in_close(in);
 	buf_deinit(&why);
 	return r;
@@ -477,11 +479,14 @@ static int attribute(struct joined *j)
 		return r;
 	}
 	j->shift_ns = apart_ns;
-	buf_text(j->told, "the clocks of samples and trace differ by about ");
-	text_time(j->told, (double)(apart_ns < 0 ? -apart_ns : apart_ns));
-	buf_text(j->told, ", which was taken into account\n");
 	sampled_values_deinit(&j->values);
-	return attribute_once(j);
+	r = attribute_once(j);
+	if (r == 0 && sampled_counts(j->values.sampled)->apart_ns == 0) {
+		buf_text(j->told, "the clocks of samples and trace differ by about ");
+		text_time(j->told, (double)(apart_ns < 0 ? -apart_ns : apart_ns));
+		buf_text(j->told, ", which was taken into account\n");
+	}
+	return r;
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */
@@ -573,23 +578,40 @@ static int keep_all(struct joined *j)
 	return r;
 }
 
+static void tell_file(struct joined *j, const struct file *f)
+{
+	if (f->is_cut) {
+		text_terminal(j->told, f->path);
+		buf_text(j->told, " has no end: samples behind its last line are missing\n");
+	}
+	if (f->lost > 0) {
+		text_terminal(j->told, f->path);
+		buf_text(j->told, ": samples lost ");
+		text_count(j->told, f->lost);
+		buf_char(j->told, '\n');
+	}
+}
+
 static int end(struct joined *j)
 {
 	const struct reading_handler *h = j->handler;
+	CLEAN_BUF struct buf unsampled = { 0 };
 	int r = j->options->capture ? keep_all(j) : 0;
 
-	r = r ? r : of_store(j, joined_keep_end(&j->keep, &j->info));
+	sampled_describe(j->values.sampled, &unsampled);
+	r = r ? r : of_store(j, joined_keep_end(&j->keep, &j->info, buf_string(&unsampled)));
 	r = r || !h->on_process_end ? r : h->on_process_end(&j->process, j->userdata);
 	r = r || !h->on_end ? r : h->on_end(&j->info, j->userdata);
 	for (size_t i = 0; i < j->n_files; i++) {
-		if (j->files[i].is_cut) {
-			text_terminal(j->told, j->files[i].path);
-			buf_text(j->told,
-				 " has no end: samples behind its last line are missing\n");
-		}
+		tell_file(j, &j->files[i]);
 	}
-	sampled_describe(j->values.sampled, j->told);
-	buf_char(j->told, '\n');
+	if (j->keep.kept.unkept > 0) {
+		text_terminal(j->told, j->options->capture);
+		buf_text(j->told, " keeps the first samples only, too many for it are ");
+		text_count(j->told, j->keep.kept.unkept);
+		buf_text(j->told, " samples and copies\n");
+	}
+	buf_printf(j->told, "%s\n", buf_string(&unsampled));
 	return r;
 }
 

@@ -54,7 +54,7 @@ int joined_keep_copy(struct joined_keep *k, const struct gpuctr_copy *copy)
 	return k->store ? kept_copy(&k->kept, k->store, copy) : 0;
 }
 
-int joined_keep_end(struct joined_keep *k, const struct store_info *info)
+int joined_keep_end(struct joined_keep *k, const struct store_info *info, const char *unsampled)
 {
 	const struct gpuctr_process_end process = { .process = 1,
 						    .totals = info->totals,
@@ -64,6 +64,9 @@ int joined_keep_end(struct joined_keep *k, const struct store_info *info)
 					.error = { GPUCTR_OK, "", "" } };
 	int r = k->store ? kept_flush(&k->kept, k->store) : 0;
 
+	r = r || !k->store
+		    ? r
+		    : store_write_unsampled(k->store, unsampled, k->kept.gpus[0].block.interval_ns);
 	r = r || !k->store ? r : store_write_process_end(k->store, &process);
 	return r || !k->store ? r : store_finish(k->store, &end);
 }

@@ -22,7 +22,8 @@ int joined_keep_record(struct joined_keep *k, const struct gpuctr_record *record
 /* What the values are of; the GPU's text lives until the end. */
 int joined_keep_sample(struct joined_keep *k, const struct kept_sample *sample);
 int joined_keep_copy(struct joined_keep *k, const struct gpuctr_copy *copy);
-int joined_keep_end(struct joined_keep *k, const struct store_info *info);
+/* unsampled: how many kernels have no value, by reason. */
+int joined_keep_end(struct joined_keep *k, const struct store_info *info, const char *unsampled);
 /* A file that was not finished stays, and reads as not complete. */
 void joined_keep_close(struct joined_keep *k);
 

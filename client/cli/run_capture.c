@@ -88,9 +88,14 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 
 /* A capture has a budget by default, and with one the daemon accepts several groups: refuses
  * them when the user gave no --budget. */
-static bool may_take_turns(const struct run_options *o, const struct gpuctr_plan *plan)
+static bool may_take_turns(const struct run *run, const struct gpuctr_plan *plan)
 {
+	const struct run_options *o = run->options;
+
 	if (plan->groups > 1 && !o->budget.is_given && o->mode != MODE_SAMPLE) {
+		if (run->why[0]) {
+			say("nothing is sampled, because %s", run->why);
+		}
 		say_usage("these metrics need %u groups of one pass each, which take turns only "
 			  "where it was asked for: add --budget %g%%, or measure one of them "
 			  "(`gpuctr-client plan` says which there are)",
@@ -112,7 +117,7 @@ static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *open
 	struct run *run = userdata;
 
 	snprintf(run->owner, sizeof(run->owner), "%s", opened->owner);
-	if (!may_take_turns(run->options, opened->plan) ||
+	if (!may_take_turns(run, opened->plan) ||
 	    !sinks_prepare(&run->sinks, run->options, opened) ||
 	    (run->sampling && !sampling_join(run->sampling, opened->plan, on_joined, run))) {
 		run_refuse(run, EXIT_REFUSED);

@@ -145,7 +145,7 @@ static void default_mode(struct run_options *o)
 	if (o->mode != MODE_UNSAID || o->trace || budget) {
 		return;
 	}
-	if (o->timeline.interval_ns > 0) {
+	if (o->timeline.interval_ns > 0 || o->graphs == GRAPHS_NODES) { /* no budget has these */
 		o->mode = MODE_SAMPLE;
 	} else if (!launch_filter_is_bounded(&o->filter)) {
 		o->mode = MODE_SAMPLE;

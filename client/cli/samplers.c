@@ -68,8 +68,9 @@ static size_t find_coarse(const struct sampling *s, size_t n_metrics)
 
 /* Of samples of 0.2 to 0.7 ms a third of the kernels was further off than three of its errors
  * (H200, sm__inst_executed.sum of a transformer). False: a budget does better, and why is known. */
-static bool take_coarse(struct sampling *s, const struct sampler_begin *begin)
+static bool take_coarse(struct sampler *m, const struct sampler_begin *begin)
 {
+	struct sampling *s = m->owner;
 	size_t i = find_coarse(s, begin->n_metrics);
 	unsigned long long us;
 
@@ -78,11 +79,14 @@ static bool take_coarse(struct sampling *s, const struct sampler_begin *begin)
 	}
 	us = s->intervals_ns[s->sets[i]] / 1000;
 	if (sampling_may_fall_back(s)) {
-		sampling_note_why(s, "%s can only be sampled every %llu us", begin->metrics[i], us);
+		sampling_note_why(s, "%s would be sampled every %llu us only", begin->metrics[i],
+				  us);
 		return false;
 	}
-	say("%s is sampled every %llu us: values may be off by more than their errors say",
-	    begin->metrics[i], us);
+	if (m == s->samplers) { /* of several GPUs once */
+		say("%s is sampled every %llu us: values may be off by more than their errors say",
+		    begin->metrics[i], us);
+	}
 	return true;
 }
 
@@ -92,7 +96,7 @@ static void on_begin(void *user, const struct sampler_begin *begin)
 	struct sampling *s = m->owner;
 	bool all = true;
 
-	m->strays = !is_as_asked(m, begin) || !take_sets(s, begin) || !take_coarse(s, begin);
+	m->strays = !is_as_asked(m, begin) || !take_sets(s, begin) || !take_coarse(m, begin);
 	if (m->strays) {
 		return;
 	}
@@ -148,7 +152,8 @@ static void on_sampler_end(void *user, const struct sampler_end *end)
 	struct sampler *m = user;
 
 	m->ended = true;
-	if (end->reason != SAMPLER_ENDED) {
+	/* One that was asked to end may lose the counters first, with our connection. */
+	if (end->reason != SAMPLER_ENDED && m->life >= 0) {
 		sampling_tell(m->owner, end->remedy, "%s", end->message);
 		m->is_told = true;
 	}

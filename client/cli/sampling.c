@@ -184,7 +184,8 @@ static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end
 	if (s->leaves) {
 		leave(s);
 	}
-	if (end->error.code == GPUCTR_E_REVOKED && s->sampled) {
+	/* Values that were told already stay. */
+	if (end->error.code == GPUCTR_E_REVOKED && s->sampled && s->unsampled.n == 0) {
 		discard_unseen(s);
 	}
 	/* If the daemon is gone, the trace hears of it as well. */
