@@ -21,7 +21,8 @@
 enum launch_fate {
 	LAUNCH_DONE,
 	LAUNCH_FAILED,	  /* the driver refused it */
-	LAUNCH_FILTERED,  /* of a recording; the request's filter excludes the launch */
+	LAUNCH_FILTERED,  /* the request's filter excludes the launch: of a recording, or
+			     a graph told as one */
 	LAUNCH_DISTURBED, /* the range also counted other work */
 };
 

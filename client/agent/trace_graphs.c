@@ -136,6 +136,7 @@ static void add_whole(struct capture *c, struct split *s, struct launch *l)
 {
 	if (filter_chooses_kernels(&c->filter) && !filter_selects(&c->filter, "(CUDA graph)")) {
 		activity_leave_out(c->activity, l);
+		filter_give_back(&c->filter);
 		l->fate = LAUNCH_FILTERED;
 	} else if (l->clock == GPUCTR_CLOCK_NONE) {
 		note_unseen(c);

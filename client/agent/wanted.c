@@ -78,7 +78,7 @@ bool wanted_by_filter(struct capture *c, const struct function *f, const struct 
 	return false;
 }
 
-/* Names the kernel by the number that the function has already, or by its name. */
+/* --- with a budget --- */
 
 struct met {
 	struct capture *capture;
