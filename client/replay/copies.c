@@ -7,7 +7,7 @@
 #include "proto/base/array.h"
 #include "proto/base/map.h"
 
-enum { COPIES_MAX = 1 << 20 }; /* 48 bytes each; a file may claim any number */
+enum { COPIES_MAX = 1 << 20 }; /* 40 bytes each; a file may claim any number */
 
 static bool add(struct copies *c, const struct pack_copy *copy)
 {
@@ -49,7 +49,9 @@ int copies_load(struct copies *c, struct store_reader *reader, unsigned process,
 			    store_reader_error(reader)->message);
 	} else if (!all) {
 		refusal_set(r, GPUCTR_E_BAD_RECORDING, "Record a shorter run.",
-			    "the recording holds more than %d copies of memory", COPIES_MAX);
+			    c->n == COPIES_MAX ? "the recording holds more than %d copies of memory"
+					       : "out of memory for %d copies of the recording",
+			    COPIES_MAX);
 	}
 	return r->code;
 }

@@ -16,6 +16,6 @@ struct copies {
 
 /* Adds those of a process. 0, or a positive code with r filled. */
 int copies_load(struct copies *c, struct store_reader *reader, unsigned process, struct refusal *r);
-/* Adds a launch, of the kernel with this name. False: out of memory. */
+/* Adds a launch, of the kernel with this name. False: out of memory, or there are too many. */
 bool copies_add_launch(struct copies *c, const struct launch *l, const char *name);
 void copies_deinit(struct copies *c);

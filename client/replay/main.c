@@ -98,16 +98,22 @@ static bool print_samples(struct store_reader *reader)
 	struct store_blocks *blocks = NULL;
 	int e = store_samples(reader, &blocks);
 	unsigned long long n = 0;
-	uint64_t interval_ns = 0;
+	uint64_t least_ns = UINT64_MAX, most_ns = 0; /* sets of metrics have their own */
 
 	while (e == 0 && (e = store_next_samples(blocks, &samples)) == 0 && samples) {
 		n += samples->n;
-		interval_ns = samples->interval_ns;
+		least_ns = samples->interval_ns < least_ns ? samples->interval_ns : least_ns;
+		most_ns = samples->interval_ns > most_ns ? samples->interval_ns : most_ns;
 	}
 	store_blocks_free(blocks);
 	if (e == 0 && n > 0) {
-		print_line(stdout, "samples    %llu of the whole GPU, each %g us", n,
-			   (double)interval_ns / 1e3);
+		char most[32] = "";
+
+		if (most_ns > least_ns) {
+			snprintf(most, sizeof(most), " to %g us", (double)most_ns / 1e3);
+		}
+		print_line(stdout, "samples    %llu of the whole GPU, each %g us%s", n,
+			   (double)least_ns / 1e3, most);
 	}
 	return e == 0;
 }
@@ -155,8 +161,11 @@ static bool has_something(const struct store_info *info, struct refusal *r)
 		}
 	}
 	refusal_set(r, GPUCTR_E_BAD_RECORDING,
-		    "Record it again with `gpuctr-client -o FILE --raw`.",
-		    "%s holds no raw counter data", info->path);
+		    info->has_samples
+			    ? "Record it again with `gpuctr-client --mode sample -o FILE`."
+			    : "Record it again with `gpuctr-client -o FILE --raw`.",
+		    "%s holds no %s", info->path,
+		    info->has_samples ? "kernels" : "raw counter data");
 	return false;
 }
 

@@ -288,9 +288,7 @@ static int write_graph(struct store *s, const struct gpuctr_record *record)
 	if (record->kind != GPUCTR_LAUNCH_GRAPH_KERNEL || !stmt) {
 		return 0;
 	}
-	sqlite3_bind_int64(stmt, 1, record_id(record));
-	sqlite3_bind_int64(stmt, 2, record->graph);
-	sqlite3_bind_int64(stmt, 3, (int64_t)record->graph_node);
+	BIND(stmt, 1, record_id(record), record->graph, (int64_t)record->graph_node);
 	return step(s, STORE_STMT_GRAPH_KERNEL, "write graph");
 }
 

@@ -25,7 +25,7 @@ struct booking {
 	struct list link; /* in the queue or among the holders */
 	uint64_t gpus;	  /* mask, not 0 */
 	uid_t user;	  /* takes turns with others */
-	enum claim_state { BOOKING_IDLE, BOOKING_WAITING, BOOKING_HOLDING } state;
+	enum booking_state { BOOKING_IDLE, BOOKING_WAITING, BOOKING_HOLDING } state;
 	unsigned overtaken; /* number of later bookings that were served before this one */
 };
 

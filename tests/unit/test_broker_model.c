@@ -274,9 +274,9 @@ static bool may_wait(const struct life *life)
 static void expect_sane(const struct life *life)
 {
 	const struct capture *c = life->c;
-	enum claim_state booking = c->state == CAPTURE_PLANNING || c->recorded ? BOOKING_IDLE
-				   : c->state == CAPTURE_QUEUED		       ? BOOKING_WAITING
-									       : BOOKING_HOLDING;
+	enum booking_state booking = c->state == CAPTURE_PLANNING || c->recorded ? BOOKING_IDLE
+				     : c->state == CAPTURE_QUEUED		 ? BOOKING_WAITING
+										 : BOOKING_HOLDING;
 
 	assert_int_not_equal(c->state, CAPTURE_OVER);
 	assert_int_equal(c->booking.state, booking);
