@@ -370,7 +370,7 @@ static int compare_placed(const void *a, const void *b)
 /* The first place of a leaf among those sorted. */
 static size_t find_placed(const struct groups *g, const struct leaf *leaf)
 {
-	return ARRAY_FIND_PLACE(g->placed, g->n_placed, leaf, leaf);
+	return ARRAY_FIND_INDEX(g->placed, g->n_placed, leaf, leaf);
 }
 
 int estimated_finish_rows(struct groups *g)

@@ -11,7 +11,7 @@
 #include "client/report/estimated.h"
 
 /* A set of records that have the same labels. If keys nest, a leaf is finer than a row, because a
- * leaf has a place among the ranges. */
+ * leaf has a position among the ranges. */
 struct leaf {
 	const void *dims[KEYS_MAX]; /* labels; for the key that nests, the scope */
 	uint64_t calls, small, graphs, ranged;
@@ -126,7 +126,7 @@ struct groups {
 	size_t n_measures;
 	size_t *columns; /* measure of each column of the current capture */
 	size_t n_columns;
-	const char *capture, *host, *place;
+	const char *capture, *host, *site;
 
 	struct groups_process *processes; /* processes of the current capture */
 	size_t n_processes, max_processes;

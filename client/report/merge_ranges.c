@@ -99,7 +99,7 @@ static void sort(void *items, size_t n, size_t size, int (*by)(const void *, con
 /* The first that has this correlation id. */
 static const struct trace_kernel *find_kernel(const struct trace *t, uint64_t correlation)
 {
-	size_t low = ARRAY_FIND_PLACE(t->kernels, t->n, correlation, correlation);
+	size_t low = ARRAY_FIND_INDEX(t->kernels, t->n, correlation, correlation);
 
 	return low < t->n && t->kernels[low].correlation == correlation ? &t->kernels[low] : NULL;
 }

@@ -24,7 +24,7 @@ enum { MAX_DEFINITIONS = 1 << 28 };
 		size_t i = id - (size_t)1;                                              \
                                                                                         \
 		if (i >= n || items[i].id != id) {                                      \
-			i = ARRAY_FIND_PLACE(items, n, id, id);                         \
+			i = ARRAY_FIND_INDEX(items, n, id, id);                         \
 		}                                                                       \
 		return i < n && items[i].id == id ? &items[i] : NULL;                   \
 	}

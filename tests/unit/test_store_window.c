@@ -242,7 +242,7 @@ static void test_what_is_left_out_is_zero(void **state)
 	struct readers r;
 
 	write_file(f, 20);
-	readers_open(&r, f, STORE_BLOCK | STORE_PLACE | STORE_START | STORE_RANGES);
+	readers_open(&r, f, STORE_BLOCK | STORE_ORIGIN | STORE_START | STORE_RANGES);
 	while (readers_next(&r, &all, &passing)) {
 		assert_memory_equal(passing->block, none, sizeof(none));
 		assert_int_equal(passing->dynamic_shared_bytes, 0);
