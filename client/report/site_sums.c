@@ -171,19 +171,19 @@ static void share(struct site_sums *p, const struct group *kernel, const struct 
 		  size_t n, const struct measure *measures, size_t n_measures)
 {
 	for (size_t i = 0; i < n_measures; i++) {
-		double all = sum_of(kernel, &measures[i], i), placed = 0;
+		double all = sum_of(kernel, &measures[i], i), known = 0;
 		bool nowhere = false;
 
 		for (size_t k = 0; k < n; k++) {
 			double one = sum_of(rows[k], &measures[i], i);
 
 			nowhere = nowhere || is_nowhere(rows[k]);
-			placed += is_nowhere(rows[k]) || isnan(one) ? 0 : one;
+			known += is_nowhere(rows[k]) || isnan(one) ? 0 : one;
 		}
 		p->factors[i] = 1;
-		p->rest[i] = nowhere ? all - placed : 0;
-		if (kernel->estimated && placed > 0 && (!nowhere || all < placed)) {
-			p->factors[i] = all / placed;
+		p->rest[i] = nowhere ? all - known : 0;
+		if (kernel->estimated && known > 0 && (!nowhere || all < known)) {
+			p->factors[i] = all / known;
 			p->rest[i] = 0;
 		}
 	}
