@@ -2,8 +2,8 @@
 
 /* Folded stacks, for flamegraph.pl, speedscope and inferno: a line for each call site in the
  * program and kernel, "iteration 2;Conv;aten::conv2d;void gemm<...>(...) 1234", with the sum of a
- * counter or of the time in ns. Ranges that differ only in what PyTorch counts are one frame. A
- * semicolon in a name becomes a comma, and what would break the line a question mark. A stack of
+ * counter or of the time in ns. Ranges that differ only in what PyTorch counts are one stack frame.
+ * A semicolon in a name becomes a comma, and what would break the line a question mark. A stack of
  * more than 32 kB is cut: names for which there is no room are "..", and then left out. Of a
  * capture with a budget sums are what all launches did (site_sums.h). Each sum is rounded to a
  * whole number, because flamegraph.pl and speedscope read no others.
@@ -19,7 +19,7 @@
 
 #include "client/cli/text.h"
 #include "client/report/attribution.h"
-#include "client/report/frames.h"
+#include "client/report/stack_frames.h"
 #include "client/report/estimated.h"
 #include "client/report/site_sums.h"
 
@@ -27,11 +27,11 @@ enum { STACK_BYTES_MAX = 32 * 1024 };
 
 struct folded {
 	const struct store_info *info;
-	size_t measure;		 /* what is weighed */
-	bool several;		 /* each process is a frame */
-	struct frames frames;	 /* of one value */
-	struct site_sums *sites; /* with a budget */
-	struct frame *outermost;
+	size_t measure;		    /* what is weighed */
+	bool several;		    /* each process is a stack frame */
+	struct stack_frames frames; /* of one value */
+	struct site_sums *sites;    /* with a budget */
+	struct stack_frame *outermost;
 	unsigned process; /* that it is of */
 	uint64_t unknown; /* launches without a value */
 };
@@ -104,7 +104,7 @@ static void folded_close(void *e)
 	struct folded *f = e;
 
 	site_sums_free(f->sites);
-	frames_deinit(&f->frames);
+	stack_frames_deinit(&f->frames);
 	free(f);
 }
 
@@ -142,7 +142,7 @@ static const struct gpuctr_process *find_process(const struct folded *f, unsigne
 }
 
 /* "program (pid)" where there are several. */
-static struct frame *find_outermost(struct folded *f, unsigned process)
+static struct stack_frame *find_outermost(struct folded *f, unsigned process)
 {
 	const struct gpuctr_process *p = f->several ? find_process(f, process) : NULL;
 	CLEAN_BUF struct buf name = { 0 };
@@ -155,13 +155,14 @@ static struct frame *find_outermost(struct folded *f, unsigned process)
 	if (p) {
 		buf_text(&name, p->program);
 		buf_printf(&name, " (%u)", p->pid);
-		f->outermost = frames_outermost(&f->frames, buf_string(&name));
+		f->outermost = stack_frames_outermost(&f->frames, buf_string(&name));
 	}
 	return f->outermost;
 }
 
 /* Used if every launch was measured. */
-static void add_to_frame(struct folded *f, struct frame *frame, const struct gpuctr_record *record)
+static void add_to_frame(struct folded *f, struct stack_frame *frame,
+			 const struct gpuctr_record *record)
 {
 	double value = f->measure != MEASURE_TIME ? record->values[f->measure - 1]
 		       : record->duration_ns < 0  ? NAN
@@ -179,9 +180,9 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 			 const struct attribution *what)
 {
 	struct folded *f = e;
-	struct frame *frame = find_outermost(f, record->process);
+	struct stack_frame *frame = find_outermost(f, record->process);
 
-	frame = frame ? frames_find(&f->frames, frame, what->scope, record) : NULL;
+	frame = frame ? stack_frames_find(&f->frames, frame, what->scope, record) : NULL;
 	if (!frame) {
 		return -ENOMEM;
 	}
@@ -196,25 +197,25 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 
 static int compare_frames(const void *a, const void *b)
 {
-	const struct frame *x = *(const struct frame *const *)a,
-			   *y = *(const struct frame *const *)b;
+	const struct stack_frame *x = *(const struct stack_frame *const *)a,
+				 *y = *(const struct stack_frame *const *)b;
 	int order = strcmp(x->name, y->name);
 
 	return order ? order : x->is_kernel - y->is_kernel;
 }
 
 /* The children sorted by name, which is the order of the lines. */
-static const struct frame **sort_children(const struct frame *frame, size_t *ret_n)
+static const struct stack_frame **sort_children(const struct stack_frame *frame, size_t *ret_n)
 {
-	const struct frame **sorted;
+	const struct stack_frame **sorted;
 	size_t n = 0;
 
-	for (const struct frame *c = frame->children; c; c = c->next) {
+	for (const struct stack_frame *c = frame->children; c; c = c->next) {
 		n++;
 	}
 	sorted = calloc(n + 1, sizeof(*sorted));
 	*ret_n = n;
-	for (const struct frame *c = frame->children; sorted && c; c = c->next) {
+	for (const struct stack_frame *c = frame->children; sorted && c; c = c->next) {
 		sorted[--n] = c;
 	}
 	if (sorted && *ret_n > 1) {
@@ -231,7 +232,7 @@ static void push_name(struct buf *stack, const char *name)
 	}
 }
 
-static void write_line(struct buf *b, const struct frame *kernel, const struct buf *stack)
+static void write_line(struct buf *b, const struct stack_frame *kernel, const struct buf *stack)
 {
 	buf_add(b, stack->data, stack->n);
 	buf_text(b, kernel->name);
@@ -239,11 +240,11 @@ static void write_line(struct buf *b, const struct frame *kernel, const struct b
 	buf_printf(b, "%.0f\n", kernel->sums[0]);
 }
 
-/* stack holds what is around the frame, each with its semicolon, and is left as it was. */
-static int write_lines(struct buf *b, const struct frame *frame, struct buf *stack)
+/* stack holds what is around the stack frame, each with its semicolon, and is left as it was. */
+static int write_lines(struct buf *b, const struct stack_frame *frame, struct buf *stack)
 {
 	size_t n, n_stack = stack->n;
-	const struct frame **children = sort_children(frame, &n);
+	const struct stack_frame **children = sort_children(frame, &n);
 	int r = children ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
@@ -267,7 +268,7 @@ static int on_site(const struct site_sum *site, void *userdata)
 {
 	struct folded *f = userdata;
 	double value = site->values[f->measure];
-	struct frame *frame;
+	struct stack_frame *frame;
 
 	if (!isfinite(value)) {
 		return 0;

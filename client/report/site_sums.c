@@ -79,7 +79,7 @@ int site_sums_at(struct site_sums *p, const char *site)
 	return groups_at(p->sites, site);
 }
 
-int site_sums_at_frame(struct site_sums *p, const struct frame *frame)
+int site_sums_at_frame(struct site_sums *p, const struct stack_frame *frame)
 {
 	char site[24];
 
@@ -87,15 +87,15 @@ int site_sums_at_frame(struct site_sums *p, const struct frame *frame)
 	return groups_at(p->sites, site);
 }
 
-struct frame *site_sums_frame(struct frames *f, const struct site_sum *site)
+struct stack_frame *site_sums_frame(struct stack_frames *f, const struct site_sum *site)
 {
-	struct frame *nowhere;
+	struct stack_frame *nowhere;
 
 	if (*site->site) {
 		return f->ends[strtoull(site->site, NULL, 10)];
 	}
-	nowhere = frames_outermost(f, SITE_SUMS_NOWHERE);
-	return nowhere ? frames_kernel(f, nowhere, site->kernel) : NULL;
+	nowhere = stack_frames_outermost(f, SITE_SUMS_NOWHERE);
+	return nowhere ? stack_frames_kernel(f, nowhere, site->kernel) : NULL;
 }
 
 struct groups *site_sums_kernels(struct site_sums *p)

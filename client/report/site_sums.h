@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Sums of kernels at each call site in the program. The caller says what a call site is: a frame of
- * a flame graph, a line of an export. In a capture with a budget the sums are estimates for all
- * launches, and the call sites of a kernel add up to the table's estimate of that kernel.
+/* Sums of kernels at each call site in the program. The caller says what a call site is: a stack
+ * frame of a flame graph, a line of an export. In a capture with a budget the sums are estimates for
+ * all launches, and the call sites of a kernel add up to the table's estimate of that kernel.
  *
  *	site_sums_new(intake, NULL);
  *	site_sums_at(p, "17");	// before the intake gets the record
@@ -12,10 +12,10 @@
  *	site_sums_each(p, on_site, userdata);
  */
 
-#include "client/report/frames.h"
+#include "client/report/stack_frames.h"
 #include "client/report/intake.h"
 
-/* The outermost frame of launches whose call site is not known. */
+/* The outermost stack frame of launches whose call site is not known. */
 #define SITE_SUMS_NOWHERE "(none of its kind was measured)"
 
 /* The message of exports where a capture with a budget has no strata. */
@@ -42,11 +42,11 @@ struct site_sums *site_sums_free(struct site_sums *p); /* takes NULL, returns NU
 
 /* Sets the call site of the records that follow. 0 or -ENOMEM. */
 int site_sums_at(struct site_sums *p, const char *site);
-/* For callers whose call sites are the frames of kernels. site_sums_frame() returns the frame of a
- * call site, or one within SITE_SUMS_NOWHERE where nothing says where the launches were; NULL: out
- * of memory. */
-int site_sums_at_frame(struct site_sums *p, const struct frame *frame);
-struct frame *site_sums_frame(struct frames *f, const struct site_sum *site);
+/* For callers whose call sites are the stack frames of kernels. site_sums_frame() returns the stack
+ * frame of a call site, or one within SITE_SUMS_NOWHERE where nothing says where the launches were;
+ * NULL: out of memory. */
+int site_sums_at_frame(struct site_sums *p, const struct stack_frame *frame);
+struct stack_frame *site_sums_frame(struct stack_frames *f, const struct site_sum *site);
 int site_sums_finish(struct site_sums *p);
 
 /* By kernel alone. */
