@@ -2,8 +2,8 @@
 #pragma once
 
 /* Sums of kernels at each call site in the program. The caller says what a call site is: a stack
- * frame of a flame graph, a line of an export. In a capture with a budget the sums are estimates for
- * all launches, and the call sites of a kernel add up to the table's estimate of that kernel.
+ * frame of a flame graph, a line of an export. In a capture with a budget the sums are estimates
+ * for all launches, and the call sites of a kernel add up to the table's estimate of that kernel.
  *
  *	site_sums_new(intake, NULL);
  *	site_sums_at(p, "17");	// before the intake gets the record
