@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SAMPLER_PATH_H
-#define CLIENT_CLI_SAMPLER_PATH_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -18,5 +17,3 @@ bool sampler_path_find(char ret[PATH_MAX]);
 
 /* Says that it has not. */
 void sampler_path_tell_silent(const char *gpu, pid_t pid);
-
-#endif
