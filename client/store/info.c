@@ -429,8 +429,8 @@ int info_read_processes(struct store_reader *r)
 	if (result) {
 		return result;
 	}
-	r->loaded = arena_zalloc_array(&r->arena, n, sizeof(struct store_definitions *));
-	if (!r->loaded) {
+	r->kernels = arena_zalloc_array(&r->arena, n, sizeof(*r->kernels));
+	if (!r->kernels) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
 	r->info.processes = r->processes = processes;

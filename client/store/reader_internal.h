@@ -24,12 +24,10 @@ struct store_reader {
 	struct arena arena;
 	struct store_info info;
 	struct store_process *processes;
-	const struct store_definitions *
-		*loaded; /* definitions of each process; NULL: not loaded yet */
+	struct store_kernels *kernels; /* of each process; items NULL: not read yet */
 	sqlite3_stmt *has[STORE_HAS_COUNT];
-	bool found_marks; /* has_marks of all processes is set */
-	unsigned without; /* enum store_part */
-	bool passing_ranges;
+	bool found_marks;	   /* has_marks of all processes is set */
+	unsigned without;	   /* enum store_part */
 	struct store_check *check; /* the check of the pages; NULL: not begun */
 	struct store_error error;
 };
@@ -96,7 +94,5 @@ struct store_process *info_find_process(const struct store_reader *r, int64_t id
 /* --- has.c */
 void reader_has_free(struct store_reader *r);
 
-/* --- load.c */
-const struct store_set *reader_find_set(const struct store_definitions *d, unsigned id);
-/* STORE_E_CORRUPT of a range whose parent is missing or not one level up. */
-int reader_no_parent(struct store_reader *r);
+/* --- kernels.c */
+const struct gpuctr_kernel *reader_find_kernel(const struct store_kernels *kernels, unsigned id);
