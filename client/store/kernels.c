@@ -44,7 +44,6 @@ int store_load_kernels(struct store_reader *r, unsigned process, struct store_ke
 					  MAX_KERNELS,
 					  sizeof(struct gpuctr_kernel),
 					  take_kernel };
-	void *items;
 	int result;
 
 	if (kept && kept->items) {
@@ -52,10 +51,9 @@ int store_load_kernels(struct store_reader *r, unsigned process, struct store_ke
 		return 0;
 	}
 	snprintf(from, sizeof(from), "kernel WHERE process = %u", process);
-	result = reader_list(r, &list, &items, &ret->n);
-	if (result == 0) {
-		ret->items = items;
-		*(kept ? kept : ret) = *ret;
+	result = reader_list(r, &list, &ret->items, &ret->n);
+	if (result == 0 && kept) {
+		*kept = *ret;
 	}
 	return result;
 }

@@ -82,8 +82,9 @@ struct reader_list {
 	size_t size;			    /* of an item */
 	void (*take)(struct row *row, size_t i, void *items);
 };
-/* The array lies in the reader's pool and has a zeroed item behind the last. */
-int reader_list(struct store_reader *r, const struct reader_list *list, void **ret, size_t *ret_n);
+/* ret: the address of a pointer to items, which lie in the reader's pool, with a zeroed one behind
+ * the last. Both results are set before the rows are taken. */
+int reader_list(struct store_reader *r, const struct reader_list *list, void *ret, size_t *ret_n);
 
 /* --- info.c */
 int info_read_capture(struct store_reader *r);
