@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_LAUNCHES_FIXTURE_H
 #define TESTS_UNIT_LAUNCHES_FIXTURE_H
 
-/* What test_launches.c and test_launches_interrupted.c share. */
+/* What test_launches*.c and test_trace_graphs.c share. */
 
 #include "tests/unit/unit.h"
 
@@ -198,7 +198,7 @@ static int end(void **state)
 	return capture_free(c) ? 0 : -1;
 }
 
-static void call(CUpti_CallbackId id, CUpti_ApiCallbackSite site, CUresult result)
+static inline void call(CUpti_CallbackId id, CUpti_ApiCallbackSite site, CUresult result)
 {
 	static const cuLaunchKernel_params params = { .f = (CUfunction)(uintptr_t)0x20,
 						      .gridDimX = 1,
@@ -215,17 +215,17 @@ static void call(CUpti_CallbackId id, CUpti_ApiCallbackSite site, CUresult resul
 	callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
 }
 
-static void enter(CUpti_CallbackId id)
+static inline void enter(CUpti_CallbackId id)
 {
 	call(id, CUPTI_API_ENTER, CUDA_SUCCESS);
 }
 
-static void leave(CUpti_CallbackId id, CUresult result)
+static inline void leave(CUpti_CallbackId id, CUresult result)
 {
 	call(id, CUPTI_API_EXIT, result);
 }
 
-static void expect_unlocked(void)
+static inline void expect_unlocked(void)
 {
 	assert_true(lock_try(&r->gate.lock));
 	lock_release(&r->gate.lock);
