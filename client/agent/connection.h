@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_LINK_H
-#define GPUCTR_AGENT_LINK_H
+#pragma once
 
 /* The agent's connection to the daemon: blocking, with time limits, used by one thread at a time.
  * No call ever raises SIGPIPE.
@@ -57,5 +56,3 @@ int connection_send(struct connection *l, const struct wire_message *m, int fd,
  * -EBADF when the program has closed it, which is noticed at the end of timeout_ns at the latest.
  */
 int connection_receive(struct connection *l, struct wire_message *ret, uint64_t timeout_ns);
-
-#endif
