@@ -71,14 +71,13 @@ struct capture *agent_begin(struct link *link, bool late)
 {
 	struct capture *c = capture_new(&agent.profiler, &agent.activity, link, late);
 
-	lock_acquire(&agent.lock);
+	LOCK_SCOPE(&agent.lock);
 	if (c && !state_is_exiting()) {
 		agent.capture = c;
 	} else if (c) {
 		capture_free(c);
 		c = NULL;
 	}
-	lock_release(&agent.lock);
 	return c;
 }
 

@@ -79,7 +79,7 @@ static struct batch *take_spare(struct deliver *d, size_t n)
 {
 	struct batch *found = NULL;
 
-	lock_acquire(&d->lock);
+	LOCK_SCOPE(&d->lock);
 	list_for_each(l, &d->spare) {
 		struct batch *b = list_entry(l, struct batch, link);
 
@@ -89,7 +89,6 @@ static struct batch *take_spare(struct deliver *d, size_t n)
 			break;
 		}
 	}
-	lock_release(&d->lock);
 	return found;
 }
 
@@ -501,12 +500,11 @@ static bool take_tick(struct deliver *d)
 	uint64_t now_ns = clock_now_ns();
 	bool due;
 
-	lock_acquire(&d->lock);
+	LOCK_SCOPE(&d->lock);
 	due = now_ns >= d->next_tick_ns;
 	if (due) {
 		d->next_tick_ns = now_ns + TICK_MS * CLOCK_NS_PER_MS;
 	}
-	lock_release(&d->lock);
 	return due;
 }
 

@@ -6,6 +6,11 @@
 
 #include "client/agent/ranges.h"
 
+/* How the parameters of each of CUPTI's calls for r begin. */
+#define RANGES_PARAMS(call, r)                                         \
+	.structSize = CUpti_RangeProfiler_##call##_Params_STRUCT_SIZE, \
+	.pRangeProfilerObject = (r)->object
+
 /* For a new context: chooses the first pass. */
 void ranges_init_turns(struct capture *c, struct ranges *r);
 

@@ -111,15 +111,13 @@ void watch_look(struct capture *c)
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct ranges *r = contexts[i];
-		CUcontext popped;
 
 		if (!lock_try(&r->gate.lock)) {
 			continue;
 		}
-		if (r->object && r->context && has_passed(r->last_launch_ns, CLOCK_NS_PER_S) &&
-		    c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+		if (has_passed(r->last_launch_ns, CLOCK_NS_PER_S) && ranges_enter(c->profiler, r)) {
 			look_at_work(c, r);
-			c->profiler->cuCtxPopCurrent(&popped);
+			ranges_leave(c->profiler);
 		}
 		lock_release(&r->gate.lock);
 	}
@@ -133,11 +131,10 @@ static bool wait_a_tick(struct watch *w)
 	uint64_t by_ns = clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS;
 	bool over;
 
-	lock_acquire(&w->lock);
+	LOCK_SCOPE(&w->lock);
 	while (!w->over && lock_wait_until(&w->lock, &w->wake, by_ns)) {
 	}
 	over = w->over;
-	lock_release(&w->lock);
 	return !over;
 }
 
