@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_AGENT_H
-#define GPUCTR_AGENT_AGENT_H
+#pragma once
 
 /* The part of the agent that lives as long as the process. A process has at most one capture at a
  * time. */
@@ -36,5 +35,3 @@ void agent_wait(uint64_t timeout_ns);
 
 /* To be called when the program exits: delivers all that was measured, within timeout_ns. */
 void agent_finish(uint64_t timeout_ns);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_CAPTURE_H
-#define GPUCTR_AGENT_CAPTURE_H
+#pragma once
 
 /* One capture of this process, from the daemon's welcome to the goodbye. A process can be captured
  * any number of times, one capture after another; agent.h has the state that lives as long as the
@@ -104,5 +103,3 @@ void capture_announce(struct capture *c);
 int callbacks_subscribe(struct capture *c, struct refusal *r);
 int callbacks_enable(struct capture *c, struct refusal *r);
 void callbacks_unsubscribe(struct capture *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_DELIVER_H
-#define GPUCTR_AGENT_DELIVER_H
+#pragma once
 
 /* A thread of the agent's that evaluates batches of measured launches and sends the values to the
  * daemon. gpuctr-replay uses the same code. */
@@ -164,5 +163,3 @@ void deliver_wait(struct deliver *d, uint64_t timeout_ns);
 void deliver_finish(struct deliver *d, uint64_t timeout_ns);
 
 struct gpuctr_totals counters_read(const struct counters *c);
-
-#endif

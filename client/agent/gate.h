@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_GATE_H
-#define GPUCTR_AGENT_GATE_H
+#pragma once
 
 /* The gate of a CUDA context: which thread measures, which calls give the GPU other work, when that
  * work is kept out, and how long each thread waits for another.
@@ -104,5 +103,3 @@ bool gate_other_begins(struct gate *g, bool insist);
 void gate_disturb(struct gate *g);
 void gate_other_ends(struct gate *g);
 void gate_untracked_ends(struct gate *g);
-
-#endif

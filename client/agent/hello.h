@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_HELLO_H
-#define GPUCTR_AGENT_HELLO_H
+#pragma once
 
 #include "client/agent/link.h"
 #include "proto/wire/status.h"
@@ -12,5 +11,3 @@ int hello_say(struct link *l, const char *socket_path, const struct wire_agent_h
 
 /* A copy of a welcome that the link received, in arena. False: out of memory. */
 bool hello_keep(const struct wire_message *m, struct arena *arena, struct wire_agent_welcome *ret);
-
-#endif

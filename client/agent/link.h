@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_LINK_H
-#define GPUCTR_AGENT_LINK_H
+#pragma once
 
 /* The agent's connection to the daemon: blocking, with time limits, used by one thread at a time.
  * No call ever raises SIGPIPE.
@@ -54,5 +53,3 @@ int link_send(struct link *l, const struct wire_message *m, int fd, uint64_t tim
  * -EBADF when the program has closed it, which is noticed at the end of timeout_ns at the latest.
  */
 int link_receive(struct link *l, struct wire_message *ret, uint64_t timeout_ns);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_LOCK_H
-#define GPUCTR_AGENT_LOCK_H
+#pragma once
 
 /* The agent's mutexes, each of one kind. A thread that holds one waits only for those of a later
  * kind, so threads cannot wait for each other in a circle. Debug and sanitizer builds
@@ -131,5 +130,3 @@ static inline bool lock_wait_until(struct lock *l, pthread_cond_t *c, uint64_t b
 
 	return pthread_cond_timedwait(c, &l->mutex, &by) == 0;
 }
-
-#endif

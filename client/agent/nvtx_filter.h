@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_NVTX_FILTER_H
-#define GPUCTR_AGENT_NVTX_FILTER_H
+#pragma once
 
 /* Selects launches by the NVTX ranges around them: --nvtx-include, --nvtx-exclude. The caller
  * supplies the ranges: nvtx_select.c those of a program, gpuctr-replay those of a recording. */
@@ -82,5 +81,3 @@ bool nvtx_filter_names(struct nvtx_filter *f, size_t place, const char *domain,
  * there were. */
 bool nvtx_filter_missed(struct nvtx_filter *f, const struct wire_selection *selection,
 			struct refusal *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_PACK_H
-#define GPUCTR_AGENT_PACK_H
+#pragma once
 
 #include "client/agent/deliver.h"
 
@@ -32,5 +31,3 @@ int pack_send_copies(struct link *l, const struct wire_agent_welcome *welcome,
 /* As pack_send(), for strata: the numbers that they name must have been assigned before. */
 int pack_send_strata(struct link *l, const struct wire_agent_welcome *welcome, struct intern *in,
 		     const struct pack_stratum *v, size_t n, uint64_t first);
-
-#endif

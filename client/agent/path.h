@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_PATH_H
-#define GPUCTR_AGENT_PATH_H
+#pragma once
 
 /* The path to a launch: the last kernels that its thread launched, with shapes and order, among
  * those that the filter selects. A program that repeats a step reaches each launch of the step by
@@ -44,5 +43,3 @@ static inline uint64_t path_hash(const struct path *p)
 {
 	return p->sum | 1;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_SECTION_H
-#define GPUCTR_AGENT_SECTION_H
+#pragma once
 
 /* A callback section is the time that a thread of the program spends in a capture's code. The agent
  * frees a capture only when no thread is in a section. A section lasts for one callback; around a
@@ -95,5 +94,3 @@ bool sections_are_open(const struct capture *c);
 
 /* Called in a forked child, in which no thread is in a section. */
 void sections_forget(void);
-
-#endif

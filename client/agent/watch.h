@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_WATCH_H
-#define GPUCTR_AGENT_WATCH_H
+#pragma once
 
 /* Reports what makes no progress in a capture. A thread that itself calls neither CUPTI nor the
  * driver looks for calls into them that do not return, on any thread. */
@@ -31,5 +30,3 @@ void watch_calls(struct capture *c);
 
 /* From the delivering thread, now and then: does a kernel, or a stream, stand still? */
 void watch_look(struct capture *c);
-
-#endif

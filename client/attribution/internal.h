@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_ATTRIBUTION_INTERNAL_H
-#define GPUCTR_ATTRIBUTION_INTERNAL_H
+#pragma once
 
 #include "client/attribution/attribution.h"
 #include "client/attribution/normal.h"
@@ -57,5 +56,3 @@ void values_deinit(struct attribution *a);
 int values_attribute(struct attribution *a, size_t samples);
 /* Reports a kernel that is complete. */
 void values_tell(struct attribution *a, size_t kernel);
-
-#endif

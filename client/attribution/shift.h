@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_ATTRIBUTION_SHIFT_H
-#define GPUCTR_ATTRIBUTION_SHIFT_H
+#pragma once
 
 #include "client/attribution/window.h"
 
@@ -13,5 +12,3 @@ struct shift {
 /* Of a sorted window whose kernels have their positions; positions: how many there are. */
 int shift_estimate(const struct window *w, uint32_t positions, uint32_t metric, int64_t most_ns,
 		   struct shift *ret);
-
-#endif

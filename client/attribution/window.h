@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_ATTRIBUTION_WINDOW_H
-#define GPUCTR_ATTRIBUTION_WINDOW_H
+#pragma once
 
 /* The kernels and samples that wait to be attributed, and which of them overlap. */
 
@@ -79,5 +78,3 @@ uint32_t window_equation(const struct window *w, const struct window_cell *cell,
  * expected. Returns the sum of what is expected. */
 double window_divide(const struct window *w, const struct window_cell *cell, double value,
 		     const double *values, double *parts);
-
-#endif
