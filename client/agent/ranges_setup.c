@@ -24,7 +24,7 @@
 enum { RETRY_MS = 100, RETRY_MS_MOST = 1600 };
 
 /* Says once, by CUPTI's answer, why a context is not measured. */
-void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
+static void tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
 {
 	struct refusal refused;
 	char text[512];
@@ -55,7 +55,7 @@ void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, 
 
 void ranges_give_up(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
 {
-	ranges_tell_failure(c, r, call, result);
+	tell_failure(c, r, call, result);
 	r->state = RANGES_BROKEN;
 }
 
@@ -79,7 +79,7 @@ static void tell_busy(struct capture *c, struct ranges *r, const char *call)
 	char text[256];
 
 	if (!has_sibling(c, r)) {
-		ranges_tell_failure(c, r, call, CUPTI_ERROR_HARDWARE_BUSY);
+		tell_failure(c, r, call, CUPTI_ERROR_HARDWARE_BUSY);
 		return;
 	}
 	snprintf(text, sizeof(text),
@@ -216,10 +216,7 @@ CUptiResult ranges_renew_image(struct capture *c, struct ranges *r)
 
 static bool enable(struct capture *c, struct ranges *r)
 {
-	CUpti_RangeProfiler_Enable_Params p = {
-		.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE,
-		.ctx = r->context,
-	};
+	VENDOR_PARAMS(RangeProfiler_Enable, p, .ctx = r->context);
 	CUptiResult result = c->profiler->cuptiRangeProfilerEnable(&p);
 
 	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
