@@ -51,7 +51,8 @@ void contexts_end(struct capture *c, CUcontext context, const struct ranges *exc
 
 /* --- all of them --- */
 
-/* False: some act was not possible. */
+/* Calls act for each context that is set up. False: act returned false for one of them. Adds the
+ * contexts whose lock was not free in time to *ret_busy. */
 static bool for_each(struct capture *c, uint64_t patience_ns,
 		     bool (*act)(struct capture *, struct ranges *), unsigned *ret_busy)
 {
@@ -75,7 +76,8 @@ static bool for_each(struct capture *c, uint64_t patience_ns,
 	return all;
 }
 
-/* With the gate shut: other work might wait for a launch that waits for the context's lock. */
+/* Shuts the gate meanwhile: other work might wait for a launch that waits for the context's lock.
+ */
 static bool flush_old(struct capture *c, struct ranges *r)
 {
 	bool done;

@@ -662,28 +662,19 @@ void deliver_kick(struct deliver *d, uint64_t by_ns)
 	}
 }
 
-/* The caller may be a signal handler that interrupted this function itself, so the function waits
- * for no lock after the deadline. */
-void deliver_wait(struct deliver *d, uint64_t timeout_ns)
+void deliver_finish(struct deliver *d, uint64_t timeout_ns)
 {
 	uint64_t by_ns = clock_now_ns() + timeout_ns;
 
-	if (!d->started || !lock_until(&d->lock, by_ns)) {
+	if (!d->started) {
 		return;
 	}
+	deliver_request_finish(d);
+	LOCK_SCOPE(&d->lock);
 	d->next_tick_ns = 0;
 	pthread_cond_signal(&d->wake);
 	while (atomic_load(&d->state) != CAPTURE_OVER &&
 	       lock_wait_until(&d->lock, &d->drained, by_ns)) {
-	}
-	lock_release(&d->lock);
-}
-
-void deliver_finish(struct deliver *d, uint64_t timeout_ns)
-{
-	if (d->started) {
-		deliver_request_finish(d);
-		deliver_wait(d, timeout_ns);
 	}
 }
 
