@@ -25,8 +25,8 @@
 enum call {
 	CALL_OTHER,
 	CALL_LAUNCH,
-	CALL_BEGINS_CAPTURE,
-	CALL_ENDS_CAPTURE,
+	CALL_BEGINS_STREAM_CAPTURE,
+	CALL_ENDS_STREAM_CAPTURE,
 	CALL_PROFILER, /* cudaProfilerStart() and cudaProfilerStop() make it as well */
 	CALL_DESTROYS_STREAM,
 };
@@ -46,10 +46,10 @@ static const struct {
 	BOTH(cuLaunchKernelEx, CALL_LAUNCH),
 	BOTH(cuLaunchCooperativeKernel, CALL_LAUNCH),
 	BOTH(cuGraphLaunch, CALL_LAUNCH),
-	BOTH(cuStreamBeginCapture, CALL_BEGINS_CAPTURE),
-	BOTH(cuStreamBeginCapture_v2, CALL_BEGINS_CAPTURE),
-	BOTH(cuStreamBeginCaptureToGraph, CALL_BEGINS_CAPTURE),
-	BOTH(cuStreamEndCapture, CALL_ENDS_CAPTURE),
+	BOTH(cuStreamBeginCapture, CALL_BEGINS_STREAM_CAPTURE),
+	BOTH(cuStreamBeginCapture_v2, CALL_BEGINS_STREAM_CAPTURE),
+	BOTH(cuStreamBeginCaptureToGraph, CALL_BEGINS_STREAM_CAPTURE),
+	BOTH(cuStreamEndCapture, CALL_ENDS_STREAM_CAPTURE),
 	{ ONE(cuProfilerStart), CALL_PROFILER },
 	{ ONE(cuProfilerStop), CALL_PROFILER },
 	{ ONE(cuStreamDestroy), CALL_DESTROYS_STREAM },
@@ -71,8 +71,8 @@ static bool is_launch(CUpti_CallbackId id)
 	return call_of(id) == CALL_LAUNCH;
 }
 
-/* Some failures mean that the capture goes on. */
-static bool capture_ended(CUresult result)
+/* Some failures mean that the stream capture goes on. */
+static bool stream_capture_ended(CUresult result)
 {
 	return result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&
 	       result != CUDA_ERROR_ILLEGAL_STATE && result != CUDA_ERROR_INVALID_HANDLE &&
@@ -103,18 +103,18 @@ static CUstream stream_of(CUpti_CallbackId id, const CUpti_CallbackData *data)
 }
 
 /* A stream capture is counted before it begins, so that no thread synchronises in between. */
-static void on_begin_capture(struct capture *c, struct section *v, CUpti_CallbackId id,
-			     const CUpti_CallbackData *data)
+static void on_begin_stream_capture(struct capture *c, struct section *v, CUpti_CallbackId id,
+				    const CUpti_CallbackData *data)
 {
 	const CUresult *result = data->functionReturnValue;
-	bool began = !result || *result == CUDA_SUCCESS, captures;
+	bool began = !result || *result == CUDA_SUCCESS, is_capturing;
 	CUstream stream = stream_of(id, data);
 
 	if (data->callbackSite == CUPTI_API_EXIT) {
-		stream_captures_began(&c->stream_captures, stream,
-				      began ? stream_captures_find(c->profiler, stream, &captures)
-					    : 0,
-				      began, v->begins);
+		stream_captures_began(
+			&c->stream_captures, stream,
+			began ? stream_captures_find(c->profiler, stream, &is_capturing) : 0, began,
+			v->begins);
 		v->begins = false;
 		return;
 	}
@@ -132,19 +132,19 @@ static void on_begin_capture(struct capture *c, struct section *v, CUpti_Callbac
 }
 
 /* And after it has ended. */
-static void on_end_capture(struct capture *c, struct section *v, CUpti_CallbackId id,
-			   const CUpti_CallbackData *data)
+static void on_end_stream_capture(struct capture *c, struct section *v, CUpti_CallbackId id,
+				  const CUpti_CallbackData *data)
 {
 	const CUresult *result = data->functionReturnValue;
 	CUstream stream = stream_of(id, data);
-	bool captures;
+	bool is_capturing;
 
 	if (data->callbackSite == CUPTI_API_ENTER) {
-		v->ending = stream_captures_find(c->profiler, stream, &captures);
+		v->ending = stream_captures_find(c->profiler, stream, &is_capturing);
 		v->ends = true;
 		return;
 	}
-	if (!result || capture_ended(*result)) {
+	if (!result || stream_capture_ended(*result)) {
 		stream_captures_ended(&c->stream_captures, stream, v->ends ? v->ending : 0,
 				      v->ends);
 	}
@@ -182,11 +182,11 @@ static void on_driver_call(struct capture *c, struct section *v, CUpti_CallbackI
 	case CALL_LAUNCH:
 		launches_on_launch(c, v, id, data);
 		break;
-	case CALL_BEGINS_CAPTURE:
-		on_begin_capture(c, v, id, data);
+	case CALL_BEGINS_STREAM_CAPTURE:
+		on_begin_stream_capture(c, v, id, data);
 		break;
-	case CALL_ENDS_CAPTURE:
-		on_end_capture(c, v, id, data);
+	case CALL_ENDS_STREAM_CAPTURE:
+		on_end_stream_capture(c, v, id, data);
 		break;
 	case CALL_PROFILER:
 		if (!enters) {
@@ -269,7 +269,7 @@ static bool must_not_be_missed(const struct section *v, CUpti_CallbackDomain dom
 		return id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING;
 	}
 	call = call_of(id);
-	return call == CALL_BEGINS_CAPTURE || call == CALL_ENDS_CAPTURE ||
+	return call == CALL_BEGINS_STREAM_CAPTURE || call == CALL_ENDS_STREAM_CAPTURE ||
 	       (data_of_call->callbackSite == CUPTI_API_ENTER ? call == CALL_DESTROYS_STREAM
 							      : v->other != NULL);
 }
