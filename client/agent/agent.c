@@ -12,9 +12,9 @@
 #include "client/agent/section.h"
 #include "proto/base/clock.h"
 
-/* One capture after another, each made, run and freed by one thread; and the end of the program,
- * which may come at any time and in a signal handler. A thread that looks for the capture from
- * outside holds the lock; the capture is removed under that lock before it is freed.
+/* One thread makes, runs and frees each capture, one after the other. The program may end at any
+ * time, also within a signal handler. Another thread that looks for the capture holds the lock; the
+ * thread that frees the capture first removes it under that lock.
  *
  * Exit handlers run in reverse order, and ours needs CUPTI alive: so it is registered again after
  * CUPTI was opened. A forked child has neither our threads nor CUDA: nothing of this is done there,
@@ -36,9 +36,30 @@ static struct {
 	struct capture *kept;	 /* a capture that ended while the program exits */
 } agent = { .lock = LOCK_INITIALIZER(LOCK_AGENT) };
 
+/* With the lock. */
+static void wait_for_end(uint64_t by_ns)
+{
+	while (agent.capture && lock_wait_until(&agent.lock, &agent.ended, by_ns)) {
+	}
+}
+
+/* Has all delivered that was measured. */
 static void on_exit_of_program(void)
 {
-	agent_finish(EXIT_PATIENCE_S * CLOCK_NS_PER_S);
+	uint64_t by_ns = clock_now_ns() + EXIT_PATIENCE_S * CLOCK_NS_PER_S, first_ns = 0;
+
+	if (!atomic_compare_exchange_strong(&agent.exit_by_ns, &first_ns, by_ns)) {
+		by_ns = first_ns;
+	}
+	if (atomic_load(&agent.forked) || !lock_until(&agent.lock, by_ns)) {
+		return;
+	}
+	state_note_exit();
+	if (agent.capture) {
+		capture_request_end(agent.capture, by_ns);
+	}
+	wait_for_end(by_ns);
+	lock_release(&agent.lock);
 }
 
 /* In a child that was forked without exec CUDA does not work, and the sockets are the parent's. */
@@ -71,14 +92,13 @@ struct capture *agent_begin(struct connection *connection, bool late)
 {
 	struct capture *c = capture_new(&agent.profiler, &agent.activity, connection, late);
 
-	lock_acquire(&agent.lock);
+	LOCK_SCOPE(&agent.lock);
 	if (c && !state_is_exiting()) {
 		agent.capture = c;
 	} else if (c) {
 		capture_free(c);
 		c = NULL;
 	}
-	lock_release(&agent.lock);
 	return c;
 }
 
@@ -140,35 +160,10 @@ void agent_abandon(struct capture *c)
 	agent.kept = c;
 }
 
-/* With the lock. */
-static void wait_for_end(uint64_t by_ns)
-{
-	while (agent.capture && lock_wait_until(&agent.lock, &agent.ended, by_ns)) {
-	}
-}
-
 void agent_wait(uint64_t timeout_ns)
 {
 	uint64_t by_ns = clock_now_ns() + timeout_ns;
 
 	LOCK_SCOPE(&agent.lock);
 	wait_for_end(by_ns);
-}
-
-void agent_finish(uint64_t timeout_ns)
-{
-	uint64_t by_ns = clock_now_ns() + timeout_ns, first_ns = 0;
-
-	if (!atomic_compare_exchange_strong(&agent.exit_by_ns, &first_ns, by_ns)) {
-		by_ns = first_ns;
-	}
-	if (atomic_load(&agent.forked) || !lock_until(&agent.lock, by_ns)) {
-		return;
-	}
-	state_note_exit();
-	if (agent.capture) {
-		capture_request_end(agent.capture, by_ns);
-	}
-	wait_for_end(by_ns);
-	lock_release(&agent.lock);
 }

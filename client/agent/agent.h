@@ -32,6 +32,3 @@ void agent_abandon(struct capture *c);
 
 /* Waits until there is no current capture. */
 void agent_wait(uint64_t timeout_ns);
-
-/* To be called when the program exits: delivers all that was measured, within timeout_ns. */
-void agent_finish(uint64_t timeout_ns);

@@ -80,7 +80,8 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 	{                                                                               \
 		CUPTI_DRIVER_TRACE_CBID_##call, offsetof(call##_params, hStream), false \
 	}
-#define THREAD_STREAM_OF(call)                                                                     \
+#define STREAMS_OF(call)                                                                           \
+	STREAM_OF(call),                                                                           \
 	{                                                                                          \
 		CUPTI_DRIVER_TRACE_CBID_##call##_ptsz, offsetof(call##_ptsz_params, hStream), true \
 	}
@@ -90,30 +91,13 @@ static const struct {
 	size_t offset; /* the stream is one of the call's arguments */
 	bool per_thread;
 } calls[] = {
-	STREAM_OF(cuMemcpyAsync),
-	THREAD_STREAM_OF(cuMemcpyAsync),
-	STREAM_OF(cuMemcpyHtoDAsync_v2),
-	THREAD_STREAM_OF(cuMemcpyHtoDAsync_v2),
-	STREAM_OF(cuMemcpyDtoHAsync_v2),
-	THREAD_STREAM_OF(cuMemcpyDtoHAsync_v2),
-	STREAM_OF(cuMemcpyDtoDAsync_v2),
-	THREAD_STREAM_OF(cuMemcpyDtoDAsync_v2),
-	STREAM_OF(cuMemsetD8Async),
-	THREAD_STREAM_OF(cuMemsetD8Async),
-	STREAM_OF(cuMemsetD16Async),
-	THREAD_STREAM_OF(cuMemsetD16Async),
-	STREAM_OF(cuMemsetD32Async),
-	THREAD_STREAM_OF(cuMemsetD32Async),
-	STREAM_OF(cuStreamBeginCapture),
-	THREAD_STREAM_OF(cuStreamBeginCapture),
-	STREAM_OF(cuStreamBeginCapture_v2),
-	THREAD_STREAM_OF(cuStreamBeginCapture_v2),
-	STREAM_OF(cuStreamBeginCaptureToGraph),
-	THREAD_STREAM_OF(cuStreamBeginCaptureToGraph),
-	STREAM_OF(cuStreamDestroy),
-	STREAM_OF(cuStreamDestroy_v2),
-	STREAM_OF(cuStreamEndCapture),
-	THREAD_STREAM_OF(cuStreamEndCapture),
+	STREAMS_OF(cuMemcpyAsync),	     STREAMS_OF(cuMemcpyHtoDAsync_v2),
+	STREAMS_OF(cuMemcpyDtoHAsync_v2),    STREAMS_OF(cuMemcpyDtoDAsync_v2),
+	STREAMS_OF(cuMemsetD8Async),	     STREAMS_OF(cuMemsetD16Async),
+	STREAMS_OF(cuMemsetD32Async),	     STREAMS_OF(cuStreamBeginCapture),
+	STREAMS_OF(cuStreamBeginCapture_v2), STREAMS_OF(cuStreamBeginCaptureToGraph),
+	STREAM_OF(cuStreamDestroy),	     STREAM_OF(cuStreamDestroy_v2),
+	STREAMS_OF(cuStreamEndCapture),
 };
 
 bool arguments_read_stream(CUpti_CallbackId id, const void *params, CUstream *ret,

@@ -22,45 +22,53 @@
 
 /* --- which calls --- */
 
-enum { LAUNCH_CALLBACKS = 8 }; /* the first ones */
-
-static const CUpti_CallbackId callbacks[] = {
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
-	CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuProfilerStart,
-	CUPTI_DRIVER_TRACE_CBID_cuProfilerStop,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2,
+enum call {
+	CALL_OTHER,
+	CALL_LAUNCH,
+	CALL_BEGINS_STREAM_CAPTURE,
+	CALL_ENDS_STREAM_CAPTURE,
+	CALL_PROFILER, /* cudaProfilerStart() and cudaProfilerStop() make it as well */
+	CALL_DESTROYS_STREAM,
 };
 
-static bool begins_stream_capture(CUpti_CallbackId id)
+#define ONE(call) CUPTI_DRIVER_TRACE_CBID_##call
+#define BOTH(call, what)               \
+	{ ONE(call), what },           \
+	{                              \
+		ONE(call##_ptsz), what \
+	}
+
+static const struct {
+	CUpti_CallbackId id;
+	enum call call;
+} calls[] = {
+	BOTH(cuLaunchKernel, CALL_LAUNCH),
+	BOTH(cuLaunchKernelEx, CALL_LAUNCH),
+	BOTH(cuLaunchCooperativeKernel, CALL_LAUNCH),
+	BOTH(cuGraphLaunch, CALL_LAUNCH),
+	BOTH(cuStreamBeginCapture, CALL_BEGINS_STREAM_CAPTURE),
+	BOTH(cuStreamBeginCapture_v2, CALL_BEGINS_STREAM_CAPTURE),
+	BOTH(cuStreamBeginCaptureToGraph, CALL_BEGINS_STREAM_CAPTURE),
+	BOTH(cuStreamEndCapture, CALL_ENDS_STREAM_CAPTURE),
+	{ ONE(cuProfilerStart), CALL_PROFILER },
+	{ ONE(cuProfilerStop), CALL_PROFILER },
+	{ ONE(cuStreamDestroy), CALL_DESTROYS_STREAM },
+	{ ONE(cuStreamDestroy_v2), CALL_DESTROYS_STREAM },
+};
+
+static enum call call_of(CUpti_CallbackId id)
 {
-	return id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture ||
-	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_ptsz ||
-	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2 ||
-	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz ||
-	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph ||
-	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz;
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		if (calls[i].id == id) {
+			return calls[i].call;
+		}
+	}
+	return CALL_OTHER;
 }
 
-static bool ends_stream_capture(CUpti_CallbackId id)
+static bool is_launch(CUpti_CallbackId id)
 {
-	return id == CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture ||
-	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz;
+	return call_of(id) == CALL_LAUNCH;
 }
 
 /* Some failures mean that the stream capture goes on. */
@@ -165,61 +173,35 @@ static void on_resource(struct capture *c, const struct section *v, CUpti_Callba
 	}
 }
 
-static bool is_profiler_call(CUpti_CallbackId id)
-{
-	return id == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart ||
-	       id == CUPTI_DRIVER_TRACE_CBID_cuProfilerStop;
-}
-
-/* cudaProfilerStart() and cudaProfilerStop() come here as well. */
-static void on_profiler_call(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data)
-{
-	if (data->callbackSite == CUPTI_API_EXIT) {
-		phase_on_profiler_call(&c->filter.phase,
-				       id == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart);
-	}
-}
-
-static bool is_launch(CUpti_CallbackId id)
-{
-	for (size_t i = 0; i < LAUNCH_CALLBACKS; i++) {
-		if (callbacks[i] == id) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* To be called before the driver takes locks: waits for a thread that is querying the stream. */
-static void on_destroy_stream(struct capture *c, CUpti_CallbackId id,
-			      const CUpti_CallbackData *data)
-{
-	if (data->callbackSite == CUPTI_API_ENTER) {
-		contexts_remove_stream(c, stream_of(id, data));
-	}
-}
-
-static bool destroys_stream(CUpti_CallbackId id)
-{
-	return id == CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy ||
-	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2;
-}
-
 static void on_driver_call(struct capture *c, struct section *v, CUpti_CallbackId id,
 			   const CUpti_CallbackData *data)
 {
-	if (begins_stream_capture(id)) {
-		on_begin_stream_capture(c, v, id, data);
-	} else if (ends_stream_capture(id)) {
-		on_end_stream_capture(c, v, id, data);
-	} else if (is_profiler_call(id)) {
-		on_profiler_call(c, id, data);
-	} else if (destroys_stream(id)) {
-		on_destroy_stream(c, id, data);
-	} else if (is_launch(id)) {
+	bool enters = data->callbackSite == CUPTI_API_ENTER;
+
+	switch (call_of(id)) {
+	case CALL_LAUNCH:
 		launches_on_launch(c, v, id, data);
-	} else if (!overhead_is_synchronize(id)) {
-		launches_on_other_work(c, v, id, data);
+		break;
+	case CALL_BEGINS_STREAM_CAPTURE:
+		on_begin_stream_capture(c, v, id, data);
+		break;
+	case CALL_ENDS_STREAM_CAPTURE:
+		on_end_stream_capture(c, v, id, data);
+		break;
+	case CALL_PROFILER:
+		if (!enters) {
+			phase_on_profiler_call(&c->filter.phase, id == ONE(cuProfilerStart));
+		}
+		break;
+	case CALL_DESTROYS_STREAM:
+		if (enters) { /* before the driver takes locks: a thread may query the stream */
+			contexts_remove_stream(c, stream_of(id, data));
+		}
+		break;
+	default:
+		if (!overhead_is_synchronize(id)) {
+			launches_on_other_work(c, v, id, data);
+		}
 	}
 }
 
@@ -280,16 +262,16 @@ static void handle(struct capture *c, struct section *v, CUpti_CallbackDomain do
 static bool must_not_be_missed(const struct section *v, CUpti_CallbackDomain domain,
 			       CUpti_CallbackId id, const void *data)
 {
-	const CUpti_CallbackData *call = data;
+	const CUpti_CallbackData *data_of_call = data;
+	enum call call;
 
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
 		return id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING;
 	}
-	if (call->callbackSite == CUPTI_API_EXIT && v->other) {
-		return true;
-	}
-	return begins_stream_capture(id) || ends_stream_capture(id) ||
-	       (destroys_stream(id) && call->callbackSite == CUPTI_API_ENTER);
+	call = call_of(id);
+	return call == CALL_BEGINS_STREAM_CAPTURE || call == CALL_ENDS_STREAM_CAPTURE ||
+	       (data_of_call->callbackSite == CUPTI_API_ENTER ? call == CALL_DESTROYS_STREAM
+							      : v->other != NULL);
 }
 
 /* Launches that a signal handler made since the callback began: nobody knows whether a range that
@@ -327,7 +309,8 @@ static void handle_in_section(struct section *v, CUpti_CallbackDomain domain, CU
 	}
 }
 
-/* CUPTI itself makes streams within calls of ours, so resources are noted in a callback as well. */
+/* The userdata cannot be the capture, which may be over. CUPTI itself makes streams within calls of
+ * ours, so resources are noted in a callback as well. */
 static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
 				 const void *data)
 {
@@ -335,7 +318,6 @@ static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CU
 	const CUpti_CallbackData *call = data;
 	bool interrupts;
 
-	(void)userdata; /* the capture may be over: section_begin() knows */
 	if (!v) {
 		return;
 	}
@@ -387,8 +369,8 @@ int callbacks_subscribe(struct capture *c, struct refusal *r)
 static void watch_other_work(struct capture *c)
 {
 	static const char *const beginnings[] = { "cuMemcpy",
-						  "cuStreamWriteValue",
 						  "cuMemset",
+						  "cuStreamWriteValue",
 						  "cuStreamWaitValue",
 						  "cuStreamBatchMemOp",
 						  "cuLaunchHostFunc",
@@ -431,9 +413,9 @@ int callbacks_enable(struct capture *c, struct refusal *r)
 	if (c->choosing.on) {
 		c->choosing.telling_ns = overhead_calibrate(p, c->subscriber);
 	}
-	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(callbacks); i++) {
+	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(calls); i++) {
 		CUptiResult one = p->cuptiEnableCallback(1, c->subscriber,
-							 CUPTI_CB_DOMAIN_DRIVER_API, callbacks[i]);
+							 CUPTI_CB_DOMAIN_DRIVER_API, calls[i].id);
 
 		/* An older CUPTI may not know the newest calls, which its driver has not either. */
 		result = one == CUPTI_ERROR_INVALID_PARAMETER && i > 0 ? CUPTI_SUCCESS : one;

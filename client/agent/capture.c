@@ -255,8 +255,6 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 {
 	struct capture *c = userdata;
 
-	(void)code;
-	(void)message;
 	state_move(&c->deliver.state, CAPTURE_STOPPING);
 }
 

@@ -9,7 +9,9 @@
 
 #include "client/agent/slowdown.h"
 #include "client/agent/stream_captures.h"
+#include "proto/base/clean.h"
 #include "proto/base/clock.h"
+#include "proto/base/list.h"
 #include "proto/wire/wire.h"
 
 /* This file connects the agent with strata, which count launches, the chooser, which draws them,
@@ -292,32 +294,37 @@ struct chosen choosing_take(struct choosing *c, const struct stratum_key *key, u
 
 /* --- costs --- */
 
-static bool has_begun(const struct choosing *c)
-{
-	return c->on && c->begun;
-}
-
-/* Takes the lock if there is a budget and sampling has begun; else returns false. */
-static bool lock_budget(struct choosing *c)
+/* Takes the lock if there is a budget and sampling has begun; else returns NULL. */
+static struct budget *lock_budget(struct choosing *c)
 {
 	if (!c->on) {
-		return false;
+		return NULL;
 	}
 	lock_acquire(&c->lock);
-	if (has_begun(c)) {
-		return true;
+	if (c->begun) {
+		return &c->budget;
 	}
 	lock_release(&c->lock);
-	return false;
+	return NULL;
 }
+
+static void unlock_budget(struct budget **b)
+{
+	if (*b) {
+		lock_release(&list_entry(*b, struct choosing, budget)->lock);
+	}
+}
+
+/* b is the budget, locked to the end of the block; NULL: there is none yet. */
+#define BUDGET_SCOPE(b, c) CLEAN(unlock_budget) struct budget *b = lock_budget(c)
 
 void choosing_note_start(struct choosing *c, uint64_t begin_ns, uint32_t pass)
 {
 	uint64_t now_ns = clock_now_ns();
 
-	if (lock_budget(c)) {
-		budget_note_start(&c->budget, now_ns, pass, (double)(now_ns - begin_ns));
-		lock_release(&c->lock);
+	BUDGET_SCOPE(b, c);
+	if (b) {
+		budget_note_start(b, now_ns, pass, (double)(now_ns - begin_ns));
 	}
 }
 
@@ -325,11 +332,10 @@ void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t siz
 {
 	uint64_t now_ns = clock_now_ns();
 
-	if (lock_budget(c)) {
-		budget_note_first_start(&c->budget, now_ns, size, pass,
-					(double)(now_ns - begin_ns));
+	BUDGET_SCOPE(b, c);
+	if (b) {
+		budget_note_first_start(b, now_ns, size, pass, (double)(now_ns - begin_ns));
 		chooser_resume(&c->chooser, now_ns);
-		lock_release(&c->lock);
 	}
 }
 
@@ -337,26 +343,26 @@ void choosing_note_stop(struct choosing *c, uint64_t begin_ns)
 {
 	uint64_t now_ns = clock_now_ns();
 
-	if (lock_budget(c)) {
-		budget_note_stop(&c->budget, now_ns, (double)(now_ns - begin_ns));
-		lock_release(&c->lock);
+	BUDGET_SCOPE(b, c);
+	if (b) {
+		budget_note_stop(b, now_ns, (double)(now_ns - begin_ns));
 	}
 }
 
 void choosing_note_room(struct choosing *c, size_t room)
 {
-	if (lock_budget(c)) {
-		budget_note_room(&c->budget, room);
-		lock_release(&c->lock);
+	BUDGET_SCOPE(b, c);
+	if (b) {
+		budget_note_room(b, room);
 	}
 }
 
 void choosing_note_turn(struct choosing *c, uint32_t pass)
 {
-	if (lock_budget(c)) {
-		budget_note_turn(&c->budget, pass);
+	BUDGET_SCOPE(b, c);
+	if (b) {
+		budget_note_turn(b, pass);
 		give(c, clock_now_ns(), pass);
-		lock_release(&c->lock);
 	}
 }
 
@@ -365,10 +371,9 @@ void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass)
 	bool waited = c->options.may_block[pass] && (double)cpu_ns >= RANGE_GPU_NS;
 	double gpu_ns = waited ? 0 : RANGE_GPU_NS;
 
-	if (lock_budget(c)) {
-		budget_note_range(&c->budget, clock_now_ns(), pass, (double)cpu_ns, gpu_ns,
-				  BUDGET_ASSUMED);
-		lock_release(&c->lock);
+	BUDGET_SCOPE(b, c);
+	if (b) {
+		budget_note_range(b, clock_now_ns(), pass, (double)cpu_ns, gpu_ns, BUDGET_ASSUMED);
 	}
 }
 
@@ -387,10 +392,10 @@ void choosing_note_wait(struct choosing *c, uint64_t waited_ns, uint64_t stalled
 {
 	uint64_t now_ns = clock_now_ns();
 
-	if (lock_budget(c)) {
-		budget_note_wait(&c->budget, now_ns, wait_cost_ns(c, waited_ns, stalled_ns));
-		give(c, now_ns, c->budget.next);
-		lock_release(&c->lock);
+	BUDGET_SCOPE(b, c);
+	if (b) {
+		budget_note_wait(b, now_ns, wait_cost_ns(c, waited_ns, stalled_ns));
+		give(c, now_ns, b->next);
 	}
 }
 
@@ -410,78 +415,48 @@ void choosing_note_values(struct choosing *c, const struct launch *launches, siz
 
 bool choosing_may_turn(struct choosing *c)
 {
-	bool may = true;
-
-	if (lock_budget(c)) {
-		may = budget_may_turn(&c->budget, clock_now_ns());
-		lock_release(&c->lock);
-	}
-	return may;
+	BUDGET_SCOPE(b, c);
+	return !b || budget_may_turn(b, clock_now_ns());
 }
 
 bool choosing_may_leave_out(struct choosing *c)
 {
-	bool may = true;
-
-	if (lock_budget(c)) {
-		may = budget_may_leave_out(&c->budget);
-		lock_release(&c->lock);
-	}
-	return may;
+	BUDGET_SCOPE(b, c);
+	return !b || budget_may_leave_out(b);
 }
 
 bool choosing_may_take_over(struct choosing *c, size_t size)
 {
-	bool may = true;
-
-	if (lock_budget(c)) {
-		may = budget_may_take_over(&c->budget, clock_now_ns(), size);
-		lock_release(&c->lock);
-	}
-	return may;
+	BUDGET_SCOPE(b, c);
+	return !b || budget_may_take_over(b, clock_now_ns(), size);
 }
 
 bool choosing_batch_is_old(struct choosing *c)
 {
-	bool old = true;
-
-	if (lock_budget(c)) {
-		old = budget_batch_is_old(&c->budget, clock_now_ns());
-		lock_release(&c->lock);
-	}
-	return old;
+	BUDGET_SCOPE(b, c);
+	return !b || budget_batch_is_old(b, clock_now_ns());
 }
 
 size_t choosing_first_size(struct choosing *c)
 {
-	size_t size = BUDGET_SIZE_FIRST;
-
-	if (lock_budget(c)) {
-		size = c->budget.first;
-		lock_release(&c->lock);
-	}
-	return size;
+	BUDGET_SCOPE(b, c);
+	return b ? b->first : BUDGET_SIZE_FIRST;
 }
 
 size_t choosing_batch_size(struct choosing *c, uint32_t pass, size_t size)
 {
-	if (lock_budget(c)) {
-		size = budget_batch_size(&c->budget, pass, size);
-		lock_release(&c->lock);
-	}
-	return size;
+	BUDGET_SCOPE(b, c);
+	return b ? budget_batch_size(b, pass, size) : size;
 }
 
 size_t choosing_next_size(struct choosing *c, size_t most)
 {
-	size_t size = 0;
-
-	if (lock_budget(c)) {
-		c->budget.options.size_most = most;
-		size = budget_next_size(&c->budget, clock_now_ns());
-		lock_release(&c->lock);
+	BUDGET_SCOPE(b, c);
+	if (!b) {
+		return 0;
 	}
-	return size;
+	b->options.size_most = most;
+	return budget_next_size(b, clock_now_ns());
 }
 
 /* --- telling --- */
@@ -523,13 +498,11 @@ size_t choosing_tell(struct choosing *c, struct pack_stratum *v, size_t max)
 
 void choosing_describe_overhead(struct choosing *c, char *text, size_t bytes)
 {
-	double share = 0;
+	double share;
 
+	BUDGET_SCOPE(b, c);
+	share = b ? budget_overhead_share(b, clock_now_ns()) : 0;
 	text[0] = '\0';
-	if (lock_budget(c)) {
-		share = budget_overhead_share(&c->budget, clock_now_ns());
-		lock_release(&c->lock);
-	}
 	if (share > c->share) {
 		snprintf(text, bytes,
 			 "the budget of %.4g %% cannot be kept: CUPTI's callbacks, and work that "

@@ -23,7 +23,7 @@ struct ranges *contexts_find(struct capture *c, CUcontext context)
 {
 	struct ranges *r;
 
-	lock_acquire(&c->lock);
+	LOCK_SCOPE(&c->lock);
 	r = find(c, context);
 	if (!r && (r = calloc(1, sizeof(*r))) != NULL) {
 		lock_init(&r->gate.lock, LOCK_CONTEXT);
@@ -35,7 +35,6 @@ struct ranges *contexts_find(struct capture *c, CUcontext context)
 		list_append(&c->contexts, &r->link);
 		atomic_fetch_add(&c->n_contexts, 1);
 	}
-	lock_release(&c->lock);
 	return r;
 }
 
@@ -43,7 +42,7 @@ size_t contexts_list(struct capture *c, struct ranges **ret)
 {
 	size_t n = 0;
 
-	lock_acquire(&c->lock);
+	LOCK_SCOPE(&c->lock);
 	list_for_each(l, &c->contexts) {
 		struct ranges *r = list_entry(l, struct ranges, link);
 
@@ -51,7 +50,6 @@ size_t contexts_list(struct capture *c, struct ranges **ret)
 			ret[n++] = r;
 		}
 	}
-	lock_release(&c->lock);
 	return n;
 }
 

@@ -17,14 +17,13 @@ enum { LOCK_PATIENCE_MS = 500, STOP_PATIENCE_MS = 2000, FLUSH_AFTER_MS = 1000 };
  */
 static void let_go_at_end(struct capture *c, struct ranges *r)
 {
-	CUcontext popped;
 	bool done = false;
 
-	if (r->object && c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+	if (ranges_enter(c->profiler, r)) {
 		gate_shut(&r->gate);
 		done = guard_is_quiet(c, r, true) && c->method->disable(c, r);
 		gate_let_in(&r->gate);
-		c->profiler->cuCtxPopCurrent(&popped);
+		ranges_leave(c->profiler);
 	}
 	if (r->object && !done) {
 		ranges_abandon(c, r);
@@ -52,7 +51,8 @@ void contexts_end(struct capture *c, CUcontext context, const struct ranges *exc
 
 /* --- all of them --- */
 
-/* False: some act was not possible. */
+/* Calls act for each context that is set up. False: act returned false for one of them. Adds the
+ * contexts whose lock was not free in time to *ret_busy. */
 static bool for_each(struct capture *c, uint64_t patience_ns,
 		     bool (*act)(struct capture *, struct ranges *), unsigned *ret_busy)
 {
@@ -62,23 +62,22 @@ static bool for_each(struct capture *c, uint64_t patience_ns,
 
 	for (size_t i = 0; i < n; i++) {
 		struct ranges *r = contexts[i];
-		CUcontext popped;
 
 		if (!lock_until(&r->gate.lock, clock_now_ns() + patience_ns)) {
 			++*ret_busy;
 			continue;
 		}
-		if (r->object && r->context &&
-		    c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+		if (ranges_enter(c->profiler, r)) {
 			all = act(c, r) && all;
-			c->profiler->cuCtxPopCurrent(&popped);
+			ranges_leave(c->profiler);
 		}
 		lock_release(&r->gate.lock);
 	}
 	return all;
 }
 
-/* With the gate shut: other work might wait for a launch that waits for the context's lock. */
+/* Shuts the gate meanwhile: other work might wait for a launch that waits for the context's lock.
+ */
 static bool flush_old(struct capture *c, struct ranges *r)
 {
 	bool done;
@@ -105,13 +104,12 @@ void contexts_flush_old(struct capture *c)
  * made now. */
 static bool shut_all_out(struct capture *c, struct ranges *r, const char *call)
 {
-	CUcontext popped;
 	bool may = true;
 
 	gate_shut(&r->gate);
-	if (r->object && r->context && c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+	if (ranges_enter(c->profiler, r)) {
 		may = guard_may_block(c, r, false);
-		c->profiler->cuCtxPopCurrent(&popped);
+		ranges_leave(c->profiler);
 	}
 	gate_enter_call(&r->gate, call);
 	return may;

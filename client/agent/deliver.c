@@ -79,7 +79,7 @@ static struct batch *take_spare(struct deliver *d, size_t n)
 {
 	struct batch *found = NULL;
 
-	lock_acquire(&d->lock);
+	LOCK_SCOPE(&d->lock);
 	list_for_each(l, &d->spare) {
 		struct batch *b = list_entry(l, struct batch, link);
 
@@ -89,7 +89,6 @@ static struct batch *take_spare(struct deliver *d, size_t n)
 			break;
 		}
 	}
-	lock_release(&d->lock);
 	return found;
 }
 
@@ -501,12 +500,11 @@ static bool take_tick(struct deliver *d)
 	uint64_t now_ns = clock_now_ns();
 	bool due;
 
-	lock_acquire(&d->lock);
+	LOCK_SCOPE(&d->lock);
 	due = now_ns >= d->next_tick_ns;
 	if (due) {
 		d->next_tick_ns = now_ns + TICK_MS * CLOCK_NS_PER_MS;
 	}
-	lock_release(&d->lock);
 	return due;
 }
 
@@ -664,28 +662,19 @@ void deliver_kick(struct deliver *d, uint64_t by_ns)
 	}
 }
 
-/* The caller may be a signal handler that interrupted this function itself, so the function waits
- * for no lock after the deadline. */
-void deliver_wait(struct deliver *d, uint64_t timeout_ns)
+void deliver_finish(struct deliver *d, uint64_t timeout_ns)
 {
 	uint64_t by_ns = clock_now_ns() + timeout_ns;
 
-	if (!d->started || !lock_until(&d->lock, by_ns)) {
+	if (!d->started) {
 		return;
 	}
+	deliver_request_finish(d);
+	LOCK_SCOPE(&d->lock);
 	d->next_tick_ns = 0;
 	pthread_cond_signal(&d->wake);
 	while (atomic_load(&d->state) != CAPTURE_OVER &&
 	       lock_wait_until(&d->lock, &d->drained, by_ns)) {
-	}
-	lock_release(&d->lock);
-}
-
-void deliver_finish(struct deliver *d, uint64_t timeout_ns)
-{
-	if (d->started) {
-		deliver_request_finish(d);
-		deliver_wait(d, timeout_ns);
 	}
 }
 

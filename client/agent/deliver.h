@@ -156,10 +156,8 @@ void deliver_request_finish(struct deliver *d);
  */
 void deliver_kick(struct deliver *d, uint64_t by_ns);
 
-/* Waits until the thread has sent goodbye, at most timeout_ns. */
-void deliver_wait(struct deliver *d, uint64_t timeout_ns);
-
-/* Calls deliver_request_finish() and deliver_wait(). */
+/* Calls deliver_request_finish(), and waits until the thread has sent goodbye, at most timeout_ns.
+ */
 void deliver_finish(struct deliver *d, uint64_t timeout_ns);
 
 struct gpuctr_totals counters_read(const struct counters *c);

@@ -217,9 +217,8 @@ uint32_t intern_function(struct intern *in, const char *name, uint32_t static_sh
 	struct function_key key = { 0, static_shared_bytes, registers };
 	struct hash h = hash_start(KIND_FUNCTION);
 	struct intern_slot *slot;
-	uint32_t id;
 
-	lock_acquire(&in->lock);
+	LOCK_SCOPE(&in->lock);
 	key.name = string_locked(in, name);
 	hash_bytes(&h, &key, sizeof(key));
 	slot = find_slot(in, &h);
@@ -228,27 +227,22 @@ uint32_t intern_function(struct intern *in, const char *name, uint32_t static_sh
 		   &in->pending.first_function)) {
 		take_slot(in, slot, &h, &in->last_function);
 	}
-	id = slot->id;
-	lock_release(&in->lock);
-	return id;
+	return slot->id;
 }
 
 uint32_t intern_range(struct intern *in, const struct range_key *key)
 {
 	struct hash h = hash_start(KIND_RANGE);
 	struct intern_slot *slot;
-	uint32_t id;
 
 	hash_bytes(&h, key, sizeof(*key));
-	lock_acquire(&in->lock);
+	LOCK_SCOPE(&in->lock);
 	slot = find_slot(in, &h);
 	if (slot->id == 0 && define(&in->pending.ranges, key, sizeof(*key), in->last_range,
 				    &in->pending.first_range)) {
 		take_slot(in, slot, &h, &in->last_range);
 	}
-	id = slot->id;
-	lock_release(&in->lock);
-	return id;
+	return slot->id;
 }
 
 static bool define_set(struct intern *in, const uint32_t *ranges, size_t n)
@@ -271,17 +265,14 @@ uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n)
 {
 	struct hash h = hash_start(KIND_SET);
 	struct intern_slot *slot;
-	uint32_t id;
 
 	hash_bytes(&h, ranges, n * sizeof(*ranges));
-	lock_acquire(&in->lock);
+	LOCK_SCOPE(&in->lock);
 	slot = find_slot(in, &h);
 	if (slot->id == 0 && define_set(in, ranges, n)) {
 		take_slot(in, slot, &h, &in->last_set);
 	}
-	id = slot->id;
-	lock_release(&in->lock);
-	return id;
+	return slot->id;
 }
 
 /* --- marks --- */
@@ -290,10 +281,9 @@ bool intern_has_room(struct intern *in)
 {
 	bool room;
 
-	lock_acquire(&in->lock);
+	LOCK_SCOPE(&in->lock);
 	room = in->pending.mark_ranges.n < INTERN_MARKS_MAX;
 	in->marks_dropped += !room;
-	lock_release(&in->lock);
 	return room;
 }
 

@@ -154,8 +154,8 @@ static void note_for_guard(struct section *v, struct function *f, const struct a
 	r->reported_stuck = false;
 }
 
-/* With the context's lock. True: a range is open, and the lock stays held. False: the lock is
- * released. Of a method that keeps nothing apart, without all that. */
+/* The caller holds the context's lock, unless the method lets launches run beside each other. True:
+ * a range is open, and the lock stays held. False: the lock is released. */
 static bool open_range(struct capture *c, struct section *v, struct function *f,
 		       const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
@@ -181,7 +181,7 @@ static bool open_range(struct capture *c, struct section *v, struct function *f,
 	return true;
 }
 
-/* False: the launch is not measured, and is counted. */
+/* False: the launch is not measured; its counter was incremented. */
 static bool measure(struct capture *c, struct section *v, struct function *f,
 		    const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {

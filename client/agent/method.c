@@ -11,26 +11,16 @@
 static bool open_nothing(struct capture *c, struct ranges *r, const struct guard_launch *g,
 			 struct launch **ret)
 {
-	(void)c;
-	(void)r;
-	(void)g;
-	(void)ret;
 	return false;
 }
 
 static void close_nothing(struct capture *c, struct ranges *r, const struct guard_launch *g,
 			  bool launched)
 {
-	(void)c;
-	(void)r;
-	(void)g;
-	(void)launched;
 }
 
 static bool end_nothing(struct capture *c, struct ranges *r)
 {
-	(void)c;
-	(void)r;
 	return true;
 }
 

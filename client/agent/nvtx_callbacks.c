@@ -32,94 +32,45 @@ static const char *narrow(const wchar_t *w, struct text *text)
 	return text->utf8;
 }
 
-static void on_domain_mark_ex(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *a)
-{
-	struct event e;
+/* The functions for marks, for the start of a range and for its push take the same arguments: an
+ * event's attributes, with a domain or without, or a message of either width. */
+#define EVENT_FUNCTIONS(type, name)                                       \
+	static type on_domain_##name##_ex(nvtxDomainHandle_t domain,      \
+					  const nvtxEventAttributes_t *a) \
+	{                                                                 \
+		struct event e;                                           \
+                                                                          \
+		nvtx_event_from_attributes(&e, domain_of(domain), a);     \
+		return nvtx_##name(&e);                                   \
+	}                                                                 \
+                                                                          \
+	static type on_##name##_ex(const nvtxEventAttributes_t *a)        \
+	{                                                                 \
+		return on_domain_##name##_ex(NULL, a);                    \
+	}                                                                 \
+                                                                          \
+	static type on_##name##_a(const char *message)                    \
+	{                                                                 \
+		struct event e;                                           \
+                                                                          \
+		nvtx_event_from_ascii(&e, NULL, message);                 \
+		return nvtx_##name(&e);                                   \
+	}                                                                 \
+                                                                          \
+	static type on_##name##_w(const wchar_t *message)                 \
+	{                                                                 \
+		struct text text;                                         \
+                                                                          \
+		return on_##name##_a(narrow(message, &text));             \
+	}
 
-	nvtx_event_from_attributes(&e, domain_of(domain), a);
-	nvtx_mark(&e);
-}
-
-static void on_mark_ex(const nvtxEventAttributes_t *a)
-{
-	on_domain_mark_ex(NULL, a);
-}
-
-static void on_mark_a(const char *message)
-{
-	struct event e;
-
-	nvtx_event_from_ascii(&e, NULL, message);
-	nvtx_mark(&e);
-}
-
-static void on_mark_w(const wchar_t *message)
-{
-	struct text text;
-
-	on_mark_a(narrow(message, &text));
-}
-
-static nvtxRangeId_t on_domain_start_ex(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *a)
-{
-	struct event e;
-
-	nvtx_event_from_attributes(&e, domain_of(domain), a);
-	return nvtx_start(&e);
-}
-
-static nvtxRangeId_t on_start_ex(const nvtxEventAttributes_t *a)
-{
-	return on_domain_start_ex(NULL, a);
-}
-
-static nvtxRangeId_t on_start_a(const char *message)
-{
-	struct event e;
-
-	nvtx_event_from_ascii(&e, NULL, message);
-	return nvtx_start(&e);
-}
-
-static nvtxRangeId_t on_start_w(const wchar_t *message)
-{
-	struct text text;
-
-	return on_start_a(narrow(message, &text));
-}
+EVENT_FUNCTIONS(void, mark)
+EVENT_FUNCTIONS(nvtxRangeId_t, start)
+EVENT_FUNCTIONS(int, push)
 
 static void on_domain_end(nvtxDomainHandle_t domain, nvtxRangeId_t id)
 {
-	(void)domain;
 	nvtx_end(id);
-}
-
-static int on_domain_push_ex(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *a)
-{
-	struct event e;
-
-	nvtx_event_from_attributes(&e, domain_of(domain), a);
-	return nvtx_push(&e);
-}
-
-static int on_push_ex(const nvtxEventAttributes_t *a)
-{
-	return on_domain_push_ex(NULL, a);
-}
-
-static int on_push_a(const char *message)
-{
-	struct event e;
-
-	nvtx_event_from_ascii(&e, NULL, message);
-	return nvtx_push(&e);
-}
-
-static int on_push_w(const wchar_t *message)
-{
-	struct text text;
-
-	return on_push_a(narrow(message, &text));
 }
 
 static int on_domain_pop(nvtxDomainHandle_t domain)
@@ -169,7 +120,6 @@ static nvtxStringHandle_t on_register_a(nvtxDomainHandle_t domain, const char *s
 	size_t size = s ? strlen(s) + 1 : 1;
 	struct registered *r = malloc(sizeof(*r) + size);
 
-	(void)domain;
 	if (!r) {
 		return NULL;
 	}
@@ -201,7 +151,6 @@ static nvtxDomainHandle_t on_domain_create_w(const wchar_t *name)
 
 static void on_domain_destroy(nvtxDomainHandle_t domain)
 {
-	(void)domain;
 }
 
 /* --- registration --- */

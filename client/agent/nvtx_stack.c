@@ -97,11 +97,10 @@ void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), voi
 
 nvtxRangeId_t nvtx_started_add(struct started_range *r)
 {
-	lock_acquire(&process.lock);
+	LOCK_SCOPE(&process.lock);
 	r->id = ++process.last_id;
 	list_append(&process.started, &r->link);
 	atomic_fetch_add(&process.version, 1);
-	lock_release(&process.lock);
 	return r->id;
 }
 
@@ -109,7 +108,7 @@ struct started_range *nvtx_started_take(nvtxRangeId_t id)
 {
 	struct started_range *found = NULL;
 
-	lock_acquire(&process.lock);
+	LOCK_SCOPE(&process.lock);
 	list_for_each(l, &process.started) {
 		struct started_range *r = list_entry(l, struct started_range, link);
 
@@ -120,7 +119,6 @@ struct started_range *nvtx_started_take(nvtxRangeId_t id)
 			break;
 		}
 	}
-	lock_release(&process.lock);
 	return found;
 }
 

@@ -88,9 +88,8 @@ static void carry_out(struct request *w)
 
 static void *run(void *argument)
 {
-	(void)argument;
 	confined_begin();
-	lock_acquire(&permission.lock);
+	LOCK_SCOPE(&permission.lock);
 	permission.runs = true;
 	pthread_cond_broadcast(&permission.change);
 	while (permission.asks) {
@@ -102,7 +101,6 @@ static void *run(void *argument)
 	}
 	permission.runs = false;
 	pthread_cond_broadcast(&permission.change);
-	lock_release(&permission.lock);
 	return NULL;
 }
 
@@ -248,17 +246,13 @@ static int install(struct refusal *r)
 
 int permission_install(const char *socket_path, const char *token, struct refusal *r)
 {
-	int code;
-
-	lock_acquire(&permission.lock);
+	LOCK_SCOPE(&permission.lock);
 	init();
 	permission.refusal = (struct refusal){ 0 };
 	snprintf(permission.question.socket_path, sizeof(permission.question.socket_path), "%s",
 		 socket_path);
 	snprintf(permission.question.token, sizeof(permission.question.token), "%s", token);
-	code = install(r);
-	lock_release(&permission.lock);
-	return code;
+	return install(r);
 }
 
 /* Calls that are inside the hook continue there, so our code stays loaded, and `next` stays set. If

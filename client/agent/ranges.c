@@ -59,10 +59,7 @@ static void take_turn(struct capture *c, struct ranges *r)
 
 static CUptiResult call_start(struct capture *c, struct ranges *r)
 {
-	CUpti_RangeProfiler_Start_Params p = {
-		.structSize = CUpti_RangeProfiler_Start_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-	};
+	CUpti_RangeProfiler_Start_Params p = { RANGES_PARAMS(Start, r) };
 	CUptiResult result;
 
 	gate_enter_call(&r->gate, "cuptiRangeProfilerStart");
@@ -75,10 +72,7 @@ static CUptiResult call_start(struct capture *c, struct ranges *r)
  * decoded into a wrong image. */
 static CUptiResult call_stop(struct capture *c, struct ranges *r)
 {
-	CUpti_RangeProfiler_Stop_Params p = {
-		.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-	};
+	CUpti_RangeProfiler_Stop_Params p = { RANGES_PARAMS(Stop, r) };
 	CUptiResult result;
 
 	gate_enter_call(&r->gate, "cuptiRangeProfilerStop");
@@ -125,17 +119,15 @@ static bool take_over(struct capture *c, struct ranges *r)
 
 	for (size_t i = 0; i < n; i++) {
 		struct ranges *other = contexts[i];
-		CUcontext popped;
 
 		if (other == r || other->device != r->device || !lock_try(&other->gate.lock)) {
 			continue;
 		}
-		if (other->object && other->context &&
-		    c->profiler->cuCtxPushCurrent(other->context) == CUDA_SUCCESS) {
+		if (ranges_enter(c->profiler, other)) {
 			gate_shut(&other->gate);
 			any = ranges_disable(c, other) || any;
 			gate_let_in(&other->gate);
-			c->profiler->cuCtxPopCurrent(&popped);
+			ranges_leave(c->profiler);
 		}
 		lock_release(&other->gate.lock);
 	}
@@ -203,10 +195,7 @@ static bool start(struct capture *c, struct ranges *r)
 
 static CUptiResult stop_and_decode(struct capture *c, struct ranges *r)
 {
-	CUpti_RangeProfiler_DecodeData_Params decode = {
-		.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-	};
+	CUpti_RangeProfiler_DecodeData_Params decode = { RANGES_PARAMS(DecodeData, r) };
 	uint64_t begin_ns = clock_now_ns();
 	CUptiResult result = call_stop(c, r);
 
@@ -264,10 +253,7 @@ static void stop(struct capture *c, struct ranges *r)
 
 static CUptiResult call_pop(struct capture *c, struct ranges *r)
 {
-	CUpti_RangeProfiler_PopRange_Params p = {
-		.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-	};
+	CUpti_RangeProfiler_PopRange_Params p = { RANGES_PARAMS(PopRange, r) };
 
 	gate_enter_call(&r->gate, "cuptiRangeProfilerPopRange");
 	return c->profiler->cuptiRangeProfilerPopRange(&p);
@@ -276,10 +262,7 @@ static CUptiResult call_pop(struct capture *c, struct ranges *r)
 /* A batch that was abandoned may have its last range open. */
 static void disable(struct capture *c, struct ranges *r)
 {
-	CUpti_RangeProfiler_Disable_Params p = {
-		.structSize = CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-	};
+	CUpti_RangeProfiler_Disable_Params p = { RANGES_PARAMS(Disable, r) };
 
 	if (r->object && r->running) {
 		if (r->guard.holds) {
@@ -440,10 +423,7 @@ static void pop(struct capture *c, struct ranges *r)
 
 static bool push(struct capture *c, struct ranges *r)
 {
-	CUpti_RangeProfiler_PushRange_Params p = {
-		.structSize = CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-	};
+	CUpti_RangeProfiler_PushRange_Params p = { RANGES_PARAMS(PushRange, r) };
 	char name[24];
 	CUptiResult result;
 

@@ -75,6 +75,20 @@ struct ranges {
 	uint64_t batch_begin_ns;    /* time of the batch's first launch */
 };
 
+/* With the lock held: makes the context current, if its profiler is set up and it has not ended.
+ * True: ranges_leave() must follow. */
+static inline bool ranges_enter(const struct profiler *p, const struct ranges *r)
+{
+	return r->object && r->context && p->cuCtxPushCurrent(r->context) == CUDA_SUCCESS;
+}
+
+static inline void ranges_leave(const struct profiler *p)
+{
+	CUcontext popped;
+
+	p->cuCtxPopCurrent(&popped);
+}
+
 struct capture;
 
 /* With the lock held and the context current. True: a range is open and *ret is to be filled; then

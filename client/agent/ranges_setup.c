@@ -24,7 +24,7 @@
 enum { RETRY_MS = 100, RETRY_MS_MOST = 1600 };
 
 /* Says once, by CUPTI's answer, why a context is not measured. */
-void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
+static void tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
 {
 	struct refusal refused;
 	char text[512];
@@ -55,7 +55,7 @@ void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, 
 
 void ranges_give_up(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
 {
-	ranges_tell_failure(c, r, call, result);
+	tell_failure(c, r, call, result);
 	r->state = RANGES_BROKEN;
 }
 
@@ -65,13 +65,12 @@ static bool has_sibling(struct capture *c, const struct ranges *r)
 {
 	bool found = false;
 
-	lock_acquire(&c->lock);
+	LOCK_SCOPE(&c->lock);
 	list_for_each(l, &c->contexts) {
 		const struct ranges *other = list_entry(l, struct ranges, link);
 
 		found = found || (other != r && other->device == r->device && other->context);
 	}
-	lock_release(&c->lock);
 	return found;
 }
 
@@ -80,7 +79,7 @@ static void tell_busy(struct capture *c, struct ranges *r, const char *call)
 	char text[256];
 
 	if (!has_sibling(c, r)) {
-		ranges_tell_failure(c, r, call, CUPTI_ERROR_HARDWARE_BUSY);
+		tell_failure(c, r, call, CUPTI_ERROR_HARDWARE_BUSY);
 		return;
 	}
 	snprintf(text, sizeof(text),
@@ -119,17 +118,14 @@ static CUptiResult make_image(struct capture *c, struct ranges *r,
 			      const struct wire_strings *metrics, struct ranges_image *ret)
 {
 	CUpti_RangeProfiler_GetCounterDataSize_Params size = {
-		.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
+		RANGES_PARAMS(GetCounterDataSize, r),
 		.pMetricNames = (const char **)(uintptr_t)metrics->v,
 		.numMetrics = metrics->n,
 		.maxNumOfRanges = ret->ranges,
 		.maxNumRangeTreeNodes = (uint32_t)ret->ranges,
 	};
-	CUpti_RangeProfiler_CounterDataImage_Initialize_Params init = {
-		.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-	};
+	CUpti_RangeProfiler_CounterDataImage_Initialize_Params init = { RANGES_PARAMS(
+		CounterDataImage_Initialize, r) };
 	CUptiResult result = c->profiler->cuptiRangeProfilerGetCounterDataSize(&size);
 
 	if (result != CUPTI_SUCCESS) {
@@ -193,8 +189,7 @@ static bool shrink(struct ranges *r)
 static CUptiResult configure(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_SetConfig_Params p = {
-		.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
+		RANGES_PARAMS(SetConfig, r),
 		.configSize = r->config.size,
 		.pConfig = r->config.image,
 		.counterDataImageSize = r->images[r->measured_pass].size,
@@ -221,10 +216,7 @@ CUptiResult ranges_renew_image(struct capture *c, struct ranges *r)
 
 static bool enable(struct capture *c, struct ranges *r)
 {
-	CUpti_RangeProfiler_Enable_Params p = {
-		.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE,
-		.ctx = r->context,
-	};
+	VENDOR_PARAMS(RangeProfiler_Enable, p, .ctx = r->context);
 	CUptiResult result = c->profiler->cuptiRangeProfilerEnable(&p);
 
 	if (result == CUPTI_ERROR_HARDWARE_BUSY) {

@@ -5,6 +5,11 @@
 
 #include "client/agent/ranges.h"
 
+/* How the parameters of each of CUPTI's calls for r begin. */
+#define RANGES_PARAMS(call, r)                                         \
+	.structSize = CUpti_RangeProfiler_##call##_Params_STRUCT_SIZE, \
+	.pRangeProfilerObject = (r)->object
+
 /* For a new context: chooses the first pass. */
 void ranges_init_turns(struct capture *c, struct ranges *r);
 
@@ -21,10 +26,8 @@ size_t ranges_size_most(const struct ranges *r);
 /* To be called before each Start: gives CUPTI an empty image for r->measured_pass. */
 CUptiResult ranges_renew_image(struct capture *c, struct ranges *r);
 
-/* Reports why a context is not measured, given CUPTI's result. */
-void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result);
-
-/* The same, and moves to BROKEN, the final state. */
+/* Reports why a context is not measured, given CUPTI's result, and moves to BROKEN, the final
+ * state. */
 void ranges_give_up(struct capture *c, struct ranges *r, const char *call, CUptiResult result);
 
 /* CUPTI reported that another process has the counters: moves to WAITING, reports it once, and

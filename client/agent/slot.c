@@ -105,7 +105,6 @@ static int on_library(struct dl_phdr_info *info, size_t size, void *ret)
 	struct slot *found = ret;
 	struct dynamic d;
 
-	(void)size;
 	if (!is_libcuda(info->dlpi_name)) {
 		return 0;
 	}

@@ -220,7 +220,6 @@ static void *run(void *argument)
 {
 	struct wire_message answer;
 
-	(void)argument;
 	confined_begin();
 	sem_post(&standby.begun);
 	for (;;) {

@@ -174,12 +174,11 @@ static uint32_t add(struct strata *s, const struct stratum_key *key, uint64_t ha
 	uint32_t number;
 	size_t slot;
 
-	lock_acquire(&s->lock);
+	LOCK_SCOPE(&s->lock);
 	number = look_up(s, key, hash, &slot);
 	if (number == 0) {
 		number = add_locked(s, key, hash, slot, parent);
 	}
-	lock_release(&s->lock);
 	return number;
 }
 

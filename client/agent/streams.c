@@ -4,28 +4,28 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Streams are known from CUPTI's callbacks at their making, and from launches for the default ones.
+/* CUPTI's callbacks tell of each stream that the program makes, launches tell of default streams.
  *
  * cuStreamQuery() gives the GPU nothing to do, but costs 0.2 to 1.4 us, and a PyTorch program has
- * 128 streams of which it uses one or two. So only those are asked that were given work since they
- * were seen idle: launches say to which stream, and so do the commonest copies and fills; after
- * others, a wait for a value or a host function all are asked once. That a stream waits for an
- * event needs no look, for the event is another's work.
+ * 128 streams of which it uses one or two. So the agent queries only streams that were given work
+ * since they were seen idle. Launches, and the commonest copies and fills, say which stream got the
+ * work; after any other work (a wait for a value, a host function) the agent queries all streams
+ * once. A wait for an event is no work: the agent queries the stream that the event belongs to.
  *
- * Launch after launch goes into the same stream, mostly: one that was given work since anybody has
- * looked is given more without the lock. A thread that queries the streams forgets that stream
- * first, so a launch that was noted without the lock was made before the query, which sees it.
+ * Most launches go into the stream of the launch before. While no thread has queried that stream, a
+ * further launch into it is noted without the lock. A thread that queries the streams first clears
+ * that note, so a launch that was noted without the lock was made before the query, which sees it.
  *
- * The driver tells of streams that are made while it holds a lock that cuStreamQuery() waits for
- * (seen on an H200: all threads of a program stood). So who is told takes no lock that is held over
- * such a call: what was told is noted, and read by whoever has the lock next.
+ * The driver reports a new stream while it holds a lock that cuStreamQuery() waits for (on an H200
+ * all threads of a program hung). So the callback takes no lock that another thread may hold over
+ * such a call: it adds a note to a list, and the next thread that has the lock reads the list.
  *
  * An event of all work of the context (cuCtxRecordEvent, since CUDA 12.5) would need no list, but
- * costs each range 13 us on the GPU (H200, driver 580.159), and a stream that captures a graph is
- * spoilt by it: it is used only where a stream cannot be asked for by its handle, which is so for
- * the default streams of other threads, and for those that were made before a late capture, when
- * all others are idle, until what they had before has ended: a kernel that stays there would keep
- * Start waiting, which spoils such a stream as well. */
+ * costs each range 13 us on the GPU (H200, driver 580.159) and spoils a stream that captures a
+ * graph. The agent uses it only where it cannot query a stream by its handle: for default streams
+ * of other threads, and, when all other streams are idle, for streams that were made before a late
+ * capture, until their earlier work has ended. A kernel that stays there would keep Start waiting,
+ * which spoils such a stream as well. */
 
 void streams_init(struct streams *s)
 {

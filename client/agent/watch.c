@@ -8,21 +8,23 @@
 #include "client/agent/thread.h"
 #include "proto/base/clock.h"
 
-/* The guard prevents waits that would never end. This file is for waits that the guard cannot
- * foresee: a call into CUPTI that waits all the same, or work that was given to a stream after a
- * range had been closed, to let its kernel end.
+/* The guard prevents waits that would never end. This file finds waits that the guard cannot
+ * foresee: a call into CUPTI that waits all the same, or work that the program gave to a stream
+ * after the agent had closed a range in order to let its kernel end.
  *
- * Three things stand still: a thread within a call (its context's lock is held, so nothing of it is
- * touched; a thread of its own looks, because that thread may be the delivering one), a kernel
- * whose range was left open (nothing waits for that: it is told), and a kernel whose range is
- * closed while other streams have work that waits for it. In the first and the last case the daemon
- * is told with a code that ends the capture: the granter frees the profiler's objects, which makes
- * CUPTI's calls return, with an error.
+ * Three things may make no progress:
+ * - A call. Its thread holds the context's lock, so this file touches nothing that the lock
+ *   protects; and its thread may be the delivering one, so a thread of its own looks for it.
+ * - A kernel whose range was left open. Nothing waits for it; the user is told.
+ * - A kernel whose range was closed, while other streams have work that waits for the kernel.
  *
- * That nothing was measured for long, and that the GPU has work, is no sign of it: few launches may
- * be wanted, or paid for, of a program that is always at work. So an event is recorded behind the
- * last measured launch, when a second has passed without another; once the GPU has come past that,
- * nothing waits for what was measured. */
+ * Of a call, and of a closed range, the agent tells the daemon with a code that ends the capture:
+ * the granter frees the profiler's objects, and CUPTI's calls return with an error.
+ *
+ * A GPU that has work, and a long time without a measured launch, are no sign of this: a program
+ * may always be at work, and few of its launches may be wanted or paid for. So when a second has
+ * passed since the last measured launch, the agent records an event behind it. Once the GPU has
+ * passed that event, nothing waits for what was measured. */
 
 enum { STACK_BYTES = 128 * 1024, TICK_MS = 250 };
 
@@ -111,15 +113,13 @@ void watch_look(struct capture *c)
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct ranges *r = contexts[i];
-		CUcontext popped;
 
 		if (!lock_try(&r->gate.lock)) {
 			continue;
 		}
-		if (r->object && r->context && has_passed(r->last_launch_ns, CLOCK_NS_PER_S) &&
-		    c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+		if (has_passed(r->last_launch_ns, CLOCK_NS_PER_S) && ranges_enter(c->profiler, r)) {
 			look_at_work(c, r);
-			c->profiler->cuCtxPopCurrent(&popped);
+			ranges_leave(c->profiler);
 		}
 		lock_release(&r->gate.lock);
 	}
@@ -133,11 +133,10 @@ static bool wait_a_tick(struct watch *w)
 	uint64_t by_ns = clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS;
 	bool over;
 
-	lock_acquire(&w->lock);
+	LOCK_SCOPE(&w->lock);
 	while (!w->over && lock_wait_until(&w->lock, &w->wake, by_ns)) {
 	}
 	over = w->over;
-	lock_release(&w->lock);
 	return !over;
 }
 

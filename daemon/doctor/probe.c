@@ -59,13 +59,8 @@ static bool make_context(const struct probe *p, CUcontext *ret)
 /* CUPTI asks the driver for the counters as the profiler is enabled. */
 static CUptiResult enable_profiler(const struct probe *p, CUcontext context)
 {
-	CUpti_RangeProfiler_Enable_Params enable = {
-		.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE,
-		.ctx = context,
-	};
-	CUpti_RangeProfiler_Disable_Params disable = {
-		.structSize = CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE,
-	};
+	VENDOR_PARAMS(RangeProfiler_Enable, enable, .ctx = context);
+	VENDOR_PARAMS(RangeProfiler_Disable, disable);
 	CUptiResult result = p->cuptiRangeProfilerEnable(&enable);
 
 	if (result == CUPTI_SUCCESS) {
@@ -77,12 +72,8 @@ static CUptiResult enable_profiler(const struct probe *p, CUcontext context)
 
 static bool ask(const struct probe *p, CUcontext context)
 {
-	CUpti_Profiler_Initialize_Params initialize = {
-		.structSize = CUpti_Profiler_Initialize_Params_STRUCT_SIZE,
-	};
-	CUpti_Profiler_DeInitialize_Params end = {
-		.structSize = CUpti_Profiler_DeInitialize_Params_STRUCT_SIZE,
-	};
+	VENDOR_PARAMS(Profiler_Initialize, initialize);
+	VENDOR_PARAMS(Profiler_DeInitialize, end);
 	CUptiResult result = p->host.cuptiProfilerInitialize(&initialize);
 	const char *name = "";
 

@@ -159,9 +159,7 @@ int handle_process(struct peer *p, const struct wire_message *m, const struct fr
 	}
 	out.process.pid = (uint32_t)p->process->pid;
 	out.process.program = p->program;
-	if (p->process->capture->client) {
-		peer_send(p->process->capture->client, &out);
-	}
+	peer_send_client(p->process->capture, &out);
 	return 0;
 }
 
@@ -238,9 +236,7 @@ int handle_progress(struct peer *p, const struct wire_message *m, const struct f
 	stats_note_kernels(&p->front->stats, &p->process->totals, &m->progress.totals);
 	p->process->totals = m->progress.totals;
 	out.progress = (struct wire_progress){ .capture = c->id, .totals = capture_totals(c) };
-	if (c->client) {
-		peer_send(c->client, &out);
-	}
+	peer_send_client(c, &out);
 	return 0;
 }
 

@@ -25,9 +25,7 @@ static void send_process(struct process *process, const char *program, const cha
 		},
 	};
 
-	if (process->capture->client) {
-		peer_send(process->capture->client, &m);
-	}
+	peer_send_client(process->capture, &m);
 }
 
 static void send_agent_welcome(struct process *process)
@@ -71,9 +69,7 @@ void attached_tell_left_out(const struct process *p, const char *message)
 			    .remedy = "What it has said before tells what is wrong." },
 	};
 
-	if (p->capture->client) {
-		peer_send(p->capture->client, &m);
-	}
+	peer_send_client(p->capture, &m);
 }
 
 static void tell_notices(const struct process *p)
@@ -100,7 +96,5 @@ void attached_tell_end(struct front *f, struct process *p)
 		.totals = p->totals,
 		.clean = p->said_goodbye,
 	};
-	if (c->client) {
-		peer_send(c->client, &m);
-	}
+	peer_send_client(c, &m);
 }

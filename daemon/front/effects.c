@@ -18,13 +18,6 @@
  * reported to the broker as an event, and the effects of that event come after those that wait
  * already. */
 
-static void send_to_client(struct capture *c, const struct wire_message *m)
-{
-	if (c->client) {
-		peer_send(c->client, m);
-	}
-}
-
 static void write_note(struct front *f, struct capture *c, const struct effect *e)
 {
 	static const enum audit_event events[] = {
@@ -48,7 +41,7 @@ static void refuse(struct front *f, struct capture *c, const struct effect *e)
 		},
 	};
 
-	send_to_client(c, &m);
+	peer_send_client(c, &m);
 }
 
 static void check(struct front *f, struct capture *c, const struct effect *e)
@@ -82,7 +75,7 @@ static void send_queued(struct front *f, struct capture *c, const struct effect 
 				       ? uuids[0]
 				       : "";
 	}
-	send_to_client(c, &m);
+	peer_send_client(c, &m);
 	arena_deinit(&a);
 }
 
@@ -161,7 +154,7 @@ static void send_ready(struct front *f, struct capture *c, const struct effect *
 		.ready = { .capture = c->id, .token = c->token, .lease_ns = left_ns(c) },
 	};
 
-	send_to_client(c, &m);
+	peer_send_client(c, &m);
 	standby_begin(f, c);
 }
 
@@ -237,7 +230,7 @@ static void tell_end(struct front *f, struct capture *c, const struct effect *e)
 		.message = c->end_message,
 		.remedy = c->end_remedy,
 	};
-	send_to_client(c, &m);
+	peer_send_client(c, &m);
 	f->n_dropped += totals.dropped + totals.lost;
 	log_info("capture %u: over, %llu kernels measured of %llu", c->id,
 		 (unsigned long long)totals.measured, (unsigned long long)totals.seen);

@@ -13,6 +13,7 @@
 #include "daemon/broker/policy.h"
 #include "proto/wire/wire.h"
 
+struct capture;
 struct front;
 struct process;
 
@@ -80,6 +81,8 @@ void peer_close_when_sent(struct peer *p);
  * the peer gets that as its last message and is closed. */
 void peer_send(struct peer *p, const struct wire_message *m);
 void peer_send_raw(struct peer *p, const void *frames, size_t bytes);
+/* To the client of c, unless it is gone. */
+void peer_send_client(const struct capture *c, const struct wire_message *m);
 /* From now on p does not count as a connection of a user who may not measure. */
 void peer_is_known(struct peer *p);
 /* Frees the groups, which are not needed any more. */

@@ -135,6 +135,13 @@ void peer_send(struct peer *p, const struct wire_message *m)
 	buffer_deinit(&b);
 }
 
+void peer_send_client(const struct capture *c, const struct wire_message *m)
+{
+	if (c->client) {
+		peer_send(c->client, m);
+	}
+}
+
 void peer_refuse(struct peer *p, uint32_t request, const struct refusal *r)
 {
 	struct wire_message m = {

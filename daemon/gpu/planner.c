@@ -146,9 +146,7 @@ static int handle_metrics(struct service *s, const struct wire_message *m)
 
 static const char *other_chips(void *userdata, struct arena *a, const char *metric)
 {
-	CUpti_Profiler_Host_GetSupportedChips_Params all = {
-		.structSize = CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE,
-	};
+	VENDOR_PARAMS(Profiler_Host_GetSupportedChips, all);
 	struct planner *p = userdata;
 	const char *text = "";
 	unsigned found = 0;

@@ -166,21 +166,23 @@ static const int gpu_denied_calls[] = {
 	SCMP_SYS(request_key),
 };
 
+static int allow_if(scmp_filter_ctx c, int call, struct scmp_arg_cmp argument)
+{
+	return seccomp_rule_add(c, SCMP_ACT_ALLOW, call, 1, argument);
+}
+
 /* Memory may be mapped and protected, but never made executable. */
 static int allow_data_memory(scmp_filter_ctx c)
 {
-	int r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
-				 SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	int r = allow_if(c, SCMP_SYS(mmap), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 
 	return r < 0 ? r
-		     : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
-					SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+		     : allow_if(c, SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 }
 
 static int allow_ioctl(scmp_filter_ctx c, unsigned long request)
 {
-	return seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-				SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, request));
+	return allow_if(c, SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, request));
 }
 
 /* The commands of libuv and libc. F_SETOWN is not among them: with F_SETSIG it sends a signal of
@@ -191,8 +193,7 @@ static int allow_fcntl(scmp_filter_ctx c)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(commands); i++) {
-		r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
-				     SCMP_A1(SCMP_CMP_EQ, commands[i]));
+		r = allow_if(c, SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, commands[i]));
 	}
 	return r;
 }
@@ -204,21 +205,18 @@ static int fill_granter(scmp_filter_ctx c)
 	r = r < 0 ? r : allow_ioctl(c, RM_IOCTL_ALLOC);
 	r = r < 0 ? r : allow_ioctl(c, RM_IOCTL_FREE);
 	r = r < 0 ? r : allow_ioctl(c, RM_IOCTL_CONTROL);
-	return r < 0 ? r
-		     : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
-					SCMP_A1(SCMP_CMP_EQ, F_GETFL));
+	return r < 0 ? r : allow_if(c, SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, F_GETFL));
 }
 
 /* Files may be read; abort() may signal the process itself and no other. */
 static int allow_files_and_abort(scmp_filter_ctx c)
 {
-	int r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
-				 SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()));
+	int r = allow_if(c, SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()));
 
 	return r < 0 ? r
-		     : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
-					SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC,
-						O_RDONLY));
+		     : allow_if(c, SCMP_SYS(openat),
+				SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC,
+					O_RDONLY));
 }
 
 static int fill_front(scmp_filter_ctx c)
@@ -230,9 +228,8 @@ static int fill_front(scmp_filter_ctx c)
 	r = r < 0 ? r : allow_fcntl(c);
 	/* Calls that examine a descriptor from a user without waiting for its file system. */
 	r = r < 0 ? r
-		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(statx), 1,
-				     SCMP_A2(SCMP_CMP_MASKED_EQ, AT_STATX_DONT_SYNC,
-					     AT_STATX_DONT_SYNC));
+		  : allow_if(c, SCMP_SYS(statx),
+			     SCMP_A2(SCMP_CMP_MASKED_EQ, AT_STATX_DONT_SYNC, AT_STATX_DONT_SYNC));
 	r = r < 0 ? r
 		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2,
 				     SCMP_A1(SCMP_CMP_EQ, SOL_SOCKET),

@@ -23,11 +23,8 @@ static int compare_bases(const void *a, const void *b)
 
 static int add_kind(struct catalogue *c, CUpti_MetricType type, enum gpuctr_metric_kind kind)
 {
-	CUpti_Profiler_Host_GetBaseMetrics_Params p = {
-		.structSize = CUpti_Profiler_Host_GetBaseMetrics_Params_STRUCT_SIZE,
-		.pHostObject = c->host.object,
-		.metricType = type,
-	};
+	VENDOR_PARAMS(Profiler_Host_GetBaseMetrics, p, .pHostObject = c->host.object,
+		      .metricType = type);
 	struct catalogue_base *bases;
 
 	if (c->host.v->cuptiProfilerHostGetBaseMetrics(&p) != CUPTI_SUCCESS) {
@@ -51,9 +48,7 @@ static int add_kind(struct catalogue *c, CUpti_MetricType type, enum gpuctr_metr
 
 const char *catalogue_find_chip(const struct vendor_host *v, const char *chip, struct refusal *r)
 {
-	CUpti_Profiler_Host_GetSupportedChips_Params all = {
-		.structSize = CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE,
-	};
+	VENDOR_PARAMS(Profiler_Host_GetSupportedChips, all);
 	char known[512] = "";
 
 	v->cuptiProfilerHostGetSupportedChips(&all);
@@ -173,11 +168,8 @@ bool catalogue_has(const struct catalogue *c, const char *full)
 bool catalogue_describe(const struct catalogue *c, const char *name, const char **ret_unit,
 			const char **ret_hardware_unit, const char **ret_description)
 {
-	CUpti_Profiler_Host_GetMetricProperties_Params p = {
-		.structSize = CUpti_Profiler_Host_GetMetricProperties_Params_STRUCT_SIZE,
-		.pHostObject = c->host.object,
-		.pMetricName = name,
-	};
+	VENDOR_PARAMS(Profiler_Host_GetMetricProperties, p, .pHostObject = c->host.object,
+		      .pMetricName = name);
 
 	if (c->host.v->cuptiProfilerHostGetMetricProperties(&p) != CUPTI_SUCCESS) {
 		return false;

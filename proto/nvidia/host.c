@@ -21,11 +21,7 @@ const char *host_result_name(const struct vendor_host *v, CUptiResult result)
 
 static int object_new(const struct host *h, CUpti_Profiler_Host_Object **ret, struct refusal *r)
 {
-	CUpti_Profiler_Host_Initialize_Params p = {
-		.structSize = CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE,
-		.profilerType = h->type,
-		.pChipName = h->chip,
-	};
+	VENDOR_PARAMS(Profiler_Host_Initialize, p, .profilerType = h->type, .pChipName = h->chip);
 	CUptiResult result = h->v->cuptiProfilerHostInitialize(&p);
 
 	if (result != CUPTI_SUCCESS) {
@@ -41,10 +37,7 @@ static int object_new(const struct host *h, CUpti_Profiler_Host_Object **ret, st
 
 static void object_free(const struct vendor_host *v, CUpti_Profiler_Host_Object *object)
 {
-	CUpti_Profiler_Host_Deinitialize_Params p = {
-		.structSize = CUpti_Profiler_Host_Deinitialize_Params_STRUCT_SIZE,
-		.pHostObject = object,
-	};
+	VENDOR_PARAMS(Profiler_Host_Deinitialize, p, .pHostObject = object);
 
 	if (object) {
 		v->cuptiProfilerHostDeinitialize(&p);
@@ -99,17 +92,9 @@ static CUptiResult add_sets(const struct vendor_host *v, CUpti_Profiler_Host_Obj
 static CUptiResult take_image(const struct vendor_host *v, CUpti_Profiler_Host_Object *object,
 			      struct host_config *c)
 {
-	CUpti_Profiler_Host_GetConfigImageSize_Params size = {
-		.structSize = CUpti_Profiler_Host_GetConfigImageSize_Params_STRUCT_SIZE,
-		.pHostObject = object,
-	};
-	CUpti_Profiler_Host_GetConfigImage_Params image = {
-		.structSize = CUpti_Profiler_Host_GetConfigImage_Params_STRUCT_SIZE,
-		.pHostObject = object,
-	};
-	CUpti_Profiler_Host_GetNumOfPasses_Params passes = {
-		.structSize = CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE,
-	};
+	VENDOR_PARAMS(Profiler_Host_GetConfigImageSize, size, .pHostObject = object);
+	VENDOR_PARAMS(Profiler_Host_GetConfigImage, image, .pHostObject = object);
+	VENDOR_PARAMS(Profiler_Host_GetNumOfPasses, passes);
 	CUptiResult result = v->cuptiProfilerHostGetConfigImageSize(&size);
 
 	if (result != CUPTI_SUCCESS) {
@@ -165,11 +150,8 @@ void host_config_deinit(struct host_config *c)
 
 size_t host_count_ranges(const struct host *h, const uint8_t *image, size_t size)
 {
-	CUpti_RangeProfiler_GetCounterDataInfo_Params p = {
-		.structSize = CUpti_RangeProfiler_GetCounterDataInfo_Params_STRUCT_SIZE,
-		.pCounterDataImage = image,
-		.counterDataImageSize = size,
-	};
+	VENDOR_PARAMS(RangeProfiler_GetCounterDataInfo, p, .pCounterDataImage = image,
+		      .counterDataImageSize = size);
 
 	return h->v->cuptiRangeProfilerGetCounterDataInfo(&p) == CUPTI_SUCCESS ? p.numTotalRanges
 									       : 0;

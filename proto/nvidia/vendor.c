@@ -118,9 +118,7 @@ static bool may_open_files(void)
 
 static bool knows_chips(const struct vendor_host *v)
 {
-	CUpti_Profiler_Host_GetSupportedChips_Params p = {
-		.structSize = CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE,
-	};
+	VENDOR_PARAMS(Profiler_Host_GetSupportedChips, p);
 
 	return v->cuptiProfilerHostGetSupportedChips(&p) == CUPTI_SUCCESS && p.numChips > 0;
 }
@@ -222,16 +220,9 @@ void vendor_open_nvml(struct vendor_nvml *v)
 
 void vendor_chip_name(const struct vendor_host *v, size_t device, char *chip, size_t size)
 {
-	CUpti_Profiler_Initialize_Params init = {
-		.structSize = CUpti_Profiler_Initialize_Params_STRUCT_SIZE,
-	};
-	CUpti_Device_GetChipName_Params p = {
-		.structSize = CUpti_Device_GetChipName_Params_STRUCT_SIZE,
-		.deviceIndex = device,
-	};
-	CUpti_Profiler_DeInitialize_Params deinit = {
-		.structSize = CUpti_Profiler_DeInitialize_Params_STRUCT_SIZE,
-	};
+	VENDOR_PARAMS(Profiler_Initialize, init);
+	VENDOR_PARAMS(Device_GetChipName, p, .deviceIndex = device);
+	VENDOR_PARAMS(Profiler_DeInitialize, deinit);
 	bool initialised = v->cuptiProfilerInitialize(&init) == CUPTI_SUCCESS;
 	bool known = initialised && v->cuptiDeviceGetChipName(&p) == CUPTI_SUCCESS && p.pChipName;
 

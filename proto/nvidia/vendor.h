@@ -20,6 +20,11 @@
 
 #include "proto/wire/status.h"
 
+/* The parameters of one of CUPTI's calls, with their size; members may follow. */
+#define VENDOR_PARAMS(call, name, ...)                                                  \
+	CUpti_##call##_Params name = { .structSize = CUpti_##call##_Params_STRUCT_SIZE, \
+				       __VA_ARGS__ }
+
 #define VENDOR_HOST_FUNCTIONS(X)                \
 	X(cuptiGetVersion)                      \
 	X(cuptiGetResultString)                 \
