@@ -158,7 +158,7 @@ static void drain_tick(struct run *run)
 static uint64_t records_so_far(const struct run *run)
 {
 	return run->sampling ? sampling_records(run->sampling)
-			     : summary_records(run->sinks.summary);
+			     : groups_records(run->sinks.summary->groups);
 }
 
 static bool has_all_records(const struct run *run)
@@ -461,7 +461,7 @@ static void report_speechless(const struct run *run)
 static void report_operators(const struct run *run)
 {
 	if (run->options->torch && !run->has_operators && !run->options->quiet &&
-	    summary_records(run->sinks.summary) > 0) {
+	    groups_records(run->sinks.summary->groups) > 0) {
 		say("--torch: no operator of PyTorch was seen around what was measured");
 	}
 }
@@ -484,7 +484,7 @@ static void conclude(struct run *run)
 		run->status = EXIT_REFUSED;
 	}
 	if (o->fail_if_none && !o->part && run->status == 0 &&
-	    summary_records(run->sinks.summary) == 0) {
+	    groups_records(run->sinks.summary->groups) == 0) {
 		run->status = EXIT_UNMEASURED;
 	}
 }
