@@ -227,7 +227,9 @@ static bool attribute(struct report_source *s, const char *path)
 		text_terminal(&b, path);
 		buf_text(&b, " keeps no samples that its values could be attributed from.");
 		say_error("no-samples", buf_string(&b),
-			  "Take a capture with --mode sample and -o FILE, without --no-samples.");
+			  "Take a capture with --mode sample and -o FILE, without --no-samples; "
+			  "samples "
+			  "are of whole GPUs, so a file for each process (%p, %r, %t) has none.");
 		buf_deinit(&b);
 	} else if (r && error.code) {
 		say_error(store_error_name(r), error.message, error.remedy);
