@@ -292,31 +292,65 @@ static bool must_not_be_missed(const struct section *v, CUpti_CallbackDomain dom
 	       (destroys_stream(id) && call->callbackSite == CUPTI_API_ENTER);
 }
 
-static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
-				 const void *data)
+/* Launches that a signal handler made since the callback began: nobody knows whether a range that
+ * is open by now holds their kernels. */
+static void count_interruptions(struct capture *c, struct section *v)
 {
-	struct section *v = section_of_thread();
-	struct capture *c;
-	bool inside, was_launching;
+	unsigned n = atomic_exchange_explicit(&v->interruptions, 0, memory_order_relaxed);
 
-	(void)userdata; /* the capture may be over: section_begin() knows */
-	if (!v) {
-		return;
+	atomic_fetch_add(&c->counters.seen, n);
+	atomic_fetch_add(&c->counters.unready, n);
+	if (v->last_context && !c->method->beside) {
+		guard_disturb(v->last_context, &(struct guard_work){ .launch = true });
 	}
-	c = atomic_load_explicit(&v->capture, memory_order_relaxed);
-	inside = c != NULL;
-	was_launching = v->launching != NULL;
+}
+
+static void handle_in_section(struct section *v, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+			      const void *data)
+{
+	struct capture *c = atomic_load_explicit(&v->capture, memory_order_relaxed);
+	bool inside = c != NULL, was_launching = v->launching != NULL;
+
 	if (!inside) {
 		c = must_not_be_missed(v, domain, id, data) ? section_begin_surely(v)
 							    : section_begin(v);
 	}
 	if (c) {
 		handle(c, v, domain, id, data);
+		if (atomic_load_explicit(&v->interruptions, memory_order_relaxed) > 0) {
+			count_interruptions(c, v);
+		}
 	}
 	/* A section lasts from the callback before a launch to the one after it. */
 	if (!v->launching && (!inside || was_launching)) {
 		section_end(v);
 	}
+}
+
+/* CUPTI itself makes streams within calls of ours, so resources are noted in a callback as well. */
+static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+				 const void *data)
+{
+	struct section *v = section_of_thread();
+	const CUpti_CallbackData *call = data;
+	bool interrupts;
+
+	(void)userdata; /* the capture may be over: section_begin() knows */
+	if (!v) {
+		return;
+	}
+	interrupts = atomic_load_explicit(&v->in_callback, memory_order_relaxed);
+	if (interrupts && domain == CUPTI_CB_DOMAIN_DRIVER_API) {
+		if (call->callbackSite == CUPTI_API_ENTER && is_launch(id)) {
+			atomic_fetch_add_explicit(&v->interruptions, 1, memory_order_relaxed);
+		}
+		return;
+	}
+	atomic_store_explicit(&v->in_callback, true, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	handle_in_section(v, domain, id, data);
+	atomic_signal_fence(memory_order_seq_cst);
+	atomic_store_explicit(&v->in_callback, interrupts, memory_order_relaxed);
 }
 
 /* --- subscription --- */

@@ -62,9 +62,9 @@ void gate_enter_launch(struct gate *g);
 /* After a launch: opens the gate and releases the lock. */
 void gate_leave(struct gate *g);
 
-/* If the holder's call has taken longer than ns, returns its name once and marks it as lost: no
- * thread waits for it any more. Else NULL. The caller does not hold the lock. */
-const char *gate_lose_call(struct gate *g, uint64_t ns);
+/* If the holder's call has taken longer than ns since from_ns, returns its name once and marks it
+ * as lost: no thread waits for it any more. Else NULL. The caller does not hold the lock. */
+const char *gate_lose_call(struct gate *g, uint64_t from_ns, uint64_t ns);
 
 /* --- for the holder: other work is kept out --- */
 

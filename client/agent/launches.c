@@ -241,8 +241,6 @@ static void on_launch_exit(struct capture *c, struct section *v, const CUpti_Cal
 	struct ranges *r = v->launching;
 	const CUresult *result = data->functionReturnValue;
 
-	/* A launch by a signal handler that comes here is still a part of this one: else it would
-	 * wait for a lock that its own thread holds. */
 	if (c->method->beside || r->state == RANGES_STARTED) {
 		c->method->close(c, r, &v->launched, !result || *result == CUDA_SUCCESS);
 	}

@@ -27,6 +27,11 @@ struct section {
 	atomic_bool taken;		   /* belongs to a thread that has not ended */
 	struct section *next;
 	uint32_t thread_id;
+	/* The thread is in a callback. What a signal handler launches in the meantime runs without
+	 * ours: the interrupted callback may hold any lock, and counts those launches at its end.
+	 */
+	atomic_bool in_callback;
+	atomic_uint interruptions;
 	/* Counter for choosing_begin_callback(). The next thread that takes the structure over, and
 	 * the next capture, count on: otherwise no callback of threads that end after a few
 	 * launches would be timed. */

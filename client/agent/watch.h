@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "client/agent/lock.h"
 
@@ -16,6 +17,7 @@ struct watch {
 	struct lock lock;
 	pthread_cond_t wake;
 	bool runs, over;
+	uint64_t looked_ns, resumed_ns; /* the last look; when the process went on after a stop */
 };
 
 /* From the delivering thread, which is watched as well. Without memory for a thread the delivering
