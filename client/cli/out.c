@@ -12,13 +12,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/base/buf.h"
+#include "client/cli/say.h"
 
 #define LIMIT_BYTES ((size_t)64 << 20)
 
@@ -274,4 +275,52 @@ struct out *out_close(struct out *out, enum out_state *ret_state, int *ret_errno
 	buf_deinit(&out->filling);
 	free(out);
 	return NULL;
+}
+
+/* --- lines ----------------------------------------------------------------------------------- */
+
+void out_lines_flush(struct out_lines *l)
+{
+	struct buf *b = &l->buf;
+
+	if (b->n > 0 && (b->failed || !out_write(l->out, b->data, b->n))) {
+		l->unwritten += l->in_buf;
+	}
+	b->failed = false;
+	l->in_buf = 0;
+	buf_clear(b);
+}
+
+static void say_failed(int error, const char *what, bool kept)
+{
+	char remedy[192];
+
+	snprintf(remedy, sizeof(remedy),
+		 kept		   ? "The %s from there on are not in --output; the capture file "
+				     "of -o is written apart from it."
+		 : error == -EBADF ? "Standard output is closed, and the %s are lost: leave it "
+				     "open, or keep them with -o FILE."
+				   : "The %s from there on are lost: let --output be where there "
+				     "is room.",
+		 what);
+	say_warning("stream-failed", strerror(-error), remedy);
+}
+
+void out_lines_close(struct out_lines *l, const char *what, bool kept)
+{
+	enum out_state state;
+	int error;
+
+	if (l->out) {
+		out_lines_flush(l);
+		l->out = out_close(l->out, &state, &error);
+		if (state == OUT_FAILED) {
+			say_failed(error, what, kept);
+		} else if (state == OUT_OPEN && l->unwritten > 0) {
+			say("warning[stream-slow]: %llu %s are not in the stream: its reader was "
+			    "too slow",
+			    (unsigned long long)l->unwritten, what);
+		}
+	}
+	buf_deinit(&l->buf);
 }
