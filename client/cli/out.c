@@ -25,6 +25,12 @@
 
 enum { STALL_SECONDS = 1 };
 
+enum out_state {
+	OUT_OPEN,
+	OUT_CLOSED, /* nobody reads: a closed pipe */
+	OUT_FAILED,
+};
+
 struct out {
 	int fd;
 	bool is_stdout;
@@ -235,7 +241,9 @@ static bool has_room(struct out *out, size_t n)
 	return true;
 }
 
-bool out_write(struct out *out, const char *data, size_t n)
+/* Takes all bytes or none. False: none, because the reader is gone or too slow, or the disk full.
+ */
+static bool out_write(struct out *out, const char *data, size_t n)
 {
 	bool taken;
 
@@ -249,11 +257,11 @@ bool out_write(struct out *out, const char *data, size_t n)
 	return taken;
 }
 
-struct out *out_close(struct out *out, enum out_state *ret_state, int *ret_errno)
+/* Waits until all is written and closes. */
+static enum out_state out_close(struct out *out, int *ret_errno)
 {
-	if (!out) {
-		return NULL;
-	}
+	enum out_state state;
+
 	pthread_mutex_lock(&out->lock);
 	out->ending = true;
 	pthread_cond_signal(&out->filled);
@@ -263,18 +271,14 @@ struct out *out_close(struct out *out, enum out_state *ret_state, int *ret_errno
 	if (!out->is_stdout && close(out->fd) < 0 && out->state == OUT_OPEN) {
 		fail(out, -errno);
 	}
-	if (ret_state) {
-		*ret_state = out->state;
-	}
-	if (ret_errno) {
-		*ret_errno = out->error;
-	}
+	state = out->state;
+	*ret_errno = out->error;
 	pthread_mutex_destroy(&out->lock);
 	pthread_cond_destroy(&out->filled);
 	pthread_cond_destroy(&out->drained);
 	buf_deinit(&out->filling);
 	free(out);
-	return NULL;
+	return state;
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
@@ -313,7 +317,8 @@ void out_lines_close(struct out_lines *l, const char *what, bool kept)
 
 	if (l->out) {
 		out_lines_flush(l);
-		l->out = out_close(l->out, &state, &error);
+		state = out_close(l->out, &error);
+		l->out = NULL;
 		if (state == OUT_FAILED) {
 			say_failed(error, what, kept);
 		} else if (state == OUT_OPEN && l->unwritten > 0) {
