@@ -13,7 +13,7 @@ void agent_init(const char *socket_path, void (*on_fork)(void));
 const char *agent_socket_path(void);
 
 /* Creates the current capture; NULL: out of memory, or the program exits. */
-struct capture *agent_begin(struct link *link, bool late);
+struct capture *agent_begin(struct connection *connection, bool late);
 
 /* Opens the libraries unless they are open, and starts the capture. False: it failed. The caller
  * must call agent_run() in any case, which reports the failure to the user. */

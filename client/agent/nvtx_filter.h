@@ -69,12 +69,12 @@ static inline void nvtx_filter_note_launch(struct nvtx_filter *f)
 	}
 }
 
-/* Does the expression v[place] match state, but not the stack below (NULL: an empty stack)? */
-bool nvtx_filter_triggers(struct nvtx_filter *f, size_t place, const uint64_t *below,
+/* Does the expression v[index] match state, but not the stack below (NULL: an empty stack)? */
+bool nvtx_filter_triggers(struct nvtx_filter *f, size_t index, const uint64_t *below,
 			  const uint64_t *state);
 
-/* Does the expression v[place] match this start/end range or mark? */
-bool nvtx_filter_names(struct nvtx_filter *f, size_t place, const char *domain,
+/* Does the expression v[index] match this start/end range or mark? */
+bool nvtx_filter_names(struct nvtx_filter *f, size_t index, const char *domain,
 		       const char *message);
 
 /* Is there an expression that no launch has matched? Then r names it, and a few of the ranges that

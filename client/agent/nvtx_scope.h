@@ -35,7 +35,7 @@ void nvtx_scope_deinit(struct nvtx_scope *s);
 /* Puts a range on top, and returns its number; 0: out of memory. The message is copied. */
 uint64_t nvtx_scope_push(struct nvtx_scope *s, const char *domain, const char *message);
 
-/* Removes the range from any place in the stack. */
+/* Removes the range from any position in the stack. */
 void nvtx_scope_pop(struct nvtx_scope *s, uint64_t id);
 
 /* How the filter matches the stack as it is now: n_terms numbers, valid for the calling thread

@@ -31,10 +31,10 @@ _Static_assert((int)PATH_LAUNCHES == 8, "what leaves is multiplied by the factor
 /* Appends a launch, given its hash. */
 static inline void path_add(struct path *p, uint64_t launch)
 {
-	uint64_t *place = &p->launches[p->next];
+	uint64_t *slot = &p->launches[p->next];
 
-	p->sum = p->sum * PATH_FACTOR + launch - *place * PATH_FACTOR_8;
-	*place = launch;
+	p->sum = p->sum * PATH_FACTOR + launch - *slot * PATH_FACTOR_8;
+	*slot = launch;
 	p->next = (p->next + 1) % PATH_LAUNCHES;
 }
 

@@ -48,7 +48,7 @@ static inline bool stream_captures_any(const struct stream_captures *s)
 
 /* CUDA's number of the stream capture that the stream is part of; 0: it is part of none, or of an
  * invalidated one, whose number CUDA does not tell. */
-uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_captures);
+uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_is_capturing);
 
 /* Before and after the call that begins a stream capture. True: it is the only one. id: its number
  * after a success, else 0. counted: stream_captures_begin() was called for it. */

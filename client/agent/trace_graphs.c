@@ -233,9 +233,9 @@ void trace_graphs_flush(struct capture *c)
 void trace_graphs_hear(struct capture *c)
 {
 	if (c->activity->name_kernel && activity_has_graphs(c->activity)) {
-		deliver_lend_link(&c->deliver);
+		deliver_lend_connection(&c->deliver);
 		activity_flush(c->activity);
-		deliver_take_link(&c->deliver);
+		deliver_take_connection(&c->deliver);
 	}
 }
 

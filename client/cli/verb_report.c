@@ -142,7 +142,7 @@ static void add_table(struct report_source *s, struct report_source *before,
 	add_notes(s, before, o, v, b);
 }
 
-/* The reason why a definition is refused includes the line and a mark at the place. */
+/* The reason why a definition is refused includes the line and a mark at the position. */
 static void refuse(struct buf *why)
 {
 	const char *text = buf_string(why), *end = strchrnul(text, '\n');

@@ -41,7 +41,7 @@ struct player {
 	bool realtime;
 	atomic_bool stopped; /* by the daemon */
 
-	struct link link;
+	struct connection connection;
 	struct arena arena;
 	struct wire_agent_welcome welcome;
 	struct intern intern;
@@ -370,7 +370,7 @@ static void send_copies(void *userdata)
 	struct player *p = userdata;
 
 	if (p->copies.n > 0) {
-		pack_send_copies(&p->link, &p->welcome, p->copies.v, p->copies.n,
+		pack_send_copies(&p->connection, &p->welcome, p->copies.v, p->copies.n,
 				 p->deliver.next_index);
 	}
 }
@@ -523,7 +523,7 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 		return r->code;
 	}
 	if ((vendor && host_init(&p->host, vendor, p->info->plan.chip, r) != 0) ||
-	    hello_say(&p->link, socket_path, &hello, &p->arena, &p->welcome, r) != 0 ||
+	    hello_say(&p->connection, socket_path, &hello, &p->arena, &p->welcome, r) != 0 ||
 	    filter_init(&p->filter, &p->welcome.selection, r) != 0 || check_selection(p, r) != 0) {
 		return r->code;
 	}
@@ -532,7 +532,7 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	}
 	p->ranges.filter = &p->filter.nvtx;
 	p->ranges.intern = &p->intern;
-	p->deliver.link = &p->link;
+	p->deliver.connection = &p->connection;
 	p->deliver.intern = &p->intern;
 	p->deliver.counters = &p->counters;
 	p->deliver.welcome = &p->welcome;
@@ -557,7 +557,7 @@ static void player_free(struct player *p)
 	ranges_deinit(&p->ranges);
 	/* a thread that has not ended in time still uses the rest */
 	if (deliver_deinit(&p->deliver)) {
-		link_close(&p->link);
+		connection_close(&p->connection);
 		host_deinit(&p->host);
 		copies_deinit(&p->copies);
 		intern_deinit(&p->intern);
@@ -583,7 +583,7 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 	p->info = store_info(reader);
 	p->process = process;
 	p->realtime = realtime;
-	p->link.fd = -1;
+	p->connection.fd = -1;
 	deliver_init(&p->deliver);
 	code = player_init(p, vendor, socket_path, token, r);
 	if (code == 0) {

@@ -173,11 +173,11 @@ static uint64_t last_index(uint64_t first, uint64_t count)
 /* Columns of record that are not read, as bits. */
 static unsigned find_left_out(unsigned without)
 {
-	enum { BLOCK = 15u << STORE_COL_BLOCK, PLACE = 15u << STORE_COL_CONTEXT };
+	enum { BLOCK = 15u << STORE_COL_BLOCK, ORIGIN = 15u << STORE_COL_CONTEXT };
 	unsigned columns = 1u << STORE_COL_ID;
 
 	columns |= without & STORE_BLOCK ? BLOCK : 0;
-	columns |= without & STORE_PLACE ? PLACE : 0;
+	columns |= without & STORE_ORIGIN ? ORIGIN : 0;
 	columns |= without & STORE_START ? 1u << STORE_COL_START_NS : 0;
 	columns |= without & STORE_RANGES ? 1u << STORE_COL_RANGE : 0;
 	columns |= without & (STORE_RANGES | STORE_ACTIVE) ? 1u << STORE_COL_ACTIVE_SET : 0;

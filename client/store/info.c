@@ -265,7 +265,7 @@ static void take_process(struct row *row, size_t i, void *userdata)
 
 struct store_process *info_find_process(const struct store_reader *r, int64_t id)
 {
-	size_t low = ARRAY_FIND_PLACE(r->processes, r->info.n_processes, process.process, id);
+	size_t low = ARRAY_FIND_INDEX(r->processes, r->info.n_processes, process.process, id);
 
 	return low < r->info.n_processes && r->processes[low].process.process == id
 		       ? &r->processes[low]

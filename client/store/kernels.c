@@ -17,7 +17,7 @@ const struct gpuctr_kernel *reader_find_kernel(const struct store_kernels *kerne
 	size_t n = kernels->n, i = id - (size_t)1;
 
 	if (i >= n || items[i].id != id) {
-		i = ARRAY_FIND_PLACE(items, n, id, id);
+		i = ARRAY_FIND_INDEX(items, n, id, id);
 	}
 	return i < n && items[i].id == id ? &items[i] : NULL;
 }

@@ -94,7 +94,7 @@ enum store_part {
 	STORE_ACTIVE = 1 << 1, /* start/end ranges of records */
 	STORE_LOOKS = 1 << 2,  /* category, colour and payload of ranges */
 	STORE_BLOCK = 1 << 3,  /* block and dynamic shared memory of records */
-	STORE_PLACE = 1 << 4,  /* context, stream, correlation and thread of records */
+	STORE_ORIGIN = 1 << 4, /* context, stream, correlation and thread of records */
 	STORE_START = 1 << 5,  /* start time of records, but not the duration */
 };
 void store_without(struct store_reader *r, unsigned parts);

@@ -39,7 +39,7 @@ static int n_pushed;		      /* contexts */
 static const struct ranges *stubborn; /* does not let go */
 static struct capture *c;
 static struct ranges *r;
-static struct link unlinked = { .fd = -1 };
+static struct connection unconnected = { .fd = -1 };
 static struct activity activity;
 
 /* --- CUPTI and the driver --- */
@@ -175,7 +175,7 @@ static int begin(void **state)
 	n_opened = n_closed = n_failed = n_disabled = n_destroyed = 0;
 	n_pushed = 0;
 	stubborn = NULL;
-	c = capture_new(&profiler, &activity, &unlinked, false);
+	c = capture_new(&profiler, &activity, &unconnected, false);
 	assert_non_null(c);
 	c->passes.n = 1;
 	c->has_times = true;

@@ -268,7 +268,7 @@ static void test_what_is_left_out_is_zero(void **state)
 	struct readers r;
 
 	write_file(f, 20);
-	readers_open(&r, f, STORE_BLOCK | STORE_PLACE | STORE_START | STORE_RANGES);
+	readers_open(&r, f, STORE_BLOCK | STORE_ORIGIN | STORE_START | STORE_RANGES);
 	while (readers_next(&r, &all, &some)) {
 		assert_memory_equal(some->block, none, sizeof(none));
 		assert_int_equal(some->dynamic_shared_bytes, 0);
