@@ -176,10 +176,11 @@ int again_open(struct again *a, const char *path, struct store_error *error)
 	int r;
 
 	memset(error, 0, sizeof(*error));
-	r = store_open(path, error, &reader);
+	r = store_open(path, error, &a->reader);
 	if (r) {
 		return r;
 	}
+	reader = a->reader;
 	info = store_info(reader);
 	pass.n_metrics = info->plan.n_metrics;
 	r = !info->has_samples || info->plan.n_terms == 0 ? AGAIN_NO_SAMPLES
@@ -191,13 +192,13 @@ int again_open(struct again *a, const char *path, struct store_error *error)
 		*error = *store_reader_error(reader);
 	}
 	strings_deinit(&pass.gpus);
-	store_reader_free(reader);
 	return r;
 }
 
 void again_close(struct again *a)
 {
 	sampled_values_deinit(&a->values);
+	a->reader = store_reader_free(a->reader);
 }
 
 const char *again_apply(struct again *a, struct gpuctr_record *record)

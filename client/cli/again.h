@@ -9,6 +9,7 @@
 #include "client/store/reader.h"
 
 struct again {
+	struct store_reader *reader; /* whose plan the values have */
 	struct sampled_values values;
 	size_t next; /* record */
 };

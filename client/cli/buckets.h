@@ -59,8 +59,6 @@ void buckets_finish(struct buckets *b);
 const struct bucket *buckets_at(const struct buckets *b, size_t i);
 /* The value that is shown: the sum divided by the time; NAN without a sample. */
 double bucket_mean(const struct buckets *b, const struct bucket *bucket, size_t metric);
-/* A sample's value as shown. */
-double bucket_shown(const struct bucket_metric *m, double value, double length_ns);
 
 /* "1.53 TB/s", "99.1 %", "1.2 M/s". */
 void bucket_text(const struct bucket_metric *m, double shown, struct buf *b);

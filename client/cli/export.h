@@ -23,3 +23,7 @@ bool export_take_width(void *width, const char *value);
 
 /* Returns the exit status; errors were reported. */
 int export_capture(const struct export_options *o);
+
+/* A capture file as the live stream would have been. */
+extern const struct exporter export_live_jsonl;
+extern const struct exporter export_live_csv;

@@ -3,7 +3,7 @@
 /* The formats of the live stream, fed from a file: the same code writes the same lines. What only a
  * live capture knows is not there: its number in the daemon (0). */
 
-#include "client/cli/export_live.h"
+#include "client/cli/export.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "client/cli/processes.h"
-#include "client/cli/range_stack.h"
+#include "client/cli/range_text.h"
 #include "client/cli/text.h"
 
 struct csv {

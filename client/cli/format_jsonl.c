@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "client/cli/claims.h"
-#include "client/cli/json_range.h"
+#include "client/cli/range_text.h"
 #include "client/cli/processes.h"
 #include "client/report/estimated.h"
 #include "proto/base/json.h"

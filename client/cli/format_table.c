@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "client/cli/range_stack.h"
+#include "client/cli/range_text.h"
 #include "client/cli/text.h"
 
 enum {

@@ -23,14 +23,14 @@ static bool take_kernel(struct launch_filter *s, const char *value, bool by_func
 			  by_function ? "-name" : "", sizeof(regex_prefix));
 		return false;
 	}
-	if (s->kernel_regex || s->kernel_name) {
+	if (s->chosen.kernel_regex || s->chosen.kernel_name) {
 		say_usage("kernels are chosen once: by one --kernel or --kernel-name");
 		return false;
 	}
 	if (is_regex || !by_function) {
-		s->kernel_regex = value;
+		s->chosen.kernel_regex = value;
 	} else {
-		s->kernel_name = value;
+		s->chosen.kernel_name = value;
 	}
 	s->by_function = by_function;
 	return true;
@@ -48,7 +48,7 @@ bool launch_filter_take_name(void *s, const char *value)
 
 /* Finds the index of value among the values that --name can have. */
 static bool take_word(const char *name, const char *value, const char *const *names, size_t n,
-		      unsigned *ret)
+		      uint64_t *ret)
 {
 	CLEAN_BUF struct buf list = { 0 };
 
@@ -73,7 +73,8 @@ bool launch_filter_take_base(void *userdata, const char *value)
 	};
 
 	s->has_base = true;
-	return take_word("kernel-name-base", value, names, ARRAY_SIZE(names), &s->kernel_name_base);
+	return take_word("kernel-name-base", value, names, ARRAY_SIZE(names),
+			 &s->chosen.kernel_name_base);
 }
 
 bool launch_filter_take_mode(void *userdata, const char *value)
@@ -86,7 +87,7 @@ bool launch_filter_take_mode(void *userdata, const char *value)
 		[GPUCTR_FILTER_PER_LAUNCH_CONFIG] = "per-launch-config",
 	};
 
-	return take_word("filter-mode", value, names, ARRAY_SIZE(names), &s->filter_mode);
+	return take_word("filter-mode", value, names, ARRAY_SIZE(names), &s->chosen.filter_mode);
 }
 
 bool launch_filter_take_scope(void *userdata, const char *value)
@@ -95,7 +96,7 @@ bool launch_filter_take_scope(void *userdata, const char *value)
 	static const char *const names[] = { "thread", "process" };
 
 	return take_word("nvtx-push-pop-scope", value, names, ARRAY_SIZE(names),
-			 &s->nvtx_process_scope);
+			 &s->chosen.nvtx_process_scope);
 }
 
 bool launch_filter_take_from_start(void *userdata, const char *value)
@@ -107,7 +108,7 @@ bool launch_filter_take_from_start(void *userdata, const char *value)
 		say_usage("--profile-from-start: '%s' is neither on nor off", value);
 		return false;
 	}
-	s->capture_range = off ? "cudaProfilerApi" : s->capture_range;
+	s->chosen.capture_range = off ? "cudaProfilerApi" : s->chosen.capture_range;
 	return true;
 }
 
@@ -118,9 +119,9 @@ static bool take_part(struct launch_filter *s, const char *part, size_t n)
 		const char *name;
 		uint64_t *number;
 	} parts[] = {
-		{ "skip_first", &s->skip_first }, { "wait", &s->wait },
-		{ "warmup", &s->warmup },	  { "active", &s->active },
-		{ "repeat", &s->repeat },
+		{ "skip_first", &s->chosen.skip_first }, { "wait", &s->chosen.wait },
+		{ "warmup", &s->chosen.warmup },	 { "active", &s->chosen.active },
+		{ "repeat", &s->chosen.repeat },
 	};
 	size_t name = strcspn(part, "=,");
 	char number[24];
@@ -139,7 +140,7 @@ static bool take_part(struct launch_filter *s, const char *part, size_t n)
 bool launch_filter_take_schedule(void *userdata, const char *value)
 {
 	struct launch_filter *s = userdata;
-	s->active = UINT64_MAX;
+	s->chosen.active = UINT64_MAX;
 	for (const char *part = value;; part++) {
 		size_t n = strcspn(part, ",");
 
@@ -154,62 +155,63 @@ bool launch_filter_take_schedule(void *userdata, const char *value)
 			break;
 		}
 	}
-	if (s->active == UINT64_MAX) {
+	if (s->chosen.active == UINT64_MAX) {
 		say_usage("--schedule: active=N is missing: how many steps are measured");
-	} else if (s->active == 0) {
+	} else if (s->chosen.active == 0) {
 		say_usage("--schedule: active=0 measures no step; it wants a number from 1 on");
 	}
-	return s->active != UINT64_MAX && s->active != 0;
+	return s->chosen.active != UINT64_MAX && s->chosen.active != 0;
 }
 
 bool launch_filter_take_steps(void *userdata, const char *value)
 {
 	struct launch_filter *s = userdata;
 
-	s->repeat = 1;
-	return (options_parse_u64(value, &s->active) && s->active > 0) ||
+	s->chosen.repeat = 1;
+	return (options_parse_u64(value, &s->chosen.active) && s->chosen.active > 0) ||
 	       options_refuse("steps", value, "a number above 0");
 }
 
 bool launch_filter_is_used(const struct launch_filter *s)
 {
-	return s->kernel_regex || s->kernel_name || s->has_base || s->launch_skip > 0 ||
-	       s->launch_every > 0 || s->launch_count > 0 || s->record_limit > 0 ||
-	       s->filter_mode != GPUCTR_FILTER_GLOBAL || s->nvtx_process_scope ||
-	       s->nvtx_include.n > 0 || s->nvtx_exclude.n > 0 || s->capture_range ||
-	       s->stop_on_range_end || s->step || s->active > 0;
+	return s->chosen.kernel_regex || s->chosen.kernel_name || s->has_base ||
+	       s->chosen.launch_skip > 0 || s->chosen.launch_every > 0 ||
+	       s->chosen.launch_count > 0 || s->chosen.record_limit > 0 ||
+	       s->chosen.filter_mode != GPUCTR_FILTER_GLOBAL || s->chosen.nvtx_process_scope ||
+	       s->nvtx_include.n > 0 || s->nvtx_exclude.n > 0 || s->chosen.capture_range ||
+	       s->stop_on_range_end || s->chosen.step || s->chosen.active > 0;
 }
 
 bool launch_filter_is_bounded(const struct launch_filter *s)
 {
-	return s->launch_every > 1 || s->launch_count > 0 || s->record_limit > 0 || s->active > 0 ||
-	       s->stop_on_range_end;
+	return s->chosen.launch_every > 1 || s->chosen.launch_count > 0 ||
+	       s->chosen.record_limit > 0 || s->chosen.active > 0 || s->stop_on_range_end;
 }
 
 bool launch_filter_check(const struct launch_filter *s)
 {
-	if (s->has_base && !s->kernel_regex && !s->kernel_name) {
+	if (s->has_base && !s->chosen.kernel_regex && !s->chosen.kernel_name) {
 		say_usage("--kernel-name-base: of which name? Add --kernel-name");
 		return false;
 	}
-	if (s->filter_mode != GPUCTR_FILTER_GLOBAL && s->launch_skip == 0 && s->launch_every == 0 &&
-	    s->launch_count == 0) {
+	if (s->chosen.filter_mode != GPUCTR_FILTER_GLOBAL && s->chosen.launch_skip == 0 &&
+	    s->chosen.launch_every == 0 && s->chosen.launch_count == 0) {
 		say_usage("--filter-mode: what is counted so? Add --launch-skip, --launch-every or "
 			  "--launch-count");
 		return false;
 	}
-	if (s->nvtx_process_scope && s->nvtx_include.n == 0 && s->nvtx_exclude.n == 0) {
+	if (s->chosen.nvtx_process_scope && s->nvtx_include.n == 0 && s->nvtx_exclude.n == 0) {
 		say_usage("--nvtx-push-pop-scope: of which ranges? Add --nvtx-include or "
 			  "--nvtx-exclude");
 		return false;
 	}
-	if ((s->active > 0) != (s->step != NULL)) {
+	if ((s->chosen.active > 0) != (s->chosen.step != NULL)) {
 		say_usage("--schedule or --steps says how many steps, and --step EXPR what begins "
 			  "one; "
 			  "give both");
 		return false;
 	}
-	if (s->stop_on_range_end && !s->capture_range) {
+	if (s->stop_on_range_end && !s->chosen.capture_range) {
 		say_usage("--stop-on-range-end: of which range? Add --capture-range "
 			  "cudaProfilerApi or nvtx:EXPR");
 		return false;
@@ -223,29 +225,19 @@ void launch_filter_deinit(struct launch_filter *s)
 	strings_deinit(&s->nvtx_exclude);
 }
 
-void launch_filter_fill(const struct launch_filter *s, struct gpuctr_capture_options *o)
+struct gpuctr_capture_options launch_filter_capture(const struct launch_filter *s)
 {
-	o->kernel_regex = s->kernel_regex;
-	o->kernel_name = s->kernel_name;
-	o->kernel_name_base = s->has_base      ? s->kernel_name_base
-			      : s->by_function ? GPUCTR_KERNEL_NAME_FUNCTION
-					       : GPUCTR_KERNEL_NAME_DEMANGLED;
-	o->launch_skip = s->launch_skip;
-	o->launch_every = s->launch_every;
-	o->launch_count = s->launch_count;
-	o->filter_mode = s->filter_mode;
-	o->record_limit = s->record_limit;
-	o->nvtx_process_scope = s->nvtx_process_scope;
-	o->nvtx_include = strings_items(&s->nvtx_include);
-	o->n_nvtx_include = s->nvtx_include.n;
-	o->nvtx_exclude = strings_items(&s->nvtx_exclude);
-	o->n_nvtx_exclude = s->nvtx_exclude.n;
-	o->capture_range = s->capture_range;
-	o->stop_on_range_end = s->stop_on_range_end;
-	o->skip_first = s->skip_first;
-	o->wait = s->wait;
-	o->warmup = s->warmup;
-	o->active = s->active;
-	o->repeat = s->repeat;
-	o->step = s->step;
+	struct gpuctr_capture_options o = s->chosen;
+
+	o.size = sizeof(o);
+	if (!s->has_base) {
+		o.kernel_name_base =
+			s->by_function ? GPUCTR_KERNEL_NAME_FUNCTION : GPUCTR_KERNEL_NAME_DEMANGLED;
+	}
+	o.nvtx_include = strings_items(&s->nvtx_include);
+	o.n_nvtx_include = s->nvtx_include.n;
+	o.nvtx_exclude = strings_items(&s->nvtx_exclude);
+	o.n_nvtx_exclude = s->nvtx_exclude.n;
+	o.stop_on_range_end = s->stop_on_range_end;
+	return o;
 }

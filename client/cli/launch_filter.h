@@ -8,17 +8,12 @@
 #include "client/cli/options.h"
 
 struct launch_filter {
-	const char *kernel_regex, *kernel_name; /* NULL: none */
-	unsigned kernel_name_base;		/* enum gpuctr_kernel_name_base */
-	bool has_base,
-		by_function; /* --kernel-name-base was given; the kernel is named by its function */
-	uint64_t launch_skip, launch_every, launch_count, record_limit;
-	unsigned filter_mode;	     /* enum gpuctr_filter_mode */
-	unsigned nvtx_process_scope; /* 0 or 1 */
-	struct strings nvtx_include, nvtx_exclude;
-	const char *capture_range, *step; /* NULL: none */
-	uint64_t skip_first, wait, warmup, active, repeat;
+	/* Of it what chooses launches is set, but for what follows. */
+	struct gpuctr_capture_options chosen;
+	bool has_base, by_function; /* --kernel-name-base was given; the kernel is named by its
+				       function */
 	bool stop_on_range_end;
+	struct strings nvtx_include, nvtx_exclude;
 };
 
 /* Rows of a table of options, for a struct that has a struct launch_filter as this member. */
@@ -31,16 +26,16 @@ struct launch_filter {
 		  "what is compared: function, demangled or mangled",                              \
 		  OPTION_TAKEN(launch_filter_take_base, of, member) },                             \
 		{ 's', "launch-skip", "N", "leave out the first N matching launches of a process", \
-		  OPTION_AT(NUMBER, of, member.launch_skip) },                                     \
+		  OPTION_AT(NUMBER, of, member.chosen.launch_skip) },                              \
 		{ 0, "launch-every", "N", "then measure the first of each N",                      \
-		  OPTION_AT(COUNT, of, member.launch_every) },                                     \
+		  OPTION_AT(COUNT, of, member.chosen.launch_every) },                              \
 		{ 'c', "launch-count", "N", "and no more than N of these",                         \
-		  OPTION_AT(NUMBER, of, member.launch_count) },                                    \
+		  OPTION_AT(NUMBER, of, member.chosen.launch_count) },                             \
 		{ 0, "filter-mode", "MODE",                                                        \
 		  "these count global, per-gpu, per-kernel or per-launch-config",                  \
 		  OPTION_TAKEN(launch_filter_take_mode, of, member) },                             \
 		{ 0, "record-limit", "N", "end the capture when there are N records",              \
-		  OPTION_AT(COUNT, of, member.record_limit) },                                     \
+		  OPTION_AT(COUNT, of, member.chosen.record_limit) },                              \
 		{ 0, "nvtx-include", "EXPR", "only in these NVTX ranges, as with ncu",             \
 		  OPTION_AT(ITEM, of, member.nvtx_include) },                                      \
 		{ 0, "nvtx-exclude", "EXPR", "not in these NVTX ranges",                           \
@@ -51,7 +46,7 @@ struct launch_filter {
 		{ 0, "profile-from-start", "on|off", "off: as --capture-range cudaProfilerApi",    \
 		  OPTION_TAKEN(launch_filter_take_from_start, of, member) },                       \
 		{ 0, "capture-range", "RANGE", "only in cudaProfilerApi or nvtx:EXPR",             \
-		  OPTION_AT(TEXT, of, member.capture_range) },                                     \
+		  OPTION_AT(TEXT, of, member.chosen.capture_range) },                              \
 		{ 0, "stop-on-range-end", NULL, "only the first such range",                       \
 		  OPTION_AT(FLAG, of, member.stop_on_range_end) },                                 \
 		{ 0, "schedule", "LIST", "skip_first=,wait=,warmup=,active=,repeat=: some steps",  \
@@ -60,7 +55,7 @@ struct launch_filter {
 		  OPTION_TAKEN(launch_filter_take_steps, of, member) },                            \
 	{                                                                                          \
 		0, "step", "EXPR", "what begins a step: NVTX, cudaProfilerStart or gpuctr_step",   \
-			OPTION_AT(TEXT, of, member.step)                                           \
+			OPTION_AT(TEXT, of, member.chosen.step)                                    \
 	}
 
 /* Of these rows: s is a struct launch_filter. */
@@ -81,5 +76,5 @@ bool launch_filter_is_used(const struct launch_filter *s);
 /* Do the options limit how many launches are measured? */
 bool launch_filter_is_bounded(const struct launch_filter *s);
 
-/* s is borrowed by o. */
-void launch_filter_fill(const struct launch_filter *s, struct gpuctr_capture_options *o);
+/* Options of a capture of these launches; they borrow s. */
+struct gpuctr_capture_options launch_filter_capture(const struct launch_filter *s);

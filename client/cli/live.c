@@ -85,7 +85,7 @@ int live_show(struct live *l, const struct buf *update)
 
 void live_add_records(struct live *l, const struct summary *s, bool grows, struct buf *b)
 {
-	uint64_t now = clock_now_ns(), records = summary_records(s);
+	uint64_t now = clock_now_ns(), records = groups_records(s->groups);
 
 	text_count(b, records);
 	buf_printf(b, " kernel%s", records == 1 ? "" : "s");
@@ -127,7 +127,7 @@ int live_add_table(const struct live *l, struct summary *s, struct buf *b, struc
 		return r;
 	}
 	buf_char(b, '\n');
-	if (summary_records(s) == 0) {
+	if (groups_records(s->groups) == 0) {
 		buf_text(b, "no kernels yet\n");
 	} else {
 		r = table_print(&view, width > WIDTH_MIN ? width : WIDTH_MIN, b,

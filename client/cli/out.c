@@ -12,17 +12,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/base/buf.h"
+#include "client/cli/say.h"
 
 #define LIMIT_BYTES ((size_t)64 << 20)
 
 enum { STALL_SECONDS = 1 };
+
+enum out_state {
+	OUT_OPEN,
+	OUT_CLOSED, /* nobody reads: a closed pipe */
+	OUT_FAILED,
+};
 
 struct out {
 	int fd;
@@ -234,7 +241,9 @@ static bool has_room(struct out *out, size_t n)
 	return true;
 }
 
-bool out_write(struct out *out, const char *data, size_t n)
+/* Takes all bytes or none. False: none, because the reader is gone or too slow, or the disk full.
+ */
+static bool out_write(struct out *out, const char *data, size_t n)
 {
 	bool taken;
 
@@ -248,11 +257,11 @@ bool out_write(struct out *out, const char *data, size_t n)
 	return taken;
 }
 
-struct out *out_close(struct out *out, enum out_state *ret_state, int *ret_errno)
+/* Waits until all is written and closes. */
+static enum out_state out_close(struct out *out, int *ret_errno)
 {
-	if (!out) {
-		return NULL;
-	}
+	enum out_state state;
+
 	pthread_mutex_lock(&out->lock);
 	out->ending = true;
 	pthread_cond_signal(&out->filled);
@@ -262,16 +271,61 @@ struct out *out_close(struct out *out, enum out_state *ret_state, int *ret_errno
 	if (!out->is_stdout && close(out->fd) < 0 && out->state == OUT_OPEN) {
 		fail(out, -errno);
 	}
-	if (ret_state) {
-		*ret_state = out->state;
-	}
-	if (ret_errno) {
-		*ret_errno = out->error;
-	}
+	state = out->state;
+	*ret_errno = out->error;
 	pthread_mutex_destroy(&out->lock);
 	pthread_cond_destroy(&out->filled);
 	pthread_cond_destroy(&out->drained);
 	buf_deinit(&out->filling);
 	free(out);
-	return NULL;
+	return state;
+}
+
+/* --- lines ----------------------------------------------------------------------------------- */
+
+void out_lines_flush(struct out_lines *l)
+{
+	struct buf *b = &l->buf;
+
+	if (b->n > 0 && (b->failed || !out_write(l->out, b->data, b->n))) {
+		l->unwritten += l->in_buf;
+	}
+	b->failed = false;
+	l->in_buf = 0;
+	buf_clear(b);
+}
+
+static void say_failed(int error, const char *what, bool kept)
+{
+	char remedy[192];
+
+	snprintf(remedy, sizeof(remedy),
+		 kept		   ? "The %s from there on are not in --output; the capture file "
+				     "of -o is written apart from it."
+		 : error == -EBADF ? "Standard output is closed, and the %s are lost: leave it "
+				     "open, or keep them with -o FILE."
+				   : "The %s from there on are lost: let --output be where there "
+				     "is room.",
+		 what);
+	say_warning("stream-failed", strerror(-error), remedy);
+}
+
+void out_lines_close(struct out_lines *l, const char *what, bool kept)
+{
+	enum out_state state;
+	int error;
+
+	if (l->out) {
+		out_lines_flush(l);
+		state = out_close(l->out, &error);
+		l->out = NULL;
+		if (state == OUT_FAILED) {
+			say_failed(error, what, kept);
+		} else if (state == OUT_OPEN && l->unwritten > 0) {
+			say("warning[stream-slow]: %llu %s are not in the stream: its reader was "
+			    "too slow",
+			    (unsigned long long)l->unwritten, what);
+		}
+	}
+	buf_deinit(&l->buf);
 }

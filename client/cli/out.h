@@ -3,6 +3,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/buf.h"
 
 /* A file, pipe or terminal that records are written to, by a thread of its own. */
 struct out;
@@ -18,16 +21,16 @@ bool out_is_device(const char *path);
 /* Opens it. The descriptor, or a negative errno: -EEXIST when it is a file after all. */
 int out_open_device(const char *path);
 
-/* Takes all bytes or none. False: none, because the reader is gone or too slow, or the disk
- * full. */
-bool out_write(struct out *out, const char *data, size_t n);
-
-enum out_state {
-	OUT_OPEN,
-	OUT_CLOSED, /* nobody reads: a closed pipe */
-	OUT_FAILED, /* out_close() says why */
+/* Lines that are gathered, and written in pieces. Zero-initialised by the caller, who counts what
+ * is in them. */
+struct out_lines {
+	struct out *out; /* NULL: not open */
+	struct buf buf;
+	uint64_t in_buf, unwritten;
 };
 
-/* Waits until all is written and closes. Takes NULL, returns NULL. *ret_state, *ret_errno may be
- * NULL. */
-struct out *out_close(struct out *out, enum out_state *ret_state, int *ret_errno);
+/* Writes what has been gathered. */
+void out_lines_flush(struct out_lines *l);
+/* Waits for the reader, says what went wrong, and frees. what: "records"; kept: they are in a
+ * capture file as well. */
+void out_lines_close(struct out_lines *l, const char *what, bool kept);

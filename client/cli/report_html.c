@@ -20,7 +20,7 @@ static int print_page(struct report_source *s, const struct strings *files, stru
 					       .n_captures = files->n,
 					       .recorded_from = "",
 					       .complete = s->unfinished == 0,
-					       .records = summary_records(s->summary),
+					       .records = groups_records(s->summary->groups),
 					       .seeds = strings_items(&s->seeds),
 					       .n_seeds = s->seeds.n };
 	CLEAN_BUF struct buf tail = { 0 }, nothing = { 0 };
@@ -30,7 +30,7 @@ static int print_page(struct report_source *s, const struct strings *files, stru
 	if (r == 0) {
 		s->end.verbose = true;
 		report_source_print_tail(s, NULL, &tail);
-		if (summary_records(s->summary) == 0) {
+		if (groups_records(s->summary->groups) == 0) {
 			report_source_print_nothing(s, &nothing);
 		}
 		r = tail.failed || nothing.failed ? -ENOMEM : 0;
@@ -83,8 +83,7 @@ int report_html(const struct strings *files, const char *path, bool force, bool 
 	r = outfile_open(&out, path, force);
 	ok = r == 0 && report_source_open(&source, &by_kernel, true, where);
 	source.attributes = attributes;
-	source.page =
-		ok ? page_new(options, summary_unfinished(source.summary), &source.intake) : NULL;
+	source.page = ok ? page_new(options, source.summary->groups, &source.intake) : NULL;
 	if (r < 0) {
 		say_usage("--html %s: %s", path, outfile_why(r));
 		status = EXIT_VERB_USAGE;

@@ -82,9 +82,9 @@ static int on_capture(const struct store_info *info, void *userdata)
 	s->end.driver = s->driver ? s->driver : "";
 	s->unfinished += !info->complete;
 	s->end.error = s->end.error ? s->end.error : info->end_code;
-	s->before = summary_records(s->summary);
+	s->before = groups_records(s->summary->groups);
 	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
-	r = r ? r : groups_host(summary_unfinished(s->summary), info->host);
+	r = r ? r : groups_host(s->summary->groups, info->host);
 	r = r ? r : where_begin(s->where, &info->plan, info->path, info->host);
 	r = r || !s->page ? r : page_capture(s->page, info);
 	r = r ? r : intake_begin(&s->intake, &info->plan, info->path, info->host, &s->why);
@@ -198,8 +198,8 @@ static int on_end(const struct store_info *info, void *userdata)
 	} else {
 		/* The totals were not written yet, or never will be: only what the file holds is
 		 * known. */
-		struct gpuctr_totals known = { .measured =
-						       summary_records(s->summary) - s->before };
+		struct gpuctr_totals known = { .measured = groups_records(s->summary->groups) -
+							   s->before };
 
 		known.seen = known.measured;
 		add_totals(&s->end.totals, &known);
@@ -227,7 +227,9 @@ static bool attribute(struct report_source *s, const char *path)
 		text_terminal(&b, path);
 		buf_text(&b, " keeps no samples that its values could be attributed from.");
 		say_error("no-samples", buf_string(&b),
-			  "Take a capture with --mode sample and -o FILE, without --no-samples.");
+			  "Take a capture with --mode sample and -o FILE, without --no-samples; "
+			  "samples "
+			  "are of whole GPUs, so a file for each process (%p, %r, %t) has none.");
 		buf_deinit(&b);
 	} else if (r && error.code) {
 		say_error(store_error_name(r), error.message, error.remedy);
@@ -247,7 +249,7 @@ bool report_source_read(struct report_source *s, const char *path)
 		.on_notice = on_notice,
 		.on_end = on_end,
 		.check_beside = true,
-		.without = summary_without(s->summary) & where_without(s->where) &
+		.without = groups_without(s->summary->groups) & where_without(s->where) &
 			   intake_without(&s->intake) & (s->hints ? HINTS_WITHOUT : ~0u) &
 			   (s->page ? PAGE_WITHOUT : ~0u),
 		.attributor = s->attributor,
@@ -276,7 +278,7 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 	s->end.selected = !where_is_empty(s->where);
 	summary_print_tail(s->summary, &s->end, view, b);
 	if (!where_is_empty(s->where)) {
-		text_count(b, summary_records(s->summary));
+		text_count(b, groups_records(s->summary->groups));
 		buf_text(b, " of ");
 		text_count(b, s->records);
 		buf_text(b, " measured launches are included: where ");

@@ -158,12 +158,12 @@ static void drain_tick(struct run *run)
 static uint64_t records_so_far(const struct run *run)
 {
 	return run->sampling ? sampling_records(run->sampling)
-			     : summary_records(run->sinks.summary);
+			     : groups_records(run->sinks.summary->groups);
 }
 
 static bool has_all_records(const struct run *run)
 {
-	uint64_t limit = run->options->filter.record_limit;
+	uint64_t limit = run->options->filter.chosen.record_limit;
 
 	return limit > 0 && records_so_far(run) >= limit;
 }
@@ -176,7 +176,7 @@ static void end_at_limit(struct run *run)
 	}
 	if (!run->progress.quiet) {
 		say("--record-limit: there are %llu records",
-		    (unsigned long long)run->options->filter.record_limit);
+		    (unsigned long long)run->options->filter.chosen.record_limit);
 	}
 	run_end_capture(run);
 }
@@ -305,7 +305,7 @@ static void stop_loop(struct run *run)
 static int open_capture(struct run *run)
 {
 	const struct run_options *o = run->options;
-	struct gpuctr_capture_options options = GPUCTR_INIT(gpuctr_capture_options);
+	struct gpuctr_capture_options options = launch_filter_capture(&o->filter);
 
 	options.metrics = strings_items(&o->metrics);
 	options.n_metrics = o->metrics.n;
@@ -316,7 +316,6 @@ static int open_capture(struct run *run)
 	options.timeout_ns = o->timeout_ns;
 	options.lease_ns = o->lease_ns;
 	options.raw_images = o->raw && o->mode != MODE_SAMPLE;
-	launch_filter_fill(&o->filter, &options);
 	options.recorded = o->recorded;
 	options.trace = o->trace || o->mode == MODE_SAMPLE;
 	options.whole_graphs = o->graphs == GRAPHS_WHOLE;
@@ -461,7 +460,7 @@ static void report_speechless(const struct run *run)
 static void report_operators(const struct run *run)
 {
 	if (run->options->torch && !run->has_operators && !run->options->quiet &&
-	    summary_records(run->sinks.summary) > 0) {
+	    groups_records(run->sinks.summary->groups) > 0) {
 		say("--torch: no operator of PyTorch was seen around what was measured");
 	}
 }
@@ -484,7 +483,7 @@ static void conclude(struct run *run)
 		run->status = EXIT_REFUSED;
 	}
 	if (o->fail_if_none && !o->part && run->status == 0 &&
-	    summary_records(run->sinks.summary) == 0) {
+	    groups_records(run->sinks.summary->groups) == 0) {
 		run->status = EXIT_UNMEASURED;
 	}
 }
@@ -558,7 +557,7 @@ static bool begin_asking(struct run *run)
 }
 
 /* How many launches of each process the options ask for; 0: they do not limit them. */
-static uint64_t launches_wanted(const struct launch_filter *s)
+static uint64_t launches_wanted(const struct gpuctr_capture_options *s)
 {
 	uint64_t count = s->filter_mode == GPUCTR_FILTER_GLOBAL ? s->launch_count : 0;
 
@@ -572,7 +571,7 @@ static int run_whole(struct run *run)
 	int r = signals_open(&run->signals);
 
 	run->status = EXIT_REFUSED;
-	run->progress.wanted = launches_wanted(&o->filter);
+	run->progress.wanted = launches_wanted(&o->filter.chosen);
 	run->progress.duration_ns = o->duration_ns;
 	run->progress.quiet = o->quiet || o->part || run_is_following(run);
 	say_set_node(o->part ? expand_node() : NULL);

@@ -6,7 +6,7 @@
 #include "client/cli/child.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/progress.h"
-#include "client/cli/run.h"
+#include "client/cli/run_options.h"
 #include "client/cli/sampling.h"
 #include "client/cli/sinks.h"
 
@@ -96,7 +96,7 @@ static inline bool run_is_on_demand(const struct run *run)
 	return !run->path && !run_is_following(run);
 }
 
-/* --- run_follow.c: programs of others */
+/* Of programs of others: */
 int run_watch_followed(struct run *run);
 void run_begin_followed(struct run *run, struct gpuctr_capture *c);
 

@@ -17,7 +17,7 @@ static void add_head(struct run *run, struct buf *b)
 
 	buf_text(b, run->state == RUN_RUNNING ? "measuring: " : "measured: ");
 	live_add_records(&run->live, run->sinks.summary, run->state == RUN_RUNNING, b);
-	if (t->seen > summary_records(run->sinks.summary)) {
+	if (t->seen > groups_records(run->sinks.summary->groups)) {
 		buf_text(b, ", of ");
 		text_count(b, t->seen);
 		buf_text(b, " launches");

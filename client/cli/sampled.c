@@ -89,7 +89,14 @@ struct sampled *sampled_new(const struct gpuctr_plan *plan, const uint8_t *sets)
 	s->plan = plan;
 	s->row = calloc(2 * plan->n_columns + 1, sizeof(*s->row));
 	s->metrics = calloc(plan->n_metrics + 1, sizeof(*s->metrics));
-	return s->row && s->metrics && take_sets(s, sets) ? s : sampled_free(s);
+	if (!s->row || !s->metrics) {
+		s = sampled_free(s);
+		errno = ENOMEM;
+	} else if (!take_sets(s, sets)) {
+		s = sampled_free(s);
+		errno = E2BIG;
+	}
+	return s;
 }
 
 /* The first n. Records that follow each other share their list of ranges. */

@@ -45,7 +45,7 @@ struct sampled;
 
 /* Metrics that were sampled at other times than others are in sets: sets has the number of each
  * one's, as struct sampler_begin; NULL: all are in one. The plan lives until sampled_free(). NULL:
- * out of memory, or a set has more metrics than ATTRIBUTION_METRICS_MAX. */
+ * errno is ENOMEM, or E2BIG: a set has more metrics than ATTRIBUTION_METRICS_MAX. */
 struct sampled *sampled_new(const struct gpuctr_plan *plan, const uint8_t *sets);
 struct sampled *sampled_free(struct sampled *s); /* takes NULL, returns NULL */
 

@@ -10,12 +10,9 @@
 
 /* Zero-initialised by the caller. */
 struct samples_out {
-	struct out *out; /* NULL: not open */
+	struct out_lines lines;
 	bool is_csv;
 	size_t n_metrics;
-	struct buf lines;
-	uint64_t in_lines;  /* samples */
-	uint64_t unwritten; /* samples */
 };
 
 /* As out_open(). */

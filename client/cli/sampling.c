@@ -159,7 +159,7 @@ static void on_permit_notice(struct gpuctr_capture *c, const struct gpuctr_notic
 	}
 }
 
-/* A budget waits for the same GPUs and asks the same daemon. */
+/* A budget, and every other mode, waits for the same GPUs and asks the same daemon. */
 static bool refuses_all(int code)
 {
 	return code == GPUCTR_E_GPU_BUSY || code == GPUCTR_E_TIMEOUT ||
@@ -193,7 +193,7 @@ static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end
 		return;
 	}
 	say_clear();
-	if (refuses_all(end->error.code) && sampling_may_fall_back(s)) {
+	if (refuses_all(end->error.code) && !s->begun) {
 		say_gpuctr_error(&end->error);
 		buf_clear(&s->why);
 		refuse(s);
@@ -396,9 +396,22 @@ bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_o
 {
 	s->on_record = on_record;
 	s->on_record_user = user;
-	s->sampled = plan->n_metrics == s->n_metrics ? sampled_new(plan, s->sets) : NULL;
-	if (!s->sampled) {
+	if (plan->n_metrics != s->n_metrics) {
+		say_usage("--mode sample: the daemon plans these metrics otherwise than a moment "
+			  "ago: "
+			  "try again");
+		return false;
+	}
+	s->sampled = sampled_new(plan, s->sets);
+	if (!s->sampled && errno == E2BIG) {
+		say_usage(
+			"--mode sample: one pass of these metrics has more than %d, which are too "
+			"many to divide among kernels: ask for fewer",
+			ATTRIBUTION_METRICS_MAX);
+	} else if (!s->sampled) {
 		say_usage("out of memory");
+	}
+	if (!s->sampled) {
 		return false;
 	}
 	sampled_hear_samples(s->sampled, on_given, s);

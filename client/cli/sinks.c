@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "client/cli/expand.h"
-#include "client/cli/next.h"
 #include "client/cli/out.h"
 #include "client/cli/outfile.h"
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
+#include "client/cli/text.h"
 #include "proto/base/notices.h"
 
 static bool no_memory(void)
@@ -231,6 +231,73 @@ void sinks_flush(struct sinks *s)
 	}
 }
 
+/* --- what to do next -------------------------------------------------------------------------- */
+
+/* The end of a run with a file says how to look into it. Names are as a shell takes them: of
+ * several files their pattern, with a star for each letter. */
+
+/* A path as one word of a shell, and neither an option nor what a terminal would obey. Of a pattern
+ * each letter becomes a star, outside of the quotes. */
+static void add_word(struct buf *b, const char *path, bool is_pattern)
+{
+	static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				       "0123456789/._-+:@%,=";
+	bool quoted = path[strspn(path, harmless)] != '\0';
+	CLEAN_BUF struct buf word = { 0 };
+
+	buf_text(&word, *path == '-' ? "./" : "");
+	buf_text(&word, quoted ? "'" : "");
+	for (; *path; path++) {
+		bool letter = is_pattern && *path == '%' && path[1] != '\0';
+
+		path += letter;
+		if (letter && *path != '%') {
+			buf_text(&word, quoted ? "'*'" : "*");
+		} else if (*path == '\'') {
+			buf_text(&word, "'\\''");
+		} else {
+			buf_char(&word, *path);
+		}
+	}
+	buf_text(&word, quoted ? "'" : "");
+	text_terminal(b, buf_string(&word));
+	b->failed |= word.failed;
+}
+
+static void add_page(struct buf *b, const char *path)
+{
+	static const char suffix[] = ".gpuctr";
+	size_t n = strlen(path), end = n - (n < sizeof(suffix) - 1 ? n : sizeof(suffix) - 1);
+	CLEAN_BUF struct buf page = { 0 };
+
+	buf_add(&page, path, strcmp(path + end, suffix) == 0 ? end : n);
+	buf_text(&page, ".html");
+	add_word(b, buf_string(&page), false);
+	b->failed |= page.failed;
+}
+
+static void add_next(const struct run_options *o, const struct files *files, struct buf *b)
+{
+	const char *first;
+	size_t n = files_made(files, &first);
+
+	if (n == 0 && !o->capture_path && !o->stream_path && !selector_is_empty(&o->selector)) {
+		buf_text(b, "next: with -o FILE this is kept, for gpuctr-client report FILE\n");
+	} else if (n == 1) {
+		buf_text(b, "next: gpuctr-client report ");
+		add_word(b, first, false);
+		buf_text(b, " --by kernel,shape\n      gpuctr-client report ");
+		add_word(b, first, false);
+		buf_text(b, " --html ");
+		add_page(b, first);
+		buf_char(b, '\n');
+	} else if (n > 1) {
+		buf_text(b, "next: gpuctr-client report ");
+		add_word(b, o->capture_path, true);
+		buf_text(b, " --by rank,process\n");
+	}
+}
+
 /* --- end ------------------------------------------------------------------------------------- */
 
 static uint64_t totals_accounted(const struct gpuctr_totals *t)
@@ -249,7 +316,7 @@ static void complete_totals(struct sinks *s)
 	if (s->has_totals) {
 		return;
 	}
-	t->measured = summary_records(s->summary);
+	t->measured = groups_records(s->summary->groups);
 	if (t->seen < totals_accounted(t)) {
 		t->seen = totals_accounted(t);
 	}
@@ -287,7 +354,7 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 	whole.processes = summary_processes(s->summary) > end->processes
 				  ? summary_processes(s->summary)
 				  : end->processes;
-	if (summary_is_estimated(s->summary)) {
+	if (groups_are_estimated(s->summary->groups)) {
 		tell_estimates(s);
 	}
 	files_end(&s->files, &whole);
@@ -341,8 +408,8 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 	if (with_summary) {
 		summary_print(s->summary, &end, &b);
 		print_ranks(s, &b);
-		if (summary_records(s->summary) > 0) {
-			next_add(s->options, &s->files, &b);
+		if (groups_records(s->summary->groups) > 0) {
+			add_next(s->options, &s->files, &b);
 		}
 	} else {
 		summary_print_nothing(s->summary, &end, &b);
@@ -352,7 +419,8 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 	}
 	/* If there were several processes, --kernel may have been meant for another one than
 	 * this. */
-	if (s->unmatched && summary_records(s->summary) > 0 && summary_processes(s->summary) == 1) {
+	if (s->unmatched && groups_records(s->summary->groups) > 0 &&
+	    summary_processes(s->summary) == 1) {
 		say_warning(gpuctr_error_name(GPUCTR_E_KERNEL_NO_MATCH), s->unmatched, "");
 	}
 }

@@ -20,13 +20,10 @@ struct stream {
 	const struct format *format;
 	void *f;
 	struct format_capture *capture;
-	struct out *out;
-	struct buf buf;
+	struct out_lines lines;
 	char *recorded_from;
 	bool has_head;
-	bool has_capture;	/* the records go to a capture file as well */
-	uint64_t batch_records; /* in buf */
-	uint64_t unwritten;
+	bool has_capture; /* the records go to a capture file as well */
 };
 
 int stream_open(const struct run_options *options, struct format_capture *capture,
@@ -42,7 +39,7 @@ int stream_open(const struct run_options *options, struct format_capture *captur
 	s->capture = capture;
 	s->has_capture = options->capture_path != NULL;
 	s->f = s->format->open(capture);
-	r = s->f ? out_open(options->stream_path, options->force, &s->out) : -ENOMEM;
+	r = s->f ? out_open(options->stream_path, options->force, &s->lines.out) : -ENOMEM;
 	if (r < 0) {
 		if (s->f) {
 			s->format->close(s->f);
@@ -56,25 +53,20 @@ int stream_open(const struct run_options *options, struct format_capture *captur
 
 void stream_flush(struct stream *s)
 {
-	if (s->buf.n > 0 && (s->buf.failed || !out_write(s->out, s->buf.data, s->buf.n))) {
-		s->unwritten += s->batch_records;
-	}
-	s->buf.failed = false;
-	s->batch_records = 0;
-	buf_clear(&s->buf);
+	out_lines_flush(&s->lines);
 }
 
 static void need_head(struct stream *s)
 {
 	if (!s->has_head && s->format->write_head) {
-		s->format->write_head(s->f, &s->buf);
+		s->format->write_head(s->f, &s->lines.buf);
 	}
 	s->has_head = true;
 }
 
 static void flush_if_large(struct stream *s)
 {
-	if (s->buf.n >= BATCH_BYTES) {
+	if (s->lines.buf.n >= BATCH_BYTES) {
 		stream_flush(s);
 	}
 }
@@ -87,7 +79,7 @@ void stream_process(struct stream *s, const struct gpuctr_process *process)
 	}
 	need_head(s);
 	if (s->format->write_process) {
-		s->format->write_process(s->f, &s->buf, process);
+		s->format->write_process(s->f, &s->lines.buf, process);
 	}
 	flush_if_large(s);
 }
@@ -96,8 +88,8 @@ void stream_record(struct stream *s, const struct gpuctr_record *record,
 		   const struct attribution *what)
 {
 	need_head(s);
-	s->format->write_record(s->f, &s->buf, record, what);
-	s->batch_records++;
+	s->format->write_record(s->f, &s->lines.buf, record, what);
+	s->lines.in_buf++;
 	flush_if_large(s);
 }
 
@@ -105,7 +97,7 @@ void stream_mark(struct stream *s, const struct gpuctr_mark *mark)
 {
 	need_head(s);
 	if (s->format->write_mark) {
-		s->format->write_mark(s->f, &s->buf, mark);
+		s->format->write_mark(s->f, &s->lines.buf, mark);
 	}
 	flush_if_large(s);
 }
@@ -115,7 +107,7 @@ void stream_notice(struct stream *s, const struct gpuctr_notice *notice)
 	/* A notice does not come before the header, which waits for a process; the notice is on
 	 * stderr in any case. */
 	if (s->has_head && s->format->write_notice) {
-		s->format->write_notice(s->f, &s->buf, notice);
+		s->format->write_notice(s->f, &s->lines.buf, notice);
 	}
 }
 
@@ -123,7 +115,7 @@ void stream_process_end(struct stream *s, const struct gpuctr_process_end *end)
 {
 	need_head(s);
 	if (s->format->write_process_end) {
-		s->format->write_process_end(s->f, &s->buf, end);
+		s->format->write_process_end(s->f, &s->lines.buf, end);
 	}
 }
 
@@ -131,7 +123,7 @@ void stream_estimates(struct stream *s, const struct view *kernels)
 {
 	need_head(s);
 	if (s->format->write_estimates) {
-		s->format->write_estimates(s->f, &s->buf, kernels);
+		s->format->write_estimates(s->f, &s->lines.buf, kernels);
 	}
 }
 
@@ -139,43 +131,18 @@ void stream_end(struct stream *s, const struct gpuctr_end *end)
 {
 	need_head(s);
 	if (s->format->write_end) {
-		s->format->write_end(s->f, &s->buf, end);
+		s->format->write_end(s->f, &s->lines.buf, end);
 	}
 	stream_flush(s);
-}
-
-static const char *remedy_of(const struct stream *s, int error)
-{
-	if (s->has_capture) {
-		return "The records from there on are not in --output; the capture file of -o is "
-		       "written apart from it.";
-	}
-	return error == -EBADF ? "Standard output is closed, and the records are lost: leave it "
-				 "open, or keep them with -o FILE."
-			       : "The records from there on are lost: let --output be where there "
-				 "is room.";
 }
 
 struct stream *stream_close(struct stream *s)
 {
-	enum out_state state;
-	int error;
-
-	if (!s) {
-		return NULL;
+	if (s) {
+		out_lines_close(&s->lines, "records", s->has_capture);
+		s->format->close(s->f);
+		free(s->recorded_from);
+		free(s);
 	}
-	stream_flush(s);
-	out_close(s->out, &state, &error);
-	if (state == OUT_FAILED) {
-		say_warning("stream-failed", strerror(-error), remedy_of(s, error));
-	} else if (state == OUT_OPEN && s->unwritten > 0) {
-		say("warning[stream-slow]: %llu records are not in the stream: its reader was too "
-		    "slow",
-		    (unsigned long long)s->unwritten);
-	}
-	s->format->close(s->f);
-	buf_deinit(&s->buf);
-	free(s->recorded_from);
-	free(s);
 	return NULL;
 }

@@ -4,7 +4,7 @@
  * versions. The rows come from client/report, whether the records come live or from a file;
  * summary_table.c prints them, and summary_end.c the lines below them. */
 
-#include "client/cli/summary_internal.h"
+#include "client/cli/summary.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,32 +185,12 @@ void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum)
 	s->failed |= groups_stratum(s->groups, stratum) != 0;
 }
 
-bool summary_is_estimated(const struct summary *s)
-{
-	return groups_are_estimated(s->groups);
-}
-
-uint64_t summary_records(const struct summary *s)
-{
-	return groups_records(s->groups);
-}
-
 unsigned summary_processes(const struct summary *s)
 {
 	return s->processes + s->processes_here;
 }
 
-unsigned summary_without(const struct summary *s)
-{
-	return groups_without(s->groups);
-}
-
 struct groups *summary_groups(struct summary *s)
 {
 	return s->failed || groups_finish(s->groups) ? NULL : s->groups;
-}
-
-struct groups *summary_unfinished(struct summary *s)
-{
-	return s->groups;
 }

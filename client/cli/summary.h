@@ -11,7 +11,43 @@
 #include "proto/base/buf.h"
 
 /* Counters added up by keys, for the table at the end of a run, and for reports. */
-struct summary;
+
+/* Devices that differ in nothing but their UUID. */
+struct summary_devices {
+	char chip[32], name[96];
+	unsigned clock_sm_mhz, clock_mem_mhz, n;
+	bool more; /* there may be more than n: `seen` was full when further devices came */
+};
+
+/* Versions and other texts: the different ones, as many as fit. */
+struct summary_texts {
+	char *items[8];
+	unsigned n;
+	bool more;
+};
+
+struct summary {
+	struct groups *groups;
+	bool failed; /* memory ran out: the rows are not whole */
+	struct summary_texts chips;
+	char chip_here[32]; /* of this capture */
+	unsigned passes;
+	unsigned turns; /* groups of metrics that took turns (docs/internals/budget.md); 0: there
+			   was one group */
+	unsigned processes;	 /* of the captures before */
+	unsigned processes_here; /* of this capture */
+	char *recorded_from;
+	struct summary_texts cuptis, drivers;
+	struct summary_devices devices[8]; /* the first few kinds */
+	unsigned n_kinds;
+	unsigned more_kinds; /* devices of others */
+	bool more_of_those;  /* as more of struct summary_devices */
+	unsigned n_devices;  /* different devices, of the first few kinds */
+	struct {
+		char uuid[64];
+		unsigned kind;
+	} seen[32];
+};
 
 /* For a row of an options table: reads the value of --by into a struct keys. False: the reason was
  * reported. */
@@ -28,15 +64,9 @@ void summary_process(struct summary *s, const struct gpuctr_process *process);
 void summary_record(struct summary *s, const struct gpuctr_record *record,
 		    const struct attribution *what);
 void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum);
-uint64_t summary_records(const struct summary *s);
 unsigned summary_processes(const struct summary *s);
-bool summary_is_estimated(const struct summary *s); /* not everything was measured */
-/* The parts of a file that it does not need: enum store_part. */
-unsigned summary_without(const struct summary *s);
 /* The groups of all records until now, finished. NULL: out of memory. */
 struct groups *summary_groups(struct summary *s);
-/* The groups before they are finished, for callers that borrow them while records come. */
-struct groups *summary_unfinished(struct summary *s);
 
 struct summary_end {
 	struct gpuctr_totals totals;
@@ -83,3 +113,7 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end,
 void summary_print_against(const struct summary *now, const struct summary_end *end,
 			   const struct summary *before, const struct summary_end *end_before,
 			   bool clocks_differ, struct buf *b);
+
+/* --- between its files */
+/* "GH100, NVIDIA H200 x 2; clocks not locked (...); driver ..., CUPTI ..." */
+void summary_add_machine(const struct summary *s, const struct summary_end *end, struct buf *b);

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "client/cli/summary_internal.h"
+#include "client/cli/summary.h"
 #include "client/cli/text.h"
 #include "client/report/estimated.h"
 

@@ -3,7 +3,7 @@
 /* The lines below the table, and what stands in its place when there is none: why nothing was
  * measured. */
 
-#include "client/cli/summary_internal.h"
+#include "client/cli/summary.h"
 
 #include <string.h>
 
@@ -51,7 +51,7 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	add_part(b, t->dropped, "dropped", &first);
 	add_part(b, t->lost,
 		 end->has_totals ? "not delivered by their process" : "lost on their way", &first);
-	if (t->unchosen > 0 && !summary_is_estimated(s)) {
+	if (t->unchosen > 0 && !groups_are_estimated(s->groups)) {
 		buf_text(b, " (the rows hold the launches that were measured, chosen at random, "
 			    "and not "
 			    "those that were not)");
@@ -186,10 +186,10 @@ static void add_range_times(const struct summary *s, struct buf *b)
 	uint64_t ranges = groups_clock(s->groups, GPUCTR_CLOCK_RANGE);
 
 	if (ranges > 0) {
-		if (ranges < summary_records(s)) {
+		if (ranges < groups_records(s->groups)) {
 			text_count(b, ranges);
 			buf_text(b, " of ");
-			text_count(b, summary_records(s));
+			text_count(b, groups_records(s->groups));
 			buf_char(b, ' ');
 		}
 		buf_text(b, "times are lengths of ranges, which are longer than the kernels: they "
@@ -200,7 +200,8 @@ static void add_range_times(const struct summary *s, struct buf *b)
 
 static void add_no_times(const struct summary *s, struct buf *b)
 {
-	uint64_t none = groups_clock(s->groups, GPUCTR_CLOCK_NONE), records = summary_records(s);
+	uint64_t none = groups_clock(s->groups, GPUCTR_CLOCK_NONE),
+		 records = groups_records(s->groups);
 
 	if (none > 0) {
 		text_count(b, none);
@@ -319,7 +320,7 @@ void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed)
 /* Nothing is estimated if the budget was enough for every launch. */
 static bool is_estimate(const struct summary *s)
 {
-	return s->turns > 0 || summary_records(s) != groups_launches_of_strata(s->groups);
+	return s->turns > 0 || groups_records(s->groups) != groups_launches_of_strata(s->groups);
 }
 
 /* The largest number of launches that any column lacks. */
@@ -445,13 +446,13 @@ static void add_reservations(const struct summary *s, struct buf *b)
 		buf_text(b, "; ");
 		add_kinds(s, b);
 	}
-	if (summary_is_estimated(s) && is_estimate(s)) {
+	if (groups_are_estimated(s->groups) && is_estimate(s)) {
 		buf_text(b, "; ESTIMATED: 95 % within 2 x error");
 	}
 	if (groups_clock(s->groups, GPUCTR_CLOCK_RANGE) > 0) {
 		buf_text(b, "; times are of ranges");
 	}
-	buf_text(b, summary_records(s) > 0 ? "; -v explains\n" : "\n");
+	buf_text(b, groups_records(s->groups) > 0 ? "; -v explains\n" : "\n");
 }
 
 /* Says how it was measured, and what the figures mean. */
@@ -459,7 +460,7 @@ static void add_explanations(const struct summary *s, const struct summary_end *
 			     const struct view *view, struct buf *b)
 {
 	buf_char(b, '\n');
-	if (summary_is_estimated(s)) {
+	if (groups_are_estimated(s->groups)) {
 		add_how_estimated(s, end, b);
 	}
 	add_range_times(s, b);
@@ -480,7 +481,7 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end,
 	} else {
 		add_reservations(s, b);
 	}
-	if (summary_is_estimated(s)) {
+	if (groups_are_estimated(s->groups)) {
 		add_not_estimated(s, end, b);
 	}
 	if (groups_are_sampled(s->groups)) {
@@ -588,7 +589,7 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 
 void summary_print_nothing(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
-	if (summary_records(s) == 0) {
+	if (groups_records(s->groups) == 0) {
 		summary_add_nothing(s, end, b);
 		add_totals(s, end, b);
 		buf_char(b, '\n');

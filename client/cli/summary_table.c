@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/cli/summary_internal.h"
+#include "client/cli/summary.h"
 
 #include "client/cli/text.h"
 #include "client/report/table.h"
@@ -27,7 +27,7 @@ void summary_print(struct summary *s, const struct summary_end *end, struct buf 
 {
 	CLEAN_BUF struct buf tail = { 0 };
 
-	if (summary_records(s) == 0) {
+	if (groups_records(s->groups) == 0) {
 		summary_add_nothing(s, end, b);
 	} else if (!add_table(s, end, b)) {
 		buf_text(b, "\nThere is no memory for the table.\n");

@@ -269,7 +269,7 @@ static bool prints_table(const struct timeline_view *v)
 	const struct run_options *o = v->options;
 
 	return v->samples > 0 && !o->quiet && !o->no_summary &&
-	       !(v->stream.out && strcmp(o->stream_path, "-") == 0);
+	       !(v->stream.lines.out && strcmp(o->stream_path, "-") == 0);
 }
 
 int timeline_view_finish(struct timeline_view *v)

@@ -5,7 +5,7 @@
 #include "client/cli/verb.h"
 
 #include "client/cli/child.h"
-#include "client/cli/run.h"
+#include "client/cli/run_options.h"
 #include "client/cli/sinks.h"
 #include "client/cli/slurm.h"
 #include "client/cli/timeline.h"

@@ -9,7 +9,6 @@
 
 #include "client/cli/compress.h"
 #include "client/cli/export.h"
-#include "client/cli/export_live.h"
 #include "client/cli/say.h"
 
 static const struct exporter *const exporters[] = { &exporter_chrome, &export_live_csv,

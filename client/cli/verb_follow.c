@@ -11,7 +11,7 @@
 #include "client/cli/verb.h"
 
 #include "client/cli/child.h"
-#include "client/cli/run.h"
+#include "client/cli/run_options.h"
 #include "client/cli/sinks.h"
 
 static int exec_follow(const struct verb *const *verbs, int argc, char **argv)

@@ -110,13 +110,13 @@ static void add_table(struct report_source *s, struct report_source *before,
 	struct buf notes = { 0 };
 	size_t more = 0;
 
-	if (summary_records(s->summary) > 0) {
+	if (groups_records(s->summary->groups) > 0) {
 		b->failed |= table_print(v, o->width, b, o->view.columns ? NULL : &more) != 0;
 		buf_char(b, '\n');
 	} else {
 		report_source_print_nothing(s, b);
 	}
-	if (summary_records(s->summary) > 0 && !has_column(v)) {
+	if (groups_records(s->summary->groups) > 0 && !has_column(v)) {
 		buf_text(&notes, "no launch's time is known, so there is no column to show: add "
 				 "gpu__time_duration.sum to --metrics\n");
 	}
@@ -135,7 +135,7 @@ static void add_table(struct report_source *s, struct report_source *before,
 		buf_text(&notes, " rows whose own counters are all zero are left out\n");
 	}
 	add_wrapped(&notes, o->width, b);
-	if (s->hints && !v->estimated && summary_records(s->summary) > 0) {
+	if (s->hints && !v->estimated && groups_records(s->summary->groups) > 0) {
 		b->failed |= hints_find(s->hints, v) != 0;
 		hints_print(s->hints, o->width, b);
 	}
@@ -164,7 +164,7 @@ static int print(struct report_source *s, struct report_source *before,
 					 .n_captures = files->n,
 					 .recorded_from = s->recorded_from ? s->recorded_from : "",
 					 .complete = s->unfinished == 0,
-					 .records = summary_records(s->summary),
+					 .records = groups_records(s->summary->groups),
 					 .seeds = strings_items(&s->seeds),
 					 .n_seeds = s->seeds.n };
 	CLEAN_BUF struct buf b = { 0 }, why = { 0 };

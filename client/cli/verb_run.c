@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "client/cli/child.h"
-#include "client/cli/run.h"
+#include "client/cli/run_options.h"
 #include "client/cli/say.h"
 #include "client/cli/sinks.h"
 #include "client/cli/torch.h"

@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "client/cli/request.h"
-#include "client/cli/status_json.h"
-#include "client/cli/status_text.h"
+#include "client/cli/status.h"
 #include "client/cli/terminal.h"
 
 struct status_options {

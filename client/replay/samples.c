@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -63,7 +64,7 @@ static int refuse_metric(struct samples *s, const char *name)
 static int take_metrics(struct samples *s, char *list)
 {
 	const struct gpuctr_plan *plan = &store_info(s->reader)->plan;
-	char *rest = NULL;
+	char *rest = NULL, text[64];
 
 	for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
 		size_t i = 0;
@@ -71,8 +72,12 @@ static int take_metrics(struct samples *s, char *list)
 		while (i < plan->n_metrics && strcmp(plan->metrics[i], name) != 0) {
 			i++;
 		}
-		if (i == plan->n_metrics || s->n_metrics == SAMPLER_METRICS_MAX) {
+		if (i == plan->n_metrics) {
 			return refuse_metric(s, name);
+		}
+		if (s->n_metrics == SAMPLER_METRICS_MAX) {
+			snprintf(text, sizeof(text), "more than %d metrics", SAMPLER_METRICS_MAX);
+			return refuse(s, SAMPLER_METRICS, text, "Ask for fewer.");
 		}
 		s->metrics[s->n_metrics] = name;
 		s->at[s->n_metrics++] = i;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "client/report/estimated.h"
-#include "client/report/view_internal.h"
+#include "client/report/view.h"
 
 /* Labels of two captures are different pointers. */
 static uint64_t hash_row(const struct group *row, unsigned n)

@@ -16,7 +16,6 @@
  * they depend on each other is not kept, so the value has no error. */
 
 #include "client/report/define.h"
-#include "client/report/define_steps.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -36,8 +36,8 @@ struct derived {
 	enum derived_kind kind;
 	const char *name, *unit;
 	struct derived_sum part, whole;
-	int precisions[DERIVED_TERMS]; /* of each term of the part, enum peaks_precision; -1: not a
-					  tensor-core count */
+	int precisions[DERIVED_TERMS]; /* of each term of the part, enum peaks_precision; -1: no
+					  peak is known of what it counts */
 	const struct define *define;
 };
 

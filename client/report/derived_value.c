@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "client/report/define.h"
-#include "client/report/define_steps.h"
 #include "client/report/estimated.h"
 
 /* Of samples the shortest kernels have no value: where some have one, what these did in their time

@@ -281,7 +281,8 @@ static int add_span(struct torch *t, const struct trace_event *e, size_t skip)
 	return r;
 }
 
-static size_t is_module(const struct trace_event *e)
+/* The length of what stands before the name of a module; 0: the event is none. */
+static size_t module_prefix(const struct trace_event *e)
 {
 	static const char prefix[] = "nn.Module: ";
 	size_t n = sizeof(prefix) - 1;
@@ -307,7 +308,7 @@ static int on_event(void *user, const struct trace_event *e)
 	case TRACE_LABEL:
 		return is_span ? add_span(t, e, 0) : 0;
 	case TRACE_PYTHON:
-		return is_span && is_module(e) ? add_span(t, e, is_module(e)) : 0;
+		return is_span && module_prefix(e) > 0 ? add_span(t, e, module_prefix(e)) : 0;
 	default:
 		return 0;
 	}

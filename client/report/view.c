@@ -2,7 +2,7 @@
 
 /* Order and selection of rows. compare.c has their comparison. */
 
-#include "client/report/view_internal.h"
+#include "client/report/view.h"
 
 #include <errno.h>
 #include <stdio.h>

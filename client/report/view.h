@@ -79,3 +79,7 @@ struct estimate view_estimate(const struct view_column *c, const struct group *r
 /* As fields_is_of_some() and fields_is_of_part(). */
 bool view_is_of_some(const struct view_column *c, const struct group *row);
 bool view_is_of_part(const struct view_column *c, const struct group *row);
+
+/* compare.c: adds to the rows the other capture's figures, and makes rows for those that only it
+ * has. 0, -ENOMEM, or -EINVAL with why filled. */
+int view_compare(struct view *v, const struct view_options *o, struct buf *why);

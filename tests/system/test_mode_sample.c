@@ -176,7 +176,8 @@ static void samples_need_not_be_kept(void **state)
 	client = fixture_client(f, USER_ANN, "report", path, "--attribute", NULL);
 	expect_exit(client, 1);
 	expect_message(client, "error[no-samples]");
-	expect_message(client, "without --no-samples");
+	expect_message(client, "without --no-samples; samples are of whole GPUs, so a file for "
+			       "each process (%p, %r, %t) has none");
 	client = fixture_client(f, USER_ANN, "--no-samples", "--", "true", NULL);
 	expect_exit(client, 125);
 	expect_message(client, "--no-samples is of --mode sample");
@@ -409,7 +410,7 @@ static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
 		  "--no-summary", "--no-summary", "--mode budget" },
 	};
 	struct fixture *f = *state;
-	struct program *holder;
+	struct program *holder, *busy;
 
 	fixture_start_daemon(f, NULL);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
@@ -421,9 +422,11 @@ static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
 	holder = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
 				"middle", NULL);
 	fixture_wait_held(f, 1);
-	expect_refused(fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
-				      "dram__bytes_read.sum", "--no-wait", "--", FAKEAPP, NULL),
-		       "--mode budget");
+	busy = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
+			      "--no-wait", "--", FAKEAPP, NULL);
+	expect_exit(busy, 125);
+	expect_message(busy, "error[gpu-busy]");
+	expect_no_message(busy, "--mode budget"); /* which would be as busy */
 	fixture_release(f);
 	expect_exit(holder, 0);
 	setenv("GPUCTR_SAMPLER", "/nowhere/gpuctr-sampler", 1);

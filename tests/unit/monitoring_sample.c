@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/status_json.h"
+#include "client/cli/status.h"
 #include "client/exporter/metrics.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))

@@ -5,6 +5,7 @@
 
 #include "tests/unit/unit.h"
 
+#include <errno.h>
 #include <math.h>
 
 #include "client/cli/sampled.h"
@@ -346,6 +347,22 @@ static void sets_are_found_in_samples(void **state)
 	assert_int_equal(found.n, 1);
 }
 
+/* A set with more metrics than the attribution takes. */
+static void a_set_that_is_too_large_is_refused(void **state)
+{
+	enum { MANY = 17 };
+	const char *many[MANY];
+	struct gpuctr_plan large = { .metrics = many, .n_metrics = MANY };
+
+	(void)state;
+	for (size_t i = 0; i < MANY; i++) {
+		many[i] = "a.sum";
+	}
+	errno = 0;
+	assert_null(sampled_new(&large, NULL));
+	assert_int_equal(errno, E2BIG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -354,6 +371,7 @@ int main(void)
 		cmocka_unit_test(what_ran_in_anothers_turn_alone_is_not_told),
 		cmocka_unit_test(a_set_without_a_turn_has_no_values),
 		cmocka_unit_test(sets_are_found_in_samples),
+		cmocka_unit_test(a_set_that_is_too_large_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,7 +68,7 @@ static void test_summary_adds_up(void **state)
 	end.beyond = 1;
 	end.verbose = true;
 	summary_print(s, &end, &b);
-	assert_int_equal(summary_records(s), 4);
+	assert_int_equal(groups_records(s->groups), 4);
 	first = strstr(buf_string(&b), "large");
 	second = strstr(buf_string(&b), "small");
 	assert_true(first && second && first < second); /* by time */

@@ -4,6 +4,14 @@
 #include <gpuctr/gpuctr.h>
 
 #include "proto/base/buf.h"
+#include "proto/base/json.h"
+
+/* {"domain":...,"message":...,"category":...,"color":...,"payload":...} */
+void json_range(struct buf *b, const struct gpuctr_range *range);
+/* The range and all around it, outermost first, separated by commas. */
+void json_stack(struct buf *b, const struct gpuctr_range *range);
+/* Members "seen", "measured", ... */
+void json_totals(struct json *m, const struct gpuctr_totals *t);
 
 /* Appends a range and those around it, outermost first, with separator between them; at most the
  * innermost max. A stack from a file may be as deep as the file is long, with messages of 16 kB,

@@ -5,5 +5,9 @@
 
 #include "proto/base/buf.h"
 
+/* The status as one JSON object on one line, with an end of line. gpuctr-status(5) documents its
+ * members: these keep their names and meanings, and others may be added. */
+void status_json(struct buf *b, const struct gpuctr_status *status);
+
 /* Appends the daemon, its GPUs, captures and queue; headings in bold where styled. */
 void status_text(struct buf *b, const struct gpuctr_status *status, bool styled);
