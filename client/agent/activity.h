@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_ACTIVITY_H
-#define GPUCTR_AGENT_ACTIVITY_H
+#pragma once
 
 /* The kernels' own times: in addition to ranges, CUPTI's activity tracing records when each kernel
  * began and ended on the GPU. */
@@ -96,5 +95,3 @@ bool activity_drops(struct activity *v);
 
 /* Stops tracing, unless a kernel is running, for which CUPTI might wait. */
 void activity_stop(struct activity *v);
-
-#endif

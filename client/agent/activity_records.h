@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_ACTIVITY_RECORDS_H
-#define GPUCTR_AGENT_ACTIVITY_RECORDS_H
+#pragma once
 
 /* What CUPTI's records say, for activity.c. All with the lock of v. */
 
@@ -10,5 +9,3 @@ void records_take(struct activity *v, const CUpti_Activity *record);
 
 /* Keeps it until activity_take_copies(). */
 void records_add_copy(struct activity *v, const struct pack_copy *copy);
-
-#endif

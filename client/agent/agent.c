@@ -67,9 +67,9 @@ const char *agent_socket_path(void)
 	return agent.socket_path;
 }
 
-struct capture *agent_begin(struct link *link, bool late)
+struct capture *agent_begin(struct connection *connection, bool late)
 {
-	struct capture *c = capture_new(&agent.profiler, &agent.activity, link, late);
+	struct capture *c = capture_new(&agent.profiler, &agent.activity, connection, late);
 
 	lock_acquire(&agent.lock);
 	if (c && !state_is_exiting()) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_AGENT_H
-#define GPUCTR_AGENT_AGENT_H
+#pragma once
 
 /* The part of the agent that lives as long as the process. A process has at most one capture at a
  * time. */
@@ -14,7 +13,7 @@ void agent_init(const char *socket_path, void (*on_fork)(void));
 const char *agent_socket_path(void);
 
 /* Creates the current capture; NULL: out of memory, or the program exits. */
-struct capture *agent_begin(struct link *link, bool late);
+struct capture *agent_begin(struct connection *connection, bool late);
 
 /* Opens the libraries unless they are open, and starts the capture. False: it failed. The caller
  * must call agent_run() in any case, which reports the failure to the user. */
@@ -36,5 +35,3 @@ void agent_wait(uint64_t timeout_ns);
 
 /* To be called when the program exits: delivers all that was measured, within timeout_ns. */
 void agent_finish(uint64_t timeout_ns);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_ARGUMENTS_H
-#define GPUCTR_AGENT_ARGUMENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
  * whose stream is not known. */
 bool arguments_read_stream(CUpti_CallbackId id, const void *params, CUstream *ret,
 			   bool *ret_per_thread);
-
-#endif

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "client/agent/link.h"
+#include "client/agent/connection.h"
 #include "proto/base/clock.h"
 
 bool ask_is_allocation(int fd, unsigned long request, const void *argument, struct allocation *ret)
@@ -27,8 +27,8 @@ int ask_daemon(const struct question *question, const struct allocation *a, uint
 	       struct refusal *ret)
 {
 	struct wire_message q = { .type = WIRE_PERMISSION_REQUEST }, m;
-	struct link l;
-	int r = link_open(&l, question->socket_path);
+	struct connection l;
+	int r = connection_open(&l, question->socket_path);
 
 	if (r < 0) {
 		return r;
@@ -42,9 +42,9 @@ int ask_daemon(const struct question *question, const struct allocation *a, uint
 		a->parameters.client_target,
 		a->parameters.context_target,
 	};
-	r = link_send(&l, &q, a->fd, ASK_TIMEOUT_S * CLOCK_NS_PER_S);
+	r = connection_send(&l, &q, a->fd, ASK_TIMEOUT_S * CLOCK_NS_PER_S);
 	if (r == 0) {
-		r = link_receive(&l, &m, ASK_TIMEOUT_S * CLOCK_NS_PER_S);
+		r = connection_receive(&l, &m, ASK_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
 	if (r == 0 && m.type == WIRE_PERMISSION_REPLY) {
 		*ret_status = m.permission_reply.status;
@@ -53,7 +53,7 @@ int ask_daemon(const struct question *question, const struct allocation *a, uint
 	} else if (r == 0) {
 		r = -EPROTO;
 	}
-	link_close(&l);
+	connection_close(&l);
 	return r;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_ASK_H
-#define GPUCTR_AGENT_ASK_H
+#pragma once
 
 /* Recognises the only request to the driver that needs a permission which the user lacks, and
  * forwards it to the daemon. */
@@ -38,5 +37,3 @@ int ask_daemon(const struct question *q, const struct allocation *a, uint32_t *r
 
 /* Writes the driver's answer into the argument of the caller's ioctl. */
 void ask_answer(unsigned long request, void *argument, uint32_t status);
-
-#endif

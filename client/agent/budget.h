@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_BUDGET_H
-#define GPUCTR_AGENT_BUDGET_H
+#pragma once
 
 /* The budget of a capture: which share of a program's time measuring may cost. The agent notes each
  * cost when it occurs; the budget says how many launches may be chosen now, how large a batch is to
@@ -185,5 +184,3 @@ double budget_overhead_share(const struct budget *b, uint64_t now_ns);
 /* Writes "spent 1.94 % of 61.2 s (2 % granted): ..." with each item, and how its cost is known.
  * Returns a length as snprintf() does. */
 int budget_describe(const struct budget *b, uint64_t now_ns, char *text, size_t bytes);
-
-#endif

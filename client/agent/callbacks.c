@@ -47,7 +47,7 @@ static const CUpti_CallbackId callbacks[] = {
 	CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2,
 };
 
-static bool begins_capture(CUpti_CallbackId id)
+static bool begins_stream_capture(CUpti_CallbackId id)
 {
 	return id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture ||
 	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_ptsz ||
@@ -57,14 +57,14 @@ static bool begins_capture(CUpti_CallbackId id)
 	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz;
 }
 
-static bool ends_capture(CUpti_CallbackId id)
+static bool ends_stream_capture(CUpti_CallbackId id)
 {
 	return id == CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture ||
 	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz;
 }
 
-/* Some failures mean that the capture goes on. */
-static bool capture_ended(CUresult result)
+/* Some failures mean that the stream capture goes on. */
+static bool stream_capture_ended(CUresult result)
 {
 	return result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&
 	       result != CUDA_ERROR_ILLEGAL_STATE && result != CUDA_ERROR_INVALID_HANDLE &&
@@ -95,18 +95,18 @@ static CUstream stream_of(CUpti_CallbackId id, const CUpti_CallbackData *data)
 }
 
 /* A stream capture is counted before it begins, so that no thread synchronises in between. */
-static void on_begin_capture(struct capture *c, struct section *v, CUpti_CallbackId id,
-			     const CUpti_CallbackData *data)
+static void on_begin_stream_capture(struct capture *c, struct section *v, CUpti_CallbackId id,
+				    const CUpti_CallbackData *data)
 {
 	const CUresult *result = data->functionReturnValue;
-	bool began = !result || *result == CUDA_SUCCESS, captures;
+	bool began = !result || *result == CUDA_SUCCESS, is_capturing;
 	CUstream stream = stream_of(id, data);
 
 	if (data->callbackSite == CUPTI_API_EXIT) {
-		stream_captures_began(&c->stream_captures, stream,
-				      began ? stream_captures_find(c->profiler, stream, &captures)
-					    : 0,
-				      began, v->begins);
+		stream_captures_began(
+			&c->stream_captures, stream,
+			began ? stream_captures_find(c->profiler, stream, &is_capturing) : 0, began,
+			v->begins);
 		v->begins = false;
 		return;
 	}
@@ -124,19 +124,19 @@ static void on_begin_capture(struct capture *c, struct section *v, CUpti_Callbac
 }
 
 /* And after it has ended. */
-static void on_end_capture(struct capture *c, struct section *v, CUpti_CallbackId id,
-			   const CUpti_CallbackData *data)
+static void on_end_stream_capture(struct capture *c, struct section *v, CUpti_CallbackId id,
+				  const CUpti_CallbackData *data)
 {
 	const CUresult *result = data->functionReturnValue;
 	CUstream stream = stream_of(id, data);
-	bool captures;
+	bool is_capturing;
 
 	if (data->callbackSite == CUPTI_API_ENTER) {
-		v->ending = stream_captures_find(c->profiler, stream, &captures);
+		v->ending = stream_captures_find(c->profiler, stream, &is_capturing);
 		v->ends = true;
 		return;
 	}
-	if (!result || capture_ended(*result)) {
+	if (!result || stream_capture_ended(*result)) {
 		stream_captures_ended(&c->stream_captures, stream, v->ends ? v->ending : 0,
 				      v->ends);
 	}
@@ -208,10 +208,10 @@ static bool destroys_stream(CUpti_CallbackId id)
 static void on_driver_call(struct capture *c, struct section *v, CUpti_CallbackId id,
 			   const CUpti_CallbackData *data)
 {
-	if (begins_capture(id)) {
-		on_begin_capture(c, v, id, data);
-	} else if (ends_capture(id)) {
-		on_end_capture(c, v, id, data);
+	if (begins_stream_capture(id)) {
+		on_begin_stream_capture(c, v, id, data);
+	} else if (ends_stream_capture(id)) {
+		on_end_stream_capture(c, v, id, data);
 	} else if (is_profiler_call(id)) {
 		on_profiler_call(c, id, data);
 	} else if (destroys_stream(id)) {
@@ -288,35 +288,69 @@ static bool must_not_be_missed(const struct section *v, CUpti_CallbackDomain dom
 	if (call->callbackSite == CUPTI_API_EXIT && v->other) {
 		return true;
 	}
-	return begins_capture(id) || ends_capture(id) ||
+	return begins_stream_capture(id) || ends_stream_capture(id) ||
 	       (destroys_stream(id) && call->callbackSite == CUPTI_API_ENTER);
 }
 
-static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
-				 const void *data)
+/* Launches that a signal handler made since the callback began: nobody knows whether a range that
+ * is open by now holds their kernels. */
+static void count_interruptions(struct capture *c, struct section *v)
 {
-	struct section *v = section_of_thread();
-	struct capture *c;
-	bool inside, was_launching;
+	unsigned n = atomic_exchange_explicit(&v->interruptions, 0, memory_order_relaxed);
 
-	(void)userdata; /* the capture may be over: section_begin() knows */
-	if (!v) {
-		return;
+	atomic_fetch_add(&c->counters.seen, n);
+	atomic_fetch_add(&c->counters.unready, n);
+	if (v->last_context && !c->method->beside) {
+		guard_disturb(v->last_context, &(struct guard_work){ .launch = true });
 	}
-	c = atomic_load_explicit(&v->capture, memory_order_relaxed);
-	inside = c != NULL;
-	was_launching = v->launching != NULL;
+}
+
+static void handle_in_section(struct section *v, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+			      const void *data)
+{
+	struct capture *c = atomic_load_explicit(&v->capture, memory_order_relaxed);
+	bool inside = c != NULL, was_launching = v->launching != NULL;
+
 	if (!inside) {
 		c = must_not_be_missed(v, domain, id, data) ? section_begin_surely(v)
 							    : section_begin(v);
 	}
 	if (c) {
 		handle(c, v, domain, id, data);
+		if (atomic_load_explicit(&v->interruptions, memory_order_relaxed) > 0) {
+			count_interruptions(c, v);
+		}
 	}
 	/* A section lasts from the callback before a launch to the one after it. */
 	if (!v->launching && (!inside || was_launching)) {
 		section_end(v);
 	}
+}
+
+/* CUPTI itself makes streams within calls of ours, so resources are noted in a callback as well. */
+static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+				 const void *data)
+{
+	struct section *v = section_of_thread();
+	const CUpti_CallbackData *call = data;
+	bool interrupts;
+
+	(void)userdata; /* the capture may be over: section_begin() knows */
+	if (!v) {
+		return;
+	}
+	interrupts = atomic_load_explicit(&v->in_callback, memory_order_relaxed);
+	if (interrupts && domain == CUPTI_CB_DOMAIN_DRIVER_API) {
+		if (call->callbackSite == CUPTI_API_ENTER && is_launch(id)) {
+			atomic_fetch_add_explicit(&v->interruptions, 1, memory_order_relaxed);
+		}
+		return;
+	}
+	atomic_store_explicit(&v->in_callback, true, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	handle_in_section(v, domain, id, data);
+	atomic_signal_fence(memory_order_seq_cst);
+	atomic_store_explicit(&v->in_callback, interrupts, memory_order_relaxed);
 }
 
 /* --- subscription --- */

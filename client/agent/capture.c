@@ -49,7 +49,8 @@ static void tell_strata(struct capture *c)
 
 	c->reported_strata_ns = clock_now_ns();
 	if (v && (n = choosing_tell(&c->choosing, v, n)) > 0) {
-		pack_send_strata(c->link, &c->welcome, &c->intern, v, n, c->deliver.next_index);
+		pack_send_strata(c->connection, &c->welcome, &c->intern, v, n,
+				 c->deliver.next_index);
 	}
 	free(v);
 }
@@ -143,12 +144,12 @@ static void stop_now(struct capture *c)
 	if (phase_missed(&c->filter.phase, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
 	}
-	deliver_lend_link(&c->deliver);
+	deliver_lend_connection(&c->deliver);
 	contexts_let_go(c);
 	if (!exiting) {
 		close_soon(c);
 	}
-	deliver_take_link(&c->deliver);
+	deliver_take_connection(&c->deliver);
 	trace_flush(c, true);
 	trace_graphs_finish(c);
 	tell_spent(c);
@@ -161,7 +162,7 @@ static void tell_copies(struct capture *c)
 	struct pack_copy *v = activity_take_copies(c->activity, &n);
 
 	if (n > 0) {
-		pack_send_copies(c->link, &c->welcome, v, n, c->deliver.next_index);
+		pack_send_copies(c->connection, &c->welcome, v, n, c->deliver.next_index);
 	}
 	free(v);
 }
@@ -178,12 +179,12 @@ static void on_idle(void *userdata)
 		state_move(&c->deliver.state, CAPTURE_STOPPING);
 		stop_now(c);
 	} else {
-		deliver_lend_link(&c->deliver);
+		deliver_lend_connection(&c->deliver);
 		contexts_flush_old(c);
 		trace_flush(c, activity_is_crowded(c->activity));
 		trace_graphs_flush(c);
 		watch_look(c);
-		deliver_take_link(&c->deliver);
+		deliver_take_connection(&c->deliver);
 		tell_copies(c); /* there may be no batch for long, where a filter leaves out all */
 		tell_strata_now_and_then(c);
 	}
@@ -205,9 +206,9 @@ static void on_batch(void *userdata, struct batch *b)
 {
 	struct capture *c = userdata;
 
-	deliver_lend_link(&c->deliver);
+	deliver_lend_connection(&c->deliver);
 	activity_fill(c->activity, b);
-	deliver_take_link(&c->deliver);
+	deliver_take_connection(&c->deliver);
 	trace_graphs_split(c, b);
 	tell_copies(c);
 	if (!c->reported_drops && activity_drops(c->activity)) {
@@ -242,9 +243,9 @@ static void on_end(void *userdata)
 	tell_strata(c);
 	trace_flush(c, true); /* what came too late is dropped */
 	if (!sections_are_open(c)) {
-		deliver_lend_link(&c->deliver);
+		deliver_lend_connection(&c->deliver);
 		leave_cupti(c);
-		deliver_take_link(&c->deliver);
+		deliver_take_connection(&c->deliver);
 	}
 	trace_graphs_end(c);
 }
@@ -327,10 +328,10 @@ int capture_start(struct capture *c, const char *socket_path, const char *token,
 	return 0;
 }
 
-static void init_deliver(struct capture *c, struct link *link)
+static void init_deliver(struct capture *c, struct connection *connection)
 {
 	deliver_init(&c->deliver);
-	c->deliver.link = link;
+	c->deliver.connection = connection;
 	c->deliver.intern = &c->intern;
 	c->deliver.counters = &c->counters;
 	c->deliver.welcome = &c->welcome;
@@ -343,8 +344,8 @@ static void init_deliver(struct capture *c, struct link *link)
 	c->deliver.userdata = c;
 }
 
-struct capture *capture_new(const struct profiler *p, struct activity *activity, struct link *link,
-			    bool late)
+struct capture *capture_new(const struct profiler *p, struct activity *activity,
+			    struct connection *connection, bool late)
 {
 	struct capture *c = calloc(1, sizeof(*c));
 
@@ -357,7 +358,7 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 	c->made_ns = clock_now_ns();
 	c->profiler = p;
 	c->activity = activity;
-	c->link = link;
+	c->connection = connection;
 	c->method = &method_none;
 	list_init(&c->contexts);
 	stream_captures_init(&c->stream_captures);
@@ -366,7 +367,7 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 	lock_init(&c->times_lock, LOCK_SETUP);
 	trace_init(&c->trace);
 	arena_init(&c->arena, LIMIT_UNPACKED_BYTES);
-	init_deliver(c, link);
+	init_deliver(c, connection);
 	return c;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_CAPTURE_H
-#define GPUCTR_AGENT_CAPTURE_H
+#pragma once
 
 /* One capture of this process, from the daemon's welcome to the goodbye. A process can be captured
  * any number of times, one capture after another; agent.h has the state that lives as long as the
@@ -28,7 +27,7 @@ struct capture {
 	uint64_t made_ns;		 /* clock_now_ns() */
 	const struct profiler *profiler; /* this and the next two belong to the process */
 	struct activity *activity;
-	struct link *link;
+	struct connection *connection;
 	const struct method *method; /* functions called around a launch; they do nothing until the
 					capture has started */
 
@@ -76,8 +75,8 @@ static inline bool capture_is_closing(const struct capture *c)
 
 /* Creates an inactive capture; NULL: out of memory. The pointers are borrowed until capture_free().
  */
-struct capture *capture_new(const struct profiler *p, struct activity *activity, struct link *link,
-			    bool late);
+struct capture *capture_new(const struct profiler *p, struct activity *activity,
+			    struct connection *connection, bool late);
 
 /* The caller has filled in the welcome. Opens the parts of CUPTI that the capture needs, and starts
  * to handle launches. Returns 0, or a code with r filled, which is also reported to the user. The
@@ -104,5 +103,3 @@ void capture_announce(struct capture *c);
 int callbacks_subscribe(struct capture *c, struct refusal *r);
 int callbacks_enable(struct capture *c, struct refusal *r);
 void callbacks_unsubscribe(struct capture *c);
-
-#endif

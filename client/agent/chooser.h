@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_CHOOSER_H
-#define GPUCTR_AGENT_CHOOSER_H
+#pragma once
 
 /* The chooser decides at random which launches are measured. It computes each launch's chance
  * before the launch runs, so the chance does not depend on the measured value. A record with chance
@@ -126,5 +125,3 @@ void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chan
 /* The number of launches that were chosen, and of those made while no credit was left. */
 uint64_t chooser_chosen(struct chooser *c);
 uint64_t chooser_withheld(struct chooser *c);
-
-#endif

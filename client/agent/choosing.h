@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_CHOOSING_H
-#define GPUCTR_AGENT_CHOOSING_H
+#pragma once
 
 /* The budget of one capture in one process: it decides which launches are measured, notes the cost,
  * and counts the launches that are not sampled for the client. Thread-safe but for init and deinit.
@@ -182,5 +181,3 @@ size_t choosing_tell(struct choosing *c, struct pack_stratum *v, size_t max);
  * Returns true if more than the budget was spent because the program was too short to pay back the
  * first Start. */
 bool choosing_describe(struct choosing *c, char *text, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_CLAIMS_H
-#define GPUCTR_AGENT_CLAIMS_H
+#pragma once
 
 #include "proto/wire/wire.h"
 
@@ -11,5 +10,3 @@
 void claims_collect(bool with_pid);
 /* The claims in the form of messages; lives as long as the process. */
 struct wire_strings claims_list(void);
-
-#endif

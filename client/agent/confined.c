@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client/agent/link.h"
+#include "client/agent/connection.h"
 #include "client/agent/lock.h"
 
 /* Linux tells of each thread in /proc how many filters it has. The file is opened early and kept
@@ -47,7 +47,7 @@ static void open_status(void)
 	if (fd < 0) {
 		return;
 	}
-	high = fcntl(fd, F_DUPFD_CLOEXEC, link_high_number());
+	high = fcntl(fd, F_DUPFD_CLOEXEC, connection_high_number());
 	if (high >= 0) {
 		close(fd);
 		fd = high;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_CONFINED_H
-#define GPUCTR_AGENT_CONFINED_H
+#pragma once
 
 /* A program may confine itself after its start by a seccomp filter that kills a thread which opens
  * a connection or sends a message. A filter for one thread does not affect the agent's threads; a
@@ -33,5 +32,3 @@ void confined_refusal(struct refusal *r);
 
 /* To be called in a child that was forked without exec: the open file is the parent's. */
 void confined_leave_to_parent(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_CONTEXTS_H
-#define GPUCTR_AGENT_CONTEXTS_H
+#pragma once
 
 /* The CUDA contexts of a captured process: found at their first launch in the capture, or when a
  * stream is made in them, and kept until the capture is freed. */
@@ -53,5 +52,3 @@ void contexts_let_go(struct capture *c);
 /* To be called when no thread is inside the capture. Releases all that can be released without
  * waiting. True: CUPTI holds nothing in any context any more. */
 bool contexts_retire(struct capture *c);
-
-#endif

@@ -20,7 +20,7 @@
  * launches. Buffers are recycled, because page faults in a fresh image of some MiB cost more than
  * copying the data; one image is kept.
  *
- * The thread blocks all signals, so that the program's own threads handle them. When the link
+ * The thread blocks all signals, so that the program's own threads handle them. When the connection
  * breaks, the thread goes on taking batches and drops them, so that the program never waits for a
  * daemon that has ended. */
 
@@ -39,7 +39,7 @@ void deliver_init(struct deliver *d)
 	list_init(&d->spare);
 	list_init(&d->notes);
 	lock_init(&d->lock, LOCK_LEAF);
-	lock_init(&d->link_lock, LOCK_LINK);
+	lock_init(&d->connection_lock, LOCK_CONNECTION);
 	lock_cond_init(&d->wake);
 	lock_cond_init(&d->drained);
 }
@@ -270,9 +270,9 @@ void deliver_notice_now(struct deliver *d, int code, const char *message, const 
 {
 	const struct wire_message m = make_notice(d, code, message, remedy);
 
-	LOCK_SCOPE(&d->link_lock);
+	LOCK_SCOPE(&d->connection_lock);
 	if (d->lent) {
-		link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+		connection_send(d->connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 	} else {
 		deliver_note(d, &m);
 	}
@@ -280,16 +280,16 @@ void deliver_notice_now(struct deliver *d, int code, const char *message, const 
 
 static void set_lent(struct deliver *d, bool lent)
 {
-	LOCK_SCOPE(&d->link_lock);
+	LOCK_SCOPE(&d->connection_lock);
 	d->lent = lent;
 }
 
-void deliver_lend_link(struct deliver *d)
+void deliver_lend_connection(struct deliver *d)
 {
 	set_lent(d, true);
 }
 
-void deliver_take_link(struct deliver *d)
+void deliver_take_connection(struct deliver *d)
 {
 	set_lent(d, false);
 }
@@ -303,7 +303,7 @@ static void send_note(struct deliver *d, struct note *n)
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	if (frame_parse(n->frame, n->bytes, &f) == 0 &&
 	    wire_decode(&a, f.type, f.payload, f.size, &m) == 0) {
-		link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+		connection_send(d->connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
 	arena_deinit(&a);
 	free(n);
@@ -321,7 +321,7 @@ static void send_progress(struct deliver *d, uint64_t *last_seen)
 
 	if (m.progress.totals.seen != *last_seen) {
 		*last_seen = m.progress.totals.seen;
-		link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+		connection_send(d->connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
 }
 
@@ -395,7 +395,7 @@ static int send_image(struct deliver *d, const struct batch *b, uint64_t first)
 			},
 		};
 
-		r = link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+		r = connection_send(d->connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 		offset += n;
 	}
 	return r;
@@ -426,8 +426,8 @@ static void send_batch(struct deliver *d, struct batch *b, double *values, bool 
 	if (d->on_values) {
 		d->on_values(d->userdata, b->launches, kept, values);
 	}
-	if (pack_send(d->link, d->welcome, d->intern, b->launches, kept, values, d->next_index) ==
-	    0) {
+	if (pack_send(d->connection, d->welcome, d->intern, b->launches, kept, values,
+		      d->next_index) == 0) {
 		atomic_fetch_add(&d->counters->measured, kept);
 		d->next_index += kept;
 	} else {
@@ -440,7 +440,7 @@ static void process_batch(struct deliver *d, struct batch *b)
 	double *values = NULL;
 	bool *measured = NULL;
 
-	if (d->link->fd < 0) {
+	if (d->connection->fd < 0) {
 		drop(d, b);
 		return;
 	}
@@ -458,16 +458,16 @@ static void process_batch(struct deliver *d, struct batch *b)
 	free(measured);
 }
 
-/* A broken link ends the capture as well. */
-static void check_link(struct deliver *d)
+/* A broken connection ends the capture as well. */
+static void check_connection(struct deliver *d)
 {
 	struct wire_message m;
 
-	if (d->link->fd < 0) {
+	if (d->connection->fd < 0) {
 		d->on_stop(d->userdata, GPUCTR_E_NO_DAEMON, "");
 		return;
 	}
-	if (link_receive(d->link, &m, 0) == 0 && m.type == WIRE_AGENT_STOP) {
+	if (connection_receive(d->connection, &m, 0) == 0 && m.type == WIRE_AGENT_STOP) {
 		d->on_stop(d->userdata, m.agent_stop.code, m.agent_stop.message);
 	}
 }
@@ -542,9 +542,9 @@ static bool work_once(struct deliver *d, uint64_t *last_seen)
 	if (take_tick(d)) {
 		send_progress(d, last_seen);
 		/* Marks and ranges do not wait for a kernel: they would only gather. */
-		pack_send(d->link, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
+		pack_send(d->connection, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
 		if (!finishing) {
-			check_link(d);
+			check_connection(d);
 		}
 		if (!finishing && d->on_idle) {
 			d->on_idle(d->userdata);
@@ -588,7 +588,7 @@ static void tell_marks_dropped(struct deliver *d)
 			 "%llu NVTX marks were left out: a process may set %d in a quarter of a "
 			 "second",
 			 (unsigned long long)n, INTERN_MARKS_MAX);
-		link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+		connection_send(d->connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
 }
 
@@ -613,10 +613,10 @@ void deliver_run(struct deliver *d)
 	if (d->on_end) {
 		d->on_end(d->userdata);
 	}
-	pack_send(d->link, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
+	pack_send(d->connection, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
 	tell_marks_dropped(d);
 	bye.goodbye.totals = counters_read(d->counters);
-	link_send(d->link, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	connection_send(d->connection, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 	LOCK_SCOPE(&d->lock);
 	state_move(&d->state, CAPTURE_OVER);
 	pthread_cond_broadcast(&d->drained);
@@ -714,7 +714,7 @@ bool deliver_deinit(struct deliver *d)
 	free_batches(&d->spare);
 	free(d->spare_image);
 	lock_deinit(&d->lock);
-	lock_deinit(&d->link_lock);
+	lock_deinit(&d->connection_lock);
 	pthread_cond_destroy(&d->wake);
 	pthread_cond_destroy(&d->drained);
 	return true;

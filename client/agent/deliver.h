@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_DELIVER_H
-#define GPUCTR_AGENT_DELIVER_H
+#pragma once
 
 /* A thread of the agent's that evaluates batches of measured launches and sends the values to the
  * daemon. gpuctr-replay uses the same code. */
@@ -12,7 +11,7 @@
 #include <stdint.h>
 
 #include "client/agent/intern.h"
-#include "client/agent/link.h"
+#include "client/agent/connection.h"
 #include "client/agent/lock.h"
 #include "client/agent/state.h"
 #include "proto/base/list.h"
@@ -72,7 +71,7 @@ struct deliver {
 	_Atomic(enum capture_state) state;
 
 	/* Set before deliver_start(), constant after. */
-	struct link *link;
+	struct connection *connection;
 	struct intern *intern;
 	struct counters *counters;
 	const struct wire_agent_welcome *welcome; /* plan, ids */
@@ -102,9 +101,9 @@ struct deliver {
 	uint8_t *spare_image;
 	size_t spare_image_room;
 	size_t queued_bytes;
-	bool started;	       /* the thread was started */
-	uint64_t next_tick_ns; /* when the thread next does its periodic work; 0: at once */
-	struct lock link_lock; /* protects lent, and the link while it is lent */
+	bool started;		     /* the thread was started */
+	uint64_t next_tick_ns;	     /* when the thread next does its periodic work; 0: at once */
+	struct lock connection_lock; /* protects lent, and the connection while it is lent */
 	bool lent;
 	uint64_t next_index;
 	struct list notes; /* messages other than records, which the thread will send */
@@ -141,14 +140,14 @@ void deliver_note(struct deliver *d, const struct wire_message *m);
 /* Sends a notice to the user, with code, cause and remedy. */
 void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy);
 
-/* As deliver_notice(); but while the thread has lent its link, the calling thread sends the notice
- * at once, because the delivering thread may hang. */
+/* As deliver_notice(); but while the thread has lent its connection, the calling thread sends the
+ * notice at once, because the delivering thread may hang. */
 void deliver_notice_now(struct deliver *d, int code, const char *message, const char *remedy);
 
-/* The thread calls these two around a call that may hang. In between it does not use its link, so
- * others may. */
-void deliver_lend_link(struct deliver *d);
-void deliver_take_link(struct deliver *d);
+/* The thread calls these two around a call that may hang. In between it does not use its
+ * connection, so others may. */
+void deliver_lend_connection(struct deliver *d);
+void deliver_take_connection(struct deliver *d);
 
 /* Asks the thread to deliver all queued batches and then to send goodbye. */
 void deliver_request_finish(struct deliver *d);
@@ -164,5 +163,3 @@ void deliver_wait(struct deliver *d, uint64_t timeout_ns);
 void deliver_finish(struct deliver *d, uint64_t timeout_ns);
 
 struct gpuctr_totals counters_read(const struct counters *c);
-
-#endif

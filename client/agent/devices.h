@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_DEVICES_H
-#define GPUCTR_AGENT_DEVICES_H
+#pragma once
 
 /* The GPUs that a captured process uses. */
 
@@ -27,5 +26,3 @@ struct device_info {
 struct device_info *devices_find(struct capture *c);
 
 void devices_free(struct capture *c);
-
-#endif

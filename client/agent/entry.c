@@ -46,19 +46,19 @@ static bool wants_standby(void)
 
 /* --- one capture, from the start --- */
 
-static struct link token_link = { .fd = -1 };
+static struct connection token_connection = { .fd = -1 };
 
 static void leave_to_parent(void)
 {
-	link_leave(token_link.fd, token_link.file);
-	token_link.fd = -1;
+	connection_leave(token_connection.fd, token_connection.file);
+	token_connection.fd = -1;
 }
 
 static void *serve(void *argument)
 {
-	token_link.plain = true;
+	token_connection.plain = true;
 	agent_run(argument);
-	link_close(&token_link);
+	connection_close(&token_connection);
 	return NULL;
 }
 
@@ -75,7 +75,7 @@ static void tell_no_thread(const struct capture *c, int error)
 	snprintf(text, sizeof(text),
 		 "no thread could be started in the program (%s), which runs on unmeasured",
 		 strerror(-error));
-	link_send(&token_link, &m, -1, CLOCK_NS_PER_S);
+	connection_send(&token_connection, &m, -1, CLOCK_NS_PER_S);
 }
 
 static void begin(const char *token)
@@ -83,7 +83,7 @@ static void begin(const char *token)
 	char program[LIMIT_NAME_BYTES];
 	struct wire_agent_hello hello = { .token = token, .program = program };
 	struct refusal why = { 0 };
-	struct capture *c = agent_begin(&token_link, false);
+	struct capture *c = agent_begin(&token_connection, false);
 	pthread_t thread;
 	bool started;
 	int r;
@@ -94,8 +94,8 @@ static void begin(const char *token)
 	if (!c) {
 		return;
 	}
-	if (hello_say(&token_link, agent_socket_path(), &hello, &c->arena, &c->welcome, &why) !=
-	    0) {
+	if (hello_say(&token_connection, agent_socket_path(), &hello, &c->arena, &c->welcome,
+		      &why) != 0) {
 		agent_drop(c); /* nobody can be told; the client notices by itself that no process
 				  came */
 		return;
@@ -110,8 +110,8 @@ static void begin(const char *token)
 		}
 	} else {
 		tell_no_thread(c, r);
-		link_close(&token_link); /* no thread delivers, so the client hears that the process
-					    was lost */
+		connection_close(&token_connection); /* no thread delivers, so the client hears that
+					    the process was lost */
 		agent_abandon(c);
 	}
 }

@@ -8,7 +8,7 @@
 #include "proto/wire/limits.h"
 
 /* CUPTI evaluates hardware metrics range by range; columns are weighted sums of them. A range is
- * matched to its launch by its name, the launch's place in the batch, because CUPTI does not
+ * matched to its launch by its name, the launch's index in the batch, because CUPTI does not
  * promise the order of ranges in an image.
  *
  * A launch whose own time is not known gets the length of its range, if that was measured. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_EVALUATE_H
-#define GPUCTR_AGENT_EVALUATE_H
+#pragma once
 
 #include "client/agent/deliver.h"
 
@@ -13,5 +12,3 @@ int evaluate_batch(const struct wire_plan *plan, const struct batch *b, double *
 
 /* Where no counter was read: each launch is a record, without values. */
 int evaluate_nothing(const struct batch *b, size_t n_columns, double *values, bool *measured);
-
-#endif

@@ -197,7 +197,7 @@ static struct stratum_key group_of(const struct filter *f, const struct stratum_
 }
 
 /* The index of this launch in its group, from 0. */
-static uint64_t take_place(struct filter *f, const struct stratum_key *key)
+static uint64_t take_index(struct filter *f, const struct stratum_key *key)
 {
 	struct stratum_key group;
 
@@ -210,9 +210,9 @@ static uint64_t take_place(struct filter *f, const struct stratum_key *key)
 
 bool filter_takes(struct filter *f, const struct stratum_key *key)
 {
-	uint64_t place = take_place(f, key), left = place - f->skip;
+	uint64_t index = take_index(f, key), left = index - f->skip;
 
-	if (place < f->skip || left % f->every != 0 ||
+	if (index < f->skip || left % f->every != 0 ||
 	    (f->count > 0 && left / f->every >= f->count)) {
 		return false;
 	}

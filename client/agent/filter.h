@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_FILTER_H
-#define GPUCTR_AGENT_FILTER_H
+#pragma once
 
 /* Selects the launches of a process that are measured: */
 
@@ -97,5 +96,3 @@ bool filter_describe(struct filter *f, char *text, size_t bytes);
 
 /* Writes how many launches the limit of records left out; false: none. */
 bool filter_describe_limit(struct filter *f, char *text, size_t bytes);
-
-#endif

@@ -101,7 +101,7 @@ void functions_prepare(struct capture *c, struct function *f)
 	f->generation = generation;
 }
 
-static struct function *find_place(CUfunction handle, uint32_t context)
+static struct function *find_slot(CUfunction handle, uint32_t context)
 {
 	uintptr_t n = (uintptr_t)handle;
 
@@ -116,7 +116,7 @@ struct function *functions_find(struct capture *c, CUfunction handle, uint32_t c
 	if (!cache && !cache_make()) {
 		return NULL;
 	}
-	f = find_place(handle, context);
+	f = find_slot(handle, context);
 	if (!f->name || f->handle != handle || f->context != context ||
 	    strcmp(f->name, name) != 0) {
 		free(f->name);

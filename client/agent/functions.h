@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_FUNCTIONS_H
-#define GPUCTR_AGENT_FUNCTIONS_H
+#pragma once
 
 /* Properties of the kernels that a thread launches. */
 
@@ -34,5 +33,3 @@ struct function *functions_find(struct capture *c, CUfunction handle, uint32_t c
 /* Prepares a launch that is to be measured: loads the kernel's module and assigns a number. The
  * launch's context is current, and stream captures are locked out. */
 void functions_prepare(struct capture *c, struct function *f);
-
-#endif

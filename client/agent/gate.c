@@ -11,6 +11,7 @@
 enum { SETTLE_US = 200 };
 
 #define PATIENCE_FIRST_NS (2 * CLOCK_NS_PER_S)
+#define PATIENCE_SLICE_NS (100 * CLOCK_NS_PER_MS)
 
 static const char the_launch[] = "the launch";
 
@@ -37,13 +38,29 @@ static bool holder_is_in_cupti(struct gate *g)
 	return call && call != the_launch && !atomic_load(&g->lost);
 }
 
+/* While the process is stopped (SIGSTOP, a debugger, a frozen cgroup) the holder is as well, so a
+ * stop of any length costs one slice of the patience. */
+static bool lock_patiently(struct gate *g, uint64_t patience_ns)
+{
+	bool locked = false;
+
+	while (!locked && patience_ns > 0) {
+		uint64_t slice_ns =
+			patience_ns < PATIENCE_SLICE_NS ? patience_ns : PATIENCE_SLICE_NS;
+
+		locked = lock_until(&g->lock, clock_now_ns() + slice_ns);
+		patience_ns -= slice_ns;
+	}
+	return locked;
+}
+
 bool gate_lock(struct gate *g, struct patience *p)
 {
 	uint64_t patience_ns;
 
 	do {
 		patience_ns = gate_patience_ns(p);
-		if (lock_until(&g->lock, clock_now_ns() + patience_ns)) {
+		if (lock_patiently(g, patience_ns)) {
 			return true;
 		}
 	} while (holder_is_in_cupti(g));
@@ -72,13 +89,14 @@ void gate_leave(struct gate *g)
 	lock_release(&g->lock);
 }
 
-const char *gate_lose_call(struct gate *g, uint64_t ns)
+const char *gate_lose_call(struct gate *g, uint64_t from_ns, uint64_t ns)
 {
 	const char *call = atomic_load(&g->call);
-	uint64_t since_ns = atomic_load(&g->call_since_ns), now_ns = clock_now_ns();
-	bool late = since_ns != 0 && now_ns > since_ns && now_ns - since_ns > ns;
+	uint64_t since_ns = atomic_load(&g->call_since_ns);
 
-	return call && late && !atomic_exchange(&g->lost, true) ? call : NULL;
+	since_ns = since_ns > from_ns ? since_ns : from_ns;
+	return call && clock_now_ns() > since_ns + ns && !atomic_exchange(&g->lost, true) ? call
+											  : NULL;
 }
 
 /* --- other work is kept out --- */

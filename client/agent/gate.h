@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_GATE_H
-#define GPUCTR_AGENT_GATE_H
+#pragma once
 
 /* The gate of a CUDA context: which thread measures, which calls give the GPU other work, when that
  * work is kept out, and how long each thread waits for another.
@@ -63,9 +62,9 @@ void gate_enter_launch(struct gate *g);
 /* After a launch: opens the gate and releases the lock. */
 void gate_leave(struct gate *g);
 
-/* If the holder's call has taken longer than ns, returns its name once and marks it as lost: no
- * thread waits for it any more. Else NULL. The caller does not hold the lock. */
-const char *gate_lose_call(struct gate *g, uint64_t ns);
+/* If the holder's call has taken longer than ns since from_ns, returns its name once and marks it
+ * as lost: no thread waits for it any more. Else NULL. The caller does not hold the lock. */
+const char *gate_lose_call(struct gate *g, uint64_t from_ns, uint64_t ns);
 
 /* --- for the holder: other work is kept out --- */
 
@@ -104,5 +103,3 @@ bool gate_other_begins(struct gate *g, bool insist);
 void gate_disturb(struct gate *g);
 void gate_other_ends(struct gate *g);
 void gate_untracked_ends(struct gate *g);
-
-#endif

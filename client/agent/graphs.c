@@ -75,7 +75,7 @@ void graphs_deinit(struct graphs *g)
 	*g = (struct graphs){ .counts = g->counts };
 }
 
-static struct graph_launch *find_place(struct graphs *g, uint32_t correlation)
+static struct graph_launch *find_slot(struct graphs *g, uint32_t correlation)
 {
 	struct graph_launch *set = find_set(g, correlation), *oldest = set;
 
@@ -92,7 +92,7 @@ static struct graph_launch *find_place(struct graphs *g, uint32_t correlation)
 
 void graphs_expect(struct graphs *g, const struct launch *l, uintptr_t graph)
 {
-	struct graph_launch *place;
+	struct graph_launch *slot;
 
 	if (!g->v) {
 		g->v = calloc((size_t)1 << GRAPHS_BITS, sizeof(*g->v));
@@ -100,9 +100,9 @@ void graphs_expect(struct graphs *g, const struct launch *l, uintptr_t graph)
 	if (!g->v || l->correlation == 0) {
 		return;
 	}
-	place = find_place(g, l->correlation);
-	evict(g, place);
-	*place = (struct graph_launch){
+	slot = find_slot(g, l->correlation);
+	evict(g, slot);
+	*slot = (struct graph_launch){
 		.correlation = l->correlation,
 		.thread = l->thread,
 		.range = l->range,
@@ -123,7 +123,7 @@ void graphs_forget(struct graphs *g, uint32_t correlation)
 
 /* --- how many kernels a graph has --- */
 
-static struct graph_size *size_place(struct graphs *g, uintptr_t graph)
+static struct graph_size *size_slot(struct graphs *g, uintptr_t graph)
 {
 	return &g->sizes[(graph >> 4 ^ graph >> 14) % GRAPHS_SIZES];
 }
@@ -131,7 +131,7 @@ static struct graph_size *size_place(struct graphs *g, uintptr_t graph)
 /* NULL: it is not known. */
 static const struct graph_size *size_of(struct graphs *g, const struct graph_launch *l)
 {
-	const struct graph_size *s = size_place(g, l->graph);
+	const struct graph_size *s = size_slot(g, l->graph);
 
 	return l->graph != 0 && s->graph == l->graph ? s : NULL;
 }
@@ -141,7 +141,7 @@ static void note_size(struct graphs *g, const struct graph_launch *l)
 	const struct graph_size *known = size_of(g, l);
 	uint32_t most = known && known->most > l->n_came ? known->most : l->n_came;
 
-	*size_place(g, l->graph) = (struct graph_size){ l->graph, l->n_came, most };
+	*size_slot(g, l->graph) = (struct graph_size){ l->graph, l->n_came, most };
 }
 
 enum graph_here graphs_look(struct graphs *g, uint32_t correlation, uint64_t *n_came)

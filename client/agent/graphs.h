@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_GRAPHS_H
-#define GPUCTR_AGENT_GRAPHS_H
+#pragma once
 
 /* Launches of CUDA graphs whose kernels are told one by one, and those kernels of them that CUPTI
  * has told of, from the launch until its batch is delivered; launches stay known for longer, for
@@ -103,5 +102,3 @@ enum graph_here graphs_look(struct graphs *g, uint32_t correlation, uint64_t *n_
 /* The batch of the launch is delivered, or dropped. */
 struct graph_told graphs_take(struct graphs *g, uint32_t correlation);
 struct graph_kernels graphs_take_late(struct graphs *g);
-
-#endif

@@ -266,6 +266,9 @@ static bool wait_patiently(struct capture *c, struct ranges *r, CUstream only, C
 			begin_ns = clock_now_ns();
 		}
 	}
+	if (is_done(c, r, only, except)) { /* while the process was stopped */
+		return true;
+	}
 	gate_spend(&c->patience, clock_now_ns() - begin_ns);
 	return false;
 }

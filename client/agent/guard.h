@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_GUARD_H
-#define GPUCTR_AGENT_GUARD_H
+#pragma once
 
 /* The guard prevents deadlocks: it decides when a range may be opened and closed, so that the
  * program never waits for itself. The guard polls the driver and never makes a call that blocks. */
@@ -124,5 +123,3 @@ void guard_disturb(struct ranges *r, const struct guard_work *work);
  * any time until now. */
 void guard_other_ends(struct ranges *r, const struct guard_work *work);
 void guard_untracked_ends(struct ranges *r, const struct guard_work *work);
-
-#endif

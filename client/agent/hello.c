@@ -19,18 +19,18 @@ bool hello_keep(const struct wire_message *m, struct arena *arena, struct wire_a
 	return true;
 }
 
-int hello_say(struct link *l, const char *socket_path, const struct wire_agent_hello *hello,
+int hello_say(struct connection *l, const char *socket_path, const struct wire_agent_hello *hello,
 	      struct arena *arena, struct wire_agent_welcome *ret, struct refusal *r)
 {
 	struct wire_message m = { .type = WIRE_AGENT_HELLO, .agent_hello = *hello };
-	int e = link_open(l, socket_path);
+	int e = connection_open(l, socket_path);
 
 	m.agent_hello.version = PROTO_VERSION;
 	if (e == 0) {
-		e = link_send(l, &m, -1, HELLO_TIMEOUT_S * CLOCK_NS_PER_S);
+		e = connection_send(l, &m, -1, HELLO_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
 	if (e == 0) {
-		e = link_receive(l, &m, HELLO_TIMEOUT_S * CLOCK_NS_PER_S);
+		e = connection_receive(l, &m, HELLO_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
 	if (e < 0) {
 		refusal_set(r, GPUCTR_E_NO_DAEMON, "Start it through gpuctr-client.",
@@ -44,6 +44,6 @@ int hello_say(struct link *l, const char *socket_path, const struct wire_agent_h
 	} else {
 		return 0;
 	}
-	link_close(l);
+	connection_close(l);
 	return r->code;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_INTERN_H
-#define GPUCTR_AGENT_INTERN_H
+#pragma once
 
 /* Numbers strings, kernels, NVTX ranges and sets of ranges, which many records share. Each gets a
  * number when first used and is sent once. Numbers start at 1 and are never reused. After sending
@@ -94,5 +93,3 @@ static inline uint32_t intern_generation(struct intern *in)
 /* Moves what is pending to *ret, which definitions_deinit() frees. */
 void intern_take(struct intern *in, struct definitions *ret);
 void definitions_deinit(struct definitions *d);
-
-#endif

@@ -26,18 +26,18 @@
  * when the thread first launches into it. */
 static bool stream_is_capturing(struct capture *c, struct section *v, CUstream stream)
 {
-	bool first = c->late && !v->last_stream.asked, captures;
+	bool first = c->late && !v->last_stream.asked, is_capturing;
 	uint64_t id;
 
 	if (!first && !stream_captures_any(&c->stream_captures)) {
 		return false;
 	}
-	id = stream_captures_find(c->profiler, stream, &captures);
-	v->last_stream.asked = !captures;
-	if (captures && c->late) {
+	id = stream_captures_find(c->profiler, stream, &is_capturing);
+	v->last_stream.asked = !is_capturing;
+	if (is_capturing && c->late) {
 		stream_captures_meet(&c->stream_captures, id);
 	}
-	return captures;
+	return is_capturing;
 }
 
 /* The context of a launch, which is in most cases that of the thread's last launch. */
@@ -241,8 +241,6 @@ static void on_launch_exit(struct capture *c, struct section *v, const CUpti_Cal
 	struct ranges *r = v->launching;
 	const CUresult *result = data->functionReturnValue;
 
-	/* A launch by a signal handler that comes here is still a part of this one: else it would
-	 * wait for a lock that its own thread holds. */
 	if (c->method->beside || r->state == RANGES_STARTED) {
 		c->method->close(c, r, &v->launched, !result || *result == CUDA_SUCCESS);
 	}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_LAUNCHES_H
-#define GPUCTR_AGENT_LAUNCHES_H
+#pragma once
 
 /* What is done around the program's calls, in CUPTI's callbacks before and after them, on the
  * thread that makes them. */
@@ -17,5 +16,3 @@ void launches_on_launch(struct capture *c, struct section *v, CUpti_CallbackId i
 /* A copy, a fill, or something to wait for. */
 void launches_on_other_work(struct capture *c, struct section *v, CUpti_CallbackId id,
 			    const CUpti_CallbackData *data);
-
-#endif

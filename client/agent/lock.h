@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_LOCK_H
-#define GPUCTR_AGENT_LOCK_H
+#pragma once
 
 /* The agent's mutexes, each of one kind. A thread that holds one waits only for those of a later
  * kind, so threads cannot wait for each other in a circle. Debug and sanitizer builds
@@ -18,11 +17,11 @@
 #include "proto/base/clock.h"
 
 enum lock_kind {
-	LOCK_AGENT,   /* which capture is under way */
-	LOCK_CONTEXT, /* of a CUDA context, held across a measured launch and calls of CUPTI */
-	LOCK_SETUP,   /* around calls of CUPTI and the driver that set up a device, or tracing */
-	LOCK_LINK,    /* the connection while the delivering thread may be stuck in CUPTI */
-	LOCK_NVTX,    /* the open ranges of the process */
+	LOCK_AGENT,	 /* which capture is under way */
+	LOCK_CONTEXT,	 /* of a CUDA context, held across a measured launch and calls of CUPTI */
+	LOCK_SETUP,	 /* around calls of CUPTI and the driver that set up a device, or tracing */
+	LOCK_CONNECTION, /* the connection while the delivering thread may be stuck in CUPTI */
+	LOCK_NVTX,	 /* the open ranges of the process */
 	LOCK_STREAMS, /* of a context, held across cuStreamQuery(), where CUPTI may want a buffer */
 	LOCK_RECORDS, /* of CUPTI's records: kernels' names are looked up meanwhile */
 	LOCK_LEAF,    /* a few instructions, and no other lock is taken meanwhile */
@@ -131,5 +130,3 @@ static inline bool lock_wait_until(struct lock *l, pthread_cond_t *c, uint64_t b
 
 	return pthread_cond_timedwait(c, &l->mutex, &by) == 0;
 }
-
-#endif

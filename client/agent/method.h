@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_METHOD_H
-#define GPUCTR_AGENT_METHOD_H
+#pragma once
 
 /* What is done around a launch to learn something of it. */
 
@@ -32,5 +31,3 @@ extern const struct method method_ranges;
 
 /* For traces: notes when kernels ran, and reads no counter. */
 extern const struct method method_trace;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_NAMES_H
-#define GPUCTR_AGENT_NAMES_H
+#pragma once
 
 /* Hashes of names, which stay the same as long as the process lives; intern's numbers do not. */
 
@@ -16,5 +15,3 @@ static inline uint64_t names_hash(uint64_t before, const char *name)
 	}
 	return hash ? hash : 1;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_NVTX_H
-#define GPUCTR_AGENT_NVTX_H
+#pragma once
 
 /* The NVTX ranges of this process, as its own calls open and close them. */
 
@@ -22,5 +21,3 @@ void nvtx_watch(bool on);
 
 /* Called by NVTX in each library that uses it; export_table is its function of that name. */
 int nvtx_initialize(const void *(*export_table)(uint32_t));
-
-#endif

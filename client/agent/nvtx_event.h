@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_NVTX_EVENT_H
-#define GPUCTR_AGENT_NVTX_EVENT_H
+#pragma once
 
 /* The interface between the functions that NVTX calls (nvtx_callbacks.c) and nvtx.c. */
 
@@ -48,5 +47,3 @@ struct nvtx_domain *nvtx_new_domain(const char *name);
 void nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name);
 
 void nvtx_wide_to_utf8(const wchar_t *w, char *out, size_t size);
-
-#endif

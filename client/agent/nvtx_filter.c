@@ -177,26 +177,26 @@ bool nvtx_filter_selects(struct nvtx_filter *f, const uint64_t *state, const uin
 	return included && !excluded;
 }
 
-bool nvtx_filter_triggers(struct nvtx_filter *f, size_t place, const uint64_t *below,
+bool nvtx_filter_triggers(struct nvtx_filter *f, size_t index, const uint64_t *below,
 			  const uint64_t *state)
 {
-	const struct nvtx_expression *e = place < f->n ? f->v[place] : NULL;
+	const struct nvtx_expression *e = index < f->n ? f->v[index] : NULL;
 	size_t term;
 
 	if (!e || nvtx_term_is_started(e, 0)) {
 		return false;
 	}
-	term = f->first_term[place];
+	term = f->first_term[index];
 	if (!nvtx_term_holds(e, 0, state[term]) || (below && nvtx_term_holds(e, 0, below[term]))) {
 		return false;
 	}
-	note_hit(f, place);
+	note_hit(f, index);
 	return true;
 }
 
-bool nvtx_filter_names(struct nvtx_filter *f, size_t place, const char *domain, const char *message)
+bool nvtx_filter_names(struct nvtx_filter *f, size_t index, const char *domain, const char *message)
 {
-	const struct nvtx_expression *e = place < f->n ? f->v[place] : NULL;
+	const struct nvtx_expression *e = index < f->n ? f->v[index] : NULL;
 
 	if (!e || !nvtx_term_is_started(e, 0)) {
 		return false;
@@ -205,7 +205,7 @@ bool nvtx_filter_names(struct nvtx_filter *f, size_t place, const char *domain, 
 	if (!nvtx_term_names(e, 0, domain, message)) {
 		return false;
 	}
-	note_hit(f, place);
+	note_hit(f, index);
 	return true;
 }
 

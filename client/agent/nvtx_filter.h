@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_NVTX_FILTER_H
-#define GPUCTR_AGENT_NVTX_FILTER_H
+#pragma once
 
 /* Selects launches by the NVTX ranges around them: --nvtx-include, --nvtx-exclude. The caller
  * supplies the ranges: nvtx_select.c those of a program, gpuctr-replay those of a recording. */
@@ -70,17 +69,15 @@ static inline void nvtx_filter_note_launch(struct nvtx_filter *f)
 	}
 }
 
-/* Does the expression v[place] match state, but not the stack below (NULL: an empty stack)? */
-bool nvtx_filter_triggers(struct nvtx_filter *f, size_t place, const uint64_t *below,
+/* Does the expression v[index] match state, but not the stack below (NULL: an empty stack)? */
+bool nvtx_filter_triggers(struct nvtx_filter *f, size_t index, const uint64_t *below,
 			  const uint64_t *state);
 
-/* Does the expression v[place] match this start/end range or mark? */
-bool nvtx_filter_names(struct nvtx_filter *f, size_t place, const char *domain,
+/* Does the expression v[index] match this start/end range or mark? */
+bool nvtx_filter_names(struct nvtx_filter *f, size_t index, const char *domain,
 		       const char *message);
 
 /* Is there an expression that no launch has matched? Then r names it, and a few of the ranges that
  * there were. */
 bool nvtx_filter_missed(struct nvtx_filter *f, const struct wire_selection *selection,
 			struct refusal *r);
-
-#endif

@@ -16,23 +16,23 @@
 
 enum { NAMES = 4096, NAMES_BITS = 12, KEPT_TRIES = 16 };
 
-_Static_assert((int)NAMES == 1 << (int)NAMES_BITS, "as many places");
+_Static_assert((int)NAMES == 1 << (int)NAMES_BITS, "as many slots");
 
 static _Atomic uint64_t last[NAMES], kept[NAMES];
 
 /* Names that differ in their last letter have hashes that differ in few bits. */
-static size_t place_of(uint64_t name)
+static size_t slot_of(uint64_t name)
 {
 	return name * UINT64_C(0x9e3779b97f4a7c15) >> (64 - NAMES_BITS);
 }
 
 static bool is_kept(uint64_t name)
 {
-	size_t place = place_of(name);
+	size_t slot = slot_of(name);
 
 	for (size_t i = 0; i < KEPT_TRIES; i++) {
 		uint64_t found =
-			atomic_load_explicit(&kept[(place + i) % NAMES], memory_order_relaxed);
+			atomic_load_explicit(&kept[(slot + i) % NAMES], memory_order_relaxed);
 
 		if (found == name || found == 0) {
 			return found == name;
@@ -43,12 +43,12 @@ static bool is_kept(uint64_t name)
 
 static void keep(uint64_t name)
 {
-	size_t place = place_of(name);
+	size_t slot = slot_of(name);
 
 	for (size_t i = 0; i < KEPT_TRIES; i++) {
 		uint64_t found = 0;
 
-		if (atomic_compare_exchange_strong(&kept[(place + i) % NAMES], &found, name) ||
+		if (atomic_compare_exchange_strong(&kept[(slot + i) % NAMES], &found, name) ||
 		    found == name) {
 			return;
 		}
@@ -57,16 +57,16 @@ static void keep(uint64_t name)
 
 static bool meet(uint64_t name)
 {
-	_Atomic uint64_t *place = &last[place_of(name)];
+	_Atomic uint64_t *slot = &last[slot_of(name)];
 
 	if (is_kept(name)) {
 		return true;
 	}
-	if (atomic_load_explicit(place, memory_order_relaxed) == name) {
+	if (atomic_load_explicit(slot, memory_order_relaxed) == name) {
 		keep(name);
 		return true;
 	}
-	atomic_store_explicit(place, name, memory_order_relaxed);
+	atomic_store_explicit(slot, name, memory_order_relaxed);
 	return false;
 }
 

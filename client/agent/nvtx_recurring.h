@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_NVTX_RECURRING_H
-#define GPUCTR_AGENT_NVTX_RECURRING_H
+#pragma once
 
 /* Ranges whose names come again: "forward", "layer 7", and not "iteration 17" or "aten::add, seq =
  * 4711". The former divide launches into useful kinds; with the latter each launch would be a kind
@@ -20,5 +19,3 @@ uint64_t nvtx_recurring_name(void);
 
 /* The same range, with all ranges around it, as a number of in; 0: none. */
 uint32_t nvtx_recurring_range(struct intern *in);
-
-#endif

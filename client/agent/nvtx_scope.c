@@ -47,7 +47,7 @@ static bool grow(struct nvtx_scope *s)
 	return states != NULL;
 }
 
-/* With the lock: of the ranges from this place up. */
+/* With the lock: of the ranges from this position up. */
 static void match_from(struct nvtx_scope *s, size_t i)
 {
 	struct nvtx_filter *f = s->filter;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_NVTX_SCOPE_H
-#define GPUCTR_AGENT_NVTX_SCOPE_H
+#pragma once
 
 /* The push/pop ranges of all threads as one stack, for --nvtx-push-pop-scope process. */
 
@@ -36,11 +35,9 @@ void nvtx_scope_deinit(struct nvtx_scope *s);
 /* Puts a range on top, and returns its number; 0: out of memory. The message is copied. */
 uint64_t nvtx_scope_push(struct nvtx_scope *s, const char *domain, const char *message);
 
-/* Removes the range from any place in the stack. */
+/* Removes the range from any position in the stack. */
 void nvtx_scope_pop(struct nvtx_scope *s, uint64_t id);
 
 /* How the filter matches the stack as it is now: n_terms numbers, valid for the calling thread
  * until its next call. capture is the number of the capture that s belongs to. */
 const uint64_t *nvtx_scope_match(struct nvtx_scope *s, uint32_t capture);
-
-#endif

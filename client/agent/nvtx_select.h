@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_NVTX_SELECT_H
-#define GPUCTR_AGENT_NVTX_SELECT_H
+#pragma once
 
 #include "client/agent/nvtx_filter.h"
 #include "client/agent/nvtx_scope.h"
@@ -17,5 +16,3 @@ void nvtx_adopt_stack(struct nvtx_scope *scope, uint32_t capture);
 /* Is a launch that the calling thread makes now measured, by the ranges that are open? capture is
  * the number of the one that f and scope belong to. */
 bool nvtx_selects(struct nvtx_filter *f, struct nvtx_scope *scope, uint32_t capture);
-
-#endif

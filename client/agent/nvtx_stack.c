@@ -49,15 +49,25 @@ void nvtx_set_stack(struct stack *s)
 
 /* --- start/end ranges --- */
 
-/* Around fork(): a child must not find the lock held by a thread that the child does not have. */
+enum { FORK_PATIENCE_MS = 200 };
+
+static __thread bool locked_for_fork;
+
+/* A child must not find the lock held by a thread that the child does not have. The holder may be
+ * the calling thread itself, interrupted by a signal handler that forks: it goes on in the child as
+ * well, and nobody waits for it here. */
 static void before_fork(void)
 {
-	lock_acquire(&process.lock);
+	locked_for_fork =
+		lock_until(&process.lock, clock_now_ns() + FORK_PATIENCE_MS * CLOCK_NS_PER_MS);
 }
 
 static void after_fork(void)
 {
-	lock_release(&process.lock);
+	if (locked_for_fork) {
+		locked_for_fork = false;
+		lock_release(&process.lock);
+	}
 }
 
 static void register_fork(void)

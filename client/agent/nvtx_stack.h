@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_NVTX_STACK_H
-#define GPUCTR_AGENT_NVTX_STACK_H
+#pragma once
 
 /* The NVTX ranges that are open: the push/pop ranges of each thread, and the start/end ranges of
  * the process. */
@@ -73,5 +72,3 @@ const char *nvtx_domain_name(const struct nvtx_domain *domain);
 
 /* NULL: the category has no name. */
 const char *nvtx_category_name(const struct nvtx_domain *domain, uint32_t id);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_NVTX_WATCH_H
-#define GPUCTR_AGENT_NVTX_WATCH_H
+#pragma once
 
 /* Reports ranges and marks that begin or end a measured phase to phase.h, and the ranges of all
  * threads to nvtx_scope.h. */
@@ -22,5 +21,3 @@ void nvtx_watch_pop(const struct entry *e);
 
 /* The calling thread is in a section of c. */
 void nvtx_watch_mark(struct capture *c, const struct event *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_OVERHEAD_H
-#define GPUCTR_AGENT_OVERHEAD_H
+#pragma once
 
 /* The cost of CUPTI's callbacks: CUPTI calls the agent before and after each launch, measured or
  * not. */
@@ -34,5 +33,3 @@ bool overhead_is_synchronize(CUpti_CallbackId id);
  * that could invalidate a stream capture. */
 void overhead_observe(struct capture *c, struct section *v, CUpti_CallbackId id,
 		      const CUpti_CallbackData *data, bool timed);
-
-#endif

@@ -20,7 +20,7 @@ enum {
 };
 
 struct packer {
-	struct link *link;
+	struct connection *connection;
 	const struct wire_agent_welcome *welcome;
 	struct buffer payload;
 	struct arena scratch;
@@ -46,7 +46,7 @@ static int send_columns(struct packer *p, const struct wire_record_columns *colu
 		(uint32_t)n,
 		{ buffer_length(&p->payload), p->payload.data + p->payload.start },
 	};
-	return link_send(p->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	return connection_send(p->connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 }
 
 /* --- definitions --- */
@@ -183,8 +183,8 @@ static int send_definitions(struct packer *p, struct intern *in)
 	r = r == 0 ? send_marks(p, &d) : r;
 	definitions_deinit(&d);
 	if (r < 0) {
-		link_close(p->link); /* later records would refer to a definition that was never
-					sent */
+		connection_close(p->connection); /* later records would refer to a definition that
+					was never sent */
 	}
 	return r;
 }
@@ -280,10 +280,10 @@ static int send_frame(struct packer *p, struct record_columns *s, const struct l
 	return send_columns(p, &c, n, first);
 }
 
-int pack_send(struct link *l, const struct wire_agent_welcome *welcome, struct intern *in,
+int pack_send(struct connection *l, const struct wire_agent_welcome *welcome, struct intern *in,
 	      const struct launch *launches, size_t n, const double *values, uint64_t first)
 {
-	struct packer p = { .link = l, .welcome = welcome };
+	struct packer p = { .connection = l, .welcome = welcome };
 	CLEAN_FREE struct record_columns *s = n ? malloc(sizeof(*s)) : NULL;
 	size_t n_columns = welcome->plan.columns.n;
 	size_t most = RECORD_BYTES_PER_FRAME / (n_columns * sizeof(*values) + 128);
@@ -346,10 +346,10 @@ static int send_some_strata(struct packer *p, struct stratum_columns *s,
 	return send_columns(p, &c, 0, first);
 }
 
-int pack_send_strata(struct link *l, const struct wire_agent_welcome *welcome, struct intern *in,
-		     const struct pack_stratum *v, size_t n, uint64_t first)
+int pack_send_strata(struct connection *l, const struct wire_agent_welcome *welcome,
+		     struct intern *in, const struct pack_stratum *v, size_t n, uint64_t first)
 {
-	struct packer p = { .link = l, .welcome = welcome };
+	struct packer p = { .connection = l, .welcome = welcome };
 	CLEAN_FREE struct stratum_columns *s = malloc(sizeof(*s));
 	int r;
 
@@ -403,10 +403,10 @@ static int send_some_copies(struct packer *p, struct copy_columns *s, const stru
 	return send_columns(p, &c, 0, first);
 }
 
-int pack_send_copies(struct link *l, const struct wire_agent_welcome *welcome,
+int pack_send_copies(struct connection *l, const struct wire_agent_welcome *welcome,
 		     const struct pack_copy *v, size_t n, uint64_t first)
 {
-	struct packer p = { .link = l, .welcome = welcome };
+	struct packer p = { .connection = l, .welcome = welcome };
 	CLEAN_FREE struct copy_columns *s = malloc(sizeof(*s));
 	int r = 0;
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_PASSES_H
-#define GPUCTR_AGENT_PASSES_H
+#pragma once
 
 /* The passes of a capture: its plan, taken apart into its groups of metrics, each of one pass. Only
  * passes.c speaks of groups: everywhere else in the agent they are passes.
@@ -24,5 +23,3 @@ int passes_init(struct passes *p, struct arena *a, const struct wire_plan *plan,
 
 /* Adds a hardware metric to those that lack it, while there is room. */
 void passes_add_metric(struct passes *p, struct arena *a, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_PATH_H
-#define GPUCTR_AGENT_PATH_H
+#pragma once
 
 /* The path to a launch: the last kernels that its thread launched, with shapes and order, among
  * those that the filter selects. A program that repeats a step reaches each launch of the step by
@@ -32,10 +31,10 @@ _Static_assert((int)PATH_LAUNCHES == 8, "what leaves is multiplied by the factor
 /* Appends a launch, given its hash. */
 static inline void path_add(struct path *p, uint64_t launch)
 {
-	uint64_t *place = &p->launches[p->next];
+	uint64_t *slot = &p->launches[p->next];
 
-	p->sum = p->sum * PATH_FACTOR + launch - *place * PATH_FACTOR_8;
-	*place = launch;
+	p->sum = p->sum * PATH_FACTOR + launch - *slot * PATH_FACTOR_8;
+	*slot = launch;
 	p->next = (p->next + 1) % PATH_LAUNCHES;
 }
 
@@ -44,5 +43,3 @@ static inline uint64_t path_hash(const struct path *p)
 {
 	return p->sum | 1;
 }
-
-#endif

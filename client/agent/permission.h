@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_PERMISSION_H
-#define GPUCTR_AGENT_PERMISSION_H
+#pragma once
 
 /* Forwards to the daemon the only request of libcuda's that needs a permission which the user
  * lacks. */
@@ -18,5 +17,3 @@ void permission_forget(void);
 
 /* The daemon's last refusal, or why the daemon is not asked; code 0: there was none. */
 void permission_last_refusal(struct refusal *ret);
-
-#endif

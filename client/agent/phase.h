@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_PHASE_H
-#define GPUCTR_AGENT_PHASE_H
+#pragma once
 
 /* Is the program in a phase that is measured? --capture-range, --stop-on-range-end, --schedule,
  * --step. The callers that see a phase begin or end report it here, from any thread. */
@@ -42,5 +41,3 @@ bool phase_is_finished(const struct phase *p);
 
 /* Were there launches, but no phase? Then r says which event did not occur. */
 bool phase_missed(const struct phase *p, struct refusal *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_PROFILER_H
-#define GPUCTR_AGENT_PROFILER_H
+#pragma once
 
 /* The functions of libcuda and of CUPTI's device half that the agent calls. */
 
@@ -64,5 +63,3 @@ bool profiler_driver_is_ready(void);
 
 /* Finds libcuda and libcupti in this process, or opens the latter. 0, or a code with r filled. */
 int profiler_open(struct profiler *p, struct refusal *r);
-
-#endif

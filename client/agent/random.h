@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_RANDOM_H
-#define GPUCTR_AGENT_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ static inline uint64_t random_at(uint64_t stream, uint64_t n)
 {
 	return random_scramble(random_scramble(stream) + n * UINT64_C(0x9e3779b97f4a7c15));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_RANGES_H
-#define GPUCTR_AGENT_RANGES_H
+#pragma once
 
 /* CUPTI's range profiler on one CUDA context: a user range around each launch, in batches. */
 
@@ -94,5 +93,3 @@ bool ranges_disable(struct capture *c, struct ranges *r);
 /* Releases the counters for good, without a call that waits. Launches of the batch count as failed.
  */
 void ranges_abandon(struct capture *c, struct ranges *r);
-
-#endif

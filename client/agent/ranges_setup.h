@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_RANGES_SETUP_H
-#define GPUCTR_AGENT_RANGES_SETUP_H
+#pragma once
 
 /* A context's profiler object, for ranges.c. All with the context's lock held. */
 
@@ -31,5 +30,3 @@ void ranges_give_up(struct capture *c, struct ranges *r, const char *call, CUpti
 /* CUPTI reported that another process has the counters: moves to WAITING, reports it once, and
  * tries again later. */
 void ranges_wait(struct capture *c, struct ranges *r, const char *call);
-
-#endif

@@ -59,6 +59,8 @@ static struct section *take_left(void)
 
 		if (atomic_compare_exchange_strong(&v->taken, &taken, true)) {
 			v->thread_id = 0;
+			atomic_store(&v->in_callback, false);
+			atomic_store(&v->interruptions, 0);
 			forget(v, 0);
 			return v;
 		}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_SECTION_H
-#define GPUCTR_AGENT_SECTION_H
+#pragma once
 
 /* A callback section is the time that a thread of the program spends in a capture's code. The agent
  * frees a capture only when no thread is in a section. A section lasts for one callback; around a
@@ -28,6 +27,11 @@ struct section {
 	atomic_bool taken;		   /* belongs to a thread that has not ended */
 	struct section *next;
 	uint32_t thread_id;
+	/* The thread is in a callback. What a signal handler launches in the meantime runs without
+	 * ours: the interrupted callback may hold any lock, and counts those launches at its end.
+	 */
+	atomic_bool in_callback;
+	atomic_uint interruptions;
 	/* Counter for choosing_begin_callback(). The next thread that takes the structure over, and
 	 * the next capture, count on: otherwise no callback of threads that end after a few
 	 * launches would be timed. */
@@ -90,5 +94,3 @@ bool sections_are_open(const struct capture *c);
 
 /* Called in a forked child, in which no thread is in a section. */
 void sections_forget(void);
-
-#endif

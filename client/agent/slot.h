@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_SLOT_H
-#define GPUCTR_AGENT_SLOT_H
+#pragma once
 
 /* The slot of libcuda's global offset table through which it calls ioctl. */
 
@@ -16,5 +15,3 @@ bool slot_find(struct slot *ret);
 
 /* Its page is as it was afterwards. -errno. */
 int slot_write(const struct slot *s, void *value);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_SLOWDOWN_H
-#define GPUCTR_AGENT_SLOWDOWN_H
+#pragma once
 
 /* How much longer launches take once CUPTI's range profiler is there. Launches that are not
  * measured are timed, from our callback before the driver's call to the one after it: all of them
@@ -31,5 +30,3 @@ double slowdown_by_ns(void);
 
 /* For tests: as in a new process. */
 void slowdown_forget(void);
-
-#endif

@@ -42,7 +42,7 @@ static struct span *find(struct spans *s, uint32_t correlation)
 }
 
 /* Ids wrap around, so age is the distance from the newest. */
-static struct span *find_place(struct spans *s, uint32_t correlation)
+static struct span *find_slot(struct spans *s, uint32_t correlation)
 {
 	struct span *set = find_set(s, correlation), *oldest = set;
 
@@ -60,7 +60,7 @@ static struct span *find_place(struct spans *s, uint32_t correlation)
 void spans_expect(struct spans *s, uint32_t correlation)
 {
 	if (correlation != 0) {
-		*find_place(s, correlation) = (struct span){ .correlation = correlation };
+		*find_slot(s, correlation) = (struct span){ .correlation = correlation };
 	}
 }
 

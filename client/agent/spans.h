@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_SPANS_H
-#define GPUCTR_AGENT_SPANS_H
+#pragma once
 
 /* Holds when the work of each launch began and ended on the GPU, by the launch's correlation id,
  * from the launch until its batch is delivered. Not thread-safe. Each call examines a few entries
@@ -40,5 +39,3 @@ bool spans_take(struct spans *s, uint32_t correlation, struct span *ret);
 
 /* Forgets the launch. */
 void spans_forget(struct spans *s, uint32_t correlation);
-
-#endif

@@ -46,12 +46,12 @@ enum {
 #define DELAY_MOST_NS (30 * CLOCK_NS_PER_S)
 
 static struct {
-	struct link link; /* of the thread; of the capture while there is one */
-	uid_t uid;	  /* as whom it is connected */
+	struct connection connection; /* of the thread; of the capture while there is one */
+	uid_t uid;		      /* as whom it is connected */
 	char program[LIMIT_NAME_BYTES];
 	uint64_t delay_ns;
 	sem_t begun; /* confined_begin() has been called */
-} standby = { .link = { .fd = -1 } };
+} standby = { .connection = { .fd = -1 } };
 
 /* A file's name may be any bytes. */
 void standby_program_name(char *name, size_t size)
@@ -67,7 +67,7 @@ void standby_program_name(char *name, size_t size)
 static bool is_called_off(void)
 {
 	struct wire_message m;
-	int r = link_receive(&standby.link, &m, CLOCK_NS_PER_MS);
+	int r = connection_receive(&standby.connection, &m, CLOCK_NS_PER_MS);
 
 	return (r < 0 && r != -EAGAIN) || (r == 0 && m.type == WIRE_AGENT_STOP) ||
 	       state_is_exiting();
@@ -108,7 +108,7 @@ static void *serve(void *argument)
 /* 0: it is over, and the connection may be used on, or is closed. -errno: there was none. */
 static int take_part(const struct wire_message *welcome)
 {
-	struct capture *c = agent_begin(&standby.link, true);
+	struct capture *c = agent_begin(&standby.connection, true);
 	pthread_t thread;
 	int r;
 
@@ -139,8 +139,8 @@ static void decline(const struct wire_message *welcome)
 		.message = why.message,
 		.remedy = why.remedy,
 	};
-	link_send(&standby.link, &notice, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
-	link_send(&standby.link, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	connection_send(&standby.connection, &notice, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	connection_send(&standby.connection, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 }
 
 /* --- the connection --- */
@@ -151,7 +151,7 @@ static int say_hello(struct wire_message *answer)
 	int r;
 
 	standby.uid = geteuid();
-	r = link_open(&standby.link, agent_socket_path());
+	r = connection_open(&standby.connection, agent_socket_path());
 	m.agent_hello = (struct wire_agent_hello){
 		.version = PROTO_VERSION,
 		.program = standby.program,
@@ -160,9 +160,11 @@ static int say_hello(struct wire_message *answer)
 	if (r < 0) {
 		return r;
 	}
-	standby.link.plain = true;
-	r = link_send(&standby.link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
-	return r < 0 ? r : link_receive(&standby.link, answer, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
+	standby.connection.plain = true;
+	r = connection_send(&standby.connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	return r < 0 ? r
+		     : connection_receive(&standby.connection, answer,
+					  ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
 }
 
 /* Until the connection ends, or is another's: the daemon knows us by the user that we were when we
@@ -173,7 +175,7 @@ static void listen_for_captures(void)
 	int r;
 
 	do {
-		r = link_receive(&standby.link, &m, LISTEN_S * CLOCK_NS_PER_S);
+		r = connection_receive(&standby.connection, &m, LISTEN_S * CLOCK_NS_PER_S);
 		if (r == 0 && m.type == WIRE_AGENT_WELCOME && confined_is()) {
 			decline(&m);
 		} else if (r == 0 && m.type == WIRE_AGENT_WELCOME) {
@@ -229,7 +231,7 @@ static void *run(void *argument)
 			standby.delay_ns = DELAY_FIRST_NS;
 			listen_for_captures();
 		}
-		link_close(&standby.link);
+		connection_close(&standby.connection);
 		if (!confined_is()) {
 			rest();
 		}
@@ -254,6 +256,6 @@ void standby_begin(void)
 
 void standby_leave_to_parent(void)
 {
-	link_leave(standby.link.fd, standby.link.file);
-	standby.link.fd = -1;
+	connection_leave(standby.connection.fd, standby.connection.file);
+	standby.connection.fd = -1;
 }

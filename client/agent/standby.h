@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_STANDBY_H
-#define GPUCTR_AGENT_STANDBY_H
+#pragma once
 
 /* Standby: the process is registered with the daemon and can be captured at any time. */
 
@@ -14,5 +13,3 @@ void standby_leave_to_parent(void);
 
 /* Writes the program's short name as UTF-8. */
 void standby_program_name(char *name, size_t size);
-
-#endif

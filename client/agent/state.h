@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_STATE_H
-#define GPUCTR_AGENT_STATE_H
+#pragma once
 
 /* Where a capture is. Any thread may read the state, and move it forward; state.c has the moves. */
 
@@ -26,5 +25,3 @@ bool state_move(_Atomic(enum capture_state) *state, enum capture_state to);
  * called in a signal handler. */
 void state_note_exit(void);
 bool state_is_exiting(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_STRATA_H
-#define GPUCTR_AGENT_STRATA_H
+#pragma once
 
 /* A stratum is a set of launches with the same key. Every launch that may be measured belongs to
  * exactly one stratum, which counts it whether it is measured or not.
@@ -118,5 +117,3 @@ static inline bool strata_are_full(struct strata *s)
 {
 	return strata_n(s) == s->max;
 }
-
-#endif

@@ -33,13 +33,13 @@ void stream_captures_observe(struct stream_captures *s)
 	atomic_store(&s->has_observed, true);
 }
 
-uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_captures)
+uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_is_capturing)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	cuuint64_t id = 0;
 
-	*ret_captures = p->stream_capture_info(stream, &status, &id) == CUDA_SUCCESS &&
-			status != CU_STREAM_CAPTURE_STATUS_NONE;
+	*ret_is_capturing = p->stream_capture_info(stream, &status, &id) == CUDA_SUCCESS &&
+			    status != CU_STREAM_CAPTURE_STATUS_NONE;
 	return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
 }
 

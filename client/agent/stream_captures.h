@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_STREAM_CAPTURES_H
-#define GPUCTR_AGENT_STREAM_CAPTURES_H
+#pragma once
 
 /* The stream captures that are under way in the process, by which CUDA makes graphs. While there is
  * one nothing may be started or stopped, and no stream asked: it would be invalidated.
@@ -49,7 +48,7 @@ static inline bool stream_captures_any(const struct stream_captures *s)
 
 /* CUDA's number of the stream capture that the stream is part of; 0: it is part of none, or of an
  * invalidated one, whose number CUDA does not tell. */
-uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_captures);
+uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_is_capturing);
 
 /* Before and after the call that begins a stream capture. True: it is the only one. id: its number
  * after a success, else 0. counted: stream_captures_begin() was called for it. */
@@ -66,5 +65,3 @@ void stream_captures_meet(struct stream_captures *s, uint64_t id);
 /* A stream capture has ended. seen: its end was seen from the call's beginning, and id is the
  * number that the stream had then. A stream capture that was never counted changes nothing. */
 void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t id, bool seen);
-
-#endif

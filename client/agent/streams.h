@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_STREAMS_H
-#define GPUCTR_AGENT_STREAMS_H
+#pragma once
 
 /* The streams of one context, and which of them are busy. Queries never wait for the GPU. */
 
@@ -90,5 +89,3 @@ bool streams_has_work(struct streams *s, CUstream stream);
  * for another. False: the driver refuses. Preconditions as above. */
 bool streams_record(struct streams *s, const struct profiler *p, CUcontext context, CUstream stream,
 		    CUevent event);
-
-#endif

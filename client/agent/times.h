@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_TIMES_H
-#define GPUCTR_AGENT_TIMES_H
+#pragma once
 
 /* Where a capture has the kernels' times from: CUPTI's tracing (activity.h), or the lengths of the
  * ranges around them. */
@@ -18,5 +17,3 @@ void times_init(struct capture *c);
  * something, whether it is measured or not. The launch whose callback this is called in is traced
  * as well. False: another thread is at it, within CUPTI, and does not come back. */
 bool times_begin(struct capture *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_TRACE_H
-#define GPUCTR_AGENT_TRACE_H
+#pragma once
 
 /* A capture that reads no counter: each launch is noted as it is made, and CUPTI's activity records
  * tell later when its kernel ran. See method.h. */
@@ -37,5 +36,3 @@ void trace_close(struct capture *c, struct ranges *r, const struct guard_launch 
 
 /* For the delivering thread: queues what has waited for long, or, at the end, all there is. */
 void trace_flush(struct capture *c, bool all);
-
-#endif

@@ -69,7 +69,7 @@ void trace_graphs_begin(struct capture *c)
 
 /* --- telling --- */
 
-/* After what is counted here was taken, because it counts as seen. */
+/* What was taken counts as seen before it counts as anything else. */
 static void count(struct capture *c)
 {
 	struct graph_counts counts = activity_take_graph_counts(c->activity);
@@ -77,6 +77,22 @@ static void count(struct capture *c)
 	atomic_fetch_add(&c->counters.seen, counts.beyond);
 	atomic_fetch_add(&c->counters.filtered, counts.filtered);
 	atomic_fetch_add(&c->counters.dropped, counts.dropped);
+}
+
+static struct graph_told take_graph(struct capture *c, const struct launch *l)
+{
+	struct graph_told told = activity_take_graph(c->activity, l);
+
+	count(c);
+	return told;
+}
+
+static struct graph_kernels take_late(struct capture *c)
+{
+	struct graph_kernels late = activity_take_late(c->activity);
+
+	count(c);
+	return late;
 }
 
 static void add(struct capture *c, struct split *s, const struct launch *l)
@@ -152,7 +168,7 @@ static void split(struct capture *c, struct split *s, struct launch *l)
 		add(c, s, l);
 		return;
 	}
-	told = activity_take_graph(c->activity, l);
+	told = take_graph(c, l);
 	if (told.n_came == 0) {
 		add_whole(c, s, l);
 		return;
@@ -181,7 +197,7 @@ void trace_graphs_split(struct capture *c, struct batch *b)
 	if (!c->activity->name_kernel) {
 		return;
 	}
-	late = activity_take_late(c->activity);
+	late = take_late(c);
 	if (late.n > 0 || has_graphs(b)) {
 		for (size_t i = 0; i < b->n; i++) {
 			split(c, &s, &b->launches[i]);
@@ -192,7 +208,6 @@ void trace_graphs_split(struct capture *c, struct batch *b)
 		b->n = s.n;
 		b->room = s.max;
 	}
-	count(c);
 }
 
 void trace_graphs_flush(struct capture *c)
@@ -203,8 +218,7 @@ void trace_graphs_flush(struct capture *c)
 	if (!c->activity->name_kernel) {
 		return;
 	}
-	add_kernels(c, &s, activity_take_late(c->activity), 0);
-	count(c);
+	add_kernels(c, &s, take_late(c), 0);
 	b = s.n > 0 ? deliver_new_batch(&c->deliver, s.n) : NULL;
 	if (b) {
 		memcpy(b->launches, s.v, s.n * sizeof(*s.v));
@@ -219,9 +233,9 @@ void trace_graphs_flush(struct capture *c)
 void trace_graphs_hear(struct capture *c)
 {
 	if (c->activity->name_kernel && activity_has_graphs(c->activity)) {
-		deliver_lend_link(&c->deliver);
+		deliver_lend_connection(&c->deliver);
 		activity_flush(c->activity);
-		deliver_take_link(&c->deliver);
+		deliver_take_connection(&c->deliver);
 	}
 }
 
@@ -236,7 +250,7 @@ void trace_graphs_finish(struct capture *c)
 /* Kernels count as dropped themselves. False: none has come, the launch counts. */
 static bool leave_out_graph(struct capture *c, const struct launch *l)
 {
-	struct graph_told told = activity_take_graph(c->activity, l);
+	struct graph_told told = take_graph(c, l);
 
 	atomic_fetch_add(&c->counters.dropped, told.kernels.n);
 	for (struct graph_kernel *k = told.kernels.first, *next; k; k = next) {
@@ -271,11 +285,10 @@ void trace_graphs_end(struct capture *c)
 	if (!c->activity->name_kernel) {
 		return;
 	}
-	late = activity_take_late(c->activity);
+	late = take_late(c);
 	atomic_fetch_add(&c->counters.dropped, late.n);
 	for (struct graph_kernel *k = late.first, *next; k; k = next) {
 		next = k->next;
 		free(k);
 	}
-	count(c);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_TRACE_GRAPHS_H
-#define GPUCTR_AGENT_TRACE_GRAPHS_H
+#pragma once
 
 /* In a trace, a launch of a CUDA graph becomes the launches of its kernels. */
 
@@ -28,5 +27,3 @@ void trace_graphs_finish(struct capture *c);
 
 /* After tracing has stopped: counts what is still there as dropped. */
 void trace_graphs_end(struct capture *c);
-
-#endif

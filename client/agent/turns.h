@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_TURNS_H
-#define GPUCTR_AGENT_TURNS_H
+#pragma once
 
 /* The order in which the passes of one context take turns; and the share of the time that each pass
  * has had in a process. */
@@ -40,5 +39,3 @@ static inline float turn_shares_of(const struct turn_shares *s, uint32_t pass)
 {
 	return atomic_load_explicit(&s->share[pass], memory_order_relaxed);
 }
-
-#endif

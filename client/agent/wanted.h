@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_WANTED_H
-#define GPUCTR_AGENT_WANTED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ bool wanted_by_filter(struct capture *c, const struct function *f, const struct 
  * is counted as not sampled. */
 bool wanted_by_budget(struct capture *c, struct section *v, struct ranges *r, struct function *f,
 		      const struct arguments *g);
-
-#endif

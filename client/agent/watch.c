@@ -49,7 +49,7 @@ static void tell(struct capture *c, const struct ranges *r, int code, const char
  * for it from here on; nor is anything measured, because the daemon ends the capture. */
 static void look_at_call(struct capture *c, struct ranges *r)
 {
-	const char *call = gate_lose_call(&r->gate, STILL_NS);
+	const char *call = gate_lose_call(&r->gate, c->watch.resumed_ns, STILL_NS);
 	char what[128];
 
 	if (call) {
@@ -60,11 +60,23 @@ static void look_at_call(struct capture *c, struct ranges *r)
 	}
 }
 
+/* Nobody has looked for long: the process was stopped, and its calls with it. */
+static void notice_stop(struct watch *w)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (has_passed(w->looked_ns, STILL_NS / 2)) {
+		w->resumed_ns = now_ns;
+	}
+	w->looked_ns = now_ns;
+}
+
 void watch_calls(struct capture *c)
 {
 	struct ranges *contexts[CONTEXTS_MAX];
 	size_t n = contexts_list(c, contexts);
 
+	notice_stop(&c->watch);
 	for (size_t i = 0; i < n; i++) {
 		look_at_call(c, contexts[i]);
 	}

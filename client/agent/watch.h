@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_WATCH_H
-#define GPUCTR_AGENT_WATCH_H
+#pragma once
 
 /* Reports what makes no progress in a capture. A thread that itself calls neither CUPTI nor the
  * driver looks for calls into them that do not return, on any thread. */
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "client/agent/lock.h"
 
@@ -17,6 +17,7 @@ struct watch {
 	struct lock lock;
 	pthread_cond_t wake;
 	bool runs, over;
+	uint64_t looked_ns, resumed_ns; /* the last look; when the process went on after a stop */
 };
 
 /* From the delivering thread, which is watched as well. Without memory for a thread the delivering
@@ -29,5 +30,3 @@ void watch_calls(struct capture *c);
 
 /* From the delivering thread, now and then: does a kernel, or a stream, stand still? */
 void watch_look(struct capture *c);
-
-#endif

@@ -259,10 +259,11 @@ static int estimate_shifts(struct attribution *a)
 		struct metric *m = &a->metrics[i];
 		struct shift shift;
 
-		if (!m->shift_known && !a->apart) {
+		if (!m->shift_known && !m->shift_settled && !a->apart) {
 			r = shift_estimate(&a->window, steps_positions(a->steps), i,
 					   a->options.shift_most_ns, &shift);
 			m->shift_known = shift.known;
+			m->shift_settled = shift.settled;
 			m->shift_ns = shift.known ? shift.ns : m->shift_ns;
 			a->apart = shift.apart;
 			a->counts.apart_ns = shift.apart ? shift.ns : 0;
@@ -275,6 +276,30 @@ static int estimate_shifts(struct attribution *a)
 	a->counts.shift_known = known;
 	a->shift_least_ns = least;
 	a->shift_most_ns = most;
+	return r;
+}
+
+/* Once, of the first window that has positions. */
+static int fit_profiles(struct attribution *a)
+{
+	struct window *w = &a->window;
+	uint32_t positions = steps_positions(a->steps);
+	int r = 0;
+
+	if (!a->profiles_known && !a->apart && positions > 0 && w->samples_used > 0) {
+		a->profiles_known = 1;
+		r = profile_choose(&a->shapes, w);
+	}
+	for (size_t i = 0; a->shapes.n > 0 && i < w->kernels_used; i++) {
+		w->kernels[i].profile = profile_number(&a->shapes, w->kernels[i].k.shape);
+	}
+	for (uint32_t i = 0; r == 0 && a->shapes.n > 0 && i < a->options.metrics; i++) {
+		struct metric *m = &a->metrics[i];
+
+		if (!m->profiles) {
+			r = profile_fit(&a->shapes, w, positions, i, m->shift_ns, &m->profiles);
+		}
+	}
 	return r;
 }
 
@@ -294,6 +319,9 @@ static int attribute(struct attribution *a, int force, int end)
 	}
 	if (r == 0) {
 		r = estimate_shifts(a);
+	}
+	if (r >= 0) {
+		r = fit_profiles(a);
 	}
 	if (r < 0) {
 		return r;

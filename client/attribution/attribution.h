@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_ATTRIBUTION_H
-#define GPUCTR_ATTRIBUTION_H
+#pragma once
 
 /* What each kernel did, from samples of the whole device and from when each kernel ran. Kernels and
  * samples come as they come, live or from a file; memory is bounded. See
@@ -100,5 +99,3 @@ int attribution_finish(struct attribution *a);
 uint64_t attribution_position(const struct attribution *a, uint32_t position,
 			      struct attribution_value *values);
 const struct attribution_counts *attribution_counts(const struct attribution *a);
-
-#endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_ATTRIBUTION_INTERNAL_H
-#define GPUCTR_ATTRIBUTION_INTERNAL_H
+#pragma once
 
 #include "client/attribution/attribution.h"
 #include "client/attribution/normal.h"
 #include "client/attribution/nodes.h"
+#include "client/attribution/profile_fit.h"
 #include "client/attribution/shift.h"
 #include "client/attribution/steps.h"
 #include "client/attribution/window.h"
@@ -13,13 +13,18 @@
  * kernel without a position. */
 struct metric {
 	int64_t shift_ns;
-	int shift_known, crowded, local_crowded;
+	int shift_known, shift_settled, crowded, local_crowded;
 	double idle, idle_ns, idle_per_ns; /* outside kernels */
 	double moved, moved_ns;		   /* by all kernels */
 	double edge_left, edge_steps;	   /* residuals, squared, of samples with several kernels */
 
+	struct profile *profiles; /* by number of shape; NULL: there are none */
+
 	struct normal positions;
 	double *solution, *inverse;
+	/* The same without profiles, where there are some: by how much these matter. */
+	struct normal evens;
+	double *even;
 	double *residual;	  /* squared coefficient times squared residual */
 	double *given, *given_m2; /* what kernels of the position got: mean, squared deviations */
 	double *given_count, *given_ns;
@@ -40,6 +45,8 @@ struct attribution {
 	int64_t done_ns; /* samples up to here are attributed */
 	size_t next_samples, next_kernels;
 	int apart; /* the clocks */
+	int profiles_known;
+	struct profile_shapes shapes;
 	int64_t shift_least_ns, shift_most_ns;
 	uint32_t room;	  /* of positions */
 	uint64_t *placed; /* kernels that have each */
@@ -57,5 +64,3 @@ void values_deinit(struct attribution *a);
 int values_attribute(struct attribution *a, size_t samples);
 /* Reports a kernel that is complete. */
 void values_tell(struct attribution *a, size_t kernel);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_ATTRIBUTION_NODES_H
-#define CLIENT_ATTRIBUTION_NODES_H
+#pragma once
 
 /* Kernels whose place is given by the program, as the nodes of a graph. Kernels with the same place
  * have one position, wherever they are in the sequence of kernels. */
@@ -21,5 +20,3 @@ int nodes_see(struct nodes *p, uint64_t place);
 
 /* Its position, from steps; STEPS_NONE: it has not come often enough, or there are no more. */
 uint32_t nodes_position(struct nodes *p, uint64_t place, struct steps *steps);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_ATTRIBUTION_NORMAL_H
-#define GPUCTR_ATTRIBUTION_NORMAL_H
+#pragma once
 
 /* Sparse least squares by normal equations, each with few unknowns, solved without negative values.
  */
@@ -39,5 +38,3 @@ int normal_solve(const struct normal *n, double *solution, double *inverse);
 
 /* What the solution leaves of the squared values. */
 double normal_left(const struct normal *n, const double *solution);
-
-#endif

@@ -29,9 +29,8 @@
  * best one within. */
 #define CLEAR 0.9
 #define APART 0.6
-/* Samples that are so many times as long as the clocks may be apart have no shift: they hold so
- * many kernels that the one in the middle says little. They are taken as they are, unless least
- * squares fits much better at a shift of a sample's length or more. */
+/* Samples that are so many times as long as the clocks may be apart hold so many kernels that the
+ * one in the middle says little. Least squares alone tells their shift. */
 #define LONG 4
 
 struct look {
@@ -143,7 +142,7 @@ static int on_divide(void *user, const struct window_cell *cell)
 	for (uint32_t i = 0; i < cell->count; i++) {
 		values[i] = t->solution[w->kernels[cell->kernels[i]].unknown];
 	}
-	window_divide(w, cell, w->values[cell->sample * w->metrics + t->l->metric], values, parts);
+	window_divide(cell, w->values[cell->sample * w->metrics + t->l->metric], values, parts);
 	for (uint32_t i = 0; i < cell->count; i++) {
 		t->parts[2 * (size_t)cell->kernels[i]] += parts[i];
 		t->parts[2 * (size_t)cell->kernels[i] + 1] += cell->overlap_ns[i];
@@ -198,9 +197,9 @@ static int try_shift(const struct look *l, uint32_t unknowns, int64_t shift_ns, 
 	t.solution = calloc((size_t)unknowns + 1, sizeof(double));
 	t.parts = calloc(2 * l->w->kernels_used + 1, sizeof(double));
 	r = t.solution && t.parts ? normal_grow(&t.normal, unknowns) : -ENOMEM;
-	r = r == 0 ? window_sweep(l->w, l->from, l->to, shift_ns, on_fit, &t) : r;
+	r = r == 0 ? window_sweep(l->w, l->from, l->to, shift_ns, NULL, on_fit, &t) : r;
 	r = r == 0 ? normal_solve(&t.normal, t.solution, NULL) : r;
-	r = r == 0 ? window_sweep(l->w, l->from, l->to, shift_ns, on_divide, &t) : r;
+	r = r == 0 ? window_sweep(l->w, l->from, l->to, shift_ns, NULL, on_divide, &t) : r;
 	r = r == 0 ? compute_spread(&t) : r;
 	t.left = t.normal.squares > 0 ? normal_left(&t.normal, t.solution) / t.normal.squares : 0;
 	normal_deinit(&t.normal);
@@ -242,6 +241,13 @@ static int refine(const struct look *l, uint32_t unknowns, struct shift *ret)
 	return 0;
 }
 
+static int64_t length_of(const struct look *l)
+{
+	const struct window_sample *first = &l->w->samples[l->from];
+
+	return first->end_ns - first->start_ns;
+}
+
 static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct shift *ret)
 {
 	struct trial t[2 * FAR_STEPS + 1];
@@ -266,7 +272,7 @@ static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct
 	ret->ns = (int64_t)((best - FAR_STEPS +
 			     vertex(t[best - 1].left, t[best].left, t[best + 1].left)) *
 			    step);
-	return refine(l, unknowns, ret);
+	return length_of(l) > LONG * most_ns ? 0 : refine(l, unknowns, ret);
 }
 
 /* Numbers what is looked at as it begins, so that neighbours in time are neighbours in the
@@ -309,8 +315,7 @@ static int number(const struct look *l, uint32_t *ret)
 static int rough_apart(const struct look *l, uint32_t unknowns, int64_t most_ns, struct shift *ret)
 {
 	struct group *groups = calloc((size_t)unknowns + 1, sizeof(*groups));
-	int64_t length = l->w->samples[l->from].end_ns - l->w->samples[l->from].start_ns;
-	int64_t far_ns = 0;
+	int64_t length = length_of(l), far_ns = 0;
 	double near = 1, far = 1;
 
 	if (!groups) {
@@ -330,13 +335,6 @@ static int rough_apart(const struct look *l, uint32_t unknowns, int64_t most_ns,
 	ret->ns = ret->apart ? far_ns : 0;
 	free(groups);
 	return 0;
-}
-
-static int64_t length_of(const struct look *l)
-{
-	const struct window_sample *first = &l->w->samples[l->from];
-
-	return first->end_ns - first->start_ns;
 }
 
 static int coarse_apart(const struct look *l, uint32_t unknowns, struct shift *ret)
@@ -376,9 +374,11 @@ int shift_estimate(const struct window *w, uint32_t positions, uint32_t metric, 
 	}
 	r = number(&l, &unknowns);
 	if (r == 0 && length_of(&l) > LONG * most_ns) {
-		return coarse_apart(&l, unknowns, ret);
+		r = coarse_apart(&l, unknowns, ret);
+		ret->settled = 1;
+	} else if (r == 0) {
+		r = rough_apart(&l, unknowns, most_ns, ret);
 	}
-	r = r == 0 ? rough_apart(&l, unknowns, most_ns, ret) : r;
 	if (r != 0 || ret->apart) {
 		return r;
 	}

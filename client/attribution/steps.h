@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_ATTRIBUTION_STEPS_H
-#define GPUCTR_ATTRIBUTION_STEPS_H
+#pragma once
 
 /* Finds what repeats in sequences of kernels, one sequence for each stream of a process, and says
  * which place in the repeated step each kernel has. */
@@ -27,5 +26,3 @@ uint32_t steps_positions(const struct steps *s);
 
 /* Makes a position for kernels whose place is known otherwise; STEPS_NONE: there is none left. */
 uint32_t steps_take_position(struct steps *s);
-
-#endif

@@ -27,6 +27,11 @@
 /* The factor of the squared uncertainty at beginnings and ends, in the variance. */
 #define EDGE 0.25
 #define FREEDOM 10
+/* Where samples are long: what profiles change of a value may be wrong by as much, and they do not
+ * resolve what a kernel does in so much of its time, or in such a part of a sample. */
+#define BEND 1
+#define RAMP_NS 2000
+#define RAMP_PART 0.01
 /* The shift of the clocks is known no better than this. */
 #define SHIFT_NS 100
 /* Kernels that are closer than this follow each other directly. */
@@ -58,10 +63,10 @@ int values_grow(struct attribution *a, uint32_t positions)
 		}
 		if (positions > had &&
 		    (grow(&m->solution, had, want) < 0 || grow(&m->inverse, had, want) < 0 ||
-		     grow(&m->residual, had, want) < 0 || grow(&m->given, had, want) < 0 ||
-		     grow(&m->edge, had, want) < 0 || grow(&m->shared, had, want) < 0 ||
-		     grow(&m->given_ns, had, want) < 0 || grow(&m->given_m2, had, want) < 0 ||
-		     grow(&m->given_count, had, want) < 0)) {
+		     grow(&m->residual, had, want) < 0 || grow(&m->even, had, want) < 0 ||
+		     grow(&m->given, had, want) < 0 || grow(&m->edge, had, want) < 0 ||
+		     grow(&m->shared, had, want) < 0 || grow(&m->given_ns, had, want) < 0 ||
+		     grow(&m->given_m2, had, want) < 0 || grow(&m->given_count, had, want) < 0)) {
 			return -ENOMEM;
 		}
 	}
@@ -95,14 +100,18 @@ void values_deinit(struct attribution *a)
 		free(m->solution);
 		free(m->inverse);
 		free(m->residual);
+		normal_deinit(&m->evens);
+		free(m->even);
 		free(m->given);
 		free(m->edge);
 		free(m->shared);
 		free(m->given_ns);
 		free(m->given_m2);
 		free(m->given_count);
+		free(m->profiles);
 		locals_deinit(m);
 	}
+	free(a->shapes.v);
 	free(a->placed);
 }
 
@@ -191,20 +200,37 @@ static int on_idle(void *user, const struct window_cell *cell)
 	return 0;
 }
 
+/* As if every kernel spread its value evenly. */
+static int add_even(struct pass *p, const struct window_cell *cell)
+{
+	struct window_cell even = *cell;
+	uint32_t unknowns[WINDOW_CROWD], count;
+	double coefficients[WINDOW_CROWD];
+
+	for (uint32_t i = 0; i < cell->count; i++) {
+		even.part[i] = cell->to[i] - cell->from[i];
+	}
+	count = window_equation(&p->a->window, &even, unknowns, coefficients);
+	return normal_add(&p->metric->evens, unknowns, coefficients, count,
+			  read_value(p, cell->sample));
+}
+
 static int on_positions(void *user, const struct window_cell *cell)
 {
 	struct pass *p = user;
 	const struct window *w = &p->a->window;
 	uint32_t unknowns[WINDOW_CROWD], count;
 	double coefficients[WINDOW_CROWD];
+	int r;
 
 	if (cell->count == 0 || cell->count > WINDOW_CROWD || cell->lost ||
 	    count_locals(w, cell) > 0) {
 		return 0;
 	}
 	count = window_equation(w, cell, unknowns, coefficients);
-	return normal_add(&p->metric->positions, unknowns, coefficients, count,
-			  read_value(p, cell->sample));
+	r = normal_add(&p->metric->positions, unknowns, coefficients, count,
+		       read_value(p, cell->sample));
+	return r == 0 && p->metric->profiles ? add_even(p, cell) : r;
 }
 
 /* A sample's value without the part of kernels with positions. */
@@ -225,10 +251,9 @@ static int on_locals(void *user, const struct window_cell *cell)
 
 		if (k->local) {
 			own.kernels[own.count] = cell->kernels[i];
-			own.overlap_ns[own.count++] = cell->overlap_ns[i];
+			own.part[own.count++] = cell->part[i];
 		} else {
-			value -= solution_of(p->metric, k) * cell->overlap_ns[i] /
-				 (double)(k->k.end_ns - k->k.start_ns);
+			value -= solution_of(p->metric, k) * cell->part[i];
 		}
 	}
 	count = window_equation(w, &own, unknowns, coefficients);
@@ -258,7 +283,7 @@ static int on_divide(void *user, const struct window_cell *cell)
 	for (uint32_t i = 0; i < cell->count; i++) {
 		values[i] = solution_of(p->metric, &w->kernels[cell->kernels[i]]);
 	}
-	left = value - window_divide(w, cell, value, values, parts);
+	left = value - window_divide(cell, value, values, parts);
 	for (uint32_t i = 1; i < cell->count; i++) {
 		p->metric->edge_steps += squared_step(p->metric, &w->kernels[cell->kernels[i - 1]],
 						      &w->kernels[cell->kernels[i]]);
@@ -266,7 +291,7 @@ static int on_divide(void *user, const struct window_cell *cell)
 	}
 	for (uint32_t i = 0; i < cell->count; i++) {
 		const struct window_kernel *k = &w->kernels[cell->kernels[i]];
-		double part = left * cell->overlap_ns[i] / (double)(k->k.end_ns - k->k.start_ns);
+		double part = left * cell->part[i];
 		double share = value > 0 ? parts[i] / value : 0;
 		double *given = w->parts + ((size_t)cell->kernels[i] * w->metrics + p->index) * 2;
 
@@ -288,7 +313,7 @@ static int number_locals(struct attribution *a, size_t samples)
 {
 	struct window *w = &a->window;
 	struct pass p = { .a = a };
-	int r = window_sweep(w, 0, samples, a->metrics[0].shift_ns, on_count, &p);
+	int r = window_sweep(w, 0, samples, a->metrics[0].shift_ns, NULL, on_count, &p);
 
 	a->local_count = 0;
 	for (size_t i = 0; i < w->kernels_used; i++) {
@@ -304,8 +329,15 @@ static int number_locals(struct attribution *a, size_t samples)
 static int solve_positions(struct pass *p, size_t samples)
 {
 	struct metric *m = p->metric;
-	int r = window_sweep(&p->a->window, 0, samples, m->shift_ns, on_positions, p);
+	int r = m->profiles ? normal_grow(&m->evens, m->positions.unknowns) : 0;
 
+	if (r == 0) {
+		r = window_sweep(&p->a->window, 0, samples, m->shift_ns, m->profiles, on_positions,
+				 p);
+	}
+	if (r == 0 && m->evens.unknowns > 0) {
+		r = normal_solve(&m->evens, m->even, NULL);
+	}
 	if (r == 0 && m->positions.unknowns > 0) {
 		r = normal_solve(&m->positions, m->solution, m->inverse);
 		m->crowded = r > 0;
@@ -329,7 +361,7 @@ static int solve_locals(struct pass *p, size_t samples)
 	normal_clear(&m->locals);
 	r = normal_grow(&m->locals, (uint32_t)n);
 	if (r == 0 && n > 0) {
-		r = window_sweep(&p->a->window, 0, samples, m->shift_ns, on_locals, p);
+		r = window_sweep(&p->a->window, 0, samples, m->shift_ns, m->profiles, on_locals, p);
 	}
 	if (r == 0) {
 		r = normal_solve(&m->locals, m->local_solution, m->local_inverse);
@@ -346,12 +378,14 @@ int values_attribute(struct attribution *a, size_t samples)
 		struct metric *m = &a->metrics[i];
 		struct pass p = { .a = a, .metric = m, .index = i, .last_end_ns = INT64_MIN };
 
-		r = window_sweep(&a->window, 0, samples, m->shift_ns, on_idle, &p);
+		r = window_sweep(&a->window, 0, samples, m->shift_ns, m->profiles, on_idle, &p);
 		m->idle_per_ns = m->idle_ns > 0 ? m->idle / m->idle_ns : 0;
 		a->counts.idle_per_s[i] = m->idle_per_ns * 1e9;
 		r = r == 0 ? solve_positions(&p, samples) : r;
 		r = r == 0 ? solve_locals(&p, samples) : r;
-		r = r == 0 ? window_sweep(&a->window, 0, samples, m->shift_ns, on_divide, &p) : r;
+		r = r == 0 ? window_sweep(&a->window, 0, samples, m->shift_ns, m->profiles,
+					  on_divide, &p)
+			   : r;
 	}
 	return r;
 }
@@ -378,6 +412,7 @@ struct finding {
 	double given, solved;	   /* by division of samples, and by least squares */
 	double residual, diagonal; /* of its equations */
 	double inverse, edge, ns;
+	double bend, ramp; /* by what profiles change of the value, and what they do not resolve */
 	int crowded;
 };
 
@@ -387,7 +422,8 @@ static void judge(const struct metric *m, const struct finding *f, struct attrib
 {
 	double misfit = f->given - f->solved, variance = f->residual / f->diagonal * f->inverse;
 	double usual = m->moved_ns > 0 ? m->moved / m->moved_ns * f->ns : 0;
-	double error = sqrt(variance + MISFIT * misfit * misfit + EDGE * f->edge * f->edge);
+	double error = sqrt(variance + MISFIT * misfit * misfit + EDGE * f->edge * f->edge +
+			    BEND * f->bend * f->bend + f->ramp * f->ramp);
 
 	*v = (struct attribution_value){ ATTRIBUTION_MEASURED, f->given, error, 0 };
 	if (f->crowded) {
@@ -399,6 +435,13 @@ static void judge(const struct metric *m, const struct finding *f, struct attrib
 	} else if (!(error <= fmax(f->given / 2, usual / 10))) {
 		v->state = ATTRIBUTION_TOO_SHORT;
 	}
+}
+
+/* What the ends of a kernel's time make uncertain where samples are long. */
+static double ramp_of(const struct attribution *a, const struct metric *m, double value, double ns)
+{
+	return m->profiles ? value * fmin(1, fmax(RAMP_NS, RAMP_PART * a->shapes.sample_ns) / ns)
+			   : 0;
 }
 
 static int is_away(const struct attribution *a, const struct window_kernel *k)
@@ -440,12 +483,19 @@ void values_tell(struct attribution *a, size_t kernel)
 
 		if (k->local) {
 			double diagonal = m->locals.diagonal[k->unknown];
+			double ns = (double)(k->k.end_ns - k->k.start_ns);
 			struct finding f = {
-				given, m->local_solution[k->unknown],
+				.given = given,
+				.solved = m->local_solution[k->unknown],
 				/* Few samples each have their own unknown nearly for themselves. */
-				m->local_residual[k->unknown] * (1 + FREEDOM * diagonal), diagonal,
-				m->local_inverse[k->unknown], edge_of(w, m, kernel),
-				(double)(k->k.end_ns - k->k.start_ns), m->local_crowded
+				.residual =
+					m->local_residual[k->unknown] * (1 + FREEDOM * diagonal),
+				.diagonal = diagonal,
+				.inverse = m->local_inverse[k->unknown],
+				.edge = edge_of(w, m, kernel),
+				.ns = ns,
+				.ramp = ramp_of(a, m, given, ns),
+				.crowded = m->local_crowded,
 			};
 
 			judge(m, &f, &values[i]);
@@ -479,11 +529,18 @@ uint64_t attribution_position(const struct attribution *a, uint32_t position,
 
 		values[i] = (struct attribution_value){ .state = ATTRIBUTION_LOST };
 		if (n > 0) {
+			double ns = m->given_ns[position] / n;
 			struct finding f = {
-				m->given[position],	   m->solution[position],
-				m->residual[position],	   m->positions.diagonal[position],
-				m->inverse[position],	   m->edge[position] / n,
-				m->given_ns[position] / n, m->crowded
+				.given = m->given[position],
+				.solved = m->solution[position],
+				.residual = m->residual[position],
+				.diagonal = m->positions.diagonal[position],
+				.inverse = m->inverse[position],
+				.edge = m->edge[position] / n,
+				.ns = ns,
+				.bend = m->profiles ? m->even[position] - m->solution[position] : 0,
+				.ramp = ramp_of(a, m, m->given[position], ns),
+				.crowded = m->crowded,
 			};
 
 			judge(m, &f, &values[i]);

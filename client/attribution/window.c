@@ -49,7 +49,8 @@ int window_add_kernel(struct window *w, const struct attribution_kernel *kernel)
 			return -ENOMEM;
 		}
 	}
-	w->kernels[w->kernels_used] = (struct window_kernel){ .k = *kernel };
+	w->kernels[w->kernels_used] =
+		(struct window_kernel){ .k = *kernel, .profile = PROFILE_NONE };
 	memset(w->parts + w->kernels_used * 2 * w->metrics, 0, 2 * w->metrics * sizeof(double));
 	w->kernels_used++;
 	return 0;
@@ -277,21 +278,29 @@ static int running_update(struct running *r, const struct window *w, int64_t sta
 }
 
 static void cell_fill(struct window_cell *cell, const struct running *r, const struct window *w,
-		      int64_t start_ns, int64_t end_ns)
+		      const struct profile *profiles, int64_t start_ns, int64_t end_ns)
 {
 	cell->count = start_ns < r->crowded_until_ns ? RUNNING_MOST + 1 : (uint32_t)r->used;
 	for (size_t i = 0; i < r->used && i < WINDOW_CROWD; i++) {
-		const struct attribution_kernel *k = &w->kernels[r->kernels[i]].k;
+		const struct window_kernel *own = &w->kernels[r->kernels[i]];
+		const struct attribution_kernel *k = &own->k;
 		int64_t from = k->start_ns > start_ns ? k->start_ns : start_ns;
 		int64_t to = k->end_ns < end_ns ? k->end_ns : end_ns;
+		double ns = (double)(k->end_ns - k->start_ns);
 
 		cell->kernels[i] = r->kernels[i];
 		cell->overlap_ns[i] = (double)(to - from);
+		cell->from[i] = (double)(from - k->start_ns) / ns;
+		cell->to[i] = (double)(to - k->start_ns) / ns;
+		cell->part[i] =
+			profiles && own->profile != PROFILE_NONE
+				? profile_part(&profiles[own->profile], cell->from[i], cell->to[i])
+				: cell->to[i] - cell->from[i];
 	}
 }
 
 int window_sweep(const struct window *w, size_t from, size_t to, int64_t shift_ns,
-		 window_on_cell *on_cell, void *user)
+		 const struct profile *profiles, window_on_cell *on_cell, void *user)
 {
 	struct running running = { .crowded_until_ns = INT64_MIN };
 	struct window_cell cell;
@@ -305,7 +314,7 @@ int window_sweep(const struct window *w, size_t from, size_t to, int64_t shift_n
 		if (r == 0) {
 			cell.sample = i;
 			cell.lost = window_overlaps(&w->lost, start_ns, end_ns);
-			cell_fill(&cell, &running, w, start_ns, end_ns);
+			cell_fill(&cell, &running, w, profiles, start_ns, end_ns);
 			r = on_cell(user, &cell);
 		}
 	}
@@ -320,7 +329,6 @@ uint32_t window_equation(const struct window *w, const struct window_cell *cell,
 
 	for (uint32_t i = 0; i < cell->count; i++) {
 		const struct window_kernel *k = &w->kernels[cell->kernels[i]];
-		double part = cell->overlap_ns[i] / (double)(k->k.end_ns - k->k.start_ns);
 		uint32_t at = 0;
 
 		while (at < count && unknowns[at] != k->unknown) {
@@ -330,20 +338,18 @@ uint32_t window_equation(const struct window *w, const struct window_cell *cell,
 			unknowns[count] = k->unknown;
 			coefficients[count++] = 0;
 		}
-		coefficients[at] += part;
+		coefficients[at] += cell->part[i];
 	}
 	return count;
 }
 
-double window_divide(const struct window *w, const struct window_cell *cell, double value,
-		     const double *values, double *parts)
+double window_divide(const struct window_cell *cell, double value, const double *values,
+		     double *parts)
 {
 	double expected = 0, ns = 0;
 
 	for (uint32_t i = 0; i < cell->count; i++) {
-		const struct window_kernel *k = &w->kernels[cell->kernels[i]];
-
-		parts[i] = values[i] * cell->overlap_ns[i] / (double)(k->k.end_ns - k->k.start_ns);
+		parts[i] = values[i] * cell->part[i];
 		expected += parts[i];
 		ns += cell->overlap_ns[i];
 	}

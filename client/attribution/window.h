@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_ATTRIBUTION_WINDOW_H
-#define GPUCTR_ATTRIBUTION_WINDOW_H
+#pragma once
 
 /* The kernels and samples that wait to be attributed, and which of them overlap. */
 
@@ -9,6 +8,7 @@
 
 #include "client/attribution/attribution.h"
 #include "client/attribution/normal.h"
+#include "client/attribution/profile.h"
 
 /* Kernels in one sample; one that has more is left out. */
 #define WINDOW_CROWD 64
@@ -16,6 +16,7 @@
 struct window_kernel {
 	struct attribution_kernel k;
 	uint32_t position, unknown; /* unknown: of the equations that are being made */
+	uint32_t profile;	    /* of its shape, or PROFILE_NONE */
 	unsigned char placed, local, crowded, seen; /* seen: by nodes.c */
 };
 
@@ -50,7 +51,9 @@ struct window_cell {
 	uint32_t count; /* more than WINDOW_CROWD: crowded, and only that many are here */
 	uint32_t kernels[WINDOW_CROWD];
 	double overlap_ns[WINDOW_CROWD];
-	int lost; /* records are missing */
+	double from[WINDOW_CROWD], to[WINDOW_CROWD]; /* of the kernel's time */
+	double part[WINDOW_CROWD];		     /* of its value, by its profile */
+	int lost;				     /* records are missing */
 };
 
 typedef int window_on_cell(void *user, const struct window_cell *cell);
@@ -66,18 +69,17 @@ int window_overlaps(const struct window_times *times, int64_t start_ns, int64_t 
 void window_forget_times(struct window *w, int64_t before_ns);
 /* Sorts by time and removes samples that overlap earlier ones, which are counted. */
 int window_sort(struct window *w, uint64_t *overlapping);
-/* Calls for samples from, to - 1 in their order, until something else than 0 comes back. */
+/* Calls for samples from, to - 1 in their order, until something else than 0 comes back.
+ * profiles: by kernels' numbers, or NULL: each kernel spreads its value evenly. */
 int window_sweep(const struct window *w, size_t from, size_t to, int64_t shift_ns,
-		 window_on_cell *on_cell, void *user);
+		 const struct profile *profiles, window_on_cell *on_cell, void *user);
 
-/* The equation of a cell: each kernel's share of its own time, one entry an unknown. */
+/* The equation of a cell: the part of each kernel's value, one entry an unknown. */
 uint32_t window_equation(const struct window *w, const struct window_cell *cell, uint32_t *unknowns,
 			 double *coefficients);
 
 /* Divides a sample's value among its kernels in proportion to what is expected of each: its value
- * (one a kernel of the cell) x the part of its time that the sample has. By time where nothing is
+ * (one a kernel of the cell) x the part of it that the sample has. By time where nothing is
  * expected. Returns the sum of what is expected. */
-double window_divide(const struct window *w, const struct window_cell *cell, double value,
-		     const double *values, double *parts);
-
-#endif
+double window_divide(const struct window_cell *cell, double value, const double *values,
+		     double *parts);

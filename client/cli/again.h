@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_AGAIN_H
-#define CLIENT_CLI_AGAIN_H
+#pragma once
 
 /* A capture file's values, attributed again from the samples that it keeps, by the code that
  * attributes them live. */
@@ -27,5 +26,3 @@ const char *again_apply(struct again *a, struct gpuctr_record *record);
 /* All samples of a file, block by block. Those that are not there are none. */
 int again_samples(struct store_reader *reader,
 		  int (*on_samples)(void *user, const struct store_samples *samples), void *user);
-
-#endif

@@ -147,7 +147,7 @@ char *expand_pattern(const char *pattern, const struct claims *claims, pid_t pid
 			buf_char(&b, *p);
 		}
 	}
-	return b.failed ? NULL : strdup(buf_string(&b));
+	return buf_take(&b);
 }
 
 int expand_make_folders(const char *path)

@@ -37,7 +37,7 @@ void grid_text(struct grid *g, const char *text)
 		return;
 	}
 	text_terminal(&safe, text && *text ? text : "-");
-	g->cells[g->n] = safe.failed ? NULL : strdup(buf_string(&safe));
+	g->cells[g->n] = buf_take(&safe);
 	g->failed |= !g->cells[g->n];
 	g->n += g->cells[g->n] != NULL;
 }

@@ -271,7 +271,7 @@ static int refuse_device(struct joined *j, const struct file *f)
 	return refuse(j, "samples", "Say which it is of: --samples FILE:N, N as in the trace.");
 }
 
-static int place_file(struct joined *j, struct file *f)
+static int assign_gpu(struct joined *j, struct file *f)
 {
 	const char *uuid = samples_in_gpu(f->in);
 	struct gpuctr_device *device;
@@ -305,12 +305,12 @@ static int place_file(struct joined *j, struct file *f)
 	return 0;
 }
 
-static int place_files(struct joined *j)
+static int assign_gpus(struct joined *j)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < j->n_files && r == 0; i++) {
-		r = place_file(j, &j->files[i]);
+		r = assign_gpu(j, &j->files[i]);
 	}
 	return r;
 }
@@ -503,7 +503,7 @@ static int prepare(struct joined *j)
 	}
 	buf_deinit(&why);
 	r = r ? r : choose_base(j);
-	return r ? r : place_files(j);
+	return r ? r : assign_gpus(j);
 }
 
 static void describe(struct joined *j)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_JOINED_H
-#define CLIENT_CLI_JOINED_H
+#pragma once
 
 /* A trace of torch.profiler's and the samples of its seconds, joined: read as if it were a capture
  * file. */
@@ -24,5 +23,3 @@ size_t joined_path_length(const char *samples, uint64_t *ret_gpu);
  * a handler returned. */
 int joined_read(const struct joined_options *options, const struct reading_handler *handler,
 		void *userdata, struct exporter_refusal *refusal, struct buf *told);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_JOINED_KEEP_H
-#define CLIENT_CLI_JOINED_KEEP_H
+#pragma once
 
 /* The capture file of a joined trace. */
 
@@ -26,5 +25,3 @@ int joined_keep_copy(struct joined_keep *k, const struct gpuctr_copy *copy);
 int joined_keep_end(struct joined_keep *k, const struct store_info *info, const char *unsampled);
 /* A file that was not finished stays, and reads as not complete. */
 void joined_keep_close(struct joined_keep *k);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_KEPT_H
-#define CLIENT_CLI_KEPT_H
+#pragma once
 
 /* Samples and copies on their way into a capture file that keeps them, collected to blocks.
  * Functions return what store_write_samples() and store_write_copies() do. */
@@ -43,5 +42,3 @@ int kept_sample(struct kept *k, struct store *store, const struct kept_sample *s
 int kept_copy(struct kept *k, struct store *store, const struct gpuctr_copy *copy);
 int kept_flush(struct kept *k, struct store *store);
 void kept_deinit(struct kept *k);
-
-#endif

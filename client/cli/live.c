@@ -20,8 +20,8 @@ enum {
 
 void live_begin(struct live *l)
 {
-	l->redraws = l->frames == 0 && terminal_is(STDOUT_FILENO);
-	l->frames = l->frames > 0 || l->redraws ? l->frames : 1;
+	l->redraws = l->updates == 0 && terminal_is(STDOUT_FILENO);
+	l->updates = l->updates > 0 || l->redraws ? l->updates : 1;
 }
 
 size_t live_width(const struct live *l)
@@ -31,15 +31,15 @@ size_t live_width(const struct live *l)
 
 bool live_is_done(const struct live *l)
 {
-	return l->frames > 0 && l->shown >= l->frames;
+	return l->updates > 0 && l->shown >= l->updates;
 }
 
 /* Each line clears what it leaves of its row, so that nothing flickers. The last row stays empty:
  * an end of line in it would scroll. */
-static void add_rows(const struct live *l, const struct buf *frame, struct buf *b)
+static void add_rows(const struct live *l, const struct buf *update, struct buf *b)
 {
 	size_t width = live_width(l), height = l->redraws ? terminal_height(STDOUT_FILENO) : 0;
-	const char *line = frame->data, *end = frame->data + frame->n;
+	const char *line = update->data, *end = update->data + update->n;
 
 	for (size_t row = 1; line < end && (height == 0 || row < height); row++) {
 		const char *stop = memchr(line, '\n', (size_t)(end - line));
@@ -59,7 +59,7 @@ static void forget_output(void)
 	clearerr(stdout);
 }
 
-int live_show(struct live *l, const struct buf *frame)
+int live_show(struct live *l, const struct buf *update)
 {
 	CLEAN_BUF struct buf b = { 0 };
 	int r = 0;
@@ -69,9 +69,9 @@ int live_show(struct live *l, const struct buf *frame)
 	} else if (l->shown > 0) {
 		buf_char(&b, '\n');
 	}
-	add_rows(l, frame, &b);
+	add_rows(l, update, &b);
 	buf_text(&b, l->redraws ? "\033[J" : "");
-	if (frame->failed || b.failed) {
+	if (update->failed || b.failed) {
 		r = -ENOMEM;
 	} else if (fwrite(b.data, 1, b.n, stdout) != b.n || fflush(stdout) != 0) {
 		r = -errno;

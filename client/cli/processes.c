@@ -28,14 +28,14 @@ void processes_deinit(struct processes *processes)
 }
 
 /* The index of the process, or where it is to be inserted: processes are sorted by number. */
-static size_t find_place(const struct processes *processes, unsigned process)
+static size_t process_index(const struct processes *processes, unsigned process)
 {
-	return ARRAY_FIND_PLACE(processes->items, processes->n, process, process);
+	return ARRAY_FIND_INDEX(processes->items, processes->n, process, process);
 }
 
 const struct known_process *processes_find(const struct processes *processes, unsigned process)
 {
-	size_t at = find_place(processes, process);
+	size_t at = process_index(processes, process);
 
 	return at < processes->n && processes->items[at].process == process ? &processes->items[at]
 									    : NULL;
@@ -68,7 +68,7 @@ static bool take_devices(struct known_process *p, const struct gpuctr_process *p
 
 bool processes_add(struct processes *processes, const struct gpuctr_process *process)
 {
-	size_t at = find_place(processes, process->process);
+	size_t at = process_index(processes, process->process);
 	struct known_process *p;
 
 	if (!processes_find(processes, process->process)) {

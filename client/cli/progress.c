@@ -112,7 +112,7 @@ void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 	uint64_t now = clock_now_ns();
 	CLEAN_BUF struct buf b = { 0 };
 
-	/* A new place in the queue is always worth a line. */
+	/* A new position in the queue is always worth a line. */
 	if (p->quiet || (queued->position == p->position && !is_due(p, now))) {
 		return;
 	}

@@ -271,7 +271,7 @@ static int start_loop(struct run *run)
 	r = r ? r : uv_poll_init(&run->loop, &run->signal_poll, run->signals.fd);
 	r = r ? r : uv_timer_init(&run->loop, &run->timer);
 	r = r ? r : uv_timer_init(&run->loop, &run->duration);
-	r = r ? r : uv_timer_init(&run->loop, &run->frames);
+	r = r ? r : uv_timer_init(&run->loop, &run->updates);
 	r = r ? r : uv_prepare_init(&run->loop, &run->prepare);
 	if (r) {
 		return r;
@@ -280,7 +280,7 @@ static int start_loop(struct run *run)
 	run->signal_poll.data = run;
 	run->timer.data = run;
 	run->duration.data = run;
-	run->frames.data = run;
+	run->updates.data = run;
 	run->prepare.data = run;
 	uv_prepare_start(&run->prepare, on_prepare);
 	uv_timer_start(&run->timer, on_tick, 0, TICK_MS);
@@ -472,7 +472,7 @@ static void conclude(struct run *run)
 {
 	const struct run_options *o = run->options;
 
-	run_end_frames(run);
+	run_end_updates(run);
 	report_speechless(run);
 	report_operators(run);
 	run->sinks.program_refused = run->child.status == EXIT_REFUSED;

@@ -176,7 +176,7 @@ static void begin_on_demand(struct run *run)
 	run->status = 0;
 	run->state = RUN_RUNNING;
 	run_begin(run);
-	run_begin_frames(run);
+	run_begin_updates(run);
 }
 
 static void on_ready(struct gpuctr_capture *c, void *userdata)

@@ -43,7 +43,7 @@ struct run {
 	uv_poll_t connection, signal_poll, until /* of those who are followed */;
 	uv_timer_t timer;
 	uv_timer_t duration; /* of measuring */
-	uv_timer_t frames;   /* of "top" */
+	uv_timer_t updates;  /* of "top" */
 	uv_prepare_t prepare;
 	int watched; /* events of the connection, 0: not watched */
 
@@ -100,7 +100,7 @@ static inline bool run_is_on_demand(const struct run *run)
 int run_watch_followed(struct run *run);
 void run_begin_followed(struct run *run, struct gpuctr_capture *c);
 
-/* --- run_frames.c: what "top" shows of its capture */
-void run_begin_frames(struct run *run);
-/* The last frame. */
-void run_end_frames(struct run *run);
+/* --- run_updates.c: what "top" shows of its capture */
+void run_begin_updates(struct run *run);
+/* The last update. */
+void run_end_updates(struct run *run);

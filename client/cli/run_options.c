@@ -167,9 +167,9 @@ static bool take_interval(void *ns, const char *value)
 	       options_refuse("interval", value, "a number of seconds, 0.1 or more");
 }
 
-static bool take_once(void *frames, const char *value)
+static bool take_once(void *updates, const char *value)
 {
-	*(uint64_t *)frames = 1;
+	*(uint64_t *)updates = 1;
 	return true;
 }
 
@@ -318,12 +318,12 @@ const struct option_def top_option_defs[] = {
 	{ 0, "by", "KEYS", "rows: as for report (default: kernel)",
 	  OPTION_TAKEN(summary_take_keys, struct run_options, live.keys) },
 	{ 0, "sort", "COLUMN", "as for report", OPTION_AT(TEXT, struct run_options, live.sort) },
-	{ 0, "interval", "SECONDS", "between two frames (default: 1)",
+	{ 0, "interval", "SECONDS", "between two updates (default: 1)",
 	  OPTION_TAKEN(take_interval, struct run_options, live.interval_ns) },
-	{ 0, "once", NULL, "print one frame and end, as without a terminal",
-	  OPTION_TAKEN(take_once, struct run_options, live.frames) },
-	{ 0, "batch", "N", "print N frames and end",
-	  OPTION_AT(COUNT, struct run_options, live.frames) },
+	{ 0, "once", NULL, "print one update and end, as without a terminal",
+	  OPTION_TAKEN(take_once, struct run_options, live.updates) },
+	{ 0, "batch", "N", "print N updates and end",
+	  OPTION_AT(COUNT, struct run_options, live.updates) },
 	{ 0, "width", "N", "columns (default: the terminal's, or 120)",
 	  OPTION_TAKEN(take_width, struct run_options, live.width) },
 	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct run_options, socket) },

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SAMPLED_H
-#define CLIENT_CLI_SAMPLED_H
+#pragma once
 
 /* Records of a trace, which tell when each kernel ran, joined with samples of whole GPUs: what
  * client/attribution makes of both. Records are kept until the end, because their values get better
@@ -120,5 +119,3 @@ bool sampled_adds_up(const char *metric);
 /* Does the sum of each of the plan's metrics over samples mean something? NULL: yes; else one of
  * which it does not. */
 const char *sampled_misfit(const struct gpuctr_plan *plan);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SAMPLED_INTERNAL_H
-#define CLIENT_CLI_SAMPLED_INTERNAL_H
+#pragma once
 
 #include "client/cli/sampled.h"
 
@@ -105,5 +104,3 @@ void sampled_tell(struct sampled *s, struct sampled_kept *k, sampled_on_record *
 		  void *user);
 void sampled_tell_without(struct sampled *s, const struct gpuctr_record *record,
 			  enum sampled_reason why, sampled_on_record *on_record, void *user);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SAMPLED_VALUES_H
-#define CLIENT_CLI_SAMPLED_VALUES_H
+#pragma once
 
 /* What attribution makes of records that can be read again, from a file: their values alone are
  * kept, by the order in which the records were given. All records come before the samples; the
@@ -58,5 +57,3 @@ int sampled_values_finish(struct sampled_values *v);
 /* Gives the i-th record its values; returns why one is missing, or NULL. They live as long as v. */
 const char *sampled_values_apply(const struct sampled_values *v, size_t i,
 				 struct gpuctr_record *record);
-
-#endif

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sampler ends when its standard input does: at the end of the trace, or when we are no more.
- * What it has sampled until then still comes. One that does not end is killed.
- */
+/* The samplers of a trace, one for each GPU, which end with it. */
 
 #include "client/cli/sampling_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,12 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/cli/sampler_child.h"
 #include "client/cli/say.h"
 #include "proto/base/clock.h"
 
-enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, LEAST_MS = 10, TURNS_LEAST = 16 };
+enum { LEAST_MS = 10, TURNS_LEAST = 16 };
 
-#define PATIENCE_NS (5 * CLOCK_NS_PER_S)
 #define SILENT_NS (CLOCK_NS_PER_S / 2)
 #define TURN_NS (500 * CLOCK_NS_PER_MS)
 #define COARSE_NS UINT64_C(100000)
@@ -180,44 +177,22 @@ static void close_output(struct sampler *m)
 	}
 }
 
-/* False: there is nothing more. */
-static bool take_some(struct sampler *m)
+static void take_all(struct sampler *m)
 {
-	static uint8_t bytes[READ_BYTES];
-	ssize_t n = read(m->output, bytes, sizeof(bytes));
+	int r = m->output >= 0 ? sampler_take(m->output, m->reader) : 0;
 
-	if (n > 0 && sampler_reader_feed(m->reader, bytes, (size_t)n) == 0 && !m->strays) {
-		return true;
+	if (m->output < 0 || (r == 0 && !m->strays)) {
+		return;
 	}
-	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-		return false;
-	}
-	m->is_told |= n > 0;
-	if (n > 0 && m->strays) {
+	m->is_told |= m->strays || r < 0;
+	if (m->strays) {
 		sampling_tell(m->owner, "",
 			      "the sampler samples another GPU or other metrics than it was asked "
 			      "for, and is ended");
-	} else if (n > 0) {
+	} else if (r < 0) {
 		sampling_tell(m->owner, "", "the sampler has written nonsense, and is ended");
 	}
 	close_output(m);
-	return false;
-}
-
-/* What the pipe holds, and no more at a time: one that writes faster than we read would keep us
- * from signals and from the daemon. */
-static void take_all(struct sampler *m)
-{
-	for (unsigned i = 0; i <= PIPE_BYTES / READ_BYTES && m->output >= 0 && take_some(m); i++) {
-	}
-}
-
-static void ask_end(struct sampler *m)
-{
-	if (m->life >= 0) {
-		close(m->life);
-		m->life = -1;
-	}
 }
 
 /* Its output is at its end, so it is over in a moment, or has closed what it has. */
@@ -225,7 +200,7 @@ static void tell_early_end(struct sampler *m)
 {
 	uint64_t until_ns = clock_now_ns() + SILENT_NS;
 
-	ask_end(m);
+	sampler_ask_end(&m->life);
 	while (!child_reap(&m->child) && m->child.pid != 0 && clock_now_ns() < until_ns) {
 		(void)poll(NULL, 0, LEAST_MS);
 	}
@@ -257,8 +232,6 @@ static void on_output(uv_poll_t *handle, int status, int events)
 
 static int watch(struct sampling *s, struct sampler *m)
 {
-	(void)fcntl(m->output, F_SETFL, O_NONBLOCK);
-	(void)fcntl(m->output, F_SETPIPE_SZ, PIPE_BYTES);
 	m->reader = sampler_reader_new(&handler, m);
 	if (!m->reader) {
 		close_output(m);
@@ -296,14 +269,13 @@ int samplers_start(struct sampling *s, struct sampler *m, const char *const *add
 				 "--",
 				 s->options->recording.path,
 				 NULL };
-	const char **argv = s->options->recorded ? played : live;
 	int r;
 
 	s->turn_ns = turn_of(s->options);
 	snprintf(interval, sizeof(interval), "%lluns", (unsigned long long)interval_ns);
 	snprintf(turn, sizeof(turn), "%lluns", (unsigned long long)s->turn_ns);
-	r = child_start_piped(&m->child, s->path, (char *const *)(uintptr_t)argv, added, s->mask,
-			      &m->life, &m->output);
+	r = sampler_start(&m->child, s->path, s->options->recorded ? played : live, added, s->mask,
+			  &m->life, &m->output);
 	return r < 0 ? r : watch(s, m);
 }
 
@@ -334,7 +306,7 @@ static void reap_sampler(struct sampler *m, uint64_t until_ns)
 		close_output(m);
 	}
 	while (m->child.pid != 0 && !child_reap(&m->child)) {
-		if (clock_now_ns() >= until_ns + PATIENCE_NS) {
+		if (clock_now_ns() >= until_ns + SAMPLER_END_NS) {
 			say("the sampler of GPU %s (pid %d) cannot be killed: the driver holds it",
 			    m->uuid, (int)m->child.pid);
 			return;
@@ -348,11 +320,11 @@ static void reap_sampler(struct sampler *m, uint64_t until_ns)
 
 void samplers_end(struct sampling *s)
 {
-	uint64_t until_ns = clock_now_ns() + PATIENCE_NS;
+	uint64_t until_ns = clock_now_ns() + SAMPLER_END_NS;
 
 	s->over = true;
 	for (size_t i = 0; i < s->n_samplers; i++) {
-		ask_end(&s->samplers[i]);
+		sampler_ask_end(&s->samplers[i].life);
 	}
 	while (clock_now_ns() < until_ns && take_from_all(s)) {
 	}

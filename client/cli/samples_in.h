@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SAMPLES_IN_H
-#define CLIENT_CLI_SAMPLES_IN_H
+#pragma once
 
 /* Reads what samples_out.h writes, JSON lines or CSV, plain or compressed by gzip, sample by
  * sample. The file is not trusted: times are in order, below 2^62 ns, and values are numbers or
@@ -35,5 +34,3 @@ int samples_in_next(struct samples_in *s, struct samples_in_sample *ret, struct 
 /* After the last: how many were lost, and whether the file ends as it should. CSV says neither. */
 uint64_t samples_in_lost(const struct samples_in *s);
 bool samples_in_is_cut(const struct samples_in *s);
-
-#endif

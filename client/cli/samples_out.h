@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SAMPLES_OUT_H
-#define CLIENT_CLI_SAMPLES_OUT_H
+#pragma once
 
 /* Samples in a format of programs, as they come: CSV, a line a sample, or JSON lines, which also
  * tell where samples are missing, and the end. */
@@ -31,5 +30,3 @@ void samples_out_end(struct samples_out *s, const struct sampler_end *end);
 
 /* Waits for the reader, and says what went wrong. */
 void samples_out_close(struct samples_out *s);
-
-#endif

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/sampler_path.h"
+#include "client/cli/sampler_child.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 #include "client/report/attribution.h"
@@ -309,7 +309,7 @@ static bool find_program(struct sampling *s)
 	if (s->options->recorded) {
 		return find_player(s);
 	}
-	if (!sampler_path_find(s->path)) {
+	if (!sampler_find(s->path)) {
 		sampling_note_why(s, "gpuctr-sampler is not there (%s)%s", s->path,
 				  s->options->may_fall_back ? ""
 							    : "; $GPUCTR_SAMPLER names another");
@@ -476,7 +476,7 @@ static void tell_one_silent(struct sampling *s, const struct sampler *m)
 		sampling_note_why(s, "the sampler of GPU %s has not begun for %d s", m->uuid,
 				  (int)(SAMPLER_BEGIN_NS / CLOCK_NS_PER_S));
 	} else {
-		sampler_path_tell_silent(m->uuid, m->child.pid);
+		sampler_tell_silent(m->uuid, m->child.pid);
 	}
 }
 

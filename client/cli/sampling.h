@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SAMPLING_H
-#define CLIENT_CLI_SAMPLING_H
+#pragma once
 
 /* The samples of a run with --mode sample: a permit for the GPUs, and a gpuctr-sampler for each,
  * whose samples are joined with the records of the run's own capture, a trace.
@@ -70,5 +69,3 @@ void sampling_describe(const struct sampling *s, struct buf *b);
 void sampling_unknown(const struct sampling *s,
 		      void (*on_unknown)(void *user, const struct store_unknown *unknown),
 		      void *user);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SAMPLING_INTERNAL_H
-#define CLIENT_CLI_SAMPLING_INTERNAL_H
+#pragma once
 
 #include "client/cli/sampling.h"
 
@@ -76,5 +75,3 @@ int samplers_start(struct sampling *s, struct sampler *m, const char *const *add
 /* They are asked to end, all before one is waited for, and what they have sampled is read until
  * they have. */
 void samplers_end(struct sampling *s);
-
-#endif

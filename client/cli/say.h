@@ -24,7 +24,7 @@ __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 /* The prefix of each message, for one of several nodes; borrowed. NULL: none. */
 void say_set_node(const char *node);
 
-/* While the terminal shows frames, messages are kept; they are printed when it no longer does. */
+/* While the terminal shows updates, messages are kept; they are printed when it no longer does. */
 void say_hold(bool on);
 /* Appends those that are kept. */
 struct buf;

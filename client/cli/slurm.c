@@ -71,7 +71,7 @@ static void add_srun(struct words *w, const struct job *job)
 	snprintf(w->text[1], sizeof(w->text[1]), "--nodes=%u", job->nodes);
 	snprintf(w->text[2], sizeof(w->text[2]), "--ntasks=%u", job->nodes);
 	slurm_add_word(w, "srun");
-	slurm_add_place(w, job);
+	slurm_add_target(w, job);
 	slurm_add_word(w, "--overlap");
 	slurm_add_word(w, w->text[1]);
 	slurm_add_word(w, w->text[2]);

@@ -63,7 +63,7 @@ struct words {
 
 void slurm_add_word(struct words *w, const char *word);
 /* Where the step is to run. */
-void slurm_add_place(struct words *w, const struct job *job);
+void slurm_add_target(struct words *w, const struct job *job);
 /* Starts a program that is killed when this one ends. 0 or an errno. */
 int slurm_start(char *const *argv, struct slurm_program *ret);
 /* Reads what has come, and appends it to what was not taken yet. */

@@ -24,7 +24,7 @@ void slurm_add_word(struct words *w, const char *word)
 
 /* srun reaches a component of a heterogeneous job, which has an id of its own, by the job's first
  * one. */
-void slurm_add_place(struct words *w, const struct job *job)
+void slurm_add_target(struct words *w, const struct job *job)
 {
 	const char *plus = strchr(job->name, '+');
 

@@ -242,6 +242,17 @@ static void add_missing(const struct summary *s, struct buf *b)
 	}
 }
 
+/* view NULL: every column is shown. */
+static bool shows(const struct view *view, const char *name)
+{
+	for (size_t i = 0; view && i < view->n_columns; i++) {
+		if (view->columns[i].chosen && strcmp(view->columns[i].name, name) == 0) {
+			return true;
+		}
+	}
+	return !view;
+}
+
 /* Of the columns that are shown, by name: lengths and cycles, which are more than the kernels' own,
  * or ratios to them, which are less. */
 static void add_of_range(const struct summary *s, const struct view *view, bool ratios,
@@ -255,8 +266,7 @@ static void add_of_range(const struct summary *s, const struct view *view, bool 
 		const char *name = measures[i].name;
 		bool is_ratio = strstr(name, ".per_") || strstr(name, ".pct");
 
-		if (measures[i].of_range && is_ratio == ratios &&
-		    (!view || view_shows(view, name))) {
+		if (measures[i].of_range && is_ratio == ratios && shows(view, name)) {
 			buf_text(b, any ? ", " : "");
 			text_terminal(b, name);
 			any = true;
@@ -274,13 +284,11 @@ static void add_of_range(const struct summary *s, const struct view *view, bool 
 static void add_names_of_flops(const struct measure *measures, size_t n, const struct view *view,
 			       struct buf *b)
 {
-	struct derived found[DERIVED_MAX];
-	const struct derived *derived = view ? view->derived : found;
-	size_t n_derived = view ? view->n_derived : derived_find(measures, n, found);
+	struct derived derived[DERIVED_MAX];
+	size_t n_derived = derived_find(measures, n, derived);
 
 	for (size_t i = 0; i < n_derived; i++) {
-		if (derived_counts_operations(derived[i].kind) &&
-		    (!view || view->chosen_derived[i])) {
+		if (derived_counts_operations(derived[i].kind) && shows(view, derived[i].name)) {
 			buf_printf(b, "%s%s", b->n > 0 ? ", " : "", derived[i].name);
 		}
 	}

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* gpuctr-sampler under a lease, as `permit -- gpuctr-sampler` would run it, and what it writes.
- *
- * The sampler ends when its standard input does: after a signal, when the lease is over, or when we
- * are no more. What it has sampled until then still comes, and is shown. One that does not end is
- * killed. */
+ * What it has sampled when the lease is over is shown. */
 
 #include "client/cli/timeline.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,16 +13,14 @@
 #include <unistd.h>
 
 #include "client/cli/leased.h"
-#include "client/cli/sampler_path.h"
+#include "client/cli/sampler_child.h"
 #include "client/cli/say.h"
 #include "client/cli/timeline_metrics.h"
 #include "client/cli/timeline_view.h"
 #include "client/sampler/stream.h"
 #include "proto/base/clock.h"
 
-enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16, WORDS_MAX = 16, BUCKETS_WANTED = 20 };
-
-#define PATIENCE_NS (5 * CLOCK_NS_PER_S)
+enum { WORDS_MAX = 16 };
 
 struct timeline {
 	const struct run_options *options;
@@ -49,14 +43,11 @@ struct timeline {
 static char *join(const struct strings *s)
 {
 	struct buf b = { 0 };
-	char *text;
 
 	for (size_t i = 0; i < s->n; i++) {
 		buf_printf(&b, "%s%s", i > 0 ? "," : "", s->items[i]);
 	}
-	text = b.failed ? NULL : strdup(buf_string(&b));
-	buf_deinit(&b);
-	return text;
+	return buf_take(&b);
 }
 
 static bool start(struct leased *l, const char *const *added, int *ret_status)
@@ -79,8 +70,8 @@ static bool start(struct leased *l, const char *const *added, int *ret_status)
 		argv[9] = duration;
 		t->end_at_ns = clock_now_ns() + o->duration_ns;
 	}
-	r = metrics ? child_start_piped(&l->child, t->path, (char *const *)(uintptr_t)argv, added,
-					&l->signals.inherited, &t->life, &l->input)
+	r = metrics ? sampler_start(&l->child, t->path, argv, added, &l->signals.inherited,
+				    &t->life, &l->input)
 		    : -ENOMEM;
 	free(metrics);
 	if (r < 0) {
@@ -90,17 +81,14 @@ static bool start(struct leased *l, const char *const *added, int *ret_status)
 	}
 	t->was_started = true;
 	t->begin_by_ns = clock_now_ns() + SAMPLER_BEGIN_NS;
-	(void)fcntl(l->input, F_SETFL, O_NONBLOCK);
-	(void)fcntl(l->input, F_SETPIPE_SZ, PIPE_BYTES);
 	return true;
 }
 
 static void ask_end(struct timeline *t)
 {
 	if (t->life >= 0) {
-		close(t->life);
-		t->life = -1;
-		t->kill_ns = clock_now_ns() + PATIENCE_NS;
+		sampler_ask_end(&t->life);
+		t->kill_ns = clock_now_ns() + SAMPLER_END_NS;
 	}
 }
 
@@ -134,23 +122,17 @@ static void close_input(struct leased *l)
 	}
 }
 
-/* What the pipe holds, and no more at a time: one that writes faster than we read would keep us
- * from signals and from the daemon. */
 static void take_input(struct leased *l)
 {
 	struct timeline *t = l->data;
-	static uint8_t bytes[READ_BYTES];
-	ssize_t n = 1;
+	int r = l->input >= 0 ? sampler_take(l->input, t->reader) : 0;
 
-	for (unsigned i = 0; i <= PIPE_BYTES / READ_BYTES && l->input >= 0 && n > 0; i++) {
-		n = read(l->input, bytes, sizeof(bytes));
-		if (n > 0 && !t->broken && sampler_reader_feed(t->reader, bytes, (size_t)n) != 0) {
-			t->broken = true;
-			end_now(l);
-		}
-		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-			close_input(l);
-		}
+	if (r < 0) {
+		t->broken = true;
+		end_now(l);
+	}
+	if (r != 0) {
+		close_input(l);
 	}
 }
 
@@ -189,10 +171,10 @@ static void on_tick(struct leased *l)
 
 	timeline_view_progress(&t->view);
 	if (!t->view.has_begun && !t->view.has_ended && t->life >= 0 && now > t->begin_by_ns) {
-		sampler_path_tell_silent(t->gpu, l->child.pid);
+		sampler_tell_silent(t->gpu, l->child.pid);
 		ask_end(t);
 	}
-	if (t->end_at_ns != 0 && t->kill_ns == 0 && now > t->end_at_ns + PATIENCE_NS) {
+	if (t->end_at_ns != 0 && t->kill_ns == 0 && now > t->end_at_ns + SAMPLER_END_NS) {
 		ask_end(t);
 	}
 	if (t->kill_ns != 0 && now > t->kill_ns && !t->was_killed) {
@@ -251,7 +233,7 @@ int timeline_run(const struct run_options *o)
 	};
 	int status = EXIT_REFUSED;
 
-	if (!sampler_path_find(t.path)) {
+	if (!sampler_find(t.path)) {
 		say_error("no-agent", "gpuctr-sampler was not found",
 			  "Install gpuctr-client, or name it with GPUCTR_SAMPLER.");
 		return EXIT_REFUSED;
@@ -269,9 +251,7 @@ int timeline_run(const struct run_options *o)
 	timeline_view_close(&t.view);
 	strings_deinit(&t.metrics);
 	strings_deinit(&gpus);
-	if (t.life >= 0) {
-		close(t.life);
-	}
+	sampler_ask_end(&t.life);
 	close_input(&l);
 	return status;
 }

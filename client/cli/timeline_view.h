@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_TIMELINE_VIEW_H
-#define CLIENT_CLI_TIMELINE_VIEW_H
+#pragma once
 
 /* What is shown of a stream of samples: a table of buckets at the end, or every sample in a format
  * of programs, as it comes. */
@@ -37,5 +36,3 @@ void timeline_view_progress(struct timeline_view *v);
 /* Prints; returns the exit status. */
 int timeline_view_finish(struct timeline_view *v);
 void timeline_view_close(struct timeline_view *v);
-
-#endif

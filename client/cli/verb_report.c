@@ -95,15 +95,11 @@ static void add_notes(struct report_source *s, struct report_source *before,
 
 static bool has_column(const struct view *v)
 {
-	const struct group *before = v->all->before;
-	bool has = v->chosen[MEASURE_TIME] && (v->all->self[MEASURE_TIME].n > 0 ||
-					       (before && before->self[MEASURE_TIME].n > 0));
+	const struct view_column *time = &v->columns[MEASURE_TIME];
+	bool has = time->chosen && view_is_known(v, time);
 
-	for (size_t i = MEASURE_TIME + 1; i < v->n_measures; i++) {
-		has = has || v->chosen[i];
-	}
-	for (size_t i = 0; i < v->n_derived; i++) {
-		has = has || v->chosen_derived[i];
+	for (size_t i = MEASURE_TIME + 1; i < v->n_columns; i++) {
+		has = has || v->columns[i].chosen;
 	}
 	return has;
 }
@@ -146,7 +142,7 @@ static void add_table(struct report_source *s, struct report_source *before,
 	add_notes(s, before, o, v, b);
 }
 
-/* The reason why a definition is refused includes the line and a mark at the place. */
+/* The reason why a definition is refused includes the line and a mark at the position. */
 static void refuse(struct buf *why)
 {
 	const char *text = buf_string(why), *end = strchrnul(text, '\n');

@@ -28,7 +28,7 @@ static void sleep_until(uint64_t until_ns)
 	}
 }
 
-/* add appends a frame and returns 0, or an exit status after it has said why. */
+/* add appends an update and returns 0, or an exit status after it has said why. */
 static int repeat(struct live *l, int (*add)(void *source, struct live *l, struct buf *b),
 		  void *source)
 {
@@ -58,7 +58,7 @@ static int repeat(struct live *l, int (*add)(void *source, struct live *l, struc
 struct watched {
 	const char *socket;
 	struct gpuctr *g; /* NULL: not connected */
-	struct buf *b;	  /* the frame */
+	struct buf *b;	  /* the update */
 	struct grid programs;
 	unsigned waiting; /* answers */
 	bool refused;
@@ -196,7 +196,7 @@ const struct verb verb_top = {
 	.summary = "watch the daemon, or the hottest kernels of programs in standby",
 	.details = "Alone: what status and ps print. With processes in standby: these are measured "
 		   "until top ends. A\n"
-		   "terminal is redrawn at each interval until Ctrl-C; elsewhere one frame is "
+		   "terminal is redrawn at each interval until Ctrl-C; elsewhere one update is "
 		   "printed.\n",
 	.examples = "  gpuctr-client top\n"
 		    "  gpuctr-client top --program python --once\n"

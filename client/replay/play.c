@@ -37,11 +37,11 @@ struct player {
 	struct store_reader *reader;
 	const struct store_info *info;
 	const struct store_process *process;
-	const struct store_definitions *definitions;
+	struct store_kernels recorded;
 	bool realtime;
 	atomic_bool stopped; /* by the daemon */
 
-	struct link link;
+	struct connection connection;
 	struct arena arena;
 	struct wire_agent_welcome welcome;
 	struct intern intern;
@@ -53,10 +53,10 @@ struct player {
 	bool told_end; /* the client was told that no more images are evaluated */
 	struct copies copies;
 
-	/* New numbers, by index in the recording's definitions. */
-	uint32_t *kernels, *ranges, *sets;
-	uint64_t *matches;		     /* of ranges with NVTX expressions */
-	bool *selected;			     /* kernels that the filter chooses */
+	/* Of each recorded kernel: */
+	uint32_t *kernels; /* its new number */
+	bool *selected;	   /* the filter chooses it */
+	struct ranges ranges;
 	int64_t recorded_begin_ns, begin_ns; /* for --realtime */
 };
 
@@ -81,66 +81,32 @@ static int store_failed(struct player *p, struct refusal *r)
 
 /* --- definitions --- */
 
-static uint32_t string_or_none(struct player *p, const char *s)
-{
-	return s[0] ? intern_string(&p->intern, s) : 0;
-}
-
-/* Ranges are sorted by their old number, and the number of a parent is smaller than its child's. */
-static void define_ranges(struct player *p)
-{
-	const struct store_definitions *d = p->definitions;
-
-	for (size_t i = 0; i < d->n_ranges; i++) {
-		const struct gpuctr_range *g = &d->ranges[i];
-		struct range_key key = {
-			.parent = g->parent ? p->ranges[g->parent - d->ranges] : 0,
-			.domain = string_or_none(p, g->domain),
-			.message = intern_string(&p->intern, g->message),
-			.category = string_or_none(p, g->category),
-			.color = g->color,
-			.payload_type = g->payload_type,
-			.payload = g->payload,
-		};
-
-		p->ranges[i] = intern_range(&p->intern, &key);
-	}
-}
-
-static uint32_t range_number(const struct player *p, const struct gpuctr_range *g)
-{
-	return g ? p->ranges[g - p->definitions->ranges] : 0;
-}
-
 static uint32_t set_number(struct player *p, const struct gpuctr_record *record)
 {
 	uint32_t numbers[64];
 	size_t n = record->n_active < ARRAY_SIZE(numbers) ? record->n_active : ARRAY_SIZE(numbers);
 
 	for (size_t i = 0; i < n; i++) {
-		numbers[i] = range_number(p, record->active[i]);
+		numbers[i] = ranges_number(&p->ranges, record->active[i]);
 	}
 	return n ? intern_set(&p->intern, numbers, n) : 0;
 }
 
-static int define_all(struct player *p, struct refusal *r)
+static int define_kernels(struct player *p, struct refusal *r)
 {
-	const struct store_definitions *d;
+	const struct store_kernels *recorded = &p->recorded;
 
-	if (store_load(p->reader, p->process->process.process, &p->definitions) != 0) {
+	if (store_load_kernels(p->reader, p->process->process.process, &p->recorded) != 0) {
 		return store_failed(p, r);
 	}
-	d = p->definitions;
-	p->kernels = calloc(d->n_kernels + 1, sizeof(*p->kernels));
-	p->selected = calloc(d->n_kernels + 1, sizeof(*p->selected));
-	p->ranges = calloc(d->n_ranges + 1, sizeof(*p->ranges));
-	p->matches = ranges_match(&p->filter.nvtx, d);
-	if (!p->kernels || !p->selected || !p->ranges || !p->matches) {
+	p->kernels = calloc(recorded->n + 1, sizeof(*p->kernels));
+	p->selected = calloc(recorded->n + 1, sizeof(*p->selected));
+	if (!p->kernels || !p->selected) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
 		return r->code;
 	}
-	for (size_t i = 0; i < d->n_kernels; i++) {
-		const struct gpuctr_kernel *k = &d->kernels[i];
+	for (size_t i = 0; i < recorded->n; i++) {
+		const struct gpuctr_kernel *k = &recorded->items[i];
 
 		/* -1 is WIRE_UNKNOWN_ATTRIBUTE. */
 		p->kernels[i] =
@@ -148,7 +114,6 @@ static int define_all(struct player *p, struct refusal *r)
 					(uint32_t)k->registers);
 		p->selected[i] = filter_selects(&p->filter, k->mangled);
 	}
-	define_ranges(p);
 	return 0;
 }
 
@@ -161,7 +126,7 @@ static bool takes(struct player *p, size_t kernel, const struct gpuctr_record *r
 	if (!filter_is_grouped(&p->filter)) {
 		return filter_takes(&p->filter, NULL);
 	}
-	key.kernel = names_hash(0, p->definitions->kernels[kernel].mangled);
+	key.kernel = names_hash(0, p->recorded.items[kernel].mangled);
 	key.shared_bytes = record->dynamic_shared_bytes;
 	memcpy(key.grid, record->grid, sizeof(key.grid));
 	memcpy(key.block, record->block, sizeof(key.block));
@@ -170,8 +135,8 @@ static bool takes(struct player *p, size_t kernel, const struct gpuctr_record *r
 
 static void fill_launch(struct player *p, const struct gpuctr_record *record, struct launch *l)
 {
-	size_t kernel = record->kernel ? (size_t)(record->kernel - p->definitions->kernels)
-				       : p->definitions->n_kernels;
+	size_t kernel =
+		record->kernel ? (size_t)(record->kernel - p->recorded.items) : p->recorded.n;
 
 	*l = (struct launch){
 		.function = p->kernels[kernel],
@@ -181,7 +146,7 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 		.stream = record->stream,
 		.correlation = record->correlation,
 		.thread = record->thread,
-		.range = range_number(p, record->range),
+		.range = ranges_number(&p->ranges, record->range),
 		.set = set_number(p, record),
 		.start_ns = (uint64_t)record->start_ns,
 		.duration_ns = record->duration_ns > 0 ? (uint64_t)record->duration_ns : 0,
@@ -192,8 +157,7 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 	};
 	memcpy(l->grid, record->grid, sizeof(l->grid));
 	memcpy(l->block, record->block, sizeof(l->block));
-	if (!p->selected[kernel] ||
-	    !ranges_select(&p->filter.nvtx, p->definitions, p->matches, record) ||
+	if (!p->selected[kernel] || !ranges_select(&p->ranges, record) ||
 	    !takes(p, kernel, record) || !filter_reserve(&p->filter)) {
 		l->fate = LAUNCH_FILTERED;
 	}
@@ -283,12 +247,11 @@ static void tell_unevaluated(struct player *p, const struct batch *b, const char
 	const char *name = "";
 	char text[512];
 
-	while (kernel < p->definitions->n_kernels &&
-	       p->kernels[kernel] != b->launches[0].function) {
+	while (kernel < p->recorded.n && p->kernels[kernel] != b->launches[0].function) {
 		kernel++;
 	}
-	if (kernel < p->definitions->n_kernels) {
-		name = p->definitions->kernels[kernel].name;
+	if (kernel < p->recorded.n) {
+		name = p->recorded.items[kernel].name;
 	}
 	snprintf(text, sizeof(text),
 		 "the recording's kernels %llu to %llu (the first is %.120s) could not be "
@@ -407,7 +370,7 @@ static void send_copies(void *userdata)
 	struct player *p = userdata;
 
 	if (p->copies.n > 0) {
-		pack_send_copies(&p->link, &p->welcome, p->copies.v, p->copies.n,
+		pack_send_copies(&p->connection, &p->welcome, p->copies.v, p->copies.n,
 				 p->deliver.next_index);
 	}
 }
@@ -560,14 +523,16 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 		return r->code;
 	}
 	if ((vendor && host_init(&p->host, vendor, p->info->plan.chip, r) != 0) ||
-	    hello_say(&p->link, socket_path, &hello, &p->arena, &p->welcome, r) != 0 ||
+	    hello_say(&p->connection, socket_path, &hello, &p->arena, &p->welcome, r) != 0 ||
 	    filter_init(&p->filter, &p->welcome.selection, r) != 0 || check_selection(p, r) != 0) {
 		return r->code;
 	}
 	if (vendor) {
 		evaluator_init(&p->evaluator, &p->host, &p->welcome.plan);
 	}
-	p->deliver.link = &p->link;
+	p->ranges.filter = &p->filter.nvtx;
+	p->ranges.intern = &p->intern;
+	p->deliver.connection = &p->connection;
 	p->deliver.intern = &p->intern;
 	p->deliver.counters = &p->counters;
 	p->deliver.welcome = &p->welcome;
@@ -589,11 +554,10 @@ static void player_free(struct player *p)
 	filter_deinit(&p->filter);
 	free(p->kernels);
 	free(p->selected);
-	free(p->ranges);
-	free(p->matches);
+	ranges_deinit(&p->ranges);
 	/* a thread that has not ended in time still uses the rest */
 	if (deliver_deinit(&p->deliver)) {
-		link_close(&p->link);
+		connection_close(&p->connection);
 		host_deinit(&p->host);
 		copies_deinit(&p->copies);
 		intern_deinit(&p->intern);
@@ -619,11 +583,11 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 	p->info = store_info(reader);
 	p->process = process;
 	p->realtime = realtime;
-	p->link.fd = -1;
+	p->connection.fd = -1;
 	deliver_init(&p->deliver);
 	code = player_init(p, vendor, socket_path, token, r);
 	if (code == 0) {
-		code = define_all(p, r);
+		code = define_kernels(p, r);
 	}
 	if (code == 0) {
 		code = vendor ? play_images(p, r) : play_trace(p, r);

@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* How the NVTX ranges of a recording match the expressions of a capture. */
+/* The NVTX ranges of a recording: their new numbers, and how they match the expressions of a
+ * capture. */
 
+#include "client/agent/intern.h"
 #include "client/agent/nvtx_filter.h"
-#include "client/store/reader.h"
+#include "proto/base/map.h"
 
-/* Of each range, in the order of d->ranges; NULL: out of memory. For free(). */
-uint64_t *ranges_match(struct nvtx_filter *f, const struct store_definitions *d);
+struct ranges {
+	struct nvtx_filter *filter; /* the caller sets these two */
+	struct intern *intern;
+	struct map known; /* by old number */
+	const struct gpuctr_range **chain;
+	size_t max_chain;
+};
 
-/* Is the launch of this record measured? matches is what ranges_match() gave. */
-bool ranges_select(struct nvtx_filter *f, const struct store_definitions *d,
-		   const uint64_t *matches, const struct gpuctr_record *record);
+void ranges_deinit(struct ranges *r);
+
+/* Returns the new number of a range, which is sent with those around it. 0: it is NULL, or memory
+ * ran out. */
+uint32_t ranges_number(struct ranges *r, const struct gpuctr_range *range);
+
+/* Is the launch of this record measured? */
+bool ranges_select(struct ranges *r, const struct gpuctr_record *record);

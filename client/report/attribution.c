@@ -5,7 +5,7 @@
  * Two tables of fixed size carry what is not in the scopes, so that memory does not grow with the
  * number of records:
  *
- * places	a range's scope and sequence number, direct-mapped by (process, range). What was
+ * sites	a range's scope and sequence number, direct-mapped by (process, range). What was
  *		displaced is made again from the range, which comes with each record in it.
  * forwards	the forward scope of a sequence number, direct-mapped by (process, number). Numbers
  *		count up, so a backward pass finds the operators of its step as long as fewer than
@@ -22,9 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACE_SLOTS = 1 << 12, FORWARD_SLOTS = 1 << 18, MAX_DEPTH = 1 << 12 };
+enum { SITE_SLOTS = 1 << 12, FORWARD_SLOTS = 1 << 18, MAX_DEPTH = 1 << 12 };
 
-struct place {
+struct call_site {
 	unsigned process, range; /* range 0: empty */
 	const struct scope *scope;
 	int64_t seq;   /* of the innermost node in the backward pass, else of the innermost
@@ -44,7 +44,7 @@ struct attributor {
 	struct scopes scopes;
 	bool used; /* a table may hold something; else clearing the tables is skipped, because it
 		      takes long */
-	struct place places[PLACE_SLOTS];
+	struct call_site sites[SITE_SLOTS];
 	struct forward forwards[FORWARD_SLOTS];
 };
 
@@ -65,7 +65,7 @@ struct attributor *attributor_free(struct attributor *a)
 void attributor_next_capture(struct attributor *a)
 {
 	if (a->used) {
-		memset(a->places, 0, sizeof(a->places));
+		memset(a->sites, 0, sizeof(a->sites));
 		memset(a->forwards, 0, sizeof(a->forwards));
 	}
 	a->used = false;
@@ -84,77 +84,79 @@ static struct forward *find_forward(struct attributor *a, unsigned process, int6
 }
 
 /* Notes the range as the one whose scope has this number. A range that was noted before, and comes
- * again because its place was displaced, changes nothing. */
-static void note_forward(struct attributor *a, const struct place *place)
+ * again because another range took its slot, changes nothing. */
+static void note_forward(struct attributor *a, const struct call_site *site)
 {
-	struct forward *f = forward_slot(a, place->process, place->shown);
+	struct forward *f = forward_slot(a, site->process, site->shown);
 
-	if (f->range && f->process == place->process && f->range >= place->range) {
+	if (f->range && f->process == site->process && f->range >= site->range) {
 		return;
 	}
-	if (f->process != place->process || f->seq != place->shown) {
-		*f = (struct forward){ .process = place->process, .seq = place->shown };
+	if (f->process != site->process || f->seq != site->shown) {
+		*f = (struct forward){ .process = site->process, .seq = site->shown };
 	}
-	f->range = place->range;
-	f->scope = place->scope;
-	f->called = place->called;
+	f->range = site->range;
+	f->scope = site->scope;
+	f->called = site->called;
 }
 
-/* Sets place->shown (the sequence number) and place->called (the outermost operator around the
+/* Sets site->shown (the sequence number) and site->called (the outermost operator around the
  * range with the same number). */
-static void take_shown(struct place *place, const struct place *outer, const struct marker *marker)
+static void take_shown(struct call_site *site, const struct call_site *outer,
+		       const struct marker *marker)
 {
 	bool again = outer && outer->called && outer->shown == marker->seq;
 
-	if (place->scope->kind == SCOPE_ENGINE || place->scope->kind == SCOPE_NODE) {
-		place->shown = -1;
-		place->called = NULL;
-	} else if (place->scope->kind == SCOPE_OP && marker->seq >= 0) {
-		place->shown = marker->seq;
-		place->called = again ? outer->called : place->scope;
+	if (site->scope->kind == SCOPE_ENGINE || site->scope->kind == SCOPE_NODE) {
+		site->shown = -1;
+		site->called = NULL;
+	} else if (site->scope->kind == SCOPE_OP && marker->seq >= 0) {
+		site->shown = marker->seq;
+		site->called = again ? outer->called : site->scope;
 	}
 }
 
-static int make_place(struct attributor *a, unsigned process, const struct gpuctr_range *range,
-		      const struct place *outer, struct place *ret)
+static int make_site(struct attributor *a, unsigned process, const struct gpuctr_range *range,
+		     const struct call_site *outer, struct call_site *ret)
 {
-	struct place place = { .process = process,
-			       .range = range->id,
-			       .seq = outer ? outer->seq : -1,
-			       .shown = outer ? outer->shown : -1,
-			       .called = outer ? outer->called : NULL };
+	struct call_site site = { .process = process,
+				  .range = range->id,
+				  .seq = outer ? outer->seq : -1,
+				  .shown = outer ? outer->shown : -1,
+				  .called = outer ? outer->called : NULL };
 	struct marker marker;
 
 	marker_parse(range->message ? range->message : "", &marker);
-	place.scope = scopes_add(&a->scopes, outer ? outer->scope : NULL, range, &marker);
-	if (!place.scope) {
+	site.scope = scopes_add(&a->scopes, outer ? outer->scope : NULL, range, &marker);
+	if (!site.scope) {
 		return -ENOMEM;
 	}
-	if (place.scope->kind == SCOPE_ENGINE) {
-		place.seq = -1;
-	} else if (marker.seq >= 0 && (!place.scope->backward || place.scope->kind == SCOPE_NODE)) {
-		place.seq = marker.seq;
+	if (site.scope->kind == SCOPE_ENGINE) {
+		site.seq = -1;
+	} else if (marker.seq >= 0 && (!site.scope->backward || site.scope->kind == SCOPE_NODE)) {
+		site.seq = marker.seq;
 	}
-	take_shown(&place, outer, &marker);
+	take_shown(&site, outer, &marker);
 	/* Operators in the backward pass, too: activations that are computed again there, and
 	 * second derivatives. */
-	if (marker.seq >= 0 && place.scope->kind == SCOPE_OP) {
-		note_forward(a, &place);
+	if (marker.seq >= 0 && site.scope->kind == SCOPE_OP) {
+		note_forward(a, &site);
 	}
-	*ret = place;
+	*ret = site;
 	return 0;
 }
 
-static struct place *place_slot(struct attributor *a, unsigned process, unsigned range)
+static struct call_site *site_slot(struct attributor *a, unsigned process, unsigned range)
 {
-	return &a->places[(range + process * 1021u) % PLACE_SLOTS];
+	return &a->sites[(range + process * 1021u) % SITE_SLOTS];
 }
 
 /* After running a node, and still in the node's range, the engine sums gradients to the shape of
  * their tensors and adds those of several uses. These launches belong to the node. */
-static void tell_engine(struct attributor *a, const struct place *engine, const struct place *node)
+static void tell_engine(struct attributor *a, const struct call_site *engine,
+			const struct call_site *node)
 {
-	struct place *kept = place_slot(a, engine->process, engine->range);
+	struct call_site *kept = site_slot(a, engine->process, engine->range);
 
 	if (engine->scope->kind == SCOPE_ENGINE && node->scope->kind == SCOPE_NODE &&
 	    kept->process == engine->process && kept->range == engine->range) {
@@ -163,12 +165,12 @@ static void tell_engine(struct attributor *a, const struct place *engine, const 
 }
 
 /* A file may nest ranges to any depth, and each scope holds the names of all scopes around it. So
- * ranges beyond a depth that no program reaches share the deepest place that is distinguished. */
+ * ranges beyond a depth that no program reaches share the deepest site that is distinguished. */
 static int find_inner(struct attributor *a, unsigned process, const struct gpuctr_range *inner,
-		      const struct place *outer, struct place *ret)
+		      const struct call_site *outer, struct call_site *ret)
 {
 	if (!outer->range || outer->scope->depth + 1 < MAX_DEPTH) {
-		return make_place(a, process, inner, outer->range ? outer : NULL, ret);
+		return make_site(a, process, inner, outer->range ? outer : NULL, ret);
 	}
 	*ret = *outer;
 	ret->range = inner->id;
@@ -176,35 +178,35 @@ static int find_inner(struct attributor *a, unsigned process, const struct gpuct
 }
 
 /* Walks outwards from the innermost range to one that is known, then back. */
-static int find_place(struct attributor *a, unsigned process, const struct gpuctr_range *range,
-		      struct place *ret)
+static int find_site(struct attributor *a, unsigned process, const struct gpuctr_range *range,
+		     struct call_site *ret)
 {
 	const struct gpuctr_range *unknown[MAX_DEPTH];
-	struct place outer = { 0 };
+	struct call_site outer = { 0 };
 	size_t n = 0;
 
 	for (; range && n < MAX_DEPTH; range = range->parent) {
-		const struct place *place = place_slot(a, process, range->id);
+		const struct call_site *site = site_slot(a, process, range->id);
 
-		if (place->range == range->id && place->process == process) {
-			outer = *place;
+		if (site->range == range->id && site->process == process) {
+			outer = *site;
 			break;
 		}
 		unknown[n++] = range;
 	}
 	while (n > 0) {
 		const struct gpuctr_range *inner = unknown[--n];
-		struct place place;
-		int r = find_inner(a, process, inner, &outer, &place);
+		struct call_site site;
+		int r = find_inner(a, process, inner, &outer, &site);
 
 		if (r) {
 			return r;
 		}
 		if (outer.range) {
-			tell_engine(a, &outer, &place);
+			tell_engine(a, &outer, &site);
 		}
-		outer = place;
-		*place_slot(a, process, inner->id) = outer;
+		outer = site;
+		*site_slot(a, process, inner->id) = outer;
 	}
 	*ret = outer;
 	return 0;
@@ -247,7 +249,7 @@ static void join_forward(struct attributor *a, unsigned process, struct attribut
 int attributor_take(struct attributor *a, const struct gpuctr_record *record,
 		    struct attribution *ret)
 {
-	struct place place;
+	struct call_site site;
 	int r;
 
 	*ret = (struct attribution){ .layer = "", .step = "", .seq = -1 };
@@ -255,17 +257,17 @@ int attributor_take(struct attributor *a, const struct gpuctr_record *record,
 		return 0;
 	}
 	a->used = true;
-	r = find_place(a, record->process, record->range, &place);
-	if (r || !place.scope) {
+	r = find_site(a, record->process, record->range, &site);
+	if (r || !site.scope) {
 		return r;
 	}
-	ret->scope = place.scope;
-	ret->op = place.scope->op;
-	ret->layer = place.scope->layer;
-	ret->step = place.scope->step;
-	ret->direction = find_direction(place.scope);
-	ret->seq = place.seq;
-	ret->called = place.scope->backward ? NULL : place.called;
+	ret->scope = site.scope;
+	ret->op = site.scope->op;
+	ret->layer = site.scope->layer;
+	ret->step = site.scope->step;
+	ret->direction = find_direction(site.scope);
+	ret->seq = site.seq;
+	ret->called = site.scope->backward ? NULL : site.called;
 	if (ret->seq >= 0) {
 		join_forward(a, record->process, ret);
 	}

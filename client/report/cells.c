@@ -166,6 +166,6 @@ void cells_free(struct groups *g)
 	map_deinit(&g->strata_index.numbers);
 	map_deinit(&g->cells_index.numbers);
 	map_deinit(&g->contexts_index.numbers);
-	free(g->placed);
+	free(g->row_leaves);
 	free(g->priors);
 }

@@ -45,7 +45,7 @@ struct parser {
 	struct buf *why;
 };
 
-/* Shows the line with a mark below the place. */
+/* Shows the line with a mark below the position. */
 static bool refuse(struct parser *p, const char *at, const char *what)
 {
 	CLEAN_BUF struct buf before = { 0 }, line = { 0 };
@@ -173,7 +173,7 @@ static bool take_name(struct parser *p, const char *at, const char *name, struct
 	return true;
 }
 
-/* Takes the word at the place; its length, 0: there is none. */
+/* Takes the word at the position; its length, 0: there is none. */
 static size_t take_word(struct parser *p, char word[WORD_BYTES])
 {
 	size_t n = 0;

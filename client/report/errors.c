@@ -122,9 +122,9 @@ void errors_free(struct leaf *leaf)
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-static int compare_placed(const void *a, const void *b)
+static int compare_row_leaves(const void *a, const void *b)
 {
-	const struct placed *x = a, *y = b;
+	const struct row_leaf *x = a, *y = b;
 
 	if (x->row != y->row) {
 		return (uintptr_t)x->row < (uintptr_t)y->row ? -1 : 1;
@@ -141,18 +141,18 @@ static int compare_alike(const void *a, const void *b)
 
 /* The errors, over all these leaves, of records that are alike; free with free(). NULL: out of
  * memory. */
-static struct alike **gather(const struct placed *placed, size_t n, size_t *ret_n)
+static struct alike **gather(const struct row_leaf *row_leaves, size_t n, size_t *ret_n)
 {
 	struct alike **all;
 	size_t found = 0;
 
 	*ret_n = 0;
 	for (size_t i = 0; i < n; i++) {
-		found += placed[i].leaf->errors ? placed[i].leaf->errors->n : 0;
+		found += row_leaves[i].leaf->errors ? row_leaves[i].leaf->errors->n : 0;
 	}
 	all = malloc((found + 1) * sizeof(struct alike *));
 	for (size_t i = 0; all && i < n; i++) {
-		const struct leaf_errors *e = placed[i].leaf->errors;
+		const struct leaf_errors *e = row_leaves[i].leaf->errors;
 
 		if (e && e->n > 0) {
 			memcpy(all + *ret_n, e->items, e->n * sizeof(struct alike *));
@@ -170,7 +170,7 @@ static double sum_of(const struct alike *a, size_t i)
 	return a && i < a->n_measures ? a->sums[i] : 0;
 }
 
-static void add_up(const struct groups *g, const struct placed *placed, size_t n,
+static void add_up(const struct groups *g, const struct row_leaf *row_leaves, size_t n,
 		   struct alike *const *all, size_t n_all, double *errors)
 {
 	for (size_t i = 0; i < g->n_measures; i++) {
@@ -185,23 +185,24 @@ static void add_up(const struct groups *g, const struct placed *placed, size_t n
 			squares += sum * sum;
 		}
 		for (size_t k = 0; k < n; k++) {
-			squares += placed[k].leaf->errors
-					   ? sum_of(placed[k].leaf->errors->others, i)
+			squares += row_leaves[k].leaf->errors
+					   ? sum_of(row_leaves[k].leaf->errors->others, i)
 					   : 0;
 		}
 		errors[i] = sqrt(squares);
 	}
 }
 
-static bool finish_row(struct groups *g, const struct placed *placed, size_t n)
+static bool finish_row(struct groups *g, const struct row_leaf *row_leaves, size_t n)
 {
 	double *errors = texts_take(&g->row_texts, g->n_measures * sizeof(*errors));
 	size_t n_all;
-	struct alike **all = gather(placed, n, &n_all);
+	struct alike **all = gather(row_leaves, n, &n_all);
 
 	if (errors && all) {
-		add_up(g, placed, n, all, n_all, errors);
-		*(placed->self ? &placed->row->self_error : &placed->row->total_error) = errors;
+		add_up(g, row_leaves, n, all, n_all, errors);
+		*(row_leaves->self ? &row_leaves->row->self_error : &row_leaves->row->total_error) =
+			errors;
 	}
 	free(all);
 	return errors && all;
@@ -211,16 +212,16 @@ int errors_finish_rows(struct groups *g)
 {
 	bool ok = true;
 
-	if (!g->sampled || g->n_placed == 0) {
+	if (!g->sampled || g->n_row_leaves == 0) {
 		return 0;
 	}
-	qsort(g->placed, g->n_placed, sizeof(*g->placed), compare_placed);
-	for (size_t i = 0, next; ok && i < g->n_placed; i = next) {
-		for (next = i + 1;
-		     next < g->n_placed && compare_placed(&g->placed[i], &g->placed[next]) == 0;
+	qsort(g->row_leaves, g->n_row_leaves, sizeof(*g->row_leaves), compare_row_leaves);
+	for (size_t i = 0, next; ok && i < g->n_row_leaves; i = next) {
+		for (next = i + 1; next < g->n_row_leaves &&
+				   compare_row_leaves(&g->row_leaves[i], &g->row_leaves[next]) == 0;
 		     next++) {
 		}
-		ok = finish_row(g, g->placed + i, next - i);
+		ok = finish_row(g, g->row_leaves + i, next - i);
 	}
 	return ok ? 0 : -ENOMEM;
 }
@@ -235,16 +236,16 @@ static int compare_rows(const void *a, const void *b)
 
 /* The errors of records in these rows themselves, without nested rows; rows are in order. NULL: out
  * of memory. */
-static struct placed *placed_in(const struct groups *g, struct group *const *rows, size_t n,
-				size_t *ret_n)
+static struct row_leaf *row_leaves_in(const struct groups *g, struct group *const *rows, size_t n,
+				      size_t *ret_n)
 {
-	struct placed *found = malloc((g->n_placed + 1) * sizeof(*found));
+	struct row_leaf *found = malloc((g->n_row_leaves + 1) * sizeof(*found));
 
 	*ret_n = 0;
-	for (size_t i = 0; found && i < g->n_placed; i++) {
-		if (g->placed[i].self &&
-		    bsearch(&g->placed[i].row, rows, n, sizeof(struct group *), compare_rows)) {
-			found[(*ret_n)++] = g->placed[i];
+	for (size_t i = 0; found && i < g->n_row_leaves; i++) {
+		if (g->row_leaves[i].self &&
+		    bsearch(&g->row_leaves[i].row, rows, n, sizeof(struct group *), compare_rows)) {
+			found[(*ret_n)++] = g->row_leaves[i];
 		}
 	}
 	return found;
@@ -254,24 +255,24 @@ double *errors_of_rows(const struct groups *g, struct group *const *rows, size_t
 {
 	struct group **sorted = malloc((n + 1) * sizeof(struct group *));
 	double *errors = calloc(g->n_measures, sizeof(*errors));
-	struct placed *placed = NULL;
+	struct row_leaf *row_leaves = NULL;
 	struct alike **all = NULL;
-	size_t n_placed, n_all;
+	size_t n_row_leaves, n_all;
 
 	if (sorted && n > 0) {
 		memcpy(sorted, rows, n * sizeof(struct group *));
 		qsort(sorted, n, sizeof(struct group *), compare_rows);
 	}
-	placed = sorted ? placed_in(g, sorted, n, &n_placed) : NULL;
-	all = placed ? gather(placed, n_placed, &n_all) : NULL;
+	row_leaves = sorted ? row_leaves_in(g, sorted, n, &n_row_leaves) : NULL;
+	all = row_leaves ? gather(row_leaves, n_row_leaves, &n_all) : NULL;
 	if (all && errors) {
-		add_up(g, placed, n_placed, all, n_all, errors);
+		add_up(g, row_leaves, n_row_leaves, all, n_all, errors);
 	} else {
 		free(errors);
 		errors = NULL;
 	}
 	free(all);
-	free(placed);
+	free(row_leaves);
 	free(sorted);
 	return errors;
 }

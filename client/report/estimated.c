@@ -147,7 +147,7 @@ struct entry {
 
 int estimated_begin_rows(struct groups *g)
 {
-	g->n_placed = 0;
+	g->n_row_leaves = 0;
 	for (size_t i = 0; i < g->strata_index.n; i++) {
 		const struct groups_stratum *s = &g->strata[i];
 		struct leaf *leaf;
@@ -163,15 +163,16 @@ int estimated_begin_rows(struct groups *g)
 	return 0;
 }
 
-bool estimated_place(struct groups *g, struct group *row, const struct leaf *leaf, bool self)
+bool estimated_add_leaf(struct groups *g, struct group *row, const struct leaf *leaf, bool self)
 {
 	if (!g->chosen && !g->sampled) {
 		return true;
 	}
-	if (!array_make_room(&g->placed, sizeof(*g->placed), g->n_placed, &g->max_placed)) {
+	if (!array_make_room(&g->row_leaves, sizeof(*g->row_leaves), g->n_row_leaves,
+			     &g->max_row_leaves)) {
 		return false;
 	}
-	g->placed[g->n_placed++] = (struct placed){ row, leaf, self };
+	g->row_leaves[g->n_row_leaves++] = (struct row_leaf){ row, leaf, self };
 	return true;
 }
 
@@ -359,18 +360,18 @@ static bool add_up(struct groups *g, const struct entry *entries, size_t n)
 	return true;
 }
 
-static int compare_placed(const void *a, const void *b)
+static int compare_row_leaves(const void *a, const void *b)
 {
-	const struct placed *x = a, *y = b;
+	const struct row_leaf *x = a, *y = b;
 
 	return ((uintptr_t)x->leaf > (uintptr_t)y->leaf) -
 	       ((uintptr_t)x->leaf < (uintptr_t)y->leaf);
 }
 
-/* The first place of a leaf among those sorted. */
-static size_t find_placed(const struct groups *g, const struct leaf *leaf)
+/* The first row of a leaf among those sorted. */
+static size_t find_row_leaf(const struct groups *g, const struct leaf *leaf)
 {
-	return ARRAY_FIND_PLACE(g->placed, g->n_placed, leaf, leaf);
+	return ARRAY_FIND_INDEX(g->row_leaves, g->n_row_leaves, leaf, leaf);
 }
 
 int estimated_finish_rows(struct groups *g)
@@ -385,19 +386,19 @@ int estimated_finish_rows(struct groups *g)
 	free(g->priors);
 	g->priors = new_priors(g);
 	ok = g->priors != NULL && pools_make(g) == 0;
-	if (g->n_placed > 0) {
-		qsort(g->placed, g->n_placed, sizeof(*g->placed), compare_placed);
+	if (g->n_row_leaves > 0) {
+		qsort(g->row_leaves, g->n_row_leaves, sizeof(*g->row_leaves), compare_row_leaves);
 	}
 	for (size_t i = 0; i < g->cells_index.n && ok; i++) {
 		const struct leaf *leaf = g->cells[i].leaf;
 
-		for (size_t k = find_placed(g, leaf);
-		     ok && k < g->n_placed && g->placed[k].leaf == leaf; k++) {
+		for (size_t k = find_row_leaf(g, leaf);
+		     ok && k < g->n_row_leaves && g->row_leaves[k].leaf == leaf; k++) {
 			ok = array_make_room(&entries, sizeof(*entries), n, &max);
 			if (ok) {
-				struct group *row = g->placed[k].row;
+				struct group *row = g->row_leaves[k].row;
 
-				entries[n++] = (struct entry){ row, g->placed[k].self,
+				entries[n++] = (struct entry){ row, g->row_leaves[k].self,
 							       number_of_unit(g, row, &g->cells[i]),
 							       &g->cells[i] };
 			}

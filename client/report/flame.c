@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Items are the frames in an order in which each follows its parent. One walk from the last to the
- * first adds sums to parents, one from the first to the last decides which frames are kept. The
- * weight of a frame is its largest share of any value, so that a frame with many bytes and little
- * time is kept. The heaviest frames are kept, if their parents are. */
+/* Items are the stack frames in an order in which each follows its parent. One walk from the last
+ * to the first adds sums to parents, one from the first to the last decides which stack frames are
+ * kept. The weight of a stack frame is its largest share of any value, so that a stack frame with
+ * many bytes and little time is kept. The heaviest stack frames are kept, if their parents are. */
 
 #include "client/report/flame.h"
 
@@ -15,7 +15,7 @@
 #include "client/report/names.h"
 
 struct item {
-	const struct frame *frame;
+	const struct stack_frame *frame;
 	size_t parent; /* an index; SIZE_MAX: this is the root */
 	uint64_t launches;
 	double *sums;
@@ -26,18 +26,20 @@ struct item {
 };
 
 struct flame {
-	const struct frames *frames;
+	const struct stack_frames *frames;
 	struct item *items;
 	size_t n;
 	double *sums;
 	const struct item **by_weight;
-	const char **names, **kernels; /* names of all kept frames, and of kept kernels; sorted */
+	const char **names,
+		**kernels; /* names of all kept stack frames, and of kept kernels; sorted */
 	size_t n_names, n_kernels;
 };
 
-/* --- all frames ------------------------------------------------------------------------------ */
+/* --- all stack frames
+ * ------------------------------------------------------------------------------ */
 
-static void add_item(struct flame *f, const struct frame *frame, size_t parent)
+static void add_item(struct flame *f, const struct stack_frame *frame, size_t parent)
 {
 	struct item *item = &f->items[f->n];
 	size_t n_values = f->frames->n_values;
@@ -52,12 +54,12 @@ static void add_item(struct flame *f, const struct frame *frame, size_t parent)
 	f->n++;
 }
 
-/* Adds all frames level by level. */
+/* Adds all stack frames level by level. */
 static void number_all(struct flame *f)
 {
 	add_item(f, &f->frames->root, SIZE_MAX);
 	for (size_t i = 0; i < f->n; i++) {
-		for (const struct frame *c = f->items[i].frame->children; c; c = c->next) {
+		for (const struct stack_frame *c = f->items[i].frame->children; c; c = c->next) {
 			add_item(f, c, i);
 		}
 	}
@@ -75,7 +77,8 @@ static void add_up(struct flame *f)
 	}
 }
 
-/* --- kept frames ----------------------------------------------------------------------------- */
+/* --- kept stack frames
+ * ----------------------------------------------------------------------------- */
 
 static double weigh(const struct flame *f, const struct item *item)
 {
@@ -211,7 +214,7 @@ static int add_members(struct flame *f, size_t max, size_t width, struct json *j
 	return r;
 }
 
-int flame_json(const struct frames *frames, size_t max, size_t name_width, struct json *j)
+int flame_json(const struct stack_frames *frames, size_t max, size_t name_width, struct json *j)
 {
 	size_t n = frames->known.n + 1;
 	struct flame f = { .frames = frames };

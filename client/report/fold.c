@@ -174,7 +174,7 @@ static bool add_total_once(struct groups *g, const struct leaf *leaf, struct gro
 		seen[(*n_seen)++] = row;
 	}
 	add_total(g, row, leaf);
-	return estimated_place(g, row, leaf, false);
+	return estimated_add_leaf(g, row, leaf, false);
 }
 
 static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
@@ -190,7 +190,8 @@ static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
 		return false;
 	}
 	add_self(g, row, leaf);
-	if (!estimated_place(g, row, leaf, true) || !add_total_once(g, leaf, row, seen, &n_seen)) {
+	if (!estimated_add_leaf(g, row, leaf, true) ||
+	    !add_total_once(g, leaf, row, seen, &n_seen)) {
 		return false;
 	}
 	while (scope && (scope = outer_scope(key, scope))) {
@@ -201,7 +202,8 @@ static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
 	}
 	add_self(g, g->all, leaf);
 	add_total(g, g->all, leaf);
-	return estimated_place(g, g->all, leaf, true) && estimated_place(g, g->all, leaf, false);
+	return estimated_add_leaf(g, g->all, leaf, true) &&
+	       estimated_add_leaf(g, g->all, leaf, false);
 }
 
 int groups_finish(struct groups *g)

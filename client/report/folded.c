@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Folded stacks, for flamegraph.pl, speedscope and inferno: a line for each place in the program
- * and kernel, "iteration 2;Conv;aten::conv2d;void gemm<...>(...) 1234", with the sum of a counter
- * or of the time in ns. Ranges that differ only in what PyTorch counts are one frame. A semicolon
- * in a name becomes a comma, and what would break the line a question mark. A stack of more than
- * 32 kB is cut: names for which there is no room are "..", and then left out. Of a capture with a
- * budget sums are what all launches did (places.h). Each sum is rounded to a whole number, because
- * flamegraph.pl and speedscope read no others.
+/* Folded stacks, for flamegraph.pl, speedscope and inferno: a line for each call site in the
+ * program and kernel, "iteration 2;Conv;aten::conv2d;void gemm<...>(...) 1234", with the sum of a
+ * counter or of the time in ns. Ranges that differ only in what PyTorch counts are one stack frame.
+ * A semicolon in a name becomes a comma, and what would break the line a question mark. A stack of
+ * more than 32 kB is cut: names for which there is no room are "..", and then left out. Of a
+ * capture with a budget sums are what all launches did (site_sums.h). Each sum is rounded to a
+ * whole number, because flamegraph.pl and speedscope read no others.
  *
- * Memory grows with the places in the program, not with the records. */
+ * Memory grows with the call sites in the program, not with the records. */
 
 #include "client/report/exporter.h"
 
@@ -19,19 +19,19 @@
 
 #include "client/cli/text.h"
 #include "client/report/attribution.h"
-#include "client/report/frames.h"
+#include "client/report/stack_frames.h"
 #include "client/report/estimated.h"
-#include "client/report/places.h"
+#include "client/report/site_sums.h"
 
 enum { STACK_BYTES_MAX = 32 * 1024 };
 
 struct folded {
 	const struct store_info *info;
-	size_t measure;	       /* what is weighed */
-	bool several;	       /* each process is a frame */
-	struct frames frames;  /* of one value */
-	struct places *places; /* with a budget */
-	struct frame *outermost;
+	size_t measure;		    /* what is weighed */
+	bool several;		    /* each process is a stack frame */
+	struct stack_frames frames; /* of one value */
+	struct site_sums *sites;    /* with a budget */
+	struct stack_frame *outermost;
 	unsigned process; /* that it is of */
 	uint64_t unknown; /* launches without a value */
 };
@@ -103,8 +103,8 @@ static void folded_close(void *e)
 {
 	struct folded *f = e;
 
-	places_free(f->places);
-	frames_deinit(&f->frames);
+	site_sums_free(f->sites);
+	stack_frames_deinit(&f->frames);
 	free(f);
 }
 
@@ -120,9 +120,9 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 	f->several = options->process == 0 && info->n_processes > 1;
 	f->frames.n_values = 1;
 	f->frames.write_name = write_name;
-	f->places = info->budget_ppm > 0 ? places_new(options->intake, NULL) : NULL;
+	f->sites = info->budget_ppm > 0 ? site_sums_new(options->intake, NULL) : NULL;
 	if (!take_weight(f, options->weight, &refusal->why) ||
-	    (info->budget_ppm > 0 && !f->places)) {
+	    (info->budget_ppm > 0 && !f->sites)) {
 		folded_close(f);
 		return NULL;
 	}
@@ -142,7 +142,7 @@ static const struct gpuctr_process *find_process(const struct folded *f, unsigne
 }
 
 /* "program (pid)" where there are several. */
-static struct frame *find_outermost(struct folded *f, unsigned process)
+static struct stack_frame *find_outermost(struct folded *f, unsigned process)
 {
 	const struct gpuctr_process *p = f->several ? find_process(f, process) : NULL;
 	CLEAN_BUF struct buf name = { 0 };
@@ -155,13 +155,14 @@ static struct frame *find_outermost(struct folded *f, unsigned process)
 	if (p) {
 		buf_text(&name, p->program);
 		buf_printf(&name, " (%u)", p->pid);
-		f->outermost = frames_outermost(&f->frames, buf_string(&name));
+		f->outermost = stack_frames_outermost(&f->frames, buf_string(&name));
 	}
 	return f->outermost;
 }
 
 /* Used if every launch was measured. */
-static void add_to_frame(struct folded *f, struct frame *frame, const struct gpuctr_record *record)
+static void add_to_frame(struct folded *f, struct stack_frame *frame,
+			 const struct gpuctr_record *record)
 {
 	double value = f->measure != MEASURE_TIME ? record->values[f->measure - 1]
 		       : record->duration_ns < 0  ? NAN
@@ -179,42 +180,42 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 			 const struct attribution *what)
 {
 	struct folded *f = e;
-	struct frame *frame = find_outermost(f, record->process);
+	struct stack_frame *frame = find_outermost(f, record->process);
 
-	frame = frame ? frames_find(&f->frames, frame, what->scope, record) : NULL;
+	frame = frame ? stack_frames_find(&f->frames, frame, what->scope, record) : NULL;
 	if (!frame) {
 		return -ENOMEM;
 	}
-	if (!f->places) {
+	if (!f->sites) {
 		add_to_frame(f, frame, record);
 		return 0;
 	}
-	return places_at_frame(f->places, frame);
+	return site_sums_at_frame(f->sites, frame);
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
 
 static int compare_frames(const void *a, const void *b)
 {
-	const struct frame *x = *(const struct frame *const *)a,
-			   *y = *(const struct frame *const *)b;
+	const struct stack_frame *x = *(const struct stack_frame *const *)a,
+				 *y = *(const struct stack_frame *const *)b;
 	int order = strcmp(x->name, y->name);
 
 	return order ? order : x->is_kernel - y->is_kernel;
 }
 
 /* The children sorted by name, which is the order of the lines. */
-static const struct frame **sort_children(const struct frame *frame, size_t *ret_n)
+static const struct stack_frame **sort_children(const struct stack_frame *frame, size_t *ret_n)
 {
-	const struct frame **sorted;
+	const struct stack_frame **sorted;
 	size_t n = 0;
 
-	for (const struct frame *c = frame->children; c; c = c->next) {
+	for (const struct stack_frame *c = frame->children; c; c = c->next) {
 		n++;
 	}
 	sorted = calloc(n + 1, sizeof(*sorted));
 	*ret_n = n;
-	for (const struct frame *c = frame->children; sorted && c; c = c->next) {
+	for (const struct stack_frame *c = frame->children; sorted && c; c = c->next) {
 		sorted[--n] = c;
 	}
 	if (sorted && *ret_n > 1) {
@@ -231,7 +232,7 @@ static void push_name(struct buf *stack, const char *name)
 	}
 }
 
-static void write_line(struct buf *b, const struct frame *kernel, const struct buf *stack)
+static void write_line(struct buf *b, const struct stack_frame *kernel, const struct buf *stack)
 {
 	buf_add(b, stack->data, stack->n);
 	buf_text(b, kernel->name);
@@ -239,11 +240,11 @@ static void write_line(struct buf *b, const struct frame *kernel, const struct b
 	buf_printf(b, "%.0f\n", kernel->sums[0]);
 }
 
-/* stack holds what is around the frame, each with its semicolon, and is left as it was. */
-static int write_lines(struct buf *b, const struct frame *frame, struct buf *stack)
+/* stack holds what is around the stack frame, each with its semicolon, and is left as it was. */
+static int write_lines(struct buf *b, const struct stack_frame *frame, struct buf *stack)
 {
 	size_t n, n_stack = stack->n;
-	const struct frame **children = sort_children(frame, &n);
+	const struct stack_frame **children = sort_children(frame, &n);
 	int r = children ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
@@ -261,21 +262,22 @@ static int write_lines(struct buf *b, const struct frame *frame, struct buf *sta
 	return r;
 }
 
-/* Launches whose place is unknown, because no launch there was measured, are put into the root. */
-static int on_place(const struct place *place, void *userdata)
+/* Launches whose call site is unknown, because no launch there was measured, are put into the root.
+ */
+static int on_site(const struct site_sum *site, void *userdata)
 {
 	struct folded *f = userdata;
-	double value = place->values[f->measure];
-	struct frame *frame;
+	double value = site->values[f->measure];
+	struct stack_frame *frame;
 
 	if (!isfinite(value)) {
 		return 0;
 	}
-	frame = places_frame(&f->frames, place);
+	frame = site_sums_frame(&f->frames, site);
 	if (!frame) {
 		return -ENOMEM;
 	}
-	frame->launches += (uint64_t)(place->launches + 0.5);
+	frame->launches += (uint64_t)(site->launches + 0.5);
 	frame->sums[0] += value;
 	return 0;
 }
@@ -284,11 +286,11 @@ static int folded_end(void *e, struct buf *b)
 {
 	struct folded *f = e;
 	CLEAN_BUF struct buf stack = { 0 };
-	int r = f->places ? places_finish(f->places) : 0;
+	int r = f->sites ? site_sums_finish(f->sites) : 0;
 
-	if (r == 0 && f->places) {
-		f->unknown = estimated_unknown(groups_all(places_kernels(f->places)), f->measure);
-		r = places_each(f->places, on_place, f);
+	if (r == 0 && f->sites) {
+		f->unknown = estimated_unknown(groups_all(site_sums_kernels(f->sites)), f->measure);
+		r = site_sums_each(f->sites, on_site, f);
 	}
 	r = r ? r : write_lines(b, &f->frames.root, &stack);
 	return stack.failed ? -ENOMEM : r;
@@ -298,11 +300,11 @@ static void folded_tell(void *e, struct buf *b)
 {
 	const struct folded *f = e;
 
-	if (f->places && groups_are_estimated(places_kernels(f->places))) {
+	if (f->sites && groups_are_estimated(site_sums_kernels(f->sites))) {
 		buf_text(b, "sums are ESTIMATED, of all launches, from those that --budget chose; "
 			    "gpuctr-client report\ntells their errors\n");
-	} else if (f->places) {
-		buf_text(b, PLACES_BROKE_OFF);
+	} else if (f->sites) {
+		buf_text(b, SITE_SUMS_BROKE_OFF);
 	}
 	if (f->unknown > 0) {
 		text_count(b, f->unknown);
@@ -313,7 +315,7 @@ static void folded_tell(void *e, struct buf *b)
 const struct exporter exporter_folded = {
 	.name = "folded",
 	.attributes = true,
-	.without = STORE_LOOKS | STORE_ACTIVE | STORE_BLOCK | STORE_PLACE | STORE_START,
+	.without = STORE_LOOKS | STORE_ACTIVE | STORE_BLOCK | STORE_ORIGIN | STORE_START,
 	.only_at_end = true,
 	.open = folded_open,
 	.close = folded_close,

@@ -231,10 +231,10 @@ int groups_host(struct groups *g, const char *host)
 	return text ? 0 : -ENOMEM;
 }
 
-int groups_at(struct groups *g, const char *place)
+int groups_at(struct groups *g, const char *site)
 {
-	g->place = texts_add_string(&g->texts, place);
-	return g->place ? 0 : -ENOMEM;
+	g->site = texts_add_string(&g->texts, site);
+	return g->site ? 0 : -ENOMEM;
 }
 
 static const char *add_text(struct groups *g, struct buf *b)
@@ -278,14 +278,14 @@ static int take_devices(struct groups *g, struct groups_process *p,
 }
 
 /* The index of the process, or where it is to be inserted: processes are sorted by number. */
-static size_t find_place(const struct groups *g, unsigned process)
+static size_t process_index(const struct groups *g, unsigned process)
 {
-	return ARRAY_FIND_PLACE(g->processes, g->n_processes, process, process);
+	return ARRAY_FIND_INDEX(g->processes, g->n_processes, process, process);
 }
 
 struct groups_process *groups_find_process(struct groups *g, unsigned process)
 {
-	size_t at = find_place(g, process);
+	size_t at = process_index(g, process);
 
 	return at < g->n_processes && g->processes[at].process == process ? &g->processes[at]
 									  : NULL;
@@ -304,7 +304,7 @@ const struct groups_device *groups_find_device(const struct groups_process *p, u
 /* NULL: out of memory. */
 static struct groups_process *add_process(struct groups *g, unsigned process)
 {
-	size_t at = find_place(g, process);
+	size_t at = process_index(g, process);
 	struct groups_process *p;
 
 	if (!array_make_room(&g->processes, sizeof(*p), g->n_processes, &g->max_processes)) {
@@ -358,7 +358,7 @@ int groups_process(struct groups *g, const struct gpuctr_process *process)
 
 unsigned groups_without(const struct groups *g)
 {
-	unsigned without = STORE_ACTIVE | STORE_LOOKS | STORE_BLOCK | STORE_PLACE | STORE_START;
+	unsigned without = STORE_ACTIVE | STORE_LOOKS | STORE_BLOCK | STORE_ORIGIN | STORE_START;
 
 	if (!g->attributes) {
 		without |= STORE_RANGES;
@@ -369,7 +369,7 @@ unsigned groups_without(const struct groups *g)
 		if (key == KEY_SHAPE) {
 			without &= ~(unsigned)STORE_BLOCK;
 		} else if (key == KEY_STREAM || key == KEY_THREAD) {
-			without &= ~(unsigned)STORE_PLACE;
+			without &= ~(unsigned)STORE_ORIGIN;
 		}
 	}
 	return without;

@@ -91,8 +91,8 @@ int groups_process(struct groups *g, const struct gpuctr_process *process);
  */
 int groups_record(struct groups *g, const struct gpuctr_record *record,
 		  const struct attribution *what);
-/* Sets the label for KEY_PLACE of the records that follow. 0 or -ENOMEM. */
-int groups_at(struct groups *g, const char *place);
+/* Sets the label for KEY_CALL_SITE of the records that follow. 0 or -ENOMEM. */
+int groups_at(struct groups *g, const char *site);
 
 /* Returns a record's labels without adding the record; no key may nest. They live as long as g and
  * what. 0 or -ENOMEM. */

@@ -11,7 +11,7 @@
 #include "client/report/estimated.h"
 
 /* A set of records that have the same labels. If keys nest, a leaf is finer than a row, because a
- * leaf has a place among the ranges. */
+ * leaf has a position among the ranges. */
 struct leaf {
 	const void *dims[KEYS_MAX]; /* labels; for the key that nests, the scope */
 	uint64_t calls, small, graphs, ranged;
@@ -111,7 +111,7 @@ struct cells_index {
 };
 
 /* A leaf belongs to the self of one row and to the total of several. */
-struct placed {
+struct row_leaf {
 	struct group *row;
 	const struct leaf *leaf;
 	bool self;
@@ -126,7 +126,7 @@ struct groups {
 	size_t n_measures;
 	size_t *columns; /* measure of each column of the current capture */
 	size_t n_columns;
-	const char *capture, *host, *place;
+	const char *capture, *host, *site;
 
 	struct groups_process *processes; /* processes of the current capture */
 	size_t n_processes, max_processes;
@@ -170,8 +170,8 @@ struct groups {
 	struct derived derived[DERIVED_MAX];
 	size_t n_derived;
 	double *values; /* values of a record, by measure */
-	struct placed *placed;
-	size_t n_placed, max_placed;
+	struct row_leaf *row_leaves;
+	size_t n_row_leaves, max_row_leaves;
 
 	uint64_t records;
 	uint64_t by_clock[GPUCTR_CLOCK_GPU + 1];
@@ -228,6 +228,6 @@ int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_re
 		     double bytes_a_ns);
 /* Makes leaves for strata without measured launches, before leaves become rows. */
 int estimated_begin_rows(struct groups *g);
-bool estimated_place(struct groups *g, struct group *row, const struct leaf *leaf, bool self);
+bool estimated_add_leaf(struct groups *g, struct group *row, const struct leaf *leaf, bool self);
 /* To be called once all leaves belong to rows. */
 int estimated_finish_rows(struct groups *g);

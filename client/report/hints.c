@@ -60,7 +60,7 @@ struct hints {
 struct hints *hints_new(struct intake *in)
 {
 	static const struct keys keys = {
-		.keys = { [LABEL_KERNEL] = KEY_KERNEL, [LABEL_SHAPE] = KEY_PLACE },
+		.keys = { [LABEL_KERNEL] = KEY_KERNEL, [LABEL_SHAPE] = KEY_CALL_SITE },
 		.n = 2,
 		.nested = -1
 	};

@@ -26,8 +26,8 @@ enum key {
 	KEY_TASK,
 	KEY_HOST,
 	KEY_END,
-	/* not for users: the label set by groups_at(), used by places.c */
-	KEY_PLACE,
+	/* not for users: the label set by groups_at(), used by site_sums.c */
+	KEY_CALL_SITE,
 };
 
 enum { KEYS_MAX = 6 };

@@ -15,7 +15,7 @@ static char *join(const struct view *v, const struct group *row)
 		buf_text(&name, i > 0 ? ", " : "");
 		buf_text(&name, *row->labels[i] ? row->labels[i] : TEXT_UNKNOWN);
 	}
-	return name.failed ? NULL : strdup(buf_string(&name));
+	return buf_take(&name);
 }
 
 char **labels_shorten(const struct view *v, const struct group *const *rows, size_t n, size_t width)

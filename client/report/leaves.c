@@ -99,8 +99,8 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 		return p ? p->task : "";
 	case KEY_HOST:
 		return g->host;
-	case KEY_PLACE:
-		return g->place ? g->place : "";
+	case KEY_CALL_SITE:
+		return g->site ? g->site : "";
 	case KEY_CAPTURE:
 	case KEY_END:
 		break;

@@ -12,34 +12,25 @@
 #include "client/report/estimated.h"
 #include "proto/base/json.h"
 
-static bool is_told(const struct view *v, enum field field, size_t i)
+/* Does a column have this field, in CSV and JSON? Errors are those of estimates and samples. */
+static bool is_told(const struct view *v, enum field field, const struct view_column *c)
 {
-	const struct measure *m = &v->measures[i];
-	bool compares = v->all->before != NULL;
+	bool compares = v->all->before != NULL, is_time = c->measure && c->i == MEASURE_TIME;
 
-	if (!v->chosen[i]) {
-		return false;
-	}
-	if (fields_is_of_errors(field) && !v->estimated && !(v->sampled && i != MEASURE_TIME)) {
-		return false;
-	}
-	if (field == FIELD_ERROR && v->sampled && compares) {
+	if (fields_is_of_errors(field) && !v->estimated && !(v->sampled && !is_time)) {
 		return false;
 	}
 	if (field >= FIELD_BEFORE && !compares) {
 		return false;
 	}
-	return fields_applies(field, m) && (field != FIELD_TOTAL || v->nested || compares);
+	if (!c->measure) {
+		return field == FIELD_ERROR || (field >= FIELD_BEFORE && field <= FIELD_DIFFERS);
+	}
+	return !(field == FIELD_ERROR && v->sampled && compares) &&
+	       fields_applies(field, c->measure) && (field != FIELD_TOTAL || v->nested || compares);
 }
 
 /* --- figures of a row ------------------------------------------------------------------------ */
-
-/* Whether CSV and JSON have this field of a derived column, beside its value. */
-static bool derived_is_told(const struct view *v, enum field field)
-{
-	return v->all->before && field >= FIELD_BEFORE && field <= FIELD_DIFFERS &&
-	       (v->estimated || v->sampled || !fields_is_of_errors(field));
-}
 
 /* Launches of strata with one measured launch are in the value and not in its error. Launches of
  * strata with none are in neither (unknown_of()). */
@@ -61,19 +52,6 @@ static uint64_t launches_of(const struct group *row, bool total)
 static uint64_t measured_of(const struct group *row)
 {
 	return row->estimated ? row->estimated->measured : row->calls;
-}
-
-static const char *kind_of(const struct view *v, const struct group *row, size_t i)
-{
-	return estimated_kind_name(fields_estimate(&v->measures[i], i, row).kind);
-}
-
-/* The error of a derived value: 0 if all launches were measured, NaN if the sum lacks launches. */
-static double derived_error(const struct derived *d, const struct group *row)
-{
-	return !row->estimated && !row->total_error ? 0
-	       : derived_unknown(d, row) > 0	    ? NAN
-						    : derived_estimate(d, row).error;
 }
 
 /* Takes the figures of a row one by one, in one order for CSV's heads, CSV's values and JSON. */
@@ -161,25 +139,25 @@ static void put_launches(struct figures *f)
 	}
 }
 
-static void put_measure(struct figures *f, size_t i)
+static void put_measure(struct figures *f, const struct view_column *c)
 {
 	const struct view *v = f->v;
 	const struct group *row = f->row ? f->row : v->all;
 
 	for (int k = 0; k < FIELD_END; k++) {
-		if (is_told(v, (enum field)k, i)) {
+		if (is_told(v, (enum field)k, c)) {
 			put_number(f, fields_name((enum field)k, false), true,
-				   fields_value((enum field)k, &v->measures[i], i, row, v->all));
+				   view_value(v, c, (enum field)k, row));
 		}
 	}
 	if (v->estimated) {
-		put_word(f, "kind", kind_of(v, row, i));
-		put_u64(f, "without_error", once_of(row, i));
-		put_u64(f, "unknown", unknown_of(row, i));
+		put_word(f, "kind", estimated_kind_name(view_estimate(c, row).kind));
+		put_u64(f, "without_error", once_of(row, c->i));
+		put_u64(f, "unknown", unknown_of(row, c->i));
 	}
 	/* CSV has the number of launches of which a measure is known if these are not all. */
-	if (f->json || (!v->estimated && v->all->self[i].n != v->all->calls)) {
-		put_u64(f, "n", row->self[i].n);
+	if (f->json || (!v->estimated && v->all->self[c->i].n != v->all->calls)) {
+		put_u64(f, "n", row->self[c->i].n);
 	}
 }
 
@@ -192,22 +170,19 @@ static void put_joined(struct figures *f, const struct derived *d, const struct 
 	}
 }
 
-static void put_derived(struct figures *f, const struct derived *d)
+static void put_derived(struct figures *f, const struct view_column *c)
 {
 	const struct view *v = f->v;
 	const struct group *row = f->row ? f->row : v->all;
 
-	put_number(f, "", false, derived_value(d, row));
-	if (v->estimated || v->sampled) {
-		put_number(f, "error", false, derived_error(d, row));
-	}
-	if (v->turns) {
-		put_joined(f, d, row);
-	}
-	for (int k = FIELD_BEFORE; k < FIELD_END; k++) {
-		if (derived_is_told(v, (enum field)k)) {
+	put_number(f, "", false, view_value(v, c, FIELD_TOTAL, row));
+	for (int k = FIELD_ERROR; k < FIELD_END; k++) {
+		if (is_told(v, (enum field)k, c)) {
 			put_number(f, fields_name((enum field)k, false), false,
-				   derived_compare(d, (enum field)k, row));
+				   view_value(v, c, (enum field)k, row));
+		}
+		if (k == FIELD_ERROR && v->turns) {
+			put_joined(f, c->derived, row);
 		}
 	}
 }
@@ -237,19 +212,19 @@ static void put_figures(struct figures *f)
 	put_launches(f);
 	begin_object(f, "measures", false);
 	for (size_t i = 0; i < v->n_measures; i++) {
-		if (v->chosen[i]) {
-			f->of = v->measures[i].name;
+		f->of = v->columns[i].name;
+		if (v->columns[i].chosen) {
 			begin_object(f, f->of, true);
-			put_measure(f, i);
+			put_measure(f, &v->columns[i]);
 			end_object(f);
 		}
 	}
 	end_object(f);
 	begin_object(f, "derived", false);
-	for (size_t i = 0; i < v->n_derived; i++) {
-		if (v->chosen_derived[i]) {
-			f->of = v->derived[i].name;
-			put_derived(f, &v->derived[i]);
+	for (size_t i = v->n_measures; i < v->n_columns; i++) {
+		f->of = v->columns[i].name;
+		if (v->columns[i].chosen) {
+			put_derived(f, &v->columns[i]);
 		}
 	}
 	end_object(f);
@@ -290,24 +265,22 @@ static void add_row(const struct view *v, const struct group *row, struct json *
 static void add_columns(const struct view *v, struct json *m)
 {
 	json_begin(m, "columns", '[');
-	for (size_t i = 0; i < v->n_measures; i++) {
-		if (v->chosen[i]) {
-			json_begin(m, NULL, '{');
-			json_text(m, "name", v->measures[i].name);
-			json_text(m, "unit", v->measures[i].unit);
-			json_bool(m, "adds_up", v->measures[i].adds_up);
-			json_bool(m, "of_range", v->measures[i].of_range);
-			json_end(m, '}');
+	for (size_t i = 0; i < v->n_columns; i++) {
+		const struct view_column *c = &v->columns[i];
+
+		if (!c->chosen) {
+			continue;
 		}
-	}
-	for (size_t i = 0; i < v->n_derived; i++) {
-		if (v->chosen_derived[i]) {
-			json_begin(m, NULL, '{');
-			json_text(m, "name", v->derived[i].name);
-			json_text(m, "unit", v->derived[i].unit);
+		json_begin(m, NULL, '{');
+		json_text(m, "name", c->name);
+		json_text(m, "unit", c->unit);
+		if (c->measure) {
+			json_bool(m, "adds_up", c->measure->adds_up);
+			json_bool(m, "of_range", c->measure->of_range);
+		} else {
 			json_bool(m, "derived", true);
-			json_end(m, '}');
 		}
+		json_end(m, '}');
 	}
 	json_end(m, ']');
 }

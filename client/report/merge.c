@@ -35,7 +35,7 @@ static int by_launch(const void *a, const void *b)
 	return order ? order : compare(x->at, y->at);
 }
 
-static int by_place(const void *a, const void *b)
+static int by_offset(const void *a, const void *b)
 {
 	const struct trace_kernel *x = a, *y = b;
 
@@ -159,7 +159,7 @@ int merge_finish(struct merge *m, struct merge_counts *ret)
 	}
 	r = merge_ranges_prepare(m, ret);
 	if (t->n > 0) {
-		qsort(t->kernels, t->n, sizeof(*t->kernels), by_place);
+		qsort(t->kernels, t->n, sizeof(*t->kernels), by_offset);
 	}
 	m->ranges = ret->ranges;
 	return r;
@@ -232,39 +232,39 @@ static void add_range(const struct merge *m, const struct trace_launch *launch, 
 	json_end(&to, '}');
 }
 
-enum place { AT_KERNEL, AT_BARE, AT_RANGE, AT_END, AT_NONE };
+enum insertion { AT_KERNEL, AT_BARE, AT_RANGE, AT_END, AT_NONE };
 
-/* The next place in the text where something is to be inserted. */
-static enum place find_place(const struct merge *m, uint64_t *ret_at)
+/* The next insertion into the text, and where. */
+static enum insertion find_insertion(const struct merge *m, uint64_t *ret_at)
 {
 	const struct trace *t = m->trace;
-	enum place place = AT_NONE;
+	enum insertion insertion = AT_NONE;
 
 	*ret_at = UINT64_MAX;
 	if (m->next_kernel < t->n) {
 		*ret_at = t->kernels[m->next_kernel].at;
-		place = AT_KERNEL;
+		insertion = AT_KERNEL;
 	}
 	if (m->next_bare < m->n_bare && m->bare[m->next_bare].at < *ret_at) {
 		*ret_at = m->bare[m->next_bare].at;
-		place = AT_BARE;
+		insertion = AT_BARE;
 	}
 	if (m->ranges == MERGE_FILLS_RANGES && m->next_range < t->n_ranges &&
 	    t->ranges[m->next_range].at < *ret_at) {
 		*ret_at = t->ranges[m->next_range].at;
-		place = AT_RANGE;
+		insertion = AT_RANGE;
 	}
 	if (m->ranges == MERGE_WRITES_RANGES && m->next_launch < t->n_launches &&
 	    t->end < *ret_at) {
 		*ret_at = t->end;
-		place = AT_END;
+		insertion = AT_END;
 	}
-	return place;
+	return insertion;
 }
 
 bool merge_next(const struct merge *m, uint64_t *ret_at)
 {
-	return find_place(m, ret_at) != AT_NONE;
+	return find_insertion(m, ret_at) != AT_NONE;
 }
 
 void merge_put(struct merge *m, struct buf *b)
@@ -274,7 +274,7 @@ void merge_put(struct merge *m, struct buf *b)
 	const struct trace_range *range;
 	uint64_t at;
 
-	switch (find_place(m, &at)) {
+	switch (find_insertion(m, &at)) {
 	case AT_KERNEL:
 		k = &t->kernels[m->next_kernel++];
 		add_values(m, k->values, false, &(struct json){ b, !k->empty });

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_MERGE_H
-#define CLIENT_REPORT_MERGE_H
+#pragma once
 
 /* Joins the kernels of a trace with the records of a capture that was made in another run of the
  * same program: the i-th launch of a name in the trace with the i-th launch of that name in the
@@ -46,5 +45,3 @@ int merge_finish(struct merge *m, struct merge_counts *ret);
  * offset. */
 bool merge_next(const struct merge *m, uint64_t *ret_at);
 void merge_put(struct merge *m, struct buf *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_MERGE_INTERNAL_H
-#define CLIENT_REPORT_MERGE_INTERNAL_H
+#pragma once
 
 /* What merge.c and merge_ranges.c share; nobody else includes this. */
 
@@ -26,5 +25,3 @@ struct merge {
 
 /* Finds the values that belong to each launch, and what to insert for it. 0 or -ENOMEM. */
 int merge_ranges_prepare(struct merge *m, struct merge_counts *counts);
-
-#endif

@@ -56,7 +56,7 @@ static int launches_by_thread(const void *a, const void *b)
 	return order ? order : launches_by_time(a, b);
 }
 
-static int launches_by_place(const void *a, const void *b)
+static int launches_by_offset(const void *a, const void *b)
 {
 	const struct trace_launch *x = a, *y = b;
 
@@ -79,7 +79,7 @@ static int ranges_by_time(const void *a, const void *b)
 	return order ? order : compare(x->at, y->at);
 }
 
-static int ranges_by_place(const void *a, const void *b)
+static int ranges_by_offset(const void *a, const void *b)
 {
 	const struct trace_range *x = a, *y = b;
 
@@ -99,7 +99,7 @@ static void sort(void *items, size_t n, size_t size, int (*by)(const void *, con
 /* The first that has this correlation id. */
 static const struct trace_kernel *find_kernel(const struct trace *t, uint64_t correlation)
 {
-	size_t low = ARRAY_FIND_PLACE(t->kernels, t->n, correlation, correlation);
+	size_t low = ARRAY_FIND_INDEX(t->kernels, t->n, correlation, correlation);
 
 	return low < t->n && t->kernels[low].correlation == correlation ? &t->kernels[low] : NULL;
 }
@@ -165,7 +165,7 @@ static int keep_bare(struct merge *m)
 		}
 	}
 	if (m->bare) {
-		sort(m->bare, m->n_bare, sizeof(*m->bare), launches_by_place);
+		sort(m->bare, m->n_bare, sizeof(*m->bare), launches_by_offset);
 	}
 	return m->bare ? 0 : -ENOMEM;
 }
@@ -194,7 +194,7 @@ static void fill_ranges(struct trace *t)
 	for (size_t i = 0; i < t->n_ranges; i++) {
 		t->ranges[i].values = t->launches[i].values;
 	}
-	sort(t->ranges, t->n_ranges, sizeof(*t->ranges), ranges_by_place);
+	sort(t->ranges, t->n_ranges, sizeof(*t->ranges), ranges_by_offset);
 }
 
 int merge_ranges_prepare(struct merge *m, struct merge_counts *counts)

@@ -3,8 +3,8 @@
 /* Three tries, each for the names that look alike after the one before:
  *
  *	1. the name as text_kernel() cuts it, or its begin and its end
- *	2. its begin and what follows the place where it differs from those that look alike
- *	3. a number behind it, "~2": some names differ in several far places, or in nothing that
+ *	2. its begin and what follows the position where it differs from those that look alike
+ *	3. a number behind it, "~2": some names differ in several far positions, or in nothing that
  *	   can be seen
  *
  * The third always ends, because a number is free. What looks alike is found by hashing, so that a
@@ -28,7 +28,7 @@ struct naming {
 	char **shown;
 	char **whole;  /* the names uncut, safe for a terminal */
 	char **bare;   /* of kernels, without what C++ adds */
-	size_t *order; /* sorted by shown, then by place */
+	size_t *order; /* sorted by shown, then by position */
 };
 
 /* --- cutting --------------------------------------------------------------------------------- */
@@ -100,7 +100,8 @@ static void sort(struct naming *g)
 	}
 }
 
-/* --- the place where they differ ------------------------------------------------------------- */
+/* --- the position where they differ -------------------------------------------------------------
+ */
 
 /* How many bytes all names of the run begin with, cut at the begin of a word; end: behind the
  * run. */

@@ -54,7 +54,7 @@ static void add_column(const struct table *t, size_t width, const struct table_c
 {
 	struct buf values = { 0 }, field = { 0 }, title = { 0 };
 
-	buf_text(&title, c->name);
+	buf_text(&title, c->of->name);
 	buf_text(&title, c->behind);
 	table_format(t, c, 0, row, &field);
 	table_add_right(&values, &field, VALUE_WIDTH);

@@ -4,7 +4,7 @@
  * JSON that `report --json` prints, once by kernel, once by operator, and once by --by. The script
  * shows names as text and never as markup, and each '<' in the JSON is an escape, so that no name
  * can end the element that holds the JSON. If the JSON is larger than PAGE_MAX_BYTES the page has
- * fewer rows and frames, and counts those that are left out. */
+ * fewer rows and stack frames, and counts those that are left out. */
 
 #include "client/report/page.h"
 
@@ -20,7 +20,7 @@
 #include "client/report/labels.h"
 #include "client/report/names.h"
 #include "client/report/peaks.h"
-#include "client/report/places.h"
+#include "client/report/site_sums.h"
 #include "client/report/timeline.h"
 #include "proto/base/json.h"
 
@@ -40,10 +40,10 @@ struct page {
 	struct intake *intake;
 	struct groups *views[VIEWS]; /* VIEW_KERNEL is borrowed */
 	size_t n_views;		     /* VIEWS, or VIEW_BY if --by names kernel or op alone */
-	struct places *places;	     /* of a budget's capture: one for each kernel's frame */
+	struct site_sums *sites;     /* of a budget's capture: one for each kernel's stack frame */
 	struct timeline timeline;
 	struct timeline sampled; /* of whole GPUs; by samples that captures keep */
-	struct frames frames;
+	struct stack_frames frames;
 	double *values;	       /* of one record: its time, and the columns that add up */
 	size_t *measures;      /* of each value: the index of its measure in views */
 	size_t *columns;       /* of each value: its column in the present capture, or NO_COLUMN */
@@ -96,10 +96,10 @@ struct page *page_free(struct page *p)
 	for (size_t i = VIEW_OP; i < p->n_views; i++) {
 		groups_free(p->views[i]);
 	}
-	places_free(p->places);
+	site_sums_free(p->sites);
 	timeline_deinit(&p->timeline);
 	timeline_deinit(&p->sampled);
-	frames_deinit(&p->frames);
+	stack_frames_deinit(&p->frames);
 	for (size_t i = 0; i < p->n_values; i++) {
 		free(p->names[i]);
 		free(p->units[i]);
@@ -218,11 +218,11 @@ int page_capture(struct page *p, const struct store_info *info)
 	add_run(&p->runs, info);
 	if (r == 0) {
 		find_columns(p, &info->plan);
-		frames_next_capture(&p->frames);
+		stack_frames_next_capture(&p->frames);
 	}
-	if (r == 0 && info->budget_ppm > 0 && !p->places) {
-		p->places = places_new(p->intake, p->views[VIEW_KERNEL]);
-		r = p->places ? 0 : -ENOMEM;
+	if (r == 0 && info->budget_ppm > 0 && !p->sites) {
+		p->sites = site_sums_new(p->intake, p->views[VIEW_KERNEL]);
+		r = p->sites ? 0 : -ENOMEM;
 	}
 	return r;
 }
@@ -261,21 +261,22 @@ static void take_values(struct page *p, const struct gpuctr_record *record)
 
 int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what)
 {
-	struct frame *frame = frames_find(&p->frames, &p->frames.root, what->scope, record);
+	struct stack_frame *frame =
+		stack_frames_find(&p->frames, &p->frames.root, what->scope, record);
 
 	take_values(p, record);
 	timeline_add(&p->timeline, record->start_ns, p->values);
 	if (!frame) {
 		return -ENOMEM;
 	}
-	if (!p->places) {
+	if (!p->sites) {
 		frame->launches++;
 		for (size_t v = 0; v < p->n_values; v++) {
 			frame->sums[v] += isfinite(p->values[v]) ? p->values[v] : 0;
 		}
 		return 0;
 	}
-	return places_at_frame(p->places, frame);
+	return site_sums_at_frame(p->sites, frame);
 }
 
 int page_samples(struct page *p, const struct gpuctr_plan *plan,
@@ -317,18 +318,18 @@ static void find_measures(struct page *p)
 	}
 }
 
-static int on_place(const struct place *place, void *userdata)
+static int on_site(const struct site_sum *site, void *userdata)
 {
 	struct page *p = userdata;
-	struct frame *frame;
+	struct stack_frame *frame;
 
-	frame = places_frame(&p->frames, place);
+	frame = site_sums_frame(&p->frames, site);
 	if (!frame) {
 		return -ENOMEM;
 	}
-	frame->launches = (uint64_t)(place->launches + 0.5);
+	frame->launches = (uint64_t)(site->launches + 0.5);
 	for (size_t v = 0; v < p->n_values; v++) {
-		double value = place->values[p->measures[v]];
+		double value = site->values[p->measures[v]];
 
 		frame->sums[v] = !isfinite(value) ? 0 : p->estimated ? round(value) : value;
 	}
@@ -367,9 +368,9 @@ static int finish(struct page *p)
 	if (p->estimated && p->n_values > 0) {
 		scale_timeline(p);
 	}
-	if (r == 0 && p->places) {
-		r = places_finish(p->places);
-		r = r ? r : places_each(p->places, on_place, p);
+	if (r == 0 && p->sites) {
+		r = site_sums_finish(p->sites);
+		r = r ? r : site_sums_each(p->sites, on_site, p);
 	}
 	return r;
 }

@@ -10,8 +10,8 @@
  * can be grouped by it: the outermost one that shows the sequence number which joins them.
  *
  * Of a capture with a budget a line is of all launches, measured or not, that are alike in what it
- * shows, and what it adds up is estimated (places.h): lines add up to what the table says of their
- * kernel. "launches" says how many they are; idx numbers the lines.
+ * shows, and what it adds up is estimated (site_sums.h): lines add up to what the table says of
+ * their kernel. "launches" says how many they are; idx numbers the lines.
  *
  * What is kept does not grow with records, but with a budget with lines. */
 
@@ -192,7 +192,7 @@ static void pyprof_close(void *e)
 {
 	struct pyprof *p = e;
 
-	places_free(p->places);
+	site_sums_free(p->sites);
 	free(p->values);
 	buf_deinit(&p->field);
 	free(p);
@@ -208,10 +208,10 @@ static void *pyprof_open(const struct store_info *info, const struct exporter_op
 	}
 	p->info = info;
 	p->options = options;
-	p->places = info->budget_ppm > 0 ? places_new(options->intake, NULL) : NULL;
+	p->sites = info->budget_ppm > 0 ? site_sums_new(options->intake, NULL) : NULL;
 	if (!find_sums(p) ||
 	    !take_columns(p, options->columns ? options->columns : usual_columns, &refusal->why) ||
-	    !share_width(p, &refusal->why) || (info->budget_ppm > 0 && !p->places)) {
+	    !share_width(p, &refusal->why) || (info->budget_ppm > 0 && !p->sites)) {
 		pyprof_close(p);
 		return NULL;
 	}
@@ -228,19 +228,19 @@ static void take_values(struct pyprof *p, const struct gpuctr_record *record)
 
 /* The launches of a line have these fields in common. Each field ends with BETWEEN_FIELDS, which no
  * field contains. */
-static int add_to_place(struct pyprof *p, const struct launch *launch)
+static int add_to_site(struct pyprof *p, const struct launch *launch)
 {
-	CLEAN_BUF struct buf place = { 0 };
+	CLEAN_BUF struct buf site = { 0 };
 
 	for (size_t i = 0; i < p->n_columns; i++) {
 		if (!p->columns[i]->of_line) {
-			p->columns[i]->add(p, &place, launch);
-			buf_text(&place, BETWEEN_FIELDS);
+			p->columns[i]->add(p, &site, launch);
+			buf_text(&site, BETWEEN_FIELDS);
 		}
 	}
-	/* An empty place would mean "not known". */
-	buf_char(&place, '.');
-	return place.failed ? -ENOMEM : places_at(p->places, buf_string(&place));
+	/* An empty call site would mean "not known". */
+	buf_char(&site, '.');
+	return site.failed ? -ENOMEM : site_sums_at(p->sites, buf_string(&site));
 }
 
 static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *record,
@@ -255,8 +255,8 @@ static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *rec
 				 .launches = 1 };
 
 	take_values(p, record);
-	if (p->places) {
-		return add_to_place(p, &launch);
+	if (p->sites) {
+		return add_to_site(p, &launch);
 	}
 	need_head(p, b);
 	for (size_t i = 0; i < p->n_columns; i++) {
@@ -266,13 +266,13 @@ static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *rec
 	return 0;
 }
 
-static int on_place(const struct place *place, void *userdata)
+static int on_site(const struct site_sum *site, void *userdata)
 {
 	struct pyprof *p = userdata;
-	struct launch line = { .values = place->values,
+	struct launch line = { .values = site->values,
 			       .index = ++p->lines,
-			       .launches = place->launches };
-	char *fields = strdup(place->place), *rest = fields;
+			       .launches = site->launches };
+	char *fields = strdup(site->site), *rest = fields;
 
 	if (!fields) {
 		return -ENOMEM;
@@ -282,10 +282,10 @@ static int on_place(const struct place *place, void *userdata)
 
 		if (column->of_line) {
 			column->add(p, &p->field, &line);
-		} else if (*place->place) {
+		} else if (*site->site) {
 			buf_text(&p->field, strsep(&rest, BETWEEN_FIELDS));
 		} else if (strcmp(column->name, "kernel") == 0) {
-			pyprof_add_kernel(&p->field, place->kernel);
+			pyprof_add_kernel(&p->field, site->kernel);
 		}
 		put(p, p->b, i);
 	}
@@ -299,10 +299,10 @@ static int pyprof_end(void *e, struct buf *b)
 	int r = 0;
 
 	need_head(p, b);
-	if (p->places) {
+	if (p->sites) {
 		p->b = b;
-		r = places_finish(p->places);
-		r = r ? r : places_each(p->places, on_place, p);
+		r = site_sums_finish(p->sites);
+		r = r ? r : site_sums_each(p->sites, on_site, p);
 	}
 	return r;
 }
@@ -315,13 +315,13 @@ static void pyprof_tell(void *e, struct buf *b)
 		buf_text(b, "several processes are in it, and no column says which; --process N "
 			    "takes one\n");
 	}
-	if (p->places && groups_are_estimated(places_kernels(p->places))) {
+	if (p->sites && groups_are_estimated(site_sums_kernels(p->sites))) {
 		buf_text(b,
 			 "a line is of all launches that are alike in it, as many as the column "
 			 "launches says; sil,\nflops and bytes are sums, ESTIMATED from those that "
 			 "--budget chose; gpuctr-client report\ntells their errors\n");
-	} else if (p->places) {
-		buf_text(b, PLACES_BROKE_OFF);
+	} else if (p->sites) {
+		buf_text(b, SITE_SUMS_BROKE_OFF);
 	}
 }
 

@@ -6,7 +6,7 @@
 #include "client/report/attribution.h"
 #include "client/report/derived.h"
 #include "client/report/exporter.h"
-#include "client/report/places.h"
+#include "client/report/site_sums.h"
 
 enum { PYPROF_COLUMNS = 20, PYPROF_COLUMNS_MAX = PYPROF_COLUMNS + 1 };
 
@@ -19,10 +19,10 @@ struct pyprof {
 	size_t n_columns, width; /* of kernel and params each; 0: as long as they are */
 	bool has_head;
 	struct buf field;
-	double *values;	       /* of a launch, by measure */
-	struct places *places; /* with a budget */
+	double *values;		 /* of a launch, by measure */
+	struct site_sums *sites; /* with a budget */
 	uint64_t lines;
-	struct buf *b; /* while lines of places are written */
+	struct buf *b; /* while lines of call sites are written */
 };
 
 /* A launch, as the functions of the columns get it. */

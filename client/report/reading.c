@@ -244,7 +244,6 @@ int reading_capture(const char *path, const struct reading_handler *handler, voi
 					: open_path(path, handler->check_beside, error, &r.reader);
 	if (result == 0) {
 		store_without(r.reader, handler->without);
-		store_passing_ranges(r.reader);
 		result = read_all(&r);
 		store_reader_free(r.reader);
 	}

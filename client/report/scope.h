@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A scope is a place in the program, as NVTX ranges name it: ranges that differ only in what
+/* A scope is a call site in the program, as NVTX ranges name it: ranges that differ only in what
  * PyTorch counts (seq, op_id) are one scope. Scopes form a tree by their parents, are made once and
  * live as long as the set; equal scopes are the same pointer. */
 

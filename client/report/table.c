@@ -93,11 +93,11 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		const struct table_column *c = &t->columns[i];
 
-		text_terminal(&field, c->name);
+		text_terminal(&field, c->of->name);
 		buf_text(&field, c->behind);
-		if (t->v->base_units && *c->unit) {
+		if (t->v->base_units && *c->of->unit) {
 			buf_text(&field, " [");
-			text_terminal(&field, c->unit);
+			text_terminal(&field, c->of->unit);
 			buf_char(&field, ']');
 		}
 		table_pad(b, TABLE_GAP);
@@ -111,7 +111,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 
 		table_pad(b, TABLE_GAP + table_column_width(t, c) - table_fields_width(c));
 		for (unsigned k = 0; k < c->n_fields; k++) {
-			buf_text(&field, c->is_derived && k == 0
+			buf_text(&field, c->of->derived && k == 0
 						 ? ""
 						 : fields_head(c->fields[k], t->v->nested));
 			table_pad(b, k > 0);
@@ -327,15 +327,14 @@ static bool fit_beside(struct table *t, size_t width, size_t n)
 
 /* Keeps only the columns that fit into one table, among them the one that rows are sorted by.
  * Returns how many are left out. */
-static size_t keep_one_table(struct table *t, struct view *v, size_t width)
+static size_t keep_one_table(struct table *t, size_t width)
 {
 	size_t all = t->n_columns, sorted = 0, n = all;
 
 	while (n > 1 && !fit_beside(t, width, n)) {
 		n--;
 	}
-	while (sorted < all &&
-	       (!v->sorted_by || strcmp(t->columns[sorted].name, v->sorted_by) != 0)) {
+	while (sorted < all && t->columns[sorted].of != t->v->sorted_by) {
 		sorted++;
 	}
 	if (sorted < all && sorted >= n) {
@@ -348,9 +347,7 @@ static size_t keep_one_table(struct table *t, struct view *v, size_t width)
 	}
 	fit_beside(t, width, n);
 	for (size_t i = n; i < all; i++) {
-		const struct table_column *c = &t->columns[i];
-
-		*(c->is_derived ? &v->chosen_derived[c->i] : &v->chosen[c->i]) = false;
+		t->columns[i].of->chosen = false;
 	}
 	return all - n;
 }
@@ -401,7 +398,7 @@ int table_print(struct view *v, size_t width, struct buf *b, size_t *ret_more)
 		}
 	} else if (ok) {
 		if (ret_more) {
-			*ret_more = keep_one_table(&t, v, width);
+			*ret_more = keep_one_table(&t, width);
 		}
 		table_share_room(&t, room_for_names(&t, width));
 		ok = table_shorten(&t);

@@ -57,7 +57,7 @@ static void add_value(const struct table *t, const struct table_column *c, doubl
 	if (t->v->base_units && fabs(value) < 1e15) {
 		buf_printf(b, value == floor(value) ? "%.0f" : "%.3f", value);
 	} else {
-		text_scaled(b, value, c->unit);
+		text_scaled(b, value, c->of->unit);
 	}
 }
 
@@ -117,32 +117,11 @@ static void add_percent(enum field field, const struct group *row, double value,
 	}
 }
 
-static struct estimate estimate_of(const struct table *t, const struct table_column *c,
-				   const struct group *row)
-{
-	const struct view *v = t->v;
-
-	if (!c->is_derived) {
-		return fields_estimate(&v->measures[c->i], c->i, row);
-	}
-	return row->estimated || row->total_error ? derived_estimate(&v->derived[c->i], row)
-						  : (struct estimate){ .kind = ESTIMATE_EXACT };
-}
-
-/* Does the sum cover other launches than the sum before? */
-static bool is_of_part(const struct table *t, const struct table_column *c, const struct group *row)
-{
-	const struct view *v = t->v;
-
-	return c->is_derived ? derived_is_of_part(&v->derived[c->i], row)
-			     : fields_is_of_part(&v->measures[c->i], c->i, row);
-}
-
 static void add_figure(const struct table *t, const struct table_column *c, enum field field,
 		       const struct group *row, double value, struct buf *b)
 {
-	if (isnan(value) && field == FIELD_CHANGE && estimate_of(t, c, row).kind != ESTIMATE_NONE &&
-	    is_of_part(t, c, row)) {
+	if (isnan(value) && field == FIELD_CHANGE &&
+	    view_estimate(c->of, row).kind != ESTIMATE_NONE && view_is_of_part(c->of, row)) {
 		buf_text(b, "part");
 	} else if (is_percent(field)) {
 		add_percent(fields_of_total(field), row, value, b);
@@ -151,67 +130,47 @@ static void add_figure(const struct table *t, const struct table_column *c, enum
 	}
 }
 
-static bool is_of_some(const struct table *t, const struct table_column *c, const struct group *row)
-{
-	return c->is_derived ? derived_unknown(&t->v->derived[c->i], row) > 0
-			     : fields_is_of_some(&t->v->measures[c->i], c->i, row);
-}
-
 /* Is the value known of only some of the sum's launches? Estimated sums say "part" instead. */
 static bool is_sum_of_some(const struct table *t, const struct table_column *c, enum field field,
 			   const struct group *row)
 {
+	const struct measure *m = c->of->measure;
 	bool total = field == FIELD_TOTAL;
 	uint64_t n;
 
-	if (c->is_derived || t->v->estimated || t->v->turns || !t->v->measures[c->i].adds_up ||
-	    (!total && field != FIELD_SUM)) {
+	if (!m || t->v->estimated || t->v->turns || !m->adds_up || (!total && field != FIELD_SUM)) {
 		return false;
 	}
-	n = total ? row->total[c->i].n : row->self[c->i].n;
+	n = total ? row->total[c->of->i].n : row->self[c->of->i].n;
 	return n > 0 && n < (total ? row->total_calls : row->calls);
-}
-
-static double value_of(const struct table *t, const struct table_column *c, enum field field,
-		       const struct group *row)
-{
-	const struct view *v = t->v;
-
-	if (!c->is_derived) {
-		return fields_value(field, &v->measures[c->i], c->i, row, v->all);
-	}
-	return field >= FIELD_BEFORE ? derived_compare(&v->derived[c->i], field, row)
-				     : derived_value(&v->derived[c->i], row);
 }
 
 void table_format(const struct table *t, const struct table_column *c, unsigned field,
 		  const struct group *row, struct buf *b)
 {
-	const struct view *v = t->v;
+	const struct measure *m = c->of->measure;
 	size_t start = b->n;
 	double value;
 
-	if (!c->is_derived && group_launches(row, false) == 0 &&
-	    is_of_row_alone(c->fields[field])) {
+	if (m && group_launches(row, false) == 0 && is_of_row_alone(c->fields[field])) {
 		buf_char(b, '-');
 		return;
 	}
-	if (!table_has_total(t, row) &&
-	    (c->is_derived || (v->measures[c->i].adds_up && is_of_total(c->fields[field])))) {
+	if (!table_has_total(t, row) && (!m || (m->adds_up && is_of_total(c->fields[field])))) {
 		buf_char(b, '-');
 		return;
 	}
 	if (c->fields[field] == FIELD_ERROR) {
-		struct estimate e = estimate_of(t, c, row);
+		struct estimate e = view_estimate(c->of, row);
 
-		if (is_of_some(t, c, row) && e.kind != ESTIMATE_NONE) {
+		if (view_is_of_some(c->of, row) && e.kind != ESTIMATE_NONE) {
 			buf_text(b, "part");
 		} else {
 			add_error_of(&e, b);
 		}
 		return;
 	}
-	value = value_of(t, c, c->fields[field], row);
+	value = view_value(t->v, c->of, c->fields[field], row);
 	if (fields_of_total(c->fields[field]) == FIELD_DIFFERS) {
 		buf_text(b, isnan(value) ? "-" : value > 0 ? "yes" : "no");
 		return;
@@ -233,7 +192,7 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 
 size_t table_field_width(const struct table_column *c, unsigned field)
 {
-	if (c->is_derived) {
+	if (c->of->derived) {
 		return is_percent(c->fields[field]) || c->fields[field] == FIELD_DIFFERS
 			       ? FIELD_WIDTH
 			       : c->width;
@@ -253,9 +212,9 @@ size_t table_fields_width(const struct table_column *c)
 
 static size_t head_width(const struct table_column *c, bool base_units)
 {
-	size_t width = text_width(c->name, strlen(c->name)) + strlen(c->behind);
+	size_t width = text_width(c->of->name, strlen(c->of->name)) + strlen(c->behind);
 
-	return base_units && *c->unit ? width + strlen(c->unit) + 3 : width;
+	return base_units && *c->of->unit ? width + strlen(c->of->unit) + 3 : width;
 }
 
 size_t table_column_width(const struct table *t, const struct table_column *c)
@@ -278,12 +237,13 @@ static const enum field order[] = {
 };
 static_assert(sizeof(order) / sizeof(order[0]) == FIELD_END, "each field has its place");
 
-static void choose_fields(const struct view *v, const struct measure *m, struct table_column *c)
+static void choose_fields(const struct view *v, struct table_column *c)
 {
+	const struct measure *m = c->of->measure;
 	unsigned fields = v->fields;
 
 	/* Times of kernels are traced and not sampled, so they have no errors. */
-	for (int f = 0; v->sampled && c->i == MEASURE_TIME && f < FIELD_END; f++) {
+	for (int f = 0; v->sampled && c->of->i == MEASURE_TIME && f < FIELD_END; f++) {
 		fields &= fields_is_of_errors((enum field)f) ? ~FIELD_BIT(f) : ~0U;
 	}
 
@@ -307,75 +267,43 @@ static void choose_fields(const struct view *v, const struct measure *m, struct 
 	}
 }
 
-static struct table_column derived_column(const struct view *v, size_t i, size_t width)
+/* A derived column has its value, and what says how sure or how new that is. */
+static void choose_derived_fields(const struct view *v, struct table_column *c)
 {
-	struct table_column c = { .name = v->derived[i].name,
-				  .unit = v->derived[i].unit,
-				  .behind = "",
-				  .i = i,
-				  .is_derived = true,
-				  .fields = { FIELD_TOTAL },
-				  .n_fields = 1,
-				  .width = width + 4 };
-
+	c->fields[c->n_fields++] = FIELD_TOTAL;
 	if ((v->estimated || v->sampled) && (v->fields & FIELD_BIT(FIELD_ERROR))) {
-		c.fields[c.n_fields++] = FIELD_ERROR;
+		c->fields[c->n_fields++] = FIELD_ERROR;
 	}
 	for (int f = FIELD_BEFORE; v->all->before && f <= FIELD_DIFFERS; f++) {
 		if (v->estimated || v->sampled || !fields_is_of_errors((enum field)f)) {
-			c.fields[c.n_fields++] = (enum field)f;
+			c->fields[c->n_fields++] = (enum field)f;
 		}
 	}
-	return c;
-}
-
-static bool is_known(const struct view *v, size_t measure)
-{
-	const struct group *before = v->all->before;
-
-	return (v->names_columns && measure != MEASURE_TIME) || v->all->self[measure].n > 0 ||
-	       (before && before->self[measure].n > 0);
-}
-
-static bool is_derived_known(const struct view *v, const struct derived *d)
-{
-	bool known = v->names_columns || !isnan(derived_value(d, v->all)) || v->all->before;
-
-	for (size_t i = 0; i < v->n_rows && !known; i++) {
-		known = !isnan(derived_value(d, v->rows[i]));
-	}
-	return known;
 }
 
 /* What nobody knows has no column, nor has a time that is named. */
 bool table_make_columns(struct table *t)
 {
-	const struct view *v = t->v;
+	struct view *v = t->v;
 	size_t width = v->base_units ? BASE_WIDTH : FIELD_WIDTH;
 
-	t->columns = calloc(v->n_measures + v->n_derived, sizeof(*t->columns));
-	if (!t->columns) {
-		return false;
-	}
-	for (size_t i = 0; i < v->n_measures; i++) {
+	t->columns = calloc(v->n_columns, sizeof(*t->columns));
+	for (size_t i = 0; t->columns && i < v->n_columns; i++) {
 		struct table_column *c = &t->columns[t->n_columns];
+		struct view_column *of = &v->columns[i];
 
-		if (!v->chosen[i] || !is_known(v, i)) {
+		if (!of->chosen || !view_is_known(v, of)) {
 			continue;
 		}
-		*c = (struct table_column){ .name = v->measures[i].name,
-					    .unit = v->measures[i].unit,
-					    .behind = v->measures[i].of_range ? " (range)" : "",
-					    .i = i,
-					    .width = width };
-		choose_fields(v, &v->measures[i], c);
+		*c = (struct table_column){ .of = of, .behind = "", .width = width };
+		if (of->measure) {
+			c->behind = of->measure->of_range ? " (range)" : "";
+			choose_fields(v, c);
+		} else {
+			c->width += 4;
+			choose_derived_fields(v, c);
+		}
 		t->n_columns += c->n_fields > 0;
 	}
-	for (size_t i = 0; i < v->n_derived; i++) {
-		if (!v->chosen_derived[i] || !is_derived_known(v, &v->derived[i])) {
-			continue;
-		}
-		t->columns[t->n_columns++] = derived_column(v, i, width);
-	}
-	return true;
+	return t->columns;
 }

@@ -34,7 +34,7 @@ static bool is_of_total(enum field field, const struct measure *m)
 static void look_at(const struct table *t, const struct table_column *c, bool *own, bool *total)
 {
 	for (unsigned i = 0; i < c->n_fields; i++) {
-		if (c->is_derived || is_of_total(c->fields[i], &t->v->measures[c->i])) {
+		if (c->of->derived || is_of_total(c->fields[i], c->of->measure)) {
 			*total = true;
 		} else {
 			*own = true;

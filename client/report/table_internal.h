@@ -7,12 +7,10 @@
 
 enum { TABLE_GAP = 3 };
 
-/* A column: a measure with its figures, or a derived value. */
+/* A column with its figures. */
 struct table_column {
-	const char *name, *unit;
+	struct view_column *of;
 	const char *behind; /* the name in a head; or "" */
-	size_t i;	    /* of the measure or derived column */
-	bool is_derived;
 	enum field fields[FIELD_END];
 	unsigned n_fields; /* a derived column has one, without a name */
 	size_t width;	   /* of a field */
@@ -37,7 +35,7 @@ enum table_count {
 };
 
 struct table {
-	const struct view *v;
+	struct view *v;
 	struct table_column *columns;
 	size_t n_columns;
 	enum table_count counts[6];

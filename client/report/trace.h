@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_TRACE_H
-#define CLIENT_REPORT_TRACE_H
+#pragma once
 
 /* What counters are joined to in a trace, and where in its text something can be put in. */
 
@@ -69,5 +68,3 @@ const char *trace_thread(struct texts *texts, const struct trace_event *e, struc
 
 /* The hash of a kernel's name without its spaces: "> >" and ">>" are the same. */
 uint64_t trace_hash(const char *name, size_t n);
-
-#endif

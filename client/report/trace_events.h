@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_REPORT_TRACE_EVENTS_H
-#define CLIENT_REPORT_TRACE_EVENTS_H
+#pragma once
 
 /* The events of a trace in Chrome's format, as torch.profiler writes it: plain or compressed by
  * gzip, read in pieces. Offsets are those of the text before it was compressed. */
@@ -78,5 +77,3 @@ int64_t trace_next(struct trace_text *text, void *data, size_t n);
  * handler, or -EINVAL with why told when it is no trace. */
 int trace_events(struct trace_text *text, const struct trace_events_handler *handler, void *user,
 		 struct trace_around *ret, struct buf *why);
-
-#endif

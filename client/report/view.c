@@ -12,11 +12,11 @@
 #include "client/cli/text.h"
 #include "client/report/estimated.h"
 
-enum sort_kind { SORT_MEASURE, SORT_DERIVED, SORT_LAUNCHES, SORT_TOTAL_LAUNCHES, SORT_NAME };
+enum sort_kind { SORT_COLUMN, SORT_LAUNCHES, SORT_TOTAL_LAUNCHES, SORT_NAME };
 
 struct sort {
 	enum sort_kind kind;
-	size_t i;
+	const struct view_column *column;
 	enum field field;
 	const struct view *view;
 };
@@ -25,22 +25,16 @@ struct sort {
 
 static double sort_value(const struct sort *sort, const struct group *row)
 {
-	const struct view *v = sort->view;
-	double value;
-
 	switch (sort->kind) {
 	case SORT_LAUNCHES:
 	case SORT_TOTAL_LAUNCHES:
 		return group_launches(row, sort->kind == SORT_TOTAL_LAUNCHES);
-	case SORT_DERIVED:
-		return derived_value(&v->derived[sort->i], row);
 	case SORT_NAME:
 		return 0;
-	case SORT_MEASURE:
+	case SORT_COLUMN:
 		break;
 	}
-	value = fields_value(sort->field, &v->measures[sort->i], sort->i, row, v->all);
-	return value;
+	return view_value(sort->view, sort->column, sort->field, row);
 }
 
 static double value_or_none(double value)
@@ -51,14 +45,13 @@ static double value_or_none(double value)
 /* The amount of the change, up or down, so that the largest change comes first. */
 static double change_value(const struct sort *sort, const struct group *row)
 {
-	const struct measure *m = &sort->view->measures[sort->i];
+	const struct view *v = sort->view;
+	const struct view_column *c = sort->column;
 	bool of_mean = sort->field == FIELD_MEAN_CHANGE;
-	double now = of_mean ? fields_value(FIELD_MEAN, m, sort->i, row, row)
-			     : fields_estimate(m, sort->i, row).value;
-	double before =
-		fields_value(of_mean ? FIELD_MEAN_BEFORE : FIELD_BEFORE, m, sort->i, row, row);
+	double now = of_mean ? view_value(v, c, FIELD_MEAN, row) : view_estimate(c, row).value;
+	double before = view_value(v, c, of_mean ? FIELD_MEAN_BEFORE : FIELD_BEFORE, row);
 
-	if (sort->i == MEASURE_TIME && !fields_same_clock(row)) {
+	if (c == &v->columns[MEASURE_TIME] && !fields_same_clock(row)) {
 		return NAN;
 	}
 	return fabs(value_or_none(now) - value_or_none(before));
@@ -90,29 +83,24 @@ static int compare_rows(const void *a, const void *b, void *userdata)
 	return 0;
 }
 
-/* The whole name, or a part that only one has. */
-static bool find_column(const struct view *v, const char *name, struct sort *sort)
+/* By its whole name, or a part that only one measure has. NULL: none, or several. */
+static struct view_column *find_column(const struct view *v, const char *name)
 {
-	size_t found = 0;
+	struct view_column *found = NULL;
+	size_t n = 0;
 
-	for (size_t i = 0; i < v->n_derived; i++) {
-		if (strcmp(v->derived[i].name, name) == 0) {
-			sort->kind = SORT_DERIVED;
-			sort->i = i;
-			return true;
+	for (size_t i = 0; i < v->n_columns; i++) {
+		struct view_column *c = &v->columns[i];
+
+		if (strcmp(c->name, name) == 0) {
+			return c;
+		}
+		if (c->measure && strstr(c->name, name)) {
+			found = c;
+			n++;
 		}
 	}
-	for (size_t i = 0; i < v->n_measures; i++) {
-		if (strcmp(v->measures[i].name, name) == 0) {
-			sort->i = i;
-			return true;
-		}
-		if (strstr(v->measures[i].name, name)) {
-			sort->i = i;
-			found++;
-		}
-	}
-	return found == 1;
+	return n == 1 ? found : NULL;
 }
 
 static bool refuse_column(const struct view *v, const char *name, struct buf *why)
@@ -120,12 +108,9 @@ static bool refuse_column(const struct view *v, const char *name, struct buf *wh
 	buf_char(why, '\'');
 	text_terminal(why, name);
 	buf_text(why, "' names no column, or several; the columns are");
-	for (size_t i = 0; i < v->n_measures; i++) {
+	for (size_t i = 0; i < v->n_columns; i++) {
 		buf_text(why, i > 0 ? ", " : " ");
-		text_terminal(why, v->measures[i].name);
-	}
-	for (size_t i = 0; i < v->n_derived; i++) {
-		buf_printf(why, ", %s", v->derived[i].name);
+		text_terminal(why, v->columns[i].name);
 	}
 	return false;
 }
@@ -140,17 +125,15 @@ static bool choose_columns(struct view *v, const char *list, struct buf *why)
 	copy = rest = strdup(list ? list : "");
 	ok = copy != NULL;
 
-	for (size_t i = 0; i < v->n_measures + v->n_derived; i++) {
-		*(i < v->n_measures ? &v->chosen[i] : &v->chosen_derived[i - v->n_measures]) =
-			list == NULL;
+	for (size_t i = 0; i < v->n_columns; i++) {
+		v->columns[i].chosen = list == NULL;
 	}
 	while (list && ok && (word = strsep(&rest, ","))) {
-		struct sort found = { .kind = SORT_MEASURE };
+		struct view_column *c = find_column(v, word);
 
-		ok = find_column(v, word, &found) || refuse_column(v, word, why);
-		if (ok) {
-			*(found.kind == SORT_MEASURE ? &v->chosen[found.i]
-						     : &v->chosen_derived[found.i]) = true;
+		ok = c || refuse_column(v, word, why);
+		if (c) {
+			c->chosen = true;
 		}
 	}
 	free(copy);
@@ -175,8 +158,8 @@ static bool parse_field(const struct view *v, const char *text, struct sort *sor
 		if (strcmp(text, fields_name((enum field)i, false)) == 0 ||
 		    strcmp(text, fields_name((enum field)i, true)) == 0) {
 			sort->field = (enum field)i;
-			if (sort->kind == SORT_MEASURE &&
-			    fields_applies(sort->field, &v->measures[sort->i])) {
+			if (sort->kind == SORT_COLUMN && sort->column->measure &&
+			    fields_applies(sort->field, sort->column->measure)) {
 				return true;
 			}
 		}
@@ -194,7 +177,6 @@ static bool parse_sort(const struct view *v, const char *text, struct sort *sort
 {
 	char name[256];
 	const char *colon = strchr(text, ':');
-	bool found = true;
 
 	snprintf(name, sizeof(name), "%.*s", (int)(colon ? colon - text : (long)strlen(text)),
 		 text);
@@ -205,14 +187,15 @@ static bool parse_sort(const struct view *v, const char *text, struct sort *sort
 	} else if (strcmp(name, "name") == 0) {
 		sort->kind = SORT_NAME;
 	} else {
-		found = find_column(v, name, sort);
+		sort->kind = SORT_COLUMN;
+		sort->column = find_column(v, name);
 	}
-	if (!found) {
+	if (sort->kind == SORT_COLUMN && !sort->column) {
 		refuse_column(v, name, why);
 		buf_text(why, ", launches, total_launches, name");
 		return false;
 	}
-	if (sort->kind == SORT_MEASURE && !v->measures[sort->i].adds_up) {
+	if (sort->kind == SORT_COLUMN && sort->column->measure && !sort->column->measure->adds_up) {
 		sort->field = FIELD_MEAN;
 	}
 	return !colon || parse_field(v, colon + 1, sort, why);
@@ -284,6 +267,23 @@ static void choose_fields(struct view *v)
 	}
 }
 
+static bool make_columns(struct view *v)
+{
+	v->columns = calloc(v->n_measures + v->n_derived, sizeof(*v->columns));
+	for (size_t i = 0; v->columns && i < v->n_measures; i++) {
+		const struct measure *m = &v->measures[i];
+
+		v->columns[v->n_columns++] =
+			(struct view_column){ m->name, m->unit, .measure = m, .i = i };
+	}
+	for (size_t i = 0; v->columns && i < v->n_derived; i++) {
+		const struct derived *d = &v->derived[i];
+
+		v->columns[v->n_columns++] = (struct view_column){ d->name, d->unit, .derived = d };
+	}
+	return v->columns;
+}
+
 static int begin(struct view *v, struct groups *groups, const struct view_options *o,
 		 struct buf *why)
 {
@@ -309,8 +309,7 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 	}
 	v->n_rows = groups_rows(groups, &rows);
 	v->rows = calloc(v->n_rows + 1, sizeof(struct group *));
-	v->chosen = calloc(v->n_measures, sizeof(*v->chosen));
-	if (!v->rows || !v->chosen) {
+	if (!v->rows || !make_columns(v)) {
 		return -ENOMEM;
 	}
 	if (v->n_rows > 0) {
@@ -334,32 +333,32 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 
 /* The time, if it is known and, in a comparison, of the same clock in both captures; else the first
  * counter that is shown. */
-static size_t first_measure(const struct view *v)
+static const struct view_column *first_measure(const struct view *v)
 {
-	bool usable = !v->all->before || (v->chosen[MEASURE_TIME] && fields_same_clock(v->all));
+	const struct view_column *time = &v->columns[MEASURE_TIME];
+	bool usable = !v->all->before || (time->chosen && fields_same_clock(v->all));
 
 	if (v->all->self[MEASURE_TIME].n > 0 && usable) {
-		return MEASURE_TIME;
+		return time;
 	}
 	for (size_t i = MEASURE_TIME + 1; i < v->n_measures; i++) {
-		if (v->chosen[i]) {
-			return i;
+		if (v->columns[i].chosen) {
+			return &v->columns[i];
 		}
 	}
-	return MEASURE_TIME;
+	return time;
 }
 
 /* Sorts by the largest value, or in a comparison by the largest change if it can be computed. */
 static struct sort usual_sort(const struct view *v, bool compares)
 {
-	struct sort sort = { .kind = SORT_MEASURE, .view = v, .i = first_measure(v) };
-	bool changes = compares && (sort.i != MEASURE_TIME || fields_same_clock(v->all));
+	struct sort sort = { .kind = SORT_COLUMN, .view = v, .column = first_measure(v) };
+	bool adds_up = sort.column->measure->adds_up;
+	bool changes = compares && (sort.column->i != MEASURE_TIME || fields_same_clock(v->all));
 
 	if (!changes) {
-		sort.field = !v->measures[sort.i].adds_up ? FIELD_MEAN
-			     : is_by_self(v)		  ? FIELD_SUM
-							  : FIELD_TOTAL;
-	} else if (v->measures[sort.i].adds_up && !(v->fields & FIELD_BIT(FIELD_TOTAL))) {
+		sort.field = !adds_up ? FIELD_MEAN : is_by_self(v) ? FIELD_SUM : FIELD_TOTAL;
+	} else if (adds_up && !(v->fields & FIELD_BIT(FIELD_TOTAL))) {
 		sort.field = FIELD_MEAN_CHANGE;
 	} else {
 		sort.field = FIELD_CHANGE;
@@ -383,11 +382,9 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 		return r;
 	}
 	choose_fields(v);
-	v->sorted_by = sort.kind == SORT_MEASURE   ? v->measures[sort.i].name
-		       : sort.kind == SORT_DERIVED ? v->derived[sort.i].name
-						   : NULL;
+	v->sorted_by = sort.kind == SORT_COLUMN ? sort.column : NULL;
 	if (o->people && is_by_self(v) && sort.kind != SORT_TOTAL_LAUNCHES &&
-	    !(sort.kind == SORT_MEASURE && sort.field == FIELD_TOTAL)) {
+	    !(v->sorted_by && v->sorted_by->measure && sort.field == FIELD_TOTAL)) {
 		skip_held(v);
 	}
 	if (o->skip_zero) {
@@ -400,20 +397,10 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 	return 0;
 }
 
-bool view_shows(const struct view *v, const char *measure)
-{
-	for (size_t i = 0; i < v->n_measures; i++) {
-		if (v->chosen[i] && strcmp(v->measures[i].name, measure) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
 void view_deinit(struct view *v)
 {
 	free(v->rows);
-	free(v->chosen);
+	free(v->columns);
 	texts_deinit(&v->own);
 	memset(v, 0, sizeof(*v));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A view selects the rows of groups, their order and their figures. The terminal's table, CSV and
- * JSON all show a view. */
+/* A view selects the columns and rows of groups, their order and their figures. The terminal's
+ * table, CSV and JSON all show a view. */
 
 #include "client/report/define.h"
 #include "client/report/fields.h"
@@ -23,15 +23,24 @@ struct view_options {
 	struct groups *against; /* finished, with the same keys; NULL: nothing is compared */
 };
 
+/* A measure, or what is derived of measures. */
+struct view_column {
+	const char *name, *unit;
+	const struct measure *measure; /* NULL: it is derived */
+	const struct derived *derived; /* NULL: it is a measure */
+	size_t i;		       /* of the measure */
+	bool chosen;		       /* it is shown */
+};
+
 struct view {
 	const struct keys *keys;
 	const struct measure *measures;
 	size_t n_measures;
 	struct derived derived[DERIVED_MAX];
 	size_t n_derived;
-	bool *chosen;	    /* measures to be shown */
+	struct view_column *columns; /* measures, then derived ones */
+	size_t n_columns;
 	bool names_columns; /* the user did: they are shown whatever is known of them */
-	bool chosen_derived[DERIVED_MAX];
 	unsigned fields;
 	bool nested, base_units, styled;
 	bool estimated; /* here, or in the capture that is compared with, only some launches were
@@ -41,11 +50,11 @@ struct view {
 			       times have no change */
 	bool turns;	    /* some metrics were measured in different launches than others */
 	struct group **rows;
-	size_t n_rows;	       /* all of them */
-	size_t n_shown;	       /* the first of them */
-	size_t n_zero;	       /* rows left out because they are zero */
-	size_t n_held;	       /* rows left out because they have no launches of their own */
-	const char *sorted_by; /* a column; NULL: names or launches */
+	size_t n_rows;	/* all of them */
+	size_t n_shown; /* the first of them */
+	size_t n_zero;	/* rows left out because they are zero */
+	size_t n_held;	/* rows left out because they have no launches of their own */
+	const struct view_column *sorted_by; /* NULL: names or launches */
 	const struct groups *groups;
 	const struct group *all;
 	struct texts own; /* rows that only the other capture has, and their numbers */
@@ -56,5 +65,17 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 	      struct buf *why);
 void view_deinit(struct view *v);
 
-/* Is a measure of this name among the columns? */
-bool view_shows(const struct view *v, const char *measure);
+/* --- view_columns.c. Figures of a column in a row. */
+
+/* Is anything known of it, in some row? A column that the user named counts as known, but for the
+ * time. */
+bool view_is_known(const struct view *v, const struct view_column *c);
+/* As fields_value(). A derived column has no more fields than its value, which is that of the
+ * total, FIELD_ERROR, and those of a comparison. */
+double view_value(const struct view *v, const struct view_column *c, enum field field,
+		  const struct group *row);
+/* The value that is compared, with its error. */
+struct estimate view_estimate(const struct view_column *c, const struct group *row);
+/* As fields_is_of_some() and fields_is_of_part(). */
+bool view_is_of_some(const struct view_column *c, const struct group *row);
+bool view_is_of_part(const struct view_column *c, const struct group *row);

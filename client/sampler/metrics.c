@@ -104,8 +104,8 @@ static int refuse_alone(struct host *h, const char *name, struct refusal *r)
 }
 
 /* Into the first set that it fits, or a new one. */
-static int place(struct host *h, const char *name, bool apart, struct metrics_set *sets, size_t *n,
-		 size_t *ret, struct refusal *r)
+static int add_to_set(struct host *h, const char *name, bool apart, struct metrics_set *sets,
+		      size_t *n, size_t *ret, struct refusal *r)
 {
 	for (*ret = 0; *ret < *n; ++*ret) {
 		if (fits(h, &sets[*ret], name, apart)) {
@@ -135,7 +135,7 @@ int metrics_split(struct host *h, const char *const *metrics, size_t n, bool apa
 	for (size_t i = 0; code == 0 && i < n; i++) {
 		size_t at;
 
-		code = place(h, metrics[i], apart, sets, ret_n, &at, r);
+		code = add_to_set(h, metrics[i], apart, sets, ret_n, &at, r);
 		numbers[i] = (uint8_t)at;
 	}
 	if (code == SAMPLER_METRICS) {

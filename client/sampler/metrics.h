@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SAMPLER_METRICS_H
-#define GPUCTR_SAMPLER_METRICS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ int metrics_configure(struct host *h, const char *const *metrics, size_t n, stru
  * those of SMs from others. As above, but refuses only what needs several passes by itself. */
 int metrics_split(struct host *h, const char *const *metrics, size_t n, bool apart,
 		  struct metrics_set *sets, size_t *ret_n, uint8_t *numbers, struct refusal *r);
-
-#endif

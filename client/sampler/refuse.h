@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SAMPLER_REFUSE_H
-#define GPUCTR_SAMPLER_REFUSE_H
+#pragma once
 
 #include "proto/nvidia/host.h"
 
@@ -11,5 +10,3 @@ int refuse_call(const struct host *h, const struct vendor_host *v, CUptiResult r
 
 /* The hardware's buffer runs over again and again. */
 int refuse_interval(const char *call, struct refusal *r);
-
-#endif

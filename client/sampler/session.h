@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SAMPLER_SESSION_H
-#define GPUCTR_SAMPLER_SESSION_H
+#pragma once
 
 /* PM sampling of one GPU, from opening the libraries to disabling it. Functions return 0, or an
  * enum sampler_reason with r filled. */
@@ -62,5 +61,3 @@ int session_drain(struct session *s, struct sampler_writer *w, struct refusal *r
 /* Stops sampling, and takes the samples that are left. */
 int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r);
 void session_close(struct session *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SAMPLER_SETS_H
-#define GPUCTR_SAMPLER_SETS_H
+#pragma once
 
 /* Which metrics were sampled together, from samples that have NAN for those that were not. */
 
@@ -21,5 +20,3 @@ void sampler_sets_init(struct sampler_sets *s, size_t n_metrics);
 void sampler_sets_add(struct sampler_sets *s, const double *values);
 /* Numbers them as their metrics come. More than SAMPLER_SETS_MAX, they become one. */
 void sampler_sets_finish(struct sampler_sets *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SAMPLER_STREAM_H
-#define GPUCTR_SAMPLER_STREAM_H
+#pragma once
 
 /* What gpuctr-sampler writes and its reader gets: samples of one GPU's counters over time. Binary,
  * in the order of bytes of the machine, because both ends are on it. The reader believes nothing:
@@ -133,5 +132,3 @@ struct sampler_end_message {
 	int64_t end_ns;
 	uint64_t samples, lost, overflows, cpu_ns;
 };
-
-#endif

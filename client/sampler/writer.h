@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_SAMPLER_WRITER_H
-#define GPUCTR_SAMPLER_WRITER_H
+#pragma once
 
 /* Makes the stream. Samples for which the reader is too slow are dropped, counted, and reported as
  * lost. */
@@ -48,5 +47,3 @@ void sampler_writer_lost(struct sampler_writer *w, uint64_t n);
 void sampler_writer_flush(struct sampler_writer *w);
 /* Samples and lost of end are the writer's own. Goes out whatever the limit is; -ENOMEM. */
 int sampler_writer_end(struct sampler_writer *w, const struct sampler_end *end);
-
-#endif

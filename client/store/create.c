@@ -187,7 +187,7 @@ static int prepare(struct store *s)
 			" seen=excluded.seen",
 		[STORE_STMT_ESTIMATE] = "INSERT INTO estimate VALUES(?,?,?,?,?,?,?,?,?,?)",
 		[STORE_STMT_CHOICE] = "INSERT INTO choice VALUES(?,?,?)",
-		[STORE_STMT_PLACE] = "INSERT INTO place VALUES(?,?,?,?,?)",
+		[STORE_STMT_CALL_SITE] = "INSERT INTO place VALUES(?,?,?,?,?)",
 		[STORE_STMT_ATTRIBUTION] = "INSERT OR REPLACE INTO attribution VALUES(?,?,?,?)",
 	};
 	int rc = SQLITE_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Rows in order. A cursor owns its statement and the values of its current row; records and marks
- * point into the definitions of their process, which store_load() keeps, or to ranges in the
- * cursor's own window. */
+ * point to the kernels of their process, which the reader keeps, and to ranges in the cursor's own
+ * window. */
 
 #include "client/store/reader_internal.h"
 
@@ -20,11 +20,10 @@
 struct store_cursor {
 	struct row row;
 	unsigned process;
-	const struct store_definitions *definitions;
-	struct window
-		*window; /* ranges read for the current row; NULL: ranges are in the definitions */
-	struct packed packed; /* the image */
-	double *values;	      /* and, behind them, errors */
+	struct store_kernels kernels;
+	struct window *window; /* ranges read for the current row; NULL: they are left out */
+	struct packed packed;  /* the image */
+	double *values;	       /* and, behind them, errors */
 	size_t n_columns;
 	unsigned left_out; /* columns of record that are not read, as bits */
 	bool choices;	   /* some records may have been sampled at random */
@@ -51,20 +50,20 @@ static int cursor_new(struct store_reader *r, const char *table, unsigned proces
 	return 0;
 }
 
-/* Makes a cursor whose rows point to definitions. */
+/* Makes a cursor whose rows point to kernels and ranges. */
 static int cursor_new_defined(struct store_reader *r, const char *table, unsigned process,
 			      struct store_cursor **ret)
 {
-	const struct store_definitions *definitions;
+	struct store_kernels kernels;
 	struct store_cursor *c = NULL;
-	int result = store_load(r, process, &definitions);
+	int result = store_load_kernels(r, process, &kernels);
 
 	result = result ? result : cursor_new(r, table, process, &c);
 	if (result) {
 		return result;
 	}
-	c->definitions = definitions;
-	if (r->passing_ranges && !(r->without & STORE_RANGES)) {
+	c->kernels = kernels;
+	if (!(r->without & STORE_RANGES)) {
 		c->window = window_new(r, process);
 		if (!c->window) {
 			store_cursor_free(c);
@@ -137,12 +136,10 @@ static int cursor_next(struct store_cursor *c, void (*take)(struct store_cursor 
 static const struct gpuctr_range *take_range(struct store_cursor *c, int column)
 {
 	struct row *row = &c->row;
-	unsigned id = row->reader->without & STORE_RANGES ? 0 : row_u32(row, column);
+	unsigned id = c->window ? row_u32(row, column) : 0;
 	const struct gpuctr_range *range = NULL;
 
-	if (!c->window) {
-		range = store_find_range(c->definitions, id);
-	} else if (row->error == 0) {
+	if (id && row->error == 0) {
 		row->error = window_find_range(c->window, id, &range);
 	}
 	if (row->error == 0 && id && !range) {
@@ -154,7 +151,7 @@ static const struct gpuctr_range *take_range(struct store_cursor *c, int column)
 static const struct gpuctr_kernel *take_kernel(struct store_cursor *c, int column)
 {
 	unsigned id = row_u32(&c->row, column);
-	const struct gpuctr_kernel *kernel = store_find_kernel(c->definitions, id);
+	const struct gpuctr_kernel *kernel = reader_find_kernel(&c->kernels, id);
 
 	if (c->row.error == 0 && id && !kernel) {
 		c->row.error = reader_corrupt(c->row.reader, c->row.table, "a kernel is missing");
@@ -176,11 +173,11 @@ static uint64_t last_index(uint64_t first, uint64_t count)
 /* Columns of record that are not read, as bits. */
 static unsigned find_left_out(unsigned without)
 {
-	enum { BLOCK = 15u << STORE_COL_BLOCK, PLACE = 15u << STORE_COL_CONTEXT };
+	enum { BLOCK = 15u << STORE_COL_BLOCK, ORIGIN = 15u << STORE_COL_CONTEXT };
 	unsigned columns = 1u << STORE_COL_ID;
 
 	columns |= without & STORE_BLOCK ? BLOCK : 0;
-	columns |= without & STORE_PLACE ? PLACE : 0;
+	columns |= without & STORE_ORIGIN ? ORIGIN : 0;
 	columns |= without & STORE_START ? 1u << STORE_COL_START_NS : 0;
 	columns |= without & STORE_RANGES ? 1u << STORE_COL_RANGE : 0;
 	columns |= without & (STORE_RANGES | STORE_ACTIVE) ? 1u << STORE_COL_ACTIVE_SET : 0;
@@ -289,19 +286,13 @@ static void take_active(struct store_cursor *c, struct gpuctr_record *record)
 {
 	struct row *row = &c->row;
 	unsigned id = take_u32(c, STORE_COL_ACTIVE_SET);
-	const struct store_set *set = NULL;
 
 	record->active = NULL;
 	record->n_active = 0;
 	if (id == 0 || row->error) {
 		return;
 	}
-	if (c->window) {
-		row->error = window_find_set(c->window, id, &record->active, &record->n_active);
-	} else if ((set = reader_find_set(c->definitions, id))) {
-		record->active = set->ranges;
-		record->n_active = set->n_ranges;
-	}
+	row->error = window_find_set(c->window, id, &record->active, &record->n_active);
 	if (row->error == 0 && record->n_active == 0) {
 		row->error = reader_corrupt(row->reader, row->table, "a set of ranges is missing");
 	}

@@ -13,6 +13,7 @@
 
 #include "client/store/schema.h"
 #include "proto/base/array.h"
+#include "proto/base/clean.h"
 
 /* SQLite has at most 2,000 columns a table. */
 enum {
@@ -25,67 +26,80 @@ enum {
 
 /* --- the capture -------------------------------------------------------- */
 
-static void take_meta(struct row *row, size_t i_row, void *userdata)
-{
-	struct store_info *info = userdata;
-	const char *key = (const char *)sqlite3_column_text(row->stmt, 0);
-	const struct {
-		const char *key;
-		const char **text;
-	} texts[] = {
-		{ "version", &info->version },
-		{ "command", &info->command },
-		{ "host", &info->host },
-		{ "user", &info->user },
-		{ "driver", &info->driver },
-		{ "recorded_from", &info->recorded_from },
-		{ "end_message", &info->end_message },
-		{ "unsampled", &info->unsampled },
-		{ "chip", &info->plan.chip },
-	};
-	const struct {
-		const char *key;
-		uint64_t *value;
-	} totals[] = {
-#define ROW(name) { #name, &info->totals.name },
-		GPUCTR_TOTALS(ROW)
-#undef ROW
-	};
+enum meta_kind { META_TEXT, META_BOOL, META_U32, META_U63, META_I64, META_CODE, META_DIGITS };
 
-	for (size_t i = 0; key && i < sizeof(texts) / sizeof(texts[0]); i++) {
-		if (strcmp(key, texts[i].key) == 0) {
-			*texts[i].text = row_text(row, 1);
+/* Keys and where their values go. */
+static const struct meta_member {
+	const char *key;
+	enum meta_kind kind;
+	size_t at; /* in struct store_info */
+} members[] = {
+#define MEMBER(kind, key, member)                                     \
+	{                                                             \
+		key, META_##kind, offsetof(struct store_info, member) \
+	}
+#define TOTAL(name) MEMBER(U63, #name, totals.name),
+	MEMBER(TEXT, "version", version),
+	MEMBER(TEXT, "command", command),
+	MEMBER(TEXT, "host", host),
+	MEMBER(TEXT, "user", user),
+	MEMBER(TEXT, "driver", driver),
+	MEMBER(TEXT, "recorded_from", recorded_from),
+	MEMBER(TEXT, "end_message", end_message),
+	MEMBER(TEXT, "unsampled", unsampled),
+	MEMBER(TEXT, "chip", plan.chip),
+	MEMBER(I64, "created_ns", created_ns),
+	MEMBER(BOOL, "complete", complete),
+	MEMBER(U32, "passes", plan.passes),
+	MEMBER(U32, "groups", plan.groups),
+	MEMBER(U32, "budget_ppm", budget_ppm),
+	MEMBER(DIGITS, "seed", seed),
+	MEMBER(BOOL, "sampled", sampled),
+	MEMBER(BOOL, "samples", has_samples),
+	MEMBER(BOOL, "graphs", graphs),
+	MEMBER(U63, "sample_ns", sample_ns),
+	MEMBER(CODE, "end_code", end_code),
+	GPUCTR_TOTALS(TOTAL)
+#undef TOTAL
+#undef MEMBER
+};
+
+static void take_value(struct row *row, enum meta_kind kind, void *to)
+{
+	switch (kind) {
+	case META_TEXT:
+		*(const char **)to = row_text(row, 1);
+		break;
+	case META_BOOL:
+		*(bool *)to = row_int(row, 1, 0, 1) != 0;
+		break;
+	case META_U32:
+		*(uint32_t *)to = row_u32(row, 1);
+		break;
+	case META_U63:
+		*(uint64_t *)to = row_u63(row, 1);
+		break;
+	case META_I64:
+		*(int64_t *)to = row_i64(row, 1);
+		break;
+	case META_CODE:
+		*(int *)to = (int)row_int(row, 1, 0, INT32_MAX);
+		break;
+	case META_DIGITS:
+		*(uint64_t *)to = strtoull(row_text(row, 1), NULL, 10);
+		break;
+	}
+}
+
+static void take_meta(struct row *row, size_t i_row, void *info)
+{
+	const char *key = (const char *)sqlite3_column_text(row->stmt, 0);
+
+	for (size_t i = 0; key && i < ARRAY_SIZE(members); i++) {
+		if (strcmp(key, members[i].key) == 0) {
+			take_value(row, members[i].kind, (char *)info + members[i].at);
 			return;
 		}
-	}
-	for (size_t i = 0; key && i < sizeof(totals) / sizeof(totals[0]); i++) {
-		if (strcmp(key, totals[i].key) == 0) {
-			*totals[i].value = row_u63(row, 1);
-			return;
-		}
-	}
-	if (key && strcmp(key, "created_ns") == 0) {
-		info->created_ns = row_i64(row, 1);
-	} else if (key && strcmp(key, "complete") == 0) {
-		info->complete = row_int(row, 1, 0, 1) != 0;
-	} else if (key && strcmp(key, "passes") == 0) {
-		info->plan.passes = row_u32(row, 1);
-	} else if (key && strcmp(key, "groups") == 0) {
-		info->plan.groups = row_u32(row, 1);
-	} else if (key && strcmp(key, "budget_ppm") == 0) {
-		info->budget_ppm = row_u32(row, 1);
-	} else if (key && strcmp(key, "sampled") == 0) {
-		info->sampled = row_int(row, 1, 0, 1) != 0;
-	} else if (key && strcmp(key, "samples") == 0) {
-		info->has_samples = row_int(row, 1, 0, 1) != 0;
-	} else if (key && strcmp(key, "graphs") == 0) {
-		info->graphs = row_int(row, 1, 0, 1) != 0;
-	} else if (key && strcmp(key, "seed") == 0) {
-		info->seed = strtoull(row_text(row, 1), NULL, 10);
-	} else if (key && strcmp(key, "sample_ns") == 0) {
-		info->sample_ns = row_u63(row, 1);
-	} else if (key && strcmp(key, "end_code") == 0) {
-		info->end_code = (int)row_int(row, 1, 0, INT32_MAX);
 	}
 }
 
@@ -127,28 +141,12 @@ static void take_metric(struct row *row, size_t i, void *userdata)
 	metrics[i] = row_text(row, 1);
 }
 
-static int read_plan(struct store_reader *r)
-{
-	static const struct reader_list columns = {
-		"idx, name, unit, pass_group", "column_def", "idx", MAX_METRIC_COLUMNS,
-		sizeof(struct gpuctr_column),  take_column
-	};
-	static const struct reader_list metrics = {
-		"idx, name",	    "metric_def",	  "idx",
-		MAX_METRIC_COLUMNS, sizeof(const char *), take_metric
-	};
-	struct gpuctr_plan *plan = &r->info.plan;
-	void *items;
-	int result = reader_list(r, &columns, &items, &plan->n_columns);
-
-	if (result) {
-		return result;
-	}
-	plan->columns = items;
-	result = reader_list(r, &metrics, &items, &plan->n_metrics);
-	plan->metrics = result ? NULL : items;
-	return result;
-}
+static const struct reader_list columns = {
+	"idx, name, unit, pass_group", "column_def", "idx", MAX_METRIC_COLUMNS,
+	sizeof(struct gpuctr_column),  take_column
+};
+static const struct reader_list metrics = { "idx, name",	"metric_def",	      "idx",
+					    MAX_METRIC_COLUMNS, sizeof(const char *), take_metric };
 
 /* Keys are "argv.N", "gpu.N.uuid" and so on; what stands between the dots is not trusted. */
 #define NUMBER_IN_KEY(from) "CAST(substr(key, " from ") AS INTEGER)"
@@ -169,20 +167,12 @@ static void take_term(struct row *row, size_t i, void *items)
 }
 
 /* What columns are made of, in a file that keeps its samples. */
-static int read_terms(struct store_reader *r)
-{
-	static const struct reader_list list = { "value",
-						 "meta WHERE key > 'term.' AND key < 'term/'",
-						 NUMBER_IN_KEY("6"),
-						 MAX_META,
-						 sizeof(struct gpuctr_term),
-						 take_term };
-	void *terms;
-	int result = reader_list(r, &list, &terms, &r->info.plan.n_terms);
-
-	r->info.plan.terms = result ? NULL : terms;
-	return result;
-}
+static const struct reader_list terms = { "value",
+					  "meta WHERE key > 'term.' AND key < 'term/'",
+					  NUMBER_IN_KEY("6"),
+					  MAX_META,
+					  sizeof(struct gpuctr_term),
+					  take_term };
 
 static void take_unknown(struct row *row, size_t i, void *items)
 {
@@ -200,20 +190,12 @@ static void take_unknown(struct row *row, size_t i, void *items)
 	*u = (struct store_unknown){ text + n, start, end };
 }
 
-static int read_unknown(struct store_reader *r)
-{
-	static const struct reader_list list = { "value",
-						 "meta WHERE key > 'unknown.' AND key < 'unknown/'",
-						 NUMBER_IN_KEY("9"),
-						 MAX_META,
-						 sizeof(struct store_unknown),
-						 take_unknown };
-	void *unknown;
-	int result = reader_list(r, &list, &unknown, &r->info.n_unknown);
-
-	r->info.unknown = result ? NULL : unknown;
-	return result;
-}
+static const struct reader_list unknown = { "value",
+					    "meta WHERE key > 'unknown.' AND key < 'unknown/'",
+					    NUMBER_IN_KEY("9"),
+					    MAX_META,
+					    sizeof(struct store_unknown),
+					    take_unknown };
 
 static void take_argument(struct row *row, size_t i, void *userdata)
 {
@@ -222,21 +204,12 @@ static void take_argument(struct row *row, size_t i, void *userdata)
 	argv[i] = row_text(row, 0);
 }
 
-static int read_arguments(struct store_reader *r)
-{
-	static const struct reader_list list = { "value",
-						 "meta WHERE key > 'argv.' AND key < 'argv/'",
-						 NUMBER_IN_KEY("6"),
-						 MAX_META,
-						 sizeof(const char *),
-						 take_argument };
-	void *argv;
-	size_t n;
-	int result = reader_list(r, &list, &argv, &n);
-
-	r->info.argv = result ? NULL : argv;
-	return result;
-}
+static const struct reader_list arguments = { "value",
+					      "meta WHERE key > 'argv.' AND key < 'argv/'",
+					      NUMBER_IN_KEY("6"),
+					      MAX_META,
+					      sizeof(const char *),
+					      take_argument };
 
 static void take_gpu(struct row *row, size_t i, void *userdata)
 {
@@ -248,33 +221,29 @@ static void take_gpu(struct row *row, size_t i, void *userdata)
 	gpu->chip = row_text(row, 3);
 }
 
-static int read_gpus(struct store_reader *r)
-{
 #define OTHER_KEY(name) \
 	"ifnull((SELECT value FROM meta WHERE key = replace(m.key, '.uuid', '" name "')), '')"
-	static const struct reader_list list = { NUMBER_IN_KEY("5") ", value, " OTHER_KEY(
-							 ".name") ", " OTHER_KEY(".chip"),
-						 "meta AS m WHERE m.key GLOB 'gpu.[0-9]*.uuid'",
-						 "1",
-						 MAX_DEVICES,
-						 sizeof(struct gpuctr_gpu),
-						 take_gpu };
-	void *gpus;
-	int result = reader_list(r, &list, &gpus, &r->info.n_gpus);
-
-	r->info.gpus = result ? NULL : gpus;
-	return result;
-}
+static const struct reader_list gpus = { NUMBER_IN_KEY("5") ", value, " OTHER_KEY(
+						 ".name") ", " OTHER_KEY(".chip"),
+					 "meta AS m WHERE m.key GLOB 'gpu.[0-9]*.uuid'",
+					 "1",
+					 MAX_DEVICES,
+					 sizeof(struct gpuctr_gpu),
+					 take_gpu };
 
 int info_read_capture(struct store_reader *r)
 {
+	struct store_info *info = &r->info;
+	struct gpuctr_plan *plan = &info->plan;
+	size_t n;
 	int result = read_meta(r);
 
-	result = result ? result : read_arguments(r);
-	result = result ? result : read_gpus(r);
-	result = result ? result : read_plan(r);
-	result = result ? result : read_terms(r);
-	return result ? result : read_unknown(r);
+	result = result ? result : reader_list(r, &arguments, &info->argv, &n);
+	result = result ? result : reader_list(r, &gpus, &info->gpus, &info->n_gpus);
+	result = result ? result : reader_list(r, &columns, &plan->columns, &plan->n_columns);
+	result = result ? result : reader_list(r, &metrics, &plan->metrics, &plan->n_metrics);
+	result = result ? result : reader_list(r, &terms, &plan->terms, &plan->n_terms);
+	return result ? result : reader_list(r, &unknown, &info->unknown, &info->n_unknown);
 }
 
 /* --- processes ------------------------------------------------------------------------------- */
@@ -296,7 +265,7 @@ static void take_process(struct row *row, size_t i, void *userdata)
 
 struct store_process *info_find_process(const struct store_reader *r, int64_t id)
 {
-	size_t low = ARRAY_FIND_PLACE(r->processes, r->info.n_processes, process.process, id);
+	size_t low = ARRAY_FIND_INDEX(r->processes, r->info.n_processes, process.process, id);
 
 	return low < r->info.n_processes && r->processes[low].process.process == id
 		       ? &r->processes[low]
@@ -323,22 +292,15 @@ static void take_device(struct row *row, size_t i, void *userdata)
 	}
 }
 
-/* Reads the devices of all processes; those of one process are consecutive rows. */
-static int read_devices(struct store_reader *r)
-{
-	static const struct reader_list list = {
-		"process, idx, uuid, name, chip, clock_sm_mhz, clock_mem_mhz",
-		"device",
-		"process, idx",
-		MAX_ALL_DEVICES,
-		sizeof(struct gpuctr_device),
-		take_device
-	};
-	void *devices;
-	size_t n;
-
-	return reader_list(r, &list, &devices, &n);
-}
+/* Of all processes; those of one process are consecutive rows. */
+static const struct reader_list devices = {
+	"process, idx, uuid, name, chip, clock_sm_mhz, clock_mem_mhz",
+	"device",
+	"process, idx",
+	MAX_ALL_DEVICES,
+	sizeof(struct gpuctr_device),
+	take_device
+};
 
 /* Parses "process.N.NAME". NULL: another key, or the file has no process N. */
 static struct store_process *process_of_key(const struct store_reader *r, const char *key)
@@ -370,22 +332,15 @@ static void take_claim(struct row *row, size_t i, void *userdata)
 	}
 }
 
-/* Reads the claims. In the order of keys, those of one process are consecutive. */
-static int read_claims(struct store_reader *r)
-{
-	static const struct reader_list list = {
-		"key, substr(key, instr(substr(key, 9), '.') + 9) || '=' || value",
-		"meta WHERE key > 'process.' AND key < 'process/'",
-		"key",
-		MAX_META,
-		sizeof(const char *),
-		take_claim
-	};
-	void *claims;
-	size_t n;
-
-	return reader_list(r, &list, &claims, &n);
-}
+/* In the order of keys, those of one process are consecutive. */
+static const struct reader_list claims = {
+	"key, substr(key, instr(substr(key, 9), '.') + 9) || '=' || value",
+	"meta WHERE key > 'process.' AND key < 'process/'",
+	"key",
+	MAX_META,
+	sizeof(const char *),
+	take_claim
+};
 
 static void take_counts(struct row *row, size_t i, void *userdata)
 {
@@ -422,21 +377,21 @@ int info_read_processes(struct store_reader *r)
 		sizeof(struct store_process),
 		take_process
 	};
-	void *processes;
+	const void *items;
 	size_t n;
-	int result = reader_list(r, &list, &processes, &n);
+	int result = reader_list(r, &list, &r->processes, &n);
 
 	if (result) {
 		return result;
 	}
-	r->loaded = arena_zalloc_array(&r->arena, n, sizeof(struct store_definitions *));
-	if (!r->loaded) {
+	r->kernels = arena_zalloc_array(&r->arena, n, sizeof(*r->kernels));
+	if (!r->kernels) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
-	r->info.processes = r->processes = processes;
+	r->info.processes = r->processes;
 	r->info.n_processes = n;
-	result = read_devices(r);
-	return result ? result : read_claims(r);
+	result = reader_list(r, &devices, &items, &n);
+	return result ? result : reader_list(r, &claims, &items, &n);
 }
 
 int store_count_rows(struct store_reader *r)

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #include "client/store/packed.h"
-#include "client/store/places.h"
+#include "client/store/call_sites.h"
 #include "client/store/written.h"
 #include "client/store/store.h"
 #include "client/store/vfs.h"
@@ -31,7 +31,7 @@ enum store_statement {
 	STORE_STMT_STRATUM,
 	STORE_STMT_ESTIMATE,
 	STORE_STMT_CHOICE,
-	STORE_STMT_PLACE,
+	STORE_STMT_CALL_SITE,
 	STORE_STMT_ATTRIBUTION,
 	STORE_STMT_SAMPLED,
 	STORE_STMT_SAMPLES,
@@ -54,7 +54,7 @@ struct store {
 	size_t (*name_length)(
 		const char *message); /* the part of a message that is its name; NULL: all of it */
 	struct written written;
-	struct places places;
+	struct call_sites sites;
 	struct packed packed;		   /* the last image */
 	const struct gpuctr_range **chain; /* ranges to be written, the innermost first */
 	size_t max_chain;

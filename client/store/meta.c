@@ -59,27 +59,30 @@ static int write_totals(struct store *s, const struct gpuctr_totals *totals)
 	return r;
 }
 
+/* Frees sql. */
+static int insert(struct store *s, char *sql)
+{
+	int rc = sql ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+
+	sqlite3_free(sql);
+	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "write columns");
+}
+
 static int write_columns(struct store *s, const struct gpuctr_plan *plan)
 {
-	int rc = SQLITE_OK;
+	int r = 0;
 
-	for (size_t i = 0; i < plan->n_columns && rc == SQLITE_OK; i++) {
-		const struct gpuctr_column *column = &plan->columns[i];
-		char *sql = sqlite3_mprintf("INSERT INTO column_def VALUES(%d, %Q, %Q, %u)", (int)i,
-					    column->name, column->unit ? column->unit : "",
-					    column->group);
+	for (size_t i = 0; i < plan->n_columns && r == 0; i++) {
+		const struct gpuctr_column *c = &plan->columns[i];
 
-		rc = sql ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
-		sqlite3_free(sql);
+		r = insert(s, sqlite3_mprintf("INSERT INTO column_def VALUES(%d, %Q, %Q, %u)",
+					      (int)i, c->name, c->unit ? c->unit : "", c->group));
 	}
-	for (size_t i = 0; i < plan->n_metrics && rc == SQLITE_OK; i++) {
-		char *sql = sqlite3_mprintf("INSERT INTO metric_def VALUES(%d, %Q)", (int)i,
-					    plan->metrics[i]);
-
-		rc = sql ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
-		sqlite3_free(sql);
+	for (size_t i = 0; i < plan->n_metrics && r == 0; i++) {
+		r = insert(s, sqlite3_mprintf("INSERT INTO metric_def VALUES(%d, %Q)", (int)i,
+					      plan->metrics[i]));
 	}
-	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "write columns");
+	return r;
 }
 
 static bool is_plain(const char *word)

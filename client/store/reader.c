@@ -406,11 +406,6 @@ void store_without(struct store_reader *r, unsigned parts)
 	r->without |= parts;
 }
 
-void store_passing_ranges(struct store_reader *r)
-{
-	r->passing_ranges = true;
-}
-
 const struct store_info *store_info(const struct store_reader *r)
 {
 	return &r->info;

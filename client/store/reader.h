@@ -12,8 +12,8 @@
  *	store_open("run.gpuctr", &error, &r);
  *	const struct store_info *info = store_info(r);
  *	for (size_t i = 0; i < info->n_processes; i++) {
- *		const struct store_definitions *defs;
- *		store_load(r, info->processes[i].process.process, &defs);
+ *		struct store_kernels kernels;
+ *		store_load_kernels(r, info->processes[i].process.process, &kernels);
  *		store_images(r, process, 0, 0, &cursor);
  *		while ((rc = store_next_image(cursor, &image)) == 0 && image) ...
  *		store_cursor_free(cursor);
@@ -64,20 +64,10 @@ struct store_info {
 	size_t n_processes;
 };
 
-struct store_set {
-	unsigned id;
-	const struct gpuctr_range **ranges;
-	size_t n_ranges;
-};
-
-/* Everything that records of one process refer to, sorted by id. Ids may have gaps. */
-struct store_definitions {
-	const struct gpuctr_kernel *kernels;
-	size_t n_kernels;
-	const struct gpuctr_range *ranges; /* parent points into this array */
-	size_t n_ranges;
-	const struct store_set *sets;
-	size_t n_sets;
+/* Of one process, sorted by id. Ids may have gaps. */
+struct store_kernels {
+	const struct gpuctr_kernel *items;
+	size_t n;
 };
 
 struct store_reader;
@@ -100,24 +90,18 @@ const struct store_error *store_reader_error(const struct store_reader *r);
 /* Parts of records that the caller does not need and the reader does not read, to save time. They
  * are 0 or NULL in rows. To be set before anything is loaded. */
 enum store_part {
-	STORE_RANGES = 1 << 0, /* all of records, marks and strata, and of the definitions */
+	STORE_RANGES = 1 << 0, /* all of records, marks and strata */
 	STORE_ACTIVE = 1 << 1, /* start/end ranges of records */
 	STORE_LOOKS = 1 << 2,  /* category, colour and payload of ranges */
 	STORE_BLOCK = 1 << 3,  /* block and dynamic shared memory of records */
-	STORE_PLACE = 1 << 4,  /* context, stream, correlation and thread of records */
+	STORE_ORIGIN = 1 << 4, /* context, stream, correlation and thread of records */
 	STORE_START = 1 << 5,  /* start time of records, but not the duration */
 };
 void store_without(struct store_reader *r, unsigned parts);
 
-/* Ranges are read when a record, mark or stratum points to them, and live until the next call on
- * the same cursor; there are none in the definitions. So memory does not grow with the ranges, of
- * which a program may have more than kernels. To be called before anything is loaded. */
-void store_passing_ranges(struct store_reader *r);
-
-/* Loads the definitions of a process once; later calls return the same. */
-int store_load(struct store_reader *r, unsigned process, const struct store_definitions **ret);
-const struct gpuctr_kernel *store_find_kernel(const struct store_definitions *d, unsigned id);
-const struct gpuctr_range *store_find_range(const struct store_definitions *d, unsigned id);
+/* Reads the kernels of a process once; later calls return the same, and the rows of its cursors
+ * point to them. */
+int store_load_kernels(struct store_reader *r, unsigned process, struct store_kernels *ret);
 
 /* Does the file have any rows of this process? Faster than a cursor, for files of very many
  * processes. */
@@ -149,8 +133,9 @@ int store_next_samples(struct store_blocks *b, const struct store_samples **ret)
 int store_next_copies(struct store_blocks *b, const struct gpuctr_copy **ret, size_t *ret_n);
 struct store_blocks *store_blocks_free(struct store_blocks *b); /* takes NULL, returns NULL */
 
-/* The next row, or NULL after the last. Rows live until the next call on the same cursor. The
- * checksum of an image has been verified. */
+/* The next row, or NULL after the last. Rows, and the ranges that they point to, live until the
+ * next call on the same cursor: memory does not grow with the ranges, of which a program may have
+ * more than kernels. The checksum of an image has been verified. */
 int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret);
 int store_next_image(struct store_cursor *c, const struct gpuctr_image **ret);
 int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret);

@@ -24,12 +24,10 @@ struct store_reader {
 	struct arena arena;
 	struct store_info info;
 	struct store_process *processes;
-	const struct store_definitions *
-		*loaded; /* definitions of each process; NULL: not loaded yet */
+	struct store_kernels *kernels; /* of each process; items NULL: not read yet */
 	sqlite3_stmt *has[STORE_HAS_COUNT];
-	bool found_marks; /* has_marks of all processes is set */
-	unsigned without; /* enum store_part */
-	bool passing_ranges;
+	bool found_marks;	   /* has_marks of all processes is set */
+	unsigned without;	   /* enum store_part */
 	struct store_check *check; /* the check of the pages; NULL: not begun */
 	struct store_error error;
 };
@@ -84,8 +82,9 @@ struct reader_list {
 	size_t size;			    /* of an item */
 	void (*take)(struct row *row, size_t i, void *items);
 };
-/* The array lies in the reader's pool and has a zeroed item behind the last. */
-int reader_list(struct store_reader *r, const struct reader_list *list, void **ret, size_t *ret_n);
+/* ret: the address of a pointer to items, which lie in the reader's pool, with a zeroed one behind
+ * the last. Both results are set before the rows are taken. */
+int reader_list(struct store_reader *r, const struct reader_list *list, void *ret, size_t *ret_n);
 
 /* --- info.c */
 int info_read_capture(struct store_reader *r);
@@ -96,7 +95,5 @@ struct store_process *info_find_process(const struct store_reader *r, int64_t id
 /* --- has.c */
 void reader_has_free(struct store_reader *r);
 
-/* --- load.c */
-const struct store_set *reader_find_set(const struct store_definitions *d, unsigned id);
-/* STORE_E_CORRUPT of a range whose parent is missing or not one level up. */
-int reader_no_parent(struct store_reader *r);
+/* --- kernels.c */
+const struct gpuctr_kernel *reader_find_kernel(const struct store_kernels *kernels, unsigned id);

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static void bad(struct row *row, int column, const char *what)
 {
@@ -167,7 +168,7 @@ int reader_rows(struct store_reader *r, const char *table, const char *sql, size
 	return result;
 }
 
-int reader_list(struct store_reader *r, const struct reader_list *list, void **ret, size_t *ret_n)
+int reader_list(struct store_reader *r, const struct reader_list *list, void *ret, size_t *ret_n)
 {
 	char sql[768];
 	void *items;
@@ -183,7 +184,7 @@ int reader_list(struct store_reader *r, const struct reader_list *list, void **r
 	}
 	snprintf(sql, sizeof(sql), "SELECT %s FROM %s ORDER BY %s", list->columns, list->from,
 		 list->order);
-	*ret = items;
+	memcpy(ret, &items, sizeof(items));
 	*ret_n = n;
 	return reader_rows(r, list->from, sql, n, list->take, items);
 }

@@ -147,7 +147,7 @@ static void append_by_op(sqlite3_str *sql, const struct gpuctr_column *columns, 
 }
 
 /* A row for each path, with all that was launched within it. Names are without what PyTorch counts
- * in them, so that the same place is one row in all steps. */
+ * in them, so that the same call site is one row in all steps. */
 static void append_by_nvtx(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
 	sqlite3_str_appendall(sql, "CREATE VIEW by_nvtx AS WITH RECURSIVE"

@@ -150,7 +150,7 @@ struct store *store_close(struct store *s)
 	store_commit(s, false);
 	store_finalize(s);
 	written_deinit(&s->written);
-	places_deinit(&s->places);
+	call_sites_deinit(&s->sites);
 	packed_deinit(&s->packed);
 	free(s->path);
 	free(s->made_at);

@@ -239,6 +239,12 @@ static int find(struct window *w, unsigned id, struct kept **ret)
 	return r;
 }
 
+static int no_parent(const struct window *w)
+{
+	return reader_corrupt(w->row.reader, w->row.table,
+			      "a parent is missing or not one level up");
+}
+
 static int link_parents(struct window *w, struct kept *k)
 {
 	while (!k->linked) {
@@ -249,13 +255,13 @@ static int link_parents(struct window *w, struct kept *k)
 			return r;
 		}
 		if (!parent || k->range.depth != parent->range.depth + 1) {
-			return reader_no_parent(w->row.reader);
+			return no_parent(w);
 		}
 		k->range.parent = &parent->range;
 		k->linked = true;
 		k = parent;
 	}
-	return k->parent == 0 && k->range.depth != 0 ? reader_no_parent(w->row.reader) : 0;
+	return k->parent == 0 && k->range.depth != 0 ? no_parent(w) : 0;
 }
 
 int window_find_range(struct window *w, unsigned id, const struct gpuctr_range **ret)

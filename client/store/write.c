@@ -342,12 +342,12 @@ static void bind_known(sqlite3_stmt *stmt, int at, const char *text)
 	sqlite3_bind_text(stmt, at, *text ? text : NULL, -1, SQLITE_STATIC);
 }
 
-static int write_place(struct store *s, const struct store_attribution *what, unsigned *ret_id)
+static int write_call_site(struct store *s, const struct store_attribution *what, unsigned *ret_id)
 {
-	sqlite3_stmt *stmt = s->stmt[STORE_STMT_PLACE];
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_CALL_SITE];
 	bool fresh;
 
-	if (places_find(&s->places, what, ret_id, &fresh) < 0) {
+	if (call_sites_find(&s->sites, what, ret_id, &fresh) < 0) {
 		return no_memory(s);
 	}
 	if (!fresh) {
@@ -358,25 +358,25 @@ static int write_place(struct store *s, const struct store_attribution *what, un
 	bind_known(stmt, 3, what->sizes);
 	bind_known(stmt, 4, what->dir);
 	bind_known(stmt, 5, what->layer);
-	return step(s, STORE_STMT_PLACE, "write place");
+	return step(s, STORE_STMT_CALL_SITE, "write call site");
 }
 
 int store_write_attribution(struct store *s, const struct gpuctr_record *record,
 			    const struct store_attribution *what)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_ATTRIBUTION];
-	unsigned place;
+	unsigned site;
 	int r = s->error.code;
 
 	if (r || !record->range ||
-	    places_is_known(&s->places, record->process, record->range->id, what)) {
+	    call_sites_is_known(&s->sites, record->process, record->range->id, what)) {
 		return r;
 	}
-	r = write_place(s, what, &place);
+	r = write_call_site(s, what, &site);
 	if (r) {
 		return r;
 	}
-	BIND(stmt, 1, record->process, record->range->id, place);
+	BIND(stmt, 1, record->process, record->range->id, site);
 	if (what->seq >= 0) {
 		sqlite3_bind_int64(stmt, 4, what->seq);
 	} else {

@@ -25,14 +25,14 @@ void written_deinit(struct written *w)
 }
 
 /* The index of the process, or where it is to be inserted: processes are sorted by number. */
-static size_t find_place(const struct written *w, unsigned process)
+static size_t process_index(const struct written *w, unsigned process)
 {
-	return ARRAY_FIND_PLACE(w->processes, w->n_processes, process, process);
+	return ARRAY_FIND_INDEX(w->processes, w->n_processes, process, process);
 }
 
 struct written_process *written_process(struct written *w, unsigned process)
 {
-	size_t at = find_place(w, process);
+	size_t at = process_index(w, process);
 	struct written_process *grown;
 
 	if (at < w->n_processes && w->processes[at].process == process) {

@@ -39,7 +39,7 @@ static unsigned count_before(const struct list *all, const struct list *end, uid
 }
 
 /* The number of bookings on any of these GPUs that c's user has before c. */
-static unsigned place_in_row(const struct arbiter *a, const struct booking *c, uint64_t gpus)
+static unsigned user_position(const struct arbiter *a, const struct booking *c, uint64_t gpus)
 {
 	const struct list *end = c->state == BOOKING_WAITING ? &c->link : &a->queue;
 
@@ -47,55 +47,56 @@ static unsigned place_in_row(const struct arbiter *a, const struct booking *c, u
 	       count_before(&a->queue, end, c->user, gpus);
 }
 
-/* May c, before which its user has `place` bookings, go before the booking that waits? */
+/* May c, before which its user has `position` bookings, go before the booking that waits? */
 static bool yields(const struct arbiter *a, const struct booking *waiting, const struct booking *c,
-		   unsigned place)
+		   unsigned position)
 {
 	return waiting->overtaken < ARBITER_OVERTAKEN_MAX &&
-	       place_in_row(a, waiting, c->gpus) > place;
+	       user_position(a, waiting, c->gpus) > position;
 }
 
 /* The booking in the queue before which c is to be inserted; the list's head: at the end. */
-static struct list *find_place(const struct arbiter *a, const struct booking *c)
+static struct list *find_position(const struct arbiter *a, const struct booking *c)
 {
-	struct list *queue = (struct list *)(uintptr_t)&a->queue, *place = queue;
+	struct list *queue = (struct list *)(uintptr_t)&a->queue, *position = queue;
 	unsigned n;
 
 	if (c->state == BOOKING_WAITING) {
 		return (struct list *)(uintptr_t)&c->link;
 	}
-	n = place_in_row(a, c, c->gpus);
+	n = user_position(a, c, c->gpus);
 	for (struct list *l = queue->prev; l != queue; l = l->prev) {
 		const struct booking *other = list_entry(l, struct booking, link);
 
 		if ((other->gpus & c->gpus) != 0 && !yields(a, other, c, n)) {
 			break;
 		}
-		place = (other->gpus & c->gpus) != 0 ? l : place;
+		position = (other->gpus & c->gpus) != 0 ? l : position;
 	}
-	return place;
+	return position;
 }
 
-/* The GPUs that a booking at this place of the queue cannot have: those that are held, and those
+/* The GPUs that a booking at this position of the queue cannot have: those that are held, and those
  * that bookings before it want. */
-static uint64_t taken_before(const struct arbiter *a, const struct list *place)
+static uint64_t taken_before(const struct arbiter *a, const struct list *position)
 {
 	uint64_t taken = a->held;
 
-	for (const struct list *l = a->queue.next; l != place; l = l->next) {
+	for (const struct list *l = a->queue.next; l != position; l = l->next) {
 		taken |= list_entry((struct list *)(uintptr_t)l, struct booking, link)->gpus;
 	}
 	return taken;
 }
 
-static void wait_at(struct arbiter *a, struct booking *c, struct list *place)
+static void wait_at(struct arbiter *a, struct booking *c, struct list *position)
 {
-	for (struct list *l = place; l != &a->queue; l = l->next) {
+	for (struct list *l = position; l != &a->queue; l = l->next) {
 		struct booking *other = list_entry(l, struct booking, link);
 
 		other->overtaken += (other->gpus & c->gpus) != 0;
 	}
-	list_append(place, &c->link); /* list_append() inserts before the link that it is given */
+	list_append(position,
+		    &c->link); /* list_append() inserts before the link that it is given */
 	a->n_waiting++;
 	c->overtaken = 0;
 	c->state = BOOKING_WAITING;
@@ -110,10 +111,10 @@ static void hold(struct arbiter *a, struct booking *c)
 
 int arbiter_request(struct arbiter *a, struct booking *c, bool wait)
 {
-	struct list *place = find_place(a, c);
+	struct list *position = find_position(a, c);
 
 	/* c waits although its GPUs are free if a booking that goes before it wants one of them. */
-	if ((taken_before(a, place) & c->gpus) == 0) {
+	if ((taken_before(a, position) & c->gpus) == 0) {
 		hold(a, c);
 		return 0;
 	}
@@ -123,7 +124,7 @@ int arbiter_request(struct arbiter *a, struct booking *c, bool wait)
 	if (a->n_waiting >= a->max_waiting) {
 		return ARBITER_E_FULL;
 	}
-	wait_at(a, c, place);
+	wait_at(a, c, position);
 	return ARBITER_E_QUEUED;
 }
 
@@ -183,7 +184,7 @@ unsigned arbiter_position(const struct arbiter *a, const struct booking *c)
 
 const struct booking *arbiter_blocker(const struct arbiter *a, const struct booking *c)
 {
-	const struct list *place;
+	const struct list *position;
 
 	if (c->state == BOOKING_HOLDING) {
 		return NULL; /* a holder waits for nobody */
@@ -195,8 +196,8 @@ const struct booking *arbiter_blocker(const struct arbiter *a, const struct book
 			return other;
 		}
 	}
-	place = find_place(a, c);
-	for (struct list *l = a->queue.next; l != place; l = l->next) {
+	position = find_position(a, c);
+	for (struct list *l = a->queue.next; l != position; l = l->next) {
 		const struct booking *other = list_entry(l, struct booking, link);
 
 		if ((other->gpus & c->gpus) != 0) {

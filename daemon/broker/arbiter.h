@@ -51,7 +51,7 @@ void arbiter_release(struct arbiter *a, struct booking *c);
  * have its GPUs. */
 struct booking *arbiter_next(struct arbiter *a);
 
-/* The place in the queue: 1 is next; 0: not waiting. */
+/* The position in the queue: 1 is next; 0: not waiting. */
 unsigned arbiter_position(const struct arbiter *a, const struct booking *c);
 
 /* The booking for which c waits, or would wait: the holder of one of its GPUs, else a booking

@@ -251,7 +251,7 @@ static void check(struct broker *b, struct capture *c, const struct event *e)
 	put(b, c, EFFECT_CHECK);
 }
 
-static void tell_place(struct broker *b, struct capture *c)
+static void tell_position(struct broker *b, struct capture *c)
 {
 	if (c->state == CAPTURE_QUEUED && c->client && !has_effect(c, EFFECT_QUEUED)) {
 		put(b, c, EFFECT_QUEUED);
@@ -265,8 +265,8 @@ static void wait_in_queue(struct broker *b, struct capture *c, const struct even
 	c->queued_ns = e->now_ns;
 	c->wait_until_ns = c->options.timeout_ns ? e->now_ns + c->options.timeout_ns : 0;
 	for (struct list *l = &c->booking.link; l != &b->arbiter->queue; l = l->next) {
-		tell_place(b, list_entry(list_entry(l, struct booking, link), struct capture,
-					 booking));
+		tell_position(b, list_entry(list_entry(l, struct booking, link), struct capture,
+					    booking));
 	}
 }
 
@@ -588,8 +588,8 @@ void broker_wake(struct broker *b)
 	b->released = true;
 }
 
-/* While there is no granter everybody keeps their place. Afterwards clients that still wait are
- * told their place. */
+/* While there is no granter everybody keeps their position. Afterwards clients that still wait are
+ * told their position. */
 static void give_gpus(struct broker *b, uint64_t now_ns)
 {
 	const struct event given = { .type = EVENT_GPUS, .now_ns = now_ns };
@@ -600,7 +600,7 @@ static void give_gpus(struct broker *b, uint64_t now_ns)
 		broker_handle(b, list_entry(next, struct capture, booking), &given);
 	}
 	list_for_each(l, &b->registry->captures) {
-		tell_place(b, list_entry(l, struct capture, link));
+		tell_position(b, list_entry(l, struct capture, link));
 	}
 }
 
@@ -623,7 +623,7 @@ bool broker_next(struct broker *b, uint64_t now_ns, struct effect *ret)
 		}
 		take(list_entry(b->effects.next, struct effect, link), ret);
 		/* A capture that has left the queue in the meantime gets no message about its
-		 * place. */
+		 * position. */
 		if (ret->type != EFFECT_QUEUED || ret->capture->state == CAPTURE_QUEUED) {
 			return true;
 		}

@@ -44,7 +44,7 @@ struct effect {
 		EFFECT_NOTE,   /* a line of the audit log: note, code, why */
 		EFFECT_REFUSE, /* answer the open request: code, why, remedy */
 		EFFECT_CHECK,  /* ask who else computes on its GPUs */
-		EFFECT_QUEUED, /* tell the client its place */
+		EFFECT_QUEUED, /* tell the client its position */
 		EFFECT_OPEN,   /* write the line that it has its lease, then ask the granter for the
 				  lease */
 		EFFECT_READY,  /* tell the client the token */

@@ -171,7 +171,7 @@ static int read_groups(struct peer *p)
 
 /* Who may act for other users must not be in a container, whose root takes any uid and group. A
  * look into /proc, so only for those to whom it matters. */
-static void find_place(struct peer *p)
+static void find_machine(struct peer *p)
 {
 	struct credentials *c = &p->credentials;
 
@@ -267,7 +267,7 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	if (r < 0) {
 		refuse_groups(p, r);
 	} else {
-		find_place(p);
+		find_machine(p);
 		find_admitted(p);
 	}
 	return 0;

@@ -21,7 +21,7 @@
 
 /* Every user who may connect may register: that gives nothing away, and whether the user may
  * measure is checked when a capture names a process. But uids are cheap, a container has as many as
- * it likes, and each has its share: so half of the places are left to users who may measure.
+ * it likes, and each has its share: so half of the registrations are left to users who may measure.
  *
  * Registered programs are counted apart from other connections, because there are as many as a job
  * has ranks. A registered program costs its connection, struct peer and struct process; its buffers
@@ -60,7 +60,7 @@ static bool may_register(struct peer *p, bool unadmitted, struct refusal *r)
 			    "End some, or ask to be let in by `allow-users` or `allow-groups` in "
 			    "gpucountd.conf.",
 			    "%zu programs of users who may not measure are in standby, and the "
-			    "other places are for those who may",
+			    "other registrations are for those who may",
 			    all->n_unadmitted);
 		return false;
 	}

@@ -98,7 +98,7 @@ static void read_again(struct users *u, const char *path)
 /* The first entry that is not below uid. */
 static size_t find(const struct users *u, uid_t uid)
 {
-	return ARRAY_FIND_PLACE(u->v, u->n, uid, uid);
+	return ARRAY_FIND_INDEX(u->v, u->n, uid, uid);
 }
 
 void users_name_in(struct users *u, const char *path, uint64_t now_ns, uid_t uid, char *name,

@@ -314,7 +314,7 @@ int lease_open(struct leases *s, const struct granter_request *q, uint64_t now_n
 	return 0;
 }
 
-/* Nothing is left of l: frees its place. */
+/* Nothing is left of l: frees its slot. */
 static void lease_finish(struct leases *s, struct lease *l)
 {
 	if (l->close_to_answer) {

@@ -13,7 +13,7 @@ bool array_make_room(void *items, size_t size, size_t n, size_t *max);
 
 /* Items are sorted by a member: returns the index of the first item whose member is at least key,
  * or n. */
-#define ARRAY_FIND_PLACE(items, n, member, key)                     \
+#define ARRAY_FIND_INDEX(items, n, member, key)                     \
 	({                                                          \
 		size_t low_ = 0, high_ = (n);                       \
                                                                     \

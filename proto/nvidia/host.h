@@ -46,7 +46,7 @@ void host_config_deinit(struct host_config *c);
  * CUPTI trusts it. */
 size_t host_count_ranges(const struct host *h, const uint8_t *image, size_t size);
 
-/* values has n places; values that the image does not hold become NaN. 0, or CUPTI's result. */
+/* values has n entries; values that the image does not hold become NaN. 0, or CUPTI's result. */
 CUptiResult host_evaluate(const struct host *h, const uint8_t *image, size_t size, size_t range,
 			  const char *const *metrics, size_t n, double *values);
 

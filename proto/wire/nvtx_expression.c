@@ -10,7 +10,7 @@
 #include "proto/wire/pattern.h"
 
 /* A term about push/pop ranges is a path: names, and "*" and "+" between them. It is matched by an
- * automaton that reads a thread's stack from the bottom up and has a bit for each place of the
+ * automaton that reads a thread's stack from the bottom up and has a bit for each position of the
  * path: bit i is set when the first i parts of the path have been read, and the bit behind the last
  * one means that the term holds. So the state for a stack follows from the state below its topmost
  * range: a caller that keeps a state with each range of a stack compares each range once, however

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_BENCH_DAEMON_H
-#define TESTS_BENCH_DAEMON_H
+#pragma once
 
 /* A daemon of its own for a benchmark, in a temporary folder, and what it costs. */
 
@@ -28,5 +27,3 @@ size_t bench_memory(pid_t pid, const char *key);
 double bench_cpu_seconds(pid_t pid); /* user and system, so far */
 
 double bench_now(void); /* seconds */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_BENCH_SYNTHETIC_H
-#define TESTS_BENCH_SYNTHETIC_H
+#pragma once
 
 /* A made-up capture: one process, one device, N_KERNELS kernels with names as a deep-learning
  * framework has them, an NVTX stack of four, three metrics. Everything follows from the index, so
@@ -131,5 +130,3 @@ static inline const struct gpuctr_record *synthetic_record(struct synthetic *s, 
 					    .values = s->values };
 	return &s->record;
 }
-
-#endif

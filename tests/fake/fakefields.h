@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_FAKEFIELDS_H
-#define FAKE_FAKEFIELDS_H
+#pragma once
 
 /* The NVTX ranges of fakefields, and what it prints about them. */
 
@@ -46,5 +45,3 @@ void ranges_add_stack(char *text, range_list list);
 
 unsigned long long now_ns(void);
 unsigned thread_id(void);
-
-#endif

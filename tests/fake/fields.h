@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_FIELDS_H
-#define FAKE_FIELDS_H
+#pragma once
 
 /* What fakefields prints about each launch, and tests/system/test_fields.c looks for in every
  * output: a line "launch" of fields in this order, each after a tab. Unknown numbers are empty. The
@@ -42,5 +41,3 @@ enum field {
 	N_METRICS = 4,
 	N_FIELDS = FIELD_METRICS + N_METRICS,
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_GPU_H
-#define FAKE_GPU_H
+#pragma once
 
 /* Inside of the fake driver API library. Both names of versioned functions are needed, so cuda.h is
  * read as the driver itself reads it. */
@@ -139,5 +138,3 @@ void trace_executed(CUcontext context, const struct fake_run *run);
 /* permission.c */
 int permission_alloc(CUcontext context, int device, struct fake_profiler *ret_profiler);
 int permission_free(const struct fake_profiler *profiler);
-
-#endif

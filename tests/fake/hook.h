@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_HOOK_H
-#define FAKE_HOOK_H
+#pragma once
 
 /* The private door between the fake driver API library and the fake profiler library. The first
  * exports fakecuda_hooks(); the second finds it with dlsym(). */
@@ -114,5 +113,3 @@ struct fake_hooks {
 typedef const struct fake_hooks *(*fakecuda_hooks_fn)(void);
 
 __attribute__((visibility("default"))) const struct fake_hooks *fakecuda_hooks(void);
-
-#endif

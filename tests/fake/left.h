@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_LEFT_H
-#define FAKE_LEFT_H
+#pragma once
 
 /* Counts what users of a library have to give back. When the process ends by exit(), after all exit
  * handlers, each kind of which something is left gives a line "pid kind number" in left.log of
@@ -20,5 +19,3 @@ enum left_kind {
 
 /* number is negative for what was given back. */
 void left_count(enum left_kind kind, int number);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_METRIC_H
-#define FAKE_METRIC_H
+#pragma once
 
 /* The fake catalogue, and the two opaque images, which refer to its entries by number. */
 
@@ -92,5 +91,3 @@ bool metric_set_add(struct metric_set *set, const struct metric *metric);
 double metric_value(const struct metric *metric, const char *ending, const struct fake_work *work);
 
 uint32_t metric_checksum(const struct metric_set *set);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_PROFILER_H
-#define FAKE_PROFILER_H
+#pragma once
 
 /* Inside of the fake profiler library. */
 
@@ -54,5 +53,3 @@ void session_wait_for_hooks(void);
 
 /* callback.c */
 void callback_listen(const struct fake_hooks *driver);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_QUEUE_H
-#define FAKE_QUEUE_H
+#pragma once
 
 /* Inside of the fake driver API library: work that is not done yet. */
 
@@ -34,5 +33,3 @@ void queue_end_context(CUcontext context);
 /* Has the context no work? The second waits on the CPU until it has none. */
 bool queue_is_idle(CUcontext context);
 void queue_drain(CUcontext context);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_RANGES_H
-#define FAKE_RANGES_H
+#pragma once
 
 /* Shared by the two files of the fake range profiler: session.c (which profilers exist, and which
  * may) and ranges.c (what one of them does between Enable and Disable). */
@@ -67,5 +66,3 @@ bool ranges_permission_is_gone(const struct CUpti_RangeProfiler_Object *p);
 
 /* Adds work to the open ranges, or as a range of its own. The caller holds the lock. */
 void ranges_add(struct CUpti_RangeProfiler_Object *p, const struct fake_work *work);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_RM_H
-#define FAKE_RM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -72,5 +71,3 @@ int rm_ioctl(uint64_t file, unsigned long request, void *argument);
 /* Keeps the present identity and capabilities of this process from now on: it is about to forbid
  * the calls that ask for them. */
 void rm_freeze_identity(void);
-
-#endif

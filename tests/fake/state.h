@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_STATE_H
-#define FAKE_STATE_H
+#pragma once
 
 /* State of the fake GPU stack, shared by every process that has the same $GPUCTR_FAKE_DIR.
  * Without that variable the state is private to the process. See README.md for the knobs. */
@@ -152,5 +151,3 @@ uint64_t fake_start_time(pid_t pid);
 /* Names of things that both the fake driver API and the fake NVML report. */
 int fake_gpu_count(void);
 void fake_gpu_uuid(int gpu, uint8_t ret_uuid[16]);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_FUZZ_CLOSERS_BOX_H
-#define TESTS_FUZZ_CLOSERS_BOX_H
+#pragma once
 
 /* Of the front's box: closing what users have sent takes as long as the test says. The box aborts
  * when the front closes such a thing by itself, or holds more of a user's than it may. */
@@ -19,5 +18,3 @@ void closers_box_turn(void);
 
 /* As the box itself, which may close everything. */
 void closers_box_close(int fd);
-
-#endif

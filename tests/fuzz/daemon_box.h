@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_FUZZ_DAEMON_BOX_H
-#define TESTS_FUZZ_DAEMON_BOX_H
+#pragma once
 
 /* A daemon that says what a test gives it. Whoever connects to a Unix socket, to whatever path,
  * while the box is open is connected to it; each time they wait, the next chunk arrives; after the
@@ -12,5 +11,3 @@
 /* data is borrowed until daemon_box_close(); each chunk is so long, 0: all of it. */
 void daemon_box_open(const uint8_t *data, size_t size, size_t chunk);
 void daemon_box_close(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_FUZZ_FRONT_BOX_H
-#define TESTS_FUZZ_FRONT_BOX_H
+#pragma once
 
 /* The front in a box: front_run() as it ships, on the thread of the test, with real sockets. Its
  * peers, the granter, the gpu process, the planner and the supervisor are played by the box
@@ -111,5 +110,3 @@ struct config *front_box_settings(void);
 void front_box_reload_settings(void);
 uid_t front_box_uid(unsigned user);
 void front_box_stop(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_FUZZ_FUZZ_H
-#define TESTS_FUZZ_FUZZ_H
+#pragma once
 
 /* What the fuzz targets share. A target is one function that takes bytes of anybody; libFuzzer
  * calls it with what it makes up, replay.c with what the corpus holds. A finding is a sanitizer's
@@ -84,5 +83,3 @@ static inline char *fuzz_take_text(struct fuzz_input *in, size_t limit)
 	fuzz_take(in, n < in->size && n < limit ? n + 1 : n);
 	return text;
 }
-
-#endif

@@ -59,7 +59,7 @@ static void try_filter(const struct wire_agent_welcome *w)
 	filter_deinit(&f);
 }
 
-static void send_records(struct link *l, const struct wire_agent_welcome *w)
+static void send_records(struct connection *l, const struct wire_agent_welcome *w)
 {
 	size_t n = LAUNCHES * w->plan.columns.n;
 	double *values = calloc(n + 1, sizeof(*values));
@@ -75,13 +75,13 @@ static void send_records(struct link *l, const struct wire_agent_welcome *w)
 	free(values);
 }
 
-static void listen_for_orders(struct link *l)
+static void listen_for_orders(struct connection *l)
 {
 	struct wire_message m;
 	size_t length = 0;
 	int r;
 
-	for (int i = 0; (r = link_receive(l, &m, CLOCK_NS_PER_S)) == 0; i++) {
+	for (int i = 0; (r = connection_receive(l, &m, CLOCK_NS_PER_S)) == 0; i++) {
 		fuzz_check(i < MESSAGES_MAX);
 		length += m.type == WIRE_AGENT_STOP ? strlen(m.agent_stop.message) : 0;
 	}
@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct wire_agent_welcome w;
 	struct refusal r;
 	struct arena a;
-	struct link l;
+	struct connection l;
 
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	daemon_box_open(in.data, in.size, chunk);
@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (l.fd >= 0) {
 			listen_for_orders(&l);
 		}
-		link_close(&l);
+		connection_close(&l);
 	} else {
 		fuzz_check(r.code > 0);
 		fuzz_check(l.fd < 0);

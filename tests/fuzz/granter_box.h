@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_FUZZ_GRANTER_BOX_H
-#define TESTS_FUZZ_GRANTER_BOX_H
+#pragma once
 
 /* The granter in a box: the code that ships, but for its threads, runs in this process and on this
  * thread, and every call of it into the kernel ends in the box, which decides what the front says,
@@ -67,5 +66,3 @@ struct box_figures box_run(box_next next, void *userdata);
 
 /* A packet of q. */
 void box_packet(struct box_step *step, const struct granter_request *q, enum box_file file);
-
-#endif

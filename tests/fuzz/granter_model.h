@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_FUZZ_GRANTER_MODEL_H
-#define TESTS_FUZZ_GRANTER_MODEL_H
+#pragma once
 
 /* Between the two halves of the granter's box: the kernel it sees (granter_box.c), and the model of
  * what it has promised (granter_model.c). */
@@ -116,5 +115,3 @@ int model_drive_control(const struct box_fd *f, struct rm_control *p);
 struct rm_gpu box_gpu(unsigned i);
 void model_forget_object(struct box_fd *f);
 void model_forget_file(const struct box_fd *f); /* it is closed */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_GPU_DRIVER_H
-#define TESTS_GPU_DRIVER_H
+#pragma once
 
 /* The CUDA driver API and known kernels, for the programs of this folder. libcuda is opened at run
  * time, so the programs build without a driver. What fails ends the program with a message. */
@@ -35,5 +34,3 @@ void driver_begin(struct driver *d, unsigned device);
 CUfunction driver_function(struct driver *d, const char *name);
 
 void check(const char *what, int code);
-
-#endif

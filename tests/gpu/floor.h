@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_GPU_FLOOR_H
-#define TESTS_GPU_FLOOR_H
+#pragma once
 
 /* A bare CUPTI range profiler: what to compare ours with, in time and in values. It does nothing
  * but push, pop, and stop, decode, start after each batch: no names, no attributes, no daemon. */
@@ -33,5 +32,3 @@ void floor_end(struct floor *f);
 
 /* After the end: a line "range N VALUE..." for each range of the last batch. */
 void floor_print_values(const struct floor *f);
-
-#endif

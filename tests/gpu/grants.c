@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/agent/link.h"
+#include "client/agent/connection.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/nvidia/rm.h"
@@ -69,8 +69,8 @@ static int ask_daemon(struct tries *t, uint32_t object, uint32_t *ret_status)
 {
 	const char *path = getenv("GPUCTR_SOCKET"), *token = getenv("GPUCTR_TOKEN");
 	struct wire_message q = { .type = WIRE_PERMISSION_REQUEST }, answer;
-	struct link l;
-	int r = link_open(&l, path ? path : "");
+	struct connection l;
+	int r = connection_open(&l, path ? path : "");
 
 	if (r < 0) {
 		return r;
@@ -81,14 +81,14 @@ static int ask_daemon(struct tries *t, uint32_t object, uint32_t *ret_status)
 		RM_CLASS_PROFILER_DEVICE,  t->targets.client_target,
 		t->targets.context_target,
 	};
-	r = link_send(&l, &q, t->fd, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
-	r = r < 0 ? r : link_receive(&l, &answer, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
+	r = connection_send(&l, &q, t->fd, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
+	r = r < 0 ? r : connection_receive(&l, &answer, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
 	if (r == 0) {
 		*ret_status = answer.type == WIRE_PERMISSION_REPLY
 				      ? answer.permission_reply.status
 				      : RM_STATUS_INSUFFICIENT_PERMISSIONS;
 	}
-	link_close(&l);
+	connection_close(&l);
 	return r;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_REQUIREMENTS_LOAD_H
-#define TESTS_REQUIREMENTS_LOAD_H
+#pragma once
 
 /* Load on the daemon from processes of other users, and what a good client feels of it.
  *
@@ -66,5 +65,3 @@ void latencies_deinit(struct latencies *l);
 /* A good client asks for the status every millisecond for so long, at least once; socket has said
  * hello. */
 void load_ask(int socket, struct latencies *l, unsigned ms);
-
-#endif

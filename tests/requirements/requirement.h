@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_REQUIREMENTS_REQUIREMENT_H
-#define TESTS_REQUIREMENTS_REQUIREMENT_H
+#pragma once
 
 /* What the tests of docs/internals/requirements.md share: sizes and printed figures.
  *
@@ -28,5 +27,3 @@ bool requirement_cell(size_t cell, size_t one_in);
 /* One line "<id>: <text>". id is "R13". */
 void requirement_figure(const char *id, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SIMULATION_PROGRAMS_H
-#define TESTS_SIMULATION_PROGRAMS_H
+#pragma once
 
 /* Programs as what a chooser sees of them: one launch after the other, each with its kernel, what
  * it takes and what counters would say. The same seed is the same program. */
@@ -31,5 +30,3 @@ extern const struct program programs[];
 extern const unsigned programs_n;
 
 const struct program *program_find(const char *name); /* or NULL */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SIMULATION_SIMULATION_H
-#define TESTS_SIMULATION_SIMULATION_H
+#pragma once
 
 /* A run of a program that is not there, measured by the agent's own strata, chooser and budget, at
  * the costs that were seen on an H200. All that comes out is simulated. */
@@ -118,5 +117,3 @@ struct estimate_total simulation_unmeasured(const struct simulation *s, uint32_t
 struct estimate_total simulation_total(const struct simulation *s);
 double simulation_true_total(const struct simulation *s, int value);
 double simulation_full_total(const struct simulation *s); /* of the first value */
-
-#endif

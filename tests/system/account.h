@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_ACCOUNT_H
-#define TESTS_SYSTEM_ACCOUNT_H
+#pragma once
 
 /* Launches, marks and devices as text: what fakefields says that it did, or what one output tells
  * of it. Each reader brings its output into the same form, so that two accounts can be compared
@@ -59,5 +58,3 @@ void account_set_nvtx(account_launch *l, const struct gpuctr_range *range,
 /* The field that an output has under this name, or N_FIELDS. */
 enum field account_field_named(const char *name);
 const char *account_kind(int kind); /* enum gpuctr_launch_kind */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_AGENTS_DAEMON_H
-#define TESTS_SYSTEM_AGENTS_DAEMON_H
+#pragma once
 
 /* A daemon for agents in standby, as small as can be: it takes their connections, begins and ends
  * captures on them, and keeps what they send. Questions for permission are closed unanswered, so
@@ -60,5 +59,3 @@ void agents_daemon_take(struct agents_daemon *d, int agent, size_t n);
 /* Ends it, and takes what comes until goodbye, or without asking for the end. */
 void agents_daemon_end(struct agents_daemon *d, int agent);
 void agents_daemon_take_goodbye(struct agents_daemon *d, int agent);
-
-#endif

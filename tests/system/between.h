@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_BETWEEN_H
-#define TESTS_SYSTEM_BETWEEN_H
+#pragma once
 
 /* Stands between one client and the daemon, and holds up the client's wish for a capture: so a test
  * decides what happens between the client's list of processes and its wish. */
@@ -26,5 +25,3 @@ void between_let_go(struct between *b);
 
 /* The client has ended. */
 void between_end(struct between *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_BUILT_H
-#define TESTS_SYSTEM_BUILT_H
+#pragma once
 
 /* Where what was built can be executed by the users that tests become. */
 
@@ -32,5 +31,3 @@ void built_close(void);
 /* For cmocka: the folder that this test was built in. */
 int built_setup(void **state);
 int built_teardown(void **state);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_FIXTURE_H
-#define TESTS_SYSTEM_FIXTURE_H
+#pragma once
 
 /* A daemon, its users' programs and the fakes that they run on, in a folder of their own.
  *
@@ -198,5 +197,3 @@ uint64_t now_ms(void);
  * patience of all tests otherwise. */
 unsigned fixture_time(unsigned ms);
 void sleep_ms(unsigned ms);
-
-#endif

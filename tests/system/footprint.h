@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_FOOTPRINT_H
-#define TESTS_SYSTEM_FOOTPRINT_H
+#pragma once
 
 /* What the daemon's processes hold: descriptors, children, memory; and the test itself, but for its
  * memory. Taken after a first capture, when all is warm, and compared at the end.
@@ -24,5 +23,3 @@ void footprint_take(struct fixture *f, struct footprint *ret);
 /* Everything is back at before, within the test's patience: descriptors, children, memory plus 1
  * MiB, no object and no owner in the fake driver. Returns by how many KiB the worst has grown. */
 long expect_no_leak(struct fixture *f, const struct footprint *before);
-
-#endif

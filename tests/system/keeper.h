@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_KEEPER_H
-#define TESTS_SYSTEM_KEEPER_H
+#pragma once
 
 /* Who outlives a test that is killed, and tidies up after it: ends every process that was started
  * in its folder, then removes what it left in /tmp. */
@@ -16,5 +15,3 @@ void keeper_start(void);
 
 /* What there is to tidy up from now on; NULL: nothing. */
 void keeper_note(enum keeper_folder which, const char *folder);
-
-#endif

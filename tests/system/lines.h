@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_LINES_H
-#define TESTS_SYSTEM_LINES_H
+#pragma once
 
 /* JSON lines as the client writes them, read just far enough for tests. */
 
@@ -34,5 +33,3 @@ void line_value(const char *line, const char *key, char *ret, size_t size);
 
 /* The messages of an array of ranges ("nvtx" or "ranges"), outermost first, joined by '/'. */
 void line_ranges(const char *line, const char *key, char *ret, size_t size);
-
-#endif

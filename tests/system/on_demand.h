@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_ON_DEMAND_H
-#define TESTS_SYSTEM_ON_DEMAND_H
+#pragma once
 
 /* Programs that run already, and wait for captures. */
 
@@ -19,5 +18,3 @@ const char *on_demand_pid(const struct program *p);
 /* The lines of a stream of records: what was seen was measured, but for launches that had begun
  * when the capture did, and each has the metric. */
 void on_demand_expect_measured(const char *path, const char *metric);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_QUERY_H
-#define TESTS_SYSTEM_QUERY_H
+#pragma once
 
 /* What a capture file says, as one number. */
 
@@ -47,5 +46,3 @@ static inline void begin_with_files(struct fixture *f, char *path, char *out)
 	snprintf(out, FILE_BYTES, "%s", fixture_path(f, "again.gpuctr"));
 	fixture_start_daemon(f, NULL);
 }
-
-#endif

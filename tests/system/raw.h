@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_RAW_H
-#define TESTS_SYSTEM_RAW_H
+#pragma once
 
 /* A peer of the daemon that says whatever a test wants, down to the byte. */
 
@@ -66,5 +65,3 @@ struct raw_answer raw_ask_patiently(struct fixture *f, int uid, const struct wir
 
 /* How many captures of uid the daemon tells of. *ret is the first; its texts and lists are gone. */
 size_t raw_captures(struct fixture *f, int uid, struct gpuctr_capture_info *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_RECORDER_H
-#define TESTS_SYSTEM_RECORDER_H
+#pragma once
 
 /* A client in the test itself, on libgpuctr: it keeps what it hears. */
 
@@ -66,5 +65,3 @@ bool recorder_has_notice(const struct recorder *r, int code);
 
 /* seen is the sum of all the others. */
 void expect_balance(const struct gpuctr_totals *t);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_SAMPLE_H
-#define TESTS_SYSTEM_SAMPLE_H
+#pragma once
 
 /* What an agent sends, made without one: kernels of three metrics. For tests and benchmarks of what
  * lies behind the agent's socket. */
@@ -17,5 +16,3 @@ void sample_put_definitions(struct buffer *out, uint32_t capture, uint32_t proce
 /* n records from number first on, launched at start_ns and each a moment later. */
 void sample_put_records(struct buffer *out, uint32_t capture, uint32_t process, uint64_t first,
 			size_t n, int64_t start_ns);
-
-#endif

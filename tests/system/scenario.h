@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_SCENARIO_H
-#define TESTS_SYSTEM_SCENARIO_H
+#pragma once
 
 /* Parts of tests that are written in Python, with the daemon and programs of a fixture. They have a
  * patience of their own with each thing that they wait for. */
@@ -18,5 +17,3 @@ void scenario_end(struct program *p);
 struct program *scenario_standby(struct fixture *f, const char *program);
 
 #define SCENARIO_LONG_RUN "--kernels", "400000", "--sleep-us", "500"
-
-#endif

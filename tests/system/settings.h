@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_SETTINGS_H
-#define TESTS_SYSTEM_SETTINGS_H
+#pragma once
 
 /* Settings in a file that a daemon reads again. The test listens on $NOTIFY_SOCKET, where the
  * daemon says when the new ones hold, so that nothing is waited for by the clock. */
@@ -18,5 +17,3 @@ void settings_start_daemon(struct settings *s, struct fixture *f, const char *te
 
 /* Writes the text in place of the old one; it holds when this returns. */
 void settings_reload(struct settings *s, const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SYSTEM_STANDBY_H
-#define TESTS_SYSTEM_STANDBY_H
+#pragma once
 
 /* Agents in standby and clients that capture them, message by message, all of them in the test's
  * own process. */
@@ -51,5 +50,3 @@ void standby_expect_refusal(int client, int code, const char *text);
  * until the next message. */
 size_t standby_list(int client, struct gpuctr_registered_process *ret);
 size_t standby_count(int client);
-
-#endif

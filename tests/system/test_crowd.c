@@ -233,7 +233,7 @@ static void strangers_leave_room_for_who_may_measure(void **state)
 	}
 	standby_hello(f, SUBORDINATE_UID + 8, &more);
 	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
-	expect_text_soon(f->daemon->err, "the other places are for those who may");
+	expect_text_soon(f->daemon->err, "the other registrations are for those who may");
 	for (size_t i = 0; i < ARRAY_SIZE(ann); i++) {
 		ann[i] = standby_register(f, USER_ANN);
 	}

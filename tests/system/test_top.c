@@ -32,7 +32,7 @@ static void the_daemon_is_shown_at_any_width(void **state)
 	program_kill(p, SIGKILL);
 }
 
-static void without_a_terminal_frames_are_printed(void **state)
+static void without_a_terminal_updates_are_printed(void **state)
 {
 	struct fixture *f = *state;
 
@@ -128,7 +128,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(the_daemon_is_shown_at_any_width),
-		SYSTEM_TEST(without_a_terminal_frames_are_printed),
+		SYSTEM_TEST(without_a_terminal_updates_are_printed),
 		SYSTEM_TEST(a_hostile_name_is_only_shown),
 		SYSTEM_TEST(anothers_capture_is_shown_with_its_kernels),
 		SYSTEM_TEST(a_capture_file_is_reported_while_it_is_written),

@@ -30,7 +30,7 @@ class Terminal:
 
     def __init__(self, argv, width, height, env=None):
         self.width, self.height = width, height
-        self.wraps = True  # frames must not rely on it: see obey()
+        self.wraps = True  # updates must not rely on it: see obey()
         self.looks = set()  # parameters of SGR that were used
         self.bytes = b""
         self.pending = ""
@@ -193,7 +193,7 @@ def printed(*arguments, **more):
 
 
 def widths():
-    """A frame fits whatever the width and height, at once and after a change."""
+    """An update fits whatever the width and height, at once and after a change."""
     with terminal("top", width=40) as t:
         t.see("programs in standby")
         for width in (60, 80, 120, 200, 300, 20, 100):
@@ -209,7 +209,7 @@ def widths():
 
 
 def plain():
-    """Without a terminal one frame is printed, or as many as are wanted."""
+    """Without a terminal one update is printed, or as many as are wanted."""
     r = printed("top")
     check(r.returncode == 0 and r.stderr == b"", r)
     check(b"\033" not in r.stdout and r.stdout.count(b"GPUs") == 1, r.stdout)
@@ -218,7 +218,7 @@ def plain():
     check(r.stdout.count(b"GPUs") == 3, r.stdout)
     with terminal("top", "--once") as t:
         t.ends(0)
-        check(b"\033[H" not in t.bytes and "GPUs" in t.text(), "more than a frame")
+        check(b"\033[H" not in t.bytes and "GPUs" in t.text(), "more than an update")
     with terminal("top", env={"TERM": "dumb"}) as t:
         t.ends(0)
         check(b"\033" not in t.bytes, "a dumb terminal got escapes")
@@ -314,7 +314,7 @@ def own(program):
         t.until(lambda: kernels(t.text()) > 0, "kernels")
         first = kernels(t.text())
         t.until(lambda: kernels(t.text()) > first, "more of them")
-        check(b"\r\033[K" not in t.bytes, f"a line of progress is among the frames:\n{t.text()}")
+        check(b"\r\033[K" not in t.bytes, f"a line of progress is among the updates:\n{t.text()}")
         t.interrupt()
         t.ends(0)
         check(kernels(t.text()) > first, "what was measured is gone")

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_CONTROL_DEVICE_H
-#define TESTS_UNIT_CONTROL_DEVICE_H
+#pragma once
 
 /* A driver for the granter's tests: its statx() shows a chosen file as /dev/nvidiactl, its ioctl()
  * notes what it is called with. Both stand before libc's in the test's executable, so the code
@@ -139,5 +138,3 @@ int ioctl(int fd, unsigned long request, ...)
 	}
 	return 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_CUPTI_H
-#define TESTS_UNIT_CUPTI_H
+#pragma once
 
 /* The real CUPTI host library, which needs no GPU. Without it these tests say so and are skipped.
  */
@@ -34,5 +33,3 @@ static inline int cupti_open(void)
 	}
 	return 0;
 }
-
-#endif

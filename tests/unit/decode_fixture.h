@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_DECODE_FIXTURE_H
-#define TESTS_UNIT_DECODE_FIXTURE_H
+#pragma once
 
 /* What test_decode.c and test_decode_malformed.c share. */
 
@@ -214,5 +213,3 @@ static inline bool feed(struct fixture *f)
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-#endif

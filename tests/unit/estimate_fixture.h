@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_ESTIMATE_FIXTURE_H
-#define TESTS_UNIT_ESTIMATE_FIXTURE_H
+#pragma once
 
 /* What test_estimate.c and test_estimate_total.c share. */
 
@@ -230,5 +229,3 @@ static inline double covered_by_turns(bool told)
 	}
 	return (double)within / RUNS;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_ESTIMATED_FIXTURE_H
-#define TESTS_UNIT_ESTIMATED_FIXTURE_H
+#pragma once
 
 /* What test_estimated.c and test_estimated_turns.c share. */
 
@@ -219,5 +218,3 @@ static inline void one_turn_in_one_row_is_not_the_whole_stratum(void **state)
 	assert_int_equal(alone, 1);
 	groups_free(g);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_FRONT_SCRIPT_H
-#define TESTS_UNIT_FRONT_SCRIPT_H
+#pragma once
 
 /* The front in its box (tests/fuzz/front_box.h), played by a script that reads from top to bottom.
  * The front runs on a thread of its own, and one of both runs at a time: each of these functions
@@ -50,5 +49,3 @@ bool is_closed(unsigned peer);
 unsigned count_decisions(const char *begin, const char **ret_last);
 /* The last one of this kind; its op is 0 when there was none. */
 struct granter_request last_granter_request(enum granter_op op);
-
-#endif

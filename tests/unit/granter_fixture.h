@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_GRANTER_FIXTURE_H
-#define TESTS_UNIT_GRANTER_FIXTURE_H
+#pragma once
 
 /* What test_granter.c and test_granter_leases.c share. */
 
@@ -364,5 +363,3 @@ static inline void a_free_that_hangs_is_told_once(void **state)
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_LIBRARY_FIXTURE_H
-#define TESTS_UNIT_LIBRARY_FIXTURE_H
+#pragma once
 
 /* A program of libgpuctr's, and the test is its daemon, as far as it takes: it welcomes, and then
  * reads. */
@@ -38,5 +37,3 @@ void library_answer(struct fixture *f, const struct wire_message *m);
 extern const char *const library_metrics[1];
 extern const char *const library_ranges[2];
 struct gpuctr_capture_options library_ask_everything(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_MADE_CLOCK_H
-#define TESTS_UNIT_MADE_CLOCK_H
+#pragma once
 
 /* clock_gettime() and nanosleep() of the test, in place of libc's: time passes when it says so. */
 
@@ -13,5 +12,3 @@ struct made_clock {
 };
 
 extern struct made_clock made_clock;
-
-#endif

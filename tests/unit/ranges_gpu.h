@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_RANGES_GPU_H
-#define TESTS_UNIT_RANGES_GPU_H
+#pragma once
 
 /* A GPU without kernels, and CUPTI's range profiler on it. It fails the test when an image has too
  * little room or is of another pass than its ranges, and when a call that waits is made while the
@@ -55,5 +54,3 @@ extern struct gpu gpu;
 extern const struct profiler gpu_profiler;
 
 void gpu_begin(void);
-
-#endif

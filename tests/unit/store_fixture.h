@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_STORE_FIXTURE_H
-#define TESTS_UNIT_STORE_FIXTURE_H
+#pragma once
 
 /* A capture file in a folder of its own, for the tests of client/store. */
 
@@ -143,5 +142,3 @@ static inline int64_t query(struct fixture *f, const char *sql)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-#endif

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "client/agent/deliver.h"
-#include "client/agent/link.h"
+#include "client/agent/connection.h"
 #include "client/agent/pack.h"
 #include "proto/base/arena.h"
 #include "proto/base/clock.h"
@@ -37,7 +37,7 @@ static struct {
 } reader;
 
 static struct deliver d;
-static struct link to_daemon;
+static struct connection to_daemon;
 static struct intern intern;
 static struct counters counters;
 static struct wire_agent_welcome welcome;
@@ -224,12 +224,12 @@ static int begin(void **state)
 	held = is_held = false;
 	assert_int_equal(intern_init(&intern), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-	to_daemon = (struct link){ .fd = fds[0], .file = link_file(fds[0]) };
+	to_daemon = (struct connection){ .fd = fds[0], .file = connection_file(fds[0]) };
 	arena_init(&to_daemon.arena, LIMIT_UNPACKED_BYTES);
 	arena_init(&to_daemon.scratch, 2 * LIMIT_UNPACKED_BYTES);
 	reader.fd = fds[1];
 	deliver_init(&d);
-	d.link = &to_daemon;
+	d.connection = &to_daemon;
 	d.intern = &intern;
 	d.counters = &counters;
 	d.welcome = &welcome;
@@ -244,7 +244,7 @@ static int end(void **state)
 {
 	(void)state;
 	assert_true(deliver_deinit(&d));
-	link_close(&to_daemon);
+	connection_close(&to_daemon);
 	arena_deinit(&to_daemon.arena);
 	arena_deinit(&to_daemon.scratch);
 	buffer_deinit(&to_daemon.in);

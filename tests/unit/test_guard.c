@@ -799,6 +799,26 @@ static void a_call_that_does_not_return_is_told_once(void **state)
 	}
 }
 
+/* SIGSTOP, a debugger: its thread could not go on. */
+static void a_call_is_not_lost_by_a_stop_of_the_process(void **state)
+{
+	(void)state;
+	watch_calls(&c);
+	made_clock.now_ns += 100 * MS;
+	r.gate.call_since_ns = made_clock.now_ns;
+	r.gate.call = "cuptiRangeProfilerStop";
+	watch_calls(&c);
+	made_clock.now_ns += 40 * CLOCK_NS_PER_S;
+	for (int i = 0; i < 90; i++) {
+		watch_calls(&c);
+		assert_true(capture_is_measuring(&c));
+		made_clock.now_ns += 100 * MS;
+	}
+	made_clock.now_ns += CLOCK_NS_PER_S;
+	watch_calls(&c);
+	assert_int_equal(count_notices(), 1);
+}
+
 #define GUARD_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -836,6 +856,7 @@ int main(void)
 		GUARD_TEST(a_gpu_at_work_does_not_stand_still),
 		GUARD_TEST(what_does_not_end_is_told_once),
 		GUARD_TEST(a_call_that_does_not_return_is_told_once),
+		GUARD_TEST(a_call_is_not_lost_by_a_stop_of_the_process),
 		cmocka_unit_test(collectives_are_known_by_their_names),
 	};
 

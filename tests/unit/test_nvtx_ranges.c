@@ -615,6 +615,32 @@ static void a_child_names_a_category(void **state)
 	pthread_join(thread, NULL);
 }
 
+static void fork_once(const struct event *e, void *userdata)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, userdata, 0), pid);
+}
+
+/* Its thread holds the lock that is taken around a fork. */
+static void a_signal_handler_forks(void **state)
+{
+	struct event e;
+	int status = -1;
+
+	alarm(CHILD_S);
+	nvtx_event_from_ascii(&e, NULL, "range");
+	nvtx_start(&e);
+	nvtx_for_each_started(fork_once, &status);
+	assert_int_equal(status, 0);
+	nvtx_event_from_ascii(&e, NULL, "another");
+	nvtx_end(nvtx_start(&e));
+	alarm(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -635,6 +661,7 @@ int main(void)
 		cmocka_unit_test(ranges_of_the_process_hold_beside_others),
 		cmocka_unit_test(a_scope_knows_each_range_once),
 		TABLE_TEST(a_child_names_a_category),
+		TABLE_TEST(a_signal_handler_forks),
 	};
 
 	nvtx_stack_prepare();

@@ -27,6 +27,7 @@
 #define METHODS 3
 
 static const char *folder;
+static const char *labels[] = { "read", "written" };
 
 struct kernel {
 	struct attribution_kernel k;
@@ -245,8 +246,9 @@ static void solve_plainly(void)
 		struct plain p = { .metric = m };
 
 		assert_int_equal(normal_grow(&p.normal, r->step + 61), 0);
-		assert_int_equal(
-			window_sweep(&r->window, 0, r->window.samples_used, 0, on_plain, &p), 0);
+		assert_int_equal(window_sweep(&r->window, 0, r->window.samples_used, 0, NULL,
+					      on_plain, &p),
+				 0);
 		assert_int_equal(normal_solve(&p.normal, solution, NULL), 0);
 		memcpy(r->found[2][m], solution, r->step * sizeof(double));
 		normal_deinit(&p.normal);
@@ -363,7 +365,7 @@ static void print_table(const char *set, double part)
 	printf("\n%s: %u kernels, %lu samples, shifts %ld and %ld ns\n", set, r->count,
 	       (unsigned long)c->samples, (long)c->shift_ns[0], (long)c->shift_ns[1]);
 	for (int m = 0; m < 2; m++) {
-		printf("%-7s %-14s %8s %9s", m ? "written" : "read", "", "total", "weighted");
+		printf("%-7s %-14s %8s %9s", labels[m], "", "total", "weighted");
 		printf("   100 us and more       30 to 100 us       10 to 30 us       to 10 us\n");
 		for (int method = 0; method < METHODS; method++) {
 			struct figures whole = whole_of(method, m);
@@ -504,12 +506,37 @@ static void test_copies(void **state)
 	unload();
 }
 
+/* A transformer in samples of 200 us, which hold whole kernels: instructions and active cycles of
+ * 132 SMs. 958 kernels, beside copies and sets, and 80 ms a step, 32 steps. */
+static void test_long_samples(void **state)
+{
+	double least;
+
+	(void)state;
+	labels[0] = "insts";
+	labels[1] = "cycles";
+	load("transformer-sm-sampling", 958);
+	least = total_of(0) / 1000;
+	print_table("transformer, 200 us", least);
+	expect_figures(0, 100, 1e9, least, 0.01, 0.045);
+	expect_figures(1, 100, 1e9, least, 0.006, 0.04);
+	expect_figures(0, 30, 100, least, 0.045, 0.11);
+	expect_figures(1, 30, 100, least, 0.03, 0.08);
+	for (int m = 0; m < 2; m++) {
+		assert_true(whole_of(0, m).ninth < whole_of(1, m).ninth);
+		assert_true(whole_of(0, m).ninth < whole_of(2, m).ninth);
+	}
+	assert_true(within_three_errors(least) >= 0.98);
+	unload();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_transformer),
 		cmocka_unit_test(test_resnet18),
 		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_long_samples),
 	};
 
 	folder = argc > 1 ? argv[1] : "tests/unit/data";

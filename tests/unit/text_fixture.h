@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_TEXT_FIXTURE_H
-#define TESTS_UNIT_TEXT_FIXTURE_H
+#pragma once
 
 /* What the tests of client/cli expect of a buffer. */
 
@@ -37,5 +36,3 @@ static inline void expect_lacks(struct buf *b, const char *part)
 		fail_msg("'%s' is in:\n%s", part, buf_string(b));
 	}
 }
-
-#endif

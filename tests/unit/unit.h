@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_UNIT_H
-#define TESTS_UNIT_UNIT_H
+#pragma once
 
 /* What every unit test includes first: cmocka wants these headers before its own, in this order. */
 
@@ -42,5 +41,3 @@ static inline uint64_t unit_random(uint64_t *state)
 	*state ^= *state << 17;
 	return *state;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_USER_FILES_H
-#define TESTS_UNIT_USER_FILES_H
+#pragma once
 
 /* A file of a file system that a user serves (FUSE), for tests of what must not ask such a server.
  *
@@ -164,5 +163,3 @@ static inline int user_files_run(int (*look)(int fd))
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
 }
-
-#endif

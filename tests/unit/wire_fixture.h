@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_WIRE_FIXTURE_H
-#define TESTS_UNIT_WIRE_FIXTURE_H
+#pragma once
 
 /* What test_wire.c and test_wire_limits.c share. */
 
@@ -30,5 +29,3 @@ static inline int decode_anything(unsigned type, const uint8_t *data, size_t n)
 	free(copy);
 	return r;
 }
-
-#endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records are grouped twice: by kernel, and by kernel and place. Each place of a kernel is
- * estimated by itself, so the places together may be more or less than the estimate of the kernel.
- * The latter is better, because strata with one measured launch or none are predicted there
- * (pools.c). If the places are less and some of the kernel's launches have no known place, these
- * get the difference; otherwise all places of the kernel are scaled to the estimate of the kernel.
+/* Records are grouped twice: by kernel, and by kernel and call site. Each call site of a kernel is
+ * estimated by itself, so the call sites together may be more or less than the estimate of the
+ * kernel. The latter is better, because strata with one measured launch or none are predicted there
+ * (pools.c). If the call sites are less and some of the kernel's launches have no known call site,
+ * these get the difference; otherwise all call sites of the kernel are scaled to the estimate of
+ * the kernel.
  */
 
-#include "client/report/places.h"
+#include "client/report/site_sums.h"
 
 #include <errno.h>
 #include <math.h>
@@ -17,37 +18,37 @@
 
 #include "client/report/estimated.h"
 
-struct places {
-	struct groups *kernels, *places;
+struct site_sums {
+	struct groups *kernels, *sites;
 	bool owns_kernels;
-	const struct group **rows; /* of places, sorted */
+	const struct group **rows; /* of call sites, sorted */
 	const struct group **kernel_rows;
 	size_t n_rows, n_kernel_rows;
 	double *factors, *rest, *values; /* of one kernel, by measure */
 };
 
-enum { LABEL_KERNEL, LABEL_PLACE };
+enum { LABEL_KERNEL, LABEL_CALL_SITE };
 
-struct places *places_new(struct intake *in, struct groups *kernels)
+struct site_sums *site_sums_new(struct intake *in, struct groups *kernels)
 {
 	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
-	static const struct keys by_place = {
-		.keys = { [LABEL_KERNEL] = KEY_KERNEL, [LABEL_PLACE] = KEY_PLACE },
+	static const struct keys by_site = {
+		.keys = { [LABEL_KERNEL] = KEY_KERNEL, [LABEL_CALL_SITE] = KEY_CALL_SITE },
 		.n = 2,
 		.nested = -1
 	};
-	struct places *p = calloc(1, sizeof(*p));
+	struct site_sums *p = calloc(1, sizeof(*p));
 
 	if (!p) {
 		return NULL;
 	}
 	p->owns_kernels = !kernels;
 	p->kernels = kernels ? kernels : intake_add(in, groups_new(&by_kernel));
-	p->places = intake_add(in, groups_new(&by_place));
-	return p->kernels && p->places ? p : places_free(p);
+	p->sites = intake_add(in, groups_new(&by_site));
+	return p->kernels && p->sites ? p : site_sums_free(p);
 }
 
-static void free_rows(struct places *p)
+static void free_rows(struct site_sums *p)
 {
 	free(p->rows);
 	free(p->kernel_rows);
@@ -58,14 +59,14 @@ static void free_rows(struct places *p)
 	p->factors = p->rest = p->values = NULL;
 }
 
-struct places *places_free(struct places *p)
+struct site_sums *site_sums_free(struct site_sums *p)
 {
 	if (p) {
 		free_rows(p);
 		if (p->owns_kernels) {
 			groups_free(p->kernels);
 		}
-		groups_free(p->places);
+		groups_free(p->sites);
 		free(p);
 	}
 	return NULL;
@@ -73,31 +74,31 @@ struct places *places_free(struct places *p)
 
 /* --- what comes ------------------------------------------------------------------------------ */
 
-int places_at(struct places *p, const char *place)
+int site_sums_at(struct site_sums *p, const char *site)
 {
-	return groups_at(p->places, place);
+	return groups_at(p->sites, site);
 }
 
-int places_at_frame(struct places *p, const struct frame *frame)
+int site_sums_at_frame(struct site_sums *p, const struct stack_frame *frame)
 {
-	char place[24];
+	char site[24];
 
-	snprintf(place, sizeof(place), "%zu", frame->number);
-	return groups_at(p->places, place);
+	snprintf(site, sizeof(site), "%zu", frame->number);
+	return groups_at(p->sites, site);
 }
 
-struct frame *places_frame(struct frames *f, const struct place *place)
+struct stack_frame *site_sums_frame(struct stack_frames *f, const struct site_sum *site)
 {
-	struct frame *nowhere;
+	struct stack_frame *nowhere;
 
-	if (*place->place) {
-		return f->ends[strtoull(place->place, NULL, 10)];
+	if (*site->site) {
+		return f->ends[strtoull(site->site, NULL, 10)];
 	}
-	nowhere = frames_outermost(f, PLACES_NOWHERE);
-	return nowhere ? frames_kernel(f, nowhere, place->kernel) : NULL;
+	nowhere = stack_frames_outermost(f, SITE_SUMS_NOWHERE);
+	return nowhere ? stack_frames_kernel(f, nowhere, site->kernel) : NULL;
 }
 
-struct groups *places_kernels(struct places *p)
+struct groups *site_sums_kernels(struct site_sums *p)
 {
 	return p->kernels;
 }
@@ -112,7 +113,7 @@ static int compare_rows(const void *a, const void *b, void *n_keys)
 
 	return order || *(const unsigned *)n_keys == 1
 		       ? order
-		       : strcmp(x->labels[LABEL_PLACE], y->labels[LABEL_PLACE]);
+		       : strcmp(x->labels[LABEL_CALL_SITE], y->labels[LABEL_CALL_SITE]);
 }
 
 static const struct group **sorted_rows(struct groups *g, size_t *ret_n)
@@ -132,16 +133,16 @@ static const struct group **sorted_rows(struct groups *g, size_t *ret_n)
 	return sorted;
 }
 
-int places_finish(struct places *p)
+int site_sums_finish(struct site_sums *p)
 {
 	const struct measure *measures;
 	size_t n = groups_measures(p->kernels, &measures);
 
-	if ((p->owns_kernels && groups_finish(p->kernels)) || groups_finish(p->places)) {
+	if ((p->owns_kernels && groups_finish(p->kernels)) || groups_finish(p->sites)) {
 		return -ENOMEM;
 	}
 	free_rows(p);
-	p->rows = sorted_rows(p->places, &p->n_rows);
+	p->rows = sorted_rows(p->sites, &p->n_rows);
 	p->kernel_rows = sorted_rows(p->kernels, &p->n_kernel_rows);
 	p->factors = calloc(n, sizeof(*p->factors));
 	p->rest = calloc(n, sizeof(*p->rest));
@@ -162,40 +163,40 @@ static double sum_of(const struct group *row, const struct measure *m, size_t i)
 
 static bool is_nowhere(const struct group *row)
 {
-	return *row->labels[LABEL_PLACE] == '\0';
+	return *row->labels[LABEL_CALL_SITE] == '\0';
 }
 
-/* Makes places add up to their kernel. */
-static void share(struct places *p, const struct group *kernel, const struct group *const *rows,
+/* Makes call sites add up to their kernel. */
+static void share(struct site_sums *p, const struct group *kernel, const struct group *const *rows,
 		  size_t n, const struct measure *measures, size_t n_measures)
 {
 	for (size_t i = 0; i < n_measures; i++) {
-		double all = sum_of(kernel, &measures[i], i), placed = 0;
+		double all = sum_of(kernel, &measures[i], i), known = 0;
 		bool nowhere = false;
 
 		for (size_t k = 0; k < n; k++) {
 			double one = sum_of(rows[k], &measures[i], i);
 
 			nowhere = nowhere || is_nowhere(rows[k]);
-			placed += is_nowhere(rows[k]) || isnan(one) ? 0 : one;
+			known += is_nowhere(rows[k]) || isnan(one) ? 0 : one;
 		}
 		p->factors[i] = 1;
-		p->rest[i] = nowhere ? all - placed : 0;
-		if (kernel->estimated && placed > 0 && (!nowhere || all < placed)) {
-			p->factors[i] = all / placed;
+		p->rest[i] = nowhere ? all - known : 0;
+		if (kernel->estimated && known > 0 && (!nowhere || all < known)) {
+			p->factors[i] = all / known;
 			p->rest[i] = 0;
 		}
 	}
 }
 
-static int tell_row(struct places *p, const struct group *row, const struct measure *measures,
-		    size_t n_measures, int (*each)(const struct place *, void *), void *userdata)
+static int tell_row(struct site_sums *p, const struct group *row, const struct measure *measures,
+		    size_t n_measures, int (*each)(const struct site_sum *, void *), void *userdata)
 {
-	struct place place = { .place = row->labels[LABEL_PLACE],
-			       .kernel = row->labels[LABEL_KERNEL],
-			       .launches = group_launches(row, false),
-			       .measured = row->calls,
-			       .values = p->values };
+	struct site_sum site = { .site = row->labels[LABEL_CALL_SITE],
+				 .kernel = row->labels[LABEL_KERNEL],
+				 .launches = group_launches(row, false),
+				 .measured = row->calls,
+				 .values = p->values };
 
 	for (size_t i = 0; i < n_measures; i++) {
 		p->values[i] = sum_of(row, &measures[i], i) * p->factors[i];
@@ -203,17 +204,18 @@ static int tell_row(struct places *p, const struct group *row, const struct meas
 			p->values[i] = measures[i].adds_up ? p->rest[i] : NAN;
 		}
 	}
-	return each(&place, userdata);
+	return each(&site, userdata);
 }
 
-int places_each(struct places *p, int (*each)(const struct place *place, void *userdata),
-		void *userdata)
+int site_sums_each(struct site_sums *p, int (*each)(const struct site_sum *site, void *userdata),
+		   void *userdata)
 {
 	const struct measure *measures;
 	size_t n_measures = groups_measures(p->kernels, &measures), at = 0;
 	int r = 0;
 
-	/* A place of the kernel exists, because kernel and place come from the same launches. */
+	/* A call site of the kernel exists, because kernel and call site come from the same
+	 * launches. */
 	for (size_t i = 0; i < p->n_kernel_rows && r == 0; i++) {
 		const struct group *kernel = p->kernel_rows[i];
 		size_t end = at;

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "client/report/estimated.h"
-#include "client/report/places.h"
+#include "client/report/site_sums.h"
 
-/* What is told of a kernel's places, against what is told of the kernel. */
+/* What is told of a kernel's call sites, against what is told of the kernel. */
 
 static const struct gpuctr_column columns[] = { { .name = "dram__bytes.sum", .unit = "byte" } };
 static const struct gpuctr_plan plan = { .chip = "GH100", .columns = columns, .n_columns = 1 };
@@ -16,13 +16,13 @@ static const struct gpuctr_kernel kernel = { .name = "k", .mangled = "", .id = 1
 
 static struct intake intake;
 
-static struct places *begin(void)
+static struct site_sums *begin(void)
 {
 	const struct gpuctr_process process = { .process = 1, .program = "p" };
-	struct places *p;
+	struct site_sums *p;
 
 	intake = (struct intake){ 0 };
-	p = places_new(&intake, NULL);
+	p = site_sums_new(&intake, NULL);
 	assert_non_null(p);
 	assert_int_equal(intake_begin(&intake, &plan, "run.gpuctr", "", NULL), 0);
 	assert_int_equal(intake_process(&intake, &process), 0);
@@ -30,7 +30,7 @@ static struct places *begin(void)
 }
 
 /* stratum 0: everything is measured. */
-static void add(struct places *p, const char *place, unsigned stratum, double bytes)
+static void add(struct site_sums *p, const char *site, unsigned stratum, double bytes)
 {
 	const struct gpuctr_record record = { .process = 1,
 					      .kernel = &kernel,
@@ -40,7 +40,7 @@ static void add(struct places *p, const char *place, unsigned stratum, double by
 					      .stratum = stratum,
 					      .chance = stratum ? 0.5 : 1 };
 
-	assert_int_equal(places_at(p, place), 0);
+	assert_int_equal(site_sums_at(p, site), 0);
 	assert_int_equal(intake_record(&intake, &record, NULL), 0);
 }
 
@@ -58,44 +58,44 @@ struct sums {
 	double launches, bytes, nowhere, largest;
 };
 
-static int on_place(const struct place *place, void *userdata)
+static int on_site(const struct site_sum *site, void *userdata)
 {
 	struct sums *sums = userdata;
-	double bytes = place->values[1];
+	double bytes = site->values[1];
 
-	assert_string_equal(place->kernel, "k");
+	assert_string_equal(site->kernel, "k");
 	sums->n++;
-	sums->launches += place->launches;
+	sums->launches += site->launches;
 	sums->bytes += isnan(bytes) ? 0 : bytes;
-	sums->nowhere += *place->place ? 0 : bytes;
-	sums->largest = *place->place && bytes > sums->largest ? bytes : sums->largest;
+	sums->nowhere += *site->site ? 0 : bytes;
+	sums->largest = *site->site && bytes > sums->largest ? bytes : sums->largest;
 	return 0;
 }
 
 /* Of the only kernel. */
-static struct sums expect_sum_of_kernel(struct places *p)
+static struct sums expect_sum_of_kernel(struct site_sums *p)
 {
 	struct sums sums = { 0 };
 	const struct measure *measures;
 	struct group **rows;
 	double told;
 
-	assert_int_equal(places_finish(p), 0);
-	assert_int_equal(places_each(p, on_place, &sums), 0);
-	groups_measures(places_kernels(p), &measures);
-	assert_int_equal(groups_rows(places_kernels(p), &rows), 1);
+	assert_int_equal(site_sums_finish(p), 0);
+	assert_int_equal(site_sums_each(p, on_site, &sums), 0);
+	groups_measures(site_sums_kernels(p), &measures);
+	assert_int_equal(groups_rows(site_sums_kernels(p), &rows), 1);
 	told = estimated_self(rows[0], &measures[1], 1).value;
 	if (fabs(sums.bytes / told - 1) > 1e-9) {
-		fail_msg("places have %g, the kernel %g", sums.bytes, told);
+		fail_msg("call sites have %g, the kernel %g", sums.bytes, told);
 	}
 	assert_true(fabs(sums.launches - group_launches(rows[0], false)) < 1e-6);
-	places_free(p);
+	site_sums_free(p);
 	return sums;
 }
 
 static void what_was_measured_whole_is_told_as_it_is(void **state)
 {
-	struct places *p = begin();
+	struct site_sums *p = begin();
 	struct sums sums;
 
 	(void)state;
@@ -110,9 +110,9 @@ static void what_was_measured_whole_is_told_as_it_is(void **state)
 /* Three kinds, and a fourth of which one launch was measured, which is much more. By itself it
  * stands for all of its kind; beside the others, who have not shown how much launches of a kind
  * differ, it stands for itself. */
-static void places_are_no_more_than_their_kernel(void **state)
+static void site_sums_are_no_more_than_their_kernel(void **state)
 {
-	struct places *p = begin();
+	struct site_sums *p = begin();
 	struct sums sums;
 
 	(void)state;
@@ -130,7 +130,7 @@ static void places_are_no_more_than_their_kernel(void **state)
 /* Seven kinds, and an eighth of which nothing was measured: its launches may have been anywhere. */
 static void what_was_never_measured_is_nowhere(void **state)
 {
-	struct places *p = begin();
+	struct site_sums *p = begin();
 	struct sums sums;
 
 	(void)state;
@@ -150,7 +150,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_measured_whole_is_told_as_it_is),
-		cmocka_unit_test(places_are_no_more_than_their_kernel),
+		cmocka_unit_test(site_sums_are_no_more_than_their_kernel),
 		cmocka_unit_test(what_was_never_measured_is_nowhere),
 	};
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/agent/link.h"
+#include "client/agent/connection.h"
 #include "proto/base/clock.h"
 #include "proto/wire/limits.h"
 
@@ -18,14 +18,14 @@
 
 enum { PIECE_BYTES = 65536, MESSAGES = 64, PATIENCE_MS = 400 };
 
-static struct link begin(int *ret_peer)
+static struct connection begin(int *ret_peer)
 {
-	struct link l = { 0 };
+	struct connection l = { 0 };
 	int fds[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	l.fd = fds[0];
-	l.file = link_file(l.fd);
+	l.file = connection_file(l.fd);
 	arena_init(&l.arena, LIMIT_UNPACKED_BYTES);
 	arena_init(&l.scratch, 2 * LIMIT_UNPACKED_BYTES);
 	*ret_peer = fds[1];
@@ -44,13 +44,13 @@ static struct wire_message big_message(void)
 						     .data = { sizeof(data), data } } };
 }
 
-static int send_many(struct link *l)
+static int send_many(struct connection *l)
 {
 	const struct wire_message m = big_message();
 	int r = 0;
 
 	for (int i = 0; r == 0 && i < MESSAGES; i++) {
-		r = link_send(l, &m, -1, PATIENCE_MS * CLOCK_NS_PER_MS);
+		r = connection_send(l, &m, -1, PATIENCE_MS * CLOCK_NS_PER_MS);
 	}
 	return r;
 }
@@ -60,15 +60,15 @@ static void who_reads_nothing_is_given_up(void **state)
 	uint64_t begin_ns = clock_now_ns();
 	struct wire_message m = big_message();
 	int peer;
-	struct link l = begin(&peer);
+	struct connection l = begin(&peer);
 
 	(void)state;
 	assert_int_equal(send_many(&l), -ETIMEDOUT);
 	assert_true(clock_now_ns() - begin_ns >= PATIENCE_MS * CLOCK_NS_PER_MS);
 	assert_int_equal(l.fd, -1);
-	assert_int_equal(link_send(&l, &m, -1, 0), -ENOTCONN);
+	assert_int_equal(connection_send(&l, &m, -1, 0), -ENOTCONN);
 	close(peer);
-	link_close(&l);
+	connection_close(&l);
 }
 
 /* A little at a time, until the sender closes. */
@@ -95,13 +95,13 @@ static void who_reads_slowly_is_waited_for(void **state)
 	pthread_t thread;
 	size_t total;
 	int peer;
-	struct link l = begin(&peer);
+	struct connection l = begin(&peer);
 
 	(void)state;
 	total = (size_t)peer;
 	assert_int_equal(pthread_create(&thread, NULL, read_slowly, &total), 0);
 	assert_int_equal(send_many(&l), 0);
-	link_close(&l);
+	connection_close(&l);
 	pthread_join(thread, NULL);
 	assert_true(clock_now_ns() - begin_ns > 2 * PATIENCE_MS * CLOCK_NS_PER_MS);
 	assert_true(total > (size_t)MESSAGES * PIECE_BYTES);
@@ -112,21 +112,21 @@ static void who_says_nothing_is_not_waited_for_longer(void **state)
 	uint64_t begin_ns = clock_now_ns();
 	struct wire_message m;
 	int peer;
-	struct link l = begin(&peer);
+	struct connection l = begin(&peer);
 
 	(void)state;
-	assert_int_equal(link_receive(&l, &m, PATIENCE_MS * CLOCK_NS_PER_MS), -EAGAIN);
+	assert_int_equal(connection_receive(&l, &m, PATIENCE_MS * CLOCK_NS_PER_MS), -EAGAIN);
 	assert_true(clock_now_ns() - begin_ns >= PATIENCE_MS * CLOCK_NS_PER_MS);
 	assert_true(l.fd >= 0); /* it may speak later */
 	close(peer);
-	assert_int_equal(link_receive(&l, &m, PATIENCE_MS * CLOCK_NS_PER_MS), -EPIPE);
+	assert_int_equal(connection_receive(&l, &m, PATIENCE_MS * CLOCK_NS_PER_MS), -EPIPE);
 	assert_int_equal(l.fd, -1);
-	link_close(&l);
+	connection_close(&l);
 }
 
 /* The program closes all descriptors that it does not know, and opens a socket which gets our
  * number. Returns the other end of the program's. */
-static int take_number(const struct link *l)
+static int take_number(const struct connection *l)
 {
 	int fds[2];
 
@@ -153,12 +153,12 @@ static void what_the_program_opened_at_our_number_is_its_own(void **state)
 {
 	struct wire_message m = big_message();
 	int peer, other, fd;
-	struct link l = begin(&peer);
+	struct connection l = begin(&peer);
 
 	(void)state;
 	fd = l.fd;
 	other = take_number(&l);
-	assert_int_equal(link_receive(&l, &m, PATIENCE_MS * CLOCK_NS_PER_MS), -EBADF);
+	assert_int_equal(connection_receive(&l, &m, PATIENCE_MS * CLOCK_NS_PER_MS), -EBADF);
 	assert_int_equal(l.fd, -1);
 	expect_untouched(fd, other);
 	close(peer);
@@ -166,14 +166,14 @@ static void what_the_program_opened_at_our_number_is_its_own(void **state)
 	fd = l.fd;
 	other = take_number(&l);
 	m = big_message();
-	assert_int_equal(link_send(&l, &m, -1, PATIENCE_MS * CLOCK_NS_PER_MS), -EBADF);
+	assert_int_equal(connection_send(&l, &m, -1, PATIENCE_MS * CLOCK_NS_PER_MS), -EBADF);
 	expect_untouched(fd, other);
 	close(peer);
 	l = begin(&peer);
 	fd = l.fd;
 	other = take_number(&l);
-	link_leave(l.fd, l.file); /* as a forked child does */
-	link_close(&l);
+	connection_leave(l.fd, l.file); /* as a forked child does */
+	connection_close(&l);
 	expect_untouched(fd, other);
 	close(peer);
 }
@@ -195,7 +195,7 @@ static void *close_and_open(void *argument)
 	(void)argument;
 	nanosleep(&(struct timespec){ .tv_nsec = 300 * CLOCK_NS_PER_MS }, NULL);
 	for (int fd = 3; fd < 2 * NUMBERS; fd++) {
-		if (fd != program.listener && link_file(fd) != 0) {
+		if (fd != program.listener && connection_file(fd) != 0) {
 			close(fd);
 		}
 	}
@@ -214,7 +214,7 @@ static bool are_untouched(void)
 		struct sockaddr_un a;
 		socklen_t size = sizeof(a);
 
-		if (link_file(program.fds[i]) == 0 ||
+		if (connection_file(program.fds[i]) == 0 ||
 		    getpeername(program.fds[i], (struct sockaddr *)&a, &size) == 0) {
 			return false;
 		}
@@ -229,7 +229,7 @@ static int open_while_all_is_closed(const char *path)
 	int other = socket(AF_UNIX, SOCK_STREAM, 0);
 	pthread_t thread;
 	struct wire_message m;
-	struct link l;
+	struct connection l;
 	int r;
 
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
@@ -240,9 +240,9 @@ static int open_while_all_is_closed(const char *path)
 	    pthread_create(&thread, NULL, close_and_open, NULL) != 0) {
 		return 1;
 	}
-	r = link_open(&l, path);
+	r = connection_open(&l, path);
 	pthread_join(thread, NULL);
-	if (r == 0 && link_receive(&l, &m, 0) != -EBADF) {
+	if (r == 0 && connection_receive(&l, &m, 0) != -EBADF) {
 		return 3;
 	}
 	return program.n > 500 && are_untouched() ? 0 : 2;

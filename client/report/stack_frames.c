@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A map finds a frame by its parent and its interned name. Each record costs two look-ups: one of
- * the frame of its scope, and one of its kernel's frame in that. */
+/* A map finds a stack frame by its parent and its interned name. Each record costs two look-ups:
+ * one of the stack frame of its scope, and one of its kernel's stack frame in that. */
 
-#include "client/report/frames.h"
+#include "client/report/stack_frames.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "client/cli/text.h"
 #include "proto/base/array.h"
 
-void frames_deinit(struct frames *f)
+void stack_frames_deinit(struct stack_frames *f)
 {
 	texts_deinit(&f->texts);
 	free(f->ends);
@@ -20,21 +20,22 @@ void frames_deinit(struct frames *f)
 	memset(f, 0, sizeof(*f));
 }
 
-void frames_next_capture(struct frames *f)
+void stack_frames_next_capture(struct stack_frames *f)
 {
 	memset(f->kernels, 0, sizeof(f->kernels));
 }
 
-/* --- frames by name -------------------------------------------------------------------------- */
+/* --- stack frames by name
+ * -------------------------------------------------------------------------- */
 
-static bool is_frame(const void *item, const void *key)
+static bool is_stack_frame(const void *item, const void *key)
 {
-	const struct frame *a = item, *b = key;
+	const struct stack_frame *a = item, *b = key;
 
 	return a->parent == b->parent && a->name == b->name && a->is_kernel == b->is_kernel;
 }
 
-static bool add_end(struct frames *f, struct frame *frame)
+static bool add_end(struct stack_frames *f, struct stack_frame *frame)
 {
 	if (!array_make_room(&f->ends, sizeof(*f->ends), f->n_ends, &f->max_ends)) {
 		return false;
@@ -45,12 +46,15 @@ static bool add_end(struct frames *f, struct frame *frame)
 }
 
 /* The name must be interned in f->texts. */
-static struct frame *find_child(struct frames *f, struct frame *parent, const char *name,
-				bool is_kernel)
+static struct stack_frame *find_child(struct stack_frames *f, struct stack_frame *parent,
+				      const char *name, bool is_kernel)
 {
-	const struct frame wanted = { .parent = parent, .name = name, .is_kernel = is_kernel };
+	const struct stack_frame wanted = { .parent = parent,
+					    .name = name,
+					    .is_kernel = is_kernel };
 	uint64_t hash = map_mix(map_mix(is_kernel, (uintptr_t)parent), (uintptr_t)name);
-	struct frame *frame = name ? map_find(&f->known, hash, is_frame, &wanted) : NULL;
+	struct stack_frame *frame =
+		name ? map_find(&f->known, hash, is_stack_frame, &wanted) : NULL;
 
 	if (frame || !name) {
 		return frame;
@@ -70,7 +74,7 @@ static struct frame *find_child(struct frames *f, struct frame *parent, const ch
 	return frame;
 }
 
-static const char *add_name(struct frames *f, const char *name)
+static const char *add_name(struct stack_frames *f, const char *name)
 {
 	CLEAN_BUF struct buf b = { 0 };
 
@@ -81,18 +85,19 @@ static const char *add_name(struct frames *f, const char *name)
 	return b.failed ? NULL : texts_add_string(&f->texts, buf_string(&b));
 }
 
-struct frame *frames_outermost(struct frames *f, const char *name)
+struct stack_frame *stack_frames_outermost(struct stack_frames *f, const char *name)
 {
 	return find_child(f, &f->root, add_name(f, name), false);
 }
 
-/* --- frames of scopes ------------------------------------------------------------------------ */
+/* --- stack frames of scopes
+ * ------------------------------------------------------------------------ */
 
-/* Remembers the frame of a scope, so that each scope's label is written once. */
+/* Remembers the stack frame of a scope, so that each scope's label is written once. */
 struct scope_frame {
-	const struct frame *outermost;
+	const struct stack_frame *outermost;
 	const struct scope *scope;
-	struct frame *frame;
+	struct stack_frame *frame;
 };
 
 static bool is_scope_frame(const void *item, const void *key)
@@ -103,7 +108,7 @@ static bool is_scope_frame(const void *item, const void *key)
 }
 
 /* Returns "iteration N" for "iteration 12". */
-static const char *step_name(struct frames *f, const char *label)
+static const char *step_name(struct stack_frames *f, const char *label)
 {
 	size_t n = strlen(label);
 	CLEAN_BUF struct buf b = { 0 };
@@ -116,14 +121,14 @@ static const char *step_name(struct frames *f, const char *label)
 	return b.failed ? NULL : add_name(f, buf_string(&b));
 }
 
-static const char *scope_name(struct frames *f, const struct scope *scope)
+static const char *scope_name(struct stack_frames *f, const struct scope *scope)
 {
 	return f->merges_steps && scope->kind == SCOPE_STEP ? step_name(f, scope->label)
 							    : add_name(f, scope->label);
 }
 
-static struct frame *find_scope(struct frames *f, struct frame *outermost,
-				const struct scope *scope)
+static struct stack_frame *find_scope(struct stack_frames *f, struct stack_frame *outermost,
+				      const struct scope *scope)
 {
 	struct scope_frame wanted = { .outermost = outermost, .scope = scope }, *known;
 	uint64_t hash = map_mix(map_mix(1, (uintptr_t)outermost), (uintptr_t)scope);
@@ -148,10 +153,10 @@ static struct frame *find_scope(struct frames *f, struct frame *outermost,
 
 /* --- records --------------------------------------------------------------------------------- */
 
-static const char *find_kernel(struct frames *f, const struct gpuctr_record *record)
+static const char *find_kernel(struct stack_frames *f, const struct gpuctr_record *record)
 {
 	unsigned id = record->kernel ? record->kernel->id : 0;
-	size_t i = (id + record->process * 1021u) % FRAMES_KERNELS;
+	size_t i = (id + record->process * 1021u) % STACK_FRAMES_KERNELS;
 
 	if (!f->kernels[i].name || f->kernels[i].kernel != id ||
 	    f->kernels[i].process != record->process) {
@@ -163,15 +168,16 @@ static const char *find_kernel(struct frames *f, const struct gpuctr_record *rec
 	return f->kernels[i].name;
 }
 
-struct frame *frames_find(struct frames *f, struct frame *outermost, const struct scope *scope,
-			  const struct gpuctr_record *record)
+struct stack_frame *stack_frames_find(struct stack_frames *f, struct stack_frame *outermost,
+				      const struct scope *scope, const struct gpuctr_record *record)
 {
-	struct frame *frame = find_scope(f, outermost, scope);
+	struct stack_frame *frame = find_scope(f, outermost, scope);
 
 	return frame ? find_child(f, frame, find_kernel(f, record), true) : NULL;
 }
 
-struct frame *frames_kernel(struct frames *f, struct frame *parent, const char *name)
+struct stack_frame *stack_frames_kernel(struct stack_frames *f, struct stack_frame *parent,
+					const char *name)
 {
 	return find_child(f, parent, add_name(f, name), true);
 }

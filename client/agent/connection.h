@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_LINK_H
-#define GPUCTR_AGENT_LINK_H
+#pragma once
 
 /* The agent's connection to the daemon: blocking, with time limits, used by one thread at a time.
  * No call ever raises SIGPIPE.
  *
  * The program may close all descriptors that it does not know, ours among them, and then open a
- * file that gets the same number. So a link remembers which file its number meant, checks that
- * before each use, and forgets a number that now means another file, which belongs to the program.
- * Between check and use are a few instructions, in which the program would have to close our number
- * and open as many files as there are lower numbers; therefore the number is high. A wait for the
- * socket is not affected: the kernel waits for the file that the number meant at the beginning. */
+ * file that gets the same number. So a connection remembers which file its number meant, checks
+ * that before each use, and forgets a number that now means another file, which belongs to the
+ * program. Between check and use are a few instructions, in which the program would have to close
+ * our number and open as many files as there are lower numbers; therefore the number is high. A
+ * wait for the socket is not affected: the kernel waits for the file that the number meant at the
+ * beginning. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,11 +21,11 @@
 #include "proto/base/buffer.h"
 #include "proto/wire/wire.h"
 
-struct link {
+struct connection {
 	_Atomic int fd; /* -1: closed or broken. Atomic, because a fork may come at any moment */
 	_Atomic ino_t file; /* the socket behind fd; no two of those that are open have the same */
 	bool plain; /* the thread that uses it blocks SIGPIPE: read() and write() do, but with a
-		     * descriptor; confined.h says what for. link_open() sets it to false */
+		     * descriptor; confined.h says what for. connection_open() sets it to false */
 	struct buffer in, out;
 	struct arena arena; /* of the last message received */
 	struct arena scratch;
@@ -34,25 +34,25 @@ struct link {
 /* The lowest number for the agent's descriptors, out of the way of programs that rely on small
  * numbers or close them. A program gets such a number only if it has as many files open, or asks
  * for it. */
-int link_high_number(void);
+int connection_high_number(void);
 
 /* Connects to the Unix socket at path. -errno. */
-int link_open(struct link *l, const char *path);
-void link_close(struct link *l);
+int connection_open(struct connection *l, const char *path);
+void connection_close(struct connection *l);
 
 /* Identifies the socket's file among others; 0: fd is not open. */
-ino_t link_file(int fd);
+ino_t connection_file(int fd);
 
-/* Closes fd if it is still that file. For a forked child, whose link is the parent's to use. */
-void link_leave(int fd, ino_t file);
+/* Closes fd if it is still that file. For a forked child, whose connection is the parent's to use.
+ */
+void connection_leave(int fd, ino_t file);
 
 /* Sends m, with fd beside it unless it is -1. -ETIMEDOUT after timeout_ns without progress; any
- * failure closes the link. */
-int link_send(struct link *l, const struct wire_message *m, int fd, uint64_t timeout_ns);
+ * failure closes the connection. */
+int connection_send(struct connection *l, const struct wire_message *m, int fd,
+		    uint64_t timeout_ns);
 
 /* 0: *ret lives until the next call; -EAGAIN: nothing came within timeout_ns; else -errno, closed:
  * -EBADF when the program has closed it, which is noticed at the end of timeout_ns at the latest.
  */
-int link_receive(struct link *l, struct wire_message *ret, uint64_t timeout_ns);
-
-#endif
+int connection_receive(struct connection *l, struct wire_message *ret, uint64_t timeout_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/agent/link.h"
+#include "client/agent/connection.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,27 +20,27 @@
 
 enum { CONNECT_TIMEOUT_S = 5, HIGH_NUMBER = 512 };
 
-ino_t link_file(int fd)
+ino_t connection_file(int fd)
 {
 	struct stat st;
 
 	return fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? st.st_ino : 0;
 }
 
-void link_leave(int fd, ino_t file)
+void connection_leave(int fd, ino_t file)
 {
-	if (fd >= 0 && link_file(fd) == file) {
+	if (fd >= 0 && connection_file(fd) == file) {
 		close(fd);
 	}
 }
 
 /* The program may have closed the descriptor, and may have a file of its own at that number. */
-static bool is_ours(const struct link *l)
+static bool is_ours(const struct connection *l)
 {
-	return l->fd >= 0 && link_file(l->fd) == l->file;
+	return l->fd >= 0 && connection_file(l->fd) == l->file;
 }
 
-int link_high_number(void)
+int connection_high_number(void)
 {
 	struct rlimit limit;
 
@@ -52,29 +52,29 @@ int link_high_number(void)
 
 /* connect() may wait for seconds, and the program may close the descriptor meanwhile. So the number
  * is high by then, and known to a forked child. */
-static int open_socket(struct link *l)
+static int open_socket(struct connection *l)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), high;
 
 	if (fd < 0) {
 		return -errno;
 	}
-	l->file = link_file(fd);
-	high = fcntl(fd, F_DUPFD_CLOEXEC, link_high_number());
+	l->file = connection_file(fd);
+	high = fcntl(fd, F_DUPFD_CLOEXEC, connection_high_number());
 	if (high >= 0) {
-		link_leave(fd, l->file);
+		connection_leave(fd, l->file);
 		fd = high;
 	}
 	l->fd = fd;
 	return 0;
 }
 
-int link_open(struct link *l, const char *path)
+int connection_open(struct connection *l, const char *path)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	int r;
 
-	*l = (struct link){ .fd = -1 };
+	*l = (struct connection){ .fd = -1 };
 	if (strlen(path) >= sizeof(a.sun_path)) {
 		return -ENAMETOOLONG;
 	}
@@ -90,7 +90,7 @@ int link_open(struct link *l, const char *path)
 	    : connect(l->fd, (struct sockaddr *)&a, sizeof(a)) < 0 ? -errno
 								   : 0;
 	if (r < 0) {
-		link_close(l);
+		connection_close(l);
 		return r;
 	}
 	/* Called before a filter may forbid it: write() has no flag against SIGPIPE. */
@@ -100,9 +100,9 @@ int link_open(struct link *l, const char *path)
 	return 0;
 }
 
-void link_close(struct link *l)
+void connection_close(struct connection *l)
 {
-	link_leave(l->fd, l->file);
+	connection_leave(l->fd, l->file);
 	l->fd = -1;
 	buffer_deinit(&l->in);
 	buffer_deinit(&l->out);
@@ -131,7 +131,7 @@ static int wait_ready(int fd, short events, uint64_t by_ns)
 }
 
 /* If SIGPIPE is blocked, uses write(), which people who confine a program usually still allow. */
-static ssize_t send_some(struct link *l, int fd)
+static ssize_t send_some(struct connection *l, int fd)
 {
 	const void *data = l->out.data + l->out.start;
 	size_t bytes = buffer_length(&l->out);
@@ -149,7 +149,7 @@ static ssize_t send_some(struct link *l, int fd)
 	return n < 0 ? -errno : n;
 }
 
-int link_send(struct link *l, const struct wire_message *m, int fd, uint64_t timeout_ns)
+int connection_send(struct connection *l, const struct wire_message *m, int fd, uint64_t timeout_ns)
 {
 	int r = l->fd < 0 ? -ENOTCONN : wire_encode(&l->scratch, &l->out, m);
 
@@ -168,14 +168,14 @@ int link_send(struct link *l, const struct wire_message *m, int fd, uint64_t tim
 		}
 	}
 	if (r < 0) {
-		link_close(l);
+		connection_close(l);
 		return r;
 	}
 	return 0;
 }
 
 /* 0, FRAME_E_MORE or -EPROTO. */
-static int next_message(struct link *l, struct wire_message *ret)
+static int next_message(struct connection *l, struct wire_message *ret)
 {
 	struct frame f;
 	int r = frame_parse(l->in.data + l->in.start, buffer_length(&l->in), &f);
@@ -191,7 +191,7 @@ static int next_message(struct link *l, struct wire_message *ret)
 	return 0;
 }
 
-static int read_some(struct link *l)
+static int read_some(struct connection *l)
 {
 	ssize_t n;
 	int r = buffer_reserve(&l->in, 64 * 1024);
@@ -214,7 +214,7 @@ static int read_some(struct link *l)
 	return 0;
 }
 
-int link_receive(struct link *l, struct wire_message *ret, uint64_t timeout_ns)
+int connection_receive(struct connection *l, struct wire_message *ret, uint64_t timeout_ns)
 {
 	uint64_t by = clock_now_ns() + timeout_ns;
 	int r = l->fd < 0 ? -ENOTCONN : next_message(l, ret);
@@ -228,7 +228,7 @@ int link_receive(struct link *l, struct wire_message *ret, uint64_t timeout_ns)
 		r = r < 0 ? r : next_message(l, ret);
 	}
 	if (r < 0) {
-		link_close(l);
+		connection_close(l);
 	}
 	return r;
 }

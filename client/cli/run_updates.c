@@ -32,13 +32,13 @@ static int show(struct run *run, bool is_last, struct buf *why)
 
 	add_head(run, &b);
 	r = live_add_table(&run->live, run->sinks.summary, &b, why);
-	if (!is_last) { /* messages are printed after the last frame */
+	if (!is_last) { /* messages are printed after the last update */
 		say_add_held(&b);
 	}
 	return r ? r : live_show(&run->live, &b);
 }
 
-/* Reports why a frame was not shown. A reader that has gone away is no failure. */
+/* Reports why an update was not shown. A reader that has gone away is no failure. */
 static void report(struct run *run, int r, struct buf *why)
 {
 	if (r == 0 || r == -EPIPE) {
@@ -48,7 +48,7 @@ static void report(struct run *run, int r, struct buf *why)
 	run->status = why->n > 0 ? EXIT_VERB_USAGE : EXIT_REFUSED;
 }
 
-static void on_frame(uv_timer_t *timer)
+static void on_update(uv_timer_t *timer)
 {
 	struct run *run = timer->data;
 	CLEAN_BUF struct buf why = { 0 };
@@ -60,13 +60,13 @@ static void on_frame(uv_timer_t *timer)
 	r = show(run, false, &why);
 	report(run, r, &why);
 	if (r || live_is_done(&run->live)) {
-		uv_timer_stop(&run->frames);
-		run->live.frames = ++run->live.shown; /* no other one */
+		uv_timer_stop(&run->updates);
+		run->live.updates = ++run->live.shown; /* no other one */
 		run_drain(run);
 	}
 }
 
-void run_begin_frames(struct run *run)
+void run_begin_updates(struct run *run)
 {
 	uint64_t ms;
 
@@ -78,10 +78,10 @@ void run_begin_frames(struct run *run)
 	say_hold(run->live.redraws);
 	ms = run->live.interval_ns / 1000000;
 	uv_update_time(&run->loop);
-	uv_timer_start(&run->frames, on_frame, ms, ms);
+	uv_timer_start(&run->updates, on_update, ms, ms);
 }
 
-void run_end_frames(struct run *run)
+void run_end_updates(struct run *run)
 {
 	CLEAN_BUF struct buf why = { 0 };
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Profiles of shapes, fitted to a window's samples. */
+
+#include "client/attribution/profile.h"
+
+struct window;
+
+/* The shapes that have a profile. Zero-initialised by the caller. */
+struct profile_shapes {
+	uint32_t *v; /* sorted */
+	uint32_t n;
+	double sample_ns; /* for which they were chosen */
+};
+
+/* Chooses the shapes of kernels in a sorted window, but only where samples are so long that
+ * profiles matter: else n stays 0. Gives all kernels there their number. -ENOMEM. */
+int profile_choose(struct profile_shapes *s, struct window *w);
+
+/* The number of a shape, or PROFILE_NONE. */
+uint32_t profile_number(const struct profile_shapes *s, uint32_t shape);
+
+/* Fits one profile a shape to samples of one metric, from a window whose kernels have their
+ * positions; positions: how many there are. *ret: NULL where there are no shapes or samples do not
+ * tell; the caller frees it. -ENOMEM. */
+int profile_fit(const struct profile_shapes *s, struct window *w, uint32_t positions,
+		uint32_t metric, int64_t shift_ns, struct profile **ret);
