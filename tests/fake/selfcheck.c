@@ -214,54 +214,39 @@ static CUptiResult set_config(struct session *s, size_t ranges)
 	return cuptiRangeProfilerSetConfig(&p);
 }
 
-static CUptiResult start(struct session *s)
-{
-	CUpti_RangeProfiler_Start_Params p = {
-		.structSize = CUpti_RangeProfiler_Start_Params_STRUCT_SIZE,
-	};
+/* A call that wants to know the profiler alone. */
+#define CALL(name, call)                                                               \
+	static CUptiResult name(struct session *s)                                     \
+	{                                                                              \
+		CUpti_RangeProfiler_##call##_Params p = {                              \
+			.structSize = CUpti_RangeProfiler_##call##_Params_STRUCT_SIZE, \
+			.pRangeProfilerObject = s->profiler,                           \
+		};                                                                     \
+		return cuptiRangeProfiler##call(&p);                                   \
+	}
 
-	p.pRangeProfilerObject = s->profiler;
-	return cuptiRangeProfilerStart(&p);
-}
-
-static CUptiResult stop(struct session *s)
-{
-	CUpti_RangeProfiler_Stop_Params p = {
-		.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE,
-	};
-
-	p.pRangeProfilerObject = s->profiler;
-	return cuptiRangeProfilerStop(&p);
-}
+CALL(start, Start)
+CALL(stop, Stop)
+CALL(pop, PopRange)
 
 static CUptiResult push(struct session *s, const char *name)
 {
 	CUpti_RangeProfiler_PushRange_Params p = {
 		.structSize = CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = s->profiler,
+		.pRangeName = name,
 	};
 
-	p.pRangeProfilerObject = s->profiler;
-	p.pRangeName = name;
 	return cuptiRangeProfilerPushRange(&p);
-}
-
-static CUptiResult pop(struct session *s)
-{
-	CUpti_RangeProfiler_PopRange_Params p = {
-		.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE,
-	};
-
-	p.pRangeProfilerObject = s->profiler;
-	return cuptiRangeProfilerPopRange(&p);
 }
 
 static size_t decode(struct session *s)
 {
 	CUpti_RangeProfiler_DecodeData_Params p = {
 		.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = s->profiler,
 	};
 
-	p.pRangeProfilerObject = s->profiler;
 	EXPECT(cuptiRangeProfilerDecodeData(&p), CUPTI_SUCCESS);
 	return p.numOfRangeDropped;
 }
