@@ -19,7 +19,7 @@ enum { LEAST_MS = 10, TURNS_LEAST = 16 };
 
 #define SILENT_NS (CLOCK_NS_PER_S / 2)
 #define TURN_NS (500 * CLOCK_NS_PER_MS)
-#define COARSE_NS UINT64_C(100000)
+#define COARSE_NS UINT64_C(300000)
 #define TURN_LEAST_NS (100 * CLOCK_NS_PER_MS)
 
 /* Values come in the order of these names, and as many. */
@@ -63,8 +63,8 @@ static size_t find_coarse(const struct sampling *s, size_t n_metrics)
 	return s->options->timeline.interval_ns == 0 ? i : n_metrics;
 }
 
-/* Of samples of 0.2 to 0.7 ms a third of the kernels was further off than three of its errors
- * (H200, sm__inst_executed.sum of a transformer). False: a budget does better, and why is known. */
+/* Samples of more than 0.3 ms tell few kernels apart (H200, SM metrics of a transformer). False: a
+ * budget does better, and why is known. */
 static bool take_coarse(struct sampler *m, const struct sampler_begin *begin)
 {
 	struct sampling *s = m->owner;

@@ -226,6 +226,7 @@ static void prepare_signals(struct sampler *s)
 		sigaddset(&set, ends[i]);
 	}
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* images are files in memory, if they may be */
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }

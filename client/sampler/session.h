@@ -4,6 +4,7 @@
 /* PM sampling of one GPU, from opening the libraries to disabling it. Functions return 0, or an
  * enum sampler_reason with r filled. */
 
+#include "client/sampler/image.h"
 #include "client/sampler/metrics.h"
 #include "client/sampler/writer.h"
 #include "proto/nvidia/host.h"
@@ -20,8 +21,7 @@ struct session_options {
 struct session_set {
 	struct metrics_set metrics;
 	uint64_t interval_ns;
-	uint8_t *image;
-	size_t image_bytes;
+	struct image image;
 	uint32_t samples; /* that it has room for */
 };
 

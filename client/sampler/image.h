@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The memory that CUPTI decodes samples into. CUPTI's own initialisation of a counter data image
+ * writes all of it (3 KB a sample of dram__bytes_*, 0.2 us each), so what it has written once is
+ * kept, and the pages that samples have changed since are dropped to have it again. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct image {
+	uint8_t *data; /* NULL: there is none */
+	size_t bytes;
+	int fd; /* of what is kept; -1: nothing can be */
+};
+
+/* Zeros. False: out of memory. */
+bool image_init(struct image *m, size_t bytes);
+void image_deinit(struct image *m);
+/* Keeps what is there now, if there is room for it. */
+void image_keep(struct image *m);
+/* What was kept is there again. False: nothing was, and nothing has changed. */
+bool image_empty(struct image *m);
