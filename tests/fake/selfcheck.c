@@ -84,14 +84,13 @@ static void launch(struct session *s)
 	       CUDA_SUCCESS);
 }
 
+/* The parameters of a call of CUPTI's: the first of them is their size. */
+#define PARAMS(call, name) call##_Params name = { .structSize = call##_Params_STRUCT_SIZE }
+
 static CUptiResult enable(struct session *s)
 {
-	CUpti_Profiler_Initialize_Params init = {
-		.structSize = CUpti_Profiler_Initialize_Params_STRUCT_SIZE,
-	};
-	CUpti_RangeProfiler_Enable_Params p = {
-		.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE,
-	};
+	PARAMS(CUpti_Profiler_Initialize, init);
+	PARAMS(CUpti_RangeProfiler_Enable, p);
 	CUptiResult r;
 
 	EXPECT(cuptiProfilerInitialize(&init), CUPTI_SUCCESS);
@@ -106,9 +105,7 @@ static size_t n_hosts;
 
 static void open_host(struct session *s)
 {
-	CUpti_Profiler_Host_Initialize_Params p = {
-		.structSize = CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE,
-	};
+	PARAMS(CUpti_Profiler_Host_Initialize, p);
 
 	p.pChipName = "GH100";
 	EXPECT(cuptiProfilerHostInitialize(&p), CUPTI_SUCCESS);
@@ -118,9 +115,7 @@ static void open_host(struct session *s)
 
 static void close_hosts(void)
 {
-	CUpti_Profiler_Host_Deinitialize_Params p = {
-		.structSize = CUpti_Profiler_Host_Deinitialize_Params_STRUCT_SIZE,
-	};
+	PARAMS(CUpti_Profiler_Host_Deinitialize, p);
 
 	while (n_hosts > 0) {
 		p.pHostObject = hosts[--n_hosts];
@@ -130,9 +125,7 @@ static void close_hosts(void)
 
 static CUptiResult add(struct session *s, const char **names, size_t count)
 {
-	CUpti_Profiler_Host_ConfigAddMetrics_Params p = {
-		.structSize = CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE,
-	};
+	PARAMS(CUpti_Profiler_Host_ConfigAddMetrics, p);
 
 	p.pHostObject = s->host;
 	p.ppMetricNames = names;
@@ -142,15 +135,9 @@ static CUptiResult add(struct session *s, const char **names, size_t count)
 
 static size_t make_config(struct session *s)
 {
-	CUpti_Profiler_Host_GetConfigImageSize_Params size = {
-		.structSize = CUpti_Profiler_Host_GetConfigImageSize_Params_STRUCT_SIZE,
-	};
-	CUpti_Profiler_Host_GetConfigImage_Params image = {
-		.structSize = CUpti_Profiler_Host_GetConfigImage_Params_STRUCT_SIZE,
-	};
-	CUpti_Profiler_Host_GetNumOfPasses_Params passes = {
-		.structSize = CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE,
-	};
+	PARAMS(CUpti_Profiler_Host_GetConfigImageSize, size);
+	PARAMS(CUpti_Profiler_Host_GetConfigImage, image);
+	PARAMS(CUpti_Profiler_Host_GetNumOfPasses, passes);
 
 	size.pHostObject = s->host;
 	EXPECT(cuptiProfilerHostGetConfigImageSize(&size), CUPTI_SUCCESS);
@@ -170,21 +157,21 @@ static void make_image_of(struct session *s, const char **names, size_t count, s
 {
 	CUpti_RangeProfiler_GetCounterDataSize_Params size = {
 		.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = s->profiler,
+		.pMetricNames = names,
+		.numMetrics = count,
+		.maxNumOfRanges = ranges,
+		.maxNumRangeTreeNodes = (uint32_t)ranges,
 	};
 	CUpti_RangeProfiler_CounterDataImage_Initialize_Params init = {
 		.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = s->profiler,
 	};
 
-	size.pRangeProfilerObject = s->profiler;
-	size.pMetricNames = names;
-	size.numMetrics = count;
-	size.maxNumOfRanges = ranges;
-	size.maxNumRangeTreeNodes = (uint32_t)ranges;
 	EXPECT(cuptiRangeProfilerGetCounterDataSize(&size), CUPTI_SUCCESS);
 	s->image_bytes = size.counterDataSize;
 	free(s->image);
 	s->image = malloc(s->image_bytes);
-	init.pRangeProfilerObject = s->profiler;
 	init.counterDataSize = s->image_bytes;
 	init.pCounterData = s->image;
 	EXPECT(cuptiRangeProfilerCounterDataImageInitialize(&init), CUPTI_SUCCESS);
@@ -197,9 +184,7 @@ static void make_image(struct session *s, size_t ranges)
 
 static CUptiResult set_config(struct session *s, size_t ranges)
 {
-	CUpti_RangeProfiler_SetConfig_Params p = {
-		.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE,
-	};
+	PARAMS(CUpti_RangeProfiler_SetConfig, p);
 
 	p.pRangeProfilerObject = s->profiler;
 	p.configSize = s->config_bytes;
@@ -214,63 +199,45 @@ static CUptiResult set_config(struct session *s, size_t ranges)
 	return cuptiRangeProfilerSetConfig(&p);
 }
 
-static CUptiResult start(struct session *s)
-{
-	CUpti_RangeProfiler_Start_Params p = {
-		.structSize = CUpti_RangeProfiler_Start_Params_STRUCT_SIZE,
-	};
+/* A call that wants to know the profiler alone. */
+#define CALL(name, call)                               \
+	static CUptiResult name(struct session *s)     \
+	{                                              \
+		PARAMS(CUpti_RangeProfiler_##call, p); \
+                                                       \
+		p.pRangeProfilerObject = s->profiler;  \
+		return cuptiRangeProfiler##call(&p);   \
+	}
 
-	p.pRangeProfilerObject = s->profiler;
-	return cuptiRangeProfilerStart(&p);
-}
-
-static CUptiResult stop(struct session *s)
-{
-	CUpti_RangeProfiler_Stop_Params p = {
-		.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE,
-	};
-
-	p.pRangeProfilerObject = s->profiler;
-	return cuptiRangeProfilerStop(&p);
-}
+CALL(start, Start)
+CALL(stop, Stop)
+CALL(pop, PopRange)
 
 static CUptiResult push(struct session *s, const char *name)
 {
 	CUpti_RangeProfiler_PushRange_Params p = {
 		.structSize = CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = s->profiler,
+		.pRangeName = name,
 	};
 
-	p.pRangeProfilerObject = s->profiler;
-	p.pRangeName = name;
 	return cuptiRangeProfilerPushRange(&p);
-}
-
-static CUptiResult pop(struct session *s)
-{
-	CUpti_RangeProfiler_PopRange_Params p = {
-		.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE,
-	};
-
-	p.pRangeProfilerObject = s->profiler;
-	return cuptiRangeProfilerPopRange(&p);
 }
 
 static size_t decode(struct session *s)
 {
 	CUpti_RangeProfiler_DecodeData_Params p = {
 		.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = s->profiler,
 	};
 
-	p.pRangeProfilerObject = s->profiler;
 	EXPECT(cuptiRangeProfilerDecodeData(&p), CUPTI_SUCCESS);
 	return p.numOfRangeDropped;
 }
 
 static size_t count_ranges(struct session *s)
 {
-	CUpti_RangeProfiler_GetCounterDataInfo_Params p = {
-		.structSize = CUpti_RangeProfiler_GetCounterDataInfo_Params_STRUCT_SIZE,
-	};
+	PARAMS(CUpti_RangeProfiler_GetCounterDataInfo, p);
 
 	p.pCounterDataImage = s->image;
 	p.counterDataImageSize = s->image_bytes;
@@ -280,9 +247,7 @@ static size_t count_ranges(struct session *s)
 
 static double value(struct session *s, size_t range, const char *name)
 {
-	CUpti_Profiler_Host_EvaluateToGpuValues_Params p = {
-		.structSize = CUpti_Profiler_Host_EvaluateToGpuValues_Params_STRUCT_SIZE,
-	};
+	PARAMS(CUpti_Profiler_Host_EvaluateToGpuValues, p);
 	double got = -1;
 
 	p.pHostObject = s->host;
@@ -324,9 +289,7 @@ static bool set_perfmon(bool wanted)
 
 static CUptiResult availability(struct session *s)
 {
-	CUpti_Profiler_GetCounterAvailability_Params p = {
-		.structSize = CUpti_Profiler_GetCounterAvailability_Params_STRUCT_SIZE,
-	};
+	PARAMS(CUpti_Profiler_GetCounterAvailability, p);
 
 	p.ctx = s->context;
 	return cuptiProfilerGetCounterAvailability(&p);

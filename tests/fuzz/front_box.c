@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/fuzz/front_box.h"
+#include "tests/fuzz/front_box_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,83 +30,16 @@
  * checked, and if nothing was left to send, the test acts. Then the kernel is asked without
  * waiting. */
 
-static struct front_box_listener listener;
-
 #define EXPORT __attribute__((visibility("default")))
 
-enum {
-	TOKENS = 8,
-	REQUESTS = 64,
-	STOP_TURNS = 4000,
-	CONTAINER_ROOT = FRONT_BOX_USERS,
-	TRUDY,
-	USERS,
-};
+struct front_box front_box;
+struct front_box_listener front_box_listener;
 
-static const uid_t uids[USERS] = { 0, 1001, 1002, 6666, 0, 7777 };
-static const pid_t nobodys_pid = 0x7ffffff0; /* beyond the largest that the kernel gives */
-
-struct box_peer {
-	int fd; /* -1: not connected */
-	unsigned user;
-	struct buffer out, in;
-	size_t chunk;
-	unsigned n_attached;
-	bool reading;
-	struct front_box_heard heard;
-};
-
-/* A request to one of the processes that waits for its answer. */
-struct box_request {
-	struct granter_request granter;
-	enum wire_type type;
-	uint32_t id;
-};
-
-struct box_lease {
-	uint64_t id, gpus;
-	uint32_t uid;
-};
-
-struct box_process {
-	int fd; /* the box's end; -1: there is none */
-	bool prompt;
-	struct buffer in;
-	struct box_request requests[REQUESTS];
-	size_t n_requests;
-};
-
-static struct {
-	bool active;
-	front_box_act act;
-	void *userdata;
-	bool acts_over, stopped;
-	unsigned turns_since_stop;
-	uint64_t now_ns;
-	uint64_t random;
-
-	struct box_peer peers[FRONT_BOX_PEERS];
-	unsigned users[256]; /* of connections that are not accepted yet, in their order */
-	pid_t pids[256], pid;
-	unsigned n_connected, n_accepted;
-	char tokens[TOKENS][LIMIT_TOKEN_BYTES + 1];
-	unsigned n_tokens;
-	struct box_lease leases[GRANTER_LEASES_MAX];
-	unsigned n_leases;
-
-	int listener, control;
-	struct pollfd readable[FRONT_BOX_PEERS + FRONT_BOX_ASKED + 2];
-	struct sockaddr_un address;
-	socklen_t address_length;
-	struct box_process granter, asked[FRONT_BOX_ASKED];
-	uint32_t tenants[FRONT_BOX_GPUS]; /* pids */
-	struct config config;
-	struct arena arena, scratch;
-} box;
+const uid_t front_box_uids[USERS] = { 0, 1001, 1002, 6666, 0, 7777 };
 
 void front_box_listen(const struct front_box_listener *l)
 {
-	listener = *l;
+	front_box_listener = *l;
 }
 
 /* --- instead of daemon/base/log.c --- */
@@ -136,8 +69,8 @@ int log_always(int level, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
-	if (listener.on_decision) {
-		listener.on_decision(line);
+	if (front_box_listener.on_decision) {
+		front_box_listener.on_decision(line);
 	}
 	return 0;
 }
@@ -146,7 +79,7 @@ int log_always(int level, const char *format, ...)
 
 static struct box_peer *peer_at(unsigned peer)
 {
-	return &box.peers[peer % FRONT_BOX_PEERS];
+	return &front_box.peers[peer % FRONT_BOX_PEERS];
 }
 
 static void peer_close(struct box_peer *p)
@@ -164,18 +97,19 @@ static void connect_as(unsigned peer, unsigned user)
 	struct box_peer *p = peer_at(peer);
 
 	peer_close(p);
-	if (box.stopped) {
+	if (front_box.stopped) {
 		return;
 	}
 	p->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	fuzz_check(p->fd >= 0);
-	if (connect(p->fd, (struct sockaddr *)&box.address, box.address_length) < 0) {
+	if (connect(p->fd, (struct sockaddr *)&front_box.address, front_box.address_length) < 0) {
 		peer_close(p); /* more wait to be accepted than may */
 		return;
 	}
 	p->user = user;
-	box.pids[box.n_connected % 256] = user == CONTAINER_ROOT ? nobodys_pid : box.pid;
-	box.users[box.n_connected++ % 256] = p->user;
+	front_box.pids[front_box.n_connected % 256] =
+		user == CONTAINER_ROOT ? NOBODYS_PID : front_box.pid;
+	front_box.users[front_box.n_connected++ % 256] = p->user;
 }
 
 void front_box_connect(unsigned peer, unsigned user)
@@ -190,7 +124,7 @@ void front_box_connect_container(unsigned peer)
 
 void front_box_set_pid(pid_t pid)
 {
-	box.pid = pid;
+	front_box.pid = pid;
 }
 
 void front_box_connect_trudy(unsigned peer)
@@ -200,7 +134,7 @@ void front_box_connect_trudy(unsigned peer)
 
 uid_t front_box_uid(unsigned user)
 {
-	return uids[user % FRONT_BOX_USERS];
+	return front_box_uids[user % FRONT_BOX_USERS];
 }
 
 void front_box_close(unsigned peer, bool half)
@@ -228,8 +162,8 @@ void front_box_say_message(unsigned peer, const struct wire_message *m)
 	struct box_peer *p = peer_at(peer);
 
 	if (p->fd >= 0) {
-		fuzz_check(wire_encode(&box.scratch, &p->out, m) == 0);
-		arena_reset(&box.scratch);
+		fuzz_check(wire_encode(&front_box.scratch, &p->out, m) == 0);
+		arena_reset(&front_box.scratch);
 	}
 }
 
@@ -255,7 +189,7 @@ struct front_box_heard front_box_heard(unsigned peer)
 
 const char *front_box_token(unsigned capture)
 {
-	return box.tokens[capture % TOKENS];
+	return front_box.tokens[capture % TOKENS];
 }
 
 static ssize_t send_attached(struct box_peer *p, const void *data, size_t n)
@@ -311,7 +245,8 @@ static bool peer_send_chunk(struct box_peer *p)
 
 static void hear_token(const char *token)
 {
-	snprintf(box.tokens[box.n_tokens++ % TOKENS], sizeof(box.tokens[0]), "%s", token);
+	snprintf(front_box.tokens[front_box.n_tokens++ % TOKENS], sizeof(front_box.tokens[0]), "%s",
+		 token);
 }
 
 static void hear_message(struct box_peer *p, const struct wire_message *m)
@@ -355,26 +290,26 @@ static void hear_frames(struct box_peer *p)
 	while ((r = frame_parse(p->in.data + p->in.start, buffer_length(&p->in), &f)) == 0) {
 		struct wire_message m;
 
-		arena_reset(&box.arena);
-		r = wire_decode(&box.arena, f.type, f.payload, f.size, &m);
+		arena_reset(&front_box.arena);
+		r = wire_decode(&front_box.arena, f.type, f.payload, f.size, &m);
 		if (r != 0) {
 			fuzz_fail("the front says a %s that cannot be decoded",
 				  wire_type_to_string(f.type));
 		}
 		hear_message(p, &m);
-		if (listener.on_message) {
-			listener.on_message((unsigned)(p - box.peers), &f);
+		if (front_box_listener.on_message) {
+			front_box_listener.on_message((unsigned)(p - front_box.peers), &f);
 		}
 		buffer_consume(&p->in, FRAME_HEADER_BYTES + f.size);
 	}
 	fuzz_check(r == FRAME_E_MORE);
 }
 
-static bool is_readable(int fd)
+bool front_box_is_readable(int fd)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(box.readable); i++) {
-		if (box.readable[i].fd == fd) {
-			return (box.readable[i].revents & POLLIN) != 0;
+	for (size_t i = 0; i < ARRAY_SIZE(front_box.readable); i++) {
+		if (front_box.readable[i].fd == fd) {
+			return (front_box.readable[i].revents & POLLIN) != 0;
 		}
 	}
 	return true; /* opened in this turn */
@@ -386,22 +321,22 @@ static void find_readable(void)
 	size_t n = 0;
 
 	for (unsigned i = 0; i < FRONT_BOX_PEERS; i++) {
-		box.readable[n++] = (struct pollfd){ box.peers[i].fd, POLLIN, 0 };
+		front_box.readable[n++] = (struct pollfd){ front_box.peers[i].fd, POLLIN, 0 };
 	}
-	box.readable[n++] = (struct pollfd){ box.granter.fd, POLLIN, 0 };
+	front_box.readable[n++] = (struct pollfd){ front_box.granter.fd, POLLIN, 0 };
 	for (unsigned i = 0; i < FRONT_BOX_ASKED; i++) {
-		box.readable[n++] = (struct pollfd){ box.asked[i].fd, POLLIN, 0 };
+		front_box.readable[n++] = (struct pollfd){ front_box.asked[i].fd, POLLIN, 0 };
 	}
-	box.readable[n++] = (struct pollfd){ box.control, POLLIN, 0 };
-	poll(box.readable, n, 0);
+	front_box.readable[n++] = (struct pollfd){ front_box.control, POLLIN, 0 };
+	poll(front_box.readable, n, 0);
 }
 
 /* How many bytes came; 0: the other end is closed. -EAGAIN: none. */
-static ssize_t receive_into(int fd, struct buffer *b)
+ssize_t front_box_receive(int fd, struct buffer *b)
 {
 	ssize_t n;
 
-	if (!is_readable(fd)) {
+	if (!front_box_is_readable(fd)) {
 		return -EAGAIN;
 	}
 	fuzz_check(buffer_reserve(b, 64 * 1024) == 0);
@@ -414,7 +349,7 @@ static ssize_t receive_into(int fd, struct buffer *b)
 
 static bool peer_read(struct box_peer *p)
 {
-	ssize_t n = p->fd >= 0 && p->reading ? receive_into(p->fd, &p->in) : -EAGAIN;
+	ssize_t n = p->fd >= 0 && p->reading ? front_box_receive(p->fd, &p->in) : -EAGAIN;
 
 	p->heard.closed = p->heard.closed || n == 0;
 	if (n > 0) {
@@ -423,463 +358,30 @@ static bool peer_read(struct box_peer *p)
 	return n > 0;
 }
 
-/* --- the granter --- */
-
-static struct box_lease *lease_find(uint64_t id)
-{
-	for (unsigned i = 0; i < box.n_leases; i++) {
-		if (box.leases[i].id == id) {
-			return &box.leases[i];
-		}
-	}
-	return NULL;
-}
-
-static void lease_remove(struct box_lease *l)
-{
-	*l = box.leases[--box.n_leases];
-}
-
-static void check_open(const struct granter_request *q)
-{
-	fuzz_check(q->lease != 0 && q->gpus != 0 && q->lease_ns != 0);
-	fuzz_check(q->lease_ns <= GRANTER_LEASE_MAX_NS);
-	fuzz_check((q->gpus >> FRONT_BOX_GPUS) == 0 && q->uid != uids[FRONT_BOX_MALLORY]);
-	for (unsigned i = 0; i < box.n_leases; i++) {
-		fuzz_check(box.leases[i].id != q->lease);
-		fuzz_check((box.leases[i].gpus & q->gpus) == 0);
-	}
-}
-
-static int apply(const struct granter_request *q)
-{
-	struct box_lease *l = lease_find(q->lease);
-
-	switch (q->op) {
-	case GRANTER_OPEN:
-		check_open(q);
-		box.leases[box.n_leases++] = (struct box_lease){ q->lease, q->gpus, q->uid };
-		return 0;
-	case GRANTER_EXTEND:
-		fuzz_check(q->lease_ns != 0 && q->lease_ns <= GRANTER_LEASE_MAX_NS);
-		return l ? 0 : -ENOENT;
-	case GRANTER_CLOSE:
-		if (l) {
-			lease_remove(l);
-		}
-		return l ? 0 : -ENOENT;
-	case GRANTER_ALLOC:
-		/* Of a capture that has just ended, perhaps, but never of another user's. */
-		fuzz_check(!l || l->uid == q->uid);
-		return l ? 0 : -ENOENT;
-	case GRANTER_PING:
-		return 0;
-	default:
-		fuzz_fail("the front asks the granter for op %u", q->op);
-	}
-}
-
-static void granter_send(const void *data, size_t n)
-{
-	if (box.granter.fd >= 0) {
-		send(box.granter.fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL);
-	}
-}
-
-static struct box_request take_request(struct box_process *p)
-{
-	struct box_request q = p->requests[0];
-
-	p->n_requests--;
-	memmove(p->requests, p->requests + 1, p->n_requests * sizeof(q));
-	return q;
-}
-
-void front_box_granter_answer(int error, uint32_t status)
-{
-	struct granter_reply reply = { .size = sizeof(reply) };
-	struct box_request q;
-
-	if (box.granter.n_requests == 0) {
-		return;
-	}
-	q = take_request(&box.granter);
-	reply.op = q.granter.op;
-	reply.id = q.granter.id;
-	reply.lease = q.granter.lease;
-	/* A close always works: the model of leases counts on it. */
-	reply.error = error != 0 && q.granter.op != GRANTER_CLOSE ? error : apply(&q.granter);
-	reply.status = q.granter.op == GRANTER_ALLOC ? status : 0;
-	granter_send(&reply, sizeof(reply));
-}
-
-void front_box_granter_set_prompt(bool prompt)
-{
-	box.granter.prompt = prompt;
-}
-
-void front_box_granter_expire(unsigned lease)
-{
-	struct granter_reply reply = { .size = sizeof(reply), .op = GRANTER_EXPIRED };
-
-	if (box.n_leases > 0) {
-		struct box_lease *l = &box.leases[lease % box.n_leases];
-
-		reply.lease = l->id;
-		lease_remove(l);
-		granter_send(&reply, sizeof(reply));
-	}
-}
-
-void front_box_granter_hang(uint64_t gpus)
-{
-	struct granter_reply reply = { .size = sizeof(reply), .op = GRANTER_HUNG, .gpus = gpus };
-
-	for (unsigned i = box.n_leases; i > 0; i--) {
-		if ((box.leases[i - 1].gpus & gpus) != 0) {
-			lease_remove(&box.leases[i - 1]);
-		}
-	}
-	granter_send(&reply, sizeof(reply));
-}
-
-void front_box_granter_say(const void *data, size_t n)
-{
-	granter_send(data, n);
-}
-
-static bool granter_receive(void)
-{
-	struct granter_request q;
-	int fd = -1;
-	ssize_t n;
-
-	if (box.granter.fd < 0 || box.granter.n_requests == REQUESTS ||
-	    !is_readable(box.granter.fd)) {
-		return false;
-	}
-	n = fdpass_receive(box.granter.fd, &q, sizeof(q), &fd, MSG_DONTWAIT);
-	if (n <= 0) {
-		return false;
-	}
-	fuzz_check(n == (ssize_t)sizeof(q) && q.size == sizeof(q));
-	fuzz_check((q.op == GRANTER_ALLOC) == (fd >= 0));
-	if (fd >= 0) {
-		closers_box_close(fd);
-	}
-	if (listener.on_granter_request) {
-		listener.on_granter_request(&q);
-	}
-	box.granter.requests[box.granter.n_requests++].granter = q;
-	if (box.granter.prompt) {
-		front_box_granter_answer(0, 0);
-	}
-	return true;
-}
-
-/* --- the gpu process and the planner --- */
-
-static void gpu_send(enum front_box_asked which, struct wire_message *m)
-{
-	struct buffer b = { 0 };
-
-	fuzz_check(wire_encode(&box.scratch, &b, m) == 0);
-	arena_reset(&box.scratch);
-	front_box_gpu_say(which, b.data + b.start, buffer_length(&b));
-	buffer_deinit(&b);
-}
-
-void front_box_gpu_say(enum front_box_asked which, const void *data, size_t n)
-{
-	if (box.asked[which].fd >= 0) {
-		send(box.asked[which].fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL);
-	}
-}
-
-static void answer_refusal(enum front_box_asked which, uint32_t id)
-{
-	struct wire_message m = {
-		.type = WIRE_REFUSAL,
-		.refusal = { id, GPUCTR_E_METRIC_UNKNOWN, "no such metric", "look again" },
-	};
-
-	gpu_send(which, &m);
-}
-
-static void answer_metrics(uint32_t id, bool last)
-{
-	static const struct gpuctr_metric metric = { .name = "dram__bytes",
-						     .kind = GPUCTR_METRIC_COUNTER,
-						     .unit = "byte",
-						     .hardware_unit = "dram",
-						     .description = "bytes" };
-	struct wire_message m = {
-		.type = WIRE_METRICS_REPLY,
-		.metrics_reply = { id, "GH100", { 1, &metric }, last },
-	};
-
-	gpu_send(FRONT_BOX_PLANNER, &m);
-}
-
-static void answer_plan(uint32_t id, uint32_t passes)
-{
-	static const char *const metrics[] = { "dram__bytes.sum", "gpu__time_duration.sum" };
-	static const uint32_t first[] = { 0 }, second[] = { 1 };
-	static const double one[] = { 1 };
-	static const struct wire_column columns[] = {
-		{ "dram__bytes.sum", "byte", { 1, first }, { 1, one }, 0 },
-		{ "gpu__time_duration.sum", "ns", { 1, second }, { 1, one }, 1 },
-	};
-	struct wire_message m = {
-		.type = WIRE_PLAN_REPLY,
-		.plan_reply = { id, { "GH100", { 2, metrics }, { 2, columns }, passes, passes } },
-	};
-
-	gpu_send(FRONT_BOX_PLANNER, &m);
-}
-
-static void answer_status(enum front_box_asked which, uint32_t id)
-{
-	static const struct gpuctr_gpu gpus[FRONT_BOX_GPUS] = {
-		{ 0, FRONT_BOX_UUID_0, "H200", "GH100", 0, 0 },
-		{ 1, FRONT_BOX_UUID_1, "H200", "GH100", 0, 0 },
-	};
-	struct wire_message m = {
-		.type = WIRE_STATUS_REPLY,
-		.status_reply = { .request = id,
-				  .driver = "580",
-				  .cupti = "13",
-				  .gpus = { FRONT_BOX_GPUS, gpus } },
-	};
-
-	gpu_send(which, &m);
-}
-
-static void say_tenants(uint32_t id, bool known, const uint32_t *gpu, const uint32_t *pid, size_t n)
-{
-	struct wire_message m = {
-		.type = WIRE_TENANTS_REPLY,
-		.tenants_reply = { id, known, { n, gpu }, { n, pid } },
-	};
-
-	gpu_send(FRONT_BOX_GPU, &m);
-}
-
-static void answer_tenants(uint32_t id, bool known, bool foreign)
-{
-	/* The first is there, and root's or whose the test is; the second has gone. */
-	const uint32_t foreign_gpu[] = { 1, 0 }, foreign_pid[] = { 1, (uint32_t)nobodys_pid };
-	uint32_t gpu[FRONT_BOX_GPUS], pid[FRONT_BOX_GPUS];
-	size_t n = 0;
-
-	if (foreign) {
-		say_tenants(id, known, foreign_gpu, foreign_pid, ARRAY_SIZE(foreign_gpu));
-		return;
-	}
-	for (uint32_t i = 0; i < FRONT_BOX_GPUS; i++) {
-		if (box.tenants[i] != 0) {
-			gpu[n] = i;
-			pid[n++] = box.tenants[i];
-		}
-	}
-	say_tenants(id, known, gpu, pid, n);
-}
-
-void front_box_set_tenant(unsigned gpu, uint32_t pid)
-{
-	box.tenants[gpu % FRONT_BOX_GPUS] = pid;
-}
-
-void front_box_gpu_answer(enum front_box_asked which, enum front_box_answer answer)
-{
-	struct box_process *p = &box.asked[which];
-	struct box_request q;
-
-	if (p->n_requests == 0) {
-		return;
-	}
-	if (answer == FRONT_BOX_MORE_METRICS && p->requests[0].type == WIRE_METRICS_REQUEST) {
-		answer_metrics(p->requests[0].id, false);
-		return;
-	}
-	q = take_request(p);
-	if (answer == FRONT_BOX_REFUSAL) {
-		answer_refusal(which, q.id);
-		return;
-	}
-	switch (q.type) {
-	case WIRE_METRICS_REQUEST:
-		answer_metrics(q.id, true);
-		break;
-	case WIRE_PLAN_REQUEST:
-		answer_plan(q.id, answer == FRONT_BOX_PASSES ? 2 : 1);
-		break;
-	case WIRE_TENANTS_REQUEST:
-		answer_tenants(q.id, answer != FRONT_BOX_UNKNOWN_TENANTS,
-			       answer == FRONT_BOX_FOREIGN_TENANT);
-		break;
-	default:
-		answer_status(which, q.id);
-		break;
-	}
-}
-
-void front_box_gpu_set_prompt(enum front_box_asked which, bool prompt)
-{
-	box.asked[which].prompt = prompt;
-}
-
-/* Each is asked for what it knows alone. The first member of all these is their number. */
-static uint32_t request_id(enum front_box_asked which, const struct wire_message *m)
-{
-	bool of_planner = m->type == WIRE_METRICS_REQUEST || m->type == WIRE_PLAN_REQUEST;
-
-	fuzz_check(m->type == WIRE_STATUS_REQUEST || of_planner || m->type == WIRE_TENANTS_REQUEST);
-	fuzz_check(m->type == WIRE_STATUS_REQUEST || of_planner == (which == FRONT_BOX_PLANNER));
-	return m->status_request.request;
-}
-
-static bool gpu_receive(enum front_box_asked which)
-{
-	struct box_process *p = &box.asked[which];
-	struct wire_message m;
-	struct frame f;
-
-	if (p->fd < 0 || p->n_requests == REQUESTS) {
-		return false;
-	}
-	if (frame_parse(p->in.data + p->in.start, buffer_length(&p->in), &f) != 0) {
-		return receive_into(p->fd, &p->in) > 0;
-	}
-	arena_reset(&box.arena);
-	fuzz_check(wire_decode(&box.arena, f.type, f.payload, f.size, &m) == 0);
-	buffer_consume(&p->in, FRAME_HEADER_BYTES + f.size);
-	p->requests[p->n_requests++] =
-		(struct box_request){ .type = m.type, .id = request_id(which, &m) };
-	if (p->prompt || m.type == WIRE_STATUS_REQUEST) {
-		while (p->n_requests > 0) {
-			front_box_gpu_answer(which, FRONT_BOX_GOOD);
-		}
-	}
-	return true;
-}
-
-/* --- the supervisor --- */
-
-static void process_end(struct box_process *p)
-{
-	if (p->fd >= 0) {
-		closers_box_close(p->fd);
-	}
-	p->fd = -1;
-	p->n_requests = 0;
-	buffer_deinit(&p->in);
-}
-
-/* The other end of a fresh link, which is the front's. */
-static int box_process_begin(struct box_process *p, int type)
-{
-	int pair[2];
-
-	fuzz_check(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) == 0);
-	process_end(p);
-	p->fd = pair[0];
-	return pair[1];
-}
-
-static void replace(struct box_process *p, int type, enum control_op op, bool dies_first)
-{
-	int fd;
-
-	if (dies_first) {
-		process_end(p);
-		return;
-	}
-	fd = box_process_begin(p, type);
-	control_send(box.control, op, fd);
-	closers_box_close(fd);
-}
-
-void front_box_granter_replace(bool dies_first)
-{
-	box.n_leases = 0;
-	replace(&box.granter, SOCK_SEQPACKET, CONTROL_NEW_GRANTER, dies_first);
-}
-
-void front_box_gpu_replace(enum front_box_asked which, bool dies_first)
-{
-	replace(&box.asked[which], SOCK_STREAM,
-		which == FRONT_BOX_PLANNER ? CONTROL_NEW_PLANNER : CONTROL_NEW_GPU, dies_first);
-}
-
-void front_box_hold_closes(bool hold)
-{
-	closers_box_hold(hold);
-}
-
-void front_box_pass(uint64_t ms)
-{
-	box.now_ns += ms * CLOCK_NS_PER_MS;
-}
-
-void front_box_reload(bool shared, unsigned limit)
-{
-	box.config.shared = shared;
-	box.config.queue_max = box.config.captures_per_user = box.config.connections_per_user =
-		1 + limit % 32;
-	front_box_reload_settings();
-}
-
-struct config *front_box_settings(void)
-{
-	return &box.config;
-}
-
-void front_box_reload_settings(void)
-{
-	control_send_reload(box.control, &box.config, -1);
-}
-
-void front_box_stop(void)
-{
-	box.stopped = true;
-	control_send(box.control, CONTROL_STOP, -1);
-}
-
-static void read_control(void)
-{
-	struct control_message m;
-	int fd;
-
-	while (control_receive(box.control, &m, &fd) > 0) {
-		fuzz_check(fd < 0);
-	}
-}
-
 /* --- turns --- */
 
 /* At the end everybody reads, and time passes, until the loop has nothing left. */
 static void end_turn(void)
 {
-	if (!box.stopped) {
+	if (!front_box.stopped) {
 		front_box_stop();
 	}
 	for (unsigned i = 0; i < FRONT_BOX_PEERS; i++) {
-		box.peers[i].reading = true;
+		front_box.peers[i].reading = true;
 	}
-	box.granter.prompt = true;
+	front_box.granter.prompt = true;
 	closers_box_hold(false);
-	while (box.granter.n_requests > 0) {
+	while (front_box.granter.n_requests > 0) {
 		front_box_granter_answer(0, 0);
 	}
 	for (unsigned i = 0; i < FRONT_BOX_ASKED; i++) {
-		box.asked[i].prompt = true;
-		while (box.asked[i].n_requests > 0) {
+		front_box.asked[i].prompt = true;
+		while (front_box.asked[i].n_requests > 0) {
 			front_box_gpu_answer((enum front_box_asked)i, FRONT_BOX_GOOD);
 		}
 	}
 	front_box_pass(100);
-	if (++box.turns_since_stop > STOP_TURNS) {
+	if (++front_box.turns_since_stop > STOP_TURNS) {
 		fuzz_fail("the front does not stop");
 	}
 }
@@ -890,28 +392,28 @@ static void turn(void)
 
 	find_readable();
 	for (unsigned i = 0; i < FRONT_BOX_PEERS; i++) {
-		busy = peer_send_chunk(&box.peers[i]) || busy;
-		busy = peer_read(&box.peers[i]) || busy;
+		busy = peer_send_chunk(&front_box.peers[i]) || busy;
+		busy = peer_read(&front_box.peers[i]) || busy;
 	}
-	while (granter_receive()) {
+	while (front_box_granter_receive()) {
 		busy = true;
 	}
 	for (unsigned i = 0; i < FRONT_BOX_ASKED; i++) {
-		while (gpu_receive((enum front_box_asked)i)) {
+		while (front_box_gpu_receive((enum front_box_asked)i)) {
 			busy = true;
 		}
 	}
-	if (is_readable(box.control)) {
-		read_control();
+	if (front_box_is_readable(front_box.control)) {
+		front_box_read_control();
 	}
 	closers_box_turn();
 	if (busy) {
 		return;
 	}
-	if (!box.acts_over && !box.act(box.userdata)) {
-		box.acts_over = true;
+	if (!front_box.acts_over && !front_box.act(front_box.userdata)) {
+		front_box.acts_over = true;
 	}
-	if (box.acts_over) {
+	if (front_box.acts_over) {
 		end_turn();
 	}
 }
@@ -923,7 +425,7 @@ EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int max, int timeo
 {
 	int n;
 
-	if (!box.active) {
+	if (!front_box.active) {
 		return (int)syscall(SYS_epoll_pwait, epoll, events, max, timeout_ms, mask, 8);
 	}
 	do {
@@ -940,9 +442,9 @@ EXPORT int epoll_wait(int epoll, struct epoll_event *events, int max, int timeou
 
 EXPORT int clock_gettime(clockid_t id, struct timespec *t)
 {
-	if (box.active && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE)) {
-		*t = (struct timespec){ (time_t)(box.now_ns / CLOCK_NS_PER_S),
-					(long)(box.now_ns % CLOCK_NS_PER_S) };
+	if (front_box.active && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE)) {
+		*t = (struct timespec){ (time_t)(front_box.now_ns / CLOCK_NS_PER_S),
+					(long)(front_box.now_ns % CLOCK_NS_PER_S) };
 		return 0;
 	}
 	return (int)syscall(SYS_clock_gettime, id, t);
@@ -953,15 +455,15 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 {
 	struct ucred *u = value;
 
-	if (box.active && level == SOL_SOCKET && name == SO_PEERCRED) {
-		unsigned i = box.n_accepted++ % 256;
+	if (front_box.active && level == SOL_SOCKET && name == SO_PEERCRED) {
+		unsigned i = front_box.n_accepted++ % 256;
 
-		*u = (struct ucred){ .pid = box.pids[i] ? box.pids[i] : getpid(),
-				     .uid = uids[box.users[i]],
+		*u = (struct ucred){ .pid = front_box.pids[i] ? front_box.pids[i] : getpid(),
+				     .uid = front_box_uids[front_box.users[i]],
 				     .gid = 50000 };
 		return 0;
 	}
-	if (box.active && level == SOL_SOCKET && name == SO_PEERGROUPS) {
+	if (front_box.active && level == SOL_SOCKET && name == SO_PEERGROUPS) {
 		*size = 0;
 		return 0;
 	}
@@ -984,12 +486,12 @@ EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct 
 /* Tokens are the same in every run. */
 EXPORT ssize_t getrandom(void *data, size_t n, unsigned flags)
 {
-	if (!box.active) {
+	if (!front_box.active) {
 		return syscall(SYS_getrandom, data, n, flags);
 	}
 	for (size_t i = 0; i < n; i++) {
-		box.random = box.random * 6364136223846793005u + 1442695040888963407u;
-		((uint8_t *)data)[i] = (uint8_t)(box.random >> 56);
+		front_box.random = front_box.random * 6364136223846793005u + 1442695040888963407u;
+		((uint8_t *)data)[i] = (uint8_t)(front_box.random >> 56);
 	}
 	return (ssize_t)n;
 }
@@ -1007,19 +509,20 @@ static int lowest_fd(void)
 
 static void open_listener(void)
 {
-	box.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	box.address.sun_family = AF_UNIX;
-	box.address_length = sizeof(box.address);
+	front_box.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	front_box.address.sun_family = AF_UNIX;
+	front_box.address_length = sizeof(front_box.address);
 	/* A name of the kernel's choice. */
-	fuzz_check(bind(box.listener, (struct sockaddr *)&box.address, sizeof(sa_family_t)) == 0);
-	fuzz_check(getsockname(box.listener, (struct sockaddr *)&box.address,
-			       &box.address_length) == 0);
-	fuzz_check(listen(box.listener, 64) == 0);
+	fuzz_check(bind(front_box.listener, (struct sockaddr *)&front_box.address,
+			sizeof(sa_family_t)) == 0);
+	fuzz_check(getsockname(front_box.listener, (struct sockaddr *)&front_box.address,
+			       &front_box.address_length) == 0);
+	fuzz_check(listen(front_box.listener, 64) == 0);
 }
 
 static void configure(void)
 {
-	struct config *c = &box.config;
+	struct config *c = &front_box.config;
 
 	*c = (struct config){
 		.lease_ns = 600 * CLOCK_NS_PER_S,
@@ -1031,23 +534,23 @@ static void configure(void)
 	};
 	c->captures_per_minute = c->permissions_per_minute = CONFIG_RATE_MAX;
 	c->questions_per_minute = CONFIG_RATE_MAX;
-	c->policy.allow.uids[c->policy.allow.n_uids++] = uids[FRONT_BOX_ANN];
-	c->policy.allow.uids[c->policy.allow.n_uids++] = uids[FRONT_BOX_BOB];
+	c->policy.allow.uids[c->policy.allow.n_uids++] = front_box_uids[FRONT_BOX_ANN];
+	c->policy.allow.uids[c->policy.allow.n_uids++] = front_box_uids[FRONT_BOX_BOB];
 }
 
 static void box_init(front_box_act act, void *userdata)
 {
-	memset(&box, 0, sizeof(box));
-	box.act = act;
-	box.userdata = userdata;
-	box.now_ns = 1000 * CLOCK_NS_PER_S;
+	memset(&front_box, 0, sizeof(front_box));
+	front_box.act = act;
+	front_box.userdata = userdata;
+	front_box.now_ns = 1000 * CLOCK_NS_PER_S;
 	for (unsigned i = 0; i < FRONT_BOX_PEERS; i++) {
-		box.peers[i] = (struct box_peer){ .fd = -1, .reading = true };
+		front_box.peers[i] = (struct box_peer){ .fd = -1, .reading = true };
 	}
-	box.granter = (struct box_process){ .fd = -1, .prompt = true };
-	box.asked[FRONT_BOX_GPU] = box.asked[FRONT_BOX_PLANNER] = box.granter;
-	arena_init(&box.arena, LIMIT_UNPACKED_BYTES);
-	arena_init(&box.scratch, 4 * LIMIT_UNPACKED_BYTES);
+	front_box.granter = (struct box_process){ .fd = -1, .prompt = true };
+	front_box.asked[FRONT_BOX_GPU] = front_box.asked[FRONT_BOX_PLANNER] = front_box.granter;
+	arena_init(&front_box.arena, LIMIT_UNPACKED_BYTES);
+	arena_init(&front_box.scratch, 4 * LIMIT_UNPACKED_BYTES);
 	configure();
 	open_listener();
 	closers_box_begin();
@@ -1056,16 +559,16 @@ static void box_init(front_box_act act, void *userdata)
 static void box_deinit(void)
 {
 	for (unsigned i = 0; i < FRONT_BOX_PEERS; i++) {
-		peer_close(&box.peers[i]);
+		peer_close(&front_box.peers[i]);
 	}
-	process_end(&box.granter);
-	process_end(&box.asked[FRONT_BOX_GPU]);
-	process_end(&box.asked[FRONT_BOX_PLANNER]);
-	closers_box_close(box.listener);
-	closers_box_close(box.control);
+	front_box_process_end(&front_box.granter);
+	front_box_process_end(&front_box.asked[FRONT_BOX_GPU]);
+	front_box_process_end(&front_box.asked[FRONT_BOX_PLANNER]);
+	closers_box_close(front_box.listener);
+	closers_box_close(front_box.control);
 	closers_box_end();
-	arena_deinit(&box.arena);
-	arena_deinit(&box.scratch);
+	arena_deinit(&front_box.arena);
+	arena_deinit(&front_box.scratch);
 }
 
 void front_box_run(front_box_act act, void *userdata)
@@ -1076,16 +579,16 @@ void front_box_run(front_box_act act, void *userdata)
 
 	box_init(act, userdata);
 	fuzz_check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) == 0);
-	box.control = control[0];
-	granter = box_process_begin(&box.granter, SOCK_SEQPACKET);
-	gpu = box_process_begin(&box.asked[FRONT_BOX_GPU], SOCK_STREAM);
-	planner = box_process_begin(&box.asked[FRONT_BOX_PLANNER], SOCK_STREAM);
-	box.active = true;
+	front_box.control = control[0];
+	granter = front_box_process_begin(&front_box.granter, SOCK_SEQPACKET);
+	gpu = front_box_process_begin(&front_box.asked[FRONT_BOX_GPU], SOCK_STREAM);
+	planner = front_box_process_begin(&front_box.asked[FRONT_BOX_PLANNER], SOCK_STREAM);
+	front_box.active = true;
 	status = front_run(&(struct front_start){
-		.config = &box.config,
+		.config = &front_box.config,
 		.jobs = &no_jobs,
 		.restarts = &no_restarts,
-		.listeners = &box.listener,
+		.listeners = &front_box.listener,
 		.n_listeners = 1,
 		.control = control[1],
 		.granter = granter,
@@ -1093,7 +596,7 @@ void front_box_run(front_box_act act, void *userdata)
 		.planner = planner,
 		.audit = -1,
 	});
-	box.active = false;
+	front_box.active = false;
 	fuzz_check(status == 0); /* else a handle is left in the loop */
 	closers_box_close(control[1]);
 	box_deinit();

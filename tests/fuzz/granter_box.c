@@ -72,20 +72,25 @@ static void begin_packet(void)
 	box.figures.packets++;
 }
 
-static bool hangs_anywhere(void)
+static void set_thread(unsigned thread, bool busy, bool hangs)
 {
-	for (unsigned i = 0; i < THREADS; i++) {
-		if (box.threads[i].hangs) {
-			return true;
-		}
-	}
-	return false;
+	struct box_thread *h = &box.threads[thread];
+
+	box.n_hanging += (unsigned)hangs - (unsigned)h->hangs;
+	box.n_stuck += (unsigned)(busy && hangs) - (unsigned)(h->busy && h->hangs);
+	h->busy = busy;
+	h->hangs = hangs;
+}
+
+static void set_hangs(unsigned thread, bool hangs)
+{
+	set_thread(thread, box.threads[thread].busy, hangs);
 }
 
 static void answer_everywhere(void)
 {
 	for (unsigned i = 0; i < THREADS; i++) {
-		box.threads[i].hangs = false;
+		set_hangs(i, false);
 	}
 }
 
@@ -112,7 +117,7 @@ static void act(void)
 		box.generations[box.step.pid % BOX_PIDS]++;
 		break;
 	case BOX_STOP_READING:
-		box.reading = hangs_anywhere();
+		box.reading = box.n_hanging > 0;
 		break;
 	case BOX_READ:
 		box.reading = true;
@@ -122,10 +127,10 @@ static void act(void)
 		break;
 	case BOX_HANG:
 		/* What a front that does not read is told later, the model could not place. */
-		box.threads[box.step.pid % THREADS].hangs = box.reading;
+		set_hangs(box.step.pid % THREADS, box.reading);
 		break;
 	case BOX_ANSWER:
-		box.threads[box.step.pid % THREADS].hangs = false;
+		set_hangs(box.step.pid % THREADS, false);
 		break;
 	case BOX_END:
 		box.at_end = true;
@@ -314,7 +319,8 @@ static int box_pidfd_open(uint32_t pid)
 		errno = pid == 0 || pid > INT32_MAX ? EINVAL : ESRCH;
 		return -1;
 	}
-	for (int i = 0; i < FDS_MAX; i++) { /* a process is watched once */
+	for (unsigned i = 0, left = box.n_fds; left > 0; i++) { /* a process is watched once */
+		left -= fds[i].kind != FD_FREE;
 		fuzz_check(fds[i].kind != FD_PIDFD || fds[i].pid != pid || has_exited(&fds[i]));
 	}
 	return fd_new((struct box_fd){
@@ -500,7 +506,7 @@ void thread_give(unsigned thread, const struct call *call)
 	const struct box_fd *f = fd_find(call->fd);
 
 	fuzz_check(thread < THREADS && !h->busy && f && f->kind == FD_FILE);
-	h->busy = true;
+	set_thread(thread, true, h->hangs);
 	h->call = *call;
 	h->lease = f->allocated ? f->lease : f->asked_lease;
 	h->since_ns = box.now_ns;
@@ -514,7 +520,7 @@ bool thread_take(unsigned thread, struct call *ret)
 	if (!h->busy || h->hangs) {
 		return false;
 	}
-	h->busy = false;
+	set_thread(thread, false, false);
 	*ret = h->call;
 	return true;
 }

@@ -40,12 +40,14 @@ static bool is_over(const struct model_lease *l)
 /* The thread that does not return from a call for the lease, or NULL. */
 static const struct box_thread *stuck_thread(uint64_t lease)
 {
-	for (unsigned i = 0; i < THREADS; i++) {
+	for (unsigned i = 0, left = box.n_stuck; left > 0; i++) {
 		const struct box_thread *h = &box.threads[i];
+		bool stuck = h->busy && h->hangs;
 
-		if (h->busy && h->hangs && h->lease == lease) {
+		if (stuck && h->lease == lease) {
 			return h;
 		}
+		left -= stuck;
 	}
 	return NULL;
 }

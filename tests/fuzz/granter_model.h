@@ -83,6 +83,7 @@ struct box {
 	unsigned n_waiting;
 	uint64_t last_id;
 	struct box_thread threads[THREADS];
+	unsigned n_hanging, n_stuck; /* of these; stuck: with a call that does not return */
 
 	struct model_lease leases[GRANTER_LEASES_MAX];
 	unsigned n_leases, n_objects;

@@ -127,7 +127,7 @@ static void sweep(struct fixture *f, enum kind kind, const char *knob, int error
 	fixture_set_knob(f, "fail_errno", (unsigned)error);
 	calls = run_once(&s, ALL);
 	assert_true(calls > 0 && calls < ALL && s.measured == 1);
-	wanted = (unsigned)requirement_amount(requirement_times_count() ? 90 : 50, calls);
+	wanted = (unsigned)requirement_amount(requirement_times_count() ? 90 : 30, calls);
 	by = (calls + wanted - 1) / wanted;
 	for (unsigned n = 1; n <= calls; n += by, steps++) {
 		if (getenv("GPUCTR_TEST_VERBOSE")) {

@@ -84,7 +84,7 @@ static void where(pid_t pid, int fd, char ret[PATH_MAX])
 
 /* Pipes to the client, the user's standard error, and what the driver and the library of the permit
  * opened: no capture file, no stream of records, no connection of the client's. */
-static void expect_nothing_of_the_clients(struct fixture *f, pid_t sampler, pid_t client)
+static void expect_nothing_of_the_clients(pid_t sampler, pid_t client)
 {
 	char own[PATH_MAX], theirs[PATH_MAX];
 
@@ -99,7 +99,6 @@ static void expect_nothing_of_the_clients(struct fixture *f, pid_t sampler, pid_
 			assert_string_not_equal(own, theirs);
 		}
 	}
-	(void)f;
 }
 
 static void a_sampler_is_its_users_process(void **state)
@@ -117,7 +116,7 @@ static void a_sampler_is_its_users_process(void **state)
 	sampler = process_child(client->pid, "gpuctr-sampler");
 	assert_true(sampler > 0);
 	threads = expect_no_powers(sampler);
-	expect_nothing_of_the_clients(f, sampler, client->pid);
+	expect_nothing_of_the_clients(sampler, client->pid);
 	fixture_release(f);
 	expect_exit(client, 3);
 	requirement_figure("R32",

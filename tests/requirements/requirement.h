@@ -20,6 +20,10 @@ bool requirement_times_count(void);
 /* May times be compared with a bound? Only at full size, on a machine that does nothing else. */
 bool requirement_times_hold(void);
 
+/* Shall this cell of a matrix be run, of those that are run one after the other? All of them; one
+ * in so many under a sanitizer, which looks at what is the same code in each. */
+bool requirement_cell(size_t cell, size_t one_in);
+
 /* One line "<id>: <text>". id is "R13". */
 void requirement_figure(const char *id, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -182,7 +182,7 @@ static double bytes_of(const struct simulation *s, double bytes, unsigned in_row
 	const struct simulation_cache *c = &s->options.cache;
 	double spilt = in_row == 1 ? c->spill * s->before_bytes : 0;
 
-	return bytes * (1 - c->hits * kept(c, in_row)) + spilt;
+	return bytes * (c->hits > 0 ? 1 - c->hits * kept(c, in_row) : 1) + spilt;
 }
 
 /* --- launches --- */

@@ -579,18 +579,6 @@ void fixture_limit(unsigned seconds)
 	alarm(seconds > TEST_LIMIT_S ? seconds : TEST_LIMIT_S);
 }
 
-void fixture_use_sampler(struct fixture *f, const char *text)
-{
-	const char *path = fixture_path(f, "sampler");
-	FILE *file = fopen(path, "we");
-
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
-	assert_int_equal(chmod(path, 0755), 0);
-	setenv("GPUCTR_SAMPLER", path, 1);
-}
-
 /* --- expectations --- */
 
 static void show(const struct program *p)

@@ -74,3 +74,15 @@ void expect_text_soon(const char *path, const char *text)
 		sleep_ms(2);
 	}
 }
+
+void fixture_use_sampler(struct fixture *f, const char *text)
+{
+	const char *path = fixture_path(f, "sampler");
+	FILE *file = fopen(path, "we");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	assert_int_equal(chmod(path, 0755), 0);
+	setenv("GPUCTR_SAMPLER", path, 1);
+}

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include "proto/nvidia/catalogue.h"
 #include "proto/nvidia/vendor.h"
 #include "tests/unit/unit.h"
 
@@ -32,4 +33,17 @@ static inline int cupti_open(void)
 		return UNIT_SKIP;
 	}
 	return 0;
+}
+
+/* With what it knows of a GH100. 1: it knows nothing, and the reason is printed. */
+static inline int cupti_open_gh100(struct catalogue *ret)
+{
+	struct refusal r;
+	int result = cupti_open();
+
+	if (result == 0 && catalogue_init(ret, &cupti, "GH100", &r) != 0) {
+		fprintf(stderr, "%s\n", r.message);
+		return 1;
+	}
+	return result;
 }

@@ -292,15 +292,10 @@ int main(void)
 		cmocka_unit_test(an_unknown_chip_is_told),
 		cmocka_unit_test(our_own_names_are_found),
 	};
-	struct refusal r;
-	int result = cupti_open();
+	int result = cupti_open_gh100(&gh100);
 
 	if (result != 0) {
 		return result;
-	}
-	if (catalogue_init(&gh100, &cupti, "GH100", &r) != 0) {
-		fprintf(stderr, "%s\n", r.message);
-		return 1;
 	}
 	result = cmocka_run_group_tests(tests, NULL, NULL);
 	catalogue_deinit(&gh100);

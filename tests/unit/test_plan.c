@@ -500,15 +500,10 @@ int main(void)
 		TEST(an_empty_list_is_refused),
 		TEST(a_hostile_name_is_only_unknown),
 	};
-	struct refusal r;
-	int result = cupti_open();
+	int result = cupti_open_gh100(&gh100);
 
 	if (result != 0) {
 		return result;
-	}
-	if (catalogue_init(&gh100, &cupti, "GH100", &r) != 0) {
-		fprintf(stderr, "%s\n", r.message);
-		return 1;
 	}
 	result = cmocka_run_group_tests(tests, NULL, NULL);
 	catalogue_deinit(&gh100);

@@ -47,9 +47,10 @@ static void make(size_t n_metrics)
 	}
 	made.values[5] = NAN;
 	for (size_t i = 0; i < COPIES; i++) {
-		made.copies[i] =
-			(struct gpuctr_copy){ 1, GPUCTR_COPY_SET,	0,	   7, i << 40,
-					      i, (int64_t)i * 1000 + 1, (int64_t)i };
+		made.copies[i] = (struct gpuctr_copy){
+			1, GPUCTR_COPY_SET,	  (unsigned)i % 4, 7 + (unsigned)i % 3, i << 40,
+			i, (int64_t)i * 1000 + 1, (int64_t)i
+		};
 	}
 }
 
@@ -115,6 +116,8 @@ static int read_copies(struct store_reader *r, size_t *ret_n)
 			const struct gpuctr_copy *want = &made.copies[*ret_n + i];
 
 			assert_int_equal(copies[i].kind, want->kind);
+			assert_int_equal(copies[i].device, want->device);
+			assert_int_equal(copies[i].context, want->context);
 			assert_true(copies[i].stream == want->stream);
 			assert_true(copies[i].bytes == want->bytes);
 			assert_true(copies[i].start_ns == want->start_ns);
