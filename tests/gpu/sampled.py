@@ -217,6 +217,66 @@ def sampled(m):
     slowdown(m, "resnet18", 6, 1.05)
 
 
+def pairs(m, model, batch, rounds, bound):
+    """As slowdown(), in windows of 0.8 s: what CUPTI leaves behind and a program's own pace change less between two of them."""
+    p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", rounds * 4.2 + 8)
+    p.wait_for("standing ready", 60)
+    time.sleep(2)
+    plain, sampled = [], []
+
+    def uncaptured():
+        time.sleep(0.4)
+        begin = time.time()
+        time.sleep(0.8)
+        plain.append((begin, time.time()))
+
+    uncaptured()
+    for _ in range(rounds):
+        c = m.start_client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", 1.7, "--no-summary")
+        time.sleep(0.8)
+        begin = time.time()
+        time.sleep(0.8)
+        sampled.append((begin, time.time()))
+        if c.wait(60) != 0:
+            print("   ", c.err()[-300:])
+        uncaptured()
+    p.wait(120)
+    steps = told_by(p).get("steps", [])
+    off = [pace(steps, w) for w in plain]
+    ratios = [pace(steps, on) * 2 / (off[i] + off[i + 1]) for i, on in enumerate(sampled)]
+    ratios = [r for r in ratios if r == r]
+    row(f"{model}, batch {batch} ({median(off):.1f} ms a step), sampled / not", f"{quartiles(ratios)} of {len(ratios)} pairs of windows of 0.8 s",
+        bound, median(ratios) <= bound)
+
+
+def all_pairs(m):
+    pairs(m, "resnet18", 64, 30, 1.05)
+    pairs(m, "resnet18", 512, 30, 1.02)
+
+
+def several(m):
+    """A sampler for each GPU: copies on two of them at once, and ranks of one training."""
+    copies = "; ".join(f"CUDA_VISIBLE_DEVICES={i} {m.workload} --kind copy --kernels 1000 --repeat 1 >/dev/null & p{i}=$!" for i in range(2))
+    r, kernels, totals = m.capture("several.jsonl", "--mode", "sample", "--metrics", LIST, "--", "sh", "-c", f"{copies}; wait $p0 && wait $p1")
+    print("\n".join("    " + line for line in lines_of(r.stderr)))
+    found = {}
+    for k in kernels:
+        found.setdefault(k["process"], []).append(k["metrics"][METRICS[0]])
+    means = [mean(v) / COPY_BYTES if mean(v) else float("nan") for v in found.values()]
+    row("copies on two GPUs at once, read by each, sampled", f"{', '.join(f'{v:.4f}' for v in means)} of 256 MiB; {told(totals)}; exit {r.returncode}",
+        "2, 1 %, exit 0", len(means) == 2 and all(abs(v - 1) <= 0.01 for v in means) and r.returncode == 0)
+    argv = ["python3", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={m.gpus}", m.stage / "ddp.py", "--iterations", 300]
+    losses = []
+    for wrap in (lambda: m.run(argv, denied=False), lambda: m.client("run", "--mode", "sample", "--metrics", LIST, "--", *argv, timeout=200)):
+        r = wrap()
+        losses.append(sorted(set(re.findall(r"loss ([\d.]+)", r.stdout))))
+    print("\n".join("    " + line for line in lines_of(r.stderr)))
+    seen = re.search(r"([\d,]+) kernels seen in (\d+) process\w*: ([\d,]+) measured", r.stderr)
+    lacking = re.search(r"([\d,]+) of [\d,]+ kernels have no value", r.stderr)
+    row(f"{m.gpus} ranks sampled", f"exit {r.returncode}, {seen[0] if seen else r.stderr[-300:]}; {lacking[0] if lacking else ''}; losses {losses}",
+        "exit 0, plain losses", r.returncode == 0 and bool(seen) and losses[0] == losses[1])
+
+
 def record(m):
     """Half a second of a training that runs, in files that keep its samples: client/replay/transformer-h200.gpuctr, and the
     same with a metric of the SMs. Small pages, because a capture has many small tables."""
