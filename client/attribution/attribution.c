@@ -253,7 +253,6 @@ static void forget(struct attribution *a, size_t samples, int end)
 static int estimate_shifts(struct attribution *a)
 {
 	int r = 0, known = 1;
-	int64_t least = INT64_MAX, most = INT64_MIN;
 
 	for (uint32_t i = 0; r >= 0 && i < a->options.metrics; i++) {
 		struct metric *m = &a->metrics[i];
@@ -269,36 +268,54 @@ static int estimate_shifts(struct attribution *a)
 			a->counts.apart_ns = shift.apart ? shift.ns : 0;
 		}
 		known = known && m->shift_known;
-		least = m->shift_ns < least ? m->shift_ns : least;
-		most = m->shift_ns > most ? m->shift_ns : most;
-		a->counts.shift_ns[i] = m->shift_ns;
 	}
 	a->counts.shift_known = known;
-	a->shift_least_ns = least;
-	a->shift_most_ns = most;
 	return r;
 }
 
-/* Once, of the first window that has positions. */
+static void note_shifts(struct attribution *a)
+{
+	int64_t least = INT64_MAX, most = INT64_MIN;
+
+	for (uint32_t i = 0; i < a->options.metrics; i++) {
+		int64_t ns = a->metrics[i].shift_ns;
+
+		least = ns < least ? ns : least;
+		most = ns > most ? ns : most;
+		a->counts.shift_ns[i] = ns;
+	}
+	a->shift_least_ns = least;
+	a->shift_most_ns = most;
+}
+
+static void number_shapes(struct attribution *a)
+{
+	struct window *w = &a->window;
+
+	for (size_t i = 0; a->shapes.n > 0 && i < w->kernels_used; i++) {
+		w->kernels[i].profile = profile_number(&a->shapes, w->kernels[i].k.shape);
+	}
+}
+
+/* Once, of the first window that has positions, because all equations of a position have to be of
+ * one profile. Later shapes have none. */
 static int fit_profiles(struct attribution *a)
 {
 	struct window *w = &a->window;
 	uint32_t positions = steps_positions(a->steps);
 	int r = 0;
 
-	if (!a->profiles_known && !a->apart && positions > 0 && w->samples_used > 0) {
-		a->profiles_known = 1;
-		r = profile_choose(&a->shapes, w);
+	if (a->profiles_known || a->apart || positions == 0 || w->samples_used == 0) {
+		number_shapes(a);
+		return 0;
 	}
-	for (size_t i = 0; a->shapes.n > 0 && i < w->kernels_used; i++) {
-		w->kernels[i].profile = profile_number(&a->shapes, w->kernels[i].k.shape);
-	}
-	for (uint32_t i = 0; r == 0 && a->shapes.n > 0 && i < a->options.metrics; i++) {
+	a->profiles_known = 1;
+	r = profile_choose(&a->shapes, w);
+	number_shapes(a);
+	for (uint32_t i = 0; r == 0 && i < a->options.metrics; i++) {
 		struct metric *m = &a->metrics[i];
 
-		if (!m->profiles) {
-			r = profile_fit(&a->shapes, w, positions, i, m->shift_ns, &m->profiles);
-		}
+		r = profile_fit(&a->shapes, w, positions, i, &m->shift_ns, &m->profiles);
 	}
 	return r;
 }
@@ -322,6 +339,7 @@ static int attribute(struct attribution *a, int force, int end)
 	}
 	if (r >= 0) {
 		r = fit_profiles(a);
+		note_shifts(a);
 	}
 	if (r < 0) {
 		return r;

@@ -24,7 +24,8 @@ struct metric {
 	double *solution, *inverse;
 	/* The same without profiles, where there are some: by how much these matter. */
 	struct normal evens;
-	double *even;
+	double *even, *even_inverse;
+	int even_known;
 	double *residual;	  /* squared coefficient times squared residual */
 	double *given, *given_m2; /* what kernels of the position got: mean, squared deviations */
 	double *given_count, *given_ns;

@@ -11,6 +11,16 @@ double profile_overlap(double from, double to, int piece)
 	return end > begin ? end - begin : 0;
 }
 
+double profile_rate(const struct profile *p, double at)
+{
+	int piece = 0;
+
+	while (piece + 1 < PROFILE_PIECES && at >= profile_bounds[piece + 1]) {
+		piece++;
+	}
+	return p->share[piece] / (profile_bounds[piece + 1] - profile_bounds[piece]);
+}
+
 double profile_part(const struct profile *p, double from, double to)
 {
 	double part = 0;

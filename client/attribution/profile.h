@@ -20,5 +20,8 @@ struct profile {
 /* The part of a piece that lies between two fractions of the kernel's time, as such a fraction. */
 double profile_overlap(double from, double to, int piece);
 
+/* The rate at a fraction of the kernel's time, as a multiple of its mean rate. */
+double profile_rate(const struct profile *p, double at);
+
 /* The part of a kernel's value that it makes between two fractions of its time. */
 double profile_part(const struct profile *p, double from, double to);

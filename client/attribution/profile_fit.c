@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A sample of 10 us lies in few kernels, so that how one of them spreads its value over its time
- * hardly matters. A sample of 200 us covers whole kernels and parts of others, and a kernel's last
- * wave of blocks, in which half of the SMs are idle, looks like its neighbour's small value: on an
- * H200 kernels of 100 us and more were 1.3 to 2.8 % off in the median for that reason, at three
- * times the error that was told.
+/* Least squares take a kernel's rate as even over its time, but its beginning is slow, and in its
+ * last wave of blocks half of the SMs are idle. In samples of 200 us that looks like a small value
+ * of its neighbour: on an H200 kernels of 100 us and more were 1.3 to 2.8 % off in the median, at
+ * three times the error that was told. Of kernels of a few us the same holds in samples of 10 us.
  *
  * Kernels of one shape spread their values alike, wherever they are in a step. So a kernel's time
  * is cut into a few pieces, and two least squares alternate: positions' values with the profiles
- * so far, then pieces' rates with these values. A piece of which samples tell little keeps the
- * kernel's mean rate: the equations say so with the weight of a deviation of RATE_DEVIATION. */
+ * so far, then pieces' rates with these values, and how far the shift of the clocks is off, which
+ * an even rate had pulled by 1 to 2 us. A piece of which samples tell little keeps the kernel's
+ * mean rate: the equations say so with the weight of a deviation of RATE_DEVIATION. */
 
 #include "client/attribution/profile_fit.h"
 
@@ -20,17 +20,18 @@
 
 #include "client/attribution/window.h"
 
-/* Shorter samples need no profiles. */
-#define LONG_NS 40000
 /* Shapes that last less than this part of a sample have none. */
 #define SHORT_PART 8
 #define SHAPES_MOST 256
 #define SAMPLES_LEAST 256
-#define SAMPLES_MOST 131072
+#define SAMPLES_MOST 65536
 /* Samples of more kernels say little of any of them. */
 #define CROWD 8
 #define ROUNDS 3
 #define RATE_DEVIATION 0.3
+#define SHIFT_DEVIATION_NS 2000.0
+/* Unknowns are not negative, so what is solved for is the change of the shift and so much. */
+#define SHIFT_MOST_NS 5000.0
 
 static int compare_shapes(const void *a, const void *b)
 {
@@ -85,7 +86,7 @@ static size_t add_up(struct candidate *c, size_t n)
 	return used;
 }
 
-int profile_choose(struct profile_shapes *s, struct window *w)
+int profile_choose(struct profile_shapes *s, const struct window *w)
 {
 	double length = (double)(w->samples[w->samples_used / 2].end_ns -
 				 w->samples[w->samples_used / 2].start_ns);
@@ -93,9 +94,6 @@ int profile_choose(struct profile_shapes *s, struct window *w)
 	size_t n;
 
 	s->sample_ns = length;
-	if (length < LONG_NS) {
-		return 0;
-	}
 	c = malloc((w->kernels_used + 1) * sizeof(*c));
 	s->v = malloc(SHAPES_MOST * sizeof(*s->v));
 	if (!c || !s->v) {
@@ -129,7 +127,8 @@ struct fit {
 	uint64_t cells;
 	struct profile *profiles;
 	struct normal normal;
-	double *values, *rates; /* of positions, and of pieces as multiples of the kernel's */
+	double *values; /* of positions */
+	double *rates;	/* of pieces, as multiples of their kernel's; and last the shift's change */
 };
 
 static int is_usable(const struct fit *f, const struct window_cell *cell)
@@ -160,7 +159,7 @@ static int on_positions(void *user, const struct window_cell *cell)
 		return 0;
 	}
 	f->cells++;
-	count = window_equation(f->w, cell, unknowns, coefficients);
+	count = window_equation(f->w, cell, cell->part, unknowns, coefficients);
 	return normal_add(&f->normal, unknowns, coefficients, count, value_of(f, cell));
 }
 
@@ -181,11 +180,35 @@ static uint32_t add_entry(uint32_t *unknowns, double *coefficients, uint32_t cou
 	return count;
 }
 
+/* The rate of a kernel at some time of its, in its value a ns. */
+static double rate_at(const struct fit *f, const struct window_kernel *k, double at)
+{
+	double ns = (double)(k->k.end_ns - k->k.start_ns);
+
+	return k->profile == PROFILE_NONE ? 1 / ns
+					  : profile_rate(&f->profiles[k->profile], at) / ns;
+}
+
+/* By how much a sample's value grows when it is shifted by a ns. */
+static double slope_of(const struct fit *f, const struct window_cell *cell)
+{
+	double slope = 0;
+
+	for (uint32_t i = 0; i < cell->count; i++) {
+		const struct window_kernel *k = &f->w->kernels[cell->kernels[i]];
+
+		slope += cell->to[i] < 1 ? f->values[k->position] * rate_at(f, k, cell->to[i]) : 0;
+		slope -= cell->from[i] > 0 ? f->values[k->position] * rate_at(f, k, cell->from[i])
+					   : 0;
+	}
+	return slope;
+}
+
 static int on_pieces(void *user, const struct window_cell *cell)
 {
 	struct fit *f = user;
-	uint32_t unknowns[CROWD * PROFILE_PIECES], count = 0;
-	double coefficients[CROWD * PROFILE_PIECES], value;
+	uint32_t unknowns[CROWD * PROFILE_PIECES + 1], count = 0;
+	double coefficients[CROWD * PROFILE_PIECES + 1], value, slope;
 
 	if (!is_usable(f, cell)) {
 		return 0;
@@ -208,7 +231,9 @@ static int on_pieces(void *user, const struct window_cell *cell)
 			}
 		}
 	}
-	return normal_add(&f->normal, unknowns, coefficients, count, value);
+	slope = slope_of(f, cell);
+	count = add_entry(unknowns, coefficients, count, f->shapes->n * PROFILE_PIECES, slope);
+	return normal_add(&f->normal, unknowns, coefficients, count, value + SHIFT_MOST_NS * slope);
 }
 
 static int sweep(struct fit *f, uint32_t unknowns, window_on_cell *on_cell)
@@ -236,13 +261,18 @@ static int solve_positions(struct fit *f, double *left)
 static int solve_pieces(struct fit *f, double left)
 {
 	uint32_t n = f->shapes->n * PROFILE_PIECES;
-	double weight = sqrt(left) / RATE_DEVIATION;
-	int r = sweep(f, n, on_pieces);
+	double weight = sqrt(left) / RATE_DEVIATION, shift = sqrt(left) / SHIFT_DEVIATION_NS;
+	int r = sweep(f, n + 1, on_pieces);
 
 	for (uint32_t i = 0; r == 0 && i < n; i++) {
 		r = normal_add(&f->normal, &i, &weight, 1, weight);
 	}
-	return r == 0 ? normal_solve(&f->normal, f->rates, NULL) : r;
+	r = r == 0 ? normal_add(&f->normal, &n, &shift, 1, shift * SHIFT_MOST_NS) : r;
+	r = r == 0 ? normal_solve(&f->normal, f->rates, NULL) : r;
+	if (r == 0) {
+		f->shift_ns += (int64_t)(fmin(f->rates[n], 2 * SHIFT_MOST_NS) - SHIFT_MOST_NS);
+	}
+	return r;
 }
 
 static void set_profiles(struct fit *f)
@@ -288,14 +318,14 @@ static int fit(struct fit *f)
 }
 
 int profile_fit(const struct profile_shapes *s, struct window *w, uint32_t positions,
-		uint32_t metric, int64_t shift_ns, struct profile **ret)
+		uint32_t metric, int64_t *shift_ns, struct profile **ret)
 {
 	size_t n = w->samples_used, middle = n > SAMPLES_MOST ? (n - SAMPLES_MOST) / 2 : 0;
 	struct fit f = { .shapes = s,
 			 .w = w,
 			 .positions = positions,
 			 .metric = metric,
-			 .shift_ns = shift_ns,
+			 .shift_ns = *shift_ns,
 			 .from = middle,
 			 .to = n - middle };
 	int r = -ENOMEM;
@@ -309,13 +339,14 @@ int profile_fit(const struct profile_shapes *s, struct window *w, uint32_t posit
 	}
 	f.profiles = malloc(s->n * sizeof(*f.profiles));
 	f.values = calloc((size_t)positions + 1, sizeof(double));
-	f.rates = calloc((size_t)s->n * PROFILE_PIECES, sizeof(double));
+	f.rates = calloc((size_t)s->n * PROFILE_PIECES + 1, sizeof(double));
 	if (f.profiles && f.values && f.rates) {
 		even_profiles(&f);
 		r = fit(&f);
 	}
 	if (r == 0) {
 		*ret = f.profiles;
+		*shift_ns = f.shift_ns;
 		f.profiles = NULL;
 	}
 	normal_deinit(&f.normal);

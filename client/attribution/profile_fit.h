@@ -14,15 +14,15 @@ struct profile_shapes {
 	double sample_ns; /* for which they were chosen */
 };
 
-/* Chooses the shapes of kernels in a sorted window, but only where samples are so long that
- * profiles matter: else n stays 0. Gives all kernels there their number. -ENOMEM. */
-int profile_choose(struct profile_shapes *s, struct window *w);
+/* Chooses shapes of kernels in a sorted window that has samples: those that take the most time, and
+ * not much less each than a sample. -ENOMEM. */
+int profile_choose(struct profile_shapes *s, const struct window *w);
 
 /* The number of a shape, or PROFILE_NONE. */
 uint32_t profile_number(const struct profile_shapes *s, uint32_t shape);
 
 /* Fits one profile a shape to samples of one metric, from a window whose kernels have their
  * positions; positions: how many there are. *ret: NULL where there are no shapes or samples do not
- * tell; the caller frees it. -ENOMEM. */
+ * tell; the caller frees it. *shift_ns is corrected if there are profiles. -ENOMEM. */
 int profile_fit(const struct profile_shapes *s, struct window *w, uint32_t positions,
-		uint32_t metric, int64_t shift_ns, struct profile **ret);
+		uint32_t metric, int64_t *shift_ns, struct profile **ret);

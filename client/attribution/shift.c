@@ -32,6 +32,7 @@
 /* Samples that are so many times as long as the clocks may be apart hold so many kernels that the
  * one in the middle says little. Least squares alone tells their shift. */
 #define LONG 4
+#define SETTLED_LEAST 1024 /* samples */
 
 struct look {
 	const struct window *w;
@@ -125,7 +126,7 @@ static int on_fit(void *user, const struct window_cell *cell)
 	if (!is_usable(w, cell)) {
 		return 0;
 	}
-	count = window_equation(w, cell, unknowns, coefficients);
+	count = window_equation(w, cell, cell->part, unknowns, coefficients);
 	return normal_add(&t->normal, unknowns, coefficients, count,
 			  w->values[cell->sample * w->metrics + t->l->metric]);
 }
@@ -375,7 +376,7 @@ int shift_estimate(const struct window *w, uint32_t positions, uint32_t metric, 
 	r = number(&l, &unknowns);
 	if (r == 0 && length_of(&l) > LONG * most_ns) {
 		r = coarse_apart(&l, unknowns, ret);
-		ret->settled = 1;
+		ret->settled = r == 0 && l.to - l.from >= SETTLED_LEAST;
 	} else if (r == 0) {
 		r = rough_apart(&l, unknowns, most_ns, ret);
 	}

@@ -27,11 +27,12 @@
 /* The factor of the squared uncertainty at beginnings and ends, in the variance. */
 #define EDGE 0.25
 #define FREEDOM 10
-/* Where samples are long: what profiles change of a value may be wrong by as much, and they do not
- * resolve what a kernel does in so much of its time, or in such a part of a sample. */
+/* What profiles change of a value may be wrong by as much, and they do not resolve what a kernel
+ * does in so much of its time: of a sample, up to and from so many ns on. */
 #define BEND 1
+#define RAMP_SHORT 0.02
 #define RAMP_NS 2000
-#define RAMP_PART 0.01
+#define RAMP_LONG 0.01
 /* The shift of the clocks is known no better than this. */
 #define SHIFT_NS 100
 /* Kernels that are closer than this follow each other directly. */
@@ -64,9 +65,10 @@ int values_grow(struct attribution *a, uint32_t positions)
 		if (positions > had &&
 		    (grow(&m->solution, had, want) < 0 || grow(&m->inverse, had, want) < 0 ||
 		     grow(&m->residual, had, want) < 0 || grow(&m->even, had, want) < 0 ||
-		     grow(&m->given, had, want) < 0 || grow(&m->edge, had, want) < 0 ||
-		     grow(&m->shared, had, want) < 0 || grow(&m->given_ns, had, want) < 0 ||
-		     grow(&m->given_m2, had, want) < 0 || grow(&m->given_count, had, want) < 0)) {
+		     grow(&m->even_inverse, had, want) < 0 || grow(&m->given, had, want) < 0 ||
+		     grow(&m->edge, had, want) < 0 || grow(&m->shared, had, want) < 0 ||
+		     grow(&m->given_ns, had, want) < 0 || grow(&m->given_m2, had, want) < 0 ||
+		     grow(&m->given_count, had, want) < 0)) {
 			return -ENOMEM;
 		}
 	}
@@ -102,6 +104,7 @@ void values_deinit(struct attribution *a)
 		free(m->residual);
 		normal_deinit(&m->evens);
 		free(m->even);
+		free(m->even_inverse);
 		free(m->given);
 		free(m->edge);
 		free(m->shared);
@@ -203,14 +206,13 @@ static int on_idle(void *user, const struct window_cell *cell)
 /* As if every kernel spread its value evenly. */
 static int add_even(struct pass *p, const struct window_cell *cell)
 {
-	struct window_cell even = *cell;
 	uint32_t unknowns[WINDOW_CROWD], count;
-	double coefficients[WINDOW_CROWD];
+	double parts[WINDOW_CROWD], coefficients[WINDOW_CROWD];
 
 	for (uint32_t i = 0; i < cell->count; i++) {
-		even.part[i] = cell->to[i] - cell->from[i];
+		parts[i] = cell->to[i] - cell->from[i];
 	}
-	count = window_equation(&p->a->window, &even, unknowns, coefficients);
+	count = window_equation(&p->a->window, cell, parts, unknowns, coefficients);
 	return normal_add(&p->metric->evens, unknowns, coefficients, count,
 			  read_value(p, cell->sample));
 }
@@ -227,7 +229,7 @@ static int on_positions(void *user, const struct window_cell *cell)
 	    count_locals(w, cell) > 0) {
 		return 0;
 	}
-	count = window_equation(w, cell, unknowns, coefficients);
+	count = window_equation(w, cell, cell->part, unknowns, coefficients);
 	r = normal_add(&p->metric->positions, unknowns, coefficients, count,
 		       read_value(p, cell->sample));
 	return r == 0 && p->metric->profiles ? add_even(p, cell) : r;
@@ -256,7 +258,7 @@ static int on_locals(void *user, const struct window_cell *cell)
 			value -= solution_of(p->metric, k) * cell->part[i];
 		}
 	}
-	count = window_equation(w, &own, unknowns, coefficients);
+	count = window_equation(w, &own, own.part, unknowns, coefficients);
 	return normal_add(&p->metric->locals, unknowns, coefficients, count, value);
 }
 
@@ -326,6 +328,18 @@ static int number_locals(struct attribution *a, size_t samples)
 	return r;
 }
 
+/* The same without profiles. What only a profile tells apart counts as not told apart. */
+static int solve_evens(struct metric *m)
+{
+	int r = normal_solve(&m->evens, m->even, m->even_inverse);
+
+	m->even_known = r == 0;
+	for (uint32_t i = 0; r == 0 && i < m->evens.unknowns; i++) {
+		m->inverse[i] = isinf(m->even_inverse[i]) ? INFINITY : m->inverse[i];
+	}
+	return r;
+}
+
 static int solve_positions(struct pass *p, size_t samples)
 {
 	struct metric *m = p->metric;
@@ -335,12 +349,12 @@ static int solve_positions(struct pass *p, size_t samples)
 		r = window_sweep(&p->a->window, 0, samples, m->shift_ns, m->profiles, on_positions,
 				 p);
 	}
-	if (r == 0 && m->evens.unknowns > 0) {
-		r = normal_solve(&m->evens, m->even, NULL);
-	}
 	if (r == 0 && m->positions.unknowns > 0) {
 		r = normal_solve(&m->positions, m->solution, m->inverse);
 		m->crowded = r > 0;
+	}
+	if (r == 0 && m->evens.unknowns > 0) {
+		r = solve_evens(m);
 	}
 	return r < 0 ? r : 0;
 }
@@ -437,11 +451,13 @@ static void judge(const struct metric *m, const struct finding *f, struct attrib
 	}
 }
 
-/* What the ends of a kernel's time make uncertain where samples are long. */
-static double ramp_of(const struct attribution *a, const struct metric *m, double value, double ns)
+/* What the ends of a kernel's time make uncertain. */
+static double ramp_of(const struct attribution *a, double value, double ns)
 {
-	return m->profiles ? value * fmin(1, fmax(RAMP_NS, RAMP_PART * a->shapes.sample_ns) / ns)
-			   : 0;
+	double sample = a->shapes.sample_ns;
+	double ramp = fmax(fmin(RAMP_SHORT * sample, RAMP_NS), RAMP_LONG * sample);
+
+	return value * fmin(1, ramp / ns);
 }
 
 static int is_away(const struct attribution *a, const struct window_kernel *k)
@@ -494,7 +510,7 @@ void values_tell(struct attribution *a, size_t kernel)
 				.inverse = m->local_inverse[k->unknown],
 				.edge = edge_of(w, m, kernel),
 				.ns = ns,
-				.ramp = ramp_of(a, m, given, ns),
+				.ramp = ramp_of(a, given, ns),
 				.crowded = m->local_crowded,
 			};
 
@@ -538,8 +554,9 @@ uint64_t attribution_position(const struct attribution *a, uint32_t position,
 				.inverse = m->inverse[position],
 				.edge = m->edge[position] / n,
 				.ns = ns,
-				.bend = m->profiles ? m->even[position] - m->solution[position] : 0,
-				.ramp = ramp_of(a, m, m->given[position], ns),
+				.bend = m->even_known ? m->even[position] - m->solution[position]
+						      : 0,
+				.ramp = ramp_of(a, m->given[position], ns),
 				.crowded = m->crowded,
 			};
 

@@ -322,8 +322,8 @@ int window_sweep(const struct window *w, size_t from, size_t to, int64_t shift_n
 	return r;
 }
 
-uint32_t window_equation(const struct window *w, const struct window_cell *cell, uint32_t *unknowns,
-			 double *coefficients)
+uint32_t window_equation(const struct window *w, const struct window_cell *cell,
+			 const double *parts, uint32_t *unknowns, double *coefficients)
 {
 	uint32_t count = 0;
 
@@ -338,7 +338,7 @@ uint32_t window_equation(const struct window *w, const struct window_cell *cell,
 			unknowns[count] = k->unknown;
 			coefficients[count++] = 0;
 		}
-		coefficients[at] += cell->part[i];
+		coefficients[at] += parts[i];
 	}
 	return count;
 }

@@ -74,9 +74,10 @@ int window_sort(struct window *w, uint64_t *overlapping);
 int window_sweep(const struct window *w, size_t from, size_t to, int64_t shift_ns,
 		 const struct profile *profiles, window_on_cell *on_cell, void *user);
 
-/* The equation of a cell: the part of each kernel's value, one entry an unknown. */
-uint32_t window_equation(const struct window *w, const struct window_cell *cell, uint32_t *unknowns,
-			 double *coefficients);
+/* The equation of a cell, one entry an unknown. parts: of each kernel's value, cell->part or
+ * another. */
+uint32_t window_equation(const struct window *w, const struct window_cell *cell,
+			 const double *parts, uint32_t *unknowns, double *coefficients);
 
 /* Divides a sample's value among its kernels in proportion to what is expected of each: its value
  * (one a kernel of the cell) x the part of it that the sample has. By time where nothing is

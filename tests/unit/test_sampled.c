@@ -229,7 +229,7 @@ static int on_plain(void *user, const struct window_cell *cell)
 				value * cell->overlap_ns[i] / ns / r->times[place];
 		}
 	}
-	count = window_equation(&r->window, cell, unknowns, coefficients);
+	count = window_equation(&r->window, cell, cell->part, unknowns, coefficients);
 	return normal_add(&p->normal, unknowns, coefficients, count, value);
 }
 
