@@ -52,19 +52,22 @@ void nvtx_set_stack(struct stack *s)
 enum { FORK_PATIENCE_MS = 200 };
 
 static __thread bool locked_for_fork;
+static __thread unsigned forking; /* a signal handler may fork within a fork */
 
 /* A child must not find the lock held by a thread that the child does not have. The holder may be
  * the calling thread itself, interrupted by a signal handler that forks: it goes on in the child as
  * well, and nobody waits for it here. */
 static void before_fork(void)
 {
-	locked_for_fork =
-		lock_until(&process.lock, clock_now_ns() + FORK_PATIENCE_MS * CLOCK_NS_PER_MS);
+	if (forking++ == 0) {
+		locked_for_fork = lock_until(&process.lock,
+					     clock_now_ns() + FORK_PATIENCE_MS * CLOCK_NS_PER_MS);
+	}
 }
 
 static void after_fork(void)
 {
-	if (locked_for_fork) {
+	if (--forking == 0 && locked_for_fork) {
 		locked_for_fork = false;
 		lock_release(&process.lock);
 	}

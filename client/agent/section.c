@@ -100,6 +100,7 @@ struct capture *section_begin(struct section *v)
 		atomic_store(&v->capture, c);
 	} while (c != atomic_load(&open_capture));
 	if (c && v->number != c->number) {
+		atomic_store(&v->interruptions, 0); /* of another capture */
 		forget(v, c->number);
 	}
 	return c;

@@ -4,6 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* It is in memory twice. */
+#define KEPT_MOST ((size_t)128 << 20)
+
 static void forget_kept(struct image *m)
 {
 	if (m->fd >= 0) {
@@ -18,7 +21,10 @@ bool image_init(struct image *m, size_t bytes)
 {
 	void *data;
 
-	*m = (struct image){ .bytes = bytes, .fd = memfd_create("gpuctr-samples", MFD_CLOEXEC) };
+	*m = (struct image){ .bytes = bytes, .fd = -1 };
+	if (bytes <= KEPT_MOST) {
+		m->fd = memfd_create("gpuctr-samples", MFD_CLOEXEC);
+	}
 	if (m->fd >= 0 && ftruncate(m->fd, (off_t)bytes) < 0) {
 		forget_kept(m); /* a limit on files, say */
 	}
@@ -43,7 +49,7 @@ void image_deinit(struct image *m)
 
 bool image_empty(struct image *m)
 {
-	return m->fd >= 0 && madvise(m->data, m->bytes, MADV_DONTNEED) == 0;
+	return m->kept && madvise(m->data, m->bytes, MADV_DONTNEED) == 0;
 }
 
 void image_keep(struct image *m)
@@ -55,8 +61,6 @@ void image_keep(struct image *m)
 		n = pwrite(m->fd, m->data + done, m->bytes - done, (off_t)done);
 		done += n > 0 ? (size_t)n : 0;
 	}
-	if (done < m->bytes) {
-		forget_kept(m);
-	}
+	m->kept = done == m->bytes;
 	image_empty(m);
 }

@@ -13,6 +13,7 @@ struct image {
 	uint8_t *data; /* NULL: there is none */
 	size_t bytes;
 	int fd; /* of what is kept; -1: nothing can be */
+	bool kept;
 };
 
 /* Zeros. False: out of memory. */
