@@ -245,8 +245,9 @@ def pairs(m, model, batch, rounds, bound):
     off = [pace(steps, w) for w in plain]
     ratios = [pace(steps, on) * 2 / (off[i] + off[i + 1]) for i, on in enumerate(sampled)]
     ratios = [r for r in ratios if r == r]
-    row(f"{model}, batch {batch} ({median(off):.1f} ms a step), sampled / not", f"{quartiles(ratios)} of {len(ratios)} pairs of windows of 0.8 s",
-        bound, median(ratios) <= bound)
+    off = [o for o in off if o == o]
+    row(f"{model}, batch {batch} ({median(off) if off else 0:.1f} ms a step), sampled / not",
+        f"{quartiles(ratios)} of {len(ratios)} pairs of windows of 0.8 s", bound, bool(ratios) and median(ratios) <= bound)
 
 
 def all_pairs(m):
