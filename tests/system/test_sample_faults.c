@@ -317,6 +317,12 @@ static void a_stranger_in_the_middle(void **state)
 /* --- slow ones ------------------------------------------------------------------------------- */
 
 /* While the client is stopped the sampler drops what its buffers cannot hold, and says how much. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { FILLED_MS = 25000 }; /* until a sampler has nowhere to put samples */
+#else
+enum { FILLED_MS = 9000 };
+#endif
+
 static void a_client_that_is_too_slow_loses_samples(void **state)
 {
 	struct fixture *f = *state;
@@ -330,7 +336,7 @@ static void a_client_that_is_too_slow_loses_samples(void **state)
 	fixture_wait_held(f, 1);
 	kill(client->pid, SIGSTOP);
 	fixture_release(f);
-	sleep_ms(9000);
+	sleep_ms(FILLED_MS);
 	expect_text_soon(client->out, "done 2000\n"); /* it has not waited */
 	kill(client->pid, SIGCONT);
 	expect_exit(client, 3);
