@@ -18,7 +18,7 @@ double profile_rate(const struct profile *p, double at)
 	while (piece + 1 < PROFILE_PIECES && at >= profile_bounds[piece + 1]) {
 		piece++;
 	}
-	return p->share[piece] / (profile_bounds[piece + 1] - profile_bounds[piece]);
+	return p->rates[piece];
 }
 
 double profile_part(const struct profile *p, double from, double to)
@@ -26,8 +26,7 @@ double profile_part(const struct profile *p, double from, double to)
 	double part = 0;
 
 	for (int i = 0; i < PROFILE_PIECES; i++) {
-		part += p->share[i] * profile_overlap(from, to, i) /
-			(profile_bounds[i + 1] - profile_bounds[i]);
+		part += p->rates[i] * profile_overlap(from, to, i);
 	}
 	return part;
 }

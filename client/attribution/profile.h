@@ -12,9 +12,9 @@
 /* Where each piece begins and ends, in fractions of the kernel's time. */
 extern const double profile_bounds[PROFILE_PIECES + 1];
 
-/* What each piece of the kernel's time has of its value; the sum is 1. */
+/* The rate in each piece of a kernel's time, as a multiple of its mean rate. */
 struct profile {
-	double share[PROFILE_PIECES];
+	double rates[PROFILE_PIECES];
 };
 
 /* The part of a piece that lies between two fractions of the kernel's time, as such a fraction. */

@@ -20,7 +20,7 @@
 
 #include "client/attribution/window.h"
 
-/* Shapes that last less than this part of a sample have none. */
+/* Shapes that last less than 1 / SHORT_PART of a sample have no profile. */
 #define SHORT_PART 8
 #define SHAPES_MOST 256
 #define SAMPLES_LEAST 256
@@ -278,27 +278,16 @@ static int solve_pieces(struct fit *f, double left)
 static void set_profiles(struct fit *f)
 {
 	for (uint32_t s = 0; s < f->shapes->n; s++) {
-		double share[PROFILE_PIECES], sum = 0;
+		const double *rates = f->rates + s * PROFILE_PIECES;
+		double mean = 0;
 
 		for (int p = 0; p < PROFILE_PIECES; p++) {
-			share[p] = f->rates[s * PROFILE_PIECES + (uint32_t)p] *
-				   (profile_bounds[p + 1] - profile_bounds[p]);
-			sum += share[p];
+			mean += rates[p] * (profile_bounds[p + 1] - profile_bounds[p]);
 		}
 		for (int p = 0; p < PROFILE_PIECES; p++) {
-			f->profiles[s].share[p] =
-				sum > 0 ? share[p] / sum
-					: profile_bounds[p + 1] - profile_bounds[p];
+			f->profiles[s].rates[p] = mean > 0 ? rates[p] / mean : 1;
 		}
 	}
-}
-
-static void even_profiles(struct fit *f)
-{
-	for (uint32_t i = 0; i < f->shapes->n * PROFILE_PIECES; i++) {
-		f->rates[i] = 1;
-	}
-	set_profiles(f);
 }
 
 static int fit(struct fit *f)
@@ -341,7 +330,7 @@ int profile_fit(const struct profile_shapes *s, struct window *w, uint32_t posit
 	f.values = calloc((size_t)positions + 1, sizeof(double));
 	f.rates = calloc((size_t)s->n * PROFILE_PIECES + 1, sizeof(double));
 	if (f.profiles && f.values && f.rates) {
-		even_profiles(&f);
+		set_profiles(&f); /* even ones, of rates that are 0 */
 		r = fit(&f);
 	}
 	if (r == 0) {

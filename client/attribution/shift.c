@@ -4,9 +4,7 @@
  * sample to the kernel that runs in its middle, and takes what differs within positions: this is
  * cheap, and shows when the clocks are much further apart than they may be. Then least squares at
  * shifts within what they may be apart. What flows when a kernel begins and ends is not its mean,
- * and that pulls the best fit by some us; so, near it, the shift is taken at which samples divided
- * among kernels give most nearly the same to all kernels of a position, whatever the sampling's
- * phase.
+ * and that pulls the best fit by some us: profile_fit.c corrects it.
  *
  * Each metric has a shift of its own: what is written lingers in the L2 cache and reaches the
  * memory later than what is read leaves it. */
@@ -22,8 +20,6 @@
 #define SAMPLES_FINE 32768
 #define ROUGH_NS 3000000
 #define FAR_STEPS 10
-#define NEAR_STEPS 5
-#define NEAR_NS 1000
 /* The best shift counts only if it leaves less than this part of what the worst one leaves; and the
  * clocks count as further apart only if a shift beyond the limit leaves less than this part of the
  * best one within. */
@@ -97,13 +93,10 @@ static double rough_left(const struct look *l, struct group *groups, uint32_t co
 	return squares > 0 ? (squares - between) / squares : 0;
 }
 
-/* The result at one shift: of least squares, and what kernels get by its solution. */
+/* Least squares at one shift. */
 struct trial {
 	const struct look *l;
 	struct normal normal;
-	double *solution, *parts; /* parts: a kernel's, and ns of samples that gave them */
-	double left;		  /* by least squares: of the squares */
-	double spread;		  /* within positions: of the whole; 0 where nothing repeats */
 };
 
 static int is_usable(const struct window *w, const struct window_cell *cell)
@@ -131,82 +124,19 @@ static int on_fit(void *user, const struct window_cell *cell)
 			  w->values[cell->sample * w->metrics + t->l->metric]);
 }
 
-static int on_divide(void *user, const struct window_cell *cell)
-{
-	struct trial *t = user;
-	const struct window *w = t->l->w;
-	double values[WINDOW_CROWD], parts[WINDOW_CROWD];
-
-	if (!is_usable(w, cell)) {
-		return 0;
-	}
-	for (uint32_t i = 0; i < cell->count; i++) {
-		values[i] = t->solution[w->kernels[cell->kernels[i]].unknown];
-	}
-	window_divide(cell, w->values[cell->sample * w->metrics + t->l->metric], values, parts);
-	for (uint32_t i = 0; i < cell->count; i++) {
-		t->parts[2 * (size_t)cell->kernels[i]] += parts[i];
-		t->parts[2 * (size_t)cell->kernels[i] + 1] += cell->overlap_ns[i];
-	}
-	return 0;
-}
-
-struct moments {
-	double count, sum, squares;
-};
-
-/* By how much the values of kernels of one position differ. */
-static int compute_spread(struct trial *t)
-{
-	const struct window *w = t->l->w;
-	struct moments *moments = calloc((size_t)t->l->positions + 1, sizeof(*moments));
-	double deviation = 0, whole = 0;
-
-	if (!moments) {
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < w->kernels_used; i++) {
-		const struct window_kernel *k = &w->kernels[i];
-		double part = t->parts[2 * i];
-
-		if (!k->local && t->parts[2 * i + 1] >= (double)(k->k.end_ns - k->k.start_ns) - 1) {
-			moments[k->position].count++;
-			moments[k->position].sum += part;
-			moments[k->position].squares += part * part;
-		}
-	}
-	for (uint32_t i = 0; i < t->l->positions; i++) {
-		struct moments *p = &moments[i];
-
-		if (p->count >= 3) {
-			double variance = p->squares - p->sum * p->sum / p->count;
-
-			deviation += sqrt(variance > 0 ? variance * p->count : 0);
-			whole += p->sum;
-		}
-	}
-	free(moments);
-	t->spread = whole > 0 ? deviation / whole : 0;
-	return 0;
-}
-
-static int try_shift(const struct look *l, uint32_t unknowns, int64_t shift_ns, struct trial *ret)
+static int try_shift(const struct look *l, uint32_t unknowns, int64_t shift_ns, double *ret_left)
 {
 	struct trial t = { .l = l };
-	int r;
+	double *solution = calloc((size_t)unknowns + 1, sizeof(*solution));
+	int r = solution ? normal_grow(&t.normal, unknowns) : -ENOMEM;
 
-	t.solution = calloc((size_t)unknowns + 1, sizeof(double));
-	t.parts = calloc(2 * l->w->kernels_used + 1, sizeof(double));
-	r = t.solution && t.parts ? normal_grow(&t.normal, unknowns) : -ENOMEM;
 	r = r == 0 ? window_sweep(l->w, l->from, l->to, shift_ns, NULL, on_fit, &t) : r;
-	r = r == 0 ? normal_solve(&t.normal, t.solution, NULL) : r;
-	r = r == 0 ? window_sweep(l->w, l->from, l->to, shift_ns, NULL, on_divide, &t) : r;
-	r = r == 0 ? compute_spread(&t) : r;
-	t.left = t.normal.squares > 0 ? normal_left(&t.normal, t.solution) / t.normal.squares : 0;
+	r = r == 0 ? normal_solve(&t.normal, solution, NULL) : r;
+	*ret_left = r == 0 && t.normal.squares > 0
+			    ? normal_left(&t.normal, solution) / t.normal.squares
+			    : 0;
 	normal_deinit(&t.normal);
-	free(t.solution);
-	free(t.parts);
-	*ret = t;
+	free(solution);
 	return r;
 }
 
@@ -218,30 +148,6 @@ static double vertex(double before, double middle, double after)
 	return bend > 0 ? 0.5 * (before - after) / bend : 0;
 }
 
-/* Near the shift of least squares, finds the shift at which kernels of one position get the most
- * nearly equal values. */
-static int refine(const struct look *l, uint32_t unknowns, struct shift *ret)
-{
-	struct trial t[2 * NEAR_STEPS + 1];
-	int best = 0;
-
-	for (int i = 0; i <= 2 * NEAR_STEPS; i++) {
-		int r = try_shift(l, unknowns, ret->ns + (i - NEAR_STEPS) * NEAR_NS, &t[i]);
-
-		if (r != 0 || !(t[i].spread > 0)) {
-			return r < 0 ? r : 0;
-		}
-		best = t[i].spread < t[best].spread ? i : best;
-	}
-	if (best > 0 && best < 2 * NEAR_STEPS) {
-		ret->ns +=
-			(int64_t)((best - NEAR_STEPS +
-				   vertex(t[best - 1].spread, t[best].spread, t[best + 1].spread)) *
-				  NEAR_NS);
-	}
-	return 0;
-}
-
 static int64_t length_of(const struct look *l)
 {
 	const struct window_sample *first = &l->w->samples[l->from];
@@ -251,29 +157,29 @@ static int64_t length_of(const struct look *l)
 
 static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct shift *ret)
 {
-	struct trial t[2 * FAR_STEPS + 1];
+	double left[2 * FAR_STEPS + 1];
 	double step = (double)most_ns / FAR_STEPS, worst = 0;
 	int best = 0;
 
 	for (int i = 0; i <= 2 * FAR_STEPS; i++) {
-		int r = try_shift(l, unknowns, (int64_t)((i - FAR_STEPS) * step), &t[i]);
+		int r = try_shift(l, unknowns, (int64_t)((i - FAR_STEPS) * step), &left[i]);
 
 		if (r != 0) {
 			return r < 0 ? r : 0;
 		}
-		best = t[i].left < t[best].left ? i : best;
-		worst = t[i].left > worst ? t[i].left : worst;
+		best = left[i] < left[best] ? i : best;
+		worst = left[i] > worst ? left[i] : worst;
 	}
-	if (best == 0 || best == 2 * FAR_STEPS || !(t[best].left < CLEAR * worst)) {
-		ret->apart = t[best].left < APART * t[FAR_STEPS].left;
+	if (best == 0 || best == 2 * FAR_STEPS || !(left[best] < CLEAR * worst)) {
+		ret->apart = left[best] < APART * left[FAR_STEPS];
 		ret->ns = ret->apart ? (int64_t)((best - FAR_STEPS) * step) : 0;
 		return 0;
 	}
 	ret->known = 1;
-	ret->ns = (int64_t)((best - FAR_STEPS +
-			     vertex(t[best - 1].left, t[best].left, t[best + 1].left)) *
-			    step);
-	return length_of(l) > LONG * most_ns ? 0 : refine(l, unknowns, ret);
+	ret->ns =
+		(int64_t)((best - FAR_STEPS + vertex(left[best - 1], left[best], left[best + 1])) *
+			  step);
+	return 0;
 }
 
 /* Numbers what is looked at as it begins, so that neighbours in time are neighbours in the
@@ -342,19 +248,18 @@ static int coarse_apart(const struct look *l, uint32_t unknowns, struct shift *r
 {
 	int64_t length = length_of(l), most = ROUGH_NS / length > 0 ? ROUGH_NS / length : 1;
 	int64_t far_ns = 0;
-	double near = 1, far = 1;
+	double near = 1, far = 1, left;
 
 	for (int64_t i = -2 * most; i <= 2 * most; i++) {
-		struct trial t;
 		int is_near = i >= -1 && i <= 1;
 		double *side = is_near ? &near : &far;
-		int r = try_shift(l, unknowns, i * length / 2, &t);
+		int r = try_shift(l, unknowns, i * length / 2, &left);
 
 		if (r != 0) {
 			return r < 0 ? r : 0;
 		}
-		far_ns = !is_near && t.left < far ? i * length / 2 : far_ns;
-		*side = t.left < *side ? t.left : *side;
+		far_ns = !is_near && left < far ? i * length / 2 : far_ns;
+		*side = left < *side ? left : *side;
 	}
 	ret->apart = far < APART * near;
 	ret->ns = ret->apart ? far_ns : 0;

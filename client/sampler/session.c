@@ -34,7 +34,7 @@
  *
  * Sets of metrics take turns. An object that was configured for a set goes on with that set or
  * gives no samples (H200, CUPTI 2025.3), so each turn has an object of its own, which takes 0.4 to
- * 0.5 s. Turns are of uneven length, lest they go with the steps of a program. */
+ * 0.6 s. Turns are of uneven length, lest they go with the steps of a program. */
 
 enum {
 	SAMPLES_FIRST = 16384,
@@ -164,7 +164,7 @@ static CUptiResult set_config(struct session *s)
 	return s->pm.cuptiPmSamplingSetConfig(&p);
 }
 
-/* Once for each object and image, if image_empty() can do it later. */
+/* Writes all of the image. image_empty() does the same for less, wherever it can. */
 static CUptiResult init_image(struct session *s)
 {
 	CUpti_PmSampling_CounterDataImage_Initialize_Params p = {
