@@ -253,7 +253,7 @@ struct guard_wait guard_take_wait(struct guard *g)
 static bool wait_patiently(struct capture *c, struct ranges *r, CUstream only, CUstream except,
 			   uint64_t patience_ns, struct wait *s)
 {
-	uint64_t begin_ns = s->begin_ns;
+	uint64_t begin_ns = s->begin_ns, waited_ns;
 	unsigned mark = 0;
 
 	while (clock_now_ns() - begin_ns < patience_ns && capture_is_measuring(c)) {
@@ -266,10 +266,13 @@ static bool wait_patiently(struct capture *c, struct ranges *r, CUstream only, C
 			begin_ns = clock_now_ns();
 		}
 	}
-	if (is_done(c, r, only, except)) { /* while the process was stopped */
+	/* A process that was stopped meanwhile has not looked for long, and has not waited for
+	 * long. */
+	if (patience_ns > 0 && capture_is_measuring(c) && is_done(c, r, only, except)) {
 		return true;
 	}
-	gate_spend(&c->patience, clock_now_ns() - begin_ns);
+	waited_ns = clock_now_ns() - begin_ns;
+	gate_spend(&c->patience, waited_ns < patience_ns ? waited_ns : patience_ns);
 	return false;
 }
 
