@@ -404,21 +404,31 @@ int values_attribute(struct attribution *a, size_t samples)
 	return r;
 }
 
-/* What a kernel's value would change by if its beginning and its end were off by as much as samples
- * are in which one kernel ends and another begins: this does not average out over steps. */
-static double edge_of(const struct window *w, const struct metric *m, size_t kernel)
+/* What profiles do not resolve of the ends of kernels, in ns. */
+static double ramp_of(const struct attribution *a)
 {
-	const struct window_kernel *k = &w->kernels[kernel];
-	double rate = rate_of(m, k), before = 0, after = 0;
+	double sample = a->shapes.sample_ns;
 
-	if (kernel > 0 && k[-1].k.end_ns + EDGE_GAP_NS > k->k.start_ns) {
-		before = rate_of(m, k - 1);
-	}
-	if (kernel + 1 < w->kernels_used && k->k.end_ns + EDGE_GAP_NS > k[1].k.start_ns) {
-		after = rate_of(m, k + 1);
-	}
-	return hypot(rate - before, rate - after) *
-	       hypot(SHIFT_NS, m->edge_steps > 0 ? sqrt(m->edge_left / m->edge_steps) : 0);
+	return fmax(fmin(RAMP_SHORT * sample, RAMP_NS), RAMP_LONG * sample);
+}
+
+/* What a kernel's value would change by if its beginning and its end were off by as much as samples
+ * are in which one kernel ends and another begins: this does not average out over steps. Beside
+ * another kernel, its ends may have been given to that one. */
+static double edge_of(const struct attribution *a, const struct metric *m, size_t kernel)
+{
+	const struct window *w = &a->window;
+	const struct window_kernel *k = &w->kernels[kernel];
+	int follows = kernel > 0 && k[-1].k.end_ns + EDGE_GAP_NS > k->k.start_ns;
+	int is_followed =
+		kernel + 1 < w->kernels_used && k->k.end_ns + EDGE_GAP_NS > k[1].k.start_ns;
+	double rate = rate_of(m, k), ns = (double)(k->k.end_ns - k->k.start_ns);
+	double before = follows ? rate_of(m, k - 1) : 0;
+	double after = is_followed ? rate_of(m, k + 1) : 0;
+	double off = hypot(rate - before, rate - after) *
+		     hypot(SHIFT_NS, m->edge_steps > 0 ? sqrt(m->edge_left / m->edge_steps) : 0);
+
+	return follows || is_followed ? hypot(off, rate * fmin(ns, ramp_of(a)) / sqrt(EDGE)) : off;
 }
 
 /* What is known of a kernel, or of the kernels of a position. */
@@ -426,7 +436,7 @@ struct finding {
 	double given, solved;	   /* by division of samples, and by least squares */
 	double residual, diagonal; /* of its equations */
 	double inverse, edge, ns;
-	double bend, ramp; /* by what profiles change of the value, and what they do not resolve */
+	double bend; /* what profiles change of the value */
 	int crowded;
 };
 
@@ -437,7 +447,7 @@ static void judge(const struct metric *m, const struct finding *f, struct attrib
 	double misfit = f->given - f->solved, variance = f->residual / f->diagonal * f->inverse;
 	double usual = m->moved_ns > 0 ? m->moved / m->moved_ns * f->ns : 0;
 	double error = sqrt(variance + MISFIT * misfit * misfit + EDGE * f->edge * f->edge +
-			    BEND * f->bend * f->bend + f->ramp * f->ramp);
+			    BEND * f->bend * f->bend);
 
 	*v = (struct attribution_value){ ATTRIBUTION_MEASURED, f->given, error, 0 };
 	if (f->crowded) {
@@ -449,15 +459,6 @@ static void judge(const struct metric *m, const struct finding *f, struct attrib
 	} else if (!(error <= fmax(f->given / 2, usual / 10))) {
 		v->state = ATTRIBUTION_TOO_SHORT;
 	}
-}
-
-/* What the ends of a kernel's time make uncertain. */
-static double ramp_of(const struct attribution *a, double value, double ns)
-{
-	double sample = a->shapes.sample_ns;
-	double ramp = fmax(fmin(RAMP_SHORT * sample, RAMP_NS), RAMP_LONG * sample);
-
-	return value * fmin(1, ramp / ns);
 }
 
 static int is_away(const struct attribution *a, const struct window_kernel *k)
@@ -508,9 +509,8 @@ void values_tell(struct attribution *a, size_t kernel)
 					m->local_residual[k->unknown] * (1 + FREEDOM * diagonal),
 				.diagonal = diagonal,
 				.inverse = m->local_inverse[k->unknown],
-				.edge = edge_of(w, m, kernel),
+				.edge = edge_of(a, m, kernel),
 				.ns = ns,
-				.ramp = ramp_of(a, given, ns),
 				.crowded = m->local_crowded,
 			};
 
@@ -519,7 +519,7 @@ void values_tell(struct attribution *a, size_t kernel)
 		}
 		m->given_ns[k->position] += (double)(k->k.end_ns - k->k.start_ns);
 		off = given - m->given[k->position];
-		m->edge[k->position] += edge_of(w, m, kernel);
+		m->edge[k->position] += edge_of(a, m, kernel);
 		m->given[k->position] += off / ++m->given_count[k->position];
 		m->given_m2[k->position] += off * (given - m->given[k->position]);
 	}
@@ -556,7 +556,6 @@ uint64_t attribution_position(const struct attribution *a, uint32_t position,
 				.ns = ns,
 				.bend = m->even_known ? m->even[position] - m->solution[position]
 						      : 0,
-				.ramp = ramp_of(a, m->given[position], ns),
 				.crowded = m->crowded,
 			};
 

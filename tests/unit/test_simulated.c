@@ -417,6 +417,22 @@ static void test_idle_is_estimated(void **state)
 	end();
 }
 
+/* Beside no other kernel, a kernel of 300 ns has its value. */
+static void test_isolated(void **state)
+{
+	(void)state;
+	begin(65);
+	for (uint32_t i = 0; i < 1000; i++) {
+		int64_t at = MS + i * (int64_t)300700;
+
+		add(1, i % 97, at, at + 300 + i % 97, 1e6 * (1 + i % 97));
+	}
+	sample(MS + 1000 * (int64_t)300700);
+	attribute(0);
+	expect("each alone, 300 to 400 ns", 0.97, 0.97, 0.01, 0.02);
+	end();
+}
+
 /* Two kernels that always share their time: their sum is known, and neither of them. */
 static void test_together(void **state)
 {
@@ -589,6 +605,7 @@ int main(void)
 		cmocka_unit_test(test_branches_of_graphs),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_idle_is_estimated),
+		cmocka_unit_test(test_isolated),
 		cmocka_unit_test(test_together),
 		cmocka_unit_test(test_lost_samples_and_records),
 		cmocka_unit_test(test_clocks_apart),
