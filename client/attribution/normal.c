@@ -3,13 +3,12 @@
 /* The normal equations N x = r of least squares, N = A'A, r = A'y, of which only N and r are kept:
  * their size does not depend on the number of equations.
  *
- * N couples unknowns that share an equation. Kernels that follow each other have numbers that
- * follow each other, so N is a band, with a few long rows where the end of a step meets its
- * beginning. The factorisation N = L D L' keeps each row of L from its first coupled column on
- * (George and Liu, Computer Solution of Large Sparse Positive Definite Systems, chapter 4: envelope
- * methods): there is no fill outside. The diagonal of N's inverse, which standard errors need,
- * comes from the same rows (Takahashi, Fagan and Chen, PICA 1973; Erisman and Tinney, CACM 18,
- * 1975).
+ * N couples unknowns that share an equation: kernels that follow each other. So in a good order
+ * (order.h) N is a band. The factorisation N = L D L' keeps each row of L from its first coupled
+ * column on (George and Liu, Computer Solution of Large Sparse Positive Definite Systems, chapter
+ * 4: envelope methods): there is no fill outside. The diagonal of N's inverse, which standard
+ * errors need, comes from the same rows (Takahashi, Fagan and Chen, PICA 1973; Erisman and Tinney,
+ * CACM 18, 1975).
  *
  * Values are not negative: unknowns that would be are held at 0 and the rest is solved again, until
  * none is negative and none at 0 wants to be positive (block principal pivoting of Portugal, Judice
@@ -21,6 +20,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "client/attribution/order.h"
 
 /* Limits of the envelope, and of the multiplications of one factorisation. */
 #define ENTRIES_MOST ((size_t)32 << 20)
@@ -146,20 +147,27 @@ int normal_add(struct normal *n, const uint32_t *unknowns, const double *coeffic
  * column]. */
 struct factor {
 	uint32_t unknowns;
+	uint32_t *order; /* the row of each unknown */
 	uint32_t *first;
 	size_t *offset;
-	double *matrix; /* N in the envelope */
-	double *rows;	/* L in the envelope */
-	double *pivot;	/* D; 0 where an unknown is left out */
+	double *matrix;		  /* N in the envelope */
+	double *diagonal, *right; /* N's, and r, in the order of rows as all that follows */
+	double *rows;		  /* L in the envelope */
+	double *pivot;		  /* D; 0 where an unknown is left out */
+	double *x;
 };
 
 static void factor_deinit(struct factor *f)
 {
+	free(f->order);
 	free(f->first);
 	free(f->offset);
 	free(f->matrix);
+	free(f->diagonal);
+	free(f->right);
 	free(f->rows);
 	free(f->pivot);
+	free(f->x);
 }
 
 static double *row_of(double *entries, const struct factor *f, uint32_t i)
@@ -167,32 +175,34 @@ static double *row_of(double *entries, const struct factor *f, uint32_t i)
 	return entries + f->offset[i] - f->first[i];
 }
 
-/* Allocates the envelope and copies N's entries into it. Positive: the envelope is too large. */
-static int factor_init(struct factor *f, const struct normal *n)
+/* In the order of the unknowns themselves, if its envelope is no larger. */
+static int choose_order(struct factor *f, const struct normal *n)
+{
+	uint32_t *natural = malloc(((size_t)n->unknowns + 1) * sizeof(*natural));
+	size_t entries;
+	int r = natural ? order_rows(n, f->order) : -ENOMEM;
+
+	for (uint32_t i = 0; r == 0 && i < n->unknowns; i++) {
+		natural[i] = i;
+	}
+	if (r == 0) {
+		entries = order_envelope(n, natural, f->first);
+		if (entries <= order_envelope(n, f->order, f->first)) {
+			order_envelope(n, natural, f->first);
+			memcpy(f->order, natural, n->unknowns * sizeof(*natural));
+		}
+	}
+	free(natural);
+	return r;
+}
+
+/* Positive: the envelope is too large. */
+static int lay_out(struct factor *f)
 {
 	size_t entries = 0;
 	double work = 0;
 
-	memset(f, 0, sizeof(*f));
-	f->unknowns = n->unknowns;
-	f->first = malloc((n->unknowns + 1) * sizeof(*f->first));
-	f->offset = malloc((n->unknowns + 1) * sizeof(*f->offset));
-	f->pivot = calloc(n->unknowns + 1, sizeof(*f->pivot));
-	if (!f->first || !f->offset || !f->pivot) {
-		return -ENOMEM;
-	}
-	for (uint32_t i = 0; i < n->unknowns; i++) {
-		f->first[i] = i;
-	}
-	for (size_t i = 0; i < n->pairs_size; i++) {
-		uint32_t row = (uint32_t)(n->pairs[i].key >> 32);
-		uint32_t column = (uint32_t)n->pairs[i].key - 1;
-
-		if (n->pairs[i].key != 0 && column < f->first[row]) {
-			f->first[row] = column;
-		}
-	}
-	for (uint32_t i = 0; i < n->unknowns; i++) {
+	for (uint32_t i = 0; i < f->unknowns; i++) {
 		f->offset[i] = entries;
 		entries += i - f->first[i];
 		for (uint32_t j = f->first[i]; j < i; j++) {
@@ -204,24 +214,58 @@ static int factor_init(struct factor *f, const struct normal *n)
 	}
 	f->matrix = calloc(entries + 1, sizeof(double));
 	f->rows = malloc((entries + 1) * sizeof(double));
-	if (!f->matrix || !f->rows) {
-		return -ENOMEM;
+	return f->matrix && f->rows ? 0 : -ENOMEM;
+}
+
+static void copy_entries(struct factor *f, const struct normal *n)
+{
+	for (uint32_t i = 0; i < n->unknowns; i++) {
+		f->diagonal[f->order[i]] = n->diagonal[i];
+		f->right[f->order[i]] = n->right[i];
 	}
 	for (size_t i = 0; i < n->pairs_size; i++) {
-		if (n->pairs[i].key != 0) {
-			row_of(f->matrix, f,
-			       (uint32_t)(n->pairs[i].key >> 32))[(uint32_t)n->pairs[i].key - 1] =
-				n->pairs[i].value;
+		const struct normal_pair *p = &n->pairs[i];
+		uint32_t a, b;
+
+		if (p->key != 0) {
+			a = f->order[p->key >> 32];
+			b = f->order[(uint32_t)p->key - 1];
+			row_of(f->matrix, f, a > b ? a : b)[a > b ? b : a] = p->value;
 		}
 	}
-	return 0;
+}
+
+/* Positive: the envelope is too large. */
+static int factor_init(struct factor *f, const struct normal *n)
+{
+	size_t size = (size_t)n->unknowns + 1;
+	int r;
+
+	*f = (struct factor){ .unknowns = n->unknowns };
+	f->order = malloc(size * sizeof(*f->order));
+	f->first = malloc(size * sizeof(*f->first));
+	f->offset = malloc(size * sizeof(*f->offset));
+	f->diagonal = malloc(size * sizeof(*f->diagonal));
+	f->right = malloc(size * sizeof(*f->right));
+	f->pivot = calloc(size, sizeof(*f->pivot));
+	f->x = calloc(size, sizeof(*f->x));
+	if (!f->order || !f->first || !f->offset || !f->diagonal || !f->right || !f->pivot ||
+	    !f->x) {
+		return -ENOMEM;
+	}
+	r = choose_order(f, n);
+	r = r == 0 ? lay_out(f) : r;
+	if (r == 0) {
+		copy_entries(f, n);
+	}
+	return r;
 }
 
 /* Factors the rows of unknowns that are not held at 0. */
-static void factor_compute(struct factor *f, const double *diagonal, const unsigned char *held)
+static void factor_compute(struct factor *f, const unsigned char *held)
 {
 	for (uint32_t i = 0; i < f->unknowns; i++) {
-		double *row = row_of(f->rows, f, i), left = diagonal[i];
+		double *row = row_of(f->rows, f, i), left = f->diagonal[i];
 		const double *matrix = row_of(f->matrix, f, i);
 
 		for (uint32_t j = f->first[i]; j < i; j++) {
@@ -240,7 +284,7 @@ static void factor_compute(struct factor *f, const double *diagonal, const unsig
 			left -= scaled * row[j];
 			row[j] = scaled;
 		}
-		f->pivot[i] = !held[i] && left > PIVOT_LEAST * diagonal[i] ? left : 0;
+		f->pivot[i] = !held[i] && left > PIVOT_LEAST * f->diagonal[i] ? left : 0;
 	}
 }
 
@@ -351,7 +395,7 @@ static void inverse_column(const struct factor *f, const struct columns *c, doub
 /* An unknown without a pivot depends on others, and the errors of all of these are infinite. They
  * are found by a vector v with N v = 0: the sum of all such vectors, with arbitrary factors, is 0
  * only for unknowns that depend on no other. */
-static int mark_together(struct factor *f, const double *diagonal, double *inverse)
+static int mark_together(struct factor *f, double *inverse)
 {
 	double *null = calloc((size_t)f->unknowns + 1, sizeof(*null)), any = 1;
 
@@ -360,11 +404,11 @@ static int mark_together(struct factor *f, const double *diagonal, double *inver
 	}
 	for (uint32_t i = 0; i < f->unknowns; i++) {
 		any = fmod(any * 1.618034 + 0.382, 2);
-		null[i] = diagonal[i] > 0 && !(f->pivot[i] > 0) ? 1 + any : 0;
+		null[i] = f->diagonal[i] > 0 && !(f->pivot[i] > 0) ? 1 + any : 0;
 	}
 	factor_back(f, null);
 	for (uint32_t i = 0; i < f->unknowns; i++) {
-		if (diagonal[i] > 0 && fabs(null[i]) > 1e-3) {
+		if (f->diagonal[i] > 0 && fabs(null[i]) > 1e-3) {
 			inverse[i] = INFINITY;
 		}
 	}
@@ -372,7 +416,7 @@ static int mark_together(struct factor *f, const double *diagonal, double *inver
 	return 0;
 }
 
-static int compute_inverse(struct factor *f, const double *diagonal, double *inverse)
+static int compute_inverse(struct factor *f, double *inverse)
 {
 	size_t entries = f->unknowns ? f->offset[f->unknowns - 1] + f->unknowns : 0;
 	double *values = calloc(entries + 1, sizeof(*values));
@@ -383,7 +427,7 @@ static int compute_inverse(struct factor *f, const double *diagonal, double *inv
 		inverse_column(f, &c, values, inverse, j);
 	}
 	if (r == 0) {
-		r = mark_together(f, diagonal, inverse);
+		r = mark_together(f, inverse);
 	}
 	free(values);
 	free(c.start);
@@ -392,13 +436,14 @@ static int compute_inverse(struct factor *f, const double *diagonal, double *inv
 }
 
 /* The slope of each unknown that is held at 0: right - N x. */
-static void compute_slopes(const struct normal *n, const struct factor *f, const double *x,
-			   double *slope)
+static void compute_slopes(const struct factor *f, double *slope)
 {
-	for (uint32_t i = 0; i < n->unknowns; i++) {
+	const double *x = f->x;
+
+	for (uint32_t i = 0; i < f->unknowns; i++) {
 		const double *matrix = row_of(f->matrix, f, i);
 
-		slope[i] = n->right[i] - n->diagonal[i] * x[i];
+		slope[i] = f->right[i] - f->diagonal[i] * x[i];
 		for (uint32_t j = f->first[i]; j < i; j++) {
 			slope[i] -= matrix[j] * x[j];
 			slope[j] -= matrix[j] * x[i];
@@ -408,16 +453,15 @@ static void compute_slopes(const struct normal *n, const struct factor *f, const
 
 /* Holds unknowns at 0 that are negative, and releases those that should be positive. Returns
  * whether anything changed. */
-static int exchange(const struct normal *n, const double *x, const double *slope,
-		    unsigned char *held, int release)
+static int exchange(const struct factor *f, const double *slope, unsigned char *held, int release)
 {
 	int changed = 0;
 
-	for (uint32_t i = 0; i < n->unknowns; i++) {
-		if (!held[i] && x[i] < 0) {
+	for (uint32_t i = 0; i < f->unknowns; i++) {
+		if (!held[i] && f->x[i] < 0) {
 			held[i] = 1;
 			changed = 1;
-		} else if (release && held[i] && slope[i] > 1e-9 * n->diagonal[i]) {
+		} else if (release && held[i] && slope[i] > 1e-9 * f->diagonal[i]) {
 			held[i] = 0;
 			changed = 1;
 		}
@@ -426,38 +470,61 @@ static int exchange(const struct normal *n, const double *x, const double *slope
 }
 
 /* factored: the matrix is factored already, and no unknown is fixed. */
-static void solve_positive(const struct normal *n, struct factor *f, int factored, double *x,
-			   double *slope, unsigned char *held)
+static void solve_positive(struct factor *f, int factored, double *slope, unsigned char *held)
 {
 	for (int round = 0; round <= ROUNDS_MOST; round++) {
 		if (round > 0 || !factored) {
-			factor_compute(f, n->diagonal, held);
+			factor_compute(f, held);
 		}
-		memcpy(x, n->right, n->unknowns * sizeof(*x));
-		factor_solve(f, x);
+		memcpy(f->x, f->right, f->unknowns * sizeof(*f->x));
+		factor_solve(f, f->x);
 		if (round == ROUNDS_MOST) {
 			break;
 		}
-		compute_slopes(n, f, x, slope);
-		if (!exchange(n, x, slope, held, round < ROUNDS_MOST / 2)) {
+		compute_slopes(f, slope);
+		if (!exchange(f, slope, held, round < ROUNDS_MOST / 2)) {
 			break;
 		}
 	}
-	for (uint32_t i = 0; i < n->unknowns; i++) {
-		x[i] = x[i] > 0 ? x[i] : 0;
+	for (uint32_t i = 0; i < f->unknowns; i++) {
+		f->x[i] = f->x[i] > 0 ? f->x[i] : 0;
 	}
+}
+
+static void tell(const struct factor *f, const double *rows, double *ret)
+{
+	for (uint32_t i = 0; i < f->unknowns; i++) {
+		ret[i] = rows[f->order[i]];
+	}
+}
+
+static int solve(struct factor *f, double *solution, double *inverse)
+{
+	double *values = calloc((size_t)f->unknowns + 1, sizeof(*values));
+	unsigned char *held = calloc((size_t)f->unknowns + 1, 1);
+	int r = values && held ? 0 : -ENOMEM;
+
+	if (r == 0 && inverse) {
+		factor_compute(f, held);
+		r = compute_inverse(f, values);
+	}
+	if (r == 0 && inverse) {
+		tell(f, values, inverse);
+	}
+	if (r == 0) {
+		solve_positive(f, inverse != NULL, values, held);
+		tell(f, f->x, solution);
+	}
+	free(held);
+	free(values);
+	return r;
 }
 
 int normal_solve(const struct normal *n, double *solution, double *inverse)
 {
-	double *slope = malloc(((size_t)n->unknowns + 1) * sizeof(*slope));
-	unsigned char *held = calloc((size_t)n->unknowns + 1, 1);
 	struct factor f;
 	int r = factor_init(&f, n);
 
-	if (r == 0 && (!slope || !held)) {
-		r = -ENOMEM;
-	}
 	if (n->unknowns > 0) {
 		memset(solution, 0, n->unknowns * sizeof(*solution));
 	}
@@ -465,17 +532,9 @@ int normal_solve(const struct normal *n, double *solution, double *inverse)
 		memset(inverse, 0, n->unknowns * sizeof(*inverse));
 	}
 	if (r == 0 && n->unknowns > 0) {
-		if (inverse) {
-			factor_compute(&f, n->diagonal, held);
-			r = compute_inverse(&f, n->diagonal, inverse);
-		}
-		if (r == 0) {
-			solve_positive(n, &f, inverse != NULL, solution, slope, held);
-		}
+		r = solve(&f, solution, inverse);
 	}
 	factor_deinit(&f);
-	free(held);
-	free(slope);
 	return r;
 }
 

@@ -25,6 +25,7 @@ enum sampled_reason {
 	SAMPLED_OTHER_GPU, /* that nobody sampled */
 	SAMPLED_TOO_MANY,  /* beyond SAMPLED_RECORDS_MAX, before their values were known */
 	SAMPLED_LATE,	   /* their samples were attributed before they came */
+	SAMPLED_NO_MEMORY, /* there was none for the attribution, which ended */
 	SAMPLED_AWAY,	   /* other metrics were sampled, and too few like it ran when these were */
 	SAMPLED_REASONS,
 };

@@ -68,7 +68,7 @@ static enum sampled_reason why_none(const struct sampled *s, const struct sample
 	const struct gpuctr_record *r = &k->record;
 
 	if (told->is_late || s->failed) {
-		return told->is_late ? SAMPLED_LATE : SAMPLED_LOST;
+		return told->is_late ? SAMPLED_LATE : SAMPLED_NO_MEMORY;
 	}
 	if (!told->is_known) {
 		return SAMPLED_TOO_MANY;
@@ -214,6 +214,7 @@ const char *sampled_reason_name(enum sampled_reason why)
 		[SAMPLED_OTHER_GPU] = "on other GPUs",
 		[SAMPLED_TOO_MANY] = "too many to be kept",
 		[SAMPLED_LATE] = "came too late",
+		[SAMPLED_NO_MEMORY] = "memory ran out",
 		[SAMPLED_AWAY] = "ran in another set's turn",
 	};
 

@@ -83,7 +83,7 @@ def compare(model, metric, truth, found, classes=CLASSES, total_bound=0.003):
 
 
 def lines_of(text):
-    return [line for line in text.splitlines() if "SAMPLED" in line or "have no value" in line or "seen in" in line]
+    return [line for line in text.splitlines() if re.search("SAMPLED|have no value|seen in|warning|error", line)]
 
 
 def values(m, model):

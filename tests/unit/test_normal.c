@@ -176,16 +176,53 @@ static void test_says_what_cannot_be_told_apart(void **state)
 	normal_deinit(&normal);
 }
 
+enum { MANY = 20000 };
+
+/* Neighbours around a circle, numbered in no order, and one that all are coupled with. */
+static void test_finds_an_order(void **state)
+{
+	struct normal normal = { 0 };
+	static double x[MANY], inverse[MANY], truth[MANY];
+	const double coefficients[] = { 1, 1, 0.5 };
+
+	(void)state;
+	assert_int_equal(normal_grow(&normal, MANY), 0);
+	for (uint32_t i = 0; i < MANY; i++) {
+		truth[i] = 1 + i % 7;
+	}
+	for (uint32_t i = 1; i < MANY; i++) {
+		/* 7919 is coprime to 19,999 */
+		const uint32_t unknowns[] = { 1 + (i * 7919u) % (MANY - 1),
+					      1 + ((i + 1) * 7919u) % (MANY - 1), 0 };
+
+		assert_int_equal(normal_add(&normal, unknowns, coefficients, 1, truth[unknowns[0]]),
+				 0);
+		assert_int_equal(
+			normal_add(&normal, unknowns, coefficients, 3,
+				   truth[unknowns[0]] + truth[unknowns[1]] + 0.5 * truth[0]),
+			0);
+	}
+	assert_int_equal(normal_solve(&normal, x, inverse), 0);
+	for (uint32_t i = 0; i < MANY; i++) {
+		assert_true(fabs(x[i] - truth[i]) < 1e-6);
+		assert_true(inverse[i] > 0 && inverse[i] < 1);
+	}
+	normal_deinit(&normal);
+}
+
+/* Coupled with any others, so that no order helps. */
 static void test_refuses_what_is_too_much(void **state)
 {
 	struct normal normal = { 0 };
-	static double x[20000], inverse[20000];
+	static double x[MANY], inverse[MANY];
 	const double coefficients[] = { 1, 1 };
+	uint64_t seed = 3;
 
 	(void)state;
-	assert_int_equal(normal_grow(&normal, 20000), 0);
-	for (uint32_t i = 1; i < 20000; i++) {
-		const uint32_t unknowns[] = { 0, i };
+	assert_int_equal(normal_grow(&normal, MANY), 0);
+	for (uint32_t i = 0; i < 4 * MANY; i++) {
+		const uint32_t one = (uint32_t)(random_part(&seed) * (MANY / 2));
+		const uint32_t unknowns[] = { one, MANY / 2 + one / 2 + i % 5000 };
 
 		assert_int_equal(normal_add(&normal, unknowns, coefficients, 2, 1), 0);
 	}
@@ -200,6 +237,7 @@ int main(void)
 		cmocka_unit_test(test_is_what_dense_elimination_finds),
 		cmocka_unit_test(test_is_a_minimum_without_negative_values),
 		cmocka_unit_test(test_says_what_cannot_be_told_apart),
+		cmocka_unit_test(test_finds_an_order),
 		cmocka_unit_test(test_refuses_what_is_too_much),
 	};
 

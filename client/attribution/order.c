@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Reverse Cuthill-McKee (George and Liu, Computer Solution of Large Sparse Positive Definite
+ * Systems, chapter 4): unknowns are numbered by their distance from one that is far from the
+ * others. The end of a step meets its beginning, so N is a ring, of which this makes a band twice
+ * as wide as the ring's. Unknowns that are coupled with very many come last, because nearly all are
+ * their neighbours (as in AMD, Amestoy, Davis and Duff, TOMS 30, 2004). */
+
+#include "client/attribution/order.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "client/attribution/normal.h"
+
+/* More neighbours than this times the root of the number of unknowns are very many. */
+#define DENSE 10
+/* Searches for an unknown that is far from the others. */
+#define SEARCHES 2
+
+struct graph {
+	uint32_t nodes;
+	size_t *start; /* of each node's neighbours */
+	uint32_t *neighbours;
+	uint32_t *queue; /* nodes in the order in which they were found */
+	unsigned char *found;
+};
+
+static uint32_t row_of(const struct normal_pair *p)
+{
+	return (uint32_t)(p->key >> 32);
+}
+
+static uint32_t column_of(const struct normal_pair *p)
+{
+	return (uint32_t)p->key - 1;
+}
+
+size_t order_envelope(const struct normal *n, const uint32_t *rows, uint32_t *first)
+{
+	size_t entries = 0;
+
+	for (uint32_t i = 0; i < n->unknowns; i++) {
+		first[i] = i;
+	}
+	for (size_t i = 0; i < n->pairs_size; i++) {
+		const struct normal_pair *p = &n->pairs[i];
+		uint32_t a, b, row, column;
+
+		if (p->key == 0) {
+			continue;
+		}
+		a = rows[row_of(p)];
+		b = rows[column_of(p)];
+		row = a > b ? a : b;
+		column = a > b ? b : a;
+		first[row] = column < first[row] ? column : first[row];
+	}
+	for (uint32_t i = 0; i < n->unknowns; i++) {
+		entries += i - first[i];
+	}
+	return entries;
+}
+
+static void graph_deinit(struct graph *g)
+{
+	free(g->start);
+	free(g->neighbours);
+	free(g->queue);
+	free(g->found);
+}
+
+static int graph_init(struct graph *g, const struct normal *n)
+{
+	*g = (struct graph){ .nodes = n->unknowns };
+	g->start = calloc((size_t)n->unknowns + 2, sizeof(*g->start));
+	g->neighbours = malloc((2 * n->pairs_used + 1) * sizeof(*g->neighbours));
+	g->queue = malloc(((size_t)n->unknowns + 1) * sizeof(*g->queue));
+	g->found = calloc((size_t)n->unknowns + 1, 1);
+	if (!g->start || !g->neighbours || !g->queue || !g->found) {
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < n->pairs_size; i++) {
+		if (n->pairs[i].key != 0) {
+			g->start[row_of(&n->pairs[i]) + 2]++;
+			g->start[column_of(&n->pairs[i]) + 2]++;
+		}
+	}
+	for (uint32_t i = 2; i < n->unknowns + 2; i++) {
+		g->start[i] += g->start[i - 1];
+	}
+	for (size_t i = 0; i < n->pairs_size; i++) {
+		const struct normal_pair *p = &n->pairs[i];
+
+		if (p->key != 0) {
+			g->neighbours[g->start[row_of(p) + 1]++] = column_of(p);
+			g->neighbours[g->start[column_of(p) + 1]++] = row_of(p);
+		}
+	}
+	return 0;
+}
+
+static size_t degree(const struct graph *g, uint32_t node)
+{
+	return g->start[node + 1] - g->start[node];
+}
+
+static int comes_before(const struct graph *g, uint32_t a, uint32_t b)
+{
+	size_t x = degree(g, a), y = degree(g, b);
+
+	return x != y ? x < y : a < b;
+}
+
+/* Into a queue that is sorted from `from` on. */
+static void insert(struct graph *g, size_t from, size_t end, uint32_t node)
+{
+	while (end > from && comes_before(g, node, g->queue[end - 1])) {
+		g->queue[end] = g->queue[end - 1];
+		end--;
+	}
+	g->queue[end] = node;
+}
+
+/* Queues all that node reaches, from queue[from] on. Returns the end of the queue. */
+static size_t search(struct graph *g, uint32_t node, size_t from)
+{
+	size_t end = from;
+
+	g->queue[end++] = node;
+	g->found[node] = 1;
+	for (size_t at = from; at < end; at++) {
+		uint32_t of = g->queue[at];
+		size_t sorted_from = end;
+
+		for (size_t i = g->start[of]; i < g->start[of + 1]; i++) {
+			uint32_t next = g->neighbours[i];
+
+			if (!g->found[next]) {
+				g->found[next] = 1;
+				insert(g, sorted_from, end++, next);
+			}
+		}
+	}
+	return end;
+}
+
+/* The last that a search finds is far from where it began. */
+static size_t search_from_afar(struct graph *g, uint32_t node, size_t from)
+{
+	size_t end = search(g, node, from);
+
+	for (int i = 0; i < SEARCHES; i++) {
+		uint32_t last = g->queue[end - 1];
+
+		for (size_t at = from; at < end; at++) {
+			g->found[g->queue[at]] = 0;
+		}
+		end = search(g, last, from);
+	}
+	return end;
+}
+
+/* Dense nodes count as found already. */
+static void number(struct graph *g, uint32_t *rows)
+{
+	double dense = DENSE * sqrt(g->nodes);
+	uint32_t last = g->nodes, count;
+	size_t end = 0;
+
+	for (uint32_t i = g->nodes; i-- > 0;) {
+		if ((double)degree(g, i) > dense) {
+			g->found[i] = 1;
+			rows[i] = --last;
+		}
+	}
+	for (uint32_t i = 0; i < g->nodes; i++) {
+		end = g->found[i] ? end : search_from_afar(g, i, end);
+	}
+	count = (uint32_t)end;
+	for (uint32_t i = 0; i < count; i++) {
+		rows[g->queue[i]] = count - 1 - i;
+	}
+}
+
+int order_rows(const struct normal *n, uint32_t *rows)
+{
+	struct graph g;
+	int r = graph_init(&g, n);
+
+	if (r == 0) {
+		number(&g, rows);
+	}
+	graph_deinit(&g);
+	return r;
+}
