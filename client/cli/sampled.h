@@ -31,7 +31,7 @@ enum sampled_reason {
 };
 
 struct sampled_counts {
-	uint64_t kernels; /* all */
+	uint64_t kernels, valued; /* all; those that have a value for some metric */
 	uint64_t without[SAMPLED_REASONS];
 	/* Of the first column: what all kernels moved that have a value or are too short to tell,
 	 * and what the latter did. Sums over many tell that of those as well. */

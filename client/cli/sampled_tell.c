@@ -163,6 +163,7 @@ static struct sampled_metric add_up(const struct sampled *s, size_t column)
 static enum sampled_reason fill(struct sampled *s)
 {
 	enum sampled_reason why = SAMPLED_REASONS;
+	bool any = false;
 
 	for (size_t i = 0; i < s->plan->n_columns; i++) {
 		struct sampled_metric sum = add_up(s, i);
@@ -172,10 +173,12 @@ static enum sampled_reason fill(struct sampled *s)
 			s->counts.sum += sum.value;
 			s->counts.too_short_sum += told ? 0 : sum.value;
 		}
+		any = any || told;
 		why = why == SAMPLED_REASONS ? sum.why : why;
 		s->row[i] = told ? sum.value : NAN;
 		s->row[s->plan->n_columns + i] = told ? sum.error : NAN;
 	}
+	s->counts.valued += any;
 	return why;
 }
 

@@ -149,10 +149,15 @@ static void on_sampler_end(void *user, const struct sampler_end *end)
 	struct sampler *m = user;
 
 	m->ended = true;
+	if (end->reason == SAMPLER_ENDED) {
+		return;
+	}
 	/* One that was asked to end may lose the counters first, with our connection. */
-	if (end->reason != SAMPLER_ENDED && m->life >= 0) {
+	if (m->life >= 0) {
 		sampling_tell(m->owner, end->remedy, "%s", end->message);
 		m->is_told = true;
+	} else if (m->owner->begun) {
+		sampling_note_why(m->owner, "%s", end->message);
 	}
 }
 

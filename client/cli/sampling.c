@@ -74,9 +74,10 @@ static void cut(struct sampling *s)
 /* The reason for a budget is told with it. */
 static void tell_error(struct sampling *s, const struct gpuctr_error *error)
 {
-	if (sampling_may_fall_back(s)) {
-		sampling_tell(s, "", "%s", error->message);
-	} else {
+	if (sampling_may_fall_back(s) || s->begun) {
+		sampling_note_why(s, "%s", error->message);
+	}
+	if (!sampling_may_fall_back(s)) {
 		say_gpuctr_error(error);
 	}
 }
@@ -551,6 +552,7 @@ void sampling_finish(struct sampling *s)
 	if (s->sampled) {
 		sampled_finish(s->sampled, s->on_record, s->on_record_user);
 		describe(s);
+		sampling_warn_of_none(s);
 	}
 }
 

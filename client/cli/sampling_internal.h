@@ -49,7 +49,7 @@ struct sampling {
 	/* Of the samplers: no more comes, or nothing could begin. */
 	void (*on_over)(struct sampling *s);
 	bool leaves;	/* refused, once the permit is given back */
-	struct buf why; /* it is refused; "": told */
+	struct buf why; /* it is refused ("": told), or was over early */
 
 	struct sampled *sampled;
 	struct attributor *steps;
@@ -60,12 +60,14 @@ struct sampling {
 };
 
 /* --- sampling_why.c */
+/* The end of a capture that is worth nothing is not told in its last lines alone. */
+void sampling_warn_of_none(const struct sampling *s);
 /* Something else will do. */
 bool sampling_may_fall_back(const struct sampling *s);
 /* Why it is refused; the first reason stays. */
 __attribute__((format(printf, 2, 3))) void sampling_note_why(struct sampling *s, const char *format,
 							     ...);
-/* The same where something else will do; else it is said at once, with the remedy. */
+/* The same, and where nothing else will do it is said at once, with the remedy. */
 __attribute__((format(printf, 3, 4))) void sampling_tell(struct sampling *s, const char *remedy,
 							 const char *format, ...);
 

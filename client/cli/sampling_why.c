@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "client/cli/say.h"
+#include "client/cli/text.h"
 
 bool sampling_may_fall_back(const struct sampling *s)
 {
@@ -37,9 +38,43 @@ void sampling_tell(struct sampling *s, const char *remedy, const char *format, .
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (sampling_may_fall_back(s)) {
+	if (sampling_may_fall_back(s) || s->begun) {
 		note(s, text);
-	} else {
+	}
+	if (!sampling_may_fall_back(s)) {
 		say("%s%s%s", text, *remedy ? ". " : "", remedy);
 	}
+}
+
+/* Why most kernels have none. */
+static const char *most_frequent(const struct sampled_counts *c)
+{
+	int most = 0;
+
+	for (int i = 1; i < SAMPLED_REASONS; i++) {
+		most = c->without[i] > c->without[most] ? i : most;
+	}
+	return sampled_reason_name((enum sampled_reason)most);
+}
+
+void sampling_warn_of_none(const struct sampling *s)
+{
+	const struct sampled_counts *c = sampled_counts(s->sampled);
+	CLEAN_BUF struct buf b = { 0 };
+
+	if (c->kernels == 0 || c->valued > 0) {
+		return;
+	}
+	buf_text(&b, "of ");
+	text_count(&b, c->kernels);
+	buf_printf(&b, " kernel%s none has a value: ", c->kernels == 1 ? "" : "s");
+	buf_text(&b, s->why.n > 0      ? buf_string((struct buf *)(uintptr_t)&s->why)
+		     : c->samples == 0 ? "no sample has come"
+				       : most_frequent(c));
+	say_warning(
+		"no-values", buf_string(&b),
+		s->options->recorded
+			? ""
+			: "Try again; --mode budget measures launches chosen at random instead, "
+			  "--mode range every launch.");
 }

@@ -34,13 +34,17 @@
  *
  * Sets of metrics take turns. An object that was configured for a set goes on with that set or
  * gives no samples (H200, CUPTI 2025.3), so each turn has an object of its own, which takes 0.4 to
- * 0.6 s. Turns are of uneven length, lest they go with the steps of a program. */
+ * 0.6 s. Turns are of uneven length, lest they go with the steps of a program. What fails while one
+ * object is changed for another may succeed in a moment (another profiler looked which counters
+ * there are, the daemon was replaced), so it is tried again for two seconds, from drain to drain.
+ */
 
 enum {
 	SAMPLES_FIRST = 16384,
 	SAMPLES_MIN = 64,
 	OVERFLOWS_MAX = 3,
 	SILENT_INTERVALS = 200,
+	FIRST_INTERVALS = 4,	   /* until the first sample comes, at most */
 	SIZED_SAMPLES = 1024,	   /* for the size of one */
 	SMALL_SAMPLE_BYTES = 8192, /* those of metrics that are not of SMs are below */
 	DECODED_NS_PER_BYTE = 8,
@@ -59,6 +63,8 @@ enum {
 #define HELD_UP_NS (10 * CLOCK_NS_PER_MS)	   /* longer between two drains: not our doing */
 #define LAST_DRAIN_NS (2 * CLOCK_NS_PER_S)	   /* what is left in the buffer then is missing */
 #define SILENT_NS (3 * CLOCK_NS_PER_S)
+#define CHANGE_NS (2 * CLOCK_NS_PER_S) /* for so long it is tried */
+#define CHANGE_AGAIN_NS (100 * CLOCK_NS_PER_MS)
 
 static uint64_t buffer_bytes(const struct session *s)
 {
@@ -72,13 +78,19 @@ static int refuse(const struct session *s, CUptiResult result, const char *call,
 	return refuse_call(&s->host, &s->vendor, result, call, buffer_bytes(s), r);
 }
 
-/* While sampling: what fails then was taken away. */
+/* While sampling: what fails then was taken away, but for what is known to be otherwise. */
 static int cut_off(const struct session *s, CUptiResult result, const char *call, struct refusal *r)
 {
-	refusal_set(r, SAMPLER_CUT_OFF, "`gpuctr-client status` shows who has them now.",
+	if (result == CUPTI_ERROR_HARDWARE_BUSY || result == CUPTI_ERROR_OUT_OF_MEMORY) {
+		return refuse(s, result, call, r);
+	}
+	refusal_set(r, SAMPLER_CUT_OFF,
+		    "`gpuctr-client status` shows who has them now; the kernel's log has errors "
+		    "(Xid) of a GPU that is lost.",
 		    "the counters were taken away, or the GPU is lost (%s: %s)", call,
-		    result == CUPTI_SUCCESS ? "no samples come any more"
-					    : host_result_name(&s->vendor, result));
+		    result != CUPTI_SUCCESS ? host_result_name(&s->vendor, result)
+		    : s->end_ns == 0	    ? "no samples come"
+					    : "no samples come any more");
 	return r->code;
 }
 
@@ -127,6 +139,7 @@ static int open_libraries(struct session *s, struct refusal *r)
 		.structSize = CUpti_Profiler_Initialize_Params_STRUCT_SIZE,
 	};
 	char chip[sizeof(s->host.chip)];
+	CUptiResult result;
 	int code;
 
 	if (vendor_open_driver(&s->driver, r) != 0) {
@@ -141,8 +154,9 @@ static int open_libraries(struct session *s, struct refusal *r)
 		return r->code = SAMPLER_NO_CUPTI;
 	}
 	vendor_chip_name(&s->vendor, (size_t)s->device, chip, sizeof(chip));
-	if (s->vendor.cuptiProfilerInitialize(&init) != CUPTI_SUCCESS) {
-		return refuse(s, CUPTI_ERROR_UNKNOWN, "cuptiProfilerInitialize", r);
+	result = s->vendor.cuptiProfilerInitialize(&init);
+	if (result != CUPTI_SUCCESS) {
+		return refuse(s, result, "cuptiProfilerInitialize", r);
 	}
 	return host_init_sampling(&s->host, &s->vendor, chip, r) != 0 ? (r->code = SAMPLER_NO_CHIP)
 								      : 0;
@@ -378,7 +392,6 @@ static CUptiResult start(struct session *s)
 
 	s->is_started = result == CUPTI_SUCCESS;
 	s->skips = true;
-	s->progress_ns = clock_now_ns();
 	return result;
 }
 
@@ -408,7 +421,7 @@ int session_start(struct session *s, struct refusal *r)
 {
 	CUptiResult result = start(s);
 
-	s->drained_ns = clock_now_ns();
+	s->drained_ns = s->progress_ns = clock_now_ns();
 	time_turn(s);
 	return result == CUPTI_SUCCESS ? 0 : refuse(s, result, "cuptiPmSamplingStart", r);
 }
@@ -485,6 +498,7 @@ static CUptiResult take_sample(struct session *s, size_t i, struct sampler_write
 	s->turned = false;
 	sampler_writer_sample(w, start_ns, end_ns, values);
 	s->end_ns = end_ns;
+	s->progress_ns = clock_now_ns();
 	return CUPTI_SUCCESS;
 }
 
@@ -504,9 +518,6 @@ static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool 
 		return CUPTI_ERROR_UNKNOWN;
 	}
 	came = n - s->taken;
-	if (came > 0) {
-		s->progress_ns = clock_now_ns();
-	}
 	while (s->taken < n && result == CUPTI_SUCCESS) {
 		result = take_sample(s, s->taken++, w);
 	}
@@ -519,10 +530,13 @@ static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool 
 /* Stopped: sampling goes on with the set whose turn it is, in another object. */
 static CUptiResult go_on(struct session *s, const char **ret_call)
 {
-	CUptiResult result = disable(s);
+	CUptiResult result = s->object ? disable(s) : CUPTI_SUCCESS;
 
-	*ret_call = "cuptiPmSamplingEnable";
-	result = result == CUPTI_SUCCESS ? enable(s) : result;
+	*ret_call = "cuptiPmSamplingDisable";
+	if (result == CUPTI_SUCCESS) {
+		*ret_call = "cuptiPmSamplingEnable";
+		result = enable(s);
+	}
 	result = result == CUPTI_SUCCESS ? configure(s, ret_call) : result;
 	if (result == CUPTI_SUCCESS) {
 		*ret_call = "cuptiPmSamplingStart";
@@ -540,20 +554,26 @@ static void tell_set(const struct session *s, struct sampler_writer *w, uint64_t
 	sampler_writer_set(w, &told);
 }
 
-static CUptiResult start_anew(struct session *s, struct sampler_writer *w, bool is_longer)
+/* Since change_ns nothing is sampled. The time that it takes is no silence: none could come. */
+static int change(struct session *s, struct sampler_writer *w, struct refusal *r)
 {
-	uint64_t now = clock_now_ns();
 	const char *call;
-	CUptiResult result = stop(s);
+	CUptiResult result = go_on(s, &call);
+	uint64_t now = clock_now_ns();
 
-	if (result == CUPTI_SUCCESS && is_longer) {
-		s->set->interval_ns *= 2;
-		result = go_on(s, &call);
-		tell_set(s, w, now);
-		return result;
+	if (result == CUPTI_SUCCESS) {
+		s->progress_ns += now - s->change_ns;
+		tell_set(s, w, s->change_ns);
+		time_turn(s);
+		return 0;
 	}
-	result = result == CUPTI_SUCCESS ? empty_image(s, false) : result;
-	return result == CUPTI_SUCCESS ? start(s) : result;
+	cut_off(s, result, call, &s->trouble);
+	if (now - s->change_ns < CHANGE_NS) {
+		s->turn_at_ns = now + CHANGE_AGAIN_NS;
+		return 0;
+	}
+	*r = s->trouble;
+	return r->code;
 }
 
 static int begin_anew(struct session *s, struct sampler_writer *w, bool was_held_up,
@@ -561,16 +581,23 @@ static int begin_anew(struct session *s, struct sampler_writer *w, bool was_held
 {
 	uint64_t now = clock_now_ns();
 	bool is_longer = s->options->interval_ns == 0 && !was_held_up;
+	CUptiResult result;
 
 	s->overflows++;
 	s->in_a_row = now < s->overflow_ns + OVERFLOWS_APART_NS ? s->in_a_row + 1 : 1;
-	s->overflow_ns = now;
+	s->overflow_ns = s->change_ns = now;
 	if (is_longer ? s->set->interval_ns > LONGEST_INTERVAL_NS : s->in_a_row > OVERFLOWS_MAX) {
 		return refuse_interval("cuptiPmSamplingDecodeData", r);
 	}
-	return start_anew(s, w, is_longer) == CUPTI_SUCCESS
-		       ? 0
-		       : refuse_interval("beginning anew after an overflow", r);
+	result = stop(s);
+	if (result == CUPTI_SUCCESS && is_longer) {
+		s->set->interval_ns *= 2;
+		return change(s, w, r);
+	}
+	result = result == CUPTI_SUCCESS ? empty_image(s, false) : result;
+	result = result == CUPTI_SUCCESS ? start(s) : result;
+	return result == CUPTI_SUCCESS ? 0
+				       : cut_off(s, result, "beginning anew after an overflow", r);
 }
 
 static bool is_silent(const struct session *s)
@@ -579,6 +606,14 @@ static bool is_silent(const struct session *s)
 
 	patience = patience > SILENT_NS ? patience : SILENT_NS;
 	return clock_now_ns() - s->progress_ns > patience;
+}
+
+/* At the end: there should have been some. */
+static bool was_silent(const struct session *s)
+{
+	uint64_t patience = CLOCK_NS_PER_S + FIRST_INTERVALS * s->set->interval_ns;
+
+	return s->end_ns == 0 && clock_now_ns() - s->progress_ns > patience;
 }
 
 /* What was sampled until it was stopped, at stopped_ns. What is not to be had is missing. */
@@ -603,21 +638,22 @@ static CUptiResult take_rest(struct session *s, struct sampler_writer *w, int64_
 
 static int turn(struct session *s, struct sampler_writer *w, struct refusal *r)
 {
-	uint64_t now = clock_now_ns();
 	const char *call = "cuptiPmSamplingStop";
 	int64_t stopped_ns = (int64_t)clock_wall_ns(); /* samples have this clock */
-	CUptiResult result = stop(s);
+	CUptiResult result;
 
-	result = result == CUPTI_SUCCESS ? take_rest(s, w, stopped_ns) : result;
-	s->set = s->set + 1 < s->sets + s->n_sets ? s->set + 1 : s->sets;
-	result = result == CUPTI_SUCCESS ? go_on(s, &call) : result;
+	s->change_ns = clock_now_ns();
+	result = stop(s);
+	if (result == CUPTI_SUCCESS) {
+		call = "cuptiPmSamplingDecodeData";
+		result = take_rest(s, w, stopped_ns);
+	}
 	if (result != CUPTI_SUCCESS) {
 		return cut_off(s, result, call, r);
 	}
-	tell_set(s, w, now);
+	s->set = s->set + 1 < s->sets + s->n_sets ? s->set + 1 : s->sets;
 	s->turned = true;
-	time_turn(s);
-	return 0;
+	return change(s, w, r);
 }
 
 uint64_t session_wait_ms(const struct session *s)
@@ -633,6 +669,9 @@ static int drain(struct session *s, struct sampler_writer *w, struct refusal *r)
 	bool was_held_up = clock_now_ns() > s->drained_ns + wait_ns + HELD_UP_NS;
 	bool is_full = true, overflows = false;
 
+	if (!s->is_started) {
+		return clock_now_ns() >= s->turn_at_ns ? change(s, w, r) : 0;
+	}
 	for (unsigned i = 0; is_full && i < ROUNDS_MAX; i++) {
 		CUptiResult result = decode(s, &is_full, &overflows);
 
@@ -664,14 +703,19 @@ int session_drain(struct session *s, struct sampler_writer *w, struct refusal *r
 int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 {
 	int64_t stopped_ns = (int64_t)clock_wall_ns(); /* samples have this clock */
+	const char *call = "cuptiPmSamplingStop";
 	CUptiResult result;
 
-	if (!s->is_started) {
-		return 0;
+	if (!s->is_started) { /* in the middle of a change, or never */
+		*r = s->trouble;
+		return r->code;
 	}
 	result = stop(s);
-	result = result == CUPTI_SUCCESS ? take_rest(s, w, stopped_ns) : result;
-	return result == CUPTI_SUCCESS ? 0 : cut_off(s, result, "cuptiPmSamplingStop", r);
+	if (result == CUPTI_SUCCESS) {
+		call = "cuptiPmSamplingDecodeData";
+		result = take_rest(s, w, stopped_ns);
+	}
+	return result == CUPTI_SUCCESS && !was_silent(s) ? 0 : cut_off(s, result, call, r);
 }
 
 void session_close(struct session *s)

@@ -40,15 +40,17 @@ struct session {
 	bool is_started;
 	size_t taken; /* of the samples in the image */
 
-	bool skips;	      /* the next sample spans what nobody asked for */
-	bool turned;	      /* no sample of this turn has come */
-	int64_t end_ns;	      /* of the last sample */
-	uint64_t turn_at_ns;  /* when the turn ends, by the monotonic clock */
-	uint64_t progress_ns; /* when the last one came, by the monotonic clock */
-	uint64_t drained_ns;  /* by the monotonic clock */
+	bool skips;	/* the next sample spans what nobody asked for */
+	bool turned;	/* no sample of this turn has come */
+	int64_t end_ns; /* of the last sample */
 	uint64_t overflows;
-	uint64_t overflow_ns; /* time of the last overflow, by the monotonic clock */
-	unsigned in_a_row;    /* each soon after the one before */
+	unsigned in_a_row;	/* each soon after the one before */
+	struct refusal trouble; /* of the last change that failed */
+	/* By the monotonic clock: */
+	uint64_t turn_at_ns;  /* when the turn ends, or a change that failed is tried again */
+	uint64_t change_ns;   /* when the last change began */
+	uint64_t progress_ns; /* when the last sample came, later by what changes took since */
+	uint64_t drained_ns, overflow_ns;
 };
 
 /* Zero-initialises; close in any case. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry of every function of the fake profiler library, and its small functions.
  *
- * GPUCTR_FAKE_FAIL="name:n:code[,name:n:code...]" makes the n-th call of a function (0: every call)
- * return a code before it does anything. GPUCTR_FAKE_START_US, _STOP_US and _PUSH_US (push and pop)
- * make calls as slow as on hardware. GPUCTR_FAKE_TRACE=1 writes each call's name to calls.log. */
+ * GPUCTR_FAKE_FAIL="name:n:code[,name:n:code...]" makes the n-th call of a function (0: every call;
+ * "3+": from the third on) return a code before it does anything. GPUCTR_FAKE_START_US, _STOP_US
+ * and _PUSH_US (push and pop) make calls as slow as on hardware. GPUCTR_FAKE_TRACE=1 writes each
+ * call's name to calls.log. */
 
 #include "tests/fake/profiler.h"
 #include "tests/fake/state.h"
@@ -25,6 +26,7 @@ enum { MAX_RULES = 16 };
 struct rule {
 	char function[64];
 	unsigned int number;
+	bool onward;
 	CUptiResult result;
 	_Atomic unsigned int calls;
 };
@@ -48,9 +50,12 @@ static void read_rules(void)
 
 	while (text && *text && rule_count < MAX_RULES) {
 		struct rule *r = &rules[rule_count];
+		char plus = 0;
 		int result;
 
-		if (sscanf(text, "%63[^:]:%u:%d", r->function, &r->number, &result) == 3) {
+		if (sscanf(text, "%63[^:]:%u:%d", r->function, &r->number, &result) == 3 ||
+		    sscanf(text, "%63[^:]:%u%c:%d", r->function, &r->number, &plus, &result) == 4) {
+			r->onward = plus == '+' || r->number == 0;
 			r->result = (CUptiResult)result;
 			rule_count++;
 		}
@@ -115,12 +120,18 @@ CUptiResult call_begin(const char *function)
 	for (unsigned int i = 0; i < rule_count; i++) {
 		struct rule *r = &rules[i];
 
-		if (strcmp(r->function, function) == 0 &&
-		    (atomic_fetch_add(&r->calls, 1) + 1 == r->number || r->number == 0)) {
-			return r->result;
+		if (strcmp(r->function, function) == 0) {
+			unsigned int calls = atomic_fetch_add(&r->calls, 1) + 1;
+
+			if (calls == r->number || (calls > r->number && r->onward)) {
+				return r->result;
+			}
 		}
 	}
-	return CUPTI_SUCCESS;
+	return strncmp(function, "cuptiPmSampling", 15) == 0 &&
+			       strcmp(function, "cuptiPmSamplingDisable") != 0
+		       ? (CUptiResult)atomic_load(&fake_state()->sampling_fail)
+		       : CUPTI_SUCCESS;
 }
 
 CUptiResult call_begin_alone(const char *function, _Atomic bool *busy)

@@ -41,7 +41,7 @@ struct CUpti_PmSampling_Object {
 	struct fake_profiler permission;
 	_Atomic bool busy; /* a thread is inside of a call */
 	struct config_image config;
-	bool has_config, is_started;
+	bool has_config, is_started, is_silent;
 	struct metric_set layout;
 	size_t image_bytes;
 	uint64_t interval_ns, capacity; /* of the hardware's buffer, in samples */
@@ -54,6 +54,7 @@ struct CUpti_PmSampling_Object {
 	struct fake_work waiting[MAX_WAITING]; /* a ring, from next on */
 };
 
+static _Atomic long starts;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUpti_PmSampling_Object *samplers[MAX_SAMPLERS]; /* by GPU */
 
@@ -63,6 +64,14 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_REALTIME, &t);
 	return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
+}
+
+/* From this Start of the process on no sample comes, and nobody says why. */
+static bool is_silent(long start)
+{
+	const char *first = getenv("GPUCTR_FAKE_SILENT");
+
+	return first && start >= strtol(first, NULL, 10);
 }
 
 static bool is_known(const struct CUpti_PmSampling_Object *p)
@@ -285,6 +294,7 @@ CUptiResult cuptiPmSamplingStart(CUpti_PmSampling_Start_Params *params)
 	p->waiting[0].threads = NONSENSE;
 	p->next = 0;
 	p->is_started = true;
+	p->is_silent = is_silent(atomic_fetch_add(&starts, 1) + 1);
 	return leave(p, CUPTI_SUCCESS);
 }
 
@@ -406,6 +416,7 @@ CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params *params
 		return leave(p, CUPTI_ERROR_UNKNOWN);
 	}
 	until_ns = p->is_started ? now_ns() - LAG_NS : p->stop_ns;
+	until_ns = p->is_silent ? 0 : until_ns;
 	params->overflow = p->is_started && p->next > 0 &&
 			   until_ns > begin_of(p, p->next) + p->capacity * p->interval_ns;
 	if (params->overflow) {

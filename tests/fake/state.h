@@ -85,6 +85,7 @@ struct fake_state {
 	_Atomic int32_t strict_handles; /* 1: unknown root or parent is refused */
 	_Atomic int32_t nvml_auto;	/* 1: processes with contexts appear in NVML's list */
 	_Atomic int32_t nvml_fail;	/* not 0: what NVML's calls return */
+	_Atomic int32_t sampling_fail;	/* not 0: what the calls of PM sampling return */
 
 	_Atomic int32_t fail_in;     /* kind of process, see fail.c */
 	_Atomic int32_t fail_malloc; /* counts down; the allocation at which it comes to 0 fails */

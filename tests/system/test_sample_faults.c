@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "tests/system/lines.h"
+#include "tests/system/on_demand.h"
 
 /* Samplers that hang, die or lie, strangers, and clients that are too slow, on the fakes: the
  * user's program runs on, the lease ends, the client says why, and takes bounded memory. */
@@ -146,6 +147,182 @@ static void one_that_is_stopped_is_killed_at_the_end(void **state)
 	expect_all_gone(f);
 }
 
+/* --- GPUs and turns --------------------------------------------------------------------------- */
+
+/* Metrics of two sets. */
+#define TURNS METRICS ",dram__bytes.sum,lts__t_bytes.sum,lts__t_sectors_op_read.sum"
+
+static struct program *start_turns(struct fixture *f, const char *kernels)
+{
+	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", TURNS, "--format",
+			      "jsonl", "--output", fixture_path(f, "records"), "-f", "--", FAKEAPP,
+			      "--kernels", kernels, "--grids", "13", "--blocks", "6000",
+			      "--sleep-us", "400", "--exit", "3", NULL);
+}
+
+static bool has_value(const char *line)
+{
+	return !strstr(line, "\"metrics\":{\"dram__bytes_read.sum\":null");
+}
+
+/* How many kernels that began by then have a value, and as much as they read; later ones none. */
+static size_t count_right(struct fixture *f, double until_ns)
+{
+	double told = 0, truth = 0;
+	struct lines l;
+	size_t n = 0;
+
+	lines_load(&l, fixture_path(f, "records"));
+	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
+		const char *line = lines_at(&l, "kernel", i);
+
+		if (has_value(line)) {
+			assert_true(line_number(line, "start_ns") < until_ns);
+			told += line_number(line, "dram__bytes_read.sum");
+			truth += 16 * line_number_at(line, "grid", 0) *
+				 line_number_at(line, "block", 0);
+			n++;
+		}
+	}
+	lines_deinit(&l);
+	print_message("%zu kernels have values; total %+.3f %%\n", n, 100 * (told / truth - 1));
+	assert_true(n == 0 || fabs(told / truth - 1) < 0.01);
+	return n;
+}
+
+static double wall_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void expect_ran_on(struct program *client, const char *done, const char *why)
+{
+	expect_exit(client, 3);
+	expect_output(client, done);
+	expect_message(client, why);
+	assert_int_equal(count_text(client->err, "the program runs on, no longer measured"), 1);
+}
+
+/* By CUPTI, and by the daemon, whose granter the driver refuses. */
+static void a_change_that_fails_for_a_moment_is_tried_again(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	setenv("GPUCTR_FAKE_FAIL",
+	       "cuptiPmSamplingEnable:2:26,cuptiPmSamplingEnable:2:35,"
+	       "cuptiPmSamplingSetConfig:2:999,cuptiPmSamplingStart:2:26",
+	       1);
+	fixture_start_daemon(f, NULL);
+	client = start_turns(f, "8000");
+	wait_for_program(client);
+	sleep_ms(1500);
+	fixture_set_knob(f, "rm_status", 0x1b);
+	sleep_ms(800);
+	fixture_set_knob(f, "rm_status", 0);
+	expect_exit(client, 3);
+	expect_output(client, "done 8000\n");
+	expect_message(client, " turns of 2 sets, a change takes ");
+	expect_no_message(client, "no longer measured");
+	assert_true(count_right(f, INFINITY) > 8000 * 9 / 10);
+	expect_all_gone(f);
+}
+
+static void what_fails_for_good_ends_sampling(void **state)
+{
+	static const struct {
+		const char *fail, *why, *remedy;
+	} rows[] = {
+		{ "cuptiPmSamplingEnable:2+:26",
+		  "another profiler has the GPU's counters (cuptiPmSamplingEnable)",
+		  "End it: ncu, nsys, DCGM" },
+		{ "cuptiPmSamplingEnable:2+:35",
+		  "(cuptiPmSamplingEnable: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES)",
+		  "shows who has them now" },
+		{ "cuptiPmSamplingSetConfig:2+:7", "(cuptiPmSamplingSetConfig: CUPTI_ERROR_INVALID",
+		  "shows who has them now" },
+		{ "cuptiPmSamplingStart:2+:999", "(cuptiPmSamplingStart: CUPTI_ERROR_UNKNOWN)",
+		  "errors (Xid) of a GPU that is lost" },
+		{ "cuptiPmSamplingDecodeData:60:999",
+		  "(cuptiPmSamplingDecodeData: CUPTI_ERROR_UNKNOWN)",
+		  "errors (Xid) of a GPU that is lost" },
+	};
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		setenv("GPUCTR_FAKE_FAIL", rows[i].fail, 1);
+		client = start_turns(f, "9000");
+		expect_ran_on(client, "done 9000\n", rows[i].why);
+		expect_message(client, rows[i].remedy);
+		expect_message(client, "kernels have no value");
+		expect_all_gone(f);
+	}
+}
+
+static void samples_that_do_not_come_are_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client, *p;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_SILENT", "1", 1);
+	client = start_turns(f, "12000");
+	expect_ran_on(client, "done 12000\n", "(cuptiPmSamplingDecodeData: no samples come). ");
+	expect_message(client, " none has a value: the counters were taken away, or the GPU");
+	expect_message(client, "  remedy: Try again; --mode budget measures launches");
+	expect_all_gone(f);
+	/* One that ends before anybody has lost patience. */
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode",
+				"sample", "--metrics", TURNS, "--duration", "1.5", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "warning[no-values]: of ");
+	expect_message(client, "(cuptiPmSamplingDecodeData: no samples come)\n");
+	program_kill(p, SIGKILL);
+	setenv("GPUCTR_FAKE_SILENT", "3", 1);
+	client = start_turns(f, "16000");
+	expect_ran_on(client, "done 16000\n", "no samples come any more");
+	expect_all_gone(f);
+}
+
+/* CUPTI, the driver and NVML fail at once. */
+static void a_gpu_that_is_lost_ends_sampling(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	double lost_ns;
+	size_t n;
+
+	f->violations_expected = true; /* Stop fails, and Disable comes all the same */
+	fixture_start_daemon(f, NULL);
+	client = start_run(f, "12000", NULL, NULL);
+	wait_for_program(client);
+	sleep_ms(2500);
+	lost_ns = wall_ns();
+	fixture_set_knob(f, "sampling_fail", 999);
+	fixture_set_knob(f, "ioctl_errno", 5);
+	fixture_set_knob(f, "nvml_fail", 15);
+	expect_ran_on(client, "done 12000\n",
+		      "the counters were taken away, or the GPU is lost "
+		      "(cuptiPmSamplingDecodeData: CUPTI_ERROR_UNKNOWN). ");
+	assert_int_equal(count_text(client->err, "the GPU is lost"), 1);
+	expect_no_message(client, "no-values");
+	n = count_right(f, lost_ns + 1e8);
+	assert_true(n > 1000 && n < 11000);
+	expect_no_owner(f);
+	fixture_set_knob(f, "sampling_fail", 0);
+	fixture_set_knob(f, "ioctl_errno", 0);
+	fixture_set_knob(f, "nvml_fail", 0);
+	expect_all_gone(f);
+	expect_service(f, PATIENCE_MS);
+}
+
 /* --- samplers that lie ----------------------------------------------------------------------- */
 
 /* A stream in the format of client/sampler/stream.h; body is what follows its beginning. */
@@ -263,19 +440,6 @@ static void write_process(struct fixture *f, pid_t pid)
 	fprintf(list, "0 %d\n", (int)pid);
 }
 
-static bool has_value(const char *line)
-{
-	return !strstr(line, "\"metrics\":{\"dram__bytes_read.sum\":null");
-}
-
-static double wall_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 /* What was sampled since somebody last looked is nobody's; what was before stays. */
 static void a_stranger_in_the_middle(void **state)
 {
@@ -353,6 +517,10 @@ int main(void)
 		FAULT_TEST(one_that_ends_before_it_begins_is_told_with_its_end),
 		FAULT_TEST(one_that_ends_in_the_middle_is_told_with_its_end),
 		FAULT_TEST(one_that_is_stopped_is_killed_at_the_end),
+		FAULT_TEST(a_change_that_fails_for_a_moment_is_tried_again),
+		FAULT_TEST(what_fails_for_good_ends_sampling),
+		FAULT_TEST(samples_that_do_not_come_are_told),
+		FAULT_TEST(a_gpu_that_is_lost_ends_sampling),
 		FAULT_TEST(samples_of_a_nanosecond_without_end),
 		FAULT_TEST(samples_that_are_hours_in_the_future),
 		FAULT_TEST(values_that_are_none),
