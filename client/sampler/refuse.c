@@ -29,13 +29,39 @@ int refuse_interval(const char *call, struct refusal *r)
 	return r->code;
 }
 
+int refuse_mig(const char *gpu, const char *says, struct refusal *r)
+{
+	refusal_set(r, SAMPLER_NO_CHIP,
+		    "Measure kernels instead (--mode budget or range), or have an administrator "
+		    "switch MIG off (nvidia-smi -mig 0).",
+		    "%s is divided by MIG, and samples are of a whole GPU, with the work of its "
+		    "other users%s%s",
+		    gpu, *says ? ": CUPTI says " : "", says);
+	return r->code;
+}
+
+static int refuse_virtual(const char *gpu, const char *says, struct refusal *r)
+{
+	refusal_set(r, SAMPLER_NO_CHIP,
+		    "Have profiling of this vGPU allowed on its host (the vGPU's parameter "
+		    "enable_profiling), or measure on a GPU of the machine's own.",
+		    "this GPU (%s) is a virtual one (vGPU), whose host allows no profiling: CUPTI "
+		    "says %s",
+		    gpu, says);
+	return r->code;
+}
+
 int refuse_call(const struct host *h, const struct vendor_host *v, CUptiResult result,
 		const char *call, uint64_t buffer_bytes, struct refusal *r)
 {
 	switch (result) {
 	case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
-	case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
 		return refuse_privileges(r);
+	case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
+	case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
+		return refuse_virtual(h->chip, host_result_name(v, result), r);
+	case CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED:
+		return refuse_mig("this GPU", host_result_name(v, result), r);
 	case CUPTI_ERROR_HARDWARE_BUSY:
 		refusal_set(r, SAMPLER_BUSY,
 			    "End it: ncu, nsys, DCGM or another sampler has them; `gpuctr-client "
@@ -46,10 +72,8 @@ int refuse_call(const struct host *h, const struct vendor_host *v, CUptiResult r
 		return refuse_buffer(buffer_bytes, call, r);
 	case CUPTI_ERROR_NOT_SUPPORTED:
 	case CUPTI_ERROR_INVALID_DEVICE:
-	case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
 	case CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED:
 	case CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED:
-	case CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED:
 	case CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED:
 	case CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED:
 		refusal_set(r, SAMPLER_NO_CHIP, "Measure kernels instead: gpuctr-client run.",

@@ -8,5 +8,8 @@
 int refuse_call(const struct host *h, const struct vendor_host *v, CUptiResult result,
 		const char *call, uint64_t buffer_bytes, struct refusal *r);
 
+/* Of a GPU that MIG divides. says: "" or what CUPTI does. */
+int refuse_mig(const char *gpu, const char *says, struct refusal *r);
+
 /* The hardware's buffer runs over again and again. */
 int refuse_interval(const char *call, struct refusal *r);

@@ -111,6 +111,7 @@ static bool is_device(const struct session *s, int i, CUdevice device, const cha
 
 static int find_device(struct session *s, struct refusal *r)
 {
+	char name[128] = "";
 	CUdevice device;
 	CUuuid bytes;
 	int n = 0;
@@ -124,7 +125,9 @@ static int find_device(struct session *s, struct refusal *r)
 			s->device = i;
 			s->driver.cuDeviceGetUuid(&bytes, device);
 			uuid_format(&bytes, s->uuid, sizeof(s->uuid));
-			return 0;
+			s->driver.cuDeviceGetName(name, sizeof(name), device);
+			/* "NVIDIA H200 MIG 1g.18gb" */
+			return strstr(name, " MIG ") ? refuse_mig(name, "", r) : 0;
 		}
 	}
 	refusal_set(r, SAMPLER_NO_GPU,

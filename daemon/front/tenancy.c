@@ -24,6 +24,27 @@ static void refuse_unknown(struct refusal *r)
 		    "the driver does not tell who runs on the GPU, and leases are exclusive");
 }
 
+/* CUDA shows a part that MIG has made of a GPU with a name ("NVIDIA H200 MIG 1g.18gb") and UUID of
+ * its own, by which neither NVML nor the driver's objects know the GPU: nobody can tell who else
+ * runs on it, or which one a program asks for. */
+static bool is_part(const struct front *f, const struct capture *c, struct refusal *r)
+{
+	for (size_t i = 0; i < f->machine.gpus.n; i++) {
+		const char *name = f->machine.gpus.v[i].name;
+
+		if ((c->booking.gpus >> i & 1) != 0 && strstr(name, " MIG ")) {
+			refusal_set(
+				r, GPUCTR_E_GPU_SHARED,
+				"The administrator may switch MIG off (nvidia-smi -mig 0); "
+				"`--metrics none` tells when kernels run, without counters.",
+				"GPU %zu is divided by MIG (%s): who else runs on it is not known",
+				i, name);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* The GPUs of c that need a look. Those that a scheduler gave to a job of c's user need none. */
 static uint64_t unanswered_gpus(const struct front *f, const struct capture *c)
 {
@@ -97,7 +118,9 @@ void tenancy_check(struct front *f, struct capture *c)
 	struct refusal r;
 
 	c->known_ns = clock_now_ns();
-	if (f->config.shared || unanswered_gpus(f, c) == 0) {
+	if (is_part(f, c, &r)) {
+		session_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
+	} else if (f->config.shared || unanswered_gpus(f, c) == 0) {
 		session_tell(f, c, EVENT_ALONE);
 	} else if (gpu_link_is_up(&f->gpu) &&
 		   gpu_link_request(&f->gpu, &q, on_checked, NULL, c->id) < 0) {

@@ -166,7 +166,8 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice device)
 	CUresult r = gpu_check_device(device);
 
 	if (r == CUDA_SUCCESS) {
-		snprintf(name, (size_t)len, "Fake H200");
+		snprintf(name, (size_t)len, "Fake H200%s",
+			 getenv("GPUCTR_FAKE_MIG") ? " MIG 1g.18gb" : "");
 	}
 	return r;
 }
@@ -177,6 +178,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 
 	if (r == CUDA_SUCCESS) {
 		fake_gpu_uuid(visible[device], (uint8_t *)uuid->bytes);
+		uuid->bytes[0] = (char)(uuid->bytes[0] ^ (getenv("GPUCTR_FAKE_MIG") ? 0x55 : 0));
 	}
 	return r;
 }

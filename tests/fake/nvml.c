@@ -298,8 +298,7 @@ EXPORT int nvmlDeviceGetMigMode(struct nvml_device *device, unsigned int *now, u
 		return failure;
 	}
 	(void)device;
-	*now = 0;
-	*next = 0;
+	*now = *next = getenv("GPUCTR_FAKE_MIG") != NULL;
 	return NVML_SUCCESS;
 }
 

@@ -114,6 +114,71 @@ static void what_cannot_be_sampled_has_a_budget(void **state)
 	expect_no_objects(f);
 }
 
+static void parts_of_gpus_are_not_sampled(void **state)
+{
+	static const struct {
+		const char *fail, *why, *remedy;
+	} rows[] = {
+		{ "cuptiPmSamplingEnable:0:43",
+		  "this GPU is divided by MIG, and samples are of a whole GPU",
+		  "switch MIG off (nvidia-smi -mig 0)" },
+		{ "cuptiPmSamplingEnable:0:33", "this GPU (GH100) is a virtual one (vGPU)",
+		  "enable_profiling" },
+		{ "cuptiPmSamplingEnable:0:40", "this GPU (GH100) is a virtual one (vGPU)",
+		  "enable_profiling" },
+	};
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		setenv("GPUCTR_FAKE_FAIL", rows[i].fail, 1);
+		c = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", metric, "--",
+				   FAKEAPP, NULL);
+		expect_exit(c, 125);
+		expect_message(c, rows[i].why);
+		expect_message(c, rows[i].remedy);
+		expect_message(c, "--mode budget measures launches chosen at random instead");
+		p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "6000",
+				   "--sleep-us", "400", "--exit", "3", NULL);
+		on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+		expect_budget(capture(f, p, metric, NULL, NULL), rows[i].why);
+		expect_exit(p, 3);
+		expect_output(p, "done 6000\n");
+		expect_no_objects(f);
+	}
+}
+
+/* Nobody knows who else runs there, so nothing but a trace is to be had, and that is told once. */
+static void parts_of_gpus_are_nobodys_own(void **state)
+{
+	static const char *const sharing[] = { "sharing=exclusive", "sharing=shared" };
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	setenv("GPUCTR_FAKE_MIG", "1", 1);
+	for (size_t i = 0; i < ARRAY_SIZE(sharing); i++) {
+		fixture_start_daemon(f, "--set", sharing[i], NULL);
+		p = on_demand_start(f, USER_ANN);
+		on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+		c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--duration",
+				   "1", NULL);
+		expect_exit(c, 125);
+		assert_int_equal(count_text(c->err, "error[gpu-shared]: GPU 0 is divided by MIG "
+						    "(Fake H200 MIG 1g.18gb)"),
+				 1);
+		expect_message(c, "switch MIG off (nvidia-smi -mig 0)");
+		capture(f, p, "none", NULL, NULL);
+		expect_running(p);
+		program_kill(p, SIGKILL);
+		fixture_stop_daemon(f);
+	}
+	c = fixture_run(f, USER_ANN, TEST_SAMPLER, "--metrics", metric, NULL);
+	expect_exit(c, 12);
+	expect_message(c,
+		       "Fake H200 MIG 1g.18gb is divided by MIG, and samples are of a whole GPU");
+}
+
 /* A policy that gives whole GPUs to nobody. */
 static void who_may_not_sample_has_a_budget(void **state)
 {
@@ -209,6 +274,8 @@ int main(void)
 		DEFAULT_TEST(a_capture_samples),
 		DEFAULT_TEST(others_are_to_be_had),
 		DEFAULT_TEST(what_cannot_be_sampled_has_a_budget),
+		DEFAULT_TEST(parts_of_gpus_are_not_sampled),
+		DEFAULT_TEST(parts_of_gpus_are_nobodys_own),
 		DEFAULT_TEST(who_may_not_sample_has_a_budget),
 		DEFAULT_TEST(an_operator_has_a_budget),
 		DEFAULT_TEST(what_nothing_can_measure_is_refused_once),
