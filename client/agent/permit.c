@@ -32,6 +32,7 @@
 typedef int (*ioctl_function)(int fd, unsigned long request, ...);
 
 PERMIT_EXPORT int InitializeInjection(void);
+PERMIT_EXPORT void gpuctr_permit_keeps_asking(void);
 
 static struct {
 	_Atomic(ioctl_function) next;
@@ -128,6 +129,12 @@ static int own_ioctl(int fd, unsigned long request, ...)
 }
 
 PERMIT_EXPORT int ioctl(int fd, unsigned long request, ...) __attribute__((alias("own_ioctl")));
+
+/* Whoever has come under a filter of its own that lets through what asking takes says so. */
+void gpuctr_permit_keeps_asking(void)
+{
+	permit.filters = filters_of_thread();
+}
 
 /* Called by libcuda if the library was not preloaded. A failure changes nothing of what the program
  * does. */

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/sampler/box.h"
 #include "client/sampler/session.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
@@ -382,7 +383,10 @@ int main(int argc, char **argv)
 	prepare_life(&s);
 	prepare_output(&s);
 	code = begin(&s);
-	code = code ? code : sample(&s);
+	if (code == 0) {
+		box_enter();
+		code = sample(&s);
+	}
 	session_close(&s.session);
 	end(&s, code);
 	sampler_writer_deinit(&writer);

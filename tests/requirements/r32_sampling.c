@@ -11,6 +11,11 @@
  * of the client's; it asks for the GPU as others do, and leaves nothing behind. */
 
 enum { DESCRIPTORS_MAX = 64 };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { FILTER = 0 }; /* box_none.c */
+#else
+enum { FILTER = 2 };
+#endif
 
 static int setup(void **state)
 {
@@ -21,6 +26,11 @@ static int setup(void **state)
 }
 
 #define SAMPLING_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
+
+/* Metrics of two sets: each turn asks the daemon anew. */
+#define TURNS                                                                                 \
+	"dram__bytes_read.sum,dram__bytes_write.sum,dram__bytes.sum,lts__t_bytes.sum,lts__t_" \
+	"sectors_op_read.sum"
 
 static struct program *start_run(struct fixture *f, const char *hold)
 {
@@ -65,6 +75,7 @@ static size_t expect_no_powers(pid_t pid)
 		}
 		assert_int_equal(field(text, "\nUid:", 10), USER_ANN);
 		assert_int_equal(field(text, "\nNoNewPrivs:", 10), 1);
+		assert_int_equal(field(text, "\nSeccomp:", 10), FILTER);
 		n++;
 	}
 	closedir(d);
@@ -123,6 +134,32 @@ static void a_sampler_is_its_users_process(void **state)
 			   "a sampler's %zu threads have no capability and can gain none, and "
 			   "nothing of the client's is open in it",
 			   threads);
+}
+
+/* It asks the daemon under its filter, and can do nothing else outside of itself. */
+static void a_sampler_that_is_taken_over_is_shut_in(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_perfmon();
+	if (FILTER == 0) {
+		print_message("skipped: a sanitizer's run time needs what the filter forbids\n");
+		skip();
+	}
+	unsetenv("GPUCTR_FAKE_RESTRICTED");
+	setenv("GPUCTR_FAKE_EXEC", "1", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", TURNS, "--", FAKEAPP,
+				"--kernels", "6000", "--grids", "13", "--blocks", "6000",
+				"--sleep-us", "400", "--exit", "3", NULL);
+	expect_exit(client, 3);
+	expect_message(client, "execve: Operation not permitted; a socket of the network: "
+			       "Operation not permitted; ptrace: Operation not permitted\n");
+	expect_message(client, " turns of 2 sets, a change takes ");
+	expect_no_message(client, "no longer measured");
+	assert_true(fixture_counter(f, "profiler_granted") >= 4);
+	expect_no_objects(f);
 }
 
 /* --- its turn -------------------------------------------------------------------------------- */
@@ -217,6 +254,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SAMPLING_TEST(a_sampler_is_its_users_process),
+		SAMPLING_TEST(a_sampler_that_is_taken_over_is_shut_in),
 		SAMPLING_TEST(it_counts_as_what_it_is),
 		SAMPLING_TEST(nobody_samples_beside_another_user),
 		SAMPLING_TEST(many_runs_leave_nothing),
