@@ -49,6 +49,8 @@ enum {
 	FLUSH_AHEAD_MS = 500,
 	PAUSE_ENDING_MS = 2, /* where the program or the client waits for the rest */
 	FLUSH_ENDING_MS = 50,
+	UNHEARD_MS = 500, /* without any buffer */
+	UNHEARD_MOST_MS = 2000,
 	PAUSE_GRAPHS_MS = 20,
 	GRAPHS_CROWD = GRAPHS_KERNELS_MAX / 4, /* kernels that wait to be told */
 };
@@ -97,6 +99,7 @@ static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *ma
 	} else {
 		b = make_buffer(v);
 	}
+	v->n_given += b != NULL;
 	lock_release(&v->lock);
 	*buffer = b ? (uint8_t *)(b + 1) : NULL;
 	*size = b ? b->bytes : 0;
@@ -178,14 +181,20 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 		return;
 	}
 	crowded = activity_is_crowded(v);
+	lock_acquire(&v->lock);
+	v->heard = (struct heard_span){ .begin_ns = UINT64_MAX };
+	lock_release(&v->lock);
 	while (valid > 0 && take_some_records(v, buffer, valid, &record)) {
 	}
-	if (v->profiler->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) ==
-	    CUPTI_SUCCESS) {
-		lock_acquire(&v->lock);
-		v->dropped += dropped;
-		lock_release(&v->lock);
+	v->profiler->cuptiActivityGetNumDroppedRecords(context, stream, &dropped);
+	lock_acquire(&v->lock);
+	v->dropped += dropped;
+	v->has_come = true;
+	v->n_given--;
+	if (dropped > 0) {
+		records_note_dropped(v, dropped);
 	}
+	lock_release(&v->lock);
 	keep_buffer(v, buffer);
 	if (!crowded && activity_is_crowded(v)) {
 		tell_crowd(v);
@@ -224,6 +233,8 @@ static void end(struct activity *v)
 
 	LOCK_SCOPE(&v->lock);
 	v->started = false; /* buffers that CUPTI returns from now on are freed */
+	v->expected = 0;
+	v->unwatched = (struct unwatched){ 0 };
 	v->copying = false;
 	spare = v->spare;
 	v->spare = NULL;
@@ -275,11 +286,23 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 	return result;
 }
 
+/* With the lock. */
+static void expect(struct activity *v, uint32_t correlation)
+{
+	struct unwatched *u = &v->unwatched;
+
+	v->expected = correlation;
+	if (u->ends && u->before == 0) {
+		u->before = correlation;
+	}
+	spans_expect(&v->spans, correlation);
+}
+
 void activity_expect(struct activity *v, uint32_t correlation)
 {
 	if (v->spans.v) {
 		lock_acquire(&v->lock);
-		spans_expect(&v->spans, correlation);
+		expect(v, correlation);
 		lock_release(&v->lock);
 	}
 }
@@ -289,7 +312,7 @@ void activity_expect_graph(struct activity *v, const struct launch *l, uintptr_t
 {
 	if (v->spans.v) {
 		lock_acquire(&v->lock);
-		spans_expect(&v->spans, l->correlation);
+		expect(v, l->correlation);
 		if (v->name_kernel) {
 			graphs_expect(&v->graphs, l, graph);
 		}
@@ -316,7 +339,8 @@ static bool take_span(struct activity *v, uint32_t correlation, struct span *ret
 static bool is_pending(const struct launch *l)
 {
 	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE &&
-	       l->kind != GPUCTR_LAUNCH_GRAPH_KERNEL; /* all that is known of these is in them */
+	       l->kind != GPUCTR_LAUNCH_GRAPH_KERNEL && /* all that is known of these is in them */
+	       l->correlation != 0;			/* and of one that was not watched */
 }
 
 /* A graph may have several records, so graphs are asked for after the kernels. Returns how many
@@ -497,6 +521,89 @@ static size_t collect_graphs(struct activity *v, struct batch *b, uint64_t until
 		}
 	}
 	return now.missing;
+}
+
+/* --- launches that are not watched --- */
+
+bool activity_expects(struct activity *v)
+{
+	if (!v->made) {
+		return false;
+	}
+	LOCK_SCOPE(&v->lock);
+	return v->started && v->expected != 0;
+}
+
+void activity_unwatch(struct activity *v)
+{
+	LOCK_SCOPE(&v->lock);
+	v->unwatched = (struct unwatched){ .any = true, .after = v->expected };
+	v->heard_ns = clock_now_ns();
+}
+
+void activity_watch(struct activity *v)
+{
+	LOCK_SCOPE(&v->lock);
+	v->unwatched.ends = true;
+}
+
+static bool is_unwatched(struct activity *v)
+{
+	if (!v->made) {
+		return false;
+	}
+	LOCK_SCOPE(&v->lock);
+	return v->started && v->unwatched.any && v->unwatched.until_ns == 0;
+}
+
+/* Buffers are each thread's own (CUPTI's default), so those of one may come and another's not. */
+static bool is_overdue(struct activity *v)
+{
+	uint64_t unheard_ns = clock_now_ns() - v->heard_ns;
+	bool overdue;
+
+	LOCK_SCOPE(&v->lock);
+	overdue = unheard_ns >= (v->has_come ? UNHEARD_MOST_MS : UNHEARD_MS) * CLOCK_NS_PER_MS;
+	v->has_come = v->has_come && !overdue;
+	return overdue;
+}
+
+void activity_hear(struct activity *v)
+{
+	if (is_unwatched(v) && is_overdue(v)) {
+		flush(v);
+		v->heard_ns = clock_now_ns();
+	}
+}
+
+/* A buffer is given back when all kernels in it have ended. */
+static bool has_unended(struct activity *v)
+{
+	LOCK_SCOPE(&v->lock);
+	return v->n_given > 0;
+}
+
+static void end_unwatched(struct activity *v)
+{
+	LOCK_SCOPE(&v->lock);
+	v->unwatched.until_ns = clock_wall_ns();
+}
+
+void activity_hear_all(struct activity *v, unsigned patience_ms)
+{
+	const struct timespec pause = { 0, PAUSE_ENDING_MS * CLOCK_NS_PER_MS };
+	uint64_t until_ns = clock_now_ns() + patience_ms * CLOCK_NS_PER_MS;
+
+	if (!is_unwatched(v)) {
+		return;
+	}
+	end_unwatched(v);
+	flush(v);
+	while (has_unended(v) && clock_now_ns() < until_ns) {
+		nanosleep(&pause, NULL);
+		flush(v);
+	}
+	flush_all(v);
 }
 
 void activity_flush(struct activity *v)

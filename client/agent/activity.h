@@ -13,6 +13,21 @@
 
 struct activity_buffer;
 
+/* Launches of which no callback tells. */
+struct unwatched {
+	bool any, ends;		/* ends: with the next launch that is announced */
+	uint32_t after, before; /* their correlation ids are between; before 0: not known yet */
+	uint32_t last_context, last_stream; /* of a kernel that had not ended at the end */
+	uint64_t until_ns; /* kernels that begin later are nobody's; 0: there is no end yet */
+};
+
+/* When kernels of a buffer ran. */
+struct heard_span {
+	uint64_t begin_ns, end_ns;
+	uint32_t device;
+	bool is_mixed; /* with those of launches that were watched */
+};
+
 struct activity {
 	/* Set before activity_start(). The function calls act while no kernel is running and none
 	 * can begin; it returns false if that is not possible now. NULL: act may be called at any
@@ -36,6 +51,12 @@ struct activity {
 	bool whole;	   /* whole graphs are traced */
 	struct lock lock;  /* of what follows */
 	struct graphs graphs;
+	uint32_t expected; /* the last launch that was announced; 0: none */
+	struct unwatched unwatched;
+	size_t n_given;		 /* buffers that CUPTI has */
+	struct heard_span heard; /* kernels of the last buffer, of launches not watched */
+	bool has_come;		 /* a buffer has, since the last activity_hear() */
+	uint64_t heard_ns;	 /* the last flush by activity_hear() */
 	bool started;
 	bool copying; /* what is wanted, while started */
 	struct activity_buffer *spare;
@@ -57,6 +78,20 @@ void activity_expect(struct activity *v, uint32_t correlation);
 /* As activity_expect(), for a launch l of a graph, whose kernels are told if name_kernel is set. */
 void activity_expect_graph(struct activity *v, const struct launch *l, uintptr_t graph);
 
+/* Was any launch announced? */
+bool activity_expects(struct activity *v);
+
+/* From now on kernels of launches that are not announced are told as well, by their records alone;
+ * until one is announced again after activity_watch(). name_kernel is set. */
+void activity_unwatch(struct activity *v);
+void activity_watch(struct activity *v);
+
+/* Where launches are not watched: makes CUPTI deliver its records if they have not come by
+ * themselves; or all of them, the last time. Only for the delivering thread, which must hold no
+ * lock. */
+void activity_hear(struct activity *v);
+void activity_hear_all(struct activity *v, unsigned patience_ms);
+
 /* The launch was not made. */
 void activity_forget(struct activity *v, uint32_t correlation);
 
@@ -67,7 +102,8 @@ void activity_flush(struct activity *v);
  * for missing records. Only for the delivering thread, which must hold no lock. */
 void activity_fill(struct activity *v, struct batch *b);
 
-/* What becomes of a launch of a graph, as graphs_take(), and kernels that came late. */
+/* What becomes of a launch of a graph, as graphs_take(); kernels that came late, and those of
+ * launches that are not watched. */
 struct graph_told activity_take_graph(struct activity *v, const struct launch *l);
 struct graph_kernels activity_take_late(struct activity *v);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/base/array.h"
+#include "proto/base/clock.h"
 #include "proto/base/map.h"
 
 /* A kernel's record is joined with its launch by the correlation id (spans.c), or is one of a graph
@@ -117,15 +118,95 @@ static bool take_graph_kernel(struct activity *v, const kernel_record *k)
 	return graphs_add(&v->graphs, &l, selected);
 }
 
-/* Of a launch that is expected the time, of a kernel of a graph all, of another one, which a filter
- * has left out, what is known. */
-static void take_kernel(struct activity *v, const kernel_record *k)
+/* Ids wrap around. */
+static bool is_before(uint32_t a, uint32_t b)
 {
-	if ((k->name && strcmp(k->name, "WaitNs") == 0) || take_graph_kernel(v, k) ||
-	    !is_timed(k->start, k->end)) {
+	return (int32_t)(a - b) < 0;
+}
+
+static bool is_unwatched(const struct activity *v, const kernel_record *k)
+{
+	const struct unwatched *u = &v->unwatched;
+
+	return v->started && u->any && k->graphId == 0 && is_before(u->after, k->correlationId) &&
+	       (u->before == 0 || is_before(k->correlationId, u->before));
+}
+
+/* At the end CUPTI tells of those as well that have not ended or not begun, without a time. The
+ * first one of a stream may have run since the last one that has a time. */
+static bool is_over(struct activity *v, const kernel_record *k)
+{
+	struct unwatched *u = &v->unwatched;
+	bool is_first = u->last_context != k->contextId || u->last_stream != k->streamId;
+
+	if (u->until_ns == 0 || (k->start != 0 && k->start <= u->until_ns)) {
+		return false;
+	}
+	u->last_context = k->contextId;
+	u->last_stream = k->streamId;
+	return k->start != 0 || !is_first;
+}
+
+static void hear(struct heard_span *h, const kernel_record *k)
+{
+	h->begin_ns = k->start < h->begin_ns ? k->start : h->begin_ns;
+	h->end_ns = k->end > h->end_ns ? k->end : h->end_ns;
+	h->device = k->deviceId;
+}
+
+static void take_unwatched(struct activity *v, const kernel_record *k)
+{
+	struct launch l = launch_of(k);
+
+	if (is_over(v, k)) {
 		return;
 	}
-	if (!spans_add(&v->spans, k->correlationId, k->start, k->end) && v->copying) {
+	if (l.clock == GPUCTR_CLOCK_GPU) {
+		hear(&v->heard, k);
+	}
+	l.kind = GPUCTR_LAUNCH_KERNEL;
+	if (l.clock == GPUCTR_CLOCK_NONE) {
+		l.correlation = 0;
+		l.start_ns = clock_wall_ns();
+	}
+	v->name_kernel(v->userdata, k->name ? k->name : "(unnamed)", &l,
+		       (uint32_t)k->staticSharedMemory, k->registersPerThread);
+	graphs_add_unwatched(&v->graphs, &l);
+}
+
+/* Where launches are not watched nobody else knows of what is dropped. It ran among those of the
+ * buffer that were not. Of a buffer that holds records of watched launches too, which are known,
+ * how many these were cannot be told. */
+void records_note_dropped(struct activity *v, size_t n)
+{
+	const struct heard_span *h = &v->heard;
+
+	if (h->end_ns > h->begin_ns) {
+		v->graphs.counts.beyond += h->is_mixed ? 0 : n;
+		v->graphs.counts.dropped += h->is_mixed ? 0 : n;
+		records_add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_LOST,
+							 .device = h->device,
+							 .start_ns = h->begin_ns,
+							 .duration_ns = h->end_ns - h->begin_ns });
+	}
+}
+
+/* Of a launch that is expected the time, of a kernel of a graph all, and of one that is not
+ * watched; of another one, which a filter has left out, what is known. */
+static void take_kernel(struct activity *v, const kernel_record *k)
+{
+	bool timed = is_timed(k->start, k->end);
+
+	if ((k->name && strcmp(k->name, "WaitNs") == 0) || take_graph_kernel(v, k)) {
+		return;
+	}
+	if (timed && spans_add(&v->spans, k->correlationId, k->start, k->end)) {
+		v->heard.is_mixed = true;
+		return;
+	}
+	if (is_unwatched(v, k)) {
+		take_unwatched(v, k);
+	} else if (timed && v->copying) {
 		records_add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,
 							 .device = k->deviceId,
 							 .context = k->contextId,

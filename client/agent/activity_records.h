@@ -7,5 +7,8 @@
 
 void records_take(struct activity *v, const CUpti_Activity *record);
 
+/* CUPTI has dropped so many records of the buffer that it has given back. */
+void records_note_dropped(struct activity *v, size_t n);
+
 /* Keeps it until activity_take_copies(). */
 void records_add_copy(struct activity *v, const struct pack_copy *copy);

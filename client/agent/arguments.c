@@ -15,6 +15,28 @@
 	{ (p)->gridDimX, (p)->gridDimY, (p)->gridDimZ }, \
 		{ (p)->blockDimX, (p)->blockDimY, (p)->blockDimZ }, (p)->sharedMemBytes
 
+bool arguments_kind(CUpti_CallbackId id, uint8_t *ret)
+{
+	switch (id) {
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel:
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz:
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx:
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz:
+		*ret = GPUCTR_LAUNCH_KERNEL;
+		return true;
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel:
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz:
+		*ret = GPUCTR_LAUNCH_COOPERATIVE;
+		return true;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch:
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz:
+		*ret = GPUCTR_LAUNCH_GRAPH;
+		return true;
+	default:
+		return false;
+	}
+}
+
 bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *ret)
 {
 	bool per_thread = false;

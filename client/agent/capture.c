@@ -15,6 +15,7 @@
 #include "client/agent/section.h"
 #include "client/agent/times.h"
 #include "client/agent/trace_graphs.h"
+#include "client/agent/unwatched.h"
 #include "client/agent/watch.h"
 #include "proto/base/clock.h"
 
@@ -128,6 +129,9 @@ static void stop_now(struct capture *c)
 	if (!c->method->beside && stream_captures_any(&c->stream_captures) && !exiting) {
 		return;
 	}
+	deliver_lend_connection(&c->deliver);
+	unwatched_end(c);
+	deliver_take_connection(&c->deliver);
 	trace_graphs_hear(c);
 	if (filter_missed_all(&c->filter, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
@@ -182,6 +186,7 @@ static void on_idle(void *userdata)
 		deliver_lend_connection(&c->deliver);
 		contexts_flush_old(c);
 		trace_flush(c, activity_is_crowded(c->activity));
+		unwatched_look(c);
 		trace_graphs_flush(c);
 		watch_look(c);
 		deliver_take_connection(&c->deliver);
@@ -306,6 +311,7 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 	c->activity->patient = c->welcome.trace;
 	c->activity->copies = c->welcome.trace && c->welcome.plan.columns.n > 0;
 	trace_graphs_begin(c);
+	unwatched_begin(c);
 	times_init(c);
 	return callbacks_enable(c, r);
 }

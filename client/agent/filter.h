@@ -52,6 +52,15 @@ static inline bool filter_chooses_kernels(const struct filter *f)
 	return f->has_regex || f->name;
 }
 
+/* Is every launch measured, whatever it is? */
+static inline bool filter_takes_all(const struct filter *f)
+{
+	const struct phase *p = &f->phase;
+
+	return !filter_chooses_kernels(f) && f->nvtx.n == 0 && f->skip == 0 && f->every == 1 &&
+	       f->count == 0 && f->limit == 0 && !p->by_profiler && !p->by_range && !p->by_step;
+}
+
 /* Does a kernel of this mangled name match? Costs a demangling: ask once for each kernel. */
 bool filter_selects(struct filter *f, const char *mangled);
 

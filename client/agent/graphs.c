@@ -174,7 +174,9 @@ static void append(struct graph_kernels *list, struct graph_kernel *k)
 	list->n++;
 }
 
-static bool keep(struct graphs *g, struct graph_launch *l, const struct launch *k)
+/* NULL: it is dropped. */
+static struct graph_kernel *keep(struct graphs *g, struct graph_kernels *list,
+				 const struct launch *k)
 {
 	struct graph_kernel *kept = g->n_kernels < GRAPHS_KERNELS_MAX && k->function != 0
 					    ? malloc(sizeof(*kept))
@@ -182,17 +184,27 @@ static bool keep(struct graphs *g, struct graph_launch *l, const struct launch *
 
 	if (!kept) {
 		g->counts.dropped++;
-		return false;
+		return NULL;
 	}
 	*kept = (struct graph_kernel){ .launch = *k };
+	append(list, kept);
+	g->n_kernels++;
+	return kept;
+}
+
+static bool keep_of(struct graphs *g, struct graph_launch *l, const struct launch *k)
+{
+	struct graph_kernel *kept = keep(g, l->fate == GRAPH_WAITS ? &l->kernels : &g->late, k);
+
+	if (!kept) {
+		return false;
+	}
 	kept->launch.thread = l->thread;
 	kept->launch.range = l->range;
 	kept->launch.set = l->set;
 	if (k->clock == GPUCTR_CLOCK_NONE) {
 		kept->launch.start_ns = l->start_ns;
 	}
-	append(l->fate == GRAPH_WAITS ? &l->kernels : &g->late, kept);
-	g->n_kernels++;
 	return true;
 }
 
@@ -218,7 +230,13 @@ bool graphs_add(struct graphs *g, const struct launch *k, bool selected)
 		g->counts.filtered++;
 		return false;
 	}
-	return keep(g, l, k);
+	return keep_of(g, l, k);
+}
+
+void graphs_add_unwatched(struct graphs *g, const struct launch *k)
+{
+	g->counts.beyond++;
+	(void)keep(g, &g->late, k);
 }
 
 void graphs_add_copy(struct graphs *g, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)

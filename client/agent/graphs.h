@@ -58,14 +58,14 @@ struct graph_told {
 /* Each kernel of a graph counts as seen, but for the first of a launch, for which the launch itself
  * does. */
 struct graph_counts {
-	uint64_t beyond; /* kernels that came, but for the first of each launch */
+	uint64_t beyond; /* kernels that came, but for the first of each launch that was noted */
 	uint64_t filtered, dropped;
 };
 
 struct graphs {
 	struct graph_launch (*v)[GRAPHS_WAYS]; /* 2^GRAPHS_BITS sets; NULL: no graph was launched */
 	struct graph_size sizes[GRAPHS_SIZES];
-	struct graph_kernels late; /* of launches whose batch was delivered */
+	struct graph_kernels late; /* of launches whose batch was delivered, or that have none */
 	size_t n_kernels;	   /* that are kept, with the late ones */
 	bool came;		   /* some kernel of a graph has */
 	struct graph_counts counts;
@@ -84,6 +84,10 @@ void graphs_forget(struct graphs *g, uint32_t correlation);
  * launch is not known, or was told as one, because the filter leaves the kernel out (selected), or
  * for lack of memory. */
 bool graphs_add(struct graphs *g, const struct launch *k, bool selected);
+
+/* A kernel that is of no graph, and of a launch that nobody has noted. It is told with the late
+ * ones, and counts as seen. */
+void graphs_add_unwatched(struct graphs *g, const struct launch *k);
 
 /* A copy or fill of the launch has a record. */
 void graphs_add_copy(struct graphs *g, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns);

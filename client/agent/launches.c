@@ -12,6 +12,7 @@
 #include "client/agent/functions.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/section.h"
+#include "client/agent/unwatched.h"
 #include "client/agent/wanted.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
@@ -199,7 +200,8 @@ static void on_launch_enter(struct capture *c, struct section *v, CUpti_Callback
 	struct function *f;
 	struct ranges *r;
 
-	if (!data->context || !arguments_read(id, data->functionParams, &g)) {
+	if (!data->context || !arguments_read(id, data->functionParams, &g) ||
+	    (g.kind != GPUCTR_LAUNCH_GRAPH && unwatched_leaves(c))) {
 		return;
 	}
 	atomic_fetch_add(&c->counters.seen, 1);

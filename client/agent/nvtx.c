@@ -13,6 +13,7 @@
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_watch.h"
 #include "client/agent/section.h"
+#include "client/agent/unwatched.h"
 #include "proto/base/clock.h"
 
 /* Programs push far more ranges than they launch kernels inside, so a push only copies its message
@@ -179,6 +180,23 @@ static struct entry *stack_grow(struct stack *s)
 	return &s->v[s->n];
 }
 
+/* Whoever opens a range first wants its launches to be watched. */
+static void note_use(void)
+{
+	struct section *v;
+	struct capture *c;
+
+	if (nvtx_is_used()) {
+		return;
+	}
+	nvtx_use();
+	c = section_enter(&v);
+	if (c) {
+		unwatched_on_range(c);
+	}
+	section_leave(v);
+}
+
 /* Returns the depth of the new range within its domain, from 0, as NVTX does. */
 int nvtx_push(struct event *e)
 {
@@ -186,6 +204,7 @@ int nvtx_push(struct event *e)
 	struct entry *top = s ? stack_grow(s) : NULL;
 	int depth = 0;
 
+	note_use();
 	if (!top) {
 		nvtx_event_deinit(e);
 		return NVTX_NO_PUSH_POP_TRACKING;
@@ -238,6 +257,7 @@ nvtxRangeId_t nvtx_start(struct event *e)
 {
 	struct started_range *r = malloc(sizeof(*r));
 
+	note_use();
 	if (!r) {
 		nvtx_event_deinit(e);
 		return 0;

@@ -44,6 +44,10 @@ struct stack {
  * held over fork() from then on. */
 void nvtx_stack_prepare(void);
 
+/* Has the process opened any range, of a thread or of its own? */
+bool nvtx_is_used(void);
+void nvtx_use(void);
+
 /* The calling thread's stack; NULL: the thread has pushed nothing yet. */
 struct stack *nvtx_stack(void);
 void nvtx_set_stack(struct stack *s);

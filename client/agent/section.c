@@ -172,6 +172,11 @@ void sections_closed(void)
 	atomic_store(&undecided, false);
 }
 
+bool sections_are_empty(const struct capture *c)
+{
+	return !has_threads(c);
+}
+
 bool sections_are_open(const struct capture *c)
 {
 	return atomic_load(&open_capture) == c;

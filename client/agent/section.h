@@ -90,6 +90,9 @@ bool sections_close(struct capture *c);
 void sections_closed(void);
 
 /* May threads enter c? */
+/* Is no thread in a section of c? */
+bool sections_are_empty(const struct capture *c);
+
 bool sections_are_open(const struct capture *c);
 
 /* Called in a forked child, in which no thread is in a section. */

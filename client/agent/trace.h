@@ -4,6 +4,7 @@
 /* A capture that reads no counter: each launch is noted as it is made, and CUPTI's activity records
  * tell later when its kernel ran. See method.h. */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,11 +16,20 @@ struct guard_launch;
 struct launch;
 struct ranges;
 
+enum watched {
+	LAUNCHES_WATCHED,
+	LAUNCHES_LEFT,	  /* those that are under way still are */
+	LAUNCHES_LEAVING, /* CUPTI's callbacks are being turned off */
+	LAUNCHES_UNWATCHED,
+};
+
 /* The launches of all threads and contexts that wait to be delivered. */
 struct trace {
 	struct lock lock;
 	struct batch *batch;
 	uint64_t begin_ns; /* of its first launch */
+	bool may_leave;	   /* nobody needs to know of each launch when it is made: unwatched.h */
+	_Atomic(enum watched) launches;
 	unsigned n_unseen; /* launches of graphs of which no kernel came; the delivering thread's */
 };
 

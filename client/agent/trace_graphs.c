@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/agent/capture.h"
+#include "client/agent/devices.h"
 #include "client/agent/functions.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
@@ -14,6 +15,8 @@
  * thread and NVTX ranges; what comes later follows in a batch of its own. So one launch counts as
  * its kernels: as seen, measured, filtered (by --kernel, which compares the names of kernels),
  * dropped. Of a graph of which nothing came by then there is one record, without a time.
+ *
+ * Kernels of launches that are not watched (unwatched.c) are told with what comes later.
  *
  * Skipping and counting of launches (--launch-skip, --launch-count) takes place before, and takes
  * a graph as one. */
@@ -111,6 +114,18 @@ static int compare_starts(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
+/* No launch that was watched may have made it known. A device's number is its ordinal. */
+static bool is_on_known_device(struct capture *c, const struct launch *l)
+{
+	const struct device_info *d = NULL;
+
+	if (l->kind == GPUCTR_LAUNCH_GRAPH_KERNEL) {
+		return true;
+	}
+	d = devices_find_numbered(c, (CUdevice)l->device);
+	return d && d->trouble.code == 0;
+}
+
 /* In the order in which they began. reserved: records that are reserved for them already. */
 static void add_kernels(struct capture *c, struct split *s, struct graph_kernels list,
 			size_t reserved)
@@ -119,7 +134,9 @@ static void add_kernels(struct capture *c, struct split *s, struct graph_kernels
 
 	for (struct graph_kernel *k = list.first, *next; k; k = next) {
 		next = k->next;
-		if (reserved > 0 || filter_reserve(&c->filter)) {
+		if (!is_on_known_device(c, &k->launch)) {
+			atomic_fetch_add(&c->counters.unready, 1);
+		} else if (reserved > 0 || filter_reserve(&c->filter)) {
 			add(c, s, &k->launch);
 			reserved -= reserved > 0;
 		} else {

@@ -181,7 +181,10 @@ static void add_launch(const struct known_process *process, struct buf *b,
 	field_u64(b, record->context);
 	field_u64(b, record->stream);
 	field_u64(b, record->correlation);
-	field_u64(b, record->thread);
+	if (record->thread != 0) {
+		buf_u64(b, record->thread);
+	}
+	buf_char(b, ',');
 	buf_i64(b, record->start_ns);
 	buf_char(b, ',');
 	if (record->duration_ns >= 0) {

@@ -227,7 +227,11 @@ static void add_launch(struct jsonl *j, struct json *m, const struct gpuctr_reco
 	json_u64(m, "context", record->context);
 	json_u64(m, "stream", record->stream);
 	json_u64(m, "correlation", record->correlation);
-	json_u64(m, "thread", record->thread);
+	if (record->thread != 0) {
+		json_u64(m, "thread", record->thread);
+	} else {
+		json_null(m, "thread");
+	}
 	json_i64(m, "start_ns", record->start_ns);
 	if (record->duration_ns < 0) {
 		json_null(m, "duration_ns");

@@ -153,6 +153,8 @@ void chrome_write_names(struct chrome *c, struct buf *b, const struct track *tra
 
 	if (track->kind == TRACK_COUNTERS) {
 		buf_text(&name, "counters");
+	} else if (track->kind == TRACK_THREAD && track->id == 0) {
+		buf_text(&name, "unknown thread");
 	} else {
 		buf_printf(&name, "%s %llu", track->kind == TRACK_THREAD ? "thread" : "stream",
 			   (unsigned long long)track->id);

@@ -88,7 +88,8 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 	case KEY_STREAM:
 		return number_text(g, "stream ", record->stream);
 	case KEY_THREAD:
-		return number_text(g, "thread ", record->thread);
+		return record->thread != 0 ? number_text(g, "thread ", record->thread)
+					   : "unknown thread";
 	case KEY_GRAPH:
 		return record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL
 			       ? number_text(g, "graph ", record->graph)

@@ -501,7 +501,7 @@ struct gpuctr_record {
 	unsigned context;
 	uint64_t stream;
 	uint32_t correlation;
-	uint32_t thread;
+	uint32_t thread;	 /* of the system; 0: a trace did not watch the launch */
 	int64_t start_ns;	 /* unix time */
 	int64_t duration_ns;	 /* -1: not known, and clock is GPUCTR_CLOCK_NONE */
 	enum gpuctr_clock clock; /* of both */

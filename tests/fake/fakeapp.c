@@ -42,6 +42,7 @@ enum option_id {
 	OPT_EXIT,
 	OPT_CRASH,
 	OPT_NVTX,
+	OPT_NVTX_FROM,
 	OPT_GRAPH,
 	OPT_GRAPH_NODES,
 	OPT_GRAPH_LAUNCHES,
@@ -82,6 +83,7 @@ static const struct option options[] = {
 	{ "crash-after", required_argument, NULL, OPT_CRASH },
 	{ "crash", required_argument, NULL, OPT_CRASH },
 	{ "nvtx", no_argument, NULL, OPT_NVTX },
+	{ "nvtx-from", required_argument, NULL, OPT_NVTX_FROM },
 	{ "graph", no_argument, NULL, OPT_GRAPH },
 	{ "graph-nodes", required_argument, NULL, OPT_GRAPH_NODES },
 	{ "graph-launches", required_argument, NULL, OPT_GRAPH_LAUNCHES },
@@ -331,6 +333,9 @@ static void *thread_main(void *argument)
 		}
 		if (value[OPT_NVTX]) {
 			range_begin(i);
+		}
+		if (value[OPT_NVTX_FROM] && i == value[OPT_NVTX_FROM]) {
+			nvtxRangePushA("late");
 		}
 		launch_one(thread, i);
 		if (value[OPT_NVTX]) {

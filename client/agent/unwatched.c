@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/unwatched.h"
+
+#include "client/agent/arguments.h"
+#include "client/agent/capture.h"
+#include "client/agent/nvtx_stack.h"
+#include "client/agent/section.h"
+#include "proto/base/clock.h"
+
+#include <cupti_driver_cbid.h>
+
+/* CUPTI's record of a kernel has all that a trace tells of a launch, but for the thread and its
+ * NVTX ranges. So in a program that opens no range, and where no filter asks, nobody calls us at
+ * launches: two callbacks and what is noted in them took more than CUPTI's records do (about 1.4 us
+ * a launch of 25, beside 1 us; H100, CUPTI 2025.3).
+ *
+ * A capture begins with launches watched, because the first one makes its device known and turns
+ * tracing on at a moment when its stream is not being captured. Then launches are left alone at
+ * once, and the callbacks are turned off when no launch is under way any more. Launches of graphs
+ * stay watched: they are few, and their kernels' records do not say which launch they are of.
+ * Correlation ids grow, so those between the last launch that was watched and the first one that is
+ * watched again are of kernels that nobody has noted. */
+
+enum {
+	BEGIN_MS = 500, /* of a capture, in which launches are watched */
+	/* For kernels that have not ended. One that runs for longer has no time. */
+	END_PATIENCE_MS = 50,
+	EXIT_PATIENCE_MS = 2000,
+};
+
+void unwatched_begin(struct capture *c)
+{
+	c->trace.may_leave =
+		c->method->beside && c->activity->name_kernel && filter_takes_all(&c->filter);
+}
+
+static void watch(struct capture *c, bool on)
+{
+	uint8_t kind;
+
+	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
+		if (arguments_kind(id, &kind) && kind != GPUCTR_LAUNCH_GRAPH) {
+			c->profiler->cuptiEnableCallback(on, c->subscriber,
+							 CUPTI_CB_DOMAIN_DRIVER_API, id);
+		}
+	}
+}
+
+static void watch_again(struct capture *c)
+{
+	enum watched unwatched = LAUNCHES_UNWATCHED, left = LAUNCHES_LEFT;
+
+	if (atomic_compare_exchange_strong(&c->trace.launches, &unwatched, LAUNCHES_WATCHED)) {
+		watch(c, true);
+		activity_watch(c->activity);
+	} else if (atomic_compare_exchange_strong(&c->trace.launches, &left, LAUNCHES_WATCHED)) {
+		activity_watch(c->activity);
+	}
+}
+
+static void leave(struct capture *c)
+{
+	enum watched watched = LAUNCHES_WATCHED;
+
+	activity_unwatch(c->activity);
+	atomic_compare_exchange_strong(&c->trace.launches, &watched, LAUNCHES_LEFT);
+}
+
+/* A launch that began with a callback gets the one at its end. The first range may be opened
+ * meanwhile. */
+static void turn_off(struct capture *c)
+{
+	enum watched left = LAUNCHES_LEFT;
+
+	if (!sections_are_empty(c) ||
+	    !atomic_compare_exchange_strong(&c->trace.launches, &left, LAUNCHES_LEAVING)) {
+		return;
+	}
+	watch(c, false);
+	atomic_store(&c->trace.launches, LAUNCHES_UNWATCHED);
+	if (nvtx_is_used()) {
+		watch_again(c);
+	}
+}
+
+static bool may_leave(struct capture *c)
+{
+	return c->trace.may_leave && !nvtx_is_used() &&
+	       clock_now_ns() > c->made_ns + BEGIN_MS * CLOCK_NS_PER_MS &&
+	       activity_expects(c->activity);
+}
+
+/* Of what CUPTI drops we know nothing but how much, where launches are not watched. */
+void unwatched_look(struct capture *c)
+{
+	enum watched state = atomic_load(&c->trace.launches);
+	bool drops = activity_drops(c->activity);
+
+	if (drops) {
+		watch_again(c);
+	} else if (state == LAUNCHES_WATCHED && may_leave(c)) {
+		leave(c);
+	} else if (state == LAUNCHES_LEFT) {
+		turn_off(c);
+	}
+	activity_hear(c->activity);
+}
+
+void unwatched_on_range(struct capture *c)
+{
+	watch_again(c);
+}
+
+void unwatched_end(struct capture *c)
+{
+	activity_hear_all(c->activity, state_is_exiting() ? EXIT_PATIENCE_MS : END_PATIENCE_MS);
+}
