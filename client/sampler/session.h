@@ -51,6 +51,7 @@ struct session {
 	uint64_t change_ns;   /* when the last change began */
 	uint64_t progress_ns; /* when the last sample came, later by what changes took since */
 	uint64_t drained_ns, overflow_ns;
+	uint64_t behind_ns; /* since when drains have left something; 0: the last one has not */
 };
 
 /* Zero-initialises; close in any case. */

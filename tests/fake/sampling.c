@@ -78,6 +78,14 @@ static bool is_silent(long start)
 	return first && start >= strtol(first, NULL, 10);
 }
 
+static void take_time(uint64_t samples)
+{
+	const char *each = getenv("GPUCTR_FAKE_DECODE_NS");
+	uint64_t ns = each ? samples * strtoul(each, NULL, 10) : 0;
+
+	nanosleep(&(struct timespec){ (time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS) }, NULL);
+}
+
 /* What who has taken this library over would try. */
 static void break_out(void)
 {
@@ -422,7 +430,7 @@ CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params *params
 	CUptiResult r = enter("cuptiPmSamplingDecodeData", params,
 			      CUpti_PmSampling_DecodeData_Params_STRUCT_SIZE, p);
 	struct data_image *image;
-	uint64_t until_ns;
+	uint64_t until_ns, had;
 
 	if (r != CUPTI_SUCCESS) {
 		return r;
@@ -443,9 +451,11 @@ CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params *params
 		return leave(p, CUPTI_ERROR_OUT_OF_MEMORY);
 	}
 	take_done(p);
+	had = image->count;
 	while (image->count < image->capacity && begin_of(p, p->next + 1) <= until_ns) {
 		write_sample(p, image);
 	}
+	take_time(image->count - had);
 	params->decodeStopReason = image->count == image->capacity
 					   ? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
 					   : CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;

@@ -420,6 +420,29 @@ static void metrics_of_several_passes_take_turns(void **state)
 	expect_no_objects(f);
 }
 
+/* Samples that come faster than they are decoded are asked for less often; meanwhile sets take
+ * their turns, and the sampler ends when it is asked to. */
+static void a_slow_sampler_samples_less_often(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct figures g;
+
+	setenv("GPUCTR_FAKE_DECODE_NS", "15000", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
+				"dram__bytes_read.sum,sm__inst_executed.sum", "--format", "jsonl",
+				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+				"8000", WORK, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "turns of 2 sets, a change takes ");
+	g = look_at(fixture_path(f, "records"));
+	print_message("%zu of 8000 kernels have values, %zu within three errors\n", g.known,
+		      g.within);
+	assert_true(g.known >= 8000 / 2);
+	assert_true(g.within >= g.known * 98 / 100);
+}
+
 static void expect_refused(struct program *client, const char *text)
 {
 	expect_exit(client, 125);
@@ -621,6 +644,7 @@ int main(void)
 		SAMPLE_TEST(an_ordinary_user_samples),
 		SAMPLE_TEST(a_program_that_runs_is_sampled),
 		SAMPLE_TEST(metrics_of_several_passes_take_turns),
+		SAMPLE_TEST(a_slow_sampler_samples_less_often),
 		SAMPLE_TEST(what_cannot_be_sampled_is_refused_as_a_whole),
 		SAMPLE_TEST(the_program_runs_on_without_its_sampler),
 		SAMPLE_TEST(the_program_runs_on_without_its_daemon),
