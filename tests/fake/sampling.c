@@ -201,7 +201,11 @@ static bool has_sm_metric(const struct metric_set *set)
 /* In an image. What samples take more than a range does is not used. */
 static size_t sample_bytes(const struct metric_set *set)
 {
-	return has_sm_metric(set) ? SM_RECORD_BYTES : sizeof(struct data_range);
+	const char *bytes = getenv("GPUCTR_FAKE_SAMPLE_BYTES");
+
+	return bytes		    ? strtoul(bytes, NULL, 10)
+	       : has_sm_metric(set) ? SM_RECORD_BYTES
+				    : sizeof(struct data_range);
 }
 
 CUptiResult cuptiPmSamplingGetCounterDataSize(CUpti_PmSampling_GetCounterDataSize_Params *params)

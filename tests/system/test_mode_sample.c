@@ -428,7 +428,8 @@ static void a_slow_sampler_samples_less_often(void **state)
 	struct program *client;
 	struct figures g;
 
-	setenv("GPUCTR_FAKE_DECODE_NS", "15000", 1);
+	setenv("GPUCTR_FAKE_DECODE_NS", "25000", 1);
+	setenv("GPUCTR_FAKE_SAMPLE_BYTES", "6265", 1); /* of the L2 cache, on an H100 */
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
 				"dram__bytes_read.sum,sm__inst_executed.sum", "--format", "jsonl",
