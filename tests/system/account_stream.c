@@ -67,13 +67,13 @@ struct account *account_of_jsonl(const char *path)
 	struct lines l;
 
 	lines_load(&l, path);
-	for (size_t i = 0; i < l.n; i++) {
-		if (line_is(l.v[i], "kernel")) {
-			read_json_launch(a, l.v[i]);
-		} else if (line_is(l.v[i], "mark")) {
-			read_json_mark(a, l.v[i]);
-		} else if (line_is(l.v[i], "process")) {
-			read_json_devices(a, l.v[i]);
+	for (size_t i = 0; i < l.all.n; i++) {
+		if (line_is(l.all.v[i], "kernel")) {
+			read_json_launch(a, l.all.v[i]);
+		} else if (line_is(l.all.v[i], "mark")) {
+			read_json_mark(a, l.all.v[i]);
+		} else if (line_is(l.all.v[i], "process")) {
+			read_json_devices(a, l.all.v[i]);
 		}
 	}
 	lines_deinit(&l);

@@ -3,32 +3,12 @@
 
 #include "tests/system/fixture.h"
 
-void lines_load(struct lines *l, const char *path)
+static void add(struct lines_list *list, char *line)
 {
-	size_t length, room = 0;
-
-	*l = (struct lines){ .text = read_file(path) };
-	length = strlen(l->text);
-	if (length == 0 || l->text[length - 1] != '\n') {
-		fail_msg("%s does not end with a whole line", path);
+	if ((list->n & (list->n - 1)) == 0) { /* as many as there is room for */
+		list->v = realloc(list->v, (list->n ? 2 * list->n : 1) * sizeof(*list->v));
 	}
-	for (char *p = l->text; *p; p = strchr(p, '\0') + 1) {
-		if (l->n == room) {
-			room = room ? 2 * room : 1024;
-			l->v = realloc(l->v, room * sizeof(*l->v));
-		}
-		l->v[l->n++] = p;
-		*strchr(p, '\n') = '\0';
-		if (p[0] != '{' || p[strlen(p) - 1] != '}') {
-			fail_msg("not an object: %s", p);
-		}
-	}
-}
-
-void lines_deinit(struct lines *l)
-{
-	free(l->text);
-	free(l->v);
+	list->v[list->n++] = line;
 }
 
 bool line_is(const char *line, const char *type)
@@ -39,25 +19,77 @@ bool line_is(const char *line, const char *type)
 	return strncmp(line, head, strlen(head)) == 0;
 }
 
+static bool same_type(const char *a, const char *b)
+{
+	size_t n = strcspn(a, ",");
+
+	return strncmp(a, b, n + 1) == 0;
+}
+
+static struct lines_list *list_for(struct lines *l, const char *line)
+{
+	for (size_t i = 0; i < l->n_types; i++) {
+		if (same_type(l->of_type[i].v[0], line)) {
+			return &l->of_type[i];
+		}
+	}
+	assert_true(l->n_types < LINES_TYPES_MAX);
+	return &l->of_type[l->n_types++];
+}
+
+void lines_load(struct lines *l, const char *path)
+{
+	size_t length;
+
+	*l = (struct lines){ .text = read_file(path) };
+	length = strlen(l->text);
+	if (length == 0 || l->text[length - 1] != '\n') {
+		fail_msg("%s does not end with a whole line", path);
+	}
+	for (char *p = l->text; *p; p = strchr(p, '\0') + 1) {
+		*strchr(p, '\n') = '\0';
+		if (p[0] != '{' || p[strlen(p) - 1] != '}') {
+			fail_msg("not an object: %s", p);
+		}
+		add(&l->all, p);
+		add(list_for(l, p), p);
+	}
+}
+
+void lines_deinit(struct lines *l)
+{
+	for (size_t i = 0; i < l->n_types; i++) {
+		free(l->of_type[i].v);
+	}
+	free(l->all.v);
+	free(l->text);
+}
+
+static const struct lines_list *list_of(const struct lines *l, const char *type)
+{
+	static const struct lines_list none;
+
+	for (size_t i = 0; i < l->n_types; i++) {
+		if (line_is(l->of_type[i].v[0], type)) {
+			return &l->of_type[i];
+		}
+	}
+	return &none;
+}
+
 size_t lines_count(const struct lines *l, const char *type)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < l->n; i++) {
-		n += line_is(l->v[i], type);
-	}
-	return n;
+	return list_of(l, type)->n;
 }
 
 const char *lines_at(const struct lines *l, const char *type, size_t i)
 {
-	for (size_t k = 0; k < l->n; k++) {
-		if (line_is(l->v[k], type) && i-- == 0) {
-			return l->v[k];
-		}
+	const struct lines_list *list = list_of(l, type);
+
+	if (i >= list->n) {
+		fail_msg("too few lines of type %s", type);
 	}
-	fail_msg("too few lines of type %s", type);
-	return NULL;
+	return list->v[i];
 }
 
 static const char *find(const char *line, const char *key)

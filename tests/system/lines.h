@@ -6,10 +6,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct lines {
-	char *text;
+struct lines_list {
 	char **v; /* one JSON object each */
 	size_t n;
+};
+
+enum { LINES_TYPES_MAX = 16 };
+
+struct lines {
+	char *text;
+	struct lines_list all, of_type[LINES_TYPES_MAX];
+	size_t n_types;
 };
 
 /* Fails the test when the last line is not whole. */
@@ -18,7 +25,8 @@ void lines_deinit(struct lines *l);
 
 bool line_is(const char *line, const char *type);
 
-/* Line number i of this type; fails the test when there is none. */
+/* Line number i of this type; fails the test when there is none. Takes no search: some ask for each
+ * of ten thousand. */
 const char *lines_at(const struct lines *l, const char *type, size_t i);
 size_t lines_count(const struct lines *l, const char *type);
 

@@ -429,10 +429,12 @@ def many_versions():
         change("versions.gpuctr", f"""WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
                INSERT INTO process(id, pid, program, cupti, driver, recorded_from)
                SELECT i, i, 'p', '13.0', '{"x" * 2000}' || {what}, '' FROM n""")
-        began = cpu_seconds()
-        text = run("versions.gpuctr", "-v", "--limit", 3, "--width", 2000).stdout.decode()
-        took[what] = cpu_seconds() - began
-    check(" and others, CUPTI" in text.replace("\n", " ") and took["i"] < 5 * took["''"], f"{took}: {text[-300:]}")
+        took[what] = []
+        for _ in range(3):  # the best of them: beside a compiler a second costs more
+            began = cpu_seconds()
+            text = run("versions.gpuctr", "-v", "--limit", 3, "--width", 2000).stdout.decode()
+            took[what].append(cpu_seconds() - began)
+    check(" and others, CUPTI" in text.replace("\n", " ") and min(took["i"]) < 5 * min(took["''"]), f"{took}: {text[-300:]}")
 
 
 def what_is_of_ranges_is_said_of_the_columns_that_are():

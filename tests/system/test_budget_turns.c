@@ -35,9 +35,9 @@ static bool has_turns(const struct lines *l)
 {
 	unsigned n[GROUPS] = { 0 };
 
-	for (size_t i = 0; i < l->n; i++) {
-		if (line_is(l->v[i], "kernel")) {
-			n[(int)line_number(l->v[i], "group")]++;
+	for (size_t i = 0; i < l->all.n; i++) {
+		if (line_is(l->all.v[i], "kernel")) {
+			n[(int)line_number(l->all.v[i], "group")]++;
 		}
 	}
 	return n[0] >= ENOUGH && n[1] >= ENOUGH;
@@ -85,9 +85,9 @@ static void check_turn(const char *line)
 
 static void check_turns(const struct lines *l)
 {
-	for (size_t i = 0; i < l->n; i++) {
-		if (line_is(l->v[i], "kernel")) {
-			check_turn(l->v[i]);
+	for (size_t i = 0; i < l->all.n; i++) {
+		if (line_is(l->all.v[i], "kernel")) {
+			check_turn(l->all.v[i]);
 		}
 	}
 }
@@ -128,8 +128,8 @@ static bool check_turn_estimate(const struct lines *l, long k, size_t i, long la
 
 static void expect_line(const struct lines *l, const char *line)
 {
-	for (size_t i = 0; i < l->n; i++) {
-		if (strcmp(l->v[i], line) == 0) {
+	for (size_t i = 0; i < l->all.n; i++) {
+		if (strcmp(l->all.v[i], line) == 0) {
 			return;
 		}
 	}
@@ -147,14 +147,14 @@ static void check_exports(struct fixture *f, const struct lines *live)
 	expect_exit(client, 0);
 	lines_load(&l, client->out);
 	assert_int_equal(lines_count(&l, "kernel"), lines_count(live, "kernel"));
-	for (size_t i = 0; i < l.n; i++) {
-		if (!line_is(l.v[i], "kernel")) {
+	for (size_t i = 0; i < l.all.n; i++) {
+		if (!line_is(l.all.v[i], "kernel")) {
 			continue;
 		}
-		while (!line_is(live->v[next], "kernel")) {
+		while (!line_is(live->all.v[next], "kernel")) {
 			next++;
 		}
-		assert_string_equal(l.v[i], live->v[next++]);
+		assert_string_equal(l.all.v[i], live->all.v[next++]);
 	}
 	assert_int_equal(lines_count(&l, "estimate"), lines_count(live, "estimate"));
 	for (size_t i = 0; i < lines_count(live, "estimate"); i++) {

@@ -365,8 +365,8 @@ static struct figures look_at_metric(const char *path, const char *metric, doubl
 
 	snprintf(null, sizeof(null), "\"%s\":null", metric);
 	lines_load(&l, path);
-	for (size_t i = 0; i < l.n; i++) {
-		const char *line = l.v[i];
+	for (size_t i = 0; i < l.all.n; i++) {
+		const char *line = l.all.v[i];
 		double truth;
 
 		if (line_is(line, "kernel") && !strstr(line, null)) {

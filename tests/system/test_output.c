@@ -53,8 +53,8 @@ static void file_and_stream_agree(void **state)
 		    (double)lines_count(&l, "kernel"));
 	assert_true(line_number(lines_at(&l, "totals", 0), "seen") == 2 * 4 * (300 + 4));
 	assert_true(line_number(lines_at(&l, "totals", 0), "capturing") == 2 * 4 * 4);
-	assert_true(line_is(l.v[0], "capture")); /* first and last */
-	assert_true(line_is(l.v[l.n - 1], "totals"));
+	assert_true(line_is(l.all.v[0], "capture")); /* first and last */
+	assert_true(line_is(l.all.v[l.all.n - 1], "totals"));
 	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
 		sum += line_number(lines_at(&l, "kernel", i), "dram__bytes_read.sum");
 	}

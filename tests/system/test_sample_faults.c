@@ -482,7 +482,7 @@ static void a_stranger_in_the_middle(void **state)
 
 /* While the client is stopped the sampler drops what its buffers cannot hold, and says how much. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { FILLED_MS = 25000 }; /* until a sampler has nowhere to put samples */
+enum { FILLED_MS = 40000 }; /* until a sampler has nowhere to put samples */
 #else
 enum { FILLED_MS = 9000 };
 #endif
