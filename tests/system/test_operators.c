@@ -35,7 +35,7 @@ static struct program *capture(struct fixture *f, int uid, const struct program 
 			       const char *path)
 {
 	return fixture_client(f, uid, "capture", "--pid", on_demand_pid(p), "--metrics",
-			      "dram__bytes_read.sum", "--budget", "100%", "--duration", "0.5",
+			      "dram__bytes_read.sum", "--budget", "100%", "--duration", "1",
 			      "--format", "jsonl", "-f", "--output", path, NULL);
 }
 

@@ -502,7 +502,7 @@ static void a_buffer_that_runs_over_is_told(void **state)
 
 	start(f);
 	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
-			   "dram__bytes_read.sum", "--buffer", "1", "--interval", "10us", NULL);
+			   "dram__bytes_read.sum", "--buffer", "4", "--interval", "10us", NULL);
 	sampler = fixture_child(p);
 	sleep_ms(500);
 	kill(sampler, SIGSTOP);
