@@ -308,9 +308,9 @@ static void a_gpu_that_is_lost_ends_sampling(void **state)
 	fixture_set_knob(f, "sampling_fail", 999);
 	fixture_set_knob(f, "ioctl_errno", 5);
 	fixture_set_knob(f, "nvml_fail", 15);
-	expect_ran_on(client, "done 12000\n",
-		      "the counters were taken away, or the GPU is lost "
-		      "(cuptiPmSamplingDecodeData: CUPTI_ERROR_UNKNOWN). ");
+	/* Whichever call comes next says so. */
+	expect_ran_on(client, "done 12000\n", "the counters were taken away, or the GPU is lost (");
+	expect_message(client, ": CUPTI_ERROR_UNKNOWN). ");
 	assert_int_equal(count_text(client->err, "the GPU is lost"), 1);
 	expect_no_message(client, "no-values");
 	n = count_right(f, lost_ns + 1e8);
@@ -482,8 +482,10 @@ static void a_stranger_in_the_middle(void **state)
 
 /* While the client is stopped the sampler drops what its buffers cannot hold, and says how much. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FAST "5us"	    /* more it cannot decode beside others, and ends */
 enum { FILLED_MS = 40000 }; /* until a sampler has nowhere to put samples */
 #else
+#define FAST "2us"
 enum { FILLED_MS = 9000 };
 #endif
 
@@ -493,7 +495,7 @@ static void a_client_that_is_too_slow_loses_samples(void **state)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--mode", "sample", "--interval", "2us", "--metrics",
+	client = fixture_client(f, USER_ANN, "--mode", "sample", "--interval", FAST, "--metrics",
 				METRICS, "--", FAKEAPP, "--kernels", "2000", "--grids", "13",
 				"--blocks", "6000", "--sleep-us", "400", "--exit", "3", "--hold",
 				"middle", NULL);
@@ -510,9 +512,10 @@ static void a_client_that_is_too_slow_loses_samples(void **state)
 	expect_all_gone(f);
 }
 
-int main(void)
+/* In two parts, because most of it waits: with an argument, those of samplers that do not fail. */
+int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
+	const struct CMUnitTest failing[] = {
 		FAULT_TEST(one_that_never_begins_is_given_up),
 		FAULT_TEST(one_that_ends_before_it_begins_is_told_with_its_end),
 		FAULT_TEST(one_that_ends_in_the_middle_is_told_with_its_end),
@@ -521,6 +524,8 @@ int main(void)
 		FAULT_TEST(what_fails_for_good_ends_sampling),
 		FAULT_TEST(samples_that_do_not_come_are_told),
 		FAULT_TEST(a_gpu_that_is_lost_ends_sampling),
+	};
+	const struct CMUnitTest others[] = {
 		FAULT_TEST(samples_of_a_nanosecond_without_end),
 		FAULT_TEST(samples_that_are_hours_in_the_future),
 		FAULT_TEST(values_that_are_none),
@@ -528,5 +533,6 @@ int main(void)
 		FAULT_TEST(a_client_that_is_too_slow_loses_samples),
 	};
 
-	return SYSTEM_RUN(tests);
+	(void)argv;
+	return argc > 1 ? SYSTEM_RUN(others) : SYSTEM_RUN(failing);
 }
