@@ -209,8 +209,7 @@ static void huge_graphs_break_nothing(void **state)
 	assert_true(told >= NODES);
 	assert_true(query_run(f, "SELECT count(*) FROM record") == told);
 	if (query_run(f, "SELECT clean FROM process") == 1) {
-		assert_true(seen ==
-			    told + dropped + query_run(f, "SELECT capturing FROM process"));
+		assert_true(seen == told + dropped + query_run(f, "SELECT capturing FROM process"));
 		assert_true(told + dropped == 1 + LAUNCHES * NODES);
 	}
 }
