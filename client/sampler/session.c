@@ -64,8 +64,8 @@ enum {
 #define HELD_UP_NS (10 * CLOCK_NS_PER_MS)	   /* longer between two drains: not our doing */
 #define LAST_DRAIN_NS (2 * CLOCK_NS_PER_S)	   /* what is left in the buffer then is missing */
 #define SILENT_NS (3 * CLOCK_NS_PER_S)
-#define DRAIN_MOST_NS (200 * CLOCK_NS_PER_MS) /* then turns, signals and the end are looked after \
-					       */
+/* Of a drain: then turns, signals and the end are looked after. */
+#define DRAIN_MOST_NS (200 * CLOCK_NS_PER_MS)
 #define BEHIND_NS CLOCK_NS_PER_S
 #define CHANGE_NS (2 * CLOCK_NS_PER_S) /* for so long it is tried */
 #define CHANGE_AGAIN_NS (100 * CLOCK_NS_PER_MS)
