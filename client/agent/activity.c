@@ -604,6 +604,8 @@ void activity_hear_all(struct activity *v, unsigned patience_ms)
 		flush(v);
 	}
 	flush_all(v);
+	LOCK_SCOPE(&v->lock);
+	v->unwatched.is_over = true;
 }
 
 void activity_flush(struct activity *v)

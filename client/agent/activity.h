@@ -13,11 +13,18 @@
 
 struct activity_buffer;
 
+enum { UNENDED_MAX = 64 };
+
 /* Launches of which no callback tells. */
 struct unwatched {
 	bool any, ends;		/* ends: with the next launch that is announced */
 	uint32_t after, before; /* their correlation ids are between; before 0: not known yet */
-	uint32_t last_context, last_stream; /* of a kernel that had not ended at the end */
+	/* Streams of which a kernel had not ended at the end; is_over: they are told. */
+	struct {
+		uint32_t context, stream;
+	} unended[UNENDED_MAX];
+	size_t n_unended;
+	bool is_over;
 	uint64_t until_ns; /* kernels that begin later are nobody's; 0: there is no end yet */
 };
 

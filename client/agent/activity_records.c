@@ -134,17 +134,24 @@ static bool is_unwatched(const struct activity *v, const kernel_record *k)
 
 /* At the end CUPTI tells of those as well that have not ended or not begun, without a time. The
  * first one of a stream may have run since the last one that has a time. */
-static bool is_over(struct activity *v, const kernel_record *k)
+static bool is_over(struct unwatched *u, const kernel_record *k)
 {
-	struct unwatched *u = &v->unwatched;
-	bool is_first = u->last_context != k->contextId || u->last_stream != k->streamId;
+	size_t i = 0;
 
 	if (u->until_ns == 0 || (k->start != 0 && k->start <= u->until_ns)) {
 		return false;
 	}
-	u->last_context = k->contextId;
-	u->last_stream = k->streamId;
-	return k->start != 0 || !is_first;
+	while (i < u->n_unended &&
+	       (u->unended[i].context != k->contextId || u->unended[i].stream != k->streamId)) {
+		i++;
+	}
+	if (k->start != 0 || u->is_over || i < u->n_unended || i == UNENDED_MAX) {
+		return true;
+	}
+	u->unended[i].context = k->contextId;
+	u->unended[i].stream = k->streamId;
+	u->n_unended++;
+	return false;
 }
 
 static void hear(struct heard_span *h, const kernel_record *k)
@@ -158,7 +165,7 @@ static void take_unwatched(struct activity *v, const kernel_record *k)
 {
 	struct launch l = launch_of(k);
 
-	if (is_over(v, k)) {
+	if (is_over(&v->unwatched, k)) {
 		return;
 	}
 	if (l.clock == GPUCTR_CLOCK_GPU) {
