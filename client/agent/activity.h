@@ -18,7 +18,7 @@ enum { UNENDED_MAX = 64 };
 /* Launches of which no callback tells. */
 struct unwatched {
 	bool any, ends;		/* ends: with the next launch that is announced */
-	uint32_t after, before; /* their correlation ids are between; before 0: not known yet */
+	uint32_t after, before; /* their ids are about between; before 0: not known yet */
 	/* Streams of which a kernel had not ended at the end; is_over: they are told. */
 	struct {
 		uint32_t context, stream;

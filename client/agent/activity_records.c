@@ -10,7 +10,7 @@
 /* A kernel's record is joined with its launch by the correlation id (spans.c), or is one of a graph
  * (graphs.c); copies, fills and kernels of no known launch are kept as they are. */
 
-enum { COPIES_MAX = 1 << 16 };
+enum { COPIES_MAX = 1 << 16, IDS_UNDER_WAY = 1 << 16 };
 
 /* All versions of the record begin alike, from CUDA 8 to 13, and this one is declared since 12.6.
  */
@@ -118,7 +118,8 @@ static bool take_graph_kernel(struct activity *v, const kernel_record *k)
 	return graphs_add(&v->graphs, &l, selected);
 }
 
-/* Ids wrap around. */
+/* Ids wrap around. Of launches that were under way when watching ended or began again, some with
+ * earlier and later ids than the one that was noted were not. */
 static bool is_before(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) < 0;
@@ -128,8 +129,9 @@ static bool is_unwatched(const struct activity *v, const kernel_record *k)
 {
 	const struct unwatched *u = &v->unwatched;
 
-	return v->started && u->any && k->graphId == 0 && is_before(u->after, k->correlationId) &&
-	       (u->before == 0 || is_before(k->correlationId, u->before));
+	return v->started && u->any && k->graphId == 0 &&
+	       is_before(u->after - IDS_UNDER_WAY, k->correlationId) &&
+	       (u->before == 0 || is_before(k->correlationId, u->before + IDS_UNDER_WAY));
 }
 
 /* At the end CUPTI tells of those as well that have not ended or not begun, without a time. The
@@ -211,7 +213,7 @@ static void take_kernel(struct activity *v, const kernel_record *k)
 		v->heard.is_mixed = true;
 		return;
 	}
-	if (is_unwatched(v, k)) {
+	if (is_unwatched(v, k) && !spans_has(&v->spans, k->correlationId)) {
 		take_unwatched(v, k);
 	} else if (timed && v->copying) {
 		records_add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,

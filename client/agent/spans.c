@@ -64,6 +64,11 @@ void spans_expect(struct spans *s, uint32_t correlation)
 	}
 }
 
+bool spans_has(struct spans *s, uint32_t correlation)
+{
+	return correlation != 0 && s->v && find(s, correlation);
+}
+
 bool spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)
 {
 	struct span *found = correlation != 0 && s->v ? find(s, correlation) : NULL;

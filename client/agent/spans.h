@@ -30,6 +30,9 @@ void spans_deinit(struct spans *s);
  * set is forgotten. */
 void spans_expect(struct spans *s, uint32_t correlation);
 
+/* Is the launch announced, and not taken or forgotten? */
+bool spans_has(struct spans *s, uint32_t correlation);
+
 /* Adds the time of a part of a launch's work. The span is from the first begin to the last end of
  * all parts. False: the launch was not announced, and is ignored. */
 bool spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns);
