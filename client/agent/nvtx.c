@@ -192,7 +192,7 @@ static void note_use(void)
 	nvtx_use();
 	c = section_enter(&v);
 	if (c) {
-		unwatched_on_range(c);
+		unwatched_watch_again(c);
 	}
 	section_leave(v);
 }

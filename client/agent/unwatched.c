@@ -47,7 +47,7 @@ static void watch(struct capture *c, bool on)
 	}
 }
 
-static void watch_again(struct capture *c)
+void unwatched_watch_again(struct capture *c)
 {
 	enum watched unwatched = LAUNCHES_UNWATCHED, left = LAUNCHES_LEFT;
 
@@ -80,7 +80,7 @@ static void turn_off(struct capture *c)
 	watch(c, false);
 	atomic_store(&c->trace.launches, LAUNCHES_UNWATCHED);
 	if (nvtx_is_used()) {
-		watch_again(c);
+		unwatched_watch_again(c);
 	}
 }
 
@@ -98,18 +98,13 @@ void unwatched_look(struct capture *c)
 	bool drops = activity_drops(c->activity);
 
 	if (drops) {
-		watch_again(c);
+		unwatched_watch_again(c);
 	} else if (state == LAUNCHES_WATCHED && may_leave(c)) {
 		leave(c);
 	} else if (state == LAUNCHES_LEFT) {
 		turn_off(c);
 	}
 	activity_hear(c->activity);
-}
-
-void unwatched_on_range(struct capture *c)
-{
-	watch_again(c);
 }
 
 void unwatched_end(struct capture *c)

@@ -20,7 +20,7 @@ void unwatched_look(struct capture *c);
 
 /* An NVTX range was opened, and the program had none before: launches are watched again. Calls of
  * any thread, which must be in a section of c. */
-void unwatched_on_range(struct capture *c);
+void unwatched_watch_again(struct capture *c);
 
 /* At the end: makes CUPTI tell of all kernels launched so far. Of later ones nothing is told. */
 void unwatched_end(struct capture *c);

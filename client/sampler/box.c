@@ -8,40 +8,15 @@
 #include <sys/socket.h>
 
 #include "proto/base/clean.h"
+#include "proto/base/denied_calls.h"
 
 /* What no library needs to enable, read and disable counters. It is denied and not punished, and
  * everything else is allowed, because nobody knows which calls another release of NVIDIA's
  * libraries makes: files, devices, threads, memory, local sockets. An io_uring would get around the
  * filter. */
 static const int denied[] = {
-	SCMP_SYS(execve),
-	SCMP_SYS(execveat),
-	SCMP_SYS(ptrace),
-	SCMP_SYS(process_vm_readv),
-	SCMP_SYS(process_vm_writev),
-	SCMP_SYS(pidfd_getfd),
-	SCMP_SYS(io_uring_setup),
-	SCMP_SYS(mount),
-	SCMP_SYS(umount2),
-	SCMP_SYS(fsopen),
-	SCMP_SYS(open_tree),
-	SCMP_SYS(move_mount),
-	SCMP_SYS(mount_setattr),
-	SCMP_SYS(pivot_root),
-	SCMP_SYS(chroot),
-	SCMP_SYS(setns),
-	SCMP_SYS(unshare),
-	SCMP_SYS(bpf),
-	SCMP_SYS(perf_event_open),
-	SCMP_SYS(userfaultfd),
-	SCMP_SYS(init_module),
-	SCMP_SYS(finit_module),
-	SCMP_SYS(delete_module),
-	SCMP_SYS(kexec_load),
-	SCMP_SYS(kexec_file_load),
-	SCMP_SYS(add_key),
-	SCMP_SYS(keyctl),
-	SCMP_SYS(request_key),
+	NVIDIA_DENIED_CALLS,	  SCMP_SYS(execve),	     SCMP_SYS(execveat),
+	SCMP_SYS(io_uring_setup), SCMP_SYS(kexec_file_load),
 };
 
 static int fill(scmp_filter_ctx c)

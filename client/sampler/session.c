@@ -509,7 +509,6 @@ static CUptiResult take_sample(struct session *s, size_t i, struct sampler_write
 	s->turned = false;
 	sampler_writer_sample(w, start_ns, end_ns, values);
 	s->end_ns = end_ns;
-	s->progress_ns = clock_now_ns();
 	return CUPTI_SUCCESS;
 }
 
@@ -523,6 +522,7 @@ static bool is_used_up(const struct session *s, size_t all, size_t came, bool co
 static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool is_full)
 {
 	CUptiResult result = CUPTI_SUCCESS;
+	int64_t had_ns = s->end_ns;
 	size_t n = 0, all = 0, came;
 
 	if (!count_samples(s, &n, &all)) {
@@ -531,6 +531,9 @@ static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool 
 	came = n - s->taken;
 	while (s->taken < n && result == CUPTI_SUCCESS) {
 		result = take_sample(s, s->taken++, w);
+	}
+	if (s->end_ns != had_ns) {
+		s->progress_ns = clock_now_ns();
 	}
 	if (result == CUPTI_SUCCESS && (is_full || is_used_up(s, all, came, all == n))) {
 		result = empty_image(s, is_full);

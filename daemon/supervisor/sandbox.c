@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "proto/base/clean.h"
+#include "proto/base/denied_calls.h"
 #include "proto/nvidia/rm.h"
 
 /* The filters are allow-lists where the code is ours. The granter can reach the driver with exactly
@@ -136,35 +137,7 @@ static const int planner_calls[] = {
 
 /* cuInit() listens on an abstract socket and fails with 304 when it may not (driver 580.159.04), so
  * listen and accept stay allowed; the unit's PrivateNetwork= keeps others away from that socket. */
-static const int gpu_denied_calls[] = {
-	SCMP_SYS(ptrace),
-	SCMP_SYS(process_vm_readv),
-	SCMP_SYS(process_vm_writev),
-	SCMP_SYS(pidfd_getfd),
-	SCMP_SYS(mount),
-	SCMP_SYS(umount2),
-	SCMP_SYS(fsopen),
-	SCMP_SYS(fspick),
-	SCMP_SYS(fsconfig),
-	SCMP_SYS(fsmount),
-	SCMP_SYS(open_tree),
-	SCMP_SYS(move_mount),
-	SCMP_SYS(mount_setattr),
-	SCMP_SYS(pivot_root),
-	SCMP_SYS(chroot),
-	SCMP_SYS(setns),
-	SCMP_SYS(unshare),
-	SCMP_SYS(bpf),
-	SCMP_SYS(perf_event_open),
-	SCMP_SYS(userfaultfd),
-	SCMP_SYS(init_module),
-	SCMP_SYS(finit_module),
-	SCMP_SYS(delete_module),
-	SCMP_SYS(kexec_load),
-	SCMP_SYS(add_key),
-	SCMP_SYS(keyctl),
-	SCMP_SYS(request_key),
-};
+static const int gpu_denied_calls[] = { NVIDIA_DENIED_CALLS };
 
 static int allow_if(scmp_filter_ctx c, int call, struct scmp_arg_cmp argument)
 {

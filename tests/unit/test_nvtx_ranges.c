@@ -56,7 +56,7 @@ void nvtx_watch_mark(struct capture *c, const struct event *e)
 	(void)e;
 }
 
-void unwatched_on_range(struct capture *c)
+void unwatched_watch_again(struct capture *c)
 {
 	(void)c;
 }
