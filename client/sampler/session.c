@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "client/sampler/metrics.h"
 #include "client/sampler/refuse.h"
@@ -17,9 +18,10 @@
  * Decoding into an image that holds samples costs more, so an image is emptied after each drain.
  *
  * An image that becomes full costs samples: behind the 100 to 600 samples that the next image gets
- * at once, as many are missing (H100, CUPTI 2025.3). So an image that has room for one and a half
- * drains alone is emptied at the price of its last sample, which may be incomplete, and one that
- * was full all the same doubles.
+ * at once, as many are missing (H100, CUPTI 2025.3). So it has room for a third of a second, and
+ * one that was full all the same doubles. An image whose last sample is incomplete cannot be
+ * emptied without losing that one. Once it is half full it is looked at several times in a drain,
+ * because a sample is soon complete, and once it is three quarters full it is emptied all the same.
  *
  * The first sample after Start begins at some earlier time, so it is left out. When the buffer runs
  * over, CUPTI says OUT_OF_MEMORY or sets a flag, and how many samples are missing nobody knows: so
@@ -41,7 +43,8 @@
  */
 
 enum {
-	SAMPLES_FIRST = 16384,
+	SAMPLES_FIRST = 32768,
+	SAMPLES_OF_SETS = 16384, /* of each of several sets */
 	SAMPLES_MIN = 64,
 	OVERFLOWS_MAX = 3,
 	SILENT_INTERVALS = 200,
@@ -53,9 +56,12 @@ enum {
 	DRAIN_MIN_MS = 30,
 	DRAIN_MAX_MS = 100,
 	DRAIN_SAMPLES = 100, /* come between two drains, of long intervals */
+	LOOKS = 8,	     /* in a drain, at an incomplete sample */
+	LOOK_PAUSE_NS = 50000,
 };
 
-#define IMAGE_FIRST_BYTES (UINT64_C(64) << 20)
+#define HEADER_BYTES ((size_t)65536) /* of an image, at most */
+#define IMAGE_FIRST_BYTES (UINT64_C(112) << 20)
 #define IMAGE_MAX_BYTES (UINT64_C(256) << 20)
 #define SHORT_INTERVAL_NS 20000
 #define USUAL_INTERVAL_NS 10000
@@ -241,7 +247,7 @@ static CUptiResult make_image(struct session *s, uint32_t samples)
 
 static CUptiResult make_first_image(struct session *s)
 {
-	uint32_t samples = SAMPLES_FIRST;
+	uint32_t samples = s->n_sets > 1 ? SAMPLES_OF_SETS : SAMPLES_FIRST;
 	size_t bytes = 0;
 	CUptiResult result = size_image(s, s->set, samples, &bytes);
 
@@ -269,14 +275,16 @@ static CUptiResult prepare_image(struct session *s)
 	return result == CUPTI_SUCCESS ? init_image(s) : result;
 }
 
-static CUptiResult empty_image(struct session *s, bool is_full)
+/* n: samples that are in it. */
+static CUptiResult empty_image(struct session *s, size_t n, bool is_full)
 {
+	uint64_t sample_bytes = s->set->image.bytes / s->set->samples + 1;
 	bool grows = is_full && 2 * s->set->image.bytes <= IMAGE_MAX_BYTES;
 
 	if (grows && make_image(s, 2 * s->set->samples) == CUPTI_SUCCESS) {
 		return CUPTI_SUCCESS;
 	}
-	if (!image_empty(&s->set->image)) {
+	if (!image_empty(&s->set->image, HEADER_BYTES + (n + 1) * sample_bytes)) {
 		return init_image(s);
 	}
 	s->taken = 0;
@@ -512,10 +520,9 @@ static CUptiResult take_sample(struct session *s, size_t i, struct sampler_write
 	return CUPTI_SUCCESS;
 }
 
-/* came: samples of the last drain; complete: all samples are. */
-static bool is_used_up(const struct session *s, size_t all, size_t came, bool complete)
+static bool is_used_up(const struct session *s, size_t complete, size_t all)
 {
-	return all > 0 && (complete || all + came + came / 2 > s->set->samples);
+	return all > 0 && (complete == all || all > s->set->samples / 4 * 3);
 }
 
 /* Takes the samples that are complete. */
@@ -523,20 +530,21 @@ static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool 
 {
 	CUptiResult result = CUPTI_SUCCESS;
 	int64_t had_ns = s->end_ns;
-	size_t n = 0, all = 0, came;
+	size_t n = 0, all = 0;
 
 	if (!count_samples(s, &n, &all)) {
 		return CUPTI_ERROR_UNKNOWN;
 	}
-	came = n - s->taken;
 	while (s->taken < n && result == CUPTI_SUCCESS) {
 		result = take_sample(s, s->taken++, w);
 	}
 	if (s->end_ns != had_ns) {
 		s->progress_ns = clock_now_ns();
 	}
-	if (result == CUPTI_SUCCESS && (is_full || is_used_up(s, all, came, all == n))) {
-		result = empty_image(s, is_full);
+	s->has_incomplete = n < all && all > s->set->samples / 2;
+	if (result == CUPTI_SUCCESS && (is_full || is_used_up(s, n, all))) {
+		result = empty_image(s, all, is_full);
+		s->has_incomplete = false;
 	}
 	return result;
 }
@@ -608,7 +616,7 @@ static int begin_anew(struct session *s, struct sampler_writer *w, bool was_held
 		s->set->interval_ns *= 2;
 		return change(s, w, r);
 	}
-	result = result == CUPTI_SUCCESS ? empty_image(s, false) : result;
+	result = result == CUPTI_SUCCESS ? empty_image(s, s->set->samples, false) : result;
 	result = result == CUPTI_SUCCESS ? start(s) : result;
 	return result == CUPTI_SUCCESS ? 0
 				       : cut_off(s, result, "beginning anew after an overflow", r);
@@ -690,6 +698,17 @@ static bool falls_behind(struct session *s, bool is_full)
 	return s->behind_ns != 0 && now > s->behind_ns + BEHIND_NS && s->options->interval_ns == 0;
 }
 
+/* Of a drain: is there more to be had at once? */
+static bool goes_on(const struct session *s, unsigned n_looks, bool is_full, uint64_t by_ns)
+{
+	const struct timespec pause = { 0, LOOK_PAUSE_NS };
+
+	if (n_looks == 0 || (is_full && clock_now_ns() < by_ns)) {
+		return true;
+	}
+	return !is_full && s->has_incomplete && n_looks < LOOKS && nanosleep(&pause, NULL) == 0;
+}
+
 static int drain(struct session *s, struct sampler_writer *w, struct refusal *r)
 {
 	uint64_t wait_ns = session_wait_ms(s) * CLOCK_NS_PER_MS;
@@ -700,7 +719,7 @@ static int drain(struct session *s, struct sampler_writer *w, struct refusal *r)
 	if (!s->is_started) {
 		return clock_now_ns() >= s->turn_at_ns ? change(s, w, r) : 0;
 	}
-	for (unsigned i = 0; is_full && (i == 0 || clock_now_ns() < by_ns); i++) {
+	for (unsigned i = 0; goes_on(s, i, is_full, by_ns); i++) {
 		CUptiResult result = decode(s, &is_full, &overflows);
 
 		if (result != CUPTI_SUCCESS && !overflows) {

@@ -40,9 +40,10 @@ struct session {
 	bool is_started;
 	size_t taken; /* of the samples in the image */
 
-	bool skips;	/* the next sample spans what nobody asked for */
-	bool turned;	/* no sample of this turn has come */
-	int64_t end_ns; /* of the last sample */
+	bool has_incomplete; /* a sample, in an image that is half full */
+	bool skips;	     /* the next sample spans what nobody asked for */
+	bool turned;	     /* no sample of this turn has come */
+	int64_t end_ns;	     /* of the last sample */
 	uint64_t overflows;
 	unsigned in_a_row;	/* each soon after the one before */
 	struct refusal trouble; /* of the last change that failed */
