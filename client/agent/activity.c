@@ -235,6 +235,7 @@ static void end(struct activity *v)
 	v->started = false; /* buffers that CUPTI returns from now on are freed */
 	v->expected = 0;
 	v->unwatched = (struct unwatched){ 0 };
+	v->tally = (struct tally){ 0 };
 	v->copying = false;
 	spare = v->spare;
 	v->spare = NULL;

@@ -35,6 +35,14 @@ struct heard_span {
 	bool is_mixed; /* with those of launches that were watched */
 };
 
+/* The kernels of a time whose records have come. */
+struct tally {
+	uint64_t since_ns, n, begin_ns, end_ns; /* begin, end: of the first and of the last one */
+	uint64_t busy_ns;			/* the sum of their lengths */
+	uint32_t device;
+	bool several; /* devices */
+};
+
 struct activity {
 	/* Set before activity_start(). The function calls act while no kernel is running and none
 	 * can begin; it returns false if that is not possible now. NULL: act may be called at any
@@ -62,6 +70,7 @@ struct activity {
 	struct unwatched unwatched;
 	size_t n_given;		 /* buffers that CUPTI has */
 	struct heard_span heard; /* kernels of the last buffer, of launches not watched */
+	struct tally tally;	 /* since tracing began, or goes on */
 	bool has_come;		 /* a buffer has, since the last activity_hear() */
 	uint64_t heard_ns;	 /* the last flush by activity_hear() */
 	bool started;

@@ -200,13 +200,32 @@ void records_note_dropped(struct activity *v, size_t n)
 	}
 }
 
+static void count(struct tally *t, const kernel_record *k)
+{
+	if (k->start < t->since_ns) {
+		return;
+	}
+	t->several = t->several || (t->n > 0 && t->device != k->deviceId);
+	t->device = k->deviceId;
+	t->begin_ns = t->n == 0 || k->start < t->begin_ns ? k->start : t->begin_ns;
+	t->end_ns = k->end > t->end_ns ? k->end : t->end_ns;
+	t->busy_ns += k->end - k->start;
+	t->n++;
+}
+
 /* Of a launch that is expected the time, of a kernel of a graph all, and of one that is not
  * watched; of another one, which a filter has left out, what is known. */
 static void take_kernel(struct activity *v, const kernel_record *k)
 {
 	bool timed = is_timed(k->start, k->end);
 
-	if ((k->name && strcmp(k->name, "WaitNs") == 0) || take_graph_kernel(v, k)) {
+	if (k->name && strcmp(k->name, "WaitNs") == 0) {
+		return;
+	}
+	if (timed) {
+		count(&v->tally, k);
+	}
+	if (take_graph_kernel(v, k)) {
 		return;
 	}
 	if (timed && spans_add(&v->spans, k->correlationId, k->start, k->end)) {

@@ -118,6 +118,17 @@ static void close_soon(struct capture *c)
 	}
 }
 
+static void tell_copies(struct capture *c)
+{
+	size_t n;
+	struct pack_copy *v = activity_take_copies(c->activity, &n);
+
+	if (n > 0) {
+		pack_send_copies(c->connection, &c->welcome, v, n, c->deliver.next_index);
+	}
+	free(v);
+}
+
 /* Lets go of the counters and has the rest delivered. While a stream is captured into a graph this
  * is put off to the next tick, because it would invalidate that stream capture. */
 static void stop_now(struct capture *c)
@@ -131,7 +142,9 @@ static void stop_now(struct capture *c)
 	}
 	deliver_lend_connection(&c->deliver);
 	unwatched_end(c);
+	rests_end(c);
 	deliver_take_connection(&c->deliver);
+	tell_copies(c);
 	trace_graphs_hear(c);
 	if (filter_missed_all(&c->filter, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
@@ -160,17 +173,6 @@ static void stop_now(struct capture *c)
 	deliver_request_finish(&c->deliver);
 }
 
-static void tell_copies(struct capture *c)
-{
-	size_t n;
-	struct pack_copy *v = activity_take_copies(c->activity, &n);
-
-	if (n > 0) {
-		pack_send_copies(c->connection, &c->welcome, v, n, c->deliver.next_index);
-	}
-	free(v);
-}
-
 static void on_idle(void *userdata)
 {
 	struct capture *c = userdata;
@@ -187,6 +189,7 @@ static void on_idle(void *userdata)
 		contexts_flush_old(c);
 		trace_flush(c, activity_is_crowded(c->activity));
 		unwatched_look(c);
+		rests_look(c);
 		trace_graphs_flush(c);
 		watch_look(c);
 		deliver_take_connection(&c->deliver);
@@ -312,6 +315,7 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 	c->activity->copies = c->welcome.trace && c->welcome.plan.columns.n > 0;
 	trace_graphs_begin(c);
 	unwatched_begin(c);
+	rests_begin(c);
 	times_init(c);
 	return callbacks_enable(c, r);
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "client/agent/lock.h"
+#include "client/agent/rests.h"
 
 struct batch;
 struct capture;
@@ -30,6 +31,7 @@ struct trace {
 	uint64_t begin_ns; /* of its first launch */
 	bool may_leave;	   /* nobody needs to know of each launch when it is made: unwatched.h */
 	_Atomic(enum watched) launches;
+	struct rests rests;
 	unsigned n_unseen; /* launches of graphs of which no kernel came; the delivering thread's */
 };
 

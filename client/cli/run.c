@@ -319,6 +319,8 @@ static int open_capture(struct run *run)
 	options.recorded = o->recorded;
 	options.trace = o->trace || o->mode == MODE_SAMPLE;
 	options.whole_graphs = o->graphs == GRAPHS_WHOLE;
+	options.may_rest =
+		o->mode == MODE_SAMPLE && !selector_is_empty(&o->selector) && !o->every_kernel;
 	options.program = o->program;
 	options.processes = run->selected.ids;
 	options.n_processes = run->selected.n;

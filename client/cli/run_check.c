@@ -186,6 +186,10 @@ static bool check_mode(const struct run_options *o)
 		say_usage("--no-samples is of --mode sample: add that, or leave it out");
 		return false;
 	}
+	if (o->every_kernel && (o->trace || (o->mode != MODE_SAMPLE && o->mode != MODE_UNSAID))) {
+		say_usage("--every-kernel is of --mode sample: add that, or leave it out");
+		return false;
+	}
 	if (o->mode == MODE_UNSAID) {
 		return true;
 	}

@@ -53,6 +53,7 @@ struct run_options {
 		uint64_t interval_ns;
 	} timeline; /* for capture: samples a GPU over time; MODE_SAMPLE uses its interval too */
 	bool no_samples;	    /* for MODE_SAMPLE: the capture file keeps none */
+	bool every_kernel;	    /* for MODE_SAMPLE: tracing never rests */
 	int ready_fd, until_fd;	    /* of follow; -1: none */
 	struct recording recording; /* of run; chip may point to its own */
 	bool is_live;		    /* of top */

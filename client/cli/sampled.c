@@ -548,6 +548,7 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 	struct sampled_device *device = find_device(s, copy->process, copy->device);
 	struct sampled_gpu *gpu = gpu_of(s, device);
 	const struct stream *stream = find_stream(s, &wanted);
+	bool is_untraced = copy->kind == GPUCTR_COPY_UNTRACED;
 	const struct attribution_kernel kernel = {
 		.id = NOT_KEPT,
 		.sequence = stream ? stream->sequence : 0,
@@ -556,7 +557,8 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 		.end_ns = copy->start_ns + copy->duration_ns,
 	};
 
-	if (gpu && copy->kind == GPUCTR_COPY_LOST) {
+	s->counts.untraced_ns += is_untraced ? (uint64_t)copy->duration_ns : 0;
+	if (gpu && (is_untraced || copy->kind == GPUCTR_COPY_LOST)) {
 		tell_lost(gpu, kernel.start_ns, kernel.end_ns);
 	} else if (gpu && stream) {
 		add(s, device, gpu, &kernel);

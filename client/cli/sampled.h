@@ -37,6 +37,7 @@ struct sampled_counts {
 	 * and what the latter did. Sums over many tell that of those as well. */
 	double sum, too_short_sum;
 	uint64_t samples, bad_samples;
+	uint64_t untraced_ns; /* in which kernels were not recorded, of all processes */
 	int64_t shift_ns; /* of the first metric, where it is known */
 	bool shift_known;
 	int64_t apart_ns; /* of clocks that are too far apart, about; 0: they are not */

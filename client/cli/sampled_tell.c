@@ -254,4 +254,10 @@ void sampled_describe(const struct sampled *s, struct buf *b)
 				   100 * c->too_short_sum / c->sum);
 		}
 	}
+	if (c->untraced_ns > 0) {
+		buf_text(b, "; not recorded for ");
+		text_time(b, (double)c->untraced_ns);
+		buf_text(b, ", to keep the pace of a program that waits for its launches "
+			    "(--every-kernel records all)");
+	}
 }

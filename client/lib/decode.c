@@ -476,7 +476,7 @@ static bool deliver_copies(const struct decoder *d, const struct wire_record_col
 			.duration_ns = (int64_t)c->copy_duration_ns.v[i],
 		};
 
-		if (c->copy_kind.v[i] > GPUCTR_COPY_LOST || copy.start_ns < 0 ||
+		if (c->copy_kind.v[i] > GPUCTR_COPY_UNTRACED || copy.start_ns < 0 ||
 		    copy.duration_ns < 0) {
 			return false;
 		}

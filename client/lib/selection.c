@@ -219,5 +219,6 @@ struct wire_selection selection_to_wire(const struct gpuctr_capture_options *o)
 		.nvtx_process_scope = o->nvtx_process_scope != 0,
 		.record_limit = o->record_limit,
 		.whole_graphs = o->whole_graphs != 0,
+		.may_rest = o->may_rest != 0,
 	};
 }

@@ -319,7 +319,7 @@ static bool take_copy(struct store_blocks *b, const uint8_t *planes, size_t n, s
 					     .bytes = get(planes, n, i, 4),
 					     .start_ns = (int64_t)start_ns,
 					     .duration_ns = (int64_t)duration_ns };
-	return kind <= GPUCTR_COPY_LOST && device <= UINT32_MAX && context <= UINT32_MAX &&
+	return kind <= GPUCTR_COPY_UNTRACED && device <= UINT32_MAX && context <= UINT32_MAX &&
 	       start_ns <= (uint64_t)time_max_ns && duration_ns <= (uint64_t)time_max_ns;
 }
 

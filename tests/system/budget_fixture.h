@@ -97,16 +97,6 @@ static inline char *output_of(struct program *p)
 	return found;
 }
 
-static inline void expect_in_output(struct program *p, const char *text)
-{
-	char *found = output_of(p);
-
-	if (!strstr(found, text)) {
-		fail_msg("no \"%s\" in %s", text, found);
-	}
-	free(found);
-}
-
 static inline void expect_nowhere(struct program *p, const char *text)
 {
 	char *found = output_of(p);

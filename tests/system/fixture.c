@@ -617,6 +617,14 @@ void expect_output(struct program *p, const char *text)
 	assert_string_equal(out, text);
 }
 
+void expect_in_output(struct program *p, const char *text)
+{
+	if (count_text(p->out, text) == 0) {
+		show(p);
+		fail_msg("stdout is without '%s'", text);
+	}
+}
+
 void expect_message(struct program *p, const char *text)
 {
 	if (count_text(p->err, text) == 0) {

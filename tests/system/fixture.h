@@ -173,7 +173,8 @@ void expect_text_soon(const char *path, const char *text);
 void expect_exit(struct program *p, int status);
 void expect_signal(struct program *p, int signo);
 
-void expect_output(struct program *p, const char *text);  /* the whole output */
+void expect_output(struct program *p, const char *text); /* the whole output */
+void expect_in_output(struct program *p, const char *text);
 void expect_message(struct program *p, const char *text); /* somewhere on stderr */
 void expect_no_message(struct program *p, const char *text);
 void expect_running(struct program *p);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "tests/system/lines.h"
@@ -356,6 +357,119 @@ static void a_program_that_runs_is_sampled(void **state)
 	program_kill(p, SIGKILL);
 }
 
+static void expect_refused(struct program *client, const char *text)
+{
+	expect_exit(client, 125);
+	expect_output(client, "");
+	expect_message(client, text);
+}
+
+static int in_order(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* In which no kernel runs whose record has this text, in seconds. */
+static double longest_pause(const char *path, const char *text)
+{
+	double *starts, longest = 0;
+	struct lines l;
+	size_t n = 0;
+
+	lines_load(&l, path);
+	starts = calloc(lines_count(&l, "kernel"), sizeof(*starts));
+	assert_non_null(starts);
+	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
+		const char *line = lines_at(&l, "kernel", i);
+
+		if (strstr(line, text)) {
+			starts[n++] = line_number(line, "start_ns");
+		}
+	}
+	assert_true(n > 1000);
+	lines_deinit(&l);
+	qsort(starts, n, sizeof(*starts), in_order);
+	for (size_t i = 1; i < n; i++) {
+		longest = fmax(longest, (starts[i] - starts[i - 1]) / 1e9);
+	}
+	free(starts);
+	return longest;
+}
+
+/* 30,000 launches a second, with kernels of 1 to 13 us. Sleeping for 25 us takes 75 by default. */
+static struct program *start_waiting(struct fixture *f, const char *option, const char *value)
+{
+	struct program *p;
+
+	prctl(PR_SET_TIMERSLACK, 1000); /* is inherited */
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "4000000", "--grids",
+			   "13", "--blocks", "600", "--sleep-us", "25", option, value, NULL);
+	prctl(PR_SET_TIMERSLACK, 0);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	return p;
+}
+
+static struct program *capture_three_seconds(struct fixture *f, const struct program *p,
+					     const char *option)
+{
+	return fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode", "sample",
+			      "--metrics", "dram__bytes_read.sum", "--duration", "3", "--format",
+			      "jsonl", "-f", "--output", fixture_path(f, "records"), "-o",
+			      fixture_path(f, "run.gpuctr"), option, NULL);
+}
+
+/* Records of all kernels would slow it. */
+static void tracing_rests_while_a_program_waits_for_launches(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+	struct figures g;
+
+	fixture_start_daemon(f, NULL);
+	p = start_waiting(f, NULL, NULL);
+	client = capture_three_seconds(f, p, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "; not recorded for ");
+	expect_message(client, "--every-kernel records all");
+	assert_true(longest_pause(fixture_path(f, "records"), "") > 0.2);
+	g = look_at(fixture_path(f, "records"));
+	print_message("%zu kernels have values, %zu within three errors; total %+.3f %%\n", g.known,
+		      g.within, 100 * (g.told / g.true_bytes - 1));
+	assert_true(g.known > 10000);
+	assert_true(g.within >= g.known * 97 / 100);
+	assert_true(fabs(g.told / g.true_bytes - 1) < 0.01);
+	client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), "--attribute",
+				NULL);
+	expect_exit(client, 0);
+	expect_in_output(client, "; not recorded for ");
+	client = capture_three_seconds(f, p, "--every-kernel");
+	expect_exit(client, 0);
+	expect_no_message(client, "not recorded for");
+	assert_true(longest_pause(fixture_path(f, "records"), "") < 0.2);
+	expect_running(p);
+	program_kill(p, SIGKILL);
+	expect_refused(fixture_client(f, USER_ANN, "capture", "--all", "--every-kernel", "--mode",
+				      "range", NULL),
+		       "--every-kernel is of --mode sample");
+}
+
+/* Each kernel of a range is wanted. */
+static void tracing_goes_on_from_the_first_range_on(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+
+	fixture_start_daemon(f, NULL);
+	p = start_waiting(f, "--nvtx-from", "45000");
+	client = capture_three_seconds(f, p, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "; not recorded for ");
+	assert_true(longest_pause(fixture_path(f, "records"), "\"message\":\"late\"") < 0.2);
+	program_kill(p, SIGKILL);
+}
+
 /* Of a metric that has so much for each thread. */
 static struct figures look_at_metric(const char *path, const char *metric, double of_thread)
 {
@@ -442,13 +556,6 @@ static void a_slow_sampler_samples_less_often(void **state)
 		      g.within);
 	assert_true(g.known >= 8000 / 2);
 	assert_true(g.within >= g.known * 98 / 100);
-}
-
-static void expect_refused(struct program *client, const char *text)
-{
-	expect_exit(client, 125);
-	expect_output(client, "");
-	expect_message(client, text);
 }
 
 static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
@@ -644,6 +751,8 @@ int main(void)
 		SAMPLE_TEST(launches_left_out_take_part),
 		SAMPLE_TEST(an_ordinary_user_samples),
 		SAMPLE_TEST(a_program_that_runs_is_sampled),
+		SAMPLE_TEST(tracing_rests_while_a_program_waits_for_launches),
+		SAMPLE_TEST(tracing_goes_on_from_the_first_range_on),
 		SAMPLE_TEST(metrics_of_several_passes_take_turns),
 		SAMPLE_TEST(a_slow_sampler_samples_less_often),
 		SAMPLE_TEST(what_cannot_be_sampled_is_refused_as_a_whole),

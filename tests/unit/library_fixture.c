@@ -155,5 +155,6 @@ struct gpuctr_capture_options library_ask_everything(void)
 		.permit = GPUCTR_PERMIT_BY_PRELOAD,
 		.trace = 1,
 		.whole_graphs = 1,
+		.may_rest = 1,
 	};
 }

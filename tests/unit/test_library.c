@@ -74,6 +74,7 @@ static void options_may_end_after_any_member(void **state)
 		offsetof(struct gpuctr_capture_options, permit),
 		offsetof(struct gpuctr_capture_options, trace),
 		offsetof(struct gpuctr_capture_options, whole_graphs),
+		offsetof(struct gpuctr_capture_options, may_rest),
 		sizeof(struct gpuctr_capture_options),
 	};
 	struct fixture *f = *state;
@@ -118,6 +119,7 @@ static void options_may_end_after_any_member(void **state)
 		assert_int_equal(m.permit, i >= 24);
 		assert_int_equal(m.trace, i >= 25);
 		assert_int_equal(m.selection.whole_graphs, i >= 26);
+		assert_int_equal(m.selection.may_rest, i >= 27);
 	}
 }
 

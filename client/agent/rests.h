@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* In a trace of a program that waits for its launches, tracing rests, so that the program keeps its
+ * pace. For the delivering thread alone. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/agent/activity.h"
+
+struct capture;
+
+struct rests {
+	bool may, resting;
+	uint64_t until_ns; /* tracing rests, or goes on, for so long at least */
+	uint64_t stopped_ns,
+		resumed_ns; /* the last rest that is not told yet, in Unix time; 0: none */
+	uint64_t rested_ns; /* the beginning of this one */
+	struct tally known; /* of a time in which tracing went on */
+};
+
+/* When the capture starts. */
+void rests_begin(struct capture *c);
+
+/* Now and then: begins or ends a rest. */
+void rests_look(struct capture *c);
+
+/* At the end, when all records have come. */
+void rests_end(struct capture *c);
