@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trainings of the programs beside this one, on random data in bf16: models(name, batch) gives what makes a step
-and returns its loss. resnet18 spends its time on launching,
-transformer and gpt on the GPU."""
+"""What the programs beside this one do, on random data in bf16: make(name, batch) gives what makes a step and returns
+its loss. resnet18 and generation spend their time on launching, transformer and gpt on the GPU."""
 import torch
 import torchvision
 
@@ -55,11 +54,40 @@ def gpt(batch):
     return GPT().cuda(), lambda m: torch.nn.functional.cross_entropy(m(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
 
-NAMES = {"resnet18": resnet18, "transformer": transformer, "gpt": gpt}
+class Generation:
+    """Token after token of a decoder: a step is one token of each sequence, with the keys and values of those before
+    it. Begins anew after `length` tokens."""
+
+    def __init__(self, batch, length=256):
+        self.model, self.length, self.at = GPT(d=768, heads=12, length=length).cuda().bfloat16().eval(), length, 0
+        self.tokens = torch.randint(0, 50304, (batch, 1), device="cuda")
+        self.cache = [torch.zeros(2, batch, 12, length, 64, device="cuda", dtype=torch.bfloat16) for _ in self.model.blocks]
+
+    def attend(self, block, cache, x):
+        q, k, v = (y.view(len(x), 1, 12, 64).transpose(1, 2) for y in block.qkv(block.before(x)).chunk(3, dim=2))
+        cache[0, :, :, self.at:self.at + 1], cache[1, :, :, self.at:self.at + 1] = k, v
+        scores = q @ cache[0, :, :, :self.at + 1].transpose(2, 3) / 8
+        y = scores.softmax(dim=3) @ cache[1, :, :, :self.at + 1]
+        x = x + block.out(y.transpose(1, 2).reshape(len(x), 1, -1))
+        return x + block.narrow(torch.nn.functional.gelu(block.widen(block.behind(x))))
+
+    @torch.inference_mode()
+    def __call__(self):
+        x = self.model.words(self.tokens) + self.model.places.weight[self.at]
+        for block, cache in zip(self.model.blocks, self.cache):
+            x = self.attend(block, cache, x)
+        best = torch.nn.functional.linear(self.model.last(x), self.model.words.weight).max(dim=2)
+        self.tokens, self.at = best.indices, (self.at + 1) % self.length
+        return best.values.mean()
+
+
+NAMES = {"resnet18": resnet18, "transformer": transformer, "gpt": gpt, "generation": None}
 
 
 def make(name, batch, lr, momentum=0.0, wrap=lambda model: model):
     torch.manual_seed(1)
+    if name == "generation":
+        return Generation(batch)
     model, loss_of = NAMES[name](batch)
     model = wrap(model)
     if name == "gpt":
