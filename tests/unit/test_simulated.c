@@ -5,6 +5,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ struct made_kernel {
 	uint32_t position;
 	enum attribution_state state;
 	int told;
+	bool late; /* told when it came */
 };
 
 static struct world {
@@ -322,6 +324,37 @@ static void test_one_off_kernels_and_steps_that_stop(void **state)
 	end();
 }
 
+/* In each step one kernel, of whatever place, is like no other: also in the step that all are
+ * compared with, in which it has a place, but of one kernel alone little is known. */
+static void test_one_off_kernels_have_no_position(void **state)
+{
+	uint32_t without = 0;
+	int64_t at = MS;
+
+	(void)state;
+	begin(42);
+	for (uint32_t step = 0; step < 60; step++) {
+		for (uint32_t i = 0; i < 30; i++) {
+			bool one_off = i == step * 7 % 30;
+
+			add(1, one_off ? 80000 + step : i, at, at + 30000 + i * 1000,
+			    1e7 + i * 1e6);
+			at += 31000 + i * 1000;
+		}
+	}
+	sample(at);
+	attribute(0);
+	expect("one-off kernels in each step", 0.99, 0.99, 0.003, 0.02);
+	for (uint32_t i = 0; i < world->count; i++) {
+		const struct made_kernel *k = &world->kernels[i];
+
+		assert_true(k->k.shape < 80000 || k->position == ATTRIBUTION_NO_POSITION);
+		without += k->position == ATTRIBUTION_NO_POSITION;
+	}
+	assert_true(without < 4 * 60); /* of 1,800: what stands in place of one as well */
+	end();
+}
+
 enum places { NO_PLACES, PLACES, NEW_PLACES };
 
 /* Launches of a graph of two branches of 20 kernels each, of all the same shapes, whose records
@@ -379,6 +412,12 @@ static void test_branches_of_graphs(void **state)
 	sample(add_graphs(300, NEW_PLACES));
 	attribute(0);
 	expect("a graph that is made anew", 0.99, 0.99, 0.003, 0.02);
+	assert_true(attribution_counts(world->attribution)->positions < 100);
+	end();
+	begin(46); /* in windows, in which each graph is looked at several times */
+	sample(add_graphs(300, NEW_PLACES));
+	attribute(3000);
+	expect("a graph that is made anew, in pieces", 0.99, 0.99, 0.003, 0.02);
 	assert_true(attribution_counts(world->attribution)->positions < 100);
 	end();
 	begin(47); /* windows in which a launch is cut */
@@ -457,47 +496,245 @@ static void test_together(void **state)
 	end();
 }
 
-static void test_lost_samples_and_records(void **state)
+/* Records of a time are missing, or may be; samples of a millisecond are, and single ones. */
+static void lose(size_t window)
 {
 	uint32_t next = 0, hidden = 0;
 
-	(void)state;
 	begin(81);
-	sample(add_steps(1, 40, 60, 20, 100, MS));
-	open_attribution(0);
+	sample(add_steps(1, 40, 100, 20, 300, MS));
+	open_attribution(window);
 	assert_int_equal(attribution_lost(world->attribution, 40 * MS, 42 * MS), 0);
+	assert_int_equal(attribution_lost(world->attribution, 90 * MS, 92 * MS), 0);
 	for (uint32_t s = 0; s < world->sample_count; s++) {
 		for (; next < world->count &&
 		       world->kernels[next].k.start_ns < (int64_t)(s + 1) * SAMPLE_NS;
 		     next++) {
-			int64_t start = world->kernels[next].k.start_ns;
+			const struct attribution_kernel *k = &world->kernels[next].k;
 
-			if (start > 40 * MS && start < 42 * MS) {
+			if (k->start_ns > 40 * MS && k->end_ns < 42 * MS) {
 				world->kernels[next].told = 1;
 				world->kernels[next].state = ATTRIBUTION_LOST;
 				hidden++;
 				continue;
 			}
-			assert_int_equal(
-				attribution_kernel(world->attribution, &world->kernels[next].k), 0);
+			assert_int_equal(attribution_kernel(world->attribution, k), 0);
 		}
-		if (s < 6000 || s >= 6100) {
+		if ((s < 6000 || s >= 6100) && (s < 7000 || s >= 8000 || s % 50 != 0)) {
 			give_sample(s);
 		}
 	}
 	finish();
 	assert_true(hidden > 10);
-	for (uint32_t i = 0; i < world->count; i++) {
-		const struct attribution_kernel *k = &world->kernels[i].k;
+}
 
-		if ((k->end_ns > 60 * MS + 20000 && k->start_ns < 61 * MS - 20000) ||
-		    (k->end_ns > 40 * MS + 20000 && k->start_ns < 42 * MS - 20000)) {
-			assert_int_equal(world->kernels[i].state, ATTRIBUTION_LOST);
+static bool runs_in(const struct attribution_kernel *k, int64_t from, int64_t to)
+{
+	return k->end_ns > from && k->start_ns < to;
+}
+
+static void test_lost_samples_and_records(void **state)
+{
+	static const size_t windows[] = { 0, 12000 }; /* the second ends before all of it */
+
+	(void)state;
+	for (size_t w = 0; w < 2; w++) {
+		lose(windows[w]);
+		for (uint32_t i = 0; i < world->count; i++) {
+			const struct attribution_kernel *k = &world->kernels[i].k;
+			bool lost = runs_in(k, 60 * MS + 20000, 61 * MS - 20000) ||
+				    runs_in(k, 40 * MS + 20000, 42 * MS - 20000) ||
+				    runs_in(k, 90 * MS + 20000, 92 * MS - 20000);
+
+			for (int64_t at = 70 * MS; at < 80 * MS; at += 50 * SAMPLE_NS) {
+				lost = lost || runs_in(k, at + 4000, at + SAMPLE_NS - 4000);
+			}
+			if (lost) {
+				assert_int_equal(world->kernels[i].state, ATTRIBUTION_LOST);
+			}
+		}
+		assert_true(attribution_counts(world->attribution)->gaps >= 1);
+		expect("samples and records are missing", 0.75, 0.98, 0.005, 0.03);
+		end();
+	}
+}
+
+/* Somebody else moves far more in a third of the time, and it is known when: no kernel is given any
+ * of it, nor is what is known of others worse for it. */
+static void test_strangers_beside(void **state)
+{
+	(void)state;
+	for (int repeats = 0; repeats < 2; repeats++) {
+		int64_t at = MS;
+		uint32_t next = 0, lost = 0;
+
+		begin(83);
+		for (uint32_t i = 0; !repeats && i < 3000; i++) {
+			int64_t ns = 20000 + (int64_t)(random_part() * 100000);
+
+			add(1, i, at, at + ns, (double)ns * 3000 * random_part());
+			at += ns + 500;
+		}
+		at = repeats ? add_steps(1, 40, 80, 20, 200, MS) : at;
+		sample(at);
+		open_attribution(0);
+		for (uint32_t s = 0; s < world->sample_count; s++) {
+			if (s % 300 >= 200) {
+				world->samples[s] += 1e9;
+			}
+			if (s % 300 == 200) {
+				attribution_lost(world->attribution, (int64_t)s * SAMPLE_NS,
+						 (int64_t)(s + 100) * SAMPLE_NS);
+			}
+			give_kernels_until(&next, (int64_t)(s + 1) * SAMPLE_NS);
+			give_sample(s);
+		}
+		finish();
+		expect(repeats ? "strangers, and steps" : "strangers", 0.62, 0.98, 0.001, 0.003);
+		for (uint32_t i = 0; i < world->count; i++) {
+			lost += world->kernels[i].state == ATTRIBUTION_LOST;
+		}
+		assert_true(lost > world->count / 3);
+		end();
+	}
+}
+
+static uint64_t n_given_up, n_others;
+
+static void on_given_up(void *user, const struct attribution_result *result)
+{
+	(void)user;
+	*(result->state == ATTRIBUTION_LOST ? &n_given_up : &n_others) += 1;
+}
+
+/* --- what comes late, and twice -------------------------------------------------------------- */
+
+/* Records of the second stream come so much later than those of the first. */
+static void attribute_late(size_t window, uint64_t stream, int64_t late_ns)
+{
+	uint32_t next[2] = { 0 };
+
+	qsort(world->kernels, world->count, sizeof(world->kernels[0]), by_start);
+	for (uint32_t i = 0; i < world->count; i++) {
+		world->kernels[i].k.id = i;
+	}
+	open_attribution(window);
+	for (uint32_t s = 0; s <= world->sample_count; s++) {
+		int64_t until = s < world->sample_count ? (int64_t)(s + 1) * SAMPLE_NS : INT64_MAX;
+
+		for (size_t late = 0; late < 2; late++) {
+			for (; next[late] < world->count &&
+			       world->kernels[next[late]].k.start_ns <
+				       until - (late && s < world->sample_count ? late_ns : 0);
+			     next[late]++) {
+				struct made_kernel *k = &world->kernels[next[late]];
+
+				if ((k->k.sequence == stream) == late) {
+					attribution_kernel(world->attribution, &k->k);
+					k->late = k->told > 0;
+				}
+			}
+		}
+		if (s < world->sample_count) {
+			give_sample(s);
 		}
 	}
-	assert_true(attribution_counts(world->attribution)->gaps >= 1);
-	expect("samples and records are missing", 0.9, 0.98, 0.005, 0.03);
+	finish();
+}
+
+static void add_two_streams(void)
+{
+	int64_t a = add_steps(1, 40, 150, 10, 80, MS), b = add_steps(2, 33, 200, 8, 60, MS);
+
+	sample(a > b ? a : b);
+}
+
+/* Buffers of records are each of a stream, so some come a tenth of a second later than others. */
+static void test_streams_whose_records_come_later(void **state)
+{
+	(void)state;
+	begin(21);
+	add_two_streams();
+	attribute_late(12000, 2, 80 * MS);
+	assert_int_equal(attribution_counts(world->attribution)->late_kernels, 0);
+	expect("a stream 80 ms late", 0.99, 0.97, 0.01, 0.1);
 	end();
+}
+
+/* One that comes too late is told so when it comes, and counted: who runs beside it was given what
+ * it did. */
+static void test_late_kernels_are_told_at_once(void **state)
+{
+	uint64_t late = 0;
+
+	(void)state;
+	begin(22);
+	add_two_streams();
+	attribute_late(12000, 2, 150 * MS);
+	for (uint32_t i = 0; i < world->count; i++) {
+		const struct made_kernel *k = &world->kernels[i];
+
+		late += k->late;
+		assert_true(k->late == (k->state == ATTRIBUTION_LOST));
+	}
+	assert_true(late > 100 && late < world->count / 2);
+	assert_int_equal(attribution_counts(world->attribution)->late_kernels, late);
+	end();
+}
+
+/* Samples come again, at once or about when their time was attributed: their values count once. */
+static void test_samples_that_come_twice(void **state)
+{
+	const struct attribution_counts *c;
+	uint32_t next = 0;
+
+	(void)state;
+	begin(23);
+	sample(add_steps(1, 30, 400, 20, 100, MS));
+	open_attribution(12000);
+	for (uint32_t s = 0; s < world->sample_count; s++) {
+		give_kernels_until(&next, (int64_t)(s + 1) * SAMPLE_NS);
+		give_sample(s);
+		give_sample(s < 26000 ? s : s - 8000 - s * 7919 % 18000);
+	}
+	finish();
+	c = attribution_counts(world->attribution);
+	assert_true(c->late_samples > world->sample_count / 8);
+	assert_int_equal(c->late_samples + c->bad_samples, world->sample_count);
+	expect("samples come twice", 0.99, 0.98, 0.005, 0.03);
+	end();
+}
+
+/* Of those for which no samples come the oldest are given up. What ran beside them has no value: it
+ * would be given what they did. */
+static void test_kernels_that_are_given_up(void **state)
+{
+	enum { FIRST = 1, KERNELS = FIRST + (2 << 18), US = 1000 };
+	struct attribution_options options = { .metrics = 1, .on_kernel = on_given_up };
+	struct attribution *a = attribution_new(&options);
+	const double value = 1e6;
+
+	(void)state;
+	assert_non_null(a);
+	n_given_up = n_others = 0;
+	for (int64_t i = 0; i < KERNELS; i++) {
+		const struct attribution_kernel k = { .id = (uint64_t)i,
+						      .sequence = i < FIRST ? 2 : 1,
+						      .shape = i < FIRST ? 2 : 1,
+						      .start_ns = MS + i * US,
+						      .end_ns = i < FIRST ? 1000 * MS
+									  : MS + i * US + US - 1 };
+
+		assert_int_equal(attribution_kernel(a, &k), 0);
+	}
+	assert_true(n_given_up > 0 && n_given_up < KERNELS && n_others == 0);
+	for (int64_t at = 0; at < 1000 * MS; at += SAMPLE_NS) {
+		assert_int_equal(attribution_sample(a, at, at + SAMPLE_NS, &value), 0);
+	}
+	assert_int_equal(attribution_finish(a), 0);
+	assert_int_equal(n_given_up, KERNELS);
+	assert_int_equal(n_others, 0);
+	attribution_free(a);
 }
 
 static void test_clocks_apart(void **state)
@@ -602,12 +839,18 @@ int main(void)
 		cmocka_unit_test(test_streams_at_once),
 		cmocka_unit_test(test_nothing_repeats),
 		cmocka_unit_test(test_one_off_kernels_and_steps_that_stop),
+		cmocka_unit_test(test_one_off_kernels_have_no_position),
 		cmocka_unit_test(test_branches_of_graphs),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_idle_is_estimated),
 		cmocka_unit_test(test_isolated),
 		cmocka_unit_test(test_together),
 		cmocka_unit_test(test_lost_samples_and_records),
+		cmocka_unit_test(test_streams_whose_records_come_later),
+		cmocka_unit_test(test_late_kernels_are_told_at_once),
+		cmocka_unit_test(test_samples_that_come_twice),
+		cmocka_unit_test(test_strangers_beside),
+		cmocka_unit_test(test_kernels_that_are_given_up),
 		cmocka_unit_test(test_clocks_apart),
 		cmocka_unit_test(test_one_kernel_and_none),
 		cmocka_unit_test(test_hostile_input),
