@@ -254,4 +254,8 @@ void sampled_describe(const struct sampled *s, struct buf *b)
 				   100 * c->too_short_sum / c->sum);
 		}
 	}
+	if (c->bad_samples > 0) {
+		buf_text(b, "; samples left out ");
+		text_count(b, c->bad_samples);
+	}
 }

@@ -382,7 +382,7 @@ static long peak_mib(pid_t pid)
 enum { PEAK_MIB = 1200 };
 
 /* The program runs beside it for some seconds, then somebody has enough. */
-static void lie(struct fixture *f, const char *body)
+static struct program *lie(struct fixture *f, const char *body)
 {
 	struct program *client;
 	uint64_t began;
@@ -403,6 +403,7 @@ static void lie(struct fixture *f, const char *body)
 	assert_true(peak < PEAK_MIB);
 	assert_true(now_ms() - began < 30000);
 	expect_all_gone(f);
+	return client;
 }
 
 /* Sixty million a second would fit into the ten that samples wait. */
@@ -419,15 +420,19 @@ static void samples_that_are_hours_in_the_future(void **state)
 		    "while True:\n    samples(3600 * 10**9, 3, lost=2**40)\n    time.sleep(0.1)\n");
 }
 
-/* And one that is endless. */
+/* And one that is endless. They are left out, and that is told. */
 static void values_that_are_none(void **state)
 {
+	struct program *client;
+
 	fixture_start_daemon(*state, NULL);
-	lie(*state,
-	    "nan = b'\\1' + struct.pack('=d', float('nan'))\n"
-	    "endless = b'\\1' + struct.pack('=d', float('inf'))\n"
-	    "while True:\n    samples(10000, 1000, nan)\n    samples(10000, 1000, endless)\n"
-	    "    time.sleep(max(0, (at - time.time_ns()) / 10**9))\n");
+	client = lie(*state, "nan = b'\\1' + struct.pack('=d', float('nan'))\n"
+			     "endless = b'\\1' + struct.pack('=d', float('inf'))\n"
+			     "while True:\n    samples(10000, 1000, nan)\n    samples(10000, 1000, "
+			     "endless)\n"
+			     "    time.sleep(max(0, (at - time.time_ns()) / 10**9))\n");
+	expect_message(client, "; samples left out ");
+	expect_message(client, "; samples lost 0");
 }
 
 /* --- strangers ------------------------------------------------------------------------------- */

@@ -135,9 +135,14 @@ static void end_process(unsigned process, bool clean, uint64_t lost)
 			    at_ns);
 }
 
+static size_t n_samples(void)
+{
+	return (size_t)(at_ns - BEGIN) / SAMPLE_NS;
+}
+
 static void give(void)
 {
-	size_t n = (size_t)(at_ns - BEGIN) / SAMPLE_NS;
+	size_t n = n_samples();
 
 	assert_true(n < SAMPLES_MOST);
 	for (size_t i = 0; i < n_kernels; i++) {
@@ -153,12 +158,17 @@ static void give(void)
 	}
 }
 
-static void finish(void)
+static void finish_given(void)
 {
-	give();
 	end_process(1, true, 0);
 	end_process(2, true, 0);
 	sampled_finish(sampled, on_record, NULL);
+}
+
+static void finish(void)
+{
+	give();
+	finish_given();
 }
 
 static bool is_right(const struct made *k)
@@ -280,10 +290,14 @@ static void what_is_alike_is_on_one_gpu(void **state)
 
 /* --- when they ran --------------------------------------------------------------------------- */
 
+/* Of 45 to 55 us: where all take the same time no one knows by how many kernels clocks differ. */
 static void add_many(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
-		add(kernel_of(7, 1 + i % 5), BYTES * (1 + i % 5));
+		struct gpuctr_record r = kernel_of(7, 1 + i % 5);
+
+		r.duration_ns = 45 * US + unit_random(&seed) % (10 * US);
+		add(r, BYTES * (1 + i % 5));
 	}
 }
 
@@ -453,6 +467,42 @@ static void what_is_too_short_is_told_with_its_part(void **state)
 	buf_deinit(&b);
 }
 
+/* Values that are none, and samples of a time that others were of. */
+static void samples_that_are_left_out_are_told(void **state)
+{
+	static const double wrong[] = { NAN, -1, INFINITY };
+	struct buf b = { 0 };
+	double value = 0;
+
+	(void)state;
+	add_many(1000);
+	at_ns += MS; /* in which nothing runs */
+	give();
+	for (unsigned i = 0; i < 3; i++) {
+		sampled_sample(sampled, 0, at_ns + i * US, at_ns + (i + 1) * US, &wrong[i]);
+	}
+	sampled_sample(sampled, 0, at_ns - 30 * US, at_ns - 20 * US, &value);
+	finish_given();
+	sampled_describe(sampled, &b);
+	assert_string_equal(buf_string(&b), "0 of 1,000 kernels have no value; samples left out 4");
+	assert_int_equal(sampled_counts(sampled)->samples, 4 + GPUS * n_samples());
+	buf_deinit(&b);
+}
+
+/* Each sample comes once, and none is of no use. */
+static void where_nothing_is_left_out_nothing_is_told(void **state)
+{
+	struct buf b = { 0 };
+
+	(void)state;
+	add_many(1000);
+	at_ns += MS; /* in which nothing runs */
+	finish();
+	sampled_describe(sampled, &b);
+	assert_string_equal(buf_string(&b), "0 of 1,000 kernels have no value");
+	buf_deinit(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -466,6 +516,8 @@ int main(void)
 		RECORDS_TEST(what_a_process_without_an_end_ran_is_not_known),
 		RECORDS_TEST(what_is_unknown_is_noted),
 		RECORDS_TEST(what_is_too_short_is_told_with_its_part),
+		RECORDS_TEST(samples_that_are_left_out_are_told),
+		RECORDS_TEST(where_nothing_is_left_out_nothing_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
