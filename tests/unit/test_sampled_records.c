@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "client/cli/kept.h"
 #include "client/cli/sampled.h"
 
 enum {
@@ -503,6 +504,23 @@ static void where_nothing_is_left_out_nothing_is_told(void **state)
 	buf_deinit(&b);
 }
 
+/* A file keeps so many samples and copies, and how many it does not keep is known. */
+static void what_is_not_kept_is_counted(void **state)
+{
+	struct kept kept = { .n_metrics = 1,
+			     .numbers = KEPT_NUMBERS_MAX - 1,
+			     .all_copies = KEPT_COPIES_MAX };
+
+	(void)state;
+	for (uint64_t i = 1; i <= 3; i++) {
+		assert_int_equal(kept_sample(&kept, NULL, &(struct kept_sample){ .gpu = "GPU-0" }),
+				 0);
+		assert_int_equal(kept_copy(&kept, NULL, &(struct gpuctr_copy){ 0 }), 0);
+		assert_int_equal(kept.unkept, 2 * i);
+	}
+	kept_deinit(&kept);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -518,6 +536,7 @@ int main(void)
 		RECORDS_TEST(what_is_too_short_is_told_with_its_part),
 		RECORDS_TEST(samples_that_are_left_out_are_told),
 		RECORDS_TEST(where_nothing_is_left_out_nothing_is_told),
+		cmocka_unit_test(what_is_not_kept_is_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
