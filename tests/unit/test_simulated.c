@@ -605,6 +605,35 @@ static void test_strangers_beside(void **state)
 	}
 }
 
+/* More times are lost than are kept apart: whatever is between the last of them is lost as well. */
+static void test_many_lost_times(void **state)
+{
+	(void)state;
+	begin(84);
+	sample(add_steps(1, 40, 60, 20, 100, MS));
+	open_attribution(0);
+	for (int64_t i = 0; i < 1024; i++) {
+		attribution_lost(world->attribution, 30 * MS + i, 30 * MS + i + 1);
+	}
+	attribution_lost(world->attribution, 40 * MS, 42 * MS);
+	attribution_lost(world->attribution, 20 * MS, 21 * MS);
+	for (uint32_t i = 0; i < world->count; i++) {
+		attribution_kernel(world->attribution, &world->kernels[i].k);
+	}
+	for (uint32_t s = 0; s < world->sample_count; s++) {
+		give_sample(s);
+	}
+	finish();
+	for (uint32_t i = 0; i < world->count; i++) {
+		const struct attribution_kernel *k = &world->kernels[i].k;
+
+		if (runs_in(k, 40 * MS, 42 * MS) || runs_in(k, 20 * MS, 21 * MS)) {
+			assert_int_equal(world->kernels[i].state, ATTRIBUTION_LOST);
+		}
+	}
+	end();
+}
+
 static uint64_t n_given_up, n_others;
 
 static void on_given_up(void *user, const struct attribution_result *result)
@@ -641,8 +670,8 @@ static void attribute_late(size_t window, uint64_t stream, int64_t late_ns)
 				}
 			}
 		}
-		if (s < world->sample_count) {
-			give_sample(s);
+		if (s < world->sample_count) { /* of two, the second comes first */
+			give_sample((s ^ 1) < world->sample_count ? s ^ 1 : s);
 		}
 	}
 	finish();
@@ -909,6 +938,26 @@ static void test_crowds(void **state)
 	end();
 }
 
+/* Those there was no room for go on when the others have ended: what runs beside them has no value
+ * either. */
+static void test_the_rest_of_a_crowd(void **state)
+{
+	(void)state;
+	begin(302);
+	for (uint32_t i = 0; i < 1100; i++) {
+		add(i, i, MS + i, i < 1024 ? 2 * MS : 30 * MS, i < 1024 ? 0 : 1e9);
+	}
+	for (int64_t at = 5 * MS; at < 25 * MS; at += 51000) {
+		add(5000, 1, at, at + 50000, 1e6);
+	}
+	sample(31 * MS);
+	attribute(0);
+	for (uint32_t i = 0; i < world->count; i++) {
+		assert_true(world->kernels[i].state != ATTRIBUTION_MEASURED);
+	}
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -927,6 +976,7 @@ int main(void)
 		cmocka_unit_test(test_streams_whose_records_come_later),
 		cmocka_unit_test(test_late_kernels_are_told_at_once),
 		cmocka_unit_test(test_samples_that_come_twice),
+		cmocka_unit_test(test_many_lost_times),
 		cmocka_unit_test(test_strangers_beside),
 		cmocka_unit_test(test_kernels_that_are_given_up),
 		cmocka_unit_test(test_clocks_apart),
@@ -935,6 +985,7 @@ int main(void)
 		cmocka_unit_test(test_one_kernel_and_none),
 		cmocka_unit_test(test_hostile_input),
 		cmocka_unit_test(test_crowds),
+		cmocka_unit_test(test_the_rest_of_a_crowd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
