@@ -248,17 +248,17 @@ static void streams_are_of_a_context_of_a_process(void **state)
 	assert_true(n > n_kernels * 95 / 100);
 }
 
-/* A node is of its graph, and is another one when its kernel has been changed. */
+/* A node is one of its graph, and another one when its kernel has been changed. */
 static void nodes_are_of_their_graph_and_shape(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < 600; i++) {
+	for (unsigned i = 0; i < 900; i++) {
 		bool large = second();
-		struct gpuctr_record r = kernel_of(7, i >= 300 && large ? 5 : 1);
+		struct gpuctr_record r = kernel_of(7, i / 300 == 1 && large ? 5 : 1);
 
 		r.kind = GPUCTR_LAUNCH_GRAPH_KERNEL;
-		r.graph = i < 300 && large ? 2 : 1;
-		r.graph_node = 3;
+		r.graph = i / 300 == 0 && large ? 2 : 1;
+		r.graph_node = 3 + i / 300 + (i / 300 == 2 && large ? 5 : 0);
 		add(r, BYTES * (large ? 5 : 1));
 	}
 	finish();
