@@ -36,9 +36,9 @@ struct sampled_counts {
 	/* Of the first column: what all kernels moved that have a value or are too short to tell,
 	 * and what the latter did. Sums over many tell that of those as well. */
 	double sum, too_short_sum;
-	uint64_t samples, bad_samples;
-	uint64_t untraced_ns; /* in which kernels were not recorded, of all processes */
-	int64_t shift_ns; /* of the first metric, where it is known */
+	uint64_t samples, bad_samples; /* bad: no value can be so, or others were of that time */
+	uint64_t untraced_ns;	       /* in which kernels were not recorded, of all processes */
+	int64_t shift_ns;	       /* of the first metric, where it is known */
 	bool shift_known;
 	int64_t apart_ns; /* of clocks that are too far apart, about; 0: they are not */
 };
@@ -113,7 +113,7 @@ const struct sampled_counts *sampled_counts(const struct sampled *s);
 const char *sampled_reason_name(enum sampled_reason why);
 /* In sampled_on_record: why the record has no value for some metric. NULL: it has all. */
 const char *sampled_told_why(const struct sampled *s);
-/* "3 of 4 kernels have no value: too short to tell 3" */
+/* "3 of 4 kernels have no value: too short to tell 3; samples left out 2" */
 void sampled_describe(const struct sampled *s, struct buf *b);
 
 /* Does the sum of this metric over samples mean something? */

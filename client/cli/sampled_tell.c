@@ -260,4 +260,8 @@ void sampled_describe(const struct sampled *s, struct buf *b)
 		buf_text(b, ", to keep the pace of a program that waits for its launches "
 			    "(--every-kernel records all)");
 	}
+	if (c->bad_samples > 0) {
+		buf_text(b, "; samples left out ");
+		text_count(b, c->bad_samples);
+	}
 }

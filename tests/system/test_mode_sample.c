@@ -104,6 +104,7 @@ static void each_kernel_has_its_value_and_its_error(void **state)
 	expect_message(client, "2,000 kernels seen in 1 process: 2,000 measured, 0 dropped");
 	expect_message(client, "values are SAMPLED: 10.0 us samples of the whole GPU, divided");
 	expect_message(client, "of 2,000 kernels have no value");
+	expect_no_message(client, "is killed"); /* it ends when it is asked to */
 	expect_values(f);
 	assert_true(query_run(f, "SELECT count(*) FROM sampled") == KERNELS);
 	assert_true(query_run(f, "SELECT count(*) FROM record JOIN sampled ON record.id = "
@@ -299,9 +300,12 @@ static void values_are_labelled(void **state)
 	assert_true(count_text(client->out, "values are SAMPLED") == 2);
 }
 
-/* What a filter leaves out has its part of the samples all the same. */
+/* What a filter leaves out has its part of the samples all the same, also when they are divided
+ * again. */
 static void launches_left_out_take_part(void **state)
 {
+	static const char *const again[] = { NULL, "--attribute" };
+	char *texts[2];
 	struct fixture *f = *state;
 	struct program *client;
 
@@ -309,11 +313,22 @@ static void launches_left_out_take_part(void **state)
 	client =
 		fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
 			       "--format", "jsonl", "--output", fixture_path(f, "records"), "-f",
-			       "--launch-every", "2", "--", FAKEAPP, "--kernels", "4000", "--grids",
-			       "13", "--blocks", "6000", "--sleep-us", "100", NULL);
+			       "-o", fixture_path(f, "run.gpuctr"), "--launch-every", "2", "--",
+			       FAKEAPP, "--kernels", "4000", "--grids", "13", "--blocks", "6000",
+			       "--sleep-us", "100", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "4,000 kernels seen in 1 process: 2,000 measured, 2,000 filtered");
 	expect_values(f);
+	for (size_t i = 0; i < 2; i++) {
+		client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"),
+					"--by", "kernel,shape", "--json", again[i], NULL);
+		expect_exit(client, 0);
+		texts[i] = read_file(client->out);
+	}
+	assert_true(count_text(client->out, "\"error\"") > 8);
+	assert_string_equal(texts[0], texts[1]);
+	free(texts[0]);
+	free(texts[1]);
 }
 
 /* Where the daemon alone can give the counters. */

@@ -8,6 +8,7 @@
 
 #include "tests/system/lines.h"
 #include "tests/system/on_demand.h"
+#include "tests/system/query.h"
 
 /* Samplers that hang, die or lie, strangers, and clients that are too slow, on the fakes: the
  * user's program runs on, the lease ends, the client says why, and takes bounded memory. */
@@ -283,6 +284,7 @@ static void samples_that_do_not_come_are_told(void **state)
 				"sample", "--metrics", TURNS, "--duration", "1.5", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "warning[no-values]: of ");
+	expect_message(client, "in turns of about 100 ms"); /* shorter ones, in so short a time */
 	expect_message(client, "(cuptiPmSamplingDecodeData: no samples come)\n");
 	program_kill(p, SIGKILL);
 	setenv("GPUCTR_FAKE_SILENT", "3", 1);
@@ -382,7 +384,7 @@ static long peak_mib(pid_t pid)
 enum { PEAK_MIB = 1200 };
 
 /* The program runs beside it for some seconds, then somebody has enough. */
-static void lie(struct fixture *f, const char *body)
+static struct program *lie(struct fixture *f, const char *body)
 {
 	struct program *client;
 	uint64_t began;
@@ -403,6 +405,7 @@ static void lie(struct fixture *f, const char *body)
 	assert_true(peak < PEAK_MIB);
 	assert_true(now_ms() - began < 30000);
 	expect_all_gone(f);
+	return client;
 }
 
 /* Sixty million a second would fit into the ten that samples wait. */
@@ -419,15 +422,128 @@ static void samples_that_are_hours_in_the_future(void **state)
 		    "while True:\n    samples(3600 * 10**9, 3, lost=2**40)\n    time.sleep(0.1)\n");
 }
 
-/* And one that is endless. */
+/* And one that is endless. They are left out, and that is told. */
 static void values_that_are_none(void **state)
 {
+	struct program *client;
+
 	fixture_start_daemon(*state, NULL);
-	lie(*state,
-	    "nan = b'\\1' + struct.pack('=d', float('nan'))\n"
-	    "endless = b'\\1' + struct.pack('=d', float('inf'))\n"
-	    "while True:\n    samples(10000, 1000, nan)\n    samples(10000, 1000, endless)\n"
-	    "    time.sleep(max(0, (at - time.time_ns()) / 10**9))\n");
+	client = lie(*state, "nan = b'\\1' + struct.pack('=d', float('nan'))\n"
+			     "endless = b'\\1' + struct.pack('=d', float('inf'))\n"
+			     "while True:\n    samples(10000, 1000, nan)\n    samples(10000, 1000, "
+			     "endless)\n"
+			     "    time.sleep(max(0, (at - time.time_ns()) / 10**9))\n");
+	expect_message(client, "; samples left out ");
+	expect_message(client, "; samples lost 0");
+}
+
+/* --- several of them ------------------------------------------------------------------------- */
+
+/* A stream of two sets, one a metric, on each of two GPUs. */
+static void use_two(struct fixture *f, const char *body)
+{
+	static const char head[] =
+		"#!/usr/bin/env python3\n"
+		"import struct, sys, time\n"
+		"gpu = sys.argv[sys.argv.index('--gpu') + 1]\n"
+		"names = sys.argv[sys.argv.index('--metrics') + 1].split(',')\n"
+		"out = sys.stdout.buffer\n"
+		"def message(kind, body):\n"
+		"    out.write(struct.pack('=II', kind, len(body)) + body)\n"
+		"    out.flush()\n"
+		"def begin(gpu, sets):\n"
+		"    message(1, struct.pack('=II16Q', 2, 2, 10000, 200000 * max(sets), *14 * [0]) "
+		"+\n"
+		"            b''.join(n.encode() + b'\\0' for n in [gpu] + names) + bytes(sets))\n"
+		"def varint(n):\n"
+		"    b = b''\n"
+		"    while n > 127:\n"
+		"        b += bytes([n & 127 | 128])\n"
+		"        n >>= 7\n"
+		"    return b + bytes([n])\n"
+		"number, at = 0, time.time_ns()\n"
+		"def samples(length, n, lost=0):\n"
+		"    global number, at\n"
+		"    number += lost\n"
+		"    message(2, struct.pack('=QQqII', number, lost, at, n, 0) +\n"
+		"            varint(2 * length) + b'\\0' + b'\\0\\0' * (n - 1))\n"
+		"    number += n\n"
+		"    at += n * length\n"
+		"def turn(to, interval, change):\n"
+		"    global at\n"
+		"    at += change\n"
+		"    message(4, struct.pack('=IIQQ', to, 0, interval, change))\n"
+		"def end():\n"
+		"    message(3, struct.pack('=IIQqQQQQ', 0, 0, 0, at, number, 0, 0, 0) + "
+		"b'\\0\\0')\n";
+	char *text = malloc(sizeof(head) + strlen(body) + 1);
+
+	assert_non_null(text);
+	strcpy(text, head);
+	strcat(text, body);
+	fixture_use_sampler(f, text);
+	free(text);
+}
+
+static struct program *start_two(struct fixture *f)
+{
+	return fixture_client(f, USER_ANN, "-v", "--mode", "sample", "--metrics", METRICS, "-o",
+			      fixture_path(f, "run.gpuctr"), "-f", "--devices", "0,1", "--",
+			      FAKEAPP, "--kernels", "2000", "--sleep-us", "400", "--exit", "3",
+			      NULL);
+}
+
+/* What is told of them is of all together: losses, turns, how long a change takes on average, and
+ * the longest sample. */
+static void several_are_told_together(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	use_two(f, "begin(gpu, [0, 1])\n"
+		   "time.sleep(2)\n"
+		   "at = time.time_ns()\n"
+		   "samples(10000, 500)\n"
+		   "turn(1, 200000, 2000000)\n"
+		   "samples(200000, 50, lost=5)\n"
+		   "turn(1, 300000, 0)\n"
+		   "samples(300000, 50)\n"
+		   "turn(0, 10000, 4000000)\n"
+		   "samples(10000, 500, lost=100)\n"
+		   "sys.stdin.read()\n"
+		   "end()\n");
+	client = start_two(f);
+	expect_exit(client, 3);
+	expect_message(client, "; samples lost 210; 6 turns of 2 sets, a change takes 3.00 ms");
+	expect_message(client, "values are SAMPLED: 300 us samples");
+	assert_true(query_run(f, "SELECT sum(count) FROM sample_block WHERE interval_ns = "
+				 "300000") == 200);
+	assert_true(query_run(f, "SELECT sum(count) FROM sample_block WHERE interval_ns = "
+				 "10000") == 2000);
+	expect_all_gone(f);
+}
+
+/* Of another GPU than asked for; and sets that the first one does not have. */
+static void one_that_differs_is_refused(void **state)
+{
+	static const char *const rows[] = {
+		"begin('GPU-other', [0, 1])\nsys.stdin.read()\nend()\n",
+		"begin(gpu, [0, int(gpu[-1], 16) % 2])\nsys.stdin.read()\nend()\n",
+	};
+	struct fixture *f = *state;
+	struct program *client;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		use_two(f, rows[i]);
+		client = start_two(f);
+		expect_exit(client, 125);
+		expect_message(client, "the sampler samples another GPU or other metrics");
+		expect_all_gone(f);
+	}
 }
 
 /* --- strangers ------------------------------------------------------------------------------- */
@@ -438,6 +554,23 @@ static void write_process(struct fixture *f, pid_t pid)
 
 	assert_non_null(list);
 	fprintf(list, "0 %d\n", (int)pid);
+}
+
+/* What the file keeps gives the same values: it knows what is nobody's. */
+static void expect_same_again(struct fixture *f)
+{
+	CLEAN_FREE char *kept = NULL, *again = NULL;
+	struct program *p;
+
+	p = fixture_client(f, USER_ANN, "report", "--json", fixture_path(f, "run.gpuctr"), NULL);
+	expect_exit(p, 0);
+	kept = read_file(p->out);
+	p = fixture_client(f, USER_ANN, "report", "--json", "--attribute",
+			   fixture_path(f, "run.gpuctr"), NULL);
+	expect_exit(p, 0);
+	again = read_file(p->out);
+	assert_non_null(strstr(kept, "\"error\""));
+	assert_string_equal(again, kept);
 }
 
 /* What was sampled since somebody last looked is nobody's; what was before stays. */
@@ -452,7 +585,11 @@ static void a_stranger_in_the_middle(void **state)
 	fixture_need_two_users();
 	fixture_start_daemon(f, NULL);
 	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
-	client = start_run(f, "16000", NULL, NULL);
+	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", METRICS, "--format",
+				"jsonl", "--output", fixture_path(f, "records"), "-o",
+				fixture_path(f, "run.gpuctr"), "-f", "--", FAKEAPP, "--kernels",
+				"16000", "--grids", "13", "--blocks", "6000", "--sleep-us", "400",
+				"--exit", "3", NULL);
 	wait_for_program(client);
 	sleep_ms(6000);
 	came_ns = wall_ns();
@@ -473,9 +610,42 @@ static void a_stranger_in_the_middle(void **state)
 	}
 	lines_deinit(&l);
 	assert_true(before > 500);
+	expect_same_again(f);
 	program_kill(bob, SIGKILL);
 	program_wait(bob);
 	expect_all_gone(f);
+}
+
+/* What it ran before it was killed nobody knows, so others have no values then; also those that
+ * are made of the file. */
+static void a_process_that_is_killed_beside_another(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	char line[512];
+	struct lines l;
+	size_t without = 0;
+
+	fixture_start_daemon(f, NULL);
+	snprintf(line, sizeof(line),
+		 "%s --kernels 400000 --sleep-us 400 & sleep 1; %s --kernels 4000 --grids 13 "
+		 "--blocks 6000 --sleep-us 400 & sleep 1; kill -9 %%1; wait %%2",
+		 FAKEAPP, FAKEAPP);
+	client =
+		fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", METRICS, "--format",
+			       "jsonl", "--output", fixture_path(f, "records"), "-o",
+			       fixture_path(f, "run.gpuctr"), "-f", "--", "bash", "-c", line, NULL);
+	expect_exit(client, 0);
+	lines_load(&l, fixture_path(f, "records"));
+	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
+		const char *at = lines_at(&l, "kernel", i);
+
+		without += strstr(at, "\"process\":2") && !has_value(at);
+	}
+	print_message("%zu kernels of the other have no value\n", without);
+	assert_true(without > 100);
+	lines_deinit(&l);
+	expect_same_again(f);
 }
 
 /* --- slow ones ------------------------------------------------------------------------------- */
@@ -529,7 +699,10 @@ int main(int argc, char **argv)
 		FAULT_TEST(samples_of_a_nanosecond_without_end),
 		FAULT_TEST(samples_that_are_hours_in_the_future),
 		FAULT_TEST(values_that_are_none),
+		FAULT_TEST(several_are_told_together),
+		FAULT_TEST(one_that_differs_is_refused),
 		FAULT_TEST(a_stranger_in_the_middle),
+		FAULT_TEST(a_process_that_is_killed_beside_another),
 		FAULT_TEST(a_client_that_is_too_slow_loses_samples),
 	};
 

@@ -232,6 +232,26 @@ static void only_one_samples(void **state)
 	expect_message(p, "another profiler has the GPU's counters");
 }
 
+/* While it samples: it can gain nothing, and has the filter of client/sampler/box.c. */
+static void it_has_shut_itself_in(void **state)
+{
+	struct fixture *f = *state;
+	CLEAN_FREE char *status = NULL;
+	char path[64];
+	struct program *p;
+
+	start(f);
+	p = start_sampling(f, "0");
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)fixture_child(p));
+	status = read_file(path);
+	assert_non_null(strstr(status, "NoNewPrivs:\t1\n"));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	assert_non_null(strstr(status, "Seccomp:\t2\n"));
+#endif
+	kill(p->pid, SIGINT);
+	expect_exit(p, 0);
+}
+
 /* --- what cannot be sampled --- */
 
 static void expect_refused(struct fixture *f, const char *metrics, const char *message,
@@ -434,6 +454,7 @@ static void a_sampler_that_floods_can_be_interrupted(void **state)
 
 struct counted {
 	uint64_t samples, lost, interval_ns, sets;
+	int64_t last_ns; /* the end of the last sample */
 	int64_t gap_ns;
 	struct sampler_end end;
 };
@@ -448,7 +469,7 @@ static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double
 	struct counted *c = user;
 
 	(void)start_ns;
-	(void)end_ns;
+	c->last_ns = end_ns;
 	assert_true(values[0] ==
 		    0); /* nothing runs: and the first sample after Start is left out */
 	c->samples++;
@@ -509,13 +530,14 @@ static void a_buffer_that_runs_over_is_told(void **state)
 	sleep_ms(300);
 	kill(sampler, SIGCONT);
 	sleep_ms(300);
-	kill(sampler, SIGTERM);
+	kill(sampler, SIGHUP); /* it ends with its last word at any of these */
 	expect_exit(p, SAMPLER_ENDED);
 	read_stream(p->out, &c);
 	assert_int_equal(c.end.reason, SAMPLER_ENDED);
 	assert_int_equal(c.interval_ns, 10000);
 	assert_int_equal(c.end.samples, c.samples);
 	assert_int_equal(c.end.lost, c.lost);
+	assert_true(c.end.end_ns > c.last_ns);
 	assert_true(c.end.overflows >= 1);
 	assert_true(c.gap_ns >= 300000000);
 	assert_true((int64_t)c.lost * 10000 > c.gap_ns - 100000 &&
@@ -554,6 +576,23 @@ static void an_interval_that_is_too_short_is_refused(void **state)
 	expect_message(p, "Take a longer --interval");
 }
 
+/* Each unit of time is what it says. */
+static void times_have_units(void **state)
+{
+	struct fixture *f = *state;
+	struct counted c = { 0 };
+	struct program *p;
+
+	start(f);
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
+			   "dram__bytes_read.sum", "--interval", "2ms", "--duration", "300ms",
+			   NULL);
+	expect_exit(p, SAMPLER_ENDED);
+	read_stream(p->out, &c);
+	assert_int_equal(c.interval_ns, 2000000);
+	assert_true(c.samples + c.lost >= 100 && c.samples < 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -564,6 +603,7 @@ int main(void)
 		TIMELINE_TEST(beside_another_user_it_is_refused),
 		TIMELINE_TEST(another_user_in_the_middle_ends_it),
 		TIMELINE_TEST(only_one_samples),
+		TIMELINE_TEST(it_has_shut_itself_in),
 		TIMELINE_TEST(metrics_that_do_not_fit_are_named),
 		TIMELINE_TEST(names_are_those_of_a_plan),
 		TIMELINE_TEST(wrong_command_lines),
@@ -576,6 +616,7 @@ int main(void)
 		TIMELINE_TEST(a_buffer_that_runs_over_is_told),
 		TIMELINE_TEST(where_nobody_asked_for_one_the_interval_becomes_longer),
 		TIMELINE_TEST(an_interval_that_is_too_short_is_refused),
+		TIMELINE_TEST(times_have_units),
 	};
 
 	return SYSTEM_RUN(tests);

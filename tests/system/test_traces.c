@@ -190,6 +190,25 @@ static void graphs_are_whole_if_asked_for(void **state)
 	lines_deinit(&l);
 }
 
+/* After half a second nobody watches launches any more, but for those that a filter asks for, and
+ * those of graphs, whose kernels' records do not say what they are of. */
+static void what_has_to_be_watched_is(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "--kernel", "k3", "--", FAKEAPP,
+				"--kernels", "4000", "--sleep-us", "500", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "4,000 kernels seen in 1 process: 500 measured, 3,500 filtered");
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "--", FAKEAPP, "--kernels",
+				"2000", "--graph", "--graph-nodes", "5", "--graph-launches", "300",
+				"--sleep-us", "2000", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "3,500 kernels seen in 1 process: 3,500 measured, 0 dropped");
+}
+
 /* The records are there; when their kernels ran is not known, and that is told. */
 static void lost_times_are_told(void **state)
 {
@@ -281,6 +300,7 @@ int main(void)
 		SYSTEM_TEST(the_table_shows_times_alone),
 		SYSTEM_TEST(kernels_of_graphs_are_records),
 		SYSTEM_TEST(graphs_are_whole_if_asked_for),
+		SYSTEM_TEST(what_has_to_be_watched_is),
 		SYSTEM_TEST(lost_times_are_told),
 		SYSTEM_TEST(a_program_that_runs_is_traced),
 		SYSTEM_TEST(what_does_not_go_with_it_is_refused),

@@ -657,6 +657,174 @@ static void graphs_can_be_traced_whole_after_all(void **state)
 	stop_nodes(f);
 }
 
+/* --- launches that are not watched --- */
+
+enum { WATCHED = 1000, UNDER_WAY = 1 << 16 };
+
+/* The last launch that was watched is announced. */
+static struct fixture *start_unwatched(void)
+{
+	struct fixture *f = start_nodes();
+
+	launch(f, WATCHED, GPUCTR_LAUNCH_KERNEL);
+	activity_unwatch(&f->activity);
+	return f;
+}
+
+static CUpti_ActivityKernel9 *trace_stream(uint32_t correlation, uint64_t begin, uint32_t stream)
+{
+	CUpti_ActivityKernel9 *k = trace(n_flushes + 1, correlation, begin, begin ? begin + 10 : 0);
+
+	k->streamId = stream;
+	return k;
+}
+
+/* What is told of late, by its correlation ids, which are ended by UINT32_MAX. */
+static void expect_late(struct fixture *f, const uint32_t *correlations)
+{
+	struct graph_kernels late = activity_take_late(&f->activity);
+
+	for (struct graph_kernel *k = late.first, *next; k; k = next) {
+		next = k->next;
+		assert_int_equal(k->launch.correlation, *correlations++);
+		assert_int_equal(k->launch.kind, GPUCTR_LAUNCH_KERNEL);
+		assert_int_equal(k->launch.function, strlen("_Z6kernelv"));
+		assert_true(k->launch.correlation == 0
+				    ? k->launch.clock == GPUCTR_CLOCK_NONE && k->launch.start_ns > 0
+				    : k->launch.duration_ns == 10);
+		free(k);
+	}
+	assert_int_equal(*correlations, UINT32_MAX);
+}
+
+static void expect_copies(struct fixture *f, size_t wanted)
+{
+	size_t n;
+
+	free(activity_take_copies(&f->activity, &n));
+	assert_int_equal(n, wanted);
+}
+
+/* Of launches that were under way when watching ended or began again ids are a little earlier or
+ * later. What is announced is told by its launch, with or without a time, and of a graph's kernels
+ * and of launches long before and after nobody knows. */
+static void launches_that_are_not_watched_are_told(void **state)
+{
+	struct fixture *f = start_unwatched();
+
+	(void)state;
+	trace_stream(WATCHED, 10, 1);
+	trace_stream(WATCHED + 1, 20, 1);
+	trace_stream(WATCHED - 1, 30, 1);
+	trace_stream(WATCHED - UNDER_WAY - 1, 40, 1);
+	trace_stream(WATCHED + 2, 50, 1)->graphId = 4;
+	fake_flush(0);
+	expect_late(f, (const uint32_t[]){ WATCHED + 1, WATCHED - 1, UINT32_MAX });
+	expect_copies(f, 2);
+	assert_int_equal(activity_take_graph_counts(&f->activity).beyond, 2);
+	activity_watch(&f->activity);
+	trace_stream(WATCHED + 5, 60, 1);
+	fake_flush(0);
+	launch(f, WATCHED + 10, GPUCTR_LAUNCH_KERNEL);
+	trace_stream(WATCHED + 6, 70, 1);
+	trace_stream(WATCHED + 10, 0, 1);
+	trace_stream(WATCHED + 11, 80, 1);
+	trace_stream(WATCHED + 10 + UNDER_WAY, 90, 1);
+	fake_flush(0);
+	expect_late(f, (const uint32_t[]){ WATCHED + 5, WATCHED + 6, WATCHED + 11, UINT32_MAX });
+	expect_copies(f, 1);
+	activity_fill(&f->activity, &f->batch);
+	expect_times(f, 0, 10, 10);
+	expect_unknown(f, 1);
+	stop_nodes(f);
+}
+
+/* Nobody else knows of them: they count, and something ran while the others of the buffer did. If
+ * some of these were watched, how many were not cannot be told. */
+static void dropped_ones_are_counted_and_a_gap(void **state)
+{
+	(void)state;
+	for (int mixed = 0; mixed < 2; mixed++) {
+		struct fixture *f = start_unwatched();
+		struct graph_counts counts;
+		struct pack_copy *v;
+		size_t n;
+
+		trace_stream(WATCHED + 1, 300, 1)->deviceId = 3;
+		trace_stream(WATCHED + 2, 100, 1)->deviceId = 3;
+		if (mixed) {
+			trace_stream(WATCHED, 200, 1);
+		}
+		n_dropped = 7;
+		fake_flush(0);
+		counts = activity_take_graph_counts(&f->activity);
+		assert_int_equal(counts.beyond, 2 + (mixed ? 0 : 7));
+		assert_int_equal(counts.dropped, mixed ? 0 : 7);
+		v = activity_take_copies(&f->activity, &n);
+		assert_int_equal(n, 1);
+		assert_int_equal(v[0].kind, GPUCTR_COPY_LOST);
+		assert_int_equal(v[0].device, 3);
+		assert_int_equal(v[0].start_ns, 100);
+		assert_int_equal(v[0].duration_ns, 210);
+		free(v);
+		fake_flush(0); /* not again with the next buffer */
+		expect_copies(f, 0);
+		assert_int_equal(activity_take_graph_counts(&f->activity).dropped, 0);
+		expect_late(f, (const uint32_t[]){ WATCHED + 1, WATCHED + 2, UINT32_MAX });
+		stop_nodes(f);
+	}
+}
+
+/* At the end kernels are waited for. Those that begin later are nobody's; of those that have not
+ * ended CUPTI does not say which had begun, and the first one of each stream may have. */
+static void the_end_waits_for_kernels(void **state)
+{
+	struct fixture *f = start_unwatched();
+	uint8_t *kept;
+	size_t size, most;
+
+	(void)state;
+	request(&kept, &size, &most); /* in which a kernel has not ended */
+	trace_stream(WATCHED + 1, 100, 1);
+	trace_stream(WATCHED + 2, UINT64_C(1) << 62, 1);
+	trace_stream(WATCHED + 3, 0, 3);
+	trace_stream(WATCHED + 4, 0, 3);
+	trace_stream(WATCHED + 5, 0, 4);
+	trace(n_flushes + 4, WATCHED + 6, 200, 210);
+	activity_hear_all(&f->activity, 100);
+	assert_true(n_flushes > 5);
+	assert_int_equal(last_flag, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	trace_stream(WATCHED + 7, 0, 9);
+	trace_stream(WATCHED + 8, 300, 9);
+	fake_flush(0);
+	expect_late(f,
+		    (const uint32_t[]){ WATCHED + 1, 0, 0, WATCHED + 6, WATCHED + 8, UINT32_MAX });
+	complete(NULL, 0, kept, size, 0);
+	stop_nodes(f);
+}
+
+/* What cannot be kept is missing beside kernels, so it counts as dropped. */
+static void copies_beyond_the_most_are_dropped(void **state)
+{
+	enum { MOST = 1 << 16, AT_ONCE = 512 };
+	struct fixture *f = start_nodes();
+
+	(void)state;
+	for (size_t i = 0; i < AT_ONCE; i++) {
+		trace_copy(1, CUPTI_ACTIVITY_KIND_MEMSET, 4096, 100);
+	}
+	for (size_t n = 0; n <= MOST; n += AT_ONCE) {
+		assert_false(activity_drops(&f->activity));
+		for (size_t i = 0; i < AT_ONCE; i++) {
+			traced[i].flush = n_flushes + 1;
+		}
+		fake_flush(0);
+	}
+	assert_true(activity_drops(&f->activity));
+	expect_copies(f, MOST);
+	stop_nodes(f);
+}
+
 static size_t n_crowds;
 
 static void on_crowd(void *userdata)
@@ -785,6 +953,10 @@ int main(void)
 		cmocka_unit_test(dropped_kernels_of_a_graph_are_a_gap),
 		cmocka_unit_test(a_graph_without_kernels_is_one),
 		cmocka_unit_test(graphs_can_be_traced_whole_after_all),
+		cmocka_unit_test(launches_that_are_not_watched_are_told),
+		cmocka_unit_test(dropped_ones_are_counted_and_a_gap),
+		cmocka_unit_test(the_end_waits_for_kernels),
+		cmocka_unit_test(copies_beyond_the_most_are_dropped),
 		cmocka_unit_test(a_crowd_is_told_at_once),
 		cmocka_unit_test(without_kernels_there_is_nothing),
 		TEST(buffers_are_few_and_used_again),

@@ -342,6 +342,19 @@ static void sets_are_found_in_samples(void **state)
 	sampler_sets_finish(&found);
 	assert_int_equal(found.n, 1);
 	assert_int_equal(found.of[1], 0);
+	sampler_sets_init(&found, 4); /* sets that become one */
+	sampler_sets_add(&found, (const double[]){ NAN, NAN, 1, 1 });
+	sampler_sets_add(&found, (const double[]){ NAN, 1, 1, NAN });
+	assert_int_equal(found.n, 2);
+	sampler_sets_add(&found, (const double[]){ 1, 1, NAN, NAN });
+	sampler_sets_finish(&found);
+	assert_int_equal(found.n, 1);
+	assert_memory_equal(found.of, ((const uint8_t[]){ 0, 0, 0, 0 }), 4);
+	sampler_sets_init(&found, SAMPLER_METRICS_MAX + 1);
+	assert_int_equal(found.n, 1);
+	sampler_sets_init(&found, 0);
+	sampler_sets_finish(&found);
+	assert_int_equal(found.n, 1);
 	sampler_sets_init(&found, SAMPLER_METRICS_MAX); /* more sets than there are */
 	sampler_sets_finish(&found);
 	assert_int_equal(found.n, 1);

@@ -483,10 +483,48 @@ static void changed_bytes_do_no_harm(void **state)
 	writer_free(w);
 }
 
+/* Time goes on without a gap, unless samples are lost or a set has its turn, and then once. */
+static void gaps_are_told(void **state)
+{
+	const struct sampler_set turns[] = { { 1, 500000, 7000 }, { 0, 10000, 9000 } };
+	const double values[METRICS] = { 1, 2, 3 };
+
+	(void)state;
+	for (int after_turn = 0; after_turn < 2; after_turn++) {
+		struct sampler_writer *w = writer_of(&two, 1 << 20);
+		struct seen *s = seen_new();
+		int64_t at = start_ns;
+
+		sampler_writer_sample(w, at, at + 10, values);
+		for (size_t i = 0; after_turn && i < 2; i++) {
+			at += 100;
+			sampler_writer_set(w, &turns[i]);
+			sampler_writer_sample(w, at, at + 10, values);
+		}
+		sampler_writer_flush(w);
+		assert_int_equal(feed(s, w, 1 << 20), 0);
+		sampler_writer_sample(w, at + 20, at + 30, values);
+		sampler_writer_flush(w);
+		assert_int_equal(feed(s, w, 1 << 20), -EBADMSG);
+		free(s);
+		writer_free(w);
+	}
+}
+
 static void nothing_follows_an_end(void **state)
 {
 	struct sampler_writer *w = writer_new(1 << 20);
 	struct seen *s = seen_new();
+
+	for (int i = 0; i < 2; i++) {
+		sampler_writer_end(w, &asked);
+	}
+	assert_int_equal(feed(s, w, 1 << 20), -EBADMSG);
+	assert_int_equal(s->ended, 1);
+	free(s);
+	writer_free(w);
+	s = seen_new();
+	w = writer_new(1 << 20);
 
 	(void)state;
 	sampler_writer_end(w, &asked);
@@ -508,6 +546,7 @@ int main(void)
 		cmocka_unit_test(what_does_not_follow_is_refused),
 		cmocka_unit_test(changed_bytes_do_no_harm),
 		cmocka_unit_test(nothing_follows_an_end),
+		cmocka_unit_test(gaps_are_told),
 		cmocka_unit_test(sets_take_turns),
 		cmocka_unit_test(turns_that_are_dropped_are_not_told),
 		cmocka_unit_test(sets_that_are_none_are_refused),

@@ -7,9 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "client/attribution/nodes.h"
 #include "client/attribution/steps.h"
 
 #define KERNELS_MOST 60000
@@ -200,6 +202,163 @@ static void test_hostile_sequences_end(void **state)
 	assert_int_equal(place(10), 0);
 }
 
+/* Layers alike, and in each step two kernels of their own between them: the way goes on in the same
+ * layer, although 256 kernels fit as well from later ones on. */
+static void test_the_nearest_layer_is_meant(void **state)
+{
+	(void)state;
+	program.count = 0;
+	for (uint32_t i = 0; i < 20; i++) {
+		size_t from = program.count;
+
+		add_step(1, 60, 10);
+		if (i > 0) {
+			size_t at = from + 7 + 40 + 3 * i;
+
+			memmove(program.shapes + at + 2, program.shapes + at,
+				(program.count - at) * sizeof(*program.shapes));
+			memmove(program.truth + at + 2, program.truth + at,
+				(program.count - at) * sizeof(*program.truth));
+			for (size_t k = at; k < at + 2; k++) {
+				program.shapes[k] = 90000 + 2 * i + (uint32_t)(k - at);
+				program.truth[k] = 0;
+			}
+			program.count += 2;
+		}
+	}
+	place(KERNELS_MOST);
+	assert_true(right() > 0.999);
+}
+
+/* Neither what is a small part of what runs is a step, nor that with what is between once. */
+static void test_what_is_rare_is_no_step(void **state)
+{
+	(void)state;
+	for (uint32_t apart = 0; apart < 2; apart++) {
+		program.count = 0;
+		for (uint32_t i = 0; i < 600; i++) {
+			add(1000 + i, 1);
+			for (uint32_t k = 0; apart && i % 130 == 10 && i < 400 && k < 20; k++) {
+				add(k, 2);
+			}
+			for (uint32_t k = 0; !apart && i == 300 && k < 6 * 20; k++) {
+				add(k % 20, 2);
+			}
+			if (apart && i == 399) {
+				break;
+			}
+		}
+		assert_int_equal(place(KERNELS_MOST), 0);
+	}
+}
+
+static void place_more(struct steps *s, uint64_t sequence, uint32_t kind, uint32_t *ret)
+{
+	size_t done;
+
+	program.count = 0;
+	for (int i = 0; i < 6; i++) {
+		add_step(kind, 2, 10 + kind);
+	}
+	assert_int_equal(steps_place(s, sequence, program.shapes, NULL, program.count, 1,
+				     program.positions, &done),
+			 0);
+	*ret = program.positions[program.count / 2];
+}
+
+/* Kernels of several streams have nothing to do with each other. */
+static void test_sequences_have_positions_of_their_own(void **state)
+{
+	struct steps *s = steps_new(65536);
+	uint32_t positions[4];
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++) {
+		place_more(s, i, 1, &positions[i]);
+		for (uint32_t k = 0; k < i; k++) {
+			assert_true(positions[i] != STEPS_NONE && positions[i] != positions[k]);
+		}
+	}
+	assert_int_equal(steps_positions(s), 4 * (7 + 2 * 11 + 5));
+	steps_free(s);
+}
+
+/* Of so many kinds that the oldest are forgotten: the newest are known. */
+static void test_the_newest_kinds_are_known(void **state)
+{
+	enum { KINDS = 12 };
+	struct steps *s = steps_new(65536);
+	uint32_t position, again, positions;
+
+	(void)state;
+	for (uint32_t i = 1; i <= KINDS; i++) {
+		place_more(s, 1, i, &position);
+		assert_true(position != STEPS_NONE);
+	}
+	positions = steps_positions(s);
+	for (uint32_t i = KINDS; i > KINDS - 8; i--) {
+		place_more(s, 1, i, &again);
+		assert_true(again != STEPS_NONE && again <= position);
+		assert_int_equal(steps_positions(s), positions);
+		position = again;
+	}
+	place_more(s, 1, 1, &again);
+	assert_true(again >= positions);
+	steps_free(s);
+}
+
+static void test_positions_are_bounded(void **state)
+{
+	enum { MOST = 50 };
+	struct steps *s = steps_new(MOST);
+	uint32_t position;
+
+	(void)state;
+	place_more(s, 1, 1, &position);
+	assert_true(position < MOST);
+	place_more(s, 2, 2, &position);
+	assert_int_equal(position, STEPS_NONE);
+	for (uint32_t i = steps_positions(s); i < MOST; i++) {
+		assert_int_equal(steps_take_position(s), i);
+	}
+	assert_int_equal(steps_take_position(s), STEPS_NONE);
+	assert_int_equal(steps_positions(s), MOST);
+	steps_free(s);
+}
+
+/* --- nodes of graphs ------------------------------------------------------------------------- */
+
+/* However many there are, each has one position, from the third time on; beyond the most, none. */
+static void test_nodes_have_positions(void **state)
+{
+	enum { NODES = 3000 };
+	struct steps *s = steps_new(UINT32_MAX);
+	struct nodes *n = nodes_new();
+
+	(void)state;
+	for (int times = 1; times <= 4; times++) {
+		for (uint64_t i = 1; i <= NODES; i++) {
+			assert_int_equal(nodes_see(n, i << 32 | 7), 0);
+		}
+		for (uint64_t i = 1; i <= NODES; i++) {
+			assert_int_equal(nodes_position(n, i << 32 | 7, s),
+					 times < 3 ? STEPS_NONE : i - 1);
+		}
+	}
+	for (uint64_t i = NODES + 1; i <= NODES_MOST + 1; i++) {
+		assert_int_equal(nodes_see(n, i << 32 | 7), 0);
+	}
+	for (int times = 1; times <= 3; times++) {
+		nodes_see(n, (uint64_t)NODES_MOST << 32 | 7);
+		nodes_see(n, (uint64_t)(NODES_MOST + 1) << 32 | 7);
+	}
+	assert_int_equal(nodes_position(n, (uint64_t)NODES_MOST << 32 | 7, s), NODES);
+	assert_int_equal(nodes_position(n, (uint64_t)(NODES_MOST + 1) << 32 | 7, s), STEPS_NONE);
+	assert_int_equal(nodes_position(n, 5, s), STEPS_NONE);
+	nodes_free(n);
+	steps_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -210,6 +369,12 @@ int main(void)
 		cmocka_unit_test(test_nothing_repeats),
 		cmocka_unit_test(test_pieces_do_not_matter),
 		cmocka_unit_test(test_hostile_sequences_end),
+		cmocka_unit_test(test_the_nearest_layer_is_meant),
+		cmocka_unit_test(test_what_is_rare_is_no_step),
+		cmocka_unit_test(test_sequences_have_positions_of_their_own),
+		cmocka_unit_test(test_the_newest_kinds_are_known),
+		cmocka_unit_test(test_positions_are_bounded),
+		cmocka_unit_test(test_nodes_have_positions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/launches_fixture.h"
 
+#include "client/agent/devices.h"
+#include "client/agent/trace.h"
 #include "client/agent/trace_graphs.h"
 
 /* Kernels of graphs in a trace, as they are counted. */
@@ -26,7 +28,8 @@ static int begin_trace(void **state)
 			   &(struct launch){ .correlation = graph.correlation,
 					     .function = 1,
 					     .graph_node = i + 1,
-					     .start_ns = i },
+					     .start_ns = i,
+					     .kind = GPUCTR_LAUNCH_GRAPH_KERNEL },
 			   true);
 	}
 	return result;
@@ -63,10 +66,68 @@ static void kernels_that_are_dropped_are_seen(void **state)
 	expect_whole(KERNELS);
 }
 
+/* Those that a filter leaves out, and those of devices that are not part of the capture. */
+static void kernels_that_are_not_told_are_seen(void **state)
+{
+	struct launch *l = calloc(1, sizeof(*l));
+	static struct device_info device = { .index = 5, .trouble = { .code = GPUCTR_E_INTERNAL } };
+	struct batch b = { .launches = l, .n = 1, .room = 1 };
+
+	(void)state;
+	assert_non_null(l);
+	*l = graph;
+	for (uint64_t i = 0; i < 2; i++) {
+		graphs_add(&activity.graphs,
+			   &(struct launch){ .correlation = graph.correlation, .function = 2 },
+			   false);
+	}
+	trace_graphs_split(c, &b);
+	assert_int_equal(b.n, KERNELS);
+	assert_int_equal(atomic_load(&c->counters.filtered), 2);
+	free(b.launches);
+	atomic_fetch_add(&c->counters.measured, KERNELS);
+	expect_whole(KERNELS + 2);
+	c->devices[c->n_devices++] = &device;
+	graphs_add_unwatched(&activity.graphs, &(struct launch){ .function = 1, .device = 5 });
+	trace_graphs_flush(c);
+	assert_int_equal(atomic_load(&c->counters.unready), 1);
+	expect_whole(KERNELS + 3);
+	c->n_devices = 0; /* which the capture would free */
+	graphs_add_unwatched(&activity.graphs, &(struct launch){ .function = 0 }); /* no room */
+	trace_graphs_flush(c);
+	assert_int_equal(atomic_load(&c->counters.dropped), 1);
+	graphs_add_unwatched(&activity.graphs, &(struct launch){ .function = 1 });
+	trace_graphs_end(c);
+	assert_int_equal(atomic_load(&c->counters.dropped), 2);
+	expect_whole(KERNELS + 5);
+}
+
+/* A launch that failed has no record; one in a context without a device is not measured. */
+static void launches_that_are_not_told_are_seen(void **state)
+{
+	struct section *v = section_of_thread();
+	struct launch *opened;
+
+	(void)state;
+	v->traced = (struct launch){ .correlation = 9 };
+	spans_expect(&activity.spans, 9);
+	trace_close(c, r, NULL, false);
+	assert_int_equal(atomic_load(&c->counters.failed), 1);
+	assert_false(spans_has(&activity.spans, 9));
+	r->state = RANGES_BROKEN;
+	atomic_store(&r->device, UINT32_MAX);
+	assert_false(trace_open(c, r, NULL, &opened));
+	assert_int_equal(atomic_load(&c->counters.unready), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(kernels_that_are_dropped_are_seen, begin_trace,
+						end_trace),
+		cmocka_unit_test_setup_teardown(kernels_that_are_not_told_are_seen, begin_trace,
+						end_trace),
+		cmocka_unit_test_setup_teardown(launches_that_are_not_told_are_seen, begin_trace,
 						end_trace),
 	};
 

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What of a record says which kernels are alike, on which GPU and when they ran: made programs in
+ * which kernels that a careless look takes for the same do different work, and others of which
+ * nobody knows when they ran. */
+
+#include "tests/unit/unit.h"
+
+#include <math.h>
+
+#include "client/cli/kept.h"
+#include "client/cli/sampled.h"
+
+enum {
+	US = 1000,
+	MS = 1000 * US,
+	SAMPLE_NS = 10 * US,
+	KERNELS_MOST = 8000,
+	SAMPLES_MOST = 200000,
+	GPUS = 2,
+};
+#define BEGIN INT64_C(1700000000000000000)
+#define BYTES 1e6
+
+static const struct gpuctr_column columns[] = { { "dram__bytes_read.sum", "byte", 0 } };
+static const char *const metrics[] = { "dram__bytes_read.sum" };
+static const struct gpuctr_term terms[] = { { 0, 0, 1 } };
+static const struct gpuctr_plan plan = { .chip = "GH100",
+					 .passes = 1,
+					 .groups = 1,
+					 .columns = columns,
+					 .n_columns = 1,
+					 .metrics = metrics,
+					 .n_metrics = 1,
+					 .terms = terms,
+					 .n_terms = 1 };
+static const struct gpuctr_device devices[GPUS] = { { .index = 0, .uuid = "GPU-0" },
+						    { .index = 1, .uuid = "GPU-1" } };
+static const struct gpuctr_kernel name = { .name = "a", .mangled = "a" };
+
+static struct made {
+	struct gpuctr_record record;
+	double bytes, value, error;
+	unsigned alike;
+	const char *why;
+} kernels[KERNELS_MOST];
+static size_t n_kernels;
+static double samples[GPUS][SAMPLES_MOST];
+static int64_t at_ns; /* of the next kernel */
+static uint64_t seed;
+static struct sampled *sampled;
+
+static int setup(void **state)
+{
+	(void)state;
+	n_kernels = 0;
+	memset(samples, 0, sizeof(samples));
+	at_ns = BEGIN + MS;
+	seed = 88172645463325252u;
+	sampled = sampled_new(&plan, NULL);
+	assert_non_null(sampled);
+	for (unsigned i = 0; i < GPUS; i++) {
+		assert_int_equal(sampled_add_gpu(sampled, devices[i].uuid), (int)i);
+	}
+	for (unsigned i = 1; i <= 2; i++) {
+		sampled_process(sampled, &(struct gpuctr_process){ .process = i,
+								   .devices = devices,
+								   .n_devices = GPUS });
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	sampled_free(sampled);
+	return 0;
+}
+
+#define RECORDS_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+/* What was moved in this time, evenly. */
+static void move(unsigned gpu, int64_t start_ns, int64_t end_ns, double bytes)
+{
+	for (int64_t i = (start_ns - BEGIN) / SAMPLE_NS; i * SAMPLE_NS < end_ns - BEGIN; i++) {
+		int64_t from = BEGIN + i * SAMPLE_NS, to = from + SAMPLE_NS;
+
+		from = from > start_ns ? from : start_ns;
+		to = to < end_ns ? to : end_ns;
+		samples[gpu][i] += bytes * (double)(to - from) / (double)(end_ns - start_ns);
+	}
+}
+
+/* The next kernel, of 50 us if nothing else is said; its record is given at once. */
+static struct made *add(struct gpuctr_record r, double bytes)
+{
+	struct made *k = &kernels[n_kernels];
+
+	assert_true(n_kernels < KERNELS_MOST);
+	r.index = n_kernels++;
+	r.process = r.process ? r.process : 1;
+	r.kernel = &name;
+	r.start_ns = r.start_ns ? r.start_ns : at_ns;
+	r.duration_ns = r.duration_ns ? r.duration_ns : 50 * US;
+	*k = (struct made){ .record = r, .bytes = bytes, .value = NAN };
+	move(r.device, r.start_ns, r.start_ns + (int64_t)r.duration_ns, bytes);
+	at_ns = r.start_ns + (int64_t)r.duration_ns + US;
+	return k;
+}
+
+static struct gpuctr_record kernel_of(unsigned stream, unsigned grid)
+{
+	return (struct gpuctr_record){ .stream = stream,
+				       .grid = { grid, 1, 1 },
+				       .block = { 128, 1, 1 },
+				       .clock = GPUCTR_CLOCK_GPU };
+}
+
+static void on_record(void *user, const struct gpuctr_record *r)
+{
+	struct made *k = &kernels[r->index];
+
+	(void)user;
+	k->value = r->values[0];
+	k->error = r->errors[0];
+	k->alike = r->alike;
+	k->why = sampled_told_why(sampled);
+}
+
+static void end_process(unsigned process, bool clean, uint64_t lost)
+{
+	sampled_process_end(sampled,
+			    &(struct gpuctr_process_end){ .process = process,
+							  .totals = { .lost = lost },
+							  .clean = clean },
+			    at_ns);
+}
+
+static size_t n_samples(void)
+{
+	return (size_t)(at_ns - BEGIN) / SAMPLE_NS;
+}
+
+static void give(void)
+{
+	size_t n = n_samples();
+
+	assert_true(n < SAMPLES_MOST);
+	for (size_t i = 0; i < n_kernels; i++) {
+		sampled_record(sampled, &kernels[i].record, 0, on_record, NULL);
+	}
+	for (size_t i = 0; i < n; i++) {
+		int64_t start_ns = BEGIN + (int64_t)i * SAMPLE_NS;
+
+		for (int gpu = 0; gpu < GPUS; gpu++) {
+			sampled_sample(sampled, gpu, start_ns, start_ns + SAMPLE_NS,
+				       &samples[gpu][i]);
+		}
+	}
+}
+
+static void finish_given(void)
+{
+	end_process(1, true, 0);
+	end_process(2, true, 0);
+	sampled_finish(sampled, on_record, NULL);
+}
+
+static void finish(void)
+{
+	give();
+	finish_given();
+}
+
+static bool is_right(const struct made *k)
+{
+	return fabs(k->value / k->bytes - 1) < 0.02;
+}
+
+/* Of those that ran in this time. */
+static size_t count_known(int64_t from_ns, int64_t to_ns)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < n_kernels; i++) {
+		const struct gpuctr_record *r = &kernels[i].record;
+
+		n += !isnan(kernels[i].value) && r->start_ns < to_ns &&
+		     r->start_ns + (int64_t)r->duration_ns > from_ns;
+	}
+	return n;
+}
+
+static void expect_right(void)
+{
+	for (size_t i = 0; i < n_kernels; i++) {
+		const struct made *k = &kernels[i];
+
+		if (!is_right(k)) {
+			fail_msg("kernel %zu: %.0f, not %.0f", i, k->value, k->bytes);
+		}
+	}
+}
+
+/* --- which are alike ------------------------------------------------------------------------- */
+
+/* One of two, at random, of which the second has five times as many bytes. */
+static bool second(void)
+{
+	return unit_random(&seed) >> 33 & 1;
+}
+
+static void grids_and_blocks_tell_kernels_apart(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++) {
+		struct gpuctr_record r = kernel_of(7, 10);
+		bool large = second();
+
+		r.grid[1] = large && i < 500 ? 5 : 1;
+		r.block[2] = large && i >= 500 ? 5 : 1;
+		add(r, BYTES * (large ? 5 : 1));
+	}
+	finish();
+	expect_right();
+}
+
+/* Contexts number their streams alike, and so do processes. What each runs recurs by itself. */
+static void streams_are_of_a_context_of_a_process(void **state)
+{
+	unsigned next[3] = { 0 };
+	size_t n = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 3000; i++) {
+		unsigned which = (unsigned)(unit_random(&seed) >> 33) % 3;
+		struct gpuctr_record r = kernel_of(7, 1 + next[which]++ % 9);
+
+		r.context = which == 1;
+		r.process = which == 2 ? 2 : 1;
+		add(r, BYTES * (1 + r.grid[0]) * (1 + which));
+	}
+	finish();
+	for (size_t i = 0; i < n_kernels; i++) {
+		n += kernels[i].alike > 0 && is_right(&kernels[i]);
+	}
+	print_message("%zu of %zu have a position\n", n, n_kernels);
+	assert_true(n > n_kernels * 95 / 100);
+}
+
+/* A node is one of its graph, and another one when its kernel has been changed. */
+static void nodes_are_of_their_graph_and_shape(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 900; i++) {
+		bool large = second();
+		struct gpuctr_record r = kernel_of(7, i / 300 == 1 && large ? 5 : 1);
+
+		r.kind = GPUCTR_LAUNCH_GRAPH_KERNEL;
+		r.graph = i / 300 == 0 && large ? 2 : 1;
+		r.graph_node = 3 + i / 300 + (i / 300 == 2 && large ? 5 : 0);
+		add(r, BYTES * (large ? 5 : 1));
+	}
+	finish();
+	expect_right();
+}
+
+/* Of two GPUs, whatever one program runs on both. */
+static void what_is_alike_is_on_one_gpu(void **state)
+{
+	unsigned alike[GPUS] = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < 400; i++) {
+		struct gpuctr_record r = kernel_of(7 + i % 2, 1);
+
+		r.device = i % 2;
+		r.context = i % 2;
+		add(r, BYTES * (1 + 4 * r.device));
+	}
+	finish();
+	expect_right();
+	for (size_t i = 0; i < n_kernels; i++) {
+		unsigned *of = &alike[kernels[i].record.device];
+
+		assert_true(kernels[i].alike > 0 && (*of == 0 || *of == kernels[i].alike));
+		*of = kernels[i].alike;
+	}
+	assert_true(alike[0] != alike[1]);
+}
+
+/* --- when they ran --------------------------------------------------------------------------- */
+
+/* Of 45 to 55 us: where all take the same time no one knows by how many kernels clocks differ. */
+static void add_many(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct gpuctr_record r = kernel_of(7, 1 + i % 5);
+
+		r.duration_ns = 45 * US + unit_random(&seed) % (10 * US);
+		add(r, BYTES * (1 + i % 5));
+	}
+}
+
+/* One without a time ran at any time between those before and behind it in its stream; others are
+ * not given what it did. The first one of a stream ran when it was launched, or later, and the last
+ * one, up to the end. */
+static void beside_kernels_without_a_time_nothing_is_known(void **state)
+{
+	int64_t from[3], to[3];
+
+	(void)state;
+	add_many(200);
+	for (unsigned i = 0; i < 3; i++) {
+		struct gpuctr_record timeless = kernel_of(8 + i % 2, 9);
+
+		timeless.clock = GPUCTR_CLOCK_NONE;
+		from[i] = at_ns;
+		if (i != 1) {
+			add(kernel_of(8 + i % 2, 9), 3 * BYTES);
+		}
+		add_many(10);
+		timeless.start_ns = i == 1 ? from[i] : 0;
+		timeless.duration_ns = 0;
+		add(timeless, 0)->record.duration_ns = 0;
+		move(0, at_ns - 20 * US, at_ns + 200 * US, 50 * BYTES);
+		add_many(10);
+		if (i < 2) {
+			add(kernel_of(8 + i % 2, 9), 3 * BYTES);
+		}
+		to[i] = at_ns;
+		add_many(200);
+	}
+	finish();
+	for (unsigned i = 0; i < 3; i++) {
+		int64_t inside = i == 1 ? 0 : 60 * US; /* the one before it has a time */
+
+		assert_int_equal(count_known(from[i] + inside, (i < 2 ? to[i] : at_ns) - 60 * US),
+				 0);
+		assert_int_equal(count_known(from[i] - 5 * MS, from[i] - 60 * US) > 80, true);
+	}
+	assert_true(count_known(to[0] + 60 * US, from[1] - 60 * US) > 190);
+	assert_true(count_known(to[1] + 60 * US, from[2] - 60 * US) > 190);
+	assert_int_equal(sampled_counts(sampled)->without[SAMPLED_NO_TIME], 3);
+	for (size_t i = 0; i < n_kernels; i++) {
+		assert_true(isnan(kernels[i].value) || is_right(&kernels[i]));
+	}
+}
+
+/* Where the agent has lost copies or kernels, and knows when. */
+static void beside_what_an_agent_has_lost_nothing_is_known(void **state)
+{
+	struct gpuctr_copy lost = { .process = 1, .kind = GPUCTR_COPY_LOST };
+
+	(void)state;
+	add_many(200);
+	lost.start_ns = at_ns;
+	add_many(20);
+	for (size_t i = 200; i < n_kernels; i++) {
+		kernels[i].record.alike = 7; /* of the file that it is from */
+	}
+	lost.duration_ns = at_ns - lost.start_ns;
+	add_many(200);
+	sampled_copy(sampled, &lost);
+	finish();
+	assert_int_equal(count_known(lost.start_ns, lost.start_ns + lost.duration_ns - US), 0);
+	assert_true(count_known(0, INT64_MAX) > 390);
+	for (size_t i = 200; i < 220; i++) {
+		assert_true(!isnan(kernels[i].value) || kernels[i].alike == 0);
+	}
+}
+
+/* A process may have run more than it told: one that was killed, for as long as a count may be
+ * behind; one of which kernels are lost, since its last record. */
+static void what_processes_ran_at_their_end_is_not_known(void **state)
+{
+	(void)state;
+	for (int lost = 0; lost < 2; lost++) {
+		int64_t last_ns;
+
+		if (lost) {
+			teardown(state);
+			setup(state);
+		}
+		add_many(100);
+		add((struct gpuctr_record){ .process = 2,
+					    .stream = 7,
+					    .grid = { 9, 1, 1 },
+					    .clock = GPUCTR_CLOCK_GPU },
+		    BYTES);
+		last_ns = at_ns;
+		add_many(4000);
+		at_ns += 1200 * MS - 4000 * 51 * US;
+		add_many(2000);
+		give();
+		end_process(2, lost == 1, lost);
+		end_process(1, true, 0);
+		sampled_finish(sampled, on_record, NULL);
+		assert_true(count_known(0, last_ns) >= 100);
+		assert_int_equal(count_known(at_ns - 1000 * MS + US, INT64_MAX), 0);
+		assert_true((count_known(last_ns, last_ns + 190 * MS) > 3600) == !lost);
+	}
+}
+
+/* Nobody has heard of the end of one, of which records are on their way: what it ran since its last
+ * record is not known. */
+static void what_a_process_without_an_end_ran_is_not_known(void **state)
+{
+	int64_t last_ns;
+
+	(void)state;
+	add_many(1000);
+	add((struct gpuctr_record){ .process = 2, .stream = 7, .clock = GPUCTR_CLOCK_GPU }, BYTES);
+	last_ns = at_ns;
+	add_many(1000);
+	give();
+	end_process(1, true, 0);
+	sampled_progress(sampled, &(struct gpuctr_totals){ .seen = 10, .measured = 9 });
+	sampled_finish(sampled, on_record, NULL);
+	assert_true(count_known(0, last_ns) > 990);
+	assert_int_equal(count_known(last_ns + 60 * US, INT64_MAX), 0);
+}
+
+/* What must not be anybody's is noted, for whoever divides the samples again. */
+static void what_is_unknown_is_noted(void **state)
+{
+	const struct sampled_unknown *u;
+
+	(void)state;
+	add_many(100);
+	sampled_discard(sampled, BEGIN + 3 * MS);
+	give();
+	end_process(1, false, 0);
+	end_process(2, true, 0);
+	assert_int_equal(sampled_unknown(sampled, &u), 1 + GPUS);
+	assert_true(u[0].gpu == -1 && u[0].start_ns == BEGIN + 3 * MS && u[0].end_ns == INT64_MAX);
+	assert_true(u[1].gpu == 0 && u[1].end_ns == at_ns);
+	sampled_finish(sampled, on_record, NULL);
+	assert_int_equal(count_known(BEGIN + 3 * MS, INT64_MAX), 0);
+}
+
+/* --- what is told ---------------------------------------------------------------------------- */
+
+/* Kernels of 300 ns beside ones of 50 us are too short to tell one by one. */
+static void what_is_too_short_is_told_with_its_part(void **state)
+{
+	const struct sampled_counts *c = sampled_counts(sampled);
+	char wanted[100];
+	struct buf b = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++) {
+		struct gpuctr_record r = kernel_of(7, 3);
+
+		r.duration_ns = i % 2 ? 50 * US : 300;
+		r.grid[0] += i % 2;
+		add(r, i % 2 ? BYTES : BYTES / 400);
+	}
+	finish();
+	sampled_describe(sampled, &b);
+	print_message("%s\n", buf_string(&b));
+	assert_true(c->without[SAMPLED_TOO_SHORT] > 0 && c->too_short_sum > 0);
+	snprintf(wanted, sizeof(wanted),
+		 "too short to tell %llu (with %.2g %% of the first metric)",
+		 (unsigned long long)c->without[SAMPLED_TOO_SHORT],
+		 100 * c->too_short_sum / (500 * (BYTES + BYTES / 400)));
+	assert_non_null(strstr(buf_string(&b), wanted));
+	buf_deinit(&b);
+}
+
+/* Values that are none, and samples of a time that others were of. */
+static void samples_that_are_left_out_are_told(void **state)
+{
+	static const double wrong[] = { NAN, -1, INFINITY };
+	struct buf b = { 0 };
+	double value = 0;
+
+	(void)state;
+	add_many(1000);
+	at_ns += MS; /* in which nothing runs */
+	give();
+	for (unsigned i = 0; i < 3; i++) {
+		sampled_sample(sampled, 0, at_ns + i * US, at_ns + (i + 1) * US, &wrong[i]);
+	}
+	sampled_sample(sampled, 0, at_ns - 30 * US, at_ns - 20 * US, &value);
+	finish_given();
+	sampled_describe(sampled, &b);
+	assert_string_equal(buf_string(&b), "0 of 1,000 kernels have no value; samples left out 4");
+	assert_int_equal(sampled_counts(sampled)->samples, 4 + GPUS * n_samples());
+	buf_deinit(&b);
+}
+
+/* Each sample comes once, and none is of no use. */
+static void where_nothing_is_left_out_nothing_is_told(void **state)
+{
+	struct buf b = { 0 };
+
+	(void)state;
+	add_many(1000);
+	at_ns += MS; /* in which nothing runs */
+	finish();
+	sampled_describe(sampled, &b);
+	assert_string_equal(buf_string(&b), "0 of 1,000 kernels have no value");
+	buf_deinit(&b);
+}
+
+/* A file keeps so many samples and copies, and how many it does not keep is known. */
+static void what_is_not_kept_is_counted(void **state)
+{
+	struct kept kept = { .n_metrics = 1,
+			     .numbers = KEPT_NUMBERS_MAX - 1,
+			     .all_copies = KEPT_COPIES_MAX };
+
+	(void)state;
+	for (uint64_t i = 1; i <= 3; i++) {
+		assert_int_equal(kept_sample(&kept, NULL, &(struct kept_sample){ .gpu = "GPU-0" }),
+				 0);
+		assert_int_equal(kept_copy(&kept, NULL, &(struct gpuctr_copy){ 0 }), 0);
+		assert_int_equal(kept.unkept, 2 * i);
+	}
+	kept_deinit(&kept);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RECORDS_TEST(grids_and_blocks_tell_kernels_apart),
+		RECORDS_TEST(streams_are_of_a_context_of_a_process),
+		RECORDS_TEST(nodes_are_of_their_graph_and_shape),
+		RECORDS_TEST(what_is_alike_is_on_one_gpu),
+		RECORDS_TEST(beside_kernels_without_a_time_nothing_is_known),
+		RECORDS_TEST(beside_what_an_agent_has_lost_nothing_is_known),
+		RECORDS_TEST(what_processes_ran_at_their_end_is_not_known),
+		RECORDS_TEST(what_a_process_without_an_end_ran_is_not_known),
+		RECORDS_TEST(what_is_unknown_is_noted),
+		RECORDS_TEST(what_is_too_short_is_told_with_its_part),
+		RECORDS_TEST(samples_that_are_left_out_are_told),
+		RECORDS_TEST(where_nothing_is_left_out_nothing_is_told),
+		cmocka_unit_test(what_is_not_kept_is_counted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
