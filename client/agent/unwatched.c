@@ -23,7 +23,7 @@
  * watched again are of kernels that nobody has noted. */
 
 enum {
-	BEGIN_MS = 500, /* of a capture, in which launches are watched */
+	BEGIN_MS = 250, /* of a capture, in which launches are watched */
 	/* For kernels that have not ended. One that runs for longer has no time. */
 	END_PATIENCE_MS = 50,
 	EXIT_PATIENCE_MS = 2000,

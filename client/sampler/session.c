@@ -585,6 +585,8 @@ static int change(struct session *s, struct sampler_writer *w, struct refusal *r
 
 	if (result == CUPTI_SUCCESS) {
 		s->progress_ns += now - s->change_ns;
+		/* The rest of the last turn came after the change began. */
+		s->progress_ns = s->progress_ns < now ? s->progress_ns : now;
 		tell_set(s, w, s->change_ns);
 		time_turn(s);
 		return 0;

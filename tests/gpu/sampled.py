@@ -4,6 +4,7 @@ costs the program."""
 import re
 import shutil
 import sqlite3
+import statistics
 import time
 
 import samples
@@ -206,6 +207,44 @@ def together(m):
         "3, 2 %, all measured", len(sums) == 3 and all(abs(v - 1) <= 0.02 for v in sums.values()) and known >= 0.9 * len(kernels))
 
 
+def spans(starts, apart=0.15):
+    """When kernels were recorded, of their sorted begins in seconds."""
+    found = [[starts[0], starts[0]]]
+    for t in starts:
+        if t > found[-1][1] + apart:
+            found.append([t, t])
+        found[-1][1] = t
+    return found
+
+
+def phases(m, model, batch, bound, captures=3, seconds=8):
+    """Steps of a program that waits for its launches, while its kernels are recorded and in the rests before and
+    behind: from one second to the next the pace of such a program changes by more than recording costs."""
+    p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", captures * (seconds + 4) + 6)
+    p.wait_for("standing ready", 60)
+    time.sleep(2)
+    recorded = []
+    for _ in range(captures):
+        r, kernels, _ = m.capture("phases.jsonl", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", seconds, verb="capture")
+        recorded.append(spans(sorted(k["start_ns"] / 1e9 for k in kernels)))
+    print("\n".join("    " + line for line in lines_of(r.stderr)))
+    p.wait(120)
+    steps, inner, first, shares = told_by(p).get("steps", []), [], [], []
+    for on in recorded:
+        rests = [pace(steps, (a[1], b[0])) for a, b in zip(on, on[1:])]
+        first += [pace(steps, on[0]) / rest for rest in rests[:1]]
+        inner += [pace(steps, on[i + 1]) * 2 / (rests[i] + rests[i + 1]) for i in range(len(rests) - 1)]
+        shares.append(sum(b - a for a, b in on[1:]) / (on[-1][1] - on[0][0]))
+    inner, first = [r for r in inner if r == r], [r for r in first if r == r]
+    row(f"{model}, batch {batch}: a step while kernels are recorded / in the rests beside", f"{quartiles(inner)} of {len(inner)}", "told")
+    if inner and first:
+        begin = statistics.median(on[0][1] - on[0][0] for on in recorded)
+        share = statistics.median(shares)
+        whole = 1 + begin / seconds * (median(first) - 1) + share * (median(inner) - 1)
+        row(f"  its first {begin:.1f} s, in which launches are watched as well", quartiles(first), "told")
+        row(f"  so over {seconds} s, {share:.0%} of it recorded", f"{whole:.4f}", bound, whole <= bound)
+
+
 def sampled(m):
     together(m)
     for model in ("transformer", "gpt"):
@@ -214,7 +253,8 @@ def sampled(m):
     sets(m)
     pid(m)
     slowdown(m, "transformer", 6, 1.02)
-    slowdown(m, "resnet18", 6, 1.05)
+    phases(m, "resnet18", 64, 1.05)
+    phases(m, "generation", 8, 1.05)
 
 
 def pairs(m, model, batch, rounds, bound):

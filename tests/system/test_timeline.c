@@ -593,6 +593,27 @@ static void times_have_units(void **state)
 	assert_true(c.samples + c.lost >= 100 && c.samples < 1000);
 }
 
+/* What a turn has left, because it is decoded slowly, takes longer than the first samples of the
+ * next one: that is no silence, whenever sampling ends. */
+static void what_is_left_of_a_turn_may_take_long(void **state)
+{
+	static const char *const durations[] = { "1s", "1.2s", "1.4s", "1.6s" };
+	struct fixture *f = *state;
+	struct program *p;
+
+	setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
+	setenv("GPUCTR_FAKE_DECODE_NS", "20000", 1);
+	setenv("GPUCTR_FAKE_SAMPLE_BYTES", "6265", 1);
+	for (size_t i = 0; i < sizeof(durations) / sizeof(*durations); i++) {
+		p = fixture_run(f, USER_ANN, TEST_SAMPLER, "--metrics",
+				"dram__bytes_read.sum,sm__inst_executed.sum", "--turns", "200ms",
+				"--duration", durations[i], NULL);
+		expect_exit(p, 0);
+	}
+	unsetenv("GPUCTR_FAKE_DECODE_NS");
+	unsetenv("GPUCTR_FAKE_SAMPLE_BYTES");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -617,6 +638,7 @@ int main(void)
 		TIMELINE_TEST(where_nobody_asked_for_one_the_interval_becomes_longer),
 		TIMELINE_TEST(an_interval_that_is_too_short_is_refused),
 		TIMELINE_TEST(times_have_units),
+		TIMELINE_TEST(what_is_left_of_a_turn_may_take_long),
 	};
 
 	return SYSTEM_RUN(tests);
