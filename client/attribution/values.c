@@ -18,6 +18,8 @@
 /* A sample shows what flows without a kernel only if no kernel runs for so long before and after
  * it. */
 #define IDLE_NS 50000
+/* Less is no measure of what always flows: something may have run that nobody told of. */
+#define IDLE_LEAST_NS 10000000
 /* At least this part of a kernel's time must be in samples. */
 #define COVERED_LEAST 0.99
 /* At least so many samples of kernels with positions are needed to solve positions. */
@@ -393,7 +395,7 @@ int values_attribute(struct attribution *a, size_t samples)
 		struct pass p = { .a = a, .metric = m, .index = i, .last_end_ns = INT64_MIN };
 
 		r = window_sweep(&a->window, 0, samples, m->shift_ns, m->profiles, on_idle, &p);
-		m->idle_per_ns = m->idle_ns > 0 ? m->idle / m->idle_ns : 0;
+		m->idle_per_ns = m->idle_ns >= IDLE_LEAST_NS ? m->idle / m->idle_ns : 0;
 		a->counts.idle_per_s[i] = m->idle_per_ns * 1e9;
 		r = r == 0 ? solve_positions(&p, samples) : r;
 		r = r == 0 ? solve_locals(&p, samples) : r;

@@ -459,6 +459,27 @@ static void test_idle_is_estimated(void **state)
 	end();
 }
 
+/* In a moment without kernels something ran that has no record. That does not always flow. */
+static void test_work_that_nobody_reports(void **state)
+{
+	int64_t at = MS, pause = 0;
+
+	(void)state;
+	begin(62);
+	for (uint32_t i = 0; i < 400; i++) {
+		add(1, i % 4, at, at + 100000, 1e8 * (1 + i % 4));
+		at += i == 200 ? MS : 101000;
+		pause = i == 200 ? at : pause;
+	}
+	sample(at);
+	for (int64_t s = (pause - MS / 2) / SAMPLE_NS; s < (pause - MS / 4) / SAMPLE_NS; s++) {
+		world->samples[s] += 2e7;
+	}
+	attribute(0);
+	expect("work that nobody reports", 0.99, 0.99, 0.003, 0.01);
+	end();
+}
+
 /* Beside no other kernel, a kernel of 300 ns has its value. */
 static void test_isolated(void **state)
 {
@@ -970,6 +991,7 @@ int main(void)
 		cmocka_unit_test(test_branches_of_graphs),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_idle_is_estimated),
+		cmocka_unit_test(test_work_that_nobody_reports),
 		cmocka_unit_test(test_isolated),
 		cmocka_unit_test(test_together),
 		cmocka_unit_test(test_lost_samples_and_records),
