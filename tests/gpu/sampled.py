@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kernel of a training by samples of the whole GPU, against the same kernels measured one by one, and what it
 costs the program."""
+import os
 import re
 import shutil
+import signal
 import sqlite3
 import statistics
+import subprocess
 import time
 
 import samples
 from budgets import CLIENT_S, PROGRAMS, SETTLES_S, WINDOW_S, pace, quartiles
 from figures import median, told
-from machine import COPY_BYTES
+from machine import COPY_BYTES, children, memory_used_mib
 from standby import standing, told_by
 from table import row
 
@@ -328,6 +331,81 @@ def several(m):
     lacking = re.search(r"([\d,]+) of [\d,]+ kernels have no value", r.stderr)
     row(f"{m.gpus} ranks sampled", f"exit {r.returncode}, {seen[0] if seen else r.stderr[-300:]}; {lacking[0] if lacking else ''}; losses {losses}",
         "exit 0, plain losses", r.returncode == 0 and bool(seen) and losses[0] == losses[1])
+
+
+def stopped(m):
+    """A training that is stopped for three seconds in the middle of a capture."""
+    p = standing(m, "python3", m.stage / "standing.py", "--model", "transformer", "--batch", 8, "--seconds", 14)
+    p.wait_for("standing ready", 60)
+    time.sleep(2)
+    c = m.start_client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", 6, "--summary-rows", 1)
+    time.sleep(2)
+    target = [p.pid, *children(p.pid)]
+    for pid in target:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(3)
+    for pid in target:
+        os.kill(pid, signal.SIGCONT)
+    code = c.wait(60)
+    seen = re.search(r"([\d,]+) kernels seen in 1 process: ([\d,]+) measured, 0 dropped", c.out() + c.err())
+    lacking = re.search(r"([\d,]+) of ([\d,]+) kernels have no value[^\n]*", c.out() + c.err())
+    ended = p.wait(60)
+    row("a training stopped for 3 s while it is sampled", f"exit {code}, {seen[0] if seen else (c.out() + c.err())[-300:]}; {lacking[0] if lacking else ''}; program exit {ended}",
+        "0, all measured, 0", code == 0 and bool(seen) and seen[1] == seen[2] and ended == 0)
+
+
+def reset(m):
+    """The context ends right behind the last kernels, before CUPTI has told of them."""
+    r, kernels, totals = m.capture("reset.jsonl", "--mode", "sample", "--metrics", LIST, "--", m.workload, "--kind", "copy", "--kernels", 500,
+                                   "--repeat", 1, "--release")
+    print("\n".join("    " + line for line in lines_of(r.stderr)))
+    known = [k["metrics"][METRICS[0]] for k in kernels if k["metrics"][METRICS[0]] is not None]
+    row("a context reset behind its last kernel, read by a copy", f"exit {r.returncode}, {mean(known) / COPY_BYTES if known else 0:.4f} of 256 MiB, {len(known)} of {len(kernels)} have a value; {told(totals)}",
+        "0, 1 %, all of 500", r.returncode == 0 and len(kernels) == 500 and len(known) >= 495 and abs(mean(known) / COPY_BYTES - 1) <= 0.01)
+
+
+def hundred(m):
+    """What captures leave behind: in the daemon, in the program, on the GPU."""
+    p = standing(m, "python3", m.stage / "standing.py", "--model", "transformer", "--batch", 8, "--seconds", 400)
+    p.wait_for("standing ready", 60)
+    time.sleep(1)
+    front = m.workers()["front"]["pid"]
+
+    def left():
+        return len(os.listdir(f"/proc/{front}/fd")), len(os.listdir(f"/proc/{p.pid}/fd")), len(os.listdir(f"/proc/{p.pid}/task")), memory_used_mib()
+
+    def capture():
+        r = m.client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", 0.2, "--no-summary", "-q")
+        return r.returncode
+
+    codes = [capture(), capture()]  # what the first ones load stays
+    before, begin = left(), time.time()
+    codes += [capture() for _ in range(100)]
+    seconds, after = time.time() - begin, left()
+    samplers = subprocess.run(["pgrep", "-c", "gpuctr-sampler"], capture_output=True, text=True).stdout.strip()
+    if not p.runs():
+        print(f"    the program has ended: {p.p.poll()} {p.out()[-300:]} {p.err()[-3000:]}")
+    p.end()
+    row("100 captures: descriptors of the front and of the program, its threads, MiB of the GPU", f"{before}, then {after}; {samplers} samplers; {seconds / 100:.1f} s each; exits {sorted(set(codes))}",
+        "the same, 0, [0]", codes == [0] * 102 and samplers == "0" and after[0] <= before[0] and after[1] <= before[1] and after[2] <= before[2] and after[3] <= before[3] + 8)
+
+
+def long(m, seconds=600):
+    """Samples of a training for ten minutes."""
+    p = standing(m, "python3", m.stage / "standing.py", "--model", "transformer", "--batch", 8, "--seconds", seconds + 4)
+    p.wait_for("standing ready", 60)
+    r = m.client("capture", "--gpu", 0, "--timeline", "-d", seconds, "--interval", "10us", "--metrics", LIST, timeout=seconds + 60)
+    p.end()
+    print(r.stdout[-600:], r.stderr[-600:])
+    told = re.search(r"[\d,]+ samples of [^\n]*", r.stderr)
+    row(f"{seconds} s at 10 us beside a training", f"exit {r.returncode}, {told[0] if told else r.stderr[-300:]}", "0, nothing missing",
+        r.returncode == 0 and bool(told) and "missing" not in told[0])
+
+
+def faults(m):
+    stopped(m)
+    reset(m)
+    hundred(m)
 
 
 def record(m):
