@@ -29,7 +29,8 @@ enum {
 
 void rests_begin(struct capture *c)
 {
-	c->trace.rests.may = c->trace.may_leave && c->welcome.selection.may_rest;
+	c->trace.rests =
+		(struct rests){ .may = c->trace.may_leave && c->welcome.selection.may_rest };
 }
 
 static struct tally tally_of(struct activity *v)
