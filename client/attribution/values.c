@@ -172,8 +172,8 @@ static int on_count(void *user, const struct window_cell *cell)
 		p->a->counts.gaps++;
 	}
 	if (cell->count > WINDOW_CROWD) {
-		for (uint32_t i = 0; i < WINDOW_CROWD; i++) {
-			w->kernels[cell->kernels[i]].crowded = 1;
+		for (size_t i = 0; i < cell->n_all; i++) {
+			w->kernels[cell->all[i]].crowded = 1;
 		}
 		return 0;
 	}

@@ -281,6 +281,8 @@ static void cell_fill(struct window_cell *cell, const struct running *r, const s
 		      const struct profile *profiles, int64_t start_ns, int64_t end_ns)
 {
 	cell->count = start_ns < r->crowded_until_ns ? RUNNING_MOST + 1 : (uint32_t)r->used;
+	cell->all = r->kernels;
+	cell->n_all = r->used;
 	for (size_t i = 0; i < r->used && i < WINDOW_CROWD; i++) {
 		const struct window_kernel *own = &w->kernels[r->kernels[i]];
 		const struct attribution_kernel *k = &own->k;

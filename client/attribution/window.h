@@ -48,7 +48,9 @@ struct window {
 /* A sample and the kernels that ran in it. */
 struct window_cell {
 	size_t sample;
-	uint32_t count; /* more than WINDOW_CROWD: crowded, and only that many are here */
+	uint32_t count;	     /* more than WINDOW_CROWD: crowded, and only that many are here */
+	const uint32_t *all; /* n_all of them, at most 1,024 */
+	size_t n_all;
 	uint32_t kernels[WINDOW_CROWD];
 	double overlap_ns[WINDOW_CROWD];
 	double from[WINDOW_CROWD], to[WINDOW_CROWD]; /* of the kernel's time */

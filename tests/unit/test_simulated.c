@@ -959,6 +959,22 @@ static void test_crowds(void **state)
 	end();
 }
 
+/* Not only the first 64, whose shares were looked at. */
+static void test_each_of_a_crowd_is_told(void **state)
+{
+	(void)state;
+	begin(303);
+	for (uint32_t i = 0; i < 500; i++) {
+		add(i, i, MS + i, 2 * MS, 1e6);
+	}
+	sample(3 * MS);
+	attribute(0);
+	for (uint32_t i = 0; i < world->count; i++) {
+		assert_int_equal(world->kernels[i].state, ATTRIBUTION_CROWDED);
+	}
+	end();
+}
+
 /* Those there was no room for go on when the others have ended: what runs beside them has no value
  * either. */
 static void test_the_rest_of_a_crowd(void **state)
@@ -1007,6 +1023,7 @@ int main(void)
 		cmocka_unit_test(test_one_kernel_and_none),
 		cmocka_unit_test(test_hostile_input),
 		cmocka_unit_test(test_crowds),
+		cmocka_unit_test(test_each_of_a_crowd_is_told),
 		cmocka_unit_test(test_the_rest_of_a_crowd),
 	};
 
