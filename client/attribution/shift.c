@@ -20,6 +20,7 @@
 #define SAMPLES_FINE 32768
 #define ROUGH_NS 3000000
 #define FAR_STEPS 10
+#define FINER 8 /* the last look has steps that are so much shorter */
 /* The best shift counts only if it leaves less than this part of what the worst one leaves; and the
  * clocks count as further apart only if a shift beyond the limit leaves less than this part of the
  * best one within. */
@@ -155,6 +156,22 @@ static int64_t length_of(const struct look *l)
 	return first->end_ns - first->start_ns;
 }
 
+/* A parabola through points that are far apart has its minimum near the best shift only. */
+static int finer(const struct look *l, uint32_t unknowns, double step, struct shift *ret)
+{
+	double left[3];
+
+	for (int i = 0; i < 3; i++) {
+		int r = try_shift(l, unknowns, ret->ns + (int64_t)((i - 1) * step), &left[i]);
+
+		if (r != 0) {
+			return r < 0 ? r : 0;
+		}
+	}
+	ret->ns += (int64_t)(fmax(-1, fmin(1, vertex(left[0], left[1], left[2]))) * step);
+	return 0;
+}
+
 static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct shift *ret)
 {
 	double left[2 * FAR_STEPS + 1];
@@ -179,7 +196,7 @@ static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct
 	ret->ns =
 		(int64_t)((best - FAR_STEPS + vertex(left[best - 1], left[best], left[best + 1])) *
 			  step);
-	return 0;
+	return finer(l, unknowns, step / FINER, ret);
 }
 
 /* Numbers what is looked at as it begins, so that neighbours in time are neighbours in the

@@ -310,6 +310,28 @@ static void test_nothing_repeats(void **state)
 	end();
 }
 
+/* Of short kernels, 0.1 us between the clocks is 5 % of the value. */
+static void test_short_kernels_at_once_that_do_not_repeat(void **state)
+{
+	int64_t at[3] = { MS, MS, MS }, last = 0;
+
+	(void)state;
+	begin(44);
+	world->noise = 0;
+	for (uint32_t i = 0; i < 30000; i++) {
+		uint32_t stream = i % 3, shape = (uint32_t)(random_part() * 13);
+		int64_t end = at[stream] + 1400 + 1200 * shape;
+
+		add(stream, shape, at[stream], end, 1e6 * (1 + shape));
+		at[stream] = end + 25000 + (int64_t)(random_part() * 60000);
+		last = end > last ? end : last;
+	}
+	sample(last);
+	attribute(0);
+	expect("short, three at once, no steps", 0.85, 0.97, 0.0003, 0.01);
+	end();
+}
+
 static void test_one_off_kernels_and_steps_that_stop(void **state)
 {
 	int64_t at;
@@ -1002,6 +1024,7 @@ int main(void)
 		cmocka_unit_test(test_short_kernels),
 		cmocka_unit_test(test_streams_at_once),
 		cmocka_unit_test(test_nothing_repeats),
+		cmocka_unit_test(test_short_kernels_at_once_that_do_not_repeat),
 		cmocka_unit_test(test_one_off_kernels_and_steps_that_stop),
 		cmocka_unit_test(test_one_off_kernels_have_no_position),
 		cmocka_unit_test(test_branches_of_graphs),
