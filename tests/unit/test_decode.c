@@ -10,7 +10,7 @@ static void copies_arrive(void **state)
 	static const uint32_t kind[] = { GPUCTR_COPY_MEMORY, GPUCTR_COPY_SET }, number[] = { 0, 7 };
 	static const uint64_t big[] = { 4096, 1 };
 	static const int64_t start[] = { 5, 1795648812314527431 };
-	static const uint32_t wrong[] = { 0, GPUCTR_COPY_LOST + 1 };
+	static const uint32_t wrong[] = { 0, GPUCTR_COPY_UNTRACED + 1 };
 	struct fixture *f = *state;
 	struct wire_record_columns *c = &f->sample.columns;
 

@@ -231,7 +231,7 @@ static void test_hostile_blocks_give_a_code(void **state)
 		{ "sample_block", 0, UINT64_C(1) << 62 }, /* after all time */
 		{ "sample_block", 1, 0 },
 		{ "sample_block", 1, UINT64_MAX - 5 },
-		{ "copy_block", 0, GPUCTR_COPY_LOST + 1 }, /* no such kind */
+		{ "copy_block", 0, GPUCTR_COPY_UNTRACED + 1 }, /* no such kind */
 		{ "copy_block", 1, UINT64_C(1) << 32 },
 		{ "copy_block", 5, UINT64_MAX },
 		{ "copy_block", 6, UINT64_C(1) << 63 },
