@@ -528,16 +528,28 @@ static void describe_turns(struct sampling *s)
 	text_time(b, (double)s->change_ns / (double)s->turns);
 }
 
-static void describe(struct sampling *s)
+static void describe_lost(struct sampling *s)
 {
+	bool more = false;
 	uint64_t lost = 0;
 
 	for (size_t i = 0; i < s->n_samplers; i++) {
 		lost += s->samplers[i].lost;
+		more = more || s->samplers[i].is_cut_off;
 	}
-	sampled_describe(s->sampled, &s->unsampled);
 	buf_text(&s->unsampled, "; samples lost ");
+	if (more && lost == 0) {
+		buf_text(&s->unsampled, "not known");
+		return;
+	}
 	text_count(&s->unsampled, lost);
+	buf_text(&s->unsampled, more ? " or more" : "");
+}
+
+static void describe(struct sampling *s)
+{
+	sampled_describe(s->sampled, &s->unsampled);
+	describe_lost(s);
 	if (s->turns > 0) {
 		describe_turns(s);
 	}

@@ -22,6 +22,7 @@ struct sampler {
 	bool is_told; /* why it is over */
 	int number;   /* of its GPU among those that are joined */
 	uint64_t lost;
+	bool is_cut_off; /* it has ended without a last word: it may have lost more */
 };
 
 struct sampling {

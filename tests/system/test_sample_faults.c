@@ -107,10 +107,10 @@ static void one_that_ends_in_the_middle_is_told_with_its_end(void **state)
 {
 	static const struct {
 		int signo;
-		const char *message;
+		const char *message, *lost;
 	} ends[] = {
-		{ SIGSEGV, "ended without a last word (signal 11, " },
-		{ SIGTERM, "was asked to end by somebody else" },
+		{ SIGSEGV, "ended without a last word (signal 11, ", "; samples lost not known" },
+		{ SIGTERM, "was asked to end by somebody else", "; samples lost 0" },
 	};
 	struct fixture *f = *state;
 	struct program *client;
@@ -126,6 +126,7 @@ static void one_that_ends_in_the_middle_is_told_with_its_end(void **state)
 		expect_exit(client, 3);
 		expect_output(client, "done 2000\n");
 		expect_message(client, ends[i].message);
+		expect_message(client, ends[i].lost);
 		expect_all_gone(f);
 	}
 }
