@@ -261,6 +261,20 @@ static void trace_whole_graphs(struct activity *v)
 	v->profiler->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 }
 
+CUptiResult activity_trace(struct activity *v, bool on)
+{
+	const struct profiler *p = v->profiler;
+	CUptiResult (*turn)(CUpti_ActivityKind kind) =
+		on ? p->cuptiActivityEnable : p->cuptiActivityDisable;
+	CUptiResult result = turn(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+
+	if (v->copies && (!on || result == CUPTI_SUCCESS)) {
+		turn(CUPTI_ACTIVITY_KIND_MEMCPY);
+		turn(CUPTI_ACTIVITY_KIND_MEMSET);
+	}
+	return result;
+}
+
 CUptiResult activity_start(struct activity *v, const struct profiler *p)
 {
 	CUptiResult result;
@@ -270,16 +284,12 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 	}
 	result = p->cuptiActivityRegisterCallbacks(on_buffer_wanted, on_buffer_full);
 	if (result == CUPTI_SUCCESS) {
-		result = p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+		result = activity_trace(v, true);
 	}
 	if (result == CUPTI_SUCCESS) {
 		v->whole = false;
 		if (!v->name_kernel) {
 			trace_whole_graphs(v);
-		}
-		if (v->copies) {
-			p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY);
-			p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMSET);
 		}
 	} else {
 		end(v);
@@ -760,13 +770,9 @@ static void stop(void *argument)
 {
 	struct activity *v = argument;
 
-	v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	activity_trace(v, false);
 	if (v->whole) {
 		v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
-	}
-	if (v->copies) {
-		v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMCPY);
-		v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMSET);
 	}
 	v->profiler->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	end(v);

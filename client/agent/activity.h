@@ -88,6 +88,10 @@ struct activity {
  * or CUPTI's result; kernels then have no times of their own. */
 CUptiResult activity_start(struct activity *v, const struct profiler *p);
 
+/* Turns tracing off for a time and on again, of kernels and of what else is wanted: what is
+ * launched meanwhile has no record. Returns CUPTI's result for kernels. */
+CUptiResult activity_trace(struct activity *v, bool on);
+
 /* To be called before a launch that is measured. Cheap; does nothing if tracing was not started. */
 void activity_expect(struct activity *v, uint32_t correlation);
 

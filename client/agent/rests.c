@@ -6,7 +6,7 @@
 #include "proto/base/clock.h"
 
 /* A kernel's record costs a launch 1 us in CUPTI, and what CUPTI does with records in other threads
- * slows launches as well: a ResNet-18 whose launches take 25 us each by 7 to 16 % (H100, CUPTI
+ * slows launches as well: a ResNet-18 whose launches take 25 us each by 4 to 16 % (H100, CUPTI
  * 2025.3). A program that keeps the GPU busy does not feel that, one that waits for its launches
  * does. So where a capture has joined such a program, tracing rests for up to three quarters of the
  * time. Steps recur: kernels that recur have their values from the steps that are traced.
@@ -39,18 +39,6 @@ static struct tally tally_of(struct activity *v)
 	return v->tally;
 }
 
-static void trace(struct activity *v, bool on)
-{
-	static const CUpti_ActivityKind kinds[] = { CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
-						    CUPTI_ACTIVITY_KIND_MEMCPY,
-						    CUPTI_ACTIVITY_KIND_MEMSET };
-
-	for (size_t i = 0; i < (v->copies ? 3 : 1); i++) {
-		on ? v->profiler->cuptiActivityEnable(kinds[i])
-		   : v->profiler->cuptiActivityDisable(kinds[i]);
-	}
-}
-
 static void tell(struct activity *v, const struct tally *t, uint64_t begin_ns, uint64_t end_ns)
 {
 	LOCK_SCOPE(&v->lock);
@@ -81,7 +69,7 @@ static void tell_last(struct capture *c, uint64_t until_ns)
 static void rest(struct capture *c)
 {
 	c->trace.rests.rested_ns = clock_wall_ns();
-	trace(c->activity, false);
+	activity_trace(c->activity, false);
 	c->trace.rests.resting = true;
 }
 
@@ -92,7 +80,7 @@ static void resume(struct capture *c)
 
 	activity_flush(v);
 	tell_last(c, r->rested_ns);
-	trace(v, true);
+	activity_trace(v, true);
 	r->resumed_ns = clock_wall_ns();
 	r->stopped_ns = r->stopped_ns ? r->stopped_ns : r->rested_ns;
 	r->resting = false;

@@ -700,15 +700,10 @@ static bool falls_behind(struct session *s, bool is_full)
 	return s->behind_ns != 0 && now > s->behind_ns + BEHIND_NS && s->options->interval_ns == 0;
 }
 
-/* Of a drain: is there more to be had at once? */
-static bool goes_on(const struct session *s, unsigned n_looks, bool is_full, uint64_t by_ns)
+/* After n looks of a drain: is there more to be had at once? */
+static bool goes_on(const struct session *s, unsigned n, bool is_full, uint64_t by_ns)
 {
-	const struct timespec pause = { 0, LOOK_PAUSE_NS };
-
-	if (n_looks == 0 || (is_full && clock_now_ns() < by_ns)) {
-		return true;
-	}
-	return !is_full && s->has_incomplete && n_looks < LOOKS && nanosleep(&pause, NULL) == 0;
+	return n == 0 || (is_full ? clock_now_ns() < by_ns : s->has_incomplete && n < LOOKS);
 }
 
 static int drain(struct session *s, struct sampler_writer *w, struct refusal *r)
@@ -722,8 +717,12 @@ static int drain(struct session *s, struct sampler_writer *w, struct refusal *r)
 		return clock_now_ns() >= s->turn_at_ns ? change(s, w, r) : 0;
 	}
 	for (unsigned i = 0; goes_on(s, i, is_full, by_ns); i++) {
-		CUptiResult result = decode(s, &is_full, &overflows);
+		CUptiResult result;
 
+		if (!is_full) {
+			nanosleep(&(struct timespec){ 0, LOOK_PAUSE_NS }, NULL);
+		}
+		result = decode(s, &is_full, &overflows);
 		if (result != CUPTI_SUCCESS && !overflows) {
 			return cut_off(s, result, "cuptiPmSamplingDecodeData", r);
 		}

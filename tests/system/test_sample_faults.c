@@ -328,23 +328,25 @@ static void a_gpu_that_is_lost_ends_sampling(void **state)
 
 /* --- samplers that lie ----------------------------------------------------------------------- */
 
-/* A stream in the format of client/sampler/stream.h; body is what follows its beginning. */
-static void use_liar(struct fixture *f, const char *body)
+/* A sampler in Python, with what writes a stream in the format of client/sampler/stream.h. Each
+ * metric is of the set that begin() is given for it, whose samples have value for it. */
+static void use_script(struct fixture *f, const char *body)
 {
 	static const char head[] =
 		"#!/usr/bin/env python3\n"
 		"import struct, sys, signal, time\n"
-		"signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
-		"signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 		"gpu = sys.argv[sys.argv.index('--gpu') + 1]\n"
 		"names = sys.argv[sys.argv.index('--metrics') + 1].split(',')\n"
 		"out = sys.stdout.buffer\n"
 		"def message(kind, body):\n"
 		"    out.write(struct.pack('=II', kind, len(body)) + body)\n"
 		"    out.flush()\n"
-		"message(1, struct.pack('=II16Q', 2, len(names), 10000, *15 * [0]) +\n"
-		"        b''.join(n.encode() + b'\\0' for n in [gpu] + names) +\n"
-		"        bytes(len(names)))\n"
+		"def begin(gpu, sets):\n"
+		"    global width\n"
+		"    width = len(sets) // (max(sets) + 1)\n"
+		"    message(1, struct.pack('=II16Q', 2, len(names), 10000, 200000 * max(sets),\n"
+		"                           *14 * [0]) +\n"
+		"            b''.join(n.encode() + b'\\0' for n in [gpu] + names) + bytes(sets))\n"
 		"def varint(n):\n"
 		"    b = b''\n"
 		"    while n > 127:\n"
@@ -354,12 +356,19 @@ static void use_liar(struct fixture *f, const char *body)
 		"first, at = 0, time.time_ns()\n"
 		"def samples(length, n, value=b'\\0', lost=0):\n"
 		"    global first, at\n"
-		"    one = value * len(names)\n"
+		"    one = value * width\n"
 		"    first += lost\n"
 		"    message(2, struct.pack('=QQqII', first, lost, at, n, 0) +\n"
 		"            varint(2 * length) + one + (b'\\0' + one) * (n - 1))\n"
 		"    first += n\n"
-		"    at += n * length\n";
+		"    at += n * length\n"
+		"def turn(to, interval, change):\n"
+		"    global at\n"
+		"    at += change\n"
+		"    message(4, struct.pack('=IIQQ', to, 0, interval, change))\n"
+		"def end():\n"
+		"    message(3, struct.pack('=IIQqQQQQ', 0, 0, 0, at, first, 0, 0, 0) + "
+		"b'\\0\\0')\n";
 	char *text = malloc(sizeof(head) + strlen(body) + 1);
 
 	assert_non_null(text);
@@ -387,11 +396,18 @@ enum { PEAK_MIB = 1200 };
 /* The program runs beside it for some seconds, then somebody has enough. */
 static struct program *lie(struct fixture *f, const char *body)
 {
+	static const char deaf[] = "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
+				   "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+				   "begin(gpu, len(names) * [0])\n";
+	CLEAN_FREE char *text = malloc(sizeof(deaf) + strlen(body) + 1);
 	struct program *client;
 	uint64_t began;
 	long peak;
 
-	use_liar(f, body);
+	assert_non_null(text);
+	strcpy(text, deaf);
+	strcat(text, body);
+	use_script(f, text);
 	client = start_run(f, "400000", NULL, NULL);
 	wait_for_program(client);
 	sleep_ms(5000);
@@ -440,52 +456,7 @@ static void values_that_are_none(void **state)
 
 /* --- several of them ------------------------------------------------------------------------- */
 
-/* A stream of two sets, one a metric, on each of two GPUs. */
-static void use_two(struct fixture *f, const char *body)
-{
-	static const char head[] =
-		"#!/usr/bin/env python3\n"
-		"import struct, sys, time\n"
-		"gpu = sys.argv[sys.argv.index('--gpu') + 1]\n"
-		"names = sys.argv[sys.argv.index('--metrics') + 1].split(',')\n"
-		"out = sys.stdout.buffer\n"
-		"def message(kind, body):\n"
-		"    out.write(struct.pack('=II', kind, len(body)) + body)\n"
-		"    out.flush()\n"
-		"def begin(gpu, sets):\n"
-		"    message(1, struct.pack('=II16Q', 2, 2, 10000, 200000 * max(sets), *14 * [0]) "
-		"+\n"
-		"            b''.join(n.encode() + b'\\0' for n in [gpu] + names) + bytes(sets))\n"
-		"def varint(n):\n"
-		"    b = b''\n"
-		"    while n > 127:\n"
-		"        b += bytes([n & 127 | 128])\n"
-		"        n >>= 7\n"
-		"    return b + bytes([n])\n"
-		"number, at = 0, time.time_ns()\n"
-		"def samples(length, n, lost=0):\n"
-		"    global number, at\n"
-		"    number += lost\n"
-		"    message(2, struct.pack('=QQqII', number, lost, at, n, 0) +\n"
-		"            varint(2 * length) + b'\\0' + b'\\0\\0' * (n - 1))\n"
-		"    number += n\n"
-		"    at += n * length\n"
-		"def turn(to, interval, change):\n"
-		"    global at\n"
-		"    at += change\n"
-		"    message(4, struct.pack('=IIQQ', to, 0, interval, change))\n"
-		"def end():\n"
-		"    message(3, struct.pack('=IIQqQQQQ', 0, 0, 0, at, number, 0, 0, 0) + "
-		"b'\\0\\0')\n";
-	char *text = malloc(sizeof(head) + strlen(body) + 1);
-
-	assert_non_null(text);
-	strcpy(text, head);
-	strcat(text, body);
-	fixture_use_sampler(f, text);
-	free(text);
-}
-
+/* Two metrics, each of a set of its own, on each of two GPUs. */
 static struct program *start_two(struct fixture *f)
 {
 	return fixture_client(f, USER_ANN, "-v", "--mode", "sample", "--metrics", METRICS, "-o",
@@ -503,18 +474,18 @@ static void several_are_told_together(void **state)
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	fixture_start_daemon(f, NULL);
-	use_two(f, "begin(gpu, [0, 1])\n"
-		   "time.sleep(2)\n"
-		   "at = time.time_ns()\n"
-		   "samples(10000, 500)\n"
-		   "turn(1, 200000, 2000000)\n"
-		   "samples(200000, 50, lost=5)\n"
-		   "turn(1, 300000, 0)\n"
-		   "samples(300000, 50)\n"
-		   "turn(0, 10000, 4000000)\n"
-		   "samples(10000, 500, lost=100)\n"
-		   "sys.stdin.read()\n"
-		   "end()\n");
+	use_script(f, "begin(gpu, [0, 1])\n"
+		      "time.sleep(2)\n"
+		      "at = time.time_ns()\n"
+		      "samples(10000, 500)\n"
+		      "turn(1, 200000, 2000000)\n"
+		      "samples(200000, 50, lost=5)\n"
+		      "turn(1, 300000, 0)\n"
+		      "samples(300000, 50)\n"
+		      "turn(0, 10000, 4000000)\n"
+		      "samples(10000, 500, lost=100)\n"
+		      "sys.stdin.read()\n"
+		      "end()\n");
 	client = start_two(f);
 	expect_exit(client, 3);
 	expect_message(client, "; samples lost 210; 6 turns of 2 sets, a change takes 3.00 ms");
@@ -539,7 +510,7 @@ static void one_that_differs_is_refused(void **state)
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	fixture_start_daemon(f, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		use_two(f, rows[i]);
+		use_script(f, rows[i]);
 		client = start_two(f);
 		expect_exit(client, 125);
 		expect_message(client, "the sampler samples another GPU or other metrics");

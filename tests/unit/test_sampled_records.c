@@ -10,6 +10,7 @@
 
 #include "client/cli/kept.h"
 #include "client/cli/sampled.h"
+#include "tests/unit/one_metric.h"
 
 enum {
 	US = 1000,
@@ -22,18 +23,6 @@ enum {
 #define BEGIN INT64_C(1700000000000000000)
 #define BYTES 1e6
 
-static const struct gpuctr_column columns[] = { { "dram__bytes_read.sum", "byte", 0 } };
-static const char *const metrics[] = { "dram__bytes_read.sum" };
-static const struct gpuctr_term terms[] = { { 0, 0, 1 } };
-static const struct gpuctr_plan plan = { .chip = "GH100",
-					 .passes = 1,
-					 .groups = 1,
-					 .columns = columns,
-					 .n_columns = 1,
-					 .metrics = metrics,
-					 .n_metrics = 1,
-					 .terms = terms,
-					 .n_terms = 1 };
 static const struct gpuctr_device devices[GPUS] = { { .index = 0, .uuid = "GPU-0" },
 						    { .index = 1, .uuid = "GPU-1" } };
 static const struct gpuctr_kernel name = { .name = "a", .mangled = "a" };

@@ -16,6 +16,7 @@
 
 #include "client/cli/sampled.h"
 #include "client/cli/waiting.h"
+#include "tests/unit/one_metric.h"
 
 /* Kernels of 100 us, one after the other, in each process. */
 enum {
@@ -31,20 +32,6 @@ enum {
 #define SECOND (INT64_C(1000) * MS)
 #define BEGIN (INT64_C(1700000000) * SECOND)
 
-static const struct gpuctr_column columns[] = { { "dram__bytes_read.sum", "byte", 0 } };
-static const char *const metrics[] = { "dram__bytes_read.sum" };
-static const struct gpuctr_term terms[] = { { 0, 0, 1 } };
-static const struct gpuctr_plan plan = {
-	.chip = "GH100",
-	.passes = 1,
-	.groups = 1,
-	.columns = columns,
-	.n_columns = 1,
-	.metrics = metrics,
-	.n_metrics = 1,
-	.terms = terms,
-	.n_terms = 1,
-};
 static const struct gpuctr_device device = { .index = 0, .uuid = "GPU-0" };
 static const struct gpuctr_kernel kernels[SHAPES] = {
 	{ .name = "a", .mangled = "a" },
