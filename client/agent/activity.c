@@ -31,6 +31,12 @@
  * 11 % with one of the two changed, 8 % with buffers of 1 MiB and a look every 30 ms, of which
  * CUPTI itself takes 7 (H100, CUPTI 2025.3).
  *
+ * A flush that is forced also returns the buffers in which a kernel has not ended. A thread of
+ * CUPTI may just then be at work in such a buffer: a program whose buffers were freed at once died
+ * of it in one of some hundred captures (SIGSEGV in that thread, at the end of a record; H100,
+ * CUPTI 2025.3). So flushes are forced only for what does not come otherwise, and what they return
+ * rests for two seconds before it is used again or freed.
+ *
  * CUPTI measures a range with a kernel of its own, WaitNs. It belongs to no launch of the program,
  * so nobody expects its id; its name is compared as well. */
 
@@ -49,7 +55,10 @@ enum {
 	FLUSH_AHEAD_MS = 500,
 	PAUSE_ENDING_MS = 2, /* where the program or the client waits for the rest */
 	FLUSH_ENDING_MS = 50,
-	UNHEARD_MS = 500, /* without any buffer */
+	STOP_PATIENCE_MS = 400, /* for kernels that have been launched */
+	REST_MS = 2000,
+	REST_LEAST_MS = 200, /* where there are no other buffers */
+	UNHEARD_MS = 500,    /* without any buffer */
 	UNHEARD_MOST_MS = 2000,
 	PAUSE_GRAPHS_MS = 20,
 	GRAPHS_CROWD = GRAPHS_KERNELS_MAX / 4, /* kernels that wait to be told */
@@ -57,10 +66,10 @@ enum {
 
 /* In front of what CUPTI fills, which wants 8 bytes of alignment. */
 struct activity_buffer {
-	struct activity_buffer *next;
+	_Alignas(16) struct activity_buffer *next;
 	size_t bytes; /* that CUPTI may fill */
+	uint64_t returned_ns;
 };
-_Static_assert(sizeof(struct activity_buffer) % 16 == 0, "CUPTI's alignment");
 
 static struct activity *self;
 
@@ -87,18 +96,53 @@ static struct activity_buffer *make_buffer(struct activity *v)
 	return b;
 }
 
+static struct activity_buffer *pop(struct activity_buffer **list)
+{
+	struct activity_buffer *b = *list;
+
+	*list = b ? b->next : NULL;
+	return b;
+}
+
+/* With the lock. One that has rested for so long. */
+static struct activity_buffer *take_rested(struct activity *v, unsigned ms)
+{
+	const struct activity_buffer *b = v->resting;
+
+	return b && clock_now_ns() >= b->returned_ns + ms * CLOCK_NS_PER_MS ? pop(&v->resting)
+									    : NULL;
+}
+
+/* With the lock. */
+static void free_rested(struct activity *v)
+{
+	struct activity_buffer *b;
+
+	while ((b = take_rested(v, REST_MS))) {
+		free(b);
+		v->n_buffers--;
+	}
+}
+
+/* With the lock. NULL: there are enough, or out of memory. Those that rest may be of another kind
+ * of capture. */
+static struct activity_buffer *take_buffer(struct activity *v)
+{
+	bool fits = v->resting && v->resting->bytes == buffer_bytes(v);
+	struct activity_buffer *b = pop(&v->spare);
+
+	b = b || !fits ? b : take_rested(v, REST_MS);
+	b = b ? b : make_buffer(v);
+	return b || !fits ? b : take_rested(v, REST_LEAST_MS);
+}
+
 static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *max_records)
 {
 	struct activity *v = self;
 	struct activity_buffer *b;
 
 	lock_acquire(&v->lock);
-	b = v->spare;
-	if (b) {
-		v->spare = b->next;
-	} else {
-		b = make_buffer(v);
-	}
+	b = take_buffer(v);
 	v->n_given += b != NULL;
 	lock_release(&v->lock);
 	*buffer = b ? (uint8_t *)(b + 1) : NULL;
@@ -106,12 +150,28 @@ static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *ma
 	*max_records = 0;
 }
 
+/* With the lock. The last one is the youngest. */
+static void let_rest(struct activity *v, struct activity_buffer *b)
+{
+	struct activity_buffer **last = &v->resting;
+
+	while (*last) {
+		last = &(*last)->next;
+	}
+	b->next = NULL;
+	b->returned_ns = clock_now_ns();
+	*last = b;
+}
+
 static void keep_buffer(struct activity *v, void *buffer)
 {
 	struct activity_buffer *b = (struct activity_buffer *)buffer - 1;
 
 	lock_acquire(&v->lock);
-	if (v->started && b->bytes == buffer_bytes(v)) {
+	if (v->forcing > 0) {
+		let_rest(v, b);
+		b = NULL;
+	} else if (v->started && b->bytes == buffer_bytes(v)) {
 		b->next = v->spare;
 		v->spare = b;
 		b = NULL;
@@ -213,6 +273,7 @@ static int begin(struct activity *v, const struct profiler *p)
 	}
 	lock_acquire(&v->lock);
 	/* They are still there if tracing could not be stopped. */
+	free_rested(v);
 	r = v->spans.v ? 0 : spans_init(&v->spans, v->patient ? SPANS_BITS_MANY : SPANS_BITS);
 	if (r == 0) {
 		v->profiler = p;
@@ -229,7 +290,7 @@ static int begin(struct activity *v, const struct profiler *p)
 
 static void end(struct activity *v)
 {
-	struct activity_buffer *spare;
+	struct activity_buffer *b;
 
 	LOCK_SCOPE(&v->lock);
 	v->started = false; /* buffers that CUPTI returns from now on are freed */
@@ -237,15 +298,11 @@ static void end(struct activity *v)
 	v->unwatched = (struct unwatched){ 0 };
 	v->tally = (struct tally){ 0 };
 	v->copying = false;
-	spare = v->spare;
-	v->spare = NULL;
-	while (spare) {
-		struct activity_buffer *next = spare->next;
-
-		free(spare);
+	while ((b = pop(&v->spare))) {
+		free(b);
 		v->n_buffers--;
-		spare = next;
 	}
+	free_rested(v);
 	spans_deinit(&v->spans);
 	graphs_deinit(&v->graphs);
 	free(v->copied);
@@ -410,9 +467,47 @@ static void flush(void *argument)
 /* Also the buffers in which a kernel has not ended: the others in it have. */
 static void flush_all(void *argument)
 {
-	const struct activity *v = argument;
+	struct activity *v = argument;
 
+	lock_acquire(&v->lock);
+	v->forcing++;
+	lock_release(&v->lock);
 	v->profiler->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	lock_acquire(&v->lock);
+	v->forcing--;
+	lock_release(&v->lock);
+}
+
+static void trace_nothing(struct activity *v)
+{
+	activity_trace(v, false);
+	if (v->whole) {
+		v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+	}
+}
+
+/* A buffer is given back when all kernels in it have ended. */
+static bool has_unended(struct activity *v)
+{
+	LOCK_SCOPE(&v->lock);
+	return v->n_given > 0;
+}
+
+/* Makes CUPTI give back all buffers: while tracing is off, only those of a kernel that has not
+ * ended within the patience are forced out. */
+static void flush_out(struct activity *v, unsigned patience_ms)
+{
+	const struct timespec pause = { 0, PAUSE_ENDING_MS * CLOCK_NS_PER_MS };
+	uint64_t until_ns = clock_now_ns() + patience_ms * CLOCK_NS_PER_MS;
+
+	flush(v);
+	while (has_unended(v) && clock_now_ns() < until_ns) {
+		nanosleep(&pause, NULL);
+		flush(v);
+	}
+	if (has_unended(v)) {
+		flush_all(v);
+	}
 }
 
 struct pace {
@@ -587,13 +682,6 @@ void activity_hear(struct activity *v)
 	}
 }
 
-/* A buffer is given back when all kernels in it have ended. */
-static bool has_unended(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	return v->n_given > 0;
-}
-
 static void end_unwatched(struct activity *v)
 {
 	LOCK_SCOPE(&v->lock);
@@ -602,19 +690,12 @@ static void end_unwatched(struct activity *v)
 
 void activity_hear_all(struct activity *v, unsigned patience_ms)
 {
-	const struct timespec pause = { 0, PAUSE_ENDING_MS * CLOCK_NS_PER_MS };
-	uint64_t until_ns = clock_now_ns() + patience_ms * CLOCK_NS_PER_MS;
-
 	if (!is_unwatched(v)) {
 		return;
 	}
 	end_unwatched(v);
-	flush(v);
-	while (has_unended(v) && clock_now_ns() < until_ns) {
-		nanosleep(&pause, NULL);
-		flush(v);
-	}
-	flush_all(v);
+	trace_nothing(v);
+	flush_out(v, patience_ms);
 	LOCK_SCOPE(&v->lock);
 	v->unwatched.is_over = true;
 }
@@ -770,11 +851,8 @@ static void stop(void *argument)
 {
 	struct activity *v = argument;
 
-	activity_trace(v, false);
-	if (v->whole) {
-		v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
-	}
-	v->profiler->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	trace_nothing(v);
+	flush_out(v, STOP_PATIENCE_MS);
 	end(v);
 }
 

@@ -76,6 +76,8 @@ struct activity {
 	bool started;
 	bool copying; /* what is wanted, while started */
 	struct activity_buffer *spare;
+	struct activity_buffer *resting; /* the oldest first */
+	unsigned forcing;		 /* threads in a forced flush */
 	size_t n_buffers;
 	uint64_t dropped;	  /* records that CUPTI dropped for lack of room */
 	struct pack_copy *copied; /* not taken yet */

@@ -7,10 +7,12 @@
  *
  * Records gather in one of the user's buffers. A buffer is given back when it is full or flushed,
  * and in both cases only when all its records are complete, GPUCTR_FAKE_ACTIVITY_LATE_MS after they
- * were made. A forced flush gives back incomplete records without times. Any flush waits for the
- * kernels of ranges that were closed. Every GPUCTR_FAKE_ACTIVITY_DROP-th record is dropped. With
- * GPUCTR_FAKE_ACTIVITY_REVERSED a buffer holds its last record first, because the order of records
- * says nothing of the order of launches. */
+ * were made. A forced flush gives back incomplete records without times, and for half a second this
+ * library still reads in the buffers that it gave back: whoever has freed one ends by a signal, and
+ * to hand one in again is a violation. Any flush waits for the kernels of ranges that were closed.
+ * Every GPUCTR_FAKE_ACTIVITY_DROP-th record is dropped. With GPUCTR_FAKE_ACTIVITY_REVERSED a buffer
+ * holds its last record first, because the order of records says nothing of the order of launches.
+ */
 
 #include "tests/fake/left.h"
 #include "tests/fake/profiler.h"
@@ -24,7 +26,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { WAIT_NS = 40500, MAX_FULL = 64, MAX_RECORD = 256 };
+enum { WAIT_NS = 40500, MAX_FULL = 64, MAX_RECORD = 256, MAX_FORCED = 16, FORCED_NS = 500000000 };
 
 struct buffer {
 	uint8_t *data;
@@ -37,7 +39,9 @@ static CUpti_BuffersCallbackRequestFunc request;
 static CUpti_BuffersCallbackCompleteFunc complete;
 static _Atomic bool has_kernels, has_graphs;
 static struct buffer filling, full[MAX_FULL];
-static size_t n_full, n_dropped;
+static struct buffer forced_out[MAX_FORCED]; /* complete_ns: no longer read in from then on */
+static size_t n_full, n_dropped, n_forced;
+static _Atomic bool reads_on;
 static uint64_t n_records;
 static _Atomic uint32_t n_waits;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -133,6 +137,43 @@ static bool take_due(bool with_filling, bool forced, struct buffer *ret)
 	return found;
 }
 
+static void read_on(const struct buffer *given_back)
+{
+	pthread_mutex_lock(&lock);
+	forced_out[n_forced] = *given_back;
+	forced_out[n_forced].complete_ns = now_ns() + FORCED_NS;
+	n_forced = (n_forced + 1) % MAX_FORCED;
+	atomic_store(&reads_on, true);
+	pthread_mutex_unlock(&lock);
+}
+
+static void read_in_forced_out(void)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < MAX_FORCED; i++) {
+		struct buffer *b = &forced_out[i];
+
+		if (b->data && now_ns() < b->complete_ns) {
+			(void)*(volatile uint8_t *)(b->data + b->used - 1);
+			any = true;
+		}
+	}
+	atomic_store(&reads_on, any);
+	pthread_mutex_unlock(&lock);
+}
+
+/* The caller holds the lock. */
+static void check_new(const uint8_t *data)
+{
+	for (size_t i = 0; i < MAX_FORCED; i++) {
+		if (data && forced_out[i].data == data && now_ns() < forced_out[i].complete_ns) {
+			fake_violation("an activity buffer that was forced out is used again");
+		}
+	}
+}
+
 static void give_back(bool with_filling, bool forced)
 {
 	struct buffer b;
@@ -143,6 +184,9 @@ static void give_back(bool with_filling, bool forced)
 		}
 		if (reversed) {
 			reverse(&b);
+		}
+		if (forced) {
+			read_on(&b);
 		}
 		complete(NULL, 0, b.data, b.size, b.used);
 		left_count(LEFT_BUFFERS, -1);
@@ -168,6 +212,7 @@ static bool has_room(void)
 		filling = (struct buffer){ 0 };
 	}
 	request(&filling.data, &filling.size, &max_records);
+	check_new(filling.data);
 	left_count(LEFT_BUFFERS, filling.data != NULL);
 	return filling.data != NULL;
 }
@@ -237,6 +282,9 @@ void activity_executed(CUcontext context, const struct fake_run *run)
 	uint64_t n = run->work.kernels;
 	int gpu;
 
+	if (atomic_load(&reads_on)) {
+		read_in_forced_out();
+	}
 	if (!atomic_load(&has_kernels) || n == 0) { /* a fill is no kernel */
 		return;
 	}

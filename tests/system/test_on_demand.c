@@ -119,6 +119,25 @@ static void a_running_program_is_captured_any_number_of_times(void **state)
 
 /* The daemon would otherwise go on believing in a capture that is freed: it told its holder from
  * memory that was another's by then, and ended. */
+/* CUPTI is at work in buffers that it was forced to return (tests/fake/activity.c). */
+static void a_program_outlives_captures_that_end_within_kernels(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+
+	setenv("GPUCTR_FAKE_ACTIVITY_LATE_MS", "1000", 1);
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	for (int i = 0; i < 4; i++) {
+		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+					"--metrics", "none", "--duration", "0.2", NULL);
+		expect_exit(client, 0);
+	}
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
 static void a_capture_that_is_refused_lets_go_of_its_programs(void **state)
 {
 	struct fixture *f = *state;
@@ -614,6 +633,7 @@ int main(void)
 		SYSTEM_TEST(a_running_program_is_captured_any_number_of_times),
 		SYSTEM_TEST(a_capture_has_a_budget_by_itself),
 		SYSTEM_TEST(a_capture_ends_after_its_duration),
+		SYSTEM_TEST(a_program_outlives_captures_that_end_within_kernels),
 		SYSTEM_TEST(a_capture_that_is_refused_lets_go_of_its_programs),
 		SYSTEM_TEST(who_measures_already_is_named),
 		SYSTEM_TEST(who_is_taken_meanwhile_is_left_out_and_named),

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/agent/activity.h"
 #include "proto/base/clean.h"
@@ -28,10 +29,12 @@ struct fixture {
 
 static struct traced traced[RECORDS_MAX];
 static size_t n_traced, n_dropped;
-static unsigned n_flushes, last_flag, enabled;
+static unsigned n_flushes, last_flag;
+static bool is_enabled[CUPTI_ACTIVITY_KIND_COUNT];
 static CUptiResult refuses[2]; /* kernels, graphs */
 static CUpti_BuffersCallbackRequestFunc request;
 static CUpti_BuffersCallbackCompleteFunc complete;
+static uint8_t *held; /* a buffer that only a forced flush returns */
 
 static CUptiResult fake_register(CUpti_BuffersCallbackRequestFunc a,
 				 CUpti_BuffersCallbackCompleteFunc b)
@@ -45,14 +48,13 @@ static CUptiResult fake_enable(CUpti_ActivityKind kind)
 {
 	bool is_graph = kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
 
-	enabled += refuses[is_graph] == CUPTI_SUCCESS;
+	is_enabled[kind] = is_enabled[kind] || refuses[is_graph] == CUPTI_SUCCESS;
 	return refuses[is_graph];
 }
 
 static CUptiResult fake_disable(CUpti_ActivityKind kind)
 {
-	(void)kind;
-	enabled--;
+	is_enabled[kind] = false;
 	return CUPTI_SUCCESS;
 }
 
@@ -96,6 +98,9 @@ static CUptiResult fake_flush(uint32_t flag)
 		}
 	}
 	complete(NULL, 0, buffer, size, used);
+	if (flag == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED && held) {
+		complete(NULL, 0, held, size, 0);
+	}
 	return CUPTI_SUCCESS;
 }
 
@@ -166,11 +171,22 @@ static void expect_unknown(const struct fixture *f, size_t i)
 	assert_int_equal(f->launches[i].start_ns, 5); /* of the call */
 }
 
+static unsigned enabled(void)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < CUPTI_ACTIVITY_KIND_COUNT; i++) {
+		n += is_enabled[i];
+	}
+	return n;
+}
+
 static struct fixture *fixture_new(void)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
-	n_traced = n_dropped = n_flushes = last_flag = enabled = 0;
+	n_traced = n_dropped = n_flushes = last_flag = 0;
+	memset(is_enabled, 0, sizeof(is_enabled));
 	refuses[0] = refuses[1] = CUPTI_SUCCESS;
 	f->profiler.cuptiActivityRegisterCallbacks = fake_register;
 	f->profiler.cuptiActivityEnable = fake_enable;
@@ -187,7 +203,7 @@ static int setup(void **state)
 	struct fixture *f = fixture_new();
 
 	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
-	assert_int_equal(enabled, 2);
+	assert_int_equal(enabled(), 2);
 	*state = f;
 	return 0;
 }
@@ -197,8 +213,8 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	activity_stop(&f->activity);
-	assert_int_equal(enabled, 0);
-	assert_int_equal(last_flag, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	assert_int_equal(enabled(), 0);
+	assert_int_equal(last_flag, 0); /* all had come */
 	spans_deinit(&f->activity.spans);
 	free(f);
 	return 0;
@@ -228,6 +244,36 @@ static void launches_get_their_kernels_times(void **state)
 	}
 	assert_int_equal(n_flushes, 1); /* nothing was waited for */
 	assert_false(activity_drops(&f->activity));
+}
+
+/* A thread of CUPTI may be at work in it. It is used again for want of others, but not at once. */
+static void what_a_forced_flush_returns_rests(void **state)
+{
+	enum { BUFFERS = 128, BYTES = 64 * 1024, RESTING = 2 /* held, and one of the flush */ };
+	struct fixture *f = *state;
+	uint8_t *buffers[BUFFERS], *none;
+	size_t size, most;
+
+	request(&held, &size, &most);
+	activity_stop(&f->activity);
+	assert_int_equal(last_flag, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	memset(held, 1, BYTES);
+	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
+	for (size_t i = 0; i < BUFFERS - RESTING; i++) {
+		request(&buffers[i], &size, &most);
+		assert_non_null(buffers[i]);
+		assert_ptr_not_equal(buffers[i], held);
+	}
+	request(&none, &size, &most);
+	assert_null(none);
+	nanosleep(&(struct timespec){ 0, 250 * CLOCK_NS_PER_MS }, NULL);
+	request(&buffers[BUFFERS - 2], &size, &most);
+	request(&buffers[BUFFERS - 1], &size, &most);
+	assert_ptr_equal(buffers[BUFFERS - 1], held);
+	held = NULL;
+	for (size_t i = 0; i < BUFFERS; i++) {
+		complete(NULL, 0, buffers[i], size, 0);
+	}
 }
 
 /* CUPTI's own kernel stands in each range: left out by its name, too. */
@@ -330,11 +376,11 @@ static void nothing_is_called_while_a_kernel_is_under_way(void **state)
 	expect_unknown(f, 0);
 	activity_stop(&f->activity);
 	assert_int_equal(n_flushes, 0);
-	assert_int_equal(enabled, 2);
+	assert_int_equal(enabled(), 2);
 	quiet = true;
 	activity_stop(&f->activity);
 	assert_int_equal(n_flushes, 1);
-	assert_int_equal(enabled, 0);
+	assert_int_equal(enabled(), 0);
 	f->activity.while_quiet = NULL;
 }
 
@@ -380,7 +426,7 @@ static void copies_are_taken_and_patience_is_long(void **state)
 	(void)state;
 	f->activity.copies = f->activity.patient = true;
 	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
-	assert_int_equal(enabled, 4);
+	assert_int_equal(enabled(), 4);
 	launch(f, 1, GPUCTR_LAUNCH_KERNEL);
 	trace_copy(1, CUPTI_ACTIVITY_KIND_MEMSET, 4096, 100);
 	trace_copy(1, CUPTI_ACTIVITY_KIND_MEMCPY, 8192, 200);
@@ -426,7 +472,7 @@ static void copies_are_taken_and_patience_is_long(void **state)
 	assert_true(v[1].start_ns == 620 && v[1].duration_ns == 20);
 	free(v);
 	activity_stop(&f->activity);
-	assert_int_equal(enabled, 0);
+	assert_int_equal(enabled(), 0);
 	trace_copy(n_flushes + 1, CUPTI_ACTIVITY_KIND_MEMSET, 4096, 500);
 	fake_flush(0); /* after the end: not of the next capture */
 	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
@@ -453,14 +499,14 @@ static struct fixture *start_nodes(void)
 	f->activity.patient = f->activity.copies = true;
 	f->activity.name_kernel = name_kernel;
 	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
-	assert_int_equal(enabled, 3); /* no whole graphs */
+	assert_int_equal(enabled(), 3); /* no whole graphs */
 	return f;
 }
 
 static void stop_nodes(struct fixture *f)
 {
 	activity_stop(&f->activity);
-	assert_int_equal(enabled, 0);
+	assert_int_equal(enabled(), 0);
 	free(f);
 }
 
@@ -640,7 +686,7 @@ static void graphs_can_be_traced_whole_after_all(void **state)
 
 	(void)state;
 	assert_true(activity_want_whole_graphs(&f->activity));
-	assert_int_equal(enabled, 4);
+	assert_int_equal(enabled(), 4);
 	assert_false(activity_want_whole_graphs(&f->activity)); /* they are */
 	launch_graph(f, 1, 0x100);
 	trace_graph(1, 1, 100, 1100);
@@ -939,6 +985,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(launches_get_their_kernels_times),
+		TEST(what_a_forced_flush_returns_rests),
 		TEST(cuptis_own_kernel_is_left_out),
 		TEST(late_records_are_waited_for),
 		TEST(what_never_comes_is_unknown),
