@@ -486,6 +486,16 @@ static uint64_t missing(const struct session *s, int64_t start_ns)
 	return n > 0 ? n : 1;
 }
 
+/* Does the sample that begins then follow the last one? CUPTI sets its clock right every 4 s, so a
+ * sample may seem to begin some 0.1 us before the last one has ended, or after. */
+static bool follows(const struct session *s, int64_t start_ns)
+{
+	int64_t most_ns = (int64_t)s->set->interval_ns / 4;
+
+	return !s->turned && s->end_ns != 0 && start_ns > s->end_ns - most_ns &&
+	       start_ns < s->end_ns + most_ns;
+}
+
 static CUptiResult take_sample(struct session *s, size_t i, struct sampler_writer *w)
 {
 	CUpti_PmSampling_CounterData_GetSampleInfo_Params p = {
@@ -502,6 +512,7 @@ static CUptiResult take_sample(struct session *s, size_t i, struct sampler_write
 	if (result != CUPTI_SUCCESS) {
 		return result;
 	}
+	start_ns = follows(s, start_ns) ? s->end_ns : start_ns;
 	if (s->skips || end_ns <= start_ns || start_ns < s->end_ns) {
 		s->skips = false;
 		return CUPTI_SUCCESS;

@@ -38,6 +38,8 @@ enum {
 	NONSENSE = 1234567,
 };
 
+enum { CLOCK_DECODES = 7, CLOCK_AHEAD_NS = 100 }; /* between two corrections; by so much */
+
 #define SECOND_NS UINT64_C(1000000000)
 
 struct CUpti_PmSampling_Object {
@@ -50,10 +52,11 @@ struct CUpti_PmSampling_Object {
 	size_t image_bytes;
 	uint64_t interval_ns, capacity; /* of the hardware's buffer, in samples */
 
-	uint64_t origin_ns;		       /* where sample 1 begins */
-	uint64_t before_ns;		       /* where sample 0 begins */
-	uint64_t stop_ns;		       /* 0: never stopped */
-	uint64_t next;			       /* sample to be decoded */
+	uint64_t origin_ns; /* where sample 1 begins */
+	uint64_t before_ns; /* where sample 0 begins */
+	uint64_t stop_ns;   /* 0: never stopped */
+	uint64_t next;	    /* sample to be decoded */
+	uint64_t decodes;
 	uint64_t done;			       /* of fake_done_take() */
 	struct fake_work waiting[MAX_WAITING]; /* a ring, from next on */
 };
@@ -396,13 +399,15 @@ static void take_done(struct CUpti_PmSampling_Object *p)
 	}
 }
 
+/* The clock of samples is set right now and then, forth and back. */
 static void write_sample(struct CUpti_PmSampling_Object *p, struct data_image *image)
 {
 	struct fake_work *w = &p->waiting[p->next % MAX_WAITING];
 	struct data_range *range = &image->range[image->count++];
+	uint64_t ahead_ns = p->decodes / CLOCK_DECODES % 2 ? CLOCK_AHEAD_NS : 0;
 
-	range->begin_ns = begin_of(p, p->next);
-	range->end_ns = begin_of(p, p->next + 1);
+	range->begin_ns = begin_of(p, p->next) - ahead_ns;
+	range->end_ns = begin_of(p, p->next + 1) - ahead_ns;
 	range->work = *w;
 	range->work.time_ns = range->end_ns - range->begin_ns;
 	range->passes_done = 1;
@@ -455,6 +460,7 @@ CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params *params
 		return leave(p, CUPTI_ERROR_OUT_OF_MEMORY);
 	}
 	take_done(p);
+	p->decodes++;
 	had = image->count;
 	while (image->count < image->capacity && begin_of(p, p->next + 1) <= until_ns) {
 		write_sample(p, image);
