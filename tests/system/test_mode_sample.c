@@ -3,9 +3,9 @@
 
 #include <math.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "tests/system/figures.h"
 #include "tests/system/lines.h"
 #include "tests/system/on_demand.h"
 #include "tests/system/query.h"
@@ -16,7 +16,7 @@
 /* Kernels of 10 to 130 us, of 13 shapes, one each 400 us. */
 #define WORK "--grids", "13", "--blocks", "6000", "--sleep-us", "400"
 
-enum { KERNELS = 2000, READ_BYTES = 16 };
+enum { KERNELS = 2000 };
 
 static int setup(void **state)
 {
@@ -27,49 +27,6 @@ static int setup(void **state)
 }
 
 #define SAMPLE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
-
-static double bytes_of(const char *line)
-{
-	return READ_BYTES * line_number_at(line, "grid", 0) * line_number_at(line, "block", 0);
-}
-
-static double error_of(const char *line)
-{
-	return line_number(strstr(line, "\"errors\":"), "dram__bytes_read.sum");
-}
-
-static bool has_value(const char *line)
-{
-	return !strstr(line, "\"metrics\":{\"dram__bytes_read.sum\":null");
-}
-
-struct figures {
-	size_t known, within; /* of three told errors */
-	double told, true_bytes;
-};
-
-static struct figures look_at(const char *path)
-{
-	struct figures f = { 0 };
-	struct lines l;
-
-	lines_load(&l, path);
-	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
-		const char *line = lines_at(&l, "kernel", i);
-		double value;
-
-		assert_non_null(strstr(line, "\"sampled\":true"));
-		if (has_value(line)) {
-			value = line_number(line, "dram__bytes_read.sum");
-			f.known++;
-			f.within += fabs(value - bytes_of(line)) <= 3 * error_of(line);
-			f.told += value;
-			f.true_bytes += bytes_of(line);
-		}
-	}
-	lines_deinit(&l);
-	return f;
-}
 
 static struct program *start_run(struct fixture *f, const char *option, const char *value)
 {
@@ -82,13 +39,13 @@ static struct program *start_run(struct fixture *f, const char *option, const ch
 
 static void expect_values(struct fixture *f)
 {
-	struct figures g = look_at(fixture_path(f, "records"));
+	struct figures g = figures_of(fixture_path(f, "records"));
 
 	print_message("%zu of %d kernels have values, %zu within three errors; total %+.3f %%\n",
-		      g.known, KERNELS, g.within, 100 * (g.told / g.true_bytes - 1));
+		      g.known, KERNELS, g.within, 100 * (g.told / g.true_sum - 1));
 	assert_true(g.known >= KERNELS * 95 / 100);
 	assert_true(g.within >= g.known * 99 / 100);
-	assert_true(fabs(g.told / g.true_bytes - 1) < 0.005);
+	assert_true(fabs(g.told / g.true_sum - 1) < 0.005);
 }
 
 static void each_kernel_has_its_value_and_its_error(void **state)
@@ -239,7 +196,7 @@ static void ranges_may_be_opened_late(void **state)
 		const char *line = lines_at(&l, "kernel", i);
 		bool in_range = strstr(line, "\"message\":\"late\"") != NULL;
 
-		assert_true(has_value(line));
+		assert_null(strstr(line, "\"metrics\":{\"dram__bytes_read.sum\":null"));
 		unwatched += strstr(line, "\"thread\":null") != NULL;
 		late += in_range;
 		assert_true(!in_range || !strstr(line, "\"thread\":null"));
@@ -262,12 +219,12 @@ static void lost_kernels_of_graphs_are_gaps(void **state)
 	client = start_graphs(f);
 	expect_exit(client, 0);
 	expect_message(client, "kernels of CUDA graphs among them are in no record");
-	g = look_at(fixture_path(f, "records"));
+	g = figures_of(fixture_path(f, "records"));
 	print_message("%zu have values, %zu within three errors; total %+.3f %%\n", g.known,
-		      g.within, 100 * (g.told / g.true_bytes - 1));
+		      g.within, 100 * (g.told / g.true_sum - 1));
 	assert_true(g.known >= KERNELS / 2);
 	assert_true(g.within >= g.known * 99 / 100);
-	assert_true(fabs(g.told / g.true_bytes - 1) < 0.005);
+	assert_true(fabs(g.told / g.true_sum - 1) < 0.005);
 }
 
 /* Wherever they are told. */
@@ -342,7 +299,7 @@ static void an_ordinary_user_samples(void **state)
 	fixture_start_daemon(f, NULL);
 	client = start_run(f, "--nvtx", NULL);
 	expect_exit(client, 3);
-	assert_true(look_at(fixture_path(f, "records")).known > 0);
+	assert_true(figures_of(fixture_path(f, "records")).known > 0);
 	expect_no_objects(f);
 }
 
@@ -363,7 +320,7 @@ static void a_program_that_runs_is_sampled(void **state)
 					fixture_path(f, "records"), NULL);
 		expect_exit(client, 0);
 		expect_message(client, "values are SAMPLED");
-		g = look_at(fixture_path(f, "records"));
+		g = figures_of(fixture_path(f, "records"));
 		assert_true(g.known > 500);
 		assert_true(g.within >= g.known * 98 / 100);
 		expect_no_objects(f);
@@ -377,161 +334,6 @@ static void expect_refused(struct program *client, const char *text)
 	expect_exit(client, 125);
 	expect_output(client, "");
 	expect_message(client, text);
-}
-
-static int in_order(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* In which no kernel runs whose record has this text, in seconds. NAN: there are few. */
-static double longest_pause(const char *path, const char *text)
-{
-	double *starts, longest = 0;
-	struct lines l;
-	size_t n = 0;
-
-	lines_load(&l, path);
-	starts = calloc(lines_count(&l, "kernel"), sizeof(*starts));
-	assert_non_null(starts);
-	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
-		const char *line = lines_at(&l, "kernel", i);
-
-		if (strstr(line, text)) {
-			starts[n++] = line_number(line, "start_ns");
-		}
-	}
-	lines_deinit(&l);
-	qsort(starts, n, sizeof(*starts), in_order);
-	for (size_t i = 1; i < n; i++) {
-		longest = fmax(longest, (starts[i] - starts[i - 1]) / 1e9);
-	}
-	free(starts);
-	return n > 1000 ? longest : NAN;
-}
-
-/* 20,000 launches a second and more, with kernels of 1 to 9 us. Sleeping takes 50 us more by
- * default. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PAUSE_US "3" /* its launches take longer */
-#else
-#define PAUSE_US "15"
-#endif
-static struct program *start_waiting(struct fixture *f, const char *option, const char *value)
-{
-	struct program *p;
-
-	prctl(PR_SET_TIMERSLACK, 1000); /* is inherited */
-	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "4000000", "--grids",
-			   "13", "--blocks", "400", "--sleep-us", PAUSE_US, option, value, NULL);
-	prctl(PR_SET_TIMERSLACK, 0);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	return p;
-}
-
-static struct program *capture_three_seconds(struct fixture *f, const struct program *p,
-					     const char *option)
-{
-	return fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode", "sample",
-			      "--metrics", "dram__bytes_read.sum", "--duration", "3", "--format",
-			      "jsonl", "-f", "--output", fixture_path(f, "records"), "-o",
-			      fixture_path(f, "run.gpuctr"), option, NULL);
-}
-
-/* The capture of a program that launches fast enough for that: not where the machine is busy. */
-static struct program *capture_with_rests(struct fixture *f, const char *option, const char *value,
-					  struct program **ret_program)
-{
-	struct program *client;
-	bool rests = false;
-
-	for (int i = 0; i < 5 && !rests; i++) {
-		*ret_program = start_waiting(f, option, value);
-		client = capture_three_seconds(f, *ret_program, NULL);
-		expect_exit(client, 0);
-		rests = count_text(client->err, "; not recorded for ") > 0;
-		if (!rests) {
-			program_kill(*ret_program, SIGKILL);
-		}
-	}
-	assert_true(rests);
-	return client;
-}
-
-/* Records of all kernels would slow it. */
-static void tracing_rests_while_a_program_waits_for_launches(void **state)
-{
-	struct fixture *f = *state;
-	struct program *p, *client;
-	struct figures g;
-
-	fixture_start_daemon(f, NULL);
-	client = capture_with_rests(f, NULL, NULL, &p);
-	expect_message(client, "--every-kernel records all");
-	assert_true(longest_pause(fixture_path(f, "records"), "") > 0.2);
-	g = look_at(fixture_path(f, "records"));
-	print_message("%zu kernels have values, %zu within three errors; total %+.3f %%\n", g.known,
-		      g.within, 100 * (g.told / g.true_bytes - 1));
-	assert_true(g.known > 10000);
-	assert_true(g.within >= g.known * 97 / 100);
-	assert_true(fabs(g.told / g.true_bytes - 1) < 0.01);
-	client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), "--attribute",
-				NULL);
-	expect_exit(client, 0);
-	expect_in_output(client, "; not recorded for ");
-	client = capture_three_seconds(f, p, "--every-kernel");
-	expect_exit(client, 0);
-	expect_no_message(client, "not recorded for");
-	assert_true(longest_pause(fixture_path(f, "records"), "") < 0.2);
-	expect_running(p);
-	program_kill(p, SIGKILL);
-	expect_refused(fixture_client(f, USER_ANN, "capture", "--all", "--every-kernel", "--mode",
-				      "range", NULL),
-		       "--every-kernel is of --mode sample");
-}
-
-/* Each kernel of a range is wanted. Where the machine is slow, the first one may come too late. */
-static void tracing_goes_on_from_the_first_range_on(void **state)
-{
-	struct fixture *f = *state;
-	struct program *p;
-	double pause = NAN;
-
-	fixture_start_daemon(f, NULL);
-	for (int i = 0; i < 5 && isnan(pause); i++) {
-		capture_with_rests(f, "--nvtx-from", "50000", &p);
-		pause = longest_pause(fixture_path(f, "records"), "\"message\":\"late\"");
-		program_kill(p, SIGKILL);
-	}
-	assert_true(pause < 0.2);
-}
-
-/* Of a metric that has so much for each thread. */
-static struct figures look_at_metric(const char *path, const char *metric, double of_thread)
-{
-	struct figures f = { 0 };
-	struct lines l;
-	char null[100];
-
-	snprintf(null, sizeof(null), "\"%s\":null", metric);
-	lines_load(&l, path);
-	for (size_t i = 0; i < l.all.n; i++) {
-		const char *line = l.all.v[i];
-		double truth;
-
-		if (line_is(line, "kernel") && !strstr(line, null)) {
-			truth = of_thread * bytes_of(line) / READ_BYTES;
-			f.known++;
-			f.within += fabs(line_number(line, metric) - truth) <=
-				    3 * line_number(strstr(line, "\"errors\":"), metric);
-			f.told += line_number(line, metric);
-			f.true_bytes += truth;
-		}
-	}
-	lines_deinit(&l);
-	return f;
 }
 
 /* Five metrics, of which the hardware counts four at a time, and those of SMs more slowly. */
@@ -559,15 +361,14 @@ static void metrics_of_several_passes_take_turns(void **state)
 	expect_message(client, "6,000 kernels seen in 1 process: 6,000 measured, 0 dropped");
 	expect_message(client, "turns of 3 sets, a change takes ");
 	for (size_t i = 0; i < sizeof(metrics) / sizeof(*metrics); i++) {
-		g = look_at_metric(fixture_path(f, "records"), metrics[i].name,
-				   metrics[i].of_thread);
+		g = figures_of_metric(fixture_path(f, "records"), metrics[i].name,
+				      metrics[i].of_thread);
 		print_message("%s: %zu of 6000 kernels have values, %zu within three errors; total "
 			      "%+.3f %%\n",
-			      metrics[i].name, g.known, g.within,
-			      100 * (g.told / g.true_bytes - 1));
+			      metrics[i].name, g.known, g.within, 100 * (g.told / g.true_sum - 1));
 		assert_true(g.known >= 6000 * (i == 1 ? 80 : 95) / 100);
 		assert_true(g.within >= g.known * 98 / 100);
-		assert_true(fabs(g.told / g.true_bytes - 1) < (i == 1 ? 0.03 : 0.01));
+		assert_true(fabs(g.told / g.true_sum - 1) < (i == 1 ? 0.03 : 0.01));
 	}
 	expect_no_objects(f);
 }
@@ -589,7 +390,7 @@ static void a_slow_sampler_samples_less_often(void **state)
 				"8000", WORK, NULL);
 	expect_exit(client, 0);
 	expect_message(client, "turns of 2 sets, a change takes ");
-	g = look_at(fixture_path(f, "records"));
+	g = figures_of(fixture_path(f, "records"));
 	print_message("%zu of 8000 kernels have values, %zu within three errors\n", g.known,
 		      g.within);
 	assert_true(g.known >= 8000 / 2);
@@ -653,7 +454,7 @@ static void the_program_runs_on_without_its_sampler(void **state)
 	expect_output(client, "done 2000\n");
 	expect_message(client, "the sampler of GPU");
 	expect_message(client, "the program runs on, no longer measured");
-	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
+	assert_true(figures_of(fixture_path(f, "records")).known > KERNELS / 4);
 }
 
 static void the_program_runs_on_without_its_daemon(void **state)
@@ -671,7 +472,7 @@ static void the_program_runs_on_without_its_daemon(void **state)
 	expect_exit(client, 3);
 	expect_output(client, "done 2000\n");
 	expect_message(client, "the daemon is gone: the program runs on, no longer measured");
-	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
+	assert_true(figures_of(fixture_path(f, "records")).known > KERNELS / 4);
 }
 
 /* Records have their values at the end, which may be one that nobody waits for. */
@@ -696,7 +497,7 @@ static void who_gives_up_keeps_what_has_come(void **state)
 	expect_exit(client, 3);
 	expect_message(client, "interrupted: what was still on its way is lost");
 	kill(front, SIGCONT);
-	assert_true(look_at(fixture_path(f, "records")).known > KERNELS / 4);
+	assert_true(figures_of(fixture_path(f, "records")).known > KERNELS / 4);
 }
 
 /* A sampler of one metric where two were asked for. */
@@ -789,8 +590,6 @@ int main(void)
 		SAMPLE_TEST(launches_left_out_take_part),
 		SAMPLE_TEST(an_ordinary_user_samples),
 		SAMPLE_TEST(a_program_that_runs_is_sampled),
-		SAMPLE_TEST(tracing_rests_while_a_program_waits_for_launches),
-		SAMPLE_TEST(tracing_goes_on_from_the_first_range_on),
 		SAMPLE_TEST(metrics_of_several_passes_take_turns),
 		SAMPLE_TEST(a_slow_sampler_samples_less_often),
 		SAMPLE_TEST(what_cannot_be_sampled_is_refused_as_a_whole),

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/figures.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/system/lines.h"
+#include "tests/unit/unit.h"
+
+struct figures figures_of_metric(const char *path, const char *metric, double of_thread)
+{
+	struct figures f = { 0 };
+	struct lines l;
+	char null[100];
+
+	snprintf(null, sizeof(null), "\"%s\":null", metric);
+	lines_load(&l, path);
+	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
+		const char *line = lines_at(&l, "kernel", i);
+		double truth, value;
+
+		assert_non_null(strstr(line, "\"sampled\":true"));
+		if (!strstr(line, null)) {
+			truth = of_thread * line_number_at(line, "grid", 0) *
+				line_number_at(line, "block", 0);
+			value = line_number(line, metric);
+			f.known++;
+			f.within += fabs(value - truth) <=
+				    3 * line_number(strstr(line, "\"errors\":"), metric);
+			f.told += value;
+			f.true_sum += truth;
+		}
+	}
+	lines_deinit(&l);
+	return f;
+}
+
+struct figures figures_of(const char *path)
+{
+	return figures_of_metric(path, "dram__bytes_read.sum", 16);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Values from samples, against what the fakes' kernels do: so much for each thread
+ * (tests/fake/README.md). */
+
+#include <stddef.h>
+
+struct figures {
+	size_t known, within; /* of three told errors */
+	double told, true_sum;
+};
+
+/* Of a stream of records, whose kernels must all be labelled as sampled. */
+struct figures figures_of_metric(const char *path, const char *metric, double of_thread);
+
+/* The same of the bytes read. */
+struct figures figures_of(const char *path);

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "tests/system/figures.h"
+#include "tests/system/lines.h"
+#include "tests/system/on_demand.h"
+
+/* A capture of a program that waits for its launches: tracing rests for a part of the time. */
+
+static int setup(void **state)
+{
+	int r = fixture_setup(state);
+
+	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
+	return r;
+}
+
+#define RESTS_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
+
+static int in_order(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* In which no kernel runs whose record has this text, in seconds. NAN: there are few. */
+static double longest_pause(const char *path, const char *text)
+{
+	double *starts, longest = 0;
+	struct lines l;
+	size_t n = 0;
+
+	lines_load(&l, path);
+	starts = calloc(lines_count(&l, "kernel"), sizeof(*starts));
+	assert_non_null(starts);
+	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
+		const char *line = lines_at(&l, "kernel", i);
+
+		if (strstr(line, text)) {
+			starts[n++] = line_number(line, "start_ns");
+		}
+	}
+	lines_deinit(&l);
+	qsort(starts, n, sizeof(*starts), in_order);
+	for (size_t i = 1; i < n; i++) {
+		longest = fmax(longest, (starts[i] - starts[i - 1]) / 1e9);
+	}
+	free(starts);
+	return n > 1000 ? longest : NAN;
+}
+
+/* 20,000 launches a second and more, with kernels of 1 to 9 us. Sleeping takes 50 us more by
+ * default. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PAUSE_US "3" /* its launches take longer */
+#else
+#define PAUSE_US "15"
+#endif
+static struct program *start_waiting(struct fixture *f, const char *option, const char *value)
+{
+	struct program *p;
+
+	prctl(PR_SET_TIMERSLACK, 1000); /* is inherited */
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "4000000", "--grids",
+			   "13", "--blocks", "400", "--sleep-us", PAUSE_US, option, value, NULL);
+	prctl(PR_SET_TIMERSLACK, 0);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	return p;
+}
+
+static struct program *capture_three_seconds(struct fixture *f, const struct program *p,
+					     const char *option)
+{
+	return fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode", "sample",
+			      "--metrics", "dram__bytes_read.sum", "--duration", "3", "--format",
+			      "jsonl", "-f", "--output", fixture_path(f, "records"), "-o",
+			      fixture_path(f, "run.gpuctr"), option, NULL);
+}
+
+/* The capture of a program that launches fast enough for that: not where the machine is busy. */
+static struct program *capture_with_rests(struct fixture *f, const char *option, const char *value,
+					  struct program **ret_program)
+{
+	struct program *client;
+	bool rests = false;
+
+	for (int i = 0; i < 5 && !rests; i++) {
+		*ret_program = start_waiting(f, option, value);
+		client = capture_three_seconds(f, *ret_program, NULL);
+		expect_exit(client, 0);
+		rests = count_text(client->err, "; not recorded for ") > 0;
+		if (!rests) {
+			program_kill(*ret_program, SIGKILL);
+		}
+	}
+	assert_true(rests);
+	return client;
+}
+
+/* Records of all kernels would slow it. */
+static void tracing_rests_while_a_program_waits_for_launches(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+	struct figures g;
+
+	fixture_start_daemon(f, NULL);
+	client = capture_with_rests(f, NULL, NULL, &p);
+	expect_message(client, "--every-kernel records all");
+	assert_true(longest_pause(fixture_path(f, "records"), "") > 0.2);
+	g = figures_of(fixture_path(f, "records"));
+	print_message("%zu kernels have values, %zu within three errors; total %+.3f %%\n", g.known,
+		      g.within, 100 * (g.told / g.true_sum - 1));
+	assert_true(g.known > 10000);
+	assert_true(g.within >= g.known * 97 / 100);
+	assert_true(fabs(g.told / g.true_sum - 1) < 0.01);
+	client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), "--attribute",
+				NULL);
+	expect_exit(client, 0);
+	expect_in_output(client, "; not recorded for ");
+	client = capture_three_seconds(f, p, "--every-kernel");
+	expect_exit(client, 0);
+	expect_no_message(client, "not recorded for");
+	assert_true(longest_pause(fixture_path(f, "records"), "") < 0.2);
+	expect_running(p);
+	program_kill(p, SIGKILL);
+	client = fixture_client(f, USER_ANN, "capture", "--all", "--every-kernel", "--mode",
+				"range", NULL);
+	expect_exit(client, 125);
+	expect_message(client, "--every-kernel is of --mode sample");
+}
+
+/* Each kernel of a range is wanted. Where the machine is slow, the first one may come too late. */
+static void tracing_goes_on_from_the_first_range_on(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+	double pause = NAN;
+
+	fixture_start_daemon(f, NULL);
+	for (int i = 0; i < 5 && isnan(pause); i++) {
+		capture_with_rests(f, "--nvtx-from", "50000", &p);
+		pause = longest_pause(fixture_path(f, "records"), "\"message\":\"late\"");
+		program_kill(p, SIGKILL);
+	}
+	assert_true(pause < 0.2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RESTS_TEST(tracing_rests_while_a_program_waits_for_launches),
+		RESTS_TEST(tracing_goes_on_from_the_first_range_on),
+	};
+
+	return SYSTEM_RUN(tests);
+}
