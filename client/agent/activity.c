@@ -56,130 +56,24 @@ enum {
 	PAUSE_ENDING_MS = 2, /* where the program or the client waits for the rest */
 	FLUSH_ENDING_MS = 50,
 	STOP_PATIENCE_MS = 400, /* for kernels that have been launched */
-	REST_MS = 2000,
-	REST_LEAST_MS = 200, /* where there are no other buffers */
-	UNHEARD_MS = 500,    /* without any buffer */
+	UNHEARD_MS = 500,	/* without any buffer */
 	UNHEARD_MOST_MS = 2000,
 	PAUSE_GRAPHS_MS = 20,
 	GRAPHS_CROWD = GRAPHS_KERNELS_MAX / 4, /* kernels that wait to be told */
-};
-
-/* In front of what CUPTI fills, which wants 8 bytes of alignment. */
-struct activity_buffer {
-	_Alignas(16) struct activity_buffer *next;
-	size_t bytes; /* that CUPTI may fill */
-	uint64_t returned_ns;
 };
 
 static struct activity *self;
 
 /* --- buffers --- */
 
-static size_t buffer_bytes(const struct activity *v)
-{
-	return v->patient ? BUFFER_AHEAD_BYTES : BUFFER_BYTES;
-}
-
-/* With the lock. NULL: there are enough, or out of memory. */
-static struct activity_buffer *make_buffer(struct activity *v)
-{
-	size_t bytes = buffer_bytes(v);
-	struct activity_buffer *b = NULL;
-
-	if (v->n_buffers < (v->patient ? BUFFERS_AHEAD_MAX : BUFFERS_MAX)) {
-		b = malloc(sizeof(*b) + bytes);
-	}
-	if (b) {
-		b->bytes = bytes;
-		v->n_buffers++;
-	}
-	return b;
-}
-
-static struct activity_buffer *pop(struct activity_buffer **list)
-{
-	struct activity_buffer *b = *list;
-
-	*list = b ? b->next : NULL;
-	return b;
-}
-
-/* With the lock. One that has rested for so long. */
-static struct activity_buffer *take_rested(struct activity *v, unsigned ms)
-{
-	const struct activity_buffer *b = v->resting;
-
-	return b && clock_now_ns() >= b->returned_ns + ms * CLOCK_NS_PER_MS ? pop(&v->resting)
-									    : NULL;
-}
-
-/* With the lock. */
-static void free_rested(struct activity *v)
-{
-	struct activity_buffer *b;
-
-	while ((b = take_rested(v, REST_MS))) {
-		free(b);
-		v->n_buffers--;
-	}
-}
-
-/* With the lock. NULL: there are enough, or out of memory. Those that rest may be of another kind
- * of capture. */
-static struct activity_buffer *take_buffer(struct activity *v)
-{
-	bool fits = v->resting && v->resting->bytes == buffer_bytes(v);
-	struct activity_buffer *b = pop(&v->spare);
-
-	b = b || !fits ? b : take_rested(v, REST_MS);
-	b = b ? b : make_buffer(v);
-	return b || !fits ? b : take_rested(v, REST_LEAST_MS);
-}
-
 static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *max_records)
 {
 	struct activity *v = self;
-	struct activity_buffer *b;
 
-	lock_acquire(&v->lock);
-	b = take_buffer(v);
-	v->n_given += b != NULL;
-	lock_release(&v->lock);
-	*buffer = b ? (uint8_t *)(b + 1) : NULL;
-	*size = b ? b->bytes : 0;
+	LOCK_SCOPE(&v->lock);
+	*buffer = buffers_give(&v->buffers);
+	*size = *buffer ? v->buffers.bytes : 0;
 	*max_records = 0;
-}
-
-/* With the lock. The last one is the youngest. */
-static void let_rest(struct activity *v, struct activity_buffer *b)
-{
-	struct activity_buffer **last = &v->resting;
-
-	while (*last) {
-		last = &(*last)->next;
-	}
-	b->next = NULL;
-	b->returned_ns = clock_now_ns();
-	*last = b;
-}
-
-static void keep_buffer(struct activity *v, void *buffer)
-{
-	struct activity_buffer *b = (struct activity_buffer *)buffer - 1;
-
-	lock_acquire(&v->lock);
-	if (v->forcing > 0) {
-		let_rest(v, b);
-		b = NULL;
-	} else if (v->started && b->bytes == buffer_bytes(v)) {
-		b->next = v->spare;
-		v->spare = b;
-		b = NULL;
-	} else {
-		v->n_buffers--;
-	}
-	lock_release(&v->lock);
-	free(b);
 }
 
 bool activity_has_graphs(struct activity *v)
@@ -250,12 +144,11 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 	lock_acquire(&v->lock);
 	v->dropped += dropped;
 	v->has_come = true;
-	v->n_given--;
 	if (dropped > 0) {
 		records_note_dropped(v, dropped);
 	}
+	buffers_take_back(&v->buffers, buffer);
 	lock_release(&v->lock);
-	keep_buffer(v, buffer);
 	if (!crowded && activity_is_crowded(v)) {
 		tell_crowd(v);
 	}
@@ -273,7 +166,8 @@ static int begin(struct activity *v, const struct profiler *p)
 	}
 	lock_acquire(&v->lock);
 	/* They are still there if tracing could not be stopped. */
-	free_rested(v);
+	buffers_begin(&v->buffers, v->patient ? BUFFER_AHEAD_BYTES : BUFFER_BYTES,
+		      v->patient ? BUFFERS_AHEAD_MAX : BUFFERS_MAX);
 	r = v->spans.v ? 0 : spans_init(&v->spans, v->patient ? SPANS_BITS_MANY : SPANS_BITS);
 	if (r == 0) {
 		v->profiler = p;
@@ -290,19 +184,13 @@ static int begin(struct activity *v, const struct profiler *p)
 
 static void end(struct activity *v)
 {
-	struct activity_buffer *b;
-
 	LOCK_SCOPE(&v->lock);
 	v->started = false; /* buffers that CUPTI returns from now on are freed */
 	v->expected = 0;
 	v->unwatched = (struct unwatched){ 0 };
 	v->tally = (struct tally){ 0 };
 	v->copying = false;
-	while ((b = pop(&v->spare))) {
-		free(b);
-		v->n_buffers--;
-	}
-	free_rested(v);
+	buffers_end(&v->buffers);
 	spans_deinit(&v->spans);
 	graphs_deinit(&v->graphs);
 	free(v->copied);
@@ -470,11 +358,11 @@ static void flush_all(void *argument)
 	struct activity *v = argument;
 
 	lock_acquire(&v->lock);
-	v->forcing++;
+	v->buffers.forcing++;
 	lock_release(&v->lock);
 	v->profiler->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	lock_acquire(&v->lock);
-	v->forcing--;
+	v->buffers.forcing--;
 	lock_release(&v->lock);
 }
 
@@ -490,7 +378,7 @@ static void trace_nothing(struct activity *v)
 static bool has_unended(struct activity *v)
 {
 	LOCK_SCOPE(&v->lock);
-	return v->n_given > 0;
+	return v->buffers.n_given > 0;
 }
 
 /* Makes CUPTI give back all buffers: while tracing is off, only those of a kernel that has not

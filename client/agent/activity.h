@@ -4,14 +4,13 @@
 /* The kernels' own times: in addition to ranges, CUPTI's activity tracing records when each kernel
  * began and ended on the GPU. */
 
+#include "client/agent/buffers.h"
 #include "client/agent/deliver.h"
 #include "client/agent/graphs.h"
 #include "client/agent/lock.h"
 #include "client/agent/pack.h"
 #include "client/agent/profiler.h"
 #include "client/agent/spans.h"
-
-struct activity_buffer;
 
 enum { UNENDED_MAX = 64 };
 
@@ -68,17 +67,13 @@ struct activity {
 	struct graphs graphs;
 	uint32_t expected; /* the last launch that was announced; 0: none */
 	struct unwatched unwatched;
-	size_t n_given;		 /* buffers that CUPTI has */
 	struct heard_span heard; /* kernels of the last buffer, of launches not watched */
 	struct tally tally;	 /* since tracing began, or goes on */
 	bool has_come;		 /* a buffer has, since the last activity_hear() */
 	uint64_t heard_ns;	 /* the last flush by activity_hear() */
 	bool started;
 	bool copying; /* what is wanted, while started */
-	struct activity_buffer *spare;
-	struct activity_buffer *resting; /* the oldest first */
-	unsigned forcing;		 /* threads in a forced flush */
-	size_t n_buffers;
+	struct buffers buffers;
 	uint64_t dropped;	  /* records that CUPTI dropped for lack of room */
 	struct pack_copy *copied; /* not taken yet */
 	size_t n_copied, max_copied;

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/buffers.h"
+
+#include <stdlib.h>
+
+#include "proto/base/clock.h"
+
+/* A flush that is forced also returns the buffers in which a kernel has not ended. A thread of
+ * CUPTI may just then be at work in such a buffer: programs whose buffers were freed at once died
+ * of it in one of some hundred captures (SIGSEGV in that thread, at the end of a record; H100,
+ * CUPTI 2025.3). So what such a flush returns rests for two seconds before it is used again or
+ * freed. */
+
+enum {
+	REST_MS = 2000,
+	REST_LEAST_MS = 200, /* where there are no other buffers */
+};
+
+/* In front of what CUPTI fills, which wants 8 bytes of alignment. */
+struct buffer_head {
+	_Alignas(16) struct buffer_head *next;
+	size_t bytes;
+	uint64_t returned_ns;
+};
+
+static struct buffer_head *pop(struct buffer_head **list)
+{
+	struct buffer_head *head = *list;
+
+	*list = head ? head->next : NULL;
+	return head;
+}
+
+static void push(struct buffer_head **list, struct buffer_head *head)
+{
+	head->next = *list;
+	*list = head;
+}
+
+static void append(struct buffer_head **list, struct buffer_head *head)
+{
+	while (*list) {
+		list = &(*list)->next;
+	}
+	push(list, head);
+}
+
+static void discard(struct buffers *b, struct buffer_head *head)
+{
+	free(head);
+	b->n--;
+}
+
+static struct buffer_head *make(struct buffers *b)
+{
+	struct buffer_head *head = b->n < b->max ? malloc(sizeof(*head) + b->bytes) : NULL;
+
+	if (head) {
+		head->bytes = b->bytes;
+		b->n++;
+	}
+	return head;
+}
+
+static struct buffer_head *take_rested(struct buffers *b, unsigned ms)
+{
+	const struct buffer_head *oldest = b->resting;
+	bool rested = oldest && clock_now_ns() >= oldest->returned_ns + ms * CLOCK_NS_PER_MS;
+
+	return rested ? pop(&b->resting) : NULL;
+}
+
+static void discard_rested(struct buffers *b)
+{
+	struct buffer_head *head;
+
+	while ((head = take_rested(b, REST_MS))) {
+		discard(b, head);
+	}
+}
+
+void buffers_begin(struct buffers *b, size_t bytes, size_t max)
+{
+	b->bytes = bytes;
+	b->max = max;
+	b->over = false;
+	discard_rested(b);
+}
+
+void *buffers_give(struct buffers *b)
+{
+	bool fits = b->resting && b->resting->bytes == b->bytes;
+	struct buffer_head *head = pop(&b->spare);
+
+	head = head || !fits ? head : take_rested(b, REST_MS);
+	head = head ? head : make(b);
+	head = head || !fits ? head : take_rested(b, REST_LEAST_MS);
+	b->n_given += head != NULL;
+	return head ? head + 1 : NULL;
+}
+
+void buffers_take_back(struct buffers *b, void *data)
+{
+	struct buffer_head *head = (struct buffer_head *)data - 1;
+
+	b->n_given--;
+	if (b->forcing > 0) {
+		head->returned_ns = clock_now_ns();
+		append(&b->resting, head);
+	} else if (!b->over && head->bytes == b->bytes) {
+		push(&b->spare, head);
+	} else {
+		discard(b, head);
+	}
+}
+
+void buffers_end(struct buffers *b)
+{
+	struct buffer_head *head;
+
+	b->over = true;
+	while ((head = pop(&b->spare))) {
+		discard(b, head);
+	}
+	discard_rested(b);
+}
