@@ -167,7 +167,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice device)
 
 	if (r == CUDA_SUCCESS) {
 		snprintf(name, (size_t)len, "Fake H200%s",
-			 getenv("GPUCTR_FAKE_MIG") ? " MIG 1g.18gb" : "");
+			 fake_gpu_is_divided(visible[device]) ? " MIG 1g.18gb" : "");
 	}
 	return r;
 }
@@ -178,7 +178,8 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 
 	if (r == CUDA_SUCCESS) {
 		fake_gpu_uuid(visible[device], (uint8_t *)uuid->bytes);
-		uuid->bytes[0] = (char)(uuid->bytes[0] ^ (getenv("GPUCTR_FAKE_MIG") ? 0x55 : 0));
+		uuid->bytes[0] =
+			(char)(uuid->bytes[0] ^ (fake_gpu_is_divided(visible[device]) ? 0x55 : 0));
 	}
 	return r;
 }

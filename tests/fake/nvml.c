@@ -297,8 +297,7 @@ EXPORT int nvmlDeviceGetMigMode(struct nvml_device *device, unsigned int *now, u
 	if (failure) {
 		return failure;
 	}
-	(void)device;
-	*now = *next = getenv("GPUCTR_FAKE_MIG") != NULL;
+	*now = *next = fake_gpu_is_divided(device->gpu);
 	return NVML_SUCCESS;
 }
 

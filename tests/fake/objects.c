@@ -273,6 +273,13 @@ int fake_gpu_count(void)
 	return count < 0 ? 0 : count > FAKE_MAX_GPUS ? FAKE_MAX_GPUS : count;
 }
 
+bool fake_gpu_is_divided(int gpu)
+{
+	const char *gpus = getenv("GPUCTR_FAKE_MIG");
+
+	return gpus && (strtoul(gpus, NULL, 10) >> gpu & 1) != 0;
+}
+
 void fake_gpu_uuid(int gpu, uint8_t ret_uuid[16])
 {
 	for (int i = 0; i < 16; i++) {

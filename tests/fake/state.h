@@ -152,3 +152,4 @@ uint64_t fake_start_time(pid_t pid);
 /* Names of things that both the fake driver API and the fake NVML report. */
 int fake_gpu_count(void);
 void fake_gpu_uuid(int gpu, uint8_t ret_uuid[16]);
+bool fake_gpu_is_divided(int gpu); /* by MIG */

@@ -179,6 +179,22 @@ static void parts_of_gpus_are_nobodys_own(void **state)
 		       "Fake H200 MIG 1g.18gb is divided by MIG, and samples are of a whole GPU");
 }
 
+/* Whoever uses the other one is not refused. */
+static void another_gpu_may_be_divided(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	setenv("GPUCTR_FAKE_MIG", "2", 1);
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	expect_message(capture(f, p, metric, "--devices", "0"), sampled);
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
 /* A policy that gives whole GPUs to nobody. */
 static void who_may_not_sample_has_a_budget(void **state)
 {
@@ -276,6 +292,7 @@ int main(void)
 		DEFAULT_TEST(what_cannot_be_sampled_has_a_budget),
 		DEFAULT_TEST(parts_of_gpus_are_not_sampled),
 		DEFAULT_TEST(parts_of_gpus_are_nobodys_own),
+		DEFAULT_TEST(another_gpu_may_be_divided),
 		DEFAULT_TEST(who_may_not_sample_has_a_budget),
 		DEFAULT_TEST(an_operator_has_a_budget),
 		DEFAULT_TEST(what_nothing_can_measure_is_refused_once),

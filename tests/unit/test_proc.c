@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/front/proc.h"
+
+/* What /proc tells of processes. */
+
+enum { NOBODY = 65534, NO_MOUNT = 77 };
+
+/* In a child with a mount namespace of its own. */
+static int shows_others(const char *options)
+{
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("proc", "/proc", "proc", 0, options) < 0 ||
+	    setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0) {
+		return NO_MOUNT;
+	}
+	return proc_shows_others();
+}
+
+static int ask_with(const char *options)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		_exit(shows_others(options));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void hidepid_hides_others(void **state)
+{
+	int open = ask_with(""), hidden = ask_with("hidepid=2");
+
+	(void)state;
+	if (open == NO_MOUNT || hidden == NO_MOUNT) {
+		unit_skip("no other /proc can be mounted here");
+	}
+	assert_int_equal(open, 1);
+	assert_int_equal(hidden, 0);
+}
+
+static void who_runs_is_told(void **state)
+{
+	uid_t uid = NOBODY;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(proc_read_uid(pid, &uid), 0);
+	assert_int_equal(uid, getuid());
+	assert_true(proc_read_begin(pid) >= proc_read_begin(getpid()));
+	assert_true(proc_read_begin(getpid()) > 0);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(proc_read_uid(pid, &uid), -ENOENT);
+	assert_int_equal(proc_read_begin(pid), 0);
+}
+
+/* It is in no pid namespace below ours. */
+static void a_peer_is_of_this_machine(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	assert_true(proc_peer_is_of_this_machine(ends[0], getpid()));
+	close(ends[0]);
+	close(ends[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hidepid_hides_others),
+		cmocka_unit_test(who_runs_is_told),
+		cmocka_unit_test(a_peer_is_of_this_machine),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
