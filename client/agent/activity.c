@@ -71,8 +71,7 @@ static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *ma
 	struct activity *v = self;
 
 	LOCK_SCOPE(&v->lock);
-	*buffer = buffers_give(&v->buffers);
-	*size = *buffer ? v->buffers.bytes : 0;
+	*buffer = buffers_give(&v->buffers, size);
 	*max_records = 0;
 }
 
@@ -147,7 +146,7 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 	if (dropped > 0) {
 		records_note_dropped(v, dropped);
 	}
-	buffers_take_back(&v->buffers, buffer);
+	buffers_take_back(&v->buffers, buffer, valid);
 	lock_release(&v->lock);
 	if (!crowded && activity_is_crowded(v)) {
 		tell_crowd(v);
@@ -213,6 +212,7 @@ CUptiResult activity_trace(struct activity *v, bool on)
 		on ? p->cuptiActivityEnable : p->cuptiActivityDisable;
 	CUptiResult result = turn(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 
+	v->is_off = !on;
 	if (v->copies && (!on || result == CUPTI_SUCCESS)) {
 		turn(CUPTI_ACTIVITY_KIND_MEMCPY);
 		turn(CUPTI_ACTIVITY_KIND_MEMSET);
@@ -381,6 +381,12 @@ static bool has_unended(struct activity *v)
 	return v->buffers.n_given > 0;
 }
 
+/* Tracing is off, and what was launched before has come. */
+static bool has_all(struct activity *v)
+{
+	return v->is_off && !has_unended(v);
+}
+
 /* Makes CUPTI give back all buffers: while tracing is off, only those of a kernel that has not
  * ended within the patience are forced out. */
 static void flush_out(struct activity *v, unsigned patience_ms)
@@ -402,14 +408,28 @@ struct pace {
 	unsigned pause_ms, flush_ms; /* between two looks, and between two flushes */
 };
 
+static bool is_ending(const struct activity *v)
+{
+	return v->patient && v->is_ending && v->is_ending(v->userdata);
+}
+
 static struct pace pace_of(const struct activity *v)
 {
-	if (!v->patient) {
-		return (struct pace){ PAUSE_MS, PAUSE_MS };
+	return !v->patient    ? (struct pace){ PAUSE_MS, PAUSE_MS }
+	       : is_ending(v) ? (struct pace){ PAUSE_ENDING_MS, FLUSH_ENDING_MS }
+			      : (struct pace){ PAUSE_AHEAD_MS, FLUSH_AHEAD_MS };
+}
+
+/* While kernels are being launched, CUPTI keeps the buffer that holds the last of them. So at the
+ * end tracing is turned off, but not before launches under way have been made. */
+static void pause_for(struct activity *v, unsigned ms)
+{
+	bool ends = is_ending(v);
+
+	nanosleep(&(struct timespec){ 0, ms * CLOCK_NS_PER_MS }, NULL);
+	if (ends && !v->is_off) {
+		trace_nothing(v);
 	}
-	return v->is_ending && v->is_ending(v->userdata)
-		       ? (struct pace){ PAUSE_ENDING_MS, FLUSH_ENDING_MS }
-		       : (struct pace){ PAUSE_AHEAD_MS, FLUSH_AHEAD_MS };
 }
 
 /* Waits until the records of all kernels, or of all graphs, have come, or the patience is over. */
@@ -419,10 +439,10 @@ static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t
 	unsigned unflushed_ms = 0;
 
 	/* Where launches run ahead CUPTI's buffers come by themselves as they fill up. */
-	while (missing > 0 && clock_now_ns() < until_ns) {
+	while (missing > 0 && !has_all(v) && clock_now_ns() < until_ns) {
 		struct pace pace = pace_of(v);
 
-		nanosleep(&(struct timespec){ 0, pace.pause_ms * CLOCK_NS_PER_MS }, NULL);
+		pause_for(v, pace.pause_ms);
 		unflushed_ms += pace.pause_ms;
 		if (unflushed_ms >= pace.flush_ms) {
 			unflushed_ms = 0;
@@ -430,7 +450,7 @@ static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t
 		}
 		missing = take_spans(v, b, graphs);
 	}
-	if (missing > 0 && v->patient) {
+	if (missing > 0 && v->patient && has_unended(v)) {
 		do_while_quiet(v, flush_all);
 		missing = take_spans(v, b, graphs);
 	}
@@ -493,19 +513,18 @@ static struct graphs_seen look_at_graphs(struct activity *v, const struct batch 
 /* Waits until kernels of each graph have come, as many as last time, or until no more do. */
 static size_t collect_graphs(struct activity *v, struct batch *b, uint64_t until_ns)
 {
-	const struct timespec pause = { 0, PAUSE_GRAPHS_MS * CLOCK_NS_PER_MS };
 	struct graphs_seen before, now = look_at_graphs(v, b);
 
 	while (now.missing + now.open > 0 && clock_now_ns() < until_ns && !activity_is_crowded(v)) {
 		before = now;
-		nanosleep(&pause, NULL);
+		pause_for(v, PAUSE_GRAPHS_MS);
 		do_while_quiet(v, flush);
 		now = look_at_graphs(v, b);
 		if (now.missing == 0 && now.n_came == before.n_came) {
 			break;
 		}
 	}
-	if (now.missing > 0) {
+	if (now.missing > 0 && has_unended(v)) {
 		do_while_quiet(v, flush_all);
 		now = look_at_graphs(v, b);
 	}

@@ -72,6 +72,7 @@ struct activity {
 	bool has_come;		 /* a buffer has, since the last activity_hear() */
 	uint64_t heard_ns;	 /* the last flush by activity_hear() */
 	bool started;
+	bool is_off;  /* tracing is, for a rest or at the end; of the delivering thread */
 	bool copying; /* what is wanted, while started */
 	struct buffers buffers;
 	uint64_t dropped;	  /* records that CUPTI dropped for lack of room */

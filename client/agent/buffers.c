@@ -12,6 +12,8 @@
  * freed. */
 
 enum {
+	LEAST_BYTES = 64 * 1024,
+	LASTS_MS = 250,
 	REST_MS = 2000,
 	REST_LEAST_MS = 200, /* where there are no other buffers */
 };
@@ -84,10 +86,23 @@ void buffers_begin(struct buffers *b, size_t bytes, size_t max)
 	b->bytes = bytes;
 	b->max = max;
 	b->over = false;
+	b->filled = 0;
+	b->begun_ns = clock_now_ns();
 	discard_rested(b);
 }
 
-void *buffers_give(struct buffers *b)
+/* Each thread of the program that launches fills one. */
+static size_t count_bytes(const struct buffers *b)
+{
+	double ms = (double)(clock_now_ns() - b->begun_ns) / CLOCK_NS_PER_MS;
+	double bytes = (double)b->filled / (ms + 1) * LASTS_MS / (double)b->n_given;
+
+	return bytes < LEAST_BYTES	  ? LEAST_BYTES
+	       : bytes < (double)b->bytes ? (size_t)bytes
+					  : b->bytes;
+}
+
+void *buffers_give(struct buffers *b, size_t *ret_bytes)
 {
 	bool fits = b->resting && b->resting->bytes == b->bytes;
 	struct buffer_head *head = pop(&b->spare);
@@ -96,14 +111,16 @@ void *buffers_give(struct buffers *b)
 	head = head ? head : make(b);
 	head = head || !fits ? head : take_rested(b, REST_LEAST_MS);
 	b->n_given += head != NULL;
+	*ret_bytes = head ? count_bytes(b) : 0;
 	return head ? head + 1 : NULL;
 }
 
-void buffers_take_back(struct buffers *b, void *data)
+void buffers_take_back(struct buffers *b, void *data, size_t filled)
 {
 	struct buffer_head *head = (struct buffer_head *)data - 1;
 
 	b->n_given--;
+	b->filled += filled;
 	if (b->forcing > 0) {
 		head->returned_ns = clock_now_ns();
 		append(&b->resting, head);

@@ -25,7 +25,7 @@
 enum {
 	BEGIN_MS = 250, /* of a capture, in which launches are watched */
 	/* For kernels that have not ended. One that runs for longer has no time. */
-	END_PATIENCE_MS = 250,
+	END_PATIENCE_MS = 600,
 	EXIT_PATIENCE_MS = 2000,
 };
 

@@ -81,19 +81,24 @@ static bool is_due(const struct buffer *b, bool forced)
 	return b->used > 0 && (forced || now_ns() >= b->complete_ns);
 }
 
+static bool is_incomplete(uint64_t end_ns)
+{
+	return now_ns() < end_ns + late_ns;
+}
+
 /* Incomplete records have no times. */
 static void clear_times(const struct buffer *b)
 {
 	for (size_t at = 0; at < b->used;) {
 		CUpti_Activity *record = (CUpti_Activity *)(b->data + at);
+		CUpti_ActivityGraphTrace *g = (CUpti_ActivityGraphTrace *)record;
+		CUpti_ActivityKernel9 *k = (CUpti_ActivityKernel9 *)record;
 
 		if (record->kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE) {
-			CUpti_ActivityGraphTrace *g = (CUpti_ActivityGraphTrace *)record;
-
-			g->start = g->end = 0;
-		} else {
-			CUpti_ActivityKernel9 *k = (CUpti_ActivityKernel9 *)record;
-
+			if (is_incomplete(g->end)) {
+				g->start = g->end = 0;
+			}
+		} else if (is_incomplete(k->end)) {
 			k->start = k->end = 0;
 		}
 		at += size_of(record->kind);

@@ -117,8 +117,6 @@ static void a_running_program_is_captured_any_number_of_times(void **state)
 	program_kill(p, SIGKILL);
 }
 
-/* The daemon would otherwise go on believing in a capture that is freed: it told its holder from
- * memory that was another's by then, and ended. */
 /* CUPTI is at work in buffers that it was forced to return (tests/fake/activity.c). */
 static void a_program_outlives_captures_that_end_within_kernels(void **state)
 {
@@ -138,6 +136,26 @@ static void a_program_outlives_captures_that_end_within_kernels(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* Whose records come while others are under way. */
+static void launches_that_run_far_ahead_have_their_times(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+
+	setenv("GPUCTR_FAKE_ACTIVITY_LATE_MS", "300", 1);
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
+				"none", "--duration", "1", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "kernels seen in 1 process");
+	expect_no_message(client, "have no time");
+	program_kill(p, SIGKILL);
+}
+
+/* The daemon would otherwise go on believing in a capture that is freed: it told its holder from
+ * memory that was another's by then, and ended. */
 static void a_capture_that_is_refused_lets_go_of_its_programs(void **state)
 {
 	struct fixture *f = *state;
@@ -634,6 +652,7 @@ int main(void)
 		SYSTEM_TEST(a_capture_has_a_budget_by_itself),
 		SYSTEM_TEST(a_capture_ends_after_its_duration),
 		SYSTEM_TEST(a_program_outlives_captures_that_end_within_kernels),
+		SYSTEM_TEST(launches_that_run_far_ahead_have_their_times),
 		SYSTEM_TEST(a_capture_that_is_refused_lets_go_of_its_programs),
 		SYSTEM_TEST(who_measures_already_is_named),
 		SYSTEM_TEST(who_is_taken_meanwhile_is_left_out_and_named),

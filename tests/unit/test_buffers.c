@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "client/agent/buffers.h"
+#include "proto/base/clock.h"
+
+/* Buffers for activity records. */
+
+enum { BYTES = 1 << 20, LEAST = 1 << 16, MOST = 4 };
+
+static void sleep_ms(unsigned ms)
+{
+	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * CLOCK_NS_PER_MS }, NULL);
+}
+
+static void returned_ones_are_used_again(void **state)
+{
+	struct buffers b = { 0 };
+	void *given[MOST];
+	size_t bytes;
+
+	(void)state;
+	buffers_begin(&b, BYTES, MOST);
+	for (size_t i = 0; i < MOST; i++) {
+		given[i] = buffers_give(&b, &bytes);
+		assert_non_null(given[i]);
+		assert_int_equal((uintptr_t)given[i] % 16, 0);
+		memset(given[i], 1, BYTES);
+	}
+	assert_null(buffers_give(&b, &bytes));
+	assert_int_equal(bytes, 0);
+	assert_int_equal(b.n_given, MOST);
+	buffers_take_back(&b, given[2], 10);
+	assert_ptr_equal(buffers_give(&b, &bytes), given[2]);
+	for (size_t i = 0; i < MOST; i++) {
+		buffers_take_back(&b, given[i], 0);
+	}
+	buffers_end(&b);
+	assert_int_equal(b.n, 0);
+}
+
+/* A record waits until the buffer is full, so buffers are as large as lasts for 250 ms. */
+static void they_last_for_a_moment(void **state)
+{
+	struct buffers b = { 0 };
+	void *first, *second, *third;
+	size_t bytes;
+
+	(void)state;
+	buffers_begin(&b, BYTES, MOST);
+	first = buffers_give(&b, &bytes);
+	assert_int_equal(bytes, LEAST);
+	sleep_ms(50);
+	buffers_take_back(&b, first, LEAST); /* 1.3 MB a second or less */
+	first = buffers_give(&b, &bytes);
+	assert_true(bytes >= LEAST && bytes <= 5 * LEAST);
+	buffers_take_back(&b, first, 16 * BYTES);
+	first = buffers_give(&b, &bytes);
+	assert_int_equal(bytes, BYTES);
+	buffers_end(&b);
+	buffers_take_back(&b, first, 0); /* late, and freed */
+	assert_int_equal(b.n, 0);
+
+	buffers_begin(&b, BYTES, MOST); /* of three threads, each fills a third */
+	sleep_ms(100);
+	first = buffers_give(&b, &bytes);
+	second = buffers_give(&b, &bytes);
+	b.filled = BYTES * 3 / 4;
+	b.begun_ns = clock_now_ns() - 249 * CLOCK_NS_PER_MS;
+	third = buffers_give(&b, &bytes);
+	assert_true(bytes > BYTES / 5 && bytes <= BYTES / 4);
+	buffers_take_back(&b, first, 0);
+	buffers_take_back(&b, second, 0);
+	buffers_take_back(&b, third, 0);
+	buffers_end(&b);
+}
+
+static void what_was_forced_out_rests_through_the_next_capture(void **state)
+{
+	struct buffers b = { 0 };
+	void *given, *other;
+	size_t bytes;
+
+	(void)state;
+	buffers_begin(&b, BYTES, MOST);
+	given = buffers_give(&b, &bytes);
+	b.forcing++;
+	buffers_take_back(&b, given, 0);
+	b.forcing--;
+	buffers_end(&b);
+	memset(given, 1, BYTES);
+	buffers_begin(&b, LEAST, 1); /* it counts, and is of another size */
+	assert_null(buffers_give(&b, &bytes));
+	buffers_end(&b);
+	assert_int_equal(b.n, 1);
+	buffers_begin(&b, BYTES, MOST);
+	other = buffers_give(&b, &bytes);
+	assert_ptr_not_equal(other, given);
+	sleep_ms(2050);
+	assert_ptr_equal(buffers_give(&b, &bytes), given);
+	b.forcing++;
+	buffers_take_back(&b, given, 0);
+	b.forcing--;
+	buffers_take_back(&b, other, 0);
+	sleep_ms(2050);
+	buffers_end(&b);
+	assert_int_equal(b.n, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(returned_ones_are_used_again),
+		cmocka_unit_test(they_last_for_a_moment),
+		cmocka_unit_test(what_was_forced_out_rests_through_the_next_capture),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
