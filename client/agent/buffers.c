@@ -13,7 +13,9 @@
 
 enum {
 	LEAST_BYTES = 64 * 1024,
+	STEP_BYTES = 4096,
 	LASTS_MS = 250,
+	RECENT_MS = 2000,
 	REST_MS = 2000,
 	REST_LEAST_MS = 200, /* where there are no other buffers */
 };
@@ -87,19 +89,31 @@ void buffers_begin(struct buffers *b, size_t bytes, size_t max)
 	b->max = max;
 	b->over = false;
 	b->filled = 0;
-	b->begun_ns = clock_now_ns();
+	b->since_ns = clock_now_ns();
 	discard_rested(b);
 }
 
 /* Each thread of the program that launches fills one. */
-static size_t count_bytes(const struct buffers *b)
+static size_t count_bytes(const struct buffers *b, const struct buffer_head *head)
 {
-	double ms = (double)(clock_now_ns() - b->begun_ns) / CLOCK_NS_PER_MS;
+	double ms = (double)(clock_now_ns() - b->since_ns) / CLOCK_NS_PER_MS;
 	double bytes = (double)b->filled / (ms + 1) * LASTS_MS / (double)b->n_given;
+	size_t n =
+		bytes < (double)head->bytes ? (size_t)bytes / STEP_BYTES * STEP_BYTES : head->bytes;
 
-	return bytes < LEAST_BYTES	  ? LEAST_BYTES
-	       : bytes < (double)b->bytes ? (size_t)bytes
-					  : b->bytes;
+	return n < LEAST_BYTES ? LEAST_BYTES : n;
+}
+
+/* What is long ago counts for less and less. */
+static void count_filled(struct buffers *b, size_t filled)
+{
+	uint64_t past_ns = clock_now_ns() - b->since_ns;
+
+	if (past_ns > RECENT_MS * CLOCK_NS_PER_MS) {
+		b->filled /= 2;
+		b->since_ns += past_ns / 2;
+	}
+	b->filled += filled;
 }
 
 void *buffers_give(struct buffers *b, size_t *ret_bytes)
@@ -111,7 +125,7 @@ void *buffers_give(struct buffers *b, size_t *ret_bytes)
 	head = head ? head : make(b);
 	head = head || !fits ? head : take_rested(b, REST_LEAST_MS);
 	b->n_given += head != NULL;
-	*ret_bytes = head ? count_bytes(b) : 0;
+	*ret_bytes = head ? count_bytes(b, head) : 0;
 	return head ? head + 1 : NULL;
 }
 
@@ -120,7 +134,7 @@ void buffers_take_back(struct buffers *b, void *data, size_t filled)
 	struct buffer_head *head = (struct buffer_head *)data - 1;
 
 	b->n_given--;
-	b->filled += filled;
+	count_filled(b, filled);
 	if (b->forcing > 0) {
 		head->returned_ns = clock_now_ns();
 		append(&b->resting, head);

@@ -12,9 +12,9 @@ struct buffers {
 	bool over;	   /* the capture is */
 	size_t bytes, max; /* of those to be made, and how many at most */
 	size_t n, n_given; /* that there are, and that CUPTI has */
-	size_t filled;	   /* bytes, since begun_ns */
-	uint64_t begun_ns; /* the capture */
-	unsigned forcing;  /* threads in a forced flush */
+	size_t filled;	   /* bytes, since then */
+	uint64_t since_ns;
+	unsigned forcing; /* threads in a forced flush */
 	struct buffer_head *spare;
 	struct buffer_head *resting; /* the oldest first */
 };

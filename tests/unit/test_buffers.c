@@ -69,13 +69,42 @@ static void they_last_for_a_moment(void **state)
 	first = buffers_give(&b, &bytes);
 	second = buffers_give(&b, &bytes);
 	b.filled = BYTES * 3 / 4;
-	b.begun_ns = clock_now_ns() - 249 * CLOCK_NS_PER_MS;
+	b.since_ns = clock_now_ns() - 249 * CLOCK_NS_PER_MS;
 	third = buffers_give(&b, &bytes);
 	assert_true(bytes > BYTES / 5 && bytes <= BYTES / 4);
+	assert_int_equal(bytes % 4096, 0);
 	buffers_take_back(&b, first, 0);
 	buffers_take_back(&b, second, 0);
 	buffers_take_back(&b, third, 0);
+	b.since_ns = clock_now_ns() - 600 * CLOCK_NS_PER_S; /* slow so far */
+	for (size_t i = 0; i < 20; i++) {
+		first = buffers_give(&b, &bytes);
+		buffers_take_back(&b, first, BYTES);
+	}
+	first = buffers_give(&b, &bytes);
+	assert_int_equal(bytes, BYTES);
+	buffers_take_back(&b, first, 0);
 	buffers_end(&b);
+}
+
+/* A capture that could not be ended leaves some of its own size. */
+static void none_is_said_to_be_larger_than_it_is(void **state)
+{
+	struct buffers b = { 0 };
+	size_t bytes;
+	void *given;
+
+	(void)state;
+	buffers_begin(&b, LEAST, MOST);
+	given = buffers_give(&b, &bytes);
+	buffers_take_back(&b, given, LEAST);
+	buffers_begin(&b, BYTES, MOST);
+	b.filled = 100 * BYTES;
+	assert_ptr_equal(buffers_give(&b, &bytes), given);
+	assert_int_equal(bytes, LEAST);
+	buffers_take_back(&b, given, 0);
+	buffers_end(&b);
+	assert_int_equal(b.n, 0);
 }
 
 static void what_was_forced_out_rests_through_the_next_capture(void **state)
@@ -115,6 +144,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(returned_ones_are_used_again),
 		cmocka_unit_test(they_last_for_a_moment),
+		cmocka_unit_test(none_is_said_to_be_larger_than_it_is),
 		cmocka_unit_test(what_was_forced_out_rests_through_the_next_capture),
 	};
 
