@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "client/agent/activity_records.h"
+#include "client/agent/state.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/map.h"
@@ -366,8 +367,12 @@ static void flush_all(void *argument)
 	lock_release(&v->lock);
 }
 
+/* Not while the program exits: it launches nothing more, and CUPTI may be going as well. */
 static void trace_nothing(struct activity *v)
 {
+	if (state_is_exiting()) {
+		return;
+	}
 	activity_trace(v, false);
 	if (v->whole) {
 		v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
