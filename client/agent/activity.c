@@ -32,11 +32,8 @@
  * 11 % with one of the two changed, 8 % with buffers of 1 MiB and a look every 30 ms, of which
  * CUPTI itself takes 7 (H100, CUPTI 2025.3).
  *
- * A flush that is forced also returns the buffers in which a kernel has not ended. A thread of
- * CUPTI may just then be at work in such a buffer: a program whose buffers were freed at once died
- * of it in one of some hundred captures (SIGSEGV in that thread, at the end of a record; H100,
- * CUPTI 2025.3). So flushes are forced only for what does not come otherwise, and what they return
- * rests for two seconds before it is used again or freed.
+ * A flush that is forced also returns the buffers in which a kernel has not ended, and is dangerous
+ * (buffers.c): so flushes are forced only for what does not come otherwise.
  *
  * CUPTI measures a range with a kernel of its own, WaitNs. It belongs to no launch of the program,
  * so nobody expects its id; its name is compared as well. */
@@ -57,7 +54,9 @@ enum {
 	PAUSE_ENDING_MS = 2, /* where the program or the client waits for the rest */
 	FLUSH_ENDING_MS = 50,
 	STOP_PATIENCE_MS = 400, /* for kernels that have been launched */
-	UNHEARD_MS = 500,	/* without any buffer */
+	PAUSE_OUT_MS = 4,
+	FORCED_EVERY_MS = 1000,
+	UNHEARD_MS = 500, /* without any buffer */
 	UNHEARD_MOST_MS = 2000,
 	PAUSE_GRAPHS_MS = 20,
 	GRAPHS_CROWD = GRAPHS_KERNELS_MAX / 4, /* kernels that wait to be told */
@@ -213,7 +212,6 @@ CUptiResult activity_trace(struct activity *v, bool on)
 		on ? p->cuptiActivityEnable : p->cuptiActivityDisable;
 	CUptiResult result = turn(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 
-	v->is_off = !on;
 	if (v->copies && (!on || result == CUPTI_SUCCESS)) {
 		turn(CUPTI_ACTIVITY_KIND_MEMCPY);
 		turn(CUPTI_ACTIVITY_KIND_MEMSET);
@@ -365,47 +363,19 @@ static void flush_all(void *argument)
 	lock_acquire(&v->lock);
 	v->buffers.forcing--;
 	lock_release(&v->lock);
+	v->forced_ns = clock_now_ns();
 }
 
-/* Not while the program exits: it launches nothing more, and CUPTI may be going as well. */
-static void trace_nothing(struct activity *v)
+static bool is_ending(const struct activity *v)
 {
-	if (state_is_exiting()) {
-		return;
-	}
-	activity_trace(v, false);
-	if (v->whole) {
-		v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
-	}
+	return v->is_ending && v->is_ending(v->userdata);
 }
 
-/* A buffer is given back when all kernels in it have ended. */
-static bool has_unended(struct activity *v)
+/* Within a capture not often: buffers that were forced out rest, and there are only so many. */
+static void force(struct activity *v)
 {
-	LOCK_SCOPE(&v->lock);
-	return v->buffers.n_given > 0;
-}
-
-/* Tracing is off, and what was launched before has come. */
-static bool has_all(struct activity *v)
-{
-	return v->is_off && !has_unended(v);
-}
-
-/* Makes CUPTI give back all buffers: while tracing is off, only those of a kernel that has not
- * ended within the patience are forced out. */
-static void flush_out(struct activity *v, unsigned patience_ms)
-{
-	const struct timespec pause = { 0, PAUSE_ENDING_MS * CLOCK_NS_PER_MS };
-	uint64_t until_ns = clock_now_ns() + patience_ms * CLOCK_NS_PER_MS;
-
-	flush(v);
-	while (has_unended(v) && clock_now_ns() < until_ns) {
-		nanosleep(&pause, NULL);
-		flush(v);
-	}
-	if (has_unended(v)) {
-		flush_all(v);
+	if (is_ending(v) || clock_now_ns() >= v->forced_ns + FORCED_EVERY_MS * CLOCK_NS_PER_MS) {
+		do_while_quiet(v, flush_all);
 	}
 }
 
@@ -413,28 +383,11 @@ struct pace {
 	unsigned pause_ms, flush_ms; /* between two looks, and between two flushes */
 };
 
-static bool is_ending(const struct activity *v)
-{
-	return v->patient && v->is_ending && v->is_ending(v->userdata);
-}
-
 static struct pace pace_of(const struct activity *v)
 {
 	return !v->patient    ? (struct pace){ PAUSE_MS, PAUSE_MS }
 	       : is_ending(v) ? (struct pace){ PAUSE_ENDING_MS, FLUSH_ENDING_MS }
 			      : (struct pace){ PAUSE_AHEAD_MS, FLUSH_AHEAD_MS };
-}
-
-/* While kernels are being launched, CUPTI keeps the buffer that holds the last of them. So at the
- * end tracing is turned off, but not before launches under way have been made. */
-static void pause_for(struct activity *v, unsigned ms)
-{
-	bool ends = is_ending(v);
-
-	nanosleep(&(struct timespec){ 0, ms * CLOCK_NS_PER_MS }, NULL);
-	if (ends && !v->is_off) {
-		trace_nothing(v);
-	}
 }
 
 /* Waits until the records of all kernels, or of all graphs, have come, or the patience is over. */
@@ -444,10 +397,10 @@ static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t
 	unsigned unflushed_ms = 0;
 
 	/* Where launches run ahead CUPTI's buffers come by themselves as they fill up. */
-	while (missing > 0 && !has_all(v) && clock_now_ns() < until_ns) {
+	while (missing > 0 && clock_now_ns() < until_ns) {
 		struct pace pace = pace_of(v);
 
-		pause_for(v, pace.pause_ms);
+		nanosleep(&(struct timespec){ 0, pace.pause_ms * CLOCK_NS_PER_MS }, NULL);
 		unflushed_ms += pace.pause_ms;
 		if (unflushed_ms >= pace.flush_ms) {
 			unflushed_ms = 0;
@@ -455,8 +408,8 @@ static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t
 		}
 		missing = take_spans(v, b, graphs);
 	}
-	if (missing > 0 && v->patient && has_unended(v)) {
-		do_while_quiet(v, flush_all);
+	if (missing > 0 && v->patient) {
+		force(v);
 		missing = take_spans(v, b, graphs);
 	}
 	return missing;
@@ -518,19 +471,20 @@ static struct graphs_seen look_at_graphs(struct activity *v, const struct batch 
 /* Waits until kernels of each graph have come, as many as last time, or until no more do. */
 static size_t collect_graphs(struct activity *v, struct batch *b, uint64_t until_ns)
 {
+	const struct timespec pause = { 0, PAUSE_GRAPHS_MS * CLOCK_NS_PER_MS };
 	struct graphs_seen before, now = look_at_graphs(v, b);
 
 	while (now.missing + now.open > 0 && clock_now_ns() < until_ns && !activity_is_crowded(v)) {
 		before = now;
-		pause_for(v, PAUSE_GRAPHS_MS);
+		nanosleep(&pause, NULL);
 		do_while_quiet(v, flush);
 		now = look_at_graphs(v, b);
 		if (now.missing == 0 && now.n_came == before.n_came) {
 			break;
 		}
 	}
-	if (now.missing > 0 && has_unended(v)) {
-		do_while_quiet(v, flush_all);
+	if (now.missing > 0) {
+		force(v);
 		now = look_at_graphs(v, b);
 	}
 	for (size_t i = 0; i < b->n; i++) {
@@ -594,10 +548,41 @@ void activity_hear(struct activity *v)
 	}
 }
 
-static void end_unwatched(struct activity *v)
+/* How many buffers that CUPTI had at the mark have not come back. Each comes when it is full, or in
+ * a flush, and all kernels in it have ended. */
+static size_t count_marked(struct activity *v)
+{
+	LOCK_SCOPE(&v->lock);
+	return v->buffers.n_marked;
+}
+
+/* Makes CUPTI give back the buffers that it has. What has not come within the patience is forced
+ * out. */
+static void flush_out(struct activity *v, unsigned patience_ms)
+{
+	const struct timespec pause = { 0, PAUSE_OUT_MS * CLOCK_NS_PER_MS };
+	uint64_t until_ns = clock_now_ns() + patience_ms * CLOCK_NS_PER_MS;
+
+	lock_acquire(&v->lock);
+	buffers_mark(&v->buffers);
+	lock_release(&v->lock);
+	flush(v);
+	while (count_marked(v) > 0 && clock_now_ns() < until_ns) {
+		nanosleep(&pause, NULL);
+		flush(v);
+	}
+	if (count_marked(v) > 0) {
+		flush_all(v);
+	}
+}
+
+/* Returns whether no launch of the capture's is under way, so that tracing may be turned off. Not
+ * while the program exits: CUPTI may be going as well. */
+static bool end_unwatched(struct activity *v)
 {
 	LOCK_SCOPE(&v->lock);
 	v->unwatched.until_ns = clock_wall_ns();
+	return !v->unwatched.ends && !v->graphs.v && !state_is_exiting();
 }
 
 void activity_hear_all(struct activity *v, unsigned patience_ms)
@@ -605,8 +590,9 @@ void activity_hear_all(struct activity *v, unsigned patience_ms)
 	if (!is_unwatched(v)) {
 		return;
 	}
-	end_unwatched(v);
-	trace_nothing(v);
+	if (end_unwatched(v)) {
+		activity_trace(v, false); /* CUPTI would keep the buffer of the newest kernels */
+	}
 	flush_out(v, patience_ms);
 	LOCK_SCOPE(&v->lock);
 	v->unwatched.is_over = true;
@@ -763,8 +749,11 @@ static void stop(void *argument)
 {
 	struct activity *v = argument;
 
-	trace_nothing(v);
-	flush_out(v, STOP_PATIENCE_MS);
+	activity_trace(v, false);
+	if (v->whole) {
+		v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+	}
+	flush_out(v, v->patient ? STOP_PATIENCE_MS : PATIENCE_MS);
 	end(v);
 }
 

@@ -72,12 +72,12 @@ struct activity {
 	bool has_come;		 /* a buffer has, since the last activity_hear() */
 	uint64_t heard_ns;	 /* the last flush by activity_hear() */
 	bool started;
-	bool is_off;  /* tracing is, for a rest or at the end; of the delivering thread */
 	bool copying; /* what is wanted, while started */
 	struct buffers buffers;
 	uint64_t dropped;	  /* records that CUPTI dropped for lack of room */
 	struct pack_copy *copied; /* not taken yet */
 	size_t n_copied, max_copied;
+	uint64_t forced_ns;   /* the last forced flush; of the delivering thread */
 	unsigned patience_ms; /* how long activity_fill() waits for records of the next batch */
 };
 

@@ -147,13 +147,13 @@ static bool is_over(struct unwatched *u, const kernel_record *k)
 	       (u->unended[i].context != k->contextId || u->unended[i].stream != k->streamId)) {
 		i++;
 	}
-	if (k->start != 0 || u->is_over || i < u->n_unended || i == UNENDED_MAX) {
+	if (u->is_over || i < u->n_unended || i == UNENDED_MAX) {
 		return true;
 	}
 	u->unended[i].context = k->contextId;
 	u->unended[i].stream = k->streamId;
 	u->n_unended++;
-	return false;
+	return k->start != 0;
 }
 
 static void hear(struct heard_span *h, const kernel_record *k)

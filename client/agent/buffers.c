@@ -25,6 +25,7 @@ struct buffer_head {
 	_Alignas(16) struct buffer_head *next;
 	size_t bytes;
 	uint64_t returned_ns;
+	unsigned mark; /* the last one before it was given */
 };
 
 static struct buffer_head *pop(struct buffer_head **list)
@@ -93,7 +94,8 @@ void buffers_begin(struct buffers *b, size_t bytes, size_t max)
 	discard_rested(b);
 }
 
-/* Each thread of the program that launches fills one. */
+/* CUPTI fills one for each thread that launches, at once. It has more where kernels have not ended:
+ * then there are larger ones, lest there be none left. */
 static size_t count_bytes(const struct buffers *b, const struct buffer_head *head)
 {
 	double ms = (double)(clock_now_ns() - b->since_ns) / CLOCK_NS_PER_MS;
@@ -101,7 +103,7 @@ static size_t count_bytes(const struct buffers *b, const struct buffer_head *hea
 	size_t n =
 		bytes < (double)head->bytes ? (size_t)bytes / STEP_BYTES * STEP_BYTES : head->bytes;
 
-	return n < LEAST_BYTES ? LEAST_BYTES : n;
+	return b->n_given > b->max / 4 ? head->bytes : n < LEAST_BYTES ? LEAST_BYTES : n;
 }
 
 /* What is long ago counts for less and less. */
@@ -116,17 +118,32 @@ static void count_filled(struct buffers *b, size_t filled)
 	b->filled += filled;
 }
 
-void *buffers_give(struct buffers *b, size_t *ret_bytes)
+static struct buffer_head *take(struct buffers *b)
 {
-	bool fits = b->resting && b->resting->bytes == b->bytes;
 	struct buffer_head *head = pop(&b->spare);
+	bool fits;
 
+	if (b->resting && b->resting->bytes != b->bytes) {
+		discard_rested(b);
+	}
+	fits = b->resting && b->resting->bytes == b->bytes;
 	head = head || !fits ? head : take_rested(b, REST_MS);
 	head = head ? head : make(b);
-	head = head || !fits ? head : take_rested(b, REST_LEAST_MS);
-	b->n_given += head != NULL;
-	*ret_bytes = head ? count_bytes(b, head) : 0;
-	return head ? head + 1 : NULL;
+	return head || !fits ? head : take_rested(b, REST_LEAST_MS);
+}
+
+void *buffers_give(struct buffers *b, size_t *ret_bytes)
+{
+	struct buffer_head *head = take(b);
+
+	*ret_bytes = 0;
+	if (!head) {
+		return NULL;
+	}
+	b->n_given++;
+	head->mark = b->mark;
+	*ret_bytes = count_bytes(b, head);
+	return head + 1;
 }
 
 void buffers_take_back(struct buffers *b, void *data, size_t filled)
@@ -134,6 +151,7 @@ void buffers_take_back(struct buffers *b, void *data, size_t filled)
 	struct buffer_head *head = (struct buffer_head *)data - 1;
 
 	b->n_given--;
+	b->n_marked -= head->mark != b->mark && b->n_marked > 0;
 	count_filled(b, filled);
 	if (b->forcing > 0) {
 		head->returned_ns = clock_now_ns();
@@ -143,6 +161,12 @@ void buffers_take_back(struct buffers *b, void *data, size_t filled)
 	} else {
 		discard(b, head);
 	}
+}
+
+void buffers_mark(struct buffers *b)
+{
+	b->mark++;
+	b->n_marked = b->n_given;
 }
 
 void buffers_end(struct buffers *b)

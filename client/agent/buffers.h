@@ -9,17 +9,19 @@
 #include <stdint.h>
 
 struct buffers {
-	bool over;	   /* the capture is */
 	size_t bytes, max; /* of those to be made, and how many at most */
 	size_t n, n_given; /* that there are, and that CUPTI has */
-	size_t filled;	   /* bytes, since then */
-	uint64_t since_ns;
+	size_t n_marked;   /* of those, at the last mark and still */
+	unsigned mark;
+	bool over;	  /* the capture: what CUPTI returns is freed */
 	unsigned forcing; /* threads in a forced flush */
+	size_t filled;	  /* bytes, since since_ns */
+	uint64_t since_ns;
 	struct buffer_head *spare;
 	struct buffer_head *resting; /* the oldest first */
 };
 
-/* For a capture. Those of another size that are left stay for a while. */
+/* For a capture. What rests from the one before stays for a while, of whatever size. */
 void buffers_begin(struct buffers *b, size_t bytes, size_t max);
 
 /* For CUPTI, aligned to 16. *ret_bytes may be filled: as many as last for a moment, so that the
@@ -30,6 +32,9 @@ void *buffers_give(struct buffers *b, size_t *ret_bytes);
  */
 void buffers_take_back(struct buffers *b, void *data, size_t filled);
 
-/* Frees what CUPTI does not have, but for what still rests. What it returns from now on is freed.
- */
+/* From now on n_marked tells how many of those that CUPTI has at this moment have not come back. */
+void buffers_mark(struct buffers *b);
+
+/* Frees what CUPTI does not have, and from now on what it returns, but for what rests: that stays
+ * until the next capture begins. */
 void buffers_end(struct buffers *b);

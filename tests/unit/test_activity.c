@@ -495,39 +495,6 @@ static void copies_are_taken_and_patience_is_long(void **state)
 	fixture_free(f);
 }
 
-static bool ends(void *userdata)
-{
-	(void)userdata;
-	return true;
-}
-
-/* CUPTI keeps a buffer while kernels are launched. At the end none are traced any more, and when
- * all buffers have come nothing else can. */
-static void the_end_of_a_capture_is_not_waited_for_long(void **state)
-{
-	struct fixture *f = fixture_new();
-	uint64_t begin_ns;
-
-	(void)state;
-	f->activity.patient = true;
-	f->activity.is_ending = ends;
-	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
-	begin_ns = clock_now_ns();
-	launch(f, 1, GPUCTR_LAUNCH_KERNEL);
-	launch(f, 2, GPUCTR_LAUNCH_KERNEL);
-	trace(1, 1, 10, 12);
-	activity_flush(&f->activity);
-	activity_fill(&f->activity, &f->batch);
-	expect_times(f, 0, 10, 2);
-	expect_unknown(f, 1);
-	assert_int_equal(enabled(), 0);
-	assert_int_equal(last_flag, 0);
-	assert_true(clock_now_ns() - begin_ns < CLOCK_NS_PER_S);
-	activity_stop(&f->activity);
-	assert_int_equal(enabled(), 0);
-	fixture_free(f);
-}
-
 /* --- each kernel of a graph --- */
 
 static bool name_kernel(void *userdata, const char *name, struct launch *l,
@@ -1043,7 +1010,6 @@ int main(void)
 		TEST(a_graph_is_as_long_as_all_of_it),
 		TEST(a_failed_launch_is_not_waited_for),
 		cmocka_unit_test(copies_are_taken_and_patience_is_long),
-		cmocka_unit_test(the_end_of_a_capture_is_not_waited_for_long),
 		cmocka_unit_test(whole_graphs_need_not_be_traced),
 		cmocka_unit_test(kernels_of_a_graph_have_all_they_are),
 		cmocka_unit_test(known_graphs_are_not_waited_for),
