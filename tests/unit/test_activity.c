@@ -495,6 +495,29 @@ static void copies_are_taken_and_patience_is_long(void **state)
 	fixture_free(f);
 }
 
+/* Buffers that were forced out rest, and there are only so many. */
+static void flushes_are_not_forced_often(void **state)
+{
+	struct fixture *f = fixture_new();
+
+	(void)state;
+	f->activity.patient = true;
+	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
+	launch(f, 1, GPUCTR_LAUNCH_KERNEL);
+	for (int i = 0; i < 2; i++) {
+		f->activity.patience_ms = 10;
+		last_flag = 0;
+		activity_fill(&f->activity, &f->batch);
+		expect_unknown(f, 0);
+		assert_int_equal(last_flag, i == 0 ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+	}
+	f->activity.forced_ns -= CLOCK_NS_PER_S;
+	activity_fill(&f->activity, &f->batch);
+	assert_int_equal(last_flag, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	activity_stop(&f->activity);
+	fixture_free(f);
+}
+
 /* --- each kernel of a graph --- */
 
 static bool name_kernel(void *userdata, const char *name, struct launch *l,
@@ -849,6 +872,7 @@ static void the_end_waits_for_kernels(void **state)
 	request(&kept, &size, &most); /* in which a kernel has not ended */
 	trace_stream(WATCHED + 1, 100, 1);
 	trace_stream(WATCHED + 2, UINT64_C(1) << 62, 1);
+	trace_stream(WATCHED + 9, 0, 1); /* after that one */
 	trace_stream(WATCHED + 3, 0, 3);
 	trace_stream(WATCHED + 4, 0, 3);
 	trace_stream(WATCHED + 5, 0, 4);
@@ -1010,6 +1034,7 @@ int main(void)
 		TEST(a_graph_is_as_long_as_all_of_it),
 		TEST(a_failed_launch_is_not_waited_for),
 		cmocka_unit_test(copies_are_taken_and_patience_is_long),
+		cmocka_unit_test(flushes_are_not_forced_often),
 		cmocka_unit_test(whole_graphs_need_not_be_traced),
 		cmocka_unit_test(kernels_of_a_graph_have_all_they_are),
 		cmocka_unit_test(known_graphs_are_not_waited_for),
