@@ -164,9 +164,9 @@ static int begin(struct activity *v, const struct profiler *p)
 		v->made = true;
 	}
 	lock_acquire(&v->lock);
-	/* They are still there if tracing could not be stopped. */
 	buffers_begin(&v->buffers, v->patient ? BUFFER_AHEAD_BYTES : BUFFER_BYTES,
 		      v->patient ? BUFFERS_AHEAD_MAX : BUFFERS_MAX);
+	/* They are still there if tracing could not be stopped. */
 	r = v->spans.v ? 0 : spans_init(&v->spans, v->patient ? SPANS_BITS_MANY : SPANS_BITS);
 	if (r == 0) {
 		v->profiler = p;

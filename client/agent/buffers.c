@@ -5,17 +5,17 @@
 
 #include "proto/base/clock.h"
 
-/* A flush that is forced also returns the buffers in which a kernel has not ended. A thread of
- * CUPTI may just then be at work in such a buffer: programs whose buffers were freed at once died
- * of it in one of some hundred captures (SIGSEGV in that thread, at the end of a record; H100,
- * CUPTI 2025.3). So what such a flush returns rests for two seconds before it is used again or
- * freed. */
+/* A flush that is forced also returns the buffers in which a kernel has not ended. Programs whose
+ * buffers were freed at once ended in one of some hundred captures, the one that was traced by a
+ * SIGSEGV of CUPTI's own thread at the end of a record (H100, CUPTI 2025.3): most likely that
+ * thread was still at work in such a buffer. So what a forced flush returns rests for two seconds
+ * before it is used again or freed. */
 
 enum {
 	LEAST_BYTES = 64 * 1024,
 	STEP_BYTES = 4096,
-	LASTS_MS = 250,
-	RECENT_MS = 2000,
+	LASTS_MS = 250,	  /* a buffer, because its first record waits until it is full */
+	RECENT_MS = 2000, /* from which the pace of records is known */
 	REST_MS = 2000,
 	REST_LEAST_MS = 200, /* where there are no other buffers */
 };
@@ -118,18 +118,21 @@ static void count_filled(struct buffers *b, size_t filled)
 	b->filled += filled;
 }
 
+static struct buffer_head *reuse(struct buffers *b, unsigned rested_ms)
+{
+	return b->resting && b->resting->bytes == b->bytes ? take_rested(b, rested_ms) : NULL;
+}
+
 static struct buffer_head *take(struct buffers *b)
 {
 	struct buffer_head *head = pop(&b->spare);
-	bool fits;
 
 	if (b->resting && b->resting->bytes != b->bytes) {
 		discard_rested(b);
 	}
-	fits = b->resting && b->resting->bytes == b->bytes;
-	head = head || !fits ? head : take_rested(b, REST_MS);
+	head = head ? head : reuse(b, REST_MS);
 	head = head ? head : make(b);
-	return head || !fits ? head : take_rested(b, REST_LEAST_MS);
+	return head ? head : reuse(b, REST_LEAST_MS);
 }
 
 void *buffers_give(struct buffers *b, size_t *ret_bytes)
@@ -151,7 +154,7 @@ void buffers_take_back(struct buffers *b, void *data, size_t filled)
 	struct buffer_head *head = (struct buffer_head *)data - 1;
 
 	b->n_given--;
-	b->n_marked -= head->mark != b->mark && b->n_marked > 0;
+	b->n_marked -= head->mark != b->mark;
 	count_filled(b, filled);
 	if (b->forcing > 0) {
 		head->returned_ns = clock_now_ns();

@@ -17,16 +17,6 @@ enum { FILTER = 0 }; /* box_none.c */
 enum { FILTER = 2 };
 #endif
 
-static int setup(void **state)
-{
-	int r = fixture_setup(state);
-
-	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
-	return r;
-}
-
-#define SAMPLING_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
-
 /* Metrics of two sets: each turn asks the daemon anew. */
 #define TURNS                                                                                 \
 	"dram__bytes_read.sum,dram__bytes_write.sum,dram__bytes.sum,lts__t_bytes.sum,lts__t_" \

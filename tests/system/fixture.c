@@ -220,6 +220,14 @@ int fixture_setup(void **state)
 	return 0;
 }
 
+int fixture_setup_sampling(void **state)
+{
+	int r = fixture_setup(state);
+
+	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
+	return r;
+}
+
 /* --- processes --- */
 
 /* What is inheritable outlives a change of user, and some containers give root a lot of it. */

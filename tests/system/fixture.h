@@ -55,9 +55,12 @@ struct fixture {
 
 /* For cmocka. The time limit begins anew with each test. */
 int fixture_setup(void **state);
+int fixture_setup_sampling(void **state); /* with the sampler of this build */
 int fixture_teardown(void **state);
 
 #define SYSTEM_TEST(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
+#define SAMPLING_TEST(f) \
+	cmocka_unit_test_setup_teardown(f, fixture_setup_sampling, fixture_teardown)
 
 /* All tests, or those whose names match $GPUCTR_TEST_FILTER ("the_*"). */
 #define SYSTEM_RUN(tests)                                      \

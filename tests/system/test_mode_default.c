@@ -9,16 +9,6 @@
 
 /* What `capture` does when nobody says how: it samples, or takes a budget and says why. */
 
-static int setup(void **state)
-{
-	int r = fixture_setup(state);
-
-	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
-	return r;
-}
-
-#define DEFAULT_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
-
 static const char sampled[] = "values are SAMPLED", chosen[] = "launches are chosen at random";
 static const char metric[] = "dram__bytes_read.sum";
 
@@ -287,16 +277,16 @@ static void the_gpus_that_programs_use_are_sampled(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		DEFAULT_TEST(a_capture_samples),
-		DEFAULT_TEST(others_are_to_be_had),
-		DEFAULT_TEST(what_cannot_be_sampled_has_a_budget),
-		DEFAULT_TEST(parts_of_gpus_are_not_sampled),
-		DEFAULT_TEST(parts_of_gpus_are_nobodys_own),
-		DEFAULT_TEST(another_gpu_may_be_divided),
-		DEFAULT_TEST(who_may_not_sample_has_a_budget),
-		DEFAULT_TEST(an_operator_has_a_budget),
-		DEFAULT_TEST(what_nothing_can_measure_is_refused_once),
-		DEFAULT_TEST(the_gpus_that_programs_use_are_sampled),
+		SAMPLING_TEST(a_capture_samples),
+		SAMPLING_TEST(others_are_to_be_had),
+		SAMPLING_TEST(what_cannot_be_sampled_has_a_budget),
+		SAMPLING_TEST(parts_of_gpus_are_not_sampled),
+		SAMPLING_TEST(parts_of_gpus_are_nobodys_own),
+		SAMPLING_TEST(another_gpu_may_be_divided),
+		SAMPLING_TEST(who_may_not_sample_has_a_budget),
+		SAMPLING_TEST(an_operator_has_a_budget),
+		SAMPLING_TEST(what_nothing_can_measure_is_refused_once),
+		SAMPLING_TEST(the_gpus_that_programs_use_are_sampled),
 	};
 
 	return SYSTEM_RUN(tests);

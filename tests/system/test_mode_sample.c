@@ -18,16 +18,6 @@
 
 enum { KERNELS = 2000 };
 
-static int setup(void **state)
-{
-	int r = fixture_setup(state);
-
-	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
-	return r;
-}
-
-#define SAMPLE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
-
 static struct program *start_run(struct fixture *f, const char *option, const char *value)
 {
 	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
@@ -592,25 +582,25 @@ static void other_modes_are_as_they_were(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SAMPLE_TEST(each_kernel_has_its_value_and_its_error),
-		SAMPLE_TEST(values_can_be_attributed_again),
-		SAMPLE_TEST(samples_need_not_be_kept),
-		SAMPLE_TEST(kernels_of_graphs_have_values),
-		SAMPLE_TEST(ranges_may_be_opened_late),
-		SAMPLE_TEST(lost_kernels_of_graphs_are_gaps),
-		SAMPLE_TEST(values_are_labelled),
-		SAMPLE_TEST(launches_left_out_take_part),
-		SAMPLE_TEST(an_ordinary_user_samples),
-		SAMPLE_TEST(a_program_that_runs_is_sampled),
-		SAMPLE_TEST(metrics_of_several_passes_take_turns),
-		SAMPLE_TEST(a_slow_sampler_samples_less_often),
-		SAMPLE_TEST(what_cannot_be_sampled_is_refused_as_a_whole),
-		SAMPLE_TEST(the_program_runs_on_without_its_sampler),
-		SAMPLE_TEST(the_program_runs_on_without_its_daemon),
-		SAMPLE_TEST(who_gives_up_keeps_what_has_come),
-		SAMPLE_TEST(values_of_other_metrics_are_refused),
-		SAMPLE_TEST(it_can_be_interrupted),
-		SAMPLE_TEST(other_modes_are_as_they_were),
+		SAMPLING_TEST(each_kernel_has_its_value_and_its_error),
+		SAMPLING_TEST(values_can_be_attributed_again),
+		SAMPLING_TEST(samples_need_not_be_kept),
+		SAMPLING_TEST(kernels_of_graphs_have_values),
+		SAMPLING_TEST(ranges_may_be_opened_late),
+		SAMPLING_TEST(lost_kernels_of_graphs_are_gaps),
+		SAMPLING_TEST(values_are_labelled),
+		SAMPLING_TEST(launches_left_out_take_part),
+		SAMPLING_TEST(an_ordinary_user_samples),
+		SAMPLING_TEST(a_program_that_runs_is_sampled),
+		SAMPLING_TEST(metrics_of_several_passes_take_turns),
+		SAMPLING_TEST(a_slow_sampler_samples_less_often),
+		SAMPLING_TEST(what_cannot_be_sampled_is_refused_as_a_whole),
+		SAMPLING_TEST(the_program_runs_on_without_its_sampler),
+		SAMPLING_TEST(the_program_runs_on_without_its_daemon),
+		SAMPLING_TEST(who_gives_up_keeps_what_has_come),
+		SAMPLING_TEST(values_of_other_metrics_are_refused),
+		SAMPLING_TEST(it_can_be_interrupted),
+		SAMPLING_TEST(other_modes_are_as_they_were),
 	};
 
 	return SYSTEM_RUN(tests);

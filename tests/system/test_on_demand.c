@@ -117,20 +117,35 @@ static void a_running_program_is_captured_any_number_of_times(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* Records are complete so long after their kernels ran. */
+static struct program *start_behind(struct fixture *f, const char *late_ms)
+{
+	struct program *p;
+
+	setenv("GPUCTR_FAKE_ACTIVITY_LATE_MS", late_ms, 1);
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	return p;
+}
+
+static struct program *trace_for(struct fixture *f, const struct program *p, const char *seconds)
+{
+	struct program *client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+						"--metrics", "none", "--duration", seconds, NULL);
+
+	expect_exit(client, 0);
+	return client;
+}
+
 /* CUPTI is at work in buffers that it was forced to return (tests/fake/activity.c). */
 static void a_program_outlives_captures_that_end_within_kernels(void **state)
 {
 	struct fixture *f = *state;
-	struct program *p, *client;
+	struct program *p = start_behind(f, "1000");
 
-	setenv("GPUCTR_FAKE_ACTIVITY_LATE_MS", "1000", 1);
-	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	for (int i = 0; i < 4; i++) {
-		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
-					"--metrics", "none", "--duration", "0.2", NULL);
-		expect_exit(client, 0);
+		trace_for(f, p, "0.2");
 	}
 	expect_running(p);
 	program_kill(p, SIGKILL);
@@ -140,15 +155,8 @@ static void a_program_outlives_captures_that_end_within_kernels(void **state)
 static void launches_that_run_far_ahead_have_their_times(void **state)
 {
 	struct fixture *f = *state;
-	struct program *p, *client;
+	struct program *p = start_behind(f, "300"), *client = trace_for(f, p, "1");
 
-	setenv("GPUCTR_FAKE_ACTIVITY_LATE_MS", "300", 1);
-	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
-				"none", "--duration", "1", NULL);
-	expect_exit(client, 0);
 	expect_message(client, "kernels seen in 1 process");
 	expect_no_message(client, "have no time");
 	program_kill(p, SIGKILL);

@@ -18,16 +18,6 @@
 
 enum { KERNELS = 2000 };
 
-static int setup(void **state)
-{
-	int r = fixture_setup(state);
-
-	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
-	return r;
-}
-
-#define SAMPLE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
-
 /* Kernels of 10 to 130 us, of 13 shapes, one each 400 us. */
 static void record(struct fixture *f, const char *path)
 {
@@ -443,13 +433,13 @@ static void the_bundled_one_tells_what_ranges_did(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SAMPLE_TEST(a_run_that_was_sampled_gives_the_same_values_again),
-		SAMPLE_TEST(a_program_that_runs_is_recorded),
-		SAMPLE_TEST(kernels_of_graphs_are_played),
-		SAMPLE_TEST(a_part_of_it_has_the_values_of_the_whole),
-		SAMPLE_TEST(each_recording_is_played_as_it_was_made),
-		SAMPLE_TEST(a_damaged_recording_is_refused_with_its_cause),
-		SAMPLE_TEST(the_bundled_one_tells_what_ranges_did),
+		SAMPLING_TEST(a_run_that_was_sampled_gives_the_same_values_again),
+		SAMPLING_TEST(a_program_that_runs_is_recorded),
+		SAMPLING_TEST(kernels_of_graphs_are_played),
+		SAMPLING_TEST(a_part_of_it_has_the_values_of_the_whole),
+		SAMPLING_TEST(each_recording_is_played_as_it_was_made),
+		SAMPLING_TEST(a_damaged_recording_is_refused_with_its_cause),
+		SAMPLING_TEST(the_bundled_one_tells_what_ranges_did),
 	};
 
 	return SYSTEM_RUN(tests);

@@ -12,16 +12,6 @@
 
 /* A capture of a program that waits for its launches: tracing rests for a part of the time. */
 
-static int setup(void **state)
-{
-	int r = fixture_setup(state);
-
-	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
-	return r;
-}
-
-#define RESTS_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
-
 static int in_order(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -155,8 +145,8 @@ static void tracing_goes_on_from_the_first_range_on(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RESTS_TEST(tracing_rests_while_a_program_waits_for_launches),
-		RESTS_TEST(tracing_goes_on_from_the_first_range_on),
+		SAMPLING_TEST(tracing_rests_while_a_program_waits_for_launches),
+		SAMPLING_TEST(tracing_goes_on_from_the_first_range_on),
 	};
 
 	return SYSTEM_RUN(tests);

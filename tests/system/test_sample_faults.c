@@ -17,9 +17,8 @@
 
 static int setup(void **state)
 {
-	int r = fixture_setup(state);
+	int r = fixture_setup_sampling(state);
 
-	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
 	fixture_limit(200); /* half a minute until a sampler is given up, or of clients that have
 			       enough to do */
 	return r;

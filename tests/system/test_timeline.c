@@ -14,11 +14,10 @@ enum { KERNELS = 2000, GRIDS = 97, BLOCK = 128, READ_BYTES = 16, WRITTEN_BYTES =
 
 static int setup(void **state)
 {
-	int r = fixture_setup(state);
+	int r = fixture_setup_sampling(state);
 
 	unsetenv("GPUCTR_FAKE_RESTRICTED");
 	unsetenv("COLUMNS");
-	setenv("GPUCTR_SAMPLER", TEST_SAMPLER, 1);
 	return r;
 }
 
