@@ -55,6 +55,7 @@ static void on_lost(void *user, int64_t start_ns, int64_t end_ns, uint64_t n)
 	struct timeline_view *v = user;
 
 	v->lost += n;
+	v->gaps++;
 	if (v->has_begun) {
 		buckets_lost(&v->buckets, start_ns, n);
 	}
@@ -188,6 +189,19 @@ static void print_table(const struct timeline_view *v)
 	buf_deinit(&b);
 }
 
+static void say_why_lost(const struct timeline_view *v, struct buf *b)
+{
+	if (v->end.overflows > 0) {
+		buf_printf(b, "; the hardware's buffer ran over %llu times",
+			   (unsigned long long)v->end.overflows);
+	}
+	if (v->end.dropped > 0) {
+		buf_text(b, "; ");
+		text_count(b, v->end.dropped);
+		buf_text(b, " of these were not read in time");
+	}
+}
+
 static void say_counts(const struct timeline_view *v)
 {
 	struct buf b = { 0 };
@@ -202,11 +216,15 @@ static void say_counts(const struct timeline_view *v)
 	if (v->lost > 0) {
 		buf_text(&b, ", and ");
 		text_count(&b, v->lost);
-		buf_text(&b, " are missing");
+		buf_text(&b, v->lost > 1 ? " are missing, in " : " is missing, in ");
+		text_count(&b, v->gaps);
+		buf_text(&b, v->gaps > 1 ? " gaps" : " gap");
+		say_why_lost(v, &b);
 	}
-	if (v->end.overflows > 0) {
-		buf_printf(&b, ": the hardware's buffer ran over %llu times",
-			   (unsigned long long)v->end.overflows);
+	if (v->options->verbose && v->end.cpu_ns > 0 && v->buckets.end_ns > v->buckets.start_ns) {
+		buf_printf(&b, "; sampling took %.2f of a core",
+			   (double)v->end.cpu_ns /
+				   (double)(v->buckets.end_ns - v->buckets.start_ns));
 	}
 	say("%s", buf_string(&b));
 	buf_deinit(&b);

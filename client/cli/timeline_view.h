@@ -21,7 +21,7 @@ struct timeline_view {
 
 	uint64_t begun_ns, told_ns; /* by the monotonic clock */
 	struct sampler_end end;	    /* but for its texts */
-	uint64_t samples, lost;
+	uint64_t samples, lost, gaps;
 
 	struct samples_out stream;
 };

@@ -260,6 +260,7 @@ static bool read_end(struct sampler_reader *r, struct input *in)
 	end.end_ns = m.end_ns;
 	end.samples = m.samples;
 	end.lost = m.lost;
+	end.dropped = m.dropped;
 	end.overflows = m.overflows;
 	end.cpu_ns = m.cpu_ns;
 	r->state = READER_ENDED;

@@ -57,6 +57,7 @@ struct sampler_end {
 	int64_t end_ns;	  /* since 1970; 0: nothing was sampled */
 	uint64_t samples; /* that were written */
 	uint64_t lost;
+	uint64_t dropped;    /* of these: the reader was too slow */
 	uint64_t overflows;  /* of the hardware's buffer */
 	uint64_t cpu_ns;     /* what the sampler itself used */
 	const char *message; /* "" or why it ended */
@@ -89,7 +90,7 @@ int sampler_reader_feed(struct sampler_reader *r, const void *bytes, size_t n);
 
 /* --- the format: messages, each a struct sampler_head and its bytes --- */
 
-enum { SAMPLER_VERSION = 2, SAMPLER_MESSAGE_MAX = 1 << 18 };
+enum { SAMPLER_VERSION = 3, SAMPLER_MESSAGE_MAX = 1 << 18 };
 
 enum sampler_message {
 	SAMPLER_MESSAGE_BEGIN = 1,
@@ -130,5 +131,5 @@ struct sampler_end_message {
 	uint32_t reason, reserved;
 	uint64_t lost_last; /* after the last sample, until end_ns */
 	int64_t end_ns;
-	uint64_t samples, lost, overflows, cpu_ns;
+	uint64_t samples, lost, dropped, overflows, cpu_ns;
 };

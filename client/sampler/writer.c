@@ -184,6 +184,7 @@ void sampler_writer_flush(struct sampler_writer *w)
 		w->lost = 0;
 	} else {
 		w->lost += w->head.n;
+		w->dropped += w->head.n;
 	}
 	w->bytes = 0;
 }
@@ -193,6 +194,7 @@ int sampler_writer_end(struct sampler_writer *w, const struct sampler_end *end)
 	struct sampler_end_message m = { .reason = end->reason,
 					 .end_ns =
 						 end->end_ns > w->end_ns ? end->end_ns : w->end_ns,
+					 .dropped = w->dropped,
 					 .overflows = end->overflows,
 					 .cpu_ns = end->cpu_ns };
 	size_t before;

@@ -20,6 +20,7 @@ struct sampler_writer {
 	bool turned;		/* which is not told yet */
 	uint64_t next;		/* number of the next sample */
 	uint64_t lost;	    /* not told of yet, before the block or, without one, the next sample */
+	uint64_t dropped;   /* all those */
 	uint64_t lost_told; /* in messages */
 	uint64_t samples;   /* in messages */
 	int64_t end_ns;	    /* of the last sample */
@@ -45,5 +46,6 @@ void sampler_writer_sample(struct sampler_writer *w, int64_t start_ns, int64_t e
 void sampler_writer_lost(struct sampler_writer *w, uint64_t n);
 /* Moves the block to out, or drops it. */
 void sampler_writer_flush(struct sampler_writer *w);
-/* Samples and lost of end are the writer's own. Goes out whatever the limit is; -ENOMEM. */
+/* Samples, lost and dropped of end are the writer's own. Goes out whatever the limit is; -ENOMEM.
+ */
 int sampler_writer_end(struct sampler_writer *w, const struct sampler_end *end);

@@ -394,7 +394,7 @@ def long(m, seconds=600):
     """Samples of a training for ten minutes."""
     p = standing(m, "python3", m.stage / "standing.py", "--model", "transformer", "--batch", 8, "--seconds", seconds + 4)
     p.wait_for("standing ready", 60)
-    r = m.client("capture", "--gpu", 0, "--timeline", "-d", seconds, "--interval", "10us", "--metrics", LIST, timeout=seconds + 60)
+    r = m.client("capture", "--gpu", 0, "--timeline", "-d", seconds, "--interval", "10us", "--metrics", LIST, "-v", timeout=seconds + 60)
     p.end()
     print(r.stdout[-600:], r.stderr[-600:])
     told = re.search(r"[\d,]+ samples of [^\n]*", r.stderr)

@@ -21,6 +21,7 @@ class Stream:
     reason: int = -1  # no last word
     samples: int = 0
     lost: int = 0
+    dropped: int = 0  # of lost: the reader was too slow
     overflows: int = 0
     cpu_s: float = 0
     end_ns: int = 0
@@ -87,7 +88,7 @@ def read(path, sums=True):
             s.start_ns = s.start_ns or start
             s.n += n
         elif kind == END:
-            s.reason, _, _, s.end_ns, s.samples, s.lost, s.overflows, cpu_ns = struct.unpack_from("=IIQqQQQQ", body)
+            s.reason, _, _, s.end_ns, s.samples, s.lost, s.dropped, s.overflows, cpu_ns = struct.unpack_from("=IIQqQQQQQ", body)
             s.cpu_s = cpu_ns / 1e9
             s.message = body[56:].split(b"\0")[0].decode(errors="replace")
     return s

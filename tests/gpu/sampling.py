@@ -50,7 +50,7 @@ def copies(m, repeat, timeout=120):
 
 
 def say(s):
-    return f"{s.samples} samples in {s.seconds():.2f} s, lost {s.lost}, overflows {s.overflows}, {s.cpu_s / max(1e-9, s.seconds()):.2f} core {s.message}"
+    return f"{s.samples} samples in {s.seconds():.2f} s, lost {s.lost} ({s.dropped} by the reader), overflows {s.overflows}, {s.cpu_s / max(1e-9, s.seconds()):.2f} core {s.message}"
 
 
 def known_bytes(m):

@@ -103,7 +103,9 @@ static const uint64_t two_intervals_ns[] = { 10000, 500000 };
 static const struct sampler_begin two = {
 	0, "GPU-1", names, METRICS, two_sets, two_intervals_ns, 2
 };
-static const struct sampler_end asked = { SAMPLER_ENDED, 0, 0, 0, 2, 17, "", "" };
+static const struct sampler_end asked = {
+	.reason = SAMPLER_ENDED, .overflows = 2, .cpu_ns = 17, .message = "", .remedy = ""
+};
 static const int64_t start_ns = INT64_C(1795163892970808035);
 
 static struct sampler_writer *writer_of(const struct sampler_begin *b, size_t limit)
@@ -208,6 +210,7 @@ static void what_is_written_is_read(void **state)
 		assert_int_equal(s->ended, 1);
 		assert_int_equal(s->end.samples, 10000);
 		assert_int_equal(s->end.lost, 0);
+		assert_int_equal(s->end.dropped, 0);
 		assert_int_equal(s->end.overflows, 2);
 		assert_int_equal(s->end.cpu_ns, 17);
 		assert_int_equal(s->end.end_ns, end);
@@ -241,6 +244,7 @@ static void what_is_dropped_is_told(void **state)
 	assert_int_equal(s->lost_to, from);
 	assert_int_equal(s->samples[before].start_ns, from);
 	assert_int_equal(s->end.samples + s->end.lost, 12050);
+	assert_int_equal(s->end.dropped, s->lost);
 	free(s);
 	writer_free(w);
 }
