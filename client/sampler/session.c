@@ -132,7 +132,7 @@ static int find_device(struct session *s, struct refusal *r)
 	for (int i = 0; i < n; i++) {
 		if (s->driver.cuDeviceGet(&device, i) == CUDA_SUCCESS &&
 		    is_device(s, i, device, s->options->gpu)) {
-			s->device = i;
+			s->pm.device = i;
 			s->driver.cuDeviceGetUuid(&bytes, device);
 			uuid_format(&bytes, s->uuid, sizeof(s->uuid));
 			s->driver.cuDeviceGetName(name, sizeof(name), device);
@@ -163,10 +163,10 @@ static int open_libraries(struct session *s, struct refusal *r)
 		return code;
 	}
 	if (vendor_open_host(&s->vendor, r) != 0 ||
-	    vendor_open_sampling(&s->vendor, &s->pm, r) != 0) {
+	    vendor_open_sampling(&s->vendor, &s->pm.v, r) != 0) {
 		return r->code = SAMPLER_NO_CUPTI;
 	}
-	vendor_chip_name(&s->vendor, (size_t)s->device, chip, sizeof(chip));
+	vendor_chip_name(&s->vendor, (size_t)s->pm.device, chip, sizeof(chip));
 	result = s->vendor.cuptiProfilerInitialize(&init);
 	if (result != CUPTI_SUCCESS) {
 		return refuse(s, result, "cuptiProfilerInitialize", r);
@@ -175,53 +175,15 @@ static int open_libraries(struct session *s, struct refusal *r)
 								      : 0;
 }
 
-static CUptiResult set_config(struct session *s)
-{
-	CUpti_PmSampling_SetConfig_Params p = {
-		.structSize = CUpti_PmSampling_SetConfig_Params_STRUCT_SIZE,
-		.pPmSamplingObject = s->object,
-		.configSize = s->set->metrics.config.size,
-		.pConfig = s->set->metrics.config.image,
-		.hardwareBufferSize = buffer_bytes(s),
-		.samplingInterval = s->set->interval_ns,
-		.triggerMode = CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL,
-		.hwBufferAppendMode = CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST,
-	};
-
-	return s->pm.cuptiPmSamplingSetConfig(&p);
-}
-
-/* Writes all of the image. image_empty() does the same for less, wherever it can. */
+/* image_empty() does the same for less, wherever it can. */
 static CUptiResult init_image(struct session *s)
 {
-	CUpti_PmSampling_CounterDataImage_Initialize_Params p = {
-		.structSize = CUpti_PmSampling_CounterDataImage_Initialize_Params_STRUCT_SIZE,
-		.pPmSamplingObject = s->object,
-		.counterDataSize = s->set->image.bytes,
-		.pCounterData = s->set->image.data,
-	};
-	CUptiResult result = s->pm.cuptiPmSamplingCounterDataImageInitialize(&p);
+	CUptiResult result = pm_init_image(&s->pm, &s->set->image);
 
 	s->taken = 0;
 	if (result == CUPTI_SUCCESS) {
 		image_keep(&s->set->image);
 	}
-	return result;
-}
-
-static CUptiResult size_image(const struct session *s, const struct session_set *set,
-			      uint32_t samples, size_t *ret)
-{
-	CUpti_PmSampling_GetCounterDataSize_Params p = {
-		.structSize = CUpti_PmSampling_GetCounterDataSize_Params_STRUCT_SIZE,
-		.pPmSamplingObject = s->object,
-		.pMetricNames = (const char **)(uintptr_t)set->metrics.v,
-		.numMetrics = set->metrics.n,
-		.maxSamples = samples,
-	};
-	CUptiResult result = s->pm.cuptiPmSamplingGetCounterDataSize(&p);
-
-	*ret = p.counterDataSize;
 	return result;
 }
 
@@ -231,7 +193,7 @@ static CUptiResult make_image(struct session *s, uint32_t samples)
 	struct session_set *set = s->set;
 	struct image image;
 	size_t bytes = 0;
-	CUptiResult result = size_image(s, set, samples, &bytes);
+	CUptiResult result = pm_image_bytes(&s->pm, &set->metrics, samples, &bytes);
 
 	if (result == CUPTI_SUCCESS && !image_init(&image, bytes)) {
 		result = CUPTI_ERROR_OUT_OF_MEMORY;
@@ -249,7 +211,7 @@ static CUptiResult make_first_image(struct session *s)
 {
 	uint32_t samples = s->n_sets > 1 ? SAMPLES_OF_SETS : SAMPLES_FIRST;
 	size_t bytes = 0;
-	CUptiResult result = size_image(s, s->set, samples, &bytes);
+	CUptiResult result = pm_image_bytes(&s->pm, &s->set->metrics, samples, &bytes);
 
 	if (result == CUPTI_SUCCESS && bytes > IMAGE_FIRST_BYTES) {
 		samples = (uint32_t)(IMAGE_FIRST_BYTES * samples / bytes);
@@ -268,7 +230,7 @@ static CUptiResult prepare_image(struct session *s)
 	if (!s->set->image.data) {
 		return make_first_image(s);
 	}
-	result = size_image(s, s->set, s->set->samples, &bytes);
+	result = pm_image_bytes(&s->pm, &s->set->metrics, s->set->samples, &bytes);
 	if (result == CUPTI_SUCCESS && bytes != s->set->image.bytes) {
 		return make_image(s, s->set->samples);
 	}
@@ -291,33 +253,11 @@ static CUptiResult empty_image(struct session *s, size_t n, bool is_full)
 	return CUPTI_SUCCESS;
 }
 
-static CUptiResult enable(struct session *s)
-{
-	CUpti_PmSampling_Enable_Params p = {
-		.structSize = CUpti_PmSampling_Enable_Params_STRUCT_SIZE,
-		.deviceIndex = (size_t)s->device,
-	};
-	CUptiResult result = s->pm.cuptiPmSamplingEnable(&p);
-
-	s->object = result == CUPTI_SUCCESS ? p.pPmSamplingObject : NULL;
-	return result;
-}
-
-static CUptiResult disable(struct session *s)
-{
-	CUpti_PmSampling_Disable_Params p = {
-		.structSize = CUpti_PmSampling_Disable_Params_STRUCT_SIZE,
-		.pPmSamplingObject = s->object,
-	};
-
-	s->object = NULL;
-	return s->pm.cuptiPmSamplingDisable(&p);
-}
-
 /* The set whose turn it is, of an object that was enabled. *ret_call: what failed. */
 static CUptiResult configure(struct session *s, const char **ret_call)
 {
-	CUptiResult result = set_config(s);
+	CUptiResult result =
+		pm_configure(&s->pm, &s->set->metrics.config, buffer_bytes(s), s->set->interval_ns);
 
 	*ret_call = "cuptiPmSamplingSetConfig";
 	if (result == CUPTI_SUCCESS) {
@@ -335,7 +275,7 @@ static CUptiResult choose_interval(struct session *s, struct session_set *set)
 
 	set->interval_ns = s->options->interval_ns;
 	if (set->interval_ns == 0) {
-		result = size_image(s, set, SIZED_SAMPLES, &bytes);
+		result = pm_image_bytes(&s->pm, &set->metrics, SIZED_SAMPLES, &bytes);
 		bytes /= SIZED_SAMPLES;
 		set->interval_ns = bytes < SMALL_SAMPLE_BYTES ? bytes * SMALL_NS_PER_BYTE
 							      : bytes * DECODED_NS_PER_BYTE;
@@ -375,7 +315,7 @@ static int split(struct session *s, struct refusal *r)
 static int prepare(struct session *s, struct refusal *r)
 {
 	const char *call = "cuptiPmSamplingGetCounterDataSize";
-	CUptiResult result = enable(s);
+	CUptiResult result = pm_enable(&s->pm);
 
 	if (result != CUPTI_SUCCESS) {
 		return refuse(s, result, "cuptiPmSamplingEnable", r);
@@ -402,27 +342,9 @@ int session_open(struct session *s, const struct session_options *o, struct refu
 
 static CUptiResult start(struct session *s)
 {
-	CUpti_PmSampling_Start_Params p = {
-		.structSize = CUpti_PmSampling_Start_Params_STRUCT_SIZE,
-		.pPmSamplingObject = s->object,
-	};
-	CUptiResult result = s->pm.cuptiPmSamplingStart(&p);
-
-	s->is_started = result == CUPTI_SUCCESS;
 	s->behind_ns = 0;
 	s->skips = true;
-	return result;
-}
-
-static CUptiResult stop(struct session *s)
-{
-	CUpti_PmSampling_Stop_Params p = {
-		.structSize = CUpti_PmSampling_Stop_Params_STRUCT_SIZE,
-		.pPmSamplingObject = s->object,
-	};
-
-	s->is_started = false;
-	return s->pm.cuptiPmSamplingStop(&p);
+	return pm_start(&s->pm);
 }
 
 /* Between half of it and one and a half. */
@@ -443,38 +365,6 @@ int session_start(struct session *s, struct refusal *r)
 	s->drained_ns = s->progress_ns = clock_now_ns();
 	time_turn(s);
 	return result == CUPTI_SUCCESS ? 0 : refuse(s, result, "cuptiPmSamplingStart", r);
-}
-
-static CUptiResult decode(struct session *s, bool *ret_is_full, bool *ret_overflows)
-{
-	CUpti_PmSampling_DecodeData_Params p = {
-		.structSize = CUpti_PmSampling_DecodeData_Params_STRUCT_SIZE,
-		.pPmSamplingObject = s->object,
-		.pCounterDataImage = s->set->image.data,
-		.counterDataImageSize = s->set->image.bytes,
-	};
-	CUptiResult result = s->pm.cuptiPmSamplingDecodeData(&p);
-
-	*ret_is_full = p.decodeStopReason == CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL;
-	*ret_overflows = p.overflow != 0 || result == CUPTI_ERROR_OUT_OF_MEMORY;
-	return result;
-}
-
-/* The number of samples in the image. False: CUPTI does not say. */
-static bool count_samples(const struct session *s, size_t *ret_complete, size_t *ret_all)
-{
-	CUpti_PmSampling_GetCounterDataInfo_Params p = {
-		.structSize = CUpti_PmSampling_GetCounterDataInfo_Params_STRUCT_SIZE,
-		.pCounterDataImage = s->set->image.data,
-		.counterDataImageSize = s->set->image.bytes,
-	};
-
-	if (s->pm.cuptiPmSamplingGetCounterDataInfo(&p) != CUPTI_SUCCESS) {
-		return false;
-	}
-	*ret_complete = p.numCompletedSamples;
-	*ret_all = p.numPopulatedSamples;
-	return true;
 }
 
 /* How many samples are missing until start_ns. */
@@ -498,16 +388,9 @@ static bool follows(const struct session *s, int64_t start_ns)
 
 static CUptiResult take_sample(struct session *s, size_t i, struct sampler_writer *w)
 {
-	CUpti_PmSampling_CounterData_GetSampleInfo_Params p = {
-		.structSize = CUpti_PmSampling_CounterData_GetSampleInfo_Params_STRUCT_SIZE,
-		.pPmSamplingObject = s->object,
-		.pCounterDataImage = s->set->image.data,
-		.counterDataImageSize = s->set->image.bytes,
-		.sampleIndex = i,
-	};
-	CUptiResult result = s->pm.cuptiPmSamplingCounterDataGetSampleInfo(&p);
 	double values[SAMPLER_METRICS_MAX];
-	int64_t start_ns = (int64_t)p.startTimestamp, end_ns = (int64_t)p.endTimestamp;
+	int64_t start_ns, end_ns;
+	CUptiResult result = pm_times(&s->pm, &s->set->image, i, &start_ns, &end_ns);
 
 	if (result != CUPTI_SUCCESS) {
 		return result;
@@ -539,13 +422,10 @@ static bool is_used_up(const struct session *s, size_t complete, size_t all)
 /* Takes the samples that are complete. */
 static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool is_full)
 {
-	CUptiResult result = CUPTI_SUCCESS;
 	int64_t had_ns = s->end_ns;
-	size_t n = 0, all = 0;
+	size_t n, all;
+	CUptiResult result = pm_count(&s->pm, &s->set->image, &n, &all);
 
-	if (!count_samples(s, &n, &all)) {
-		return CUPTI_ERROR_UNKNOWN;
-	}
 	while (s->taken < n && result == CUPTI_SUCCESS) {
 		result = take_sample(s, s->taken++, w);
 	}
@@ -563,12 +443,12 @@ static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool 
 /* Stopped: sampling goes on with the set whose turn it is, in another object. */
 static CUptiResult go_on(struct session *s, const char **ret_call)
 {
-	CUptiResult result = s->object ? disable(s) : CUPTI_SUCCESS;
+	CUptiResult result = s->pm.object ? pm_disable(&s->pm) : CUPTI_SUCCESS;
 
 	*ret_call = "cuptiPmSamplingDisable";
 	if (result == CUPTI_SUCCESS) {
 		*ret_call = "cuptiPmSamplingEnable";
-		result = enable(s);
+		result = pm_enable(&s->pm);
 	}
 	result = result == CUPTI_SUCCESS ? configure(s, ret_call) : result;
 	if (result == CUPTI_SUCCESS) {
@@ -624,7 +504,7 @@ static int begin_anew(struct session *s, struct sampler_writer *w, bool was_held
 	if (is_longer ? s->set->interval_ns > LONGEST_INTERVAL_NS : s->in_a_row > OVERFLOWS_MAX) {
 		return refuse_interval("cuptiPmSamplingDecodeData", r);
 	}
-	result = stop(s);
+	result = pm_stop(&s->pm);
 	if (result == CUPTI_SUCCESS && is_longer) {
 		s->set->interval_ns *= 2;
 		return change(s, w, r);
@@ -659,7 +539,7 @@ static CUptiResult take_rest(struct session *s, struct sampler_writer *w, int64_
 	CUptiResult result = CUPTI_SUCCESS;
 
 	while (result == CUPTI_SUCCESS && is_full && !overflows && clock_now_ns() < give_up_ns) {
-		result = decode(s, &is_full, &overflows);
+		result = pm_decode(&s->pm, &s->set->image, &is_full, &overflows);
 		if (result == CUPTI_SUCCESS || overflows) {
 			result = take_image(s, w, is_full);
 		}
@@ -678,7 +558,7 @@ static int turn(struct session *s, struct sampler_writer *w, struct refusal *r)
 	CUptiResult result;
 
 	s->change_ns = clock_now_ns();
-	result = stop(s);
+	result = pm_stop(&s->pm);
 	if (result == CUPTI_SUCCESS) {
 		call = "cuptiPmSamplingDecodeData";
 		result = take_rest(s, w, stopped_ns);
@@ -724,7 +604,7 @@ static int drain(struct session *s, struct sampler_writer *w, struct refusal *r)
 	uint64_t by_ns = clock_now_ns() + DRAIN_MOST_NS;
 	bool is_full = true, overflows = false;
 
-	if (!s->is_started) {
+	if (!s->pm.is_started) {
 		return clock_now_ns() >= s->turn_at_ns ? change(s, w, r) : 0;
 	}
 	for (unsigned i = 0; goes_on(s, i, is_full, by_ns); i++) {
@@ -733,7 +613,7 @@ static int drain(struct session *s, struct sampler_writer *w, struct refusal *r)
 		if (!is_full) {
 			nanosleep(&(struct timespec){ 0, LOOK_PAUSE_NS }, NULL);
 		}
-		result = decode(s, &is_full, &overflows);
+		result = pm_decode(&s->pm, &s->set->image, &is_full, &overflows);
 		if (result != CUPTI_SUCCESS && !overflows) {
 			return cut_off(s, result, "cuptiPmSamplingDecodeData", r);
 		}
@@ -768,11 +648,11 @@ int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 	const char *call = "cuptiPmSamplingStop";
 	CUptiResult result;
 
-	if (!s->is_started) { /* in the middle of a change, or never */
+	if (!s->pm.is_started) { /* in the middle of a change, or never */
 		*r = s->trouble;
 		return r->code;
 	}
-	result = stop(s);
+	result = pm_stop(&s->pm);
 	if (result == CUPTI_SUCCESS) {
 		call = "cuptiPmSamplingDecodeData";
 		result = take_rest(s, w, stopped_ns);
@@ -786,11 +666,11 @@ void session_close(struct session *s)
 		.structSize = CUpti_Profiler_DeInitialize_Params_STRUCT_SIZE,
 	};
 
-	if (s->is_started) {
-		stop(s);
+	if (s->pm.is_started) {
+		pm_stop(&s->pm);
 	}
-	if (s->object) {
-		(void)disable(s);
+	if (s->pm.object) {
+		(void)pm_disable(&s->pm);
 	}
 	if (s->host.object) {
 		host_deinit(&s->host);

@@ -6,6 +6,7 @@
 
 #include "client/sampler/image.h"
 #include "client/sampler/metrics.h"
+#include "client/sampler/pm.h"
 #include "client/sampler/writer.h"
 #include "proto/nvidia/host.h"
 
@@ -29,15 +30,12 @@ struct session {
 	const struct session_options *options;
 	struct vendor_driver driver;
 	struct vendor_host vendor;
-	struct vendor_sampling pm;
+	struct pm pm;
 	struct host host;
 	struct session_set sets[SAMPLER_SETS_MAX], *set; /* set: whose turn it is */
 	size_t n_sets;
 	uint8_t numbers[SAMPLER_METRICS_MAX]; /* of each metric, its set */
-	int device;
 	char uuid[SAMPLER_UUID_BYTES];
-	CUpti_PmSampling_Object *object;
-	bool is_started;
 	size_t taken; /* of the samples in the image */
 
 	bool has_incomplete; /* a sample, in an image that is half full */
