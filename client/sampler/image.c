@@ -4,15 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* It is in memory twice. */
-#define KEPT_MOST ((size_t)128 << 20)
-
-enum { LOOKS_AFTER = 64 }; /* so many times once whether samples have changed more */
-
-bool image_init(struct image *m, size_t bytes)
+bool image_init(struct image *m, const struct image_layout *layout, size_t n_metrics)
 {
-	*m = (struct image){ .bytes = bytes };
-	m->data = calloc(1, bytes);
+	*m = (struct image){ .bytes = layout->head + layout->room * layout->sample,
+			     .layout = *layout,
+			     .n_metrics = n_metrics };
+	m->data = calloc(1, m->bytes);
+	m->times = calloc(layout->room, sizeof(*m->times));
+	m->values = calloc(layout->room * n_metrics, sizeof(*m->values));
+	if (!m->data || !m->times || !m->values) {
+		image_deinit(m);
+	}
 	return m->data != NULL;
 }
 
@@ -20,32 +22,61 @@ void image_deinit(struct image *m)
 {
 	free(m->data);
 	free(m->kept);
+	free(m->times);
+	free(m->values);
 	*m = (struct image){ 0 };
+}
+
+static uint8_t *sample(const struct image *m, size_t i)
+{
+	return m->data + m->layout.head + i * m->layout.sample;
+}
+
+/* From sample i on. */
+static bool are_alike(const struct image *m, const uint8_t *one, size_t i)
+{
+	while (i < m->layout.room && memcmp(sample(m, i), one, m->layout.sample) == 0) {
+		i++;
+	}
+	return i == m->layout.room;
 }
 
 void image_keep(struct image *m)
 {
-	if (!m->kept && m->bytes <= KEPT_MOST) {
-		m->kept = malloc(m->bytes);
+	size_t bytes = m->layout.head + m->layout.sample;
+
+	m->is_empty = true;
+	if (!are_alike(m, sample(m, 0), 1)) {
+		free(m->kept);
+		m->kept = NULL;
+		return;
 	}
+	m->kept = m->kept ? m->kept : malloc(bytes);
 	if (m->kept) {
-		memcpy(m->kept, m->data, m->bytes);
+		memcpy(m->kept, m->data, bytes);
 	}
 }
 
-bool image_empty(struct image *m, size_t changed)
+bool image_empty(struct image *m)
 {
+	const uint8_t *one = m->kept + m->layout.head;
+
 	if (!m->kept) {
 		return false;
 	}
-	if (m->is_spread || changed > m->bytes) {
-		changed = m->bytes;
+	if (!m->was_looked_at) {
+		m->was_looked_at = true;
+		m->is_spread = !are_alike(m, one, m->all);
 	}
-	memcpy(m->data, m->kept, changed);
-	if (m->n_emptied++ % LOOKS_AFTER == 0 &&
-	    memcmp(m->data + changed, m->kept + changed, m->bytes - changed) != 0) {
-		m->is_spread = true;
-		memcpy(m->data + changed, m->kept + changed, m->bytes - changed);
+	memcpy(m->data, m->kept, m->layout.head);
+	for (size_t i = 0; i < (m->is_spread ? m->layout.room : m->all); i++) {
+		memcpy(sample(m, i), one, m->layout.sample);
 	}
-	return true;
+	return m->is_empty = true;
+}
+
+void image_begin(struct image *m)
+{
+	m->is_empty = false;
+	m->n = m->all = m->timed = m->evaluated = m->taken = 0;
 }

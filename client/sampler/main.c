@@ -251,20 +251,15 @@ static void note_input(struct sampler *s)
 	}
 }
 
-/* Until then, at most max. */
-static uint64_t left_ms(uint64_t at_ns, uint64_t max)
-{
-	uint64_t now = clock_now_ns(), left = at_ns > now ? (at_ns - now) / CLOCK_NS_PER_MS + 1 : 0;
-
-	return left < max ? left : max;
-}
-
 static int wait_ms(const struct sampler *s)
 {
-	uint64_t left = session_wait_ms(&s->session);
+	uint64_t now = clock_now_ns(), at_ns = session_next_ns(&s->session);
 
-	left = s->end_at_ns != 0 ? left_ms(s->end_at_ns, left) : left;
-	return (int)(s->session.n_sets > 1 ? left_ms(s->session.turn_at_ns, left) : left);
+	at_ns = s->end_at_ns != 0 && s->end_at_ns < at_ns ? s->end_at_ns : at_ns;
+	if (s->session.n_sets > 1 && s->session.turn_at_ns < at_ns) {
+		at_ns = s->session.turn_at_ns;
+	}
+	return at_ns > now ? (int)((at_ns - now) / CLOCK_NS_PER_MS) + 1 : 0;
 }
 
 static void wait_once(struct sampler *s)

@@ -64,8 +64,8 @@ CUptiResult pm_stop(struct pm *pm)
 	return pm->v.cuptiPmSamplingStop(&p);
 }
 
-CUptiResult pm_image_bytes(const struct pm *pm, const struct metrics_set *metrics, uint32_t samples,
-			   size_t *ret)
+static CUptiResult image_bytes(const struct pm *pm, const struct metrics_set *metrics,
+			       uint32_t samples, size_t *ret)
 {
 	CUpti_PmSampling_GetCounterDataSize_Params p = {
 		.structSize = CUpti_PmSampling_GetCounterDataSize_Params_STRUCT_SIZE,
@@ -77,6 +77,23 @@ CUptiResult pm_image_bytes(const struct pm *pm, const struct metrics_set *metric
 	CUptiResult result = pm->v.cuptiPmSamplingGetCounterDataSize(&p);
 
 	*ret = p.counterDataSize;
+	return result;
+}
+
+CUptiResult pm_layout(const struct pm *pm, const struct metrics_set *metrics, uint32_t samples,
+		      struct image_layout *ret)
+{
+	size_t twice, once = 0;
+	CUptiResult result = image_bytes(pm, metrics, 2 * samples, &twice);
+
+	if (result == CUPTI_SUCCESS) {
+		result = image_bytes(pm, metrics, samples, &once);
+	}
+	if (result == CUPTI_SUCCESS) {
+		ret->room = samples;
+		ret->sample = (twice - once) / samples;
+		ret->head = once - samples * ret->sample;
+	}
 	return result;
 }
 
@@ -124,7 +141,7 @@ CUptiResult pm_count(const struct pm *pm, const struct image *image, size_t *ret
 }
 
 CUptiResult pm_times(const struct pm *pm, const struct image *image, size_t sample,
-		     int64_t *ret_start_ns, int64_t *ret_end_ns)
+		     int64_t ret_ns[2])
 {
 	CUpti_PmSampling_CounterData_GetSampleInfo_Params p = {
 		.structSize = CUpti_PmSampling_CounterData_GetSampleInfo_Params_STRUCT_SIZE,
@@ -135,7 +152,7 @@ CUptiResult pm_times(const struct pm *pm, const struct image *image, size_t samp
 	};
 	CUptiResult result = pm->v.cuptiPmSamplingCounterDataGetSampleInfo(&p);
 
-	*ret_start_ns = (int64_t)p.startTimestamp;
-	*ret_end_ns = (int64_t)p.endTimestamp;
+	ret_ns[0] = (int64_t)p.startTimestamp;
+	ret_ns[1] = (int64_t)p.endTimestamp;
 	return result;
 }

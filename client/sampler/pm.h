@@ -22,10 +22,11 @@ CUptiResult pm_configure(struct pm *pm, const struct host_config *config, size_t
 CUptiResult pm_start(struct pm *pm);
 CUptiResult pm_stop(struct pm *pm);
 
-/* What an image of so many samples takes. CUPTI lays images out for what it was asked for last. */
-CUptiResult pm_image_bytes(const struct pm *pm, const struct metrics_set *metrics, uint32_t samples,
-			   size_t *ret);
-/* Writes all of it. */
+/* Of an image with room for so many samples. */
+CUptiResult pm_layout(const struct pm *pm, const struct metrics_set *metrics, uint32_t samples,
+		      struct image_layout *ret);
+/* Writes all of it. CUPTI lays images out for what it was asked for last, so metrics are those of
+ * the last pm_layout(), and so is the layout. */
 CUptiResult pm_init_image(const struct pm *pm, struct image *image);
 /* Moves samples into the image. *ret_overflows: the hardware's buffer ran over. */
 CUptiResult pm_decode(const struct pm *pm, struct image *image, bool *ret_is_full,
@@ -34,4 +35,4 @@ CUptiResult pm_decode(const struct pm *pm, struct image *image, bool *ret_is_ful
 CUptiResult pm_count(const struct pm *pm, const struct image *image, size_t *ret_complete,
 		     size_t *ret_all);
 CUptiResult pm_times(const struct pm *pm, const struct image *image, size_t sample,
-		     int64_t *ret_start_ns, int64_t *ret_end_ns);
+		     int64_t ret_ns[2]); /* begin and end */

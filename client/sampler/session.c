@@ -14,8 +14,9 @@
 
 /* PM sampling wants no context: it counts whatever runs on the GPU. The hardware writes samples
  * into a buffer; decoding moves them into an image, and each is evaluated from there. At 10 us that
- * is all of the work here: CUPTI decodes a sample in 2.5 to 4.5 us and evaluates it in 1.7 to 2.2.
- * Decoding into an image that holds samples costs more, so an image is emptied after each drain.
+ * is all of the work here: CUPTI decodes a sample in 3.8 to 5.5 us and evaluates it in 1.9 to 2.9,
+ * so a second thread evaluates (evaluator.h). Decoding into an image that holds samples costs more,
+ * so an image is emptied after each drain.
  *
  * An image that becomes full costs samples: behind the 100 to 600 samples that the next image gets
  * at once, as many are missing (H100, CUPTI 2025.3). So it has room for a third of a second, and
@@ -60,7 +61,6 @@ enum {
 	LOOK_PAUSE_NS = 50000,
 };
 
-#define HEADER_BYTES ((size_t)65536) /* of an image, at most */
 #define IMAGE_FIRST_BYTES (UINT64_C(112) << 20)
 #define IMAGE_MAX_BYTES (UINT64_C(256) << 20)
 #define SHORT_INTERVAL_NS 20000
@@ -175,82 +175,91 @@ static int open_libraries(struct session *s, struct refusal *r)
 								      : 0;
 }
 
-/* image_empty() does the same for less, wherever it can. */
-static CUptiResult init_image(struct session *s)
-{
-	CUptiResult result = pm_init_image(&s->pm, &s->set->image);
+/* --- images --- */
 
-	s->taken = 0;
+static CUptiResult init_image(struct session *s, struct image *m)
+{
+	struct image_layout layout;
+	CUptiResult result = pm_layout(&s->pm, &s->set->metrics, m->layout.room, &layout);
+
+	result = result == CUPTI_SUCCESS ? pm_init_image(&s->pm, m) : result;
 	if (result == CUPTI_SUCCESS) {
-		image_keep(&s->set->image);
+		image_keep(m);
 	}
 	return result;
 }
 
-/* If there is no room for it, the present image stays. */
-static CUptiResult make_image(struct session *s, uint32_t samples)
+/* If there is no memory for it, the present one stays. */
+static CUptiResult make_image(struct session *s, struct image *m, uint32_t room)
 {
-	struct session_set *set = s->set;
-	struct image image;
-	size_t bytes = 0;
-	CUptiResult result = pm_image_bytes(&s->pm, &set->metrics, samples, &bytes);
+	struct image_layout layout;
+	struct image made;
+	CUptiResult result = pm_layout(&s->pm, &s->set->metrics, room, &layout);
 
-	if (result == CUPTI_SUCCESS && !image_init(&image, bytes)) {
+	if (result == CUPTI_SUCCESS && !image_init(&made, &layout, s->set->metrics.n)) {
 		result = CUPTI_ERROR_OUT_OF_MEMORY;
 	}
 	if (result != CUPTI_SUCCESS) {
 		return result;
 	}
-	image_deinit(&set->image);
-	set->image = image;
-	set->samples = samples;
-	return init_image(s);
+	image_deinit(m);
+	*m = made;
+	return init_image(s, m);
 }
 
-static CUptiResult make_first_image(struct session *s)
+/* From here on samples are decoded into this one. */
+static CUptiResult use_image(struct session *s, struct image *m)
 {
-	uint32_t samples = s->n_sets > 1 ? SAMPLES_OF_SETS : SAMPLES_FIRST;
-	size_t bytes = 0;
-	CUptiResult result = pm_image_bytes(&s->pm, &s->set->metrics, samples, &bytes);
+	CUptiResult result = CUPTI_SUCCESS;
 
-	if (result == CUPTI_SUCCESS && bytes > IMAGE_FIRST_BYTES) {
-		samples = (uint32_t)(IMAGE_FIRST_BYTES * samples / bytes);
-		samples = samples > SAMPLES_MIN ? samples : SAMPLES_MIN;
+	if (!m->is_empty && !image_empty(m)) {
+		result = init_image(s, m);
 	}
-	return result == CUPTI_SUCCESS ? make_image(s, samples) : result;
+	image_begin(m);
+	s->set->image = m;
+	return result;
 }
 
-/* The image of an earlier turn serves again. CUPTI lays images out for the metrics whose size it
- * was asked for last. */
-static CUptiResult prepare_image(struct session *s)
+static CUptiResult make_first_image(struct session *s, struct image *m)
 {
-	size_t bytes = 0;
+	uint32_t room = s->n_sets > 1 ? SAMPLES_OF_SETS : SAMPLES_FIRST;
+	struct image_layout layout;
+	CUptiResult result = pm_layout(&s->pm, &s->set->metrics, room, &layout);
+
+	if (result == CUPTI_SUCCESS && room * layout.sample > IMAGE_FIRST_BYTES) {
+		room = (uint32_t)(IMAGE_FIRST_BYTES / layout.sample);
+		room = room > SAMPLES_MIN ? room : SAMPLES_MIN;
+	}
+	return result == CUPTI_SUCCESS ? make_image(s, m, room) : result;
+}
+
+/* Those of an earlier turn serve again, but were initialised for another object of CUPTI's. */
+static CUptiResult prepare_images(struct session *s)
+{
+	struct image *first = &s->set->images[0];
 	CUptiResult result;
 
-	if (!s->set->image.data) {
-		return make_first_image(s);
-	}
-	result = pm_image_bytes(&s->pm, &s->set->metrics, s->set->samples, &bytes);
-	if (result == CUPTI_SUCCESS && bytes != s->set->image.bytes) {
-		return make_image(s, s->set->samples);
-	}
-	return result == CUPTI_SUCCESS ? init_image(s) : result;
+	image_deinit(&s->set->images[1]);
+	result = first->data ? init_image(s, first) : make_first_image(s, first);
+	return result == CUPTI_SUCCESS ? use_image(s, first) : result;
 }
 
-/* n: samples that are in it. */
-static CUptiResult empty_image(struct session *s, size_t n, bool is_full)
+/* With more room, if the present one was full; without memory for that, as it is. NULL: there is
+ * one image only, because nobody evaluates it meanwhile, or sets take turns, each with its own. */
+static struct image *other_image(struct session *s, bool is_full)
 {
-	uint64_t sample_bytes = s->set->image.bytes / s->set->samples + 1;
-	bool grows = is_full && 2 * s->set->image.bytes <= IMAGE_MAX_BYTES;
+	struct image *m = s->set->image;
+	struct image *other = m == s->set->images ? m + 1 : s->set->images;
+	uint32_t room = m->layout.room;
 
-	if (grows && make_image(s, 2 * s->set->samples) == CUPTI_SUCCESS) {
-		return CUPTI_SUCCESS;
+	if (!s->evaluator.has_thread || s->n_sets > 1) {
+		return NULL;
 	}
-	if (!image_empty(&s->set->image, HEADER_BYTES + (n + 1) * sample_bytes)) {
-		return init_image(s);
+	room = is_full && 2 * m->bytes <= IMAGE_MAX_BYTES ? 2 * room : room;
+	if (other->layout.room < room) {
+		(void)make_image(s, other, room);
 	}
-	s->taken = 0;
-	return CUPTI_SUCCESS;
+	return other->data ? other : NULL;
 }
 
 /* The set whose turn it is, of an object that was enabled. *ret_call: what failed. */
@@ -262,7 +271,7 @@ static CUptiResult configure(struct session *s, const char **ret_call)
 	*ret_call = "cuptiPmSamplingSetConfig";
 	if (result == CUPTI_SUCCESS) {
 		*ret_call = "the counter data image";
-		result = prepare_image(s);
+		result = prepare_images(s);
 	}
 	return result;
 }
@@ -270,15 +279,17 @@ static CUptiResult configure(struct session *s, const char **ret_call)
 /* By the size of a sample. */
 static CUptiResult choose_interval(struct session *s, struct session_set *set)
 {
-	size_t bytes = 0;
+	struct image_layout layout;
 	CUptiResult result = CUPTI_SUCCESS;
 
 	set->interval_ns = s->options->interval_ns;
 	if (set->interval_ns == 0) {
-		result = pm_image_bytes(&s->pm, &set->metrics, SIZED_SAMPLES, &bytes);
-		bytes /= SIZED_SAMPLES;
-		set->interval_ns = bytes < SMALL_SAMPLE_BYTES ? bytes * SMALL_NS_PER_BYTE
-							      : bytes * DECODED_NS_PER_BYTE;
+		result = pm_layout(&s->pm, &set->metrics, SIZED_SAMPLES, &layout);
+	}
+	if (set->interval_ns == 0 && result == CUPTI_SUCCESS) {
+		set->interval_ns =
+			layout.sample * (layout.sample < SMALL_SAMPLE_BYTES ? SMALL_NS_PER_BYTE
+									    : DECODED_NS_PER_BYTE);
 		if (set->interval_ns < USUAL_INTERVAL_NS) {
 			set->interval_ns = USUAL_INTERVAL_NS;
 		}
@@ -362,6 +373,7 @@ int session_start(struct session *s, struct refusal *r)
 {
 	CUptiResult result = start(s);
 
+	evaluator_start(&s->evaluator, &s->host);
 	s->drained_ns = s->progress_ns = clock_now_ns();
 	time_turn(s);
 	return result == CUPTI_SUCCESS ? 0 : refuse(s, result, "cuptiPmSamplingStart", r);
@@ -386,24 +398,14 @@ static bool follows(const struct session *s, int64_t start_ns)
 	       start_ns < s->end_ns + most_ns;
 }
 
-static CUptiResult take_sample(struct session *s, size_t i, struct sampler_writer *w)
+static void tell_sample(struct session *s, struct sampler_writer *w, const int64_t times[2],
+			const double *values)
 {
-	double values[SAMPLER_METRICS_MAX];
-	int64_t start_ns, end_ns;
-	CUptiResult result = pm_times(&s->pm, &s->set->image, i, &start_ns, &end_ns);
+	int64_t start_ns = follows(s, times[0]) ? s->end_ns : times[0], end_ns = times[1];
 
-	if (result != CUPTI_SUCCESS) {
-		return result;
-	}
-	start_ns = follows(s, start_ns) ? s->end_ns : start_ns;
 	if (s->skips || end_ns <= start_ns || start_ns < s->end_ns) {
 		s->skips = false;
-		return CUPTI_SUCCESS;
-	}
-	result = host_evaluate(&s->host, s->set->image.data, s->set->image.bytes, i,
-			       s->set->metrics.v, s->set->metrics.n, values);
-	if (result != CUPTI_SUCCESS) {
-		return result;
+		return;
 	}
 	if (s->end_ns != 0 && start_ns > s->end_ns && !s->turned) {
 		sampler_writer_lost(w, missing(s, start_ns));
@@ -411,31 +413,79 @@ static CUptiResult take_sample(struct session *s, size_t i, struct sampler_write
 	s->turned = false;
 	sampler_writer_sample(w, start_ns, end_ns, values);
 	s->end_ns = end_ns;
-	return CUPTI_SUCCESS;
 }
 
-static bool is_used_up(const struct session *s, size_t complete, size_t all)
+/* Those that have values. */
+static void tell_samples(struct session *s, struct sampler_writer *w, struct image *m)
 {
-	return all > 0 && (complete == all || all > s->set->samples / 4 * 3);
+	int64_t had_ns = s->end_ns;
+
+	for (; m->taken < m->evaluated; m->taken++) {
+		tell_sample(s, w, m->times[m->taken], m->values + m->taken * m->n_metrics);
+	}
+	if (s->end_ns != had_ns) {
+		s->progress_ns = clock_now_ns();
+	}
+}
+
+/* The samples of the image that was given to the evaluator. */
+static CUptiResult collect(struct session *s, struct sampler_writer *w)
+{
+	struct image *m = s->given;
+	CUptiResult result;
+
+	if (!m) {
+		return CUPTI_SUCCESS;
+	}
+	s->given = NULL;
+	result = evaluator_wait(&s->evaluator);
+	tell_samples(s, w, m);
+	return result;
+}
+
+/* The image is evaluated while the next samples are decoded into the other one. */
+static CUptiResult give_image(struct session *s, struct sampler_writer *w, bool is_full)
+{
+	struct image *m = s->set->image, *other = other_image(s, is_full);
+	CUptiResult result = CUPTI_SUCCESS;
+
+	s->given = m;
+	evaluator_give(&s->evaluator, m, &s->set->metrics);
+	if (!other) {
+		result = collect(s, w);
+		other = m;
+		if (is_full && 2 * m->bytes <= IMAGE_MAX_BYTES) {
+			(void)make_image(s, m, 2 * m->layout.room);
+		}
+	}
+	return result == CUPTI_SUCCESS ? use_image(s, other) : result;
+}
+
+static bool is_used_up(const struct image *m)
+{
+	return m->all > 0 && (m->n == m->all || m->all > m->layout.room / 4 * 3);
 }
 
 /* Takes the samples that are complete. */
 static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool is_full)
 {
-	int64_t had_ns = s->end_ns;
-	size_t n, all;
-	CUptiResult result = pm_count(&s->pm, &s->set->image, &n, &all);
+	struct image *m = s->set->image;
+	CUptiResult result = pm_count(&s->pm, m, &m->n, &m->all), earlier;
 
-	while (s->taken < n && result == CUPTI_SUCCESS) {
-		result = take_sample(s, s->taken++, w);
+	while (m->timed < m->n && result == CUPTI_SUCCESS) {
+		result = pm_times(&s->pm, m, m->timed, m->times[m->timed]);
+		m->timed += result == CUPTI_SUCCESS;
 	}
-	if (s->end_ns != had_ns) {
-		s->progress_ns = clock_now_ns();
+	earlier = collect(s, w);
+	result = result == CUPTI_SUCCESS ? earlier : result;
+	s->has_incomplete = false;
+	if (result == CUPTI_SUCCESS && (is_full || is_used_up(m))) {
+		return give_image(s, w, is_full);
 	}
-	s->has_incomplete = n < all && all > s->set->samples / 2;
-	if (result == CUPTI_SUCCESS && (is_full || is_used_up(s, n, all))) {
-		result = empty_image(s, all, is_full);
-		s->has_incomplete = false;
+	if (result == CUPTI_SUCCESS) {
+		result = evaluate_image(&s->host, m, &s->set->metrics);
+		tell_samples(s, w, m);
+		s->has_incomplete = m->n < m->all && m->all > m->layout.room / 2;
 	}
 	return result;
 }
@@ -496,7 +546,7 @@ static int begin_anew(struct session *s, struct sampler_writer *w, bool was_held
 {
 	uint64_t now = clock_now_ns();
 	bool is_longer = s->options->interval_ns == 0 && !was_held_up;
-	CUptiResult result;
+	CUptiResult result = collect(s, w), stopped;
 
 	s->overflows++;
 	s->in_a_row = now < s->overflow_ns + OVERFLOWS_APART_NS ? s->in_a_row + 1 : 1;
@@ -504,12 +554,13 @@ static int begin_anew(struct session *s, struct sampler_writer *w, bool was_held
 	if (is_longer ? s->set->interval_ns > LONGEST_INTERVAL_NS : s->in_a_row > OVERFLOWS_MAX) {
 		return refuse_interval("cuptiPmSamplingDecodeData", r);
 	}
-	result = pm_stop(&s->pm);
+	stopped = pm_stop(&s->pm);
+	result = result == CUPTI_SUCCESS ? stopped : result;
 	if (result == CUPTI_SUCCESS && is_longer) {
 		s->set->interval_ns *= 2;
 		return change(s, w, r);
 	}
-	result = result == CUPTI_SUCCESS ? empty_image(s, s->set->samples, false) : result;
+	result = result == CUPTI_SUCCESS ? use_image(s, s->set->image) : result;
 	result = result == CUPTI_SUCCESS ? start(s) : result;
 	return result == CUPTI_SUCCESS ? 0
 				       : cut_off(s, result, "beginning anew after an overflow", r);
@@ -536,19 +587,20 @@ static CUptiResult take_rest(struct session *s, struct sampler_writer *w, int64_
 {
 	uint64_t give_up_ns = clock_now_ns() + LAST_DRAIN_NS;
 	bool is_full = true, overflows = false;
-	CUptiResult result = CUPTI_SUCCESS;
+	CUptiResult result = CUPTI_SUCCESS, evaluated;
 
 	while (result == CUPTI_SUCCESS && is_full && !overflows && clock_now_ns() < give_up_ns) {
-		result = pm_decode(&s->pm, &s->set->image, &is_full, &overflows);
+		result = pm_decode(&s->pm, s->set->image, &is_full, &overflows);
 		if (result == CUPTI_SUCCESS || overflows) {
 			result = take_image(s, w, is_full);
 		}
 	}
+	evaluated = collect(s, w);
 	s->overflows += overflows;
 	if ((is_full || overflows) && s->end_ns != 0 && stopped_ns > s->end_ns) {
 		sampler_writer_lost(w, missing(s, stopped_ns));
 	}
-	return result;
+	return result == CUPTI_SUCCESS ? evaluated : result;
 }
 
 static int turn(struct session *s, struct sampler_writer *w, struct refusal *r)
@@ -571,14 +623,18 @@ static int turn(struct session *s, struct sampler_writer *w, struct refusal *r)
 	return change(s, w, r);
 }
 
-uint64_t session_wait_ms(const struct session *s)
+/* From the beginning of a drain to that of the next. */
+static uint64_t period_ns(const struct session *s)
 {
 	uint64_t ms = s->set->interval_ns * DRAIN_SAMPLES / CLOCK_NS_PER_MS;
 
-	if (s->behind_ns != 0) {
-		return 0;
-	}
-	return ms < DRAIN_MIN_MS ? DRAIN_MIN_MS : ms > DRAIN_MAX_MS ? DRAIN_MAX_MS : ms;
+	ms = ms < DRAIN_MIN_MS ? DRAIN_MIN_MS : ms > DRAIN_MAX_MS ? DRAIN_MAX_MS : ms;
+	return s->behind_ns != 0 ? 0 : ms * CLOCK_NS_PER_MS;
+}
+
+uint64_t session_next_ns(const struct session *s)
+{
+	return s->began_ns + period_ns(s);
 }
 
 /* Samples come faster than they are decoded. Whoever has chosen the interval may have them until
@@ -599,11 +655,11 @@ static bool goes_on(const struct session *s, unsigned n, bool is_full, uint64_t 
 
 static int drain(struct session *s, struct sampler_writer *w, struct refusal *r)
 {
-	uint64_t wait_ns = session_wait_ms(s) * CLOCK_NS_PER_MS;
-	bool was_held_up = clock_now_ns() > s->drained_ns + wait_ns + HELD_UP_NS;
 	uint64_t by_ns = clock_now_ns() + DRAIN_MOST_NS;
+	bool was_held_up = clock_now_ns() > s->drained_ns + period_ns(s) + HELD_UP_NS;
 	bool is_full = true, overflows = false;
 
+	s->began_ns = clock_now_ns();
 	if (!s->pm.is_started) {
 		return clock_now_ns() >= s->turn_at_ns ? change(s, w, r) : 0;
 	}
@@ -613,7 +669,7 @@ static int drain(struct session *s, struct sampler_writer *w, struct refusal *r)
 		if (!is_full) {
 			nanosleep(&(struct timespec){ 0, LOOK_PAUSE_NS }, NULL);
 		}
-		result = pm_decode(&s->pm, &s->set->image, &is_full, &overflows);
+		result = pm_decode(&s->pm, s->set->image, &is_full, &overflows);
 		if (result != CUPTI_SUCCESS && !overflows) {
 			return cut_off(s, result, "cuptiPmSamplingDecodeData", r);
 		}
@@ -646,7 +702,7 @@ int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 {
 	int64_t stopped_ns = (int64_t)clock_wall_ns(); /* samples have this clock */
 	const char *call = "cuptiPmSamplingStop";
-	CUptiResult result;
+	CUptiResult evaluated = collect(s, w), result;
 
 	if (!s->pm.is_started) { /* in the middle of a change, or never */
 		*r = s->trouble;
@@ -657,6 +713,7 @@ int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 		call = "cuptiPmSamplingDecodeData";
 		result = take_rest(s, w, stopped_ns);
 	}
+	result = result == CUPTI_SUCCESS ? evaluated : result;
 	return result == CUPTI_SUCCESS && !was_silent(s) ? 0 : cut_off(s, result, call, r);
 }
 
@@ -666,6 +723,7 @@ void session_close(struct session *s)
 		.structSize = CUpti_Profiler_DeInitialize_Params_STRUCT_SIZE,
 	};
 
+	evaluator_end(&s->evaluator);
 	if (s->pm.is_started) {
 		pm_stop(&s->pm);
 	}
@@ -678,6 +736,7 @@ void session_close(struct session *s)
 	}
 	for (size_t i = 0; i < s->n_sets; i++) {
 		host_config_deinit(&s->sets[i].metrics.config);
-		image_deinit(&s->sets[i].image);
+		image_deinit(&s->sets[i].images[0]);
+		image_deinit(&s->sets[i].images[1]);
 	}
 }

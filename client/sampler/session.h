@@ -4,7 +4,7 @@
 /* PM sampling of one GPU, from opening the libraries to disabling it. Functions return 0, or an
  * enum sampler_reason with r filled. */
 
-#include "client/sampler/image.h"
+#include "client/sampler/evaluator.h"
 #include "client/sampler/metrics.h"
 #include "client/sampler/pm.h"
 #include "client/sampler/writer.h"
@@ -22,8 +22,7 @@ struct session_options {
 struct session_set {
 	struct metrics_set metrics;
 	uint64_t interval_ns;
-	struct image image;
-	uint32_t samples; /* that it has room for */
+	struct image images[2], *image; /* image: the one that is decoded into */
 };
 
 struct session {
@@ -36,7 +35,8 @@ struct session {
 	size_t n_sets;
 	uint8_t numbers[SAMPLER_METRICS_MAX]; /* of each metric, its set */
 	char uuid[SAMPLER_UUID_BYTES];
-	size_t taken; /* of the samples in the image */
+	struct evaluator evaluator;
+	struct image *given; /* to it; NULL: none */
 
 	bool has_incomplete; /* a sample, in an image that is half full */
 	bool skips;	     /* the next sample spans what nobody asked for */
@@ -49,15 +49,16 @@ struct session {
 	uint64_t turn_at_ns;  /* when the turn ends, or a change that failed is tried again */
 	uint64_t change_ns;   /* when the last change began */
 	uint64_t progress_ns; /* when the last sample came, later by what changes took since */
-	uint64_t drained_ns, overflow_ns;
+	uint64_t began_ns, drained_ns; /* the last drain's begin and end */
+	uint64_t overflow_ns;
 	uint64_t behind_ns; /* since when drains have left something; 0: the last one has not */
 };
 
 /* Zero-initialises; close in any case. */
 int session_open(struct session *s, const struct session_options *o, struct refusal *r);
 int session_start(struct session *s, struct refusal *r);
-/* How long from one drain to the next. */
-uint64_t session_wait_ms(const struct session *s);
+/* When the next drain is due, by the monotonic clock. */
+uint64_t session_next_ns(const struct session *s);
 /* Takes what there is, and begins the next turn when it is time. */
 int session_drain(struct session *s, struct sampler_writer *w, struct refusal *r);
 /* Stops sampling, and takes the samples that are left. */

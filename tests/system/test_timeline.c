@@ -562,6 +562,29 @@ static void where_nobody_asked_for_one_the_interval_becomes_longer(void **state)
 	expect_no_objects(f);
 }
 
+/* Decoding and evaluation together take longer than the interval, but neither does. The hardware's
+ * buffer holds 0.8 s here. */
+static void samples_are_evaluated_while_others_are_decoded(void **state)
+{
+	struct fixture *f = *state;
+	struct counted c = { 0 };
+	struct program *p;
+
+	setenv("GPUCTR_FAKE_DECODE_NS", "130000", 1);
+	setenv("GPUCTR_FAKE_EVALUATE_NS", "130000", 1);
+	start(f);
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
+			   "dram__bytes_read.sum", "--buffer", "1", "--interval", "200us",
+			   "--duration", "5s", NULL);
+	expect_exit(p, SAMPLER_ENDED);
+	unsetenv("GPUCTR_FAKE_DECODE_NS");
+	unsetenv("GPUCTR_FAKE_EVALUATE_NS");
+	read_stream(p->out, &c);
+	assert_int_equal(c.end.overflows, 0);
+	assert_int_equal(c.lost, 0);
+	assert_true(c.samples > 24000);
+}
+
 /* Metrics of the SMs take a hundred times as much. */
 static void an_interval_that_is_too_short_is_refused(void **state)
 {
@@ -635,6 +658,7 @@ int main(void)
 		TIMELINE_TEST(a_sampler_that_floods_can_be_interrupted),
 		TIMELINE_TEST(a_buffer_that_runs_over_is_told),
 		TIMELINE_TEST(where_nobody_asked_for_one_the_interval_becomes_longer),
+		TIMELINE_TEST(samples_are_evaluated_while_others_are_decoded),
 		TIMELINE_TEST(an_interval_that_is_too_short_is_refused),
 		TIMELINE_TEST(times_have_units),
 		TIMELINE_TEST(what_is_left_of_a_turn_may_take_long),
