@@ -37,6 +37,8 @@
 #define RAMP_LONG 0.01
 /* The shift of the clocks is known no better than this. */
 #define SHIFT_NS 100
+/* Rates that differ by less than this part show nothing of where one ends and the next begins. */
+#define STEP_LEAST 0.1
 /* Kernels that are closer than this follow each other directly. */
 #define EDGE_GAP_NS 5000
 
@@ -274,6 +276,27 @@ static double squared_step(const struct metric *m, const struct window_kernel *b
 							      : from * from + to * to;
 }
 
+/* What is left of a sample tells how far the ends of its kernels are off, if its rate changes
+ * there: else it is left for other reasons, and would be taken for ends that are off by far. */
+static void note_edges(struct metric *m, const struct window *w, const struct window_cell *cell,
+		       double left)
+{
+	double steps = 0, rates = 0;
+
+	for (uint32_t i = 1; i < cell->count; i++) {
+		const struct window_kernel *before = &w->kernels[cell->kernels[i - 1]];
+		const struct window_kernel *k = &w->kernels[cell->kernels[i]];
+		double from = rate_of(m, before), to = rate_of(m, k);
+
+		steps += squared_step(m, before, k);
+		rates += from * from + to * to;
+	}
+	if (steps > STEP_LEAST * STEP_LEAST * rates) {
+		m->edge_steps += steps;
+		m->edge_left += left * left;
+	}
+}
+
 static int on_divide(void *user, const struct window_cell *cell)
 {
 	struct pass *p = user;
@@ -288,11 +311,7 @@ static int on_divide(void *user, const struct window_cell *cell)
 		values[i] = solution_of(p->metric, &w->kernels[cell->kernels[i]]);
 	}
 	left = value - window_divide(cell, value, values, parts);
-	for (uint32_t i = 1; i < cell->count; i++) {
-		p->metric->edge_steps += squared_step(p->metric, &w->kernels[cell->kernels[i - 1]],
-						      &w->kernels[cell->kernels[i]]);
-		p->metric->edge_left += i == 1 ? left * left : 0;
-	}
+	note_edges(p->metric, w, cell, left);
 	for (uint32_t i = 0; i < cell->count; i++) {
 		const struct window_kernel *k = &w->kernels[cell->kernels[i]];
 		double part = left * cell->part[i];

@@ -12,7 +12,8 @@
 #include "client/sampler/metrics.h"
 
 struct evaluator {
-	const struct host *host; /* borrowed; nobody else evaluates with it while an image is given */
+	const struct host
+		*host; /* borrowed; nobody else evaluates with it while an image is given */
 	pthread_t thread;
 	bool has_thread; /* else whoever gives an image evaluates it */
 	pthread_mutex_t lock;

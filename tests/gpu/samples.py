@@ -90,5 +90,5 @@ def read(path, sums=True):
         elif kind == END:
             s.reason, _, _, s.end_ns, s.samples, s.lost, s.dropped, s.overflows, cpu_ns = struct.unpack_from("=IIQqQQQQQ", body)
             s.cpu_s = cpu_ns / 1e9
-            s.message = body[56:].split(b"\0")[0].decode(errors="replace")
+            s.message = body[64:].split(b"\0")[0].decode(errors="replace")
     return s

@@ -481,6 +481,36 @@ static void test_idle_is_estimated(void **state)
 	end();
 }
 
+/* Pairs of kernels that move the same in a time, and pauses between pairs. A sample of both says
+ * nothing of where one ends, and what noise leaves of it is not the uncertainty of where they end:
+ * their errors would be many times their values. */
+static void test_equal_rates(void **state)
+{
+	const double rate = 3e3;
+	int64_t at = 5 * MS;
+
+	(void)state;
+	begin(11);
+	world->noise = 0.002;
+	for (unsigned i = 0; i < 3000; i++) {
+		int64_t ns = 15000 + 9000 * (i % 4);
+
+		add(1, i % 4, at, at + ns, rate * (double)ns);
+		at += ns + (i % 2 ? 30000 + (int64_t)(random_part() * 20000) : 2000);
+	}
+	sample(at + MS);
+	attribute(4096);
+	for (uint32_t i = 0; i < world->count; i++) {
+		const struct made_kernel *k = &world->kernels[i];
+
+		assert_int_equal(k->state, ATTRIBUTION_MEASURED);
+		assert_int_equal(k->value.state, ATTRIBUTION_MEASURED);
+		assert_true(fabs(k->value.value / k->truth - 1) < 0.02);
+		assert_true(k->value.error < 0.1 * k->truth);
+	}
+	end();
+}
+
 /* In a moment without kernels something ran that has no record. That does not always flow. */
 static void test_work_that_nobody_reports(void **state)
 {
@@ -1030,6 +1060,7 @@ int main(void)
 		cmocka_unit_test(test_branches_of_graphs),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_idle_is_estimated),
+		cmocka_unit_test(test_equal_rates),
 		cmocka_unit_test(test_work_that_nobody_reports),
 		cmocka_unit_test(test_isolated),
 		cmocka_unit_test(test_together),
