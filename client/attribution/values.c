@@ -289,7 +289,7 @@ static void note_edges(struct metric *m, const struct window *w, const struct wi
 		double from = rate_of(m, before), to = rate_of(m, k);
 
 		steps += squared_step(m, before, k);
-		rates += from * from + to * to;
+		rates += (from * from + to * to) / 2;
 	}
 	if (steps > STEP_LEAST * STEP_LEAST * rates) {
 		m->edge_steps += steps;

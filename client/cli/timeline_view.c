@@ -192,8 +192,8 @@ static void print_table(const struct timeline_view *v)
 static void say_why_lost(const struct timeline_view *v, struct buf *b)
 {
 	if (v->end.overflows > 0) {
-		buf_printf(b, "; the hardware's buffer ran over %llu times",
-			   (unsigned long long)v->end.overflows);
+		buf_printf(b, "; the hardware's buffer ran over %llu time%s",
+			   (unsigned long long)v->end.overflows, v->end.overflows > 1 ? "s" : "");
 	}
 	if (v->end.dropped > 0) {
 		buf_text(b, "; ");
@@ -219,8 +219,8 @@ static void say_counts(const struct timeline_view *v)
 		buf_text(&b, v->lost > 1 ? " are missing, in " : " is missing, in ");
 		text_count(&b, v->gaps);
 		buf_text(&b, v->gaps > 1 ? " gaps" : " gap");
-		say_why_lost(v, &b);
 	}
+	say_why_lost(v, &b);
 	if (v->options->verbose && v->end.cpu_ns > 0 && v->buckets.end_ns > v->buckets.start_ns) {
 		buf_printf(&b, "; sampling took %.2f of a core",
 			   (double)v->end.cpu_ns /

@@ -63,10 +63,6 @@ void evaluator_end(struct evaluator *e)
 
 void evaluator_give(struct evaluator *e, struct image *image, const struct metrics_set *metrics)
 {
-	if (!e->has_thread) {
-		e->result = evaluate_image(e->host, image, metrics);
-		return;
-	}
 	pthread_mutex_lock(&e->lock);
 	e->image = image;
 	e->metrics = metrics;

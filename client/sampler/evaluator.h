@@ -15,7 +15,7 @@ struct evaluator {
 	const struct host
 		*host; /* borrowed; nobody else evaluates with it while an image is given */
 	pthread_t thread;
-	bool has_thread; /* else whoever gives an image evaluates it */
+	bool has_thread; /* else nothing may be given */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	/* under the lock */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LOOKS_AFTER = 64 }; /* so many times once whether samples have changed more */
+
 bool image_init(struct image *m, const struct image_layout *layout, size_t n_metrics)
 {
 	*m = (struct image){ .bytes = layout->head + layout->room * layout->sample,
@@ -59,17 +61,18 @@ void image_keep(struct image *m)
 
 bool image_empty(struct image *m)
 {
-	const uint8_t *one = m->kept + m->layout.head;
+	size_t changed = m->all < m->layout.room ? m->all + 1 : m->layout.room;
+	const uint8_t *one;
 
 	if (!m->kept) {
 		return false;
 	}
-	if (!m->was_looked_at) {
-		m->was_looked_at = true;
-		m->is_spread = !are_alike(m, one, m->all);
+	one = m->kept + m->layout.head;
+	if (m->n_emptied++ % LOOKS_AFTER == 0) {
+		m->is_spread |= !are_alike(m, one, changed);
 	}
 	memcpy(m->data, m->kept, m->layout.head);
-	for (size_t i = 0; i < (m->is_spread ? m->layout.room : m->all); i++) {
+	for (size_t i = 0; i < (m->is_spread ? m->layout.room : changed); i++) {
 		memcpy(sample(m, i), one, m->layout.sample);
 	}
 	return m->is_empty = true;

@@ -20,9 +20,10 @@ struct image {
 	uint8_t *data; /* NULL: there is none */
 	size_t bytes;
 	struct image_layout layout;
-	uint8_t *kept;		       /* NULL: nothing is */
-	bool is_empty;		       /* as after initialisation */
-	bool was_looked_at, is_spread; /* samples change what lies behind them, too */
+	uint8_t *kept;	    /* NULL: nothing is */
+	bool is_empty;	    /* as after initialisation */
+	unsigned n_emptied; /* times */
+	bool is_spread;	    /* samples change what lies behind them, too */
 
 	size_t n, all;			/* samples that are complete, and those that have begun */
 	size_t timed, evaluated, taken; /* of these so many have times, have values, were told */

@@ -80,7 +80,7 @@ static CUptiResult image_bytes(const struct pm *pm, const struct metrics_set *me
 	return result;
 }
 
-CUptiResult pm_layout(const struct pm *pm, const struct metrics_set *metrics, uint32_t samples,
+CUptiResult pm_layout(struct pm *pm, const struct metrics_set *metrics, uint32_t samples,
 		      struct image_layout *ret)
 {
 	size_t twice, once = 0;
@@ -90,8 +90,10 @@ CUptiResult pm_layout(const struct pm *pm, const struct metrics_set *metrics, ui
 		result = image_bytes(pm, metrics, samples, &once);
 	}
 	if (result == CUPTI_SUCCESS) {
-		ret->room = samples;
-		ret->sample = (twice - once) / samples;
+		size_t each = (twice - once) / samples, most = once / samples;
+
+		pm->room = ret->room = samples;
+		ret->sample = each < most ? each : most;
 		ret->head = once - samples * ret->sample;
 	}
 	return result;

@@ -12,6 +12,7 @@ struct pm {
 	int device;
 	CUpti_PmSampling_Object *object; /* NULL: not enabled */
 	bool is_started;
+	uint32_t room; /* of the layout that was asked for last */
 };
 
 CUptiResult pm_enable(struct pm *pm);
@@ -23,7 +24,7 @@ CUptiResult pm_start(struct pm *pm);
 CUptiResult pm_stop(struct pm *pm);
 
 /* Of an image with room for so many samples. */
-CUptiResult pm_layout(const struct pm *pm, const struct metrics_set *metrics, uint32_t samples,
+CUptiResult pm_layout(struct pm *pm, const struct metrics_set *metrics, uint32_t samples,
 		      struct image_layout *ret);
 /* Writes all of it. CUPTI lays images out for what it was asked for last, so metrics are those of
  * the last pm_layout(), and so is the layout. */

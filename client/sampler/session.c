@@ -212,11 +212,16 @@ static CUptiResult use_image(struct session *s, struct image *m)
 {
 	CUptiResult result = CUPTI_SUCCESS;
 
-	if (!m->is_empty && !image_empty(m)) {
+	s->set->image = m;
+	if (s->pm.room != m->layout.room) {
+		struct image_layout same;
+
+		result = pm_layout(&s->pm, &s->set->metrics, m->layout.room, &same);
+	}
+	if (result == CUPTI_SUCCESS && !m->is_empty && !image_empty(m)) {
 		result = init_image(s, m);
 	}
 	image_begin(m);
-	s->set->image = m;
 	return result;
 }
 
@@ -236,11 +241,22 @@ static CUptiResult make_first_image(struct session *s, struct image *m)
 /* Those of an earlier turn serve again, but were initialised for another object of CUPTI's. */
 static CUptiResult prepare_images(struct session *s)
 {
-	struct image *first = &s->set->images[0];
+	struct image *first = s->set->image = &s->set->images[0];
+	const struct image_layout had = first->layout;
+	struct image_layout layout;
 	CUptiResult result;
 
 	image_deinit(&s->set->images[1]);
-	result = first->data ? init_image(s, first) : make_first_image(s, first);
+	if (!first->data) {
+		result = make_first_image(s, first);
+	} else {
+		result = pm_layout(&s->pm, &s->set->metrics, had.room, &layout);
+		if (result == CUPTI_SUCCESS) {
+			result = layout.head == had.head && layout.sample == had.sample
+					 ? init_image(s, first)
+					 : make_image(s, first, had.room);
+		}
+	}
 	return result == CUPTI_SUCCESS ? use_image(s, first) : result;
 }
 
@@ -447,18 +463,19 @@ static CUptiResult collect(struct session *s, struct sampler_writer *w)
 static CUptiResult give_image(struct session *s, struct sampler_writer *w, bool is_full)
 {
 	struct image *m = s->set->image, *other = other_image(s, is_full);
-	CUptiResult result = CUPTI_SUCCESS;
+	CUptiResult result;
 
-	s->given = m;
-	evaluator_give(&s->evaluator, m, &s->set->metrics);
-	if (!other) {
-		result = collect(s, w);
-		other = m;
-		if (is_full && 2 * m->bytes <= IMAGE_MAX_BYTES) {
-			(void)make_image(s, m, 2 * m->layout.room);
-		}
+	if (other) {
+		s->given = m;
+		evaluator_give(&s->evaluator, m, &s->set->metrics);
+		return use_image(s, other);
 	}
-	return result == CUPTI_SUCCESS ? use_image(s, other) : result;
+	result = evaluate_image(&s->host, m, &s->set->metrics);
+	tell_samples(s, w, m);
+	if (result == CUPTI_SUCCESS && is_full && 2 * m->bytes <= IMAGE_MAX_BYTES) {
+		(void)make_image(s, m, 2 * m->layout.room);
+	}
+	return result == CUPTI_SUCCESS ? use_image(s, m) : result;
 }
 
 static bool is_used_up(const struct image *m)
@@ -472,6 +489,9 @@ static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool 
 	struct image *m = s->set->image;
 	CUptiResult result = pm_count(&s->pm, m, &m->n, &m->all), earlier;
 
+	if (result == CUPTI_SUCCESS && (m->n > m->layout.room || m->all > m->layout.room)) {
+		result = CUPTI_ERROR_UNKNOWN;
+	}
 	while (m->timed < m->n && result == CUPTI_SUCCESS) {
 		result = pm_times(&s->pm, m, m->timed, m->times[m->timed]);
 		m->timed += result == CUPTI_SUCCESS;
@@ -551,6 +571,7 @@ static int begin_anew(struct session *s, struct sampler_writer *w, bool was_held
 	s->overflows++;
 	s->in_a_row = now < s->overflow_ns + OVERFLOWS_APART_NS ? s->in_a_row + 1 : 1;
 	s->overflow_ns = s->change_ns = now;
+	s->behind_ns = 0;
 	if (is_longer ? s->set->interval_ns > LONGEST_INTERVAL_NS : s->in_a_row > OVERFLOWS_MAX) {
 		return refuse_interval("cuptiPmSamplingDecodeData", r);
 	}
@@ -560,6 +581,7 @@ static int begin_anew(struct session *s, struct sampler_writer *w, bool was_held
 		s->set->interval_ns *= 2;
 		return change(s, w, r);
 	}
+	s->set->image->all = s->set->image->layout.room; /* what a failed call has written */
 	result = result == CUPTI_SUCCESS ? use_image(s, s->set->image) : result;
 	result = result == CUPTI_SUCCESS ? start(s) : result;
 	return result == CUPTI_SUCCESS ? 0
@@ -597,7 +619,9 @@ static CUptiResult take_rest(struct session *s, struct sampler_writer *w, int64_
 	}
 	evaluated = collect(s, w);
 	s->overflows += overflows;
-	if ((is_full || overflows) && s->end_ns != 0 && stopped_ns > s->end_ns) {
+	/* None has come since sampling began anew, or some are not to be had. */
+	if ((is_full || overflows || (s->skips && !s->turned)) && s->end_ns != 0 &&
+	    stopped_ns > s->end_ns) {
 		sampler_writer_lost(w, missing(s, stopped_ns));
 	}
 	return result == CUPTI_SUCCESS ? evaluated : result;
@@ -656,7 +680,8 @@ static bool goes_on(const struct session *s, unsigned n, bool is_full, uint64_t 
 static int drain(struct session *s, struct sampler_writer *w, struct refusal *r)
 {
 	uint64_t by_ns = clock_now_ns() + DRAIN_MOST_NS;
-	bool was_held_up = clock_now_ns() > s->drained_ns + period_ns(s) + HELD_UP_NS;
+	uint64_t due_ns = session_next_ns(s) > s->drained_ns ? session_next_ns(s) : s->drained_ns;
+	bool was_held_up = clock_now_ns() > due_ns + HELD_UP_NS;
 	bool is_full = true, overflows = false;
 
 	s->began_ns = clock_now_ns();
@@ -684,7 +709,7 @@ static int drain(struct session *s, struct sampler_writer *w, struct refusal *r)
 	if (falls_behind(s, is_full)) {
 		return begin_anew(s, w, false, r);
 	}
-	if (is_silent(s)) {
+	if (!s->given && is_silent(s)) {
 		return cut_off(s, CUPTI_SUCCESS, "cuptiPmSamplingDecodeData", r);
 	}
 	return s->n_sets > 1 && clock_now_ns() >= s->turn_at_ns ? turn(s, w, r) : 0;
@@ -702,7 +727,7 @@ int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 {
 	int64_t stopped_ns = (int64_t)clock_wall_ns(); /* samples have this clock */
 	const char *call = "cuptiPmSamplingStop";
-	CUptiResult evaluated = collect(s, w), result;
+	CUptiResult result, evaluated;
 
 	if (!s->pm.is_started) { /* in the middle of a change, or never */
 		*r = s->trouble;
@@ -713,6 +738,7 @@ int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 		call = "cuptiPmSamplingDecodeData";
 		result = take_rest(s, w, stopped_ns);
 	}
+	evaluated = collect(s, w); /* what is left if that failed */
 	result = result == CUPTI_SUCCESS ? evaluated : result;
 	return result == CUPTI_SUCCESS && !was_silent(s) ? 0 : cut_off(s, result, call, r);
 }

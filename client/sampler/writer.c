@@ -194,7 +194,6 @@ int sampler_writer_end(struct sampler_writer *w, const struct sampler_end *end)
 	struct sampler_end_message m = { .reason = end->reason,
 					 .end_ns =
 						 end->end_ns > w->end_ns ? end->end_ns : w->end_ns,
-					 .dropped = w->dropped,
 					 .overflows = end->overflows,
 					 .cpu_ns = end->cpu_ns };
 	size_t before;
@@ -202,6 +201,7 @@ int sampler_writer_end(struct sampler_writer *w, const struct sampler_end *end)
 
 	sampler_writer_flush(w);
 	m.samples = w->samples;
+	m.dropped = w->dropped;
 	m.lost_last = w->lost;
 	m.lost = w->lost_told + w->lost;
 	before = buffer_length(&w->out);

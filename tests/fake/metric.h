@@ -66,6 +66,7 @@ struct data_range {
 struct data_image {
 	uint64_t magic;
 	uint32_t capacity, count;
+	uint32_t ends_early, reserved; /* of samples: the last one is not complete */
 	struct metric_set set;
 	struct data_range range[];
 };

@@ -465,6 +465,9 @@ CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params *params
 	while (image->count < image->capacity && begin_of(p, p->next + 1) <= until_ns) {
 		write_sample(p, image);
 	}
+	/* Now and then the last one is not complete yet. */
+	image->ends_early = p->is_started && image->count > had && image->count < image->capacity &&
+			    p->decodes % 5 == 0;
 	take_time(image->count - had);
 	params->decodeStopReason = image->count == image->capacity
 					   ? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
@@ -485,7 +488,8 @@ CUptiResult cuptiPmSamplingGetCounterDataInfo(CUpti_PmSampling_GetCounterDataInf
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	}
 	params->numTotalSamples = image->capacity;
-	params->numPopulatedSamples = params->numCompletedSamples = image->count;
+	params->numPopulatedSamples = image->count;
+	params->numCompletedSamples = image->count - (image->ends_early ? 1 : 0);
 	return CUPTI_SUCCESS;
 }
 
