@@ -12,6 +12,9 @@
 
 enum { PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16 };
 
+const char sampler_died_remedy[] =
+	"Try again; the kernel's log says if it ran out of memory or crashed.";
+
 static const char name[] = "gpuctr-sampler";
 
 static bool find_beside(char ret[PATH_MAX])

@@ -33,5 +33,8 @@ int sampler_take(int output, struct sampler_reader *reader);
 /* Closes life, and sets it to -1. */
 void sampler_ask_end(int *life);
 
+/* What to do about one that ended without a last word. */
+extern const char sampler_died_remedy[];
+
 /* Says that it has not begun. */
 void sampler_tell_silent(const char *gpu, pid_t pid);

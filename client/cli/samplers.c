@@ -216,8 +216,9 @@ static void tell_early_end(struct sampler *m)
 			      "the sampler of GPU %s was asked to end by somebody else", m->uuid);
 	} else {
 		m->is_cut_off = true;
-		sampling_tell(m->owner, "", "the sampler of GPU %s ended without a last word (%s)",
-			      m->uuid, child_end_text(m->child.status));
+		sampling_tell(m->owner, sampler_died_remedy,
+			      "the sampler of GPU %s ended without a last word (%s)", m->uuid,
+			      child_end_text(m->child.status));
 	}
 }
 

@@ -8,6 +8,7 @@
 
 #include "client/cli/child.h"
 #include "client/cli/outfile.h"
+#include "client/cli/sampler_child.h"
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
@@ -303,8 +304,8 @@ int timeline_view_finish(struct timeline_view *v)
 		say_counts(v);
 	}
 	if (!v->has_ended) {
-		say("the sampler ended without a last word (%s)%s", child_end_text(v->status),
-		    v->has_begun ? ": the last samples may be missing" : "");
+		say("the sampler ended without a last word (%s)%s. %s", child_end_text(v->status),
+		    v->has_begun ? ": the last samples may be missing" : "", sampler_died_remedy);
 	}
 	return v->has_ended && v->end.reason == SAMPLER_ENDED && !v->is_cut ? 0 : EXIT_REFUSED;
 }

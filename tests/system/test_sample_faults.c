@@ -343,7 +343,7 @@ static void use_script(struct fixture *f, const char *body)
 		"def begin(gpu, sets):\n"
 		"    global width\n"
 		"    width = len(sets) // (max(sets) + 1)\n"
-		"    message(1, struct.pack('=II16Q', 2, len(names), 10000, 200000 * max(sets),\n"
+		"    message(1, struct.pack('=II16Q', 3, len(names), 10000, 200000 * max(sets),\n"
 		"                           *14 * [0]) +\n"
 		"            b''.join(n.encode() + b'\\0' for n in [gpu] + names) + bytes(sets))\n"
 		"def varint(n):\n"
@@ -366,7 +366,7 @@ static void use_script(struct fixture *f, const char *body)
 		"    at += change\n"
 		"    message(4, struct.pack('=IIQQ', to, 0, interval, change))\n"
 		"def end():\n"
-		"    message(3, struct.pack('=IIQqQQQQ', 0, 0, 0, at, first, 0, 0, 0) + "
+		"    message(3, struct.pack('=IIQqQQQQQ', 0, 0, 0, at, first, 0, 0, 0, 0) + "
 		"b'\\0\\0')\n";
 	char *text = malloc(sizeof(head) + strlen(body) + 1);
 

@@ -421,7 +421,7 @@ static void a_sampler_that_floods_can_be_interrupted(void **state)
 		"import struct, sys, signal\n"
 		"signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
 		"names = b'GPU-0\\0' + b''.join(b'm%d.sum\\0' % i for i in range(64))\n"
-		"body = struct.pack('=IIQ', 1, 64, 10000) + names\n"
+		"body = struct.pack('=II16Q', 3, 64, 10000, *15 * [0]) + names + bytes(64)\n"
 		"out = sys.stdout.buffer\n"
 		"out.write(struct.pack('=II', 1, len(body)) + body)\n"
 		"n, one = 2000, b'\\0' * 64\n"
@@ -447,6 +447,7 @@ static void a_sampler_that_floods_can_be_interrupted(void **state)
 	kill(p->pid, SIGINT); /* it does not listen, and is killed */
 	expect_exit(p, 125);
 	expect_message(p, "the sampler ended without a last word (signal 9, Killed)");
+	expect_no_message(p, "no stream of samples");
 }
 
 /* --- what is lost --- */
