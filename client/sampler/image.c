@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOKS_AFTER = 64 }; /* so many times once whether samples have changed more */
+enum {
+	LOOKS_AFTER = 64, /* so many times once whether samples have changed more */
+	LOOKED_AT = 256,  /* of those behind them */
+};
 
 bool image_init(struct image *m, const struct image_layout *layout, size_t n_metrics)
 {
@@ -34,13 +37,15 @@ static uint8_t *sample(const struct image *m, size_t i)
 	return m->data + m->layout.head + i * m->layout.sample;
 }
 
-/* From sample i on. */
-static bool are_alike(const struct image *m, const uint8_t *one, size_t i)
+/* From sample i on, so many. */
+static bool are_alike(const struct image *m, const uint8_t *one, size_t i, size_t most)
 {
-	while (i < m->layout.room && memcmp(sample(m, i), one, m->layout.sample) == 0) {
+	size_t end = m->layout.room - i < most ? m->layout.room : i + most;
+
+	while (i < end && memcmp(sample(m, i), one, m->layout.sample) == 0) {
 		i++;
 	}
-	return i == m->layout.room;
+	return i == end;
 }
 
 void image_keep(struct image *m)
@@ -48,7 +53,7 @@ void image_keep(struct image *m)
 	size_t bytes = m->layout.head + m->layout.sample;
 
 	m->is_empty = true;
-	if (!are_alike(m, sample(m, 0), 1)) {
+	if (!are_alike(m, sample(m, 0), 1, m->layout.room)) {
 		free(m->kept);
 		m->kept = NULL;
 		return;
@@ -69,7 +74,7 @@ bool image_empty(struct image *m)
 	}
 	one = m->kept + m->layout.head;
 	if (m->n_emptied++ % LOOKS_AFTER == 0) {
-		m->is_spread |= !are_alike(m, one, changed);
+		m->is_spread |= !are_alike(m, one, changed, LOOKED_AT);
 	}
 	memcpy(m->data, m->kept, m->layout.head);
 	for (size_t i = 0; i < (m->is_spread ? m->layout.room : changed); i++) {
