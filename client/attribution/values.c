@@ -266,16 +266,6 @@ static int on_locals(void *user, const struct window_cell *cell)
 	return normal_add(&p->metric->locals, unknowns, coefficients, count, value);
 }
 
-/* How much the rate changes from one kernel to the next, by way of nothing where there is a gap. */
-static double squared_step(const struct metric *m, const struct window_kernel *before,
-			   const struct window_kernel *k)
-{
-	double from = rate_of(m, before), to = rate_of(m, k);
-
-	return before->k.end_ns + EDGE_GAP_NS > k->k.start_ns ? (to - from) * (to - from)
-							      : from * from + to * to;
-}
-
 /* What is left of a sample tells how far the ends of its kernels are off, if its rate changes
  * there: else it is left for other reasons, and would be taken for ends that are off by far. */
 static void note_edges(struct metric *m, const struct window *w, const struct window_cell *cell,
@@ -288,7 +278,9 @@ static void note_edges(struct metric *m, const struct window *w, const struct wi
 		const struct window_kernel *k = &w->kernels[cell->kernels[i]];
 		double from = rate_of(m, before), to = rate_of(m, k);
 
-		steps += squared_step(m, before, k);
+		/* By way of nothing where there is a gap. */
+		steps += before->k.end_ns + EDGE_GAP_NS > k->k.start_ns ? (to - from) * (to - from)
+									: from * from + to * to;
 		rates += (from * from + to * to) / 2;
 	}
 	if (steps > STEP_LEAST * STEP_LEAST * rates) {
