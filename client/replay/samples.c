@@ -32,6 +32,7 @@ struct samples {
 	size_t set;				 /* of the last sample */
 	bool is_away;				 /* others were sampled since */
 	struct sampler_writer writer;
+	int64_t noted_ns;    /* end of the last block, before any is written */
 	int64_t end_ns;	     /* of the last sample; 0: none was written */
 	bool begun, is_over; /* nobody waits for more */
 	struct refusal refusal;
@@ -196,10 +197,6 @@ static int write_block(struct samples *s, const struct store_samples *block)
 {
 	int code = s->begun ? 0 : begin(s);
 
-	if (code == 0 && block->times[0][0] < s->end_ns) {
-		code = refuse(s, SAMPLER_FAILED, "the recording's samples are not in order",
-			      "Take the file as it was written, or record it again.");
-	}
 	for (size_t i = 0; code == 0 && !s->is_over && i < block->n; i++) {
 		write_sample(s, block, i);
 	}
@@ -208,12 +205,18 @@ static int write_block(struct samples *s, const struct store_samples *block)
 	return code;
 }
 
-/* Which metrics were sampled together, and how often. */
+/* Which metrics were sampled together, and how often. What is out of order is refused here, before
+ * the program starts. */
 static int note_sets(struct samples *s, const struct store_samples *block)
 {
 	size_t n = store_info(s->reader)->plan.n_metrics;
 	double values[SAMPLER_METRICS_MAX];
 
+	if (block->times[0][0] < s->noted_ns) {
+		return refuse(s, SAMPLER_FAILED, "the recording's samples are not in order",
+			      "Take the file as it was written, or record it again.");
+	}
+	s->noted_ns = block->times[block->n - 1][1];
 	for (size_t i = 0; i < block->n; i++) {
 		for (size_t k = 0; k < s->n_metrics; k++) {
 			values[k] = block->values[i * n + s->at[k]];
@@ -260,7 +263,7 @@ static int write_blocks(struct samples *s)
 	sampler_sets_init(&s->sets, s->n_metrics);
 	e = each_block(s, note_sets, &code);
 	finish_sets(s);
-	e = e ? e : each_block(s, write_block, &code);
+	e = e || code ? e : each_block(s, write_block, &code);
 	if (e != 0) {
 		const struct store_error *error = store_reader_error(s->reader);
 

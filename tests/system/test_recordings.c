@@ -221,7 +221,7 @@ static void a_damaged_recording_is_refused_with_its_cause(void **state)
 		  "is damaged (table sample_block: checksum of a block)", 125 },
 		{ "DELETE FROM sample_block", "it holds no samples", 125 },
 		{ "UPDATE sample_block SET start_ns = 5 WHERE rowid = 3",
-		  "the recording's samples are not in order", 1 },
+		  "the recording's samples are not in order", 125 },
 		{ "UPDATE sample_block SET gpu = 'GPU-of-somebody'",
 		  "6,120 of 6,120 kernels have no value: on other GPUs 6,120", 0 },
 		{ "UPDATE copy_block SET crc32 = crc32 + 1",
