@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 MEMORY = "dram__bytes_read.sum,dram__bytes_write.sum,gpu__time_duration.sum"
@@ -257,3 +258,33 @@ def describe_gpus():
     r = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.mem", "--format=csv,noheader"], text=True,
                        capture_output=True, timeout=30)
     return r.stdout.strip().splitlines()
+
+
+class Clocks:
+    """What the first GPU's SMs are clocked at, and what it draws, 20 times a second: a GPU at its power limit is slower
+    where anything beside the program draws power."""
+
+    def __init__(self):
+        self.seen = []
+        self.p = subprocess.Popen(["nvidia-smi", "-i", "0", "--query-gpu=clocks.sm,power.draw.instant,power.limit", "--format=csv,noheader,nounits",
+                                   "-lms", "50"], stdout=subprocess.PIPE, text=True)
+        self.thread = threading.Thread(target=self._read)
+        self.thread.start()
+
+    def _read(self):
+        for line in self.p.stdout:
+            try:
+                self.seen.append((time.time(), *map(float, line.split(","))))
+            except ValueError:  # what it does not know
+                pass
+
+    def end(self):
+        self.p.terminate()
+        self.p.wait(10)
+        self.thread.join(10)
+
+    def during(self, windows):
+        """Means, as text."""
+        seen = [s for s in self.seen if any(begin <= s[0] <= end for begin, end in windows)]
+        means = [sum(column) / len(seen) for column in zip(*seen)][1:] if seen else [float("nan")] * 3
+        return "{:.0f} MHz, {:.0f} of {:.0f} W".format(*means)

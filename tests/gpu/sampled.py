@@ -13,7 +13,7 @@ import time
 import samples
 from budgets import CLIENT_S, PROGRAMS, SETTLES_S, WINDOW_S, pace, quartiles
 from figures import median, told
-from machine import COPY_BYTES, children, memory_used_mib
+from machine import COPY_BYTES, Clocks, children, memory_used_mib
 from standby import standing, told_by
 from table import row
 
@@ -150,7 +150,7 @@ def slowdown(m, model, rounds, bound):
     p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", seconds)
     p.wait_for("standing ready", 60)
     time.sleep(2)
-    plain, sampled, answers, text = [], [], [], ""
+    plain, sampled, answers, text, clocks = [], [], [], "", Clocks()
     for _ in range(rounds + 1):
         time.sleep(CLIENT_S)
         begin = time.time()
@@ -164,12 +164,14 @@ def slowdown(m, model, rounds, bound):
             sampled.append((min(k["start_ns"] for k in kernels) / 1e9 + SETTLES_S, max(k["start_ns"] for k in kernels) / 1e9))
             answers.append(r.ended - begin)
     p.wait(120)
+    clocks.end()
     steps = told_by(p).get("steps", [])
     off = [pace(steps, w) for w in plain]
     ratios = [pace(steps, on) * 2 / (off[i] + off[i + 1]) for i, on in enumerate(sampled)]
     print("\n".join("    " + line for line in lines_of(text)))
     print("    " + " ".join(f"{ratio:.4f}" for ratio in ratios))
     row(f"{model} step ({median(off):.1f} ms), sampled / not", f"{quartiles(ratios)} of {len(ratios)} pairs of windows", bound, median(ratios) <= bound)
+    row("  SM clock and power, not sampled; sampled", f"{clocks.during(plain)}; {clocks.during(sampled)}", "told")
     row(f"{model}: a capture of {WINDOW_S + SETTLES_S:.1f} s, from command to table", f"{median(answers):.1f} s", "told")
 
 
@@ -304,10 +306,14 @@ def pairs(m, model, batch, rounds, bound):
     row("  windows that are not sampled, against each other", quartiles(alone), "told")
 
 
-def all_pairs(m):
+def gpu_bound_pairs(m):
+    slowdown(m, "transformer", 30, 1.02)
+    pairs(m, "resnet18", 512, 30, 1.02)
+
+
+def launch_bound_pairs(m):
     pairs(m, "resnet18", 64, 30, 1.05)
     pairs(m, "generation", 8, 30, 1.05)
-    pairs(m, "resnet18", 512, 15, 1.02)
 
 
 def several(m):
