@@ -10,6 +10,7 @@
 #define PROFILER_FUNCTIONS(X)                   \
 	X(cuptiSubscribe)                       \
 	X(cuptiUnsubscribe)                     \
+	X(cuptiEnableDomain)                    \
 	X(cuptiEnableCallback)                  \
 	X(cuptiGetCallbackName)                 \
 	X(cuptiGetStreamIdEx)                   \
