@@ -18,6 +18,7 @@ enum { UNENDED_MAX = 64 };
 struct unwatched {
 	bool any, ends;		/* ends: with the next launch that is announced */
 	uint32_t after, before; /* their ids are about between; before 0: not known yet */
+	uint64_t since_ns;	/* what begins later, and was not announced, was not watched */
 	/* Streams of which a kernel had not ended at the end; is_over: they are told. */
 	struct {
 		uint32_t context, stream;
@@ -25,6 +26,12 @@ struct unwatched {
 	size_t n_unended;
 	bool is_over;
 	uint64_t until_ns; /* kernels that begin later are nobody's; 0: there is no end yet */
+};
+
+/* Records of kernels that name launches which were announced, and others of the same devices. */
+struct named {
+	size_t n, strays;
+	uint64_t devices;
 };
 
 /* When kernels of a buffer ran. */
@@ -56,6 +63,7 @@ struct activity {
 			    uint32_t static_shared_bytes, uint32_t registers);
 	void (*on_crowd)(void *userdata);
 	void *userdata;
+	bool all;     /* launches on a device are announced, all or none, while they are watched */
 	bool copies;  /* what moves bytes beside the kernels expected is wanted as well */
 	bool patient; /* launches run far ahead of the GPU, and nobody waits for their records */
 
@@ -67,6 +75,7 @@ struct activity {
 	struct graphs graphs;
 	uint32_t expected; /* the last launch that was announced; 0: none */
 	struct unwatched unwatched;
+	struct named named;	 /* while launches are watched */
 	struct heard_span heard; /* kernels of the last buffer, of launches not watched */
 	struct tally tally;	 /* since tracing began, or goes on */
 	bool has_come;		 /* a buffer has, since the last activity_hear() */
@@ -146,6 +155,9 @@ bool activity_is_crowded(struct activity *v);
 
 /* Has CUPTI dropped records for lack of room? */
 bool activity_drops(struct activity *v);
+
+/* Do CUPTI's records name launches that are not theirs? *ret: of how many kernels so far. */
+bool activity_strays(struct activity *v, size_t *ret);
 
 /* Stops tracing, unless a kernel is running, for which CUPTI might wait. */
 void activity_stop(struct activity *v);

@@ -125,13 +125,32 @@ static bool is_before(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) < 0;
 }
 
-static bool is_unwatched(const struct activity *v, const kernel_record *k)
+static bool is_between(const struct unwatched *u, uint32_t correlation)
+{
+	return is_before(u->after - IDS_UNDER_WAY, correlation) &&
+	       (u->before == 0 || is_before(correlation, u->before + IDS_UNDER_WAY));
+}
+
+/* A record with a time, that names no launch which was announced, may name a wrong one. */
+static bool is_unwatched(const struct activity *v, const kernel_record *k, bool timed)
 {
 	const struct unwatched *u = &v->unwatched;
+	bool later = timed && !u->ends && k->start > u->since_ns;
 
 	return v->started && u->any && k->graphId == 0 &&
-	       is_before(u->after - IDS_UNDER_WAY, k->correlationId) &&
-	       (u->before == 0 || is_before(k->correlationId, u->before + IDS_UNDER_WAY));
+	       (later || is_between(u, k->correlationId));
+}
+
+static void count_named(struct activity *v, const kernel_record *k, bool announced)
+{
+	struct named *n = &v->named;
+	uint64_t device = UINT64_C(1) << k->deviceId % 64;
+
+	if (v->all && !v->unwatched.any && k->graphId == 0) {
+		n->devices |= announced ? device : 0;
+		n->n += announced;
+		n->strays += !announced && (n->devices & device);
+	}
 }
 
 /* At the end CUPTI tells of those as well that have not ended or not begun, without a time. The
@@ -217,7 +236,7 @@ static void count(struct tally *t, const kernel_record *k)
  * watched; of another one, which a filter has left out, what is known. */
 static void take_kernel(struct activity *v, const kernel_record *k)
 {
-	bool timed = is_timed(k->start, k->end);
+	bool timed = is_timed(k->start, k->end), announced;
 
 	if (k->name && strcmp(k->name, "WaitNs") == 0) {
 		return;
@@ -228,11 +247,15 @@ static void take_kernel(struct activity *v, const kernel_record *k)
 	if (take_graph_kernel(v, k)) {
 		return;
 	}
-	if (timed && spans_add(&v->spans, k->correlationId, k->start, k->end)) {
+	announced = timed && spans_add(&v->spans, k->correlationId, k->start, k->end);
+	if (timed) {
+		count_named(v, k, announced);
+	}
+	if (announced) {
 		v->heard.is_mixed = true;
 		return;
 	}
-	if (is_unwatched(v, k) && !spans_has(&v->spans, k->correlationId)) {
+	if (is_unwatched(v, k, timed) && (timed || !spans_has(&v->spans, k->correlationId))) {
 		take_unwatched(v, k);
 	} else if (timed && v->copying) {
 		records_add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,

@@ -210,6 +210,22 @@ static bool is_ending(void *userdata)
 	return state_is_exiting() || !capture_is_measuring(c);
 }
 
+static void tell_strays(struct capture *c)
+{
+	char text[200];
+	size_t n;
+
+	if (!c->reported_strays && activity_strays(c->activity, &n)) {
+		c->reported_strays = true;
+		snprintf(text, sizeof(text),
+			 "CUPTI's records of %zu kernels or more name the wrong launch; the right "
+			 "ones have no time",
+			 n);
+		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text,
+			       "It stays so in a thread of the program until that has ended.");
+	}
+}
+
 static void on_batch(void *userdata, struct batch *b)
 {
 	struct capture *c = userdata;
@@ -219,6 +235,7 @@ static void on_batch(void *userdata, struct batch *b)
 	deliver_take_connection(&c->deliver);
 	trace_graphs_split(c, b);
 	tell_copies(c);
+	tell_strays(c);
 	if (!c->reported_drops && activity_drops(c->activity)) {
 		c->reported_drops = true;
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
@@ -317,6 +334,9 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 	unwatched_begin(c);
 	rests_begin(c);
 	times_init(c);
+	if (c->late) {
+		times_begin(c); /* not in a callback: activity.c */
+	}
 	return callbacks_enable(c, r);
 }
 

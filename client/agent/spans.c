@@ -57,10 +57,11 @@ static struct span *find_slot(struct spans *s, uint32_t correlation)
 	return oldest;
 }
 
-void spans_expect(struct spans *s, uint32_t correlation)
+void spans_expect(struct spans *s, uint32_t correlation, bool single)
 {
 	if (correlation != 0) {
-		*find_slot(s, correlation) = (struct span){ .correlation = correlation };
+		*find_slot(s, correlation) =
+			(struct span){ .correlation = correlation, .single = single };
 	}
 }
 
@@ -77,6 +78,9 @@ bool spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_
 		found->has_come = true;
 		found->begin_ns = begin_ns;
 		found->end_ns = end_ns;
+	} else if (found && found->single) {
+		found->is_shared = true;
+		return false;
 	} else if (found) {
 		found->begin_ns = begin_ns < found->begin_ns ? begin_ns : found->begin_ns;
 		found->end_ns = end_ns > found->end_ns ? end_ns : found->end_ns;

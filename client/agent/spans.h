@@ -12,6 +12,8 @@ enum { SPANS_WAYS = 8, SPANS_BITS = 12, SPANS_BITS_MANY = 15 };
 
 struct span {
 	uint32_t correlation; /* 0: free */
+	bool single;	      /* has one part: a kernel, not a graph */
+	bool is_shared;	      /* more have come, which are not its own */
 	bool has_come;
 	uint64_t begin_ns, end_ns;
 };
@@ -26,18 +28,19 @@ struct spans {
 int spans_init(struct spans *s, unsigned bits); /* -ENOMEM */
 void spans_deinit(struct spans *s);
 
-/* Announces a launch whose span the caller will take. If its set is full, the oldest launch of the
- * set is forgotten. */
-void spans_expect(struct spans *s, uint32_t correlation);
+/* Announces a launch whose span the caller will take; single: of one kernel. If its set is full,
+ * the oldest launch of the set is forgotten. */
+void spans_expect(struct spans *s, uint32_t correlation, bool single);
 
 /* Is the launch announced, and not taken or forgotten? */
 bool spans_has(struct spans *s, uint32_t correlation);
 
 /* Adds the time of a part of a launch's work. The span is from the first begin to the last end of
- * all parts. False: the launch was not announced, and is ignored. */
+ * all parts. False: the launch was not announced, or is of one kernel and has its time. */
 bool spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns);
 
-/* Returns and forgets the span. False: it has not arrived yet, or the launch was not announced. */
+/* Returns and forgets the span, which is worth nothing if it is_shared. False: it has not arrived
+ * yet, or the launch was not announced. */
 bool spans_take(struct spans *s, uint32_t correlation, struct span *ret);
 
 /* Forgets the launch. */

@@ -33,6 +33,7 @@ void unwatched_begin(struct capture *c)
 {
 	c->trace.may_leave =
 		c->method->beside && c->activity->name_kernel && filter_takes_all(&c->filter);
+	c->activity->all = c->trace.may_leave;
 }
 
 static void watch(struct capture *c, bool on)

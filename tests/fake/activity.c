@@ -314,6 +314,7 @@ void activity_executed(CUcontext context, const struct fake_run *run)
 		}
 	} else {
 		k.name = run->symbol;
+		k.correlationId = callback_name(run->correlation);
 		set_shape(&k, &run->shape);
 		add_kernel(&k, run->begin_ns, own_ns(&run->work));
 	}
@@ -374,6 +375,9 @@ CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
 {
 	CUptiResult r = call_begin("cuptiActivityEnable");
 
+	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
+		callback_tracing_begins();
+	}
 	return r != CUPTI_SUCCESS ? r : set_kind(kind, true);
 }
 

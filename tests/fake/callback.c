@@ -2,12 +2,18 @@
 /* Callbacks of the fake profiler library: one subscriber, driver API and resource domains.
  *
  * Unsubscribing waits until no other thread is inside of the callback, so that the subscriber's
- * library may be unloaded after it. */
+ * library may be unloaded after it. It does not wait for a thread that is about to call, and ends
+ * by a signal there, as the vendor's does.
+ *
+ * With GPUCTR_FAKE_STUCK the records of a thread all name one launch from then on, as was seen of
+ * the vendor's: the launch in whose callback tracing was turned on (`callback`), or the first one
+ * while tracing is on (`first`). */
 
 #include "tests/fake/left.h"
 #include "tests/fake/profiler.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +36,18 @@ static _Atomic bool on_resource[CUPTI_CBID_RESOURCE_SIZE];
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct timespec telling; /* what CUPTI takes for itself, GPUCTR_FAKE_TELL_US */
+static _Atomic unsigned n_gone; /* subscribers */
+
+enum stuck { STUCK_NEVER, STUCK_IN_CALLBACK, STUCK_FIRST };
+enum { NAMES = 1 << 16 };
+
+static enum stuck sticks;
+static _Atomic bool is_stuck;		      /* a thread */
+static _Thread_local uint32_t stuck_to;	      /* this launch; 0: to none */
+static _Thread_local uint32_t in_callback_of; /* 0: in none */
+static struct {
+	_Atomic uint32_t is, named;
+} names[NAMES]; /* of launches of stuck threads */
 
 static void read_environment(void)
 {
@@ -37,6 +55,8 @@ static void read_environment(void)
 	long us = text ? strtol(text, NULL, 10) : 0;
 
 	telling = (struct timespec){ us / 1000000, us % 1000000 * 1000 };
+	text = getenv("GPUCTR_FAKE_STUCK");
+	sticks = !text ? STUCK_NEVER : strcmp(text, "first") == 0 ? STUCK_FIRST : STUCK_IN_CALLBACK;
 }
 
 static void take_time(void)
@@ -49,17 +69,60 @@ static void take_time(void)
 
 static void deliver(CUpti_CallbackDomain domain, uint32_t cbid, const void *data)
 {
-	struct CUpti_Subscriber_st *to;
+	unsigned gone = atomic_load(&n_gone);
+	struct CUpti_Subscriber_st *to = atomic_load(&subscriber);
 
-	atomic_fetch_add(&inside, 1);
-	depth++;
-	to = atomic_load(&subscriber);
 	if (to) {
 		take_time();
+	}
+	atomic_fetch_add(&inside, 1);
+	depth++;
+	if (to) {
+		if (atomic_load(&n_gone) != gone) {
+			raise(SIGSEGV);
+		}
 		to->callback(to->user_data, domain, cbid, data);
 	}
 	depth--;
 	atomic_fetch_sub(&inside, 1);
+}
+
+/* --- launches that stick to their threads --- */
+
+static void stick(uint32_t correlation)
+{
+	bool stuck = false;
+
+	if (atomic_compare_exchange_strong(&is_stuck, &stuck, true)) {
+		stuck_to = correlation;
+	}
+}
+
+void callback_tracing_begins(void)
+{
+	pthread_once(&once, read_environment);
+	if (sticks == STUCK_IN_CALLBACK && in_callback_of != 0) {
+		stick(in_callback_of);
+	}
+}
+
+uint32_t callback_name(uint32_t correlation)
+{
+	bool known = atomic_load(&names[correlation % NAMES].is) == correlation;
+
+	return known ? atomic_load(&names[correlation % NAMES].named) : correlation;
+}
+
+static void note_launch(uint32_t correlation)
+{
+	pthread_once(&once, read_environment);
+	if (sticks == STUCK_FIRST && activity_traces_kernels()) {
+		stick(correlation);
+	}
+	if (stuck_to != 0) {
+		atomic_store(&names[correlation % NAMES].named, stuck_to);
+		atomic_store(&names[correlation % NAMES].is, correlation);
+	}
 }
 
 static void on_api(const struct fake_call *call)
@@ -80,7 +143,12 @@ static void on_api(const struct fake_call *call)
 		session_wait_for_hooks();
 	}
 	if (atomic_load(&on_driver[call->cbid])) {
+		in_callback_of = call->result ? 0 : call->correlation_id;
 		deliver(CUPTI_CB_DOMAIN_DRIVER_API, call->cbid, &data);
+		in_callback_of = 0;
+	}
+	if (call->symbol && !call->result) {
+		note_launch(call->correlation_id);
 	}
 }
 
@@ -183,6 +251,7 @@ static void disable_all(void)
 static void end_subscription(void)
 {
 	disable_all();
+	atomic_fetch_add(&n_gone, 1);
 	if (atomic_exchange(&subscriber, NULL)) {
 		left_count(LEFT_SUBSCRIBERS, -1);
 	}

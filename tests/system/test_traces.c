@@ -267,6 +267,105 @@ static void a_program_that_runs_is_traced(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* Two threads that launch each half millisecond, and a capture of them. */
+static struct program *capture_two_threads(struct fixture *f, struct program **ret_program,
+					   const char *option)
+{
+	*ret_program = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "1000000",
+				      "--threads", "2", "--sleep-us", "400", "--grids", "13",
+				      "--blocks", "400", option, NULL);
+	on_demand_wait_listed(f, USER_ANN, *ret_program, "\"capture\":0");
+	return fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(*ret_program),
+			      "--metrics", "none", "--duration", "2", "-f", "--format", "jsonl",
+			      "--output", fixture_path(f, "records"), NULL);
+}
+
+/* How many kernels have a time, which must be their own; *ret_without: how many have none. */
+static size_t count_timed(struct fixture *f, size_t *ret_without)
+{
+	struct lines l;
+	size_t n;
+
+	*ret_without = 0;
+	lines_load(&l, fixture_path(f, "records"));
+	n = lines_count(&l, "kernel");
+	for (size_t i = 0; i < n; i++) {
+		const char *line = lines_at(&l, "kernel", i);
+		char text[64];
+
+		line_value(line, "duration_ns", text, sizeof(text));
+		if (text[0] == '\0') {
+			++*ret_without;
+		} else {
+			assert_true(line_number(line, "duration_ns") == own_ns(line));
+		}
+	}
+	lines_deinit(&l);
+	return n - *ret_without;
+}
+
+/* What CUPTI does to a thread in whose callback tracing is turned on. */
+static void tracing_is_not_turned_on_in_a_launch_of_a_running_program(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+	size_t without;
+
+	setenv("GPUCTR_FAKE_STUCK", "callback", 1);
+	fixture_start_daemon(f, NULL);
+	client = capture_two_threads(f, &p, NULL);
+	expect_exit(client, 0);
+	assert_true(count_timed(f, &without) > 1000);
+	assert_int_equal(without, 0);
+	program_kill(p, SIGKILL);
+}
+
+/* All records of one of the threads name its first launch. Until launches are not watched any more
+ * its kernels have no time, and none has a wrong one. */
+static void records_that_name_wrong_launches_are_not_believed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+	size_t timed, without;
+
+	setenv("GPUCTR_FAKE_STUCK", "first", 1);
+	fixture_start_daemon(f, NULL);
+	client = capture_two_threads(f, &p, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "or more name the wrong launch");
+	expect_message(client, "It stays so in a thread of the program until that has ended.");
+	timed = count_timed(f, &without);
+	print_message("%zu kernels have a time, %zu do not\n", timed, without);
+	assert_in_range(without, 256, timed / 2);
+	program_kill(p, SIGKILL);
+	client = capture_two_threads(f, &p, "--nvtx");
+	expect_exit(client, 0);
+	timed = count_timed(f, &without);
+	print_message("with ranges %zu kernels have a time, %zu do not\n", timed, without);
+	assert_in_range(without, timed / 2, 2 * timed);
+	program_kill(p, SIGKILL);
+}
+
+/* A thread that CUPTI has told to call the agent does so after the agent has left. */
+static void a_capture_leaves_threads_time_to_call_it(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+
+	setenv("GPUCTR_FAKE_TELL_US", "2000", 1);
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "1000000",
+			   "--threads", "4", "--nvtx", NULL);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	for (int i = 0; i < 3; i++) {
+		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+					"--metrics", "none", "--duration", "0.3", NULL);
+		expect_exit(client, 0);
+		expect_running(p);
+	}
+	program_kill(p, SIGKILL);
+}
+
 static void what_does_not_go_with_it_is_refused(void **state)
 {
 	static const char *const options[][2] = {
@@ -303,6 +402,9 @@ int main(void)
 		SYSTEM_TEST(what_has_to_be_watched_is),
 		SYSTEM_TEST(lost_times_are_told),
 		SYSTEM_TEST(a_program_that_runs_is_traced),
+		SYSTEM_TEST(tracing_is_not_turned_on_in_a_launch_of_a_running_program),
+		SYSTEM_TEST(records_that_name_wrong_launches_are_not_believed),
+		SYSTEM_TEST(a_capture_leaves_threads_time_to_call_it),
 		SYSTEM_TEST(what_does_not_go_with_it_is_refused),
 	};
 

@@ -110,7 +110,7 @@ static void launches_that_are_not_told_are_seen(void **state)
 
 	(void)state;
 	v->traced = (struct launch){ .correlation = 9 };
-	spans_expect(&activity.spans, 9);
+	spans_expect(&activity.spans, 9, false);
 	trace_close(c, r, NULL, false);
 	assert_int_equal(atomic_load(&c->counters.failed), 1);
 	assert_false(spans_has(&activity.spans, 9));
