@@ -35,11 +35,12 @@
  * A flush that is forced also returns the buffers in which a kernel has not ended, and is dangerous
  * (buffers.c): so flushes are forced only for what does not come otherwise.
  *
- * Where tracing was turned on in a callback of a launch, it happened that all later records of the
- * thread named that launch, also in later captures of the process, until it ended: in 3 of 200
- * captures of a training on an H100 (CUPTI 2025.3; that the callback is why, is inferred). So late
- * captures turn it on from a thread of ours (capture.c), a launch of one kernel has one record, and
- * what names a wrong launch is not waited for.
+ * In 3 of 200 captures of a training on an H100 (CUPTI 2025.3) all records of one thread named the
+ * same launch, as they did in all later captures of the process. Why is inferred: tracing had been
+ * turned on in a callback of that launch. So traces of a running program turn it on from a thread
+ * of ours (capture.c). Captures that begin with the program still do it at the first launch; there
+ * it was never seen. Records that name a launch of one kernel for a second time are not believed,
+ * and where there are many, records are waited for with less patience.
  *
  * CUPTI measures a range with a kernel of its own, WaitNs. It belongs to no launch of the program,
  * so nobody expects its id; its name is compared as well. */
@@ -66,9 +67,7 @@ enum {
 	UNHEARD_MOST_MS = 2000,
 	PAUSE_GRAPHS_MS = 20,
 	GRAPHS_CROWD = GRAPHS_KERNELS_MAX / 4, /* kernels that wait to be told */
-	/* A few run before the first launch is announced. */
-	STRAYS_LEAST = 256,
-	STRAYS_PART = 8,
+	STRAYS_LEAST = 64,
 	STRAYS_PATIENCE_MS = 600, /* for a GPU that is behind, and a buffer that is not full */
 };
 
@@ -182,6 +181,7 @@ static int begin(struct activity *v, const struct profiler *p)
 		v->profiler = p;
 		v->patience_ms = v->patient ? PATIENCE_AHEAD_MS : PATIENCE_MS;
 		v->dropped = 0;
+		v->repeated = (struct repeated){ 0 };
 		v->graphs.counts = (struct graph_counts){ 0 };
 		v->started = true;
 		v->copying = v->copies;
@@ -197,7 +197,6 @@ static void end(struct activity *v)
 	v->started = false; /* buffers that CUPTI returns from now on are freed */
 	v->expected = 0;
 	v->unwatched = (struct unwatched){ 0 };
-	v->named = (struct named){ 0 };
 	v->tally = (struct tally){ 0 };
 	v->copying = false;
 	buffers_end(&v->buffers);
@@ -306,7 +305,8 @@ static bool is_pending(const struct launch *l)
 {
 	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE &&
 	       l->kind != GPUCTR_LAUNCH_GRAPH_KERNEL && /* all that is known of these is in them */
-	       l->correlation != 0;			/* and of one that was not watched */
+	       l->correlation != 0 &&			/* and of one that was not watched */
+	       !l->timeless;
 }
 
 /* A graph may have several records, so graphs are asked for after the kernels. Returns how many
@@ -327,7 +327,7 @@ static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
 			continue;
 		}
 		if (span.is_shared) {
-			l->correlation = 0; /* it will have no time */
+			l->timeless = true;
 			continue;
 		}
 		l->start_ns = span.begin_ns;
@@ -409,9 +409,8 @@ static struct pace pace_of(const struct activity *v)
 static bool is_hopeless(struct activity *v, const struct batch *b)
 {
 	uint64_t launched_ns = 0; /* the last one of the missing, in Unix time */
-	size_t strays;
 
-	if (!activity_strays(v, &strays)) {
+	if (!activity_strays(v)) {
 		return false;
 	}
 	for (size_t i = 0; i < b->n; i++) {
@@ -432,12 +431,13 @@ static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t
 	unsigned unflushed_ms = 0;
 
 	/* Where launches run ahead CUPTI's buffers come by themselves as they fill up. */
-	while (missing > 0 && clock_now_ns() < until_ns && !(hopeless = is_hopeless(v, b))) {
+	while (missing > 0 && clock_now_ns() < until_ns && !hopeless) {
 		struct pace pace = pace_of(v);
 
 		nanosleep(&(struct timespec){ 0, pace.pause_ms * CLOCK_NS_PER_MS }, NULL);
 		unflushed_ms += pace.pause_ms;
-		if (unflushed_ms >= pace.flush_ms) {
+		hopeless = is_hopeless(v, b);
+		if (unflushed_ms >= pace.flush_ms || hopeless) {
 			unflushed_ms = 0;
 			do_while_quiet(v, flush);
 		}
@@ -554,6 +554,7 @@ void activity_watch(struct activity *v)
 {
 	LOCK_SCOPE(&v->lock);
 	v->unwatched.ends = true;
+	v->unwatched.ends_ns = clock_wall_ns();
 }
 
 static bool is_unwatched(struct activity *v)
@@ -645,7 +646,7 @@ void activity_flush(struct activity *v)
 void activity_fill(struct activity *v, struct batch *b)
 {
 	uint64_t until_ns;
-	size_t missing, strays;
+	size_t missing;
 
 	if (!v->spans.v) {
 		return;
@@ -655,7 +656,7 @@ void activity_fill(struct activity *v, struct batch *b)
 	missing += v->name_kernel && !v->whole ? collect_graphs(v, b, until_ns)
 					       : collect(v, b, true, until_ns);
 	forget_rest(v, b);
-	v->patience_ms = next_patience(v, missing > 0 && !activity_strays(v, &strays));
+	v->patience_ms = next_patience(v, missing > 0 && !activity_strays(v));
 }
 
 /* The name of a kernel that has come already is not known any more. */
@@ -782,15 +783,13 @@ bool activity_drops(struct activity *v)
 	return drops;
 }
 
-bool activity_strays(struct activity *v, size_t *ret)
+bool activity_strays(struct activity *v)
 {
-	*ret = 0;
 	if (!v->made) {
 		return false;
 	}
 	LOCK_SCOPE(&v->lock);
-	*ret = v->named.strays;
-	return v->named.strays >= STRAYS_LEAST && v->named.strays >= v->named.n / STRAYS_PART;
+	return v->repeated.n >= STRAYS_LEAST;
 }
 
 static void stop(void *argument)

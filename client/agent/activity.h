@@ -12,13 +12,13 @@
 #include "client/agent/profiler.h"
 #include "client/agent/spans.h"
 
-enum { UNENDED_MAX = 64 };
+enum { UNENDED_MAX = 64, REPEATED_IDS = 8 };
 
 /* Launches of which no callback tells. */
 struct unwatched {
-	bool any, ends;		/* ends: with the next launch that is announced */
-	uint32_t after, before; /* their ids are about between; before 0: not known yet */
-	uint64_t since_ns;	/* what begins later, and was not announced, was not watched */
+	bool any, ends;		    /* ends: with the next launch that is announced */
+	uint32_t after, before;	    /* their ids are about between; before 0: not known yet */
+	uint64_t since_ns, ends_ns; /* what begins between, and was not announced, neither */
 	/* Streams of which a kernel had not ended at the end; is_over: they are told. */
 	struct {
 		uint32_t context, stream;
@@ -28,12 +28,12 @@ struct unwatched {
 	uint64_t until_ns; /* kernels that begin later are nobody's; 0: there is no end yet */
 };
 
-/* Records of kernels that name launches which were announced, and others of the same devices. */
-struct named {
-	size_t n, strays;
-	uint64_t devices;
+/* Records of single kernels that name a launch which an earlier one has named. */
+struct repeated {
+	size_t n;
+	uint32_t ids[REPEATED_IDS]; /* of late */
+	unsigned at;
 };
-
 /* When kernels of a buffer ran. */
 struct heard_span {
 	uint64_t begin_ns, end_ns;
@@ -63,7 +63,6 @@ struct activity {
 			    uint32_t static_shared_bytes, uint32_t registers);
 	void (*on_crowd)(void *userdata);
 	void *userdata;
-	bool all;     /* launches on a device are announced, all or none, while they are watched */
 	bool copies;  /* what moves bytes beside the kernels expected is wanted as well */
 	bool patient; /* launches run far ahead of the GPU, and nobody waits for their records */
 
@@ -75,7 +74,7 @@ struct activity {
 	struct graphs graphs;
 	uint32_t expected; /* the last launch that was announced; 0: none */
 	struct unwatched unwatched;
-	struct named named;	 /* while launches are watched */
+	struct repeated repeated;
 	struct heard_span heard; /* kernels of the last buffer, of launches not watched */
 	struct tally tally;	 /* since tracing began, or goes on */
 	bool has_come;		 /* a buffer has, since the last activity_hear() */
@@ -156,8 +155,8 @@ bool activity_is_crowded(struct activity *v);
 /* Has CUPTI dropped records for lack of room? */
 bool activity_drops(struct activity *v);
 
-/* Do CUPTI's records name launches that are not theirs? *ret: of how many kernels so far. */
-bool activity_strays(struct activity *v, size_t *ret);
+/* Do many of CUPTI's records name a launch that is not theirs? */
+bool activity_strays(struct activity *v);
 
 /* Stops tracing, unless a kernel is running, for which CUPTI might wait. */
 void activity_stop(struct activity *v);

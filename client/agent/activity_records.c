@@ -131,26 +131,27 @@ static bool is_between(const struct unwatched *u, uint32_t correlation)
 	       (u->before == 0 || is_before(correlation, u->before + IDS_UNDER_WAY));
 }
 
-/* A record with a time, that names no launch which was announced, may name a wrong one. */
+/* A record with a time, that names no launch which was announced, may name a wrong one. What was
+ * launched while launches were watched and has begun later is then told twice, once without a time.
+ */
 static bool is_unwatched(const struct activity *v, const kernel_record *k, bool timed)
 {
 	const struct unwatched *u = &v->unwatched;
-	bool later = timed && !u->ends && k->start > u->since_ns;
-
+	bool later = timed && k->start > u->since_ns && (!u->ends || k->start < u->ends_ns);
 	return v->started && u->any && k->graphId == 0 &&
 	       (later || is_between(u, k->correlationId));
 }
 
-static void count_named(struct activity *v, const kernel_record *k, bool announced)
+/* The first one is noted only, also of a launch that was announced and has its record. */
+static void count_repeated(struct repeated *r, uint32_t correlation)
 {
-	struct named *n = &v->named;
-	uint64_t device = UINT64_C(1) << k->deviceId % 64;
-
-	if (v->all && !v->unwatched.any && k->graphId == 0) {
-		n->devices |= announced ? device : 0;
-		n->n += announced;
-		n->strays += !announced && (n->devices & device);
+	for (size_t i = 0; i < REPEATED_IDS; i++) {
+		if (r->ids[i] == correlation) {
+			r->n++;
+			return;
+		}
 	}
+	r->ids[r->at++ % REPEATED_IDS] = correlation;
 }
 
 /* At the end CUPTI tells of those as well that have not ended or not begun, without a time. The
@@ -248,8 +249,8 @@ static void take_kernel(struct activity *v, const kernel_record *k)
 		return;
 	}
 	announced = timed && spans_add(&v->spans, k->correlationId, k->start, k->end);
-	if (timed) {
-		count_named(v, k, announced);
+	if (!announced && timed && k->graphId == 0) {
+		count_repeated(&v->repeated, k->correlationId);
 	}
 	if (announced) {
 		v->heard.is_mixed = true;

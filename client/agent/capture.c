@@ -173,6 +173,18 @@ static void stop_now(struct capture *c)
 	deliver_request_finish(&c->deliver);
 }
 
+static void tell_strays(struct capture *c)
+{
+	if (!c->reported_strays && activity_strays(c->activity)) {
+		c->reported_strays = true;
+		deliver_notice(
+			&c->deliver, GPUCTR_E_PROFILER,
+			"many of CUPTI's records name one launch, which is not theirs; while "
+			"launches are watched, theirs have no time",
+			"It stays so in a thread of the program until that has ended.");
+	}
+}
+
 static void on_idle(void *userdata)
 {
 	struct capture *c = userdata;
@@ -193,6 +205,7 @@ static void on_idle(void *userdata)
 		trace_graphs_flush(c);
 		watch_look(c);
 		deliver_take_connection(&c->deliver);
+		tell_strays(c);
 		tell_copies(c); /* there may be no batch for long, where a filter leaves out all */
 		tell_strata_now_and_then(c);
 	}
@@ -208,22 +221,6 @@ static bool is_ending(void *userdata)
 	const struct capture *c = userdata;
 
 	return state_is_exiting() || !capture_is_measuring(c);
-}
-
-static void tell_strays(struct capture *c)
-{
-	char text[200];
-	size_t n;
-
-	if (!c->reported_strays && activity_strays(c->activity, &n)) {
-		c->reported_strays = true;
-		snprintf(text, sizeof(text),
-			 "CUPTI's records of %zu kernels or more name the wrong launch; the right "
-			 "ones have no time",
-			 n);
-		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text,
-			       "It stays so in a thread of the program until that has ended.");
-	}
 }
 
 static void on_batch(void *userdata, struct batch *b)
@@ -334,7 +331,7 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 	unwatched_begin(c);
 	rests_begin(c);
 	times_init(c);
-	if (c->late) {
+	if (c->late && c->welcome.trace) {
 		times_begin(c); /* not in a callback: activity.c */
 	}
 	return callbacks_enable(c, r);

@@ -42,6 +42,7 @@ struct launch {
 	uint8_t fate;  /* enum launch_fate */
 	uint8_t clock; /* enum gpuctr_clock: the clock of start_ns and duration_ns */
 	uint8_t pass;  /* the pass that measured the launch */
+	bool timeless; /* more than one record named it */
 	/* Both are 0 without a budget. */
 	uint32_t stratum;
 	float chance;

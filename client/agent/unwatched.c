@@ -15,10 +15,10 @@
  * take a program 10 to 25 us, beside 1 us for CUPTI's record (H100, CUPTI 2025.3; ours on the
  * fakes).
  *
- * A capture begins with launches watched, because the first one makes its device known and turns
- * tracing on at a moment when its stream is not being captured. Then launches are left alone at
- * once, and the callbacks are turned off when no launch is under way any more. Launches of graphs
- * stay watched: they are few, and their kernels' records do not say which launch they are of.
+ * A capture begins with launches watched, because the first one makes its device known, and, where
+ * the capture began with the program, turns tracing on. Then launches are left alone at once, and
+ * the callbacks are turned off when no launch is under way any more. Launches of graphs stay
+ * watched: they are few, and their kernels' records do not say which launch they are of.
  * Correlation ids grow, so those between the last launch that was watched and the first one that is
  * watched again are of kernels that nobody has noted. */
 
@@ -33,7 +33,6 @@ void unwatched_begin(struct capture *c)
 {
 	c->trace.may_leave =
 		c->method->beside && c->activity->name_kernel && filter_takes_all(&c->filter);
-	c->activity->all = c->trace.may_leave;
 }
 
 static void watch(struct capture *c, bool on)

@@ -2,8 +2,8 @@
 /* Callbacks of the fake profiler library: one subscriber, driver API and resource domains.
  *
  * Unsubscribing waits until no other thread is inside of the callback, so that the subscriber's
- * library may be unloaded after it. It does not wait for a thread that is about to call, and ends
- * by a signal there, as the vendor's does.
+ * library may be unloaded after it. The vendor's does not wait for a thread that is about to call,
+ * so to unsubscribe less than 10 ms after launches were told of is a violation.
  *
  * With GPUCTR_FAKE_STUCK the records of a thread all name one launch from then on, as was seen of
  * the vendor's: the launch in whose callback tracing was turned on (`callback`), or the first one
@@ -11,9 +11,9 @@
 
 #include "tests/fake/left.h"
 #include "tests/fake/profiler.h"
+#include "tests/fake/state.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,10 +36,10 @@ static _Atomic bool on_resource[CUPTI_CBID_RESOURCE_SIZE];
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct timespec telling; /* what CUPTI takes for itself, GPUCTR_FAKE_TELL_US */
-static _Atomic unsigned n_gone; /* subscribers */
+static _Atomic uint64_t off_ns; /* when a launch's callback was turned off */
 
 enum stuck { STUCK_NEVER, STUCK_IN_CALLBACK, STUCK_FIRST };
-enum { NAMES = 1 << 16 };
+enum { NAMES = 1 << 16, LEAVING_NS = 10000000 };
 
 static enum stuck sticks;
 static _Atomic bool is_stuck;		      /* a thread */
@@ -59,6 +59,14 @@ static void read_environment(void)
 	sticks = !text ? STUCK_NEVER : strcmp(text, "first") == 0 ? STUCK_FIRST : STUCK_IN_CALLBACK;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 static void take_time(void)
 {
 	pthread_once(&once, read_environment);
@@ -69,18 +77,13 @@ static void take_time(void)
 
 static void deliver(CUpti_CallbackDomain domain, uint32_t cbid, const void *data)
 {
-	unsigned gone = atomic_load(&n_gone);
-	struct CUpti_Subscriber_st *to = atomic_load(&subscriber);
+	struct CUpti_Subscriber_st *to;
 
-	if (to) {
-		take_time();
-	}
 	atomic_fetch_add(&inside, 1);
 	depth++;
+	to = atomic_load(&subscriber);
 	if (to) {
-		if (atomic_load(&n_gone) != gone) {
-			raise(SIGSEGV);
-		}
+		take_time();
 		to->callback(to->user_data, domain, cbid, data);
 	}
 	depth--;
@@ -251,7 +254,6 @@ static void disable_all(void)
 static void end_subscription(void)
 {
 	disable_all();
-	atomic_fetch_add(&n_gone, 1);
 	if (atomic_exchange(&subscriber, NULL)) {
 		left_count(LEFT_SUBSCRIBERS, -1);
 	}
@@ -259,6 +261,12 @@ static void end_subscription(void)
 	for (int i = 0; i < 10000 && atomic_load(&inside) > depth; i++) {
 		nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
 	}
+}
+
+static bool tells_of_launches(void)
+{
+	return atomic_load(&on_driver[CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel]) ||
+	       now_ns() < atomic_load(&off_ns) + LEAVING_NS;
 }
 
 CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle handle)
@@ -270,6 +278,9 @@ CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle handle)
 	}
 	if (!handle || handle != atomic_load(&subscriber)) {
 		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+	if (tells_of_launches()) {
+		fake_violation("cuptiUnsubscribe: a thread may be about to call");
 	}
 	end_subscription();
 	return CUPTI_SUCCESS;
@@ -291,7 +302,11 @@ CUptiResult cuptiFinalize(void)
 static CUptiResult set_one(uint32_t enable, CUpti_CallbackDomain domain, uint32_t cbid)
 {
 	if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < CUPTI_DRIVER_TRACE_CBID_SIZE) {
-		atomic_store(&on_driver[cbid], enable != 0);
+		bool was_on = atomic_exchange(&on_driver[cbid], enable != 0);
+
+		if (was_on && !enable && cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel) {
+			atomic_store(&off_ns, now_ns());
+		}
 	} else if (domain == CUPTI_CB_DOMAIN_RESOURCE && cbid < CUPTI_CBID_RESOURCE_SIZE) {
 		atomic_store(&on_resource[cbid], enable != 0);
 	} else if (domain <= CUPTI_CB_DOMAIN_INVALID || domain >= CUPTI_CB_DOMAIN_SIZE ||
