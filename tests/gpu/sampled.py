@@ -146,7 +146,7 @@ def turns(m):
 def slowdown(m, model, rounds, bound):
     """Windows in which a training is sampled and in which it is not, in turn: as budgets.slowdown()."""
     batch, _ = PROGRAMS[model]
-    seconds = (2 * WINDOW_S + SETTLES_S + 4 * CLIENT_S + 8) * rounds + 10
+    seconds = (2 * WINDOW_S + SETTLES_S + 4 * CLIENT_S + 4) * rounds + 10
     p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", seconds)
     p.wait_for("standing ready", 60)
     time.sleep(2)
@@ -163,7 +163,7 @@ def slowdown(m, model, rounds, bound):
             text = r.stderr
             sampled.append((min(k["start_ns"] for k in kernels) / 1e9 + SETTLES_S, max(k["start_ns"] for k in kernels) / 1e9))
             answers.append(r.ended - begin)
-    p.wait(120)
+    p.wait(seconds)
     clocks.end()
     steps = told_by(p).get("steps", [])
     off = [pace(steps, w) for w in plain]
@@ -368,6 +368,33 @@ def reset(m):
     known = [k["metrics"][METRICS[0]] for k in kernels if k["metrics"][METRICS[0]] is not None]
     row("a context reset behind its last kernel, read by a copy", f"exit {r.returncode}, {mean(known) / COPY_BYTES if known else 0:.4f} of 256 MiB, {len(known)} of {len(kernels)} have a value; {told(totals)}",
         "0, 1 %, all of 500", r.returncode == 0 and len(kernels) == 500 and len(known) >= 495 and abs(mean(known) / COPY_BYTES - 1) <= 0.01)
+
+
+def count_timeless(text):
+    lacking = re.search(r"without a time ([\d,]+)", text)
+    return int(lacking[1].replace(",", "")) if lacking else 0
+
+
+def again(m, captures=20):
+    """One training captured again and again, while others look at the GPU: all kernels of each thread keep their times."""
+    p = standing(m, "python3", m.stage / "standing.py", "--model", "transformer", "--batch", 8, "--seconds", captures * 11 + 10)
+    p.wait_for("standing ready", 60)
+    clocks, codes, lacking, seen = Clocks(), [], [], []
+    for _ in range(captures):
+        if not p.runs():
+            break
+        r = m.client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", 3.6, "--summary-rows", 1)
+        kernels = re.search(r"([\d,]+) kernels seen", r.stdout + r.stderr)
+        codes.append(r.returncode)
+        lacking.append(count_timeless(r.stdout + r.stderr))
+        seen.append(int(kernels[1].replace(",", "")) if kernels else 0)
+        time.sleep(2.8)
+    clocks.end()
+    ended = None if p.runs() else p.p.poll()
+    p.end()
+    print("   ", *zip(seen, lacking))
+    row(f"{captures} captures of one training: kernels without a time; seen, at least and at most", f"{sum(lacking)}; {min(seen, default=0):,} and {max(seen, default=0):,}; exits {sorted(set(codes))}, program {ended}",
+        "0; within 20 %", codes == [0] * captures and sum(lacking) == 0 and min(seen) >= 0.8 * max(seen) and ended is None)
 
 
 def hundred(m):
