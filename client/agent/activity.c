@@ -35,12 +35,12 @@
  * A flush that is forced also returns the buffers in which a kernel has not ended, and is dangerous
  * (buffers.c): so flushes are forced only for what does not come otherwise.
  *
- * In 3 of 200 captures of a training on an H100 (CUPTI 2025.3) all records of one thread named the
- * same launch, as they did in all later captures of the process. Why is inferred: tracing had been
- * turned on in a callback of that launch. So traces of a running program turn it on from a thread
- * of ours (capture.c). Captures that begin with the program still do it at the first launch; there
- * it was never seen. Records that name a launch of one kernel for a second time are not believed,
- * and where there are many, records are waited for with less patience.
+ * From 3 of 32 captures of a training on H100s on (CUPTI 2025.3) all records of one thread had the
+ * correlation id of one launch, in all later captures of the process as well. Why is inferred:
+ * tracing had been turned on in a callback of that launch. So traces of a running program turn it
+ * on from a thread of ours (capture.c). Captures that begin with the program still do it at the
+ * first launch; there it was never seen. Records that name a launch of one kernel for a second time
+ * are not believed, and where there are many, records are waited for with less patience.
  *
  * CUPTI measures a range with a kernel of its own, WaitNs. It belongs to no launch of the program,
  * so nobody expects its id; its name is compared as well. */
@@ -67,8 +67,8 @@ enum {
 	UNHEARD_MOST_MS = 2000,
 	PAUSE_GRAPHS_MS = 20,
 	GRAPHS_CROWD = GRAPHS_KERNELS_MAX / 4, /* kernels that wait to be told */
-	STRAYS_LEAST = 64,
-	STRAYS_PATIENCE_MS = 600, /* for a GPU that is behind, and a buffer that is not full */
+	REPEATS_LEAST = 64,	   /* no two kernels should have one id, so few are enough */
+	REPEATS_PATIENCE_MS = 600, /* for a GPU that is behind, and a buffer that is not full */
 };
 
 static struct activity *self;
@@ -410,7 +410,7 @@ static bool is_hopeless(struct activity *v, const struct batch *b)
 {
 	uint64_t launched_ns = 0; /* the last one of the missing, in Unix time */
 
-	if (!activity_strays(v)) {
+	if (!activity_repeats(v)) {
 		return false;
 	}
 	for (size_t i = 0; i < b->n; i++) {
@@ -420,7 +420,7 @@ static bool is_hopeless(struct activity *v, const struct batch *b)
 			launched_ns = l->start_ns;
 		}
 	}
-	return clock_wall_ns() > launched_ns + STRAYS_PATIENCE_MS * CLOCK_NS_PER_MS;
+	return clock_wall_ns() > launched_ns + REPEATS_PATIENCE_MS * CLOCK_NS_PER_MS;
 }
 
 /* Waits until the records of all kernels, or of all graphs, have come, or the patience is over. */
@@ -656,7 +656,7 @@ void activity_fill(struct activity *v, struct batch *b)
 	missing += v->name_kernel && !v->whole ? collect_graphs(v, b, until_ns)
 					       : collect(v, b, true, until_ns);
 	forget_rest(v, b);
-	v->patience_ms = next_patience(v, missing > 0 && !activity_strays(v));
+	v->patience_ms = next_patience(v, missing > 0 && !activity_repeats(v));
 }
 
 /* The name of a kernel that has come already is not known any more. */
@@ -783,13 +783,13 @@ bool activity_drops(struct activity *v)
 	return drops;
 }
 
-bool activity_strays(struct activity *v)
+bool activity_repeats(struct activity *v)
 {
 	if (!v->made) {
 		return false;
 	}
 	LOCK_SCOPE(&v->lock);
-	return v->repeated.n >= STRAYS_LEAST;
+	return v->repeated.n >= REPEATS_LEAST;
 }
 
 static void stop(void *argument)

@@ -18,7 +18,7 @@ enum { UNENDED_MAX = 64, REPEATED_IDS = 8 };
 struct unwatched {
 	bool any, ends;		    /* ends: with the next launch that is announced */
 	uint32_t after, before;	    /* their ids are about between; before 0: not known yet */
-	uint64_t since_ns, ends_ns; /* what begins between, and was not announced, neither */
+	uint64_t since_ns, ends_ns; /* their kernels begin between, whatever their ids are */
 	/* Streams of which a kernel had not ended at the end; is_over: they are told. */
 	struct {
 		uint32_t context, stream;
@@ -28,12 +28,13 @@ struct unwatched {
 	uint64_t until_ns; /* kernels that begin later are nobody's; 0: there is no end yet */
 };
 
-/* Records of single kernels that name a launch which an earlier one has named. */
+/* Records of single kernels with the correlation id of an earlier one. */
 struct repeated {
 	size_t n;
 	uint32_t ids[REPEATED_IDS]; /* of late */
 	unsigned at;
 };
+
 /* When kernels of a buffer ran. */
 struct heard_span {
 	uint64_t begin_ns, end_ns;
@@ -155,8 +156,8 @@ bool activity_is_crowded(struct activity *v);
 /* Has CUPTI dropped records for lack of room? */
 bool activity_drops(struct activity *v);
 
-/* Do many of CUPTI's records name a launch that is not theirs? */
-bool activity_strays(struct activity *v);
+/* Do many of CUPTI's records have the correlation id of another launch? */
+bool activity_repeats(struct activity *v);
 
 /* Stops tracing, unless a kernel is running, for which CUPTI might wait. */
 void activity_stop(struct activity *v);

@@ -138,6 +138,7 @@ static bool is_unwatched(const struct activity *v, const kernel_record *k, bool 
 {
 	const struct unwatched *u = &v->unwatched;
 	bool later = timed && k->start > u->since_ns && (!u->ends || k->start < u->ends_ns);
+
 	return v->started && u->any && k->graphId == 0 &&
 	       (later || is_between(u, k->correlationId));
 }
@@ -237,7 +238,7 @@ static void count(struct tally *t, const kernel_record *k)
  * watched; of another one, which a filter has left out, what is known. */
 static void take_kernel(struct activity *v, const kernel_record *k)
 {
-	bool timed = is_timed(k->start, k->end), announced;
+	bool timed = is_timed(k->start, k->end);
 
 	if (k->name && strcmp(k->name, "WaitNs") == 0) {
 		return;
@@ -248,13 +249,12 @@ static void take_kernel(struct activity *v, const kernel_record *k)
 	if (take_graph_kernel(v, k)) {
 		return;
 	}
-	announced = timed && spans_add(&v->spans, k->correlationId, k->start, k->end);
-	if (!announced && timed && k->graphId == 0) {
-		count_repeated(&v->repeated, k->correlationId);
-	}
-	if (announced) {
+	if (timed && spans_add(&v->spans, k->correlationId, k->start, k->end)) {
 		v->heard.is_mixed = true;
 		return;
+	}
+	if (timed && k->graphId == 0) {
+		count_repeated(&v->repeated, k->correlationId);
 	}
 	if (is_unwatched(v, k, timed) && (timed || !spans_has(&v->spans, k->correlationId))) {
 		take_unwatched(v, k);

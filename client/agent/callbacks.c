@@ -436,10 +436,10 @@ int callbacks_enable(struct capture *c, struct refusal *r)
 	return result == CUPTI_SUCCESS ? 0 : refuse(c, result, r);
 }
 
-/* A thread that CUPTI is about to call us in uses memory that cuptiUnsubscribe() frees. Of some
- * 20,000 calls, while two threads launched 75,000 kernels a second each and their launches were
- * watched, two ended the program with a SIGSEGV; of 9,000 with a pause before them, or with the
- * threads held, none (H100, CUPTI 2025.3). */
+/* A thread that CUPTI is about to call us in uses memory that cuptiUnsubscribe() frees. Of
+ * 16,000 to 20,000 calls, while two threads launched 75,000 kernels a second each and their
+ * launches were watched, two ended the program with a SIGSEGV; of 9,000 with a pause before them,
+ * or with the threads held, none (H100, CUPTI 2025.3). */
 static void leave_threads_time(void)
 {
 	nanosleep(&(struct timespec){ 0, LEAVING_MS * CLOCK_NS_PER_MS }, NULL);

@@ -173,15 +173,15 @@ static void stop_now(struct capture *c)
 	deliver_request_finish(&c->deliver);
 }
 
-static void tell_strays(struct capture *c)
+static void tell_repeats(struct capture *c)
 {
-	if (!c->reported_strays && activity_strays(c->activity)) {
-		c->reported_strays = true;
+	if (!c->reported_repeats && activity_repeats(c->activity)) {
+		c->reported_repeats = true;
 		deliver_notice(
 			&c->deliver, GPUCTR_E_PROFILER,
-			"many of CUPTI's records name one launch, which is not theirs; while "
+			"many of CUPTI's records have the correlation id of another launch; while "
 			"launches are watched, theirs have no time",
-			"It stays so in a thread of the program until that has ended.");
+			"Start the program again: it stays so in that thread.");
 	}
 }
 
@@ -205,7 +205,7 @@ static void on_idle(void *userdata)
 		trace_graphs_flush(c);
 		watch_look(c);
 		deliver_take_connection(&c->deliver);
-		tell_strays(c);
+		tell_repeats(c);
 		tell_copies(c); /* there may be no batch for long, where a filter leaves out all */
 		tell_strata_now_and_then(c);
 	}
@@ -232,7 +232,7 @@ static void on_batch(void *userdata, struct batch *b)
 	deliver_take_connection(&c->deliver);
 	trace_graphs_split(c, b);
 	tell_copies(c);
-	tell_strays(c);
+	tell_repeats(c);
 	if (!c->reported_drops && activity_drops(c->activity)) {
 		c->reported_drops = true;
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER,

@@ -263,7 +263,9 @@ static int write_blocks(struct samples *s)
 	sampler_sets_init(&s->sets, s->n_metrics);
 	e = each_block(s, note_sets, &code);
 	finish_sets(s);
-	e = e || code ? e : each_block(s, write_block, &code);
+	if (e == 0 && code == 0) {
+		e = each_block(s, write_block, &code);
+	}
 	if (e != 0) {
 		const struct store_error *error = store_reader_error(s->reader);
 

@@ -139,7 +139,7 @@ static void tracing_rests_while_a_program_waits_for_launches(void **state)
 	client = capture_three_seconds(f, p, "--every-kernel");
 	expect_exit(client, 0);
 	expect_no_message(client, "not recorded for");
-	assert_true(paused_part(fixture_path(f, "records")) < 0.3);
+	assert_true(paused_part(fixture_path(f, "records")) < 0.15);
 	expect_running(p);
 	program_kill(p, SIGKILL);
 	client = fixture_client(f, USER_ANN, "capture", "--all", "--every-kernel", "--mode",

@@ -332,8 +332,8 @@ static void records_that_name_wrong_launches_are_not_believed(void **state)
 	fixture_start_daemon(f, NULL);
 	client = capture_two_threads(f, &p, NULL);
 	expect_exit(client, 0);
-	expect_message(client, "many of CUPTI's records name one launch, which is not theirs");
-	expect_message(client, "It stays so in a thread of the program until that has ended.");
+	expect_message(client, "many of CUPTI's records have the correlation id of another launch");
+	expect_message(client, "Start the program again: it stays so in that thread.");
 	timed = count_timed(f, &without);
 	print_message("%zu kernels have a time, %zu do not\n", timed, without);
 	assert_in_range(without, 1, timed * 2 / 3);

@@ -437,7 +437,7 @@ static void a_kernel_has_one_record(void **state)
 	expect_times(f, 1, 20, 2);
 	expect_times(f, 2, 40, 2);
 	assert_int_equal(n_flushes, 2);
-	assert_false(activity_strays(&f->activity));
+	assert_false(activity_repeats(&f->activity));
 }
 
 static void a_failed_launch_is_not_waited_for(void **state)
@@ -848,7 +848,7 @@ static void launches_that_are_not_watched_are_told(void **state)
 	stop_nodes(f);
 }
 
-static void trace_strays(size_t n, uint32_t correlation)
+static void trace_repeats(size_t n, uint32_t correlation)
 {
 	for (size_t i = 0; i < n; i++) {
 		trace_stream(correlation, 100 + i, 1);
@@ -867,17 +867,17 @@ static void what_names_wrong_launches_is_not_waited_for(void **state)
 	launch(f, WATCHED, GPUCTR_LAUNCH_KERNEL);
 	launch(f, WATCHED + 1, GPUCTR_LAUNCH_KERNEL);
 	launch(f, WATCHED + 2, GPUCTR_LAUNCH_KERNEL);
-	trace_strays(LEAST / 2 + 1, WATCHED); /* the first is its own, the second one is noted */
-	trace_strays(LEAST / 2, (uint32_t)STALE);
+	trace_repeats(LEAST / 2 + 1, WATCHED); /* the first is its own, the second one is noted */
+	trace_repeats(LEAST / 2, (uint32_t)STALE);
 	for (uint32_t i = 0; i < 2 * LEAST; i++) {
 		trace_stream(WATCHED + 10 + i, 100, 1); /* of a filter's */
 		trace_stream(5, 100, 1)->graphId = 4;
 	}
 	fake_flush(0);
-	assert_false(activity_strays(&f->activity));
-	trace_strays(3, (uint32_t)STALE); /* the first is noted again */
+	assert_false(activity_repeats(&f->activity));
+	trace_repeats(3, (uint32_t)STALE); /* the first is noted again */
 	fake_flush(0);
-	assert_true(activity_strays(&f->activity));
+	assert_true(activity_repeats(&f->activity));
 	trace_stream(WATCHED + 2, 50, 1);
 	activity_fill(&f->activity, &f->batch);
 	assert_int_equal(n_flushes, 3);
@@ -900,7 +900,7 @@ static void what_names_wrong_launches_is_not_waited_for(void **state)
 	expect_copies(f, 2);
 	activity_stop(&f->activity);
 	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
-	assert_false(activity_strays(&f->activity));
+	assert_false(activity_repeats(&f->activity));
 	stop_nodes(f);
 }
 
