@@ -228,6 +228,7 @@ static void on_batch(void *userdata, struct batch *b)
 	struct capture *c = userdata;
 
 	deliver_lend_connection(&c->deliver);
+	rests_look(c); /* a range's launches wait for records that a rest withholds */
 	activity_fill(c->activity, b);
 	deliver_take_connection(&c->deliver);
 	trace_graphs_split(c, b);
