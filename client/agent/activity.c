@@ -36,9 +36,10 @@
  * (buffers.c): so flushes are forced only for what does not come otherwise.
  *
  * From 3 of 32 captures of a training on H100s on (CUPTI 2025.3) all records of one thread had the
- * correlation id of one launch, in all later captures of the process as well. Why is inferred:
- * tracing had been turned on in a callback of that launch. So traces of a running program turn it
- * on from a thread of ours (capture.c). Captures that begin with the program still do it at the
+ * correlation id of one launch, in all later captures of the process as well. Tracing had been
+ * turned on in a callback of that launch. So traces of a running program turn it on from a thread
+ * of ours (capture.c); of 51 captures such ids were then in the last one (H200), in which every
+ * kernel had a time. Why is not known. Captures that begin with the program still turn it on at the
  * first launch; there it was never seen. Records that name a launch of one kernel for a second time
  * are not believed, and where there are many, records are waited for with less patience.
  *
@@ -410,7 +411,7 @@ static bool is_hopeless(struct activity *v, const struct batch *b)
 {
 	uint64_t launched_ns = 0; /* the last one of the missing, in Unix time */
 
-	if (!activity_repeats(v)) {
+	if (activity_repeated(v).n == 0) {
 		return false;
 	}
 	for (size_t i = 0; i < b->n; i++) {
@@ -656,7 +657,7 @@ void activity_fill(struct activity *v, struct batch *b)
 	missing += v->name_kernel && !v->whole ? collect_graphs(v, b, until_ns)
 					       : collect(v, b, true, until_ns);
 	forget_rest(v, b);
-	v->patience_ms = next_patience(v, missing > 0 && !activity_repeats(v));
+	v->patience_ms = next_patience(v, missing > 0 && activity_repeated(v).n == 0);
 }
 
 /* The name of a kernel that has come already is not known any more. */
@@ -783,13 +784,13 @@ bool activity_drops(struct activity *v)
 	return drops;
 }
 
-bool activity_repeats(struct activity *v)
+struct repeated activity_repeated(struct activity *v)
 {
 	if (!v->made) {
-		return false;
+		return (struct repeated){ 0 };
 	}
 	LOCK_SCOPE(&v->lock);
-	return v->repeated.n >= REPEATS_LEAST;
+	return v->repeated.n >= REPEATS_LEAST ? v->repeated : (struct repeated){ 0 };
 }
 
 static void stop(void *argument)

@@ -31,6 +31,7 @@ struct unwatched {
 /* Records of single kernels with the correlation id of an earlier one. */
 struct repeated {
 	size_t n;
+	uint64_t since_ns;	    /* when the kernel of the first one began, in Unix time */
 	uint32_t ids[REPEATED_IDS]; /* of late */
 	unsigned at;
 };
@@ -156,8 +157,8 @@ bool activity_is_crowded(struct activity *v);
 /* Has CUPTI dropped records for lack of room? */
 bool activity_drops(struct activity *v);
 
-/* Do many of CUPTI's records have the correlation id of another launch? */
-bool activity_repeats(struct activity *v);
+/* How many of CUPTI's records have the correlation id of another launch; none if they are few. */
+struct repeated activity_repeated(struct activity *v);
 
 /* Stops tracing, unless a kernel is running, for which CUPTI might wait. */
 void activity_stop(struct activity *v);

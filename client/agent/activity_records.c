@@ -144,15 +144,15 @@ static bool is_unwatched(const struct activity *v, const kernel_record *k, bool 
 }
 
 /* The first one is noted only, also of a launch that was announced and has its record. */
-static void count_repeated(struct repeated *r, uint32_t correlation)
+static void count_repeated(struct repeated *r, const kernel_record *k)
 {
 	for (size_t i = 0; i < REPEATED_IDS; i++) {
-		if (r->ids[i] == correlation) {
-			r->n++;
+		if (r->ids[i] == k->correlationId) {
+			r->since_ns = r->n++ == 0 ? k->start : r->since_ns;
 			return;
 		}
 	}
-	r->ids[r->at++ % REPEATED_IDS] = correlation;
+	r->ids[r->at++ % REPEATED_IDS] = k->correlationId;
 }
 
 /* At the end CUPTI tells of those as well that have not ended or not begun, without a time. The
@@ -254,7 +254,7 @@ static void take_kernel(struct activity *v, const kernel_record *k)
 		return;
 	}
 	if (timed && k->graphId == 0) {
-		count_repeated(&v->repeated, k->correlationId);
+		count_repeated(&v->repeated, k);
 	}
 	if (is_unwatched(v, k, timed) && (timed || !spans_has(&v->spans, k->correlationId))) {
 		take_unwatched(v, k);

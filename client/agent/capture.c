@@ -173,18 +173,6 @@ static void stop_now(struct capture *c)
 	deliver_request_finish(&c->deliver);
 }
 
-static void tell_repeats(struct capture *c)
-{
-	if (!c->reported_repeats && activity_repeats(c->activity)) {
-		c->reported_repeats = true;
-		deliver_notice(
-			&c->deliver, GPUCTR_E_PROFILER,
-			"many of CUPTI's records have the correlation id of another launch; while "
-			"launches are watched, theirs have no time",
-			"Start the program again: it stays so in that thread.");
-	}
-}
-
 static void on_idle(void *userdata)
 {
 	struct capture *c = userdata;
@@ -205,7 +193,6 @@ static void on_idle(void *userdata)
 		trace_graphs_flush(c);
 		watch_look(c);
 		deliver_take_connection(&c->deliver);
-		tell_repeats(c);
 		tell_copies(c); /* there may be no batch for long, where a filter leaves out all */
 		tell_strata_now_and_then(c);
 	}
@@ -233,7 +220,6 @@ static void on_batch(void *userdata, struct batch *b)
 	deliver_take_connection(&c->deliver);
 	trace_graphs_split(c, b);
 	tell_copies(c);
-	tell_repeats(c);
 	if (!c->reported_drops && activity_drops(c->activity)) {
 		c->reported_drops = true;
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
@@ -259,17 +245,34 @@ static void leave_cupti(struct capture *c)
 	}
 }
 
+static void tell_repeats(struct capture *c)
+{
+	struct repeated r = activity_repeated(c->activity);
+	uint64_t made_ns = clock_wall_ns() - (clock_now_ns() - c->made_ns);
+	char text[192];
+
+	if (r.n > 0) {
+		snprintf(text, sizeof(text),
+			 "%zu of CUPTI's records, from %.1f s on, have the correlation id of "
+			 "another launch; while launches are watched, theirs have no time",
+			 r.n, ((double)r.since_ns - (double)made_ns) / CLOCK_NS_PER_S);
+		deliver_notice_now(&c->deliver, GPUCTR_E_PROFILER, text,
+				   "Start the program again: it stays so in that thread.");
+	}
+}
+
 static void on_end(void *userdata)
 {
 	struct capture *c = userdata;
 
 	tell_strata(c);
 	trace_flush(c, true); /* what came too late is dropped */
+	deliver_lend_connection(&c->deliver);
+	tell_repeats(c);
 	if (!sections_are_open(c)) {
-		deliver_lend_connection(&c->deliver);
 		leave_cupti(c);
-		deliver_take_connection(&c->deliver);
 	}
+	deliver_take_connection(&c->deliver);
 	trace_graphs_end(c);
 }
 

@@ -46,7 +46,6 @@ struct capture {
 	struct choosing choosing;
 	uint64_t reported_strata_ns; /* used by the delivering thread only */
 	bool reported_drops;	     /* used by the delivering thread only */
-	bool reported_repeats;	     /* of correlation ids */
 	CUpti_SubscriberHandle subscriber;
 	struct watch watch;
 

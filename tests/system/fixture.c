@@ -589,12 +589,24 @@ void fixture_limit(unsigned seconds)
 
 /* --- expectations --- */
 
+/* The last 8 KB; print_error() itself cuts off behind 1,023 characters. */
+static void show_file(const char *name, const char *path)
+{
+	enum { SHOWN = 8000, AT_ONCE = 1000 };
+	CLEAN_FREE char *text = read_file(path);
+	size_t n = strlen(text);
+
+	print_error("--- %s\n", name);
+	for (size_t i = n > SHOWN ? n - SHOWN : 0; i < n; i += AT_ONCE) {
+		print_error("%.*s", AT_ONCE, text + i);
+	}
+	print_error("\n---\n");
+}
+
 static void show(const struct program *p)
 {
-	CLEAN_FREE char *out = read_file(p->out);
-	CLEAN_FREE char *err = read_file(p->err);
-
-	print_error("--- stdout\n%.2000s\n--- stderr\n%.4000s\n---\n", out, err);
+	show_file("stdout", p->out);
+	show_file("stderr", p->err);
 }
 
 void expect_exit(struct program *p, int status)
@@ -639,6 +651,21 @@ void expect_message(struct program *p, const char *text)
 		show(p);
 		fail_msg("stderr is without '%s'", text);
 	}
+}
+
+uint64_t message_number(struct program *p, const char *words)
+{
+	CLEAN_FREE char *text = read_file(p->err);
+	const char *end = strstr(text, words), *at = end;
+	uint64_t n = 0;
+
+	while (at && at > text && (at[-1] == ',' || (at[-1] >= '0' && at[-1] <= '9'))) {
+		at--;
+	}
+	for (; at && at < end; at++) {
+		n = *at == ',' ? n : 10 * n + (uint64_t)(*at - '0');
+	}
+	return n;
 }
 
 void expect_no_message(struct program *p, const char *text)

@@ -179,6 +179,8 @@ void expect_signal(struct program *p, int signo);
 void expect_output(struct program *p, const char *text); /* the whole output */
 void expect_in_output(struct program *p, const char *text);
 void expect_message(struct program *p, const char *text); /* somewhere on stderr */
+/* The number in front of the words on stderr, with its commas; 0: they are not there. */
+uint64_t message_number(struct program *p, const char *words);
 void expect_no_message(struct program *p, const char *text);
 void expect_running(struct program *p);
 

@@ -190,28 +190,12 @@ static size_t read_stream(int fd)
 	return n;
 }
 
-/* The number in front of the words, with its commas; 0: the words are not there. */
-static uint64_t number_before(const char *text, const char *words)
-{
-	const char *end = strstr(text, words), *p = end;
-	uint64_t n = 0;
-
-	while (p && p > text && (p[-1] == ',' || (p[-1] >= '0' && p[-1] <= '9'))) {
-		p--;
-	}
-	for (; p && p < end; p++) {
-		n = *p == ',' ? n : 10 * n + (uint64_t)(*p - '0');
-	}
-	return n;
-}
-
 /* A pipe whose reader waits for the program's end: 64 MiB wait for it, the rest is left out. */
 static void records_left_out_of_a_stream_are_told(void **state)
 {
 	struct fixture *f = *state;
 	const char *path = fixture_path(f, "pipe");
 	struct program *client;
-	CLEAN_FREE char *text = NULL;
 	CLEAN_FD int fd = -1;
 	uint64_t left_out, measured;
 	size_t n;
@@ -228,14 +212,13 @@ static void records_left_out_of_a_stream_are_told(void **state)
 	sleep_ms(1500);
 	n = read_stream(fd);
 	expect_exit(client, 0);
-	text = read_file(client->err);
-	left_out = number_before(text, " records are not in the stream");
-	measured = number_before(text, " measured");
+	left_out = message_number(client, " records are not in the stream");
+	measured = message_number(client, " measured");
 	print_message("%zu records in the stream, %llu left out\n", n,
 		      (unsigned long long)left_out);
 	assert_true(left_out > 0);
 	assert_int_equal(n + left_out, measured);
-	assert_int_equal(measured + number_before(text, " dropped"), 220000);
+	assert_int_equal(measured + message_number(client, " dropped"), 220000);
 }
 
 int main(void)

@@ -437,7 +437,7 @@ static void a_kernel_has_one_record(void **state)
 	expect_times(f, 1, 20, 2);
 	expect_times(f, 2, 40, 2);
 	assert_int_equal(n_flushes, 2);
-	assert_false(activity_repeats(&f->activity));
+	assert_int_equal(activity_repeated(&f->activity).n, 0);
 }
 
 static void a_failed_launch_is_not_waited_for(void **state)
@@ -874,10 +874,11 @@ static void what_names_wrong_launches_is_not_waited_for(void **state)
 		trace_stream(5, 100, 1)->graphId = 4;
 	}
 	fake_flush(0);
-	assert_false(activity_repeats(&f->activity));
+	assert_int_equal(activity_repeated(&f->activity).n, 0);
 	trace_repeats(3, (uint32_t)STALE); /* the first is noted again */
 	fake_flush(0);
-	assert_true(activity_repeats(&f->activity));
+	assert_int_equal(activity_repeated(&f->activity).n, LEAST);
+	assert_int_equal(activity_repeated(&f->activity).since_ns, 102); /* the third one's */
 	trace_stream(WATCHED + 2, 50, 1);
 	activity_fill(&f->activity, &f->batch);
 	assert_int_equal(n_flushes, 3);
@@ -900,7 +901,7 @@ static void what_names_wrong_launches_is_not_waited_for(void **state)
 	expect_copies(f, 2);
 	activity_stop(&f->activity);
 	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
-	assert_false(activity_repeats(&f->activity));
+	assert_int_equal(activity_repeated(&f->activity).n, 0);
 	stop_nodes(f);
 }
 
