@@ -106,10 +106,11 @@ static void one_that_ends_in_the_middle_is_told_with_its_end(void **state)
 {
 	static const struct {
 		int signo;
-		const char *message, *lost;
+		const char *message;
+		bool told; /* how many samples were lost: some may be, on a busy machine */
 	} ends[] = {
-		{ SIGSEGV, "ended without a last word (signal 11, ", "; samples lost not known" },
-		{ SIGTERM, "was asked to end by somebody else", "; samples lost 0" },
+		{ SIGSEGV, "ended without a last word (signal 11, ", false },
+		{ SIGTERM, "was asked to end by somebody else", true },
 	};
 	struct fixture *f = *state;
 	struct program *client;
@@ -125,7 +126,10 @@ static void one_that_ends_in_the_middle_is_told_with_its_end(void **state)
 		expect_exit(client, 3);
 		expect_output(client, "done 2000\n");
 		expect_message(client, ends[i].message);
-		expect_message(client, ends[i].lost);
+		expect_message(client, "; samples lost ");
+		assert_true(ends[i].told == (count_text(client->err, "; samples lost not known") +
+						     count_text(client->err, " or more\n") ==
+					     0));
 		expect_all_gone(f);
 	}
 }
