@@ -90,6 +90,24 @@ def lines_of(text):
     return [line for line in text.splitlines() if re.search("SAMPLED|have no value|seen in|warning|error", line)]
 
 
+class Captures:
+    """What many captures of one program say of their kernels' times."""
+
+    def __init__(self):
+        self.lacking = []
+
+    def note(self, text):
+        """Of one capture: its messages."""
+        lacking = re.search(r"without a time ([\d,]+)", text)
+        self.lacking.append(int(lacking[1].replace(",", "")) if lacking else 0)
+        for line in text.splitlines():
+            if "correlation id" in line:
+                print(f"    capture {len(self.lacking)}: {line}; {self.lacking[-1]:,} kernels without a time")
+
+    def tell(self):
+        row(f"  kernels without a time in {len(self.lacking)} captures", f"{sum(self.lacking):,}", "0", sum(self.lacking) == 0)
+
+
 def values(m, model):
     """Ranges of some iterations, and samples of five seconds of them."""
     batch, _ = PROGRAMS[model]
@@ -150,7 +168,7 @@ def slowdown(m, model, rounds, bound):
     p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", seconds)
     p.wait_for("standing ready", 60)
     time.sleep(2)
-    plain, sampled, answers, text, clocks = [], [], [], "", Clocks()
+    plain, sampled, answers, captures, clocks = [], [], [], Captures(), Clocks()
     for _ in range(rounds + 1):
         time.sleep(CLIENT_S)
         begin = time.time()
@@ -160,7 +178,7 @@ def slowdown(m, model, rounds, bound):
             begin = time.time()
             r, kernels, _ = m.capture("paced.jsonl", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", WINDOW_S + SETTLES_S,
                                       verb="capture")
-            text = r.stderr
+            captures.note(r.stderr)
             sampled.append((min(k["start_ns"] for k in kernels) / 1e9 + SETTLES_S, max(k["start_ns"] for k in kernels) / 1e9))
             answers.append(r.ended - begin)
     p.wait(seconds)
@@ -168,11 +186,12 @@ def slowdown(m, model, rounds, bound):
     steps = told_by(p).get("steps", [])
     off = [pace(steps, w) for w in plain]
     ratios = [pace(steps, on) * 2 / (off[i] + off[i + 1]) for i, on in enumerate(sampled)]
-    print("\n".join("    " + line for line in lines_of(text)))
+    print("\n".join("    " + line for line in lines_of(r.stderr)))
     print("    " + " ".join(f"{ratio:.4f}" for ratio in ratios))
     row(f"{model} step ({median(off):.1f} ms), sampled / not", f"{quartiles(ratios)} of {len(ratios)} pairs of windows", bound, median(ratios) <= bound)
     row("  SM clock and power, not sampled; sampled", f"{clocks.during(plain)}; {clocks.during(sampled)}", "told")
     row(f"{model}: a capture of {WINDOW_S + SETTLES_S:.1f} s, from command to table", f"{median(answers):.1f} s", "told")
+    captures.tell()
 
 
 def pid(m):
@@ -270,7 +289,7 @@ def pairs(m, model, batch, rounds, bound):
     p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", seconds)
     p.wait_for("standing ready", 60)
     time.sleep(2)
-    plain, sampled, whole = [], [], []
+    plain, sampled, whole, captures = [], [], [], Captures()
 
     def uncaptured():
         time.sleep(behind_s)
@@ -281,7 +300,7 @@ def pairs(m, model, batch, rounds, bound):
     uncaptured()
     for _ in range(rounds):
         first = time.time()
-        c = m.start_client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", before_s + window_s, "--no-summary")
+        c = m.start_client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", before_s + window_s, "--summary-rows", 1)
         time.sleep(before_s)
         begin = time.time()
         time.sleep(window_s)
@@ -289,6 +308,7 @@ def pairs(m, model, batch, rounds, bound):
         whole.append((first, time.time()))
         if c.wait(60) != 0:
             print("   ", c.err()[-300:])
+        captures.note(c.out() + c.err())
         uncaptured()
     p.wait(120)
     steps = told_by(p).get("steps", [])
@@ -304,6 +324,7 @@ def pairs(m, model, batch, rounds, bound):
         f"{quartiles(ratios)} of {len(ratios)} pairs of windows of {window_s} s", bound, bool(ratios) and median(ratios) <= bound)
     row("  the same from the command on", quartiles(beside(whole)), "told")
     row("  windows that are not sampled, against each other", quartiles(alone), "told")
+    captures.tell()
 
 
 def gpu_bound_pairs(m):
@@ -370,31 +391,27 @@ def reset(m):
         "0, 1 %, all of 500", r.returncode == 0 and len(kernels) == 500 and len(known) >= 495 and abs(mean(known) / COPY_BYTES - 1) <= 0.01)
 
 
-def count_timeless(text):
-    lacking = re.search(r"without a time ([\d,]+)", text)
-    return int(lacking[1].replace(",", "")) if lacking else 0
-
-
 def again(m, captures=20):
     """One training captured again and again, while others look at the GPU: all kernels of each thread keep their times."""
     p = standing(m, "python3", m.stage / "standing.py", "--model", "transformer", "--batch", 8, "--seconds", captures * 11 + 10)
     p.wait_for("standing ready", 60)
-    clocks, codes, lacking, seen = Clocks(), [], [], []
+    clocks, codes, seen, noted = Clocks(), [], [], Captures()
     for _ in range(captures):
         if not p.runs():
             break
         r = m.client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", 3.6, "--summary-rows", 1)
         kernels = re.search(r"([\d,]+) kernels seen", r.stdout + r.stderr)
         codes.append(r.returncode)
-        lacking.append(count_timeless(r.stdout + r.stderr))
+        noted.note(r.stdout + r.stderr)
         seen.append(int(kernels[1].replace(",", "")) if kernels else 0)
         time.sleep(2.8)
     clocks.end()
     ended = None if p.runs() else p.p.poll()
     p.end()
-    print("   ", *zip(seen, lacking))
-    row(f"{captures} captures of one training: kernels without a time; seen, at least and at most", f"{sum(lacking)}; {min(seen, default=0):,} and {max(seen, default=0):,}; exits {sorted(set(codes))}, program {ended}",
-        "0; within 20 %", codes == [0] * captures and sum(lacking) == 0 and min(seen) >= 0.8 * max(seen) and ended is None)
+    print("   ", *zip(seen, noted.lacking))
+    row(f"{captures} captures of one training: kernels seen, at least and at most", f"{min(seen, default=0):,} and {max(seen, default=0):,}; exits {sorted(set(codes))}, program {ended}",
+        "within 20 %", codes == [0] * captures and min(seen) >= 0.8 * max(seen) and ended is None)
+    noted.tell()
 
 
 def hundred(m):
