@@ -6,9 +6,10 @@
  *
  * One struct gpuctr is one connection. The library starts no thread and runs no loop: wait until
  * gpuctr_fd() is readable (or writable, see gpuctr_events()), then call gpuctr_dispatch(), which
- * calls your handlers. A handler never runs inside any other call of this library, and it may call
- * any function but gpuctr_disconnect() and gpuctr_dispatch(). A connection may be used by one
- * thread at a time; different connections are independent.
+ * calls your handlers. A handler never runs inside any other call of this library (but
+ * gpuctr_list_metrics_here()), and it may call any function but gpuctr_disconnect() and
+ * gpuctr_dispatch(). A connection may be used by one thread at a time; different connections are
+ * independent.
  *
  * Functions return 0, or a negative errno for what no user can cause, or a positive GPUCTR_E_* code
  * (below) that gpuctr_last_error() explains in two sentences: the cause and the remedy.
@@ -30,8 +31,7 @@ extern "C" {
 
 #define GPUCTR_API __attribute__((visibility("default")))
 
-/* Stable codes: their numbers never change and are what --help, man pages and exit texts refer to.
- */
+/* Stable codes: numbers and names never change. --help, man pages and messages have the names. */
 enum gpuctr_error_code {
 	GPUCTR_OK = 0,
 
@@ -132,15 +132,17 @@ GPUCTR_API const char *gpuctr_default_socket(void);
  * -ENOMEM), so that gpuctr_last_error() can be asked; free it with gpuctr_disconnect(). */
 GPUCTR_API int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret);
 
-/* Ends all captures of this connection without their totals. Takes NULL, returns NULL. */
+/* Ends all captures and questions of this connection. No handler of them is called any more, on_end
+ * neither: free what is the caller's. Takes NULL, returns NULL. */
 GPUCTR_API struct gpuctr *gpuctr_disconnect(struct gpuctr *g);
 
 GPUCTR_API int gpuctr_fd(const struct gpuctr *g);
 GPUCTR_API short gpuctr_events(const struct gpuctr *g); /* POLLIN, POLLOUT for poll(2) */
 
 /* Waits up to timeout_ms (-1: without end, 0: not at all) for one round of messages and calls the
- * handlers. Returns 0, or GPUCTR_E_DISCONNECTED / GPUCTR_E_PROTOCOL once the connection is over
- * (every open capture has then had its on_end). */
+ * handlers. Returns 0 or, once the connection is over, why: GPUCTR_E_DISCONNECTED,
+ * GPUCTR_E_PROTOCOL, or what the daemon said (GPUCTR_E_QUOTA, GPUCTR_E_TIMEOUT,
+ * GPUCTR_E_NOT_ALLOWED, ...). Every open capture has then had its on_end. */
 GPUCTR_API int gpuctr_dispatch(struct gpuctr *g, int timeout_ms);
 
 /* The last error of a call or of the connection; borrowed until the next call. */
@@ -185,7 +187,8 @@ struct gpuctr_metrics_options {
 	bool describe; /* fill description and submetrics */
 };
 
-/* error is NULL on success; chip names the chip that was listed. on_end is called exactly once.
+/* error is NULL on success; chip names the chip that was listed. on_end is called exactly once,
+ * unless gpuctr_disconnect() comes first.
  * When nothing matches, the error is GPUCTR_E_METRIC_NO_MATCH and its remedy names what is near. */
 typedef void (*gpuctr_on_metric)(const struct gpuctr_metric *metric, void *userdata);
 typedef void (*gpuctr_on_metrics_end)(const char *chip, const struct gpuctr_error *error,
@@ -289,8 +292,8 @@ struct gpuctr_capture_info {
 	enum gpuctr_capture_state state;
 	const char *const *gpus; /* UUIDs */
 	size_t n_gpus;
-	/* Column names. Like totals and processes, for root of the machine and for captures of the
-	 * caller's own uid; else there are none. */
+	/* Column names; of a permit the word permit, and its command. Like totals and processes,
+	 * for root of the machine and for captures of the caller's own uid; else there are none. */
 	const char *const *metrics;
 	size_t n_metrics;
 	unsigned position; /* in the queue; 1 is next; 0: not queued */
@@ -377,7 +380,8 @@ typedef void (*gpuctr_on_done)(const struct gpuctr_error *error, void *userdata)
 /* States, as root of the machine and outside any container, that GPUs belong to a user's job:
  * nobody else may then measure them, leases of others on them end, and the owner need not be alone
  * on them. The last statement about a GPU counts. Statements do not outlive the daemon.
- * GPUCTR_E_NOT_ALLOWED, GPUCTR_E_NO_GPU, GPUCTR_E_BAD_REQUEST (also: there is no such job). */
+ * GPUCTR_E_NOT_ALLOWED, GPUCTR_E_NO_GPU, GPUCTR_E_BAD_REQUEST (also: there is no such job),
+ * GPUCTR_E_QUOTA (too many jobs), GPUCTR_E_AUDIT. */
 GPUCTR_API int gpuctr_begin_job(struct gpuctr *g, const struct gpuctr_job_options *options,
 				gpuctr_on_done on_done, void *userdata);
 GPUCTR_API int gpuctr_end_job(struct gpuctr *g, const char *job, gpuctr_on_done on_done,
@@ -621,8 +625,8 @@ struct gpuctr_end {
 };
 
 /* NULL members are skipped. Order: on_opened, on_queued*, on_ready, then the others in any order,
- * and on_end last, exactly once, also when the connection breaks. The capture is freed after
- * on_end. */
+ * and on_end last, exactly once, also when the connection breaks, but not with gpuctr_disconnect().
+ * The capture is freed after on_end. */
 struct gpuctr_capture_handler {
 	size_t size;
 	void (*on_opened)(struct gpuctr_capture *c, const struct gpuctr_opened *opened,
