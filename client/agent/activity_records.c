@@ -109,7 +109,7 @@ static bool take_graph_kernel(struct activity *v, const kernel_record *k)
 	struct launch l;
 	bool selected;
 
-	if (!v->started || !graphs_find(&v->graphs, k->correlationId)) {
+	if (!v->started || k->graphId == 0 || !graphs_find(&v->graphs, k->correlationId)) {
 		return false;
 	}
 	l = launch_of(k);
@@ -234,6 +234,15 @@ static void count(struct tally *t, const kernel_record *k)
 	t->n++;
 }
 
+/* Has the launch, of a kernel or of a graph as one, its time of this kernel? */
+static bool take_time(struct activity *v, const kernel_record *k)
+{
+	bool single = k->graphId == 0;
+
+	return (single || !v->name_kernel || v->whole) &&
+	       spans_add(&v->spans, k->correlationId, single, k->start, k->end);
+}
+
 /* Of a launch that is expected the time, of a kernel of a graph all, and of one that is not
  * watched; of another one, which a filter has left out, what is known. */
 static void take_kernel(struct activity *v, const kernel_record *k)
@@ -249,7 +258,7 @@ static void take_kernel(struct activity *v, const kernel_record *k)
 	if (take_graph_kernel(v, k)) {
 		return;
 	}
-	if (timed && spans_add(&v->spans, k->correlationId, k->start, k->end)) {
+	if (timed && take_time(v, k)) {
 		v->heard.is_mixed = true;
 		return;
 	}
@@ -272,7 +281,7 @@ static void take_kernel(struct activity *v, const kernel_record *k)
 static void take_graph(struct activity *v, const CUpti_ActivityGraphTrace *g)
 {
 	if (is_timed(g->start, g->end) &&
-	    !spans_add(&v->spans, g->correlationId, g->start, g->end) && v->copying) {
+	    !spans_add(&v->spans, g->correlationId, false, g->start, g->end) && v->copying) {
 		records_add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,
 							 .device = g->deviceId,
 							 .context = g->contextId,

@@ -70,22 +70,26 @@ bool spans_has(struct spans *s, uint32_t correlation)
 	return correlation != 0 && s->v && find(s, correlation);
 }
 
-bool spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)
+bool spans_add(struct spans *s, uint32_t correlation, bool single, uint64_t begin_ns,
+	       uint64_t end_ns)
 {
 	struct span *found = correlation != 0 && s->v ? find(s, correlation) : NULL;
 
-	if (found && !found->has_come) {
+	if (!found || found->single != single) {
+		return false;
+	}
+	if (!found->has_come) {
 		found->has_come = true;
 		found->begin_ns = begin_ns;
 		found->end_ns = end_ns;
-	} else if (found && found->single) {
+	} else if (single) {
 		found->is_shared = true;
 		return false;
-	} else if (found) {
+	} else {
 		found->begin_ns = begin_ns < found->begin_ns ? begin_ns : found->begin_ns;
 		found->end_ns = end_ns > found->end_ns ? end_ns : found->end_ns;
 	}
-	return found != NULL;
+	return true;
 }
 
 bool spans_take(struct spans *s, uint32_t correlation, struct span *ret)

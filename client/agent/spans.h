@@ -36,8 +36,10 @@ void spans_expect(struct spans *s, uint32_t correlation, bool single);
 bool spans_has(struct spans *s, uint32_t correlation);
 
 /* Adds the time of a part of a launch's work. The span is from the first begin to the last end of
- * all parts. False: the launch was not announced, or is of one kernel and has its time. */
-bool spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns);
+ * all parts. False: no launch of this kind was announced, or it is of one kernel and has its time.
+ */
+bool spans_add(struct spans *s, uint32_t correlation, bool single, uint64_t begin_ns,
+	       uint64_t end_ns);
 
 /* Returns and forgets the span, which is worth nothing if it is_shared. False: it has not arrived
  * yet, or the launch was not announced. */

@@ -411,8 +411,8 @@ static void a_graph_is_as_long_as_all_of_it(void **state)
 	launch(f, 2, GPUCTR_LAUNCH_GRAPH);
 	launch(f, 3, GPUCTR_LAUNCH_KERNEL);
 	trace_graph(1, 1, 100, 1100);
-	trace(1, 2, 2300, 2400);
-	trace(3, 2, 2000, 2200); /* another stream of the graph, with what follows it */
+	trace(1, 2, 2300, 2400)->graphId = 4;
+	trace(3, 2, 2000, 2200)->graphId = 4; /* another stream of it, with what follows */
 	trace(3, 3, 3000, 3001);
 	fill(f);
 	expect_times(f, 0, 100, 1000);
@@ -611,17 +611,29 @@ static size_t take_graph(struct fixture *f, size_t i, struct launch *ret, size_t
 	return n;
 }
 
+static void expect_copies(struct fixture *f, size_t wanted)
+{
+	size_t n;
+
+	free(activity_take_copies(&f->activity, &n));
+	assert_int_equal(n, wanted);
+}
+
 static void kernels_of_a_graph_have_all_they_are(void **state)
 {
 	struct fixture *f = start_nodes();
 	struct launch l[4];
+	CUpti_ActivityKernel9 *left_out;
 
 	(void)state;
 	launch_graph(f, 1, 0x100);
 	trace_node(1, 1, 11, 100);
 	trace_node(2, 1, 12, 200); /* more come, so more are waited for */
 	trace_node(2, 1, 13, 0);   /* CUPTI does not know when */
-	trace(2, 1, 300, 310)->name = "left out";
+	left_out = trace(2, 1, 300, 310);
+	left_out->name = "left out";
+	left_out->graphId = 4;
+	trace(2, 1, 400, 410); /* of a thread whose kernels all have this id */
 	activity_fill(&f->activity, &f->batch);
 	expect_unknown(f, 0); /* the graph as a whole */
 	assert_int_equal(take_graph(f, 0, l, 4), 3);
@@ -643,6 +655,7 @@ static void kernels_of_a_graph_have_all_they_are(void **state)
 	assert_int_equal(l[2].start_ns, 5);
 	assert_int_equal(activity_take_graph_counts(&f->activity).beyond, 3);
 	assert_int_equal(activity_take_graph_counts(&f->activity).beyond, 0);
+	expect_copies(f, 2); /* what ran beside them, for attribution */
 	stop_nodes(f);
 }
 
@@ -804,14 +817,6 @@ static void expect_late(struct fixture *f, const uint32_t *correlations)
 		free(k);
 	}
 	assert_int_equal(*correlations, UINT32_MAX);
-}
-
-static void expect_copies(struct fixture *f, size_t wanted)
-{
-	size_t n;
-
-	free(activity_take_copies(&f->activity, &n));
-	assert_int_equal(n, wanted);
 }
 
 /* Of launches that were under way when watching ended or began again ids are a little earlier or
@@ -1091,7 +1096,7 @@ static void spans_hold_the_newest(void **state)
 	for (uint32_t i = 3000000 - 5000; i < 3000000; i++) {
 		uint32_t correlation = UINT32_MAX - 1000000 + i;
 
-		spans_add(s, correlation, i, i + 1);
+		spans_add(s, correlation, true, i, i + 1);
 		assert_true(spans_take(s, correlation, &span));
 		assert_int_equal(span.begin_ns, i);
 		assert_false(spans_take(s, correlation, &span));
