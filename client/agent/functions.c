@@ -17,9 +17,12 @@
  * a stream capture, which loading could break: then it is loaded at a later launch, or by the
  * driver. */
 
-/* A small direct-mapped cache per thread, without a lock. */
+enum { SETS = 128, WAYS = 8 };
+
+/* A cache for each thread, without a lock. Its pages are touched as they fill up. */
 struct cache {
-	struct function v[256];
+	struct function v[SETS][WAYS];
+	uint64_t clock; /* counts uses */
 };
 
 static __thread struct cache *cache;
@@ -32,8 +35,8 @@ static void cache_free(void *p)
 {
 	struct cache *c = p;
 
-	for (size_t i = 0; i < ARRAY_SIZE(c->v); i++) {
-		free(c->v[i].name);
+	for (size_t i = 0; i < SETS * (size_t)WAYS; i++) {
+		free(c->v[i / WAYS][i % WAYS].name);
 	}
 	free(c);
 	cache = NULL;
@@ -101,11 +104,19 @@ void functions_prepare(struct capture *c, struct function *f)
 	f->generation = generation;
 }
 
+/* The handle's own, or the one that was not used for longest. */
 static struct function *find_slot(CUfunction handle, uint32_t context)
 {
 	uintptr_t n = (uintptr_t)handle;
+	struct function *set = cache->v[(n >> 4 ^ n >> 12 ^ context) % SETS], *oldest = set;
 
-	return &cache->v[(n >> 4 ^ n >> 12 ^ context) % ARRAY_SIZE(cache->v)];
+	for (size_t i = 0; i < WAYS; i++) {
+		if (set[i].name && set[i].handle == handle && set[i].context == context) {
+			return &set[i];
+		}
+		oldest = set[i].used < oldest->used ? &set[i] : oldest;
+	}
+	return oldest;
 }
 
 struct function *functions_find(struct capture *c, CUfunction handle, uint32_t context,
@@ -117,11 +128,13 @@ struct function *functions_find(struct capture *c, CUfunction handle, uint32_t c
 		return NULL;
 	}
 	f = find_slot(handle, context);
+	f->used = ++cache->clock;
 	if (!f->name || f->handle != handle || f->context != context ||
 	    strcmp(f->name, name) != 0) {
 		free(f->name);
 		*f = (struct function){ .handle = handle,
 					.context = context,
+					.used = cache->clock,
 					.name = strdup(name) };
 		if (!f->name) {
 			return NULL;

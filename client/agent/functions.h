@@ -13,6 +13,7 @@ struct capture;
 struct function {
 	CUfunction handle; /* handle in the launch, a CUfunction or a CUkernel; NULL: a graph */
 	uint32_t context;
+	uint64_t used;	  /* when; 0: never */
 	char *name;	  /* the name as CUPTI reported it */
 	uint64_t hash;	  /* hash of the name */
 	bool collective;  /* see guard_name_is_collective() */
@@ -23,6 +24,7 @@ struct function {
 	bool is_loaded;
 	uint32_t id; /* number in intern's present generation; 0: none yet */
 	uint32_t generation;
+	uint32_t static_shared_bytes, registers; /* of a record, for this number */
 };
 
 /* Valid for the calling thread until its next call. handle NULL: a graph. Returns NULL if out of
