@@ -186,6 +186,7 @@ static int begin(struct activity *v, const struct profiler *p)
 		v->graphs.counts = (struct graph_counts){ 0 };
 		v->started = true;
 		v->copying = v->copies;
+		v->heard_ns = clock_now_ns();
 		self = v;
 	}
 	lock_release(&v->lock);
@@ -570,20 +571,32 @@ static bool is_unwatched(struct activity *v)
 /* Buffers are each thread's own (CUPTI's default), so those of one may come and another's not. */
 static bool is_overdue(struct activity *v)
 {
-	uint64_t unheard_ns = clock_now_ns() - v->heard_ns;
+	uint64_t now_ns = clock_now_ns();
 	bool overdue;
 
 	LOCK_SCOPE(&v->lock);
-	overdue = unheard_ns >= (v->has_come ? UNHEARD_MOST_MS : UNHEARD_MS) * CLOCK_NS_PER_MS;
+	overdue = now_ns >=
+		  v->heard_ns + (v->has_come ? UNHEARD_MOST_MS : UNHEARD_MS) * CLOCK_NS_PER_MS;
 	v->has_come = v->has_come && !overdue;
+	v->heard_ns = overdue ? now_ns : v->heard_ns;
 	return overdue;
+}
+
+/* Whoever divides samples waits for copies and kernels that no launch waits for: a thread that
+ * makes few may take minutes to fill a buffer. */
+static bool is_heard(struct activity *v)
+{
+	if (!v->made) {
+		return false;
+	}
+	LOCK_SCOPE(&v->lock);
+	return v->started && (v->unwatched.any ? v->unwatched.until_ns == 0 : v->copying);
 }
 
 void activity_hear(struct activity *v)
 {
-	if (is_unwatched(v) && is_overdue(v)) {
+	if (is_heard(v) && is_overdue(v)) {
 		flush(v);
-		v->heard_ns = clock_now_ns();
 	}
 }
 

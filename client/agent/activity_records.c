@@ -25,6 +25,7 @@ _Static_assert(offsetof(kernel_record, start) == 16 && offsetof(kernel_record, e
 		       offsetof(kernel_record, dynamicSharedMemory) == 80 &&
 		       offsetof(kernel_record, correlationId) == 92 &&
 		       offsetof(kernel_record, name) == 104 &&
+		       offsetof(kernel_record, launchType) == 136 &&
 		       offsetof(kernel_record, graphNodeId) == 144 &&
 		       offsetof(kernel_record, graphId) == 156,
 	       "CUPTI's kernel record");
@@ -194,7 +195,9 @@ static void take_unwatched(struct activity *v, const kernel_record *k)
 	if (l.clock == GPUCTR_CLOCK_GPU) {
 		hear(&v->heard, k);
 	}
-	l.kind = GPUCTR_LAUNCH_KERNEL;
+	l.kind = k->launchType == CUPTI_ACTIVITY_LAUNCH_TYPE_COOPERATIVE_SINGLE_DEVICE
+			 ? GPUCTR_LAUNCH_COOPERATIVE
+			 : GPUCTR_LAUNCH_KERNEL;
 	if (l.clock == GPUCTR_CLOCK_NONE) {
 		l.correlation = 0;
 		l.start_ns = clock_wall_ns();

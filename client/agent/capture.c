@@ -143,6 +143,9 @@ static void stop_now(struct capture *c)
 	deliver_lend_connection(&c->deliver);
 	unwatched_end(c);
 	rests_end(c);
+	if (c->welcome.trace) {
+		activity_flush(c->activity);
+	}
 	deliver_take_connection(&c->deliver);
 	tell_copies(c);
 	trace_graphs_hear(c);
@@ -187,10 +190,12 @@ static void on_idle(void *userdata)
 	} else {
 		deliver_lend_connection(&c->deliver);
 		contexts_flush_old(c);
-		trace_flush(c, activity_is_crowded(c->activity));
 		unwatched_look(c);
 		rests_look(c);
-		trace_graphs_flush(c);
+		if (!deliver_is_full(&c->deliver)) { /* else they wait where they are bounded */
+			trace_flush(c, activity_is_crowded(c->activity));
+			trace_graphs_flush(c);
+		}
 		watch_look(c);
 		deliver_take_connection(&c->deliver);
 		tell_copies(c); /* there may be no batch for long, where a filter leaves out all */
@@ -268,7 +273,13 @@ static void on_end(void *userdata)
 	tell_strata(c);
 	trace_flush(c, true); /* what came too late is dropped */
 	deliver_lend_connection(&c->deliver);
+	if (c->welcome.trace) {
+		activity_flush(c->activity);
+	}
 	tell_repeats(c);
+	deliver_take_connection(&c->deliver);
+	tell_copies(c);
+	deliver_lend_connection(&c->deliver);
 	if (!sections_are_open(c)) {
 		leave_cupti(c);
 	}

@@ -653,6 +653,12 @@ void deliver_request_finish(struct deliver *d)
 	pthread_cond_signal(&d->wake);
 }
 
+bool deliver_is_full(struct deliver *d)
+{
+	LOCK_SCOPE(&d->lock);
+	return d->queued_bytes > DELIVER_QUEUE_BYTES;
+}
+
 void deliver_kick(struct deliver *d, uint64_t by_ns)
 {
 	if (lock_until(&d->lock, by_ns)) {

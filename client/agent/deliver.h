@@ -153,6 +153,9 @@ void deliver_take_connection(struct deliver *d);
 /* Asks the thread to deliver all queued batches and then to send goodbye. */
 void deliver_request_finish(struct deliver *d);
 
+/* Does more wait to be sent than threads may add to? The delivering thread itself may. */
+bool deliver_is_full(struct deliver *d);
+
 /* Makes the thread do its periodic work now. Gives up at by_ns, so a signal handler may call this.
  */
 void deliver_kick(struct deliver *d, uint64_t by_ns);

@@ -853,6 +853,42 @@ static void launches_that_are_not_watched_are_told(void **state)
 	stop_nodes(f);
 }
 
+static void cooperative_ones_are_told_as_such(void **state)
+{
+	struct fixture *f = start_unwatched();
+	struct graph_kernels late;
+
+	(void)state;
+	trace_stream(WATCHED + 1, 20, 1)->launchType =
+		CUPTI_ACTIVITY_LAUNCH_TYPE_COOPERATIVE_SINGLE_DEVICE;
+	trace_stream(WATCHED + 2, 40, 1);
+	fake_flush(0);
+	late = activity_take_late(&f->activity);
+	assert_int_equal(late.n, 2);
+	assert_int_equal(late.first->launch.kind, GPUCTR_LAUNCH_COOPERATIVE);
+	assert_int_equal(late.last->launch.kind, GPUCTR_LAUNCH_KERNEL);
+	free(late.last);
+	free(late.first);
+	stop_nodes(f);
+}
+
+/* Nothing else makes CUPTI tell of a copy where launches' records come by themselves. */
+static void copies_are_heard_of_while_launches_are_watched(void **state)
+{
+	struct fixture *f = start_nodes();
+
+	(void)state;
+	trace_stream(7, 20, 1); /* of a launch that a filter leaves out */
+	activity_hear(&f->activity);
+	expect_copies(f, 0);
+	nanosleep(&(struct timespec){ 0, 520000000 }, NULL);
+	activity_hear(&f->activity);
+	activity_hear(&f->activity);
+	assert_int_equal(n_flushes, 1);
+	expect_copies(f, 1);
+	stop_nodes(f);
+}
+
 static void trace_repeats(size_t n, uint32_t correlation)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -1129,6 +1165,8 @@ int main(void)
 		cmocka_unit_test(a_graph_without_kernels_is_one),
 		cmocka_unit_test(graphs_can_be_traced_whole_after_all),
 		cmocka_unit_test(launches_that_are_not_watched_are_told),
+		cmocka_unit_test(cooperative_ones_are_told_as_such),
+		cmocka_unit_test(copies_are_heard_of_while_launches_are_watched),
 		cmocka_unit_test(what_names_wrong_launches_is_not_waited_for),
 		cmocka_unit_test(dropped_ones_are_counted_and_a_gap),
 		cmocka_unit_test(the_end_waits_for_kernels),
