@@ -131,6 +131,9 @@ static void on_begin_stream_capture(struct capture *c, struct section *v, CUpti_
 	if (stream_captures_begin(&c->stream_captures) && !c->late) {
 		times_begin(c);
 	}
+	if (c->welcome.trace && !atomic_exchange(&c->trace.makes_graphs, true)) {
+		deliver_kick(&c->deliver, clock_now_ns() + CLOCK_NS_PER_MS); /* ends a rest */
+	}
 	wait_for_turns(c);
 }
 

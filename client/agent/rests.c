@@ -15,7 +15,10 @@
  * divides samples among kernels: so each rest is told as a span of time. Behind its end run kernels
  * that were launched before it. On a stream they end before the first kernel that has a record, and
  * that one has waited for as long as launches run ahead of the GPU; other streams are given the
- * same time again. */
+ * same time again.
+ *
+ * Of graphs that are made in a rest CUPTI never tells the kernels: from the first stream capture on
+ * there is none. */
 
 enum {
 	COST_NS = 3000,	      /* of a launch, with a record */
@@ -105,7 +108,7 @@ static unsigned count_rests(const struct tally *t)
 static bool may_rest(struct capture *c)
 {
 	return c->trace.rests.may && atomic_load(&c->trace.launches) == LAUNCHES_UNWATCHED &&
-	       !activity_has_graphs(c->activity);
+	       !activity_has_graphs(c->activity) && !atomic_load(&c->trace.makes_graphs);
 }
 
 void rests_look(struct capture *c)

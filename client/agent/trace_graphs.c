@@ -36,7 +36,7 @@ struct split {
 /* --- names --- */
 
 /* The cache of functions is the thread's own, and CUPTI has few threads. A name's address does for
- * a handle: the name is compared as well. */
+ * a handle: the name is compared as well. Modules may have kernels of one name that differ. */
 static bool name_kernel(void *userdata, const char *name, struct launch *l,
 			uint32_t static_shared_bytes, uint32_t registers)
 {
@@ -47,9 +47,12 @@ static bool name_kernel(void *userdata, const char *name, struct launch *l,
 	if (!f) {
 		return true; /* without a number, it is dropped */
 	}
-	if (f->id == 0 || f->generation != generation) {
+	if (f->id == 0 || f->generation != generation ||
+	    f->static_shared_bytes != static_shared_bytes || f->registers != registers) {
 		f->id = intern_function(&c->intern, name, static_shared_bytes, registers);
 		f->generation = generation;
+		f->static_shared_bytes = static_shared_bytes;
+		f->registers = registers;
 	}
 	l->function = f->id;
 	return f->selected;
@@ -153,8 +156,17 @@ static void add_kernels(struct capture *c, struct split *s, struct graph_kernels
 /* The program's graphs were made before the capture, and CUPTI does not know their kernels. */
 static void note_unseen(struct capture *c)
 {
-	if (!c->late || c->trace.n_unseen == UNSEEN_MAX || ++c->trace.n_unseen < UNSEEN_MAX ||
-	    !activity_want_whole_graphs(c->activity)) {
+	if (!c->late || c->trace.n_unseen == UNSEEN_MAX || ++c->trace.n_unseen < UNSEEN_MAX) {
+		return;
+	}
+	if (!activity_want_whole_graphs(c->activity)) {
+		deliver_notice(
+			&c->deliver, GPUCTR_OK,
+			"of some launches of CUDA graphs CUPTI tells no kernel, and they have no "
+			"time: the graphs were made before the capture, or their kernels end "
+			"late",
+			"Start the program with gpuctr-client, or record graphs as a whole: "
+			"--graphs whole.");
 		return;
 	}
 	deliver_notice(

@@ -48,6 +48,7 @@ enum option_id {
 	OPT_GRAPH_LAUNCHES,
 	OPT_GRAPH_NESTED,
 	OPT_CAPTURE,
+	OPT_CAPTURE_FROM,
 	OPT_FORK,
 	OPT_SIGNAL,
 	OPT_OWN_CUPTI,
@@ -89,6 +90,7 @@ static const struct option options[] = {
 	{ "graph-launches", required_argument, NULL, OPT_GRAPH_LAUNCHES },
 	{ "graph-nested", no_argument, NULL, OPT_GRAPH_NESTED },
 	{ "capture", no_argument, NULL, OPT_CAPTURE },
+	{ "capture-from", required_argument, NULL, OPT_CAPTURE_FROM },
 	{ "fork", no_argument, NULL, OPT_FORK },
 	{ "exit-in-signal", no_argument, NULL, OPT_SIGNAL },
 	{ "own-cupti", no_argument, NULL, OPT_OWN_CUPTI },
@@ -317,6 +319,35 @@ static void say_step(void)
 	step();
 }
 
+/* Captures kernels k0, k1, ... with grids 1, 2, ... from the stream and returns the graph. within:
+ * launched into it as well, or NULL. */
+static CUgraph capture_graph(CUstream stream, CUgraphExec within)
+{
+	CUgraph graph;
+
+	check(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin capture");
+	for (long i = 0; i < value[OPT_GRAPH_NODES]; i++) {
+		int k = (int)(i % KERNEL_NAMES);
+
+		check(launch(contexts[0].function[k], k, grid_of(i), stream), "launch");
+	}
+	if (within) {
+		check(cuGraphLaunch(within, stream), "cuGraphLaunch");
+	}
+	check(cuStreamEndCapture(stream, &graph), "end capture");
+	return graph;
+}
+
+/* A graph that is captured and never runs. */
+static void capture_once(void)
+{
+	CUstream stream;
+
+	check(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+	check(cuGraphDestroy(capture_graph(stream, NULL)), "cuGraphDestroy");
+	check(cuStreamDestroy(stream), "cuStreamDestroy");
+}
+
 static void *thread_main(void *argument)
 {
 	long thread = (long)(intptr_t)argument;
@@ -336,6 +367,9 @@ static void *thread_main(void *argument)
 		}
 		if (value[OPT_NVTX_FROM] && i == value[OPT_NVTX_FROM]) {
 			nvtxRangePushA("late");
+		}
+		if (value[OPT_CAPTURE_FROM] && i == value[OPT_CAPTURE_FROM]) {
+			capture_once();
 		}
 		launch_one(thread, i);
 		if (value[OPT_NVTX]) {
@@ -394,25 +428,6 @@ static void run_threads(void)
 	}
 }
 
-/* Captures kernels k0, k1, ... with grids 1, 2, ... from the stream and returns the graph. within:
- * launched into it as well, or NULL. */
-static CUgraph capture_graph(CUstream stream, CUgraphExec within)
-{
-	CUgraph graph;
-
-	check(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin capture");
-	for (long i = 0; i < value[OPT_GRAPH_NODES]; i++) {
-		int k = (int)(i % KERNEL_NAMES);
-
-		check(launch(contexts[0].function[k], k, grid_of(i), stream), "launch");
-	}
-	if (within) {
-		check(cuGraphLaunch(within, stream), "cuGraphLaunch");
-	}
-	check(cuStreamEndCapture(stream, &graph), "end capture");
-	return graph;
-}
-
 /* --graph-nested: a graph that holds the one before it. */
 static CUgraphExec make_graph(CUstream stream, CUgraphExec within)
 {
@@ -454,7 +469,7 @@ static void *run_graphs(void *unused)
 	check(cuCtxSetCurrent(contexts[0].context), "cuCtxSetCurrent");
 	check(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 	if (value[OPT_CAPTURE]) {
-		check(cuGraphDestroy(capture_graph(stream, NULL)), "cuGraphDestroy");
+		capture_once();
 	}
 	if (value[OPT_GRAPH]) {
 		exec = make_graph(stream, NULL);

@@ -19,10 +19,15 @@ static int in_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The part of the time from the first to the last kernel in pauses as long as rests are. */
-static double paused_part(const char *path)
+struct pauses {
+	double part; /* of the time from the first to the last kernel, in pauses as long as rests */
+	double since; /* seconds from the last one to the last kernel */
+};
+
+static struct pauses find_pauses(const char *path)
 {
-	double *begins, paused = 0, part;
+	struct pauses p = { 0 };
+	double *begins, paused = 0;
 	struct lines l;
 	size_t n;
 
@@ -39,12 +44,16 @@ static double paused_part(const char *path)
 	for (size_t i = 1; i < n; i++) {
 		double pause = begins[i] - begins[i - 1];
 
-		paused += pause > 0.2 ? pause : 0;
+		if (pause > 0.2) {
+			paused += pause;
+			p.since = begins[n - 1] - begins[i];
+		}
 	}
-	part = paused / (begins[n - 1] - begins[0]);
-	print_message("%.3f of the time in pauses\n", part);
+	p.part = paused / (begins[n - 1] - begins[0]);
+	print_message("%.3f of the time in pauses, the last one %.2f s before the end\n", p.part,
+		      p.since);
 	free(begins);
-	return part;
+	return p;
 }
 
 /* Of the kernels whose record has this text, the part without a time. NAN: there are few. */
@@ -125,7 +134,7 @@ static void tracing_rests_while_a_program_waits_for_launches(void **state)
 	fixture_start_daemon(f, NULL);
 	client = capture_with_rests(f, NULL, NULL, &p);
 	expect_message(client, "--every-kernel records all");
-	assert_true(paused_part(fixture_path(f, "records")) > 0.3);
+	assert_true(find_pauses(fixture_path(f, "records")).part > 0.3);
 	g = figures_of(fixture_path(f, "records"));
 	print_message("%zu kernels have values, %zu within three errors; total %+.3f %%\n", g.known,
 		      g.within, 100 * (g.told / g.true_sum - 1));
@@ -139,7 +148,7 @@ static void tracing_rests_while_a_program_waits_for_launches(void **state)
 	client = capture_three_seconds(f, p, "--every-kernel");
 	expect_exit(client, 0);
 	expect_no_message(client, "not recorded for");
-	assert_true(paused_part(fixture_path(f, "records")) < 0.15);
+	assert_true(find_pauses(fixture_path(f, "records")).part < 0.15);
 	expect_running(p);
 	program_kill(p, SIGKILL);
 	client = fixture_client(f, USER_ANN, "capture", "--all", "--every-kernel", "--mode",
@@ -164,11 +173,29 @@ static void tracing_goes_on_from_the_first_range_on(void **state)
 	assert_true(part < 0.3);
 }
 
+/* CUPTI never tells the kernels of a graph that is made in a rest. Tracing goes on for a quarter of
+ * a second between two rests. */
+static void there_is_no_rest_once_a_stream_was_captured(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+	double since = 0;
+
+	fixture_start_daemon(f, NULL);
+	for (int i = 0; i < 5 && since < 0.6; i++) {
+		capture_with_rests(f, "--capture-from", "50000", &p);
+		since = find_pauses(fixture_path(f, "records")).since;
+		program_kill(p, SIGKILL);
+	}
+	assert_true(since >= 0.6);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SAMPLING_TEST(tracing_rests_while_a_program_waits_for_launches),
 		SAMPLING_TEST(tracing_goes_on_from_the_first_range_on),
+		SAMPLING_TEST(there_is_no_rest_once_a_stream_was_captured),
 	};
 
 	return SYSTEM_RUN(tests);
