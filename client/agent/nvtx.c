@@ -286,13 +286,12 @@ struct range_set {
 	size_t n;
 };
 
-static void add_to_set(const struct event *e, void *userdata)
+static bool add_to_set(const struct event *e, void *userdata)
 {
 	struct range_set *set = userdata;
 
-	if (set->n < SET_MAX) {
-		set->ranges[set->n++] = event_range(set->in, e, 0);
-	}
+	set->ranges[set->n++] = event_range(set->in, e, 0);
+	return set->n < SET_MAX;
 }
 
 uint32_t nvtx_active_set(struct intern *in)

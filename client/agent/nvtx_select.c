@@ -75,11 +75,12 @@ struct adding {
 	struct nvtx_matched *matched;
 };
 
-static void add_started(const struct event *e, void *userdata)
+static bool add_started(const struct event *e, void *userdata)
 {
 	struct adding *s = userdata;
 
 	nvtx_filter_add(s->filter, s->matched->v, nvtx_domain_name(e->domain), e->message);
+	return true;
 }
 
 static const uint64_t *match_started(struct nvtx_filter *f, uint32_t capture)

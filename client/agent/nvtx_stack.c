@@ -101,11 +101,13 @@ uint64_t nvtx_started_version(void)
 	return atomic_load(&process.version);
 }
 
-void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), void *userdata)
+void nvtx_for_each_started(bool (*f)(const struct event *e, void *userdata), void *userdata)
 {
 	LOCK_SCOPE(&process.lock);
 	list_for_each(l, &process.started) {
-		f(&list_entry(l, struct started_range, link)->event, userdata);
+		if (!f(&list_entry(l, struct started_range, link)->event, userdata)) {
+			break;
+		}
 	}
 }
 
@@ -118,12 +120,14 @@ nvtxRangeId_t nvtx_started_add(struct started_range *r)
 	return r->id;
 }
 
+/* A program may leave ranges open for ever; most that are ended are of late. */
 struct started_range *nvtx_started_take(nvtxRangeId_t id)
 {
 	struct started_range *found = NULL;
 
 	LOCK_SCOPE(&process.lock);
-	list_for_each(l, &process.started) {
+	list_for_each_back(l, &process.started)
+	{
 		struct started_range *r = list_entry(l, struct started_range, link);
 
 		if (r->id == id) {

@@ -68,8 +68,9 @@ struct started_range *nvtx_started_take(nvtxRangeId_t id);
 /* A number that changes with the list of start/end ranges; 0: there has been none. */
 uint64_t nvtx_started_version(void);
 
-/* Calls f for each open start/end range, under the list's lock. */
-void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), void *userdata);
+/* Calls f for each open start/end range, the oldest first and under the list's lock, until it
+ * returns false. */
+void nvtx_for_each_started(bool (*f)(const struct event *e, void *userdata), void *userdata);
 
 /* "" for the default one. */
 const char *nvtx_domain_name(const struct nvtx_domain *domain);

@@ -41,6 +41,10 @@ static inline void list_remove(struct list *link)
 #define list_for_each(pos, head) \
 	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
+/* From the last one on. */
+#define list_for_each_back(pos, head) \
+	for (struct list *pos = (head)->prev; pos != (head); pos = pos->prev)
+
 /* The body may remove and free the current member, and no other. */
 #define list_for_each_safe(pos, head)                                                 \
 	for (struct list *pos = (head)->next, *pos##_next = pos->next; pos != (head); \

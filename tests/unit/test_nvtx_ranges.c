@@ -621,7 +621,7 @@ static void a_child_names_a_category(void **state)
 	pthread_join(thread, NULL);
 }
 
-static void fork_once(const struct event *e, void *userdata)
+static bool fork_once(const struct event *e, void *userdata)
 {
 	pid_t pid = fork();
 
@@ -629,6 +629,7 @@ static void fork_once(const struct event *e, void *userdata)
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, userdata, 0), pid);
+	return false;
 }
 
 /* Its thread holds the lock that is taken around a fork. */
