@@ -99,6 +99,11 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 			    "the capture measures the processes that it names, and pid %d is none "
 			    "of them",
 			    (int)p->credentials.pid);
+	} else if (w->root == 0 || w->parent == 0 || w->object == 0) {
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
+			    "Report the versions of the profiler and of the driver.",
+			    "the program asked for counters without a number for the driver's "
+			    "object, which could not be taken back then");
 	} else if (w->client_target == 0 && !permits_device(f, c, r)) {
 		return r->code;
 	} else if (!p->credentials.machine_root &&

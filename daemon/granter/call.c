@@ -29,11 +29,20 @@ static bool check_gpu(struct call *c)
 	return c->error == 0 && c->status == RM_STATUS_OK;
 }
 
-static void free_again(struct call *c)
+static void free_again(const struct call *c, uint32_t object)
 {
 	uint32_t status;
 
-	rm_free_object(c->fd, c->root, c->parent, c->object, &status);
+	rm_free_object(c->fd, c->root, c->parent, object, &status);
+}
+
+/* Only an object whose number is known can be freed later. */
+static bool check_number(struct call *c, uint32_t object)
+{
+	if (object != c->object) {
+		c->error = -EPROTO;
+	}
+	return c->error == 0;
 }
 
 /* The numbers do not say which GPU is meant, but the driver knows whose subdevice the parent is.
@@ -42,6 +51,8 @@ static void free_again(struct call *c)
  * an object that still exists has the parent that was checked. */
 static void allocate(struct call *c)
 {
+	uint32_t object = c->object;
+
 	if (c->parameters.client_target != 0 &&
 	    !rm_file_has_client(c->fd, c->parameters.client_target)) {
 		c->error = -EPERM;
@@ -51,9 +62,9 @@ static void allocate(struct call *c)
 		return;
 	}
 	c->error =
-		rm_alloc_profiler(c->fd, c->root, c->parent, c->object, &c->parameters, &c->status);
-	if (call_has_allocated(c) && !check_gpu(c)) {
-		free_again(c);
+		rm_alloc_profiler(c->fd, c->root, c->parent, &object, &c->parameters, &c->status);
+	if (call_has_allocated(c) && !(check_number(c, object) && check_gpu(c))) {
+		free_again(c, object);
 	}
 }
 

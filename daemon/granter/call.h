@@ -21,7 +21,8 @@ struct call {
 	unsigned n_gpus;
 
 	int error; /* the result, as in rm.h; -EPERM: the client was not made on the file; -EXDEV:
-		      the object would be of another GPU */
+		      the object would be of another GPU; -EPROTO: the driver gave it another
+		      number */
 	uint32_t status; /* of the driver */
 };
 

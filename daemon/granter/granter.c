@@ -64,6 +64,12 @@ static int handle_extend(struct granter *g, const struct granter_request *q)
 	return 0;
 }
 
+/* In place of a 0 the driver makes up a number, by which nobody here could free the object. */
+static bool has_all_numbers(const struct granter_request *q)
+{
+	return q->root != 0 && q->parent != 0 && q->object != 0;
+}
+
 /* Only the driver can tell that the asking client was made on this file, and which GPU its numbers
  * mean: the thread asks it. The
  * target may be another client of the same process, as CUPTI does it. */
@@ -74,6 +80,9 @@ static int validate_alloc(const struct lease *l, const struct granter_request *q
 	}
 	if (clock_now_ns() >= l->expires_ns) {
 		return -ETIME;
+	}
+	if (!has_all_numbers(q)) {
+		return -EINVAL;
 	}
 	/* The whole device is two zeros. */
 	if (q->object_class != RM_CLASS_PROFILER_DEVICE ||

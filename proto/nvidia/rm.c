@@ -35,20 +35,21 @@ static int call(int fd, unsigned long request, void *argument)
 	return r < 0 ? -errno : 0;
 }
 
-int rm_alloc_profiler(int fd, uint32_t root, uint32_t parent, uint32_t object,
+int rm_alloc_profiler(int fd, uint32_t root, uint32_t parent, uint32_t *object,
 		      const struct rm_profiler_parameters *parameters, uint32_t *ret_status)
 {
 	struct rm_profiler_parameters own = *parameters;
 	struct rm_alloc p = {
 		.root = root,
 		.parent = parent,
-		.object = object,
+		.object = *object,
 		.object_class = RM_CLASS_PROFILER_DEVICE,
 		.parameters = (uintptr_t)&own,
 	};
 	int r = call(fd, RM_IOCTL_ALLOC, &p);
 
 	if (r == 0) {
+		*object = p.object;
 		*ret_status = p.status;
 	}
 	return r;

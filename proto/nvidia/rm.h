@@ -86,8 +86,9 @@ bool rm_is_control_device(int fd);
 
 /* Allocates a profiler object in the RM client behind fd. Everything but the five numbers is set
  * here: rights 0, flags 0, parameters in our own memory. 0, with the driver's answer in
- * *ret_status, or -errno when the ioctl itself failed. */
-int rm_alloc_profiler(int fd, uint32_t root, uint32_t parent, uint32_t object,
+ * *ret_status, or -errno when the ioctl itself failed. *object is the wanted number, and then the
+ * one that the driver gave: it makes one up in place of 0. */
+int rm_alloc_profiler(int fd, uint32_t root, uint32_t parent, uint32_t *object,
 		      const struct rm_profiler_parameters *parameters, uint32_t *ret_status);
 
 /* Was this client made on this file, and does it live? RM finds the target of an allocation by its

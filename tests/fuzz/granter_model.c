@@ -172,6 +172,9 @@ static int model_alloc(const struct granter_request *q, enum box_file file)
 	if (is_over(l)) {
 		return -ETIME;
 	}
+	if (q->root == 0 || q->parent == 0 || q->object == 0) {
+		return -EINVAL;
+	}
 	if (q->object_class != 0xb2cc ||
 	    (q->client_target == 0 && !(l->device && q->context_target == 0))) {
 		return -EPERM;
@@ -481,6 +484,7 @@ static void check_alloc_arguments(const struct granter_request *q, const struct 
 	const uint8_t *bytes = (const uint8_t *)q;
 
 	fuzz_check(a->root == q->root && a->parent == q->parent && a->object == q->object);
+	fuzz_check(a->root != 0 && a->parent != 0 && a->object != 0);
 	fuzz_check(a->object_class == 0xb2cc);
 	fuzz_check(a->rights == 0 && a->parameters_size == 0 && a->flags == 0 && a->status == 0 &&
 		   a->padding == 0);

@@ -61,7 +61,7 @@ static double unix_seconds(uint64_t ns)
 
 static int ask_driver(struct tries *t, uint32_t object, uint32_t *ret_status)
 {
-	return rm_alloc_profiler(t->fd, t->like->root, t->like->parent, object, &t->targets,
+	return rm_alloc_profiler(t->fd, t->like->root, t->like->parent, &object, &t->targets,
 				 ret_status);
 }
 

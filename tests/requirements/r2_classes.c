@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* R2: only allocations of class 0xB2CC, of the one size, reach the driver. Every other class, size
- * of a packet and of its fields ends before. Rights, flags and the ioctl's number have no place in
+ * of a packet and of its fields ends before, and so does a number that the driver would make up, of
+ * an object that nobody could free. Rights, flags and the ioctl's number have no place in
  * what a user or the front can say: r3_integers.c looks at what the driver sees of them. */
 
 #include <sys/mman.h>
@@ -82,6 +83,49 @@ static void all_classes_through_the_granter(void **state)
 	assert_int_equal(f.frees, 1); /* with the end */
 	requirement_figure("R2", "%zu classes asked of the granter: %zu reached the driver",
 			   (size_t)f.packets - 1, (size_t)f.allocs);
+}
+
+/* --- numbers --- */
+
+enum { NUMBERS = 3 }; /* of root, parent and object */
+
+/* Of an allocation those are 0 whose bits are set. */
+static void leave_out(struct granter_request *q, size_t which)
+{
+	uint32_t *const numbers[NUMBERS] = { &q->root, &q->parent, &q->object };
+
+	for (size_t i = 0; i < NUMBERS; i++) {
+		*numbers[i] = (which >> i & 1) != 0 ? 0 : *numbers[i];
+	}
+}
+
+/* Step 0 opens the lease, and step n leaves out those of the bits of n - 1. */
+static void next_numbers(struct box_step *step, void *userdata)
+{
+	struct granter_request q = alloc_of(RM_CLASS_PROFILER_DEVICE);
+	size_t *n = userdata, i = (*n)++;
+
+	if (i == 0) {
+		open_lease(step);
+	} else if (i <= 1 << NUMBERS) {
+		leave_out(&q, i - 1);
+		box_packet(step, &q, BOX_CONTROL_DEVICE);
+	} else {
+		step->kind = BOX_END;
+	}
+}
+
+static void all_numbers_are_the_askers_through_the_granter(void **state)
+{
+	struct box_figures f;
+	size_t n = 0;
+
+	(void)state;
+	f = box_run(next_numbers, &n);
+	assert_int_equal(f.packets, 1 + (1 << NUMBERS));
+	assert_int_equal(f.replies, f.packets);
+	assert_int_equal(f.allocs, 1);
+	assert_int_equal(f.frees, 1);
 }
 
 /* --- sizes --- */
@@ -219,6 +263,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_classes_through_the_granter),
+		cmocka_unit_test(all_numbers_are_the_askers_through_the_granter),
 		cmocka_unit_test(all_sizes_through_the_granter),
 		SYSTEM_TEST(all_classes_through_the_daemon),
 		SYSTEM_TEST(classes_under_a_permit),

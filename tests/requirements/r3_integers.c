@@ -33,8 +33,15 @@ static uint64_t some(void)
 
 /* --- the granter alone --- */
 
+static void leave_out(uint32_t *root, uint32_t *parent, uint32_t *object)
+{
+	uint32_t *const numbers[] = { root, parent, object };
+
+	*numbers[some() % ARRAY_SIZE(numbers)] = 0;
+}
+
 /* First the leases, then requests of which every word but those that the checks look at is noise.
- * One in eight breaks a check as well. */
+ * One in eight breaks a check as well, and one in 16 lets the driver choose a number. */
 static void next_step(struct box_step *step, void *userdata)
 {
 	struct granter_request q = { .size = sizeof(q), .op = GRANTER_OPEN };
@@ -65,6 +72,9 @@ static void next_step(struct box_step *step, void *userdata)
 	q.object_class = RM_CLASS_PROFILER_DEVICE;
 	if (some() % 8 == 0) {
 		words[1 + some() % (sizeof(q) / sizeof(*words) - 1)] = (uint32_t)some();
+	}
+	if (some() % 16 == 0) {
+		leave_out(&q.root, &q.parent, &q.object);
 	}
 	step->driver_status = some() % 4 == 0 ? RM_STATUS_OK : (uint32_t)some();
 	box_packet(step, &q, q.op == GRANTER_ALLOC ? BOX_CONTROL_DEVICE : BOX_NO_FILE);
@@ -137,6 +147,14 @@ static void ask(struct fixture *f, const struct wire_permission_request *q, int 
 	close(fd);
 }
 
+/* It must not be in the driver's log. */
+static void ask_without_a_number(struct fixture *f, struct wire_permission_request q, int device,
+				 struct arena *a)
+{
+	leave_out(&q.root, &q.parent, &q.object);
+	ask(f, &q, device, a);
+}
+
 /* The line that the fake driver wrote of this request; see tests/fake/README.md for its columns. */
 static void expect_line(const char *line, const struct wire_permission_request *q)
 {
@@ -207,6 +225,9 @@ static void users_requests_are_rebuilt_from_integers(void **state)
 			(uint32_t)some(),
 		};
 		ask(f, &asked[i], device, &a);
+		if (i % 16 == 0) {
+			ask_without_a_number(f, asked[i], device, &a);
+		}
 	}
 	expect_log(f, asked, n);
 	recorder_close(&r);

@@ -130,6 +130,36 @@ static void a_permission_needs_a_capture_that_lives(void **state)
 	recorder_disconnect(&r);
 }
 
+/* The driver would make up a number for its 0, which is not told to anybody: the object would stay
+ * when the lease has ended. */
+static void an_object_without_a_number_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r;
+	CLEAN_FD int device = -1;
+	const char *audit;
+
+	fixture_need_root();
+	audit = start_daemon(f);
+	device = raw_control_device();
+	open_capture(&r, f, USER_ANN);
+	for (unsigned which = 1; which < 8; which++) {
+		struct wire_message m = raw_permission(recorder_token(&r), RAW_CLIENT, 0x5d000001);
+		struct wire_permission_request *q = &m.permission_request;
+
+		q->root = (which & 1) != 0 ? 0 : q->root;
+		q->parent = (which & 2) != 0 ? 0 : q->parent;
+		q->object = (which & 4) != 0 ? 0 : q->object;
+		assert_int_equal(raw_ask(f, USER_ANN, &m, device).code, GPUCTR_E_NOT_ALLOWED);
+	}
+	assert_int_equal(fixture_counter(f, "profiler_allocs"), 0);
+	assert_int_equal(count_text(audit, "\"event\":\"permission-granted\""), 0);
+	assert_int_equal(count_text(audit, "\"event\":\"permission-refused\""), 7);
+	assert_int_equal(count_text(audit, "without a number for the driver's object"), 7);
+	recorder_close(&r);
+	recorder_disconnect(&r);
+}
+
 /* The front looks at what came before it says that it was granted. */
 static void only_the_drivers_file_is_granted(void **state)
 {
@@ -565,6 +595,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_permission_is_its_owners),
 		SYSTEM_TEST(a_permission_needs_a_capture_that_lives),
+		SYSTEM_TEST(an_object_without_a_number_is_refused),
 		SYSTEM_TEST(only_the_drivers_file_is_granted),
 		SYSTEM_TEST(the_log_is_not_filled_with_refused_permissions),
 		SYSTEM_TEST(what_the_driver_refused_is_corrected),

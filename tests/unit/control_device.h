@@ -29,6 +29,7 @@ struct control_device {
 	ino_t inode;		 /* of the file that is the control device; 0: none is */
 	uint32_t status;	 /* the driver's answer */
 	uint32_t foreign_client; /* one that was made on another file; 0: none was */
+	uint32_t made_object;	 /* the number that it gives to what is allocated; 0: the wanted */
 	uint32_t unknown_parent; /* no object has this number; 0: all have one */
 	unsigned gpu;		 /* whose subdevice every other parent is ... */
 	unsigned
@@ -128,6 +129,9 @@ int ioctl(int fd, unsigned long request, ...)
 		memcpy(&c->parameters, (const void *)(uintptr_t)c->alloc.parameters,
 		       sizeof(c->parameters));
 		((struct rm_alloc *)p)->status = control->status;
+		if (control->made_object != 0) {
+			((struct rm_alloc *)p)->object = control->made_object;
+		}
 	} else if (request == RM_IOCTL_FREE) {
 		memcpy(&c->free, p, sizeof(c->free));
 		((struct rm_free *)p)->status = control->status;

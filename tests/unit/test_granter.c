@@ -110,6 +110,23 @@ static void a_subdevice_that_changes_gets_nothing(void **state)
 	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
 }
 
+/* Else it could not be freed at the end of the lease. */
+static void an_object_has_the_number_that_was_asked_for(void **state)
+{
+	struct fixture *f = *state;
+	unsigned fds = count_fds_of(f->pid);
+
+	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	control->made_object = 0xcaf00001;
+	assert_int_equal(ask(f, good_alloc(), f->device).error, -EPROTO);
+	assert_int_equal(count_calls(RM_IOCTL_ALLOC), 1);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
+	assert_int_equal(freed_object(), 0xcaf00001);
+	expect_fds(f, fds);
+	assert_int_equal(close_lease(f, LEASE), 0);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
+}
+
 /* A front that names no GPU, or none that there is. */
 static void a_lease_without_names_gives_nothing(void **state)
 {
@@ -164,8 +181,15 @@ static void refuses_what_is_not_the_one_act(void **state)
 	q = good_alloc();
 	q.client_target = 0; /* the whole device */
 	assert_int_equal(ask(f, q, f->device).error, -EPERM);
-	q.root = 0;
-	assert_int_equal(ask(f, q, f->device).error, -EPERM);
+	q = good_alloc();
+	q.root = 0; /* a number that the driver would make up */
+	assert_int_equal(ask(f, q, f->device).error, -EINVAL);
+	q = good_alloc();
+	q.parent = 0;
+	assert_int_equal(ask(f, q, f->device).error, -EINVAL);
+	q = good_alloc();
+	q.object = 0;
+	assert_int_equal(ask(f, q, f->device).error, -EINVAL);
 	q = good_alloc();
 	q.client_target = control->foreign_client = 0xc1d00007; /* somebody else's context */
 	assert_int_equal(ask(f, q, f->device).error, -EPERM);
@@ -254,6 +278,7 @@ int main(void)
 		TEST(the_whole_device_needs_a_lease_for_it),
 		TEST(an_object_is_of_a_gpu_of_the_lease),
 		TEST(a_subdevice_that_changes_gets_nothing),
+		TEST(an_object_has_the_number_that_was_asked_for),
 		TEST(a_lease_without_names_gives_nothing),
 		TEST(passes_on_the_drivers_refusal_and_keeps_nothing),
 		TEST(refuses_what_is_not_the_one_act),

@@ -366,6 +366,9 @@ static void noise_never_becomes_another_act(void **state)
 			assert_int_equal(c->alloc.flags, 0);
 			assert_int_equal(c->alloc.padding, 0);
 			assert_int_not_equal(c->parameters.client_target, 0);
+			assert_int_not_equal(c->alloc.root, 0);
+			assert_int_not_equal(c->alloc.parent, 0);
+			assert_int_not_equal(c->alloc.object, 0);
 		} else {
 			assert_int_equal(c->request, RM_IOCTL_FREE);
 		}

@@ -104,12 +104,13 @@ static void allocates_from_numbers_alone(void **state)
 {
 	const struct rm_profiler_parameters p = { 0x11, 0x22 };
 	const struct rm_alloc *a = &control->calls[0].alloc;
-	uint32_t status = 99;
+	uint32_t status = 99, object = 3;
 
 	(void)state;
 	control->status = RM_STATUS_INSUFFICIENT_PERMISSIONS;
-	assert_int_equal(rm_alloc_profiler(3, 1, 2, 3, &p, &status), 0);
+	assert_int_equal(rm_alloc_profiler(3, 1, 2, &object, &p, &status), 0);
 	assert_int_equal(status, RM_STATUS_INSUFFICIENT_PERMISSIONS);
+	assert_int_equal(object, 3);
 	assert_int_equal(control->n, 1);
 	assert_int_equal(control->calls[0].request, RM_IOCTL_ALLOC);
 	assert_int_equal(a->root, 1);
@@ -122,6 +123,18 @@ static void allocates_from_numbers_alone(void **state)
 	assert_true(a->parameters != (uintptr_t)&p); /* our own memory */
 	assert_int_equal(control->calls[0].parameters.client_target, 0x11);
 	assert_int_equal(control->calls[0].parameters.context_target, 0x22);
+}
+
+static void tells_the_number_that_the_driver_gave(void **state)
+{
+	const struct rm_profiler_parameters p = { 1, 1 };
+	uint32_t status = 99, object = 0;
+
+	(void)state;
+	control->made_object = 0xcaf00001;
+	assert_int_equal(rm_alloc_profiler(3, 1, 2, &object, &p, &status), 0);
+	assert_int_equal(status, RM_STATUS_OK);
+	assert_int_equal(object, 0xcaf00001);
 }
 
 static void finds_the_gpu_of_a_subdevice(void **state)
@@ -166,11 +179,11 @@ static void reads_a_gpus_name(void **state)
 static void tells_the_ioctls_failure_from_the_drivers_answer(void **state)
 {
 	const struct rm_profiler_parameters p = { 1, 1 };
-	uint32_t status = 99;
+	uint32_t status = 99, object = 3;
 
 	(void)state;
 	control->error = ENODEV;
-	assert_int_equal(rm_alloc_profiler(3, 1, 2, 3, &p, &status), -ENODEV);
+	assert_int_equal(rm_alloc_profiler(3, 1, 2, &object, &p, &status), -ENODEV);
 	assert_int_equal(rm_free_object(3, 1, 2, 3, &status), -ENODEV);
 	assert_int_equal(status, 99);
 	control->error = 0;
@@ -188,6 +201,7 @@ int main(void)
 		cmocka_unit_test_setup(an_o_path_handle_of_it_is_none, setup),
 		cmocka_unit_test_setup(does_not_ask_a_users_file_system, setup),
 		cmocka_unit_test_setup(allocates_from_numbers_alone, setup),
+		cmocka_unit_test_setup(tells_the_number_that_the_driver_gave, setup),
 		cmocka_unit_test_setup(finds_the_gpu_of_a_subdevice, setup),
 		cmocka_unit_test_setup(reads_a_gpus_name, setup),
 		cmocka_unit_test_setup(tells_the_ioctls_failure_from_the_drivers_answer, setup),
