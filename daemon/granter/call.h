@@ -9,7 +9,7 @@ enum call_act {
 	CALL_ALLOC, /* allocate the object, if the client was made on the file and the GPU is one
 			 of these; close the file unless that worked */
 	CALL_FREE,  /* free the object, and close the file */
-	CALL_CLOSE, /* close the file alone: its process has ended, and its objects with it */
+	CALL_CLOSE, /* close the file alone: the driver was not asked for the object */
 };
 
 struct call {

@@ -25,8 +25,10 @@
  *
  * For every object a duplicate of the caller's descriptor is kept, because only the file on which
  * an RM client was made can free the object again. A kept descriptor also keeps a dead process's
- * GPU memory, so its process is watched (callers.c), and it is dropped when that has ended. When
- * the front goes away every object is freed: no lease outlives the process that answers for it.
+ * GPU memory, so its process is watched (callers.c). When that has ended its objects are freed and
+ * the descriptors dropped; without the free an object would stay for whoever shares the file, a
+ * parent for example. When the front goes away every object is freed: no lease outlives the process
+ * that answers for it.
  * While the front does not read its replies, nothing is read from it: waiting in a send would mean
  * to miss the end of a lease.
  *

@@ -90,6 +90,14 @@ static void object_set_state(struct leases *s, struct lease *l, struct object *o
 	}
 }
 
+/* Nobody wants it any more: what the driver has made, or is just asked for, is to be freed. */
+static void object_give_up(struct leases *s, struct lease *l, struct object *o)
+{
+	bool is_made = o->state != OBJECT_GONE && (o->state != OBJECT_ASKED || o == l->busy);
+
+	object_set_state(s, l, o, is_made ? OBJECT_UNWANTED : OBJECT_GONE);
+}
+
 static void object_drop(struct leases *s, struct lease *l, struct object *o)
 {
 	object_set_state(s, l, o, OBJECT_GONE);
@@ -211,6 +219,8 @@ int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q
 	return 0;
 }
 
+/* The file on which its objects were made may be another process's as well: a fork, or whoever was
+ * sent it. So the end of the process is not their end. */
 static void forget_caller_of(struct leases *s, struct lease *l, const struct caller *p)
 {
 	list_for_each(i, &l->objects) {
@@ -219,7 +229,7 @@ static void forget_caller_of(struct leases *s, struct lease *l, const struct cal
 		if (o->caller == p) {
 			caller_release(&s->callers, TAKE_PTR(o->caller));
 			answer_object(s, l, o, -ESRCH, 0);
-			object_set_state(s, l, o, OBJECT_GONE);
+			object_give_up(s, l, o);
 		}
 	}
 }
@@ -366,6 +376,15 @@ int lease_close(struct leases *s, const struct granter_request *q)
 
 /* --- results of the threads --- */
 
+/* Does the object not exist any more after this free? CUPTI may have freed it itself, and a program
+ * that ends its whole client. */
+static bool has_freed(const struct call *e)
+{
+	return e->error == 0 &&
+	       (e->status == RM_STATUS_OK || e->status == RM_STATUS_OBJECT_NOT_FOUND ||
+		e->status == RM_STATUS_CLIENT_NOT_FOUND);
+}
+
 static void complete(struct leases *s, struct lease *l, const struct call *e)
 {
 	struct object *o = l->busy;
@@ -377,10 +396,7 @@ static void complete(struct leases *s, struct lease *l, const struct call *e)
 			o->state = OBJECT_HELD;
 		}
 	} else {
-		/* CUPTI may have freed the object itself: "not found" is fine then. */
-		if (e->act == CALL_FREE &&
-		    (e->error < 0 ||
-		     (e->status != RM_STATUS_OK && e->status != RM_STATUS_OBJECT_NOT_FOUND))) {
+		if (e->act == CALL_FREE && !has_freed(e)) {
 			log_debug("free of object 0x%x: %s, status 0x%x", o->object,
 				  strerror(-e->error), e->status);
 		}

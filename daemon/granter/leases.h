@@ -16,8 +16,8 @@ enum lease_state { LEASE_FREE, LEASE_OPENING, LEASE_OPEN, LEASE_ENDING };
 enum object_state {
 	OBJECT_ASKED, /* not yet allocated */
 	OBJECT_HELD,
-	OBJECT_UNWANTED, /* to be freed */
-	OBJECT_GONE,	 /* to be closed: its process has ended, or it was never made */
+	OBJECT_UNWANTED, /* to be freed: its process has ended, or there are too many */
+	OBJECT_GONE,	 /* to be closed: it was never made */
 };
 
 struct object {
@@ -81,7 +81,7 @@ int lease_close(struct leases *s, const struct granter_request *q);
  * follows. -ENOSPC, -ESRCH. */
 int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q, int *fd);
 
-/* p has ended, and is not watched any more. */
+/* p has ended, and is not watched any more; what was made for it is freed. */
 void leases_forget_caller(struct leases *s, struct caller *p);
 
 /* Takes the results of the threads. */

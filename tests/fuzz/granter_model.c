@@ -293,7 +293,7 @@ static void model_apply(const struct granter_request *q)
 	}
 }
 
-void model_forget_object(struct box_fd *f)
+static void forget_object(struct box_fd *f)
 {
 	struct model_lease *l = model_find(f->lease);
 
@@ -541,14 +541,14 @@ int model_drive_alloc(struct box_fd *f, struct rm_alloc *a)
 	return 0;
 }
 
-/* Nobody loses an object but at the end of its lease, or to another one of the same lease when
- * there are too many. */
+/* Nobody loses an object but at the end of its lease or of its process, or to another one of the
+ * same lease when there are too many. */
 static void check_end_of_object(const struct box_fd *f)
 {
 	struct model_lease *l = model_find(f->lease);
 
 	fuzz_check(l);
-	if (l->ending || is_over(l) || box.malformed || box.ended || box.at_end) {
+	if (l->ending || is_over(l) || has_exited(f) || box.malformed || box.ended || box.at_end) {
 		return;
 	}
 	fuzz_check(l->surplus > 0);
@@ -599,7 +599,7 @@ int model_drive_free(struct box_fd *f, struct rm_free *p)
 	fuzz_check(p->root == f->root && p->parent == f->parent && p->object == f->object);
 	fuzz_check(p->status == 0);
 	check_end_of_object(f);
-	model_forget_object(f);
+	forget_object(f);
 	box.figures.frees++;
 	if (box.step.driver_errno != 0) {
 		errno = box.step.driver_errno;

@@ -113,5 +113,4 @@ int model_drive_control(const struct box_fd *f, struct rm_control *p);
 
 /* How the box's driver names its GPUs, of which a lease has those that its bits say. */
 struct rm_gpu box_gpu(unsigned i);
-void model_forget_object(struct box_fd *f);
 void model_forget_file(const struct box_fd *f); /* it is closed */

@@ -6,6 +6,7 @@
 #include <grp.h>
 #include <signal.h>
 #include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -158,6 +159,75 @@ static void an_object_without_a_number_is_refused(void **state)
 	assert_int_equal(count_text(audit, "without a number for the driver's object"), 7);
 	recorder_close(&r);
 	recorder_disconnect(&r);
+}
+
+enum { GPU_0_PARENT = 0x5c000030 };
+
+/* A child of Ann's program, which shares its file of the driver, asks for an object and waits. */
+static pid_t ask_by_child(struct fixture *f, const char *token, int device)
+{
+	const struct wire_message m = raw_permission(token, RAW_CLIENT, 0x5d000001);
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		raw_send(raw_connect(f, USER_ANN), &m, device);
+		pause();
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	return pid;
+}
+
+static void wait_for_counter(struct fixture *f, const char *name)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (fixture_counter(f, name) == 0) {
+		assert_true(now_ms() < by);
+		sleep_ms(2);
+	}
+}
+
+static void end_child(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* Although the file lives on: whoever has it could use the object beyond the end of the lease. */
+static void expect_object_ends(struct fixture *f, const char *until, int hang)
+{
+	struct recorder r;
+	CLEAN_FD int device = -1;
+	pid_t child;
+
+	fixture_need_root();
+	start_daemon(f);
+	device = raw_control_device();
+	open_capture(&r, f, USER_ANN);
+	fixture_set_knob(f, "ioctl_hang", hang);
+	child = ask_by_child(f, recorder_token(&r), device);
+	wait_for_counter(f, until);
+	end_child(child);
+	fixture_set_knob(f, "ioctl_hang", 0);
+	wait_for_counter(f, "frees");
+	assert_int_equal(fixture_counter(f, "profiler_granted"), 1);
+	assert_int_equal(fixture_count(f, "objects", " 0xb2cc "), 0);
+	assert_int_equal(fixture_count(f, "objects", " 0x41 "), 1); /* the file's client */
+	assert_false(r.ended);
+	recorder_close(&r);
+	recorder_disconnect(&r);
+}
+
+static void an_object_ends_with_the_process_that_asked(void **state)
+{
+	expect_object_ends(*state, "profiler_granted", 0);
+}
+
+static void nor_does_it_outlive_one_that_ends_meanwhile(void **state)
+{
+	expect_object_ends(*state, "hangs", GPU_0_PARENT);
 }
 
 /* The front looks at what came before it says that it was granted. */
@@ -596,6 +666,8 @@ int main(void)
 		SYSTEM_TEST(a_permission_is_its_owners),
 		SYSTEM_TEST(a_permission_needs_a_capture_that_lives),
 		SYSTEM_TEST(an_object_without_a_number_is_refused),
+		SYSTEM_TEST(an_object_ends_with_the_process_that_asked),
+		SYSTEM_TEST(nor_does_it_outlive_one_that_ends_meanwhile),
 		SYSTEM_TEST(only_the_drivers_file_is_granted),
 		SYSTEM_TEST(the_log_is_not_filled_with_refused_permissions),
 		SYSTEM_TEST(what_the_driver_refused_is_corrected),

@@ -82,7 +82,8 @@ static void a_lease_can_be_extended(void **state)
 	assert_int_equal(ask(f, good_alloc(), f->device).error, 0);
 }
 
-static void forgets_the_objects_of_a_dead_process(void **state)
+/* Of which a parent, say, still has the file. */
+static void frees_the_objects_of_a_dead_process(void **state)
 {
 	struct fixture *f = *state;
 	struct granter_request q = good_alloc();
@@ -96,8 +97,9 @@ static void forgets_the_objects_of_a_dead_process(void **state)
 	kill(user, SIGKILL);
 	waitpid(user, NULL, 0);
 	expect_fds(f, fds);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
 	assert_int_equal(close_lease(f, LEASE), 0);
-	assert_int_equal(count_calls(RM_IOCTL_FREE), 0);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
 }
 
 static void frees_everything_when_the_front_goes(void **state)
@@ -203,6 +205,32 @@ static void a_free_that_is_slow_keeps_the_next_lease_waiting(void **state)
 	assert_int_equal(p.op, GRANTER_OPEN);
 	assert_int_equal(p.lease, HUNG + 2);
 	assert_int_equal(p.error, 0);
+}
+
+/* The free at the end of a process is one like all others. */
+static void a_free_for_a_dead_process_may_hang_too(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+	unsigned fds = count_fds_of(f->pid);
+	pid_t user = fork_user(f);
+
+	open_both(f);
+	q.lease = HUNG;
+	q.pid = (uint32_t)user;
+	q.parent = HUNG_PARENT;
+	assert_int_equal(ask(f, q, f->device).error, 0);
+	control->hanging_parent = HUNG_PARENT;
+	kill(user, SIGKILL);
+	waitpid(user, NULL, 0);
+	expect_told(f, GRANTER_HUNG, 0);
+	expect_other_gpu_serves(f);
+	assert_int_equal(open_lease(f, HUNG + 2, HUNG_GPU, CLOCK_NS_PER_S), -ETIMEDOUT);
+	control->hanging_parent = 0;
+	expect_told(f, GRANTER_ANSWERS, 0);
+	assert_int_equal(close_lease(f, OTHER), 0);
+	expect_fds(f, fds);
+	assert_int_equal(open_lease(f, HUNG + 2, HUNG_GPU, CLOCK_NS_PER_S), 0);
 }
 
 static void ends_with_its_front_though_the_driver_hangs(void **state)
@@ -383,13 +411,14 @@ int main(void)
 		TEST(a_lease_is_for_something_and_for_a_time),
 		TEST(an_expired_lease_is_revoked_and_told),
 		TEST(a_lease_can_be_extended),
-		TEST(forgets_the_objects_of_a_dead_process),
+		TEST(frees_the_objects_of_a_dead_process),
 		TEST(keeps_nothing_for_a_process_that_ends_meanwhile),
 		TEST(frees_everything_when_the_front_goes),
 		TEST(a_call_that_hangs_ends_its_own_lease_only),
 		TEST(a_free_that_is_slow_keeps_the_next_lease_waiting),
 		TEST(leases_that_wait_do_not_overlap_either),
 		TEST(a_free_that_hangs_is_told_once),
+		TEST(a_free_for_a_dead_process_may_hang_too),
 		TEST(ends_with_its_front_though_the_driver_hangs),
 		TEST(a_malformed_packet_ends_it),
 		TEST(a_wrong_size_field_ends_it),
