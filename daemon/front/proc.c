@@ -106,8 +106,9 @@ bool proc_peer_is_of_this_machine(int socket, pid_t pid)
 	char text[256];
 	int number, more;
 
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) < 0) {
-		pidfd = -1;
+	/* Of a peer that was reaped there is none: the pid may be another process's by now. */
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) < 0 && errno != ENOPROTOOPT) {
+		return false;
 	}
 	return read_status(pid, "NSpid:", text, sizeof(text)) == 0 &&
 	       sscanf(text, "NSpid: %d %d", &number, &more) == 1 &&

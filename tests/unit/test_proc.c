@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +14,20 @@
 
 /* What /proc tells of processes. */
 
-enum { NOBODY = 65534, NO_MOUNT = 77 };
+enum { NOBODY = 65534, NO_MOUNT = 77, PEERPIDFD = 77 };
+
+static int pidfd_error; /* 0: the kernel answers */
+
+/* Before libc's. */
+__attribute__((visibility("default"))) int getsockopt(int fd, int level, int name, void *value,
+						      socklen_t *size)
+{
+	if (level == SOL_SOCKET && name == PEERPIDFD && pidfd_error != 0) {
+		errno = pidfd_error;
+		return -1;
+	}
+	return (int)syscall(SYS_getsockopt, fd, level, name, value, size);
+}
 
 /* In a child with a mount namespace of its own. */
 static int shows_others(const char *options)
@@ -85,12 +99,32 @@ static void a_peer_is_of_this_machine(void **state)
 	close(ends[1]);
 }
 
+/* EINVAL and ESRCH: the peer was reaped. ENOPROTOOPT: the kernel is older than 6.5. */
+static void a_peer_whose_pidfd_cannot_be_had_is_not_of_this_machine(void **state)
+{
+	static const int errors[] = { EINVAL, ESRCH, ENODATA, EMFILE };
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+		pidfd_error = errors[i];
+		assert_false(proc_peer_is_of_this_machine(ends[0], getpid()));
+	}
+	pidfd_error = ENOPROTOOPT;
+	assert_true(proc_peer_is_of_this_machine(ends[0], getpid()));
+	pidfd_error = 0;
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hidepid_hides_others),
 		cmocka_unit_test(who_runs_is_told),
 		cmocka_unit_test(a_peer_is_of_this_machine),
+		cmocka_unit_test(a_peer_whose_pidfd_cannot_be_had_is_not_of_this_machine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
