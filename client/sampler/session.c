@@ -29,6 +29,9 @@
  * sampling begins anew, and the gap's length in time tells how many. Counters that were taken away
  * show as an error, or as samples that come no more.
  *
+ * Samples have the machine's clock, and the stream's times never go back. When the clock is set
+ * back, the samples that come until it is where it was are lost, and counted one by one.
+ *
  * What samples take to be decoded goes by their size: a few us with metrics of the memory, tens
  * with those of 132 SMs, 26 KB each. At 200 us none of four runs lost more than three of these, at
  * 100 us one of four lost 3 % (H100, H200). So where nobody has said how long the interval is, such
@@ -395,13 +398,13 @@ int session_start(struct session *s, struct refusal *r)
 	return result == CUPTI_SUCCESS ? 0 : refuse(s, result, "cuptiPmSamplingStart", r);
 }
 
-/* How many samples are missing until start_ns. */
+/* How many samples are missing until start_ns, besides those that were counted already. */
 static uint64_t missing(const struct session *s, int64_t start_ns)
 {
 	uint64_t gap = (uint64_t)(start_ns - s->end_ns), interval = s->set->interval_ns;
 	uint64_t n = (gap + interval / 2) / interval;
 
-	return n > 0 ? n : 1;
+	return n > 0 || s->set_back ? n : 1;
 }
 
 /* Does the sample that begins then follow the last one? CUPTI sets its clock right every 4 s, so a
@@ -419,14 +422,15 @@ static void tell_sample(struct session *s, struct sampler_writer *w, const int64
 {
 	int64_t start_ns = follows(s, times[0]) ? s->end_ns : times[0], end_ns = times[1];
 
-	if (s->skips || end_ns <= start_ns || start_ns < s->end_ns) {
-		s->skips = false;
+	if (end_ns <= start_ns || start_ns < s->end_ns) {
+		sampler_writer_lost(w, 1);
+		s->set_back = true;
 		return;
 	}
 	if (s->end_ns != 0 && start_ns > s->end_ns && !s->turned) {
 		sampler_writer_lost(w, missing(s, start_ns));
 	}
-	s->turned = false;
+	s->turned = s->set_back = false;
 	sampler_writer_sample(w, start_ns, end_ns, values);
 	s->end_ns = end_ns;
 }
@@ -434,12 +438,17 @@ static void tell_sample(struct session *s, struct sampler_writer *w, const int64
 /* Those that have values. */
 static void tell_samples(struct session *s, struct sampler_writer *w, struct image *m)
 {
-	int64_t had_ns = s->end_ns;
+	bool any = false;
 
 	for (; m->taken < m->evaluated; m->taken++) {
+		if (s->skips) {
+			s->skips = false;
+			continue;
+		}
 		tell_sample(s, w, m->times[m->taken], m->values + m->taken * m->n_metrics);
+		any = true;
 	}
-	if (s->end_ns != had_ns) {
+	if (any) {
 		s->progress_ns = clock_now_ns();
 	}
 }

@@ -41,6 +41,7 @@ struct session {
 	bool has_incomplete; /* a sample, in an image that is half full */
 	bool skips;	     /* the next sample spans what nobody asked for */
 	bool turned;	     /* no sample of this turn has come */
+	bool set_back;	     /* the clock was, and samples since the last one are lost */
 	int64_t end_ns;	     /* of the last sample */
 	uint64_t overflows;
 	unsigned in_a_row;	/* each soon after the one before */

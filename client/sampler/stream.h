@@ -71,7 +71,8 @@ struct sampler_handler {
 	void (*on_begin)(void *user, const struct sampler_begin *begin);
 	/* values: of the metrics of the set whose turn it is, in their order. */
 	void (*on_sample)(void *user, int64_t start_ns, int64_t end_ns, const double *values);
-	/* n samples are missing in this time. */
+	/* n samples are missing in this time, which is shorter than they were, or none, when the
+	 * machine's clock was set back. */
 	void (*on_lost)(void *user, int64_t start_ns, int64_t end_ns, uint64_t n);
 	void (*on_end)(void *user, const struct sampler_end *end);
 	/* NULL: a stream with several sets is refused. */

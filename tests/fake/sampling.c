@@ -35,6 +35,7 @@ enum {
 	RECORD_BYTES = 256,    /* of a sample in the hardware's buffer */
 	SM_RECORD_BYTES = 26000,
 	LAG_NS = 2000000,
+	BACK_AFTER_NS = 300000000,
 	NONSENSE = 1234567,
 };
 
@@ -55,6 +56,7 @@ struct CUpti_PmSampling_Object {
 	uint64_t origin_ns; /* where sample 1 begins */
 	uint64_t before_ns; /* where sample 0 begins */
 	uint64_t stop_ns;   /* 0: never stopped */
+	uint64_t back_ns;   /* so far the clock is set back, in the middle */
 	uint64_t next;	    /* sample to be decoded */
 	uint64_t decodes;
 	uint64_t done;			       /* of fake_done_take() */
@@ -79,6 +81,13 @@ static bool is_silent(long start)
 	const char *first = getenv("GPUCTR_FAKE_SILENT");
 
 	return first && start >= strtol(first, NULL, 10);
+}
+
+static uint64_t set_back_ns(void)
+{
+	const char *ms = getenv("GPUCTR_FAKE_SET_BACK_MS");
+
+	return ms ? strtoul(ms, NULL, 10) * (SECOND_NS / 1000) : 0;
 }
 
 static void take_time(uint64_t samples)
@@ -330,6 +339,7 @@ CUptiResult cuptiPmSamplingStart(CUpti_PmSampling_Start_Params *params)
 	p->next = 0;
 	p->is_started = true;
 	p->is_silent = is_silent(atomic_fetch_add(&starts, 1) + 1);
+	p->back_ns = set_back_ns();
 	return leave(p, CUPTI_SUCCESS);
 }
 
@@ -406,6 +416,7 @@ static void write_sample(struct CUpti_PmSampling_Object *p, struct data_image *i
 	struct data_range *range = &image->range[image->count++];
 	uint64_t ahead_ns = p->decodes / CLOCK_DECODES % 2 ? CLOCK_AHEAD_NS : 0;
 
+	ahead_ns += begin_of(p, p->next) > p->origin_ns + BACK_AFTER_NS ? p->back_ns : 0;
 	range->begin_ns = begin_of(p, p->next) - ahead_ns;
 	range->end_ns = begin_of(p, p->next + 1) - ahead_ns;
 	range->work = *w;

@@ -586,6 +586,26 @@ static void samples_are_evaluated_while_others_are_decoded(void **state)
 	assert_true(c.samples > 24000);
 }
 
+/* By more than the 3 s after which samples that come no more are given up. */
+static void samples_are_lost_while_the_clock_was_set_back(void **state)
+{
+	struct fixture *f = *state;
+	struct counted c = { 0 };
+	struct program *p;
+
+	setenv("GPUCTR_FAKE_SET_BACK_MS", "3500", 1);
+	start(f);
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
+			   "dram__bytes_read.sum", "--interval", "1ms", "--duration", "4.5s", NULL);
+	expect_exit(p, SAMPLER_ENDED);
+	unsetenv("GPUCTR_FAKE_SET_BACK_MS");
+	read_stream(p->out, &c);
+	assert_int_equal(c.end.overflows, 0);
+	assert_int_equal(c.end.lost, c.lost);
+	assert_in_range(c.lost, 3499, 3501);
+	assert_in_range(c.samples + c.lost, 4000, 4600);
+}
+
 /* Metrics of the SMs take a hundred times as much. */
 static void an_interval_that_is_too_short_is_refused(void **state)
 {
@@ -660,6 +680,7 @@ int main(void)
 		TIMELINE_TEST(a_buffer_that_runs_over_is_told),
 		TIMELINE_TEST(where_nobody_asked_for_one_the_interval_becomes_longer),
 		TIMELINE_TEST(samples_are_evaluated_while_others_are_decoded),
+		TIMELINE_TEST(samples_are_lost_while_the_clock_was_set_back),
 		TIMELINE_TEST(an_interval_that_is_too_short_is_refused),
 		TIMELINE_TEST(times_have_units),
 		TIMELINE_TEST(what_is_left_of_a_turn_may_take_long),
