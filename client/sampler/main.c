@@ -5,7 +5,8 @@
  *
  * It ends at SIGINT, SIGQUIT, SIGTERM and SIGHUP, when who holds the other end of a pipe at its
  * standard input or output is gone, or after --duration; what was sampled until then is written,
- * and the end with its reason. A reader that is too slow loses samples and is told how many. */
+ * and the end with its reason. A reader that is too slow loses samples and is told how many. Where
+ * samples cannot be written (no room on the disk), it fails. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "client/sampler/box.h"
+#include "client/sampler/refuse.h"
 #include "client/sampler/session.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
@@ -47,9 +49,10 @@ struct sampler {
 	uint64_t duration_ns, end_at_ns; /* 0: none */
 	uint64_t flushed_ns, cpu_before_ns;
 	int signals;
-	int life;		     /* a pipe at standard input; -1: there is none */
-	int out_flags;		     /* of standard output as we found it */
-	bool quiet, ends, is_orphan; /* nobody reads */
+	int life;      /* a pipe at standard input; -1: there is none */
+	int out_flags; /* of standard output as we found it */
+	int out_error; /* of standard output; EPIPE: nobody reads; 0: none */
+	bool quiet, ends;
 };
 
 static const struct option options[] = {
@@ -180,7 +183,7 @@ static void write_some(struct sampler *s)
 {
 	struct buffer *out = &s->writer->out;
 
-	while (buffer_length(out) > 0 && !s->is_orphan) {
+	while (buffer_length(out) > 0 && s->out_error == 0) {
 		ssize_t n = write(STDOUT_FILENO, out->data + out->start, buffer_length(out));
 
 		if (n > 0) {
@@ -188,7 +191,8 @@ static void write_some(struct sampler *s)
 		} else if (errno == EAGAIN) {
 			break;
 		} else if (errno != EINTR) {
-			s->is_orphan = s->ends = true;
+			s->out_error = errno == ECONNRESET ? EPIPE : errno;
+			s->ends = true;
 		}
 	}
 }
@@ -200,7 +204,8 @@ static void write_rest(struct sampler *s)
 	uint64_t give_up_ns = clock_now_ns() + LAST_WORD_MS * CLOCK_NS_PER_MS;
 
 	write_some(s);
-	while (buffer_length(&s->writer->out) > 0 && !s->is_orphan && clock_now_ns() < give_up_ns) {
+	while (buffer_length(&s->writer->out) > 0 && s->out_error == 0 &&
+	       clock_now_ns() < give_up_ns) {
 		(void)poll(&p, 1, LAST_WORD_MS / 10);
 		write_some(s);
 	}
@@ -275,8 +280,9 @@ static void wait_once(struct sampler *s)
 		if (fds[1].revents != 0) {
 			note_input(s);
 		}
-		if ((fds[2].revents & POLLERR) != 0) {
-			s->is_orphan = s->ends = true;
+		if ((fds[2].revents & POLLERR) != 0 && s->out_error == 0) {
+			s->out_error = EPIPE;
+			s->ends = true;
 		}
 	}
 	s->ends |= s->end_at_ns != 0 && clock_now_ns() >= s->end_at_ns;
@@ -335,7 +341,18 @@ static int begin(struct sampler *s)
 	return code;
 }
 
-static void end(struct sampler *s, int code)
+static void say_why(const struct sampler *s)
+{
+	const struct refusal *r = &s->refusal;
+
+	if (!s->quiet) {
+		fprintf(stderr, "gpuctr-sampler: %s%s%s\n", r->message, r->remedy[0] ? ". " : "",
+			r->remedy);
+	}
+}
+
+/* Returns the exit status: the code, unless that is 0 and what was sampled could not be written. */
+static int end(struct sampler *s, int code)
 {
 	const struct refusal *r = &s->refusal;
 	struct sampler_end end = {
@@ -349,9 +366,8 @@ static void end(struct sampler *s, int code)
 		.remedy = r->remedy,
 	};
 
-	if (code != 0 && !s->quiet) {
-		fprintf(stderr, "gpuctr-sampler: %s%s%s\n", r->message, r->remedy[0] ? ". " : "",
-			r->remedy);
+	if (code != 0) {
+		say_why(s);
 	}
 	if (sampler_writer_end(s->writer, &end) == 0) {
 		write_rest(s);
@@ -359,6 +375,11 @@ static void end(struct sampler *s, int code)
 	if (s->out_flags >= 0) {
 		(void)fcntl(STDOUT_FILENO, F_SETFL, s->out_flags);
 	}
+	if (code == 0 && s->out_error != 0 && s->out_error != EPIPE) {
+		code = refuse_output(s->out_error, &s->refusal);
+		say_why(s);
+	}
+	return code;
 }
 
 int main(int argc, char **argv)
@@ -383,7 +404,7 @@ int main(int argc, char **argv)
 		code = sample(&s);
 	}
 	session_close(&s.session);
-	end(&s, code);
+	code = end(&s, code);
 	sampler_writer_deinit(&writer);
 	return code;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/sampler/refuse.h"
 
+#include <string.h>
+
 #include "client/sampler/stream.h"
 
 static int refuse_privileges(struct refusal *r)
@@ -26,6 +28,15 @@ int refuse_interval(const char *call, struct refusal *r)
 		    "Take a longer --interval, fewer metrics, or a larger --buffer; metrics of the "
 		    "SMs fill it faster.",
 		    "%s: the hardware's buffer is too small for this interval", call);
+	return r->code;
+}
+
+int refuse_output(int error, struct refusal *r)
+{
+	refusal_set(r, SAMPLER_FAILED,
+		    "What was written has no end: sample again, to where there is room, or to a "
+		    "pipe.",
+		    "samples cannot be written: %s", strerror(error));
 	return r->code;
 }
 

@@ -13,3 +13,6 @@ int refuse_mig(const char *gpu, const char *says, struct refusal *r);
 
 /* The hardware's buffer runs over again and again. */
 int refuse_interval(const char *call, struct refusal *r);
+
+/* Samples cannot be written. error: of errno. */
+int refuse_output(int error, struct refusal *r);

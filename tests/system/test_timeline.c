@@ -619,6 +619,35 @@ static void an_interval_that_is_too_short_is_refused(void **state)
 	expect_message(p, "Take a longer --interval");
 }
 
+static struct program *run_to(struct fixture *f, const char *form)
+{
+	char command[512], text[768];
+
+	snprintf(command, sizeof(command), "%s --metrics dram__bytes_read.sum --interval 100us",
+		 TEST_SAMPLER);
+	snprintf(text, sizeof(text), form, command);
+	return fixture_run(f, USER_ANN, "/bin/sh", "-c", text, NULL);
+}
+
+/* But of a reader that is gone, which is an end as any other, nobody is told. */
+static void what_cannot_be_written_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
+	p = run_to(f, "exec %s --duration 0.3 >/dev/full");
+	expect_exit(p, SAMPLER_FAILED);
+	expect_message(p, "samples cannot be written: No space left on device");
+	expect_message(p, "sample again");
+	p = run_to(f, "exec %s >/dev/full"); /* it does not go on in vain */
+	expect_exit(p, SAMPLER_FAILED);
+	p = run_to(f, "{ %s; echo status $? >&2; } | true");
+	expect_exit(p, 0);
+	expect_message(p, "status 0");
+	expect_no_message(p, "cannot be written");
+}
+
 /* Each unit of time is what it says. */
 static void times_have_units(void **state)
 {
@@ -682,6 +711,7 @@ int main(void)
 		TIMELINE_TEST(samples_are_evaluated_while_others_are_decoded),
 		TIMELINE_TEST(samples_are_lost_while_the_clock_was_set_back),
 		TIMELINE_TEST(an_interval_that_is_too_short_is_refused),
+		TIMELINE_TEST(what_cannot_be_written_is_told),
 		TIMELINE_TEST(times_have_units),
 		TIMELINE_TEST(what_is_left_of_a_turn_may_take_long),
 	};
