@@ -24,13 +24,36 @@ static void list_on(struct peer *p)
 	peer_time(p)->spent_ns += clock_now_ns() - began;
 }
 
+/* Has an agent's process exited without reading all that was sent to it? That is an error of the
+ * socket, which is taken here, though what the agent sent before is still to be read. */
+static bool has_left_frames(struct peer *p)
+{
+	socklen_t n = sizeof(int);
+	int error = 0;
+
+	return p->role == PEER_AGENT && !p->close_when_sent &&
+	       getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0 && error == ECONNRESET;
+}
+
+/* libuv has stopped the poll. */
+static void on_poll_error(struct peer *p)
+{
+	p->events = 0;
+	if (has_left_frames(p)) {
+		peer_mute(p);
+		peer_update_poll(p);
+	} else {
+		peer_close(p);
+	}
+}
+
 void peer_on_poll(uv_poll_t *h, int status, int events)
 {
 	struct peer *p = h->data;
 	bool drains = (events & UV_WRITABLE) != 0 && p->out.bytes > 0;
 
 	if (status < 0) {
-		peer_close(p);
+		on_poll_error(p);
 		return;
 	}
 	if ((events & UV_WRITABLE) != 0) {

@@ -9,15 +9,15 @@
 #include "daemon/front/front.h"
 
 /* An agent whose process has exited leaves its last records in the socket while sending to it
- * already fails. So a failed send only mutes a peer, and the end of its input closes it. A peer
- * that still reads, but cannot be sent to for want of memory, is hung up on: it would wait for an
- * answer.
+ * already fails. So a failed send, or a process that exits before it has read all, only mutes a
+ * peer, and the end of its input closes it. A peer that still reads, but cannot be sent to for want
+ * of memory, is hung up on: it would wait for an answer.
  *
  * Sending never closes a peer and never handles another peer's frames, so a caller that walks over
  * captures or processes may send to each. What follows from a failure, or from new room in a queue,
  * happens when the loop comes to that peer. */
 
-static void mute(struct peer *p)
+void peer_mute(struct peer *p)
 {
 	p->muted = true;
 	p->lists = false;
@@ -28,14 +28,14 @@ static void mute(struct peer *p)
 /* Shuts the connection down; the loop then reads its end and closes it. */
 static void hang_up(struct peer *p)
 {
-	mute(p);
+	peer_mute(p);
 	shutdown(p->fd, SHUT_RDWR);
 }
 
 static void note_send_error(struct peer *p, int error)
 {
 	if (error == -EPIPE || error == -ECONNRESET) {
-		mute(p);
+		peer_mute(p);
 	} else {
 		hang_up(p);
 	}

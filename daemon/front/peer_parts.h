@@ -31,6 +31,8 @@ void peer_stop_being_reader(struct peer *p);
 
 /* Sends what is queued, as far as the socket takes it. p may be closed afterwards. */
 void peer_flush(struct peer *p);
+/* Discards what is queued and all further output. */
+void peer_mute(struct peer *p);
 /* Sends the sentence and closes when it is sent. */
 void peer_refuse_and_close(struct peer *p, const struct refusal *r);
 

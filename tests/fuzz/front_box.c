@@ -241,6 +241,15 @@ static bool peer_send_chunk(struct box_peer *p)
 	return true;
 }
 
+void front_box_leave(unsigned peer)
+{
+	struct box_peer *p = peer_at(peer);
+
+	while (peer_send_chunk(p)) {
+	}
+	peer_close(p);
+}
+
 /* --- what peers hear --- */
 
 static void hear_token(const char *token)

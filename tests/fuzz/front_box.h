@@ -58,6 +58,8 @@ void front_box_listen(const struct front_box_listener *listener);
 
 void front_box_connect(unsigned peer, unsigned user);
 void front_box_close(unsigned peer, bool half);
+/* Sends what is queued and closes, before the front looks: a process that exits. */
+void front_box_leave(unsigned peer);
 /* As root, but of a container. */
 void front_box_connect_container(unsigned peer);
 /* As somebody else who is not allowed. */

@@ -274,6 +274,31 @@ static void test_who_leaves_without_a_goodbye_is_told_as_such(void **state)
 	assert_true(last_heard(0, WIRE_PROCESS_END)->process_end.clean);
 }
 
+/* It exits with a message of ours unread, which the kernel tells as an error. */
+static void test_what_an_agent_said_before_it_left_is_heard(void **state)
+{
+	uint32_t capture = open_with_two_agents();
+	const struct wire_message notice = {
+		.type = WIRE_NOTICE,
+		.notice = { .capture = capture, .process = 1, .message = "m", .remedy = "r" },
+	};
+
+	(void)state;
+	front_box_set_reading(1, false);
+	close_capture(0, capture);
+	for (unsigned i = 0; i < 3; i++) {
+		front_box_say_message(1, &notice);
+	}
+	front_box_say_message(
+		1, &(struct wire_message){ .type = WIRE_GOODBYE,
+					   .goodbye = { { .seen = 5, .measured = 5 } } });
+	front_box_leave(1);
+	settle();
+	assert_int_equal(count_heard(0, WIRE_NOTICE), 3);
+	assert_int_equal(last_heard(0, WIRE_PROCESS_END)->process_end.process, 1);
+	assert_true(last_heard(0, WIRE_PROCESS_END)->process_end.clean);
+}
+
 static void test_an_agent_speaks_of_its_own_process(void **state)
 {
 	uint32_t capture = open_with_two_agents();
@@ -557,6 +582,7 @@ int main(void)
 		FRONT_TEST(test_a_token_is_its_users),
 		FRONT_TEST(test_a_token_ends_with_its_capture),
 		FRONT_TEST(test_who_leaves_without_a_goodbye_is_told_as_such),
+		FRONT_TEST(test_what_an_agent_said_before_it_left_is_heard),
 		FRONT_TEST(test_an_agent_speaks_of_its_own_process),
 		FRONT_TEST(test_a_pid_is_what_the_kernel_says),
 		FRONT_TEST(test_kernels_are_counted_as_they_are_told),
