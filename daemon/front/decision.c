@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/front/decision.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -90,32 +91,58 @@ int decision_of_capture(struct front *f, const struct capture *c, enum audit_eve
 	return write_line(f, &l);
 }
 
-int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_event event,
-		     const struct refusal *r, uint32_t driver_status)
+int decision_of_peer(const struct peer *p, const struct refusal *r)
+{
+	struct audit_line l = {
+		.event = AUDIT_REFUSED,
+		.uid = p->credentials.uid,
+		.pid = p->credentials.pid,
+		.program = p->program,
+		.code = r->code,
+		.unadmitted = p->unadmitted,
+		.why = r->message,
+	};
+
+	return write_line(p->front, &l);
+}
+
+/* The peer is a program of the capture; it may belong to another user than the capture. */
+void decision_note_asker(struct decision_asker *a, const struct peer *p, const struct capture *c)
+{
+	*a = (struct decision_asker){
+		.uid = p->credentials.uid,
+		.pid = p->credentials.pid,
+		.unadmitted = p->unadmitted,
+		.capture = c ? c->id : 0,
+		.gpus = c ? c->booking.gpus : 0,
+	};
+	if (c && c->uid == a->uid) {
+		snprintf(a->user, sizeof(a->user), "%s", c->user);
+	}
+	snprintf(a->program, sizeof(a->program), "%s", c ? c->options.program : p->program);
+}
+
+int decision_of_permission(struct front *f, const struct decision_asker *a, enum audit_event event,
+			   const struct refusal *r, uint32_t driver_status)
 {
 	const char *gpus[LIMIT_GPUS];
 	struct audit_line l = {
 		.event = event,
-		.uid = p->credentials.uid,
-		.pid = p->credentials.pid,
-		.program = p->program,
+		.uid = a->uid,
+		.pid = a->pid,
+		.user = a->user[0] ? a->user : NULL,
+		.program = a->program,
+		.capture = a->capture,
+		.gpus = gpus,
+		.n_gpus = describe_uuids(f, a->gpus, gpus),
 		.code = r ? r->code : 0,
 		.driver_status = driver_status,
-		.corrects = event == AUDIT_PERMISSION_REFUSED && c,
-		.unadmitted = p->unadmitted,
+		.corrects = event == AUDIT_PERMISSION_REFUSED && a->capture != 0,
+		.unadmitted = a->unadmitted,
 		.why = r ? r->message : NULL,
 	};
 
-	if (c) {
-		/* The peer is a program of the capture; it may belong to another user than the
-		 * capture. */
-		l.user = c->uid == l.uid ? c->user : NULL;
-		l.program = c->options.program;
-		l.capture = c->id;
-		l.gpus = gpus;
-		l.n_gpus = describe_uuids(p->front, c->booking.gpus, gpus);
-	}
-	return write_line(p->front, &l);
+	return write_line(f, &l);
 }
 
 int decision_of_job(struct front *f, const struct peer *p, enum audit_event event,

@@ -17,9 +17,27 @@ int decision_of_capture(struct front *f, const struct capture *c, enum audit_eve
 /* This process has started: every grant of its predecessor ended with it. */
 int decision_to_start(struct front *f);
 
+/* A connection is refused. */
+int decision_of_peer(const struct peer *p, const struct refusal *r);
+
+/* Who asks for a permission, and of which capture: what the lines of the permission say. It needs
+ * neither peer nor capture, which may be gone when the granter answers. */
+struct decision_asker {
+	uid_t uid;
+	pid_t pid;
+	bool unadmitted;
+	uint32_t capture; /* 0: none is known */
+	uint64_t gpus;	  /* the capture's */
+	char user[64];	  /* "": to be looked up */
+	char program[256];
+};
+
 /* c may be NULL: no capture is known. */
-int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_event event,
-		     const struct refusal *r, uint32_t driver_status);
+void decision_note_asker(struct decision_asker *a, const struct peer *p, const struct capture *c);
+
+/* r: NULL for AUDIT_PERMISSION_GRANTED. */
+int decision_of_permission(struct front *f, const struct decision_asker *a, enum audit_event event,
+			   const struct refusal *r, uint32_t driver_status);
 
 /* p may be NULL: no user asked; why then has the cause. */
 int decision_of_job(struct front *f, const struct peer *p, enum audit_event event,

@@ -72,7 +72,7 @@ void dispatch_closed(struct peer *p)
 		agent_on_closed(p);
 		break;
 	case PEER_PERMISSION:
-		granter_link_forget(&p->front->granter, p);
+		permission_on_closed(p);
 		break;
 	case PEER_GUEST:
 		gpu_link_forget(&p->front->planner, p);

@@ -303,7 +303,7 @@ static const char *planned_chip(const struct front *f, const struct wire_open_ca
 
 static void refuse_at_once(struct peer *p, uint32_t request, const struct refusal *r)
 {
-	decision_of_peer(p, NULL, AUDIT_REFUSED, r, 0);
+	decision_of_peer(p, r);
 	peer_refuse(p, request, r);
 }
 

@@ -15,6 +15,7 @@
 
 struct capture;
 struct front;
+struct permission;
 struct process;
 
 enum peer_role {
@@ -60,8 +61,9 @@ struct peer {
 	bool closing;
 	bool close_when_sent;
 	char program[64];
-	struct list captures;	 /* of a client */
-	struct process *process; /* of an agent */
+	struct list captures;	       /* of a client */
+	struct process *process;       /* of an agent */
+	struct permission *permission; /* that the granter is asked for; it is the request's */
 };
 
 /* Consumes fd, which was charged to the account before. On -errno fd remains the caller's. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
@@ -12,7 +14,13 @@
 /* One permission: a program's handles and descriptor come in, the granter's answer goes out, and
  * the connection is over. The line in the audit log is written before the driver is called, so
  * every permission is in the log even if this process dies just then. A permission that then fails
- * gets a second line that says so. */
+ * gets a second line that says so, though the program may have hung up meanwhile: so what is noted
+ * of it belongs to the request, which lasts until its answer. */
+
+struct permission {
+	struct peer *peer; /* NULL: it has hung up */
+	struct decision_asker asker;
+};
 
 static void answer(struct peer *p, uint32_t status, const struct refusal *r)
 {
@@ -36,51 +44,76 @@ static void answer(struct peer *p, uint32_t status, const struct refusal *r)
 static void refuse(struct peer *p, const struct capture *c, struct capture *asked,
 		   const struct refusal *r)
 {
-	permits_tell_refused(asked, p, r);
-	decision_of_peer(p, c, AUDIT_PERMISSION_REFUSED, r, 0);
+	struct decision_asker a;
+
+	decision_note_asker(&a, p, c);
+	permits_tell_refused(asked, a.uid, a.pid, r);
+	decision_of_permission(p->front, &a, AUDIT_PERMISSION_REFUSED, r, 0);
 	answer(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, r);
 }
 
-static void on_granted(struct front *f, void *owner, const struct granter_reply *reply)
+/* Fills r if the granter's reply is no permission; NULL: it has died. */
+static void judge(const struct granter_reply *reply, struct refusal *r)
 {
-	struct peer *p = owner;
-	struct capture *c = reply ? registry_find(&f->registry, (uint32_t)reply->lease) : NULL;
-	uint32_t status = RM_STATUS_INSUFFICIENT_PERMISSIONS;
-	struct refusal r = { 0 };
-
 	if (!reply) {
-		refusal_set(&r, GPUCTR_E_INTERNAL, "Run it again; see the daemon's log.",
+		refusal_set(r, GPUCTR_E_INTERNAL, "Run it again; see the daemon's log.",
 			    "the granter did not answer");
 	} else if (reply->error == -ETIMEDOUT) {
-		refusal_set(&r, GPUCTR_E_DRIVER_HUNG, "Take another GPU with --devices.",
+		refusal_set(r, GPUCTR_E_DRIVER_HUNG, "Take another GPU with --devices.",
 			    "the driver does not answer");
 	} else if (reply->error == -ENOENT || reply->error == -ETIME) {
-		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "Ask for another lease.",
-			    "the lease is over");
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED, "Ask for another lease.", "the lease is over");
 	} else if (reply->error == -EXDEV) {
-		refusal_set(&r, GPUCTR_E_NOT_ALLOWED,
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
 			    "Name that GPU in --devices as well, or keep the program off it "
 			    "(CUDA_VISIBLE_DEVICES).",
 			    "the program asked for counters of a GPU that the lease does not "
 			    "cover");
 	} else if (reply->error != 0) {
-		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "", "the granter refused: %s",
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED, "", "the granter refused: %s",
 			    strerror(-reply->error));
 	} else if (reply->status != RM_STATUS_OK) {
-		status = reply->status;
-		refusal_set(&r, GPUCTR_E_GRANT_REFUSED,
+		refusal_set(r, GPUCTR_E_GRANT_REFUSED,
 			    "Check that the daemon holds CAP_PERFMON and the driver is 565.57 or "
 			    "newer.",
 			    "the driver refused the daemon (status 0x%x)", reply->status);
-	} else {
-		f->n_granted++;
-		permits_note_granted(c, p);
-		answer(p, RM_STATUS_OK, &r);
-		return;
 	}
-	permits_tell_refused(c, p, &r);
-	decision_of_peer(p, c, AUDIT_PERMISSION_REFUSED, &r, reply ? reply->status : 0);
-	answer(p, status, &r);
+}
+
+/* What the program gets in place of the driver's status. */
+static uint32_t status_of(const struct granter_reply *reply)
+{
+	return reply && reply->error == 0 ? reply->status : RM_STATUS_INSUFFICIENT_PERMISSIONS;
+}
+
+static void on_granted(struct front *f, void *owner, const struct granter_reply *reply)
+{
+	CLEAN_FREE struct permission *q = owner;
+	const struct decision_asker *a = &q->asker;
+	struct capture *c = registry_find(&f->registry, a->capture);
+	struct refusal r = { 0 };
+
+	judge(reply, &r);
+	if (r.code == 0) {
+		f->n_granted++;
+		permits_note_granted(c, a->pid);
+	} else {
+		permits_tell_refused(c, a->uid, a->pid, &r);
+		decision_of_permission(f, a, AUDIT_PERMISSION_REFUSED, &r,
+				       reply ? reply->status : 0);
+	}
+	if (q->peer) {
+		q->peer->permission = NULL;
+		answer(q->peer, status_of(reply), &r);
+	}
+}
+
+void permission_on_closed(struct peer *p)
+{
+	if (p->permission) {
+		p->permission->peer = NULL;
+		p->permission = NULL;
+	}
 }
 
 /* Checks what only the front knows: whose capture the token opens. The granter checks the rest
@@ -122,6 +155,7 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 static void ask_granter(struct peer *p, const struct capture *c,
 			const struct wire_permission_request *w, struct refusal *r)
 {
+	CLEAN_FREE struct permission *asked = calloc(1, sizeof(*asked));
 	struct granter_request q = {
 		.op = GRANTER_ALLOC,
 		.lease = c->id,
@@ -135,12 +169,21 @@ static void ask_granter(struct peer *p, const struct capture *c,
 		.context_target = w->context_target,
 	};
 
-	if (decision_of_peer(p, c, AUDIT_PERMISSION_GRANTED, NULL, 0) < 0) {
+	if (!asked) {
+		refusal_set(r, GPUCTR_E_INTERNAL, "Try again in a moment.", "out of memory");
+		return;
+	}
+	asked->peer = p;
+	decision_note_asker(&asked->asker, p, c);
+	if (decision_of_permission(p->front, &asked->asker, AUDIT_PERMISSION_GRANTED, NULL, 0) <
+	    0) {
 		decision_refusal(p->front, r);
-	} else if (granter_link_request(&p->front->granter, &q, p->received_fd, on_granted, p) <
+	} else if (granter_link_request(&p->front->granter, &q, p->received_fd, on_granted, asked) <
 		   0) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "Try again in a moment.",
 			    "the granter is busy or not running");
+	} else {
+		p->permission = TAKE_PTR(asked);
 	}
 }
 

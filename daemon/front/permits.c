@@ -54,15 +54,15 @@ bool permits_device(const struct front *f, const struct capture *c, struct refus
 	return entitled;
 }
 
-void permits_note_granted(struct capture *c, const struct peer *p)
+void permits_note_granted(struct capture *c, pid_t pid)
 {
-	if (c && c->options.permit && c->permitted_pid != p->credentials.pid) {
-		c->permitted_pid = p->credentials.pid;
+	if (c && c->options.permit && c->permitted_pid != pid) {
+		c->permitted_pid = pid;
 		c->n_processes++;
 	}
 }
 
-void permits_tell_refused(struct capture *c, const struct peer *p, const struct refusal *r)
+void permits_tell_refused(struct capture *c, uid_t uid, pid_t pid, const struct refusal *r)
 {
 	struct wire_message m = { .type = WIRE_NOTICE };
 	char text[LIMIT_TEXT_BYTES];
@@ -70,14 +70,14 @@ void permits_tell_refused(struct capture *c, const struct peer *p, const struct 
 	if (!c || !c->options.permit || !c->client || c->n_permit_refusals++ >= REFUSALS_MAX) {
 		return;
 	}
-	if (c->target != p->credentials.uid) {
+	if (c->target != uid) {
 		snprintf(text, sizeof(text),
 			 "process %d runs as another user (uid %u): a permit is for programs of "
 			 "who opened it",
-			 (int)p->credentials.pid, (unsigned)p->credentials.uid);
+			 (int)pid, (unsigned)uid);
 	} else {
 		snprintf(text, sizeof(text), "process %d was refused the counters: %.512s",
-			 (int)p->credentials.pid, r->message);
+			 (int)pid, r->message);
 	}
 	utf8_repair(text);
 	m.notice = (struct wire_notice){

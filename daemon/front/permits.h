@@ -8,13 +8,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "proto/wire/status.h"
 #include "proto/wire/wire.h"
 
 struct capture;
 struct front;
-struct peer;
 
 /* Texts that describe a permit. */
 struct permits_texts {
@@ -33,7 +33,7 @@ void permits_describe(struct wire_open_capture *o, struct permits_texts *texts);
  * NULL. */
 bool permits_device(const struct front *f, const struct capture *c, struct refusal *r);
 
-/* p was granted a permission under c's lease, or was refused one for which it used c's token. Both
- * functions do nothing if c is not a permit, or NULL. */
-void permits_note_granted(struct capture *c, const struct peer *p);
-void permits_tell_refused(struct capture *c, const struct peer *p, const struct refusal *r);
+/* A process was granted a permission under c's lease, or was refused one for which it used c's
+ * token. Both functions do nothing if c is not a permit, or NULL. */
+void permits_note_granted(struct capture *c, pid_t pid);
+void permits_tell_refused(struct capture *c, uid_t uid, pid_t pid, const struct refusal *r);

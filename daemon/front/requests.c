@@ -16,7 +16,7 @@ enum { QUESTIONS_MAX = 8 };
 
 void requests_refuse_peer(struct peer *p, const struct refusal *r)
 {
-	decision_of_peer(p, NULL, AUDIT_REFUSED, r, 0);
+	decision_of_peer(p, r);
 	peer_refuse(p, 0, r);
 	if (!p->closing) {
 		peer_close_when_sent(p);

@@ -36,7 +36,7 @@ static bool may_state(struct peer *p, uint32_t request)
 		    "prolog and epilog.",
 		    "uid %u may not state whose job a GPU belongs to",
 		    (unsigned)p->credentials.uid);
-	decision_of_peer(p, NULL, AUDIT_REFUSED, &r, 0);
+	decision_of_peer(p, &r);
 	peer_refuse(p, request, &r);
 	return false;
 }

@@ -55,5 +55,8 @@ void session_on_tick(struct front *f);
 /* Ends every capture with the code, because the daemon stops. */
 void session_end_all(struct front *f, int code, const char *message, const char *remedy);
 
+/* The connection that waits for a permission is closed; what was asked for is still noted. */
+void permission_on_closed(struct peer *p);
+
 /* An agent's connection is closed: the capture ends if it waited for this agent only. */
 void agent_on_closed(struct peer *p);

@@ -395,6 +395,63 @@ static void test_a_permission_is_for_the_captures_own_programs(void **state)
 	assert_int_equal(ask_status(5)->counts->permissions, 1);
 }
 
+static void ask_and_hang_up(unsigned peer)
+{
+	ask_permission(peer, ANN, 0);
+	assert_int_equal(last_granter_request(GRANTER_ALLOC).uid, front_box_uid(ANN));
+	front_box_close(peer, false);
+	settle();
+}
+
+/* The line that a permission is granted is written before it is asked for. */
+static void test_a_permission_is_noted_though_its_program_hangs_up(void **state)
+{
+	uint32_t capture = open_with_two_agents();
+	const char *line;
+	char text[32];
+
+	(void)state;
+	snprintf(text, sizeof(text), "capture %u", capture);
+	connect_client(5, ROOT);
+	front_box_granter_set_prompt(false);
+	ask_and_hang_up(3);
+	front_box_granter_answer(0, 0x1b);
+	settle();
+	assert_int_equal(count_decisions("permission granted: ", NULL), 1);
+	assert_int_equal(count_decisions("permission refused: ", &line), 1);
+	assert_non_null(strstr(line, text));
+	assert_int_equal(ask_status(5)->counts->permissions, 0);
+	ask_and_hang_up(3);
+	front_box_granter_answer(0, RM_STATUS_OK);
+	settle();
+	assert_int_equal(count_decisions("permission granted: ", NULL), 2);
+	assert_int_equal(count_decisions("permission refused: ", NULL), 1);
+	assert_int_equal(ask_status(5)->counts->permissions, 1);
+}
+
+/* Nor does the end of the granter, or of the capture meanwhile, keep it from being noted. */
+static void test_a_permission_without_an_answer_is_noted(void **state)
+{
+	uint32_t capture = open_with_two_agents();
+	const char *line;
+	char text[32];
+
+	(void)state;
+	snprintf(text, sizeof(text), "capture %u", capture);
+	front_box_granter_set_prompt(false);
+	ask_and_hang_up(3);
+	front_box_close(0, false);
+	front_box_close(1, false);
+	front_box_close(2, false);
+	settle();
+	assert_int_equal(count_decisions("permission refused: ", NULL), 0);
+	front_box_granter_replace(true);
+	settle();
+	assert_int_equal(count_decisions("permission refused: ", &line), 1);
+	assert_non_null(strstr(line, text));
+	assert_non_null(strstr(line, "the granter did not answer"));
+}
+
 /* It leases nothing, so the granter is not even asked. */
 static void test_a_recording_gets_no_permissions(void **state)
 {
@@ -588,6 +645,8 @@ int main(void)
 		FRONT_TEST(test_kernels_are_counted_as_they_are_told),
 		FRONT_TEST(test_the_end_tells_all_processes),
 		FRONT_TEST(test_a_permission_is_for_the_captures_own_programs),
+		FRONT_TEST(test_a_permission_is_noted_though_its_program_hangs_up),
+		FRONT_TEST(test_a_permission_without_an_answer_is_noted),
 		FRONT_TEST(test_a_recording_gets_no_permissions),
 		FRONT_TEST(test_nothing_is_granted_that_cannot_be_noted),
 		FRONT_TEST(test_a_capture_that_ends_gets_no_permissions),
