@@ -14,7 +14,9 @@
 /* Agents. A message of an agent is checked (is it about the agent's own process?), counted, and
  * passed to the client as the bytes that came: the front never opens records. When a client reads
  * more slowly than its agents write, its queue fills up to a mark, and then the agents are not
- * read. They have bounded queues of their own and count what does not fit.
+ * read: before each read it is looked, since a capture may have a thousand agents, and one frame of
+ * each would be too much. They have bounded queues of their own and count what does not fit. When
+ * the client has read, they go on in turn: whoever has been read goes behind those that have not.
  *
  * The number of a process's notices is bounded, since each is a line for a person to read: the
  * client hears when the bound is reached, and at the end how many notices were left out. */
@@ -135,6 +137,25 @@ static bool is_behind(const struct peer *client)
 	       (peer_backlog(client) > 0 && account_is_high(client->account));
 }
 
+bool agent_is_held_back(const struct peer *p)
+{
+	const struct process *process = p->process;
+	const struct peer *client;
+
+	if (!process || !process->capture || process->number == 0) {
+		return false; /* nobody would resume it when the capture ends before it begins */
+	}
+	client = process->capture->client;
+	return client && !client->closing && is_behind(client);
+}
+
+/* The next that goes on is another one. */
+static void go_to_the_end(struct process *process)
+{
+	list_remove(&process->link);
+	list_append(&process->capture->processes, &process->link);
+}
+
 static int forward(struct peer *p, const struct frame *frame)
 {
 	struct peer *client = p->process->capture->client;
@@ -144,7 +165,10 @@ static int forward(struct peer *p, const struct frame *frame)
 	}
 	peer_send_raw(client, frame->payload - FRAME_HEADER_BYTES,
 		      FRAME_HEADER_BYTES + frame->size);
-	if (!client->closing && is_behind(client)) {
+	if (peer_backlog(client) > 0) {
+		go_to_the_end(p->process);
+	}
+	if (agent_is_held_back(p)) {
 		peer_pause(p);
 	}
 	return 0;

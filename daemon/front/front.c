@@ -285,6 +285,7 @@ static const struct front_hooks hooks = {
 	.on_peer_poll = peer_on_poll,
 	.on_frame = dispatch_frame,
 	.on_list = standby_list,
+	.is_held_back = agent_is_held_back,
 	.on_client_drained = session_on_client_drained,
 	.on_peer_closed = dispatch_closed,
 	.carry_out = effects_carry_out,

@@ -40,7 +40,8 @@ struct frame;
 struct front_hooks {
 	uv_poll_cb on_peer_poll;
 	int (*on_frame)(struct peer *p, const struct frame *frame);
-	void (*on_list)(struct peer *p); /* the peer can take more of its list */
+	void (*on_list)(struct peer *p);	    /* the peer can take more of its list */
+	bool (*is_held_back)(const struct peer *p); /* not to be read until its client has read */
 	void (*on_client_drained)(struct peer *p);
 	void (*on_peer_closed)(struct peer *p);
 	void (*carry_out)(struct front *f); /* carries out what the broker has decided */

@@ -16,9 +16,9 @@
  *
  * One read in a round of the loop, and the user's share of the round's time, keep one busy peer
  * from starving the others. A peer that stops reading fills its own queue and no other. The agents
- * that fill it are paused long before the account is full, and so is a client that asks and does
- * not read the answers. What comes all the same, such as long answers of the planner, ends the
- * connection when the account is full. */
+ * that fill it are paused long before the account is full, each before it is read, and so is a
+ * client that asks and does not read the answers. What comes all the same, such as long answers of
+ * the planner, ends the connection when the account is full. */
 
 enum { PEER_BITE_BYTES = 32 * 1024 }; /* of one read, while the user has much waiting */
 
@@ -195,7 +195,10 @@ void peer_work(struct peer *p)
 	uint64_t until = began + ACCOUNT_ROUND_US * UINT64_C(1000) - time->spent_ns;
 
 	account_ref(a);
-	if (p->resumed) {
+	if (p->front->hooks->is_held_back(p)) {
+		p->resumed = false;
+		peer_pause(p);
+	} else if (p->resumed) {
 		p->resumed = false;
 		peer_update_poll(p);
 		handle_kept(p, until);

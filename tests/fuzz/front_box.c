@@ -187,6 +187,11 @@ struct front_box_heard front_box_heard(unsigned peer)
 	return peer_at(peer)->heard;
 }
 
+size_t front_box_unsent(unsigned peer)
+{
+	return buffer_length(&peer_at(peer)->out);
+}
+
 const char *front_box_token(unsigned capture)
 {
 	return front_box.tokens[capture % TOKENS];

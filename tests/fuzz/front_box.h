@@ -74,6 +74,7 @@ void front_box_set_chunk(unsigned peer, size_t bytes); /* 0: all at once */
 void front_box_attach(unsigned peer, unsigned n);      /* descriptors with the next chunk */
 void front_box_set_reading(unsigned peer, bool reading);
 struct front_box_heard front_box_heard(unsigned peer);
+size_t front_box_unsent(unsigned peer);	       /* bytes that the peer's socket does not take */
 const char *front_box_token(unsigned capture); /* of the captures that became ready, in turn */
 
 /* Requests wait for front_box_*_answer() while the process is not prompt. */

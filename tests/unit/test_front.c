@@ -370,6 +370,55 @@ static void test_the_end_tells_all_processes(void **state)
 	assert_int_equal(ask_status(3)->counts->kernels.seen, 12);
 }
 
+/* --- agents of a client that does not read --- */
+
+enum { AGENTS = 5, BEHIND_PIECES = 5, TURNS = 8 };
+
+static void say_piece(unsigned peer, uint32_t capture)
+{
+	static const uint8_t data[LIMIT_IMAGE_PIECE_BYTES];
+
+	front_box_say_message(peer, &(struct wire_message){
+					    .type = WIRE_RAW_IMAGE,
+					    .raw_image = { .capture = capture,
+							   .process = front_box_heard(peer).process,
+							   .count = 1,
+							   .size = sizeof(data),
+							   .data = { sizeof(data), data } } });
+	settle();
+}
+
+/* One agent has sent what a client may have unread. Of the others, which have not sent yet, nothing
+ * is taken either. When the client reads they go on in turn, so the first one's last is the last of
+ * all. */
+static void test_no_agent_is_read_while_its_client_is_behind(void **state)
+{
+	uint32_t capture;
+
+	(void)state;
+	connect_client(0, ANN);
+	capture = open_capture(0, "0");
+	for (unsigned i = 1; i <= AGENTS; i++) {
+		connect_agent(i, ANN, 0);
+	}
+	front_box_set_reading(0, false);
+	for (unsigned i = 0; i < BEHIND_PIECES; i++) {
+		say_piece(1, capture);
+	}
+	for (unsigned n = 0; n < TURNS * AGENTS; n++) {
+		say_piece(1 + n % AGENTS, capture);
+		assert_true(front_box_unsent(1 + n % AGENTS) > 0);
+	}
+	front_box_set_reading(0, true);
+	settle();
+	assert_int_equal(count_heard(0, WIRE_RAW_IMAGE), BEHIND_PIECES + TURNS * AGENTS);
+	assert_int_equal(last_heard(0, WIRE_RAW_IMAGE)->raw_image.process, 1);
+	for (unsigned i = 1; i <= AGENTS; i++) {
+		assert_int_equal(front_box_unsent(i), 0);
+		assert_false(is_closed(i));
+	}
+}
+
 /* --- permissions --- */
 
 static uint32_t permission_code(unsigned peer)
@@ -644,6 +693,7 @@ int main(void)
 		FRONT_TEST(test_a_pid_is_what_the_kernel_says),
 		FRONT_TEST(test_kernels_are_counted_as_they_are_told),
 		FRONT_TEST(test_the_end_tells_all_processes),
+		FRONT_TEST(test_no_agent_is_read_while_its_client_is_behind),
 		FRONT_TEST(test_a_permission_is_for_the_captures_own_programs),
 		FRONT_TEST(test_a_permission_is_noted_though_its_program_hangs_up),
 		FRONT_TEST(test_a_permission_without_an_answer_is_noted),
