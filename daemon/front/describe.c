@@ -2,10 +2,16 @@
 #include "daemon/front/describe.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "proto/base/clock.h"
 #include "daemon/front/users.h"
 #include "proto/wire/limits.h"
+
+enum {
+	INFO_BYTES = 320, /* the numbers of a capture in a message, at most */
+	TEXT_HEAD_BYTES = 3,
+};
 
 int describe_machine_trouble(const struct front *f, struct refusal *r)
 {
@@ -161,6 +167,39 @@ static struct gpuctr_capture_info describe_capture(struct front *f, struct arena
 	return i;
 }
 
+/* What they take in a message, at most. */
+static size_t texts_bytes(const char *const *v, size_t n)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		bytes += strlen(v[i]) + TEXT_HEAD_BYTES;
+	}
+	return bytes;
+}
+
+/* For root of the machine, metrics of all captures may be more than a frame holds. So those that
+ * would make the captures more than half of a frame are left out: the other half is for what else
+ * the reply has. */
+static void leave_out_metrics(struct gpuctr_capture_info *v, size_t n)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		bytes += INFO_BYTES + strlen(v[i].user) + strlen(v[i].program) +
+			 texts_bytes(v[i].gpus, v[i].n_gpus);
+	}
+	for (size_t i = 0; i < n; i++) {
+		size_t more = texts_bytes(v[i].metrics, v[i].n_metrics);
+
+		if (bytes + more > LIMIT_FRAME_BYTES / 2) {
+			v[i].metrics = NULL;
+			v[i].n_metrics = more = 0;
+		}
+		bytes += more;
+	}
+}
+
 struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 					    const struct credentials *viewer)
 {
@@ -174,6 +213,7 @@ struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 			v[n++] = describe_capture(f, a, c, is_own(c, viewer));
 		}
 	}
+	leave_out_metrics(v, n);
 	return (struct wire_capture_infos){ n, v };
 }
 

@@ -93,6 +93,7 @@ enum front_box_answer {
 	FRONT_BOX_FOREIGN_TENANT,
 	FRONT_BOX_MORE_METRICS, /* not the last part of the answer */
 	FRONT_BOX_ANSWERS,
+	FRONT_BOX_LONG_NAMES, /* a plan of as many columns as there may be, with names as long */
 };
 
 enum front_box_asked { FRONT_BOX_GPU, FRONT_BOX_PLANNER, FRONT_BOX_ASKED };

@@ -229,6 +229,25 @@ static void answer_plan(uint32_t id, uint32_t passes)
 	gpu_send(FRONT_BOX_PLANNER, &m);
 }
 
+static void answer_long_names(uint32_t id)
+{
+	static const char *const metrics[] = { "dram__bytes.sum" };
+	static const uint32_t first[] = { 0 };
+	static const double one[] = { 1 };
+	static char names[LIMIT_METRICS][LIMIT_NAME_BYTES];
+	struct wire_column columns[LIMIT_METRICS];
+	struct wire_message m = {
+		.type = WIRE_PLAN_REPLY,
+		.plan_reply = { id, { "GH100", { 1, metrics }, { LIMIT_METRICS, columns }, 1, 1 } },
+	};
+
+	for (unsigned i = 0; i < LIMIT_METRICS; i++) {
+		snprintf(names[i], sizeof(names[i]), "m%0*u", LIMIT_NAME_BYTES - 2, i);
+		columns[i] = (struct wire_column){ names[i], "byte", { 1, first }, { 1, one }, 0 };
+	}
+	gpu_send(FRONT_BOX_PLANNER, &m);
+}
+
 static void answer_status(enum front_box_asked which, uint32_t id)
 {
 	static const struct gpuctr_gpu gpus[FRONT_BOX_GPUS] = {
@@ -303,7 +322,11 @@ void front_box_gpu_answer(enum front_box_asked which, enum front_box_answer answ
 		answer_metrics(q.id, true);
 		break;
 	case WIRE_PLAN_REQUEST:
-		answer_plan(q.id, answer == FRONT_BOX_PASSES ? 2 : 1);
+		if (answer == FRONT_BOX_LONG_NAMES) {
+			answer_long_names(q.id);
+		} else {
+			answer_plan(q.id, answer == FRONT_BOX_PASSES ? 2 : 1);
+		}
 		break;
 	case WIRE_TENANTS_REQUEST:
 		answer_tenants(q.id, answer != FRONT_BOX_UNKNOWN_TENANTS,

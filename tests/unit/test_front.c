@@ -174,6 +174,40 @@ static void test_what_is_measured_is_told_to_its_owner_alone(void **state)
 	assert_null(ask_status(2)->counts);
 }
 
+enum { MANY_CAPTURES = 40 };
+
+static void let_many_wait(struct config *c)
+{
+	c->queue_max = c->captures_per_user = MANY_CAPTURES;
+}
+
+/* Their names are more than a frame holds. */
+static void test_a_reply_has_the_metrics_that_it_has_room_for(void **state)
+{
+	const struct wire_capture_infos *told;
+	unsigned with = 0;
+
+	(void)state;
+	change_settings(let_many_wait);
+	connect_client(0, ANN);
+	connect_client(1, ROOT);
+	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
+	for (unsigned i = 0; i < MANY_CAPTURES; i++) {
+		open_capture(0, "0");
+		front_box_gpu_answer(FRONT_BOX_PLANNER, FRONT_BOX_LONG_NAMES);
+		settle();
+	}
+	assert_int_equal(count_heard(0, WIRE_OPENED), MANY_CAPTURES);
+	told = &ask_status(1)->captures;
+	assert_int_equal(told->n, MANY_CAPTURES);
+	for (size_t i = 0; i < told->n; i++) {
+		assert_true(told->v[i].n_metrics == 0 || told->v[i].n_metrics == LIMIT_METRICS);
+		with += told->v[i].n_metrics > 0;
+	}
+	assert_in_range(with, LIMIT_FRAME_BYTES / 2 / (LIMIT_METRICS * (LIMIT_NAME_BYTES + 8)),
+			LIMIT_FRAME_BYTES / 2 / (LIMIT_METRICS * LIMIT_NAME_BYTES));
+}
+
 /* --- who does not read --- */
 
 /* More than the socket takes, so that the front holds a part of the answers. */
@@ -683,6 +717,7 @@ int main(void)
 		FRONT_TEST(test_refusals_are_counted),
 		FRONT_TEST(test_what_there_is_is_counted),
 		FRONT_TEST(test_what_is_measured_is_told_to_its_owner_alone),
+		FRONT_TEST(test_a_reply_has_the_metrics_that_it_has_room_for),
 		FRONT_TEST(test_who_is_refused_and_does_not_read_is_closed_in_time),
 		FRONT_TEST(test_what_comes_after_a_refusal_is_thrown_away),
 		FRONT_TEST(test_a_token_is_its_users),
