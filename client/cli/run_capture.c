@@ -356,16 +356,38 @@ static void report_early_end(const struct gpuctr_error *error)
 	say("the capture is over: the program runs on, no longer measured");
 }
 
+/* A capture of running processes has a status of its own: it fails when it ends by an error. */
+static void fail_on_demand(struct run *run, const struct gpuctr_error *error)
+{
+	if (run_is_on_demand(run) && error->code != GPUCTR_OK) {
+		run->status = EXIT_REFUSED;
+	}
+}
+
+/* As far as values go: where samples broke off, the capture was closed for it, and ends without an
+ * error of its own. */
+static struct gpuctr_end end_of_values(const struct run *run, const struct gpuctr_end *end)
+{
+	const struct gpuctr_error *cut = run->sampling ? sampling_error(run->sampling) : NULL;
+	struct gpuctr_end whole = *end;
+
+	if (cut && whole.error.code == GPUCTR_OK) {
+		whole.error = *cut;
+	}
+	return whole;
+}
+
 static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata)
 {
 	struct run *run = userdata;
+	const struct gpuctr_end whole = end_of_values(run, end);
 
 	run->capture = NULL;
 	if (run->started && run->sampling) {
 		run_finish_sampling(run);
 	}
 	if (run->started) {
-		sinks_end(&run->sinks, end);
+		sinks_end(&run->sinks, &whole);
 	}
 	switch (run->state) {
 	case RUN_OPENING:
@@ -380,16 +402,13 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 	case RUN_RUNNING:
 		report_early_end(&end->error);
 		run->state = run->path || run_is_following(run) ? RUN_ALONE : RUN_OVER;
-		/* A capture of running processes has a status of its own: it fails when it ends
-		 * by an error. */
-		if (run->state == RUN_OVER && end->error.code != GPUCTR_OK) {
-			run->status = EXIT_REFUSED;
-		}
+		fail_on_demand(run, &whole.error);
 		break;
 	case RUN_DRAINING:
 		if (end->error.code != GPUCTR_OK) {
 			say_gpuctr_error(&end->error);
 		}
+		fail_on_demand(run, &whole.error);
 		run->state = RUN_OVER;
 		break;
 	case RUN_ALONE:

@@ -55,11 +55,13 @@ static void tell_instead(const struct run_options *o)
 	    selector_is_empty(&o->selector) ? ", and --mode range every launch" : "");
 }
 
-static void cut(struct sampling *s)
+/* code: why, which the text tells as well. */
+static void cut(struct sampling *s, int code)
 {
 	if (s->begun) {
 		if (!s->over) {
 			s->over = true;
+			s->cut = (struct gpuctr_error){ code, buf_string(&s->why), "" };
 			s->user.on_cut(s->data);
 		}
 		return;
@@ -69,6 +71,11 @@ static void cut(struct sampling *s)
 		tell_instead(s->options);
 	}
 	refuse(s);
+}
+
+static void on_samplers_over(struct sampling *s)
+{
+	cut(s, GPUCTR_E_PROFILER);
 }
 
 /* The reason for a budget is told with it. */
@@ -142,7 +149,7 @@ static void on_permit_ready(struct gpuctr_capture *c, void *userdata)
 		}
 	}
 	if (r < 0) {
-		cut(s);
+		cut(s, GPUCTR_E_PROFILER);
 	}
 }
 
@@ -203,7 +210,7 @@ static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end
 	if (end->error.code != GPUCTR_OK) {
 		tell_error(s, &end->error);
 	}
-	cut(s);
+	cut(s, end->error.code ? end->error.code : GPUCTR_E_PROFILER);
 }
 
 static const struct gpuctr_capture_handler permit_handler = {
@@ -334,7 +341,7 @@ struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 	s->loop = loop;
 	s->options = options;
 	s->selected = selected;
-	s->on_over = cut;
+	s->on_over = on_samplers_over;
 	s->mask = mask;
 	s->user = *user;
 	s->data = data;
@@ -510,7 +517,7 @@ void sampling_tick(struct sampling *s)
 {
 	if (s->begin_by_ns != 0 && !s->begun && !s->over && clock_now_ns() > s->begin_by_ns) {
 		tell_silent(s);
-		cut(s);
+		cut(s, GPUCTR_E_PROFILER);
 	}
 	/* The samples of a recording come at once, and not as late as its records. */
 	if (s->sampled && !s->options->recorded) {
@@ -586,6 +593,11 @@ void sampling_unknown(const struct sampling *s,
 		on_unknown(user,
 			   &(struct store_unknown){ gpu, items[i].start_ns, items[i].end_ns });
 	}
+}
+
+const struct gpuctr_error *sampling_error(const struct sampling *s)
+{
+	return s->cut.code ? &s->cut : NULL;
 }
 
 uint64_t sampling_interval_ns(const struct sampling *s)

@@ -58,6 +58,10 @@ void sampling_tick(struct sampling *s);
  * record. */
 void sampling_finish(struct sampling *s);
 
+/* What ended it before it was asked to: its values are those of a part of the run. NULL: nothing
+ * did. Valid as long as s. */
+const struct gpuctr_error *sampling_error(const struct sampling *s);
+
 /* The length of a sample, of the longest where there are several, and one line on kernels without a
  * value. Valid until the end. */
 uint64_t sampling_interval_ns(const struct sampling *s);

@@ -45,8 +45,9 @@ struct sampling {
 	struct sampler samplers[SAMPLING_GPUS_MAX];
 	size_t n_samplers;
 	bool begun, over;
-	uint64_t begin_by_ns; /* 0: they were not started yet */
-	bool is_ready;	      /* for samples: there is a file to keep them */
+	struct gpuctr_error cut; /* what ended it early; code 0: it was not cut off */
+	uint64_t begin_by_ns;	 /* 0: they were not started yet */
+	bool is_ready;		 /* for samples: there is a file to keep them */
 	/* Of the samplers: no more comes, or nothing could begin. */
 	void (*on_over)(struct sampling *s);
 	bool leaves;	/* refused, once the permit is given back */

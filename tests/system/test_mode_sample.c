@@ -438,6 +438,23 @@ static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
 		       "gpuctr-sampler is not there");
 }
 
+/* In the file, in the stream, and to who reads the file. */
+static void expect_ended_early(struct fixture *f, const char *code)
+{
+	struct program *report;
+	char text[64];
+
+	assert_true(query_run(f, "SELECT value FROM meta WHERE key = 'complete'") == 0);
+	assert_true(query_run(f, "SELECT value FROM meta WHERE key = 'end_code'") > 0);
+	snprintf(text, sizeof(text), "\"error\":{\"code\":\"%s\"", code);
+	assert_int_equal(count_text(fixture_path(f, "records"), text), 1);
+	report = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), NULL);
+	expect_exit(report, 0);
+	assert_true(count_text(report->out, "NOT COMPLETE") +
+			    count_text(report->err, "NOT COMPLETE") ==
+		    1);
+}
+
 static void the_program_runs_on_without_its_sampler(void **state)
 {
 	struct fixture *f = *state;
@@ -457,6 +474,65 @@ static void the_program_runs_on_without_its_sampler(void **state)
 	expect_message(client, "the sampler of GPU");
 	expect_message(client, "the program runs on, no longer measured");
 	assert_true(figures_of(fixture_path(f, "records")).known > KERNELS / 4);
+	expect_ended_early(f, "profiler");
+}
+
+static struct program *start_capture(struct fixture *f, const struct program *p, const char *option,
+				     const char *value)
+{
+	struct program *client =
+		fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode",
+			       "sample", "--metrics", "dram__bytes_read.sum", "--format", "jsonl",
+			       "-f", "--output", fixture_path(f, "records"), "-o",
+			       fixture_path(f, "run.gpuctr"), option, value, NULL);
+
+	expect_text_soon(client->err, "measuring 1 process");
+	sleep_ms(1500); /* what was launched before has come */
+	return client;
+}
+
+/* A capture of running programs ends with its samples, and says so. */
+static void a_capture_that_loses_its_samples_has_failed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+
+	fixture_start_daemon(f, "--set", "lease=6s", "--set", "lease-max=6s", NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	client = start_capture(f, p, "--duration", "100");
+	kill(process_child(client->pid, "gpuctr-sampler"), SIGKILL);
+	expect_exit(client, 125);
+	expect_message(client, "ended without a last word");
+	expect_message(client, "until the capture ended early");
+	expect_ended_early(f, "profiler");
+	client = start_capture(f, p, "--duration", "100");
+	expect_exit(fixture_client(f, USER_ANN, "permit", "--", "true", NULL), 0);
+	expect_exit(client, 125);
+	expect_message(client, "error[lease-expired]");
+	expect_ended_early(f, "lease-expired");
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
+static void a_capture_that_loses_its_daemon_at_the_end_has_failed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+
+	f->violations_expected = true; /* objects are taken from under CUPTI */
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	client = start_capture(f, p, "--duration", "100");
+	kill(fixture_worker(f, "front"), SIGSTOP);
+	kill(client->pid, SIGINT);
+	sleep_ms(500);
+	fixture_kill_daemon(f);
+	expect_exit(client, 125);
+	expect_ended_early(f, "disconnected");
+	expect_running(p);
+	program_kill(p, SIGKILL);
 }
 
 static void the_program_runs_on_without_its_daemon(void **state)
@@ -596,6 +672,8 @@ int main(void)
 		SAMPLING_TEST(a_slow_sampler_samples_less_often),
 		SAMPLING_TEST(what_cannot_be_sampled_is_refused_as_a_whole),
 		SAMPLING_TEST(the_program_runs_on_without_its_sampler),
+		SAMPLING_TEST(a_capture_that_loses_its_samples_has_failed),
+		SAMPLING_TEST(a_capture_that_loses_its_daemon_at_the_end_has_failed),
 		SAMPLING_TEST(the_program_runs_on_without_its_daemon),
 		SAMPLING_TEST(who_gives_up_keeps_what_has_come),
 		SAMPLING_TEST(values_of_other_metrics_are_refused),
