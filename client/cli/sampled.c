@@ -329,8 +329,12 @@ static void tell_lost(struct sampled_gpu *gpu, int64_t start_ns, int64_t end_ns)
 	}
 }
 
+/* A process may have begun, or run its last kernel, behind the last sample: no time is left. */
 void sampled_note_unknown(struct sampled *s, const struct sampled_unknown *unknown)
 {
+	if (unknown->start_ns >= unknown->end_ns) {
+		return;
+	}
 	if (unknown->gpu < 0) {
 		sampled_discard(s, unknown->start_ns);
 		return;

@@ -182,7 +182,7 @@ static void take_unknown(struct row *row, size_t i, void *items)
 	int n = 0;
 
 	u->gpu = "";
-	if (sscanf(text, "%lld %lld %n", &start, &end, &n) != 2 || start < 0 || end < start) {
+	if (sscanf(text, "%lld %lld %n", &start, &end, &n) != 2 || start < 0 || end < 0) {
 		row->error = row->error ? row->error
 					: reader_corrupt(row->reader, "meta", "a time is none");
 		return;
@@ -196,6 +196,24 @@ static const struct reader_list unknown = { "value",
 					    MAX_META,
 					    sizeof(struct store_unknown),
 					    take_unknown };
+
+/* Some files hold ones that end before they begin: they are of no sample. */
+static int read_unknown(struct store_reader *r)
+{
+	struct store_info *info = &r->info;
+	struct store_unknown *kept;
+	size_t n, n_kept = 0;
+	int result = reader_list(r, &unknown, &info->unknown, &n);
+
+	kept = (struct store_unknown *)(uintptr_t)info->unknown;
+	for (size_t i = 0; result == 0 && i < n; i++) {
+		if (kept[i].start_ns < kept[i].end_ns) {
+			kept[n_kept++] = kept[i];
+		}
+	}
+	info->n_unknown = n_kept;
+	return result;
+}
 
 static void take_argument(struct row *row, size_t i, void *userdata)
 {
@@ -243,7 +261,7 @@ int info_read_capture(struct store_reader *r)
 	result = result ? result : reader_list(r, &columns, &plan->columns, &plan->n_columns);
 	result = result ? result : reader_list(r, &metrics, &plan->metrics, &plan->n_metrics);
 	result = result ? result : reader_list(r, &terms, &plan->terms, &plan->n_terms);
-	return result ? result : reader_list(r, &unknown, &info->unknown, &info->n_unknown);
+	return result ? result : read_unknown(r);
 }
 
 /* --- processes ------------------------------------------------------------------------------- */

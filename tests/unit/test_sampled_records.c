@@ -428,6 +428,28 @@ static void what_is_unknown_is_noted(void **state)
 	assert_int_equal(count_known(BEGIN + 3 * MS, INT64_MAX), 0);
 }
 
+/* Its last kernel may end behind the last sample. */
+static void no_time_without_samples_is_noted(void **state)
+{
+	const struct sampled_unknown *u;
+	size_t n;
+
+	(void)state;
+	add_many(100);
+	at_ns += MS;
+	give();
+	at_ns += MS;
+	add((struct gpuctr_record){ .process = 2, .stream = 7, .clock = GPUCTR_CLOCK_GPU }, BYTES);
+	sampled_record(sampled, &kernels[n_kernels - 1].record, 0, on_record, NULL);
+	sampled_progress(sampled, &(struct gpuctr_totals){ .seen = 101, .measured = 101 });
+	sampled_finish(sampled, on_record, NULL);
+	n = sampled_unknown(sampled, &u);
+	assert_int_equal(n, 2 * GPUS - 1);
+	for (size_t i = 0; i < n; i++) {
+		assert_true(u[i].start_ns < u[i].end_ns);
+	}
+}
+
 /* --- what is told ---------------------------------------------------------------------------- */
 
 /* Kernels of 300 ns beside ones of 50 us are too short to tell one by one. */
@@ -522,6 +544,7 @@ int main(void)
 		RECORDS_TEST(what_processes_ran_at_their_end_is_not_known),
 		RECORDS_TEST(what_a_process_without_an_end_ran_is_not_known),
 		RECORDS_TEST(what_is_unknown_is_noted),
+		RECORDS_TEST(no_time_without_samples_is_noted),
 		RECORDS_TEST(what_is_too_short_is_told_with_its_part),
 		RECORDS_TEST(samples_that_are_left_out_are_told),
 		RECORDS_TEST(where_nothing_is_left_out_nothing_is_told),

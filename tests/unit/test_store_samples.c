@@ -145,6 +145,31 @@ static void test_samples_and_copies_come_back(void **state)
 	store_reader_free(r);
 }
 
+/* Spans that end before they begin are in some files. */
+static void test_times_of_which_nothing_is_known_come_back(void **state)
+{
+	static const struct store_unknown spans[] = {
+		{ gpu, 300, 200 }, { gpu, 200, 300 }, { gpu, 5, 5 }, { "", 7, INT64_MAX }
+	};
+	struct fixture *f = *state;
+	const struct store_info *info;
+	struct store *s = create_keeping(f);
+	struct store_reader *r;
+
+	for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
+		assert_int_equal(store_write_unknown(s, &spans[i]), 0);
+	}
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	r = open_file(f);
+	info = store_info(r);
+	assert_int_equal(info->n_unknown, 2);
+	assert_true(info->unknown[0].start_ns == 200 && info->unknown[0].end_ns == 300);
+	assert_string_equal(info->unknown[0].gpu, gpu);
+	assert_true(info->unknown[1].start_ns == 7 && info->unknown[1].end_ns == INT64_MAX);
+	store_reader_free(r);
+}
+
 static void test_other_captures_have_none(void **state)
 {
 	struct fixture *f = *state;
@@ -287,6 +312,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_samples_and_copies_come_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_times_of_which_nothing_is_known_come_back,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_other_captures_have_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_wrong_blocks_are_not_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hostile_blocks_give_a_code, setup, teardown),
