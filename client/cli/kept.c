@@ -55,7 +55,7 @@ int kept_sample(struct kept *k, struct store *store, const struct kept_sample *s
 	int r = 0;
 
 	k->numbers += 1 + k->n_metrics;
-	if (k->numbers > KEPT_NUMBERS_MAX) {
+	if (k->numbers > KEPT_NUMBERS_MAX || k->all_copies > KEPT_COPIES_MAX) {
 		k->unkept++;
 		return 0;
 	}

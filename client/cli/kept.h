@@ -13,6 +13,8 @@ enum {
 	/* Times and values of samples, about 2 to 3 bytes each in the file: 32 million samples of
 	 * two metrics, 330 s at 10 us. */
 	KEPT_NUMBERS_MAX = 96 << 20,
+	/* Beyond it no samples are kept either: what copies did in them would be given to kernels.
+	 */
 	KEPT_COPIES_MAX = 16 << 20,
 };
 
