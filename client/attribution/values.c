@@ -239,6 +239,20 @@ static int on_positions(void *user, const struct window_cell *cell)
 	return r == 0 && p->metric->profiles ? add_even(p, cell) : r;
 }
 
+/* What is not solved has no part of a sample, so that all of it would be given to kernels of the
+ * other kind. */
+static int is_half_solved(const struct metric *m, const struct window *w,
+			  const struct window_cell *cell)
+{
+	uint32_t locals;
+
+	if (!m->crowded && !m->local_crowded) {
+		return 0;
+	}
+	locals = count_locals(w, cell);
+	return locals > 0 && locals < cell->count;
+}
+
 /* A sample's value without the part of kernels with positions. */
 static int on_locals(void *user, const struct window_cell *cell)
 {
@@ -248,7 +262,8 @@ static int on_locals(void *user, const struct window_cell *cell)
 	uint32_t unknowns[WINDOW_CROWD], count;
 	double coefficients[WINDOW_CROWD], value;
 
-	if (cell->count > WINDOW_CROWD || cell->lost || count_locals(w, cell) == 0) {
+	if (cell->count > WINDOW_CROWD || cell->lost || count_locals(w, cell) == 0 ||
+	    is_half_solved(p->metric, w, cell)) {
 		return 0;
 	}
 	value = read_value(p, cell->sample);
@@ -295,7 +310,8 @@ static int on_divide(void *user, const struct window_cell *cell)
 	struct window *w = &p->a->window;
 	double values[WINDOW_CROWD], parts[WINDOW_CROWD], value, left;
 
-	if (cell->count == 0 || cell->count > WINDOW_CROWD || cell->lost) {
+	if (cell->count == 0 || cell->count > WINDOW_CROWD || cell->lost ||
+	    is_half_solved(p->metric, w, cell)) {
 		return 0;
 	}
 	value = read_value(p, cell->sample);
@@ -385,6 +401,7 @@ static int solve_locals(struct pass *p, size_t samples)
 	if (!m->local_solution || !m->local_residual || !m->local_inverse) {
 		return -ENOMEM;
 	}
+	m->local_crowded = 0;
 	normal_clear(&m->locals);
 	r = normal_grow(&m->locals, (uint32_t)n);
 	if (r == 0 && n > 0) {

@@ -1047,6 +1047,88 @@ static void test_the_rest_of_a_crowd(void **state)
 	end();
 }
 
+/* --- positions that cannot be solved --------------------------------------------------------- */
+
+enum { NODES = 14000, ROUNDS = 3, NODES_A_LOCAL = 100 };
+
+static void shuffle(uint32_t *order, uint32_t n)
+{
+	for (uint32_t i = n; i-- > 1;) {
+		uint32_t other = (uint32_t)(random_part() * (i + 1)), had = order[i];
+
+		order[i] = order[other];
+		order[other] = had;
+	}
+}
+
+/* One that comes once, of a tenth of the others' rate; gap: before and behind it. */
+static int64_t add_local(int64_t at, int64_t gap)
+{
+	int64_t start = at + gap, end = start + 35000;
+
+	add(2, world->count, start, end, 35000 * 10);
+	return end + gap;
+}
+
+/* Nodes of graphs in an order that is another each time: everyone depends on everyone. Between them
+ * kernels without a position, every other one beside nodes, the others alone. */
+static int64_t add_tangle(void)
+{
+	static uint32_t order[NODES];
+	static double bytes[NODES];
+	int64_t at = MS;
+
+	for (uint32_t i = 0; i < NODES; i++) {
+		order[i] = i;
+		bytes[i] = (20000 + i % 20000) * 200 * random_part();
+	}
+	for (uint32_t i = 0; i < ROUNDS * NODES; i++) {
+		uint32_t node = order[i % NODES];
+
+		if (i % NODES == 0) {
+			shuffle(order, NODES);
+			node = order[0];
+		}
+		add(1, node, at, at + 20000 + node % 20000, bytes[node]);
+		world->kernels[world->count - 1].k.place = 1 + node;
+		at = world->kernels[world->count - 1].k.end_ns + 200;
+		if (i % NODES_A_LOCAL == 0) {
+			at = add_local(at, i % (2 * NODES_A_LOCAL) == 0 ? 0 : 40000);
+		}
+	}
+	return at;
+}
+
+/* Those alone have their values, and those beside have nothing of what the nodes did. */
+static void test_what_is_not_solved_is_not_given_to_others(void **state)
+{
+	uint32_t alone = 0, beside = 0;
+
+	(void)state;
+	begin(91);
+	sample(add_tangle());
+	attribute(0);
+	for (uint32_t i = 0; i < world->count; i++) {
+		const struct made_kernel *k = &world->kernels[i];
+
+		if (k->k.place != 0) {
+			assert_true(k->state == ATTRIBUTION_CROWDED ||
+				    k->state == ATTRIBUTION_LOST);
+		} else if (k->state == ATTRIBUTION_MEASURED) {
+			alone++;
+			assert_true(fabs(k->value.value / k->truth - 1) < 0.02);
+		} else {
+			beside++;
+			assert_int_equal(k->state, ATTRIBUTION_LOST);
+		}
+	}
+	printf("of kernels without a position %u alone have values, %u beside others none\n", alone,
+	       beside);
+	assert_int_equal(alone, ROUNDS * NODES / NODES_A_LOCAL / 2);
+	assert_int_equal(beside, ROUNDS * NODES / NODES_A_LOCAL / 2);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1079,6 +1161,7 @@ int main(void)
 		cmocka_unit_test(test_crowds),
 		cmocka_unit_test(test_each_of_a_crowd_is_told),
 		cmocka_unit_test(test_the_rest_of_a_crowd),
+		cmocka_unit_test(test_what_is_not_solved_is_not_given_to_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
