@@ -203,10 +203,21 @@ static bool parse_sort(const struct view *v, const char *text, struct sort *sort
 
 /* --- selection ------------------------------------------------------------------------------- */
 
-static bool is_zero(const struct view *v, const struct group *row)
+/* Of launches whose value is not known nobody can say that it is zero. In turns a launch has few of
+ * the counters. */
+static bool is_known(const struct group *row, size_t i)
+{
+	return row->estimated ? row->estimated->self[i].unknown == 0 : row->self[i].n >= row->calls;
+}
+
+/* all: of the same capture, which may lack counters that the one it is compared with has. */
+static bool is_zero(const struct view *v, const struct group *row, const struct group *all)
 {
 	for (size_t i = 0; i < v->n_measures; i++) {
-		if (i != MEASURE_TIME && (row->self[i].min != 0 || row->self[i].max != 0)) {
+		bool is_there = all == v->all || all->self[i].n > 0;
+
+		if (i != MEASURE_TIME && (row->self[i].min != 0 || row->self[i].max != 0 ||
+					  (is_there && !is_known(row, i)))) {
 			return false;
 		}
 	}
@@ -221,7 +232,8 @@ static void skip_zero(struct view *v)
 		const struct group *row = v->rows[i];
 
 		/* What is gone was something. */
-		if (!is_zero(v, row) || (row->before && !is_zero(v, row->before))) {
+		if (!is_zero(v, row, v->all) ||
+		    (row->before && !is_zero(v, row->before, v->all->before))) {
 			v->rows[n++] = v->rows[i];
 		}
 	}

@@ -123,6 +123,33 @@ static void zeros_are_left_out_however_long_they_took(void **state)
 	groups_free(g);
 }
 
+/* Of one launch or of all; that a capture it is compared with has no such counter is no reason. */
+static void what_is_not_known_is_not_zero(void **state)
+{
+	struct groups *g = begin("kernel", &plan), *before = begin("kernel", &plan);
+	const struct view_options some = { .skip_zero = true },
+				  against = { .skip_zero = true, .against = before };
+	struct view v;
+
+	(void)state;
+	add(g, 1, 1, "idles", NULL, 500, 0, 0);
+	add(g, 1, 2, "hides", NULL, 400, NAN, NAN);
+	add(g, 1, 3, "half", NULL, 300, 0, NAN);
+	add(g, 1, 4, "once", NULL, 100, 0, 0);
+	add(g, 1, 4, "once", NULL, 100, NAN, 0);
+	add(before, 1, 1, "idles", NULL, 500, 0, NAN);
+	v = open_view(g, &some);
+	expect_rows(&v, "hides half once");
+	assert_int_equal(v.n_zero, 1);
+	view_deinit(&v);
+	assert_int_equal(groups_finish(before), 0);
+	v = open_view(g, &against);
+	assert_int_equal(v.n_zero, 1);
+	view_deinit(&v);
+	groups_free(g);
+	groups_free(before);
+}
+
 static void ratios_are_sorted_by_their_mean(void **state)
 {
 	const struct view_options options = { .sort = "sm__busy" };
@@ -293,6 +320,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(zeros_are_left_out_however_long_they_took),
+		cmocka_unit_test(what_is_not_known_is_not_zero),
 		cmocka_unit_test(ratios_are_sorted_by_their_mean),
 		cmocka_unit_test(what_has_changed_most_comes_first),
 		cmocka_unit_test(counters_in_other_units_are_not_compared),
