@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/report/counted.h"
 #include "client/report/derived.h"
 #include "client/report/estimated.h"
 #include "client/report/flame.h"
@@ -42,7 +43,7 @@ struct page {
 	size_t n_views;		     /* VIEWS, or VIEW_BY if --by names kernel or op alone */
 	struct site_sums *sites;     /* of a budget's capture: one for each kernel's stack frame */
 	struct timeline timeline;
-	struct timeline sampled; /* of whole GPUs; by samples that captures keep */
+	struct counted counted; /* of whole GPUs; by samples that captures keep */
 	struct stack_frames frames;
 	double *values;	       /* of one record: its time, and the columns that add up */
 	size_t *measures;      /* of each value: the index of its measure in views */
@@ -98,7 +99,7 @@ struct page *page_free(struct page *p)
 	}
 	site_sums_free(p->sites);
 	timeline_deinit(&p->timeline);
-	timeline_deinit(&p->sampled);
+	counted_deinit(&p->counted);
 	stack_frames_deinit(&p->frames);
 	for (size_t i = 0; i < p->n_values; i++) {
 		free(p->names[i]);
@@ -150,7 +151,7 @@ static int choose_values(struct page *p, const struct gpuctr_plan *plan)
 	p->frames.n_values = p->n_values;
 	p->frames.merges_steps = true;
 	r = r ? r : timeline_init(&p->timeline, p->n_values);
-	return r ? r : timeline_init(&p->sampled, p->n_values);
+	return r ? r : counted_init(&p->counted, p->n_values);
 }
 
 /* Captures may have their columns in different orders, and lack some. */
@@ -292,11 +293,12 @@ int page_samples(struct page *p, const struct gpuctr_plan *plan,
 			of_column[t->column] +=
 				t->weight * samples->values[i * plan->n_metrics + t->metric];
 		}
-		p->values[0] = 0;
+		p->values[0] = NAN;
 		for (size_t v = 1; v < p->n_values; v++) {
-			p->values[v] = p->columns[v] == NO_COLUMN ? 0 : of_column[p->columns[v]];
+			p->values[v] = p->columns[v] == NO_COLUMN ? NAN : of_column[p->columns[v]];
 		}
-		timeline_add(&p->sampled, samples->times[i][0], p->values);
+		counted_add(&p->counted, samples->gpu, samples->times[i][0], samples->times[i][1],
+			    p->values);
 	}
 	free(of_column);
 	return of_column ? 0 : -ENOMEM;
@@ -396,10 +398,20 @@ static void add_timeline(const struct page *p, struct json *j)
 	json_end(j, '}');
 }
 
+/* To six places, for the size of the page. */
+static void add_parts(const struct page *p, size_t v, struct json *j)
+{
+	json_begin(j, NULL, '[');
+	for (size_t i = 0; i < p->counted.timeline.n_bins; i++) {
+		json_double(j, NULL, ceil(counted_part(&p->counted, v, i) * 1e6) / 1e6);
+	}
+	json_end(j, ']');
+}
+
 /* By the clock of the timeline, and for each of its measures but the time. */
 static void add_sampled(const struct page *p, struct json *j)
 {
-	const struct timeline *t = &p->sampled;
+	const struct timeline *t = &p->counted.timeline;
 
 	if (t->n_bins == 0 || p->timeline.n_bins == 0) {
 		return;
@@ -410,7 +422,13 @@ static void add_sampled(const struct page *p, struct json *j)
 	json_begin(j, "sums", '[');
 	json_null(j, NULL);
 	for (size_t v = 1; v < p->n_values; v++) {
-		json_doubles(j, NULL, t->sums + v * TIMELINE_BINS, t->n_bins);
+		json_doubles(j, NULL, counted_sums(&p->counted, v), t->n_bins);
+	}
+	json_end(j, ']');
+	json_begin(j, "parts", '[');
+	json_null(j, NULL);
+	for (size_t v = 1; v < p->n_values; v++) {
+		add_parts(p, v, j);
 	}
 	json_end(j, ']');
 	json_end(j, '}');

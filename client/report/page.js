@@ -318,11 +318,17 @@ function drawFlame() {
 }
 
 /* --- timeline --- */
-/* What samples counted, as steps from 0 to end, in the bars' unit: per width of a bar. */
+/* What samples counted, as steps from 0 to end, in the bars' unit: per width of a bar. Where a part of a step was sampled, all of it is
+   taken to be alike; where nothing was, there is none. */
 function sampledLine(measure, end) {
-	const { bin_ns: width, after_ns: after, sums } = data.sampled || { sums: [] };
-	return (sums[measure] || []).map((sum, i) => ({ sum: sum * data.timeline.bin_ns / width, at: after + i * width }))
-		.filter((b) => b.at >= 0 && b.at + width <= end).flatMap((b) => [b, { sum: b.sum, at: b.at + width }]);
+	const { bin_ns: width, after_ns: after, sums, parts } = data.sampled || { sums: [] };
+	return (sums[measure] || []).map((sum, i) => ({ part: parts[measure][i], sum: sum / parts[measure][i] * data.timeline.bin_ns / width, at: after + i * width }))
+		.filter((b) => b.part > 0 && b.at >= 0 && b.at + width <= end);
+}
+/* Steps that follow each other are joined. */
+function sampledPath(line, x, y) {
+	const width = (data.sampled || {}).bin_ns, at = (time, sum) => `${x(time)},${y(Math.min(sum, y.domain()[1]))}`;
+	return line.map((b, i) => (i > 0 && line[i - 1].at + width === b.at ? "L" : "M") + at(b.at, b.sum) + "L" + at(b.at + width, b.sum)).join("");
 }
 
 function timeline() {
@@ -339,7 +345,7 @@ function timeline() {
 		.append("title").text((b) => `${show(b.at, "nanosecond")}: ${show(b.sum, unit)}`);
 	svg.attr("data-sum", d3.sum(sums));
 	const line = sampledLine(Number($("timeline-measure").value), x.domain()[1]);
-	if (line.length > 0) svg.append("path").attr("class", "sampled").attr("d", "M" + line.map((b) => `${x(b.at)},${y(Math.min(b.sum, y.domain()[1]))}`).join("L"));
+	if (line.length > 0) svg.append("path").attr("class", "sampled").attr("d", sampledPath(line, x, y));
 	$("timeline-note").textContent = `Each bar is the sum of the kernels that began within ${show(width, "nanosecond")}. ` + (data.kernel.estimated
 		? "The bars are scaled from the measured kernels so that they add up to the estimate of all." : "Only measured kernels are included.")
 		+ (line.length > 0 ? ` The line is what the whole GPU counted in that time, by samples, up to ${show(d3.max(line, (b) => b.sum), unit)}.` : "");

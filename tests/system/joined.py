@@ -196,6 +196,7 @@ def a_capture_file_of_it():
     sampled = json.loads(page)["sampled"]
     moved = sum(r[5] for r in program())
     check(abs(sum(sampled["sums"][1]) / moved - 1) < 1e-3 and len(sampled["sums"][1]) <= 512, f"the page: {sum(sampled['sums'][1])} of {moved}")
+    check(min(sampled["parts"][1][1:-1]) > 0.9 and max(sampled["parts"][1]) < 1.1, f"parts of the page: {sampled['parts'][1]}")
     out = run("report", "run.gpuctr", "-v", "--by", "dir,op").stdout.decode()
     check(all(w in out for w in ("bprop", "fprop", "AddmmBackward0", "SAMPLED", "960 kernels seen in 1 process", "caches not flushed; NVIDIA H000")), out)
     out = run("report", "run.gpuctr", "--by", "step").stdout.decode()
