@@ -113,7 +113,8 @@ const struct sampled_counts *sampled_counts(const struct sampled *s);
 const char *sampled_reason_name(enum sampled_reason why);
 /* In sampled_on_record: why the record has no value for some metric. NULL: it has all. */
 const char *sampled_told_why(const struct sampled *s);
-/* "3 of 4 kernels have no value: too short to tell 3; samples left out 2" */
+/* "3 of 4 kernels have no value: too short to tell 3; samples left out 2", or "3 of 4 kernels lack
+ * a value of some metric (without any: 1): ..." */
 void sampled_describe(const struct sampled *s, struct buf *b);
 
 /* Does the sum of this metric over samples mean something? */

@@ -229,10 +229,9 @@ const char *sampled_told_why(const struct sampled *s)
 	return s->told_why == SAMPLED_REASONS ? NULL : sampled_reason_name(s->told_why);
 }
 
-void sampled_describe(const struct sampled *s, struct buf *b)
+/* A kernel may have values of some metrics, and lack those of others. */
+static void describe_without(const struct sampled_counts *c, struct buf *b)
 {
-	const struct sampled_counts *c = &s->counts;
-	const char *separator = ": ";
 	uint64_t without = 0;
 
 	for (int i = 0; i < SAMPLED_REASONS; i++) {
@@ -241,7 +240,21 @@ void sampled_describe(const struct sampled *s, struct buf *b)
 	text_count(b, without);
 	buf_text(b, " of ");
 	text_count(b, c->kernels);
-	buf_text(b, " kernels have no value");
+	if (c->valued + without <= c->kernels) {
+		buf_text(b, " kernels have no value");
+		return;
+	}
+	buf_text(b, " kernels lack a value of some metric (without any: ");
+	text_count(b, c->kernels - c->valued);
+	buf_char(b, ')');
+}
+
+void sampled_describe(const struct sampled *s, struct buf *b)
+{
+	const struct sampled_counts *c = &s->counts;
+	const char *separator = ": ";
+
+	describe_without(c, b);
 	for (int i = 0; i < SAMPLED_REASONS; i++) {
 		if (c->without[i] == 0) {
 			continue;

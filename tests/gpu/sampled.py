@@ -87,7 +87,7 @@ def compare(model, metric, truth, found, classes=CLASSES, total_bound=0.003):
 
 
 def lines_of(text):
-    return [line for line in text.splitlines() if re.search("SAMPLED|have no value|seen in|warning|error", line)]
+    return [line for line in text.splitlines() if re.search("SAMPLED|have no value|lack a value|seen in|warning|error", line)]
 
 
 class Captures:
@@ -355,7 +355,7 @@ def several(m):
         losses.append(sorted(set(re.findall(r"loss ([\d.]+)", r.stdout))))
     print("\n".join("    " + line for line in lines_of(r.stderr)))
     seen = re.search(r"([\d,]+) kernels seen in (\d+) process\w*: ([\d,]+) measured", r.stderr)
-    lacking = re.search(r"([\d,]+) of [\d,]+ kernels have no value", r.stderr)
+    lacking = re.search(r"([\d,]+) of [\d,]+ kernels (?:have no|lack a) value", r.stderr)
     row(f"{m.gpus} ranks sampled", f"exit {r.returncode}, {seen[0] if seen else r.stderr[-300:]}; {lacking[0] if lacking else ''}; losses {losses}",
         "exit 0, plain losses", r.returncode == 0 and bool(seen) and losses[0] == losses[1])
 
@@ -375,7 +375,7 @@ def stopped(m):
         os.kill(pid, signal.SIGCONT)
     code = c.wait(60)
     seen = re.search(r"([\d,]+) kernels seen in 1 process: ([\d,]+) measured, 0 dropped", c.out() + c.err())
-    lacking = re.search(r"([\d,]+) of ([\d,]+) kernels have no value[^\n]*", c.out() + c.err())
+    lacking = re.search(r"([\d,]+) of ([\d,]+) kernels (?:have no|lack a) value[^\n]*", c.out() + c.err())
     ended = p.wait(60)
     row("a training stopped for 3 s while it is sampled", f"exit {code}, {seen[0] if seen else (c.out() + c.err())[-300:]}; {lacking[0] if lacking else ''}; program exit {ended}",
         "0, all measured, 0", code == 0 and bool(seen) and seen[1] == seen[2] and ended == 0)

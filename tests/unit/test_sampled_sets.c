@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "client/cli/sampled.h"
+#include "client/cli/text.h"
 #include "client/sampler/sets.h"
 
 enum { SETS = 3, METRICS = 4, POSITIONS = 12, STEPS = 1500, KERNELS = POSITIONS * STEPS + 2 };
@@ -302,6 +303,7 @@ static void a_set_without_a_turn_has_no_values(void **state)
 {
 	struct sampled *s;
 	size_t known[METRICS] = { 0 };
+	CLEAN_BUF struct buf told = { 0 }, wanted = { 0 };
 
 	(void)state;
 	seed = 88172645463325252u;
@@ -313,6 +315,14 @@ static void a_set_without_a_turn_has_no_values(void **state)
 	}
 	assert_true(known[0] > 100 && known[0] == known[2]);
 	assert_int_equal(known[1] + known[3], 0);
+	sampled_describe(s, &told);
+	text_count(&wanted, n_kernels);
+	buf_text(&wanted, " of ");
+	text_count(&wanted, n_kernels);
+	buf_text(&wanted, " kernels lack a value of some metric (without any: ");
+	text_count(&wanted, n_kernels - known[0]);
+	buf_text(&wanted, "): ");
+	assert_memory_equal(buf_string(&told), buf_string(&wanted), wanted.n);
 	sampled_free(s);
 }
 
