@@ -78,5 +78,9 @@ bool derived_is_of_part(const struct derived *d, const struct group *group);
  * times are from different clocks, or the sums cover different parts of the launches. */
 double derived_compare(const struct derived *d, enum field field, const struct group *group);
 
+/* What the column divides, of the launches whose time is known: of samples, what those with a value
+ * did in their time stands for all. NaN: not known. */
+double derived_part(const struct derived *d, const struct group *group);
+
 /* NaN: not known. */
 double derived_value(const struct derived *d, const struct group *group);

@@ -274,6 +274,11 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
 	return derived_is_joined(d, group) ? apart(d, group) : estimate_total_ratio(together);
 }
 
+double derived_part(const struct derived *d, const struct group *group)
+{
+	return add_up(group, group->timed, &d->part, group->timed[MEASURE_TIME].n);
+}
+
 double derived_value(const struct derived *d, const struct group *group)
 {
 	bool timed = d->kind != DERIVED_FLOP && d->kind != DERIVED_INTENSITY;

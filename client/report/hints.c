@@ -143,16 +143,12 @@ static double share_of(const struct hints *h, enum derived_kind kind, const stru
 	return d ? derived_value(d, row) : NAN;
 }
 
-/* DRAM bytes of the launches whose time is known. */
+/* DRAM bytes of the launches whose time is known. NaN: not known. */
 static double bytes_of(const struct hints *h, const struct group *row)
 {
 	const struct derived *d = find_derived(h, DERIVED_BANDWIDTH);
-	double bytes = 0;
 
-	for (size_t i = 0; d && i < d->part.n; i++) {
-		bytes += row->timed[d->part.terms[i]].sum;
-	}
-	return bytes;
+	return d ? derived_part(d, row) : NAN;
 }
 
 static bool takes_time(double time, const struct group *all)
@@ -175,12 +171,15 @@ static void add_traffic(const struct hints *h, const struct group *row, bool mos
 	double bytes = bytes_of(h, row), all = bytes_of(h, groups_all(h->groups));
 	double time = row->timed[MEASURE_TIME].sum, memory = share_of(h, DERIVED_PEAK, row);
 
-	if (bytes <= 0 || time <= 0) {
+	if (!(bytes > 0) || time <= 0) {
 		return;
 	}
 	buf_text(b, most ? "moves most, " : "moves ");
 	text_scaled(b, bytes, "byte");
-	buf_printf(b, " (%.0f%% of all) in ", bytes / all * 100);
+	if (!isnan(all)) {
+		buf_printf(b, " (%.0f%% of all)", bytes / all * 100);
+	}
+	buf_text(b, " in ");
 	text_scaled(b, time, "nanosecond");
 	if (!isnan(memory)) {
 		buf_printf(b, ", at %.0f%% of the memory's peak", memory);

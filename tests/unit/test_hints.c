@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 static struct attributor *attributor;
 
+static const double errors[2];
 static const struct gpuctr_column columns[] = {
 	{ .name = "dram__bytes.sum", .unit = "byte" },
 	{ .name = "sm__ops_path_tensor_src_bf16_dst_fp32.sum", .unit = "" },
@@ -21,6 +23,7 @@ struct made {
 	struct intake intake;
 	struct hints *hints;
 	struct groups *groups;
+	const double *errors; /* of the values; NULL: these are counted */
 };
 
 /* One column: operations are not counted. */
@@ -70,7 +73,8 @@ static void add(struct made *m, struct launch l)
 					      .clock = l.ranged ? GPUCTR_CLOCK_RANGE
 								: GPUCTR_CLOCK_GPU,
 					      .duration_ns = l.ns,
-					      .values = values };
+					      .values = values,
+					      .errors = m->errors };
 	struct attribution what;
 
 	assert_int_equal(attributor_take(attributor, &record, &what), 0);
@@ -125,6 +129,39 @@ static void memory_is_a_bound_from_60_percent_on(void **state)
 			     "in 1.00 us, at 57% of the memory's peak: bound by latency, at "
 			     "0% of the tensor cores' peak (both below 60%): run more warps",
 			     NULL });
+}
+
+/* Of samples the shortest launches have no value, and still take their time. */
+static void bytes_and_time_are_of_the_same_launches(void **state)
+{
+	struct made m = begin("kernel", 1);
+
+	(void)state;
+	m.errors = errors;
+	for (int i = 0; i < 4; i++) {
+		add(&m, (struct launch){ .id = 1,
+					 .kernel = "part",
+					 .ns = 1000,
+					 .bytes = i == 0 ? 1000000 : NAN });
+	}
+	add(&m, (struct launch){ .id = 2, .kernel = "whole", .ns = 1000, .bytes = 1000000 });
+	expect_hints(&m, (const char *[]){ "hint: part, grid 1000x1x1 block 32x1x1: moves most, "
+					   "4.00 MB (80% of all) in 4.00 us, at 20% of the memory",
+					   NULL });
+}
+
+/* Of counted values nobody knows what the others did. */
+static void bytes_of_some_launches_are_not_told(void **state)
+{
+	struct made m = begin("kernel", 1);
+
+	(void)state;
+	add(&m, (struct launch){ .id = 1, .kernel = "part", .ns = 1000, .bytes = 9000000 });
+	add(&m, (struct launch){ .id = 1, .kernel = "part", .ns = 1000, .bytes = NAN });
+	add(&m, (struct launch){ .id = 2, .kernel = "whole", .ns = 1000, .bytes = 1000000 });
+	expect_hints(&m, (const char *[]){ "hint: whole, grid 1000x1x1 block 32x1x1: moves most, "
+					   "1.00 MB in 1.00 us, at 20% of the memory",
+					   NULL });
 }
 
 static void computation_is_a_bound_from_60_percent_on(void **state)
@@ -325,6 +362,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_is_a_bound_from_60_percent_on),
+		cmocka_unit_test(bytes_and_time_are_of_the_same_launches),
+		cmocka_unit_test(bytes_of_some_launches_are_not_told),
 		cmocka_unit_test(computation_is_a_bound_from_60_percent_on),
 		cmocka_unit_test(what_was_not_counted_is_not_judged),
 		cmocka_unit_test(launch_shapes_are_judged_apart),
