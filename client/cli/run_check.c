@@ -342,16 +342,15 @@ bool run_options_check(struct run_options *o, char **command)
 /* "top" of the daemon: nothing is measured. */
 static bool check_nothing_measured(const struct run_options *o)
 {
-	if (selector_is_empty(&o->selector) &&
-	    (o->metrics.n > 0 || o->devices.n > 0 || o->no_wait || o->timeout_ns > 0 ||
-	     o->budget.is_given || o->budget.has_seed || launch_filter_is_used(&o->filter))) {
+	if (o->metrics.n > 0 || o->devices.n > 0 || o->no_wait || o->timeout_ns > 0 ||
+	    o->budget.is_given || o->budget.has_seed || launch_filter_is_used(&o->filter)) {
 		say_usage("top: which processes are to be measured so? Add --pid, --tree, --job, "
 			  "--program, --container, --user or --all");
 		return false;
 	}
-	if (selector_is_empty(&o->selector) && o->live.sort) {
-		say_usage("--sort %s: the rows of which table? Name processes to be measured",
-			  o->live.sort);
+	if (o->live.sort || o->live.keys.n > 0) {
+		say_usage("--%s: the rows of which table? Name processes to be measured",
+			  o->live.sort ? "sort" : "by");
 		return false;
 	}
 	return true;
@@ -359,18 +358,29 @@ static bool check_nothing_measured(const struct run_options *o)
 
 bool top_options_check(struct run_options *o, char **command)
 {
-	bool selects = !selector_is_empty(&o->selector);
+	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
 
 	o->command = command;
 	o->is_live = true;
 	o->no_summary = true;
 	o->program = "gpuctr-client top";
-	return selects ? take_trace(o) && check_request(o) && launch_filter_check(&o->filter) &&
-				 default_metrics(o)
-		       : check_nothing_measured(o);
+	if (selector_is_empty(&o->selector)) {
+		return check_nothing_measured(o);
+	}
+	o->live.keys = o->live.keys.n > 0 ? o->live.keys : by_kernel;
+	return take_trace(o) && check_request(o) && launch_filter_check(&o->filter) &&
+	       default_metrics(o);
 }
 
 /* Options about kernels, programs and capture files have no meaning for samples of a whole GPU. */
+static bool has_more_than_timeline(const struct run_options *o)
+{
+	return !selector_is_empty(&o->selector) || o->devices.n > 0 || o->capture_path ||
+	       o->budget.is_given || o->budget.has_seed || o->at_ns > 0 || o->part || o->here ||
+	       o->fail_if_none || o->graphs != GRAPHS_UNSAID || o->no_samples || o->every_kernel ||
+	       o->summary_rows != SUMMARY_ROWS_UNSAID || launch_filter_is_used(&o->filter);
+}
+
 static bool timeline_check(struct run_options *o)
 {
 	struct run_timeline *t = &o->timeline;
@@ -391,9 +401,7 @@ static bool timeline_check(struct run_options *o)
 			  o->stream_path);
 		return false;
 	}
-	if (!selector_is_empty(&o->selector) || o->devices.n > 0 || o->capture_path ||
-	    o->budget.is_given || o->budget.has_seed || o->at_ns > 0 || o->part ||
-	    o->fail_if_none || launch_filter_is_used(&o->filter)) {
+	if (has_more_than_timeline(o)) {
 		say_usage("--timeline is of a whole GPU, and of all that runs there: it goes with "
 			  "--gpu, --metrics, --interval, --duration, --format and --output, and "
 			  "with those of the queue");

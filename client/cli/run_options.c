@@ -15,7 +15,7 @@
 #include "client/cli/say.h"
 #include "proto/base/clock.h"
 
-enum { WIDTH_MIN = 20, WIDTH_MAX = 2000 };
+enum { WIDTH_MIN = 20, WIDTH_MAX = 2000, SUMMARY_ROWS = 20 };
 #define INTERVAL_MIN_NS 100000000u
 #define SAMPLE_MIN_NS 1e3
 #define SAMPLE_MAX_NS 1e9
@@ -339,15 +339,16 @@ int run_options_read(struct run_options *o, const struct verb *verb, int argc, c
 {
 	int rest, status;
 
-	*o = (struct run_options){ .summary_rows = 20,
+	*o = (struct run_options){ .summary_rows = SUMMARY_ROWS_UNSAID,
 				   .ready_fd = -1,
 				   .until_fd = -1,
-				   .live = {
-					   .keys = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 },
-					   .interval_ns = 1000000000 } };
+				   .live = { .interval_ns = 1000000000 } };
 	status = verb_read(verb, argc, argv, o, &rest);
 	if (status < 0 && !check(o, argv + rest)) {
 		status = verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
+	}
+	if (o->summary_rows == SUMMARY_ROWS_UNSAID) {
+		o->summary_rows = SUMMARY_ROWS;
 	}
 	return status;
 }

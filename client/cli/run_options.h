@@ -10,6 +10,9 @@
 #include "client/cli/verb.h"
 
 enum run_mode { MODE_UNSAID, MODE_SAMPLE, MODE_RANGE, MODE_BUDGET };
+/* Of --summary-rows, until the options are checked. */
+#define SUMMARY_ROWS_UNSAID UINT64_MAX
+
 enum run_graphs { GRAPHS_UNSAID, GRAPHS_NODES, GRAPHS_WHOLE };
 
 /* The command line of "run", "capture", "follow" or "top", checked. */

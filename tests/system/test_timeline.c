@@ -301,20 +301,24 @@ static void names_are_those_of_a_plan(void **state)
 
 static void wrong_command_lines(void **state)
 {
-	static const char *const wrong[][2] = { { "--interval", "10" },	  { "--interval", "0.1us" },
-						{ "--gpu", "7" },	  { "--pid", "1" },
-						{ "--devices", "0" },	  { "-o", "x.gpuctr" },
-						{ "--budget", "2%" },	  { "--step", "x" },
-						{ "--at", "1700000000" }, { "-d", "0" },
-						{ "--mode", "budget" },	  { "--mode", "sample" },
-						{ "--metrics", "none" } };
+	static const char *const wrong[][2] = {
+		{ "--interval", "10" },	  { "--interval", "0.1us" },
+		{ "--gpu", "7" },	  { "--pid", "1" },
+		{ "--devices", "0" },	  { "-o", "x.gpuctr" },
+		{ "--budget", "2%" },	  { "--step", "x" },
+		{ "--at", "1700000000" }, { "-d", "0" },
+		{ "--mode", "budget" },	  { "--mode", "sample" },
+		{ "--metrics", "none" },  { "--graphs", "whole" },
+		{ "--no-samples", "-q" }, { "--every-kernel", "-q" },
+		{ "--here", "-q" },	  { "--summary-rows", "3" }
+	};
 	struct fixture *f = *state;
 	struct program *p;
 
 	start(f);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
-		expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", wrong[i][0],
-					   wrong[i][1], NULL),
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.1",
+					   wrong[i][0], wrong[i][1], NULL),
 			    125);
 	}
 	expect_exit(fixture_client(f, USER_ANN, "capture", "--all", "--gpu", "0", NULL), 125);

@@ -110,6 +110,25 @@ static void progress_is_told_and_erased(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* What is of a table of kernels says nothing of the daemon's. */
+static void rows_are_of_processes(void **state)
+{
+	static const char *const options[][2] = { { "--by", "op" },
+						  { "--by", "kernel" },
+						  { "--sort", "time" } };
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		p = fixture_client(f, USER_ANN, "top", "--once", options[i][0], options[i][1],
+				   NULL);
+		expect_exit(p, 2);
+		expect_message(p, options[i][0]);
+		expect_message(p, ": the rows of which table? Name processes to be measured");
+	}
+}
+
 static void a_daemon_that_goes_and_comes_is_told(void **state)
 {
 	struct fixture *f = *state;
@@ -134,6 +153,7 @@ int main(void)
 		SYSTEM_TEST(a_capture_file_is_reported_while_it_is_written),
 		SYSTEM_TEST(processes_are_measured_while_they_are_looked_at),
 		SYSTEM_TEST(progress_is_told_and_erased),
+		SYSTEM_TEST(rows_are_of_processes),
 		SYSTEM_TEST(a_daemon_that_goes_and_comes_is_told),
 	};
 
