@@ -156,13 +156,18 @@ static void count_repeated(struct repeated *r, const kernel_record *k)
 	r->ids[r->at++ % REPEATED_IDS] = k->correlationId;
 }
 
+static bool is_in_time(const struct unwatched *u, const kernel_record *k)
+{
+	return u->until_ns == 0 || (k->start != 0 && k->start <= u->until_ns);
+}
+
 /* At the end CUPTI tells of those as well that have not ended or not begun, without a time. The
  * first one of a stream may have run since the last one that has a time. */
 static bool is_over(struct unwatched *u, const kernel_record *k)
 {
 	size_t i = 0;
 
-	if (u->until_ns == 0 || (k->start != 0 && k->start <= u->until_ns)) {
+	if (is_in_time(u, k)) {
 		return false;
 	}
 	while (i < u->n_unended &&
@@ -265,7 +270,7 @@ static void take_kernel(struct activity *v, const kernel_record *k)
 		v->heard.is_mixed = true;
 		return;
 	}
-	if (timed && k->graphId == 0) {
+	if (timed && k->graphId == 0 && is_in_time(&v->unwatched, k)) {
 		count_repeated(&v->repeated, k);
 	}
 	if (is_unwatched(v, k, timed) && (timed || !spans_has(&v->spans, k->correlationId))) {

@@ -301,7 +301,7 @@ static void marks_that_are_left_out_are_told(void **state)
 	struct fixture *f = *state;
 	struct program *client;
 	CLEAN_FREE char *text = NULL;
-	unsigned long long dropped;
+	unsigned long long dropped = 0;
 	const char *line;
 	sqlite3 *db;
 
@@ -312,9 +312,11 @@ static void marks_that_are_left_out_are_told(void **state)
 	expect_exit(client, 0);
 	text = read_file(client->err);
 	line = strstr(text, "warning[quota]: ");
+#ifndef __SANITIZE_ADDRESS__ /* there a busy machine may set them slowly enough */
 	assert_non_null(line);
-	assert_int_equal(sscanf(line, "warning[quota]: %llu NVTX marks were left out", &dropped),
-			 1);
+#endif
+	assert_true(!line ||
+		    sscanf(line, "warning[quota]: %llu NVTX marks were left out", &dropped) == 1);
 	db = open_capture(fixture_path(f, "run.gpuctr"));
 	expect_whole(db);
 	assert_true(query(db, "SELECT count(*) FROM mark") + (double)dropped == 200000);
