@@ -549,22 +549,31 @@ static void a_buffer_that_runs_over_is_told(void **state)
 	assert_true(c.samples > 10000);
 }
 
-/* Its buffer holds 40 samples of SMs, which is less than comes between two looks at 0.5 ms. */
+/* Its buffer holds 40 samples of SMs, which is less than comes between two looks at 0.5 ms. Where
+ * the machine is busy samples are lost because the sampler was held up, which is no reason for a
+ * longer interval, or it needs one that is longer still. */
 static void where_nobody_asked_for_one_the_interval_becomes_longer(void **state)
 {
 	struct fixture *f = *state;
 	struct counted c = { 0 };
-	struct program *p;
+	bool is_longer = false;
 
 	start(f);
-	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
-			   "sm__inst_executed.sum", "--buffer", "1", "--duration", "1", NULL);
-	expect_exit(p, SAMPLER_ENDED);
-	read_stream(p->out, &c);
+	for (int i = 0; i < 5 && !is_longer; i++) {
+		struct program *p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER,
+						   "--metrics", "sm__inst_executed.sum", "--buffer",
+						   "1", "--duration", "1", NULL);
+
+		expect_exit(p, SAMPLER_ENDED);
+		c = (struct counted){ 0 };
+		read_stream(p->out, &c);
+		print_message("%llu ns, %zu samples\n", (unsigned long long)c.interval_ns,
+			      (size_t)c.samples);
+		is_longer = c.interval_ns >= 1000000 && c.interval_ns <= 5000000;
+	}
+	assert_true(is_longer);
 	assert_true(c.sets >= 1);
-	/* Not by more than is needed; a busy machine needs more. */
-	assert_true(c.interval_ns >= 1000000 && c.interval_ns <= 40000000);
-	assert_true(c.samples > 20);
+	assert_true(c.samples > 100);
 	expect_no_objects(f);
 }
 
