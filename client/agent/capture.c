@@ -143,12 +143,11 @@ static void stop_now(struct capture *c)
 	deliver_lend_connection(&c->deliver);
 	unwatched_end(c);
 	rests_end(c);
-	if (c->welcome.trace) {
+	if (c->welcome.trace) { /* what no launch waits for */
 		activity_flush(c->activity);
 	}
 	deliver_take_connection(&c->deliver);
 	tell_copies(c);
-	trace_graphs_hear(c);
 	if (filter_missed_all(&c->filter, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
 	}
@@ -279,11 +278,11 @@ static void on_end(void *userdata)
 	tell_repeats(c);
 	deliver_take_connection(&c->deliver);
 	tell_copies(c);
-	deliver_lend_connection(&c->deliver);
 	if (!sections_are_open(c)) {
+		deliver_lend_connection(&c->deliver);
 		leave_cupti(c);
+		deliver_take_connection(&c->deliver);
 	}
-	deliver_take_connection(&c->deliver);
 	trace_graphs_end(c);
 }
 

@@ -126,8 +126,7 @@ struct started_range *nvtx_started_take(nvtxRangeId_t id)
 	struct started_range *found = NULL;
 
 	LOCK_SCOPE(&process.lock);
-	list_for_each_back(l, &process.started)
-	{
+	list_for_each_back(l, &process.started) {
 		struct started_range *r = list_entry(l, struct started_range, link);
 
 		if (r->id == id) {

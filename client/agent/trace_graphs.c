@@ -259,7 +259,7 @@ void trace_graphs_flush(struct capture *c)
 	free(s.v);
 }
 
-void trace_graphs_hear(struct capture *c)
+static void hear(struct capture *c)
 {
 	if (c->activity->name_kernel && activity_has_graphs(c->activity)) {
 		deliver_lend_connection(&c->deliver);
@@ -270,7 +270,7 @@ void trace_graphs_hear(struct capture *c)
 
 void trace_graphs_finish(struct capture *c)
 {
-	trace_graphs_hear(c);
+	hear(c);
 	trace_graphs_flush(c);
 }
 

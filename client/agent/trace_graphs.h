@@ -18,10 +18,6 @@ void trace_graphs_leave_out(struct capture *c, struct batch *b);
 /* Queues kernels whose launches were delivered before they came. */
 void trace_graphs_flush(struct capture *c);
 
-/* At the end, before it is said what the filter left out: makes CUPTI tell of kernels that have
- * ended. */
-void trace_graphs_hear(struct capture *c);
-
 /* At the end: as trace_graphs_flush(), of all that have ended. */
 void trace_graphs_finish(struct capture *c);
 

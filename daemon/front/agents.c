@@ -14,7 +14,7 @@
 /* Agents. A message of an agent is checked (is it about the agent's own process?), counted, and
  * passed to the client as the bytes that came: the front never opens records. When a client reads
  * more slowly than its agents write, its queue fills up to a mark, and then the agents are not
- * read: before each read it is looked, since a capture may have a thousand agents, and one frame of
+ * read. That is checked before each read: a capture may have a thousand agents, and one frame of
  * each would be too much. They have bounded queues of their own and count what does not fit. When
  * the client has read, they go on in turn: whoever has been read goes behind those that have not.
  *
