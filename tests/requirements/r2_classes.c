@@ -189,23 +189,16 @@ static void all_sizes_through_the_granter(void **state)
 
 /* --- the whole way --- */
 
-/* A file that the fake driver takes for /dev/nvidiactl. */
-static uint32_t ask(struct fixture *f, const char *token, uint32_t class, int device,
-		    struct arena *a)
+/* device: a file that the fake driver takes for /dev/nvidiactl. Returns 0, or why not. */
+static int ask(struct fixture *f, const char *token, uint32_t class, int device)
 {
 	const struct wire_message q = {
 		.type = WIRE_PERMISSION_REQUEST,
 		.permission_request = { token, 0xc1d00001, 0x5c000002, 0x5c000003, class,
 					0xc1d00001, 0x5c000004 },
 	};
-	int fd = raw_connect(f, USER_SELF);
-	struct wire_message answer;
 
-	assert_true(raw_send(fd, &q, device));
-	answer = raw_receive(fd, a);
-	assert_int_equal(answer.type, WIRE_PERMISSION_REPLY);
-	close(fd);
-	return answer.permission_reply.status;
+	return raw_ask_patiently(f, USER_SELF, &q, device).code;
 }
 
 static void ask_all_classes(struct fixture *f, const struct gpuctr_capture_options *options,
@@ -213,23 +206,20 @@ static void ask_all_classes(struct fixture *f, const struct gpuctr_capture_optio
 {
 	size_t asked = 2;
 	struct recorder r;
-	struct arena a;
 	const char *token;
 	int device = raw_control_device();
 
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	fixture_start_daemon(f, NULL);
 	recorder_connect(&r, f, USER_SELF);
 	recorder_open(&r, options);
 	recorder_until(&r, &r.ready);
 	token = recorder_token(&r);
-	assert_int_equal(ask(f, token, RM_CLASS_PROFILER_DEVICE, device, &a), RM_STATUS_OK);
-	assert_int_equal(ask(f, token, RM_CLASS_PROFILER_DEVICE + 0x10000, device, &a),
-			 RM_STATUS_INSUFFICIENT_PERMISSIONS);
+	assert_int_equal(ask(f, token, RM_CLASS_PROFILER_DEVICE, device), 0);
+	assert_int_equal(ask(f, token, RM_CLASS_PROFILER_DEVICE + 0x10000, device),
+			 GPUCTR_E_NOT_ALLOWED);
 	for (uint32_t class = 0; class < CLASSES; class += (uint32_t)step) {
 		if (class != RM_CLASS_PROFILER_DEVICE) {
-			assert_int_equal(ask(f, token, class, device, &a),
-					 RM_STATUS_INSUFFICIENT_PERMISSIONS);
+			assert_int_equal(ask(f, token, class, device), GPUCTR_E_NOT_ALLOWED);
 			asked++;
 		}
 	}
@@ -240,7 +230,6 @@ static void ask_all_classes(struct fixture *f, const struct gpuctr_capture_optio
 	recorder_close(&r);
 	recorder_disconnect(&r);
 	close(device);
-	arena_deinit(&a);
 	requirement_figure("R2", "%zu classes asked of the daemon over sockets%s: 1 ioctl seen",
 			   asked, options->permit ? ", under a permit" : "");
 }

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/base/array.h"
 #include "proto/wire/limits.h"
 
 /* A thread takes connections and looks at the type of their first message. */
@@ -47,8 +48,6 @@ void agents_daemon_open(struct agents_daemon *d, struct fixture *f)
 	assert_int_equal(chmod(f->socket, 0666), 0);
 	arena_init(&d->arena, LIMIT_UNPACKED_BYTES);
 	arena_init(&d->plan, LIMIT_UNPACKED_BYTES);
-	d->taken = calloc(TAKEN_MAX, sizeof(*d->taken));
-	assert_non_null(d->taken);
 	assert_int_equal(pipe(d->arrivals), 0);
 	assert_int_equal(pthread_create(&d->door, NULL, watch_door, d), 0);
 }
@@ -148,10 +147,10 @@ static void write_path(const struct gpuctr_range *range, char *ret, size_t size)
 static void on_record(const struct gpuctr_record *r, void *userdata)
 {
 	struct agents_daemon *d = userdata;
-	struct taken *t = &d->taken[d->n_taken];
+	struct taken *t;
 
-	assert_true(d->n_taken < TAKEN_MAX);
-	d->n_taken++;
+	assert_true(array_make_room(&d->taken, sizeof(*t), d->n_taken, &d->taken_max));
+	t = &d->taken[d->n_taken++];
 	*t = (struct taken){ .index = r->index, .value = r->values[0] };
 	snprintf(t->kernel, sizeof(t->kernel), "%.23s", r->kernel->name);
 	t->threads = r->grid[0] * r->grid[1] * r->grid[2] * r->block[0] * r->block[1] * r->block[2];

@@ -11,8 +11,6 @@
 #include "client/lib/decode.h"
 #include "tests/system/raw.h"
 
-enum { TAKEN_MAX = 1 << 14 };
-
 /* A record, as far as tests look at it. */
 struct taken {
 	char kernel[24], path[96];
@@ -34,7 +32,7 @@ struct agents_daemon {
 	struct decoder_memory memory;	   /* of the decoder */
 	struct decoder *decoder;
 	struct taken *taken;
-	size_t n_taken;
+	size_t n_taken, taken_max;
 	bool started;
 	char notices[1024];
 	struct gpuctr_totals totals; /* of its goodbye */

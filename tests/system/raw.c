@@ -299,14 +299,14 @@ struct wire_message raw_permission(const char *token, uint32_t root, uint32_t ob
 	};
 }
 
-struct raw_answer raw_ask_on(int socket, const struct wire_message *m, int fd)
+struct raw_answer raw_take_answer(int socket)
 {
 	struct raw_answer answer = { false, RM_STATUS_INSUFFICIENT_PERMISSIONS, -1 };
 	struct wire_message reply;
 	struct arena a;
 
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	if (raw_send(socket, m, fd) && raw_next(socket, &a, &reply)) {
+	if (raw_next(socket, &a, &reply)) {
 		if (reply.type == WIRE_PERMISSION_REPLY) {
 			answer.status = reply.permission_reply.status;
 			answer.code = (int)reply.permission_reply.code;
@@ -320,6 +320,12 @@ struct raw_answer raw_ask_on(int socket, const struct wire_message *m, int fd)
 	arena_deinit(&a);
 	close(socket);
 	return answer;
+}
+
+struct raw_answer raw_ask_on(int socket, const struct wire_message *m, int fd)
+{
+	raw_send(socket, m, fd); /* false: the daemon had refused already, and says so */
+	return raw_take_answer(socket);
 }
 
 struct raw_answer raw_ask(struct fixture *f, int uid, const struct wire_message *m, int fd)

@@ -55,6 +55,8 @@ struct raw_answer {
 	int code;	 /* why it was not; -1: the daemon closed without a word */
 };
 
+/* Closes the connection. */
+struct raw_answer raw_take_answer(int socket);
 /* Asks and closes. m may be any message. */
 struct raw_answer raw_ask_on(int socket, const struct wire_message *m, int fd);
 struct raw_answer raw_ask(struct fixture *f, int uid, const struct wire_message *m, int fd);
