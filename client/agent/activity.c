@@ -85,6 +85,15 @@ static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *ma
 	*max_records = 0;
 }
 
+bool activity_is_started(struct activity *v)
+{
+	if (!v->made) {
+		return false;
+	}
+	LOCK_SCOPE(&v->lock);
+	return v->started;
+}
+
 bool activity_has_graphs(struct activity *v)
 {
 	if (!v->made) {
@@ -165,6 +174,14 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 
 /* --- launches --- */
 
+/* Of the capture before, which nobody took. */
+static void forget_copies(struct activity *v)
+{
+	free(v->copied);
+	v->copied = NULL;
+	v->n_copied = v->max_copied = 0;
+}
+
 static int begin(struct activity *v, const struct profiler *p)
 {
 	int r;
@@ -182,6 +199,8 @@ static int begin(struct activity *v, const struct profiler *p)
 		v->profiler = p;
 		v->patience_ms = v->patient ? PATIENCE_AHEAD_MS : PATIENCE_MS;
 		v->dropped = 0;
+		v->whole = false;
+		forget_copies(v);
 		v->repeated = (struct repeated){ 0 };
 		v->graphs.counts = (struct graph_counts){ 0 };
 		v->started = true;
@@ -204,16 +223,15 @@ static void end(struct activity *v)
 	buffers_end(&v->buffers);
 	spans_deinit(&v->spans);
 	graphs_deinit(&v->graphs);
-	free(v->copied);
-	v->copied = NULL;
-	v->n_copied = v->max_copied = 0;
 }
 
 /* If this fails, the duration of a graph is that from its first kernel to its last one. Kernels of
  * graphs have no records of their own from now on. */
 static void trace_whole_graphs(struct activity *v)
 {
+	lock_acquire(&v->lock);
 	v->whole = true;
+	lock_release(&v->lock);
 	v->profiler->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 }
 
@@ -242,13 +260,10 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 	if (result == CUPTI_SUCCESS) {
 		result = activity_trace(v, true);
 	}
-	if (result == CUPTI_SUCCESS) {
-		v->whole = false;
-		if (!v->name_kernel) {
-			trace_whole_graphs(v);
-		}
-	} else {
+	if (result != CUPTI_SUCCESS) {
 		end(v);
+	} else if (!v->name_kernel) {
+		trace_whole_graphs(v);
 	}
 	return result;
 }
@@ -559,15 +574,6 @@ void activity_watch(struct activity *v)
 	v->unwatched.ends_ns = clock_wall_ns();
 }
 
-static bool is_unwatched(struct activity *v)
-{
-	if (!v->made) {
-		return false;
-	}
-	LOCK_SCOPE(&v->lock);
-	return v->started && v->unwatched.any && v->unwatched.until_ns == 0;
-}
-
 /* Buffers are each thread's own (CUPTI's default), so those of one may come and another's not. */
 static bool is_overdue(struct activity *v)
 {
@@ -628,6 +634,15 @@ static void flush_out(struct activity *v, unsigned patience_ms)
 	}
 }
 
+static bool is_unwatched(struct activity *v)
+{
+	if (!v->made) {
+		return false;
+	}
+	LOCK_SCOPE(&v->lock);
+	return v->started && v->unwatched.any && v->unwatched.until_ns == 0;
+}
+
 /* Returns whether no launch of the capture's is under way, so that tracing may be turned off. Not
  * while the program exits: CUPTI may be going as well. */
 static bool end_unwatched(struct activity *v)
@@ -652,7 +667,7 @@ void activity_hear_all(struct activity *v, unsigned patience_ms)
 
 void activity_flush(struct activity *v)
 {
-	if (v->spans.v) {
+	if (activity_is_started(v)) {
 		flush(v);
 	}
 }

@@ -148,6 +148,8 @@ void activity_leave_out(struct activity *v, const struct launch *l);
  * free(). They are in no order. */
 struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n);
 
+bool activity_is_started(struct activity *v);
+
 /* Was any graph launched whose kernels are told? */
 bool activity_has_graphs(struct activity *v);
 
@@ -157,7 +159,8 @@ bool activity_is_crowded(struct activity *v);
 /* Has CUPTI dropped records for lack of room? */
 bool activity_drops(struct activity *v);
 
-/* How many of CUPTI's records have the correlation id of another launch; none if they are few. */
+/* How many of CUPTI's records, at least, have the correlation id of another launch; none if they
+ * are few. */
 struct repeated activity_repeated(struct activity *v);
 
 /* Stops tracing, unless a kernel is running, for which CUPTI might wait. */

@@ -30,7 +30,8 @@ enum call {
 	CALL_LAUNCH,
 	CALL_BEGINS_STREAM_CAPTURE,
 	CALL_ENDS_STREAM_CAPTURE,
-	CALL_PROFILER, /* cudaProfilerStart() and cudaProfilerStop() make it as well */
+	CALL_MAKES_GRAPH, /* node by node */
+	CALL_PROFILER,	  /* cudaProfilerStart() and cudaProfilerStop() make it as well */
 	CALL_DESTROYS_STREAM,
 };
 
@@ -53,6 +54,7 @@ static const struct {
 	BOTH(cuStreamBeginCapture_v2, CALL_BEGINS_STREAM_CAPTURE),
 	BOTH(cuStreamBeginCaptureToGraph, CALL_BEGINS_STREAM_CAPTURE),
 	BOTH(cuStreamEndCapture, CALL_ENDS_STREAM_CAPTURE),
+	{ ONE(cuGraphCreate), CALL_MAKES_GRAPH },
 	{ ONE(cuProfilerStart), CALL_PROFILER },
 	{ ONE(cuProfilerStop), CALL_PROFILER },
 	{ ONE(cuStreamDestroy), CALL_DESTROYS_STREAM },
@@ -131,9 +133,7 @@ static void on_begin_stream_capture(struct capture *c, struct section *v, CUpti_
 	if (stream_captures_begin(&c->stream_captures) && !c->late) {
 		times_begin(c);
 	}
-	if (c->welcome.trace && !atomic_exchange(&c->trace.makes_graphs, true)) {
-		deliver_kick(&c->deliver, clock_now_ns() + CLOCK_NS_PER_MS); /* ends a rest */
-	}
+	rests_prevent(c);
 	wait_for_turns(c);
 }
 
@@ -193,6 +193,11 @@ static void on_driver_call(struct capture *c, struct section *v, CUpti_CallbackI
 		break;
 	case CALL_ENDS_STREAM_CAPTURE:
 		on_end_stream_capture(c, v, id, data);
+		break;
+	case CALL_MAKES_GRAPH:
+		if (enters) {
+			rests_prevent(c);
+		}
 		break;
 	case CALL_PROFILER:
 		if (!enters) {

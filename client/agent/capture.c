@@ -257,7 +257,8 @@ static void tell_repeats(struct capture *c)
 
 	if (r.n > 0) {
 		snprintf(text, sizeof(text),
-			 "%zu of CUPTI's records, from %.1f s on, have the correlation id of "
+			 "at least %zu of CUPTI's records, from %.1f s on, have the correlation id "
+			 "of "
 			 "another launch; while launches are watched, theirs have no time",
 			 r.n, ((double)r.since_ns - (double)made_ns) / CLOCK_NS_PER_S);
 		deliver_notice_now(&c->deliver, GPUCTR_E_PROFILER, text,
@@ -272,17 +273,14 @@ static void on_end(void *userdata)
 	tell_strata(c);
 	trace_flush(c, true); /* what came too late is dropped */
 	deliver_lend_connection(&c->deliver);
-	if (c->welcome.trace) {
+	if (!sections_are_open(c)) {
+		leave_cupti(c);
+	} else if (!state_is_exiting()) {
 		activity_flush(c->activity);
 	}
 	tell_repeats(c);
 	deliver_take_connection(&c->deliver);
 	tell_copies(c);
-	if (!sections_are_open(c)) {
-		deliver_lend_connection(&c->deliver);
-		leave_cupti(c);
-		deliver_take_connection(&c->deliver);
-	}
 	trace_graphs_end(c);
 }
 

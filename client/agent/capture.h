@@ -85,8 +85,8 @@ int capture_start(struct capture *c, const char *socket_path, const char *token,
 
 /* Runs the capture on the calling thread, which delivers, until the daemon ends the capture, the
  * connection breaks, or capture_request_end() was called. Then undoes everything except for traces
- * that CUPTI leaves behind, and says goodbye. If the program exits, CUPTI is not called at the end.
- */
+ * that CUPTI leaves behind, and says goodbye. If the program exits, CUPTI is not left, and not
+ * called once the rest has been delivered. */
 void capture_run(struct capture *c);
 
 /* Any thread and signal handlers may call this; waits for a lock until by_ns at most. */

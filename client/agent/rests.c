@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/rests.h"
 
+#include <time.h>
+
 #include "client/agent/activity_records.h"
 #include "client/agent/capture.h"
 #include "proto/base/clock.h"
@@ -17,8 +19,9 @@
  * that one has waited for as long as launches run ahead of the GPU; other streams are given the
  * same time again.
  *
- * Of graphs that are made in a rest CUPTI never tells the kernels: from the first stream capture on
- * there is none. */
+ * Of graphs that are made in a rest CUPTI never tells the kernels, and of those that are made while
+ * one ends, some. So before the first graph is made the program's thread waits until tracing goes
+ * on, and there is no rest any more. */
 
 enum {
 	COST_NS = 3000,	      /* of a launch, with a record */
@@ -28,12 +31,12 @@ enum {
 	RESTS_MOST = 3,	      /* as many times as long */
 	MARGIN_NS = 1000000,
 	KERNELS_LEAST = 1000, /* which tell a rate */
+	PREVENT_MS = 500,     /* the delivering thread may hang */
 };
 
 void rests_begin(struct capture *c)
 {
-	c->trace.rests =
-		(struct rests){ .may = c->trace.may_leave && c->welcome.selection.may_rest };
+	c->trace.rests.may = c->trace.may_leave && c->welcome.selection.may_rest;
 }
 
 static struct tally tally_of(struct activity *v)
@@ -71,9 +74,15 @@ static void tell_last(struct capture *c, uint64_t until_ns)
 
 static void rest(struct capture *c)
 {
-	c->trace.rests.rested_ns = clock_wall_ns();
+	struct rests *r = &c->trace.rests;
+
+	atomic_store(&r->resting, true);
+	if (atomic_load(&r->are_over)) { /* who has just said so may have seen no rest */
+		atomic_store(&r->resting, false);
+		return;
+	}
+	r->rested_ns = clock_wall_ns();
 	activity_trace(c->activity, false);
-	c->trace.rests.resting = true;
 }
 
 static void resume(struct capture *c)
@@ -86,7 +95,7 @@ static void resume(struct capture *c)
 	activity_trace(v, true);
 	r->resumed_ns = clock_wall_ns();
 	r->stopped_ns = r->stopped_ns ? r->stopped_ns : r->rested_ns;
-	r->resting = false;
+	atomic_store(&r->resting, false);
 	LOCK_SCOPE(&v->lock);
 	v->tally = (struct tally){ .since_ns = r->resumed_ns };
 }
@@ -108,7 +117,8 @@ static unsigned count_rests(const struct tally *t)
 static bool may_rest(struct capture *c)
 {
 	return c->trace.rests.may && atomic_load(&c->trace.launches) == LAUNCHES_UNWATCHED &&
-	       !activity_has_graphs(c->activity) && !atomic_load(&c->trace.makes_graphs);
+	       !activity_has_graphs(c->activity) && !atomic_load(&c->trace.rests.are_over) &&
+	       !stream_captures_any(&c->stream_captures);
 }
 
 void rests_look(struct capture *c)
@@ -129,6 +139,33 @@ void rests_look(struct capture *c)
 			r->until_ns = now + n * GOES_ON_MS * CLOCK_NS_PER_MS;
 			rest(c);
 		}
+	}
+}
+
+void rests_prevent(struct capture *c)
+{
+	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
+	struct rests *r = &c->trace.rests;
+	uint64_t by_ns;
+
+	if (!r->may) {
+		return;
+	}
+	by_ns = clock_now_ns() + PREVENT_MS * CLOCK_NS_PER_MS;
+	atomic_store(&r->are_over, true);
+	if (atomic_load(&r->resting)) {
+		deliver_kick(&c->deliver, by_ns);
+	}
+	while (atomic_load(&r->resting) && capture_is_measuring(c)) {
+		if (clock_now_ns() >= by_ns) {
+			deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
+				       "a CUDA graph was made while tracing rested: kernels of it "
+				       "may be in no record",
+				       "Capture again: graphs that are made already are recorded "
+				       "as a whole.");
+			return;
+		}
+		nanosleep(&pause, NULL);
 	}
 }
 

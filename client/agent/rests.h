@@ -2,8 +2,9 @@
 #pragma once
 
 /* In a trace of a program that waits for its launches, tracing rests, so that the program keeps its
- * pace. For the delivering thread alone. */
+ * pace. For the delivering thread, but where another one is named. */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,8 +13,10 @@
 struct capture;
 
 struct rests {
-	bool may, resting;
-	uint64_t until_ns; /* tracing rests, or goes on, for so long at least */
+	bool may;
+	atomic_bool resting;
+	atomic_bool are_over; /* the program makes graphs */
+	uint64_t until_ns;    /* tracing rests, or goes on, for so long at least */
 	uint64_t stopped_ns,
 		resumed_ns; /* the last rest that is not told yet, in Unix time; 0: none */
 	uint64_t rested_ns; /* the beginning of this one */
@@ -25,6 +28,10 @@ void rests_begin(struct capture *c);
 
 /* Now and then: begins or ends a rest. */
 void rests_look(struct capture *c);
+
+/* A thread of the program is about to make a graph, in a callback: waits until tracing goes on, and
+ * from then on it does not rest. */
+void rests_prevent(struct capture *c);
 
 /* At the end, when all records have come. */
 void rests_end(struct capture *c);

@@ -32,7 +32,6 @@ struct trace {
 	bool may_leave;	   /* nobody needs to know of each launch when it is made: unwatched.h */
 	_Atomic(enum watched) launches;
 	struct rests rests;
-	atomic_bool makes_graphs; /* the program has captured a stream: see rests.c */
 	unsigned n_unseen; /* launches of graphs of which no kernel came; the delivering thread's */
 };
 

@@ -153,18 +153,20 @@ static void add_kernels(struct capture *c, struct split *s, struct graph_kernels
 	}
 }
 
-/* The program's graphs were made before the capture, and CUPTI does not know their kernels. */
+/* The program's graphs were made before the capture, and CUPTI does not know their kernels. Where
+ * tracing could not be turned on, that was told. */
 static void note_unseen(struct capture *c)
 {
-	if (!c->late || c->trace.n_unseen == UNSEEN_MAX || ++c->trace.n_unseen < UNSEEN_MAX) {
+	if (!c->late || !activity_is_started(c->activity) || c->trace.n_unseen == UNSEEN_MAX ||
+	    ++c->trace.n_unseen < UNSEEN_MAX) {
 		return;
 	}
 	if (!activity_want_whole_graphs(c->activity)) {
 		deliver_notice(
 			&c->deliver, GPUCTR_OK,
 			"of some launches of CUDA graphs CUPTI tells no kernel, and they have no "
-			"time: the graphs were made before the capture, or their kernels end "
-			"late",
+			"time: the graphs were made before the capture, have no kernels, or these "
+			"end late",
 			"Start the program with gpuctr-client, or record graphs as a whole: "
 			"--graphs whole.");
 		return;
@@ -259,18 +261,13 @@ void trace_graphs_flush(struct capture *c)
 	free(s.v);
 }
 
-static void hear(struct capture *c)
+void trace_graphs_finish(struct capture *c)
 {
 	if (c->activity->name_kernel && activity_has_graphs(c->activity)) {
 		deliver_lend_connection(&c->deliver);
 		activity_flush(c->activity);
 		deliver_take_connection(&c->deliver);
 	}
-}
-
-void trace_graphs_finish(struct capture *c)
-{
-	hear(c);
 	trace_graphs_flush(c);
 }
 

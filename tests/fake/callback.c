@@ -128,6 +128,15 @@ static void note_launch(uint32_t correlation)
 	}
 }
 
+/* CUPTI never tells the kernels of a graph that is made while they are not traced. */
+static void note_capture(const struct fake_call *call)
+{
+	if (call->cbid == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2 && !call->result &&
+	    atomic_load(&subscriber) && !activity_traces_kernels()) {
+		atomic_fetch_add(&fake_state()->counters.untraced_captures, 1);
+	}
+}
+
 static void on_api(const struct fake_call *call)
 {
 	CUpti_CallbackData data = {
@@ -149,6 +158,7 @@ static void on_api(const struct fake_call *call)
 		in_callback_of = call->result ? 0 : call->correlation_id;
 		deliver(CUPTI_CB_DOMAIN_DRIVER_API, call->cbid, &data);
 		in_callback_of = 0;
+		note_capture(call);
 	}
 	if (call->symbol && !call->result) {
 		note_launch(call->correlation_id);

@@ -145,6 +145,7 @@ static int show_counters(const struct fake_state *st)
 		{ "violations", st->counters.violations },
 		{ "log_lost", st->counters.log_lost },
 		{ "hangs", st->counters.hangs },
+		{ "untraced_captures", st->counters.untraced_captures },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -59,7 +59,9 @@ struct fake_counters {
 	_Atomic uint64_t foreign;   /* RM requests on a file that is not the control device */
 	_Atomic uint64_t violations;
 	_Atomic uint64_t log_lost;
-	_Atomic uint64_t hangs; /* requests that ioctl_hang has held up */
+	_Atomic uint64_t hangs;		    /* requests that ioctl_hang has held up */
+	_Atomic uint64_t untraced_captures; /* streams whose capture began while somebody listened,
+					     * and kernels were not traced */
 };
 
 /* Work that a GPU has done, for those who sample it. */

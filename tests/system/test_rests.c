@@ -173,8 +173,8 @@ static void tracing_goes_on_from_the_first_range_on(void **state)
 	assert_true(part < 0.3);
 }
 
-/* CUPTI never tells the kernels of a graph that is made in a rest. Tracing goes on for a quarter of
- * a second between two rests. */
+/* CUPTI never tells the kernels of a graph that is made in a rest, so the program waits for its
+ * end. Tracing goes on for a quarter of a second between two rests. */
 static void there_is_no_rest_once_a_stream_was_captured(void **state)
 {
 	struct fixture *f = *state;
@@ -188,6 +188,7 @@ static void there_is_no_rest_once_a_stream_was_captured(void **state)
 		program_kill(p, SIGKILL);
 	}
 	assert_true(since >= 0.6);
+	assert_int_equal(fixture_counter(f, "untraced_captures"), 0);
 }
 
 int main(void)
