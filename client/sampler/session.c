@@ -404,7 +404,7 @@ static uint64_t missing(const struct session *s, int64_t start_ns)
 	uint64_t gap = (uint64_t)(start_ns - s->end_ns), interval = s->set->interval_ns;
 	uint64_t n = (gap + interval / 2) / interval;
 
-	return n > 0 || s->set_back ? n : 1;
+	return s->set_back ? gap / interval : n > 0 ? n : 1;
 }
 
 /* Does the sample that begins then follow the last one? CUPTI sets its clock right every 4 s, so a
