@@ -310,22 +310,25 @@ static void say_failed(int error, const char *what, bool kept)
 	say_warning("stream-failed", strerror(-error), remedy);
 }
 
-void out_lines_close(struct out_lines *l, const char *what, bool kept)
+bool out_lines_close(struct out_lines *l, const char *what, bool kept)
 {
 	enum out_state state;
+	bool cut = false;
 	int error;
 
 	if (l->out) {
 		out_lines_flush(l);
 		state = out_close(l->out, &error);
 		l->out = NULL;
+		cut = state == OUT_FAILED || (state == OUT_OPEN && l->unwritten > 0);
 		if (state == OUT_FAILED) {
 			say_failed(error, what, kept);
-		} else if (state == OUT_OPEN && l->unwritten > 0) {
+		} else if (cut) {
 			say("warning[stream-slow]: %llu %s are not in the stream: its reader was "
 			    "too slow",
 			    (unsigned long long)l->unwritten, what);
 		}
 	}
 	buf_deinit(&l->buf);
+	return !cut;
 }

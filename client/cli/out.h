@@ -32,5 +32,6 @@ struct out_lines {
 /* Writes what has been gathered. */
 void out_lines_flush(struct out_lines *l);
 /* Waits for the reader, says what went wrong, and frees. what: "records"; kept: they are in a
- * capture file as well. */
-void out_lines_close(struct out_lines *l, const char *what, bool kept);
+ * capture file as well. False: something could not be written; a reader that is gone, as "| head",
+ * wanted no more. */
+bool out_lines_close(struct out_lines *l, const char *what, bool kept);

@@ -150,6 +150,7 @@ static void drain_tick(struct run *run)
 	}
 	if (++run->silent_ticks == DRAIN_SILENT) {
 		say("the daemon does not answer: what was still on its way is lost");
+		run->status = run_is_on_demand(run) ? EXIT_REFUSED : run->status;
 		run->state = RUN_OVER;
 	}
 }
@@ -472,16 +473,17 @@ static void report_operators(const struct run *run)
 static void conclude(struct run *run)
 {
 	const struct run_options *o = run->options;
+	bool written;
 
 	run_end_updates(run);
 	report_speechless(run);
 	report_operators(run);
 	run->sinks.program_refused = run->child.status == EXIT_REFUSED;
-	sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
-	/* A capture of running processes has a status of its own: it fails when files are
-	 * incomplete. */
-	if (run_is_on_demand(run) && run->status == 0 && files_unsaved(&run->sinks.files) > 0) {
-		say("not all that was measured is in the files");
+	written = sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
+	/* A capture of running processes has a status of its own: it fails when what was asked for
+	 * is incomplete. */
+	if (run_is_on_demand(run) && run->status == 0 && !written) {
+		say("not all that was measured could be written");
 		run->status = EXIT_REFUSED;
 	}
 	if (o->fail_if_none && !o->part && run->status == 0 &&

@@ -126,7 +126,7 @@ void samples_out_end(struct samples_out *s, const struct sampler_end *end)
 	}
 }
 
-void samples_out_close(struct samples_out *s)
+bool samples_out_close(struct samples_out *s)
 {
-	out_lines_close(&s->lines, "samples", false);
+	return out_lines_close(&s->lines, "samples", false);
 }

@@ -25,5 +25,5 @@ void samples_out_sample(struct samples_out *s, int64_t start_ns, int64_t end_ns,
 void samples_out_lost(struct samples_out *s, int64_t start_ns, int64_t end_ns, uint64_t n);
 void samples_out_end(struct samples_out *s, const struct sampler_end *end);
 
-/* Waits for the reader, and says what went wrong. */
-void samples_out_close(struct samples_out *s);
+/* Waits for the reader, and says what went wrong. False: something could not be written. */
+bool samples_out_close(struct samples_out *s);

@@ -375,7 +375,13 @@ static void print_ranks(struct sinks *s, struct buf *b)
 	}
 }
 
-void sinks_conclude(struct sinks *s, bool with_summary)
+static void close_stream(struct sinks *s)
+{
+	s->stream_is_cut |= !stream_close(s->stream);
+	s->stream = NULL;
+}
+
+bool sinks_conclude(struct sinks *s, bool with_summary)
 {
 	struct summary_end end = { .recorded = s->capture.recorded,
 				   .unanswered = ranks_none_answered(&s->ranks),
@@ -401,7 +407,7 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 		summary_add_budget(&budget, s->options->budget.ppm, s->options->budget.seed);
 		end.budgets = buf_string(&budget);
 	}
-	s->stream = stream_close(s->stream);
+	close_stream(s);
 	complete_totals(s);
 	end.totals = s->totals;
 	ranks_end(&s->ranks, &s->totals);
@@ -423,11 +429,12 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 	    summary_processes(s->summary) == 1) {
 		say_warning(gpuctr_error_name(GPUCTR_E_KERNEL_NO_MATCH), s->unmatched, "");
 	}
+	return end.unsaved == 0 && !s->stream_is_cut;
 }
 
 void sinks_close(struct sinks *s)
 {
-	s->stream = stream_close(s->stream);
+	close_stream(s);
 	if (s->options && s->options->part) {
 		ranks_write(&s->ranks, expand_node(), stdout);
 		files_write_names(&s->files, expand_node(), stdout);

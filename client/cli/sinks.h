@@ -14,6 +14,7 @@ struct sinks {
 	struct format_capture capture; /* filled in when the capture was opened */
 	struct files files;
 	struct stream *stream;	       /* NULL: no --format and no --output */
+	bool stream_is_cut;	       /* not all could be written */
 	struct attributor *attributor; /* of all processes */
 	struct summary *summary;
 	struct ranks ranks;
@@ -61,6 +62,6 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end);
 void sinks_flush(struct sinks *s);
 
 /* Waits for the reader of the stream and prints the summary. Without a summary, still reports that
- * nothing was measured. The program was started. */
-void sinks_conclude(struct sinks *s, bool with_summary);
+ * nothing was measured. The program was started. False: not all could be written. */
+bool sinks_conclude(struct sinks *s, bool with_summary);
 void sinks_close(struct sinks *s);

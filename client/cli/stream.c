@@ -136,13 +136,15 @@ void stream_end(struct stream *s, const struct gpuctr_end *end)
 	stream_flush(s);
 }
 
-struct stream *stream_close(struct stream *s)
+bool stream_close(struct stream *s)
 {
+	bool whole = true;
+
 	if (s) {
-		out_lines_close(&s->lines, "records", s->has_capture);
+		whole = out_lines_close(&s->lines, "records", s->has_capture);
 		s->format->close(s->f);
 		free(s->recorded_from);
 		free(s);
 	}
-	return NULL;
+	return whole;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/cli/run_options.h"
@@ -25,5 +26,6 @@ void stream_end(struct stream *s, const struct gpuctr_end *end);
 /* Hands over what has been gathered: after each round of messages. */
 void stream_flush(struct stream *s);
 
-/* Waits for the reader, says what went wrong, and frees. Takes NULL, returns NULL. */
-struct stream *stream_close(struct stream *s);
+/* Waits for the reader, says what went wrong, and frees. Takes NULL. False: something could not be
+ * written. */
+bool stream_close(struct stream *s);

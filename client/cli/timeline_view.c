@@ -293,9 +293,8 @@ static bool prints_table(const struct timeline_view *v)
 
 int timeline_view_finish(struct timeline_view *v)
 {
-	bool prints = prints_table(v);
+	bool prints = prints_table(v), written = samples_out_close(&v->stream);
 
-	samples_out_close(&v->stream);
 	if (prints) {
 		buckets_finish(&v->buckets);
 		print_table(v);
@@ -307,7 +306,9 @@ int timeline_view_finish(struct timeline_view *v)
 		say("the sampler ended without a last word (%s)%s. %s", child_end_text(v->status),
 		    v->has_begun ? ": the last samples may be missing" : "", sampler_died_remedy);
 	}
-	return v->has_ended && v->end.reason == SAMPLER_ENDED && !v->is_cut ? 0 : EXIT_REFUSED;
+	return v->has_ended && v->end.reason == SAMPLER_ENDED && !v->is_cut && written
+		       ? 0
+		       : EXIT_REFUSED;
 }
 
 void timeline_view_close(struct timeline_view *v)

@@ -28,13 +28,16 @@ const struct verb verb_capture = {
 	.name = "capture",
 	.usage = "capture --pid LIST|--job LIST|--program GLOB|--all|--timeline [OPTION...]",
 	.summary = "measure programs that run already, without restarting them",
-	.details = "What was started with `gpuctr-client standby` or with its variables can be "
-		   "captured, any\n"
-		   "number of times; several selectors must all match. Exit status: 0 when it "
-		   "ended as asked,\n"
-		   "125 when nothing matched, it was refused or it ended by itself, with "
-		   "--fail-if-none\n"
-		   "124 when no kernel was measured. The programs run on in any case.\n",
+	.details =
+		"What was started with `gpuctr-client standby` or with its variables can be "
+		"captured, any\n"
+		"number of times; several selectors must all match. Exit status: 0 when it "
+		"ended as asked,\n"
+		"125 when nothing matched, it was refused, it ended by itself or what came could "
+		"not be\n"
+		"written, with --fail-if-none 124 when no kernel was measured. The programs run "
+		"on in any\n"
+		"case.\n",
 	.examples = "  gpuctr-client capture --program python --duration 5\n"
 		    "  gpuctr-client capture --all --steps 2 --step "
 		    "cudaProfilerStart\n"

@@ -337,6 +337,28 @@ static void an_end_that_was_not_asked_for_has_a_status(void **state)
 	program_kill(p, SIGKILL);
 }
 
+static void a_daemon_that_hangs_at_the_end_has_a_status(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+	pid_t front;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	c = begin_capture(f);
+	front = fixture_worker(f, "front");
+	kill(f->daemon->pid, SIGSTOP); /* it would begin another front */
+	kill(front, SIGSTOP);
+	kill(c->pid, SIGINT);
+	expect_exit(c, 125);
+	expect_message(c, "the daemon does not answer: what was still on its way is lost");
+	kill(front, SIGCONT);
+	kill(f->daemon->pid, SIGCONT);
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
 /* What it had launched since it told its counts nobody knows. */
 static void a_program_that_is_killed_is_told(void **state)
 {
@@ -648,7 +670,23 @@ static void a_file_that_is_there_costs_the_status(void **state)
 	c = fixture_client(f, USER_ANN, "capture", "--all", "--duration", "0.5", "-o", path, NULL);
 	expect_exit(c, 125);
 	expect_message(c, "error[store-exists]");
-	expect_message(c, "not all that was measured is in the files");
+	expect_message(c, "not all that was measured could be written");
+	program_kill(p, SIGKILL);
+}
+
+static void records_without_room_cost_the_status(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--duration", "0.5", "--format",
+			   "jsonl", "--output", "/dev/full", NULL);
+	expect_exit(c, 125);
+	expect_message(c, "warning[stream-failed]: No space left on device");
+	expect_message(c, "not all that was measured could be written");
 	program_kill(p, SIGKILL);
 }
 
@@ -656,6 +694,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_script_hears_that_a_capture_has_no_kernel),
+		SYSTEM_TEST(a_daemon_that_hangs_at_the_end_has_a_status),
+		SYSTEM_TEST(records_without_room_cost_the_status),
 		SYSTEM_TEST(a_running_program_is_captured_any_number_of_times),
 		SYSTEM_TEST(a_capture_has_a_budget_by_itself),
 		SYSTEM_TEST(a_capture_ends_after_its_duration),

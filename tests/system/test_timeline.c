@@ -454,6 +454,18 @@ static void a_sampler_that_floods_can_be_interrupted(void **state)
 	expect_no_message(p, "no stream of samples");
 }
 
+static void samples_without_room_cost_the_status(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.3", "--format", "csv",
+			   "--output", "/dev/full", NULL);
+	expect_exit(p, 125);
+	expect_message(p, "warning[stream-failed]: No space left on device");
+}
+
 /* --- what is lost --- */
 
 struct counted {
@@ -721,6 +733,7 @@ int main(void)
 		TIMELINE_TEST(samples_are_lost_while_the_clock_was_set_back),
 		TIMELINE_TEST(an_interval_that_is_too_short_is_refused),
 		TIMELINE_TEST(what_cannot_be_written_is_told),
+		TIMELINE_TEST(samples_without_room_cost_the_status),
 		TIMELINE_TEST(times_have_units),
 		TIMELINE_TEST(what_is_left_of_a_turn_may_take_long),
 	};
