@@ -37,6 +37,17 @@ bool arguments_kind(CUpti_CallbackId id, uint8_t *ret)
 	}
 }
 
+static uint8_t kind_of(const CUlaunchConfig *c)
+{
+	for (unsigned i = 0; c->attrs && i < c->numAttrs; i++) {
+		if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE &&
+		    c->attrs[i].value.cooperative) {
+			return GPUCTR_LAUNCH_COOPERATIVE;
+		}
+	}
+	return GPUCTR_LAUNCH_KERNEL;
+}
+
 bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *ret)
 {
 	bool per_thread = false;
@@ -67,7 +78,7 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 			DIMENSIONS(p->config),
 			p->config->hStream,
 			per_thread,
-			GPUCTR_LAUNCH_KERNEL,
+			kind_of(p->config),
 		};
 		return true;
 	}
