@@ -8,6 +8,8 @@
 #include <cupti_driver_cbid.h>
 #include <generated_cuda_meta.h>
 
+#include <gpuctr/gpuctr.h>
+
 /* What is read of a call's arguments. */
 
 #define STREAM ((CUstream)0x1230)
@@ -48,11 +50,34 @@ static void other_calls_have_no_known_stream(void **state)
 					   &stream, &own));
 }
 
+static uint8_t kind_with(CUlaunchAttributeID id, int value)
+{
+	CUlaunchAttribute attributes[] = {
+		{ .id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = 1 },
+		{ .id = id, .value.cooperative = value },
+	};
+	const CUlaunchConfig config = { .attrs = attributes, .numAttrs = ARRAY_SIZE(attributes) };
+	const cuLaunchKernelEx_params params = { .config = &config };
+	struct arguments a;
+
+	assert_true(arguments_read(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, &params, &a));
+	return a.kind;
+}
+
+static void a_launch_may_be_cooperative_by_an_attribute(void **state)
+{
+	(void)state;
+	assert_int_equal(kind_with(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 1), GPUCTR_LAUNCH_COOPERATIVE);
+	assert_int_equal(kind_with(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 0), GPUCTR_LAUNCH_KERNEL);
+	assert_int_equal(kind_with(CU_LAUNCH_ATTRIBUTE_PRIORITY, 1), GPUCTR_LAUNCH_KERNEL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_stream_of_a_copy_or_fill),
 		cmocka_unit_test(other_calls_have_no_known_stream),
+		cmocka_unit_test(a_launch_may_be_cooperative_by_an_attribute),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/launches_fixture.h"
 
-#include "client/agent/arguments.h"
-
 /* --- one launch --- */
 
 /* The lock is held until the outer one is over, however many there are in it. */
@@ -356,28 +354,6 @@ static void a_launch_without_arguments_is_over_at_its_end(void **state)
 	assert_int_equal(n_opened, 0);
 }
 
-static uint8_t kind_with(CUlaunchAttributeID id, int value)
-{
-	CUlaunchAttribute attributes[] = {
-		{ .id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = 1 },
-		{ .id = id, .value.cooperative = value },
-	};
-	const CUlaunchConfig config = { .attrs = attributes, .numAttrs = ARRAY_SIZE(attributes) };
-	const cuLaunchKernelEx_params params = { .config = &config };
-	struct arguments a;
-
-	assert_true(arguments_read(LAUNCH_EX, &params, &a));
-	return a.kind;
-}
-
-static void a_launch_may_be_cooperative_by_an_attribute(void **state)
-{
-	(void)state;
-	assert_int_equal(kind_with(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 1), GPUCTR_LAUNCH_COOPERATIVE);
-	assert_int_equal(kind_with(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 0), GPUCTR_LAUNCH_KERNEL);
-	assert_int_equal(kind_with(CU_LAUNCH_ATTRIBUTE_PRIORITY, 1), GPUCTR_LAUNCH_KERNEL);
-}
-
 static void a_copy_within_a_copy_is_a_part_of_it(void **state)
 {
 	(void)state;
@@ -547,7 +523,6 @@ int main(void)
 		LAUNCHES_TEST(a_copy_within_a_launch_waits_for_nobody),
 		LAUNCHES_TEST(a_copy_does_not_wait_for_a_launch_that_hangs),
 		LAUNCHES_TEST(a_launch_without_arguments_is_over_at_its_end),
-		LAUNCHES_TEST(a_launch_may_be_cooperative_by_an_attribute),
 		LAUNCHES_TEST(a_copy_within_a_copy_is_a_part_of_it),
 		LAUNCHES_TEST(a_context_that_ends_lets_go),
 		LAUNCHES_TEST(a_context_does_not_wait_for_ever_for_its_end),
