@@ -126,6 +126,7 @@ struct scene {
 	struct recorder r;
 	int device;
 	uint32_t next_object;
+	bool patient; /* asks so often that it has to wait for a place */
 };
 
 static void begin(struct scene *s, struct fixture *f)
@@ -154,7 +155,7 @@ static struct raw_answer ask_with(struct scene *s, struct fixture *f, int fd, ui
 	const struct wire_message m =
 		raw_permission(recorder_token(&s->r), ROOT_HANDLE, 0x5c100000 + s->next_object++);
 	uint64_t begin = clock_now_ns();
-	struct raw_answer a = raw_ask(f, USER_ANN, &m, fd);
+	struct raw_answer a = (s->patient ? raw_ask_patiently : raw_ask)(f, USER_ANN, &m, fd);
 
 	*ret_ns = clock_now_ns() - begin;
 	return a;
@@ -169,6 +170,7 @@ static void other_descriptors_are_refused(void **state)
 	struct scene s;
 
 	begin(&s, f);
+	s.patient = true;
 	add_files(&kinds, f, s.device);
 	add_memory(&kinds);
 	add_sockets(&kinds);
