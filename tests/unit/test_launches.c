@@ -152,15 +152,21 @@ static uint64_t time_launch(void)
  * other one does. */
 static void a_late_capture_looks_on_first(void **state)
 {
+	enum { LATER = 5 };
 	unsigned before = n_opened;
-	uint64_t first_ns;
+	uint64_t first_ns, least_ns = UINT64_MAX;
 
 	(void)state;
 	c->late = true;
 	first_ns = time_launch();
 	assert_true(first_ns >= 50 * MS);
-	assert_true(time_launch() < first_ns);
-	assert_int_equal(n_opened, before + 2);
+	for (int i = 0; i < LATER; i++) {
+		uint64_t ns = time_launch();
+
+		least_ns = ns < least_ns ? ns : least_ns;
+	}
+	assert_true(least_ns < first_ns);
+	assert_int_equal(n_opened, before + 1 + LATER);
 	c->late = false;
 }
 
@@ -170,6 +176,7 @@ static struct {
 	const char *call; /* what its holder is in */
 	uint64_t ns;	  /* so long */
 	atomic_bool held, gone;
+	int patience_ms;   /* the time begins when one thread waits for it, or after this */
 	unsigned standing; /* threads that waited for it then */
 } holder;
 
@@ -258,11 +265,14 @@ static void a_launch_that_hangs_is_not_waited_for(void **state)
 
 static void *measure_for_long(void *unused)
 {
-	const struct timespec t = clock_timespec(holder.ns);
+	const struct timespec t = clock_timespec(holder.ns), pause = { 0, MS };
 
 	(void)unused;
 	enter(LAUNCH);
 	atomic_store(&holder.held, true);
+	for (int i = 0; i < holder.patience_ms && atomic_load(&r->gate.stalled) == 0; i++) {
+		nanosleep(&pause, NULL);
+	}
 	nanosleep(&t, NULL);
 	holder.standing = atomic_load(&r->gate.stalled);
 	atomic_store(&holder.gone, true);
@@ -278,6 +288,7 @@ static void a_copy_waits_for_a_launch(void **state)
 
 	(void)state;
 	holder.ns = 50 * MS;
+	holder.patience_ms = 60000;
 	holder.held = holder.gone = false;
 	assert_int_equal(pthread_create(&thread, NULL, measure_for_long, NULL), 0);
 	while (!atomic_load(&holder.held)) {
@@ -317,6 +328,7 @@ static void a_copy_does_not_wait_for_a_launch_that_hangs(void **state)
 	(void)state;
 	atomic_store(&c->patience.spent_ns, PATIENCE_NS);
 	holder.ns = CLOCK_NS_PER_S;
+	holder.patience_ms = 0;
 	holder.held = holder.gone = false;
 	assert_int_equal(pthread_create(&thread, NULL, measure_for_long, NULL), 0);
 	while (!atomic_load(&holder.held)) {
