@@ -101,7 +101,7 @@ static struct program *start_on(struct fixture *f, int uid, const char *gpu, con
 
 	setenv("CUDA_VISIBLE_DEVICES", gpu, 1);
 	p = fixture_client(f, uid, "--metrics", "dram__bytes_read.sum", "--devices", gpu, "--lease",
-			   "2", "-f", "--format", "jsonl", "--output", fixture_path(f, gpu), "--",
+			   "6", "-f", "--format", "jsonl", "--output", fixture_path(f, gpu), "--",
 			   FAKEAPP, "--kernels", kernels, "--sleep-us", "1000", "--exit", "7",
 			   hold ? "--hold" : NULL, hold, NULL);
 	unsetenv("CUDA_VISIBLE_DEVICES");
@@ -115,6 +115,16 @@ static size_t count_renewals(struct fixture *f)
 
 	snprintf(text, sizeof(text), "lease renewed: capture 3 of %s", fixture_user(USER_BOB, " "));
 	return count_text(f->daemon->err, text);
+}
+
+static void wait_for_renewals(struct fixture *f, size_t n)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (count_renewals(f) < n) {
+		assert_true(now_ms() < by);
+		sleep_ms(20);
+	}
 }
 
 static void wait_for_hang(struct fixture *f, uint64_t before)
@@ -190,7 +200,7 @@ static void expect_gpu_0_serves(struct fixture *f)
 	expect_message(p, "50 measured");
 }
 
-/* Ann's call hangs on GPU 0. Bob measures on GPU 1 with a lease that is renewed every second, and
+/* Ann's call hangs on GPU 0. Bob measures on GPU 1 with a lease that is renewed meanwhile, and
  * others begin on GPU 2. */
 static void a_hung_driver(void **state)
 {
@@ -203,7 +213,7 @@ static void a_hung_driver(void **state)
 
 	start_daemon(f, &before);
 	usual_ms = measure_on_gpu_2(f);
-	bob = start_on(f, USER_BOB, "1", "9000", NULL);
+	bob = start_on(f, USER_BOB, "1", "9000", "end");
 	expect_text_soon(fixture_path(f, "1"), "\"type\":\"kernel\"");
 	hangs = fixture_counter(f, "hangs");
 	fixture_set_knob(f, "ioctl_hang", GPU_0_PARENT);
@@ -219,9 +229,11 @@ static void a_hung_driver(void **state)
 	expect_exit(ann, 7);
 	expect_output(ann, "done 100\n");
 	expect_refused_on_gpu_0(f);
-	assert_true(count_renewals(f) >= renewed + 3);
+	wait_for_renewals(f, renewed + 3);
 	fixture_set_knob(f, "ioctl_hang", 0);
 	expect_gpu_0_serves(f);
+	fixture_wait_held(f, 1);
+	fixture_release(f);
 	expect_exit(bob, 7);
 	expect_message(bob, "9,000 measured");
 	expect_service_soon(f, PATIENCE_MS);
