@@ -32,7 +32,7 @@ enum {
 	USER_BOB = 1235,
 	USER_SELF = -1, /* as the test */
 
-	PATIENCE_MS = 60000, /* for what must happen, however slowly */
+	PATIENCE_MS = 120000, /* for what must happen, however slowly */
 	PROGRAMS_MAX = 64,
 };
 
@@ -131,7 +131,7 @@ bool process_is_asleep(pid_t pid);
  * places are used again. For tests that run more than PROGRAMS_MAX programs. */
 void fixture_forget_programs(struct fixture *f, size_t first);
 
-/* Sets the time limit of this test from now on, in place of three minutes, which are the least. */
+/* Sets the time limit of this test from now on, in place of six minutes, which are the least. */
 void fixture_limit(unsigned seconds);
 
 /* --- the fake driver, and programs that wait ("fakeapp --hold") --- */
