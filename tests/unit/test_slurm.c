@@ -219,7 +219,7 @@ static void nobody_waits_longer_than_asked(void **state)
 	struct outcome o;
 
 	(void)state;
-	write_client("sleep 3");
+	write_client("exec sleep 60");
 	s.wait_s = 1;
 	s.drain_s = 0;
 	o = run_tasks(&s, 1);
