@@ -66,7 +66,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def wait_until(condition, limit_s=20):
+def wait_until(condition, limit_s=60):
     begin = time.monotonic()
     while time.monotonic() - begin < limit_s:
         value = condition()
