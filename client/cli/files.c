@@ -530,6 +530,16 @@ uint64_t files_unsaved(const struct files *f)
 	return unsaved;
 }
 
+bool files_are_whole(const struct files *f)
+{
+	bool whole = files_unsaved(f) == 0;
+
+	for (size_t i = 0; i < f->n; i++) {
+		whole &= !f->items[i].failed;
+	}
+	return whole;
+}
+
 void files_close(struct files *f)
 {
 	for (size_t i = 0; i < f->n; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "client/cli/format.h"
@@ -57,5 +58,7 @@ void files_end(struct files *f, const struct gpuctr_end *end);
 void files_write_names(const struct files *f, const char *node, FILE *out);
 /* How many files are complete, and the first of them. */
 size_t files_made(const struct files *f, const char **ret_first);
-uint64_t files_unsaved(const struct files *f);
+uint64_t files_unsaved(const struct files *f); /* records */
+/* Has all been written, which is more than records? */
+bool files_are_whole(const struct files *f);
 void files_close(struct files *f);

@@ -429,7 +429,7 @@ bool sinks_conclude(struct sinks *s, bool with_summary)
 	    summary_processes(s->summary) == 1) {
 		say_warning(gpuctr_error_name(GPUCTR_E_KERNEL_NO_MATCH), s->unmatched, "");
 	}
-	return end.unsaved == 0 && !s->stream_is_cut;
+	return files_are_whole(&s->files) && !s->stream_is_cut;
 }
 
 void sinks_close(struct sinks *s)

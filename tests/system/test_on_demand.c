@@ -674,6 +674,27 @@ static void a_file_that_is_there_costs_the_status(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* The end of a capture is written to its file after the last record. */
+static void an_end_that_cannot_be_written_costs_the_status(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--nvtx-include", "step/", "-o",
+			   fixture_path(f, "kept/%h.gpuctr"), NULL);
+	expect_text_soon(c->err, "measuring 1 process"); /* the file is there */
+	/* SQLite finds no place for its journal. */
+	assert_int_equal(rename(fixture_path(f, "kept"), fixture_path(f, "away")), 0);
+	program_kill(c, SIGINT);
+	expect_exit(c, 125);
+	expect_message(c, "the file keeps what was written before");
+	expect_message(c, "not all that was measured could be written");
+	program_kill(p, SIGKILL);
+}
+
 static void records_without_room_cost_the_status(void **state)
 {
 	struct fixture *f = *state;
@@ -695,6 +716,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_script_hears_that_a_capture_has_no_kernel),
 		SYSTEM_TEST(a_daemon_that_hangs_at_the_end_has_a_status),
+		SYSTEM_TEST(an_end_that_cannot_be_written_costs_the_status),
 		SYSTEM_TEST(records_without_room_cost_the_status),
 		SYSTEM_TEST(a_running_program_is_captured_any_number_of_times),
 		SYSTEM_TEST(a_capture_has_a_budget_by_itself),
