@@ -285,7 +285,7 @@ static void gather_lines(struct gathering *g, struct signals *signals)
 	}
 }
 
-/* The worst of them. */
+/* The worst of them: srun's is the worst of its nodes, and EXIT_UNMEASURED the least bad. */
 static int wait_steps(const struct jobs *jobs)
 {
 	int worst = 0;
@@ -316,6 +316,7 @@ static void say_nothing(struct gathering *g, int srun_status)
 	say_text(&b);
 }
 
+/* What did not begin on a node is told; what failed there is as on one node. */
 static int conclude(struct gathering *g, int srun_status)
 {
 	CLEAN_BUF struct buf b = { 0 };
@@ -331,8 +332,13 @@ static int conclude(struct gathering *g, int srun_status)
 		clocks_print(&g->clocks, &b);
 	}
 	say_text(&b);
-	if (srun_status != 0) {
+	if (srun_status == EXIT_UNMEASURED) {
 		say("not all nodes took part: their messages are above");
+	} else if (srun_status != 0) {
+		say("not all nodes were measured as asked, or their files are not whole (srun's "
+		    "status: %d): messages are above",
+		    srun_status);
+		return EXIT_REFUSED;
 	}
 	return g->options->fail_if_none && ranks_measured(&g->ranks) == 0 ? EXIT_UNMEASURED : 0;
 }

@@ -70,13 +70,33 @@ def the_worst_step_counts():
     good, bad = (row(0, 5), 0), ("", 3)
     for steps in [bad, good], [good, bad], [good, bad, good]:
         r = capture(steps)
-        check(r.returncode == 0 and "not all nodes took part" in r.stderr, f"{steps}: {r}")
+        check(r.returncode == 125 and "not all nodes were measured as asked" in r.stderr and "status: 3" in r.stderr, f"{steps}: {r}")
     r = capture([good, good])
     check(r.returncode == 0 and "not all" not in r.stderr, r)
     for steps in [("", 0), bad], [bad, ("", 0)]:
         r = capture(steps)
         check(r.returncode == 125 and "nothing was measured on any node" in r.stderr, f"{steps}: {r}")
     check(capture([("", 0), ("", 0)]).returncode == 124, "nothing failed, and nothing was measured")
+
+
+def a_node_that_fails_costs_the_status():
+    """A disk that is full, a lease that is over, a client that is killed; but one that never began is told only."""
+    for status in 125, 137:
+        r = capture([(row(0, 5), status)])
+        check(r.returncode == 125 and "not all nodes were measured as asked" in r.stderr and "took part" not in r.stderr, f"{status}: {r}")
+    for steps in [(row(0, 5), 124)], [(row(0, 5), 0), ("", 124)]:
+        r = capture(steps)
+        check(r.returncode == 0 and "not all nodes took part: their messages are above" in r.stderr, f"{steps}: {r}")
+    check(capture([(row(0, 5), 124), ("", 125)]).returncode == 125, "the worse of both")
+    check(capture([("", 124)]).returncode == 125, "no node took part")
+
+
+def a_client_that_never_began_says_so_to_the_job():
+    """By its status; alone it is refused."""
+    for status, arguments in (124, ["--part", "7"]), (125, []):
+        with ask("exit 0", "--here", "--metrics", "memory", *arguments) as p:
+            said = p.communicate(timeout=60)[1]
+        check(p.returncode == status and "error[no-daemon]" in said, f"{arguments}: {p.returncode} {said}")
 
 
 def ask(squeue, *arguments):
@@ -133,8 +153,9 @@ def a_script_hears_that_no_node_has_a_kernel():
     check(capture([(row(0, 0), 0), (row(1, 7), 0)], "--fail-if-none").returncode == 0, "one node has kernels")
 
 
-for test in (files_on_other_disks_are_named, the_worst_step_counts, a_squeue_that_fails_is_named,
-             a_squeue_that_hangs_is_waited_for_aloud, what_nodes_say_is_told_at_the_end,
+for test in (files_on_other_disks_are_named, the_worst_step_counts, a_node_that_fails_costs_the_status,
+             a_client_that_never_began_says_so_to_the_job, a_squeue_that_fails_is_named, a_squeue_that_hangs_is_waited_for_aloud,
+             what_nodes_say_is_told_at_the_end,
              a_script_hears_that_no_node_has_a_kernel):
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
