@@ -6,7 +6,8 @@
  * It ends at SIGINT, SIGQUIT, SIGTERM and SIGHUP, when who holds the other end of a pipe at its
  * standard input or output is gone, or after --duration; what was sampled until then is written,
  * and the end with its reason. A reader that is too slow loses samples and is told how many. Where
- * samples cannot be written (no room on the disk), it fails. */
+ * samples or the end cannot be written (no room on the disk, a reader that has stopped), it fails.
+ */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -351,6 +352,24 @@ static void say_why(const struct sampler *s)
 	}
 }
 
+/* What was sampled could not all be written; a reader that is gone wanted no more. Returns 0 or the
+ * exit status. */
+static int refuse_unwritten(struct sampler *s, int ended)
+{
+	struct refusal *r = &s->refusal;
+
+	if (s->out_error == EPIPE) {
+		return 0;
+	}
+	if (s->out_error != 0) {
+		return refuse_output(strerror(s->out_error), r);
+	}
+	if (ended < 0) {
+		return refuse_output(strerror(-ended), r);
+	}
+	return buffer_length(&s->writer->out) > 0 ? refuse_output("the reader has stopped", r) : 0;
+}
+
 /* Returns the exit status: the code, unless that is 0 and what was sampled could not be written. */
 static int end(struct sampler *s, int code)
 {
@@ -365,19 +384,21 @@ static int end(struct sampler *s, int code)
 		.message = r->message,
 		.remedy = r->remedy,
 	};
+	int ended;
 
 	if (code != 0) {
 		say_why(s);
 	}
-	if (sampler_writer_end(s->writer, &end) == 0) {
-		write_rest(s);
-	}
+	ended = sampler_writer_end(s->writer, &end);
+	write_rest(s);
 	if (s->out_flags >= 0) {
 		(void)fcntl(STDOUT_FILENO, F_SETFL, s->out_flags);
 	}
-	if (code == 0 && s->out_error != 0 && s->out_error != EPIPE) {
-		code = refuse_output(s->out_error, &s->refusal);
-		say_why(s);
+	if (code == 0) {
+		code = refuse_unwritten(s, ended);
+		if (code != 0) {
+			say_why(s);
+		}
 	}
 	return code;
 }

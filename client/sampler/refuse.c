@@ -31,12 +31,12 @@ int refuse_interval(const char *call, struct refusal *r)
 	return r->code;
 }
 
-int refuse_output(int error, struct refusal *r)
+int refuse_output(const char *why, struct refusal *r)
 {
 	refusal_set(r, SAMPLER_FAILED,
 		    "What was written has no end: sample again, to where there is room, or to a "
-		    "pipe.",
-		    "samples cannot be written: %s", strerror(error));
+		    "pipe that is read.",
+		    "samples cannot be written: %s", why);
 	return r->code;
 }
 

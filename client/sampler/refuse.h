@@ -14,5 +14,5 @@ int refuse_mig(const char *gpu, const char *says, struct refusal *r);
 /* The hardware's buffer runs over again and again. */
 int refuse_interval(const char *call, struct refusal *r);
 
-/* Samples cannot be written. error: of errno. */
-int refuse_output(int error, struct refusal *r);
+/* Samples cannot be written. */
+int refuse_output(const char *why, struct refusal *r);

@@ -669,6 +669,20 @@ static void what_cannot_be_written_is_told(void **state)
 	expect_no_message(p, "cannot be written");
 }
 
+/* Its pipe is full, and the end does not come through. */
+static void a_reader_that_stops_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
+	p = run_to(f, "over=$(mktemp -u); { %s --interval 10us --duration 1; echo status $? >&2; "
+		      "touch $over; } | until test -e $over; do sleep 0.1; done; rm $over");
+	program_wait(p);
+	expect_message(p, "status 19");
+	expect_message(p, "samples cannot be written: the reader has stopped");
+}
+
 /* Each unit of time is what it says. */
 static void times_have_units(void **state)
 {
@@ -733,6 +747,7 @@ int main(void)
 		TIMELINE_TEST(samples_are_lost_while_the_clock_was_set_back),
 		TIMELINE_TEST(an_interval_that_is_too_short_is_refused),
 		TIMELINE_TEST(what_cannot_be_written_is_told),
+		TIMELINE_TEST(a_reader_that_stops_is_told),
 		TIMELINE_TEST(samples_without_room_cost_the_status),
 		TIMELINE_TEST(times_have_units),
 		TIMELINE_TEST(what_is_left_of_a_turn_may_take_long),
