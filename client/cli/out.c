@@ -287,8 +287,9 @@ void out_lines_flush(struct out_lines *l)
 {
 	struct buf *b = &l->buf;
 
-	if (b->n > 0 && (b->failed || !out_write(l->out, b->data, b->n))) {
+	if (b->failed || (b->n > 0 && !out_write(l->out, b->data, b->n))) {
 		l->unwritten += l->in_buf;
+		l->refused = true;
 	}
 	b->failed = false;
 	l->in_buf = 0;
@@ -310,6 +311,21 @@ static void say_failed(int error, const char *what, bool kept)
 	say_warning("stream-failed", strerror(-error), remedy);
 }
 
+/* A head, an end and the like are no records. */
+static void say_slow(uint64_t unwritten, const char *what)
+{
+	CLEAN_BUF struct buf b = { 0 };
+
+	if (unwritten > 0) {
+		buf_u64(&b, unwritten);
+		buf_char(&b, ' ');
+	} else {
+		buf_text(&b, "lines other than ");
+	}
+	say("warning[stream-slow]: %s%s are not in the stream: its reader was too slow",
+	    buf_string(&b), what);
+}
+
 bool out_lines_close(struct out_lines *l, const char *what, bool kept)
 {
 	enum out_state state;
@@ -320,13 +336,11 @@ bool out_lines_close(struct out_lines *l, const char *what, bool kept)
 		out_lines_flush(l);
 		state = out_close(l->out, &error);
 		l->out = NULL;
-		cut = state == OUT_FAILED || (state == OUT_OPEN && l->unwritten > 0);
+		cut = state == OUT_FAILED || (state == OUT_OPEN && l->refused);
 		if (state == OUT_FAILED) {
 			say_failed(error, what, kept);
 		} else if (cut) {
-			say("warning[stream-slow]: %llu %s are not in the stream: its reader was "
-			    "too slow",
-			    (unsigned long long)l->unwritten, what);
+			say_slow(l->unwritten, what);
 		}
 	}
 	buf_deinit(&l->buf);

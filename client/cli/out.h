@@ -21,12 +21,13 @@ bool out_is_device(const char *path);
 /* Opens it. The descriptor, or a negative errno: -EEXIST when it is a file after all. */
 int out_open_device(const char *path);
 
-/* Lines that are gathered, and written in pieces. Zero-initialised by the caller, who counts what
- * is in them. */
+/* Lines that are gathered, and written in pieces. Zero-initialised by the caller, who counts the
+ * records among them. */
 struct out_lines {
 	struct out *out; /* NULL: not open */
 	struct buf buf;
-	uint64_t in_buf, unwritten;
+	uint64_t in_buf, unwritten; /* records */
+	bool refused;		    /* a piece was, whatever was in it */
 };
 
 /* Writes what has been gathered. */
