@@ -21,7 +21,7 @@
 #include "client/cli/text.h"
 #include "client/report/torch.h"
 
-enum { FILES_MAX = 16 };
+enum { FILES_MAX = 16, LENGTHS_MAX = 1000 };
 
 #define NO_DEVICE UINT64_MAX
 
@@ -34,6 +34,9 @@ struct file {
 	int64_t end_ns; /* of its last sample */
 	bool is_cut;
 	uint64_t lost; /* samples */
+	uint64_t interval_ns;
+	int64_t lengths_ns[LENGTHS_MAX]; /* of its first samples */
+	size_t n_lengths;
 	char uuid[SAMPLER_UUID_BYTES];
 	int gpu;
 };
@@ -414,6 +417,9 @@ static int add_sample(struct joined *j, struct file *f, const struct samples_in_
 
 	choose_values(j, sample, values);
 	f->end_ns = sample->end_ns;
+	if (f->n_lengths < LENGTHS_MAX) {
+		f->lengths_ns[f->n_lengths++] = sample->end_ns - sample->start_ns;
+	}
 	return sampled_values_sample(&j->values, f->gpu, sample->start_ns, sample->end_ns, values);
 }
 
@@ -545,14 +551,29 @@ static int begin(struct joined *j)
 	return r ? r : joined_keep_process(&j->keep, &j->torch.process);
 }
 
+static int compare_lengths(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* A CSV does not say it, and lengths of neighbours differ: the median of the first. */
+static void find_interval(struct file *f)
+{
+	f->interval_ns = samples_in_interval_ns(f->in);
+	if (f->interval_ns == 0 && f->n_lengths > 0) {
+		qsort(f->lengths_ns, f->n_lengths, sizeof(f->lengths_ns[0]), compare_lengths);
+		f->interval_ns = (uint64_t)f->lengths_ns[f->n_lengths / 2];
+	}
+}
+
 static int keep_sample(struct joined *j, struct file *f, const struct samples_in_sample *sample)
 {
-	uint64_t interval_ns = samples_in_interval_ns(f->in);
 	double values[ATTRIBUTION_METRICS_MAX];
 	const struct kept_sample kept = {
 		.gpu = f->uuid,
-		.interval_ns =
-			interval_ns ? interval_ns : (uint64_t)(sample->end_ns - sample->start_ns),
+		.interval_ns = f->interval_ns,
 		.start_ns = sample->start_ns,
 		.end_ns = sample->end_ns,
 		.values = values,
@@ -573,6 +594,7 @@ static int keep_all(struct joined *j)
 		r = of_store(j, joined_keep_copy(&j->keep, &copy));
 	}
 	for (size_t i = 0; i < j->n_files && r == 0; i++) {
+		find_interval(&j->files[i]);
 		r = each_sample(j, &j->files[i], keep_sample);
 	}
 	return r;

@@ -12,6 +12,7 @@ import json
 import pathlib
 import random
 import re
+import sqlite3
 import subprocess
 import sys
 
@@ -208,6 +209,21 @@ def a_capture_file_of_it():
     check(any(m.startswith("aten::linear, seq = ") and "sizes = [[8, 512, 0], [], [512]]" in m for m in steps), sorted(steps)[:9])
 
 
+def a_capture_file_of_csv():
+    """Lengths of samples that differ by the ticks of a clock, as they do in what was recorded, are of one interval."""
+    text = ["start_ns,end_ns," + ",".join(METRICS)]
+    for i, r in enumerate(map(json.loads, pathlib.Path("s.jsonl").read_text().splitlines()[1:-1])):
+        start, end = r["start_ns"] - 16 * (i % 2), r["end_ns"] - 16 * ((i + 1) % 2)
+        text.append(f"{start},{end},{r['values'][0]},{r['values'][1]}")
+    pathlib.Path("odd.csv").write_text("\n".join(text) + "\n")
+    merge("t.json", "--samples", "odd.csv", "-f", "--capture", "csv.gpuctr")
+    db = sqlite3.connect("file:csv.gpuctr?mode=ro", uri=True)
+    blocks = db.execute("SELECT count(*), sum(count), min(interval_ns), max(interval_ns) FROM sample_block").fetchone()
+    db.close()
+    check(blocks[0] <= blocks[1] / 4096 + 1 and blocks[1] == len(text) - 1 and blocks[2] == blocks[3], f"blocks: {blocks}")
+    check(abs(blocks[2] - INTERVAL_NS) <= 16, f"blocks: {blocks}")
+
+
 def two_gpus():
     """A file of samples each; kernels of a GPU without samples say so."""
     a, b = program(seed=5), program(seed=9)
@@ -295,8 +311,8 @@ def bad_traces():
 
 
 def main():
-    return run_tests([each_kernel_has_its_bytes, older_traces_have_unix_time, a_capture_file_of_it, two_gpus, other_seconds, bad_samples,
-                      metrics_that_are_no_sums, bad_traces], None)
+    return run_tests([each_kernel_has_its_bytes, older_traces_have_unix_time, a_capture_file_of_it, a_capture_file_of_csv, two_gpus, other_seconds,
+                      bad_samples, metrics_that_are_no_sums, bad_traces], None)
 
 
 sys.exit(main())
