@@ -31,6 +31,7 @@
 enum {
 	FILES_SCALE = 8,
 	TOLD_PART = 8, /* of the records that are kept, when they are too many */
+	PIECES = 32,   /* of the samples that wait, of several sets */
 };
 
 /* A stream of a process, whose kernels run one after the other. */
@@ -138,9 +139,9 @@ struct sampled *sampled_free(struct sampled *s)
 	for (size_t i = 0; i < s->n_gpus; i++) {
 		for (size_t k = 0; s->gpus[i].parts && k < s->n_sets; k++) {
 			waiting_deinit(&s->gpus[i].parts[k].waiting);
+			sampled_given_deinit(&s->gpus[i].parts[k].given);
 		}
 		free(s->gpus[i].parts);
-		free(s->gpus[i].given);
 	}
 	forget(s, s->n_kept);
 	map_deinit_items(&s->streams);
@@ -632,6 +633,36 @@ static int note_away(const struct sampled_gpu *gpu, struct sampled_part *part, i
 	return gpu->owner->n_sets > 1 ? waiting_away(&part->waiting, since_ns, until_ns) : 0;
 }
 
+static int64_t first_sample(const struct sampled_gpu *gpu)
+{
+	int64_t first_ns = 0;
+
+	for (size_t i = 0; i < gpu->owner->n_sets; i++) {
+		int64_t ns = waiting_first_sample(&gpu->parts[i].waiting);
+
+		first_ns = ns != 0 && (first_ns == 0 || ns < first_ns) ? ns : first_ns;
+	}
+	return first_ns;
+}
+
+/* To all sets what ends by this time, in pieces: what one set has got waits to be told until the
+ * others have theirs. */
+static void give_pieces(struct sampled *s, struct sampled_gpu *gpu, int64_t until_ns)
+{
+	int64_t first_ns = first_sample(gpu), piece_ns = (until_ns - first_ns) / PIECES + 1;
+
+	if (s->n_sets == 1 || !s->on_sample || first_ns == 0) {
+		return;
+	}
+	for (int64_t at_ns = first_ns; at_ns < until_ns && !s->failed;) {
+		at_ns = until_ns - at_ns > piece_ns ? at_ns + piece_ns : until_ns;
+		for (size_t i = 0; i < s->n_sets && !s->failed; i++) {
+			s->failed = waiting_advance(&gpu->parts[i].waiting, at_ns, false) < 0;
+		}
+		sampled_tell_given(gpu);
+	}
+}
+
 void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end_ns,
 		    const double *values)
 {
@@ -640,6 +671,9 @@ void sampled_sample(struct sampled *s, int number, int64_t start_ns, int64_t end
 	struct sampled_part *part = &gpu->parts[take_values(s, values, of_set)];
 
 	gpu->begin_ns = gpu->begin_ns ? gpu->begin_ns : start_ns;
+	if (!s->failed && waiting_is_full(&part->waiting)) {
+		give_pieces(s, gpu, waiting_middle_sample(&part->waiting));
+	}
 	if (s->failed || note_away(gpu, part, start_ns) < 0 ||
 	    waiting_sample(&part->waiting, start_ns, end_ns, of_set) < 0) {
 		s->failed = true;
@@ -701,12 +735,11 @@ static void tell_lost_to_end(struct sampled *s, struct sampled_gpu *gpu)
 	}
 }
 
-static void finish(struct sampled *s, struct sampled_gpu *gpu, struct sampled_part *part)
+static void finish(struct sampled *s, struct sampled_part *part)
 {
 	const struct attribution_counts *c = attribution_counts(part->waiting.attribution);
 
-	s->failed |= s->failed || note_away(gpu, part, gpu->last_ns) < 0 ||
-		     waiting_finish(&part->waiting) < 0;
+	s->failed |= s->failed || waiting_finish(&part->waiting) < 0;
 	s->counts.bad_samples += c->bad_samples + c->late_samples;
 	s->counts.apart_ns = s->counts.apart_ns ? s->counts.apart_ns : c->apart_ns;
 	if (c->shift_known && !s->counts.shift_known) {
@@ -719,7 +752,11 @@ static void attribute(struct sampled *s, struct sampled_gpu *gpu)
 {
 	tell_lost_to_end(s, gpu);
 	for (size_t i = 0; i < s->n_sets; i++) {
-		finish(s, gpu, &gpu->parts[i]);
+		s->failed |= note_away(gpu, &gpu->parts[i], gpu->last_ns) < 0;
+	}
+	give_pieces(s, gpu, last_sample(gpu));
+	for (size_t i = 0; i < s->n_sets; i++) {
+		finish(s, &gpu->parts[i]);
 	}
 	sampled_tell_given(gpu);
 }

@@ -28,27 +28,27 @@ struct sampled_set {
 	uint32_t metrics[ATTRIBUTION_METRICS_MAX]; /* of the plan */
 };
 
+/* Samples that are to be told, in the order of time. */
+struct sampled_given {
+	struct waiting_span *spans;
+	double *values; /* as many for each as the set has metrics */
+	size_t n, max_spans, max_values;
+};
+
 /* A set's samples of a GPU. */
 struct sampled_part {
 	const struct sampled_gpu *gpu;
 	size_t set;
 	struct waiting waiting;
 	int64_t last_ns; /* the end of its last sample; 0: none has come */
-};
-
-/* A sample, with NAN for metrics of other sets. */
-struct sampled_given {
-	int64_t start_ns, end_ns;
-	double values[SAMPLER_METRICS_MAX];
+	struct sampled_given given;
 };
 
 struct sampled_gpu {
 	char uuid[64];
 	struct sampled *owner;
-	struct sampled_part *parts;  /* n_sets */
-	int64_t begin_ns, last_ns;   /* of all samples */
-	struct sampled_given *given; /* to be told */
-	size_t n_given, max_given;
+	struct sampled_part *parts; /* n_sets */
+	int64_t begin_ns, last_ns;  /* of all samples */
 };
 
 /* A device of a process. */
@@ -98,6 +98,7 @@ struct sampled {
 /* waiting_handler.on_sample, of a part. */
 void sampled_given(void *user, int64_t start_ns, int64_t end_ns, const double *values);
 void sampled_tell_given(struct sampled_gpu *gpu);
+void sampled_given_deinit(struct sampled_given *given);
 
 /* --- sampled_tell.c: a record with its values, errors and what it is alike to; or without */
 void sampled_tell(struct sampled *s, struct sampled_kept *k, sampled_on_record *on_record,

@@ -51,6 +51,18 @@ int64_t waiting_last_sample(const struct waiting *w)
 	return w->n_samples > 0 ? w->samples[w->n_samples - 1].end_ns : 0;
 }
 
+bool waiting_is_full(const struct waiting *w)
+{
+	size_t one = sizeof(*w->samples) + w->n_metrics * sizeof(*w->values);
+
+	return w->n_samples >= SAMPLES_BYTES / one * (w->scale ? w->scale : 1);
+}
+
+int64_t waiting_middle_sample(const struct waiting *w)
+{
+	return w->n_samples > 0 ? w->samples[w->n_samples / 2].end_ns : 0;
+}
+
 int waiting_lost(struct waiting *w, int64_t start_ns, int64_t end_ns)
 {
 	return start_ns < end_ns ? attribution_lost(w->attribution, start_ns, end_ns) : 0;
@@ -257,14 +269,13 @@ void waiting_discard(struct waiting *w, int64_t since_ns)
 int waiting_sample(struct waiting *w, int64_t start_ns, int64_t end_ns, const double *values)
 {
 	size_t one = w->n_metrics * sizeof(*values);
-	size_t most = SAMPLES_BYTES / (sizeof(*w->samples) + one) * (w->scale ? w->scale : 1);
 	int r = 0;
 
 	if (w->until_ns != 0 && end_ns > w->until_ns) {
 		return 0;
 	}
-	if (w->n_samples >= most) {
-		r = give(w, w->samples[w->n_samples / 2].end_ns);
+	if (waiting_is_full(w)) {
+		r = give(w, waiting_middle_sample(w));
 	}
 	r = r ? r : make_room(w);
 	if (r == 0) {

@@ -65,5 +65,9 @@ int waiting_finish(struct waiting *w);
 /* The start of the first sample and the end of the last; 0: none waits. */
 int64_t waiting_first_sample(const struct waiting *w);
 int64_t waiting_last_sample(const struct waiting *w);
+/* The next sample will have half of those that wait given. */
+bool waiting_is_full(const struct waiting *w);
+/* The end of the last one of these. */
+int64_t waiting_middle_sample(const struct waiting *w);
 /* Was a part of what ran in this time divided without a kernel that came too late? */
 bool waiting_is_beside_late(const struct waiting *w, int64_t start_ns, int64_t end_ns);

@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
 
 #include "client/cli/sampled.h"
@@ -326,6 +327,70 @@ static void a_set_without_a_turn_has_no_values(void **state)
 	sampled_free(s);
 }
 
+/* --- samples that are told ------------------------------------------------------------------- */
+
+enum { SAMPLES = 1000000, OF_A_TURN = 4000 };
+
+static size_t held(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
+static struct {
+	size_t n, held_most;
+	int64_t end_ns;
+} heard;
+
+static void on_sample(void *user, int gpu, int64_t start_ns, int64_t end_ns, const double *values)
+{
+	unsigned set = heard.n / OF_A_TURN % 2;
+
+	(void)user;
+	assert_int_equal(gpu, 0);
+	assert_true(start_ns >= heard.end_ns && end_ns == start_ns + 10000);
+	assert_true(values[set] == (double)heard.n && isnan(values[1 - set]));
+	heard.end_ns = end_ns;
+	heard.held_most =
+		heard.n % 1000 == 0 && held() > heard.held_most ? held() : heard.held_most;
+	heard.n++;
+}
+
+/* Those of a file are given to the attribution at the end, and told in the order of time. What one
+ * set has got meanwhile is not held until the others have all of theirs. */
+static void samples_of_a_file_are_told_in_pieces(void **state)
+{
+	const struct gpuctr_plan two = { .columns = columns,
+					 .n_columns = 2,
+					 .metrics = metrics,
+					 .n_metrics = 2,
+					 .terms = terms,
+					 .n_terms = 2 };
+	struct sampled *s = sampled_new(&two, sets);
+	size_t before;
+
+	(void)state;
+	assert_non_null(s);
+	heard.n = heard.held_most = 0;
+	sampled_expect_files(s);
+	sampled_hear_samples(s, on_sample, NULL);
+	assert_int_equal(sampled_add_gpu(s, "GPU-0"), 0);
+	for (size_t i = 0; i < SAMPLES; i++) {
+		const double values[] = { i / OF_A_TURN % 2 ? NAN : (double)i,
+					  i / OF_A_TURN % 2 ? (double)i : NAN };
+		int64_t at_ns = BEGIN_NS + (int64_t)i * 10000;
+
+		sampled_sample(s, 0, at_ns, at_ns + 10000, values);
+	}
+	before = held();
+	sampled_finish(s, on_record, NULL);
+	assert_int_equal(heard.n, SAMPLES);
+	printf("%zu bytes held\n", heard.held_most > before ? heard.held_most - before : 0);
+	assert_true(heard.held_most < before + (64 << 20));
+	sampled_free(s);
+}
+
 /* --- which metrics were sampled together ----------------------------------------------------- */
 
 static void sets_are_found_in_samples(void **state)
@@ -393,6 +458,7 @@ int main(void)
 		cmocka_unit_test(what_sets_say_is_of_one_kernel),
 		cmocka_unit_test(what_ran_in_anothers_turn_alone_is_not_told),
 		cmocka_unit_test(a_set_without_a_turn_has_no_values),
+		cmocka_unit_test(samples_of_a_file_are_told_in_pieces),
 		cmocka_unit_test(sets_are_found_in_samples),
 		cmocka_unit_test(a_set_that_is_too_large_is_refused),
 	};
