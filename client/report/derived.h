@@ -69,7 +69,8 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
  * though each term has some? That is the case if its metrics were measured in turns. */
 bool derived_is_joined(const struct derived *d, const struct group *group);
 
-/* The number of launches that a sum (DERIVED_FLOP) lacks. */
+/* The number of launches that a sum (DERIVED_FLOP) lacks, or, of samples, that have no value: what
+ * the others did in their time stands for them. */
 uint64_t derived_unknown(const struct derived *d, const struct group *group);
 /* As fields_is_of_part(). */
 bool derived_is_of_part(const struct derived *d, const struct group *group);
@@ -78,9 +79,11 @@ bool derived_is_of_part(const struct derived *d, const struct group *group);
  * times are from different clocks, or the sums cover different parts of the launches. */
 double derived_compare(const struct derived *d, enum field field, const struct group *group);
 
-/* What the column divides, of the launches whose time is known: of samples, what those with a value
- * did in their time stands for all. NaN: not known. */
+/* What the column divides, of the launches whose time is known: of samples, of those with a value.
+ * NaN: not known. */
 double derived_part(const struct derived *d, const struct group *group);
+/* The time of these, and of each of the terms at least. */
+double derived_part_ns(const struct derived *d, const struct group *group);
 
 /* NaN: not known. */
 double derived_value(const struct derived *d, const struct group *group);

@@ -134,12 +134,12 @@ static double add_up(const struct group *group, const struct part *parts,
 }
 
 /* As those of metrics, of what is told alone. */
-static double add_told(const struct group *group, const struct derived_sum *s)
+static double add_told(const struct part *parts, const struct derived_sum *s)
 {
 	double sum = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
-		const struct part *term = &group->total[s->terms[i]];
+		const struct part *term = &parts[s->terms[i]];
 
 		sum += term->n > 0 ? term->sum : NAN;
 	}
@@ -206,11 +206,67 @@ bool derived_is_joined(const struct derived *d, const struct group *group)
 	       (of_part > of_whole ? of_part : of_whole);
 }
 
+/* The most launches of which one of the terms was not sampled, though some were. */
+static uint64_t most_unsampled(const struct part *parts, const struct derived_sum *s,
+			       uint64_t launches)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		uint64_t n = parts[s->terms[i]].n;
+
+		most = n > 0 && n < launches && launches - n > most ? launches - n : most;
+	}
+	return most;
+}
+
+static uint64_t unsampled(const struct derived *d, const struct group *group);
+
+static uint64_t unsampled_of_definition(const struct define *d, const struct group *group)
+{
+	const struct part *parts = d->timed ? group->timed : group->total;
+	uint64_t launches = d->timed ? parts[MEASURE_TIME].n : group->total_calls, most = 0;
+
+	for (size_t i = 0; i < d->n; i++) {
+		const struct step *s = &d->steps[i];
+		const struct derived_sum one = { .terms = { s->measure }, .n = 1 };
+		uint64_t n = s->kind == STEP_SUM || s->kind == STEP_MEAN
+				     ? most_unsampled(parts, &one, launches)
+			     : s->kind == STEP_DERIVED ? unsampled(s->derived, group)
+						       : 0;
+
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* Rates leave out launches whose time is not known. */
+static bool is_timed(const struct derived *d)
+{
+	return d->kind != DERIVED_FLOP && d->kind != DERIVED_INTENSITY;
+}
+
+static uint64_t unsampled(const struct derived *d, const struct group *group)
+{
+	const struct part *parts = is_timed(d) ? group->timed : group->total;
+	uint64_t launches = is_timed(d) ? parts[MEASURE_TIME].n : group->total_calls;
+	uint64_t of_part, of_whole;
+
+	if (d->kind == DERIVED_DEFINED) {
+		return unsampled_of_definition(d->define, group);
+	}
+	of_part = most_unsampled(parts, &d->part, launches);
+	of_whole = most_unsampled(parts, &d->whole, launches);
+	return of_part > of_whole ? of_part : of_whole;
+}
+
 uint64_t derived_unknown(const struct derived *d, const struct group *group)
 {
-	return d->kind == DERIVED_FLOP && group->estimated
-		       ? most_unknown(group->estimated->total, &d->part)
-		       : 0;
+	if (group->estimated) {
+		return d->kind == DERIVED_FLOP ? most_unknown(group->estimated->total, &d->part)
+					       : 0;
+	}
+	return group->total_error ? unsampled(d, group) : 0;
 }
 
 /* Counters of one launch rise and fall together, so the error of their sum is larger than that of
@@ -276,12 +332,24 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
 
 double derived_part(const struct derived *d, const struct group *group)
 {
-	return add_up(group, group->timed, &d->part, group->timed[MEASURE_TIME].n);
+	return group->total_error
+		       ? add_told(group->timed, &d->part)
+		       : add_up(group, group->timed, &d->part, group->timed[MEASURE_TIME].n);
+}
+
+double derived_part_ns(const struct derived *d, const struct group *group)
+{
+	double least = group->timed[MEASURE_TIME].ns;
+
+	for (size_t i = 0; i < d->part.n; i++) {
+		least = fmin(least, group->timed[d->part.terms[i]].ns);
+	}
+	return least;
 }
 
 double derived_value(const struct derived *d, const struct group *group)
 {
-	bool timed = d->kind != DERIVED_FLOP && d->kind != DERIVED_INTENSITY;
+	bool timed = is_timed(d);
 	const struct part *parts = timed ? group->timed : group->total;
 	uint64_t launches = timed ? parts[MEASURE_TIME].n : group->total_calls;
 	double part, whole;
@@ -301,7 +369,7 @@ double derived_value(const struct derived *d, const struct group *group)
 		/* A row that the second capture lacks has no value there, although its other
 		 * figures are 0. */
 		return group->total_calls == 0 ? NAN
-		       : group->total_error    ? add_told(group, &d->part)
+		       : group->total_error    ? add_told(group->total, &d->part)
 					       : part;
 	case DERIVED_FLOP_PEAK:
 		/* Not known if some of the launches with a time lack a counter: the time would

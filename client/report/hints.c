@@ -165,6 +165,20 @@ static bool has_few_blocks(const struct group *row)
 
 /* --- rules ----------------------------------------------------------------------------------- */
 
+/* The time of launches of which nobody knows the bytes is told apart. */
+static void add_time(const struct hints *h, const struct group *row, struct buf *b)
+{
+	const struct derived *d = find_derived(h, DERIVED_BANDWIDTH);
+	double time = row->timed[MEASURE_TIME].sum, known = d ? derived_part_ns(d, row) : time;
+
+	text_scaled(b, known < time ? known : time, "nanosecond");
+	if (known < time) {
+		buf_text(b, " (of ");
+		text_scaled(b, time, "nanosecond");
+		buf_text(b, ", the rest without a value)");
+	}
+}
+
 /* "moves 515 MB (4% of all) in 913 us, 11% of the memory's peak" */
 static void add_traffic(const struct hints *h, const struct group *row, bool most, struct buf *b)
 {
@@ -180,7 +194,7 @@ static void add_traffic(const struct hints *h, const struct group *row, bool mos
 		buf_printf(b, " (%.0f%% of all)", bytes / all * 100);
 	}
 	buf_text(b, " in ");
-	text_scaled(b, time, "nanosecond");
+	add_time(h, row, b);
 	if (!isnan(memory)) {
 		buf_printf(b, ", at %.0f%% of the memory's peak", memory);
 	}

@@ -130,7 +130,7 @@ static void add_figure(const struct table *t, const struct table_column *c, enum
 	}
 }
 
-/* Is the value known of only some of the sum's launches? Estimated sums say "part" instead. */
+/* Is the value known of only some of the row's launches? Estimated sums say "part" instead. */
 static bool is_sum_of_some(const struct table *t, const struct table_column *c, enum field field,
 			   const struct group *row)
 {
@@ -138,6 +138,9 @@ static bool is_sum_of_some(const struct table *t, const struct table_column *c, 
 	bool total = field == FIELD_TOTAL;
 	uint64_t n;
 
+	if (!m && t->v->sampled && total) {
+		return view_is_of_some(c->of, row);
+	}
 	if (!m || t->v->estimated || t->v->turns || !m->adds_up || (!total && field != FIELD_SUM)) {
 		return false;
 	}
@@ -176,7 +179,7 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 		return;
 	}
 	add_figure(t, c, c->fields[field], row, value, b);
-	if (is_sum_of_some(t, c, c->fields[field], row) &&
+	if (!isnan(value) && is_sum_of_some(t, c, c->fields[field], row) &&
 	    text_width(b->data + start, b->n - start) < table_field_width(c, field)) {
 		buf_char(b, '*');
 	}

@@ -8,6 +8,7 @@
 #include "client/cli/format.h"
 #include "client/report/errors.h"
 #include "client/report/estimated.h"
+#include "client/report/table.h"
 #include "client/report/view.h"
 
 static const struct gpuctr_column columns[] = {
@@ -166,6 +167,27 @@ static void expect_estimate(const struct group *group, const struct measure *mea
 	assert_int_equal(e.kind, ESTIMATE_EXACT);
 }
 
+/* In the table the line of a name has these words, and so has that of another. */
+static void expect_lines(struct view *v, const char *name, const char *value, const char *error,
+			 const char *other, const char *other_value, const char *other_error)
+{
+	CLEAN_BUF struct buf b = { 0 };
+	char line[300] = "";
+	const char *at;
+
+	assert_int_equal(table_print(v, 200, &b, NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		at = strstr(buf_string(&b), i == 0 ? name : other);
+		assert_non_null(at);
+		snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
+		if (!strstr(line, i == 0 ? value : other_value) ||
+		    !strstr(line, i == 0 ? error : other_error)) {
+			fail_msg("%s", buf_string(&b));
+		}
+	}
+	assert_null(strchr(line, '*'));
+}
+
 static void test_what_is_alike_adds_up(void **state)
 {
 	struct groups *g = make_groups();
@@ -197,6 +219,10 @@ static void test_what_is_alike_adds_up(void **state)
 	assert_true(fabs(e.value - (800 / 30e-9 + 4 / 40e-9)) < 1);
 	assert_true(fabs(e.error / e.value - sqrt(3 * 3 + 24 * 24 + 1) / 804) < 1e-9);
 	assert_int_equal(e.kind, ESTIMATE_GUESS);
+	/* Which is told: nobody knows the error of what the fourth did. */
+	assert_int_equal(derived_unknown(&v.derived[0], rows[0]), 1);
+	assert_int_equal(derived_unknown(&v.derived[0], rows[1]), 0);
+	expect_lines(&v, "alpha", "GB/s*", "part", "beta", "GB/s", "+-2%");
 	rest = errors_of_rows(v.groups, v.rows, v.n_rows);
 	assert_true(fabs(rest[1] - sqrt(7 * 7 + 24 * 24 + 1)) < 1e-9);
 	free(rest);

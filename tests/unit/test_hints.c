@@ -131,7 +131,8 @@ static void memory_is_a_bound_from_60_percent_on(void **state)
 			     NULL });
 }
 
-/* Of samples the shortest launches have no value, and still take their time. */
+/* Of samples the shortest launches have no value, and still take their time: what nobody told is
+ * not shown as bytes. */
 static void bytes_and_time_are_of_the_same_launches(void **state)
 {
 	struct made m = begin("kernel", 1);
@@ -146,7 +147,8 @@ static void bytes_and_time_are_of_the_same_launches(void **state)
 	}
 	add(&m, (struct launch){ .id = 2, .kernel = "whole", .ns = 1000, .bytes = 1000000 });
 	expect_hints(&m, (const char *[]){ "hint: part, grid 1000x1x1 block 32x1x1: moves most, "
-					   "4.00 MB (80% of all) in 4.00 us, at 20% of the memory",
+					   "1.00 MB (50% of all) in 1.00 us (of 4.00 us, the rest "
+					   "without a value), at 20% of the memory",
 					   NULL });
 }
 
