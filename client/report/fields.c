@@ -223,6 +223,12 @@ static double self_value(enum field field, const struct measure *measure, size_t
 	return percent(self.value, estimated_self(all, measure, i).value);
 }
 
+/* A mean of several launches says nothing of how far each is from it. */
+static bool is_of_means(size_t i, const struct group *group)
+{
+	return i != MEASURE_TIME && group->alike > 0;
+}
+
 double fields_value(enum field field, const struct measure *measure, size_t i,
 		    const struct group *group, const struct group *all)
 {
@@ -243,7 +249,7 @@ double fields_value(enum field field, const struct measure *measure, size_t i,
 	case FIELD_MEAN_DIFFERS:
 		return compare(field, measure, i, group);
 	case FIELD_STDDEV:
-		return sample_deviation(self);
+		return is_of_means(i, group) ? NAN : sample_deviation(self);
 	case FIELD_SUM:
 	case FIELD_SHARE:
 		if (group_launches(group, false) == 0) {
@@ -253,9 +259,9 @@ double fields_value(enum field field, const struct measure *measure, size_t i,
 	case FIELD_MEAN:
 		return estimated_mean(group, i).value;
 	case FIELD_MIN:
-		return self->n > 0 ? self->min : NAN;
+		return self->n > 0 && !is_of_means(i, group) ? self->min : NAN;
 	case FIELD_MAX:
-		return self->n > 0 ? self->max : NAN;
+		return self->n > 0 && !is_of_means(i, group) ? self->max : NAN;
 	case FIELD_END:
 		break;
 	}

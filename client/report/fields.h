@@ -75,6 +75,7 @@ bool fields_is_of_part(const struct measure *measure, size_t i, const struct gro
 double fields_compare(enum field field, const struct estimate *now, const struct estimate *before);
 
 /* NaN: not known, or not applicable. Shares and changes are in percent. Least, largest and standard
- * deviation are always those of measured launches. */
+ * deviation are always those of measured launches; not known where these have the mean of their
+ * place in the program's step, from samples. */
 double fields_value(enum field field, const struct measure *measure, size_t i,
 		    const struct group *group, const struct group *all);

@@ -141,6 +141,7 @@ static void add_self(const struct groups *g, struct group *row, const struct lea
 	row->calls += leaf->calls;
 	row->small += leaf->small;
 	row->graphs += leaf->graphs;
+	row->alike += leaf->alike;
 	row->ranged += leaf->ranged;
 	row->peak_bytes += leaf->peak_bytes;
 	row->peak_ns += leaf->peak_ns;

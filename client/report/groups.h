@@ -53,6 +53,7 @@ struct group {
 	uint64_t small;	 /* launches with fewer blocks than the device has multiprocessors, if known
 			  */
 	uint64_t graphs; /* launches of whole graphs */
+	uint64_t alike;	 /* launches whose values are means of those in their place in the step */
 	uint64_t ranged; /* launches whose time is the length of a range */
 	uint64_t total_ranged; /* with those nested in it */
 	double peak_bytes; /* bytes that the memory could have moved in this time at its peak; NaN:

@@ -14,7 +14,7 @@
  * leaf has a position among the ranges. */
 struct leaf {
 	const void *dims[KEYS_MAX]; /* labels; for the key that nests, the scope */
-	uint64_t calls, small, graphs, ranged;
+	uint64_t calls, small, graphs, alike, ranged;
 	double peak_bytes, peak_ns;
 	const struct scope *op;
 	struct sample *stats;

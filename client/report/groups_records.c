@@ -46,6 +46,7 @@ static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_
 
 	leaf->calls++;
 	leaf->graphs += record->kind == GPUCTR_LAUNCH_GRAPH;
+	leaf->alike += record->errors && record->alike != 0;
 	leaf->ranged += record->clock == GPUCTR_CLOCK_RANGE;
 	if (timed) {
 		sample_add(&leaf->stats[MEASURE_TIME], ns);

@@ -159,6 +159,7 @@ static void add_group(const struct view *v, struct group *to, struct estimated *
 	}
 	to->calls += row->calls;
 	to->total_calls += row->calls;
+	to->alike += row->alike;
 	to->ranged += row->ranged;
 	to->total_ranged += row->ranged;
 	to->peak_bytes += row->peak_bytes;

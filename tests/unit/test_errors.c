@@ -129,13 +129,20 @@ static void test_a_file_without_its_errors_is_refused(void **state)
 	expect_refused(f, STORE_E_CORRUPT);
 }
 
-static struct groups *make_groups_of(const struct gpuctr_plan *p, size_t first, bool sampled)
+static struct groups *begin_groups(const struct gpuctr_plan *p)
 {
 	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
 	struct groups *g = groups_new(&by_kernel);
 
 	assert_int_equal(groups_begin(g, p, "a", NULL), 0);
 	assert_int_equal(groups_process(g, &process), 0);
+	return g;
+}
+
+static struct groups *make_groups_of(const struct gpuctr_plan *p, size_t first, bool sampled)
+{
+	struct groups *g = begin_groups(p);
+
 	for (size_t i = 0; i < RECORDS; i++) {
 		double values[2], errors[2];
 		struct gpuctr_record r = record_of(i, values, errors);
@@ -233,6 +240,47 @@ static void test_what_is_alike_adds_up(void **state)
 	groups_free(g);
 }
 
+/* Three kernels of one place, which have their mean, beside one of no place. */
+static void test_means_are_not_told_as_single_values(void **state)
+{
+	static const enum field of_single[] = { FIELD_MIN, FIELD_MAX, FIELD_STDDEV };
+	struct groups *g = begin_groups(&plan);
+	const struct group *alpha, *beta;
+	const struct measure *measures;
+	struct group **rows;
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++) {
+		const double values[] = { i < 3 ? 100 : 50 + i, 1 }, errors[] = { 3, 3 };
+		const struct gpuctr_record r = { .process = 1,
+						 .index = i,
+						 .kernel = &kernels[i >= 3],
+						 .duration_ns = 10 + i,
+						 .clock = GPUCTR_CLOCK_GPU,
+						 .values = values,
+						 .chance = 1,
+						 .errors = errors,
+						 .alike = i < 3 ? 7 : 0 };
+
+		assert_int_equal(groups_record(g, &r, NULL), 0);
+	}
+	assert_int_equal(groups_finish(g), 0);
+	groups_measures(g, &measures);
+	assert_int_equal(groups_rows(g, &rows), 2);
+	alpha = rows[0];
+	beta = rows[1];
+	for (size_t k = 0; k < 3; k++) {
+		enum field f = of_single[k];
+
+		assert_true(isnan(fields_value(f, &measures[1], 1, alpha, groups_all(g))));
+		assert_true(isnan(fields_value(f, &measures[1], 1, groups_all(g), alpha)));
+		assert_false(isnan(fields_value(f, &measures[1], 1, beta, beta)));
+		assert_false(isnan(fields_value(f, &measures[0], 0, alpha, alpha)));
+	}
+	assert_true(fields_value(FIELD_MEAN, &measures[1], 1, alpha, alpha) == 100);
+	groups_free(g);
+}
+
 /* Of the same values, before in another order, and of a column that is not there now. */
 static void test_changes_have_errors(void **state)
 {
@@ -321,6 +369,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_file_without_its_errors_is_refused, setup,
 						teardown),
 		cmocka_unit_test(test_what_is_alike_adds_up),
+		cmocka_unit_test(test_means_are_not_told_as_single_values),
 		cmocka_unit_test(test_changes_have_errors),
 		cmocka_unit_test(test_streams_tell_errors),
 	};
