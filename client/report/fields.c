@@ -193,6 +193,12 @@ bool fields_is_of_part(const struct measure *measure, size_t i, const struct gro
 	       fabs(lacking_part(group, i) - lacking_part(before, i)) > 0.01;
 }
 
+/* A mean of samples is of the launches with a value, which are the long ones. */
+static bool is_sampled(const struct group *group)
+{
+	return group->total_error || (group->before && group->before->total_error);
+}
+
 static double compare(enum field field, const struct measure *measure, size_t i,
 		      const struct group *group)
 {
@@ -206,7 +212,8 @@ static double compare(enum field field, const struct measure *measure, size_t i,
 	    !fields_same_clock(group)) {
 		return NAN;
 	}
-	if (!of_mean && field != FIELD_BEFORE && fields_is_of_part(measure, i, group)) {
+	if (fields_of_total(field) != FIELD_BEFORE && (!of_mean || is_sampled(group)) &&
+	    fields_is_of_part(measure, i, group)) {
 		return NAN;
 	}
 	return fields_compare(field, &now, &before);

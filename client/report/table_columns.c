@@ -120,7 +120,7 @@ static void add_percent(enum field field, const struct group *row, double value,
 static void add_figure(const struct table *t, const struct table_column *c, enum field field,
 		       const struct group *row, double value, struct buf *b)
 {
-	if (isnan(value) && field == FIELD_CHANGE &&
+	if (isnan(value) && fields_of_total(field) == FIELD_CHANGE &&
 	    view_estimate(c->of, row).kind != ESTIMATE_NONE && view_is_of_part(c->of, row)) {
 		buf_text(b, "part");
 	} else if (is_percent(field)) {

@@ -319,6 +319,54 @@ static void test_changes_have_errors(void **state)
 	groups_free(counted);
 }
 
+/* Of two launches of a kernel one has a value, and before both had; of the other kernel all have.
+ */
+static void test_means_of_other_launches_are_not_compared(void **state)
+{
+	static const enum field of_mean[] = { FIELD_MEAN_CHANGE, FIELD_MEAN_CHANGE_ERROR,
+					      FIELD_MEAN_DIFFERS };
+	struct groups *g[] = { begin_groups(&plan), begin_groups(&plan) };
+	struct view_options options = { .against = g[1], .figures = "mean" };
+	CLEAN_BUF struct buf b = { 0 };
+	struct view v;
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		const double values[] = { i == 1 ? NAN : i < 2 ? 400 : 100 + i, 1 };
+		const double errors[] = { i == 1 ? NAN : 1, 0 };
+		const struct gpuctr_record r = { .process = 1,
+						 .index = i,
+						 .kernel = &kernels[i / 2 % 2],
+						 .duration_ns = 10,
+						 .clock = GPUCTR_CLOCK_GPU,
+						 .values = values,
+						 .chance = 1,
+						 .errors = errors };
+
+		assert_int_equal(groups_record(g[i / 4], &r, NULL), 0);
+	}
+	assert_int_equal(groups_finish(g[0]), 0);
+	assert_int_equal(groups_finish(g[1]), 0);
+	assert_int_equal(view_init(&v, g[0], &options, NULL), 0);
+	assert_int_equal(v.n_rows, 2);
+	for (size_t i = 0; i < 2; i++) {
+		const struct group *row = v.rows[i];
+		bool part = strcmp(row->labels[0], "alpha") == 0;
+
+		for (size_t k = 0; k < 3; k++) {
+			assert_int_equal(
+				isnan(fields_value(of_mean[k], &v.measures[1], 1, row, v.all)),
+				part);
+		}
+		assert_false(isnan(fields_value(FIELD_MEAN_BEFORE, &v.measures[1], 1, row, v.all)));
+	}
+	assert_int_equal(table_print(&v, 200, &b, NULL), 0);
+	assert_non_null(strstr(buf_string(&b), " part "));
+	view_deinit(&v);
+	groups_free(g[0]);
+	groups_free(g[1]);
+}
+
 static void test_streams_tell_errors(void **state)
 {
 	struct format_capture capture = {
@@ -371,6 +419,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_alike_adds_up),
 		cmocka_unit_test(test_means_are_not_told_as_single_values),
 		cmocka_unit_test(test_changes_have_errors),
+		cmocka_unit_test(test_means_of_other_launches_are_not_compared),
 		cmocka_unit_test(test_streams_tell_errors),
 	};
 
