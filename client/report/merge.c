@@ -146,6 +146,18 @@ int merge_record(struct merge *m, const struct gpuctr_record *record, const char
 	return 0;
 }
 
+bool merge_has_value(const struct merge *m, size_t values)
+{
+	size_t n = m->plan->n_columns;
+
+	for (size_t i = 0; values > 0 && i < n; i++) {
+		if (isfinite(m->values[2 * (values - 1) * n + i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
 int merge_finish(struct merge *m, struct merge_counts *ret)
 {
 	struct trace *t = m->trace;
@@ -154,8 +166,8 @@ int merge_finish(struct merge *m, struct merge_counts *ret)
 	*ret = (struct merge_counts){ .joined = m->n_values,
 				      .trace_alone = t->n - m->n_values,
 				      .capture_alone = m->alone };
-	for (size_t i = 0; i < m->n_values; i++) {
-		ret->unsampled += m->unsampled[i] != NULL;
+	for (size_t i = 1; i <= m->n_values; i++) {
+		ret->valued += merge_has_value(m, i);
 	}
 	r = merge_ranges_prepare(m, ret);
 	if (t->n > 0) {

@@ -29,10 +29,10 @@ enum merge_ranges {
 
 struct merge_counts {
 	uint64_t joined, trace_alone, capture_alone;
-	uint64_t unsampled; /* of the joined, those that lack a value */
+	uint64_t valued; /* of the joined, those that have a value of some metric */
 	enum merge_ranges ranges;
 	uint64_t launches, launches_alone; /* launches; launches without counters */
-	uint64_t otherwise; /* kernels that were joined but not launched by one of these */
+	uint64_t otherwise; /* kernels with counters that were not launched by one of these */
 	uint64_t together;  /* launches within the same microsecond as the launch before */
 	uint64_t bare;	    /* launches outside any operator */
 };

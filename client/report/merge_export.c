@@ -218,7 +218,7 @@ static void merge_export_tell(void *e, struct buf *b)
 	const struct merging *m = e;
 	const struct merge_counts *n = &m->counts;
 
-	text_count(b, n->joined - n->unsampled);
+	text_count(b, n->valued);
 	buf_text(b, " kernels have counters now; without a partner: ");
 	text_count(b, n->trace_alone);
 	buf_text(b, " of the trace, ");

@@ -23,5 +23,8 @@ struct merge {
 	enum merge_ranges ranges;
 };
 
+/* Is one of these, as trace_kernel.values has them, known? */
+bool merge_has_value(const struct merge *m, size_t values);
+
 /* Finds the values that belong to each launch, and what to insert for it. 0 or -ENOMEM. */
 int merge_ranges_prepare(struct merge *m, struct merge_counts *counts);

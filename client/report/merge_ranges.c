@@ -104,9 +104,10 @@ static const struct trace_kernel *find_kernel(const struct trace *t, uint64_t co
 	return low < t->n && t->kernels[low].correlation == correlation ? &t->kernels[low] : NULL;
 }
 
-static void find_kernels(struct trace *t, struct merge_counts *counts)
+static void find_kernels(struct merge *m, struct merge_counts *counts)
 {
-	uint64_t joined = 0;
+	struct trace *t = m->trace;
+	uint64_t valued = 0;
 
 	sort(t->kernels, t->n, sizeof(*t->kernels), kernels_by_correlation);
 	for (size_t i = 0; i < t->n_launches; i++) {
@@ -119,11 +120,11 @@ static void find_kernels(struct trace *t, struct merge_counts *counts)
 			l->kernel_us = k->us;
 			l->device = k->device;
 		}
-		joined += l->values > 0;
+		valued += merge_has_value(m, l->values);
 	}
 	counts->launches = t->n_launches;
-	counts->launches_alone = t->n_launches - joined;
-	counts->otherwise = counts->joined > joined ? counts->joined - joined : 0;
+	counts->launches_alone = t->n_launches - valued;
+	counts->otherwise = counts->valued > valued ? counts->valued - valued : 0;
 }
 
 /* Operators of a thread nest or do not overlap. So a launch is within an operator if the latest end
@@ -205,7 +206,7 @@ int merge_ranges_prepare(struct merge *m, struct merge_counts *counts)
 	counts->ranges = t->n_ranges == 0		? MERGE_WRITES_RANGES
 			 : t->n_ranges == t->n_launches ? MERGE_FILLS_RANGES
 							: MERGE_LEAVES_RANGES;
-	find_kernels(t, counts);
+	find_kernels(m, counts);
 	find_ops(t);
 	if (counts->ranges != MERGE_LEAVES_RANGES) {
 		r = keep_bare(m);

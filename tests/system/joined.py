@@ -167,6 +167,8 @@ def each_kernel_has_its_bytes():
     check(merge("t.json", "--samples", "s.csv").stdout == want, "CSV: other values")
     trace = json.loads(want)
     check_values(trace)
+    valued = sum(any("gpuctr::" + m in e["args"] for m in METRICS) for e in kernels(trace))
+    check(r.stderr.startswith(b"%d kernels have counters now" % valued) or b"\n%d kernels have counters now" % valued in r.stderr, f"{valued}: {r.stderr}")
     trace["traceEvents"] = [e for e in trace["traceEvents"] if e["cat"] != "cuda_profiler_range" and e["name"] != "(no operator)"]
     for e in trace["traceEvents"]:
         e["args"] = {k: v for k, v in e["args"].items() if not k.startswith("gpuctr::")}

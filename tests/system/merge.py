@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from checks import check, run_tests  # noqa: E402
+from checks import change, check, run_tests  # noqa: E402
 
 CLIENT, RECORDING = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
@@ -193,6 +193,21 @@ def hta_finds_the_counters():
         check(text in r.stderr, f"{text} is not in {r.stderr}")
 
 
+def values_that_are_missing():
+    """A kernel has counters if it has one of them: one row has none, and one has half."""
+    change("holes.gpuctr", "UPDATE record SET " + ",".join(f'"{c}" = NULL' for c in COLUMNS) + " WHERE idx = 0",
+           f'UPDATE record SET "{COLUMNS[0]}" = NULL WHERE idx = 1')
+    write_trace("torch.json", torch_trace(["cudaLaunchKernel"]))
+    r = merge("torch.json", "holes.gpuctr", "-f", "-o", "hta.json")
+    merged = json.loads(pathlib.Path("hta.json").read_text())
+    of_kernels = [any(k.startswith("gpuctr::") for k in e["args"]) for e in events_of(merged) if e.get("cat") == "kernel"]
+    of_ranges = [bool(args) for _, _, args, _ in as_hta_reads(merged)]
+    check(sum(of_kernels) == len(of_kernels) - 1, f"{sum(of_kernels)} of {len(of_kernels)} kernels have counters")
+    for text in (f"{sum(of_kernels)} kernels have counters now", f"each of {len(of_ranges)} launches (cudaLaunchKernel), {sum(of_ranges)} with counters"):
+        check(text.encode() in r.stderr, f"{text} is not in {r.stderr}")
+    check(b"in another way" not in r.stderr, r.stderr)
+
+
 def one_capture_after_another():
     """Metrics of another capture go into the ranges that are there, and into the kernels."""
     write_trace("torch.json", torch_trace(["cudaLaunchKernel"]))
@@ -305,7 +320,7 @@ def memory_is_bounded():
 
 
 def main():
-    tests = [every_kernel_has_its_own, who_has_no_partner, hta_finds_the_counters, one_capture_after_another, compressed_traces,
+    tests = [every_kernel_has_its_own, who_has_no_partner, hta_finds_the_counters, values_that_are_missing, one_capture_after_another, compressed_traces,
              launches_at_one_time, bad_traces, chosen_launches, memory_is_bounded]
     return run_tests(tests, RECORDING)
 
