@@ -147,19 +147,24 @@ static void add_duration(struct pyprof *p, struct buf *b, const struct launch *l
 	}
 }
 
-/* Did the kernel use tensor cores? */
+/* Did the kernel use tensor cores? A value of samples that is within three of its errors does not
+ * say. */
 static void add_tensor(struct pyprof *p, struct buf *b, const struct launch *l)
 {
 	const struct gpuctr_plan *plan = &p->info->plan;
-	bool known = false, used = false;
+	bool known = false, used = false, unsure = false;
 
 	for (size_t i = 0; i < plan->n_columns; i++) {
-		if (strstr(plan->columns[i].name, "tensor") && isfinite(l->record->values[i])) {
+		double value = l->record->values[i];
+		double error = l->record->errors ? l->record->errors[i] : 0;
+
+		if (strstr(plan->columns[i].name, "tensor") && isfinite(value)) {
 			known = true;
-			used = used || l->record->values[i] > 0;
+			used = used || value > 3 * error;
+			unsure = unsure || error > 0;
 		}
 	}
-	if (known) {
+	if (known && (used || !unsure)) {
 		buf_char(b, used ? '1' : '0');
 	}
 }

@@ -407,6 +407,17 @@ def pyprof_of_tensor_cores():
     for line in lines:
         want = (("0", "0"), ("1", "1024"), ("na", "na"))[int(line["idx"]) % 3]
         check((line["tc"], line["flops"]) == want, f"pyprof: {line}")
+    columns = ", ".join(f'"{c}" REAL' for c in (*COLUMNS[:2], HMMA, *COLUMNS[3:]))
+    shutil.copy(path, "sampled.gpuctr")
+    db = sqlite3.connect("sampled.gpuctr")
+    db.execute("INSERT INTO meta VALUES('sampled', 1)")
+    db.execute(f"CREATE TABLE sampled(record INTEGER PRIMARY KEY, alike INTEGER NOT NULL, {columns})")
+    db.execute(f'INSERT INTO sampled(record, alike, "{HMMA}") SELECT id, 0, CASE idx % 6 WHEN 0 THEN 0 WHEN 1 THEN 341 WHEN 3 THEN 9 WHEN 4 THEN 342 END FROM record')
+    db.commit()
+    db.close()
+    for line in prof("sampled.gpuctr", "-c", "idx,tc", says=b"values are SAMPLED"):
+        want = ("0", "1", "na", "na", "na", "na")[int(line["idx"]) % 6]
+        check(line["tc"] == want, f"pyprof of samples: {line}")
     one = change("one.gpuctr", f'ALTER TABLE record RENAME COLUMN "{COLUMNS[1]}" TO "other__bytes.sum"',
                  "UPDATE column_def SET name = 'other__bytes.sum' WHERE idx = 1")
     check({s["bytes"] for s in prof(one, "-c", "bytes")} == {"na"}, "pyprof: bytes of one direction are not all")
