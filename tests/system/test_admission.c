@@ -147,10 +147,13 @@ static void a_job_ends_the_leases_of_others(void **state)
 	start_daemon(f, "sharing=exclusive");
 	f->violations_expected = true; /* the object is gone under CUPTI's feet */
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--devices", "0", "--", FAKEAPP,
-				"--kernels", "800", "--sleep-us", "1000", "--exit", "7", NULL);
+				"--kernels", "800", "--sleep-us", "1000", "--hold", "middle",
+				"--exit", "7", NULL);
+	fixture_wait_held(f, 1);
 	expect_text_soon(f->daemon->err, "permission granted: ");
 	expect_exit(begin_job(f, USER_SELF, "4712", "1235", "0"), 0);
 	expect_no_owner(f);
+	fixture_release(f);
 	expect_exit(client, 7);
 	expect_output(client, "done 800\n");
 	expect_message(client, "error[revoked]");
@@ -160,8 +163,8 @@ static void a_job_ends_the_leases_of_others(void **state)
 static struct program *trace(struct fixture *f, const char *option, const char *value)
 {
 	return fixture_client(f, USER_ANN, option, value, "--devices", "0", "--no-summary", "--",
-			      FAKEAPP, "--kernels", "4000", "--sleep-us", "1000", "--exit", "7",
-			      NULL);
+			      FAKEAPP, "--kernels", "1000", "--sleep-us", "1000", "--hold",
+			      "middle", "--exit", "7", NULL);
 }
 
 /* It leases nothing, but tells what runs there; nor does the sampler's permit outlive it. */
@@ -177,15 +180,13 @@ static void a_job_ends_the_traces_of_others(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
 		start_daemon(f, "sharing=exclusive");
 		client = trace(f, options[i][0], options[i][1]);
-		while (process_child(client->pid, "fakeapp") == 0) {
-			sleep_ms(10);
-		}
-		sleep_ms(500);
+		fixture_wait_held(f, 1);
 		expect_exit(begin_job(f, USER_SELF, "4712", "1235", "0"), 0);
 		expect_text_soon(f->daemon->err, "trace ended: ");
 		expect_text_soon(client->err, "no longer measured");
+		fixture_release(f);
 		expect_exit(client, 7);
-		expect_output(client, "done 4000\n");
+		expect_output(client, "done 1000\n");
 		expect_message(client, "error[revoked]");
 		expect_message(client, "job 4712");
 		expect_no_owner(f);
@@ -203,12 +204,10 @@ static void a_trace_that_only_a_job_allowed_ends_with_it(void **state)
 	fixture_start_strict_daemon(f, "--set", "job-owners=yes", NULL);
 	expect_exit(begin_job(f, USER_SELF, "4714", "1234", "0"), 0);
 	client = trace(f, "--metrics", "none");
-	while (process_child(client->pid, "fakeapp") == 0) {
-		sleep_ms(10);
-	}
-	sleep_ms(500);
+	fixture_wait_held(f, 1);
 	expect_exit(end_job(f, "4714"), 0);
 	expect_text_soon(client->err, "no longer measured");
+	fixture_release(f);
 	expect_exit(client, 7);
 	expect_message(client,
 		       "error[revoked]: the trace was ended: the job that had GPU 0 is over");
@@ -258,10 +257,13 @@ static void what_only_a_job_allowed_ends_with_it(void **state)
 	fixture_start_strict_daemon(f, "--set", "job-owners=yes", NULL);
 	expect_exit(begin_job(f, USER_SELF, "4717", "1234", "0"), 0);
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
-				"800", "--sleep-us", "1000", "--exit", "7", NULL);
+				"800", "--sleep-us", "1000", "--hold", "middle", "--exit", "7",
+				NULL);
+	fixture_wait_held(f, 1);
 	expect_text_soon(f->daemon->err, "permission granted: ");
 	expect_exit(end_job(f, "4717"), 0);
 	expect_no_owner(f);
+	fixture_release(f);
 	expect_exit(client, 7);
 	expect_output(client, "done 800\n");
 	expect_message(client, "the job that had GPU 0 is over");
@@ -440,10 +442,12 @@ static void without_an_audit_file_nothing_is_granted(void **state)
 
 /* --- settings that change --- */
 
+/* Its program waits in its middle. */
 static struct program *measure_for_long(struct fixture *f, int uid, const char *devices)
 {
 	return fixture_client(f, uid, "--metrics", "memory", "--devices", devices, "--", FAKEAPP,
-			      "--devices", "2", "--kernels", "3000", "--sleep-us", "1000", NULL);
+			      "--devices", "2", "--kernels", "1000", "--sleep-us", "1000", "--hold",
+			      "middle", NULL);
 }
 
 /* The settings of that test; returns text. */
@@ -484,12 +488,15 @@ static void who_is_not_allowed_any_more_is_ended(void **state)
 	expect_running(bob);
 
 	settings_reload(&s, allowing(f, text, "allow-users = 1235"));
+	expect_text_soon(ann->err, "no longer measured");
+	fixture_wait_held(f, 2);
+	fixture_release(f);
 	expect_exit(ann, 0);
-	expect_output(ann, "done 3000\n");
+	expect_output(ann, "done 1000\n");
 	expect_message(ann, "error[revoked]");
 	expect_message(ann, "uid 1234 may not measure on this machine");
 	expect_exit(bob, 0);
-	expect_message(bob, "1,500 measured"); /* the half that runs there */
+	expect_message(bob, "500 measured"); /* the half that runs there */
 	expect_no_message(bob, "error[");
 	assert_int_equal(count_text(fixture_path(f, "audit"), "\"event\":\"lease-revoked\""), 1);
 	assert_int_equal(count_text(fixture_path(f, "audit"), "\"event\":\"refused\""), 1);
