@@ -16,17 +16,21 @@
 
 enum { SERVICE_MS = 1000 };
 
-/* A program under a client that launches for about seconds s. */
-static struct program *start_client(struct fixture *f, int uid, unsigned ms, const char *status)
+/* A program under a client that launches so many kernels, one each millisecond, and waits in the
+ * middle, so that it outlives whatever happens until let_go_on(). */
+static struct program *start_client(struct fixture *f, int uid, const char *kernels,
+				    const char *status)
 {
-	char kernels[16];
-	struct program *p;
+	return fixture_client(f, uid, "--metrics", "dram__bytes_read.sum", "--format", "jsonl",
+			      "--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+			      kernels, "--sleep-us", "1000", "--hold", "middle", "--exit", status,
+			      NULL);
+}
 
-	snprintf(kernels, sizeof(kernels), "%u", ms);
-	p = fixture_client(f, uid, "--metrics", "dram__bytes_read.sum", "--format", "jsonl",
-			   "--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
-			   kernels, "--sleep-us", "1000", "--exit", status, NULL);
-	return p;
+static void let_go_on(struct fixture *f)
+{
+	fixture_wait_held(f, 1);
+	fixture_release(f);
 }
 
 static void wait_for_records(struct fixture *f)
@@ -67,11 +71,12 @@ static void the_daemon_is_killed(void **state)
 
 	fixture_start_daemon(f, NULL);
 	f->violations_expected = true;
-	client = start_client(f, USER_ANN, 3000, "9");
+	client = start_client(f, USER_ANN, "3000", "9");
 	wait_for_records(f);
 	fixture_kill_daemon(f);
 	expect_text_soon(client->err, "the daemon is gone");
 	expect_running(client);
+	let_go_on(f);
 	expect_exit(client, 9);
 	expect_output(client, "done 3000\n");
 	lines_load(&l, fixture_path(f, "records")); /* every line whole */
@@ -88,10 +93,11 @@ static void the_daemon_is_told_to_stop(void **state)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = start_client(f, USER_ANN, 1500, "9");
+	client = start_client(f, USER_ANN, "1500", "9");
 	wait_for_records(f);
 	fixture_stop_daemon(f);
 	expect_running(client);
+	let_go_on(f);
 	expect_exit(client, 9);
 	expect_message(client, "stopping");
 	expect_message(client, "runs on, no longer measured");
@@ -106,13 +112,14 @@ static void the_client_is_killed(void **state)
 	pid_t program;
 
 	fixture_start_daemon(f, NULL);
-	client = start_client(f, USER_ANN, 2000, "0");
+	client = start_client(f, USER_ANN, "2000", "0");
 	wait_for_records(f);
 	program = fixture_child(client);
 	program_kill(client, SIGKILL);
 	expect_signal(client, SIGKILL);
 	assert_int_equal(kill(program, 0), 0); /* runs on */
 	expect_service_soon(f, SERVICE_MS);
+	let_go_on(f);
 	expect_text_soon(client->out, "done 2000");
 	expect_no_owner(f);
 }
@@ -157,8 +164,9 @@ static void a_killed_program_is_told_by_the_report(void **state)
 		struct program *client = fixture_client(
 			f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-f", "-o",
 			fixture_path(f, "file"), "--", "sh", "-c",
-			killed ? "\"$0\" --kernels 20; \"$0\" --kernels 100000 --sleep-us 1000 & "
-				 "sleep 2; kill -9 $!; wait"
+			killed ? "\"$0\" --kernels 20; \"$0\" --hold middle & "
+				 "until [ -e $GPUCTR_FAKE_DIR/held.$! ]; do sleep .05; done; "
+				 "kill -9 $!; wait"
 			       : "\"$0\" --kernels 20; \"$0\" --kernels 30",
 			FAKEAPP, NULL);
 		char *text;
@@ -189,16 +197,18 @@ static void expect_survived(struct fixture *f, const char *worker)
 
 	fixture_start_daemon(f, NULL);
 	f->violations_expected = true;
-	client = start_client(f, USER_ANN, 2500, "9");
+	client = start_client(f, USER_ANN, "2500", "9");
 	wait_for_records(f);
 	kill_worker(f, worker);
 	if (strcmp(worker, "gpu") == 0 || strcmp(worker, "planner") == 0) {
+		let_go_on(f);
 		expect_exit(client, 9); /* they have no part in a capture that runs */
 		expect_message(client, "2,500 measured");
 	}
 	expect_service_soon(f, SERVICE_MS);
 	if (client->pid > 0) {
 		expect_running(client);
+		let_go_on(f);
 		expect_exit(client, 9);
 	}
 	expect_output(client, "done 2500\n");
@@ -315,7 +325,7 @@ static void the_planner_is_killed_again_and_again(void **state)
 
 	fixture_start_daemon(f, NULL);
 	f->violations_expected = true;
-	client = start_client(f, USER_ANN, 8000, "9");
+	client = start_client(f, USER_ANN, "8000", "9");
 	wait_for_records(f);
 	for (int i = 0; i < 13; i++) {
 		uint64_t by = now_ms() + PATIENCE_MS;
@@ -328,6 +338,7 @@ static void the_planner_is_killed_again_and_again(void **state)
 	}
 	expect_running(f->daemon);
 	expect_text_soon(f->daemon->err, "replaced after a delay");
+	let_go_on(f);
 	expect_exit(client, 9);
 	expect_message(client, "8,000 measured");
 	expect_service_soon(f, PATIENCE_MS);
