@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/on_demand.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include "tests/system/lines.h"
+#include "tests/system/raw.h"
 
 /* A program that launches a kernel each half millisecond, for longer than any test. */
 #define LONG_RUN "--kernels", "400000", "--sleep-us", "500"
@@ -51,9 +55,7 @@ const char *on_demand_pid(const struct program *p)
 	return text;
 }
 
-/* The lines of a stream of records: what was seen was measured, but for launches that had begun
- * when the capture did, and each has the metric. */
-void on_demand_expect_measured(const char *path, const char *metric)
+double on_demand_expect_measured(const char *path, const char *metric)
 {
 	struct lines l;
 	const char *totals;
@@ -63,10 +65,52 @@ void on_demand_expect_measured(const char *path, const char *metric)
 	assert_true(lines_count(&l, "kernel") > 0);
 	totals = lines_at(&l, "totals", 0);
 	missed = line_number(totals, "seen") - (double)lines_count(&l, "kernel");
-	assert_true(missed >= 0 && missed <= 2);
+	assert_true(missed >= 0);
 	assert_true(line_number(totals, "unready") == missed);
 	assert_int_equal(line_number(lines_at(&l, "totals", 0), "measured"),
 			 lines_count(&l, "kernel"));
 	assert_true(count_text(path, metric) >= lines_count(&l, "kernel"));
 	lines_deinit(&l);
+	return missed;
+}
+
+/* On a busy machine more launches wait in vain, now and then. */
+struct program *on_demand_capture(struct fixture *f, int uid, const struct program *p,
+				  const char *metric)
+{
+	enum { TRIES = 5, BEGUN_MAX = 2 };
+	const char *path = fixture_path(f, "now.jsonl");
+	struct program *c = NULL;
+	double missed = BEGUN_MAX + 1;
+
+	for (int i = 0; i < TRIES && missed > BEGUN_MAX; i++) {
+		unlink(path);
+		c = fixture_client(f, uid, "capture", "--pid", on_demand_pid(p), "--metrics",
+				   metric, "--budget", "100%", "--format", "jsonl", "-f",
+				   "--output", path, NULL);
+		expect_text_soon(path, "\"type\":\"kernel\"");
+		program_kill(c, SIGINT);
+		expect_exit(c, 0);
+		missed = on_demand_expect_measured(path, metric);
+	}
+	assert_true(missed <= BEGUN_MAX);
+	return c;
+}
+
+void on_demand_interrupt_after(struct fixture *f, int uid, struct program *client, uint64_t kernels)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	struct gpuctr_capture_info i;
+
+	while (program_is_running(client) &&
+	       (raw_captures(f, uid, &i) == 0 || i.totals.measured < kernels)) {
+		if (now_ms() > by) {
+			fail_msg("less than %llu kernels are measured",
+				 (unsigned long long)kernels);
+		}
+		sleep_ms(10);
+	}
+	if (program_is_running(client)) {
+		program_kill(client, SIGINT);
+	}
 }

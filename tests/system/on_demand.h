@@ -15,6 +15,16 @@ void on_demand_wait_listed(struct fixture *f, int uid, const struct program *p, 
 /* For --pid; static. */
 const char *on_demand_pid(const struct program *p);
 
-/* The lines of a stream of records: what was seen was measured, but for launches that had begun
- * when the capture did, and each has the metric. */
-void on_demand_expect_measured(const char *path, const char *metric);
+/* The lines of a stream of records: what was seen was measured or is counted as unready, and each
+ * has the metric. Returns how many are unready. */
+double on_demand_expect_measured(const char *path, const char *metric);
+
+/* Captures p until something was measured, into now.jsonl; all that was seen was measured, but for
+ * launches that had begun when the capture did. The result is the client, which has ended. */
+struct program *on_demand_capture(struct fixture *f, int uid, const struct program *p,
+				  const char *metric);
+
+/* Interrupts the client of uid's one capture as soon as so many kernels were measured, however late
+ * programs join it. */
+void on_demand_interrupt_after(struct fixture *f, int uid, struct program *client,
+			       uint64_t kernels);

@@ -11,21 +11,6 @@
 
 /* Programs that run already: started in standby, listed, captured, and left as they were. */
 
-/* Until something was measured, which takes its time on a machine that is busy. */
-static void capture_once(struct fixture *f, const struct program *p, const char *metric)
-{
-	const char *path = fixture_path(f, "now.jsonl");
-	struct program *c;
-
-	unlink(path);
-	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics", metric,
-			   "--budget", "100%", "--format", "jsonl", "-f", "--output", path, NULL);
-	expect_text_soon(path, "\"type\":\"kernel\"");
-	program_kill(c, SIGINT);
-	expect_exit(c, 0);
-	on_demand_expect_measured(path, metric);
-}
-
 static void run_capture(struct fixture *f, const struct program *p, const char *option,
 			const char *value, bool chosen)
 {
@@ -108,9 +93,9 @@ static void a_running_program_is_captured_any_number_of_times(void **state)
 	fixture_start_daemon(f, NULL);
 	p = on_demand_start(f, USER_ANN);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	capture_once(f, p, "dram__bytes_read.sum");
-	capture_once(f, p, "dram__bytes_write.sum");
-	capture_once(f, p, "dram__bytes_read.sum");
+	on_demand_capture(f, USER_ANN, p, "dram__bytes_read.sum");
+	on_demand_capture(f, USER_ANN, p, "dram__bytes_write.sum");
+	on_demand_capture(f, USER_ANN, p, "dram__bytes_read.sum");
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	expect_running(p);
 	expect_no_owner(f);
@@ -129,15 +114,6 @@ static struct program *start_behind(struct fixture *f, const char *late_ms)
 	return p;
 }
 
-static struct program *trace_for(struct fixture *f, const struct program *p, const char *seconds)
-{
-	struct program *client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
-						"--metrics", "none", "--duration", seconds, NULL);
-
-	expect_exit(client, 0);
-	return client;
-}
-
 /* CUPTI is at work in buffers that it was forced to return (tests/fake/activity.c). */
 static void a_program_outlives_captures_that_end_within_kernels(void **state)
 {
@@ -145,7 +121,9 @@ static void a_program_outlives_captures_that_end_within_kernels(void **state)
 	struct program *p = start_behind(f, "1000");
 
 	for (int i = 0; i < 4; i++) {
-		trace_for(f, p, "0.2");
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+					   "--metrics", "none", "--duration", "0.2", NULL),
+			    0);
 	}
 	expect_running(p);
 	program_kill(p, SIGKILL);
@@ -155,8 +133,12 @@ static void a_program_outlives_captures_that_end_within_kernels(void **state)
 static void launches_that_run_far_ahead_have_their_times(void **state)
 {
 	struct fixture *f = *state;
-	struct program *p = start_behind(f, "300"), *client = trace_for(f, p, "1");
+	struct program *p = start_behind(f, "300");
+	struct program *client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+						"--metrics", "none", NULL);
 
+	on_demand_interrupt_after(f, USER_ANN, client, 1000);
+	expect_exit(client, 0);
 	expect_message(client, "kernels seen in 1 process");
 	expect_no_message(client, "have no time");
 	program_kill(p, SIGKILL);
@@ -181,7 +163,7 @@ static void a_capture_that_is_refused_lets_go_of_its_programs(void **state)
 		expect_message(c, "metric-unknown");
 		assert_true(on_demand_is_listed(f, USER_ANN, p, "\"capture\":0"));
 	}
-	capture_once(f, p, "dram__bytes_read.sum");
+	on_demand_capture(f, USER_ANN, p, "dram__bytes_read.sum");
 	assert_int_equal(fixture_worker(f, "front"), front);
 	expect_running(p);
 	program_kill(p, SIGKILL);
@@ -209,8 +191,8 @@ static void who_measures_already_is_named(void **state)
 	program_kill(p, SIGKILL);
 }
 
-/* The line of a process in the table at the end. */
-static void expect_row(struct program *c, const struct program *p, const char *why)
+/* Has the table at the end a line of the process with this text? */
+static bool has_row(struct program *c, const struct program *p, const char *why)
 {
 	char *text, *line, *lines;
 	char pid[32];
@@ -222,10 +204,15 @@ static void expect_row(struct program *c, const struct program *p, const char *w
 	for (line = strtok_r(text, "\n", &lines); line; line = strtok_r(NULL, "\n", &lines)) {
 		found |= strstr(line, pid) && strstr(line, why);
 	}
-	if (!found) {
+	free(text);
+	return found;
+}
+
+static void expect_row(struct program *c, const struct program *p, const char *why)
+{
+	if (!has_row(c, p, why)) {
 		fail_msg("no row of %d with \"%s\" in %s", p->pid, why, c->err);
 	}
-	free(text);
 }
 
 /* A client that has asked what there is, and whose wish has not reached the daemon. */
@@ -423,6 +410,21 @@ static void nothing_to_capture_is_said(void **state)
 			 "starts one that is\n");
 }
 
+/* A program that waits in its middle until a capture of it has begun. */
+static struct program *start_captured(struct fixture *f, const char *option, struct program **ret)
+{
+	struct program *p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels",
+					   "3000", "--sleep-us", "500", "--hold", "middle",
+					   "--exit", "7", option, NULL);
+
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	*ret = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	expect_text_soon((*ret)->err, "measuring 1 process");
+	fixture_wait_held(f, 1);
+	fixture_release(f);
+	return p;
+}
+
 /* Its exit status and output are its own, and the capture ends with it. */
 static void a_program_that_ends_meanwhile_ends_the_capture(void **state)
 {
@@ -430,10 +432,7 @@ static void a_program_that_ends_meanwhile_ends_the_capture(void **state)
 	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
-	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "3000", "--sleep-us",
-			   "500", "--exit", "7", NULL);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	p = start_captured(f, NULL, &c);
 	expect_exit(p, 7);
 	expect_exit(c, 0);
 	expect_message(c, "kernels seen in 1 process");
@@ -453,7 +452,7 @@ static void a_client_that_dies_leaves_the_program_in_standby(void **state)
 	program_kill(c, SIGKILL);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	expect_no_owner(f);
-	capture_once(f, p, "dram__bytes_read.sum");
+	on_demand_capture(f, USER_ANN, p, "dram__bytes_read.sum");
 	program_kill(p, SIGKILL);
 }
 
@@ -465,13 +464,13 @@ static void a_program_registers_when_the_daemon_comes(void **state)
 	sleep_ms(100);
 	fixture_start_daemon(f, NULL);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	capture_once(f, p, "dram__bytes_read.sum");
+	on_demand_capture(f, USER_ANN, p, "dram__bytes_read.sum");
 	fixture_stop_daemon(f);
 	sleep_ms(100);
 	expect_running(p);
 	fixture_start_daemon(f, NULL);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	capture_once(f, p, "dram__bytes_read.sum");
+	on_demand_capture(f, USER_ANN, p, "dram__bytes_read.sum");
 	program_kill(p, SIGKILL);
 }
 
@@ -516,7 +515,7 @@ static void a_program_that_changes_folder_finds_the_socket(void **state)
 	wait_for_fakeapp(p);
 	fixture_start_daemon(f, NULL);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	capture_once(f, p, "dram__bytes_read.sum");
+	on_demand_capture(f, USER_ANN, p, "dram__bytes_read.sum");
 	program_kill(p, SIGKILL);
 	snprintf(command, sizeof(command), "%s --kernels 50", FAKEAPP);
 	c = start_elsewhere(f, "run --metrics dram__bytes_read.sum", command);
@@ -552,17 +551,22 @@ static void several_programs_are_captured_together(void **state)
 /* Two programs on one GPU: the counters are the first one's. */
 static void each_process_has_a_row_at_the_end(void **state)
 {
+	static const char *const seconds[] = { "1", "4", "16" }; /* until both have launched */
 	struct fixture *f = *state;
-	struct program *p, *q, *c;
+	struct program *p, *q, *c = NULL;
 
 	fixture_start_daemon(f, NULL);
 	p = on_demand_start(f, USER_ANN);
 	q = on_demand_start(f, USER_ANN);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	on_demand_wait_listed(f, USER_ANN, q, "\"capture\":0");
-	c = fixture_client(f, USER_ANN, "capture", "--all", "--kernel", "^k[0-3]", "--duration",
-			   "1", NULL);
-	expect_exit(c, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(seconds) &&
+			   !(c && has_row(c, p, " filtered") && has_row(c, q, " filtered"));
+	     i++) {
+		c = fixture_client(f, USER_ANN, "capture", "--all", "--kernel", "^k[0-3]",
+				   "--duration", seconds[i], NULL);
+		expect_exit(c, 0);
+	}
 	expect_message(c, "kernels  measured  lost");
 	expect_row(c, p, " filtered");
 	expect_row(c, q, " filtered");
@@ -591,7 +595,7 @@ static void a_stopped_program_holds_nobody_up(void **state)
 	expect_message(c, "is stopped, by a signal or a debugger, and answers nothing");
 	program_kill(p, SIGCONT);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	capture_once(f, p, "dram__bytes_read.sum");
+	on_demand_capture(f, USER_ANN, p, "dram__bytes_read.sum");
 	program_kill(p, SIGKILL);
 }
 
@@ -644,10 +648,7 @@ static void a_fork_without_exec_is_left_alone(void **state)
 	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
-	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "3000", "--sleep-us",
-			   "500", "--fork", "--exit", "7", NULL);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	p = start_captured(f, "--fork", &c);
 	expect_exit(p, 7);
 	expect_exit(c, 0);
 	expect_message(c, "kernels seen in 1 process:");
@@ -664,10 +665,11 @@ static void a_file_that_is_there_costs_the_status(void **state)
 	fixture_start_daemon(f, NULL);
 	p = on_demand_start(f, USER_ANN);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	expect_exit(fixture_client(f, USER_ANN, "capture", "--all", "--duration", "0.5", "-o", path,
-				   NULL),
-		    0);
-	c = fixture_client(f, USER_ANN, "capture", "--all", "--duration", "0.5", "-o", path, NULL);
+	c = fixture_client(f, USER_ANN, "capture", "--all", "-o", path, NULL);
+	on_demand_interrupt_after(f, USER_ANN, c, 1);
+	expect_exit(c, 0);
+	c = fixture_client(f, USER_ANN, "capture", "--all", "-o", path, NULL);
+	on_demand_interrupt_after(f, USER_ANN, c, 1);
 	expect_exit(c, 125);
 	expect_message(c, "error[store-exists]");
 	expect_message(c, "not all that was measured could be written");
@@ -703,8 +705,9 @@ static void records_without_room_cost_the_status(void **state)
 	fixture_start_daemon(f, NULL);
 	p = on_demand_start(f, USER_ANN);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	c = fixture_client(f, USER_ANN, "capture", "--all", "--duration", "0.5", "--format",
-			   "jsonl", "--output", "/dev/full", NULL);
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--format", "jsonl", "--output",
+			   "/dev/full", NULL);
+	on_demand_interrupt_after(f, USER_ANN, c, 1);
 	expect_exit(c, 125);
 	expect_message(c, "warning[stream-failed]: No space left on device");
 	expect_message(c, "not all that was measured could be written");

@@ -31,22 +31,15 @@ static int teardown(void **state)
 	return fixture_teardown(state);
 }
 
-static struct program *capture(struct fixture *f, int uid, const struct program *p,
-			       const char *path)
+static struct program *capture(struct fixture *f, int uid, const struct program *p)
 {
 	return fixture_client(f, uid, "capture", "--pid", on_demand_pid(p), "--metrics",
-			      "dram__bytes_read.sum", "--budget", "100%", "--duration", "1",
-			      "--format", "jsonl", "-f", "--output", path, NULL);
+			      "dram__bytes_read.sum", "--budget", "100%", "--duration", "1", NULL);
 }
 
 static void expect_captured(struct fixture *f, int uid, const struct program *p, const char *told)
 {
-	const char *path = fixture_path(f, "now.jsonl");
-	struct program *c = capture(f, uid, p, path);
-
-	expect_exit(c, 0);
-	expect_message(c, told);
-	on_demand_expect_measured(path, "dram__bytes_read.sum");
+	expect_message(on_demand_capture(f, uid, p, "dram__bytes_read.sum"), told);
 }
 
 /* The first program that has registered is number 1. */
@@ -98,7 +91,7 @@ static void nobody_captures_others_by_default(void **state)
 	expect_refusal(raw_client(f, USER_BOB), "nobody captures other users' programs",
 		       "ask its owner");
 	assert_true(on_demand_is_listed(f, USER_SELF, p, "\"foreign\":true"));
-	c = capture(f, USER_SELF, p, fixture_path(f, "now.jsonl"));
+	c = capture(f, USER_SELF, p);
 	expect_exit(c, 125);
 	expect_message(c, fixture_user(USER_ANN, ", and nobody captures"));
 	expect_message(c, "operator-captures = yes");
@@ -271,7 +264,7 @@ static void a_job_does_not_keep_operators_off(void **state)
 	on_demand_wait_listed(f, USER_BOB, p, "\"foreign\":true");
 	on_demand_wait_listed(f, USER_BOB, q, "\"foreign\":true");
 	expect_captured(f, USER_BOB, p, "measuring 1 process of ");
-	c = capture(f, USER_BOB, q, fixture_path(f, "now.jsonl"));
+	c = capture(f, USER_BOB, q);
 	expect_exit(c, 125);
 	expect_message(c, "belongs to job 7");
 	program_kill(p, SIGKILL);
