@@ -84,15 +84,14 @@ static void *count_in_a_thread(void *argument)
 static void a_thread_remembers_its_kernels(void **state)
 {
 	struct row rows[] = {
-		{ 8, 4096 * 128, 0 }, { 64, 16, 0 },  { 512, 16, 0 },
+		{ 8, 4096 * 128, 0 }, { 64, 16, 0 },   { 512, 16, 0 },
 		{ 512, 48, 0 },	      { 512, 336, 0 }, { 1024, 16, 16 },
 	};
 	pthread_t thread;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		assert_int_equal(pthread_create(&thread, NULL, count_in_a_thread, &rows[i]),
-				 0);
+		assert_int_equal(pthread_create(&thread, NULL, count_in_a_thread, &rows[i]), 0);
 		assert_int_equal(pthread_join(thread, NULL), 0);
 		print_message("%zu kernels, %zu bytes apart: %zu forgotten\n", rows[i].n,
 			      rows[i].apart, rows[i].forgotten);
