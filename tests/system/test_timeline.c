@@ -29,14 +29,31 @@ static void start(struct fixture *f)
 	fixture_start_daemon(f, NULL);
 }
 
-/* Samples are being written. */
+/* Waits until the file is larger than that. */
+static void wait_for_bytes(const char *path, off_t bytes)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	struct stat st;
+
+	while (stat(path, &st) < 0 || st.st_size <= bytes) {
+		assert_true(now_ms() < by);
+		sleep_ms(5);
+	}
+}
+
+/* Samples are being written: what comes first is one line. */
 static struct program *start_sampling(struct fixture *f, const char *gpu)
 {
+	static const char header[] =
+		"start_ns,end_ns,dram__bytes_read.sum,dram__bytes_write.sum\r\n";
 	const char *path = fixture_path(f, "samples.csv");
-	struct program *p = fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", gpu,
-					   "--format", "csv", "--output", path, "-f", NULL);
+	struct program *p;
 
-	expect_text_soon(path, "start_ns,end_ns,dram__bytes_read.sum");
+	unlink(path);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", gpu, "--format", "csv",
+			   "--output", path, NULL);
+	expect_text_soon(path, header);
+	wait_for_bytes(path, sizeof(header));
 	return p;
 }
 
@@ -95,18 +112,34 @@ static void expect_table(struct program *p)
 	assert_true(count_text(p->out, "B/s") > 1);
 }
 
+/* No more of them than there was time for. */
+static void expect_no_more(uint64_t samples, uint64_t began_ms, unsigned interval_ms)
+{
+	assert_true(samples <= (now_ms() - began_ms) / interval_ms + 10);
+}
+
 /* --- what it is for --- */
+
+/* None of it is missing, as where a sampler is held up for longer than its buffer lasts. */
+static bool end_whole(struct program *p, int signo)
+{
+	kill(p->pid, signo);
+	expect_exit(p, 0);
+	return count_text(p->err, "missing") == 0;
+}
 
 static void the_sum_is_what_kernels_moved(void **state)
 {
 	struct fixture *f = *state;
 	struct program *p;
+	bool whole = false;
 
 	start(f);
-	p = start_sampling(f, "0");
-	run_kernels(f, "1");
-	kill(p->pid, SIGINT);
-	expect_exit(p, 0);
+	for (int i = 0; i < 5 && !whole; i++) {
+		p = start_sampling(f, "0");
+		run_kernels(f, "1");
+		whole = end_whole(p, SIGINT);
+	}
 	expect_sums(f, threads_of(0, 1) * READ_BYTES, threads_of(0, 1) * WRITTEN_BYTES);
 	expect_table(p);
 	expect_message(p, "samples of 10.0 us");
@@ -119,16 +152,18 @@ static void one_gpu_of_two(void **state)
 {
 	struct fixture *f = *state;
 	struct program *p;
+	bool whole = false;
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	start(f);
-	p = start_sampling(f, "1");
-	run_kernels(f, "2");
-	expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", "0", "--no-wait",
-				   "-d", "0.1", NULL),
-		    0);
-	kill(p->pid, SIGTERM);
-	expect_exit(p, 0);
+	for (int i = 0; i < 5 && !whole; i++) {
+		p = start_sampling(f, "1");
+		run_kernels(f, "2");
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", "0",
+					   "--no-wait", "-d", "0.1", NULL),
+			    0);
+		whole = end_whole(p, SIGTERM);
+	}
 	expect_sums(f, threads_of(1, 2) * READ_BYTES, threads_of(1, 2) * WRITTEN_BYTES);
 }
 
@@ -146,7 +181,7 @@ static void it_ends_after_its_duration(void **state)
 	assert_true(now_ms() - began >= 500);
 	assert_int_equal(count_text(p->out, "\"type\":\"timeline\""), 1);
 	assert_true(count_text(p->out, "\"type\":\"sample\"") >= 490);
-	assert_true(count_text(p->out, "\"type\":\"sample\"") <= 700);
+	expect_no_more(count_text(p->out, "\"type\":\"sample\""), began, 1);
 	assert_int_equal(count_text(p->out, "\"type\":\"end\""), 1);
 	assert_int_equal(count_text(p->out, "mean"), 0); /* the stream has standard output */
 }
@@ -212,7 +247,8 @@ static void another_user_in_the_middle_ends_it(void **state)
 static void only_one_samples(void **state)
 {
 	struct fixture *f = *state;
-	char line[512];
+	const char *first = fixture_path(f, "first");
+	char line[1024];
 	struct program *p;
 
 	start(f);
@@ -222,9 +258,9 @@ static void only_one_samples(void **state)
 	expect_exit(p, 0);
 	/* Under one lease CUPTI decides. */
 	snprintf(line, sizeof(line),
-		 "%s --metrics dram__bytes.sum --duration 2 > /dev/null & sleep 0.5; %s --metrics "
-		 "dram__bytes.sum > /dev/null; echo $?; wait",
-		 TEST_SAMPLER, TEST_SAMPLER);
+		 "%s --metrics dram__bytes.sum --duration 60 > %s & until test -s %s; do sleep "
+		 "0.1; done; %s --metrics dram__bytes.sum > /dev/null; echo $?; kill $!; wait",
+		 TEST_SAMPLER, first, first, TEST_SAMPLER);
 	p = fixture_client(f, USER_ANN, "permit", "sh", "-c", line, NULL);
 	expect_exit(p, 0);
 	expect_output(p, "16\n");
@@ -446,9 +482,11 @@ static void a_sampler_that_floods_can_be_interrupted(void **state)
 		sleep_ms(10);
 	}
 	sleep_ms(1000);
-	kill(p->pid, SIGINT);
-	sleep_ms(500);
-	kill(p->pid, SIGINT); /* it does not listen, and is killed */
+	/* It does not listen, and is killed at the second one. */
+	for (uint64_t by = now_ms() + PATIENCE_MS; program_is_running(p) && now_ms() < by;) {
+		kill(p->pid, SIGINT);
+		sleep_ms(500);
+	}
 	expect_exit(p, 125);
 	expect_message(p, "the sampler ended without a last word (signal 9, Killed)");
 	expect_no_message(p, "no stream of samples");
@@ -531,24 +569,46 @@ static void read_stream(const char *path, struct counted *c)
 	sampler_reader_free(r);
 }
 
-/* The hardware's buffer holds 41 ms here. */
+/* 100 ms of samples and more: each takes 2 bytes, and there are heads. */
+enum { BYTES_OF_SAMPLES = 24000 };
+
+/* The hardware's buffer holds 41 ms here. Where others compute it runs over by itself; a sampler to
+ * which that happens again and again ends: then once more. */
+static struct program *sample_past_a_stop(struct fixture *f)
+{
+	struct program *p;
+
+	for (int i = 0; i < 5; i++) {
+		struct stat st;
+		pid_t sampler;
+
+		p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
+				   "dram__bytes_read.sum", "--buffer", "4", "--interval", "10us",
+				   NULL);
+		sampler = fixture_child(p);
+		wait_for_bytes(p->out, BYTES_OF_SAMPLES);
+		kill(sampler, SIGSTOP);
+		sleep_ms(300);
+		assert_int_equal(stat(p->out, &st), 0);
+		kill(sampler, SIGCONT);
+		wait_for_bytes(p->out, st.st_size + BYTES_OF_SAMPLES);
+		kill(sampler, SIGHUP); /* it ends with its last word at any of these */
+		program_wait(p);
+		if (p->status == 0) {
+			break;
+		}
+	}
+	return p;
+}
+
 static void a_buffer_that_runs_over_is_told(void **state)
 {
 	struct fixture *f = *state;
 	struct counted c = { 0 };
 	struct program *p;
-	pid_t sampler;
 
 	start(f);
-	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
-			   "dram__bytes_read.sum", "--buffer", "4", "--interval", "10us", NULL);
-	sampler = fixture_child(p);
-	sleep_ms(500);
-	kill(sampler, SIGSTOP);
-	sleep_ms(300);
-	kill(sampler, SIGCONT);
-	sleep_ms(300);
-	kill(sampler, SIGHUP); /* it ends with its last word at any of these */
+	p = sample_past_a_stop(f);
 	expect_exit(p, SAMPLER_ENDED);
 	read_stream(p->out, &c);
 	assert_int_equal(c.end.reason, SAMPLER_ENDED);
@@ -563,45 +623,64 @@ static void a_buffer_that_runs_over_is_told(void **state)
 	assert_true(c.samples > 10000);
 }
 
+static struct counted sample(struct fixture *f, const char *metric, const char *duration,
+			     const char *option, const char *value)
+{
+	struct counted c = { 0 };
+	struct program *p =
+		fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics", metric,
+			       "--buffer", "1", "--duration", duration, option, value, NULL);
+
+	program_wait(p);
+	read_stream(p->out, &c);
+	expect_exit(p, (int)c.end.reason);
+	print_message("%llu, then %llu ns, %llu samples\n", (unsigned long long)c.first_interval_ns,
+		      (unsigned long long)c.interval_ns, (unsigned long long)c.samples);
+	return c;
+}
+
 /* Its buffer holds 40 samples of SMs, which is less than comes between two looks at 0.5 ms. On a
  * busy machine a sampler that was held up takes no longer one for that. */
 static void where_nobody_asked_for_one_the_interval_becomes_longer(void **state)
 {
 	struct fixture *f = *state;
 	struct counted c = { 0 };
-	struct program *p;
+	bool enough = false;
 
 	start(f);
-	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
-			   "sm__inst_executed.sum", "--buffer", "1", "--duration", "1", NULL);
-	expect_exit(p, SAMPLER_ENDED);
-	read_stream(p->out, &c);
-	print_message("%llu, then %llu ns, %llu samples\n", (unsigned long long)c.first_interval_ns,
-		      (unsigned long long)c.interval_ns, (unsigned long long)c.samples);
-	assert_true(c.sets >= 1);
+	for (int i = 0; i < 5 && !enough; i++) {
+		c = sample(f, "sm__inst_executed.sum", "1", NULL, NULL);
+		enough = c.end.reason == SAMPLER_ENDED && c.sets > 0 && c.samples > 100;
+	}
+	assert_true(enough);
 	assert_in_range(c.interval_ns, 2 * c.first_interval_ns, 5000000);
-	assert_true(c.samples > 100);
 	expect_no_objects(f);
 }
 
+static struct counted sample_slowly(struct fixture *f, const char *evaluate_ns)
+{
+	setenv("GPUCTR_FAKE_EVALUATE_NS", evaluate_ns, 1);
+	return sample(f, "dram__bytes_read.sum", "5s", "--interval", "200us");
+}
+
 /* Decoding and evaluation together take longer than the interval, but neither does. The hardware's
- * buffer holds 0.8 s here. */
+ * buffer holds 0.8 s here: where it runs over by decoding alone nothing can be told. */
 static void samples_are_evaluated_while_others_are_decoded(void **state)
 {
 	struct fixture *f = *state;
-	struct counted c = { 0 };
-	struct program *p;
+	struct counted c = { .end.overflows = 1 };
+	bool slow = false;
 
 	setenv("GPUCTR_FAKE_DECODE_NS", "130000", 1);
-	setenv("GPUCTR_FAKE_EVALUATE_NS", "130000", 1);
 	start(f);
-	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
-			   "dram__bytes_read.sum", "--buffer", "1", "--interval", "200us",
-			   "--duration", "5s", NULL);
-	expect_exit(p, SAMPLER_ENDED);
-	unsetenv("GPUCTR_FAKE_DECODE_NS");
-	unsetenv("GPUCTR_FAKE_EVALUATE_NS");
-	read_stream(p->out, &c);
+	for (int i = 0; i < 4 && c.end.overflows > 0; i++) {
+		c = sample_slowly(f, "130000");
+		slow |= c.end.overflows > 0 && sample_slowly(f, "0").end.overflows > 0;
+	}
+	if (slow && c.end.overflows > 0) {
+		fixture_skip("the machine is too slow to decode samples in time");
+	}
+	assert_int_equal(c.end.reason, SAMPLER_ENDED);
 	assert_int_equal(c.end.overflows, 0);
 	assert_int_equal(c.lost, 0);
 	assert_true(c.samples > 24000);
@@ -612,6 +691,7 @@ static void samples_are_lost_while_the_clock_was_set_back(void **state)
 {
 	struct fixture *f = *state;
 	struct counted c = { 0 };
+	uint64_t began_ms = now_ms();
 	struct program *p;
 
 	setenv("GPUCTR_FAKE_SET_BACK_MS", "3500", 1);
@@ -624,7 +704,8 @@ static void samples_are_lost_while_the_clock_was_set_back(void **state)
 	assert_int_equal(c.end.overflows, 0);
 	assert_int_equal(c.end.lost, c.lost);
 	assert_in_range(c.lost, 3499, 3501);
-	assert_in_range(c.samples + c.lost, 4000, 4600);
+	assert_true(c.samples + c.lost >= 4000);
+	expect_no_more(c.samples + c.lost, began_ms, 1);
 }
 
 /* Metrics of the SMs take a hundred times as much. */
@@ -688,6 +769,7 @@ static void times_have_units(void **state)
 {
 	struct fixture *f = *state;
 	struct counted c = { 0 };
+	uint64_t began_ms = now_ms();
 	struct program *p;
 
 	start(f);
@@ -697,7 +779,8 @@ static void times_have_units(void **state)
 	expect_exit(p, SAMPLER_ENDED);
 	read_stream(p->out, &c);
 	assert_int_equal(c.interval_ns, 2000000);
-	assert_true(c.samples + c.lost >= 100 && c.samples < 1000);
+	assert_true(c.samples + c.lost >= 100);
+	expect_no_more(c.samples, began_ms, 2);
 }
 
 /* What a turn has left, because it is decoded slowly, takes longer than the first samples of the
