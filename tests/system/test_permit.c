@@ -282,11 +282,14 @@ static void the_client_is_killed(void **state)
 static void who_leaves_children_behind_is_told(void **state)
 {
 	struct fixture *f = *state;
-	char line[256], *said;
+	char line[512], *said;
 	struct program *p;
 
 	start(f, NULL);
-	snprintf(line, sizeof(line), "%s & sleep 0.3; echo $! >&2; exit 5", TEST_FAKEPROFILER);
+	snprintf(line, sizeof(line),
+		 "%s & until grep -q counters /proc/$$/fd/1; do sleep 0.1; done; echo $! >&2; "
+		 "exit 5",
+		 TEST_FAKEPROFILER);
 	p = fixture_client(f, USER_ANN, "permit", "sh", "-c", line, NULL);
 	expect_exit(p, 5);
 	expect_message(p, "what it started and left running is refused from now on");
