@@ -69,9 +69,26 @@ static void judge(const struct granter_reply *reply, struct refusal *r)
 			    "(CUDA_VISIBLE_DEVICES).",
 			    "the program asked for counters of a GPU that the lease does not "
 			    "cover");
+	} else if (reply->error == -ENOSPC) {
+		refusal_set(
+			r, GPUCTR_E_QUOTA, "Try again in a moment, with fewer processes at once.",
+			"the driver has still to make or to take back what was asked for before: a "
+			"capture may have %d of its objects, and all together %d",
+			GRANTER_OBJECTS_PER_LEASE_MAX, GRANTER_OBJECTS_MAX);
+	} else if (reply->error == -ESRCH) {
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
+			    "Let the process that asks live until it has the answer.",
+			    "the process that asked has ended");
+	} else if (reply->error == -EPROTO) {
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
+			    "Report the versions of the profiler and of the driver.",
+			    "the driver gave the object another number than was asked for, by "
+			    "which it could not be taken back");
 	} else if (reply->error != 0) {
-		refusal_set(r, GPUCTR_E_NOT_ALLOWED, "", "the granter refused: %s",
-			    strerror(-reply->error));
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
+			    "Try again, and report it with the versions of the profiler and of the "
+			    "driver.",
+			    "the granter refused: %s", strerror(-reply->error));
 	} else if (reply->status != RM_STATUS_OK) {
 		refusal_set(r, GPUCTR_E_GRANT_REFUSED,
 			    "Check that the daemon holds CAP_PERFMON and the driver is 565.57 or "

@@ -2,6 +2,7 @@
 #include "daemon/granter/leases.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -106,24 +107,6 @@ static void object_drop(struct leases *s, struct lease *l, struct object *o)
 	list_append(&s->unused, &o->link);
 }
 
-/* CUPTI frees most of its objects itself, which cannot be seen here. So a lease that has reached
- * its limit loses its oldest object. Freeing it fails harmlessly if CUPTI has freed it already. */
-static bool make_room(struct leases *s, struct lease *l)
-{
-	if (l->n_objects < GRANTER_OBJECTS_PER_LEASE_MAX) {
-		return s->n_objects < GRANTER_OBJECTS_MAX;
-	}
-	list_for_each(i, &l->objects) {
-		struct object *o = list_entry(i, struct object, link);
-
-		if (o->state == OBJECT_HELD) {
-			object_set_state(s, l, o, OBJECT_UNWANTED);
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Does o wait for the thread? */
 static bool is_due(const struct lease *l, const struct object *o)
 {
@@ -188,19 +171,79 @@ static void work(struct leases *s, struct lease *l)
 	}
 }
 
+/* --- room for one more object --- */
+
+static struct object *oldest_held(const struct lease *l)
+{
+	list_for_each(i, &l->objects) {
+		struct object *o = list_entry(i, struct object, link);
+
+		if (o->state == OBJECT_HELD) {
+			return o;
+		}
+	}
+	return NULL;
+}
+
+/* The lease that loses an object when there is no place left for one of l: one that is ending and
+ * is to lose all of them, or the one with most; l itself, if none has more. So nobody can use up
+ * the places of others. */
+static struct lease *find_giver(struct leases *s, struct lease *l)
+{
+	struct lease *giver = l;
+	unsigned most = l->n_objects;
+
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		struct lease *other = &s->all[i];
+		unsigned n = other->state == LEASE_ENDING ? UINT_MAX : other->n_objects;
+
+		if (n > most && oldest_held(other)) {
+			giver = other;
+			most = n;
+		}
+	}
+	return giver;
+}
+
+/* CUPTI frees most of its objects itself, which cannot be seen here. So a lease that has reached
+ * its limit, or the largest one when all together have reached theirs, loses its oldest object.
+ * Freeing it fails harmlessly if CUPTI has freed it already. */
+static bool make_room(struct leases *s, struct lease *l)
+{
+	bool is_small = l->n_objects < GRANTER_OBJECTS_PER_LEASE_MAX;
+	struct lease *giver;
+	struct object *o;
+
+	if (list_is_empty(&s->unused)) {
+		return false;
+	}
+	if (is_small && s->n_objects < GRANTER_OBJECTS_MAX) {
+		return true;
+	}
+	giver = is_small ? find_giver(s, l) : l;
+	o = oldest_held(giver);
+	if (!o) {
+		return false;
+	}
+	object_set_state(s, giver, o, OBJECT_UNWANTED);
+	work(s, giver);
+	return true;
+}
+
 int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q, int *fd)
 {
-	struct object *o = list_entry(s->unused.next, struct object, link);
 	struct caller *caller = NULL;
+	struct object *o;
 	int r = caller_add(&s->callers, q->pid, &caller);
 
-	if (r == 0 && (list_is_empty(&s->unused) || !make_room(s, l))) {
+	if (r == 0 && !make_room(s, l)) {
 		r = -ENOSPC;
 	}
 	if (r < 0) {
 		caller_release(&s->callers, caller);
 		return r;
 	}
+	o = list_entry(s->unused.next, struct object, link);
 	list_remove(&o->link);
 	*o = (struct object){
 		.state = OBJECT_ASKED,

@@ -160,6 +160,14 @@ struct rm_gpu box_gpu(unsigned i)
 	return (struct rm_gpu){ { 0xa0, (uint8_t)i } };
 }
 
+/* As many objects as there may be? Of a thread that hangs one may be asked for that has its answer
+ * already. */
+static bool all_are_asked_for(void)
+{
+	return box.n_objects + count_asked(NULL, GRANTER_ALLOC) + box.n_stuck >=
+	       GRANTER_OBJECTS_MAX;
+}
+
 /* What a packet that asks for an object must fulfil before the driver hears of it. */
 static int model_alloc(const struct granter_request *q, enum box_file file)
 {
@@ -186,11 +194,11 @@ static int model_alloc(const struct granter_request *q, enum box_file file)
 		return q->pid == 0 || q->pid > INT32_MAX ? -EINVAL : -ESRCH;
 	}
 	asked = l->objects + count_asked(q, GRANTER_ALLOC);
-	/* Never reached with 64 leases of 64 GPUs: four of them could fill all places. */
-	if (box.n_objects >= GRANTER_OBJECTS_MAX && asked < GRANTER_OBJECTS_PER_LEASE_MAX) {
-		return -ENOSPC;
+	if (asked >= GRANTER_OBJECTS_PER_LEASE_MAX) {
+		l->surplus++;
+	} else {
+		box.surplus += all_are_asked_for();
 	}
-	l->surplus += asked >= GRANTER_OBJECTS_PER_LEASE_MAX;
 	if (q->client_target != 0 && !box_client_is_own(q->client_target)) {
 		return -EPERM;
 	}
@@ -227,6 +235,7 @@ void model_begin(enum box_file file, unsigned n_files)
 	struct model_lease *l = model_find(a->q.lease);
 
 	box.handling = true;
+	box.calm = box.n_stuck == 0;
 	box.looked = false;
 	a->driver_asked = false;
 	a->generation = box.generations[a->q.pid % BOX_PIDS];
@@ -351,6 +360,15 @@ static bool overlaps(uint64_t gpus, bool (*is)(const struct model_lease *l))
 	return false;
 }
 
+static bool has_no_room(const struct model_lease *l, const struct granter_request *q)
+{
+	if (stuck_thread(l->id) &&
+	    l->objects + count_asked(q, GRANTER_ALLOC) >= GRANTER_OBJECTS_PER_LEASE_MAX) {
+		return true;
+	}
+	return box.n_stuck > 0 && (all_are_asked_for() || box.n_fds >= 2 * GRANTER_OBJECTS_MAX);
+}
+
 /* Reasons that came up after the request was taken. */
 static bool is_excused(const struct model_asked *a, int error)
 {
@@ -364,9 +382,7 @@ static bool is_excused(const struct model_asked *a, int error)
 	case -EBUSY:
 		return a->q.op == GRANTER_OPEN && overlaps(a->q.gpus, is_unclear);
 	case -ENOSPC: /* all that there may be is asked for, and nothing held that could go */
-		return a->q.op == GRANTER_ALLOC && l && stuck_thread(l->id) &&
-		       l->objects + count_asked(&a->q, GRANTER_ALLOC) >=
-			       GRANTER_OBJECTS_PER_LEASE_MAX;
+		return a->q.op == GRANTER_ALLOC && l && has_no_room(l, &a->q);
 	case -ECANCELED:
 		return a->q.op == GRANTER_OPEN && box.handling &&
 		       box.current.q.op == GRANTER_CLOSE && box.current.q.lease == a->q.lease;
@@ -512,7 +528,7 @@ static void note_allocated(struct box_fd *f, struct model_lease *l, const struct
 	l->objects++;
 	box.n_objects++;
 	fuzz_check(l->objects <= GRANTER_OBJECTS_PER_LEASE_MAX);
-	fuzz_check(box.n_objects <= GRANTER_OBJECTS_MAX);
+	fuzz_check(box.n_objects <= GRANTER_OBJECTS_MAX || box.n_stuck > 0);
 	box.figures.grants++;
 }
 
@@ -541,8 +557,18 @@ int model_drive_alloc(struct box_fd *f, struct rm_alloc *a)
 	return 0;
 }
 
-/* Nobody loses an object but at the end of its lease or of its process, or to another one of the
- * same lease when there are too many. */
+static bool is_largest(const struct model_lease *l)
+{
+	for (unsigned i = 0; i < box.n_leases; i++) {
+		if (box.leases[i].objects > l->objects) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Nobody loses an object but at the end of its lease or of its process, or to another one: of the
+ * same lease when it has too many, or of any when all together have, and then the largest one. */
 static void check_end_of_object(const struct box_fd *f)
 {
 	struct model_lease *l = model_find(f->lease);
@@ -551,8 +577,13 @@ static void check_end_of_object(const struct box_fd *f)
 	if (l->ending || is_over(l) || has_exited(f) || box.malformed || box.ended || box.at_end) {
 		return;
 	}
-	fuzz_check(l->surplus > 0);
-	l->surplus--;
+	if (l->surplus > 0) {
+		l->surplus--;
+		return;
+	}
+	/* What a thread that hung frees late was the largest one's earlier. */
+	fuzz_check(box.surplus > 0 && (!box.handling || !box.calm || is_largest(l)));
+	box.surplus--;
 }
 
 /* Object 0 is nobody's: who asks to free it learns whether the file has the client. */

@@ -78,6 +78,7 @@ struct box {
 
 	bool handling;
 	struct model_asked current; /* the packet being handled */
+	bool calm;		    /* when it came, no call was under way */
 	bool looked;		    /* at the clock, since it came */
 	struct model_asked waiting[WAITING_MAX];
 	unsigned n_waiting;
@@ -87,7 +88,8 @@ struct box {
 
 	struct model_lease leases[GRANTER_LEASES_MAX];
 	unsigned n_leases, n_objects;
-	bool malformed; /* the granter must end */
+	unsigned surplus; /* of all leases: more were asked for, and the largest one may lose one */
+	bool malformed;	  /* the granter must end */
 };
 
 extern struct box box;

@@ -209,14 +209,10 @@ static inline void expect_fds(struct fixture *f, unsigned n)
 	assert_int_equal(count_fds_of(f->pid), n);
 }
 
-/* Each object costs two descriptors, so there are so many of all leases together: then the next one
- * is refused, until a lease has ended. */
-static inline void objects_of_all_leases_have_a_limit(void **state)
+/* Each object costs two descriptors. */
+static inline void make_room_for_objects(struct fixture *f)
 {
-	enum { LEASES = GRANTER_OBJECTS_MAX / GRANTER_OBJECTS_PER_LEASE_MAX };
 	struct rlimit room = { 4 * GRANTER_OBJECTS_MAX, 4 * GRANTER_OBJECTS_MAX };
-	struct fixture *f = *state;
-	struct granter_request q = good_alloc();
 	struct rlimit before;
 
 	assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, NULL, &before), 0);
@@ -224,20 +220,62 @@ static inline void objects_of_all_leases_have_a_limit(void **state)
 	if (prlimit(f->pid, RLIMIT_NOFILE, &room, NULL) < 0) {
 		skip();
 	}
+}
+
+/* Of the objects from first on, n. */
+static inline unsigned count_freed(uint32_t first, uint32_t n)
+{
+	unsigned freed = 0;
+
+	for (unsigned i = 0; i < control->n && i < CONTROL_CALLS_MAX; i++) {
+		const struct control_call *c = &control->calls[i];
+
+		freed += c->request == RM_IOCTL_FREE && c->free.object - first < n;
+	}
+	return freed;
+}
+
+/* There are so many of all leases together. Then the largest lease gives its oldest, and no lease
+ * gets more than its share of them. */
+static inline void objects_of_all_leases_have_a_limit(void **state)
+{
+	enum {
+		FIRST = 0x5d000000,
+		LEASES = GRANTER_OBJECTS_MAX / GRANTER_OBJECTS_PER_LEASE_MAX,
+		SHARE = GRANTER_OBJECTS_MAX / (LEASES + 1),
+		MORE = 2 * SHARE,
+	};
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+
+	make_room_for_objects(f);
 	for (uint64_t i = 0; i <= LEASES; i++) {
 		assert_int_equal(open_lease(f, LEASE + i, UINT64_C(1) << i, 3600 * CLOCK_NS_PER_S),
 				 0);
 	}
-	for (uint32_t i = 0; i < GRANTER_OBJECTS_MAX; i++) {
-		q.lease = LEASE + i / GRANTER_OBJECTS_PER_LEASE_MAX;
-		q.object = 0x5d000000 + i;
+	for (uint32_t i = 0; i < GRANTER_OBJECTS_MAX + MORE; i++) {
+		q.lease = i < GRANTER_OBJECTS_MAX ? LEASE + i / GRANTER_OBJECTS_PER_LEASE_MAX
+						  : LEASE + LEASES;
+		q.object = FIRST + i;
 		assert_int_equal(ask(f, q, f->device).error, 0);
 	}
-	q.lease = LEASE + LEASES;
-	assert_int_equal(ask(f, q, f->device).error, -ENOSPC);
-	assert_int_equal(count_calls(RM_IOCTL_ALLOC), GRANTER_OBJECTS_MAX);
-	assert_int_equal(close_lease(f, LEASE), 0);
-	assert_int_equal(ask(f, q, f->device).error, 0);
+	for (int i = 0; i < PATIENCE_MS && count_calls(RM_IOCTL_FREE) < MORE; i++) {
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(count_calls(RM_IOCTL_FREE), MORE); /* one for each more */
+	for (uint32_t i = 0; i <= LEASES; i++) {
+		unsigned most = i < LEASES ? GRANTER_OBJECTS_PER_LEASE_MAX - SHARE : MORE - SHARE;
+		uint32_t first = FIRST + i * GRANTER_OBJECTS_PER_LEASE_MAX;
+
+		assert_in_range(count_freed(first,
+					    i < LEASES ? GRANTER_OBJECTS_PER_LEASE_MAX : MORE),
+				most - 1, most);
+		assert_int_equal(count_freed(first, most - 1), most - 1); /* the oldest */
+	}
+	for (uint32_t i = 0; i <= LEASES; i++) {
+		assert_int_equal(close_lease(f, LEASE + i), 0);
+	}
+	assert_int_equal(count_calls(RM_IOCTL_FREE), count_calls(RM_IOCTL_ALLOC));
 }
 
 /* A kept descriptor would keep a dead process's GPU memory. */

@@ -580,6 +580,35 @@ static void test_a_capture_that_ends_gets_no_permissions(void **state)
 	assert_int_equal(last_granter_request(GRANTER_ALLOC).op, 0);
 }
 
+/* Whatever the granter says, who asked hears what to do. */
+static void test_a_refusal_of_the_granter_has_a_remedy(void **state)
+{
+	static const struct {
+		int error;
+		uint32_t code;
+		const char *says, *remedy;
+	} all[] = {
+		{ -ENOSPC, GPUCTR_E_QUOTA, "a capture may have 256", "with fewer processes" },
+		{ -ESRCH, GPUCTR_E_NOT_ALLOWED, "the process that asked has ended", "live until" },
+		{ -EPROTO, GPUCTR_E_NOT_ALLOWED, "another number", "Report the versions" },
+		{ -EPERM, GPUCTR_E_NOT_ALLOWED, "the granter refused", "report it" },
+	};
+	const struct wire_permission_reply *p;
+
+	(void)state;
+	open_with_two_agents();
+	front_box_granter_set_prompt(false);
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		ask_permission(3, ANN, 0);
+		front_box_granter_answer(all[i].error, 0);
+		settle();
+		assert_int_equal(permission_code(3), all[i].code);
+		p = &last_heard(3, WIRE_PERMISSION_REPLY)->permission_reply;
+		assert_non_null(strstr(p->message, all[i].says));
+		assert_non_null(strstr(p->remedy, all[i].remedy));
+	}
+}
+
 static void test_a_driver_that_hangs_is_told_as_such(void **state)
 {
 	(void)state;
@@ -736,6 +765,7 @@ int main(void)
 		FRONT_TEST(test_nothing_is_granted_that_cannot_be_noted),
 		FRONT_TEST(test_a_capture_that_ends_gets_no_permissions),
 		FRONT_TEST(test_a_driver_that_hangs_is_told_as_such),
+		FRONT_TEST(test_a_refusal_of_the_granter_has_a_remedy),
 		FRONT_TEST(test_a_hang_ends_captures_of_its_gpu_alone),
 		FRONT_TEST(test_a_lease_that_runs_out_ends_its_capture_alone),
 		FRONT_TEST(test_who_waits_is_served_by_the_next_granter),
