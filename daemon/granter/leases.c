@@ -105,6 +105,7 @@ static void object_drop(struct leases *s, struct lease *l, struct object *o)
 	caller_release(&s->callers, TAKE_PTR(o->caller));
 	list_remove(&o->link);
 	list_append(&s->unused, &o->link);
+	l->n_slots--;
 }
 
 /* Does o wait for the thread? */
@@ -214,7 +215,8 @@ static bool make_room(struct leases *s, struct lease *l)
 	struct lease *giver;
 	struct object *o;
 
-	if (list_is_empty(&s->unused)) {
+	/* Processes that end faster than the driver frees what they had. */
+	if (l->n_slots == SLOTS_PER_LEASE_MAX || list_is_empty(&s->unused)) {
 		return false;
 	}
 	if (is_small && s->n_objects < GRANTER_OBJECTS_MAX) {
@@ -256,6 +258,7 @@ int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q
 		.caller = caller,
 	};
 	list_append(&l->objects, &o->link);
+	l->n_slots++;
 	l->n_objects++;
 	s->n_objects++;
 	work(s, l);

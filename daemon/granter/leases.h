@@ -46,16 +46,20 @@ struct lease {
 	bool end_to_tell; /* it ran out, and the front does not know */
 
 	struct list objects;
-	unsigned n_objects;  /* objects that are asked for or held */
+	unsigned n_slots;    /* all of these */
+	unsigned n_objects;  /* of these: asked for or held */
 	struct object *busy; /* the object that its thread works on */
 	uint64_t busy_since_ns;
 	bool stuck; /* the thread has been busy for so long that the driver hangs */
 	bool hung;  /* the front was told that the driver hangs */
 };
 
+/* Objects that are asked for or held, and as many that wait for their lease's thread, to be freed
+ * or closed. */
 enum {
-	OBJECTS = 2 * GRANTER_OBJECTS_MAX
-}; /* the largest number of objects held, and of objects that wait to be freed */
+	OBJECTS = 2 * GRANTER_OBJECTS_MAX,
+	SLOTS_PER_LEASE_MAX = 2 * GRANTER_OBJECTS_PER_LEASE_MAX,
+};
 
 struct leases {
 	struct outbox outbox;

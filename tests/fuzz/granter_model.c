@@ -360,8 +360,22 @@ static bool overlaps(uint64_t gpus, bool (*is)(const struct model_lease *l))
 	return false;
 }
 
+/* Files that the granter has for a lease: each object has one, until nothing of it is left. */
+static unsigned count_files(uint64_t lease)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < FDS_MAX; i++) {
+		n += fds[i].kind == FD_FILE && fds[i].asked_lease == lease;
+	}
+	return n;
+}
+
 static bool has_no_room(const struct model_lease *l, const struct granter_request *q)
 {
+	if (stuck_thread(l->id) && count_files(l->id) >= 2 * GRANTER_OBJECTS_PER_LEASE_MAX) {
+		return true;
+	}
 	if (stuck_thread(l->id) &&
 	    l->objects + count_asked(q, GRANTER_ALLOC) >= GRANTER_OBJECTS_PER_LEASE_MAX) {
 		return true;

@@ -262,6 +262,47 @@ static void a_free_for_a_dead_process_may_hang_too(void **state)
 	assert_int_equal(open_lease(f, HUNG + 2, HUNG_GPU, LONG_NS), 0);
 }
 
+/* While a call hangs, nothing is freed or closed for processes that ask under its lease and end: of
+ * these there is a limit, below what all leases have together. */
+static void what_dead_processes_asked_for_has_a_limit(void **state)
+{
+	enum { ROUNDS = 20, EACH = 128 };
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+	unsigned fds = count_fds_of(f->pid), dead = 0, refused = 0;
+
+	make_room_for_objects(f);
+	open_both(f);
+	q.lease = HUNG;
+	q.parent = control->hanging_parent = HUNG_PARENT;
+	send_request(f, q, f->device);
+	for (int round = 0; round < ROUNDS; round++) {
+		struct granter_reply p = { 0 };
+		pid_t user = fork_user(f);
+
+		q.pid = (uint32_t)user;
+		for (int i = 0; i < EACH; i++) {
+			send_request(f, q, f->device);
+		}
+		assert_int_equal(kill(user, SIGKILL), 0);
+		waitpid(user, NULL, 0);
+		for (int i = 0; i < EACH; i++) {
+			assert_true(receive(f, &p, PATIENCE_MS));
+			assert_int_equal(p.op, GRANTER_ALLOC);
+			dead += p.error == -ESRCH;
+			refused += p.error == -ENOSPC;
+		}
+	}
+	assert_int_equal(dead + refused, ROUNDS * EACH);
+	expect_other_gpu_serves(f);
+	assert_true(refused > 0);
+	control->hanging_parent = 0;
+	expect_told(f, GRANTER_ALLOC, 0);
+	assert_int_equal(close_lease(f, HUNG), 0);
+	assert_int_equal(close_lease(f, OTHER), 0);
+	expect_fds(f, fds);
+}
+
 static void ends_with_its_front_though_the_driver_hangs(void **state)
 {
 	struct fixture *f = *state;
@@ -447,6 +488,7 @@ int main(void)
 		TEST(leases_that_wait_do_not_overlap_either),
 		TEST(a_free_that_hangs_is_told_once),
 		TEST(a_free_for_a_dead_process_may_hang_too),
+		TEST(what_dead_processes_asked_for_has_a_limit),
 		TEST(ends_with_its_front_though_the_driver_hangs),
 		TEST(a_malformed_packet_ends_it),
 		TEST(a_wrong_size_field_ends_it),
