@@ -157,6 +157,7 @@ static const struct group *translate(struct view *v, const struct group *row, co
 	}
 	fresh = *copy;
 	*copy = *row;
+	copy->origin = row;
 	copy->self = fresh.self;
 	copy->total = fresh.total;
 	copy->timed = fresh.timed;
@@ -259,6 +260,8 @@ int view_compare(struct view *v, const struct view_options *o, struct buf *why)
 	if (!all || !other.number) {
 		return -ENOMEM;
 	}
+	v->against = o->against;
+	v->of_against = other.number;
 	*all = *v->all;
 	all->before = translate(v, groups_all(o->against), &other);
 	if (!all->before) {

@@ -70,6 +70,8 @@ struct group {
 	 * they were counted. */
 	const double *self_error, *total_error;
 	const struct group *before; /* the same row in the capture that is compared with; view.h */
+	const struct group
+		*origin; /* of such a row: the one that the other capture's groups have */
 };
 
 /* A row of n measures that owner owns, with nothing in it. NULL: out of memory. */

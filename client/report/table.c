@@ -194,20 +194,28 @@ static struct group *add_up_rest(struct table *t, bool before)
 	return estimated ? rest : NULL;
 }
 
-/* The errors, before, of rows that are left out, as if records that are alike were all in one row.
- * NULL: out of memory. */
+/* The errors, before, of rows that are left out. NULL: out of memory. */
 static double *add_up_errors_before(struct table *t)
 {
 	const struct view *v = t->v;
-	double *errors = texts_take(&t->own, v->n_measures * sizeof(*errors));
+	double *errors = texts_take(&t->own, v->n_measures * sizeof(*errors)), *found = NULL;
+	struct group **rows = calloc(v->n_rows + 1, sizeof(struct group *));
+	size_t n = 0;
 
-	for (size_t i = v->n_shown; errors && i < v->n_rows; i++) {
-		const struct group *row = v->rows[i]->before;
+	for (size_t i = v->n_shown; rows && i < v->n_rows; i++) {
+		const struct group *before = v->rows[i]->before;
 
-		for (size_t k = 0; row && row->self_error && k < v->n_measures; k++) {
-			errors[k] = hypot(errors[k], row->self_error[k]);
+		if (before) {
+			rows[n++] = (struct group *)(uintptr_t)before->origin;
 		}
 	}
+	found = rows ? errors_of_rows(v->against, rows, n) : NULL;
+	for (size_t k = 0; errors && found && k < v->n_measures; k++) {
+		errors[k] = v->of_against[k] != SIZE_MAX ? found[v->of_against[k]] : 0;
+	}
+	errors = found ? errors : NULL;
+	free(found);
+	free(rows);
 	return errors;
 }
 
@@ -228,6 +236,7 @@ static bool make_rest(struct table *t)
 	}
 	if (v->sampled && before) {
 		before->self_error = before->total_error = add_up_errors_before(t);
+		return before->self_error != NULL;
 	}
 	return true;
 }

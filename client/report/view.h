@@ -56,6 +56,8 @@ struct view {
 	size_t n_held;	/* rows left out because they have no launches of their own */
 	const struct view_column *sorted_by; /* NULL: names or launches */
 	const struct groups *groups;
+	const struct groups *against; /* NULL: nothing is compared */
+	const size_t *of_against;     /* of each measure: its number there; SIZE_MAX: none */
 	const struct group *all;
 	struct texts own; /* rows that only the other capture has, and their numbers */
 };

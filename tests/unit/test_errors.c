@@ -21,6 +21,7 @@ static const struct gpuctr_plan plan = {
 static const struct gpuctr_kernel kernels[] = {
 	{ .name = "alpha", .mangled = "alpha", .id = 1 },
 	{ .name = "beta", .mangled = "beta", .id = 2 },
+	{ .name = "gamma", .mangled = "gamma", .id = 3 },
 };
 static const struct gpuctr_process process = {
 	.process = 1, .pid = 10, .program = "p", .cupti = "", .driver = "", .recorded_from = ""
@@ -367,6 +368,49 @@ static void test_means_of_other_launches_are_not_compared(void **state)
 	groups_free(g[1]);
 }
 
+/* Rows that are left out have kernels of one place, whose errors of 3 and 4 make 7 of 700, now and
+ * before. */
+static void test_rows_left_out_have_errors_before(void **state)
+{
+	struct groups *g[] = { begin_groups(&plan), begin_groups(&plan) };
+	struct view_options options = { .against = g[1], .limit = 1 };
+	CLEAN_BUF struct buf b = { 0 };
+	struct view v;
+	const char *more;
+
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		static const double value[] = { 300, 400, 90000 }, error[] = { 3, 4, 0 };
+		const double values[] = { value[i % 3] * (i == 5 ? 2 : 1), 1 };
+		const double errors[] = { error[i % 3], 0 };
+		struct gpuctr_record r = { .process = 1,
+					   .index = i,
+					   .kernel = &kernels[i % 3],
+					   .duration_ns = i == 5   ? 2000
+							  : i == 2 ? 1000
+								   : 10,
+					   .clock = GPUCTR_CLOCK_GPU,
+					   .values = values,
+					   .chance = 1,
+					   .errors = errors,
+					   .alike = i % 3 == 2 ? 0 : 7 };
+
+		assert_int_equal(groups_record(g[i / 3], &r, NULL), 0);
+	}
+	assert_int_equal(groups_finish(g[0]), 0);
+	assert_int_equal(groups_finish(g[1]), 0);
+	assert_int_equal(view_init(&v, g[0], &options, NULL), 0);
+	assert_int_equal(table_print(&v, 200, &b, NULL), 0);
+	more = strstr(buf_string(&b), "2 more");
+	assert_non_null(more);
+	if (!strstr(more, "+-1.4%")) {
+		fail_msg("%s", buf_string(&b));
+	}
+	view_deinit(&v);
+	groups_free(g[0]);
+	groups_free(g[1]);
+}
+
 static void test_streams_tell_errors(void **state)
 {
 	struct format_capture capture = {
@@ -420,6 +464,7 @@ int main(void)
 		cmocka_unit_test(test_means_are_not_told_as_single_values),
 		cmocka_unit_test(test_changes_have_errors),
 		cmocka_unit_test(test_means_of_other_launches_are_not_compared),
+		cmocka_unit_test(test_rows_left_out_have_errors_before),
 		cmocka_unit_test(test_streams_tell_errors),
 	};
 
