@@ -135,7 +135,8 @@ static void a_graph_of_which_nothing_comes_is_one(void **state)
 			   "--graph-launches", "1000000", "--sleep-us", "2000", NULL);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "-f", TRACE,
-				"--duration", "4", NULL);
+				NULL);
+	on_demand_interrupt_after(f, USER_ANN, client, 200);
 	expect_exit(client, 0);
 	expect_message(client, "graphs are recorded as a whole from now on");
 	assert_true(query_run(f, "SELECT count(*) FROM record WHERE kind = 2 AND clock = 2 AND "
@@ -156,7 +157,8 @@ static void graphs_of_a_program_that_runs(void **state)
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	for (int i = 0; i < 2; i++) {
 		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "-f",
-					TRACE, "--duration", "1", NULL);
+					TRACE, NULL);
+		on_demand_interrupt_after(f, USER_ANN, client, 5000);
 		expect_exit(client, 0);
 		expect_message(client, "measured, 0 dropped");
 		assert_true(query_run(f, "SELECT count(*) FROM record WHERE kind = 3") > 2000);
@@ -180,7 +182,8 @@ static void names_are_heard_of_before_the_end(void **state)
 			   "--graph-launches", "1000000", "--sleep-us", "50000", NULL);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), TRACE,
-				"--kernel", "k3", "--duration", "0.4", NULL);
+				"--kernel", "k3", NULL);
+	on_demand_interrupt_after(f, USER_ANN, client, 1);
 	expect_exit(client, 0);
 	assert_true(query_run(f, "SELECT count(*) FROM notice WHERE message GLOB "
 				 "'*do not match*'") == 0);

@@ -255,8 +255,9 @@ static void a_program_that_runs_is_traced(void **state)
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	for (int i = 0; i < 2; i++) {
 		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
-					"--metrics", "none", "--duration", "1", "-f", "--format",
-					"jsonl", "--output", fixture_path(f, "records"), NULL);
+					"--metrics", "none", "-f", "--format", "jsonl", "--output",
+					fixture_path(f, "records"), NULL);
+		on_demand_interrupt_after(f, USER_ANN, client, 1000);
 		expect_exit(client, 0);
 		expect_message(client, "measured, 0 dropped");
 		lines_load(&l, fixture_path(f, "records"));
@@ -292,25 +293,26 @@ static size_t count_timed(struct fixture *f, size_t *ret_without)
 }
 
 /* Captures two threads that launch each half millisecond. On a busy machine the agent may join them
- * when the capture is almost over, so it takes what has enough kernels. Returns how many have a
- * time. */
+ * when the capture is almost over, so longer ones are tried until there are enough kernels. Returns
+ * how many have a time. */
 static size_t capture_two_threads(struct fixture *f, const char *option,
 				  struct program **ret_client, size_t *ret_without)
 {
+	static const char *const seconds[] = { "3", "6", "12", "24" };
 	size_t timed = 0;
 
 	*ret_without = 0;
-	for (int i = 0; i < 4 && timed + *ret_without < 1000; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(seconds) && timed + *ret_without < 1000; i++) {
 		struct program *p =
 			fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels",
 				       "1000000", "--threads", "2", "--sleep-us", "400", "--grids",
 				       "13", "--blocks", "400", option, NULL);
 
 		on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-		*ret_client =
-			fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
-				       "--metrics", "none", "--duration", "3", "-f", "--format",
-				       "jsonl", "--output", fixture_path(f, "records"), NULL);
+		*ret_client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+					     "--metrics", "none", "--duration", seconds[i], "-f",
+					     "--format", "jsonl", "--output",
+					     fixture_path(f, "records"), NULL);
 		expect_exit(*ret_client, 0);
 		timed = count_timed(f, ret_without);
 		program_kill(p, SIGKILL);
@@ -333,26 +335,48 @@ static void tracing_is_not_turned_on_in_a_launch_of_a_running_program(void **sta
 
 /* All records of one of the threads name its first launch. Until launches are not watched any more
  * its kernels have no time, and none has a wrong one. */
-static void records_that_name_wrong_launches_are_not_believed(void **state)
+static bool half_is_not_believed(struct fixture *f)
 {
-	struct fixture *f = *state;
 	struct program *client;
-	size_t timed, without;
+	size_t without, timed = capture_two_threads(f, NULL, &client, &without);
+	size_t n = timed + without;
 	uint64_t repeated;
 
-	setenv("GPUCTR_FAKE_STUCK", "first", 1);
-	fixture_start_daemon(f, NULL);
-	timed = capture_two_threads(f, NULL, &client, &without);
 	expect_message(client, "have the correlation id of another launch");
 	expect_message(client, "Start the program again: it stays so in that thread.");
 	repeated = message_number(client, " of CUPTI's records, from ");
 	print_message("%zu kernels have a time, %zu do not; %llu records of one launch\n", timed,
 		      without, (unsigned long long)repeated);
-	assert_in_range(without, 1, timed * 2 / 3);
-	assert_in_range(repeated, (timed + without) / 3, (timed + without) * 2 / 3);
-	timed = capture_two_threads(f, "--nvtx", &client, &without);
+	assert_true(without > 0);
+	return without <= timed * 2 / 3 && repeated >= n / 3 && repeated <= n * 2 / 3;
+}
+
+static bool half_of_ranges_is_not_believed(struct fixture *f)
+{
+	struct program *client;
+	size_t without, timed = capture_two_threads(f, "--nvtx", &client, &without);
+
 	print_message("with ranges %zu kernels have a time, %zu do not\n", timed, without);
-	assert_in_range(without, timed / 2, 2 * timed);
+	return without >= timed / 2 && without <= 2 * timed;
+}
+
+/* On a busy machine one thread launches more than the other, and they are watched for longer. */
+static void records_that_name_wrong_launches_are_not_believed(void **state)
+{
+	static bool (*const captures[])(struct fixture * f) = { half_is_not_believed,
+								half_of_ranges_is_not_believed };
+	struct fixture *f = *state;
+
+	setenv("GPUCTR_FAKE_STUCK", "first", 1);
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(captures); i++) {
+		bool as_expected = false;
+
+		for (int k = 0; k < 5 && !as_expected; k++) {
+			as_expected = captures[i](f);
+		}
+		assert_true(as_expected);
+	}
 }
 
 static void what_does_not_go_with_it_is_refused(void **state)
