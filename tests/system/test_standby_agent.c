@@ -268,31 +268,51 @@ static void a_graph_is_being_captured_by_another_thread(void **state)
 
 /* --- a program within cuInit() --- */
 
-/* CUPTI is not even opened before cuInit() has returned. */
-static void a_capture_waits_for_cuinit(void **state)
+/* CUPTI is not even opened before cuInit() has returned. False: it may have returned before that
+ * was looked at. */
+static bool is_looked_at_in_cuinit(struct fixture *f, unsigned init_ms)
 {
-	struct fixture *f = *state;
 	struct agents_daemon *d = &the_daemon;
+	uint64_t begin_ms = now_ms();
 	struct program *p;
+	char text[16];
+	bool opened, in_time;
 	int agent;
 
-	setenv("GPUCTR_FAKE_INIT_MS", "1500", 1);
-	setenv("GPUCTR_FAKE_TRACE", "1", 1);
+	snprintf(text, sizeof(text), "%u", init_ms);
+	setenv("GPUCTR_FAKE_INIT_MS", text, 1);
 	agents_daemon_open(d, f);
 	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "100000000", "--nvtx", "--sleep-us",
 			"200", NULL);
 	agent = agents_daemon_register(d, NULL);
 	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
 	sleep_ms(300);
-	assert_int_not_equal(access(fixture_path(f, "calls.log"), F_OK), 0);
+	opened = access(fixture_path(f, "calls.log"), F_OK) == 0;
+	in_time = now_ms() - begin_ms < init_ms;
+	assert_false(in_time && opened);
 	agents_daemon_take(d, agent, 20);
 	agents_daemon_end(d, agent);
 	expect_launches_after(d, -1, 16);
-	unsetenv("GPUCTR_FAKE_INIT_MS");
-	unsetenv("GPUCTR_FAKE_TRACE");
 	program_kill(p, SIGKILL);
+	expect_signal(p, SIGKILL);
 	close(agent);
 	agents_daemon_close(d);
+	unlink(f->socket);
+	unlink(fixture_path(f, "calls.log"));
+	return in_time;
+}
+
+static void a_capture_waits_for_cuinit(void **state)
+{
+	unsigned init_ms = 1500;
+
+	setenv("GPUCTR_FAKE_TRACE", "1", 1);
+	while (!is_looked_at_in_cuinit(*state, init_ms)) {
+		init_ms *= 2;
+		assert_true(init_ms < PATIENCE_MS);
+	}
+	unsetenv("GPUCTR_FAKE_INIT_MS");
+	unsetenv("GPUCTR_FAKE_TRACE");
 }
 
 /* A program that goes on without a GPU: its captures end when they are ended, and so does it. */
@@ -443,46 +463,60 @@ static void an_agent_finds_its_daemon(void **state)
 
 /* --- the program's end --- */
 
+/* A capture begins before the program's kernels. */
+static struct program *start_captured(struct fixture *f, int *ret_agent, const char *kernels)
+{
+	struct agents_daemon *d = &the_daemon;
+	struct program *p;
+
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", kernels, "--nvtx", "--hold", "context",
+			"--exit", "7", NULL);
+	*ret_agent = agents_daemon_register(d, NULL);
+	fixture_wait_held(f, 1);
+	agents_daemon_begin(d, *ret_agent, 1, "dram__bytes_read.sum");
+	agents_daemon_take_start(d, *ret_agent);
+	return p;
+}
+
+/* Of 12,000 kernels, until its end. */
+static uint64_t run_captured(struct fixture *f, bool is_read)
+{
+	struct agents_daemon *d = &the_daemon;
+	int agent;
+	struct program *p = start_captured(f, &agent, "12000");
+	uint64_t begin_ms = now_ms(), took_ms;
+
+	fixture_release(f);
+	if (is_read) {
+		agents_daemon_take_goodbye(d, agent);
+	}
+	expect_exit(p, 7);
+	took_ms = now_ms() - begin_ms;
+	close(agent);
+	agents_daemon_close(d);
+	unlink(f->socket);
+	return took_ms;
+}
+
 /* Exits are waited for once, though CUPTI makes us register our handler twice. */
 static void a_daemon_that_does_not_read_holds_up_an_exit_once(void **state)
 {
-	struct fixture *f = *state;
-	struct agents_daemon *d = &the_daemon;
-	struct program *p;
-	uint64_t begin_ms;
-	int agent;
+	uint64_t read_ms = run_captured(*state, true), unread_ms = run_captured(*state, false);
 
-	agents_daemon_open(d, f);
-	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "12000", "--nvtx", "--hold", "context",
-			NULL);
-	agent = agents_daemon_register(d, NULL);
-	fixture_wait_held(f, 1);
-	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
-	agents_daemon_take_start(d, agent);
-	begin_ms = now_ms();
-	fixture_release(f);
-	while (program_is_running(p) && now_ms() - begin_ms < 30000) {
-		sleep_ms(100);
-	}
-	print_message("the program took %llu ms\n", (unsigned long long)(now_ms() - begin_ms));
-	assert_true(now_ms() - begin_ms < 2 * EXIT_WAITS_MS);
-	expect_exit(p, 0);
-	close(agent);
-	agents_daemon_close(d);
+	print_message("the program took %llu ms, and %llu ms when nobody read\n",
+		      (unsigned long long)read_ms, (unsigned long long)unread_ms);
+	assert_true(unread_ms < read_ms + EXIT_WAITS_MS * 3 / 2);
 }
 
 static void what_was_measured_comes_when_the_program_ends(void **state)
 {
 	struct fixture *f = *state;
 	struct agents_daemon *d = &the_daemon;
-	struct program *p;
 	int agent;
+	struct program *p = start_captured(f, &agent, "2000");
 
-	agents_daemon_open(d, f);
-	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "2000", "--nvtx", "--sleep-us", "200",
-			"--exit", "7", NULL);
-	agent = agents_daemon_register(d, NULL);
-	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
+	fixture_release(f);
 	agents_daemon_take_goodbye(d, agent);
 	assert_int_equal(expect_launches_after(d, -1, 16), 1999);
 	expect_exit(p, 7);
@@ -580,7 +614,10 @@ static void captures_come_and_go(void **state)
 		agents_daemon_end(d, agent);
 		expect_values(d, i % 2 == 0 ? 16 : 8);
 		assert_int_equal(d->totals.measured, d->n_taken);
-		assert_int_equal(d->totals.failed + d->totals.dropped, 0);
+		/* Where we are held up, more may come than the agent keeps. */
+		assert_int_equal(d->totals.seen,
+				 d->n_taken + d->totals.unready + d->totals.dropped);
+		assert_int_equal(d->totals.failed, 0);
 		n += d->n_taken;
 		if (i == 60) {
 			memory_kib = of_status(p->pid, "RssAnon:");
@@ -596,8 +633,9 @@ static void captures_come_and_go(void **state)
 	assert_true(process_descriptors(p->pid) <= descriptors);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	/* A capture that were not freed would leave 100 KiB and more each time, 14 MiB by now. What
-	 * malloc() keeps grows to 6 MiB in all, and stays there for 1,000 captures. */
-	assert_true(of_status(p->pid, "RssAnon:") < memory_kib + 4096);
+	 * malloc() keeps grows to 6 MiB in all, and stays there for 1,000 captures; of records that
+	 * waited for us it may keep 8 MiB more. */
+	assert_true(of_status(p->pid, "RssAnon:") < memory_kib + 4096 + 8192);
 #endif
 	expect_running(p);
 	program_kill(p, SIGKILL);
