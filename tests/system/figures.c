@@ -8,6 +8,8 @@
 #include "tests/system/lines.h"
 #include "tests/unit/unit.h"
 
+enum { FEW = 300 };
+
 struct figures figures_of_metric(const char *path, const char *metric, double of_thread)
 {
 	struct figures f = { 0 };
@@ -39,4 +41,14 @@ struct figures figures_of_metric(const char *path, const char *metric, double of
 struct figures figures_of(const char *path)
 {
 	return figures_of_metric(path, "dram__bytes_read.sum", 16);
+}
+
+void figures_expect(const struct figures *f, size_t percent_within, double part)
+{
+	double off = f->known > 0 ? f->told / f->true_sum - 1 : 0;
+
+	print_message("%zu kernels have values, %zu within three errors; total %+.3f %%\n",
+		      f->known, f->within, 100 * off);
+	assert_true(f->within >= f->known * percent_within / 100);
+	assert_true(f->known < FEW || fabs(off) < part);
 }

@@ -16,3 +16,7 @@ struct figures figures_of_metric(const char *path, const char *metric, double of
 
 /* The same of the bytes read. */
 struct figures figures_of(const char *path);
+
+/* Whatever the machine left of them is right: so many are within three errors, and together they
+ * are off by less than a part, which little alone need not be. Tells them. */
+void figures_expect(const struct figures *f, size_t percent_within, double part);
