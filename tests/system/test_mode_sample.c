@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
-#include <math.h>
 #include <signal.h>
 #include <sys/stat.h>
 
+#include "proto/base/clock.h"
 #include "tests/system/figures.h"
 #include "tests/system/lines.h"
 #include "tests/system/on_demand.h"
@@ -29,22 +29,38 @@ static struct program *start_run(struct fixture *f, const char *option, const ch
 
 /* With the sanitizer of threads a sampler falls behind where others compute, and says so. */
 #ifdef __SANITIZE_THREAD__
-enum { KNOWN_PERCENT = 50, KNOWN_OF_HALF = KERNELS / 20 };
+enum { KNOWN = KERNELS / 2, KNOWN_OF_HALF = KERNELS / 20 };
 #define AS_ASKED ""
 #else
-enum { KNOWN_PERCENT = 95, KNOWN_OF_HALF = KERNELS / 4 };
+enum { KNOWN = KERNELS * 95 / 100, KNOWN_OF_HALF = KERNELS / 4 };
 #define AS_ASKED "10.0"
 #endif
 
-static void expect_values(struct fixture *f)
+static struct program *start_plain(struct fixture *f)
 {
-	struct figures g = figures_of(fixture_path(f, "records"));
+	return start_run(f, "--nvtx", NULL);
+}
 
-	print_message("%zu of %d kernels have values, %zu within three errors; total %+.3f %%\n",
-		      g.known, KERNELS, g.within, 100 * (g.told / g.true_sum - 1));
-	assert_true(g.known >= KERNELS * KNOWN_PERCENT / 100);
-	assert_true(g.within >= g.known * 99 / 100);
-	assert_true(fabs(g.told / g.true_sum - 1) < 0.005);
+/* So many kernels have values, of samples as long as was asked for. A sampler that is held up for
+ * longer than its buffer lasts loses some, and one that falls behind takes longer ones: then it is
+ * begun anew. */
+static struct program *run_enough(struct fixture *f, struct program *(*begin)(struct fixture *f),
+				  int status, size_t kernels)
+{
+	for (int i = 0; i < 5; i++) {
+		struct program *client = begin(f);
+		struct figures g;
+
+		expect_exit(client, status);
+		g = figures_of(fixture_path(f, "records"));
+		figures_expect(&g, 99, 0.005);
+		if (g.known >= kernels &&
+		    count_text(client->err, AS_ASKED " us samples of the whole GPU") > 0) {
+			return client;
+		}
+	}
+	fail_msg("%zu kernels have never had values", kernels);
+	return NULL;
 }
 
 /* Of none, or of one of two metrics. */
@@ -66,16 +82,13 @@ static void each_kernel_has_its_value_and_its_error(void **state)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = start_run(f, "--nvtx", NULL);
-	expect_exit(client, 3);
+	client = run_enough(f, start_plain, 3, KNOWN);
 	expect_output(client, "done 2000\n");
 	expect_message(client, "GH100, GPU 0, sampled each 10.0 us: dram__bytes_read.sum");
 	expect_message(client, "2,000 kernels seen in 1 process: 2,000 measured, 0 dropped");
 	expect_message(client, "values are SAMPLED: ");
-	expect_message(client, AS_ASKED " us samples of the whole GPU, divided");
 	assert_int_equal(count_lacking(client), 1);
 	expect_no_message(client, "is killed"); /* it ends when it is asked to */
-	expect_values(f);
 	assert_true(query_run(f, "SELECT count(*) FROM sampled") == KERNELS);
 	assert_true(query_run(f, "SELECT count(*) FROM record JOIN sampled ON record.id = "
 				 "sampled.record WHERE (record.\"dram__bytes_read.sum\" IS NULL) "
@@ -111,7 +124,7 @@ static void values_can_be_attributed_again(void **state)
 	const char *path = fixture_path(f, "run.gpuctr");
 
 	fixture_start_daemon(f, NULL);
-	expect_exit(start_run(f, "--nvtx", NULL), 3);
+	run_enough(f, start_plain, 3, KNOWN);
 	assert_true(query_run(f, "SELECT sum(count) FROM sample_block") > 50000);
 	kept = fixture_client(f, USER_ANN, "report", path, "--by", "kernel,shape", "--json", NULL);
 	expect_exit(kept, 0);
@@ -157,7 +170,7 @@ static struct program *start_graphs(struct fixture *f)
 {
 	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
 			      "--format", "jsonl", "--output", fixture_path(f, "records"), "-o",
-			      fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "50",
+			      fixture_path(f, "run.gpuctr"), "-f", "--", FAKEAPP, "--kernels", "50",
 			      "--graph", "--graph-nodes", "13", "--graph-launches", "150",
 			      "--grids", "13", "--blocks", "6000", "--sleep-us", "3000", NULL);
 }
@@ -171,10 +184,8 @@ static void kernels_of_graphs_have_values(void **state)
 	size_t alike = 0;
 
 	fixture_start_daemon(f, NULL);
-	client = start_graphs(f);
-	expect_exit(client, 0);
+	client = run_enough(f, start_graphs, 0, KNOWN);
 	expect_message(client, " kernels seen in 1 process: 2,000 measured");
-	expect_values(f);
 	lines_load(&l, fixture_path(f, "records"));
 	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
 		alike += strstr(lines_at(&l, "kernel", i), "\"graph_kernel\"") != NULL;
@@ -186,36 +197,57 @@ static void kernels_of_graphs_have_values(void **state)
 				 "g.record = sampled.record WHERE alike > 0") == 13);
 }
 
-/* Launches are watched at first, then not, and again from the first range on. */
-static void ranges_may_be_opened_late(void **state)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	struct lines l;
-	size_t unwatched = 0, late = 0;
+struct late {
+	size_t known, unwatched, in_range;
+};
 
-	fixture_start_daemon(f, NULL);
-	client =
-		fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
-			       "--format", "jsonl", "--output", fixture_path(f, "records"), "--",
-			       FAKEAPP, "--kernels", "6000", WORK, "--nvtx-from", "5000", NULL);
-	expect_exit(client, 0);
-	expect_message(client, "6,000 kernels seen in 1 process: 6,000 measured, 0 dropped");
+/* All launches in a range were watched. */
+static struct late count_late(struct fixture *f)
+{
+	struct late n = { 0 };
+	struct lines l;
+
 	lines_load(&l, fixture_path(f, "records"));
 	assert_int_equal(lines_count(&l, "kernel"), 6000);
 	for (size_t i = 0; i < 6000; i++) {
 		const char *line = lines_at(&l, "kernel", i);
 		bool in_range = strstr(line, "\"message\":\"late\"") != NULL;
+		bool unwatched = strstr(line, "\"thread\":null") != NULL;
 
-		assert_null(strstr(line, "\"metrics\":{\"dram__bytes_read.sum\":null"));
-		unwatched += strstr(line, "\"thread\":null") != NULL;
-		late += in_range;
-		assert_true(!in_range || !strstr(line, "\"thread\":null"));
+		n.known += !strstr(line, "\"metrics\":{\"dram__bytes_read.sum\":null");
+		n.unwatched += unwatched;
+		n.in_range += in_range;
+		assert_false(in_range && unwatched);
 	}
 	lines_deinit(&l);
-	print_message("%zu launches were not watched\n", unwatched);
-	assert_true(unwatched > 500 && unwatched < 5000);
-	assert_int_equal(late, 1000);
+	print_message("%zu kernels have values, %zu launches were not watched\n", n.known,
+		      n.unwatched);
+	return n;
+}
+
+/* Launches are watched at first, then not, and again from the first range on. All have values, but
+ * for samples that a sampler that was held up has lost. */
+static void ranges_may_be_opened_late(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct late n = { 0 };
+
+	fixture_start_daemon(f, NULL);
+	for (int i = 0; i < 5 && (n.known < 6000 || n.unwatched <= 500); i++) {
+		client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
+					"dram__bytes_read.sum", "--format", "jsonl", "-f",
+					"--output", fixture_path(f, "records"), "--", FAKEAPP,
+					"--kernels", "6000", WORK, "--nvtx-from", "5000", NULL);
+		expect_exit(client, 0);
+		expect_message(client,
+			       "6,000 kernels seen in 1 process: 6,000 measured, 0 dropped");
+		n = count_late(f);
+		assert_int_equal(n.in_range, 1000);
+		assert_true(n.unwatched < 5000);
+	}
+	assert_int_equal(n.known, 6000);
+	assert_true(n.unwatched > 500);
 }
 
 /* What others did is not told of those that ran beside one that nothing is known of. */
@@ -223,19 +255,11 @@ static void lost_kernels_of_graphs_are_gaps(void **state)
 {
 	struct fixture *f = *state;
 	struct program *client;
-	struct figures g;
 
 	setenv("GPUCTR_FAKE_ACTIVITY_DROP", "37", 1);
 	fixture_start_daemon(f, NULL);
-	client = start_graphs(f);
-	expect_exit(client, 0);
+	client = run_enough(f, start_graphs, 0, KERNELS / 2);
 	expect_message(client, "kernels of CUDA graphs among them are in no record");
-	g = figures_of(fixture_path(f, "records"));
-	print_message("%zu have values, %zu within three errors; total %+.3f %%\n", g.known,
-		      g.within, 100 * (g.told / g.true_sum - 1));
-	assert_true(g.known >= KERNELS / 2);
-	assert_true(g.within >= g.known * 99 / 100);
-	assert_true(fabs(g.told / g.true_sum - 1) < 0.005);
 }
 
 /* Wherever they are told. */
@@ -268,6 +292,15 @@ static void values_are_labelled(void **state)
 	assert_true(count_text(client->out, "values are SAMPLED") == 2);
 }
 
+static struct program *start_filtered(struct fixture *f)
+{
+	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
+			      "--format", "jsonl", "--output", fixture_path(f, "records"), "-f",
+			      "-o", fixture_path(f, "run.gpuctr"), "--launch-every", "2", "--",
+			      FAKEAPP, "--kernels", "4000", "--grids", "13", "--blocks", "6000",
+			      "--sleep-us", "100", NULL);
+}
+
 /* What a filter leaves out has its part of the samples all the same, also when they are divided
  * again. */
 static void launches_left_out_take_part(void **state)
@@ -278,15 +311,8 @@ static void launches_left_out_take_part(void **state)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client =
-		fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
-			       "--format", "jsonl", "--output", fixture_path(f, "records"), "-f",
-			       "-o", fixture_path(f, "run.gpuctr"), "--launch-every", "2", "--",
-			       FAKEAPP, "--kernels", "4000", "--grids", "13", "--blocks", "6000",
-			       "--sleep-us", "100", NULL);
-	expect_exit(client, 0);
+	client = run_enough(f, start_filtered, 0, KNOWN);
 	expect_message(client, "4,000 kernels seen in 1 process: 2,000 measured, 2,000 filtered");
-	expect_values(f);
 	for (size_t i = 0; i < 2; i++) {
 		client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"),
 					"--by", "kernel,shape", "--json", again[i], NULL);
@@ -303,39 +329,47 @@ static void launches_left_out_take_part(void **state)
 static void an_ordinary_user_samples(void **state)
 {
 	struct fixture *f = *state;
-	struct program *client;
 
 	fixture_need_perfmon();
 	unsetenv("GPUCTR_FAKE_RESTRICTED");
 	fixture_start_daemon(f, NULL);
-	client = start_run(f, "--nvtx", NULL);
-	expect_exit(client, 3);
-	assert_true(figures_of(fixture_path(f, "records")).known > 0);
+	run_enough(f, start_plain, 3, 1);
 	expect_no_objects(f);
 }
 
+static size_t capture_for_a_second(struct fixture *f, const struct program *p)
+{
+	struct program *client;
+	struct figures g;
+
+	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode",
+				"sample", "--metrics", "dram__bytes_read.sum", "--duration", "1",
+				"--format", "jsonl", "-f", "--output", fixture_path(f, "records"),
+				NULL);
+	expect_exit(client, 0);
+	expect_message(client, "values are SAMPLED");
+	expect_no_objects(f);
+	g = figures_of(fixture_path(f, "records"));
+	figures_expect(&g, 98, 0.01);
+	return g.known;
+}
+
+/* More than once, and until enough of it was sampled. */
 static void a_program_that_runs_is_sampled(void **state)
 {
 	struct fixture *f = *state;
-	struct program *p, *client;
-	struct figures g;
+	struct program *p;
+	size_t known = 0;
 
 	fixture_start_daemon(f, NULL);
 	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000", WORK,
 			   NULL);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	for (int i = 0; i < 2; i++) {
-		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode",
-					"sample", "--metrics", "dram__bytes_read.sum", "--duration",
-					"1", "--format", "jsonl", "-f", "--output",
-					fixture_path(f, "records"), NULL);
-		expect_exit(client, 0);
-		expect_message(client, "values are SAMPLED");
-		g = figures_of(fixture_path(f, "records"));
-		assert_true(g.known > 500);
-		assert_true(g.within >= g.known * 98 / 100);
-		expect_no_objects(f);
+	capture_for_a_second(f, p);
+	for (int i = 0; i < 5 && known <= 500; i++) {
+		known = capture_for_a_second(f, p);
 	}
+	assert_true(known > 500);
 	expect_running(p);
 	program_kill(p, SIGKILL);
 }
@@ -356,44 +390,55 @@ static void expect_refused(struct program *client, const char *text)
 #define TURNED_TEXT "6,000"
 #endif
 
+static const struct {
+	const char *name;
+	double of_thread;
+} turned[] = { { "dram__bytes_read.sum", 16 }, { "sm__inst_executed.sum", 100.0 / 32 },
+	       { "lts__t_bytes.sum", 32 },     { "lts__t_sectors_op_read.sum", 0.5 },
+	       { "dram__bytes_write.sum", 8 }, { "dram__bytes.sum", 24 } };
+
+/* Few kernels lack a value of any of these metrics, whose values are right. */
+static bool has_enough_of_turns(struct fixture *f)
+{
+	size_t kernels = strtoul(TURNED, NULL, 10);
+	bool enough = true;
+
+	for (size_t i = 0; i < ARRAY_SIZE(turned); i++) {
+		struct figures g = figures_of_metric(fixture_path(f, "records"), turned[i].name,
+						     turned[i].of_thread);
+
+		print_message("%s: ", turned[i].name);
+		figures_expect(&g, 98, i == 1 ? 0.03 : 0.01);
+		enough &= g.known >= kernels * (i == 1 ? 80 : 95) / 100;
+	}
+	return enough;
+}
+
 /* Five metrics, of which the hardware counts four at a time, and those of SMs more slowly. */
 static void metrics_of_several_passes_take_turns(void **state)
 {
-	static const struct {
-		const char *name;
-		double of_thread;
-	} metrics[] = { { "dram__bytes_read.sum", 16 }, { "sm__inst_executed.sum", 100.0 / 32 },
-			{ "lts__t_bytes.sum", 32 },	{ "lts__t_sectors_op_read.sum", 0.5 },
-			{ "dram__bytes_write.sum", 8 }, { "dram__bytes.sum", 24 } };
 	struct fixture *f = *state;
 	struct program *client;
-	size_t kernels = strtoul(TURNED, NULL, 10);
-	struct figures g;
+	bool enough = false;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
-				"dram__bytes_read.sum,sm__inst_executed.sum,lts__t_bytes.sum,"
-				"lts__t_sectors_op_read.sum,dram__bytes_write.sum,dram__bytes.sum",
-				"--format", "jsonl", "--output", fixture_path(f, "records"), "--",
-				FAKEAPP, "--kernels", TURNED, WORK, NULL);
-	expect_exit(client, 0);
-	expect_message(client, "sampled in turns of about 500 ms (metrics: 4 each 10.0 us, 1 each "
-			       "208 us, 1 each 10.0 us)");
-	expect_message(client, TURNED_TEXT " kernels seen in 1 process: " TURNED_TEXT
-					   " measured, 0 dropped");
-	expect_message(client, "turns of 3 sets, a change takes ");
-	for (size_t i = 0; i < sizeof(metrics) / sizeof(*metrics); i++) {
-		g = figures_of_metric(fixture_path(f, "records"), metrics[i].name,
-				      metrics[i].of_thread);
-		print_message("%s: %zu of " TURNED
-			      " kernels have values, %zu within three errors; total "
-			      "%+.3f %%\n",
-			      metrics[i].name, g.known, g.within, 100 * (g.told / g.true_sum - 1));
-		assert_true(g.known >= kernels * (i == 1 ? 80 : 95) / 100);
-		assert_true(g.within >= g.known * 98 / 100);
-		assert_true(fabs(g.told / g.true_sum - 1) < (i == 1 ? 0.03 : 0.01));
+	for (int i = 0; i < 5 && !enough; i++) {
+		client = fixture_client(
+			f, USER_ANN, "--mode", "sample", "--metrics",
+			"dram__bytes_read.sum,sm__inst_executed.sum,lts__t_bytes.sum,"
+			"lts__t_sectors_op_read.sum,dram__bytes_write.sum,dram__bytes.sum",
+			"--format", "jsonl", "-f", "--output", fixture_path(f, "records"), "--",
+			FAKEAPP, "--kernels", TURNED, WORK, NULL);
+		expect_exit(client, 0);
+		expect_message(client, "sampled in turns of about 500 ms (metrics: 4 each 10.0 us, "
+				       "1 each 208 us, 1 each 10.0 us)");
+		expect_message(client, TURNED_TEXT " kernels seen in 1 process: " TURNED_TEXT
+						   " measured, 0 dropped");
+		expect_message(client, "turns of 3 sets, a change takes ");
+		expect_no_objects(f);
+		enough = has_enough_of_turns(f);
 	}
-	expect_no_objects(f);
+	assert_true(enough);
 }
 
 /* Samples that come faster than they are decoded are asked for less often; meanwhile sets take
@@ -402,22 +447,22 @@ static void a_slow_sampler_samples_less_often(void **state)
 {
 	struct fixture *f = *state;
 	struct program *client;
-	struct figures g;
+	struct figures g = { 0 };
 
 	setenv("GPUCTR_FAKE_DECODE_NS", "25000", 1);
 	setenv("GPUCTR_FAKE_SAMPLE_BYTES", "6265", 1); /* of the L2 cache, on an H100 */
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
-				"dram__bytes_read.sum,sm__inst_executed.sum", "--format", "jsonl",
-				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
-				"8000", WORK, NULL);
-	expect_exit(client, 0);
-	expect_message(client, "turns of 2 sets, a change takes ");
-	g = figures_of(fixture_path(f, "records"));
-	print_message("%zu of 8000 kernels have values, %zu within three errors\n", g.known,
-		      g.within);
+	for (int i = 0; i < 5 && g.known < 8000 / 2; i++) {
+		client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
+					"dram__bytes_read.sum,sm__inst_executed.sum", "--format",
+					"jsonl", "-f", "--output", fixture_path(f, "records"), "--",
+					FAKEAPP, "--kernels", "8000", WORK, NULL);
+		expect_exit(client, 0);
+		expect_message(client, "turns of 2 sets, a change takes ");
+		g = figures_of(fixture_path(f, "records"));
+		figures_expect(&g, 98, 0.05);
+	}
 	assert_true(g.known >= 8000 / 2);
-	assert_true(g.within >= g.known * 98 / 100);
 }
 
 static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
@@ -476,24 +521,95 @@ static void expect_ended_early(struct fixture *f, const char *code)
 		    1);
 }
 
+/* What the file has. Whoever writes it may be at it. */
+static bool file_says(struct fixture *f, const char *sql)
+{
+	sqlite3 *db = NULL;
+	bool yes;
+
+	assert_int_equal(sqlite3_open(fixture_path(f, "run.gpuctr"), &db), SQLITE_OK);
+	sqlite3_busy_timeout(db, PATIENCE_MS);
+	yes = query(db, sql) != 0;
+	sqlite3_close(db);
+	return yes;
+}
+
+/* What was sampled before has come. */
+static void wait_for_samples(struct fixture *f)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	char sql[128];
+
+	snprintf(sql, sizeof(sql), "SELECT max(start_ns) > %llu FROM sample_block",
+		 (unsigned long long)clock_wall_ns());
+	while (!file_says(f, sql)) {
+		assert_true(now_ms() < by);
+		sleep_ms(50);
+	}
+}
+
+/* The daemon has told that so many were measured. */
+static void wait_for_records(struct fixture *f, uint64_t n)
+{
+	static const char key[] = "\"measured\":";
+	uint64_t by = now_ms() + PATIENCE_MS, measured = 0;
+
+	while (measured < n) {
+		struct program *status = fixture_client(f, USER_ANN, "status", "--json", NULL);
+		CLEAN_FREE char *text = NULL;
+
+		assert_true(now_ms() < by);
+		expect_exit(status, 0);
+		text = read_file(status->out);
+		measured = 0;
+		for (const char *at = text; (at = strstr(at, key)) != NULL; at++) {
+			measured += strtoull(at + strlen(key), NULL, 10);
+		}
+		fixture_forget_programs(f, f->n_programs - 1);
+	}
+}
+
+/* Half of it has run, of which all has come: if many samples are missing, it is begun anew. */
+static struct program *start_half(struct fixture *f)
+{
+	static const char whole[] = "SELECT sum(count * interval_ns) > 0.9 * (max(start_ns) - "
+				    "min(start_ns)) FROM sample_block";
+
+	for (int i = 0;; i++) {
+		struct program *client = start_run(f, "--hold", "middle");
+
+		fixture_wait_held(f, 1);
+		wait_for_records(f, KERNELS / 2);
+		wait_for_samples(f);
+		if (file_says(f, whole) || i == 4) {
+			return client;
+		}
+		fixture_release(f);
+		expect_exit(client, 3);
+	}
+}
+
+static void kill_sampler(const struct program *client)
+{
+	pid_t sampler = process_child(client->pid, "gpuctr-sampler");
+
+	assert_true(sampler > 0);
+	kill(sampler, SIGKILL);
+}
+
 static void the_program_runs_on_without_its_sampler(void **state)
 {
 	struct fixture *f = *state;
 	struct program *client;
-	pid_t sampler;
 
 	fixture_start_daemon(f, NULL);
-	client = start_run(f, "--hold", "middle");
-	fixture_wait_held(f, 1);
-	sampler = process_child(client->pid, "gpuctr-sampler");
-	assert_true(sampler > 0);
-	kill(sampler, SIGKILL);
-	sleep_ms(500);
+	client = start_half(f);
+	kill_sampler(client);
+	expect_text_soon(client->err, "the program runs on, no longer measured");
 	fixture_release(f);
 	expect_exit(client, 3);
 	expect_output(client, "done 2000\n");
 	expect_message(client, "the sampler of GPU");
-	expect_message(client, "the program runs on, no longer measured");
 	assert_true(figures_of(fixture_path(f, "records")).known > KNOWN_OF_HALF);
 	expect_ended_early(f, "profiler");
 }
@@ -508,7 +624,7 @@ static struct program *start_capture(struct fixture *f, const struct program *p,
 			       fixture_path(f, "run.gpuctr"), option, value, NULL);
 
 	expect_text_soon(client->err, "measuring 1 process");
-	sleep_ms(1500); /* what was launched before has come */
+	wait_for_samples(f);
 	return client;
 }
 
@@ -522,7 +638,7 @@ static void a_capture_that_loses_its_samples_has_failed(void **state)
 	p = on_demand_start(f, USER_ANN);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	client = start_capture(f, p, "--duration", "100");
-	kill(process_child(client->pid, "gpuctr-sampler"), SIGKILL);
+	kill_sampler(client);
 	expect_exit(client, 125);
 	expect_message(client, "ended without a last word");
 	expect_message(client, "until the capture ended early");
@@ -563,9 +679,7 @@ static void the_program_runs_on_without_its_daemon(void **state)
 
 	f->violations_expected = true; /* objects are taken from under CUPTI */
 	fixture_start_daemon(f, NULL);
-	client = start_run(f, "--hold", "middle");
-	fixture_wait_held(f, 1);
-	sleep_ms(1500); /* what was launched before has come */
+	client = start_half(f);
 	fixture_kill_daemon(f);
 	fixture_release(f);
 	expect_exit(client, 3);
@@ -582,9 +696,7 @@ static void who_gives_up_keeps_what_has_come(void **state)
 	pid_t front;
 
 	fixture_start_daemon(f, NULL);
-	client = start_run(f, "--hold", "middle");
-	fixture_wait_held(f, 1);
-	sleep_ms(1500); /* what was launched before has come */
+	client = start_half(f);
 	front = fixture_worker(f, "front");
 	kill(front, SIGSTOP);
 	fixture_release(f);
@@ -630,8 +742,8 @@ static void it_can_be_interrupted(void **state)
 	holder = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
 				"middle", NULL);
 	fixture_wait_held(f, 1);
-	client = start_run(f, "--nvtx", NULL);
-	sleep_ms(1000);
+	client = start_plain(f);
+	expect_text_soon(client->err, "waiting");
 	assert_int_equal(samplers_of(client), 0);
 	kill(client->pid, SIGINT);
 	expect_exit(client, 130);
@@ -642,10 +754,7 @@ static void it_can_be_interrupted(void **state)
 	client =
 		fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
 			       "--", FAKEAPP, "--kernels", "400000", WORK, NULL);
-	while (!samplers_of(client)) {
-		sleep_ms(10);
-	}
-	sleep_ms(3000); /* what a killed program has not delivered is lost */
+	wait_for_records(f, 1); /* what a killed program has not delivered is lost */
 	kill(client->pid, SIGTERM);
 	expect_exit(client, 128 + SIGTERM);
 	expect_message(client, "values are SAMPLED");
