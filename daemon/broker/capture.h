@@ -94,9 +94,10 @@ struct capture {
 	uint64_t by_job; /* GPUs that the user may measure only as the owner of a job */
 
 	struct booking booking;
-	uint64_t queued_ns;	/* when it began to wait; 0: it did not wait */
-	uint64_t wait_until_ns; /* 0: for ever */
-	uint64_t ready_ns;	/* when the lease began */
+	struct machine *machine; /* of the front: what the bits of the booking's GPUs mean */
+	uint64_t queued_ns;	 /* when it began to wait; 0: it did not wait */
+	uint64_t wait_until_ns;	 /* 0: for ever */
+	uint64_t ready_ns;	 /* when the lease began */
 	uint64_t lease_until_ns;
 	uint64_t known_ns;  /* when the gpu process last reported who else computes on its GPUs */
 	uint64_t end_by_ns; /* in state ENDING */

@@ -81,7 +81,7 @@ int decision_of_capture(struct front *f, const struct capture *c, enum audit_eve
 		.program = c->options.program,
 		.capture = c->id,
 		.gpus = gpus,
-		.n_gpus = describe_uuids(f, c->booking.gpus, gpus),
+		.n_gpus = machine_uuids(c->machine, c->booking.gpus, gpus),
 		.metrics = c->options.metrics.v,
 		.n_metrics = begins ? count_metrics(&c->options.metrics) : 0,
 		.code = code,
@@ -114,6 +114,7 @@ void decision_note_asker(struct decision_asker *a, const struct peer *p, const s
 		.pid = p->credentials.pid,
 		.unadmitted = p->unadmitted,
 		.capture = c ? c->id : 0,
+		.machine = c ? c->machine : NULL,
 		.gpus = c ? c->booking.gpus : 0,
 	};
 	if (c && c->uid == a->uid) {
@@ -134,7 +135,7 @@ int decision_of_permission(struct front *f, const struct decision_asker *a, enum
 		.program = a->program,
 		.capture = a->capture,
 		.gpus = gpus,
-		.n_gpus = describe_uuids(f, a->gpus, gpus),
+		.n_gpus = machine_uuids(a->machine, a->gpus, gpus),
 		.code = r ? r->code : 0,
 		.driver_status = driver_status,
 		.corrects = event == AUDIT_PERMISSION_REFUSED && a->capture != 0,
@@ -155,7 +156,7 @@ int decision_of_job(struct front *f, const struct peer *p, enum audit_event even
 		.pid = p ? p->credentials.pid : 0,
 		.program = p ? p->program : "gpucountd",
 		.gpus = gpus,
-		.n_gpus = describe_uuids(f, job->gpus, gpus),
+		.n_gpus = machine_uuids(f->known, job->gpus, gpus),
 		.job = job->name,
 		.why = why,
 	};

@@ -26,9 +26,10 @@ struct decision_asker {
 	uid_t uid;
 	pid_t pid;
 	bool unadmitted;
-	uint32_t capture; /* 0: none is known */
-	uint64_t gpus;	  /* the capture's */
-	char user[64];	  /* "": to be looked up */
+	uint32_t capture;	 /* 0: none is known */
+	struct machine *machine; /* borrowed from the capture, and its ... */
+	uint64_t gpus;
+	char user[64]; /* "": to be looked up */
 	char program[256];
 };
 

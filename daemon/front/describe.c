@@ -96,25 +96,12 @@ struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t ma
 	return (struct wire_gpus){ n, v };
 }
 
-size_t describe_uuids(const struct front *f, uint64_t gpus, const char **v)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < f->machine.gpus.n && i < LIMIT_GPUS; i++) {
-		if ((gpus >> i & 1) != 0) {
-			v[n++] = f->machine.gpus.v[i].uuid;
-		}
-	}
-	return n;
-}
-
-static void list_uuids(struct front *f, struct arena *a, uint64_t gpus,
-		       struct gpuctr_capture_info *i)
+static void list_uuids(struct arena *a, const struct capture *c, struct gpuctr_capture_info *i)
 {
 	const char **v = arena_alloc(a, LIMIT_GPUS * sizeof(*v));
 
 	i->gpus = v;
-	i->n_gpus = v ? describe_uuids(f, gpus, v) : 0;
+	i->n_gpus = v ? machine_uuids(c->machine, c->booking.gpus, v) : 0;
 }
 
 static void list_columns(struct arena *a, const struct wire_plan *plan,
@@ -153,7 +140,7 @@ static struct gpuctr_capture_info describe_capture(struct front *f, struct arena
 		.lease_left_ns = c->lease_until_ns > now ? c->lease_until_ns - now : 0,
 	};
 
-	list_uuids(f, a, c->booking.gpus, &i);
+	list_uuids(a, c, &i);
 	if (own && c->options.permit) {
 		i.metrics = c->options.metrics.v;
 		i.n_metrics = c->options.metrics.n;

@@ -18,9 +18,6 @@ const struct gpuctr_gpu *describe_gpus(struct front *f, struct arena *a);
 /* The GPUs in the mask. */
 struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t mask);
 
-/* UUIDs of the GPUs in the mask, borrowed; v has room for LIMIT_GPUS. */
-size_t describe_uuids(const struct front *f, uint64_t gpus, const char **v);
-
 /* Describes all captures: the viewer's own, and for root of the machine every one, in full. */
 struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 					    const struct credentials *viewer);

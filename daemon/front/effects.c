@@ -71,9 +71,10 @@ static void send_queued(struct front *f, struct capture *c, const struct effect 
 	if (holder) {
 		m.queued.holder = capture_describe_holder(&a, holder);
 		m.queued.holder_left_ns = left_ns(holder);
-		m.queued.gpu = describe_uuids(f, holder->booking.gpus & c->booking.gpus, uuids) > 0
-				       ? uuids[0]
-				       : "";
+		m.queued.gpu =
+			machine_uuids(c->machine, holder->booking.gpus & c->booking.gpus, uuids) > 0
+				? uuids[0]
+				: "";
 	}
 	peer_send_client(c, &m);
 	arena_deinit(&a);
@@ -243,6 +244,7 @@ static void free_capture(struct front *f, struct capture *c, const struct effect
 	detach_processes(f, c);
 	gpu_link_forget(&f->planner, c);
 	granter_link_forget(&f->granter, c);
+	c->machine = machine_unref(c->machine);
 	capture_free(&f->registry, c);
 }
 

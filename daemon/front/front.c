@@ -136,18 +136,16 @@ static void start_listening(struct front *f)
 
 static void keep_machine(struct front *f, const struct wire_message *m)
 {
-	struct wire_message copy;
-	struct arena kept;
+	struct machine *told = machine_new(m);
 
-	arena_init(&kept, LIMIT_UNPACKED_BYTES);
-	if (wire_copy(&kept, m, &copy) < 0) {
-		arena_deinit(&kept);
+	if (!told) {
 		return;
 	}
-	arena_deinit(&f->machine_arena);
-	f->machine_arena = kept;
-	f->machine = copy.status_reply;
-	scheduler_on_machine(f);
+	/* What ends with the one before is told by its UUIDs. */
+	scheduler_on_machine(f, &told->told.gpus);
+	machine_unref(f->known);
+	f->known = told;
+	f->machine = told->told;
 }
 
 static void on_machine(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
@@ -331,7 +329,6 @@ static int front_init(struct front *f, const struct front_start *start)
 	if (!f->users || !f->received) {
 		return -ENOMEM;
 	}
-	arena_init(&f->machine_arena, LIMIT_UNPACKED_BYTES);
 	f->tick.data = f->alive.data = f->control_poll.data = f->prepare.data = f;
 	uv_prepare_init(&f->loop, &f->prepare);
 	uv_prepare_start(&f->prepare, on_prepare);
@@ -385,7 +382,7 @@ int front_run(const struct front_start *start)
 	broker_deinit(&f.broker);
 	arena_deinit(&f.scratch);
 	arena_deinit(&f.message);
-	arena_deinit(&f.machine_arena);
+	f.known = machine_unref(f.known);
 	free(f.received);
 	return uv_loop_close(&f.loop) == 0 ? 0 : 1;
 }

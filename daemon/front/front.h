@@ -19,6 +19,7 @@
 #include "daemon/front/descriptors.h"
 #include "daemon/front/gpu_link.h"
 #include "daemon/front/granter_link.h"
+#include "daemon/front/machine.h"
 #include "daemon/front/stats.h"
 
 enum { FRONT_LISTENERS_MAX = 8, FRONT_READ_BYTES = 256 << 10 };
@@ -99,8 +100,8 @@ struct front {
 	uint64_t last_tick_ns;
 
 	/* The machine, as reported by the gpu process. */
-	struct arena machine_arena;
-	struct wire_status_reply machine;
+	struct machine *known;		  /* NULL: not yet */
+	struct wire_status_reply machine; /* borrowed from it; without GPUs until then */
 };
 
 /* What the supervisor hands to a new front. */

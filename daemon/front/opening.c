@@ -307,6 +307,14 @@ static void refuse_at_once(struct peer *p, uint32_t request, const struct refusa
 	peer_refuse(p, request, r);
 }
 
+/* The GPUs that it will wait for. */
+static void book(struct front *f, struct capture *c, uint64_t gpus)
+{
+	booking_init(&c->booking, gpus, c->uid);
+	machine_unref(c->machine);
+	c->machine = machine_ref(f->known);
+}
+
 /* The GPUs are known: asks the planner. */
 static void plan(struct front *f, struct capture *c, uint64_t gpus)
 {
@@ -319,7 +327,7 @@ static void plan(struct front *f, struct capture *c, uint64_t gpus)
 		standby_forget(c);
 	}
 	c->by_job = admission_by_job(f, &client->credentials, gpus);
-	booking_init(&c->booking, c->recorded ? 0 : gpus, c->uid);
+	book(f, c, c->recorded ? 0 : gpus);
 	if (c->options.permit || (c->options.trace && c->options.metrics.n == 0)) {
 		finish_opening(f, c,
 			       &(struct wire_plan){ .chip = planned_chip(f, &c->options, gpus) });
@@ -360,7 +368,7 @@ static void find_gpus(struct front *f, struct capture *c, uint64_t gpus)
 {
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST, .tenants_request = { 0, gpus } };
 
-	booking_init(&c->booking, gpus, c->uid);
+	book(f, c, gpus);
 	if (gpu_link_request(&f->gpu, &q, on_seen, NULL, c->id) < 0) {
 		plan(f, c, gpus);
 	}

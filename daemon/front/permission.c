@@ -119,6 +119,7 @@ static void on_granted(struct front *f, void *owner, const struct granter_reply 
 		decision_of_permission(f, a, AUDIT_PERMISSION_REFUSED, &r,
 				       reply ? reply->status : 0);
 	}
+	machine_unref(a->machine);
 	if (q->peer) {
 		q->peer->permission = NULL;
 		answer(q->peer, status_of(reply), &r);
@@ -200,6 +201,7 @@ static void ask_granter(struct peer *p, const struct capture *c,
 		refusal_set(r, GPUCTR_E_INTERNAL, "Try again in a moment.",
 			    "the granter is busy or not running");
 	} else {
+		machine_ref(asked->asker.machine); /* the capture may be over before the answer */
 		p->permission = TAKE_PTR(asked);
 	}
 }

@@ -143,24 +143,24 @@ int handle_job_end(struct peer *p, const struct wire_message *m, const struct fr
 }
 
 /* A hash of the UUIDs in their order, which changes when an index means another GPU. */
-static uint64_t number_of_machine(const struct front *f)
+static uint64_t number_of_machine(const struct wire_gpus *gpus)
 {
 	uint64_t number = 0;
 
-	for (size_t i = 0; i < f->machine.gpus.n; i++) {
-		const char *uuid = f->machine.gpus.v[i].uuid;
+	for (size_t i = 0; i < gpus->n; i++) {
+		const char *uuid = gpus->v[i].uuid;
 
 		number = map_mix(number, map_hash(uuid, strlen(uuid)));
 	}
 	return number | 1;
 }
 
-void scheduler_on_machine(struct front *f)
+void scheduler_on_machine(struct front *f, const struct wire_gpus *gpus)
 {
-	uint64_t machine = number_of_machine(f), before = f->jobs.machine;
+	uint64_t machine = number_of_machine(gpus), before = f->jobs.machine;
 	struct job job;
 
-	if (f->machine.gpus.n == 0 || machine == before) {
+	if (gpus->n == 0 || machine == before) {
 		return; /* a driver that shows no GPU now may show the same ones again later */
 	}
 	f->jobs.machine = machine;

@@ -102,6 +102,8 @@ void front_box_gpu_set_prompt(enum front_box_asked which, bool prompt);
 void front_box_gpu_answer(enum front_box_asked which, enum front_box_answer answer);
 void front_box_gpu_say(enum front_box_asked which, const void *data, size_t n);
 void front_box_gpu_replace(enum front_box_asked which, bool dies_first);
+/* The next gpu process finds the two GPUs in the other order. */
+void front_box_swap_gpus(void);
 
 /* Computes on a GPU, as a good answer tells; 0: nobody does. */
 void front_box_set_tenant(unsigned gpu, uint32_t pid);
@@ -112,5 +114,7 @@ void front_box_reload(bool shared, unsigned limit);
 /* What a test changes here the front knows after front_box_reload_settings(). */
 struct config *front_box_settings(void);
 void front_box_reload_settings(void);
+/* Lines of the audit log go there from now on; fd stays the test's. */
+void front_box_set_audit_file(int fd);
 uid_t front_box_uid(unsigned user);
 void front_box_stop(void);

@@ -250,9 +250,10 @@ static void answer_long_names(uint32_t id)
 
 static void answer_status(enum front_box_asked which, uint32_t id)
 {
-	static const struct gpuctr_gpu gpus[FRONT_BOX_GPUS] = {
-		{ 0, FRONT_BOX_UUID_0, "H200", "GH100", 0, 0 },
-		{ 1, FRONT_BOX_UUID_1, "H200", "GH100", 0, 0 },
+	const bool swapped = front_box.swapped;
+	const struct gpuctr_gpu gpus[FRONT_BOX_GPUS] = {
+		{ 0, swapped ? FRONT_BOX_UUID_1 : FRONT_BOX_UUID_0, "H200", "GH100", 0, 0 },
+		{ 1, swapped ? FRONT_BOX_UUID_0 : FRONT_BOX_UUID_1, "H200", "GH100", 0, 0 },
 	};
 	struct wire_message m = {
 		.type = WIRE_STATUS_REPLY,
@@ -426,6 +427,11 @@ void front_box_gpu_replace(enum front_box_asked which, bool dies_first)
 		which == FRONT_BOX_PLANNER ? CONTROL_NEW_PLANNER : CONTROL_NEW_GPU, dies_first);
 }
 
+void front_box_swap_gpus(void)
+{
+	front_box.swapped = !front_box.swapped;
+}
+
 void front_box_hold_closes(bool hold)
 {
 	closers_box_hold(hold);
@@ -452,6 +458,12 @@ struct config *front_box_settings(void)
 void front_box_reload_settings(void)
 {
 	control_send_reload(front_box.control, &front_box.config, -1);
+}
+
+void front_box_set_audit_file(int fd)
+{
+	snprintf(front_box.config.audit_file, sizeof(front_box.config.audit_file), "/the/test's");
+	control_send_reload(front_box.control, &front_box.config, fd);
 }
 
 void front_box_stop(void)

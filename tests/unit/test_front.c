@@ -535,6 +535,56 @@ static void test_a_permission_without_an_answer_is_noted(void **state)
 	assert_non_null(strstr(line, "the granter did not answer"));
 }
 
+/* How many lines of the audit file have both texts. */
+static unsigned count_lines(FILE *audit, const char *event, const char *text)
+{
+	char line[4096];
+	unsigned n = 0;
+
+	rewind(audit);
+	while (fgets(line, sizeof(line), audit)) {
+		n += strstr(line, event) && strstr(line, text);
+	}
+	return n;
+}
+
+/* The lines tell the GPU that was leased, not the one that has its index now. */
+static void test_a_lease_ends_with_the_gpus_that_it_began_with(void **state)
+{
+	FILE *audit = tmpfile();
+
+	(void)state;
+	assert_non_null(audit);
+	front_box_set_audit_file(fileno(audit));
+	connect_client(6, ROOT);
+	begin_job(6, "7", ANN, "0", 0);
+	open_with_two_agents();
+	front_box_granter_set_prompt(false);
+	ask_permission(3, ANN, 0);
+	front_box_swap_gpus();
+	front_box_gpu_replace(FRONT_BOX_GPU, false);
+	settle();
+	assert_int_equal(count_heard(0, WIRE_CAPTURE_END), 0); /* its agents may deliver */
+	front_box_granter_answer(-ENOENT, 0);
+	settle();
+	front_box_granter_answer(0, 0);
+	front_box_close(1, false);
+	front_box_close(2, false);
+	settle();
+	assert_int_equal(count_heard(0, WIRE_CAPTURE_END), 1);
+	assert_int_equal(count_lines(audit, "permission-refused", ""), 1);
+	assert_int_equal(count_lines(audit, "permission-refused", FRONT_BOX_UUID_0), 1);
+	assert_int_equal(count_lines(audit, "lease-revoked", ""), 1);
+	assert_int_equal(count_lines(audit, "lease-revoked", FRONT_BOX_UUID_0), 1);
+	assert_int_equal(count_lines(audit, "job-ended", FRONT_BOX_UUID_0), 1);
+	assert_int_equal(count_lines(audit, "", FRONT_BOX_UUID_1), 0);
+	open_capture(0, "0");
+	front_box_granter_answer(0, 0);
+	settle();
+	assert_int_equal(count_lines(audit, "lease-granted", FRONT_BOX_UUID_1), 1);
+	fclose(audit);
+}
+
 /* It leases nothing, so the granter is not even asked. */
 static void test_a_recording_gets_no_permissions(void **state)
 {
@@ -761,6 +811,7 @@ int main(void)
 		FRONT_TEST(test_a_permission_is_for_the_captures_own_programs),
 		FRONT_TEST(test_a_permission_is_noted_though_its_program_hangs_up),
 		FRONT_TEST(test_a_permission_without_an_answer_is_noted),
+		FRONT_TEST(test_a_lease_ends_with_the_gpus_that_it_began_with),
 		FRONT_TEST(test_a_recording_gets_no_permissions),
 		FRONT_TEST(test_nothing_is_granted_that_cannot_be_noted),
 		FRONT_TEST(test_a_capture_that_ends_gets_no_permissions),

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/machine.h"
+
+#include <stdlib.h>
+
+#include "proto/wire/limits.h"
+
+struct machine *machine_new(const struct wire_message *m)
+{
+	struct machine *machine = calloc(1, sizeof(*machine));
+	struct wire_message copy;
+
+	if (!machine) {
+		return NULL;
+	}
+	machine->refs = 1;
+	arena_init(&machine->arena, LIMIT_UNPACKED_BYTES);
+	if (wire_copy(&machine->arena, m, &copy) < 0) {
+		return machine_unref(machine);
+	}
+	machine->told = copy.status_reply;
+	return machine;
+}
+
+struct machine *machine_ref(struct machine *m)
+{
+	if (m) {
+		m->refs++;
+	}
+	return m;
+}
+
+struct machine *machine_unref(struct machine *m)
+{
+	if (m && --m->refs == 0) {
+		arena_deinit(&m->arena);
+		free(m);
+	}
+	return NULL;
+}
+
+size_t machine_uuids(const struct machine *m, uint64_t gpus, const char **v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; m && i < m->told.gpus.n && i < LIMIT_GPUS; i++) {
+		if ((gpus >> i & 1) != 0) {
+			v[n++] = m->told.gpus.v[i].uuid;
+		}
+	}
+	return n;
+}
