@@ -138,7 +138,7 @@ int decision_of_permission(struct front *f, const struct decision_asker *a, enum
 		.n_gpus = machine_uuids(a->machine, a->gpus, gpus),
 		.code = r ? r->code : 0,
 		.driver_status = driver_status,
-		.corrects = event == AUDIT_PERMISSION_REFUSED && a->capture != 0,
+		.corrects = event == AUDIT_PERMISSION_REFUSED && a->noted,
 		.unadmitted = a->unadmitted,
 		.why = r ? r->message : NULL,
 	};

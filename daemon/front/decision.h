@@ -26,6 +26,7 @@ struct decision_asker {
 	uid_t uid;
 	pid_t pid;
 	bool unadmitted;
+	bool noted;		 /* there is a line, in the file at least, that it was granted */
 	uint32_t capture;	 /* 0: none is known */
 	struct machine *machine; /* borrowed from the capture, and its ... */
 	uint64_t gpus;

@@ -40,13 +40,15 @@ static void answer(struct peer *p, uint32_t status, const struct refusal *r)
 	}
 }
 
-/* asked: the capture that the token opens, which is told of the refusal even if c is NULL. */
-static void refuse(struct peer *p, const struct capture *c, struct capture *asked,
+/* asked: the capture that the token opens, which is told of the refusal even if c is NULL. noted: a
+ * line says that it was granted. */
+static void refuse(struct peer *p, const struct capture *c, struct capture *asked, bool noted,
 		   const struct refusal *r)
 {
 	struct decision_asker a;
 
 	decision_note_asker(&a, p, c);
+	a.noted = noted;
 	permits_tell_refused(asked, a.uid, a.pid, r);
 	decision_of_permission(p->front, &a, AUDIT_PERMISSION_REFUSED, r, 0);
 	answer(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, r);
@@ -169,9 +171,9 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 	return r->code;
 }
 
-/* Fills r when the granter cannot be asked. */
+/* Fills r when the granter cannot be asked. *ret_noted: a line says that it was granted. */
 static void ask_granter(struct peer *p, const struct capture *c,
-			const struct wire_permission_request *w, struct refusal *r)
+			const struct wire_permission_request *w, bool *ret_noted, struct refusal *r)
 {
 	CLEAN_FREE struct permission *asked = calloc(1, sizeof(*asked));
 	struct granter_request q = {
@@ -186,6 +188,7 @@ static void ask_granter(struct peer *p, const struct capture *c,
 		.client_target = w->client_target,
 		.context_target = w->context_target,
 	};
+	int written;
 
 	if (!asked) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "Try again in a moment.", "out of memory");
@@ -193,8 +196,11 @@ static void ask_granter(struct peer *p, const struct capture *c,
 	}
 	asked->peer = p;
 	decision_note_asker(&asked->asker, p, c);
-	if (decision_of_permission(p->front, &asked->asker, AUDIT_PERMISSION_GRANTED, NULL, 0) <
-	    0) {
+	written =
+		decision_of_permission(p->front, &asked->asker, AUDIT_PERMISSION_GRANTED, NULL, 0);
+	/* One that the log did not take may stand in the file. */
+	asked->asker.noted = *ret_noted = true;
+	if (written < 0) {
 		decision_refusal(p->front, r);
 	} else if (granter_link_request(&p->front->granter, &q, p->received_fd, on_granted, asked) <
 		   0) {
@@ -211,10 +217,11 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 	const struct wire_permission_request *w = &m->permission_request;
 	struct capture *c = registry_find_token(&p->front->registry, w->token);
 	struct refusal r = { 0 };
+	bool noted = false;
 
 	p->role = PEER_PERMISSION;
 	if (check(p, c, w, &r) != 0) {
-		refuse(p, NULL, c, &r);
+		refuse(p, NULL, c, false, &r);
 		return 0;
 	}
 	if (p->received_fd < 0) {
@@ -223,15 +230,16 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 	/* The granter checks this too, but it should never have to close a descriptor that can take
 	 * a user's time. */
 	if (rm_is_control_device(p->received_fd)) {
-		ask_granter(p, c, w, &r);
+		ask_granter(p, c, w, &noted, &r);
 	} else {
-		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "",
+		refusal_set(&r, GPUCTR_E_NOT_ALLOWED,
+			    "Send the open file of /dev/nvidiactl that the object is to be of.",
 			    "the file that came with the request is not the driver's");
 	}
 	descriptors_close_received(p->front, p->account, &p->received_fd, 1);
 	p->received_fd = -1;
 	if (r.code != 0) {
-		refuse(p, c, c, &r);
+		refuse(p, c, c, noted, &r);
 	}
 	return 0;
 }

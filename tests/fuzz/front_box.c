@@ -197,6 +197,11 @@ const char *front_box_token(unsigned capture)
 	return front_box.tokens[capture % TOKENS];
 }
 
+void front_box_attach_other_files(bool other)
+{
+	front_box.other_files = other;
+}
+
 static ssize_t send_attached(struct box_peer *p, const void *data, size_t n)
 {
 	union {
@@ -489,7 +494,8 @@ EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct 
 {
 	int r = (int)syscall(SYS_statx, folder, path, flags, mask, st);
 
-	if (r == 0 && path[0] == '\0' && closers_box_is_attachment(folder)) {
+	if (r == 0 && path[0] == '\0' && !front_box.other_files &&
+	    closers_box_is_attachment(folder)) {
 		st->stx_mode = S_IFCHR;
 		st->stx_rdev_major = RM_DEVICE_MAJOR;
 		st->stx_rdev_minor = RM_DEVICE_MINOR_CONTROL;

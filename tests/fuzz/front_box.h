@@ -72,6 +72,7 @@ void front_box_say(unsigned peer, const void *data, size_t n);
 void front_box_say_message(unsigned peer, const struct wire_message *m);
 void front_box_set_chunk(unsigned peer, size_t bytes); /* 0: all at once */
 void front_box_attach(unsigned peer, unsigned n);      /* descriptors with the next chunk */
+void front_box_attach_other_files(bool other);	       /* none of them is the driver's */
 void front_box_set_reading(unsigned peer, bool reading);
 struct front_box_heard front_box_heard(unsigned peer);
 size_t front_box_unsent(unsigned peer);	       /* bytes that the peer's socket does not take */

@@ -78,7 +78,7 @@ struct front_box {
 	socklen_t address_length;
 	struct box_process granter, asked[FRONT_BOX_ASKED];
 	uint32_t tenants[FRONT_BOX_GPUS]; /* pids */
-	bool swapped;
+	bool swapped, other_files;
 	struct config config;
 	struct arena arena, scratch;
 };

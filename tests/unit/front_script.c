@@ -14,7 +14,7 @@
 /* The box asks for an act whenever nothing is left to send or to read. What was read may have an
  * answer on its way, so the front has come to rest when nothing was heard for SETTLED acts. */
 
-enum { SETTLED = 8, TYPES = WIRE_RECORD_COLUMNS, PASS_MS = 250, DECISIONS = 64 };
+enum { SETTLED = 8, TYPES = WIRE_RECORD_COLUMNS, PASS_MS = 250, DECISIONS = 256 };
 
 static struct {
 	pthread_t thread;

@@ -535,6 +535,26 @@ static void test_a_permission_without_an_answer_is_noted(void **state)
 	assert_non_null(strstr(line, "the granter did not answer"));
 }
 
+/* Nothing was granted that such a line would correct: they are counted as all refusals are. */
+static void test_refusals_of_other_files_are_not_listed_without_end(void **state)
+{
+	const char *line;
+
+	(void)state;
+	open_with_two_agents();
+	front_box_attach_other_files(true);
+	for (unsigned i = 0; i < 100; i++) {
+		ask_permission(3, ANN, 0);
+		assert_int_equal(permission_code(3), GPUCTR_E_NOT_ALLOWED);
+	}
+	assert_int_equal(count_decisions("permission refused: ", NULL), 60);
+	pass_s(60);
+	ask_permission(3, ANN, 0);
+	assert_int_equal(count_decisions("permission refused: ", &line), 61);
+	assert_non_null(strstr(line, "(40 refusals before it and 0 of other users"));
+	assert_int_equal(count_decisions("permission granted: ", NULL), 0);
+}
+
 /* How many lines of the audit file have both texts. */
 static unsigned count_lines(FILE *audit, const char *event, const char *text)
 {
@@ -811,6 +831,7 @@ int main(void)
 		FRONT_TEST(test_a_permission_is_for_the_captures_own_programs),
 		FRONT_TEST(test_a_permission_is_noted_though_its_program_hangs_up),
 		FRONT_TEST(test_a_permission_without_an_answer_is_noted),
+		FRONT_TEST(test_refusals_of_other_files_are_not_listed_without_end),
 		FRONT_TEST(test_a_lease_ends_with_the_gpus_that_it_began_with),
 		FRONT_TEST(test_a_recording_gets_no_permissions),
 		FRONT_TEST(test_nothing_is_granted_that_cannot_be_noted),
