@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "client/cli/text.h"
 #include "client/replay/play.h"
 #include "client/replay/samples.h"
 #include "proto/base/clean.h"
+#include "proto/base/standard.h"
 
 /* gpuctr-replay takes the place of a CUDA program: it plays a capture that was recorded with --raw
  * through the daemon, on any machine. */
@@ -206,6 +209,17 @@ static int play(struct store_reader *reader, bool realtime, struct refusal *r)
 	return 0;
 }
 
+/* Returns the exit status: the code, unless that is 0 and what was said could not be written. */
+static int end(int code)
+{
+	if (code == 0 && (fflush(stdout) != 0 || ferror(stdout))) {
+		fprintf(stderr, "gpuctr-replay: standard output: %s\n",
+			strerror(errno ? errno : EIO));
+		return 1;
+	}
+	return code;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option longs[] = {
@@ -223,6 +237,7 @@ int main(int argc, char **argv)
 	struct store_reader *reader;
 	int o, code;
 
+	standard_hold();
 	while ((o = getopt_long(argc, argv, "Vh", longs, NULL)) != -1) {
 		switch (o) {
 		case 'i':
@@ -239,10 +254,10 @@ int main(int argc, char **argv)
 			break;
 		case 'V':
 			puts("gpuctr-replay " GPUCTR_VERSION);
-			return 0;
+			return end(0);
 		case 'h':
 			print_help();
-			return 0;
+			return end(0);
 		default:
 			return 2;
 		}
@@ -262,5 +277,5 @@ int main(int argc, char **argv)
 	}
 	code = info ? print_info(reader, &r) : play(reader, realtime, &r);
 	store_reader_free(reader);
-	return code == 0 ? 0 : fail(&r);
+	return code == 0 ? end(0) : fail(&r);
 }

@@ -225,6 +225,26 @@ static void a_recording_says_nothing_to_the_terminal(void **state)
 	assert_int_equal(count_text(p->err, "\033"), 0);
 }
 
+/* On a full disk, and where there is no standard output at all. */
+static void what_cannot_be_printed_is_told(void **state)
+{
+	struct fixture *f = *state;
+	char path[96], command[512];
+	struct program *p;
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	record(f, path);
+	snprintf(command, sizeof(command), "exec %s --info %s >/dev/full", TEST_REPLAY, path);
+	p = fixture_run(f, USER_ANN, "/bin/sh", "-c", command, NULL);
+	expect_exit(p, 1);
+	expect_message(p, "gpuctr-replay: standard output: No space left on device");
+	snprintf(command, sizeof(command), "exec %s --info %s >&-", TEST_REPLAY, path);
+	p = fixture_run(f, USER_ANN, "/bin/sh", "-c", command, NULL);
+	expect_exit(p, 1);
+	expect_message(p, "gpuctr-replay: standard output: ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +254,7 @@ int main(void)
 		SYSTEM_TEST(an_image_that_crashes_cupti_costs_its_own_kernels),
 		SYSTEM_TEST(a_recording_of_nothing_else_is_played_to_its_end),
 		SYSTEM_TEST(a_recording_says_nothing_to_the_terminal),
+		SYSTEM_TEST(what_cannot_be_printed_is_told),
 	};
 
 	return SYSTEM_RUN(tests);
