@@ -8,6 +8,7 @@
 #include "daemon/broker/capture.h"
 #include "daemon/broker/jobs.h"
 #include "daemon/front/peer.h"
+#include "proto/wire/limits.h"
 
 struct front;
 
@@ -31,7 +32,7 @@ struct decision_asker {
 	struct machine *machine; /* borrowed from the capture, and its ... */
 	uint64_t gpus;
 	char user[64]; /* "": to be looked up */
-	char program[256];
+	char program[LIMIT_NAME_BYTES + 1];
 };
 
 /* c may be NULL: no capture is known. */

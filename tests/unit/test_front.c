@@ -568,6 +568,34 @@ static unsigned count_lines(FILE *audit, const char *event, const char *text)
 	return n;
 }
 
+/* As long as a name may be, with a last letter of two bytes. */
+static void test_a_line_has_the_whole_name_of_a_program(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes.sum" };
+	static const char *const gpus[] = { "0" };
+	char name[LIMIT_NAME_BYTES + 1], told[LIMIT_NAME_BYTES + 32];
+	FILE *audit = tmpfile();
+
+	(void)state;
+	assert_non_null(audit);
+	front_box_set_audit_file(fileno(audit));
+	memset(name, 'a', sizeof(name));
+	memcpy(name + LIMIT_NAME_BYTES - 2, "\xc3\xa9", 3);
+	connect_client(0, ANN);
+	say(0, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE,
+				       .open_capture = { .request = 1,
+							 .program = name,
+							 .metrics = { 1, metrics },
+							 .gpus = { 1, gpus } } });
+	connect_agent(1, ANN, 0);
+	ask_permission(3, ANN, 0);
+	assert_int_equal(permission_code(3), GPUCTR_OK);
+	snprintf(told, sizeof(told), "\"program\":\"%s\"", name);
+	assert_int_equal(count_lines(audit, "lease-granted", told), 1);
+	assert_int_equal(count_lines(audit, "permission-granted", told), 1);
+	fclose(audit);
+}
+
 /* The lines tell the GPU that was leased, not the one that has its index now. */
 static void test_a_lease_ends_with_the_gpus_that_it_began_with(void **state)
 {
@@ -832,6 +860,7 @@ int main(void)
 		FRONT_TEST(test_a_permission_is_noted_though_its_program_hangs_up),
 		FRONT_TEST(test_a_permission_without_an_answer_is_noted),
 		FRONT_TEST(test_refusals_of_other_files_are_not_listed_without_end),
+		FRONT_TEST(test_a_line_has_the_whole_name_of_a_program),
 		FRONT_TEST(test_a_lease_ends_with_the_gpus_that_it_began_with),
 		FRONT_TEST(test_a_recording_gets_no_permissions),
 		FRONT_TEST(test_nothing_is_granted_that_cannot_be_noted),
