@@ -44,6 +44,7 @@ void normal_clear(struct normal *n)
 	n->unknowns = 0;
 	n->pairs_used = 0;
 	n->squares = 0;
+	n->is_full = 0;
 	if (n->pairs) {
 		memset(n->pairs, 0, n->pairs_size * sizeof(*n->pairs));
 	}
@@ -109,6 +110,20 @@ static int pairs_grow(struct normal *n)
 	return 0;
 }
 
+static size_t entries_most(const struct normal *n)
+{
+	return n->entries_most ? n->entries_most : ENTRIES_MOST;
+}
+
+/* Each pair is in the envelope, whatever the order. */
+static void give_up(struct normal *n)
+{
+	free(n->pairs);
+	n->pairs = NULL;
+	n->pairs_used = n->pairs_size = 0;
+	n->is_full = 1;
+}
+
 static int pair_add(struct normal *n, uint32_t a, uint32_t b, double value)
 {
 	uint64_t key = a > b ? (uint64_t)a << 32 | (b + 1) : (uint64_t)b << 32 | (a + 1);
@@ -129,6 +144,9 @@ static int pair_add(struct normal *n, uint32_t a, uint32_t b, double value)
 int normal_add(struct normal *n, const uint32_t *unknowns, const double *coefficients,
 	       uint32_t count, double value)
 {
+	if (n->is_full) {
+		return 0;
+	}
 	for (uint32_t i = 0; i < count; i++) {
 		n->diagonal[unknowns[i]] += coefficients[i] * coefficients[i];
 		n->right[unknowns[i]] += coefficients[i] * value;
@@ -140,6 +158,9 @@ int normal_add(struct normal *n, const uint32_t *unknowns, const double *coeffic
 		}
 	}
 	n->squares += value * value;
+	if (n->pairs_used > entries_most(n)) {
+		give_up(n);
+	}
 	return 0;
 }
 
@@ -197,10 +218,10 @@ static int choose_order(struct factor *f, const struct normal *n)
 }
 
 /* Positive: the envelope is too large. */
-static int lay_out(struct factor *f)
+static int lay_out(struct factor *f, const struct normal *n)
 {
 	size_t entries = 0;
-	double work = 0;
+	double work = 0, work_most = n->work_most > 0 ? n->work_most : WORK_MOST;
 
 	for (uint32_t i = 0; i < f->unknowns; i++) {
 		f->offset[i] = entries;
@@ -208,7 +229,7 @@ static int lay_out(struct factor *f)
 		for (uint32_t j = f->first[i]; j < i; j++) {
 			work += j - (f->first[i] > f->first[j] ? f->first[i] : f->first[j]);
 		}
-		if (entries > ENTRIES_MOST || work > WORK_MOST) {
+		if (entries > entries_most(n) || work > work_most) {
 			return 1;
 		}
 	}
@@ -254,7 +275,7 @@ static int factor_init(struct factor *f, const struct normal *n)
 		return -ENOMEM;
 	}
 	r = choose_order(f, n);
-	r = r == 0 ? lay_out(f) : r;
+	r = r == 0 ? lay_out(f, n) : r;
 	if (r == 0) {
 		copy_entries(f, n);
 	}
@@ -522,8 +543,8 @@ static int solve(struct factor *f, double *solution, double *inverse)
 
 int normal_solve(const struct normal *n, double *solution, double *inverse)
 {
-	struct factor f;
-	int r = factor_init(&f, n);
+	struct factor f = { 0 };
+	int r = n->is_full ? 1 : factor_init(&f, n);
 
 	if (n->unknowns > 0) {
 		memset(solution, 0, n->unknowns * sizeof(*solution));

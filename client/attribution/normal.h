@@ -19,6 +19,11 @@ struct normal {
 	double squares;		   /* sum of squared values */
 	struct normal_pair *pairs; /* what is off the diagonal, a table of hashes */
 	size_t pairs_used, pairs_size;
+	int is_full; /* there were more pairs than could be solved: they are gone */
+	/* The most of the envelope's entries, and of multiplications of one factorisation; 0: 32 Mi
+	 * and 3e10. */
+	size_t entries_most;
+	double work_most;
 };
 
 /* Starts zeroed. */
@@ -27,7 +32,7 @@ void normal_clear(struct normal *n);
 /* Makes room for so many unknowns. */
 int normal_grow(struct normal *n, uint32_t unknowns);
 
-/* value = sum of coefficients x unknowns. Unknowns may not repeat. */
+/* value = sum of coefficients x unknowns. Unknowns may not repeat. 0 or -ENOMEM. */
 int normal_add(struct normal *n, const uint32_t *unknowns, const double *coefficients,
 	       uint32_t count, double value);
 

@@ -30,6 +30,9 @@
  * one in the middle says little. Least squares alone tells their shift. */
 #define LONG 4
 #define SETTLED_LEAST 1024 /* samples */
+/* Multiplications of a factorisation, of which some dozens are made for each metric: a second. What
+ * needs more has no shift. */
+#define WORK_MOST 3e8
 
 struct look {
 	const struct window *w;
@@ -127,7 +130,7 @@ static int on_fit(void *user, const struct window_cell *cell)
 
 static int try_shift(const struct look *l, uint32_t unknowns, int64_t shift_ns, double *ret_left)
 {
-	struct trial t = { .l = l };
+	struct trial t = { .l = l, .normal = { .work_most = WORK_MOST } };
 	double *solution = calloc((size_t)unknowns + 1, sizeof(*solution));
 	int r = solution ? normal_grow(&t.normal, unknowns) : -ENOMEM;
 

@@ -72,12 +72,43 @@ int window_add_sample(struct window *w, int64_t start_ns, int64_t end_ns, const 
 	return 0;
 }
 
+static int compare_times(const void *a, const void *b)
+{
+	const struct window_time *x = a, *y = b;
+
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+/* Those that overlap or touch become one. */
+static void sort_times(struct window_times *t)
+{
+	size_t kept = 0;
+
+	if (t->used > 1) {
+		qsort(t->v, t->used, sizeof(*t->v), compare_times);
+	}
+	for (size_t i = 0; i < t->used; i++) {
+		struct window_time *last = kept > 0 ? &t->v[kept - 1] : NULL;
+
+		if (last && t->v[i].start_ns <= last->end_ns) {
+			last->end_ns =
+				t->v[i].end_ns > last->end_ns ? t->v[i].end_ns : last->end_ns;
+		} else {
+			t->v[kept++] = t->v[i];
+		}
+	}
+	t->used = kept;
+}
+
 /* Above the limit the last one is extended: more is left out than need be, but nothing is
  * invented. */
 static int add_time(struct window_times *t, int64_t start_ns, int64_t end_ns)
 {
 	size_t room = t->room ? t->room * 2 : 16;
 
+	if (t->used == TIMES_MOST) {
+		sort_times(t);
+	}
 	if (t->used == TIMES_MOST) {
 		struct window_time *last = &t->v[TIMES_MOST - 1];
 
@@ -104,12 +135,18 @@ int window_add_away(struct window *w, int64_t start_ns, int64_t end_ns)
 
 int window_overlaps(const struct window_times *times, int64_t start_ns, int64_t end_ns)
 {
-	for (size_t i = 0; i < times->used; i++) {
-		if (times->v[i].start_ns < end_ns && times->v[i].end_ns > start_ns) {
-			return 1;
+	size_t low = 0, high = times->used;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (times->v[middle].end_ns > start_ns) {
+			high = middle;
+		} else {
+			low = middle + 1;
 		}
 	}
-	return 0;
+	return low < times->used && times->v[low].start_ns < end_ns;
 }
 
 static void forget(struct window_times *t, int64_t before_ns)
@@ -224,6 +261,8 @@ int window_sort(struct window *w, uint64_t *overlapping)
 	if (sort_kernels(w) < 0 || sort_samples(w) < 0) {
 		return -ENOMEM;
 	}
+	sort_times(&w->lost);
+	sort_times(&w->away);
 	for (size_t i = 0; i < w->samples_used; i++) {
 		if (kept > 0 && w->samples[i].start_ns < w->samples[kept - 1].end_ns) {
 			++*overlapping;

@@ -65,11 +65,11 @@ int window_add_kernel(struct window *w, const struct attribution_kernel *kernel)
 int window_add_sample(struct window *w, int64_t start_ns, int64_t end_ns, const double *values);
 int window_add_lost(struct window *w, int64_t start_ns, int64_t end_ns);
 int window_add_away(struct window *w, int64_t start_ns, int64_t end_ns);
-/* Does one of the times overlap this one? */
+/* Does one of the times, which are sorted, overlap this one? */
 int window_overlaps(const struct window_times *times, int64_t start_ns, int64_t end_ns);
 /* Of those above, what ended before. */
 void window_forget_times(struct window *w, int64_t before_ns);
-/* Sorts by time and removes samples that overlap earlier ones, which are counted. */
+/* Sorts all by time and removes samples that overlap earlier ones, which are counted. */
 int window_sort(struct window *w, uint64_t *overlapping);
 /* Calls for samples from, to - 1 in their order, until something else than 0 comes back.
  * profiles: by kernels' numbers, or NULL: each kernel spreads its value evenly. */

@@ -233,6 +233,60 @@ static void test_refuses_what_is_too_much(void **state)
 	normal_deinit(&normal);
 }
 
+/* A chain of pairs: what has more of them than may be solved keeps none, until it begins anew. */
+static void test_keeps_no_more_than_can_be_solved(void **state)
+{
+	struct normal normal = { .entries_most = 1000 };
+	static double x[MANY];
+	const double coefficients[] = { 1, 1 };
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		uint32_t pairs = round == 0 ? 5000 : 900;
+
+		normal_clear(&normal);
+		assert_int_equal(normal_grow(&normal, MANY), 0);
+		for (uint32_t i = 0; i < pairs; i++) {
+			const uint32_t unknowns[] = { i, i + 1 };
+
+			assert_int_equal(normal_add(&normal, unknowns, coefficients, 2, 2), 0);
+			assert_int_equal(normal_add(&normal, unknowns, coefficients, 1, 1), 0);
+			assert_true(normal.pairs_used <= 1000 && normal.pairs_size <= 4096);
+		}
+		x[5] = 7;
+		assert_int_equal(normal_solve(&normal, x, NULL) > 0, round == 0);
+		assert_true(fabs(x[5] - round) < 1e-9);
+	}
+	normal_deinit(&normal);
+}
+
+/* All of 60 are coupled: 60^3 / 6 multiplications. */
+static void test_work_is_bounded(void **state)
+{
+	struct normal normal = { 0 };
+	double x[60], coefficients[60];
+	uint32_t unknowns[60];
+	uint64_t seed = 9;
+
+	(void)state;
+	assert_int_equal(normal_grow(&normal, 60), 0);
+	for (uint32_t i = 0; i < 60; i++) {
+		unknowns[i] = i;
+	}
+	for (int e = 0; e < 200; e++) {
+		for (uint32_t i = 0; i < 60; i++) {
+			coefficients[i] = random_part(&seed);
+		}
+		assert_int_equal(normal_add(&normal, unknowns, coefficients, 60, 1), 0);
+	}
+	assert_int_equal(normal_solve(&normal, x, NULL), 0);
+	normal.work_most = 40000;
+	assert_int_equal(normal_solve(&normal, x, NULL), 0);
+	normal.work_most = 30000;
+	assert_true(normal_solve(&normal, x, NULL) > 0);
+	normal_deinit(&normal);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +295,8 @@ int main(void)
 		cmocka_unit_test(test_says_what_cannot_be_told_apart),
 		cmocka_unit_test(test_finds_an_order),
 		cmocka_unit_test(test_refuses_what_is_too_much),
+		cmocka_unit_test(test_keeps_no_more_than_can_be_solved),
+		cmocka_unit_test(test_work_is_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
