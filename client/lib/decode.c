@@ -25,6 +25,8 @@ _Static_assert((int)LIMIT_GROUPS == (int)GPUCTR_TURNS_MAX, "gpuctr.h tells the l
 
 enum { PAYLOAD_TYPE_MAX = 6 }; /* those that gpuctr.h names */
 
+/* The end of a kernel is no later: sums of times do not overflow. */
+#define TIME_MAX_NS (UINT64_C(1) << 62)
 #define MEMORY_LEAST ((size_t)256 << 20)
 #define MEMORY_MOST ((size_t)4 << 30)
 
@@ -367,14 +369,14 @@ static bool fill_chance(const struct wire_record_columns *c, size_t i, struct gp
 	       r->group < LIMIT_GROUPS;
 }
 
-/* An unknown clock, or a duration that cannot be one, becomes "none". */
+/* An unknown clock, or a time that cannot be one, becomes "none". */
 static void fill_times(const struct wire_record_columns *c, size_t i, uint64_t start_ns,
 		       struct gpuctr_record *r)
 {
 	uint32_t clock = c->clock.v[i];
 	uint64_t duration_ns = c->duration_ns.v[i];
-	bool is_known =
-		clock != GPUCTR_CLOCK_NONE && clock <= GPUCTR_CLOCK_GPU && duration_ns <= INT64_MAX;
+	bool is_sound = start_ns <= TIME_MAX_NS && duration_ns <= TIME_MAX_NS - start_ns;
+	bool is_known = clock != GPUCTR_CLOCK_NONE && clock <= GPUCTR_CLOCK_GPU && is_sound;
 
 	r->start_ns = (int64_t)start_ns;
 	r->clock = is_known ? (enum gpuctr_clock)clock : GPUCTR_CLOCK_NONE;
@@ -477,7 +479,8 @@ static bool deliver_copies(const struct decoder *d, const struct wire_record_col
 		};
 
 		if (c->copy_kind.v[i] > GPUCTR_COPY_UNTRACED || copy.start_ns < 0 ||
-		    copy.duration_ns < 0) {
+		    copy.start_ns > (int64_t)TIME_MAX_NS ||
+		    c->copy_duration_ns.v[i] > TIME_MAX_NS - (uint64_t)copy.start_ns) {
 			return false;
 		}
 		on_copy(&copy, userdata);

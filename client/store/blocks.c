@@ -22,7 +22,7 @@ enum {
 	COPY_COLUMNS = 7,
 };
 
-static const int64_t time_max_ns = INT64_C(1) << 62;
+static const int64_t time_max_ns = READER_TIME_MAX_NS;
 
 /* --- writing --------------------------------------------------------------------------------- */
 
@@ -320,7 +320,7 @@ static bool take_copy(struct store_blocks *b, const uint8_t *planes, size_t n, s
 					     .start_ns = (int64_t)start_ns,
 					     .duration_ns = (int64_t)duration_ns };
 	return kind <= GPUCTR_COPY_UNTRACED && device <= UINT32_MAX && context <= UINT32_MAX &&
-	       start_ns <= (uint64_t)time_max_ns && duration_ns <= (uint64_t)time_max_ns;
+	       start_ns <= (uint64_t)time_max_ns && duration_ns <= (uint64_t)time_max_ns - start_ns;
 }
 
 int store_next_copies(struct store_blocks *b, const struct gpuctr_copy **ret, size_t *ret_n)

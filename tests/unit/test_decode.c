@@ -5,10 +5,20 @@
  * and every way of being malformed must be refused. The good batch below is changed in one place at
  * a time. */
 
+static void define_nothing(struct sample *s)
+{
+	s->columns.strings.n = s->columns.function_name.n = s->columns.function_static_shared.n = 0;
+	s->columns.function_registers.n = s->columns.node_parent.n = s->columns.node_domain.n = 0;
+	s->columns.node_message.n = s->columns.node_category.n = s->columns.node_color.n = 0;
+	s->columns.node_payload_type.n = s->columns.node_payload.n = s->columns.set_size.n =
+		s->columns.set_node.n = 0;
+}
+
 static void copies_arrive(void **state)
 {
 	static const uint32_t kind[] = { GPUCTR_COPY_MEMORY, GPUCTR_COPY_SET }, number[] = { 0, 7 };
-	static const uint64_t big[] = { 4096, 1 };
+	static const uint64_t big[] = { 4096, 1 }, huge[] = { 1, INT64_MAX };
+	static const int64_t late[] = { 5, INT64_MAX };
 	static const int64_t start[] = { 5, 1795648812314527431 };
 	static const uint32_t wrong[] = { 0, GPUCTR_COPY_UNTRACED + 1 };
 	struct fixture *f = *state;
@@ -31,6 +41,14 @@ static void copies_arrive(void **state)
 	c->copy_bytes.n = 2;
 	c->copy_kind.v = wrong;
 	assert_false(feed(f));
+	c->copy_kind.v = kind;
+	define_nothing(&f->sample);
+	for (size_t i = 0; i < 3; i++) { /* ends for which int64_t is too small */
+		c->copy_start_ns.v = i == 1 ? late : start;
+		c->copy_duration_ns.v = i == 2 ? huge : big;
+		f->sample.first += RECORDS;
+		assert_int_equal(feed(f), i == 0);
+	}
 }
 
 static void kernels_of_graphs_arrive(void **state)
@@ -114,15 +132,6 @@ static void ranges_keep_their_stack(void **state)
 	assert_int_equal(f->mark.time_ns, 42);
 }
 
-static void define_nothing(struct sample *s)
-{
-	s->columns.strings.n = s->columns.function_name.n = s->columns.function_static_shared.n = 0;
-	s->columns.function_registers.n = s->columns.node_parent.n = s->columns.node_domain.n = 0;
-	s->columns.node_message.n = s->columns.node_category.n = s->columns.node_color.n = 0;
-	s->columns.node_payload_type.n = s->columns.node_payload.n = s->columns.set_size.n =
-		s->columns.set_node.n = 0;
-}
-
 /* Definitions are sent once; later batches refer to them. */
 static void definitions_last_over_batches(void **state)
 {
@@ -172,6 +181,7 @@ static void what_is_no_duration_is_none(void **state)
 		{ GPUCTR_CLOCK_GPU + 1, 5 },
 		{ UINT32_MAX, 5 },
 		{ GPUCTR_CLOCK_GPU, UINT64_C(1) << 63 },
+		{ GPUCTR_CLOCK_GPU, UINT64_C(1) << 62 }, /* ends after 2^62 */
 		{ GPUCTR_CLOCK_RANGE, UINT64_MAX },
 	};
 	struct fixture *f = *state;

@@ -170,6 +170,29 @@ static void test_times_of_which_nothing_is_known_come_back(void **state)
 	store_reader_free(r);
 }
 
+/* It would end later than a time can be. */
+static void test_a_copy_without_an_end_is_refused(void **state)
+{
+	const int64_t half = INT64_C(1) << 62;
+	struct gpuctr_copy copy = { .process = 1, .start_ns = half, .duration_ns = half };
+	struct fixture *f = *state;
+	const struct gpuctr_copy *copies;
+	struct store_blocks *blocks;
+	struct store_reader *r;
+	struct store *s = create_keeping(f);
+	size_t n;
+
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	assert_int_equal(store_write_copies(s, &copy, 1), 0);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	r = open_file(f);
+	assert_int_equal(store_copies(r, 1, &blocks), 0);
+	assert_int_equal(store_next_copies(blocks, &copies, &n), STORE_E_CORRUPT);
+	store_blocks_free(blocks);
+	store_reader_free(r);
+}
+
 static void test_other_captures_have_none(void **state)
 {
 	struct fixture *f = *state;
@@ -317,6 +340,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_other_captures_have_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_wrong_blocks_are_not_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hostile_blocks_give_a_code, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_copy_without_an_end_is_refused, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_damaged_blocks_give_a_code, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tables_of_samples_are_ours, setup, teardown),
 	};
