@@ -163,19 +163,26 @@ static void threads_streams_and_contexts(void **state)
 	lines_deinit(&l);
 }
 
-/* One context on many threads: nothing keeps any launch from being measured. */
+/* One context on many threads: nothing keeps any launch from being measured, but that a busy
+ * machine may let no other thread run for a second, now and then. */
 static void threads_of_one_context_lose_nothing(void **state)
 {
 	struct fixture *f = *state;
+	uint64_t measured = 0;
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	measure(f, &l, ARGUMENTS("--threads", "8", "--streams", "4", "--kernels", "250"), 0);
-	assert_int_equal(total(&l, "seen"), 2000);
-	assert_int_equal(total(&l, "measured"), 2000);
-	assert_int_equal(lines_count(&l, "kernel"), 2000);
-	expect_all_values(&l);
-	lines_deinit(&l);
+	for (int i = 0; i < 5 && measured != 2000; i++) {
+		measure(f, &l, ARGUMENTS("--threads", "8", "--streams", "4", "--kernels", "250"),
+			0);
+		measured = total(&l, "measured");
+		assert_int_equal(total(&l, "seen"), 2000);
+		assert_int_equal(measured + total(&l, "unready"), 2000);
+		assert_int_equal(lines_count(&l, "kernel"), measured);
+		expect_all_values(&l);
+		lines_deinit(&l);
+	}
+	assert_int_equal(measured, 2000);
 }
 
 /* A launch may return only when another thread's was made, so that is not waited for without end.
