@@ -15,12 +15,13 @@ static struct program *measure(struct fixture *f, struct lines *l, const char *c
 				 "dram__bytes_read.sum,dram__bytes_write.sum",
 				 "--format",
 				 "jsonl",
+				 "-f",
 				 "--output",
 				 fixture_path(f, "records"),
 				 "--",
 				 FAKEAPP };
 	struct program *client;
-	size_t n = 9;
+	size_t n = 10;
 
 	while (*arguments) {
 		argv[n++] = *arguments++;

@@ -19,6 +19,16 @@ static void start(struct fixture *f)
 	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
 }
 
+static void wait_for_count(int client, size_t n)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (standby_count(client) != n) {
+		assert_true(now_ms() < by);
+		sleep_ms(10);
+	}
+}
+
 /* --- registering --- */
 
 static void a_program_registers_and_is_listed(void **state)
@@ -43,10 +53,7 @@ static void a_program_registers_and_is_listed(void **state)
 	assert_string_equal(p.claims[0], "SLURM_JOB_ID=4711");
 	assert_string_equal(p.claims[1], "RANK=3");
 	close(a.fd);
-	for (int i = 0; i < 100 && standby_count(client) != 0; i++) {
-		sleep_ms(10);
-	}
-	assert_int_equal(standby_count(client), 0);
+	wait_for_count(client, 0);
 	close(client);
 }
 
@@ -112,9 +119,7 @@ static void the_quota_is_its_own(void **state)
 	more = standby_register(f, USER_BOB);
 	close(more.fd);
 	close(a[0].fd);
-	for (int i = 0; i < 100 && standby_count(client) == ARRAY_SIZE(a); i++) {
-		sleep_ms(10);
-	}
+	wait_for_count(client, ARRAY_SIZE(a) - 1);
 	a[0] = standby_register(f, USER_ANN);
 	for (size_t i = 0; i < ARRAY_SIZE(a); i++) {
 		close(a[i].fd);
@@ -210,10 +215,11 @@ static void three_captures_one_after_another(void **state)
 		assert_int_equal(standby_list(client, &p), 2);
 		assert_int_equal(p.capture, 0);
 		assert_false(raw_ask(f, USER_ANN, &permission, device).granted);
-		for (int i = 0; i < 100 && fixture_count(f, "objects", "0x5c0000e0") != 0; i++) {
+		for (uint64_t by = now_ms() + PATIENCE_MS;
+		     fixture_count(f, "objects", "0x5c0000e0") != 0;) {
+			assert_true(now_ms() < by);
 			sleep_ms(10);
 		}
-		assert_int_equal(fixture_count(f, "objects", "0x5c0000e0"), 0);
 	}
 	close(device);
 	close(client);
@@ -291,9 +297,7 @@ static void those_that_have_ended_are_left_out_and_told(void **state)
 	watcher = raw_client(f, USER_ANN);
 	client = raw_client(f, USER_ANN);
 	close(a.fd);
-	for (int i = 0; i < 1000 && standby_count(watcher) != 3; i++) {
-		sleep_ms(10);
-	}
+	wait_for_count(watcher, 3);
 	standby_wish(other, 1, &holder.id);
 	first = standby_expect_ready(other);
 	standby_expect_welcome(&holder);
@@ -301,9 +305,7 @@ static void those_that_have_ended_are_left_out_and_told(void **state)
 	id = standby_expect(client, WIRE_OPENED).opened.capture;
 	standby_expect(client, WIRE_QUEUED);
 	close(b.fd);
-	for (int i = 0; i < 1000 && standby_count(watcher) != 2; i++) {
-		sleep_ms(10);
-	}
+	wait_for_count(watcher, 2);
 	standby_close_capture(other, first);
 	standby_expect_stop(&holder, 0);
 	standby_goodbye(&holder, 1);
