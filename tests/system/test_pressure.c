@@ -77,7 +77,9 @@ static void agents_wait_for_a_client_that_does_not_read(void **state)
 	p.socket = raw_agent(f, USER_ANN, recorder_token(&r), &p.process);
 	p.capture = r.id;
 	sample_put_definitions(&p.frame, p.capture, p.process);
-	produce(&p, 1000000, 900);
+	for (uint64_t by = now_ms() + PATIENCE_MS; p.bytes < 2 * MIB && now_ms() < by;) {
+		produce(&p, 1000000, 900); /* the front may stand still before it holds so much */
+	}
 	assert_true(p.records < 1000000);
 	print_message("the agent waits after %zu KiB, %llu records\n", p.bytes / 1024,
 		      (unsigned long long)p.records);
@@ -126,33 +128,33 @@ static size_t count_lines(const struct program *p)
 	return n;
 }
 
-/* Its queue is full as well in the end. Then each batch, of 2048 launches at most, waits a second
- * for room and is dropped: the program trickles where it ran before, and neither stands still nor
- * fills its memory. */
-static void a_program_goes_on_slowly_when_nobody_reads(void **state)
+/* Does it trickle, and has it run before? Where others compute it is slow from the beginning. */
+static bool comes_to_trickle(const struct program *p)
 {
-	struct fixture *f = *state;
-	struct program *p;
-	struct recorder r;
 	off_t before = 0, now = 0;
 	bool trickles = false;
 
-	fixture_limit(150); /* windows, and all that was held up by them, also under a sanitizer */
-	fixture_start_daemon(f, NULL);
-	recorder_connect(&r, f, USER_ANN);
-	p = recorder_start(&r, f, FAKEAPP, "--kernels", "200000", "--print", NULL);
 	for (int i = 0; i < WINDOWS && !trickles; i++) {
 		before = printed(p);
 		sleep_ms(WINDOW_MS);
 		now = printed(p);
-		/* On a busy machine it is slow from the beginning. */
 		trickles = before > 3 * TRICKLE_BYTES && now - before < TRICKLE_BYTES;
 	}
 	print_message("%lld bytes of launches, %lld of them in the last %d ms\n", (long long)now,
 		      (long long)(now - before), WINDOW_MS);
-	assert_true(trickles); /* and it ran before */
-	assert_true(now > before);
-	assert_true(count_lines(p) < KERNELS);
+	return trickles && now > before && count_lines(p) < KERNELS;
+}
+
+/* Nobody reads for a while, then all is read. Was it so long that launches were dropped? */
+static bool run_unread(struct fixture *f)
+{
+	struct recorder r;
+	struct program *p;
+	bool trickled;
+
+	recorder_connect(&r, f, USER_ANN);
+	p = recorder_start(&r, f, FAKEAPP, "--kernels", "200000", "--print", NULL);
+	trickled = comes_to_trickle(p);
 	while (program_is_running(p)) {
 		recorder_for(&r, 20);
 	}
@@ -160,10 +162,26 @@ static void a_program_goes_on_slowly_when_nobody_reads(void **state)
 	recorder_close(&r);
 	assert_int_equal(r.totals.seen, KERNELS);
 	assert_int_equal(r.totals.measured + r.totals.dropped, KERNELS);
-	assert_true(r.totals.dropped > 0);
 	assert_int_equal(r.records, r.totals.measured);
 	expect_balance(&r.totals);
 	recorder_disconnect(&r);
+	return trickled && r.totals.dropped > 0;
+}
+
+/* Its queue is full as well in the end. Then each batch, of 2048 launches at most, waits a second
+ * for room and is dropped: the program trickles where it ran before, and neither stands still nor
+ * fills its memory. One that just did not run is begun anew. */
+static void a_program_goes_on_slowly_when_nobody_reads(void **state)
+{
+	struct fixture *f = *state;
+	bool trickled = false;
+
+	fixture_limit(280); /* windows, and all that was held up by them, also under a sanitizer */
+	fixture_start_daemon(f, NULL);
+	for (int i = 0; i < 4 && !trickled; i++) {
+		trickled = run_unread(f);
+	}
+	assert_true(trickled);
 }
 
 /* --- the client's own reader --- */
