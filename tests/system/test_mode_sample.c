@@ -664,7 +664,9 @@ static void a_capture_that_loses_its_daemon_at_the_end_has_failed(void **state)
 	client = start_capture(f, p, "--duration", "100");
 	kill(fixture_worker(f, "front"), SIGSTOP);
 	kill(client->pid, SIGINT);
-	sleep_ms(500);
+	do {
+		sleep_ms(500);
+	} while (!process_is_asleep(client->pid)); /* it has heard that */
 	fixture_kill_daemon(f);
 	expect_exit(client, 125);
 	expect_ended_early(f, "disconnected");
@@ -703,7 +705,9 @@ static void who_gives_up_keeps_what_has_come(void **state)
 	while (process_child(client->pid, "fakeapp") > 0) {
 		sleep_ms(10);
 	}
-	sleep_ms(500);
+	do {
+		sleep_ms(500);
+	} while (!process_is_asleep(client->pid)); /* it waits for what is on its way */
 	kill(client->pid, SIGINT);
 	expect_exit(client, 3);
 	expect_message(client, "interrupted: what was still on its way is lost");
