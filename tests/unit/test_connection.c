@@ -20,8 +20,8 @@ enum {
 	PIECE_BYTES = 65536,
 	MESSAGES = 64,
 	PATIENCE_MS = 400,
-	LONGER_MS = 3000, /* than one who reads all the time may have to stand still */
-	PAUSE_MS = 60,
+	LONGER_MS = 5000, /* than one who reads all the time may have to stand still */
+	PAUSE_MS = 100,
 };
 
 static struct connection begin(int *ret_peer)
