@@ -165,10 +165,24 @@ static size_t texts_bytes(const char *const *v, size_t n)
 	return bytes;
 }
 
+/* In place of the names. */
+static void tell_left_out(struct arena *a, struct gpuctr_capture_info *i)
+{
+	const char **v = arena_alloc(a, sizeof(*v));
+	const char *text = arena_printf(a, "(%zu names are left out: there are too many captures)",
+					i->n_metrics);
+
+	if (v) {
+		v[0] = text ? text : "(left out)";
+	}
+	i->metrics = v;
+	i->n_metrics = v ? 1 : 0;
+}
+
 /* For root of the machine, metrics of all captures may be more than a frame holds. So those that
- * would make the captures more than half of a frame are left out: the other half is for what else
- * the reply has. */
-static void leave_out_metrics(struct gpuctr_capture_info *v, size_t n)
+ * would make the captures more than half of a frame are left out, which a text tells: the other
+ * half is for these texts and for what else the reply has. */
+static void leave_out_metrics(struct arena *a, struct gpuctr_capture_info *v, size_t n)
 {
 	size_t bytes = 0;
 
@@ -179,11 +193,11 @@ static void leave_out_metrics(struct gpuctr_capture_info *v, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		size_t more = texts_bytes(v[i].metrics, v[i].n_metrics);
 
-		if (bytes + more > LIMIT_FRAME_BYTES / 2) {
-			v[i].metrics = NULL;
-			v[i].n_metrics = more = 0;
+		if (v[i].n_metrics > 0 && bytes + more > LIMIT_FRAME_BYTES / 2) {
+			tell_left_out(a, &v[i]);
+		} else {
+			bytes += more;
 		}
-		bytes += more;
 	}
 }
 
@@ -200,7 +214,7 @@ struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 			v[n++] = describe_capture(f, a, c, is_own(c, viewer));
 		}
 	}
-	leave_out_metrics(v, n);
+	leave_out_metrics(a, v, n);
 	return (struct wire_capture_infos){ n, v };
 }
 

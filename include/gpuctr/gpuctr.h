@@ -294,8 +294,8 @@ struct gpuctr_capture_info {
 	size_t n_gpus;
 	/* Column names; of a permit the word permit, and its command. Like totals and processes,
 	 * for root of the machine and for captures of the caller's own uid; else there are none.
-	 * There are none either of captures whose metrics would make the list of captures longer
-	 * than half a MiB. */
+	 * Of captures whose metrics would make the list of captures longer than half a MiB a text
+	 * in parentheses stands for all of them. */
 	const char *const *metrics;
 	size_t n_metrics;
 	unsigned position; /* in the queue; 1 is next; 0: not queued */

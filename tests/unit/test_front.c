@@ -201,8 +201,11 @@ static void test_a_reply_has_the_metrics_that_it_has_room_for(void **state)
 	told = &ask_status(1)->captures;
 	assert_int_equal(told->n, MANY_CAPTURES);
 	for (size_t i = 0; i < told->n; i++) {
-		assert_true(told->v[i].n_metrics == 0 || told->v[i].n_metrics == LIMIT_METRICS);
-		with += told->v[i].n_metrics > 0;
+		assert_true(told->v[i].n_metrics == 1 || told->v[i].n_metrics == LIMIT_METRICS);
+		if (told->v[i].n_metrics == 1) {
+			assert_non_null(strstr(told->v[i].metrics[0], " names are left out"));
+		}
+		with += told->v[i].n_metrics > 1;
 	}
 	assert_in_range(with, LIMIT_FRAME_BYTES / 2 / (LIMIT_METRICS * (LIMIT_NAME_BYTES + 8)),
 			LIMIT_FRAME_BYTES / 2 / (LIMIT_METRICS * LIMIT_NAME_BYTES));
