@@ -627,6 +627,13 @@ static int end(struct joined *j)
 	for (size_t i = 0; i < j->n_files; i++) {
 		tell_file(j, &j->files[i]);
 	}
+	if (j->torch.timeless_copies > 0) {
+		text_terminal(j->told, j->options->trace);
+		buf_text(j->told, ": copies and fills without a time, whose part of the samples "
+				  "others have ");
+		text_count(j->told, j->torch.timeless_copies);
+		buf_char(j->told, '\n');
+	}
 	if (j->keep.kept.unkept > 0) {
 		text_terminal(j->told, j->options->capture);
 		buf_text(j->told, " keeps the first samples only, too many for it are ");

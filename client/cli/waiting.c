@@ -260,8 +260,8 @@ static int make_room(struct waiting *w)
 
 void waiting_discard(struct waiting *w, int64_t since_ns)
 {
-	w->until_ns = since_ns;
-	while (w->n_samples > 0 && w->samples[w->n_samples - 1].end_ns > since_ns) {
+	w->until_ns = w->until_ns != 0 && w->until_ns < since_ns ? w->until_ns : since_ns;
+	while (w->n_samples > 0 && w->samples[w->n_samples - 1].end_ns > w->until_ns) {
 		w->n_samples--;
 	}
 }

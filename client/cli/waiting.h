@@ -53,7 +53,8 @@ int waiting_lost(struct waiting *w, int64_t start_ns, int64_t end_ns);
 /* Samples were of something else in this time. */
 int waiting_away(struct waiting *w, int64_t start_ns, int64_t end_ns);
 
-/* Samples that have come since, and those that still come: they may hold what strangers did. */
+/* Samples that have come since, and those that still come: they may hold what strangers did. Of
+ * several calls the earliest time counts. */
 void waiting_discard(struct waiting *w, int64_t since_ns);
 
 /* Gives what ends by this time, WAITING_NS before the last sample. held_up: launches are on their

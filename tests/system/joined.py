@@ -304,10 +304,12 @@ def bad_traces():
         merge(name, "--samples", "s.jsonl", "-o", "bad.json", "--capture", "bad.gpuctr", status=1, says=says)
     check(not list(pathlib.Path(".").glob("bad.*")), "left behind")
     odd = [event("kernel", "k", 0, 7, 5_000_000, 1000, device=0, grid=[[1], "x", {}], block={"a": [1]}, correlation=-4, stream=1e300),
-           {"ph": "X", "cat": "kernel", "name": "timeless", "args": {"device": 0}}, event("gpu_memset", "", 0, 7, 5_000_000, -5, device=0),
+           {"ph": "X", "cat": "kernel", "name": "timeless", "args": {"device": 0}},
+           {"ph": "X", "cat": "gpu_memcpy", "name": "timeless", "args": {"device": 0}}, event("gpu_memset", "", 0, 7, 5_000_000, -5, device=0),
            event("cpu_op", "o", 1, 1, 0, 10**16, **{"Input Dims": [[1, {"a": [2]}, 3], "x"]})]
     write_trace("odd.json", odd)
-    out = json.loads(merge("odd.json", "--samples", "s.jsonl", "-f", "--capture", "odd.gpuctr", "-o", "-").stdout)
+    r = merge("odd.json", "--samples", "s.jsonl", "-f", "--capture", "odd.gpuctr", "-o", "-", says=b"odd.json: copies and fills without a time, ")
+    out = json.loads(r.stdout)
     check(kernels(out)[1]["args"]["gpuctr::no value"] == "without a time", f"{kernels(out)}")
     run("report", "odd.gpuctr")
 

@@ -418,6 +418,8 @@ static void discarded_samples_are_given_to_nobody(void **state)
 
 		if (i == SAMPLES - 100) {
 			waiting_discard(&b.waiting, BEGIN + GOOD * SAMPLE_NS);
+			/* which a later time does not change */
+			waiting_discard(&b.waiting, BEGIN + SAMPLES * SAMPLE_NS);
 		}
 		waiting_sample(&b.waiting, BEGIN + i * SAMPLE_NS, BEGIN + (i + 1) * SAMPLE_NS,
 			       &value);
