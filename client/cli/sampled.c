@@ -27,6 +27,8 @@
 /* Agents tell four times a second what they have seen. */
 #define COUNTED_NS INT64_C(1000000000)
 #define NOT_KEPT UINT64_MAX
+/* The end of a kernel is no later: sums of times do not overflow. */
+#define TIME_MOST_NS (INT64_C(1) << 62)
 
 enum {
 	FILES_SCALE = 8,
@@ -505,6 +507,16 @@ static struct sampled_kept *keep(struct sampled *s, const struct gpuctr_record *
 	return k;
 }
 
+/* A file may hold any times. */
+static bool is_timed(const struct gpuctr_record *r)
+{
+	int64_t after_ns = r->start_ns > 0 ? r->start_ns : 0;
+
+	return r->clock == GPUCTR_CLOCK_GPU && r->start_ns > -TIME_MOST_NS &&
+	       after_ns <= TIME_MOST_NS && r->duration_ns >= 0 &&
+	       r->duration_ns <= TIME_MOST_NS - after_ns;
+}
+
 /* It ran between the kernels before and behind it in its stream, or to the end. */
 static void note_timeless(struct stream *stream, const struct sampled_gpu *gpu,
 			  const struct gpuctr_record *r)
@@ -589,7 +601,7 @@ void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint6
 	k = keep(s, record);
 	s->counts.kernels++;
 	if (k) {
-		k->timed = record->clock == GPUCTR_CLOCK_GPU;
+		k->timed = is_timed(record);
 		k->has_gpu = gpu != NULL;
 		k->gpu = gpu ? (uint16_t)(gpu - s->gpus) : 0;
 	} else {
@@ -598,7 +610,7 @@ void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint6
 	if (!gpu || !stream) {
 		return;
 	}
-	if (record->clock == GPUCTR_CLOCK_GPU) {
+	if (is_timed(record)) {
 		add_kernel(s, device, stream, record, step,
 			   k ? s->first_kept + (uint64_t)(k - s->kept) : NOT_KEPT);
 	} else {

@@ -22,7 +22,7 @@ enum {
 	COPY_COLUMNS = 7,
 };
 
-static const int64_t time_max_ns = READER_TIME_MAX_NS;
+static const int64_t time_max_ns = INT64_C(1) << 62;
 
 /* --- writing --------------------------------------------------------------------------------- */
 

@@ -355,23 +355,6 @@ static void take_errors(struct store_cursor *c, struct gpuctr_record *record)
 	record->errors = c->values + c->n_columns;
 }
 
-/* Either it and the clock are known or neither. When the kernel ended is computed wherever both
- * are.
- */
-static void take_duration(struct store_cursor *c, struct gpuctr_record *record)
-{
-	bool known = record->clock != GPUCTR_CLOCK_NONE;
-	int64_t after_ns = record->start_ns > 0 ? record->start_ns : 0;
-
-	if (known && !is_left_out(c, STORE_COL_START_NS)) {
-		row_int(&c->row, STORE_COL_START_NS, -READER_TIME_MAX_NS, READER_TIME_MAX_NS);
-	}
-	record->duration_ns =
-		known ? row_int(&c->row, STORE_COL_DURATION_NS, 0,
-				after_ns < READER_TIME_MAX_NS ? READER_TIME_MAX_NS - after_ns : 0)
-		      : row_int(&c->row, STORE_COL_DURATION_NS, -1, -1);
-}
-
 static void take_record(struct store_cursor *c)
 {
 	struct gpuctr_record *record = &c->item.record;
@@ -393,7 +376,10 @@ static void take_record(struct store_cursor *c)
 	record->thread = take_u32(c, STORE_COL_THREAD);
 	record->start_ns = take_i64(c, STORE_COL_START_NS);
 	record->clock = (enum gpuctr_clock)row_int(row, STORE_COL_CLOCK, 0, GPUCTR_CLOCK_GPU);
-	take_duration(c, record);
+	/* Either both are known or neither. */
+	record->duration_ns = record->clock == GPUCTR_CLOCK_NONE
+				      ? row_int(row, STORE_COL_DURATION_NS, -1, -1)
+				      : row_int(row, STORE_COL_DURATION_NS, 0, INT64_MAX);
 	for (size_t i = 0; i < c->n_columns; i++) {
 		c->values[i] = row_double(row, STORE_COL_METRICS + (int)i);
 	}

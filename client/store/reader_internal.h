@@ -9,9 +9,6 @@
 #include "client/store/reader.h"
 #include "client/store/vfs.h"
 
-/* The end of a kernel is no later: sums of times do not overflow. */
-#define READER_TIME_MAX_NS (INT64_C(1) << 62)
-
 /* Tables that can be queried for rows of a process. */
 enum store_has { STORE_HAS_RECORDS, STORE_HAS_STRATA, STORE_HAS_COUNT };
 

@@ -516,6 +516,30 @@ static void where_nothing_is_left_out_nothing_is_told(void **state)
 }
 
 /* A file keeps so many samples and copies, and how many it does not keep is known. */
+/* Of a file: ends for which int64_t is too small, and what is no time. */
+static void times_that_cannot_be_are_none(void **state)
+{
+	static const int64_t wild[][2] = { { INT64_MAX, INT64_MAX },
+					   { INT64_C(1) << 62, 1 },
+					   { 1, INT64_MAX },
+					   { INT64_MIN, 5 },
+					   { 1000, -7 } };
+	enum { WILD = sizeof(wild) / sizeof(wild[0]) };
+	struct gpuctr_record r = kernel_of(7, 1);
+
+	(void)state;
+	r.process = 1;
+	r.kernel = &name;
+	for (size_t i = 0; i < WILD; i++) {
+		r.index = i;
+		r.start_ns = wild[i][0];
+		r.duration_ns = wild[i][1];
+		sampled_record(sampled, &r, 0, on_record, NULL);
+	}
+	sampled_finish(sampled, on_record, NULL);
+	assert_int_equal(sampled_counts(sampled)->without[SAMPLED_NO_TIME], WILD);
+}
+
 static void what_is_not_kept_is_counted(void **state)
 {
 	struct kept kept = { .n_metrics = 1,
@@ -548,6 +572,7 @@ int main(void)
 		RECORDS_TEST(what_is_too_short_is_told_with_its_part),
 		RECORDS_TEST(samples_that_are_left_out_are_told),
 		RECORDS_TEST(where_nothing_is_left_out_nothing_is_told),
+		RECORDS_TEST(times_that_cannot_be_are_none),
 		cmocka_unit_test(what_is_not_kept_is_counted),
 	};
 
