@@ -146,18 +146,6 @@ int merge_record(struct merge *m, const struct gpuctr_record *record, const char
 	return 0;
 }
 
-bool merge_has_value(const struct merge *m, size_t values)
-{
-	size_t n = m->plan->n_columns;
-
-	for (size_t i = 0; values > 0 && i < n; i++) {
-		if (isfinite(m->values[2 * (values - 1) * n + i])) {
-			return true;
-		}
-	}
-	return false;
-}
-
 int merge_finish(struct merge *m, struct merge_counts *ret)
 {
 	struct trace *t = m->trace;

@@ -104,6 +104,18 @@ static const struct trace_kernel *find_kernel(const struct trace *t, uint64_t co
 	return low < t->n && t->kernels[low].correlation == correlation ? &t->kernels[low] : NULL;
 }
 
+bool merge_has_value(const struct merge *m, size_t values)
+{
+	size_t n = m->plan->n_columns;
+
+	for (size_t i = 0; values > 0 && i < n; i++) {
+		if (isfinite(m->values[2 * (values - 1) * n + i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static void find_kernels(struct merge *m, struct merge_counts *counts)
 {
 	struct trace *t = m->trace;
