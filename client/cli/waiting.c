@@ -125,7 +125,12 @@ static int compare_starts(const void *a, const void *b)
 
 static void sort_kernels(struct waiting *w)
 {
-	if (w->n_kernels > 1) {
+	size_t i = 1;
+
+	while (i < w->n_kernels && compare_starts(&w->kernels[i - 1], &w->kernels[i]) <= 0) {
+		i++;
+	}
+	if (i < w->n_kernels) {
 		qsort(w->kernels, w->n_kernels, sizeof(*w->kernels), compare_starts);
 	}
 }
