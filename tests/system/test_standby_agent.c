@@ -595,10 +595,12 @@ static void expect_values(const struct agents_daemon *d, double value_of_thread)
 /* Captures of very different lengths begin and end while threads launch. */
 static void captures_come_and_go(void **state)
 {
+	enum { THREADS = 4 };
 	static const char *const metrics[] = { "dram__bytes_read.sum", "dram__bytes_write.sum" };
 	struct fixture *f = *state;
 	struct agents_daemon *d = &the_daemon;
 	struct program *p;
+	uint64_t told;
 	long memory_kib = 0, threads = 0;
 	size_t descriptors = 0, n = 0;
 	int agent;
@@ -614,9 +616,10 @@ static void captures_come_and_go(void **state)
 		agents_daemon_end(d, agent);
 		expect_values(d, i % 2 == 0 ? 16 : 8);
 		assert_int_equal(d->totals.measured, d->n_taken);
-		/* Where we are held up, more may come than the agent keeps. */
-		assert_int_equal(d->totals.seen,
-				 d->n_taken + d->totals.unready + d->totals.dropped);
+		/* Where we are held up, more may come than the agent keeps; where the program is,
+		 * a launch of each thread may be under way at the end. */
+		told = d->n_taken + d->totals.unready + d->totals.dropped;
+		assert_in_range(d->totals.seen, told, told + THREADS);
 		assert_int_equal(d->totals.failed, 0);
 		n += d->n_taken;
 		if (i == 60) {
