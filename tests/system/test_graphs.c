@@ -171,20 +171,25 @@ static void graphs_of_a_program_that_runs(void **state)
 	program_kill(p, SIGKILL);
 }
 
-/* A capture may end before CUPTI has told of any kernel by itself. */
+/* A capture may end before CUPTI has told of any kernel by itself. A longer one is tried only where
+ * the program has launched nothing in it, because it joined too late. */
 static void names_are_heard_of_before_the_end(void **state)
 {
+	static const char *const seconds[] = { "0.4", "1", "4", "16" };
 	struct fixture *f = *state;
-	struct program *client, *p;
+	double seen = 0;
+	struct program *p;
 
 	fixture_start_daemon(f, NULL);
 	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "1", "--graph",
 			   "--graph-launches", "1000000", "--sleep-us", "50000", NULL);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), TRACE,
-				"--kernel", "k3", NULL);
-	on_demand_interrupt_after(f, USER_ANN, client, 1);
-	expect_exit(client, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(seconds) && seen == 0; i++) {
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "-f",
+					   TRACE, "--kernel", "k3", "--duration", seconds[i], NULL),
+			    0);
+		seen = query_run(f, "SELECT ifnull(sum(seen), 0) FROM process");
+	}
 	assert_true(query_run(f, "SELECT count(*) FROM notice WHERE message GLOB "
 				 "'*do not match*'") == 0);
 	assert_true(query_run(f, "SELECT count(*) FROM records WHERE mangled = '_Z2k3Pf'") > 0);
