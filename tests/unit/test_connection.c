@@ -18,10 +18,10 @@
 
 enum {
 	PIECE_BYTES = 65536,
-	MESSAGES = 64,
+	MESSAGES = 300,
 	PATIENCE_MS = 400,
 	LONGER_MS = 5000, /* than one who reads all the time may have to stand still */
-	PAUSE_MS = 100,
+	PAUSE_MS = 20,
 };
 
 static struct connection begin(int *ret_peer)
