@@ -561,12 +561,13 @@ static void flushes_are_not_forced_often(void **state)
 	launch(f, 1, GPUCTR_LAUNCH_KERNEL);
 	for (int i = 0; i < 2; i++) {
 		f->activity.patience_ms = 10;
+		f->activity.forced_ns += i * LONG_NS; /* not long ago, however long this takes */
 		last_flag = 0;
 		activity_fill(&f->activity, &f->batch);
 		expect_unknown(f, 0);
 		assert_int_equal(last_flag, i == 0 ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
 	}
-	f->activity.forced_ns -= CLOCK_NS_PER_S;
+	f->activity.forced_ns -= LONG_NS + CLOCK_NS_PER_S;
 	activity_fill(&f->activity, &f->batch);
 	assert_int_equal(last_flag, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	activity_stop(&f->activity);
