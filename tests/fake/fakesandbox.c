@@ -74,10 +74,10 @@ int main(int argc, char **argv)
 	if (argc != 4) {
 		return 2;
 	}
+	asked = strcmp(argv[3], "now") == 0;
 	signal(SIGUSR1, on_signal);
 	signal(SIGTERM, on_signal);
 	check("cuInit", (int)cuInit(0));
-	asked = strcmp(argv[3], "now") == 0;
 	check("cuCtxCreate", (int)cuCtxCreate(&context, NULL, 0, 0));
 	check("cuModuleLoadData", (int)cuModuleLoadData(&module, "sandbox"));
 	check("cuModuleGetFunction", (int)cuModuleGetFunction(&f, module, "_Z4shutPf"));
