@@ -614,8 +614,11 @@ static void a_lease_does_not_outlast_our_blindness(void **state)
 	}
 	assert_false(r.ended);
 	before = count_text(audit, "\"event\":\"lease-revoked\"");
-	blind(f, &r, 4000);
-	recorder_until(&r, &r.ended);
+	for (int i = 0; i < 5 && !r.ended; i++) { /* it may be the front that does not run */
+		blind(f, &r, 4000);
+		recorder_for(&r, 500);
+	}
+	assert_true(r.ended);
 	assert_int_equal(r.end_code, GPUCTR_E_REVOKED);
 	assert_non_null(strstr(r.end_message, "the driver does not tell who runs on the GPU"));
 	assert_int_equal(count_text(audit, "\"event\":\"lease-revoked\""), before + 1);
