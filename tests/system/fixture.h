@@ -151,6 +151,7 @@ void fixture_release(struct fixture *f);
 const char *fixture_path(const struct fixture *f, const char *name);
 /* What clients start as gpuctr-sampler from now on: a script. */
 void fixture_use_sampler(struct fixture *f, const char *text);
+void fixture_kill_sampler(const struct program *client, int signo);
 
 void program_wait(struct program *p);
 bool program_is_running(struct program *p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -85,4 +86,12 @@ void fixture_use_sampler(struct fixture *f, const char *text)
 	fclose(file);
 	assert_int_equal(chmod(path, 0755), 0);
 	setenv("GPUCTR_SAMPLER", path, 1);
+}
+
+void fixture_kill_sampler(const struct program *client, int signo)
+{
+	pid_t sampler = process_child(client->pid, "gpuctr-sampler");
+
+	assert_true(sampler > 0);
+	kill(sampler, signo);
 }

@@ -589,14 +589,6 @@ static struct program *start_half(struct fixture *f)
 	}
 }
 
-static void kill_sampler(const struct program *client)
-{
-	pid_t sampler = process_child(client->pid, "gpuctr-sampler");
-
-	assert_true(sampler > 0);
-	kill(sampler, SIGKILL);
-}
-
 static void the_program_runs_on_without_its_sampler(void **state)
 {
 	struct fixture *f = *state;
@@ -604,7 +596,7 @@ static void the_program_runs_on_without_its_sampler(void **state)
 
 	fixture_start_daemon(f, NULL);
 	client = start_half(f);
-	kill_sampler(client);
+	fixture_kill_sampler(client, SIGKILL);
 	expect_text_soon(client->err, "the program runs on, no longer measured");
 	fixture_release(f);
 	expect_exit(client, 3);
@@ -638,7 +630,7 @@ static void a_capture_that_loses_its_samples_has_failed(void **state)
 	p = on_demand_start(f, USER_ANN);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	client = start_capture(f, p, "--duration", "100");
-	kill_sampler(client);
+	fixture_kill_sampler(client, SIGKILL);
 	expect_exit(client, 125);
 	expect_message(client, "ended without a last word");
 	expect_message(client, "until the capture ended early");

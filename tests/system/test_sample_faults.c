@@ -46,14 +46,6 @@ static void wait_for_program(const struct program *client)
 	}
 }
 
-static void kill_sampler(const struct program *client, int signo)
-{
-	pid_t sampler = process_child(client->pid, "gpuctr-sampler");
-
-	assert_true(sampler > 0);
-	kill(sampler, signo);
-}
-
 static void expect_lacking(const struct program *client)
 {
 	assert_int_equal(count_text(client->err, " kernels have no value") +
@@ -134,7 +126,7 @@ static void one_that_ends_in_the_middle_is_told_with_its_end(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
 		client = start_run(f, "2000", "--hold", "middle");
 		fixture_wait_held(f, 1);
-		kill_sampler(client, ends[i].signo);
+		fixture_kill_sampler(client, ends[i].signo);
 		expect_text_soon(client->err, "the program runs on, no longer measured");
 		expect_no_owner(f);
 		fixture_release(f);
@@ -158,7 +150,7 @@ static void one_that_is_stopped_is_killed_at_the_end(void **state)
 	fixture_start_daemon(f, NULL);
 	client = start_run(f, "2000", "--hold", "middle");
 	fixture_wait_held(f, 1);
-	kill_sampler(client, SIGSTOP);
+	fixture_kill_sampler(client, SIGSTOP);
 	fixture_release(f);
 	expect_exit(client, 3);
 	expect_output(client, "done 2000\n");
