@@ -275,7 +275,7 @@ static void on_end(void *userdata)
 	deliver_lend_connection(&c->deliver);
 	if (!sections_are_open(c)) {
 		leave_cupti(c);
-	} else if (!state_is_exiting()) {
+	} else if (c->welcome.trace && !state_is_exiting()) {
 		activity_flush(c->activity);
 	}
 	tell_repeats(c);

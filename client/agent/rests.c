@@ -156,14 +156,13 @@ void rests_prevent(struct capture *c)
 	if (atomic_load(&r->resting)) {
 		deliver_kick(&c->deliver, by_ns);
 	}
-	while (atomic_load(&r->resting) && capture_is_measuring(c)) {
-		if (clock_now_ns() >= by_ns) {
+	while (atomic_load(&r->resting) && !atomic_load(&r->gave_up) && capture_is_measuring(c)) {
+		if (clock_now_ns() >= by_ns && !atomic_exchange(&r->gave_up, true)) {
 			deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
 				       "a CUDA graph was made while tracing rested: kernels of it "
 				       "may be in no record",
 				       "Capture again: graphs that are made already are recorded "
 				       "as a whole.");
-			return;
 		}
 		nanosleep(&pause, NULL);
 	}

@@ -16,6 +16,7 @@ struct rests {
 	bool may;
 	atomic_bool resting;
 	atomic_bool are_over; /* the program makes graphs */
+	atomic_bool gave_up;  /* a thread has waited for the end of one in vain */
 	uint64_t until_ns;    /* tracing rests, or goes on, for so long at least */
 	uint64_t stopped_ns,
 		resumed_ns; /* the last rest that is not told yet, in Unix time; 0: none */
@@ -29,8 +30,8 @@ void rests_begin(struct capture *c);
 /* Now and then: begins or ends a rest. */
 void rests_look(struct capture *c);
 
-/* A thread of the program is about to make a graph, in a callback: waits until tracing goes on, and
- * from then on it does not rest. */
+/* A thread of the program is about to make a graph, in a callback: waits until tracing goes on, for
+ * half a second at most and once in a capture, and from then on it does not rest. */
 void rests_prevent(struct capture *c);
 
 /* At the end, when all records have come. */
