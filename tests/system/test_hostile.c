@@ -96,7 +96,7 @@ static unsigned fds_at_rest(struct bystander *b)
 }
 
 /* No more, soon and to stay: connections may still be waiting to be accepted, and what a user sent
- * is closed by a thread of its own. */
+ * is closed by a thread of its own, which may have been at one when they were counted. */
 static void expect_fds(struct bystander *b, unsigned n)
 {
 	uint64_t by = now_ms() + PATIENCE_MS;
@@ -108,7 +108,7 @@ static void expect_fds(struct bystander *b, unsigned n)
 			fail_msg("%zu descriptors instead of %u", now, n);
 		}
 		now = process_descriptors(b->front);
-		steady = now > 0 && now <= n ? steady + 1 : 0;
+		steady = now <= n && now + 1 >= n ? steady + 1 : 0;
 		sleep_ms(10);
 		bystander_read(b);
 	}

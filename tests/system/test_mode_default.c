@@ -150,14 +150,13 @@ static void parts_of_gpus_are_not_sampled(void **state)
 		expect_message(c, rows[i].why);
 		expect_message(c, rows[i].remedy);
 		expect_message(c, "--mode budget measures launches chosen at random instead");
-		p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--hold", "middle",
-				   "--exit", "3", NULL);
+		p = on_demand_start(f, USER_ANN);
 		on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-		expect_budget(capture(f, p, metric, NULL, NULL), rows[i].why);
-		fixture_wait_held(f, 1);
-		fixture_release(f);
-		expect_exit(p, 3);
-		expect_output(p, "done 10\n");
+		c = capture_for(f, p, "3", metric, NULL, NULL);
+		expect_budget(c, rows[i].why);
+		expect_message(c, " kernels seen in 1 process: ");
+		expect_running(p);
+		program_kill(p, SIGKILL);
 		expect_no_objects(f);
 	}
 }

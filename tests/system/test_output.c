@@ -558,17 +558,21 @@ static void a_reader_that_goes_away_is_no_error(void **state)
 	struct fixture *f = *state;
 	char command[768];
 	struct program *p;
+	uint64_t measured = 0;
 
 	fixture_start_daemon(f, NULL);
 	snprintf(command, sizeof(command),
 		 "%s --metrics memory --format jsonl --output >(head -n 5 >%s) -- %s --kernels "
 		 "20000 --exit 7",
 		 CLIENT, fixture_path(f, "head"), FAKEAPP);
-	p = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
-	expect_exit(p, 7);
-	expect_output(p, "done 20000\n");
-	/* More may come at once than the agent keeps. */
-	assert_int_equal(message_number(p, " measured") + message_number(p, " dropped"), 20000);
+	for (int i = 0; i < 3 && measured < 20000; i++) { /* where a client is held up, some drop */
+		p = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
+		expect_exit(p, 7);
+		expect_output(p, "done 20000\n");
+		measured = message_number(p, " measured");
+		assert_int_equal(measured + message_number(p, " dropped"), 20000);
+	}
+	assert_int_equal(measured, 20000);
 }
 
 static void status_shows_holder_and_queue(void **state)
