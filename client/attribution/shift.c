@@ -30,9 +30,9 @@
  * one in the middle says little. Least squares alone tells their shift. */
 #define LONG 4
 #define SETTLED_LEAST 1024 /* samples */
-/* Multiplications of a factorisation, of which some dozens are made for each metric: a second. What
- * needs more has no shift. */
-#define WORK_MOST 3e8
+/* Multiplications of a factorisation, of which some dozens are made for each metric: a second each.
+ * What needs more has no shift. */
+#define WORK_MOST 3e9
 
 struct look {
 	const struct window *w;
