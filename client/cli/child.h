@@ -8,7 +8,8 @@
 
 /* Exit statuses of our own, as env(1) and timeout(1) have them. */
 enum {
-	EXIT_UNMEASURED = 124, /* --fail-if-none: the program ended with 0, no kernel measured */
+	EXIT_UNMEASURED = 124, /* --fail-if-none: the program ended with 0, no kernel measured;
+				* on one node of several: nothing began */
 	EXIT_REFUSED = 125,    /* the program was not started */
 	EXIT_NOT_EXEC = 126,   /* it is there but cannot be run */
 	EXIT_NOT_FOUND = 127,

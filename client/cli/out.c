@@ -322,8 +322,8 @@ static void say_slow(uint64_t unwritten, const char *what)
 	} else {
 		buf_text(&b, "lines other than ");
 	}
-	say("warning[stream-slow]: %s%s are not in the stream: its reader was too slow",
-	    buf_string(&b), what);
+	buf_printf(&b, "%s are not in the stream: its reader was too slow", what);
+	say_warning("stream-slow", buf_string(&b), "Read faster, or keep them with -o FILE.");
 }
 
 bool out_lines_close(struct out_lines *l, const char *what, bool kept)

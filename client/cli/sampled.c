@@ -669,7 +669,7 @@ static void give_pieces(struct sampled *s, struct sampled_gpu *gpu, int64_t unti
 	for (int64_t at_ns = first_ns; at_ns < until_ns && !s->failed;) {
 		at_ns = until_ns - at_ns > piece_ns ? at_ns + piece_ns : until_ns;
 		for (size_t i = 0; i < s->n_sets && !s->failed; i++) {
-			s->failed = waiting_advance(&gpu->parts[i].waiting, at_ns, false) < 0;
+			s->failed |= waiting_advance(&gpu->parts[i].waiting, at_ns, false) < 0;
 		}
 		sampled_tell_given(gpu);
 	}
@@ -727,8 +727,8 @@ void sampled_advance(struct sampled *s)
 			continue;
 		}
 		for (size_t k = 0; k < s->n_sets && !s->failed; k++) {
-			s->failed = waiting_advance(&gpu->parts[k].waiting, until_ns,
-						    s->undelivered > 0) < 0;
+			s->failed |= waiting_advance(&gpu->parts[k].waiting, until_ns,
+						     s->undelivered > 0) < 0;
 		}
 		sampled_tell_given(gpu);
 	}

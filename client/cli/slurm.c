@@ -285,7 +285,15 @@ static void gather_lines(struct gathering *g, struct signals *signals)
 	}
 }
 
-/* The worst of them: srun's is the worst of its nodes, and EXIT_UNMEASURED the least bad. */
+/* EXIT_UNMEASURED is the least bad. */
+static bool is_worse(int status, int than)
+{
+	return than == EXIT_UNMEASURED	   ? status != 0 && status != EXIT_UNMEASURED
+	       : status == EXIT_UNMEASURED ? than == 0
+					   : status > than;
+}
+
+/* The worst of them; srun's is the worst of its nodes. */
 static int wait_steps(const struct jobs *jobs)
 {
 	int worst = 0;
@@ -294,7 +302,7 @@ static int wait_steps(const struct jobs *jobs)
 		pid_t pid = jobs->items[i].srun.pid;
 		int status = pid > 0 ? slurm_wait_status(pid) : 127;
 
-		worst = status > worst ? status : worst;
+		worst = is_worse(status, worst) ? status : worst;
 	}
 	return worst;
 }
