@@ -755,6 +755,9 @@ struct graph_told activity_take_graph(struct activity *v, const struct launch *l
 
 struct graph_kernels activity_take_late(struct activity *v)
 {
+	if (!v->made) {
+		return (struct graph_kernels){ 0 };
+	}
 	LOCK_SCOPE(&v->lock);
 	return graphs_take_late(&v->graphs);
 }
@@ -763,6 +766,9 @@ struct graph_counts activity_take_graph_counts(struct activity *v)
 {
 	struct graph_counts counts;
 
+	if (!v->made) {
+		return (struct graph_counts){ 0 };
+	}
 	LOCK_SCOPE(&v->lock);
 	counts = v->graphs.counts;
 	v->graphs.counts = (struct graph_counts){ 0 };

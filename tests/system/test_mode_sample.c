@@ -675,10 +675,11 @@ static void the_program_runs_on_without_its_daemon(void **state)
 	fixture_start_daemon(f, NULL);
 	client = start_half(f);
 	fixture_kill_daemon(f);
+	expect_text_soon(client->err,
+			 "the daemon is gone: the program runs on, no longer measured");
 	fixture_release(f);
 	expect_exit(client, 3);
 	expect_output(client, "done 2000\n");
-	expect_message(client, "the daemon is gone: the program runs on, no longer measured");
 	assert_true(figures_of(fixture_path(f, "records")).known > KNOWN_OF_HALF);
 }
 
