@@ -24,7 +24,7 @@ void remove_folder(const char *path)
 
 const char *fixture_path(const struct fixture *f, const char *name)
 {
-	static char paths[8][64 + 256];
+	static char paths[64][64 + 256]; /* the oldest is used again */
 	static unsigned next;
 	char *path = paths[next++ % ARRAY_SIZE(paths)];
 
