@@ -74,6 +74,11 @@ enum {
 
 static struct activity *self;
 
+void activity_init(struct activity *v)
+{
+	lock_init(&v->lock, LOCK_RECORDS);
+}
+
 /* --- buffers --- */
 
 static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *max_records)
@@ -87,18 +92,12 @@ static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *ma
 
 bool activity_is_started(struct activity *v)
 {
-	if (!v->made) {
-		return false;
-	}
 	LOCK_SCOPE(&v->lock);
 	return v->started;
 }
 
 bool activity_has_graphs(struct activity *v)
 {
-	if (!v->made) {
-		return false;
-	}
 	LOCK_SCOPE(&v->lock);
 	return v->graphs.v != NULL;
 }
@@ -124,9 +123,6 @@ static bool take_some_records(struct activity *v, uint8_t *buffer, size_t valid,
 
 bool activity_is_crowded(struct activity *v)
 {
-	if (!v->made) {
-		return false;
-	}
 	LOCK_SCOPE(&v->lock);
 	return v->graphs.n_kernels >= GRAPHS_CROWD;
 }
@@ -186,10 +182,6 @@ static int begin(struct activity *v, const struct profiler *p)
 {
 	int r;
 
-	if (!v->made) {
-		lock_init(&v->lock, LOCK_RECORDS);
-		v->made = true;
-	}
 	lock_acquire(&v->lock);
 	buffers_begin(&v->buffers, v->patient ? BUFFER_AHEAD_BYTES : BUFFER_BYTES,
 		      v->patient ? BUFFERS_AHEAD_MAX : BUFFERS_MAX);
@@ -551,9 +543,6 @@ static size_t collect_graphs(struct activity *v, struct batch *b, uint64_t until
 
 bool activity_expects(struct activity *v)
 {
-	if (!v->made) {
-		return false;
-	}
 	LOCK_SCOPE(&v->lock);
 	return v->started && v->expected != 0;
 }
@@ -592,9 +581,6 @@ static bool is_overdue(struct activity *v)
  * makes few may take minutes to fill a buffer. */
 static bool is_heard(struct activity *v)
 {
-	if (!v->made) {
-		return false;
-	}
 	LOCK_SCOPE(&v->lock);
 	return v->started && (v->unwatched.any ? v->unwatched.until_ns == 0 : v->copying);
 }
@@ -636,9 +622,6 @@ static void flush_out(struct activity *v, unsigned patience_ms)
 
 static bool is_unwatched(struct activity *v)
 {
-	if (!v->made) {
-		return false;
-	}
 	LOCK_SCOPE(&v->lock);
 	return v->started && v->unwatched.any && v->unwatched.until_ns == 0;
 }
@@ -755,9 +738,6 @@ struct graph_told activity_take_graph(struct activity *v, const struct launch *l
 
 struct graph_kernels activity_take_late(struct activity *v)
 {
-	if (!v->made) {
-		return (struct graph_kernels){ 0 };
-	}
 	LOCK_SCOPE(&v->lock);
 	return graphs_take_late(&v->graphs);
 }
@@ -766,9 +746,6 @@ struct graph_counts activity_take_graph_counts(struct activity *v)
 {
 	struct graph_counts counts;
 
-	if (!v->made) {
-		return (struct graph_counts){ 0 };
-	}
 	LOCK_SCOPE(&v->lock);
 	counts = v->graphs.counts;
 	v->graphs.counts = (struct graph_counts){ 0 };
@@ -791,38 +768,24 @@ bool activity_want_whole_graphs(struct activity *v)
 
 struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n)
 {
-	struct pack_copy *taken = NULL;
+	struct pack_copy *taken;
 
-	*ret_n = 0;
-	if (v->made) { /* a launch may start it just now */
-		lock_acquire(&v->lock);
-		taken = v->copied;
-		*ret_n = v->n_copied;
-		v->copied = NULL;
-		v->n_copied = v->max_copied = 0;
-		lock_release(&v->lock);
-	}
+	LOCK_SCOPE(&v->lock);
+	taken = v->copied;
+	*ret_n = v->n_copied;
+	v->copied = NULL;
+	v->n_copied = v->max_copied = 0;
 	return taken;
 }
 
 bool activity_drops(struct activity *v)
 {
-	bool drops;
-
-	if (!v->made) {
-		return false;
-	}
-	lock_acquire(&v->lock);
-	drops = v->dropped > 0;
-	lock_release(&v->lock);
-	return drops;
+	LOCK_SCOPE(&v->lock);
+	return v->dropped > 0;
 }
 
 struct repeated activity_repeated(struct activity *v)
 {
-	if (!v->made) {
-		return (struct repeated){ 0 };
-	}
 	LOCK_SCOPE(&v->lock);
 	return v->repeated.n >= REPEATS_LEAST ? v->repeated : (struct repeated){ 0 };
 }

@@ -70,9 +70,8 @@ struct activity {
 
 	const struct profiler *profiler;
 	struct spans spans;
-	_Atomic bool made; /* started before, so the lock is initialised */
-	bool whole;	   /* whole graphs are traced */
-	struct lock lock;  /* of what follows */
+	bool whole;	  /* whole graphs are traced */
+	struct lock lock; /* of what follows */
 	struct graphs graphs;
 	uint32_t expected; /* the last launch that was announced; 0: none */
 	struct unwatched unwatched;
@@ -91,7 +90,10 @@ struct activity {
 	unsigned patience_ms; /* how long activity_fill() waits for records of the next batch */
 };
 
-/* A process has one, zeroed before the first start and never freed: CUPTI's callbacks have no
+/* Once, before threads may know of it. */
+void activity_init(struct activity *v);
+
+/* A process has one, zeroed before it is initialised and never freed: CUPTI's callbacks have no
  * argument for it, and may come late. It can be started and stopped any number of times. Returns 0,
  * or CUPTI's result; kernels then have no times of their own. */
 CUptiResult activity_start(struct activity *v, const struct profiler *p);

@@ -79,6 +79,7 @@ void agent_init(const char *socket_path, void (*on_fork)(void))
 	agent.on_fork = on_fork;
 	snprintf(agent.socket_path, sizeof(agent.socket_path), "%s", socket_path);
 	lock_cond_init(&agent.ended);
+	activity_init(&agent.activity);
 	pthread_atfork(NULL, NULL, on_fork_in_child);
 	atexit(on_exit_of_program);
 }

@@ -258,8 +258,7 @@ static void tell_repeats(struct capture *c)
 	if (r.n > 0) {
 		snprintf(text, sizeof(text),
 			 "at least %zu of CUPTI's records, from %.1f s on, have the correlation id "
-			 "of "
-			 "another launch; while launches are watched, theirs have no time",
+			 "of another launch; while launches are watched, theirs have no time",
 			 r.n, ((double)r.since_ns - (double)made_ns) / CLOCK_NS_PER_S);
 		deliver_notice_now(&c->deliver, GPUCTR_E_PROFILER, text,
 				   "Start the program again: it stays so in that thread.");

@@ -82,9 +82,12 @@ static int compare_times(const void *a, const void *b)
 /* Those that overlap or touch become one. */
 static void sort_times(struct window_times *t)
 {
-	size_t kept = 0;
+	size_t kept = 0, sorted = 1;
 
-	if (t->used > 1) {
+	while (sorted < t->used && t->v[sorted - 1].start_ns <= t->v[sorted].start_ns) {
+		sorted++;
+	}
+	if (sorted < t->used) {
 		qsort(t->v, t->used, sizeof(*t->v), compare_times);
 	}
 	for (size_t i = 0; i < t->used; i++) {

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/say.h"
 #include "client/cli/verb.h"
 #include "proto/base/standard.h"
 
@@ -30,7 +31,7 @@ static const struct verb *const verbs[] = {
 int main(int argc, char **argv)
 {
 	const struct verb *verb;
-	int status;
+	int status, r;
 
 	standard_hold();
 	/* For the widths of characters, whatever the user's locale: names are UTF-8. */
@@ -52,8 +53,10 @@ int main(int argc, char **argv)
 		verb = verbs[0];
 	}
 	status = verb->exec(verbs, argc, argv);
-	if (status == 0 && (ferror(stdout) || fflush(stdout) != 0)) {
-		status = EXIT_VERB_FAILED; /* the output could not be written */
+	r = status == 0 ? standard_flush() : 0;
+	if (r < 0) {
+		say_usage("standard output: %s", strerror(-r));
+		status = EXIT_VERB_FAILED;
 	}
 	return status;
 }

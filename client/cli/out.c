@@ -323,7 +323,7 @@ static void say_slow(uint64_t unwritten, const char *what)
 		buf_text(&b, "lines other than ");
 	}
 	buf_printf(&b, "%s are not in the stream: its reader was too slow", what);
-	say_warning("stream-slow", buf_string(&b), "Read faster, or keep them with -o FILE.");
+	say_warning("stream-slow", buf_string(&b), "Let --output be a file, or its reader faster.");
 }
 
 bool out_lines_close(struct out_lines *l, const char *what, bool kept)

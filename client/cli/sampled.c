@@ -22,13 +22,12 @@
 #include "client/cli/waiting.h"
 #include "client/store/schema.h"
 #include "proto/base/array.h"
+#include "proto/base/clock.h"
 #include "proto/base/map.h"
 
 /* Agents tell four times a second what they have seen. */
 #define COUNTED_NS INT64_C(1000000000)
 #define NOT_KEPT UINT64_MAX
-/* The end of a kernel is no later: sums of times do not overflow. */
-#define TIME_MOST_NS (INT64_C(1) << 62)
 
 enum {
 	FILES_SCALE = 8,
@@ -512,9 +511,9 @@ static bool is_timed(const struct gpuctr_record *r)
 {
 	int64_t after_ns = r->start_ns > 0 ? r->start_ns : 0;
 
-	return r->clock == GPUCTR_CLOCK_GPU && r->start_ns > -TIME_MOST_NS &&
-	       after_ns <= TIME_MOST_NS && r->duration_ns >= 0 &&
-	       r->duration_ns <= TIME_MOST_NS - after_ns;
+	return r->clock == GPUCTR_CLOCK_GPU && r->start_ns > -CLOCK_NS_MOST &&
+	       after_ns <= CLOCK_NS_MOST && r->duration_ns >= 0 &&
+	       r->duration_ns <= CLOCK_NS_MOST - after_ns;
 }
 
 /* It ran between the kernels before and behind it in its stream, or to the end. */

@@ -11,10 +11,9 @@
 #include <string.h>
 
 #include "client/report/trace_events.h"
+#include "proto/base/clock.h"
 
 enum { PIECE_BYTES = 64 * 1024, LINE_MAX_BYTES = 64 * 1024 };
-
-static const int64_t time_max_ns = INT64_C(1) << 62;
 
 struct samples_in {
 	struct trace_text *text;
@@ -238,8 +237,8 @@ static bool take_times(const char **p, const char *between, int64_t *start, int6
 {
 	uint64_t a, b;
 
-	if (!take_u64(p, (uint64_t)time_max_ns, &a) || !take(p, between) ||
-	    !take_u64(p, (uint64_t)time_max_ns, &b) || a >= b) {
+	if (!take_u64(p, CLOCK_NS_MOST, &a) || !take(p, between) ||
+	    !take_u64(p, CLOCK_NS_MOST, &b) || a >= b) {
 		return false;
 	}
 	*start = (int64_t)a;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "proto/base/clean.h"
+#include "proto/base/clock.h"
 #include "proto/wire/demangle.h"
 #include "proto/wire/limits.h"
 
@@ -25,8 +26,6 @@ _Static_assert((int)LIMIT_GROUPS == (int)GPUCTR_TURNS_MAX, "gpuctr.h tells the l
 
 enum { PAYLOAD_TYPE_MAX = 6 }; /* those that gpuctr.h names */
 
-/* The end of a kernel is no later: sums of times do not overflow. */
-#define TIME_MAX_NS (UINT64_C(1) << 62)
 #define MEMORY_LEAST ((size_t)256 << 20)
 #define MEMORY_MOST ((size_t)4 << 30)
 
@@ -375,7 +374,7 @@ static void fill_times(const struct wire_record_columns *c, size_t i, uint64_t s
 {
 	uint32_t clock = c->clock.v[i];
 	uint64_t duration_ns = c->duration_ns.v[i];
-	bool is_sound = start_ns <= TIME_MAX_NS && duration_ns <= TIME_MAX_NS - start_ns;
+	bool is_sound = start_ns <= CLOCK_NS_MOST && duration_ns <= CLOCK_NS_MOST - start_ns;
 	bool is_known = clock != GPUCTR_CLOCK_NONE && clock <= GPUCTR_CLOCK_GPU && is_sound;
 
 	r->start_ns = (int64_t)start_ns;
@@ -479,8 +478,8 @@ static bool deliver_copies(const struct decoder *d, const struct wire_record_col
 		};
 
 		if (c->copy_kind.v[i] > GPUCTR_COPY_UNTRACED || copy.start_ns < 0 ||
-		    copy.start_ns > (int64_t)TIME_MAX_NS ||
-		    c->copy_duration_ns.v[i] > TIME_MAX_NS - (uint64_t)copy.start_ns) {
+		    copy.start_ns > CLOCK_NS_MOST ||
+		    c->copy_duration_ns.v[i] > CLOCK_NS_MOST - (uint64_t)copy.start_ns) {
 			return false;
 		}
 		on_copy(&copy, userdata);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -212,9 +211,12 @@ static int play(struct store_reader *reader, bool realtime, struct refusal *r)
 /* Returns the exit status: the code, unless that is 0 and what was said could not be written. */
 static int end(int code)
 {
-	if (code == 0 && (fflush(stdout) != 0 || ferror(stdout))) {
-		fprintf(stderr, "gpuctr-replay: standard output: %s\n",
-			strerror(errno ? errno : EIO));
+	int r = code == 0 ? standard_flush() : 0;
+
+	if (r < 0) {
+		fprintf(stderr,
+			"gpuctr-replay: standard output: %s. Let it be where there is room.\n",
+			strerror(-r));
 		return 1;
 	}
 	return code;

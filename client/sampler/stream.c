@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "proto/base/buffer.h"
+#include "proto/base/clock.h"
 
 /* BEGIN (SAMPLES | SET)* END, or END alone where sampling could not begin. The bytes are another
  * process's: every number is checked against what follows from those before it. */
 
 enum { VARINT_BYTES_MAX = 10 };
 
-static const int64_t time_max_ns = INT64_C(1) << 62;
 static const uint64_t length_max_ns = UINT64_C(10000000000000); /* ~3 h */
 static const int64_t integer_max = INT64_C(1) << 53;		/* that a double holds */
 
@@ -204,7 +204,7 @@ static bool follows(const struct sampler_reader *r, const struct sampler_samples
 	bool gap = m->lost > 0 || r->end_ns == 0 || r->turned;
 
 	return m->first >= r->next && m->first - r->next == m->lost && m->start_ns > 0 &&
-	       m->start_ns >= r->end_ns && m->start_ns <= time_max_ns &&
+	       m->start_ns >= r->end_ns && m->start_ns <= CLOCK_NS_MOST &&
 	       (gap || m->start_ns == r->end_ns) && m->n > 0 && m->first <= UINT64_MAX - m->n;
 }
 
@@ -223,7 +223,8 @@ static bool read_samples(struct sampler_reader *r, struct input *in)
 	r->end_ns = m.start_ns;
 	r->next = m.first;
 	for (uint32_t i = 0; i < m.n; i++) {
-		bool sound = read_length(in, &length) && r->end_ns <= time_max_ns - (int64_t)length;
+		bool sound =
+			read_length(in, &length) && r->end_ns <= CLOCK_NS_MOST - (int64_t)length;
 
 		for (size_t k = 0; sound && k < r->n_metrics[r->set]; k++) {
 			sound = read_value(in, &last[k], &values[k]);
@@ -252,7 +253,7 @@ static bool read_end(struct sampler_reader *r, struct input *in)
 	if (!read_bytes(in, &m, sizeof(m)) || !is_reason(m.reason) ||
 	    !read_text(in, SAMPLER_TEXT_BYTES, &end.message) ||
 	    !read_text(in, SAMPLER_TEXT_BYTES, &end.remedy) || in->at != in->end || m.end_ns < 0 ||
-	    m.end_ns > time_max_ns || m.end_ns < r->end_ns) {
+	    m.end_ns > CLOCK_NS_MOST || m.end_ns < r->end_ns) {
 		return false;
 	}
 	tell_lost(r, m.end_ns, m.lost_last);

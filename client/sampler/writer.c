@@ -196,7 +196,7 @@ int sampler_writer_end(struct sampler_writer *w, const struct sampler_end *end)
 						 end->end_ns > w->end_ns ? end->end_ns : w->end_ns,
 					 .overflows = end->overflows,
 					 .cpu_ns = end->cpu_ns };
-	size_t before;
+	size_t before, most = sizeof(struct sampler_head) + sizeof(m) + 2 * SAMPLER_TEXT_BYTES;
 	int r;
 
 	sampler_writer_flush(w);
@@ -205,11 +205,13 @@ int sampler_writer_end(struct sampler_writer *w, const struct sampler_end *end)
 	m.lost_last = w->lost;
 	m.lost = w->lost_told + w->lost;
 	before = buffer_length(&w->out);
-	r = begin_message(&w->out, SAMPLER_MESSAGE_END, &m, sizeof(m));
-	r = r ? r : add_text(&w->out, end->message, SAMPLER_TEXT_BYTES);
-	r = r ? r : add_text(&w->out, end->remedy, SAMPLER_TEXT_BYTES);
-	if (r == 0) {
-		end_message(&w->out, before);
+	r = buffer_reserve(&w->out, most);
+	if (r < 0) {
+		return r;
 	}
-	return r;
+	(void)begin_message(&w->out, SAMPLER_MESSAGE_END, &m, sizeof(m));
+	(void)add_text(&w->out, end->message, SAMPLER_TEXT_BYTES);
+	(void)add_text(&w->out, end->remedy, SAMPLER_TEXT_BYTES);
+	end_message(&w->out, before);
+	return 0;
 }

@@ -15,14 +15,13 @@
 
 #include "client/store/internal.h"
 #include "client/store/reader_internal.h"
+#include "proto/base/clock.h"
 
 enum {
 	CELL_BYTES = sizeof(uint64_t),
 	SAMPLE_VALUES = 2, /* column of the first */
 	COPY_COLUMNS = 7,
 };
-
-static const int64_t time_max_ns = INT64_C(1) << 62;
 
 /* --- writing --------------------------------------------------------------------------------- */
 
@@ -261,8 +260,7 @@ static int take_times(struct store_blocks *b, const uint8_t *planes, size_t n, i
 	for (size_t i = 0; i < n; i++) {
 		uint64_t gap = get(planes, n, i, 0), length = get(planes, n, i, 1);
 
-		if (gap > (uint64_t)time_max_ns - at || length == 0 ||
-		    length > (uint64_t)time_max_ns - at - gap) {
+		if (gap > CLOCK_NS_MOST - at || length == 0 || length > CLOCK_NS_MOST - at - gap) {
 			return corrupt(b, "time of a sample");
 		}
 		b->times[i][0] = (int64_t)(at + gap);
@@ -286,8 +284,8 @@ int store_next_samples(struct store_blocks *b, const struct store_samples **ret)
 		return r;
 	}
 	s->gpu = row_borrow_text(&b->row, 0, &length);
-	s->interval_ns = (uint64_t)row_int(&b->row, 1, 1, time_max_ns);
-	start_ns = row_int(&b->row, 2, 1, time_max_ns);
+	s->interval_ns = (uint64_t)row_int(&b->row, 1, 1, CLOCK_NS_MOST);
+	start_ns = row_int(&b->row, 2, 1, CLOCK_NS_MOST);
 	r = read_block(b, 3, SAMPLE_VALUES + n_metrics, &planes, &n);
 	r = r ? r : take_times(b, planes, n, start_ns);
 	if (r) {
@@ -320,7 +318,7 @@ static bool take_copy(struct store_blocks *b, const uint8_t *planes, size_t n, s
 					     .start_ns = (int64_t)start_ns,
 					     .duration_ns = (int64_t)duration_ns };
 	return kind <= GPUCTR_COPY_UNTRACED && device <= UINT32_MAX && context <= UINT32_MAX &&
-	       start_ns <= (uint64_t)time_max_ns && duration_ns <= (uint64_t)time_max_ns - start_ns;
+	       start_ns <= CLOCK_NS_MOST && duration_ns <= CLOCK_NS_MOST - start_ns;
 }
 
 int store_next_copies(struct store_blocks *b, const struct gpuctr_copy **ret, size_t *ret_n)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 void standard_hold(void)
@@ -16,4 +17,13 @@ void standard_hold(void)
 				    (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
 		}
 	}
+}
+
+int standard_flush(void)
+{
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout)) {
+		return 0;
+	}
+	return errno ? -errno : -EIO; /* what failed before did not leave its own */
 }

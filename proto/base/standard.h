@@ -6,3 +6,7 @@
  * this occupies each free number in such a way that reading or writing still fails, and that a
  * program which this one executes finds the number closed again. To be called first in main(). */
 void standard_hold(void);
+
+/* At the end of main(): 0, or a negative errno if something that was printed could not be written.
+ */
+int standard_flush(void);

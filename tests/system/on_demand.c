@@ -47,6 +47,14 @@ void on_demand_wait_listed(struct fixture *f, int uid, const struct program *p, 
 	}
 }
 
+struct program *on_demand_start_listed(struct fixture *f, int uid)
+{
+	struct program *p = on_demand_start(f, uid);
+
+	on_demand_wait_listed(f, uid, p, "\"capture\":0");
+	return p;
+}
+
 const char *on_demand_pid(const struct program *p)
 {
 	static char text[16];

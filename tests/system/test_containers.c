@@ -189,8 +189,7 @@ static void others_are_neither_listed_nor_captured(void **state)
 
 	fixture_need_two_users();
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	assert_false(on_demand_is_listed(f, USER_BOB, p, ""));
 	c = fixture_client(f, USER_BOB, "capture", "--pid", on_demand_pid(p), "--duration", "1",
 			   NULL);

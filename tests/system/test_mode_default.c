@@ -17,8 +17,7 @@ static struct program *start(struct fixture *f)
 	struct program *p;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	return p;
 }
 
@@ -200,8 +199,7 @@ static void another_gpu_may_be_divided(void **state)
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	setenv("GPUCTR_FAKE_MIG", "2", 1);
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	sample(f, p, "--devices", "0");
 	expect_running(p);
 	program_kill(p, SIGKILL);
@@ -217,8 +215,7 @@ static void who_may_not_sample_has_a_budget(void **state)
 	fixture_need_perfmon();
 	unsetenv("GPUCTR_FAKE_RESTRICTED");
 	settings_start_daemon(&s, f, "allow-users = *\nsharing = shared\n");
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	expect_budget(capture(f, p, metric, NULL, NULL), "process ");
 	program_kill(p, SIGKILL);
 	expect_no_objects(f);
@@ -242,8 +239,7 @@ static void an_operator_has_a_budget(void **state)
 
 	fixture_need_root();
 	settings_start_daemon(&s, f, "allow-users = *\noperator-captures = yes\n");
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	tell_where_it_runs(f, p);
 	c = fixture_client(f, USER_SELF, "capture", "--pid", on_demand_pid(p), "--duration", "1",
 			   NULL);

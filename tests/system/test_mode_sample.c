@@ -627,8 +627,7 @@ static void a_capture_that_loses_its_samples_has_failed(void **state)
 	struct program *p, *client;
 
 	fixture_start_daemon(f, "--set", "lease=6s", "--set", "lease-max=6s", NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	client = start_capture(f, p, "--duration", "100");
 	fixture_kill_sampler(client, SIGKILL);
 	expect_exit(client, 125);
@@ -651,8 +650,7 @@ static void a_capture_that_loses_its_daemon_at_the_end_has_failed(void **state)
 
 	f->violations_expected = true; /* objects are taken from under CUPTI */
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	client = start_capture(f, p, "--duration", "100");
 	kill(fixture_worker(f, "front"), SIGSTOP);
 	kill(client->pid, SIGINT);
@@ -771,8 +769,7 @@ static void other_modes_are_as_they_were(void **state)
 	expect_refused(fixture_client(f, USER_ANN, "--mode", "budget", "--raw", "-o",
 				      fixture_path(f, "run.gpuctr"), "--", FAKEAPP, NULL),
 		       "--mode budget and --raw");
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	client = fixture_client(f, USER_ANN, "capture", "-v", "--pid", on_demand_pid(p), "--mode",
 				"range", "--metrics", "dram__bytes_read.sum", "--duration", "1",
 				NULL);

@@ -37,8 +37,7 @@ static void a_capture_has_a_budget_by_itself(void **state)
 	struct program *p;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	run_capture(f, p, "--metrics", "dram__bytes_read.sum", true);
 	run_capture(f, p, "--budget", "100%", false);
 	run_capture(f, p, "--budget", "20%", false);
@@ -54,8 +53,7 @@ static void a_capture_ends_after_its_duration(void **state)
 	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	begin_ms = now_ms();
 	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--duration", "0.5",
 			   NULL);
@@ -73,8 +71,7 @@ static void a_script_hears_that_a_capture_has_no_kernel(void **state)
 	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--fail-if-none",
 			   "--nvtx-include", "step/", "--duration", "0.5", NULL);
 	expect_exit(c, 124);
@@ -91,8 +88,7 @@ static void a_running_program_is_captured_any_number_of_times(void **state)
 	struct program *p;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	on_demand_capture(f, USER_ANN, p, "dram__bytes_read.sum");
 	on_demand_capture(f, USER_ANN, p, "dram__bytes_write.sum");
 	on_demand_capture(f, USER_ANN, p, "dram__bytes_read.sum");
@@ -109,8 +105,7 @@ static struct program *start_behind(struct fixture *f, const char *late_ms)
 
 	setenv("GPUCTR_FAKE_ACTIVITY_LATE_MS", late_ms, 1);
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	return p;
 }
 
@@ -154,8 +149,7 @@ static void a_capture_that_is_refused_lets_go_of_its_programs(void **state)
 
 	fixture_start_daemon(f, NULL);
 	front = fixture_worker(f, "front");
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	for (int i = 0; i < 3; i++) {
 		c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
 				   "no__such_metric.sum", NULL);
@@ -175,8 +169,7 @@ static void who_measures_already_is_named(void **state)
 	struct program *p, *first, *second;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	first = fixture_client(f, USER_ANN, "capture", "--all", NULL);
 	expect_text_soon(first->err, "measuring 1 process");
 	second = fixture_client(f, USER_ANN, "capture", "--all", NULL);
@@ -284,8 +277,7 @@ static void where_all_are_taken_the_holder_is_named(void **state)
 	struct between b;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	c = capture_slowly(f, &b, on_demand_pid(p), "0", fixture_path(f, "now.jsonl"));
 	first = fixture_client(f, USER_ANN, "capture", "--all", NULL);
 	expect_text_soon(first->err, "measuring 1 process");
@@ -314,8 +306,7 @@ static void an_end_that_was_not_asked_for_has_a_status(void **state)
 	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	c = begin_capture(f);
 	fixture_kill_daemon(f);
 	expect_exit(c, 125);
@@ -331,8 +322,7 @@ static void a_daemon_that_hangs_at_the_end_has_a_status(void **state)
 	pid_t front;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	c = begin_capture(f);
 	front = fixture_worker(f, "front");
 	kill(f->daemon->pid, SIGSTOP); /* it would begin another front */
@@ -354,8 +344,7 @@ static void a_program_that_is_killed_is_told(void **state)
 
 	fixture_start_daemon(f, NULL);
 	f->violations_expected = true;
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	c = begin_capture(f);
 	program_kill(p, SIGKILL);
 	expect_exit(c, 0);
@@ -445,8 +434,7 @@ static void a_client_that_dies_leaves_the_program_in_standby(void **state)
 	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
 	expect_text_soon(c->err, "measuring 1 process");
 	program_kill(c, SIGKILL);
@@ -582,8 +570,7 @@ static void a_stopped_program_holds_nobody_up(void **state)
 	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	program_kill(p, SIGSTOP);
 	c = fixture_client(f, USER_ANN, "capture", "--all", "--duration", "0.2", NULL);
 	expect_exit(c, 0);
@@ -606,8 +593,7 @@ static void a_program_that_goes_on_is_measured(void **state)
 	const char *path = fixture_path(f, "now.jsonl");
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	program_kill(p, SIGSTOP);
 	c = fixture_client(f, USER_ANN, "capture", "--all", "--format", "jsonl", "--output", path,
 			   NULL);
@@ -625,8 +611,7 @@ static void the_second_interrupt_gives_up(void **state)
 	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	program_kill(p, SIGSTOP);
 	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
 	expect_text_soon(c->err, "is stopped");
@@ -663,8 +648,7 @@ static void a_file_that_is_there_costs_the_status(void **state)
 	const char *path = fixture_path(f, "ranks/%p.gpuctr");
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	c = fixture_client(f, USER_ANN, "capture", "--all", "-o", path, NULL);
 	on_demand_interrupt_after(f, USER_ANN, c, 1);
 	expect_exit(c, 0);
@@ -683,8 +667,7 @@ static void an_end_that_cannot_be_written_costs_the_status(void **state)
 	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	c = fixture_client(f, USER_ANN, "capture", "--all", "--nvtx-include", "step/", "-o",
 			   fixture_path(f, "kept/%h.gpuctr"), NULL);
 	expect_text_soon(c->err, "measuring 1 process"); /* the file is there */
@@ -703,8 +686,7 @@ static void records_without_room_cost_the_status(void **state)
 	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	c = fixture_client(f, USER_ANN, "capture", "--all", "--format", "jsonl", "--output",
 			   "/dev/full", NULL);
 	on_demand_interrupt_after(f, USER_ANN, c, 1);

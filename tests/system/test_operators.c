@@ -85,8 +85,7 @@ static void nobody_captures_others_by_default(void **state)
 
 	fixture_need_two_users();
 	fixture_start_daemon(f, "--set", "operator-groups=1235", NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	assert_false(on_demand_is_listed(f, USER_BOB, p, ""));
 	expect_refusal(raw_client(f, USER_BOB), "nobody captures other users' programs",
 		       "ask its owner");
@@ -132,8 +131,7 @@ static void the_kernel_knows_the_group(void **state)
 	fixture_need_two_users();
 	fixture_start_daemon(f, "--set", "operator-captures=yes", "--set", "operator-groups=4242",
 			     NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	assert_int_equal(setgroups(ARRAY_SIZE(groups), groups), 0);
 	inside = raw_client(f, USER_EVE);
 	assert_int_equal(setgroups(ARRAY_SIZE(others), others), 0);

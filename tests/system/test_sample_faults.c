@@ -328,8 +328,7 @@ static void samples_that_do_not_come_are_told(void **state)
 	expect_message(client, "  remedy: Try again; --mode budget measures launches");
 	expect_all_gone(f);
 	/* One that ends before anybody has lost patience, but not in a change of sets. */
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	for (int i = 0; i < 5; i++) {
 		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode",
 					"sample", "--metrics", TURNS, "--duration", "1.5", NULL);

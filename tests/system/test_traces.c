@@ -251,8 +251,7 @@ static void a_program_that_runs_is_traced(void **state)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start_listed(f, USER_ANN);
 	for (int i = 0; i < 2; i++) {
 		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
 					"--metrics", "none", "-f", "--format", "jsonl", "--output",

@@ -175,6 +175,7 @@ static int begin(void **state)
 	n_opened = n_closed = n_failed = n_disabled = n_destroyed = 0;
 	n_pushed = 0;
 	stubborn = NULL;
+	activity_init(&activity);
 	c = capture_new(&profiler, &activity, &unconnected, false);
 	assert_non_null(c);
 	c->passes.n = 1;

@@ -191,6 +191,7 @@ static struct fixture *fixture_new(void)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
+	activity_init(&f->activity);
 	n_traced = n_dropped = n_flushes = last_flag = 0;
 	memset(is_enabled, 0, sizeof(is_enabled));
 	refuses[0] = refuses[1] = CUPTI_SUCCESS;

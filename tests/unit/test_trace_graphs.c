@@ -18,9 +18,7 @@ static int begin_trace(void **state)
 
 	c->welcome.trace = true;
 	trace_graphs_begin(c);
-	lock_init(&activity.lock, LOCK_RECORDS);
 	assert_int_equal(spans_init(&activity.spans, SPANS_BITS), 0);
-	activity.made = true;
 	atomic_fetch_add(&c->counters.seen, 1);
 	graphs_expect(&activity.graphs, &graph, 1);
 	for (uint64_t i = 0; i < KERNELS; i++) {
