@@ -31,6 +31,7 @@ static const struct verb *const verbs[] = {
 int main(int argc, char **argv)
 {
 	const struct verb *verb;
+	char why[128];
 	int status, r;
 
 	standard_hold();
@@ -54,8 +55,9 @@ int main(int argc, char **argv)
 	}
 	status = verb->exec(verbs, argc, argv);
 	r = status == 0 ? standard_flush() : 0;
-	if (r < 0) {
-		say_usage("standard output: %s", strerror(-r));
+	if (r < 0) { /* not where a reader is gone: that signal ends us */
+		snprintf(why, sizeof(why), "standard output: %s", strerror(-r));
+		say_error("output", why, "Let it be where there is room.");
 		status = EXIT_VERB_FAILED;
 	}
 	return status;

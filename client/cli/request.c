@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "client/cli/say.h"
 #include "client/cli/verb.h"
@@ -88,11 +87,6 @@ int request_finish(struct request *request, int result)
 	}
 	if (request->status == 0 && request->b.n > 0) {
 		fwrite(request->b.data, 1, request->b.n, stdout);
-	}
-	/* A closed pipe ends the client quietly; other errors are reported. */
-	if (fflush(stdout) != 0 && request->status == 0) {
-		say_usage("standard output: %s", strerror(errno));
-		request->status = EXIT_VERB_FAILED;
 	}
 	buf_deinit(&request->b);
 	gpuctr_disconnect(request->g);

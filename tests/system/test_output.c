@@ -462,6 +462,7 @@ static void closed_standard_files_are_no_ones_else(void **state)
 	static const char *const closed[] = { "<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-" };
 	struct fixture *f = *state;
 	char command[768], name[32];
+	struct program *p;
 
 	fixture_need_no_thread_sanitizer("programs that it does not know, as ls, end at once "
 					 "where it is loaded");
@@ -481,10 +482,15 @@ static void closed_standard_files_are_no_ones_else(void **state)
 		assert_int_equal(count_text(fixture_path(f, name), "/fd/"),
 				 3 - (strlen(closed[i]) + 1) / 4);
 	}
-	snprintf(command, sizeof(command), "exec %s status >&-", CLIENT);
-	expect_exit(fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL), 1);
-	snprintf(command, sizeof(command), "exec %s help >/dev/full", CLIENT);
-	expect_exit(fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL), 1);
+	for (size_t i = 0; i < 2; i++) {
+		snprintf(command, sizeof(command), "exec %s %s", CLIENT,
+			 i == 0 ? "status >&-" : "help >/dev/full");
+		p = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
+		expect_exit(p, 1);
+		expect_message(p,
+			       i == 0 ? "error[output]: standard output: Bad file descriptor"
+				      : "error[output]: standard output: No space left on device");
+	}
 }
 
 static void too_few_descriptors_are_refused(void **state)
