@@ -668,7 +668,7 @@ static int case_two_threads(void)
 	FILE *log;
 
 	setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
-	setenv("GPUCTR_FAKE_PUSH_US", "5000", 1);
+	setenv("GPUCTR_FAKE_PUSH_US", "300000", 1); /* in which the other one begins */
 	prepare(&s);
 	EXPECT(start(&s), CUPTI_SUCCESS);
 	EXPECT(pthread_create(&other, NULL, push_pop, &s), 0);
