@@ -23,8 +23,8 @@
  * it back on a thread of its own, or inside of cuptiActivityFlushAll(). A flush returns the buffers
  * in which every record is complete, but waits for the kernel of a range that has been closed
  * (H200, CUPTI 2025.3): so it is made at the end of a batch, when nothing is under way, and costs
- * half a millisecond. Buffers are used again, and there are only so many: beyond that CUPTI drops
- * records, and their launches have no clock.
+ * half a millisecond. Buffers are used again, and there are only so many: beyond that records are
+ * given up, and their launches have no clock.
  *
  * Where launches run ahead nobody waits for a record, and what counts is that launches stay fast.
  * Each buffer that CUPTI gives back, and each look for what has come, costs the launching threads:
@@ -106,6 +106,7 @@ bool activity_has_graphs(struct activity *v)
 static bool take_some_records(struct activity *v, uint8_t *buffer, size_t valid,
 			      CUpti_Activity **last)
 {
+	bool surplus = buffers_is_surplus(buffer);
 	CUpti_Activity *some[RECORDS_AT_ONCE];
 	size_t n = 0;
 
@@ -115,7 +116,11 @@ static bool take_some_records(struct activity *v, uint8_t *buffer, size_t valid,
 	}
 	lock_acquire(&v->lock);
 	for (size_t i = 0; i < n; i++) {
-		records_take(v, some[i]);
+		if (surplus) {
+			records_give_up(v, some[i]);
+		} else {
+			records_take(v, some[i]);
+		}
 	}
 	lock_release(&v->lock);
 	return n == RECORDS_AT_ONCE;
@@ -158,7 +163,7 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 	lock_acquire(&v->lock);
 	v->dropped += dropped;
 	v->has_come = true;
-	if (dropped > 0) {
+	if (dropped > 0 || buffers_is_surplus(buffer)) {
 		records_note_dropped(v, dropped);
 	}
 	buffers_take_back(&v->buffers, buffer, valid);
@@ -227,6 +232,14 @@ static void trace_whole_graphs(struct activity *v)
 	v->profiler->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 }
 
+/* Where kernels of graphs are traced, also if nobody wants to know: a graph's copies and fills have
+ * places in CUPTI's memory on the GPU, and if they are not traced these are never used again
+ * (buffers.c). */
+static bool traces_copies(const struct activity *v)
+{
+	return v->copies || v->name_kernel;
+}
+
 CUptiResult activity_trace(struct activity *v, bool on)
 {
 	const struct profiler *p = v->profiler;
@@ -234,7 +247,7 @@ CUptiResult activity_trace(struct activity *v, bool on)
 		on ? p->cuptiActivityEnable : p->cuptiActivityDisable;
 	CUptiResult result = turn(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 
-	if (v->copies && (!on || result == CUPTI_SUCCESS)) {
+	if (traces_copies(v) && (!on || result == CUPTI_SUCCESS)) {
 		turn(CUPTI_ACTIVITY_KIND_MEMCPY);
 		turn(CUPTI_ACTIVITY_KIND_MEMSET);
 	}

@@ -83,7 +83,7 @@ struct activity {
 	bool started;
 	bool copying; /* what is wanted, while started */
 	struct buffers buffers;
-	uint64_t dropped;	  /* records that CUPTI dropped for lack of room */
+	uint64_t dropped;	  /* records, for lack of room */
 	struct pack_copy *copied; /* not taken yet */
 	size_t n_copied, max_copied;
 	uint64_t forced_ns;   /* the last forced flush; of the delivering thread */

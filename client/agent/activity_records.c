@@ -251,13 +251,18 @@ static bool take_time(struct activity *v, const kernel_record *k)
 	       spans_add(&v->spans, k->correlationId, single, k->start, k->end);
 }
 
+static bool is_cuptis(const kernel_record *k)
+{
+	return k->name && strcmp(k->name, "WaitNs") == 0;
+}
+
 /* Of a launch that is expected the time, of a kernel of a graph all, and of one that is not
  * watched; of another one, which a filter has left out, what is known. */
 static void take_kernel(struct activity *v, const kernel_record *k)
 {
 	bool timed = is_timed(k->start, k->end);
 
-	if (k->name && strcmp(k->name, "WaitNs") == 0) {
+	if (is_cuptis(k)) {
 		return;
 	}
 	if (timed) {
@@ -328,5 +333,29 @@ void records_take(struct activity *v, const CUpti_Activity *record)
 	} else if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY ||
 		   record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
 		take_copy(v, (const CUpti_ActivityMemcpy5 *)record);
+	}
+}
+
+/* A launch that was watched, and a graph's, lack it then. */
+void records_give_up(struct activity *v, const CUpti_Activity *record)
+{
+	const kernel_record *k = (const kernel_record *)record;
+	bool timed;
+
+	if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL || is_cuptis(k)) {
+		return;
+	}
+	timed = is_timed(k->start, k->end);
+	v->dropped++;
+	if (timed) {
+		count(&v->tally, k);
+	}
+	if (is_unwatched(v, k, timed) && !spans_has(&v->spans, k->correlationId) &&
+	    !is_over(&v->unwatched, k)) {
+		v->graphs.counts.beyond++;
+		v->graphs.counts.dropped++;
+		if (timed) {
+			hear(&v->heard, k);
+		}
 	}
 }

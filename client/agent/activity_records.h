@@ -7,7 +7,10 @@
 
 void records_take(struct activity *v, const CUpti_Activity *record);
 
-/* CUPTI has dropped so many records of the buffer that it has given back. */
+/* Of a surplus buffer: it counts as dropped, and that it ran is known. */
+void records_give_up(struct activity *v, const CUpti_Activity *record);
+
+/* So many records of the buffer that CUPTI has given back are dropped. */
 void records_note_dropped(struct activity *v, size_t n);
 
 /* Keeps it until activity_take_copies(). */

@@ -5,7 +5,13 @@
 
 #include "proto/base/clock.h"
 
-/* A flush that is forced also returns the buffers in which a kernel has not ended. Programs whose
+/* CUPTI writes a kernel's times into memory of the GPU, 32 bytes each, and uses that again when all
+ * its records have been given back. For a record that it dropped, because it was refused a buffer,
+ * it never does: 250,000 dropped ones took 10 MiB more from the program, up to 1 GiB in all, and
+ * then no kernel has a time (H200, CUPTI 2025.3). So whoever cannot keep up is given buffers all
+ * the same, to give up what is in them.
+ *
+ * A flush that is forced also returns the buffers in which a kernel has not ended. Programs whose
  * buffers were freed at once ended in one of some hundred captures, the one that was traced by a
  * SIGSEGV of CUPTI's own thread at the end of a record (H100, CUPTI 2025.3): most likely that
  * thread was still at work in such a buffer. So what a forced flush returns rests for two seconds
@@ -18,6 +24,7 @@ enum {
 	RECENT_MS = 2000, /* from which the pace of records is known */
 	REST_MS = 2000,
 	REST_LEAST_MS = 200, /* where there are no other buffers */
+	SURPLUS_MAX = 1024,  /* of LEAST_BYTES each */
 };
 
 /* In front of what CUPTI fills, which wants 8 bytes of alignment. */
@@ -26,6 +33,7 @@ struct buffer_head {
 	size_t bytes;
 	uint64_t returned_ns;
 	unsigned mark; /* the last one before it was given */
+	bool surplus;
 };
 
 static struct buffer_head *pop(struct buffer_head **list)
@@ -50,19 +58,27 @@ static void append(struct buffer_head **list, struct buffer_head *head)
 	push(list, head);
 }
 
-static void discard(struct buffers *b, struct buffer_head *head)
+static size_t *count_of(struct buffers *b, bool surplus)
 {
-	free(head);
-	b->n--;
+	return surplus ? &b->n_surplus : &b->n;
 }
 
-static struct buffer_head *make(struct buffers *b)
+static void discard(struct buffers *b, struct buffer_head *head)
 {
-	struct buffer_head *head = b->n < b->max ? malloc(sizeof(*head) + b->bytes) : NULL;
+	--*count_of(b, head->surplus);
+	free(head);
+}
+
+static struct buffer_head *make(struct buffers *b, bool surplus)
+{
+	size_t bytes = surplus ? LEAST_BYTES : b->bytes;
+	size_t *n = count_of(b, surplus);
+	struct buffer_head *head =
+		*n < (surplus ? SURPLUS_MAX : b->max) ? malloc(sizeof(*head) + bytes) : NULL;
 
 	if (head) {
-		head->bytes = b->bytes;
-		b->n++;
+		*head = (struct buffer_head){ .bytes = bytes, .surplus = surplus };
+		++*n;
 	}
 	return head;
 }
@@ -118,21 +134,27 @@ static void count_filled(struct buffers *b, size_t filled)
 	b->filled += filled;
 }
 
+static bool is_of_now(const struct buffers *b, const struct buffer_head *head)
+{
+	return head->bytes == b->bytes && !head->surplus;
+}
+
 static struct buffer_head *reuse(struct buffers *b, unsigned rested_ms)
 {
-	return b->resting && b->resting->bytes == b->bytes ? take_rested(b, rested_ms) : NULL;
+	return b->resting && is_of_now(b, b->resting) ? take_rested(b, rested_ms) : NULL;
 }
 
 static struct buffer_head *take(struct buffers *b)
 {
 	struct buffer_head *head = pop(&b->spare);
 
-	if (b->resting && b->resting->bytes != b->bytes) {
+	if (b->resting && !is_of_now(b, b->resting)) {
 		discard_rested(b);
 	}
 	head = head ? head : reuse(b, REST_MS);
-	head = head ? head : make(b);
-	return head ? head : reuse(b, REST_LEAST_MS);
+	head = head ? head : make(b, false);
+	head = head ? head : reuse(b, REST_LEAST_MS);
+	return head ? head : make(b, true);
 }
 
 void *buffers_give(struct buffers *b, size_t *ret_bytes)
@@ -143,10 +165,15 @@ void *buffers_give(struct buffers *b, size_t *ret_bytes)
 	if (!head) {
 		return NULL;
 	}
-	b->n_given++;
 	head->mark = b->mark;
-	*ret_bytes = count_bytes(b, head);
+	b->n_given++;
+	*ret_bytes = head->surplus ? head->bytes : count_bytes(b, head);
 	return head + 1;
+}
+
+bool buffers_is_surplus(const void *data)
+{
+	return ((const struct buffer_head *)data - 1)->surplus;
 }
 
 void buffers_take_back(struct buffers *b, void *data, size_t filled)
@@ -159,7 +186,7 @@ void buffers_take_back(struct buffers *b, void *data, size_t filled)
 	if (b->forcing > 0) {
 		head->returned_ns = clock_now_ns();
 		append(&b->resting, head);
-	} else if (!b->over && head->bytes == b->bytes) {
+	} else if (!b->over && is_of_now(b, head)) {
 		push(&b->spare, head);
 	} else {
 		discard(b, head);

@@ -9,9 +9,10 @@
 #include <stdint.h>
 
 struct buffers {
-	size_t bytes, max; /* of those to be made, and how many at most */
-	size_t n, n_given; /* that there are, and that CUPTI has */
-	size_t n_marked;   /* of those, at the last mark and still */
+	size_t bytes, max;   /* of those to be made, and how many at most */
+	size_t n, n_surplus; /* that there are */
+	size_t n_given;	     /* that CUPTI has, of both */
+	size_t n_marked;     /* of those, at the last mark and still */
 	unsigned mark;
 	bool over;	  /* the capture: what CUPTI returns is freed */
 	unsigned forcing; /* threads in a forced flush */
@@ -25,8 +26,13 @@ struct buffers {
 void buffers_begin(struct buffers *b, size_t bytes, size_t max);
 
 /* For CUPTI, aligned to 16. *ret_bytes may be filled: as many as last for a moment, so that the
- * first of its records need not wait for long. NULL: there are enough, or out of memory. */
+ * first of its records need not wait for long. Where there are enough it is a small surplus one,
+ * whose records should be given up without delay. NULL: there are too many of these too, or out of
+ * memory. */
 void *buffers_give(struct buffers *b, size_t *ret_bytes);
+
+/* Of one that was given. */
+bool buffers_is_surplus(const void *data);
 
 /* CUPTI returns it, filled with so many bytes. It may be used again, at once or later, or is freed.
  */

@@ -7,6 +7,7 @@ import time
 
 from figures import median, told
 from machine import memory_used_mib
+from sampled import Captures
 from standby import standing
 from table import row
 
@@ -94,6 +95,32 @@ def older(m):
     p.wait(60)
 
 
+def remade(m, captures=6, seconds=2.5):
+    """Graphs made all the while, so also in the rests of sampled captures: the thread that makes one waits until tracing
+    goes on, and then all its kernels are known. Tracing goes on while threads of the program are within CUPTI."""
+    argv = ["python3", m.stage / "replays.py", "--standing", "--kind", "tiny", "--nodes", 20, "--remake", 5, "--pause-us", 500]
+    plain = replays_of(m.run([*argv, "--seconds", 3]).stdout)
+    p = standing(m, *argv, "--seconds", captures * (seconds + 2.5))
+    p.wait_for("standing ready", 60)
+    time.sleep(2)
+    noted, sizes, wholes, codes, seen = Captures(), collections.Counter(), 0, [], []
+    for _ in range(captures):
+        r, kernels, totals = m.capture("remade.jsonl", "--pid", p.pid, "--mode", "sample", "--metrics", READ, "--duration", seconds, verb="capture")
+        noted.note(r.stdout + r.stderr)
+        sizes.update(len(v) for v in launches_of(kernels).values())
+        wholes += sum(k["kind"] == "graph" for k in kernels)
+        codes.append(r.returncode)
+        seen.append(len(kernels))
+    code = p.wait(120)
+    said = replays_of(p.out())
+    row(f"graphs made all the while, in {captures} captures: launches by their kernels", f"{dict(sizes)}, {wholes} as a whole; records {seen}; exits {codes}, program {code}",
+        "all kernels of all but one at each end, 0", set(codes) == {0} and code == 0 and bool(sizes) and
+        sum(n for size, n in sizes.items() if size != max(sizes)) <= 2 * captures)
+    row("  the longest time that one took to make: plain; captured", f"{plain.get('longest_ms', 0):.1f} ms of {plain.get('made')}; {said.get('longest_ms', 0):.1f} ms of {said.get('made')}",
+        "500 ms more", said.get("longest_ms", 1e9) <= plain.get("longest_ms", 0) + 550)
+    noted.tell()
+
+
 def endless(m, seconds=20):
     """Of CUPTI's buffers on the device it is told that those of graphs' kernels are never used again
     (parca-dev/parcagpu issue 23): the program's GPU memory would shrink, and after 25 million kernels there would be no
@@ -134,6 +161,7 @@ def replays(m):
         values(m, kind)
     records(m, "tiny")
     older(m)
+    remade(m)
     endless(m)
     price(m)
     print(f"    {time.time() - begin:.0f} s")

@@ -30,8 +30,6 @@ static void returned_ones_are_used_again(void **state)
 		assert_int_equal((uintptr_t)given[i] % 16, 0);
 		memset(given[i], 1, BYTES);
 	}
-	assert_null(buffers_give(&b, &bytes));
-	assert_int_equal(bytes, 0);
 	assert_int_equal(b.n_given, MOST);
 	buffers_take_back(&b, given[2], 10);
 	assert_ptr_equal(buffers_give(&b, &bytes), given[2]);
@@ -40,6 +38,54 @@ static void returned_ones_are_used_again(void **state)
 	}
 	buffers_end(&b);
 	assert_int_equal(b.n, 0);
+}
+
+/* To refuse CUPTI one would cost memory of the GPU. */
+static void beyond_the_most_there_are_surplus_ones(void **state)
+{
+	enum { SURPLUS = 1024 };
+	struct buffers b = { 0 };
+	void *given[MOST], *surplus[SURPLUS], *again;
+	size_t bytes;
+
+	(void)state;
+	buffers_begin(&b, LEAST, MOST); /* as large as these are */
+	for (size_t i = 0; i < MOST; i++) {
+		given[i] = buffers_give(&b, &bytes);
+		assert_false(buffers_is_surplus(given[i]));
+	}
+	buffers_mark(&b);
+	for (size_t i = 0; i < SURPLUS; i++) {
+		surplus[i] = buffers_give(&b, &bytes);
+		assert_int_equal(bytes, LEAST);
+		assert_true(buffers_is_surplus(surplus[i]));
+	}
+	assert_null(buffers_give(&b, &bytes));
+	assert_int_equal(bytes, 0);
+	assert_int_equal(b.n, MOST);
+	assert_int_equal(b.n_given, MOST + SURPLUS);
+	assert_int_equal(b.n_marked, MOST);
+
+	buffers_take_back(&b, surplus[0], 10); /* is no spare one */
+	again = buffers_give(&b, &bytes);
+	assert_true(buffers_is_surplus(again));
+	surplus[0] = again;
+	b.forcing++; /* nor one that rests */
+	for (size_t i = 0; i < SURPLUS; i++) {
+		buffers_take_back(&b, surplus[i], 10);
+	}
+	b.forcing--;
+	assert_null(buffers_give(&b, &bytes));
+	for (struct timespec pause = { 2, 50000000 }; nanosleep(&pause, &pause) != 0;) {
+	}
+	assert_true(buffers_is_surplus(again = buffers_give(&b, &bytes)));
+	assert_int_equal(b.n_surplus, 1);
+	buffers_take_back(&b, again, 0);
+	for (size_t i = 0; i < MOST; i++) {
+		buffers_take_back(&b, given[i], 0);
+	}
+	buffers_end(&b);
+	assert_int_equal(b.n + b.n_surplus + b.n_given + b.n_marked, 0);
 }
 
 /* A record waits until the buffer is full, so buffers are as large as lasts for 250 ms. */
@@ -174,7 +220,9 @@ static void what_was_forced_out_rests_through_the_next_capture(void **state)
 	buffers_end(&b);
 	memset(given, 1, BYTES);
 	buffers_begin(&b, LEAST, 1); /* it counts, and is of another size */
-	assert_null(buffers_give(&b, &bytes));
+	other = buffers_give(&b, &bytes);
+	assert_true(buffers_is_surplus(other));
+	buffers_take_back(&b, other, 0);
 	buffers_end(&b);
 	assert_int_equal(b.n, 1);
 	buffers_begin(&b, BYTES, MOST);
@@ -195,6 +243,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(returned_ones_are_used_again),
+		cmocka_unit_test(beyond_the_most_there_are_surplus_ones),
 		cmocka_unit_test(they_last_for_a_moment),
 		cmocka_unit_test(they_are_large_where_many_are_out),
 		cmocka_unit_test(those_before_a_mark_are_counted),

@@ -5,7 +5,8 @@ larger than the L2 cache, so it reads and writes as many bytes as the buffer has
 --kind line: the kernels one after the other. branches: half of them on a second stream, beside the others. tiny: --nodes
 kernels of 4 kB, which are there to be launched. A fill stands before the others,
 which is no kernel where CUDA makes it a fill. --standing: prints "standing ready" when the graph is made, and waits for
-two seconds. Prints a line "replays" with what was launched, and how long a launch took on the CPU and in all."""
+two seconds. --remake: the graph is made anew behind so many launches. Prints a line "replays" with what was launched, how
+long a launch took on the CPU and in all, and the longest time that a graph took to make."""
 import argparse
 import ctypes
 import json
@@ -19,6 +20,8 @@ p.add_argument("--launches", type=int, default=200)
 p.add_argument("--nodes", type=int, default=500)
 p.add_argument("--seconds", type=float, default=0)
 p.add_argument("--standing", action="store_true")
+p.add_argument("--remake", type=int, default=0)
+p.add_argument("--pause-us", type=float, default=0, help="behind each launch")
 a = p.parse_args()
 
 MIB = 1 << 20
@@ -75,15 +78,24 @@ if a.standing:
     print("standing ready", flush=True)
     time.sleep(2)
 
-begin, calls, n = time.time(), 0.0, 0
+begin, calls, n, made, longest = time.time(), 0.0, 0, 1, 0.0
 while n < a.launches if not a.seconds else time.time() - begin < a.seconds:
+    if a.remake and n % a.remake == a.remake - 1:
+        torch.cuda.synchronize()
+        t = time.perf_counter()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            work()
+        made, longest = made + 1, max(longest, time.perf_counter() - t)
     with torch.cuda.nvtx.range(f"replay {n}"):
         t = time.perf_counter()
         graph.replay()
         calls += time.perf_counter() - t
     n += 1
+    if a.pause_us:
+        time.sleep(a.pause_us / 1e6)
     if n % 20 == 0:
         torch.cuda.synchronize()
 torch.cuda.synchronize()
 print("replays " + json.dumps({"launches": n + 1, "nodes": nodes, "kernels": kernels, "sizes": sizes if a.kind != "tiny" else [],
-                               "call_us": calls / n * 1e6, "us": (time.time() - begin) / n * 1e6}), flush=True)
+                               "call_us": calls / n * 1e6, "us": (time.time() - begin) / n * 1e6, "made": made, "longest_ms": longest * 1e3}), flush=True)
