@@ -181,7 +181,8 @@ def slowdown(m, model, rounds, bound):
             captures.note(r.stderr)
             sampled.append((min(k["start_ns"] for k in kernels) / 1e9 + SETTLES_S, max(k["start_ns"] for k in kernels) / 1e9))
             answers.append(r.ended - begin)
-    p.wait(seconds)
+    os.kill(p.pid, signal.SIGUSR1)
+    p.wait(60)
     clocks.end()
     steps = told_by(p).get("steps", [])
     off = [pace(steps, w) for w in plain]
@@ -310,6 +311,7 @@ def pairs(m, model, batch, rounds, bound):
             print("   ", c.err()[-300:])
         captures.note(c.out() + c.err())
         uncaptured()
+    os.kill(p.pid, signal.SIGUSR1)
     p.wait(120)
     steps = told_by(p).get("steps", [])
     off = [pace(steps, w) for w in plain]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training that runs for --seconds, and says what it did: each step's end and length, and what
+"""A training that runs for --seconds or until SIGUSR1, and says what it did: each step's end and length, and what
 torch.profiler sees in two steps of its first or last. Under torchrun: DistributedDataParallel."""
 import argparse
 import json
 import os
+import signal
 import time
 
 import torch
@@ -54,8 +55,16 @@ def profiled(when):
 for _ in range(5):
     step()
 before = profiled("before")
-print("standing ready", flush=True)
 end = time.time() + a.seconds
+
+
+def end_now(*_):
+    global end
+    end = 0
+
+
+signal.signal(signal.SIGUSR1, end_now)
+print("standing ready", flush=True)
 n = 0
 # Ranks end with the same step: the first one decides.
 going = torch.ones(1, device="cuda")
