@@ -198,6 +198,7 @@ static int begin(struct activity *v, const struct profiler *p)
 		v->dropped = 0;
 		v->whole = false;
 		forget_copies(v);
+		v->ids_are_wrong = v->ids_are_wrong || v->repeated.n >= REPEATS_LEAST;
 		v->repeated = (struct repeated){ 0 };
 		v->graphs.counts = (struct graph_counts){ 0 };
 		v->started = true;
@@ -801,6 +802,12 @@ struct repeated activity_repeated(struct activity *v)
 {
 	LOCK_SCOPE(&v->lock);
 	return v->repeated.n >= REPEATS_LEAST ? v->repeated : (struct repeated){ 0 };
+}
+
+bool activity_ids_are_wrong(struct activity *v)
+{
+	LOCK_SCOPE(&v->lock);
+	return v->ids_are_wrong || v->repeated.n >= REPEATS_LEAST;
 }
 
 static void stop(void *argument)

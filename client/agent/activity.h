@@ -76,6 +76,7 @@ struct activity {
 	uint32_t expected; /* the last launch that was announced; 0: none */
 	struct unwatched unwatched;
 	struct repeated repeated;
+	bool ids_are_wrong;	 /* in an earlier capture they were: it stays so in a thread */
 	struct heard_span heard; /* kernels of the last buffer, of launches not watched */
 	struct tally tally;	 /* since tracing began, or goes on */
 	bool has_come;		 /* a buffer has, since the last activity_hear() */
@@ -164,6 +165,9 @@ bool activity_drops(struct activity *v);
 /* How many of CUPTI's records, at least, have the correlation id of another launch; none if they
  * are few. */
 struct repeated activity_repeated(struct activity *v);
+
+/* Are there many, in this capture or an earlier one? */
+bool activity_ids_are_wrong(struct activity *v);
 
 /* Stops tracing, unless a kernel is running, for which CUPTI might wait. */
 void activity_stop(struct activity *v);

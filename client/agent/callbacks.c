@@ -13,6 +13,7 @@
 #include "client/agent/slowdown.h"
 #include "client/agent/section.h"
 #include "client/agent/times.h"
+#include "client/agent/unwatched.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
@@ -425,8 +426,13 @@ int callbacks_enable(struct capture *c, struct refusal *r)
 		c->choosing.telling_ns = overhead_calibrate(p, c->subscriber);
 	}
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(calls); i++) {
-		CUptiResult one = p->cuptiEnableCallback(1, c->subscriber,
-							 CUPTI_CB_DOMAIN_DRIVER_API, calls[i].id);
+		CUptiResult one;
+
+		if (unwatched_leaves(c) && unwatched_concerns(calls[i].id)) {
+			continue;
+		}
+		one = p->cuptiEnableCallback(1, c->subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+					     calls[i].id);
 
 		/* An older CUPTI may not know the newest calls, which its driver has not either. */
 		result = one == CUPTI_ERROR_INVALID_PARAMETER && i > 0 ? CUPTI_SUCCESS : one;

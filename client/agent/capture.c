@@ -344,6 +344,7 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 	times_init(c);
 	if (c->late && c->welcome.trace) {
 		times_begin(c); /* not in a callback: activity.c */
+		unwatched_start(c);
 	}
 	return callbacks_enable(c, r);
 }

@@ -35,12 +35,27 @@ void unwatched_begin(struct capture *c)
 		c->method->beside && c->activity->name_kernel && filter_takes_all(&c->filter);
 }
 
-static void watch(struct capture *c, bool on)
+bool unwatched_concerns(CUpti_CallbackId id)
 {
 	uint8_t kind;
 
+	return arguments_kind(id, &kind) && kind != GPUCTR_LAUNCH_GRAPH;
+}
+
+/* A record says which kernel ran, where and when, even if it names a wrong launch. */
+void unwatched_start(struct capture *c)
+{
+	if (c->trace.may_leave && !nvtx_is_used() && activity_is_started(c->activity) &&
+	    activity_ids_are_wrong(c->activity)) {
+		activity_unwatch(c->activity);
+		atomic_store(&c->trace.launches, LAUNCHES_UNWATCHED);
+	}
+}
+
+static void watch(struct capture *c, bool on)
+{
 	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
-		if (arguments_kind(id, &kind) && kind != GPUCTR_LAUNCH_GRAPH) {
+		if (unwatched_concerns(id)) {
 			c->profiler->cuptiEnableCallback(on, c->subscriber,
 							 CUPTI_CB_DOMAIN_DRIVER_API, id);
 		}
@@ -87,17 +102,19 @@ static void turn_off(struct capture *c)
 static bool may_leave(struct capture *c)
 {
 	return c->trace.may_leave && !nvtx_is_used() &&
-	       clock_now_ns() > c->made_ns + BEGIN_MS * CLOCK_NS_PER_MS &&
+	       (clock_now_ns() > c->made_ns + BEGIN_MS * CLOCK_NS_PER_MS ||
+		activity_ids_are_wrong(c->activity)) &&
 	       activity_expects(c->activity);
 }
 
-/* Of what CUPTI drops we know nothing but how much, where launches are not watched. */
+/* Of what CUPTI drops we know nothing but how much, where launches are not watched. A range may
+ * have been opened when nobody could be told of it yet. */
 void unwatched_look(struct capture *c)
 {
 	enum watched state = atomic_load(&c->trace.launches);
 	bool drops = activity_drops(c->activity);
 
-	if (drops) {
+	if (drops || nvtx_is_used()) {
 		unwatched_watch_again(c);
 	} else if (state == LAUNCHES_WATCHED && may_leave(c)) {
 		leave(c);

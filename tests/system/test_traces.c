@@ -292,6 +292,19 @@ static size_t count_timed(struct fixture *f, size_t *ret_without)
 	return n - *ret_without;
 }
 
+static struct program *capture_one(struct fixture *f, struct program *p, const char *seconds,
+				   size_t *ret_timed, size_t *ret_without)
+{
+	struct program *client =
+		fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
+			       "none", "--duration", seconds, "-f", "--format", "jsonl", "--output",
+			       fixture_path(f, "records"), NULL);
+
+	expect_exit(client, 0);
+	*ret_timed = count_timed(f, ret_without);
+	return client;
+}
+
 /* Captures two threads that launch each half millisecond. On a busy machine the agent may join them
  * when the capture is almost over, so longer ones are tried until there are enough kernels. Returns
  * how many have a time. */
@@ -309,12 +322,7 @@ static size_t capture_two_threads(struct fixture *f, const char *option,
 				       "13", "--blocks", "400", option, NULL);
 
 		on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-		*ret_client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
-					     "--metrics", "none", "--duration", seconds[i], "-f",
-					     "--format", "jsonl", "--output",
-					     fixture_path(f, "records"), NULL);
-		expect_exit(*ret_client, 0);
-		timed = count_timed(f, ret_without);
+		*ret_client = capture_one(f, p, seconds[i], &timed, ret_without);
 		program_kill(p, SIGKILL);
 	}
 	return timed;
@@ -379,6 +387,31 @@ static void records_that_name_wrong_launches_are_not_believed(void **state)
 	}
 }
 
+/* Once that is known of a program, captures do without the ids. */
+static void later_captures_do_not_need_the_ids(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+	size_t timed = 0, without;
+
+	setenv("GPUCTR_FAKE_STUCK", "first", 1);
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "1000000",
+			   "--threads", "2", "--sleep-us", "400", "--grids", "13", "--blocks",
+			   "400", NULL);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	for (int i = 0; i < 5 && timed < 1000; i++) {
+		client = capture_one(f, p, "3", &timed, &without);
+	}
+	expect_message(client, "have the correlation id of another launch");
+	assert_true(without > 0);
+	client = capture_one(f, p, "3", &timed, &without);
+	print_message("then %zu kernels have a time, %zu do not\n", timed, without);
+	assert_true(timed > 100);
+	assert_int_equal(without, 0);
+	program_kill(p, SIGKILL);
+}
+
 static void what_does_not_go_with_it_is_refused(void **state)
 {
 	static const char *const options[][2] = {
@@ -417,6 +450,7 @@ int main(void)
 		SYSTEM_TEST(a_program_that_runs_is_traced),
 		SYSTEM_TEST(tracing_is_not_turned_on_in_a_launch_of_a_running_program),
 		SYSTEM_TEST(records_that_name_wrong_launches_are_not_believed),
+		SYSTEM_TEST(later_captures_do_not_need_the_ids),
 		SYSTEM_TEST(what_does_not_go_with_it_is_refused),
 	};
 
