@@ -104,9 +104,8 @@ bool activity_has_graphs(struct activity *v)
 
 /* False: there is none behind these. */
 static bool take_some_records(struct activity *v, uint8_t *buffer, size_t valid,
-			      CUpti_Activity **last)
+			      CUpti_Activity **last, bool given_up)
 {
-	bool surplus = buffers_is_surplus(buffer);
 	CUpti_Activity *some[RECORDS_AT_ONCE];
 	size_t n = 0;
 
@@ -116,7 +115,7 @@ static bool take_some_records(struct activity *v, uint8_t *buffer, size_t valid,
 	}
 	lock_acquire(&v->lock);
 	for (size_t i = 0; i < n; i++) {
-		if (surplus) {
+		if (given_up) {
 			records_give_up(v, some[i]);
 		} else {
 			records_take(v, some[i]);
@@ -147,7 +146,7 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 	struct activity *v = self;
 	CUpti_Activity *record = NULL;
 	size_t dropped = 0;
-	bool crowded;
+	bool crowded, given_up;
 
 	(void)size;
 	if (!buffer) {
@@ -156,14 +155,15 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 	crowded = activity_is_crowded(v);
 	lock_acquire(&v->lock);
 	v->heard = (struct heard_span){ .begin_ns = UINT64_MAX };
+	given_up = buffers_is_given_up(&v->buffers, buffer);
 	lock_release(&v->lock);
-	while (valid > 0 && take_some_records(v, buffer, valid, &record)) {
+	while (valid > 0 && take_some_records(v, buffer, valid, &record, given_up)) {
 	}
 	v->profiler->cuptiActivityGetNumDroppedRecords(context, stream, &dropped);
 	lock_acquire(&v->lock);
 	v->dropped += dropped;
 	v->has_come = true;
-	if (dropped > 0 || buffers_is_surplus(buffer)) {
+	if (dropped > 0 || given_up) {
 		records_note_dropped(v, dropped);
 	}
 	buffers_take_back(&v->buffers, buffer, valid);

@@ -7,7 +7,7 @@
 
 void records_take(struct activity *v, const CUpti_Activity *record);
 
-/* Of a surplus buffer: it counts as dropped, and that it ran is known. */
+/* Of a buffer that is given up: it counts as dropped, and that it ran is known. */
 void records_give_up(struct activity *v, const CUpti_Activity *record);
 
 /* So many records of the buffer that CUPTI has given back are dropped. */

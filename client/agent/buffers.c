@@ -25,6 +25,7 @@ enum {
 	REST_MS = 2000,
 	REST_LEAST_MS = 200, /* where there are no other buffers */
 	SURPLUS_MAX = 1024,  /* of LEAST_BYTES each */
+	SURPLUS_MANY = 512,  /* more than threads launch */
 };
 
 /* In front of what CUPTI fills, which wants 8 bytes of alignment. */
@@ -171,9 +172,11 @@ void *buffers_give(struct buffers *b, size_t *ret_bytes)
 	return head + 1;
 }
 
-bool buffers_is_surplus(const void *data)
+bool buffers_is_given_up(const struct buffers *b, const void *data)
 {
-	return ((const struct buffer_head *)data - 1)->surplus;
+	const struct buffer_head *head = (const struct buffer_head *)data - 1;
+
+	return head->surplus || b->n_surplus > SURPLUS_MANY;
 }
 
 void buffers_take_back(struct buffers *b, void *data, size_t filled)

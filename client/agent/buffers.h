@@ -31,8 +31,9 @@ void buffers_begin(struct buffers *b, size_t bytes, size_t max);
  * memory. */
 void *buffers_give(struct buffers *b, size_t *ret_bytes);
 
-/* Of one that was given. */
-bool buffers_is_surplus(const void *data);
+/* CUPTI has filled it: are the records in it to be given up? Those of surplus ones are; where there
+ * are many of these, all are, until there are less. */
+bool buffers_is_given_up(const struct buffers *b, const void *data);
 
 /* CUPTI returns it, filled with so many bytes. It may be used again, at once or later, or is freed.
  */

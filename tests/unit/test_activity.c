@@ -297,7 +297,7 @@ static bool rests(struct fixture *f)
 		assert_non_null(buffers[i]);
 		assert_ptr_not_equal(buffers[i], held);
 	}
-	assert_true(!in_time || buffers_is_surplus(*last));
+	assert_true(!in_time || buffers_is_given_up(&f->activity.buffers, *last));
 	complete(NULL, 0, *last, BYTES, 0);
 	*last = NULL;
 	nanosleep(&(struct timespec){ 0, (LEAST_MS + 50) * CLOCK_NS_PER_MS }, NULL);
@@ -1054,7 +1054,8 @@ static void what_is_in_a_surplus_buffer_is_given_up(void **state)
 	while (!surplus) {
 		assert_true(n_given < ARRAY_SIZE(given));
 		request(&given[n_given], &size, &most);
-		surplus = buffers_is_surplus(given[n_given]) ? given[n_given] : NULL;
+		surplus = buffers_is_given_up(&f->activity.buffers, given[n_given]) ? given[n_given]
+										    : NULL;
 		n_given += !surplus;
 	}
 	trace_stream(WATCHED + 1, 300, 1)->deviceId = 3;
@@ -1206,13 +1207,13 @@ static void without_kernels_there_is_nothing(void **state)
 /* However many buffers CUPTI asks for. */
 static void buffers_are_few_and_used_again(void **state)
 {
+	const struct fixture *f = *state;
 	uint8_t *v[200], *again;
 	size_t size, most, n = 0;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
 		request(&v[i], &size, &most);
-		n += !buffers_is_surplus(v[i]);
+		n += !buffers_is_given_up(&f->activity.buffers, v[i]);
 	}
 	assert_true(n > 16 && n < ARRAY_SIZE(v));
 	complete(NULL, 0, v[3], 65536, 0);

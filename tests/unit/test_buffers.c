@@ -52,13 +52,15 @@ static void beyond_the_most_there_are_surplus_ones(void **state)
 	buffers_begin(&b, LEAST, MOST); /* as large as these are */
 	for (size_t i = 0; i < MOST; i++) {
 		given[i] = buffers_give(&b, &bytes);
-		assert_false(buffers_is_surplus(given[i]));
+		assert_false(buffers_is_given_up(&b, given[i]));
 	}
 	buffers_mark(&b);
 	for (size_t i = 0; i < SURPLUS; i++) {
 		surplus[i] = buffers_give(&b, &bytes);
 		assert_int_equal(bytes, LEAST);
-		assert_true(buffers_is_surplus(surplus[i]));
+		assert_true(buffers_is_given_up(&b, surplus[i]));
+		/* Whoever is far behind catches up. */
+		assert_int_equal(buffers_is_given_up(&b, given[0]), i >= SURPLUS / 2);
 	}
 	assert_null(buffers_give(&b, &bytes));
 	assert_int_equal(bytes, 0);
@@ -68,7 +70,7 @@ static void beyond_the_most_there_are_surplus_ones(void **state)
 
 	buffers_take_back(&b, surplus[0], 10); /* is no spare one */
 	again = buffers_give(&b, &bytes);
-	assert_true(buffers_is_surplus(again));
+	assert_true(buffers_is_given_up(&b, again));
 	surplus[0] = again;
 	b.forcing++; /* nor one that rests */
 	for (size_t i = 0; i < SURPLUS; i++) {
@@ -78,7 +80,7 @@ static void beyond_the_most_there_are_surplus_ones(void **state)
 	assert_null(buffers_give(&b, &bytes));
 	for (struct timespec pause = { 2, 50000000 }; nanosleep(&pause, &pause) != 0;) {
 	}
-	assert_true(buffers_is_surplus(again = buffers_give(&b, &bytes)));
+	assert_true(buffers_is_given_up(&b, again = buffers_give(&b, &bytes)));
 	assert_int_equal(b.n_surplus, 1);
 	buffers_take_back(&b, again, 0);
 	for (size_t i = 0; i < MOST; i++) {
@@ -221,7 +223,7 @@ static void what_was_forced_out_rests_through_the_next_capture(void **state)
 	memset(given, 1, BYTES);
 	buffers_begin(&b, LEAST, 1); /* it counts, and is of another size */
 	other = buffers_give(&b, &bytes);
-	assert_true(buffers_is_surplus(other));
+	assert_true(buffers_is_given_up(&b, other));
 	buffers_take_back(&b, other, 0);
 	buffers_end(&b);
 	assert_int_equal(b.n, 1);
