@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/agent/activity_flush.h"
 #include "client/agent/activity_records.h"
 #include "client/agent/state.h"
 #include "proto/base/array.h"
@@ -62,10 +63,6 @@ enum {
 	PAUSE_ENDING_MS = 2, /* where the program or the client waits for the rest */
 	FLUSH_ENDING_MS = 50,
 	STOP_PATIENCE_MS = 400, /* for kernels that have been launched */
-	PAUSE_OUT_MS = 4,
-	FORCED_EVERY_MS = 1000,
-	UNHEARD_MS = 500, /* without any buffer */
-	UNHEARD_MOST_MS = 2000,
 	PAUSE_GRAPHS_MS = 20,
 	GRAPHS_CROWD = GRAPHS_KERNELS_MAX / 4, /* kernels that wait to be told */
 	REPEATS_LEAST = 64,	   /* no two kernels should have one id, so few are enough */
@@ -371,61 +368,15 @@ static void forget_rest(struct activity *v, const struct batch *b)
 	}
 }
 
-/* Calls act while no kernel is running: a flush or the end of tracing might wait for a kernel that
- * itself waits for a launch. */
-static void do_while_quiet(struct activity *v, void (*act)(void *argument))
-{
-	if (v->while_quiet) {
-		v->while_quiet(v->userdata, act, v);
-	} else {
-		act(v);
-	}
-}
-
-static void flush(void *argument)
-{
-	const struct activity *v = argument;
-
-	v->profiler->cuptiActivityFlushAll(0);
-}
-
-/* Also the buffers in which a kernel has not ended: the others in it have. */
-static void flush_all(void *argument)
-{
-	struct activity *v = argument;
-
-	lock_acquire(&v->lock);
-	v->buffers.forcing++;
-	lock_release(&v->lock);
-	v->profiler->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-	lock_acquire(&v->lock);
-	v->buffers.forcing--;
-	lock_release(&v->lock);
-	v->forced_ns = clock_now_ns();
-}
-
-static bool is_ending(const struct activity *v)
-{
-	return v->is_ending && v->is_ending(v->userdata);
-}
-
-/* Within a capture not often: buffers that were forced out rest, and there are only so many. */
-static void force(struct activity *v)
-{
-	if (is_ending(v) || clock_now_ns() >= v->forced_ns + FORCED_EVERY_MS * CLOCK_NS_PER_MS) {
-		do_while_quiet(v, flush_all);
-	}
-}
-
 struct pace {
 	unsigned pause_ms, flush_ms; /* between two looks, and between two flushes */
 };
 
 static struct pace pace_of(const struct activity *v)
 {
-	return !v->patient    ? (struct pace){ PAUSE_MS, PAUSE_MS }
-	       : is_ending(v) ? (struct pace){ PAUSE_ENDING_MS, FLUSH_ENDING_MS }
-			      : (struct pace){ PAUSE_AHEAD_MS, FLUSH_AHEAD_MS };
+	return !v->patient	       ? (struct pace){ PAUSE_MS, PAUSE_MS }
+	       : activity_is_ending(v) ? (struct pace){ PAUSE_ENDING_MS, FLUSH_ENDING_MS }
+				       : (struct pace){ PAUSE_AHEAD_MS, FLUSH_AHEAD_MS };
 }
 
 /* Where records name wrong launches, those of other threads may still come. */
@@ -462,12 +413,12 @@ static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t
 		hopeless = is_hopeless(v, b);
 		if (unflushed_ms >= pace.flush_ms || hopeless) {
 			unflushed_ms = 0;
-			do_while_quiet(v, flush);
+			activity_flush_quietly(v);
 		}
 		missing = take_spans(v, b, graphs);
 	}
 	if (missing > 0 && v->patient && !hopeless) {
-		force(v);
+		activity_flush_forced(v);
 		missing = take_spans(v, b, graphs);
 	}
 	return missing;
@@ -535,14 +486,14 @@ static size_t collect_graphs(struct activity *v, struct batch *b, uint64_t until
 	while (now.missing + now.open > 0 && clock_now_ns() < until_ns && !activity_is_crowded(v)) {
 		before = now;
 		nanosleep(&pause, NULL);
-		do_while_quiet(v, flush);
+		activity_flush_quietly(v);
 		now = look_at_graphs(v, b);
 		if (now.missing == 0 && now.n_came == before.n_came) {
 			break;
 		}
 	}
 	if (now.missing > 0) {
-		force(v);
+		activity_flush_forced(v);
 		now = look_at_graphs(v, b);
 	}
 	for (size_t i = 0; i < b->n; i++) {
@@ -577,63 +528,6 @@ void activity_watch(struct activity *v)
 	v->unwatched.ends_ns = clock_wall_ns();
 }
 
-/* Buffers are each thread's own (CUPTI's default), so those of one may come and another's not. */
-static bool is_overdue(struct activity *v)
-{
-	uint64_t now_ns = clock_now_ns();
-	bool overdue;
-
-	LOCK_SCOPE(&v->lock);
-	overdue = now_ns >=
-		  v->heard_ns + (v->has_come ? UNHEARD_MOST_MS : UNHEARD_MS) * CLOCK_NS_PER_MS;
-	v->has_come = v->has_come && !overdue;
-	v->heard_ns = overdue ? now_ns : v->heard_ns;
-	return overdue;
-}
-
-/* Whoever divides samples waits for copies and kernels that no launch waits for: a thread that
- * makes few may take minutes to fill a buffer. */
-static bool is_heard(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	return v->started && (v->unwatched.any ? v->unwatched.until_ns == 0 : v->copying);
-}
-
-void activity_hear(struct activity *v)
-{
-	if (is_heard(v) && is_overdue(v)) {
-		flush(v);
-	}
-}
-
-/* How many buffers that CUPTI had at the mark have not come back. Each comes when it is full, or in
- * a flush, and all kernels in it have ended. */
-static size_t count_marked(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	return v->buffers.n_marked;
-}
-
-/* Makes CUPTI give back the buffers that it has. What has not come within the patience is forced
- * out. */
-static void flush_out(struct activity *v, unsigned patience_ms)
-{
-	const struct timespec pause = { 0, PAUSE_OUT_MS * CLOCK_NS_PER_MS };
-	uint64_t until_ns = clock_now_ns() + patience_ms * CLOCK_NS_PER_MS;
-
-	lock_acquire(&v->lock);
-	buffers_mark(&v->buffers);
-	lock_release(&v->lock);
-	flush(v);
-	while (count_marked(v) > 0 && clock_now_ns() < until_ns) {
-		nanosleep(&pause, NULL);
-		flush(v);
-	}
-	if (count_marked(v) > 0) {
-		flush_all(v);
-	}
-}
-
 static bool is_unwatched(struct activity *v)
 {
 	LOCK_SCOPE(&v->lock);
@@ -657,7 +551,7 @@ void activity_hear_all(struct activity *v, unsigned patience_ms)
 	if (end_unwatched(v)) {
 		activity_trace(v, false); /* CUPTI would keep the buffer of the newest kernels */
 	}
-	flush_out(v, patience_ms);
+	activity_flush_out(v, patience_ms);
 	LOCK_SCOPE(&v->lock);
 	v->unwatched.is_over = true;
 }
@@ -665,7 +559,7 @@ void activity_hear_all(struct activity *v, unsigned patience_ms)
 void activity_flush(struct activity *v)
 {
 	if (activity_is_started(v)) {
-		flush(v);
+		activity_flush_now(v);
 	}
 }
 
@@ -818,13 +712,13 @@ static void stop(void *argument)
 	if (v->whole) {
 		v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 	}
-	flush_out(v, v->patient ? STOP_PATIENCE_MS : PATIENCE_MS);
+	activity_flush_out(v, v->patient ? STOP_PATIENCE_MS : PATIENCE_MS);
 	end(v);
 }
 
 void activity_stop(struct activity *v)
 {
 	if (v->spans.v) {
-		do_while_quiet(v, stop);
+		activity_do_while_quiet(v, stop);
 	}
 }

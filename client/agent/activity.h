@@ -117,17 +117,15 @@ bool activity_expects(struct activity *v);
 void activity_unwatch(struct activity *v);
 void activity_watch(struct activity *v);
 
-/* Where launches are not watched: makes CUPTI deliver its records if they have not come by
- * themselves; or all of them, the last time. Only for the delivering thread, which must hold no
- * lock. */
-void activity_hear(struct activity *v);
+/* Where launches are not watched: makes CUPTI deliver all of its records, the last time. Only for
+ * the delivering thread, which must hold no lock. */
 void activity_hear_all(struct activity *v, unsigned patience_ms);
-
-/* The launch was not made. */
-void activity_forget(struct activity *v, uint32_t correlation);
 
 /* Makes CUPTI deliver its records, while no kernel of the process is running. */
 void activity_flush(struct activity *v);
+
+/* The launch was not made. */
+void activity_forget(struct activity *v, uint32_t correlation);
 
 /* Sets start and duration of a batch's launches, after their records were flushed. Waits a moment
  * for missing records. Only for the delivering thread, which must hold no lock. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/unwatched.h"
 
+#include "client/agent/activity_flush.h"
 #include "client/agent/arguments.h"
 #include "client/agent/capture.h"
 #include "client/agent/nvtx_stack.h"

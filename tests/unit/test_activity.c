@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/agent/activity.h"
+#include "client/agent/activity_flush.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/activity_flush.h"
+
+#include <time.h>
+
+#include "proto/base/clock.h"
+
+enum {
+	PAUSE_OUT_MS = 4,
+	FORCED_EVERY_MS = 1000,
+	UNHEARD_MS = 500, /* without any buffer */
+	UNHEARD_MOST_MS = 2000,
+};
+
+void activity_do_while_quiet(struct activity *v, void (*act)(void *argument))
+{
+	if (v->while_quiet) {
+		v->while_quiet(v->userdata, act, v);
+	} else {
+		act(v);
+	}
+}
+
+void activity_flush_now(const struct activity *v)
+{
+	v->profiler->cuptiActivityFlushAll(0);
+}
+
+static void flush(void *argument)
+{
+	activity_flush_now(argument);
+}
+
+void activity_flush_quietly(struct activity *v)
+{
+	activity_do_while_quiet(v, flush);
+}
+
+/* Also the buffers in which a kernel has not ended: the others in it have. */
+static void flush_all(void *argument)
+{
+	struct activity *v = argument;
+
+	lock_acquire(&v->lock);
+	v->buffers.forcing++;
+	lock_release(&v->lock);
+	v->profiler->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	lock_acquire(&v->lock);
+	v->buffers.forcing--;
+	lock_release(&v->lock);
+	v->forced_ns = clock_now_ns();
+}
+
+bool activity_is_ending(const struct activity *v)
+{
+	return v->is_ending && v->is_ending(v->userdata);
+}
+
+void activity_flush_forced(struct activity *v)
+{
+	if (activity_is_ending(v) ||
+	    clock_now_ns() >= v->forced_ns + FORCED_EVERY_MS * CLOCK_NS_PER_MS) {
+		activity_do_while_quiet(v, flush_all);
+	}
+}
+
+/* Buffers are each thread's own (CUPTI's default), so those of one may come and another's not. */
+static bool is_overdue(struct activity *v)
+{
+	uint64_t now_ns = clock_now_ns();
+	bool overdue;
+
+	LOCK_SCOPE(&v->lock);
+	overdue = now_ns >=
+		  v->heard_ns + (v->has_come ? UNHEARD_MOST_MS : UNHEARD_MS) * CLOCK_NS_PER_MS;
+	v->has_come = v->has_come && !overdue;
+	v->heard_ns = overdue ? now_ns : v->heard_ns;
+	return overdue;
+}
+
+/* Whoever divides samples waits for copies and kernels that no launch waits for: a thread that
+ * makes few may take minutes to fill a buffer. */
+static bool is_heard(struct activity *v)
+{
+	LOCK_SCOPE(&v->lock);
+	return v->started && (v->unwatched.any ? v->unwatched.until_ns == 0 : v->copying);
+}
+
+void activity_hear(struct activity *v)
+{
+	if (is_heard(v) && is_overdue(v)) {
+		activity_flush_now(v);
+	}
+}
+
+/* How many buffers that CUPTI had at the mark have not come back. Each comes when it is full, or in
+ * a flush, and all kernels in it have ended. */
+static size_t count_marked(struct activity *v)
+{
+	LOCK_SCOPE(&v->lock);
+	return v->buffers.n_marked;
+}
+
+void activity_flush_out(struct activity *v, unsigned patience_ms)
+{
+	const struct timespec pause = { 0, PAUSE_OUT_MS * CLOCK_NS_PER_MS };
+	uint64_t until_ns = clock_now_ns() + patience_ms * CLOCK_NS_PER_MS;
+
+	lock_acquire(&v->lock);
+	buffers_mark(&v->buffers);
+	lock_release(&v->lock);
+	activity_flush_now(v);
+	while (count_marked(v) > 0 && clock_now_ns() < until_ns) {
+		nanosleep(&pause, NULL);
+		activity_flush_now(v);
+	}
+	if (count_marked(v) > 0) {
+		flush_all(v);
+	}
+}
