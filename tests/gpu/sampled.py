@@ -287,7 +287,7 @@ def pairs(m, model, batch, rounds, bound):
     program's own pace change less between neighbours: the same of windows that are not sampled says how much."""
     window_s, before_s, behind_s = 1.6, 1.2, 0.4
     seconds = rounds * (2 * window_s + before_s + 2 * behind_s + 3) + window_s + 8
-    p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", seconds)
+    p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", seconds, "--profile", "after")
     p.wait_for("standing ready", 60)
     time.sleep(2)
     plain, sampled, whole, captures = [], [], [], Captures()
@@ -313,7 +313,8 @@ def pairs(m, model, batch, rounds, bound):
         uncaptured()
     os.kill(p.pid, signal.SIGUSR1)
     p.wait(120)
-    steps = told_by(p).get("steps", [])
+    d = told_by(p)
+    steps = d.get("steps", [])
     off = [pace(steps, w) for w in plain]
 
     def beside(windows):
@@ -326,6 +327,7 @@ def pairs(m, model, batch, rounds, bound):
         f"{quartiles(ratios)} of {len(ratios)} pairs of windows of {window_s} s", bound, bool(ratios) and median(ratios) <= bound)
     row("  the same from the command on", quartiles(beside(whole)), "told")
     row("  windows that are not sampled, against each other", quartiles(alone), "told")
+    row("  torch.profiler behind them", f"{d.get('after')} kernels in two steps, with {d.get('ids', {}).get('after')} correlation ids", "told")
     captures.tell()
 
 

@@ -32,7 +32,7 @@ def parallel(model):
 train = models.make(a.model, a.batch, lr=0.01, wrap=parallel)
 if a.beside:
     train = models.beside(train)
-steps = []
+steps, ids = [], {}
 
 
 def step():
@@ -49,6 +49,10 @@ def profiled(when):
         return None
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as prof:
         step(), step()
+    try:  # where CUPTI gives all kernels of a thread one id, operators get the kernels of others
+        ids[when] = len({e.correlation_id() for e in prof.profiler.kineto_results.events() if e.device_type() == torch.autograd.DeviceType.CUDA})
+    except AttributeError:  # another PyTorch
+        pass
     return sum(e.device_type == torch.autograd.DeviceType.CUDA and not e.name.startswith(("Memcpy", "Memset")) for e in prof.events())
 
 
@@ -78,6 +82,6 @@ while going.item():
             torch.distributed.broadcast(going, 0)
 after = profiled("after")
 if rank == 0:
-    print("standing " + json.dumps({"before": before, "after": after, "steps": steps, "loss": loss.item()}), flush=True)
+    print("standing " + json.dumps({"before": before, "after": after, "ids": ids, "steps": steps, "loss": loss.item()}), flush=True)
 if ranks > 1:
     torch.distributed.destroy_process_group()
