@@ -40,9 +40,11 @@
  * correlation id of one launch, in all later captures of the process as well. Tracing had been
  * turned on in a callback of that launch. So traces of a running program turn it on from a thread
  * of ours (capture.c); of 51 captures such ids were then in the last one (H200), in which every
- * kernel had a time. Why is not known. Captures that begin with the program still turn it on at the
- * first launch; there it was never seen. Records that name a launch of one kernel for a second time
- * are not believed, and where there are many, records are waited for with less patience.
+ * kernel had a time, and of 30 each of two trainings that wait for their launches from the 21st and
+ * from the first on, where tracing had rested (rests.c). Why is not known. Captures that begin with
+ * the program still turn it on at the first launch; there it was never seen. Records that name a
+ * launch of one kernel for a second time are not believed, and where there are many, records are
+ * waited for with less patience.
  *
  * CUPTI measures a range with a kernel of its own, WaitNs. It belongs to no launch of the program,
  * so nobody expects its id; its name is compared as well. */
