@@ -306,10 +306,15 @@ static void tick(struct simulation *s)
 static uint32_t find_stratum(struct simulation *s, struct stratum_key *key)
 {
 	uint64_t hash = strata_hash_launch(key);
+	uint32_t *number;
 
 	key->path = s->options.without_paths ? 0 : path_hash(&s->path);
 	path_add(&s->path, hash);
-	return strata_find(&s->strata, key);
+	number = &s->numbers[(hash ^ key->path) % SIMULATION_NUMBERS];
+	if (*number == 0 || memcmp(&s->strata.v[*number].key, key, sizeof(*key)) != 0) {
+		*number = strata_find(&s->strata, key);
+	}
+	return *number;
 }
 
 static void launch(struct simulation *s)

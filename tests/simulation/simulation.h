@@ -30,7 +30,7 @@ struct simulation_cache {
 	double lost;  /* part of what is in there that a range's beginning costs */
 };
 
-enum { SIMULATION_WINDOW_MAX = 16 };
+enum { SIMULATION_WINDOW_MAX = 16, SIMULATION_NUMBERS = 4096 };
 
 struct simulation_options {
 	const struct program *program;
@@ -77,6 +77,7 @@ struct simulation_record {
 struct simulation {
 	struct simulation_options options;
 	struct strata strata;
+	uint32_t numbers[SIMULATION_NUMBERS]; /* of strata that were found lately; 0: none */
 	struct path path;
 	struct chooser chooser;
 	struct budget budget;
