@@ -134,14 +134,14 @@ static bool is_between(const struct unwatched *u, uint32_t correlation)
 
 /* A record with a time, that names no launch which was announced, may name a wrong one. What was
  * launched while launches were watched and has begun later is then told twice, once without a time.
- */
+ * Where none has been watched yet, no id tells that a kernel is older. */
 static bool is_unwatched(const struct activity *v, const kernel_record *k, bool timed)
 {
 	const struct unwatched *u = &v->unwatched;
 	bool later = timed && k->start > u->since_ns && (!u->ends || k->start < u->ends_ns);
 
 	return v->started && u->any && k->graphId == 0 &&
-	       (later || is_between(u, k->correlationId));
+	       (later || (u->after == 0 ? !timed : is_between(u, k->correlationId)));
 }
 
 /* The first one is noted only, also of a launch that was announced and has its record. */

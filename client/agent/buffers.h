@@ -32,7 +32,7 @@ void buffers_begin(struct buffers *b, size_t bytes, size_t max);
 void *buffers_give(struct buffers *b, size_t *ret_bytes);
 
 /* CUPTI has filled it: are the records in it to be given up? Those of surplus ones are; where there
- * are many of these, all are, until there are less. */
+ * are many of these, all are, until there are fewer. */
 bool buffers_is_given_up(const struct buffers *b, const void *data);
 
 /* CUPTI returns it, filled with so many bytes. It may be used again, at once or later, or is freed.

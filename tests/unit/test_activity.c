@@ -906,6 +906,26 @@ static void launches_that_are_not_watched_are_told(void **state)
 	stop_nodes(f);
 }
 
+/* None was watched: what began before is an earlier capture's, and other work to whoever divides
+ * samples. */
+static void none_need_have_been_watched(void **state)
+{
+	struct fixture *f = start_nodes();
+	uint64_t later_ns;
+
+	(void)state;
+	activity_unwatch(&f->activity);
+	later_ns = clock_wall_ns() + CLOCK_NS_PER_S;
+	trace_stream(7, 100, 1);
+	trace_stream(8, later_ns, 1);
+	trace_stream(7, later_ns + 20, 1); /* whatever launch it names */
+	trace_stream(9, 0, 1);		   /* has not ended */
+	fake_flush(0);
+	expect_late(f, (const uint32_t[]){ 8, 7, 0, UINT32_MAX });
+	expect_copies(f, 1);
+	stop_nodes(f);
+}
+
 static void cooperative_ones_are_told_as_such(void **state)
 {
 	struct fixture *f = start_unwatched();
@@ -1271,6 +1291,7 @@ int main(void)
 		cmocka_unit_test(a_graph_without_kernels_is_one),
 		cmocka_unit_test(graphs_can_be_traced_whole_after_all),
 		cmocka_unit_test(launches_that_are_not_watched_are_told),
+		cmocka_unit_test(none_need_have_been_watched),
 		cmocka_unit_test(cooperative_ones_are_told_as_such),
 		cmocka_unit_test(copies_are_heard_of_while_launches_are_watched),
 		cmocka_unit_test(what_names_wrong_launches_is_not_waited_for),
