@@ -134,8 +134,7 @@ static void a_sampler_that_is_taken_over_is_shut_in(void **state)
 
 	fixture_need_perfmon();
 	if (FILTER == 0) {
-		print_message("skipped: a sanitizer's run time needs what the filter forbids\n");
-		skip();
+		fixture_skip("a sanitizer's run time needs what the filter forbids");
 	}
 	unsetenv("GPUCTR_FAKE_RESTRICTED");
 	setenv("GPUCTR_FAKE_EXEC", "1", 1);

@@ -2,6 +2,7 @@
 #include "tests/system/footprint.h"
 
 #include <dirent.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* A worker may be replaced just now, so a look that fails is taken again. */
@@ -99,14 +100,45 @@ static long worst_growth_kib(const struct footprint *before, const struct footpr
 	return worst;
 }
 
+static char *read_children(pid_t parent)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
+	return read_file(path);
+}
+
+static bool is_started_here(const struct fixture *f, pid_t pid)
+{
+	for (size_t i = 0; i < f->n_programs; i++) {
+		if (f->programs[i].pid == pid) {
+			return true;
+		}
+	}
+	return pid == f->daemon->pid;
+}
+
+/* Children of a worker or daemon that was killed are the test's, and may end late. */
+static void bury_orphans(const struct fixture *f)
+{
+	CLEAN_FREE char *pids = read_children(getpid());
+
+	for (char *p = pids; *p;) {
+		pid_t pid = (pid_t)strtol(p, &p, 10);
+
+		if (!is_started_here(f, pid)) {
+			waitpid(pid, NULL, WNOHANG);
+		}
+		p += strspn(p, " ");
+	}
+}
+
 /* Who is there too many? */
 static void show_children(pid_t parent)
 {
 	char path[64];
-	CLEAN_FREE char *pids = NULL;
+	CLEAN_FREE char *pids = read_children(parent);
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
-	pids = read_file(path);
 	for (char *p = pids; *p;) {
 		CLEAN_FREE char *text = NULL;
 
@@ -125,6 +157,7 @@ long expect_no_leak(struct fixture *f, const struct footprint *before)
 	size_t i;
 
 	for (;;) {
+		bury_orphans(f);
 		look(f, &now);
 		what = find_growth(before, &now, &i);
 		if (!what || now_ms() >= by) {
