@@ -8,6 +8,7 @@
 
 #include "client/agent/activity_flush.h"
 #include "client/agent/activity_records.h"
+#include "client/agent/copy_gate.h"
 #include "client/agent/state.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
@@ -36,15 +37,11 @@
  * A flush that is forced also returns the buffers in which a kernel has not ended, and is dangerous
  * (buffers.c): so flushes are forced only for what does not come otherwise.
  *
- * From 3 of 32 captures of a training on H100s on (CUPTI 2025.3) all records of one thread had the
- * correlation id of one launch, in all later captures of the process as well. Tracing had been
- * turned on in a callback of that launch. So traces of a running program turn it on from a thread
- * of ours (capture.c); of 51 captures such ids were then in the last one (H200), in which every
- * kernel had a time, and of 30 each of two trainings that wait for their launches from the 21st and
- * from the first on, where tracing had rested (rests.c). Why is not known. Captures that begin with
- * the program still turn it on at the first launch; there it was never seen. Records that name a
- * launch of one kernel for a second time are not believed, and where there are many, records are
- * waited for with less patience.
+ * From some captures on all records of a thread had the correlation id of one launch, in all later
+ * captures of the process as well (H100 and H200, CUPTI 2025.3): a launch's callback had been
+ * turned off while the thread was within it (unwatched.c). Others who use CUPTI in the process may
+ * do so too. Records that name a launch of one kernel for a second time are not believed, and where
+ * there are many, records are waited for with less patience.
  *
  * CUPTI measures a range with a kernel of its own, WaitNs. It belongs to no launch of the program,
  * so nobody expects its id; its name is compared as well. */
@@ -197,7 +194,6 @@ static int begin(struct activity *v, const struct profiler *p)
 		v->dropped = 0;
 		v->whole = false;
 		forget_copies(v);
-		v->ids_are_wrong = v->ids_are_wrong || v->repeated.n >= REPEATS_LEAST;
 		v->repeated = (struct repeated){ 0 };
 		v->graphs.counts = (struct graph_counts){ 0 };
 		v->started = true;
@@ -229,7 +225,9 @@ static void trace_whole_graphs(struct activity *v)
 	lock_acquire(&v->lock);
 	v->whole = true;
 	lock_release(&v->lock);
+	copy_gate_close();
 	v->profiler->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+	copy_gate_open();
 }
 
 /* Where kernels of graphs are traced, also if nobody wants to know: a graph's copies and fills have
@@ -240,16 +238,42 @@ static bool traces_copies(const struct activity *v)
 	return v->copies || v->name_kernel;
 }
 
-CUptiResult activity_trace(struct activity *v, bool on)
+static CUptiResult turn_on(struct activity *v)
 {
 	const struct profiler *p = v->profiler;
-	CUptiResult (*turn)(CUpti_ActivityKind kind) =
-		on ? p->cuptiActivityEnable : p->cuptiActivityDisable;
-	CUptiResult result = turn(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	CUptiResult result = p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 
-	if (traces_copies(v) && (!on || result == CUPTI_SUCCESS)) {
-		turn(CUPTI_ACTIVITY_KIND_MEMCPY);
-		turn(CUPTI_ACTIVITY_KIND_MEMSET);
+	if (traces_copies(v) && result == CUPTI_SUCCESS) {
+		p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY);
+		p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMSET);
+	}
+	return result;
+}
+
+/* In this order: turning kernels off first, the program ended in a fill sooner (copy_gate.c). */
+static CUptiResult turn_off(struct activity *v)
+{
+	const struct profiler *p = v->profiler;
+
+	if (v->whole) {
+		p->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+	}
+	if (traces_copies(v)) {
+		p->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMSET);
+		p->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMCPY);
+	}
+	return p->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+}
+
+CUptiResult activity_trace(struct activity *v, bool on)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+
+	if (atomic_load(&v->tracing) != on) {
+		copy_gate_close();
+		result = on ? turn_on(v) : turn_off(v);
+		copy_gate_open();
+		atomic_store(&v->tracing, on && result == CUPTI_SUCCESS);
 	}
 	return result;
 }
@@ -700,20 +724,11 @@ struct repeated activity_repeated(struct activity *v)
 	return v->repeated.n >= REPEATS_LEAST ? v->repeated : (struct repeated){ 0 };
 }
 
-bool activity_ids_are_wrong(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	return v->ids_are_wrong || v->repeated.n >= REPEATS_LEAST;
-}
-
 static void stop(void *argument)
 {
 	struct activity *v = argument;
 
 	activity_trace(v, false);
-	if (v->whole) {
-		v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
-	}
 	activity_flush_out(v, v->patient ? STOP_PATIENCE_MS : PATIENCE_MS);
 	end(v);
 }

@@ -70,13 +70,13 @@ struct activity {
 
 	const struct profiler *profiler;
 	struct spans spans;
+	atomic_bool tracing;
 	bool whole;	  /* whole graphs are traced */
 	struct lock lock; /* of what follows */
 	struct graphs graphs;
 	uint32_t expected; /* the last launch that was announced; 0: none */
 	struct unwatched unwatched;
 	struct repeated repeated;
-	bool ids_are_wrong;	 /* in an earlier capture they were: it stays so in a thread */
 	struct heard_span heard; /* kernels of the last buffer, of launches not watched */
 	struct tally tally;	 /* since tracing began, or goes on */
 	bool has_come;		 /* a buffer has, since the last activity_hear() */
@@ -99,8 +99,10 @@ void activity_init(struct activity *v);
  * or CUPTI's result; kernels then have no times of their own. */
 CUptiResult activity_start(struct activity *v, const struct profiler *p);
 
-/* Turns tracing off for a time and on again, of kernels and of what else is wanted: what is
- * launched meanwhile has no record. Returns CUPTI's result for kernels. */
+/* Turns tracing off and on again, of kernels and of what else is wanted: what is launched meanwhile
+ * has no record. While CUPTI calls back at copies and fills, which are held for so long. To be
+ * turned off before the callbacks are. Returns CUPTI's result for kernels; 0 if there is nothing to
+ * do. */
 CUptiResult activity_trace(struct activity *v, bool on);
 
 /* To be called before a launch that is measured. Cheap; does nothing if tracing was not started. */
@@ -163,9 +165,6 @@ bool activity_drops(struct activity *v);
 /* How many of CUPTI's records, at least, have the correlation id of another launch; none if they
  * are few. */
 struct repeated activity_repeated(struct activity *v);
-
-/* Are there many, in this capture or an earlier one? */
-bool activity_ids_are_wrong(struct activity *v);
 
 /* Stops tracing, unless a kernel is running, for which CUPTI might wait. */
 void activity_stop(struct activity *v);

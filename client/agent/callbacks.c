@@ -3,11 +3,13 @@
 
 #include <cupti_driver_cbid.h>
 
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
 #include "client/agent/arguments.h"
 #include "client/agent/contexts.h"
+#include "client/agent/copy_gate.h"
 #include "client/agent/launches.h"
 #include "client/agent/overhead.h"
 #include "client/agent/slowdown.h"
@@ -61,6 +63,8 @@ static const struct {
 	{ ONE(cuStreamDestroy), CALL_DESTROYS_STREAM },
 	{ ONE(cuStreamDestroy_v2), CALL_DESTROYS_STREAM },
 };
+
+static atomic_bool is_copy[CUPTI_DRIVER_TRACE_CBID_SIZE]; /* or a fill */
 
 static enum call call_of(CUpti_CallbackId id)
 {
@@ -321,6 +325,19 @@ static void handle_in_section(struct section *v, CUpti_CallbackDomain domain, CU
 	}
 }
 
+/* Before anything else: whoever waits there is in no section, and a signal handler may launch. */
+static void pass_copy_gate(struct section *v, CUpti_CallbackId id, const CUpti_CallbackData *call)
+{
+	if (!atomic_load_explicit(&is_copy[id], memory_order_relaxed)) {
+		return;
+	}
+	if (call->callbackSite == CUPTI_API_ENTER) {
+		copy_gate_enter(&v->copies);
+	} else {
+		copy_gate_leave(&v->copies);
+	}
+}
+
 /* The userdata cannot be the capture, which may be over. CUPTI itself makes streams within calls of
  * ours, so resources are noted in a callback as well. */
 static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -339,6 +356,9 @@ static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CU
 			atomic_fetch_add_explicit(&v->interruptions, 1, memory_order_relaxed);
 		}
 		return;
+	}
+	if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
+		pass_copy_gate(v, id, call);
 	}
 	atomic_store_explicit(&v->in_callback, true, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
@@ -362,6 +382,39 @@ static int refuse(struct capture *c, CUptiResult result, struct refusal *r)
 	return r->code;
 }
 
+/* Calls that have many variants are recognised by their names. */
+static bool is_named(const struct capture *c, CUpti_CallbackId id, const char *const *beginnings,
+		     size_t n)
+{
+	const char *name = NULL;
+
+	if (c->profiler->cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &name) !=
+		    CUPTI_SUCCESS ||
+	    !name) {
+		return false;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void watch_copies(struct capture *c)
+{
+	static const char *const beginnings[] = { "cuMemcpy", "cuMemset" };
+
+	copy_gate_begin();
+	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
+		if (is_named(c, id, beginnings, ARRAY_SIZE(beginnings))) {
+			atomic_store(&is_copy[id], true);
+			c->profiler->cuptiEnableCallback(1, c->subscriber,
+							 CUPTI_CB_DOMAIN_DRIVER_API, id);
+		}
+	}
+}
+
 int callbacks_subscribe(struct capture *c, struct refusal *r)
 {
 	CUptiResult result = c->profiler->cuptiSubscribe(&c->subscriber, on_callback, NULL);
@@ -373,35 +426,24 @@ int callbacks_subscribe(struct capture *c, struct refusal *r)
 			    "the program uses CUPTI itself");
 		return r->code;
 	}
-	return result == CUPTI_SUCCESS ? 0 : refuse(c, result, r);
+	if (result != CUPTI_SUCCESS) {
+		return refuse(c, result, r);
+	}
+	watch_copies(c);
+	return 0;
 }
 
-/* Other calls that give the GPU work, or let it wait for something. They have many variants and are
- * recognised by their names. */
+/* Other calls that give the GPU work, or let it wait for something. */
 static void watch_other_work(struct capture *c)
 {
-	static const char *const beginnings[] = { "cuMemcpy",
-						  "cuMemset",
-						  "cuStreamWriteValue",
-						  "cuStreamWaitValue",
-						  "cuStreamBatchMemOp",
-						  "cuLaunchHostFunc",
-						  "cuStreamAddCallback",
-						  "cuWaitExternal" };
+	static const char *const beginnings[] = { "cuStreamWriteValue",	 "cuStreamWaitValue",
+						  "cuStreamBatchMemOp",	 "cuLaunchHostFunc",
+						  "cuStreamAddCallback", "cuWaitExternal" };
 
 	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
-		const char *name = NULL;
-
-		if (c->profiler->cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &name) !=
-			    CUPTI_SUCCESS ||
-		    !name) {
-			continue;
-		}
-		for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++) {
-			if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) {
-				c->profiler->cuptiEnableCallback(1, c->subscriber,
-								 CUPTI_CB_DOMAIN_DRIVER_API, id);
-			}
+		if (is_named(c, id, beginnings, ARRAY_SIZE(beginnings))) {
+			c->profiler->cuptiEnableCallback(1, c->subscriber,
+							 CUPTI_CB_DOMAIN_DRIVER_API, id);
 		}
 	}
 }

@@ -243,6 +243,7 @@ static void on_drop(void *userdata, struct batch *b)
 static void leave_cupti(struct capture *c)
 {
 	if (!state_is_exiting()) {
+		activity_trace(c->activity, false);
 		callbacks_unsubscribe(c);
 		activity_stop(c->activity);
 		permission_remove();

@@ -61,6 +61,7 @@ static struct section *take_left(void)
 			v->thread_id = 0;
 			atomic_store(&v->in_callback, false);
 			atomic_store(&v->interruptions, 0);
+			v->copies = (struct copy_pass){ 0 };
 			forget(v, 0);
 			return v;
 		}

@@ -13,6 +13,7 @@
 #include <cuda.h>
 
 #include "client/agent/choosing.h"
+#include "client/agent/copy_gate.h"
 #include "client/agent/deliver.h"
 #include "client/agent/guard.h"
 #include "client/agent/overhead.h"
@@ -32,6 +33,7 @@ struct section {
 	 */
 	atomic_bool in_callback;
 	atomic_uint interruptions;
+	struct copy_pass copies;
 	/* Counter for choosing_begin_callback(). The next thread that takes the structure over, and
 	 * the next capture, count on: otherwise no callback of threads that end after a few
 	 * launches would be timed. */

@@ -19,8 +19,7 @@ struct ranges;
 
 enum watched {
 	LAUNCHES_WATCHED,
-	LAUNCHES_LEFT,	  /* those that are under way still are */
-	LAUNCHES_LEAVING, /* CUPTI's callbacks are being turned off */
+	LAUNCHES_LEFT, /* those that are under way still are */
 	LAUNCHES_UNWATCHED,
 };
 

@@ -16,12 +16,18 @@
  * take a program 10 to 25 us, beside 1 us for CUPTI's record (H100, CUPTI 2025.3; ours on the
  * fakes).
  *
- * A capture begins with launches watched, because the first one makes its device known, and, where
- * the capture began with the program, turns tracing on. Then launches are left alone at once, and
- * the callbacks are turned off when no launch is under way any more. Launches of graphs stay
- * watched: they are few, and their kernels' records do not say which launch they are of.
- * Correlation ids grow, so those between the last launch that was watched and the first one that is
- * watched again are of kernels that nobody has noted. */
+ * A capture of a program that runs begins so. One that begins with the program watches its launches
+ * at first, because the first one turns tracing on. Then they are left alone, but CUPTI goes on to
+ * call us: if a launch's callback is turned off while a thread is within the launch, CUPTI loses
+ * count of that thread's calls, and all its records have the id of that launch until the program
+ * ends, in later captures as well. Of a program that decodes tokens, turning them off and on 16
+ * times was enough, also while kernels were not traced; turning tracing off and on 2,400 times,
+ * subscribing anew 2,300 times and unsubscribing with callbacks on did nothing of the kind (H200,
+ * CUPTI 2025.3). So launches' callbacks are never turned off within a capture.
+ *
+ * Launches of graphs stay watched: they are few, and their kernels' records do not say which launch
+ * they are of. Correlation ids grow, so those between the last launch that was watched and the
+ * first one that is watched again are of kernels that nobody has noted. */
 
 enum {
 	BEGIN_MS = 250, /* of a capture, in which launches are watched */
@@ -43,21 +49,19 @@ bool unwatched_concerns(CUpti_CallbackId id)
 	return arguments_kind(id, &kind) && kind != GPUCTR_LAUNCH_GRAPH;
 }
 
-/* A record says which kernel ran, where and when, even if it names a wrong launch. */
 void unwatched_start(struct capture *c)
 {
-	if (c->trace.may_leave && !nvtx_is_used() && activity_is_started(c->activity) &&
-	    activity_ids_are_wrong(c->activity)) {
+	if (c->trace.may_leave && !nvtx_is_used() && activity_is_started(c->activity)) {
 		activity_unwatch(c->activity);
 		atomic_store(&c->trace.launches, LAUNCHES_UNWATCHED);
 	}
 }
 
-static void watch(struct capture *c, bool on)
+static void watch(struct capture *c)
 {
 	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
 		if (unwatched_concerns(id)) {
-			c->profiler->cuptiEnableCallback(on, c->subscriber,
+			c->profiler->cuptiEnableCallback(1, c->subscriber,
 							 CUPTI_CB_DOMAIN_DRIVER_API, id);
 		}
 	}
@@ -68,7 +72,7 @@ void unwatched_watch_again(struct capture *c)
 	enum watched unwatched = LAUNCHES_UNWATCHED, left = LAUNCHES_LEFT;
 
 	if (atomic_compare_exchange_strong(&c->trace.launches, &unwatched, LAUNCHES_WATCHED)) {
-		watch(c, true);
+		watch(c);
 		activity_watch(c->activity);
 	} else if (atomic_compare_exchange_strong(&c->trace.launches, &left, LAUNCHES_WATCHED)) {
 		activity_watch(c->activity);
@@ -83,28 +87,19 @@ static void leave(struct capture *c)
 	atomic_compare_exchange_strong(&c->trace.launches, &watched, LAUNCHES_LEFT);
 }
 
-/* A launch that began with a callback gets the one at its end. The first range may be opened
- * meanwhile. */
-static void turn_off(struct capture *c)
+static void note_that_all_are_left(struct capture *c)
 {
 	enum watched left = LAUNCHES_LEFT;
 
-	if (!sections_are_empty(c) ||
-	    !atomic_compare_exchange_strong(&c->trace.launches, &left, LAUNCHES_LEAVING)) {
-		return;
-	}
-	watch(c, false);
-	atomic_store(&c->trace.launches, LAUNCHES_UNWATCHED);
-	if (nvtx_is_used()) {
-		unwatched_watch_again(c);
+	if (sections_are_empty(c)) {
+		atomic_compare_exchange_strong(&c->trace.launches, &left, LAUNCHES_UNWATCHED);
 	}
 }
 
 static bool may_leave(struct capture *c)
 {
 	return c->trace.may_leave && !nvtx_is_used() &&
-	       (clock_now_ns() > c->made_ns + BEGIN_MS * CLOCK_NS_PER_MS ||
-		activity_ids_are_wrong(c->activity)) &&
+	       clock_now_ns() > c->made_ns + BEGIN_MS * CLOCK_NS_PER_MS &&
 	       activity_expects(c->activity);
 }
 
@@ -120,7 +115,7 @@ void unwatched_look(struct capture *c)
 	} else if (state == LAUNCHES_WATCHED && may_leave(c)) {
 		leave(c);
 	} else if (state == LAUNCHES_LEFT) {
-		turn_off(c);
+		note_that_all_are_left(c);
 	}
 	activity_hear(c->activity);
 }

@@ -17,12 +17,12 @@ void unwatched_begin(struct capture *c);
 /* Does id begin a launch of a kernel, which need not be watched? */
 bool unwatched_concerns(CUpti_CallbackId id);
 
-/* In a program that runs, when its kernels are traced and before its launches are watched: whose
- * records are known to name wrong launches, none is watched. */
+/* In a program that runs, when its kernels are traced and before its launches are watched: they are
+ * not, if nobody needs to know of each one. */
 void unwatched_start(struct capture *c);
 
 /* Now and then, for the delivering thread: once tracing is on, and if nobody needs to know of each
- * launch when it is made, launches are not watched any more, and CUPTI's records are heard. */
+ * launch when it is made, launches are left alone, and CUPTI's records are heard. */
 void unwatched_look(struct capture *c);
 
 /* An NVTX range was opened, and the program had none before: launches are watched again. Calls of

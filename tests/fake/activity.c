@@ -371,21 +371,31 @@ static CUptiResult set_kind(CUpti_ActivityKind kind, bool on)
 	return CUPTI_SUCCESS;
 }
 
+static CUptiResult turn_kind(CUpti_ActivityKind kind, bool on)
+{
+	CUptiResult r;
+
+	if (kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
+		return set_kind(kind, on);
+	}
+	callback_turn_tracing(true);
+	r = set_kind(kind, on);
+	callback_turn_tracing(false);
+	return r;
+}
+
 CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
 {
 	CUptiResult r = call_begin("cuptiActivityEnable");
 
-	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
-		callback_tracing_begins();
-	}
-	return r != CUPTI_SUCCESS ? r : set_kind(kind, true);
+	return r != CUPTI_SUCCESS ? r : turn_kind(kind, true);
 }
 
 CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
 {
 	CUptiResult r = call_begin("cuptiActivityDisable");
 
-	return r != CUPTI_SUCCESS ? r : set_kind(kind, false);
+	return r != CUPTI_SUCCESS ? r : turn_kind(kind, false);
 }
 
 CUptiResult cuptiActivityFlushAll(uint32_t flag)

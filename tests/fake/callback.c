@@ -5,9 +5,12 @@
  * library may be unloaded after it. The vendor's does not wait for a thread that is about to call,
  * so to unsubscribe less than 10 ms after launches were told of is a violation.
  *
- * With GPUCTR_FAKE_STUCK the records of a thread all name one launch from then on, as was seen of
- * the vendor's: the launch in whose callback tracing was turned on (`callback`), or the first one
- * while tracing is on (`first`). */
+ * With GPUCTR_FAKE_STUCK the records of a thread all name one launch from then on, as the vendor's
+ * do: the launch that the thread was in when cuptiEnableCallback() turned its callback off
+ * (`disabled`), or the first one while tracing is on (`first`).
+ *
+ * To turn kernels' tracing on or off while a thread is within a fill is a violation: the vendor's
+ * ended the program in one of some thousand cases. */
 
 #include "tests/fake/left.h"
 #include "tests/fake/profiler.h"
@@ -38,13 +41,15 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct timespec telling; /* what CUPTI takes for itself, GPUCTR_FAKE_TELL_US */
 static _Atomic uint64_t off_ns; /* when a launch's callback was turned off */
 
-enum stuck { STUCK_NEVER, STUCK_IN_CALLBACK, STUCK_FIRST };
-enum { NAMES = 1 << 16, LEAVING_NS = 10000000 };
+enum stuck { STUCK_NEVER, STUCK_DISABLED, STUCK_FIRST };
+enum { NAMES = 1 << 16, LEAVING_NS = 10000000, TURNING_NS = 200000 };
 
 static enum stuck sticks;
-static _Atomic bool is_stuck;		      /* a thread */
-static _Thread_local uint32_t stuck_to;	      /* this launch; 0: to none */
-static _Thread_local uint32_t in_callback_of; /* 0: in none */
+static _Atomic bool is_stuck;		/* a thread */
+static _Thread_local uint32_t stuck_to; /* this launch; 0: to none */
+static _Thread_local uint32_t told_of;	/* the launch whose callback the thread got; 0: none */
+static _Atomic bool is_disabled[CUPTI_DRIVER_TRACE_CBID_SIZE]; /* by cuptiEnableCallback() */
+static _Atomic int fills, turning;
 static struct {
 	_Atomic uint32_t is, named;
 } names[NAMES]; /* of launches of stuck threads */
@@ -56,7 +61,7 @@ static void read_environment(void)
 
 	telling = (struct timespec){ us / 1000000, us % 1000000 * 1000 };
 	text = getenv("GPUCTR_FAKE_STUCK");
-	sticks = !text ? STUCK_NEVER : strcmp(text, "first") == 0 ? STUCK_FIRST : STUCK_IN_CALLBACK;
+	sticks = !text ? STUCK_NEVER : strcmp(text, "first") == 0 ? STUCK_FIRST : STUCK_DISABLED;
 }
 
 static uint64_t now_ns(void)
@@ -101,11 +106,53 @@ static void stick(uint32_t correlation)
 	}
 }
 
-void callback_tracing_begins(void)
+/* Around a launch of which the tool is told. */
+static void note_told(const struct fake_call *call)
 {
 	pthread_once(&once, read_environment);
-	if (sticks == STUCK_IN_CALLBACK && in_callback_of != 0) {
-		stick(in_callback_of);
+	if (!call->result) {
+		told_of = atomic_load(&on_driver[call->cbid]) ? call->correlation_id : 0;
+		return;
+	}
+	if (sticks == STUCK_DISABLED && told_of != 0 && atomic_load(&is_disabled[call->cbid])) {
+		stick(told_of);
+	}
+	told_of = 0;
+}
+
+/* --- fills --- */
+
+static void check_fills(void)
+{
+	if (atomic_load(&fills) > 0 && atomic_load(&turning) > 0) {
+		fake_violation("kernels' tracing is turned on or off while a thread fills");
+	}
+}
+
+void callback_turn_tracing(bool begins)
+{
+	if (!begins) {
+		atomic_fetch_sub(&turning, 1);
+		return;
+	}
+	atomic_fetch_add(&turning, 1);
+	check_fills();
+	nanosleep(&(struct timespec){ .tv_nsec = TURNING_NS }, NULL);
+}
+
+/* What a callback does is before a fill, or behind it. */
+static void begin_fill(const struct fake_call *call)
+{
+	if (call->cbid == CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async && !call->result) {
+		atomic_fetch_add(&fills, 1);
+		check_fills();
+	}
+}
+
+static void end_fill(const struct fake_call *call)
+{
+	if (call->cbid == CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async && call->result) {
+		atomic_fetch_sub(&fills, 1);
 	}
 }
 
@@ -154,12 +201,15 @@ static void on_api(const struct fake_call *call)
 	if (call->symbol && !call->result) {
 		session_wait_for_hooks();
 	}
+	if (call->symbol) {
+		note_told(call);
+	}
+	end_fill(call);
 	if (atomic_load(&on_driver[call->cbid])) {
-		in_callback_of = call->result ? 0 : call->correlation_id;
 		deliver(CUPTI_CB_DOMAIN_DRIVER_API, call->cbid, &data);
-		in_callback_of = 0;
 		note_capture(call);
 	}
+	begin_fill(call);
 	if (call->symbol && !call->result) {
 		note_launch(call->correlation_id);
 	}
@@ -336,6 +386,9 @@ CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle handle,
 	}
 	if (!handle || handle != atomic_load(&subscriber) || cbid == 0) {
 		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+	if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < CUPTI_DRIVER_TRACE_CBID_SIZE) {
+		atomic_store(&is_disabled[cbid], !enable);
 	}
 	return set_one(enable, domain, cbid);
 }

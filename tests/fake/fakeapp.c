@@ -65,6 +65,7 @@ enum option_id {
 	OPT_STEPS,
 	OPT_OUTER,
 	OPT_OPERATORS,
+	OPT_FILLS,
 	OPT_COUNT,
 };
 
@@ -104,6 +105,7 @@ static const struct option options[] = {
 	{ "library-steps", no_argument, NULL, OPT_STEPS },
 	{ "outer", no_argument, NULL, OPT_OUTER },
 	{ "operators", no_argument, NULL, OPT_OPERATORS },
+	{ "fills", required_argument, NULL, OPT_FILLS },
 	{ "library", no_argument, NULL, OPT_LIBRARY },
 	{ "grids", required_argument, NULL, OPT_GRIDS },
 	{ "blocks", required_argument, NULL, OPT_BLOCKS },
@@ -281,6 +283,9 @@ static void launch_one(long thread, long i)
 
 	check(cuCtxSetCurrent(c->context), "cuCtxSetCurrent");
 	check(launch(c->function[kernel], kernel, grid, s < 0 ? NULL : c->stream[s]), "launch");
+	for (long k = 0; k < value[OPT_FILLS]; k++) {
+		check(cuMemsetD32Async(1, 0, 4096, s < 0 ? NULL : c->stream[s]), "fill");
+	}
 	if (value[OPT_PRINT]) {
 		printf("launch %ld %ld k%d %u %d %ld %ld\n", thread, i, kernel, grid, BLOCK, at, s);
 	}

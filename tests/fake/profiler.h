@@ -51,8 +51,8 @@ bool activity_traces_kernels(void);
 /* session.c: what the profiler's hooks cost a launch. */
 void session_wait_for_hooks(void);
 
-/* callback.c: tracing of kernels is turned on; which launch the record of a kernel of this one
- * names. */
-void callback_tracing_begins(void);
+/* callback.c: around turning kernels' tracing on or off; which launch the record of a kernel of
+ * this one names. */
+void callback_turn_tracing(bool begins);
 uint32_t callback_name(uint32_t correlation);
 void callback_listen(const struct fake_hooks *driver);

@@ -53,6 +53,14 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *ret, CUpti_CallbackFunc fun
 	return CUPTI_SUCCESS;
 }
 
+static CUptiResult no_name(CUpti_CallbackDomain domain, uint32_t id, const char **ret)
+{
+	(void)domain;
+	(void)id;
+	(void)ret;
+	return CUPTI_ERROR_INVALID_PARAMETER;
+}
+
 static CUptiResult get_stream(CUcontext context, CUstream stream, uint8_t per_thread, uint32_t *ret)
 {
 	(void)context;
@@ -117,6 +125,7 @@ static const struct profiler profiler = {
 	.cuStreamQuery = query,
 	.cuEventDestroy = destroy_event,
 	.cuptiSubscribe = subscribe,
+	.cuptiGetCallbackName = no_name,
 	.cuptiGetStreamIdEx = get_stream,
 	.stream_capture_info = capture_info,
 	.cuFuncGetAttribute = get_attribute,

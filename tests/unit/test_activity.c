@@ -57,6 +57,9 @@ static CUptiResult fake_enable(CUpti_ActivityKind kind)
 static CUptiResult fake_disable(CUpti_ActivityKind kind)
 {
 	is_enabled[kind] = false;
+	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
+		assert_false(is_enabled[CUPTI_ACTIVITY_KIND_MEMSET]);
+	}
 	return CUPTI_SUCCESS;
 }
 
