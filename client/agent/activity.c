@@ -278,6 +278,19 @@ CUptiResult activity_trace(struct activity *v, bool on)
 	return result;
 }
 
+/* CUPTI keeps the times of kernels that it has not told of yet in memory of the GPU, which the
+ * program may need, or in the host's. One thread launched 195,000 empty kernels a second with both;
+ * in graphs 0.90 to 0.99 million ran a second with the host's, 0.97 to 1.12 with the GPU's (H200,
+ * CUPTI 2025.3). */
+static void keep_times_in_host_memory(const struct profiler *p, bool on)
+{
+	uint8_t value = on;
+	size_t size = sizeof(value);
+
+	p->cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED, &size,
+				     &value);
+}
+
 CUptiResult activity_start(struct activity *v, const struct profiler *p)
 {
 	CUptiResult result;
@@ -285,6 +298,7 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 	if (begin(v, p) < 0) {
 		return CUPTI_ERROR_OUT_OF_MEMORY;
 	}
+	keep_times_in_host_memory(p, true);
 	result = p->cuptiActivityRegisterCallbacks(on_buffer_wanted, on_buffer_full);
 	if (result == CUPTI_SUCCESS) {
 		result = activity_trace(v, true);
@@ -729,6 +743,7 @@ static void stop(void *argument)
 	struct activity *v = argument;
 
 	activity_trace(v, false);
+	keep_times_in_host_memory(v->profiler, false);
 	activity_flush_out(v, v->patient ? STOP_PATIENCE_MS : PATIENCE_MS);
 	end(v);
 }

@@ -14,6 +14,7 @@
 	X(cuptiEnableCallback)                  \
 	X(cuptiGetCallbackName)                 \
 	X(cuptiGetStreamIdEx)                   \
+	X(cuptiActivitySetAttribute)            \
 	X(cuptiActivityRegisterCallbacks)       \
 	X(cuptiActivityEnable)                  \
 	X(cuptiActivityDisable)                 \

@@ -384,6 +384,16 @@ static CUptiResult turn_kind(CUpti_ActivityKind kind, bool on)
 	return r;
 }
 
+/* The fakes keep no times on the device. */
+CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute which, size_t *size, void *value)
+{
+	CUptiResult r = call_begin("cuptiActivitySetAttribute");
+	bool known = which == CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED && size &&
+		     *size == sizeof(uint8_t) && value;
+
+	return r != CUPTI_SUCCESS ? r : known ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
+}
+
 CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
 {
 	CUptiResult r = call_begin("cuptiActivityEnable");

@@ -32,7 +32,7 @@ struct fixture {
 static struct traced traced[RECORDS_MAX];
 static size_t n_traced, n_dropped;
 static unsigned n_flushes, last_flag;
-static bool is_enabled[CUPTI_ACTIVITY_KIND_COUNT];
+static bool is_enabled[CUPTI_ACTIVITY_KIND_COUNT], is_in_host_memory;
 static CUptiResult refuses[2]; /* kernels, graphs */
 static CUpti_BuffersCallbackRequestFunc request;
 static CUpti_BuffersCallbackCompleteFunc complete;
@@ -190,6 +190,14 @@ static unsigned enabled(void)
 	return n;
 }
 
+static CUptiResult fake_set_attribute(CUpti_ActivityAttribute which, size_t *size, void *value)
+{
+	assert_int_equal(which, CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED);
+	assert_int_equal(*size, 1);
+	is_in_host_memory = *(const uint8_t *)value != 0;
+	return CUPTI_SUCCESS;
+}
+
 static struct fixture *fixture_new(void)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -200,6 +208,7 @@ static struct fixture *fixture_new(void)
 	refuses[0] = refuses[1] = CUPTI_SUCCESS;
 	f->profiler.cuptiActivityRegisterCallbacks = fake_register;
 	f->profiler.cuptiActivityEnable = fake_enable;
+	f->profiler.cuptiActivitySetAttribute = fake_set_attribute;
 	f->profiler.cuptiActivityDisable = fake_disable;
 	f->profiler.cuptiActivityFlushAll = fake_flush;
 	f->profiler.cuptiActivityGetNextRecord = fake_next;
@@ -228,6 +237,7 @@ static int setup(void **state)
 
 	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
 	assert_int_equal(enabled(), 2);
+	assert_true(is_in_host_memory);
 	*state = f;
 	return 0;
 }
@@ -238,6 +248,7 @@ static int teardown(void **state)
 
 	activity_stop(&f->activity);
 	assert_int_equal(enabled(), 0);
+	assert_false(is_in_host_memory);
 	assert_int_equal(last_flag, 0); /* all had come */
 	spans_deinit(&f->activity.spans);
 	fixture_free(f);
