@@ -312,8 +312,9 @@ def pairs(m, model, batch, rounds, bound):
         captures.note(c.out() + c.err())
         uncaptured()
     os.kill(p.pid, signal.SIGUSR1)
-    p.wait(120)
-    d = told_by(p)
+    code, d = p.wait(120), told_by(p)
+    if not d:
+        print(f"    the program: exit {code}: {p.out()[-300:]} {p.err()[-1500:]}")
     steps = d.get("steps", [])
     off = [pace(steps, w) for w in plain]
 
