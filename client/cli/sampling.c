@@ -24,6 +24,7 @@
 /* The daemon looks four times a second who computes on a leased GPU, and ends a lease for which it
  * could not for three seconds. Samples wait longer than that before they are attributed. */
 #define UNSEEN_NS (4 * CLOCK_NS_PER_S)
+#define WORD_NS CLOCK_NS_PER_S
 
 /* --- why not --------------------------------------------------------------------------------- */
 
@@ -73,9 +74,14 @@ static void cut(struct sampling *s, int code)
 	refuse(s);
 }
 
+/* When a lease ends, samplers may notice it before the daemon's word has come. */
 static void on_samplers_over(struct sampling *s)
 {
-	cut(s, GPUCTR_E_PROFILER);
+	if (!s->begun || !s->permit) {
+		cut(s, GPUCTR_E_PROFILER);
+	} else if (s->cut_by_ns == 0) {
+		s->cut_by_ns = clock_now_ns() + WORD_NS;
+	}
 }
 
 /* The reason for a budget is told with it. */
@@ -517,6 +523,9 @@ void sampling_tick(struct sampling *s)
 {
 	if (s->begin_by_ns != 0 && !s->begun && !s->over && clock_now_ns() > s->begin_by_ns) {
 		tell_silent(s);
+		cut(s, GPUCTR_E_PROFILER);
+	}
+	if (s->cut_by_ns != 0 && !s->over && clock_now_ns() > s->cut_by_ns) {
 		cut(s, GPUCTR_E_PROFILER);
 	}
 	/* The samples of a recording come at once, and not as late as its records. */

@@ -47,6 +47,7 @@ struct sampling {
 	bool begun, over;
 	struct gpuctr_error cut; /* what ended it early; code 0: it was not cut off */
 	uint64_t begin_by_ns;	 /* 0: they were not started yet */
+	uint64_t cut_by_ns;	 /* the samplers have ended: when that is the reason; 0: not yet */
 	bool is_ready;		 /* for samples: there is a file to keep them */
 	/* Of the samplers: no more comes, or nothing could begin. */
 	void (*on_over)(struct sampling *s);
