@@ -5,11 +5,11 @@
 
 #include "proto/base/clock.h"
 
-/* CUPTI writes a kernel's times into memory of the GPU, 32 bytes each, and uses that again when all
- * its records have been given back. For a record that it dropped, because it was refused a buffer,
- * it never does: 250,000 dropped ones took 10 MiB more from the program, up to 1 GiB in all, and
- * then no kernel has a time (H200, CUPTI 2025.3). So whoever cannot keep up is given buffers all
- * the same, to give up what is in them.
+/* CUPTI has a place of 32 bytes for each kernel's times, which the GPU writes, and uses it again
+ * when all the records of a block of 100,000 have been given back. For a record that it dropped,
+ * because it was refused a buffer, it never does: 250,000 dropped ones took 10 MiB more, up to 1
+ * GiB in all, and then no kernel has a time (H200, CUPTI 2025.3). So whoever cannot keep up is
+ * given buffers all the same, to give up what is in them.
  *
  * A flush that is forced also returns the buffers in which a kernel has not ended. Programs whose
  * buffers were freed at once ended in one of some hundred captures, the one that was traced by a
