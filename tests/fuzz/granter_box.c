@@ -60,7 +60,14 @@ static bool is_malformed(const struct box_step *s)
 
 static void take_step(void)
 {
-	memset(&box.step, 0, sizeof(box.step));
+	size_t n = box.step.n_bytes > sizeof(struct granter_request)
+			   ? box.step.n_bytes
+			   : sizeof(struct granter_request);
+
+	/* Of its bytes those that the last step can have written: they are most of it. */
+	memset(box.step.bytes, 0, n);
+	memset(&box.step, 0, offsetof(struct box_step, bytes));
+	memset(&box.step.n_bytes, 0, sizeof(box.step) - offsetof(struct box_step, n_bytes));
 	box.next(&box.step, box.userdata);
 	box.step_due_ns = box.now_ns + box.step.after_ns;
 	box.step_waits = true;
@@ -115,6 +122,7 @@ static void act(void)
 		break;
 	case BOX_EXIT:
 		box.generations[box.step.pid % BOX_PIDS]++;
+		box.any_exited = true;
 		break;
 	case BOX_STOP_READING:
 		box.reading = box.n_hanging > 0;
@@ -159,7 +167,7 @@ static int look(struct pollfd *p, nfds_t n)
 	int ready = 0;
 
 	for (nfds_t i = 0; i < n; i++) {
-		const struct box_fd *f = fd_find(p[i].fd);
+		const struct box_fd *f = box.any_exited ? fd_find(p[i].fd) : NULL;
 
 		p[i].revents = p[i].fd == LINK		 ? link_events(p[i].events)
 			       : p[i].fd == THREADS_DONE ? threads_are_done() * POLLIN

@@ -72,6 +72,7 @@ struct box {
 	struct box_step step;
 	uint64_t step_due_ns;
 	bool step_waits; /* for its time to come */
+	bool any_exited; /* else no process's descriptor is ready */
 	bool has_packet, at_end, ended;
 	bool reading;
 	unsigned unread;
