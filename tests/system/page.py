@@ -8,12 +8,15 @@ numbers are those of the capture, nothing is said on the console, and names do n
 import collections
 import html.parser
 import json
+import os
 import pathlib
 import re
+import select
 import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 from checks import change, check, run_tests, with_budget  # noqa: E402
@@ -334,16 +337,92 @@ class Elements(html.parser.HTMLParser):
         return [a for t, a in self.tags if t == tag and all(a.get(k.replace("_", "-")) == v for k, v in attributes.items())]
 
 
+class Browser:
+    """One Chromium for all pages, which takes as long to start as they do together: commands and events go over pipes
+    (--remote-debugging-pipe: its descriptors 3 and 4), each of them JSON with a zero behind it."""
+
+    def __init__(self):
+        (theirs, self.commands), (self.events, their_events) = os.pipe(), os.pipe()
+        self.process = subprocess.Popen(["sh", "-c", f'exec "$@" 3<&{theirs} 4>&{their_events}', "sh", BROWSER, "--headless", "--no-sandbox",
+                                         "--disable-gpu", "--window-size=1200,900", "--remote-debugging-pipe",
+                                         "--user-data-dir=" + str(pathlib.Path("profile").resolve()), "about:blank"],
+                                        pass_fds=(theirs, their_events), stderr=subprocess.DEVNULL)
+        os.close(theirs)
+        os.close(their_events)
+        self.unread, self.last_id, self.seen = b"", 0, []
+
+    def receive(self, by):
+        """The next answer or event, until then."""
+        while b"\0" not in self.unread:
+            if not select.select([self.events], [], [], max(0, by - time.monotonic()))[0]:
+                raise TimeoutError("the browser says nothing")
+            more = os.read(self.events, 1 << 20)
+            if not more:
+                raise EOFError("the browser has ended")
+            self.unread += more
+        message, self.unread = self.unread.split(b"\0", 1)
+        return json.loads(message)
+
+    def ask(self, method, session=None, **parameters):
+        """The answer; events that come before it are seen."""
+        self.last_id += 1
+        message = {"id": self.last_id, "method": method, "params": parameters, **({"sessionId": session} if session else {})}
+        os.write(self.commands, json.dumps(message).encode() + b"\0")
+        by = time.monotonic() + 120
+        while (answer := self.receive(by)).get("id") != self.last_id:
+            self.seen.append(answer)
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return answer["result"]
+
+    def load(self, uri):
+        """The elements of a page once it is loaded, and what was said on its console."""
+        self.seen = []
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.ask(domain + ".enable", session)
+        self.seen = []
+        self.ask("Page.navigate", session, url=uri)
+        by = time.monotonic() + 120
+        while not any(e.get("method") == "Page.loadEventFired" for e in self.seen):
+            self.seen.append(self.receive(by))
+        text = self.ask("Runtime.evaluate", session, expression="document.documentElement.outerHTML", returnByValue=True)["result"]["value"]
+        said = [e["params"] for e in self.seen if e.get("method") in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")]
+        self.ask("Target.closeTarget", targetId=target)
+        return text, said
+
+    def end(self):
+        self.ask("Browser.close")
+        return self.process.wait(timeout=120)
+
+
+def the_console_is_heard():
+    """Else what pages say there would be missed, and what is forbidden to them."""
+    for script, says in (("console.log('here')", "here"), ("nowhere()", "nowhere"), ("setTimeout(() => later_nowhere())", "later_nowhere"),
+                         ("document.head.innerHTML += '<meta http-equiv=\"Content-Security-Policy\" content=\"img-src \\'none\\'\">';"
+                          "new Image().src = 'data:image/gif;base64,R0lGODlhAQABAAAAACw='", "img-src")):
+        path = pathlib.Path("console.html").resolve()
+        path.write_text(f"<!DOCTYPE html><html><head></head><body><script>{script}</script></body></html>")
+        check(says in str(browser.load(path.as_uri())[1]), f"nothing on the console: {script}")
+
+
+def the_browser_ends():
+    check(browser.end() == 0, "the browser's exit status")
+
+
+def start_browser():
+    global browser
+    browser = Browser()
+
+
 def browse(page, script=""):
     """The page's elements after its script and this one have run."""
     path = pathlib.Path("browse.html").resolve()
     path.write_text(pathlib.Path(page).read_text() + (f"<script>{script}</script>" if script else ""))
-    r = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900", "--enable-logging=stderr", "--dump-dom",
-                        "--user-data-dir=" + str(pathlib.Path("profile").resolve()), path.as_uri()],
-                       capture_output=True, timeout=120, check=False)
-    console = [s for s in r.stderr.decode(errors="replace").splitlines() if "CONSOLE" in s]
+    text, console = browser.load(path.as_uri())
     check(not console, f"{page}: on the console: {console}")
-    elements = Elements(r.stdout.decode())
+    elements = Elements(text)
     root = elements.all("html")[0]
     check(root.get("data-ready") == "yes" and "data-error" not in root, f"{page}: {root}")
     check("data-evil" not in root, f"{page}: a name was run")
@@ -633,7 +712,8 @@ def main():
         if not BROWSER:
             print("SKIP: no Chromium is installed (Debian's package chromium)")
             return 77
-        tests = [hostile_names, many_rows, shows_the_capture, begins_with_operators, each_capture_has_a_line, is_used, own_rows_are_shown, flame_graph, roofline, charts_without_times, estimates_are_shown, errors_of_samples_are_shown, texts_fit, page_is_never_wider, hostile_names_do_nothing, empty_captures]
+        tests = [the_console_is_heard, hostile_names, many_rows, shows_the_capture, begins_with_operators, each_capture_has_a_line, is_used, own_rows_are_shown, flame_graph, roofline, charts_without_times, estimates_are_shown, errors_of_samples_are_shown, texts_fit, page_is_never_wider, hostile_names_do_nothing, empty_captures, the_browser_ends]
+        return run_tests(tests, RECORDING, start_browser)
     return run_tests(tests, RECORDING)
 
 
