@@ -14,6 +14,7 @@
 #include "client/cli/outfile.h"
 #include "client/cli/recording.h"
 #include "client/cli/say.h"
+#include "proto/base/clean.h"
 
 /* -o names a capture file, and --output a stream in the format of --format. Refuses names whose
  * suffix shows that the user mistook one for the other. */
@@ -372,17 +373,41 @@ bool top_options_check(struct run_options *o, char **command)
 	       default_metrics(o);
 }
 
-/* Options about kernels, programs and capture files have no meaning for samples of a whole GPU. */
-static bool has_more_than_timeline(const struct run_options *o)
+/* The first option that has no meaning for samples of a whole GPU, because it is about kernels,
+ * programs or capture files; NULL: there is none. */
+static const char *find_more_than_timeline(const struct run_options *o)
 {
-	return !selector_is_empty(&o->selector) || o->devices.n > 0 || o->capture_path ||
-	       o->budget.is_given || o->budget.has_seed || o->at_ns > 0 || o->part || o->here ||
-	       o->fail_if_none || o->graphs != GRAPHS_UNSAID || o->no_samples || o->every_kernel ||
-	       o->summary_rows != SUMMARY_ROWS_UNSAID || launch_filter_is_used(&o->filter);
+	const struct {
+		bool is_given;
+		const char *name;
+	} options[] = {
+		{ !selector_is_empty(&o->selector), "a choice of processes" },
+		{ o->devices.n > 0, "--devices" },
+		{ o->capture_path, "-o" },
+		{ o->budget.is_given, "--budget" },
+		{ o->budget.has_seed, "--seed" },
+		{ o->at_ns > 0, "--at" },
+		{ o->part, "--part" },
+		{ o->here, "--here" },
+		{ o->fail_if_none, "--fail-if-none" },
+		{ o->graphs != GRAPHS_UNSAID, "--graphs" },
+		{ o->no_samples, "--no-samples" },
+		{ o->every_kernel, "--every-kernel" },
+		{ o->summary_rows != SUMMARY_ROWS_UNSAID, "--summary-rows" },
+		{ launch_filter_is_used(&o->filter), "a filter of launches" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		if (options[i].is_given) {
+			return options[i].name;
+		}
+	}
+	return NULL;
 }
 
 static bool timeline_check(struct run_options *o)
 {
+	const char *more = find_more_than_timeline(o);
 	struct run_timeline *t = &o->timeline;
 
 	if (names_none(&o->metrics)) {
@@ -401,10 +426,11 @@ static bool timeline_check(struct run_options *o)
 			  o->stream_path);
 		return false;
 	}
-	if (has_more_than_timeline(o)) {
-		say_usage("--timeline is of a whole GPU, and of all that runs there: it goes with "
-			  "--gpu, --metrics, --interval, --duration, --format and --output, and "
-			  "with those of the queue");
+	if (more) {
+		say_usage("--timeline and %s: a timeline is of a whole GPU, and of all that runs "
+			  "there; it goes with --gpu, --metrics, --interval, --duration, --format "
+			  "and --output, and with those of the queue",
+			  more);
 		return false;
 	}
 	t->gpu = t->gpu ? t->gpu : "0";

@@ -804,6 +804,26 @@ static void what_is_left_of_a_turn_may_take_long(void **state)
 	unsetenv("GPUCTR_FAKE_SAMPLE_BYTES");
 }
 
+static void what_does_not_go_with_it_is_named(void **state)
+{
+	static const char *const wrong[][3] = {
+		{ "--budget", "5%", "--timeline and --budget:" },
+		{ "--pid", "1", "--timeline and a choice of processes:" },
+		{ "--summary-rows", "3", "--timeline and --summary-rows:" },
+		{ "--kernel", "k1", "--timeline and a filter of launches:" },
+		{ "--mode", "sample", "--timeline and --mode:" },
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct program *p = fixture_client(f, USER_ANN, "capture", "--timeline",
+						   wrong[i][0], wrong[i][1], NULL);
+
+		expect_exit(p, 125);
+		expect_message(p, wrong[i][2]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -834,6 +854,7 @@ int main(void)
 		TIMELINE_TEST(samples_without_room_cost_the_status),
 		TIMELINE_TEST(times_have_units),
 		TIMELINE_TEST(what_is_left_of_a_turn_may_take_long),
+		TIMELINE_TEST(what_does_not_go_with_it_is_named),
 	};
 
 	return SYSTEM_RUN(tests);
