@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client/agent/confined.h"
+#include "client/agent/copy_gate.h"
 #include "client/agent/lock.h"
 #include "client/agent/permission.h"
 #include "client/agent/section.h"
@@ -72,6 +73,7 @@ static void on_fork_in_child(void)
 	permission_forget();
 	confined_leave_to_parent();
 	sections_forget();
+	copy_gate_forget();
 }
 
 void agent_init(const char *socket_path, void (*on_fork)(void))

@@ -95,3 +95,9 @@ void copy_gate_open(void)
 	atomic_fetch_sub(&gate.closed, 1);
 	is_closer = false;
 }
+
+void copy_gate_forget(void)
+{
+	atomic_store(&gate.closed, 0);
+	copy_gate_begin();
+}

@@ -24,3 +24,6 @@ void copy_gate_leave(struct copy_pass *p);
  * all the same. The calling thread itself passes. To be opened by the same thread. */
 bool copy_gate_close(void);
 void copy_gate_open(void);
+
+/* In a forked child, in which no thread opens it. */
+void copy_gate_forget(void);

@@ -120,6 +120,21 @@ static void who_waits_does_not_wait_for_ever(void **state)
 	copy_gate_open();
 }
 
+static void a_child_is_not_held_for_its_parent(void **state)
+{
+	struct copy_pass p = { 0 };
+	pthread_t thread;
+
+	(void)state;
+	assert_true(copy_gate_close());
+	copy_gate_forget();
+	assert_int_equal(pthread_create(&thread, NULL, enter_once, &p), 0);
+	pause_ms(300); /* less than what it is held for */
+	assert_true(atomic_load(&has_entered));
+	pthread_join(thread, NULL);
+	copy_gate_leave(&p);
+}
+
 /* CUPTI itself copies, within the call for which the gate is closed. */
 static void who_closes_it_passes(void **state)
 {
@@ -158,6 +173,7 @@ int main(void)
 		cmocka_unit_test_setup(who_stays_within_is_not_waited_for_long, begin),
 		cmocka_unit_test_setup(who_waits_does_not_wait_for_ever, begin),
 		cmocka_unit_test_setup(who_closes_it_passes, begin),
+		cmocka_unit_test_setup(a_child_is_not_held_for_its_parent, begin),
 		cmocka_unit_test_setup(who_was_within_in_an_earlier_subscription_is_forgotten,
 				       begin),
 	};
