@@ -134,14 +134,23 @@ static bool is_between(const struct unwatched *u, uint32_t correlation)
 
 /* A record with a time, that names no launch which was announced, may name a wrong one. What was
  * launched while launches were watched and has begun later is then told twice, once without a time.
- * Where none has been watched yet, no id tells that a kernel is older. */
+ * Where none was watched before, no id tells that a kernel is older than the capture; one that has
+ * begun since watching did, and was launched before, is not. */
+static bool was_left(const struct unwatched *u, const kernel_record *k, bool timed)
+{
+	return u->after != 0 ? is_between(u, k->correlationId)
+	       : !timed	     ? true
+			     : u->ends && k->start >= u->ends_ns &&
+				  (u->before == 0 ||
+				   is_before(k->correlationId, u->before + IDS_UNDER_WAY));
+}
+
 static bool is_unwatched(const struct activity *v, const kernel_record *k, bool timed)
 {
 	const struct unwatched *u = &v->unwatched;
 	bool later = timed && k->start > u->since_ns && (!u->ends || k->start < u->ends_ns);
 
-	return v->started && u->any && k->graphId == 0 &&
-	       (later || (u->after == 0 ? !timed : is_between(u, k->correlationId)));
+	return v->started && u->any && k->graphId == 0 && (later || was_left(u, k, timed));
 }
 
 /* The first one is noted only, also of a launch that was announced and has its record. */

@@ -940,6 +940,32 @@ static void none_need_have_been_watched(void **state)
 	stop_nodes(f);
 }
 
+/* Launches run ahead: what was launched before anybody watched begins when they are watched. */
+static void launches_before_the_first_watched_one_are_told(void **state)
+{
+	enum { BEFORE = 1 << 20 };
+	struct fixture *f = start_nodes();
+	uint64_t later_ns;
+
+	(void)state;
+	activity_unwatch(&f->activity);
+	activity_watch(&f->activity);
+	later_ns = clock_wall_ns() + CLOCK_NS_PER_S;
+	trace_stream(7, later_ns, 1);
+	fake_flush(0);
+	launch(f, BEFORE, GPUCTR_LAUNCH_KERNEL);
+	trace_stream(8, later_ns + 20, 1);
+	trace_stream(BEFORE + UNDER_WAY, later_ns + 40, 1);
+	trace_stream(9, 100, 1); /* an earlier capture's */
+	trace_stream(BEFORE, later_ns + 60, 1);
+	fake_flush(0);
+	expect_late(f, (const uint32_t[]){ 7, 8, UINT32_MAX });
+	expect_copies(f, 2);
+	activity_fill(&f->activity, &f->batch);
+	expect_times(f, 0, later_ns + 60, 10);
+	stop_nodes(f);
+}
+
 static void cooperative_ones_are_told_as_such(void **state)
 {
 	struct fixture *f = start_unwatched();
@@ -1306,6 +1332,7 @@ int main(void)
 		cmocka_unit_test(graphs_can_be_traced_whole_after_all),
 		cmocka_unit_test(launches_that_are_not_watched_are_told),
 		cmocka_unit_test(none_need_have_been_watched),
+		cmocka_unit_test(launches_before_the_first_watched_one_are_told),
 		cmocka_unit_test(cooperative_ones_are_told_as_such),
 		cmocka_unit_test(copies_are_heard_of_while_launches_are_watched),
 		cmocka_unit_test(what_names_wrong_launches_is_not_waited_for),
