@@ -344,7 +344,7 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 	rests_begin(c);
 	times_init(c);
 	if (c->late && c->welcome.trace) {
-		times_begin(c); /* not in a callback: activity.c */
+		times_begin(c); /* before callbacks: none of a launch need ever be on */
 		unwatched_start(c);
 	}
 	return callbacks_enable(c, r);

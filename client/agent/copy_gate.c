@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/copy_gate.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
@@ -48,6 +49,7 @@ void copy_gate_enter(struct copy_pass *p)
 {
 	unsigned number = atomic_load(&gate.number);
 	uint64_t by_ns;
+	int cancel;
 
 	if (p->number != number) {
 		*p = (struct copy_pass){ .number = number };
@@ -60,6 +62,7 @@ void copy_gate_enter(struct copy_pass *p)
 		return;
 	}
 	by_ns = clock_now_ns() + HOLD_MS * CLOCK_NS_PER_MS;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* not through CUPTI */
 	do {
 		atomic_fetch_sub(&gate.inside, 1);
 		while (atomic_load(&gate.closed) > 0 && clock_now_ns() < by_ns) {
@@ -67,6 +70,7 @@ void copy_gate_enter(struct copy_pass *p)
 		}
 		atomic_fetch_add(&gate.inside, 1);
 	} while (atomic_load(&gate.closed) > 0 && clock_now_ns() < by_ns);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 void copy_gate_leave(struct copy_pass *p)

@@ -128,6 +128,9 @@ void rests_look(struct capture *c)
 	struct tally t;
 	unsigned n;
 
+	if (!capture_is_measuring(c)) {
+		return; /* tracing is turned off once, at the end */
+	}
 	if (r->resting && (now >= r->until_ns || !may_rest(c))) {
 		resume(c);
 		r->until_ns = now + GOES_ON_MS * CLOCK_NS_PER_MS;

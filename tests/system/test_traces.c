@@ -353,7 +353,7 @@ static bool half_of_ranges_is_not_believed(struct fixture *f)
 	return without >= timed / 2 && without <= 2 * timed;
 }
 
-/* On a busy machine one thread launches more than the other, and they are watched for longer. */
+/* On a busy machine one thread launches more than the other. */
 static void records_that_name_wrong_launches_are_not_believed(void **state)
 {
 	static bool (*const captures[])(struct fixture * f) = { half_names_one_launch,

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "client/agent/copy_gate.h"
+#include "proto/base/clock.h"
 
 enum { THREADS = 4, TURNS = 200 };
 
@@ -139,10 +140,13 @@ static void a_child_is_not_held_for_its_parent(void **state)
 static void who_closes_it_passes(void **state)
 {
 	struct copy_pass p = { 0 };
+	uint64_t begin_ns;
 
 	(void)state;
 	assert_true(copy_gate_close());
+	begin_ns = clock_now_ns();
 	copy_gate_enter(&p);
+	assert_true(clock_now_ns() < begin_ns + 500 * CLOCK_NS_PER_MS); /* others: 1 s */
 	copy_gate_leave(&p);
 	copy_gate_open();
 }
