@@ -132,10 +132,8 @@ static bool is_between(const struct unwatched *u, uint32_t correlation)
 	       (u->before == 0 || is_before(correlation, u->before + IDS_UNDER_WAY));
 }
 
-/* A record with a time, that names no launch which was announced, may name a wrong one. What was
- * launched while launches were watched and has begun later is then told twice, once without a time.
- * Where none was watched before, no id tells that a kernel is older than the capture; one that has
- * begun since watching did, and was launched before, is not. */
+/* By its id. Where no launch was watched before, no id tells that a kernel is older than the
+ * capture; one that has begun since watching did, and was launched before, is not. */
 static bool was_left(const struct unwatched *u, const kernel_record *k, bool timed)
 {
 	return u->after != 0 ? is_between(u, k->correlationId)
@@ -145,6 +143,9 @@ static bool was_left(const struct unwatched *u, const kernel_record *k, bool tim
 				   is_before(k->correlationId, u->before + IDS_UNDER_WAY));
 }
 
+/* A record with a time, that names no launch which was announced, may name a wrong one. What was
+ * launched while launches were watched and has begun later is then told twice, once without a time.
+ */
 static bool is_unwatched(const struct activity *v, const kernel_record *k, bool timed)
 {
 	const struct unwatched *u = &v->unwatched;

@@ -405,6 +405,27 @@ static void threads_are_within_launches_and_fills_all_the_time(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* Here launches are watched for a quarter of a second, and left alone from then on. */
+static void they_are_from_the_beginning(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	size_t timed, without;
+
+	setenv("GPUCTR_FAKE_STUCK", "disabled", 1);
+	setenv("GPUCTR_FAKE_RETURN_US", "500", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "-f", "--format", "jsonl",
+				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+				"2000", "--threads", "2", "--fills", "5", "--grids", "13",
+				"--blocks", "400", NULL);
+	expect_exit(client, 0);
+	expect_no_message(client, "have the correlation id of another launch");
+	timed = count_timed(f, &without);
+	assert_int_equal(timed, 4000);
+	assert_int_equal(without, 0);
+}
+
 static void what_does_not_go_with_it_is_refused(void **state)
 {
 	static const char *const options[][2] = {
@@ -442,6 +463,7 @@ int main(void)
 		SYSTEM_TEST(lost_times_are_told),
 		SYSTEM_TEST(a_program_that_runs_is_traced),
 		SYSTEM_TEST(threads_are_within_launches_and_fills_all_the_time),
+		SYSTEM_TEST(they_are_from_the_beginning),
 		SYSTEM_TEST(records_that_name_wrong_launches_are_not_believed),
 		SYSTEM_TEST(what_does_not_go_with_it_is_refused),
 	};
