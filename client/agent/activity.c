@@ -9,6 +9,7 @@
 #include "client/agent/activity_flush.h"
 #include "client/agent/activity_records.h"
 #include "client/agent/copy_gate.h"
+#include "client/agent/others.h"
 #include "client/agent/state.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
@@ -39,9 +40,9 @@
  *
  * From some captures on all records of a thread had the correlation id of one launch, in all later
  * captures of the process as well (H100 and H200, CUPTI 2025.3): a launch's callback had been
- * turned off while the thread was within it (unwatched.c). Others who use CUPTI in the process may
- * do so too. Records that name a launch of one kernel for a second time are not believed, and where
- * there are many, records are waited for with less patience.
+ * turned off while the thread was within it. Ours stay on until a capture ends; others who use
+ * CUPTI in the process may turn theirs off. Records that name a launch of one kernel for a second
+ * time are not believed, and where there are many, records are waited for with less patience.
  *
  * CUPTI measures a range with a kernel of its own, WaitNs. It belongs to no launch of the program,
  * so nobody expects its id; its name is compared as well. */
@@ -82,6 +83,7 @@ static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *ma
 	struct activity *v = self;
 
 	LOCK_SCOPE(&v->lock);
+	v->others.n_asked++;
 	*buffer = buffers_give(&v->buffers, size);
 	*max_records = 0;
 }
@@ -142,7 +144,7 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 	struct activity *v = self;
 	CUpti_Activity *record = NULL;
 	size_t dropped = 0;
-	bool crowded, given_up;
+	bool crowded, given_up, ours;
 
 	(void)size;
 	if (!buffer) {
@@ -150,18 +152,20 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 	}
 	crowded = activity_is_crowded(v);
 	lock_acquire(&v->lock);
-	v->heard = (struct heard_span){ .begin_ns = UINT64_MAX };
 	given_up = buffers_is_given_up(&v->buffers, buffer);
+	ours = buffers_are_ours(&v->buffers, buffer);
 	lock_release(&v->lock);
+	if (!ours) {
+		atomic_store(&v->others.were_first, true);
+		return;
+	}
 	while (valid > 0 && take_some_records(v, buffer, valid, &record, given_up)) {
 	}
 	v->profiler->cuptiActivityGetNumDroppedRecords(context, stream, &dropped);
 	lock_acquire(&v->lock);
 	v->dropped += dropped;
 	v->has_come = true;
-	if (dropped > 0 || given_up) {
-		records_note_dropped(v, dropped);
-	}
+	v->others.n_heard++;
 	buffers_take_back(&v->buffers, buffer, valid);
 	lock_release(&v->lock);
 	if (!crowded && activity_is_crowded(v)) {
@@ -192,6 +196,7 @@ static int begin(struct activity *v, const struct profiler *p)
 		v->profiler = p;
 		v->patience_ms = v->patient ? PATIENCE_AHEAD_MS : PATIENCE_MS;
 		v->dropped = 0;
+		v->others.n_asked = v->others.n_kernels = 0;
 		v->whole = false;
 		forget_copies(v);
 		v->repeated = (struct repeated){ 0 };
@@ -209,9 +214,6 @@ static void end(struct activity *v)
 {
 	LOCK_SCOPE(&v->lock);
 	v->started = false; /* buffers that CUPTI returns from now on are freed */
-	v->expected = 0;
-	v->unwatched = (struct unwatched){ 0 };
-	v->tally = (struct tally){ 0 };
 	v->copying = false;
 	buffers_end(&v->buffers);
 	spans_deinit(&v->spans);
@@ -269,7 +271,9 @@ CUptiResult activity_trace(struct activity *v, bool on)
 {
 	CUptiResult result = CUPTI_SUCCESS;
 
-	if (atomic_load(&v->tracing) != on) {
+	if (v->others.are_there) {
+		atomic_store(&v->tracing, false);
+	} else if (atomic_load(&v->tracing) != on) {
 		copy_gate_close();
 		result = on ? turn_on(v) : turn_off(v);
 		copy_gate_open();
@@ -295,11 +299,14 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 {
 	CUptiResult result;
 
+	if (v->others.are_there) {
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	}
 	if (begin(v, p) < 0) {
 		return CUPTI_ERROR_OUT_OF_MEMORY;
 	}
 	keep_times_in_host_memory(p, true);
-	result = p->cuptiActivityRegisterCallbacks(on_buffer_wanted, on_buffer_full);
+	result = others_register(&v->others, p, on_buffer_wanted, on_buffer_full);
 	if (result == CUPTI_SUCCESS) {
 		result = activity_trace(v, true);
 	}
@@ -311,23 +318,12 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 	return result;
 }
 
-/* With the lock. */
-static void expect(struct activity *v, uint32_t correlation, bool single)
-{
-	struct unwatched *u = &v->unwatched;
-
-	v->expected = correlation;
-	if (u->ends && u->before == 0) {
-		u->before = correlation;
-	}
-	spans_expect(&v->spans, correlation, single);
-}
-
 void activity_expect(struct activity *v, uint32_t correlation)
 {
 	if (v->spans.v) {
 		lock_acquire(&v->lock);
-		expect(v, correlation, true);
+		v->others.n_kernels++;
+		spans_expect(&v->spans, correlation, true);
 		lock_release(&v->lock);
 	}
 }
@@ -337,7 +333,7 @@ void activity_expect_graph(struct activity *v, const struct launch *l, uintptr_t
 {
 	if (v->spans.v) {
 		lock_acquire(&v->lock);
-		expect(v, l->correlation, false);
+		spans_expect(&v->spans, l->correlation, false);
 		if (v->name_kernel) {
 			graphs_expect(&v->graphs, l, graph);
 		}
@@ -365,8 +361,7 @@ static bool is_pending(const struct launch *l)
 {
 	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE &&
 	       l->kind != GPUCTR_LAUNCH_GRAPH_KERNEL && /* all that is known of these is in them */
-	       l->correlation != 0 &&			/* and of one that was not watched */
-	       !l->timeless;
+	       l->correlation != 0 && !l->timeless;
 }
 
 /* A graph may have several records, so graphs are asked for after the kernels. Returns how many
@@ -437,6 +432,14 @@ static bool is_hopeless(struct activity *v, const struct batch *b)
 	return clock_wall_ns() > launched_ns + REPEATS_PATIENCE_MS * CLOCK_NS_PER_MS;
 }
 
+static void pause_for(struct activity *v, unsigned ms)
+{
+	nanosleep(&(struct timespec){ 0, ms * CLOCK_NS_PER_MS }, NULL);
+	if (v->on_wait) {
+		v->on_wait(v->userdata);
+	}
+}
+
 /* Waits until the records of all kernels, or of all graphs, have come, or the patience is over. */
 static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t until_ns)
 {
@@ -448,7 +451,7 @@ static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t
 	while (missing > 0 && clock_now_ns() < until_ns && !hopeless) {
 		struct pace pace = pace_of(v);
 
-		nanosleep(&(struct timespec){ 0, pace.pause_ms * CLOCK_NS_PER_MS }, NULL);
+		pause_for(v, pace.pause_ms);
 		unflushed_ms += pace.pause_ms;
 		hopeless = is_hopeless(v, b);
 		if (unflushed_ms >= pace.flush_ms || hopeless) {
@@ -520,12 +523,11 @@ static struct graphs_seen look_at_graphs(struct activity *v, const struct batch 
 /* Waits until kernels of each graph have come, as many as last time, or until no more do. */
 static size_t collect_graphs(struct activity *v, struct batch *b, uint64_t until_ns)
 {
-	const struct timespec pause = { 0, PAUSE_GRAPHS_MS * CLOCK_NS_PER_MS };
 	struct graphs_seen before, now = look_at_graphs(v, b);
 
 	while (now.missing + now.open > 0 && clock_now_ns() < until_ns && !activity_is_crowded(v)) {
 		before = now;
-		nanosleep(&pause, NULL);
+		pause_for(v, PAUSE_GRAPHS_MS);
 		activity_flush_quietly(v);
 		now = look_at_graphs(v, b);
 		if (now.missing == 0 && now.n_came == before.n_came) {
@@ -544,58 +546,6 @@ static size_t collect_graphs(struct activity *v, struct batch *b, uint64_t until
 	return now.missing;
 }
 
-/* --- launches that are not watched --- */
-
-bool activity_expects(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	return v->started && v->expected != 0;
-}
-
-void activity_unwatch(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	v->unwatched = (struct unwatched){ .any = true,
-					   .after = v->expected,
-					   .since_ns = clock_wall_ns() };
-	v->heard_ns = clock_now_ns();
-}
-
-void activity_watch(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	v->unwatched.ends = true;
-	v->unwatched.ends_ns = clock_wall_ns();
-}
-
-static bool is_unwatched(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	return v->started && v->unwatched.any && v->unwatched.until_ns == 0;
-}
-
-/* Returns whether no launch of the capture's is under way, so that tracing may be turned off. Not
- * while the program exits: CUPTI may be going as well. */
-static bool end_unwatched(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	v->unwatched.until_ns = clock_wall_ns();
-	return !v->unwatched.ends && !v->graphs.v && !state_is_exiting();
-}
-
-void activity_hear_all(struct activity *v, unsigned patience_ms)
-{
-	if (!is_unwatched(v)) {
-		return;
-	}
-	if (end_unwatched(v)) {
-		activity_trace(v, false); /* CUPTI would keep the buffer of the newest kernels */
-	}
-	activity_flush_out(v, patience_ms);
-	LOCK_SCOPE(&v->lock);
-	v->unwatched.is_over = true;
-}
-
 void activity_flush(struct activity *v)
 {
 	if (activity_is_started(v)) {
@@ -606,16 +556,17 @@ void activity_flush(struct activity *v)
 void activity_fill(struct activity *v, struct batch *b)
 {
 	uint64_t until_ns;
-	size_t missing;
+	size_t missing, kernels;
 
 	if (!v->spans.v) {
 		return;
 	}
 	until_ns = clock_now_ns() + v->patience_ms * CLOCK_NS_PER_MS;
-	missing = collect(v, b, false, until_ns);
+	kernels = missing = collect(v, b, false, until_ns);
 	missing += v->name_kernel && !v->whole ? collect_graphs(v, b, until_ns)
 					       : collect(v, b, true, until_ns);
 	forget_rest(v, b);
+	activity_look_for_others(v, kernels > 0, OTHERS_BATCHES);
 	v->patience_ms = next_patience(v, missing > 0 && activity_repeated(v).n == 0);
 }
 
@@ -707,7 +658,7 @@ bool activity_want_whole_graphs(struct activity *v)
 	lock_acquire(&v->lock);
 	came = v->graphs.came;
 	lock_release(&v->lock);
-	if (v->whole || came || !v->spans.v) {
+	if (v->whole || came || !v->spans.v || v->others.are_there) {
 		return false;
 	}
 	trace_whole_graphs(v);
@@ -743,8 +694,12 @@ static void stop(void *argument)
 	struct activity *v = argument;
 
 	activity_trace(v, false);
-	keep_times_in_host_memory(v->profiler, false);
-	activity_flush_out(v, v->patient ? STOP_PATIENCE_MS : PATIENCE_MS);
+	if (!v->others.are_there) {
+		keep_times_in_host_memory(v->profiler, false);
+		if (!activity_flush_out(v, v->patient ? STOP_PATIENCE_MS : PATIENCE_MS)) {
+			v->others.are_there = true;
+		}
+	}
 	end(v);
 }
 

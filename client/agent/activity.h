@@ -8,25 +8,12 @@
 #include "client/agent/deliver.h"
 #include "client/agent/graphs.h"
 #include "client/agent/lock.h"
+#include "client/agent/others.h"
 #include "client/agent/pack.h"
 #include "client/agent/profiler.h"
 #include "client/agent/spans.h"
 
-enum { UNENDED_MAX = 64, REPEATED_IDS = 8 };
-
-/* Launches of which no callback tells. */
-struct unwatched {
-	bool any, ends;		    /* ends: with the next launch that is announced */
-	uint32_t after, before;	    /* their ids are about between; before 0: not known yet */
-	uint64_t since_ns, ends_ns; /* their kernels begin between, whatever their ids are */
-	/* Streams of which a kernel had not ended at the end; is_over: they are told. */
-	struct {
-		uint32_t context, stream;
-	} unended[UNENDED_MAX];
-	size_t n_unended;
-	bool is_over;
-	uint64_t until_ns; /* kernels that begin later are nobody's; 0: there is no end yet */
-};
+enum { REPEATED_IDS = 8 };
 
 /* Records of single kernels with the correlation id of an earlier one. */
 struct repeated {
@@ -34,21 +21,6 @@ struct repeated {
 	uint64_t since_ns;	    /* when the kernel of the first one began, in Unix time */
 	uint32_t ids[REPEATED_IDS]; /* of late */
 	unsigned at;
-};
-
-/* When kernels of a buffer ran. */
-struct heard_span {
-	uint64_t begin_ns, end_ns;
-	uint32_t device;
-	bool is_mixed; /* with those of launches that were watched */
-};
-
-/* The kernels of a time whose records have come. */
-struct tally {
-	uint64_t since_ns, n, begin_ns, end_ns; /* begin, end: of the first and of the last one */
-	uint64_t busy_ns;			/* the sum of their lengths */
-	uint32_t device;
-	bool several; /* devices */
 };
 
 struct activity {
@@ -64,23 +36,22 @@ struct activity {
 	bool (*name_kernel)(void *userdata, const char *name, struct launch *l,
 			    uint32_t static_shared_bytes, uint32_t registers);
 	void (*on_crowd)(void *userdata);
+	/* Called now and then while activity_fill() waits, without the lock. */
+	void (*on_wait)(void *userdata);
 	void *userdata;
 	bool copies;  /* what moves bytes beside the kernels expected is wanted as well */
 	bool patient; /* launches run far ahead of the GPU, and nobody waits for their records */
 
 	const struct profiler *profiler;
+	struct others others;
 	struct spans spans;
 	atomic_bool tracing;
 	bool whole;	  /* whole graphs are traced */
 	struct lock lock; /* of what follows */
 	struct graphs graphs;
-	uint32_t expected; /* the last launch that was announced; 0: none */
-	struct unwatched unwatched;
 	struct repeated repeated;
-	struct heard_span heard; /* kernels of the last buffer, of launches not watched */
-	struct tally tally;	 /* since tracing began, or goes on */
-	bool has_come;		 /* a buffer has, since the last activity_hear() */
-	uint64_t heard_ns;	 /* the last flush by activity_hear() */
+	bool has_come;	   /* a buffer has, since the last activity_hear() */
+	uint64_t heard_ns; /* the last flush by activity_hear() */
 	bool started;
 	bool copying; /* what is wanted, while started */
 	struct buffers buffers;
@@ -96,7 +67,8 @@ void activity_init(struct activity *v);
 
 /* A process has one, zeroed before it is initialised and never freed: CUPTI's callbacks have no
  * argument for it, and may come late. It can be started and stopped any number of times. Returns 0,
- * or CUPTI's result; kernels then have no times of their own. */
+ * or CUPTI's result, MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED where the program has taken CUPTI's records;
+ * kernels then have no times of their own. */
 CUptiResult activity_start(struct activity *v, const struct profiler *p);
 
 /* Turns tracing off and on again, of kernels and of what else is wanted: what is launched meanwhile
@@ -111,18 +83,6 @@ void activity_expect(struct activity *v, uint32_t correlation);
 /* As activity_expect(), for a launch l of a graph, whose kernels are told if name_kernel is set. */
 void activity_expect_graph(struct activity *v, const struct launch *l, uintptr_t graph);
 
-/* Was any launch announced? */
-bool activity_expects(struct activity *v);
-
-/* From now on kernels of launches that are not announced are told as well, by their records alone;
- * until one is announced again after activity_watch(). name_kernel is set. */
-void activity_unwatch(struct activity *v);
-void activity_watch(struct activity *v);
-
-/* Where launches are not watched: makes CUPTI deliver all of its records, the last time. Only for
- * the delivering thread, which must hold no lock. */
-void activity_hear_all(struct activity *v, unsigned patience_ms);
-
 /* Makes CUPTI deliver its records, while no kernel of the process is running. */
 void activity_flush(struct activity *v);
 
@@ -133,8 +93,7 @@ void activity_forget(struct activity *v, uint32_t correlation);
  * for missing records. Only for the delivering thread, which must hold no lock. */
 void activity_fill(struct activity *v, struct batch *b);
 
-/* What becomes of a launch of a graph, as graphs_take(); kernels that came late, and those of
- * launches that are not watched. */
+/* What becomes of a launch of a graph, as graphs_take(); kernels that came late. */
 struct graph_told activity_take_graph(struct activity *v, const struct launch *l);
 struct graph_kernels activity_take_late(struct activity *v);
 

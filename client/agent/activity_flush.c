@@ -83,14 +83,17 @@ static bool is_overdue(struct activity *v)
 static bool is_heard(struct activity *v)
 {
 	LOCK_SCOPE(&v->lock);
-	return v->started && (v->unwatched.any ? v->unwatched.until_ns == 0 : v->copying);
+	return v->started && v->copying;
 }
 
-void activity_hear(struct activity *v)
+bool activity_hear(struct activity *v)
 {
-	if (is_heard(v) && is_overdue(v)) {
+	bool hears = is_heard(v) && is_overdue(v);
+
+	if (hears) {
 		activity_flush_now(v);
 	}
+	return hears;
 }
 
 /* How many buffers that CUPTI had at the mark have not come back. Each comes when it is full, or in
@@ -101,13 +104,15 @@ static size_t count_marked(struct activity *v)
 	return v->buffers.n_marked;
 }
 
-void activity_flush_out(struct activity *v, unsigned patience_ms)
+bool activity_flush_out(struct activity *v, unsigned patience_ms)
 {
 	const struct timespec pause = { 0, PAUSE_OUT_MS * CLOCK_NS_PER_MS };
 	uint64_t until_ns = clock_now_ns() + patience_ms * CLOCK_NS_PER_MS;
+	size_t marked;
 
 	lock_acquire(&v->lock);
 	buffers_mark(&v->buffers);
+	marked = v->buffers.n_marked;
 	lock_release(&v->lock);
 	activity_flush_now(v);
 	while (count_marked(v) > 0 && clock_now_ns() < until_ns) {
@@ -117,4 +122,5 @@ void activity_flush_out(struct activity *v, unsigned patience_ms)
 	if (count_marked(v) > 0) {
 		flush_all(v);
 	}
+	return marked == 0 || count_marked(v) < marked;
 }

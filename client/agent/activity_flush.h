@@ -23,9 +23,10 @@ void activity_flush_quietly(struct activity *v);
 void activity_flush_forced(struct activity *v);
 
 /* Makes CUPTI give back the buffers that it has. What has not come within the patience is forced
- * out. */
-void activity_flush_out(struct activity *v, unsigned patience_ms);
+ * out. False: it has some, and none has come. */
+bool activity_flush_out(struct activity *v, unsigned patience_ms);
 
 /* Where launches are not watched: makes CUPTI deliver its records if they have not come by
- * themselves. Only for the delivering thread, which must hold no lock. */
-void activity_hear(struct activity *v);
+ * themselves, and returns whether it did. Only for the delivering thread, which must hold no lock.
+ */
+bool activity_hear(struct activity *v);

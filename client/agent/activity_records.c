@@ -10,7 +10,7 @@
 /* A kernel's record is joined with its launch by the correlation id (spans.c), or is one of a graph
  * (graphs.c); copies, fills and kernels of no known launch are kept as they are. */
 
-enum { COPIES_MAX = 1 << 16, IDS_UNDER_WAY = 1 << 16 };
+enum { COPIES_MAX = 1 << 16 };
 
 /* All versions of the record begin alike, from CUDA 8 to 13, and this one is declared since 12.6.
  */
@@ -119,41 +119,6 @@ static bool take_graph_kernel(struct activity *v, const kernel_record *k)
 	return graphs_add(&v->graphs, &l, selected);
 }
 
-/* Ids wrap around. Of launches that were under way when watching ended or began again, some with
- * earlier and later ids than the one that was noted were not. */
-static bool is_before(uint32_t a, uint32_t b)
-{
-	return (int32_t)(a - b) < 0;
-}
-
-static bool is_between(const struct unwatched *u, uint32_t correlation)
-{
-	return is_before(u->after - IDS_UNDER_WAY, correlation) &&
-	       (u->before == 0 || is_before(correlation, u->before + IDS_UNDER_WAY));
-}
-
-/* By its id. Where no launch was watched before, no id tells that a kernel is older than the
- * capture; one that has begun since watching did, and was launched before, is not. */
-static bool was_left(const struct unwatched *u, const kernel_record *k, bool timed)
-{
-	return u->after != 0 ? is_between(u, k->correlationId)
-	       : !timed	     ? true
-			     : u->ends && k->start >= u->ends_ns &&
-				  (u->before == 0 ||
-				   is_before(k->correlationId, u->before + IDS_UNDER_WAY));
-}
-
-/* A record with a time, that names no launch which was announced, may name a wrong one. What was
- * launched while launches were watched and has begun later is then told twice, once without a time.
- */
-static bool is_unwatched(const struct activity *v, const kernel_record *k, bool timed)
-{
-	const struct unwatched *u = &v->unwatched;
-	bool later = timed && k->start > u->since_ns && (!u->ends || k->start < u->ends_ns);
-
-	return v->started && u->any && k->graphId == 0 && (later || was_left(u, k, timed));
-}
-
 /* The first one is noted only, also of a launch that was announced and has its record. */
 static void count_repeated(struct repeated *r, const kernel_record *k)
 {
@@ -164,92 +129,6 @@ static void count_repeated(struct repeated *r, const kernel_record *k)
 		}
 	}
 	r->ids[r->at++ % REPEATED_IDS] = k->correlationId;
-}
-
-static bool is_in_time(const struct unwatched *u, const kernel_record *k)
-{
-	return u->until_ns == 0 || (k->start != 0 && k->start <= u->until_ns);
-}
-
-/* At the end CUPTI tells of those as well that have not ended or not begun, without a time. The
- * first one of a stream may have run since the last one that has a time. */
-static bool is_over(struct unwatched *u, const kernel_record *k)
-{
-	size_t i = 0;
-
-	if (is_in_time(u, k)) {
-		return false;
-	}
-	while (i < u->n_unended &&
-	       (u->unended[i].context != k->contextId || u->unended[i].stream != k->streamId)) {
-		i++;
-	}
-	if (u->is_over || i < u->n_unended || i == UNENDED_MAX) {
-		return true;
-	}
-	u->unended[i].context = k->contextId;
-	u->unended[i].stream = k->streamId;
-	u->n_unended++;
-	return k->start != 0;
-}
-
-static void hear(struct heard_span *h, const kernel_record *k)
-{
-	h->begin_ns = k->start < h->begin_ns ? k->start : h->begin_ns;
-	h->end_ns = k->end > h->end_ns ? k->end : h->end_ns;
-	h->device = k->deviceId;
-}
-
-static void take_unwatched(struct activity *v, const kernel_record *k)
-{
-	struct launch l = launch_of(k);
-
-	if (is_over(&v->unwatched, k)) {
-		return;
-	}
-	if (l.clock == GPUCTR_CLOCK_GPU) {
-		hear(&v->heard, k);
-	}
-	l.kind = k->launchType == CUPTI_ACTIVITY_LAUNCH_TYPE_COOPERATIVE_SINGLE_DEVICE
-			 ? GPUCTR_LAUNCH_COOPERATIVE
-			 : GPUCTR_LAUNCH_KERNEL;
-	if (l.clock == GPUCTR_CLOCK_NONE) {
-		l.correlation = 0;
-		l.start_ns = clock_wall_ns();
-	}
-	v->name_kernel(v->userdata, k->name ? k->name : "(unnamed)", &l,
-		       (uint32_t)k->staticSharedMemory, k->registersPerThread);
-	graphs_add_unwatched(&v->graphs, &l);
-}
-
-/* Where launches are not watched nobody else knows of what is dropped. It ran among those of the
- * buffer that were not. Of a buffer that holds records of watched launches too, which are known,
- * how many these were cannot be told. */
-void records_note_dropped(struct activity *v, size_t n)
-{
-	const struct heard_span *h = &v->heard;
-
-	if (h->end_ns > h->begin_ns) {
-		v->graphs.counts.beyond += h->is_mixed ? 0 : n;
-		v->graphs.counts.dropped += h->is_mixed ? 0 : n;
-		records_add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_LOST,
-							 .device = h->device,
-							 .start_ns = h->begin_ns,
-							 .duration_ns = h->end_ns - h->begin_ns });
-	}
-}
-
-static void count(struct tally *t, const kernel_record *k)
-{
-	if (k->start < t->since_ns) {
-		return;
-	}
-	t->several = t->several || (t->n > 0 && t->device != k->deviceId);
-	t->device = k->deviceId;
-	t->begin_ns = t->n == 0 || k->start < t->begin_ns ? k->start : t->begin_ns;
-	t->end_ns = k->end > t->end_ns ? k->end : t->end_ns;
-	t->busy_ns += k->end - k->start;
-	t->n++;
 }
 
 /* Has the launch, of a kernel or of a graph as one, its time of this kernel? */
@@ -266,8 +145,8 @@ static bool is_cuptis(const kernel_record *k)
 	return k->name && strcmp(k->name, "WaitNs") == 0;
 }
 
-/* Of a launch that is expected the time, of a kernel of a graph all, and of one that is not
- * watched; of another one, which a filter has left out, what is known. */
+/* Of a launch that is expected the time, of a kernel of a graph all; of another one, which a filter
+ * has left out or which was launched before the capture, what is known. */
 static void take_kernel(struct activity *v, const kernel_record *k)
 {
 	bool timed = is_timed(k->start, k->end);
@@ -275,22 +154,13 @@ static void take_kernel(struct activity *v, const kernel_record *k)
 	if (is_cuptis(k)) {
 		return;
 	}
-	if (timed) {
-		count(&v->tally, k);
-	}
-	if (take_graph_kernel(v, k)) {
+	if (take_graph_kernel(v, k) || !timed || take_time(v, k)) {
 		return;
 	}
-	if (timed && take_time(v, k)) {
-		v->heard.is_mixed = true;
-		return;
-	}
-	if (timed && k->graphId == 0 && is_in_time(&v->unwatched, k)) {
+	if (k->graphId == 0) {
 		count_repeated(&v->repeated, k);
 	}
-	if (is_unwatched(v, k, timed) && (timed || !spans_has(&v->spans, k->correlationId))) {
-		take_unwatched(v, k);
-	} else if (timed && v->copying) {
+	if (v->copying) {
 		records_add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,
 							 .device = k->deviceId,
 							 .context = k->contextId,
@@ -346,26 +216,8 @@ void records_take(struct activity *v, const CUpti_Activity *record)
 	}
 }
 
-/* A launch that was watched, and a graph's, lack it then. */
 void records_give_up(struct activity *v, const CUpti_Activity *record)
 {
-	const kernel_record *k = (const kernel_record *)record;
-	bool timed;
-
-	if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL || is_cuptis(k)) {
-		return;
-	}
-	timed = is_timed(k->start, k->end);
-	v->dropped++;
-	if (timed) {
-		count(&v->tally, k);
-	}
-	if (is_unwatched(v, k, timed) && !spans_has(&v->spans, k->correlationId) &&
-	    !is_over(&v->unwatched, k)) {
-		v->graphs.counts.beyond++;
-		v->graphs.counts.dropped++;
-		if (timed) {
-			hear(&v->heard, k);
-		}
-	}
+	v->dropped += record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL &&
+		      !is_cuptis((const kernel_record *)record);
 }

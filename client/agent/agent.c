@@ -11,6 +11,7 @@
 #include "client/agent/lock.h"
 #include "client/agent/permission.h"
 #include "client/agent/section.h"
+#include "client/agent/thread.h"
 #include "proto/base/clock.h"
 
 /* One thread makes, runs and frees each capture, one after the other. The program may end at any
@@ -76,14 +77,30 @@ static void on_fork_in_child(void)
 	copy_gate_forget();
 }
 
+static int compare_bytes(const void *a, const void *b)
+{
+	return *(const char *)a - *(const char *)b;
+}
+
+/* qsort() of glibc before 2.37 asks once, at the first large array, how much memory there is: by
+ * sysinfo(), which a filter that the program loads later may forbid. */
+static void sort_once(void)
+{
+	char large[2048] = "";
+
+	qsort(large, sizeof(large), 1, compare_bytes);
+}
+
 void agent_init(const char *socket_path, void (*on_fork)(void))
 {
 	agent.on_fork = on_fork;
 	snprintf(agent.socket_path, sizeof(agent.socket_path), "%s", socket_path);
 	lock_cond_init(&agent.ended);
 	activity_init(&agent.activity);
+	sort_once();
 	pthread_atfork(NULL, NULL, on_fork_in_child);
 	atexit(on_exit_of_program);
+	at_quick_exit(on_exit_of_program);
 }
 
 const char *agent_socket_path(void)
@@ -113,6 +130,7 @@ static int open_libraries(struct refusal *r)
 		}
 		agent.opened = true;
 		atexit(on_exit_of_program);
+		at_quick_exit(on_exit_of_program);
 	}
 	return 0;
 }
@@ -137,16 +155,16 @@ static void take_out(struct capture *c)
 	agent.kept = c;
 	pthread_cond_broadcast(&agent.ended);
 	lock_release(&agent.lock);
-	while (state_is_exiting()) {
-		pause();
+	if (state_is_exiting()) {
+		thread_stay();
 	}
 	agent.kept = NULL;
 	capture_free(c);
 }
 
-void agent_run(struct capture *c)
+void agent_run(struct capture *c, void (*running)(void))
 {
-	capture_run(c);
+	capture_run(c, running);
 	take_out(c);
 }
 

@@ -20,8 +20,8 @@ struct capture *agent_begin(struct connection *connection, bool late);
 bool agent_start(struct capture *c, const char *token);
 
 /* Runs the capture to its end and frees it; then there is no current capture. Does not return if
- * the program exits. */
-void agent_run(struct capture *c);
+ * the program exits. running, unless it is NULL, is called once no more threads are made. */
+void agent_run(struct capture *c, void (*running)(void));
 
 /* Frees a capture that was not started. */
 void agent_drop(struct capture *c);

@@ -15,28 +15,6 @@
 	{ (p)->gridDimX, (p)->gridDimY, (p)->gridDimZ }, \
 		{ (p)->blockDimX, (p)->blockDimY, (p)->blockDimZ }, (p)->sharedMemBytes
 
-bool arguments_kind(CUpti_CallbackId id, uint8_t *ret)
-{
-	switch (id) {
-	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel:
-	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz:
-	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx:
-	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz:
-		*ret = GPUCTR_LAUNCH_KERNEL;
-		return true;
-	case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel:
-	case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz:
-		*ret = GPUCTR_LAUNCH_COOPERATIVE;
-		return true;
-	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch:
-	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz:
-		*ret = GPUCTR_LAUNCH_GRAPH;
-		return true;
-	default:
-		return false;
-	}
-}
-
 static uint8_t kind_of(const CUlaunchConfig *c)
 {
 	for (unsigned i = 0; c->attrs && i < c->numAttrs; i++) {
@@ -130,7 +108,10 @@ static const struct {
 	STREAMS_OF(cuMemsetD32Async),	     STREAMS_OF(cuStreamBeginCapture),
 	STREAMS_OF(cuStreamBeginCapture_v2), STREAMS_OF(cuStreamBeginCaptureToGraph),
 	STREAM_OF(cuStreamDestroy),	     STREAM_OF(cuStreamDestroy_v2),
-	STREAMS_OF(cuStreamEndCapture),
+	STREAMS_OF(cuStreamEndCapture),	     STREAMS_OF(cuStreamWaitEvent),
+	STREAMS_OF(cuGraphUpload),	     STREAMS_OF(cuMemPrefetchAsync),
+	STREAMS_OF(cuMemPrefetchAsync_v2),   STREAMS_OF(cuMemMapArrayAsync),
+	STREAM_OF(cuLaunchGridAsync),
 };
 
 bool arguments_read_stream(CUpti_CallbackId id, const void *params, CUstream *ret,

@@ -20,9 +20,6 @@ struct arguments {
 	uint8_t kind;
 };
 
-/* What the call launches, of enum gpuctr_launch_kind; false: nothing. */
-bool arguments_kind(CUpti_CallbackId id, uint8_t *ret);
-
 /* Reads the params of CUPTI's driver callback id; false: not a launch. */
 bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *ret);
 

@@ -15,7 +15,12 @@
  * buffers were freed at once ended in one of some hundred captures, the one that was traced by a
  * SIGSEGV of CUPTI's own thread at the end of a record (H100, CUPTI 2025.3): most likely that
  * thread was still at work in such a buffer. So what a forced flush returns rests for two seconds
- * before it is used again or freed. */
+ * before it is used again or freed.
+ *
+ * CUPTI has one user of its records in a process: when the program registers itself, CUPTI gives
+ * our buffers to the program, which frees them, and might give us the program's. So a buffer is
+ * what malloc() returned and holds nothing of ours, and only those in the list of given ones are
+ * ours. */
 
 enum {
 	LEAST_BYTES = 64 * 1024,
@@ -28,9 +33,9 @@ enum {
 	SURPLUS_MANY = 512,  /* more than threads launch */
 };
 
-/* In front of what CUPTI fills, which wants 8 bytes of alignment. */
 struct buffer_head {
-	_Alignas(16) struct buffer_head *next;
+	struct buffer_head *next;
+	void *data; /* CUPTI wants 8 bytes of alignment */
 	size_t bytes;
 	uint64_t returned_ns;
 	unsigned mark; /* the last one before it was given */
@@ -64,10 +69,42 @@ static size_t *count_of(struct buffers *b, bool surplus)
 	return surplus ? &b->n_surplus : &b->n;
 }
 
-static void discard(struct buffers *b, struct buffer_head *head)
+static void forget(struct buffers *b, struct buffer_head *head)
 {
 	--*count_of(b, head->surplus);
 	free(head);
+}
+
+static void discard(struct buffers *b, struct buffer_head *head)
+{
+	free(head->data);
+	forget(b, head);
+}
+
+static const struct buffer_head *find_given(const struct buffers *b, const void *data)
+{
+	const struct buffer_head *head = b->given;
+
+	while (head && head->data != data) {
+		head = head->next;
+	}
+	return head;
+}
+
+/* NULL: it is not ours. */
+static struct buffer_head *take_given(struct buffers *b, const void *data)
+{
+	struct buffer_head **at = &b->given;
+
+	while (*at && (*at)->data != data) {
+		at = &(*at)->next;
+	}
+	if (!*at) {
+		return NULL;
+	}
+	b->n_given--;
+	b->n_marked -= (*at)->mark != b->mark;
+	return pop(at);
 }
 
 static struct buffer_head *make(struct buffers *b, bool surplus)
@@ -75,11 +112,21 @@ static struct buffer_head *make(struct buffers *b, bool surplus)
 	size_t bytes = surplus ? LEAST_BYTES : b->bytes;
 	size_t *n = count_of(b, surplus);
 	struct buffer_head *head =
-		*n < (surplus ? SURPLUS_MAX : b->max) ? malloc(sizeof(*head) + bytes) : NULL;
+		*n < (surplus ? SURPLUS_MAX : b->max) ? malloc(sizeof(*head)) : NULL;
+	struct buffer_head *lost;
 
-	if (head) {
-		*head = (struct buffer_head){ .bytes = bytes, .surplus = surplus };
-		++*n;
+	if (!head) {
+		return NULL;
+	}
+	*head = (struct buffer_head){ .data = malloc(bytes), .bytes = bytes, .surplus = surplus };
+	++*n;
+	if (!head->data) {
+		forget(b, head);
+		return NULL;
+	}
+	lost = take_given(b, head->data); /* the program has freed it */
+	if (lost) {
+		forget(b, lost);
 	}
 	return head;
 }
@@ -169,22 +216,29 @@ void *buffers_give(struct buffers *b, size_t *ret_bytes)
 	head->mark = b->mark;
 	b->n_given++;
 	*ret_bytes = head->surplus ? head->bytes : count_bytes(b, head);
-	return head + 1;
+	push(&b->given, head);
+	return head->data;
+}
+
+bool buffers_are_ours(const struct buffers *b, const void *data)
+{
+	return find_given(b, data) != NULL;
 }
 
 bool buffers_is_given_up(const struct buffers *b, const void *data)
 {
-	const struct buffer_head *head = (const struct buffer_head *)data - 1;
+	const struct buffer_head *head = find_given(b, data);
 
-	return head->surplus || b->n_surplus > SURPLUS_MANY;
+	return (head && head->surplus) || b->n_surplus > SURPLUS_MANY;
 }
 
 void buffers_take_back(struct buffers *b, void *data, size_t filled)
 {
-	struct buffer_head *head = (struct buffer_head *)data - 1;
+	struct buffer_head *head = take_given(b, data);
 
-	b->n_given--;
-	b->n_marked -= head->mark != b->mark;
+	if (!head) {
+		return;
+	}
 	count_filled(b, filled);
 	if (b->forcing > 0) {
 		head->returned_ns = clock_now_ns();

@@ -18,6 +18,7 @@ struct buffers {
 	unsigned forcing; /* threads in a forced flush */
 	size_t filled;	  /* bytes, since since_ns */
 	uint64_t since_ns;
+	struct buffer_head *given; /* the last one first */
 	struct buffer_head *spare;
 	struct buffer_head *resting; /* the oldest first */
 };
@@ -25,18 +26,21 @@ struct buffers {
 /* For a capture. What rests from the one before stays for a while, of whatever size. */
 void buffers_begin(struct buffers *b, size_t bytes, size_t max);
 
-/* For CUPTI, aligned to 16. *ret_bytes may be filled: as many as last for a moment, so that the
- * first of its records need not wait for long. Where there are enough it is a small surplus one,
- * whose records should be given up without delay. NULL: there are too many of these too, or out of
- * memory. */
+/* For CUPTI, as malloc() returns it. *ret_bytes may be filled: as many as last for a moment, so
+ * that the first of its records need not wait for long. Where there are enough it is a small
+ * surplus one, whose records should be given up without delay. NULL: there are too many of these
+ * too, or out of memory. */
 void *buffers_give(struct buffers *b, size_t *ret_bytes);
+
+/* Has CUPTI this buffer from here? Others belong to the program. */
+bool buffers_are_ours(const struct buffers *b, const void *data);
 
 /* CUPTI has filled it: are the records in it to be given up? Those of surplus ones are; where there
  * are many of these, all are, until there are fewer. */
 bool buffers_is_given_up(const struct buffers *b, const void *data);
 
 /* CUPTI returns it, filled with so many bytes. It may be used again, at once or later, or is freed.
- */
+ * One that is not ours is left alone. */
 void buffers_take_back(struct buffers *b, void *data, size_t filled);
 
 /* From now on n_marked tells how many of those that CUPTI has at this moment have not come back. */

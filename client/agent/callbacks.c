@@ -7,15 +7,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/agent/apart.h"
 #include "client/agent/arguments.h"
 #include "client/agent/contexts.h"
 #include "client/agent/copy_gate.h"
 #include "client/agent/launches.h"
-#include "client/agent/overhead.h"
-#include "client/agent/slowdown.h"
 #include "client/agent/section.h"
 #include "client/agent/times.h"
-#include "client/agent/unwatched.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
@@ -31,10 +29,10 @@ enum { LEAVING_MS = 50 };
 enum call {
 	CALL_OTHER,
 	CALL_LAUNCH,
+	CALL_LAUNCHES_APART,
 	CALL_BEGINS_STREAM_CAPTURE,
 	CALL_ENDS_STREAM_CAPTURE,
-	CALL_MAKES_GRAPH, /* node by node */
-	CALL_PROFILER,	  /* cudaProfilerStart() and cudaProfilerStop() make it as well */
+	CALL_PROFILER, /* cudaProfilerStart() and cudaProfilerStop() make it as well */
 	CALL_DESTROYS_STREAM,
 };
 
@@ -53,11 +51,14 @@ static const struct {
 	BOTH(cuLaunchKernelEx, CALL_LAUNCH),
 	BOTH(cuLaunchCooperativeKernel, CALL_LAUNCH),
 	BOTH(cuGraphLaunch, CALL_LAUNCH),
+	{ ONE(cuLaunch), CALL_LAUNCHES_APART },
+	{ ONE(cuLaunchGrid), CALL_LAUNCHES_APART },
+	{ ONE(cuLaunchGridAsync), CALL_LAUNCHES_APART },
+	{ ONE(cuLaunchCooperativeKernelMultiDevice), CALL_LAUNCHES_APART },
 	BOTH(cuStreamBeginCapture, CALL_BEGINS_STREAM_CAPTURE),
 	BOTH(cuStreamBeginCapture_v2, CALL_BEGINS_STREAM_CAPTURE),
 	BOTH(cuStreamBeginCaptureToGraph, CALL_BEGINS_STREAM_CAPTURE),
 	BOTH(cuStreamEndCapture, CALL_ENDS_STREAM_CAPTURE),
-	{ ONE(cuGraphCreate), CALL_MAKES_GRAPH },
 	{ ONE(cuProfilerStart), CALL_PROFILER },
 	{ ONE(cuProfilerStop), CALL_PROFILER },
 	{ ONE(cuStreamDestroy), CALL_DESTROYS_STREAM },
@@ -81,10 +82,12 @@ static bool is_launch(CUpti_CallbackId id)
 	return call_of(id) == CALL_LAUNCH;
 }
 
-/* Some failures mean that the stream capture goes on. */
+/* Some failures mean that the stream capture goes on: UNMATCHED, that it began in another stream,
+ * which this one has joined. */
 static bool stream_capture_ended(CUresult result)
 {
 	return result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&
+	       result != CUDA_ERROR_STREAM_CAPTURE_UNMATCHED &&
 	       result != CUDA_ERROR_ILLEGAL_STATE && result != CUDA_ERROR_INVALID_HANDLE &&
 	       result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_CONTEXT;
 }
@@ -118,19 +121,17 @@ static void on_begin_stream_capture(struct capture *c, struct section *v, CUpti_
 {
 	const CUresult *result = data->functionReturnValue;
 	bool began = !result || *result == CUDA_SUCCESS, is_capturing;
-	CUstream stream = stream_of(id, data);
+	struct stream_capture of = { .context = data->context, .stream = stream_of(id, data) };
 
 	if (data->callbackSite == CUPTI_API_EXIT) {
-		stream_captures_began(
-			&c->stream_captures, stream,
-			began ? stream_captures_find(c->profiler, stream, &is_capturing) : 0, began,
-			v->begins);
+		of.id = began ? stream_captures_find(c->profiler, of.stream, &is_capturing) : 0;
+		stream_captures_began(&c->stream_captures, &of, began, v->begins);
 		v->begins = false;
 		return;
 	}
 	if (v->begins) { /* whether the call succeeded was missed: at worst the stream capture is
 			    not known */
-		stream_captures_began(&c->stream_captures, stream, 0, false, true);
+		stream_captures_began(&c->stream_captures, &of, false, true);
 	}
 	v->begins = true;
 	/* Only nodes of graphs that were made while tracing was on are traced. Stream captures of a
@@ -138,7 +139,6 @@ static void on_begin_stream_capture(struct capture *c, struct section *v, CUpti_
 	if (stream_captures_begin(&c->stream_captures) && !c->late) {
 		times_begin(c);
 	}
-	rests_prevent(c);
 	wait_for_turns(c);
 }
 
@@ -162,6 +162,27 @@ static void on_end_stream_capture(struct capture *c, struct section *v, CUpti_Ca
 	v->ends = false;
 }
 
+/* Before the driver takes locks: a thread may query the stream. */
+static void on_destroy_stream(struct capture *c, struct section *v, CUpti_CallbackId id,
+			      const CUpti_CallbackData *data)
+{
+	const CUresult *result = data->functionReturnValue;
+	CUstream stream = stream_of(id, data);
+	bool is_capturing;
+
+	if (data->callbackSite == CUPTI_API_ENTER) {
+		v->destroying = 0;
+		if (stream_captures_any(&c->stream_captures)) {
+			v->destroying = stream_captures_find_in(
+				&c->stream_captures, stream,
+				stream_captures_find(c->profiler, stream, &is_capturing));
+		}
+		contexts_remove_stream(c, stream);
+	} else if (v->destroying != 0 && (!result || *result == CUDA_SUCCESS)) {
+		stream_captures_destroyed(&c->stream_captures, v->destroying);
+	}
+}
+
 /* Before the program has the handle of a stream, and while it still has it. The driver holds locks
  * meanwhile, so what is done for a stream waits for nothing that another thread may hold over a
  * call of the driver. The end of a context waits for that for two seconds (contexts_end()), and for
@@ -173,6 +194,7 @@ static void on_resource(struct capture *c, const struct section *v, CUpti_Callba
 	struct ranges *r;
 
 	if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) {
+		stream_captures_end_context(&c->stream_captures, data->context);
 		contexts_end(c, data->context, v->launching);
 	} else if (id == CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING) {
 		r = contexts_known(c, data->context);
@@ -193,16 +215,14 @@ static void on_driver_call(struct capture *c, struct section *v, CUpti_CallbackI
 	case CALL_LAUNCH:
 		launches_on_launch(c, v, id, data);
 		break;
+	case CALL_LAUNCHES_APART:
+		apart_on_launch(c, v, id, data);
+		break;
 	case CALL_BEGINS_STREAM_CAPTURE:
 		on_begin_stream_capture(c, v, id, data);
 		break;
 	case CALL_ENDS_STREAM_CAPTURE:
 		on_end_stream_capture(c, v, id, data);
-		break;
-	case CALL_MAKES_GRAPH:
-		if (enters) {
-			rests_prevent(c);
-		}
 		break;
 	case CALL_PROFILER:
 		if (!enters) {
@@ -210,32 +230,10 @@ static void on_driver_call(struct capture *c, struct section *v, CUpti_CallbackI
 		}
 		break;
 	case CALL_DESTROYS_STREAM:
-		if (enters) { /* before the driver takes locks: a thread may query the stream */
-			contexts_remove_stream(c, stream_of(id, data));
-		}
+		on_destroy_stream(c, v, id, data);
 		break;
 	default:
-		if (!overhead_is_synchronize(id)) {
-			launches_on_other_work(c, v, id, data);
-		}
-	}
-}
-
-/* The share of unmeasured launches that are timed. */
-static void time_call_begin(struct section *v, CUpti_CallbackId id, const CUpti_CallbackData *data,
-			    bool timed)
-{
-	if (data->callbackSite == CUPTI_API_ENTER && (timed || slowdown_wants_more()) &&
-	    is_launch(id)) {
-		v->call_ns = clock_now_ns();
-	}
-}
-
-static void time_call_end(struct section *v)
-{
-	if (v->call_ns != 0) {
-		slowdown_note(clock_now_ns() - v->call_ns);
-		v->call_ns = 0;
+		launches_on_other_work(c, v, id, data);
 	}
 }
 
@@ -243,10 +241,8 @@ static void handle(struct capture *c, struct section *v, CUpti_CallbackDomain do
 		   CUpti_CallbackId id, const void *data)
 {
 	bool was_launching = v->launching != NULL;
-	uint64_t begin_ns = choosing_begin_callback(&c->choosing, &v->callbacks);
 	int cancel;
 
-	time_call_end(v);
 	/* If a thread were cancelled while it holds a lock of ours, all other threads would
 	 * stop. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
@@ -254,16 +250,6 @@ static void handle(struct capture *c, struct section *v, CUpti_CallbackDomain do
 		on_resource(c, v, id, data);
 	} else {
 		on_driver_call(c, v, id, data);
-	}
-	/* ranges.c notes what a measured launch costs. */
-	if (begin_ns != 0 && !was_launching && !v->launching) {
-		choosing_end_callback(&v->times, begin_ns);
-	}
-	if (c->choosing.on && domain == CUPTI_CB_DOMAIN_DRIVER_API && !was_launching) {
-		overhead_observe(c, v, id, data, begin_ns != 0);
-	}
-	if (c->choosing.on && !v->launching && domain == CUPTI_CB_DOMAIN_DRIVER_API) {
-		time_call_begin(v, id, data, begin_ns != 0);
 	}
 	if (v->launching && !was_launching) {
 		v->cancel_before = cancel; /* until the launch is over */
@@ -286,8 +272,8 @@ static bool must_not_be_missed(const struct section *v, CUpti_CallbackDomain dom
 	}
 	call = call_of(id);
 	return call == CALL_BEGINS_STREAM_CAPTURE || call == CALL_ENDS_STREAM_CAPTURE ||
-	       (data_of_call->callbackSite == CUPTI_API_ENTER ? call == CALL_DESTROYS_STREAM
-							      : v->other != NULL);
+	       call == CALL_DESTROYS_STREAM ||
+	       (data_of_call->callbackSite == CUPTI_API_EXIT && v->other != NULL);
 }
 
 /* Launches that a signal handler made since the callback began: nobody knows whether a range that
@@ -436,23 +422,15 @@ int callbacks_subscribe(struct capture *c, struct refusal *r)
 /* Other calls that give the GPU work, or let it wait for something. */
 static void watch_other_work(struct capture *c)
 {
-	static const char *const beginnings[] = { "cuStreamWriteValue",	 "cuStreamWaitValue",
-						  "cuStreamBatchMemOp",	 "cuLaunchHostFunc",
-						  "cuStreamAddCallback", "cuWaitExternal" };
+	static const char *const beginnings[] = {
+		"cuStreamWriteValue", "cuStreamWaitValue",	 "cuStreamBatchMemOp",
+		"cuLaunchHostFunc",   "cuStreamAddCallback",	 "cuWaitExternal",
+		"cuMemPrefetch",      "cuMemDiscardAndPrefetch", "cuGraphUpload",
+		"cuMemMapArrayAsync", "cuStreamWaitEvent",
+	};
 
 	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
 		if (is_named(c, id, beginnings, ARRAY_SIZE(beginnings))) {
-			c->profiler->cuptiEnableCallback(1, c->subscriber,
-							 CUPTI_CB_DOMAIN_DRIVER_API, id);
-		}
-	}
-}
-
-/* An older CUPTI may not know some. */
-static void watch_synchronizing(struct capture *c)
-{
-	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
-		if (overhead_is_synchronize(id)) {
 			c->profiler->cuptiEnableCallback(1, c->subscriber,
 							 CUPTI_CB_DOMAIN_DRIVER_API, id);
 		}
@@ -464,17 +442,9 @@ int callbacks_enable(struct capture *c, struct refusal *r)
 	const struct profiler *p = c->profiler;
 	CUptiResult result = CUPTI_SUCCESS;
 
-	if (c->choosing.on) {
-		c->choosing.telling_ns = overhead_calibrate(p, c->subscriber);
-	}
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(calls); i++) {
-		CUptiResult one;
-
-		if (unwatched_leaves(c) && unwatched_concerns(calls[i].id)) {
-			continue;
-		}
-		one = p->cuptiEnableCallback(1, c->subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
-					     calls[i].id);
+		CUptiResult one = p->cuptiEnableCallback(1, c->subscriber,
+							 CUPTI_CB_DOMAIN_DRIVER_API, calls[i].id);
 
 		/* An older CUPTI may not know the newest calls, which its driver has not either. */
 		result = one == CUPTI_ERROR_INVALID_PARAMETER && i > 0 ? CUPTI_SUCCESS : one;
@@ -485,9 +455,6 @@ int callbacks_enable(struct capture *c, struct refusal *r)
 	}
 	if (result == CUPTI_SUCCESS && !c->method->beside) {
 		watch_other_work(c);
-	}
-	if (result == CUPTI_SUCCESS && c->choosing.on) {
-		watch_synchronizing(c);
 	}
 	return result == CUPTI_SUCCESS ? 0 : refuse(c, result, r);
 }

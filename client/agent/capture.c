@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/activity_flush.h"
 #include "client/agent/capture.h"
 
 #include <stdio.h>
@@ -6,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/agent/apart.h"
 #include "client/agent/contexts.h"
 #include "client/agent/devices.h"
 #include "client/agent/guard.h"
@@ -15,7 +17,6 @@
 #include "client/agent/section.h"
 #include "client/agent/times.h"
 #include "client/agent/trace_graphs.h"
-#include "client/agent/unwatched.h"
 #include "client/agent/watch.h"
 #include "proto/base/clock.h"
 
@@ -32,66 +33,11 @@
  * kernels under way keep a context from letting go, goodbye is said all the same, and the capture
  * lingers, inactive, until they have ended. */
 
-enum {
-	SECTIONS_PATIENCE_MS = 2000,
-	LINGER_MS = 250,
-	STRATA_EVERY_MS = 1000,
-};
+enum { SECTIONS_PATIENCE_MS = 2000, LINGER_MS = 250 };
 
 static atomic_uint last_number;
 
 /* --- events of the delivering thread --- */
-
-/* Reports the number of launches of each stratum to the client. */
-static void tell_strata(struct capture *c)
-{
-	size_t n = c->choosing.on ? strata_n(&c->choosing.strata) : 0;
-	struct pack_stratum *v = n > 0 ? calloc(n, sizeof(*v)) : NULL;
-
-	c->reported_strata_ns = clock_now_ns();
-	if (v && (n = choosing_tell(&c->choosing, v, n)) > 0) {
-		pack_send_strata(c->connection, &c->welcome, &c->intern, v, n,
-				 c->deliver.next_index);
-	}
-	free(v);
-}
-
-static void tell_strata_now_and_then(struct capture *c)
-{
-	if (c->choosing.on &&
-	    clock_now_ns() - c->reported_strata_ns >= STRATA_EVERY_MS * CLOCK_NS_PER_MS) {
-		tell_strata(c);
-	}
-}
-
-/* Reports what was spent, and how the costs are known. */
-static void tell_spent(struct capture *c)
-{
-	const char *remedy =
-		c->passes.n > 1 ? "This was too short for its budget. Give it more, or measure "
-				  "metrics of one pass with --budget 100%."
-				: "This was too short for its budget. With --budget 100% "
-				  "everything is measured.";
-	char text[1024], overhead[384];
-	bool too_short = choosing_describe(&c->choosing, text, sizeof(text));
-
-	choosing_describe_overhead(&c->choosing, overhead, sizeof(overhead));
-	if (text[0] != '\0') {
-		deliver_notice(&c->deliver, GPUCTR_OK, text, too_short && !*overhead ? remedy : "");
-	}
-	if (*overhead) {
-		deliver_notice(&c->deliver, GPUCTR_OK, overhead,
-			       "Give it a larger --budget; CUDA graphs have fewer launches, and "
-			       "so fewer callbacks.");
-	}
-}
-
-static void on_values(void *userdata, const struct launch *launches, size_t n, const double *values)
-{
-	struct capture *c = userdata;
-
-	choosing_note_values(&c->choosing, launches, n, values, c->welcome.plan.columns.n);
-}
 
 /* True: no thread is inside the capture, none may enter it, and no context has anything of CUPTI's.
  * False: threads may still enter, so that their callbacks tell of contexts that end. */
@@ -129,20 +75,77 @@ static void tell_copies(struct capture *c)
 	free(v);
 }
 
+/* Once in a capture, when it is known. */
+static void tell_others(struct capture *c)
+{
+	const struct others *o = &c->activity->others;
+
+	if (c->reported_others || (!o->were_first && !o->are_there)) {
+		return;
+	}
+	c->reported_others = true;
+	deliver_notice_now(
+		&c->deliver, GPUCTR_E_CUPTI_IN_USE,
+		o->were_first ? "the program uses CUPTI's activity records itself, and CUPTI "
+				"gives them to one user in a process: the measurement has them "
+				"from now on, and the program lacks them"
+			      : "the program has begun to use CUPTI's activity records itself, "
+				"and CUPTI gives them to one user in a process: later kernels "
+				"have no time of their own, or are in no record",
+		TIMES_OTHERS_REMEDY);
+}
+
+#define STEPS_REMEDY "Name by --step what begins a step: an NVTX range, say."
+
+static void tell_steps(struct capture *c)
+{
+	struct recurrence *s = &c->recurrence;
+	enum recurrence_state state = recurrence_check(s, clock_now_ns());
+	char text[192];
+
+	if (state == c->reported_steps ||
+	    (state == RECURRENCE_LOST && phase_is_finished(&c->filter.phase))) {
+		return;
+	}
+	c->reported_steps = state;
+	if (state == RECURRENCE_FOUND) {
+		snprintf(text, sizeof(text),
+			 "a step: %u launch%s that recur%s, %.3g ms long at first", s->period,
+			 s->period == 1 ? "" : "es", s->period == 1 ? "s" : "",
+			 (double)s->period_ns / CLOCK_NS_PER_MS);
+		deliver_notice(&c->deliver, GPUCTR_OK, text, "");
+	} else if (state == RECURRENCE_ABSENT) {
+		phase_without_steps(&c->filter.phase);
+		snprintf(text, sizeof(text),
+			 "no sequence of launches recurred for %u s, so that each launch is "
+			 "measured "
+			 "from now on, until the capture ends",
+			 (unsigned)(RECURRENCE_PATIENCE_NS / CLOCK_NS_PER_S));
+		deliver_notice(&c->deliver, GPUCTR_OK, text, STEPS_REMEDY);
+	} else if (state == RECURRENCE_LOST) {
+		phase_lost_steps(&c->filter.phase);
+		snprintf(text, sizeof(text),
+			 "the sequence of %u launches that was a step recurs no more, so that "
+			 "nothing is measured any more; %llu steps had begun",
+			 s->period, (unsigned long long)atomic_load(&c->filter.phase.steps));
+		deliver_notice(&c->deliver, GPUCTR_OK, text, STEPS_REMEDY);
+	}
+}
+
 /* Lets go of the counters and has the rest delivered. While a stream is captured into a graph this
  * is put off to the next tick, because it would invalidate that stream capture. */
 static void stop_now(struct capture *c)
 {
 	bool exiting = state_is_exiting();
 	struct refusal missed;
-	char text[256];
+	char text[384];
 
 	if (!c->method->beside && stream_captures_any(&c->stream_captures) && !exiting) {
 		return;
 	}
 	deliver_lend_connection(&c->deliver);
-	unwatched_end(c);
-	rests_end(c);
+	tell_others(c);
+	tell_steps(c);
 	if (c->welcome.trace) { /* what no launch waits for */
 		activity_flush(c->activity);
 	}
@@ -151,10 +154,7 @@ static void stop_now(struct capture *c)
 	if (filter_missed_all(&c->filter, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
 	}
-	if (filter_describe(&c->filter, text, sizeof(text))) {
-		deliver_notice(&c->deliver, GPUCTR_OK, text, "");
-	}
-	if (filter_describe_limit(&c->filter, text, sizeof(text))) {
+	if (apart_describe(c, text, sizeof(text))) {
 		deliver_notice(&c->deliver, GPUCTR_OK, text, "");
 	}
 	if (nvtx_filter_missed(&c->filter.nvtx, &c->welcome.selection, &missed)) {
@@ -171,7 +171,6 @@ static void stop_now(struct capture *c)
 	deliver_take_connection(&c->deliver);
 	trace_flush(c, true);
 	trace_graphs_finish(c);
-	tell_spent(c);
 	deliver_request_finish(&c->deliver);
 }
 
@@ -179,32 +178,41 @@ static void on_idle(void *userdata)
 {
 	struct capture *c = userdata;
 
+	tell_steps(c);
 	/* If the capture began with the program, launches are counted to the program's end.
 	 * Otherwise the capture leaves the program alone as soon as all requested launches were
 	 * measured. */
 	if (state_is_exiting() || !capture_is_measuring(c) ||
-	    (c->late && (phase_is_finished(&c->filter.phase) || filter_is_full(&c->filter)))) {
+	    (c->late && (phase_is_finished(&c->filter.phase) || filter_is_finished(&c->filter)))) {
 		state_move(&c->deliver.state, CAPTURE_STOPPING);
 		stop_now(c);
 	} else {
 		deliver_lend_connection(&c->deliver);
-		contexts_flush_old(c);
-		unwatched_look(c);
-		rests_look(c);
+		if (activity_hear(c->activity)) {
+			activity_look_for_others(c->activity, true, OTHERS_FLUSHES);
+		}
+		tell_others(c);
 		if (!deliver_is_full(&c->deliver)) { /* else they wait where they are bounded */
+			contexts_flush_old(c);
 			trace_flush(c, activity_is_crowded(c->activity));
 			trace_graphs_flush(c);
 		}
 		watch_look(c);
 		deliver_take_connection(&c->deliver);
 		tell_copies(c); /* there may be no batch for long, where a filter leaves out all */
-		tell_strata_now_and_then(c);
 	}
 }
 
 static bool while_quiet(void *userdata, void (*act)(void *argument), void *argument)
 {
 	return contexts_while_quiet(userdata, "cuptiActivityFlushAll", act, argument);
+}
+
+static void on_wait(void *userdata)
+{
+	struct capture *c = userdata;
+
+	deliver_tell_progress(&c->deliver);
 }
 
 static bool is_ending(void *userdata)
@@ -219,8 +227,8 @@ static void on_batch(void *userdata, struct batch *b)
 	struct capture *c = userdata;
 
 	deliver_lend_connection(&c->deliver);
-	rests_look(c); /* a range's launches wait for records that a rest withholds */
 	activity_fill(c->activity, b);
+	tell_others(c);
 	deliver_take_connection(&c->deliver);
 	trace_graphs_split(c, b);
 	tell_copies(c);
@@ -243,6 +251,7 @@ static void on_drop(void *userdata, struct batch *b)
 static void leave_cupti(struct capture *c)
 {
 	if (!state_is_exiting()) {
+		activity_look_for_others_at_end(c->activity, OTHERS_PATIENCE_MS);
 		activity_trace(c->activity, false);
 		callbacks_unsubscribe(c);
 		activity_stop(c->activity);
@@ -270,7 +279,6 @@ static void on_end(void *userdata)
 {
 	struct capture *c = userdata;
 
-	tell_strata(c);
 	trace_flush(c, true); /* what came too late is dropped */
 	deliver_lend_connection(&c->deliver);
 	if (!sections_are_open(c)) {
@@ -278,6 +286,7 @@ static void on_end(void *userdata)
 	} else if (c->welcome.trace && !state_is_exiting()) {
 		activity_flush(c->activity);
 	}
+	tell_others(c);
 	tell_repeats(c);
 	deliver_take_connection(&c->deliver);
 	tell_copies(c);
@@ -294,27 +303,6 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 
 /* --- start --- */
 
-/* Processes that share a capture get different seeds. */
-static int init_choosing(struct capture *c, struct refusal *r)
-{
-	const struct wire_selection *s = &c->welcome.selection;
-	struct choosing_options options = {
-		.ppm = s->budget_ppm,
-		.seed = s->seed + c->welcome.process * UINT64_C(0x9e3779b97f4a7c15),
-		.columns = c->welcome.plan.columns.n,
-		.passes = c->passes.n,
-		.late = c->late,
-	};
-
-	memcpy(options.may_block, c->passes.may_block, sizeof(options.may_block));
-	if (choosing_init(&c->choosing, &options) == 0) {
-		return 0;
-	}
-	refusal_set(r, GPUCTR_E_PROFILER, "Measure without --budget, or give it more memory.",
-		    "the program has no memory for what a budget has to keep");
-	return r->code;
-}
-
 static int start_measuring(struct capture *c, const char *socket_path, const char *token,
 			   struct refusal *r)
 {
@@ -324,28 +312,23 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 	} else if (passes_init(&c->passes, &c->arena, &c->welcome.plan, r) != 0) {
 		return r->code;
 	}
-	if (init_choosing(c, r) != 0) {
-		return r->code;
-	}
+	recurrence_init(&c->recurrence, phase_steps_recur(&c->welcome.selection));
 	if (filter_init(&c->filter, &c->welcome.selection, r) != 0 ||
 	    (!c->welcome.trace && permission_install(socket_path, token, r) != 0) ||
 	    callbacks_subscribe(c, r) != 0) {
 		return r->code;
 	}
-	nvtx_scope_init(&c->scope, c->welcome.selection.nvtx_process_scope, &c->filter.nvtx);
 	/* Of a CUPTI that nobody else uses. */
 	c->activity->while_quiet = c->welcome.trace ? NULL : while_quiet;
 	c->activity->userdata = c;
 	c->activity->is_ending = is_ending;
+	c->activity->on_wait = on_wait;
 	c->activity->patient = c->welcome.trace;
 	c->activity->copies = c->welcome.trace && c->welcome.plan.columns.n > 0;
 	trace_graphs_begin(c);
-	unwatched_begin(c);
-	rests_begin(c);
 	times_init(c);
 	if (c->late && c->welcome.trace) {
-		times_begin(c); /* before callbacks: none of a launch need ever be on */
-		unwatched_start(c);
+		times_begin(c);
 	}
 	return callbacks_enable(c, r);
 }
@@ -359,8 +342,7 @@ int capture_start(struct capture *c, const char *socket_path, const char *token,
 		return code;
 	}
 	capture_announce(c);
-	nvtx_watch(c->scope.on || c->filter.nvtx.n > c->filter.nvtx.n_select);
-	nvtx_adopt_stack(&c->scope, c->number);
+	nvtx_watch(c->filter.nvtx.n > c->filter.nvtx.n_select);
 	state_move(&c->deliver.state, CAPTURE_MEASURING);
 	sections_open(c);
 	return 0;
@@ -377,7 +359,6 @@ static void init_deliver(struct capture *c, struct connection *connection)
 	c->deliver.on_idle = on_idle;
 	c->deliver.on_batch = on_batch;
 	c->deliver.on_drop = on_drop;
-	c->deliver.on_values = on_values;
 	c->deliver.on_end = on_end;
 	c->deliver.userdata = c;
 }
@@ -411,11 +392,14 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 
 /* --- run and end --- */
 
-void capture_run(struct capture *c)
+void capture_run(struct capture *c, void (*running)(void))
 {
 	const struct timespec pause = { 0, LINGER_MS * CLOCK_NS_PER_MS };
 
 	watch_begin(c);
+	if (running) {
+		running();
+	}
 	deliver_run(&c->deliver);
 	while (sections_are_open(c) && !state_is_exiting()) {
 		nanosleep(&pause, NULL);
@@ -441,9 +425,8 @@ bool capture_free(struct capture *c)
 	trace_deinit(&c->trace);
 	contexts_free(c);
 	devices_free(c);
-	nvtx_scope_deinit(&c->scope);
 	filter_deinit(&c->filter);
-	choosing_deinit(&c->choosing);
+	recurrence_deinit(&c->recurrence);
 	intern_deinit(&c->intern);
 	arena_deinit(&c->arena);
 	stream_captures_deinit(&c->stream_captures);

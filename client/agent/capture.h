@@ -6,16 +6,16 @@
  * process. Threads of the program use a capture only within sections (section.h). */
 
 #include "client/agent/activity.h"
-#include "client/agent/choosing.h"
 #include "client/agent/deliver.h"
 #include "client/agent/filter.h"
 #include "client/agent/lock.h"
 #include "client/agent/method.h"
-#include "client/agent/nvtx_scope.h"
 #include "client/agent/passes.h"
 #include "client/agent/profiler.h"
 #include "client/agent/ranges.h"
+#include "client/agent/recurrence.h"
 #include "client/agent/stream_captures.h"
+#include "client/agent/suspects.h"
 #include "client/agent/trace.h"
 #include "client/agent/watch.h"
 #include "proto/wire/limits.h"
@@ -31,7 +31,9 @@ struct capture {
 	const struct method *method; /* functions called around a launch; they do nothing until the
 					capture has started */
 
-	atomic_uint n_contexts; /* number of contexts now */
+	atomic_uint n_contexts;	  /* number of contexts now */
+	atomic_bool has_too_many; /* contexts: one was left out */
+	_Atomic uint64_t n_apart; /* launches of apart.c */
 	struct stream_captures stream_captures;
 	struct patience patience;
 	struct suspects suspects;
@@ -42,10 +44,10 @@ struct capture {
 	struct counters counters;
 	struct deliver deliver;
 	struct filter filter;
-	struct nvtx_scope scope;
-	struct choosing choosing;
-	uint64_t reported_strata_ns; /* used by the delivering thread only */
-	bool reported_drops;	     /* used by the delivering thread only */
+	struct recurrence recurrence;
+	enum recurrence_state reported_steps; /* used by the delivering thread only */
+	bool reported_drops;		      /* used by the delivering thread only */
+	bool reported_others;		      /* likewise */
 	CUpti_SubscriberHandle subscriber;
 	struct watch watch;
 
@@ -87,7 +89,7 @@ int capture_start(struct capture *c, const char *socket_path, const char *token,
  * connection breaks, or capture_request_end() was called. Then undoes everything except for traces
  * that CUPTI leaves behind, and says goodbye. If the program exits, CUPTI is not left, and not
  * called once the rest has been delivered. */
-void capture_run(struct capture *c);
+void capture_run(struct capture *c, void (*running)(void));
 
 /* Any thread and signal handlers may call this; waits for a lock until by_ns at most. */
 void capture_request_end(struct capture *c, uint64_t by_ns);

@@ -10,13 +10,16 @@
 #include <unistd.h>
 
 #include "client/agent/connection.h"
+#include "client/agent/courier.h"
+#include "client/agent/descriptor.h"
 #include "client/agent/lock.h"
+#include "proto/base/clock.h"
 
 /* Linux tells of each thread in /proc how many filters it has. The file is opened early and kept
  * open, because the next filter may forbid opening files. If the program has closed the descriptor,
  * and perhaps opened a file of its own at that number, the file is opened again. */
 
-enum { STATUS_BYTES = 16384, UNKNOWN = -2 }; /* lists of groups and processors make the file long */
+enum { SEND_TIMEOUT_S = 5 };
 
 static struct {
 	struct lock lock;
@@ -47,7 +50,7 @@ static void open_status(void)
 	if (fd < 0) {
 		return;
 	}
-	high = fcntl(fd, F_DUPFD_CLOEXEC, connection_high_number());
+	high = fcntl(fd, F_DUPFD_CLOEXEC, descriptor_high_number());
 	if (high >= 0) {
 		close(fd);
 		fd = high;
@@ -61,55 +64,18 @@ static void open_status(void)
 	confined.file = st.st_ino;
 }
 
-static int number_of(const char *text, const char *name)
-{
-	const char *at = strstr(text, name);
-	int n = UNKNOWN;
-
-	if (at) {
-		sscanf(at + strlen(name), "%d", &n);
-	}
-	return n;
-}
-
-static struct filters parse(int fd)
-{
-	char text[STATUS_BYTES];
-	struct filters f = { UNKNOWN, UNKNOWN };
-	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
-
-	if (n > 0) {
-		text[n] = '\0';
-		f.mode = number_of(text, "\nSeccomp:");
-		f.n = number_of(text, "\nSeccomp_filters:");
-	}
-	return f;
-}
-
 static struct filters read_filters(void)
 {
+	char text[FILTERS_STATUS_BYTES];
+	ssize_t n;
+
 	if (!is_ours()) {
 		confined.fd = -1;
 		open_status();
 	}
-	return parse(confined.fd);
-}
-
-struct filters filters_of_thread(void)
-{
-	int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
-	struct filters f = parse(fd);
-
-	if (fd >= 0) {
-		close(fd);
-	}
-	return f;
-}
-
-/* If the number of filters was unknown at first, nobody can tell whether one was added. */
-bool filters_differ(struct filters first, struct filters now)
-{
-	return first.mode != UNKNOWN && (now.mode != first.mode || now.n != first.n);
+	n = confined.fd < 0 ? -1 : pread(confined.fd, text, sizeof(text) - 1, 0);
+	text[n < 0 ? 0 : n] = '\0';
+	return filters_parse(text);
 }
 
 void confined_begin(void)
@@ -124,18 +90,43 @@ void confined_begin(void)
 
 bool confined_is(void)
 {
+	if (courier_is_there()) {
+		return courier_look();
+	}
 	LOCK_SCOPE(&confined.lock);
 	return confined.begun && filters_differ(confined.first, read_filters());
+}
+
+bool confined_is_caller(void)
+{
+	return courier_is_there() ? courier_look_at_caller() : confined_is();
 }
 
 void confined_refusal(struct refusal *r)
 {
 	refusal_set(r, GPUCTR_E_PROFILER,
-		    "Load the filter before cuInit(), or in single threads, without "
-		    "SECCOMP_FILTER_FLAG_TSYNC.",
-		    "the program has shut its threads in with a seccomp filter after cuInit(), "
-		    "which may kill whoever asks the daemon: the agent does not ask, and kernels "
-		    "run on unmeasured");
+		    "Load the filter before cuInit(): then the agent tries first, in another "
+		    "process, whether it lets it work; see docs/troubleshooting.md.",
+		    "the program has loaded a seccomp filter after cuInit(), which may kill "
+		    "whoever makes a call that it forbids: the agent makes none, and kernels run "
+		    "on unmeasured");
+}
+
+void confined_decline(struct connection *l, const struct wire_message *welcome)
+{
+	struct wire_message notice = { .type = WIRE_NOTICE }, bye = { .type = WIRE_GOODBYE };
+	struct refusal why;
+
+	confined_refusal(&why);
+	notice.notice = (struct wire_notice){
+		.capture = welcome->agent_welcome.capture,
+		.process = welcome->agent_welcome.process,
+		.code = (uint32_t)why.code,
+		.message = why.message,
+		.remedy = why.remedy,
+	};
+	connection_send(l, &notice, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	connection_send(l, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 }
 
 void confined_leave_to_parent(void)

@@ -8,17 +8,13 @@
  * made before, on descriptors that it has open. */
 
 #include <stdbool.h>
+#include <sys/types.h>
 
+#include "client/agent/filters.h"
 #include "proto/wire/status.h"
+#include "proto/wire/wire.h"
 
-/* The filters of one thread; unknown if there is no /proc. */
-struct filters {
-	int mode, n; /* "Seccomp" and "Seccomp_filters" (Linux 5.9) */
-};
-
-/* The filters of the calling thread, read from a file that is opened and closed for this. */
-struct filters filters_of_thread(void);
-bool filters_differ(struct filters first, struct filters now);
+struct connection;
 
 /* To be called by a thread of the agent's that lives as long as confined_is() is called, before the
  * program continues. Later calls do nothing. */
@@ -27,8 +23,14 @@ void confined_begin(void);
 /* Has that thread come under another filter since? False before confined_begin(). */
 bool confined_is(void);
 
+/* Or the calling thread, which is the program's? */
+bool confined_is_caller(void);
+
 /* Fills r with the reason why the daemon is not asked. */
 void confined_refusal(struct refusal *r);
+
+/* Refuses a capture that begins. */
+void confined_decline(struct connection *l, const struct wire_message *welcome);
 
 /* To be called in a child that was forked without exec: the open file is the parent's. */
 void confined_leave_to_parent(void);

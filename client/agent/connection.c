@@ -7,47 +7,24 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "client/agent/courier.h"
+#include "client/agent/descriptor.h"
 #include "proto/base/clock.h"
 #include "proto/base/fdpass.h"
 #include "proto/wire/limits.h"
 
-enum { CONNECT_TIMEOUT_S = 5, HIGH_NUMBER = 512 };
-
-ino_t connection_file(int fd)
-{
-	struct stat st;
-
-	return fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? st.st_ino : 0;
-}
-
-void connection_leave(int fd, ino_t file)
-{
-	if (fd >= 0 && connection_file(fd) == file) {
-		close(fd);
-	}
-}
+enum { CONNECT_TIMEOUT_S = 5, LAST_WORD_S = 1, LOOK_MS = 1000 };
 
 /* The program may have closed the descriptor, and may have a file of its own at that number. */
 static bool is_ours(const struct connection *l)
 {
-	return l->fd >= 0 && connection_file(l->fd) == l->file;
-}
-
-int connection_high_number(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > 2 * HIGH_NUMBER) {
-		return HIGH_NUMBER;
-	}
-	return (int)(limit.rlim_cur / 2);
+	return l->fd >= 0 && descriptor_file(l->fd) == l->file;
 }
 
 /* connect() may wait for seconds, and the program may close the descriptor meanwhile. So the number
@@ -59,10 +36,10 @@ static int open_socket(struct connection *l)
 	if (fd < 0) {
 		return -errno;
 	}
-	l->file = connection_file(fd);
-	high = fcntl(fd, F_DUPFD_CLOEXEC, connection_high_number());
+	l->file = descriptor_file(fd);
+	high = fcntl(fd, F_DUPFD_CLOEXEC, descriptor_high_number());
 	if (high >= 0) {
-		connection_leave(fd, l->file);
+		descriptor_leave(fd, l->file);
 		fd = high;
 	}
 	l->fd = fd;
@@ -102,19 +79,31 @@ int connection_open(struct connection *l, const char *path)
 
 void connection_close(struct connection *l)
 {
-	connection_leave(l->fd, l->file);
+	if (!l->courier || courier_quit()) {
+		descriptor_leave(l->fd, l->file);
+	}
 	l->fd = -1;
+	l->courier = false;
 	buffer_deinit(&l->in);
 	buffer_deinit(&l->out);
 	arena_deinit(&l->arena);
 	arena_deinit(&l->scratch);
 }
 
-/* 1: ready; 0: time is over; -errno. */
-static int wait_ready(int fd, short events, uint64_t by_ns)
+/* The courier's descriptor is none of the program's. */
+static bool is_there(const struct connection *l)
 {
+	return l->courier || is_ours(l);
+}
+
+/* 1: ready; 0: time is over; -errno. */
+static int wait_ready(const struct connection *l, short events, uint64_t by_ns)
+{
+	if (l->courier) {
+		return courier_wait(events == POLLIN, by_ns);
+	}
 	for (;;) {
-		struct pollfd p = { fd, events, 0 };
+		struct pollfd p = { l->fd, events, 0 };
 		uint64_t now = clock_now_ns();
 		int r = poll(&p, 1,
 			     now >= by_ns ? 0
@@ -137,6 +126,10 @@ static ssize_t send_some(struct connection *l, int fd)
 	size_t bytes = buffer_length(&l->out);
 	ssize_t n;
 
+	if (l->courier) {
+		n = courier_write(data, bytes);
+		return n == 0 ? -EAGAIN : n;
+	}
 	if (!is_ours(l)) {
 		return -EBADF;
 	}
@@ -147,6 +140,24 @@ static ssize_t send_some(struct connection *l, int fd)
 		n = write(l->fd, data, bytes);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
+}
+
+/* 0: time to try again; -ETIMEDOUT, or another -errno. The descriptor is looked at again now and
+ * then. */
+static int wait_for_reader(struct connection *l, uint64_t timeout_ns)
+{
+	uint64_t begin_ns = clock_now_ns(), look_ns = begin_ns + LOOK_MS * CLOCK_NS_PER_MS, by_ns;
+	int r;
+
+	by_ns = timeout_ns < UINT64_MAX - begin_ns ? begin_ns + timeout_ns : UINT64_MAX;
+	atomic_store(&l->waits_since_ns, begin_ns);
+	do {
+		r = wait_ready(l, POLLOUT, by_ns < look_ns ? by_ns : look_ns);
+		look_ns += LOOK_MS * CLOCK_NS_PER_MS;
+	} while (r == 0 && is_there(l) && clock_now_ns() < by_ns);
+	atomic_fetch_add(&l->waited_ns, clock_now_ns() - begin_ns);
+	atomic_store(&l->waits_since_ns, 0);
+	return r < 0 ? r : r == 0 && is_there(l) ? -ETIMEDOUT : 0;
 }
 
 int connection_send(struct connection *l, const struct wire_message *m, int fd, uint64_t timeout_ns)
@@ -161,8 +172,7 @@ int connection_send(struct connection *l, const struct wire_message *m, int fd, 
 			fd = -1;
 			buffer_consume(&l->out, (size_t)n);
 		} else if (n == -EAGAIN) {
-			r = wait_ready(l->fd, POLLOUT, clock_now_ns() + timeout_ns);
-			r = r == 0 ? -ETIMEDOUT : r;
+			r = wait_for_reader(l, timeout_ns);
 		} else {
 			r = (int)n;
 		}
@@ -170,6 +180,9 @@ int connection_send(struct connection *l, const struct wire_message *m, int fd, 
 	if (r < 0) {
 		connection_close(l);
 		return r;
+	}
+	if (l->courier && m->type == WIRE_GOODBYE) { /* after which the program may end */
+		courier_flush(clock_now_ns() + LAST_WORD_S * CLOCK_NS_PER_S);
 	}
 	return 0;
 }
@@ -199,6 +212,11 @@ static int read_some(struct connection *l)
 	if (r < 0) {
 		return r;
 	}
+	if (l->courier) {
+		n = courier_read(l->in.data + l->in.end, l->in.size - l->in.end);
+		l->in.end += n > 0 ? (size_t)n : 0;
+		return n < 0 ? (int)n : 0;
+	}
 	if (!is_ours(l)) {
 		return -EBADF;
 	}
@@ -216,12 +234,12 @@ static int read_some(struct connection *l)
 
 int connection_receive(struct connection *l, struct wire_message *ret, uint64_t timeout_ns)
 {
-	uint64_t by = clock_now_ns() + timeout_ns;
+	uint64_t by = timeout_ns == COURIER_FOR_EVER ? timeout_ns : clock_now_ns() + timeout_ns;
 	int r = l->fd < 0 ? -ENOTCONN : next_message(l, ret);
 
 	while (r == FRAME_E_MORE) {
-		r = wait_ready(l->fd, POLLIN, by);
-		if (r == 0 && is_ours(l)) {
+		r = wait_ready(l, POLLIN, by);
+		if (r == 0 && is_there(l)) {
 			return -EAGAIN;
 		}
 		r = r < 0 ? r : read_some(l);

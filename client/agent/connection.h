@@ -24,31 +24,27 @@
 struct connection {
 	_Atomic int fd; /* -1: closed or broken. Atomic, because a fork may come at any moment */
 	_Atomic ino_t file; /* the socket behind fd; no two of those that are open have the same */
-	bool plain; /* the thread that uses it blocks SIGPIPE: read() and write() do, but with a
-		     * descriptor; confined.h says what for. connection_open() sets it to false */
+	bool plain;   /* the thread that uses it blocks SIGPIPE: read() and write() do, but with a
+		       * descriptor; confined.h says what for. connection_open() sets it to false */
+	bool courier; /* fd is the program's end of what ties it to its courier, which has the
+		       * socket: courier.h */
 	struct buffer in, out;
 	struct arena arena; /* of the last message received */
 	struct arena scratch;
+	/* Since when the sending thread waits for the daemon to read, 0: it does not; and how long
+	 * it has waited before, in all. */
+	_Atomic uint64_t waits_since_ns, waited_ns;
 };
 
-/* The lowest number for the agent's descriptors, out of the way of programs that rely on small
- * numbers or close them. A program gets such a number only if it has as many files open, or asks
- * for it. */
-int connection_high_number(void);
+#define CONNECTION_NO_LIMIT UINT64_MAX /* as a timeout */
 
 /* Connects to the Unix socket at path. -errno. */
 int connection_open(struct connection *l, const char *path);
 void connection_close(struct connection *l);
 
-/* Identifies the socket's file among others; 0: fd is not open. */
-ino_t connection_file(int fd);
-
-/* Closes fd if it is still that file. For a forked child, whose connection is the parent's to use.
- */
-void connection_leave(int fd, ino_t file);
-
 /* Sends m, with fd beside it unless it is -1. -ETIMEDOUT after timeout_ns without progress; any
- * failure closes the connection. */
+ * failure closes the connection, also that the program has closed it (-EBADF), which is noticed
+ * within a second. */
 int connection_send(struct connection *l, const struct wire_message *m, int fd,
 		    uint64_t timeout_ns);
 

@@ -25,6 +25,10 @@ struct ranges *contexts_find(struct capture *c, CUcontext context)
 
 	LOCK_SCOPE(&c->lock);
 	r = find(c, context);
+	if (!r && atomic_load(&c->n_contexts) >= CONTEXTS_MAX) {
+		atomic_store(&c->has_too_many, true);
+		return NULL;
+	}
 	if (!r && (r = calloc(1, sizeof(*r))) != NULL) {
 		lock_init(&r->gate.lock, LOCK_CONTEXT);
 		guard_init(&r->guard);

@@ -10,14 +10,14 @@
 
 #include "client/agent/ranges.h"
 
-enum { CONTEXTS_MAX = 256 };
+enum { CONTEXTS_MAX = 256 }; /* at a time; launches in others are not measured */
 
 /* --- contexts.c: which there are --- */
 
-/* Lists the present contexts, at most CONTEXTS_MAX. */
+/* Lists the present contexts. */
 size_t contexts_list(struct capture *c, struct ranges **ret);
 
-/* Finds or adds the context; NULL: out of memory. */
+/* Finds or adds the context; NULL: there are too many, or out of memory. */
 struct ranges *contexts_find(struct capture *c, CUcontext context);
 
 /* Finds the context; NULL: the capture does not know it. */

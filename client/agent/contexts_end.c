@@ -21,7 +21,8 @@ static void let_go_at_end(struct capture *c, struct ranges *r)
 
 	if (ranges_enter(c->profiler, r)) {
 		gate_shut(&r->gate);
-		done = guard_is_quiet(c, r, true) && c->method->disable(c, r);
+		guard_drain(c, r);
+		done = guard_is_quiet(c, r, false) && c->method->disable(c, r);
 		gate_let_in(&r->gate);
 		ranges_leave(c->profiler);
 	}
@@ -83,8 +84,7 @@ static bool flush_old(struct capture *c, struct ranges *r)
 	bool done;
 
 	if (r->state != RANGES_STARTED || r->batch->n == 0 ||
-	    clock_now_ns() - r->batch_begin_ns <= FLUSH_AFTER_MS * CLOCK_NS_PER_MS ||
-	    !choosing_batch_is_old(&c->choosing)) {
+	    clock_now_ns() - r->batch_begin_ns <= FLUSH_AFTER_MS * CLOCK_NS_PER_MS) {
 		return true;
 	}
 	gate_shut(&r->gate);

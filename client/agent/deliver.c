@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/agent/deliver_notes.h"
 #include "client/agent/evaluate.h"
 #include "client/agent/lock.h"
 #include "client/agent/pack.h"
@@ -15,21 +16,25 @@
 #include "proto/wire/limits.h"
 #include "proto/wire/status.h"
 
-/* The queue is bounded in bytes. If a program measures faster than the client reads, its thread
- * waits a little at the end of a batch; then the agent drops whole batches and counts their
- * launches. Buffers are recycled, because page faults in a fresh image of some MiB cost more than
- * copying the data; one image is kept.
+/* The queue is bounded in bytes. No launch waits for a reader: if a client reads more slowly than
+ * its program measures, or not at all, the agent drops whole batches and counts their launches.
+ * Only where the thread that evaluates batches is behind, the program's thread waits a little at
+ * the end of a batch. Which of both it is, tells how long the thread waits for its socket. Buffers
+ * are recycled, because page faults in a fresh image of some MiB cost more than copying the data;
+ * one image is kept.
+ *
+ * The thread itself waits for a reader without a limit, so that the counts are exact once the
+ * reader goes on. A reader that has ended breaks the connection.
  *
  * The thread blocks all signals, so that the program's own threads handle them. When the connection
  * breaks, the thread goes on taking batches and drops them, so that the program never waits for a
  * daemon that has ended. */
 
-enum { TICK_MS = 250, SEND_TIMEOUT_S = 60, SPARES_MAX = 2 };
-
-struct note {
-	struct list link;
-	size_t bytes;
-	uint8_t frame[];
+enum {
+	TICK_MS = 250,
+	SPARES_MAX = 2,
+	READER_LAG_MS = 2, /* a reader is behind that takes nothing for longer */
+	SLOW_PART = 2,	   /* or for longer than this part of a batch's time */
 };
 
 void deliver_init(struct deliver *d)
@@ -53,7 +58,6 @@ struct gpuctr_totals counters_read(const struct counters *c)
 		.unready = atomic_load(&c->unready),
 		.failed = atomic_load(&c->failed),
 		.dropped = atomic_load(&c->dropped),
-		.unchosen = atomic_load(&c->unchosen),
 	};
 
 	/* Read last, so that the sum of the others never exceeds it. */
@@ -202,21 +206,52 @@ static void drop(struct deliver *d, struct batch *b)
 	atomic_fetch_add(&d->counters->dropped, b->n);
 }
 
-void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
+/* With the lock. */
+static bool reader_is_behind(const struct deliver *d)
 {
-	uint64_t by_ns = clock_now_ns() + patience_ns;
-	bool taken = false;
+	uint64_t since_ns = atomic_load(&d->connection->waits_since_ns);
+
+	return d->reader_is_slow ||
+	       (since_ns != 0 && clock_now_ns() >= since_ns + READER_LAG_MS * CLOCK_NS_PER_MS);
+}
+
+/* With the lock. True: there is room for b, and it is b's. */
+static bool wait_for_room(struct deliver *d, const struct batch *b, uint64_t patience_ns,
+			  bool patiently)
+{
+	uint64_t by_ns = clock_now_ns() + patience_ns, now_ns;
+
+	while (takes_batches(d) && !has_room(d, b) && (patiently || !reader_is_behind(d)) &&
+	       (now_ns = clock_now_ns()) < by_ns) {
+		uint64_t look_ns = now_ns + READER_LAG_MS * CLOCK_NS_PER_MS;
+
+		lock_wait_until(&d->lock, &d->drained, by_ns < look_ns ? by_ns : look_ns);
+	}
+	if (!takes_batches(d) || !has_room(d, b)) {
+		return false;
+	}
+	d->queued_bytes += batch_bytes(b);
+	return true;
+}
+
+/* With the lock, when b has its room. False: the queue has been closed meanwhile. */
+static bool append(struct deliver *d, struct batch *b)
+{
+	if (!takes_batches(d)) {
+		d->queued_bytes -= batch_bytes(b);
+		return false;
+	}
+	list_append(&d->queue, &b->link);
+	pthread_cond_signal(&d->wake);
+	return true;
+}
+
+static void put(struct deliver *d, struct batch *b, uint64_t patience_ns, bool patiently)
+{
+	bool taken;
 
 	lock_acquire(&d->lock);
-	while (takes_batches(d) && !has_room(d, b) &&
-	       lock_wait_until(&d->lock, &d->drained, by_ns)) {
-	}
-	if (takes_batches(d) && has_room(d, b)) {
-		list_append(&d->queue, &b->link);
-		d->queued_bytes += batch_bytes(b);
-		taken = true;
-		pthread_cond_signal(&d->wake);
-	}
+	taken = wait_for_room(d, b, patience_ns, patiently) && append(d, b);
 	lock_release(&d->lock);
 	if (!taken) {
 		drop(d, b);
@@ -224,58 +259,42 @@ void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
 	}
 }
 
-/* --- notes --- */
-
-void deliver_note(struct deliver *d, const struct wire_message *m)
+void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
 {
-	struct arena scratch;
-	struct buffer b = { 0 };
-	struct note *n = NULL;
+	put(d, b, patience_ns, false);
+}
 
-	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
-	if (wire_encode(&scratch, &b, m) == 0) {
-		n = malloc(sizeof(*n) + buffer_length(&b));
+/* Copies only what is not dropped. */
+int deliver_put_image(struct deliver *d, struct batch *b, const uint8_t *image, size_t bytes,
+		      uint64_t patience_ns)
+{
+	bool taken;
+
+	b->image_size = bytes;
+	lock_acquire(&d->lock);
+	taken = wait_for_room(d, b, patience_ns, false);
+	lock_release(&d->lock);
+	if (taken && deliver_copy_image(d, b, image, bytes) < 0) {
+		LOCK_SCOPE(&d->lock);
+		d->queued_bytes -= batch_bytes(b);
+		return -ENOMEM;
 	}
-	if (n) {
-		n->bytes = buffer_length(&b);
-		memcpy(n->frame, b.data + b.start, n->bytes);
-		lock_acquire(&d->lock);
-		list_append(&d->notes, &n->link);
-		pthread_cond_signal(&d->wake);
-		lock_release(&d->lock);
+	lock_acquire(&d->lock);
+	taken = taken && append(d, b);
+	lock_release(&d->lock);
+	if (!taken) {
+		drop(d, b);
+		deliver_free_batch(d, b);
 	}
-	buffer_deinit(&b);
-	arena_deinit(&scratch);
+	return 0;
 }
 
-static struct wire_message make_notice(const struct deliver *d, int code, const char *message,
-				       const char *remedy)
+void deliver_put_patiently(struct deliver *d, struct batch *b, uint64_t patience_ns)
 {
-	return (struct wire_message){
-		.type = WIRE_NOTICE,
-		.notice = { d->welcome->capture, d->welcome->process, (uint32_t)code, message,
-			    remedy },
-	};
+	put(d, b, patience_ns, true);
 }
 
-void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy)
-{
-	const struct wire_message m = make_notice(d, code, message, remedy);
-
-	deliver_note(d, &m);
-}
-
-void deliver_notice_now(struct deliver *d, int code, const char *message, const char *remedy)
-{
-	const struct wire_message m = make_notice(d, code, message, remedy);
-
-	LOCK_SCOPE(&d->connection_lock);
-	if (d->lent) {
-		connection_send(d->connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
-	} else {
-		deliver_note(d, &m);
-	}
-}
+/* --- the connection, lent --- */
 
 static void set_lent(struct deliver *d, bool lent)
 {
@@ -293,40 +312,38 @@ void deliver_take_connection(struct deliver *d)
 	set_lent(d, false);
 }
 
-static void send_note(struct deliver *d, struct note *n)
-{
-	struct frame f;
-	struct wire_message m;
-	struct arena a;
-
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	if (frame_parse(n->frame, n->bytes, &f) == 0 &&
-	    wire_decode(&a, f.type, f.payload, f.size, &m) == 0) {
-		connection_send(d->connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
-	}
-	arena_deinit(&a);
-	free(n);
-}
-
 /* --- the thread --- */
 
-static void send_progress(struct deliver *d, uint64_t *last_seen)
+/* Also if nothing has changed: who ends without a word may have launched since. */
+static void send_progress(struct deliver *d)
 {
+	uint64_t counted_ns = clock_wall_ns(); /* launches before that are counted */
 	struct wire_message m = {
 		.type = WIRE_PROGRESS,
-		.progress = { d->welcome->capture, d->welcome->process,
-			      counters_read(d->counters) },
+		.progress = { d->welcome->capture, d->welcome->process, counters_read(d->counters),
+			      counted_ns },
 	};
 
-	if (m.progress.totals.seen != *last_seen) {
-		*last_seen = m.progress.totals.seen;
-		connection_send(d->connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	d->progress_ns = clock_now_ns();
+	connection_send(d->connection, &m, -1, CONNECTION_NO_LIMIT);
+}
+
+void deliver_tell_progress(struct deliver *d)
+{
+	if (clock_now_ns() - d->progress_ns >= TICK_MS * CLOCK_NS_PER_MS) {
+		deliver_take_connection(d);
+		send_progress(d);
+		deliver_lend_connection(d);
 	}
 }
 
-/* The counter of a launch that has no values; NULL: the launch was measured. */
+/* The counter of a launch that has no values; NULL: the launch was measured. A launch whose kernel
+ * has no number cannot be told: its name did not fit into what waits to be sent. */
 static atomic_uint_fast64_t *count_of(struct counters *c, const struct launch *l, bool measured)
 {
+	if (l->function == 0 && l->fate == LAUNCH_DONE) {
+		return &c->dropped;
+	}
 	switch (l->fate) {
 	case LAUNCH_FILTERED:
 		return &c->filtered;
@@ -377,6 +394,16 @@ static void blank_others(struct deliver *d, const struct batch *b, double *value
 	}
 }
 
+static bool lacks_names(const struct batch *b)
+{
+	size_t i = 0;
+
+	while (i < b->n && b->launches[i].function != 0) {
+		i++;
+	}
+	return i < b->n;
+}
+
 static int send_image(struct deliver *d, const struct batch *b, uint64_t first)
 {
 	size_t offset = 0;
@@ -394,7 +421,7 @@ static int send_image(struct deliver *d, const struct batch *b, uint64_t first)
 			},
 		};
 
-		r = connection_send(d->connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+		r = connection_send(d->connection, &m, -1, CONNECTION_NO_LIMIT);
 		offset += n;
 	}
 	return r;
@@ -422,9 +449,6 @@ static void send_batch(struct deliver *d, struct batch *b, double *values, bool 
 	} else {
 		kept = keep_measured(d, b, values, measured);
 	}
-	if (d->on_values) {
-		d->on_values(d->userdata, b->launches, kept, values);
-	}
 	if (pack_send(d->connection, d->welcome, d->intern, b->launches, kept, values,
 		      d->next_index) == 0) {
 		atomic_fetch_add(&d->counters->measured, kept);
@@ -441,6 +465,10 @@ static void process_batch(struct deliver *d, struct batch *b)
 
 	if (d->connection->fd < 0) {
 		drop(d, b);
+		return;
+	}
+	if (d->welcome->selection.raw_images && lacks_names(b)) {
+		drop(d, b); /* an image is told whole or not at all */
 		return;
 	}
 	if (d->on_batch) {
@@ -471,17 +499,6 @@ static void check_connection(struct deliver *d)
 	}
 }
 
-static struct note *take_note(struct deliver *d)
-{
-	struct note *n = NULL;
-
-	if (!list_is_empty(&d->notes)) {
-		n = list_entry(d->notes.next, struct note, link);
-		list_remove(&n->link);
-	}
-	return n;
-}
-
 static struct batch *take_batch(struct deliver *d)
 {
 	struct batch *b = NULL;
@@ -508,9 +525,24 @@ static bool take_tick(struct deliver *d)
 	return due;
 }
 
+/* Processes a batch, and tells whose speed matters. */
+static void work_on(struct deliver *d, struct batch *b)
+{
+	uint64_t begin_ns = clock_now_ns(), waited_ns = atomic_load(&d->connection->waited_ns);
+	size_t bytes = batch_bytes(b);
+
+	process_batch(d, b);
+	waited_ns = atomic_load(&d->connection->waited_ns) - waited_ns;
+	deliver_free_batch(d, b);
+	LOCK_SCOPE(&d->lock);
+	d->queued_bytes -= bytes;
+	d->reader_is_slow = waited_ns > (clock_now_ns() - begin_ns) / SLOW_PART;
+	pthread_cond_broadcast(&d->drained);
+}
+
 /* Waits, up to the next tick, for a note or a batch, and processes one; does the periodic work if
  * due. Returns false when the capture is finishing and nothing is queued. */
-static bool work_once(struct deliver *d, uint64_t *last_seen)
+static bool work_once(struct deliver *d)
 {
 	struct batch *b = NULL;
 	struct note *n;
@@ -520,25 +552,18 @@ static bool work_once(struct deliver *d, uint64_t *last_seen)
 	while (list_is_empty(&d->queue) && list_is_empty(&d->notes) && !is_finishing(d) &&
 	       lock_wait_until(&d->lock, &d->wake, d->next_tick_ns)) {
 	}
-	n = take_note(d);
+	n = deliver_take_note(d);
 	b = n ? NULL : take_batch(d);
 	finishing = is_finishing(d);
 	lock_release(&d->lock);
 	if (n) {
-		send_note(d, n);
+		deliver_send_note(d, n);
 	}
 	if (b) {
-		size_t bytes = batch_bytes(b);
-
-		process_batch(d, b);
-		deliver_free_batch(d, b);
-		lock_acquire(&d->lock);
-		d->queued_bytes -= bytes;
-		pthread_cond_broadcast(&d->drained);
-		lock_release(&d->lock);
+		work_on(d, b);
 	}
 	if (take_tick(d)) {
-		send_progress(d, last_seen);
+		send_progress(d);
 		/* Marks and ranges do not wait for a kernel: they would only gather. */
 		pack_send(d->connection, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
 		if (!finishing) {
@@ -568,28 +593,6 @@ static void drop_late(struct deliver *d)
 	lock_release(&d->lock);
 }
 
-/* Reports dropped marks in a notice. Marks are not numbered, so the client could not notice a gap.
- */
-static void tell_marks_dropped(struct deliver *d)
-{
-	uint64_t n = intern_marks_dropped(d->intern);
-	char text[160];
-	struct wire_message m = {
-		.type = WIRE_NOTICE,
-		.notice = { d->welcome->capture, d->welcome->process, GPUCTR_E_QUOTA, text,
-			    "Set fewer marks, or use ranges, which cost nothing without a kernel "
-			    "in them." },
-	};
-
-	if (n > 0) {
-		snprintf(text, sizeof(text),
-			 "%llu NVTX marks were left out: a process may set %d in a quarter of a "
-			 "second",
-			 (unsigned long long)n, INTERN_MARKS_MAX);
-		connection_send(d->connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
-	}
-}
-
 static void become_thread(struct deliver *d)
 {
 	LOCK_SCOPE(&d->lock);
@@ -601,20 +604,19 @@ static void become_thread(struct deliver *d)
 
 void deliver_run(struct deliver *d)
 {
-	uint64_t last_seen = 0;
 	struct wire_message bye = { .type = WIRE_GOODBYE };
 
 	become_thread(d);
-	while (work_once(d, &last_seen)) {
+	while (work_once(d)) {
 	}
 	drop_late(d);
 	if (d->on_end) {
 		d->on_end(d->userdata);
 	}
 	pack_send(d->connection, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
-	tell_marks_dropped(d);
+	deliver_tell_left_out(d);
 	bye.goodbye.totals = counters_read(d->counters);
-	connection_send(d->connection, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	connection_send(d->connection, &bye, -1, CONNECTION_NO_LIMIT);
 	LOCK_SCOPE(&d->lock);
 	state_move(&d->state, CAPTURE_OVER);
 	pthread_cond_broadcast(&d->drained);
@@ -702,7 +704,7 @@ bool deliver_deinit(struct deliver *d)
 	if (in_use) {
 		return false;
 	}
-	while ((n = take_note(d)) != NULL) {
+	while ((n = deliver_take_note(d)) != NULL) {
 		free(n);
 	}
 	free_batches(&d->queue);

@@ -43,9 +43,6 @@ struct launch {
 	uint8_t clock; /* enum gpuctr_clock: the clock of start_ns and duration_ns */
 	uint8_t pass;  /* the pass that measured the launch */
 	bool timeless; /* more than one record named it */
-	/* Both are 0 without a budget. */
-	uint32_t stratum;
-	float chance;
 };
 
 /* Launches that were measured together, with their counter data image. Launch i has the range in
@@ -64,8 +61,7 @@ struct batch {
 
 /* Incremented when something happens, read when totals are reported. */
 struct counters {
-	atomic_uint_fast64_t seen, measured, filtered, capturing, unready, failed, dropped,
-		unchosen;
+	atomic_uint_fast64_t seen, measured, filtered, capturing, unready, failed, dropped;
 };
 
 struct deliver {
@@ -85,9 +81,6 @@ struct deliver {
 	/* Called by any thread for a batch that is dropped, before its launches are counted, some
 	 * of which it may take out; may be NULL. */
 	void (*on_drop)(void *userdata, struct batch *b);
-	/* Called with the measured values before they are sent; may be NULL. */
-	void (*on_values)(void *userdata, const struct launch *launches, size_t n,
-			  const double *values);
 	void (*on_end)(void *userdata); /* called before the last message, goodbye; may be NULL */
 	/* Replaces evaluate_batch(), for counter data that does not come from this GPU; NULL: no
 	 * replacement. */
@@ -102,15 +95,21 @@ struct deliver {
 	uint8_t *spare_image;
 	size_t spare_image_room;
 	size_t queued_bytes;
-	bool started;		     /* the thread was started */
+	bool reader_is_slow;  /* the thread waited for the reader, most of all, at the last batch */
+	bool started;	      /* the thread was started */
+	uint64_t progress_ns; /* when the thread sent the counts last */
 	uint64_t next_tick_ns;	     /* when the thread next does its periodic work; 0: at once */
 	struct lock connection_lock; /* protects lent, and the connection while it is lent */
 	bool lent;
 	uint64_t next_index;
 	struct list notes; /* messages other than records, which the thread will send */
+	size_t notes_bytes, notes_dropped;
 };
 
-enum { DELIVER_QUEUE_BYTES = 8 << 20 }; /* limit of the queue, which may always hold one batch */
+enum {
+	DELIVER_QUEUE_BYTES = 16 << 20, /* limit of the queue, which may always hold one batch */
+	DELIVER_NOTES_BYTES = 1 << 20,
+};
 
 void deliver_init(struct deliver *d);
 int deliver_start(struct deliver *d); /* -errno */
@@ -130,12 +129,20 @@ void deliver_free_batch(struct deliver *d, struct batch *b);
 /* Copies a counter data image into b; only then b has memory for it. -ENOMEM. */
 int deliver_copy_image(struct deliver *d, struct batch *b, const uint8_t *image, size_t bytes);
 
-/* Queues b; consumes it. While the queue is full, waits up to patience_ns, then drops b and counts
- * its launches as dropped. */
+/* Queues b; consumes it. If the queue is full, drops b and counts its launches as dropped: at once
+ * where the reader is behind, and after patience_ns where the delivering thread is. */
 void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns);
 
+/* The same for b and a counter data image, which is copied if there is room. -ENOMEM: b is still
+ * the caller's. */
+int deliver_put_image(struct deliver *d, struct batch *b, const uint8_t *image, size_t bytes,
+		      uint64_t patience_ns);
+
+/* As deliver_put(), but waits for the reader as well. */
+void deliver_put_patiently(struct deliver *d, struct batch *b, uint64_t patience_ns);
+
 /* Sends a message; may be called by any thread. The function encodes m at once; the thread sends it
- * later, before the next batch. */
+ * later, before the next batch. Messages that DELIVER_NOTES_BYTES do not hold are left out. */
 void deliver_note(struct deliver *d, const struct wire_message *m);
 
 /* Sends a notice to the user, with code, cause and remedy. */
@@ -149,6 +156,10 @@ void deliver_notice_now(struct deliver *d, int code, const char *message, const 
  * connection, so others may. */
 void deliver_lend_connection(struct deliver *d);
 void deliver_take_connection(struct deliver *d);
+
+/* For the thread itself, while it has lent its connection and waits for something: sends the counts
+ * if it is time to. */
+void deliver_tell_progress(struct deliver *d);
 
 /* Asks the thread to deliver all queued batches and then to send goodbye. */
 void deliver_request_finish(struct deliver *d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,13 @@
 
 #include "client/agent/agent.h"
 #include "client/agent/claims.h"
+#include "client/agent/courier.h"
+#include "client/agent/descriptor.h"
 #include "client/agent/hello.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/standby.h"
 #include "client/agent/thread.h"
+#include "client/agent/trial.h"
 #include "proto/base/clock.h"
 
 /* Where the program's libraries enter the agent.
@@ -50,14 +53,23 @@ static struct connection token_connection = { .fd = -1 };
 
 static void leave_to_parent(void)
 {
-	connection_leave(token_connection.fd, token_connection.file);
+	descriptor_leave(token_connection.fd, token_connection.file);
 	token_connection.fd = -1;
+}
+
+static sem_t serving;
+
+/* What the program does from here on may forbid the making of threads. */
+static void on_running(void)
+{
+	sem_post(&serving);
 }
 
 static void *serve(void *argument)
 {
 	token_connection.plain = true;
-	agent_run(argument);
+	courier_watch_me();
+	agent_run(argument, on_running);
 	connection_close(&token_connection);
 	return NULL;
 }
@@ -84,7 +96,6 @@ static void begin(const char *token)
 	struct wire_agent_hello hello = { .token = token, .program = program };
 	struct refusal why = { 0 };
 	struct capture *c = agent_begin(&token_connection, false);
-	pthread_t thread;
 	bool started;
 	int r;
 
@@ -100,15 +111,16 @@ static void begin(const char *token)
 				  came */
 		return;
 	}
+	courier_start(&token_connection, false);
 	started = agent_start(c, token);
-	r = thread_start(serve, c, 0, &thread);
-	if (r == 0) {
-		pthread_detach(thread);
-		if (!started) {
-			agent_wait(CLOCK_NS_PER_S); /* so that the user hears of it even if the
-						       program crashes */
-		}
-	} else {
+	sem_init(&serving, 0, 0);
+	r = thread_start(serve, c, 0, NULL);
+	while (r == 0 && sem_wait(&serving) < 0) {
+	}
+	if (r == 0 && !started) {
+		agent_wait(CLOCK_NS_PER_S); /* so that the user hears of it even if the program
+					       crashes */
+	} else if (r != 0) {
 		tell_no_thread(c, r);
 		connection_close(&token_connection); /* no thread delivers, so the client hears that
 					    the process was lost */
@@ -124,7 +136,7 @@ int InitializeInjection(void)
 	int saved = errno, cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	if (socket_path && !entered && (token || wants_standby())) {
+	if (socket_path && !entered && (token || wants_standby()) && trial_is_passed()) {
 		entered = true;
 		agent_init(socket_path, token ? leave_to_parent : standby_leave_to_parent);
 		if (token) {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/notices.h"
 #include "proto/base/utf8.h"
 #include "proto/wire/demangle.h"
 #include "proto/wire/expression.h"
@@ -16,6 +15,44 @@ static char *(*const names_of[])(const char *mangled) = {
 	[GPUCTR_KERNEL_NAME_MANGLED] = demangle_nothing,
 };
 
+/* --- groups --- */
+
+/* Launches by group. Open addressing: a group keeps the slot that it was first given, and half of
+ * the slots stay free, so that each search ends. */
+enum { GROUPS_MAX = 16384, GROUP_SLOTS_BITS = 15, GROUP_SLOTS = 1 << GROUP_SLOTS_BITS };
+
+struct filter_groups {
+	struct group {
+		_Atomic uint64_t number; /* 0: free */
+		_Atomic uint64_t matched;
+	} slots[GROUP_SLOTS];
+	atomic_size_t n;
+	struct group rest; /* the launches of groups without a slot */
+};
+
+static struct group *find_group(struct filter_groups *g, uint64_t number)
+{
+	size_t i = number * UINT64_C(0x9e3779b97f4a7c15) >> (64 - GROUP_SLOTS_BITS);
+
+	while (true) {
+		struct group *slot = &g->slots[i++ % GROUP_SLOTS];
+		uint64_t found = atomic_load_explicit(&slot->number, memory_order_relaxed);
+
+		if (found == 0 && atomic_load(&g->n) >= GROUPS_MAX) {
+			return &g->rest;
+		}
+		if (found == 0 && atomic_compare_exchange_strong(&slot->number, &found, number)) {
+			atomic_fetch_add(&g->n, 1);
+			return slot;
+		}
+		if (found == number) {
+			return slot;
+		}
+	}
+}
+
+/* --- the filter --- */
+
 int filter_init(struct filter *f, const struct wire_selection *selection, struct refusal *r)
 {
 	*f = (struct filter){
@@ -23,7 +60,6 @@ int filter_init(struct filter *f, const struct wire_selection *selection, struct
 		.every = selection->launch_every > 1 ? selection->launch_every : 1,
 		.count = selection->launch_count,
 		.mode = selection->filter_mode,
-		.limit = selection->record_limit,
 	};
 	lock_init(&f->lock, LOCK_LEAF);
 	f->name = selection->kernel_name[0] ? selection->kernel_name : NULL;
@@ -34,10 +70,9 @@ int filter_init(struct filter *f, const struct wire_selection *selection, struct
 		return r->code;
 	}
 	phase_init(&f->phase, selection);
-	if (filter_is_grouped(f) && strata_init(&f->groups, STRATA_DEFAULT_MAX, 1) != 0) {
+	if (filter_is_grouped(f) && (f->groups = calloc(1, sizeof(*f->groups))) == NULL) {
 		refusal_set(r, GPUCTR_E_PROFILER, "Measure without --filter-mode.",
-			    "the program has no memory to count launches by what they are");
-		f->mode = GPUCTR_FILTER_GLOBAL;
+			    "the program has no memory to count launches by kernel or GPU");
 		filter_deinit(f);
 		return r->code;
 	}
@@ -76,7 +111,7 @@ bool filter_selects(struct filter *f, const char *mangled)
 	own = f->name_of(mangled);
 	name = own ? own : mangled;
 	selected = (!f->name || strcmp(name, f->name) == 0) &&
-		   (!f->has_regex || regexec(&f->regex, name, 0, NULL, 0) == 0);
+		   (!f->has_regex || expression_matches(&f->regex, name));
 	if (selected) {
 		atomic_store(&f->matches, true);
 	} else if (!atomic_load(&f->matches)) {
@@ -116,17 +151,11 @@ static const char *const group_names[] = {
 	[GPUCTR_FILTER_GLOBAL] = "the process",
 	[GPUCTR_FILTER_PER_GPU] = "each GPU",
 	[GPUCTR_FILTER_PER_KERNEL] = "each kernel",
-	[GPUCTR_FILTER_PER_LAUNCH_CONFIG] = "each launch configuration",
 };
-
-static uint64_t count_matched(struct filter *f)
-{
-	return filter_is_grouped(f) ? strata_total(&f->groups) : atomic_load(&f->matched);
-}
 
 static bool skipped_all(struct filter *f, struct refusal *r)
 {
-	unsigned long long matched = count_matched(f);
+	unsigned long long matched = atomic_load(&f->matched);
 
 	if (matched == 0 || atomic_load(&f->took)) {
 		return false;
@@ -144,28 +173,6 @@ bool filter_missed_all(struct filter *f, struct refusal *r)
 	return missed_kernels(f, r) || skipped_all(f, r);
 }
 
-bool filter_describe(struct filter *f, char *text, size_t bytes)
-{
-	size_t merged = 0;
-
-	for (uint32_t i = 0; filter_is_grouped(f) && i < strata_n(&f->groups); i++) {
-		merged += atomic_load(&f->groups.v[i].merged) && strata_seen(&f->groups, i) > 0;
-	}
-	snprintf(text, bytes,
-		 "there were too many launch configurations for --filter-mode: what came last is "
-		 "counted together, in %zu groups",
-		 merged);
-	return merged > 0;
-}
-
-bool filter_describe_limit(struct filter *f, char *text, size_t bytes)
-{
-	unsigned long long beyond = atomic_load(&f->beyond);
-
-	snprintf(text, bytes, NOTICE_BEYOND_LIMIT, beyond, (unsigned long long)f->limit);
-	return beyond > 0;
-}
-
 void filter_deinit(struct filter *f)
 {
 	if (f->has_regex) {
@@ -174,73 +181,49 @@ void filter_deinit(struct filter *f)
 	for (size_t i = 0; i < f->n_left_out; i++) {
 		free(f->left_out[i]);
 	}
-	if (filter_is_grouped(f)) {
-		strata_deinit(&f->groups);
-	}
+	free(f->groups);
 	nvtx_filter_deinit(&f->nvtx);
 	*f = (struct filter){ 0 };
 }
 
-/* The part of the key that launches of one group have in common. */
-static struct stratum_key group_of(const struct filter *f, const struct stratum_key *key)
+/* The index of this launch in its group, or among all, from 0. */
+static uint64_t take_index(struct filter *f, uint64_t group)
 {
-	struct stratum_key group = { .kernel = key->kernel };
+	uint64_t index = atomic_fetch_add(&f->matched, 1);
 
-	if (f->mode == GPUCTR_FILTER_PER_GPU) {
-		group = (struct stratum_key){ .kernel = 1, .device = key->device };
-	} else if (f->mode == GPUCTR_FILTER_PER_LAUNCH_CONFIG) {
-		group = *key;
-		group.path = group.range = 0;
-		group.device = 0;
-	}
-	return group;
+	return f->groups ? atomic_fetch_add(&find_group(f->groups, group)->matched, 1) : index;
 }
 
-/* The index of this launch in its group, from 0. */
-static uint64_t take_index(struct filter *f, const struct stratum_key *key)
+/* False: as many have been taken as launch_count allows. */
+static bool reserve(struct filter *f)
 {
-	struct stratum_key group;
+	uint_fast64_t n = atomic_load(&f->taken);
 
-	if (!filter_is_grouped(f)) {
-		return atomic_fetch_add(&f->matched, 1);
-	}
-	group = group_of(f, key);
-	return strata_see(&f->groups, strata_find(&f->groups, &group), 0) - 1;
-}
-
-bool filter_takes(struct filter *f, const struct stratum_key *key)
-{
-	uint64_t index = take_index(f, key), left = index - f->skip;
-
-	if (index < f->skip || left % f->every != 0 ||
-	    (f->count > 0 && left / f->every >= f->count)) {
-		return false;
-	}
-	if (!atomic_load_explicit(&f->took, memory_order_relaxed)) {
-		atomic_store(&f->took, true);
-	}
-	return true;
-}
-
-bool filter_reserve(struct filter *f)
-{
-	uint_fast64_t n = atomic_load(&f->reserved);
-
-	if (f->limit == 0) {
-		return true;
-	}
-	while (n < f->limit) {
-		if (atomic_compare_exchange_weak(&f->reserved, &n, n + 1)) {
+	while (f->count == 0 || n < f->count) {
+		if (atomic_compare_exchange_weak(&f->taken, &n, n + 1)) {
 			return true;
 		}
 	}
-	atomic_fetch_add_explicit(&f->beyond, 1, memory_order_relaxed);
 	return false;
 }
 
 void filter_give_back(struct filter *f)
 {
-	if (f->limit > 0) {
-		atomic_fetch_sub(&f->reserved, 1);
+	atomic_fetch_sub(&f->taken, 1);
+}
+
+bool filter_takes(struct filter *f, uint64_t group)
+{
+	uint64_t index = take_index(f, group), left = index - f->skip;
+	bool takes = index >= f->skip && left % f->every == 0;
+
+	if (filter_is_grouped(f)) {
+		takes = takes && (f->count == 0 || left / f->every < f->count);
+	} else {
+		takes = takes && reserve(f);
 	}
+	if (takes && !atomic_load_explicit(&f->took, memory_order_relaxed)) {
+		atomic_store(&f->took, true);
+	}
+	return takes;
 }

@@ -11,7 +11,6 @@
 #include "client/agent/lock.h"
 #include "client/agent/nvtx_filter.h"
 #include "client/agent/phase.h"
-#include "client/agent/strata.h"
 #include "proto/wire/status.h"
 #include "proto/wire/wire.h"
 
@@ -33,11 +32,9 @@ struct filter {
 	uint64_t skip, every, count;
 	uint32_t mode; /* enum gpuctr_filter_mode */
 	atomic_uint_fast64_t matched;
-	struct strata groups; /* counts by group, used instead of matched unless all launches are
-				 counted together */
-	atomic_bool took;     /* some launch was selected */
-	uint64_t limit;	      /* largest number of records; 0: no limit */
-	atomic_uint_fast64_t reserved, beyond; /* records; launches for which there was none */
+	struct filter_groups *groups; /* NULL: all launches are counted together */
+	atomic_bool took;	      /* some launch was selected */
+	atomic_uint_fast64_t taken;   /* that are, or will be, measured; unless counted by group */
 };
 
 /* 0, or GPUCTR_E_BAD_PATTERN or GPUCTR_E_PROFILER (no memory) with r filled; there is then nothing
@@ -52,56 +49,31 @@ static inline bool filter_chooses_kernels(const struct filter *f)
 	return f->has_regex || f->name;
 }
 
-/* Is every launch measured, whatever it is? */
-static inline bool filter_takes_all(const struct filter *f)
-{
-	const struct phase *p = &f->phase;
-
-	return !filter_chooses_kernels(f) && f->nvtx.n == 0 && f->skip == 0 && f->every == 1 &&
-	       f->count == 0 && f->limit == 0 && !p->by_profiler && !p->by_range && !p->by_step;
-}
-
-/* Does a kernel of this mangled name match? Costs a demangling: ask once for each kernel. */
+/* Does a kernel of this mangled name match? Costs a demangling: ask once for each kernel. Needs
+ * little of the caller's stack, however long the name is. */
 bool filter_selects(struct filter *f, const char *mangled);
 
 /* Did kernels run, but none of them match, or were all launches skipped? Then r says so and names a
  * few of the kernels. */
 bool filter_missed_all(struct filter *f, struct refusal *r);
 
-/* Are launches counted by group? Then filter_takes() needs their keys. */
+/* Are launches counted by group? */
 static inline bool filter_is_grouped(const struct filter *f)
 {
 	return f->mode != GPUCTR_FILTER_GLOBAL;
 }
 
-/* Counts one launch of a selected kernel, and returns whether it is measured. Ignores the key's
- * range. Thread-safe, as the next two functions are. */
-bool filter_takes(struct filter *f, const struct stratum_key *key);
+/* Counts one launch of a selected kernel, and returns whether it is measured. group: any number but
+ * 0 by which launches of one group are known, if they are counted by group. Thread-safe. */
+bool filter_takes(struct filter *f, uint64_t group);
 
-/* Reserves a record for a launch that is to be measured; false: the limit is reached. The caller
- * returns the record if the launch is not measured. */
-bool filter_reserve(struct filter *f);
+/* A launch that was taken is not measured: another one may be in its place, unless launches are
+ * counted by group. Thread-safe. */
 void filter_give_back(struct filter *f);
 
-/* Is the limit of records reached? */
-static inline bool filter_is_full(const struct filter *f)
+/* Have as many been taken as launch_count allows the whole process? */
+static inline bool filter_is_finished(const struct filter *f)
 {
-	return f->limit > 0 && atomic_load_explicit(&f->reserved, memory_order_relaxed) >= f->limit;
+	return f->count > 0 && !filter_is_grouped(f) &&
+	       atomic_load_explicit(&f->taken, memory_order_relaxed) >= f->count;
 }
-
-/* For a launch of a selected kernel: is there a record left? Counts it if not. */
-static inline bool filter_has_room(struct filter *f)
-{
-	bool full = filter_is_full(f);
-
-	if (full) {
-		atomic_fetch_add_explicit(&f->beyond, 1, memory_order_relaxed);
-	}
-	return !full;
-}
-
-/* Writes how the measured launches differ from the request; false: they do not. */
-bool filter_describe(struct filter *f, char *text, size_t bytes);
-
-/* Writes how many launches the limit of records left out; false: none. */
-bool filter_describe_limit(struct filter *f, char *text, size_t bytes);

@@ -140,13 +140,12 @@ struct function *functions_find(struct capture *c, CUfunction handle, uint32_t c
 			return NULL;
 		}
 		f->collective = guard_name_is_collective(name);
-		f->hash = names_hash(0, name);
+		f->hash = names_hash(name);
 	}
 	if (f->capture != c->number) {
 		f->capture = c->number;
 		f->selected = filter_selects(&c->filter, name);
 		f->proofs = 0;
-		f->stratum = 0;
 	}
 	return f;
 }

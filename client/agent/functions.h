@@ -17,10 +17,9 @@ struct function {
 	char *name;	  /* the name as CUPTI reported it */
 	uint64_t hash;	  /* hash of the name */
 	bool collective;  /* see guard_name_is_collective() */
-	uint32_t capture; /* number of the capture to which the next three members belong */
+	uint32_t capture; /* number of the capture to which the next two members belong */
 	bool selected;	  /* the filter selects the kernel */
 	uint8_t proofs;	  /* the guard's */
-	uint32_t stratum; /* stratum of its last launch; 0: none */
 	bool is_loaded;
 	uint32_t id; /* number in intern's present generation; 0: none yet */
 	uint32_t generation;

@@ -58,6 +58,9 @@ bool gate_lock(struct gate *g, struct patience *p)
 {
 	uint64_t patience_ns;
 
+	if (lock_try(&g->lock)) {
+		return true;
+	}
 	do {
 		patience_ns = gate_patience_ns(p);
 		if (lock_patiently(g, patience_ns)) {
@@ -115,7 +118,7 @@ void gate_let_in(struct gate *g)
 
 /* A call that began before the gate was shut may give the GPU work after the range has begun, so
  * this waits for such calls. It gives up on calls that take long, such as synchronous copies. */
-bool gate_others_have_ended(struct gate *g, uint64_t *waited_ns)
+bool gate_others_have_ended(struct gate *g)
 {
 	uint64_t begin_ns;
 
@@ -127,7 +130,6 @@ bool gate_others_have_ended(struct gate *g, uint64_t *waited_ns)
 	       clock_now_ns() - begin_ns < SETTLE_US * UINT64_C(1000)) {
 		sched_yield();
 	}
-	*waited_ns += clock_now_ns() - begin_ns;
 	return atomic_load(&g->others) == 0;
 }
 

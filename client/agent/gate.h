@@ -14,10 +14,11 @@
 
 #include "client/agent/lock.h"
 
-/* The time that threads of the process have spent in waits that timed out; it shortens later waits.
- */
 struct patience {
-	atomic_uint_fast64_t spent_ns;
+	atomic_uint_fast64_t spent_ns; /* in waits of the process that timed out; it shortens later
+					  ones */
+	atomic_uint_fast64_t moves_ns; /* the longest time after which something ended on the GPU
+					  while a launch waited */
 };
 
 struct gate {
@@ -30,8 +31,7 @@ struct gate {
 	_Atomic(uint64_t) call_since_ns;
 	atomic_bool lost; /* the call has not returned for so long that no thread waits for it any
 			     more */
-	atomic_uint stalled;  /* waiting threads that have work for an idle stream */
-	atomic_bool shut;     /* other work must wait */
+	atomic_bool shut; /* other work must wait */
 	atomic_bool insisted; /* a call that had waited too long began while the gate was shut */
 	atomic_bool
 		blocking; /* the holder is in a call that waits for the GPU: no call may insist */
@@ -72,9 +72,8 @@ const char *gate_lose_call(struct gate *g, uint64_t from_ns, uint64_t ns);
 void gate_shut(struct gate *g);
 void gate_let_in(struct gate *g);
 
-/* Waits a moment for other calls that have begun. False: one has not returned. Adds the time to
- * *waited_ns. */
-bool gate_others_have_ended(struct gate *g, uint64_t *waited_ns);
+/* Waits a moment for other calls that have begun. False: one has not returned. */
+bool gate_others_have_ended(struct gate *g);
 
 /* True if no other call has begun since the gate was shut. */
 bool gate_nobody_came(const struct gate *g);

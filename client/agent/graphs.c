@@ -233,12 +233,6 @@ bool graphs_add(struct graphs *g, const struct launch *k, bool selected)
 	return keep_of(g, l, k);
 }
 
-void graphs_add_unwatched(struct graphs *g, const struct launch *k)
-{
-	g->counts.beyond++;
-	(void)keep(g, &g->late, k);
-}
-
 void graphs_add_copy(struct graphs *g, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)
 {
 	struct graph_launch *l = find(g, correlation);

@@ -85,10 +85,6 @@ void graphs_forget(struct graphs *g, uint32_t correlation);
  * for lack of memory. */
 bool graphs_add(struct graphs *g, const struct launch *k, bool selected);
 
-/* A kernel that is of no graph, and of a launch that nobody has noted. It is told with the late
- * ones, and counts as seen. */
-void graphs_add_unwatched(struct graphs *g, const struct launch *k);
-
 /* A copy or fill of the launch has a record. */
 void graphs_add_copy(struct graphs *g, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns);
 

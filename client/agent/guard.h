@@ -10,13 +10,7 @@
 
 #include "client/agent/streams.h"
 
-enum { GUARD_SUSPECTS_MAX = 64, GUARD_MARKS = 32 };
-
-/* The functions and graphs of the process whose kernels once did not end by themselves. */
-struct suspects {
-	_Atomic(uintptr_t) v[GUARD_SUSPECTS_MAX];
-	atomic_size_t n;
-};
+enum { GUARD_MARKS = 32 };
 
 /* A launch as the guard sees it. */
 struct guard_launch {
@@ -28,28 +22,40 @@ struct guard_launch {
 	uint64_t stream_number; /* the stream's number in records */
 };
 
-/* How long a thread waited for one range, and for turns before it. */
-struct guard_wait {
-	uint64_t waited_ns;  /* time that the measuring thread waited */
-	uint64_t stalled_ns; /* part of that time in which a stream with pending work was idle, as
-				far as known */
+/* What a launch has waited for in vain, or what is held: its end is looked for. */
+struct awaited {
+	uintptr_t work; /* handle of the function */
+	CUevent end;	/* created when first needed */
+	bool is_set;	/* the event was recorded, and not yet passed when it was last looked for */
+	bool waited;	/* in vain */
+	bool is_alone;	/* held, with metrics whose pop does not wait */
+	uint64_t since_ns; /* when the event was recorded */
 };
 
 /* The guard of a context, protected by the context's lock. */
 struct guard {
 	struct streams streams;
-	atomic_bool several;	    /* launches went into more than one stream */
-	_Atomic(CUstream) used;	    /* stream of the last launch */
-	bool stalled;		    /* the last wait timed out; the next one only polls once */
-	uint64_t stalled_ns;	    /* when a thread last waited */
+	atomic_bool several;	  /* launches went into more than one stream */
+	_Atomic(CUstream) used;	  /* stream of the last launch */
+	unsigned in_vain;	  /* launches that waited in vain since streams were last idle */
+	_Atomic(uintptr_t) other; /* function of the last launch that got no range; 0: it has
+				     ended */
+	_Atomic(CUstream) other_stream;
+	atomic_bool elsewhere;	    /* another stream got work since the range was opened */
+	bool stalled;		    /* a long wait was in vain: launches look only */
+	uint64_t stalled_ns;	    /* when one last waited */
 	CUevent marks[GUARD_MARKS]; /* events in the stream of the batch's launches, in order */
+	size_t marked[GUARD_MARKS]; /* the launch before each, counted from 1 */
 	unsigned n_marks, made_marks;
-	CUstream last; /* stream of the last measured launch */
+	size_t doubtful; /* the last launch of the batch that may wait for the CPU; 0: none */
+	CUstream last;	 /* stream of the last measured launch */
 	CUevent probe; /* event after that launch, recorded by the thread that checks for its end */
 	bool probed;   /* the event was recorded */
 	bool holds;    /* a range was left open, because its kernel has not ended */
-	bool crowded;  /* several streams had work when the range was to be opened */
-	struct guard_wait wait;	  /* the wait that guard_take_wait() has not returned yet */
+	bool held_waited; /* that kernel was waited for in vain */
+	struct awaited awaited;
+	CUevent begin;		  /* event between the beginning of the last range and its launch */
+	bool began;		  /* that event was recorded */
 	struct guard_launch held; /* the launch whose range is held open; name is a copy */
 };
 
@@ -73,11 +79,17 @@ bool guard_name_is_collective(const char *name);
 /* May a range be opened for this launch? */
 bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_launch *l);
 
+/* To be called when a range was opened, before its launch. guard_has_begun(): has the GPU begun the
+ * range, as far as known? If not, the range waits for work that was given to the GPU before. */
+void guard_note_begin(struct capture *c, struct ranges *r, const struct guard_launch *l);
+bool guard_has_begun(struct capture *c, const struct guard *g);
+
 /* To be called after the launch: may the range be closed? launched: the call has given the GPU a
- * kernel. False: the range stays open until guard_may_release() returns true. */
+ * kernel. False: the range stays open until guard_may_release() returns true. patient: the thread
+ * is about to launch, and may wait for a moment. */
 bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_launch *l,
 		     bool launched);
-bool guard_may_release(struct capture *c, struct ranges *r);
+bool guard_may_release(struct capture *c, struct ranges *r, bool patient);
 
 /* After a range was closed: records an event behind some of the kernels. A wait for the end of the
  * batch sees by these events that the GPU makes progress. */
@@ -95,24 +107,16 @@ bool guard_may_block(struct capture *c, struct ranges *r, bool patient);
  * has shut the gate. Works in every state of the capture, but not during a stream capture. */
 void guard_drain(struct capture *c, struct ranges *r);
 
-/* Returns the time waited since the last call of this function. */
-struct guard_wait guard_take_wait(struct guard *g);
+/* Tells the user of this function, once, if it is a suspect (suspects.h). */
+void guard_tell(struct capture *c, uintptr_t work, const char *name);
 
 /* --- any thread, without the lock --- */
-
-/* To be called before a thread waits for the context's lock with work for a stream (NULL: not known
- * which). True if that stream is idle; the wait then counts as a stall, and guard_end_stall() must
- * follow. */
-bool guard_begin_stall(struct ranges *r, CUstream stream);
-void guard_end_stall(struct ranges *r);
-
-/* Takes the lock as gate_lock() does, and notes if the wait stalls the stream. */
-bool guard_lock(struct capture *c, struct ranges *r, CUstream stream);
 
 /* Work in this context that is not measured. */
 struct guard_work {
 	CUstream stream; /* streams_normal(); NULL: it is not known which */
 	bool launch;	 /* a kernel or a graph, which may wait for another one */
+	uintptr_t work;	 /* its handle */
 };
 
 /* The GPU gets other work: a range that is held open no longer counts one kernel only. */

@@ -42,6 +42,7 @@ int intern_init(struct intern *in)
 		return -ENOMEM;
 	}
 	in->n_slots = INTERN_SLOTS_MIN;
+	in->pending_bytes_max = INTERN_PENDING_BYTES_MAX;
 	lock_init(&in->lock, LOCK_LEAF);
 	return 0;
 }
@@ -161,6 +162,22 @@ static void take_slot(struct intern *in, struct intern_slot *slot, const struct 
 
 /* --- what is defined --- */
 
+enum { OVERHEAD_BYTES = 32 }; /* of an allocation, and of what points to it */
+
+/* Kernels have a reserve of their own, so that messages that never repeat do not hide them. False:
+ * too much waits to be sent. */
+static bool take_bytes(struct intern *in, size_t bytes, enum kind kind)
+{
+	size_t max = in->pending_bytes_max +
+		     (kind == KIND_FUNCTION ? (size_t)INTERN_FUNCTION_BYTES_MAX : 0);
+
+	if (in->pending_bytes + bytes > max) {
+		return false;
+	}
+	in->pending_bytes += bytes;
+	return true;
+}
+
 /* Adds a pending definition; the first one determines the first number to be sent. False: out of
  * memory. */
 static bool define(struct vector *v, const void *element, size_t size, uint32_t last,
@@ -173,9 +190,9 @@ static bool define(struct vector *v, const void *element, size_t size, uint32_t 
 	return true;
 }
 
-static bool define_string(struct intern *in, const char *s, size_t length)
+static bool define_string(struct intern *in, const char *s, size_t length, enum kind user)
 {
-	char *copy = malloc(length + 1);
+	char *copy = take_bytes(in, length + OVERHEAD_BYTES, user) ? malloc(length + 1) : NULL;
 
 	if (!copy) {
 		return false;
@@ -191,7 +208,8 @@ static bool define_string(struct intern *in, const char *s, size_t length)
 	return true;
 }
 
-static uint32_t string_locked(struct intern *in, const char *s)
+/* user: what the string is for. */
+static uint32_t string_locked(struct intern *in, const char *s, enum kind user)
 {
 	struct hash h = hash_start(KIND_STRING);
 	size_t length = strnlen(s, LIMIT_STRING_BYTES);
@@ -199,7 +217,7 @@ static uint32_t string_locked(struct intern *in, const char *s)
 
 	hash_bytes(&h, s, length);
 	slot = find_slot(in, &h);
-	if (slot->id == 0 && define_string(in, s, length)) {
+	if (slot->id == 0 && define_string(in, s, length, user)) {
 		take_slot(in, slot, &h, &in->last_string);
 	}
 	return slot->id;
@@ -208,7 +226,7 @@ static uint32_t string_locked(struct intern *in, const char *s)
 uint32_t intern_string(struct intern *in, const char *s)
 {
 	LOCK_SCOPE(&in->lock);
-	return string_locked(in, s);
+	return string_locked(in, s, KIND_STRING);
 }
 
 uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes,
@@ -219,10 +237,10 @@ uint32_t intern_function(struct intern *in, const char *name, uint32_t static_sh
 	struct intern_slot *slot;
 
 	LOCK_SCOPE(&in->lock);
-	key.name = string_locked(in, name);
+	key.name = string_locked(in, name, KIND_FUNCTION);
 	hash_bytes(&h, &key, sizeof(key));
 	slot = find_slot(in, &h);
-	if (slot->id == 0 && key.name != 0 &&
+	if (slot->id == 0 && key.name != 0 && take_bytes(in, sizeof(key), KIND_FUNCTION) &&
 	    define(&in->pending.functions, &key, sizeof(key), in->last_function,
 		   &in->pending.first_function)) {
 		take_slot(in, slot, &h, &in->last_function);
@@ -238,8 +256,9 @@ uint32_t intern_range(struct intern *in, const struct range_key *key)
 	hash_bytes(&h, key, sizeof(*key));
 	LOCK_SCOPE(&in->lock);
 	slot = find_slot(in, &h);
-	if (slot->id == 0 && define(&in->pending.ranges, key, sizeof(*key), in->last_range,
-				    &in->pending.first_range)) {
+	if (slot->id == 0 && take_bytes(in, sizeof(*key), KIND_RANGE) &&
+	    define(&in->pending.ranges, key, sizeof(*key), in->last_range,
+		   &in->pending.first_range)) {
 		take_slot(in, slot, &h, &in->last_range);
 	}
 	return slot->id;
@@ -269,7 +288,8 @@ uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n)
 	hash_bytes(&h, ranges, n * sizeof(*ranges));
 	LOCK_SCOPE(&in->lock);
 	slot = find_slot(in, &h);
-	if (slot->id == 0 && define_set(in, ranges, n)) {
+	if (slot->id == 0 && take_bytes(in, (n + 1) * sizeof(*ranges), KIND_SET) &&
+	    define_set(in, ranges, n)) {
 		take_slot(in, slot, &h, &in->last_set);
 	}
 	return slot->id;
@@ -283,7 +303,7 @@ bool intern_has_room(struct intern *in)
 
 	LOCK_SCOPE(&in->lock);
 	room = in->pending.mark_ranges.n < INTERN_MARKS_MAX;
-	in->marks_dropped += !room;
+	in->left_out.marks += !room;
 	return room;
 }
 
@@ -293,21 +313,27 @@ void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t tim
 
 	LOCK_SCOPE(&in->lock);
 	if (range == 0 || p->mark_ranges.n >= INTERN_MARKS_MAX) {
-		in->marks_dropped++;
+		in->left_out.marks++;
 	} else if (!push(&p->mark_ranges, &range, sizeof(range))) {
-		in->marks_dropped++;
+		in->left_out.marks++;
 	} else if (!push(&p->mark_threads, &thread, sizeof(thread)) ||
 		   !push(&p->mark_times, &time_ns, sizeof(time_ns))) {
 		p->mark_ranges.n--;
 		p->mark_threads.n = p->mark_ranges.n;
-		in->marks_dropped++;
+		in->left_out.marks++;
 	}
 }
 
-uint64_t intern_marks_dropped(struct intern *in)
+void intern_leave_out_range(struct intern *in)
 {
 	LOCK_SCOPE(&in->lock);
-	return in->marks_dropped;
+	in->left_out.ranges++;
+}
+
+struct intern_left_out intern_left_out(struct intern *in)
+{
+	LOCK_SCOPE(&in->lock);
+	return in->left_out;
 }
 
 void intern_take(struct intern *in, struct definitions *ret)
@@ -315,6 +341,7 @@ void intern_take(struct intern *in, struct definitions *ret)
 	LOCK_SCOPE(&in->lock);
 	*ret = in->pending;
 	in->pending = (struct definitions){ 0 };
+	in->pending_bytes = 0;
 }
 
 void definitions_deinit(struct definitions *d)

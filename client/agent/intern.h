@@ -4,7 +4,8 @@
 /* Numbers strings, kernels, NVTX ranges and sets of ranges, which many records share. Each gets a
  * number when first used and is sent once. Numbers start at 1 and are never reused. After sending
  * the table keeps only the hash of each; when the table is full, it is emptied and everything gets
- * new numbers, so memory stays bounded in programs whose messages never repeat. Thread-safe. */
+ * new numbers, so memory stays bounded in programs whose messages never repeat. What waits to be
+ * sent is bounded in bytes as well: beyond that new things get no number. Thread-safe. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -45,7 +46,16 @@ struct definitions {
 	struct vector mark_times;		 /* int64_t */
 };
 
-enum { INTERN_MARKS_MAX = 32768 }; /* marks that wait to be sent */
+enum {
+	INTERN_MARKS_MAX = 32768,	     /* marks that wait to be sent */
+	INTERN_PENDING_BYTES_MAX = 32 << 20, /* of all other definitions that wait to be sent */
+	INTERN_FUNCTION_BYTES_MAX = 8 << 20, /* beyond that, for kernels and their names */
+};
+
+struct intern_left_out {
+	uint64_t marks;
+	uint64_t ranges; /* launches that were noted without all their ranges */
+};
 
 struct intern_slot {
 	uint64_t hash[2];
@@ -59,15 +69,17 @@ struct intern {
 	uint32_t last_string, last_function, last_range, last_set;
 	/* Changes when the table is emptied; no two tables of a process ever have the same. */
 	_Atomic uint32_t generation;
-	uint64_t marks_dropped;
+	struct intern_left_out left_out;
 	struct definitions pending;
+	size_t pending_bytes, pending_bytes_max;
 };
 
 int intern_init(struct intern *in);
 void intern_deinit(struct intern *in);
 
-/* Returns a number, or 0 if memory ran out. Invalid UTF-8 becomes '?', and strings are cut at the
- * protocol's limit. A number is valid in the generation of intern_generation(). */
+/* Returns a number, or 0 if memory ran out, or more would wait to be sent than may. Invalid UTF-8
+ * becomes '?', and strings are cut at the protocol's limit. A number is valid in the generation of
+ * intern_generation(). */
 uint32_t intern_string(struct intern *in, const char *s);
 uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes,
 			 uint32_t registers);
@@ -81,8 +93,11 @@ bool intern_has_room(struct intern *in);
 /* Adds a mark, which is sent with the next definitions. */
 void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t time_ns);
 
-/* The number of marks dropped so far. */
-uint64_t intern_marks_dropped(struct intern *in);
+/* Counts a launch that is noted without all its ranges, because one has no number. */
+void intern_leave_out_range(struct intern *in);
+
+/* What has been left out so far. */
+struct intern_left_out intern_left_out(struct intern *in);
 
 /* Lock-free, because every launch calls this. */
 static inline uint32_t intern_generation(struct intern *in)

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/agent/arguments.h"
@@ -11,9 +10,9 @@
 #include "client/agent/contexts.h"
 #include "client/agent/functions.h"
 #include "client/agent/nvtx.h"
+#include "client/agent/nvtx_select.h"
 #include "client/agent/section.h"
-#include "client/agent/unwatched.h"
-#include "client/agent/wanted.h"
+#include "client/agent/thread.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
@@ -21,22 +20,98 @@
  * context's lock held; after the launch it pops the range and unlocks. Meanwhile other work is kept
  * out. */
 
+/* --- which launches are measured --- */
+
+static bool is_in_ranges(struct capture *c)
+{
+	nvtx_filter_note_launch(&c->filter.nvtx);
+	if (!phase_is_on(&c->filter.phase)) {
+		return false;
+	}
+	return !nvtx_filter_is_used(&c->filter.nvtx) || nvtx_selects(&c->filter.nvtx, c->number);
+}
+
+/* The device of the calling thread's context, on which the launch will run; UINT32_MAX: there is no
+ * context. */
+static uint32_t current_device(const struct capture *c)
+{
+	CUdevice current;
+
+	return c->profiler->cuCtxGetDevice(&current) == CUDA_SUCCESS ? (uint32_t)current
+								     : UINT32_MAX;
+}
+
+/* By which the filter counts, if it counts by group. */
+static uint64_t group_of(const struct capture *c, const struct function *f)
+{
+	return c->filter.mode == GPUCTR_FILTER_PER_GPU ? current_device(c) + UINT64_C(1) : f->hash;
+}
+
+/* By its kernels' names, once they are known, where these are told each for itself. */
+static bool is_selected(const struct capture *c, const struct function *f,
+			const struct arguments *g)
+{
+	return f->selected || (g->kind == GPUCTR_LAUNCH_GRAPH && c->activity->name_kernel);
+}
+
+/* Is this launch to be measured, by the filter, the NVTX ranges around it, the phase, skip and
+ * count? Counts it otherwise. */
+static bool is_wanted(struct capture *c, const struct function *f, const struct arguments *g)
+{
+	if (is_selected(c, f, g) && is_in_ranges(c) && filter_takes(&c->filter, group_of(c, f))) {
+		return true;
+	}
+	atomic_fetch_add(&c->counters.filtered, 1);
+	return false;
+}
+
+/* Never 0. */
+static uint32_t thread_of(struct section *v)
+{
+	if (v->thread_id == 0) {
+		v->thread_id = (uint32_t)thread_number();
+	}
+	return v->thread_id;
+}
+
+/* A step may begin with this launch, whether or not it is measured. */
+static void note_step(struct capture *c, struct section *v, const struct function *f,
+		      const struct arguments *g)
+{
+	uint64_t kernel = f->hash ^ (uintptr_t)g->graph, shaped = kernel;
+	struct recurrence_launch launch = { .keys = { [RECURRENCE_KERNELS] = kernel } };
+
+	if (!c->recurrence.is_used || phase_is_finished(&c->filter.phase) ||
+	    !recurrence_observes(&c->recurrence, thread_of(v))) {
+		return;
+	}
+	for (int i = 0; i < 3; i++) {
+		shaped = recurrence_add(shaped, (uint64_t)g->grid[i] << 32 | g->block[i]);
+	}
+	launch.keys[RECURRENCE_SHAPED] = recurrence_add(shaped, g->dynamic_shared_bytes);
+	launch.ns = clock_now_ns();
+	if (recurrence_on_launch(&c->recurrence, &launch)) {
+		phase_on_step(&c->filter.phase);
+	}
+}
+
 /* --- one launch --- */
 
 /* No callback has reported a stream capture that began before ours, so each stream is asked once,
  * when the thread first launches into it. */
-static bool stream_is_capturing(struct capture *c, struct section *v, CUstream stream)
+static bool stream_is_capturing(struct capture *c, struct section *v, CUcontext context,
+				CUstream stream)
 {
 	bool first = c->late && !v->last_stream.asked, is_capturing;
-	uint64_t id;
+	struct stream_capture met = { .context = context, .stream = stream };
 
 	if (!first && !stream_captures_any(&c->stream_captures)) {
 		return false;
 	}
-	id = stream_captures_find(c->profiler, stream, &is_capturing);
+	met.id = stream_captures_find(c->profiler, stream, &is_capturing);
 	v->last_stream.asked = !is_capturing;
 	if (is_capturing && c->late) {
-		stream_captures_meet(&c->stream_captures, id);
+		stream_captures_meet(&c->stream_captures, &met);
 	}
 	return is_capturing;
 }
@@ -89,9 +164,6 @@ static void note_launch(struct capture *c, struct section *v, struct launch *l,
 			const struct ranges *r, const struct function *f, const struct arguments *g,
 			const CUpti_CallbackData *data)
 {
-	if (v->thread_id == 0) {
-		v->thread_id = (uint32_t)syscall(SYS_gettid);
-	}
 	*l = (struct launch){
 		.function = f->id,
 		.dynamic_shared_bytes = g->dynamic_shared_bytes,
@@ -99,14 +171,12 @@ static void note_launch(struct capture *c, struct section *v, struct launch *l,
 		.context = data->contextUid,
 		.stream = v->last_stream.number,
 		.correlation = data->correlationId,
-		.thread = v->thread_id,
+		.thread = thread_of(v),
 		.range = nvtx_current_range(&c->intern),
 		.set = nvtx_active_set(&c->intern),
 		.start_ns = clock_wall_ns(), /* until it is known when the kernel began */
 		.kind = g->kind,
-		.stratum = v->chosen.stratum,
-		.chance = v->chosen.choice.chance,
-		.pass = (uint8_t)v->chosen.pass,
+		.pass = (uint8_t)r->measured_pass,
 	};
 	memcpy(l->grid, g->grid, sizeof(l->grid));
 	memcpy(l->block, g->block, sizeof(l->block));
@@ -117,18 +187,16 @@ static void note_launch(struct capture *c, struct section *v, struct launch *l,
 	}
 }
 
-static bool lock_for_launch(struct capture *c, struct ranges *r, const struct arguments *g)
+static bool lock_for_launch(struct capture *c, struct ranges *r)
 {
-	bool locked;
-
 	if (c->method->beside) {
 		return true;
 	}
-	locked = guard_lock(c, r, streams_normal(g->stream, g->per_thread_stream));
-	if (locked) {
-		gate_shut(&r->gate);
+	if (!gate_lock(&r->gate, &c->patience)) {
+		return false;
 	}
-	return locked;
+	gate_shut(&r->gate);
+	return true;
 }
 
 static void unlock_after_launch(struct capture *c, struct ranges *r)
@@ -162,9 +230,9 @@ static bool open_range(struct capture *c, struct section *v, struct function *f,
 {
 	struct launch *l;
 
-	/* The capture has stopped, or the next pass has begun since the launch was chosen. */
-	if (!capture_is_measuring(c) || v->chosen.pass != r->pass) {
-		atomic_fetch_add(&c->counters.unready, 1);
+	/* The capture has stopped meanwhile: the launch is beyond its end. */
+	if (!capture_is_measuring(c)) {
+		atomic_fetch_sub(&c->counters.seen, 1);
 		unlock_after_launch(c, r);
 		return false;
 	}
@@ -182,11 +250,11 @@ static bool open_range(struct capture *c, struct section *v, struct function *f,
 	return true;
 }
 
-/* False: the launch is not measured; its counter was incremented. */
+/* False: the launch is not measured; its counter was incremented, or it is not seen any more. */
 static bool measure(struct capture *c, struct section *v, struct function *f,
 		    const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
-	if (!r || !lock_for_launch(c, r, g)) {
+	if (!r || !lock_for_launch(c, r)) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		return false;
 	}
@@ -200,8 +268,7 @@ static void on_launch_enter(struct capture *c, struct section *v, CUpti_Callback
 	struct function *f;
 	struct ranges *r;
 
-	if (!data->context || !arguments_read(id, data->functionParams, &g) ||
-	    (g.kind != GPUCTR_LAUNCH_GRAPH && unwatched_leaves(c))) {
+	if (!data->context || !arguments_read(id, data->functionParams, &g)) {
 		return;
 	}
 	atomic_fetch_add(&c->counters.seen, 1);
@@ -216,24 +283,20 @@ static void on_launch_enter(struct capture *c, struct section *v, CUpti_Callback
 	if (c->late) {
 		find_stream(c, v, data->context, g.stream, g.per_thread_stream);
 	}
-	if (stream_is_capturing(c, v, streams_normal(g.stream, g.per_thread_stream))) {
+	if (stream_is_capturing(c, v, data->context,
+				streams_normal(g.stream, g.per_thread_stream))) {
 		atomic_fetch_add(&c->counters.capturing, 1);
 		return;
 	}
-	/* With a budget nothing is chosen before (choosing.c), and a trace starts nothing. */
-	if (c->late && !c->choosing.on && !c->method->beside) {
+	if (c->late && !c->method->beside) { /* a trace starts nothing */
 		stream_captures_observe(&c->stream_captures);
 	}
-	if (!wanted_by_filter(c, f, &g)) {
+	note_step(c, v, f, &g);
+	if (!is_wanted(c, f, &g)) {
 		return;
 	}
 	r = find_context(c, v, data->context);
-	if (r && !wanted_by_budget(c, v, r, f, &g)) {
-		return;
-	}
-	if (!filter_reserve(&c->filter)) {
-		atomic_fetch_add(&c->counters.filtered, 1);
-	} else if (!measure(c, v, f, &g, data, r)) {
+	if (!measure(c, v, f, &g, data, r)) {
 		filter_give_back(&c->filter);
 	}
 }
@@ -260,10 +323,12 @@ static struct guard_work read_work(CUpti_CallbackId id, const CUpti_CallbackData
 	bool per_thread;
 
 	if (arguments_read(id, data->functionParams, &g)) {
-		return (struct guard_work){ streams_normal(g.stream, g.per_thread_stream), true };
+		return (struct guard_work){ streams_normal(g.stream, g.per_thread_stream), true,
+					    g.function ? (uintptr_t)g.function
+						       : (uintptr_t)g.graph };
 	}
 	if (arguments_read_stream(id, data->functionParams, &stream, &per_thread)) {
-		return (struct guard_work){ streams_normal(stream, per_thread), false };
+		return (struct guard_work){ streams_normal(stream, per_thread), false, 0 };
 	}
 	return (struct guard_work){ .stream = NULL };
 }
@@ -287,8 +352,11 @@ static void on_other_enter(struct capture *c, struct section *v, CUpti_CallbackI
 		return;
 	}
 	v->other = r;
+	if (r && !insist) {
+		ranges_settle(c, r);
+	}
 	while (r && !gate_other_begins(&r->gate, insist)) {
-		insist = !guard_lock(c, r, read_work(id, data).stream);
+		insist = !gate_lock(&r->gate, &c->patience);
 		if (!insist) {
 			lock_release(&r->gate.lock);
 		}
@@ -307,6 +375,9 @@ static void on_other_exit(struct capture *c, struct section *v, CUpti_CallbackId
 	if (r && v->others_within == 0) {
 		v->other = NULL;
 		guard_other_ends(r, &work);
+		if (work.launch) {
+			guard_tell(c, work.work, data->symbolName);
+		}
 		return;
 	}
 	r = find_known_context(c, v, data->context);

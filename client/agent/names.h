@@ -5,10 +5,10 @@
 
 #include <stdint.h>
 
-/* Never 0. before: the hash of the enclosing name, or 0. FNV-1a. */
-static inline uint64_t names_hash(uint64_t before, const char *name)
+/* Never 0. FNV-1a. */
+static inline uint64_t names_hash(const char *name)
 {
-	uint64_t hash = before ^ UINT64_C(0xcbf29ce484222325);
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
 	for (; *name; name++) {
 		hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);

@@ -6,21 +6,23 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/agent/capture.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_watch.h"
 #include "client/agent/section.h"
-#include "client/agent/unwatched.h"
+#include "client/agent/thread.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 /* Programs push far more ranges than they launch kernels inside, so a push only copies its message
  * to the thread's stack. Numbers are made when a launch asks for them, outermost first, and kept in
  * the stack's entries until they are popped (or until intern forgot its numbers, which the
  * generation tells). A thread's stack holds the ranges of all domains in the order they were
- * pushed; a pop takes the last one of its domain, which need not be the last of all.
+ * pushed; a pop takes the last one of its domain, which need not be the last of all. Programs leave
+ * tens of thousands open by mistake, so neither looks through the stack: each range knows the one
+ * of its domain below it, and the stack the last one of each domain.
  *
  * Start/end ranges belong to the process: a list under a lock, and a counter that changes with it,
  * so that launches in between reuse the set they found last. */
@@ -59,6 +61,7 @@ static uint32_t category_string(struct intern *in, const struct event *e)
 	return id;
 }
 
+/* 0: the range, or a name of it, has no number and cannot get one now. */
 static uint32_t event_range(struct intern *in, const struct event *e, uint32_t parent)
 {
 	struct range_key key = {
@@ -71,6 +74,10 @@ static uint32_t event_range(struct intern *in, const struct event *e, uint32_t p
 		.payload = e->payload,
 	};
 
+	if (key.message == 0 || (e->domain && key.domain == 0) ||
+	    (e->category != 0 && key.category == 0)) {
+		return 0;
+	}
 	return intern_range(in, &key);
 }
 
@@ -89,7 +96,13 @@ uint32_t nvtx_current_range(struct intern *in)
 	}
 	range = i > 0 ? s->v[i - 1].range : 0;
 	for (; i < s->n; i++) {
-		range = event_range(in, &s->v[i].event, range);
+		uint32_t next = event_range(in, &s->v[i].event, range);
+
+		if (next == 0) { /* tried again at the next launch */
+			intern_leave_out_range(in);
+			break;
+		}
+		range = next;
 		s->v[i].range = range;
 		s->v[i].generation = generation;
 	}
@@ -103,9 +116,6 @@ static void tell_end(const struct entry *e)
 	if (e->begun != 0) {
 		nvtx_watch_end(e->begun);
 	}
-	if (e->scope != 0) {
-		nvtx_watch_pop(e);
-	}
 }
 
 static void free_stack(void *p)
@@ -117,6 +127,7 @@ static void free_stack(void *p)
 		nvtx_event_deinit(&s->v[i].event);
 	}
 	free(s->v);
+	free(s->tops);
 	free(s->matches.v);
 	free(s);
 	nvtx_set_stack(NULL);
@@ -136,7 +147,7 @@ static struct stack *find_stack(void)
 		if (!s) {
 			return NULL;
 		}
-		s->thread = (uint32_t)syscall(SYS_gettid);
+		s->thread = (uint32_t)thread_number();
 		pthread_once(&nvtx.once, init_once);
 		if (nvtx.has_key) {
 			pthread_setspecific(nvtx.key, s);
@@ -150,15 +161,6 @@ static void entry_move(struct entry *to, struct entry *from)
 {
 	*to = *from;
 	nvtx_event_move(&to->event, &from->event);
-}
-
-/* A range around e was popped: updates e's numbers. */
-static void lose_around(struct entry *e, const struct entry *around)
-{
-	e->range = 0;
-	if (!e->recurs) {
-		e->recurring = around ? around->recurring : 0;
-	}
 }
 
 static struct entry *stack_grow(struct stack *s)
@@ -180,21 +182,45 @@ static struct entry *stack_grow(struct stack *s)
 	return &s->v[s->n];
 }
 
-/* Whoever opens a range first wants its launches to be watched. */
-static void note_use(void)
+static struct domain_top *find_top(const struct stack *s, const struct nvtx_domain *domain)
 {
-	struct section *v;
-	struct capture *c;
+	for (size_t i = 0; i < s->n_tops; i++) {
+		if (s->tops[i].domain == domain) {
+			return &s->tops[i];
+		}
+	}
+	return NULL;
+}
 
-	if (nvtx_is_used()) {
-		return;
+/* Makes one if there is none. NULL: out of memory. */
+static struct domain_top *get_top(struct stack *s, const struct nvtx_domain *domain)
+{
+	struct domain_top *top = find_top(s, domain);
+
+	if (!top && array_make_room(&s->tops, sizeof(*s->tops), s->n_tops, &s->room_tops)) {
+		top = &s->tops[s->n_tops++];
+		*top = (struct domain_top){ .domain = domain };
 	}
-	nvtx_use();
-	c = section_enter(&v);
-	if (c) {
-		unwatched_watch_again(c);
+	return top;
+}
+
+/* Of the range at this place, counted from 1, which leaves the stack. */
+static void lower_tops(struct stack *s, uint32_t at)
+{
+	for (size_t i = 0; i < s->n_tops;) {
+		struct domain_top *top = &s->tops[i];
+
+		if (top->at == at) {
+			top->at = s->v[at - 1].below;
+		} else if (top->at > at) {
+			top->at--;
+		}
+		if (top->at == 0) {
+			*top = s->tops[--s->n_tops];
+		} else {
+			i++;
+		}
 	}
-	section_leave(v);
 }
 
 /* Returns the depth of the new range within its domain, from 0, as NVTX does. */
@@ -202,52 +228,45 @@ int nvtx_push(struct event *e)
 {
 	struct stack *s = find_stack();
 	struct entry *top = s ? stack_grow(s) : NULL;
-	int depth = 0;
+	struct domain_top *last = top ? get_top(s, e->domain) : NULL;
 
-	note_use();
-	if (!top) {
+	if (!last) {
 		nvtx_event_deinit(e);
 		return NVTX_NO_PUSH_POP_TRACKING;
 	}
-	for (size_t i = 0; i < s->n; i++) {
-		depth += s->v[i].event.domain == e->domain;
-	}
 	nvtx_event_move(&top->event, e);
+	top->below = last->at;
+	top->depth = last->at > 0 ? s->v[last->at - 1].depth + 1 : 0;
 	top->range = 0;
-	top->asked = top->recurs = false;
-	top->recurring = 0;
 	top->begun = 0;
-	top->scope = 0;
-	s->n++;
+	last->at = (uint32_t)++s->n;
 	if (is_watched()) {
 		top->begun = nvtx_watch_push(s);
 	}
-	return depth;
+	return (int)top->depth;
 }
 
 int nvtx_pop(const struct nvtx_domain *domain)
 {
 	struct stack *s = nvtx_stack();
-	size_t i = s ? s->n : 0;
-	int depth = 0;
+	const struct domain_top *top = s ? find_top(s, domain) : NULL;
+	uint32_t i = top ? top->at : 0;
+	int depth;
 
-	while (i > 0 && s->v[i - 1].event.domain != domain) {
-		i--;
-	}
 	if (i == 0) {
 		return NVTX_NO_PUSH_POP_TRACKING;
 	}
+	depth = (int)s->v[i - 1].depth;
+	lower_tops(s, i);
 	tell_end(&s->v[i - 1]);
 	nvtx_event_deinit(&s->v[i - 1].event);
 	for (size_t k = i; k < s->n; k++) {
 		entry_move(&s->v[k - 1], &s->v[k]);
-		lose_around(&s->v[k - 1], k > 1 ? &s->v[k - 2] : NULL);
+		s->v[k - 1].range = 0; /* the range around it is another one now */
+		s->v[k - 1].below -= s->v[k - 1].below > i;
 	}
 	s->n--;
 	s->matches.n = s->matches.n < i ? s->matches.n : i - 1;
-	for (size_t k = 0; k < s->n; k++) {
-		depth += s->v[k].event.domain == domain;
-	}
 	return depth;
 }
 
@@ -257,7 +276,6 @@ nvtxRangeId_t nvtx_start(struct event *e)
 {
 	struct started_range *r = malloc(sizeof(*r));
 
-	note_use();
 	if (!r) {
 		nvtx_event_deinit(e);
 		return 0;
@@ -284,13 +302,20 @@ struct range_set {
 	struct intern *in;
 	uint32_t ranges[SET_MAX];
 	size_t n;
+	bool lacks_some;
 };
 
 static bool add_to_set(const struct event *e, void *userdata)
 {
 	struct range_set *set = userdata;
 
-	set->ranges[set->n++] = event_range(set->in, e, 0);
+	uint32_t range = event_range(set->in, e, 0);
+
+	if (range == 0) {
+		set->lacks_some = true;
+		return true;
+	}
+	set->ranges[set->n++] = range;
 	return set->n < SET_MAX;
 }
 
@@ -311,6 +336,11 @@ uint32_t nvtx_active_set(struct intern *in)
 	}
 	nvtx_for_each_started(add_to_set, &set);
 	seen_set = set.n ? intern_set(in, set.ranges, set.n) : 0;
+	if (set.lacks_some || (set.n > 0 && seen_set == 0)) { /* tried again at the next launch */
+		intern_leave_out_range(in);
+		seen_version = 0;
+		return seen_set;
+	}
 	seen_version = version;
 	seen_generation = generation;
 	return seen_set;

@@ -99,41 +99,10 @@ static const uint64_t *match_started(struct nvtx_filter *f, uint32_t capture)
 	return matched.v;
 }
 
-/* The ranges that the scope knows are below those that it does not know. */
-void nvtx_adopt_stack(struct nvtx_scope *scope, uint32_t capture)
-{
-	struct stack *s = scope->on ? nvtx_stack() : NULL;
-
-	size_t i = s ? s->n : 0;
-
-	while (i > 0 && s->v[i - 1].scope != capture) {
-		i--;
-	}
-	for (; s && i < s->n; i++) {
-		struct entry *e = &s->v[i];
-
-		e->scope = capture;
-		e->scoped =
-			nvtx_scope_push(scope, nvtx_domain_name(e->event.domain), e->event.message);
-	}
-}
-
-static const uint64_t *match_scope(struct nvtx_scope *scope, uint32_t capture)
-{
-	const struct stack *s = nvtx_stack();
-
-	if (s && s->n > 0 && s->v[s->n - 1].scope != capture) {
-		nvtx_adopt_stack(scope, capture);
-	}
-	return nvtx_scope_match(scope, capture);
-}
-
-bool nvtx_selects(struct nvtx_filter *f, struct nvtx_scope *scope, uint32_t capture)
+bool nvtx_selects(struct nvtx_filter *f, uint32_t capture)
 {
 	const uint64_t *started = match_started(f, capture);
 	struct nvtx_matched buffer;
 
-	return nvtx_filter_selects(
-		f, scope->on ? match_scope(scope, capture) : nvtx_match_stack(f, capture, &buffer),
-		started);
+	return nvtx_filter_selects(f, nvtx_match_stack(f, capture, &buffer), started);
 }

@@ -35,18 +35,7 @@ static struct {
 } process = { .lock = LOCK_INITIALIZER(LOCK_NVTX),
 	      .started = { &process.started, &process.started } };
 
-static atomic_bool used;
 static __thread struct stack *thread_stack;
-
-bool nvtx_is_used(void)
-{
-	return atomic_load_explicit(&used, memory_order_relaxed);
-}
-
-void nvtx_use(void)
-{
-	atomic_store(&used, true);
-}
 
 struct stack *nvtx_stack(void)
 {

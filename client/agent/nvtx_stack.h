@@ -13,15 +13,11 @@
 
 struct entry {
 	struct event event;
+	uint32_t depth; /* how many ranges of its domain are around it */
+	uint32_t below; /* the next one of these, counted from 1; 0: none */
 	uint32_t range; /* 0: no number yet */
 	uint32_t generation;
-	uint32_t begun;	 /* the number of the capture that it began a phase of; 0: none */
-	uint32_t scope;	 /* the number of the capture whose nvtx_scope was told of it; 0: none */
-	uint64_t scoped; /* number of the range in nvtx_scope.h; 0: there was no room */
-	/* nvtx_recurring.c's: the hash of the innermost recurring name up to here, or 0, once it
-	 * was asked, and whether that is this range's own. */
-	uint64_t recurring;
-	bool asked, recurs;
+	uint32_t begun; /* the number of the capture that it began a phase of; 0: none */
 };
 
 /* How the ranges of a stack match a capture's expressions, lowest first: n_terms numbers for each
@@ -33,9 +29,17 @@ struct stack_matches {
 	uint32_t capture; /* whose expressions; 0: nobody's */
 };
 
+/* The last range of a domain, counted from 1. */
+struct domain_top {
+	const struct nvtx_domain *domain;
+	uint32_t at;
+};
+
 struct stack {
 	struct entry *v;
 	size_t n, room;
+	struct domain_top *tops; /* of the domains that have ranges in it */
+	size_t n_tops, room_tops;
 	uint32_t thread;
 	struct stack_matches matches;
 };
@@ -43,10 +47,6 @@ struct stack {
 /* Before NVTX calls any other function: the lock of start/end ranges is
  * held over fork() from then on. */
 void nvtx_stack_prepare(void);
-
-/* Has the process opened any range, of a thread or of its own? */
-bool nvtx_is_used(void);
-void nvtx_use(void);
 
 /* The calling thread's stack; NULL: the thread has pushed nothing yet. */
 struct stack *nvtx_stack(void);

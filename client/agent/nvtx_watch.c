@@ -30,7 +30,6 @@ uint32_t nvtx_watch_push(struct stack *s)
 
 	if (c) {
 		f = &c->filter.nvtx;
-		nvtx_adopt_stack(&c->scope, c->number);
 		state = nvtx_match_stack(f, c->number, &buffer);
 		below = s->n > 1 && state != buffer.v ? state - f->n_terms : NULL;
 		begun = begin(c, nvtx_filter_triggers(f, f->range, below, state),
@@ -64,17 +63,6 @@ void nvtx_watch_end(uint32_t capture)
 
 	if (c && c->number == capture) {
 		phase_on_range_end(&c->filter.phase);
-	}
-	section_leave(v);
-}
-
-void nvtx_watch_pop(const struct entry *e)
-{
-	struct section *v;
-	struct capture *c = section_enter(&v);
-
-	if (c && c->number == e->scope) {
-		nvtx_scope_pop(&c->scope, e->scoped);
 	}
 	section_leave(v);
 }

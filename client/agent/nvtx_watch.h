@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Reports ranges and marks that begin or end a measured phase to phase.h, and the ranges of all
- * threads to nvtx_scope.h. */
+/* Reports ranges and marks that begin or end a measured phase to phase.h. */
 
 #include <stdint.h>
 
@@ -15,9 +14,6 @@ struct capture;
 uint32_t nvtx_watch_push(struct stack *s);
 uint32_t nvtx_watch_start(const struct event *e);
 void nvtx_watch_end(uint32_t capture);
-
-/* To be called when an entry whose scope is not 0 is popped. */
-void nvtx_watch_pop(const struct entry *e);
 
 /* The calling thread is in a section of c. */
 void nvtx_watch_mark(struct capture *c, const struct event *e);

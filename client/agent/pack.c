@@ -13,7 +13,6 @@
  * there are many, so that no record ever refers to what the client has not seen. */
 
 enum {
-	SEND_TIMEOUT_S = 60,
 	STRING_BYTES_PER_FRAME = 256 * 1024,
 	DEFINITIONS_PER_FRAME = 8192,
 	RECORD_BYTES_PER_FRAME = 256 * 1024
@@ -46,7 +45,7 @@ static int send_columns(struct packer *p, const struct wire_record_columns *colu
 		(uint32_t)n,
 		{ buffer_length(&p->payload), p->payload.data + p->payload.start },
 	};
-	return connection_send(p->connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	return connection_send(p->connection, &m, -1, CONNECTION_NO_LIMIT);
 }
 
 /* --- definitions --- */
@@ -203,8 +202,6 @@ struct record_columns {
 	int64_t start_ns[LIMIT_RECORDS_PER_FRAME];
 	uint64_t duration_ns[LIMIT_RECORDS_PER_FRAME];
 	uint32_t clock[LIMIT_RECORDS_PER_FRAME];
-	uint32_t stratum[LIMIT_RECORDS_PER_FRAME];
-	double chance[LIMIT_RECORDS_PER_FRAME];
 	uint32_t group[LIMIT_RECORDS_PER_FRAME];
 	uint32_t graph[LIMIT_RECORDS_PER_FRAME];
 	uint64_t graph_node[LIMIT_RECORDS_PER_FRAME];
@@ -233,8 +230,6 @@ static void fill_columns(struct record_columns *s, const struct launch *v, size_
 		before = (int64_t)v[i].start_ns;
 		s->duration_ns[i] = v[i].duration_ns;
 		s->clock[i] = v[i].clock;
-		s->stratum[i] = v[i].stratum;
-		s->chance[i] = (double)v[i].chance;
 		s->group[i] = v[i].pass;
 		s->graph[i] = v[i].graph;
 		s->graph_node[i] = v[i].graph_node;
@@ -266,10 +261,6 @@ static int send_frame(struct packer *p, struct record_columns *s, const struct l
 		.clock = { n, s->clock },
 		.duration_ns = { n, s->duration_ns },
 	};
-	if (p->welcome->selection.budget_ppm != 0) {
-		c.stratum = (struct wire_u32s){ n, s->stratum };
-		c.chance = (struct wire_doubles){ n, s->chance };
-	}
 	if (p->welcome->plan.groups > 1) {
 		c.group = (struct wire_u32s){ n, s->group };
 	}
@@ -299,69 +290,6 @@ int pack_send(struct connection *l, const struct wire_agent_welcome *welcome, st
 		size_t k = n - i < most ? n - i : most;
 
 		r = send_frame(&p, s, launches + i, k, values + i * n_columns, first + i);
-	}
-	buffer_deinit(&p.payload);
-	arena_deinit(&p.scratch);
-	return r;
-}
-
-/* --- strata --- */
-
-/* Storage for the columns of one frame. */
-struct stratum_columns {
-	uint32_t id[DEFINITIONS_PER_FRAME], function[DEFINITIONS_PER_FRAME],
-		range[DEFINITIONS_PER_FRAME];
-	uint32_t grid[3 * DEFINITIONS_PER_FRAME], block[3 * DEFINITIONS_PER_FRAME];
-	uint32_t shared[DEFINITIONS_PER_FRAME], device[DEFINITIONS_PER_FRAME],
-		merged[DEFINITIONS_PER_FRAME];
-	uint64_t seen[DEFINITIONS_PER_FRAME];
-};
-
-static int send_some_strata(struct packer *p, struct stratum_columns *s,
-			    const struct pack_stratum *v, size_t n, uint64_t first)
-{
-	const struct wire_record_columns c = {
-		.stratum_id = { n, s->id },
-		.stratum_function = { n, s->function },
-		.stratum_node = { n, s->range },
-		.stratum_grid = { 3 * n, s->grid },
-		.stratum_block = { 3 * n, s->block },
-		.stratum_shared = { n, s->shared },
-		.stratum_device = { n, s->device },
-		.stratum_merged = { n, s->merged },
-		.stratum_seen = { n, s->seen },
-	};
-
-	for (size_t i = 0; i < n; i++) {
-		s->id[i] = v[i].id;
-		s->function[i] = v[i].function;
-		s->range[i] = v[i].range;
-		memcpy(s->grid + 3 * i, v[i].grid, sizeof(v[i].grid));
-		memcpy(s->block + 3 * i, v[i].block, sizeof(v[i].block));
-		s->shared[i] = v[i].shared_bytes;
-		s->device[i] = v[i].device;
-		s->merged[i] = v[i].merged;
-		s->seen[i] = v[i].seen;
-	}
-	return send_columns(p, &c, 0, first);
-}
-
-int pack_send_strata(struct connection *l, const struct wire_agent_welcome *welcome,
-		     struct intern *in, const struct pack_stratum *v, size_t n, uint64_t first)
-{
-	struct packer p = { .connection = l, .welcome = welcome };
-	CLEAN_FREE struct stratum_columns *s = malloc(sizeof(*s));
-	int r;
-
-	if (!s) {
-		return -ENOMEM;
-	}
-	arena_init(&p.scratch, LIMIT_UNPACKED_BYTES);
-	r = send_definitions(&p, in);
-	for (size_t i = 0; r == 0 && i < n; i += DEFINITIONS_PER_FRAME) {
-		size_t k = n - i < DEFINITIONS_PER_FRAME ? n - i : DEFINITIONS_PER_FRAME;
-
-		r = send_some_strata(&p, s, v + i, k, first);
 	}
 	buffer_deinit(&p.payload);
 	arena_deinit(&p.scratch);

@@ -108,17 +108,15 @@ static void *run(void *argument)
  * the program continues. */
 static int begin_thread(void)
 {
-	pthread_t thread;
 	int r;
 
 	if (permission.runs) { /* of the capture before */
 		return 0;
 	}
-	r = thread_start(run, NULL, STACK_BYTES, &thread);
+	r = thread_start(run, NULL, STACK_BYTES, NULL);
 	if (r < 0) {
 		return r;
 	}
-	pthread_detach(thread);
 	while (!permission.runs) {
 		lock_wait(&permission.lock, &permission.change);
 	}

@@ -10,12 +10,18 @@
  * measured while a range is open, if there is to be one, and in a step that the schedule takes, if
  * there is a schedule. A step lasts until the next one begins; before the first there is none. */
 
+bool phase_steps_recur(const struct wire_selection *selection)
+{
+	return selection->schedule.active > 0 && selection->step[0] == '\0';
+}
+
 void phase_init(struct phase *p, const struct wire_selection *selection)
 {
 	*p = (struct phase){
 		.by_profiler = strcmp(selection->capture_range, NVTX_CAPTURE_PROFILER) == 0,
 		.by_step = selection->schedule.active > 0,
 		.steps_by_profiler = strcmp(selection->step, NVTX_STEP_PROFILER) == 0,
+		.steps_recur = phase_steps_recur(selection),
 		.once = selection->stop_on_range_end,
 		.schedule = selection->schedule,
 	};
@@ -91,6 +97,21 @@ void phase_on_step(struct phase *p)
 	uint64_t i = atomic_fetch_add(&p->steps, 1);
 
 	atomic_store(&p->scheduled, phase_schedule_takes(&p->schedule, i));
+	if (atomic_load(&p->over)) { /* phase_lost_steps() came meanwhile */
+		atomic_store(&p->scheduled, false);
+	}
+}
+
+void phase_without_steps(struct phase *p)
+{
+	atomic_store(&p->stepless, true);
+	atomic_store(&p->scheduled, true);
+}
+
+void phase_lost_steps(struct phase *p)
+{
+	atomic_store(&p->over, true);
+	atomic_store(&p->scheduled, false);
 }
 
 bool phase_is_finished(const struct phase *p)
@@ -99,8 +120,8 @@ bool phase_is_finished(const struct phase *p)
 	uint64_t cycle = s->wait + s->warmup + s->active, steps = atomic_load(&p->steps);
 
 	return atomic_load(&p->over) ||
-	       (p->by_step && cycle > 0 && s->repeat > 0 && steps > s->skip_first &&
-		(steps - 1 - s->skip_first) / cycle >= s->repeat);
+	       (p->by_step && !atomic_load(&p->stepless) && cycle > 0 && s->repeat > 0 &&
+		steps > s->skip_first && (steps - 1 - s->skip_first) / cycle >= s->repeat);
 }
 
 bool phase_missed(const struct phase *p, struct refusal *r)
@@ -114,6 +135,12 @@ bool phase_missed(const struct phase *p, struct refusal *r)
 		refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH, "Skip fewer.",
 			    "no launch was in a step that --schedule takes; there were %llu steps",
 			    steps);
+	} else if (p->steps_recur) {
+		refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH,
+			    "Let the program run for longer, name by --step what begins a step, or "
+			    "leave --steps out.",
+			    "no launch was measured: no sequence of launches had recurred when the "
+			    "capture ended, so that no step was found");
 	} else if (p->by_profiler || (p->by_step && p->steps_by_profiler)) {
 		refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH,
 			    "Call cudaProfilerStart() before what is to be measured, or leave the "

@@ -12,11 +12,12 @@
 
 struct phase {
 	bool by_profiler, by_range, by_step; /* which events begin phases */
-	bool steps_by_profiler;
-	bool once; /* only the first range is measured */
+	bool steps_by_profiler, steps_recur; /* else by NVTX */
+	bool once;			     /* only the first range is measured */
 	struct wire_schedule schedule;
 	atomic_uint open;	    /* open ranges; 0 or 1 for cudaProfilerStart() and Stop() */
-	atomic_bool over;	    /* the only range has ended */
+	atomic_bool over;	    /* nothing more will be measured */
+	atomic_bool stepless;	    /* no steps were found, so that all launches are measured */
 	atomic_uint_fast64_t steps; /* begun */
 	atomic_bool scheduled;	    /* the current step is measured */
 	atomic_bool waited,
@@ -25,6 +26,9 @@ struct phase {
 
 void phase_init(struct phase *p, const struct wire_selection *selection);
 
+/* Are steps found by launches that recur? */
+bool phase_steps_recur(const struct wire_selection *selection);
+
 /* Is a launch made now in a phase that is measured? Costs two loads. */
 bool phase_is_on(struct phase *p);
 
@@ -32,6 +36,11 @@ void phase_on_profiler_call(struct phase *p, bool starts);
 void phase_on_range_begin(struct phase *p);
 void phase_on_range_end(struct phase *p);
 void phase_on_step(struct phase *p);
+
+/* Where steps are found by launches that recur: none are, so that every launch is measured; or none
+ * are any more, so that the capture is over. */
+void phase_without_steps(struct phase *p);
+void phase_lost_steps(struct phase *p);
 
 /* Is step i, from 0, measured? As torch.profiler.schedule() counts. */
 bool phase_schedule_takes(const struct wire_schedule *s, uint64_t i);

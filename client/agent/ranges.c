@@ -17,11 +17,10 @@
  * time the turns of the present size have cost as much as the growth will: whenever the program
  * ends, no more than twice the least possible was spent.
  *
- * With a budget the metrics may need several passes, which take turns: one configuration has them
- * all, and each Start and Stop is of the next one. CUPTI's own replay of a program does the same
- * with the same launches; here each pass has other launches. A batch is of one pass. Once it is
- * full or has ended, launches are chosen for the pass of the next batch; a launch that was chosen
- * for one pass is not measured in another.
+ * Metrics that need several passes are measured by turns: one configuration has all passes, and
+ * each Start and Stop is of the next one. CUPTI's own replay of a program does the same with the
+ * same launches; here each pass has other launches. A batch is of one pass, and the next one's is
+ * chosen when it is full or ends.
  *
  * CUPTI decodes into one image, which is copied out for the delivering thread and made fresh again.
  * It holds counters of the metrics for which it was initialised alone, so each pass has its own.
@@ -39,20 +38,6 @@ enum {
 static void unready(struct capture *c)
 {
 	atomic_fetch_add(&c->counters.unready, 1);
-}
-
-/* --- passes --- */
-
-/* When a batch is full, or ends before it is: launches are chosen for the pass in which they will
- * be measured. */
-static void take_turn(struct capture *c, struct ranges *r)
-{
-	if (c->passes.n > 1) {
-		bool may_leave_out = choosing_may_leave_out(&c->choosing);
-
-		atomic_store(&r->pass, turns_next(&r->turns, r->pass, may_leave_out));
-		choosing_note_turn(&c->choosing, r->pass);
-	}
 }
 
 /* --- start and stop --- */
@@ -134,32 +119,9 @@ static bool take_over(struct capture *c, struct ranges *r)
 	return any;
 }
 
-/* Notes the cost of a Start together with that of the failed ones before it. */
-static void note_start(struct capture *c, struct ranges *r, uint64_t begin_ns)
-{
-	begin_ns -= r->spent_ns;
-	if (r->is_fresh) {
-		choosing_note_first_start(&c->choosing, begin_ns, r->size, r->measured_pass);
-	} else {
-		choosing_note_start(&c->choosing, begin_ns, r->measured_pass);
-	}
-	r->is_fresh = false;
-	r->spent_ns = 0;
-}
-
-/* A pass whose ranges were expensive when its image was made has no room for larger batches. */
-static size_t batch_size(struct capture *c, const struct ranges *r)
-{
-	size_t size = choosing_batch_size(&c->choosing, r->measured_pass, r->size);
-
-	return size < r->images[r->measured_pass].ranges ? size
-							 : r->images[r->measured_pass].ranges;
-}
-
 static bool start(struct capture *c, struct ranges *r)
 {
 	CUptiResult result;
-	uint64_t begin_ns;
 
 	r->batch = deliver_new_batch(&c->deliver, r->size);
 	if (!r->batch) {
@@ -167,22 +129,15 @@ static bool start(struct capture *c, struct ranges *r)
 	}
 	r->batch->host = &r->info->evaluator;
 	r->batch->plan = &c->passes.v[r->pass];
-	begin_ns = clock_now_ns();
+	r->guard.doubtful = 0;
 	result = begin_pass(c, r);
-	if (result == CUPTI_ERROR_HARDWARE_BUSY && choosing_may_take_over(&c->choosing, r->size) &&
-	    take_over(c, r)) {
+	if (result == CUPTI_ERROR_HARDWARE_BUSY && take_over(c, r)) {
 		result = begin_pass(c, r);
 	}
 	if (result == CUPTI_SUCCESS) {
-		note_start(c, r, begin_ns);
-		r->waits = 0;
-		r->room = batch_size(c, r);
-		choosing_note_room(&c->choosing, r->room);
 		r->state = RANGES_STARTED;
-		r->has_started = true;
 		return true;
 	}
-	r->spent_ns += clock_now_ns() - begin_ns;
 	deliver_free_batch(&c->deliver, r->batch);
 	r->batch = NULL;
 	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
@@ -196,13 +151,11 @@ static bool start(struct capture *c, struct ranges *r)
 static CUptiResult stop_and_decode(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_DecodeData_Params decode = { RANGES_PARAMS(DecodeData, r) };
-	uint64_t begin_ns = clock_now_ns();
 	CUptiResult result = call_stop(c, r);
 
 	if (result == CUPTI_SUCCESS) {
 		result = c->profiler->cuptiRangeProfilerDecodeData(&decode);
 	}
-	choosing_note_stop(&c->choosing, begin_ns);
 	if (result == CUPTI_SUCCESS && decode.numOfRangeDropped > 0) {
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
 			       "CUPTI dropped ranges; their kernels count as failed", "");
@@ -232,23 +185,21 @@ static void stop(struct capture *c, struct ranges *r)
 	CUptiResult result = stop_and_decode(c, r);
 
 	spoil_before_untracked(r);
-	if (b->n < r->room) {
-		take_turn(c, r);
+	if (b->n < r->size) {
+		r->pass = turns_next(&r->turns, r->pass);
 	}
 	r->batch = NULL;
 	r->state = RANGES_OFF;
 	activity_flush(c->activity);
-	if (result == CUPTI_SUCCESS &&
-	    deliver_copy_image(&c->deliver, b, r->image, image->size) < 0) {
+	if (result == CUPTI_SUCCESS && deliver_put_image(&c->deliver, b, r->image, image->size,
+							 PATIENCE_MS * CLOCK_NS_PER_MS) < 0) {
 		result = CUPTI_ERROR_OUT_OF_MEMORY;
 	}
 	if (result != CUPTI_SUCCESS) {
 		atomic_fetch_add(&c->counters.failed, b->n);
 		deliver_free_batch(&c->deliver, b);
 		ranges_give_up(c, r, "cuptiRangeProfilerStop", result);
-		return;
 	}
-	deliver_put(&c->deliver, b, PATIENCE_MS * CLOCK_NS_PER_MS);
 }
 
 static CUptiResult call_pop(struct capture *c, struct ranges *r)
@@ -279,16 +230,13 @@ static void disable(struct capture *c, struct ranges *r)
 	r->state = r->state == RANGES_BROKEN ? RANGES_BROKEN : RANGES_NEW;
 }
 
-/* The next size when the present one has cost enough, else 0. A budget has its own rule. */
-static size_t next_size(struct capture *c, const struct ranges *r)
+/* The next size when the present one has cost enough, else 0. */
+static size_t next_size(const struct ranges *r)
 {
 	size_t most = ranges_size_most(r);
 	size_t size = r->size * SIZE_GROWTH;
 
 	most = most < SIZE_LAST ? most : SIZE_LAST;
-	if (c->choosing.on) {
-		return choosing_next_size(&c->choosing, most);
-	}
 	size = size < most ? size : most;
 	return size > r->size && r->paid_ns >= size * GROWTH_PRICE_NS_PER_RANGE ? size : 0;
 }
@@ -296,20 +244,14 @@ static size_t next_size(struct capture *c, const struct ranges *r)
 /* Makes a new profiler object in place of the present one. */
 static bool set_up(struct capture *c, struct ranges *r)
 {
-	uint64_t begin_ns = clock_now_ns();
-	bool ready;
-
 	disable(c, r);
 	gate_enter_call(&r->gate, "cuptiRangeProfilerEnable");
-	ready = ranges_setup(c, r);
-	r->is_fresh = true;
-	r->spent_ns += clock_now_ns() - begin_ns;
-	return ready;
+	return ranges_setup(c, r);
 }
 
 static void grow(struct capture *c, struct ranges *r)
 {
-	size_t size = next_size(c, r);
+	size_t size = next_size(r);
 
 	if (size != 0) {
 		r->size = size;
@@ -334,9 +276,9 @@ static bool turn(struct capture *c, struct ranges *r)
 }
 
 /* Brings the context into a state in which CUPTI takes a range; false: not now. */
-static bool become_started(struct capture *c, struct ranges *r)
+static bool become_started(struct capture *c, struct ranges *r, bool patient)
 {
-	bool full = r->state == RANGES_STARTED && r->batch->n == r->room;
+	bool full = r->state == RANGES_STARTED && r->batch->n == r->size;
 
 	if (r->state == RANGES_STARTED && !full) {
 		return true;
@@ -347,11 +289,12 @@ static bool become_started(struct capture *c, struct ranges *r)
 	}
 	/* Starting and stopping synchronise: that would break a graph capture under way elsewhere,
 	 * and wait for kernels that may wait for this program. */
-	if (!guard_may_block(c, r, true)) {
+	if (!guard_may_block(c, r, patient)) {
+		atomic_store(&r->unsettled, true);
 		return false;
 	}
 	if (full) {
-		return choosing_may_turn(&c->choosing) && turn(c, r);
+		return turn(c, r);
 	}
 	if (r->state == RANGES_WAITING) {
 		r->state = r->object ? RANGES_OFF : RANGES_NEW;
@@ -380,22 +323,6 @@ static void format_name(size_t n, char name[24])
 	name[k] = '\0';
 }
 
-/* How long the last call has taken; 0 without a budget, which alone needs it. */
-static uint64_t call_ns(const struct capture *c, struct ranges *r)
-{
-	return c->choosing.on ? clock_now_ns() - atomic_load(&r->gate.call_since_ns) : 0;
-}
-
-/* To be called before the range is noted for which the agent waited, or if there will be none. */
-static void note_wait(struct capture *c, struct ranges *r)
-{
-	struct guard_wait wait = guard_take_wait(&r->guard);
-
-	if (wait.waited_ns > 0) {
-		choosing_note_wait(&c->choosing, wait.waited_ns, wait.stalled_ns);
-	}
-}
-
 /* Ends the batch, without waiting for what the GPU does: it may wait for the launch that is under
  * way. */
 static void fail(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
@@ -414,8 +341,6 @@ static void pop(struct capture *c, struct ranges *r)
 {
 	CUptiResult result = call_pop(c, r);
 
-	note_wait(c, r);
-	choosing_note_range(&c->choosing, r->push_ns + call_ns(c, r), r->measured_pass);
 	if (result != CUPTI_SUCCESS) {
 		fail(c, r, "cuptiRangeProfilerPopRange", result);
 	}
@@ -432,7 +357,6 @@ static bool push(struct capture *c, struct ranges *r)
 	gate_begin_range(&r->gate);
 	gate_enter_call(&r->gate, "cuptiRangeProfilerPushRange");
 	result = c->profiler->cuptiRangeProfilerPushRange(&p);
-	r->push_ns = call_ns(c, r);
 	if (result == CUPTI_SUCCESS) {
 		return true;
 	}
@@ -453,36 +377,53 @@ static void finish(struct capture *c, struct ranges *r)
 	}
 }
 
-/* Closes a range that was left open, if its kernel has ended. True: none is open any more. */
-static bool release(struct capture *c, struct ranges *r)
+/* Closes a range that was left open, if its kernel has ended. True: none is open any more. The time
+ * of a kernel that was waited for in vain may contain the wait. */
+static bool release(struct capture *c, struct ranges *r, bool patient)
 {
 	struct guard *g = &r->guard;
 
 	if (!g->holds) {
 		return true;
 	}
-	if (!guard_may_release(c, r)) {
+	if (!guard_may_release(c, r, patient)) {
 		return false;
 	}
 	g->holds = false;
+	if (g->held_waited) {
+		r->batch->launches[r->batch->n - 1].fate = LAUNCH_DISTURBED;
+	}
 	finish(c, r);
 	gate_enter_call(&r->gate, NULL); /* what follows may wait for another launch */
 	gate_unblock(&r->gate);
 	return true;
 }
 
+void ranges_settle(struct capture *c, struct ranges *r)
+{
+	if (!atomic_load(&r->unsettled) || !lock_try(&r->gate.lock)) {
+		return;
+	}
+	gate_shut(&r->gate);
+	atomic_store(&r->unsettled, false);
+	if (!release(c, r, false)) {
+		atomic_store(&r->unsettled, true);
+	} else if (capture_is_measuring(c)) {
+		become_started(c, r, false);
+	}
+	gate_leave(&r->gate);
+}
+
 bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
 		 struct launch **ret)
 {
 	spoil_before_untracked(r);
-	if (!release(c, r)) {
-		guard_disturb(r, &(struct guard_work){ g->stream, true });
-		note_wait(c, r);
+	if (!release(c, r, true)) {
+		guard_disturb(r, &(struct guard_work){ g->stream, true, g->work });
 		unready(c);
 		return false;
 	}
-	if (!guard_may_open(c, r, g) || !become_started(c, r)) {
-		note_wait(c, r);
+	if (!guard_may_open(c, r, g) || !become_started(c, r, true)) {
 		unready(c);
 		return false;
 	}
@@ -493,9 +434,10 @@ bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch 
 		r->batch_begin_ns = clock_now_ns();
 	}
 	*ret = &r->batch->launches[r->batch->n++];
-	if (r->batch->n == r->room) {
-		take_turn(c, r);
+	if (r->batch->n == r->size) {
+		r->pass = turns_next(&r->turns, r->pass);
 	}
+	guard_note_begin(c, r, g);
 	gate_enter_launch(&r->gate);
 	gate_unblock(&r->gate);
 	return true;
@@ -510,6 +452,8 @@ void ranges_close(struct capture *c, struct ranges *r, const struct guard_launch
 	if (guard_may_close(c, r, g, launched)) {
 		finish(c, r);
 		guard_mark(c, r, g);
+	} else {
+		atomic_store(&r->unsettled, true);
 	}
 }
 
@@ -518,7 +462,7 @@ static bool try_flush(struct capture *c, struct ranges *r)
 	if (r->state != RANGES_STARTED || r->batch->n == 0) {
 		return true;
 	}
-	if (!release(c, r) || !guard_may_block(c, r, false)) {
+	if (!release(c, r, false) || !guard_may_block(c, r, false)) {
 		return false;
 	}
 	/* Closing a held range may have failed and ended the batch. */
@@ -538,7 +482,7 @@ bool ranges_flush(struct capture *c, struct ranges *r)
 
 bool ranges_disable(struct capture *c, struct ranges *r)
 {
-	bool may = (r->state != RANGES_STARTED || release(c, r)) &&
+	bool may = (r->state != RANGES_STARTED || release(c, r, false)) &&
 		   (!r->object || guard_may_block(c, r, false));
 
 	if (may && r->state == RANGES_STARTED) {

@@ -13,6 +13,7 @@
 #include "client/agent/profiler.h"
 #include "client/agent/turns.h"
 #include "proto/base/list.h"
+#include "proto/wire/limits.h"
 
 enum ranges_state {
 	RANGES_NEW,	/* nothing done yet */
@@ -32,7 +33,6 @@ enum {
 struct ranges_image {
 	uint8_t *fresh;
 	size_t size;
-	size_t ranges; /* ranges that the image has room for */
 };
 
 /* The profiler of one context. The gate's lock protects all but the atomic members: a thread that
@@ -46,28 +46,24 @@ struct ranges {
 	enum ranges_state state;
 	uint64_t retry_ns;
 	bool reported_busy;
-	unsigned waits; /* waits for the counters of another process since the last Start */
 	CUpti_RangeProfiler_Object *object;
 	bool running;		   /* between Start and Stop */
 	struct host_config config; /* for all passes */
-	_Atomic(uint32_t) pass;	   /* pass for which launches are chosen now */
+	uint32_t pass;		   /* pass of the next launch: once a batch is full, that of the
+				      next batch */
 	uint32_t measured_pass;	   /* pass that CUPTI measures now, or will measure after the next
 				      Start */
 	struct turns turns;
 	struct device_info *info;
-	size_t size;	   /* ranges that CUPTI has room for in a batch */
-	size_t room;	   /* ranges that the current batch may have, at most size */
-	bool is_fresh;	   /* set up, before the first Start */
-	bool has_started;  /* Start has succeeded, so no stream capture was under way then */
-	uint64_t spent_ns; /* spent on setting up and on failed Starts, not noted in the budget yet
-			    */
-	uint64_t push_ns;  /* duration of the last push, with a budget */
-	uint64_t paid_ns;  /* spent on turning batches of this size */
+	size_t size;				  /* ranges that a batch may have */
+	uint64_t paid_ns;			  /* spent on turning batches of this size */
 	struct ranges_image images[LIMIT_GROUPS]; /* by pass */
 	size_t image_bytes;			  /* bytes for each range, in the largest image */
 	size_t images_bytes;			  /* bytes for each range, in all images together */
 	uint8_t *image; /* what CUPTI decodes into, as large as the largest image */
 	struct guard guard;
+	atomic_bool unsettled; /* a range was left open, or no batch could be begun: the GPU was
+				  not idle */
 	char last_kernel[256]; /* kernel name of the last launch considered for measuring */
 	uint64_t last_stream, last_launch_ns;
 	atomic_bool reported_stuck; /* about that launch */
@@ -96,6 +92,10 @@ struct capture;
 bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
 		 struct launch **ret);
 void ranges_close(struct capture *c, struct ranges *r, const struct guard_launch *g, bool launched);
+
+/* Without the lock, before a call gives the GPU other work: makes up for what had to wait until the
+ * GPU is idle, if it is now. Does not wait for the GPU. */
+void ranges_settle(struct capture *c, struct ranges *r);
 
 /* With the lock held. Ends the batch and queues it; the next launch starts a new one. False: not
  * possible now, because running kernels may wait for something. */

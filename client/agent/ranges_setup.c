@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "client/agent/capture.h"
+#include "client/agent/confined.h"
 #include "client/agent/permission.h"
-#include "client/agent/slowdown.h"
 #include "client/agent/times.h"
 
 /* How a context comes to have a configured profiler object, and what is said when it cannot.
@@ -21,7 +21,7 @@
  * 3 ms; so that is done once for each pass, and what came of it is kept. SetConfig reads the image:
  * it is initialised first. */
 
-enum { RETRY_MS = 100, RETRY_MS_MOST = 1600 };
+enum { SIZE_FIRST = 64, RETRY_MS = 100 };
 
 /* Says once, by CUPTI's answer, why a context is not measured. */
 static void tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
@@ -91,17 +91,6 @@ static void tell_busy(struct capture *c, struct ranges *r, const char *call)
 		       "Use one context (the primary one) for each GPU.");
 }
 
-/* Each try costs as much as a Start, which a budget must pay for: so tries become rarer. */
-static uint64_t wait_longer_ms(struct capture *c, struct ranges *r)
-{
-	uint64_t ms = RETRY_MS << r->waits;
-
-	if (c->choosing.on && ms < RETRY_MS_MOST) {
-		r->waits++;
-	}
-	return ms;
-}
-
 void ranges_wait(struct capture *c, struct ranges *r, const char *call)
 {
 	if (!r->reported_busy) {
@@ -109,7 +98,7 @@ void ranges_wait(struct capture *c, struct ranges *r, const char *call)
 		tell_busy(c, r, call);
 	}
 	r->state = RANGES_WAITING;
-	r->retry_ns = clock_now_ns() + wait_longer_ms(c, r) * CLOCK_NS_PER_MS;
+	r->retry_ns = clock_now_ns() + RETRY_MS * CLOCK_NS_PER_MS;
 }
 
 /* --- images --- */
@@ -121,8 +110,8 @@ static CUptiResult make_image(struct capture *c, struct ranges *r,
 		RANGES_PARAMS(GetCounterDataSize, r),
 		.pMetricNames = (const char **)(uintptr_t)metrics->v,
 		.numMetrics = metrics->n,
-		.maxNumOfRanges = ret->ranges,
-		.maxNumRangeTreeNodes = (uint32_t)ret->ranges,
+		.maxNumOfRanges = r->size,
+		.maxNumRangeTreeNodes = (uint32_t)r->size,
 	};
 	CUpti_RangeProfiler_CounterDataImage_Initialize_Params init = { RANGES_PARAMS(
 		CounterDataImage_Initialize, r) };
@@ -142,16 +131,12 @@ static CUptiResult make_image(struct capture *c, struct ranges *r,
 	return c->profiler->cuptiRangeProfilerCounterDataImageInitialize(&init);
 }
 
-/* The first one, which the object is configured with, has room for the largest batches, the others
- * for those of their pass. */
 static CUptiResult make_images(struct capture *c, struct ranges *r)
 {
 	CUptiResult result = CUPTI_SUCCESS;
 	size_t most = 0, sum = 0;
 
 	for (uint32_t i = 0; result == CUPTI_SUCCESS && i < c->passes.n; i++) {
-		r->images[i].ranges =
-			i == 0 ? r->size : choosing_batch_size(&c->choosing, i, r->size);
 		result = make_image(c, r, &c->passes.v[i].metrics, &r->images[i]);
 		most = r->images[i].size > most ? r->images[i].size : most;
 		sum += r->images[i].size;
@@ -172,18 +157,6 @@ size_t ranges_size_most(const struct ranges *r)
 	size_t all = RANGES_IMAGES_BYTES_MAX / r->images_bytes;
 
 	return each < all ? each : all;
-}
-
-/* Lowers the size of the first batches to what their images allow. True: it was lowered. */
-static bool shrink(struct ranges *r)
-{
-	size_t most = ranges_size_most(r);
-
-	if (r->size <= BUDGET_SIZE_FIRST || r->size <= most) {
-		return false;
-	}
-	r->size = most > BUDGET_SIZE_FIRST ? most : BUDGET_SIZE_FIRST;
-	return true;
 }
 
 static CUptiResult configure(struct capture *c, struct ranges *r)
@@ -227,13 +200,9 @@ static bool enable(struct capture *c, struct ranges *r)
 		ranges_give_up(c, r, "cuptiRangeProfilerEnable", result);
 		return false;
 	}
-	slowdown_begins();
 	r->object = p.pRangeProfilerObject;
 	r->measured_pass = 0;
 	result = make_images(c, r);
-	if (result == CUPTI_SUCCESS && shrink(r)) {
-		result = make_images(c, r);
-	}
 	if (result != CUPTI_SUCCESS) {
 		ranges_give_up(c, r, "cuptiRangeProfilerGetCounterDataSize", result);
 		return false;
@@ -276,8 +245,25 @@ static bool make_config(struct capture *c, struct ranges *r)
 	return why.code == 0;
 }
 
+/* CUPTI makes calls of the system that the program's filter may forbid. */
+static bool is_shut_in(struct capture *c)
+{
+	struct refusal why;
+
+	if (!confined_is_caller()) {
+		return false;
+	}
+	confined_refusal(&why);
+	deliver_notice(&c->deliver, why.code, why.message, why.remedy);
+	return true;
+}
+
 bool ranges_setup(struct capture *c, struct ranges *r)
 {
+	if (is_shut_in(c)) {
+		r->state = RANGES_BROKEN;
+		return false;
+	}
 	r->info = r->info ? r->info : devices_find(c);
 	if (!r->info || r->info->trouble.code != 0) {
 		r->state = RANGES_BROKEN; /* devices_find() has told why */
@@ -292,7 +278,7 @@ bool ranges_setup(struct capture *c, struct ranges *r)
 		r->state = RANGES_BROKEN;
 		return false;
 	}
-	r->size = r->size ? r->size : choosing_first_size(&c->choosing);
+	r->size = r->size ? r->size : SIZE_FIRST;
 	return enable(c, r);
 }
 
@@ -300,11 +286,11 @@ bool ranges_setup(struct capture *c, struct ranges *r)
 
 void ranges_init_turns(struct capture *c, struct ranges *r)
 {
-	uint64_t number = atomic_load(&c->n_contexts);
+	unsigned number = atomic_load(&c->n_contexts);
 
-	turns_init(&r->turns, c->choosing.options.seed + number, c->passes.n);
-	if (c->passes.n > 1) {
-		r->pass = (uint32_t)(number % c->passes.n);
+	if (c->passes.n > 0) { /* a trace has none */
+		turns_init(&r->turns, number, c->passes.n);
+		r->pass = number % c->passes.n;
 	}
 }
 

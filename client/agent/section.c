@@ -112,11 +112,15 @@ struct capture *section_begin_surely(struct section *v)
 	const struct timespec pause = { 0, 100 * 1000 };
 	uint64_t by_ns = clock_now_ns() + DECISION_MS * CLOCK_NS_PER_MS;
 	struct capture *c = section_begin(v);
+	int cancel;
 
+	/* Who is cancelled here leaves the driver and CUPTI with what they have locked. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	while (!c && atomic_load(&undecided) && clock_now_ns() < by_ns) {
 		nanosleep(&pause, NULL);
 		c = section_begin(v);
 	}
+	pthread_setcancelstate(cancel, NULL);
 	return c;
 }
 
@@ -171,11 +175,6 @@ bool sections_close(struct capture *c)
 void sections_closed(void)
 {
 	atomic_store(&undecided, false);
-}
-
-bool sections_are_empty(const struct capture *c)
-{
-	return !has_threads(c);
 }
 
 bool sections_are_open(const struct capture *c)

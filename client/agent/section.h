@@ -12,12 +12,9 @@
 
 #include <cuda.h>
 
-#include "client/agent/choosing.h"
 #include "client/agent/copy_gate.h"
 #include "client/agent/deliver.h"
 #include "client/agent/guard.h"
-#include "client/agent/overhead.h"
-#include "client/agent/path.h"
 
 struct capture;
 struct ranges;
@@ -34,10 +31,6 @@ struct section {
 	atomic_bool in_callback;
 	atomic_uint interruptions;
 	struct copy_pass copies;
-	/* Counter for choosing_begin_callback(). The next thread that takes the structure over, and
-	 * the next capture, count on: otherwise no callback of threads that end after a few
-	 * launches would be timed. */
-	uint32_t callbacks;
 	/* The members from here on belong to the capture with this number. They are set to zero
 	 * when the thread enters another capture, or when another thread takes this structure over.
 	 */
@@ -48,14 +41,10 @@ struct section {
 	struct guard_launch launched; /* the launch that is being measured */
 	struct launch traced;	      /* the same, where it is only traced */
 	struct ranges *last_context;
-	struct chosen chosen; /* the chooser's decision on the current launch */
-	struct path path;     /* path to the current launch, if there is a budget */
-	struct callback_times times;
-	struct observation observation;
-	uint64_t call_ns; /* when the current driver call began, if it is timed; 0: it is not */
-	bool begins;	  /* the current call begins a stream capture, which was counted */
-	bool ends; /* the current call ends a stream capture; ending was read before the call */
-	uint64_t ending; /* number of the stream capture that ends; 0: not known */
+	bool begins; /* the current call begins a stream capture, which was counted */
+	bool ends;   /* the current call ends a stream capture; ending was read before the call */
+	uint64_t ending;     /* number of the stream capture that ends; 0: not known */
+	uint32_t destroying; /* our number of the stream capture whose stream is being destroyed */
 	/* Context that the current unmeasured call gives work to; NULL: none. */
 	struct ranges *other;
 	unsigned others_within; /* unmeasured calls that the thread makes within that call */
@@ -92,9 +81,6 @@ bool sections_close(struct capture *c);
 void sections_closed(void);
 
 /* May threads enter c? */
-/* Is no thread in a section of c? */
-bool sections_are_empty(const struct capture *c);
-
 bool sections_are_open(const struct capture *c);
 
 /* Called in a forked child, in which no thread is in a section. */

@@ -2,7 +2,6 @@
 #include "client/agent/standby.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,28 +15,32 @@
 #include "client/agent/agent.h"
 #include "client/agent/claims.h"
 #include "client/agent/confined.h"
+#include "client/agent/courier.h"
+#include "client/agent/descriptor.h"
 #include "client/agent/hello.h"
 #include "client/agent/thread.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
 
-/* One thread with a small stack sleeps on a connection to the daemon; CUPTI is not opened, nothing
- * of the program is watched but its NVTX ranges. When a capture begins here, a thread of its own
- * with an ordinary stack makes it, runs it and says goodbye, and the small one waits for that: so
- * one thread at a time uses the connection.
+/* One thread with a small stack sleeps until its courier (courier.h) has something of the daemon's
+ * for it; CUPTI is not opened, nothing of the program is watched but its NVTX ranges. When a
+ * capture begins here, a thread of its own with an ordinary stack makes it, runs it and says
+ * goodbye, and the small one waits for that: so one thread at a time uses the connection.
  *
  * Without a daemon, or when it has ended, the thread tries again, after half a second, twice as
  * long each time, half a minute at most, each time between half and one and a half of that:
  * thousands of agents whose daemon was restarted do not come at the same instant.
  *
- * A filter that came after cuInit() and covers the thread may kill who opens a connection
- * (confined.h): the thread keeps the one that it has, and takes part in nothing. */
+ * A filter that came since and covers the thread may kill whoever makes a call of the system: the
+ * thread sleeps on for good, and the courier refuses captures. Without a courier the thread waits
+ * itself, and looks itself; a filter that forbids that too kills the program. */
 
 enum {
 	STACK_BYTES = 128 * 1024,
 	SEND_TIMEOUT_S = 5,
 	ANSWER_TIMEOUT_S = 30,
+	BEGIN_S = 1,   /* cuInit() waits so long for the thread to be out of the way */
 	LISTEN_S = 5,  /* at a time; then it looks whether the connection is still ours */
 	DRIVER_S = 30, /* for the cuInit() that has called the agent, to end */
 };
@@ -50,7 +53,8 @@ static struct {
 	uid_t uid;		      /* as whom it is connected */
 	char program[LIMIT_NAME_BYTES];
 	uint64_t delay_ns;
-	sem_t begun; /* confined_begin() has been called */
+	bool hidden;
+	sem_t begun; /* hide() has been called */
 } standby = { .connection = { .fd = -1 } };
 
 /* A file's name may be any bytes. */
@@ -101,7 +105,7 @@ static void *serve(void *argument)
 	if (wait_for_driver(c)) {
 		agent_start(c, c->welcome.token);
 	}
-	agent_run(c);
+	agent_run(c, NULL);
 	return NULL;
 }
 
@@ -109,7 +113,7 @@ static void *serve(void *argument)
 static int take_part(const struct wire_message *welcome)
 {
 	struct capture *c = agent_begin(&standby.connection, true);
-	pthread_t thread;
+	struct thread thread;
 	int r;
 
 	if (!c) {
@@ -121,29 +125,21 @@ static int take_part(const struct wire_message *welcome)
 		agent_drop(c);
 		return r;
 	}
-	pthread_join(thread, NULL);
+	thread_join(&thread);
 	return 0;
 }
 
-/* Takes no part in it. */
-static void decline(const struct wire_message *welcome)
-{
-	struct wire_message notice = { .type = WIRE_NOTICE }, bye = { .type = WIRE_GOODBYE };
-	struct refusal why;
-
-	confined_refusal(&why);
-	notice.notice = (struct wire_notice){
-		.capture = welcome->agent_welcome.capture,
-		.process = welcome->agent_welcome.process,
-		.code = (uint32_t)why.code,
-		.message = why.message,
-		.remedy = why.remedy,
-	};
-	connection_send(&standby.connection, &notice, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
-	connection_send(&standby.connection, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
-}
-
 /* --- the connection --- */
+
+/* From here on the thread makes no call of the system unasked. */
+static void hide(void)
+{
+	courier_start(&standby.connection, true);
+	if (!standby.hidden) {
+		standby.hidden = true;
+		sem_post(&standby.begun);
+	}
+}
 
 static int say_hello(struct wire_message *answer)
 {
@@ -162,26 +158,32 @@ static int say_hello(struct wire_message *answer)
 	}
 	standby.connection.plain = true;
 	r = connection_send(&standby.connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
-	return r < 0 ? r
-		     : connection_receive(&standby.connection, answer,
-					  ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
+	if (r < 0) {
+		return r;
+	}
+	hide();
+	return connection_receive(&standby.connection, answer, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
 }
 
 /* Until the connection ends, or is another's: the daemon knows us by the user that we were when we
- * connected, and a program may have given up root since. */
+ * connected, and a program may have given up root since. A courier sees that, and ends it. */
 static void listen_for_captures(void)
 {
+	uint64_t at_a_time_ns =
+		standby.connection.courier ? COURIER_FOR_EVER : LISTEN_S * CLOCK_NS_PER_S;
 	struct wire_message m;
 	int r;
 
 	do {
-		r = connection_receive(&standby.connection, &m, LISTEN_S * CLOCK_NS_PER_S);
+		r = connection_receive(&standby.connection, &m, at_a_time_ns);
 		if (r == 0 && m.type == WIRE_AGENT_WELCOME && confined_is()) {
-			decline(&m);
+			confined_decline(&standby.connection, &m);
 		} else if (r == 0 && m.type == WIRE_AGENT_WELCOME) {
+			courier_be_idle(false);
 			r = take_part(&m);
+			courier_be_idle(true);
 		}
-	} while ((r == 0 || r == -EAGAIN) && geteuid() == standby.uid);
+	} while ((r == 0 || r == -EAGAIN) && (confined_is() || geteuid() == standby.uid));
 }
 
 static uint64_t random_below(uint64_t n)
@@ -197,23 +199,15 @@ static uint64_t random_below(uint64_t n)
 static void rest(void)
 {
 	uint64_t ns = standby.delay_ns / 2 + random_below(standby.delay_ns);
-	struct timespec t = clock_timespec(ns);
 
-	while (nanosleep(&t, &t) < 0 && errno == EINTR) {
+	hide();
+	if (standby.connection.courier) {
+		courier_rest(&standby.connection, ns);
+	} else {
+		thread_pause(ns);
 	}
 	standby.delay_ns *= 2;
 	standby.delay_ns = standby.delay_ns < DELAY_MOST_NS ? standby.delay_ns : DELAY_MOST_NS;
-}
-
-/* For the rest of the program's life: even to end a thread takes calls of the system. */
-static void keep_quiet(void)
-{
-	sem_t never;
-
-	sem_init(&never, 0, 0);
-	for (;;) {
-		sem_wait(&never);
-	}
 }
 
 static void *run(void *argument)
@@ -221,18 +215,18 @@ static void *run(void *argument)
 	struct wire_message answer;
 
 	confined_begin();
-	sem_post(&standby.begun);
 	for (;;) {
-		if (confined_is()) {
-			keep_quiet();
-		}
 		if (say_hello(&answer) == 0 && answer.type == WIRE_AGENT_REGISTERED) {
 			standby.delay_ns = DELAY_FIRST_NS;
 			listen_for_captures();
 		}
 		connection_close(&standby.connection);
-		if (!confined_is()) {
-			rest();
+		if (confined_is()) {
+			thread_stay();
+		}
+		rest();
+		if (confined_is()) {
+			thread_stay();
 		}
 	}
 	return NULL;
@@ -240,21 +234,22 @@ static void *run(void *argument)
 
 void standby_begin(void)
 {
-	pthread_t thread;
+	struct timespec by;
 
 	standby_program_name(standby.program, sizeof(standby.program));
 	claims_collect(true);
 	standby.delay_ns = DELAY_FIRST_NS;
 	sem_init(&standby.begun, 0, 0);
-	if (thread_start(run, NULL, STACK_BYTES, &thread) == 0) {
-		pthread_detach(thread);
-		while (sem_wait(&standby.begun) < 0) {
+	if (thread_start(run, NULL, STACK_BYTES, NULL) == 0) {
+		clock_gettime(CLOCK_REALTIME, &by);
+		by.tv_sec += BEGIN_S;
+		while (sem_timedwait(&standby.begun, &by) < 0 && errno == EINTR) {
 		}
 	}
 }
 
 void standby_leave_to_parent(void)
 {
-	connection_leave(standby.connection.fd, standby.connection.file);
+	descriptor_leave(standby.connection.fd, standby.connection.file);
 	standby.connection.fd = -1;
 }

@@ -2,7 +2,10 @@
 #include "client/agent/stream_captures.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <time.h>
+
+#include "proto/base/array.h"
 
 void stream_captures_init(struct stream_captures *s)
 {
@@ -12,6 +15,9 @@ void stream_captures_init(struct stream_captures *s)
 
 void stream_captures_deinit(struct stream_captures *s)
 {
+	free(s->known);
+	s->known = NULL;
+	s->n_known = s->max_known = 0;
 	lock_deinit(&s->lock);
 }
 
@@ -67,16 +73,20 @@ static size_t find_stream(const struct stream_captures *s, CUstream stream)
 	return i;
 }
 
-/* False: there is no room. */
-static bool add(struct stream_captures *s, CUstream stream, uint64_t id)
+static void add(struct stream_captures *s, const struct stream_capture *of)
 {
-	if (id == 0 || s->n_known == STREAM_CAPTURES_MAX) {
-		return false;
+	if (!array_make_room(&s->known, sizeof(*s->known), s->n_known, &s->max_known)) {
+		s->unnamed++;
+		return;
 	}
-	s->known[s->n_known].id = id;
-	s->known[s->n_known].stream = stream;
-	s->n_known++;
-	return true;
+	s->known[s->n_known] = *of;
+	s->known[s->n_known++].number = ++s->last_number;
+}
+
+static void forget(struct stream_captures *s, size_t i)
+{
+	s->known[i] = s->known[--s->n_known];
+	atomic_fetch_sub(&s->n, 1);
 }
 
 /* --- what is told --- */
@@ -86,7 +96,7 @@ bool stream_captures_begin(struct stream_captures *s)
 	return atomic_fetch_add(&s->n, 1) == 0;
 }
 
-void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t id, bool success,
+void stream_captures_began(struct stream_captures *s, const struct stream_capture *of, bool success,
 			   bool counted)
 {
 	size_t i;
@@ -96,20 +106,27 @@ void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t 
 		return;
 	}
 	LOCK_SCOPE(&s->lock);
-	i = find_id(s, id);
+	i = find_id(s, of->id);
 	if (i < s->n_known) { /* a launch into it came before it could be noted here */
-		s->known[i].stream = stream;
+		s->known[i].stream = of->stream;
 		atomic_fetch_sub(&s->n, counted);
 	} else {
-		s->unnamed += !add(s, stream, id);
+		add(s, of);
 		atomic_fetch_add(&s->n, !counted);
 	}
 }
 
-void stream_captures_meet(struct stream_captures *s, uint64_t id)
+void stream_captures_meet(struct stream_captures *s, const struct stream_capture *of)
 {
+	size_t i;
+
 	LOCK_SCOPE(&s->lock);
-	if (find_id(s, id) == s->n_known && add(s, NULL, id)) {
+	i = find_id(s, of->id);
+	if (i < s->n_known) {
+		s->known[i].met = s->known[i].met == of->stream ? of->stream : NULL;
+	} else if (of->id != 0) {
+		add(s, &(struct stream_capture){
+			       .id = of->id, .context = of->context, .met = of->stream });
 		atomic_fetch_add(&s->n, 1);
 	}
 }
@@ -135,10 +152,44 @@ void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t 
 	LOCK_SCOPE(&s->lock);
 	i = find_ended(s, stream, id, seen);
 	if (i < s->n_known) {
-		s->known[i] = s->known[--s->n_known];
-		atomic_fetch_sub(&s->n, 1);
+		forget(s, i);
 	} else if (seen && s->unnamed > 0) {
 		s->unnamed--;
 		atomic_fetch_sub(&s->n, 1);
+	}
+}
+
+/* Streams that have joined one are destroyed while it goes on. Where it is not known in which it
+ * began, it is taken to have begun in the only one in which it was met. */
+uint32_t stream_captures_find_in(struct stream_captures *s, CUstream stream, uint64_t id)
+{
+	const struct stream_capture *k;
+	size_t i;
+
+	LOCK_SCOPE(&s->lock);
+	i = find_id(s, id);
+	i = i < s->n_known ? i : find_stream(s, stream);
+	k = i < s->n_known ? &s->known[i] : NULL;
+	return k && stream && (k->stream ? k->stream : k->met) == stream ? k->number : 0;
+}
+
+void stream_captures_destroyed(struct stream_captures *s, uint32_t number)
+{
+	LOCK_SCOPE(&s->lock);
+	for (size_t i = 0; i < s->n_known; i++) {
+		if (s->known[i].number == number) {
+			forget(s, i);
+			break;
+		}
+	}
+}
+
+void stream_captures_end_context(struct stream_captures *s, CUcontext context)
+{
+	LOCK_SCOPE(&s->lock);
+	for (size_t i = s->n_known; i-- > 0;) {
+		if (s->known[i].context == context) {
+			forget(s, i);
+		}
 	}
 }

@@ -10,7 +10,8 @@
  * 128 streams of which it uses one or two. So the agent queries only streams that were given work
  * since they were seen idle. Launches, and the commonest copies and fills, say which stream got the
  * work; after any other work (a wait for a value, a host function) the agent queries all streams
- * once. A wait for an event is no work: the agent queries the stream that the event belongs to.
+ * once. A wait for an event counts as work of the stream that waits: the event may be of another
+ * context, whose streams nobody asks.
  *
  * Most launches go into the stream of the launch before. While no thread has queried that stream, a
  * further launch into it is noted without the lock. A thread that queries the streams first clears
@@ -307,12 +308,6 @@ size_t streams_count_busy(struct streams *s)
 {
 	STREAMS_SCOPE(s);
 	return s->per_thread || s->incomplete ? SIZE_MAX : s->n_busy;
-}
-
-bool streams_has_work(struct streams *s, CUstream stream)
-{
-	STREAMS_SCOPE(s);
-	return find(s, stream) < s->n_busy;
 }
 
 bool streams_record(struct streams *s, const struct profiler *p, CUcontext context, CUstream stream,

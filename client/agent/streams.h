@@ -81,9 +81,6 @@ bool streams_is_idle(struct streams *s, const struct profiler *p, CUcontext cont
 /* The number of busy streams at the last streams_are_idle(); SIZE_MAX: not known. */
 size_t streams_count_busy(struct streams *s);
 
-/* Was this stream busy then, or has it got work since? */
-bool streams_has_work(struct streams *s, CUstream stream);
-
 /* Records the event after all work of the stream; after all work of the context if the stream was
  * destroyed, has no usable handle, or is the legacy default stream. Recording makes no stream wait
  * for another. False: the driver refuses. Preconditions as above. */

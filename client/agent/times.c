@@ -15,28 +15,43 @@ static void measure_ranges(struct capture *c)
 	}
 }
 
+static const char *what_times_are(const struct capture *c)
+{
+	return c->welcome.trace ? "the times of kernels are not known, and those of CUDA graphs "
+				  "are in no record"
+				: "the times of kernels are those of the ranges around them";
+}
+
 static void start_activity(struct capture *c)
 {
 	CUptiResult result = activity_start(c->activity, c->profiler);
-	char text[160];
+	char text[256];
 
-	if (result != CUPTI_SUCCESS) {
+	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+		snprintf(
+			text, sizeof(text),
+			"the program uses CUPTI's activity records itself, and CUPTI gives them to "
+			"one user in a process: %s",
+			what_times_are(c));
+		deliver_notice(&c->deliver, GPUCTR_E_CUPTI_IN_USE, text, TIMES_OTHERS_REMEDY);
+		c->reported_others = true;
+	} else if (result != CUPTI_SUCCESS) {
 		snprintf(text, sizeof(text),
-			 "CUPTI does not tell when kernels begin and end (%s, %d); %s",
+			 "CUPTI does not tell when kernels begin and end (%s, %d): %s",
 			 host_result_name(&c->profiler->host, result), (int)result,
-			 c->welcome.trace ? "their times are not known"
-					  : "their times are those of the ranges around them");
+			 what_times_are(c));
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text, "");
+	}
+	if (result != CUPTI_SUCCESS) {
 		measure_ranges(c);
 	}
 }
 
 /* Tracing adds instructions to each warp: sm__inst_executed of a copy was 44 % too high, and SASS
- * metrics read 0 (H200, CUPTI 2025.3). It also costs every launch something, not only those that a
- * budget chooses. */
+ * metrics read 0 (H200, CUPTI 2025.3). Of several passes some mostly count instructions. */
 static bool may_trace(const struct capture *c)
 {
-	return c->passes.n == 1 && !c->passes.may_block[0] && c->welcome.selection.budget_ppm == 0;
+	return c->passes.n == 1 && !c->passes.may_block[0];
 }
 
 void times_init(struct capture *c)

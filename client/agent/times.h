@@ -8,6 +8,10 @@
 
 struct capture;
 
+/* Where somebody else in the process uses CUPTI's records. */
+#define TIMES_OTHERS_REMEDY \
+	"Run the program without its own tracing (torch.profiler, CUPTI's activity API)."
+
 /* While metrics can still be added to the plan: decides for lengths of ranges if tracing would
  * change what is measured. */
 void times_init(struct capture *c);

@@ -15,7 +15,7 @@
  * kernels have come, which takes as long as the program's launches run ahead of the GPU; nobody
  * waits for that but the batches behind it. What the queue cannot hold is dropped, and counted. */
 
-enum { BATCH_LAUNCHES = 1024, FLUSH_AFTER_MS = 500, PATIENCE_MS = 10, FLUSH_PATIENCE_MS = 100 };
+enum { BATCH_LAUNCHES = 1024, FLUSH_AFTER_MS = 250, PATIENCE_MS = 10, FLUSH_PATIENCE_MS = 100 };
 
 void trace_init(struct trace *t)
 {

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "client/agent/lock.h"
-#include "client/agent/rests.h"
 
 struct batch;
 struct capture;
@@ -17,20 +16,11 @@ struct guard_launch;
 struct launch;
 struct ranges;
 
-enum watched {
-	LAUNCHES_WATCHED,
-	LAUNCHES_LEFT, /* those that are under way still are */
-	LAUNCHES_UNWATCHED,
-};
-
 /* The launches of all threads and contexts that wait to be delivered. */
 struct trace {
 	struct lock lock;
 	struct batch *batch;
 	uint64_t begin_ns; /* of its first launch */
-	bool may_leave;	   /* nobody needs to know of each launch when it is made: unwatched.h */
-	_Atomic(enum watched) launches;
-	struct rests rests;
 	unsigned n_unseen; /* launches of graphs of which no kernel came; the delivering thread's */
 };
 

@@ -16,8 +16,6 @@
  * its kernels: as seen, measured, filtered (by --kernel, which compares the names of kernels),
  * dropped. Of a graph of which nothing came by then there is one record, without a time.
  *
- * Kernels of launches that are not watched (unwatched.c) are told with what comes later.
- *
  * Skipping and counting of launches (--launch-skip, --launch-count) takes place before, and takes
  * a graph as one. */
 
@@ -117,35 +115,14 @@ static int compare_starts(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* No launch that was watched may have made it known. A device's number is its ordinal. */
-static bool is_on_known_device(struct capture *c, const struct launch *l)
-{
-	const struct device_info *d = NULL;
-
-	if (l->kind == GPUCTR_LAUNCH_GRAPH_KERNEL) {
-		return true;
-	}
-	d = devices_find_numbered(c, (CUdevice)l->device);
-	return d && d->trouble.code == 0;
-}
-
-/* In the order in which they began. reserved: records that are reserved for them already. */
-static void add_kernels(struct capture *c, struct split *s, struct graph_kernels list,
-			size_t reserved)
+/* In the order in which they began. */
+static void add_kernels(struct capture *c, struct split *s, struct graph_kernels list)
 {
 	size_t from = s->n;
 
 	for (struct graph_kernel *k = list.first, *next; k; k = next) {
 		next = k->next;
-		if (!is_on_known_device(c, &k->launch)) {
-			atomic_fetch_add(&c->counters.unready, 1);
-		} else if (reserved > 0 || filter_reserve(&c->filter)) {
-			add(c, s, &k->launch);
-			reserved -= reserved > 0;
-		} else {
-			atomic_fetch_add(&c->counters.filtered, 1);
-			activity_leave_out(c->activity, &k->launch);
-		}
+		add(c, s, &k->launch);
 		free(k);
 	}
 	if (s->n > from) {
@@ -207,7 +184,7 @@ static void split(struct capture *c, struct split *s, struct launch *l)
 	if (told.kernels.n == 0) {
 		filter_give_back(&c->filter);
 	}
-	add_kernels(c, s, told.kernels, 1);
+	add_kernels(c, s, told.kernels);
 }
 
 static bool has_graphs(const struct batch *b)
@@ -233,7 +210,7 @@ void trace_graphs_split(struct capture *c, struct batch *b)
 		for (size_t i = 0; i < b->n; i++) {
 			split(c, &s, &b->launches[i]);
 		}
-		add_kernels(c, &s, late, 0);
+		add_kernels(c, &s, late);
 		free(b->launches);
 		b->launches = s.v;
 		b->n = s.n;
@@ -249,7 +226,7 @@ void trace_graphs_flush(struct capture *c)
 	if (!c->activity->name_kernel) {
 		return;
 	}
-	add_kernels(c, &s, take_late(c), 0);
+	add_kernels(c, &s, take_late(c));
 	b = s.n > 0 ? deliver_new_batch(&c->deliver, s.n) : NULL;
 	if (b) {
 		memcpy(b->launches, s.v, s.n * sizeof(*s.v));

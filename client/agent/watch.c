@@ -12,19 +12,21 @@
  * foresee: a call into CUPTI that waits all the same, or work that the program gave to a stream
  * after the agent had closed a range in order to let its kernel end.
  *
- * Three things may make no progress:
+ * Four things may make no progress:
  * - A call. Its thread holds the context's lock, so this file touches nothing that the lock
  *   protects; and its thread may be the delivering one, so a thread of its own looks for it.
+ * - A range that does not begin, because it waits for work that CUPTI tells nobody of, such as a
+ *   stream that waits for an event of another context. An event behind its beginning shows it.
  * - A kernel whose range was left open. Nothing waits for it; the user is told.
  * - A kernel whose range was closed, while other streams have work that waits for the kernel.
  *
- * Of a call, and of a closed range, the agent tells the daemon with a code that ends the capture:
- * the granter frees the profiler's objects, and CUPTI's calls return with an error.
+ * Of all but a range that was left open the agent tells the daemon with a code that ends the
+ * capture: the granter frees the profiler's objects, and CUPTI's calls return with an error.
  *
  * A GPU that has work, and a long time without a measured launch, are no sign of this: a program
- * may always be at work, and few of its launches may be wanted or paid for. So when a second has
- * passed since the last measured launch, the agent records an event behind it. Once the GPU has
- * passed that event, nothing waits for what was measured. */
+ * may always be at work, and few of its launches may be wanted. So when a second has passed since
+ * the last measured launch, the agent records an event behind it. Once the GPU has passed that
+ * event, nothing waits for what was measured. */
 
 enum { STACK_BYTES = 128 * 1024, TICK_MS = 250 };
 
@@ -84,6 +86,18 @@ void watch_calls(struct capture *c)
 	}
 }
 
+/* Asks all streams: work that nobody has told of may wait in one that seems to be idle. */
+static bool others_have_work(struct capture *c, struct ranges *r)
+{
+	struct guard *g = &r->guard;
+
+	if (stream_captures_any(&c->stream_captures)) {
+		return false;
+	}
+	streams_touch_any(&g->streams);
+	return !streams_are_idle(&g->streams, c->profiler, r->context, g->used);
+}
+
 /* With the lock. */
 static void look_at_work(struct capture *c, struct ranges *r)
 {
@@ -95,8 +109,9 @@ static void look_at_work(struct capture *c, struct ranges *r)
 		return;
 	}
 	r->reported_stuck = true;
-	if (!g->holds && !stream_captures_any(&c->stream_captures) &&
-	    !streams_are_idle(&g->streams, c->profiler, r->context, g->used)) {
+	if (!guard_has_begun(c, g)) {
+		tell(c, r, GPUCTR_E_STALLED, "the range of a kernel has not begun");
+	} else if (!g->holds && others_have_work(c, r)) {
 		tell(c, r, GPUCTR_E_STALLED, "streams have waited for each other");
 	} else {
 		tell(c, r, GPUCTR_E_KERNEL_WAITS, "a kernel has not ended");
@@ -169,7 +184,7 @@ void watch_end(struct capture *c)
 	pthread_cond_signal(&w->wake);
 	lock_release(&w->lock);
 	if (w->runs) {
-		pthread_join(w->thread, NULL);
+		thread_join(&w->thread);
 	}
 	w->runs = false;
 	pthread_cond_destroy(&w->wake);

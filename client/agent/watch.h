@@ -9,11 +9,12 @@
 #include <stdint.h>
 
 #include "client/agent/lock.h"
+#include "client/agent/thread.h"
 
 struct capture;
 
 struct watch {
-	pthread_t thread;
+	struct thread thread;
 	struct lock lock;
 	pthread_cond_t wake;
 	bool runs, over;

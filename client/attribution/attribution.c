@@ -45,7 +45,13 @@ struct attribution *attribution_new(const struct attribution_options *options)
 	}
 	a->window.metrics = options->metrics;
 	a->done_ns = INT64_MIN;
-	a->steps = steps_new(POSITIONS_MOST);
+	for (uint32_t i = 0; i < options->metrics; i++) {
+		a->metrics[i].shift_ns = SHIFT_USUAL_NS;
+	}
+	a->effort.on_pause = options->on_pause;
+	a->effort.user = options->user;
+	a->window.effort = &a->effort;
+	a->steps = steps_new(POSITIONS_MOST, &a->effort);
 	a->nodes = nodes_new();
 	return a->steps && a->nodes ? a : attribution_free(a);
 }
@@ -320,6 +326,19 @@ static int fit_profiles(struct attribution *a)
 	return r;
 }
 
+/* What there is to calculate of this window is more than its records are worth. */
+static void give_up(struct attribution *a, size_t samples)
+{
+	struct window *w = &a->window;
+	int64_t until_ns =
+		samples > 0 ? w->samples[samples - 1].end_ns + a->shift_most_ns : INT64_MIN;
+
+	for (size_t i = 0; i < w->kernels_used; i++) {
+		w->kernels[i].costly |=
+			samples == w->samples_used || w->kernels[i].k.start_ns < until_ns;
+	}
+}
+
 /* force: attributes what has come, although records of kernels may still come late. */
 static int attribute(struct attribution *a, int force, int end)
 {
@@ -328,6 +347,7 @@ static int attribute(struct attribution *a, int force, int end)
 	size_t samples;
 	int r = window_sort(w, &a->counts.bad_samples);
 
+	effort_renew(&a->effort);
 	if (r == 0) {
 		r = place(a, end || force, &until_ns);
 	}
@@ -353,10 +373,13 @@ static int attribute(struct attribution *a, int force, int end)
 	}
 	samples = find_complete(a, until_ns);
 	r = samples > 0 ? values_attribute(a, samples) : 0;
-	if (r == 0) {
+	if (r > 0 || a->effort.is_over) {
+		give_up(a, samples);
+	}
+	if (r >= 0) {
 		forget(a, samples, end);
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 /* Gives up the oldest kernels, for which no samples have come: neither they nor what ran beside
@@ -413,6 +436,7 @@ int attribution_kernel(struct attribution *a, const struct attribution_kernel *k
 	int r;
 
 	a->counts.kernels++;
+	effort_earn(&a->effort, a->options.metrics);
 	if (!time_is_good(k.start_ns, k.end_ns)) {
 		a->counts.bad_kernels++;
 		attribution_tell(a, &told, ATTRIBUTION_LOST, NULL);
@@ -434,6 +458,7 @@ int attribution_sample(struct attribution *a, int64_t start_ns, int64_t end_ns,
 	int good = time_is_good(start_ns, end_ns) && start_ns < end_ns, r;
 
 	a->counts.samples++;
+	effort_earn(&a->effort, a->options.metrics);
 	for (uint32_t m = 0; m < a->options.metrics; m++) {
 		good = good && values[m] >= 0 && values[m] < 1e30;
 	}

@@ -19,6 +19,7 @@ enum attribution_state {
 	ATTRIBUTION_CLOCKS,   /* kernels and samples do not agree on the time */
 	ATTRIBUTION_CROWDED,  /* too many kernels at once to be solved */
 	ATTRIBUTION_AWAY,     /* it ran while others were sampled, attribution_away() */
+	ATTRIBUTION_COSTLY,   /* its value would take too long to calculate, or it was cancelled */
 };
 
 struct attribution_kernel {
@@ -61,6 +62,9 @@ struct attribution_options {
 	int64_t shift_most_ns; /* largest shift of the clocks, in both directions; 0: 20 us */
 	size_t window_samples; /* kept until they are attributed; 0: 1,048,576 */
 	attribution_on_kernel *on_kernel;
+	/* Every few milliseconds of calculating; not 0: nothing more is calculated, and kernels are
+	 * ATTRIBUTION_COSTLY. May be NULL. */
+	int (*on_pause)(void *user);
 	void *user;
 };
 

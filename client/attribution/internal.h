@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/attribution/attribution.h"
+#include "client/attribution/effort.h"
 #include "client/attribution/normal.h"
 #include "client/attribution/nodes.h"
 #include "client/attribution/profile_fit.h"
@@ -13,7 +14,9 @@
  * kernel without a position. */
 struct metric {
 	int64_t shift_ns;
-	int shift_known, shift_settled, crowded, local_crowded;
+	int shift_known, shift_settled;
+	/* Why there is no solution; ATTRIBUTION_MEASURED: there is one. */
+	enum attribution_state unsolved, local_unsolved;
 	double idle, idle_ns, idle_per_ns; /* outside kernels */
 	double moved, moved_ns;		   /* by all kernels */
 	double edge_left, edge_steps;	   /* residuals, squared, of samples with several kernels */
@@ -38,6 +41,7 @@ struct metric {
 
 struct attribution {
 	struct attribution_options options;
+	struct effort effort;
 	struct attribution_counts counts;
 	struct window window;
 	struct steps *steps;
@@ -61,7 +65,7 @@ void attribution_tell(struct attribution *a, const struct window_kernel *k,
 /* values.c */
 int values_grow(struct attribution *a, uint32_t positions);
 void values_deinit(struct attribution *a);
-/* Attributes the first samples of the window. */
+/* Attributes the first samples of the window. Positive: the effort is over. */
 int values_attribute(struct attribution *a, size_t samples);
 /* Reports a kernel that is complete. */
 void values_tell(struct attribution *a, size_t kernel);

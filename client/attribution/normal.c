@@ -27,16 +27,32 @@
 #define ENTRIES_MOST ((size_t)32 << 20)
 #define WORK_MOST 3e10
 #define ROUNDS_MOST 12
+/* Operations of effort.h: of a pair of unknowns in an equation, of a multiplication of a
+ * factorisation, and of one of the inverse. */
+#define ADD_COST 8
+#define FACTOR_COST 0.4
+#define INVERSE_COST 1.5
+#define SOLVE_COST 4
+/* Of an entry in N, L and the inverse, and of its row's number in its column. */
+#define ENTRY_BYTES (3 * sizeof(double) + sizeof(uint32_t))
 /* A pivot smaller than this part of its diagonal is rounding: the unknown depends on those before
  * it. */
 #define PIVOT_LEAST 1e-9
 
+void normal_release(struct normal *n)
+{
+	effort_give_back(n->effort, n->pairs_size * sizeof(*n->pairs));
+	free(n->pairs);
+	n->pairs = NULL;
+	n->pairs_used = n->pairs_size = 0;
+}
+
 void normal_deinit(struct normal *n)
 {
+	normal_release(n);
 	free(n->diagonal);
 	free(n->right);
-	free(n->pairs);
-	memset(n, 0, sizeof(*n));
+	*n = (struct normal){ .effort = n->effort };
 }
 
 void normal_clear(struct normal *n)
@@ -91,12 +107,18 @@ static struct normal_pair *pair_find(struct normal_pair *pairs, size_t size, uin
 	return &pairs[at];
 }
 
+/* Positive: there may be no more. */
 static int pairs_grow(struct normal *n)
 {
 	size_t size = n->pairs_size ? n->pairs_size * 2 : 1024;
-	struct normal_pair *pairs = calloc(size, sizeof(*pairs));
+	struct normal_pair *pairs;
 
+	if (effort_take(n->effort, size * sizeof(*pairs))) {
+		return 1;
+	}
+	pairs = calloc(size, sizeof(*pairs));
 	if (!pairs) {
+		effort_give_back(n->effort, size * sizeof(*pairs));
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < n->pairs_size; i++) {
@@ -104,6 +126,7 @@ static int pairs_grow(struct normal *n)
 			*pair_find(pairs, size, n->pairs[i].key) = n->pairs[i];
 		}
 	}
+	effort_give_back(n->effort, n->pairs_size * sizeof(*pairs));
 	free(n->pairs);
 	n->pairs = pairs;
 	n->pairs_size = size;
@@ -118,9 +141,7 @@ static size_t entries_most(const struct normal *n)
 /* Each pair is in the envelope, whatever the order. */
 static void give_up(struct normal *n)
 {
-	free(n->pairs);
-	n->pairs = NULL;
-	n->pairs_used = n->pairs_size = 0;
+	normal_release(n);
 	n->is_full = 1;
 }
 
@@ -128,9 +149,10 @@ static int pair_add(struct normal *n, uint32_t a, uint32_t b, double value)
 {
 	uint64_t key = a > b ? (uint64_t)a << 32 | (b + 1) : (uint64_t)b << 32 | (a + 1);
 	struct normal_pair *pair;
+	int r = n->pairs_used * 2 >= n->pairs_size ? pairs_grow(n) : 0;
 
-	if (n->pairs_used * 2 >= n->pairs_size && pairs_grow(n) < 0) {
-		return -ENOMEM;
+	if (r != 0) {
+		return r;
 	}
 	pair = pair_find(n->pairs, n->pairs_size, key);
 	if (pair->key == 0) {
@@ -147,13 +169,21 @@ int normal_add(struct normal *n, const uint32_t *unknowns, const double *coeffic
 	if (n->is_full) {
 		return 0;
 	}
+	if (effort_spend(n->effort, ADD_COST * count * count)) {
+		return 1;
+	}
 	for (uint32_t i = 0; i < count; i++) {
 		n->diagonal[unknowns[i]] += coefficients[i] * coefficients[i];
 		n->right[unknowns[i]] += coefficients[i] * value;
 		for (uint32_t j = 0; j < i; j++) {
-			if (pair_add(n, unknowns[i], unknowns[j],
-				     coefficients[i] * coefficients[j]) < 0) {
-				return -ENOMEM;
+			int r = pair_add(n, unknowns[i], unknowns[j],
+					 coefficients[i] * coefficients[j]);
+
+			if (r > 0) {
+				give_up(n);
+			}
+			if (r != 0) {
+				return r < 0 ? r : 0;
 			}
 		}
 	}
@@ -167,6 +197,7 @@ int normal_add(struct normal *n, const uint32_t *unknowns, const double *coeffic
 /* L D L' in its envelope: row i has columns first[i] to i - 1 at rows[offset[i] - first[i] +
  * column]. */
 struct factor {
+	struct effort *effort;
 	uint32_t unknowns;
 	uint32_t *order; /* the row of each unknown */
 	uint32_t *first;
@@ -176,10 +207,12 @@ struct factor {
 	double *rows;		  /* L in the envelope */
 	double *pivot;		  /* D; 0 where an unknown is left out */
 	double *x;
+	size_t bytes; /* of the effort */
 };
 
 static void factor_deinit(struct factor *f)
 {
+	effort_give_back(f->effort, f->bytes);
 	free(f->order);
 	free(f->first);
 	free(f->offset);
@@ -229,10 +262,16 @@ static int lay_out(struct factor *f, const struct normal *n)
 		for (uint32_t j = f->first[i]; j < i; j++) {
 			work += j - (f->first[i] > f->first[j] ? f->first[i] : f->first[j]);
 		}
-		if (entries > entries_most(n) || work > work_most) {
+		if (entries > entries_most(n) || work > work_most ||
+		    effort_spend(n->effort, i - f->first[i])) {
 			return 1;
 		}
 	}
+	if (effort_reserve(n->effort, FACTOR_COST * work) ||
+	    effort_take(n->effort, entries * ENTRY_BYTES)) {
+		return 1;
+	}
+	f->bytes = entries * ENTRY_BYTES;
 	f->matrix = calloc(entries + 1, sizeof(double));
 	f->rows = malloc((entries + 1) * sizeof(double));
 	return f->matrix && f->rows ? 0 : -ENOMEM;
@@ -262,7 +301,7 @@ static int factor_init(struct factor *f, const struct normal *n)
 	size_t size = (size_t)n->unknowns + 1;
 	int r;
 
-	*f = (struct factor){ .unknowns = n->unknowns };
+	*f = (struct factor){ .effort = n->effort, .unknowns = n->unknowns };
 	f->order = malloc(size * sizeof(*f->order));
 	f->first = malloc(size * sizeof(*f->first));
 	f->offset = malloc(size * sizeof(*f->offset));
@@ -282,22 +321,40 @@ static int factor_init(struct factor *f, const struct normal *n)
 	return r;
 }
 
-/* Factors the rows of unknowns that are not held at 0. */
-static void factor_compute(struct factor *f, const unsigned char *held)
+/* In four sums, which do not wait for each other. */
+static double multiply(const double *a, const double *b, uint32_t n)
+{
+	double sums[4] = { 0 };
+	uint32_t i = 0;
+
+	for (; i + 4 <= n; i += 4) {
+		sums[0] += a[i] * b[i];
+		sums[1] += a[i + 1] * b[i + 1];
+		sums[2] += a[i + 2] * b[i + 2];
+		sums[3] += a[i + 3] * b[i + 3];
+	}
+	for (; i < n; i++) {
+		sums[0] += a[i] * b[i];
+	}
+	return sums[0] + sums[1] + (sums[2] + sums[3]);
+}
+
+/* Factors the rows of unknowns that are not held at 0. Positive: the effort is over. */
+static int factor_compute(struct factor *f, const unsigned char *held)
 {
 	for (uint32_t i = 0; i < f->unknowns; i++) {
+		double work = 0;
 		double *row = row_of(f->rows, f, i), left = f->diagonal[i];
 		const double *matrix = row_of(f->matrix, f, i);
 
 		for (uint32_t j = f->first[i]; j < i; j++) {
 			const double *other = row_of(f->rows, f, j);
 			uint32_t k = f->first[i] > f->first[j] ? f->first[i] : f->first[j];
-			double sum = matrix[j];
 
-			for (; k < j; k++) {
-				sum -= row[k] * other[k];
-			}
-			row[j] = f->pivot[j] > 0 && !held[i] ? sum : 0;
+			work += j - k;
+			row[j] = f->pivot[j] > 0 && !held[i]
+					 ? matrix[j] - multiply(row + k, other + k, j - k)
+					 : 0;
 		}
 		for (uint32_t j = f->first[i]; j < i; j++) {
 			double scaled = f->pivot[j] > 0 ? row[j] / f->pivot[j] : 0;
@@ -306,7 +363,11 @@ static void factor_compute(struct factor *f, const unsigned char *held)
 			row[j] = scaled;
 		}
 		f->pivot[i] = !held[i] && left > PIVOT_LEAST * f->diagonal[i] ? left : 0;
+		if (effort_spend(f->effort, FACTOR_COST * work + i - f->first[i])) {
+			return 1;
+		}
 	}
+	return 0;
 }
 
 /* L' x = x, in place. */
@@ -445,7 +506,12 @@ static int compute_inverse(struct factor *f, double *inverse)
 	int r = values ? columns_init(&c, f) : -ENOMEM;
 
 	for (uint32_t j = f->unknowns; r == 0 && j-- > 0;) {
-		inverse_column(f, &c, values, inverse, j);
+		double count = (double)(c.start[j + 1] - c.start[j]);
+
+		r = effort_spend(f->effort, INVERSE_COST * count * count);
+		if (r == 0) {
+			inverse_column(f, &c, values, inverse, j);
+		}
 	}
 	if (r == 0) {
 		r = mark_together(f, inverse);
@@ -490,12 +556,18 @@ static int exchange(const struct factor *f, const double *slope, unsigned char *
 	return changed;
 }
 
-/* factored: the matrix is factored already, and no unknown is fixed. */
-static void solve_positive(struct factor *f, int factored, double *slope, unsigned char *held)
+/* factored: the matrix is factored already, and no unknown is fixed. Positive: the effort is over.
+ */
+static int solve_positive(struct factor *f, int factored, double *slope, unsigned char *held)
 {
+	size_t entries = f->unknowns ? f->offset[f->unknowns - 1] + f->unknowns : 0;
+
 	for (int round = 0; round <= ROUNDS_MOST; round++) {
-		if (round > 0 || !factored) {
-			factor_compute(f, held);
+		if ((round > 0 || !factored) && factor_compute(f, held)) {
+			return 1;
+		}
+		if (effort_spend(f->effort, SOLVE_COST * (double)entries)) {
+			return 1;
 		}
 		memcpy(f->x, f->right, f->unknowns * sizeof(*f->x));
 		factor_solve(f, f->x);
@@ -510,6 +582,7 @@ static void solve_positive(struct factor *f, int factored, double *slope, unsign
 	for (uint32_t i = 0; i < f->unknowns; i++) {
 		f->x[i] = f->x[i] > 0 ? f->x[i] : 0;
 	}
+	return 0;
 }
 
 static void tell(const struct factor *f, const double *rows, double *ret)
@@ -526,14 +599,16 @@ static int solve(struct factor *f, double *solution, double *inverse)
 	int r = values && held ? 0 : -ENOMEM;
 
 	if (r == 0 && inverse) {
-		factor_compute(f, held);
-		r = compute_inverse(f, values);
+		r = factor_compute(f, held);
+		r = r ? r : compute_inverse(f, values);
 	}
 	if (r == 0 && inverse) {
 		tell(f, values, inverse);
 	}
 	if (r == 0) {
-		solve_positive(f, inverse != NULL, values, held);
+		r = solve_positive(f, inverse != NULL, values, held);
+	}
+	if (r == 0) {
 		tell(f, f->x, solution);
 	}
 	free(held);
@@ -543,7 +618,7 @@ static int solve(struct factor *f, double *solution, double *inverse)
 
 int normal_solve(const struct normal *n, double *solution, double *inverse)
 {
-	struct factor f = { 0 };
+	struct factor f = { .effort = n->effort };
 	int r = n->is_full ? 1 : factor_init(&f, n);
 
 	if (n->unknowns > 0) {
@@ -554,6 +629,9 @@ int normal_solve(const struct normal *n, double *solution, double *inverse)
 	}
 	if (r == 0 && n->unknowns > 0) {
 		r = solve(&f, solution, inverse);
+	}
+	if (r != 0 && inverse && n->unknowns > 0) {
+		memset(inverse, 0, n->unknowns * sizeof(*inverse));
 	}
 	factor_deinit(&f);
 	return r;

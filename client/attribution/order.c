@@ -18,6 +18,8 @@
 #define DENSE 10
 /* Searches for an unknown that is far from the others. */
 #define SEARCHES 2
+/* Operations of effort.h: of a neighbour that is looked at, and of a place in the queue. */
+#define COST 4
 
 struct graph {
 	uint32_t nodes;
@@ -25,6 +27,7 @@ struct graph {
 	uint32_t *neighbours;
 	uint32_t *queue; /* nodes in the order in which they were found */
 	unsigned char *found;
+	struct effort *effort;
 };
 
 static uint32_t row_of(const struct normal_pair *p)
@@ -73,7 +76,7 @@ static void graph_deinit(struct graph *g)
 
 static int graph_init(struct graph *g, const struct normal *n)
 {
-	*g = (struct graph){ .nodes = n->unknowns };
+	*g = (struct graph){ .nodes = n->unknowns, .effort = n->effort };
 	g->start = calloc((size_t)n->unknowns + 2, sizeof(*g->start));
 	g->neighbours = malloc((2 * n->pairs_used + 1) * sizeof(*g->neighbours));
 	g->queue = malloc(((size_t)n->unknowns + 1) * sizeof(*g->queue));
@@ -113,17 +116,21 @@ static int comes_before(const struct graph *g, uint32_t a, uint32_t b)
 	return x != y ? x < y : a < b;
 }
 
-/* Into a queue that is sorted from `from` on. */
-static void insert(struct graph *g, size_t from, size_t end, uint32_t node)
+/* Into a queue that is sorted from `from` on. Returns how many places it went. */
+static size_t insert(struct graph *g, size_t from, size_t end, uint32_t node)
 {
+	size_t last = end;
+
 	while (end > from && comes_before(g, node, g->queue[end - 1])) {
 		g->queue[end] = g->queue[end - 1];
 		end--;
 	}
 	g->queue[end] = node;
+	return last - end + 1;
 }
 
-/* Queues all that node reaches, from queue[from] on. Returns the end of the queue. */
+/* Queues all that node reaches, from queue[from] on. Returns the end of the queue. Where the effort
+ * is over what is left out is found by nobody, and the order is not used. */
 static size_t search(struct graph *g, uint32_t node, size_t from)
 {
 	size_t end = from;
@@ -132,15 +139,18 @@ static size_t search(struct graph *g, uint32_t node, size_t from)
 	g->found[node] = 1;
 	for (size_t at = from; at < end; at++) {
 		uint32_t of = g->queue[at];
-		size_t sorted_from = end;
+		size_t sorted_from = end, work = g->start[of + 1] - g->start[of];
 
 		for (size_t i = g->start[of]; i < g->start[of + 1]; i++) {
 			uint32_t next = g->neighbours[i];
 
 			if (!g->found[next]) {
 				g->found[next] = 1;
-				insert(g, sorted_from, end++, next);
+				work += insert(g, sorted_from, end++, next);
 			}
+		}
+		if (effort_spend(g->effort, COST * (double)work)) {
+			break;
 		}
 	}
 	return end;
@@ -191,6 +201,7 @@ int order_rows(const struct normal *n, uint32_t *rows)
 
 	if (r == 0) {
 		number(&g, rows);
+		r = effort_spend(n->effort, 0);
 	}
 	graph_deinit(&g);
 	return r;

@@ -10,5 +10,6 @@ struct normal;
  * many entries there are from these to the diagonal. */
 size_t order_envelope(const struct normal *n, const uint32_t *rows, uint32_t *first);
 
-/* rows: the row of each unknown in which the envelope of N is small. -ENOMEM. */
+/* rows: the row of each unknown in which the envelope of N is small. -ENOMEM, or
+ * positive: the effort is over. */
 int order_rows(const struct normal *n, uint32_t *rows);

@@ -316,7 +316,8 @@ int profile_fit(const struct profile_shapes *s, struct window *w, uint32_t posit
 			 .metric = metric,
 			 .shift_ns = *shift_ns,
 			 .from = middle,
-			 .to = n - middle };
+			 .to = n - middle,
+			 .normal = { .effort = w->effort } };
 	int r = -ENOMEM;
 
 	*ret = NULL;

@@ -20,12 +20,18 @@
 #define SAMPLES_FINE 32768
 #define ROUGH_NS 3000000
 #define FAR_STEPS 10
+/* Operations of effort.h, of a sample or a group. */
+#define ROUGH_COST 4
 #define FINER 8 /* the last look has steps that are so much shorter */
 /* The best shift counts only if it leaves less than this part of what the worst one leaves; and the
  * clocks count as further apart only if a shift beyond the limit leaves less than this part of the
  * best one within. */
 #define CLEAR 0.9
 #define APART 0.6
+#define APART_SAMPLES 1024
+#define APART_KERNELS 512
+#define KNOWN_SAMPLES 2048
+#define APART_TIMES 3 /* as many samples as unknowns */
 /* Samples that are so many times as long as the clocks may be apart hold so many kernels that the
  * one in the middle says little. Least squares alone tells their shift. */
 #define LONG 4
@@ -33,6 +39,8 @@
 /* Multiplications of a factorisation, of which some dozens are made for each metric: a second each.
  * What needs more has no shift. */
 #define WORK_MOST 3e9
+/* Of what is left of the effort, so that it does not end here. */
+#define PART 5e-3
 
 struct look {
 	const struct window *w;
@@ -73,6 +81,9 @@ static double rough_left(const struct look *l, struct group *groups, uint32_t co
 	double squares = 0, between = 0;
 	size_t k = 0;
 
+	if (effort_spend(w->effort, ROUGH_COST * (double)(l->to - l->from + count))) {
+		return 0;
+	}
 	memset(groups, 0, count * sizeof(*groups));
 	for (size_t i = l->from; i < l->to; i++) {
 		int64_t length = w->samples[i].end_ns - w->samples[i].start_ns;
@@ -130,9 +141,12 @@ static int on_fit(void *user, const struct window_cell *cell)
 
 static int try_shift(const struct look *l, uint32_t unknowns, int64_t shift_ns, double *ret_left)
 {
-	struct trial t = { .l = l, .normal = { .work_most = WORK_MOST } };
+	struct trial t = { .l = l, .normal = { .effort = l->w->effort } };
 	double *solution = calloc((size_t)unknowns + 1, sizeof(*solution));
-	int r = solution ? normal_grow(&t.normal, unknowns) : -ENOMEM;
+	int r;
+
+	t.normal.work_most = fmin(WORK_MOST, PART * effort_left(l->w->effort));
+	r = solution ? normal_grow(&t.normal, unknowns) : -ENOMEM;
 
 	r = r == 0 ? window_sweep(l->w, l->from, l->to, shift_ns, NULL, on_fit, &t) : r;
 	r = r == 0 ? normal_solve(&t.normal, solution, NULL) : r;
@@ -175,6 +189,21 @@ static int finer(const struct look *l, uint32_t unknowns, double step, struct sh
 	return 0;
 }
 
+/* Of what is short, some shift out of hundreds fits better than none by chance: a few kernels meet
+ * a few samples that others made, or that nobody told of. */
+static int is_enough(const struct look *l, uint32_t unknowns)
+{
+	const struct window *w = l->w;
+	int64_t from = w->samples[l->from].start_ns, to = w->samples[l->to - 1].end_ns;
+	size_t kernels = 0, samples = l->to - l->from;
+
+	for (size_t i = 0; i < w->kernels_used && kernels < APART_KERNELS; i++) {
+		kernels += w->kernels[i].k.end_ns > from && w->kernels[i].k.start_ns < to;
+	}
+	return samples >= APART_SAMPLES && samples >= APART_TIMES * (size_t)unknowns &&
+	       kernels >= APART_KERNELS;
+}
+
 static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct shift *ret)
 {
 	double left[2 * FAR_STEPS + 1];
@@ -191,8 +220,11 @@ static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct
 		worst = left[i] > worst ? left[i] : worst;
 	}
 	if (best == 0 || best == 2 * FAR_STEPS || !(left[best] < CLEAR * worst)) {
-		ret->apart = left[best] < APART * left[FAR_STEPS];
+		ret->apart = is_enough(l, unknowns) && left[best] < APART * left[FAR_STEPS];
 		ret->ns = ret->apart ? (int64_t)((best - FAR_STEPS) * step) : 0;
+		return 0;
+	}
+	if (l->to - l->from < KNOWN_SAMPLES && l->to - l->from < APART_TIMES * (size_t)unknowns) {
 		return 0;
 	}
 	ret->known = 1;
@@ -258,7 +290,7 @@ static int rough_apart(const struct look *l, uint32_t unknowns, int64_t most_ns,
 		*side = left < *side ? left : *side;
 		at += is_near ? length / 4 : length;
 	}
-	ret->apart = far < APART * near;
+	ret->apart = !effort_spend(l->w->effort, 0) && is_enough(l, unknowns) && far < APART * near;
 	ret->ns = ret->apart ? far_ns : 0;
 	free(groups);
 	return 0;
@@ -281,7 +313,7 @@ static int coarse_apart(const struct look *l, uint32_t unknowns, struct shift *r
 		far_ns = !is_near && left < far ? i * length / 2 : far_ns;
 		*side = left < *side ? left : *side;
 	}
-	ret->apart = far < APART * near;
+	ret->apart = is_enough(l, unknowns) && far < APART * near;
 	ret->ns = ret->apart ? far_ns : 0;
 	return 0;
 }

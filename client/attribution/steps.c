@@ -39,6 +39,12 @@
 /* A longer step is preferred only if it explains so much more. */
 #define BETTER 0.005
 #define CANDIDATES_MOST 24
+/* Operations of effort.h: of two shapes, of a kernel in all votes, of a sequence that is another,
+ * and of a kernel that follows a template. */
+#define COMPARE_COST 2
+#define VOTES_COST 200
+#define SEQUENCE_COST 2
+#define KERNEL_COST 100
 
 struct template
 {
@@ -52,6 +58,7 @@ struct template
 struct way {
 	const struct template *on; /* NULL: lost */
 	uint32_t at;
+	struct effort *effort;
 };
 
 struct sequence {
@@ -64,14 +71,16 @@ struct sequence {
 struct steps {
 	struct sequence *sequences[SEQUENCES_MOST];
 	uint32_t used, positions, positions_most;
+	struct effort *effort;
 };
 
-struct steps *steps_new(uint32_t positions_most)
+struct steps *steps_new(uint32_t positions_most, struct effort *effort)
 {
 	struct steps *s = calloc(1, sizeof(*s));
 
 	if (s) {
 		s->positions_most = positions_most;
+		s->effort = effort;
 	}
 	return s;
 }
@@ -161,8 +170,8 @@ static size_t fitting(const struct template *t, uint32_t at, const uint32_t *sha
 static struct way find_way(const struct template *templates, uint32_t used, const struct way *was,
 			   const uint32_t *shapes, size_t count)
 {
-	struct way best = { NULL, 0 };
-	size_t best_fits = GRAM - 1, most = was->on ? FOLLOW_MOST : count;
+	struct way best = { NULL, 0, was->effort };
+	size_t compared = 0, best_fits = GRAM - 1, most = was->on ? FOLLOW_MOST : count;
 	uint32_t best_far = 0;
 	uint64_t h = 0;
 
@@ -181,12 +190,16 @@ static struct way find_way(const struct template *templates, uint32_t used, cons
 				t != was->on ? t->length : (at + t->length - was->at) % t->length;
 			size_t fits = fitting(t, at, shapes, count < limit ? count : limit);
 
+			compared += fits + 1;
 			if (fits > best_fits || (fits == best_fits && best.on && far < best_far)) {
-				best = (struct way){ t, at };
+				best = (struct way){ t, at, was->effort };
 				best_fits = fits;
 				best_far = far;
 			}
 		}
+	}
+	if (effort_spend(was->effort, COMPARE_COST * (double)(used + compared))) {
+		best.on = NULL;
 	}
 	return best;
 }
@@ -219,7 +232,7 @@ static size_t follow(const struct template *templates, uint32_t used, struct way
 
 	for (i = 0; i < count; i++) {
 		if (!way->on || way->on->shapes[way->at] != shapes[i]) {
-			struct way found = { NULL, 0 };
+			struct way found = { NULL, 0, way->effort };
 
 			if (!end && count - i <= GRAM) {
 				break;
@@ -349,8 +362,8 @@ static size_t find_candidates(struct votes *v, const uint32_t *shapes, const uns
 }
 
 /* The best step of kernels that fit nowhere; positive: none. */
-static int find_step(const uint32_t *shapes, const unsigned char *marks, size_t count,
-		     struct template *ret)
+static int find_step(struct effort *effort, const uint32_t *shapes, const unsigned char *marks,
+		     size_t count, struct template *ret)
 {
 	struct candidate found[CANDIDATES_MOST + 1];
 	struct votes v;
@@ -358,12 +371,12 @@ static int find_step(const uint32_t *shapes, const unsigned char *marks, size_t 
 	const struct candidate *best = NULL;
 	int r = votes_init(&v, count);
 
-	if (r == 0) {
+	if (r == 0 && !effort_spend(effort, VOTES_COST * (double)count)) {
 		n = find_candidates(&v, shapes, marks, count, found);
 	}
 	votes_deinit(&v);
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		struct way way = { NULL, 0 };
+		struct way way = { NULL, 0, effort };
 		struct template t;
 
 		if (found[i].start + found[i].length > count) {
@@ -430,7 +443,7 @@ static int learn(struct steps *s, struct sequence *q, const uint32_t *shapes,
 			left[n++] = shapes[i];
 		}
 	}
-	r = n < LEFT_LEAST ? 1 : find_step(left, marks ? left_marks : NULL, n, &found);
+	r = n < LEFT_LEAST ? 1 : find_step(s->effort, left, marks ? left_marks : NULL, n, &found);
 	free(left);
 	free(left_marks);
 	if (r != 0) {
@@ -455,7 +468,9 @@ int steps_place(struct steps *s, uint64_t sequence, const uint32_t *shapes,
 		const unsigned char *marks, size_t count, int end, uint32_t *positions,
 		size_t *done)
 {
-	struct sequence *q = sequence_find(s, sequence);
+	int is_over =
+		effort_spend(s->effort, SEQUENCE_COST * s->used + KERNEL_COST * (double)count);
+	struct sequence *q = is_over ? NULL : sequence_find(s, sequence);
 	struct way way;
 	int r;
 
@@ -468,6 +483,7 @@ int steps_place(struct steps *s, uint64_t sequence, const uint32_t *shapes,
 	}
 	for (int round = 0;; round++) {
 		way = q->way;
+		way.effort = s->effort;
 		follow(q->templates, q->used, &way, shapes, count, end, positions, done);
 		if (round == TEMPLATES_MOST / 2) {
 			break;

@@ -7,11 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/attribution/effort.h"
+
 #define STEPS_NONE UINT32_MAX
 
 struct steps;
 
-struct steps *steps_new(uint32_t positions_most);
+/* effort: borrowed; NULL: no bound. Where it is over kernels have no position. */
+struct steps *steps_new(uint32_t positions_most, struct effort *effort);
 struct steps *steps_free(struct steps *s);
 
 /* The next kernels of one sequence, by shape; count of them get a position in the step, or

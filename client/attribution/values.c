@@ -35,7 +35,7 @@
 #define RAMP_SHORT 0.02
 #define RAMP_NS 2000
 #define RAMP_LONG 0.01
-/* The shift of the clocks is known no better than this. */
+/* The shift of the clocks is known no better than this, if it is known. */
 #define SHIFT_NS 100
 /* Rates that differ by less than this part show nothing of where one ends and the next begins. */
 #define STEP_LEAST 0.1
@@ -63,6 +63,7 @@ int values_grow(struct attribution *a, uint32_t positions)
 	for (uint32_t i = 0; i < a->options.metrics; i++) {
 		struct metric *m = &a->metrics[i];
 
+		m->positions.effort = m->evens.effort = m->locals.effort = &a->effort;
 		if (normal_grow(&m->positions, positions) < 0) {
 			return -ENOMEM;
 		}
@@ -246,7 +247,7 @@ static int is_half_solved(const struct metric *m, const struct window *w,
 {
 	uint32_t locals;
 
-	if (!m->crowded && !m->local_crowded) {
+	if (!m->unsolved && !m->local_unsolved) {
 		return 0;
 	}
 	locals = count_locals(w, cell);
@@ -357,6 +358,14 @@ static int number_locals(struct attribution *a, size_t samples)
 	return r;
 }
 
+/* r: of a solution. */
+static enum attribution_state why_unsolved(const struct attribution *a, int r)
+{
+	return r <= 0		   ? ATTRIBUTION_MEASURED
+	       : a->effort.is_over ? ATTRIBUTION_COSTLY
+				   : ATTRIBUTION_CROWDED;
+}
+
 /* The same without profiles. What only a profile tells apart counts as not told apart. */
 static int solve_evens(struct metric *m)
 {
@@ -380,10 +389,11 @@ static int solve_positions(struct pass *p, size_t samples)
 	}
 	if (r == 0 && m->positions.unknowns > 0) {
 		r = normal_solve(&m->positions, m->solution, m->inverse);
-		m->crowded = r > 0;
+		m->unsolved = why_unsolved(p->a, r);
 	}
 	if (r == 0 && m->evens.unknowns > 0) {
 		r = solve_evens(m);
+		m->unsolved = r > 0 && p->a->effort.is_over ? ATTRIBUTION_COSTLY : m->unsolved;
 	}
 	return r < 0 ? r : 0;
 }
@@ -401,7 +411,7 @@ static int solve_locals(struct pass *p, size_t samples)
 	if (!m->local_solution || !m->local_residual || !m->local_inverse) {
 		return -ENOMEM;
 	}
-	m->local_crowded = 0;
+	m->local_unsolved = ATTRIBUTION_MEASURED;
 	normal_clear(&m->locals);
 	r = normal_grow(&m->locals, (uint32_t)n);
 	if (r == 0 && n > 0) {
@@ -410,7 +420,8 @@ static int solve_locals(struct pass *p, size_t samples)
 	if (r == 0) {
 		r = normal_solve(&m->locals, m->local_solution, m->local_inverse);
 	}
-	m->local_crowded = r > 0;
+	m->local_unsolved = why_unsolved(p->a, r);
+	normal_release(&m->locals);
 	return r < 0 ? r : 0;
 }
 
@@ -456,7 +467,8 @@ static double edge_of(const struct attribution *a, const struct metric *m, size_
 	double before = follows ? rate_of(m, k - 1) : 0;
 	double after = is_followed ? rate_of(m, k + 1) : 0;
 	double off = hypot(rate - before, rate - after) *
-		     hypot(SHIFT_NS, m->edge_steps > 0 ? sqrt(m->edge_left / m->edge_steps) : 0);
+		     hypot(m->shift_known ? SHIFT_NS : SHIFT_USUAL_ERROR_NS,
+			   m->edge_steps > 0 ? sqrt(m->edge_left / m->edge_steps) : 0);
 
 	return follows || is_followed ? hypot(off, rate * fmin(ns, ramp_of(a)) / sqrt(EDGE)) : off;
 }
@@ -467,7 +479,7 @@ struct finding {
 	double residual, diagonal; /* of its equations */
 	double inverse, edge, ns;
 	double bend; /* what profiles change of the value */
-	int crowded;
+	enum attribution_state unsolved;
 };
 
 /* It is too short to tell where its error is more than half of it, and more than a tenth of what
@@ -480,8 +492,8 @@ static void judge(const struct metric *m, const struct finding *f, struct attrib
 			    BEND * f->bend * f->bend);
 
 	*v = (struct attribution_value){ ATTRIBUTION_MEASURED, f->given, error, 0 };
-	if (f->crowded) {
-		*v = (struct attribution_value){ .state = ATTRIBUTION_CROWDED };
+	if (f->unsolved) {
+		*v = (struct attribution_value){ .state = f->unsolved };
 	} else if (isinf(f->inverse)) {
 		*v = (struct attribution_value){ .state = ATTRIBUTION_TOGETHER };
 	} else if (!(f->diagonal > 0)) {
@@ -505,8 +517,8 @@ static enum attribution_state state_of(const struct attribution *a, size_t kerne
 	if (a->apart) {
 		return ATTRIBUTION_CLOCKS;
 	}
-	if (k->crowded) {
-		return ATTRIBUTION_CROWDED;
+	if (k->costly || k->crowded) {
+		return k->costly ? ATTRIBUTION_COSTLY : ATTRIBUTION_CROWDED;
 	}
 	for (uint32_t i = 0; i < w->metrics; i++) {
 		if (w->parts[(kernel * w->metrics + i) * 2 + 1] <
@@ -541,7 +553,7 @@ void values_tell(struct attribution *a, size_t kernel)
 				.inverse = m->local_inverse[k->unknown],
 				.edge = edge_of(a, m, kernel),
 				.ns = ns,
-				.crowded = m->local_crowded,
+				.unsolved = m->local_unsolved,
 			};
 
 			judge(m, &f, &values[i]);
@@ -586,7 +598,7 @@ uint64_t attribution_position(const struct attribution *a, uint32_t position,
 				.ns = ns,
 				.bend = m->even_known ? m->even[position] - m->solution[position]
 						      : 0,
-				.crowded = m->crowded,
+				.unsolved = m->unsolved,
 			};
 
 			judge(m, &f, &values[i]);

@@ -14,6 +14,10 @@
 #define TIMES_MOST 1024
 /* Kernels at once: each is looked at for each sample. */
 #define RUNNING_MOST 1024
+/* Operations of effort.h: of a sample, of one that runs, and of one whose part is calculated. */
+#define SAMPLE_COST 20
+#define RUNNING_COST 1
+#define PART_COST 8
 
 void window_deinit(struct window *w)
 {
@@ -343,6 +347,13 @@ static void cell_fill(struct window_cell *cell, const struct running *r, const s
 	}
 }
 
+static double cost_of(const struct running *r)
+{
+	size_t parts = r->used < WINDOW_CROWD ? r->used : WINDOW_CROWD;
+
+	return SAMPLE_COST + RUNNING_COST * (double)r->used + PART_COST * (double)parts;
+}
+
 int window_sweep(const struct window *w, size_t from, size_t to, int64_t shift_ns,
 		 const struct profile *profiles, window_on_cell *on_cell, void *user)
 {
@@ -355,6 +366,7 @@ int window_sweep(const struct window *w, size_t from, size_t to, int64_t shift_n
 		int64_t end_ns = w->samples[i].end_ns + shift_ns;
 
 		r = running_update(&running, w, start_ns, end_ns);
+		r = r ? r : effort_spend(w->effort, cost_of(&running));
 		if (r == 0) {
 			cell.sample = i;
 			cell.lost = window_overlaps(&w->lost, start_ns, end_ns);

@@ -18,6 +18,7 @@ struct window_kernel {
 	uint32_t position, unknown; /* unknown: of the equations that are being made */
 	uint32_t profile;	    /* of its shape, or PROFILE_NONE */
 	unsigned char placed, local, crowded, seen; /* seen: by nodes.c */
+	unsigned char costly; /* the effort was over before all of it was calculated */
 };
 
 struct window_sample {
@@ -35,6 +36,7 @@ struct window_times {
 
 struct window {
 	uint32_t metrics;
+	struct effort *effort;	       /* borrowed; NULL: no bound */
 	struct window_kernel *kernels; /* by start, once sorted */
 	double *parts; /* kernels x metrics x 2: what samples gave, and ns of them */
 	size_t kernels_used, kernels_room;
@@ -71,7 +73,8 @@ int window_overlaps(const struct window_times *times, int64_t start_ns, int64_t 
 void window_forget_times(struct window *w, int64_t before_ns);
 /* Sorts all by time and removes samples that overlap earlier ones, which are counted. */
 int window_sort(struct window *w, uint64_t *overlapping);
-/* Calls for samples from, to - 1 in their order, until something else than 0 comes back.
+/* Calls for samples from, to - 1 in their order, until something else than 0 comes back, or the
+ * effort is over, which is positive.
  * profiles: by kernels' numbers, or NULL: each kernel spreads its value evenly. */
 int window_sweep(const struct window *w, size_t from, size_t to, int64_t shift_ns,
 		 const struct profile *profiles, window_on_cell *on_cell, void *user);

@@ -281,13 +281,19 @@ void signals_close(struct signals *s)
 	s->fd = -1;
 }
 
-void signals_release(struct signals *s)
+void signals_drop(struct signals *s)
 {
 	struct signal_event ignored;
-	sigset_t set;
 
 	while (s->fd >= 0 && signals_next(s, &ignored)) {
 	}
+}
+
+void signals_release(struct signals *s)
+{
+	sigset_t set;
+
+	signals_drop(s);
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
 		if (!sigismember(&s->inherited, ending[i])) {

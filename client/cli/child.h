@@ -51,6 +51,8 @@ struct signals {
 };
 int signals_open(struct signals *s); /* 0 or a negative errno */
 void signals_close(struct signals *s);
+/* Forgets what has arrived, SIGCHLD too. */
+void signals_drop(struct signals *s);
 /* Gives SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 their usual effect on this process
  * again. */
 void signals_release(struct signals *s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/cli/claims.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -42,6 +43,44 @@ const char *claims_job(const struct claims *c)
 					     "GPUCTR_JOB" };
 
 	return first_of(c, names, sizeof(names) / sizeof(names[0]));
+}
+
+/* The elements of an array of LSF's share its id; PBS's have ids of their own. */
+const char *claims_element(const struct claims *c)
+{
+	const char *index = claims_find(c, "LSB_JOBINDEX"), *job = claims_job(c);
+
+	return index && strcmp(index, "0") != 0 && job && job == claims_find(c, "LSB_JOBID") ? index
+											     : NULL;
+}
+
+bool claims_job_text(const struct claims *c, char *text, size_t size)
+{
+	const char *job = claims_job(c), *element = claims_element(c);
+
+	snprintf(text, size, "%s%s%s%s", job ? job : "", element ? "[" : "", element ? element : "",
+		 element ? "]" : "");
+	return job != NULL;
+}
+
+/* What is no step of srun's has a number from above (slurm.h: SLURM_INTERACTIVE_STEP, ...); a
+ * script has none. */
+const char *claims_step(const struct claims *c)
+{
+	static const char *const special[][2] = { { "4294967290", "interactive" },
+						  { "4294967291", "batch" },
+						  { "4294967292", "extern" } };
+	const char *step = claims_find(c, "SLURM_STEP_ID");
+
+	if (!step) {
+		return claims_find(c, "SLURM_JOB_ID") ? "batch" : NULL;
+	}
+	for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++) {
+		if (strcmp(step, special[i][0]) == 0) {
+			return special[i][1];
+		}
+	}
+	return step;
 }
 
 /* In this order, because the launcher nearest to the program knows best: torchrun; mpirun of

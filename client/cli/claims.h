@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "proto/base/json.h"
@@ -20,6 +21,12 @@ const char *claims_find(const struct claims *c, const char *name);
 
 /* The scheduler's name of the job; NULL: none. */
 const char *claims_job(const struct claims *c);
+/* The element of an array whose elements share the job's name (LSF); NULL: none. */
+const char *claims_element(const struct claims *c);
+/* JOB or JOB[ELEMENT]; false and "": the job is unknown. */
+bool claims_job_text(const struct claims *c, char *text, size_t size);
+/* Slurm's step: its number, or batch, interactive, extern. NULL: the job is not Slurm's. */
+const char *claims_step(const struct claims *c);
 /* The rank among the processes that compute together, and the scheduler's number of the task.
  * Each stands in for the other where that is missing. NULL: both are missing. */
 const char *claims_rank(const struct claims *c);

@@ -5,8 +5,28 @@
 
 #include "client/cli/completion.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <gpuctr/gpuctr.h>
+
+#include "client/cli/text.h"
+
+/* A command line up to the word that is being typed, and what is found to stand there. */
+struct completion {
+	const struct verb *const *verbs;
+	char **words; /* behind "gpuctr-client"; the last one is being typed */
+	size_t n;
+	bool split; /* the shell has split "--option=value" at its '=' */
+
+	const char *socket, *chip; /* that stand there already; NULL: none */
+	const char *given;	   /* of the last word: what candidates have in common before it is
+				      completed ("--metrics=a,") */
+	size_t n_given;
+	const char *typed; /* and behind that */
+};
 
 /* Where the walk has come to. */
 struct walk {
@@ -59,7 +79,7 @@ static void walk_long(struct completion *c, struct walk *w, const char *word)
 
 	if (def && def->argument && word[n] == '=') {
 		note_value(c, def, word + n + 1);
-	} else if (def && def->argument) {
+	} else if (def && option_wants_value(def)) {
 		w->pending = def;
 	}
 }
@@ -87,8 +107,6 @@ static void walk_word(struct completion *c, struct walk *w, size_t i)
 		if (takes_program(w->verb)) {
 			w->ended = true;
 			w->program = i + 1;
-		} else if (!c->capture) {
-			c->capture = word;
 		}
 	} else if (strcmp(word, "--") == 0) {
 		w->ended = true;
@@ -140,7 +158,186 @@ static size_t last_word(const struct completion *c)
 	return i;
 }
 
-/* --- the last one ---------------------------------------------------------------------------- */
+/* --- candidates ------------------------------------------------------------------------------ */
+
+/* Candidates land on command lines, and others chose some of the names. */
+static bool is_harmless(const char *text)
+{
+	return *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					  "0123456789_.:/+@%=,-")] == '\0';
+}
+
+/* Prints one candidate, if it begins with what was typed and means nothing to a shell. */
+static void offer(const struct completion *c, const char *text, const char *description)
+{
+	CLEAN_BUF struct buf b = { 0 };
+
+	if (strncmp(text, c->typed, strlen(c->typed)) != 0 || !is_harmless(text)) {
+		return;
+	}
+	buf_add(&b, c->given, c->n_given);
+	buf_text(&b, text);
+	if (description && *description) {
+		buf_char(&b, '\t');
+		text_terminal(&b, description);
+	}
+	puts(buf_string(&b));
+}
+
+/* "a|b": the words between the bars. */
+static void offer_choice(const struct completion *c, const char *words)
+{
+	char text[64];
+
+	while (*words) {
+		size_t n = strcspn(words, "|");
+
+		snprintf(text, sizeof(text), "%.*s", (int)n, words);
+		offer(c, text, NULL);
+		words += n + (words[n] != '\0');
+	}
+}
+
+/* --- metrics --------------------------------------------------------------------------------- */
+
+/* The user waits at a prompt: the client ends quietly after this time, and what it has printed
+ * until then is used. */
+enum { PATIENCE_S = 2 };
+
+struct asked {
+	const struct completion *c;
+	bool with_rollup; /* a counter needs one behind its name, which is completed next */
+	bool done, more;
+	char unit[64]; /* that was offered last */
+};
+
+/* Where nothing is typed yet, offers the first part of the names, "dram__", in place of
+ * thousands of names. The daemon sends them sorted. */
+static void offer_unit(struct asked *a, const char *name)
+{
+	const char *end = strstr(name, "__");
+	char unit[sizeof(a->unit)];
+
+	if (!end || memchr(name, '.', (size_t)(end - name))) {
+		return;
+	}
+	snprintf(unit, sizeof(unit), "%.*s__", (int)(end - name), name);
+	if (strcmp(unit, a->unit) != 0) {
+		snprintf(a->unit, sizeof(a->unit), "%s", unit);
+		offer(a->c, unit, NULL);
+		a->more = true;
+	}
+}
+
+static void on_metric(const struct gpuctr_metric *metric, void *userdata)
+{
+	struct asked *a = userdata;
+	bool whole = metric->kind == GPUCTR_METRIC_PRESET || metric->kind == GPUCTR_METRIC_DERIVED;
+	bool rollup = a->with_rollup && !whole;
+	char text[512];
+
+	if (rollup && strchr(a->c->typed, '.')) {
+		for (size_t i = 0; i < metric->n_submetrics; i++) {
+			snprintf(text, sizeof(text), "%s%s", metric->name, metric->submetrics[i]);
+			offer(a->c, text, NULL);
+		}
+	} else if (!a->c->typed[0] && !whole) {
+		offer_unit(a, metric->name);
+	} else {
+		snprintf(text, sizeof(text), "%s%s", metric->name, rollup ? "." : "");
+		a->more |= rollup;
+		offer(a->c, text, metric->description);
+	}
+}
+
+static void on_end(const char *chip, const struct gpuctr_error *error, void *userdata)
+{
+	((struct asked *)userdata)->done = true;
+}
+
+static const char *offer_metrics(const struct completion *c, bool with_rollup)
+{
+	struct gpuctr_metrics_options options = GPUCTR_INIT(gpuctr_metrics_options);
+	struct asked a = { .c = c, .with_rollup = with_rollup };
+	const char *patterns[1];
+	struct gpuctr *g = NULL;
+	char pattern[256];
+	size_t n = 0;
+	int r;
+
+	for (; isalnum((unsigned char)c->typed[n]) || c->typed[n] == '_'; n++) {
+	}
+	if (c->typed[n] && c->typed[n] != '.') {
+		return ":none";
+	}
+	snprintf(pattern, sizeof(pattern), "%.*s%s", (int)n, c->typed, c->typed[n] ? "" : "*");
+	patterns[0] = pattern;
+	options.chip = c->chip;
+	options.patterns = patterns;
+	options.n_patterns = 1;
+	options.describe = true;
+	alarm(PATIENCE_S);
+	r = gpuctr_connect(c->socket, "gpuctr-client", &g);
+	r = r ? r : gpuctr_list_metrics(g, &options, on_metric, on_end, &a);
+	while (r == 0 && !a.done) {
+		r = gpuctr_dispatch(g, -1);
+	}
+	gpuctr_disconnect(g);
+	return a.more ? ":more" : ":none";
+}
+
+/* Lists are completed part by part: this is the part behind the last comma. */
+static const char *offer_listed_metrics(const struct completion *c)
+{
+	struct completion part = *c;
+	const char *comma = strrchr(c->typed, ',');
+
+	if (comma) {
+		/* Behind a '=' that the shell has split off, the word begins with the value. */
+		part.given = c->split ? c->typed : c->given;
+		part.n_given = (size_t)(comma + 1 - part.given);
+		part.typed = comma + 1;
+	}
+	return offer_metrics(&part, true);
+}
+
+/* --- the last word --------------------------------------------------------------------------- */
+
+static bool is_choice(const char *argument)
+{
+	return strchr(argument, '|') &&
+	       argument[strspn(argument, "abcdefghijklmnopqrstuvwxyz|")] == '\0';
+}
+
+static const char *offer_values(const struct completion *c, const struct option_def *def)
+{
+	const char *argument = def->argument;
+
+	if (strcmp(def->name, "metrics") == 0 || strcmp(def->name, "fit") == 0) {
+		return offer_listed_metrics(c);
+	}
+	if (is_choice(argument)) {
+		offer_choice(c, argument);
+		return ":none";
+	}
+	return strstr(argument, "FILE") || strstr(argument, "PATH") ||
+			       strcmp(argument, "CAPTURE") == 0
+		       ? ":files"
+		       : ":none";
+}
+
+static const char *offer_arguments(const struct completion *c, const struct verb *verb)
+{
+	const char *takes = verb->takes ? verb->takes : "";
+
+	if (strcmp(takes, "METRIC") == 0) {
+		return offer_metrics(c, false);
+	}
+	if (is_choice(takes) && c->n == 2) {
+		offer_choice(c, takes);
+	}
+	return strcmp(takes, "FILE") == 0 ? ":files" : ":none";
+}
 
 static void offer_options(const struct completion *c, const struct option_def *defs)
 {
@@ -148,8 +345,8 @@ static void offer_options(const struct completion *c, const struct option_def *d
 
 	for (; defs->name; defs++) {
 		snprintf(text, sizeof(text), "--%s", defs->name);
-		if (defs->help) {
-			completion_offer(c, text, defs->help);
+		if (defs->help && defs->kind != OPTION_TITLE) {
+			offer(c, text, defs->help);
 		}
 	}
 }
@@ -168,13 +365,13 @@ static const char *complete_option(struct completion *c, const struct walk *w)
 	}
 	c->typed = equals + 1;
 	c->n_given = c->split ? 0 : (size_t)(equals + 1 - word);
-	return def && def->argument ? completion_of_option(c, def) : ":none";
+	return def && def->argument ? offer_values(c, def) : ":none";
 }
 
 static void offer_verbs(const struct completion *c)
 {
 	for (size_t i = 0; c->verbs[i]; i++) {
-		completion_offer(c, c->verbs[i]->name, c->verbs[i]->summary);
+		offer(c, c->verbs[i]->name, c->verbs[i]->summary);
 	}
 }
 
@@ -187,7 +384,7 @@ static const char *complete(struct completion *c, const struct walk *w)
 		return text;
 	}
 	if (w->pending) {
-		return completion_of_option(c, w->pending);
+		return offer_values(c, w->pending);
 	}
 	if (!w->ended && c->typed[0] == '-') {
 		return complete_option(c, w);
@@ -203,28 +400,28 @@ static const char *complete(struct completion *c, const struct walk *w)
 		snprintf(text, sizeof(text), ":program %zu", c->n - 1);
 		return text;
 	}
-	return completion_of_argument(c, w->verb);
+	return offer_arguments(c, w->verb);
 }
 
-void completion_print(struct completion *c)
+void completion_print(const struct verb *const *verbs, char **words, size_t n)
 {
-	struct walk w = { .verb = c->verbs[0] };
+	struct completion c = { .verbs = verbs, .words = words, .n = n };
+	struct walk w = { .verb = verbs[0] };
 	size_t i = 0, last;
 
-	if (c->n == 0) {
+	if (n == 0) {
 		return;
 	}
-	join_words(c);
-	last = last_word(c);
-	if (c->n > 1 && verb_find(c->verbs, c->words[0])) {
-		w.verb = verb_find(c->verbs, c->words[i++]);
+	join_words(&c);
+	last = last_word(&c);
+	if (n > 1 && verb_find(verbs, words[0])) {
+		w.verb = verb_find(verbs, words[i++]);
 	}
 	for (; i < last && w.program == 0; i++) {
-		if (c->words[i]) {
-			walk_word(c, &w, i);
+		if (words[i]) {
+			walk_word(&c, &w, i);
 		}
 	}
-	c->given = c->typed = c->words[last];
-	c->n_given = 0;
-	puts(complete(c, &w));
+	c.given = c.typed = words[last];
+	puts(complete(&c, &w));
 }

@@ -83,20 +83,21 @@ static void add_user(struct buf *b)
 
 static void add_job(struct buf *b, const struct claims *claims, bool with_step)
 {
-	const char *job = claims_job(claims), *step = claims_find(claims, "SLURM_STEP_ID");
 	const char *again = claims_find(claims, "SLURM_RESTART_COUNT");
+	const char *step = claims_step(claims);
+	char job[256];
+	bool known = claims_job_text(claims, job, sizeof(job));
 
-	add_safe(b, job ? job : "none");
+	add_safe(b, known ? job : "none");
 	/* If Slurm has requeued the job, earlier runs may have left files: the restart's number
 	 * keeps the names apart. */
-	if (job && again && strcmp(again, "0") != 0) {
+	if (known && again && strcmp(again, "0") != 0) {
 		buf_char(b, 'r');
 		add_safe(b, again);
 	}
 	if (with_step) {
 		buf_char(b, '.');
-		/* The script of a job has no number of a step. */
-		add_safe(b, step ? step : job ? "batch" : "none");
+		add_safe(b, step ? step : known ? "batch" : "none");
 	}
 }
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/compress.h"
 #include "client/cli/outfile.h"
 #include "client/cli/say.h"
 #include "client/cli/verb.h"
@@ -21,11 +20,9 @@ struct export
 	const struct export_options *options;
 	const struct exporter *exporter;
 	struct exporter_options more;
-	struct intake intake; /* groups of the exporter */
 	void *e;
 	struct outfile out;
-	struct compress *compress; /* NULL: the output is not compressed */
-	struct buf buf, compressed, told;
+	struct buf buf, told;
 	struct exporter_refusal refusal;
 	int write_error;
 	bool chosen; /* the present process is exported */
@@ -40,16 +37,10 @@ enum { EXPORT_E_WRITE = 1000, EXPORT_E_NO_PROCESS, EXPORT_E_UNREAD };
 
 static int flush(struct export *x, size_t limit)
 {
-	struct buf *b = &x->buf;
-
 	if (x->buf.n < limit && !x->buf.failed) {
 		return 0;
 	}
-	if (x->compress) {
-		x->write_error = compress_add(x->compress, &x->buf, limit == 0, &x->compressed);
-		b = &x->compressed;
-	}
-	x->write_error = x->write_error ? x->write_error : outfile_write(&x->out, b);
+	x->write_error = outfile_write(&x->out, &x->buf);
 	return x->write_error ? EXPORT_E_WRITE : x->out.unread ? EXPORT_E_UNREAD : 0;
 }
 
@@ -58,26 +49,21 @@ static int on_capture(const struct store_info *info, void *userdata)
 	struct export *x = userdata;
 
 	x->incomplete = !info->complete;
-	x->more.intake = &x->intake;
 	x->e = x->exporter->open(info, &x->more, &x->refusal);
 	if (!x->e) {
 		return x->refusal.why.n > 0 ? EXPORTER_REFUSES : -ENOMEM;
 	}
-	return intake_begin(&x->intake, &info->plan, info->path, info->host, NULL);
+	return 0;
 }
 
 static int on_process(const struct store_process *process, void *userdata)
 {
 	struct export *x = userdata;
 	unsigned wanted = x->more.process;
-	int r = 0;
 
 	x->chosen = wanted == 0 || wanted == process->process.process;
 	x->found = x->found || x->chosen;
-	if (x->chosen && x->exporter->process) {
-		r = x->exporter->process(x->e, &x->buf, process);
-	}
-	return r || !x->chosen ? r : intake_process(&x->intake, &process->process);
+	return x->chosen && x->exporter->process ? x->exporter->process(x->e, &x->buf, process) : 0;
 }
 
 static int on_record(const struct gpuctr_record *record, const struct attribution *what,
@@ -86,7 +72,6 @@ static int on_record(const struct gpuctr_record *record, const struct attributio
 	struct export *x = userdata;
 	int r = x->chosen ? x->exporter->record(x->e, &x->buf, record, what) : 0;
 
-	r = r || !x->chosen ? r : intake_record(&x->intake, record, what);
 	return r ? r : flush(x, BATCH_BYTES);
 }
 
@@ -98,18 +83,19 @@ static int on_mark(const struct gpuctr_mark *mark, void *userdata)
 	return r ? r : flush(x, BATCH_BYTES);
 }
 
-static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
-{
-	struct export *x = userdata;
-
-	return x->chosen ? intake_stratum(&x->intake, stratum) : 0;
-}
-
 static int on_process_end(const struct store_process *process, void *userdata)
 {
 	struct export *x = userdata;
 
 	return x->chosen ? x->exporter->process_end(x->e, &x->buf, process) : 0;
+}
+
+static int on_samples(const struct store_samples *samples, void *userdata)
+{
+	struct export *x = userdata;
+	int r = x->exporter->samples(x->e, &x->buf, samples);
+
+	return r ? r : flush(x, BATCH_BYTES);
 }
 
 static int on_notice(const struct gpuctr_notice *notice, void *userdata)
@@ -149,7 +135,7 @@ static int on_end(const struct store_info *info, void *userdata)
 	}
 	if (r == 0 && info->sampled && !is_of_time(x)) {
 		buf_text(&x->told, "values are SAMPLED, of the whole GPU; ");
-		buf_text(&x->told, x->exporter == &exporter_merge
+		buf_text(&x->told, x->exporter == &exporter_merge || x->exporter == &exporter_chrome
 					   ? "their standard errors are beside them\n"
 					   : "gpuctr-client report tells their errors\n");
 	}
@@ -164,17 +150,17 @@ static int read_capture(struct export *x, struct store_error *error)
 		.on_process = on_process,
 		.on_record = on_record,
 		.on_mark = e->mark ? on_mark : NULL,
-		.on_stratum = on_stratum,
 		.on_process_end = e->process_end ? on_process_end : NULL,
+		.on_samples = e->samples ? on_samples : NULL,
 		.on_notice = e->notice ? on_notice : NULL,
 		.on_end = on_end,
 		.check_beside = e->only_at_end,
+		.needs_first = e->needs_first,
 		.without = e->without,
 		.attributor = e->attributes ? attributor_new() : NULL,
 	};
-	int r = e->attributes && !handler.attributor ? -ENOMEM
-		: x->options->joined.samples.n > 0
-			? joined_read(&x->options->joined, &handler, x, &x->refusal, &x->told)
+	int r = e->attributes && !handler.attributor
+			? -ENOMEM
 			: reading_capture(x->options->capture, &handler, x, error);
 
 	attributor_free(handler.attributor);
@@ -230,12 +216,8 @@ static void tell_success(struct export *x)
 static int export(struct export *x)
 {
 	struct store_error error = { 0 };
-	int r = -ENOMEM;
+	int r = read_capture(x, &error);
 
-	x->compress = compress_is_meant(x->options->path) ? compress_new() : NULL;
-	if (x->compress || !compress_is_meant(x->options->path)) {
-		r = read_capture(x, &error);
-	}
 	if (r == 0) {
 		x->write_error = outfile_finish(&x->out);
 		r = x->write_error ? EXPORT_E_WRITE : 0;
@@ -253,7 +235,7 @@ int export_capture(const struct export_options *o)
 	int status = EXIT_VERB_USAGE;
 	int r;
 
-	if ((o->capture && !outfile_spares("--output", o->path, o->capture)) ||
+	if (!outfile_spares("--output", o->path, o->capture) ||
 	    (o->more.trace && !outfile_spares("--output", o->path, o->more.trace))) {
 		return EXIT_VERB_USAGE;
 	}
@@ -267,9 +249,7 @@ int export_capture(const struct export_options *o)
 		x.exporter->close(x.e);
 	}
 	outfile_close(&x.out);
-	compress_free(x.compress);
 	buf_deinit(&x.buf);
-	buf_deinit(&x.compressed);
 	buf_deinit(&x.refusal.why);
 	buf_deinit(&x.told);
 	return status;

@@ -3,16 +3,14 @@
 
 /* A capture file through an exporter into a file, for "export" and "merge". */
 
-#include "client/cli/joined.h"
 #include "client/report/exporter.h"
 
 struct export_options {
 	const char *verb; /* as messages begin */
 	const struct exporter *exporter;
 	struct exporter_options more;
-	const char *path; /* of the output; "-": standard output; FILE.gz is compressed */
+	const char *path; /* of the output; "-": standard output */
 	const char *capture;
-	struct joined_options joined; /* with samples: what is read instead of a capture */
 	bool force;
 };
 
@@ -24,6 +22,5 @@ bool export_take_width(void *width, const char *value);
 /* Returns the exit status; errors were reported. */
 int export_capture(const struct export_options *o);
 
-/* A capture file as the live stream would have been. */
-extern const struct exporter export_live_jsonl;
-extern const struct exporter export_live_csv;
+extern const struct exporter export_jsonl; /* the live stream, from a file */
+extern const struct exporter export_csv;   /* for spreadsheets and SQL: a row a kernel */

@@ -6,7 +6,7 @@
  * for later writes (a later process of the same name, a notice to all, the end), so that there
  * may be more files than descriptors. Numbers of processes are small and dense. */
 
-#include "client/cli/files.h"
+#include "client/cli/files_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,19 +16,10 @@
 
 #include "client/cli/claims.h"
 #include "client/cli/expand.h"
+#include "client/cli/outfile.h"
 #include "client/cli/say.h"
-#include "client/report/estimated.h"
 
-struct file {
-	char *path;
-	struct store *store; /* NULL: could not be made */
-	bool failed;	     /* writing failed, which was reported */
-	unsigned processes;
-	unsigned running;	     /* of these */
-	struct gpuctr_totals totals; /* of those that have ended */
-};
-
-static bool is_late(const struct run_options *o)
+bool file_is_late(const struct run_options *o)
 {
 	return o->capture_path && expand_has(o->capture_path, o->late ? o->late : "");
 }
@@ -68,6 +59,44 @@ static bool check_folder(const struct run_options *o)
 	return r == 0;
 }
 
+bool files_spare_recording(const struct run_options *o, const char *option, const char *path)
+{
+	for (size_t i = 1; o->recorded && o->command[i]; i++) {
+		if (!outfile_spares(option, path, o->command[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Refuses a name of a file that is written or read at the same time by another name. The names of
+ * -o are compared when they are known, which may be when a process comes. */
+static bool spares_others(const struct run_options *o, const char *path)
+{
+	if (o->stream_path && outfile_is_same(path, o->stream_path)) {
+		say_usage("-o %s and --output %s name the same file: give one of them another name",
+			  path, o->stream_path);
+		return false;
+	}
+	return files_spare_recording(o, "-o", path);
+}
+
+/* With a name that processes have chosen, -f replaces files of who captures their own: another
+ * user's process would choose which of our files is replaced. */
+static bool may_replace(const struct files *f, const char *path)
+{
+	struct stat st;
+
+	if (!f->options->force || !file_is_late(f->options) || !f->capture->is_foreign ||
+	    lstat(path, &st) < 0) {
+		return true;
+	}
+	say_usage("-o %s: this file exists, and a process of another user chose that name, so -f "
+		  "does not replace it: remove the file, or name an empty folder in -o",
+		  path);
+	return false;
+}
+
 bool files_check(const struct run_options *o)
 {
 	struct store_error error;
@@ -77,7 +106,7 @@ bool files_check(const struct run_options *o)
 	if (!o->capture_path) {
 		return true;
 	}
-	if (is_late(o)) {
+	if (file_is_late(o)) {
 		return check_folder(o);
 	}
 	path = early_path(o);
@@ -90,6 +119,10 @@ bool files_check(const struct run_options *o)
 		free(path);
 		return false;
 	}
+	if (!spares_others(o, path)) {
+		free(path);
+		return false;
+	}
 	r = store_check(path, o->force, &error);
 	if (r > 0) {
 		say_error(store_error_name(error.code), error.message, error.remedy);
@@ -98,34 +131,40 @@ bool files_check(const struct run_options *o)
 	return r == 0;
 }
 
-/* Samples are of whole GPUs, and go into one file of all processes or none. */
-static bool keeps_samples(const struct files *f)
+bool files_keep_samples(const struct files *f)
 {
-	return f->capture->sampled && !f->options->no_samples && !is_late(f->options);
+	return f->capture->sampled && !f->options->no_samples;
+}
+
+/* path NULL: a temporary file. */
+static struct store_options options_of(const struct files *f, const char *path, bool keeps_samples)
+{
+	return (struct store_options){ .path = path,
+				       .force = f->options->force,
+				       .plan = f->capture->plan,
+				       .command = f->capture->command,
+				       .driver = f->driver,
+				       .version = gpuctr_version(),
+				       .sampled = f->capture->sampled,
+				       .keeps_samples = keeps_samples,
+				       .graphs = f->capture->graphs,
+				       .gpus = f->capture->gpus,
+				       .n_gpus = f->capture->n_gpus,
+				       .name_length = attribution_name_length };
 }
 
 static int create(struct files *f, const char *path, struct store **ret)
 {
-	const struct store_options options = { .path = path,
-					       .force = f->options->force,
-					       .plan = f->capture->plan,
-					       .command = f->capture->command,
-					       .driver = f->driver,
-					       .version = gpuctr_version(),
-					       .budget_ppm = f->options->budget.ppm,
-					       .seed = f->options->budget.seed,
-					       .sampled = f->capture->sampled,
-					       .keeps_samples = keeps_samples(f),
-					       .graphs = f->capture->graphs,
-					       .gpus = f->capture->gpus,
-					       .n_gpus = f->capture->n_gpus,
-					       .name_length = attribution_name_length };
+	const struct store_options options = options_of(f, path, files_keep_samples(f));
 	struct store_error error;
 	int r = strchr(f->options->capture_path, '%') ? expand_make_folders(path) : 0;
 
 	if (r < 0) {
 		say_usage("-o %s: %s", path, strerror(-r));
 		return r;
+	}
+	if (!spares_others(f->options, path) || !may_replace(f, path)) {
+		return -EEXIST;
 	}
 	r = store_create(&options, &error, ret);
 	if (r != 0) {
@@ -148,28 +187,53 @@ static struct file *add_file(struct files *f, char *path)
 	return &items[f->n++];
 }
 
-bool files_open(struct files *f, const struct run_options *options,
-		const struct format_capture *capture, const char *driver)
+static bool open_early(struct files *f)
 {
-	struct file *file;
-	char *path;
+	char *path = early_path(f->options);
+	struct file *file = path ? add_file(f, path) : NULL;
 
-	f->options = options;
-	f->capture = capture;
-	f->driver = driver;
-	if (!options->capture_path) {
-		return true;
-	}
-	if (is_late(options)) {
-		return true;
-	}
-	path = early_path(options);
-	file = path ? add_file(f, path) : NULL;
 	if (!file) {
 		say_usage("out of memory");
 		return false;
 	}
 	return create(f, file->path, &file->store) == 0;
+}
+
+static bool record_aside(struct files *f)
+{
+	const struct store_options options = options_of(f, NULL, true);
+	struct store_error error = { 0 };
+	struct file *file = calloc(1, sizeof(*file));
+	int r = file ? store_create(&options, &error, &file->store) : -ENOMEM;
+
+	if (r > 0 || error.code) {
+		say_error(store_error_name(error.code), error.message, error.remedy);
+	} else if (r) {
+		say_usage("out of memory");
+	}
+	if (r) {
+		free(file);
+		return false;
+	}
+	f->recorded = file;
+	return true;
+}
+
+bool files_open(struct files *f, const struct run_options *options,
+		const struct format_capture *capture, const char *driver)
+{
+	f->options = options;
+	f->capture = capture;
+	f->driver = driver;
+	if (options->capture_path && !file_is_late(options) && !open_early(f)) {
+		return false;
+	}
+	if (f->n > 0 && files_keep_samples(f)) {
+		f->recorded = &f->items[0];
+	} else if (capture->sampled) {
+		return record_aside(f);
+	}
+	return true;
 }
 
 /* --- a process's file ------------------------------------------------------------------------ */
@@ -219,7 +283,7 @@ static struct file *file_for(struct files *f, const struct claims *claims, unsig
 	return file;
 }
 
-static struct file *file_of(struct files *f, unsigned process)
+struct file *file_of(const struct files *f, unsigned process)
 {
 	if (process < f->n_processes && f->of_process[process] > 0) {
 		return &f->items[f->of_process[process] - 1];
@@ -227,7 +291,7 @@ static struct file *file_of(struct files *f, unsigned process)
 	return NULL;
 }
 
-static void check(struct file *file, int r)
+void file_check(struct file *file, int r)
 {
 	const struct store_error *error;
 
@@ -237,30 +301,29 @@ static void check(struct file *file, int r)
 	file->failed = true;
 	error = store_last_error(file->store);
 	say_warning(store_error_name(error->code), error->message, error->remedy);
-	say("the program goes on; the file keeps what was written before");
+	say(!file->path ? "the program goes on; what was recorded before has its values"
+			: "the program goes on; the file keeps what was written before");
 }
 
-/* Reopens a file. False: it cannot be written to. */
-static bool wake(struct file *file)
+bool file_wake(struct file *file)
 {
 	if (file->store && store_wake(file->store) != 0) {
-		check(file, store_last_error(file->store)->code);
+		file_check(file, store_last_error(file->store)->code);
 	}
 	return file->store && store_last_error(file->store)->code == 0;
 }
 
-/* Closes the descriptor of a file whose processes have ended. */
-static void rest(const struct files *f, struct file *file)
+void file_rest(const struct files *f, struct file *file)
 {
-	if (file->store && file->running == 0 && is_late(f->options)) {
-		check(file, store_rest(file->store));
+	if (file->store && file->running == 0 && file_is_late(f->options)) {
+		file_check(file, store_rest(file->store));
 	}
 }
 
 static void write_claims(struct file *file, unsigned process, const struct claims *claims)
 {
 	for (size_t i = 0; i < claims->n && file->store; i++) {
-		check(file, store_write_claim(file->store, process, claims->items[i]));
+		file_check(file, store_write_claim(file->store, process, claims->items[i]));
 	}
 }
 
@@ -273,12 +336,12 @@ static struct file *begin(struct files *f, const struct gpuctr_process *process)
 	if (!f->options->capture_path || !grow(f, process->process)) {
 		return NULL;
 	}
-	file = is_late(f->options) ? file_for(f, &claims, process->pid) : &f->items[0];
+	file = file_is_late(f->options) ? file_for(f, &claims, process->pid) : &f->items[0];
 	if (file) {
 		f->of_process[process->process] = (size_t)(file - f->items) + 1;
 		file->processes++;
 		file->running++;
-		wake(file);
+		file_wake(file);
 		write_claims(file, process->process, &claims);
 	}
 	return file;
@@ -292,100 +355,33 @@ void files_process(struct files *f, const struct gpuctr_process *process)
 
 	file = file ? file : begin(f, process);
 	if (file && file->store) {
-		check(file, store_write_process(file->store, process));
+		file_check(file, store_write_process(file->store, process));
+	}
+	if (file_aside(f)) {
+		file_check(file_aside(f), store_write_process(file_aside(f)->store, process));
 	}
 }
 
-void files_record(struct files *f, const struct gpuctr_record *record,
+void files_record(struct files *f, const struct gpuctr_record *of_capture,
 		  const struct attribution *what)
 {
+	struct gpuctr_record copy = *of_capture;
+	const struct gpuctr_record *record = f->capture->sampled ? &copy : of_capture;
 	struct file *file = file_of(f, record->process);
 	struct store_attribution columns;
 
+	copy.values = copy.errors = NULL; /* which are known at the end */
+	if (file_aside(f)) {
+		file_check(file_aside(f), store_write_record(file_aside(f)->store, record));
+	}
 	if (file && file->store) {
 		if (what->scope) {
 			attribution_columns(what, &columns);
-			check(file, store_write_attribution(file->store, record, &columns));
+			file_check(file, store_write_attribution(file->store, record, &columns));
 		}
-		check(file, store_write_record(file->store, record));
+		file_check(file, store_write_record(file->store, record));
 	} else if (f->options && f->options->capture_path) {
 		f->unmade++;
-	}
-}
-
-void files_stratum(struct files *f, const struct gpuctr_stratum *stratum)
-{
-	struct file *file = file_of(f, stratum->process);
-
-	if (file && file->store) {
-		check(file, store_write_stratum(file->store, stratum));
-	}
-}
-
-static int write_estimates(struct store *s, const struct view *kernels, const struct group *row)
-{
-	int r = 0;
-
-	for (size_t i = MEASURE_TIME + 1; r == 0 && i < kernels->n_measures; i++) {
-		const struct measure *m = &kernels->measures[i];
-		const struct estimate_total *t = &row->estimated->total[i];
-		struct estimate e = fields_told(m, i, row);
-
-		r = store_write_estimate(s, &(struct store_estimate){
-						    .kernel = row->labels[0],
-						    .metric = m->name,
-						    .of = m->adds_up ? "sum" : "mean",
-						    .kind = estimated_kind_name(e.kind),
-						    .launches = (uint64_t)group_launches(row, true),
-						    .measured = t->measured,
-						    .without_error = t->once,
-						    .unknown = t->unknown,
-						    .value = e.value,
-						    .error = e.error });
-	}
-	return r;
-}
-
-void files_estimates(struct files *f, const struct view *kernels)
-{
-	struct file *file = f->n == 1 && !is_late(f->options) ? &f->items[0] : NULL;
-
-	for (size_t i = 0; file && file->store && i < kernels->n_rows; i++) {
-		if (kernels->rows[i]->estimated) {
-			check(file, write_estimates(file->store, kernels, kernels->rows[i]));
-		}
-	}
-}
-
-/* NULL: there is none. */
-static struct file *file_of_samples(struct files *f)
-{
-	bool keeps = f->n > 0 && keeps_samples(f) && f->items[0].store;
-
-	return keeps && !f->items[0].failed ? &f->items[0] : NULL;
-}
-
-static void tell_unkept(const struct files *f, const struct file *file)
-{
-	if (f->kept.unkept > 0) {
-		say("%s keeps the first samples only, %llu samples and copies more were too many: "
-		    "kernels behind them have values, which cannot be attributed again",
-		    file->path, (unsigned long long)f->kept.unkept);
-	}
-}
-
-void files_unsampled(struct files *f, const char *text, uint64_t sample_ns)
-{
-	struct file *file = f->n == 1 && !is_late(f->options) ? &f->items[0] : NULL;
-	struct file *of_samples = file_of_samples(f);
-
-	/* Here, because the end of a capture may never come. */
-	if (of_samples) {
-		check(of_samples, kept_flush(&f->kept, of_samples->store));
-		tell_unkept(f, of_samples);
-	}
-	if (file && file->store) {
-		check(file, store_write_unsampled(file->store, text, sample_ns));
 	}
 }
 
@@ -394,7 +390,10 @@ void files_mark(struct files *f, const struct gpuctr_mark *mark)
 	struct file *file = file_of(f, mark->process);
 
 	if (file && file->store) {
-		check(file, store_write_mark(file->store, mark));
+		file_check(file, store_write_mark(file->store, mark));
+	}
+	if (file_aside(f)) {
+		file_check(file_aside(f), store_write_mark(file_aside(f)->store, mark));
 	}
 }
 
@@ -403,35 +402,7 @@ void files_image(struct files *f, const struct gpuctr_image *image)
 	struct file *file = file_of(f, image->process);
 
 	if (file && file->store) {
-		check(file, store_write_image(file->store, image));
-	}
-}
-
-void files_sample(struct files *f, const struct kept_sample *sample)
-{
-	struct file *file = file_of_samples(f);
-
-	if (file) {
-		f->kept.n_metrics = f->capture->plan->n_metrics;
-		check(file, kept_sample(&f->kept, file->store, sample));
-	}
-}
-
-void files_copy(struct files *f, const struct gpuctr_copy *copy)
-{
-	struct file *file = file_of_samples(f);
-
-	if (file) {
-		check(file, kept_copy(&f->kept, file->store, copy));
-	}
-}
-
-void files_unknown(struct files *f, const struct store_unknown *unknown)
-{
-	struct file *file = file_of_samples(f);
-
-	if (file) {
-		check(file, store_write_unknown(file->store, unknown));
+		file_check(file, store_write_image(file->store, image));
 	}
 }
 
@@ -443,10 +414,13 @@ void files_notice(struct files *f, const struct gpuctr_notice *notice)
 	for (size_t i = 0; i < f->n; i++) {
 		struct file *file = &f->items[i];
 
-		if ((!of_process || of_process == file) && wake(file)) {
-			check(file, store_write_notice(file->store, notice));
-			rest(f, file);
+		if ((!of_process || of_process == file) && file_wake(file)) {
+			file_check(file, store_write_notice(file->store, notice));
+			file_rest(f, file);
 		}
+	}
+	if (file_aside(f)) {
+		file_check(file_aside(f), store_write_notice(file_aside(f)->store, notice));
 	}
 }
 
@@ -454,6 +428,9 @@ void files_process_end(struct files *f, const struct gpuctr_process_end *end)
 {
 	struct file *file = file_of(f, end->process);
 
+	if (file_aside(f)) {
+		file_check(file_aside(f), store_write_process_end(file_aside(f)->store, end));
+	}
 	if (!file) {
 		return;
 	}
@@ -461,18 +438,21 @@ void files_process_end(struct files *f, const struct gpuctr_process_end *end)
 	GPUCTR_TOTALS(ADD_TOTAL)
 #undef ADD_TOTAL
 	if (file->store) {
-		check(file, store_write_process_end(file->store, end));
+		file_check(file, store_write_process_end(file->store, end));
 	}
 	file->running -= file->running > 0;
-	rest(f, file);
+	file_rest(f, file);
 }
 
 void files_flush(struct files *f)
 {
 	for (size_t i = 0; i < f->n; i++) {
 		if (f->items[i].store) {
-			check(&f->items[i], store_tick(f->items[i].store));
+			file_check(&f->items[i], store_tick(f->items[i].store));
 		}
+	}
+	if (file_aside(f)) {
+		file_check(file_aside(f), store_tick(file_aside(f)->store));
 	}
 }
 
@@ -482,14 +462,17 @@ void files_end(struct files *f, const struct gpuctr_end *end)
 		struct file *file = &f->items[i];
 		struct gpuctr_end part = *end;
 
-		if (is_late(f->options)) {
+		if (file_is_late(f->options)) {
 			part.totals = file->totals;
 			part.processes = file->processes;
 		}
-		if (wake(file)) {
-			check(file, store_finish(file->store, &part));
-			rest(f, file);
+		if (file_wake(file)) {
+			file_check(file, store_finish(file->store, &part));
+			file_rest(f, file);
 		}
+	}
+	if (file_aside(f)) {
+		file_check(file_aside(f), store_finish(file_aside(f)->store, end));
 	}
 }
 
@@ -522,7 +505,9 @@ size_t files_made(const struct files *f, const char **ret_first)
 
 uint64_t files_unsaved(const struct files *f)
 {
-	uint64_t unsaved = f->unmade;
+	/* A temporary file is nobody's where there are others. */
+	uint64_t unsaved = f->unmade +
+			   (f->n == 0 && file_aside(f) ? store_unsaved(file_aside(f)->store) : 0);
 
 	for (size_t i = 0; i < f->n; i++) {
 		unsaved += f->items[i].store ? store_unsaved(f->items[i].store) : 0;
@@ -532,7 +517,7 @@ uint64_t files_unsaved(const struct files *f)
 
 bool files_are_whole(const struct files *f)
 {
-	bool whole = files_unsaved(f) == 0;
+	bool whole = files_unsaved(f) == 0 && !(f->recorded && f->recorded->failed);
 
 	for (size_t i = 0; i < f->n; i++) {
 		whole &= !f->items[i].failed;
@@ -542,6 +527,10 @@ bool files_are_whole(const struct files *f)
 
 void files_close(struct files *f)
 {
+	if (file_aside(f)) {
+		store_close(file_aside(f)->store);
+		free(file_aside(f));
+	}
 	for (size_t i = 0; i < f->n; i++) {
 		store_close(f->items[i].store);
 		free(f->items[i].path);

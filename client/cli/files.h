@@ -8,7 +8,7 @@
 #include "client/cli/kept.h"
 #include "client/cli/run_options.h"
 #include "client/report/attribution.h"
-#include "client/store/store.h"
+#include "client/store/reader.h"
 
 /* The capture files of a run: none, one, or one for each name that the pattern of -o becomes for
  * its processes. Zero-initialised by the caller. */
@@ -20,13 +20,20 @@ struct files {
 	size_t n;
 	size_t *of_process; /* by number of process: 1 + the index of its file; 0: none yet */
 	size_t n_processes;
-	uint64_t unmade;  /* records of processes whose file could not be made */
-	struct kept kept; /* on its way into the only file */
+	uint64_t unmade; /* records of processes whose file could not be made */
+	/* Of a sampled run, all in one, which the attribution and the stream read: the only file,
+	 * or else a temporary one. NULL: nothing is sampled. */
+	struct file *recorded;
+	struct kept kept; /* on its way there */
 };
 
 /* Checks, before anything waits, whether the files can be created. False: the reason was
  * reported. */
 bool files_check(const struct run_options *options);
+
+/* False, with a message, when the output of this option would replace the recording that
+ * gpuctr-replay plays. */
+bool files_spare_recording(const struct run_options *options, const char *option, const char *path);
 
 /* Creates the file of a pattern that depends on no process. False: the reason was reported. */
 bool files_open(struct files *f, const struct run_options *options,
@@ -37,18 +44,26 @@ bool files_open(struct files *f, const struct run_options *options,
 void files_process(struct files *f, const struct gpuctr_process *process);
 void files_record(struct files *f, const struct gpuctr_record *record,
 		  const struct attribution *what);
-void files_stratum(struct files *f, const struct gpuctr_stratum *stratum);
-/* Writes estimates into a file of all processes. A file of some of them has their strata and
- * choices alone. */
-void files_estimates(struct files *f, const struct view *kernels);
 void files_mark(struct files *f, const struct gpuctr_mark *mark);
 void files_image(struct files *f, const struct gpuctr_image *image);
-/* Of --mode sample: into a file that keeps samples. */
+/* Of --mode sample. */
 void files_sample(struct files *f, const struct kept_sample *sample);
-/* Into a file of all processes. */
-void files_unsampled(struct files *f, const char *text, uint64_t sample_ns);
 void files_copy(struct files *f, const struct gpuctr_copy *copy);
 void files_unknown(struct files *f, const struct store_unknown *unknown);
+/* What was sampled since then is nobody's. */
+void files_discard(struct files *f, int64_t since_ns);
+/* What was recorded until now; NULL: it cannot be read, which was reported. To be freed before
+ * files_close(). */
+struct store_reader *files_read(struct files *f);
+/* A record's values, which are known now: into its file, and to where the stream reads them. */
+void files_values(struct files *f, const struct gpuctr_record *record);
+/* After those of a process. */
+void files_values_end(struct files *f, unsigned process);
+/* After all: files of some of the processes keep the samples of GPUs that the others have not used.
+ * What the reader returned. */
+int files_share(struct files *f, struct store_reader *reader);
+/* Into a file of all processes. */
+void files_unsampled(struct files *f, const char *text, uint64_t sample_ns);
 void files_notice(struct files *f, const struct gpuctr_notice *notice);
 void files_process_end(struct files *f, const struct gpuctr_process_end *end);
 void files_flush(struct files *f);

@@ -1,34 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
-/* The table of formats: a new one is one file and one line here. */
-
 #include "client/cli/format.h"
 
-const struct format *const formats[] = { &format_table, &format_jsonl, &format_csv, NULL };
-
-const struct format *format_find(const char *name)
+const char *format_launch_kind(enum gpuctr_launch_kind kind)
 {
-	for (size_t i = 0; formats[i]; i++) {
-		if (strcmp(formats[i]->name, name) == 0) {
-			return formats[i];
-		}
+	switch (kind) {
+	case GPUCTR_LAUNCH_KERNEL:
+		return "kernel";
+	case GPUCTR_LAUNCH_COOPERATIVE:
+		return "cooperative";
+	case GPUCTR_LAUNCH_GRAPH:
+		return "graph";
+	case GPUCTR_LAUNCH_GRAPH_KERNEL:
+		return "graph_kernel";
 	}
-	return NULL;
+	return "unknown";
 }
 
-const struct format *format_of_path(const char *path)
+const char *format_clock(enum gpuctr_clock clock)
 {
-	size_t n = strlen(path);
-
-	if (n > 5 && strcmp(path + n - 5, ".json") == 0) {
-		return &format_jsonl;
+	switch (clock) {
+	case GPUCTR_CLOCK_RANGE:
+		return "range";
+	case GPUCTR_CLOCK_GPU:
+		return "gpu";
+	case GPUCTR_CLOCK_NONE:
+		break;
 	}
-	for (size_t i = 0; formats[i]; i++) {
-		size_t n_suffix = strlen(formats[i]->suffix);
-
-		if (n > n_suffix && strcmp(path + n - n_suffix, formats[i]->suffix) == 0) {
-			return formats[i];
-		}
-	}
-	return NULL;
+	return "none";
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/clock.h"
+
 static int flush_samples(struct kept_gpu *gpu, struct store *store)
 {
 	int r = gpu->block.n > 0 ? store_write_samples(store, &gpu->block) : 0;
@@ -48,20 +50,33 @@ static struct kept_gpu *find_gpu(struct kept *k, const char *uuid)
 	return gpu;
 }
 
+/* The file knows the times of one GPU in their order. */
+static bool has_time(const struct kept_gpu *gpu, const struct kept_sample *sample)
+{
+	return sample->start_ns > 0 && sample->start_ns >= gpu->last_ns &&
+	       sample->end_ns > sample->start_ns && sample->end_ns <= CLOCK_NS_MOST;
+}
+
 int kept_sample(struct kept *k, struct store *store, const struct kept_sample *sample)
 {
-	struct kept_gpu *gpu;
+	struct kept_gpu *gpu = find_gpu(k, sample->gpu);
 	size_t i;
 	int r = 0;
 
-	k->numbers += 1 + k->n_metrics;
-	if (k->numbers > KEPT_NUMBERS_MAX || k->all_copies > KEPT_COPIES_MAX) {
-		k->unkept++;
-		return 0;
-	}
-	gpu = find_gpu(k, sample->gpu);
 	if (!gpu) {
 		return -ENOMEM;
+	}
+	if (k->until_ns != 0 && sample->end_ns > k->until_ns) {
+		return 0;
+	}
+	if (!has_time(gpu, sample)) {
+		k->bad++;
+		return 0;
+	}
+	k->numbers += 1 + k->n_metrics;
+	if (k->numbers > KEPT_NUMBERS_MAX) {
+		k->unkept++;
+		return 0;
 	}
 	if (gpu->block.n > 0 && gpu->block.interval_ns != sample->interval_ns) {
 		r = flush_samples(gpu, store);
@@ -69,7 +84,7 @@ int kept_sample(struct kept *k, struct store *store, const struct kept_sample *s
 	i = gpu->block.n++;
 	gpu->block.interval_ns = sample->interval_ns;
 	gpu->times[i][0] = sample->start_ns;
-	gpu->times[i][1] = sample->end_ns;
+	gpu->times[i][1] = gpu->last_ns = sample->end_ns;
 	memcpy(gpu->values + i * k->n_metrics, sample->values, k->n_metrics * sizeof(*gpu->values));
 	return r || gpu->block.n < STORE_BLOCK_MAX ? r : flush_samples(gpu, store);
 }
@@ -78,10 +93,6 @@ int kept_copy(struct kept *k, struct store *store, const struct gpuctr_copy *cop
 {
 	int r = 0;
 
-	if (++k->all_copies > KEPT_COPIES_MAX) {
-		k->unkept++;
-		return 0;
-	}
 	if (!k->copies) {
 		k->copies = calloc(STORE_BLOCK_MAX, sizeof(*k->copies));
 	}
@@ -103,6 +114,17 @@ int kept_flush(struct kept *k, struct store *store)
 	for (size_t i = 0; r == 0 && i < k->n_gpus; i++) {
 		r = flush_samples(&k->gpus[i], store);
 	}
+	return r;
+}
+
+int kept_discard(struct kept *k, struct store *store, int64_t *since_ns)
+{
+	int r = kept_flush(k, store);
+
+	for (size_t i = 0; r == 0 && i < k->n_gpus; i++) {
+		r = store_drop_samples(store, k->gpus[i].block.gpu, since_ns);
+	}
+	k->until_ns = *since_ns;
 	return r;
 }
 

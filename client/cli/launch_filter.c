@@ -84,19 +84,9 @@ bool launch_filter_take_mode(void *userdata, const char *value)
 		[GPUCTR_FILTER_GLOBAL] = "global",
 		[GPUCTR_FILTER_PER_GPU] = "per-gpu",
 		[GPUCTR_FILTER_PER_KERNEL] = "per-kernel",
-		[GPUCTR_FILTER_PER_LAUNCH_CONFIG] = "per-launch-config",
 	};
 
 	return take_word("filter-mode", value, names, ARRAY_SIZE(names), &s->chosen.filter_mode);
-}
-
-bool launch_filter_take_scope(void *userdata, const char *value)
-{
-	struct launch_filter *s = userdata;
-	static const char *const names[] = { "thread", "process" };
-
-	return take_word("nvtx-push-pop-scope", value, names, ARRAY_SIZE(names),
-			 &s->chosen.nvtx_process_scope);
 }
 
 bool launch_filter_take_from_start(void *userdata, const char *value)
@@ -172,20 +162,29 @@ bool launch_filter_take_steps(void *userdata, const char *value)
 	       options_refuse("steps", value, "a number above 0");
 }
 
+bool launch_filter_measure_steps(struct launch_filter *s, uint64_t n)
+{
+	if (s->chosen.active > 0 || s->chosen.capture_range) {
+		return false;
+	}
+	s->chosen.active = n;
+	s->chosen.repeat = 1;
+	return true;
+}
+
 bool launch_filter_is_used(const struct launch_filter *s)
 {
 	return s->chosen.kernel_regex || s->chosen.kernel_name || s->has_base ||
 	       s->chosen.launch_skip > 0 || s->chosen.launch_every > 0 ||
-	       s->chosen.launch_count > 0 || s->chosen.record_limit > 0 ||
-	       s->chosen.filter_mode != GPUCTR_FILTER_GLOBAL || s->chosen.nvtx_process_scope ||
+	       s->chosen.launch_count > 0 || s->chosen.filter_mode != GPUCTR_FILTER_GLOBAL ||
 	       s->nvtx_include.n > 0 || s->nvtx_exclude.n > 0 || s->chosen.capture_range ||
 	       s->stop_on_range_end || s->chosen.step || s->chosen.active > 0;
 }
 
 bool launch_filter_is_bounded(const struct launch_filter *s)
 {
-	return s->chosen.launch_every > 1 || s->chosen.launch_count > 0 ||
-	       s->chosen.record_limit > 0 || s->chosen.active > 0 || s->stop_on_range_end;
+	return s->chosen.launch_every > 1 || s->chosen.launch_count > 0 || s->chosen.active > 0 ||
+	       s->stop_on_range_end;
 }
 
 bool launch_filter_check(const struct launch_filter *s)
@@ -200,15 +199,8 @@ bool launch_filter_check(const struct launch_filter *s)
 			  "--launch-count");
 		return false;
 	}
-	if (s->chosen.nvtx_process_scope && s->nvtx_include.n == 0 && s->nvtx_exclude.n == 0) {
-		say_usage("--nvtx-push-pop-scope: of which ranges? Add --nvtx-include or "
-			  "--nvtx-exclude");
-		return false;
-	}
-	if ((s->chosen.active > 0) != (s->chosen.step != NULL)) {
-		say_usage("--schedule or --steps says how many steps, and --step EXPR what begins "
-			  "one; "
-			  "give both");
+	if (s->chosen.step && s->chosen.active == 0) {
+		say_usage("--step: how many of these steps? Add --steps N or --schedule");
 		return false;
 	}
 	if (s->stop_on_range_end && !s->chosen.capture_range) {

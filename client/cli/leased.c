@@ -18,6 +18,7 @@
 
 #include "client/cli/request.h"
 #include "client/cli/say.h"
+#include "client/cli/visible.h"
 
 enum { TICK_MS = 250, ENDING_TICKS = 60 };
 
@@ -209,11 +210,11 @@ static int open_capture(struct leased *l)
 	struct gpuctr_capture_options options = GPUCTR_INIT(gpuctr_capture_options);
 
 	options.permit = o->inject ? GPUCTR_PERMIT_BY_INJECTION : GPUCTR_PERMIT_BY_PRELOAD;
-	options.gpus = strings_items(o->devices);
-	options.n_gpus = o->devices->n;
+	options.gpus = strings_items(l->visible.n > 0 ? &l->visible : o->devices);
+	options.n_gpus = l->visible.n > 0 ? l->visible.n : o->devices->n;
+	options.gpus_allowed = l->visible.n > 0;
 	options.no_wait = o->no_wait;
 	options.timeout_ns = o->timeout_ns;
-	options.lease_ns = o->lease_ns;
 	options.program = o->program;
 	return gpuctr_capture_open(l->g, &options, &handler, l, &l->capture);
 }
@@ -227,6 +228,9 @@ static bool begin(struct leased *l)
 	r = request_connect(l->options.socket, &l->g);
 	interrupt_end(&l->interrupt);
 
+	if (r == 0 && l->options.may_hide && l->options.devices->n == 0) {
+		visible_find(l->g, &l->visible);
+	}
 	r = r ? r : open_capture(l);
 	if (r == 0) {
 		l->connected = true;
@@ -256,6 +260,7 @@ int leased_run(struct leased *l)
 		}
 	}
 	gpuctr_disconnect(l->g);
+	strings_deinit(&l->visible);
 	signals_close(&l->signals);
 	return l->status;
 }

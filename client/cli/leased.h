@@ -13,8 +13,9 @@
 struct leased_options {
 	const struct strings *devices; /* none: all */
 	const char *socket, *agent;
-	uint64_t lease_ns, timeout_ns;
+	uint64_t timeout_ns;
 	bool no_wait, inject, quiet;
+	bool may_hide;	     /* none: those that $CUDA_VISIBLE_DEVICES leaves */
 	const char *program; /* as those who wait see it */
 };
 
@@ -57,6 +58,7 @@ struct leased {
 	struct signals signals;
 	struct interrupt interrupt; /* interrupt's thread goes on if it cannot be told to end */
 	struct progress progress;
+	struct strings visible;
 };
 
 /* Waits for the lease, runs the command to its end, and returns the exit status. */

@@ -4,12 +4,11 @@
  *
  * The first argument is a verb, or else everything belongs to "run". Modules, top down:
  *
- *	main ─► verb_run ─► run, run_capture ─► child, progress, sinks ─► stream ─► format_*, out
+ *	main ─► verb_run ─► run, run_capture ─► child, progress, sinks ─► stream ─► jsonl, out
  *	     ├► verb_* ─► request                                      ├► summary ─► client/report
  *	     ├► verb_report ─► summary, client/report                  │
  *	     ├► verb_export, verb_merge ─► client/report, outfile       └► client/store
- *	     ├► verb_top ─► run, status_text, ps_table ─► live ─► client/report
- *	     └► verb_completion ─► completion, completion_values
+ *	     └► verb_completion ─► completion
  *
  * say.c alone writes to stderr; buf and text carry and escape what is written anywhere. */
 
@@ -17,16 +16,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/foreign.h"
 #include "client/cli/say.h"
 #include "client/cli/verb.h"
 #include "proto/base/standard.h"
 
 /* The first one is the default. */
-static const struct verb *const verbs[] = {
-	&verb_run,  &verb_capture, &verb_standby,    &verb_permit, &verb_ps,	 &verb_metrics,
-	&verb_plan, &verb_report,  &verb_export,     &verb_merge,  &verb_status, &verb_top,
-	&verb_job,  &verb_version, &verb_completion, &verb_help,   &verb_follow, NULL
-};
+static const struct verb *const verbs[] = { &verb_run,	  &verb_capture, &verb_standby,
+					    &verb_permit, &verb_metrics, &verb_report,
+					    &verb_export, &verb_merge,	 &verb_status,
+					    &verb_job,	  &verb_version, &verb_completion,
+					    &verb_help,	  &verb_follow,	 NULL };
 
 int main(int argc, char **argv)
 {
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 	/* For the widths of characters, whatever the user's locale: names are UTF-8. */
 	setlocale(LC_CTYPE, "C.UTF-8");
 	if (argc == 1) {
-		verb_help.exec(verbs, argc, argv);
+		verb_print_first_use();
 		return EXIT_VERB_USAGE;
 	}
 	verb = verb_find(verbs, argv[1]);
@@ -50,6 +50,9 @@ int main(int argc, char **argv)
 	} else if (verb) {
 		argc--;
 		argv++;
+	} else if (foreign_find(argv[1]) && argv[1][0] != '-') {
+		say_usage("'%s' is gone: %s", argv[1], foreign_find(argv[1])->answer);
+		return EXIT_VERB_USAGE;
 	} else {
 		verb = verbs[0];
 	}

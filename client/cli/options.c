@@ -39,11 +39,17 @@ static bool is_letter(int id)
 	return id > 0 && id < 256;
 }
 
+bool option_wants_value(const struct option_def *def)
+{
+	return def->argument && def->argument[0] != '[';
+}
+
 /* leading: options end at the first argument that is none. */
 static void begin(struct parser *p, const struct option_def *defs, bool leading, int argc,
 		  char **argv)
 {
 	char *shorts = p->shorts;
+	size_t n = 0;
 
 	*p = (struct parser){ .defs = defs, .argc = argc, .argv = argv };
 	/* '+': stop at the first argument that is none; ':': a missing value is not an unknown
@@ -53,12 +59,18 @@ static void begin(struct parser *p, const struct option_def *defs, bool leading,
 	}
 	*shorts++ = ':';
 	for (size_t i = 0; defs[i].name; i++) {
-		assert(i < ROWS_MAX);
-		p->longs[i] = (struct option){ defs[i].name,
-					       defs[i].argument ? required_argument : no_argument,
+		if (defs[i].kind == OPTION_TITLE) {
+			continue;
+		}
+		assert(n < ROWS_MAX);
+		p->longs[n] = (struct option){ defs[i].name,
+					       option_wants_value(&defs[i]) ? required_argument
+					       : defs[i].argument	    ? optional_argument
+									    : no_argument,
 					       NULL, FIRST_ROW + (int)i };
-		snprintf(p->texts[i], sizeof(p->texts[i]), "--%s", defs[i].name);
-		p->names[i] = p->texts[i];
+		snprintf(p->texts[n], sizeof(p->texts[n]), "--%s", defs[i].name);
+		p->names[n] = p->texts[n];
+		n++;
 		if (defs[i].letter) {
 			*shorts++ = defs[i].letter;
 			if (defs[i].argument) {
@@ -87,7 +99,9 @@ static enum options_result refuse_unknown(struct parser *p, const char *word)
 	}
 	foreign = foreign_find(name);
 	nearest = near_word(name, p->names);
-	if (foreign) {
+	if (foreign && !foreign->tool) {
+		say_usage("'%s' is gone: %s", name, foreign->answer);
+	} else if (foreign) {
 		say_usage("'%s' is an option of %s: %s", name, foreign->tool, foreign->answer);
 	} else if (nearest) {
 		say_usage("unknown option '%s'; did you mean '%s'?", name, nearest);
@@ -143,9 +157,10 @@ static bool store_number(const struct option_def *def, uint64_t *field, const ch
 		return (options_parse_u64(value, field) && *field > 0) ||
 		       options_refuse(def->name, value, "a number above 0");
 	default:
-		return (options_parse_seconds(value, field) && *field > 0) ||
-		       options_refuse(def->name, value,
-				      "a number of seconds above 0, and up to a year");
+		return (options_parse_time(value, field) && *field > 0) ||
+		       options_refuse(
+			       def->name, value,
+			       "a time above 0, and up to a year, such as 10s, 500ms or 5min");
 	}
 }
 
@@ -164,6 +179,7 @@ static bool store(const struct option_def *def, void *options, const char *value
 	void *field = (char *)options + def->at;
 
 	switch (def->kind) {
+	case OPTION_TITLE:
 	case OPTION_HELP:
 		return false;
 	case OPTION_FLAG:
@@ -178,7 +194,7 @@ static bool store(const struct option_def *def, void *options, const char *value
 		return store_item(field, value);
 	case OPTION_NUMBER:
 	case OPTION_COUNT:
-	case OPTION_SECONDS:
+	case OPTION_TIME:
 		return store_number(def, field, value);
 	case OPTION_FIELD:
 		break;
@@ -227,12 +243,15 @@ void options_print_help(const struct option_def *defs)
 	for (; defs->name; defs++) {
 		char head[64];
 
-		if (!defs->help) {
+		if (defs->kind == OPTION_TITLE) {
+			printf("%s\n", defs->help);
+		}
+		if (defs->kind == OPTION_TITLE || !defs->help) {
 			continue;
 		}
 		snprintf(head, sizeof(head), "%c%c%s --%s%s%s", defs->letter ? '-' : ' ',
 			 defs->letter ? defs->letter : ' ', defs->letter ? "," : " ", defs->name,
-			 defs->argument ? " " : "", defs->argument ? defs->argument : "");
+			 option_wants_value(defs) ? " " : "", defs->argument ? defs->argument : "");
 		printf("  %-26s  ", head);
 		print_wrapped(defs->help);
 	}
@@ -271,12 +290,15 @@ bool strings_add_list(struct strings *s, const char *list)
 		return strings_add(s, list, strlen(list));
 	}
 	while (*list) {
-		size_t n = strcspn(list, ",");
+		size_t length = strcspn(list, ","), before = strspn(list, " \t\n"), n = length;
 
-		if (n > 0 && !strings_add(s, list, n)) {
+		while (n > before && strchr(" \t\n", list[n - 1])) {
+			n--;
+		}
+		if (n > before && !strings_add(s, list + before, n - before)) {
 			return false;
 		}
-		list += n + (list[n] == ',');
+		list += length + (list[length] == ',');
 	}
 	return true;
 }
@@ -310,17 +332,34 @@ bool options_take_u64(const char *name, const char *text, uint64_t *ret)
 	return is_number;
 }
 
-bool options_parse_seconds(const char *text, uint64_t *ret_ns)
+bool options_parse_time(const char *text, uint64_t *ret_ns)
 {
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = { { "", 1e9 },   { "s", 1e9 },    { "ms", 1e6 },  { "us", 1e3 },
+		      { "m", 6e10 }, { "min", 6e10 }, { "h", 3.6e12 } };
 	char *end;
 	double value = strtod(text, &end);
 
-	/* A year is enough, and "nan" compares false. */
-	if (end == text || *end || !(value >= 0 && value <= 365.0 * 86400)) {
-		return false;
+	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(units[0]); i++) {
+		double ns = value * units[i].ns;
+
+		/* A year is enough, and "nan" compares false. */
+		if (strcmp(end, units[i].name) == 0 && ns >= 0 && ns <= 365.0 * 86400 * 1e9) {
+			*ret_ns = (uint64_t)llround(ns);
+			return true;
+		}
 	}
-	*ret_ns = (uint64_t)llround(value * 1e9);
-	return true;
+	return false;
+}
+
+bool options_take_wait(const char *value, bool *no_wait, uint64_t *timeout_ns)
+{
+	bool good = options_parse_time(value, timeout_ns);
+
+	*no_wait = good && *timeout_ns == 0;
+	return good || options_refuse("wait", value, "a time up to a year, such as 30s, 5min or 0");
 }
 
 bool options_refuse(const char *name, const char *value, const char *wants)

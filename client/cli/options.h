@@ -7,26 +7,28 @@
 
 /* Where the value of an option goes: a field of the caller's struct. */
 enum option_kind {
-	OPTION_HELP,	/* none: options_read() returns OPTIONS_HELP */
-	OPTION_FLAG,	/* bool: becomes true */
-	OPTION_TEXT,	/* const char *: borrowed */
-	OPTION_LIST,	/* struct strings: the names between commas, one at least */
-	OPTION_ITEM,	/* struct strings: the whole value */
-	OPTION_NUMBER,	/* uint64_t */
-	OPTION_COUNT,	/* uint64_t: above 0 */
-	OPTION_SECONDS, /* uint64_t: nanoseconds, above 0 */
-	OPTION_FIELD,	/* any: take() sets it */
+	OPTION_TITLE,  /* no option: what those below it, in --help, are about */
+	OPTION_HELP,   /* none: options_read() returns OPTIONS_HELP */
+	OPTION_FLAG,   /* bool: becomes true */
+	OPTION_TEXT,   /* const char *: borrowed */
+	OPTION_LIST,   /* struct strings: the names between commas, one at least */
+	OPTION_ITEM,   /* struct strings: the whole value */
+	OPTION_NUMBER, /* uint64_t */
+	OPTION_COUNT,  /* uint64_t: above 0 */
+	OPTION_TIME,   /* uint64_t: nanoseconds, above 0 */
+	OPTION_FIELD,  /* any: take() sets it */
 };
 
 /* One table for parsing, for --help, for completion and for "did you mean". */
 struct option_def {
 	char letter; /* of a short option; 0: none */
 	const char *name;
-	const char *argument; /* as --help shows it; NULL: takes none */
-	const char *help;     /* NULL: not shown */
+	const char *argument; /* as --help shows it; NULL: takes none; "[=...]": may be left out */
+	const char *help;     /* NULL: not shown; gpuctr-client(1) has all */
 	enum option_kind kind;
-	size_t at;				      /* offset of the field */
-	bool (*take)(void *field, const char *value); /* false: said what is wrong */
+	size_t at; /* offset of the field */
+	/* False: said what is wrong. value: NULL: the option was given none. */
+	bool (*take)(void *field, const char *value);
 };
 
 /* What a row says of its field: { 'q', "quiet", NULL, "...", OPTION_AT(FLAG, struct x, quiet) } */
@@ -34,9 +36,13 @@ struct option_def {
 #define OPTION_TAKEN(function, of, member) OPTION_FIELD, offsetof(of, member), function
 /* The function gets the whole struct. */
 #define OPTION_WHOLE(function) OPTION_FIELD, 0, function
-#define OPTION_HELP_ROW                                              \
-	{                                                            \
-		'h', "help", NULL, "show this", OPTION_HELP, 0, NULL \
+#define OPTION_HELP_ROW                                       \
+	{                                                     \
+		'h', "help", NULL, NULL, OPTION_HELP, 0, NULL \
+	}
+#define OPTION_TITLE_ROW(title)                           \
+	{                                                 \
+		0, "", NULL, title, OPTION_TITLE, 0, NULL \
 	}
 #define OPTION_END_ROW                                    \
 	{                                                 \
@@ -50,12 +56,15 @@ enum options_result {
 	OPTIONS_WRONG, /* the message was printed */
 };
 
+/* Must the next word be the option's value, where none follows a '='? */
+bool option_wants_value(const struct option_def *def);
+
 /* Stores the options of a command line in a struct, by the kinds of the table. OPTIONS_END, _HELP
  * or _WRONG. leading: only those before the first argument that is none. */
 enum options_result options_read(const struct option_def *defs, bool leading, int argc, char **argv,
 				 void *options, int *ret_rest);
 
-/* On stdout, a line for each option. */
+/* On stdout, a line for each option that has a help. */
 void options_print_help(const struct option_def *defs);
 
 /* A growing list of strings that it owns; items[n] is NULL. */
@@ -80,4 +89,7 @@ bool options_take_number(const char *name, const char *text, uint64_t min, uint6
 bool options_take_list(struct strings *list, const char *name, const char *value);
 /* Says that the value of the option of this name is not what it wants; returns false. */
 bool options_refuse(const char *name, const char *value, const char *wants);
-bool options_parse_seconds(const char *text, uint64_t *ret_ns);
+/* A time: a number of seconds, or with its unit: us, ms, s, m or min, h; up to a year. */
+bool options_parse_time(const char *text, uint64_t *ret_ns);
+/* How long to wait in the queue; 0: not at all. False: the error was reported. */
+bool options_take_wait(const char *value, bool *no_wait, uint64_t *timeout_ns);

@@ -5,7 +5,7 @@
  * output, and would see the flag. The loop fills one buffer while the thread writes another;
  * then they swap. When the buffer of the loop is full (LIMIT_BYTES), out_write() waits for
  * STALL_SECONDS once; after that it refuses bytes, which the caller counts and reports, until
- * half of the buffer is free again. */
+ * half of the buffer is free again. Once the loop is over it waits as long as the reader takes. */
 
 #include "client/cli/out.h"
 
@@ -91,6 +91,7 @@ static void *write_filled(void *userdata)
 		pthread_mutex_lock(&out->lock);
 		if (r < 0) {
 			fail(out, r);
+			pthread_cond_signal(&out->drained);
 		}
 	}
 	pthread_mutex_unlock(&out->lock);
@@ -219,6 +220,15 @@ int out_open(const char *path, bool force, struct out **ret)
 	return 0;
 }
 
+/* False: the reader is gone, or the disk full. */
+static bool wait_for_room(struct out *out, size_t n)
+{
+	while (out->state == OUT_OPEN && out->filling.n > 0 && out->filling.n + n > LIMIT_BYTES) {
+		pthread_cond_wait(&out->drained, &out->lock);
+	}
+	return out->state == OUT_OPEN;
+}
+
 /* Is there room? Waits for it once. */
 static bool has_room(struct out *out, size_t n)
 {
@@ -243,12 +253,13 @@ static bool has_room(struct out *out, size_t n)
 
 /* Takes all bytes or none. False: none, because the reader is gone or too slow, or the disk full.
  */
-static bool out_write(struct out *out, const char *data, size_t n)
+static bool out_write(struct out *out, const char *data, size_t n, bool waits)
 {
 	bool taken;
 
 	pthread_mutex_lock(&out->lock);
-	taken = out->state == OUT_OPEN && has_room(out, n) && buf_reserve(&out->filling, n);
+	taken = out->state == OUT_OPEN && (waits ? wait_for_room(out, n) : has_room(out, n)) &&
+		buf_reserve(&out->filling, n);
 	if (taken) {
 		buf_add(&out->filling, data, n);
 		pthread_cond_signal(&out->filled);
@@ -287,7 +298,7 @@ void out_lines_flush(struct out_lines *l)
 {
 	struct buf *b = &l->buf;
 
-	if (b->failed || (b->n > 0 && !out_write(l->out, b->data, b->n))) {
+	if (b->failed || (b->n > 0 && !out_write(l->out, b->data, b->n, l->waits))) {
 		l->unwritten += l->in_buf;
 		l->refused = true;
 	}

@@ -28,6 +28,7 @@ struct out_lines {
 	struct buf buf;
 	uint64_t in_buf, unwritten; /* records */
 	bool refused;		    /* a piece was, whatever was in it */
+	bool waits;		    /* for the reader, however long it takes: nothing else does */
 };
 
 /* Writes what has been gathered. */

@@ -15,6 +15,39 @@
 
 #include "client/cli/out.h"
 #include "client/cli/say.h"
+#include "proto/base/clean.h"
+
+static bool are_one(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool stat_folder(const char *path, struct stat *ret)
+{
+	const char *slash = strrchr(path, '/');
+	CLEAN_FREE char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+
+	return folder && stat(folder, ret) == 0;
+}
+
+static const char *last_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+bool outfile_is_same(const char *a, const char *b)
+{
+	struct stat of_a, of_b;
+	bool is_a = stat(a, &of_a) == 0, is_b = stat(b, &of_b) == 0;
+
+	if (is_a || is_b) {
+		return is_a && is_b && S_ISREG(of_a.st_mode) && are_one(&of_a, &of_b);
+	}
+	return strcmp(last_name(a), last_name(b)) == 0 && stat_folder(a, &of_a) &&
+	       stat_folder(b, &of_b) && are_one(&of_a, &of_b);
+}
 
 bool outfile_spares(const char *option, const char *path, const char *input)
 {
@@ -22,7 +55,7 @@ bool outfile_spares(const char *option, const char *path, const char *input)
 
 	if (strcmp(path, "-") == 0 || stat(path, &out) < 0 || !S_ISREG(out.st_mode) ||
 	    (strcmp(input, "-") == 0 ? fstat(STDIN_FILENO, &in) : stat(input, &in)) < 0 ||
-	    out.st_dev != in.st_dev || out.st_ino != in.st_ino) {
+	    !are_one(&out, &in)) {
 		return true;
 	}
 	say_usage(
@@ -30,6 +63,19 @@ bool outfile_spares(const char *option, const char *path, const char *input)
 		"name",
 		option, path);
 	return false;
+}
+
+bool outfile_is_plain(const char *option, const char *path)
+{
+	size_t n = strlen(path);
+	bool is_gz = n > 3 && strcmp(path + n - 3, ".gz") == 0;
+
+	if (is_gz) {
+		say_usage("%s %s: outputs are not compressed; leave it out, and a pipe does it: "
+			  "| gzip >%s",
+			  option, path, path);
+	}
+	return !is_gz;
 }
 
 const char *outfile_why(int r)

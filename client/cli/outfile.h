@@ -20,6 +20,12 @@ struct outfile {
  * replace what is read. option: the option that path was given with. input "-": standard input. */
 bool outfile_spares(const char *option, const char *path, const char *input);
 
+/* False, with a message, when the name asks for compression. option as above. */
+bool outfile_is_plain(const char *option, const char *path);
+
+/* Are these names of one file, whether it is there or is to be made? Not of pipes and devices. */
+bool outfile_is_same(const char *a, const char *b);
+
 /* Says what is wrong with a file that out_check(), out_open() or outfile_open() refused, with the
  * remedy. */
 const char *outfile_why(int r);

@@ -125,10 +125,10 @@ int permit_run(const struct permit_options *o, const char *path)
 		.options = { .devices = &o->devices,
 			     .socket = o->socket,
 			     .agent = o->agent,
-			     .lease_ns = o->lease_ns,
 			     .timeout_ns = o->timeout_ns,
 			     .no_wait = o->no_wait,
 			     .inject = o->inject,
+			     .may_hide = true,
 			     .quiet = o->quiet },
 		.input = -1,
 	};

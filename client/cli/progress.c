@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/cli/procstat.h"
+#include "client/cli/ranked.h"
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
@@ -120,6 +121,10 @@ void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 	say_status(buf_string(&b));
 	p->position = queued->position;
 	p->told_ns = now;
+	if (!p->told_ranked && ranked_is_beside(holder_pid(queued))) {
+		p->told_ranked = true;
+		ranked_tell();
+	}
 }
 
 void progress_kernels(struct progress *p, uint64_t records, unsigned processes)

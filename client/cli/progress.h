@@ -20,6 +20,7 @@ struct progress {
 	uint64_t records;     /* at told_ns */
 	unsigned position;    /* in the queue, as last told */
 	bool measuring;	      /* nobody waits any more */
+	bool told_ranked;     /* that the holder is another rank */
 };
 
 /* Reports with the remedy if the holder waits for the calling process, because it started that

@@ -15,27 +15,27 @@ enum { STACK_BYTES_MAX = 32 * 1024, STACK_RANGES_MAX = 4096 };
 
 /* How many ranges are written, counted from the innermost, and whether the limits cut others
  * off. */
-static size_t count(const struct gpuctr_range *range, size_t max, bool *ret_cut)
+static size_t count(const struct gpuctr_range *range, bool *ret_cut)
 {
 	size_t n = 0, bytes = 0;
 
-	for (; range && n < max; range = range->parent, n++) {
+	for (; range; range = range->parent, n++) {
 		bytes += strlen(range->message);
 		if (n > 0 && (bytes > STACK_BYTES_MAX || n == STACK_RANGES_MAX)) {
 			break;
 		}
 	}
-	*ret_cut = range && n < max;
+	*ret_cut = range != NULL;
 	return n;
 }
 
-void range_stack_add(struct buf *b, const struct gpuctr_range *range, size_t max, char separator,
+void range_stack_add(struct buf *b, const struct gpuctr_range *range, char separator,
 		     void (*add)(struct buf *b, const struct gpuctr_range *range))
 {
 	static const struct gpuctr_range more = { .domain = "", .message = "..", .category = "" };
 	const struct gpuctr_range **stack;
 	bool cut;
-	size_t n = count(range, max, &cut);
+	size_t n = count(range, &cut);
 
 	stack = malloc((n + 1) * sizeof(*stack));
 	if (!stack) {
@@ -110,7 +110,7 @@ void json_range(struct buf *b, const struct gpuctr_range *range)
 
 void json_stack(struct buf *b, const struct gpuctr_range *range)
 {
-	range_stack_add(b, range, SIZE_MAX, ',', json_range);
+	range_stack_add(b, range, ',', json_range);
 }
 
 void json_totals(struct json *m, const struct gpuctr_totals *t)

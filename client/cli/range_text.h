@@ -13,9 +13,9 @@ void json_stack(struct buf *b, const struct gpuctr_range *range);
 /* Members "seen", "measured", ... */
 void json_totals(struct json *m, const struct gpuctr_totals *t);
 
-/* Appends a range and those around it, outermost first, with separator between them; at most the
- * innermost max. A stack from a file may be as deep as the file is long, with messages of 16 kB,
- * so there is no recursion, and what is outside of the innermost 4,096 ranges, or of 32 kB of
- * messages, becomes one range with the message "..". */
-void range_stack_add(struct buf *b, const struct gpuctr_range *range, size_t max, char separator,
+/* Appends a range and those around it, outermost first, with separator between them. A stack from a
+ * file may be as deep as the file is long, with messages of 16 kB, so there is no recursion, and
+ * what is outside of the innermost 4,096 ranges, or of 32 kB of messages, becomes one range with
+ * the message "..". */
+void range_stack_add(struct buf *b, const struct gpuctr_range *range, char separator,
 		     void (*add)(struct buf *b, const struct gpuctr_range *range));

@@ -18,12 +18,10 @@
 #include "client/cli/grid.h"
 #include "client/cli/procstat.h"
 #include "client/cli/text.h"
-#include "proto/base/notices.h"
 
 enum { FIELDS = 12 };
 
 #define STOPPED "stopped, by a signal or a debugger"
-#define UNCHOSEN "not sampled" /* by a budget */
 
 struct rank {
 	char node[64], rank[32], program[64], note[64], why[256];
@@ -33,7 +31,6 @@ struct rank {
 	bool answered, ended, stopped, left_out;
 	struct gpuctr_totals totals; /* of a process that has ended */
 	uint64_t seen, measured, lost, time_ns;
-	uint64_t beyond; /* launches that --record-limit left out */
 	double value;
 };
 
@@ -165,14 +162,22 @@ void ranks_notice(struct ranks *r, const struct gpuctr_notice *notice)
 {
 	struct rank *row = notice->process ? find(r, notice->process) : NULL;
 
-	if (row) {
-		row->beyond += notice_beyond_limit(notice->error.message);
-	}
 	/* What a filter left out is counted. */
 	if (row && !*row->note && notice->error.code != GPUCTR_OK &&
 	    notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) {
 		copy_plain(row->note, sizeof(row->note), gpuctr_error_name(notice->error.code));
 	}
+}
+
+static void note_speechless(struct ranks *r, bool is_there, bool is_stopped, uint64_t uncounted_ns)
+{
+	uint64_t *longest_ns = is_there ? &r->cut_off_uncounted_ns : &r->uncounted_ns;
+
+	if (is_stopped) {
+		return;
+	}
+	*(is_there ? &r->n_cut_off : &r->n_speechless) += 1;
+	*longest_ns = uncounted_ns > *longest_ns ? uncounted_ns : *longest_ns;
 }
 
 void ranks_process_end(struct ranks *r, const struct gpuctr_process_end *end)
@@ -189,8 +194,7 @@ void ranks_process_end(struct ranks *r, const struct gpuctr_process_end *end)
 		bool there = procstat_read((pid_t)row->own_pid, &stat) && !stat.exiting;
 
 		row->stopped = there && procstat_is_stopped(&stat);
-		r->n_speechless += !there;
-		r->n_cut_off += there && !row->stopped;
+		note_speechless(r, there, row->stopped, end->uncounted_ns);
 		copy_plain(row->note, sizeof(row->note),
 			   row->stopped ? STOPPED
 			   : there	? "lost its connection"
@@ -277,9 +281,7 @@ static void end_row(struct rank *row)
 	const struct gpuctr_totals *t = &row->totals;
 	CLEAN_BUF struct buf b = { 0 };
 
-	add_part(&b, t->unchosen, UNCHOSEN);
 	add_part(&b, t->filtered, "filtered");
-	text_part_of(&b, row->beyond, "by --record-limit");
 	add_part(&b, t->capturing, "into graphs");
 	add_part(&b, t->unready, "not ready");
 	add_part(&b, t->failed, "failed");
@@ -498,17 +500,6 @@ static void add_row(const struct ranks *r, const struct rank *row, const struct 
 	}
 }
 
-/* Compares by the node that a line names, because lines of other nodes are read as well. */
-static bool has_budget(const struct ranks *r)
-{
-	for (size_t i = 0; i < r->n; i++) {
-		if (strstr(r->items[i].why, " " UNCHOSEN)) {
-			return true;
-		}
-	}
-	return false;
-}
-
 void ranks_print(struct ranks *r, size_t max, struct buf *b)
 {
 	size_t n = max > 0 && max < r->n ? max : r->n;
@@ -528,9 +519,5 @@ void ranks_print(struct ranks *r, size_t max, struct buf *b)
 	grid_deinit(&grid);
 	if (n < r->n) {
 		buf_printf(b, "and %zu process%s more\n", r->n - n, r->n - n == 1 ? "" : "es");
-	}
-	if (has_budget(r)) {
-		buf_text(b, "times and sums of a process are of its measured kernels, and not "
-			    "scaled to all\n");
 	}
 }

@@ -15,9 +15,10 @@
 struct ranks {
 	struct rank *items; /* owned */
 	size_t n;
-	size_t last;	     /* that was looked for */
-	size_t n_speechless; /* that ended without a goodbye */
-	size_t n_cut_off;    /* that run on, and said none either */
+	size_t last;				     /* that was looked for */
+	size_t n_speechless;			     /* that ended without a goodbye */
+	size_t n_cut_off;			     /* that run on, and said none either */
+	uint64_t uncounted_ns, cut_off_uncounted_ns; /* the longest of these */
 	char *metric, *unit; /* the first column's, when it adds up; NULL: it does not */
 };
 

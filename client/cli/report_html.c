@@ -20,9 +20,7 @@ static int print_page(struct report_source *s, const struct strings *files, stru
 					       .n_captures = files->n,
 					       .recorded_from = "",
 					       .complete = s->unfinished == 0,
-					       .records = groups_records(s->summary->groups),
-					       .seeds = strings_items(&s->seeds),
-					       .n_seeds = s->seeds.n };
+					       .records = groups_records(s->summary->groups) };
 	CLEAN_BUF struct buf tail = { 0 }, nothing = { 0 };
 	char *notes;
 	int r = summary_groups(s->summary) ? 0 : -ENOMEM;

@@ -11,33 +11,12 @@
 
 #include "client/cli/say.h"
 #include "client/cli/text.h"
-#include "proto/base/notices.h"
 
 static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
 {
 #define ADD(name) sum->name += t->name;
 	GPUCTR_TOTALS(ADD)
 #undef ADD
-}
-
-static void take_budget(struct report_source *s, const struct store_info *info)
-{
-	char seed[24];
-	int n = snprintf(seed, sizeof(seed), "%llu", (unsigned long long)info->seed);
-
-	s->captures++;
-	if (info->budget_ppm > 0) {
-		s->chosen++;
-		summary_add_budget(&s->budgets, info->budget_ppm, info->seed);
-		strings_add(&s->seeds, seed, (size_t)n);
-	}
-}
-
-/* Why says the rest. */
-static int refuse(struct report_source *s, const char *code)
-{
-	s->code = code;
-	return -EINVAL;
 }
 
 /* How many kernels have no value, and why; of several captures one line each. */
@@ -50,7 +29,7 @@ static void take_unsampled(struct report_source *s, const struct store_info *inf
 	}
 	buf_text(b, b->n > 0 ? "\n" : "");
 	if (s->attributes) {
-		sampled_describe(s->again.values.sampled, b);
+		sampled_describe(s->sampled, b);
 	} else {
 		text_terminal(b, info->unsampled);
 	}
@@ -63,21 +42,7 @@ static int on_capture(const struct store_info *info, void *userdata)
 	struct report_source *s = userdata;
 	int r;
 
-	take_budget(s, info);
-	take_unsampled(s, info);
-	if (s->chosen > 0 && s->chosen < s->captures) {
-		buf_text(&s->why, "some captures were made with --budget, and others without: "
-				  "estimates cannot be added to complete measurements");
-		return refuse(s, "budget-clash");
-	}
-	if (s->chosen > 0 && where_needs_records(s->where)) {
-		buf_printf(&s->why,
-			   "a capture with --budget does not have the number of launches of each "
-			   "%s: there --where takes kernel, process, device, rank, task, host and "
-			   "capture",
-			   where_needs_records(s->where));
-		return refuse(s, "where-budget");
-	}
+	s->captures++;
 	s->driver = s->driver ? s->driver : strdup(info->driver);
 	s->end.driver = s->driver ? s->driver : "";
 	s->unfinished += !info->complete;
@@ -88,7 +53,7 @@ static int on_capture(const struct store_info *info, void *userdata)
 	r = r ? r : where_begin(s->where, &info->plan, info->path, info->host);
 	r = r || !s->page ? r : page_capture(s->page, info);
 	r = r ? r : intake_begin(&s->intake, &info->plan, info->path, info->host, &s->why);
-	return r == -EINVAL ? refuse(s, "unit-clash") : r;
+	return r;
 }
 
 static int on_process(const struct store_process *process, void *userdata)
@@ -109,21 +74,6 @@ static int on_process(const struct store_process *process, void *userdata)
 	return intake_process(&s->intake, &process->process);
 }
 
-static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
-{
-	struct report_source *s = userdata;
-	bool wanted;
-
-	if (where_stratum(s->where, stratum, &wanted)) {
-		return -ENOMEM;
-	}
-	if (!wanted) {
-		return 0;
-	}
-	summary_stratum(s->summary, stratum);
-	return intake_stratum(&s->intake, stratum);
-}
-
 static int on_record(const struct gpuctr_record *of_file, const struct attribution *what,
 		     void *userdata)
 {
@@ -133,9 +83,8 @@ static int on_record(const struct gpuctr_record *of_file, const struct attributi
 	bool wanted;
 
 	if (s->attributes) {
-		again_apply(&s->again, &copy);
+		sampled_apply(s->sampled, s->next++, &copy);
 	}
-
 	s->records++;
 	if (where_record(s->where, record, what, &wanted)) {
 		return -ENOMEM;
@@ -153,37 +102,22 @@ static int on_record(const struct gpuctr_record *of_file, const struct attributi
 	return intake_record(&s->intake, record, what);
 }
 
-static int on_notice(const struct gpuctr_notice *notice, void *userdata)
-{
-	struct report_source *s = userdata;
-
-	s->end.beyond += notice_beyond_limit(notice->error.message);
-	return 0;
-}
-
-struct to_page {
-	struct page *page;
-	const struct gpuctr_plan *plan;
-};
-
-static int on_samples(void *user, const struct store_samples *samples)
-{
-	const struct to_page *to = user;
-
-	return page_samples(to->page, to->plan, samples);
-}
-
 /* The samples that a capture keeps. Standard input cannot be opened again. */
 static int add_samples(struct report_source *s, const struct store_info *info)
 {
-	struct to_page to = { s->page, &info->plan };
+	const struct store_samples *samples;
+	struct store_blocks *blocks = NULL;
 	struct store_reader *reader;
 	int r;
 
 	if (!s->page || !info->has_samples || store_open(info->path, NULL, &reader) != 0) {
 		return 0;
 	}
-	r = again_samples(reader, on_samples, &to);
+	r = store_samples(reader, &blocks);
+	while (r == 0 && (r = store_next_samples(blocks, &samples)) == 0 && samples) {
+		r = page_samples(s->page, &info->plan, samples);
+	}
+	store_blocks_free(blocks);
 	store_reader_free(reader);
 	return r == -ENOMEM ? r : 0;
 }
@@ -193,6 +127,9 @@ static int on_end(const struct store_info *info, void *userdata)
 	struct report_source *s = userdata;
 	int r = add_samples(s, info);
 
+	take_unsampled(s, info);
+	s->unattributed +=
+		info->has_samples && !s->attributes && !info->complete && info->sample_ns == 0;
 	if (info->complete || info->totals.seen > 0) {
 		add_totals(&s->end.totals, &info->totals);
 	} else {
@@ -208,28 +145,43 @@ static int on_end(const struct store_info *info, void *userdata)
 	return r;
 }
 
+static void forget_attributed(struct report_source *s)
+{
+	s->sampled = sampled_free(s->sampled);
+	s->attributed = store_reader_free(s->attributed);
+	s->next = 0;
+}
+
 /* False: told why. */
 static bool attribute(struct report_source *s, const char *path)
 {
 	struct store_error error = { 0 };
+	const char *const *gpus;
+	size_t n;
 	int r;
 
 	if (strcmp(path, "-") == 0) {
 		say_usage("report: --attribute reads a file twice, and standard input comes once");
 		return false;
 	}
-	again_close(&s->again);
-	s->again = (struct again){ 0 };
-	r = again_open(&s->again, path, &error);
-	if (r == AGAIN_NO_SAMPLES) {
+	forget_attributed(s);
+	r = store_open(path, &error, &s->attributed);
+	if (r == 0) {
+		r = store_sampled_gpus(s->attributed, &gpus, &n);
+		r = r == 0 && n == 0 ? SAMPLED_NO_SAMPLES : r;
+		r = r ? r : sampled_read(s->attributed, NULL, NULL, &s->sampled);
+		error = r ? *store_reader_error(s->attributed) : error;
+	}
+	if (r == SAMPLED_NO_SAMPLES) {
 		struct buf b = { 0 };
 
 		text_terminal(&b, path);
 		buf_text(&b, " keeps no samples that its values could be attributed from.");
 		say_error("no-samples", buf_string(&b),
-			  "Take a capture with --mode sample and -o FILE, without --no-samples; "
-			  "samples "
-			  "are of whole GPUs, so a file for each process (%p, %r, %t) has none.");
+			  "Take a capture with --mode sample and -o FILE, without --no-samples; a "
+			  "file for each process (%p, %r, %t) keeps the samples of GPUs that no "
+			  "other "
+			  "one has used.");
 		buf_deinit(&b);
 	} else if (r && error.code) {
 		say_error(store_error_name(r), error.message, error.remedy);
@@ -245,8 +197,6 @@ bool report_source_read(struct report_source *s, const char *path)
 		.on_capture = on_capture,
 		.on_process = on_process,
 		.on_record = on_record,
-		.on_stratum = on_stratum,
-		.on_notice = on_notice,
 		.on_end = on_end,
 		.check_beside = true,
 		.without = groups_without(s->summary->groups) & where_without(s->where) &
@@ -264,7 +214,8 @@ bool report_source_read(struct report_source *s, const char *path)
 	if (r && error.code) {
 		say_error(r < 0 ? "input" : store_error_name(r), error.message, error.remedy);
 	} else if (r == -EINVAL) {
-		say_error(s->code, buf_string(&s->why), "Report on these captures one by one.");
+		say_error("unit-clash", buf_string(&s->why),
+			  "Report on these captures one by one.");
 	} else if (r) {
 		say_usage("out of memory");
 	}
@@ -273,9 +224,7 @@ bool report_source_read(struct report_source *s, const char *path)
 
 void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b)
 {
-	s->end.budgets = buf_string(&s->budgets);
 	s->end.unsampled = buf_string(&s->unsampled);
-	s->end.selected = !where_is_empty(s->where);
 	summary_print_tail(s->summary, &s->end, view, b);
 	if (!where_is_empty(s->where)) {
 		text_count(b, groups_records(s->summary->groups));
@@ -286,11 +235,19 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 		buf_char(b, '\n');
 	}
 	if (s->speechless > 0) {
-		buf_printf(
-			b,
-			"%zu process%s ended without a last word, killed or by _exit(): launches "
-			"of the last quarter of a second may not be counted\n",
-			s->speechless, s->speechless == 1 ? "" : "es");
+		buf_printf(b,
+			   "%zu process%s ended without a last word, killed or by _exit(): what %s "
+			   "launched after %s last counts may be in no figure\n",
+			   s->speechless, s->speechless == 1 ? "" : "es",
+			   s->speechless == 1 ? "it" : "they",
+			   s->speechless == 1 ? "its" : "their");
+	}
+	if (s->unattributed > 0) {
+		buf_printf(b,
+			   "of %s values are not known yet, or never were: --attribute divides the "
+			   "samples that %s\n",
+			   s->unattributed == 1 ? "a sampled capture" : "several sampled captures",
+			   s->unattributed == 1 ? "it keeps" : "they keep");
 	}
 	if (s->unfinished > 0) {
 		buf_printf(b,
@@ -334,7 +291,7 @@ bool report_source_open(struct report_source *s, const struct keys *keys, bool h
 
 void report_source_close(struct report_source *s)
 {
-	again_close(&s->again);
+	forget_attributed(s);
 	page_free(s->page);
 	summary_free(s->summary);
 	hints_free(s->hints);
@@ -343,7 +300,5 @@ void report_source_close(struct report_source *s)
 	free(s->driver);
 	free(s->recorded_from);
 	buf_deinit(&s->why);
-	buf_deinit(&s->budgets);
 	buf_deinit(&s->unsampled);
-	strings_deinit(&s->seeds);
 }

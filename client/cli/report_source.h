@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "client/cli/again.h"
+#include "client/cli/options.h"
+#include "client/cli/sampled.h"
 #include "client/cli/summary.h"
 #include "client/report/hints.h"
 #include "client/report/page.h"
@@ -14,12 +15,9 @@ struct report_source {
 	struct intake intake; /* groups of hints and page */
 	struct summary_end end;
 	char *driver, *recorded_from;
-	struct buf why, budgets, unsampled;
-	const char *code; /* the error's name, for why */
-	struct strings seeds;
+	struct buf why, unsampled;
 	unsigned unfinished; /* captures that are not complete */
 	size_t speechless;   /* processes that ended without reporting their last counts */
-	unsigned chosen;     /* captures with a budget */
 	unsigned captures;
 	uint64_t before;     /* records of the captures before the present one */
 	struct hints *hints; /* NULL: none are wanted */
@@ -28,7 +26,10 @@ struct report_source {
 	uint64_t records;  /* read, with those that --where leaves out */
 	struct page *page; /* gets the selected records too; NULL: no page is made */
 	bool attributes;   /* values are attributed again, from samples that the files keep */
-	struct again again;
+	struct store_reader *attributed; /* of the present file */
+	struct sampled *sampled;
+	size_t next;	       /* record of it */
+	unsigned unattributed; /* captures whose values are not known */
 };
 
 /* where: conditions that where_add() has accepted. False: an error was printed. The caller closes

@@ -27,6 +27,7 @@
 #include "client/cli/expand.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
+#include "client/cli/visible.h"
 #include "proto/base/clock.h"
 
 /* The daemon ends a capture within 10 s. A connection without any data for twice as long means
@@ -95,6 +96,16 @@ static void pass_on(struct run *run, const struct signal_event *event)
 	}
 }
 
+/* The last values take long. What came is written without them. */
+static void give_up(struct run *run, int signo)
+{
+	if (!run->is_given_up) {
+		say("interrupted: kernels whose values are not calculated yet have none");
+		run->status = run_is_on_demand(run) ? 128 + signo : run->status;
+	}
+	run->is_given_up = true;
+}
+
 static void handle_signal(struct run *run, const struct signal_event *event)
 {
 	if (event->signo == SIGCHLD) {
@@ -104,6 +115,10 @@ static void handle_signal(struct run *run, const struct signal_event *event)
 		return;
 	}
 	if (run_is_following(run)) {
+		return;
+	}
+	if (run->is_finishing && run->child.pid == 0) {
+		give_up(run, event->signo);
 		return;
 	}
 	switch (run->state) {
@@ -127,18 +142,23 @@ static void handle_signal(struct run *run, const struct signal_event *event)
 		run->state = RUN_OVER;
 		break;
 	case RUN_OVER:
+		give_up(run, event->signo);
 		break;
 	}
 }
 
-static void on_signal(uv_poll_t *handle, int status, int events)
+static void take_signals(struct run *run)
 {
-	struct run *run = handle->data;
 	struct signal_event event;
 
 	while (signals_next(&run->signals, &event)) {
 		handle_signal(run, &event);
 	}
+}
+
+static void on_signal(uv_poll_t *handle, int status, int events)
+{
+	take_signals(handle->data);
 }
 
 static void drain_tick(struct run *run)
@@ -158,28 +178,30 @@ static void drain_tick(struct run *run)
 /* How many records have come. Those of a sampled run are passed on at its end. */
 static uint64_t records_so_far(const struct run *run)
 {
-	return run->sampling ? sampling_records(run->sampling)
-			     : groups_records(run->sinks.summary->groups);
+	return run->sampling ? run->n_recorded : groups_records(run->sinks.summary->groups);
 }
 
+/* How many launches of a process are measured at most; 0: any number. */
+static uint64_t launches_wanted(const struct gpuctr_capture_options *s)
+{
+	return s->filter_mode == GPUCTR_FILTER_GLOBAL ? s->launch_count : 0;
+}
+
+/* Has each process of a capture as many as --launch-count allows? */
 static bool has_all_records(const struct run *run)
 {
-	uint64_t limit = run->options->filter.chosen.record_limit;
+	uint64_t count = launches_wanted(&run->options->filter.chosen);
 
-	return limit > 0 && records_so_far(run) >= limit;
+	return run_is_on_demand(run) && count > 0 && run->n_begun == run->selected.n &&
+	       records_so_far(run) >= count * run->n_begun;
 }
 
-/* The capture ends with its last record; the program runs on. */
+/* The capture ends with its last record; the programs run on. */
 static void end_at_limit(struct run *run)
 {
-	if (run->state != RUN_RUNNING || run->is_enough || !has_all_records(run)) {
-		return;
+	if (run->state == RUN_RUNNING && !run->is_enough && has_all_records(run)) {
+		run_end_capture(run);
 	}
-	if (!run->progress.quiet) {
-		say("--record-limit: there are %llu records",
-		    (unsigned long long)run->options->filter.chosen.record_limit);
-	}
-	run_end_capture(run);
 }
 
 static void on_stopped(unsigned pid, const char *program, void *userdata)
@@ -228,7 +250,7 @@ static void on_tick(uv_timer_t *handle)
 	if (run->watched >= 0) {
 		dispatch(run);
 	}
-	if (run->state == RUN_RUNNING && !run->options->is_live) {
+	if (run->state == RUN_RUNNING) {
 		progress_kernels(&run->progress, records_so_far(run),
 				 summary_processes(run->sinks.summary));
 	}
@@ -272,7 +294,6 @@ static int start_loop(struct run *run)
 	r = r ? r : uv_poll_init(&run->loop, &run->signal_poll, run->signals.fd);
 	r = r ? r : uv_timer_init(&run->loop, &run->timer);
 	r = r ? r : uv_timer_init(&run->loop, &run->duration);
-	r = r ? r : uv_timer_init(&run->loop, &run->updates);
 	r = r ? r : uv_prepare_init(&run->loop, &run->prepare);
 	if (r) {
 		return r;
@@ -281,7 +302,6 @@ static int start_loop(struct run *run)
 	run->signal_poll.data = run;
 	run->timer.data = run;
 	run->duration.data = run;
-	run->updates.data = run;
 	run->prepare.data = run;
 	uv_prepare_start(&run->prepare, on_prepare);
 	uv_timer_start(&run->timer, on_tick, 0, TICK_MS);
@@ -312,21 +332,17 @@ static int open_capture(struct run *run)
 	options.n_metrics = o->metrics.n;
 	options.gpus = strings_items(&o->devices);
 	options.n_gpus = o->devices.n;
+	options.gpus_allowed = o->devices_visible;
 	options.chip = o->chip;
 	options.no_wait = o->no_wait;
 	options.timeout_ns = o->timeout_ns;
-	options.lease_ns = o->lease_ns;
 	options.raw_images = o->raw && o->mode != MODE_SAMPLE;
 	options.recorded = o->recorded;
 	options.trace = o->trace || o->mode == MODE_SAMPLE;
 	options.whole_graphs = o->graphs == GRAPHS_WHOLE;
-	options.may_rest =
-		o->mode == MODE_SAMPLE && !selector_is_empty(&o->selector) && !o->every_kernel;
 	options.program = o->program;
 	options.processes = run->selected.ids;
 	options.n_processes = run->selected.n;
-	options.budget_ppm = o->budget.ppm;
-	options.seed = o->budget.seed;
 	return gpuctr_capture_open(run->g, &options, &run_handler, run, &run->capture);
 }
 
@@ -343,7 +359,7 @@ static void on_samplers_begun(void *user)
 	}
 }
 
-/* A budget does as well where nobody asked for samples. */
+/* Ranges do as well where nobody asked for samples. */
 static void fall_back(struct run *run, const char *why)
 {
 	int r;
@@ -378,7 +394,7 @@ static void on_sampling_refused(void *user, const char *why)
 	run_refuse(run, EXIT_REFUSED);
 }
 
-/* The records that came until now have their values. */
+/* What was recorded until now gets its values. */
 static void on_sampling_cut(void *user)
 {
 	struct run *run = user;
@@ -400,12 +416,31 @@ static void on_sampling_sample(void *user, const struct kept_sample *sample)
 	sinks_sample(&((struct run *)user)->sinks, sample);
 }
 
+static void on_sampling_unknown(void *user, const struct store_unknown *unknown)
+{
+	sinks_unknown(&((struct run *)user)->sinks, unknown);
+}
+
+static void on_sampling_discard(void *user, int64_t since_ns)
+{
+	sinks_discard(&((struct run *)user)->sinks, since_ns);
+}
+
+static bool on_pause(void *user)
+{
+	struct run *run = user;
+
+	take_signals(run);
+	return run->is_given_up;
+}
+
 /* False: told why. */
 static bool begin_capture(struct run *run)
 {
-	static const struct sampling_user user = { on_samplers_begun, on_sampling_refused,
-						   on_sampling_cut, on_sampling_queued,
-						   on_sampling_sample };
+	static const struct sampling_user user = { on_samplers_begun,  on_sampling_refused,
+						   on_sampling_cut,    on_sampling_queued,
+						   on_sampling_sample, on_sampling_unknown,
+						   on_sampling_discard };
 	int r;
 
 	if (run->options->mode == MODE_SAMPLE) {
@@ -441,21 +476,32 @@ static void run_loop(struct run *run)
 	stop_loop(run);
 }
 
+/* In tenths of a second, and never less than it is. */
+static double seconds_up(uint64_t ns)
+{
+	const uint64_t tenth_ns = CLOCK_NS_PER_S / 10;
+
+	return (double)(ns / tenth_ns + 1) / 10;
+}
+
 /* Reports processes that were killed, called _exit(), became another program or closed the
- * descriptors of the agent. Their counts may be a quarter of a second old. */
+ * descriptors of the agent, and how old their last counts are. */
 static void report_speechless(const struct run *run)
 {
-	static const char lost[] = "what was launched up to a quarter of a second before may not "
-				   "be counted";
-	size_t n = run->sinks.ranks.n_speechless, cut_off = run->sinks.ranks.n_cut_off;
+	const struct ranks *r = &run->sinks.ranks;
+	size_t n = r->n_speechless, cut_off = r->n_cut_off;
 
 	if (n > 0 && !run->options->quiet) {
-		say("%zu process%s ended without a last word: %s", n, n == 1 ? "" : "es", lost);
+		say("%zu process%s ended without a last word: launches of %s last %.1f s may be "
+		    "in no figure",
+		    n, n == 1 ? "" : "es", n == 1 ? "its" : "their", seconds_up(r->uncounted_ns));
 	}
 	if (cut_off > 0 && !run->options->quiet) {
-		say("%zu process%s lost its connection and runs on: it may have closed "
-		    "descriptors that are not its own, or have become another program; %s",
-		    cut_off, cut_off == 1 ? "" : "es", lost);
+		say("%zu process%s lost %s connection and run%s on: it may have closed "
+		    "descriptors that are not its own, or have become another program; launches "
+		    "of the %.1f s before that, and all later ones, may be in no figure",
+		    cut_off, cut_off == 1 ? "" : "es", cut_off == 1 ? "its" : "their",
+		    cut_off == 1 ? "s" : "", seconds_up(r->cut_off_uncounted_ns));
 	}
 }
 
@@ -475,7 +521,6 @@ static void conclude(struct run *run)
 	const struct run_options *o = run->options;
 	bool written;
 
-	run_end_updates(run);
 	report_speechless(run);
 	report_operators(run);
 	run->sinks.program_refused = run->child.status == EXIT_REFUSED;
@@ -543,6 +588,22 @@ static bool wait_until(struct run *run, uint64_t at_ns)
 	return true;
 }
 
+/* A program that is started sees these GPUs alone. */
+static void take_visible(struct run *run)
+{
+	if (run_is_on_demand(run) || run_is_following(run) || run->options->devices.n > 0 ||
+	    run->options->recorded || run->options->trace) {
+		return;
+	}
+	visible_find(run->g, &run->visible);
+	if (run->visible.n > 0) {
+		run->own = *run->options;
+		run->own.devices = run->visible;
+		run->own.devices_visible = true;
+		run->options = &run->own;
+	}
+}
+
 /* False: the run is over, with a message. */
 static bool begin_asking(struct run *run)
 {
@@ -557,16 +618,8 @@ static bool begin_asking(struct run *run)
 		say_failure(run->g, r);
 		return false;
 	}
+	take_visible(run);
 	return !run_is_on_demand(run) || choose(run);
-}
-
-/* How many launches of each process the options ask for; 0: they do not limit them. */
-static uint64_t launches_wanted(const struct gpuctr_capture_options *s)
-{
-	uint64_t count = s->filter_mode == GPUCTR_FILTER_GLOBAL ? s->launch_count : 0;
-
-	return count == 0 || (s->record_limit > 0 && s->record_limit < count) ? s->record_limit
-									      : count;
 }
 
 static int run_whole(struct run *run)
@@ -590,7 +643,7 @@ static int run_whole(struct run *run)
 	if (begin_asking(run)) {
 		run_loop(run);
 	}
-	/* The daemon has not reported the trace's end; the records that came until now have their
+	/* The daemon has not reported the trace's end; what was recorded until now gets its
 	 * values. */
 	if (run->started && run->sampling && run->capture) {
 		run_finish_sampling(run);
@@ -612,7 +665,7 @@ static int run_whole(struct run *run)
 	run->sampling = sampling_free(run->sampling);
 	run->refused = sampling_free(run->refused);
 	strings_deinit(&run->usual_metrics);
-	free(run->ends);
+	strings_deinit(&run->visible);
 	signals_close(&run->signals);
 	selected_deinit(&run->selected);
 	return run->status;
@@ -620,7 +673,7 @@ static int run_whole(struct run *run)
 
 int run_capture(const struct run_options *o, const char *path)
 {
-	struct run run = { .options = o, .path = path };
+	struct run run = { .options = o, .path = path, .on_pause = on_pause };
 
 	return run_whole(&run);
 }

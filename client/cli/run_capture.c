@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/replaced.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 #include "client/cli/torch.h"
-#include "proto/base/array.h"
 
 /* --- until the program runs ------------------------------------------------------------------ */
 
@@ -41,14 +41,14 @@ static void say_mode(const struct run *run)
 	const struct run_options *o = run->options;
 
 	if (run->sampling && o->may_fall_back) {
-		say("sampled, which nothing rules out: --budget 5%% measures launches chosen at "
-		    "random instead");
-	} else if (o->budget.ppm > 0 && !o->budget.is_given) {
-		say("launches are chosen at random, for %g %% of the time%s%s: --budget 100%% "
-		    "measures every one",
-		    o->budget.ppm * 1e-4, run->why[0] ? ", because " : "", run->why);
-	} else if (run_is_on_demand(run) && o->mode == MODE_UNSAID && !o->trace &&
-		   !o->budget.is_given && !o->is_live) {
+		say("sampled, which nothing rules out: --mode range measures every launch instead");
+	} else if (run->why[0] && o->whole_steps > 0) {
+		say("nothing is sampled, because %s: every launch of %u whole steps is measured "
+		    "instead; --duration says for how long",
+		    run->why, o->whole_steps);
+	} else if (run->why[0]) {
+		say("nothing is sampled, because %s: every launch is measured instead", run->why);
+	} else if (run_is_on_demand(run) && o->mode == MODE_UNSAID && !o->trace) {
 		say("every launch is measured, because the options limit how many: --mode sample "
 		    "samples instead");
 	}
@@ -86,40 +86,13 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 	}
 }
 
-/* A capture has a budget by default, and with one the daemon accepts several groups: refuses
- * them when the user gave no --budget. */
-static bool may_take_turns(const struct run *run, const struct gpuctr_plan *plan)
-{
-	const struct run_options *o = run->options;
-
-	if (plan->groups > 1 && !o->budget.is_given && o->mode != MODE_SAMPLE) {
-		if (run->why[0]) {
-			say("nothing is sampled, because %s", run->why);
-		}
-		say_usage("these metrics need %u groups of one pass each, which take turns only "
-			  "where it was asked for: add --budget %g%%, or measure one of them "
-			  "(`gpuctr-client plan` says which there are)",
-			  plan->groups, o->budget.ppm * 1e-4);
-		return false;
-	}
-	return true;
-}
-
-static void on_joined(void *user, const struct gpuctr_record *record)
-{
-	struct run *run = user;
-
-	sinks_record(&run->sinks, record);
-}
-
 static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *opened, void *userdata)
 {
 	struct run *run = userdata;
 
 	snprintf(run->owner, sizeof(run->owner), "%s", opened->owner);
-	if (!may_take_turns(run, opened->plan) ||
-	    !sinks_prepare(&run->sinks, run->options, opened) ||
-	    (run->sampling && !sampling_join(run->sampling, opened->plan, on_joined, run))) {
+	if (!sinks_prepare(&run->sinks, run->options, opened) ||
+	    (run->sampling && !sampling_join(run->sampling, opened->plan))) {
 		run_refuse(run, EXIT_REFUSED);
 		return;
 	}
@@ -154,6 +127,7 @@ static void start_program(struct run *run, struct gpuctr_capture *c)
 		say_usage("%s: cannot be run: %s", run->options->command[0], strerror(-r));
 		run_refuse(run, r == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXEC);
 	} else {
+		replaced_tell(added);
 		run->started = true;
 		run->state = RUN_RUNNING;
 	}
@@ -176,7 +150,6 @@ static void begin_on_demand(struct run *run)
 	run->status = 0;
 	run->state = RUN_RUNNING;
 	run_begin(run);
-	run_begin_updates(run);
 }
 
 static void on_ready(struct gpuctr_capture *c, void *userdata)
@@ -210,6 +183,9 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 {
 	struct run *run = userdata;
 
+	if (run_is_refused(run)) {
+		return;
+	}
 	/* Notices about processes that are left out come before the first process. */
 	if (run->n_begun == 0 && run_is_on_demand(run) && !run->options->quiet) {
 		say_begin(run);
@@ -227,36 +203,44 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *reco
 {
 	struct run *run = userdata;
 
+	if (run_is_refused(run)) {
+		return;
+	}
 	if (run->options->torch && !run->has_operators) {
 		run->has_operators = torch_has_operator(record);
 	}
 	if (run->sampling) {
 		sampling_record(run->sampling, record);
-	} else {
-		sinks_record(&run->sinks, record);
+		run->n_recorded++;
 	}
+	sinks_record(&run->sinks, record);
 }
 
 static void on_mark(struct gpuctr_capture *c, const struct gpuctr_mark *mark, void *userdata)
 {
-	sinks_mark(&((struct run *)userdata)->sinks, mark);
+	struct run *run = userdata;
+
+	if (!run_is_refused(run)) {
+		sinks_mark(&run->sinks, mark);
+	}
 }
 
 static void on_image(struct gpuctr_capture *c, const struct gpuctr_image *image, void *userdata)
 {
-	sinks_image(&((struct run *)userdata)->sinks, image);
-}
+	struct run *run = userdata;
 
-static void on_stratum(struct gpuctr_capture *c, const struct gpuctr_stratum *stratum,
-		       void *userdata)
-{
-	sinks_stratum(&((struct run *)userdata)->sinks, stratum);
+	if (!run_is_refused(run)) {
+		sinks_image(&run->sinks, image);
+	}
 }
 
 static void on_copy(struct gpuctr_capture *c, const struct gpuctr_copy *copy, void *userdata)
 {
 	struct run *run = userdata;
 
+	if (run_is_refused(run)) {
+		return;
+	}
 	if (run->sampling) {
 		sampling_copy(run->sampling, copy);
 		sinks_copy(&run->sinks, copy);
@@ -268,24 +252,21 @@ static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *to
 {
 	struct run *run = userdata;
 
+	if (run_is_refused(run)) {
+		return;
+	}
 	sinks_progress(&run->sinks, totals);
 	if (run->sampling) {
 		sampling_progress(run->sampling, totals);
 	}
 }
 
-/* What a budget cost, "spent 1.9 % of 12 s (2 % granted): ranges on the CPU ...", and whether
- * another way would do better. What it was spent on is for --verbose. */
-static void say_cost(const struct run *run, const struct gpuctr_notice *notice)
+static void say_note(const struct run *run, const struct gpuctr_notice *notice)
 {
-	const char *message = notice->error.message, *items = strstr(message, "granted): ");
-	size_t n = items && !run->options->verbose ? (size_t)(items - message) + strlen("granted)")
-						   : strlen(message);
-
 	if (run->options->quiet) {
 		return;
 	}
-	say("process %u: %.*s", notice->process, (int)n, message);
+	say("process %u: %s", notice->process, notice->error.message);
 	if (notice->error.remedy[0]) {
 		say("%s", notice->error.remedy);
 	}
@@ -302,7 +283,7 @@ static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *noti
 					? "busy with another capture"
 					: "had ended");
 	} else if (notice->error.code == GPUCTR_OK) {
-		say_cost(run, notice);
+		say_note(run, notice);
 	} else if (notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) { /* another process's may */
 		say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
 			    notice->error.remedy);
@@ -315,36 +296,36 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 {
 	struct run *run = userdata;
 
-	run->n_ended++;
-	if (!run->sampling) {
-		sinks_process_end(&run->sinks, end);
+	if (run_is_refused(run)) {
 		return;
 	}
-	sampling_process_end(run->sampling, end);
-	if (array_make_room(&run->ends, sizeof(*run->ends), run->n_ends, &run->max_ends)) {
-		run->ends[run->n_ends++] = *end;
+	run->n_ended++;
+	if (run->sampling) {
+		sampling_process_end(run->sampling, end);
 	}
+	sinks_process_end(&run->sinks, end);
 }
 
-static void on_unknown(void *user, const struct store_unknown *unknown)
+static void on_attributed(void *user, const struct sampled *sampled)
 {
-	files_unknown(&((struct run *)user)->sinks.files, unknown);
+	sampling_describe_end(((struct run *)user)->sampling, sampled);
 }
 
 void run_finish_sampling(struct run *run)
 {
-	sampling_finish(run->sampling);
-	sampling_unknown(run->sampling, on_unknown, run);
+	const struct attributing attributing = { run->on_pause, on_attributed, run };
+
+	sampling_end(run->sampling);
+	run->is_finishing = true;
+	sinks_attribute(&run->sinks, &attributing);
+	run->is_finishing = false;
 	sinks_unsampled(&run->sinks, sampling_unsampled(run->sampling),
 			sampling_interval_ns(run->sampling));
-	for (size_t i = 0; i < run->n_ends; i++) {
-		sinks_process_end(&run->sinks, &run->ends[i]);
-	}
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-static void report_early_end(const struct gpuctr_error *error)
+static void report_early_end(const struct run *run, const struct gpuctr_error *error)
 {
 	if (error->code == GPUCTR_E_DISCONNECTED) {
 		say("the daemon is gone: the program runs on, no longer measured");
@@ -352,6 +333,8 @@ static void report_early_end(const struct gpuctr_error *error)
 	}
 	if (error->code != GPUCTR_OK) {
 		say_gpuctr_error(error);
+	} else if (run->is_enough && run->progress.quiet) {
+		return; /* as asked for */
 	}
 	say("the capture is over: the program runs on, no longer measured");
 }
@@ -400,7 +383,7 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 		run_refuse(run, EXIT_REFUSED);
 		break;
 	case RUN_RUNNING:
-		report_early_end(&end->error);
+		report_early_end(run, &end->error);
 		run->state = run->path || run_is_following(run) ? RUN_ALONE : RUN_OVER;
 		fail_on_demand(run, &whole.error);
 		break;
@@ -430,6 +413,5 @@ const struct gpuctr_capture_handler run_handler = {
 	.on_notice = on_notice,
 	.on_process_end = on_process_end,
 	.on_end = on_end,
-	.on_stratum = on_stratum,
 	.on_copy = on_copy,
 };

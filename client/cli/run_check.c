@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What options of "run", "capture", "follow" and "top" may stand together. What is left unsaid gets
+/* What options of "run", "capture" and "follow" may stand together. What is left unsaid gets
  * its default here, in one place. */
 
 #include "client/cli/run_options.h"
 
 #include <string.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 #include "client/cli/claims.h"
 #include "client/cli/expand.h"
@@ -16,8 +14,6 @@
 #include "client/cli/say.h"
 #include "proto/base/clean.h"
 
-/* -o names a capture file, and --output a stream in the format of --format. Refuses names whose
- * suffix shows that the user mistook one for the other. */
 static bool check_pattern(const struct run_options *o)
 {
 	char wrong = o->capture_path ? expand_wrong(o->capture_path) : 0;
@@ -31,64 +27,62 @@ static bool check_pattern(const struct run_options *o)
 	return !wrong;
 }
 
+static bool ends_with(const char *path, const char *suffix)
+{
+	size_t n = strlen(path), n_suffix = strlen(suffix);
+
+	return n > n_suffix && strcmp(path + n - n_suffix, suffix) == 0;
+}
+
+static bool is_for_csv(const char *option, const char *path)
+{
+	bool is_csv = ends_with(path, ".csv");
+
+	if (is_csv) {
+		say_usage("%s %s: CSV is made of a capture file: with -o run.gpuctr now, "
+			  "`gpuctr-client export run.gpuctr -o %s` then makes it",
+			  option, path, path);
+	}
+	return is_csv;
+}
+
+/* -o names a capture file, and --output a stream. Refuses names whose suffix shows that the user
+ * mistook one for the other. */
 static bool check_paths(struct run_options *o)
 {
-	const struct format *named = o->capture_path ? format_of_path(o->capture_path) : NULL;
+	const char *path = o->capture_path;
 
 	if (!check_pattern(o)) {
 		return false;
 	}
-	if (o->capture_path && (!*o->capture_path || strcmp(o->capture_path, "-") == 0)) {
+	if (path && (!*path || strcmp(path, "-") == 0)) {
 		say_usage("-o '%s': this is an SQLite file, and needs a name; for a stream of "
 			  "records on "
 			  "standard output: --format jsonl",
-			  o->capture_path);
+			  path);
 		return false;
 	}
-	if (named) {
+	if (path && (ends_with(path, ".json") || ends_with(path, ".jsonl"))) {
 		say_usage("-o %s: this would be an SQLite file; for a stream of records: --format "
-			  "%s --output %s",
-			  o->capture_path, named->name, o->capture_path);
+			  "jsonl --output %s",
+			  path, path);
+		return false;
+	}
+	if (path && is_for_csv("-o", path)) {
 		return false;
 	}
 	if (!o->stream_path) {
-		o->stream_path = o->format ? "-" : NULL;
+		o->stream_path = o->streams ? "-" : NULL;
 		return true;
 	}
-	named = format_of_path(o->stream_path);
-	if (!o->format) {
-		say_usage("--output %s: in which format? Add --format %s", o->stream_path,
-			  named ? named->name : "table, jsonl or csv");
+	if (!outfile_is_plain("--output", o->stream_path) ||
+	    is_for_csv("--output", o->stream_path)) {
 		return false;
 	}
-	if (named && named != o->format) {
-		say_usage("--output %s: the name says %s and --format %s; change one of them",
-			  o->stream_path, named->name, o->format->name);
-		return false;
+	if (!o->streams) {
+		say_usage("--output %s: in which format? Add --format jsonl", o->stream_path);
 	}
-	if (o->capture_path && strcmp(o->capture_path, o->stream_path) == 0) {
-		say_usage("-o and --output name the same file");
-		return false;
-	}
-	return true;
-}
-
-static bool check_request(struct run_options *o)
-{
-	if (o->budget.has_seed && !o->budget.is_given && o->budget.ppm == 0) {
-		say_usage("--seed is of the choice that a budget makes, and every launch is to be "
-			  "measured: add --budget, or leave it out");
-		return false;
-	}
-	if (!o->budget.has_seed &&
-	    getrandom(&o->budget.seed, sizeof(o->budget.seed), 0) != sizeof(o->budget.seed)) {
-		o->budget.seed = (uint64_t)getpid();
-	}
-	if (o->no_wait && o->timeout_ns > 0) {
-		say_usage("--no-wait and --timeout: wait in the queue, or not; leave one out");
-		return false;
-	}
-	return true;
+	return o->streams;
 }
 
 static bool names_none(const struct strings *metrics)
@@ -103,14 +97,13 @@ static bool names_none(const struct strings *metrics)
 	return false;
 }
 
-/* "--metrics none" is a trace: there is nothing to choose at random, to replay or to keep raw. */
+/* "--metrics none" is a trace: there is nothing to replay or to keep raw. */
 static bool take_trace(struct run_options *o)
 {
-	const char *other = o->metrics.n > 1			       ? "another metric"
-			    : o->budget.is_given || o->budget.has_seed ? "--budget"
-			    : o->raw				       ? "--raw"
-			    : o->recorded			       ? "a recording"
-								       : NULL;
+	const char *other = o->metrics.n > 1 ? "another metric"
+			    : o->raw	     ? "--raw"
+			    : o->recorded    ? "a recording"
+					     : NULL;
 
 	if (!names_none(&o->metrics)) {
 		return true;
@@ -127,26 +120,14 @@ static bool take_trace(struct run_options *o)
 	return true;
 }
 
-enum { USUAL_BUDGET_PPM = 50000 };
-
-static void default_budget(struct run_options *o)
-{
-	if (o->mode == MODE_BUDGET && !o->budget.is_given) {
-		o->budget.ppm = USUAL_BUDGET_PPM;
-	}
-}
-
-/* A capture of running programs samples, or, where that is refused, has a budget of 5 %. Callbacks
- * may cost more than that, and are reported (docs/internals/budget.md). Of few launches, as options
- * limit them, samples know little: these are measured, every one. */
+/* A capture of running programs samples, or, where that is refused, measures every launch. Of few
+ * launches, as options limit them, samples know little: these are measured, every one. */
 static void default_mode(struct run_options *o)
 {
-	bool budget = o->budget.is_given || o->budget.has_seed;
-
-	if (o->mode != MODE_UNSAID || o->trace || budget) {
+	if (o->mode != MODE_UNSAID || o->trace) {
 		return;
 	}
-	if (o->timeline.interval_ns > 0 || o->graphs == GRAPHS_NODES) { /* no budget has these */
+	if (o->timeline.interval_ns > 0 || o->graphs == GRAPHS_NODES) { /* ranges have neither */
 		o->mode = MODE_SAMPLE;
 	} else if (!launch_filter_is_bounded(&o->filter)) {
 		o->mode = MODE_SAMPLE;
@@ -154,10 +135,17 @@ static void default_mode(struct run_options *o)
 	}
 }
 
+/* Each launch in ranges may slow a program fivefold: for long enough to know its figures, and then
+ * no more. */
+enum { FALL_BACK_STEPS = 3 };
+
 void run_options_fall_back(struct run_options *o, struct strings *usual)
 {
-	o->mode = MODE_BUDGET;
-	default_budget(o);
+	o->mode = MODE_RANGE;
+	if (!selector_is_empty(&o->selector) && o->duration_ns == 0 &&
+	    launch_filter_measure_steps(&o->filter, FALL_BACK_STEPS)) {
+		o->whole_steps = FALL_BACK_STEPS;
+	}
 	if (o->usual_metrics && options_take_list(usual, "metrics", "memory")) {
 		o->metrics = *usual;
 	}
@@ -172,43 +160,25 @@ static bool refuse_mode(const char *mode, const char *other, const char *why)
 /* Refuses options that do not go with the mode. */
 static bool check_mode(const struct run_options *o)
 {
-	bool budget = o->budget.is_given || o->budget.has_seed;
-
 	if (o->timeline.interval_ns > 0 && o->mode != MODE_SAMPLE) {
 		say_usage("--interval is of samples: add --mode sample, or leave it out");
 		return false;
 	}
 	if (o->graphs == GRAPHS_NODES && o->mode != MODE_SAMPLE && !o->trace) {
-		say_usage("--graphs nodes: counters are read around a graph as a whole; add --mode "
-			  "sample or --metrics none, or leave it out");
+		say_usage("--graphs nodes: by default counters are read around a graph as a whole; "
+			  "add --mode sample or --metrics none, or leave it out");
 		return false;
 	}
 	if (o->no_samples && o->mode != MODE_SAMPLE) {
 		say_usage("--no-samples is of --mode sample: add that, or leave it out");
 		return false;
 	}
-	if (o->every_kernel && (o->trace || (o->mode != MODE_SAMPLE && o->mode != MODE_UNSAID))) {
-		say_usage("--every-kernel is of --mode sample: add that, or leave it out");
-		return false;
-	}
 	if (o->mode == MODE_UNSAID) {
 		return true;
 	}
 	if (o->trace) {
-		return refuse_mode(o->mode == MODE_SAMPLE   ? "sample"
-				   : o->mode == MODE_BUDGET ? "budget"
-							    : "range",
-				   "--metrics none", "nothing is measured then");
-	}
-	if (o->mode == MODE_RANGE && budget && o->budget.ppm > 0) {
-		return refuse_mode("range", "--budget", "every launch is measured");
-	}
-	if (o->mode == MODE_BUDGET) {
-		return o->raw ? refuse_mode("budget", "--raw",
-					    "counter data is kept of all launches")
-		       : o->recorded
-			       ? refuse_mode("budget", "a recording", "it costs nothing to play")
-			       : true;
+		return refuse_mode(o->mode == MODE_SAMPLE ? "sample" : "range", "--metrics none",
+				   "nothing is measured then");
 	}
 	if (o->mode != MODE_SAMPLE) {
 		return true;
@@ -217,11 +187,9 @@ static bool check_mode(const struct run_options *o)
 		say_usage("--raw keeps samples of --mode sample: leave out --no-samples or --raw");
 		return false;
 	}
-	return budget ? refuse_mode("sample", "--budget", "no launch is chosen")
-	       : o->raw && expand_has(o->capture_path, o->late)
-		       ? refuse_mode("sample", "--raw with several files",
-				     "samples are of the whole GPU, and go into one")
-		       : true;
+	return !o->raw || !expand_has(o->capture_path, o->late) ||
+	       refuse_mode("sample", "--raw with several files",
+			   "samples are of the whole GPU, and go into one");
 }
 
 /* What can be sampled of "memory". */
@@ -255,19 +223,6 @@ static const char *late_letters(void)
 	return has_rank ? "p" : has_task ? "pr" : "prt";
 }
 
-/* Refuses outputs that would replace the recording that gpuctr-replay plays. */
-static bool spares_recording(const struct run_options *o)
-{
-	for (size_t i = 1; o->recorded && o->command[i]; i++) {
-		if ((o->capture_path && !outfile_spares("-o", o->capture_path, o->command[i])) ||
-		    (o->stream_path &&
-		     !outfile_spares("--output", o->stream_path, o->command[i]))) {
-			return false;
-		}
-	}
-	return true;
-}
-
 /* What the recording knows need not be said. */
 static bool take_recording(struct run_options *o)
 {
@@ -298,11 +253,32 @@ static bool take_recording(struct run_options *o)
 	       refuse_mode("range", r->path, "it holds samples, and no launch was measured alone");
 }
 
+/* nsys has "-f true", which would run /bin/true. With "--" between them it is meant. */
+static bool check_force(char **command)
+{
+	const char *before = command[-1];
+	bool is_force = strcmp(before, "--force") == 0 ||
+			(before[0] == '-' && before[strspn(before + 1, "qv") + 1] == 'f' &&
+			 before[strspn(before + 1, "qv") + 2] == '\0');
+
+	if (!is_force || !command[0] ||
+	    (strcmp(command[0], "true") != 0 && strcmp(command[0], "false") != 0)) {
+		return true;
+	}
+	say_usage("%s takes no value, and '%s' would be the program that is run: leave '%s' out; "
+		  "%s alone replaces files (%s -- %s does run it)",
+		  before, command[0], command[0], before, before, command[0]);
+	return false;
+}
+
 bool run_options_check(struct run_options *o, char **command)
 {
 	o->command = command;
+	if (!check_force(command)) {
+		return false;
+	}
 	if (!o->command[0]) {
-		say_usage("no program given; 'gpuctr-client help' shows how");
+		say_usage("no program given; 'gpuctr-client --help' shows how");
 		return false;
 	}
 	if (o->raw && !o->capture_path) {
@@ -311,16 +287,7 @@ bool run_options_check(struct run_options *o, char **command)
 	}
 	o->late = late_letters();
 	o->program = last_part(o->command[0]);
-	if (o->raw && o->budget.ppm > 0) {
-		say_usage(
-			"--raw and --budget: counter data is kept of all launches; leave one out");
-		return false;
-	}
 	o->recorded |= strcmp(o->program, "gpuctr-replay") == 0;
-	if (o->recorded && o->budget.ppm > 0) {
-		say_usage("--budget: a recording costs nothing to play; leave it out");
-		return false;
-	}
 	if (o->chip && !o->recorded) {
 		say_usage("--chip is of a recording, and GPUs have their own: leave it out, or "
 			  "play a recording (--recorded)");
@@ -335,42 +302,7 @@ bool run_options_check(struct run_options *o, char **command)
 	if (!check_mode(o)) {
 		return false;
 	}
-	default_budget(o);
-	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
-	       spares_recording(o) && default_metrics(o);
-}
-
-/* "top" of the daemon: nothing is measured. */
-static bool check_nothing_measured(const struct run_options *o)
-{
-	if (o->metrics.n > 0 || o->devices.n > 0 || o->no_wait || o->timeout_ns > 0 ||
-	    o->budget.is_given || o->budget.has_seed || launch_filter_is_used(&o->filter)) {
-		say_usage("top: which processes are to be measured so? Add --pid, --tree, --job, "
-			  "--program, --container, --user or --all");
-		return false;
-	}
-	if (o->live.sort || o->live.keys.n > 0) {
-		say_usage("--%s: the rows of which table? Name processes to be measured",
-			  o->live.sort ? "sort" : "by");
-		return false;
-	}
-	return true;
-}
-
-bool top_options_check(struct run_options *o, char **command)
-{
-	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
-
-	o->command = command;
-	o->is_live = true;
-	o->no_summary = true;
-	o->program = "gpuctr-client top";
-	if (selector_is_empty(&o->selector)) {
-		return check_nothing_measured(o);
-	}
-	o->live.keys = o->live.keys.n > 0 ? o->live.keys : by_kernel;
-	return take_trace(o) && check_request(o) && launch_filter_check(&o->filter) &&
-	       default_metrics(o);
+	return launch_filter_check(&o->filter) && check_paths(o) && default_metrics(o);
 }
 
 /* The first option that has no meaning for samples of a whole GPU, because it is about kernels,
@@ -384,15 +316,12 @@ static const char *find_more_than_timeline(const struct run_options *o)
 		{ !selector_is_empty(&o->selector), "a choice of processes" },
 		{ o->devices.n > 0, "--devices" },
 		{ o->capture_path, "-o" },
-		{ o->budget.is_given, "--budget" },
-		{ o->budget.has_seed, "--seed" },
 		{ o->at_ns > 0, "--at" },
 		{ o->part, "--part" },
 		{ o->here, "--here" },
 		{ o->fail_if_none, "--fail-if-none" },
 		{ o->graphs != GRAPHS_UNSAID, "--graphs" },
 		{ o->no_samples, "--no-samples" },
-		{ o->every_kernel, "--every-kernel" },
 		{ o->summary_rows != SUMMARY_ROWS_UNSAID, "--summary-rows" },
 		{ launch_filter_is_used(&o->filter), "a filter of launches" },
 	};
@@ -420,12 +349,6 @@ static bool timeline_check(struct run_options *o)
 			  "GPU; leave one out");
 		return false;
 	}
-	if (o->format == &format_table && o->stream_path) {
-		say_usage("--timeline and --format table --output %s: its table goes to standard "
-			  "output; a stream of samples is --format jsonl or csv",
-			  o->stream_path);
-		return false;
-	}
 	if (more) {
 		say_usage("--timeline and %s: a timeline is of a whole GPU, and of all that runs "
 			  "there; it goes with --gpu, --metrics, --interval, --duration, --format "
@@ -435,7 +358,7 @@ static bool timeline_check(struct run_options *o)
 	}
 	t->gpu = t->gpu ? t->gpu : "0";
 	t->interval_ns = t->interval_ns ? t->interval_ns : 10000;
-	return check_request(o) && check_paths(o) &&
+	return check_paths(o) &&
 	       (o->metrics.n > 0 || options_take_list(&o->metrics, "metrics", sampled_metrics));
 }
 
@@ -455,9 +378,8 @@ bool capture_options_check(struct run_options *o, char **command)
 		return false;
 	}
 	if (selector_is_empty(&o->selector)) {
-		say_usage("capture what? --pid, --tree, --job, --program, --container, --user or "
-			  "--all; "
-			  "`gpuctr-client ps` lists what there is");
+		say_usage("capture what? --pid, --program, --job or --all; `gpuctr-client status` "
+			  "lists what there is");
 		return false;
 	}
 	/* The requesting client has found the job of this node: selects by its exact name. */
@@ -478,9 +400,7 @@ bool capture_options_check(struct run_options *o, char **command)
 	if (!check_mode(o)) {
 		return false;
 	}
-	default_budget(o);
-	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
-	       default_metrics(o);
+	return launch_filter_check(&o->filter) && check_paths(o) && default_metrics(o);
 }
 
 bool follow_options_check(struct run_options *o, char **command)
@@ -492,6 +412,6 @@ bool follow_options_check(struct run_options *o, char **command)
 	}
 	o->late = "trp";
 	o->program = o->command[0] ? last_part(o->command[0]) : "gpuctr-client follow";
-	return take_trace(o) && check_request(o) && launch_filter_check(&o->filter) &&
-	       check_paths(o) && default_metrics(o);
+	return take_trace(o) && launch_filter_check(&o->filter) && check_paths(o) &&
+	       default_metrics(o);
 }

@@ -36,6 +36,8 @@ struct run {
 	bool started;
 	bool has_operators; /* of PyTorch, for --torch */
 	bool is_enough;	    /* the capture ends before the program does */
+	bool is_finishing;  /* the last values are calculated */
+	bool is_given_up;   /* they are not */
 	int drain_ticks;
 	int silent_ticks; /* for how long the connection has brought nothing */
 
@@ -43,25 +45,24 @@ struct run {
 	uv_poll_t connection, signal_poll, until /* of those who are followed */;
 	uv_timer_t timer;
 	uv_timer_t duration; /* of measuring */
-	uv_timer_t updates;  /* of "top" */
 	uv_prepare_t prepare;
 	int watched; /* events of the connection, 0: not watched */
 
 	struct gpuctr *g;
-	struct gpuctr_capture *capture;	 /* NULL: not open */
-	struct sampling *sampling;	 /* NULL: values are counted */
-	struct sampling *refused;	 /* what became a budget */
-	struct run_options own;		 /* the options of that */
-	struct strings usual_metrics;	 /* of these */
-	char why[512];			 /* they are others than were asked for; "" */
-	struct gpuctr_process_end *ends; /* to be printed after the records of a sampled run */
-	size_t n_ends, max_ends;
+	struct gpuctr_capture *capture; /* NULL: not open */
+	struct sampling *sampling;	/* NULL: values are counted */
+	struct sampling *refused;	/* what became ranges */
+	struct run_options own;		/* the options of that */
+	struct strings usual_metrics;	/* of these */
+	struct strings visible;		/* and its devices, where nobody named any */
+	char why[512];			/* they are others than were asked for; "" */
+	sampled_on_pause *on_pause;	/* while it is attributed: the loop does not run */
+	uint64_t n_recorded;		/* records of it */
 	struct child child;
 	struct signals signals;
 	struct interrupt interrupt;
 	struct progress progress;
 	struct sinks sinks;
-	struct live live; /* of "top" */
 };
 
 /* --- run_capture.c: the handlers of the capture */
@@ -70,8 +71,7 @@ extern const struct gpuctr_capture_handler run_handler;
 /* The capture, or the permit that it needs, waits. */
 void run_note_queued(struct run *run, const struct gpuctr_queued *queued);
 
-/* Gives the records of a sampled run their values and passes them on, before the ends of their
- * processes are reported. To be called while the capture exists, because the texts belong to it. */
+/* Nothing more is recorded: the records of a sampled run get their values. */
 void run_finish_sampling(struct run *run);
 
 /* --- run_state.c */
@@ -91,6 +91,12 @@ static inline bool run_is_following(const struct run *run)
 	return run->options->until_fd >= 0;
 }
 
+/* Refused before anything was measured: what the daemon sends all the same has no place to go. */
+static inline bool run_is_refused(const struct run *run)
+{
+	return run->state == RUN_OVER && !run->started;
+}
+
 static inline bool run_is_on_demand(const struct run *run)
 {
 	return !run->path && !run_is_following(run);
@@ -99,8 +105,3 @@ static inline bool run_is_on_demand(const struct run *run)
 /* Of programs of others: */
 int run_watch_followed(struct run *run);
 void run_begin_followed(struct run *run, struct gpuctr_capture *c);
-
-/* --- run_updates.c: what "top" shows of its capture */
-void run_begin_updates(struct run *run);
-/* The last update. */
-void run_end_updates(struct run *run);

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "client/cli/format.h"
-#include "client/cli/live.h"
 #include "client/cli/options.h"
 #include "client/cli/launch_filter.h"
 #include "client/cli/recording.h"
 #include "client/cli/select.h"
 #include "client/cli/verb.h"
 
-enum run_mode { MODE_UNSAID, MODE_SAMPLE, MODE_RANGE, MODE_BUDGET };
+enum run_mode { MODE_UNSAID, MODE_SAMPLE, MODE_RANGE };
 /* Of --summary-rows, until the options are checked. */
 #define SUMMARY_ROWS_UNSAID UINT64_MAX
 
 enum run_graphs { GRAPHS_UNSAID, GRAPHS_NODES, GRAPHS_WHOLE };
 
-/* The command line of "run", "capture", "follow" or "top", checked. */
+/* The command line of "run", "capture" or "follow", checked. */
 struct run_options {
 	struct strings metrics, devices;
 	struct launch_filter filter;
@@ -23,26 +21,22 @@ struct run_options {
 	const char
 		*late; /* letters of the pattern whose values are known when a process attaches */
 	const char *stream_path; /* --output; NULL: none */
-	const struct format *format;
 	const char *chip, *socket, *agent;
 	const char *torch; /* for run: "operators" or "modules", see torch.h; NULL: PyTorch is left
 			      as it is */
-	uint64_t timeout_ns, lease_ns, summary_rows;
-	struct run_budget {
-		uint32_t ppm; /* share of the time; 0: every launch is measured */
-		uint64_t seed;
-		bool is_given, has_seed; /* --budget, --seed */
-	} budget;
+	uint64_t timeout_ns, summary_rows;
 	enum run_mode mode;	/* --mode */
-	bool may_fall_back;	/* from MODE_SAMPLE, which nobody asked for, to a budget */
+	bool may_fall_back;	/* from MODE_SAMPLE, which nobody asked for, to MODE_RANGE */
+	unsigned whole_steps;	/* of the latter, which nobody asked for either; 0: all launches */
 	bool usual_metrics;	/* nobody asked for others */
 	bool trace;		/* --metrics none: when kernels ran, and no counter */
 	enum run_graphs graphs; /* --graphs */
+	bool devices_visible; /* devices are those of $CUDA_VISIBLE_DEVICES, and nobody named any */
 	bool force, no_wait, recorded, raw, quiet, verbose, no_summary, fail_if_none;
-	char **command; /* NULL-terminated, in argv: the program; for top the capture files; for
-			   capture empty */
+	bool streams;		  /* --format jsonl */
+	char **command;		  /* NULL-terminated, in argv: the program; for capture empty */
 	const char *program;	  /* the last part of command[0] */
-	struct selector selector; /* for capture and top; empty: a program is started */
+	struct selector selector; /* for capture; empty: a program is started */
 	uint64_t duration_ns;	  /* for capture; 0: until it is interrupted */
 	uint64_t at_ns;		  /* for capture: when to begin, in Unix time; 0: now */
 	bool here;		  /* of capture: this node alone */
@@ -56,29 +50,26 @@ struct run_options {
 		uint64_t interval_ns;
 	} timeline; /* for capture: samples a GPU over time; MODE_SAMPLE uses its interval too */
 	bool no_samples;	    /* for MODE_SAMPLE: the capture file keeps none */
-	bool every_kernel;	    /* for MODE_SAMPLE: tracing never rests */
 	int ready_fd, until_fd;	    /* of follow; -1: none */
 	struct recording recording; /* of run; chip may point to its own */
-	bool is_live;		    /* of top */
-	struct live live;
 };
 
-extern const struct option_def run_option_defs[], capture_option_defs[], follow_option_defs[],
-	top_option_defs[];
+extern const struct option_def run_option_defs[], capture_option_defs[], follow_option_defs[];
 
 /* Zero-initialises the options and reads the command line; check is one of the functions below.
  * Returns -1 if the verb goes on, else its exit status. Deinit in any case. */
 int run_options_read(struct run_options *o, const struct verb *verb, int argc, char **argv,
 		     bool (*check)(struct run_options *o, char **command));
-/* Fills in defaults. command: the arguments, borrowed. False: options that do not go together were
+/* Fills in defaults. command: the arguments, borrowed; the one before them is the last option's, or
+ * argv[0]. False: options that do not go together were
  * reported. */
 bool run_options_check(struct run_options *o, char **command);
 bool capture_options_check(struct run_options *o, char **command);
 bool follow_options_check(struct run_options *o, char **command);
-bool top_options_check(struct run_options *o, char **command);
 void run_options_deinit(struct run_options *o);
 
-/* What MODE_SAMPLE falls back to, in o; usual: the metrics of that, borrowed by o. */
+/* From MODE_SAMPLE to MODE_RANGE, in o: for some whole steps, where the programs run already and no
+ * duration is given. usual: the metrics of that, borrowed by o. */
 void run_options_fall_back(struct run_options *o, struct strings *usual);
 
 /* Opens the capture, starts the program when the lease is granted, takes the records, prints the

@@ -13,22 +13,7 @@
 
 enum { SEEN_LEAST = 4 };
 
-void sampled_tell_without(struct sampled *s, const struct gpuctr_record *record,
-			  enum sampled_reason why, sampled_on_record *on_record, void *user)
-{
-	struct gpuctr_record r = *record;
-
-	for (size_t i = 0; i < 2 * s->plan->n_columns; i++) {
-		s->row[i] = NAN;
-	}
-	r.values = s->row;
-	r.errors = s->row + s->plan->n_columns;
-	s->counts.without[why]++;
-	s->told_why = why;
-	on_record(user, &r);
-}
-
-static enum sampled_reason reason_of(enum attribution_state state)
+static enum sampled_reason reason_of(const struct sampled *s, enum attribution_state state)
 {
 	switch (state) {
 	case ATTRIBUTION_TOO_SHORT:
@@ -41,6 +26,8 @@ static enum sampled_reason reason_of(enum attribution_state state)
 		return SAMPLED_CROWDED;
 	case ATTRIBUTION_AWAY:
 		return SAMPLED_AWAY;
+	case ATTRIBUTION_COSTLY:
+		return s->is_given_up ? SAMPLED_GIVEN_UP : SAMPLED_COSTLY;
 	case ATTRIBUTION_MEASURED:
 	case ATTRIBUTION_LOST:
 		break;
@@ -61,25 +48,16 @@ static void widen(struct attribution_value *v, uint64_t seen)
 }
 
 /* Why a set has no values for a record, or SAMPLED_REASONS. */
-static enum sampled_reason why_none(const struct sampled *s, const struct sampled_kept *k,
-				    const struct sampled_part *part,
-				    const struct sampled_told *told)
+static enum sampled_reason why_none(const struct sampled *s, const struct sampled_told *told)
 {
-	const struct gpuctr_record *r = &k->record;
-
-	if (told->is_late || s->failed) {
-		return told->is_late ? SAMPLED_LATE : SAMPLED_NO_MEMORY;
-	}
-	if (!told->is_known) {
-		return SAMPLED_TOO_MANY;
+	if (s->failed) {
+		return SAMPLED_NO_MEMORY;
 	}
 	if (told->state != ATTRIBUTION_MEASURED &&
 	    (told->state != ATTRIBUTION_AWAY || told->position == ATTRIBUTION_NO_POSITION)) {
-		return reason_of((enum attribution_state)told->state);
+		return reason_of(s, (enum attribution_state)told->state);
 	}
-	return waiting_is_beside_late(&part->waiting, r->start_ns, r->start_ns + r->duration_ns)
-		       ? SAMPLED_LOST
-		       : SAMPLED_REASONS;
+	return SAMPLED_REASONS;
 }
 
 /* What a set says of a record, one value a metric of the set. */
@@ -89,7 +67,7 @@ static void find_values(const struct sampled_part *part, const struct sampled_to
 	uint64_t seen;
 
 	if (told->position != ATTRIBUTION_NO_POSITION) {
-		seen = attribution_position(part->waiting.attribution, told->position, values);
+		seen = attribution_position(part->attribution, told->position, values);
 		for (size_t i = 0; told->state == ATTRIBUTION_AWAY && i < n; i++) {
 			widen(&values[i], seen);
 		}
@@ -101,20 +79,20 @@ static void find_values(const struct sampled_part *part, const struct sampled_to
 	}
 }
 
-/* Every metric's, from all sets. What is alike to the first set that knows is alike to others. */
-static void find_metrics(struct sampled *s, struct sampled_kept *k)
+/* Every metric's, from all sets. Returns what the record is alike to: to the first set that knows.
+ */
+static unsigned find_metrics(struct sampled *s, size_t record, size_t gpu)
 {
-	const struct sampled_told *told = &s->told[(size_t)(k - s->kept) * s->n_sets];
+	const struct sampled_told *told = &s->told[record * s->n_sets];
 	struct attribution_value values[ATTRIBUTION_METRICS_MAX];
+	unsigned alike = 0;
 
-	k->record.alike = 0; /* whatever a file says */
 	for (size_t i = 0; i < s->n_sets; i++) {
 		const struct sampled_set *set = &s->sets[i];
-		const struct sampled_part *part = &s->gpus[k->gpu].parts[i];
-		enum sampled_reason why = why_none(s, k, part, &told[i]);
+		enum sampled_reason why = why_none(s, &told[i]);
 
 		if (why == SAMPLED_REASONS) {
-			find_values(part, &told[i], set->n, values);
+			find_values(&s->gpus[gpu].parts[i], &told[i], set->n, values);
 		}
 		for (size_t m = 0; m < set->n; m++) {
 			const struct attribution_value *v = &values[m];
@@ -123,16 +101,16 @@ static void find_metrics(struct sampled *s, struct sampled_kept *k)
 				why != SAMPLED_REASONS ? (struct sampled_metric){ .why = why }
 				: v->state == ATTRIBUTION_MEASURED
 					? (struct sampled_metric){ why, v->value, v->error }
-					: (struct sampled_metric){ reason_of(v->state), v->value,
+					: (struct sampled_metric){ reason_of(s, v->state), v->value,
 								   0 };
 		}
 		if (why == SAMPLED_REASONS && told[i].position != ATTRIBUTION_NO_POSITION &&
-		    k->record.alike == 0) {
-			k->record.alike =
-				1 +
-				(unsigned)(i + s->n_sets * (k->gpu + s->n_gpus * told[i].position));
+		    alike == 0) {
+			alike = 1 +
+				(unsigned)(i + s->n_sets * (gpu + s->n_gpus * told[i].position));
 		}
 	}
+	return alike;
 }
 
 /* A column of its metrics, which know nothing of each other. What is worst of one is of the column.
@@ -182,25 +160,33 @@ static enum sampled_reason fill(struct sampled *s)
 	return why;
 }
 
-void sampled_tell(struct sampled *s, struct sampled_kept *k, sampled_on_record *on_record,
-		  void *user)
+static void fill_none(struct sampled *s)
 {
-	enum sampled_reason why;
+	for (size_t i = 0; i < 2 * s->plan->n_columns; i++) {
+		s->row[i] = NAN;
+	}
+}
 
-	if (!k->has_gpu || !k->timed) {
-		why = !k->has_gpu ? SAMPLED_OTHER_GPU : SAMPLED_NO_TIME;
-		sampled_tell_without(s, &k->record, why, on_record, user);
-		return;
+const char *sampled_apply(struct sampled *s, size_t i, struct gpuctr_record *record)
+{
+	enum sampled_reason why =
+		i < s->n ? (enum sampled_reason)s->places[i].why : SAMPLED_NO_MEMORY;
+
+	record->values = s->row;
+	record->errors = s->row + s->plan->n_columns;
+	record->alike = 0; /* whatever a file says */
+	if (why == SAMPLED_REASONS) {
+		record->alike = find_metrics(s, i, s->places[i].gpu);
+		why = fill(s);
+	} else {
+		fill_none(s);
 	}
-	find_metrics(s, k);
-	why = fill(s);
-	if (why != SAMPLED_REASONS) {
-		s->counts.without[why]++;
+	s->counts.kernels++;
+	if (why == SAMPLED_REASONS) {
+		return NULL;
 	}
-	s->told_why = why;
-	k->record.values = s->row;
-	k->record.errors = s->row + s->plan->n_columns;
-	on_record(user, &k->record);
+	s->counts.without[why]++;
+	return sampled_reason_name(why);
 }
 
 /* --- words ----------------------------------------------------------------------------------- */
@@ -214,19 +200,15 @@ const char *sampled_reason_name(enum sampled_reason why)
 		[SAMPLED_CLOCKS] = "clocks differ",
 		[SAMPLED_CROWDED] = "too many at once",
 		[SAMPLED_NO_TIME] = "without a time",
-		[SAMPLED_OTHER_GPU] = "on other GPUs",
-		[SAMPLED_TOO_MANY] = "too many to be kept",
-		[SAMPLED_LATE] = "came too late",
+		[SAMPLED_OTHER_GPU] = "on GPUs without samples",
+		[SAMPLED_TOO_MANY] = "too many in all",
 		[SAMPLED_NO_MEMORY] = "memory ran out",
+		[SAMPLED_COSTLY] = "too much to calculate",
+		[SAMPLED_GIVEN_UP] = "given up",
 		[SAMPLED_AWAY] = "ran in another set's turn",
 	};
 
 	return names[why];
-}
-
-const char *sampled_told_why(const struct sampled *s)
-{
-	return s->told_why == SAMPLED_REASONS ? NULL : sampled_reason_name(s->told_why);
 }
 
 /* A kernel may have values of some metrics, and lack those of others. */
@@ -263,15 +245,10 @@ void sampled_describe(const struct sampled *s, struct buf *b)
 		separator = ", ";
 		text_count(b, c->without[i]);
 		if (i == SAMPLED_TOO_SHORT && c->sum > 0) {
-			buf_printf(b, " (with %.2g %% of the first metric)",
-				   100 * c->too_short_sum / c->sum);
+			buf_text(b, " (with ");
+			text_percent(b, 100 * c->too_short_sum / c->sum);
+			buf_text(b, " % of the first metric)");
 		}
-	}
-	if (c->untraced_ns > 0) {
-		buf_text(b, "; not recorded for ");
-		text_time(b, (double)c->untraced_ns);
-		buf_text(b, ", to keep the pace of a program that waits for its launches "
-			    "(--every-kernel records all)");
 	}
 	if (c->bad_samples > 0) {
 		buf_text(b, "; samples left out ");

@@ -63,8 +63,8 @@ static size_t find_coarse(const struct sampling *s, size_t n_metrics)
 	return s->options->timeline.interval_ns == 0 ? i : n_metrics;
 }
 
-/* Samples of more than 0.3 ms tell few kernels apart (H200, SM metrics of a transformer). False: a
- * budget does better, and why is known. */
+/* Samples of more than 0.3 ms tell few kernels apart (H200, SM metrics of a transformer). False:
+ * ranges do better, and why is known. */
 static bool take_coarse(struct sampler *m, const struct sampler_begin *begin)
 {
 	struct sampling *s = m->owner;
@@ -107,17 +107,24 @@ static void on_begin(void *user, const struct sampler_begin *begin)
 	}
 }
 
+static uint64_t interval_of(const struct sampler *m)
+{
+	return m->interval_ns ? m->interval_ns : m->owner->intervals_ns[m->set];
+}
+
 static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double *values)
 {
-	const struct sampler *m = user;
+	struct sampler *m = user;
 	struct sampling *s = m->owner;
 	double all[SAMPLER_METRICS_MAX];
 
-	if (s->is_ready && m->number >= 0 && !m->strays) {
+	if (s->is_ready && m->is_joined && !m->strays) {
 		for (size_t i = 0; i < s->n_metrics; i++) {
 			all[i] = s->sets[i] == m->set ? *values++ : NAN;
 		}
-		sampled_sample(s->sampled, m->number, start_ns, end_ns, all);
+		m->last_ns = end_ns;
+		s->user.on_sample(s->data, &(struct kept_sample){ m->uuid, interval_of(m), start_ns,
+								  end_ns, all });
 	}
 }
 
@@ -132,6 +139,7 @@ static void on_set(void *user, const struct sampler_set *set)
 		s->change_ns += set->change_ns;
 	}
 	m->set = set->set;
+	m->interval_ns = set->interval_ns;
 	if (set->interval_ns > s->intervals_ns[set->set]) {
 		s->intervals_ns[set->set] = set->interval_ns;
 	}

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/cli/samples_out.h"
 
-#include <math.h>
-
-#include "client/cli/text.h"
 #include "proto/base/json.h"
 
 enum { LINES_BYTES = 32 << 10 };
 
-int samples_out_open(struct samples_out *s, const char *path, bool force, bool is_csv)
+int samples_out_open(struct samples_out *s, const char *path, bool force)
 {
-	s->is_csv = is_csv;
 	return out_open(path, force, &s->lines.out);
 }
 
@@ -29,17 +25,7 @@ static void end_line(struct json *j)
 	buf_char(j->b, '\n');
 }
 
-static void begin_csv(struct buf *b, const struct sampler_begin *begin)
-{
-	buf_text(b, "start_ns,end_ns");
-	for (size_t i = 0; i < begin->n_metrics; i++) {
-		buf_char(b, ',');
-		text_csv(b, begin->metrics[i]);
-	}
-	buf_text(b, "\r\n");
-}
-
-static void begin_json(struct buf *b, const struct sampler_begin *begin)
+static void begin_stream(struct buf *b, const struct sampler_begin *begin)
 {
 	struct json j = begin_line(b, "timeline");
 
@@ -53,26 +39,12 @@ void samples_out_begin(struct samples_out *s, const struct sampler_begin *begin)
 {
 	s->n_metrics = begin->n_metrics;
 	if (s->lines.out) {
-		(s->is_csv ? begin_csv : begin_json)(&s->lines.buf, begin);
+		begin_stream(&s->lines.buf, begin);
 	}
 }
 
-static void add_csv(struct buf *b, int64_t start_ns, int64_t end_ns, const double *values, size_t n)
-{
-	buf_i64(b, start_ns);
-	buf_char(b, ',');
-	buf_i64(b, end_ns);
-	for (size_t i = 0; i < n; i++) {
-		buf_char(b, ',');
-		if (isfinite(values[i])) {
-			buf_double(b, values[i]);
-		}
-	}
-	buf_text(b, "\r\n");
-}
-
-static void add_json(struct buf *b, int64_t start_ns, int64_t end_ns, const double *values,
-		     size_t n)
+static void add_sample(struct buf *b, int64_t start_ns, int64_t end_ns, const double *values,
+		       size_t n)
 {
 	struct json j = begin_line(b, "sample");
 
@@ -88,7 +60,7 @@ void samples_out_sample(struct samples_out *s, int64_t start_ns, int64_t end_ns,
 	if (!s->lines.out) {
 		return;
 	}
-	(s->is_csv ? add_csv : add_json)(&s->lines.buf, start_ns, end_ns, values, s->n_metrics);
+	add_sample(&s->lines.buf, start_ns, end_ns, values, s->n_metrics);
 	s->lines.in_buf++;
 	if (s->lines.buf.n >= LINES_BYTES) {
 		out_lines_flush(&s->lines);
@@ -97,7 +69,7 @@ void samples_out_sample(struct samples_out *s, int64_t start_ns, int64_t end_ns,
 
 void samples_out_lost(struct samples_out *s, int64_t start_ns, int64_t end_ns, uint64_t n)
 {
-	if (s->lines.out && !s->is_csv) {
+	if (s->lines.out) {
 		struct json j = begin_line(&s->lines.buf, "lost");
 
 		json_i64(&j, "start_ns", start_ns);
@@ -109,7 +81,7 @@ void samples_out_lost(struct samples_out *s, int64_t start_ns, int64_t end_ns, u
 
 void samples_out_end(struct samples_out *s, const struct sampler_end *end)
 {
-	if (s->lines.out && !s->is_csv) {
+	if (s->lines.out) {
 		struct json j = begin_line(&s->lines.buf, "end");
 
 		json_u64(&j, "samples", end->samples);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Samples in a format of programs, as they come: CSV, a line a sample, or JSON lines, which also
- * tell where samples are missing, and the end. */
+/* Samples as JSON lines, as they come; these also tell where samples are missing, and the end. */
 
 #include "client/cli/out.h"
 #include "client/sampler/stream.h"
@@ -11,12 +10,11 @@
 /* Zero-initialised by the caller. */
 struct samples_out {
 	struct out_lines lines;
-	bool is_csv;
 	size_t n_metrics;
 };
 
 /* As out_open(). */
-int samples_out_open(struct samples_out *s, const char *path, bool force, bool is_csv);
+int samples_out_open(struct samples_out *s, const char *path, bool force);
 
 /* Where it is not open these do nothing. */
 void samples_out_begin(struct samples_out *s, const struct sampler_begin *begin);

@@ -2,7 +2,6 @@
 #include "client/cli/sampling_internal.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +10,18 @@
 #include "client/cli/sampler_child.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
-#include "client/report/attribution.h"
 #include "proto/base/clock.h"
 
-/* What samples say of a kernel is known at the end alone, so whatever ends the samplers early takes
- * nothing away: kernels that ran later have no value, and that is told.
+/* Samples are recorded as they come, and divided among kernels when the capture ends, so whatever
+ * ends the samplers early takes nothing away: kernels that ran later have no value, and that is
+ * told.
  *
  * Where sampling is no more than what the client would prefer, whatever refuses it before it has
- * begun is the reason for a budget, which is taken once the permit is given back. Not so what would
- * refuse a budget as well. */
+ * begun is the reason for ranges, which begin once the permit is given back. Not so what would
+ * refuse ranges as well. */
 
 /* The daemon looks four times a second who computes on a leased GPU, and ends a lease for which it
- * could not for three seconds. Samples wait longer than that before they are attributed. */
+ * could not for three seconds. */
 #define UNSEEN_NS (4 * CLOCK_NS_PER_S)
 #define WORD_NS CLOCK_NS_PER_S
 
@@ -49,11 +48,9 @@ static void refuse(struct sampling *s)
 
 static void tell_instead(const struct run_options *o)
 {
-	if (o->recorded) {
-		return;
+	if (!o->recorded) {
+		say("--mode sample is refused; --mode range measures every launch instead");
 	}
-	say("--mode sample is refused; --mode budget measures launches chosen at random instead%s",
-	    selector_is_empty(&o->selector) ? ", and --mode range every launch" : "");
 }
 
 /* code: why, which the text tells as well. */
@@ -84,7 +81,7 @@ static void on_samplers_over(struct sampling *s)
 	}
 }
 
-/* The reason for a budget is told with it. */
+/* The reason for ranges is told with them. */
 static void tell_error(struct sampling *s, const struct gpuctr_error *error)
 {
 	if (sampling_may_fall_back(s) || s->begun) {
@@ -102,7 +99,7 @@ static void add_sampler(struct sampling *s, const char *uuid)
 	struct sampler *m = &s->samplers[s->n_samplers];
 
 	if (s->n_samplers < SAMPLING_GPUS_MAX) {
-		*m = (struct sampler){ .owner = s, .life = -1, .output = -1, .number = -1 };
+		*m = (struct sampler){ .owner = s, .life = -1, .output = -1 };
 		snprintf(m->uuid, sizeof(m->uuid), "%s", uuid);
 		s->n_samplers++;
 	}
@@ -173,7 +170,7 @@ static void on_permit_notice(struct gpuctr_capture *c, const struct gpuctr_notic
 	}
 }
 
-/* A budget, and every other mode, waits for the same GPUs and asks the same daemon. */
+/* Every other mode waits for the same GPUs and asks the same daemon. */
 static bool refuses_all(int code)
 {
 	return code == GPUCTR_E_GPU_BUSY || code == GPUCTR_E_TIMEOUT ||
@@ -184,7 +181,7 @@ static bool refuses_all(int code)
 /* Another user may have computed there since the daemon last looked. */
 static void discard_unseen(struct sampling *s)
 {
-	sampled_discard(s->sampled, (int64_t)(clock_wall_ns() - UNSEEN_NS));
+	s->user.on_discard(s->data, (int64_t)(clock_wall_ns() - UNSEEN_NS));
 	say("what was sampled in the last %d s is discarded: another user may have computed there",
 	    (int)(UNSEEN_NS / CLOCK_NS_PER_S));
 }
@@ -198,8 +195,8 @@ static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end
 	if (s->leaves) {
 		leave(s);
 	}
-	/* Values that were told already stay. */
-	if (end->error.code == GPUCTR_E_REVOKED && s->sampled && s->unsampled.n == 0) {
+	/* What has its values already keeps them. */
+	if (end->error.code == GPUCTR_E_REVOKED && s->is_ready && !s->is_ended) {
 		discard_unseen(s);
 	}
 	/* If the daemon is gone, the trace hears of it as well. */
@@ -236,11 +233,11 @@ static int open_permit(struct sampling *s)
 	options.permit = GPUCTR_PERMIT_BY_PRELOAD;
 	options.gpus = strings_items(&o->devices);
 	options.n_gpus = o->devices.n;
+	options.gpus_allowed = o->devices_visible;
 	options.processes = s->selected->ids;
 	options.n_processes = s->selected->n;
 	options.no_wait = o->no_wait;
 	options.timeout_ns = o->timeout_ns;
-	options.lease_ns = o->lease_ns;
 	options.program = o->program;
 	options.recorded = o->recorded;
 	options.chip = o->chip;
@@ -332,6 +329,32 @@ static bool find_program(struct sampling *s)
 	return true;
 }
 
+static struct sampler *find_sampler(struct sampling *s, const char *gpu)
+{
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		if (strcmp(s->samplers[i].uuid, gpu) == 0) {
+			return &s->samplers[i];
+		}
+	}
+	return NULL;
+}
+
+static void on_unknown(void *user, const struct store_unknown *unknown)
+{
+	struct sampling *s = user;
+
+	if (find_sampler(s, unknown->gpu)) {
+		s->user.on_unknown(s->data, unknown);
+	}
+}
+
+static int64_t last_sample(void *user, const char *gpu)
+{
+	const struct sampler *m = find_sampler(user, gpu);
+
+	return m ? m->last_ns : 0;
+}
+
 struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 				const struct run_options *options, const struct selected *selected,
 				const sigset_t *mask, const struct sampling_user *user, void *data)
@@ -351,14 +374,15 @@ struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 	s->mask = mask;
 	s->user = *user;
 	s->data = data;
-	s->steps = attributor_new();
+	s->unseen.on_unknown = on_unknown;
+	s->unseen.last_sample = last_sample;
+	s->unseen.user = s;
 	if (!find_program(s)) {
 		refuse(s);
 		return s;
 	}
-	r = s->steps ? gpuctr_plan(g, options->chip, strings_items(&options->metrics),
-				   options->metrics.n, on_plan, s)
-		     : -ENOMEM;
+	r = gpuctr_plan(g, options->chip, strings_items(&options->metrics), options->metrics.n,
+			on_plan, s);
 	if (r) {
 		say_failure(g, r);
 		return sampling_free(s);
@@ -375,8 +399,7 @@ struct sampling *sampling_free(struct sampling *s)
 	for (size_t i = 0; i < s->n_samplers; i++) {
 		sampler_reader_free(s->samplers[i].reader);
 	}
-	sampled_free(s->sampled);
-	attributor_free(s->steps);
+	unseen_deinit(&s->unseen);
 	buf_deinit(&s->metrics);
 	buf_deinit(&s->why);
 	buf_deinit(&s->unsampled);
@@ -386,56 +409,36 @@ struct sampling *sampling_free(struct sampling *s)
 
 /* --- the trace ------------------------------------------------------------------------------- */
 
-/* The interval is that of the sample's set, of the first metric that has a value. */
-static void on_given(void *user, int gpu, int64_t start_ns, int64_t end_ns, const double *values)
+/* Can attribution divide among so many metrics at once? */
+static bool fits(const struct sampling *s, const struct gpuctr_plan *plan)
 {
-	struct sampling *s = user;
-	struct kept_sample sample = { NULL, 0, start_ns, end_ns, values };
-	size_t metric = 0;
+	struct sampled *sampled = sampled_new(plan, s->sets);
+	int error = errno;
 
-	while (metric + 1 < s->n_metrics && isnan(values[metric])) {
-		metric++;
+	sampled_free(sampled);
+	if (!sampled && error == E2BIG) {
+		say_usage(
+			"--mode sample: one pass of these metrics has more than %d, which are too "
+			"many to divide among kernels: ask for fewer",
+			ATTRIBUTION_METRICS_MAX);
+	} else if (!sampled) {
+		say_usage("out of memory");
 	}
-	sample.interval_ns = s->intervals_ns[s->sets[metric]];
-	for (size_t i = 0; i < s->n_samplers; i++) {
-		sample.gpu = s->samplers[i].uuid;
-		if (s->samplers[i].number == gpu) {
-			s->user.on_sample(s->data, &sample);
-		}
-	}
+	return sampled != NULL;
 }
 
-bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_on_record *on_record,
-		   void *user)
+bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan)
 {
-	s->on_record = on_record;
-	s->on_record_user = user;
 	if (plan->n_metrics != s->n_metrics) {
 		say_usage("--mode sample: the daemon plans these metrics otherwise than a moment "
 			  "ago: "
 			  "try again");
 		return false;
 	}
-	s->sampled = sampled_new(plan, s->sets);
-	if (!s->sampled && errno == E2BIG) {
-		say_usage(
-			"--mode sample: one pass of these metrics has more than %d, which are too "
-			"many to divide among kernels: ask for fewer",
-			ATTRIBUTION_METRICS_MAX);
-	} else if (!s->sampled) {
-		say_usage("out of memory");
-	}
-	if (!s->sampled) {
-		return false;
-	}
-	sampled_hear_samples(s->sampled, on_given, s);
-	if (s->options->recorded) {
-		sampled_expect_files(s->sampled);
-	}
 	for (size_t i = 0; i < s->n_samplers; i++) {
-		s->samplers[i].number = sampled_add_gpu(s->sampled, s->samplers[i].uuid);
+		s->samplers[i].is_joined = true;
 	}
-	return true;
+	return fits(s, plan);
 }
 
 /* Samples that came before are nobody's; those of a recording come when all is there that takes
@@ -452,49 +455,29 @@ void sampling_play(struct sampling *s)
 
 void sampling_process(struct sampling *s, const struct gpuctr_process *process)
 {
-	sampled_process(s->sampled, process);
-}
-
-/* Texts of steps are one pointer each. */
-static uint64_t step_of(struct sampling *s, const struct gpuctr_record *record)
-{
-	struct attribution what = { .step = "" };
-
-	attributor_take(s->steps, record, &what);
-	return *what.step ? (uint64_t)(uintptr_t)what.step : 0;
-}
-
-static void tell_at_once(void *user, const struct gpuctr_record *record)
-{
-	struct sampling *s = user;
-
-	s->on_record(s->on_record_user, record);
+	unseen_process(&s->unseen, process);
 }
 
 void sampling_process_end(struct sampling *s, const struct gpuctr_process_end *end)
 {
-	sampled_process_end(s->sampled, end, (int64_t)clock_wall_ns());
+	unseen_process_end(&s->unseen, end, (int64_t)clock_wall_ns());
 }
 
 void sampling_progress(struct sampling *s, const struct gpuctr_totals *totals)
 {
-	sampled_progress(s->sampled, totals);
+	unseen_progress(&s->unseen, totals);
 }
 
-void sampling_record(struct sampling *s, const struct gpuctr_record *record)
+void sampling_record(struct sampling *s, const struct gpuctr_record *r)
 {
-	s->n_records++;
-	sampled_record(s->sampled, record, step_of(s, record), tell_at_once, s);
+	if (r->clock == GPUCTR_CLOCK_GPU) {
+		unseen_ran(&s->unseen, r->process, r->device, r->start_ns + r->duration_ns);
+	}
 }
 
 void sampling_copy(struct sampling *s, const struct gpuctr_copy *copy)
 {
-	sampled_copy(s->sampled, copy);
-}
-
-uint64_t sampling_records(const struct sampling *s)
-{
-	return s->n_records;
+	unseen_ran(&s->unseen, copy->process, copy->device, copy->start_ns + copy->duration_ns);
 }
 
 static void tell_one_silent(struct sampling *s, const struct sampler *m)
@@ -528,10 +511,6 @@ void sampling_tick(struct sampling *s)
 	if (s->cut_by_ns != 0 && !s->over && clock_now_ns() > s->cut_by_ns) {
 		cut(s, GPUCTR_E_PROFILER);
 	}
-	/* The samples of a recording come at once, and not as late as its records. */
-	if (s->sampled && !s->options->recorded) {
-		sampled_advance(s->sampled);
-	}
 }
 
 static void describe_turns(struct sampling *s)
@@ -562,46 +541,24 @@ static void describe_lost(struct sampling *s)
 	buf_text(&s->unsampled, more ? " or more" : "");
 }
 
-static void describe(struct sampling *s)
+void sampling_end(struct sampling *s)
 {
-	sampled_describe(s->sampled, &s->unsampled);
+	samplers_end(s);
+	s->is_ended = true;
+	if (s->permit) {
+		gpuctr_capture_close(s->permit);
+	}
+	unseen_finish(&s->unseen);
+}
+
+void sampling_describe_end(struct sampling *s, const struct sampled *sampled)
+{
+	sampled_describe(sampled, &s->unsampled);
 	describe_lost(s);
 	if (s->turns > 0) {
 		describe_turns(s);
 	}
-}
-
-void sampling_finish(struct sampling *s)
-{
-	samplers_end(s);
-	if (s->permit) {
-		gpuctr_capture_close(s->permit);
-	}
-	if (s->sampled) {
-		sampled_finish(s->sampled, s->on_record, s->on_record_user);
-		describe(s);
-		sampling_warn_of_none(s);
-	}
-}
-
-void sampling_unknown(const struct sampling *s,
-		      void (*on_unknown)(void *user, const struct store_unknown *unknown),
-		      void *user)
-{
-	const struct sampled_unknown *items;
-	size_t n = s->sampled ? sampled_unknown(s->sampled, &items) : 0;
-
-	for (size_t i = 0; i < n; i++) {
-		const char *gpu = "";
-
-		for (size_t k = 0; k < s->n_samplers; k++) {
-			gpu = items[i].gpu >= 0 && s->samplers[k].number == items[i].gpu
-				      ? s->samplers[k].uuid
-				      : gpu;
-		}
-		on_unknown(user,
-			   &(struct store_unknown){ gpu, items[i].start_ns, items[i].end_ns });
-	}
+	sampling_warn_of_none(s, sampled_counts(sampled));
 }
 
 const struct gpuctr_error *sampling_error(const struct sampling *s)

@@ -2,12 +2,12 @@
 #pragma once
 
 /* The samples of a run with --mode sample: a permit for the GPUs, and a gpuctr-sampler for each,
- * whose samples are joined with the records of the run's own capture, a trace.
+ * whose samples are recorded beside the run's own capture, a trace, and attributed when it ends.
  *
  *	sampling_begin() ─plan─► permit ─ready─► samplers begin ─on_begun─► the trace is opened
  *	      │                                        │                        │
  *	      └──────────── on_refused ◄───────────────┘         on_cut ◄───────┤
- *	                                                                sampling_finish()
+ *	                                                                sampling_end()
  */
 
 #include <uv.h>
@@ -23,13 +23,17 @@ struct sampling;
 
 struct sampling_user {
 	void (*on_begun)(void *user);
-	/* Nothing of it runs, and nothing is leased. why: a budget may do, and is taken where the
-	 * options say so; valid during the call. NULL: it was told, and nothing else will do. */
+	/* Nothing of it runs, and nothing is leased. why: ranges may do, where the options say so;
+	 * valid during the call. NULL: it was told, and nothing else will do. */
 	void (*on_refused)(void *user, const char *why);
 	void (*on_cut)(void *user); /* told why; what was sampled is there */
 	void (*on_queued)(void *user, const struct gpuctr_queued *queued);
-	/* called for samples of the trace's GPUs, once these were joined */
+	/* Once the trace is ready: each sample of its GPUs, and when nobody knows what ran there.
+	 */
 	void (*on_sample)(void *user, const struct kept_sample *sample);
+	void (*on_unknown)(void *user, const struct store_unknown *unknown);
+	/* What was sampled since then is nobody's. */
+	void (*on_discard)(void *user, int64_t since_ns);
 };
 
 /* Asks for the plan and the permit. g, loop, options and selected outlive it. Before it returns it
@@ -41,8 +45,7 @@ struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 struct sampling *sampling_free(struct sampling *s);
 
 /* The trace was opened with this plan, which lives until its on_end. False: told why. */
-bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan, sampled_on_record *on_record,
-		   void *user);
+bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan);
 
 /* The trace is ready. */
 void sampling_play(struct sampling *s);
@@ -51,12 +54,14 @@ void sampling_process_end(struct sampling *s, const struct gpuctr_process_end *e
 void sampling_progress(struct sampling *s, const struct gpuctr_totals *totals);
 void sampling_record(struct sampling *s, const struct gpuctr_record *record);
 void sampling_copy(struct sampling *s, const struct gpuctr_copy *copy);
-uint64_t sampling_records(const struct sampling *s); /* that came */
 void sampling_tick(struct sampling *s);
 
-/* In the trace's on_end: ends the samplers, waits for what they have sampled, and tells every
- * record. */
-void sampling_finish(struct sampling *s);
+/* In the trace's on_end: ends the samplers, waits for what they have sampled, and gives the lease
+ * back. */
+void sampling_end(struct sampling *s);
+/* After the attribution: what sampling_unsampled() tells. Warns of a capture that is worth nothing.
+ */
+void sampling_describe_end(struct sampling *s, const struct sampled *sampled);
 
 /* What ended it before it was asked to: its values are those of a part of the run. NULL: nothing
  * did. Valid as long as s. */
@@ -68,8 +73,3 @@ uint64_t sampling_interval_ns(const struct sampling *s);
 const char *sampling_unsampled(const struct sampling *s);
 /* Appends how samples are taken, "each 10.0 us". */
 void sampling_describe(const struct sampling *s, struct buf *b);
-
-/* After that: what of the samples is of no use, to be kept with them. */
-void sampling_unknown(const struct sampling *s,
-		      void (*on_unknown)(void *user, const struct store_unknown *unknown),
-		      void *user);

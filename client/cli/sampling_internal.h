@@ -5,6 +5,7 @@
 
 #include <limits.h>
 
+#include "client/cli/unseen.h"
 #include "client/sampler/stream.h"
 #include "proto/base/buf.h"
 
@@ -16,11 +17,13 @@ struct sampler {
 	bool watched;
 	uv_poll_t poll;
 	struct sampler_reader *reader;
-	size_t set; /* of the next samples */
+	size_t set;	      /* of the next samples */
+	uint64_t interval_ns; /* of these; 0: as it began */
 	bool begun, ended;
 	bool strays;  /* it samples what it was not asked for */
 	bool is_told; /* why it is over */
-	int number;   /* of its GPU among those that are joined */
+	bool is_joined;
+	int64_t last_ns; /* the end of its last sample; 0: none has come */
 	uint64_t lost;
 	bool is_cut_off; /* it has ended without a last word: it may have lost more */
 };
@@ -54,17 +57,14 @@ struct sampling {
 	bool leaves;	/* refused, once the permit is given back */
 	struct buf why; /* it is refused ("": told), or was over early */
 
-	struct sampled *sampled;
-	struct attributor *steps;
-	uint64_t n_records;
-	sampled_on_record *on_record;
-	void *on_record_user;
+	struct unseen unseen;
+	bool is_ended; /* nothing more is recorded */
 	struct buf unsampled;
 };
 
 /* --- sampling_why.c */
 /* The end of a capture that is worth nothing is not told in its last lines alone. */
-void sampling_warn_of_none(const struct sampling *s);
+void sampling_warn_of_none(const struct sampling *s, const struct sampled_counts *counts);
 /* Something else will do. */
 bool sampling_may_fall_back(const struct sampling *s);
 /* Why it is refused; the first reason stays. */

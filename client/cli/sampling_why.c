@@ -57,9 +57,8 @@ static const char *most_frequent(const struct sampled_counts *c)
 	return sampled_reason_name((enum sampled_reason)most);
 }
 
-void sampling_warn_of_none(const struct sampling *s)
+void sampling_warn_of_none(const struct sampling *s, const struct sampled_counts *c)
 {
-	const struct sampled_counts *c = sampled_counts(s->sampled);
 	CLEAN_BUF struct buf b = { 0 };
 
 	if (c->kernels == 0 || c->valued > 0) {
@@ -71,10 +70,8 @@ void sampling_warn_of_none(const struct sampling *s)
 	buf_text(&b, s->why.n > 0      ? buf_string((struct buf *)(uintptr_t)&s->why)
 		     : c->samples == 0 ? "no sample has come"
 				       : most_frequent(c));
-	say_warning(
-		"no-values", buf_string(&b),
-		s->options->recorded
-			? ""
-			: "Try again; --mode budget measures launches chosen at random instead, "
-			  "--mode range every launch.");
+	say_warning("no-values", buf_string(&b),
+		    s->options->recorded
+			    ? ""
+			    : "Try again; --mode range measures every launch instead.");
 }

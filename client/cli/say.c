@@ -15,12 +15,9 @@
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
 
-/* Whether a status line is on the terminal, the prefix of each message, and messages that are
- * held. */
+/* Whether a status line is on the terminal, and the prefix of each message. */
 static bool status_shown;
 static const char *node;
-static bool holds;
-static struct buf held;
 
 void say_set_node(const char *name)
 {
@@ -54,26 +51,8 @@ static void put(struct buf *b)
 		buf_printf(&all, "%s: ", node);
 	}
 	buf_add(&all, b->data, b->n);
-	if (holds) {
-		buf_add(&held, all.data, all.n);
-	} else {
-		write_all(all.data, all.n);
-	}
+	write_all(all.data, all.n);
 	buf_deinit(b);
-}
-
-void say_hold(bool on)
-{
-	holds = on;
-	if (!on) {
-		write_all(held.data, held.n);
-		buf_deinit(&held);
-	}
-}
-
-void say_add_held(struct buf *b)
-{
-	buf_add(b, held.data, held.n);
 }
 
 /* color: a parameter of the terminal's, 31 red, 33 yellow. */

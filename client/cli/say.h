@@ -24,13 +24,8 @@ __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 /* The prefix of each message, for one of several nodes; borrowed. NULL: none. */
 void say_set_node(const char *node);
 
-/* While the terminal shows updates, messages are kept; they are printed when it no longer does. */
-void say_hold(bool on);
-/* Appends those that are kept. */
-struct buf;
-void say_add_held(struct buf *b);
-
 /* Lines that are safe already. */
+struct buf;
 void say_text(const struct buf *text);
 
 /* A line that replaces the one before: rewritten in place on a terminal. Elsewhere it is printed as

@@ -147,9 +147,8 @@ static void take_out(struct selected *s, size_t i)
 	memmove(&s->items[i], &s->items[i + 1], (s->n - i) * sizeof(*s->items));
 }
 
-/* Claims, names of programs and cgroups can be chosen by anybody. So when processes of the
- * user's own match, leaves other users' out, unless the selector names a user or pids, which the
- * kernel gives. */
+/* Claims and names of programs can be chosen by anybody. So when processes of the user's own match,
+ * leaves other users' out, unless the selector names pids, which the kernel gives. */
 static void leave_others_out(const struct selector *selector, struct selected *s)
 {
 	size_t own = 0, others = 0;
@@ -157,7 +156,7 @@ static void leave_others_out(const struct selector *selector, struct selected *s
 	for (size_t i = 0; i < s->n; i++) {
 		own += !s->items[i].foreign;
 	}
-	if (own == 0 || own == s->n || selector->user || selector->pids.n + selector->trees.n > 0) {
+	if (own == 0 || own == s->n || selector->pids.n > 0) {
 		return;
 	}
 	for (size_t i = s->n; i > 0; i--) {
@@ -165,8 +164,7 @@ static void leave_others_out(const struct selector *selector, struct selected *s
 			continue;
 		}
 		if (others++ == 0) {
-			say("%s (pid %u) is left out: it belongs to another user, whom --user "
-			    "names",
+			say("%s (pid %u) is left out: it belongs to another user; --pid names it",
 			    s->items[i - 1].program, s->items[i - 1].own_pid);
 		}
 		take_out(s, i - 1);
@@ -214,7 +212,7 @@ bool select_some(struct gpuctr *g, const struct selector *selector, struct selec
 			  : s->registered > 0 ? "none of the registered processes matches"
 					      : "no process of yours is registered",
 			  s->registered > 0
-				  ? "`gpuctr-client ps` lists them."
+				  ? "`gpuctr-client status` lists them."
 				  : "Start programs with `gpuctr-client standby -- PROGRAM`.");
 	}
 	return r == 0 && s->n > 0;

@@ -11,60 +11,48 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/types.h>
+#include <unistd.h>
 
 #include "client/cli/claims.h"
-#include "client/cli/procstat.h"
 
 /* --- options --------------------------------------------------------------------------------- */
 
-static bool take_pids(struct strings *list, const char *name, const char *value)
+bool selector_take_pids(void *pids, const char *value)
 {
+	struct strings *list = pids;
 	size_t i = list->n;
 	uint64_t pid;
 
-	if (!options_take_list(list, name, value)) {
+	if (!options_take_list(list, "pid", value)) {
 		return false;
 	}
 	for (; i < list->n; i++) {
 		if (!options_parse_u64(list->items[i], &pid) || pid == 0 || pid > INT32_MAX) {
-			return options_refuse(name, list->items[i], "the number of a process");
+			return options_refuse("pid", list->items[i], "the number of a process");
 		}
 	}
 	return true;
 }
 
-bool selector_take_pids(void *s, const char *value)
+bool selector_take_all(void *userdata, const char *value)
 {
-	return take_pids(&((struct selector *)s)->pids, "pid", value);
-}
+	struct selector *s = userdata;
 
-bool selector_take_trees(void *s, const char *value)
-{
-	return take_pids(&((struct selector *)s)->trees, "tree", value);
-}
-
-/* "sha256:" and names are not ids. */
-bool selector_take_containers(void *s, const char *value)
-{
-	return strspn(value, "0123456789abcdef,") == strlen(value)
-		       ? options_take_list(&((struct selector *)s)->containers, "container", value)
-		       : options_refuse("container", value, "the beginning of a container's id");
+	s->all = true;
+	s->everybodys = geteuid() == 0;
+	return true;
 }
 
 bool selector_is_empty(const struct selector *s)
 {
-	return s->pids.n + s->trees.n + s->jobs.n + s->programs.n + s->containers.n == 0 &&
-	       !s->user && !s->all;
+	return s->pids.n + s->jobs.n + s->programs.n == 0 && !s->all;
 }
 
 void selector_deinit(struct selector *s)
 {
 	strings_deinit(&s->pids);
-	strings_deinit(&s->trees);
 	strings_deinit(&s->jobs);
 	strings_deinit(&s->programs);
-	strings_deinit(&s->containers);
 }
 
 /* --- what a process says --------------------------------------------------------------------- */
@@ -76,19 +64,14 @@ static const char *find_claim(const struct gpuctr_registered_process *p, const c
 	return claims_find(&claims, name);
 }
 
-static const char *job_claim(const struct gpuctr_registered_process *p)
-{
-	const struct claims claims = { p->claims, p->n_claims };
-
-	return claims_job(&claims);
-}
-
 void selector_job(const struct gpuctr_registered_process *p, char *text, size_t size)
 {
-	const char *job = job_claim(p), *step = find_claim(p, "SLURM_STEP_ID");
+	const struct claims claims = { p->claims, p->n_claims };
+	const char *step = claims_step(&claims);
+	char job[256];
 
-	snprintf(text, size, "%s%s%s", job ? job : "", job && step ? "." : "",
-		 job && step ? step : "");
+	claims_job_text(&claims, job, sizeof(job));
+	snprintf(text, size, "%s%s%s", job, *job && step ? "." : "", *job && step ? step : "");
 }
 
 static bool is_of_array(const struct gpuctr_registered_process *p, const char *wanted)
@@ -103,13 +86,26 @@ static bool is_of_array(const struct gpuctr_registered_process *p, const char *w
 	return wanted[n] == '\0' || (wanted[n] == '_' && task && strcmp(wanted + n + 1, task) == 0);
 }
 
+/* JOB and what stands between these and behind it. */
+static bool is_job_with(const char *wanted, const char *job, const char *before, const char *what,
+			const char *after)
+{
+	size_t n = strlen(job), b = strlen(before), m = what ? strlen(what) : 0;
+
+	return m > 0 && strncmp(wanted, job, n) == 0 && strncmp(wanted + n, before, b) == 0 &&
+	       strncmp(wanted + n + b, what, m) == 0 && strcmp(wanted + n + b + m, after) == 0;
+}
+
+/* By its id; by id and step, as we name steps and as Slurm numbers them; by id and element. */
 static bool is_job_itself(const struct gpuctr_registered_process *p, const char *wanted)
 {
-	const char *job = job_claim(p);
-	char whole[256];
+	const struct claims claims = { p->claims, p->n_claims };
+	const char *job = claims_job(&claims);
 
-	selector_job(p, whole, sizeof(whole));
-	return (job && strcmp(wanted, job) == 0) || (whole[0] && strcmp(wanted, whole) == 0);
+	return job && (strcmp(wanted, job) == 0 ||
+		       is_job_with(wanted, job, ".", claims_step(&claims), "") ||
+		       is_job_with(wanted, job, ".", claims_find(&claims, "SLURM_STEP_ID"), "") ||
+		       is_job_with(wanted, job, "[", claims_element(&claims), "]"));
 }
 
 static bool is_of_job(const struct gpuctr_registered_process *p, const char *wanted)
@@ -147,40 +143,14 @@ unsigned selector_pid(const struct gpuctr_registered_process *p)
 
 /* --- matching -------------------------------------------------------------------------------- */
 
-/* 0: the process has gone, or another user's is hidden from us. */
-static pid_t parent_of(pid_t pid)
-{
-	struct procstat stat;
-
-	return procstat_read(pid, &stat) ? stat.parent : 0;
-}
-
 static bool is_pid(const struct gpuctr_registered_process *p, const char *wanted)
 {
 	return strtoul(wanted, NULL, 10) == selector_pid(p);
 }
 
-static bool is_in_tree(const struct gpuctr_registered_process *p, const char *root)
-{
-	pid_t wanted = (pid_t)strtoul(root, NULL, 10), pid = (pid_t)selector_pid(p);
-
-	for (unsigned depth = 0; pid > 0 && depth < 256; depth++) {
-		if (pid == wanted) {
-			return true;
-		}
-		pid = parent_of(pid);
-	}
-	return false;
-}
-
 static bool is_program(const struct gpuctr_registered_process *p, const char *glob)
 {
 	return fnmatch(glob, p->program, 0) == 0;
-}
-
-static bool is_in_container(const struct gpuctr_registered_process *p, const char *id)
-{
-	return p->container && strncmp(p->container, id, strlen(id)) == 0;
 }
 
 static bool is_one_of(const struct strings *list, const struct gpuctr_registered_process *p,
@@ -194,25 +164,15 @@ static bool is_one_of(const struct strings *list, const struct gpuctr_registered
 	return list->n == 0;
 }
 
-static bool is_users(const struct gpuctr_registered_process *p, const char *user)
-{
-	char number[16];
-
-	snprintf(number, sizeof(number), "%u", p->uid);
-	return !user || strcmp(user, p->user) == 0 || strcmp(user, number) == 0;
-}
-
-/* --all selects the user's own processes; another user's need --user, --pid or --tree. */
+/* An operator's --all selects the operator's own processes; another user's need their names. */
 static bool is_meant(const struct selector *s, const struct gpuctr_registered_process *p)
 {
-	return !p->foreign || !s->all || s->user || s->pids.n + s->trees.n > 0;
+	return !p->foreign || !s->all || s->everybodys || s->pids.n > 0;
 }
 
 bool selector_matches(const struct selector *s, const struct gpuctr_registered_process *p)
 {
-	return is_one_of(&s->pids, p, is_pid) && is_one_of(&s->trees, p, is_in_tree) &&
+	return is_one_of(&s->pids, p, is_pid) &&
 	       is_one_of(&s->jobs, p, s->exact ? is_job_itself : is_of_job) &&
-	       is_one_of(&s->programs, p, is_program) &&
-	       is_one_of(&s->containers, p, is_in_container) && is_users(p, s->user) &&
-	       is_meant(s, p);
+	       is_one_of(&s->programs, p, is_program) && is_meant(s, p);
 }

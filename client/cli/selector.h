@@ -9,37 +9,29 @@
  * item. */
 struct selector {
 	struct strings pids;
-	struct strings trees;	   /* pids: these and all that come from them */
-	struct strings jobs;	   /* JOB, JOB.STEP, ARRAYJOB_TASK, as a process says of itself */
-	struct strings programs;   /* globs */
-	struct strings containers; /* how their ids begin */
-	bool exact;	  /* jobs are ids of Slurm's, with or without a step, and no arrays */
-	const char *user; /* name or number */
-	bool all;	  /* of one's own */
+	struct strings jobs;	 /* JOB, JOB.STEP, ARRAYJOB_TASK, as a process says of itself */
+	struct strings programs; /* globs */
+	bool exact;	      /* jobs are ids of Slurm's, with or without a step, and no arrays */
+	bool all, everybodys; /* of one's own; and others', for root */
 };
 
 /* Rows of a table of options, for a struct that has a struct selector as this member. */
-#define SELECTOR_OPTIONS(of, member)                                                             \
-	{ 'p', "pid", "LIST", "these processes", OPTION_TAKEN(selector_take_pids, of, member) }, \
-		{ 0, "tree", "LIST", "these processes and all that come from them",              \
-		  OPTION_TAKEN(selector_take_trees, of, member) },                               \
-		{ 0, "job", "LIST", "JOB, JOB.STEP or ARRAYJOB_TASK, as the processes say",      \
-		  OPTION_AT(LIST, of, member.jobs) },                                            \
-		{ 0, "program", "GLOB", "whose program's name matches",                          \
-		  OPTION_AT(LIST, of, member.programs) },                                        \
-		{ 0, "container", "LIST", "in these containers, by how their ids begin",         \
-		  OPTION_TAKEN(selector_take_containers, of, member) },                          \
-		{ 0, "user", "USER", "of this user (root may)",                                  \
-		  OPTION_AT(TEXT, of, member.user) },                                            \
-	{                                                                                        \
-		'a', "all", NULL, "everything of mine that is registered",                       \
-			OPTION_AT(FLAG, of, member.all)                                          \
+#define SELECTOR_OPTIONS(of, member)                                                   \
+	{ 'p', "pid", "LIST", "these processes, by number",                            \
+	  OPTION_TAKEN(selector_take_pids, of, member.pids) },                         \
+		{ 0, "program", "GLOB", "programs whose name matches",                 \
+		  OPTION_AT(LIST, of, member.programs) },                              \
+		{ 0, "job", "LIST",                                                    \
+		  "a scheduler's JOB, JOB.STEP or ARRAYJOB_TASK, on all of its nodes", \
+		  OPTION_AT(LIST, of, member.jobs) },                                  \
+	{                                                                              \
+		'a', "all", NULL, "all programs of mine; for root, everybody's",       \
+			OPTION_TAKEN(selector_take_all, of, member)                    \
 	}
 
-/* Of these rows: s is a struct selector. */
-bool selector_take_pids(void *s, const char *value);
-bool selector_take_trees(void *s, const char *value);
-bool selector_take_containers(void *s, const char *value);
+/* Of these rows: pids is a struct strings, s a struct selector. */
+bool selector_take_pids(void *pids, const char *value);
+bool selector_take_all(void *s, const char *value);
 
 bool selector_is_empty(const struct selector *s);
 void selector_deinit(struct selector *s);

@@ -3,7 +3,7 @@
 /* Passes each record to three sinks. A sink that fails reports that once and gets no more records;
  * the others and the program go on. */
 
-#include "client/cli/sinks.h"
+#include "client/cli/sinks_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,6 @@
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
-#include "proto/base/notices.h"
 
 static bool no_memory(void)
 {
@@ -65,7 +64,7 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 	s->options = options;
 	s->driver = strdup(opened->driver ? opened->driver : "");
 	ranks_plan(&s->ranks, opened->plan);
-	s->summary = summary_new(options->is_live ? &options->live.keys : &by_kernel);
+	s->summary = summary_new(&by_kernel);
 	s->attributor = attributor_new();
 	if (!s->driver || !s->summary || !s->attributor ||
 	    summary_begin(s->summary, opened->plan, "", NULL)) {
@@ -79,12 +78,10 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 		.command = (const char *const *)options->command,
 		.recorded_from = "",
 		.recorded = opened->recorded,
-		.chosen = options->budget.ppm > 0,
 		.sampled = options->mode == MODE_SAMPLE,
+		.is_foreign = opened->owner && opened->owner[0],
 		.graphs = (options->trace || options->mode == MODE_SAMPLE) &&
 			  options->graphs != GRAPHS_WHOLE,
-		.width = isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : 200,
-		.fits = isatty(STDOUT_FILENO) && !options->stream_path
 	};
 	return copy_gpus(s, opened) || no_memory();
 }
@@ -93,7 +90,8 @@ bool sinks_check(const struct run_options *o)
 {
 	int r;
 
-	if (!files_check(o)) {
+	if (!files_check(o) ||
+	    (o->stream_path && !files_spare_recording(o, "--output", o->stream_path))) {
 		return false;
 	}
 	r = o->stream_path ? out_check(o->stream_path, o->force) : 0;
@@ -123,12 +121,18 @@ bool sinks_open(struct sinks *s)
 
 /* --- records --------------------------------------------------------------------------------- */
 
+/* NULL: there is none, or it is written at the end. */
+static struct stream *live_stream(const struct sinks *s)
+{
+	return s->capture.sampled ? NULL : s->stream;
+}
+
 void sinks_process(struct sinks *s, const struct gpuctr_process *process)
 {
 	summary_process(s->summary, process);
 	ranks_process(&s->ranks, process);
 	files_process(&s->files, process);
-	if (s->stream) {
+	if (live_stream(s)) {
 		stream_process(s->stream, process);
 	}
 }
@@ -142,24 +146,21 @@ void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 	if (s->options->capture_path || s->stream) {
 		attributor_take(s->attributor, record, &what);
 	}
+	files_record(&s->files, record, &what);
+	if (s->capture.sampled) {
+		return;
+	}
 	summary_record(s->summary, record, NULL);
 	ranks_record(&s->ranks, record);
-	files_record(&s->files, record, &what);
 	if (s->stream) {
 		stream_record(s->stream, record, &what);
 	}
 }
 
-void sinks_stratum(struct sinks *s, const struct gpuctr_stratum *stratum)
-{
-	summary_stratum(s->summary, stratum);
-	files_stratum(&s->files, stratum);
-}
-
 void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark)
 {
 	files_mark(&s->files, mark);
-	if (s->stream) {
+	if (live_stream(s)) {
 		stream_mark(s->stream, mark);
 	}
 }
@@ -172,6 +173,16 @@ void sinks_image(struct sinks *s, const struct gpuctr_image *image)
 void sinks_sample(struct sinks *s, const struct kept_sample *sample)
 {
 	files_sample(&s->files, sample);
+}
+
+void sinks_unknown(struct sinks *s, const struct store_unknown *unknown)
+{
+	files_unknown(&s->files, unknown);
+}
+
+void sinks_discard(struct sinks *s, int64_t since_ns)
+{
+	files_discard(&s->files, since_ns);
 }
 
 void sinks_unsampled(struct sinks *s, const char *text, uint64_t sample_ns)
@@ -201,10 +212,9 @@ static void note_refusal(struct sinks *s, const struct gpuctr_notice *notice)
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice)
 {
 	note_refusal(s, notice);
-	s->beyond += notice_beyond_limit(notice->error.message);
 	ranks_notice(&s->ranks, notice);
 	files_notice(&s->files, notice);
-	if (s->stream) {
+	if (live_stream(s)) {
 		stream_notice(s->stream, notice);
 	}
 }
@@ -213,7 +223,7 @@ void sinks_process_end(struct sinks *s, const struct gpuctr_process_end *end)
 {
 	ranks_process_end(&s->ranks, end);
 	files_process_end(&s->files, end);
-	if (s->stream) {
+	if (live_stream(s)) {
 		stream_process_end(s->stream, end);
 	}
 }
@@ -226,7 +236,7 @@ void sinks_progress(struct sinks *s, const struct gpuctr_totals *totals)
 void sinks_flush(struct sinks *s)
 {
 	files_flush(&s->files);
-	if (s->stream) {
+	if (live_stream(s)) {
 		stream_flush(s->stream);
 	}
 }
@@ -323,22 +333,6 @@ static void complete_totals(struct sinks *s)
 	t->lost += t->seen - totals_accounted(t);
 }
 
-/* The estimates for all launches of a kernel, by column. */
-static void tell_estimates(struct sinks *s)
-{
-	struct groups *groups = summary_groups(s->summary);
-	struct view view;
-
-	if (!groups || view_init(&view, groups, &(struct view_options){ 0 }, NULL)) {
-		return;
-	}
-	files_estimates(&s->files, &view);
-	if (s->stream) {
-		stream_estimates(s->stream, &view);
-	}
-	view_deinit(&view);
-}
-
 void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 {
 	struct gpuctr_end whole = *end;
@@ -354,12 +348,9 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 	whole.processes = summary_processes(s->summary) > end->processes
 				  ? summary_processes(s->summary)
 				  : end->processes;
-	if (groups_are_estimated(s->summary->groups)) {
-		tell_estimates(s);
-	}
 	files_end(&s->files, &whole);
 	/* The stream needs the plan, which ends with this call. */
-	if (s->stream) {
+	if (live_stream(s)) {
 		stream_end(s->stream, &whole);
 	}
 }
@@ -373,12 +364,6 @@ static void print_ranks(struct sinks *s, struct buf *b)
 	if (ranks_tell(&s->ranks)) {
 		ranks_print(&s->ranks, chosen ? 0 : s->options->summary_rows, b);
 	}
-}
-
-static void close_stream(struct sinks *s)
-{
-	s->stream_is_cut |= !stream_close(s->stream);
-	s->stream = NULL;
 }
 
 bool sinks_conclude(struct sinks *s, bool with_summary)
@@ -395,19 +380,17 @@ bool sinks_conclude(struct sinks *s, bool with_summary)
 				   .unsaved = files_unsaved(&s->files),
 				   .sampled_ns = s->sampled_ns,
 				   .unsampled = s->unsampled,
-				   .beyond = s->beyond,
 				   .width = terminal_width(STDERR_FILENO),
 				   .verbose = s->options->verbose,
 				   .styled = terminal_has_style(STDERR_FILENO),
 				   .wrapped = isatty(STDERR_FILENO),
 				   .rows = s->options->summary_rows };
-	CLEAN_BUF struct buf b = { 0 }, budget = { 0 };
+	CLEAN_BUF struct buf b = { 0 };
 
-	if (s->options->budget.ppm > 0) {
-		summary_add_budget(&budget, s->options->budget.ppm, s->options->budget.seed);
-		end.budgets = buf_string(&budget);
+	if (s->stream && s->capture.sampled) {
+		sinks_write_stream(s);
 	}
-	close_stream(s);
+	sinks_close_stream(s);
 	complete_totals(s);
 	end.totals = s->totals;
 	ranks_end(&s->ranks, &s->totals);
@@ -434,7 +417,7 @@ bool sinks_conclude(struct sinks *s, bool with_summary)
 
 void sinks_close(struct sinks *s)
 {
-	close_stream(s);
+	sinks_close_stream(s);
 	if (s->options && s->options->part) {
 		ranks_write(&s->ranks, expand_node(), stdout);
 		files_write_names(&s->files, expand_node(), stdout);

@@ -4,6 +4,7 @@
 #include "client/cli/files.h"
 #include "client/cli/ranks.h"
 #include "client/cli/run_options.h"
+#include "client/cli/sampled.h"
 #include "client/cli/stream.h"
 #include "client/cli/summary.h"
 
@@ -13,7 +14,7 @@ struct sinks {
 	const struct run_options *options;
 	struct format_capture capture; /* filled in when the capture was opened */
 	struct files files;
-	struct stream *stream;	       /* NULL: no --format and no --output */
+	struct stream *stream;	       /* NULL: no --format */
 	bool stream_is_cut;	       /* not all could be written */
 	struct attributor *attributor; /* of all processes */
 	struct summary *summary;
@@ -23,7 +24,6 @@ struct sinks {
 	bool has_totals;
 	int error;	      /* of the end */
 	bool refused;	      /* a process said why it cannot be measured */
-	uint64_t beyond;      /* --record-limit, launches */
 	bool program_refused; /* the program ended as one that we refuse does */
 	char *unmatched;      /* kernels that were there, when --kernel matches none of a process */
 	struct gpuctr_totals totals;
@@ -31,6 +31,9 @@ struct sinks {
 	uint64_t sampled_ns;
 	const char *unsampled;
 };
+
+/* A sampled run is recorded until it ends; sinks_attribute() then gives its records their values,
+ * and only then do the summary and the stream get them. */
 
 /* Checks, before anybody waits for a GPU, whether the files can be made. False: an error was
  * printed. */
@@ -44,14 +47,23 @@ bool sinks_open(struct sinks *s);
 
 void sinks_process(struct sinks *s, const struct gpuctr_process *process);
 void sinks_record(struct sinks *s, const struct gpuctr_record *record);
-void sinks_stratum(struct sinks *s, const struct gpuctr_stratum *stratum);
 void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark);
 void sinks_image(struct sinks *s, const struct gpuctr_image *image);
-/* What a run that is sampled is made of, for a file that keeps it. */
+/* What a run that is sampled is made of. */
 void sinks_sample(struct sinks *s, const struct kept_sample *sample);
+void sinks_copy(struct sinks *s, const struct gpuctr_copy *copy);
+void sinks_unknown(struct sinks *s, const struct store_unknown *unknown);
+void sinks_discard(struct sinks *s, int64_t since_ns);
+/* No more comes. on_end: told what the attribution has found, unless nothing could be read, which
+ * was reported. */
+struct attributing {
+	sampled_on_pause *on_pause;
+	void (*on_end)(void *user, const struct sampled *sampled);
+	void *user;
+};
+void sinks_attribute(struct sinks *s, const struct attributing *a);
 /* The length of a sample, and how many kernels have no value, by reason; text lives as long. */
 void sinks_unsampled(struct sinks *s, const char *text, uint64_t sample_ns);
-void sinks_copy(struct sinks *s, const struct gpuctr_copy *copy);
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice);
 void sinks_process_end(struct sinks *s, const struct gpuctr_process_end *end);
 void sinks_progress(struct sinks *s, const struct gpuctr_totals *totals);

@@ -31,12 +31,15 @@
 #include "client/cli/child.h"
 #include "client/cli/say.h"
 #include "client/cli/slurm_internal.h"
+#include "client/cli/text.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
 /* Seconds after which every node's client should have opened its capture; large jobs get more,
  * because their steps start more slowly. */
 enum { AHEAD_S = 3, NODES_PER_S = 100 };
+
+enum { LINE_BYTES = 64 << 10 }; /* a line that does not end is taken as it is */
 
 static bool is_there(const char *program)
 {
@@ -50,7 +53,12 @@ static bool is_there(const char *program)
 /* As Slurm writes jobs and steps: JOB, JOB.STEP, JOB_TASK, JOB+COMPONENT. */
 static bool is_name(const char *job)
 {
-	return isdigit((unsigned char)*job) && job[strspn(job, "0123456789_.+")] == '\0';
+	const char *end = job + strspn(job, "0123456789_.+");
+
+	return isdigit((unsigned char)*job) &&
+	       (*end == '\0' ||
+		(end[-1] == '.' && (strcmp(end, "batch") == 0 || strcmp(end, "interactive") == 0 ||
+				    strcmp(end, "extern") == 0)));
 }
 
 bool slurm_is_meant(const struct run_options *o)
@@ -149,10 +157,25 @@ struct written_file {
 	long time_ns;
 };
 
+/* A node may name anything: a device, or a pipe, which does something when it is opened, is not
+ * opened. -1: it is no regular file. */
+static int open_regular(const char *path)
+{
+	CLEAN_FD int place = open(path, O_PATH | O_CLOEXEC);
+	char link[64];
+	struct stat st;
+
+	if (place < 0 || fstat(place, &st) < 0 || !S_ISREG(st.st_mode)) {
+		return -1;
+	}
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", place);
+	return open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
 /* Opens the file, because NFS may show an old state of one that is not open. */
 static bool is_here(const char *path, const struct written_file *file)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = open_regular(path);
 	struct stat st;
 	bool same = fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == file->inode &&
 		    st.st_size == file->size && st.st_mtim.tv_sec == file->time_s &&
@@ -195,9 +218,10 @@ static void take_message(struct gathering *g, const char *line)
 {
 	CLEAN_BUF struct buf b = { 0 };
 
-	buf_printf(&b, "%s\n", line);
+	text_terminal(&b, line);
+	slurm_causes_note(&g->causes, buf_string(&b));
+	buf_char(&b, '\n');
 	say_text(&b);
-	slurm_causes_note(&g->causes, line);
 }
 
 typedef void (*take_fn)(struct gathering *g, const char *line);
@@ -217,7 +241,7 @@ static void take_lines(struct gathering *g, struct slurm_output *out, take_fn ta
 		b->n -= (size_t)(at - b->data);
 		memmove(b->data, at, b->n);
 	}
-	if (out->fd < 0 && b->n > 0) {
+	if (b->n > 0 && (out->fd < 0 || b->n >= LINE_BYTES)) {
 		take(g, buf_string(b));
 		buf_clear(b);
 	}

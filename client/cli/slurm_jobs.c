@@ -14,8 +14,18 @@ void slurm_job_part(const char *name, char *ret, size_t size)
 	snprintf(ret, size, "%.*s", (int)strcspn(name, "."), name);
 }
 
-/* squeue lists all components of a heterogeneous job, even if asked for one. False: this line is no
- * job. */
+/* squeue lists all components of a heterogeneous job, even if asked for one, which is named as
+ * LEADER+OFFSET or by its own id. */
+static bool is_asked_for(const struct job *job, const char *name)
+{
+	size_t leader = strcspn(job->name, "+");
+
+	return job->name[leader] == '\0' || strcmp(name, job->name) == 0 ||
+	       strcmp(name, job->id) == 0 ||
+	       (strlen(name) == leader && strncmp(name, job->name, leader) == 0);
+}
+
+/* False: this line is no job. */
 static bool take_job(struct jobs *jobs, const char *name, const char *line)
 {
 	struct job job = { .srun = { 0, { .fd = -1 }, { .fd = -1 } } };
@@ -24,7 +34,7 @@ static bool take_job(struct jobs *jobs, const char *name, const char *line)
 		   &job.nodes, job.reason) < 4) {
 		return false;
 	}
-	if (strchr(name, '+') && strcmp(name, job.name) != 0) {
+	if (!is_asked_for(&job, name)) {
 		return true;
 	}
 	if (jobs->n == SLURM_JOBS_MAX) {

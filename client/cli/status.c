@@ -99,7 +99,7 @@ static void capture(struct json *j, const struct gpuctr_capture_info *c)
 	json_texts(j, "metrics", c->metrics, c->n_metrics);
 	number_or_null(j, "position", c->position);
 	json_u64(j, "processes", c->processes);
-	json_u64(j, "lease_left_ns", c->lease_left_ns);
+	number_or_null(j, "lease_left_ns", c->lease_left_ns);
 	kernels(j, &c->totals);
 	json_end(j, '}');
 }
@@ -166,7 +166,7 @@ static void counts(struct json *j, const struct gpuctr_counts *c)
 	json_end(j, '}');
 }
 
-void status_json(struct buf *b, const struct gpuctr_status *status)
+void status_json(struct buf *b, const struct gpuctr_status *status, const struct buf *processes)
 {
 	struct json j = { b, false };
 
@@ -187,6 +187,9 @@ void status_json(struct buf *b, const struct gpuctr_status *status)
 	for (size_t i = 0; i < status->n_captures; i++) {
 		capture(&j, &status->captures[i]);
 	}
+	json_end(&j, ']');
+	json_begin(&j, "processes", '[');
+	json_add(&j, processes);
 	json_end(&j, ']');
 	counts(&j, status->counts);
 	json_end(&j, '}');

@@ -11,14 +11,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "client/cli/jsonl.h"
 #include "client/cli/out.h"
 #include "client/cli/say.h"
 
 #define BATCH_BYTES ((size_t)32 << 10)
 
 struct stream {
-	const struct format *format;
-	void *f;
+	struct jsonl *jsonl;
 	struct format_capture *capture;
 	struct out_lines lines;
 	char *recorded_from;
@@ -35,15 +35,12 @@ int stream_open(const struct run_options *options, struct format_capture *captur
 	if (!s) {
 		return -ENOMEM;
 	}
-	s->format = options->format;
 	s->capture = capture;
 	s->has_capture = options->capture_path != NULL;
-	s->f = s->format->open(capture);
-	r = s->f ? out_open(options->stream_path, options->force, &s->lines.out) : -ENOMEM;
+	s->jsonl = jsonl_new(capture);
+	r = s->jsonl ? out_open(options->stream_path, options->force, &s->lines.out) : -ENOMEM;
 	if (r < 0) {
-		if (s->f) {
-			s->format->close(s->f);
-		}
+		jsonl_free(s->jsonl);
 		free(s);
 		return r;
 	}
@@ -56,10 +53,15 @@ void stream_flush(struct stream *s)
 	out_lines_flush(&s->lines);
 }
 
+void stream_wait(struct stream *s)
+{
+	s->lines.waits = true;
+}
+
 static void need_head(struct stream *s)
 {
-	if (!s->has_head && s->format->write_head) {
-		s->format->write_head(s->f, &s->lines.buf);
+	if (!s->has_head) {
+		jsonl_head(s->jsonl, &s->lines.buf);
 	}
 	s->has_head = true;
 }
@@ -78,9 +80,7 @@ void stream_process(struct stream *s, const struct gpuctr_process *process)
 		s->capture->recorded_from = s->recorded_from ? s->recorded_from : "";
 	}
 	need_head(s);
-	if (s->format->write_process) {
-		s->format->write_process(s->f, &s->lines.buf, process);
-	}
+	jsonl_process(s->jsonl, &s->lines.buf, process);
 	flush_if_large(s);
 }
 
@@ -88,7 +88,7 @@ void stream_record(struct stream *s, const struct gpuctr_record *record,
 		   const struct attribution *what)
 {
 	need_head(s);
-	s->format->write_record(s->f, &s->lines.buf, record, what);
+	jsonl_record(s->jsonl, &s->lines.buf, record, what);
 	s->lines.in_buf++;
 	flush_if_large(s);
 }
@@ -96,9 +96,7 @@ void stream_record(struct stream *s, const struct gpuctr_record *record,
 void stream_mark(struct stream *s, const struct gpuctr_mark *mark)
 {
 	need_head(s);
-	if (s->format->write_mark) {
-		s->format->write_mark(s->f, &s->lines.buf, mark);
-	}
+	jsonl_mark(&s->lines.buf, mark);
 	flush_if_large(s);
 }
 
@@ -106,33 +104,21 @@ void stream_notice(struct stream *s, const struct gpuctr_notice *notice)
 {
 	/* A notice does not come before the header, which waits for a process; the notice is on
 	 * stderr in any case. */
-	if (s->has_head && s->format->write_notice) {
-		s->format->write_notice(s->f, &s->lines.buf, notice);
+	if (s->has_head) {
+		jsonl_notice(&s->lines.buf, notice);
 	}
 }
 
 void stream_process_end(struct stream *s, const struct gpuctr_process_end *end)
 {
 	need_head(s);
-	if (s->format->write_process_end) {
-		s->format->write_process_end(s->f, &s->lines.buf, end);
-	}
-}
-
-void stream_estimates(struct stream *s, const struct view *kernels)
-{
-	need_head(s);
-	if (s->format->write_estimates) {
-		s->format->write_estimates(s->f, &s->lines.buf, kernels);
-	}
+	jsonl_process_end(&s->lines.buf, end);
 }
 
 void stream_end(struct stream *s, const struct gpuctr_end *end)
 {
 	need_head(s);
-	if (s->format->write_end) {
-		s->format->write_end(s->f, &s->lines.buf, end);
-	}
+	jsonl_end(&s->lines.buf, end);
 	stream_flush(s);
 }
 
@@ -142,7 +128,7 @@ bool stream_close(struct stream *s)
 
 	if (s) {
 		whole = out_lines_close(&s->lines, "records", s->has_capture);
-		s->format->close(s->f);
+		jsonl_free(s->jsonl);
 		free(s->recorded_from);
 		free(s);
 	}

@@ -180,11 +180,6 @@ void summary_record(struct summary *s, const struct gpuctr_record *record,
 	s->failed |= groups_record(s->groups, record, what) != 0;
 }
 
-void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum)
-{
-	s->failed |= groups_stratum(s->groups, stratum) != 0;
-}
-
 unsigned summary_processes(const struct summary *s)
 {
 	return s->processes + s->processes_here;

@@ -32,8 +32,7 @@ struct summary {
 	struct summary_texts chips;
 	char chip_here[32]; /* of this capture */
 	unsigned passes;
-	unsigned turns; /* groups of metrics that took turns (docs/internals/budget.md); 0: there
-			   was one group */
+	unsigned turns;		 /* groups of metrics that took turns; 0: there was one group */
 	unsigned processes;	 /* of the captures before */
 	unsigned processes_here; /* of this capture */
 	char *recorded_from;
@@ -63,7 +62,6 @@ void summary_process(struct summary *s, const struct gpuctr_process *process);
 /* what: the record's attribution; NULL if the keys need none. */
 void summary_record(struct summary *s, const struct gpuctr_record *record,
 		    const struct attribution *what);
-void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum);
 unsigned summary_processes(const struct summary *s);
 /* The groups of all records until now, finished. NULL: out of memory. */
 struct groups *summary_groups(struct summary *s);
@@ -80,9 +78,7 @@ struct summary_end {
 	bool program_refused;  /* the program ended as a gpuctr-client does that is refused */
 	const char *unmatched; /* kernels that --kernel may have been meant for; NULL: not known */
 	const char *driver;    /* of the machine; "": none */
-	bool selected;	       /* the user left launches out */
 	uint64_t unsaved;      /* records that are not in the capture file */
-	uint64_t beyond;       /* of the filtered launches, those that --record-limit left out */
 	size_t width, rows;
 	bool verbose; /* says how it was measured, and explains what the figures are */
 	bool styled;  /* titles in bold */
@@ -90,11 +86,7 @@ struct summary_end {
 	uint64_t sampled_ns; /* the length of a sample; 0: not known */
 	const char *
 		unsampled; /* how many kernels have no value, by reason, as text; NULL: not known */
-	const char *budgets; /* budgets and seeds, as text; NULL or "": everything was measured */
 };
-
-/* Appends "--budget 2%, seed 7". */
-void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed);
 
 /* Appends why nothing was measured. */
 void summary_add_nothing(const struct summary *s, const struct summary_end *end, struct buf *b);

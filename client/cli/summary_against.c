@@ -7,7 +7,6 @@
 
 #include "client/cli/summary.h"
 #include "client/cli/text.h"
-#include "client/report/estimated.h"
 
 static const char *clock_of(const struct summary *s)
 {
@@ -26,7 +25,7 @@ static void add_clocks(const struct summary *now, const struct summary *before, 
 	buf_printf(b,
 		   "TIMES ARE NOT COMPARED where their clocks differ: here they are %s, before "
 		   "they were %s; a range is longer than its kernel, by some us. To compare "
-		   "times, make both captures with the same --budget and metrics\n",
+		   "times, make both captures with the same --mode and metrics\n",
 		   clock_of(now), clock_of(before));
 }
 
@@ -51,16 +50,16 @@ static void add_machines(const struct summary *now, const struct summary_end *en
 /* A program that does half of the work in half of the time is no faster. */
 static void add_launches(const struct summary *now, const struct summary *before, struct buf *b)
 {
-	double here = group_launches(groups_all(now->groups), true);
-	double there = group_launches(groups_all(before->groups), true);
+	double here = (double)groups_all(now->groups)->total_calls;
+	double there = (double)groups_all(before->groups)->total_calls;
 
 	if (there == 0 || fabs(here / there - 1) <= 0.01) {
 		return;
 	}
 	buf_text(b, "LAUNCHES DIFFER: here ");
-	text_count(b, (uint64_t)(here + 0.5));
+	text_count(b, (uint64_t)here);
 	buf_text(b, ", before ");
-	text_count(b, (uint64_t)(there + 0.5));
+	text_count(b, (uint64_t)there);
 	buf_printf(b,
 		   " (%+.1f%%): totals are of other amounts of work; --figures mean compares "
 		   "what a launch does\n",

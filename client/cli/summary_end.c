@@ -9,7 +9,6 @@
 
 #include "client/cli/text.h"
 #include "client/report/derived.h"
-#include "client/report/estimated.h"
 
 static void add_part(struct buf *b, uint64_t value, const char *what, bool *first)
 {
@@ -21,17 +20,6 @@ static void add_part(struct buf *b, uint64_t value, const char *what, bool *firs
 	}
 }
 
-/* With a budget, a launch is chosen for the present batch, and for the group of metrics whose turn
- * it is. */
-static const char *why_unready(const struct summary *s, const struct gpuctr_totals *t)
-{
-	return s->turns > 0	 ? "skipped (device not ready or not leased, or chosen for a "
-				   "batch or turn that had ended)"
-	       : t->unchosen > 0 ? "skipped (device not ready or not leased, or chosen for a batch "
-				   "that had ended)"
-				 : "skipped (device not ready or not leased)";
-}
-
 static void add_totals(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	const struct gpuctr_totals *t = &end->totals;
@@ -41,21 +29,15 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	text_count(b, t->seen);
 	buf_printf(b, " kernel%s seen in %u process%s", t->seen == 1 ? "" : "s", processes,
 		   processes == 1 ? "" : "es");
-	add_part(b, t->measured, "measured", &first);
-	add_part(b, t->unchosen, "not sampled", &first);
+	/* Whether samples gave a record values, add_sampled() says. */
+	add_part(b, t->measured, groups_are_sampled(s->groups) ? "recorded" : "measured", &first);
 	add_part(b, t->filtered, "filtered", &first);
-	text_part_of(b, end->beyond, "by --record-limit");
 	add_part(b, t->capturing, "skipped (into a graph being captured)", &first);
-	add_part(b, t->unready, why_unready(s, t), &first);
+	add_part(b, t->unready, "skipped (device not ready or not leased)", &first);
 	add_part(b, t->failed, "failed", &first);
 	add_part(b, t->dropped, "dropped", &first);
 	add_part(b, t->lost,
 		 end->has_totals ? "not delivered by their process" : "lost on their way", &first);
-	if (t->unchosen > 0 && !groups_are_estimated(s->groups)) {
-		buf_text(b, " (the rows hold the launches that were measured, chosen at random, "
-			    "and not "
-			    "those that were not)");
-	}
 	if (end->unfinished) {
 		buf_text(b, " (of what is written: what else was seen is not known)");
 	} else if (t->dropped == 0) {
@@ -165,15 +147,6 @@ static void add_hardware(const struct summary *s, const struct summary_end *end,
 	buf_char(b, '\n');
 }
 
-/* Do tables mark sums that lack launches with an asterisk? Not with a budget or where metrics take
- * turns, because estimates have marks of their own. */
-static bool marks_sums(const struct summary *s)
-{
-	const struct group *all = groups_all(s->groups);
-
-	return all && !all->estimated && s->turns == 0;
-}
-
 /* A trace has the kernels' own times, or none, whatever the metrics are. */
 static bool is_trace(const struct summary *s)
 {
@@ -200,7 +173,8 @@ static void add_range_times(const struct summary *s, struct buf *b)
 
 static void add_no_times(const struct summary *s, struct buf *b)
 {
-	uint64_t none = groups_clock(s->groups, GPUCTR_CLOCK_NONE),
+	const struct group *all = groups_all(s->groups);
+	uint64_t none = all ? all->calls - all->own[MEASURE_TIME].n : 0,
 		 records = groups_records(s->groups);
 
 	if (none > 0) {
@@ -211,10 +185,10 @@ static void add_no_times(const struct summary *s, struct buf *b)
 			b,
 			none < records || is_trace(s)
 				? " kernels have no time: it did not come from CUPTI"
-				: " kernels have no time: with --budget, or metrics of the SMs, it "
-				  "is the length of a range,\nwhich was not measured: add "
-				  "gpu__time_duration.sum to --metrics");
-		buf_text(b, none < records && marks_sums(s) ? " (sums: \"*\")\n" : "\n");
+				: " kernels have no time: with several groups of metrics, or "
+				  "metrics of the SMs, it is\nthe length of a range, which was not "
+				  "measured: add gpu__time_duration.sum to --metrics");
+		buf_text(b, none < records ? " (sums: \"*\")\n" : "\n");
 	}
 }
 
@@ -225,18 +199,18 @@ static void add_missing(const struct summary *s, struct buf *b)
 	const struct measure *measures;
 	size_t n = groups_measures(s->groups, &measures);
 
-	for (size_t i = MEASURE_TIME + 1; marks_sums(s) && i < n; i++) {
-		if (all->self[i].n == all->calls) {
+	for (size_t i = MEASURE_TIME + 1; all && i < n; i++) {
+		if (all->own[i].n == all->calls) {
 			continue;
 		}
-		if (all->self[i].n == 0) {
+		if (all->own[i].n == 0) {
 			text_terminal(b, measures[i].name);
 			buf_text(b, " is not known of any launch\n");
 			continue;
 		}
 		text_terminal(b, measures[i].name);
 		buf_text(b, " is not known of ");
-		text_count(b, all->calls - all->self[i].n);
+		text_count(b, all->calls - all->own[i].n);
 		buf_text(b, " of ");
 		text_count(b, all->calls);
 		buf_text(b, " launches: its figures are of the others (sums: \"*\")\n");
@@ -285,14 +259,16 @@ static void add_of_range(const struct summary *s, const struct view *view, bool 
 static void add_names_of_flops(const struct measure *measures, size_t n, const struct view *view,
 			       struct buf *b)
 {
-	struct derived derived[DERIVED_MAX];
-	size_t n_derived = derived_find(measures, n, derived);
+	struct derived_columns columns;
+	bool ok = derived_init(&columns, measures, n) == 0;
 
-	for (size_t i = 0; i < n_derived; i++) {
-		if (derived_counts_operations(derived[i].kind) && shows(view, derived[i].name)) {
-			buf_printf(b, "%s%s", b->n > 0 ? ", " : "", derived[i].name);
+	for (size_t i = 0; i < columns.n; i++) {
+		if (columns.items[i].of_flops && shows(view, columns.items[i].name)) {
+			buf_printf(b, "%s%s", b->n > 0 ? ", " : "", columns.items[i].name);
 		}
 	}
+	b->failed |= !ok;
+	derived_deinit(&columns);
 }
 
 /* The program also computes in precisions that were not counted and are in no rate. */
@@ -303,7 +279,7 @@ static void add_flops(const struct summary *s, const struct view *view, struct b
 	CLEAN_BUF struct buf flops = { 0 }, names = { 0 };
 
 	add_names_of_flops(measures, n, view, &names);
-	if (derived_add_flops(measures, n, &flops) && names.n > 0) {
+	if (sums_add_flops(measures, n, &flops) && names.n > 0) {
 		buf_printf(b, "operations (%s) are those that were counted, and no others: ",
 			   buf_string(&names));
 		text_terminal(b, buf_string(&flops));
@@ -311,115 +287,41 @@ static void add_flops(const struct summary *s, const struct view *view, struct b
 	}
 }
 
-void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed)
-{
-	buf_printf(b, "%s--budget %g%%, seed %llu", b->n > 0 ? "; " : "", budget_ppm * 1e-4,
-		   (unsigned long long)seed);
-}
-
-/* Nothing is estimated if the budget was enough for every launch. */
-static bool is_estimate(const struct summary *s)
-{
-	return s->turns > 0 || groups_records(s->groups) != groups_launches_of_strata(s->groups);
-}
-
-/* The largest number of launches that any column lacks. */
-static uint64_t count_unknown(const struct summary *s, size_t from)
-{
-	const struct group *all = groups_all(s->groups);
-	const struct measure *measures;
-	size_t n = groups_measures(s->groups, &measures);
-	uint64_t unknown = 0;
-
-	for (size_t i = from; all && all->estimated && i < n; i++) {
-		const struct estimate_total *t = &all->estimated->total[i];
-
-		unknown = t->unknown > unknown ? t->unknown : unknown;
-	}
-	return unknown;
-}
-
-/* The metrics are of different launches, and so may be the terms of a derived column. */
+/* How many launches each metric is of, and the derived columns whose terms are of different ones.
+ */
 static void add_turns(const struct summary *s, struct buf *b)
 {
 	const struct group *all = groups_all(s->groups);
-	struct derived derived[DERIVED_MAX];
+	struct derived_columns columns;
 	const struct measure *measures;
 	size_t n = groups_measures(s->groups, &measures);
 	bool first = true;
 
 	buf_printf(
 		b,
-		"the metrics took turns in %u groups: each launch that was measured has those of "
-		"one group",
+		"the metrics took turns in %u groups: a launch has those of one group, and a sum "
+		"is the mean of the launches that had the metric times all launches of their "
+		"kernel and shape; had it",
 		s->turns);
-	n = derived_find(measures, n, derived);
-	for (size_t i = 0; all && i < n; i++) {
-		if (derived_is_joined(&derived[i], all)) {
+	for (size_t i = MEASURE_TIME + 1; all && i < n; i++) {
+		buf_text(b, i == MEASURE_TIME + 1 ? ": " : ", ");
+		text_terminal(b, measures[i].name);
+		buf_char(b, ' ');
+		text_count(b, all->self[i].n);
+		buf_text(b, " of ");
+		text_count(b, all->calls);
+	}
+	b->failed |= derived_init(&columns, measures, n) != 0;
+	for (size_t i = 0; i < columns.n; i++) {
+		if (columns.items[i].joined) {
 			buf_printf(b, "%s%s",
 				   first ? ";\nJOINED from launches of different groups: " : ", ",
-				   derived[i].name);
+				   columns.items[i].name);
 			first = false;
 		}
 	}
+	derived_deinit(&columns);
 	buf_char(b, '\n');
-}
-
-/* Processes report totals four times a second and strata once a second. If the program or the
- * daemon died in between, some launches are in no row. */
-static void add_uncounted(const struct summary *s, const struct gpuctr_totals *t, struct buf *b)
-{
-	uint64_t in_rows = groups_launches_of_strata(s->groups) + t->filtered + t->capturing;
-
-	if (t->seen > in_rows) {
-		text_count(b, t->seen - in_rows);
-		buf_text(b,
-			 " launches are in no row and no value: the capture broke off before their "
-			 "kinds were told\n");
-	}
-}
-
-/* Says which figures are counted, which are estimated, and how far these may be off. */
-static void add_how_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
-{
-	if (!is_estimate(s)) {
-		buf_text(b, "nothing is estimated: all launches were measured");
-	} else {
-		buf_text(b, "sums, means and shares are ESTIMATED from launches chosen at random: "
-			    "95 % within 2 x error");
-	}
-	if (end->budgets && *end->budgets) {
-		buf_text(b, "; ");
-		buf_text(b, end->budgets);
-	}
-	buf_printf(
-		b,
-		"\nlaunches are counted, but for \"~\"; error is the standard error, \"once\" that "
-		"it is not known because one launch%s was measured; min, max and stddev are of "
-		"what was measured\n",
-		s->turns > 0 ? " or turn" : "");
-}
-
-/* Says which launches the estimates lack, and which columns are made of different launches. */
-static void add_not_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
-{
-	uint64_t unknown = count_unknown(s, MEASURE_TIME + 1);
-
-	if (!end->selected) {
-		add_uncounted(s, &end->totals, b);
-	}
-	if (unknown > 0) {
-		text_count(b, unknown);
-		buf_text(b,
-			 s->turns == 0
-				 ? " launches are of kinds of which none was measured, and in no "
-				   "value (\"part\")\n"
-				 : " launches are of kinds of which none was measured for some of "
-				   "the metrics, and not in those (\"part\")\n");
-	}
-	if (s->turns > 0) {
-		add_turns(s, b);
-	}
 }
 
 /* Says where sampled values come from, and how many kernels have none. */
@@ -446,9 +348,6 @@ static void add_reservations(const struct summary *s, struct buf *b)
 		buf_text(b, "; ");
 		add_kinds(s, b);
 	}
-	if (groups_are_estimated(s->groups) && is_estimate(s)) {
-		buf_text(b, "; ESTIMATED: 95 % within 2 x error");
-	}
 	if (groups_clock(s->groups, GPUCTR_CLOCK_RANGE) > 0) {
 		buf_text(b, "; times are of ranges");
 	}
@@ -460,9 +359,6 @@ static void add_explanations(const struct summary *s, const struct summary_end *
 			     const struct view *view, struct buf *b)
 {
 	buf_char(b, '\n');
-	if (groups_are_estimated(s->groups)) {
-		add_how_estimated(s, end, b);
-	}
 	add_range_times(s, b);
 	add_of_range(s, view, false, b);
 	add_of_range(s, view, true, b);
@@ -481,8 +377,8 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end,
 	} else {
 		add_reservations(s, b);
 	}
-	if (groups_are_estimated(s->groups)) {
-		add_not_estimated(s, end, b);
+	if (s->turns > 0) {
+		add_turns(s, b);
 	}
 	if (groups_are_sampled(s->groups)) {
 		add_sampled(end, b);
@@ -523,16 +419,8 @@ static void add_no_process(const struct summary_end *end, struct buf *b)
 		 "    run gpuctr-client inside, next to the program;\n"
 		 "  - it starts a gpuctr-client itself, which was refused, with its reason above;\n"
 		 "  - in a container: mount the agent at the same path, or set "
-		 "GPUCTR_AGENT.\n");
-}
-
-/* A budget is named, because without it metrics of several passes would be refused. */
-static void add_too_short(const struct summary *s, struct buf *b)
-{
-	buf_text(b, "Nothing was measured: this was too short for its --budget. ");
-	buf_text(b, s->turns > 0
-			    ? "Give it more, or\nmeasure metrics of one pass with --budget 100%.\n"
-			    : "With --budget 100%\neverything is measured.\n");
+		 "GPUCTR_AGENT, and give the\n"
+		 "    container the group of gpucountd's socket (--group-add).\n");
 }
 
 /* A process may have reported which option chose none. */
@@ -574,14 +462,14 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 	} else if (t->seen == 0) {
 		buf_text(b,
 			 "Nothing was measured: the program used CUDA but launched no kernel.\n");
-	} else if (t->unchosen > 0 && t->unchosen + t->filtered + t->capturing == t->seen) {
-		add_too_short(s, b);
 	} else if (t->filtered > 0 && t->filtered + t->capturing == t->seen) {
 		add_all_filtered(end, b);
 	} else if (t->capturing == t->seen) {
 		buf_text(b,
 			 "Nothing was measured: all launches went into CUDA graphs, and no graph "
 			 "was launched.\n");
+	} else if (t->measured > 0) {
+		buf_text(b, "No record of the kernels that were measured was kept.\n");
 	} else {
 		buf_text(b, "Nothing was measured, though kernels ran.\n");
 	}

@@ -35,13 +35,6 @@ size_t terminal_width(int fd)
 	return n >= WIDTH_MIN && n <= WIDTH_MAX ? (size_t)n : USUAL_WIDTH;
 }
 
-size_t terminal_height(int fd)
-{
-	struct winsize size;
-
-	return isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
-}
-
 void terminal_bold(struct buf *b, bool styled, const char *text)
 {
 	buf_text(b, styled ? "\033[1m" : "");

@@ -14,8 +14,6 @@ bool terminal_is(int fd);
 bool terminal_has_style(int fd);
 /* Columns of the terminal, else $COLUMNS, else 120. */
 size_t terminal_width(int fd);
-/* Rows of the terminal; 0: it is none. */
-size_t terminal_height(int fd);
 
 /* Appends text, in bold where styled. text_width() and text_fit() do not count the escape
  * sequences. */

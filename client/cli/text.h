@@ -51,9 +51,9 @@ void text_kernel_unwrap(struct buf *bare);
 
 /* Numbers for people: "12,345", "1.53 GB", "46.0 us", "58.2 %". unit: CUPTI's name of it. */
 void text_count(struct buf *b, uint64_t value);
-/* Appends " (12 by --record-limit)", after a number of which these are a part; nothing for 0. */
-void text_part_of(struct buf *b, uint64_t part, const char *what);
 void text_scaled(struct buf *b, double value, const char *unit);
+/* "12", "0.045": two digits, without the sign and without an exponent up to a million. */
+void text_percent(struct buf *b, double percent);
 void text_time(struct buf *b, double ns);
 /* A long duration: "43 s", "4 min 3 s", "2 d 1 h". */
 void text_duration(struct buf *b, uint64_t ns);

@@ -294,7 +294,6 @@ int timeline_run(const struct run_options *o)
 		.data = &t,
 		.options = { .devices = &gpus,
 			     .socket = o->socket,
-			     .lease_ns = o->lease_ns,
 			     .timeout_ns = o->timeout_ns,
 			     .no_wait = o->no_wait,
 			     .quiet = o->quiet,

@@ -263,24 +263,18 @@ static bool refuse_output(const struct timeline_view *v, int r)
 	return r == 0;
 }
 
-static bool has_stream(const struct run_options *o)
-{
-	return o->format && o->format != &format_table;
-}
-
 bool timeline_view_init(struct timeline_view *v, const struct run_options *o)
 {
 	*v = (struct timeline_view){ .options = o };
-	return !has_stream(o) || refuse_output(v, out_check(o->stream_path, o->force));
+	return !o->stream_path || refuse_output(v, out_check(o->stream_path, o->force));
 }
 
 bool timeline_view_open(struct timeline_view *v)
 {
 	const struct run_options *o = v->options;
 
-	return !has_stream(o) ||
-	       refuse_output(v, samples_out_open(&v->stream, o->stream_path, o->force,
-						 o->format == &format_csv));
+	return !o->stream_path ||
+	       refuse_output(v, samples_out_open(&v->stream, o->stream_path, o->force));
 }
 
 static bool prints_table(const struct timeline_view *v)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What is shown of a stream of samples: a table of buckets at the end, or every sample in a format
- * of programs, as it comes. */
+/* What is shown of a stream of samples: a table of buckets at the end, or every sample as a JSON
+ * line, as it comes. */
 
 #include "client/cli/buckets.h"
 #include "client/cli/run_options.h"

@@ -11,17 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/cli/agent_path.h"
 #include "client/cli/say.h"
 #include "client/report/marker.h"
 #include "proto/base/buf.h"
 #include "proto/base/clean.h"
-
-/* As the library does it. */
-static const char *find_agent(const char *agent)
-{
-	agent = agent ? agent : getenv("GPUCTR_AGENT");
-	return agent && agent[0] ? agent : GPUCTR_AGENT_PATH;
-}
 
 static bool add_folder(struct buf *b, const char *agent)
 {
@@ -73,7 +67,7 @@ bool torch_prepare(const char *what, const char *agent)
 	CLEAN_BUF struct buf folder = { 0 };
 	bool good = false;
 
-	if (!add_folder(&folder, find_agent(agent))) {
+	if (!add_folder(&folder, agent_path(agent))) {
 		say_usage("out of memory");
 	} else if (strchr(buf_string(&folder), ':')) {
 		say_usage("--torch: PYTHONPATH can hold no folder with a colon: %s",

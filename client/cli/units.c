@@ -22,15 +22,6 @@ void text_count(struct buf *b, uint64_t value)
 	}
 }
 
-void text_part_of(struct buf *b, uint64_t part, const char *what)
-{
-	if (part > 0) {
-		buf_text(b, " (");
-		text_count(b, part);
-		buf_printf(b, " %s)", what);
-	}
-}
-
 /* Three significant digits, and no "1000" that the next prefix would call 1. */
 static void add_number(struct buf *b, double value)
 {
@@ -56,6 +47,12 @@ static void add_prefixed(struct buf *b, double value, const char *unit)
 	if (*prefixes[prefix] || *unit) {
 		buf_printf(b, " %s%s", prefixes[prefix], unit);
 	}
+}
+
+/* "%.2g" alone says "1e+02" from 99.5 on. */
+void text_percent(struct buf *b, double percent)
+{
+	buf_printf(b, percent >= 9.95 && percent < 1e6 ? "%.0f" : "%.2g", percent);
 }
 
 void text_time(struct buf *b, double ns)

@@ -12,10 +12,11 @@ struct verb {
 	const char *examples; /* lines of it that work as they stand, each indented by two, or NULL.
 				 The test `help` runs them in a folder that has what they name */
 	const struct option_def *options;
+	bool unlisted; /* gpuctr-client --help does not show it: for programs and administrators */
 	bool runs; /* wrong usage is EXIT_REFUSED, because the verb starts a program or measures;
 		      options end at the first argument */
 	const char *takes; /* for completion, arguments: "PROGRAM", "FILE", "METRIC" (without
-			      rollup), "LIST" (of metrics), "VERB", or words "a|b"; NULL: none */
+			      rollup), "VERB", or words "a|b"; NULL: none */
 	/* verbs: all of them, ended by NULL. argv[0] is the verb. Returns the exit status. */
 	int (*exec)(const struct verb *const *verbs, int argc, char **argv);
 };
@@ -27,12 +28,9 @@ extern const struct verb verb_run;
 extern const struct verb verb_capture;
 extern const struct verb verb_standby;
 extern const struct verb verb_permit;
-extern const struct verb verb_ps;
 extern const struct verb verb_follow;
-extern const struct verb verb_top;
 extern const struct verb verb_completion;
 extern const struct verb verb_metrics;
-extern const struct verb verb_plan;
 extern const struct verb verb_report;
 extern const struct verb verb_export;
 extern const struct verb verb_merge;
@@ -49,3 +47,5 @@ int verb_read(const struct verb *verb, int argc, char **argv, void *options, int
 /* The same for a verb without arguments. */
 int verb_read_all(const struct verb *verb, int argc, char **argv, void *options);
 void verb_print_help(const struct verb *verb);
+/* What the client is for, and what to type, in ten lines. */
+void verb_print_first_use(void);

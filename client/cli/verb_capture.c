@@ -26,22 +26,14 @@ static int exec_capture(const struct verb *const *verbs, int argc, char **argv)
 
 const struct verb verb_capture = {
 	.name = "capture",
-	.usage = "capture --pid LIST|--job LIST|--program GLOB|--all|--timeline [OPTION...]",
-	.summary = "measure programs that run already, without restarting them",
+	.usage = "capture --pid LIST|--program GLOB|--job LIST|--all|--timeline [OPTION...]",
+	.summary = "measure programs in standby, which run already and run on",
 	.details =
-		"What was started with `gpuctr-client standby` or with its variables can be "
-		"captured, any\n"
-		"number of times; several selectors must all match. Exit status: 0 when it "
-		"ended as asked,\n"
-		"125 when nothing matched, it was refused, it ended by itself or what came could "
-		"not be\n"
-		"written, with --fail-if-none 124 when no kernel was measured. The programs run "
-		"on in any\n"
-		"case.\n",
-	.examples = "  gpuctr-client capture --program python --duration 5\n"
-		    "  gpuctr-client capture --all --steps 2 --step "
-		    "cudaProfilerStart\n"
-		    "  gpuctr-client capture --job 4711 --duration 5 -o rank%r.gpuctr\n",
+		"Exit status: 0 when it ended as asked; 125 when nothing matched, it was refused "
+		"or ended by itself.\n",
+	.examples = "  gpuctr-client capture --program python --duration 5s\n"
+		    "  gpuctr-client capture --all --steps 2 --step cudaProfilerStart\n"
+		    "  gpuctr-client capture --job 4711 --duration 5s -o rank%r.gpuctr\n",
 	.options = capture_option_defs,
 	.runs = true,
 	.exec = exec_capture,

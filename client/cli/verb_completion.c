@@ -29,14 +29,12 @@ static const struct option_def defs[] = { OPTION_HELP_ROW, OPTION_END_ROW };
 
 static int print_words(const struct verb *const *verbs, char **words, int n)
 {
-	struct completion c = { .verbs = verbs, .words = words, .n = (size_t)n };
-
 	/* Messages are suppressed, because they would appear in the user's prompt. */
 	if (!freopen("/dev/null", "w", stderr)) {
 		close(STDERR_FILENO);
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	completion_print(&c);
+	completion_print(verbs, words, (size_t)n);
 	return 0;
 }
 
@@ -75,11 +73,12 @@ static int exec_completion(const struct verb *const *verbs, int argc, char **arg
 
 const struct verb verb_completion = {
 	.name = "completion",
+	.unlisted = true,
 	.usage = "completion bash|zsh|fish",
 	.summary = "print what a shell needs to complete command lines",
 	.details = "Where the package or `meson install` has put it into place, nothing is to be "
-		   "done. Metrics, GPUs\n"
-		   "and processes are those of the daemon, if it answers within two seconds.\n",
+		   "done. Metrics are\n"
+		   "those of the daemon, if it answers within two seconds.\n",
 	.examples = "  eval \"$(gpuctr-client completion bash)\"      # in ~/.bashrc\n"
 		    "  gpuctr-client completion fish > gpuctr-client.fish\n",
 	.takes = "bash|zsh|fish",

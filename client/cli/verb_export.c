@@ -7,13 +7,12 @@
 
 #include <string.h>
 
-#include "client/cli/compress.h"
 #include "client/cli/export.h"
+#include "client/cli/outfile.h"
 #include "client/cli/say.h"
 
-static const struct exporter *const exporters[] = { &exporter_chrome, &export_live_csv,
-						    &export_live_jsonl, &exporter_folded,
-						    &exporter_pyprof };
+static const struct exporter *const exporters[] = { &exporter_chrome, &export_csv, &export_jsonl,
+						    &exporter_folded, &exporter_pyprof };
 
 /* --- command line ---------------------------------------------------------------------------- */
 
@@ -24,15 +23,10 @@ static bool refuse_perfetto(void)
 	return false;
 }
 
-static bool is_word(const char *word, const char *text, size_t n)
-{
-	return strlen(word) == n && memcmp(word, text, n) == 0;
-}
-
-static const struct exporter *find_exporter(const char *name, size_t n)
+static const struct exporter *find_exporter(const char *name)
 {
 	for (size_t i = 0; i < sizeof(exporters) / sizeof(exporters[0]); i++) {
-		if (is_word(exporters[i]->name, name, n)) {
+		if (strcmp(exporters[i]->name, name) == 0) {
 			return exporters[i];
 		}
 	}
@@ -43,7 +37,7 @@ static bool take_format(void *options, const char *value)
 {
 	struct export_options *o = options;
 
-	o->exporter = find_exporter(value, strlen(value));
+	o->exporter = find_exporter(value);
 	if (!o->exporter && strcmp(value, "perfetto") == 0) {
 		return refuse_perfetto();
 	}
@@ -77,17 +71,15 @@ static const struct option_def defs[] = {
 	OPTION_END_ROW,
 };
 
-/* Chooses the format by the suffix, without ".gz". False: the format is refused. */
+/* Chooses the format by the suffix. False: the format is refused. */
 static bool find_by_suffix(struct export_options *o)
 {
-	size_t n = strlen(o->path) - (compress_is_meant(o->path) ? strlen(".gz") : 0);
-	const char *dot = memrchr(o->path, '.', n), *suffix = dot ? dot + 1 : o->path;
+	const char *dot = strrchr(o->path, '.'), *suffix = dot ? dot + 1 : "";
 
-	n = dot ? n - (size_t)(suffix - o->path) : 0;
-	if (is_word("pftrace", suffix, n) || is_word("perfetto-trace", suffix, n)) {
+	if (strcmp(suffix, "pftrace") == 0 || strcmp(suffix, "perfetto-trace") == 0) {
 		return refuse_perfetto();
 	}
-	o->exporter = is_word("json", suffix, n) ? &exporter_chrome : find_exporter(suffix, n);
+	o->exporter = strcmp(suffix, "json") == 0 ? &exporter_chrome : find_exporter(suffix);
 	return true;
 }
 
@@ -98,7 +90,7 @@ static bool check(struct export_options *o, int n_files)
 		say_usage("export: name one capture file, or '-' for standard input");
 		return false;
 	}
-	if (!o->exporter && !find_by_suffix(o)) {
+	if (!outfile_is_plain("--output", o->path) || (!o->exporter && !find_by_suffix(o))) {
 		return false;
 	}
 	if (!o->exporter) {

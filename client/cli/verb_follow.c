@@ -28,6 +28,7 @@ static int exec_follow(const struct verb *const *verbs, int argc, char **argv)
 
 const struct verb verb_follow = {
 	.name = "follow",
+	.unlisted = true,
 	.usage = "follow --ready-fd N --until-fd N [OPTION...] [PROGRAM [ARG...]]",
 	.summary = "measure what a scheduler's plugin starts",
 	.details = "For the plugin of Slurm; people want run, standby and capture.\n",

@@ -15,21 +15,33 @@
 
 static const struct option_def no_options[] = { OPTION_END_ROW };
 
+void verb_print_first_use(void)
+{
+	printf("gpuctr-client measures hardware counters of every GPU kernel of a program, without "
+	       "privilege.\n\n"
+	       "  gpuctr-client python3 net.py                runs it, then shows a table of its "
+	       "kernels\n"
+	       "  gpuctr-client -o run.gpuctr python3 net.py  keeps the records too\n"
+	       "  gpuctr-client report run.gpuctr --by op     shows these, by PyTorch's operators\n"
+	       "  gpuctr-client standby python3 train.py      runs it unmeasured, until somebody "
+	       "captures:\n"
+	       "  gpuctr-client capture --all --duration 10s  measures what runs in standby\n"
+	       "  gpuctr-client metrics bandwidth             finds what can be counted\n\n"
+	       "`gpuctr-client --help` lists all verbs and options; gpuctr-client(1) explains "
+	       "them.\n");
+}
+
 static void print_overview(const struct verb *const *verbs)
 {
-	printf("usage: gpuctr-client [OPTION...] [--] PROGRAM [ARG...]\n"
-	       "       gpuctr-client VERB [ARG...]\n\n"
-	       "Hardware counters of every GPU kernel of a program, without privilege.\n\n");
+	printf("usage: gpuctr-client VERB [OPTION...] [ARG...], or with the options of run:\n"
+	       "       gpuctr-client [OPTION...] [--] PROGRAM [ARG...]\n");
 	for (size_t i = 0; verbs[i]; i++) {
-		printf("  %-9s %s%s\n", verbs[i]->name, verbs[i]->summary,
-		       i == 0 ? " (the default)" : "");
+		if (!verbs[i]->unlisted) {
+			printf("  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
+		}
 	}
-	printf("\noptions of run:\n");
+	printf("`gpuctr-client VERB --help` explains a verb. Options of run:\n");
 	options_print_help(verbs[0]->options);
-	printf("\nexamples:\n%s\n"
-	       "`gpuctr-client help VERB` has the options of a verb and examples; "
-	       "gpuctr-client(1) has the\ndetails.\n",
-	       verbs[0]->examples);
 }
 
 static int exec_help(const struct verb *const *verbs, int argc, char **argv)
@@ -52,7 +64,9 @@ static int exec_help(const struct verb *const *verbs, int argc, char **argv)
 	}
 	for (size_t i = 0; verbs[i] && i < 31; i++) {
 		names[i] = verbs[i]->name;
-		buf_printf(&all, "%s%s", i ? ", " : "", verbs[i]->name);
+		if (!verbs[i]->unlisted) {
+			buf_printf(&all, "%s%s", i ? ", " : "", verbs[i]->name);
+		}
 	}
 	nearest = near_word(argv[1], names);
 	if (nearest) {
@@ -65,6 +79,7 @@ static int exec_help(const struct verb *const *verbs, int argc, char **argv)
 
 const struct verb verb_help = {
 	.name = "help",
+	.unlisted = true,
 	.usage = "help [VERB]",
 	.summary = "explain a verb",
 	.takes = "VERB",
@@ -80,6 +95,7 @@ static int exec_version(const struct verb *const *verbs, int argc, char **argv)
 
 const struct verb verb_version = {
 	.name = "version",
+	.unlisted = true,
 	.usage = "version",
 	.summary = "print the version",
 	.options = no_options,

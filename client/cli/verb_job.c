@@ -19,8 +19,8 @@ struct job_options {
 /* 0 is no limit. */
 static bool take_time(void *ns, const char *value)
 {
-	return options_parse_seconds(value, ns) ||
-	       options_refuse("time", value, "a number of seconds");
+	return options_parse_time(value, ns) ||
+	       options_refuse("time", value, "a time, such as 600s or 2h");
 }
 
 static const struct option_def defs[] = {
@@ -30,7 +30,7 @@ static const struct option_def defs[] = {
 	  OPTION_AT(TEXT, struct job_options, user) },
 	{ 0, "devices", "LIST", "begin: its GPUs, by index or UUID",
 	  OPTION_AT(LIST, struct job_options, gpus) },
-	{ 0, "time", "SECONDS", "begin: forget it after this time",
+	{ 0, "time", "TIME", "begin: forget it after this time",
 	  OPTION_TAKEN(take_time, struct job_options, time_ns) },
 	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct job_options, socket) },
 	OPTION_HELP_ROW,
@@ -114,7 +114,8 @@ static int exec_job(const struct verb *const *verbs, int argc, char **argv)
 
 const struct verb verb_job = {
 	.name = "job",
-	.usage = "job begin --job NAME --user USER --devices LIST [--time SECONDS] | job end --job "
+	.unlisted = true,
+	.usage = "job begin --job NAME --user USER --devices LIST [--time TIME] | job end --job "
 		 "NAME",
 	.summary = "state whose job a GPU belongs to (schedulers, as root)",
 	.details = "While a GPU belongs to a job nobody else may measure it, and its owner need "

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/cli/metric_line.h"
+#include "client/cli/metrics_fit.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
@@ -16,8 +17,12 @@
 
 enum { WIDTH = 96 };
 
+/* As ncu asks for what a throughput is made of; the daemon's plans take it too. */
+#define BREAKDOWN "breakdown:"
+
 struct metrics_options {
 	const char *socket, *chip;
+	struct strings fit;
 	bool describe;
 };
 
@@ -26,6 +31,8 @@ static const struct option_def defs[] = {
 	  OPTION_AT(TEXT, struct metrics_options, chip) },
 	{ 0, "describe", NULL, "with descriptions and submetrics",
 	  OPTION_AT(FLAG, struct metrics_options, describe) },
+	{ 0, "fit", "LIST", "how many passes these need, and which fit together",
+	  OPTION_AT(LIST, struct metrics_options, fit) },
 	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct metrics_options, socket) },
 	OPTION_HELP_ROW,
 	OPTION_END_ROW,
@@ -257,6 +264,12 @@ static int list(const struct metrics_options *o, char **patterns, int n)
 	options.n_patterns = (size_t)n;
 	options.describe = o->describe;
 	report_aliases(patterns, n);
+	for (int i = 0; i < n; i++) { /* a description has them */
+		if (strncmp(patterns[i], BREAKDOWN, strlen(BREAKDOWN)) == 0) {
+			patterns[i] += strlen(BREAKDOWN);
+			options.describe = listing.describe = true;
+		}
+	}
 	/* A user who names a socket wants its daemon. */
 	if (o->socket) {
 		if (!request_open(&listing.request, o->socket)) {
@@ -274,13 +287,23 @@ static int exec_metrics(const struct verb *const *verbs, int argc, char **argv)
 	struct metrics_options o = { 0 };
 	int rest, status = verb_read(&verb_metrics, argc, argv, &o, &rest);
 
-	return status < 0 ? list(&o, argv + rest, argc - rest) : status;
+	if (status < 0 && o.fit.n > 0 && (rest < argc || o.describe)) {
+		say_usage("--fit and %s: a list of metrics, or what to look for; leave one out",
+			  rest < argc ? argv[rest] : "--describe");
+		status = EXIT_VERB_USAGE;
+	} else if (status < 0 && o.fit.n > 0) {
+		status = metrics_fit(o.socket, o.chip, &o.fit);
+	} else if (status < 0) {
+		status = list(&o, argv + rest, argc - rest);
+	}
+	strings_deinit(&o.fit);
+	return status;
 }
 
 const struct verb verb_metrics = {
 	.name = "metrics",
-	.usage = "metrics [PATTERN...] [--chip CHIP] [--describe]",
-	.summary = "list metrics, presets and derived metrics",
+	.usage = "metrics [PATTERN...] [--describe] [--fit LIST] [--chip CHIP]",
+	.summary = "list metrics, or show which fit together",
 	.details =
 		"PATTERN is a word that names contain, or several (\"hit rate\"); what nvprof or "
 		"people call a\nmetric (achieved_occupancy, l2, bandwidth); a glob ('dram__*', "
@@ -288,7 +311,8 @@ const struct verb verb_metrics = {
 	.examples = "  gpuctr-client metrics dram\n"
 		    "  gpuctr-client metrics dram_read_bytes      # as nvprof called it\n"
 		    "  gpuctr-client metrics 'dram__*' --describe\n"
-		    "  gpuctr-client metrics 'regex:^dram__bytes_(read|write)$' --chip GH100\n",
+		    "  gpuctr-client metrics 'regex:^dram__bytes_(read|write)$' --chip GH100\n"
+		    "  gpuctr-client metrics --fit 'dram__bytes_*.sum,sm__inst_executed.sum'\n",
 	.takes = "METRIC",
 	.options = defs,
 	.exec = exec_metrics,

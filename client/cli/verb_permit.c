@@ -13,15 +13,18 @@
 #include "client/cli/permit.h"
 #include "client/cli/say.h"
 
+static bool take_wait(void *options, const char *value)
+{
+	struct permit_options *o = options;
+
+	return options_take_wait(value, &o->no_wait, &o->timeout_ns);
+}
+
 static const struct option_def defs[] = {
-	{ 0, "devices", "LIST", "GPUs by index or UUID (default: all)",
+	{ 0, "devices", "LIST", "GPUs by index or UUID (default: what CUDA_VISIBLE_DEVICES leaves)",
 	  OPTION_AT(LIST, struct permit_options, devices) },
-	{ 0, "lease", "SECONDS", "hold the GPUs this long at a time",
-	  OPTION_AT(SECONDS, struct permit_options, lease_ns) },
-	{ 0, "no-wait", NULL, "give up at once when a GPU is taken",
-	  OPTION_AT(FLAG, struct permit_options, no_wait) },
-	{ 0, "timeout", "SECONDS", "wait in the queue no longer than this",
-	  OPTION_AT(SECONDS, struct permit_options, timeout_ns) },
+	{ 0, "wait", "TIME", "wait for the GPUs no longer than this; 0: not at all",
+	  OPTION_WHOLE(take_wait) },
 	{ 0, "inject", NULL, "by CUDA_INJECTION64_PATH in place of LD_PRELOAD",
 	  OPTION_AT(FLAG, struct permit_options, inject) },
 	{ 'q', "quiet", NULL, "say nothing but errors",
@@ -33,43 +36,13 @@ static const struct option_def defs[] = {
 	OPTION_END_ROW,
 };
 
-/* False: the program is not run; the reason was reported. */
-static bool check_program(const char *name, const char *path)
-{
-	switch (permit_look_at(path)) {
-	case PERMIT_PROGRAM_SETUID:
-		say_error("not-allowed",
-			  "the program gets other rights than yours as it starts (set-uid, set-gid "
-			  "or file capabilities): nothing can be loaded into it, and what runs as "
-			  "another user gets no counters",
-			  "Run the profiler itself, as yourself.");
-		return false;
-	case PERMIT_PROGRAM_STATIC:
-		say("%s is statically linked: it gets no counters itself, what it starts may",
-		    name);
-		return true;
-	case PERMIT_PROGRAM_OTHER_MACHINE:
-		say("%s is no 64-bit program of this processor: it gets no counters itself, what "
-		    "it starts may",
-		    name);
-		return true;
-	case PERMIT_PROGRAM_GOOD:
-		break;
-	}
-	return true;
-}
-
 static int check_and_run(const struct permit_options *o)
 {
-	int error, status = EXIT_REFUSED;
+	int error, status;
 	char *path;
 
 	if (!o->command[0]) {
 		say_usage("no command given: gpuctr-client permit -- COMMAND [ARG...]");
-		return EXIT_REFUSED;
-	}
-	if (o->no_wait && o->timeout_ns > 0) {
-		say_usage("--no-wait and --timeout: wait in the queue, or not; leave one out");
 		return EXIT_REFUSED;
 	}
 	if (o->inject && getenv("CUDA_INJECTION64_PATH")) {
@@ -82,9 +55,7 @@ static int check_and_run(const struct permit_options *o)
 			  error == ENOENT ? "no such program" : strerror(error));
 		return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXEC;
 	}
-	if (check_program(o->command[0], path)) {
-		status = permit_run(o, path);
-	}
+	status = permit_run(o, path);
 	free(path);
 	return status;
 }

@@ -23,6 +23,7 @@
 #include "client/report/hints.h"
 #include "client/report/machine.h"
 #include "client/report/table.h"
+#include "proto/base/clean.h"
 
 enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000 };
 
@@ -30,8 +31,7 @@ struct report_options {
 	struct keys keys;
 	struct view_options view;
 	const char *against, *html;
-	struct buf define;
-	struct strings where;
+	struct strings defines, where;
 	bool csv, json, has_limit, force, verbose, attributes;
 	uint64_t width;
 };
@@ -104,6 +104,39 @@ static bool has_column(const struct view *v)
 	return has;
 }
 
+/* Where a key says nothing of any row: what to do so that it does. */
+static void add_unknown_keys(const struct view *v, struct buf *b)
+{
+	static const struct {
+		enum key key;
+		const char *what;
+	} advice[] = {
+		{ KEY_OP, "no kernel ran in an operator: capture a PyTorch program with --torch" },
+		{ KEY_DIR, "no kernel ran in an operator: capture a PyTorch program with --torch" },
+		{ KEY_LAYER, "no kernel ran in a layer: capture a PyTorch program with "
+			     "--torch=modules, or mark its parts with NVTX" },
+		{ KEY_NVTX, "no kernel ran in an NVTX range of its thread: capture a PyTorch "
+			    "program with --torch, or mark its parts with NVTX; --by range has "
+			    "start/end ranges" },
+		{ KEY_RANGE,
+		  "no start/end range of NVTX was open; --by nvtx has those of threads" },
+		{ KEY_STEP, "no kernel ran in a step: mark steps with NVTX, as 'step 7'" },
+	};
+
+	for (unsigned k = 0; k < v->keys->n; k++) {
+		bool known = false;
+
+		for (size_t i = 0; i < v->n_rows && !known; i++) {
+			known = *v->rows[i]->labels[k];
+		}
+		for (size_t i = 0; i < ARRAY_SIZE(advice) && !known; i++) {
+			if (advice[i].key == v->keys->keys[k]) {
+				buf_printf(b, "%s\n", advice[i].what);
+			}
+		}
+	}
+}
+
 static void add_table(struct report_source *s, struct report_source *before,
 		      const struct report_options *o, struct view *v, struct buf *b)
 {
@@ -120,6 +153,16 @@ static void add_table(struct report_source *s, struct report_source *before,
 		buf_text(&notes, "no launch's time is known, so there is no column to show: add "
 				 "gpu__time_duration.sum to --metrics\n");
 	}
+	if (groups_records(s->summary->groups) > 0) {
+		add_unknown_keys(v, &notes);
+	}
+	if (v->hides_sort) {
+		bool is_total = v->sorted_field == FIELD_TOTAL && !v->nested;
+
+		buf_printf(&notes, "rows are sorted by %s%s%s\n", v->sorted_by->name,
+			   is_total ? "" : ":",
+			   is_total ? "" : fields_name(v->sorted_field, v->nested));
+	}
 	if (more > 0) {
 		buf_printf(&notes, "%zu more column%s: --columns all\n", more,
 			   more == 1 ? "" : "s");
@@ -135,25 +178,11 @@ static void add_table(struct report_source *s, struct report_source *before,
 		buf_text(&notes, " rows whose own counters are all zero are left out\n");
 	}
 	add_wrapped(&notes, o->width, b);
-	if (s->hints && !v->estimated && groups_records(s->summary->groups) > 0) {
+	if (s->hints && groups_records(s->summary->groups) > 0) {
 		b->failed |= hints_find(s->hints, v) != 0;
 		hints_print(s->hints, o->width, b);
 	}
 	add_notes(s, before, o, v, b);
-}
-
-/* The reason why a definition is refused includes the line and a mark at the position. */
-static void refuse(struct buf *why)
-{
-	const char *text = buf_string(why), *end = strchrnul(text, '\n');
-	CLEAN_BUF struct buf more = { 0 };
-
-	say_usage("report: %.*s", (int)(end - text), text);
-	if (*end) {
-		buf_text(&more, end + 1);
-		buf_char(&more, '\n');
-		say_text(&more);
-	}
 }
 
 static int print(struct report_source *s, struct report_source *before,
@@ -164,14 +193,14 @@ static int print(struct report_source *s, struct report_source *before,
 					 .n_captures = files->n,
 					 .recorded_from = s->recorded_from ? s->recorded_from : "",
 					 .complete = s->unfinished == 0,
-					 .records = groups_records(s->summary->groups),
-					 .seeds = strings_items(&s->seeds),
-					 .n_seeds = s->seeds.n };
+					 .records = groups_records(s->summary->groups) };
 	CLEAN_BUF struct buf b = { 0 }, why = { 0 };
 	struct view view;
 	struct view_options options = o->view;
 	int r;
 
+	options.defines = strings_items(&o->defines);
+	options.n_defines = o->defines.n;
 	options.people = !o->csv && !o->json;
 	options.styled = terminal_has_style(STDOUT_FILENO);
 	r = groups ? view_init(&view, groups, &options, &why) : -ENOMEM;
@@ -180,7 +209,7 @@ static int print(struct report_source *s, struct report_source *before,
 		if (r == -ENOMEM) {
 			say_usage("out of memory");
 		} else {
-			refuse(&why);
+			say_usage("report: %s", buf_string(&why));
 		}
 		return r == -ENOMEM ? EXIT_VERB_FAILED : EXIT_VERB_USAGE;
 	}
@@ -197,13 +226,15 @@ static int print(struct report_source *s, struct report_source *before,
 
 static int report_page(const struct report_options *o, const struct strings *files)
 {
-	const struct page_options options = { .by = o->keys, .define = o->view.define };
+	const struct page_options options = { .by = o->keys,
+					      .defines = strings_items(&o->defines),
+					      .n_defines = o->defines.n };
 	CLEAN_BUF struct buf why = { 0 };
 	int status =
 		report_html(files, o->html, o->force, o->attributes, &o->where, &options, &why);
 
 	if (why.n > 0) {
-		refuse(&why);
+		say_usage("report: %s", buf_string(&why));
 	}
 	return status;
 }
@@ -259,29 +290,11 @@ static bool take_width(void *width, const char *value)
 	return options_take_number("width", value, WIDTH_MIN, WIDTH_MAX, width);
 }
 
-/* Reads the file. It is compiled when the columns of the captures are known. */
-static bool take_define(void *options, const char *path)
+static bool take_define(void *options, const char *value)
 {
 	struct report_options *o = options;
-	char text[DEFINE_MAX_BYTES + 1];
-	FILE *f = fopen(path, "re");
-	size_t n = f ? fread(text, 1, sizeof(text), f) : 0;
-	int error = !f || ferror(f) ? errno : 0;
 
-	if (f) {
-		fclose(f);
-	}
-	if (error || n > DEFINE_MAX_BYTES || memchr(text, '\0', n)) {
-		say_usage("--define %s: %s", path,
-			  error			 ? strerror(error)
-			  : n > DEFINE_MAX_BYTES ? "it has more than 64 KiB"
-						 : "it is no text");
-		return false;
-	}
-	buf_clear(&o->define);
-	buf_add(&o->define, text, n);
-	o->view.define = (struct define_source){ path, buf_string(&o->define) };
-	return true;
+	return strings_add(&o->defines, value, strlen(value));
 }
 
 /* Refuses a wrong condition before any file is read. */
@@ -315,7 +328,8 @@ static bool take_kernel(void *options, const char *value)
 
 static const struct option_def defs[] = {
 	{ 0, "by", "KEYS",
-	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
+	  "kernel, nvtx[:DEPTH], range, op, layer, shape, dir, step, device, process, stream, "
+	  "thread, "
 	  "graph, "
 	  "capture, rank, task, host; several with commas (default: kernel)",
 	  OPTION_TAKEN(summary_take_keys, struct report_options, keys) },
@@ -330,10 +344,11 @@ static const struct option_def defs[] = {
 	{ 0, "limit", "N", "rows of the table (default: 20; 0: all)", OPTION_WHOLE(take_limit) },
 	{ 0, "columns", "LIST", "time, counters, what is derived; all (default: those that fit)",
 	  OPTION_AT(TEXT, struct report_options, view.columns) },
-	{ 0, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION",
+	{ 0, "define", "NAME=EXPR",
+	  "a column of your own, with a unit: x[byte]=dram__bytes_read/launches",
 	  OPTION_WHOLE(take_define) },
 	{ 0, "figures", "LIST",
-	  "of each column: total, sum or self, mean, share, min, max, stddev, error, all",
+	  "of each column: total, sum or self, mean, share, min, max, stddev, n, error, all",
 	  OPTION_AT(TEXT, struct report_options, view.figures) },
 	{ 0, "units", "auto|base", "GB and ms, or bytes and ns (default: auto)",
 	  OPTION_TAKEN(take_units, struct report_options, view.base_units) },
@@ -446,7 +461,7 @@ static int exec_report(const struct verb *const *verbs, int argc, char **argv)
 	}
 	strings_deinit(&files);
 	strings_deinit(&o.where);
-	buf_deinit(&o.define);
+	strings_deinit(&o.defines);
 	return status;
 }
 
@@ -454,13 +469,14 @@ const struct verb verb_report = {
 	.name = "report",
 	.usage = "report CAPTURE...|- [--by KEYS] [OPTION...]",
 	.summary = "add up what capture files hold: by kernel, operator, layer, shape, ...",
-	.details = "examples:\n"
-		   "  gpuctr-client report run.gpuctr --sort dram__bytes_read\n"
-		   "  gpuctr-client report run.gpuctr --by op,shape --limit 10\n"
-		   "  gpuctr-client report run.gpuctr --by layer,dir --csv\n"
-		   "  gpuctr-client report run.gpuctr --define my.columns --sort per_launch\n"
-		   "  gpuctr-client report new.gpuctr --against old.gpuctr\n"
-		   "  gpuctr-client report run.gpuctr --html run.html --by layer,dir\n",
+	.details =
+		"examples:\n"
+		"  gpuctr-client report run.gpuctr --sort dram__bytes_read\n"
+		"  gpuctr-client report run.gpuctr --by op,shape --limit 10\n"
+		"  gpuctr-client report run.gpuctr --by layer,dir --csv\n"
+		"  gpuctr-client report run.gpuctr --define 'x[byte]=dram__bytes_read/launches'\n"
+		"  gpuctr-client report new.gpuctr --against old.gpuctr\n"
+		"  gpuctr-client report run.gpuctr --html run.html --by layer,dir\n",
 	.takes = "FILE",
 	.options = defs,
 	.exec = exec_report,

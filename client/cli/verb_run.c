@@ -17,9 +17,9 @@
 
 static int refuse_program(const struct verb *const *verbs, const struct run_options *o, int error)
 {
-	const char *names[9] = { NULL };
+	const char *names[10] = { NULL };
 
-	for (size_t i = 0, n = 0; verbs[i] && n < 8; i++) {
+	for (size_t i = 0, n = 0; verbs[i] && n < 9; i++) {
 		names[n++] = verbs[i]->name;
 	}
 	if (error != ENOENT) {
@@ -34,7 +34,7 @@ static int refuse_program(const struct verb *const *verbs, const struct run_opti
 		say_usage("%s: no such program; did you mean 'gpuctr-client %s'?", o->command[0],
 			  near_word(o->command[0], names));
 	} else {
-		say_usage("%s: no such program, nor a verb ('gpuctr-client help' lists them)",
+		say_usage("%s: no such program, nor a verb ('gpuctr-client --help' lists them)",
 			  o->command[0]);
 	}
 	return EXIT_NOT_FOUND;
@@ -72,18 +72,13 @@ const struct verb verb_run = {
 	.name = "run",
 	.usage = "[run] [OPTION...] [--] PROGRAM [ARG...]",
 	.summary = "run PROGRAM and measure its kernels",
-	.details =
-		"Exit status: that of PROGRAM, 128 + N when signal N ended it, 125 when it was not "
-		"started,\n"
-		"126 when it cannot be run, 127 when there is no such program. With "
-		"--fail-if-none 124\n"
-		"when it ended with 0 and no kernel was measured, for whatever reason.\n",
+	.details = "Exit status: that of PROGRAM, 128 + N when signal N ended it; 125 when it was "
+		   "not started, 126 when\n"
+		   "it cannot be run, 127 when there is no such program.\n",
 	.examples = "  gpuctr-client python net.py\n"
 		    "  gpuctr-client --metrics dram__bytes_read.sum -o run.gpuctr -f -- ./program "
 		    "--its-option\n"
-		    "  gpuctr-client --kernel gemm --launch-count 10 python net.py\n"
-		    "  gpuctr-client --format jsonl --output net.jsonl python net.py\n"
-		    "  jq -r 'select(.type == \"kernel\") | .kernel' net.jsonl\n",
+		    "  gpuctr-client --kernel gemm --launch-count 10 python net.py\n",
 	.takes = "PROGRAM",
 	.options = run_option_defs,
 	.runs = true,

@@ -10,8 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/cli/agent_path.h"
 #include "client/cli/child.h"
+#include "client/cli/replaced.h"
 #include "client/cli/say.h"
+#include "proto/base/buf.h"
 
 struct standby_options {
 	const char *socket, *agent;
@@ -26,17 +29,33 @@ static const struct option_def defs[] = {
 	OPTION_END_ROW,
 };
 
+/* gpuctr_standby_environment() says that it has no agent, and not why. */
+static void refuse_agent(const char *path)
+{
+	CLEAN_BUF struct buf b = { 0 };
+	bool is_read = access(path, R_OK) == 0;
+
+	if (is_read) {
+		buf_printf(&b, "%s is no agent library: PROGRAM would run without it", path);
+	} else {
+		buf_printf(&b, "the agent %s cannot be read (%s)", path, strerror(errno));
+	}
+	say_error("no-agent", buf_string(&b),
+		  is_read ? "Name libgpuctr-agent.so with --agent."
+			  : "Install gpuctr-agent, or name it with --agent.");
+}
+
 static int set_environment(const char *socket, const char *agent)
 {
 	char **v;
 	int r = gpuctr_standby_environment(socket, agent, &v);
 
 	if (r == GPUCTR_E_NO_AGENT) {
-		say_error("no-agent", "the agent libgpuctr-agent.so cannot be read",
-			  "Install gpuctr-agent, or name it with --agent.");
+		refuse_agent(agent_path(agent));
 		return EXIT_REFUSED;
 	}
 	if (r == 0) {
+		replaced_tell((const char *const *)v);
 		for (size_t i = 0; r == 0 && v[i]; i++) {
 			char *equals = strchr(v[i], '=');
 
@@ -90,12 +109,13 @@ const struct verb verb_standby = {
 	.name = "standby",
 	.usage = "standby [OPTION...] [--] PROGRAM [ARG...]",
 	.summary = "start PROGRAM so that it can be captured later",
-	.details = "PROGRAM takes the client's place and runs unmeasured. See `gpuctr-client ps` "
-		   "and\n"
-		   "`gpuctr-client capture`. Its exit status is its own; 125, 126 and 127 as for "
-		   "run.\n",
+	.details =
+		"PROGRAM takes the client's place and runs unmeasured. See `gpuctr-client status` "
+		"and\n"
+		"`gpuctr-client capture`. Its exit status is its own; 125, 126 and 127 as for "
+		"run.\n",
 	.examples = "  gpuctr-client standby python net.py &\n"
-		    "  gpuctr-client ps\n",
+		    "  gpuctr-client status\n",
 	.takes = "PROGRAM",
 	.options = defs,
 	.runs = true,

@@ -1,157 +1,205 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* gpuctr-exporter: the state and the counts of gpucountd for a monitoring system, by HTTP. It is an
- * ordinary client of the daemon, run by a user whom the settings name as a monitor. It holds no
- * capability and asks for nothing but the status. */
+ * ordinary client of the daemon, run by a user whom the settings name as a monitor: it holds no
+ * capability, opens no socket but to the daemon, and asks for nothing but the status.
+ *
+ * libmicrohttpd serves each socket that systemd passes, in a thread of its own. It would refuse a
+ * new client rather than end a connection that nobody uses, so a connection is shut down here when
+ * CONNECTIONS newer ones have come; the library notices, and closes it. */
 
-#include <getopt.h>
+#include <microhttpd.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/signalfd.h>
+#include <stdlib.h>
+#include <sys/socket.h>
 #include <systemd/sd-daemon.h>
-#include <unistd.h>
 
-#include "client/exporter/listen.h"
-#include "client/exporter/server.h"
+#include "client/exporter/metrics.h"
+#include "proto/base/clock.h"
 #include "proto/base/standard.h"
 
-#define DEFAULT_LISTEN "/run/gpucountd/metrics.sock"
+enum { SOCKETS = 4, CONNECTIONS = 64, HEAD_BYTES = 16 * 1024, IDLE_S = 10, EXIT_WRONG = 2 };
+enum { PATIENCE_S = 2, KEEP_S = 1, KEEP_FAILURE_S = 5 }; /* for, and of the daemon's answer */
 
-enum { OPTION_TCP = 256, EXIT_WRONG = 2 };
-
-struct exporter {
-	struct server server;
-	struct scrape scrape;
-	const char *listen, *tcp; /* NULL: none */
-	const char *bound;	  /* a socket of ours, removed at the end */
+/* What the daemon told last. */
+struct told {
+	struct buf text[2]; /* text/plain, OpenMetrics */
+	uint64_t until_ns;  /* text is current; 0: there is no answer yet */
+	uint64_t began_ns;  /* when the daemon's counts began, in Unix time */
+	int said;	    /* the error that was logged last, not to be logged again */
 };
 
-static void print_help(void)
+/* Begins differ by the time that answers take; only seconds between two mean another daemon. */
+static void on_status(const struct gpuctr_status *status, const struct gpuctr_error *error,
+		      void *userdata)
 {
-	puts("Usage: gpuctr-exporter [OPTION...]\n"
-	     "\n"
-	     "Serves the state and the counts of gpucountd as OpenMetrics text, by HTTP.\n"
-	     "\n"
-	     "  -l, --listen PATH       Unix socket (default " DEFAULT_LISTEN ";\n"
-	     "                          under systemd the sockets it passes are used)\n"
-	     "      --tcp ADDRESS:PORT  also, or instead without --listen, at this address; "
-	     "whoever\n"
-	     "                          reaches it can read the metrics\n"
-	     "  -s, --socket PATH       of the daemon (default $GPUCTR_SOCKET, or "
-	     "the installed one)\n"
-	     "  -V, --version\n"
-	     "  -h, --help");
-}
+	static const struct gpuctr_error hidden = { GPUCTR_E_NOT_ALLOWED,
+						    "this user is not told what gpucountd counts",
+						    "Name it in monitor-users of gpucountd.conf." };
+	struct told *t = userdata;
+	uint64_t began_ns = status ? clock_wall_ns() - status->uptime_ns : t->began_ns;
 
-/* 1: go on; 0: answered; -1: wrong, and the error was printed. */
-static int parse(struct exporter *e, int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "listen", required_argument, NULL, 'l' },
-		{ "tcp", required_argument, NULL, OPTION_TCP },
-		{ "socket", required_argument, NULL, 's' },
-		{ "version", no_argument, NULL, 'V' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
-	int o;
-
-	while ((o = getopt_long(argc, argv, "l:s:Vh", options, NULL)) != -1) {
-		switch (o) {
-		case 'l':
-			e->listen = optarg;
-			break;
-		case OPTION_TCP:
-			e->tcp = optarg;
-			break;
-		case 's':
-			e->scrape.socket = optarg;
-			break;
-		case 'V':
-			puts("gpuctr-exporter " GPUCTR_VERSION);
-			return 0;
-		case 'h':
-			print_help();
-			return 0;
-		default:
-			fputs("gpuctr-exporter: see --help\n", stderr);
-			return -1;
-		}
+	if (status ? !status->counts : error->code == GPUCTR_E_NOT_ALLOWED) {
+		error = &hidden;
 	}
-	if (optind < argc) {
-		fprintf(stderr, "gpuctr-exporter: unexpected argument '%s'; see --help\n",
-			argv[optind]);
-		return -1;
+	if (error && error->code != t->said) {
+		fprintf(stderr, "gpuctr-exporter: error[%s]: %s. %s\n",
+			gpuctr_error_name(error->code), error->message, error->remedy);
 	}
-	return 1;
-}
-
-static int add(struct exporter *e, int fd)
-{
-	return fd < 0 ? -1 : server_add(&e->server, fd);
-}
-
-static int open_unix(struct exporter *e, const char *path)
-{
-	int fd = listen_unix(path);
-
-	e->bound = fd < 0 ? NULL : path;
-	return add(e, fd);
-}
-
-/* Sockets that systemd passes come first; the default socket is used only when nothing else is
- * asked for. */
-static int open_sockets(struct exporter *e)
-{
-	int fds[SERVER_SOCKETS], r = 0;
-	size_t n = listen_passed(fds, SERVER_SOCKETS);
-
-	for (size_t i = 0; i < n; i++) {
-		r = add(e, fds[i]) < 0 ? -1 : r;
+	t->said = error ? error->code : GPUCTR_OK;
+	if (began_ns - t->began_ns + 2 * CLOCK_NS_PER_S > 4 * CLOCK_NS_PER_S) {
+		t->began_ns = began_ns;
 	}
-	if (r == 0 && e->listen) {
-		r = open_unix(e, e->listen);
-	} else if (r == 0 && n == 0 && !e->tcp) {
-		r = open_unix(e, DEFAULT_LISTEN);
+	for (int i = 0; i < 2; i++) {
+		buf_clear(&t->text[i]);
+		metrics_write(&t->text[i], i, status, t->began_ns, t->said);
 	}
-	return r == 0 && e->tcp ? add(e, listen_tcp(e->tcp)) : r;
+	t->until_ns = clock_now_ns() + (status ? KEEP_S : KEEP_FAILURE_S) * CLOCK_NS_PER_S;
 }
 
-static int open_signals(void)
+/* By a connection of its own, because the daemon may be replaced between two questions. */
+static void ask(struct told *t)
 {
-	sigset_t set;
+	static const struct gpuctr_error late = { GPUCTR_E_TIMEOUT, "gpucountd does not answer",
+						  "See `systemctl status gpucountd`." };
+	struct gpuctr *g;
+	int r = gpuctr_connect(NULL, "gpuctr-exporter", &g);
+	uint64_t by_ns = clock_now_ns() + PATIENCE_S * CLOCK_NS_PER_S, now_ns;
 
-	signal(SIGPIPE, SIG_IGN);
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC);
+	t->until_ns = 0;
+	r = r == 0 ? gpuctr_get_status(g, on_status, t) : r;
+	while (r == 0 && t->until_ns == 0 && (now_ns = clock_now_ns()) < by_ns) {
+		r = gpuctr_dispatch(g, (int)((by_ns - now_ns) / CLOCK_NS_PER_MS) + 1);
+	}
+	if (t->until_ns == 0) {
+		on_status(NULL, r == 0 || !g ? &late : gpuctr_last_error(g), t);
+	}
+	gpuctr_disconnect(g);
+}
+
+/* An answer is the end of its connection, so none that is idle takes another's place. */
+static enum MHD_Result answer(struct MHD_Connection *c, unsigned code, bool open, const char *text)
+{
+	struct MHD_Response *r = MHD_create_response_from_buffer(
+		strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+	enum MHD_Result result;
+
+	if (!r) {
+		return MHD_NO;
+	}
+	MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE,
+				open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+				     : "text/plain; version=0.0.4; charset=utf-8");
+	MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
+	MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	result = MHD_queue_response(c, code, r);
+	MHD_destroy_response(r);
+	return result;
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url,
+				  const char *method, const char *version, const char *data,
+				  size_t *n_data, void **request)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct told told;
+	const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Accept");
+	bool open = accept && strcasestr(accept, "application/openmetrics-text");
+	bool is_get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+	enum MHD_Result result;
+
+	if (!is_get || strcmp(url, "/metrics") != 0) {
+		return answer(c, is_get ? MHD_HTTP_NOT_FOUND : MHD_HTTP_METHOD_NOT_ALLOWED, false,
+			      "the metrics are at /metrics, for GET and HEAD\n");
+	}
+	pthread_mutex_lock(&lock);
+	if (clock_now_ns() >= told.until_ns) {
+		ask(&told);
+	}
+	result = told.text[open].failed
+			 ? MHD_NO
+			 : answer(c, MHD_HTTP_OK, open, buf_string(&told.text[open]));
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* The newest connections at a socket: their descriptors, or -1 when they have ended. */
+struct newest {
+	int fds[CONNECTIONS];
+	size_t n; /* that have come */
+};
+
+static void on_connection(void *cls, struct MHD_Connection *c, void **context,
+			  enum MHD_ConnectionNotificationCode what)
+{
+	int fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	struct newest *newest = cls;
+	int *place = *context;
+
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		*context = place = &newest->fds[newest->n++ % CONNECTIONS];
+		shutdown(*place, SHUT_RDWR);
+		*place = fd;
+	} else if (*place == fd) {
+		*place = -1;
+	}
+}
+
+/* Without MHD_USE_ITC, stopping shuts the socket down for whoever listens at it next, too. */
+static struct MHD_Daemon *serve(int socket, struct newest *newest)
+{
+	memset(newest->fds, -1, sizeof(newest->fds));
+	return MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL,
+				on_request, NULL, MHD_OPTION_LISTEN_SOCKET, socket,
+				MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT,
+				2U * CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+				MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
+				MHD_OPTION_NOTIFY_CONNECTION, on_connection, newest,
+				MHD_OPTION_END);
+}
+
+static int print(const char *option)
+{
+	bool version = strcmp(option, "--version") == 0 || strcmp(option, "-V") == 0;
+	bool help = strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0;
+
+	fputs(version ? "gpuctr-exporter " GPUCTR_VERSION "\n"
+		      : "Usage: gpuctr-exporter [--socket PATH]; see gpuctr-exporter(8)\n",
+	      version || help ? stdout : stderr);
+	return version || help ? 0 : EXIT_WRONG;
 }
 
 int main(int argc, char **argv)
 {
-	static struct exporter e;
-	int r, signals;
+	static struct newest newest[SOCKETS];
+	struct MHD_Daemon *http[SOCKETS];
+	int n = 0, given, signal;
+	sigset_t ends;
 
 	standard_hold();
-	r = parse(&e, argc, argv);
-
-	if (r <= 0) {
-		return r < 0 ? EXIT_WRONG : 0;
+	if (argc == 3 && (strcmp(argv[1], "--socket") == 0 || strcmp(argv[1], "-s") == 0)) {
+		setenv("GPUCTR_SOCKET", argv[2], 1);
+	} else if (argc > 1) {
+		return print(argv[1]);
 	}
-	e.server.scrape = &e.scrape;
-	signals = open_signals();
-	r = signals < 0 ? -1 : open_sockets(&e);
-	if (r == 0) {
-		sd_notify(0, "READY=1");
-		server_run(&e.server, signals);
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGINT);
+	sigprocmask(SIG_BLOCK, &ends, NULL); /* the library's threads inherit it */
+	given = sd_listen_fds(1);
+	while (n < given && n < SOCKETS && (http[n] = serve(SD_LISTEN_FDS_START + n, &newest[n]))) {
+		n++;
 	}
-	server_stop(&e.server);
-	scrape_deinit(&e.scrape);
-	if (e.bound) {
-		unlink(e.bound);
+	if (n == 0 || n < given) {
+		fprintf(stderr, "gpuctr-exporter: systemd passed %d sockets, %d work\n", given, n);
+		return 1;
 	}
-	return r < 0 ? 1 : 0;
+	sd_notify(0, "READY=1");
+	sigwait(&ends, &signal);
+	while (n > 0) {
+		MHD_stop_daemon(http[--n]);
+	}
+	return 0;
 }

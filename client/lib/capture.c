@@ -99,11 +99,11 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 		.no_wait = o.no_wait,
 		.timeout_ns = o.timeout_ns,
 		.program = program,
-		.lease_ns = o.lease_ns,
 		.recorded = o.recorded,
 		.processes = { o.n_processes, o.processes },
 		.permit = o.permit != GPUCTR_PERMIT_NONE,
 		.trace = o.trace != 0,
+		.gpus_allowed = o.gpus_allowed != 0,
 	};
 	c->permit = (enum gpuctr_permit)o.permit;
 	r = expansion_is_needed(&m.open_capture.metrics) ? expand_and_open(c, &m)
@@ -242,6 +242,9 @@ static int on_opened(struct gpuctr *g, const struct wire_opened *w)
 		return GPUCTR_E_PROTOCOL;
 	}
 	c->id = w->capture;
+	if (w->owner[0]) {
+		decoder_memory_bound(&c->memory);
+	}
 	o = (struct gpuctr_opened){
 		w->capture, &c->plan, w->gpus.v, w->gpus.n, w->driver, w->recorded, w->owner,
 	};
@@ -266,19 +269,6 @@ static int on_ready(struct gpuctr_capture *c, const struct wire_ready *w)
 	c->token = strdup(w->token);
 	if (c->handler.on_ready) {
 		c->handler.on_ready(c, c->userdata);
-	}
-	return 0;
-}
-
-static int on_process(struct gpuctr_capture *c, const struct wire_process *w)
-{
-	const struct gpuctr_process p = {
-		w->process,	  w->pid,	w->program,   w->cupti,	   w->driver,
-		w->recorded_from, w->devices.v, w->devices.n, w->claims.v, w->claims.n,
-	};
-
-	if (c->handler.on_process) {
-		c->handler.on_process(c, &p, c->userdata);
 	}
 	return 0;
 }
@@ -310,15 +300,6 @@ static void deliver_copy(const struct gpuctr_copy *copy, void *userdata)
 	}
 }
 
-static void deliver_stratum(const struct gpuctr_stratum *stratum, void *userdata)
-{
-	struct gpuctr_capture *c = userdata;
-
-	if (c->handler.on_stratum) {
-		c->handler.on_stratum(c, stratum, c->userdata);
-	}
-}
-
 static void notice(struct gpuctr_capture *c, uint32_t process, int code, const char *message,
 		   const char *remedy)
 {
@@ -334,6 +315,46 @@ static void notice_malformed(struct gpuctr_capture *c, uint32_t process)
 	notice(c, process, GPUCTR_E_PROTOCOL,
 	       "a process sent records that cannot be read; they are left out",
 	       "Use an agent and client of the same release.");
+}
+
+static void tell_devices(struct gpuctr_capture *c, uint32_t process)
+{
+	struct decoder_process *p = find_process(c, process);
+
+	if (p && !p->told_devices) {
+		p->told_devices = true;
+		notice(c, process, GPUCTR_E_PROTOCOL,
+		       "a process tells of more GPUs than any machine has; they are left out",
+		       "Use an agent and client of the same release.");
+	}
+}
+
+static bool has_devices(const struct wire_process *w)
+{
+	size_t i = 0;
+
+	while (i < w->devices.n && w->devices.v[i].index < LIMIT_GPUS) {
+		i++;
+	}
+	return i == w->devices.n;
+}
+
+static int on_process(struct gpuctr_capture *c, const struct wire_process *w)
+{
+	struct gpuctr_process p = {
+		w->process,	  w->pid,	w->program,   w->cupti,	   w->driver,
+		w->recorded_from, w->devices.v, w->devices.n, w->claims.v, w->claims.n,
+	};
+
+	/* It may come any number of times, each with other devices. */
+	if (!has_devices(w)) {
+		tell_devices(c, w->process);
+		p.n_devices = 0;
+	}
+	if (c->handler.on_process) {
+		c->handler.on_process(c, &p, c->userdata);
+	}
+	return 0;
 }
 
 /* Each of them once. */
@@ -370,7 +391,7 @@ static int on_records(struct gpuctr_capture *c, const struct wire_records *w)
 {
 	struct decoder_process *p = find_process(c, w->process);
 	bool good = p && decoder_feed(p->decoder, w, c->plan.n_columns, deliver_record,
-				      deliver_mark, deliver_stratum, deliver_copy, c);
+				      deliver_mark, deliver_copy, c);
 
 	if (!good && !(p && p->decoder->is_full)) {
 		notice_malformed(c, w->process);
@@ -408,7 +429,7 @@ static int on_image(struct gpuctr_capture *c, const struct wire_raw_image *w)
 
 static int on_process_end(struct gpuctr_capture *c, const struct wire_process_end *w)
 {
-	const struct gpuctr_process_end e = { w->process, w->totals, w->clean };
+	const struct gpuctr_process_end e = { w->process, w->totals, w->clean, w->uncounted_ns };
 
 	if (w->process > 0 && w->process <= c->n_processes &&
 	    c->processes[w->process - 1].decoder) {

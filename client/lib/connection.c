@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <grp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -48,8 +51,35 @@ short gpuctr_events(const struct gpuctr *g)
 
 /* --- connecting --- */
 
+/* The socket's group is the first gate, and who does not pass it is not seen by the daemon. A
+ * container may have no name for the group. */
+static int refuse_outsider(struct gpuctr *g)
+{
+	const char *remedy = "Its folder or socket is not open to you: ask the administrator.";
+	char name[64], text[256];
+	const struct group *group;
+	struct refusal r;
+	struct stat st;
+
+	if (stat(g->path, &st) == 0 && (st.st_mode & S_IWGRP) != 0 && st.st_gid != 0) {
+		group = getgrgid(st.st_gid);
+		snprintf(name, sizeof(name), "%u", (unsigned)st.st_gid);
+		snprintf(text, sizeof(text),
+			 "Ask the administrator to add you to the group %s (`usermod -aG %s "
+			 "USER`), then log in again or use `newgrp`.",
+			 group ? group->gr_name : name, group ? group->gr_name : name);
+		remedy = text;
+	}
+	refusal_set(&r, GPUCTR_E_NOT_ALLOWED, remedy,
+		    "uid %u may not measure on this machine: it may not connect to %s",
+		    (unsigned)geteuid(), g->path);
+	return connection_refuse(g, &r);
+}
+
 static int connect_to(struct gpuctr *g)
 {
+	/* connect() waits for room in the queue of a daemon that does not accept. */
+	const struct timeval limit = { .tv_sec = HELLO_TIMEOUT_S };
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	char text[512];
 	int e;
@@ -60,16 +90,20 @@ static int connect_to(struct gpuctr *g)
 	}
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", g->path);
 	g->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (g->fd >= 0) {
+		setsockopt(g->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	}
 	if (g->fd >= 0 && connect(g->fd, (struct sockaddr *)&a, sizeof(a)) == 0) {
 		return 0;
 	}
 	e = errno;
+	if (e == EACCES) {
+		return refuse_outsider(g);
+	}
 	snprintf(text, sizeof(text), "no gpucountd answers at %s (%s)", g->path, strerror(e));
-	return connection_fail(
-		g, GPUCTR_E_NO_DAEMON, text,
-		e == EACCES ? "Its folder or socket is not open to you: ask the administrator."
-			    : "Start it with `systemctl start gpucountd`, or name its socket with "
-			      "--socket.");
+	return connection_fail(g, GPUCTR_E_NO_DAEMON, text,
+			       "Start it with `systemctl start gpucountd`, or name its socket with "
+			       "--socket.");
 }
 
 static int read_some(struct gpuctr *g)
@@ -139,12 +173,12 @@ static int wait_welcome(struct gpuctr *g, uint64_t by)
 	return 0;
 }
 
-static int introduce(struct gpuctr *g, const char *program, bool catalogue, uint64_t by)
+static int introduce(struct gpuctr *g, const char *program, uint64_t by)
 {
 	char name[LIMIT_NAME_BYTES];
 	struct wire_message hello = {
 		.type = WIRE_HELLO,
-		.hello = { .version = PROTO_VERSION, .catalogue = catalogue, .program = name }
+		.hello = { .version = PROTO_VERSION, .program = name },
 	};
 	int r;
 
@@ -159,19 +193,6 @@ static int introduce(struct gpuctr *g, const char *program, bool catalogue, uint
 		r = connection_send(g, &hello);
 	}
 	return r == 0 ? wait_welcome(g, by) : r;
-}
-
-/* A user who may not measure may still ask for metrics and plans. All other questions are refused,
- * for the reason that an ordinary connection would be refused. */
-static int introduce_as_guest(struct gpuctr *g, const char *program, uint64_t by)
-{
-	const struct refusal denied = g->refusal;
-
-	if (introduce(g, program, true, by) != 0) {
-		return connection_refuse(g, &denied);
-	}
-	g->denied = denied;
-	return 0;
 }
 
 /* A daemon that stops closes connections that it has just accepted, without an answer. Its
@@ -196,10 +217,7 @@ int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret)
 	list_init(&g->captures);
 	*ret = g;
 	for (int i = 0; i < HELLO_ATTEMPTS && r == GPUCTR_E_DISCONNECTED; i++) {
-		r = introduce(g, program, false, by);
-	}
-	if (r == GPUCTR_E_NOT_ALLOWED) {
-		r = introduce_as_guest(g, program, by);
+		r = introduce(g, program, by);
 	}
 	if (r != 0) {
 		g->broken = r;

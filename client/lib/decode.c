@@ -18,7 +18,8 @@
  * comes from the measured program, which may be anything.
  *
  * Definitions live as long as the capture, so a program could fill its client's memory. When they
- * have reached their limit, records go on: a new range becomes the nearest range around it that was
+ * have reached their limit, which for programs of another user grows with their records, records go
+ * on: a new range becomes the nearest range around it that was
  * kept, new kernels become one, and new strings are empty. Numbers are still kept, up to a higher
  * limit, because without them no later record could be read. */
 
@@ -28,6 +29,9 @@ enum { PAYLOAD_TYPE_MAX = 6 }; /* those that gpuctr.h names */
 
 #define MEMORY_LEAST ((size_t)256 << 20)
 #define MEMORY_MOST ((size_t)4 << 30)
+#define BOUND_LEAST ((size_t)32 << 20)
+#define BOUND_A_RECORD ((size_t)4096)
+#define BOUND_MOST ((size_t)256 << 20)
 
 void decoder_memory_init(struct decoder_memory *m)
 {
@@ -39,6 +43,24 @@ void decoder_memory_init(struct decoder_memory *m)
 	m->objects.max = quarter < MEMORY_MOST ? quarter : MEMORY_MOST;
 	m->tables.max = m->objects.max / 4;
 	m->images.max = 2 * (size_t)LIMIT_IMAGE_BYTES;
+}
+
+void decoder_memory_bound(struct decoder_memory *m)
+{
+	m->objects_most = BOUND_MOST < m->objects.max ? BOUND_MOST : m->objects.max;
+	m->objects.max = BOUND_LEAST;
+	m->tables.max = m->objects.max / 4;
+}
+
+/* n: at most LIMIT_RECORDS_PER_FRAME. */
+static void earn(struct decoder_memory *m, size_t n)
+{
+	if (m->objects.max < m->objects_most) {
+		m->objects.max += n * BOUND_A_RECORD;
+		m->objects.max =
+			m->objects.max < m->objects_most ? m->objects.max : m->objects_most;
+		m->tables.max = m->objects.max / 4;
+	}
 }
 
 struct decoder *decoder_new(uint32_t process, struct decoder_memory *memory)
@@ -313,18 +335,8 @@ static bool lengths_fit(const struct wire_record_columns *c, size_t n, size_t n_
 	       c->start_ns.n == n && c->node.n == n && c->range_set.n == n &&
 	       c->values.n == n * n_columns && c->clock.n == n && c->duration_ns.n == n &&
 	       c->mark_thread.n == c->mark_node.n && c->mark_ns.n == c->mark_node.n &&
-	       c->chance.n == c->stratum.n && (c->stratum.n == n || c->stratum.n == 0) &&
 	       (c->group.n == n || c->group.n == 0) && c->graph_node.n == c->graph.n &&
 	       (c->graph.n == n || c->graph.n == 0);
-}
-
-static bool strata_fit(const struct wire_record_columns *c)
-{
-	size_t n = c->stratum_id.n;
-
-	return c->stratum_function.n == n && c->stratum_node.n == n && c->stratum_grid.n == 3 * n &&
-	       c->stratum_block.n == 3 * n && c->stratum_shared.n == n &&
-	       c->stratum_device.n == n && c->stratum_merged.n == n && c->stratum_seen.n == n;
 }
 
 static bool copies_fit(const struct wire_record_columns *c)
@@ -358,14 +370,10 @@ static bool fill_record(const struct decoder *d, const struct wire_record_column
 	       (set || c->range_set.v[i] == 0);
 }
 
-/* True if the launch has a valid chance, or the capture has no budget. */
-static bool fill_chance(const struct wire_record_columns *c, size_t i, struct gpuctr_record *r)
+static bool fill_group(const struct wire_record_columns *c, size_t i, struct gpuctr_record *r)
 {
-	r->stratum = c->stratum.n > 0 ? c->stratum.v[i] : 0;
-	r->chance = c->chance.n > 0 ? c->chance.v[i] : 1;
 	r->group = c->group.n > 0 ? c->group.v[i] : 0;
-	return (c->stratum.n == 0 || (r->stratum > 0 && r->chance > 0 && r->chance <= 1)) &&
-	       r->group < LIMIT_GROUPS;
+	return r->group < LIMIT_GROUPS;
 }
 
 /* An unknown clock, or a time that cannot be one, becomes "none". */
@@ -407,7 +415,7 @@ static bool deliver_records(const struct decoder *d, const struct wire_records *
 		start_ns += (uint64_t)c->start_ns.v[i];
 		fill_times(c, i, start_ns, &r);
 		r.values = c->values.v + i * n_columns;
-		if (!fill_record(d, c, i, &r) || !fill_chance(c, i, &r)) {
+		if (!fill_record(d, c, i, &r) || !fill_group(c, i, &r)) {
 			return false;
 		}
 		on_record(&r, userdata);
@@ -436,32 +444,6 @@ static bool deliver_marks(const struct decoder *d, const struct wire_record_colu
 	return true;
 }
 
-static bool deliver_strata(const struct decoder *d, const struct wire_record_columns *c,
-			   decoder_on_stratum on_stratum, void *userdata)
-{
-	for (size_t i = 0; i < c->stratum_id.n; i++) {
-		struct gpuctr_stratum s = {
-			.process = d->process,
-			.id = c->stratum_id.v[i],
-			.kernel = table_at(&d->kernels, c->stratum_function.v[i]),
-			.dynamic_shared_bytes = c->stratum_shared.v[i],
-			.device = c->stratum_device.v[i],
-			.merged = c->stratum_merged.v[i] != 0,
-			.seen = c->stratum_seen.v[i],
-		};
-
-		memcpy(s.grid, c->stratum_grid.v + 3 * i, sizeof(s.grid));
-		memcpy(s.block, c->stratum_block.v + 3 * i, sizeof(s.block));
-		if (s.id == 0 || s.id > LIMIT_STRATA ||
-		    (!s.kernel && c->stratum_function.v[i] != 0) ||
-		    !find_range(d, c->stratum_node.v[i], &s.range)) {
-			return false;
-		}
-		on_stratum(&s, userdata);
-	}
-	return true;
-}
-
 static bool deliver_copies(const struct decoder *d, const struct wire_record_columns *c,
 			   decoder_on_copy on_copy, void *userdata)
 {
@@ -477,7 +459,7 @@ static bool deliver_copies(const struct decoder *d, const struct wire_record_col
 			.duration_ns = (int64_t)c->copy_duration_ns.v[i],
 		};
 
-		if (c->copy_kind.v[i] > GPUCTR_COPY_UNTRACED || copy.start_ns < 0 ||
+		if (c->copy_kind.v[i] > GPUCTR_COPY_LOST || copy.start_ns < 0 ||
 		    copy.start_ns > CLOCK_NS_MOST ||
 		    c->copy_duration_ns.v[i] > CLOCK_NS_MOST - (uint64_t)copy.start_ns) {
 			return false;
@@ -488,8 +470,8 @@ static bool deliver_copies(const struct decoder *d, const struct wire_record_col
 }
 
 bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns,
-		  decoder_on_record on_record, decoder_on_mark on_mark,
-		  decoder_on_stratum on_stratum, decoder_on_copy on_copy, void *userdata)
+		  decoder_on_record on_record, decoder_on_mark on_mark, decoder_on_copy on_copy,
+		  void *userdata)
 {
 	struct wire_message m;
 	const struct wire_record_columns *c = &m.record_columns;
@@ -498,18 +480,16 @@ bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_colu
 	if (wire_decode(&d->columns, WIRE_RECORD_COLUMNS, r->columns.v, r->columns.n, &m) != 0) {
 		return false;
 	}
-	if (!lengths_fit(c, r->count, n_columns) || !strata_fit(c) || !copies_fit(c) ||
-	    !takes_next(d, r)) {
+	if (!lengths_fit(c, r->count, n_columns) || !copies_fit(c) || !takes_next(d, r)) {
 		return false;
 	}
+	earn(d->memory, r->count);
 	if (!define_strings(d, c) || !define_kernels(d, c) || !define_ranges(d, c) ||
 	    !define_sets(d, c)) {
 		return false;
 	}
 	return deliver_records(d, r, c, n_columns, on_record, userdata) &&
-	       deliver_marks(d, c, on_mark, userdata) &&
-	       deliver_strata(d, c, on_stratum, userdata) &&
-	       deliver_copies(d, c, on_copy, userdata);
+	       deliver_marks(d, c, on_mark, userdata) && deliver_copies(d, c, on_copy, userdata);
 }
 
 void decoder_drop_image(struct decoder *d)

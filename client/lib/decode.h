@@ -28,6 +28,7 @@ struct decoder_memory {
 	struct quota objects; /* bytes of strings, kernels and ranges: further ones are not kept */
 	struct quota tables;  /* bytes of their numbers: further messages are not read */
 	struct quota images;  /* that are not whole yet */
+	size_t objects_most;  /* the records that come raise the limit to this; 0: they do not */
 };
 
 struct decoder {
@@ -55,21 +56,22 @@ enum { DECODER_DEPTH_MAX = 4096 };
 /* Limits for this machine: a quarter of its memory, within bounds. */
 void decoder_memory_init(struct decoder_memory *m);
 
+/* Of programs of another user: less, and in proportion to their records. */
+void decoder_memory_bound(struct decoder_memory *m);
+
 /* memory lives longer. */
 struct decoder *decoder_new(uint32_t process, struct decoder_memory *memory);
 struct decoder *decoder_free(struct decoder *d);
 
 typedef void (*decoder_on_record)(const struct gpuctr_record *record, void *userdata);
 typedef void (*decoder_on_mark)(const struct gpuctr_mark *mark, void *userdata);
-typedef void (*decoder_on_stratum)(const struct gpuctr_stratum *stratum, void *userdata);
 typedef void (*decoder_on_copy)(const struct gpuctr_copy *copy, void *userdata);
 
-/* Calls on_record for each record in order, then on_mark for each mark, on_stratum for each
- * stratum, and on_copy for each copy. False: malformed, or is_full (records before the fault were
- * delivered). */
+/* Calls on_record for each record in order, then on_mark for each mark, and on_copy for each copy.
+ * False: malformed, or is_full (records before the fault were delivered). */
 bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns,
-		  decoder_on_record on_record, decoder_on_mark on_mark,
-		  decoder_on_stratum on_stratum, decoder_on_copy on_copy, void *userdata);
+		  decoder_on_record on_record, decoder_on_mark on_mark, decoder_on_copy on_copy,
+		  void *userdata);
 
 /* True, and *ret is the image when it is complete; its data is NULL while pieces are missing.
  * False: malformed, or lost_image. */

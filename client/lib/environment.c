@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -69,14 +72,51 @@ static char **make_block(const char *const (*variables)[2], size_t n)
 	return v;
 }
 
-/* CUDA and NVTX say nothing of a file that they cannot load. */
-static bool is_library(const char *path)
+static bool has_text(const char *data, size_t n, const char *text)
 {
-	CLEAN_FILE FILE *f = fopen(path, "re");
-	char magic[SELFMAG];
+	return memmem(data, n, text, strlen(text) + 1) != NULL;
+}
 
-	return f && fread(magic, 1, sizeof(magic), f) == sizeof(magic) &&
-	       memcmp(magic, ELFMAG, SELFMAG) == 0;
+static bool exports_injection(int fd, size_t n)
+{
+	const char *data = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
+	bool ret;
+
+	if (data == MAP_FAILED) {
+		return false;
+	}
+	ret = memcmp(data, ELFMAG, SELFMAG) == 0 && data[EI_CLASS] == ELFCLASS64 &&
+	      has_text(data, n, "InitializeInjection") &&
+	      has_text(data, n, "InitializeInjectionNvtx2");
+	munmap((void *)data, n);
+	return ret;
+}
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+/* CUDA and NVTX say nothing of a file that they cannot load, or that lacks the functions that they
+ * look for. (libcuda itself has the name of one.) The file has megabytes, and a program may begin
+ * a thousand captures, so each thread remembers the last agent that it read. */
+static bool is_agent(const char *path)
+{
+	static _Thread_local struct stat known;
+	CLEAN_FD int fd = -1;
+	struct stat st;
+
+	if (stat(path, &st) == 0 && known.st_size > 0 && is_same_file(&st, &known)) {
+		return true;
+	}
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < EI_NIDENT ||
+	    !exports_injection(fd, (size_t)st.st_size)) {
+		return false;
+	}
+	known = st;
+	return true;
 }
 
 /* 0, -ENOMEM, or a code with r filled. */
@@ -96,9 +136,9 @@ static int make_environment(const char *socket, const char *agent, const char *n
 			    "the agent %.512s cannot be read (%s)", agent_path, strerror(errno));
 		return r->code;
 	}
-	if (!is_library(agent_path)) {
+	if (!is_agent(agent_path)) {
 		refusal_set(r, GPUCTR_E_NO_AGENT, "Name libgpuctr-agent.so with --agent.",
-			    "the agent %.512s is no library: programs would run without it",
+			    "%.512s is no agent library: programs would run without it",
 			    agent_path);
 		return r->code;
 	}

@@ -60,12 +60,17 @@ bool expansion_is_needed(const struct wire_strings *metrics)
 	return false;
 }
 
-/* Near names are compared without the rollup, like the names of the catalogue. */
+/* Near names are compared without the rollup, like the names of the catalogue. A list takes words
+ * and nvprof's names, too. */
 static void begin_near(struct expansion *e)
 {
 	const char *text = e->n > 0 ? pattern_text(e->wanted[0].pattern) : "";
+	const struct alias *alias;
 
 	near_init(&e->near, text, strcspn(text, "."));
+	for (unsigned i = 0; (alias = alias_at(i)); i++) {
+		near_offer(&e->near, alias->name);
+	}
 }
 
 int expansion_new(const char *const *texts, size_t n, struct expansion **ret, struct refusal *r)
@@ -154,11 +159,14 @@ int expansion_end_list(const struct expansion *e, const char *chip, struct refus
 {
 	const struct near *near = &e->near;
 	char remedy[sizeof(r->remedy)] = "List them all with `gpuctr-client metrics`.";
+	const char *launch = e->n > 0 ? alias_of_launch(pattern_text(e->wanted[0].pattern)) : NULL;
 
 	if (e->n == 0 || e->n_listed > 0) {
 		return 0;
 	}
-	if (near->found[0].name[0] != '\0' && pattern_is_literal(e->wanted[0].pattern)) {
+	if (launch) {
+		snprintf(remedy, sizeof(remedy), "%s", launch);
+	} else if (near->found[0].name[0] != '\0' && pattern_is_literal(e->wanted[0].pattern)) {
 		snprintf(remedy, sizeof(remedy), "Did you mean %s%s%s%s%s?", near->found[0].name,
 			 near_separator(near, 0), near->found[1].name, near_separator(near, 1),
 			 near->found[2].name);
@@ -211,9 +219,12 @@ static int check_matches(const struct expansion *e, const char *chip, struct ref
 		const struct wanted *w = &e->wanted[i];
 
 		if (w->n == 0) {
+			const char *launch = alias_of_launch(pattern_text(w->pattern));
+
 			refusal_set(r, GPUCTR_E_METRIC_NO_MATCH,
-				    "A pattern must match whole names with their rollup: "
-				    "'dram__bytes_*.sum'.",
+				    launch ? launch
+					   : "A pattern must match whole names with their rollup: "
+					     "'dram__bytes_*.sum'.",
 				    "'%.300s' matches no metric of %s", pattern_text(w->pattern),
 				    chip);
 			return r->code;

@@ -24,8 +24,7 @@ struct gpuctr {
 	struct list captures;
 	struct refusal refusal; /* storage of error */
 	struct gpuctr_error error;
-	struct refusal denied; /* why only the catalogue may be asked for; code 0: may measure */
-	int broken;	       /* the code with which the connection ended; 0: it is up */
+	int broken; /* the code with which the connection ended; 0: it is up */
 };
 
 /* The metrics of a capture with the patterns among them expanded; or NULL, and e says why. */
@@ -59,7 +58,7 @@ struct wire_selection selection_to_wire(const struct gpuctr_capture_options *o);
 /* What a process has sent, and which faults were reported. */
 struct decoder_process {
 	struct decoder *decoder; /* NULL: nothing yet */
-	bool told_deep, told_full, told_lost_image;
+	bool told_deep, told_full, told_lost_image, told_devices;
 };
 
 struct gpuctr_capture {

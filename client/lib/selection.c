@@ -162,10 +162,11 @@ static int check_phases(struct gpuctr *g, const struct gpuctr_capture_options *o
 				    "there is no capture range at whose end to stop",
 				    "Give the capture range as well.");
 	}
-	if (r == 0 && (o->active > 0) != (o->step != NULL)) {
-		r = connection_fail(g, GPUCTR_E_BAD_REQUEST,
-				    "a schedule needs steps, and steps a schedule with active ones",
-				    "Give both.");
+	if (r == 0 && o->step && o->active == 0) {
+		r = connection_fail(
+			g, GPUCTR_E_BAD_REQUEST,
+			"it is said what begins a step, and of no step that it is measured",
+			"Say how many are active.");
 	}
 	if (r == 0 && (o->skip_first > UINT32_MAX || o->wait > UINT32_MAX ||
 		       o->warmup > UINT32_MAX || o->active > UINT32_MAX)) {
@@ -182,10 +183,9 @@ int selection_check(struct gpuctr *g, const struct gpuctr_capture_options *o)
 	size_t n_terms = 0;
 	int r = check_kernel_names(g, o);
 
-	if (r == 0 && o->filter_mode > GPUCTR_FILTER_PER_LAUNCH_CONFIG) {
+	if (r == 0 && o->filter_mode > GPUCTR_FILTER_PER_KERNEL) {
 		r = connection_fail(g, GPUCTR_E_BAD_REQUEST, "launches are not counted so",
-				    "Count them all together, by GPU, by kernel or by launch "
-				    "configuration.");
+				    "Count them all together, by GPU or by kernel.");
 	}
 	if (r == 0 && o->permit > GPUCTR_PERMIT_BY_INJECTION) {
 		r = connection_fail(g, GPUCTR_E_BAD_REQUEST, "no library comes into a program so",
@@ -204,8 +204,6 @@ struct wire_selection selection_to_wire(const struct gpuctr_capture_options *o)
 		.launch_skip = o->launch_skip,
 		.launch_count = o->launch_count,
 		.raw_images = o->raw_images,
-		.budget_ppm = o->budget_ppm < WIRE_PPM ? o->budget_ppm : 0,
-		.seed = o->seed,
 		.nvtx_include = { o->n_nvtx_include, o->nvtx_include },
 		.nvtx_exclude = { o->n_nvtx_exclude, o->nvtx_exclude },
 		.capture_range = o->capture_range,
@@ -216,9 +214,6 @@ struct wire_selection selection_to_wire(const struct gpuctr_capture_options *o)
 		.kernel_name_base = (uint32_t)o->kernel_name_base,
 		.launch_every = o->launch_every,
 		.filter_mode = (uint32_t)o->filter_mode,
-		.nvtx_process_scope = o->nvtx_process_scope != 0,
-		.record_limit = o->record_limit,
 		.whole_graphs = o->whole_graphs != 0,
-		.may_rest = o->may_rest != 0,
 	};
 }

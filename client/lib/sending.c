@@ -32,10 +32,6 @@ int connection_send(struct gpuctr *g, const struct wire_message *m)
 		return connection_fail(g, GPUCTR_E_DISCONNECTED,
 				       "the connection to gpucountd is over", "Connect again.");
 	}
-	if (g->denied.code != 0 && m->type != WIRE_HELLO && m->type != WIRE_METRICS_REQUEST &&
-	    m->type != WIRE_PLAN_REQUEST) {
-		return connection_refuse(g, &g->denied);
-	}
 	r = wire_encode(&g->scratch, &g->out, m);
 	arena_reset(&g->scratch);
 	if (r == -EMSGSIZE) {

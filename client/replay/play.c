@@ -121,16 +121,9 @@ static int define_kernels(struct player *p, struct refusal *r)
 
 static bool takes(struct player *p, size_t kernel, const struct gpuctr_record *record)
 {
-	struct stratum_key key = { .device = record->device };
-
-	if (!filter_is_grouped(&p->filter)) {
-		return filter_takes(&p->filter, NULL);
-	}
-	key.kernel = names_hash(0, p->recorded.items[kernel].mangled);
-	key.shared_bytes = record->dynamic_shared_bytes;
-	memcpy(key.grid, record->grid, sizeof(key.grid));
-	memcpy(key.block, record->block, sizeof(key.block));
-	return filter_takes(&p->filter, &key);
+	return filter_takes(&p->filter, p->filter.mode == GPUCTR_FILTER_PER_GPU
+						? record->device + UINT64_C(1)
+						: names_hash(p->recorded.items[kernel].mangled));
 }
 
 static void fill_launch(struct player *p, const struct gpuctr_record *record, struct launch *l)
@@ -158,7 +151,7 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 	memcpy(l->grid, record->grid, sizeof(l->grid));
 	memcpy(l->block, record->block, sizeof(l->block));
 	if (!p->selected[kernel] || !ranges_select(&p->ranges, record) ||
-	    !takes(p, kernel, record) || !filter_reserve(&p->filter)) {
+	    !takes(p, kernel, record)) {
 		l->fate = LAUNCH_FILTERED;
 	}
 	atomic_fetch_add(&p->counters.seen, 1);
@@ -237,7 +230,7 @@ static int play_image(struct player *p, const struct gpuctr_image *image, struct
 	}
 	wait_until_due(p, b);
 	/* A program may lose records when its reader is too slow; a recording can wait. */
-	deliver_put(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
+	deliver_put_patiently(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
 	return 0;
 }
 
@@ -423,7 +416,7 @@ static int play_launches(struct player *p, struct store_cursor *cursor, struct r
 		}
 		more = b->n == b->room;
 		wait_until_due(p, b);
-		deliver_put(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
+		deliver_put_patiently(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
 	return 0;
 }
@@ -470,7 +463,7 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 
 static bool chooses(const struct filter *f)
 {
-	return filter_chooses_kernels(f) || f->skip || f->every > 1 || f->count || f->limit ||
+	return filter_chooses_kernels(f) || f->skip || f->every > 1 || f->count ||
 	       nvtx_filter_is_used(&f->nvtx);
 }
 
@@ -495,9 +488,6 @@ static int check_selection(const struct player *p, struct refusal *r)
 			    "Choose launches by --kernel, --nvtx-include or --launch-skip.",
 			    "a recording does not know when its program began a step or called "
 			    "cudaProfilerStart()");
-	} else if (s->nvtx_process_scope) {
-		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Leave --nvtx-push-pop-scope out.",
-			    "a recording does not know what other threads had pushed at a launch");
 	}
 	return r->code;
 }
@@ -522,6 +512,7 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
 		return r->code;
 	}
+	p->intern.pending_bytes_max = SIZE_MAX / 2; /* the queue, which is waited for, bounds it */
 	if ((vendor && host_init(&p->host, vendor, p->info->plan.chip, r) != 0) ||
 	    hello_say(&p->connection, socket_path, &hello, &p->arena, &p->welcome, r) != 0 ||
 	    filter_init(&p->filter, &p->welcome.selection, r) != 0 || check_selection(p, r) != 0) {
@@ -572,7 +563,6 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 {
 	struct player *p = calloc(1, sizeof(*p));
 	struct refusal missed;
-	char text[256];
 	int code;
 
 	if (!p) {
@@ -599,9 +589,6 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 			deliver_notice(&p->deliver, missed.code, missed.message, missed.remedy);
 		} else if (nvtx_filter_missed(&p->filter.nvtx, &p->welcome.selection, &missed)) {
 			deliver_notice(&p->deliver, missed.code, missed.message, missed.remedy);
-		}
-		if (filter_describe_limit(&p->filter, text, sizeof(text))) {
-			deliver_notice(&p->deliver, GPUCTR_OK, text, "");
 		}
 		deliver_finish(&p->deliver, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
 	}

@@ -46,7 +46,6 @@ struct attribution {
 	int64_t seq;  /* autograd's number of the operator, the same in both directions; -1: none */
 	unsigned sub; /* index of the launch within this operator and direction, from 0; 0 without
 			 seq */
-	const char *unsampled; /* why a value of samples is missing; NULL: none is, or not known */
 };
 
 struct attributor;

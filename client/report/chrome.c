@@ -3,10 +3,11 @@
 /* A trace in Chrome's format, with the events that PyTorch's profiler wrote of counters, so that
  * HolisticTraceAnalysis, Perfetto and chrome://tracing read it. For each record:
  *
- *	cuda_profiler_range	the kernel with its counters, on track 0 of its device
+ *	cuda_profiler_range	the kernel with its counters, on a track of its stream's
  *	cuda_runtime		its launch, on its thread
  *	cpu_op			the NVTX ranges around the launch, on the same thread
- *	kernel			the same kernel on the track of its stream, where its time is known
+ *	kernel			the same kernel, with its counters, on the track of its stream,
+ *				where its time is known
  *
  * HTA pairs the i-th of the first with the i-th of the second by their ts and wants a cpu_op around
  * each launch. A record says when its kernel began, and not when the launch was called or a range
@@ -14,6 +15,10 @@
  * microsecond in which the kernel began, or as much later as the order and the nesting need; the
  * end of the trace says how often that was and by how much. A range is drawn around the launches
  * that came while it was open, and ends with the last of them. The fourth kind has the exact times.
+ *Samples that the capture keeps are counters (ph C) of the device.
+ *
+ * Times count from the second in which the capture was made, or in which the first kernel began, if
+ * that was before, and none is negative.
  *
  * What is kept is the ranges that are open on each thread, so memory does not grow with records. */
 
@@ -43,7 +48,11 @@ static void *chrome_open(const struct store_info *info, const struct exporter_op
 	c->info = info;
 	c->options = options;
 	c->several = options->process == 0 && info->n_processes > 1;
-	c->base_ns = info->created_ns - info->created_ns % SECOND_NS;
+	c->base_ns = info->created_ns;
+	if (c->base_ns <= 0 || (info->first_ns > 0 && info->first_ns < c->base_ns)) {
+		c->base_ns = info->first_ns;
+	}
+	c->base_ns -= c->base_ns % SECOND_NS;
 	return c;
 }
 
@@ -55,7 +64,7 @@ static int chrome_process(void *e, struct buf *b, const struct store_process *pr
 		chrome_write_head(c, b);
 	}
 	c->process = process;
-	c->last_us = INT64_MIN / 2;
+	c->last_us = 0;
 	chrome_write_process(c, b);
 	return 0;
 }
@@ -113,7 +122,7 @@ static int64_t find_time(struct chrome *c, const struct track *thread,
 	at_us = at_us > c->last_us ? at_us : c->last_us + 1;
 	at_us = at_us >= free_us ? at_us : free_us;
 	c->last_us = at_us;
-	if (at_us > started_us) {
+	if (at_us > started_us && started_us >= 0) {
 		int64_t delayed_us = at_us - started_us;
 
 		c->delayed++;
@@ -129,8 +138,8 @@ static struct track *get_track(struct chrome *c, struct buf *b, enum track_kind 
 	bool fresh;
 	struct track *track = tracks_get(&c->tracks, kind, device, id, &fresh);
 
-	if (track && fresh) {
-		chrome_write_names(c, b, track);
+	if (track && fresh && kind == TRACK_THREAD) {
+		chrome_write_names(c, b, track, 0);
 	}
 	return track;
 }
@@ -140,11 +149,12 @@ static int chrome_record(void *e, struct buf *b, const struct gpuctr_record *rec
 {
 	struct chrome *c = e;
 	struct track *thread = get_track(c, b, TRACK_THREAD, 0, record->thread);
+	struct track *counters = get_track(c, b, TRACK_COUNTERS, record->device, record->stream);
+	struct track *stream = get_track(c, b, TRACK_STREAM, record->device, record->stream);
 	struct track_path path;
 	int64_t at_us;
 
-	if (!thread || !get_track(c, b, TRACK_COUNTERS, record->device, 0) ||
-	    !get_track(c, b, TRACK_STREAM, record->device, record->stream)) {
+	if (!thread || !counters || !stream) {
 		return -ENOMEM;
 	}
 	track_find_path(thread, record->range, &path);
@@ -160,8 +170,8 @@ static int chrome_record(void *e, struct buf *b, const struct gpuctr_record *rec
 		thread->end = at_us + 1;
 	}
 	chrome_write_launch(c, b, record, at_us);
-	chrome_write_counters(c, b, record, at_us);
-	chrome_write_kernel(c, b, record);
+	chrome_write_counters(c, b, counters, record, at_us);
+	chrome_write_kernel(c, b, stream, record);
 	c->records++;
 	return 0;
 }
@@ -183,8 +193,15 @@ static int chrome_process_end(void *e, struct buf *b, const struct store_process
 
 	for (size_t i = 0; i < c->tracks.n; i++) {
 		close_ranges(c, b, c->tracks.items[i], 0);
+		c->crowded += c->tracks.items[i]->lanes.crowded;
 	}
 	tracks_deinit(&c->tracks);
+	return 0;
+}
+
+static int chrome_samples(void *e, struct buf *b, const struct store_samples *samples)
+{
+	chrome_write_samples(e, b, samples);
 	return 0;
 }
 
@@ -207,16 +224,19 @@ static void chrome_tell(void *e, struct buf *b)
 		buf_text(b, "several processes are in this trace; HTA wants one each: --process "
 			    "N --rank R\n");
 	}
+	chrome_tell_crowded(c->crowded, b);
 }
 
 const struct exporter exporter_chrome = {
 	.name = "chrome",
+	.needs_first = true,
 	.open = chrome_open,
 	.close = chrome_close,
 	.process = chrome_process,
 	.record = chrome_record,
 	.mark = chrome_mark,
 	.process_end = chrome_process_end,
+	.samples = chrome_samples,
 	.end = chrome_end,
 	.tell = chrome_tell,
 };

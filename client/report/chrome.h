@@ -17,7 +17,7 @@ struct chrome {
 	bool has_event; /* an event was written, so the next one begins with a comma */
 	int64_t base_ns;
 	int64_t last_us; /* when the latest launch of the current process begins */
-	uint64_t records, ranges, delayed;
+	uint64_t records, ranges, delayed, crowded;
 	int64_t most_delayed_us;
 };
 
@@ -25,9 +25,16 @@ struct chrome {
 void chrome_begin_span(struct json *m, const char *category, uint64_t pid, uint64_t tid,
 		       int64_t at_us, int64_t us);
 
+/* What is known of them, as members, with a prefix; errors NULL: values alone. */
+void chrome_add_values(struct json *m, const char *prefix, const struct gpuctr_plan *plan,
+		       const double *values, const double *errors);
+
+/* Tells of events that are on a track where they overlap others. */
+void chrome_tell_crowded(uint64_t events, struct buf *b);
+
 void chrome_write_head(struct chrome *c, struct buf *b);
 void chrome_write_tail(struct chrome *c, struct buf *b);
-void chrome_write_names(struct chrome *c, struct buf *b, const struct track *track);
+void chrome_write_names(struct chrome *c, struct buf *b, const struct track *track, unsigned lane);
 void chrome_write_process(struct chrome *c, struct buf *b);
 
 /* Formats the event of a range; the caller writes the event when the range has ended. */
@@ -37,7 +44,10 @@ void chrome_write_range(struct chrome *c, struct buf *b, uint64_t thread, const 
 			int64_t begin_us, int64_t end_us);
 void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_record *record,
 			 int64_t at_us);
-void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_record *record,
-			   int64_t at_us);
-void chrome_write_kernel(struct chrome *c, struct buf *b, const struct gpuctr_record *record);
+/* Both write on the first free lane of the track. */
+void chrome_write_counters(struct chrome *c, struct buf *b, struct track *track,
+			   const struct gpuctr_record *record, int64_t at_us);
+void chrome_write_kernel(struct chrome *c, struct buf *b, struct track *track,
+			 const struct gpuctr_record *record);
+void chrome_write_samples(struct chrome *c, struct buf *b, const struct store_samples *samples);
 void chrome_write_mark(struct chrome *c, struct buf *b, const struct gpuctr_mark *mark);

@@ -2,11 +2,13 @@
 
 /* The text of a trace's events, an event a line. Arguments of cuda_profiler_range are numbers and
  * nothing else, because HTA makes a column of each: values that are not known are left out, and
- * what is no counter has the prefix gpuctr:: in its name. */
+ * what is no counter has the prefix gpuctr:: in its name. Among the arguments of a kernel, which
+ * are torch.profiler's, it is the counters that have the prefix. */
 
 #include "client/report/chrome.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "client/cli/text.h"
 #include "client/report/marker.h"
@@ -17,9 +19,9 @@ enum { DEVICES_A_PROCESS = 100 };
 /* The pid that represents a device in the trace: the device's index, as in PyTorch's traces. If
  * several processes are exported, the pid also depends on the process, because each process numbers
  * its devices itself. */
-static uint64_t device_pid(const struct chrome *c, unsigned device)
+static uint64_t device_pid(const struct chrome *c, const struct store_process *p, unsigned device)
 {
-	uint64_t process = c->process->process.process;
+	uint64_t process = p->process.process;
 
 	return c->several ? process * DEVICES_A_PROCESS + device : device;
 }
@@ -141,25 +143,62 @@ void chrome_write_process(struct chrome *c, struct buf *b)
 		if (c->several) {
 			buf_printf(&name, " (process %u)", p->process);
 		}
-		write_name(c, b, "process_name", device_pid(c, d->index), 0, "name", &name);
+		write_name(c, b, "process_name", device_pid(c, c->process, d->index), 0, "name",
+			   &name);
 	}
 }
 
-void chrome_write_names(struct chrome *c, struct buf *b, const struct track *track)
+/* A stream's first track has the stream's number, as in PyTorch's traces. */
+static uint64_t track_tid(const struct track *track, unsigned lane)
+{
+	bool own = track->kind == TRACK_THREAD || (track->kind == TRACK_STREAM && lane == 0);
+
+	return own ? track->id : LANES_TID + LANES_MAX * track->number + lane;
+}
+
+void chrome_write_names(struct chrome *c, struct buf *b, const struct track *track, unsigned lane)
 {
 	uint64_t pid = track->kind == TRACK_THREAD ? c->process->process.pid
-						   : device_pid(c, track->device);
+						   : device_pid(c, c->process, track->device);
 	CLEAN_BUF struct buf name = { 0 };
 
-	if (track->kind == TRACK_COUNTERS) {
-		buf_text(&name, "counters");
-	} else if (track->kind == TRACK_THREAD && track->id == 0) {
+	if (track->kind == TRACK_THREAD && track->id == 0) {
 		buf_text(&name, "unknown thread");
 	} else {
-		buf_printf(&name, "%s %llu", track->kind == TRACK_THREAD ? "thread" : "stream",
+		buf_printf(&name, "%s %llu",
+			   track->kind == TRACK_THREAD	 ? "thread"
+			   : track->kind == TRACK_STREAM ? "stream"
+							 : "counters of stream",
 			   (unsigned long long)track->id);
 	}
-	write_name(c, b, "thread_name", pid, track->id, "name", &name);
+	if (lane > 0) {
+		buf_printf(&name, " (%u)", lane + 1);
+	}
+	write_name(c, b, "thread_name", pid, track_tid(track, lane), "name", &name);
+}
+
+/* The tid of an event on the first lane that is free, which it takes. */
+static uint64_t take_lane(struct chrome *c, struct buf *b, struct track *track, int64_t begin,
+			  int64_t length)
+{
+	bool fresh;
+	unsigned lane = lanes_take(&track->lanes, begin, length, &fresh);
+
+	if (fresh) {
+		chrome_write_names(c, b, track, lane);
+	}
+	return track_tid(track, lane);
+}
+
+void chrome_tell_crowded(uint64_t events, struct buf *b)
+{
+	if (events > 0) {
+		text_count(b, events);
+		buf_printf(b,
+			   " events overlap %d others, and no track was left for them: Perfetto "
+			   "leaves them out\n",
+			   LANES_MAX);
+	}
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
@@ -255,21 +294,42 @@ static void add_kernel_name(struct json *m, const struct gpuctr_record *record)
 	json_text(m, "name", record->kernel ? record->kernel->name : TEXT_UNKNOWN);
 }
 
-void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_record *record,
-			   int64_t at_us)
+static void add_value(struct json *m, const char *prefix, const char *name, const char *what,
+		      double value)
 {
-	int64_t us = record->duration_ns / 1000;
-	struct json m = begin_span(c, b, "cuda_profiler_range", device_pid(c, record->device), 0,
-				   at_us, us > 0 ? us : 1);
+	if (isfinite(value)) {
+		json_key(m, NULL);
+		buf_char(m->b, '"');
+		buf_text(m->b, prefix);
+		json_string_body(m->b, name);
+		buf_text(m->b, what);
+		buf_text(m->b, "\":");
+		json_value(m, value);
+	}
+}
+
+void chrome_add_values(struct json *m, const char *prefix, const struct gpuctr_plan *plan,
+		       const double *values, const double *errors)
+{
+	for (size_t i = 0; i < plan->n_columns; i++) {
+		add_value(m, prefix, plan->columns[i].name, "", values[i]);
+		if (errors) {
+			add_value(m, prefix, plan->columns[i].name, " error", errors[i]);
+		}
+	}
+}
+
+void chrome_write_counters(struct chrome *c, struct buf *b, struct track *track,
+			   const struct gpuctr_record *record, int64_t at_us)
+{
+	int64_t us = record->duration_ns < 1000 ? 1 : record->duration_ns / 1000;
+	uint64_t tid = take_lane(c, b, track, at_us, us);
+	struct json m = begin_span(c, b, "cuda_profiler_range",
+				   device_pid(c, c->process, record->device), tid, at_us, us);
 
 	add_kernel_name(&m, record);
 	json_begin(&m, "args", '{');
-	for (size_t i = 0; i < c->info->plan.n_columns; i++) {
-		if (isfinite(record->values[i])) {
-			json_key_text(&m, c->info->plan.columns[i].name);
-			json_value(&m, record->values[i]);
-		}
-	}
+	chrome_add_values(&m, "", &c->info->plan, record->values, NULL);
 	if (record->duration_ns >= 0) {
 		json_i64(&m, "gpuctr::duration_ns", record->duration_ns);
 	}
@@ -281,21 +341,16 @@ void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_
 /* Microseconds with three decimals. */
 static void add_exact(struct json *m, const char *key, int64_t ns)
 {
-	struct buf *b = m->b;
-	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
-	unsigned rest = (unsigned)(size % 1000);
+	unsigned rest = (unsigned)(ns % 1000);
 	const char decimals[] = { '.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10),
 				  (char)('0' + rest % 10) };
 
-	json_key(m, key);
-	if (ns < 0) {
-		buf_char(b, '-');
-	}
-	buf_u64(b, size / 1000);
-	buf_add(b, decimals, sizeof(decimals));
+	json_i64(m, key, ns / 1000);
+	buf_add(m->b, decimals, sizeof(decimals));
 }
 
-static void add_launch_arguments(struct json *m, const struct gpuctr_record *record)
+static void add_launch_arguments(const struct chrome *c, struct json *m,
+				 const struct gpuctr_record *record)
 {
 	json_begin(m, "args", '{');
 	json_u64(m, "device", record->device);
@@ -318,28 +373,37 @@ static void add_launch_arguments(struct json *m, const struct gpuctr_record *rec
 		}
 		json_end(m, ']');
 	}
+	chrome_add_values(m, "gpuctr::", &c->info->plan, record->values, record->errors);
 	json_end(m, '}');
 }
 
-void chrome_write_kernel(struct chrome *c, struct buf *b, const struct gpuctr_record *record)
+/* False: it was before the trace begins. */
+static bool find_since(const struct chrome *c, int64_t at_ns, int64_t *ret_ns)
+{
+	return !__builtin_sub_overflow(at_ns, c->base_ns, ret_ns) && *ret_ns >= 0;
+}
+
+void chrome_write_kernel(struct chrome *c, struct buf *b, struct track *track,
+			 const struct gpuctr_record *record)
 {
 	struct json m = { b };
 	int64_t since_ns;
+	uint64_t tid;
 
-	if (record->duration_ns < 0 ||
-	    __builtin_sub_overflow(record->start_ns, c->base_ns, &since_ns)) {
+	if (record->duration_ns < 0 || !find_since(c, record->start_ns, &since_ns)) {
 		return;
 	}
+	tid = take_lane(c, b, track, since_ns, record->duration_ns);
 	begin_event(c, b);
 	json_begin(&m, NULL, '{');
 	json_word(&m, "ph", "X");
 	json_word(&m, "cat", "kernel");
-	json_u64(&m, "pid", device_pid(c, record->device));
-	json_u64(&m, "tid", record->stream);
+	json_u64(&m, "pid", device_pid(c, c->process, record->device));
+	json_u64(&m, "tid", tid);
 	add_exact(&m, "ts", since_ns);
 	add_exact(&m, "dur", record->duration_ns);
 	add_kernel_name(&m, record);
-	add_launch_arguments(&m, record);
+	add_launch_arguments(c, &m, record);
 	json_end(&m, '}');
 }
 
@@ -348,7 +412,7 @@ void chrome_write_mark(struct chrome *c, struct buf *b, const struct gpuctr_mark
 	struct json m = { b };
 	int64_t since_ns;
 
-	if (!mark->range || __builtin_sub_overflow(mark->time_ns, c->base_ns, &since_ns)) {
+	if (!mark->range || !find_since(c, mark->time_ns, &since_ns)) {
 		return;
 	}
 	begin_event(c, b);
@@ -361,4 +425,82 @@ void chrome_write_mark(struct chrome *c, struct buf *b, const struct gpuctr_mark
 	json_i64(&m, "ts", since_ns / 1000);
 	add_range_name(&m, mark->range, mark->range->message ? strlen(mark->range->message) : 0);
 	json_end(&m, '}');
+}
+
+/* --- samples --------------------------------------------------------------------------------- */
+
+/* The process is one that has the device. */
+static bool find_device(const struct chrome *c, const char *uuid, uint64_t *ret_pid)
+{
+	for (size_t i = 0; i < c->info->n_processes; i++) {
+		const struct store_process *p = &c->info->processes[i];
+		bool chosen = c->options->process == 0 || c->options->process == p->process.process;
+
+		for (size_t d = 0; chosen && d < p->process.n_devices; d++) {
+			if (strcmp(p->process.devices[d].uuid, uuid) == 0) {
+				*ret_pid = device_pid(c, p, p->process.devices[d].index);
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static const char *find_unit(const struct gpuctr_plan *plan, const char *metric)
+{
+	for (size_t i = 0; i < plan->n_columns; i++) {
+		if (strcmp(plan->columns[i].name, metric) == 0) {
+			return plan->columns[i].unit;
+		}
+	}
+	return "";
+}
+
+static void write_counter(struct chrome *c, struct buf *b, uint64_t pid, const char *metric,
+			  int64_t since_ns, double per_second)
+{
+	const char *unit = find_unit(&c->info->plan, metric);
+	struct json m = { b };
+
+	begin_event(c, b);
+	json_begin(&m, NULL, '{');
+	json_word(&m, "ph", "C");
+	json_word(&m, "cat", "sample");
+	json_u64(&m, "pid", pid);
+	add_exact(&m, "ts", since_ns);
+	json_text(&m, "name", metric);
+	json_begin(&m, "args", '{');
+	json_key(&m, NULL);
+	buf_char(b, '"');
+	json_string_body(b, *unit ? unit : "1");
+	buf_text(b, "/s\":");
+	json_value(&m, round(per_second));
+	json_end(&m, '}');
+	json_end(&m, '}');
+}
+
+/* A counter keeps its value until the next event, so what stays the same is not written again. */
+void chrome_write_samples(struct chrome *c, struct buf *b, const struct store_samples *samples)
+{
+	const struct gpuctr_plan *plan = &c->info->plan;
+	uint64_t pid;
+
+	if (!find_device(c, samples->gpu, &pid)) {
+		return;
+	}
+	for (size_t m = 0; m < plan->n_metrics; m++) {
+		double last = NAN;
+
+		for (size_t i = 0; i < samples->n; i++) {
+			const int64_t *times = samples->times[i];
+			double ns = (double)(times[1] - times[0]);
+			double now = samples->values[i * plan->n_metrics + m] / ns * 1e9;
+			int64_t since_ns;
+
+			if (isfinite(now) && now != last && find_since(c, times[0], &since_ns)) {
+				write_counter(c, b, pid, plan->metrics[m], since_ns, now);
+				last = now;
+			}
+		}
+	}
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/report/estimated.h"
 #include "client/report/view.h"
 
 /* Labels of two captures are different pointers. */
@@ -45,24 +44,23 @@ static bool same_measure(const struct measure *a, const struct measure *b)
 	return strcmp(a->name, b->name) == 0 && strcmp(a->unit, b->unit) == 0;
 }
 
-/* The other capture: its measures, and the derived columns that are made of the same as ours. */
+/* The other capture: its measures, and whether it counts the same operations. */
 struct other {
 	const struct measure *measures;
 	size_t n_measures;
 	size_t *number; /* of each measure of ours: among these; SIZE_MAX: there is none */
-	bool same[DERIVED_BUILT_IN]; /* by kind */
+	bool same_flops;
 };
 
 /* Each of a's counters is one of b's. */
-static bool are_among(const struct derived *a, const struct measure *of_a, const struct derived *b,
+static bool are_among(const struct sum *a, const struct measure *of_a, const struct sum *b,
 		      const struct measure *of_b)
 {
-	for (size_t i = 0; i < a->part.n; i++) {
+	for (size_t i = 0; i < a->n; i++) {
 		bool found = false;
 
-		for (size_t k = 0; k < b->part.n; k++) {
-			found = found ||
-				same_measure(&of_a[a->part.terms[i]], &of_b[b->part.terms[k]]);
+		for (size_t k = 0; k < b->n; k++) {
+			found = found || same_measure(&of_a[a->terms[i]], &of_b[b->terms[k]]);
 		}
 		if (!found) {
 			return false;
@@ -71,13 +69,11 @@ static bool are_among(const struct derived *a, const struct measure *of_a, const
 	return true;
 }
 
-/* Do derived columns of one kind have the same name in both captures, and count the same
- * operations, or unknown ones? */
 static struct other open_other(struct view *v, struct groups *against)
 {
+	const struct sum *flops = &v->derived.sums->flops;
 	struct other o = { 0 };
-	struct derived others[DERIVED_MAX];
-	size_t n_others;
+	struct sums others;
 
 	o.n_measures = groups_measures(against, &o.measures);
 	o.number = texts_take(&v->own, v->n_measures * sizeof(*o.number));
@@ -88,46 +84,10 @@ static struct other open_other(struct view *v, struct groups *against)
 				same_measure(&v->measures[i], &o.measures[k]) ? k : o.number[i];
 		}
 	}
-	n_others = derived_find(o.measures, o.n_measures, others);
-	for (size_t i = 0; i < v->n_derived; i++) {
-		const struct derived *d = &v->derived[i];
-
-		for (size_t k = 0; d->kind != DERIVED_DEFINED && k < n_others; k++) {
-			if (d->kind == others[k].kind && strcmp(d->name, others[k].name) == 0) {
-				o.same[d->kind] =
-					!derived_counts_operations(d->kind) ||
-					(are_among(d, v->measures, &others[k], o.measures) &&
-					 are_among(&others[k], o.measures, d, v->measures));
-			}
-		}
-	}
+	sums_find(o.measures, o.n_measures, &others);
+	o.same_flops = are_among(flops, v->measures, &others.flops, o.measures) &&
+		       are_among(&others.flops, o.measures, flops, v->measures);
 	return o;
-}
-
-static const struct estimated *translate_estimated(struct view *v, const struct estimated *e,
-						   const struct other *o)
-{
-	struct estimated *copy = e ? estimated_new(&v->own, v->n_measures) : NULL;
-
-	if (!copy) {
-		return NULL;
-	}
-	copy->measured = e->measured;
-	copy->total_measured = e->total_measured;
-	copy->launches = e->launches;
-	copy->total_launches = e->total_launches;
-	for (size_t i = 0; i < DERIVED_BUILT_IN; i++) {
-		if (o->same[i]) {
-			copy->derived[i] = e->derived[i];
-		}
-	}
-	for (size_t i = 0; i < v->n_measures; i++) {
-		if (o->number[i] != SIZE_MAX) {
-			copy->self[i] = e->self[o->number[i]];
-			copy->total[i] = e->total[o->number[i]];
-		}
-	}
-	return copy;
 }
 
 /* errors: NULL: there are none. False: out of memory. */
@@ -159,20 +119,21 @@ static const struct group *translate(struct view *v, const struct group *row, co
 	*copy = *row;
 	copy->origin = row;
 	copy->self = fresh.self;
+	copy->own = fresh.own;
 	copy->total = fresh.total;
 	copy->timed = fresh.timed;
-	if (!o->same[DERIVED_FLOP_PEAK]) {
+	if (!o->same_flops) {
 		copy->peak_ns = NAN;
 		copy->total_peak_ns = NAN;
 	}
-	copy->estimated = translate_estimated(v, row->estimated, o);
-	if ((row->estimated && !copy->estimated) || !translate_errors(v, o, &copy->self_error) ||
+	if (!translate_errors(v, o, &copy->self_error) ||
 	    !translate_errors(v, o, &copy->total_error)) {
 		return NULL;
 	}
 	for (size_t i = 0; i < v->n_measures; i++) {
 		if (o->number[i] != SIZE_MAX) {
 			copy->self[i] = row->self[o->number[i]];
+			copy->own[i] = row->own[o->number[i]];
 			copy->total[i] = row->total[o->number[i]];
 			copy->timed[i] = row->timed[o->number[i]];
 		}
@@ -242,10 +203,10 @@ static bool choose_fields(struct view *v, bool chosen, struct buf *why)
 	if (fields & FIELD_BIT(FIELD_MEAN)) {
 		fields |= FIELD_BIT(FIELD_MEAN_BEFORE) | FIELD_BIT(FIELD_MEAN_CHANGE);
 	}
-	if ((v->estimated || v->sampled) && (fields & FIELD_BIT(FIELD_TOTAL))) {
+	if (v->sampled && (fields & FIELD_BIT(FIELD_TOTAL))) {
 		fields |= FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS);
 	}
-	if ((v->estimated || v->sampled) && (fields & FIELD_BIT(FIELD_MEAN))) {
+	if (v->sampled && (fields & FIELD_BIT(FIELD_MEAN))) {
 		fields |= FIELD_BIT(FIELD_MEAN_CHANGE_ERROR) | FIELD_BIT(FIELD_MEAN_DIFFERS);
 	}
 	v->fields = fields & ~FIELD_BIT(FIELD_ERROR);
@@ -269,7 +230,6 @@ int view_compare(struct view *v, const struct view_options *o, struct buf *why)
 	}
 	v->all = all;
 	v->clocks_differ = !fields_same_clock(all);
-	v->estimated = v->estimated || all->before->estimated;
-	v->sampled = !v->estimated && (v->sampled || all->before->total_error);
+	v->sampled = v->sampled || all->before->total_error;
 	return choose_fields(v, o->figures != NULL, why) ? join(v, o->against, &other) : -EINVAL;
 }

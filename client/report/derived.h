@@ -1,89 +1,110 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Derived columns are computed from measured ones, if the capture has those. A derived column is
- * computed from a row's totals and never averaged: the bandwidth of ten kernels is all their bytes
- * divided by all their time. Rates leave out launches whose time is not known; if another value of
- * a launch is not known, the derived value is not known either. */
+/* Columns that are computed from measured ones. Each is a row of a table: name, unit, and an
+ * expression in SQL over the sums of a report's row. The bandwidth of ten kernels is all their
+ *bytes divided by all their time; a derived value is never averaged.
+ *
+ *	derived_init(&c, measures, n);			// those that these measures allow
+ *	derived_define(&c, "per_launch[byte] = bytes / launches", &why);
+ *	value = derived_value(derived_named(&c, "per_launch"), row);
+ *	derived_deinit(&c);
+ *
+ * Names in an expression are metrics (which may go without ".sum"; of what does not add up the
+ *mean), derived columns that are there already, and
+ *
+ *	time		seconds
+ *	launches	with those nested in the row
+ *	bytes		to and from the device's memory, both ways
+ *	flops		floating-point operations of all precisions that were measured
+ *	peak_bytes	what the memory could have moved in the time
+ *	peak_time	what tensor cores need for the operations, each in its precision, in seconds
+ *	flop_time	the time of the launches whose operations are known, in seconds
+ *
+ * An expression over time or a peak takes its sums from launches whose time is known, any other
+ *from all. A sum that does not have all of these is not known, and neither is the value. */
 
 #include "client/report/fields.h"
 #include "client/report/peaks.h"
-
-/* derived.c defines them. */
-enum derived_kind {
-	DERIVED_BANDWIDTH,
-	DERIVED_PEAK,
-	DERIVED_FLOP,
-	DERIVED_RATE,
-	DERIVED_FLOP_PEAK,
-	DERIVED_INTENSITY,
-	DERIVED_DEFINED, /* a column of the user's; define.h */
-};
+#include "client/report/sums.h"
 
 enum {
-	DERIVED_BUILT_IN = DERIVED_DEFINED, /* number of built-in kinds; a report has at most one
-					       column of each */
-	DERIVED_MAX = DERIVED_BUILT_IN + 16,
-	DERIVED_TERMS = 8,
+	DERIVED_BUILT_IN_MAX = 16,
+	DERIVED_DEFINED_MAX = 16,
+	DERIVED_MAX = DERIVED_BUILT_IN_MAX + DERIVED_DEFINED_MAX,
+	DERIVED_OPERANDS = 32,
+	DERIVED_WORDS = 6,
 };
 
-/* Measures that are added up, by their indices. */
-struct derived_sum {
-	size_t terms[DERIVED_TERMS], n;
+/* derived_value.c says what each is in a row. */
+struct derived_operand {
+	enum derived_quantity {
+		DERIVED_SUM, /* of the measure, or its mean */
+		DERIVED_LAUNCHES,
+		DERIVED_PEAK_BYTES,
+		DERIVED_PEAK_TIME,
+		DERIVED_FLOP_TIME,
+	} quantity;
+	size_t measure;
+};
+
+/* What names beside metrics and columns stand for. */
+struct derived_word {
+	const char *name;
+	enum derived_quantity quantity;
+	const char *expression; /* of a sum of several measures; else NULL */
+	bool of_flops;
 };
 
 struct derived {
-	enum derived_kind kind;
 	const char *name, *unit;
-	struct derived_sum part, whole;
-	int precisions[DERIVED_TERMS]; /* of each term of the part, enum peaks_precision; -1: no
-					  peak is known of what it counts */
-	const struct define *define;
+	const char *expression;
+	struct sqlite3_stmt *statement; /* its k-th parameter is the k-th operand */
+	struct derived_operand operands[DERIVED_OPERANDS];
+	size_t n_operands;
+	const struct measure *measures;
+	const struct sums *sums;
+	bool timed;	 /* the expression is over time or a peak */
+	bool of_flops;	 /* it is over floating-point operations */
+	bool of_counted; /* of samples: the sum of what is known, as a metric's */
+	bool joined; /* its measures took turns in different groups, so no launch has all of them */
 };
 
-/* Finds the derived columns that these measures allow. */
-size_t derived_find(const struct measure *measures, size_t n, struct derived ret[DERIVED_MAX]);
+struct derived_columns {
+	struct derived items[DERIVED_MAX];
+	size_t n;
+	const struct measure *measures; /* borrowed */
+	size_t n_measures;
+	struct sums *sums;
+	struct derived_word words[DERIVED_WORDS]; /* those that the measures allow */
+	size_t n_words;
+	struct sqlite3 *db;
+	struct texts texts;
+};
 
-/* Does a measure count operations of tensor cores in this precision? */
-bool derived_has_precision(const struct measure *measures, size_t n,
-			   enum peaks_precision precision);
+/* 0 or -ENOMEM. To be deinitialised in either case. */
+int derived_init(struct derived_columns *c, const struct measure *measures, size_t n);
+void derived_deinit(struct derived_columns *c);
 
-/* Is the column computed from floating-point operations? */
-bool derived_counts_operations(enum derived_kind kind);
+/* Adds the column of "NAME=EXPRESSION" or "NAME[UNIT]=EXPRESSION". 0, -ENOMEM, or -EINVAL and why
+ * says what is wrong. */
+int derived_define(struct derived_columns *c, const char *definition, struct buf *why);
 
-/* Appends which operations the flops of these measures count, "of the tensor cores bf16 to fp32,
- * fp8"; the flops include no others. False: there are none. */
-bool derived_add_flops(const struct measure *measures, size_t n, struct buf *b);
+/* NULL: it is not there. */
+const struct derived *derived_named(const struct derived_columns *c, const char *name);
 
-/* What a launch adds to the two totals, part and whole. False: not known for this launch. values
- * are by measure; an unknown time or peak is NaN. */
-bool derived_terms(const struct derived *d, const double *values, double time_ns, double peak_bytes,
-		   double *ret_part, double *ret_whole);
+/* --- derived_value.c. NaN: not known. */
+double derived_value(const struct derived *d, const struct group *group);
 
-/* The value of a row of which only some launches were measured, and its standard error by the delta
- * method (total.h), with the covariance of values measured in the same launches; or of one whose
- * values are of samples, and have errors. */
-struct estimate derived_estimate(const struct derived *d, const struct group *group);
+/* The value with its standard error. */
+struct figure derived_figure(const struct derived *d, const struct group *group);
 
-/* Are the column's totals from different launches, so that no launch is known to all of its terms
- * though each term has some? That is the case if its metrics were measured in turns. */
-bool derived_is_joined(const struct derived *d, const struct group *group);
-
-/* The number of launches that a sum (DERIVED_FLOP) lacks, or, of samples, that have no value: what
- * the others did in their time stands for them. */
-uint64_t derived_unknown(const struct derived *d, const struct group *group);
+/* The number of launches whose values were not sampled: what the others did in their time stands
+ * for them. 0 where values were counted. */
+uint64_t derived_unsampled(const struct derived *d, const struct group *group);
 /* As fields_is_of_part(). */
 bool derived_is_of_part(const struct derived *d, const struct group *group);
 
 /* FIELD_BEFORE, FIELD_CHANGE and the fields after it, for a comparison of captures; NaN if the
  * times are from different clocks, or the sums cover different parts of the launches. */
 double derived_compare(const struct derived *d, enum field field, const struct group *group);
-
-/* What the column divides, of the launches whose time is known: of samples, of those with a value.
- * NaN: not known. */
-double derived_part(const struct derived *d, const struct group *group);
-/* The time of these, and of each of the terms at least. */
-double derived_part_ns(const struct derived *d, const struct group *group);
-
-/* NaN: not known. */
-double derived_value(const struct derived *d, const struct group *group);

@@ -1,426 +1,223 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Values of derived columns, from a row's totals: those that are always there, and those that the
- * user defines, whose steps are computed on a stack. */
+/* Values of derived columns: the sums of a row, put into the column's expression. */
 
 #include <math.h>
+#include <sqlite3.h>
 
-#include "client/report/define.h"
-#include "client/report/estimated.h"
+#include "client/report/derived.h"
+
+/* --- operands -------------------------------------------------------------------------------- */
+
+/* The launches that the column's sums are of, and these sums. */
+static const struct part *parts_of(const struct derived *d, const struct group *group)
+{
+	return d->timed ? group->timed : group->total;
+}
+
+static uint64_t launches_of(const struct derived *d, const struct group *group)
+{
+	return d->timed ? group->timed[MEASURE_TIME].n : group->total_calls;
+}
 
 /* Of samples the shortest kernels have no value: where some have one, what these did in their time
  * stands for all. NaN: no launch has one, or, of counted values, some have none. */
-static double sum_of(const struct group *group, const struct part *parts, size_t term,
-		     uint64_t launches)
+static double sum_of(const struct derived *d, size_t measure, const struct group *group)
 {
-	const struct part *timed = &group->timed[term];
+	const struct part *part = &parts_of(d, group)[measure], *timed = &group->timed[measure];
+	uint64_t launches = launches_of(d, group);
 
-	if (parts[term].n == launches) {
-		return parts[term].sum;
+	if (launches > 0 && part->n == launches) {
+		return part->sum;
 	}
-	return group->total_error && timed->ns > 0
-		       ? timed->sum / timed->ns * group->timed[MEASURE_TIME].sum
-		       : NAN;
-}
-
-/* --- definitions ----------------------------------------------------------------------------- */
-
-static double measure_value(const struct define *d, const struct step *s, const struct group *group)
-{
-	const struct part *parts = d->timed ? group->timed : group->total;
-	uint64_t launches = d->timed ? parts[MEASURE_TIME].n : group->total_calls;
-	double sum = launches > 0 ? sum_of(group, parts, s->measure, launches) : NAN;
-
-	return (s->kind == STEP_MEAN ? sum / (double)launches : sum) * s->number;
-}
-
-static double estimated_operand(const struct step *s, const struct group *group)
-{
-	const struct estimate_total *total = &group->estimated->total[s->measure];
-	struct estimate e;
-
-	switch (s->kind) {
-	case STEP_SUM:
-	case STEP_MEAN:
-		e = s->kind == STEP_SUM ? estimate_total_of(total, 1)
-					: estimate_total_mean(total, 1);
-		return total->unknown == 0 ? e.value * s->number : NAN;
-	case STEP_LAUNCHES:
-		return group_launches(group, true);
-	case STEP_PEAK_BYTES:
+	if (launches == 0 || !group->total_error) {
 		return NAN;
-	case STEP_DERIVED:
-		return derived_value(s->derived, group);
-	default:
-		return s->number;
+	}
+	if (d->of_counted) {
+		return part->n > 0 ? part->sum : NAN;
+	}
+	return timed->ns > 0 ? timed->sum / timed->ns * group->timed[MEASURE_TIME].sum : NAN;
+}
+
+/* Of what does not add up the mean is taken; times are in seconds. */
+static double value_of_measure(const struct derived *d, size_t i, const struct group *group)
+{
+	double sum = sum_of(d, i, group);
+
+	return !d->measures[i].adds_up ? sum / (double)launches_of(d, group)
+	       : i == MEASURE_TIME     ? sum * 1e-9
+				       : sum;
+}
+
+/* Not known if some of the launches with a time lack a counter: the time would include those
+ * launches, the operations would not. */
+static double flop_time(const struct derived *d, const struct group *group)
+{
+	const struct sum *flops = &d->sums->flops;
+
+	for (size_t i = 0; i < flops->n; i++) {
+		if (isnan(sum_of(d, flops->terms[i], group))) {
+			return NAN;
+		}
+	}
+	return group->timed[flops->terms[0]].ns * 1e-9;
+}
+
+static double operand(const struct derived *d, const struct derived_operand *o,
+		      const struct group *group)
+{
+	switch (o->quantity) {
+	case DERIVED_SUM:
+		return value_of_measure(d, o->measure, group);
+	case DERIVED_LAUNCHES:
+		return (double)launches_of(d, group);
+	case DERIVED_PEAK_BYTES:
+		return group->total_peak_bytes;
+	case DERIVED_PEAK_TIME:
+		return group->total_peak_ns * 1e-9;
+	case DERIVED_FLOP_TIME:
+		break;
+	}
+	return flop_time(d, group);
+}
+
+static void take_operands(const struct derived *d, const struct group *group, double *ret)
+{
+	for (size_t i = 0; i < d->n_operands; i++) {
+		ret[i] = operand(d, &d->operands[i], group);
 	}
 }
 
-static double operand(const struct define *d, const struct step *s, const struct group *group)
+static double evaluate(const struct derived *d, const double *operands)
 {
-	if (group->estimated) {
-		return estimated_operand(s, group);
-	}
-	switch (s->kind) {
-	case STEP_SUM:
-	case STEP_MEAN:
-		return measure_value(d, s, group);
-	case STEP_LAUNCHES:
-		return (double)(d->timed ? group->timed[MEASURE_TIME].n : group->total_calls);
-	case STEP_PEAK_BYTES:
-		return group->total_peak_bytes > 0 ? group->total_peak_bytes : NAN;
-	case STEP_DERIVED:
-		return derived_value(s->derived, group);
-	default:
-		return s->number;
-	}
-}
+	double value = NAN;
 
-static double combine(enum step_kind kind, double left, double right)
-{
-	switch (kind) {
-	case STEP_ADD:
-		return left + right;
-	case STEP_SUBTRACT:
-		return left - right;
-	case STEP_MULTIPLY:
-		return left * right;
-	default:
-		return right != 0 ? left / right : NAN;
-	}
-}
-
-static bool uses_time(const struct derived *d);
-
-/* Does the definition, or a column that it uses, use the time? */
-static bool definition_uses_time(const struct define *d)
-{
-	bool uses = d->timed;
-
-	for (size_t i = 0; i < d->n && !uses; i++) {
-		uses = d->steps[i].kind == STEP_DERIVED && uses_time(d->steps[i].derived);
-	}
-	return uses;
-}
-
-double define_value(const struct define *d, const struct group *group)
-{
-	double stack[STEPS_MAX];
-	size_t n = 0;
-
-	for (size_t i = 0; i < d->n; i++) {
-		if (d->steps[i].kind < STEP_ADD) {
-			stack[n++] = operand(d, &d->steps[i], group);
+	for (size_t i = 0; i < d->n_operands; i++) {
+		if (isnan(operands[i])) {
+			sqlite3_bind_null(d->statement, (int)i + 1);
 		} else {
-			n--;
-			stack[n - 1] = combine(d->steps[i].kind, stack[n - 1], stack[n]);
+			sqlite3_bind_double(d->statement, (int)i + 1, operands[i]);
 		}
 	}
-	return isfinite(stack[0]) ? stack[0] : NAN;
-}
+	if (sqlite3_step(d->statement) == SQLITE_ROW) {
+		int type = sqlite3_column_type(d->statement, 0);
 
-/* --- what is always there -------------------------------------------------------------------- */
-
-/* NaN unless each term is known of all these launches. */
-static double add_up(const struct group *group, const struct part *parts,
-		     const struct derived_sum *s, uint64_t launches)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < s->n; i++) {
-		sum += sum_of(group, parts, s->terms[i], launches);
-	}
-	return sum;
-}
-
-/* As those of metrics, of what is told alone. */
-static double add_told(const struct part *parts, const struct derived_sum *s)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < s->n; i++) {
-		const struct part *term = &parts[s->terms[i]];
-
-		sum += term->n > 0 ? term->sum : NAN;
-	}
-	return sum;
-}
-
-static double divide(double part, double whole)
-{
-	return whole > 0 ? part / whole : NAN;
-}
-
-/* Of columns that were not measured in the same launches. */
-static struct estimate add_estimates(const struct group *group, const struct derived_sum *s)
-{
-	struct estimate sum = { .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
-
-	for (size_t i = 0; i < s->n; i++) {
-		struct estimate one = estimate_total_of(&group->estimated->total[s->terms[i]], 1);
-
-		if (one.kind == ESTIMATE_NONE) {
-			return one;
+		if (type == SQLITE_FLOAT || type == SQLITE_INTEGER) {
+			value = sqlite3_column_double(d->statement, 0);
 		}
-		estimate_add_up(&sum, &one);
 	}
-	return sum;
-}
-
-static struct estimate apart(const struct derived *d, const struct group *group)
-{
-	struct estimate part = add_estimates(group, &d->part);
-	struct estimate whole = add_estimates(group, &d->whole);
-	double scale = d->kind == DERIVED_INTENSITY ? 1 : 1e-9;
-
-	whole.value *= scale;
-	whole.error *= scale;
-	return estimate_ratio(&part, &whole);
-}
-
-/* The most launches of which one of the terms is not known. */
-static uint64_t most_unknown(const struct estimate_total *totals, const struct derived_sum *s)
-{
-	uint64_t most = 0;
-
-	for (size_t i = 0; i < s->n; i++) {
-		most = totals[s->terms[i]].unknown > most ? totals[s->terms[i]].unknown : most;
-	}
-	return most;
-}
-
-/* The memory's peak and the tensor cores' are added up launch by launch, so their columns are never
- * joined. */
-bool derived_is_joined(const struct derived *d, const struct group *group)
-{
-	const struct estimate_total *totals = group->estimated ? group->estimated->total : NULL;
-	uint64_t of_part, of_whole;
-
-	if (!totals || d->kind == DERIVED_DEFINED || d->kind == DERIVED_PEAK ||
-	    d->kind == DERIVED_FLOP_PEAK) {
-		return false;
-	}
-	of_part = most_unknown(totals, &d->part);
-	of_whole = most_unknown(totals, &d->whole);
-	return group->estimated->derived[d->kind].unknown >
-	       (of_part > of_whole ? of_part : of_whole);
-}
-
-/* The most launches of which one of the terms was not sampled, though some were. */
-static uint64_t most_unsampled(const struct part *parts, const struct derived_sum *s,
-			       uint64_t launches)
-{
-	uint64_t most = 0;
-
-	for (size_t i = 0; i < s->n; i++) {
-		uint64_t n = parts[s->terms[i]].n;
-
-		most = n > 0 && n < launches && launches - n > most ? launches - n : most;
-	}
-	return most;
-}
-
-static uint64_t unsampled(const struct derived *d, const struct group *group);
-
-static uint64_t unsampled_of_definition(const struct define *d, const struct group *group)
-{
-	const struct part *parts = d->timed ? group->timed : group->total;
-	uint64_t launches = d->timed ? parts[MEASURE_TIME].n : group->total_calls, most = 0;
-
-	for (size_t i = 0; i < d->n; i++) {
-		const struct step *s = &d->steps[i];
-		const struct derived_sum one = { .terms = { s->measure }, .n = 1 };
-		uint64_t n = s->kind == STEP_SUM || s->kind == STEP_MEAN
-				     ? most_unsampled(parts, &one, launches)
-			     : s->kind == STEP_DERIVED ? unsampled(s->derived, group)
-						       : 0;
-
-		most = n > most ? n : most;
-	}
-	return most;
-}
-
-/* Rates leave out launches whose time is not known. */
-static bool is_timed(const struct derived *d)
-{
-	return d->kind != DERIVED_FLOP && d->kind != DERIVED_INTENSITY;
-}
-
-static uint64_t unsampled(const struct derived *d, const struct group *group)
-{
-	const struct part *parts = is_timed(d) ? group->timed : group->total;
-	uint64_t launches = is_timed(d) ? parts[MEASURE_TIME].n : group->total_calls;
-	uint64_t of_part, of_whole;
-
-	if (d->kind == DERIVED_DEFINED) {
-		return unsampled_of_definition(d->define, group);
-	}
-	of_part = most_unsampled(parts, &d->part, launches);
-	of_whole = most_unsampled(parts, &d->whole, launches);
-	return of_part > of_whole ? of_part : of_whole;
-}
-
-uint64_t derived_unknown(const struct derived *d, const struct group *group)
-{
-	if (group->estimated) {
-		return d->kind == DERIVED_FLOP ? most_unknown(group->estimated->total, &d->part)
-					       : 0;
-	}
-	return group->total_error ? unsampled(d, group) : 0;
-}
-
-/* Counters of one launch rise and fall together, so the error of their sum is larger than that of
- * independent counters. */
-static struct estimate estimate_flop(const struct derived *d, const struct group *group)
-{
-	return derived_is_joined(d, group)
-		       ? add_estimates(group, &d->part)
-		       : estimate_total_of(&group->estimated->derived[DERIVED_FLOP], 1);
-}
-
-/* The relative error of the terms' sum; the terms' errors are independent. */
-static double part_of_error(const struct group *group, const struct derived_sum *s)
-{
-	double error = 0, sum = 0;
-
-	for (size_t i = 0; i < s->n; i++) {
-		error = hypot(error, group->total_error[s->terms[i]]);
-		sum += group->total[s->terms[i]].sum;
-	}
-	return error > 0 ? error / fabs(sum) : 0;
-}
-
-/* For values made of samples. A divisor is a time, which is exact, or has errors of its own. */
-static struct estimate of_samples(const struct derived *d, const struct group *group)
-{
-	double value = derived_value(d, group), part = part_of_error(group, &d->part);
-	double error = d->kind == DERIVED_FLOP_PEAK /* precisions have peaks of their own */
-			       ? NAN
-			       : fabs(value) * hypot(part, part_of_error(group, &d->whole));
-
-	return (struct estimate){ .kind = isnan(value) ? ESTIMATE_NONE
-					  : error == 0 ? ESTIMATE_EXACT
-						       : ESTIMATE_GUESS,
-				  .value = value,
-				  .error = error };
-}
-
-struct estimate derived_estimate(const struct derived *d, const struct group *group)
-{
-	const struct estimate_total *together;
-
-	/* A definition may take sums and means of anything: its error is not known. */
-	if (d->kind == DERIVED_DEFINED) {
-		double value = define_value(d->define, group);
-
-		return (struct estimate){ .kind = isnan(value) ? ESTIMATE_NONE : ESTIMATE_GUESS,
-					  .value = value,
-					  .error = NAN };
-	}
-	if (!group->estimated) {
-		return of_samples(d, group);
-	}
-	if (d->kind == DERIVED_FLOP) {
-		return estimate_flop(d, group);
-	}
-	if (d->kind == DERIVED_FLOP_PEAK) {
-		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
-	}
-	together = &group->estimated->derived[d->kind];
-	return derived_is_joined(d, group) ? apart(d, group) : estimate_total_ratio(together);
-}
-
-double derived_part(const struct derived *d, const struct group *group)
-{
-	return group->total_error
-		       ? add_told(group->timed, &d->part)
-		       : add_up(group, group->timed, &d->part, group->timed[MEASURE_TIME].n);
-}
-
-double derived_part_ns(const struct derived *d, const struct group *group)
-{
-	double least = group->timed[MEASURE_TIME].ns;
-
-	for (size_t i = 0; i < d->part.n; i++) {
-		least = fmin(least, group->timed[d->part.terms[i]].ns);
-	}
-	return least;
+	sqlite3_reset(d->statement);
+	return isfinite(value) ? value : NAN;
 }
 
 double derived_value(const struct derived *d, const struct group *group)
 {
-	bool timed = is_timed(d);
-	const struct part *parts = timed ? group->timed : group->total;
-	uint64_t launches = timed ? parts[MEASURE_TIME].n : group->total_calls;
-	double part, whole;
+	double operands[DERIVED_OPERANDS];
 
-	if (group->estimated) {
-		return derived_estimate(d, group).value;
+	take_operands(d, group, operands);
+	return evaluate(d, operands);
+}
+
+/* --- errors ---------------------------------------------------------------------------------- */
+
+/* The standard error of an operand by its value. A time is exact; a mean and what has a peak of
+ * its own for each precision have none that is known. */
+static double relative_error(const struct derived *d, const struct derived_operand *o,
+			     const struct group *group)
+{
+	double error;
+
+	if (o->quantity == DERIVED_LAUNCHES || o->quantity == DERIVED_PEAK_BYTES) {
+		return 0;
 	}
-	if (d->kind == DERIVED_DEFINED) {
-		return define_value(d->define, group);
+	if (o->quantity != DERIVED_SUM || !d->measures[o->measure].adds_up) {
+		return NAN;
 	}
-	part = add_up(group, parts, &d->part, launches);
-	whole = add_up(group, parts, &d->whole, launches);
-	switch (d->kind) {
-	case DERIVED_PEAK:
-		return divide(part, group->total_peak_bytes) * 100;
-	case DERIVED_FLOP:
-		/* A row that the second capture lacks has no value there, although its other
-		 * figures are 0. */
-		return group->total_calls == 0 ? NAN
-		       : group->total_error    ? add_told(group->total, &d->part)
-					       : part;
-	case DERIVED_FLOP_PEAK:
-		/* Not known if some of the launches with a time lack a counter: the time would
-		 * include those launches, the operations would not. */
-		return isnan(part)
-			       ? NAN
-			       : divide(group->total_peak_ns, group->timed[d->part.terms[0]].ns) *
-					 100;
-	default:
-		return divide(part, whole) * (timed ? 1e9 : 1);
+	error = group->total_error[o->measure];
+	return error > 0 ? error / fabs(group->total[o->measure].sum) : 0;
+}
+
+/* The errors of operands are independent: that of the value is the root of the sum of their
+ * squares, each by how much the value changes with its operand. */
+struct figure derived_figure(const struct derived *d, const struct group *group)
+{
+	static const double step = 1e-5;
+	double operands[DERIVED_OPERANDS], error = 0, value;
+
+	take_operands(d, group, operands);
+	value = evaluate(d, operands);
+	for (size_t i = 0; i < d->n_operands && group->total_error && !isnan(value); i++) {
+		double relative = relative_error(d, &d->operands[i], group), at = operands[i];
+		double above, below;
+
+		if (relative == 0) {
+			continue;
+		}
+		operands[i] = at * (1 + step);
+		above = evaluate(d, operands);
+		operands[i] = at * (1 - step);
+		below = evaluate(d, operands);
+		operands[i] = at;
+		error = hypot(error, (above - below) / (2 * step) * relative);
 	}
+	return (struct figure){ .value = value, .error = isnan(value) ? NAN : error };
+}
+
+/* Of how many launches a measure was not sampled, though it was of others. */
+static uint64_t lacking(const struct derived *d, size_t measure, const struct group *group)
+{
+	uint64_t n = parts_of(d, group)[measure].n, launches = launches_of(d, group);
+
+	return n > 0 && n < launches ? launches - n : 0;
+}
+
+uint64_t derived_unsampled(const struct derived *d, const struct group *group)
+{
+	const struct sum *flops = &d->sums->flops;
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < d->n_operands && group->total_error; i++) {
+		const struct derived_operand *o = &d->operands[i];
+		size_t n = o->quantity == DERIVED_SUM	      ? 1
+			   : o->quantity == DERIVED_FLOP_TIME ? flops->n
+							      : 0;
+
+		for (size_t k = 0; k < n; k++) {
+			uint64_t lacks =
+				lacking(d,
+					o->quantity == DERIVED_SUM ? o->measure : flops->terms[k],
+					group);
+
+			most = lacks > most ? lacks : most;
+		}
+	}
+	return most;
 }
 
 /* --- comparison ------------------------------------------------------------------------------ */
 
-static struct estimate value_of(const struct derived *d, const struct group *group)
+static struct figure figure_of(const struct derived *d, const struct group *group)
 {
-	double value;
-
-	if (group &&
-	    (group->estimated || (group->total_error && group_launches(group, true) > 0))) {
-		return derived_estimate(d, group);
-	}
-	value = group && group_launches(group, true) > 0 ? derived_value(d, group) : NAN;
-	return (struct estimate){ .kind = isnan(value) ? ESTIMATE_NONE : ESTIMATE_EXACT,
-				  .value = value,
-				  .error = isnan(value) ? NAN : 0 };
-}
-
-static bool uses_time(const struct derived *d)
-{
-	return d->kind == DERIVED_DEFINED ? definition_uses_time(d->define)
-					  : d->kind != DERIVED_INTENSITY && d->kind != DERIVED_FLOP;
+	return group && group->total_calls > 0 ? derived_figure(d, group)
+					       : (struct figure){ .value = NAN, .error = NAN };
 }
 
 bool derived_is_of_part(const struct derived *d, const struct group *group)
 {
 	const struct group *before = group->before;
-	double launches = group_launches(group, true);
-	double launches_before = before ? group_launches(before, true) : 0;
+	double launches = (double)group->total_calls;
+	double launches_before = before ? (double)before->total_calls : 0;
 
 	return launches > 0 && launches_before > 0 &&
-	       fabs((double)derived_unknown(d, group) / launches -
-		    (double)derived_unknown(d, before) / launches_before) > 0.01;
+	       fabs((double)derived_unsampled(d, group) / launches -
+		    (double)derived_unsampled(d, before) / launches_before) > 0.01;
 }
 
 double derived_compare(const struct derived *d, enum field field, const struct group *group)
 {
-	struct estimate now = value_of(d, group), before = value_of(d, group->before);
+	struct figure now = figure_of(d, group), before = figure_of(d, group->before);
 
-	if (field != FIELD_BEFORE && uses_time(d) && !fields_same_clock(group)) {
+	if (field != FIELD_BEFORE && d->timed && !fields_same_clock(group)) {
 		return NAN;
 	}
 	if (field != FIELD_BEFORE && derived_is_of_part(d, group)) {

@@ -6,19 +6,18 @@
 
 #include <stdbool.h>
 
-#include "client/report/intake.h"
+#include "client/report/attribution.h"
 #include "client/store/reader.h"
 #include "proto/base/buf.h"
 
 struct exporter_options {
-	const char *weight;    /* folded: "time", or a part of a counter's name; NULL: time */
-	unsigned rank;	       /* chrome: distributedInfo.rank */
-	unsigned process;      /* number of the process to export; 0: all processes */
-	const char *columns;   /* pyprof: names with commas, or "all"; NULL: PyProf's own choice */
-	unsigned width;	       /* pyprof: width of a line; 0: fields are not aligned */
-	bool csv;	       /* pyprof */
-	const char *trace;     /* merge: path of the trace that gets the counters */
-	struct intake *intake; /* the caller's, which is given what is exported */
+	const char *weight;  /* folded: "time", or a part of a counter's name; NULL: time */
+	unsigned rank;	     /* chrome: distributedInfo.rank */
+	unsigned process;    /* number of the process to export; 0: all processes */
+	const char *columns; /* pyprof: names with commas, or "all"; NULL: PyProf's own choice */
+	unsigned width;	     /* pyprof: width of a line; 0: fields are not aligned */
+	bool csv;	     /* pyprof */
+	const char *trace;   /* merge: path of the trace that gets the counters */
 };
 
 /* Why an export was refused. code NULL: the options are wrong, or, if why is empty, memory ran out.
@@ -40,6 +39,7 @@ struct exporter {
 	const char *name;
 	unsigned without; /* parts of records that the exporter does not read: enum store_part */
 	bool attributes;  /* it needs the attribution of records */
+	bool needs_first; /* it needs to know when the first kernel began */
 	/* The exporter writes nothing before end(), so it may read while the file is still being
 	 * checked. */
 	bool only_at_end;
@@ -54,6 +54,7 @@ struct exporter {
 		      const struct attribution *what);
 	int (*mark)(void *e, struct buf *b, const struct gpuctr_mark *mark);
 	int (*process_end)(void *e, struct buf *b, const struct store_process *process);
+	int (*samples)(void *e, struct buf *b, const struct store_samples *samples);
 	int (*notice)(void *e, struct buf *b, const struct gpuctr_notice *notice);
 	int (*end)(void *e, struct buf *b);
 	/* Appends lines for the user: data that the output lacks, or shows differently from the

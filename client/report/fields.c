@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "client/cli/text.h"
-#include "client/report/estimated.h"
 
 static const char *const names[] = {
 	[FIELD_TOTAL] = "total",
@@ -18,6 +17,7 @@ static const char *const names[] = {
 	[FIELD_MIN] = "min",
 	[FIELD_MAX] = "max",
 	[FIELD_STDDEV] = "stddev",
+	[FIELD_N] = "n",
 	[FIELD_BEFORE] = "before",
 	[FIELD_CHANGE] = "change",
 	[FIELD_ERROR] = "error",
@@ -71,9 +71,10 @@ static bool parse_one(const char *word, unsigned *fields, struct buf *why)
 	}
 	buf_text(why, "there is no figure '");
 	text_terminal(why, word);
-	buf_text(why,
-		 "'; the figures are total, sum (or self), mean, share, min, max, stddev, error, "
-		 "all");
+	buf_text(
+		why,
+		"'; the figures are total, sum (or self), mean, share, min, max, stddev, n, error, "
+		"all");
 	return false;
 }
 
@@ -95,6 +96,9 @@ bool fields_parse(const char *list, unsigned *ret, struct buf *why)
 
 bool fields_applies(enum field field, const struct measure *measure)
 {
+	if (field == FIELD_N) {
+		return measure->turn > 0;
+	}
 	return measure->adds_up || (field != FIELD_TOTAL && field != FIELD_SUM &&
 				    field != FIELD_SHARE && !fields_are_of_mean(field));
 }
@@ -110,25 +114,37 @@ bool fields_is_of_errors(enum field field)
 	return field == FIELD_ERROR || field == FIELD_CHANGE_ERROR || field == FIELD_DIFFERS;
 }
 
-struct estimate fields_estimate(const struct measure *measure, size_t i, const struct group *group)
+static const struct figure not_known = { .value = NAN, .error = NAN };
+
+/* errors: of sums by measure; NULL: they have none. */
+static struct figure figure_of(const struct part *sum, const double *errors, size_t i)
 {
-	if (!group || group_launches(group, true) == 0) {
-		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
-	}
-	return estimated_total(group, measure, i);
+	return sum->n == 0 ? not_known : (struct figure){ sum->sum, errors ? errors[i] : 0 };
 }
 
-bool fields_is_of_some(const struct measure *measure, size_t i, const struct group *group)
+static struct figure mean_of(const struct group *group, size_t i)
 {
-	return measure->adds_up && group->estimated && group->estimated->total[i].unknown > 0;
+	struct figure f = figure_of(&group->own[i], group->self_error, i);
+	double n = (double)group->own[i].n;
+
+	return (struct figure){ f.value / n, f.error / n };
 }
 
-struct estimate fields_told(const struct measure *measure, size_t i, const struct group *group)
+static struct figure sum_of(const struct measure *measure, size_t i, const struct group *group)
 {
-	struct estimate e = fields_estimate(measure, i, group);
+	return measure->adds_up ? figure_of(&group->own[i], group->self_error, i)
+				: mean_of(group, i);
+}
 
-	e.error = fields_is_of_some(measure, i, group) ? NAN : e.error;
-	return e;
+static struct figure total_of(const struct measure *measure, size_t i, const struct group *group)
+{
+	return measure->adds_up ? figure_of(&group->total[i], group->total_error, i)
+				: mean_of(group, i);
+}
+
+struct figure fields_figure(const struct measure *measure, size_t i, const struct group *group)
+{
+	return group && group->total_calls > 0 ? total_of(measure, i, group) : not_known;
 }
 
 /* Of launches whose time is known those whose time is a range's. */
@@ -144,53 +160,67 @@ bool fields_same_clock(const struct group *group)
 
 	return !before || (same_part(group->total_ranged, group->total[MEASURE_TIME].n,
 				     before->total_ranged, before->total[MEASURE_TIME].n) &&
-			   same_part(group->ranged, group->self[MEASURE_TIME].n, before->ranged,
-				     before->self[MEASURE_TIME].n));
+			   same_part(group->ranged, group->own[MEASURE_TIME].n, before->ranged,
+				     before->own[MEASURE_TIME].n));
 }
 
-double fields_compare(enum field field, const struct estimate *now, const struct estimate *before)
+/* What it became from before in percent, and the standard error of that, in percent of before; the
+ * captures know nothing of each other. */
+static struct figure change_of(const struct figure *now, const struct figure *before)
 {
-	struct estimate change;
-	double distance;
+	double x = before->value, ratio = now->value / x;
+	double variance = now->error * now->error + ratio * ratio * (before->error * before->error);
 
-	field = fields_of_total(field);
-	if (field == FIELD_BEFORE) {
+	return x == 0 ? not_known
+		      : (struct figure){ (now->value - x) / fabs(x) * 100,
+					 sqrt(variance / (x * x)) * 100 };
+}
+
+/* By how many standard errors of their difference two figures differ: above 2, chance alone would
+ * have it so in 5 of 100 cases. */
+static double distance_of(const struct figure *now, const struct figure *before)
+{
+	double apart = fabs(now->value - before->value), error = hypot(now->error, before->error);
+
+	return apart > 0 ? apart / error : isnan(error) ? NAN : 0;
+}
+
+double fields_compare(enum field field, const struct figure *now, const struct figure *before)
+{
+	struct figure change = change_of(now, before);
+	double distance = distance_of(now, before);
+
+	switch (fields_of_total(field)) {
+	case FIELD_BEFORE:
 		return before->value;
-	}
-	if (field == FIELD_DIFFERS) {
-		distance = estimate_distance(now, before);
+	case FIELD_DIFFERS:
 		return isnan(distance) ? NAN : distance > 2;
+	case FIELD_CHANGE:
+		return change.value;
+	default:
+		return change.error;
 	}
-	change = estimate_change(now, before);
-	return field == FIELD_CHANGE ? change.value : change.error;
-}
-
-static struct estimate mean_estimate(const struct group *group, size_t i)
-{
-	if (!group || group_launches(group, false) == 0) {
-		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
-	}
-	return estimated_mean(group, i);
 }
 
 /* Of the launches those of which the value is not known, and which the sum is without. */
 static double lacking_part(const struct group *group, size_t i)
 {
-	double launches = group_launches(group, true), known = (double)group->total[i].n;
+	double known = (double)group->total[i].n;
 
-	if (group->estimated) {
-		return (double)group->estimated->total[i].unknown / launches;
-	}
-	return known > 0 ? 1 - known / launches : 0;
+	return known > 0 ? 1 - known / (double)group->total_calls : 0;
 }
 
 bool fields_is_of_part(const struct measure *measure, size_t i, const struct group *group)
 {
 	const struct group *before = group->before;
 
-	return before && measure->adds_up && group_launches(group, true) > 0 &&
-	       group_launches(before, true) > 0 &&
+	return before && measure->adds_up && group->total_calls > 0 && before->total_calls > 0 &&
 	       fabs(lacking_part(group, i) - lacking_part(before, i)) > 0.01;
+}
+
+static struct figure mean_of_calls(const struct group *group, size_t i)
+{
+	return group && group->calls > 0 ? mean_of(group, i) : not_known;
 }
 
 /* A mean of samples is of the launches with a value, which are the long ones. */
@@ -203,10 +233,9 @@ static double compare(enum field field, const struct measure *measure, size_t i,
 		      const struct group *group)
 {
 	bool of_mean = fields_are_of_mean(field);
-	struct estimate now =
-		of_mean ? mean_estimate(group, i) : fields_estimate(measure, i, group);
-	struct estimate before = of_mean ? mean_estimate(group->before, i)
-					 : fields_estimate(measure, i, group->before);
+	struct figure now = of_mean ? mean_of_calls(group, i) : fields_figure(measure, i, group);
+	struct figure before = of_mean ? mean_of_calls(group->before, i)
+				       : fields_figure(measure, i, group->before);
 
 	if (i == MEASURE_TIME && fields_of_total(field) != FIELD_BEFORE &&
 	    !fields_same_clock(group)) {
@@ -222,12 +251,9 @@ static double compare(enum field field, const struct measure *measure, size_t i,
 static double self_value(enum field field, const struct measure *measure, size_t i,
 			 const struct group *group, const struct group *all)
 {
-	struct estimate self = estimated_self(group, measure, i);
+	double self = sum_of(measure, i, group).value;
 
-	if (field == FIELD_SUM) {
-		return self.value;
-	}
-	return percent(self.value, estimated_self(all, measure, i).value);
+	return field == FIELD_SUM ? self : percent(self, sum_of(measure, i, all).value);
 }
 
 /* A mean of several launches says nothing of how far each is from it. */
@@ -243,9 +269,9 @@ double fields_value(enum field field, const struct measure *measure, size_t i,
 
 	switch (field) {
 	case FIELD_TOTAL:
-		return estimated_total(group, measure, i).value;
+		return total_of(measure, i, group).value;
 	case FIELD_ERROR:
-		return fields_told(measure, i, group).error;
+		return fields_figure(measure, i, group).error;
 	case FIELD_BEFORE:
 	case FIELD_CHANGE:
 	case FIELD_CHANGE_ERROR:
@@ -257,14 +283,13 @@ double fields_value(enum field field, const struct measure *measure, size_t i,
 		return compare(field, measure, i, group);
 	case FIELD_STDDEV:
 		return is_of_means(i, group) ? NAN : sample_deviation(self);
+	case FIELD_N:
+		return (double)self->n;
 	case FIELD_SUM:
 	case FIELD_SHARE:
-		if (group_launches(group, false) == 0) {
-			return 0;
-		}
-		return self_value(field, measure, i, group, all);
+		return group->calls == 0 ? 0 : self_value(field, measure, i, group, all);
 	case FIELD_MEAN:
-		return estimated_mean(group, i).value;
+		return mean_of(group, i).value;
 	case FIELD_MIN:
 		return self->n > 0 && !is_of_means(i, group) ? self->min : NAN;
 	case FIELD_MAX:

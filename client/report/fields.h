@@ -5,6 +5,13 @@
 
 #include "client/report/groups.h"
 
+/* A value with its standard error: the truth is within one of it in 68 of 100 cases and within two
+ * in 95. */
+struct figure {
+	double value; /* NaN: not known */
+	double error; /* 0: it was counted; NaN: not known, or there is no value */
+};
+
 enum field {
 	FIELD_TOTAL, /* the sum, with rows nested in this one */
 	FIELD_SUM,   /* the sum of the row alone; "self" if rows nest */
@@ -13,6 +20,7 @@ enum field {
 	FIELD_MIN,
 	FIELD_MAX,
 	FIELD_STDDEV,
+	FIELD_N,      /* of metrics that took turns: how many launches had it */
 	FIELD_ERROR,  /* standard error of the total, or of the mean if the measure does not add up
 		       */
 	FIELD_BEFORE, /* the sum, or mean, in the capture that is compared with */
@@ -46,21 +54,15 @@ const char *fields_head(enum field field, bool nested);
 enum field fields_of_total(enum field field);
 bool fields_are_of_mean(enum field field);
 
-/* Does the field exist only in sampled captures? */
+/* Does the field exist only where values were sampled? */
 bool fields_is_of_errors(enum field field);
 
-/* Does the field have a meaning for this measure? A sum of ratios has none. */
+/* Does the field have a meaning for this measure? A sum of ratios has none, nor has a number of
+ * launches where all have the metric. */
 bool fields_applies(enum field field, const struct measure *measure);
 
-/* The value that is compared: the total, or the mean if the measure does not add up, with its
- * error. */
-struct estimate fields_estimate(const struct measure *measure, size_t i, const struct group *group);
-
-/* Is the value a sum that lacks launches, because no launch of their kind was measured? */
-bool fields_is_of_some(const struct measure *measure, size_t i, const struct group *group);
-/* The estimate as it is reported: the error of a sum that lacks launches is NaN, because any other
- * error would claim that the sum is known. */
-struct estimate fields_told(const struct measure *measure, size_t i, const struct group *group);
+/* The total with its error, or the mean if the measure does not add up: what is compared. */
+struct figure fields_figure(const struct measure *measure, size_t i, const struct group *group);
 
 /* Are the times of a row now and before from the same clock: all from the kernels' own times, all
  * from the lengths of ranges, or mixed in the same proportion, to a hundredth of the launches? True
@@ -71,8 +73,8 @@ bool fields_same_clock(const struct group *group);
  * other one has? Then there is no change to report. */
 bool fields_is_of_part(const struct measure *measure, size_t i, const struct group *group);
 
-/* A figure of a comparison of two estimates, now and before. */
-double fields_compare(enum field field, const struct estimate *now, const struct estimate *before);
+/* A field of a comparison of two figures, now and before. */
+double fields_compare(enum field field, const struct figure *now, const struct figure *before);
 
 /* NaN: not known, or not applicable. Shares and changes are in percent. Least, largest and standard
  * deviation are always those of measured launches; not known where these have the mean of their

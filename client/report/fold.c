@@ -30,9 +30,10 @@ struct group *group_new(struct texts *owner, size_t n)
 		return NULL;
 	}
 	group->self = texts_take(owner, n * sizeof(*group->self));
+	group->own = texts_take(owner, n * sizeof(*group->own));
 	group->total = texts_take(owner, n * sizeof(*group->total));
 	group->timed = texts_take(owner, n * sizeof(*group->timed));
-	return group->self && group->total && group->timed ? group : NULL;
+	return group->self && group->own && group->total && group->timed ? group : NULL;
 }
 
 /* --- rows by labels -------------------------------------------------------------------------- */
@@ -133,6 +134,7 @@ static struct group *row_of(struct groups *g, const struct leaf *leaf, const str
 
 /* --- adding up ------------------------------------------------------------------------------- */
 
+/* Sums of leaves whose metrics took turns come later (kinds.c). */
 static void add_self(const struct groups *g, struct group *row, const struct leaf *leaf)
 {
 	for (size_t i = 0; i < g->n_measures; i++) {
@@ -142,25 +144,47 @@ static void add_self(const struct groups *g, struct group *row, const struct lea
 	row->small += leaf->small;
 	row->graphs += leaf->graphs;
 	row->alike += leaf->alike;
-	row->ranged += leaf->ranged;
-	row->peak_bytes += leaf->peak_bytes;
 	row->peak_ns += leaf->peak_ns;
 	row->op = row->op ? row->op : leaf->op;
+	for (size_t i = 0; !leaf->kind && i < g->n_measures; i++) {
+		row->own[i].n += leaf->stats[i].n;
+		row->own[i].sum += leaf->stats[i].sum;
+	}
+	if (!leaf->kind) {
+		row->ranged += leaf->ranged;
+		row->peak_bytes += leaf->peak_bytes;
+	}
 }
 
 static void add_total(const struct groups *g, struct group *row, const struct leaf *leaf)
 {
-	for (size_t i = 0; i < g->n_measures; i++) {
+	row->total_calls += leaf->calls;
+	row->total_peak_ns += leaf->peak_ns;
+	for (size_t i = 0; !leaf->kind && i < g->n_measures; i++) {
 		row->total[i].n += leaf->stats[i].n;
 		row->total[i].sum += leaf->stats[i].sum;
 		row->timed[i].n += leaf->timed[i].n;
 		row->timed[i].sum += leaf->timed[i].sum;
 		row->timed[i].ns += leaf->timed[i].ns;
 	}
-	row->total_calls += leaf->calls;
-	row->total_ranged += leaf->ranged;
-	row->total_peak_bytes += leaf->peak_bytes;
-	row->total_peak_ns += leaf->peak_ns;
+	if (!leaf->kind) {
+		row->total_ranged += leaf->ranged;
+		row->total_peak_bytes += leaf->peak_bytes;
+	}
+}
+
+/* Sums of metrics in turns, and errors, are those of all leaves of a row. */
+static bool add_row_leaf(struct groups *g, struct group *row, const struct leaf *leaf, bool self)
+{
+	if (!g->sampled && !g->turns) {
+		return true;
+	}
+	if (!array_make_room(&g->row_leaves, sizeof(*g->row_leaves), g->n_row_leaves,
+			     &g->max_row_leaves)) {
+		return false;
+	}
+	g->row_leaves[g->n_row_leaves++] = (struct row_leaf){ row, leaf, self };
+	return true;
 }
 
 static bool add_total_once(struct groups *g, const struct leaf *leaf, struct group *row,
@@ -175,7 +199,7 @@ static bool add_total_once(struct groups *g, const struct leaf *leaf, struct gro
 		seen[(*n_seen)++] = row;
 	}
 	add_total(g, row, leaf);
-	return estimated_add_leaf(g, row, leaf, false);
+	return add_row_leaf(g, row, leaf, false);
 }
 
 static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
@@ -191,8 +215,7 @@ static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
 		return false;
 	}
 	add_self(g, row, leaf);
-	if (!estimated_add_leaf(g, row, leaf, true) ||
-	    !add_total_once(g, leaf, row, seen, &n_seen)) {
+	if (!add_row_leaf(g, row, leaf, true) || !add_total_once(g, leaf, row, seen, &n_seen)) {
 		return false;
 	}
 	while (scope && (scope = outer_scope(key, scope))) {
@@ -203,22 +226,25 @@ static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
 	}
 	add_self(g, g->all, leaf);
 	add_total(g, g->all, leaf);
-	return estimated_add_leaf(g, g->all, leaf, true) &&
-	       estimated_add_leaf(g, g->all, leaf, false);
+	return add_row_leaf(g, g->all, leaf, true) && add_row_leaf(g, g->all, leaf, false);
 }
 
 int groups_finish(struct groups *g)
 {
 	struct group **seen = calloc(MAX_AROUND, sizeof(struct group *));
-	bool ok = seen && estimated_begin_rows(g) == 0;
+	bool ok = seen != NULL;
 
 	forget_rows(g);
+	g->n_row_leaves = 0;
 	g->all = group_new(&g->row_texts, g->n_measures);
 	ok = ok && g->all;
 	for (size_t i = 0; i < g->n_leaves && ok; i++) {
 		ok = fold(g, g->leaves[i], seen);
 	}
 	free(seen);
-	ok = ok && errors_finish_rows(g) == 0;
-	return ok ? estimated_finish_rows(g) : -ENOMEM;
+	if (!ok) {
+		return -ENOMEM;
+	}
+	kinds_finish_rows(g);
+	return errors_finish_rows(g);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Folded stacks, for flamegraph.pl, speedscope and inferno: a line for each call site in the
- * program and kernel, "iteration 2;Conv;aten::conv2d;void gemm<...>(...) 1234", with the sum of a
- * counter or of the time in ns. Ranges that differ only in what PyTorch counts are one stack frame.
+ * program and kernel, "iteration N;Conv;aten::conv2d;void gemm<...>(...) 1234", with the sum of a
+ * counter or of the time in ns. Steps, and ranges that differ only in what PyTorch counts, are one
+ * stack frame.
  * A semicolon in a name becomes a comma, and what would break the line a question mark. A stack of
- * more than 32 kB is cut: names for which there is no room are "..", and then left out. Of a
- * capture with a budget sums are what all launches did (site_sums.h). Each sum is rounded to a
- * whole number, because flamegraph.pl and speedscope read no others.
+ * more than 32 kB is cut: names for which there is no room are "..", and then left out. Where
+ * metrics take turns, sums are of all launches, by those that had the metric (site_sums.h). Each
+ * sum is rounded to a whole number, because flamegraph.pl and speedscope read no others.
  *
  * Memory grows with the call sites in the program, not with the records. */
 
@@ -20,7 +21,6 @@
 #include "client/cli/text.h"
 #include "client/report/attribution.h"
 #include "client/report/stack_frames.h"
-#include "client/report/estimated.h"
 #include "client/report/site_sums.h"
 
 enum { STACK_BYTES_MAX = 32 * 1024 };
@@ -30,7 +30,7 @@ struct folded {
 	size_t measure;		    /* what is weighed */
 	bool several;		    /* each process is a stack frame */
 	struct stack_frames frames; /* of one value */
-	struct site_sums *sites;    /* with a budget */
+	struct groups *sites;	    /* where metrics take turns; else NULL */
 	struct stack_frame *outermost;
 	unsigned process; /* that it is of */
 	uint64_t unknown; /* launches without a value */
@@ -103,9 +103,19 @@ static void folded_close(void *e)
 {
 	struct folded *f = e;
 
-	site_sums_free(f->sites);
+	groups_free(f->sites);
 	stack_frames_deinit(&f->frames);
 	free(f);
+}
+
+/* False: out of memory. */
+static bool begin_sites(struct folded *f)
+{
+	if (f->info->plan.groups <= 1) {
+		return true;
+	}
+	f->sites = site_sums_new();
+	return f->sites && groups_begin(f->sites, &f->info->plan, f->info->path, NULL) == 0;
 }
 
 static void *folded_open(const struct store_info *info, const struct exporter_options *options,
@@ -120,9 +130,7 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 	f->several = options->process == 0 && info->n_processes > 1;
 	f->frames.n_values = 1;
 	f->frames.write_name = write_name;
-	f->sites = info->budget_ppm > 0 ? site_sums_new(options->intake, NULL) : NULL;
-	if (!take_weight(f, options->weight, &refusal->why) ||
-	    (info->budget_ppm > 0 && !f->sites)) {
+	if (!take_weight(f, options->weight, &refusal->why) || !begin_sites(f)) {
 		folded_close(f);
 		return NULL;
 	}
@@ -160,7 +168,7 @@ static struct stack_frame *find_outermost(struct folded *f, unsigned process)
 	return f->outermost;
 }
 
-/* Used if every launch was measured. */
+/* Used if no metrics take turns. */
 static void add_to_frame(struct folded *f, struct stack_frame *frame,
 			 const struct gpuctr_record *record)
 {
@@ -190,7 +198,7 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 		add_to_frame(f, frame, record);
 		return 0;
 	}
-	return site_sums_at_frame(f->sites, frame);
+	return site_sums_record(f->sites, frame, record);
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
@@ -262,23 +270,23 @@ static int write_lines(struct buf *b, const struct stack_frame *frame, struct bu
 	return r;
 }
 
-/* Launches whose call site is unknown, because no launch there was measured, are put into the root.
- */
-static int on_site(const struct site_sum *site, void *userdata)
+static int add_sites(struct folded *f)
 {
-	struct folded *f = userdata;
-	double value = site->values[f->measure];
-	struct stack_frame *frame;
+	struct group **rows;
+	size_t n;
 
-	if (!isfinite(value)) {
-		return 0;
-	}
-	frame = site_sums_frame(&f->frames, site);
-	if (!frame) {
+	if (groups_finish(f->sites)) {
 		return -ENOMEM;
 	}
-	frame->launches += (uint64_t)(site->launches + 0.5);
-	frame->sums[0] += value;
+	n = groups_rows(f->sites, &rows);
+	for (size_t i = 0; i < n; i++) {
+		struct stack_frame *frame = site_sums_frame(&f->frames, rows[i]);
+		const struct part *sum = &rows[i]->own[f->measure];
+
+		frame->launches = sum->n;
+		frame->sums[0] = sum->sum;
+		f->unknown += rows[i]->calls - sum->n;
+	}
 	return 0;
 }
 
@@ -286,12 +294,8 @@ static int folded_end(void *e, struct buf *b)
 {
 	struct folded *f = e;
 	CLEAN_BUF struct buf stack = { 0 };
-	int r = f->sites ? site_sums_finish(f->sites) : 0;
+	int r = f->sites ? add_sites(f) : 0;
 
-	if (r == 0 && f->sites) {
-		f->unknown = estimated_unknown(groups_all(site_sums_kernels(f->sites)), f->measure);
-		r = site_sums_each(f->sites, on_site, f);
-	}
 	r = r ? r : write_lines(b, &f->frames.root, &stack);
 	return stack.failed ? -ENOMEM : r;
 }
@@ -300,11 +304,10 @@ static void folded_tell(void *e, struct buf *b)
 {
 	const struct folded *f = e;
 
-	if (f->sites && groups_are_estimated(site_sums_kernels(f->sites))) {
-		buf_text(b, "sums are ESTIMATED, of all launches, from those that --budget chose; "
-			    "gpuctr-client report\ntells their errors\n");
-	} else if (f->sites) {
-		buf_text(b, SITE_SUMS_BROKE_OFF);
+	if (f->sites) {
+		buf_text(b, "metrics took turns: sums are of all launches, by those of their "
+			    "kernel and "
+			    "shape that\nhad the metric\n");
 	}
 	if (f->unknown > 0) {
 		text_count(b, f->unknown);

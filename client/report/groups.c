@@ -81,12 +81,12 @@ struct groups *groups_free(struct groups *g)
 		free(g->leaves[i]);
 	}
 	free_processes(g);
-	cells_free(g);
 	texts_deinit(&g->texts);
 	texts_deinit(&g->row_texts);
 	free(g->measures);
 	free(g->columns);
-	free(g->values);
+	free(g->row_leaves);
+	map_deinit(&g->known_kinds);
 	free(g->leaves);
 	map_deinit(&g->known_leaves);
 	free(g->rows);
@@ -142,6 +142,13 @@ static int take_column(struct groups *g, const struct gpuctr_column *column, siz
 		}
 		return -EINVAL;
 	}
+	if (g->takes_turns) {
+		g->measures[i].turn = column->group + 1;
+	}
+	if (g->takes_turns && strcmp(column->name, "gpu__time_duration.sum") == 0) {
+		g->measures[MEASURE_TIME].turn =
+			column->group + 1; /* times are lengths of ranges */
+	}
 	*ret = i;
 	return 0;
 }
@@ -173,6 +180,8 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 
 	free(g->columns);
 	g->n_columns = 0;
+	g->takes_turns = plan->groups > 1;
+	g->turns |= g->takes_turns;
 	g->columns = calloc(plan->n_columns + 1, sizeof(*g->columns));
 	g->capture = texts_add_string(&g->texts, name);
 	g->host = "";
@@ -183,14 +192,10 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 		r = take_column(g, &plan->columns[i], &g->columns[i], why);
 		g->n_columns = i + 1;
 	}
-	free(g->values);
-	g->values = calloc(g->n_measures, sizeof(*g->values));
-	if (r || !g->values || !grow_stats(g, had)) {
+	if (r || !grow_stats(g, had)) {
 		return r ? r : -ENOMEM;
 	}
-	g->takes_turns = plan->groups > 1;
-	g->turns |= g->takes_turns;
-	g->n_derived = derived_find(g->measures, g->n_measures, g->derived);
+	sums_find(g->measures, g->n_measures, &g->sums);
 	g->n_captures++;
 	memset(g->kernels, 0, sizeof(g->kernels));
 	free_processes(g);
@@ -209,8 +214,7 @@ bool groups_take_turns(const struct groups *g)
 
 double groups_flop_peak(const struct groups *g, enum peaks_precision precision)
 {
-	bool known = !g->flop_peaks_unknown[precision] &&
-		     derived_has_precision(g->measures, g->n_measures, precision);
+	bool known = !g->flop_peaks_unknown[precision] && sums_has_precision(&g->sums, precision);
 
 	return known ? g->flop_peaks[precision] * 1e9 : 0;
 }
@@ -368,6 +372,8 @@ unsigned groups_without(const struct groups *g)
 
 		if (key == KEY_SHAPE) {
 			without &= ~(unsigned)STORE_BLOCK;
+		} else if (key == KEY_RANGE) {
+			without &= ~(unsigned)STORE_ACTIVE;
 		} else if (key == KEY_STREAM || key == KEY_THREAD) {
 			without &= ~(unsigned)STORE_ORIGIN;
 		}

@@ -18,7 +18,6 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/estimate/total.h"
 #include "client/report/attribution.h"
 #include "client/report/keys.h"
 #include "client/report/peaks.h"
@@ -29,6 +28,7 @@ struct measure {
 	const char *name, *unit;
 	bool adds_up;  /* a sum over launches has a meaning */
 	bool of_range; /* measured over the range around the kernel and not over the kernel alone */
+	size_t turn;   /* which group of metrics it was in, from 1; 0: metrics took no turns */
 };
 
 enum { MEASURE_TIME = 0 };
@@ -40,14 +40,15 @@ bool groups_adds_up(const char *column);
  * the kernel, or a ratio to one of these? */
 bool groups_is_of_range(const char *column);
 
-struct estimated;
-
 struct group {
 	const char *const *labels; /* one label for each key; "": not known */
 	uint64_t calls;		   /* launches of the row itself */
 	uint64_t total_calls;	   /* with launches nested in the row */
-	struct sample *self;	   /* one a measure */
-	struct part *total;	   /* sums with nested rows; the same as self if nothing nests */
+	struct sample *self;	   /* what was measured of the row itself, one a measure */
+	/* Sums, one a measure, with the number of launches that they are of: where metrics take
+	 * turns, what some launches had stands for others of their kind (kinds.c). */
+	struct part *own;   /* of the row itself */
+	struct part *total; /* with nested rows; the same as own if nothing nests */
 	struct part *timed; /* the same for launches whose time is known; rates are made of these */
 	/* Numbers of the row's own launches: */
 	uint64_t small;	 /* launches with fewer blocks than the device has multiprocessors, if known
@@ -63,9 +64,6 @@ struct group {
 	 * launch. */
 	double peak_ns, total_peak_ns;
 	const struct scope *op; /* operator of one of the launches; NULL: no launch has one */
-	/* Estimates for all launches of the row (estimated.h), if only some were sampled; the
-	 * members above are then those of measured launches. NULL: all were measured. */
-	const struct estimated *estimated;
 	/* Standard errors of the sums, one a measure, where values were sampled (errors.h). NULL:
 	 * they were counted. */
 	const double *self_error, *total_error;
@@ -101,18 +99,7 @@ int groups_at(struct groups *g, const char *site);
  * what. 0 or -ENOMEM. */
 int groups_labels(struct groups *g, const struct gpuctr_record *record,
 		  const struct attribution *what, const char **ret);
-/* The same for a stratum. The label of a key that needs a launch is "", or NULL for the key that
- * nests. Any other NULL means that memory ran out. */
-void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, const void **dims);
-/* Does the key have the same label for all launches of a stratum, measured or not? */
-bool groups_knows_of_strata(enum key key);
-
-/* Adds or updates a stratum of a sampled capture: each call replaces the number of launches. */
-int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum);
-bool groups_are_estimated(const struct groups *g);
 bool groups_are_sampled(const struct groups *g);
-/* The launches of all strata, by the latest calls. */
-uint64_t groups_launches_of_strata(const struct groups *g);
 
 /* Were metrics of some capture measured in turns, so that a launch has only some of them? */
 bool groups_take_turns(const struct groups *g);

@@ -17,17 +17,18 @@ static void add_part(struct part *part, double value, double ns)
 /* What the operations of a launch take at the peaks of their precisions. NaN: not known of one.
  * Operations that are not known themselves are left out: their sum is not known either, or is of
  * the other launches alone. */
-static double find_peak_ns(const struct groups *g, const struct derived *d,
-			   const struct gpuctr_record *record, const struct groups_device *device)
+static double find_peak_ns(const struct groups *g, const struct gpuctr_record *record,
+			   const struct groups_device *device)
 {
+	const struct sums *s = &g->sums;
 	double ns = 0;
 
-	for (size_t k = 0; k < d->part.n; k++) {
+	for (size_t k = 0; k < s->flops.n; k++) {
 		double rate =
-			device && d->precisions[k] >= 0 ? device->flop_a_ns[d->precisions[k]] : 0;
+			device && s->precisions[k] >= 0 ? device->flop_a_ns[s->precisions[k]] : 0;
 
 		for (size_t i = 0; i < g->n_columns; i++) {
-			double value = g->columns[i] == d->part.terms[k] ? record->values[i] : 0;
+			double value = g->columns[i] == s->flops.terms[k] ? record->values[i] : 0;
 
 			if (value != 0 && !isnan(value)) {
 				ns += rate > 0 ? value / rate : NAN;
@@ -35,6 +36,32 @@ static double find_peak_ns(const struct groups *g, const struct derived *d,
 		}
 	}
 	return ns;
+}
+
+/* What the memory could have moved in the time of the launch. NaN: not known. */
+static double peak_bytes_of(const struct gpuctr_record *record, const struct groups_device *device)
+{
+	return device && device->bytes_a_ns > 0 ? (double)record->duration_ns * device->bytes_a_ns
+						: NAN;
+}
+
+/* Operations in turns have no peak: a launch has some of them. */
+static void add_to_kind(const struct groups *g, struct leaf *leaf,
+			const struct gpuctr_record *record, const struct groups_device *device)
+{
+	struct kind *kind = leaf->kind;
+
+	leaf->peak_ns = NAN;
+	if (record->clock != GPUCTR_CLOCK_NONE) {
+		add_part(&kind->sums[MEASURE_TIME], (double)record->duration_ns, 0);
+		kind->peak_bytes += peak_bytes_of(record, device);
+		kind->ranged += record->clock == GPUCTR_CLOCK_RANGE;
+	}
+	for (size_t i = 0; i < g->n_columns; i++) {
+		if (!isnan(record->values[i])) {
+			add_part(&kind->sums[g->columns[i]], record->values[i], 0);
+		}
+	}
 }
 
 static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record,
@@ -65,14 +92,10 @@ static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_
 			record->kind != GPUCTR_LAUNCH_GRAPH && blocks < device->multiprocessors;
 	}
 	if (timed) {
-		leaf->peak_bytes += device && device->bytes_a_ns > 0
-					    ? (double)record->duration_ns * device->bytes_a_ns
-					    : NAN;
+		leaf->peak_bytes += peak_bytes_of(record, device);
 	}
-	for (size_t i = 0; timed && i < g->n_derived; i++) {
-		if (g->derived[i].kind == DERIVED_FLOP_PEAK) {
-			leaf->peak_ns += find_peak_ns(g, &g->derived[i], record, device);
-		}
+	if (timed && g->sums.has_peak) {
+		leaf->peak_ns += find_peak_ns(g, record, device);
 	}
 }
 
@@ -83,23 +106,25 @@ int groups_record(struct groups *g, const struct gpuctr_record *record,
 	const struct groups_process *p = groups_find_process(g, record->process);
 	const struct groups_device *device;
 	const void *dims[KEYS_MAX];
+	struct kind *kind = NULL;
 	struct leaf *leaf;
 
 	g->records++;
 	g->by_clock[record->clock]++;
 	what = what ? what : &none;
 	groups_dims(g, record, what, dims);
-	leaf = groups_find_leaf(g, dims);
+	if (g->takes_turns && !(kind = kinds_find(g, record))) {
+		return -ENOMEM;
+	}
+	leaf = groups_find_leaf(g, dims, kind);
 	if (!leaf) {
 		return -ENOMEM;
 	}
 	leaf->op = leaf->op ? leaf->op : what->op;
 	device = groups_find_device(p, record->device);
 	add_record(g, leaf, record, device);
-	if (record->errors && errors_record(g, leaf, record) != 0) {
-		return -ENOMEM;
+	if (kind) {
+		add_to_kind(g, leaf, record, device);
 	}
-	return record->stratum == 0
-		       ? 0
-		       : estimated_record(g, leaf, record, device ? device->bytes_a_ns : 0);
+	return record->errors ? errors_record(g, leaf, record) : 0;
 }

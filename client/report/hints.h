@@ -18,12 +18,12 @@
 enum { HINTS_MAX = 6 };
 
 /* The parts of a record that hints do not need. */
-#define HINTS_WITHOUT (~(unsigned)STORE_BLOCK)
+#define HINTS_WITHOUT (~(unsigned)(STORE_BLOCK | STORE_START))
 
 struct hint {
-	char *name, *shown; /* the whole name, and the name as tables show it; both are safe for a
-			       terminal */
-	char *text;
+	const char *name, *shown; /* the whole name, and the name as tables show it; both are safe
+			       for a terminal */
+	const char *text;
 };
 
 struct hints;

@@ -47,16 +47,6 @@ int intake_record(const struct intake *in, const struct gpuctr_record *record,
 	return r;
 }
 
-int intake_stratum(const struct intake *in, const struct gpuctr_stratum *stratum)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < in->n && r == 0; i++) {
-		r = groups_stratum(in->items[i], stratum);
-	}
-	return r;
-}
-
 unsigned intake_without(const struct intake *in)
 {
 	unsigned without = ~0u;

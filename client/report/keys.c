@@ -11,12 +11,12 @@
 #include "proto/base/near.h"
 
 static const char *const names[] = {
-	[KEY_KERNEL] = "kernel",   [KEY_NVTX] = "nvtx",	    [KEY_OP] = "op",
-	[KEY_LAYER] = "layer",	   [KEY_SHAPE] = "shape",   [KEY_DIR] = "dir",
-	[KEY_STEP] = "step",	   [KEY_DEVICE] = "device", [KEY_PROCESS] = "process",
-	[KEY_STREAM] = "stream",   [KEY_THREAD] = "thread", [KEY_GRAPH] = "graph",
-	[KEY_CAPTURE] = "capture", [KEY_RANK] = "rank",	    [KEY_TASK] = "task",
-	[KEY_HOST] = "host",	   [KEY_END] = NULL,
+	[KEY_KERNEL] = "kernel",   [KEY_NVTX] = "nvtx",	      [KEY_RANGE] = "range",
+	[KEY_OP] = "op",	   [KEY_LAYER] = "layer",     [KEY_SHAPE] = "shape",
+	[KEY_DIR] = "dir",	   [KEY_STEP] = "step",	      [KEY_DEVICE] = "device",
+	[KEY_PROCESS] = "process", [KEY_STREAM] = "stream",   [KEY_THREAD] = "thread",
+	[KEY_GRAPH] = "graph",	   [KEY_CAPTURE] = "capture", [KEY_RANK] = "rank",
+	[KEY_TASK] = "task",	   [KEY_HOST] = "host",	      [KEY_END] = NULL,
 };
 
 const char *keys_name(enum key key)

@@ -11,6 +11,7 @@
 enum key {
 	KEY_KERNEL,
 	KEY_NVTX,  /* the path of NVTX ranges */
+	KEY_RANGE, /* the start/end ranges that are open in the process */
 	KEY_OP,	   /* the innermost operator */
 	KEY_LAYER, /* the ranges that are neither operators nor steps */
 	KEY_SHAPE, /* the operator's input sizes; without an operator grid and block */

@@ -9,11 +9,15 @@
 #include <string.h>
 
 #include "client/report/groups_internal.h"
+#include "client/report/names.h"
 #include "proto/base/array.h"
+
+/* Of a record's start/end ranges; further ones are in no label. */
+enum { RANGES_MAX = 16 };
 
 /* --- dimensions of a record ------------------------------------------------------------------ */
 
-static const char *find_kernel(struct groups *g, const struct gpuctr_record *record)
+const char *groups_kernel(struct groups *g, const struct gpuctr_record *record)
 {
 	unsigned kernel = record->kernel ? record->kernel->id : 0;
 	size_t slot = (kernel + record->process * 97u) % GROUPS_SLOTS;
@@ -45,6 +49,32 @@ static const char *launch_shape(struct groups *g, const struct gpuctr_record *r)
 	return texts_add(&g->texts, text, (size_t)n);
 }
 
+/* "io:load; training": in one order, whichever was opened first. */
+static const char *open_ranges(struct groups *g, const struct gpuctr_record *record)
+{
+	const char *labels[RANGES_MAX];
+	size_t n = record->n_active < RANGES_MAX ? record->n_active : RANGES_MAX;
+	CLEAN_BUF struct buf b = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		const struct gpuctr_range *range = record->active[i];
+
+		buf_clear(&b);
+		buf_printf(&b, "%s%s%s", range->domain, *range->domain ? ":" : "", range->message);
+		labels[i] = texts_add_string(&g->texts, buf_string(&b));
+		if (b.failed || !labels[i]) {
+			return NULL;
+		}
+	}
+	n = names_sort_once(labels, n);
+	buf_clear(&b);
+	for (size_t i = 0; i < n; i++) {
+		buf_text(&b, i > 0 ? "; " : "");
+		buf_text(&b, labels[i]);
+	}
+	return b.failed ? NULL : texts_add_string(&g->texts, buf_string(&b));
+}
+
 static const char *process_text(struct groups *g, const struct groups_process *p,
 				const struct gpuctr_record *record)
 {
@@ -61,9 +91,11 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 
 	switch (g->keys.keys[key]) {
 	case KEY_KERNEL:
-		return find_kernel(g, record);
+		return groups_kernel(g, record);
 	case KEY_NVTX:
 		return nests ? (const void *)what->scope : what->scope ? what->scope->path : "";
+	case KEY_RANGE:
+		return open_ranges(g, record);
 	case KEY_OP:
 		return nests	  ? (const void *)(what->op ? what->op->chain : NULL)
 		       : what->op ? what->op->name
@@ -109,32 +141,6 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 	return g->capture;
 }
 
-bool groups_knows_of_strata(enum key key)
-{
-	return key == KEY_KERNEL || key == KEY_DEVICE || key == KEY_PROCESS || key == KEY_CAPTURE ||
-	       key == KEY_RANK || key == KEY_TASK || key == KEY_HOST;
-}
-
-void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, const void **dims)
-{
-	const struct groups_process *p = groups_find_process(g, s->process);
-	const struct gpuctr_record like = { .process = s->process,
-					    .kernel = s->kernel,
-					    .device = s->device };
-
-	for (unsigned i = 0; i < g->keys.n; i++) {
-		enum key key = g->keys.keys[i];
-
-		if (key == KEY_KERNEL && !s->kernel) {
-			dims[i] = texts_add_string(&g->texts, "(several kernels)");
-		} else if (groups_knows_of_strata(key)) {
-			dims[i] = find_dim(g, &like, NULL, p, i);
-		} else {
-			dims[i] = (int)i == g->keys.nested ? NULL : texts_add_string(&g->texts, "");
-		}
-	}
-}
-
 /* --- leaves ---------------------------------------------------------------------------------- */
 
 uint64_t groups_hash(const void *const *dims, unsigned n)
@@ -150,19 +156,21 @@ uint64_t groups_hash(const void *const *dims, unsigned n)
 struct wanted_leaf {
 	const void *const *dims;
 	unsigned n;
+	const struct kind *kind;
 };
 
 static bool is_leaf(const void *item, const void *key)
 {
 	const struct wanted_leaf *w = key;
+	const struct leaf *leaf = item;
 
-	return memcmp(((const struct leaf *)item)->dims, w->dims, w->n * sizeof(*w->dims)) == 0;
+	return leaf->kind == w->kind && memcmp(leaf->dims, w->dims, w->n * sizeof(*w->dims)) == 0;
 }
 
-struct leaf *groups_find_leaf(struct groups *g, const void *const *dims)
+struct leaf *groups_find_leaf(struct groups *g, const void *const *dims, struct kind *kind)
 {
-	const struct wanted_leaf wanted = { dims, g->keys.n };
-	uint64_t hash = groups_hash(dims, g->keys.n);
+	const struct wanted_leaf wanted = { dims, g->keys.n, kind };
+	uint64_t hash = map_mix(groups_hash(dims, g->keys.n), (uintptr_t)kind);
 	struct leaf *leaf = map_find(&g->known_leaves, hash, is_leaf, &wanted);
 
 	if (leaf) {
@@ -184,6 +192,7 @@ struct leaf *groups_find_leaf(struct groups *g, const void *const *dims)
 		return NULL;
 	}
 	memcpy(leaf->dims, dims, g->keys.n * sizeof(*dims));
+	leaf->kind = kind;
 	g->leaves[g->n_leaves++] = leaf;
 	return leaf;
 }

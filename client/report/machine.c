@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Writes CSV and JSON. An unknown value is an empty field, or null. In a budget's capture each
- * value has its kind and its error, and the number of launches has an error. */
+/* Writes CSV and JSON. An unknown value is an empty field, or null. */
 
 #include "client/report/machine.h"
 
@@ -9,15 +8,14 @@
 #include <string.h>
 
 #include "client/cli/text.h"
-#include "client/report/estimated.h"
 #include "proto/base/json.h"
 
-/* Does a column have this field, in CSV and JSON? Errors are those of estimates and samples. */
+/* Does a column have this field, in CSV and JSON? Errors are those of samples. */
 static bool is_told(const struct view *v, enum field field, const struct view_column *c)
 {
 	bool compares = v->all->before != NULL, is_time = c->measure && c->i == MEASURE_TIME;
 
-	if (fields_is_of_errors(field) && !v->estimated && !(v->sampled && !is_time)) {
+	if (fields_is_of_errors(field) && (!v->sampled || is_time)) {
 		return false;
 	}
 	if (field >= FIELD_BEFORE && !compares) {
@@ -26,32 +24,16 @@ static bool is_told(const struct view *v, enum field field, const struct view_co
 	if (!c->measure) {
 		return field == FIELD_ERROR || (field >= FIELD_BEFORE && field <= FIELD_DIFFERS);
 	}
-	return !(field == FIELD_ERROR && v->sampled && compares) &&
+	/* put_measure() tells how many launches had it, in turns or not. */
+	return field != FIELD_N && !(field == FIELD_ERROR && v->sampled && compares) &&
 	       fields_applies(field, c->measure) && (field != FIELD_TOTAL || v->nested || compares);
 }
 
 /* --- figures of a row ------------------------------------------------------------------------ */
 
-/* Launches of strata with one measured launch are in the value and not in its error. Launches of
- * strata with none are in neither (unknown_of()). */
-static uint64_t once_of(const struct group *row, size_t i)
-{
-	return row->estimated ? row->estimated->total[i].once : 0;
-}
-
-static uint64_t unknown_of(const struct group *row, size_t i)
-{
-	return row->estimated ? row->estimated->total[i].unknown : 0;
-}
-
 static uint64_t launches_of(const struct group *row, bool total)
 {
-	return !row ? 0 : (uint64_t)(group_launches(row, total) + 0.5);
-}
-
-static uint64_t measured_of(const struct group *row)
-{
-	return row->estimated ? row->estimated->measured : row->calls;
+	return !row ? 0 : total ? row->total_calls : row->calls;
 }
 
 /* Takes the figures of a row one by one, in one order for CSV's heads, CSV's values and JSON. */
@@ -85,9 +67,9 @@ static bool begin_figure(struct figures *f, const char *name, bool of_object)
 	return f->json || f->row;
 }
 
-static void put_u64(struct figures *f, const char *name, uint64_t value)
+static void put_u64(struct figures *f, const char *name, bool of_object, uint64_t value)
 {
-	if (begin_figure(f, name, true)) {
+	if (begin_figure(f, name, of_object)) {
 		buf_u64(f->b, value);
 	}
 }
@@ -104,13 +86,6 @@ static void put_number(struct figures *f, const char *name, bool of_object, doub
 	}
 }
 
-static void put_word(struct figures *f, const char *name, const char *word)
-{
-	if (begin_figure(f, name, true)) {
-		buf_printf(f->b, f->json ? "\"%s\"" : "%s", word);
-	}
-}
-
 /* JSON has the totals of rows that do not nest as well. */
 static void put_launches(struct figures *f)
 {
@@ -118,24 +93,15 @@ static void put_launches(struct figures *f)
 	const struct group *row = f->row ? f->row : v->all;
 	bool total = f->json || v->nested;
 
-	put_u64(f, "launches", launches_of(row, false));
+	put_u64(f, "launches", true, launches_of(row, false));
 	if (total) {
-		put_u64(f, "total_launches", launches_of(row, true));
+		put_u64(f, "total_launches", true, launches_of(row, true));
 	}
 	if (v->all->before) {
-		put_u64(f, "launches_before", launches_of(row->before, false));
+		put_u64(f, "launches_before", true, launches_of(row->before, false));
 	}
 	if (v->all->before && total) {
-		put_u64(f, "total_launches_before", launches_of(row->before, true));
-	}
-	if (v->estimated) {
-		put_number(f, "launches_error", true, group_launches_error(row, false));
-	}
-	if (v->estimated && total) {
-		put_number(f, "total_launches_error", true, group_launches_error(row, true));
-	}
-	if (v->estimated) {
-		put_u64(f, "measured", measured_of(row));
+		put_u64(f, "total_launches_before", true, launches_of(row->before, true));
 	}
 }
 
@@ -150,23 +116,13 @@ static void put_measure(struct figures *f, const struct view_column *c)
 				   view_value(v, c, (enum field)k, row));
 		}
 	}
-	if (v->estimated) {
-		put_word(f, "kind", estimated_kind_name(view_estimate(c, row).kind));
-		put_u64(f, "without_error", once_of(row, c->i));
-		put_u64(f, "unknown", unknown_of(row, c->i));
-	}
 	/* CSV has the number of launches of which a measure is known if these are not all. */
-	if (f->json || (!v->estimated && v->all->self[c->i].n != v->all->calls)) {
-		put_u64(f, "n", row->self[c->i].n);
+	if (f->json || v->all->self[c->i].n != v->all->calls) {
+		put_u64(f, "n", true, row->self[c->i].n);
 	}
-}
-
-static void put_joined(struct figures *f, const struct derived *d, const struct group *row)
-{
-	bool joined = derived_is_joined(d, row);
-
-	if (begin_figure(f, "joined", false)) {
-		buf_text(f->b, f->json ? (joined ? "true" : "false") : joined ? "1" : "0");
+	/* In turns few launches have a metric, and only these are in no sum. */
+	if (groups_take_turns(v->groups)) {
+		put_u64(f, "unknown", true, row->calls - row->own[c->i].n);
 	}
 }
 
@@ -176,13 +132,13 @@ static void put_derived(struct figures *f, const struct view_column *c)
 	const struct group *row = f->row ? f->row : v->all;
 
 	put_number(f, "", false, view_value(v, c, FIELD_TOTAL, row));
+	if (f->json && v->sampled) {
+		put_u64(f, "unsampled", false, derived_unsampled(c->derived, row));
+	}
 	for (int k = FIELD_ERROR; k < FIELD_END; k++) {
 		if (is_told(v, (enum field)k, c)) {
 			put_number(f, fields_name((enum field)k, false), false,
 				   view_value(v, c, (enum field)k, row));
-		}
-		if (k == FIELD_ERROR && v->turns) {
-			put_joined(f, c->derived, row);
 		}
 	}
 }
@@ -279,6 +235,9 @@ static void add_columns(const struct view *v, struct json *m)
 			json_bool(m, "of_range", c->measure->of_range);
 		} else {
 			json_bool(m, "derived", true);
+			if (c->derived->joined) {
+				json_bool(m, "joined", true);
+			}
 		}
 		json_end(m, '}');
 	}
@@ -304,12 +263,11 @@ void machine_members(const struct view *v, const struct machine_source *source, 
 	json_bool(m, "complete", source->complete);
 	json_u64(m, "records", source->records);
 	json_u64(m, "rows_left_out", v->n_rows - v->n_shown + v->n_zero);
-	if (v->estimated) {
-		json_bool(m, "estimated", true);
-		json_texts(m, "seeds", source->seeds, source->n_seeds);
-	}
 	if (v->sampled) {
 		json_bool(m, "sampled", true);
+	}
+	if (groups_take_turns(v->groups)) {
+		json_bool(m, "turns", true);
 	}
 	if (v->all->before) {
 		json_bool(m, "clocks_differ", v->clocks_differ);

@@ -13,8 +13,6 @@ struct machine_source {
 	const char *recorded_from; /* "": measured live */
 	bool complete;
 	uint64_t records;
-	const char *const *seeds; /* seeds of captures with a budget */
-	size_t n_seeds;
 };
 
 /* Appends a line of column names ("time:sum") and a line for each row. A label that a spreadsheet

@@ -11,14 +11,12 @@
 
 struct merge;
 
-/* Sorts the kernels of the trace; trace and plan must outlive the result; merge_finish() restores
- * the order of the file. NULL: out of memory. */
+/* trace and plan must outlive the result. NULL: out of memory. */
 struct merge *merge_new(struct trace *trace, const struct gpuctr_plan *plan);
 struct merge *merge_free(struct merge *m); /* takes NULL, returns NULL */
 
-/* Adds a record; records come in the order of their index. unsampled: why it lacks a value; lives
- * as long; NULL: it does not. 0 or -ENOMEM. */
-int merge_record(struct merge *m, const struct gpuctr_record *record, const char *unsampled);
+/* Adds a record; records come in the order of their index. 0 or -ENOMEM. */
+int merge_record(struct merge *m, const struct gpuctr_record *record);
 
 /* Events of category cuda_profiler_range, one for each launch. */
 enum merge_ranges {
@@ -35,6 +33,7 @@ struct merge_counts {
 	uint64_t otherwise; /* kernels with counters that were not launched by one of these */
 	uint64_t together;  /* launches within the same microsecond as the launch before */
 	uint64_t bare;	    /* launches outside any operator */
+	uint64_t crowded;   /* ranges that overlap others on their track */
 };
 
 /* To be called after the last record. 0 or -ENOMEM. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "client/report/chrome.h"
 #include "client/report/merge.h"
 
 enum { PIECE_BYTES = 256 * 1024 };
@@ -35,43 +36,37 @@ static int refuse(struct merging *m, const char *code, const char *remedy)
 	return EXPORTER_REFUSES;
 }
 
-static int refuse_trace(struct merging *m, const char *why, int r)
+static const char usual_remedy[] =
+	"Name a trace that torch.profiler's export_chrome_trace() has written, of a run on a GPU.";
+
+static int refuse_trace(struct merging *m, const char *why, int r, const char *remedy)
 {
 	struct buf *b = &m->refusal->why;
 
 	text_terminal(b, m->options->trace);
 	buf_printf(b, ": %s", *why ? why : strerror(-r));
-	return refuse(m, "trace",
-		      "Name a trace that torch.profiler's export_chrome_trace() has written, of a "
-		      "run on a GPU.");
+	return refuse(m, "trace", remedy);
 }
 
 static int read_trace(struct merging *m)
 {
+	const char *remedy = usual_remedy;
 	struct buf why = { 0 };
 	int r;
 
-	m->text = trace_open(m->options->trace);
-	r = m->text ? trace_read(&m->trace, m->text, &why) : -errno;
+	m->text = trace_text_open(m->options->trace);
+	r = m->text ? trace_read(&m->trace, m->text, &why, &remedy) : -errno;
 	if (r == 0 && m->trace.n == 0) {
 		buf_text(&why, "there is no kernel in it");
 		r = -EINVAL;
 	}
-	r = r ? refuse_trace(m, buf_string(&why), r) : 0;
+	r = r ? refuse_trace(m, buf_string(&why), r, remedy) : 0;
 	buf_deinit(&why);
 	return r;
 }
 
 static int begin(struct merging *m, const struct store_info *info)
 {
-	if (info->budget_ppm > 0) {
-		buf_text(&m->refusal->why,
-			 "the capture has launches that were chosen at random, so that the i-th of "
-			 "a name in it is not the i-th of the trace");
-		return refuse(
-			m, "budget",
-			"Merge a capture of every launch: --budget 100%, or run without --budget.");
-	}
 	if (m->options->process == 0 && info->n_processes > 1) {
 		buf_text(&m->refusal->why, "a trace is of one process: say which of the capture's "
 					   "by --process (report --by process lists them)");
@@ -86,7 +81,7 @@ static void merge_export_close(void *e)
 
 	merge_free(m->merge);
 	trace_deinit(&m->trace);
-	trace_close(m->text);
+	trace_text_close(m->text);
 	free(m);
 }
 
@@ -114,8 +109,7 @@ static int merge_export_record(void *e, struct buf *b, const struct gpuctr_recor
 {
 	struct merging *m = e;
 
-	(void)b;
-	return merge_record(m->merge, record, what ? what->unsampled : NULL);
+	return merge_record(m->merge, record);
 }
 
 /* --- the copy -------------------------------------------------------------------------------- */
@@ -130,22 +124,22 @@ static int begin_copy(struct merging *m)
 		return refuse(m, "trace", "Take a trace and a capture of the same program.");
 	}
 	m->copying = r == 0;
-	r = r ? r : trace_rewind(m->text);
-	return r == 0 || r == -ENOMEM ? r : refuse_trace(m, "", r);
+	r = r ? r : trace_text_seek(m->text, 0);
+	return r == 0 || r == -ENOMEM ? r : refuse_trace(m, "", r, usual_remedy);
 }
 
 /* Copies a piece of the trace that ends at end, or before. */
 static int copy(struct merging *m, struct buf *b, uint64_t end)
 {
 	size_t n = end - m->at < PIECE_BYTES ? (size_t)(end - m->at) : PIECE_BYTES;
-	int64_t done = buf_reserve(b, n) ? trace_next(m->text, b->data + b->n, n) : -ENOMEM;
+	int64_t done = buf_reserve(b, n) ? trace_text_next(m->text, b->data + b->n, n) : -ENOMEM;
 
 	if (done == -ENOMEM) {
 		return -ENOMEM;
 	}
 	if (done <= 0) {
 		return refuse_trace(m, done == 0 ? "it has become shorter meanwhile" : "",
-				    (int)done);
+				    (int)done, usual_remedy);
 	}
 	b->n += (size_t)done;
 	m->at += (uint64_t)done;
@@ -225,6 +219,7 @@ static void merge_export_tell(void *e, struct buf *b)
 	text_count(b, n->capture_alone);
 	buf_text(b, " of the capture\n");
 	tell_ranges(n, b);
+	chrome_tell_crowded(n->crowded, b);
 }
 
 const struct exporter exporter_merge = {

@@ -14,14 +14,13 @@
 #include <string.h>
 
 #include "client/report/counted.h"
-#include "client/report/derived.h"
-#include "client/report/estimated.h"
 #include "client/report/flame.h"
 #include "client/report/groups.h"
 #include "client/report/labels.h"
 #include "client/report/names.h"
 #include "client/report/peaks.h"
 #include "client/report/site_sums.h"
+#include "client/report/sums.h"
 #include "client/report/timeline.h"
 #include "proto/base/json.h"
 
@@ -38,15 +37,14 @@ static const char *const view_names[VIEWS] = { "kernel", "op", "by" };
 
 struct page {
 	const struct page_options *options;
-	struct intake *intake;
 	struct groups *views[VIEWS]; /* VIEW_KERNEL is borrowed */
 	size_t n_views;		     /* VIEWS, or VIEW_BY if --by names kernel or op alone */
-	struct site_sums *sites;     /* of a budget's capture: one for each kernel's stack frame */
+	struct groups *sites; /* of captures whose metrics take turns, by stack frame; NULL: none */
+	bool takes_turns;     /* the present one */
 	struct timeline timeline;
 	struct counted counted; /* of whole GPUs; by samples that captures keep */
 	struct stack_frames frames;
 	double *values;	       /* of one record: its time, and the columns that add up */
-	size_t *measures;      /* of each value: the index of its measure in views */
 	size_t *columns;       /* of each value: its column in the present capture, or NO_COLUMN */
 	char **names, **units; /* of each value */
 	size_t n_values, n_columns;
@@ -55,7 +53,6 @@ struct page {
 	double peak_bytes_a_ns; /* the highest of all devices */
 	char *peak_of;
 	bool one_peak_unknown;
-	bool estimated;
 };
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -77,7 +74,6 @@ struct page *page_new(const struct page_options *options, struct groups *kernels
 		return NULL;
 	}
 	p->options = options;
-	p->intake = in;
 	p->views[VIEW_KERNEL] = kernels;
 	p->n_views = is_usual(&options->by) ? VIEW_BY : VIEWS;
 	for (size_t i = VIEW_OP; i < p->n_views; i++) {
@@ -97,7 +93,7 @@ struct page *page_free(struct page *p)
 	for (size_t i = VIEW_OP; i < p->n_views; i++) {
 		groups_free(p->views[i]);
 	}
-	site_sums_free(p->sites);
+	groups_free(p->sites);
 	timeline_deinit(&p->timeline);
 	counted_deinit(&p->counted);
 	stack_frames_deinit(&p->frames);
@@ -109,7 +105,6 @@ struct page *page_free(struct page *p)
 	free(p->units);
 	free(p->values);
 	free(p->columns);
-	free(p->measures);
 	free(p->command);
 	buf_deinit(&p->runs);
 	free(p->peak_of);
@@ -137,9 +132,8 @@ static int choose_values(struct page *p, const struct gpuctr_plan *plan)
 	p->names = calloc(n, sizeof(char *));
 	p->units = calloc(n, sizeof(char *));
 	p->columns = calloc(n, sizeof(size_t));
-	p->measures = calloc(n, sizeof(size_t));
 	p->values = calloc(n, sizeof(double));
-	if (!p->names || !p->units || !p->columns || !p->measures || !p->values) {
+	if (!p->names || !p->units || !p->columns || !p->values) {
 		return -ENOMEM;
 	}
 	r = add_value(p, "time", "nanosecond");
@@ -149,7 +143,6 @@ static int choose_values(struct page *p, const struct gpuctr_plan *plan)
 		}
 	}
 	p->frames.n_values = p->n_values;
-	p->frames.merges_steps = true;
 	r = r ? r : timeline_init(&p->timeline, p->n_values);
 	return r ? r : counted_init(&p->counted, p->n_values);
 }
@@ -221,9 +214,10 @@ int page_capture(struct page *p, const struct store_info *info)
 		find_columns(p, &info->plan);
 		stack_frames_next_capture(&p->frames);
 	}
-	if (r == 0 && info->budget_ppm > 0 && !p->sites) {
-		p->sites = site_sums_new(p->intake, p->views[VIEW_KERNEL]);
-		r = p->sites ? 0 : -ENOMEM;
+	p->takes_turns = info->plan.groups > 1;
+	if (r == 0 && p->takes_turns) {
+		p->sites = p->sites ? p->sites : site_sums_new();
+		r = p->sites ? groups_begin(p->sites, &info->plan, info->path, NULL) : -ENOMEM;
 	}
 	return r;
 }
@@ -247,16 +241,11 @@ void page_process(struct page *p, const struct gpuctr_process *process)
 	}
 }
 
-/* A launch that was measured with a chance of 1 in 10 counts ten times. scale_timeline() corrects
- * the sums later, when the number of launches is known. */
 static void take_values(struct page *p, const struct gpuctr_record *record)
 {
-	double times = record->stratum > 0 && record->chance > 0 ? 1 / record->chance : 1;
-
-	p->values[0] = record->duration_ns < 0 ? 0 : times * (double)record->duration_ns;
+	p->values[0] = record->duration_ns < 0 ? 0 : (double)record->duration_ns;
 	for (size_t v = 1; v < p->n_values; v++) {
-		p->values[v] =
-			p->columns[v] == NO_COLUMN ? NAN : times * record->values[p->columns[v]];
+		p->values[v] = p->columns[v] == NO_COLUMN ? NAN : record->values[p->columns[v]];
 	}
 }
 
@@ -270,14 +259,14 @@ int page_record(struct page *p, const struct gpuctr_record *record, const struct
 	if (!frame) {
 		return -ENOMEM;
 	}
-	if (!p->sites) {
-		frame->launches++;
-		for (size_t v = 0; v < p->n_values; v++) {
-			frame->sums[v] += isfinite(p->values[v]) ? p->values[v] : 0;
-		}
-		return 0;
+	frame->launches++;
+	if (p->takes_turns) {
+		return site_sums_record(p->sites, frame, record);
 	}
-	return site_sums_at_frame(p->sites, frame);
+	for (size_t v = 0; v < p->n_values; v++) {
+		frame->sums[v] += isfinite(p->values[v]) ? p->values[v] : 0;
+	}
+	return 0;
 }
 
 int page_samples(struct page *p, const struct gpuctr_plan *plan,
@@ -306,54 +295,55 @@ int page_samples(struct page *p, const struct gpuctr_plan *plan,
 
 /* --- sums of all launches -------------------------------------------------------------------- */
 
-static void find_measures(struct page *p)
+/* SIZE_MAX: no capture of these has it. */
+static size_t find_measure(const struct page *p, const struct groups *g, size_t v)
 {
 	const struct measure *measures;
-	size_t n = groups_measures(p->views[VIEW_KERNEL], &measures);
+	size_t n = groups_measures(g, &measures);
 
-	for (size_t v = 1; v < p->n_values; v++) {
-		for (size_t i = MEASURE_TIME + 1; i < n; i++) {
-			if (strcmp(measures[i].name, p->names[v]) == 0) {
-				p->measures[v] = i;
-			}
+	for (size_t i = 0; i < n; i++) {
+		if (v == 0 ? i == MEASURE_TIME : strcmp(measures[i].name, p->names[v]) == 0) {
+			return i;
 		}
 	}
+	return SIZE_MAX;
 }
 
-static int on_site(const struct site_sum *site, void *userdata)
+/* Sums of all launches are no whole numbers; they are rounded for the size of the page. */
+static int add_sites(struct page *p)
 {
-	struct page *p = userdata;
-	struct stack_frame *frame;
+	struct group **rows;
+	size_t n;
 
-	frame = site_sums_frame(&p->frames, site);
-	if (!frame) {
+	if (groups_finish(p->sites)) {
 		return -ENOMEM;
 	}
-	frame->launches = (uint64_t)(site->launches + 0.5);
+	n = groups_rows(p->sites, &rows);
 	for (size_t v = 0; v < p->n_values; v++) {
-		double value = site->values[p->measures[v]];
+		size_t measure = find_measure(p, p->sites, v);
 
-		frame->sums[v] = !isfinite(value) ? 0 : p->estimated ? round(value) : value;
+		for (size_t i = 0; i < n && measure != SIZE_MAX; i++) {
+			site_sums_frame(&p->frames, rows[i])->sums[v] +=
+				round(rows[i]->own[measure].sum);
+		}
 	}
 	return 0;
 }
 
-/* Of a budget's capture: makes the bins add up to the estimate of all launches. */
+/* Makes the bins, which hold what was measured, add up to what all launches did. */
 static void scale_timeline(struct page *p)
 {
-	const struct group *all = groups_all(p->views[VIEW_KERNEL]);
-	const struct measure *measures;
+	const struct groups *kernels = p->views[VIEW_KERNEL];
 
-	groups_measures(p->views[VIEW_KERNEL], &measures);
 	for (size_t v = 0; v < p->n_values; v++) {
 		double *sums = &p->timeline.sums[v * TIMELINE_BINS], sum = 0;
-		double told = estimated_total(all, &measures[p->measures[v]], p->measures[v]).value;
+		double all = groups_all(kernels)->own[find_measure(p, kernels, v)].sum;
 
 		for (size_t i = 0; i < p->timeline.n_bins; i++) {
 			sum += sums[i];
 		}
-		for (size_t i = 0; i < p->timeline.n_bins && sum > 0 && isfinite(told); i++) {
-			sums[i] *= told / sum;
+		for (size_t i = 0; i < p->timeline.n_bins && sum > 0; i++) {
+			sums[i] *= all / sum;
 		}
 	}
 }
@@ -365,14 +355,9 @@ static int finish(struct page *p)
 	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
 		r = groups_finish(p->views[i]);
 	}
-	p->estimated = groups_are_estimated(p->views[VIEW_KERNEL]);
-	find_measures(p);
-	if (p->estimated && p->n_values > 0) {
-		scale_timeline(p);
-	}
 	if (r == 0 && p->sites) {
-		r = site_sums_finish(p->sites);
-		r = r ? r : site_sums_each(p->sites, on_site, p);
+		r = add_sites(p);
+		scale_timeline(p);
 	}
 	return r;
 }
@@ -444,19 +429,15 @@ static void add_names(const struct view *v, struct json *j)
 	names_free(names, n);
 }
 
-/* A budget's capture has no hints. */
-static int add_hints(struct page *p, struct hints *hints, const struct view *operators,
-		     struct json *j)
+static int add_hints(struct hints *hints, const struct view *operators, struct json *j)
 {
-	const struct hint *items = NULL;
-	size_t n = 0, left_out;
+	const struct hint *items;
+	size_t n, left_out;
 
-	if (!p->estimated) {
-		if (hints_find(hints, operators)) {
-			return -ENOMEM;
-		}
-		n = hints_list(hints, &items, &left_out);
+	if (hints_find(hints, operators)) {
+		return -ENOMEM;
 	}
+	n = hints_list(hints, &items, &left_out);
 	json_begin(j, "hints", '[');
 	for (size_t i = 0; i < n; i++) {
 		json_begin(j, NULL, '{');
@@ -478,7 +459,8 @@ static int add_view(struct page *p, size_t i, const struct machine_source *sourc
 	const struct view_options options = {
 		.limit = rows,
 		.sort = all->self[MEASURE_TIME].n > 0 ? "time" : NULL,
-		.define = p->options->define,
+		.defines = p->options->defines,
+		.n_defines = p->options->n_defines,
 	};
 	struct view view;
 	int r = view_init(&view, p->views[i], &options, why);
@@ -491,7 +473,7 @@ static int add_view(struct page *p, size_t i, const struct machine_source *sourc
 	add_names(&view, j);
 	json_end(j, '}');
 	if (i == VIEW_OP) {
-		r = add_hints(p, hints, &view, j);
+		r = add_hints(hints, &view, j);
 	}
 	view_deinit(&view);
 	return r;
@@ -503,7 +485,7 @@ static void add_flops(const struct page *p, struct json *j)
 	size_t n = groups_measures(p->views[VIEW_KERNEL], &measures);
 	CLEAN_BUF struct buf flops = { 0 };
 
-	derived_add_flops(measures, n, &flops);
+	sums_add_flops(measures, n, &flops);
 	json_text(j, "flops", buf_string(&flops));
 	j->b->failed = j->b->failed || flops.failed;
 }

@@ -12,8 +12,9 @@
 enum { PAGE_MAX_BYTES = 4500000 };
 
 struct page_options {
-	struct keys by;		     /* rows in addition to those by kernel and by operator */
-	struct define_source define; /* the user's columns; path NULL: none */
+	struct keys by;		    /* rows in addition to those by kernel and by operator */
+	const char *const *defines; /* the user's columns, as derived_define() takes them */
+	size_t n_defines;
 };
 
 /* Texts about all captures. */

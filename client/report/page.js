@@ -9,12 +9,13 @@ const $ = (id) => document.getElementById(id);
 /* --- numbers --- */
 const known = (value) => value !== null && value !== undefined;
 const count = d3.format(",d"), three = d3.format(".3s"), brief = d3.format(".3~s"), plain = d3.format("~r");
-/* For each unit with a symbol: the factor to the symbol's unit, and the symbol, which takes prefixes (k, M, ...). */
-const UNITS = { byte: [1, "B"], nanosecond: [1e-9, "s"], ns: [1e-9, "s"], "byte/second": [1, "B/s"], "FLOP/second": [1, "FLOP/s"],
+/* For each unit with a symbol: the factor to the symbol's unit, and the symbol, which takes prefixes (k, M, ...). A unit may have
+   any name, "constructor" too, so these inherit nothing. */
+const UNITS = { __proto__: null, byte: [1, "B"], nanosecond: [1e-9, "s"], ns: [1e-9, "s"], "byte/second": [1, "B/s"], "FLOP/second": [1, "FLOP/s"],
 	"FLOP/byte": [1, "FLOP/byte"] };
 const SMALL = ["s", "FLOP/byte"];
 /* Units in words. Figures in units with a symbol have the symbol instead. */
-const SAID = { byte: "bytes", nanosecond: "nanoseconds", ns: "nanoseconds", sector: "sectors", l2_sector: "sectors", request: "requests", l2_request: "requests", inst: "instructions",
+const SAID = { __proto__: null, byte: "bytes", nanosecond: "nanoseconds", ns: "nanoseconds", sector: "sectors", l2_sector: "sectors", request: "requests", l2_request: "requests", inst: "instructions",
 	instruction: "instructions", cycle: "cycles", warp: "warps" };
 const said = (unit) => unit === "percent" || UNITS[unit] ? "" : SAID[unit] || unit;
 function show(value, unit, format = three) {
@@ -43,7 +44,7 @@ const WORDS = { time: "Kernel time", "gpu__time_duration.sum": "GPU time",
 	"sm__inst_executed.sum": "Instructions", "sm__inst_executed_pipe_tensor.sum": "Tensor instructions", kineto__tensor_core_insts: "Tensor instructions",
 	"sm__cycles_active.avg": "Active SM cycles", "sm__cycles_elapsed.max": "Elapsed SM cycles", kineto__cuda_core_flops: "CUDA core FLOP",
 	dram_bandwidth: "DRAM bandwidth", dram_read_bandwidth: "DRAM read bandwidth", dram_write_bandwidth: "DRAM write bandwidth",
-	of_peak: "% of DRAM peak", flop: "FLOP", flop_rate: "FLOP rate", of_flop_peak: "% of FLOP peak", intensity: "FLOP per DRAM byte" };
+	l1_hit_rate: "L1 hit rate", l2_hit_rate: "L2 hit rate", of_peak: "% of DRAM peak", flop: "FLOP", flop_rate: "FLOP rate", of_flop_peak: "% of FLOP peak", intensity: "FLOP per DRAM byte" };
 /* As a metric, time is that of the range around a kernel. */
 function titleOf({ name, of_range }) {
 	if (of_range && name.startsWith("gpu__time_duration")) return "Range time";
@@ -53,12 +54,14 @@ function titleOf({ name, of_range }) {
 /* The name of the metric, if the title is another one; "" for derived columns. */
 const metricOf = (c) => c.derived || c.name === "time" || titleOf(c) === c.name ? "" : c.name;
 const fullTitle = (c) => titleOf(c) + (metricOf(c) && ` (${metricOf(c)})`);
-/* As in the table of `report`: the standard error of an estimate or of samples, which have no kind, in percent, or why there is none. */
-function errorOf({ kind, error, unknown }, value) {
+/* Does a sum lack launches whose value is not known? It has a star, as in the table of a terminal. */
+const lacks = (m, launches) => known(m.sum) && m.n > 0 && (m.unknown ?? launches - m.n) > 0;
+const unsampled = (row, { name }) => known(row.derived[name]) && row.derived[name + ":unsampled"] > 0;
+const star = (incomplete) => incomplete ? "*" : "";
+/* The standard error of samples in percent. */
+function errorOf({ error }, value) {
 	const percent = 100 * error / Math.abs(value);
-	if (unknown > 0) return " (part)";
-	if (kind === "once") return " (once)";
-	return (!kind || kind === "estimate") && known(error) && value ? ` ±${percent === 0 ? 0 : percent < 100 ? percent.toPrecision(2) : count(percent)} %` : "";
+	return known(error) && value ? ` ±${percent === 0 ? 0 : percent < 100 ? percent.toPrecision(2) : count(percent)} %` : "";
 }
 const hasTime = data.kernel.all.measures.time.n > 0;
 const isKnown = ({ name }) => data.kernel.all.measures[name].n > 0;
@@ -84,15 +87,15 @@ function heading() {
 	document.title = [title, lines[0]].join(" · ");
 }
 function figures() {
-	const { all, records, estimated } = data.kernel, meta = data.meta;
+	const { all, records } = data.kernel, meta = data.meta;
 	const measured = columnsOf(data.kernel).map((c) => {
 		const m = all.measures[c.name], sum = known(m.sum);
 		return { name: sum ? c.name : c.name + " (mean)", title: titleOf(c) + (sum ? "" : " (mean)"), metric: metricOf(c), unit: c.unit,
-			value: sum ? m.sum : m.mean, error: errorOf(m, sum ? m.sum : m.mean) };
+			value: sum ? m.sum : m.mean, error: star(lacks(m, all.launches)) + errorOf(m, sum ? m.sum : m.mean) };
 	});
-	const derived = derivedOf(data.kernel).map((c) => ({ name: c.name, title: titleOf(c), metric: "", unit: c.unit, value: all.derived[c.name], error: "" }));
-	const counts = [...estimated ? [["launches", "Launches", all.launches]] : [], ["kernels measured", "Kernels measured", records]]
-		.map(([name, title, value]) => ({ name, title, metric: "", unit: "count", value, error: "" }));
+	const derived = derivedOf(data.kernel).map((c) => ({ name: c.name, title: titleOf(c), metric: "", unit: c.unit, value: all.derived[c.name],
+		error: star(unsampled(all, c)) }));
+	const counts = [{ name: "kernels measured", title: "Kernels measured", metric: "", unit: "count", value: records, error: "" }];
 	const told = meta.nothing ? counts : [...counts, ...measured, ...derived].filter((f) => known(f.value));
 	const boxes = d3.select("#figures").selectAll("div").data(told).join("div");
 	boxes.append("dt").text((f) => f.title).filter((f) => f.metric).append("small").text((f) => breakable(f.metric));
@@ -100,7 +103,7 @@ function figures() {
 		.text((f) => f.unit === "count" ? count(f.value) : show(f.value, f.unit)).append("span").attr("class", "error").text((f) => f.error);
 	$("nothing").textContent = meta.nothing;
 	$("nothing").hidden = !meta.nothing;
-	const alarms = /^(NOT COMPLETE|RECORDED)|\b(ESTIMATED|SAMPLED)\b/m;
+	const alarms = /^(NOT COMPLETE|RECORDED)|\bSAMPLED\b/m;
 	const notes = d3.select("#notes").selectAll("p").data([meta.hardware, meta.notes.trim()]).join("p");
 	notes.classed("dim", (text, i) => i === 0).classed("warn", (text, i) => i > 0 && alarms.test(text)).text((text) => text);
 }
@@ -229,7 +232,7 @@ function label(svg, points) {
 function topRows() {
 	const by = $("top-by").value, view = views[by], name = $("top-measure").value, { unit } = view.columns.find((c) => c.name === name);
 	const value = (r) => sumOf(r.row, name), share = (v) => partOf(v, view.all.measures[name].sum);
-	const error = (r) => nests(view) ? "" : errorOf(r.row.measures[name], value(r));
+	const error = (r) => star(lacks(r.row.measures[name], r.row.launches)) + (nests(view) ? "" : errorOf(r.row.measures[name], value(r)));
 	const all = rowsOf(view).filter((r) => r.row.launches > 0 && value(r) > 0).sort((a, b) => value(b) - value(a)), rows = all.slice(0, 12);
 	const width = d3.scaleLinear().domain([0, d3.max(rows, value)]).range([0, 100]);
 	const line = d3.select("#top").text("").selectAll("div").data(rows).join("div").attr("class", "row").attr("role", "listitem");
@@ -346,8 +349,8 @@ function timeline() {
 	svg.attr("data-sum", d3.sum(sums));
 	const line = sampledLine(Number($("timeline-measure").value), x.domain()[1]);
 	if (line.length > 0) svg.append("path").attr("class", "sampled").attr("d", sampledPath(line, x, y));
-	$("timeline-note").textContent = `Each bar is the sum of the kernels that began within ${show(width, "nanosecond")}. ` + (data.kernel.estimated
-		? "The bars are scaled from the measured kernels so that they add up to the estimate of all." : "Only measured kernels are included.")
+	$("timeline-note").textContent = `Each bar is the sum of the kernels that began within ${show(width, "nanosecond")}. ` + (data.kernel.turns
+		? "The bars are scaled from the kernels that had the metric so that they add up to all." : "Only measured kernels are included.")
 		+ (line.length > 0 ? ` The line is what the whole GPU counted in that time, by samples, up to ${show(d3.max(line, (b) => b.sum), unit)}.` : "");
 }
 
@@ -358,10 +361,10 @@ function tableGroups(view) {
 	const measured = columnsOf(view).filter(isKnown).map((c) => {
 		const { name, unit, adds_up } = c, mean = { title: "mean", id: name + ":mean", value: (r) => r.measures[name].mean };
 		const error = nests(view) ? undefined : (r) => errorOf(r.measures[name], r.measures[name].sum);
-		const total = { title: "total", id: name, value: (r) => r.measures[name].sum, error };
+		const total = { title: "total", id: name, value: (r) => r.measures[name].sum, error, incomplete: (r) => lacks(r.measures[name], r.launches) };
 		return { title: titleOf(c), metric: metricOf(c), unit, columns: adds_up ? [total, mean] : [mean] };
 	});
-	const derived = derivedOf(view).map((c) => ({ title: titleOf(c), metric: "", unit: c.unit, columns: [{ title: "", id: c.name, value: (r) => r.derived[c.name] }] }));
+	const derived = derivedOf(view).map((c) => ({ title: titleOf(c), metric: "", unit: c.unit, columns: [{ title: "", id: c.name, value: (r) => r.derived[c.name], incomplete: (r) => unsampled(r, c) }] }));
 	return measured.concat(derived);
 }
 /* The groups from firstGroup on that fit beside names and launches, so that the table is never wider than the page. before has the
@@ -412,9 +415,9 @@ function table() {
 	const line = d3.select("#table").append("tbody").selectAll("tr").data(rows).join("tr");
 	line.append("th").attr("scope", "row").attr("title", (r) => r.name).text((r) => breakable(r.short));
 	const shown = [first, ...groups.flatMap((g) => g.columns.map((c, i) => ({ ...c, unit: g.unit, begins: i === 0 })))];
-	const cell = line.selectAll("td").data(({ row }) => shown.map((c) => ({ ...c, v: c.value(row), error: c.error ? c.error(row) : "" }))).join("td")
-		.attr("data-id", (c) => c.id).attr("data-value", (c) => c.v).classed("begins", (c) => c.begins)
-		.text(({ v, unit }) => unit === "count" && known(v) ? count(v) : show(v, said(unit) ? "" : unit));
+	const cell = line.selectAll("td").data(({ row }) => shown.map((c) => ({ ...c, v: c.value(row), error: c.error ? c.error(row) : "", incomplete: known(c.value(row)) && c.incomplete?.(row) }))).join("td")
+		.attr("data-id", (c) => c.id).attr("data-value", (c) => c.v).classed("begins", (c) => c.begins).classed("incomplete", (c) => c.incomplete)
+		.text(({ v, unit, incomplete }) => (unit === "count" && known(v) ? count(v) : show(v, said(unit) ? "" : unit)) + star(incomplete));
 	cell.filter((c) => c.error).append("span").attr("class", "error").text((c) => c.error);
 	$("h-table").textContent = "All " + labels[by];
 	$("pages").hidden = groups.length === every.length;

@@ -9,11 +9,7 @@
  * directions have module, operator and shapes of the operator that the program called, so that they
  * can be grouped by it: the outermost one that shows the sequence number which joins them.
  *
- * Of a capture with a budget a line is of all launches, measured or not, that are alike in what it
- * shows, and what it adds up is estimated (site_sums.h): lines add up to what the table says of
- * their kernel. "launches" says how many they are; idx numbers the lines.
- *
- * What is kept does not grow with records, but with a budget with lines. */
+ * What is kept does not grow with records. */
 
 #include "client/report/pyprof_internal.h"
 
@@ -24,15 +20,13 @@
 
 #include "client/cli/text.h"
 
-#define BETWEEN_FIELDS "\037"
-
 static const char usual_columns[] = "idx,dir,sub,mod,op,kernel,params,sil";
 
 /* --- the choice ------------------------------------------------------------------------------ */
 
 static const struct column *find_column(const char *name, size_t n)
 {
-	for (size_t i = 0; i < PYPROF_COLUMNS_MAX; i++) {
+	for (size_t i = 0; i < PYPROF_COLUMNS; i++) {
 		if (strlen(pyprof_columns[i].name) == n &&
 		    strncmp(pyprof_columns[i].name, name, n) == 0) {
 			return &pyprof_columns[i];
@@ -43,7 +37,7 @@ static const struct column *find_column(const char *name, size_t n)
 
 static void list_columns(struct buf *why)
 {
-	for (size_t i = 0; i < PYPROF_COLUMNS_MAX; i++) {
+	for (size_t i = 0; i < PYPROF_COLUMNS; i++) {
 		buf_text(why, i > 0 ? ", " : "");
 		buf_text(why, pyprof_columns[i].name);
 	}
@@ -60,7 +54,7 @@ static bool take_columns(struct pyprof *p, const char *names, struct buf *why)
 		size_t n = strcspn(names, ",");
 		const struct column *column = find_column(names, n);
 
-		if (!column || p->n_columns == PYPROF_COLUMNS_MAX) {
+		if (!column || p->n_columns == PYPROF_COLUMNS) {
 			buf_text(why, column ? "--columns: more than there are: "
 					     : "--columns is 'all' or of these, with commas: ");
 			list_columns(why);
@@ -99,7 +93,7 @@ static bool find_sums(struct pyprof *p)
 {
 	const struct gpuctr_plan *plan = &p->info->plan;
 	struct measure *measures = calloc(plan->n_columns + 1, sizeof(*measures));
-	struct derived found[DERIVED_MAX];
+	struct sums sums;
 
 	if (!measures) {
 		return false;
@@ -111,12 +105,9 @@ static bool find_sums(struct pyprof *p)
 					  .unit = plan->columns[i].unit,
 					  .adds_up = groups_adds_up(plan->columns[i].name) };
 	}
-	for (size_t i = derived_find(measures, plan->n_columns + 1, found); i > 0; i--) {
-		const struct derived *d = &found[i - 1];
-
-		p->bytes = d->kind == DERIVED_PEAK ? d->part : p->bytes;
-		p->flops = d->kind == DERIVED_RATE ? d->part : p->flops;
-	}
+	sums_find(measures, plan->n_columns + 1, &sums);
+	p->bytes = sums.both_ways ? sums.bytes : (struct sum){ .n = 0 };
+	p->flops = sums.flops;
 	free(measures);
 	p->values = calloc(plan->n_columns + 1, sizeof(*p->values));
 	return p->values != NULL;
@@ -192,7 +183,6 @@ static void pyprof_close(void *e)
 {
 	struct pyprof *p = e;
 
-	site_sums_free(p->sites);
 	free(p->values);
 	buf_deinit(&p->field);
 	free(p);
@@ -208,10 +198,9 @@ static void *pyprof_open(const struct store_info *info, const struct exporter_op
 	}
 	p->info = info;
 	p->options = options;
-	p->sites = info->budget_ppm > 0 ? site_sums_new(options->intake, NULL) : NULL;
 	if (!find_sums(p) ||
 	    !take_columns(p, options->columns ? options->columns : usual_columns, &refusal->why) ||
-	    !share_width(p, &refusal->why) || (info->budget_ppm > 0 && !p->sites)) {
+	    !share_width(p, &refusal->why)) {
 		pyprof_close(p);
 		return NULL;
 	}
@@ -226,23 +215,6 @@ static void take_values(struct pyprof *p, const struct gpuctr_record *record)
 	}
 }
 
-/* The launches of a line have these fields in common. Each field ends with BETWEEN_FIELDS, which no
- * field contains. */
-static int add_to_site(struct pyprof *p, const struct launch *launch)
-{
-	CLEAN_BUF struct buf site = { 0 };
-
-	for (size_t i = 0; i < p->n_columns; i++) {
-		if (!p->columns[i]->of_line) {
-			p->columns[i]->add(p, &site, launch);
-			buf_text(&site, BETWEEN_FIELDS);
-		}
-	}
-	/* An empty call site would mean "not known". */
-	buf_char(&site, '.');
-	return site.failed ? -ENOMEM : site_sums_at(p->sites, buf_string(&site));
-}
-
 static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *record,
 			 const struct attribution *what)
 {
@@ -251,13 +223,9 @@ static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *rec
 				 .what = what,
 				 .op = what->called ? what->called : what->op,
 				 .values = p->values,
-				 .index = record->index,
-				 .launches = 1 };
+				 .index = record->index };
 
 	take_values(p, record);
-	if (p->sites) {
-		return add_to_site(p, &launch);
-	}
 	need_head(p, b);
 	for (size_t i = 0; i < p->n_columns; i++) {
 		p->columns[i]->add(p, &p->field, &launch);
@@ -266,45 +234,10 @@ static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *rec
 	return 0;
 }
 
-static int on_site(const struct site_sum *site, void *userdata)
-{
-	struct pyprof *p = userdata;
-	struct launch line = { .values = site->values,
-			       .index = ++p->lines,
-			       .launches = site->launches };
-	char *fields = strdup(site->site), *rest = fields;
-
-	if (!fields) {
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < p->n_columns; i++) {
-		const struct column *column = p->columns[i];
-
-		if (column->of_line) {
-			column->add(p, &p->field, &line);
-		} else if (*site->site) {
-			buf_text(&p->field, strsep(&rest, BETWEEN_FIELDS));
-		} else if (strcmp(column->name, "kernel") == 0) {
-			pyprof_add_kernel(&p->field, site->kernel);
-		}
-		put(p, p->b, i);
-	}
-	free(fields);
-	return p->b->failed ? -ENOMEM : 0;
-}
-
 static int pyprof_end(void *e, struct buf *b)
 {
-	struct pyprof *p = e;
-	int r = 0;
-
-	need_head(p, b);
-	if (p->sites) {
-		p->b = b;
-		r = site_sums_finish(p->sites);
-		r = r ? r : site_sums_each(p->sites, on_site, p);
-	}
-	return r;
+	need_head(e, b);
+	return 0;
 }
 
 static void pyprof_tell(void *e, struct buf *b)
@@ -314,14 +247,6 @@ static void pyprof_tell(void *e, struct buf *b)
 	if (p->options->process == 0 && p->info->n_processes > 1) {
 		buf_text(b, "several processes are in it, and no column says which; --process N "
 			    "takes one\n");
-	}
-	if (p->sites && groups_are_estimated(site_sums_kernels(p->sites))) {
-		buf_text(b,
-			 "a line is of all launches that are alike in it, as many as the column "
-			 "launches says; sil,\nflops and bytes are sums, ESTIMATED from those that "
-			 "--budget chose; gpuctr-client report\ntells their errors\n");
-	} else if (p->sites) {
-		buf_text(b, SITE_SUMS_BROKE_OFF);
 	}
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The text of PyProf's columns for a launch, or for all launches of a line. */
+/* The text of PyProf's columns for a launch. */
 
 #include "client/report/pyprof_internal.h"
 
@@ -199,13 +199,7 @@ static void add_block(struct pyprof *p, struct buf *b, const struct launch *l)
 	add_shape(b, l->record->block);
 }
 
-static void add_launches(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	buf_u64(b, (uint64_t)llround(l->launches));
-}
-
-/* For several launches the value is an estimate, printed without a fraction. */
-static void add_sum(struct buf *b, const struct launch *l, const struct derived_sum *s)
+static void add_sum(struct buf *b, const struct launch *l, const struct sum *s)
 {
 	double sum = s->n > 0 ? 0 : NAN;
 
@@ -213,7 +207,7 @@ static void add_sum(struct buf *b, const struct launch *l, const struct derived_
 		sum += l->values[s->terms[i]];
 	}
 	if (isfinite(sum)) {
-		buf_double(b, l->record ? sum : round(sum));
+		buf_double(b, sum);
 	}
 }
 
@@ -227,27 +221,25 @@ static void add_bytes(struct pyprof *p, struct buf *b, const struct launch *l)
 	add_sum(b, l, &p->bytes);
 }
 
-const struct column pyprof_columns[PYPROF_COLUMNS_MAX] = {
-	{ "idx", "Idx", 7, false, true, add_index },
-	{ "seq", "SeqId", 7, true, false, add_seq },
-	{ "altseq", "AltSeqId", 7, true, false, add_altseq },
-	{ "tid", "TId", 12, false, false, add_thread },
-	{ "layer", "Layer", 10, true, false, add_layer },
-	{ "trace", "Trace", 25, true, false, add_nothing },
-	{ "dir", "Direction", 5, true, false, add_direction },
-	{ "sub", "Sub", 3, false, false, add_sub },
-	{ "mod", "Module", 15, true, false, add_module },
-	{ "op", "Op", 15, true, false, add_operator },
-	{ "kernel", "Kernel", 0, true, false, add_kernel },
-	{ "params", "Params", 0, true, false, add_params },
-	{ "sil", "Sil(ns)", 10, false, true, add_duration },
-	{ "tc", "TC", 2, true, false, add_tensor },
-	{ "device", "Device", 3, false, false, add_device },
-	{ "stream", "Stream", 3, false, false, add_stream },
-	{ "grid", "Grid", 12, true, false, add_grid },
-	{ "block", "Block", 12, true, false, add_block },
-	{ "flops", "FLOPs", 12, false, true, add_flops },
-	{ "bytes", "Bytes", 12, false, true, add_bytes },
-	/* Not PyProf's, and not in "all". */
-	{ "launches", "Launches", 8, false, true, add_launches },
+const struct column pyprof_columns[PYPROF_COLUMNS] = {
+	{ "idx", "Idx", 7, false, add_index },
+	{ "seq", "SeqId", 7, true, add_seq },
+	{ "altseq", "AltSeqId", 7, true, add_altseq },
+	{ "tid", "TId", 12, false, add_thread },
+	{ "layer", "Layer", 10, true, add_layer },
+	{ "trace", "Trace", 25, true, add_nothing },
+	{ "dir", "Direction", 5, true, add_direction },
+	{ "sub", "Sub", 3, false, add_sub },
+	{ "mod", "Module", 15, true, add_module },
+	{ "op", "Op", 15, true, add_operator },
+	{ "kernel", "Kernel", 0, true, add_kernel },
+	{ "params", "Params", 0, true, add_params },
+	{ "sil", "Sil(ns)", 10, false, add_duration },
+	{ "tc", "TC", 2, true, add_tensor },
+	{ "device", "Device", 3, false, add_device },
+	{ "stream", "Stream", 3, false, add_stream },
+	{ "grid", "Grid", 12, true, add_grid },
+	{ "block", "Block", 12, true, add_block },
+	{ "flops", "FLOPs", 12, false, add_flops },
+	{ "bytes", "Bytes", 12, false, add_bytes },
 };

@@ -4,25 +4,20 @@
 /* Shared by pyprof.c, which writes lines, and pyprof_columns.c, which writes the fields. */
 
 #include "client/report/attribution.h"
-#include "client/report/derived.h"
+#include "client/report/sums.h"
 #include "client/report/exporter.h"
-#include "client/report/site_sums.h"
 
-enum { PYPROF_COLUMNS = 20, PYPROF_COLUMNS_MAX = PYPROF_COLUMNS + 1 };
+enum { PYPROF_COLUMNS = 20 };
 
 struct pyprof {
 	const struct store_info *info;
 	const struct exporter_options *options;
-	struct derived_sum flops,
-		bytes; /* by measure: number 0 is the time; bytes: of both directions */
-	const struct column *columns[PYPROF_COLUMNS_MAX];
+	struct sum flops, bytes; /* by measure: number 0 is the time; bytes: of both directions */
+	const struct column *columns[PYPROF_COLUMNS];
 	size_t n_columns, width; /* of kernel and params each; 0: as long as they are */
 	bool has_head;
 	struct buf field;
-	double *values;		 /* of a launch, by measure */
-	struct site_sums *sites; /* with a budget */
-	uint64_t lines;
-	struct buf *b; /* while lines of call sites are written */
+	double *values; /* of a launch, by measure */
 };
 
 /* A launch, as the functions of the columns get it. */
@@ -32,7 +27,6 @@ struct launch {
 	const struct scope *op; /* as the program called it, in both directions; NULL: not known */
 	const double *values;	/* by measure; NaN: not known */
 	uint64_t index;
-	double launches; /* the launches that the line represents */
 };
 
 /* A column. Its function appends text without spaces; it appends nothing if the value is not known.
@@ -41,10 +35,9 @@ struct column {
 	const char *name, *head;
 	size_t width; /* at least */
 	bool text;    /* left-aligned and cut */
-	bool of_line; /* describes all launches of the line: a sum, or a number of the line */
 	void (*add)(struct pyprof *p, struct buf *b, const struct launch *l);
 };
 
-extern const struct column pyprof_columns[PYPROF_COLUMNS_MAX];
+extern const struct column pyprof_columns[PYPROF_COLUMNS];
 
 void pyprof_add_kernel(struct buf *b, const char *name); /* as a field */

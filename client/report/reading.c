@@ -145,7 +145,6 @@ static int read_records(struct reading *r, unsigned process)
 	}
 
 DEFINE_READ(mark)
-DEFINE_READ(stratum)
 DEFINE_READ(notice)
 
 static int read_marks(struct reading *r, unsigned process)
@@ -156,20 +155,31 @@ static int read_marks(struct reading *r, unsigned process)
 	return result ? result : read_mark(r, cursor);
 }
 
-static int read_strata(struct reading *r, unsigned process)
-{
-	struct store_cursor *cursor;
-	int result = tell(r, store_strata(r->reader, process, &cursor));
-
-	return result ? result : read_stratum(r, cursor);
-}
-
 static int read_notices(struct reading *r)
 {
 	struct store_cursor *cursor;
 	int result = tell(r, store_notices(r->reader, &cursor));
 
 	return result ? result : read_notice(r, cursor);
+}
+
+static int read_samples(struct reading *r)
+{
+	const struct store_samples *samples;
+	struct store_blocks *blocks;
+	int result = tell(r, store_samples(r->reader, &blocks));
+
+	if (result) {
+		return result;
+	}
+	while ((result = tell(r, store_next_samples(blocks, &samples))) == 0 && samples) {
+		result = r->handler->on_samples(samples, r->userdata);
+		if (result) {
+			break;
+		}
+	}
+	store_blocks_free(blocks);
+	return result;
 }
 
 static int read_some(struct reading *r, unsigned process,
@@ -193,9 +203,6 @@ static int read_process(struct reading *r, const struct store_process *process)
 	if (result == 0 && h->on_mark) {
 		result = read_some(r, process->process.process, store_has_marks, read_marks);
 	}
-	if (result == 0 && h->on_stratum) {
-		result = read_some(r, process->process.process, store_has_strata, read_strata);
-	}
 	if (result == 0 && h->on_process_end) {
 		result = h->on_process_end(process, r->userdata);
 	}
@@ -214,13 +221,17 @@ static int read_all(struct reading *r)
 {
 	const struct reading_handler *h = r->handler;
 	const struct store_info *info = store_info(r->reader);
-	int result = h->on_capture ? h->on_capture(info, r->userdata) : 0;
+	int result = h->needs_first ? tell(r, store_find_first(r->reader)) : 0;
 
+	result = result || !h->on_capture ? result : h->on_capture(info, r->userdata);
 	if (h->attributor) {
 		attributor_next_capture(h->attributor);
 	}
 	for (size_t i = 0; result == 0 && i < info->n_processes; i++) {
 		result = read_process(r, &info->processes[i]);
+	}
+	if (result == 0 && h->on_samples && info->has_samples) {
+		result = read_samples(r);
 	}
 	result = check(r, result);
 	if (result == 0 && h->on_notice) {
@@ -232,20 +243,34 @@ static int read_all(struct reading *r)
 	return result;
 }
 
+int reading_reader(struct store_reader *reader, const struct reading_handler *handler,
+		   void *userdata, struct store_error *error)
+{
+	struct reading r = {
+		.reader = reader, .handler = handler, .userdata = userdata, .error = error
+	};
+
+	memset(error, 0, sizeof(*error));
+	/* Metrics in turns are added up by kernel and launch shape. */
+	store_without(reader, store_info(reader)->plan.groups > 1
+				      ? handler->without & ~(unsigned)STORE_BLOCK
+				      : handler->without);
+	return read_all(&r);
+}
+
 int reading_capture(const char *path, const struct reading_handler *handler, void *userdata,
 		    struct store_error *error)
 {
-	struct reading r = { .handler = handler, .userdata = userdata, .error = error };
+	struct store_reader *reader;
 	char *copy = NULL;
 	int result;
 
 	memset(error, 0, sizeof(*error));
-	result = strcmp(path, "-") == 0 ? open_input(handler->check_beside, error, &r.reader, &copy)
-					: open_path(path, handler->check_beside, error, &r.reader);
+	result = strcmp(path, "-") == 0 ? open_input(handler->check_beside, error, &reader, &copy)
+					: open_path(path, handler->check_beside, error, &reader);
 	if (result == 0) {
-		store_without(r.reader, handler->without);
-		result = read_all(&r);
-		store_reader_free(r.reader);
+		result = reading_reader(reader, handler, userdata, error);
+		store_reader_free(reader);
 	}
 	name_input(error, copy);
 	free(copy);

@@ -7,9 +7,9 @@
 #include "client/store/reader.h"
 
 /* NULL members are skipped. A handler that returns other than 0 ends the reading. Processes come
- * one after the other, each with its records in order of their index, then its marks; notices come
- * last. Arguments are borrowed for the call, ranges included; info with all it points to, and
- * kernels, live until reading_capture() returns. */
+ * one after the other, each with its records in order of their index, then its marks; samples and
+ * notices come last. Arguments are borrowed for the call, ranges included; info with all it points
+ * to, and kernels, live until reading_capture() returns. */
 struct reading_handler {
 	int (*on_capture)(const struct store_info *info, void *userdata);
 	int (*on_process)(const struct store_process *process, void *userdata);
@@ -17,18 +17,22 @@ struct reading_handler {
 	int (*on_record)(const struct gpuctr_record *record, const struct attribution *what,
 			 void *userdata);
 	int (*on_mark)(const struct gpuctr_mark *mark, void *userdata);
-	/* Of a capture with a budget: after the records. */
-	int (*on_stratum)(const struct gpuctr_stratum *stratum, void *userdata);
 	int (*on_process_end)(const struct store_process *process, void *userdata);
+	int (*on_samples)(const struct store_samples *samples, void *userdata);
 	int (*on_notice)(const struct gpuctr_notice *notice, void *userdata);
 	/* Before the file is closed. */
 	int (*on_end)(const struct store_info *info, void *userdata);
 	bool check_beside; /* check the file's pages while it is read: for handlers that write
 			      nothing before on_notice and on_end */
+	bool needs_first;  /* on_capture() is told when the first kernel began */
 	unsigned without;  /* enum store_part: what the handlers do not look at */
 	/* Is asked of each record, in order; borrowed. NULL: no handler wants to know. */
 	struct attributor *attributor;
 };
+
+/* The same of a file that is open, whose pages are not checked here. */
+int reading_reader(struct store_reader *reader, const struct reading_handler *handler,
+		   void *userdata, struct store_error *error);
 
 /* path "-": a capture file comes on standard input; it is copied to a file in $TMPDIR that has no
  * name any more when it is read. Returns 0, a positive STORE_E_* or a negative errno of the file

@@ -43,11 +43,6 @@ void sample_merge(struct sample *s, const struct sample *other)
 	s->n += other->n;
 }
 
-double sample_mean(const struct sample *s)
-{
-	return s->n > 0 ? s->sum / (double)s->n : NAN;
-}
-
 double sample_deviation(const struct sample *s)
 {
 	return s->n < 2 ? NAN : sqrt(s->squares / (double)(s->n - 1));

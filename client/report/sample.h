@@ -11,7 +11,7 @@ struct sample {
 	double running, squares; /* running mean, and sum of squared distances to it */
 };
 
-/* A sum, and the number of values in it. */
+/* A sum, and the number of launches that it is of. */
 struct part {
 	uint64_t n;
 	double sum;
@@ -20,7 +20,5 @@ struct part {
 
 void sample_add(struct sample *s, double value);
 void sample_merge(struct sample *s, const struct sample *other);
-/* NaN: of nothing. */
-double sample_mean(const struct sample *s);
 /* The sample's standard deviation; NaN for less than two values. */
 double sample_deviation(const struct sample *s);

@@ -25,8 +25,7 @@ void stack_frames_next_capture(struct stack_frames *f)
 	memset(f->kernels, 0, sizeof(f->kernels));
 }
 
-/* --- stack frames by name
- * -------------------------------------------------------------------------- */
+/* --- stack frames by name --------------------------------------------------------------------- */
 
 static bool is_stack_frame(const void *item, const void *key)
 {
@@ -90,8 +89,7 @@ struct stack_frame *stack_frames_outermost(struct stack_frames *f, const char *n
 	return find_child(f, &f->root, add_name(f, name), false);
 }
 
-/* --- stack frames of scopes
- * ------------------------------------------------------------------------ */
+/* --- stack frames of scopes ------------------------------------------------------------------- */
 
 /* Remembers the stack frame of a scope, so that each scope's label is written once. */
 struct scope_frame {
@@ -123,8 +121,7 @@ static const char *step_name(struct stack_frames *f, const char *label)
 
 static const char *scope_name(struct stack_frames *f, const struct scope *scope)
 {
-	return f->merges_steps && scope->kind == SCOPE_STEP ? step_name(f, scope->label)
-							    : add_name(f, scope->label);
+	return scope->kind == SCOPE_STEP ? step_name(f, scope->label) : add_name(f, scope->label);
 }
 
 static struct stack_frame *find_scope(struct stack_frames *f, struct stack_frame *outermost,
@@ -174,10 +171,4 @@ struct stack_frame *stack_frames_find(struct stack_frames *f, struct stack_frame
 	struct stack_frame *frame = find_scope(f, outermost, scope);
 
 	return frame ? find_child(f, frame, find_kernel(f, record), true) : NULL;
-}
-
-struct stack_frame *stack_frames_kernel(struct stack_frames *f, struct stack_frame *parent,
-					const char *name)
-{
-	return find_child(f, parent, add_name(f, name), true);
 }

@@ -3,7 +3,8 @@
 
 /* A tree of sums, as flame graphs show them. Its inner stack frames are NVTX ranges, by their
  * labels, and its leaves are kernels. Only leaves have sums of their own. Ranges with one label
- * share a stack frame, even if their tensors differ in size. */
+ * share a stack frame, even if their tensors differ in size, and all steps of a program do:
+ * "iteration 1" and "iteration 2" are "iteration N". */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,10 +26,9 @@ struct stack_frame {
 
 enum { STACK_FRAMES_KERNELS = 1024 };
 
-/* Zero-initialised by the caller, who sets the first three. */
+/* Zero-initialised by the caller, who sets the first two. */
 struct stack_frames {
 	size_t n_values;
-	bool merges_steps; /* "iteration 1" and "iteration 2" are one stack frame, "iteration N" */
 	/* Writes the label of a name; names with the same label share a stack frame. NULL: a name
 	 * is its own label. */
 	void (*write_name)(struct buf *b, const char *name);
@@ -58,7 +58,3 @@ struct stack_frame *stack_frames_outermost(struct stack_frames *f, const char *n
 struct stack_frame *stack_frames_find(struct stack_frames *f, struct stack_frame *outermost,
 				      const struct scope *scope,
 				      const struct gpuctr_record *record);
-
-/* Returns the stack frame of a kernel with this name. NULL: out of memory. */
-struct stack_frame *stack_frames_kernel(struct stack_frames *f, struct stack_frame *parent,
-					const char *name);

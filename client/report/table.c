@@ -14,10 +14,13 @@
 #include "client/cli/text.h"
 #include "client/report/errors.h"
 #include "client/report/table_internal.h"
+#include "proto/base/clean.h"
 
 enum {
 	MIN_NAME_WIDTH = 16,
-	GOOD_NAME_WIDTH = 24, /* names shorter than this are avoided by showing one column less */
+	GOOD_NAME_WIDTH = 24, /* names shorter than this are avoided by showing one column less, but
+				 for the first metric */
+	GOOD_PATH_WIDTH = 48, /* the same of paths, which say little when they are cut */
 };
 
 /* One table: the columns first .. first + count. */
@@ -145,12 +148,13 @@ static void add_table(const struct table *t, const struct layout *l, const char 
 
 /* Adds the row's own figures. Totals of rows that nest overlap, so these rows have none
  * together. */
-static void add_group(const struct view *v, struct group *to, struct estimated *estimated,
-		      const struct group *row)
+static void add_group(const struct view *v, struct group *to, const struct group *row)
 {
 	for (size_t k = 0; k < v->n_measures; k++) {
 		sample_merge(&to->self[k], &row->self[k]);
-		to->total[k] = (struct part){ to->self[k].n, to->self[k].sum, 0 };
+		to->own[k].n += row->own[k].n;
+		to->own[k].sum += row->own[k].sum;
+		to->total[k] = to->own[k];
 		if (!v->nested) {
 			to->timed[k].n += row->timed[k].n;
 			to->timed[k].sum += row->timed[k].sum;
@@ -165,11 +169,6 @@ static void add_group(const struct view *v, struct group *to, struct estimated *
 	to->peak_bytes += row->peak_bytes;
 	to->total_peak_bytes += v->nested ? 0 : row->peak_bytes;
 	to->total_peak_ns += v->nested ? NAN : row->peak_ns;
-	/* A launch is in one row, and rows of the same strata are taken to know nothing of each
-	 * other. */
-	if (row->estimated) {
-		estimated_add(estimated, row->estimated, v->n_measures);
-	}
 }
 
 /* Rows that are left out because of the limit, added up: as they are, or as they were before. NULL:
@@ -177,21 +176,16 @@ static void add_group(const struct view *v, struct group *to, struct estimated *
 static struct group *add_up_rest(struct table *t, bool before)
 {
 	const struct view *v = t->v;
-	const struct group *all = before ? v->all->before : v->all;
 	struct group *rest = group_new(&t->own, v->n_measures);
-	struct estimated *estimated = estimated_new(&t->own, v->n_measures);
 
-	for (size_t i = v->n_shown; rest && estimated && i < v->n_rows; i++) {
+	for (size_t i = v->n_shown; rest && i < v->n_rows; i++) {
 		const struct group *row = before ? v->rows[i]->before : v->rows[i];
 
 		if (row) {
-			add_group(v, rest, estimated, row);
+			add_group(v, rest, row);
 		}
 	}
-	if (rest && all->estimated) {
-		rest->estimated = estimated;
-	}
-	return estimated ? rest : NULL;
+	return rest;
 }
 
 /* The errors, before, of rows that are left out. NULL: out of memory. */
@@ -258,13 +252,17 @@ static size_t fit(const struct table *t, size_t first, size_t room)
 	return count;
 }
 
-/* The width that names need to be readable. */
+/* The width that names need to be readable; with each == GOOD_NAME_WIDTH, to be read well. */
 static size_t wanted_names(const struct table *t, size_t each)
 {
 	size_t wanted = 0;
 
 	for (unsigned i = 0; i < t->v->keys->n; i++) {
-		wanted += 1 + (t->names[i].longest < each ? t->names[i].longest : each);
+		enum key key = t->v->keys->keys[i];
+		bool is_path = key == KEY_NVTX || key == KEY_LAYER;
+		size_t width = is_path && each == GOOD_NAME_WIDTH ? GOOD_PATH_WIDTH : each;
+
+		wanted += 1 + (t->names[i].longest < width ? t->names[i].longest : width);
 	}
 	return wanted;
 }
@@ -294,7 +292,7 @@ static bool is_too_narrow(const struct table *t, size_t width)
 /* All tables of a view have names of one width, which the widest table determines. */
 static size_t room_for_names(const struct table *t, size_t width)
 {
-	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width, least = width;
+	size_t used = wanted_names(t, t->name_width) + t->counts_width, least = width;
 	struct layout l = { 0 };
 
 	do {
@@ -310,7 +308,7 @@ static size_t room_for_names(const struct table *t, size_t width)
 
 static void add_tables(struct table *t, size_t width, const char *more, struct buf *b)
 {
-	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width;
+	size_t used = wanted_names(t, t->name_width) + t->counts_width;
 	struct layout l = { 0 };
 
 	do {
@@ -331,31 +329,91 @@ static bool fit_beside(struct table *t, size_t width, size_t n)
 	t->n_columns = n;
 	t->n_counts = 0;
 	table_make_counts(t);
-	used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width;
+	used = wanted_names(t, t->name_width) + t->counts_width;
 	return fit(t, 0, width > used ? width - used : 0) == n;
 }
 
-/* Keeps only the columns that fit into one table, among them the one that rows are sorted by.
- * Returns how many are left out. */
-static size_t keep_one_table(struct table *t, size_t width)
+/* The column that rows are sorted by comes first if it would not be shown where it stands. Returns
+ * whether it does. */
+static bool move_sorted(struct table *t, size_t n_shown)
 {
-	size_t all = t->n_columns, sorted = 0, n = all;
+	size_t sorted = 0;
 
-	while (n > 1 && !fit_beside(t, width, n)) {
-		n--;
-	}
-	while (sorted < all && t->columns[sorted].of != t->v->sorted_by) {
+	while (sorted < t->n_columns && t->columns[sorted].of != t->v->sorted_by) {
 		sorted++;
 	}
-	if (sorted < all && sorted >= n) {
+	if (sorted < t->n_columns && sorted >= n_shown) {
 		struct table_column column = t->columns[sorted];
 
 		memmove(t->columns + 1, t->columns, sorted * sizeof(*t->columns));
 		t->columns[0] = column;
-		for (n = all; n > 1 && !fit_beside(t, width, n); n--) {
+		return true;
+	}
+	return false;
+}
+
+/* Of the first n, at least one. */
+static size_t count_fitting(struct table *t, size_t width, size_t n)
+{
+	size_t all = t->n_columns;
+
+	while (n > 1 && !fit_beside(t, width, n)) {
+		n--;
+	}
+	t->n_columns = all;
+	return n;
+}
+
+/* How many columns a table needs to have a metric. */
+static size_t count_needed(const struct table *t)
+{
+	for (size_t i = 0; i < t->n_columns; i++) {
+		if (t->columns[i].of->measure && t->columns[i].of->i != MEASURE_TIME) {
+			return i + 1;
 		}
 	}
-	fit_beside(t, width, n);
+	return 1;
+}
+
+/* Leaves out figures that are not the sum itself. */
+static void drop_figure(struct table *t, enum field field)
+{
+	for (size_t i = 0; i < t->n_columns; i++) {
+		struct table_column *c = &t->columns[i];
+		unsigned n = 0;
+
+		for (unsigned k = 0; c->of->measure && c->of->measure->adds_up && k < c->n_fields;
+		     k++) {
+			if (c->fields[k] != field) {
+				c->fields[n++] = c->fields[k];
+			}
+		}
+		c->n_fields = n > 0 ? n : c->n_fields;
+	}
+}
+
+/* Keeps only the columns that fit into one table, among them a metric and the one that rows are
+ * sorted by: names are cut for them, and then figures left out that nobody asked for. Returns how
+ * many columns are left out, or SIZE_MAX: these do not fit. */
+static size_t keep_one_table(struct table *t, size_t width)
+{
+	static const enum field dispensable[] = { FIELD_MEAN, FIELD_SHARE, FIELD_BEFORE };
+	size_t all = t->n_columns, drops = t->v->names_figures ? 0 : ARRAY_SIZE(dispensable);
+	size_t needed = move_sorted(t, count_fitting(t, width, all)) ? 1 : count_needed(t);
+	size_t n = count_fitting(t, width, all);
+
+	/* Names get what these few columns leave. */
+	if (n < needed) {
+		t->name_width = MIN_NAME_WIDTH;
+		n = count_fitting(t, width, needed);
+	}
+	for (size_t i = 0; i < drops && n < needed; i++) {
+		drop_figure(t, dispensable[i]);
+		n = count_fitting(t, width, needed);
+	}
+	if (n < needed || !fit_beside(t, width, n)) {
+		return SIZE_MAX;
+	}
 	for (size_t i = n; i < all; i++) {
 		t->columns[i].of->chosen = false;
 	}
@@ -387,9 +445,62 @@ static void deinit(struct table *t)
 	texts_deinit(&t->own);
 }
 
+/* Does a column show the figure by which rows are sorted? */
+static bool shows_sort(const struct table *t)
+{
+	bool shows = !t->v->sorted_by;
+
+	for (size_t i = 0; i < t->n_columns; i++) {
+		const struct table_column *c = &t->columns[i];
+
+		for (unsigned k = 0; c->of == t->v->sorted_by && k < c->n_fields; k++) {
+			/* Without nested rows a total is the sum. */
+			shows = shows || c->fields[k] == t->v->sorted_field ||
+				(c->fields[k] == FIELD_SUM && !t->v->nested &&
+				 t->v->sorted_field == FIELD_TOTAL);
+		}
+	}
+	return shows;
+}
+
+/* What does not fit into one table stands in several, or in lines below each other. */
+static bool print(struct table *t, size_t width, const char *more, struct buf *b, size_t *ret_more)
+{
+	size_t left_out = ret_more ? keep_one_table(t, width) : 0;
+
+	if (left_out == SIZE_MAX) {
+		free(t->columns);
+		t->n_columns = t->n_counts = 0;
+		t->name_width = GOOD_NAME_WIDTH;
+		if (!table_make_columns(t)) {
+			return false;
+		}
+		table_make_counts(t);
+	}
+	if (ret_more ? left_out == SIZE_MAX : is_too_narrow(t, width)) {
+		for (unsigned i = 0; i < t->v->keys->n; i++) {
+			t->names[i].width = width;
+		}
+		if (!table_shorten(t)) {
+			return false;
+		}
+		table_print_narrow(t, width, b);
+		return true;
+	}
+	if (ret_more) {
+		*ret_more = left_out;
+	}
+	table_share_room(t, room_for_names(t, width));
+	if (!table_shorten(t)) {
+		return false;
+	}
+	add_tables(t, width, more, b);
+	return true;
+}
+
 int table_print(struct view *v, size_t width, struct buf *b, size_t *ret_more)
 {
-	struct table t = { .v = v };
+	struct table t = { .v = v, .name_width = GOOD_NAME_WIDTH };
 	char more[48];
 	bool ok;
 
@@ -397,25 +508,8 @@ int table_print(struct view *v, size_t width, struct buf *b, size_t *ret_more)
 		*ret_more = 0;
 	}
 	snprintf(more, sizeof(more), "%zu more", v->n_rows - v->n_shown);
-	ok = make(&t);
-	if (ok && is_too_narrow(&t, width)) {
-		for (unsigned i = 0; i < v->keys->n; i++) {
-			t.names[i].width = width;
-		}
-		ok = table_shorten(&t);
-		if (ok) {
-			table_print_narrow(&t, width, b);
-		}
-	} else if (ok) {
-		if (ret_more) {
-			*ret_more = keep_one_table(&t, width);
-		}
-		table_share_room(&t, room_for_names(&t, width));
-		ok = table_shorten(&t);
-		if (ok) {
-			add_tables(&t, width, more, b);
-		}
-	}
+	ok = make(&t) && print(&t, width, more, b, ret_more);
+	v->hides_sort = ok && !shows_sort(&t);
 	deinit(&t);
 	return ok && !b->failed ? 0 : -ENOMEM;
 }

@@ -43,7 +43,7 @@ static bool is_percent(enum field field)
 /* Figures of a row's own launches; a row that only holds other rows shows none. */
 static bool is_of_row_alone(enum field field)
 {
-	return field >= FIELD_SUM && field <= FIELD_STDDEV;
+	return field >= FIELD_SUM && field <= FIELD_N;
 }
 
 static bool is_of_total(enum field field)
@@ -67,21 +67,19 @@ static void add_error(double percent, struct buf *b)
 	if (isnan(percent)) {
 		buf_char(b, '-');
 	} else {
-		buf_printf(b, "+-%.2g%%", percent < 1e-9 ? 0 : percent);
+		buf_text(b, "+-");
+		text_percent(b, percent < 1e-9 ? 0 : percent);
+		buf_char(b, '%');
 	}
 }
 
-/* The error in percent of the value, or a word that says why there is none. */
-static void add_error_of(const struct estimate *e, struct buf *b)
+/* The error in percent of the value. */
+static void add_error_of(const struct figure *f, struct buf *b)
 {
-	if (e->kind == ESTIMATE_EXACT) {
+	if (f->error == 0) {
 		buf_text(b, "exact");
-	} else if (e->kind == ESTIMATE_ONCE) {
-		buf_text(b, "once");
-	} else if (e->kind == ESTIMATE_GUESS && e->value == 0 && e->error == 0) {
-		buf_text(b, "+-0%");
 	} else {
-		add_error(e->value != 0 ? 100 * e->error / fabs(e->value) : NAN, b);
+		add_error(f->value != 0 ? 100 * f->error / fabs(f->value) : NAN, b);
 	}
 }
 
@@ -111,9 +109,7 @@ static void add_percent(enum field field, const struct group *row, double value,
 	} else if (field == FIELD_SHARE) {
 		buf_char(b, '-');
 	} else {
-		buf_text(b, group_launches(row, true) == 0 ? "gone"
-			    : row->before		   ? TEXT_UNKNOWN
-							   : "new");
+		buf_text(b, row->total_calls == 0 ? "gone" : row->before ? TEXT_UNKNOWN : "new");
 	}
 }
 
@@ -121,8 +117,10 @@ static void add_figure(const struct table *t, const struct table_column *c, enum
 		       const struct group *row, double value, struct buf *b)
 {
 	if (isnan(value) && fields_of_total(field) == FIELD_CHANGE &&
-	    view_estimate(c->of, row).kind != ESTIMATE_NONE && view_is_of_part(c->of, row)) {
+	    !isnan(view_figure(c->of, row).value) && view_is_of_part(c->of, row)) {
 		buf_text(b, "part");
+	} else if (field == FIELD_N) {
+		text_count(b, (uint64_t)value);
 	} else if (is_percent(field)) {
 		add_percent(fields_of_total(field), row, value, b);
 	} else {
@@ -130,7 +128,7 @@ static void add_figure(const struct table *t, const struct table_column *c, enum
 	}
 }
 
-/* Is the value known of only some of the row's launches? Estimated sums say "part" instead. */
+/* Is the value known of only some of the row's launches? */
 static bool is_sum_of_some(const struct table *t, const struct table_column *c, enum field field,
 			   const struct group *row)
 {
@@ -141,10 +139,10 @@ static bool is_sum_of_some(const struct table *t, const struct table_column *c, 
 	if (!m && t->v->sampled && total) {
 		return view_is_of_some(c->of, row);
 	}
-	if (!m || t->v->estimated || t->v->turns || !m->adds_up || (!total && field != FIELD_SUM)) {
+	if (!m || !m->adds_up || (!total && field != FIELD_SUM)) {
 		return false;
 	}
-	n = total ? row->total[c->of->i].n : row->self[c->of->i].n;
+	n = total ? row->total[c->of->i].n : row->own[c->of->i].n;
 	return n > 0 && n < (total ? row->total_calls : row->calls);
 }
 
@@ -155,7 +153,7 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 	size_t start = b->n;
 	double value;
 
-	if (m && group_launches(row, false) == 0 && is_of_row_alone(c->fields[field])) {
+	if (m && row->calls == 0 && is_of_row_alone(c->fields[field])) {
 		buf_char(b, '-');
 		return;
 	}
@@ -164,12 +162,12 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 		return;
 	}
 	if (c->fields[field] == FIELD_ERROR) {
-		struct estimate e = view_estimate(c->of, row);
+		struct figure f = view_figure(c->of, row);
 
-		if (view_is_of_some(c->of, row) && e.kind != ESTIMATE_NONE) {
+		if (view_is_of_some(c->of, row) && !isnan(f.value)) {
 			buf_text(b, "part");
 		} else {
-			add_error_of(&e, b);
+			add_error_of(&f, b);
 		}
 		return;
 	}
@@ -236,7 +234,8 @@ static const enum field order[] = {
 	FIELD_MEAN_CHANGE,  FIELD_MEAN_CHANGE_ERROR,
 	FIELD_MEAN_DIFFERS, FIELD_SHARE,
 	FIELD_MIN,	    FIELD_MAX,
-	FIELD_STDDEV,	    FIELD_ERROR,
+	FIELD_STDDEV,	    FIELD_N,
+	FIELD_ERROR,
 };
 static_assert(sizeof(order) / sizeof(order[0]) == FIELD_END, "each field has its place");
 
@@ -257,9 +256,7 @@ static void choose_fields(const struct view *v, struct table_column *c)
 	/* A comparison of such a measure is one of its means. */
 	if (!m->adds_up && v->all->before) {
 		fields |= FIELD_BIT(FIELD_MEAN) | FIELD_BIT(FIELD_BEFORE) | FIELD_BIT(FIELD_CHANGE);
-		fields |= v->estimated || v->sampled
-				  ? FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS)
-				  : 0;
+		fields |= v->sampled ? FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS) : 0;
 	}
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
 		enum field field = m->adds_up ? order[i] : (enum field)i;
@@ -274,11 +271,11 @@ static void choose_fields(const struct view *v, struct table_column *c)
 static void choose_derived_fields(const struct view *v, struct table_column *c)
 {
 	c->fields[c->n_fields++] = FIELD_TOTAL;
-	if ((v->estimated || v->sampled) && (v->fields & FIELD_BIT(FIELD_ERROR))) {
+	if (v->sampled && (v->fields & FIELD_BIT(FIELD_ERROR))) {
 		c->fields[c->n_fields++] = FIELD_ERROR;
 	}
 	for (int f = FIELD_BEFORE; v->all->before && f <= FIELD_DIFFERS; f++) {
-		if (v->estimated || v->sampled || !fields_is_of_errors((enum field)f)) {
+		if (v->sampled || !fields_is_of_errors((enum field)f)) {
 			c->fields[c->n_fields++] = (enum field)f;
 		}
 	}

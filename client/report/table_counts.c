@@ -15,10 +15,8 @@ static const struct {
 	const char *over, *name, *line; /* two lines of a head; one in a narrow table */
 } texts[] = {
 	[COUNT_OWN] = { "", "launches", "launches" },
-	[COUNT_OWN_MEASURED] = { "", "measured", "  measured" },
 	[COUNT_OWN_BEFORE] = { "launches", "before", "  before" },
 	[COUNT_TOTAL] = { "total", "launches", "total launches" },
-	[COUNT_TOTAL_MEASURED] = { "", "measured", "  measured" },
 	[COUNT_TOTAL_BEFORE] = { "launches", "before", "  before" },
 };
 
@@ -61,17 +59,11 @@ static void choose(struct table *t)
 	if (own) {
 		add(t, COUNT_OWN);
 	}
-	if (own && v->estimated) {
-		add(t, COUNT_OWN_MEASURED);
-	}
 	if (own && compares) {
 		add(t, COUNT_OWN_BEFORE);
 	}
 	if (total) {
 		add(t, COUNT_TOTAL);
-	}
-	if (total && v->estimated && !own) {
-		add(t, COUNT_TOTAL_MEASURED);
 	}
 	if (total && compares) {
 		add(t, COUNT_TOTAL_BEFORE);
@@ -112,35 +104,16 @@ const char *table_count_name(enum table_count count)
 
 /* --- values ---------------------------------------------------------------------------------- */
 
-static void add_launches(const struct group *row, bool total, struct buf *b)
-{
-	if (row && group_launches_error(row, total) > 0) {
-		buf_char(b, '~');
-	}
-	text_count(b, row ? (uint64_t)(group_launches(row, total) + 0.5) : 0);
-}
-
-static void add_measured(const struct group *row, bool total, struct buf *b)
-{
-	const struct estimated *e = row->estimated;
-
-	text_count(b, total ? (e ? e->total_measured : row->total_calls)
-			    : (e ? e->measured : row->calls));
-}
-
 void table_format_count(const struct table *t, enum table_count count, const struct group *row,
 			struct buf *b)
 {
 	bool total = count >= COUNT_TOTAL;
+	const struct group *of = count == COUNT_OWN || count == COUNT_TOTAL ? row : row->before;
 
 	if (total && !table_has_total(t, row)) {
 		buf_char(b, '-');
-	} else if (count == COUNT_OWN || count == COUNT_TOTAL) {
-		add_launches(row, total, b);
-	} else if (count == COUNT_OWN_BEFORE || count == COUNT_TOTAL_BEFORE) {
-		add_launches(row->before, total, b);
 	} else {
-		add_measured(row, total, b);
+		text_count(b, !of ? 0 : total ? of->total_calls : of->calls);
 	}
 }
 

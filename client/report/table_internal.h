@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "client/report/estimated.h"
+#include "client/report/view.h"
 #include "client/report/names.h"
 #include "client/report/table.h"
 
@@ -27,10 +27,8 @@ struct table_names {
 /* Of launches. */
 enum table_count {
 	COUNT_OWN,
-	COUNT_OWN_MEASURED,
 	COUNT_OWN_BEFORE,
 	COUNT_TOTAL, /* with those nested in the row, as the following */
-	COUNT_TOTAL_MEASURED,
 	COUNT_TOTAL_BEFORE,
 };
 
@@ -38,10 +36,11 @@ struct table {
 	struct view *v;
 	struct table_column *columns;
 	size_t n_columns;
-	enum table_count counts[6];
+	enum table_count counts[4];
 	unsigned n_counts;
 	size_t count_width, counts_width; /* of one, of all */
 	struct table_names names[KEYS_MAX];
+	size_t name_width; /* that names are not cut below */
 	struct texts own;
 	struct group *rest;  /* the rows that are not shown, together */
 	double *rest_errors; /* NULL: nothing is sampled */

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What counters are joined to in a trace, and where in its text something can be put in. */
+/* A trace in Chrome's format, as torch.profiler writes it: what counters are joined to, and where
+ * in its text something can be put in. */
+
+#include <stdbool.h>
 
 #include "client/report/texts.h"
-#include "client/report/trace_events.h"
+#include "client/report/trace_text.h"
+#include "proto/base/buf.h"
 
 /* An event of category "kernel". */
 struct trace_kernel {
@@ -24,13 +28,8 @@ struct trace_launch {
 	uint64_t correlation;
 	uint64_t at;	    /* offset of the '{' that begins the event */
 	const char *thread; /* "pid":1,"tid":2 as the event has them, of the trace's texts */
-	/* For who joins: */
-	bool in_op;	  /* an operator is around it */
-	size_t values;	  /* as of a kernel */
-	const char *text; /* name of the launched kernel; NULL: not in the trace */
-	double kernel_us;
-	unsigned device;
-	int64_t range_us; /* when its range begins */
+	struct trace_kernel *kernel; /* for merge.c; NULL: it is not in the trace */
+	bool in_op;		     /* for merge.c: an operator is around it */
 };
 
 /* An event of category "cpu_op" that does not lie within the one before. */
@@ -44,11 +43,11 @@ struct trace_range {
 	double begin;
 	uint64_t at; /* as of a kernel */
 	bool empty;
-	size_t values; /* offset of the '}' that ends its arguments */
 };
 
 struct trace {
-	struct trace_kernel *kernels; /* in the order of the file */
+	/* In the order of the file. */
+	struct trace_kernel *kernels;
 	struct trace_launch *launches;
 	struct trace_op *ops;
 	struct trace_range *ranges;
@@ -59,12 +58,10 @@ struct trace {
 	struct texts texts;
 };
 
-/* 0, -ENOMEM, another negative errno of the file, or -EINVAL with why told when it is no trace. */
-int trace_read(struct trace *t, struct trace_text *text, struct buf *why);
+/* 0, -ENOMEM, another negative errno of the file, or -EINVAL with why told when it is no trace, and
+ * *ret_remedy where there is one; else it is left as it is. */
+int trace_read(struct trace *t, struct trace_text *text, struct buf *why, const char **ret_remedy);
 void trace_deinit(struct trace *t);
-
-/* "pid":1,"tid":2 as the event has them, made in b. NULL: out of memory. */
-const char *trace_thread(struct texts *texts, const struct trace_event *e, struct buf *b);
 
 /* The hash of a kernel's name without its spaces: "> >" and ">>" are the same. */
 uint64_t trace_hash(const char *name, size_t n);

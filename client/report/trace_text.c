@@ -2,13 +2,13 @@
 
 /* zlib also reads uncompressed files as they are, so both kinds are read alike. */
 
+#include "client/report/trace_text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
-
-#include "client/report/trace_events.h"
 
 enum { ZLIB_BYTES = 256 * 1024 };
 
@@ -16,7 +16,7 @@ struct trace_text {
 	gzFile file;
 };
 
-struct trace_text *trace_open(const char *path)
+struct trace_text *trace_text_open(const char *path)
 {
 	struct trace_text *text = calloc(1, sizeof(*text));
 	int fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -44,7 +44,7 @@ struct trace_text *trace_open(const char *path)
 	return text;
 }
 
-struct trace_text *trace_close(struct trace_text *text)
+struct trace_text *trace_text_close(struct trace_text *text)
 {
 	if (text) {
 		gzclose_r(text->file);
@@ -64,12 +64,12 @@ static int failure(const struct trace_text *text)
 				     : -EBADMSG;
 }
 
-int trace_rewind(struct trace_text *text)
+int trace_text_seek(struct trace_text *text, uint64_t at)
 {
-	return gzrewind(text->file) < 0 ? -EIO : 0;
+	return gzseek(text->file, (z_off_t)at, SEEK_SET) < 0 ? -EIO : 0;
 }
 
-int64_t trace_next(struct trace_text *text, void *data, size_t n)
+int64_t trace_text_next(struct trace_text *text, void *data, size_t n)
 {
 	int done = gzread(text->file, data, (unsigned)n);
 	int r = done < (int)n ? failure(text) : 0;

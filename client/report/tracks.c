@@ -7,6 +7,23 @@
 
 #include "proto/base/array.h"
 
+unsigned lanes_take(struct lanes *l, int64_t begin, int64_t length, bool *ret_fresh)
+{
+	unsigned lane = 0;
+
+	while (lane < l->n && l->ends[lane] > begin) {
+		lane++;
+	}
+	*ret_fresh = lane == l->n && lane < LANES_MAX;
+	l->n += *ret_fresh;
+	l->crowded += lane == LANES_MAX;
+	lane = lane < LANES_MAX ? lane : LANES_MAX - 1;
+	if (__builtin_add_overflow(begin, length, &l->ends[lane])) {
+		l->ends[lane] = INT64_MAX;
+	}
+	return lane;
+}
+
 static void free_track(struct track *track)
 {
 	for (size_t i = 0; i < track->max_open; i++) {
@@ -36,9 +53,7 @@ static bool is_track(const void *item, const void *key)
 struct track *tracks_get(struct tracks *t, enum track_kind kind, unsigned device, uint64_t id,
 			 bool *ret_fresh)
 {
-	const struct track wanted = {
-		.kind = kind, .device = device, .id = id, .end = INT64_MIN / 2
-	};
+	const struct track wanted = { .kind = kind, .device = device, .id = id, .number = t->n };
 	uint64_t hash = map_mix(map_mix(kind, device), id);
 	struct track *track = map_find(&t->known, hash, is_track, &wanted);
 

@@ -4,6 +4,7 @@
 /* The tracks of one process in a trace: its threads, with the ranges that are open there, and the
  * streams of its devices. Zero-initialised by the caller. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,20 @@
 
 #include "proto/base/buf.h"
 #include "proto/base/map.h"
+
+/* Perfetto drops events that overlap on one track and do not lie within each other. So what may
+ * overlap has several lanes, and each event goes to the first that is free, of which each is a
+ * track. Zero-initialised by the caller. */
+enum { LANES_MAX = 64 };
+
+/* Tracks of lanes have numbers from here on, which no stream has. */
+#define LANES_TID (UINT64_C(1) << 30)
+
+struct lanes {
+	int64_t ends[LANES_MAX];
+	unsigned n;
+	uint64_t crowded; /* events for which none was free */
+};
 
 /* An open range. It keeps its text, because the record's range no longer exists when the range is
  * closed. */
@@ -20,15 +35,17 @@ struct track_range {
 	struct buf text; /* text of the range's event, once the caller has written it */
 };
 
-enum track_kind { TRACK_THREAD, TRACK_STREAM, TRACK_COUNTERS };
+enum track_kind { TRACK_THREAD, TRACK_STREAM, TRACK_COUNTERS /* of a stream */ };
 
 struct track {
 	enum track_kind kind;
-	unsigned device;	  /* device of a stream or of counters */
+	unsigned device;	  /* device of the stream */
 	uint64_t id;		  /* number of the thread or stream */
 	struct track_range *open; /* array of max_open ranges, whose texts are reused */
 	size_t n_open, max_open;
-	int64_t end; /* end of the last launch, in the unit of the trace's times */
+	int64_t end;	    /* end of the last launch, in the unit of the trace's times */
+	size_t number;	    /* of the track, from 0 */
+	struct lanes lanes; /* of a stream or of counters */
 };
 
 /* Limits the depth, because a file may be hostile; ranges nested deeper are shown without the
@@ -46,6 +63,10 @@ struct tracks {
 	size_t n, max;
 	struct map known; /* a program may start a thread for each of many tasks */
 };
+
+/* The lane of an event; the last, though it is not free, if there are too many. *ret_fresh: it is
+ * the first event there. */
+unsigned lanes_take(struct lanes *l, int64_t begin, int64_t length, bool *ret_fresh);
 
 void tracks_deinit(struct tracks *t);
 

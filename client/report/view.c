@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "client/cli/text.h"
-#include "client/report/estimated.h"
 
 enum sort_kind { SORT_COLUMN, SORT_LAUNCHES, SORT_TOTAL_LAUNCHES, SORT_NAME };
 
@@ -28,7 +27,7 @@ static double sort_value(const struct sort *sort, const struct group *row)
 	switch (sort->kind) {
 	case SORT_LAUNCHES:
 	case SORT_TOTAL_LAUNCHES:
-		return group_launches(row, sort->kind == SORT_TOTAL_LAUNCHES);
+		return (double)(sort->kind == SORT_LAUNCHES ? row->calls : row->total_calls);
 	case SORT_NAME:
 		return 0;
 	case SORT_COLUMN:
@@ -48,33 +47,38 @@ static double change_value(const struct sort *sort, const struct group *row)
 	const struct view *v = sort->view;
 	const struct view_column *c = sort->column;
 	bool of_mean = sort->field == FIELD_MEAN_CHANGE;
-	double now = of_mean ? view_value(v, c, FIELD_MEAN, row) : view_estimate(c, row).value;
+	double now = of_mean ? view_value(v, c, FIELD_MEAN, row) : view_figure(c, row).value;
 	double before = view_value(v, c, of_mean ? FIELD_MEAN_BEFORE : FIELD_BEFORE, row);
 
-	if (c == &v->columns[MEASURE_TIME] && !fields_same_clock(row)) {
+	bool timed = c->derived ? c->derived->timed : c->i == MEASURE_TIME;
+
+	if (timed && !fields_same_clock(row)) {
 		return NAN;
 	}
 	return fabs(value_or_none(now) - value_or_none(before));
 }
 
+/* A row with what it is sorted by, which is computed once. */
+struct place {
+	struct group *row;
+	double value;
+	const struct keys *keys;
+};
+
 /* Larger values first, unknown ones last; equal rows by name, so that the order is always the
  * same. */
-static int compare_rows(const void *a, const void *b, void *userdata)
+static int compare_places(const void *a, const void *b)
 {
-	const struct group *x = *(struct group *const *)a, *y = *(struct group *const *)b;
-	const struct sort *sort = userdata;
-	bool by_change = sort->field == FIELD_CHANGE || sort->field == FIELD_MEAN_CHANGE;
-	double left = by_change ? change_value(sort, x) : sort_value(sort, x);
-	double right = by_change ? change_value(sort, y) : sort_value(sort, y);
+	const struct place *x = a, *y = b;
 
-	if (isnan(left) != isnan(right)) {
-		return isnan(left) ? 1 : -1;
+	if (isnan(x->value) != isnan(y->value)) {
+		return isnan(x->value) ? 1 : -1;
 	}
-	if (left != right && !isnan(left)) {
-		return left < right ? 1 : -1;
+	if (x->value != y->value && !isnan(x->value)) {
+		return x->value < y->value ? 1 : -1;
 	}
-	for (unsigned i = 0; i < sort->view->keys->n; i++) {
-		int order = strcmp(x->labels[i], y->labels[i]);
+	for (unsigned i = 0; i < x->keys->n; i++) {
+		int order = strcmp(x->row->labels[i], y->row->labels[i]);
 
 		if (order) {
 			return order;
@@ -83,11 +87,34 @@ static int compare_rows(const void *a, const void *b, void *userdata)
 	return 0;
 }
 
-/* By its whole name, or a part that only one measure has. NULL: none, or several. */
+static int sort_rows(struct view *v, const struct sort *sort)
+{
+	bool by_change = sort->field == FIELD_CHANGE || sort->field == FIELD_MEAN_CHANGE;
+	struct place *places = calloc(v->n_rows + 1, sizeof(*places));
+
+	for (size_t i = 0; places && i < v->n_rows; i++) {
+		double value =
+			by_change ? change_value(sort, v->rows[i]) : sort_value(sort, v->rows[i]);
+
+		places[i] = (struct place){ v->rows[i], value, v->keys };
+	}
+	if (places && v->n_rows > 1) {
+		qsort(places, v->n_rows, sizeof(*places), compare_places);
+	}
+	for (size_t i = 0; places && i < v->n_rows; i++) {
+		v->rows[i] = places[i].row;
+	}
+	free(places);
+	return places ? 0 : -ENOMEM;
+}
+
+/* By its whole name, or a part that only one measure has, or else only one derived column. NULL:
+ * none, or several. */
 static struct view_column *find_column(const struct view *v, const char *name)
 {
-	struct view_column *found = NULL;
-	size_t n = 0;
+	struct view_column *found[2];
+	size_t n[2] = { 0 };
+	bool derived;
 
 	for (size_t i = 0; i < v->n_columns; i++) {
 		struct view_column *c = &v->columns[i];
@@ -95,12 +122,13 @@ static struct view_column *find_column(const struct view *v, const char *name)
 		if (strcmp(c->name, name) == 0) {
 			return c;
 		}
-		if (c->measure && strstr(c->name, name)) {
-			found = c;
-			n++;
+		if (strstr(c->name, name)) {
+			found[c->derived != NULL] = c;
+			n[c->derived != NULL]++;
 		}
 	}
-	return n == 1 ? found : NULL;
+	derived = n[false] == 0;
+	return n[derived] == 1 ? found[derived] : NULL;
 }
 
 static bool refuse_column(const struct view *v, const char *name, struct buf *why)
@@ -140,36 +168,46 @@ static bool choose_columns(struct view *v, const char *list, struct buf *why)
 	return ok;
 }
 
-static bool is_of_comparison(const char *text)
+/* A derived column has its value, and the change of that. */
+static bool has_field(const struct view_column *c, enum field field)
 {
-	for (int i = FIELD_BEFORE; i < FIELD_END; i++) {
-		if (strcmp(text, fields_name((enum field)i, false)) == 0) {
-			return true;
-		}
-	}
-	return false;
+	return c->measure
+		       ? fields_applies(field, c->measure)
+		       : field == FIELD_TOTAL || (field >= FIELD_BEFORE && field <= FIELD_DIFFERS);
 }
 
 static bool parse_field(const struct view *v, const char *text, struct sort *sort, struct buf *why)
 {
+	const struct view_column *c = sort->kind == SORT_COLUMN ? sort->column : NULL;
 	bool compares = v->all->before != NULL;
+	const char *separator = " ";
 
-	for (int i = 0; i < (compares ? FIELD_END : FIELD_BEFORE); i++) {
-		if (strcmp(text, fields_name((enum field)i, false)) == 0 ||
-		    strcmp(text, fields_name((enum field)i, true)) == 0) {
-			sort->field = (enum field)i;
-			if (sort->kind == SORT_COLUMN && sort->column->measure &&
-			    fields_applies(sort->field, sort->column->measure)) {
-				return true;
-			}
+	for (int i = 0; c && i < FIELD_END; i++) {
+		enum field field = (enum field)i;
+		bool named = strcmp(text, fields_name(field, false)) == 0 ||
+			     strcmp(text, fields_name(field, true)) == 0;
+
+		if (named && has_field(c, field) && (compares || field < FIELD_BEFORE)) {
+			sort->field = field;
+			return true;
+		}
+		if (named && has_field(c, field)) {
+			buf_printf(why,
+				   "'%s' is of a comparison: name the capture to compare with by "
+				   "--against",
+				   text);
+			return false;
 		}
 	}
 	buf_text(why, "this column cannot be sorted by '");
 	text_terminal(why, text);
-	buf_text(why, compares || !is_of_comparison(text)
-			      ? "'"
-			      : "', which a comparison has: name the capture to compare with by "
-				"--against");
+	buf_text(why, c ? "'; it has" : "', for it has no figures");
+	for (int i = 0; c && i < (compares ? FIELD_END : FIELD_BEFORE); i++) {
+		if (has_field(c, (enum field)i)) {
+			buf_printf(why, "%s%s", separator, fields_name((enum field)i, v->nested));
+			separator = ", ";
+		}
+	}
 	return false;
 }
 
@@ -195,7 +233,9 @@ static bool parse_sort(const struct view *v, const char *text, struct sort *sort
 		buf_text(why, ", launches, total_launches, name");
 		return false;
 	}
-	if (sort->kind == SORT_COLUMN && sort->column->measure && !sort->column->measure->adds_up) {
+	if (sort->kind == SORT_COLUMN && sort->column->derived) {
+		sort->field = FIELD_TOTAL;
+	} else if (sort->kind == SORT_COLUMN && !sort->column->measure->adds_up) {
 		sort->field = FIELD_MEAN;
 	}
 	return !colon || parse_field(v, colon + 1, sort, why);
@@ -203,11 +243,10 @@ static bool parse_sort(const struct view *v, const char *text, struct sort *sort
 
 /* --- selection ------------------------------------------------------------------------------- */
 
-/* Of launches whose value is not known nobody can say that it is zero. In turns a launch has few of
- * the counters. */
+/* Of launches whose value is not known nobody can say that it is zero. */
 static bool is_known(const struct group *row, size_t i)
 {
-	return row->estimated ? row->estimated->self[i].unknown == 0 : row->self[i].n >= row->calls;
+	return row->own[i].n >= row->calls;
 }
 
 /* all: of the same capture, which may lack counters that the one it is compared with has. */
@@ -259,7 +298,7 @@ static void skip_held(struct view *v)
 	size_t n = 0;
 
 	for (size_t i = 0; i < v->n_rows; i++) {
-		if (group_launches(v->rows[i], false) > 0) {
+		if (v->rows[i]->calls > 0) {
 			v->rows[n++] = v->rows[i];
 		}
 	}
@@ -274,22 +313,22 @@ static void choose_fields(struct view *v)
 		v->fields |= v->fields & FIELD_BIT(FIELD_TOTAL) ? FIELD_BIT(FIELD_SUM) : 0;
 		v->fields &= ~FIELD_BIT(FIELD_TOTAL);
 	}
-	if (!v->estimated && !v->sampled) {
+	if (!v->sampled) {
 		v->fields &= ~FIELD_BIT(FIELD_ERROR);
 	}
 }
 
 static bool make_columns(struct view *v)
 {
-	v->columns = calloc(v->n_measures + v->n_derived, sizeof(*v->columns));
+	v->columns = calloc(v->n_measures + v->derived.n, sizeof(*v->columns));
 	for (size_t i = 0; v->columns && i < v->n_measures; i++) {
 		const struct measure *m = &v->measures[i];
 
 		v->columns[v->n_columns++] =
 			(struct view_column){ m->name, m->unit, .measure = m, .i = i };
 	}
-	for (size_t i = 0; v->columns && i < v->n_derived; i++) {
-		const struct derived *d = &v->derived[i];
+	for (size_t i = 0; v->columns && i < v->derived.n; i++) {
+		const struct derived *d = &v->derived.items[i];
 
 		v->columns[v->n_columns++] = (struct view_column){ d->name, d->unit, .derived = d };
 	}
@@ -306,18 +345,17 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 			    .fields = FIELDS_USUAL,
 			    .base_units = o->base_units,
 			    .styled = o->styled,
-			    .turns = groups_take_turns(groups),
+			    .names_figures = o->figures != NULL,
 			    .groups = groups,
 			    .all = groups_all(groups) };
 	v->nested = v->keys->nested >= 0;
 	v->n_measures = groups_measures(groups, &v->measures);
-	v->n_derived = derived_find(v->measures, v->n_measures, v->derived);
-	if (o->define.path) {
-		r = define_columns(&o->define, v->measures, v->n_measures, &v->own, v->derived,
-				   &v->n_derived, why);
-		if (r) {
-			return r;
-		}
+	r = derived_init(&v->derived, v->measures, v->n_measures);
+	for (size_t i = 0; i < o->n_defines && r == 0; i++) {
+		r = derived_define(&v->derived, o->defines[i], why);
+	}
+	if (r) {
+		return r;
 	}
 	v->n_rows = groups_rows(groups, &rows);
 	v->rows = calloc(v->n_rows + 1, sizeof(struct group *));
@@ -336,10 +374,11 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 	if (!o->figures && o->people && v->nested && v->keys->n > 1 && !o->against) {
 		v->fields = FIELD_BIT(FIELD_SUM) | FIELD_BIT(FIELD_SHARE);
 	}
-	v->estimated = v->all->estimated != NULL;
-	v->sampled = !v->estimated && v->all->total_error != NULL;
-	/* An estimate is always shown with its error. */
-	v->fields |= v->estimated || v->sampled ? FIELD_BIT(FIELD_ERROR) : 0;
+	v->sampled = v->all->total_error != NULL;
+	/* What was sampled is always shown with its error, and what took turns with how many
+	 * launches had it. */
+	v->fields |= v->sampled ? FIELD_BIT(FIELD_ERROR) : 0;
+	v->fields |= groups_take_turns(groups) ? FIELD_BIT(FIELD_N) : 0;
 	return 0;
 }
 
@@ -395,6 +434,7 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 	}
 	choose_fields(v);
 	v->sorted_by = sort.kind == SORT_COLUMN ? sort.column : NULL;
+	v->sorted_field = sort.field;
 	if (o->people && is_by_self(v) && sort.kind != SORT_TOTAL_LAUNCHES &&
 	    !(v->sorted_by && v->sorted_by->measure && sort.field == FIELD_TOTAL)) {
 		skip_held(v);
@@ -402,11 +442,12 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 	if (o->skip_zero) {
 		skip_zero(v);
 	}
-	if (v->n_rows > 1) {
-		qsort_r(v->rows, v->n_rows, sizeof(struct group *), compare_rows, &sort);
-	}
 	v->n_shown = o->limit && o->limit < v->n_rows ? o->limit : v->n_rows;
-	return 0;
+	r = sort_rows(v, &sort);
+	if (r) {
+		view_deinit(v);
+	}
+	return r;
 }
 
 void view_deinit(struct view *v)
@@ -414,5 +455,6 @@ void view_deinit(struct view *v)
 	free(v->rows);
 	free(v->columns);
 	texts_deinit(&v->own);
+	derived_deinit(&v->derived);
 	memset(v, 0, sizeof(*v));
 }

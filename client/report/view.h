@@ -4,19 +4,20 @@
 /* A view selects the columns and rows of groups, their order and their figures. The terminal's
  * table, CSV and JSON all show a view. */
 
-#include "client/report/define.h"
+#include "client/report/derived.h"
 #include "client/report/fields.h"
 
 struct view_options {
 	const char *sort; /* "time", "dram__bytes_read.sum:max", "launches", "name"; NULL: by time,
 			     or by the first counter when there is none */
-	const char *columns;	     /* "time,dram__bytes_read": only these; NULL, "all": all */
-	const char *figures;	     /* as fields_parse(); NULL: the usual ones */
-	struct define_source define; /* columns that the user defines; path NULL: none */
-	uint64_t limit;		     /* rows; 0: all */
-	bool skip_zero;		     /* leave out rows with nothing of their own but zeros,
-				now and before */
-	bool base_units;	     /* bytes and ns instead of GB and ms */
+	const char *columns;	    /* "time,dram__bytes_read": only these; NULL, "all": all */
+	const char *figures;	    /* as fields_parse(); NULL: the usual ones */
+	const char *const *defines; /* the user's columns, as derived_define() takes them */
+	size_t n_defines;
+	uint64_t limit;	 /* rows; 0: all */
+	bool skip_zero;	 /* leave out rows with nothing of their own but zeros,
+		    now and before */
+	bool base_units; /* bytes and ns instead of GB and ms */
 	bool people; /* for people: leave out rows without launches of their own, unless rows are
 			sorted by a total */
 	bool styled; /* titles of a table in bold, for a terminal */
@@ -36,25 +37,25 @@ struct view {
 	const struct keys *keys;
 	const struct measure *measures;
 	size_t n_measures;
-	struct derived derived[DERIVED_MAX];
-	size_t n_derived;
+	struct derived_columns derived;
 	struct view_column *columns; /* measures, then derived ones */
 	size_t n_columns;
 	bool names_columns; /* the user did: they are shown whatever is known of them */
+	bool names_figures; /* and these */
 	unsigned fields;
 	bool nested, base_units, styled;
-	bool estimated; /* here, or in the capture that is compared with, only some launches were
-			   measured */
-	bool sampled;	/* values have errors, because they are of samples */
+	bool sampled;	    /* values have errors, because they are of samples */
 	bool clocks_differ; /* in some row the two captures have times of different clocks, so the
 			       times have no change */
-	bool turns;	    /* some metrics were measured in different launches than others */
 	struct group **rows;
 	size_t n_rows;	/* all of them */
 	size_t n_shown; /* the first of them */
 	size_t n_zero;	/* rows left out because they are zero */
 	size_t n_held;	/* rows left out because they have no launches of their own */
 	const struct view_column *sorted_by; /* NULL: names or launches */
+	enum field sorted_field;	     /* of it */
+	bool hides_sort; /* table_print() shows no such figure, so the order of rows has no reason
+			    that one sees */
 	const struct groups *groups;
 	const struct groups *against; /* NULL: nothing is compared */
 	const size_t *of_against;     /* of each measure: its number there; SIZE_MAX: none */
@@ -77,9 +78,10 @@ bool view_is_known(const struct view *v, const struct view_column *c);
 double view_value(const struct view *v, const struct view_column *c, enum field field,
 		  const struct group *row);
 /* The value that is compared, with its error. */
-struct estimate view_estimate(const struct view_column *c, const struct group *row);
-/* As fields_is_of_some() and fields_is_of_part(). */
+struct figure view_figure(const struct view_column *c, const struct group *row);
+/* Do some launches stand for others that were not sampled? Of derived columns only. */
 bool view_is_of_some(const struct view_column *c, const struct group *row);
+/* As fields_is_of_part(). */
 bool view_is_of_part(const struct view_column *c, const struct group *row);
 
 /* compare.c: adds to the rows the other capture's figures, and makes rows for those that only it

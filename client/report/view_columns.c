@@ -7,8 +7,6 @@
 
 #include <math.h>
 
-#include "client/report/estimated.h"
-
 bool view_is_known(const struct view *v, const struct view_column *c)
 {
 	const struct group *all = v->all, *before = v->all->before;
@@ -25,10 +23,10 @@ bool view_is_known(const struct view *v, const struct view_column *c)
 	return known;
 }
 
-/* 0 if all launches were measured, NaN if the sum lacks launches. */
+/* NaN if some launches stand for others. */
 static double error_of(const struct view_column *c, const struct group *row)
 {
-	return view_is_of_some(c, row) ? NAN : view_estimate(c, row).error;
+	return view_is_of_some(c, row) ? NAN : view_figure(c, row).error;
 }
 
 double view_value(const struct view *v, const struct view_column *c, enum field field,
@@ -42,19 +40,14 @@ double view_value(const struct view *v, const struct view_column *c, enum field 
 				      : derived_compare(c->derived, field, row);
 }
 
-struct estimate view_estimate(const struct view_column *c, const struct group *row)
+struct figure view_figure(const struct view_column *c, const struct group *row)
 {
-	if (c->measure) {
-		return fields_estimate(c->measure, c->i, row);
-	}
-	return row->estimated || row->total_error ? derived_estimate(c->derived, row)
-						  : (struct estimate){ .kind = ESTIMATE_EXACT };
+	return c->measure ? fields_figure(c->measure, c->i, row) : derived_figure(c->derived, row);
 }
 
 bool view_is_of_some(const struct view_column *c, const struct group *row)
 {
-	return c->measure ? fields_is_of_some(c->measure, c->i, row)
-			  : derived_unknown(c->derived, row) > 0;
+	return c->derived && derived_unsampled(c->derived, row) > 0;
 }
 
 bool view_is_of_part(const struct view_column *c, const struct group *row)

@@ -140,16 +140,6 @@ void where_print(const struct where *w, struct buf *b)
 	}
 }
 
-const char *where_needs_records(const struct where *w)
-{
-	for (unsigned i = 0; i < w->keys.n; i++) {
-		if (!groups_knows_of_strata(w->keys.keys[i])) {
-			return keys_name(w->keys.keys[i]);
-		}
-	}
-	return NULL;
-}
-
 /* --- what comes ------------------------------------------------------------------------------ */
 
 int where_begin(struct where *w, const struct gpuctr_plan *plan, const char *name, const char *host)
@@ -195,20 +185,6 @@ int where_record(struct where *w, const struct gpuctr_record *record,
 
 	*ret = r == 0 && all_hold(w, labels);
 	return r;
-}
-
-int where_stratum(struct where *w, const struct gpuctr_stratum *stratum, bool *ret)
-{
-	const void *labels[KEYS_MAX];
-
-	groups_dims_of_stratum(w->groups, stratum, labels);
-	for (unsigned i = 0; i < w->keys.n; i++) {
-		if (!labels[i]) {
-			return -ENOMEM;
-		}
-	}
-	*ret = all_hold(w, (const char *const *)labels);
-	return 0;
 }
 
 unsigned where_without(const struct where *w)

@@ -16,10 +16,6 @@ int where_add(struct where *w, const char *text, struct buf *why);
 bool where_is_empty(const struct where *w);
 /* "op=conv and kernel=gemm", safe for a terminal */
 void where_print(const struct where *w, struct buf *b);
-/* The first key that is not known for launches that were not measured, such as stream; NULL: all
- * keys are. */
-const char *where_needs_records(const struct where *w);
-
 /* As those of groups. */
 int where_begin(struct where *w, const struct gpuctr_plan *plan, const char *name,
 		const char *host);
@@ -27,6 +23,5 @@ int where_process(struct where *w, const struct gpuctr_process *process);
 /* 0 or -ENOMEM. */
 int where_record(struct where *w, const struct gpuctr_record *record,
 		 const struct attribution *what, bool *ret);
-int where_stratum(struct where *w, const struct gpuctr_stratum *stratum, bool *ret);
 /* The parts of a record that the conditions do not use: enum store_part. */
 unsigned where_without(const struct where *w);

@@ -43,8 +43,8 @@ int refuse_output(const char *why, struct refusal *r)
 int refuse_mig(const char *gpu, const char *says, struct refusal *r)
 {
 	refusal_set(r, SAMPLER_NO_CHIP,
-		    "Measure kernels instead (--mode budget or range), or have an administrator "
-		    "switch MIG off (nvidia-smi -mig 0).",
+		    "Measure kernels instead (--mode range), or have an administrator switch MIG "
+		    "off (nvidia-smi -mig 0).",
 		    "%s is divided by MIG, and samples are of a whole GPU, with the work of its "
 		    "other users%s%s",
 		    gpu, *says ? ": CUPTI says " : "", says);

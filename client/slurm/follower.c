@@ -167,11 +167,13 @@ static uid_t owner(pid_t pid)
 /* A client that lives on would hold the step up, because it shares the tasks' standard error. */
 static void kill_client(const struct follower *f, const struct slot *s)
 {
-	int fd = s->client > 0 ? (int)syscall(SYS_pidfd_open, s->client, 0) : -1;
+	/* The user may write to the page at any moment, and we are root: each is read once, and no
+	 * process of another user is killed. */
+	pid_t client = __atomic_load_n(&s->client, __ATOMIC_RELAXED);
+	unsigned long long begun = __atomic_load_n(&s->begun, __ATOMIC_RELAXED);
+	int fd = client > 0 ? (int)syscall(SYS_pidfd_open, client, 0) : -1;
 
-	/* The user could write to the page, and we are root: kills no process of another user. */
-	if (fd >= 0 && s->begun > 0 && start_time(s->client) == s->begun &&
-	    owner(s->client) == f->user) {
+	if (fd >= 0 && begun > 0 && start_time(client) == begun && owner(client) == f->user) {
 		syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
 	}
 	close_fd(&fd);
@@ -251,7 +253,7 @@ static void write_words(const char **words, const struct follower_task *task, ch
 	words[n++] = text[0];
 	words[n++] = "--until-fd";
 	words[n++] = text[1];
-	words[n++] = "--timeout";
+	words[n++] = "--wait";
 	words[n++] = text[2];
 	words[n++] = "--socket";
 	words[n++] = s->socket;

@@ -21,6 +21,7 @@ enum {
 	CELL_BYTES = sizeof(uint64_t),
 	SAMPLE_VALUES = 2, /* column of the first */
 	COPY_COLUMNS = 7,
+	SAMPLED_GPUS_MOST = 64,
 };
 
 /* --- writing --------------------------------------------------------------------------------- */
@@ -103,6 +104,31 @@ int store_write_samples(struct store *s, const struct store_samples *samples)
 	sqlite3_bind_int64(stmt, 2, (int64_t)samples->interval_ns);
 	sqlite3_bind_int64(stmt, 3, samples->times[0][0]);
 	return write_block(s, STORE_STMT_SAMPLES, 4, n, columns);
+}
+
+int store_drop_samples(struct store *s, const char *gpu, int64_t *since_ns)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc, r = store_begin(s);
+
+	if (r || !s->keeps_samples) {
+		return r;
+	}
+	rc = sqlite3_prepare_v2(
+		s->db,
+		"DELETE FROM sample_block WHERE gpu = ?1 AND rowid >= (SELECT ifnull(max(rowid), 0)"
+		" FROM sample_block WHERE gpu = ?1 AND start_ns < ?2) RETURNING start_ns",
+		-1, &stmt, NULL);
+	sqlite3_bind_text(stmt, 1, gpu, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(stmt, 2, *since_ns);
+	while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+		int64_t start_ns = sqlite3_column_int64(stmt, 0);
+
+		*since_ns = start_ns < *since_ns ? start_ns : *since_ns;
+		rc = SQLITE_OK;
+	}
+	sqlite3_finalize(stmt);
+	return rc == SQLITE_DONE ? 0 : store_fail(s, rc, "write");
 }
 
 int store_write_copies(struct store *s, const struct gpuctr_copy *copies, size_t n)
@@ -190,6 +216,27 @@ int store_samples(struct store_reader *r, struct store_blocks **ret)
 		     "SELECT gpu, interval_ns, start_ns, count, crc32, data FROM sample_block"
 		     " ORDER BY rowid",
 		     ret);
+}
+
+static void take_gpu(struct row *row, size_t i, void *items)
+{
+	((const char **)items)[i] = row_text(row, 0);
+}
+
+int store_sampled_gpus(struct store_reader *r, const char *const **ret, size_t *ret_n)
+{
+	static const struct reader_list list = {
+		.columns = "gpu",
+		.from = "(SELECT DISTINCT gpu FROM sample_block)",
+		.order = "gpu",
+		.max = SAMPLED_GPUS_MOST,
+		.size = sizeof(const char *),
+		.take = take_gpu,
+	};
+
+	*ret = NULL;
+	*ret_n = 0;
+	return r->info.has_samples ? reader_list(r, &list, ret, ret_n) : 0;
 }
 
 int store_copies(struct store_reader *r, unsigned process, struct store_blocks **ret)
@@ -317,7 +364,7 @@ static bool take_copy(struct store_blocks *b, const uint8_t *planes, size_t n, s
 					     .bytes = get(planes, n, i, 4),
 					     .start_ns = (int64_t)start_ns,
 					     .duration_ns = (int64_t)duration_ns };
-	return kind <= GPUCTR_COPY_UNTRACED && device <= UINT32_MAX && context <= UINT32_MAX &&
+	return kind <= GPUCTR_COPY_LOST && device <= UINT32_MAX && context <= UINT32_MAX &&
 	       start_ns <= CLOCK_NS_MOST && duration_ns <= CLOCK_NS_MOST - start_ns;
 }
 

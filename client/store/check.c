@@ -76,6 +76,9 @@ int reader_check_end(struct store_reader *r)
 {
 	struct store_check *c = r->check;
 
+	if (!c) {
+		return 0; /* of our own */
+	}
 	if (c->running) {
 		pthread_join(c->thread, NULL);
 		c->running = false;

@@ -93,7 +93,10 @@ static int tune(struct store *s)
  * file. */
 static int open_db(struct store *s)
 {
-	int rc = store_vfs_open(&s->vfs, s->path, s->made_at, STORE_VFS_CREATE, &s->db);
+	/* SQLite asks for the working folder, which may be closed to the user, unless a name is
+	 * whole. */
+	const char *name = s->is_temporary ? "/temporary" : s->path;
+	int rc = store_vfs_open(&s->vfs, name, s->made_at, STORE_VFS_CREATE, &s->db);
 
 	if (rc == SQLITE_CANTOPEN && !s->made_at && is_there(s->path)) {
 		return refuse_existing(s->path, &s->error);
@@ -159,6 +162,31 @@ static int prepare_insert(struct store *s, enum store_statement which, const cha
 	return rc;
 }
 
+/* The columns of values are those behind the table's own, whatever their names are: a row of values
+ * is one of the table. */
+static int prepare_values(struct store *s)
+{
+	sqlite3_str *sql = sqlite3_str_new(NULL);
+	sqlite3_stmt *columns;
+	char *text;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT * FROM record", -1, &columns, NULL);
+
+	sqlite3_str_appendall(sql, "UPDATE record SET ");
+	for (int i = 0; rc == SQLITE_OK && i < (int)s->n_columns; i++) {
+		sqlite3_str_appendf(sql, "%s\"%w\" = ?%d", i > 0 ? ", " : "",
+				    sqlite3_column_name(columns, STORE_COL_METRICS + i), i + 2);
+	}
+	sqlite3_finalize(columns);
+	sqlite3_str_appendall(sql, " WHERE id = ?1");
+	text = sqlite3_str_finish(sql);
+	rc = rc == SQLITE_OK
+		     ? sqlite3_prepare_v3(s->db, text ? text : "", -1, SQLITE_PREPARE_PERSISTENT,
+					  &s->stmt[STORE_STMT_VALUES], NULL)
+		     : rc;
+	sqlite3_free(text);
+	return rc;
+}
+
 static int prepare(struct store *s)
 {
 	static const char *const sql[STORE_STMT_COUNT] = {
@@ -172,8 +200,7 @@ static int prepare(struct store *s)
 			" recorded_from=excluded.recorded_from",
 		[STORE_STMT_PROCESS_END] =
 			"UPDATE process SET ended=1, clean=?2, seen=?3, measured=?4, filtered=?5,"
-			" capturing=?6, unready=?7, failed=?8, dropped=?9, lost=?10,"
-			" unchosen=?11 WHERE id=?1",
+			" capturing=?6, unready=?7, failed=?8, dropped=?9, lost=?10 WHERE id=?1",
 		[STORE_STMT_DEVICE] = "INSERT OR REPLACE INTO device VALUES(?,?,?,?,?,?,?)",
 		[STORE_STMT_KERNEL] = "INSERT INTO kernel VALUES(?,?,?,?,?,?)",
 		[STORE_STMT_RANGE] = "INSERT INTO range VALUES(?,?,?,?,?,?,?,?,?,?,?)",
@@ -181,12 +208,6 @@ static int prepare(struct store *s)
 		[STORE_STMT_MARK] = "INSERT INTO mark VALUES(?,?,?,?)",
 		[STORE_STMT_IMAGE] = "INSERT INTO image VALUES(?,?,?,?,?,?)",
 		[STORE_STMT_NOTICE] = "INSERT INTO notice VALUES(?,?,?,?)",
-		[STORE_STMT_STRATUM] =
-			"INSERT INTO stratum VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-			" ON CONFLICT(process, id) DO UPDATE SET merged=excluded.merged,"
-			" seen=excluded.seen",
-		[STORE_STMT_ESTIMATE] = "INSERT INTO estimate VALUES(?,?,?,?,?,?,?,?,?,?)",
-		[STORE_STMT_CHOICE] = "INSERT INTO choice VALUES(?,?,?)",
 		[STORE_STMT_CALL_SITE] = "INSERT INTO place VALUES(?,?,?,?,?)",
 		[STORE_STMT_ATTRIBUTION] = "INSERT OR REPLACE INTO attribution VALUES(?,?,?,?)",
 	};
@@ -203,6 +224,7 @@ static int prepare(struct store *s)
 			     : rc;
 	if (rc == SQLITE_OK && s->sampled) {
 		rc = prepare_insert(s, STORE_STMT_SAMPLED, "sampled", 2 + s->n_columns);
+		rc = rc == SQLITE_OK && s->n_columns > 0 ? prepare_values(s) : rc;
 	}
 	if (rc == SQLITE_OK && s->keeps_samples) {
 		rc = prepare_insert(s, STORE_STMT_SAMPLES, "sample_block", 6);
@@ -378,29 +400,72 @@ static char *resolve_folder(const char *path)
 	return ret;
 }
 
+static struct store *store_new(const struct store_options *options, char *path)
+{
+	struct store *s = calloc(1, sizeof(*s));
+
+	if (!s || !path) {
+		free(s);
+		free(path);
+		return NULL;
+	}
+	s->path = path;
+	s->n_columns = options->plan->n_columns;
+	s->n_metrics = options->plan->n_metrics;
+	s->sampled = options->sampled;
+	s->keeps_samples = options->sampled && options->keeps_samples;
+	s->graphs = options->graphs;
+	s->is_temporary = !options->path;
+	s->name_length = options->name_length;
+	return s;
+}
+
+/* Where large temporary files belong, which /tmp may keep in memory. NULL: errno says why. */
+static char *make_temporary_path(void)
+{
+	char *path = getenv("TMPDIR") ? NULL : store_private_make("/var/tmp/gpuctr-");
+
+	return path ? path : store_private_make(NULL);
+}
+
+/* It loses its name as soon as it is open, so it is gone however the program ends. */
+static int make_temporary(struct store *s, const struct store_options *options)
+{
+	char *path = make_temporary_path();
+	int r;
+
+	s->made_at = path ? strdup(path) : NULL;
+	if (!s->made_at) {
+		r = store_error_errno(&s->error, path ? ENOMEM : errno, s->path, "create");
+	} else {
+		r = open_db(s);
+	}
+	store_private_remove(path);
+	return r ? r : fill(s, options);
+}
+
+static int make(struct store *s, const struct store_options *options)
+{
+	if (!options->path) {
+		return make_temporary(s, options);
+	}
+	return options->force && is_there(s->path) ? replace(s, options) : make_new(s, options);
+}
+
 int store_create(const struct store_options *options, struct store_error *error, struct store **ret)
 {
+	const char *name = options->path ? options->path : "a temporary file";
 	struct store *s;
-	int r = store_check(options->path, options->force, error);
+	int r = options->path ? store_check(options->path, options->force, error) : 0;
 
 	if (r) {
 		return r;
 	}
-	s = calloc(1, sizeof(*s));
-	if (s) {
-		s->path = resolve_folder(options->path);
-		s->n_columns = options->plan->n_columns;
-		s->n_metrics = options->plan->n_metrics;
-		s->sampled = options->sampled;
-		s->keeps_samples = options->sampled && options->keeps_samples;
-		s->graphs = options->graphs;
-		s->name_length = options->name_length;
+	s = store_new(options, options->path ? resolve_folder(options->path) : strdup(name));
+	if (!s) {
+		return store_error_errno(error, ENOMEM, name, "create");
 	}
-	if (!s || !s->path) {
-		store_close(s);
-		return store_error_errno(error, ENOMEM, options->path, "create");
-	}
-	r = options->force && is_there(s->path) ? replace(s, options) : make_new(s, options);
+	r = make(s, options);
 	if (r) {
 		if (error) {
 			*error = s->error;

@@ -26,12 +26,11 @@ struct store_cursor {
 	double *values;	       /* and, behind them, errors */
 	size_t n_columns;
 	unsigned left_out; /* columns of record that are not read, as bits */
-	bool choices;	   /* some records may have been sampled at random */
+	bool has_graphs;   /* there are kernels of graphs */
 	union {
 		struct gpuctr_record record;
 		struct gpuctr_image image;
 		struct gpuctr_mark mark;
-		struct gpuctr_stratum stratum;
 		struct gpuctr_notice notice;
 	} item;
 };
@@ -189,28 +188,16 @@ static bool is_left_out(const struct store_cursor *c, int column)
 	return c->left_out >> column & 1;
 }
 
-/* Was any record sampled at random? None in a capture without a budget, which is known before there
- * are records. */
-static int find_choices(struct store_reader *r, bool *ret)
+static bool has_errors(const struct store_cursor *c)
 {
-	struct row row = { .reader = r, .table = "choice" };
-	int result;
-
-	*ret = r->info.budget_ppm > 0;
-	if (*ret) {
-		return 0;
-	}
-	result = reader_prepare(r, "SELECT 1 FROM choice", &row.stmt);
-	result = result ? result : row_step(&row, ret);
-	sqlite3_finalize(row.stmt);
-	return result;
+	return c->row.reader->info.sampled && !(c->row.reader->without & STORE_VALUES);
 }
 
 /* The query keeps the order of columns, with 0 for those that are left out. NULL: out of memory. */
 static char *format_records(const struct store_cursor *c, uint64_t first, uint64_t last)
 {
 	const struct gpuctr_plan *plan = &c->row.reader->info.plan;
-	bool sampled = c->row.reader->info.sampled, graphs = c->row.reader->info.graphs;
+	bool sampled = has_errors(c), graphs = c->has_graphs;
 	sqlite3_str *sql = sqlite3_str_new(NULL);
 
 	for (int i = 0; i < STORE_COL_METRICS; i++) {
@@ -219,16 +206,20 @@ static char *format_records(const struct store_cursor *c, uint64_t first, uint64
 		sqlite3_str_appendf(sql, "%s%s%s", i ? ", " : "SELECT ", left_out ? "0" : "record.",
 				    left_out ? "" : schema_record_columns[i]);
 	}
-	schema_append_selected(sql, "record", plan->columns, plan->n_columns);
-	sqlite3_str_appendf(sql, ", %s, %s%s",
-			    c->choices ? "choice.stratum, choice.chance" : "NULL, NULL",
+	if (c->row.reader->without & STORE_VALUES) {
+		for (size_t i = 0; i < plan->n_columns; i++) {
+			sqlite3_str_appendall(sql, ", NULL");
+		}
+	} else {
+		schema_append_selected(sql, "record", plan->columns, plan->n_columns);
+	}
+	sqlite3_str_appendf(sql, ", %s%s",
 			    graphs ? "graph_kernel.graph, graph_kernel.node" : "NULL, NULL",
 			    sampled ? ", sampled.alike" : "");
 	if (sampled) {
 		schema_append_selected(sql, "sampled", plan->columns, plan->n_columns);
 	}
-	sqlite3_str_appendf(sql, " FROM record %s%s%s",
-			    c->choices ? "LEFT JOIN choice ON choice.record = record.id " : "",
+	sqlite3_str_appendf(sql, " FROM record %s%s",
 			    graphs ? "LEFT JOIN graph_kernel ON graph_kernel.record = record.id "
 				   : "",
 			    sampled ? "LEFT JOIN sampled ON sampled.record = record.id " : "");
@@ -237,20 +228,34 @@ static char *format_records(const struct store_cursor *c, uint64_t first, uint64
 	return sqlite3_str_finish(sql);
 }
 
+/* Most captures have none, and are read faster without looking for each record's. */
+static int find_graphs(struct store_cursor *c)
+{
+	struct row row = { .reader = c->row.reader, .table = "graph_kernel" };
+	int result = reader_prepare(row.reader, "SELECT 1 FROM graph_kernel LIMIT 1", &row.stmt);
+
+	result = result ? result : row_step(&row, &c->has_graphs);
+	sqlite3_finalize(row.stmt);
+	return result;
+}
+
 static int start_records(struct store_cursor *c, uint64_t first, uint64_t last,
 			 struct store_cursor **ret)
 {
 	struct store_reader *r = c->row.reader;
-	char *sql = NULL;
-	int result = find_choices(r, &c->choices);
+	char *sql;
+	int result;
 
 	c->left_out = find_left_out(r->without);
 	c->n_columns = r->info.plan.n_columns;
 	c->values = calloc(2 * c->n_columns + 1, sizeof(*c->values));
-	if (result == 0) {
-		sql = format_records(c, first, last);
-		result = c->values && sql ? 0 : reader_fail(r, SQLITE_NOMEM, "read");
+	result = r->info.graphs ? find_graphs(c) : 0;
+	if (result) {
+		store_cursor_free(c);
+		return result;
 	}
+	sql = format_records(c, first, last);
+	result = c->values && sql ? 0 : reader_fail(r, SQLITE_NOMEM, "read");
 	if (result) {
 		store_cursor_free(c);
 	} else {
@@ -298,24 +303,6 @@ static void take_active(struct store_cursor *c, struct gpuctr_record *record)
 	}
 }
 
-/* Without a stored chance every launch was measured. */
-static void take_choice(struct store_cursor *c, struct gpuctr_record *record)
-{
-	struct row *row = &c->row;
-	int at = STORE_COL_METRICS + (int)c->n_columns;
-
-	record->stratum = 0;
-	record->chance = 1;
-	if (!c->choices || sqlite3_column_type(row->stmt, at) == SQLITE_NULL) {
-		return;
-	}
-	record->stratum = (unsigned)row_int(row, at, 1, UINT32_MAX);
-	record->chance = row_double(row, at + 1);
-	if (row->error == 0 && !(record->chance > 0 && record->chance <= 1)) {
-		row->error = reader_corrupt(row->reader, row->table, "a chance is none");
-	}
-}
-
 /* A record has values of exactly one group of columns. */
 static unsigned group_of(const struct store_cursor *c)
 {
@@ -331,7 +318,7 @@ static unsigned group_of(const struct store_cursor *c)
 
 static void take_graph(struct store_cursor *c, struct gpuctr_record *record)
 {
-	int column = STORE_COL_METRICS + (int)c->n_columns + 2;
+	int column = STORE_COL_METRICS + (int)c->n_columns;
 	bool known = sqlite3_column_type(c->row.stmt, column) != SQLITE_NULL;
 
 	record->graph = known ? row_u32(&c->row, column) : 0;
@@ -340,12 +327,11 @@ static void take_graph(struct store_cursor *c, struct gpuctr_record *record)
 
 static void take_errors(struct store_cursor *c, struct gpuctr_record *record)
 {
-	int column = STORE_COL_METRICS + (int)c->n_columns + 4;
+	int column = STORE_COL_METRICS + (int)c->n_columns + 2;
 
 	record->errors = NULL;
 	record->alike = 0;
-	if (!c->row.reader->info.sampled ||
-	    sqlite3_column_type(c->row.stmt, column) == SQLITE_NULL) {
+	if (!has_errors(c) || sqlite3_column_type(c->row.stmt, column) == SQLITE_NULL) {
 		return;
 	}
 	record->alike = row_u32(&c->row, column);
@@ -385,7 +371,6 @@ static void take_record(struct store_cursor *c)
 	}
 	record->values = c->values;
 	record->group = group_of(c);
-	take_choice(c, record);
 	take_graph(c, record);
 	take_errors(c, record);
 	record->kernel = take_kernel(c, STORE_COL_KERNEL);
@@ -477,38 +462,6 @@ static void take_mark(struct store_cursor *c)
 }
 
 DEFINE_NEXT(mark)
-
-/* --- strata ---------------------------------------------------------------------------------- */
-
-int store_strata(struct store_reader *r, unsigned process, struct store_cursor **ret)
-{
-	return start_of_process(
-		r, "stratum",
-		"id, kernel, range, grid_x, grid_y, grid_z, block_x, block_y, block_z,"
-		" dynamic_shared_bytes, device, merged, seen",
-		"id", process, ret);
-}
-
-static void take_stratum(struct store_cursor *c)
-{
-	struct gpuctr_stratum *stratum = &c->item.stratum;
-	struct row *row = &c->row;
-
-	stratum->process = c->process;
-	stratum->id = (unsigned)row_int(row, 0, 1, UINT32_MAX);
-	stratum->kernel = take_kernel(c, 1);
-	stratum->range = take_range(c, 2);
-	for (int i = 0; i < 3; i++) {
-		stratum->grid[i] = row_u32(row, 3 + i);
-		stratum->block[i] = row_u32(row, 6 + i);
-	}
-	stratum->dynamic_shared_bytes = row_u32(row, 9);
-	stratum->device = row_u32(row, 10);
-	stratum->merged = row_int(row, 11, 0, 1) != 0;
-	stratum->seen = row_u63(row, 12);
-}
-
-DEFINE_NEXT(stratum)
 
 int store_notices(struct store_reader *r, struct store_cursor **ret)
 {

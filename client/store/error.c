@@ -140,6 +140,7 @@ int store_fail(struct store *s, int rc, const char *call)
 	s->saved -= s->pending_records;
 	s->unsaved += s->pending_records;
 	s->pending_records = 0;
+	s->pending_values = 0;
 	s->pending_bytes = 0;
 	return code;
 }

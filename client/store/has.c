@@ -8,41 +8,24 @@
 
 #include "client/store/schema.h"
 
-static int step_once(struct store_reader *r, sqlite3_stmt *stmt, bool *ret)
+int store_has_records(struct store_reader *r, unsigned process, bool *ret)
 {
-	int rc = sqlite3_step(stmt);
-
-	*ret = rc == SQLITE_ROW;
-	sqlite3_reset(stmt);
-	return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : reader_fail(r, rc, "read");
-}
-
-static int ask(struct store_reader *r, enum store_has what, int64_t low, int64_t high, bool *ret)
-{
-	static const char *const sql[STORE_HAS_COUNT] = {
-		[STORE_HAS_RECORDS] = "SELECT 1 FROM record WHERE id BETWEEN ?1 AND ?2",
-		[STORE_HAS_STRATA] = "SELECT 1 FROM stratum WHERE process BETWEEN ?1 AND ?2",
-	};
-	int result = r->has[what] ? 0 : reader_prepare(r, sql[what], &r->has[what]);
+	int64_t low = (int64_t)process << STORE_INDEX_BITS;
+	int rc, result = r->has_records
+				 ? 0
+				 : reader_prepare(r,
+						  "SELECT 1 FROM record WHERE id BETWEEN ?1 AND ?2",
+						  &r->has_records);
 
 	if (result) {
 		return result;
 	}
-	sqlite3_bind_int64(r->has[what], 1, low);
-	sqlite3_bind_int64(r->has[what], 2, high);
-	return step_once(r, r->has[what], ret);
-}
-
-int store_has_records(struct store_reader *r, unsigned process, bool *ret)
-{
-	int64_t low = (int64_t)process << STORE_INDEX_BITS;
-
-	return ask(r, STORE_HAS_RECORDS, low, low + STORE_INDEX_MAX, ret);
-}
-
-int store_has_strata(struct store_reader *r, unsigned process, bool *ret)
-{
-	return ask(r, STORE_HAS_STRATA, process, process, ret);
+	sqlite3_bind_int64(r->has_records, 1, low);
+	sqlite3_bind_int64(r->has_records, 2, low + STORE_INDEX_MAX);
+	rc = sqlite3_step(r->has_records);
+	*ret = rc == SQLITE_ROW;
+	sqlite3_reset(r->has_records);
+	return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : reader_fail(r, rc, "read");
 }
 
 static int find_marks(struct store_reader *r)
@@ -76,8 +59,6 @@ int store_has_marks(struct store_reader *r, unsigned process, bool *ret)
 
 void reader_has_free(struct store_reader *r)
 {
-	for (int i = 0; i < STORE_HAS_COUNT; i++) {
-		sqlite3_finalize(r->has[i]);
-		r->has[i] = NULL;
-	}
+	sqlite3_finalize(r->has_records);
+	r->has_records = NULL;
 }

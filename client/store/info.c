@@ -26,7 +26,7 @@ enum {
 
 /* --- the capture -------------------------------------------------------- */
 
-enum meta_kind { META_TEXT, META_BOOL, META_U32, META_U63, META_I64, META_CODE, META_DIGITS };
+enum meta_kind { META_TEXT, META_BOOL, META_U32, META_U63, META_I64, META_CODE };
 
 /* Keys and where their values go. */
 static const struct meta_member {
@@ -52,8 +52,6 @@ static const struct meta_member {
 	MEMBER(BOOL, "complete", complete),
 	MEMBER(U32, "passes", plan.passes),
 	MEMBER(U32, "groups", plan.groups),
-	MEMBER(U32, "budget_ppm", budget_ppm),
-	MEMBER(DIGITS, "seed", seed),
 	MEMBER(BOOL, "sampled", sampled),
 	MEMBER(BOOL, "samples", has_samples),
 	MEMBER(BOOL, "graphs", graphs),
@@ -84,9 +82,6 @@ static void take_value(struct row *row, enum meta_kind kind, void *to)
 		break;
 	case META_CODE:
 		*(int *)to = (int)row_int(row, 1, 0, INT32_MAX);
-		break;
-	case META_DIGITS:
-		*(uint64_t *)to = strtoull(row_text(row, 1), NULL, 10);
 		break;
 	}
 }
@@ -388,7 +383,7 @@ int info_read_processes(struct store_reader *r)
 {
 	static const struct reader_list list = {
 		"id, pid, program, cupti, driver, recorded_from, ended, clean, seen, measured, "
-		"filtered, capturing, unready, failed, dropped, lost, unchosen",
+		"filtered, capturing, unready, failed, dropped, lost",
 		"process",
 		"id",
 		STORE_PROCESS_MAX,
@@ -420,4 +415,16 @@ int store_count_rows(struct store_reader *r)
 		result = read_counts(r, &r->processes[i]);
 	}
 	return result;
+}
+
+static void take_first(struct row *row, size_t i, void *first_ns)
+{
+	*(int64_t *)first_ns = row_int(row, 0, 0, INT64_MAX);
+}
+
+int store_find_first(struct store_reader *r)
+{
+	return reader_rows(r, "record",
+			   "SELECT ifnull(min(start_ns), 0) FROM record WHERE start_ns > 0", 1,
+			   take_first, &r->info.first_ns);
 }

@@ -28,12 +28,10 @@ enum store_statement {
 	STORE_STMT_MARK,
 	STORE_STMT_IMAGE,
 	STORE_STMT_NOTICE,
-	STORE_STMT_STRATUM,
-	STORE_STMT_ESTIMATE,
-	STORE_STMT_CHOICE,
 	STORE_STMT_CALL_SITE,
 	STORE_STMT_ATTRIBUTION,
 	STORE_STMT_SAMPLED,
+	STORE_STMT_VALUES,
 	STORE_STMT_SAMPLES,
 	STORE_STMT_COPIES,
 	STORE_STMT_GRAPH_KERNEL,
@@ -50,6 +48,7 @@ struct store {
 	size_t n_columns, n_metrics;
 	bool sampled, graphs; /* has the table */
 	bool keeps_samples;   /* and those of samples */
+	bool is_temporary;    /* the file has no name */
 	uint8_t *planes;      /* of the block that is written */
 	size_t (*name_length)(
 		const char *message); /* the part of a message that is its name; NULL: all of it */
@@ -62,6 +61,7 @@ struct store {
 	bool in_transaction;
 	uint64_t began_ns;
 	uint64_t pending_records; /* records in the open transaction */
+	uint64_t pending_values;  /* values of records written before, likewise */
 	size_t pending_bytes;	  /* of images in it */
 	uint64_t saved, unsaved;
 	unsigned unknown; /* that were written */

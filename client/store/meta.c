@@ -193,21 +193,6 @@ static int write_origin(struct store *s, const struct store_options *options)
 	return r;
 }
 
-/* Writes budget and seed, with which the random choice can be repeated. The seed is a text, because
- * SQLite's integers are signed. */
-static int write_budget(struct store *s, const struct store_options *options)
-{
-	char seed[24];
-	int r;
-
-	if (options->budget_ppm == 0) {
-		return 0;
-	}
-	snprintf(seed, sizeof(seed), "%llu", (unsigned long long)options->seed);
-	r = write_int(s, "budget_ppm", options->budget_ppm);
-	return r ? r : meta_write_text(s, "seed", seed);
-}
-
 int meta_write_head(struct store *s, const struct store_options *options)
 {
 	static const struct gpuctr_totals none;
@@ -222,7 +207,6 @@ int meta_write_head(struct store *s, const struct store_options *options)
 	r = r ? r : write_gpus(s, options);
 	r = r ? r : write_int(s, "passes", plan->passes);
 	r = r ? r : write_int(s, "groups", plan->groups);
-	r = r ? r : write_budget(s, options);
 	r = r || !options->sampled ? r : write_int(s, "sampled", 1);
 	r = r || !s->keeps_samples ? r : write_int(s, "samples", 1);
 	r = r || !options->graphs ? r : write_int(s, "graphs", 1);

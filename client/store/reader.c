@@ -317,7 +317,9 @@ static void close_file(struct store_reader *r)
 	reader_check_free(r);
 	r->check = NULL;
 	reader_has_free(r);
-	sqlite3_close(r->db);
+	if (!r->is_borrowed) {
+		sqlite3_close(r->db);
+	}
 	r->db = NULL;
 	arena_deinit(&r->arena);
 }
@@ -389,6 +391,30 @@ int store_open_unchecked(const char *path, struct store_error *error, struct sto
 	return 0;
 }
 
+int store_read_back(struct store *s, struct store_error *error, struct store_reader **ret)
+{
+	struct store_reader *r = reader_new(s->path);
+	int result;
+
+	if (!r) {
+		return store_error_errno(error, ENOMEM, s->path, "read");
+	}
+	/* Readers number records by their order: none may vanish with what is written later. What
+	 * cannot be committed is gone from now on, and counted. */
+	store_commit(s, false);
+	r->db = s->db;
+	r->is_borrowed = true;
+	result = info_read_capture(r);
+	result = result ? result : info_read_processes(r);
+	if (result) {
+		*error = r->error;
+		store_reader_free(r);
+		return result;
+	}
+	*ret = r;
+	return 0;
+}
+
 struct store_reader *store_reader_free(struct store_reader *r)
 {
 	if (!r) {
@@ -403,7 +429,7 @@ struct store_reader *store_reader_free(struct store_reader *r)
 
 void store_without(struct store_reader *r, unsigned parts)
 {
-	r->without |= parts;
+	r->without = parts;
 }
 
 const struct store_info *store_info(const struct store_reader *r)

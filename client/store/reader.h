@@ -44,11 +44,10 @@ struct store_info {
 	const char *driver;
 	const char *recorded_from; /* path of the recording; "": measured live */
 	int64_t created_ns;
-	bool complete; /* the capture ended as requested, and the totals are final */
+	int64_t first_ns; /* when the first kernel began; 0: no record says it, or not asked for */
+	bool complete;	  /* the capture ended as requested, and the totals are final */
 	struct gpuctr_totals totals;
 	struct gpuctr_plan plan; /* chip, passes, columns, hardware metrics */
-	uint32_t budget_ppm;	 /* 0: no budget, all launches were measured */
-	uint64_t seed;		 /* seed of the random choice */
 	bool sampled;		 /* values are of samples of whole GPUs, and have errors */
 	bool has_samples;	 /* which are in the file */
 	bool graphs;		 /* records may be kernels of graphs */
@@ -79,23 +78,30 @@ int store_open(const char *path, struct store_error *error, struct store_reader 
  * store_check_pages() has returned 0. */
 int store_open_unchecked(const char *path, struct store_error *error, struct store_reader **ret);
 int store_check_pages(struct store_reader *r); /* waits for the result; may be called again */
+/* What a writer has written so far, committed or not, by the writer's own connection: rows may be
+ * written while others are read. Nothing of it is checked. To be freed before the store is closed.
+ */
+int store_read_back(struct store *s, struct store_error *error, struct store_reader **ret);
 struct store_reader *store_reader_free(struct store_reader *r); /* takes NULL, returns NULL */
 const struct store_info *store_info(const struct store_reader *r);
 /* Counts records and images in a pass over all of them. A caller that reads them anyway should
  * count by itself. */
 int store_count_rows(struct store_reader *r);
+/* Finds info.first_ns, in a pass over all records. */
+int store_find_first(struct store_reader *r);
 /* The last failure of any call on this reader or its cursors. */
 const struct store_error *store_reader_error(const struct store_reader *r);
 
 /* Parts of records that the caller does not need and the reader does not read, to save time. They
- * are 0 or NULL in rows. To be set before anything is loaded. */
+ * are 0 or NULL in rows. Holds for cursors that are made from then on. */
 enum store_part {
-	STORE_RANGES = 1 << 0, /* all of records, marks and strata */
+	STORE_RANGES = 1 << 0, /* all of records and marks */
 	STORE_ACTIVE = 1 << 1, /* start/end ranges of records */
 	STORE_LOOKS = 1 << 2,  /* category, colour and payload of ranges */
 	STORE_BLOCK = 1 << 3,  /* block and dynamic shared memory of records */
 	STORE_ORIGIN = 1 << 4, /* context, stream, correlation and thread of records */
 	STORE_START = 1 << 5,  /* start time of records, but not the duration */
+	STORE_VALUES = 1 << 6, /* values of records, which are NAN, and errors */
 };
 void store_without(struct store_reader *r, unsigned parts);
 
@@ -106,7 +112,6 @@ int store_load_kernels(struct store_reader *r, unsigned process, struct store_ke
 /* Does the file have any rows of this process? Faster than a cursor, for files of very many
  * processes. */
 int store_has_records(struct store_reader *r, unsigned process, bool *ret);
-int store_has_strata(struct store_reader *r, unsigned process, bool *ret);
 int store_has_marks(struct store_reader *r, unsigned process, bool *ret);
 
 /* Rows of one process in the order of their index: those with first <= index < first + count, or
@@ -117,8 +122,6 @@ int store_records(struct store_reader *r, unsigned process, uint64_t first, uint
 int store_images(struct store_reader *r, unsigned process, uint64_t first, uint64_t count,
 		 struct store_cursor **ret);
 int store_marks(struct store_reader *r, unsigned process, struct store_cursor **ret);
-/* Strata; only captures with a budget have any. */
-int store_strata(struct store_reader *r, unsigned process, struct store_cursor **ret);
 int store_notices(struct store_reader *r,
 		  struct store_cursor **ret); /* of all processes, in order */
 struct store_cursor *store_cursor_free(struct store_cursor *c);
@@ -128,6 +131,8 @@ struct store_cursor *store_cursor_free(struct store_cursor *c);
  * To be freed before the reader. */
 struct store_blocks;
 int store_samples(struct store_reader *r, struct store_blocks **ret);
+/* Their GPUs; items live as long as the reader. */
+int store_sampled_gpus(struct store_reader *r, const char *const **ret, size_t *ret_n);
 int store_copies(struct store_reader *r, unsigned process, struct store_blocks **ret);
 int store_next_samples(struct store_blocks *b, const struct store_samples **ret);
 int store_next_copies(struct store_blocks *b, const struct gpuctr_copy **ret, size_t *ret_n);
@@ -139,5 +144,4 @@ struct store_blocks *store_blocks_free(struct store_blocks *b); /* takes NULL, r
 int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret);
 int store_next_image(struct store_cursor *c, const struct gpuctr_image **ret);
 int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret);
-int store_next_stratum(struct store_cursor *c, const struct gpuctr_stratum **ret);
 int store_next_notice(struct store_cursor *c, const struct gpuctr_notice **ret);

@@ -9,12 +9,10 @@
 #include "client/store/reader.h"
 #include "client/store/vfs.h"
 
-/* Tables that can be queried for rows of a process. */
-enum store_has { STORE_HAS_RECORDS, STORE_HAS_STRATA, STORE_HAS_COUNT };
-
 struct store_reader {
 	struct store_vfs vfs;
 	sqlite3 *db;
+	bool is_borrowed;    /* the connection is the writer's */
 	char *path;	     /* path in messages */
 	char *file;	     /* the file that is read: path with links resolved, or the copy */
 	bool is_copy;	     /* the file is a copy, because its writer was killed in a commit */
@@ -25,10 +23,10 @@ struct store_reader {
 	struct store_info info;
 	struct store_process *processes;
 	struct store_kernels *kernels; /* of each process; items NULL: not read yet */
-	sqlite3_stmt *has[STORE_HAS_COUNT];
-	bool found_marks;	   /* has_marks of all processes is set */
-	unsigned without;	   /* enum store_part */
-	struct store_check *check; /* the check of the pages; NULL: not begun */
+	sqlite3_stmt *has_records;     /* of a process; NULL: not prepared yet */
+	bool found_marks;	       /* has_marks of all processes is set */
+	unsigned without;	       /* enum store_part */
+	struct store_check *check;     /* the check of the pages; NULL: not begun */
 	struct store_error error;
 };
 

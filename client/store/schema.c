@@ -29,8 +29,7 @@ const char schema_tables[] =
 	" seen INTEGER NOT NULL DEFAULT 0, measured INTEGER NOT NULL DEFAULT 0,"
 	" filtered INTEGER NOT NULL DEFAULT 0, capturing INTEGER NOT NULL DEFAULT 0,"
 	" unready INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,"
-	" dropped INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0,"
-	" unchosen INTEGER NOT NULL DEFAULT 0);"
+	" dropped INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0);"
 	"CREATE TABLE device(process INTEGER NOT NULL, idx INTEGER NOT NULL, uuid TEXT NOT NULL,"
 	" name TEXT NOT NULL, chip TEXT NOT NULL, clock_sm_mhz INTEGER NOT NULL,"
 	" clock_mem_mhz INTEGER NOT NULL, PRIMARY KEY(process, idx)) WITHOUT ROWID;"
@@ -57,25 +56,7 @@ const char schema_tables[] =
 	"CREATE INDEX image_first ON image(process, first);"
 	"CREATE TABLE notice(process INTEGER NOT NULL, code INTEGER NOT NULL, message TEXT NOT "
 	"NULL,"
-	" remedy TEXT NOT NULL);"
-	"CREATE TABLE stratum(process INTEGER NOT NULL, id INTEGER NOT NULL, kernel INTEGER NOT "
-	"NULL,"
-	" range INTEGER NOT NULL, grid_x INTEGER NOT NULL, grid_y INTEGER NOT NULL,"
-	" grid_z INTEGER NOT NULL, block_x INTEGER NOT NULL, block_y INTEGER NOT NULL,"
-	" block_z INTEGER NOT NULL, dynamic_shared_bytes INTEGER NOT NULL, device INTEGER NOT NULL,"
-	" merged INTEGER NOT NULL, seen INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT ROWID;"
-	"CREATE TABLE choice(record INTEGER PRIMARY KEY, stratum INTEGER NOT NULL,"
-	" chance REAL NOT NULL);"
-	"CREATE TABLE estimate(kernel TEXT NOT NULL, metric TEXT NOT NULL, \"of\" TEXT NOT NULL,"
-	" kind TEXT NOT NULL, launches INTEGER NOT NULL, measured INTEGER NOT NULL,"
-	" without_error INTEGER NOT NULL, unknown INTEGER NOT NULL, value REAL,"
-	" standard_error REAL);"
-	"CREATE VIEW strata AS SELECT s.process, s.id, k.name AS kernel, s.grid_x, s.grid_y,"
-	" s.grid_z, s.block_x, s.block_y, s.block_z, s.dynamic_shared_bytes, s.device, s.merged,"
-	" s.seen, count(c.record) AS measured FROM stratum s"
-	" LEFT JOIN kernel k ON k.process = s.process AND k.id = s.kernel"
-	" LEFT JOIN choice c ON c.stratum = s.id AND c.record >> 40 = s.process"
-	" GROUP BY s.process, s.id;";
+	" remedy TEXT NOT NULL);";
 
 const char schema_sample_tables[] =
 	"CREATE TABLE sample_block(gpu TEXT NOT NULL, interval_ns INTEGER NOT NULL,"
@@ -87,8 +68,8 @@ const char schema_sample_tables[] =
 const char *const schema_sample_table_names[] = { "sample_block", "copy_block", NULL };
 
 const char *const schema_table_names[] = {
-	"meta",	  "column_def", "metric_def", "process", "device",  "kernel", "range", "active",
-	"record", "mark",	"image",      "notice",	 "stratum", "choice", NULL,
+	"meta",	  "column_def", "metric_def", "process", "device", "kernel", "range",
+	"active", "record",	"mark",	      "image",	 "notice", NULL,
 };
 
 const char *const schema_record_columns[] = {

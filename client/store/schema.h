@@ -10,7 +10,7 @@ struct sqlite3_str;
 
 /* "GPct"; user_version is the format. A reader refuses every other one. */
 #define STORE_APPLICATION_ID 0x47506374
-#define STORE_FORMAT 5
+#define STORE_FORMAT 6
 #define STORE_FORMAT_NAME "gpuctr-capture"
 
 /* record.id is (process << STORE_INDEX_BITS) + idx: one b-tree that is appended to, in which the

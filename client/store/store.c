@@ -83,18 +83,20 @@ int store_commit(struct store *s, bool may_delay)
 	}
 	s->in_transaction = false;
 	s->pending_records = 0;
+	s->pending_values = 0;
 	s->pending_bytes = 0;
 	return 0;
 }
 
 int store_commit_if_due(struct store *s)
 {
-	bool large = s->pending_records >= COMMIT_RECORDS || s->pending_bytes >= COMMIT_BYTES;
-	bool too_large = s->pending_records >= MAX_DELAYS * COMMIT_RECORDS ||
+	uint64_t rows = s->pending_records + s->pending_values;
+	bool large = rows >= COMMIT_RECORDS || s->pending_bytes >= COMMIT_BYTES;
+	bool too_large = rows >= MAX_DELAYS * COMMIT_RECORDS ||
 			 s->pending_bytes >= MAX_DELAYS * COMMIT_BYTES;
 
 	/* The clock is read for one record in 64: it is a tenth of the cost of a record. */
-	if (!large && s->pending_records % 64 != 0) {
+	if (!large && rows % 64 != 0) {
 		return 0;
 	}
 	if (!large && clock_now_ns() - s->began_ns < COMMIT_NS) {
@@ -126,7 +128,7 @@ int store_finish(struct store *s, const struct gpuctr_end *end)
 
 	/* The only sync. It is set here because the level cannot be changed inside a transaction.
 	 */
-	r = r ? r : store_exec(s, "PRAGMA synchronous = FULL");
+	r = r || s->is_temporary ? r : store_exec(s, "PRAGMA synchronous = FULL");
 	r = r ? r : store_begin(s);
 	r = r ? r : meta_write_end(s, end);
 	return r ? r : store_commit(s, false);

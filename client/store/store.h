@@ -41,14 +41,12 @@ const char *store_error_name(int code);
 struct store;
 
 struct store_options {
-	const char *path;
+	const char *path;		/* NULL: a temporary file without a name */
 	bool force;			/* replace an existing file */
 	const struct gpuctr_plan *plan; /* borrowed for the call */
 	const char *const *command;	/* argv of the measured program, or NULL */
 	const char *driver;
 	const char *version;	       /* of the client */
-	uint32_t budget_ppm;	       /* 0: no budget, all launches are measured */
-	uint64_t seed;		       /* of the random choice */
 	bool sampled;		       /* records may have errors */
 	bool keeps_samples;	       /* and the samples are kept that their values are of */
 	bool graphs;		       /* records may be kernels of graphs */
@@ -71,20 +69,12 @@ int store_create(const struct store_options *options, struct store_error *error,
 int store_write_process(struct store *s, const struct gpuctr_process *process);
 /* Writes a claim "NAME=value" of the process about its job. */
 int store_write_claim(struct store *s, unsigned process, const char *claim);
-/* Writes the kernel, the ranges (parents first) and the set of active ranges it refers to, once. */
+/* Writes the kernel, the ranges (parents first) and the set of active ranges it refers to, once.
+ * record->values NULL: store_write_values() will tell them. */
 int store_write_record(struct store *s, const struct gpuctr_record *record);
-/* Writes a stratum with its number of launches; may be called again, and the last call counts. */
-int store_write_stratum(struct store *s, const struct gpuctr_stratum *stratum);
-
-/* An estimate for all launches of a kernel, as reported at the end. NAN: not known. */
-struct store_estimate {
-	const char *kernel, *metric;
-	const char *of;	  /* "sum" or "mean" */
-	const char *kind; /* "exact", "estimate", "once", "none" */
-	uint64_t launches, measured, without_error, unknown;
-	double value, error;
-};
-int store_write_estimate(struct store *s, const struct store_estimate *estimate);
+/* Gives a record that was written, whose values are not known until the capture ends, its values
+ * and errors. */
+int store_write_values(struct store *s, const struct gpuctr_record *record);
 /* The attribution of a record, passed before the record. The file keeps one attribution for each
  * range, the latest one. Equal texts must be the same pointer and live as long as the store; "":
  * not known. */
@@ -108,6 +98,9 @@ struct store_samples {
 };
 enum { STORE_BLOCK_MAX = 4096 };
 int store_write_samples(struct store *s, const struct store_samples *samples);
+/* Takes back the blocks of a GPU's samples that may end after *since_ns, which becomes the time of
+ * the first sample that is gone, if that is earlier. */
+int store_drop_samples(struct store *s, const char *gpu, int64_t *since_ns);
 /* What moved bytes beside the records' kernels; up to STORE_BLOCK_MAX of one process. */
 int store_write_copies(struct store *s, const struct gpuctr_copy *copies, size_t n);
 /* Nobody knows what ran on this GPU then; gpu "": what was sampled since start_ns is of no use. */

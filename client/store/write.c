@@ -8,6 +8,7 @@
 #include "client/store/internal.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
@@ -257,16 +258,6 @@ static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, 
 	bind_all(stmt, 1, values, STORE_COL_METRICS);
 }
 
-/* Writes stratum and chance of a record that was chosen at random. */
-static int write_choice(struct store *s, const struct gpuctr_record *record)
-{
-	sqlite3_stmt *stmt = s->stmt[STORE_STMT_CHOICE];
-
-	BIND(stmt, 1, record_id(record), record->stratum);
-	sqlite3_bind_double(stmt, 3, record->chance);
-	return step(s, STORE_STMT_CHOICE, "write choice");
-}
-
 static int write_errors(struct store *s, const struct gpuctr_record *record)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_SAMPLED];
@@ -292,6 +283,15 @@ static int write_graph(struct store *s, const struct gpuctr_record *record)
 	return step(s, STORE_STMT_GRAPH_KERNEL, "write graph");
 }
 
+/* SQLite stores a NaN as NULL, which is what queries expect of "not available". */
+static void bind_values(const struct store *s, sqlite3_stmt *stmt, int at,
+			const struct gpuctr_record *record)
+{
+	for (size_t i = 0; i < s->n_columns; i++) {
+		sqlite3_bind_double(stmt, at + (int)i, record->values ? record->values[i] : NAN);
+	}
+}
+
 static int write_row(struct store *s, const struct gpuctr_record *record)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_RECORD];
@@ -309,14 +309,10 @@ static int write_row(struct store *s, const struct gpuctr_record *record)
 		return r;
 	}
 	bind_launch(stmt, record, set);
-	for (size_t i = 0; i < s->n_columns; i++) {
-		/* SQLite stores a NaN as NULL, which is what queries expect of "not available". */
-		sqlite3_bind_double(stmt, 1 + STORE_COL_METRICS + (int)i, record->values[i]);
-	}
+	bind_values(s, stmt, 1 + STORE_COL_METRICS, record);
 	r = step(s, STORE_STMT_RECORD, "write record");
 	r = r ? r : write_errors(s, record);
-	r = r ? r : write_graph(s, record);
-	return r || record->stratum == 0 ? r : write_choice(s, record);
+	return r ? r : write_graph(s, record);
 }
 
 int store_write_record(struct store *s, const struct gpuctr_record *record)
@@ -334,6 +330,22 @@ int store_write_record(struct store *s, const struct gpuctr_record *record)
 	s->saved++;
 	s->pending_records++;
 	return store_commit_if_due(s);
+}
+
+int store_write_values(struct store *s, const struct gpuctr_record *record)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_VALUES];
+	int r = store_begin(s);
+
+	if (r || !stmt) {
+		return r;
+	}
+	bind_values(s, stmt, 2, record);
+	BIND(stmt, 1, record_id(record));
+	r = step(s, STORE_STMT_VALUES, "write values");
+	r = r ? r : write_errors(s, record);
+	s->pending_values += r == 0;
+	return r ? r : store_commit_if_due(s);
 }
 
 /* NULL where nothing is known. */
@@ -383,38 +395,6 @@ int store_write_attribution(struct store *s, const struct gpuctr_record *record,
 		sqlite3_bind_null(stmt, 4);
 	}
 	return step(s, STORE_STMT_ATTRIBUTION, "write attribution");
-}
-
-int store_write_stratum(struct store *s, const struct gpuctr_stratum *t)
-{
-	struct written_process *known;
-	int r = begin_of(s, t->process, &known);
-
-	r = r ? r : write_kernel(s, known, t->kernel);
-	r = r ? r : write_range(s, known, t->range);
-	if (r) {
-		return r;
-	}
-	BIND(s->stmt[STORE_STMT_STRATUM], 1, t->process, t->id, t->kernel ? t->kernel->id : 0,
-	     t->range ? t->range->id : 0, t->grid[0], t->grid[1], t->grid[2], t->block[0],
-	     t->block[1], t->block[2], t->dynamic_shared_bytes, t->device, t->merged,
-	     store_count(t->seen));
-	return step(s, STORE_STMT_STRATUM, "write stratum");
-}
-
-int store_write_estimate(struct store *s, const struct store_estimate *estimate)
-{
-	sqlite3_stmt *stmt = s->stmt[STORE_STMT_ESTIMATE];
-
-	bind_text(stmt, 1, estimate->kernel);
-	bind_text(stmt, 2, estimate->metric);
-	bind_text(stmt, 3, estimate->of);
-	bind_text(stmt, 4, estimate->kind);
-	BIND(stmt, 5, store_count(estimate->launches), store_count(estimate->measured),
-	     store_count(estimate->without_error), store_count(estimate->unknown));
-	sqlite3_bind_double(stmt, 9, estimate->value);
-	sqlite3_bind_double(stmt, 10, estimate->error);
-	return step(s, STORE_STMT_ESTIMATE, "write estimate");
 }
 
 int store_write_unsampled(struct store *s, const char *text, uint64_t sample_ns)

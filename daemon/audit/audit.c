@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/audit/audit.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,12 +22,7 @@
 /* A line is one write(2) to a file opened for appending, so that lines never mix and a reader sees
  * whole ones. It is written synchronously because a grant waits for it. */
 
-enum {
-	REFUSALS_OF_EACH = 60,
-	REFUSALS_OF_UNADMITTED = 120,
-	REFUSALS_OF_OTHERS = 600
-}; /* a minute
-    */
+enum { REFUSALS_OF_EACH = 60, REFUSALS_OF_ALL = 600 }; /* a minute */
 
 /* A message id never changes: administrators filter by it. */
 static const struct {
@@ -38,8 +34,6 @@ static const struct {
 	[AUDIT_REFUSED] = { "refused", "refused", LOG_NOTICE, "7d73fefec6b149238a4272234c2edea2" },
 	[AUDIT_LEASE_GRANTED] = { "lease-granted", "lease granted", LOG_INFO,
 				  "e55a1952beb44a678d227a4002797867" },
-	[AUDIT_LEASE_RENEWED] = { "lease-renewed", "lease renewed", LOG_INFO,
-				  "0ac1c97966f94090bf0b63cbd04cfcfd" },
 	[AUDIT_LEASE_ENDED] = { "lease-ended", "lease ended", LOG_INFO,
 				"cac519eea5c642df860ee2eef5552fe9" },
 	[AUDIT_LEASE_EXPIRED] = { "lease-expired", "lease expired", LOG_NOTICE,
@@ -76,6 +70,46 @@ static void note_error(struct audit *a, int error)
 	} else if (error == 0 && before != 0) {
 		log_notice("the audit log can be written again");
 	}
+}
+
+/* --- what a line says --- */
+
+enum kind { TEXT, NUMBER, COUNT, LIST };
+
+/* By its name in the file; in the journal it is in capitals behind GPUCTR_. The file leaves out
+ * empty texts and lists, and counts that are 0. */
+struct field {
+	const char *name;
+	enum kind kind;
+	const char *text;
+	uint64_t number;
+	const char *const *list;
+	size_t n;
+};
+
+enum { FIELDS = 15 };
+
+static void describe(const struct audit_line *l, struct field ret[FIELDS])
+{
+	const struct field all[FIELDS] = {
+		{ "event", TEXT, .text = events[l->event].name },
+		{ "uid", NUMBER, .number = l->uid },
+		{ "user", TEXT, .text = l->user },
+		{ "pid", NUMBER, .number = (uint64_t)l->pid },
+		{ "program", TEXT, .text = l->program },
+		{ "owner", TEXT, .text = l->owner },
+		{ "capture", COUNT, .number = l->capture },
+		{ "gpus", LIST, .list = l->gpus, .n = l->n_gpus },
+		{ "metrics", LIST, .list = l->metrics, .n = l->n_metrics },
+		{ "job", TEXT, .text = l->job },
+		{ "status", TEXT, .text = status_to_string(l->code) },
+		{ "driver_status", COUNT, .number = l->driver_status },
+		{ "why", TEXT, .text = l->why },
+		{ "refused_before", COUNT, .number = l->missed },
+		{ "others_refused_before", COUNT, .number = l->missed_others },
+	};
+
+	memcpy(ret, all, sizeof(all));
 }
 
 /* --- the file --- */
@@ -159,48 +193,28 @@ static void add_time(struct json *j)
 	json_text(j, "time", text);
 }
 
-static void add_optional(struct json *j, const char *key, const char *value)
+static void add_field(struct json *j, const struct field *f)
 {
-	if (value && *value) {
-		json_text(j, key, value);
-	}
-}
-
-static void add_count(struct json *j, const char *key, uint64_t value)
-{
-	if (value) {
-		json_u64(j, key, value);
-	}
-}
-
-static void add_list(struct json *j, const char *key, const char *const *values, size_t n)
-{
-	if (n) {
-		json_texts(j, key, values, n);
+	if (f->kind == LIST && f->n > 0) {
+		json_texts(j, f->name, f->list, f->n);
+	} else if (f->kind == TEXT && f->text && *f->text) {
+		json_text(j, f->name, f->text);
+	} else if (f->kind == NUMBER || (f->kind == COUNT && f->number > 0)) {
+		json_u64(j, f->name, f->number);
 	}
 }
 
 static void format_line(struct buf *out, const struct audit_line *l)
 {
+	struct field fields[FIELDS];
 	struct json j = { out };
 
+	describe(l, fields);
 	json_begin(&j, NULL, '{');
 	add_time(&j);
-	json_text(&j, "event", events[l->event].name);
-	json_u64(&j, "uid", l->uid);
-	add_optional(&j, "user", l->user);
-	json_u64(&j, "pid", (uint64_t)l->pid);
-	add_optional(&j, "program", l->program);
-	add_optional(&j, "owner", l->owner);
-	add_count(&j, "capture", l->capture);
-	add_list(&j, "gpus", l->gpus, l->n_gpus);
-	add_list(&j, "metrics", l->metrics, l->n_metrics);
-	add_optional(&j, "job", l->job);
-	json_text(&j, "status", status_to_string(l->code));
-	add_count(&j, "driver_status", l->driver_status);
-	add_optional(&j, "why", l->why);
-	add_count(&j, "refused_before", l->missed);
-	add_count(&j, "others_refused_before", l->missed_others);
+	for (size_t i = 0; i < FIELDS; i++) {
+		add_field(&j, &fields[i]);
+	}
 	json_end(&j, '}');
 	buf_char(out, '\n');
 }
@@ -232,7 +246,7 @@ static int write_file(struct audit *a, const struct audit_line *l)
 	return n == (ssize_t)line->n ? 0 : n < 0 ? -errno : -ENOSPC;
 }
 
-/* --- the log --- */
+/* --- the journal, or the log --- */
 
 /* Joins the elements of the list that fit. */
 static void join(char *text, size_t size, const char *const *v, size_t n)
@@ -270,56 +284,54 @@ static void format_message(const struct audit_line *l, char *text, size_t size)
 	utf8_replace_unsafe(text);
 }
 
+static void add_entry(struct journal_entry *e, const struct field *f)
+{
+	char name[32], list[3072];
+
+	snprintf(name, sizeof(name), "%s", f->name);
+	for (char *c = name; *c; c++) {
+		*c = (char)toupper((unsigned char)*c);
+	}
+	if (f->kind == LIST) {
+		join(list, sizeof(list), f->list, f->n);
+		journal_add(e, "GPUCTR_%s=%s", name, list);
+	} else if (f->kind == TEXT) {
+		journal_add(e, "GPUCTR_%s=%s", name, f->text ? f->text : "");
+	} else {
+		journal_add(e, "GPUCTR_%s=%llu", name, (unsigned long long)f->number);
+	}
+}
+
 static int write_journal(const struct audit_line *l, const char *message)
 {
+	struct field fields[FIELDS];
 	struct journal_entry e;
-	char list[3072];
 
+	describe(l, fields);
 	journal_begin(&e);
 	journal_add(&e, "MESSAGE=%s", message);
 	journal_add(&e, "MESSAGE_ID=%s", events[l->event].message_id);
 	journal_add(&e, "PRIORITY=%d", events[l->event].level);
 	journal_add(&e, "SYSLOG_IDENTIFIER=gpucountd");
-	journal_add(&e, "GPUCTR_EVENT=%s", events[l->event].name);
-	journal_add(&e, "GPUCTR_UID=%u", (unsigned)l->uid);
-	journal_add(&e, "GPUCTR_USER=%s", l->user ? l->user : "");
-	journal_add(&e, "GPUCTR_OWNER=%s", l->owner ? l->owner : "");
-	journal_add(&e, "GPUCTR_PID=%d", (int)l->pid);
-	journal_add(&e, "GPUCTR_PROGRAM=%s", l->program ? l->program : "");
-	journal_add(&e, "GPUCTR_STATUS=%s", status_to_string(l->code));
-	journal_add(&e, "GPUCTR_CAPTURE=%u", l->capture);
-	journal_add(&e, "GPUCTR_JOB=%s", l->job ? l->job : "");
-	join(list, sizeof(list), l->gpus, l->n_gpus);
-	journal_add(&e, "GPUCTR_GPUS=%s", list);
-	join(list, sizeof(list), l->metrics, l->n_metrics);
-	journal_add(&e, "GPUCTR_METRICS=%s", list);
+	for (size_t i = 0; i < FIELDS; i++) {
+		add_entry(&e, &fields[i]);
+	}
 	return journal_send(&e);
 }
 
-static int write_log(const struct audit_line *l)
-{
-	char message[1024];
-
-	format_message(l, message, sizeof(message));
-	if (journal_is_used()) {
-		return write_journal(l, message);
-	}
-	return log_always(events[l->event].level, "%s", message);
-}
-
-static bool takes_refusal(struct audit_refusals *r, unsigned of_all, struct audit_line *l)
+static bool takes_refusal(struct audit *a, struct audit_line *l)
 {
 	uint64_t now_ns = clock_now_ns();
 
-	if (!rate_take(&r->each, l->uid, REFUSALS_OF_EACH, now_ns, &l->missed)) {
+	if (!rate_take(&a->each, l->uid, REFUSALS_OF_EACH, now_ns, &l->missed)) {
 		return false;
 	}
-	if (!rate_take_from(&r->all, of_all, now_ns, &l->missed_others)) {
-		r->all.missed += l->missed; /* this line would have reported the loss */
+	if (!rate_take_from(&a->all, REFUSALS_OF_ALL, now_ns, &l->missed_others)) {
+		a->all.missed += l->missed; /* this line would have reported the loss */
 		return false;
 	}
-	l->missed_others += r->each.forgotten;
-	r->each.forgotten = 0;
+	l->missed_others += a->each.forgotten;
+	a->each.forgotten = 0;
 	return true;
 }
 
@@ -328,17 +340,22 @@ bool audit_takes(struct audit *a, struct audit_line *l)
 	bool is_refusal =
 		(l->event == AUDIT_REFUSED || l->event == AUDIT_PERMISSION_REFUSED) && !l->corrects;
 
-	if (!is_refusal) {
-		return true;
-	}
-	return l->unadmitted ? takes_refusal(&a->unadmitted, REFUSALS_OF_UNADMITTED, l)
-			     : takes_refusal(&a->others, REFUSALS_OF_OTHERS, l);
+	return !is_refusal || takes_refusal(a, l);
 }
 
+/* Without a journal people read the text. */
 int audit_write(struct audit *a, const struct audit_line *l)
 {
-	int r = write_file(a, l);
+	char message[1024];
+	int r;
 
-	note_error(a, r < 0 ? r : write_log(l));
+	format_message(l, message, sizeof(message));
+	if (a->journal) {
+		r = write_journal(l, message);
+	} else {
+		r = write_file(a, l);
+		r = r < 0 ? r : log_always(events[l->event].level, "%s", message);
+	}
+	note_error(a, r);
 	return a->error;
 }

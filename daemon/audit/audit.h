@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One line for every decision, into a file of JSON lines when there is one and into the log: under
- * systemd as a structured entry with a message id (gpucountd(8) lists both), elsewhere as text. A
- * grant is written before it is given, and is not given when it cannot be written. */
+/* One line for every decision: where there is a journal a structured entry with a message id; else
+ * a JSON object in the file, if the settings name one, and a text in the log. Both have the same
+ * fields (gpucountd(8)). A grant is written before it is given, and is not given when it cannot be
+ * written. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +18,6 @@ enum audit_event {
 	AUDIT_STARTED, /* every lease in earlier lines is over */
 	AUDIT_REFUSED, /* of a connection, or of a capture before its lease */
 	AUDIT_LEASE_GRANTED,
-	AUDIT_LEASE_RENEWED,
 	AUDIT_LEASE_ENDED,
 	AUDIT_LEASE_EXPIRED,
 	AUDIT_LEASE_REVOKED,
@@ -46,21 +46,19 @@ struct audit_line {
 	uint32_t driver_status; /* of a permission */
 	bool corrects;		/* corrects a line that said it was granted: never left out */
 	const char *why;	/* NULL: its client asked for it */
-	bool unadmitted;	/* its user may not measure */
 	/* Set by audit_takes(): the number of lines left out before, of this user and of others. */
 	uint64_t missed, missed_others;
 };
 
 struct audit {
+	bool journal; /* there is one, and no file */
 	bool wants_file;
 	int fd;	   /* -1: none, or it could not be opened */
 	int error; /* of the last write; 0 or -errno */
 	bool torn; /* the file ends in a part of a line */
 	/* How many lines users add to the log by being refused. */
-	struct audit_refusals {
-		struct rate each;
-		struct rate_bucket all;
-	} unadmitted, others;
+	struct rate each;
+	struct rate_bucket all;
 	struct buf line;
 };
 
@@ -70,8 +68,7 @@ void audit_deinit(struct audit *a);
 
 /* May this line be written? Beyond 60 refusals in a minute a user's refusals are only counted, and
  * the user's next line states the count. Because uids are cheap, the same holds for all users
- * together who may not measure (120 in a minute) and for all others together (600): the next line
- * of any of them states the count. False: counted only. */
+ * together beyond 600: the next line of any of them states the count. False: counted only. */
 bool audit_takes(struct audit *a, struct audit_line *l);
 
 /* Writes a line that audit_takes() has let pass. 0, or -errno: then nobody may be given what it

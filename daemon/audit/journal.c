@@ -3,15 +3,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <systemd/sd-journal.h>
-
-bool journal_is_used(void)
-{
-	return getenv("JOURNAL_STREAM") != NULL;
-}
 
 void journal_begin(struct journal_entry *e)
 {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { JOURNAL_FIELDS_MAX = 16, JOURNAL_BYTES_MAX = 8192 };
+enum { JOURNAL_FIELDS_MAX = 24, JOURNAL_BYTES_MAX = 12288 };
 
 struct journal_entry {
 	char text[JOURNAL_BYTES_MAX];
@@ -17,9 +17,6 @@ struct journal_entry {
 	size_t begins[JOURNAL_FIELDS_MAX];
 	size_t n;
 };
-
-/* Does stderr lead to the journal? */
-bool journal_is_used(void);
 
 void journal_begin(struct journal_entry *e);
 

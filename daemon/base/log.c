@@ -3,10 +3,10 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/base/utf8.h"
@@ -23,13 +23,21 @@ static struct {
 	bool journal;
 } sink = { "gpucountd", LOG_INFO, false };
 
+bool log_is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat st;
+
+	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+}
+
 void log_init(const char *process, int max_level)
 {
 	snprintf(sink.process, sizeof(sink.process), "%s", process);
 	sink.max_level = max_level;
-	if (getenv("JOURNAL_STREAM")) {
-		sink.journal = true;
-	}
+	sink.journal = log_is_journal();
 }
 
 static int write_line(int level, const char *format, va_list ap)

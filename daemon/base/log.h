@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One line a message on stderr. Under systemd (JOURNAL_STREAM is set when log_init runs) each line
- * starts with its sd-daemon(3) priority, by which the journal sorts it; in the foreground with the
- * name of the process. Levels are syslog's. */
+/* One line a message on stderr. Where that leads to systemd's journal, each line starts with its
+ * sd-daemon(3) priority, by which the journal sorts it; elsewhere with the name of the process.
+ * Levels are syslog's. */
 
+#include <stdbool.h>
 #include <syslog.h>
+
+/* Is stderr the stream to the journal that systemd has made for this service? */
+bool log_is_journal(void);
 
 void log_init(const char *process, int max_level);
 /* 0, even when the level is not logged; or -errno. */

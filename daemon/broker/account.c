@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/broker/account.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-/* Fairness between users. Memory and the front's time are shared out by uid, so a user who opens
- * more connections gets no more of either.
+#include "daemon/broker/policy.h"
+
+/* Fairness between users. Memory and the front's time are shared out by uid (root of a container
+ * apart from the machine's, policy_user()), so a user who opens more connections gets no more of
+ * either.
  *
  * Memory: what has no fixed size (incomplete messages, output that is not read, questions that
  * wait, the requests and plans of captures) is charged to the account before it is allocated. What
- * has a fixed size is bounded by its number: connections, captures, processes. Accounts of users
- * who may not measure are parts of one quota.
+ * has a fixed size is bounded by its number: connections, captures, processes. All accounts are
+ * parts of one quota, but root of the machine's, whom nobody keeps from ending what takes too much.
  *
  * Uids are cheap, a container has as many as it likes: so accounts are found through a hash table.
  *
@@ -19,12 +23,12 @@
  * Time: in one round of the loop all connections of a uid together get ACCOUNT_ROUND_US. When that
  * is not enough for all of them they are served in laps, however many rounds a lap takes: no
  * connection is served a second time before every other that has work was served once, so none
- * waits for ever behind its siblings. All users who may not measure share the time of one user;
- * else each further uid would make the round longer for all. */
+ * waits for ever behind its siblings. */
 
 void accounts_init(struct accounts *all)
 {
 	list_init(&all->all);
+	all->bytes = (struct quota){ .max = ACCOUNT_ALL_BYTES_MAX };
 	for (size_t i = 0; i < ACCOUNT_BUCKETS; i++) {
 		list_init(&all->buckets[i]);
 	}
@@ -65,7 +69,8 @@ static struct account *make(struct accounts *all, struct list *bucket, uid_t uid
 	}
 	a->uid = uid;
 	a->refs = 1;
-	a->bytes.max = ACCOUNT_BYTES_MAX;
+	a->bytes =
+		(struct quota){ .max = ACCOUNT_BYTES_MAX, .whole = uid == 0 ? NULL : &all->bytes };
 	list_init(&a->waiting);
 	list_append(&all->all, &a->link);
 	list_append(bucket, &a->bucket_link);
@@ -94,25 +99,41 @@ struct account *account_unref(struct account *a)
 	return NULL;
 }
 
+const char *account_user(const struct account *a, char text[ACCOUNT_USER_BYTES])
+{
+	if (a->uid == POLICY_CONTAINER_ROOT) {
+		snprintf(text, ACCOUNT_USER_BYTES, "root of a container");
+	} else {
+		snprintf(text, ACCOUNT_USER_BYTES, "uid %u", (unsigned)a->uid);
+	}
+	return text;
+}
+
+static void refuse_all(const struct quota *all, struct refusal *r)
+{
+	refusal_set(r, GPUCTR_E_QUOTA,
+		    "Try again later, or ask the administrator: the daemon's log and "
+		    "`gpuctr-client status` tell who is connected.",
+		    "the daemon holds %.1f MiB for its users, of the %zu MiB that all of them "
+		    "together may have waiting",
+		    (double)all->used / (1 << 20), all->max >> 20);
+}
+
 void account_refuse(const struct account *a, struct refusal *r)
 {
 	const struct quota *all = a->bytes.whole;
+	char user[ACCOUNT_USER_BYTES];
 
 	if (all && quota_left(all) < a->bytes.max - a->bytes.used) {
-		refusal_set(r, GPUCTR_E_QUOTA,
-			    "Try again later, or ask to be let in by `allow-users` or "
-			    "`allow-groups` in gpucountd.conf.",
-			    "the daemon holds %.1f MiB for users who may not measure, of the "
-			    "%zu MiB that all of them together may have waiting",
-			    (double)all->used / (1 << 20), all->max >> 20);
+		refuse_all(all, r);
 		return;
 	}
 	refusal_set(r, GPUCTR_E_QUOTA,
 		    "Read what the daemon sends, finish messages that were begun, or close "
 		    "connections.",
-		    "the daemon holds %.1f MiB for %u connections of uid %u, of the %d MiB that a "
+		    "the daemon holds %.1f MiB for %u connections of %s, of the %d MiB that a "
 		    "user may have waiting",
-		    (double)a->bytes.used / (1 << 20), a->connections, (unsigned)a->uid,
+		    (double)a->bytes.used / (1 << 20), a->connections, account_user(a, user),
 		    ACCOUNT_BYTES_MAX >> 20);
 }
 

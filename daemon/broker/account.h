@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The resources that one uid uses in the daemon, over all its connections and captures. */
+/* The resources that one user uses in the daemon, over all its connections and captures. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,12 +13,13 @@
 
 enum {
 	ACCOUNT_BYTES_MAX = 16 << 20,
-	ACCOUNT_UNADMITTED_BYTES_MAX = 32 << 20, /* of all users who may not measure, together */
-	ACCOUNT_HIGH_BYTES = 4 << 20, /* above this its connections are read one at a time */
+	ACCOUNT_ALL_BYTES_MAX = 768 << 20, /* of all users but root of the machine, together */
+	ACCOUNT_HIGH_BYTES = 4 << 20,	   /* above this its connections are read one at a time */
 	ACCOUNT_RECEIVED_MAX = 256,
 	ACCOUNT_ROUND_US = 250, /* time in one round of the loop, for all connections of the uid
-				   together, and for those of all users who may not measure */
+				   together */
 	ACCOUNT_BUCKETS = 1024,
+	ACCOUNT_USER_BYTES = 32,
 };
 
 /* The current round of the loop: the time spent, and the connections that had to wait. */
@@ -31,7 +32,7 @@ struct account_time {
 struct account {
 	struct list link; /* among all */
 	struct list bucket_link;
-	uid_t uid;
+	uid_t uid; /* as policy_user() has it */
 	unsigned refs;
 	unsigned connections; /* connections that are not closed yet */
 	unsigned registered;  /* programs in standby among the connections */
@@ -45,12 +46,13 @@ struct account {
 	uint64_t reader_since_ns;
 	struct list waiting;
 
-	struct account_time time; /* unused while the user may not measure, see account.c */
+	struct account_time time;
 };
 
 struct accounts {
 	struct list all;
 	struct list buckets[ACCOUNT_BUCKETS]; /* by uid */
+	struct quota bytes; /* the quotas of all accounts but root of the machine's are its parts */
 };
 
 void accounts_init(struct accounts *all);
@@ -65,6 +67,9 @@ static inline bool account_is_high(const struct account *a)
 {
 	return a->bytes.used > ACCOUNT_HIGH_BYTES;
 }
+
+/* "uid 1000", for sentences. */
+const char *account_user(const struct account *a, char text[ACCOUNT_USER_BYTES]);
 
 /* Says why the user gets no more memory. */
 void account_refuse(const struct account *a, struct refusal *r);

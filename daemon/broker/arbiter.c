@@ -182,6 +182,16 @@ unsigned arbiter_position(const struct arbiter *a, const struct booking *c)
 	return position;
 }
 
+bool arbiter_is_waited_for(const struct arbiter *a, uint64_t gpus)
+{
+	list_for_each(l, (struct list *)(uintptr_t)&a->queue) {
+		if ((list_entry(l, struct booking, link)->gpus & gpus) != 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 const struct booking *arbiter_blocker(const struct arbiter *a, const struct booking *c)
 {
 	const struct list *position;

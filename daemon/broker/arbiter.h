@@ -54,6 +54,9 @@ struct booking *arbiter_next(struct arbiter *a);
 /* The position in the queue: 1 is next; 0: not waiting. */
 unsigned arbiter_position(const struct arbiter *a, const struct booking *c);
 
+/* Does a booking wait that wants one of these GPUs? */
+bool arbiter_is_waited_for(const struct arbiter *a, uint64_t gpus);
+
 /* The booking for which c waits, or would wait: the holder of one of its GPUs, else a booking
  * before it in the queue; NULL: none. */
 const struct booking *arbiter_blocker(const struct arbiter *a, const struct booking *c);

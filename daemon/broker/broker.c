@@ -30,6 +30,8 @@ enum {
 	BROKER_ENDING_S = 10, /* how long a capture that ends waits for its processes */
 	BROKER_ABANDONED_S = 2,
 	BROKER_STOPPING_S = 1,
+	BROKER_LAST_S =
+		1, /* what is left of a lease that has lasted lease-max when somebody comes */
 };
 
 typedef void action(struct broker *b, struct capture *c, const struct event *e);
@@ -258,12 +260,48 @@ static void tell_position(struct broker *b, struct capture *c)
 	}
 }
 
+/* Notes since when somebody waits for c's GPUs. */
+static void note_waited(struct broker *b, struct capture *c, uint64_t now_ns)
+{
+	if (!c->leased || !arbiter_is_waited_for(b->arbiter, c->booking.gpus)) {
+		c->waited_ns = 0;
+	} else if (c->waited_ns == 0) {
+		c->waited_ns = now_ns;
+	}
+}
+
+/* lease-max after its begin, or a moment after they came. */
+uint64_t broker_lease_until_ns(const struct broker *b, const struct capture *c)
+{
+	uint64_t last = c->ready_ns + b->lease_max_ns,
+		 soon = c->waited_ns + BROKER_LAST_S * CLOCK_NS_PER_S;
+
+	if (c->waited_ns == 0) {
+		return 0;
+	}
+	return last > soon ? last : soon;
+}
+
+/* The client of c is told how long it takes, so the leases for whose GPUs it waits are looked at
+ * first. */
+static void note_waited_holders(struct broker *b, const struct capture *c, uint64_t now_ns)
+{
+	list_for_each(l, &b->arbiter->holders) {
+		struct booking *holder = list_entry(l, struct booking, link);
+
+		if ((holder->gpus & c->booking.gpus) != 0) {
+			note_waited(b, list_entry(holder, struct capture, booking), now_ns);
+		}
+	}
+}
+
 /* The positions of captures behind c have changed. */
 static void wait_in_queue(struct broker *b, struct capture *c, const struct event *e)
 {
 	c->state = CAPTURE_QUEUED;
 	c->queued_ns = e->now_ns;
 	c->wait_until_ns = c->options.timeout_ns ? e->now_ns + c->options.timeout_ns : 0;
+	note_waited_holders(b, c, e->now_ns);
 	for (struct list *l = &c->booking.link; l != &b->arbiter->queue; l = l->next) {
 		tell_position(b, list_entry(list_entry(l, struct booking, link), struct capture,
 					    booking));
@@ -285,7 +323,7 @@ static void refuse_gpus(struct broker *b, struct capture *c, const struct event 
 		refusal.message = arena_printf(&b->texts, "the GPU's counters are held by %s",
 					       holder ? capture_describe_holder(&b->texts, holder)
 						      : "somebody");
-		refusal.remedy = "Leave out --no-wait to queue, or try again later.";
+		refusal.remedy = "Leave out --wait 0 to queue, or try again later.";
 	}
 	refuse(b, c, &refusal);
 }
@@ -310,24 +348,12 @@ static void take_gpus(struct broker *b, struct capture *c, const struct event *e
 
 /* --- the lease --- */
 
-/* At least a second, because each renewal writes a line into the audit log. */
-static uint64_t lease_length(const struct broker *b, const struct capture *c)
-{
-	uint64_t length = c->options.lease_ns ? c->options.lease_ns : b->lease_ns;
-
-	if (length < CLOCK_NS_PER_S) {
-		return CLOCK_NS_PER_S;
-	}
-	return length < b->lease_max_ns ? length : b->lease_max_ns;
-}
-
 static void open_lease(struct broker *b, struct capture *c, const struct event *e)
 {
 	c->state = CAPTURE_OPENING;
 	c->leased = true;
 	c->ready_ns = e->now_ns;
-	c->lease_until_ns = e->now_ns + lease_length(b, c);
-	put(b, c, EFFECT_OPEN)->until_ns = c->lease_until_ns;
+	put(b, c, EFFECT_OPEN);
 }
 
 /* Refuses a lease whose audit line could not be written. */
@@ -342,40 +368,28 @@ static void give_up(struct broker *b, struct capture *c, const struct event *e)
 	end_with_texts(b, c, e, 0);
 }
 
-/* A lease is renewed while its client is connected: without end while nobody waits, and until
- * lease-max after its begin once somebody does. */
-static void renew_when_half_over(struct broker *b, struct capture *c, const struct event *e)
+/* It never is while nobody waits for its GPUs. */
+static bool lease_is_over(struct broker *b, struct capture *c, uint64_t now_ns)
 {
-	uint64_t length = lease_length(b, c), until = e->now_ns + length;
-	uint64_t last = c->ready_ns + b->lease_max_ns;
-
-	if (!c->leased || !c->client || c->lease_until_ns >= e->now_ns + length / 2) {
-		return;
-	}
-	if (!list_is_empty(&b->arbiter->queue) && until > last) {
-		until = last;
-	}
-	if (until > c->lease_until_ns && until > e->now_ns) {
-		put(b, c, EFFECT_EXTEND)->until_ns = until;
-	}
+	note_waited(b, c, now_ns);
+	return c->waited_ns != 0 && now_ns >= broker_lease_until_ns(b, c);
 }
 
-static void extend(struct broker *b, struct capture *c, const struct event *e)
-{
-	c->lease_until_ns = e->until_ns;
-}
-
-static void expire(struct broker *b, struct capture *c, const struct event *e)
+static void take_expired(struct broker *b, struct capture *c)
 {
 	note_lease_end(b, c, NOTE_EXPIRED, GPUCTR_E_LEASE_EXPIRED, NULL);
-	end(b, c, e, GPUCTR_E_LEASE_EXPIRED, "the lease on the GPU's counters ran out",
-	    "Ask for a longer one with --lease, or measure less at a time with --launch-count.",
-	    BROKER_ENDING_S);
+	put(b, c, EFFECT_CLOSE);
 }
 
-static void expire_ending(struct broker *b, struct capture *c, const struct event *e)
+static void expire_in_time(struct broker *b, struct capture *c, const struct event *e)
 {
-	note_lease_end(b, c, NOTE_EXPIRED, GPUCTR_E_LEASE_EXPIRED, NULL);
+	if (lease_is_over(b, c, e->now_ns)) {
+		take_expired(b, c);
+		end(b, c, e, GPUCTR_E_LEASE_EXPIRED,
+		    "others wait for the GPU, and the lease has lasted for lease-max",
+		    "Queue again for the rest, or measure less at a time with --launch-count.",
+		    BROKER_ENDING_S);
+	}
 }
 
 static const char restarted[] = "the granter was restarted";
@@ -400,40 +414,22 @@ static void lose_ending(struct broker *b, struct capture *c, const struct event 
 
 /* --- the driver, the machine, the daemon --- */
 
-static void renumber(struct broker *b, struct capture *c, const struct event *e)
-{
-	const struct event why = {
-		.now_ns = e->now_ns,
-		.message = "the machine's GPUs have changed",
-		.remedy = "Run it again.",
-	};
-
-	if (!c->recorded) {
-		take_back(b, c, &why);
-	}
-}
-
-static void renumber_planning(struct broker *b, struct capture *c, const struct event *e)
-{
-	const struct event why = {
-		.now_ns = e->now_ns,
-		.code = GPUCTR_E_REVOKED,
-		.message = "the machine's GPUs have changed",
-		.remedy = "Run it again.",
-	};
-
-	if (!c->recorded) {
-		refuse_open(b, c, &why);
-	}
-}
-
+/* The daemon ends; or the machine has other GPUs now, and what is leased may be anybody's. */
 static void stop(struct broker *b, struct capture *c, const struct event *e)
 {
-	end_with_texts(b, c, e, BROKER_STOPPING_S);
+	if (e->code == GPUCTR_E_REVOKED && c->leased) {
+		take_back(b, c, e);
+		c->end_by_ns = e->now_ns + BROKER_STOPPING_S * CLOCK_NS_PER_S;
+	} else {
+		end_with_texts(b, c, e, BROKER_STOPPING_S);
+	}
 }
 
 static void stop_ending(struct broker *b, struct capture *c, const struct event *e)
 {
+	if (e->code == GPUCTR_E_REVOKED) {
+		revoke_ending(b, c, e);
+	}
 	c->end_by_ns = e->now_ns + BROKER_STOPPING_S * CLOCK_NS_PER_S;
 }
 
@@ -496,6 +492,8 @@ static void finish_in_time(struct broker *b, struct capture *c, const struct eve
 {
 	if (e->now_ns >= c->end_by_ns) {
 		finish(b, c);
+	} else if (lease_is_over(b, c, e->now_ns)) {
+		take_expired(b, c);
 	}
 }
 
@@ -506,7 +504,7 @@ static void tire_of_waiting(struct broker *b, struct capture *c, const struct ev
 	}
 	note(b, c, NOTE_REFUSED, GPUCTR_E_TIMEOUT, NULL);
 	end(b, c, e, GPUCTR_E_TIMEOUT, "the GPU's counters did not become free in time",
-	    "Wait longer with --timeout, or look who holds them with `gpuctr-client status`.", 0);
+	    "Wait longer with --wait, or look who holds them with `gpuctr-client status`.", 0);
 }
 
 /* --- the table --- */
@@ -541,12 +539,9 @@ static const struct {
 	{ EVENT_NOT_NOTED, OPENING, refuse_unnoted },
 	{ EVENT_OPENED, OPENING, become_ready },
 	{ EVENT_NOT_OPENED, OPENING, give_up },
-	{ EVENT_EXTENDED, LIVE, extend },
 	{ EVENT_ATTACHED, LIVE, run },
 	{ EVENT_PROCESS_GONE, ENDING, finish_without_processes },
 	{ EVENT_DESERTED, BEFORE_LEASE | OPENING | READY, give_up },
-	{ EVENT_EXPIRED, LEASED, expire },
-	{ EVENT_EXPIRED, ENDING, expire_ending },
 	{ EVENT_LOST, CHECKING | LEASED, lose },
 	{ EVENT_LOST, ENDING, lose_ending },
 	{ EVENT_CLIENT_GONE, PLANNING | OPEN, abandon },
@@ -554,15 +549,12 @@ static const struct {
 	{ EVENT_CLIENT_GONE, OVER, abandon_over },
 	{ EVENT_CLOSE, PLANNING | OPEN, close_asked },
 	{ EVENT_TICK, QUEUED, tire_of_waiting },
-	{ EVENT_TICK, LIVE, renew_when_half_over },
+	{ EVENT_TICK, LIVE, expire_in_time },
 	{ EVENT_TICK, ENDING, finish_in_time },
 	{ EVENT_WITHDRAWN, OPEN, withdraw },
 	{ EVENT_WITHDRAWN, ENDING, revoke_ending },
 	{ EVENT_HUNG, PLANNING | BEFORE_LEASE, refuse },
 	{ EVENT_HUNG, LEASED, take_back },
-	{ EVENT_RENUMBERED, PLANNING, renumber_planning },
-	{ EVENT_RENUMBERED, OPEN, renumber },
-	{ EVENT_RENUMBERED, ENDING, revoke_ending },
 	{ EVENT_STALLED, LIVE, take_back_stalled },
 	{ EVENT_FOREIGN, LEASED, take_back },
 	{ EVENT_FOREIGN, ENDING, revoke_ending },

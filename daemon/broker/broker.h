@@ -25,22 +25,19 @@ enum event_type {
 	EVENT_NOT_NOTED,   /* the audit line of its lease could not be written: texts */
 	EVENT_OPENED,	   /* the granter has opened the lease */
 	EVENT_NOT_OPENED,  /* the granter has not: texts */
-	EVENT_EXTENDED,	   /* until_ns */
 	EVENT_ATTACHED,
 	EVENT_PROCESS_GONE,
-	EVENT_EXPIRED,	/* the lease is over by the granter's clock */
 	EVENT_LOST,	/* the granter is gone */
 	EVENT_DESERTED, /* the last process that the capture named ended before the capture began:
 			   texts */
 	EVENT_CLIENT_GONE,
-	EVENT_CLOSE,	  /* its client asks for the end */
-	EVENT_TICK,	  /* now_ns */
-	EVENT_WITHDRAWN,  /* settings or jobs no longer allow it: texts */
-	EVENT_HUNG,	  /* the driver hangs on one of its GPUs: texts */
-	EVENT_RENUMBERED, /* the machine's GPUs have changed: the bits of masks mean other GPUs */
-	EVENT_STALLED,	  /* an agent reports that the program does not progress: texts */
-	EVENT_FOREIGN,	  /* another user computes on a leased GPU: texts */
-	EVENT_STOPPING,	  /* the daemon stops: texts */
+	EVENT_CLOSE,	 /* its client asks for the end */
+	EVENT_TICK,	 /* now_ns */
+	EVENT_WITHDRAWN, /* settings or jobs no longer allow it: texts */
+	EVENT_HUNG,	 /* the driver hangs on one of its GPUs: texts */
+	EVENT_STALLED,	 /* an agent reports that the program does not progress: texts */
+	EVENT_FOREIGN,	 /* another user computes on a leased GPU: texts */
+	EVENT_STOPPING,	 /* the front ends: texts */
 	EVENT_TYPES,
 };
 
@@ -50,13 +47,12 @@ struct event {
 	uint64_t now_ns;
 	int code;
 	const char *message, *remedy;
-	uint64_t until_ns;
 };
 
 struct broker {
 	struct registry *registry;
 	struct arbiter *arbiter;
-	uint64_t lease_ns, lease_max_ns; /* of the settings */
+	uint64_t lease_max_ns; /* of the settings */
 	bool grants; /* leases can be granted: there is a granter, and the daemon is not stopping */
 
 	struct list effects;
@@ -75,6 +71,9 @@ void broker_wake(struct broker *b);
 
 /* The capture for which c waits; NULL: none. */
 struct capture *broker_blocker(const struct broker *b, const struct capture *c);
+
+/* When the lease of c ends for those who wait for its GPUs; 0: nobody does, and it has no end. */
+uint64_t broker_lease_until_ns(const struct broker *b, const struct capture *c);
 
 /* Takes the next effect. False: there is none, and the texts of earlier ones are gone. After
  * EFFECT_FREE the caller frees the capture. */

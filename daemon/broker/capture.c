@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "daemon/broker/policy.h"
 #include "daemon/broker/process.h"
 #include "proto/wire/limits.h"
 
@@ -118,12 +119,14 @@ struct capture *registry_find_token(struct registry *r, const char *token)
 	return NULL;
 }
 
-unsigned registry_count_uid(const struct registry *r, uid_t uid)
+unsigned registry_count_user(const struct registry *r, uid_t user)
 {
 	unsigned n = 0;
 
 	list_for_each(l, (struct list *)(uintptr_t)&r->captures) {
-		n += list_entry(l, struct capture, link)->uid == uid;
+		const struct capture *c = list_entry(l, struct capture, link);
+
+		n += policy_user(c->uid, c->machine_root) == user;
 	}
 	return n;
 }
@@ -154,7 +157,7 @@ bool capture_may_measure_groups(const struct capture *c, const struct wire_plan 
 {
 	const struct wire_selection *s = &c->options.selection;
 
-	return s->budget_ppm > 0 && !s->raw_images && !c->recorded &&
+	return !s->raw_images && !c->recorded && !c->options.trace &&
 	       plan->groups <= LIMIT_GROUPS && wire_plan_is_grouped(plan);
 }
 

@@ -48,8 +48,6 @@ struct effect {
 		EFFECT_OPEN,   /* write the line that it has its lease, then ask the granter for the
 				  lease */
 		EFFECT_READY,  /* tell the client the token */
-		EFFECT_EXTEND, /* write the line that the lease is renewed, then ask the granter:
-				  until_ns */
 		EFFECT_STOP,   /* tell its agents to stop */
 		EFFECT_CLOSE,  /* have the granter close the lease */
 		EFFECT_END,    /* let go of the agents that are left and tell the client */
@@ -64,7 +62,6 @@ struct effect {
 	} note;
 	int code;
 	const char *why, *remedy; /* valid until broker_next() returns false */
-	uint64_t until_ns;
 };
 
 struct capture {
@@ -89,16 +86,16 @@ struct capture {
 	struct wire_open_capture options;
 	struct wire_plan plan;
 	bool recorded;
-	bool device;	 /* may have objects that count the whole GPU */
-	bool whole_gpus; /* its lease was opened for such objects */
-	uint64_t by_job; /* GPUs that the user may measure only as the owner of a job */
+	bool device;	   /* may have objects that count the whole GPU */
+	bool whole_gpus;   /* its lease was opened for such objects */
+	bool counts_whole; /* and one was asked for */
+	uint64_t by_job;   /* GPUs that the user may measure only as the owner of a job */
 
 	struct booking booking;
-	struct machine *machine; /* of the front: what the bits of the booking's GPUs mean */
-	uint64_t queued_ns;	 /* when it began to wait; 0: it did not wait */
-	uint64_t wait_until_ns;	 /* 0: for ever */
-	uint64_t ready_ns;	 /* when the lease began */
-	uint64_t lease_until_ns;
+	uint64_t queued_ns;	/* when it began to wait; 0: it did not wait */
+	uint64_t wait_until_ns; /* 0: for ever */
+	uint64_t ready_ns;	/* when the lease began */
+	uint64_t waited_ns;	/* since when somebody waits for the GPUs of its lease; 0: nobody */
 	uint64_t known_ns;  /* when the gpu process last reported who else computes on its GPUs */
 	uint64_t end_by_ns; /* in state ENDING */
 	bool leased;	    /* the lease was granted, and the audit line of its end is not among the
@@ -134,13 +131,15 @@ struct capture *capture_free(struct registry *r, struct capture *c);
 /* Borrowed or NULL. The token is compared in constant time. */
 struct capture *registry_find(struct registry *r, uint32_t id);
 struct capture *registry_find_token(struct registry *r, const char *token);
-unsigned registry_count_uid(const struct registry *r, uid_t uid);
+/* The captures of a user, as policy_user() has it. */
+unsigned registry_count_user(const struct registry *r, uid_t user);
 
 /* Deep copies into the capture's arena. -ENOMEM. */
 int capture_set_options(struct capture *c, const struct wire_open_capture *options);
 int capture_set_plan(struct capture *c, const struct wire_plan *plan);
 
-/* May the capture measure the groups of this plan in turns in one run? Only with a budget. */
+/* May the capture measure the groups of this plan in turns? Counter data that is kept raw, or is
+ * from a recording, is of one pass. */
 bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan);
 
 /* Has it no lease, because it reads no counter of this machine? Then it waits for nobody. */

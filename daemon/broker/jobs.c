@@ -44,14 +44,21 @@ int jobs_begin(struct jobs *j, const struct job *job)
 	return -ENOSPC;
 }
 
-bool jobs_end(struct jobs *j, const char *name, struct job *ret)
+const struct job *jobs_find(const struct jobs *j, const char *name)
 {
 	for (size_t i = 0; i < JOBS_MAX; i++) {
 		if (is_used(&j->slots[i]) && strcmp(j->slots[i].name, name) == 0) {
-			return release(&j->slots[i], ret);
+			return &j->slots[i];
 		}
 	}
-	return false;
+	return NULL;
+}
+
+bool jobs_end(struct jobs *j, const char *name, struct job *ret)
+{
+	const struct job *job = jobs_find(j, name);
+
+	return job && release(&j->slots[job - j->slots], ret);
 }
 
 bool jobs_take(struct jobs *j, struct job *ret)
@@ -84,6 +91,19 @@ const struct job *jobs_owner(const struct jobs *j, size_t gpu)
 		}
 	}
 	return NULL;
+}
+
+uint64_t jobs_changed_gpus(const struct jobs *before, const struct jobs *now)
+{
+	uint64_t gpus = 0;
+
+	for (size_t i = 0; i < 64; i++) {
+		const struct job *a = jobs_owner(before, i), *b = jobs_owner(now, i);
+		bool is_same = a && b ? a->uid == b->uid && strcmp(a->name, b->name) == 0 : a == b;
+
+		gpus |= (uint64_t)!is_same << i;
+	}
+	return gpus;
 }
 
 static uint64_t gpus_where(const struct jobs *j, uid_t uid, bool own)

@@ -38,6 +38,12 @@ bool jobs_take(struct jobs *j, struct job *ret);
 /* Removes a job whose time is over and copies it to *ret; false: there is none. */
 bool jobs_expire(struct jobs *j, uint64_t now_ns, struct job *ret);
 
+/* The job of this name, borrowed; NULL: there is none. */
+const struct job *jobs_find(const struct jobs *j, const char *name);
+
+/* The GPUs that belonged to another job, or to none, before. */
+uint64_t jobs_changed_gpus(const struct jobs *before, const struct jobs *now);
+
 /* The job that owns gpu, borrowed; NULL: none. */
 const struct job *jobs_owner(const struct jobs *j, size_t gpu);
 

@@ -95,6 +95,36 @@ bool policy_allows_gpu(const struct policy *p, const struct credentials *c, size
 	return false;
 }
 
+static bool names_users(const struct policy_names *n)
+{
+	return n->everybody || n->n_uids > 0;
+}
+
+bool policy_is_one_group(const struct policy *p, gid_t *ret)
+{
+	gid_t group = p->allow.n_gids > 0 ? p->allow.gids[0] : (gid_t)-1;
+
+	if (names_users(&p->allow) || names_users(&p->monitor) || p->job_owners ||
+	    p->operator_captures) {
+		return false;
+	}
+	for (size_t i = 1; i < p->allow.n_gids; i++) {
+		if (p->allow.gids[i] != group) {
+			return false;
+		}
+	}
+	for (size_t i = 0; i < p->n_rules; i++) {
+		if (group == (gid_t)-1) {
+			group = p->rules[i].gid;
+		}
+		if (p->rules[i].gid != group) {
+			return false;
+		}
+	}
+	*ret = group;
+	return true;
+}
+
 bool policy_monitors(const struct policy *p, const struct credentials *c)
 {
 	return names_cover(&p->monitor, c);
@@ -112,5 +142,5 @@ bool policy_operates(const struct policy *p, const struct credentials *c)
 
 bool policy_allows_device(const struct policy *p, const struct credentials *c)
 {
-	return c->uid == 0 || names_cover(&p->device, c);
+	return c->machine_root || names_cover(&p->device, c);
 }

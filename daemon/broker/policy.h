@@ -57,12 +57,26 @@ struct credentials {
 	size_t n_groups;
 };
 
+/* The number under which a user's quotas and turns are kept. Root of a container is not the
+ * machine's root, and takes nothing from it: it is counted under a number that no user has. */
+#define POLICY_CONTAINER_ROOT ((uid_t)-1)
+
+static inline uid_t policy_user(uid_t uid, bool machine_root)
+{
+	return uid == 0 && !machine_root ? POLICY_CONTAINER_ROOT : uid;
+}
+
 /* True: c may measure some GPU. False: r is filled. */
 bool policy_allows(const struct policy *p, const struct credentials *c, struct refusal *r);
 
 /* May c measure this GPU? index is the machine's, uuid its "GPU-..." */
 bool policy_allows_gpu(const struct policy *p, const struct credentials *c, size_t index,
 		       const char *uuid);
+
+/* The one group whose members alone p lets in, beside root and the daemon's user. False: p lets in
+ * others as well, users by name, members of a second group, owners of jobs, or programs that
+ * operators capture. With nobody let in *ret is -1, which is no group. */
+bool policy_is_one_group(const struct policy *p, gid_t *ret);
 
 /* May c see the counts of all users together? */
 bool policy_monitors(const struct policy *p, const struct credentials *c);
@@ -74,6 +88,6 @@ bool policy_names_operator(const struct policy *p, const struct credentials *c);
 /* May c capture programs of other users? Whether c may measure at all is another question. */
 bool policy_operates(const struct policy *p, const struct credentials *c);
 
-/* Does c have the `device` entitlement? Root has it; the daemon's own user only when it is
- * named. */
+/* Does c have the `device` entitlement? Root of the machine has it; root of a container and the
+ * daemon's own user only when they are named. */
 bool policy_allows_device(const struct policy *p, const struct credentials *c);

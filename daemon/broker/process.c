@@ -60,7 +60,6 @@ struct process *process_free(struct processes *all, struct process *p)
 		process_detach(p);
 		all->n_registered -= p->registered;
 		if (p->registered) {
-			all->n_unadmitted -= p->unadmitted;
 			p->account->registered--;
 			quota_give(&p->account->bytes, p->texts_bytes);
 			account_unref(p->account);
@@ -142,7 +141,6 @@ int process_register(struct processes *all, struct process *p, struct account *p
 	p->account = account_ref(payer);
 	p->account->registered++;
 	all->n_registered++;
-	all->n_unadmitted += p->unadmitted;
 	return 0;
 }
 

@@ -37,7 +37,6 @@ struct process {
 	bool machine_root; /* see struct credentials */
 
 	bool registered;
-	bool unadmitted;	 /* its user may not measure; set before it registers */
 	uint64_t since_ns;	 /* when it registered */
 	struct account *account; /* pays for the claims */
 	char *claims; /* the process's claims about its job: NAME=value and NUL, n_claims times */
@@ -50,6 +49,7 @@ struct process {
 	struct list link;	     /* among the processes of the capture */
 	uint32_t number;	     /* in the capture; 0: the capture has not begun */
 	struct gpuctr_totals totals; /* totals as last reported */
+	uint64_t counted_ns;	     /* when these were true, unix; at first when it was welcomed */
 	uint64_t records;	     /* passed on to the client */
 	uint64_t notices; /* notices that the process sent, including those not passed on */
 	bool said_goodbye;
@@ -59,7 +59,7 @@ struct processes {
 	struct list all;
 	struct list buckets[PROCESS_BUCKETS]; /* by number */
 	uint32_t last_id;
-	size_t n_registered, n_unadmitted; /* the unadmitted ones are registered as well */
+	size_t n_registered;
 };
 
 void processes_init(struct processes *all);

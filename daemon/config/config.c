@@ -28,7 +28,6 @@ void config_init(struct config *c)
 {
 	*c = (struct config){
 		.socket = GPUCTR_DEFAULT_SOCKET,
-		.lease_ns = 600 * CLOCK_NS_PER_S,
 		.lease_max_ns = 3600 * CLOCK_NS_PER_S,
 		.queue_max = 32,
 		.connections_max = 1024,
@@ -89,6 +88,8 @@ static int set_rate(struct config *c, const char *value, size_t offset, char *er
 	return set_number(c, value, offset, CONFIG_RATE_MAX, error, size);
 }
 
+enum { CONFIG_E_UNIT = NAMES_E_NOBODY + 1 }; /* taken for seconds, with that in error */
+
 /* "90", "90s", "10min", "1h" */
 static int set_time(struct config *c, const char *value, size_t offset, char *error, size_t size)
 {
@@ -102,7 +103,14 @@ static int set_time(struct config *c, const char *value, size_t offset, char *er
 	for (size_t i = 0; end != value && i < ARRAY_SIZE(units); i++) {
 		if (strcmp(end, units[i].suffix) == 0 && n > 0 && n <= 3600 / units[i].seconds) {
 			*(uint64_t *)((char *)c + offset) = n * units[i].seconds * CLOCK_NS_PER_S;
-			return 0;
+			if (i > 0) {
+				return 0;
+			}
+			snprintf(error, size,
+				 "'%s' has no unit and is taken for seconds; write %lus, or %lumin "
+				 "for minutes",
+				 value, n, n);
+			return CONFIG_E_UNIT;
 		}
 	}
 	snprintf(error, size, "'%s' is not a time from 1s to 1h, such as 600s or 10min", value);
@@ -218,7 +226,6 @@ static const struct key keys[] = {
 	{ "metric-labels", set_labels, 0 },
 	{ "job-owners", set_switch, offsetof(struct config, policy.job_owners) },
 	{ "sharing", set_sharing, 0 },
-	{ "lease", set_time, offsetof(struct config, lease_ns) },
 	{ "lease-max", set_time, offsetof(struct config, lease_max_ns) },
 	{ "queue", set_count, offsetof(struct config, queue_max) },
 	{ "connections", set_count, offsetof(struct config, connections_max) },
@@ -254,7 +261,7 @@ static int refuse_unknown(const char *key, char *error, size_t error_size)
 	return -EINVAL;
 }
 
-/* As names_add_*(): what it leaves out is a positive result. */
+/* As names_add_*(): what it leaves out is a positive result, and so is CONFIG_E_UNIT. */
 static int set(struct config *c, const char *key, const char *value, char *error, size_t size)
 {
 	error[0] = '\0';
@@ -266,13 +273,14 @@ static int set(struct config *c, const char *key, const char *value, char *error
 	return refuse_unknown(key, error, size);
 }
 
-/* Names that nobody has are left out and reported: if the daemon did not start because of one name,
- * the other users could not measure. */
-static void leave_out(struct config *c, const char *where, const char *key, const char *nobody)
+/* Says what a positive result means. Names that nobody has are left out and reported: if the daemon
+ * did not start because of one name, the other users could not measure. */
+static void warn(const char *where, const char *key, int result, const char *why)
 {
-	c->n_left_out++;
-	log_warning("%s%s: %s: left out; create it, name it by number, or take it out", where, key,
-		    nobody);
+	log_warning("%s%s: %s%s", where, key, why,
+		    result == NAMES_E_NOBODY
+			    ? ": left out; create it, name it by number, or take it out"
+			    : "");
 }
 
 int config_set(struct config *c, const char *key, const char *value, char *error, size_t error_size)
@@ -282,7 +290,7 @@ int config_set(struct config *c, const char *key, const char *value, char *error
 	if (r <= 0) {
 		return r;
 	}
-	leave_out(c, "", key, error);
+	warn("", key, r, error);
 	error[0] = '\0';
 	return 0;
 }
@@ -319,7 +327,7 @@ static int load_line(struct config *c, char *line, const char *where, char *erro
 	if (r < 0) {
 		snprintf(error, size, "%s%s: %s", where, key, why);
 	} else if (r > 0) {
-		leave_out(c, where, key, why);
+		warn(where, key, r, why);
 	}
 	return r < 0 ? r : 0;
 }

@@ -15,8 +15,8 @@ struct config {
 	char socket[108];
 	char user[64]; /* the user to become when started as root; "": gpucountd, else nobody */
 	struct policy policy;
-	bool shared; /* leases are given even if other users compute on the GPU */
-	uint64_t lease_ns, lease_max_ns;
+	bool shared;	       /* leases are given even if other users compute on the GPU */
+	uint64_t lease_max_ns; /* how long a lease lasts once somebody waits for its GPUs */
 	unsigned queue_max;
 	unsigned connections_max, connections_per_user, captures_per_user;
 	unsigned registered_max, registered_per_user;	      /* programs in standby */
@@ -25,7 +25,6 @@ struct config {
 	bool label_users, label_jobs; /* which names metrics may carry */
 	char audit_file[256];	      /* "": the daemon's log alone */
 	int log_level;
-	unsigned n_left_out; /* lists with names that nobody has */
 };
 
 void config_init(struct config *c);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 #include "proto/base/fdpass.h"
@@ -12,12 +13,15 @@ static size_t size_of(unsigned op)
 	switch (op) {
 	case CONTROL_RELOAD:
 		return offsetof(struct control_message, config) + sizeof(struct config);
-	case CONTROL_SUMMARY:
-		return offsetof(struct control_message, summary) + sizeof(struct control_summary);
+	case CONTROL_TROUBLE:
+		return offsetof(struct control_message, trouble) + CONTROL_TROUBLE_BYTES;
 	case CONTROL_JOBS:
 		return offsetof(struct control_message, jobs) + sizeof(struct jobs);
 	case CONTROL_RESTARTS:
 		return offsetof(struct control_message, restarts) + sizeof(struct control_restarts);
+	case CONTROL_WHO:
+	case CONTROL_NAME:
+		return offsetof(struct control_message, user) + sizeof(struct control_user);
 	default:
 		return offsetof(struct control_message, config);
 	}
@@ -44,10 +48,11 @@ int control_send_reload(int link, const struct config *config, int audit)
 	return send_message(link, &m, audit);
 }
 
-int control_send_summary(int link, const struct control_summary *summary)
+int control_send_trouble(int link, const char *trouble)
 {
-	const struct control_message m = { .op = CONTROL_SUMMARY, .summary = *summary };
+	struct control_message m = { .op = CONTROL_TROUBLE };
 
+	snprintf(m.trouble, sizeof(m.trouble), "%s", trouble);
 	return send_message(link, &m, -1);
 }
 
@@ -61,6 +66,20 @@ int control_send_jobs(int link, const struct jobs *jobs)
 int control_send_restarts(int link, const struct control_restarts *restarts)
 {
 	const struct control_message m = { .op = CONTROL_RESTARTS, .restarts = *restarts };
+
+	return send_message(link, &m, -1);
+}
+
+int control_send_who(int link, uint32_t uid)
+{
+	const struct control_message m = { .op = CONTROL_WHO, .user = { .uid = uid } };
+
+	return send_message(link, &m, -1);
+}
+
+int control_send_name(int link, const struct control_user *user)
+{
+	const struct control_message m = { .op = CONTROL_NAME, .user = *user };
 
 	return send_message(link, &m, -1);
 }

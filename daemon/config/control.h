@@ -20,33 +20,35 @@ enum control_op {
 	CONTROL_HUNG_GRANTER, /* front -> supervisor: does not answer, replace it */
 	CONTROL_HUNG_GPU,
 	CONTROL_HUNG_PLANNER,
-	CONTROL_SUMMARY,  /* front -> supervisor: for the status line */
+	CONTROL_TROUBLE,  /* front -> supervisor: for the status line of `systemctl status` */
 	CONTROL_JOBS,	  /* front -> supervisor: kept for the next front */
 	CONTROL_RESTARTS, /* supervisor -> front: a worker was replaced */
+	CONTROL_WHO,	  /* front -> supervisor: which name has this uid? */
+	CONTROL_NAME,	  /* supervisor -> front: the answer */
 };
 
-/* What `systemctl status` shows. Without padding: it is compared as bytes. */
-struct control_summary {
-	char holder[64];   /* user name of the first holder; "": no GPU is held */
-	char trouble[192]; /* why nothing can be measured; "": all is well */
-	uint32_t holders, waiting;
-	uint64_t granted, dropped; /* since the front began */
-	uint64_t audit_fails;	   /* 1: nothing is granted, because nothing can be logged */
-};
+enum { CONTROL_TROUBLE_BYTES = 256 };
 
 /* How often each worker was replaced because it had ended by itself. */
 struct control_restarts {
 	uint64_t granter, gpu, planner, front;
 };
 
+struct control_user {
+	uint32_t uid;
+	char name[64]; /* of CONTROL_NAME; "": nobody has the uid, or nobody could tell */
+};
+
 /* An op and what belongs to it. Only the member of the op is sent. */
 struct control_message {
 	unsigned op;
 	union {
-		struct config config;		  /* of CONTROL_RELOAD */
-		struct control_summary summary;	  /* of CONTROL_SUMMARY */
-		struct jobs jobs;		  /* of CONTROL_JOBS */
-		struct control_restarts restarts; /* of CONTROL_RESTARTS */
+		struct config config;		     /* of CONTROL_RELOAD */
+		char trouble[CONTROL_TROUBLE_BYTES]; /* why nothing can be measured; "": all is well
+						      */
+		struct jobs jobs;		     /* of CONTROL_JOBS */
+		struct control_restarts restarts;    /* of CONTROL_RESTARTS */
+		struct control_user user;	     /* of CONTROL_WHO and CONTROL_NAME */
 	};
 };
 
@@ -54,9 +56,11 @@ struct control_message {
  * functions return 0 or -errno. */
 int control_send(int link, enum control_op op, int fd);
 int control_send_reload(int link, const struct config *config, int audit);
-int control_send_summary(int link, const struct control_summary *summary);
+int control_send_trouble(int link, const char *trouble);
 int control_send_jobs(int link, const struct jobs *jobs);
 int control_send_restarts(int link, const struct control_restarts *restarts);
+int control_send_who(int link, uint32_t uid);
+int control_send_name(int link, const struct control_user *user);
 
 /* 1: *ret and *ret_fd (or -1) are set; 0: no message waits; -errno: the other end is gone, or sends
  * what it should not. */

@@ -5,13 +5,17 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/clean.h"
 
-bool names_parse_id(const char *text, uint32_t *ret)
+/* A user or group by number. False: it is none. The largest number means "none" to the kernel and
+ * is refused. */
+static bool parse_id(const char *text, uint32_t *ret)
 {
 	char *end;
 	unsigned long id;
@@ -46,7 +50,7 @@ static int find_user(const char *name, uid_t *ret, char *error, size_t size)
 	const struct passwd *pw = getpwnam(name);
 	uint32_t uid = 0;
 
-	if (!pw && !names_parse_id(name, &uid)) {
+	if (!pw && !parse_id(name, &uid)) {
 		return tell_nobody("user", name, error, size);
 	}
 	*ret = pw ? pw->pw_uid : uid;
@@ -58,7 +62,7 @@ static int find_group(const char *name, gid_t *ret, char *error, size_t size)
 	const struct group *gr = getgrnam(name);
 	uint32_t gid = 0;
 
-	if (!gr && !names_parse_id(name, &gid)) {
+	if (!gr && !parse_id(name, &gid)) {
 		return tell_nobody("group", name, error, size);
 	}
 	*ret = gr ? gr->gr_gid : gid;
@@ -134,7 +138,7 @@ static bool is_gpu(const char *word)
 	uint32_t index;
 
 	/* indices are compared as text, so 01 would never match */
-	return (names_parse_id(word, &index) && index < 64 && (*word != '0' || word[1] == '\0')) ||
+	return (parse_id(word, &index) && index < 64 && (*word != '0' || word[1] == '\0')) ||
 	       (strncmp(word, "GPU-", 4) == 0 && strlen(word) < POLICY_GPU_BYTES);
 }
 

@@ -7,17 +7,11 @@
  * in error, and all others taken: people leave, and a name that is left out allows nobody
  * anything. */
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "daemon/broker/policy.h"
 
 enum { NAMES_E_NOBODY = 1 };
-
-/* A user or group by number. False: it is none. The largest number means "none" to the kernel and
- * is refused. */
-bool names_parse_id(const char *text, uint32_t *ret);
 
 /* "alice, bob 1005", or "*" alone. */
 int names_add_users(struct policy_names *n, const char *value, char *error, size_t size);

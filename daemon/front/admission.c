@@ -32,6 +32,24 @@ bool admission_allows_questions(const struct front *f, const struct credentials 
 	return policy_monitors(&f->config.policy, c) || admission_allows(f, c, r);
 }
 
+bool admission_is_known(const struct front *f, const struct credentials *c, struct refusal *r)
+{
+	if (admission_allows_questions(f, c, r)) {
+		return true;
+	}
+	list_for_each(l, (struct list *)(uintptr_t)&f->registry.captures) {
+		if (list_entry(l, struct capture, link)->target == c->uid) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool admission_lets_in(const struct front *f, const struct credentials *c, struct refusal *r)
+{
+	return admission_is_known(f, c, r) || f->config.policy.operator_captures;
+}
+
 static uint64_t gpus_by_policy(const struct front *f, const struct credentials *c)
 {
 	uint64_t gpus = 0;
@@ -152,18 +170,21 @@ static int find_named(const struct front *f, const struct wire_strings *names, u
 }
 
 int admission_choose(const struct front *f, const struct credentials *c, uid_t target,
-		     const struct wire_strings *names, uint64_t *ret, struct refusal *r)
+		     const struct wire_open_capture *o, uint64_t *ret, struct refusal *r)
 {
 	uint64_t may = (gpus_by_policy(f, c) | gpus_by_job(f, c->uid)) &
 		       ~gpus_of_others(f, target, c->machine_root);
 	uint64_t asked = 0;
 
-	if (names->n == 0) {
+	if (o->gpus.n == 0) {
 		*ret = may;
 		return may != 0 ? 0 : refuse_gpu(f, c->uid, target, 1, r);
 	}
-	if (find_named(f, names, &asked, r) != 0) {
+	if (find_named(f, &o->gpus, &asked, r) != 0) {
 		return r->code;
+	}
+	if (o->gpus_allowed && (asked & may) != 0) {
+		asked &= may;
 	}
 	*ret = asked;
 	return (asked & ~may) == 0 ? 0 : refuse_gpu(f, c->uid, target, asked & ~may, r);

@@ -21,10 +21,18 @@ bool admission_allows(const struct front *f, const struct credentials *c, struct
 bool admission_allows_questions(const struct front *f, const struct credentials *c,
 				struct refusal *r);
 
-/* The mask of the named GPUs; without names, of all GPUs that c may measure for programs of target.
- * Returns a code with r filled if a GPU does not exist or c may not measure it. */
+/* May this user ask, or does somebody measure a program of this user's? False with r filled. */
+bool admission_is_known(const struct front *f, const struct credentials *c, struct refusal *r);
+
+/* May this user have a connection? Who is known may, and where operators capture programs of
+ * others, everybody. False with r filled. */
+bool admission_lets_in(const struct front *f, const struct credentials *c, struct refusal *r);
+
+/* The mask of the GPUs that o names; without names, of all GPUs that c may measure for programs of
+ * target. Returns a code with r filled if a GPU does not exist or c may not measure it, unless o
+ * wants those that c may. */
 int admission_choose(const struct front *f, const struct credentials *c, uid_t target,
-		     const struct wire_strings *names, uint64_t *ret, struct refusal *r);
+		     const struct wire_open_capture *o, uint64_t *ret, struct refusal *r);
 
 /* The subset of gpus that c may measure only as the owner of a job, and no longer once the job has
  * ended. */

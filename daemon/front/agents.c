@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/utf8.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
@@ -26,7 +27,7 @@ static void refuse_agent(struct peer *p, int code, const char *remedy, const cha
 	struct refusal r;
 
 	refusal_set(&r, code, remedy, "%s", message);
-	requests_refuse_peer(p, &r);
+	peer_turn_away(p, &r);
 }
 
 static int attach(struct peer *p, struct capture *c)
@@ -248,16 +249,31 @@ int handle_notice(struct peer *p, const struct wire_message *m, const struct fra
 	return r;
 }
 
+/* When the counts were true. They may have waited long in the agent's socket, so the agent says it;
+ * one that says nothing, or a time to come, leaves it to what is certain. */
+static void note_counted(struct process *process, uint64_t counted_ns)
+{
+	if (counted_ns > process->counted_ns && counted_ns <= clock_wall_ns()) {
+		process->counted_ns = counted_ns;
+	}
+}
+
 int handle_progress(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	struct wire_message out = { .type = WIRE_PROGRESS };
+	struct gpuctr_totals before;
 	struct capture *c;
 
 	if (!is_own(p, m->progress.capture, m->progress.process)) {
 		return WIRE_E_MALFORMED;
 	}
 	c = p->process->capture;
-	stats_note_kernels(&p->front->stats, &p->process->totals, &m->progress.totals);
+	before = p->process->totals;
+	note_counted(p->process, m->progress.counted_ns);
+	if (memcmp(&before, &m->progress.totals, sizeof(before)) == 0) {
+		return 0; /* agents tell them again and again */
+	}
+	stats_note_kernels(&p->front->stats, &before, &m->progress.totals);
 	p->process->totals = m->progress.totals;
 	out.progress = (struct wire_progress){ .capture = c->id, .totals = capture_totals(c) };
 	peer_send_client(c, &out);

@@ -6,6 +6,7 @@
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/peer.h"
+#include "proto/base/clock.h"
 #include "proto/wire/limits.h"
 
 /* The messages to a client about a process of its capture. */
@@ -34,7 +35,7 @@ static void send_agent_welcome(struct process *process)
 	struct capture *c = process->capture;
 	const char *uuids[LIMIT_GPUS];
 	struct wire_message m = { .type = WIRE_AGENT_WELCOME };
-	size_t n = machine_uuids(c->machine, c->booking.gpus, uuids);
+	size_t n = machine_uuids(p->front->known, c->booking.gpus, uuids);
 
 	m.agent_welcome = (struct wire_agent_welcome){
 		.version = PROTO_VERSION,
@@ -54,6 +55,7 @@ void attached_welcome(struct process *p, const char *recorded_from,
 {
 	const struct peer *peer = p->peer;
 
+	p->counted_ns = clock_wall_ns();
 	send_process(p, peer->program, recorded_from, claims);
 	send_agent_welcome(p);
 }
@@ -87,6 +89,7 @@ void attached_tell_end(struct front *f, struct process *p)
 {
 	struct capture *c = p->capture;
 	struct wire_message m = { .type = WIRE_PROCESS_END };
+	uint64_t now_ns = clock_wall_ns();
 
 	stats_settle(&f->stats, p);
 	tell_notices(p);
@@ -95,6 +98,8 @@ void attached_tell_end(struct front *f, struct process *p)
 		.process = p->number,
 		.totals = p->totals,
 		.clean = p->said_goodbye,
+		.uncounted_ns =
+			!p->said_goodbye && now_ns > p->counted_ns ? now_ns - p->counted_ns : 0,
 	};
 	peer_send_client(c, &m);
 }

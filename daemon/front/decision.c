@@ -81,7 +81,7 @@ int decision_of_capture(struct front *f, const struct capture *c, enum audit_eve
 		.program = c->options.program,
 		.capture = c->id,
 		.gpus = gpus,
-		.n_gpus = machine_uuids(c->machine, c->booking.gpus, gpus),
+		.n_gpus = machine_uuids(f->known, c->booking.gpus, gpus),
 		.metrics = c->options.metrics.v,
 		.n_metrics = begins ? count_metrics(&c->options.metrics) : 0,
 		.code = code,
@@ -99,7 +99,6 @@ int decision_of_peer(const struct peer *p, const struct refusal *r)
 		.pid = p->credentials.pid,
 		.program = p->program,
 		.code = r->code,
-		.unadmitted = p->unadmitted,
 		.why = r->message,
 	};
 
@@ -112,9 +111,7 @@ void decision_note_asker(struct decision_asker *a, const struct peer *p, const s
 	*a = (struct decision_asker){
 		.uid = p->credentials.uid,
 		.pid = p->credentials.pid,
-		.unadmitted = p->unadmitted,
 		.capture = c ? c->id : 0,
-		.machine = c ? c->machine : NULL,
 		.gpus = c ? c->booking.gpus : 0,
 	};
 	if (c && c->uid == a->uid) {
@@ -135,11 +132,10 @@ int decision_of_permission(struct front *f, const struct decision_asker *a, enum
 		.program = a->program,
 		.capture = a->capture,
 		.gpus = gpus,
-		.n_gpus = machine_uuids(a->machine, a->gpus, gpus),
+		.n_gpus = machine_uuids(f->known, a->gpus, gpus),
 		.code = r ? r->code : 0,
 		.driver_status = driver_status,
 		.corrects = event == AUDIT_PERMISSION_REFUSED && a->noted,
-		.unadmitted = a->unadmitted,
 		.why = r ? r->message : NULL,
 	};
 

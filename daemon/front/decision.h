@@ -26,12 +26,10 @@ int decision_of_peer(const struct peer *p, const struct refusal *r);
 struct decision_asker {
 	uid_t uid;
 	pid_t pid;
-	bool unadmitted;
-	bool noted;		 /* there is a line, in the file at least, that it was granted */
-	uint32_t capture;	 /* 0: none is known */
-	struct machine *machine; /* borrowed from the capture, and its ... */
-	uint64_t gpus;
-	char user[64]; /* "": to be looked up */
+	bool noted;	  /* there is a line, in the file at least, that it was granted */
+	uint32_t capture; /* 0: none is known */
+	uint64_t gpus;	  /* of the capture */
+	char user[64];	  /* "": to be looked up */
 	char program[LIMIT_NAME_BYTES + 1];
 };
 

@@ -96,12 +96,13 @@ struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t ma
 	return (struct wire_gpus){ n, v };
 }
 
-static void list_uuids(struct arena *a, const struct capture *c, struct gpuctr_capture_info *i)
+static void list_uuids(const struct front *f, struct arena *a, const struct capture *c,
+		       struct gpuctr_capture_info *i)
 {
 	const char **v = arena_alloc(a, LIMIT_GPUS * sizeof(*v));
 
 	i->gpus = v;
-	i->n_gpus = v ? machine_uuids(c->machine, c->booking.gpus, v) : 0;
+	i->n_gpus = v ? machine_uuids(f->known, c->booking.gpus, v) : 0;
 }
 
 static void list_columns(struct arena *a, const struct wire_plan *plan,
@@ -122,13 +123,19 @@ static bool is_own(const struct capture *c, const struct credentials *viewer)
 	return viewer->machine_root || (c->uid == viewer->uid && !c->machine_root);
 }
 
+uint64_t describe_lease_left_ns(const struct front *f, const struct capture *c)
+{
+	uint64_t now = clock_now_ns(), until = broker_lease_until_ns(&f->broker, c);
+
+	return until > now ? until - now : 0;
+}
+
 /* Every user may see who holds a GPU, which program it is and for how long, because they wait for
  * the GPU. Only the owner sees the metrics and the progress of a capture: observed often enough,
  * progress shows what the program does. */
 static struct gpuctr_capture_info describe_capture(struct front *f, struct arena *a,
 						   struct capture *c, bool own)
 {
-	uint64_t now = clock_now_ns();
 	struct gpuctr_capture_info i = {
 		.capture = c->id,
 		.uid = c->uid,
@@ -137,10 +144,10 @@ static struct gpuctr_capture_info describe_capture(struct front *f, struct arena
 		.program = c->options.program,
 		.state = capture_told_state(c),
 		.position = arbiter_position(&f->arbiter, &c->booking),
-		.lease_left_ns = c->lease_until_ns > now ? c->lease_until_ns - now : 0,
+		.lease_left_ns = describe_lease_left_ns(f, c),
 	};
 
-	list_uuids(a, c, &i);
+	list_uuids(f, a, c, &i);
 	if (own && c->options.permit) {
 		i.metrics = c->options.metrics.v;
 		i.n_metrics = c->options.metrics.n;

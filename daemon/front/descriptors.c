@@ -47,12 +47,14 @@ bool descriptors_may_receive(const struct front *f, bool let_in)
 
 bool descriptors_may_send(const struct account *a, struct refusal *r)
 {
+	char user[ACCOUNT_USER_BYTES];
+
 	if (a->received < ACCOUNT_RECEIVED_MAX) {
 		return true;
 	}
 	refusal_set(r, GPUCTR_E_QUOTA, "Try again once they are closed.",
-		    "the daemon still closes %u descriptors that uid %u has sent", a->received,
-		    (unsigned)a->uid);
+		    "the daemon still closes %u descriptors that %s has sent", a->received,
+		    account_user(a, user));
 	return false;
 }
 

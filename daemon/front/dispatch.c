@@ -10,9 +10,8 @@
 
 /* All that users may send, and in which role. A message that is not in the table, or not for the
  * peer's role, ends the connection. Policy is checked when a client introduces itself, and for its
- * GPUs when it opens a capture. A guest, whom policy does not allow, may ask for what is public:
- * which metrics there are and how they fit together. An agent needs the token of a capture of its
- * own uid. From then on a peer acts only on captures of its own. */
+ * GPUs when it opens a capture. An agent needs the token of a capture of its own uid. From then on
+ * a peer acts only on captures of its own. */
 
 static const struct {
 	enum wire_type type;
@@ -24,8 +23,8 @@ static const struct {
 	{ WIRE_AGENT_HELLO, PEER_NEW, handle_agent_hello },
 	{ WIRE_PERMISSION_REQUEST, PEER_NEW, handle_permission },
 
-	{ WIRE_METRICS_REQUEST, PEER_CLIENT | PEER_GUEST, handle_metrics },
-	{ WIRE_PLAN_REQUEST, PEER_CLIENT | PEER_GUEST, handle_plan },
+	{ WIRE_METRICS_REQUEST, PEER_CLIENT, handle_metrics },
+	{ WIRE_PLAN_REQUEST, PEER_CLIENT, handle_plan },
 	{ WIRE_STATUS_REQUEST, PEER_CLIENT, handle_status },
 	{ WIRE_OPEN_CAPTURE, PEER_CLIENT, handle_open_capture },
 	{ WIRE_CLOSE_CAPTURE, PEER_CLIENT, handle_close_capture },
@@ -73,9 +72,6 @@ void dispatch_closed(struct peer *p)
 		break;
 	case PEER_PERMISSION:
 		permission_on_closed(p);
-		break;
-	case PEER_GUEST:
-		gpu_link_forget(&p->front->planner, p);
 		break;
 	case PEER_NEW:
 		break;

@@ -49,13 +49,6 @@ static void check(struct front *f, struct capture *c, const struct effect *e)
 	tenancy_check(f, c);
 }
 
-static uint64_t left_ns(const struct capture *c)
-{
-	uint64_t now = clock_now_ns();
-
-	return c->lease_until_ns > now ? c->lease_until_ns - now : 0;
-}
-
 static void send_queued(struct front *f, struct capture *c, const struct effect *e)
 {
 	const struct capture *holder = broker_blocker(&f->broker, c);
@@ -70,9 +63,9 @@ static void send_queued(struct front *f, struct capture *c, const struct effect 
 	arena_init(&a, 16 * 1024);
 	if (holder) {
 		m.queued.holder = capture_describe_holder(&a, holder);
-		m.queued.holder_left_ns = left_ns(holder);
+		m.queued.holder_left_ns = describe_lease_left_ns(f, holder);
 		m.queued.gpu =
-			machine_uuids(c->machine, holder->booking.gpus & c->booking.gpus, uuids) > 0
+			machine_uuids(f->known, holder->booking.gpus & c->booking.gpus, uuids) > 0
 				? uuids[0]
 				: "";
 	}
@@ -131,7 +124,6 @@ static void open_lease(struct front *f, struct capture *c, const struct effect *
 		.uid = (uint32_t)c->target,
 		.pid = (uint32_t)c->pid,
 		.device = permits_device(f, c, NULL),
-		.lease_ns = e->until_ns - c->ready_ns,
 	};
 	struct refusal r;
 
@@ -152,28 +144,11 @@ static void send_ready(struct front *f, struct capture *c, const struct effect *
 {
 	struct wire_message m = {
 		.type = WIRE_READY,
-		.ready = { .capture = c->id, .token = c->token, .lease_ns = left_ns(c) },
+		.ready = { .capture = c->id, .token = c->token },
 	};
 
 	peer_send_client(c, &m);
 	standby_begin(f, c);
-}
-
-/* When the line of a renewal cannot be written the lease is not extended; it runs out, and the
- * client is told so. */
-static void extend(struct front *f, struct capture *c, const struct effect *e)
-{
-	struct granter_request q = { .op = GRANTER_EXTEND, .lease = c->id };
-	const struct event extended = { .type = EVENT_EXTENDED, .until_ns = e->until_ns };
-	uint64_t now = clock_now_ns();
-
-	if (e->until_ns <= now || decision_of_capture(f, c, AUDIT_LEASE_RENEWED, 0, NULL) < 0) {
-		return;
-	}
-	q.lease_ns = e->until_ns - now;
-	if (granter_link_request(&f->granter, &q, -1, NULL, NULL) == 0) {
-		session_tell_event(f, c, &extended);
-	}
 }
 
 static void stop_agents(struct front *f, struct capture *c, const struct effect *e)
@@ -232,7 +207,6 @@ static void tell_end(struct front *f, struct capture *c, const struct effect *e)
 		.remedy = c->end_remedy,
 	};
 	peer_send_client(c, &m);
-	f->n_dropped += totals.dropped + totals.lost;
 	log_info("capture %u: over, %llu kernels measured of %llu", c->id,
 		 (unsigned long long)totals.measured, (unsigned long long)totals.seen);
 }
@@ -244,19 +218,17 @@ static void free_capture(struct front *f, struct capture *c, const struct effect
 	detach_processes(f, c);
 	gpu_link_forget(&f->planner, c);
 	granter_link_forget(&f->granter, c);
-	c->machine = machine_unref(c->machine);
 	capture_free(&f->registry, c);
 }
 
 static const struct {
 	void (*carry_out)(struct front *f, struct capture *c, const struct effect *e);
 } table[] = {
-	[EFFECT_NOTE] = { write_note },	  [EFFECT_REFUSE] = { refuse },
-	[EFFECT_CHECK] = { check },	  [EFFECT_QUEUED] = { send_queued },
-	[EFFECT_OPEN] = { open_lease },	  [EFFECT_READY] = { send_ready },
-	[EFFECT_EXTEND] = { extend },	  [EFFECT_STOP] = { stop_agents },
-	[EFFECT_CLOSE] = { close_lease }, [EFFECT_END] = { tell_end },
-	[EFFECT_FREE] = { free_capture },
+	[EFFECT_NOTE] = { write_note },	 [EFFECT_REFUSE] = { refuse },
+	[EFFECT_CHECK] = { check },	 [EFFECT_QUEUED] = { send_queued },
+	[EFFECT_OPEN] = { open_lease },	 [EFFECT_READY] = { send_ready },
+	[EFFECT_STOP] = { stop_agents }, [EFFECT_CLOSE] = { close_lease },
+	[EFFECT_END] = { tell_end },	 [EFFECT_FREE] = { free_capture },
 };
 
 void effects_carry_out(struct front *f)

@@ -25,38 +25,44 @@
 
 /* Start, stop and what is periodic. The tick runs only while a capture or a question is open or a
  * connection has a deadline. So an idle daemon wakes up for nothing but its sign of life to the
- * supervisor. */
+ * supervisor. A lease ends in a tick, and its objects are to be gone 100 ms after its time. */
 
-enum { FRONT_TICK_MS = 100, FRONT_ALIVE_MS = 5000, FRONT_STOP_MS = 2000, FRONT_LINGER_MS = 100 };
+enum { FRONT_TICK_MS = 50, FRONT_ALIVE_MS = 5000, FRONT_STOP_MS = 2000, FRONT_LINGER_MS = 100 };
 
-static void tell_summary(struct front *f)
+static void tell_trouble(struct front *f)
 {
-	struct control_summary s = {
-		.waiting = f->arbiter.n_waiting,
-		.granted = f->n_granted,
-		.dropped = f->n_dropped,
-		.audit_fails = f->audit.error != 0,
-	};
+	char text[CONTROL_TROUBLE_BYTES] = "";
 	struct refusal trouble;
 
 	if (f->n_listeners == 0) {
 		return; /* the GPUs are not known yet */
 	}
 	if (describe_trouble(f, &trouble) != 0) {
-		snprintf(s.trouble, sizeof(s.trouble), "%.*s", (int)sizeof(s.trouble) - 1,
-			 trouble.message);
+		snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, trouble.message);
 	}
-	list_for_each(l, &f->arbiter.holders) {
-		const struct booking *booking = list_entry(l, struct booking, link);
+	if (strcmp(text, f->told) != 0 && control_send_trouble(f->control, text) == 0) {
+		memcpy(f->told, text, sizeof(text));
+	}
+}
 
-		if (s.holders++ == 0) {
-			snprintf(s.holder, sizeof(s.holder), "%.63s",
-				 list_entry(booking, struct capture, booking)->user);
+/* Captures were opened before the name was known. */
+static void take_name(struct front *f, const struct control_user *user)
+{
+	char name[sizeof(user->name)];
+
+	snprintf(name, sizeof(name), "%.*s", (int)sizeof(name) - 1, user->name);
+	users_learn(f->users, clock_now_ns(), user->uid, name);
+	list_for_each(l, &f->registry.captures) {
+		struct capture *c = list_entry(l, struct capture, link);
+
+		if (c->uid == user->uid) {
+			users_name(f->users, c->uid, c->user, sizeof(c->user));
+		}
+		if (c->target == user->uid && c->owner[0] != '\0') {
+			users_name(f->users, c->target, c->owner, sizeof(c->owner));
 		}
 	}
-	if (memcmp(&s, &f->told, sizeof(s)) != 0 && control_send_summary(f->control, &s) == 0) {
-		f->told = s;
-	}
+	users_ask(f->users, f->control);
 }
 
 static void on_tick(uv_timer_t *t)
@@ -70,8 +76,9 @@ static void on_tick(uv_timer_t *t)
 	granter_link_tick(&f->granter, now);
 	tenancy_tick(f, now);
 	session_on_tick(f);
+	users_ask(f->users, f->control);
 	deadlines = peers_tick(f, now);
-	tell_summary(f);
+	tell_trouble(f);
 	if (!deadlines && list_is_empty(&f->registry.captures) && list_is_empty(&f->gpu.pending) &&
 	    list_is_empty(&f->planner.pending) && granter_link_is_idle(&f->granter)) {
 		uv_timer_stop(t);
@@ -104,79 +111,16 @@ static void on_alive(uv_timer_t *t)
 	struct front *f = t->data;
 
 	control_send(f->control, CONTROL_ALIVE, -1);
-	tell_summary(f);
+	tell_trouble(f);
 	scheduler_tick(f, clock_now_ns());
+	users_ask(f->users, f->control);
 	granter_link_ping(&f->granter);
 	ping_link(&f->gpu);
 	ping_link(&f->planner);
 	malloc_trim(0); /* gives what users had waiting back to the system */
 }
 
-/* --- the machine --- */
-
-/* Connections wait in the socket's queue until the gpu process has told which GPUs there are.
- * Otherwise the connection that starts the daemon would be told that the machine has none. */
-static void start_listening(struct front *f)
-{
-	int r = 0;
-
-	if (f->n_listeners > 0 || f->stopping) {
-		return;
-	}
-	for (; r == 0 && f->n_listeners < f->n_sockets && f->n_listeners < FRONT_LISTENERS_MAX;
-	     f->n_listeners++) {
-		r = listener_open(&f->listeners[f->n_listeners], f, f->sockets[f->n_listeners]);
-	}
-	if (r < 0) {
-		log_error("cannot listen: %s", strerror(-r));
-	}
-	control_send(f->control, CONTROL_READY, -1);
-	tell_summary(f);
-}
-
-static void keep_machine(struct front *f, const struct wire_message *m)
-{
-	struct machine *told = machine_new(m);
-
-	if (!told) {
-		return;
-	}
-	/* What ends with the one before is told by its UUIDs. */
-	scheduler_on_machine(f, &told->told.gpus);
-	machine_unref(f->known);
-	f->known = told;
-	f->machine = told->told;
-}
-
-static void on_machine(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
-{
-	struct refusal trouble;
-
-	if (!m || m->type != WIRE_STATUS_REPLY) {
-		log_warning("the gpu process did not tell what the machine has");
-		start_listening(f);
-		return;
-	}
-	keep_machine(f, m);
-	log_info("%zu GPUs, driver %s, CUPTI %s", f->machine.gpus.n,
-		 f->machine.driver[0] ? f->machine.driver : "none",
-		 f->machine.cupti[0] ? f->machine.cupti : "none");
-	if (describe_machine_trouble(f, &trouble) != 0) {
-		log_warning("nothing can be measured: %s. %s", trouble.message, trouble.remedy);
-	}
-	start_listening(f);
-}
-
-static void ask_machine(struct front *f)
-{
-	struct wire_message q = { .type = WIRE_STATUS_REQUEST };
-
-	if (gpu_link_request(&f->gpu, &q, on_machine, f, 0) < 0) {
-		on_machine(f, f, 0, NULL);
-	}
-}
-
-/* --- the supervisor --- */
+/* --- the end --- */
 
 static void on_handle(uv_handle_t *h, void *unused)
 {
@@ -216,7 +160,7 @@ static void on_stop_poll(uv_timer_t *t)
 	}
 }
 
-static void begin_stop(struct front *f)
+static void begin_stop(struct front *f, int code, const char *message, const char *remedy)
 {
 	if (f->stopping) {
 		return;
@@ -226,10 +170,81 @@ static void begin_stop(struct front *f)
 	for (size_t i = 0; i < f->n_listeners; i++) {
 		listener_close(&f->listeners[i]);
 	}
-	session_end_all(f, GPUCTR_E_STOPPING, "the daemon is going down",
-			"Run it again once it is back.");
+	session_end_all(f, code, message, remedy);
 	uv_timer_start(&f->alive, on_stop_poll, 0, 20);
 }
+
+/* --- the machine --- */
+
+/* Connections wait in the socket's queue until the gpu process has told which GPUs there are.
+ * Otherwise the connection that starts the daemon would be told that the machine has none. */
+static void start_listening(struct front *f)
+{
+	int r = 0;
+
+	if (f->n_listeners > 0 || f->stopping) {
+		return;
+	}
+	for (; r == 0 && f->n_listeners < f->n_sockets && f->n_listeners < FRONT_LISTENERS_MAX;
+	     f->n_listeners++) {
+		r = listener_open(&f->listeners[f->n_listeners], f, f->sockets[f->n_listeners]);
+	}
+	if (r < 0) {
+		log_error("cannot listen: %s", strerror(-r));
+	}
+	control_send(f->control, CONTROL_READY, -1);
+	tell_trouble(f);
+}
+
+/* f->known stays what it was where the driver shows no GPU, so that masks keep their names. */
+static void keep_machine(struct front *f, struct machine *told)
+{
+	if (f->reported != f->known) {
+		machine_free(f->reported);
+	}
+	if (told->told.gpus.n > 0) {
+		machine_free(f->known);
+		f->known = told;
+	}
+	f->reported = told;
+	f->machine = told->told;
+}
+
+static void on_machine(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
+{
+	struct machine *told = m && m->type == WIRE_STATUS_REPLY ? machine_new(m) : NULL;
+	struct refusal trouble;
+
+	if (!told) {
+		log_warning("the gpu process did not tell what the machine has");
+		start_listening(f);
+		return;
+	}
+	if (scheduler_on_machine(f, &told->told.gpus)) {
+		machine_free(told);
+		begin_stop(f, GPUCTR_E_REVOKED, "the machine's GPUs have changed", "Run it again.");
+		return;
+	}
+	keep_machine(f, told);
+	log_info("%zu GPUs, driver %s, CUPTI %s", f->machine.gpus.n,
+		 f->machine.driver[0] ? f->machine.driver : "none",
+		 f->machine.cupti[0] ? f->machine.cupti : "none");
+	if (describe_machine_trouble(f, &trouble) != 0) {
+		log_warning("nothing can be measured: %s. %s", trouble.message, trouble.remedy);
+	}
+	start_listening(f);
+}
+
+static void ask_machine(struct front *f)
+{
+	struct wire_message q = { .type = WIRE_STATUS_REQUEST };
+
+	if (gpu_link_request(&f->gpu, &q, on_machine, f, 0) < 0) {
+		on_machine(f, f, 0, NULL);
+	}
+}
+
+/* --- the supervisor --- */
 
 static void on_control(uv_poll_t *h, int status, int events)
 {
@@ -261,7 +276,7 @@ static void on_control(uv_poll_t *h, int status, int events)
 		audit_set_file(&f->audit, m.config.audit_file[0] != '\0', fd);
 		f->config = m.config;
 		f->arbiter.max_waiting = m.config.queue_max;
-		tell_summary(f);
+		tell_trouble(f);
 		session_on_reload(f);
 		requests_on_reload(f);
 		control_send(f->control, CONTROL_RELOADED, -1);
@@ -269,8 +284,12 @@ static void on_control(uv_poll_t *h, int status, int events)
 	case CONTROL_RESTARTS:
 		f->restarts = m.restarts;
 		break;
+	case CONTROL_NAME:
+		take_name(f, &m.user);
+		break;
 	case CONTROL_STOP:
-		begin_stop(f);
+		begin_stop(f, GPUCTR_E_STOPPING, "the daemon is going down",
+			   "Run it again once it is back.");
 		break;
 	default:
 		break;
@@ -298,7 +317,9 @@ static int front_init(struct front *f, const struct front_start *start)
 		.config = *start->config,
 		.jobs = *start->jobs,
 		.restarts = *start->restarts,
-		.audit = { .wants_file = start->config->audit_file[0] != '\0', .fd = start->audit },
+		.audit = { .journal = log_is_journal(),
+			   .wants_file = start->config->audit_file[0] != '\0',
+			   .fd = start->audit },
 		.sockets = start->listeners,
 		.n_sockets = start->n_listeners,
 		.control = start->control,
@@ -317,7 +338,6 @@ static int front_init(struct front *f, const struct front_start *start)
 	}
 	list_init(&f->peers);
 	accounts_init(&f->accounts);
-	f->unadmitted = (struct quota){ .max = ACCOUNT_UNADMITTED_BYTES_MAX };
 	registry_init(&f->registry);
 	processes_init(&f->processes);
 	arbiter_init(&f->arbiter, f->config.queue_max);
@@ -382,7 +402,10 @@ int front_run(const struct front_start *start)
 	broker_deinit(&f.broker);
 	arena_deinit(&f.scratch);
 	arena_deinit(&f.message);
-	f.known = machine_unref(f.known);
+	if (f.reported != f.known) {
+		machine_free(f.reported);
+	}
+	machine_free(f.known);
 	free(f.received);
 	return uv_loop_close(&f.loop) == 0 ? 0 : 1;
 }

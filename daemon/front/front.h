@@ -64,13 +64,10 @@ struct front {
 	struct granter_link granter;
 
 	struct list peers;
-	unsigned n_peers, n_unadmitted; /* peers; and those of them that may not measure, without
-					   processes in standby */
+	unsigned n_peers;
 	struct descriptors descriptors;
 	struct accounts accounts;
-	struct quota unadmitted; /* shared by the accounts of all users who may not measure */
-	struct account_time unadmitted_time; /* the same */
-	uv_prepare_t prepare;		     /* counts rounds of the loop */
+	uv_prepare_t prepare; /* counts rounds of the loop */
 	uint64_t round;
 	struct arena message; /* holds the message that is being handled */
 	uint8_t *received;    /* FRONT_READ_BYTES: what a peer has just sent */
@@ -86,10 +83,10 @@ struct front {
 	struct audit audit;
 	struct arena scratch; /* for encoding; reset after every message */
 	uint64_t started_ns;
-	uint64_t n_granted, n_dropped; /* permissions, records */
+	uint64_t n_granted; /* permissions */
 	struct stats stats;
 	struct control_restarts restarts; /* the supervisor's latest report */
-	struct control_summary told;	  /* the latest report to the supervisor */
+	char told[CONTROL_TROUBLE_BYTES]; /* the trouble that the supervisor knows */
 	bool has_perfmon; /* the daemon has CAP_PERFMON; without it the driver may hold counters
 			     back */
 	bool stopping;
@@ -100,8 +97,9 @@ struct front {
 	uint64_t last_tick_ns;
 
 	/* The machine, as reported by the gpu process. */
-	struct machine *known;		  /* NULL: not yet */
-	struct wire_status_reply machine; /* borrowed from it; without GPUs until then */
+	struct machine *reported;	  /* NULL: not yet */
+	struct machine *known;		  /* the last one that had GPUs, which masks are of */
+	struct wire_status_reply machine; /* borrowed from reported; without GPUs until then */
 };
 
 /* What the supervisor hands to a new front. */

@@ -14,14 +14,11 @@
 /* Every request to the two processes begins with a number, and so does every answer. The link
  * replaces that one field by a number of its own, so numbers of different clients cannot collide.
  *
- * Each user has one request under way. Another one of the same user waits, encoded, at the user's
- * expense, until the answer to the first has come, even when nobody wants that answer any more.
+ * Each question names the answers that it takes. A process that says anything else was taken over
+ * or is of another build: its link is closed, and the supervisor kills it.
  *
- * Guests, who may not measure, come behind: there may be any number of them, and each request may
- * take two seconds. All guests together have one request under way, which is sent only while no
- * other user has one; so other users wait for at most one guest. Guests are served in the order of
- * their numbers: each request of a user has a number above the one before, and the first one has
- * that of the request that is under way. */
+ * Each user has one request under way. Another one of the same user waits, encoded, at the user's
+ * expense, until the answer to the first has come, even when nobody wants that answer any more. */
 
 enum { GPU_LINK_TIMEOUT_S = 20 };
 
@@ -29,12 +26,11 @@ struct pending {
 	struct list link;
 	uint32_t id;
 	uint32_t request;
+	enum wire_type asked;
 	gpu_link_done done; /* NULL: nobody wants the answer */
 	void *owner;
 	struct account *payer; /* NULL: the daemon's own request */
-	bool guest;
-	uint64_t order;	     /* of a guest's */
-	struct buffer frame; /* the encoded request until it is sent */
+	struct buffer frame;   /* the encoded request until it is sent */
 	bool sent;
 };
 
@@ -110,6 +106,24 @@ static uint32_t *request_field(struct wire_message *m)
 	}
 }
 
+/* What the questions take for an answer. Who asked reads the members of that type, so a process
+ * that says anything else is not ours any more. */
+static bool is_answer(enum wire_type asked, enum wire_type type)
+{
+	switch (asked) {
+	case WIRE_METRICS_REQUEST:
+		return type == WIRE_METRICS_REPLY || type == WIRE_REFUSAL;
+	case WIRE_PLAN_REQUEST:
+		return type == WIRE_PLAN_REPLY || type == WIRE_REFUSAL;
+	case WIRE_TENANTS_REQUEST:
+		return type == WIRE_TENANTS_REPLY || type == WIRE_REFUSAL;
+	case WIRE_STATUS_REQUEST:
+		return type == WIRE_STATUS_REPLY || type == WIRE_REFUSAL;
+	default:
+		return false;
+	}
+}
+
 static struct pending *find_pending(struct gpu_link *l, uint32_t id)
 {
 	list_for_each(i, &l->pending) {
@@ -134,6 +148,9 @@ static int handle_answer(struct gpu_link *l, struct wire_message *m)
 	}
 	if (!p) {
 		return 0; /* answers a request that has timed out */
+	}
+	if (!is_answer(p->asked, m->type)) {
+		return -EPROTO;
 	}
 	*request = p->request;
 	l->answer_by_ns = 0;
@@ -160,7 +177,7 @@ static int handle_input(struct gpu_link *l)
 		buffer_consume(&l->in, FRAME_HEADER_BYTES + f.size);
 		r = r == 0 ? handle_answer(l, &m) : -EPROTO;
 	}
-	return r == FRAME_E_MORE ? 0 : r;
+	return r == 0 || r == FRAME_E_MORE ? 0 : -EPROTO;
 }
 
 static int read_input(struct gpu_link *l)
@@ -210,6 +227,10 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	if (r == 0 && (events & UV_READABLE) != 0) {
 		r = read_input(l);
 	}
+	if (r == -EPROTO) {
+		log_error("the %s process says what it was not asked", l->name);
+		control_send(l->front->control, l->hung, -1);
+	}
 	if (r < 0) {
 		log_warning("lost the %s process", l->name);
 		detach(l);
@@ -226,45 +247,18 @@ static void send_one(struct gpu_link *l, struct pending *p)
 	if (p->payer) {
 		p->payer->asking = true;
 	}
-	if (p->guest) {
-		l->order = p->order;
-	}
 }
 
-/* The guests' next one; NULL: there is none, or another user's is under way or waits. */
-static struct pending *find_guests_next(struct gpu_link *l)
-{
-	struct pending *next = NULL;
-
-	list_for_each(i, &l->pending) {
-		struct pending *p = list_entry(i, struct pending, link);
-
-		if (p->payer && (p->sent || !p->guest)) {
-			return NULL;
-		}
-		if (p->payer && (!next || p->order < next->order)) {
-			next = p;
-		}
-	}
-	return next;
-}
-
-/* Sends the next request of each user that has none under way, and then of a guest. A broken link
- * is found by its poll, which fails all that is pending. */
+/* Sends the next request of each user that has none under way. A broken link is found by its poll,
+ * which fails all that is pending. */
 static void send_next(struct gpu_link *l)
 {
-	struct pending *guests;
-
 	list_for_each(i, &l->pending) {
 		struct pending *p = list_entry(i, struct pending, link);
 
-		if (!p->sent && !p->guest && !(p->payer && p->payer->asking)) {
+		if (!p->sent && !(p->payer && p->payer->asking)) {
 			send_one(l, p);
 		}
-	}
-	guests = find_guests_next(l);
-	if (guests) {
-		send_one(l, guests);
 	}
 	if (l->watch.fd >= 0 && flush(l) < 0) { /* the poll tries again */
 		uv_poll_start(l->watch.poll, UV_READABLE | UV_WRITABLE, on_poll);
@@ -277,22 +271,8 @@ int gpu_link_attach(struct gpu_link *l, int fd)
 	return watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
 }
 
-static uint64_t find_order(struct gpu_link *l, const struct account *payer)
-{
-	uint64_t order = l->order;
-
-	list_for_each(i, &l->pending) {
-		const struct pending *p = list_entry(i, struct pending, link);
-
-		if (p->guest && p->payer == payer && p->order >= order) {
-			order = p->order + 1;
-		}
-	}
-	return order;
-}
-
-int gpu_link_request_for(struct gpu_link *l, struct account *payer, bool guest,
-			 struct wire_message *m, gpu_link_done done, void *owner, uint32_t number)
+int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
+			 gpu_link_done done, void *owner, uint32_t number)
 {
 	struct pending *p;
 	int r;
@@ -306,12 +286,11 @@ int gpu_link_request_for(struct gpu_link *l, struct account *payer, bool guest,
 	}
 	list_init(&p->link);
 	p->id = ++l->last_id;
+	p->asked = m->type;
 	p->request = number;
 	p->done = done;
 	p->owner = owner;
 	p->payer = payer ? account_ref(payer) : NULL;
-	p->guest = guest;
-	p->order = guest ? find_order(l, payer) : 0;
 	p->frame.quota = payer ? &payer->bytes : NULL;
 	*request_field(m) = p->id;
 	r = wire_encode(&l->front->scratch, &p->frame, m);
@@ -329,7 +308,7 @@ int gpu_link_request_for(struct gpu_link *l, struct account *payer, bool guest,
 int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
 		     uint32_t number)
 {
-	return gpu_link_request_for(l, NULL, false, m, done, owner, number);
+	return gpu_link_request_for(l, NULL, m, done, owner, number);
 }
 
 void gpu_link_forget(struct gpu_link *l, const void *owner)

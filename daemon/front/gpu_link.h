@@ -3,8 +3,7 @@
 
 /* Requests to the gpu process, and on a link of the same kind to the planner. Each process answers
  * one request after the other, and each answer has a deadline. A process gets one request of a user
- * at a time, so another user waits for at most one of them. All guests (users who may not measure)
- * together have one request at a time, and only when nobody else asks. */
+ * at a time, so another user waits for at most one of them. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,7 +27,6 @@ struct gpu_link {
 	struct arena arena;
 	struct list pending;
 	uint32_t last_id;
-	uint64_t order;	       /* number of the last request that was sent for a guest */
 	uint64_t answer_by_ns; /* 0: no answer is due */
 };
 
@@ -52,10 +50,10 @@ static inline bool gpu_link_is_up(const struct gpu_link *l)
 int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
 		     uint32_t request);
 
-/* The same for a user: the user pays for the request, of which each user has one under way; guest:
- * who may not measure. Also -EDQUOT. */
-int gpu_link_request_for(struct gpu_link *l, struct account *payer, bool guest,
-			 struct wire_message *m, gpu_link_done done, void *owner, uint32_t request);
+/* The same for a user: the user pays for the request, of which each user has one under way. Also
+ * -EDQUOT. */
+int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
+			 gpu_link_done done, void *owner, uint32_t request);
 
 /* The number of owner's requests that wait for an answer. */
 size_t gpu_link_count(const struct gpu_link *l, const void *owner);

@@ -15,12 +15,12 @@
 
 /* Requests are packets of fixed structs, so there is nothing to parse. The socket's own buffer is
  * the queue: when it is full the granter hangs, and the caller is told -EAGAIN. Only the end of a
- * lease must not get lost, since the granter would hold the GPUs until the lease runs out: it is
- * kept and sent later.
+ * lease must not get lost, since the granter would hold the GPUs for ever: it is kept and sent
+ * later.
  *
  * The granter answers a request that needs the driver when the driver has answered, and reports by
  * itself a driver that does not. Whether the granter itself still runs is found by pings, which it
- * answers at once. */
+ * answers at once. The same pings tell the granter that the front runs. */
 
 enum { GRANTER_LINK_TIMEOUT_S = 5 };
 
@@ -75,9 +75,6 @@ static void note_hung(struct granter_link *l, uint64_t gpus)
 static bool handle_event(struct granter_link *l, const struct granter_reply *reply)
 {
 	switch (reply->op) {
-	case GRANTER_EXPIRED:
-		session_on_lease_expired(l->front, reply->lease);
-		return true;
 	case GRANTER_HUNG:
 		note_hung(l, reply->gpus);
 		return true;

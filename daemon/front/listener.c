@@ -97,7 +97,7 @@ static void take(struct front *f, int fd)
 	struct account *a = NULL;
 	struct credentials c;
 	bool known = keep_in_band(fd) == 0 && read_credentials(fd, &c) == 0 &&
-		     (a = account_of(&f->accounts, c.uid)) != NULL;
+		     (a = account_of(&f->accounts, policy_user(c.uid, c.machine_root))) != NULL;
 
 	descriptors_add_connection(f, a);
 	if (!known || !admit(f, fd, &c, a)) {

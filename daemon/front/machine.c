@@ -13,26 +13,17 @@ struct machine *machine_new(const struct wire_message *m)
 	if (!machine) {
 		return NULL;
 	}
-	machine->refs = 1;
 	arena_init(&machine->arena, LIMIT_UNPACKED_BYTES);
 	if (wire_copy(&machine->arena, m, &copy) < 0) {
-		return machine_unref(machine);
+		return machine_free(machine);
 	}
 	machine->told = copy.status_reply;
 	return machine;
 }
 
-struct machine *machine_ref(struct machine *m)
+struct machine *machine_free(struct machine *m)
 {
 	if (m) {
-		m->refs++;
-	}
-	return m;
-}
-
-struct machine *machine_unref(struct machine *m)
-{
-	if (m && --m->refs == 0) {
 		arena_deinit(&m->arena);
 		free(m);
 	}

@@ -18,8 +18,6 @@
 /* From a client's request to a planned capture: quotas, GPUs, the plan. What cannot be measured is
  * refused here, before anything runs. The broker then decides when the capture begins. */
 
-enum { BUDGET_BYTES = 256 }; /* of a remedy, for what a budget would do */
-
 static void refuse_open(struct front *f, struct capture *c, int code, const char *remedy,
 			const char *message)
 {
@@ -45,38 +43,23 @@ static size_t append_group(const struct wire_plan *plan, uint32_t group, const c
 	return n - begin;
 }
 
-/* Appends that --budget would measure the groups in turns, where that helps. */
-static void append_budget(const struct capture *c, const struct wire_plan *plan, char *text,
-			  size_t size)
-{
-	size_t n = strlen(text);
-
-	if (c->options.selection.budget_ppm == 0 && !c->recorded && plan->groups <= LIMIT_GROUPS &&
-	    wire_plan_is_grouped(plan)) {
-		snprintf(text + n, size - n,
-			 " Or in one run, by launches chosen at random: --budget 5%% measures the "
-			 "%u groups in turns.",
-			 plan->groups);
-	}
-}
-
 /* Why, in one sentence. */
 static void describe_passes(const struct capture *c, const struct wire_plan *plan, char *text,
 			    size_t size)
 {
 	const struct wire_column *several = wire_plan_find_ungrouped(plan);
 
-	if (c->options.selection.budget_ppm > 0 && several) {
+	if (several) {
 		snprintf(text, size, "%s needs several passes by itself, and no launch is repeated",
 			 several->name);
-	} else if (c->options.selection.budget_ppm > 0 && plan->groups > LIMIT_GROUPS) {
+	} else if (plan->groups > LIMIT_GROUPS) {
 		snprintf(text, size,
 			 "these metrics need %u groups of one pass each, and %d at most take turns "
 			 "in one run",
 			 plan->groups, LIMIT_GROUPS);
 	} else {
-		snprintf(text, size, "these metrics need %u passes, and a program runs only once",
-			 plan->passes);
+		snprintf(text, size, "these metrics need %u passes, and %s of one", plan->passes,
+			 c->recorded ? "a recording is" : "raw counter data are");
 	}
 }
 
@@ -91,7 +74,7 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 	}
 	for (uint32_t g = 0; g < plan->groups; g++) {
 		append_group(plan, g, g ? "; --metrics " : " --metrics ", remedy,
-			     sizeof(remedy) - sizeof(tail) - BUDGET_BYTES);
+			     sizeof(remedy) - sizeof(tail));
 	}
 	if (append_group(plan, plan->groups, " needs several passes by itself: ", tail,
 			 sizeof(tail)) > 0) {
@@ -102,7 +85,6 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 			 plan->groups ? " This" : "", tail);
 	}
 	snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), ".");
-	append_budget(c, plan, remedy, sizeof(remedy));
 	refuse_open(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
 }
 
@@ -210,13 +192,13 @@ static int check_kernels(const char *expression, struct refusal *r)
 	return 0;
 }
 
-/* A trace reads no counter, so it has nothing to choose, to replay or to permit. */
+/* A trace reads no counter, so it has nothing to replay or to permit. */
 static int check_trace(const struct wire_open_capture *o, struct refusal *r)
 {
-	if (o->permit || o->selection.budget_ppm > 0 || o->selection.raw_images) {
+	if (o->permit || o->selection.raw_images) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Ask for one or the other.",
-			    "a trace records when kernels ran and no more: it has no budget and no "
-			    "counter data, and permits nothing");
+			    "a trace records when kernels ran and no more: it has no counter data, "
+			    "and permits nothing");
 		return r->code;
 	}
 	return 0;
@@ -226,7 +208,7 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 		      struct refusal *r)
 {
 	struct front *f = p->front;
-	uid_t uid = p->credentials.uid;
+	uid_t user = policy_user(p->credentials.uid, p->credentials.machine_root);
 
 	if (f->stopping) {
 		refusal_set(r, GPUCTR_E_STOPPING, "Try again once it is back.",
@@ -239,12 +221,12 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 	} else if (o->trace && check_trace(o, r) != 0) {
 		return r->code;
 	} else if (!p->credentials.machine_root &&
-		   !rate_take(&f->opens, uid, f->config.captures_per_minute, clock_now_ns(),
+		   !rate_take(&f->opens, user, f->config.captures_per_minute, clock_now_ns(),
 			      NULL)) {
 		refusal_set(r, GPUCTR_E_QUOTA, "Wait a minute.",
 			    "you opened more than %u captures within a minute, which is the limit",
 			    f->config.captures_per_minute);
-	} else if (registry_count_uid(&f->registry, uid) >= f->config.captures_per_user) {
+	} else if (registry_count_user(&f->registry, user) >= f->config.captures_per_user) {
 		refusal_set(r, GPUCTR_E_QUOTA,
 			    "End one of them first; `gpuctr-client status` lists them.",
 			    "you have %u captures open, which is the limit",
@@ -254,8 +236,8 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 		   check_kernels(o->selection.kernel_regex, r) == 0 &&
 		   !o->recorded && describe_machine_trouble(f, r) == 0) {
 		standby_look_for_ended(f, &o->processes);
-		return admission_choose(f, &p->credentials, standby_target(p, &o->processes),
-					&o->gpus, ret_gpus, r);
+		return admission_choose(f, &p->credentials, standby_target(p, &o->processes), o,
+					ret_gpus, r);
 	}
 	return r->code;
 }
@@ -268,14 +250,14 @@ static bool names_processes_alone(const struct wire_open_capture *o)
 
 /* A client that does not wait is told at once that its GPUs are held, even when the planner is
  * busy. */
-static int check_free(const struct front *f, uid_t uid, const struct wire_open_capture *o,
+static int check_free(const struct front *f, uid_t user, const struct wire_open_capture *o,
 		      uint64_t gpus, struct refusal *r)
 {
 	const struct booking *blocker;
 	struct booking probe;
 	struct arena a;
 
-	booking_init(&probe, gpus, uid);
+	booking_init(&probe, gpus, user);
 	blocker = o->no_wait && !o->recorded && !o->trace && !names_processes_alone(o)
 			  ? arbiter_blocker(&f->arbiter, &probe)
 			  : NULL;
@@ -283,7 +265,7 @@ static int check_free(const struct front *f, uid_t uid, const struct wire_open_c
 		return 0;
 	}
 	arena_init(&a, 16 * 1024);
-	refusal_set(r, GPUCTR_E_GPU_BUSY, "Leave out --no-wait to queue, or try again later.",
+	refusal_set(r, GPUCTR_E_GPU_BUSY, "Leave out --wait 0 to queue, or try again later.",
 		    "the GPU's counters are held by %s",
 		    capture_describe_holder(&a, list_entry(blocker, struct capture, booking)));
 	arena_deinit(&a);
@@ -310,9 +292,7 @@ static void refuse_at_once(struct peer *p, uint32_t request, const struct refusa
 /* The GPUs that it will wait for. */
 static void book(struct front *f, struct capture *c, uint64_t gpus)
 {
-	booking_init(&c->booking, gpus, c->uid);
-	machine_unref(c->machine);
-	c->machine = machine_ref(f->known);
+	booking_init(&c->booking, gpus, policy_user(c->uid, c->machine_root));
 }
 
 /* The GPUs are known: asks the planner. */
@@ -337,7 +317,7 @@ static void plan(struct front *f, struct capture *c, uint64_t gpus)
 		.chip = planned_chip(f, &c->options, gpus),
 		.metrics = c->options.metrics,
 	};
-	r = gpu_link_request_for(&f->planner, c->account, false, &q, on_planned, c, 0);
+	r = gpu_link_request_for(&f->planner, c->account, &q, on_planned, c, 0);
 	if (r == -EDQUOT) {
 		account_refuse(c->account, &refusal);
 		refuse_open(f, c, refusal.code, refusal.remedy, refusal.message);
@@ -427,7 +407,8 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	uint64_t gpus = 0;
 
 	if (check_open(p, o, &gpus, &refusal) == 0 &&
-	    check_free(f, p->credentials.uid, o, gpus, &refusal) == 0) {
+	    check_free(f, policy_user(p->credentials.uid, p->credentials.machine_root), o, gpus,
+		       &refusal) == 0) {
 		c = new_capture(p, o, &refusal);
 	}
 	if (!c) {

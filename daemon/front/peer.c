@@ -47,6 +47,7 @@ void peer_wake_waiting(struct account *a)
 			a->reader = p;
 			a->reader_since_ns = clock_now_ns();
 		}
+		peer_note_half(p);
 		peer_update_poll(p);
 	}
 }
@@ -88,6 +89,7 @@ void peer_update_poll(struct peer *p)
 void peer_pause(struct peer *p)
 {
 	p->paused = true;
+	p->half_ns = 0;
 	peer_update_poll(p);
 }
 
@@ -103,15 +105,17 @@ void peer_resume(struct peer *p)
 
 /* --- its end --- */
 
-struct account_time *peer_time(const struct peer *p)
+void peer_note_half(struct peer *p)
 {
-	return p->unadmitted ? &p->front->unadmitted_time : &p->account->time;
-}
+	bool is_half = !p->closing && !p->paused && !p->resumed && !peer_is_waiting(p) &&
+		       buffer_length(&p->in) > 0;
 
-void peer_is_known(struct peer *p)
-{
-	p->front->n_unadmitted -= p->unadmitted;
-	p->unadmitted = false;
+	if (!is_half) {
+		p->half_ns = 0;
+	} else if (p->half_ns == 0) {
+		p->half_ns = clock_now_ns();
+		front_arm_tick(p->front);
+	}
 }
 
 void peer_forget_groups(struct peer *p)
@@ -145,7 +149,6 @@ void peer_close(struct peer *p)
 	p->front->hooks->on_peer_closed(p);
 	list_remove(&p->link);
 	p->front->n_peers--;
-	peer_is_known(p);
 	close_received(p);
 	buffer_deinit(&p->in);
 	buffer_deinit(&p->groups);

@@ -23,15 +23,15 @@ enum peer_role {
 	PEER_CLIENT = 1 << 1,
 	PEER_AGENT = 1 << 2,
 	PEER_PERMISSION = 1 << 3, /* asked for a permission and waits for the only answer */
-	PEER_GUEST = 1 << 4,	  /* may not measure and may ask for the catalogue only */
 };
 
 enum {
 	PEER_OUT_HIGH_BYTES = 2 << 20,	/* above this much unsent output the client's agents are not
 					   read any more ... */
 	PEER_OUT_LOW_BYTES = 512 << 10, /* ... until it has read down to this */
-	PEER_GUEST_S = 30,		/* the life of a guest's connection */
-	PEER_PATIENCE_S = 10, /* for a hello, a last message, a frame that holds up siblings */
+	PEER_PATIENCE_S = 10, /* for a hello, a last message, a frame that holds up siblings, any
+				 frame while all users have much waiting */
+	PEER_HALF_S = 600,    /* for any frame */
 };
 
 struct peer {
@@ -44,15 +44,15 @@ struct peer {
 	struct account *account;
 	struct list waiting_link; /* of connections that wait to be read, see account.h */
 	enum peer_role role;
-	bool unadmitted;  /* its user may not measure; a common limit holds for all such users */
 	struct buffer in; /* received bytes that were not handled yet: frames, or a part of one */
 	struct queue out;
 	int events;	 /* events that the poll waits for */
 	int received_fd; /* a descriptor that came with the bytes and was not taken yet; -1: none */
 	uint64_t lap;	 /* the lap of its account in which the peer was served last */
-	uint64_t deadline_ns; /* deadline of a new peer, a guest, or a peer that closes once all is
-				 sent */
-	bool paused;	      /* not read from */
+	uint64_t deadline_ns; /* deadline of a new peer, or of one that closes once all is sent */
+	uint64_t half_ns; /* since when a frame of which the rest may be sent is incomplete; 0: none
+			     is */
+	bool paused;	  /* not read from */
 	bool lists; /* a list of processes was begun and not completed, which also keeps the peer
 		       paused */
 	uint32_t listing, listed; /* number of that list's request, and the last process sent */
@@ -85,12 +85,13 @@ void peer_send(struct peer *p, const struct wire_message *m);
 void peer_send_raw(struct peer *p, const void *frames, size_t bytes);
 /* To the client of c, unless it is gone. */
 void peer_send_client(const struct capture *c, const struct wire_message *m);
-/* From now on p does not count as a connection of a user who may not measure. */
-void peer_is_known(struct peer *p);
 /* Frees the groups, which are not needed any more. */
 void peer_forget_groups(struct peer *p);
 
 void peer_refuse(struct peer *p, uint32_t request, const struct refusal *r);
+/* Refuses the peer itself, notes that in the audit log, and closes the peer once the refusal is
+ * sent. */
+void peer_turn_away(struct peer *p, const struct refusal *r);
 
 static inline size_t peer_backlog(const struct peer *p)
 {

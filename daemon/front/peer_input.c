@@ -12,7 +12,8 @@
 /* A user who has much waiting has one connection read at a time, up to the end of a frame.
  * Otherwise incomplete frames could fill the account, and none of them could be completed. A
  * connection that does not complete its frame while other connections of the user wait is closed.
- * If none waits, a frame may take any time, since its sender may have been stopped by Ctrl-Z.
+ * If none waits, a frame may take PEER_HALF_S, since its sender may have been stopped by Ctrl-Z;
+ * but not while all users together have much waiting: any number of users might have half of one.
  *
  * One read in a round of the loop, and the user's share of the round's time, keep one busy peer
  * from starving the others. A peer that stops reading fills its own queue and no other. The agents
@@ -59,8 +60,7 @@ static void handle_frame(struct peer *p, const struct frame *f)
 						    : "the message is malformed");
 	} else if (r < 0) {
 		peer_close(p);
-	} else if ((p->role & (PEER_CLIENT | PEER_GUEST)) != 0 &&
-		   p->out.bytes > PEER_OUT_HIGH_BYTES) {
+	} else if (p->role == PEER_CLIENT && p->out.bytes > PEER_OUT_HIGH_BYTES) {
 		peer_pause(p);
 	}
 }
@@ -125,6 +125,7 @@ static void handle_kept(struct peer *p, uint64_t until_ns)
 	}
 	if (done > 0) {
 		peer_stop_being_reader(p);
+		p->half_ns = 0;
 	}
 	p->in.start += done;
 	if (buffer_length(&p->in) == 0) {
@@ -143,6 +144,7 @@ static void handle_received(struct peer *p, const uint8_t *data, size_t bytes, u
 	}
 	if (done > 0) {
 		peer_stop_being_reader(p);
+		p->half_ns = 0;
 	}
 	if (done < bytes && keep(p, data + done, bytes - done) < 0) {
 		account_refuse(p->account, &r);
@@ -190,7 +192,7 @@ static void read_some(struct peer *p, uint64_t until_ns)
 void peer_work(struct peer *p)
 {
 	struct account *a = p->account;
-	struct account_time *time = peer_time(p);
+	struct account_time *time = &p->account->time;
 	uint64_t began = clock_now_ns();
 	uint64_t until = began + ACCOUNT_ROUND_US * UINT64_C(1000) - time->spent_ns;
 
@@ -206,6 +208,7 @@ void peer_work(struct peer *p)
 		read_some(p, until);
 	}
 	time->spent_ns += clock_now_ns() - began;
+	peer_note_half(p);
 	if (!p->closing && (p->paused || buffer_length(&p->in) == 0)) {
 		peer_stop_being_reader(p);
 	}

@@ -9,8 +9,10 @@
 #include "proto/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/front/admission.h"
+#include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/proc.h"
+#include "daemon/front/users.h"
 
 /* How a peer begins, what it does when its poll wakes it, and when its time is over. */
 
@@ -21,7 +23,7 @@ static void list_on(struct peer *p)
 
 	p->front->hooks->on_list(p);
 	peer_update_poll(p);
-	peer_time(p)->spent_ns += clock_now_ns() - began;
+	p->account->time.spent_ns += clock_now_ns() - began;
 }
 
 /* Has an agent's process exited without reading all that was sent to it? That is an error of the
@@ -62,8 +64,7 @@ void peer_on_poll(uv_poll_t *h, int status, int events)
 	if (p->closing) {
 		return;
 	}
-	if (drains && (p->role & (PEER_CLIENT | PEER_GUEST)) != 0 &&
-	    p->out.bytes <= PEER_OUT_LOW_BYTES) {
+	if (drains && p->role == PEER_CLIENT && p->out.bytes <= PEER_OUT_LOW_BYTES) {
 		peer_resume(p);
 		p->front->hooks->on_client_drained(p);
 	}
@@ -71,11 +72,11 @@ void peer_on_poll(uv_poll_t *h, int status, int events)
 		peer_wake_waiting(p->account);
 	}
 	if (p->lists && p->out.bytes == 0 &&
-	    account_begin_round(peer_time(p), p->front->round, &p->lap)) {
+	    account_begin_round(&p->account->time, p->front->round, &p->lap)) {
 		list_on(p);
 	} else if ((p->resumed ||
 		    (!p->paused && !peer_is_waiting(p) && (events & UV_READABLE) != 0)) &&
-		   account_begin_round(peer_time(p), p->front->round, &p->lap)) {
+		   account_begin_round(&p->account->time, p->front->round, &p->lap)) {
 		peer_work(p);
 	}
 }
@@ -91,15 +92,6 @@ static void refuse_silent(struct peer *p)
 	peer_refuse_and_close(p, &r);
 }
 
-static void refuse_guest(struct peer *p)
-{
-	struct refusal r;
-
-	refusal_set(&r, GPUCTR_E_TIMEOUT, "Connect again.",
-		    "who may not measure is connected for %d s at a time", PEER_GUEST_S);
-	peer_refuse_and_close(p, &r);
-}
-
 /* Siblings wait for the end of this connection's message. */
 static void refuse_stalled(struct peer *p)
 {
@@ -111,18 +103,41 @@ static void refuse_stalled(struct peer *p)
 	peer_refuse_and_close(p, &r);
 }
 
+/* Holds memory, and nothing has become of it. */
+static void refuse_half(struct peer *p)
+{
+	struct refusal r;
+
+	refusal_set(&r, GPUCTR_E_TIMEOUT, "Connect again, and send messages as a whole.",
+		    "the rest of a message did not come");
+	log_notice("pid %d (uid %u) has sent half a message and no more: closed",
+		   (int)p->credentials.pid, (unsigned)p->credentials.uid);
+	peer_refuse_and_close(p, &r);
+}
+
 static bool has_deadline(const struct peer *p)
 {
-	return (p->role & (PEER_NEW | PEER_GUEST)) != 0 || p->close_when_sent ||
-	       p->account->reader == p;
+	return p->role == PEER_NEW || p->close_when_sent || p->account->reader == p ||
+	       p->half_ns != 0;
+}
+
+static bool is_half_for_too_long(const struct peer *p, uint64_t now_ns)
+{
+	const struct quota *all = p->account->bytes.whole;
+	uint64_t patience_s = all && all->used > all->max / 2 ? PEER_PATIENCE_S : PEER_HALF_S;
+
+	return p->half_ns != 0 && now_ns >= p->half_ns + patience_s * CLOCK_NS_PER_S;
 }
 
 static bool is_late(const struct peer *p, uint64_t now_ns)
 {
 	const struct account *a = p->account;
 
-	if ((p->role & (PEER_NEW | PEER_GUEST)) != 0 || p->close_when_sent) {
+	if (p->role == PEER_NEW || p->close_when_sent) {
 		return now_ns >= p->deadline_ns;
+	}
+	if (is_half_for_too_long(p, now_ns)) {
+		return true;
 	}
 	return a->reader == p && !list_is_empty(&a->waiting) &&
 	       now_ns >= a->reader_since_ns + PEER_PATIENCE_S * CLOCK_NS_PER_S;
@@ -134,8 +149,8 @@ static void end_late(struct peer *p)
 		peer_close(p);
 	} else if (p->role == PEER_NEW) {
 		refuse_silent(p);
-	} else if (p->role == PEER_GUEST) {
-		refuse_guest(p);
+	} else if (p->account->reader != p || list_is_empty(&p->account->waiting)) {
+		refuse_half(p);
 	} else {
 		refuse_stalled(p);
 	}
@@ -203,43 +218,46 @@ static void find_machine(struct peer *p)
 	}
 }
 
-/* May p's user do nothing, and does nobody measure this user's programs either? */
-static bool is_unadmitted(const struct peer *p)
+/* Is asked for now, if it has to be, so that it is known when it is shown. */
+static void look_up_name(struct peer *p)
+{
+	char name[64];
+
+	users_name(p->front->users, p->credentials.uid, name, sizeof(name));
+	users_ask(p->front->users, p->front->control);
+}
+
+void peer_turn_away(struct peer *p, const struct refusal *r)
+{
+	decision_of_peer(p, r);
+	peer_refuse(p, 0, r);
+	if (!p->closing) {
+		peer_close_when_sent(p);
+	}
+}
+
+/* Uids are cheap (a container has any number), so users who may do nothing here have no connection:
+ * they are refused before a byte of theirs is read. */
+/* Users who are not known, of whom there may be as many as one has subordinate uids, leave half of
+ * the connections to the others. */
+static void admit(struct peer *p)
 {
 	const struct front *f = p->front;
 	struct refusal r;
 
-	if (admission_allows_questions(f, &p->credentials, &r)) {
-		return false;
-	}
-	list_for_each(l, (struct list *)(uintptr_t)&f->registry.captures) {
-		if (list_entry(l, struct capture, link)->target == p->credentials.uid) {
-			return false;
-		}
-	}
-	return true;
-}
-
-/* Uids are cheap (a container has any number), so all users who may not measure together have half
- * of the connections and a fixed amount of memory. */
-static void find_admitted(struct peer *p)
-{
-	struct front *f = p->front;
-	struct refusal r;
-
-	p->unadmitted = is_unadmitted(p);
-	f->n_unadmitted += p->unadmitted;
-	quota_join(&p->account->bytes, p->unadmitted ? &f->unadmitted : NULL);
-	if (!p->unadmitted || f->n_unadmitted <= f->config.connections_max / 2) {
+	if (admission_is_known(f, &p->credentials, &r)) {
+		look_up_name(p);
 		return;
 	}
-	refusal_set(&r, GPUCTR_E_QUOTA,
-		    "Try again later, or ask to be let in by `allow-users` or `allow-groups` in "
-		    "gpucountd.conf.",
-		    "users who may not measure have %u connections, and the others are for those "
-		    "who may",
-		    f->config.connections_max / 2);
-	peer_refuse_and_close(p, &r);
+	if (admission_lets_in(f, &p->credentials, &r)) {
+		if (f->n_peers <= f->config.connections_max / 2 + f->processes.n_registered) {
+			look_up_name(p);
+			return;
+		}
+		refusal_set(&r, GPUCTR_E_QUOTA, "Try again later.",
+			    "the connections that are left are for users who may measure");
+	}
+	peer_turn_away(p, &r);
 }
 
 /* A peer whose groups cannot be read is refused and told why. */
@@ -291,7 +309,7 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials,
 		refuse_groups(p, r);
 	} else {
 		find_machine(p);
-		find_admitted(p);
+		admit(p);
 	}
 	return 0;
 }

@@ -10,9 +10,6 @@
 /* Has the poll wait for what p can do now: to be called when any of that has changed. */
 void peer_update_poll(struct peer *p);
 
-/* The account that pays for p's work: the user's, or the common one of all who may not measure. */
-struct account_time *peer_time(const struct peer *p);
-
 /* False while another connection of the user may complete its frame first. */
 static inline bool peer_is_waiting(const struct peer *p)
 {
@@ -24,8 +21,11 @@ bool peer_has_room(const struct peer *p);
 /* Lets waiting connections of a be read: the next one while the account is high, else all of them.
  */
 void peer_wake_waiting(struct account *a);
-/* Its frame is whole: a sibling may be read. */
+/* A frame is whole: a sibling may be read. */
 void peer_stop_being_reader(struct peer *p);
+/* Time counts while part of a frame is here and the rest may come: to be called when any of that
+ * has changed. */
+void peer_note_half(struct peer *p);
 
 /* --- peer_output.c --- */
 

@@ -121,7 +121,6 @@ static void on_granted(struct front *f, void *owner, const struct granter_reply 
 		decision_of_permission(f, a, AUDIT_PERMISSION_REFUSED, &r,
 				       reply ? reply->status : 0);
 	}
-	machine_unref(a->machine);
 	if (q->peer) {
 		q->peer->permission = NULL;
 		answer(q->peer, status_of(reply), &r);
@@ -160,8 +159,8 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 	} else if (w->client_target == 0 && !permits_device(f, c, r)) {
 		return r->code;
 	} else if (!p->credentials.machine_root &&
-		   !rate_take(&f->permissions, uid, f->config.permissions_per_minute,
-			      clock_now_ns(), NULL)) {
+		   !rate_take(&f->permissions, policy_user(uid, false),
+			      f->config.permissions_per_minute, clock_now_ns(), NULL)) {
 		refusal_set(r, GPUCTR_E_QUOTA, "Wait a minute.",
 			    "you asked for more than %u permissions within a minute",
 			    f->config.permissions_per_minute);
@@ -207,7 +206,6 @@ static void ask_granter(struct peer *p, const struct capture *c,
 		refusal_set(r, GPUCTR_E_INTERNAL, "Try again in a moment.",
 			    "the granter is busy or not running");
 	} else {
-		machine_ref(asked->asker.machine); /* the capture may be over before the answer */
 		p->permission = TAKE_PTR(asked);
 	}
 }
@@ -230,6 +228,7 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 	/* The granter checks this too, but it should never have to close a descriptor that can take
 	 * a user's time. */
 	if (rm_is_control_device(p->received_fd)) {
+		c->counts_whole |= w->client_target == 0;
 		ask_granter(p, c, w, &noted, &r);
 	} else {
 		refusal_set(&r, GPUCTR_E_NOT_ALLOWED,

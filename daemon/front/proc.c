@@ -2,11 +2,13 @@
 #include "daemon/front/proc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "proto/base/clean.h"
 #include "proto/base/utf8.h"
@@ -98,6 +100,27 @@ static bool has_ended(int pidfd)
 	return poll(&p, 1, 0) != 0;
 }
 
+static bool read_uid_map(const char *path, char text[64])
+{
+	CLEAN_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, 63);
+
+	text[n < 0 ? 0 : n] = '\0';
+	return n > 0;
+}
+
+/* Both are of one user namespace when they see the same users by the same numbers. Ours do not
+ * change while this process lives. */
+static bool has_our_users(pid_t pid)
+{
+	static char ours[64];
+	char path[64], theirs[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", (int)pid);
+	return (ours[0] != '\0' || read_uid_map("/proc/self/uid_map", ours)) &&
+	       read_uid_map(path, theirs) && strcmp(theirs, ours) == 0;
+}
+
 /* NSpid lists the process's number in each pid namespace, from ours down to its own. */
 bool proc_peer_is_of_this_machine(int socket, pid_t pid)
 {
@@ -111,7 +134,7 @@ bool proc_peer_is_of_this_machine(int socket, pid_t pid)
 		return false;
 	}
 	return read_status(pid, "NSpid:", text, sizeof(text)) == 0 &&
-	       sscanf(text, "NSpid: %d %d", &number, &more) == 1 &&
+	       sscanf(text, "NSpid: %d %d", &number, &more) == 1 && has_our_users(pid) &&
 	       (pidfd < 0 || !has_ended(pidfd));
 }
 

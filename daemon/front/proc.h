@@ -13,10 +13,10 @@
  * not be dumped. */
 int proc_read_uid(pid_t pid, uid_t *ret);
 
-/* Does the process pid, at the other end of this socket, live in the pid namespace of our /proc,
- * and not in one below it, such as a container's? Where the kernel gives a pidfd of the peer (since
- * 6.5), a reused pid is noticed, and a peer whose pidfd cannot be had is not of this machine. On
- * older kernels it is not noticed, so ask at once. */
+/* Does the process pid, at the other end of this socket, live in the pid namespace of our /proc and
+ * in our user namespace, and not in one below these, such as a container's? Where the kernel gives
+ * a pidfd of the peer (since 6.5), a reused pid is noticed, and a peer whose pidfd cannot be had is
+ * not of this machine. On older kernels it is not noticed, so ask at once. */
 bool proc_peer_is_of_this_machine(int socket, pid_t pid);
 
 /* False under hidepid: processes of others cannot be seen then, and -ENOENT does not mean that they

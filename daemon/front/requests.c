@@ -7,21 +7,11 @@
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
 #include "daemon/front/admission.h"
-#include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "proto/wire/limits.h"
 
 enum { QUESTIONS_MAX = 8 };
-
-void requests_refuse_peer(struct peer *p, const struct refusal *r)
-{
-	decision_of_peer(p, r);
-	peer_refuse(p, 0, r);
-	if (!p->closing) {
-		peer_close_when_sent(p);
-	}
-}
 
 bool requests_refuse_version(struct peer *p, uint32_t version, struct refusal *r)
 {
@@ -32,7 +22,7 @@ bool requests_refuse_version(struct peer *p, uint32_t version, struct refusal *r
 		    "Use a client and an agent of the daemon's release (" GPUCTR_VERSION ").",
 		    "version %u of the protocol is spoken there, version %d here", version,
 		    PROTO_VERSION);
-	requests_refuse_peer(p, r);
+	peer_turn_away(p, r);
 	return true;
 }
 
@@ -49,16 +39,11 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 	}
 	snprintf(p->program, sizeof(p->program), "%s", m->hello.program);
 	utf8_repair(p->program);
-	if (admission_allows_questions(p->front, &p->credentials, &r)) {
-		p->role = PEER_CLIENT;
-	} else if (m->hello.catalogue) {
-		p->role = PEER_GUEST;
-		p->deadline_ns = clock_now_ns() + PEER_GUEST_S * CLOCK_NS_PER_S;
-		answer.welcome.catalogue = true;
-	} else {
-		requests_refuse_peer(p, &r);
+	if (!admission_allows_questions(p->front, &p->credentials, &r)) {
+		peer_turn_away(p, &r);
 		return 0;
 	}
+	p->role = PEER_CLIENT;
 	peer_send(p, &answer);
 	return 0;
 }
@@ -69,13 +54,9 @@ void requests_on_reload(struct front *f)
 		struct peer *p = list_entry(l, struct peer, link);
 		struct refusal r;
 
-		if (p->unadmitted && admission_allows_questions(f, &p->credentials, &r)) {
-			peer_is_known(p);
-			quota_join(&p->account->bytes, NULL);
-		}
 		if (p->role == PEER_CLIENT && list_is_empty(&p->captures) &&
 		    !admission_allows_questions(f, &p->credentials, &r)) {
-			requests_refuse_peer(p, &r);
+			peer_turn_away(p, &r);
 		}
 	}
 }
@@ -110,14 +91,15 @@ static void on_answer(struct front *f, void *owner, uint32_t request, const stru
 static bool asks_too_much(struct peer *p, uint32_t request)
 {
 	struct front *f = p->front;
-	uid_t uid = p->credentials.uid;
+	const struct credentials *c = &p->credentials;
 	struct refusal r;
 
 	if (gpu_link_count(&f->planner, p) >= QUESTIONS_MAX) {
 		refusal_set(&r, GPUCTR_E_QUOTA, "Wait for the answers first.",
 			    "%d of your questions wait for their answer", QUESTIONS_MAX);
-	} else if (uid != 0 && !rate_take(&f->questions, uid, f->config.questions_per_minute,
-					  clock_now_ns(), NULL)) {
+	} else if (!c->machine_root &&
+		   !rate_take(&f->questions, policy_user(c->uid, c->machine_root),
+			      f->config.questions_per_minute, clock_now_ns(), NULL)) {
 		refusal_set(&r, GPUCTR_E_QUOTA, "Wait a minute.",
 			    "you asked for more than %u lists of metrics and plans within a "
 			    "minute, which is the limit",
@@ -142,8 +124,7 @@ static void ask(struct peer *p, const struct wire_message *m, uint32_t request)
 	if (asks_too_much(p, request)) {
 		return;
 	}
-	r = gpu_link_request_for(&p->front->planner, p->account, p->role == PEER_GUEST, &q,
-				 on_answer, p, request);
+	r = gpu_link_request_for(&p->front->planner, p->account, &q, on_answer, p, request);
 	if (r < 0) {
 		refuse_question(p, request, r);
 	}

@@ -10,9 +10,6 @@
 int handle_hello(struct peer *p, const struct wire_message *m, const struct frame *frame);
 /* True, and the peer was refused, with *r set: it speaks another version of the protocol. */
 bool requests_refuse_version(struct peer *p, uint32_t version, struct refusal *r);
-/* Refuses the peer's introduction, notes that in the audit log, and closes the peer once the
- * refusal is sent. */
-void requests_refuse_peer(struct peer *p, const struct refusal *r);
 /* Closes peers that are not allowed any more and have no capture. */
 void requests_on_reload(struct front *f);
 

@@ -82,16 +82,32 @@ static void tell_supervisor(struct front *f)
 	f->jobs_untold = control_send_jobs(f->control, &f->jobs) < 0;
 }
 
-static void changed(struct front *f)
+static void changed(struct front *f, uint64_t gpus)
 {
 	tell_supervisor(f);
-	session_on_jobs_changed(f);
+	session_on_jobs_changed(f, gpus);
+}
+
+/* Jobs that have lost their last GPU to a new one. */
+static void note_replaced(struct peer *p, const struct jobs *before)
+{
+	struct front *f = p->front;
+
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		const struct job *job = &before->slots[i];
+
+		if (job->name[0] != '\0' && !jobs_find(&f->jobs, job->name)) {
+			decision_of_job(f, p, AUDIT_JOB_ENDED, job,
+					"its GPUs are another job's now");
+		}
+	}
 }
 
 int handle_job_begin(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	const struct wire_job_begin *b = &m->job_begin;
 	struct front *f = p->front;
+	const struct jobs before = f->jobs;
 	struct job job = { .uid = b->uid };
 	struct refusal r;
 
@@ -116,7 +132,8 @@ int handle_job_begin(struct peer *p, const struct wire_message *m, const struct 
 		       "there is no room for another job");
 		return 0;
 	}
-	changed(f);
+	note_replaced(p, &before);
+	changed(f, jobs_changed_gpus(&before, &f->jobs));
 	answer(p, b->request);
 	return 0;
 }
@@ -137,7 +154,7 @@ int handle_job_end(struct peer *p, const struct wire_message *m, const struct fr
 		return 0;
 	}
 	decision_of_job(f, p, AUDIT_JOB_ENDED, &job, NULL);
-	changed(f);
+	changed(f, job.gpus);
 	answer(p, e->request);
 	return 0;
 }
@@ -155,35 +172,37 @@ static uint64_t number_of_machine(const struct wire_gpus *gpus)
 	return number | 1;
 }
 
-void scheduler_on_machine(struct front *f, const struct wire_gpus *gpus)
+bool scheduler_on_machine(struct front *f, const struct wire_gpus *gpus)
 {
 	uint64_t machine = number_of_machine(gpus), before = f->jobs.machine;
 	struct job job;
 
 	if (gpus->n == 0 || machine == before) {
-		return; /* a driver that shows no GPU now may show the same ones again later */
+		return false; /* a driver that shows no GPU now may show the same ones later */
 	}
 	f->jobs.machine = machine;
 	if (before != 0) {
-		log_warning("the machine's GPUs have changed: leases and jobs are over");
-		session_on_gpus_changed(f);
+		log_warning("the machine's GPUs have changed: captures and jobs are over");
 		while (jobs_take(&f->jobs, &job)) {
 			decision_of_job(f, NULL, AUDIT_JOB_ENDED, &job,
 					"the machine's GPUs have changed");
 		}
 	}
 	tell_supervisor(f);
+	return f->known != NULL;
 }
 
 void scheduler_tick(struct front *f, uint64_t now_ns)
 {
+	uint64_t gpus = 0;
 	struct job job;
 
 	while (jobs_expire(&f->jobs, now_ns, &job)) {
 		decision_of_job(f, NULL, AUDIT_JOB_ENDED, &job, "its time is over");
+		gpus |= job.gpus;
 		f->jobs_untold = true;
 	}
 	if (f->jobs_untold) {
-		changed(f);
+		changed(f, gpus);
 	}
 }

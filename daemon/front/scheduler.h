@@ -11,9 +11,9 @@
 int handle_job_begin(struct peer *p, const struct wire_message *m, const struct frame *frame);
 int handle_job_end(struct peer *p, const struct wire_message *m, const struct frame *frame);
 
-/* The machine is to have these GPUs. When indices will mean other GPUs than now, ends all leases
- * and forgets all jobs, because both are masks of indices. */
-void scheduler_on_machine(struct front *f, const struct wire_gpus *gpus);
+/* The machine has these GPUs. When indices mean other GPUs than before, forgets all jobs, which are
+ * masks of indices. True: so are the captures of this front, which must end. */
+bool scheduler_on_machine(struct front *f, const struct wire_gpus *gpus);
 
 /* Forgets jobs whose time is over. */
 void scheduler_tick(struct front *f, uint64_t now_ns);

@@ -15,7 +15,6 @@
 void session_look_around(struct front *f)
 {
 	f->broker.grants = !f->stopping && granter_link_is_up(&f->granter);
-	f->broker.lease_ns = f->config.lease_ns;
 	f->broker.lease_max_ns = f->config.lease_max_ns;
 }
 
@@ -124,15 +123,6 @@ void session_on_client_drained(struct peer *p)
 
 /* --- the granter and the driver --- */
 
-void session_on_lease_expired(struct front *f, uint64_t lease)
-{
-	struct capture *c = registry_find(&f->registry, (uint32_t)lease);
-
-	if (c) {
-		session_tell(f, c, EVENT_EXPIRED);
-	}
-}
-
 void session_on_granter_lost(struct front *f)
 {
 	tell_all(f, EVENT_LOST);
@@ -206,7 +196,20 @@ static void note_loss(struct front *f, struct capture *c, uint64_t lost)
 	note_withdrawn(f, c, why, "Measure within a job of your own.");
 }
 
-void session_on_jobs_changed(struct front *f)
+/* Whoever comes with another job is seen when their programs compute, which is too late for
+ * counters that show the whole GPU. A capture that might have asked for these, and did not, goes
+ * on: if it does, it is watched. */
+static void note_whole_gpus(struct front *f, struct capture *c, uint64_t changed)
+{
+	bool counts = c->whole_gpus && (c->options.permit || c->counts_whole);
+
+	if (c->leased && counts && !f->config.shared && (c->booking.gpus & changed) != 0) {
+		note_withdrawn(f, c, "a job has begun or ended on a GPU that is counted as a whole",
+			       "Run it again; it then waits until nobody else runs on the GPU.");
+	}
+}
+
+void session_on_jobs_changed(struct front *f, uint64_t changed)
 {
 	list_for_each(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
@@ -215,6 +218,7 @@ void session_on_jobs_changed(struct front *f)
 		if ((c->booking.state != BOOKING_IDLE || c->options.trace) && lost != 0) {
 			note_loss(f, c, lost);
 		}
+		note_whole_gpus(f, c, changed);
 	}
 	f->hooks->carry_out(f);
 }
@@ -243,11 +247,6 @@ void session_on_reload(struct front *f)
 		}
 	}
 	f->hooks->carry_out(f);
-}
-
-void session_on_gpus_changed(struct front *f)
-{
-	tell_all(f, EVENT_RENUMBERED);
 }
 
 void session_on_gpu_back(struct front *f)

@@ -42,13 +42,11 @@ void session_look_around(struct front *f);
 void session_on_planned(struct front *f, struct capture *c);
 void session_on_client_closed(struct peer *p);
 void session_on_client_drained(struct peer *p);
-void session_on_lease_expired(struct front *f, uint64_t lease);
 void session_on_granter_lost(struct front *f);
 void session_on_granter_back(struct front *f);
 void session_on_driver_hung(struct front *f, uint64_t gpus);
-void session_on_jobs_changed(struct front *f);
+void session_on_jobs_changed(struct front *f, uint64_t changed);
 void session_on_reload(struct front *f);
-void session_on_gpus_changed(struct front *f);
 void session_on_gpu_back(struct front *f);
 void session_on_tick(struct front *f);
 

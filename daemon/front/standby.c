@@ -11,17 +11,14 @@
 #include "daemon/front/admission.h"
 #include "daemon/front/attached.h"
 #include "daemon/front/closers.h"
-#include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/proc.h"
-#include "daemon/front/requests.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
 #include "proto/wire/limits.h"
 
 /* Every user who may connect may register: that gives nothing away, and whether the user may
- * measure is checked when a capture names a process. But uids are cheap, a container has as many as
- * it likes, and each has its share: so half of the registrations are left to users who may measure.
+ * measure is checked when a capture names a process.
  *
  * Registered programs are counted apart from other connections, because there are as many as a job
  * has ranks. A registered program costs its connection, struct peer and struct process; its buffers
@@ -50,20 +47,10 @@ static unsigned total_max(const struct front *f)
 	return room < f->config.registered_max ? (unsigned)room : f->config.registered_max;
 }
 
-static bool may_register(struct peer *p, bool unadmitted, struct refusal *r)
+static bool may_register(struct peer *p, struct refusal *r)
 {
 	const struct processes *all = &p->front->processes;
 	unsigned max = p->front->config.registered_per_user, total = total_max(p->front);
-
-	if (unadmitted && all->n_unadmitted >= total / 2) {
-		refusal_set(r, GPUCTR_E_QUOTA,
-			    "End some, or ask to be let in by `allow-users` or `allow-groups` in "
-			    "gpucountd.conf.",
-			    "%zu programs of users who may not measure are in standby, and the "
-			    "other registrations are for those who may",
-			    all->n_unadmitted);
-		return false;
-	}
 
 	if (all->n_registered >= total) {
 		refusal_set(r, GPUCTR_E_QUOTA,
@@ -71,6 +58,11 @@ static bool may_register(struct peer *p, bool unadmitted, struct refusal *r)
 			    "(LimitNOFILE=).",
 			    "the daemon has %u programs in standby, which is as many as it takes",
 			    total);
+		return false;
+	}
+	if (all->n_registered >= total / 2 && !admission_is_known(p->front, &p->credentials, r)) {
+		refusal_set(r, GPUCTR_E_QUOTA, "Try again later.",
+			    "the places in standby that are left are for users who may measure");
 		return false;
 	}
 	if (p->credentials.machine_root ||
@@ -89,8 +81,7 @@ static bool may_register(struct peer *p, bool unadmitted, struct refusal *r)
 	return false;
 }
 
-static int enter(struct peer *p, const struct wire_agent_hello *h, bool unadmitted,
-		 struct refusal *r)
+static int enter(struct peer *p, const struct wire_agent_hello *h, struct refusal *r)
 {
 	struct processes *all = &p->front->processes;
 	char cgroup[PROCESS_CGROUP_BYTES_MAX];
@@ -100,7 +91,6 @@ static int enter(struct peer *p, const struct wire_agent_hello *h, bool unadmitt
 	if (p->process) {
 		p->process->machine_root = p->credentials.machine_root;
 		p->process->begin = proc_read_begin(p->credentials.pid);
-		p->process->unadmitted = unadmitted;
 		proc_read_cgroup(p->credentials.pid, cgroup, sizeof(cgroup));
 		e = process_register(all, p->process, p->account, &h->claims, cgroup,
 				     clock_now_ns());
@@ -123,17 +113,14 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 {
 	struct wire_message m = { .type = WIRE_AGENT_REGISTERED };
 	struct refusal r;
-	bool unadmitted;
 
 	snprintf(p->program, sizeof(p->program), "%s", h->program);
 	utf8_repair(p->program);
-	unadmitted = !admission_allows(p->front, &p->credentials, &r);
-	if (!may_register(p, unadmitted, &r) || enter(p, h, unadmitted, &r) != 0) {
-		requests_refuse_peer(p, &r);
+	if (!may_register(p, &r) || enter(p, h, &r) != 0) {
+		peer_turn_away(p, &r);
 		return;
 	}
 	p->role = PEER_AGENT;
-	peer_is_known(p); /* counts among those in standby, which have their limits */
 	peer_forget_groups(p);
 	m.agent_registered = (struct wire_agent_registered){
 		.version = PROTO_VERSION,
@@ -369,7 +356,7 @@ static int add(struct peer *client, struct capture *c, uint32_t id, struct refus
 		return 0;
 	}
 	if (!list_is_empty(&c->processes) && p->uid != c->target) {
-		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Open a capture for each user, with --user.",
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Open a capture for each user, with --pid.",
 			    "the processes named belong to several users");
 		return r->code;
 	}
@@ -501,7 +488,7 @@ static void tell_left_out(struct front *f, struct capture *c, uint32_t id)
 			    (int)p->pid);
 	} else {
 		refusal_set(&r, GPUCTR_E_AGENT_LOST,
-			    "`gpuctr-client ps` lists those that are there now.",
+			    "`gpuctr-client status` lists those that are there now.",
 			    "process %u has ended, or has left standby", (unsigned)id);
 	}
 	m.notice = (struct wire_notice){

@@ -38,7 +38,6 @@ void stats_note_decision(struct stats *s, enum audit_event event, int code)
 		count_code(s->lease_ends, code);
 		break;
 	case AUDIT_STARTED:
-	case AUDIT_LEASE_RENEWED:
 	case AUDIT_TRACE_GRANTED:
 	case AUDIT_TRACE_ENDED:
 	case AUDIT_PERMISSION_GRANTED: /* counted when the driver has agreed */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
+#include "daemon/front/permits.h"
 #include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
@@ -45,10 +46,14 @@ static bool is_part(const struct front *f, const struct capture *c, struct refus
 	return false;
 }
 
-/* The GPUs of c that need a look. Those that a scheduler gave to a job of c's user need none. */
+/* The GPUs of c that need a look. Those that a scheduler gave to a job of c's user need none,
+ * unless c may count whole GPUs: a job does not keep other users off its GPUs (shards, what an
+ * earlier job has left behind), and such counters show what they do. */
 static uint64_t unanswered_gpus(const struct front *f, const struct capture *c)
 {
-	return c->booking.gpus & ~jobs_gpus_of(&f->jobs, c->target);
+	uint64_t answered = permits_device(f, c, NULL) ? 0 : jobs_gpus_of(&f->jobs, c->target);
+
+	return c->booking.gpus & ~answered;
 }
 
 /* Does another user than c's compute on one of c's GPUs? */

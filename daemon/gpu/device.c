@@ -8,6 +8,9 @@
 #include "proto/base/clean.h"
 #include "proto/nvidia/uuid.h"
 
+/* The first driver that accepts CAP_PERFMON for counters. */
+#define DRIVER_MIN "565.57"
+
 static unsigned read_restriction(void)
 {
 	CLEAN_FILE FILE *f = fopen("/proc/driver/nvidia/params", "re");
@@ -52,13 +55,13 @@ static void check_driver_version(struct device_list *l)
 {
 	unsigned major = 0, minor = 0, need_major = 0, need_minor = 0;
 
-	sscanf(DEVICE_DRIVER_MIN, "%u.%u", &need_major, &need_minor);
+	sscanf(DRIVER_MIN, "%u.%u", &need_major, &need_minor);
 	if (sscanf(l->driver, "%u.%u", &major, &minor) < 1) {
 		return; /* unknown: a permission will show what the driver does */
 	}
 	if (major < need_major || (major == need_major && minor < need_minor)) {
 		refusal_set(&l->trouble, GPUCTR_E_DRIVER_TOO_OLD,
-			    "Update NVIDIA's driver to " DEVICE_DRIVER_MIN " or newer.",
+			    "Update NVIDIA's driver to " DRIVER_MIN " or newer.",
 			    "driver %s does not honour CAP_PERFMON for counters", l->driver);
 	}
 }

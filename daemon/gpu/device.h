@@ -29,6 +29,3 @@ void device_list_read(struct device_list *l, const struct vendor_host *host);
  * room. */
 bool device_list_tenants(const struct device_list *l, uint64_t mask, uint32_t *gpus, uint32_t *pids,
 			 size_t room, size_t *ret_n);
-
-/* The first driver that accepts CAP_PERFMON for counters. */
-#define DEVICE_DRIVER_MIN "565.57"

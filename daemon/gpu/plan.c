@@ -7,6 +7,7 @@
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/blocking.h"
+#include "proto/nvidia/aliases.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/pattern.h"
 
@@ -216,9 +217,14 @@ static int refuse_unknown(struct draft *d, const char *text, plan_other_chips ot
 {
 	const struct catalogue_base *base = catalogue_find_base(d->c, text, strlen(text));
 	const char *near = catalogue_near(d->c, d->a, text);
-	const char *others = other_chips ? other_chips(userdata, d->a, text) : "";
+	const char *launch = alias_of_launch(text);
+	const char *others = other_chips && !launch ? other_chips(userdata, d->a, text) : "";
 	char remedy[sizeof(d->r->remedy)];
 
+	if (launch) {
+		refusal_set(d->r, GPUCTR_E_METRIC_UNKNOWN, launch, "%s is no counter", text);
+		return d->r->code;
+	}
 	if (base) {
 		const char *example = catalogue_example(d->c, d->a, text, ".sum");
 
@@ -251,6 +257,28 @@ static int refuse_pattern(struct draft *d, const char *text)
 	return d->r->code;
 }
 
+/* Each part is a column of its own. */
+static int add_breakdown(struct draft *d, const char *throughput)
+{
+	const char *parts[CATALOGUE_PARTS_MAX];
+	size_t n = catalogue_parts(d->c, d->a, throughput, parts);
+	int code = 0;
+
+	if (n == 0) {
+		refusal_set(d->r, GPUCTR_E_METRIC_UNKNOWN,
+			    "Name a throughput with its rollup, such as " CATALOGUE_BREAKDOWN
+			    "sm__throughput.avg.pct_of_peak_sustained_elapsed; `gpuctr-client "
+			    "metrics throughput` lists them.",
+			    "%s has no throughput %s of which anybody knows the parts",
+			    d->c->host.chip, throughput);
+		return d->r->code;
+	}
+	for (size_t i = 0; code == 0 && i < n; i++) {
+		code = add_concrete(d, parts[i]);
+	}
+	return code;
+}
+
 static int add_wanted(struct draft *d, const char *text, plan_other_chips other_chips,
 		      void *userdata)
 {
@@ -261,6 +289,9 @@ static int add_wanted(struct draft *d, const char *text, plan_other_chips other_
 	}
 	if (catalogue_has(d->c, text)) {
 		return add_concrete(d, text);
+	}
+	if (strncmp(text, CATALOGUE_BREAKDOWN, strlen(CATALOGUE_BREAKDOWN)) == 0) {
+		return add_breakdown(d, text + strlen(CATALOGUE_BREAKDOWN));
 	}
 	return pattern_is(text) ? refuse_pattern(d, text)
 				: refuse_unknown(d, text, other_chips, userdata);

@@ -14,7 +14,7 @@
 #include "proto/wire/limits.h"
 
 /* The planner creates the catalogue of a chip at the first request for it and keeps it; each takes
- * about 1 MiB. The front names the machine's chip; on a machine without GPUs the chip is that of
+ * about 2 MiB. The front names the machine's chip; on a machine without GPUs the chip is that of
  * the bundled recording. */
 
 struct planner {
@@ -40,13 +40,12 @@ static struct catalogue *find_catalogue(struct planner *p, const char *chip, str
 		*r = p->service.no_vendor;
 		return NULL;
 	}
-	chip = chip[0] ? chip : CATALOGUE_DEFAULT_CHIP;
-	for (size_t i = 0; i < p->n_catalogues; i++) {
+	chip = catalogue_find_chip(&p->service.vendor, chip[0] ? chip : CATALOGUE_DEFAULT_CHIP, r);
+	for (size_t i = 0; chip && i < p->n_catalogues; i++) {
 		if (strcmp(p->catalogues[i].host.chip, chip) == 0) {
 			return &p->catalogues[i];
 		}
 	}
-	chip = catalogue_find_chip(&p->service.vendor, chip, r);
 	if (chip && p->n_catalogues == ARRAY_SIZE(p->catalogues)) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "CUPTI knows too many chips");
 		return NULL;
@@ -92,7 +91,7 @@ static int listing_make_room(struct listing *l)
 
 static void listing_add(struct listing *l, const struct gpuctr_metric *metric)
 {
-	l->bytes += 512;
+	l->bytes += 512 + (metric->description ? strlen(metric->description) : 0);
 	for (size_t i = 0; i < metric->n_submetrics; i++) {
 		l->bytes += strlen(metric->submetrics[i]) + 8;
 	}
@@ -121,6 +120,8 @@ static int list_metric(const struct gpuctr_metric *metric, void *userdata)
 
 	if (r == 0) {
 		copy_submetrics(l, &m);
+		m.description =
+			m.description ? arena_printf(&l->s->answer, "%s", m.description) : NULL;
 		listing_add(l, &m);
 	}
 	return r;

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "proto/base/clean.h"
@@ -18,26 +19,30 @@
 #include "proto/nvidia/rm.h"
 
 /* The one process that performs the privileged act. It believes nothing of the front that it can
- * check itself. A lease covers GPUs that no other lease covers, belongs to one uid, and ends by
- * this process's own clock. Only allocations of one class reach the driver, for an RM client of the
- * caller's own file, or for the whole device if the lease was opened for that, and only below a
- * subdevice of a GPU of the lease (call.c).
+ * check itself. A lease covers GPUs that no other lease covers (by their names) and belongs to one
+ * uid. Only allocations of one class reach the driver, for an RM client of the caller's own file,
+ * or for the whole device if the lease was opened for that, and only below a subdevice of a GPU of
+ * the lease (call.c).
  *
  * For every object a duplicate of the caller's descriptor is kept, because only the file on which
  * an RM client was made can free the object again. A kept descriptor also keeps a dead process's
  * GPU memory, so its process is watched (callers.c). When that has ended its objects are freed and
  * the descriptors dropped; without the free an object would stay for whoever shares the file, a
- * parent for example. When the front goes away every object is freed: no lease outlives the process
- * that answers for it.
- * While the front does not read its replies, nothing is read from it: waiting in a send would mean
- * to miss the end of a lease.
+ * parent for example.
+ *
+ * The front alone ends a lease while it runs. When it goes away or says nothing for fifteen seconds
+ * (it pings every five) this process frees every object and ends: no lease outlives the process
+ * that answers for it. While the front does not read its replies, nothing is read from it, so that
+ * no send waits, and the front counts as silent.
  *
  * This thread checks, decides and watches the time, and makes no call that can block. The threads
  * (thread.c) call the driver, one thread for each lease (leases.c). */
 
 struct granter {
 	int link;
-	bool crowded; /* the front has many replies to read before it is read from */
+	bool crowded;	    /* the front has many replies to read before it is read from */
+	uint64_t period_ns; /* when the present period of GRANTER_SILENCE_NS is over ... */
+	unsigned silences;  /* ... and how many before it were without a packet of the front */
 	struct leases leases;
 	struct pollfd polls[2 + CALLERS];
 	struct caller *polled[2 + CALLERS]; /* of each entry of polls */
@@ -45,25 +50,10 @@ struct granter {
 
 static int handle_open(struct granter *g, const struct granter_request *q)
 {
-	if (q->lease == 0 || q->lease_ns == 0 || q->lease_ns > GRANTER_LEASE_MAX_NS ||
-	    q->gpus == 0 || q->device > 1) {
+	if (q->lease == 0 || q->gpus == 0 || q->device > 1) {
 		return -EINVAL;
 	}
-	return lease_open(&g->leases, q, clock_now_ns());
-}
-
-static int handle_extend(struct granter *g, const struct granter_request *q)
-{
-	struct lease *l = lease_find(&g->leases, q->lease);
-
-	if (!l) {
-		return -ENOENT;
-	}
-	if (q->lease_ns == 0 || q->lease_ns > GRANTER_LEASE_MAX_NS) {
-		return -EINVAL;
-	}
-	l->expires_ns = clock_now_ns() + q->lease_ns;
-	return 0;
+	return lease_open(&g->leases, q);
 }
 
 /* In place of a 0 the driver makes up a number, by which nobody here could free the object. */
@@ -79,9 +69,6 @@ static int validate_alloc(const struct lease *l, const struct granter_request *q
 {
 	if (!l || l->uid != q->uid) {
 		return -ENOENT;
-	}
-	if (clock_now_ns() >= l->expires_ns) {
-		return -ETIME;
 	}
 	if (!has_all_numbers(q)) {
 		return -EINVAL;
@@ -113,8 +100,6 @@ static int handle_request(struct granter *g, const struct granter_request *q, in
 	case GRANTER_OPEN:
 		*ret_answered = false;
 		return handle_open(g, q);
-	case GRANTER_EXTEND:
-		return handle_extend(g, q);
 	case GRANTER_CLOSE:
 		*ret_answered = false;
 		return lease_close(&g->leases, q);
@@ -128,6 +113,25 @@ static int handle_request(struct granter *g, const struct granter_request *q, in
 	}
 }
 
+/* --- a front that says nothing --- */
+
+static void begin_period(struct granter *g, unsigned silences)
+{
+	g->silences = silences;
+	g->period_ns = clock_now_ns() + GRANTER_SILENCE_NS;
+}
+
+/* -ETIMEDOUT: the front has been silent for too long. Nobody wakes up for that without a lease. */
+static int listen_to_front(struct granter *g)
+{
+	if (clock_now_ns() >= g->period_ns) {
+		begin_period(g, g->silences + 1);
+	}
+	return g->silences >= GRANTER_SILENCES ? -ETIMEDOUT : 0;
+}
+
+/* --- the loop --- */
+
 /* Anything malformed is fatal: the front is our own code, so a malformed packet means that it is no
  * longer ours. Descriptors that could not be received, or were too many, are no reason to end: they
  * spoil only their own request, and the leases of others have nothing to do with it. */
@@ -135,10 +139,13 @@ static int serve_one(struct granter *g)
 {
 	struct granter_request q;
 	CLEAN_FD int fd = -1;
-	ssize_t n = fdpass_receive(g->link, &q, sizeof(q), &fd, 0);
+	ssize_t n = fdpass_receive(g->link, &q, sizeof(q), &fd, MSG_DONTWAIT);
 	bool answered = true;
 	int r = 0;
 
+	if (n == -EAGAIN) {
+		return 0; /* it has only read */
+	}
 	if (n == -EBADMSG) { /* the descriptors could not be received; the packet is whole */
 		r = -EBADMSG;
 		n = sizeof(q);
@@ -149,6 +156,7 @@ static int serve_one(struct granter *g)
 	if (n != (ssize_t)sizeof(q) || q.size != sizeof(q)) {
 		return -EPROTO;
 	}
+	begin_period(g, 0);
 	if (r == 0) {
 		r = handle_request(g, &q, &fd, &answered);
 	}
@@ -166,6 +174,9 @@ static int next_timeout_ms(const struct granter *g)
 {
 	uint64_t now = clock_now_ns(), next = leases_next_ns(&g->leases);
 
+	if (leases_are_wanted(&g->leases) && g->period_ns < next) {
+		next = g->period_ns;
+	}
 	if (next == UINT64_MAX) {
 		return -1;
 	}
@@ -227,6 +238,9 @@ static int run_once(struct granter *g)
 		r = g->crowded ? 0 : serve_one(g);
 	}
 	if (r == 0) {
+		r = listen_to_front(g);
+	}
+	if (r == 0) {
 		leases_tick(&g->leases, clock_now_ns());
 		g->crowded = g->crowded || !outbox_is_empty(o);
 		r = o->error;
@@ -234,7 +248,7 @@ static int run_once(struct granter *g)
 	return r;
 }
 
-/* The front is gone: frees everything, except where the driver hangs. */
+/* The front is gone or silent: frees everything, except where the driver hangs. */
 static void end(struct granter *g)
 {
 	int r = 0;
@@ -256,10 +270,14 @@ int granter_run(int link)
 
 	g.link = link;
 	g.crowded = false;
+	begin_period(&g, 0);
 	leases_init(&g.leases, link);
 	do {
 		r = run_once(&g);
 	} while (r == 0);
+	if (r == -ETIMEDOUT) {
+		log_error("the front says nothing: every lease is over");
+	}
 	end(&g);
 	if (r != -EPIPE && r != -ECONNRESET) {
 		log_error("stopped: %s", strerror(-r));

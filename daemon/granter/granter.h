@@ -11,13 +11,11 @@
 #include "proto/nvidia/rm.h"
 
 enum granter_op {
-	GRANTER_OPEN = 1, /* lease, uid, lease_ns, gpus and their names, device */
-	GRANTER_EXTEND,	  /* lease, lease_ns from now */
+	GRANTER_OPEN = 1, /* lease, uid, gpus and their names, device */
 	GRANTER_CLOSE,	  /* lease: free what was allocated under it */
 	GRANTER_ALLOC,	  /* lease, pid, uid, handles; with one descriptor of /dev/nvidiactl */
 	GRANTER_PING,
 	/* granter -> front: events of a lease, which no request asked for */
-	GRANTER_EXPIRED, /* its time is over and it was closed */
 	GRANTER_HUNG,	 /* the driver hangs on one of its gpus; the lease is over */
 	GRANTER_ANSWERS, /* the driver answers again after that, and the lease is closed */
 };
@@ -29,15 +27,19 @@ enum {
 	GRANTER_OBJECTS_PER_LEASE_MAX = 256,
 };
 
-#define GRANTER_LEASE_MAX_NS (UINT64_C(3600) * 1000000000)
 #define GRANTER_HUNG_NS (UINT64_C(5) * 1000000000) /* the longest that a driver call may take */
+
+/* Of so many periods without a packet of the front the granter ends every lease. It counts periods
+ * and compares no times, because after a pause of the whole machine, which is one long period, the
+ * front is as late as the granter. */
+#define GRANTER_SILENCE_NS (UINT64_C(5) * 1000000000)
+enum { GRANTER_SILENCES = 3 };
 
 struct granter_request {
 	uint32_t size; /* of this struct */
 	uint32_t op;
 	uint64_t id; /* chosen by the front, returned in the reply */
 	uint64_t lease;
-	uint64_t lease_ns;
 	uint64_t gpus; /* mask of GPU indices the lease covers */
 	uint32_t uid, pid;
 	uint32_t root, parent, object, object_class;

@@ -114,16 +114,7 @@ static bool is_due(const struct lease *l, const struct object *o)
 	return o->state != OBJECT_HELD || l->state == LEASE_ENDING;
 }
 
-/* The last look at the clock before the driver is asked for the object. */
-static void expire(struct leases *s, struct lease *l, struct object *o, uint64_t now_ns)
-{
-	if (o->state == OBJECT_ASKED && now_ns >= l->expires_ns) {
-		answer_object(s, l, o, -ETIME, 0);
-		object_set_state(s, l, o, OBJECT_GONE);
-	}
-}
-
-static void give(struct leases *s, struct lease *l, struct object *o, uint64_t now_ns)
+static void give(struct leases *s, struct lease *l, struct object *o)
 {
 	static const enum call_act acts[] = {
 		[OBJECT_ASKED] = CALL_ALLOC,
@@ -143,31 +134,46 @@ static void give(struct leases *s, struct lease *l, struct object *o, uint64_t n
 	};
 
 	l->busy = o;
-	l->busy_since_ns = now_ns;
+	l->busy_since_ns = clock_now_ns();
 	l->stuck = false;
 	thread_give((unsigned)(l - s->all), &call);
+}
+
+/* How much it matters that o is done before the others of a lease that ends. */
+static int urgency(const struct object *o)
+{
+	return o->state == OBJECT_HELD ? 2 : o->state != OBJECT_GONE;
+}
+
+/* The first that came; of a lease that ends the last that came, of those that are held if there are
+ * any. CUPTI has freed most of the older ones itself, and this process may be killed before a slow
+ * driver has freed them all: what counts is freed first. */
+static struct object *find_due(const struct lease *l)
+{
+	struct object *due = NULL;
+
+	list_for_each(i, (struct list *)(uintptr_t)&l->objects) {
+		struct object *o = list_entry(i, struct object, link);
+
+		if (is_due(l, o) && l->state != LEASE_ENDING) {
+			return o;
+		}
+		if (is_due(l, o) && (!due || urgency(o) >= urgency(due))) {
+			due = o;
+		}
+	}
+	return due;
 }
 
 static void lease_finish(struct leases *s, struct lease *l);
 
 static void work(struct leases *s, struct lease *l)
 {
-	uint64_t now_ns;
+	struct object *o = l->busy ? NULL : find_due(l);
 
-	if (l->busy) {
-		return;
-	}
-	list_for_each(i, &l->objects) {
-		struct object *o = list_entry(i, struct object, link);
-
-		if (is_due(l, o)) {
-			now_ns = clock_now_ns();
-			expire(s, l, o, now_ns);
-			give(s, l, o, now_ns);
-			return;
-		}
-	}
-	if (l->state == LEASE_ENDING) {
+	if (o) {
+		give(s, l, o);
+	} else if (!l->busy && l->state == LEASE_ENDING) {
 		lease_finish(s, l);
 	}
 }
@@ -296,15 +302,39 @@ static bool is_wanted(const struct lease *l)
 	return l->state == LEASE_OPENING || l->state == LEASE_OPEN;
 }
 
-/* The lease that is ending on one of these GPUs; NULL: none. Prefers one that is hung. */
-static const struct lease *find_ending(const struct leases *s, uint64_t gpus)
+static bool has_name(const struct lease *l, const struct rm_gpu *name)
+{
+	static const struct rm_gpu none;
+
+	for (unsigned i = 0; i < l->n_names && memcmp(name, &none, sizeof(none)) != 0; i++) {
+		if (memcmp(&l->names[i], name, sizeof(*name)) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Do they have a GPU in common? The bits are the front's, and say only how it counts the GPUs: the
+ * driver knows them by their names. */
+static bool share_gpu(const struct lease *a, const struct lease *b)
+{
+	for (unsigned i = 0; i < b->n_names; i++) {
+		if (has_name(a, &b->names[i])) {
+			return true;
+		}
+	}
+	return (a->gpus & b->gpus) != 0;
+}
+
+/* The lease that is ending on a GPU of the wanted one; NULL: none. Prefers one that is hung. */
+static const struct lease *find_ending(const struct leases *s, const struct lease *wanted)
 {
 	const struct lease *found = NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
 		const struct lease *l = &s->all[i];
 
-		if (l->state == LEASE_ENDING && (l->gpus & gpus) != 0 && (!found || l->hung)) {
+		if (l->state == LEASE_ENDING && share_gpu(l, wanted) && (!found || l->hung)) {
 			found = l;
 		}
 	}
@@ -312,31 +342,48 @@ static const struct lease *find_ending(const struct leases *s, uint64_t gpus)
 }
 
 /* Opens l, refuses it, or lets it wait. */
-static void try_open(struct leases *s, struct lease *l, uint64_t now_ns)
+static void try_open(struct leases *s, struct lease *l)
 {
-	const struct lease *before = find_ending(s, l->gpus);
+	const struct lease *before = find_ending(s, l);
 
 	if (before && !before->hung) {
 		return;
 	}
 	l->state = before ? LEASE_FREE : LEASE_OPEN;
-	l->expires_ns = now_ns + l->length_ns;
 	answer(s, l, GRANTER_OPEN, l->request, before ? -ETIMEDOUT : 0, 0);
 }
 
 static void open_waiting(struct leases *s)
 {
-	uint64_t now_ns = clock_now_ns();
-
 	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
 		if (s->all[i].state == LEASE_OPENING) {
-			try_open(s, &s->all[i], now_ns);
+			try_open(s, &s->all[i]);
 		}
 	}
 }
 
-int lease_open(struct leases *s, const struct granter_request *q, uint64_t now_ns)
+static struct lease asked_lease(const struct granter_request *q)
 {
+	struct lease l = {
+		.state = LEASE_OPENING,
+		.id = q->lease,
+		.gpus = q->gpus,
+		.uid = q->uid,
+		.device = q->device == 1,
+		.request = q->id,
+	};
+
+	for (unsigned i = 0; i < GRANTER_GPUS_MAX; i++) {
+		if ((q->gpus >> i & 1) != 0) {
+			l.names[l.n_names++] = q->names[i];
+		}
+	}
+	return l;
+}
+
+int lease_open(struct leases *s, const struct granter_request *q)
+{
+	const struct lease asked = asked_lease(q);
 	struct lease *slot = NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
@@ -344,29 +391,16 @@ int lease_open(struct leases *s, const struct granter_request *q, uint64_t now_n
 
 		if (l->state == LEASE_FREE) {
 			slot = slot ? slot : l;
-		} else if (l->id == q->lease || (is_wanted(l) && (l->gpus & q->gpus) != 0)) {
+		} else if (l->id == q->lease || (is_wanted(l) && share_gpu(l, &asked))) {
 			return -EBUSY;
 		}
 	}
 	if (!slot) {
 		return -ENOSPC;
 	}
-	*slot = (struct lease){
-		.state = LEASE_OPENING,
-		.id = q->lease,
-		.gpus = q->gpus,
-		.length_ns = q->lease_ns,
-		.uid = q->uid,
-		.device = q->device == 1,
-		.request = q->id,
-	};
-	for (unsigned i = 0; i < GRANTER_GPUS_MAX; i++) {
-		if ((q->gpus >> i & 1) != 0) {
-			slot->names[slot->n_names++] = q->names[i];
-		}
-	}
+	*slot = asked;
 	list_init(&slot->objects);
-	try_open(s, slot, now_ns);
+	try_open(s, slot);
 	return 0;
 }
 
@@ -375,9 +409,6 @@ static void lease_finish(struct leases *s, struct lease *l)
 {
 	if (l->close_to_answer) {
 		answer(s, l, GRANTER_CLOSE, l->request, 0, 0);
-	}
-	if (l->end_to_tell) {
-		tell(s, l, GRANTER_EXPIRED);
 	}
 	if (l->hung) {
 		tell(s, l, GRANTER_ANSWERS);
@@ -472,7 +503,6 @@ static void note_hung(struct leases *s, struct lease *l)
 		"the driver does not answer: lease %llu is over, and its GPUs wait for the driver",
 		(unsigned long long)l->id);
 	l->hung = true;
-	l->end_to_tell = false;
 	if (l->close_to_answer) {
 		l->close_to_answer = false;
 		answer(s, l, GRANTER_CLOSE, l->request, -ETIMEDOUT, 0);
@@ -494,10 +524,6 @@ void leases_tick(struct leases *s, uint64_t now_ns)
 	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
 		struct lease *l = &s->all[i];
 
-		if (l->state == LEASE_OPEN && now_ns >= l->expires_ns) {
-			l->end_to_tell = true;
-			lease_end(s, l, -ETIME);
-		}
 		if (now_ns >= stuck_ns(l)) {
 			l->stuck = true;
 			if (!l->hung) {
@@ -512,16 +538,21 @@ uint64_t leases_next_ns(const struct leases *s)
 	uint64_t next = UINT64_MAX;
 
 	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
-		const struct lease *l = &s->all[i];
-
-		if (l->state == LEASE_OPEN && l->expires_ns < next) {
-			next = l->expires_ns;
-		}
-		if (stuck_ns(l) < next) {
-			next = stuck_ns(l);
+		if (stuck_ns(&s->all[i]) < next) {
+			next = stuck_ns(&s->all[i]);
 		}
 	}
 	return next;
+}
+
+bool leases_are_wanted(const struct leases *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		if (is_wanted(&s->all[i])) {
+			return true;
+		}
+	}
+	return false;
 }
 
 void leases_end_all(struct leases *s)

@@ -37,13 +37,11 @@ struct lease {
 	uint64_t gpus;
 	struct rm_gpu names[GRANTER_GPUS_MAX]; /* of these */
 	unsigned n_names;
-	uint64_t length_ns, expires_ns;
 	uint32_t uid;
 	bool device;	     /* may have objects without a target client */
 	uint64_t request;    /* the request to open or to close it ... */
 	bool open_to_answer; /* ... which has no answer yet */
 	bool close_to_answer;
-	bool end_to_tell; /* it ran out, and the front does not know */
 
 	struct list objects;
 	unsigned n_slots;    /* all of these */
@@ -76,7 +74,7 @@ void leases_init(struct leases *s, int link);
 struct lease *lease_find(struct leases *s, uint64_t id);
 
 /* 0: the lease is open, or will be, and the answer to q follows. */
-int lease_open(struct leases *s, const struct granter_request *q, uint64_t now_ns);
+int lease_open(struct leases *s, const struct granter_request *q);
 
 /* The answer to q follows. -ENOENT. */
 int lease_close(struct leases *s, const struct granter_request *q);
@@ -91,11 +89,14 @@ void leases_forget_caller(struct leases *s, struct caller *p);
 /* Takes the results of the threads. */
 void leases_collect(struct leases *s);
 
-/* Ends leases whose time is over, and reports those whose driver call hangs. */
+/* Ends and reports leases whose driver call hangs. */
 void leases_tick(struct leases *s, uint64_t now_ns);
 
 /* When leases_tick() has something to do; UINT64_MAX: never. */
 uint64_t leases_next_ns(const struct leases *s);
+
+/* Is a lease open, or waiting to be? */
+bool leases_are_wanted(const struct leases *s);
 
 /* Ends all leases. leases_are_ending() is true until they have ended, except where the driver
  * hangs. */

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "daemon/audit/audit.h"
-#include "daemon/audit/journal.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/standard.h"
 #include "daemon/base/log.h"
 #include "daemon/config/control.h"
-#include "daemon/doctor/doctor.h"
+#include "daemon/gpu/probe.h"
+#include "daemon/supervisor/namer.h"
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/privilege.h"
 #include "daemon/supervisor/sockets.h"
-#include "daemon/supervisor/summary.h"
-#include "daemon/supervisor/turnaway.h"
 #include "daemon/supervisor/workers.h"
 
 /* The supervisor. It opens the sockets, gives up what it does not need, starts the four workers,
  * and replaces any of them that dies (workers.c). It never reads a byte that a user sent. */
 
-enum { STOP_TIMEOUT_S = 5 };
+enum { STOP_TIMEOUT_S = 5, TURN_AWAY_MS = 2000 };
 
 static int open_signals(void)
 {
@@ -48,10 +48,16 @@ static void begin_stop(struct supervisor *s)
 	control_send(s->control, CONTROL_STOP, -1);
 }
 
+/* Decisions are entries of the journal where there is one, and no file. */
 static void open_audit(struct supervisor *s)
 {
 	if (s->audit >= 0) {
 		close(s->audit);
+	}
+	if (s->config.audit_file[0] && log_is_journal()) {
+		log_warning("audit-file %s is not written: decisions are entries of the journal",
+			    s->config.audit_file);
+		s->config.audit_file[0] = '\0';
 	}
 	s->audit = s->config.audit_file[0] ? audit_open(s->config.audit_file) : -1;
 }
@@ -121,6 +127,19 @@ static void keep_jobs(struct supervisor *s, const struct jobs *jobs)
 	}
 }
 
+#define ALL_IS_WELL "`gpuctr-client status` tells who measures."
+
+/* The text comes from a process that talks to users: a newline in it would end the line for
+ * systemd. */
+static void tell_trouble(char trouble[CONTROL_TROUBLE_BYTES])
+{
+	trouble[CONTROL_TROUBLE_BYTES - 1] = '\0';
+	for (char *p = trouble; *p; p++) {
+		*p = isprint((unsigned char)*p) ? *p : '?';
+	}
+	sd_notifyf(0, "STATUS=%s%s", *trouble ? "Nothing can be measured: " : ALL_IS_WELL, trouble);
+}
+
 static void handle_control(struct supervisor *s)
 {
 	struct control_message m;
@@ -133,8 +152,7 @@ static void handle_control(struct supervisor *s)
 		if (m.op == CONTROL_READY) {
 			log_notice("listening on %s",
 				   s->own_socket ? s->config.socket : "the sockets of systemd");
-			sd_notify(0, "READY=1\nSTATUS=Waiting for captures.");
-			s->is_ready = true;
+			sd_notify(0, "READY=1\nSTATUS=" ALL_IS_WELL);
 		} else if (m.op == CONTROL_RELOADED) {
 			sd_notify(0, "READY=1");
 		} else if (m.op == CONTROL_ALIVE) {
@@ -145,11 +163,12 @@ static void handle_control(struct supervisor *s)
 			workers_kill_hung(s, WORKER_GPU);
 		} else if (m.op == CONTROL_HUNG_PLANNER) {
 			workers_kill_hung(s, WORKER_PLANNER);
-		} else if (m.op == CONTROL_SUMMARY) {
-			s->summary = m.summary;
-			supervisor_tell_systemd(s);
+		} else if (m.op == CONTROL_TROUBLE) {
+			tell_trouble(m.trouble);
 		} else if (m.op == CONTROL_JOBS) {
 			keep_jobs(s, &m.jobs);
+		} else if (m.op == CONTROL_WHO) {
+			namer_ask(s, m.user.uid);
 		}
 	}
 }
@@ -159,7 +178,9 @@ static void run(struct supervisor *s)
 	uint64_t stop_by = 0;
 
 	while (!(s->stopping && s->pids[WORKER_FRONT] == 0)) {
-		struct pollfd fds[] = { { s->signals, POLLIN, 0 }, { s->control, POLLIN, 0 } };
+		struct pollfd fds[] = { { s->signals, POLLIN, 0 },
+					{ s->control, POLLIN, 0 },
+					{ s->namer_fd, POLLIN, 0 } };
 
 		if (s->stopping && stop_by == 0) {
 			stop_by = clock_now_ns() + STOP_TIMEOUT_S * CLOCK_NS_PER_S;
@@ -167,7 +188,10 @@ static void run(struct supervisor *s)
 		if (s->stopping && clock_now_ns() >= stop_by) {
 			break;
 		}
-		poll(fds, 2, s->stopping ? 100 : workers_next_ms(s));
+		poll(fds, 3, s->stopping ? 100 : workers_next_ms(s));
+		if (fds[2].revents != 0) {
+			namer_answer(s);
+		}
 		if (fds[1].revents != 0) {
 			handle_control(s);
 			if ((fds[1].revents & POLLHUP) != 0) {
@@ -180,22 +204,6 @@ static void run(struct supervisor *s)
 	}
 }
 
-/* The first entry opens the journal's socket, which the front's filter forbids. */
-static void tell_journal(void)
-{
-	struct journal_entry e;
-
-	if (!journal_is_used()) {
-		return;
-	}
-	journal_begin(&e);
-	journal_add(&e, "MESSAGE=gpucountd %s starts", GPUCTR_VERSION);
-	journal_add(&e, "MESSAGE_ID=18b379ec275549f29d26e1f25b10ea56");
-	journal_add(&e, "PRIORITY=%d", LOG_NOTICE);
-	journal_add(&e, "SYSLOG_IDENTIFIER=gpucountd");
-	journal_send(&e);
-}
-
 static int serve(struct supervisor *s)
 {
 	int r;
@@ -204,7 +212,6 @@ static int serve(struct supervisor *s)
 	s->signals = open_signals();
 	s->control = -1;
 	open_audit(s);
-	tell_journal();
 	r = s->signals < 0 ? -errno : workers_start(s);
 	if (r == 0) {
 		run(s);
@@ -217,34 +224,62 @@ static int serve(struct supervisor *s)
 	return r < 0 ? 1 : 0;
 }
 
+/* A connection that nobody accepts makes systemd start the service again as soon as it has failed.
+ * After ten starts in ten seconds systemd gives up the socket too, and refuses a start with
+ * settings that have been corrected. So the daemon takes two seconds to fail, and closes what is
+ * waiting: clients then point at `systemctl status`. */
+static void turn_away(void)
+{
+	uint64_t by = clock_now_ns() + TURN_AWAY_MS * CLOCK_NS_PER_MS, now;
+	struct pollfd polled[FRONT_LISTENERS_MAX];
+	int fds[FRONT_LISTENERS_MAX], fd;
+	size_t n = sockets_take_passed(fds, ARRAY_SIZE(fds));
+
+	if (n == 0 || privilege_enter(false) < 0) {
+		return;
+	}
+	sd_notify(0, "STATUS=The settings are wrong: see gpucountd --check-config.");
+	for (size_t i = 0; i < n; i++) {
+		polled[i] = (struct pollfd){ fds[i], POLLIN, 0 };
+	}
+	while ((now = clock_now_ns()) < by) {
+		poll(polled, n, (int)((by - now) / CLOCK_NS_PER_MS) + 1);
+		for (size_t i = 0; i < n; i++) {
+			fd = accept4(fds[i], NULL, NULL, SOCK_CLOEXEC);
+			if (fd >= 0) {
+				close(fd);
+			}
+		}
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static struct supervisor s;
 	int r;
 
-	if (argc == 2 && strcmp(argv[1], "--doctor-probe") == 0) {
-		return doctor_probe();
+	if (argc == 2 && strcmp(argv[1], "--probe") == 0) {
+		return probe_run();
+	}
+	if (worker_is_asked(argc, argv)) {
+		return worker_main(argv[2]);
 	}
 	standard_hold();
-	s.audit = -1;
+	s.audit = s.namer_fd = -1;
 	s.argc = argc;
 	s.argv = argv;
 	s.starter = geteuid();
 	config_init(&s.config);
 	r = options_parse(&s.config, argc, argv, s.starter);
-	if (options_ask_for_doctor(argc, argv)) {
-		return doctor_run(&(struct doctor_case){ &s.config, r >= 0, privilege_leave_root,
-							 privilege_has_perfmon });
-	}
 	if (r < 0) {
-		turnaway_run();
+		turn_away();
 		return 2;
 	}
 	if (r == 0) {
 		return 0;
 	}
 	log_init("supervisor", s.config.log_level);
-	if (sockets_open(s.config.socket, s.listeners, ARRAY_SIZE(s.listeners), &s.n_listeners,
+	if (sockets_open(&s.config, s.listeners, ARRAY_SIZE(s.listeners), &s.n_listeners,
 			 &s.own_socket) < 0) {
 		return 1;
 	}

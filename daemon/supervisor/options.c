@@ -24,10 +24,8 @@ static void print_help(void)
 	     "  -u, --user NAME      become this user when started as root (gpucountd, else "
 	     "nobody)\n"
 	     "      --set KEY=VALUE  any setting of gpucountd.conf(5)\n"
-	     "      --doctor         look at all that the daemon needs, say what is wrong and what "
-	     "to\n"
-	     "                       do, and exit\n"
 	     "      --check-config   read the settings, say what is wrong, and exit\n"
+	     "      --probe          alone: ask the driver for counters as a user's profiler does\n"
 	     "  -v, --verbose        log more\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n"
@@ -75,7 +73,7 @@ static int load(struct config *c, const char *path, uid_t starter, bool must_exi
 	return r;
 }
 
-enum { OPTION_SET = 256, OPTION_CHECK, OPTION_DOCTOR };
+enum { OPTION_SET = 256, OPTION_CHECK };
 
 static const struct option options[] = {
 	{ "config", required_argument, NULL, 'c' },
@@ -83,7 +81,6 @@ static const struct option options[] = {
 	{ "user", required_argument, NULL, 'u' },
 	{ "set", required_argument, NULL, OPTION_SET },
 	{ "check-config", no_argument, NULL, OPTION_CHECK },
-	{ "doctor", no_argument, NULL, OPTION_DOCTOR },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "version", no_argument, NULL, 'V' },
 	{ "help", no_argument, NULL, 'h' },
@@ -152,10 +149,23 @@ static int read_settings(struct config *c, int argc, char **argv, bool *ret_chec
 	return r;
 }
 
+/* For gpucountd-doctor, whatever else is wrong. The gate is the group for which a socket is enough,
+ * by its number, -1 of nobody. */
+static void print_effective(const struct config *c)
+{
+	gid_t gate = (gid_t)-1;
+
+	printf("socket = %s\nuser = %s\n", c->socket, c->user);
+	if (policy_is_one_group(&c->policy, &gate)) {
+		printf("gate = %d\n", (int)gate);
+	}
+}
+
 /* Checked as the calling user, who before a reload is the daemon's user. */
 static int check_audit(const struct config *c)
 {
-	int r = c->audit_file[0] ? audit_check(c->audit_file) : 0;
+	/* Where there is a journal, lines go there, and the file is none of the daemon's. */
+	int r = c->audit_file[0] && !log_is_journal() ? audit_check(c->audit_file) : 0;
 
 	if (r < 0) {
 		fprintf(stderr,
@@ -166,30 +176,11 @@ static int check_audit(const struct config *c)
 	return r;
 }
 
-bool options_ask_for_doctor(int argc, char **argv)
-{
-	int o, before = opterr;
-	bool asked = false;
-
-	opterr = 0; /* errors are printed when everything is parsed */
-	optind = 1;
-	while ((o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
-		asked |= o == OPTION_DOCTOR;
-		if (o == '?' || o == 'h' || o == 'V') {
-			asked = false;
-			break;
-		}
-	}
-	asked = asked && optind == argc;
-	opterr = before;
-	return asked;
-}
-
 int options_parse(struct config *c, int argc, char **argv, uid_t starter)
 {
 	const char *file;
 	bool check = false;
-	int r;
+	int r, of_file;
 
 	optind = 1; /* a reload parses again */
 	r = look_ahead(argc, argv, &file);
@@ -197,8 +188,12 @@ int options_parse(struct config *c, int argc, char **argv, uid_t starter)
 		return r;
 	}
 	/* The file is read first, wherever it stands on the command line. */
-	r = load(c, file ? file : GPUCTR_CONFIG_FILE, starter, file != NULL);
-	r = r < 0 ? r : read_settings(c, argc, argv, &check);
+	of_file = load(c, file ? file : GPUCTR_CONFIG_FILE, starter, file != NULL);
+	r = read_settings(c, argc, argv, &check);
+	r = of_file < 0 ? of_file : r;
+	if (check && c->log_level == LOG_DEBUG) {
+		print_effective(c);
+	}
 	if (r < 0) {
 		return r;
 	}

@@ -15,7 +15,7 @@
 
 /* Capabilities are set by the raw system calls: two words and one bit do not need a library. */
 
-static int set_capabilities(bool perfmon)
+static int set_capabilities(bool perfmon, bool inheritable)
 {
 	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct have[2], want[2] = { { 0 } };
@@ -27,6 +27,7 @@ static int set_capabilities(bool perfmon)
 	if (perfmon) {
 		want[word].permitted = have[word].permitted & bit;
 		want[word].effective = want[word].permitted;
+		want[word].inheritable = inheritable ? want[word].permitted : 0;
 	}
 	return syscall(SYS_capset, &header, want) < 0 ? -errno : 0;
 }
@@ -71,18 +72,38 @@ static void raise_descriptor_limit(void)
 	}
 }
 
+/* The daemon's processes run as one user, and some hold a capability: without this each could read
+ * and write the memory of the others through /proc. */
+int privilege_hide(void)
+{
+	return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+/* The workers are this program, and run as the user that it has become. */
+static int check_program(void)
+{
+	int r = access("/proc/self/exe", X_OK) < 0 ? -errno : 0;
+
+	if (r < 0) {
+		log_error(
+			"the daemon's user cannot execute this program (%s): make it readable and "
+			"executable for everybody, or name another user with --user",
+			strerror(-r));
+	}
+	return r;
+}
+
 int privilege_leave_root(const char *user)
 {
 	int r = getuid() == 0 || geteuid() == 0 ? become(user) : 0;
 
+	r = r < 0 ? r : check_program();
 	raise_descriptor_limit();
 	if (r == 0) {
-		r = set_capabilities(true);
+		r = set_capabilities(true, false);
 	}
-	/* The workers inherit this. They run as one user, and one may hold a capability, so without
-	 * it each could read and write the memory of the others through /proc. */
-	if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
-		r = -errno;
+	if (r == 0) {
+		r = privilege_hide();
 	}
 	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
 		r = -errno;
@@ -94,7 +115,21 @@ int privilege_leave_root(const char *user)
 	return r;
 }
 
+/* An ambient capability outlasts the execution of a program that has none of its own, and so do the
+ * variables of the environment that the loader reads. */
+int privilege_pass_on(void)
+{
+	int r = set_capabilities(true, true);
+
+	if (r == 0 && privilege_has_perfmon() &&
+	    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_PERFMON, 0, 0) < 0) {
+		r = -errno;
+	}
+	return r;
+}
+
+/* What is not inheritable is not ambient any more either. */
 int privilege_enter(bool keep_perfmon)
 {
-	return set_capabilities(keep_perfmon);
+	return set_capabilities(keep_perfmon, false);
 }

@@ -20,15 +20,27 @@
 
 enum { PREDECESSOR_MS = 2000, PREDECESSOR_PAUSE_MS = 50 };
 
-/* Everybody may connect: identity decides who may ask for what, and a refusal names its reason. The
- * mask gives the socket this mode when it is made, because chmod() could change another file that
- * has the name by then. No other thread runs yet. */
-static int bind_open(int fd, const struct sockaddr_un *a)
+/* The socket's group is the first gate: who is not in it cannot connect. Where the settings let in
+ * others than one group, everybody may connect, and the front alone decides. The mask gives the
+ * socket its mode when it is made, because chmod() could change another file that has the name by
+ * then; no other thread runs yet. Nobody can connect before the socket listens. */
+static int bind_gate(int fd, const struct sockaddr_un *a, const struct policy *policy)
 {
-	mode_t before = umask(0111);
+	gid_t group = (gid_t)-1, own = getegid();
+	bool gated = policy_is_one_group(policy, &group);
+	bool given = group == (gid_t)-1 || group == own || setegid(group) == 0;
+	mode_t before = umask(gated && given ? 0117 : 0111);
 	int r = bind(fd, (const struct sockaddr *)a, sizeof(*a)) < 0 ? -errno : 0;
 
 	umask(before);
+	if (setegid(own) < 0) {
+		return -errno;
+	}
+	if (r == 0 && !given) {
+		log_warning("%s cannot be given to the group %u: everybody may connect, and the "
+			    "settings decide",
+			    a->sun_path, (unsigned)group);
+	}
 	return r;
 }
 
@@ -79,7 +91,7 @@ static int free_address_in_time(const struct sockaddr_un *a)
 	return r;
 }
 
-static int bind_socket(const struct sockaddr_un *a)
+static int bind_socket(const struct sockaddr_un *a, const struct policy *policy)
 {
 	CLEAN_FD int fd = -1;
 	int r = free_address_in_time(a);
@@ -88,7 +100,7 @@ static int bind_socket(const struct sockaddr_un *a)
 		return r;
 	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	r = fd < 0 ? -errno : bind_open(fd, a);
+	r = fd < 0 ? -errno : bind_gate(fd, a, policy);
 	if (r == 0 && listen(fd, 1024) < 0) {
 		r = -errno;
 	}
@@ -141,7 +153,7 @@ static const char *remedy_of(int error)
 				    : "";
 }
 
-int sockets_open(const char *path, int *fds, size_t room, size_t *ret_n, bool *ret_own)
+int sockets_open(const struct config *c, int *fds, size_t room, size_t *ret_n, bool *ret_own)
 {
 	struct sockaddr_un a;
 	int fd;
@@ -151,13 +163,13 @@ int sockets_open(const char *path, int *fds, size_t room, size_t *ret_n, bool *r
 	if (*ret_n > 0) {
 		return 0;
 	}
-	fd = find_address(path, &a);
+	fd = find_address(c->socket, &a);
 	if (fd < 0) {
 		return fd;
 	}
-	fd = bind_socket(&a);
+	fd = bind_socket(&a, &c->policy);
 	if (fd < 0) {
-		log_error("cannot listen on %s: %s%s", path, strerror(-fd), remedy_of(fd));
+		log_error("cannot listen on %s: %s%s", c->socket, strerror(-fd), remedy_of(fd));
 		return fd;
 	}
 	fds[0] = fd;

@@ -5,57 +5,26 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
-#include "proto/base/closer.h"
 #include "daemon/base/log.h"
-#include "daemon/front/closers.h"
-#include "daemon/front/front.h"
-#include "daemon/gpu/gpu.h"
-#include "daemon/gpu/planner.h"
-#include "daemon/granter/granter.h"
-#include "daemon/granter/thread.h"
-#include "daemon/supervisor/privilege.h"
-#include "daemon/supervisor/sandbox.h"
-#include "daemon/supervisor/summary.h"
 
-/* The workers are forked and not executed anew. A new granter, gpu process or planner is handed to
- * the running front. A new front needs new links, so the other workers are replaced with it. */
+/* Each worker is this program, executed anew (worker.c). A new granter, gpu process or planner is
+ * handed to the running front. A new front needs new links, so the other workers are replaced with
+ * it. */
 
-static int start_granter_threads(void)
-{
-	int r = closer_start();
-
-	return r < 0 ? r : threads_start();
-}
-
-static int start_front_threads(void)
-{
-	int r = closer_start();
-
-	return r < 0 ? r : closers_start();
-}
-
-static const struct worker {
-	const char *name;
-	enum sandbox sandbox;
-	bool keeps_perfmon;
-	int (*start_threads)(void); /* started before the filter; NULL: none */
+static const struct {
 	int link_type;
-	int (*run)(int link);
 	enum control_op replaced;
-} workers[WORKERS] = {
-	[WORKER_GRANTER] = { "granter", SANDBOX_GRANTER, true, start_granter_threads,
-			     SOCK_SEQPACKET, granter_run, CONTROL_NEW_GRANTER },
-	[WORKER_GPU] = { "gpu", SANDBOX_GPU, true, NULL, SOCK_STREAM, gpu_run, CONTROL_NEW_GPU },
-	[WORKER_PLANNER] = { "planner", SANDBOX_PLANNER, false, NULL, SOCK_STREAM, planner_run,
-			     CONTROL_NEW_PLANNER },
-	[WORKER_FRONT] = { "front", SANDBOX_FRONT, false, start_front_threads, 0, NULL, 0 },
+} links_of[WORKER_FRONT] = {
+	[WORKER_GRANTER] = { SOCK_SEQPACKET, CONTROL_NEW_GRANTER },
+	[WORKER_GPU] = { SOCK_STREAM, CONTROL_NEW_GPU },
+	[WORKER_PLANNER] = { SOCK_STREAM, CONTROL_NEW_PLANNER },
 };
 
 static int make_pair(int type, int pair[2])
@@ -67,77 +36,48 @@ static int make_pair(int type, int pair[2])
 	return 0;
 }
 
-/* In the child: takes the worker's name, keeps only what the worker may have, and closes our
- * descriptors. When the supervisor dies the kernel kills the workers. The granter is an exception:
- * it ends when its link to the front ends, after it has freed what only it can free. */
-static void enter_worker(struct supervisor *s, enum worker_id id)
-{
-	sigset_t none;
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	/* Ctrl-C sends these signals to the whole process group, but workers end when the
-	 * supervisor tells them. */
-	signal(SIGINT, SIG_IGN);
-	signal(SIGTERM, SIG_IGN);
-	if (id != WORKER_GRANTER) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	}
-	prctl(PR_SET_NAME, workers[id].name);
-	log_init(workers[id].name, s->config.log_level);
-	close(s->signals);
-	if (id != WORKER_FRONT) {
-		for (size_t i = 0; i < s->n_listeners; i++) {
-			close(s->listeners[i]);
-		}
-	}
-	if (s->control >= 0 && id != WORKER_FRONT) {
-		close(s->control);
-	}
-	if (s->audit >= 0 && id != WORKER_FRONT) {
-		close(s->audit);
-	}
-	/* Threads inherit the capabilities of this moment, and the filter covers them as well. */
-	if (privilege_enter(workers[id].keeps_perfmon) < 0 ||
-	    (workers[id].start_threads && workers[id].start_threads() < 0) ||
-	    sandbox_enter(workers[id].sandbox) < 0) {
-		log_error("cannot give up privileges");
-		_exit(1);
-	}
-}
-
 static void note_begin(struct supervisor *s, enum worker_id id, pid_t pid)
 {
 	s->pids[id] = pid;
 	restart_begin(&s->restarts[id], clock_now_ns());
 }
 
-/* Returns the parent's end of the link, or -errno. The child closes the descriptors in others,
- * which would otherwise keep those links alive. */
-static int start_linked(struct supervisor *s, enum worker_id id, const int *others, size_t n_others)
+/* Forks the worker, which gets what start says. -errno. */
+static int begin(struct supervisor *s, const struct worker_start *start)
 {
-	int pair[2], r = make_pair(workers[id].link_type, pair);
-	pid_t pid;
+	pid_t pid = fork();
+	int r;
+
+	if (pid == 0) {
+		r = worker_execute(start, s->argv[0]);
+		log_error("%s cannot be executed: %s", worker_name(start->id), strerror(-r));
+		_exit(1);
+	}
+	if (pid < 0) {
+		return -errno;
+	}
+	note_begin(s, start->id, pid);
+	return 0;
+}
+
+/* Returns the front's end of the link, or -errno. */
+static int start_linked(struct supervisor *s, enum worker_id id)
+{
+	static struct worker_start start;
+	int pair[2], r = make_pair(links_of[id].link_type, pair);
 
 	if (r < 0) {
 		return r;
 	}
-	pid = fork();
-	if (pid == 0) {
-		close(pair[0]);
-		for (size_t i = 0; i < n_others; i++) {
-			close(others[i]);
-		}
-		enter_worker(s, id);
-		_exit(workers[id].run(pair[1]));
-	}
+	start = (struct worker_start){ .id = id,
+				       .log_level = s->config.log_level,
+				       .link = pair[1] };
+	r = begin(s, &start);
 	close(pair[1]);
-	if (pid < 0) {
+	if (r < 0) {
 		close(pair[0]);
-		return -errno;
 	}
-	note_begin(s, id, pid);
-	return pair[0];
+	return r < 0 ? r : pair[0];
 }
 
 /* Settings and jobs take up to 14 KiB a message, and neither end waits for the other. */
@@ -155,7 +95,7 @@ static void make_room(const int pair[2])
 static int start_all_linked(struct supervisor *s, int links[WORKER_FRONT], size_t *ret_n)
 {
 	for (*ret_n = 0; *ret_n < WORKER_FRONT; (*ret_n)++) {
-		links[*ret_n] = start_linked(s, (enum worker_id) * ret_n, links, *ret_n);
+		links[*ret_n] = start_linked(s, (enum worker_id) * ret_n);
 		if (links[*ret_n] < 0) {
 			return links[*ret_n];
 		}
@@ -163,39 +103,34 @@ static int start_all_linked(struct supervisor *s, int links[WORKER_FRONT], size_
 	return 0;
 }
 
-static int fork_front(struct supervisor *s, const int links[WORKER_FRONT])
+static int start_front(struct supervisor *s, const int links[WORKER_FRONT])
 {
+	static struct worker_start start;
 	int pair[2], r = make_pair(SOCK_SEQPACKET, pair);
-	pid_t pid;
 
 	if (r < 0) {
 		return r;
 	}
 	make_room(pair);
-	pid = fork();
-	if (pid == 0) {
-		close(pair[0]);
-		enter_worker(s, WORKER_FRONT);
-		_exit(front_run(&(struct front_start){
-			.config = &s->config,
-			.jobs = &s->jobs,
-			.restarts = &s->replaced,
-			.listeners = s->listeners,
-			.n_listeners = s->n_listeners,
-			.control = pair[1],
-			.granter = links[WORKER_GRANTER],
-			.gpu = links[WORKER_GPU],
-			.planner = links[WORKER_PLANNER],
-			.audit = s->audit,
-			.has_perfmon = s->has_perfmon,
-		}));
-	}
+	start = (struct worker_start){
+		.id = WORKER_FRONT,
+		.log_level = s->config.log_level,
+		.link = pair[1],
+		.config = s->config,
+		.jobs = s->jobs,
+		.restarts = s->replaced,
+		.has_perfmon = s->has_perfmon,
+		.audit = s->audit,
+		.n_listeners = s->n_listeners,
+	};
+	memcpy(start.links, links, sizeof(start.links));
+	memcpy(start.listeners, s->listeners, sizeof(start.listeners));
+	r = begin(s, &start);
 	close(pair[1]);
-	if (pid < 0) {
+	if (r < 0) {
 		close(pair[0]);
-		return -errno;
+		return r;
 	}
-	note_begin(s, WORKER_FRONT, pid);
 	s->control = pair[0];
 	return 0;
 }
@@ -207,7 +142,7 @@ int workers_start(struct supervisor *s)
 
 	r = start_all_linked(s, links, &n);
 	if (r == 0) {
-		r = fork_front(s, links);
+		r = start_front(s, links);
 	}
 	while (n > 0) {
 		close(links[--n]);
@@ -217,24 +152,28 @@ int workers_start(struct supervisor *s)
 
 static int replace_linked(struct supervisor *s, enum worker_id id)
 {
-	CLEAN_FD int fd = start_linked(s, id, NULL, 0);
+	CLEAN_FD int fd = start_linked(s, id);
 	int r;
 
 	if (fd < 0) {
 		return fd;
 	}
-	r = control_send(s->control, workers[id].replaced, fd);
+	r = control_send(s->control, links_of[id].replaced, fd);
 	/* These errors mean that the front is dying, and the other workers end with it. The front
 	 * may be reaped after them. */
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 
-/* Waits up to a second for the end of a worker. */
-static bool has_ended(struct supervisor *s, enum worker_id id)
+/* How long a worker may take to end. A granter frees every object first, which keeps a slow driver
+ * busy: GRANTER_OBJECTS_MAX of them take 5 s at 5 ms each. It gives up a call that takes
+ * GRANTER_HUNG_NS by itself, so it ends before that where the driver hangs. */
+enum { END_MS = 1000, END_GRANTER_MS = 8000 };
+
+static bool has_ended(struct supervisor *s, enum worker_id id, unsigned patience_ms)
 {
 	int status;
 
-	for (int i = 0; s->pids[id] > 0 && i < 100; i++) {
+	for (unsigned ms = 0; s->pids[id] > 0 && ms < patience_ms; ms += 10) {
 		if (waitpid(s->pids[id], &status, WNOHANG) != 0) {
 			s->pids[id] = 0;
 			break;
@@ -249,14 +188,15 @@ static bool has_ended(struct supervisor *s, enum worker_id id)
  * left behind, because nobody could measure on any GPU while we wait for it. */
 static void end_linked(struct supervisor *s)
 {
+	sd_notify(0, "WATCHDOG=1"); /* nobody says so while we wait */
 	for (enum worker_id id = 0; id < WORKER_FRONT; id++) {
-		if (has_ended(s, id)) {
+		if (has_ended(s, id, id == WORKER_GRANTER ? END_GRANTER_MS : END_MS)) {
 			continue;
 		}
 		kill(s->pids[id], SIGKILL);
-		if (!has_ended(s, id)) {
+		if (!has_ended(s, id, END_MS)) {
 			log_error("%s (pid %d) cannot be killed: it hangs in the driver",
-				  workers[id].name, (int)s->pids[id]);
+				  worker_name(id), (int)s->pids[id]);
 			s->pids[id] = 0;
 		}
 	}
@@ -299,15 +239,15 @@ static int replace_worker(struct supervisor *s, enum worker_id id)
 	if (r == 0) {
 		count_replaced(s, id);
 		control_send_restarts(s->control, &s->replaced);
-		if (s->is_ready) {
-			supervisor_tell_systemd(s);
-		}
 	}
 	return r;
 }
 
 static void note_end(struct supervisor *s, pid_t pid, int status)
 {
+	if (pid == s->namer_pid) {
+		s->namer_pid = 0;
+	}
 	for (enum worker_id id = 0; id < WORKERS; id++) {
 		uint64_t delay_ns;
 
@@ -317,7 +257,7 @@ static void note_end(struct supervisor *s, pid_t pid, int status)
 		s->pids[id] = 0;
 		delay_ns = restart_end(&s->restarts[id], clock_now_ns());
 		log_write(s->stopping ? LOG_DEBUG : LOG_WARNING, "%s (pid %d) ended (%s %d)%s%s",
-			  workers[id].name, (int)pid, WIFSIGNALED(status) ? "signal" : "status",
+			  worker_name(id), (int)pid, WIFSIGNALED(status) ? "signal" : "status",
 			  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
 			  s->stopping ? "" : ": replaced",
 			  !s->stopping && delay_ns > 0 ? " after a delay" : "");
@@ -354,7 +294,7 @@ void workers_replace_due(struct supervisor *s)
 		s->restarts[id].due_ns = 0;
 		r = replace_worker(s, id);
 		if (r < 0) {
-			log_error("%s cannot be started: %s", workers[id].name, strerror(-r));
+			log_error("%s cannot be started: %s", worker_name(id), strerror(-r));
 			restart_end(&s->restarts[id], now);
 		}
 	}
@@ -367,7 +307,8 @@ int workers_next_ms(const struct supervisor *s)
 
 void workers_kill_hung(struct supervisor *s, enum worker_id id)
 {
-	log_error("%s (pid %d) does not answer: killed", workers[id].name, (int)s->pids[id]);
+	log_error("%s (pid %d) does not answer what it is asked: killed", worker_name(id),
+		  (int)s->pids[id]);
 	if (s->pids[id] > 0) {
 		kill(s->pids[id], SIGKILL);
 	}

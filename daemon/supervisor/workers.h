@@ -10,9 +10,7 @@
 #include "daemon/config/control.h"
 #include "daemon/front/front.h"
 #include "daemon/supervisor/restart.h"
-
-/* Each but the front has a link to the front. */
-enum worker_id { WORKER_GRANTER, WORKER_GPU, WORKER_PLANNER, WORKER_FRONT, WORKERS };
+#include "daemon/supervisor/worker.h"
 
 struct supervisor {
 	struct config config;
@@ -26,13 +24,14 @@ struct supervisor {
 	int audit;	  /* the audit file; -1: none */
 	struct jobs jobs; /* as the front told them */
 	int signals;
+	int namer_fd; /* to which the namer writes; -1: there is none */
+	pid_t namer_pid;
+	uint32_t namer_uid;
 	bool own_socket; /* the socket was bound by us and is removed at the end */
 	bool has_perfmon;
 	bool stopping;
 	struct restart restarts[WORKERS];
 	struct control_restarts replaced; /* so far */
-	struct control_summary summary;	  /* as the front has last told; at first without trouble */
-	bool is_ready; /* systemd was told that the daemon is ready, so it shows the status line */
 };
 
 /* Starts the front, and with it all others. -errno: the front was not started. */

@@ -126,10 +126,10 @@ template <typename Type> inline Type gpuctr_init()
 GPUCTR_API const char *gpuctr_default_socket(void);
 
 /* Connects and exchanges versions; waits at most five seconds. path NULL: gpuctr_default_socket().
- * program names the caller to others that wait. Who may not measure is connected as well, for half
- * a minute, and may ask for metrics and plans; any other call is then refused with
- * GPUCTR_E_NOT_ALLOWED. *ret is set even when the result is not 0 (but for
- * -ENOMEM), so that gpuctr_last_error() can be asked; free it with gpuctr_disconnect(). */
+ * program names the caller to others that wait. GPUCTR_E_NOT_ALLOWED: the daemon's socket is not
+ * open to the caller, or the daemon's settings do not let the caller in. *ret is set even when the
+ * result is not 0 (but for -ENOMEM), so that gpuctr_last_error() can be asked; free it with
+ * gpuctr_disconnect(). */
 GPUCTR_API int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret);
 
 /* Ends all captures and questions of this connection. No handler of them is called any more, on_end
@@ -212,7 +212,7 @@ struct gpuctr_column {
 			   the plan's groups needs several passes by itself */
 };
 
-enum { GPUCTR_TURNS_MAX = 16 }; /* groups that one capture with a budget measures in turns */
+enum { GPUCTR_TURNS_MAX = 16 }; /* groups that one capture measures in turns */
 
 /* A column is the sum of its terms: weight times a hardware metric. */
 struct gpuctr_term {
@@ -222,9 +222,9 @@ struct gpuctr_term {
 
 struct gpuctr_plan {
 	const char *chip;
-	unsigned passes; /* all columns together; 1 is what is measured without a budget */
-	unsigned groups; /* one-pass captures that cover all columns; or, with a budget, what one
-			    capture measures in turns, up to GPUCTR_TURNS_MAX of them */
+	unsigned passes; /* all columns together */
+	unsigned groups; /* of one pass each that cover all columns; a capture measures them in
+			    turns, up to GPUCTR_TURNS_MAX of them */
 	const struct gpuctr_column *columns;
 	size_t n_columns;
 	const char *const *metrics; /* hardware metrics behind the columns */
@@ -256,11 +256,10 @@ struct gpuctr_totals {
 	uint64_t unready; /* not measurable: on a device that is not leased, before its profiler was
 			      up, beside a kernel that may wait for it, while an earlier call of
 			     CUPTI's has not returned, or chosen for a batch that cannot be changed
-			     yet */
+			     yet, or launched by a call that tells too little of it */
 	uint64_t failed;  /* CUPTI or the driver refused the range or its data */
 	uint64_t dropped; /* lost to a reader that was too slow */
-	uint64_t lost;	  /* in flight when their process died (at least) */
-	uint64_t unchosen; /* left out by the random choice of a budget */
+	uint64_t lost;	  /* counted, not delivered, and their process died: at least so many */
 };
 
 /* X(name) for each member of struct gpuctr_totals, in its order; GPUCTR_FATES: without seen. */
@@ -271,8 +270,7 @@ struct gpuctr_totals {
 	X(unready)      \
 	X(failed)       \
 	X(dropped)      \
-	X(lost)         \
-	X(unchosen)
+	X(lost)
 #define GPUCTR_TOTALS(X) X(seen) GPUCTR_FATES(X)
 
 enum gpuctr_capture_state {
@@ -300,7 +298,7 @@ struct gpuctr_capture_info {
 	size_t n_metrics;
 	unsigned position; /* in the queue; 1 is next; 0: not queued */
 	struct gpuctr_totals totals;
-	uint64_t lease_left_ns;
+	uint64_t lease_left_ns; /* 0: it has no end, because nobody waits for its GPUs */
 	unsigned processes;
 };
 
@@ -430,7 +428,8 @@ GPUCTR_API int gpuctr_list_processes(struct gpuctr *g, gpuctr_on_registered_proc
 /* The variables that register a program (and its children), as a NULL-terminated array of
  * "NAME=value" to be added to its environment. socket NULL: gpuctr_default_socket(); agent NULL:
  * $GPUCTR_AGENT or the installed agent. Needs no connection: the daemon may come later. 0 and *ret
- * to be freed with one free(), or -ENOMEM, or GPUCTR_E_NO_AGENT when the agent cannot be read. */
+ * to be freed with one free(), or -ENOMEM, or GPUCTR_E_NO_AGENT when the agent cannot be read or is
+ * none. */
 GPUCTR_API int gpuctr_standby_environment(const char *socket, const char *agent, char ***ret);
 
 /* --- captures -------------------------------------------------------------------------------- */
@@ -516,9 +515,6 @@ struct gpuctr_record {
 	const struct gpuctr_range *const *active; /* start/end ranges open in the process */
 	size_t n_active;
 	const double *values; /* one for each column of the plan; NaN: not available */
-	/* With a budget: the record stands for 1 / chance launches of its stratum. Else 0 and 1. */
-	unsigned stratum;
-	double chance; /* that the launch was to be measured: above 0, at most 1 */
 	/* The group of the plan's columns that was measured in this launch: the values of columns
 	 * of other groups are NaN. 0 where the plan has one group. */
 	unsigned group;
@@ -534,30 +530,11 @@ struct gpuctr_record {
 	uint32_t graph;
 };
 
-/* With a budget: launches of a kind, measured or not, and how many of them there were until now.
- * Kinds may also differ in what their threads launched before, which is not told. All but seen
- * stays the same. Kernel and range live until on_end has returned. */
-struct gpuctr_stratum {
-	unsigned process;
-	unsigned id;			    /* unique within the process, from 1 */
-	const struct gpuctr_kernel *kernel; /* NULL: of several */
-	/* The innermost whose name recurs; NULL: none, or of several, or the name came for the
-	 * first time. With all around it as when it was met first. */
-	const struct gpuctr_range *range;
-	uint32_t grid[3], block[3]; /* 0: of several */
-	uint32_t dynamic_shared_bytes;
-	unsigned device;
-	bool merged; /* there were too many kinds: launches in it differ in what is told here */
-	uint64_t seen;
-};
-
 enum gpuctr_copy_kind {
 	GPUCTR_COPY_MEMORY,
 	GPUCTR_COPY_SET,
 	GPUCTR_COPY_KERNEL,
 	GPUCTR_COPY_LOST, /* kernels ran within this time of which nothing is known */
-	/* The same, because the program waits for its launches, which records of kernels slow. */
-	GPUCTR_COPY_UNTRACED,
 };
 
 /* Work that is in no record, in a trace with metrics: a copy or a fill of memory, or a kernel that
@@ -602,7 +579,7 @@ struct gpuctr_queued {
 	unsigned position;  /* 1: next */
 	const char *holder; /* "alice (python3, pid 4711)" */
 	const char *gpu;
-	uint64_t holder_left_ns; /* of the holder's lease */
+	uint64_t holder_left_ns; /* of the holder's lease; 0: not known yet */
 };
 
 struct gpuctr_notice {
@@ -618,6 +595,9 @@ struct gpuctr_process_end {
 	unsigned process;
 	struct gpuctr_totals totals;
 	bool clean; /* false: it died; the totals are the last it told, plus lost */
+	/* If it died: what it had launched until so long before is in the totals. What it launched
+	 * later is only there if its records came. */
+	uint64_t uncounted_ns;
 };
 
 struct gpuctr_end {
@@ -650,9 +630,6 @@ struct gpuctr_capture_handler {
 	void (*on_process_end)(struct gpuctr_capture *c, const struct gpuctr_process_end *end,
 			       void *userdata);
 	void (*on_end)(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata);
-	/* Of a capture with a budget, every second or so and before its process ends. */
-	void (*on_stratum)(struct gpuctr_capture *c, const struct gpuctr_stratum *stratum,
-			   void *userdata);
 	/* In any order, up to some seconds after its time. */
 	void (*on_copy)(struct gpuctr_capture *c, const struct gpuctr_copy *copy, void *userdata);
 };
@@ -666,11 +643,9 @@ enum gpuctr_kernel_name_base {
 
 /* Of what launch_skip, launch_every and launch_count count the launches. */
 enum gpuctr_filter_mode {
-	GPUCTR_FILTER_GLOBAL = 0,	     /* of a process, all together */
-	GPUCTR_FILTER_PER_GPU = 1,	     /* of each GPU */
-	GPUCTR_FILTER_PER_KERNEL = 2,	     /* of each kernel, by its name */
-	GPUCTR_FILTER_PER_LAUNCH_CONFIG = 3, /* of each kernel with the same grid, block and dynamic
-						shared memory */
+	GPUCTR_FILTER_GLOBAL = 0,     /* of a process, all together */
+	GPUCTR_FILTER_PER_GPU = 1,    /* of each GPU */
+	GPUCTR_FILTER_PER_KERNEL = 2, /* of each kernel, by its name */
 };
 
 /* How the library of a permit comes into programs. */
@@ -692,7 +667,6 @@ struct gpuctr_capture_options {
 	uint64_t launch_count;	  /* then measured; 0: all */
 	bool no_wait;		  /* GPUCTR_E_GPU_BUSY instead of a place in the queue */
 	uint64_t timeout_ns;	  /* GPUCTR_E_TIMEOUT after this long in the queue; 0: wait */
-	uint64_t lease_ns;	  /* 0: the daemon's default; the daemon renews it while it may */
 	bool raw_images;	  /* also deliver counter data, to make a recording */
 	bool recorded;		  /* gpuctr-replay will answer: lease nothing */
 	const char *program;	  /* what is measured, shown to those who wait */
@@ -702,12 +676,6 @@ struct gpuctr_capture_options {
 	 */
 	const unsigned *processes;
 	size_t n_processes;
-	/* What measuring may cost, in millionths of the time: launches are chosen at random, as
-	 * many as it pays for, and all are counted (see gpuctr_stratum). Metrics may then need
-	 * several passes: the plan's groups take turns, and each launch that is measured is of one
-	 * of them (see gpuctr_record.group). 0, or from 1,000,000 on: everything is measured. */
-	uint32_t budget_ppm;
-	uint64_t seed; /* of the choice: the same one chooses alike, as far as times are alike */
 	/* NVTX expressions, in ncu's grammar as gpuctr-client(1) has it: measured are launches for
 	 * which one of those that include holds (none given: all) and none of those that exclude.
 	 * One that is no expression is refused by gpuctr_capture_open(), with
@@ -724,7 +692,8 @@ struct gpuctr_capture_options {
 	/* Only in some steps: skip_first ones are not measured, then, repeat times or for 0 without
 	 * end, wait and warmup ones are not and active ones are. A step begins with
 	 * "cudaProfilerStart", with "gpuctr_step", or with a range or mark that the expression step
-	 * means. active 0: always. */
+	 * means; for NULL the agent finds steps by a sequence of launches that recurs. active 0:
+	 * always. */
 	uint64_t skip_first, wait, warmup, active, repeat;
 	const char *step;
 	/* Only kernels of exactly this name, in place of kernel_regex; NULL: all. */
@@ -732,10 +701,6 @@ struct gpuctr_capture_options {
 	uint64_t kernel_name_base; /* enum gpuctr_kernel_name_base, for either of them */
 	uint64_t launch_every;	   /* behind those left out, the first of each so many; 0: all */
 	uint64_t filter_mode;	   /* enum gpuctr_filter_mode */
-	/* For nvtx_include and nvtx_exclude the push/pop ranges of all threads of a process are one
-	 * stack, in the order in which they are pushed; 0: each thread has its own. */
-	uint64_t nvtx_process_scope;
-	uint64_t record_limit; /* no process measures more launches than this; 0: no limit */
 	/* Nothing is measured, and metrics must be none: the programs that are started with
 	 * gpuctr_capture_environment() may use the counters themselves, by whatever profiler, for
 	 * as long as the capture lasts. on_notice tells of those that were refused. */
@@ -747,11 +712,9 @@ struct gpuctr_capture_options {
 	/* Of a trace, not 0: the launch of a CUDA graph is one record, and not one for each of its
 	 * kernels. */
 	uint64_t whole_graphs;
-	/* Of a trace, not 0: in a program that waits for its launches, which records of kernels
-	 * slow by 4 to 16 %, kernels are recorded for a quarter of the time or more. The rest is
-	 * told by on_copy, as GPUCTR_COPY_UNTRACED. Not in programs with NVTX ranges or CUDA
-	 * graphs, nor with a filter. */
-	uint64_t may_rest;
+	/* Not 0: of gpus those are leased that the user may measure; 0: one that the user may not
+	 * measure refuses the capture. */
+	uint64_t gpus_allowed;
 };
 
 /* Opens a capture. handler is copied. The result arrives by on_opened or on_end. */

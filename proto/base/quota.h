@@ -40,13 +40,3 @@ static inline void quota_give(struct quota *q, size_t bytes)
 		q->used -= bytes;
 	}
 }
-
-/* Makes the quota, with what is used of it, a part of whole; NULL: of none. */
-static inline void quota_join(struct quota *q, struct quota *whole)
-{
-	quota_give(q->whole, q->used);
-	q->whole = whole;
-	for (; whole; whole = whole->whole) {
-		whole->used += q->used;
-	}
-}

@@ -20,5 +20,8 @@ const struct alias *alias_at(unsigned i); /* NULL behind the last */
 /* Is this what nvprof called a metric? */
 bool alias_is_of_nvprof(const struct alias *alias);
 
+/* ncu's launch__*: what each record has anyway, as a sentence. NULL: this is no such name. */
+const char *alias_of_launch(const char *name);
+
 /* Is this one of the base names that the alias means? */
 bool alias_covers(const struct alias *alias, const char *base);

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/nvidia/catalogue.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/buf.h"
 #include "proto/base/clean.h"
 #include "proto/base/near.h"
 #include "proto/nvidia/aliases.h"
+#include "proto/nvidia/breakdown.h"
+#include "proto/wire/limits.h"
 
 /* CUPTI lists base names ("dram__bytes_read"); a full name appends a submetric (".sum",
  * ".avg.pct_of_peak_sustained_elapsed"). A chip has about 150,000 full names, so they are never
@@ -46,21 +50,63 @@ static int add_kind(struct catalogue *c, CUpti_MetricType type, enum gpuctr_metr
 	return 0;
 }
 
-const char *catalogue_find_chip(const struct vendor_host *v, const char *chip, struct refusal *r)
+/* Products by the names under which they are sold. */
+static const struct {
+	const char *product, *chip;
+} products[] = {
+	{ "V100", "GV100" },	  { "T4", "TU104" },	   { "RTX 2080 Ti", "TU102" },
+	{ "A100", "GA100" },	  { "A800", "GA100" },	   { "A30", "GA100" },
+	{ "A10", "GA102" },	  { "A10G", "GA102" },	   { "A40", "GA102" },
+	{ "RTX A6000", "GA102" }, { "RTX 3080", "GA102" }, { "RTX 3090", "GA102" },
+	{ "H100", "GH100" },	  { "H200", "GH100" },	   { "H800", "GH100" },
+	{ "H20", "GH100" },	  { "GH200", "GH100" },	   { "L4", "AD104" },
+	{ "L40", "AD102" },	  { "L40S", "AD102" },	   { "RTX 6000 Ada", "AD102" },
+	{ "RTX 4080", "AD103" },  { "RTX 4090", "AD102" }, { "B100", "GB100" },
+	{ "B200", "GB100" },	  { "GB200", "GB100" },	   { "RTX 5080", "GB203" },
+	{ "RTX 5090", "GB202" },
+};
+
+/* As whole words: "NVIDIA H100 80GB HBM3" is an H100 and no H10. */
+static bool has_words(const char *text, const char *words)
+{
+	size_t n = strlen(words);
+
+	for (const char *at = strcasestr(text, words); at; at = strcasestr(at + 1, words)) {
+		if ((at == text || !isalnum((unsigned char)at[-1])) &&
+		    !isalnum((unsigned char)at[n])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static const char *chip_of_product(const char *text)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(products); i++) {
+		if (has_words(text, products[i].product)) {
+			return products[i].chip;
+		}
+	}
+	return text;
+}
+
+const char *catalogue_find_chip(const struct vendor_host *v, const char *typed, struct refusal *r)
 {
 	VENDOR_PARAMS(Profiler_Host_GetSupportedChips, all);
+	const char *chip = chip_of_product(typed);
 	char known[512] = "";
 
 	v->cuptiProfilerHostGetSupportedChips(&all);
 	for (size_t i = 0; i < all.numChips; i++) {
-		if (strcmp(all.ppChipNames[i], chip) == 0) {
+		if (strcasecmp(all.ppChipNames[i], chip) == 0) {
 			return all.ppChipNames[i];
 		}
 		strncat(known, " ", sizeof(known) - strlen(known) - 1);
 		strncat(known, all.ppChipNames[i], sizeof(known) - strlen(known) - 1);
 	}
-	refusal_set(r, GPUCTR_E_CHIP_UNKNOWN, "", "CUPTI knows no chip %s", chip);
-	snprintf(r->remedy, sizeof(r->remedy), "Name one of:%s.", known);
+	refusal_set(r, GPUCTR_E_CHIP_UNKNOWN, "", "CUPTI knows no chip %s", typed);
+	snprintf(r->remedy, sizeof(r->remedy), "Name one of:%s, or a product, such as H200.",
+		 known);
 	return NULL;
 }
 
@@ -87,6 +133,7 @@ int catalogue_init(struct catalogue *c, const struct vendor_host *v, const char 
 		return code;
 	}
 	qsort(c->bases, c->n_bases, sizeof(*c->bases), compare_bases);
+	c->breakdown = breakdown_new(c->host.chip);
 	return 0;
 }
 
@@ -96,6 +143,7 @@ void catalogue_deinit(struct catalogue *c)
 		free((char *)(uintptr_t)c->bases[i].name);
 	}
 	free(c->bases);
+	breakdown_free(c->breakdown);
 	host_deinit(&c->host);
 	*c = (struct catalogue){ 0 };
 }
@@ -165,6 +213,30 @@ bool catalogue_has(const struct catalogue *c, const char *full)
 	return false;
 }
 
+size_t catalogue_parts(const struct catalogue *c, struct arena *a, const char *throughput,
+		       const char *ret[CATALOGUE_PARTS_MAX])
+{
+	const char *counters[CATALOGUE_PARTS_MAX], *dot = strchr(throughput, '.');
+	const struct catalogue_base *base = NULL;
+	size_t n = 0, found;
+
+	while (dot && !(base = catalogue_find_base(c, throughput, (size_t)(dot - throughput)))) {
+		dot = strchr(dot + 1, '.');
+	}
+	if (!base || base->kind != GPUCTR_METRIC_THROUGHPUT) {
+		return 0;
+	}
+	found = breakdown_counters(c->breakdown, base->name, counters, CATALOGUE_PARTS_MAX);
+	for (size_t i = 0; i < found; i++) {
+		const char *full = arena_printf(a, "%s%s", counters[i], dot);
+
+		if (full && catalogue_has(c, full)) {
+			ret[n++] = full;
+		}
+	}
+	return n;
+}
+
 bool catalogue_describe(const struct catalogue *c, const char *name, const char **ret_unit,
 			const char **ret_hardware_unit, const char **ret_description)
 {
@@ -202,13 +274,32 @@ static int list_named(const struct catalogue *c, const struct catalogue_named *n
 			 userdata);
 }
 
+/* A description, and what the throughput is made of, as long as that is a text for a frame. */
+static void add_parts(const struct catalogue *c, const struct catalogue_base *base,
+		      const char *description, struct buf *b)
+{
+	const char *counters[CATALOGUE_PARTS_MAX];
+	size_t n = breakdown_counters(c->breakdown, base->name, counters, CATALOGUE_PARTS_MAX);
+
+	buf_text(b, description ? description : "");
+	for (size_t i = 0; i < n && b->n < LIMIT_TEXT_BYTES - LIMIT_NAME_BYTES; i++) {
+		buf_printf(b, "%s%s", i == 0 ? ". The one that is nearest to its peak: " : ", ",
+			   counters[i]);
+	}
+}
+
 static int list_base(const struct catalogue *c, const struct catalogue_base *base, bool describe,
 		     catalogue_on_metric on_metric, void *userdata)
 {
 	struct gpuctr_metric m = { .name = base->name, .kind = base->kind };
 	const char **submetrics = NULL;
+	CLEAN_BUF struct buf description = { 0 };
 
 	catalogue_describe(c, base->name, &m.unit, &m.hardware_unit, &m.description);
+	if (describe && base->kind == GPUCTR_METRIC_THROUGHPUT) {
+		add_parts(c, base, m.description, &description);
+		m.description = buf_string(&description);
+	}
 	if (describe) {
 		m.n_submetrics = catalogue_submetrics(c, base, &submetrics);
 		m.submetrics = submetrics;

@@ -20,6 +20,7 @@ struct catalogue {
 	struct host host;
 	struct catalogue_base *bases; /* sorted by name */
 	size_t n_bases;
+	struct breakdown *breakdown; /* NULL: nobody knows what throughputs are made of */
 };
 
 /* A preset names columns; a derived metric is one column, the weighted sum of its terms. */
@@ -43,9 +44,9 @@ struct catalogue_named {
 /* The chip if nobody names one and there is no GPU: that of the bundled recording. */
 #define CATALOGUE_DEFAULT_CHIP "GH100"
 
-/* CUPTI's own string for a chip that somebody typed, because CUPTI is given only its own strings.
- * NULL with r filled, which names the known chips. */
-const char *catalogue_find_chip(const struct vendor_host *v, const char *chip, struct refusal *r);
+/* CUPTI's own string for a chip, or a product that has it, that somebody typed, because CUPTI is
+ * given only its own strings. NULL with r filled, which names the known chips. */
+const char *catalogue_find_chip(const struct vendor_host *v, const char *typed, struct refusal *r);
 
 /* 0, or a positive code with r filled. */
 int catalogue_init(struct catalogue *c, const struct vendor_host *v, const char *chip,
@@ -59,6 +60,15 @@ const struct catalogue_named *catalogue_named_at(size_t i); /* NULL behind the l
 bool catalogue_term_is_for(const struct catalogue *c, const struct catalogue_named *n, size_t i);
 const struct catalogue_base *catalogue_find_base(const struct catalogue *c, const char *name,
 						 size_t length);
+
+/* "breakdown:" and a full name of a throughput, as ncu has it, stands for what that is made of. */
+#define CATALOGUE_BREAKDOWN "breakdown:"
+enum { CATALOGUE_PARTS_MAX = 128 };
+
+/* Full names of the counters of which the throughput, a full name, is made, with its rollup; those
+ * that the chip has. They live in a. 0: it is no throughput, or nobody knows. */
+size_t catalogue_parts(const struct catalogue *c, struct arena *a, const char *throughput,
+		       const char *ret[CATALOGUE_PARTS_MAX]);
 
 /* Is full a base name followed by one of its submetrics? */
 bool catalogue_has(const struct catalogue *c, const char *full);

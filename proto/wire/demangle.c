@@ -7,24 +7,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/own_stack.h"
 #include "proto/base/utf8.h"
 #include "proto/wire/limits.h"
 
 /* A mangled name may refer to its own parts, so that 300 bytes can stand for more text than any
  * memory holds. libiberty passes its output on piece by piece and holds no memory meanwhile. So
- * when the output is too long, jumping out of it is the only way, and a safe one. */
+ * when the output is too long, jumping out of it is the only way, and a safe one.
+ *
+ * libiberty keeps its work on the stack, and calls itself for each level of a name: up to 216 bytes
+ * for each byte of the name (2.40; "_Z1fDwFDwF..."), besides 1,024 levels of printing and a table
+ * of references times templates. By default it gives up beyond 1,024 bytes, which names of CUTLASS,
+ * cuDNN and FlashAttention have. So it works on a stack that is as large as the name can need, and
+ * never on the caller's: that may be a small one of the program's. */
+
+enum {
+	OPTIONS = DMGL_PARAMS | DMGL_ANSI | DMGL_NO_RECURSE_LIMIT,
+	BYTES_A_BYTE = 1024, /* of the stack, of the name */
+	BYTES_A_COPY = 64,   /* 16, if each reference and each template is met twice */
+};
 
 struct output {
 	jmp_buf full;
 	size_t n;
-	char *text; /* room for LIMIT_STRING_BYTES and the NUL */
+	char *text; /* room for DEMANGLED_MAX_BYTES and the NUL */
 };
 
 static void on_piece(const char *piece, size_t n, void *userdata)
 {
 	struct output *to = userdata;
 
-	if (n > LIMIT_STRING_BYTES - to->n) {
+	if (n > DEMANGLED_MAX_BYTES - to->n) {
 		longjmp(to->full, 1);
 	}
 	memcpy(to->text + to->n, piece, n);
@@ -32,13 +45,34 @@ static void on_piece(const char *piece, size_t n, void *userdata)
 	to->text[to->n] = '\0';
 }
 
-static bool demangle(const char *mangled, char *text)
+/* Of the stack, for a name that libiberty cannot take for anything worse. A template begins with I
+ * or J; a reference to a parameter, which copies the templates around it, with R or O. */
+static size_t count_bytes(const char *mangled)
 {
-	struct output to = { .text = text };
+	size_t n = 0, templates = 0, references = 0;
 
-	text[0] = '\0';
-	return setjmp(to.full) == 0 &&
-	       cplus_demangle_v3_callback(mangled, DMGL_PARAMS | DMGL_ANSI, on_piece, &to);
+	for (; mangled[n]; n++) {
+		templates += mangled[n] == 'I' || mangled[n] == 'J';
+		references += (mangled[n] == 'R' || mangled[n] == 'O') &&
+			      (mangled[n + 1] == 'T' || mangled[n + 1] == 'S');
+	}
+	return OWN_STACK_BYTES + n * BYTES_A_BYTE + templates * references * BYTES_A_COPY;
+}
+
+struct work {
+	const char *mangled;
+	char *result; /* room for DEMANGLED_MAX_BYTES and the NUL; or made, or NULL */
+	bool done;
+};
+
+static void demangle(void *argument)
+{
+	struct work *w = argument;
+	struct output to = { .text = w->result };
+
+	w->result[0] = '\0';
+	w->done = setjmp(to.full) == 0 &&
+		  cplus_demangle_v3_callback(w->mangled, OPTIONS, on_piece, &to);
 }
 
 char *demangle_nothing(const char *mangled)
@@ -51,20 +85,32 @@ char *demangle_nothing(const char *mangled)
 	return name;
 }
 
+/* What has no prefix is no name of C++ and costs nothing. */
+static bool is_mangled(const char *name)
+{
+	return strncmp(name, "_Z", 2) == 0 || strncmp(name, "_GLOBAL_", 8) == 0;
+}
+
+static bool work(struct work *w, void (*f)(void *argument))
+{
+	return is_mangled(w->mangled) && own_stack_run(count_bytes(w->mangled), f, w) && w->done;
+}
+
 char *demangle_kernel(const char *mangled)
 {
-	char *name = demangle_nothing(mangled), *text;
+	char *name = demangle_nothing(mangled), *shorter;
+	struct work w = { .mangled = name };
 
-	if (!name) {
-		return NULL;
+	if (!name || !(w.result = malloc(DEMANGLED_MAX_BYTES + 1))) {
+		return name;
 	}
-	text = malloc(LIMIT_STRING_BYTES + 1);
-	if (text && demangle(name, text)) {
-		free(name);
-		return text;
+	if (!work(&w, demangle)) {
+		free(w.result);
+		return name;
 	}
-	free(text);
-	return name;
+	free(name);
+	shorter = realloc(w.result, strlen(w.result) + 1);
+	return shorter ? shorter : w.result;
 }
 
 /* The next component inwards, towards the function's name; NULL: c is the name. */
@@ -84,26 +130,31 @@ static const struct demangle_component *step_inwards(const struct demangle_compo
 	}
 }
 
-char *demangle_function(const char *mangled)
+static void find_function(void *argument)
 {
-	char *plain = demangle_nothing(mangled), *name = NULL;
-	const struct demangle_component *c, *inner;
+	struct work *w = argument;
 	void *memory = NULL;
+	const struct demangle_component *inner,
+		*c = cplus_demangle_v3_components(w->mangled, OPTIONS, &memory);
 
-	if (!plain) {
-		return NULL;
-	}
-	c = cplus_demangle_v3_components(plain, DMGL_PARAMS | DMGL_ANSI, &memory);
 	while (c && (inner = step_inwards(c)) != NULL) {
 		c = inner;
 	}
 	if (c && c->type == DEMANGLE_COMPONENT_NAME) {
-		name = strndup(c->u.s_name.s, (size_t)c->u.s_name.len);
+		w->result = strndup(c->u.s_name.s, (size_t)c->u.s_name.len);
 	}
+	w->done = w->result != NULL;
 	free(memory);
-	if (!name) {
+}
+
+char *demangle_function(const char *mangled)
+{
+	char *plain = demangle_nothing(mangled);
+	struct work w = { .mangled = plain };
+
+	if (!plain || !work(&w, find_function)) {
 		return plain;
 	}
 	free(plain);
-	return name;
+	return w.result;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/own_stack.h"
 #include "proto/base/utf8.h"
 
 /* Client, front and agent accept the same expressions, so that a wrong one is refused before the
@@ -88,6 +89,26 @@ int expression_compile(regex_t *ret, const char *text, struct refusal *r)
 		return refuse(r, text, why);
 	}
 	return 0;
+}
+
+struct match {
+	const regex_t *regex;
+	const char *text;
+	bool matches;
+};
+
+static void match(void *argument)
+{
+	struct match *m = argument;
+
+	m->matches = regexec(m->regex, m->text, 0, NULL, 0) == 0;
+}
+
+bool expression_matches(const regex_t *regex, const char *text)
+{
+	struct match m = { regex, text, false };
+
+	return own_stack_run(OWN_STACK_BYTES, match, &m) && m.matches;
 }
 
 /* The fault is at the end of the longest prefix that compiles. No prefix compiles that contains a

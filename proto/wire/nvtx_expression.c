@@ -311,7 +311,7 @@ struct nvtx_expression *nvtx_expression_free(struct nvtx_expression *e)
 
 static bool part_means(const struct part *p, const char *text)
 {
-	return p->kind == PART_REGEX ? regexec(&p->regex, text, 0, NULL, 0) == 0
+	return p->kind == PART_REGEX ? expression_matches(&p->regex, text)
 				     : strcmp(p->text, text) == 0;
 }
 

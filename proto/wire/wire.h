@@ -48,8 +48,6 @@ struct wire_doubles {
 	const double *v;
 };
 
-enum { WIRE_PPM = 1000000 }; /* the whole, in millionths */
-
 #define WIRE_UNKNOWN_ATTRIBUTE UINT32_MAX /* of a kernel */
 
 /* enum wire_type; a plain struct for each message, and struct wire_message, which holds any of

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How many records a second the client can take on one core: JSON lines, CSV and table into a
- * buffer that is thrown away, the summary, and the capture file in the folder given (default: the
- * current one). 3 metrics, NVTX depth 4, 200 kernels. CPU time, so that a slow disk does not count.
+/* How many records a second the client can take on one core: JSON lines into a buffer that is
+ * thrown away, the summary, and the capture file in the folder given (default: the current one). 3
+ *metrics, NVTX depth 4, 200 kernels. CPU time, so that a slow disk does not count.
  *
  *	bench_client [FOLDER [RECORDS]]
  */
@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/cli/format.h"
+#include "client/cli/jsonl.h"
 #include "client/cli/summary.h"
 #include "client/store/reader.h"
 #include "tests/bench/synthetic.h"
@@ -30,31 +30,27 @@ static void report(const char *what, uint64_t n, double seconds)
 	printf("%-16s %12.0f records/s\n", what, (double)n / seconds);
 }
 
-static void bench_format(struct synthetic *s, const struct format *format, uint64_t n)
+static void bench_jsonl(struct synthetic *s, uint64_t n)
 {
-	const struct format_capture capture = { .plan = &s->plan,
-						.driver = "",
-						.program = "bench",
-						.recorded_from = "",
-						.width = 200 };
+	const struct format_capture capture = {
+		.plan = &s->plan, .driver = "", .program = "bench", .recorded_from = ""
+	};
 	struct attributor *attributor = attributor_new();
 	struct attribution what;
 	struct buf b = { 0 };
-	void *f = format->open(&capture);
+	struct jsonl *jsonl = jsonl_new(&capture);
 	double began = cpu_seconds();
 
-	if (format->write_process) {
-		format->write_process(f, &b, &s->process);
-	}
+	jsonl_process(jsonl, &b, &s->process);
 	for (uint64_t i = 0; i < n; i++) {
 		attributor_take(attributor, synthetic_record(s, i), &what);
-		format->write_record(f, &b, synthetic_record(s, i), &what);
+		jsonl_record(jsonl, &b, synthetic_record(s, i), &what);
 		if (b.n > 32768) {
 			buf_clear(&b);
 		}
 	}
-	report(format->name, n, cpu_seconds() - began);
-	format->close(f);
+	report("jsonl", n, cpu_seconds() - began);
+	jsonl_free(jsonl);
 	attributor_free(attributor);
 	buf_deinit(&b);
 }
@@ -135,9 +131,7 @@ int main(int argc, char **argv)
 	int r;
 
 	synthetic_init(&s);
-	bench_format(&s, &format_jsonl, n);
-	bench_format(&s, &format_csv, n);
-	bench_format(&s, &format_table, n);
+	bench_jsonl(&s, n);
 	bench_summary(&s, n);
 	snprintf(path, sizeof(path), "%s/bench-%d.gpuctr", argc > 1 ? argv[1] : ".", (int)getpid());
 	r = bench_store_write(&s, path, n);

@@ -206,7 +206,7 @@ static void report(const char *what, size_t batch, const struct result *r)
 
 static struct wire_message open_recorded(int fd, struct buffer *in, struct arena *a)
 {
-	struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "bench" } };
+	struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, "bench" } };
 	struct wire_message open = { .type = WIRE_OPEN_CAPTURE };
 
 	send_message(fd, &hello);

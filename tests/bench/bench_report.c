@@ -166,8 +166,7 @@ static int read_plainly(const char *file)
 	static const char *const statements[] = {
 		"PRAGMA quick_check(1)",
 		"SELECT * FROM range ORDER BY process, id",
-		"SELECT record.*, choice.chance FROM record LEFT JOIN choice ON choice.record = "
-		"record.id ORDER BY record.id",
+		"SELECT * FROM record ORDER BY id",
 	};
 	sqlite3 *db;
 	int r = sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL) ? -1 : 0;

@@ -398,6 +398,7 @@ CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
 {
 	CUptiResult r = call_begin("cuptiActivityEnable");
 
+	call_driver(); /* which tells of launches from now on, also without a subscriber */
 	return r != CUPTI_SUCCESS ? r : turn_kind(kind, true);
 }
 
@@ -412,8 +413,8 @@ CUptiResult cuptiActivityFlushAll(uint32_t flag)
 {
 	CUptiResult r = call_begin("cuptiActivityFlushAll");
 
-	if (r != CUPTI_SUCCESS || !complete) {
-		return r != CUPTI_SUCCESS ? r : CUPTI_ERROR_INVALID_OPERATION;
+	if (r != CUPTI_SUCCESS || !complete) { /* no error where nobody has registered */
+		return r;
 	}
 	if (call_driver()) {
 		call_driver()->wait_barriers();

@@ -38,7 +38,6 @@ static _Atomic bool on_driver[CUPTI_DRIVER_TRACE_CBID_SIZE];
 static _Atomic bool on_resource[CUPTI_CBID_RESOURCE_SIZE];
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct timespec telling; /* what CUPTI takes for itself, GPUCTR_FAKE_TELL_US */
 static _Atomic uint64_t off_ns; /* when a launch's callback was turned off */
 
 enum stuck { STUCK_NEVER, STUCK_DISABLED, STUCK_FIRST };
@@ -56,11 +55,8 @@ static struct {
 
 static void read_environment(void)
 {
-	const char *text = getenv("GPUCTR_FAKE_TELL_US");
-	long us = text ? strtol(text, NULL, 10) : 0;
+	const char *text = getenv("GPUCTR_FAKE_STUCK");
 
-	telling = (struct timespec){ us / 1000000, us % 1000000 * 1000 };
-	text = getenv("GPUCTR_FAKE_STUCK");
 	sticks = !text ? STUCK_NEVER : strcmp(text, "first") == 0 ? STUCK_FIRST : STUCK_DISABLED;
 }
 
@@ -72,14 +68,6 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static void take_time(void)
-{
-	pthread_once(&once, read_environment);
-	if (telling.tv_sec > 0 || telling.tv_nsec > 0) {
-		nanosleep(&telling, NULL);
-	}
-}
-
 static void deliver(CUpti_CallbackDomain domain, uint32_t cbid, const void *data)
 {
 	struct CUpti_Subscriber_st *to;
@@ -88,7 +76,6 @@ static void deliver(CUpti_CallbackDomain domain, uint32_t cbid, const void *data
 	depth++;
 	to = atomic_load(&subscriber);
 	if (to) {
-		take_time();
 		to->callback(to->user_data, domain, cbid, data);
 	}
 	depth--;
@@ -422,8 +409,23 @@ CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, con
 	case CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async:
 		*ret = "cuMemsetD32Async";
 		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2:
+		*ret = "cuMemcpyDtoDAsync_v2";
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent:
+		*ret = "cuStreamWaitEvent";
+		break;
 	case CUPTI_DRIVER_TRACE_CBID_cuStreamWaitValue32_v2:
 		*ret = "cuStreamWaitValue32_v2";
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuMemPrefetchAsync_v2:
+		*ret = "cuMemPrefetchAsync_v2";
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphUpload:
+		*ret = "cuGraphUpload";
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuMemMapArrayAsync:
+		*ret = "cuMemMapArrayAsync";
 		break;
 	default:
 		*ret = "(other)";

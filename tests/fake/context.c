@@ -47,9 +47,7 @@ static void stream_free(CUstream s)
 		}
 	}
 	pthread_mutex_unlock(&lock);
-	if (s->graph) {
-		cuGraphDestroy(s->graph);
-	}
+	gpu_end_stream_capture(s);
 	free(s);
 }
 

@@ -201,6 +201,38 @@ EXPORT int __openat64_2(int dir_fd, const char *path, int flags)
 	return open_path(dir_fd, path, flags, 0);
 }
 
+/* The GPU whose device file this is; -1: none. */
+static int gpu_of_path(const char *path)
+{
+	static const char prefix[] = "/dev/nvidia";
+	size_t n = sizeof(prefix) - 1;
+
+	return getenv("GPUCTR_FAKE_DIR") && strncmp(path, prefix, n) == 0 && path[n] >= '0' &&
+			       path[n] <= '9'
+		       ? atoi(path + n)
+		       : -1;
+}
+
+/* As a cgroup refuses some of the devices. */
+EXPORT int access(const char *path, int mode)
+{
+	int gpu = gpu_of_path(path);
+	const char *hidden = getenv("GPUCTR_FAKE_HIDDEN");
+
+	if (gpu < 0) {
+		return faccessat(AT_FDCWD, path, mode, 0);
+	}
+	if (gpu >= fake_gpu_count()) {
+		errno = ENOENT;
+		return -1;
+	}
+	if (hidden && (strtol(hidden, NULL, 10) >> gpu & 1) != 0) {
+		errno = EPERM;
+		return -1;
+	}
+	return 0;
+}
+
 EXPORT FILE *fopen(const char *path, const char *mode)
 {
 	char buffer[PATH_MAX];

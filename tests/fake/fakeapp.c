@@ -28,7 +28,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KERNEL_NAMES = 8, MAX_CONTEXTS = 32, MAX_STREAMS = 64, BLOCK = 128, LAYERS = 4 };
+enum {
+	KERNEL_NAMES = 8,
+	MAX_CONTEXTS = 32,
+	MAX_STREAMS = 64,
+	BLOCK = 128,
+	LAYERS = 4,
+	OWN_NAME_MAX = 8192,
+};
 
 enum option_id {
 	OPT_KERNELS = 1,
@@ -39,10 +46,13 @@ enum option_id {
 	OPT_DEVICES,
 	OPT_CHILDREN,
 	OPT_SLEEP_US,
+	OPT_SECONDS,
+	OPT_LEAVE,
 	OPT_EXIT,
 	OPT_CRASH,
 	OPT_NVTX,
 	OPT_NVTX_FROM,
+	OPT_NVTX_NAMES,
 	OPT_GRAPH,
 	OPT_GRAPH_NODES,
 	OPT_GRAPH_LAUNCHES,
@@ -66,11 +76,12 @@ enum option_id {
 	OPT_OUTER,
 	OPT_OPERATORS,
 	OPT_FILLS,
+	OPT_SHUFFLE_FROM,
 	OPT_COUNT,
 };
 
 static long value[OPT_COUNT];
-static const char *hold_place = "";
+static const char *hold_place = "", *leave_how = "";
 
 static const struct option options[] = {
 	{ "kernels", required_argument, NULL, OPT_KERNELS },
@@ -81,11 +92,14 @@ static const struct option options[] = {
 	{ "devices", required_argument, NULL, OPT_DEVICES },
 	{ "children", required_argument, NULL, OPT_CHILDREN },
 	{ "sleep-us", required_argument, NULL, OPT_SLEEP_US },
+	{ "seconds", required_argument, NULL, OPT_SECONDS },
+	{ "leave", required_argument, NULL, OPT_LEAVE },
 	{ "exit", required_argument, NULL, OPT_EXIT },
 	{ "crash-after", required_argument, NULL, OPT_CRASH },
 	{ "crash", required_argument, NULL, OPT_CRASH },
 	{ "nvtx", no_argument, NULL, OPT_NVTX },
 	{ "nvtx-from", required_argument, NULL, OPT_NVTX_FROM },
+	{ "nvtx-names", required_argument, NULL, OPT_NVTX_NAMES },
 	{ "graph", no_argument, NULL, OPT_GRAPH },
 	{ "graph-nodes", required_argument, NULL, OPT_GRAPH_NODES },
 	{ "graph-launches", required_argument, NULL, OPT_GRAPH_LAUNCHES },
@@ -109,6 +123,7 @@ static const struct option options[] = {
 	{ "library", no_argument, NULL, OPT_LIBRARY },
 	{ "grids", required_argument, NULL, OPT_GRIDS },
 	{ "blocks", required_argument, NULL, OPT_BLOCKS },
+	{ "shuffle-from", required_argument, NULL, OPT_SHUFFLE_FROM },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -273,13 +288,24 @@ static unsigned int grid_of(long i)
 	return (unsigned int)((i % value[OPT_GRIDS] + 1) * value[OPT_BLOCKS]);
 }
 
+/* In turn; with --shuffle-from N, from the N-th launch on (from 1), in no order that recurs. */
+static int kernel_of(long i)
+{
+	uint64_t x = (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (int)(value[OPT_SHUFFLE_FROM] && i + 1 >= value[OPT_SHUFFLE_FROM]
+			     ? (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 40
+			     : (uint64_t)i) %
+	       KERNEL_NAMES;
+}
+
 static void launch_one(long thread, long i)
 {
 	long at = (thread + i) % value[OPT_CONTEXTS];
 	long s = value[OPT_STREAMS] ? i % value[OPT_STREAMS] : -1;
 	struct app_context *c = &contexts[at];
 	unsigned int grid = grid_of(i);
-	int kernel = (int)(i % KERNEL_NAMES);
+	int kernel = kernel_of(i);
 
 	check(cuCtxSetCurrent(c->context), "cuCtxSetCurrent");
 	check(launch(c->function[kernel], kernel, grid, s < 0 ? NULL : c->stream[s]), "launch");
@@ -353,13 +379,39 @@ static void capture_once(void)
 	check(cuStreamDestroy(stream), "cuStreamDestroy");
 }
 
+/* --seconds: since the first launch. */
+static bool is_late(void)
+{
+	static _Atomic time_t first;
+	struct timespec now;
+	time_t unset = 0;
+
+	if (value[OPT_SECONDS] == 0) {
+		return false;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	atomic_compare_exchange_strong(&first, &unset, now.tv_sec);
+	return now.tv_sec - first >= value[OPT_SECONDS];
+}
+
+/* --nvtx-names: a name that no other launch has, of so many bytes. */
+static void push_own_name(long thread, long i)
+{
+	char name[OWN_NAME_MAX];
+
+	snprintf(name, sizeof(name), "%0*ld of thread %ld",
+		 (int)(value[OPT_NVTX_NAMES] < OWN_NAME_MAX ? value[OPT_NVTX_NAMES] : 0), i,
+		 thread);
+	nvtxRangePushA(name);
+}
+
 static void *thread_main(void *argument)
 {
 	long thread = (long)(intptr_t)argument;
 	struct timespec pause = { value[OPT_SLEEP_US] / 1000000,
 				  value[OPT_SLEEP_US] % 1000000 * 1000 };
 
-	for (long i = 0; i < value[OPT_KERNELS]; i++) {
+	for (long i = 0; i < value[OPT_KERNELS] && !is_late(); i++) {
 		if (value[OPT_PROFILER] && i % value[OPT_PROFILER] == 0) {
 			check(i / value[OPT_PROFILER] % 2 ? cuProfilerStart() : cuProfilerStop(),
 			      "cuProfilerStart");
@@ -376,7 +428,13 @@ static void *thread_main(void *argument)
 		if (value[OPT_CAPTURE_FROM] && i == value[OPT_CAPTURE_FROM]) {
 			capture_once();
 		}
+		if (value[OPT_NVTX_NAMES]) {
+			push_own_name(thread, i);
+		}
 		launch_one(thread, i);
+		if (value[OPT_NVTX_NAMES]) {
+			nvtxRangePop();
+		}
 		if (value[OPT_NVTX]) {
 			range_end(i);
 		}
@@ -589,6 +647,7 @@ static void parse(int argc, char **argv)
 		}
 		value[id] = optarg ? strtol(optarg, NULL, 10) : 1;
 		hold_place = id == OPT_HOLD ? optarg : hold_place;
+		leave_how = id == OPT_LEAVE ? optarg : leave_how;
 	}
 	if (value[OPT_CONTEXTS] == 0) {
 		value[OPT_CONTEXTS] = value[OPT_DEVICES];
@@ -642,6 +701,24 @@ static void run_cuda(void)
 	hold("end");
 }
 
+/* --leave: at once, where no handler of exit() is called. */
+static void leave(int status)
+{
+	fflush(stdout);
+	if (strcmp(leave_how, "_exit") == 0) {
+		_exit(status);
+	}
+	if (strcmp(leave_how, "quick_exit") == 0) {
+		quick_exit(status);
+	}
+	if (strcmp(leave_how, "kill") == 0) {
+		kill(getpid(), SIGKILL);
+	}
+	if (strcmp(leave_how, "exec") == 0) {
+		execl("/bin/sleep", "sleep", "1", NULL);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	int status = 0;
@@ -657,5 +734,6 @@ int main(int argc, char **argv)
 		run_cuda();
 	}
 	printf("done %ld\n", atomic_load(&launched));
+	leave(status);
 	return value[OPT_EXIT] ? (int)value[OPT_EXIT] : status;
 }

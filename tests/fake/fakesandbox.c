@@ -1,24 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that shuts itself in once it has what it needs: after cuInit it makes no connection any
- * more, and a filter of its own kills whoever tries.
+/* A program that shuts itself in by a seccomp filter.
  *
- * fakesandbox thread|tsync socket|send now|later
+ * fakesandbox WHOM WHAT ACTION WHEN PAUSE
  *
- *     thread  the filter is the launching thread's alone; tsync: of all threads that there are
- *     socket  forbids socket and connect; send: also sendto and sendmsg
- *     now     before the first kernel; later: at SIGUSR1
+ *     WHOM    thread: the filter is the calling thread's alone; tsync: of all threads that there
+ * are WHAT    socket: forbids socket and connect; send: also sendto and sendmsg; deny: what the
+ *             agent, and no CUDA program, calls; allow: allows only what this program calls once it
+ *             runs, or, before cuInit, what a CUDA program calls; container: as Docker's
+ *     ACTION  errno, thread (kill it), process (kill it)
+ *     WHEN    parent: loaded before exec; before: before cuInit; after: behind it; later: at
+ *             SIGUSR1; or a number: so many ms after cuInit
+ *     PAUSE   so many us between launches
  *
- * Launches a kernel each half millisecond until SIGTERM, says "shut in" when it has its filter, and
- * at the end "done". It exits with 7. */
+ * Launches kernels until SIGTERM, says "shut in" when it has its filter, and at the end "done". It
+ * exits with 7. */
 
 #include <cuda.h>
 
+#include <errno.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { THREADS = 128, STATUS = 7 };
 
@@ -41,28 +49,146 @@ static void on_signal(int number)
 	}
 }
 
-static void forbid(scmp_filter_ctx filter, int call)
+/* What glibc's malloc and threads, and the driver, call at any time. */
+static const int own[] = {
+	SCMP_SYS(write),
+	SCMP_SYS(exit_group),
+	SCMP_SYS(exit),
+	SCMP_SYS(nanosleep),
+	SCMP_SYS(clock_nanosleep),
+	SCMP_SYS(clock_gettime),
+	SCMP_SYS(restart_syscall),
+	SCMP_SYS(futex),
+	SCMP_SYS(getpid),
+	SCMP_SYS(brk),
+	SCMP_SYS(mmap),
+	SCMP_SYS(munmap),
+	SCMP_SYS(mprotect),
+	SCMP_SYS(madvise),
+	SCMP_SYS(rt_sigreturn),
+	SCMP_SYS(rt_sigprocmask),
+	SCMP_SYS(sched_yield),
+	SCMP_SYS(ioctl),
+	SCMP_SYS(fstat),
+	SCMP_SYS(newfstatat),
+};
+
+/* What loading libraries, cuInit() and the making of threads call as well. */
+static const int starting[] = {
+	SCMP_SYS(openat),    SCMP_SYS(close),	   SCMP_SYS(read),
+	SCMP_SYS(pread64),   SCMP_SYS(fchmod),	   SCMP_SYS(ftruncate),
+	SCMP_SYS(link),	     SCMP_SYS(unlink),	   SCMP_SYS(rt_sigaction),
+	SCMP_SYS(getrandom), SCMP_SYS(clone3),	   SCMP_SYS(set_robust_list),
+	SCMP_SYS(rseq),	     SCMP_SYS(access),	   SCMP_SYS(readlink),
+	SCMP_SYS(lseek),     SCMP_SYS(prctl),	   SCMP_SYS(seccomp),
+	SCMP_SYS(execve),    SCMP_SYS(arch_prctl), SCMP_SYS(set_tid_address),
+	SCMP_SYS(prlimit64),
+};
+
+/* What only the agent calls: one at least of these is enough to be killed. */
+static const int ours[] = {
+	SCMP_SYS(socket),     SCMP_SYS(connect),      SCMP_SYS(sendto), SCMP_SYS(sendmsg),
+	SCMP_SYS(recvfrom),   SCMP_SYS(recvmsg),      SCMP_SYS(poll),	SCMP_SYS(ppoll),
+	SCMP_SYS(socketpair), SCMP_SYS(memfd_create), SCMP_SYS(wait4),	SCMP_SYS(setsockopt),
+};
+
+/* What also CUDA programs call, at their start. */
+static const int ours_later[] = {
+	SCMP_SYS(openat),    SCMP_SYS(pread64), SCMP_SYS(read),	   SCMP_SYS(close),
+	SCMP_SYS(clone),     SCMP_SYS(clone3),	SCMP_SYS(fcntl),   SCMP_SYS(execve),
+	SCMP_SYS(prctl),     SCMP_SYS(exit),	SCMP_SYS(geteuid), SCMP_SYS(gettid),
+	SCMP_SYS(getrandom), SCMP_SYS(access),
+};
+
+static const int of_root_only[] = {
+	SCMP_SYS(mount),   SCMP_SYS(ptrace), SCMP_SYS(keyctl),
+	SCMP_SYS(bpf),	   SCMP_SYS(reboot), SCMP_SYS(setns),
+	SCMP_SYS(unshare), SCMP_SYS(swapon), SCMP_SYS(perf_event_open),
+};
+
+#define ADD(filter, action, calls) add(filter, action, calls, sizeof(calls) / sizeof((calls)[0]))
+
+static void add(scmp_filter_ctx filter, uint32_t action, const int *calls, size_t n)
 {
-	check("seccomp_rule_add", seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, call, 0));
+	for (size_t i = 0; i < n; i++) {
+		check("seccomp_rule_add", seccomp_rule_add(filter, action, calls[i], 0));
+	}
 }
 
-static void shut_in(char **argv)
+static uint32_t action_of(const char *name)
 {
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	return strcmp(name, "errno") == 0    ? SCMP_ACT_ERRNO(EPERM)
+	       : strcmp(name, "thread") == 0 ? SCMP_ACT_KILL_THREAD
+					     : SCMP_ACT_KILL_PROCESS;
+}
+
+static void shut_in(char **argv, bool started)
+{
+	const char *what = argv[2];
+	uint32_t action = action_of(argv[3]);
+	bool allow = strcmp(what, "allow") == 0;
+	scmp_filter_ctx filter = seccomp_init(allow ? action : SCMP_ACT_ALLOW);
 
 	if (strcmp(argv[1], "tsync") == 0) {
 		check("seccomp_attr_set", seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1));
 	}
-	forbid(filter, SCMP_SYS(socket));
-	forbid(filter, SCMP_SYS(connect));
-	if (strcmp(argv[2], "send") == 0) {
-		forbid(filter, SCMP_SYS(sendto));
-		forbid(filter, SCMP_SYS(sendmsg));
+	if (allow) {
+		ADD(filter, SCMP_ACT_ALLOW, own);
+		if (!started) {
+			ADD(filter, SCMP_ACT_ALLOW, starting);
+		}
+	} else if (strcmp(what, "container") == 0) {
+		ADD(filter, action, of_root_only);
+		check("clone3",
+		      seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0));
+	} else if (strcmp(what, "deny") == 0) {
+		ADD(filter, action, ours);
+		if (started) {
+			ADD(filter, action, ours_later);
+		}
+	} else {
+		add(filter, action, ours, strcmp(what, "send") == 0 ? 4 : 2);
 	}
 	check("seccomp_load", seccomp_load(filter));
 	seccomp_release(filter);
-	printf("shut in\n");
-	fflush(stdout);
+	if (write(1, "shut in\n", 8) != 8) {
+		exit(4);
+	}
+}
+
+/* Becomes itself again, under the filter. */
+static void be_parent(char **argv)
+{
+	static char done[] = "done";
+
+	shut_in(argv, false);
+	argv[4] = done;
+	execv(argv[0], argv);
+	check("execv", errno);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void launch_on(CUfunction f, char **argv, uint64_t at_ms)
+{
+	long pause_ns = strtol(argv[5], NULL, 10) * 1000;
+
+	for (unsigned i = 0; !ended; i++) {
+		if (asked || (at_ms != 0 && now_ms() >= at_ms)) {
+			asked = 0;
+			at_ms = 0;
+			shut_in(argv, true);
+		}
+		check("cuLaunchKernel",
+		      (int)cuLaunchKernel(f, i % 97 + 1, 1, 1, THREADS, 1, 1, 0, NULL, NULL, NULL));
+		nanosleep(&(struct timespec){ .tv_nsec = pause_ns }, NULL);
+	}
 }
 
 int main(int argc, char **argv)
@@ -70,26 +196,24 @@ int main(int argc, char **argv)
 	CUcontext context;
 	CUmodule module;
 	CUfunction f;
+	long at_ms;
 
-	if (argc != 4) {
+	if (argc != 6) {
 		return 2;
 	}
-	asked = strcmp(argv[3], "now") == 0;
+	if (strcmp(argv[4], "parent") == 0) {
+		be_parent(argv);
+	} else if (strcmp(argv[4], "before") == 0) {
+		shut_in(argv, false);
+	}
+	asked = strcmp(argv[4], "after") == 0;
+	at_ms = strtol(argv[4], NULL, 10);
 	signal(SIGUSR1, on_signal);
 	signal(SIGTERM, on_signal);
 	check("cuInit", (int)cuInit(0));
 	check("cuCtxCreate", (int)cuCtxCreate(&context, NULL, 0, 0));
 	check("cuModuleLoadData", (int)cuModuleLoadData(&module, "sandbox"));
 	check("cuModuleGetFunction", (int)cuModuleGetFunction(&f, module, "_Z4shutPf"));
-	for (unsigned i = 0; !ended; i++) {
-		if (asked) {
-			asked = 0;
-			shut_in(argv);
-		}
-		check("cuLaunchKernel",
-		      (int)cuLaunchKernel(f, i % 97 + 1, 1, 1, THREADS, 1, 1, 0, NULL, NULL, NULL));
-		nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
-	}
-	printf("done\n");
-	return STATUS;
+	launch_on(f, argv, at_ms > 0 ? now_ms() + (uint64_t)at_ms : 0);
+	return write(1, "done\n", 5) == 5 ? STATUS : 5;
 }

@@ -164,6 +164,30 @@ static void on_device(int device)
 	check("cuCtxSetCurrent", cuCtxSetCurrent(contexts[device]));
 }
 
+static void on_device(int device);
+
+/* The same, behind an event of another context, whose stream waits for the CPU. */
+static void foreign(void)
+{
+	CUevent event;
+
+	launch(plain[0], streams[0][0], NULL, NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+	flags[0] = 0;
+	on_device(1);
+	check("cuEventCreate", cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	check("cuStreamWaitValue32",
+	      cuStreamWaitValue32(streams[1][0], (CUdeviceptr)(uintptr_t)&flags[0], 1,
+				  CU_STREAM_WAIT_VALUE_EQ));
+	check("cuEventRecord", cuEventRecord(event, streams[1][0]));
+	on_device(0);
+	check("cuStreamWaitEvent", cuStreamWaitEvent(streams[0][1], event, 0));
+	launch(plain[0], streams[0][0], NULL, NULL);
+	check("cuStreamSynchronize", cuStreamSynchronize(streams[0][0]));
+	flags[0] = 1;
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
 /* One thread launches the parts of a collective, one GPU after the other. */
 static void devices(void)
 {
@@ -335,6 +359,7 @@ static const struct {
 	{ "spin-late", 1, 2, spin_late },
 	{ "host", 1, 1, host },
 	{ "beside", 1, 2, beside },
+	{ "foreign", 2, 2, foreign, true },
 	{ "persistent", 1, 2, persistent },
 	{ "devices", 2, 1, devices },
 	{ "left-out", 1, 2, left_out },

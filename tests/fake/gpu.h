@@ -73,20 +73,22 @@ struct CUctx_st {
 
 enum { FUNCTION_MAGIC = 0x46554e43, KERNEL_MAGIC = 0x4b45524e };
 
+enum { KERNEL_NAME_BYTES = 16 * 1024 };
+
 /* Both structs begin alike, because a launch accepts either. */
 struct CUfunc_st {
 	uint32_t magic;
 	CUfunction next;
 	_Atomic bool is_loaded;
 	CUcontext context; /* of a kernel's function */
-	char name[256];
+	char name[KERNEL_NAME_BYTES];
 };
 
 struct CUkern_st {
 	uint32_t magic;
 	CUkernel next;
 	CUfunction functions; /* one a context, from its first use there */
-	char name[256];
+	char name[KERNEL_NAME_BYTES];
 };
 
 struct CUlib_st {
@@ -111,6 +113,7 @@ int gpu_of_device(int device);
 
 /* Invalidates what streams of the context capture. False: none does. */
 bool gpu_invalidate_stream_captures(CUcontext context);
+void gpu_end_stream_capture(CUstream stream); /* with the stream, if it captures */
 
 CUcontext gpu_current(void);
 bool gpu_context_is_alive(CUcontext context);

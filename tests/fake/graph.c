@@ -54,7 +54,7 @@ const char *gpu_keep_name(const char *name)
 {
 	static struct kept {
 		struct kept *next;
-		char name[256];
+		char name[KERNEL_NAME_BYTES];
 	} * kept;
 	struct kept *k;
 
@@ -109,6 +109,18 @@ CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz,
 		    "cuStreamBeginCapture_v2_ptsz", &params, NULL);
 	return trace_exit(&trace, begin_stream_capture(stream));
+}
+
+void gpu_end_stream_capture(CUstream stream)
+{
+	if (atomic_exchange(&stream->capture_status, CU_STREAM_CAPTURE_STATUS_NONE) !=
+	    CU_STREAM_CAPTURE_STATUS_NONE) {
+		atomic_fetch_sub(&n_stream_captures, 1);
+	}
+	if (stream->graph) {
+		cuGraphDestroy(stream->graph);
+		stream->graph = NULL;
+	}
 }
 
 static CUresult end_stream_capture(CUstream handle, CUgraph *ret)

@@ -80,6 +80,14 @@ struct fake_profiler {
 	uint32_t h_root, h_device, h_object;
 };
 
+/* What the range profiler puts around a range. */
+struct fake_barrier {
+	void (*pass)(void *owner, long argument); /* all earlier work has ended */
+	bool (*is_gone)(const void *owner);	  /* nothing waits any more */
+	void *owner;
+	long argument;
+};
+
 struct fake_hooks {
 	/* NULL: nobody listens any more. */
 	void (*listen)(const struct fake_listener *listener);
@@ -103,8 +111,7 @@ struct fake_hooks {
 	bool (*invalidate_stream_captures)(CUcontext context);
 
 	/* Work that is not done yet: see queue.h. */
-	void (*barrier)(CUcontext context, void (*pass)(void *owner, long argument), void *owner,
-			long argument);
+	void (*barrier)(CUcontext context, const struct fake_barrier *barrier);
 	void (*forget)(const void *owner);
 	void (*wait_barriers)(void);
 	bool (*is_idle)(CUcontext context);

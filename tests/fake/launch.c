@@ -307,20 +307,6 @@ static CUfunction function_of(CUfunction handle, struct fake_work *work)
 	return f;
 }
 
-/* GPUCTR_FAKE_UNEVEN: the i-th kernel of the process does 1 + i % N times the work, as with data
- * that differ from launch to launch. */
-static void make_uneven(struct fake_work *work)
-{
-	static _Atomic uint64_t kernels;
-	const char *text = getenv("GPUCTR_FAKE_UNEVEN");
-	uint64_t n = text ? strtoull(text, NULL, 10) : 0;
-
-	if (n > 0) {
-		work->threads *= 1 + atomic_fetch_add(&kernels, 1) % n;
-		work->warps = work->threads / 32;
-	}
-}
-
 static const char *name_of(CUfunction handle)
 {
 	return is_function(handle)	     ? handle->name
@@ -354,7 +340,6 @@ static CUresult run(const CUlaunchConfig *config, CUfunction f, void **arguments
 	if (!function_of(f, &work)) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
-	make_uneven(&work);
 	shape = shape_of(config, name_of(f));
 	queue_kernel(context, config->hStream, f->name, arguments, &work, &shape);
 	return CUDA_SUCCESS;
@@ -492,6 +477,107 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n, CUstream
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async, "cuMemsetD32Async", &params,
 		    NULL);
 	return trace_exit(&trace, n == 1 && value == 1 ? set_flag(to, stream) : fill(stream, n));
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+	cuMemcpyDtoDAsync_v2_params params = { to, from, bytes, stream };
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync_v2",
+		    &params, NULL);
+	return trace_exit(&trace, fill(stream, bytes / 4));
+}
+
+/* Other calls that give the GPU work. */
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr at, size_t n, CUmemLocation to, unsigned int flags,
+			       CUstream stream)
+{
+	cuMemPrefetchAsync_v2_params params = { at, n, to, flags, stream };
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuMemPrefetchAsync_v2, "cuMemPrefetchAsync_v2",
+		    &params, NULL);
+	return trace_exit(&trace, fill(stream, n));
+}
+
+CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
+{
+	cuGraphUpload_params params = { exec, stream };
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuGraphUpload, "cuGraphUpload", &params, NULL);
+	return trace_exit(&trace, fill(stream, 4096));
+}
+
+CUresult cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned int n, CUstream stream)
+{
+	cuMemMapArrayAsync_params params = { list, n, stream };
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuMemMapArrayAsync, "cuMemMapArrayAsync",
+		    &params, NULL);
+	return trace_exit(&trace, fill(stream, 4096));
+}
+
+/* --- launches as of old --- */
+
+enum { OLD_BLOCK = 128 };
+
+static CUlaunchConfig old_config(int width, int height, CUstream stream)
+{
+	return (CUlaunchConfig){ .gridDimX = (unsigned int)width,
+				 .gridDimY = (unsigned int)height,
+				 .gridDimZ = 1,
+				 .blockDimX = OLD_BLOCK,
+				 .blockDimY = 1,
+				 .blockDimZ = 1,
+				 .hStream = stream };
+}
+
+CUresult cuLaunch(CUfunction f)
+{
+	cuLaunch_params params = { f };
+	CUlaunchConfig config = old_config(1, 1, NULL);
+
+	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunch, "cuLaunch", &params, &config, f, NULL);
+}
+
+CUresult cuLaunchGrid(CUfunction f, int width, int height)
+{
+	cuLaunchGrid_params params = { f, width, height };
+	CUlaunchConfig config = old_config(width, height, NULL);
+
+	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchGrid, "cuLaunchGrid", &params, &config, f,
+		      NULL);
+}
+
+CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
+{
+	cuLaunchGridAsync_params params = { f, width, height, stream };
+	CUlaunchConfig config = old_config(width, height, stream);
+
+	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchGridAsync, "cuLaunchGridAsync", &params,
+		      &config, f, NULL);
+}
+
+/* All in the current context, as far as it has the streams. */
+CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned int n,
+					      unsigned int flags)
+{
+	cuLaunchCooperativeKernelMultiDevice_params params = { list, n, flags };
+	struct fake_trace trace;
+	CUresult r = n > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernelMultiDevice,
+		    "cuLaunchCooperativeKernelMultiDevice", &params,
+		    n > 0 ? name_of(list[0].function) : NULL);
+	for (unsigned int i = 0; i < n && r == CUDA_SUCCESS; i++) {
+		CUlaunchConfig config = old_config((int)list[i].gridDimX, 1, list[i].hStream);
+
+		r = run(&config, list[i].function, NULL);
+	}
+	return trace_exit(&trace, r);
 }
 
 CUresult cuProfilerStart(void)

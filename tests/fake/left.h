@@ -17,5 +17,8 @@ enum left_kind {
 	LEFT_KINDS,
 };
 
+/* Opens the file: a program that shuts itself in may open none later. */
+void left_begin(void);
+
 /* number is negative for what was given back. */
 void left_count(enum left_kind kind, int number);

@@ -99,7 +99,7 @@ bool fake_object_is_permitted(uint64_t file, uint32_t h_root, uint32_t h_object)
 	return permitted;
 }
 
-uint64_t fake_start_time(pid_t pid)
+static uint64_t read_start_time(pid_t pid)
 {
 	char path[64], text[1024];
 	unsigned long long start = 0;
@@ -129,6 +129,22 @@ uint64_t fake_start_time(pid_t pid)
 		p = strchr(p + 1, ' ');
 	}
 	return p && sscanf(p, " %llu", &start) == 1 ? start : 0;
+}
+
+/* Of a program that has shut itself in no file can be opened: its own time is known from before. */
+uint64_t fake_start_time(pid_t pid)
+{
+	static _Atomic pid_t own_pid;
+	static _Atomic uint64_t own_time;
+
+	if (pid != getpid()) {
+		return read_start_time(pid);
+	}
+	if (atomic_load(&own_pid) != pid) {
+		atomic_store(&own_time, read_start_time(pid));
+		atomic_store(&own_pid, pid);
+	}
+	return atomic_load(&own_time);
 }
 
 static bool owner_is_alive(struct fake_state *st, const struct fake_owner *owner)
@@ -268,8 +284,11 @@ void fake_user_remove(int gpu)
 int fake_gpu_count(void)
 {
 	const char *text = getenv("GPUCTR_FAKE_GPUS");
-	int count = text ? atoi(text) : 1;
+	int count = atomic_load(&fake_state()->gpus);
 
+	if (count == 0) {
+		count = text ? atoi(text) : 1;
+	}
 	return count < 0 ? 0 : count > FAKE_MAX_GPUS ? FAKE_MAX_GPUS : count;
 }
 

@@ -33,12 +33,15 @@ struct item {
 	uint32_t stream;
 	enum item_kind kind;
 	const volatile uint32_t *flag;
+	const struct CUevent_st *event; /* of a wait: instead of a flag */
 	volatile uint32_t *set;
-	struct fake_run run;			  /* but for its begin */
-	void (*pass)(void *owner, long argument); /* of a barrier; NULL: its owner was forgotten */
-	void *owner;
-	long argument;
+	uint64_t limit_ns;	     /* it waits no longer; 0: for ever */
+	volatile uint32_t *gave_up;  /* counts those that waited so long */
+	struct fake_run run;	     /* but for its begin */
+	struct fake_barrier barrier; /* pass NULL: its owner was forgotten */
+	bool is_open;		     /* a barrier whose owner was gone when it was forgotten */
 	uint64_t given_ns, begin_ns, takes_ns; /* begin 0: earlier work is not done */
+	uint64_t lasts_ns;		       /* the part of that which the kernel tells of */
 };
 
 struct CUevent_st {
@@ -133,11 +136,39 @@ static bool is_behind(const struct item *i, uint64_t *ret_ns)
 	return false;
 }
 
+/* A barrier whose profiler was revoked holds nobody up. */
+static bool is_open(const struct item *i)
+{
+	return i->is_open || (i->barrier.pass && i->barrier.is_gone(i->barrier.owner));
+}
+
+/* Has all that was recorded before the event ended? */
+static bool is_passed(const struct CUevent_st *e)
+{
+	bool passed = true;
+
+	for (const struct item *i = items; i && passed; i = i->next) {
+		passed = i->number > e->number || i->context != e->context ||
+			 (e->stream != 0 && i->stream != e->stream && i->kind != ITEM_BARRIER);
+	}
+	return passed;
+}
+
+static bool is_let_go(const struct item *i)
+{
+	return i->event ? is_passed(i->event) : *i->flag != 0;
+}
+
+static bool is_at_limit(const struct item *i, uint64_t at_ns)
+{
+	return i->limit_ns > 0 && at_ns - i->begin_ns >= i->limit_ns;
+}
+
 static bool has_ended(struct item *i, uint64_t at_ns)
 {
 	uint64_t from_ns;
 
-	if (is_behind(i, &from_ns)) {
+	if (is_behind(i, &from_ns) && !is_open(i)) {
 		return false;
 	}
 	if (i->begin_ns == 0) {
@@ -146,7 +177,17 @@ static bool has_ended(struct item *i, uint64_t at_ns)
 			*i->set = 1; /* it runs, and shows that before it waits */
 		}
 	}
-	return i->begin_ns + i->takes_ns <= at_ns && (i->kind != ITEM_WAIT || *i->flag != 0);
+	return i->begin_ns + i->takes_ns <= at_ns &&
+	       (i->kind != ITEM_WAIT || is_let_go(i) || is_at_limit(i, at_ns));
+}
+
+/* A kernel that waits runs meanwhile. */
+static uint64_t end_ns(const struct item *i, uint64_t at_ns)
+{
+	if (i->kind != ITEM_WAIT) {
+		return i->begin_ns + i->takes_ns;
+	}
+	return !is_let_go(i) ? i->begin_ns + i->limit_ns : at_ns;
 }
 
 static void take_effect(const struct item *i, uint64_t at_ns)
@@ -154,14 +195,15 @@ static void take_effect(const struct item *i, uint64_t at_ns)
 	struct lane *l = lane_of(i->context, i->stream);
 
 	l->n--;
-	l->end_ns = i->kind == ITEM_WAIT ? at_ns : i->begin_ns + i->takes_ns;
-	if (i->pass) {
-		i->pass(i->owner, i->argument);
+	l->end_ns = end_ns(i, at_ns);
+	if (i->barrier.pass) {
+		i->barrier.pass(i->barrier.owner, i->barrier.argument);
 	}
 	if (i->run.work.threads > 0) {
 		struct fake_run run = i->run;
 
 		run.begin_ns = i->begin_ns;
+		run.work.time_ns += i->kind == ITEM_WAIT ? l->end_ns - i->begin_ns : i->lasts_ns;
 		trace_executed(i->context, &run);
 	}
 	if (i->run.graph) {
@@ -169,6 +211,9 @@ static void take_effect(const struct item *i, uint64_t at_ns)
 	}
 	if (i->set) {
 		*i->set = 1;
+	}
+	if (i->gave_up && !is_let_go(i)) {
+		++*i->gave_up;
 	}
 }
 
@@ -300,7 +345,15 @@ void queue_kernel(CUcontext context, CUstream stream, const char *name, void **a
 	struct item i = describe(context, stream, work);
 
 	i.run.shape = *shape;
-	if (arguments && strstr(name, QUEUE_WAITS)) {
+	if (arguments && strstr(name, QUEUE_DELAYS)) {
+		i.kind = ITEM_WAIT;
+		i.flag = argument(arguments, 0);
+		i.limit_ns = *(uint64_t *)arguments[1];
+		i.gave_up = argument(arguments, 2);
+	} else if (arguments && strstr(name, QUEUE_LASTS)) {
+		i.lasts_ns = *(uint64_t *)arguments[0];
+		i.takes_ns += i.lasts_ns;
+	} else if (arguments && strstr(name, QUEUE_WAITS)) {
 		i.kind = ITEM_WAIT;
 		i.flag = argument(arguments, 0);
 	} else if (arguments && strstr(name, QUEUE_SETS)) {
@@ -313,16 +366,9 @@ void queue_kernel(CUcontext context, CUstream stream, const char *name, void **a
 	give(&i);
 }
 
-void queue_barrier(CUcontext context, void (*pass)(void *owner, long argument), void *owner,
-		   long argument)
+void queue_barrier(CUcontext context, const struct fake_barrier *barrier)
 {
-	const struct item i = {
-		.context = context,
-		.kind = ITEM_BARRIER,
-		.pass = pass,
-		.owner = owner,
-		.argument = argument,
-	};
+	const struct item i = { .context = context, .kind = ITEM_BARRIER, .barrier = *barrier };
 
 	give(&i);
 }
@@ -331,7 +377,10 @@ void queue_forget(const void *owner)
 {
 	pthread_mutex_lock(&lock);
 	for (struct item *i = items; i; i = i->next) {
-		i->pass = i->owner == owner ? NULL : i->pass;
+		if (i->barrier.pass && i->barrier.owner == owner) {
+			i->is_open = i->barrier.is_gone(owner);
+			i->barrier.pass = NULL;
+		}
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -406,18 +455,14 @@ CUresult cuStreamQuery(CUstream stream)
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
-	const cuStreamSynchronize_params params = { stream };
 	CUcontext c = gpu_stream(stream) ? gpu_stream(stream)->context : gpu_current();
-	struct fake_trace trace;
 	CUresult r = gpu_ready();
 
 	if (r != CUDA_SUCCESS || !c) {
 		return r;
 	}
-	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize",
-		    &params, NULL);
 	wait_over(c, stream_id(stream));
-	return trace_exit(&trace, CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 static CUresult wait_value(CUstream stream, CUdeviceptr addr)
@@ -447,6 +492,33 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t va
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamWaitValue32_v2,
 		    "cuStreamWaitValue32_v2", &params, NULL);
 	return trace_exit(&trace, wait_value(stream, addr));
+}
+
+static CUresult wait_event(CUstream stream, CUevent event)
+{
+	const struct item i = {
+		.context = gpu_current(),
+		.stream = stream_id(stream),
+		.kind = ITEM_WAIT,
+		.event = event,
+	};
+
+	if (!i.context) {
+		return CUDA_ERROR_INVALID_CONTEXT;
+	}
+	give(&i);
+	return CUDA_SUCCESS;
+}
+
+/* The event may be of another context. */
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+	cuStreamWaitEvent_params params = { stream, event, flags };
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent, "cuStreamWaitEvent", &params,
+		    NULL);
+	return trace_exit(&trace, wait_event(stream, event));
 }
 
 CUresult cuEventCreate(CUevent *ret, unsigned int flags)

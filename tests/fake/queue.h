@@ -11,6 +11,10 @@
 #define QUEUE_MEETS                                                                   \
 	"meets" /* (uint32_t *mine, uint32_t *theirs): makes mine 1, waits for theirs \
 		 */
+#define QUEUE_DELAYS                                                                           \
+	"delays" /* (uint32_t *flag, uint64_t ns, uint32_t *ended): ends when flag is not 0 or \
+		    that time is over, and then counts one in ended */
+#define QUEUE_LASTS "lasts" /* (uint64_t ns): takes so long */
 
 /* Called within a call that trace_enter() has begun. name may hold one of the words above. */
 void queue_kernel(CUcontext context, CUstream stream, const char *name, void **arguments,
@@ -19,9 +23,9 @@ void queue_graph(CUcontext context, CUstream stream, struct fake_graph *graph,
 		 const struct fake_work *work);
 
 /* Puts in what the range profiler puts around a range. pass is called when all earlier work has
- * ended, with the queue locked, unless its owner was forgotten. */
-void queue_barrier(CUcontext context, void (*pass)(void *owner, long argument), void *owner,
-		   long argument);
+ * ended, and is_gone asked while it has not, with the queue locked, unless the owner was forgotten.
+ */
+void queue_barrier(CUcontext context, const struct fake_barrier *barrier);
 void queue_forget(const void *owner);
 
 /* Waits on the CPU until every barrier has been passed. */

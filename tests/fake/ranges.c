@@ -276,14 +276,23 @@ static void on_gpu_pop(void *profiler, long unused)
 	pthread_mutex_unlock(&ranges_lock);
 }
 
-/* Puts a barrier at the begin or end of a range: later work waits for earlier work. */
-static void surround(struct CUpti_RangeProfiler_Object *p, void (*on_gpu)(void *, long),
-		     long staged)
+static bool is_gone(const void *profiler)
 {
-	if (p->waits) {
-		(void)drain(p);
+	return ranges_permission_is_gone(profiler);
+}
+
+/* Puts a barrier at the begin or end of a range: later work waits for earlier work. Where the CPU
+ * waits the GPU need not, and a wait that revocation ended leaves nothing behind. */
+static CUptiResult surround(struct CUpti_RangeProfiler_Object *p, void (*on_gpu)(void *, long),
+			    long staged)
+{
+	const struct fake_barrier barrier = { on_gpu, is_gone, p, staged };
+	CUptiResult r = p->waits ? drain(p) : CUPTI_SUCCESS;
+
+	if (r == CUPTI_SUCCESS) {
+		call_driver()->barrier(p->context, &barrier);
 	}
-	call_driver()->barrier(p->context, on_gpu, p, staged);
+	return r;
 }
 
 static ssize_t push(struct CUpti_RangeProfiler_Object *p, const char *name)
@@ -318,9 +327,9 @@ CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params *pa
 	if (p->depth >= p->first_level + p->levels - 1 || p->depth == MAX_DEPTH) {
 		return ranges_out_of_order(p, "Push deeper than the configured nesting levels");
 	}
-	surround(p, on_gpu_push, push(p, params->pRangeName));
+	r = surround(p, on_gpu_push, push(p, params->pRangeName));
 	activity_range_began();
-	return ranges_leave(p, CUPTI_SUCCESS);
+	return ranges_leave(p, r);
 }
 
 CUptiResult cuptiRangeProfilerPopRange(CUpti_RangeProfiler_PopRange_Params *params)
@@ -335,11 +344,11 @@ CUptiResult cuptiRangeProfilerPopRange(CUpti_RangeProfiler_PopRange_Params *para
 	if (!p->is_started || p->depth == 0) {
 		return ranges_out_of_order(p, "Pop without Push");
 	}
-	surround(p, on_gpu_pop, 0);
+	r = surround(p, on_gpu_pop, 0);
 	pthread_mutex_lock(&ranges_lock);
 	p->depth--;
 	pthread_mutex_unlock(&ranges_lock);
-	return ranges_leave(p, CUPTI_SUCCESS);
+	return ranges_leave(p, r);
 }
 
 CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *params)

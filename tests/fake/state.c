@@ -42,6 +42,7 @@ static const struct {
 	{ "strict_handles", offsetof(struct fake_state, strict_handles) },
 	{ "nvml_auto", offsetof(struct fake_state, nvml_auto) },
 	{ "nvml_fail", offsetof(struct fake_state, nvml_fail) },
+	{ "gpus", offsetof(struct fake_state, gpus) },
 	{ "sampling_fail", offsetof(struct fake_state, sampling_fail) },
 	{ "fail_in", offsetof(struct fake_state, fail_in) },
 	{ "fail_malloc", offsetof(struct fake_state, fail_malloc), true },

@@ -87,6 +87,7 @@ struct fake_state {
 	_Atomic int32_t strict_handles; /* 1: unknown root or parent is refused */
 	_Atomic int32_t nvml_auto;	/* 1: processes with contexts appear in NVML's list */
 	_Atomic int32_t nvml_fail;	/* not 0: what NVML's calls return */
+	_Atomic int32_t gpus;		/* not 0: number of GPUs */
 	_Atomic int32_t sampling_fail;	/* not 0: what the calls of PM sampling return */
 
 	_Atomic int32_t fail_in;     /* kind of process, see fail.c */

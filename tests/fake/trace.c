@@ -4,6 +4,7 @@
  * A call that is made from inside a delivery is not delivered again. */
 
 #include "tests/fake/gpu.h"
+#include "tests/fake/left.h"
 #include "tests/fake/state.h"
 
 #include <pthread.h>
@@ -22,6 +23,7 @@ void trace_listen(const struct fake_listener *to);
 
 void trace_listen(const struct fake_listener *to)
 {
+	left_begin(); /* who listens makes events */
 	atomic_store(&listener, to);
 }
 

@@ -9,8 +9,9 @@
  * What users attach is closed when a test says so: see closers_box.h.
  *
  * The box aborts when the front says what cannot be decoded, says more than a refusal, or what is
- * public, to who is not allowed, asks the granter for what the arbiter must not have given, leaves
- * a descriptor open, or does not stop. */
+ * public, to who is not allowed, asks the granter for what the arbiter must not have given, goes on
+ * with a process that has answered what it was not asked, leaves a descriptor open, or does not
+ * stop. */
 
 #include "daemon/config/config.h"
 #include "daemon/granter/granter.h"
@@ -62,8 +63,6 @@ void front_box_close(unsigned peer, bool half);
 void front_box_leave(unsigned peer);
 /* As root, but of a container. */
 void front_box_connect_container(unsigned peer);
-/* As somebody else who is not allowed. */
-void front_box_connect_trudy(unsigned peer);
 /* Connections made from now on come from this process; 0: from the test's own. */
 void front_box_set_pid(pid_t pid);
 
@@ -81,7 +80,6 @@ const char *front_box_token(unsigned capture); /* of the captures that became re
 /* Requests wait for front_box_*_answer() while the process is not prompt. */
 void front_box_granter_set_prompt(bool prompt);
 void front_box_granter_answer(int error, uint32_t status);
-void front_box_granter_expire(unsigned lease);
 void front_box_granter_hang(uint64_t gpus);
 void front_box_granter_say(const void *data, size_t n);
 void front_box_granter_replace(bool dies_first);
@@ -101,6 +99,11 @@ enum front_box_asked { FRONT_BOX_GPU, FRONT_BOX_PLANNER, FRONT_BOX_ASKED };
 
 void front_box_gpu_set_prompt(enum front_box_asked which, bool prompt);
 void front_box_gpu_answer(enum front_box_asked which, enum front_box_answer answer);
+/* Answers with a message of this type, whatever was asked. Of a type that answers another question,
+ * or none, the box sees to it that the front gives the process up. */
+void front_box_gpu_answer_as(enum front_box_asked which, enum wire_type type);
+/* The types that the two know: questions and answers. */
+extern const enum wire_type front_box_gpu_types[9];
 void front_box_gpu_say(enum front_box_asked which, const void *data, size_t n);
 void front_box_gpu_replace(enum front_box_asked which, bool dies_first);
 /* The next gpu process finds the two GPUs in the other order. */
@@ -118,4 +121,6 @@ void front_box_reload_settings(void);
 /* Lines of the audit log go there from now on; fd stays the test's. */
 void front_box_set_audit_file(int fd);
 uid_t front_box_uid(unsigned user);
+/* As a name service tells it. */
+void front_box_name_user(unsigned user, const char *name);
 void front_box_stop(void);

@@ -18,7 +18,6 @@ enum {
 	REQUESTS = 64,
 	STOP_TURNS = 4000,
 	CONTAINER_ROOT = FRONT_BOX_USERS,
-	TRUDY,
 	USERS,
 };
 
@@ -52,6 +51,8 @@ struct box_process {
 	struct buffer in;
 	struct box_request requests[REQUESTS];
 	size_t n_requests;
+	unsigned given_up_by; /* the act by which the front is to have closed its end; 0: none */
+	bool noisy;	      /* has said what may be the beginning of a message */
 };
 
 struct front_box {
@@ -60,6 +61,7 @@ struct front_box {
 	void *userdata;
 	bool acts_over, stopped;
 	unsigned turns_since_stop;
+	unsigned n_acts;
 	uint64_t now_ns;
 	uint64_t random;
 
@@ -94,3 +96,4 @@ bool front_box_gpu_receive(enum front_box_asked which);
 void front_box_process_end(struct box_process *p);
 int front_box_process_begin(struct box_process *p, int type);
 void front_box_read_control(void);
+void front_box_check_given_up(void);

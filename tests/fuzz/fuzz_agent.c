@@ -52,8 +52,8 @@ static void try_filter(const struct wire_agent_welcome *w)
 	}
 	filter_selects(&f, "_Z6kernelPf");
 	try_ranges(&f.nvtx, &w->selection);
-	for (int i = 0; i < 3; i++) {
-		filter_takes(&f, &(struct stratum_key){ .kernel = 1, .device = (uint32_t)i });
+	for (uint64_t group = 1; group <= 3; group++) {
+		filter_takes(&f, group);
 	}
 	filter_missed_all(&f, &r);
 	filter_deinit(&f);

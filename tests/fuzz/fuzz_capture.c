@@ -352,23 +352,6 @@ static void read_marks(struct store_reader *r, unsigned process)
 	store_cursor_free(c);
 }
 
-static void read_strata(struct store_reader *r, unsigned process)
-{
-	const struct gpuctr_stratum *stratum;
-	struct store_cursor *c;
-
-	if (store_strata(r, process, &c) != 0) {
-		return;
-	}
-	while (store_next_stratum(c, &stratum) == 0 && stratum) {
-		fuzz_check(stratum->id > 0);
-		if (stratum->kernel) {
-			read_text(stratum->kernel->name);
-		}
-	}
-	store_cursor_free(c);
-}
-
 static void read_notices(struct store_reader *r)
 {
 	const struct gpuctr_notice *notice;
@@ -442,7 +425,6 @@ static void read_process(struct store_reader *r, const struct store_process *p)
 	read_records(r, p->process.process, &kernels);
 	read_images(r, p->process.process);
 	read_marks(r, p->process.process);
-	read_strata(r, p->process.process);
 	read_copies(r, p->process.process);
 }
 

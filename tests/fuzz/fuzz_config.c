@@ -76,7 +76,6 @@ static void check_limits(const struct config *c)
 	check_count(c->connections_max);
 	check_count(c->connections_per_user);
 	check_count(c->captures_per_user);
-	check_time(c->lease_ns);
 	check_time(c->lease_max_ns);
 	fuzz_check(c->log_level >= LOG_ERR && c->log_level <= LOG_DEBUG);
 }

@@ -52,9 +52,8 @@ static void make_open_capture(struct fuzz_input *in, struct strings *s, uint8_t 
 	o->recorded = (flags & 8) != 0;
 	o->selection.raw_images = (flags & 16) != 0;
 	o->permit = (flags & 128) != 0;
-	o->metrics.n = o->permit ? flags & 1 : 1;     /* or one too many */
-	o->timeout_ns = (uint64_t)(flags & 32) << 25; /* about a second */
-	o->lease_ns = fuzz_take_number(in) * 1000000000u;
+	o->metrics.n = o->permit ? flags & 1 : 1;		   /* or one too many */
+	o->timeout_ns = fuzz_take_number(in) * (flags & 32) << 25; /* about so many seconds */
 	o->program = text(in, s);
 	if ((flags & 64) != 0) {
 		s->v[s->n] = fuzz_take_text(in, TEXT_MAX);
@@ -72,7 +71,7 @@ static struct wire_message client_message(struct fuzz_input *in, struct strings 
 	switch (kind % 7) {
 	case 0:
 		m.type = WIRE_HELLO;
-		m.hello = (struct wire_hello){ 1, 0, text(in, s) };
+		m.hello = (struct wire_hello){ 1, text(in, s) };
 		break;
 	case 1:
 		m.type = WIRE_OPEN_CAPTURE;
@@ -273,7 +272,7 @@ static void act_of_granter(struct fuzz_input *in)
 		.size = sizeof(reply), .op = arg & 15, .id = arg, .lease = arg, .gpus = arg >> 4
 	};
 
-	switch (what % 7) {
+	switch (what % 6) {
 	case 0:
 		front_box_granter_set_prompt(arg & 1);
 		break;
@@ -284,13 +283,10 @@ static void act_of_granter(struct fuzz_input *in)
 		front_box_granter_answer(-(int)arg, 0);
 		break;
 	case 3:
-		front_box_granter_expire(arg);
-		break;
-	case 4:
 		front_box_granter_say(&reply, arg & 128 ? sizeof(reply) - 1 : sizeof(reply));
 		break;
 	default:
-		front_box_granter_replace(what % 7 == 5);
+		front_box_granter_replace(what % 6 == 4);
 		break;
 	}
 }
@@ -301,6 +297,10 @@ static void act_of_gpu(struct fuzz_input *in)
 	enum front_box_asked which = (enum front_box_asked)(what / 5 % FRONT_BOX_ASKED);
 	size_t n = arg < in->size ? arg : in->size;
 
+	if (what >= 0xe0) { /* as one that was taken over */
+		front_box_gpu_answer_as(which, front_box_gpu_types[arg % 9]);
+		return;
+	}
 	switch (what % 5) {
 	case 0:
 		front_box_gpu_set_prompt(which, arg & 1);

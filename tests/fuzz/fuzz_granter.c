@@ -35,7 +35,7 @@ static struct granter_request take_request(struct fuzz_input *in)
 		q.context_target = q.root = q.parent = q.object = q.client_target + q.pid;
 	} else {
 		q.gpus = fuzz_take_number(in);
-		q.lease_ns = UINT64_C(1) << (fuzz_take_u8(in) & 63);
+		q.device = fuzz_take_u8(in) >> 7;
 	}
 	return q;
 }
@@ -62,7 +62,7 @@ static void take_step(struct box_step *step, void *userdata)
 	}
 	step->file = (enum box_file)((head >> 5) % BOX_FILES);
 	if ((head & WITH_TIME) != 0) {
-		step->after_ns = UINT64_C(1) << (fuzz_take_u8(in) & 63);
+		step->after_ns = UINT64_C(1) << fuzz_take_u8(in) % 36; /* up to 34 s */
 	}
 	if ((head & WITH_DRIVER) != 0) {
 		uint8_t answer = fuzz_take_u8(in);

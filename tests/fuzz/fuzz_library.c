@@ -181,7 +181,6 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *r, v
 
 	fuzz_check(r->kind <= GPUCTR_LAUNCH_GRAPH && r->kernel && r->kernel->id != 0);
 	fuzz_check(r->clock <= GPUCTR_CLOCK_GPU);
-	fuzz_check(r->chance > 0 && r->chance <= 1);
 	fuzz_check(r->clock == GPUCTR_CLOCK_NONE ? r->duration_ns == -1 : r->duration_ns >= 0);
 	fuzz_check(r->kernel->registers >= -1 && r->kernel->static_shared_bytes >= -1);
 	read_text(l, r->kernel->name);
@@ -198,18 +197,6 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *r, v
 	l->sum += sum > 0;
 	if (++l->records == 5) {
 		gpuctr_capture_close(c);
-	}
-}
-
-static void on_stratum(struct gpuctr_capture *c, const struct gpuctr_stratum *s, void *userdata)
-{
-	(void)c;
-	fuzz_check(s->id != 0);
-	if (s->kernel) {
-		read_text(userdata, s->kernel->name);
-	}
-	if (s->range) {
-		read_range(userdata, s->range);
 	}
 }
 
@@ -271,7 +258,6 @@ static const struct gpuctr_capture_handler handler = {
 	.on_progress = on_progress,
 	.on_notice = on_notice,
 	.on_process_end = on_process_end,
-	.on_stratum = on_stratum,
 	.on_end = on_end,
 };
 

@@ -35,6 +35,7 @@ struct box_step {
 		BOX_STOP_READING, /* the front leaves replies in the socket from here on ... */
 		BOX_READ,	  /* ... up to here */
 		BOX_WAIT,	  /* nothing but the time that passes */
+		BOX_PAUSE,	  /* the whole machine stands still meanwhile */
 		BOX_HANG,	  /* calls of thread pid do not return, if the front reads ... */
 		BOX_ANSWER,	  /* ... up to here */
 		BOX_END,	  /* the front closes its end, or has died */
@@ -47,6 +48,7 @@ struct box_step {
 	enum box_file file;
 	unsigned n_files; /* of this kind; more than one is too many */
 
+	bool starves;		/* with a packet: the front never reads what waits before it */
 	int driver_errno;	/* of the driver's next calls; 0: they work ... */
 	uint32_t driver_status; /* ... with this answer */
 	uint32_t pid;		/* or thread */
@@ -57,11 +59,13 @@ typedef void (*box_next)(struct box_step *step, void *userdata);
 
 struct box_figures {
 	uint64_t packets, replies;
-	uint64_t opened, expired, hung;
+	uint64_t opened, hung;
+	bool silent;			/* the granter ended because its front said nothing */
 	uint64_t allocs, grants, frees; /* ioctls; grants are allocs that the driver agreed to */
 };
 
-/* Runs a granter until the front's end is closed or the granter leaves it. */
+/* Runs a granter until the front's end is closed, or the granter leaves it or ends for its silence.
+ */
 struct box_figures box_run(box_next next, void *userdata);
 
 /* A packet of q. */

@@ -9,12 +9,11 @@
 #include "tests/fuzz/fuzz.h"
 
 /* What a granter has promised (R26), written once more from its head comment: leases with an owner,
- * a set of GPUs and an end, and objects that belong to a lease, a file and a process.
+ * and a set of GPUs, and objects that belong to a lease, a file and a process.
  *
  * The model foresees the reply to every packet. An ioctl is only looked at when it comes: whatever
  * made it, it must be the one that a packet without a reply allows. While a thread hangs, what
- * needs it has no reply; when a lease of such a thread expires, the granter may or may not have
- * seen that yet, and either is right. */
+ * needs it has no reply. */
 
 static struct model_lease *model_find(uint64_t id)
 {
@@ -32,11 +31,6 @@ static void model_remove(struct model_lease *l)
 	*l = box.leases[--box.n_leases];
 }
 
-static bool is_over(const struct model_lease *l)
-{
-	return box.now_ns >= l->expires_ns;
-}
-
 /* The thread that does not return from a call for the lease, or NULL. */
 static const struct box_thread *stuck_thread(uint64_t lease)
 {
@@ -52,23 +46,43 @@ static const struct box_thread *stuck_thread(uint64_t lease)
 	return NULL;
 }
 
-/* It has expired, and nobody but the granter knows whether it has seen that. */
-static bool is_unclear(const struct model_lease *l)
+/* Is a lease open, or waiting to be? */
+static bool has_wanted(void)
 {
-	return !l->ending && is_over(l) && stuck_thread(l->id) != NULL;
+	for (unsigned i = 0; i < box.n_leases; i++) {
+		if (!box.leases[i].ending) {
+			return true;
+		}
+	}
+	for (unsigned i = 0; i < box.n_waiting; i++) {
+		if (box.waiting[i].q.op == GRANTER_OPEN) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool model_is_silent(void)
+{
+	return box.now_ns - box.heard_ns >= GRANTER_SILENCES * GRANTER_SILENCE_NS;
+}
+
+/* However long a look at the clock takes, the granter sleeps for no longer than the periods. */
+bool model_is_overdue(void)
+{
+	return !box.at_end && has_wanted() &&
+	       box.now_ns - box.heard_ns >
+		       box.looked_ns + GRANTER_SILENCES * (GRANTER_SILENCE_NS + CLOCK_NS_PER_MS);
 }
 
 uint64_t model_next_ns(void)
 {
-	uint64_t next = UINT64_MAX;
+	uint64_t next = has_wanted() ? box.now_ns + GRANTER_SILENCE_NS : UINT64_MAX;
 
 	for (unsigned i = 0; i < box.n_leases; i++) {
 		const struct model_lease *l = &box.leases[i];
 		const struct box_thread *h = stuck_thread(l->id);
 
-		if (!l->ending && !is_unclear(l) && l->expires_ns < next) {
-			next = l->expires_ns;
-		}
 		if (h && !l->hung && h->since_ns + GRANTER_HUNG_NS < next) {
 			next = h->since_ns + GRANTER_HUNG_NS;
 		}
@@ -77,11 +91,6 @@ uint64_t model_next_ns(void)
 }
 
 /* --- what a packet must fulfil --- */
-
-static bool length_is_good(uint64_t ns)
-{
-	return ns > 0 && ns <= UINT64_C(3600) * 1000000000;
-}
 
 /* The lease that waits to be opened, or NULL. */
 static struct model_asked *find_opening(uint64_t id)
@@ -122,7 +131,7 @@ static int model_open(const struct granter_request *q)
 {
 	bool hung = false;
 
-	if (q->lease == 0 || q->gpus == 0 || !length_is_good(q->lease_ns) || q->device > 1) {
+	if (q->lease == 0 || q->gpus == 0 || q->device > 1) {
 		return -EINVAL;
 	}
 	if (find_opening(q->lease) || overlaps_opening(q->gpus)) {
@@ -131,8 +140,7 @@ static int model_open(const struct granter_request *q)
 	for (unsigned i = 0; i < box.n_leases; i++) {
 		const struct model_lease *l = &box.leases[i];
 
-		if (l->id == q->lease ||
-		    (!l->ending && !is_unclear(l) && (l->gpus & q->gpus) != 0)) {
+		if (l->id == q->lease || (!l->ending && (l->gpus & q->gpus) != 0)) {
 			return -EBUSY;
 		}
 		hung = hung || (l->hung && (l->gpus & q->gpus) != 0);
@@ -177,9 +185,6 @@ static int model_alloc(const struct granter_request *q, enum box_file file)
 	if (!l || l->ending || l->uid != q->uid) {
 		return -ENOENT;
 	}
-	if (is_over(l)) {
-		return -ETIME;
-	}
 	if (q->root == 0 || q->parent == 0 || q->object == 0) {
 		return -EINVAL;
 	}
@@ -216,8 +221,6 @@ static int model_foresee(const struct granter_request *q, enum box_file file)
 	switch (q->op) {
 	case GRANTER_OPEN:
 		return model_open(q);
-	case GRANTER_EXTEND:
-		return !open ? -ENOENT : length_is_good(q->lease_ns) ? 0 : -EINVAL;
 	case GRANTER_CLOSE:
 		return open || find_opening(q->lease) ? 0 : -ENOENT;
 	case GRANTER_ALLOC:
@@ -236,11 +239,10 @@ void model_begin(enum box_file file, unsigned n_files)
 
 	box.handling = true;
 	box.calm = box.n_stuck == 0;
-	box.looked = false;
 	a->driver_asked = false;
 	a->generation = box.generations[a->q.pid % BOX_PIDS];
 	a->expected = n_files > 1 ? -EBADMSG : model_foresee(&a->q, file);
-	if (a->q.op == GRANTER_CLOSE && a->expected == 0 && l && !is_unclear(l)) {
+	if (a->q.op == GRANTER_CLOSE && a->expected == 0 && l) {
 		l->ending = true;
 	}
 }
@@ -259,14 +261,11 @@ void model_set_aside(void)
 
 		if (stuck_thread(l->id) &&
 		    (q->op == GRANTER_OPEN ? (l->gpus & q->gpus) != 0 : l->id == q->lease)) {
-			fuzz_check(q->op != GRANTER_OPEN || l->ending || is_over(l));
+			fuzz_check(q->op != GRANTER_OPEN || l->ending);
 			excused = true;
 		}
 	}
 	fuzz_check(excused && box.n_waiting < WAITING_MAX);
-	if (q->op == GRANTER_CLOSE && model_find(q->lease)) {
-		model_find(q->lease)->ending = true;
-	}
 	box.waiting[box.n_waiting++] = box.current;
 	box.handling = false;
 }
@@ -283,14 +282,10 @@ static void model_apply(const struct granter_request *q)
 		box.leases[box.n_leases++] = (struct model_lease){
 			.id = q->lease,
 			.gpus = q->gpus,
-			.expires_ns = box.now_ns + q->lease_ns,
 			.uid = q->uid,
 			.device = q->device == 1,
 		};
 		box.figures.opened++;
-		break;
-	case GRANTER_EXTEND:
-		l->expires_ns = box.now_ns + q->lease_ns;
 		break;
 	case GRANTER_CLOSE:
 		if (l) { /* else it was not open yet */
@@ -325,11 +320,6 @@ static void check_event(const struct granter_reply *p)
 
 	fuzz_check(l && p->id == 0 && p->error == 0 && p->status == 0 && p->gpus == l->gpus);
 	switch (p->op) {
-	case GRANTER_EXPIRED:
-		fuzz_check(is_over(l) && !l->hung);
-		model_remove(l); /* with all its objects freed */
-		box.figures.expired++;
-		break;
 	case GRANTER_HUNG:
 		fuzz_check(!l->hung && has_hung_for_long(l->id));
 		l->hung = l->ending = true;
@@ -393,15 +383,11 @@ static bool is_excused(const struct model_asked *a, int error)
 		return a->q.op == GRANTER_OPEN	  ? overlaps(a->q.gpus, lease_is_hung)
 		       : a->q.op == GRANTER_CLOSE ? has_hung_for_long(a->q.lease)
 						  : a->q.op == GRANTER_ALLOC && l && l->hung;
-	case -EBUSY:
-		return a->q.op == GRANTER_OPEN && overlaps(a->q.gpus, is_unclear);
 	case -ENOSPC: /* all that there may be is asked for, and nothing held that could go */
 		return a->q.op == GRANTER_ALLOC && l && has_no_room(l, &a->q);
 	case -ECANCELED:
 		return a->q.op == GRANTER_OPEN && box.handling &&
 		       box.current.q.op == GRANTER_CLOSE && box.current.q.lease == a->q.lease;
-	case -ETIME:
-		return a->q.op == GRANTER_ALLOC && l && is_over(l);
 	case -ENOENT:
 		return a->q.op == GRANTER_ALLOC && l && l->ending;
 	case -ESRCH:
@@ -435,37 +421,13 @@ static void check_result(const struct model_asked *a, const struct granter_reply
 	}
 }
 
-/* The first of them that the granter has not seen the end of. */
-static struct model_lease *find_unclear(const struct granter_request *q)
-{
-	for (unsigned i = 0; i < box.n_leases; i++) {
-		struct model_lease *l = &box.leases[i];
-
-		if (l->id == q->lease && is_unclear(l)) {
-			return l;
-		}
-	}
-	return NULL;
-}
-
-static void check_current(const struct granter_reply *p)
-{
-	struct model_lease *l = find_unclear(&box.current.q);
-
-	if (l && p->error == -ENOENT && !box.current.driver_asked) {
-		l->ending = true; /* so it has */
-	} else {
-		check_result(&box.current, p);
-	}
-	box.handling = false;
-	box.figures.replies++;
-}
-
 void model_check_reply(const struct granter_reply *p)
 {
 	fuzz_check(p->size == sizeof(*p));
 	if (box.handling && p->id == box.current.q.id) {
-		check_current(p);
+		check_result(&box.current, p);
+		box.handling = false;
+		box.figures.replies++;
 		return;
 	}
 	for (unsigned i = 0; i < box.n_waiting; i++) {
@@ -564,8 +526,7 @@ int model_drive_alloc(struct box_fd *f, struct rm_alloc *a)
 
 	fuzz_check(asked && asked->q.op == GRANTER_ALLOC && !asked->driver_asked);
 	fuzz_check(asked->expected == 0 && f->file == BOX_CONTROL_DEVICE && !f->allocated);
-	fuzz_check(l && !l->ending && l->uid == asked->q.uid && !is_over(l));
-	fuzz_check(box.looked || !box.handling);
+	fuzz_check(l && !l->ending && l->uid == asked->q.uid);
 	check_alloc_arguments(&asked->q, a);
 	box.figures.allocs++;
 	asked->driver_asked = true;
@@ -599,7 +560,8 @@ static void check_end_of_object(const struct box_fd *f)
 	struct model_lease *l = model_find(f->lease);
 
 	fuzz_check(l);
-	if (l->ending || is_over(l) || has_exited(f) || box.malformed || box.ended || box.at_end) {
+	if (l->ending || has_exited(f) || box.malformed || box.ended || box.at_end ||
+	    model_is_silent()) {
 		return;
 	}
 	if (l->surplus > 0) {

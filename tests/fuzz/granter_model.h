@@ -31,7 +31,7 @@ struct box_fd {
 };
 
 struct model_lease {
-	uint64_t id, gpus, expires_ns;
+	uint64_t id, gpus;
 	uint32_t uid;
 	unsigned objects, surplus; /* surplus: more were asked for than may be, and one may go */
 	bool device;		   /* objects without a target client */
@@ -80,12 +80,14 @@ struct box {
 	bool handling;
 	struct model_asked current; /* the packet being handled */
 	bool calm;		    /* when it came, no call was under way */
-	bool looked;		    /* at the clock, since it came */
 	struct model_asked waiting[WAITING_MAX];
 	unsigned n_waiting;
 	uint64_t last_id;
 	struct box_thread threads[THREADS];
 	unsigned n_hanging, n_stuck; /* of these; stuck: with a call that does not return */
+
+	uint64_t heard_ns;  /* when the last packet came */
+	uint64_t looked_ns; /* what looks at the clock have taken since then */
 
 	struct model_lease leases[GRANTER_LEASES_MAX];
 	unsigned n_leases, n_objects;
@@ -102,6 +104,12 @@ bool box_has_process(uint32_t pid);
 
 /* When the granter must be awake again; UINT64_MAX: for no lease of its own. */
 uint64_t model_next_ns(void);
+
+/* Has the front been silent for so long that the granter may end? */
+bool model_is_silent(void);
+
+/* And for so long, while there is a lease, that it must have ended? */
+bool model_is_overdue(void);
 
 /* The packet of box.current has come, with so many of this file. */
 void model_begin(enum box_file file, unsigned n_files);

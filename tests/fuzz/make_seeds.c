@@ -38,7 +38,6 @@ static const uint32_t numbers[] = { 0, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 static const uint64_t longs[] = { 1, 2, 3, 4 };
 static const int64_t times[] = { 1000000, 20, 30, 40 };
 static const double values[] = { 1, 2.5, 3, 4, 5, 6, 7, 8 };
-static const double chances[] = { 1, 0.125 };
 static const char *const strings[] = { "_Z6kernelPfi", "layer", "domain" };
 static const char *const names[] = { "dram__bytes.sum", "gpu__time_duration.sum" };
 static const struct wire_column columns[] = {
@@ -124,17 +123,6 @@ static const struct wire_message record_columns = {
 		.mark_node = { 1, numbers + 1 },
 		.mark_thread = { 1, numbers },
 		.mark_ns = { 1, times },
-		.stratum = { 2, numbers + 1 },
-		.chance = { 2, chances },
-		.stratum_id = { 2, numbers + 1 },
-		.stratum_function = { 2, numbers },
-		.stratum_node = { 2, numbers },
-		.stratum_grid = { 6, numbers },
-		.stratum_block = { 6, numbers },
-		.stratum_shared = { 2, numbers },
-		.stratum_device = { 2, numbers },
-		.stratum_merged = { 2, numbers },
-		.stratum_seen = { 2, longs },
 	},
 };
 
@@ -149,8 +137,8 @@ static struct wire_message records(struct buffer *payload, const struct wire_mes
 }
 
 static const struct wire_message samples[] = {
-	{ .type = WIRE_HELLO, .hello = { 1, 0, "client" } },
-	{ .type = WIRE_WELCOME, .welcome = { 1, 0, "0.1.0" } },
+	{ .type = WIRE_HELLO, .hello = { 1, "client" } },
+	{ .type = WIRE_WELCOME, .welcome = { 1, "0.1.0" } },
 	{ .type = WIRE_REFUSAL, .refusal = { 1, 10, "no such metric", "look again" } },
 	{ .type = WIRE_METRICS_REQUEST, .metrics_request = { 1, "GH100", true } },
 	{ .type = WIRE_METRICS_REPLY, .metrics_reply = { 1, "GH100", { 1, metrics }, true } },
@@ -182,7 +170,6 @@ static const struct wire_message samples[] = {
 			    .no_wait = true,
 			    .timeout_ns = 3,
 			    .program = "train",
-			    .lease_ns = 4,
 			    .recorded = true,
 			    .processes = { 2, numbers } } },
 	{ .type = WIRE_PROCESSES_REQUEST, .processes_request = { 4 } },
@@ -190,7 +177,7 @@ static const struct wire_message samples[] = {
 	{ .type = WIRE_AGENT_REGISTERED, .agent_registered = { 1, 3 } },
 	{ .type = WIRE_OPENED, .opened = { 4, 1, PLAN, { 1, gpus }, "580", false } },
 	{ .type = WIRE_QUEUED, .queued = { 1, 1, "bob (train, pid 2)", "GPU-0", 5 } },
-	{ .type = WIRE_READY, .ready = { 1, "0123456789abcdef0123456789abcdef", 600 } },
+	{ .type = WIRE_READY, .ready = { 1, "0123456789abcdef0123456789abcdef" } },
 	{ .type = WIRE_PROCESS,
 	  .process = { 1, 1, 99, "train", "13.0", "580", { 1, devices }, "H200" } },
 	{ .type = WIRE_RAW_IMAGE,

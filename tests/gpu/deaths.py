@@ -78,7 +78,7 @@ def result(p, files, victim):
 def service(m, victim):
     """Seconds until a new capture has begun; for gpu and planner, whose death ends none, until there is a plan."""
     t = time.time()
-    what = ("plan", "--metrics", MEMORY) if victim in ("gpu", "planner") else ("--metrics", MEMORY, "--no-wait", "--", "date", "+%s.%N")
+    what = ("metrics", "--fit", MEMORY) if victim in ("gpu", "planner") else ("--metrics", MEMORY, "--wait", "0", "--", "date", "+%s.%N")
     while time.time() - t < PATIENCE_S:
         r = m.client(*what, timeout=PATIENCE_S)
         if r.returncode == 0:
@@ -141,5 +141,5 @@ def kills(m):
     life = life_of(m, expected)
     for victim in ("client", "program", "front", "granter", "gpu", "planner"):
         kill_at_all_points(m, victim, life, expected)
-        r = m.client("--metrics", MEMORY, "--no-wait", "--", m.program)
+        r = m.client("--metrics", MEMORY, "--wait", "0", "--", m.program)
         row("R21 next capture after it", f"exit {r.returncode}, {'100 measured' in r.stderr}", "0, True", r.returncode == 0 and "100 measured" in r.stderr)

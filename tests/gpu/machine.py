@@ -21,10 +21,10 @@ INSTRUCTIONS = "sm__inst_executed.sum"
 USER, OTHER = 1000, 1001
 COPY_BYTES = 256 << 20
 
-STAGED = ("daemon/gpucountd", "client/cli/gpuctr-client", "client/replay/gpuctr-replay", "client/agent/libgpuctr-agent.so",
-          "client/agent/libgpuctr-permit.so", "client/sampler/gpuctr-sampler",
+STAGED = ("daemon/gpucountd", "daemon/gpucountd-doctor", "client/cli/gpuctr-client", "client/replay/gpuctr-replay",
+          "client/agent/libgpuctr-agent.so", "client/agent/libgpuctr-permit.so", "client/agent/gpuctr-courier", "client/sampler/gpuctr-sampler",
           "tests/gpu/gpu-workload", "tests/gpu/gpu-program", "tests/gpu/gpu-grants", "tests/gpu/libgpu-deny.so", "tests/fake/fakewait",
-          "tests/fake/fakeserve")
+          "tests/fake/fakedelay", "tests/fake/fakeserve")
 TOOLKIT = ("/usr/local/cuda/lib64", "/usr/local/cuda/extras/CUPTI/lib64")
 
 fakes = os.environ.get("GPUCTR_GPU_FAKES") == "1"
@@ -89,7 +89,7 @@ class Machine:
         self.client_path = self.stage / "gpuctr-client"
         self.agent = self.stage / "libgpuctr-agent.so"
         self.workload, self.program, self.grants = (self.stage / f"gpu-{n}" for n in ("workload", "program", "grants"))
-        self.waits, self.serves = self.stage / "fakewait", self.stage / "fakeserve"
+        self.waits, self.delay, self.serves = (self.stage / f"fake{n}" for n in ("wait", "delay", "serve"))
         self._choose_libraries()
 
     def _fill_stage(self):

@@ -145,9 +145,9 @@ def find_nsys():
 def doctor(m):
     """As by sudo: the doctor is root, its profiler is not."""
     env = {"SUDO_UID": str(USER), "PATH": f"{m.stage}:{m.env['PATH']}"}
-    r = m.run([m.stage / "gpucountd", "--doctor", "--socket", m.sock], uid=0, env=env)
+    r = m.run([m.stage / "gpucountd-doctor", "--socket", m.sock], uid=0, env=env)
     line = next((line for line in r.stdout.splitlines() if re.match(r"\w+ +permit ", line)), "no line of it")
-    row("gpucountd --doctor, its profiler under a permit", line, "ok", line.startswith("ok "))
+    row("gpucountd-doctor, its profiler under a permit", line, "ok", line.startswith("ok "))
 
 
 def whole_gpus(m):

@@ -52,7 +52,7 @@ def records(m, kind):
         f"{sorted({len({k['stream'] for k in v}) for v in launches.values()})}", "all but the first launch's; all",
         total - ranged <= max((len(v) for v in launches.values()), default=0))
     row(f"{kind}: seen = measured + skipped + ...", str(totals.get("seen")), "the sum of all",
-        totals.get("seen") == sum(totals.get(n, 0) for n in ("measured", "filtered", "capturing", "unready", "failed", "dropped", "lost", "unchosen")))
+        totals.get("seen") == sum(totals.get(n, 0) for n in ("measured", "filtered", "capturing", "unready", "failed", "dropped", "lost")))
 
 
 def values(m, kind):
@@ -96,8 +96,8 @@ def older(m):
 
 
 def remade(m, captures=6, seconds=2.5):
-    """Graphs made all the while, so also in the rests of sampled captures: the thread that makes one waits until tracing
-    goes on, and then all its kernels are known. Tracing goes on while threads of the program are within CUPTI."""
+    """Graphs made all the while, so also when tracing is turned on and off: all kernels of those that are made within a
+    capture are known."""
     argv = ["python3", m.stage / "replays.py", "--standing", "--kind", "tiny", "--nodes", 20, "--remake", 5, "--pause-us", 500]
     plain = replays_of(m.run([*argv, "--seconds", 3]).stdout)
     p = standing(m, *argv, "--seconds", captures * (seconds + 2.5))

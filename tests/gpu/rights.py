@@ -118,7 +118,7 @@ def tenancy(m):
 
 def leases(m):
     # The revoked program runs on unmeasured beside the next user's.
-    m.use_daemon("lease=1s", "lease-max=2s", "sharing=shared")
+    m.use_daemon("lease-max=2s", "sharing=shared")
     a = m.start_client("--metrics", MEMORY, "--", m.workload, "--kind", "tiny", "--kernels", 60, "--repeat", 1, "--sleep-ms", 70)
     time.sleep(1)
     t = time.time()
@@ -130,7 +130,7 @@ def leases(m):
     row("R8 next user", f"exit {b.returncode} after {waited:.1f} s, measured 64: {' 64 measured' in b.stderr}", "measures",
         b.returncode == 0 and " 64 measured" in b.stderr)
     revoked_object(m)
-    r = m.client("--metrics", MEMORY, "--no-wait", "--", m.workload, "--kernels", 10, "--repeat", 1)
+    r = m.client("--metrics", MEMORY, "--wait", "0", "--", m.workload, "--kernels", 10, "--repeat", 1)
     row("R8 afterwards", f"exit {r.returncode}", "0", r.returncode == 0)
 
 

@@ -11,11 +11,11 @@ import subprocess
 import time
 
 import samples
-from budgets import CLIENT_S, PROGRAMS, SETTLES_S, WINDOW_S, pace, quartiles
 from figures import median, told
 from machine import COPY_BYTES, Clocks, children, memory_used_mib
 from standby import standing, told_by
 from table import row
+from trainings import BATCH, CLIENT_S, SETTLES_S, WINDOW_S, pace, quartiles
 
 METRICS = "dram__bytes_read.sum", "dram__bytes_write.sum"
 LIST = ",".join(METRICS)
@@ -110,7 +110,7 @@ class Captures:
 
 def values(m, model):
     """Ranges of some iterations, and samples of five seconds of them."""
-    batch, _ = PROGRAMS[model]
+    batch = BATCH[model]
     net = ["python3", m.stage / "net.py", "--model", model, "--batch", batch, "--profile", "--iterations"]
     chosen = ["--metrics", LIST, "--profile-from-start", "off"]
     _, exact, totals = m.capture("exact.jsonl", *chosen, "--", *net, 12)
@@ -128,7 +128,7 @@ def values(m, model):
 
 def sets(m, model="transformer"):
     """Metrics of several passes, sampled in turns, each against ranges of its own."""
-    batch, _ = PROGRAMS[model]
+    batch = BATCH[model]
     net = ["python3", m.stage / "net.py", "--model", model, "--batch", batch, "--profile", "--iterations"]
     chosen = ["--profile-from-start", "off"]
     exact = {}
@@ -162,8 +162,9 @@ def turns(m):
 
 
 def slowdown(m, model, rounds, bound):
-    """Windows in which a training is sampled and in which it is not, in turn: as budgets.slowdown()."""
-    batch, _ = PROGRAMS[model]
+    """Windows in which a training is sampled and in which it is not, in turn. A pair is a sampled window and the mean of those
+    beside it. A capture's first second is left out."""
+    batch = BATCH[model]
     seconds = (2 * WINDOW_S + SETTLES_S + 4 * CLIENT_S + 4) * rounds + 10
     p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", seconds)
     p.wait_for("standing ready", 60)
@@ -197,7 +198,7 @@ def slowdown(m, model, rounds, bound):
 
 def pid(m):
     """Five seconds of a program that runs: which kernels have a value, and when the answer is there."""
-    batch, _ = PROGRAMS["transformer"]
+    batch = BATCH["transformer"]
     p = standing(m, "python3", m.stage / "standing.py", "--model", "transformer", "--batch", batch, "--seconds", 12)
     p.wait_for("standing ready", 60)
     time.sleep(2)
@@ -232,44 +233,6 @@ def together(m):
         "3, 2 %, all measured", len(sums) == 3 and all(abs(v - 1) <= 0.02 for v in sums.values()) and known >= 0.9 * len(kernels))
 
 
-def spans(starts, apart=0.15):
-    """When kernels were recorded, of their sorted begins in seconds."""
-    found = [[starts[0], starts[0]]]
-    for t in starts:
-        if t > found[-1][1] + apart:
-            found.append([t, t])
-        found[-1][1] = t
-    return found
-
-
-def phases(m, model, batch, bound, captures=3, seconds=8):
-    """Steps of a program that waits for its launches, while its kernels are recorded and in the rests before and
-    behind: from one second to the next the pace of such a program changes by more than recording costs."""
-    p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", captures * (seconds + 4) + 6)
-    p.wait_for("standing ready", 60)
-    time.sleep(2)
-    recorded = []
-    for _ in range(captures):
-        r, kernels, _ = m.capture("phases.jsonl", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", seconds, verb="capture")
-        recorded.append(spans(sorted(k["start_ns"] / 1e9 for k in kernels)))
-    print("\n".join("    " + line for line in lines_of(r.stderr)))
-    p.wait(120)
-    steps, inner, first, shares = told_by(p).get("steps", []), [], [], []
-    for on in recorded:
-        rests = [pace(steps, (a[1], b[0])) for a, b in zip(on, on[1:])]
-        first += [pace(steps, on[0]) / rest for rest in rests[:1]]
-        inner += [pace(steps, on[i + 1]) * 2 / (rests[i] + rests[i + 1]) for i in range(len(rests) - 1)]
-        shares.append(sum(b - a for a, b in on[1:]) / (on[-1][1] - on[0][0]))
-    inner, first = [r for r in inner if r == r], [r for r in first if r == r]
-    row(f"{model}, batch {batch}: a step while kernels are recorded / in the rests beside", f"{quartiles(inner)} of {len(inner)}", "told")
-    if inner and first:
-        begin = statistics.median(on[0][1] - on[0][0] for on in recorded)
-        share = statistics.median(shares)
-        whole = 1 + begin / seconds * (median(first) - 1) + share * (median(inner) - 1)
-        row(f"  its first {begin:.1f} s, in which launches are watched as well", quartiles(first), "told")
-        row(f"  so over {seconds} s, {share:.0%} of it recorded", f"{whole:.4f}", bound, whole <= bound)
-
-
 def sampled(m):
     together(m)
     for model in ("transformer", "gpt"):
@@ -278,8 +241,6 @@ def sampled(m):
     sets(m)
     pid(m)
     slowdown(m, "transformer", 6, 1.02)
-    phases(m, "resnet18", 64, 1.05)
-    phases(m, "generation", 8, 1.05)
 
 
 def pairs(m, model, batch, rounds, bound):
@@ -342,8 +303,9 @@ def gpu_bound_pairs(m):
 
 
 def launch_bound_pairs(m):
-    pairs(m, "resnet18", 64, 30, 1.05)
-    pairs(m, "generation", 8, 30, 1.05)
+    pairs(m, "resnet18", 64, 30, 1.12)
+    pairs(m, "vit", 32, 30, 1.12)
+    pairs(m, "generation", 8, 30, 1.12)
 
 
 def several(m):
@@ -363,7 +325,7 @@ def several(m):
         r = wrap()
         losses.append(sorted(set(re.findall(r"loss ([\d.]+)", r.stdout))))
     print("\n".join("    " + line for line in lines_of(r.stderr)))
-    seen = re.search(r"([\d,]+) kernels seen in (\d+) process\w*: ([\d,]+) measured", r.stderr)
+    seen = re.search(r"([\d,]+) kernels seen in (\d+) process\w*: ([\d,]+) recorded", r.stderr)
     lacking = re.search(r"([\d,]+) of [\d,]+ kernels (?:have no|lack a) value", r.stderr)
     row(f"{m.gpus} ranks sampled", f"exit {r.returncode}, {seen[0] if seen else r.stderr[-300:]}; {lacking[0] if lacking else ''}; losses {losses}",
         "exit 0, plain losses", r.returncode == 0 and bool(seen) and losses[0] == losses[1])
@@ -383,7 +345,7 @@ def stopped(m):
     for pid in target:
         os.kill(pid, signal.SIGCONT)
     code = c.wait(60)
-    seen = re.search(r"([\d,]+) kernels seen in 1 process: ([\d,]+) measured, 0 dropped", c.out() + c.err())
+    seen = re.search(r"([\d,]+) kernels seen in 1 process: ([\d,]+) recorded, 0 dropped", c.out() + c.err())
     lacking = re.search(r"([\d,]+) of ([\d,]+) kernels (?:have no|lack a) value[^\n]*", c.out() + c.err())
     ended = p.wait(60)
     row("a training stopped for 3 s while it is sampled", f"exit {code}, {seen[0] if seen else (c.out() + c.err())[-300:]}; {lacking[0] if lacking else ''}; program exit {ended}",
@@ -470,7 +432,7 @@ def faults(m):
 def record(m):
     """Half a second of a training that runs, in files that keep its samples: client/replay/transformer-h200.gpuctr, and the
     same with a metric of the SMs. Small pages, because a capture has many small tables."""
-    batch, _ = PROGRAMS["transformer"]
+    batch = BATCH["transformer"]
     p = standing(m, "python3", m.stage / "standing.py", "--model", "transformer", "--batch", batch, "--seconds", 30)
     p.wait_for("standing ready", 60)
     time.sleep(2)

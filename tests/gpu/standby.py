@@ -15,7 +15,7 @@ def standing(m, *argv):
     p = m.start_client("standby", "--", *argv)
     by = time.time() + 60
     while time.time() < by and p.runs():
-        if f'"pid":{p.pid},' in m.client("ps", "--json").stdout:
+        if f'"pid":{p.pid},' in m.client("status", "--json").stdout:
             return p
         time.sleep(0.05)
     return p
@@ -24,7 +24,7 @@ def standing(m, *argv):
 def on_demand(m, name, pid, *args):
     """A capture of a process that runs: as Machine.capture(), and when its first kernel was heard of."""
     begin = time.time()
-    r, kernels, totals = m.capture(name, "--pid", pid, "--budget", "100%", *args, verb="capture")
+    r, kernels, totals = m.capture(name, "--pid", pid, "--mode", "range", *args, verb="capture")
     first = min((k["start_ns"] for k in kernels), default=0) / 1e9 - begin
     return r, kernels, totals, first
 
@@ -162,7 +162,7 @@ def together(m):
     p = m.start_client("standby", "--", *argv)
     p.wait_for("standing ready", 90)
     time.sleep(1)
-    r, kernels, totals = m.capture("ranks.jsonl", "--tree", p.pid, "--budget", "100%", "--metrics", MEMORY, "--duration", 3, verb="capture")
+    r, kernels, totals = m.capture("ranks.jsonl", "--all", "--mode", "range", "--metrics", MEMORY, "--duration", 3, verb="capture")
     code = p.wait(90)
     losses = [json.loads(line[9:])["loss"] for t in (plain.stdout, p.out()) for line in t.splitlines() if line.startswith("standing {")]
     row(f"{m.gpus} ranks captured while they train", f"{told(totals)}, {len({k['pid'] for k in kernels})} processes, "

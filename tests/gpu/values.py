@@ -4,12 +4,20 @@ import csv
 import io
 import shutil
 
-from figures import iteration, told
+from figures import iteration, median, told
 from machine import COPY_BYTES, INSTRUCTIONS, MEMORY
 from table import row
 
 FMA_THREADS = 132 * 256  # of gpu-workload's kernel, each of which does 256 multiply-adds
 BYTES = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+# 31 metrics of memory, L2, L1, instructions, tensor cores, floating point and pipes, for which CUPTI needs 8 passes.
+MANY = ("memory,compute,tensor,kineto__cuda_core_flops,lts__t_sectors.sum,lts__t_requests.sum,lts__t_sectors_lookup_hit.sum,"
+        "lts__t_sectors_lookup_miss.sum,l1tex__t_sectors.sum,smsp__inst_executed.sum,smsp__warps_launched.sum,"
+        "sm__ops_path_tensor_src_bf16_dst_fp32.sum,smsp__thread_inst_executed.sum,smsp__inst_issued.sum,sm__warps_active.sum,"
+        "sm__pipe_fma_cycles_active.sum,sm__pipe_shared_cycles_active.sum,sm__pipe_alu_cycles_active.sum,"
+        "sm__pipe_fmaheavy_cycles_active.sum,sm__pipe_fmalite_cycles_active.sum,sm__pipe_fp64_cycles_active.sum,"
+        "sm__inst_executed_pipe_lsu.sum,sm__inst_executed_pipe_xu.sum,sm__inst_executed_pipe_uniform.sum,"
+        "sm__inst_executed_pipe_alu.sum,sm__inst_executed_pipe_cbu.sum")
 RECORDED = MEMORY + ",lts__t_sectors.sum,lts__t_requests.sum"  # one pass; beside metrics of the SMs no times are traced
 
 
@@ -109,6 +117,62 @@ def ncu(m):
         ours == set(known[INSTRUCTIONS]) and bool(ours))
 
 
+def means(m, metrics, argv):
+    """{metric: {kernel and shape: (mean of the launches that had it, all launches)}}"""
+    r, kernels, totals = m.capture("means.jsonl", "--metrics", metrics, "--profile-from-start", "off", "--", *argv)
+    print(f"    {told(totals)}, exit {r.returncode}")
+    kinds = {}
+    for k in kernels:
+        kinds.setdefault((k["kernel"], *k["grid"], *k["block"]), []).append(k["metrics"])
+    found = {}
+    for kind, launches in kinds.items():
+        for metric in launches[0]:
+            values = [v[metric] for v in launches if v[metric] is not None]
+            if values:
+                found.setdefault(metric, {})[kind] = sum(values) / len(values), len(launches)
+    return found
+
+
+def compare_means(metric, full, found):
+    """Kinds of launches that make one percent of the metric's total, by their mean of a launch."""
+    total = sum(mean * n for mean, n in full.values())
+    if total == 0:
+        row(f"in turns: {metric}", "0 in every launch", "0", not any(mean for mean, _ in found.values()))
+        return
+    large = [kind for kind, (mean, n) in full.items() if mean * n >= 0.01 * total]
+    common = [kind for kind in large if kind in found]
+    off = {kind: found[kind][0] / full[kind][0] - 1 for kind in common}
+    weighted = sum((found[kind][0] - full[kind][0]) * full[kind][1] for kind in common) / total
+    row(f"in turns: {metric}", f"{len(common)} of {len(large)} kernels and shapes, all {weighted:+.2%}, median {median([abs(v) for v in off.values()]):.2%}, "
+        f"worst {max(off.values(), key=abs, default=9):+.2%}", "all 2 %", len(common) == len(large) and abs(weighted) <= 0.02)
+
+
+def groups(m):
+    """Metrics of several passes, which take turns in one run, against a run of each pass."""
+    net = ["python3", m.stage / "net.py", "--profile", "--batch", 512, "--iterations"]
+    plan = m.client("metrics", "--fit", MANY)
+    sets = [line.split()[1] for line in plan.stdout.splitlines() if line.strip().startswith("--metrics ")]
+    row("metrics in turns", f"{len(sets)} groups", "several", len(sets) > 1)
+    full = {}
+    for metrics in sets:
+        for metric, by in means(m, metrics, [*net, 12]).items():
+            full.setdefault(metric, by)
+    found = means(m, MANY, [*net, 120])
+    for metric, by in full.items():
+        compare_means(metric, by, found.get(metric, {}))
+
+
+def whole(m):
+    """The same iterations as one range of Nsight Compute's: nothing stands between their kernels."""
+    n = 30
+    argv = ["python3", m.stage / "net.py", "--iterations", n, "--profile"]
+    theirs = ncu_table(m, BYTES, "--replay-mode", "app-range", *argv, timeout=100)
+    kernels = m.capture("whole.jsonl", "--metrics", MEMORY, "--profile-from-start", "off", "--", *argv)[1]
+    for b in BYTES:
+        truth, ours = sum(theirs[b]), sum(k["metrics"][b] for k in kernels)
+        row(f"{b} of {n} iterations", f"ncu, as one range {truth:.5g}; every kernel by itself {ours / truth - 1 if truth else 9:+.2%}", "told")
+
+
 def streams(m):
     r, kernels, totals = m.capture("streams.jsonl", "--metrics", MEMORY, "--", "python3", m.stage / "streams.py")
     n = 64 << 20
@@ -159,7 +223,7 @@ def record(m):
     """The launches of two training steps: found by their NVTX ranges, then recorded with raw counter
     data and with PyTorch's operators and modules. (The backward pass launches from another thread,
     outside the iterations' ranges.)"""
-    argv = ["--torch-modules", "--", "python3", m.stage / "net.py", "--warmup", 3, "--iterations", 6]
+    argv = ["--torch=modules", "--", "python3", m.stage / "net.py", "--warmup", 3, "--iterations", 6]
     r, kernels, totals = m.capture("find.jsonl", "--metrics", MEMORY, *argv)
     begin, end = (min(k["index"] for k in kernels if any(x["message"] == f"iteration {i}" for x in k["nvtx"])) for i in (2, 4))
     path = m.work / "resnet18-h200.gpuctr"

@@ -6,7 +6,7 @@ from machine import MEMORY
 from table import row
 
 SM = "sm__inst_executed.sum"
-CASES = ("spin", "spin-late", "host", "beside", "persistent", "two", "threads", "alone", "filled")
+CASES = ("spin", "spin-late", "host", "beside", "foreign", "persistent", "two", "threads", "alone", "filled")
 LIMIT_S = 60
 
 

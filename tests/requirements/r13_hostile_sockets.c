@@ -176,7 +176,7 @@ static double get_bound(void)
 	return sysconf(_SC_NPROCESSORS_ONLN) >= HOSTILES + 2 ? 2 : 8;
 }
 
-static void hostile_sockets_hurt_nobody_else(void **state)
+SYSTEM_TEST(hostile_sockets_hurt_nobody_else)
 {
 	const uint64_t wanted = requirement_amount(200000, 1000000);
 	const double bound = get_bound();
@@ -217,13 +217,4 @@ static void hostile_sockets_hurt_nobody_else(void **state)
 	side_deinit(&quiet);
 	side_deinit(&elsewhere);
 	side_deinit(&here);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(hostile_sockets_hurt_nobody_else),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -227,19 +227,19 @@ static void expect_answers_under(struct fixture *f, int bob, const char *what,
 	latencies_deinit(&during);
 }
 
-static int start_for_bob(struct fixture *f)
+static int start_for_bob(struct fixture *f, const char *setting)
 {
 	fixture_need_root();
 	fixture_limit(120);
-	fixture_start_strict_daemon(f, "--set", "allow-users=0,1235", NULL);
+	fixture_start_strict_daemon(f, "--set", setting, NULL);
 	expect_service(f, 1000);
 	return raw_client(f, USER_BOB);
 }
 
-static void closes_that_take_long_hurt_nobody_else(void **state)
+SYSTEM_TEST(closes_that_take_long_hurt_nobody_else)
 {
 	struct fixture *f = *state;
-	int bob = start_for_bob(f), anns[CONNECTIONS];
+	int bob = start_for_bob(f, "allow-users=0,1235"), anns[CONNECTIONS];
 	pid_t front = fixture_worker(f, "front");
 
 	expect_answers_under(f, bob, "253 in a message", in_messages);
@@ -258,7 +258,7 @@ static void closes_that_take_long_hurt_nobody_else(void **state)
 
 /* The kernel closes what finds no place in the table. The limit stays with this process, so this is
  * the last test. */
-static void nor_do_they_when_descriptors_are_few(void **state)
+SYSTEM_TEST(nor_do_they_when_descriptors_are_few)
 {
 	const struct rlimit few = { FEW_DESCRIPTORS, FEW_DESCRIPTORS };
 	struct fixture *f = *state;
@@ -266,7 +266,7 @@ static void nor_do_they_when_descriptors_are_few(void **state)
 
 	fixture_need_root();
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-	bob = start_for_bob(f);
+	bob = start_for_bob(f, "allow-users=*"); /* whom nothing lets in holds no descriptor */
 	for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
 		crowd[i] = raw_connect(f, USER_CROWD + (int)i / 64);
 	}
@@ -279,14 +279,4 @@ static void nor_do_they_when_descriptors_are_few(void **state)
 		close(crowd[i]);
 	}
 	close(bob);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(closes_that_take_long_hurt_nobody_else),
-		SYSTEM_TEST(nor_do_they_when_descriptors_are_few),
-	};
-
-	return SYSTEM_RUN(tests);
 }

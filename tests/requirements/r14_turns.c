@@ -149,7 +149,7 @@ static void expect_turns(struct fixture *f, const struct flood *anns,
 	assert_true(share <= 0.25);
 }
 
-static void requests_of_a_user_do_not_hold_up_others(void **state)
+SYSTEM_TEST(requests_of_a_user_do_not_hold_up_others)
 {
 	static const struct flood anns = { "front", "requests", REQUESTS, ask_many, 1 };
 	const struct wire_message bobs = { .type = WIRE_STATUS_REQUEST, .status_request = { 1 } };
@@ -157,7 +157,7 @@ static void requests_of_a_user_do_not_hold_up_others(void **state)
 	expect_turns(*state, &anns, &bobs, WIRE_STATUS_REPLY);
 }
 
-static void questions_of_a_user_do_not_hold_up_others(void **state)
+SYSTEM_TEST(questions_of_a_user_do_not_hold_up_others)
 {
 	static const struct flood anns = { "planner", "questions", QUESTIONS, ask_for_metrics, 5 };
 	static const char *const metrics[] = { "dram__bytes_read.sum" };
@@ -167,14 +167,4 @@ static void questions_of_a_user_do_not_hold_up_others(void **state)
 	};
 
 	expect_turns(*state, &anns, &bobs, WIRE_PLAN_REPLY);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(requests_of_a_user_do_not_hold_up_others),
-		SYSTEM_TEST(questions_of_a_user_do_not_hold_up_others),
-	};
-
-	return SYSTEM_RUN(tests);
 }

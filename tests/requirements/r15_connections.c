@@ -50,7 +50,7 @@ static void come_and_go(struct load *l, int good, struct latencies *during, unsi
 	load_rest(l);
 }
 
-static void connections_come_and_go(void **state)
+SYSTEM_TEST(connections_come_and_go)
 {
 	const unsigned seconds = (unsigned)requirement_amount(10, 60);
 	struct latencies before = { 0 }, during = { 0 };
@@ -114,7 +114,7 @@ static double cpu_seconds(pid_t pid)
 
 /* Without descriptors for one more connection, the front serves those that it has, and looks again
  * once a second: it does not spin. The limit stays with this process, so this is the last test. */
-static void without_descriptors_accepting_pauses(void **state)
+SYSTEM_TEST(without_descriptors_accepting_pauses)
 {
 	struct latencies served = { 0 };
 	struct fixture *f = *state;
@@ -145,14 +145,4 @@ static void without_descriptors_accepting_pauses(void **state)
 	close(good);
 	expect_service(f, 3000);
 	latencies_deinit(&served);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(connections_come_and_go),
-		SYSTEM_TEST(without_descriptors_accepting_pauses),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -297,7 +297,7 @@ static void expect_held_up_by_nobody(struct pair *pairs, struct fixture *f, unsi
 	measurement_deinit(&m);
 }
 
-static void stopped_readers_hold_up_nobody(void **state)
+SYSTEM_TEST(stopped_readers_hold_up_nobody)
 {
 	const unsigned stop_ms = 1000 * (unsigned)requirement_amount(15, 60);
 	static struct pair pairs[READERS];
@@ -326,13 +326,4 @@ static void stopped_readers_hold_up_nobody(void **state)
 	assert_int_equal(count_text(f->daemon->err, "cut off"), 0);
 	expect_service(f, 1000);
 	latencies_deinit(&window);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(stopped_readers_hold_up_nobody),
-	};
-
-	return SYSTEM_RUN(tests);
 }

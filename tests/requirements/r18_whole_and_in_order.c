@@ -136,7 +136,7 @@ static void play_round(struct recorder *r, struct fixture *f, uint64_t *random)
 	fixture_forget_programs(f, first);
 }
 
-static void records_are_whole_and_in_order(void **state)
+SYSTEM_TEST(records_are_whole_and_in_order)
 {
 	const size_t rounds = requirement_amount(8, 100);
 	static struct reading w;
@@ -175,13 +175,4 @@ static void records_are_whole_and_in_order(void **state)
 	recorder_disconnect(&r);
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	expect_service(f, 1000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(records_are_whole_and_in_order),
-	};
-
-	return SYSTEM_RUN(tests);
 }

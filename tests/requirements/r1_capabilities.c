@@ -142,7 +142,7 @@ static size_t look_at_grants(struct fixture *f, struct program *client, const ch
 	return looks;
 }
 
-static void every_process_may_only_what_it_must(void **state)
+SYSTEM_TEST(every_process_may_only_what_it_must)
 {
 	size_t grants = requirement_amount(1000, 1000), looks;
 	struct fixture *f = *state;
@@ -167,7 +167,7 @@ static void every_process_may_only_what_it_must(void **state)
 }
 
 /* The profiler is the user's, and so are its powers. */
-static void under_a_permit_too(void **state)
+SYSTEM_TEST(under_a_permit_too)
 {
 	size_t grants = requirement_amount(200, 1000), looks;
 	struct fixture *f = *state;
@@ -187,14 +187,4 @@ static void under_a_permit_too(void **state)
 			   "a permit, %zu grants, %zu looks at threads of 7 processes: none holds "
 			   "more than it must",
 			   grants, looks);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(every_process_may_only_what_it_must),
-		SYSTEM_TEST(under_a_permit_too),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -150,12 +150,12 @@ static void sweep(struct fixture *f, enum kind kind, const char *knob, int error
 }
 
 #define SWEEP(name, kind, knob, error)                   \
-	static void name(void **state)                   \
+	SYSTEM_TEST(name)                                \
 	{                                                \
 		sweep(*state, kind, knob, error, false); \
 	}
 #define PERMIT_SWEEP(name, kind, knob, error)           \
-	static void name(void **state)                  \
+	SYSTEM_TEST(name)                               \
 	{                                               \
 		sweep(*state, kind, knob, error, true); \
 	}
@@ -190,41 +190,3 @@ PERMIT_SWEEP(calls_of_a_permits_library_without_memory, AGENT, "fail_call", ENOM
 PERMIT_SWEEP(reads_and_writes_of_a_permits_library, AGENT, "fail_call", EIO)
 PERMIT_SWEEP(allocations_of_the_front_for_a_permit, FRONT, "fail_malloc", 0)
 PERMIT_SWEEP(calls_of_the_granter_for_a_permit, GRANTER, "fail_call", ENOMEM)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(allocations_of_the_client),
-		SYSTEM_TEST(allocations_of_the_agent),
-		SYSTEM_TEST(allocations_of_the_front),
-		SYSTEM_TEST(allocations_of_the_gpu_process),
-		SYSTEM_TEST(allocations_of_the_planner),
-		SYSTEM_TEST(interrupted_calls_of_the_client),
-		SYSTEM_TEST(interrupted_calls_of_the_agent),
-		SYSTEM_TEST(interrupted_calls_of_the_front),
-		SYSTEM_TEST(interrupted_calls_of_the_granter),
-		SYSTEM_TEST(interrupted_calls_of_the_gpu_process),
-		SYSTEM_TEST(interrupted_calls_of_the_planner),
-		SYSTEM_TEST(calls_of_the_client_without_memory),
-		SYSTEM_TEST(calls_of_the_agent_without_memory),
-		SYSTEM_TEST(calls_of_the_front_without_memory),
-		SYSTEM_TEST(calls_of_the_granter_without_memory),
-		SYSTEM_TEST(calls_of_the_gpu_process_without_memory),
-		SYSTEM_TEST(calls_of_the_planner_without_memory),
-		SYSTEM_TEST(reads_and_writes_of_the_client),
-		SYSTEM_TEST(reads_and_writes_of_the_agent),
-		SYSTEM_TEST(reads_and_writes_of_the_front),
-		SYSTEM_TEST(reads_and_writes_of_the_granter),
-		SYSTEM_TEST(allocations_of_a_permits_client),
-		SYSTEM_TEST(interrupted_calls_of_a_permits_client),
-		SYSTEM_TEST(reads_and_writes_of_a_permits_client),
-		SYSTEM_TEST(allocations_of_a_permits_library),
-		SYSTEM_TEST(interrupted_calls_of_a_permits_library),
-		SYSTEM_TEST(calls_of_a_permits_library_without_memory),
-		SYSTEM_TEST(reads_and_writes_of_a_permits_library),
-		SYSTEM_TEST(allocations_of_the_front_for_a_permit),
-		SYSTEM_TEST(calls_of_the_granter_for_a_permit),
-	};
-
-	return SYSTEM_RUN(tests);
-}

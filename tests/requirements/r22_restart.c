@@ -105,12 +105,12 @@ static void expect_ends(struct fixture *f, const char *how, void (*end)(struct f
 	assert_true(!requirement_times_hold() || ms <= REVOKED_MS);
 }
 
-static void a_stop_takes_every_lease_back(void **state)
+SYSTEM_TEST(a_stop_takes_every_lease_back)
 {
 	expect_ends(*state, "the daemon is told to stop", fixture_stop_daemon);
 }
 
-static void a_kill_takes_every_lease_back(void **state)
+SYSTEM_TEST(a_kill_takes_every_lease_back)
 {
 	expect_ends(*state, "the supervisor is killed", fixture_kill_daemon);
 }
@@ -121,14 +121,91 @@ static void kill_front_and_stop(struct fixture *f)
 	fixture_stop_daemon(f);
 }
 
-static void a_stop_amid_a_replacement_takes_every_lease_back(void **state)
+SYSTEM_TEST(a_stop_amid_a_replacement_takes_every_lease_back)
 {
 	expect_ends(*state, "the front is killed and the daemon told to stop", kill_front_and_stop);
 }
 
+/* --- a slow driver --- */
+
+enum {
+	BUSY = 2,    /* programs on as many GPUs */
+	MANY = 200,  /* objects that a busy program has had; few of them count */
+	CALL_MS = 5, /* of a driver that is slow; all of them take more than a second */
+	SLOWER_MS = 20,
+};
+
+static void start_busy(struct fixture *f)
+{
+	pid_t granter;
+
+	fixture_need_root_to_look();
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	start_daemon(f);
+	granter = fixture_worker(f, "granter");
+	for (int i = 0; i < BUSY; i++) {
+		char gpu[4];
+
+		snprintf(gpu, sizeof(gpu), "%d", i);
+		setenv("CUDA_VISIBLE_DEVICES", gpu, 1);
+		users[i].client = fixture_client(f, USER_ANN + i, "--metrics", "memory",
+						 "--devices", gpu, "--", FAKEAPP, "--contexts", "4",
+						 "--kernels", "1000000", "--sleep-us", "200", NULL);
+	}
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	for (int i = 0; i < BUSY; i++) {
+		users[i].program = fixture_child(users[i].client);
+	}
+	/* Each object costs the granter a descriptor. */
+	for (int i = 0; i < PATIENCE_MS && process_descriptors(granter) < BUSY * MANY; i++) {
+		sleep_ms(1);
+	}
+	assert_true(process_descriptors(granter) >= BUSY * MANY);
+}
+
+/* The driver is slow, the programs stand still, and the daemon, or its front, ends: nothing that
+ * counts is left when the next user gets the GPU. */
+static void expect_slow_ends(struct fixture *f, const char *how, unsigned call_ms,
+			     void (*end)(struct fixture *f))
+{
+	uint64_t begin;
+
+	f->violations_expected = true;
+	start_busy(f);
+	for (int i = 0; i < BUSY; i++) {
+		assert_int_equal(kill(users[i].program, SIGSTOP), 0);
+	}
+	fixture_set_knob(f, "ioctl_delay_ms", call_ms);
+	begin = now_ms();
+	end(f);
+	requirement_figure("R22", "a driver of %u ms a call, %s: taken back after %u ms", call_ms,
+			   how, wait_until_revoked(f, begin));
+	fixture_set_knob(f, "ioctl_delay_ms", 0);
+	for (int i = 0; i < BUSY; i++) {
+		kill(users[i].program, SIGCONT);
+		kill(users[i].program, SIGTERM);
+	}
+}
+
+static void kill_front(struct fixture *f)
+{
+	assert_int_equal(kill(fixture_worker(f, "front"), SIGKILL), 0);
+}
+
+SYSTEM_TEST(a_front_that_dies_leaves_nothing_with_a_slow_driver)
+{
+	expect_slow_ends(*state, "the front is killed", CALL_MS, kill_front);
+	expect_service_soon(*state, PATIENCE_MS);
+}
+
+SYSTEM_TEST(a_stop_leaves_nothing_with_a_slow_driver)
+{
+	expect_slow_ends(*state, "the daemon is told to stop", SLOWER_MS, fixture_stop_daemon);
+}
+
 /* --- socket activation --- */
 
-static void who_comes_while_it_is_down_is_served(void **state)
+SYSTEM_TEST(who_comes_while_it_is_down_is_served)
 {
 	struct fixture *f = *state;
 	int socket = fixture_open_socket(f);
@@ -177,7 +254,7 @@ static void *ask_again_and_again(void *argument)
 }
 
 /* Connections come all the time, also to a daemon that has just accepted them and ends. */
-static void restarts_lose_no_connection(void **state)
+SYSTEM_TEST(restarts_lose_no_connection)
 {
 	struct fixture *f = *state;
 	size_t restarts = requirement_amount(20, 500);
@@ -218,17 +295,4 @@ static void restarts_lose_no_connection(void **state)
 	assert_true(connected > restarts);
 	assert_int_equal(lost, 0);
 	close(socket);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(a_stop_takes_every_lease_back),
-		SYSTEM_TEST(a_kill_takes_every_lease_back),
-		SYSTEM_TEST(a_stop_amid_a_replacement_takes_every_lease_back),
-		SYSTEM_TEST(who_comes_while_it_is_down_is_served),
-		SYSTEM_TEST(restarts_lose_no_connection),
-	};
-
-	return SYSTEM_RUN(tests);
 }

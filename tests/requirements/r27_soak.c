@@ -93,7 +93,8 @@ static void start_job(struct fixture *f, struct job *j, unsigned number)
 		argv[n++] = text[3];
 	}
 	if (one_in(6)) {
-		argv[n++] = "--no-wait";
+		argv[n++] = "--wait";
+		argv[n++] = "0";
 	}
 	argv[n++] = "--";
 	argv[n++] = FAKEAPP;
@@ -342,7 +343,7 @@ static void run_round(struct fixture *f)
 	soak.rounds++;
 }
 
-static void everything_at_once(void **state)
+SYSTEM_TEST(everything_at_once)
 {
 	struct fixture *f = *state;
 	size_t seconds = requirement_amount(45, 3600);
@@ -381,13 +382,4 @@ static void everything_at_once(void **state)
 			   (unsigned long long)soak.filtered, (unsigned long long)soak.unready,
 			   (unsigned long long)soak.failed, (unsigned long long)soak.dropped,
 			   (unsigned long long)soak.lost, growth, growth - half);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(everything_at_once),
-	};
-
-	return SYSTEM_RUN(tests);
 }

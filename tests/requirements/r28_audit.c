@@ -107,7 +107,7 @@ static void play_round(struct fixture *f, size_t round)
 	expect_service_soon(f, PATIENCE_MS);
 }
 
-static void the_audit_log_tells_all_that_the_driver_did(void **state)
+SYSTEM_TEST(the_audit_log_tells_all_that_the_driver_did)
 {
 	struct fixture *f = *state;
 	size_t rounds = requirement_amount(12, 600), kills = 0, grants;
@@ -141,13 +141,4 @@ static void the_audit_log_tells_all_that_the_driver_did(void **state)
 	assert_true(s.refusals >= rounds);
 	/* A line is written before the driver is asked, so a kill between leaves one too many. */
 	assert_in_range(s.permissions, grants, grants + s.refused_permissions + 2 * kills);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(the_audit_log_tells_all_that_the_driver_did),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -42,7 +42,6 @@ static void open_lease(struct box_step *step)
 		.size = sizeof(q),
 		.op = GRANTER_OPEN,
 		.lease = LEASE,
-		.lease_ns = GRANTER_LEASE_MAX_NS,
 		.gpus = 1,
 		.uid = UID,
 	};
@@ -70,12 +69,11 @@ static void next_class(struct box_step *step, void *userdata)
 	}
 }
 
-static void all_classes_through_the_granter(void **state)
+TEST(all_classes_through_the_granter)
 {
 	struct box_figures f;
 	size_t n = 0;
 
-	(void)state;
 	f = box_run(next_class, &n);
 	assert_int_equal(f.packets, 1 + CLASSES * ARRAY_SIZE(high_words));
 	assert_int_equal(f.replies, f.packets);
@@ -115,12 +113,11 @@ static void next_numbers(struct box_step *step, void *userdata)
 	}
 }
 
-static void all_numbers_are_the_askers_through_the_granter(void **state)
+TEST(all_numbers_are_the_askers_through_the_granter)
 {
 	struct box_figures f;
 	size_t n = 0;
 
-	(void)state;
 	f = box_run(next_numbers, &n);
 	assert_int_equal(f.packets, 1 + (1 << NUMBERS));
 	assert_int_equal(f.replies, f.packets);
@@ -174,11 +171,10 @@ static size_t try_sizes(size_t first)
 	return allocs;
 }
 
-static void all_sizes_through_the_granter(void **state)
+TEST(all_sizes_through_the_granter)
 {
 	size_t right = sizeof(struct granter_request), allocs;
 
-	(void)state;
 	allocs = try_sizes(0) + try_sizes(right - SIZES / 2);
 	assert_int_equal(allocs, 1);
 	requirement_figure("R2",
@@ -239,29 +235,16 @@ static void ask_all_classes(struct fixture *f, const struct gpuctr_capture_optio
 			   asked, options->permit ? ", under a permit" : "");
 }
 
-static void all_classes_through_the_daemon(void **state)
+SYSTEM_TEST(all_classes_through_the_daemon)
 {
 	const struct gpuctr_capture_options options = recorder_options();
 
 	ask_all_classes(*state, &options, CLASSES / requirement_amount(CLASSES / 4, CLASSES));
 }
 
-static void classes_under_a_permit(void **state)
+SYSTEM_TEST(classes_under_a_permit)
 {
 	const struct gpuctr_capture_options options = recorder_permit_options();
 
 	ask_all_classes(*state, &options, CLASSES / requirement_amount(CLASSES / 16, CLASSES));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_classes_through_the_granter),
-		cmocka_unit_test(all_numbers_are_the_askers_through_the_granter),
-		cmocka_unit_test(all_sizes_through_the_granter),
-		SYSTEM_TEST(all_classes_through_the_daemon),
-		SYSTEM_TEST(classes_under_a_permit),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -310,7 +310,7 @@ static size_t mode(void)
 	return permits ? 1 : strcmp(metrics, "none") == 0 ? 2 : 0;
 }
 
-static void programs_do_as_unmeasured(void **state)
+SYSTEM_TEST(programs_do_as_unmeasured)
 {
 	static struct outcome plain[ARRAY_SIZE(kinds)];
 	struct fixture *f = *state;
@@ -350,14 +350,14 @@ static void programs_do_as_unmeasured(void **state)
 			   ARRAY_SIZE(situations), runs);
 }
 
-static void programs_do_as_without_a_permit(void **state)
+SYSTEM_TEST(programs_do_as_without_a_permit)
 {
 	permits = true;
 	programs_do_as_unmeasured(state);
 	permits = false;
 }
 
-static void programs_do_as_untraced(void **state)
+SYSTEM_TEST(programs_do_as_untraced)
 {
 	metrics = "none";
 	programs_do_as_unmeasured(state);
@@ -398,7 +398,7 @@ static size_t start_all(struct fixture *f, struct program *ret[ARRAY_SIZE(kinds)
 /* Where the driver restricts nobody, its own answer follows each silence of the daemon, and each of
  * a context's questions is 15 s of silence: a program with several contexts ends, but far later
  * than this test waits. */
-static void a_daemon_that_hangs_keeps_no_program(void **state)
+SYSTEM_TEST(a_daemon_that_hangs_keeps_no_program)
 {
 	struct program *clients[ARRAY_SIZE(kinds)];
 	struct fixture *f = *state;
@@ -431,7 +431,7 @@ static void a_daemon_that_hangs_keeps_no_program(void **state)
 			   n, (double)begin / 1e3);
 }
 
-static void a_daemon_that_hangs_at_the_start(void **state)
+SYSTEM_TEST(a_daemon_that_hangs_at_the_start)
 {
 	struct fixture *f = *state;
 	struct outcome plain, got;
@@ -448,17 +448,4 @@ static void a_daemon_that_hangs_at_the_start(void **state)
 	requirement_figure("R30", "a daemon that hangs keeps a program that starts for %.1f s",
 			   (double)begin / 1e3);
 	expect_service(f, PATIENCE_MS);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(programs_do_as_unmeasured),
-		SYSTEM_TEST(programs_do_as_without_a_permit),
-		SYSTEM_TEST(programs_do_as_untraced),
-		SYSTEM_TEST(a_daemon_that_hangs_keeps_no_program),
-		SYSTEM_TEST(a_daemon_that_hangs_at_the_start),
-	};
-
-	return SYSTEM_RUN(tests);
 }

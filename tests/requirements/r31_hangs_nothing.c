@@ -6,7 +6,8 @@
 #include "tests/system/on_demand.h"
 
 /* R31. Programs whose kernels wait for what is launched or written later (tests/fake/fakewait.c)
- * end measured as they end unmeasured: the fake GPU makes ranges wait as the real one does. */
+ * end measured as they end unmeasured, and do not find their CPU in our wait: the fake GPU makes
+ * ranges wait as the real one does. */
 
 #define MEMORY "dram__bytes_read.sum"
 #define SM "sm__inst_executed.sum"
@@ -80,34 +81,34 @@ static void ends(void **state, const char *metrics, const char *name, const char
 	lines_deinit(&r.lines);
 }
 
-static void a_kernel_waits_for_another_stream_memory(void **state)
+SYSTEM_TEST(a_kernel_waits_for_another_stream_memory)
 {
 	ends(state, MEMORY, "spin", "20");
 }
 
-static void a_kernel_waits_for_another_stream_sm(void **state)
+SYSTEM_TEST(a_kernel_waits_for_another_stream_sm)
 {
 	ends(state, SM, "spin", "20");
 }
 
-static void a_kernel_that_did_not_wait_before(void **state)
+SYSTEM_TEST(a_kernel_that_did_not_wait_before)
 {
 	ends(state, MEMORY, "spin-late", "5");
 }
 
-static void a_persistent_kernel_memory(void **state)
+SYSTEM_TEST(a_persistent_kernel_memory)
 {
 	ends(state, MEMORY, "persistent", "1");
 }
 
-static void a_persistent_kernel_sm(void **state)
+SYSTEM_TEST(a_persistent_kernel_sm)
 {
 	ends(state, SM, "persistent", "1");
 }
 
 /* The range of the first one is left open. Were it closed while the second one runs, whatever is
  * launched after it would wait for that, and with metrics of the SMs the thread as well. */
-static void a_range_is_not_closed_beside_a_kernel_that_waits(void **state)
+SYSTEM_TEST(a_range_is_not_closed_beside_a_kernel_that_waits)
 {
 	static const char *const metrics[] = { MEMORY, SM };
 	struct fixture *f = *state;
@@ -121,7 +122,7 @@ static void a_range_is_not_closed_beside_a_kernel_that_waits(void **state)
 	}
 }
 
-static void another_thread_lets_it_go_memory(void **state)
+SYSTEM_TEST(another_thread_lets_it_go_memory)
 {
 	struct fixture *f = *state;
 	struct result r;
@@ -131,7 +132,7 @@ static void another_thread_lets_it_go_memory(void **state)
 	lines_deinit(&r.lines);
 }
 
-static void another_thread_lets_it_go_sm(void **state)
+SYSTEM_TEST(another_thread_lets_it_go_sm)
 {
 	struct fixture *f = *state;
 	struct result r;
@@ -141,7 +142,7 @@ static void another_thread_lets_it_go_sm(void **state)
 	lines_deinit(&r.lines);
 }
 
-static void the_cpu_writes_later(void **state)
+SYSTEM_TEST(the_cpu_writes_later)
 {
 	struct fixture *f = *state;
 	struct result r;
@@ -158,7 +159,7 @@ static void the_cpu_writes_later(void **state)
 }
 
 /* Nothing was ever launched into the stream that waits. */
-static void a_stream_beside_waits_for_the_cpu(void **state)
+SYSTEM_TEST(a_stream_beside_waits_for_the_cpu)
 {
 	struct fixture *f = *state;
 	struct result r;
@@ -174,7 +175,7 @@ static void a_stream_beside_waits_for_the_cpu(void **state)
 
 /* What was measured is handed over when it is a second old, by another thread, which asks first
  * whether the GPU is at work. Stop takes its time then, and in that time the program goes on. */
-static void what_is_left_out_waits_for_what_is_measured(void **state)
+SYSTEM_TEST(what_is_left_out_waits_for_what_is_measured)
 {
 	static const char *const metrics[] = { MEMORY, SM };
 	struct fixture *f = *state;
@@ -192,7 +193,7 @@ static void what_is_left_out_waits_for_what_is_measured(void **state)
 }
 
 /* A launch in one context takes the counters from another one, where the same may happen. */
-static void counters_change_hands_beside_what_is_left_out(void **state)
+SYSTEM_TEST(counters_change_hands_beside_what_is_left_out)
 {
 	static const char *const metrics[] = { MEMORY, SM };
 	struct fixture *f = *state;
@@ -211,7 +212,7 @@ static void counters_change_hands_beside_what_is_left_out(void **state)
 
 /* Halves of a collective on two GPUs, launched by one thread: by its name it is known not to end by
  * itself, so nobody is patient with it, which would be told. */
-static void collectives_from_one_thread(void **state)
+SYSTEM_TEST(collectives_from_one_thread)
 {
 	static const char *const metrics[] = { MEMORY, SM };
 	struct fixture *f = *state;
@@ -228,6 +229,90 @@ static void collectives_from_one_thread(void **state)
 	unsetenv("GPUCTR_FAKE_GPUS");
 }
 
+/* --- kernels that wait for the CPU (tests/fake/fakedelay.c) --- */
+
+static void measure_delays(struct fixture *f, struct result *r, const char *how, const char *rounds,
+			   const char *metrics, const char *kernels)
+{
+	r->client =
+		fixture_client(f, USER_ANN, "--metrics", metrics, "--kernel", kernels, "--format",
+			       "jsonl", "-f", "--output", fixture_path(f, "records"), "--",
+			       TEST_FAKEDELAY, how, rounds, NULL);
+	expect_exit(r->client, 0);
+	lines_load(&r->lines, fixture_path(f, "records"));
+	assert_int_equal(total(r, "seen"),
+			 total(r, "measured") + total(r, "unready") + total(r, "filtered"));
+}
+
+enum { DELAY_LIMIT_NS = 100000000 };
+
+/* Nobody has waited until a kernel gave up, nor tells a time that holds such a wait. On a machine
+ * with other work the CPU may be late for once. */
+static void expect_no_delay(struct fixture *f, const char *how, unsigned n_cases,
+			    const char *metrics, const char *kernels)
+{
+	bool kept = true;
+
+	for (int i = 0; i < TRIES && kept; i++) {
+		struct result r;
+
+		measure_delays(f, &r, how, "100", metrics, kernels);
+		kept = count_text(r.client->out, "limit 0\n") != n_cases;
+		for (size_t k = 0; k < lines_count(&r.lines, "kernel"); k++) {
+			const char *l = lines_at(&r.lines, "kernel", k);
+
+			kept = kept || line_number(l, "duration_ns") >= DELAY_LIMIT_NS;
+		}
+		requirement_figure("R31", "delay, %s, %s, %s: %llu of %llu measured", how, metrics,
+				   kernels, (unsigned long long)total(&r, "measured"),
+				   (unsigned long long)total(&r, "seen"));
+		lines_deinit(&r.lines);
+	}
+	assert_false(kept);
+}
+
+SYSTEM_TEST(the_cpu_is_not_kept_memory)
+{
+	static const char *const kernels[] = { ".", "adds", "delays" };
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(kernels); i++) {
+		expect_no_delay(f, "one", 4, MEMORY, kernels[i]);
+		expect_no_delay(f, "several", 5, MEMORY, kernels[i]);
+	}
+}
+
+SYSTEM_TEST(the_cpu_is_not_kept_sm)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	expect_no_delay(f, "one", 4, SM, ".");
+	expect_no_delay(f, "several", 5, SM, ".");
+}
+
+/* Kernels that are long and wait for nothing are measured, but for the first few: launched ahead,
+ * and one by one. */
+SYSTEM_TEST(long_kernels_are_measured)
+{
+	static const char *const metrics[] = { MEMORY, SM };
+	static const char *const how[] = { "long", "long-one" };
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		for (size_t k = 0; k < ARRAY_SIZE(how); k++) {
+			struct result r;
+
+			measure_delays(f, &r, how[k], "200", metrics[i], ".");
+			assert_true(total(&r, "measured") >= 180);
+			expect_no_message(r.client, "kernel-waits");
+			lines_deinit(&r.lines);
+		}
+	}
+}
+
 static double seconds_of(struct fixture *f, const char *rounds)
 {
 	struct result r;
@@ -239,7 +324,7 @@ static double seconds_of(struct fixture *f, const char *rounds)
 
 /* The patience is paid once a program, not once a launch. What else runs on the machine can only
  * make it longer: one that is too long is repeated. */
-static void patience_is_paid_once(void **state)
+SYSTEM_TEST(patience_is_paid_once)
 {
 	struct fixture *f = *state;
 	bool once = false;
@@ -253,16 +338,22 @@ static void patience_is_paid_once(void **state)
 	assert_true(once);
 }
 
-/* A kernel whose range had to be left open counts when nothing else ran meanwhile, else not. */
-static void a_range_left_open_counts_one_kernel(void **state)
+/* The time of a kernel that was waited for in vain may contain the wait, so it is not counted; with
+ * SM metrics its function gets no range any more. */
+SYSTEM_TEST(a_kernel_that_was_waited_for_in_vain_does_not_count)
 {
 	struct fixture *f = *state;
 	struct result r;
 
 	fixture_start_daemon(f, NULL);
 	measure(f, &r, SM, "alone", "4");
+	assert_int_equal(total(&r, "measured"), 0);
+	expect_message(r.client, "waits");
+	expect_message(r.client, "did not end while it was waited for");
+	lines_deinit(&r.lines);
+	measure(f, &r, MEMORY, "alone", "4"); /* nobody waits */
 	assert_int_equal(total(&r, "measured"), 4);
-	expect_values(&r, SM, INSTRUCTIONS);
+	expect_values(&r, MEMORY, READ_BYTES);
 	lines_deinit(&r.lines);
 	measure(f, &r, MEMORY, "filled", "4");
 	expect_values(&r, MEMORY, READ_BYTES);
@@ -270,7 +361,7 @@ static void a_range_left_open_counts_one_kernel(void **state)
 }
 
 /* A call into CUPTI that does not return: told after ten seconds, and the capture is over. */
-static void a_call_that_does_not_return_is_told(void **state)
+SYSTEM_TEST(a_call_that_does_not_return_is_told)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -290,7 +381,7 @@ static void a_call_that_does_not_return_is_told(void **state)
 
 /* Of the wait CUPTI tells nobody, so the GPU seems to be idle: it is the thread that hands over
  * what was measured which does not come back, and another one that tells. */
-static void a_call_that_waits_for_the_program_is_told(void **state)
+SYSTEM_TEST(a_call_that_waits_for_the_program_is_told)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -304,6 +395,57 @@ static void a_call_that_waits_for_the_program_is_told(void **state)
 	expect_output(client, "rests done 2\n");
 	expect_message(client, "stalled");
 	expect_message(client, "cuptiRangeProfilerStop has not returned for 10 s");
+}
+
+/* A range that waits for what nobody told of never begins, and everything waits for it: told after
+ * ten seconds, the profiler's objects are freed, and the program goes on. */
+static void expect_let_go(struct fixture *f, const char *metrics, const char *name)
+{
+	uint64_t begin_ns = clock_now_ns();
+	struct program *client;
+	char done[64];
+
+	snprintf(done, sizeof(done), "%s done 2\n", name);
+	client = fixture_client(f, USER_ANN, "--metrics", metrics, "--", TEST_FAKEWAIT, name, "1",
+				NULL);
+	expect_exit(client, 0);
+	expect_output(client, done);
+	expect_message(client, "stalled");
+	expect_message(client, strcmp(metrics, MEMORY) == 0
+				       ? "the range of a kernel has not begun for 10 s"
+				       : "cuptiRangeProfilerPushRange has not returned for 10 s");
+	requirement_figure("R31", "%s, %s, untold: ended after %.1f s", name, metrics,
+			   (double)(clock_now_ns() - begin_ns) / 1e9);
+}
+
+SYSTEM_TEST(a_range_that_does_not_begin_is_told)
+{
+	struct fixture *f = *state;
+
+	fixture_limit(120);
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_UNTOLD", "cuStreamWaitEvent", 1);
+	expect_let_go(f, MEMORY, "foreign");
+	expect_let_go(f, SM, "foreign");
+	unsetenv("GPUCTR_FAKE_UNTOLD");
+}
+
+/* Of which CUPTI tells: the stream that waits is asked. */
+SYSTEM_TEST(a_stream_waits_for_another_context)
+{
+	static const char *const metrics[] = { MEMORY, SM };
+	struct fixture *f = *state;
+	struct result r;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		measure(f, &r, metrics[i], "foreign", "20");
+		assert_int_equal(total(&r, "seen"), 40);
+		assert_true(total(&r, "measured") >= 1);
+		assert_true(total(&r, "unready") > 0);
+		expect_no_message(r.client, "stalled");
+		lines_deinit(&r.lines);
+	}
 }
 
 /* Captures that begin and end beside a program in standby. */
@@ -356,7 +498,7 @@ static void expect_end_beside(struct fixture *f, const struct beside *b)
 }
 
 /* Kernels that they leave out, and that wait for those they measure. */
-static void captures_end_beside_what_they_leave_out(void **state)
+SYSTEM_TEST(captures_end_beside_what_they_leave_out)
 {
 	const struct beside left_out = { "left-out", 400, 3, 3, "0.6", "--kernel", "plain|sets" };
 	struct fixture *f = *state;
@@ -371,9 +513,9 @@ static void captures_end_beside_what_they_leave_out(void **state)
 }
 
 /* Of a kernel that was launched before the capture nobody has told, nor of its stream. */
-static void a_kernel_from_before_the_capture(void **state)
+SYSTEM_TEST(a_kernel_from_before_the_capture)
 {
-	const struct beside resident = { "resident", 2, 602, 2, "1", "--budget", "100%" };
+	const struct beside resident = { "resident", 2, 602, 2, "1", "--mode", "range" };
 	struct fixture *f = *state;
 
 	fixture_limit(600);
@@ -383,46 +525,18 @@ static void a_kernel_from_before_the_capture(void **state)
 
 /* Rounds that are not measured end by the fill of each; one that is measured does not until its
  * range is given up. That it ended so often proves nothing. */
-static void a_fill_lets_the_kernel_go(void **state)
+SYSTEM_TEST(a_fill_lets_the_kernel_go)
 {
 	struct fixture *f = *state;
 	struct program *client;
 
 	fixture_limit(600);
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--budget", "20%", "--",
+	client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--launch-every", "5", "--",
 				TEST_FAKEWAIT, "freed", "20000", NULL);
 	while (program_is_running(client)) { /* one that hangs is ended by the limit */
 		sleep_ms(20);
 	}
 	expect_exit(client, 0);
 	expect_output(client, "freed done 20000\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(a_kernel_waits_for_another_stream_memory),
-		SYSTEM_TEST(a_kernel_waits_for_another_stream_sm),
-		SYSTEM_TEST(a_kernel_that_did_not_wait_before),
-		SYSTEM_TEST(a_persistent_kernel_memory),
-		SYSTEM_TEST(a_persistent_kernel_sm),
-		SYSTEM_TEST(a_range_is_not_closed_beside_a_kernel_that_waits),
-		SYSTEM_TEST(another_thread_lets_it_go_memory),
-		SYSTEM_TEST(another_thread_lets_it_go_sm),
-		SYSTEM_TEST(the_cpu_writes_later),
-		SYSTEM_TEST(a_stream_beside_waits_for_the_cpu),
-		SYSTEM_TEST(what_is_left_out_waits_for_what_is_measured),
-		SYSTEM_TEST(counters_change_hands_beside_what_is_left_out),
-		SYSTEM_TEST(collectives_from_one_thread),
-		SYSTEM_TEST(patience_is_paid_once),
-		SYSTEM_TEST(a_range_left_open_counts_one_kernel),
-		SYSTEM_TEST(a_call_that_does_not_return_is_told),
-		SYSTEM_TEST(a_call_that_waits_for_the_program_is_told),
-		SYSTEM_TEST(captures_end_beside_what_they_leave_out),
-		SYSTEM_TEST(a_kernel_from_before_the_capture),
-		SYSTEM_TEST(a_fill_lets_the_kernel_go),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -102,7 +102,7 @@ static void expect_nothing_of_the_clients(pid_t sampler, pid_t client)
 	}
 }
 
-static void a_sampler_is_its_users_process(void **state)
+SAMPLING_TEST(a_sampler_is_its_users_process)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -127,7 +127,7 @@ static void a_sampler_is_its_users_process(void **state)
 }
 
 /* It asks the daemon under its filter, and can do nothing else outside of itself. */
-static void a_sampler_that_is_taken_over_is_shut_in(void **state)
+SAMPLING_TEST(a_sampler_that_is_taken_over_is_shut_in)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -161,7 +161,7 @@ static void expect_refused(struct program *client, const char *text)
 }
 
 /* A permit and a trace are two captures. */
-static void it_counts_as_what_it_is(void **state)
+SAMPLING_TEST(it_counts_as_what_it_is)
 {
 	struct fixture *f = *state;
 
@@ -178,7 +178,7 @@ static void it_counts_as_what_it_is(void **state)
 	expect_no_objects(f);
 }
 
-static void nobody_samples_beside_another_user(void **state)
+SAMPLING_TEST(nobody_samples_beside_another_user)
 {
 	struct fixture *f = *state;
 	struct program *bob;
@@ -213,7 +213,7 @@ static size_t count_entries(const char *path)
 	return n;
 }
 
-static void many_runs_leave_nothing(void **state)
+SAMPLING_TEST(many_runs_leave_nothing)
 {
 	size_t runs = requirement_amount(20, 100), shared = count_entries("/dev/shm"), programs;
 	struct fixture *f = *state;
@@ -237,17 +237,4 @@ static void many_runs_leave_nothing(void **state)
 			   "left, the daemon has grown by %ld KiB at most",
 			   runs, grown);
 	expect_service(f, PATIENCE_MS);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SAMPLING_TEST(a_sampler_is_its_users_process),
-		SAMPLING_TEST(a_sampler_that_is_taken_over_is_shut_in),
-		SAMPLING_TEST(it_counts_as_what_it_is),
-		SAMPLING_TEST(nobody_samples_beside_another_user),
-		SAMPLING_TEST(many_runs_leave_nothing),
-	};
-
-	return SYSTEM_RUN(tests);
 }

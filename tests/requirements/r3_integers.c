@@ -57,7 +57,6 @@ static void next_step(struct box_step *step, void *userdata)
 		q.lease = *left - RUN + 1;
 		q.uid = (uint32_t)q.lease;
 		q.gpus = UINT64_C(1) << q.lease;
-		q.lease_ns = GRANTER_LEASE_MAX_NS;
 		box_packet(step, &q, BOX_NO_FILE);
 		return;
 	}
@@ -80,12 +79,11 @@ static void next_step(struct box_step *step, void *userdata)
 	box_packet(step, &q, q.op == GRANTER_ALLOC ? BOX_CONTROL_DEVICE : BOX_NO_FILE);
 }
 
-static void requests_are_rebuilt_from_integers(void **state)
+TEST(requests_are_rebuilt_from_integers)
 {
 	size_t wanted = requirement_amount(10000000, 1000000000);
 	struct box_figures sum = { 0 };
 
-	(void)state;
 	while (sum.packets < wanted) {
 		size_t left = RUN + LEASES;
 		struct box_figures f = box_run(next_step, &left);
@@ -204,7 +202,7 @@ static void expect_log(struct fixture *f, const struct wire_permission_request *
 	assert_int_equal(found, n);
 }
 
-static void users_requests_are_rebuilt_from_integers(void **state)
+SYSTEM_TEST(users_requests_are_rebuilt_from_integers)
 {
 	struct gpuctr_capture_options options = recorder_options();
 	size_t n = requirement_amount(3000, 100000);
@@ -238,14 +236,4 @@ static void users_requests_are_rebuilt_from_integers(void **state)
 			   "%zu requests over sockets, with fields that are not known: the driver "
 			   "saw their five numbers and zeroes",
 			   n);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(requests_are_rebuilt_from_integers),
-		SYSTEM_TEST(users_requests_are_rebuilt_from_integers),
-	};
-
-	return SYSTEM_RUN(tests);
 }

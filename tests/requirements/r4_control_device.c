@@ -161,7 +161,7 @@ static struct raw_answer ask_with(struct scene *s, struct fixture *f, int fd, ui
 	return a;
 }
 
-static void other_descriptors_are_refused(void **state)
+SYSTEM_TEST(other_descriptors_are_refused)
 {
 	size_t rounds = requirement_amount(300, 30000), tries = 0;
 	struct fixture *f = *state;
@@ -199,7 +199,7 @@ static void other_descriptors_are_refused(void **state)
 }
 
 /* The granter, which hears nothing now, is not asked about any of them. */
-static void only_the_device_goes_to_the_granter(void **state)
+SYSTEM_TEST(only_the_device_goes_to_the_granter)
 {
 	struct fixture *f = *state;
 	struct scene s;
@@ -224,7 +224,7 @@ static void only_the_device_goes_to_the_granter(void **state)
 }
 
 /* The daemon gets the last reference, and a grant is asked for while it still closes. */
-static void a_close_that_blocks_keeps_nobody(void **state)
+SYSTEM_TEST(a_close_that_blocks_keeps_nobody)
 {
 	uint64_t ns, slowest = 0;
 	struct fixture *f = *state;
@@ -251,15 +251,4 @@ static void a_close_that_blocks_keeps_nobody(void **state)
 			   "5 descriptors whose close lasts %d s: a grant meanwhile takes at "
 			   "most %.1f ms",
 			   LINGER_S, (double)slowest / 1e6);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(other_descriptors_are_refused),
-		SYSTEM_TEST(only_the_device_goes_to_the_granter),
-		SYSTEM_TEST(a_close_that_blocks_keeps_nobody),
-	};
-
-	return SYSTEM_RUN(tests);
 }

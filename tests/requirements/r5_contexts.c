@@ -210,7 +210,7 @@ static struct try next_try(struct scene *s)
 	return t;
 }
 
-static void nobody_gets_anothers_context(void **state)
+SYSTEM_TEST(nobody_gets_anothers_context)
 {
 	size_t tries = requirement_amount(100000, 1000000), right = 0, across = 0, missed = 0;
 	struct scene s;
@@ -237,13 +237,4 @@ static void nobody_gets_anothers_context(void **state)
 	assert_int_equal(across, 0);
 	assert_int_equal(missed, 0);
 	assert_true(right > tries / 100);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(nobody_gets_anothers_context),
-	};
-
-	return SYSTEM_RUN(tests);
 }

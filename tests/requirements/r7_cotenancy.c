@@ -137,13 +137,13 @@ static void let_strangers_come(struct fixture *f, size_t rounds)
 	expect_service(f, PATIENCE_MS);
 }
 
-static void a_stranger_ends_the_lease_in_time(void **state)
+SYSTEM_TEST(a_stranger_ends_the_lease_in_time)
 {
 	permits = false;
 	let_strangers_come(*state, requirement_amount(20, ROUNDS_MAX));
 }
 
-static void and_a_permit(void **state)
+SYSTEM_TEST(and_a_permit)
 {
 	permits = true;
 	let_strangers_come(*state, requirement_amount(10, ROUNDS_MAX));
@@ -152,7 +152,7 @@ static void and_a_permit(void **state)
 
 /* --- who is none --- */
 
-static void not_everybody_is_a_stranger(void **state)
+SYSTEM_TEST(not_everybody_is_a_stranger)
 {
 	struct fixture *f = *state;
 	struct program *ann, *bob, *gone;
@@ -218,7 +218,7 @@ static void starve_front(struct fixture *f)
 }
 
 /* A front that cannot look does not take that for "nobody". */
-static void whoever_cannot_be_told_is_a_stranger(void **state)
+SYSTEM_TEST(whoever_cannot_be_told_is_a_stranger)
 {
 	const struct gpuctr_capture_options options = recorder_options();
 	struct fixture *f = *state;
@@ -249,7 +249,7 @@ static struct program *compute(struct fixture *f, size_t n)
 	return bob;
 }
 
-static void a_gpu_with_a_stranger_is_not_leased(void **state)
+SYSTEM_TEST(a_gpu_with_a_stranger_is_not_leased)
 {
 	struct fixture *f = *state;
 	struct program *client, *bob;
@@ -272,7 +272,7 @@ static void a_gpu_with_a_stranger_is_not_leased(void **state)
 	expect_message(client, "5 measured");
 }
 
-static void a_stranger_ends_the_lease(void **state)
+SYSTEM_TEST(a_stranger_ends_the_lease)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -293,7 +293,7 @@ static void a_stranger_ends_the_lease(void **state)
 	expect_message(client, "error[revoked]");
 }
 
-static void sharing_is_the_administrators_word(void **state)
+SYSTEM_TEST(sharing_is_the_administrators_word)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -306,19 +306,4 @@ static void sharing_is_the_administrators_word(void **state)
 				"600", "--sleep-us", "1000", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "600 measured");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(a_stranger_ends_the_lease_in_time),
-		SYSTEM_TEST(and_a_permit),
-		SYSTEM_TEST(not_everybody_is_a_stranger),
-		SYSTEM_TEST(whoever_cannot_be_told_is_a_stranger),
-		SYSTEM_TEST(a_gpu_with_a_stranger_is_not_leased),
-		SYSTEM_TEST(a_stranger_ends_the_lease),
-		SYSTEM_TEST(sharing_is_the_administrators_word),
-	};
-
-	return SYSTEM_RUN(tests);
 }

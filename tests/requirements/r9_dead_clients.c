@@ -70,7 +70,7 @@ static size_t grant_many(struct fixture *f, int device, size_t n)
 	return n;
 }
 
-static void grants_leave_no_descriptor(void **state)
+SYSTEM_TEST(grants_leave_no_descriptor)
 {
 	size_t grants = requirement_amount(100000, 1000000), n = 0;
 	int device = raw_control_device();
@@ -148,7 +148,7 @@ static size_t kept_by_granter(struct fixture *f)
 	return now.of[GRANTER].descriptors;
 }
 
-static void the_dead_keep_no_descriptor(void **state)
+SYSTEM_TEST(the_dead_keep_no_descriptor)
 {
 	size_t rounds = requirement_amount(25, 1000);
 	struct fixture *f = *state;
@@ -182,14 +182,4 @@ static void the_dead_keep_no_descriptor(void **state)
 	}
 	requirement_figure("R9", "%zu programs killed: their files are let go within %.1f ms",
 			   rounds * CHILDREN, (double)worst / 1e6);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(grants_leave_no_descriptor),
-		SYSTEM_TEST(the_dead_keep_no_descriptor),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -166,12 +166,6 @@ static void on_mark(const struct gpuctr_mark *mark, void *userdata)
 	(void)userdata;
 }
 
-static void on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
-{
-	(void)stratum;
-	(void)userdata;
-}
-
 static void on_copy(const struct gpuctr_copy *copy, void *userdata)
 {
 	(void)copy;
@@ -186,8 +180,8 @@ static bool take_one(struct agents_daemon *d, int agent)
 	switch (m.type) {
 	case WIRE_RECORDS:
 		assert_int_equal(m.records.capture, d->welcome.capture);
-		assert_true(decoder_feed(d->decoder, &m.records, 1, on_record, on_mark, on_stratum,
-					 on_copy, d));
+		assert_true(
+			decoder_feed(d->decoder, &m.records, 1, on_record, on_mark, on_copy, d));
 		return true;
 	case WIRE_NOTICE:
 		snprintf(d->notices + strlen(d->notices), sizeof(d->notices) - strlen(d->notices),

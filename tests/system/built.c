@@ -19,9 +19,11 @@
 
 static const char *const names[] = {
 	"daemon/gpucountd",
+	"daemon/gpucountd-doctor",
 	"client/cli/gpuctr-client",
 	"client/exporter/gpuctr-exporter",
 	"client/agent/libgpuctr-agent.so",
+	"client/agent/gpuctr-courier",
 	"client/agent/libgpuctr-permit.so",
 	"client/agent/python", /* the folder of those below it */
 	"client/agent/python/sitecustomize.py",
@@ -38,11 +40,15 @@ static const char *const names[] = {
 	"tests/system/example_training",
 	"tests/fake/fakeserve",
 	"tests/fake/fakewait",
+	"tests/fake/fakedelay",
 	"tests/fake/fakefields",
 	"tests/fake/fakenvtx",
+	"tests/fake/fakeactivity",
+	"tests/fake/fakeodd",
 	"tests/fake/fakerough",
 	"tests/fake/fakerude",
 	"tests/fake/fakesandbox",
+	"tests/fake/fakesmall",
 	"tests/fake/fakeprofiler",
 	"tests/fake/fakectl",
 	"tests/fake/libfakedriver.so",
@@ -189,3 +195,5 @@ int built_teardown(void **state)
 	built_close();
 	return 0;
 }
+
+TEST_GROUP(built_setup, built_teardown)

@@ -30,15 +30,42 @@ def change(path, *statements):
     return path
 
 
-def with_budget(path, every, strata="kernel"):
-    """The recording, as if every so manyeth launch had been chosen, and what is alike in these columns were a stratum."""
-    keys = f"dense_rank() OVER (ORDER BY {strata})"
-    return change(path, "INSERT INTO meta VALUES('budget_ppm', 50000), ('seed', '7')",
-                  f"CREATE TEMP TABLE of AS SELECT id, idx, {keys} AS stratum FROM record",
-                  "INSERT INTO stratum SELECT 1, of.stratum, kernel, 0, max(grid_x), 1, 1, max(block_x), 1, 1, 0, 0, 0, count(*) "
-                  "FROM record JOIN of ON of.id = record.id GROUP BY of.stratum",
-                  f"INSERT INTO choice SELECT id, stratum, {1 / every} FROM of WHERE idx % {every} = 0",
-                  f"DELETE FROM record WHERE idx % {every}")
+def check_nesting(trace, what, allowed=()):
+    """Events of one track lie within each other or do not overlap: Perfetto drops others. allowed: categories of which some may."""
+    tracks = {}
+    for e in trace["traceEvents"]:
+        if e.get("ph") == "X":
+            begin = round(e["ts"] * 1000)
+            check(begin >= 0, f"{what}: before the beginning: {e}")
+            tracks.setdefault((e["pid"], e["tid"]), []).append((begin, -round(e["dur"] * 1000), e))
+    for events in tracks.values():
+        ends = []
+        for begin, minus_ns, e in sorted(events, key=lambda e: e[:2]):
+            while ends and ends[-1] <= begin:
+                ends.pop()
+            check(not ends or begin - minus_ns <= ends[-1] or e["cat"] in allowed, f"{what}: overlaps another: {e}")
+            ends.append(begin - minus_ns)
+
+
+SHAPE = "kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, dynamic_shared_bytes"
+
+
+def in_turns(path, groups=2, turn=7):
+    """The recording, as if its metrics had taken turns in so many groups: each changes after so many launches."""
+    db = sqlite3.connect("run.gpuctr")
+    columns = [name for (name,) in db.execute("SELECT name FROM column_def ORDER BY idx")]
+    db.close()
+    return change(path, f"UPDATE meta SET value = {groups} WHERE key IN ('groups', 'passes')", f"UPDATE column_def SET pass_group = idx % {groups}",
+                  *(f'UPDATE record SET "{name}" = NULL WHERE idx / {turn} % {groups} != {i % groups}' for i, name in enumerate(columns)))
+
+
+def sums_of_turns(path, column):
+    """Of each kernel, by SQL: the sum for all launches, how many had the metric, and of how many nobody knows."""
+    db = sqlite3.connect(path)
+    rows = db.execute(f'SELECT k.name, sum(n * mean), sum(had), sum(n * (had = 0)) FROM (SELECT kernel, count(*) AS n, avg("{column}") AS mean,'
+                      f' count("{column}") AS had FROM record GROUP BY {SHAPE}) JOIN kernel k ON k.id = kernel GROUP BY 1').fetchall()
+    db.close()
+    return {name: rest for name, *rest in rows}
 
 
 def run_test(test):

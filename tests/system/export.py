@@ -8,7 +8,6 @@ The trace is checked against all that HolisticTraceAnalysis needs to give each k
 
 import collections
 import csv
-import gzip
 import json
 import os
 import pathlib
@@ -19,11 +18,12 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from checks import change, check, run_tests, with_budget  # noqa: E402
+from checks import SHAPE, change, check, check_nesting, in_turns, run_tests  # noqa: E402
 
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
            "lts__t_requests.sum")
+CROWDED = b"no track was left for them: Perfetto leaves them out"
 NO_RANGE = "(no NVTX range)"
 PID = 596
 BEGIN_NS = 1795396518950148788
@@ -79,7 +79,7 @@ def check_order(events, what):
 
 def check_counters(events, want, what):
     for e, (_, kernel, _, _, device, _, _, _, _, _, values) in zip(events, want):
-        check(e["name"] == (kernel or "na") and (e["pid"], e["tid"]) == (device, 0), f"{what}: {e}")
+        check(e["name"] == (kernel or "na") and e["pid"] == device, f"{what}: {e}")
         check(all(type(v) in (int, float) for v in e["args"].values()), f"{what}: arguments are not numbers: {e}")
         got = {k: v for k, v in e["args"].items() if not k.startswith("gpuctr::")}
         check(got == {k: v for k, v in values.items() if v is not None}, f"{what}: other values: {e}")
@@ -114,17 +114,29 @@ def stacks(operators, launches, what):
 
 
 def check_kernels(trace, want, what):
-    """On the tracks of streams: exact times."""
+    """On the tracks of streams: exact times, and the counters."""
     base = trace["baseTimeNanoseconds"]
-    got = sorted((e["pid"], e["tid"], round(e["ts"] * 1000) + base, round(e["dur"] * 1000), e["args"]["correlation"])
+    got = sorted((e["pid"], e["args"]["stream"], round(e["ts"] * 1000) + base, round(e["dur"] * 1000), e["args"]["correlation"],
+                  sorted((k.removeprefix("gpuctr::"), v) for k, v in e["args"].items() if k.removeprefix("gpuctr::") in COLUMNS))
                  for e in spans(trace, "kernel"))
-    expected = sorted((device, stream, start, duration, correlation)
-                      for _, _, correlation, _, device, stream, start, duration, *_ in want if duration >= 0)
-    check(got == expected, f"{what}: kernels' times")
+    expected = sorted((device, stream, start, duration, correlation, sorted((k, v) for k, v in values.items() if v is not None))
+                      for _, _, correlation, _, device, stream, start, duration, _, _, values in want if duration >= 0)
+    check(got == expected, f"{what}: kernels' times or counters")
 
 
-def check_trace(path, rank=0, arguments=(), process=1):
-    text = export(path, "--to", "chrome", *arguments)
+def check_tracks(trace, what):
+    """Each track has a name, and those of a stream say which."""
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"] if e.get("name") == "thread_name"}
+    check({(e["pid"], e["tid"]) for e in trace["traceEvents"] if e.get("ph") == "X"} == set(names), f"{what}: names of tracks: {names}")
+    for e in spans(trace, "kernel"):
+        name = names[e["pid"], e["tid"]]
+        check(re.fullmatch(rf"stream {e['args']['stream']}( \(\d+\))?", name), f"{what}: {name}: {e}")
+    for e in spans(trace, "cuda_profiler_range"):
+        check(names[e["pid"], e["tid"]].startswith("counters of stream "), f"{what}: {names[e['pid'], e['tid']]}: {e}")
+
+
+def check_trace(path, rank=0, arguments=(), process=1, crowded=False):
+    text = export(path, "--to", "chrome", *arguments, says=CROWDED if crowded else b"")
     trace = json.loads(text)
     want = records(path, process)
     check(trace["distributedInfo"]["rank"] == rank, f"{path}: rank")
@@ -139,6 +151,8 @@ def check_trace(path, rank=0, arguments=(), process=1):
     for got, row in zip(stacks(operators, launches, path), want):
         check(got == (row[8] or [NO_RANGE]), f"{path}: launch {row[0]} is in {got}, not {row[8]}")
     check_kernels(trace, want, path)
+    check_nesting(trace, path, ("kernel",) if crowded else ())
+    check_tracks(trace, path)
     end = trace["gpuctr_end"]
     check(end["records"] == len(want), f"{path}: end")
     return trace
@@ -158,8 +172,8 @@ def the_recording():
 
 
 def worse_captures():
-    check_trace(change("tie.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS}"))
-    check_trace(change("back.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS} - idx * 1000"))
+    check_trace(change("tie.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS}"), crowded=True)
+    check_trace(change("back.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS} - idx * 1000"), crowded=True)
     check_trace(change("dense.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS} + idx * 700"))
     check_trace(change("threads.gpuctr", "UPDATE record SET thread = idx % 5, stream = idx % 3 + 7"))
     check_trace(change("jumps.gpuctr", "UPDATE record SET range = (idx * 389) % 900 + 1, thread = idx % 2"))
@@ -169,6 +183,43 @@ def worse_captures():
                        "UPDATE record SET duration_ns = -1, clock = 0 WHERE idx % 3 = 0"))
     check_trace(change("graph.gpuctr", "UPDATE record SET kind = idx % 4"))
     check_trace(change("empty.gpuctr", "DELETE FROM record"))
+
+
+def kernels_that_overlap():
+    """A kernel that begins before the one before it in its stream has ended (programmatic dependent launch), and several
+    streams. worse_captures() has more at one time than there are tracks for."""
+    check_trace(change("pdl.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS} + idx * 95000, duration_ns = 100000"))
+    trace = check_trace(change("wide.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS} + idx * 2000, duration_ns = 100000, stream = idx % 3"))
+    check(len({(e["pid"], e["tid"]) for e in spans(trace, "kernel")}) == 51, "tracks of 3 streams, of 17 kernels each")
+    check_trace(change("behind.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS} + (idx - idx % 8 + 7 - idx % 8) * 50000, duration_ns = 50000"))
+
+
+def times_before_the_file():
+    """A trace begins with the first kernel, if the file was made later; what has no time is where its order wants it."""
+    trace = check_trace(change("later.gpuctr", f"UPDATE meta SET value = {BEGIN_NS} + 86400000000000 WHERE key = 'created_ns'"))
+    check(trace["baseTimeNanoseconds"] // 10**9 == min(r[6] for r in records("run.gpuctr")) // 10**9, "another beginning")
+    check_nesting(json.loads(export(change("never.gpuctr", "UPDATE record SET start_ns = 0, duration_ns = -1, clock = 0 WHERE idx < 9"),
+                                    "--to", "chrome")), "no time")
+
+
+def samples_are_counters():
+    """Those that a capture keeps, by device; where they say something else than before. Their sum is that of the samples."""
+    path = SOURCE / "client/replay/transformer-h200.gpuctr"
+    trace = json.loads(export(path, "--to", "chrome", says=b"values are SAMPLED"))
+    check_nesting(trace, "transformer")
+    check_tracks(trace, "transformer")
+    counters = [e for e in trace["traceEvents"] if e["ph"] == "C"]
+    check({(e["pid"], e["name"], *e["args"]) for e in counters} ==
+          {(0, f"dram__bytes_{w}.sum", "byte/s") for w in ("read", "write")}, "other counters")
+    check(all(e["ts"] >= 0 for e in counters), "a sample before the beginning")
+    kernels = spans(trace, "kernel")
+    check(all("gpuctr::dram__bytes_read.sum error" in e["args"] for e in kernels if "gpuctr::dram__bytes_read.sum" in e["args"]),
+          "values without their errors")
+    bytes_read, read = 0, sorted((e["ts"], e["args"]["byte/s"]) for e in counters if "read" in e["name"])
+    for (at, rate), (end, _) in zip(read, read[1:]):
+        bytes_read += rate * min(end - at, 20) / 1e6
+    told = sum(e["args"].get("gpuctr::dram__bytes_read.sum", 0) for e in kernels)
+    check(0.9 < bytes_read / told < 1.2, f"{bytes_read} bytes in samples, {told} in kernels")
 
 
 def wild_values():
@@ -204,7 +255,7 @@ def several_processes():
     path = change("two.gpuctr", *(f"INSERT INTO {table} SELECT 2, {columns} FROM {table} WHERE process = 1" for
                                   table, columns in (("device", "idx, uuid, name, chip, clock_sm_mhz, clock_mem_mhz"),
                                                      ("kernel", "id, name, mangled, static_shared_bytes, registers"))),
-                  "INSERT INTO process SELECT 2, 4711, 'other', cupti, driver, recorded_from, 1, 1, 0, 0, 0, 0, 0, 0, 0,"
+                  "INSERT INTO process SELECT 2, 4711, 'other', cupti, driver, recorded_from, 1, 1, 0, 0, 0, 0, 0, 0,"
                   " 0, 0 FROM process", f"UPDATE record SET id = (2 << 40) + idx - 400, process = 2, idx = idx - 400, range = 0 WHERE idx >= 400")
     check_trace(path, 0, ("--process", 1))
     check_trace(path, 1, ("--process", 2, "--rank", 1), 2)
@@ -227,12 +278,28 @@ def perfetto_opens_the_chrome_trace():
 # --- folded stacks ----------------------------------------------------------------------------------
 
 
+def call_site(row):
+    """Of a record: as folded has it, where all steps are one."""
+    return ";".join([re.sub(r"^((?:iteration|iter|step|batch|epoch|ProfilerStep|train_step)[ #:_=-]*)\d+$", r"\1N", name) for name in row[8]] +
+                    [row[1]]).replace("\n", "?")
+
+
+def steps_are_one_stack():
+    """However many there are, a line is of a call site."""
+    few = change("few.gpuctr", "UPDATE range SET message = 'iteration ' || (id % 2) WHERE depth = 0")
+    many = change("many.gpuctr", "UPDATE range SET message = 'iteration ' || id WHERE depth = 0")
+    lines = export(many, "--to", "folded").decode().splitlines()
+    check(lines == export(few, "--to", "folded").decode().splitlines(), "folded: a line for each step")
+    check({s.split(";")[0] for s in lines} == {"iteration N"}, "folded: steps have no name")
+    check(len(lines) == len({call_site(row) for row in records(many)}), "folded: call sites")
+
+
 def folded_sums():
     for weight, column in (("time", "duration_ns"), (COLUMNS[0], COLUMNS[0]), ("write", COLUMNS[1])):
         want = collections.Counter()
         column = -1 if column == "duration_ns" else column
         for row in records("run.gpuctr"):
-            want[";".join(row[8] + [row[1]]).replace("\n", "?")] += row[7] if column == -1 else row[10][column]
+            want[call_site(row)] += row[7] if column == -1 else row[10][column]
         got = {}
         for line in export("run.gpuctr", "--to", "folded", "--weight", weight).decode().splitlines():
             stack, value = line.rsplit(" ", 1)
@@ -246,71 +313,35 @@ def folded_sums():
     export("run.gpuctr", "--to", "folded", "--weight", "l2", status=2, says=b"no counter")
     export(change("nulls.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL WHERE idx < 9'), "--to", "folded",
            "--weight", COLUMNS[0], says=b"9 kernels are not in it")
-    chosen = change("chosen.gpuctr", "INSERT INTO meta VALUES('budget_ppm', 20000)")
-    check(export(chosen, "--to", "folded", says=b"those that were measured") == export("run.gpuctr", "--to", "folded"),
-          "folded: a budget, and nothing to estimate by")
     lines = export(change("alike.gpuctr", "UPDATE range SET message = 'a' || CASE id % 3 WHEN 0 THEN ';' WHEN 1 THEN ',' ELSE char(7)"
                           " END WHERE depth = 0"), "--to", "folded").decode().splitlines()
     check({s.split(";")[0] for s in lines} == {"a,", "a?"}, "folded: names that are written alike are one")
     check(len(lines) == len({s.rsplit(" ", 1)[0] for s in lines}), "folded: a line twice")
 
 
-def told_by_kernel(path):
-    """What report says of all launches of each kernel: how many, and sums, NULL where nothing is known."""
-    r = subprocess.run([CLIENT, "report", path, "--json"], capture_output=True, timeout=100, check=True)
-    return {row["key"]["kernel"]: (row["launches"], {name: m.get("sum") for name, m in row["measures"].items()})
-            for row in json.loads(r.stdout)["rows"]}
-
-
-def close(a, b):
-    return abs(a - b) <= 1e-9 * max(abs(a), abs(b))
-
-
-def sums_with_a_budget(strata):
-    """Of each kernel all lines together say what the table does, not what was measured; what was measured nowhere is not
-    put where something was. The kernels whose places are not known."""
-    with_budget("half.gpuctr", 2, strata)
-    told, measured = told_by_kernel("half.gpuctr"), told_by_kernel(change("part.gpuctr", "DELETE FROM record WHERE idx % 2"))
-    never = [k for k in told if k not in measured]
-    check(never and sum(told[k][1]["time"] > 1.3 * measured[k][1]["time"] for k in measured) > 10, "nothing to be estimated")
-    for weight in ("time", COLUMNS[0]):
-        got, lines_of, nowhere = collections.Counter(), collections.Counter(), set()
-        for line in export("half.gpuctr", "--to", "folded", "--weight", weight, says=b"ESTIMATED").decode().splitlines():
-            stack, value = line.rsplit(" ", 1)
-            kernel = stack[stack.rindex(";void "):][1:] if ";void " in stack else stack.rsplit(";", 1)[1]
-            got[kernel] += int(value)
-            lines_of[kernel] += 1
-            if stack.startswith("(none of its kind was measured);"):
-                nowhere.add(kernel)
-        for kernel, (_, sums) in told.items():
-            written = got.get(kernel.replace("\n", "?"))
-            check(written is None if sums[weight] is None else written is not None and abs(written - sums[weight]) <= lines_of[kernel.replace("\n", "?")] / 2 + 1,
-                  f"folded by {weight}: {kernel}: {written}, not {sums[weight]}")
-        check(strata != "kernel" or nowhere <= set(never), f"folded: {nowhere - set(never)} were measured")
-    written = prof("run.gpuctr", "-c", "kernel")
-    bare = {row[1]: line["kernel"] for row, line in zip(records("run.gpuctr"), written)}
-    for columns in ("kernel,sil,launches,bytes", "idx,dir,sub,mod,op,kernel,params,sil,bytes,launches"):
-        got = collections.defaultdict(lambda: [0, 0, 0])
-        lines = prof("half.gpuctr", "-c", columns, says=b"ESTIMATED")
-        for line in lines:
-            for i, column in enumerate(("launches", "sil", "bytes")):
-                got[line["kernel"]][i] += int(line[column]) if line[column] != "na" else 0
-        want = collections.defaultdict(lambda: [0, 0, 0])
-        for kernel, (launches, sums) in told.items():
-            short = bare[kernel]
-            for i, value in enumerate((launches, sums["time"] or 0, (sums[COLUMNS[0]] or 0) + (sums[COLUMNS[1]] or 0))):
-                want[short][i] += value
-        check(set(got) == set(want), f"pyprof: other kernels: {set(got) ^ set(want)}")
-        for kernel, values in want.items():
-            check(all(abs(a - b) <= len(lines) for a, b in zip(got[kernel], values)), f"pyprof: {kernel}: {got[kernel]}, not {values}")
-    check([line["idx"] for line in lines] == [str(i + 1) for i in range(len(lines))] and len(lines) < 358, "pyprof: numbers of lines")
-    return nowhere
-
-
-def sums_with_a_budget_are_the_reports():
-    check(sums_with_a_budget("kernel") == set(), "kernels that are one kind, or none")
-    check(len(sums_with_a_budget("kernel, grid_x, range % 3")) > 2, "kinds of which none was measured")
-    check({line["launches"] for line in prof("run.gpuctr", "-c", "idx,launches")} == {"1"}, "pyprof: a launch is one")
+def sums_of_turns():
+    """Of metrics in turns each line is of all its launches, by those at its place that had the metric, or by all of their kernel and shape."""
+    in_turns("turns.gpuctr")
+    for i in (0, 1):
+        db = sqlite3.connect("turns.gpuctr")
+        shapes = db.execute(f"SELECT {SHAPE} FROM record ORDER BY idx").fetchall()
+        values = [v for (v,) in db.execute(f'SELECT "{COLUMNS[i]}" FROM record ORDER BY idx')]
+        db.close()
+        by_place, by_shape = collections.defaultdict(list), collections.defaultdict(list)
+        for row, shape, value in zip(records("run.gpuctr"), shapes, values):
+            by_place[call_site(row), shape].append(value)
+            by_shape[shape].append(value)
+        want, unknown = collections.Counter(), 0
+        for (place, shape), had in by_place.items():
+            known = [v for v in had if v is not None] or [v for v in by_shape[shape] if v is not None]
+            want[place] += sum(known) / len(known) * len(had) if known else 0
+            unknown += 0 if known else len(had)
+        says = f"{unknown} kernels are not in it".encode() if unknown else b"metrics took turns: sums are of all launches"
+        for line in export("turns.gpuctr", "--to", "folded", "--weight", COLUMNS[i], says=says).decode().splitlines():
+            place, value = line.rsplit(" ", 1)
+            check(abs(int(value) - want[place]) <= 0.501, f"folded, in turns: {place}: {value}, not {want[place]}")
+    lines = prof("turns.gpuctr", "-c", "idx,bytes")
+    check(len(lines) == 716 and {line["bytes"] for line in lines} == {"na"}, "pyprof: no launch has both directions")
 
 
 # --- the lines of PyProf ------------------------------------------------------------------------------
@@ -324,7 +355,7 @@ HMMA = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
 def prof(path, *arguments, says=b""):
     """The lines by column, of the format that has no spaces in its fields."""
     lines = [s.split(" ") for s in export(path, "--to", "pyprof", *arguments, says=says).decode().splitlines()]
-    names = [[*TWENTY, "launches"][[*HEADS, "Launches"].index(h)] for h in lines[0]]
+    names = [TWENTY[HEADS.index(h)] for h in lines[0]]
     check(all(len(s) == len(names) and all(s) for s in lines), f"{path}: pyprof: fields")
     return [dict(zip(names, s)) for s in lines[1:]]
 
@@ -451,11 +482,10 @@ def layouts_of_pyprof():
 def files():
     export("run.gpuctr", "-o", "a.json")
     check(pathlib.Path("a.json").read_bytes() == export("run.gpuctr", "--to", "chrome"), "a file")
-    export("run.gpuctr", "-o", "a.json.gz")
-    check(gzip.decompress(pathlib.Path("a.json.gz").read_bytes()) == pathlib.Path("a.json").read_bytes(), "a compressed file")
-    pathlib.Path("a.json.gz").unlink()
+    for more in ([], ["--to", "chrome"]):
+        export("run.gpuctr", "-o", "a.json.gz", *more, status=2, says=b"| gzip >a.json.gz")
     export("run.gpuctr", "-o", "a.json", status=2, says=b"-f replaces it")
-    for name in ("a.js", "json", "a.gz", "a."):
+    for name in ("a.js", "json", "a."):
         export("run.gpuctr", "-o", name, status=2, says=b"to what?")
     export("run.gpuctr", "-f", "-o", "a.json")
     export("-", "--to", "csv", stdin=open("run.gpuctr", "rb"))
@@ -605,8 +635,9 @@ def commands_of_the_docs():
 
 
 def main():
-    tests = [commands_of_the_docs, the_recording, worse_captures, wild_values, hostile_names, several_processes, perfetto_opens_the_chrome_trace, folded_sums,
-             sums_with_a_budget_are_the_reports, lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, formulas_are_text, what_is_read_is_not_written, a_link_chooses_nothing, a_file_that_comes_meanwhile_stays,
+    tests = [commands_of_the_docs, the_recording, worse_captures, kernels_that_overlap, times_before_the_file, samples_are_counters, wild_values,
+             hostile_names, several_processes, perfetto_opens_the_chrome_trace, steps_are_one_stack, folded_sums,
+             sums_of_turns, lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, formulas_are_text, what_is_read_is_not_written, a_link_chooses_nothing, a_file_that_comes_meanwhile_stays,
              a_stack_as_deep_as_the_file, nobody_reads]
     return run_tests(tests, RECORDING)
 

@@ -141,6 +141,7 @@ static void set_environment(const struct fixture *f)
 	setenv("GPUCTR_SAMPLER", "/nowhere/gpuctr-sampler", 1); /* an installed one is not meant */
 	setenv("LD_LIBRARY_PATH", TEST_FAKE_LIBRARIES, 1);
 	setenv("GPUCTR_FAKE_LOG_KIB", "1024", 1);
+	setenv("PYTHONDONTWRITEBYTECODE", "1", 1); /* into the source tree */
 	fixture_check_leaks(true);
 	setenv("UBSAN_OPTIONS", "print_stacktrace=1", 1);
 	/* A program with the thread sanitizer waits at its end for races that may still show; this
@@ -378,31 +379,56 @@ void fixture_start_strict_daemon(struct fixture *f, ...)
 	wait_for_daemon(f, fixture_runv(f, USER_SELF, argv));
 }
 
-int fixture_open_socket(struct fixture *f)
+int fixture_open_socket_at(const char *path)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	snprintf(a.sun_path, sizeof(a.sun_path), "%s", f->socket);
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
 	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	assert_int_equal(listen(fd, 1024), 0);
 	return fd;
 }
 
-/* Starts a shell that becomes the daemon, with the pid that it has told. */
-struct program *fixture_activate_daemon(struct fixture *f, int socket, const char *setting)
+int fixture_open_socket(struct fixture *f)
+{
+	return fixture_open_socket_at(f->socket);
+}
+
+/* Starts a shell that becomes the program, with the pid that it has told. It knows descriptors of
+ * one digit only, and none of those that are passed may be where another is to be. */
+struct program *fixture_activate(struct fixture *f, int uid, const int *sockets, size_t n,
+				 const char *path, ...)
 {
 	char script[128];
-	const char *argv[] = { "/bin/sh", "-c", script, TEST_DAEMON, "-v", "--set", setting, NULL };
-	int passed = fcntl(socket, F_DUPFD, 3);
+	const char *argv[ARGUMENTS_MAX] = { "/bin/sh", "-c", script, path };
+	int passed[3], at;
 	struct program *p;
+	va_list ap;
 
-	assert_true(passed >= 3 && passed <= 9); /* the shell knows descriptors of one digit only */
-	snprintf(script, sizeof(script),
-		 "export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\" 3<&%d", passed);
-	p = fixture_runv(f, USER_SELF, argv);
-	close(passed);
+	assert_true(n <= ARRAY_SIZE(passed));
+	at = snprintf(script, sizeof(script),
+		      "export LISTEN_FDS=%zu LISTEN_PID=$$; exec \"$0\" \"$@\"", n);
+	for (size_t i = 0; i < n; i++) {
+		passed[i] = fcntl(sockets[i], F_DUPFD, 3 + (int)n);
+		assert_true(passed[i] >= 3 && passed[i] <= 9);
+		at += snprintf(script + at, sizeof(script) - (size_t)at, " %zu<&%d", 3 + i,
+			       passed[i]);
+	}
+	va_start(ap, path);
+	collect(argv, 4, ap);
+	va_end(ap);
+	p = fixture_runv(f, uid, argv);
+	for (size_t i = 0; i < n; i++) {
+		close(passed[i]);
+	}
 	return p;
+}
+
+struct program *fixture_activate_daemon(struct fixture *f, int socket, const char *setting)
+{
+	return fixture_activate(f, USER_SELF, &socket, 1, TEST_DAEMON, "-v", "--set", setting,
+				NULL);
 }
 
 void fixture_start_activated_daemon(struct fixture *f, int socket)
@@ -545,6 +571,18 @@ size_t process_descriptors(pid_t pid)
 		     : n - 2 -
 			       (pid ==
 				getpid()); /* without ".", ".." and the descriptor of d itself */
+}
+
+long process_resident_kib(pid_t pid)
+{
+	char path[64];
+	CLEAN_FREE char *text = NULL;
+	const char *line;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	text = read_file(path);
+	line = strstr(text, "RssAnon:");
+	return line ? strtol(line + strlen("RssAnon:"), NULL, 10) : 0;
 }
 
 size_t process_children(pid_t pid)

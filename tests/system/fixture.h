@@ -12,17 +12,9 @@
  * test's own user. Without root, and where root has no CAP_PERFMON, as in most containers, the fake
  * driver restricts nothing, and tests of the restriction skip. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/types.h>
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include "proto/base/clean.h"
 #include "tests/system/built.h"
@@ -58,14 +50,8 @@ int fixture_setup(void **state);
 int fixture_setup_sampling(void **state); /* with the sampler of this build */
 int fixture_teardown(void **state);
 
-#define SYSTEM_TEST(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
-#define SAMPLING_TEST(f) \
-	cmocka_unit_test_setup_teardown(f, fixture_setup_sampling, fixture_teardown)
-
-/* All tests, or those whose names match $GPUCTR_TEST_FILTER ("the_*"). */
-#define SYSTEM_RUN(tests)                                      \
-	(cmocka_set_test_filter(getenv("GPUCTR_TEST_FILTER")), \
-	 cmocka_run_group_tests(tests, built_setup, built_teardown))
+#define SYSTEM_TEST(f) TEST_WITH(f, fixture_setup, fixture_teardown)
+#define SAMPLING_TEST(f) TEST_WITH(f, fixture_setup_sampling, fixture_teardown)
 
 /* Skips the test with a reason. */
 void fixture_skip(const char *reason) __attribute__((noreturn));
@@ -92,10 +78,13 @@ void fixture_start_daemon(struct fixture *f, ...) __attribute__((sentinel));
 void fixture_start_strict_daemon(struct fixture *f, ...)
 	__attribute__((sentinel)); /* default deny */
 
-/* As systemd does it: the socket belongs to somebody else and stays when the daemon ends. */
-int fixture_open_socket(struct fixture *f);
+/* As systemd does it: sockets belong to somebody else and stay when a program ends. */
+int fixture_open_socket(struct fixture *f); /* the daemon's */
+int fixture_open_socket_at(const char *path);
 void fixture_start_activated_daemon(struct fixture *f, int socket);
 struct program *fixture_activate_daemon(struct fixture *f, int socket, const char *setting);
+struct program *fixture_activate(struct fixture *f, int uid, const int *sockets, size_t n,
+				 const char *path, ...) __attribute__((sentinel));
 
 void fixture_stop_daemon(struct fixture *f);
 void fixture_kill_daemon(struct fixture *f);
@@ -123,6 +112,8 @@ pid_t process_child(pid_t parent, const char *name);
 
 size_t process_children(pid_t pid);
 size_t process_descriptors(pid_t pid); /* open ones; 0: it has ended, or is not ours to see */
+
+long process_resident_kib(pid_t pid); /* private memory; 0: as above */
 
 /* Does the process wait for something, and not just for a moment? */
 bool process_is_asleep(pid_t pid);

@@ -18,18 +18,6 @@ static const bool compares_memory = false;
 static const bool compares_memory = true;
 #endif
 
-static long read_resident_kib(pid_t pid)
-{
-	char path[64];
-	CLEAN_FREE char *text = NULL;
-	const char *line;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	text = read_file(path);
-	line = strstr(text, "RssAnon:");
-	return line ? strtol(line + 8, NULL, 10) : 0;
-}
-
 static void look(struct fixture *f, struct footprint *ret)
 {
 	for (size_t i = 0; i < FOOTPRINT_PROCESSES; i++) {
@@ -39,7 +27,7 @@ static void look(struct fixture *f, struct footprint *ret)
 
 		ret->of[i].descriptors = process_descriptors(pid);
 		ret->of[i].children = process_children(pid);
-		ret->of[i].resident_kib = read_resident_kib(pid);
+		ret->of[i].resident_kib = process_resident_kib(pid);
 	}
 }
 

@@ -5,6 +5,7 @@ files are, and the exit status of all. The real ones are in tests/slurm."""
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ CLIENT = pathlib.Path(sys.argv[1]).resolve()
 
 # The step of a job, by its number.
 SRUN = """#!/bin/sh
+echo "$@" >> asked
 for word; do
 	case $word in
 	--jobid=*) job=${word#--jobid=} ;;
@@ -39,17 +41,17 @@ def file(path, inode=1):
         f"file\tn1\t{inode}\t4\t5.000000006\t{path}\n"
 
 
-def capture(steps, *arguments):
+def capture(steps, *arguments, job="1", jobs=None):
     """Of a job for each of steps: what its nodes say, and their status."""
     os.makedirs("bin", exist_ok=True)
-    jobs = "".join(f"{n}|{n}|RUNNING|1|None\n" for n in range(1, len(steps) + 1))
+    jobs = jobs or "".join(f"{n}|{n}|RUNNING|1|None\n" for n in range(1, len(steps) + 1))
     for name, text in ("srun", SRUN), ("squeue", f"#!/bin/sh\nprintf '{jobs}'\n"):
         pathlib.Path("bin", name).write_text(text)
         os.chmod(f"bin/{name}", 0o755)
     for n, (said, status) in enumerate(steps, 1):
         pathlib.Path(f"step.{n}").write_text(said)
         pathlib.Path(f"status.{n}").write_text(str(status))
-    return subprocess.run([CLIENT, "capture", "--job", "1", "--metrics", "memory", *arguments], capture_output=True, text=True,
+    return subprocess.run([CLIENT, "capture", "--job", job, "--metrics", "memory", *arguments], capture_output=True, text=True,
                           timeout=60, check=False, env={**os.environ, "PATH": f"{os.getcwd()}/bin:{os.environ['PATH']}"})
 
 
@@ -148,16 +150,60 @@ def what_nodes_say_is_told_at_the_end():
     check("none says why (srun's status: 3)" in r.stderr, r)
 
 
+def what_nodes_say_is_made_visible():
+    """Also where it is repeated at the end; and a line need not end."""
+    told = "\x1b]0;mine\x07gpuctr-client: error[gpu-busy]: \x1b[2Jheld \u202eby eve\xff"
+    pathlib.Path("errors.1").write_bytes(f"gpuctr: \x1b[31mred\n{told}\n".encode() + b"\xff\n" + b"x" * 5_000_000)
+    r = capture([("y" * 5_000_000, 125)])
+    check(r.returncode == 125 and r.stderr.count(r"\x1b]0;mine\x07gpuctr-client: error[gpu-busy]: \x1b[2Jheld \u202eby eve") == 2, r.stderr[:1000])
+    check(r"gpuctr: \x1b[31mred" in r.stderr and "\n\\xff\n" in r.stderr and "\x1b" not in r.stderr and "\x07" not in r.stderr, r.stderr[:1000])
+    lines = [line for line in r.stderr.split("\n") if line.startswith("x")]
+    check(sum(map(len, lines)) == 5_000_000 and max(map(len, lines)) < 100_000, [len(line) for line in lines])
+    pathlib.Path("errors.1").unlink()
+
+
+def only_files_are_opened():
+    """Whoever writes to a pipe waits for a reader: a node that names it makes none of this machine."""
+    os.makedirs("out", exist_ok=True)
+    os.mkfifo("out/pipe")
+    with subprocess.Popen(["sh", "-c", "echo opened > out/pipe"]) as p:
+        r = capture([(file("out/pipe", 0) + file("/dev/null", 0) + row(0, 5), 0)], "-o", "out/%h.gpuctr")
+        check(r.returncode == 0 and "out/pipe is another file here" in r.stderr, r)
+        check(p.poll() is None, "the pipe was opened")
+        p.kill()
+
+
 def a_script_hears_that_no_node_has_a_kernel():
     check(capture([(row(0, 0) + row(1, 0), 0)], "--fail-if-none").returncode == 124, "no kernel on any node")
     check(capture([(row(0, 0) + row(1, 0), 0)]).returncode == 0, "nobody asked")
     check(capture([(row(0, 0), 0), (row(1, 7), 0)], "--fail-if-none").returncode == 0, "one node has kernels")
 
 
+def asked(name, jobs):
+    """The components and steps whose clients were started when this job was named."""
+    pathlib.Path("asked").unlink(missing_ok=True)
+    capture([(row(0, 5), 0)] * 2, job=name, jobs=jobs)
+    starts = pathlib.Path("asked").read_text().splitlines() if os.path.exists("asked") else []
+    return sorted(re.sub(r".*--jobid=(\d+)(?: --het-group=(\d+))?.* --part (\S+).*", r"\1 \2 \3", s) for s in starts)
+
+
+def a_job_is_captured_by_every_name_of_its():
+    """squeue lists all components of a heterogeneous job, whichever was asked for."""
+    both = "".join(f"{n}|1+{n - 1}|RUNNING|1|None\n" for n in (1, 2))
+    first, second = "1 0 1,1", "1 1 2,1"
+    for name, found in {"1": [first, second], "1+0": [first], "1+1": [second], "2": [second], "1+1.0": ["1 1 2.0,1.0"]}.items():
+        got = asked(name, both)
+        check(got == found, f"{name}: {got}")
+    for step in "0", "batch", "interactive", "extern", "4294967290":
+        got = asked(f"1.{step}", "1|1|RUNNING|1|None\n")
+        check(got == [f"1  1.{step}"], f"1.{step}: {got}")
+    check(asked("1.bath", "1|1|RUNNING|1|None\n") == [], "no step has such a name")
+
+
 for test in (files_on_other_disks_are_named, the_worst_step_counts, a_node_that_fails_costs_the_status,
              a_client_that_never_began_says_so_to_the_job, a_squeue_that_fails_is_named, a_squeue_that_hangs_is_waited_for_aloud,
-             what_nodes_say_is_told_at_the_end,
-             a_script_hears_that_no_node_has_a_kernel):
+             what_nodes_say_is_told_at_the_end, what_nodes_say_is_made_visible, only_files_are_opened,
+             a_script_hears_that_no_node_has_a_kernel, a_job_is_captured_by_every_name_of_its):
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         run_test(test)

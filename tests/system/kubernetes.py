@@ -59,6 +59,10 @@ def variables(container):
 def mounts(node, spec, container, root):
     """Shell commands that mount the container's volumes of the node below root."""
     lines, paths = [], host_paths(spec)
+    for v in spec["volumes"]:
+        if "emptyDir" in v:
+            paths[v["name"]] = f"/empty/{v['name']}"
+            (node / paths[v["name"]].lstrip("/")).mkdir(parents=True, exist_ok=True)
     for m in container["volumeMounts"]:
         if m["name"] in paths:
             target = shlex.quote(f"{root}{m['mountPath']}")
@@ -150,6 +154,16 @@ def client(top, *arguments, uid=None):
                           timeout=PATIENCE_S, check=False)
 
 
+def inside(top, daemon, *arguments):
+    """As root in the daemon's container, where `kubectl exec` begins."""
+    container = node_spec["containers"][0]
+    bounds = ",".join(["-all", *("+" + c.lower() for c in container["securityContext"]["capabilities"]["add"])])
+    env = {**variables(container), "LD_LIBRARY_PATH": f"{top}/bin", "PATH": "/usr/bin:/bin", "GPUCTR_SOCKET": container["args"][1]}
+    command = ["nsenter", "--mount", f"--target={daemon.pid}", "setpriv", "--inh-caps=-all", f"--bounding-set={bounds}", "env", "-i",
+               *(f"{k}={v}" for k, v in env.items()), "sh", "-c", f"cd {container['workingDir']} && exec \"$@\"", "sh", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
 def wait_for(what, ask):
     by = time.monotonic() + PATIENCE_S
     while not (answer := ask()):
@@ -165,14 +179,18 @@ def expect(good, what, found=""):
 
 
 def look(top, daemon):
-    registered = wait_for("the pod's program", lambda: client(top, "ps", "--json").stdout)
-    p = json.loads(registered.splitlines()[0])
+    registered = wait_for("the pod's program", lambda: json.loads(client(top, "status", "--json").stdout)["processes"])
+    p = registered[0]
     named = variables(pod_spec["containers"][0])
     told = {k: v for k, v in named.items() if k.startswith("GPUCTR_POD_")}
     mounted = {m[4]: m[5] for m in map(str.split, pathlib.Path(f"/proc/{p['pid']}/mountinfo").read_text().splitlines())}
     status = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
-    measured = client(top, "capture", "--all", "--metrics", "dram__bytes_read.sum", "--record-limit", "10", "--format", "jsonl")
+    measured = client(top, "capture", "--all", "--metrics", "dram__bytes_read.sum", "--launch-count", "10", "--format", "jsonl")
     kernels = [k for k in map(json.loads, measured.stdout.splitlines()) if k["type"] == "kernel"]
+    written = inside(top, daemon, f"{top}/bin/gpuctr-client", "capture", "--all", "--metrics", "dram__bytes_read.sum",
+                     "--launch-count", "10", "-o", "run.gpuctr")
+    size = inside(top, daemon, "stat", "-c", "%s", "run.gpuctr")
+    elsewhere = inside(top, daemon, "touch", "/usr/run.gpuctr")
     refused = client(top, "--metrics", "dram__bytes_read.sum", "--", "/bin/true", uid=p["uid"] + 1)
     return all([
         expect(p["uid"] == pod_spec["securityContext"]["runAsUser"], "the pod's program is registered as its user", p),
@@ -181,6 +199,8 @@ def look(top, daemon):
                "both mounts are read-only in the pod", mounted),
         expect("CapEff:\t0000004000000000" in status and "NoNewPrivs:\t1" in status, "the daemon has CAP_PERFMON and no more", status),
         expect(len(kernels) >= 10 and measured.returncode == 0, "its user measures it from the node", measured),
+        expect(written.returncode == 0 and int(size.stdout or 0) > 10000, "root measures it in the daemon's container, into a file", written),
+        expect(elsewhere.returncode != 0, "whose root is read-only", elsewhere),
         expect("not-allowed" in refused.stderr, "who is not in the settings is refused", refused),
     ])
 

@@ -7,6 +7,9 @@
 #include "tests/system/lines.h"
 #include "tests/system/raw.h"
 
+/* How an object of a process begins. */
+#define PROCESS "{\"process\":"
+
 /* A program that launches a kernel each half millisecond, for longer than any test. */
 #define LONG_RUN "--kernels", "400000", "--sleep-us", "500"
 
@@ -15,20 +18,24 @@ struct program *on_demand_start(struct fixture *f, int uid)
 	return fixture_client(f, uid, "standby", "--", FAKEAPP, LONG_RUN, NULL);
 }
 
-/* As `ps` of this user tells it. */
+/* As the status of this user tells it: each process is an object. */
 bool on_demand_is_listed(struct fixture *f, int uid, const struct program *p, const char *with)
 {
 	size_t first = f->n_programs;
-	struct program *ps = fixture_client(f, uid, "ps", "--json", NULL);
+	struct program *status = fixture_client(f, uid, "status", "--json", NULL);
+	char *text, *object, *next;
 	char pid[32];
 	bool listed = false;
-	char *text, *line;
 
-	program_wait(ps);
-	text = read_file(ps->out);
+	program_wait(status);
+	text = read_file(status->out);
 	snprintf(pid, sizeof(pid), "\"pid\":%d,", p->pid);
-	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-		listed |= strstr(line, pid) && strstr(line, with);
+	for (object = strstr(text, PROCESS); object; object = next) {
+		next = strstr(object + 1, PROCESS);
+		if (next) {
+			next[-1] = '\0';
+		}
+		listed |= strstr(object, pid) && strstr(object, with);
 	}
 	free(text);
 	fixture_forget_programs(f, first);
@@ -94,8 +101,8 @@ struct program *on_demand_capture(struct fixture *f, int uid, const struct progr
 	for (int i = 0; i < TRIES && missed > BEGUN_MAX; i++) {
 		unlink(path);
 		c = fixture_client(f, uid, "capture", "--pid", on_demand_pid(p), "--metrics",
-				   metric, "--budget", "100%", "--format", "jsonl", "-f",
-				   "--output", path, NULL);
+				   metric, "--mode", "range", "--format", "jsonl", "-f", "--output",
+				   path, NULL);
 		expect_text_soon(path, "\"type\":\"kernel\"");
 		program_kill(c, SIGINT);
 		expect_exit(c, 0);

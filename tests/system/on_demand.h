@@ -11,7 +11,7 @@ struct program *on_demand_start(struct fixture *f, int uid);
 /* The same; it has registered, and is not captured. */
 struct program *on_demand_start_listed(struct fixture *f, int uid);
 
-/* Does `gpuctr-client ps` of this user tell of p, with this text in its line? */
+/* Does `gpuctr-client status` of this user tell of p, with this text in its object? */
 bool on_demand_is_listed(struct fixture *f, int uid, const struct program *p, const char *with);
 void on_demand_wait_listed(struct fixture *f, int uid, const struct program *p, const char *with);
 

@@ -184,8 +184,7 @@ void raw_expect_refused(int socket, int code)
 
 int raw_client(struct fixture *f, int uid)
 {
-	const struct wire_message hello = { .type = WIRE_HELLO,
-					    .hello = { PROTO_VERSION, 0, "raw" } };
+	const struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, "raw" } };
 	int fd = raw_connect(f, uid);
 	struct arena a;
 

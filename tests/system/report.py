@@ -21,7 +21,7 @@ import sys
 import unicodedata
 
 sys.dont_write_bytecode = True
-from checks import change, check, run_tests, with_budget  # noqa: E402
+from checks import change, check, in_turns, run_tests, sums_of_turns  # noqa: E402
 
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 RENEW = "--renew" in sys.argv
@@ -216,12 +216,81 @@ def figures_of_a_row_belong_together():
     check("total" not in text[:text.index("\n\n")], "nobody asked for a total")
     text = report("--by", "op", "--width", 40, "--limit", 1)
     check("21 more\n  launches                           602\n  total launches                       -\n" in text, f"narrow: {text}")
-    pathlib.Path("own.columns").write_text("traffic = dram__bytes_read\n")
-    text = report("--by", "op", "--define", "own.columns", "--columns", "traffic,of_peak", "--limit", 3)
+    text = report("--by", "op", "--define", "traffic=dram__bytes_read", "--columns", "traffic,of_peak", "--limit", 3)
     check(next(line for line in text.split("\n") if " more " in line).split()[2:] == ["-", "-", "-"], f"derived: {text}")
     for by, key in (("launches", "launches"), ("calls", "launches"), ("total_launches", "total_launches")):
         order = [row[key] for row in json.loads(report("--by", "op", "--sort", by, "--json"))["rows"]]
         check(order == sorted(order, reverse=True), f"sorted by {by}: {order}")
+
+
+def start_end_ranges_are_a_key():
+    """Kernels in such ranges alone are in no row of --by nvtx."""
+    ranges = ", ".join(f"(1, {900000 + i}, 0, '', '{name}', '', 0, 0, 0, 0, {len(name)})" for i, name in enumerate(("warm-up", "training")))
+    change("ranges.gpuctr", f"INSERT INTO range VALUES {ranges}", "INSERT INTO active VALUES (1, 1, 900000), (1, 1, 900001), (1, 2, 900001)",
+           "UPDATE record SET range = 0, active_set = idx % 3")
+    r = json.loads(run("ranges.gpuctr", "--by", "range", "--json").stdout)
+    rows = {row["key"]["range"]: row["launches"] for row in r["rows"]}
+    check(set(rows) == {None, "training; warm-up", "training"} and sum(rows.values()) == 716, f"rows: {rows}")
+    check(json.loads(run("ranges.gpuctr", "--where", "range=warm", "--json").stdout)["all"]["launches"] == rows["training; warm-up"], "--where")
+
+
+def the_first_metric_is_shown():
+    """On narrow terminals too: names are cut for it, then mean and share are left out; figures that one asks for stay."""
+    copy_sampled()
+    for path, columns in (("run.gpuctr", 80), ("run.gpuctr", 60), ("sampled.gpuctr", 80), ("sampled.gpuctr", 60)):
+        text = run(path, "--width", columns, "--limit", 3).stdout.decode()
+        head = text.split("\n")[0].split()
+        check(head == ["time", COLUMNS[0]] and all(width(line) <= columns for line in text.split("\n")), f"{path}, {columns}: {text}")
+    for by in ("op", "op,shape", "nvtx"):
+        check(report("--by", by, "--width", 80).split("\n")[0].split()[-2:] == ["time", COLUMNS[0]], f"--by {by}")
+    check(report("--against", shutil.copy("run.gpuctr", "before.gpuctr"), "--width", 80).split("\n")[0].split()[-1] == COLUMNS[0], "--against")
+    check(report("--sort", COLUMNS[3], "--width", 60).split("\n")[0].split() == [COLUMNS[3]], "what rows are sorted by")
+    check(report("--figures", "sum,mean,share", "--width", 70).split("\n")[0] and
+          "mean" in report("--figures", "sum,mean,share", "--width", 60), "figures that one asks for")
+
+
+def orders_are_told():
+    """What rows are sorted by is shown or named, and what cannot be sorted by is refused with what can."""
+    for more, says in ((("--columns", "dram__bytes_read"), "\nrows are sorted by time\n"), (("--sort", "time:max"), "\nrows are sorted by time:max\n"),
+                       (("--by", "op", "--figures", "total", "--sort", "time:self"), "\nrows are sorted by time:self\n"),
+                       (("--sort", "time:mean", "--width", 60), "\nrows are sorted by time:mean\n")):
+        check(says in report(*more), f"{more}: {report(*more)}")
+    for more in ((), ("--by", "op"), ("--sort", "time:mean"), ("--sort", "of_peak"), ("--sort", "name")):
+        check("sorted by" not in report(*more), f"{more}: what one sees is told")
+    for sort, says in (("time:change", "name the capture to compare with by --against"), ("of_peak:change", "by --against"),
+                       ("launches:change", "'change', for it has no figures"), ("of_peak:mean", "'mean'; it has total"),
+                       ("time:foo", "it has total, sum, mean, share, min, max, stddev")):
+        r = run("run.gpuctr", "--sort", sort)
+        check(r.returncode == 2 and says in r.stderr.decode(), f"{sort}: {r.stderr}")
+    change("half.gpuctr", "UPDATE record SET duration_ns = duration_ns * (1 + idx % 3)")
+    r = json.loads(run("half.gpuctr", "--against", "run.gpuctr", "--sort", "of_peak:change", "--json").stdout)
+    moved = [abs(row["derived"]["of_peak"] - row["derived"]["of_peak:before"]) for row in r["rows"]]
+    check(moved == sorted(moved, reverse=True) and moved[0] > 0, "by the change of what is derived")
+
+
+def parts_of_names():
+    """A part of a derived column's name names it, but a metric's part comes first."""
+    for part, name in (("bandwidth", "dram_bandwidth"), ("bytes_read", COLUMNS[0]), ("of_pe", "of_peak")):
+        check(report("--columns", part).split("\n")[0].split() == [name], f"--columns {part}")
+    r = run("run.gpuctr", "--columns", "nothing")
+    check(r.returncode == 2 and "dram_bandwidth" in r.stderr.decode(), f"{r.stderr}")
+
+
+def paths_are_read():
+    """NVTX paths get more room than a third counter."""
+    line = next(line for line in report("--by", "nvtx", "--width", 160).split("\n") if "convolution_backward" in line)
+    check(width(line.split("  ")[0]) > 48, f"{line}")
+
+
+def keys_of_nothing():
+    """What to do so that a key says something."""
+    copy_sampled()
+    for by, says in (("layer", "--torch=modules"), ("op", "with --torch"), ("dir", "with --torch"), ("nvtx", "--by range"), ("range", "--by nvtx"),
+                     ("step", "step 7"), ("kernel,op", "with --torch")):
+        text = run("sampled.gpuctr", "--by", by, "--width", 200).stdout.decode()
+        check(re.search(f"\nno .*{re.escape(says)}", text), f"{by}: {text}")
+    for by in ("layer", "op", "dir", "nvtx", "step", "kernel", "stream", "shape"):
+        check("\nno kernel ran" not in report("--by", by), f"{by}: something is known")
 
 
 def one_table():
@@ -275,17 +344,10 @@ def some_launches():
     check(f"\n{n} of 716 measured launches are included: where kernel=batch_norm\n" in text, f"which they are: {text}")
     text = run("run.gpuctr", "--against", "run.gpuctr", "--kernel", "batch_norm").stdout.decode()
     check("+0.0%" in text and " new" not in text and text.count(f"{n} of 716 measured launches") == 2, f"a comparison: {text}")
-    with_budget("half.gpuctr", 2)
-    whole, part = rows(path="half.gpuctr"), rows("--kernel", "batch_norm", path="half.gpuctr")
-    want = {r["key"]["kernel"]: r["launches"] for r in whole["rows"] if "batch_norm" in r["key"]["kernel"]}
-    check({r["key"]["kernel"]: r["launches"] for r in part["rows"]} == want and part["all"]["launches"] == sum(want.values()), "launches of a budget's")
-    text = run("half.gpuctr", "--kernel", "batch_norm").stdout.decode()
-    check("in no row" not in text and "ESTIMATED" in text, f"nothing is lost: {text}")
-    for by in ("host", "process", "device"):
-        only = rows("--by", by, path="half.gpuctr")["rows"]
-        check(len(only) == 1 and only[0]["launches"] == 716 and only[0]["key"][by], f"by {by}, what was not measured: {only}")
-    r = run("half.gpuctr", "--where", "op=conv")
-    check(r.returncode == 1 and b"where-budget" in r.stderr and b"have a op is not known" not in r.stderr, f"{r.stderr}")
+    in_turns("turns.gpuctr")
+    whole, part = rows(path="turns.gpuctr"), rows("--kernel", "batch_norm", path="turns.gpuctr")
+    want = {r["key"]["kernel"]: stable(r) for r in whole["rows"] if "batch_norm" in r["key"]["kernel"]}
+    check({r["key"]["kernel"]: stable(r) for r in part["rows"]} == want and want, "launches of metrics in turns")
     check(b"None of the 716 measured launches matches --where and --kernel: try" in run("run.gpuctr", "--kernel", "none").stdout, "none")
     for condition, says in (("op", "KEY=REGEX"), ("ops=conv", "did you mean 'op'"), ("op=(", "not a regular expression"), ("nvtx:2=a", "all levels"),
                             ("op,layer=a", "one key")):
@@ -322,7 +384,7 @@ def lines_fit():
     check(report("--limit", 3, env={"COLUMNS": "80"}) != "", "COLUMNS")
     text = subprocess.run([CLIENT, "help", "report"], capture_output=True, check=True).stdout.decode()
     check(all(len(line) <= 100 for line in text.split("\n")) and "...." not in text, f"help: {text}")
-    check(re.search(r"--by KEYS .*\n {30}\S.*\n {30}\(default: kernel\)", text), f"help: {text}")
+    check(re.search(r"--by KEYS .*\n {30}\S.*\n {30}.*\(default: kernel\)", text), f"help: {text}")
 
 
 def rows_differ():
@@ -391,7 +453,7 @@ def other_clocks():
         text = run(f"{now}.gpuctr", "--against", f"{before}.gpuctr", "-v", "--columns", "time", "--width", 400).stdout.decode()
         table, notes = text.split("\n\n", 1)
         check("%" not in table and (table + "\n").count(" na\n") == 22, f"{now} against {before}: {table}")
-        check("TIMES ARE NOT COMPARED" in notes and "with the same --budget" in notes, f"{now} against {before}: {notes}")
+        check("TIMES ARE NOT COMPARED" in notes and "with the same --mode" in notes, f"{now} against {before}: {notes}")
         check(notes.index("times are lengths of ranges") > notes.index("before, ") or now == "ranges", f"whose clock: {notes}")
         r = json.loads(run(f"{now}.gpuctr", "--against", f"{before}.gpuctr", "--json").stdout)
         check(all(row["measures"]["time"]["change"] is None and row["measures"][COLUMNS[0]]["change"] == 0
@@ -460,6 +522,27 @@ def several_files_add_up():
     check(r["all"]["measures"][COLUMNS[0]]["sum"] == 2 * totals()[COLUMNS[0]], "the sum of two captures")
 
 
+def conditions_are_of_each_files_own():
+    """Two captures with a host, a rank, a task, a job and a pid each: a condition chooses one, whichever comes first."""
+    claim = "INSERT INTO meta VALUES(?, ?)"
+    of = {f"{name}.gpuctr": {"host": f"node-{name}", "rank": f"rank {r}", "task": f"task {r + 4}", "process": f"p-{name} ({r + 70})",
+                             "capture": f"{name}.gpuctr"} for r, name in enumerate(("one", "two"))}
+    for r, (path, _) in enumerate(of.items()):
+        change(path, (claim, ("process.1.RANK", str(r))), (claim, ("process.1.SLURM_PROCID", str(r + 4))),
+               ("UPDATE meta SET value = ? WHERE key = 'host'", (of[path]["host"],)),
+               ("UPDATE process SET pid = ?, program = ?", (r + 70, "p-" + path.split(".", maxsplit=1)[0])), f"DELETE FROM record WHERE idx % 3 < {r}")
+    for path, keys in of.items():
+        db = sqlite3.connect(path)
+        n, read = db.execute(f'SELECT count(*), sum("{COLUMNS[0]}") FROM record').fetchone()
+        db.close()
+        for key, value in keys.items():
+            for files in (list(of), list(of)[::-1]):
+                r = run(*files, "--where", f"{key}={value}".replace("(", ".").replace(")", "."), "--by", key, "--json")
+                table = json.loads(r.stdout) if r.returncode == 0 else {"rows": [], "all": {"launches": -1}}
+                check(table["all"]["launches"] == n and [row["key"][key] for row in table["rows"]] == [value] and
+                      table["all"]["measures"][COLUMNS[0]]["sum"] == read, f"{files} --where {key}={value}: {r.stderr} {table}"[:400])
+
+
 # --- what is no capture, and who does not read ---------------------------------------------------
 
 
@@ -520,7 +603,7 @@ def wrong_command_lines():
 def no_kernels():
     change("none.gpuctr", "DELETE FROM record", "DELETE FROM image")
     r = run("none.gpuctr", "--by", "op")
-    check(r.returncode == 0 and b"Nothing was measured, though kernels ran" in r.stdout, "a capture without kernels")
+    check(r.returncode == 0 and b"No record of the kernels that were measured was kept" in r.stdout, "a capture without kernels")
     change("cut.gpuctr", "DELETE FROM record", "DELETE FROM image", "DELETE FROM process",
            "UPDATE meta SET value = 0 WHERE key IN ('complete', 'seen', 'measured', 'filtered')")
     r = run("cut.gpuctr", "--by", "op")
@@ -593,18 +676,44 @@ def values_that_are_missing():
     check(COLUMNS[0] + ":n" not in rows[0] and "is not known of" not in report(), "nothing is missing")
 
 
-def estimates_are_compared():
-    """What was not measured is not gone, and a sum without some launches has not changed by these."""
-    with_budget("half-budget.gpuctr", 2)
-    rows = json.loads(run("half-budget.gpuctr", "--json").stdout)["rows"]
-    never = [row["key"]["kernel"] for row in rows if row["measured"] == 0]
-    text = run("half-budget.gpuctr", "--against", "run.gpuctr", "--columns", "time", "--limit", 0).stdout.decode()
-    table = text[:text.index("\n\n")].split("\n")
-    check(never and " gone " not in text and sum(" na " in line for line in table) == len(never), f"never measured: {text}")
-    check(table[-1].split()[0] == "all" and table[-1].split()[-3] == "part", f"all: {table[-1]}")
-    check("LAUNCHES DIFFER" not in text and any(line.endswith("yes") for line in table), "launches are counted")
-    head = run("half-budget.gpuctr", "--by", "op", "--csv").stdout.decode().split("\n")[0]
-    check(head.startswith("op,launches,total_launches,launches_error,total_launches_error,measured,"), head)
+def metrics_in_turns():
+    """Launches that had a metric stand for the others of their kernel and shape; of how many a figure is, is told."""
+    for groups, turn in ((2, 7), (3, 1), (2, 200)):
+        in_turns("turns.gpuctr", groups, turn)
+        data = json.loads(run("turns.gpuctr", "--json").stdout)
+        check(data["turns"] and data["all"]["launches"] == 716, f"{groups} groups: {data['all']}")
+        rows = {row["key"]["kernel"]: row for row in data["rows"]}
+        for name in COLUMNS:
+            want = sums_of_turns("turns.gpuctr", name)
+            for kernel, (value, had, unknown) in want.items():
+                m = rows[kernel]["measures"][name]
+                check((m["n"], m["unknown"]) == (had, unknown), f"{groups} groups: {kernel}: {name}: {m}, not {had}, {unknown}")
+                check(m["sum"] is None if value is None else abs(m["sum"] - value) <= 1e-9 * value, f"{groups} groups: {kernel}: {name}: {m}, not {value}")
+            whole = json.loads(run("run.gpuctr", "--json").stdout)["all"]["measures"][name]["sum"]
+            check(turn != 7 or abs(data["all"]["measures"][name]["sum"] / whole - 1) < 0.2, f"{groups} groups: far from the truth: {name}")
+        ops = json.loads(run("turns.gpuctr", "--by", "op", "--json").stdout)
+        for name in COLUMNS:
+            told = ops["all"]["measures"][name]
+            want = data["all"]["measures"][name]
+            check(abs(told["sum"] - want["sum"]) <= 1e-9 * want["sum"] and told["unknown"] == want["unknown"], f"all launches, by operator: {name}: {told}")
+            check(turn != 7 or abs(sum(row["measures"][name]["sum"] or 0 for row in ops["rows"]) / told["sum"] - 1) < 0.1, f"operators add up: {name}")
+    text = run("turns.gpuctr", "--columns", COLUMNS[0], "--limit", 0, "--width", 400).stdout.decode()
+    unknown = {kernel: row["measures"][COLUMNS[0]]["unknown"] for kernel, row in rows.items()}
+    table, notes = text.split("\n\n", 1)
+    check(sum("B*" in line for line in table.split("\n")) == 1 + sum(0 < unknown[k] < rows[k]["launches"] for k in rows), f"marked: {table}")
+    had = data["all"]["measures"][COLUMNS[0]]["n"]
+    check("the metrics took turns in 2 groups" in notes and f"{COLUMNS[0]} {had} of 716" in notes, f"of how many: {notes}")
+    check(f"{COLUMNS[0]} is not known of {sum(unknown.values())} of 716 launches" in notes, f"of how many nothing is known: {notes}")
+    text = compared("turns.gpuctr", "run.gpuctr", "--columns", COLUMNS[0], "--limit", 0)
+    check(text[:text.index("\n\n")].split("\n")[-1].split()[-1] == "part", f"a sum without some launches has not changed by these: {text}")
+    in_turns("turns.gpuctr")
+    joined = [c["name"] for c in json.loads(run("turns.gpuctr", "--json").stdout)["columns"] if c.get("joined")]
+    check("dram_bandwidth" in joined, f"joined: {joined}")
+    check("JOINED from launches of different groups: dram_bandwidth" in run("turns.gpuctr", "--width", 400).stdout.decode(), "what is joined is told")
+    r = run("turns.gpuctr", "run.gpuctr", "--json")
+    both = json.loads(r.stdout)["all"]["measures"][COLUMNS[0]]
+    alone = [json.loads(run(p, "--json").stdout)["all"]["measures"][COLUMNS[0]] for p in ("turns.gpuctr", "run.gpuctr")]
+    check(abs(both["sum"] - alone[0]["sum"] - alone[1]["sum"]) < 1e-6 * both["sum"] and both["n"] == alone[0]["n"] + 716, f"beside one without turns: {both}")
 
 
 def with_two_precisions(path):
@@ -622,8 +731,7 @@ def operations():
     shutil.copy("run.gpuctr", "two.gpuctr")
     change("ranged.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000")
     change("without.gpuctr", "DELETE FROM record WHERE kernel = 1")
-    with_budget("two-budget.gpuctr", 2)
-    for path in ("two", "ranged", "without", "two-budget"):
+    for path in ("two", "ranged", "without"):
         with_two_precisions(f"{path}.gpuctr")
     shutil.copy("run.gpuctr", "one.gpuctr")
     rename_columns("one.gpuctr", {"lts__t_sectors.sum": "sm__ops_path_tensor_src_bf16.sum"})
@@ -649,26 +757,6 @@ def operations():
     check(sum(line.endswith(" gone") for line in text.split("\n")) == 1, f"a row that is gone: {text}")
 
 
-def operations_with_a_budget():
-    """Counters of one launch are no strangers, and launches of which none was measured are said to be missing."""
-    r = json.loads(run("two-budget.gpuctr", "--json").stdout)
-    errors = [(row["derived"]["flop:error"], *(row["measures"][f"sm__ops_path_tensor_src_{c}.sum"]["error"]
-                                              for c in ("bf16", "tf32_dst_fp32"))) for row in [r["all"], *r["rows"]]]
-    check(sum(None not in e and e[0] > 0 for e in errors) > 3, f"errors: {errors}")
-    check(any(None not in e and e[0] > 1.2 * (e[1] ** 2 + e[2] ** 2) ** 0.5 for e in errors), f"errors that go together: {errors}")
-    check(all(None in e or e[0] <= (e[1] + e[2]) * 1.1 for e in errors), f"no more than both: {errors}")
-    parts = [m for row in [r["all"], *r["rows"]] for m in row["measures"].values() if m.get("unknown", 0) > 0]
-    check(parts and all(m["error"] is None for m in parts), f"errors of sums without some launches: {parts[:3]}")
-    text = run("two-budget.gpuctr", "--columns", "flop", "--width", 400).stdout.decode()
-    last = next(line for line in text.split("\n") if line.startswith("all "))
-    check(last.split()[-1] == "part", f"a sum without some launches: {last}")
-    text = compared("two-budget.gpuctr", "two.gpuctr", "--columns", "flop")
-    last = next(line for line in text.split("\n") if line.startswith("all "))
-    check(last.split()[-3:] == ["part", "-", "-"], f"a change of a part: {last}")
-    d = json.loads(run("two-budget.gpuctr", "--against", "two.gpuctr", "--json").stdout)["all"]["derived"]
-    check(d["flop:change"] is None and d["flop:differs"] is None and d["flop:before"] > 0, f"a change of a part: {d}")
-
-
 def ranks():
     """Files of two ranks in one report, apart; and a process that says nothing, or a wild thing."""
     claim = "INSERT INTO meta VALUES(?, ?)"
@@ -691,49 +779,36 @@ def ranks():
     refused("too many claims", "damaged", "rankblob.gpuctr")
 
 
+def defined(*definitions):
+    return [a for d in definitions for a in ("--define", d)]
+
+
 def definitions():
-    """Columns of the user's own: their values, their units, and where they are wrong."""
-    path = pathlib.Path("my.columns")
-    path.write_text("# a comment\n\ntraffic = dram__bytes_read.sum + dram__bytes_write\r\n"
-                    "speed = traffic / time # bytes by seconds\nper_launch = traffic / launches\n"
-                    "wrong_way = -(2 - 3.5e0) * (traffic - traffic) / traffic\nnever = 1 / (traffic - traffic)\n"
-                    "share = traffic / peak_bytes\nslow = gpu__time_duration - time\n")
-    r = json.loads(run("run.gpuctr", "--by", "op", "--define", path, "--json").stdout)
+    """Columns of the user's own: their values, their units, and what is wrong with them."""
+    own = defined("traffic[byte]=dram__bytes_read.sum + dram__bytes_write", "speed [byte/second] = traffic / time",
+                  "per_launch[byte]=traffic / launches", "wrong_way=-(2 - 3.5e0) * (traffic - traffic) / traffic",
+                  "never=1 / (traffic - traffic)", "share=traffic / peak_bytes", "slow=gpu__time_duration - time * 1e9")
+    r = json.loads(run("run.gpuctr", "--by", "op", *own, "--json").stdout)
     units = {c["name"]: c["unit"] for c in r["columns"]}
-    check([units[c] for c in ("traffic", "speed", "per_launch", "wrong_way", "share", "slow")] ==
-          ["byte", "byte/second", "byte", "", "", "second"], f"units: {units}")
+    check([units[c] for c in ("traffic", "speed", "per_launch", "wrong_way")] == ["byte", "byte/second", "byte", ""], f"units: {units}")
     for row in [r["all"], *r["rows"]]:
         d, m = row["derived"], row["measures"]
         check(d["traffic"] == m[COLUMNS[0]]["total"] + m[COLUMNS[1]]["total"] and d["never"] is None, "a sum")
         check(d["wrong_way"] == (0 if d["traffic"] else None), "signs and parentheses")
-        for own, same in (("speed", d["dram_bandwidth"]), ("share", d["of_peak"] and d["of_peak"] / 100),
-                          ("per_launch", d["traffic"] / row["total_launches"]),
-                          ("slow", (m[COLUMNS[2]]["total"] - m["time"]["total"]) / 1e9)):
-            check(d[own] == same or abs(d[own] - same) <= 1e-9 * abs(same), f"{own}: {d[own]}, not {same}")
-    check(r["rows"] and "speed" in run("run.gpuctr", "--define", path, "--sort", "speed", "--csv").stdout.decode(), "CSV")
-    for line, message, column in (
-            ("x = time + dram__bytes_read", "'second' and 'byte' cannot be added", 9),
-            ("x = dram__bytes_raed / time", "did you mean 'dram__bytes_read.sum'?", 4),
-            ("x = 2 * (1 + 2", "this '(' is not closed", 8), ("x 3", "'=' is expected", 2),
-            ("x = foo", "the captures have no 'foo'", 4), ("x = max", "the captures have no 'max'", 4),
-            ("time = 3", "is there already", 0), ("dram_bandwidth = 3", "is there already", 0),
-            ("x = 1 +", "a number, a name or '('", 7), ("x = 3 4", "an operator or the end", 6),
-            ("x = 1e999", "too large", 4), ("x = 3x", "an operator is expected", 5), ("3 = x", "NAME = EXPRESSION", 0),
-            ("x = " + "(" * 40, "nested too deep", 36), ("x = 1" + "+1" * 99, "too long", 67),
-            ("x = \x1b[2J", "a number, a name", 4)):
-        path.write_text("# before\n" + line + "\n")
-        r = run("run.gpuctr", "--define", path)
-        lines = r.stderr.decode().split("\n")
-        check(r.returncode == 2 and r.stdout == b"" and "my.columns:2: " in lines[0] and message in lines[0],
-              f"{line}: {lines[0]}")
-        check(line not in ("x = foo", "x = max") or "did you mean" not in lines[0], f"what is not near: {lines[0]}")
-        check(len(lines) > 2 and lines[2] == " " * (2 + column) + "^" and "\x1b" not in r.stderr.decode(),
-              f"{line}: the place: {lines[1:]}")
-    path.write_bytes(b"x = 1\0")
-    refused("no text", "no text", "run.gpuctr", "--define", path, status=2)
-    path.write_text("".join(f"x{i} = {i}\n" for i in range(40)))
-    refused("too many", "too many definitions", "run.gpuctr", "--define", path, status=2)
-    refused("no file", "No such file", "run.gpuctr", "--define", "none", status=2)
+        for name, same in (("speed", d["dram_bandwidth"]), ("share", d["of_peak"] and d["of_peak"] / 100),
+                           ("per_launch", d["traffic"] / row["total_launches"]),
+                           ("slow", m[COLUMNS[2]]["total"] - m["time"]["total"])):
+            check(d[name] == same or abs(d[name] - same) <= 1e-9 * abs(same), f"{name}: {d[name]}, not {same}")
+    check(r["rows"] and "speed" in run("run.gpuctr", *own, "--sort", "speed", "--csv").stdout.decode(), "CSV")
+    for definition, message in (
+            ("x=1 +", "column 'x': incomplete input: '1 +'"), ("x=dram__bytes_raed / time", "did you mean 'dram__bytes_read.sum'?"),
+            ("my.columns", "a column is NAME=EXPRESSION or NAME[UNIT]=EXPRESSION"), ("time=3", "is there already"),
+            ("x=(SELECT sql FROM sqlite_master)", "the captures have no 'sql'"), ("x=\x1b[2J", "an expression ends before")):
+        r = run("run.gpuctr", *defined(definition))
+        check(r.returncode == 2 and r.stdout == b"" and message in r.stderr.decode() and b"\x1b" not in r.stderr, f"{definition}: {r.stderr}")
+    lines = report(*defined("x=2--1"), "--columns", "x", "--csv").strip().split("\n")
+    check(len(lines) > 2 and all(line.endswith(",3") for line in lines[1:]), f"a minus behind a minus begins no comment of SQL: {lines[1]}")
+    refused("too many", "too many columns", "run.gpuctr", *defined(*(f"x{i}={i}" for i in range(40))), status=2)
 
 
 def with_operations(path):
@@ -793,10 +868,9 @@ def nobody_reads():
 
 def main():
     tests = [goldens, pages, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
-             figures_of_a_row_belong_together, one_table, some_launches, columns_of_nothing, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
-             several_files_add_up, what_is_of_ranges_is_said_of_the_columns_that_are, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
-             values_that_are_missing, estimates_are_compared, operations,
-             operations_with_a_budget, ranks, definitions, operations_by_their_peak, operations_of_samples_by_their_peak, nobody_reads]
+             figures_of_a_row_belong_together, start_end_ranges_are_a_key, the_first_metric_is_shown, orders_are_told, parts_of_names, paths_are_read, keys_of_nothing, one_table, some_launches, columns_of_nothing, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
+             several_files_add_up, conditions_are_of_each_files_own, what_is_of_ranges_is_said_of_the_columns_that_are, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
+             values_that_are_missing, metrics_in_turns, operations, ranks, definitions, operations_by_their_peak, operations_of_samples_by_their_peak, nobody_reads]
     os.environ["LC_ALL"] = "C"
     return run_tests(tests, RECORDING)
 

@@ -50,13 +50,13 @@ void scenario_end(struct program *p)
 
 static bool is_registered(struct fixture *f, const struct program *p)
 {
-	struct program *ps = fixture_client(f, USER_SELF, "ps", "--json", NULL);
+	struct program *status = fixture_client(f, USER_SELF, "status", "--json", NULL);
 	char pid[32];
 	bool found;
 
-	program_wait(ps);
+	program_wait(status);
 	snprintf(pid, sizeof(pid), "\"pid\":%d,", p->pid);
-	found = count_text(ps->out, pid) > 0;
+	found = count_text(status->out, pid) > 0;
 	fixture_forget_programs(f, f->n_programs - 1);
 	return found;
 }

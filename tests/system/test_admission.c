@@ -45,7 +45,7 @@ static void expect_refused(struct program *client, const char *code)
 
 /* --- GPUs of groups --- */
 
-static void a_group_has_its_gpus(void **state)
+SYSTEM_TEST(a_group_has_its_gpus)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -67,7 +67,7 @@ static void a_group_has_its_gpus(void **state)
 
 /* --- jobs --- */
 
-static void a_gpu_of_a_job_is_its_owners(void **state)
+SYSTEM_TEST(a_gpu_of_a_job_is_its_owners)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -90,7 +90,7 @@ static void a_gpu_of_a_job_is_its_owners(void **state)
 	expect_message(client, "no job of this name");
 }
 
-static void only_root_of_this_machine_states_jobs(void **state)
+SYSTEM_TEST(only_root_of_this_machine_states_jobs)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -103,7 +103,7 @@ static void only_root_of_this_machine_states_jobs(void **state)
 	expect_exit(end_job(f, "1"), 1);
 }
 
-static void root_of_a_container_states_no_job(void **state)
+SYSTEM_TEST(root_of_a_container_states_no_job)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -120,7 +120,7 @@ static void root_of_a_container_states_no_job(void **state)
 	expect_message(client, "not-allowed");
 }
 
-static void root_of_a_container_has_no_part_in_jobs(void **state)
+SYSTEM_TEST(root_of_a_container_has_no_part_in_jobs)
 {
 	struct fixture *f = *state;
 
@@ -138,7 +138,7 @@ static void root_of_a_container_has_no_part_in_jobs(void **state)
 		       "not-allowed");
 }
 
-static void a_job_ends_the_leases_of_others(void **state)
+SYSTEM_TEST(a_job_ends_the_leases_of_others)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -168,7 +168,7 @@ static struct program *trace(struct fixture *f, const char *option, const char *
 }
 
 /* It leases nothing, but tells what runs there; nor does the sampler's permit outlive it. */
-static void a_job_ends_the_traces_of_others(void **state)
+SYSTEM_TEST(a_job_ends_the_traces_of_others)
 {
 	static const char *const options[][2] = { { "--metrics", "none" }, { "--mode", "sample" } };
 	struct fixture *f = *state;
@@ -195,7 +195,7 @@ static void a_job_ends_the_traces_of_others(void **state)
 	}
 }
 
-static void a_trace_that_only_a_job_allowed_ends_with_it(void **state)
+SYSTEM_TEST(a_trace_that_only_a_job_allowed_ends_with_it)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -215,7 +215,7 @@ static void a_trace_that_only_a_job_allowed_ends_with_it(void **state)
 }
 
 /* The scheduler answers for what else runs there. */
-static void a_jobs_owner_need_not_be_alone(void **state)
+SYSTEM_TEST(a_jobs_owner_need_not_be_alone)
 {
 	struct fixture *f = *state;
 	struct program *bob;
@@ -231,7 +231,7 @@ static void a_jobs_owner_need_not_be_alone(void **state)
 	program_kill(bob, SIGKILL);
 }
 
-static void a_job_admits_its_owner_if_the_settings_say_so(void **state)
+SYSTEM_TEST(a_job_admits_its_owner_if_the_settings_say_so)
 {
 	struct fixture *f = *state;
 
@@ -246,7 +246,7 @@ static void a_job_admits_its_owner_if_the_settings_say_so(void **state)
 	expect_refused(measure(f, USER_ANN, "0", "5"), "not-allowed");
 }
 
-static void what_only_a_job_allowed_ends_with_it(void **state)
+SYSTEM_TEST(what_only_a_job_allowed_ends_with_it)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -269,7 +269,7 @@ static void what_only_a_job_allowed_ends_with_it(void **state)
 	expect_message(client, "the job that had GPU 0 is over");
 }
 
-static void a_job_outlives_the_front(void **state)
+SYSTEM_TEST(a_job_outlives_the_front)
 {
 	struct fixture *f = *state;
 
@@ -285,7 +285,7 @@ static void a_job_outlives_the_front(void **state)
 /* --- the machine --- */
 
 /* Counters that would tell of others what no setting here can know stay closed. */
-static void machines_that_keep_secrets_are_not_measured(void **state)
+SYSTEM_TEST(machines_that_keep_secrets_are_not_measured)
 {
 	static const char *const machines[][3] = {
 		{ "GPUCTR_FAKE_DRIVER", "550.54.14", "550.54.14" },
@@ -314,7 +314,7 @@ static void machines_that_keep_secrets_are_not_measured(void **state)
 }
 
 /* A GPU that is passed through, or a virtual one, is a guest's own. */
-static void their_neighbours_are_measured(void **state)
+SYSTEM_TEST(their_neighbours_are_measured)
 {
 	static const char *const machines[][2] = {
 		{ "GPUCTR_FAKE_DRIVER", "565.57" },
@@ -334,7 +334,7 @@ static void their_neighbours_are_measured(void **state)
 
 /* --- rates --- */
 
-static void captures_have_a_rate(void **state)
+SYSTEM_TEST(captures_have_a_rate)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -350,7 +350,7 @@ static void captures_have_a_rate(void **state)
 	expect_exit(measure(f, USER_BOB, "0", "1"), 0);
 }
 
-static void questions_have_a_rate(void **state)
+SYSTEM_TEST(questions_have_a_rate)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -358,15 +358,15 @@ static void questions_have_a_rate(void **state)
 	fixture_need_root();
 	start_daemon(f, "questions-per-minute=3");
 	for (int i = 0; i < 3; i++) {
-		expect_exit(fixture_client(f, USER_ANN, "plan", "memory", NULL), 0);
+		expect_exit(fixture_client(f, USER_ANN, "metrics", "--fit", "memory", NULL), 0);
 	}
 	client = fixture_client(f, USER_ANN, "metrics", NULL);
 	expect_exit(client, 1);
 	expect_message(client, "more than 3 lists of metrics and plans within a minute");
-	expect_exit(fixture_client(f, USER_BOB, "plan", "memory", NULL), 0);
+	expect_exit(fixture_client(f, USER_BOB, "metrics", "--fit", "memory", NULL), 0);
 }
 
-static void permissions_have_a_rate(void **state)
+SYSTEM_TEST(permissions_have_a_rate)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -382,7 +382,7 @@ static void permissions_have_a_rate(void **state)
 
 /* --- the audit log --- */
 
-static void every_decision_is_in_the_audit_file(void **state)
+SYSTEM_TEST(every_decision_is_in_the_audit_file)
 {
 	struct fixture *f = *state;
 	char setting[160];
@@ -415,7 +415,7 @@ static void every_decision_is_in_the_audit_file(void **state)
 	assert_int_equal(count_text(path, "\"job\":\"4716\""), 2);
 }
 
-static void without_an_audit_file_nothing_is_granted(void **state)
+SYSTEM_TEST(without_an_audit_file_nothing_is_granted)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -459,7 +459,7 @@ static const char *allowing(struct fixture *f, char text[256], const char *who)
 }
 
 /* Of two GPUs; Bob keeps the second one a while longer than the first. */
-static void who_is_not_allowed_any_more_is_ended(void **state)
+SYSTEM_TEST(who_is_not_allowed_any_more_is_ended)
 {
 	struct fixture *f = *state;
 	struct program *ann, *bob, *waiting;
@@ -503,7 +503,7 @@ static void who_is_not_allowed_any_more_is_ended(void **state)
 }
 
 /* As logrotate does it. */
-static void a_rotated_audit_file_is_opened_anew(void **state)
+SYSTEM_TEST(a_rotated_audit_file_is_opened_anew)
 {
 	struct fixture *f = *state;
 	char setting[192], path[96], rotated[112];
@@ -524,31 +524,52 @@ static void a_rotated_audit_file_is_opened_anew(void **state)
 	assert_int_equal(count_text(path, "\"event\":\"lease-granted\""), 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(a_group_has_its_gpus),
-		SYSTEM_TEST(a_gpu_of_a_job_is_its_owners),
-		SYSTEM_TEST(only_root_of_this_machine_states_jobs),
-		SYSTEM_TEST(root_of_a_container_states_no_job),
-		SYSTEM_TEST(root_of_a_container_has_no_part_in_jobs),
-		SYSTEM_TEST(a_job_ends_the_leases_of_others),
-		SYSTEM_TEST(a_job_ends_the_traces_of_others),
-		SYSTEM_TEST(a_trace_that_only_a_job_allowed_ends_with_it),
-		SYSTEM_TEST(a_jobs_owner_need_not_be_alone),
-		SYSTEM_TEST(a_job_admits_its_owner_if_the_settings_say_so),
-		SYSTEM_TEST(what_only_a_job_allowed_ends_with_it),
-		SYSTEM_TEST(a_job_outlives_the_front),
-		SYSTEM_TEST(machines_that_keep_secrets_are_not_measured),
-		SYSTEM_TEST(their_neighbours_are_measured),
-		SYSTEM_TEST(captures_have_a_rate),
-		SYSTEM_TEST(questions_have_a_rate),
-		SYSTEM_TEST(permissions_have_a_rate),
-		SYSTEM_TEST(every_decision_is_in_the_audit_file),
-		SYSTEM_TEST(without_an_audit_file_nothing_is_granted),
-		SYSTEM_TEST(a_rotated_audit_file_is_opened_anew),
-		SYSTEM_TEST(who_is_not_allowed_any_more_is_ended),
-	};
+/* --- names --- */
 
-	return SYSTEM_RUN(tests);
+/* What root's status says of Ann, who has a lease and whose name /etc/passwd does not have. */
+static bool status_has(struct fixture *f, const char *text)
+{
+	struct program *p = fixture_client(f, USER_SELF, "status", NULL);
+	CLEAN_FREE char *out = NULL;
+
+	expect_exit(p, 0);
+	out = read_file(p->out);
+	return out && strstr(out, text);
+}
+
+static void hold_as_ann(struct fixture *f, const char *users)
+{
+	setenv("GPUCTR_FAKE_USER", users, 1);
+	fixture_start_daemon(f, NULL);
+	fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "100",
+		       "--hold", "middle", NULL);
+	fixture_wait_held(f, 1);
+}
+
+/* LDAP, say. */
+SYSTEM_TEST(a_user_whom_a_name_service_has_has_a_name)
+{
+	struct fixture *f = *state;
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	fixture_need_two_users();
+	hold_as_ann(f, "1234:ann-of-the-directory");
+	while (!status_has(f, "ann-of-the-directory")) {
+		assert_true(now_ms() < by);
+	}
+	fixture_release(f);
+}
+
+/* What asks it has no more to do with the daemon than that it is its child. */
+SYSTEM_TEST(a_name_service_that_hangs_holds_up_nobody)
+{
+	struct fixture *f = *state;
+
+	fixture_need_two_users();
+	hold_as_ann(f, "hang");
+	assert_true(status_has(f, "uid 1234"));
+	fixture_release(f);
+	expect_service_soon(f, PATIENCE_MS);
+	assert_true(process_children(f->daemon->pid) <= 5);
+	fixture_stop_daemon(f);
 }

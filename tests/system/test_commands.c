@@ -19,7 +19,7 @@ static void expect_refused(struct program *client, const char *what, const char 
 	expect_message(client, remedy);
 }
 
-static void a_wrong_expression_is_refused(void **state)
+SYSTEM_TEST(a_wrong_expression_is_refused)
 {
 	struct fixture *f = *state;
 
@@ -30,7 +30,7 @@ static void a_wrong_expression_is_refused(void **state)
 }
 
 /* A client that does not look itself, or of another release. */
-static void the_daemon_refuses_a_wrong_expression_too(void **state)
+SYSTEM_TEST(the_daemon_refuses_a_wrong_expression_too)
 {
 	static const char *const metrics[] = { "dram__bytes_read.sum" };
 	struct fixture *f = *state;
@@ -54,32 +54,39 @@ static void the_daemon_refuses_a_wrong_expression_too(void **state)
 	arena_deinit(&a);
 }
 
-static void options_that_cannot_work_are_refused(void **state)
+SYSTEM_TEST(options_that_cannot_work_are_refused)
 {
 	static const struct {
 		const char *options[5], *what;
 	} wrong[] = {
-		{ { "-o", "run.csv" }, "--format csv --output run.csv" },
+		{ { "-o", "run.csv" }, "`gpuctr-client export run.gpuctr -o run.csv`" },
 		{ { "-o", "run.json" }, "--format jsonl --output run.json" },
 		{ { "-o", "-" }, "needs a name; for a stream of records" },
 		{ { "-o", "" }, "-o '': this is an SQLite file, and needs a name" },
-		{ { "--output", "run.csv" }, "Add --format csv" },
-		{ { "--output", "run" }, "Add --format table, jsonl or csv" },
-		{ { "--format", "jsonl", "--output", "run.csv" }, "the name says csv" },
-		{ { "--format", "csv", "--output", "run.json" }, "the name says jsonl" },
-		{ { "--format", "csv", "--output", "same", "-osame" }, "the same file" },
-		{ { "--format", "csv", "--output", "/nonexistent/run.csv" }, "No such file" },
-		{ { "--format", "csv", "--output", "/tmp" }, "Is a directory" },
+		{ { "--output", "run.csv" }, "`gpuctr-client export run.gpuctr -o run.csv`" },
+		{ { "--output", "run" }, "Add --format jsonl" },
+		{ { "--format", "jsonl", "--output", "run.gz" }, "| gzip >run.gz" },
+		{ { "--format", "csv" }, "--format csv is gone: -o FILE keeps the records" },
+		{ { "--format", "table" }, "--format table is gone: -o FILE keeps the records" },
+		{ { "--format", "xml" }, "--format: 'xml' is not the format of a stream" },
+		{ { "--format", "jsonl", "--output", "same", "-osame" }, "name the same file" },
+		{ { "--format", "jsonl", "--output", "./same", "-osame" }, "name the same file" },
+		{ { "--format", "jsonl", "--output", "/nonexistent/run" }, "No such file" },
+		{ { "--format", "jsonl", "--output", "/tmp" }, "Is a directory" },
 		{ { "--metrics", "" }, "--metrics: '' is not a list" },
 		{ { "--devices", "," }, "--devices: ',' is not a list" },
-		{ { "--lease", "0" }, "--lease: '0' is not a number of seconds above 0" },
-		{ { "--timeout", "0" }, "--timeout: '0' is not a number of seconds above 0" },
-		{ { "--duration", "0s" }, "--duration: '0s' is not a number of seconds above 0" },
-		{ { "--duration", "1.0000000000000000000000000000000x" }, "0x' is not a number" },
+		{ { "--lease", "60" }, "'--lease' is gone: a lease lasts as long as the capture" },
+		{ { "--wait", "-1" }, "--wait: '-1' is not a time up to a year" },
+		{ { "--duration", "0s" }, "--duration: '0s' is not a time above 0" },
+		{ { "--duration", "1.0000000000000000000000000000000x" },
+		  "0x' is not a time above 0" },
 		{ { "--schedule", "active=0" }, "active=0 measures no step" },
 		{ { "--schedule", "wait=1" }, "active=N is missing" },
-		{ { "--no-wait", "--timeout", "5" }, "leave one out" },
-		{ { "--timeout", "1e9" }, "above 0, and up to a year" },
+		{ { "--interval", "2s" }, "a time from 1us to 1s" },
+		{ { "--no-wait" }, "'--no-wait' is gone: --wait 0 does that" },
+		{ { "--timeout", "5" }, "'--timeout' is gone: --wait TIME does that" },
+		{ { "--duration", "1e9" }, "above 0, and up to a year" },
+		{ { "--duration", "5 s" }, "such as 10s, 500ms or 5min" },
 		{ { "--launch-count", "-1" }, "'-1' is not a whole number from 0" },
 		{ { "--chip", "TU102" }, "--chip is of a recording" },
 		{ { "--kernal", "k" }, "did you mean '--kernel'?" },
@@ -92,6 +99,11 @@ static void options_that_cannot_work_are_refused(void **state)
 		{ { "--page", "raw" }, "`gpuctr-client report FILE` shows them" },
 		{ { "--target-processes", "all" }, "child processes are followed" },
 		{ { "--pages" }, "unknown option '--pages'" },
+		{ { "--budget", "5%" }, "'--budget' is gone: --mode sample measures at little" },
+		{ { "--budget=100%" }, "'--budget' is gone: " },
+		{ { "--seed", "7" }, "'--seed' is gone: nothing is chosen at random" },
+		{ { "--mode", "budget" }, "--mode budget is gone: --mode sample measures" },
+		{ { "--mode", "chosen" }, "--mode: 'chosen' is not a mode: sample or range" },
 	};
 	struct fixture *f = *state;
 
@@ -109,22 +121,125 @@ static void options_that_cannot_work_are_refused(void **state)
 	}
 }
 
-static void a_file_of_the_stream_is_not_overwritten(void **state)
+/* What --help says of the default, of every mode or of its own. */
+SAMPLING_TEST(a_default_may_be_given)
 {
+	static const char *const given[][2] = {
+		{ "--mode=range", "--metrics=memory" },	 { "--mode=range", "--graphs=whole" },
+		{ "--mode=range", "--summary-rows=20" }, { "--mode=range", "--devices=0" },
+		{ "--metrics=none", "--graphs=nodes" },	 { "--mode=sample", "--graphs=nodes" },
+		{ "--mode=sample", "--interval=10us" },
+	};
 	struct fixture *f = *state;
-	const char *path = fixture_path(f, "run.csv");
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(given); i++) {
+		struct program *p =
+			fixture_client(f, USER_ANN, given[i][0], given[i][1], "--", FAKEAPP, NULL);
+
+		expect_exit(p, 0);
+		expect_output(p, "done 10\n");
+	}
+	expect_refused(fixture_client(f, USER_ANN, "--graphs", "nodes", "--", FAKEAPP, NULL),
+		       "by default counters are read around a graph as a whole",
+		       "add --mode sample or --metrics none");
+}
+
+/* As nsys has it. */
+SYSTEM_TEST(force_takes_no_value)
+{
+	static const char *const forces[] = { "-f", "--force", "-qf" }, *const values[] = {
+		"true", "false"
+	};
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(forces); i++) {
+		for (size_t k = 0; k < ARRAY_SIZE(values); k++) {
+			expect_refused(fixture_client(f, USER_ANN, forces[i], values[k], FAKEAPP,
+						      NULL),
+				       " takes no value", " alone replaces files");
+		}
+	}
+	expect_exit(fixture_client(f, USER_ANN, "-q", "-f", "--", "false", NULL), 1);
+	expect_exit(fixture_client(f, USER_ANN, "-f", "-q", "true", NULL), 0);
+}
+
+static void write_file(const char *path, const char *text)
+{
 	FILE *file = fopen(path, "w");
 
 	assert_non_null(file);
-	fputs("precious", file);
+	fputs(text, file);
 	fclose(file);
 	assert_int_equal(chmod(path, 0666), 0);
+}
+
+static void expect_two_uses_refused(struct fixture *f, const char *capture, const char *stream)
+{
+	expect_refused(fixture_client(f, USER_ANN, "-f", "-o", capture, "--format", "jsonl",
+				      "--output", stream, "--", FAKEAPP, NULL),
+		       "name the same file", "give one of them another name");
+}
+
+/* Whatever the file is called, and whether it is there. */
+SYSTEM_TEST(a_file_has_one_use)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "sub/run.gpuctr"), *folder = fixture_path(f, "linked");
+	const char *other = fixture_path(f, "other");
+
 	fixture_start_daemon(f, NULL);
-	expect_refused(fixture_client(f, USER_ANN, "--format", "csv", "--output", path, "--",
+	assert_int_equal(mkdir(fixture_path(f, "sub"), 0777), 0);
+	assert_int_equal(chmod(fixture_path(f, "sub"), 0777), 0);
+	assert_int_equal(symlink("sub", folder), 0);
+	for (int is_there = 0; is_there < 2; is_there++) {
+		if (is_there) {
+			write_file(path, "precious");
+		}
+		expect_two_uses_refused(f, path, path);
+		expect_two_uses_refused(f, path, fixture_path(f, "sub/./run.gpuctr"));
+		expect_two_uses_refused(f, fixture_path(f, "sub/../sub/run.gpuctr"), path);
+		expect_two_uses_refused(f, fixture_path(f, "linked/run.gpuctr"), path);
+	}
+	assert_int_equal(link(path, other), 0);
+	expect_two_uses_refused(f, other, path);
+	assert_int_equal(count_text(path, "precious"), 1);
+	expect_exit(fixture_client(f, USER_ANN, "-f", "-o", path, "--format", "jsonl", "--output",
+				   fixture_path(f, "run.gpuctr"), "--", FAKEAPP, NULL),
+		    0); /* the same name in another folder */
+}
+
+/* The name of the capture file is known when the process comes, and the stream is there. */
+SYSTEM_TEST(a_file_of_a_process_does_not_replace_the_stream)
+{
+	struct fixture *f = *state;
+	const char *stream = fixture_path(f, "3.gpuctr");
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "-f", "-o", fixture_path(f, "./%r.gpuctr"), "--format",
+				"jsonl", "--output", stream, "--", "sh", "-c",
+				"RANK=3 \"$0\" --kernels 5; RANK=4 \"$0\" --kernels 5", FAKEAPP,
+				NULL);
+	expect_exit(client, 0);
+	expect_message(client, "name the same file");
+	assert_int_equal(count_text(stream, "\"type\":\"kernel\""), 10);
+	assert_int_equal(access(fixture_path(f, "4.gpuctr"), F_OK), 0);
+}
+
+SYSTEM_TEST(a_file_of_the_stream_is_not_overwritten)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "run.jsonl");
+
+	write_file(path, "precious");
+	fixture_start_daemon(f, NULL);
+	expect_refused(fixture_client(f, USER_ANN, "--format", "jsonl", "--output", path, "--",
 				      FAKEAPP, NULL),
 		       "the file is there", "-f replaces it");
 	assert_int_equal(count_text(path, "precious"), 1);
-	expect_exit(fixture_client(f, USER_ANN, "-f", "--format", "csv", "--output", path, "--",
+	expect_exit(fixture_client(f, USER_ANN, "-f", "--format", "jsonl", "--output", path, "--",
 				   FAKEAPP, NULL),
 		    0);
 	assert_int_equal(count_text(path, "precious"), 0);
@@ -133,10 +248,10 @@ static void a_file_of_the_stream_is_not_overwritten(void **state)
 
 /* Root's -f in a folder of everybody's: the link there is a stranger's, and what it leads to is
  * not. */
-static void a_link_is_not_followed_with_force(void **state)
+SYSTEM_TEST(a_link_is_not_followed_with_force)
 {
 	struct fixture *f = *state;
-	const char *victim = fixture_path(f, "victim.csv"), *link = fixture_path(f, "run.csv");
+	const char *victim = fixture_path(f, "victim.jsonl"), *link = fixture_path(f, "run.jsonl");
 	const char *capture = fixture_path(f, "run.gpuctr");
 	FILE *file = fopen(victim, "w");
 
@@ -146,15 +261,15 @@ static void a_link_is_not_followed_with_force(void **state)
 	assert_int_equal(symlink(victim, link), 0);
 	assert_int_equal(symlink(victim, capture), 0);
 	fixture_start_daemon(f, NULL);
-	expect_refused(fixture_client(f, USER_SELF, "-f", "--format", "csv", "--output", link, "--",
-				      FAKEAPP, NULL),
+	expect_refused(fixture_client(f, USER_SELF, "-f", "--format", "jsonl", "--output", link,
+				      "--", FAKEAPP, NULL),
 		       "this is a link", "name the file itself");
 	expect_refused(fixture_client(f, USER_SELF, "-f", "-o", capture, "--", FAKEAPP, NULL),
 		       "this is a link", "Name the file itself");
 	assert_int_equal(count_text(victim, "precious"), 1);
 }
 
-static void a_mistyped_verb_has_its_near_match(void **state)
+SYSTEM_TEST(a_mistyped_verb_has_its_near_match)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -165,22 +280,31 @@ static void a_mistyped_verb_has_its_near_match(void **state)
 	client = fixture_client(f, USER_ANN, "--socket", f->socket, "status", NULL);
 	expect_exit(client, 127);
 	expect_message(client, "a verb stands first");
-	expect_exit(fixture_client(f, USER_ANN, "plan", "", NULL), 2);
-	expect_exit(fixture_client(f, USER_ANN, "plan", "--metrics", "", NULL), 2);
-	client = fixture_client(f, USER_ANN, "metrics", "--list", NULL);
+	client = fixture_client(f, USER_ANN, "top", "--once", NULL); /* not /usr/bin/top */
 	expect_exit(client, 2);
-	expect_message(client, "unknown option '--list'; --help lists them");
+	expect_message(client, "'top' is gone: `gpuctr-client status --watch` shows the daemon");
+	client = fixture_client(f, USER_ANN, "ps", NULL);
+	expect_exit(client, 2);
+	expect_message(client, "'ps' is gone: `gpuctr-client status` shows the programs");
+	client = fixture_client(f, USER_ANN, "plan", "memory", NULL);
+	expect_exit(client, 2);
+	expect_message(client, "`gpuctr-client metrics --fit LIST` does that");
+	expect_exit(fixture_client(f, USER_ANN, "metrics", "--fit", "", NULL), 2);
+	client = fixture_client(f, USER_ANN, "metrics", "--fit", "memory", "dram", NULL);
+	expect_exit(client, 2);
+	expect_message(client, "--fit and dram: a list of metrics, or what to look for");
+	client = fixture_client(f, USER_ANN, "metrics", "--catalogue", NULL);
+	expect_exit(client, 2);
+	expect_message(client, "unknown option '--catalogue'; --help lists them");
 	client = fixture_client(f, USER_ANN, "help", "--help", NULL);
 	expect_exit(client, 0);
 	client = fixture_client(f, USER_ANN, "help", "foo", NULL);
 	expect_exit(client, 2);
-	expect_message(
-		client,
-		"there are run, capture, standby, permit, ps, metrics, plan, report, export");
+	expect_message(client, "there are run, capture, standby, permit, metrics, report, export");
 }
 
 /* Whatever the default preset is, a recording need not hold it. */
-static void a_recording_says_what_it_holds(void **state)
+SYSTEM_TEST(a_recording_says_what_it_holds)
 {
 	struct fixture *f = *state;
 	const char *recording = fixture_path(f, "run.gpuctr");
@@ -202,19 +326,23 @@ static void a_recording_says_what_it_holds(void **state)
 }
 
 /* Bytes alone, under the name of a preset that relates them to operations, mislead. */
-static void half_a_preset_is_refused(void **state)
+SYSTEM_TEST(half_a_preset_is_refused)
 {
 	struct fixture *f = *state;
 	struct program *plan;
 
 	fixture_start_daemon(f, NULL);
-	plan = fixture_client(f, USER_ANN, "plan", "--chip", "TU102", "tensor", NULL);
+	plan = fixture_client(f, USER_ANN, "metrics", "--chip", "TU102", "--fit", "tensor", NULL);
 	expect_exit(plan, 1);
 	expect_message(plan, "metric-other-chip");
 	expect_message(plan, "needs sm__inst_executed_pipe_tensor.sum, which TU102 does not have");
 	expect_message(plan, "--metrics dram__bytes_read.sum,dram__bytes_write.sum\n");
-	expect_exit(fixture_client(f, USER_ANN, "plan", "--chip", "GH100", "tensor", NULL), 0);
-	expect_exit(fixture_client(f, USER_ANN, "plan", "--chip", "TU102", "memory", NULL), 0);
+	expect_exit(fixture_client(f, USER_ANN, "metrics", "--chip", "GH100", "--fit", "tensor",
+				   NULL),
+		    0);
+	expect_exit(fixture_client(f, USER_ANN, "metrics", "--chip", "TU102", "--fit", "memory",
+				   NULL),
+		    0);
 }
 
 /* --- machines that cannot be measured --- */
@@ -224,7 +352,7 @@ static void expect_no_file(const char *path)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
-static void without_a_gpu_nothing_is_run(void **state)
+SYSTEM_TEST(without_a_gpu_nothing_is_run)
 {
 	struct fixture *f = *state;
 	const char *file = fixture_path(f, "run.gpuctr");
@@ -251,7 +379,7 @@ static void restrict_driver(struct fixture *f)
 	fclose(file);
 }
 
-static void without_the_capability_nothing_is_run(void **state)
+SYSTEM_TEST(without_the_capability_nothing_is_run)
 {
 	struct fixture *f = *state;
 	const char *file = fixture_path(f, "run.gpuctr");
@@ -273,7 +401,7 @@ static void without_the_capability_nothing_is_run(void **state)
 	assert_int_equal(count_text(status->out, "free"), 0);
 }
 
-static void with_the_capability_a_restricted_driver_is_measured(void **state)
+SYSTEM_TEST(with_the_capability_a_restricted_driver_is_measured)
 {
 	struct fixture *f = *state;
 
@@ -285,7 +413,7 @@ static void with_the_capability_a_restricted_driver_is_measured(void **state)
 
 /* --- nothing measured --- */
 
-static void a_script_hears_that_nothing_was_measured(void **state)
+SYSTEM_TEST(a_script_hears_that_nothing_was_measured)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -310,7 +438,7 @@ static void a_script_hears_that_nothing_was_measured(void **state)
 	expect_message(client, "program played none");
 }
 
-static void a_program_that_could_not_be_joined_is_told_of(void **state)
+SYSTEM_TEST(a_program_that_could_not_be_joined_is_told_of)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -326,7 +454,7 @@ static void a_program_that_could_not_be_joined_is_told_of(void **state)
 /* Nothing to measure, or nothing of what was asked for: the same to a script that counts on
  * records.
  */
-static void a_script_hears_that_there_was_nothing_to_measure(void **state)
+SYSTEM_TEST(a_script_hears_that_there_was_nothing_to_measure)
 {
 	const char *const rows[][6] = {
 		{ "--", "/bin/true" },
@@ -354,7 +482,7 @@ static void a_script_hears_that_there_was_nothing_to_measure(void **state)
 }
 
 /* No fault of the program: its status is its own, where nobody asked for another. */
-static void nothing_to_measure_is_told_and_no_failure(void **state)
+SYSTEM_TEST(nothing_to_measure_is_told_and_no_failure)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -387,42 +515,67 @@ static const char *write_script(struct fixture *f, const char *name, const char 
 }
 
 /* CUDA would say nothing of it, and the program would run unmeasured. */
-static void an_agent_that_is_no_library_is_refused(void **state)
+SYSTEM_TEST(an_agent_that_is_no_library_is_refused)
 {
 	struct fixture *f = *state;
-	struct program *p;
+	/* Text, a program, a folder, another library, nothing. */
+	const struct {
+		const char *path, *says;
+	} agents[] = { { "/etc/passwd", "error[no-agent]: /etc/passwd is no agent library" },
+		       { "/bin/sh", "error[no-agent]: /bin/sh is no agent library" },
+		       { "/tmp", "error[no-agent]: /tmp is no agent library" },
+		       { built_path("tests/fake/libcuda.so.1"),
+			 "/tests/fake/libcuda.so.1 is no agent library" },
+		       { "/nowhere/agent.so", "error[no-agent]: the agent /nowhere/agent.so cannot "
+					      "be read (No such file or directory)" } };
 
 	fixture_start_daemon(f, NULL);
-	p = fixture_client(f, USER_ANN, "--metrics", "memory", "--agent", "/etc/passwd", "--",
-			   FAKEAPP, NULL);
-	expect_exit(p, 125);
-	expect_output(p, "");
-	expect_message(p, "error[no-agent]: the agent /etc/passwd is no library");
-	expect_message(p, "remedy: ");
+	for (size_t i = 0; i < ARRAY_SIZE(agents); i++) {
+		expect_refused(fixture_client(f, USER_ANN, "--metrics", "memory", "--agent",
+					      agents[i].path, "--", FAKEAPP, NULL),
+			       agents[i].says, "remedy: ");
+		expect_refused(fixture_client(f, USER_ANN, "standby", "--agent", agents[i].path,
+					      "--", FAKEAPP, NULL),
+			       agents[i].says, "remedy: ");
+	}
 }
 
-/* Of what was filtered, in the table and in what is made of the file. */
-static void what_a_limit_left_out_is_told(void **state)
+/* Neither how it goes nor that it ended as it was asked to. */
+SAMPLING_TEST(quiet_is_quiet)
 {
+	static const char *const ways[][2] = {
+		{ "--duration=0.3", "--mode=range" },
+		{ "--duration=0.3", "--mode=sample" },
+		{ "--duration=0.3", "--metrics=none" },
+		{ "--launch-count=5", "--metrics=none" },
+		{ "--launch-count=5", "--mode=range" },
+		{ "--launch-count=5", "--mode=sample" },
+		{ "--verbose", "--wait=0" },
+	};
 	struct fixture *f = *state;
-	const char *path = fixture_path(f, "run.gpuctr");
-	struct program *p;
 
 	fixture_start_daemon(f, NULL);
-	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--record-limit", "5",
-			   "-o", path, "--", FAKEAPP, "--kernels", "40", NULL);
-	expect_exit(p, 0);
-	expect_message(p, " by --record-limit), 0 dropped");
-	p = fixture_client(f, USER_ANN, "report", path, NULL);
-	expect_exit(p, 0);
-	assert_int_equal(count_text(p->out, " by --record-limit), 0 dropped"), 1);
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct program *p =
+			fixture_client(f, USER_ANN, "-q", ways[i][0], ways[i][1], "-f", "-o",
+				       fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels",
+				       "2000", "--sleep-us", "400", NULL);
+		CLEAN_FREE char *said = NULL;
+
+		expect_exit(p, 0);
+		expect_output(p, "done 2000\n");
+		said = read_file(p->err);
+		if (said[0]) {
+			fail_msg("%s %s -q: %s", ways[i][0], ways[i][1], said);
+		}
+	}
 }
 
 /* Its variables, but for those that name the agent and the capture; and the status that a shell
  * would have given. */
 /* Each would wait for the other: the outer one for the program's end, the inner one for the lease.
  */
-static void a_client_within_a_client_does_not_wait_for_it(void **state)
+SYSTEM_TEST(a_client_within_a_client_does_not_wait_for_it)
 {
 	static const char *const outer[] = { "run", "permit" };
 	static const char script[] = "c=$(readlink /proc/$PPID/exe); "
@@ -445,7 +598,7 @@ static void a_client_within_a_client_does_not_wait_for_it(void **state)
 }
 
 /* The inner one has said what it is; the outer one does not call it something else. */
-static void a_refusal_within_is_not_told_as_another(void **state)
+SYSTEM_TEST(a_refusal_within_is_not_told_as_another)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -459,7 +612,7 @@ static void a_refusal_within_is_not_told_as_another(void **state)
 	expect_no_message(p, "No process of the program used CUDA");
 }
 
-static void a_program_has_its_own_environment_and_status(void **state)
+SYSTEM_TEST(a_program_has_its_own_environment_and_status)
 {
 	struct fixture *f = *state;
 
@@ -480,30 +633,44 @@ static void a_program_has_its_own_environment_and_status(void **state)
 		    126);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(a_wrong_expression_is_refused),
-		SYSTEM_TEST(the_daemon_refuses_a_wrong_expression_too),
-		SYSTEM_TEST(options_that_cannot_work_are_refused),
-		SYSTEM_TEST(a_file_of_the_stream_is_not_overwritten),
-		SYSTEM_TEST(a_link_is_not_followed_with_force),
-		SYSTEM_TEST(a_mistyped_verb_has_its_near_match),
-		SYSTEM_TEST(a_recording_says_what_it_holds),
-		SYSTEM_TEST(half_a_preset_is_refused),
-		SYSTEM_TEST(without_a_gpu_nothing_is_run),
-		SYSTEM_TEST(without_the_capability_nothing_is_run),
-		SYSTEM_TEST(with_the_capability_a_restricted_driver_is_measured),
-		SYSTEM_TEST(a_script_hears_that_nothing_was_measured),
-		SYSTEM_TEST(a_program_that_could_not_be_joined_is_told_of),
-		SYSTEM_TEST(a_script_hears_that_there_was_nothing_to_measure),
-		SYSTEM_TEST(nothing_to_measure_is_told_and_no_failure),
-		SYSTEM_TEST(a_client_within_a_client_does_not_wait_for_it),
-		SYSTEM_TEST(what_a_limit_left_out_is_told),
-		SYSTEM_TEST(a_refusal_within_is_not_told_as_another),
-		SYSTEM_TEST(an_agent_that_is_no_library_is_refused),
-		SYSTEM_TEST(a_program_has_its_own_environment_and_status),
-	};
+/* --- another tool's library --- */
 
-	return SYSTEM_RUN(tests);
+static void expect_replaced(struct fixture *f, const char *cuda, const char *nvtx,
+			    const char *message)
+{
+	struct program *run, *standby;
+
+	setenv("CUDA_INJECTION64_PATH", cuda, 1);
+	setenv("NVTX_INJECTION64_PATH", nvtx, 1);
+	run = fixture_client(f, USER_ANN, "--metrics", "none", "--", "/bin/true", NULL);
+	standby = fixture_client(f, USER_ANN, "standby", "--", "/bin/true", NULL);
+	unsetenv("CUDA_INJECTION64_PATH");
+	unsetenv("NVTX_INJECTION64_PATH");
+	expect_exit(run, 0);
+	expect_exit(standby, 0);
+	for (int i = 0; i < 2; i++) {
+		struct program *p = i ? standby : run;
+
+		assert_int_equal(count_text(p->err, "warning[replaced]"), message ? 1 : 0);
+		if (message) {
+			expect_message(p, message);
+		}
+	}
+}
+
+/* Whichever of the two variables it is in; the agent itself is no other tool. */
+SYSTEM_TEST(a_tool_that_the_agent_replaces_is_told)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	expect_replaced(f, "/opt/fault/libfault.so", "",
+			"CUDA_INJECTION64_PATH=/opt/fault/libfault.so is replaced by the agent");
+	expect_replaced(f, "/else/libgpuctr-agent.so", "/opt/mark/libmark.so",
+			"NVTX_INJECTION64_PATH=/opt/mark/libmark.so is replaced by the agent");
+	expect_replaced(f, "/opt/a.so", "/opt/b.so",
+			"CUDA_INJECTION64_PATH=/opt/a.so and NVTX_INJECTION64_PATH=/opt/b.so are "
+			"replaced");
+	expect_replaced(f, "/else/libgpuctr-agent.so", "/else/libgpuctr-agent.so", NULL);
+	expect_replaced(f, "", "", NULL);
 }

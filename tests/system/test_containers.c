@@ -13,12 +13,12 @@
  * and programs of others. */
 
 /* In a container one knows a program by its number there. */
-static void a_container_has_its_own_pids(void **state)
+SYSTEM_TEST(a_container_has_its_own_pids)
 {
 	static const char script[] =
 		"\"$1\" standby -- \"$2\" --kernels 400000 --sleep-us 500 & p=$!\n"
-		"until \"$1\" ps | grep -q \"^ *$p \"; do sleep 0.05; done\n"
-		"\"$1\" capture --pid $p --metrics dram__bytes_read.sum --budget 100% "
+		"until \"$1\" status | grep -q \"^ *$p \"; do sleep 0.05; done\n"
+		"\"$1\" capture --pid $p --metrics dram__bytes_read.sum --mode range "
 		"--format jsonl -f --output \"$3\" & c=$!\n"
 		"until grep -qs '\"type\":\"kernel\"' \"$3\"; do sleep 0.05; done\n"
 		"kill -TERM $c; wait $c; s=$?; kill -9 $p; exit $s\n";
@@ -35,6 +35,26 @@ static void a_container_has_its_own_pids(void **state)
 				"-c", script, "sh", CLIENT, FAKEAPP, path, NULL),
 		    0);
 	on_demand_expect_measured(path, "dram__bytes_read.sum");
+}
+
+/* /proc is that of the namespace around it, and has another process, or none, at its number. */
+SYSTEM_TEST(a_namespace_without_a_proc_of_its_own)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_need_root();
+	if (system("unshare --pid --fork true 2>/dev/null") != 0) {
+		fixture_skip("needs a pid namespace of its own");
+	}
+	fixture_start_daemon(f, NULL);
+	fixture_check_leaks(false);
+	p = fixture_client(f, USER_SELF, "-f", "-o", fixture_path(f, "file"), "--metrics",
+			   "dram__bytes_read.sum", "--", "/usr/bin/unshare", "--pid", "--fork",
+			   "/bin/sh", "-c", "\"$1\" --kernels 2000 --sleep-us 500; exit 0", "sh",
+			   FAKEAPP, NULL);
+	expect_exit(p, 0);
+	assert_int_equal(message_number(p, " measured"), 2000);
 }
 
 #define CONTAINER_END "00000000000000000000000000000000000000000000000000000000"
@@ -77,7 +97,7 @@ static void remove_cgroup(const char *path)
 }
 
 /* What is shown is the kernel's name of the cgroup, and what it says by its form. */
-static void programs_are_found_by_their_container(void **state)
+SYSTEM_TEST(programs_are_shown_with_their_container)
 {
 	static const char script[] =
 		"until grep -q \"docker-$3\" /proc/self/cgroup; do sleep 0.05; done\n"
@@ -105,27 +125,19 @@ static void programs_are_found_by_their_container(void **state)
 	on_demand_wait_listed(f, USER_ANN, in, text);
 	on_demand_wait_listed(f, USER_ANN, out, "\"derived\":{}");
 	snprintf(text, sizeof(text), "/docker-%s.scope", id);
-	c = fixture_client(f, USER_ANN, "ps", "--wide", NULL);
+	c = fixture_client(f, USER_ANN, "status", NULL);
 	expect_exit(c, 0);
 	assert_int_equal(count_text(c->out, text), 1);
 	assert_int_equal(count_text(c->out, "CONTAINER (CGROUP)"), 1);
-	snprintf(text, sizeof(text), "%.12s", id);
-	c = fixture_client(f, USER_ANN, "capture", "--container", text, "--duration", "0.3", NULL);
-	expect_exit(c, 0);
-	snprintf(text, sizeof(text), "measuring 1 process: fakeapp (pid %d)", in->pid);
-	expect_message(c, text);
-	c = fixture_client(f, USER_ANN, "capture", "--container", "web", NULL);
-	expect_exit(c, 125);
-	expect_message(c, "the beginning of a container's id");
 	program_kill(in, SIGKILL);
 	program_kill(out, SIGKILL);
 	remove_cgroup(cgroup);
 }
 
 /* Both have the same uid. */
-static void root_of_a_container_is_another_user(void **state)
+SYSTEM_TEST(root_of_a_container_is_another_user)
 {
-	static const char script[] = "\"$1\" ps; \"$1\" capture --all --duration 0.3";
+	static const char script[] = "\"$1\" status; \"$1\" capture --all --duration 0.3";
 	struct fixture *f = *state;
 	struct program *p, *c;
 
@@ -140,22 +152,21 @@ static void root_of_a_container_is_another_user(void **state)
 	c = fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", "/bin/sh", "-c",
 			script, "sh", CLIENT, NULL);
 	expect_exit(c, 125);
-	expect_output(c, "no process of yours is registered; `gpuctr-client standby -- PROGRAM` "
-			 "starts one that is\n");
+	assert_int_equal(count_text(c->out, "\nno programs in standby; "), 1);
 	expect_message(c, "no process of yours is registered");
 	program_kill(p, SIGKILL);
 }
 
 /* As in a rootless container: inside they are root, the kernel knows better. */
-static void roots_of_user_namespaces_see_their_own(void **state)
+SYSTEM_TEST(roots_of_user_namespaces_see_their_own)
 {
 	/* The shell alone: other programs end at once with the thread sanitizer preloaded. */
 	static const char script[] =
 		"while read -r key uid rest; do test \"$key\" != Uid: || break; done "
 		"< /proc/self/status\n"
-		"test \"$uid\" = 0 && \"$1\" ps --json";
+		"test \"$uid\" = 0 && \"$1\" status --json";
 	struct fixture *f = *state;
-	struct program *of[2], *ps;
+	struct program *of[2], *status;
 	char pid[2][32];
 
 	fixture_need_no_thread_sanitizer(FOREIGN_PROGRAMS);
@@ -172,17 +183,18 @@ static void roots_of_user_namespaces_see_their_own(void **state)
 		snprintf(pid[i], sizeof(pid[i]), "\"pid\":%d,", of[i]->pid);
 	}
 	for (int i = 0; i < 2; i++) {
-		ps = fixture_run(f, USER_ANN + i, "/usr/bin/unshare", "--user", "--map-root-user",
-				 "/bin/sh", "-c", script, "sh", CLIENT, NULL);
-		expect_exit(ps, 0);
-		assert_int_equal(count_text(ps->out, pid[i]), 1);
-		assert_int_equal(count_text(ps->out, pid[1 - i]), 0);
+		status =
+			fixture_run(f, USER_ANN + i, "/usr/bin/unshare", "--user",
+				    "--map-root-user", "/bin/sh", "-c", script, "sh", CLIENT, NULL);
+		expect_exit(status, 0);
+		assert_int_equal(count_text(status->out, pid[i]), 1);
+		assert_int_equal(count_text(status->out, pid[1 - i]), 0);
 	}
 	program_kill(of[0], SIGKILL);
 	program_kill(of[1], SIGKILL);
 }
 
-static void others_are_neither_listed_nor_captured(void **state)
+SYSTEM_TEST(others_are_neither_listed_nor_captured)
 {
 	struct fixture *f = *state;
 	struct program *p, *c;
@@ -197,17 +209,4 @@ static void others_are_neither_listed_nor_captured(void **state)
 	expect_message(c, "is not registered, or is another user's");
 	expect_message(c, "no process of yours is registered");
 	program_kill(p, SIGKILL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(a_container_has_its_own_pids),
-		SYSTEM_TEST(programs_are_found_by_their_container),
-		SYSTEM_TEST(root_of_a_container_is_another_user),
-		SYSTEM_TEST(roots_of_user_namespaces_see_their_own),
-		SYSTEM_TEST(others_are_neither_listed_nor_captured),
-	};
-
-	return SYSTEM_RUN(tests);
 }

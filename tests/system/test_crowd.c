@@ -2,10 +2,7 @@
 #include "tests/system/standby.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -86,8 +83,10 @@ static uint64_t quickest_list_us(int client, size_t expected)
 	return best;
 }
 
+#define FIXTURE_TEST(f) TEST_WITH(f, standby_setup, standby_teardown)
+
 /* A container has as many uids as it likes, and names stand in a file. */
-static void many_users_are_listed_as_quickly_as_one(void **state)
+FIXTURE_TEST(many_users_are_listed_as_quickly_as_one)
 {
 	static struct standby_agent a[2 * CROWD];
 	struct fixture *f = *state;
@@ -147,7 +146,7 @@ static pid_t ask_without_reading(struct fixture *f, int uid)
 }
 
 /* The whole of a long list is far more than a user may have waiting in so many places. */
-static void lists_that_nobody_reads_hold_little(void **state)
+FIXTURE_TEST(lists_that_nobody_reads_hold_little)
 {
 	static struct standby_agent a[CROWD];
 	struct fixture *f = *state;
@@ -185,7 +184,7 @@ static void lists_that_nobody_reads_hold_little(void **state)
 }
 
 /* Two questions at once have two whole answers, in their order. */
-static void questions_follow_one_another(void **state)
+FIXTURE_TEST(questions_follow_one_another)
 {
 	static struct standby_agent a[CROWD / 5];
 	struct wire_message q = { .type = WIRE_PROCESSES_REQUEST }, m;
@@ -221,132 +220,4 @@ static void questions_follow_one_another(void **state)
 		close(a[i].fd);
 	}
 	close(client);
-}
-
-/* Uids that nobody has let in, as many as one likes. */
-static void strangers_leave_room_for_who_may_measure(void **state)
-{
-	struct standby_agent a[8], ann[4], more;
-	struct fixture *f = *state;
-
-	fixture_need_two_users();
-	fixture_start_strict_daemon(f, "--set", "allow-users=1234", "--set", "registered=16", NULL);
-	for (int i = 0; i < 8; i++) {
-		a[i] = standby_register(f, SUBORDINATE_UID + i);
-	}
-	standby_hello(f, SUBORDINATE_UID + 8, &more);
-	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
-	expect_text_soon(f->daemon->err, "the other registrations are for those who may");
-	for (size_t i = 0; i < ARRAY_SIZE(ann); i++) {
-		ann[i] = standby_register(f, USER_ANN);
-	}
-	standby_hello(f, USER_ANN, &more); /* half of what is left, as ever */
-	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
-	close(a[0].fd);
-	for (uint64_t by = now_ms() + PATIENCE_MS;;) { /* a place that is free again */
-		struct wire_message m;
-
-		standby_hello(f, SUBORDINATE_UID + 8, &a[0]);
-		m = standby_receive(a[0].fd);
-		if (m.type == WIRE_AGENT_REGISTERED) {
-			break;
-		}
-		close(a[0].fd);
-		assert_true(now_ms() < by);
-	}
-	for (size_t i = 0; i < 8; i++) {
-		close(a[i].fd);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(ann); i++) {
-		close(ann[i].fd);
-	}
-}
-
-/* --- the front's time --- */
-
-enum { GUESTS = 64, ASKED = 100, ANSWER_BYTES = 100 };
-
-/* Asks for more than it may at each of the connections, as fast as it can, and counts what comes
- * back. */
-static void ask_without_end(const int *fds, atomic_ullong *bytes)
-{
-	static const char *const metrics[] = { "dram__bytes_read.sum" };
-	struct wire_message m = { .type = WIRE_PLAN_REQUEST,
-				  .plan_request = { 1, "", { 1, metrics } } };
-	char room[4096];
-
-	for (size_t i = 0;; i = (i + 1) % GUESTS) {
-		struct pollfd p = { fds[i], POLLOUT, 0 };
-		ssize_t n;
-
-		for (unsigned k = 0; k < 20 && poll(&p, 1, 0) == 1 && raw_send(fds[i], &m, -1);
-		     k++) {
-		}
-		while ((n = recv(fds[i], room, sizeof(room), MSG_DONTWAIT)) > 0) {
-			atomic_fetch_add(bytes, (unsigned long long)n);
-		}
-	}
-}
-
-/* However many uids they have: all together are served as long as one user, between two answers for
- * somebody else. */
-static void strangers_share_the_time_of_one_user(void **state)
-{
-	const struct wire_message hello = { .type = WIRE_HELLO,
-					    .hello = { PROTO_VERSION, true, "guest" } };
-	const struct wire_message q = { .type = WIRE_STATUS_REQUEST };
-	struct fixture *f = *state;
-	atomic_ullong *bytes = mmap(NULL, sizeof(*bytes), PROT_READ | PROT_WRITE,
-				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int fds[GUESTS], ann;
-	unsigned long long before, answers;
-	pid_t pid;
-
-	fixture_need_two_users();
-	assert_ptr_not_equal(bytes, MAP_FAILED);
-	fixture_start_strict_daemon(f, "--set", "allow-users=1234", NULL);
-	for (int i = 0; i < GUESTS; i++) {
-		fds[i] = raw_connect(f, SUBORDINATE_UID + i);
-		assert_true(raw_send(fds[i], &hello, -1));
-	}
-	ann = raw_client(f, USER_ANN);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		ask_without_end(fds, bytes);
-	}
-	while (atomic_load(bytes) < 1000 * ANSWER_BYTES) {
-		sleep_ms(10);
-	}
-	before = atomic_load(bytes);
-	for (int i = 0; i < ASKED; i++) {
-		assert_true(raw_send(ann, &q, -1));
-		assert_int_equal(standby_receive(ann).type, WIRE_STATUS_REPLY);
-	}
-	answers = (atomic_load(bytes) - before) / ANSWER_BYTES;
-	print_message("%llu answers for %d guests while one user had %d\n", answers, GUESTS, ASKED);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	assert_true(answers < 100ULL * ASKED);
-	for (int i = 0; i < GUESTS; i++) {
-		close(fds[i]);
-	}
-	close(ann);
-	munmap(bytes, sizeof(*bytes));
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, standby_setup, standby_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(many_users_are_listed_as_quickly_as_one),
-		TEST(lists_that_nobody_reads_hold_little),
-		TEST(questions_follow_one_another),
-		TEST(strangers_leave_room_for_who_may_measure),
-		TEST(strangers_share_the_time_of_one_user),
-	};
-
-	return SYSTEM_RUN(tests);
 }

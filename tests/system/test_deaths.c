@@ -51,7 +51,7 @@ static void wait_for_more(struct fixture *f)
 	}
 }
 
-static void no_daemon_is_told_before_anything_runs(void **state)
+SYSTEM_TEST(no_daemon_is_told_before_anything_runs)
 {
 	struct fixture *f = *state;
 	struct program *client =
@@ -63,7 +63,7 @@ static void no_daemon_is_told_before_anything_runs(void **state)
 	expect_message(client, f->socket);
 }
 
-static void the_daemon_is_killed(void **state)
+SYSTEM_TEST(the_daemon_is_killed)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -87,7 +87,7 @@ static void the_daemon_is_killed(void **state)
 	expect_service_soon(f, SERVICE_MS);
 }
 
-static void the_daemon_is_told_to_stop(void **state)
+SYSTEM_TEST(the_daemon_is_told_to_stop)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -105,7 +105,7 @@ static void the_daemon_is_told_to_stop(void **state)
 	expect_no_objects(f);
 }
 
-static void the_client_is_killed(void **state)
+SYSTEM_TEST(the_client_is_killed)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -124,7 +124,7 @@ static void the_client_is_killed(void **state)
 	expect_no_owner(f);
 }
 
-static void the_program_is_killed(void **state)
+SYSTEM_TEST(the_program_is_killed)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -154,7 +154,7 @@ static void the_program_is_killed(void **state)
 }
 
 /* The report of a file says so as well, and of the one that was not killed nothing. */
-static void a_killed_program_is_told_by_the_report(void **state)
+SYSTEM_TEST(a_killed_program_is_told_by_the_report)
 {
 	static const char told[] = "1 process ended without a last word";
 	struct fixture *f = *state;
@@ -178,6 +178,105 @@ static void a_killed_program_is_told_by_the_report(void **state)
 		assert_int_equal(strstr(text, told) != NULL, killed);
 		free(text);
 	}
+}
+
+/* Seconds that the message tells, during which launches may not have been counted. */
+static double told_seconds(const struct program *client)
+{
+	CLEAN_FREE char *text = read_file(client->err);
+	const char *at = strstr(text, "launches of its last ");
+
+	if (!at) {
+		at = strstr(text, "launches of the ");
+	}
+	assert_non_null(at);
+	return strtod(strpbrk(at, "0123456789"), NULL);
+}
+
+/* Of n launches, at most so many a second, those in no figure are not more than were made in the
+ * time that is told. */
+static void expect_true(struct fixture *f, const struct program *client, double n,
+			double per_second)
+{
+	double seen, told = told_seconds(client);
+	struct lines l;
+
+	lines_load(&l, fixture_path(f, "records"));
+	seen = line_number(lines_at(&l, "totals", 0), "seen");
+	assert_true(line_number(lines_at(&l, "totals", 0), "measured") ==
+		    (double)lines_count(&l, "kernel"));
+	assert_true(seen == line_number(lines_at(&l, "totals", 0), "measured") +
+				    line_number(lines_at(&l, "totals", 0), "dropped") +
+				    line_number(lines_at(&l, "totals", 0), "lost"));
+	print_message("%g of %g seen, %g lost; launches of %g s may be in no figure\n", seen, n,
+		      line_number(lines_at(&l, "totals", 0), "lost"), told);
+	assert_true(n - seen <= told * per_second);
+	assert_true(seen > 0);
+	lines_deinit(&l);
+}
+
+static struct program *start_leaver(struct fixture *f, const char *metrics, const char *how)
+{
+	return fixture_client(f, USER_ANN, "--metrics", metrics, "--format", "jsonl", "-f",
+			      "--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+			      "2000", "--sleep-us", "1000", "--leave", how, NULL);
+}
+
+/* No handler of ours is called, so what the last counts do not tell is told by its time. */
+SYSTEM_TEST(who_leaves_without_a_word_is_told_truly)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum", "none" };
+	static const char *const ways[] = { "_exit", "kill", "exec" };
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(metrics) * ARRAY_SIZE(ways); i++) {
+		const char *way = ways[i % ARRAY_SIZE(ways)];
+		struct program *client = start_leaver(f, metrics[i / ARRAY_SIZE(ways)], way);
+
+		expect_exit(client, strcmp(way, "kill") == 0 ? 128 + SIGKILL : 0);
+		expect_true(f, client, 2000, 1000);
+	}
+}
+
+/* Its handlers are other ones than those of exit(). */
+SYSTEM_TEST(who_exits_quickly_has_all_delivered)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum", "none" };
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		struct program *client = start_leaver(f, metrics[i], "quick_exit");
+
+		expect_exit(client, 0);
+		expect_message(client, "2,000 kernels seen in 1 process: 2,000 measured");
+		expect_no_message(client, "without a last word");
+	}
+}
+
+/* Its last counts have come long before, or wait where nobody reads them. */
+SYSTEM_TEST(who_leaves_an_unread_client_is_told_truly)
+{
+	enum { PER_SECOND = 10000, UNREAD_MS = 3000 };
+	struct fixture *f = *state;
+	struct program *client;
+	CLEAN_FREE char *text = NULL;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "--format", "jsonl", "--output",
+				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "1000000",
+				"--sleep-us", "100", "--seconds", "5", "--nvtx-names", "4000",
+				"--leave", "_exit", NULL);
+	wait_for_records(f);
+	assert_int_equal(kill(client->pid, SIGSTOP), 0);
+	expect_text_soon(client->out, "done ");
+	sleep_ms(UNREAD_MS);
+	assert_int_equal(kill(client->pid, SIGCONT), 0);
+	expect_exit(client, 0);
+	text = read_file(client->out);
+	expect_true(f, client, strtod(strstr(text, "done ") + 5, NULL), PER_SECOND);
+	assert_true(told_seconds(client) > UNREAD_MS / 1000.0);
 }
 
 static void kill_worker(struct fixture *f, const char *name)
@@ -216,27 +315,27 @@ static void expect_survived(struct fixture *f, const char *worker)
 	expect_service_soon(f, SERVICE_MS);
 }
 
-static void the_front_is_killed(void **state)
+SYSTEM_TEST(the_front_is_killed)
 {
 	expect_survived(*state, "front");
 }
 
-static void the_granter_is_killed(void **state)
+SYSTEM_TEST(the_granter_is_killed)
 {
 	expect_survived(*state, "granter");
 }
 
-static void the_gpu_process_is_killed(void **state)
+SYSTEM_TEST(the_gpu_process_is_killed)
 {
 	expect_survived(*state, "gpu");
 }
 
-static void the_planner_is_killed(void **state)
+SYSTEM_TEST(the_planner_is_killed)
 {
 	expect_survived(*state, "planner");
 }
 
-static void idle_workers_are_replaced(void **state)
+SYSTEM_TEST(idle_workers_are_replaced)
 {
 	static const char *const workers[] = { "granter", "gpu", "planner", "front" };
 	struct fixture *f = *state;
@@ -285,7 +384,7 @@ static void expect_turns(struct fixture *f, struct recorder r[WAITING])
 
 /* A process that hangs in the driver does not die of SIGKILL, and its parent waits for it in vain;
  * neither can a parent see the end of one that somebody traces. */
-static void a_granter_that_cannot_be_killed_is_left_behind(void **state)
+SYSTEM_TEST(a_granter_that_cannot_be_killed_is_left_behind)
 {
 	struct fixture *f = *state;
 	pid_t granter;
@@ -304,7 +403,7 @@ static void a_granter_that_cannot_be_killed_is_left_behind(void **state)
 }
 
 /* It takes the others with it, which may be noticed first: that is one death, not four. */
-static void the_front_is_killed_again_and_again(void **state)
+SYSTEM_TEST(the_front_is_killed_again_and_again)
 {
 	struct fixture *f = *state;
 
@@ -318,7 +417,7 @@ static void the_front_is_killed_again_and_again(void **state)
 
 /* From the eleventh end on its successor comes later, but it comes: the daemon does not give up,
  * and who does not need the planner does not notice. */
-static void the_planner_is_killed_again_and_again(void **state)
+SYSTEM_TEST(the_planner_is_killed_again_and_again)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -345,7 +444,7 @@ static void the_planner_is_killed_again_and_again(void **state)
 }
 
 /* The one that holds loses its lease; those that wait keep their places and get their turns. */
-static void who_waits_outlives_the_granter(void **state)
+SYSTEM_TEST(who_waits_outlives_the_granter)
 {
 	struct fixture *f = *state;
 	struct recorder r[WAITING];
@@ -358,7 +457,7 @@ static void who_waits_outlives_the_granter(void **state)
 }
 
 /* A lease needs its word about who else runs there: the turn waits for the next one. */
-static void who_waits_outlives_the_gpu_process(void **state)
+SYSTEM_TEST(who_waits_outlives_the_gpu_process)
 {
 	struct fixture *f = *state;
 	struct recorder r[WAITING];
@@ -374,7 +473,7 @@ static void who_waits_outlives_the_gpu_process(void **state)
 }
 
 /* Everybody holds and waits while everything dies. */
-static void who_waits_hears_of_the_fronts_death(void **state)
+SYSTEM_TEST(who_waits_hears_of_the_fronts_death)
 {
 	struct fixture *f = *state;
 	struct recorder r[WAITING];
@@ -394,8 +493,29 @@ static void who_waits_hears_of_the_fronts_death(void **state)
 	expect_service_soon(f, SERVICE_MS);
 }
 
+/* Indices mean other GPUs then: the front ends what they were in, and itself. */
+SYSTEM_TEST(the_machine_has_other_gpus)
+{
+	struct fixture *f = *state;
+	struct recorder r[WAITING];
+	pid_t front;
+
+	open_waiting(f, r);
+	front = fixture_worker(f, "front");
+	fixture_set_knob(f, "gpus", 2);
+	kill_worker(f, "gpu");
+	for (size_t i = 0; i < WAITING; i++) {
+		recorder_until(&r[i], &r[i].ended);
+		assert_int_equal(r[i].end_code, GPUCTR_E_REVOKED);
+		recorder_disconnect(&r[i]);
+	}
+	expect_text_soon(f->daemon->err, "[front]: 2 GPUs");
+	expect_service_soon(f, SERVICE_MS);
+	assert_int_not_equal(fixture_worker(f, "front"), front);
+}
+
 /* Longer than the library waits for an answer. */
-static void clients_wait_for_a_front_that_is_held_up(void **state)
+SYSTEM_TEST(clients_wait_for_a_front_that_is_held_up)
 {
 	enum { HELD_UP_MS = 6000 };
 	struct fixture *f = *state;
@@ -415,7 +535,7 @@ static void clients_wait_for_a_front_that_is_held_up(void **state)
 	expect_no_message(permit, "no-daemon");
 }
 
-static void a_front_that_dies_tells_that_nothing_was_started(void **state)
+SYSTEM_TEST(a_front_that_dies_tells_that_nothing_was_started)
 {
 	struct fixture *f = *state;
 	struct program *run, *permit;
@@ -450,7 +570,7 @@ enum { ANSWER_MS = 1000 };
 enum { ANSWER_MS = 250 };
 #endif
 
-static void a_hung_driver_is_told(void **state)
+SYSTEM_TEST(a_hung_driver_is_told)
 {
 	struct fixture *f = *state;
 	struct program *client, *status;
@@ -472,32 +592,4 @@ static void a_hung_driver_is_told(void **state)
 	expect_message(client, "20 kernels seen");
 	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "ioctl_delay_ms", "0", NULL), 0);
 	expect_service_soon(f, SERVICE_MS);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(no_daemon_is_told_before_anything_runs),
-		SYSTEM_TEST(the_daemon_is_killed),
-		SYSTEM_TEST(the_daemon_is_told_to_stop),
-		SYSTEM_TEST(the_client_is_killed),
-		SYSTEM_TEST(the_program_is_killed),
-		SYSTEM_TEST(a_killed_program_is_told_by_the_report),
-		SYSTEM_TEST(the_front_is_killed),
-		SYSTEM_TEST(the_granter_is_killed),
-		SYSTEM_TEST(the_gpu_process_is_killed),
-		SYSTEM_TEST(the_planner_is_killed),
-		SYSTEM_TEST(idle_workers_are_replaced),
-		SYSTEM_TEST(a_granter_that_cannot_be_killed_is_left_behind),
-		SYSTEM_TEST(the_front_is_killed_again_and_again),
-		SYSTEM_TEST(the_planner_is_killed_again_and_again),
-		SYSTEM_TEST(who_waits_outlives_the_granter),
-		SYSTEM_TEST(who_waits_outlives_the_gpu_process),
-		SYSTEM_TEST(who_waits_hears_of_the_fronts_death),
-		SYSTEM_TEST(clients_wait_for_a_front_that_is_held_up),
-		SYSTEM_TEST(a_front_that_dies_tells_that_nothing_was_started),
-		SYSTEM_TEST(a_hung_driver_is_told),
-	};
-
-	return SYSTEM_RUN(tests);
 }

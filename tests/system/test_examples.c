@@ -11,7 +11,7 @@
 #define EXAMPLE(name) built_path("tests/system/" name)
 
 /* Steps 2 and 3 of five, 30 kernels each. */
-static void a_training_measures_two_of_its_steps(void **state)
+SYSTEM_TEST(a_training_measures_two_of_its_steps)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -30,7 +30,7 @@ static void a_training_measures_two_of_its_steps(void **state)
 	assert_true(bytes > 0);
 }
 
-static void a_job_manager_captures_a_job(void **state)
+SYSTEM_TEST(a_job_manager_captures_a_job)
 {
 	struct fixture *f = *state;
 	struct program *p, *m;
@@ -68,7 +68,7 @@ static void expect_line(struct program *p, const char *line)
 
 /* It has its own status and output; and the capture ends with it, whether a process joined or not.
  */
-static void a_program_is_started_within_a_capture(void **state)
+SYSTEM_TEST(a_program_is_started_within_a_capture)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -90,15 +90,4 @@ static void a_program_is_started_within_a_capture(void **state)
 	expect_exit(p, 125);
 	expect_output(p, "");
 	expect_message(p, "no gpucountd answers");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(a_training_measures_two_of_its_steps),
-		SYSTEM_TEST(a_job_manager_captures_a_job),
-		SYSTEM_TEST(a_program_is_started_within_a_capture),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -2,7 +2,6 @@
 #include "tests/system/fixture.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,38 +12,44 @@
 #include "tests/system/raw.h"
 
 /* The exporter of metrics beside a real daemon: what it tells, whom it serves, and what clients
- * that mean no good can take from it: nothing that another one needs. */
+ * that mean no good can take from it: nothing that another one needs. It is passed two sockets that
+ * stay: a Unix socket and a TCP port. */
 
-enum { ANSWER_BYTES = 64 * 1024, OF_ONE_USER = 8, REQUEST_MS = 10000 /* may take */ };
+enum { ANSWER_BYTES = 64 * 1024, CONNECTIONS = 64 /* at a socket */, IDLE_MS = 10000 };
+enum { ASKED_MS = 1100, FAILURE_MS = 5100 }; /* after which an answer of the daemon is old */
 
-#define GET "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+#define GET "GET /metrics HTTP/1.1\r\nHost: x\r\n"
+#define OPENMETRICS "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n"
 
 static struct program *exporter;
+static int sockets[2]; /* Unix, TCP */
 
 static const char *metrics_socket(struct fixture *f)
 {
 	return fixture_path(f, "metrics.sock");
 }
 
-static void start_exporter(struct fixture *f)
+static int open_port(void)
 {
-	uint64_t until_ms = now_ms() + PATIENCE_MS;
-	int fd;
+	const struct sockaddr_in a = { .sin_family = AF_INET,
+				       .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	exporter = fixture_run(f, USER_SELF, built_path("client/exporter/gpuctr-exporter"),
-			       "--listen", metrics_socket(f), NULL);
-	while ((fd = raw_dial(metrics_socket(f))) < 0 && now_ms() < until_ms) {
-		sleep_ms(10);
-	}
-	assert_true(fd >= 0);
-	close(fd);
-	chmod(metrics_socket(f), 0666); /* the users that tests become are in no group */
+	assert_int_equal(bind(fd, (const struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(fd, 1024), 0);
+	return fd;
+}
+
+static void start_exporter(struct fixture *f, int uid)
+{
+	exporter = fixture_activate(f, uid, sockets, ARRAY_SIZE(sockets),
+				    built_path("client/exporter/gpuctr-exporter"), NULL);
 }
 
 static void start(struct fixture *f)
 {
 	fixture_start_daemon(f, "--set", "monitor-users=*", NULL);
-	start_exporter(f);
+	start_exporter(f, USER_SELF);
 }
 
 static void stop_exporter(void)
@@ -62,14 +67,21 @@ static int dial(struct fixture *f, int uid)
 		assert_int_equal(seteuid((uid_t)uid), 0);
 	}
 	fd = raw_dial(metrics_socket(f));
-	for (uint64_t by = now_ms() + PATIENCE_MS; fd < 0 && now_ms() < by;) {
-		sleep_ms(10); /* between bind() and listen() the socket is there and refuses */
-		fd = raw_dial(metrics_socket(f));
-	}
 	if (change) {
 		assert_int_equal(seteuid(0), 0);
 	}
 	assert_true(fd >= 0);
+	return fd;
+}
+
+static int dial_port(void)
+{
+	struct sockaddr_in a = { 0 };
+	socklen_t size = sizeof(a);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(getsockname(sockets[1], (struct sockaddr *)&a, &size), 0);
+	assert_int_equal(connect(fd, (const struct sockaddr *)&a, size), 0);
 	return fd;
 }
 
@@ -90,10 +102,9 @@ static char *read_all(int fd)
 	return text;
 }
 
-/* The answer to one request, with its head; free it. */
-static char *ask(struct fixture *f, int uid, const char *request)
+/* The answer to one request, with its head; free it. Consumes fd. */
+static char *ask_on(int fd, const char *request)
 {
-	int fd = dial(f, uid);
 	char *text;
 
 	send(fd, request, strlen(request), MSG_NOSIGNAL);
@@ -102,9 +113,23 @@ static char *ask(struct fixture *f, int uid, const char *request)
 	return text;
 }
 
+static char *ask(struct fixture *f, int uid, const char *request)
+{
+	return ask_on(dial(f, uid), request);
+}
+
 static char *scrape(struct fixture *f, int uid)
 {
 	return ask(f, uid, GET "\r\n");
+}
+
+static void expect_served(int fd)
+{
+	char *text = ask_on(fd, GET "\r\n");
+
+	assert_non_null(strstr(text, " 200 OK"));
+	assert_non_null(strstr(text, "\ngpucountd_up 1\n"));
+	free(text);
 }
 
 /* The value of the sample with this name and labels; -1: there is none. */
@@ -138,16 +163,19 @@ static void expect_soon(struct fixture *f, const char *sample, double expected)
 	}
 }
 
-/* A strict reader takes the body for OpenMetrics. */
-static void expect_openmetrics(struct fixture *f, const char *answer)
+/* What is told now is what a strict reader takes for OpenMetrics. */
+static void expect_openmetrics(struct fixture *f)
 {
+	char *answer = ask(f, USER_SELF, GET OPENMETRICS "\r\n");
 	const char *body = strstr(answer, "\r\n\r\n"), *path = fixture_path(f, "metrics.txt");
 	FILE *file = fopen(path, "w");
 
+	assert_non_null(strstr(answer, "Content-Type: application/openmetrics-text; version=1.0"));
 	assert_non_null(body);
 	assert_non_null(file);
 	fputs(body + 4, file);
 	fclose(file);
+	free(answer);
 	expect_exit(fixture_run(f, USER_SELF, "/usr/bin/env", "python3", TEST_CHECK_OPENMETRICS,
 				path, NULL),
 		    0);
@@ -178,38 +206,58 @@ static void what_happened_is_told(struct fixture *f)
 	assert_int_equal(value_of(text, "gpucountd_lease_wait_seconds_count"), 2);
 	assert_int_equal(value_of(text, "gpucountd_up"), 1);
 	assert_int_equal(value_of(text, "gpucountd_measurable"), 1);
-	assert_non_null(strstr(text, "Content-Type: application/openmetrics-text; version=1.0.0"));
-	expect_openmetrics(f, text);
+	assert_non_null(strstr(text, "Content-Type: text/plain; version=0.0.4"));
+	assert_non_null(strstr(text, "# TYPE gpucountd_leases_total counter"));
+	expect_openmetrics(f);
 	free(text);
 }
 
-static void captures_are_told_in_openmetrics(void **state)
+#define EXPORTER_TEST(f) TEST_WITH(f, setup, teardown)
+
+static int setup(void **state);
+static int teardown(void **state);
+
+EXPORTER_TEST(captures_are_told_in_the_syntax_that_is_asked_for)
 {
 	struct fixture *f = *state;
 
 	start(f);
 	what_happened_is_told(f);
 	stop_exporter();
-	assert_int_equal(access(metrics_socket(f), F_OK), -1);
 }
 
-static void the_older_format_is_told_on_request(void **state)
+/* As often as it starts. */
+EXPORTER_TEST(each_passed_socket_is_served)
 {
 	struct fixture *f = *state;
-	char *text;
 
 	start(f);
-	text = ask(f, USER_SELF, GET "Accept: text/plain;version=0.0.4\r\n\r\n");
-	assert_non_null(strstr(text, "Content-Type: text/plain; version=0.0.4"));
-	assert_non_null(strstr(text, "# TYPE gpucountd_leases_total counter"));
-	assert_null(strstr(text, "# EOF"));
-	free(text);
-	text = ask(f, USER_SELF,
-		   GET
-		   "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n\r\n");
-	assert_non_null(strstr(text, "# EOF\n"));
-	free(text);
+	expect_served(dial(f, USER_SELF));
 	stop_exporter();
+	start_exporter(f, USER_SELF);
+	expect_served(dial(f, USER_SELF));
+	expect_served(dial_port());
+	stop_exporter();
+}
+
+EXPORTER_TEST(what_cannot_be_done_is_said)
+{
+	static const struct {
+		const char *argument;
+		int status;
+	} cases[] = { { "-h", 0 },	  { "--help", 0 }, { "-V", 0 },
+		      { "--version", 0 }, { "-x", 2 },	   { "--socket", 2 } };
+	struct fixture *f = *state;
+	const char *path = built_path("client/exporter/gpuctr-exporter");
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		exporter = fixture_run(f, USER_SELF, path, cases[i].argument, NULL);
+		expect_exit(exporter, cases[i].status);
+		expect_text_soon(cases[i].status == 0 ? exporter->out : exporter->err, "gpuctr-");
+	}
+	exporter = fixture_run(f, USER_SELF, path, NULL); /* without a socket */
+	expect_exit(exporter, 1);
+	expect_text_soon(exporter->err, "systemd passed 0 sockets");
 }
 
 /* Held by ann for a job of root's: names, and only those that the settings allow. */
@@ -220,19 +268,20 @@ static void names_are_told_where_settings_allow(struct fixture *f, const char *l
 	char *text;
 
 	fixture_start_daemon(f, "--set", "monitor-users=*", "--set", labels, NULL);
-	start_exporter(f);
+	start_exporter(f, USER_SELF);
 	holder = fixture_client(f, USER_SELF, "--metrics", "memory", "--", FAKEAPP, "--hold",
 				"middle", NULL);
 	fixture_wait_held(f, 1);
-	expect_exit(fixture_client(f, USER_SELF, "job", "begin", "--job", "night \"run\"", "--user",
-				   "0", "--devices", "0", NULL),
+	expect_exit(fixture_client(f, USER_SELF, "job", "begin", "--job",
+				   "night \"run\"\033]0;x\a\302\233", "--user", "0", "--devices",
+				   "0", NULL),
 		    0);
-	sleep_ms(1100); /* what is told is at most a second old */
+	sleep_ms(ASKED_MS);
 	text = scrape(f, USER_SELF);
 	assert_int_equal(strstr(text, "gpucountd_gpu_holder_info{gpu=\"0\"") != NULL, users);
-	assert_int_equal(strstr(text, "job=\"night \\\"run\\\"\"") != NULL, jobs);
+	assert_int_equal(strstr(text, "job=\"night \\\"run\\\"?]0;x???\"") != NULL, jobs);
 	assert_int_equal(strstr(text, "user=\"root\"") != NULL, users);
-	expect_openmetrics(f, text);
+	expect_openmetrics(f);
 	free(text);
 	fixture_release(f);
 	expect_exit(holder, 0);
@@ -240,7 +289,7 @@ static void names_are_told_where_settings_allow(struct fixture *f, const char *l
 	fixture_stop_daemon(f);
 }
 
-static void names_are_told_where_the_settings_allow_them(void **state)
+EXPORTER_TEST(names_are_told_where_the_settings_allow_them)
 {
 	fixture_need_root();
 	names_are_told_where_settings_allow(*state, "metric-labels=none", false, false);
@@ -250,47 +299,57 @@ static void names_are_told_where_the_settings_allow_them(void **state)
 }
 
 /* As an ordinary user that is no monitor. */
-static void who_is_no_monitor_says_so(void **state)
+EXPORTER_TEST(who_is_no_monitor_says_so)
 {
 	struct fixture *f = *state;
 	char *text;
 
 	fixture_need_root();
 	fixture_start_strict_daemon(f, NULL);
-	chmod(f->folder, 0777);
-	exporter = fixture_run(f, USER_BOB, built_path("client/exporter/gpuctr-exporter"),
-			       "--listen", metrics_socket(f), NULL);
-	while (access(metrics_socket(f), F_OK) != 0) {
-		sleep_ms(10);
-	}
+	start_exporter(f, USER_BOB);
 	text = scrape(f, USER_SELF);
 	assert_int_equal(value_of(text, "gpucountd_up"), 0);
 	assert_int_equal(value_of(text, "gpucountd_unanswered{reason=\"not-allowed\"}"), 1);
-	expect_openmetrics(f, text);
+	expect_openmetrics(f);
 	free(text);
 	expect_text_soon(exporter->err, "monitor-users");
 	stop_exporter();
 }
 
-static void a_daemon_that_is_gone_is_told_until_it_is_back(void **state)
+/* A collector takes a counter that is smaller than before for one that has begun anew, and looks at
+ * start_time_seconds when that was. */
+EXPORTER_TEST(a_daemon_that_is_gone_is_told_until_it_is_back)
 {
 	struct fixture *f = *state;
+	double began, begins;
 	char *text;
 
 	start(f);
-	expect_soon(f, "gpucountd_up", 1);
+	text = scrape(f, USER_SELF);
+	began = value_of(text, "gpucountd_start_time_seconds");
+	free(text);
+	sleep_ms(ASKED_MS); /* a little time has passed, and it is the same */
+	expect_soon(f, "gpucountd_start_time_seconds", began);
 	fixture_stop_daemon(f);
 	expect_soon(f, "gpucountd_up", 0);
 	text = scrape(f, USER_SELF);
 	assert_int_equal(value_of(text, "gpucountd_unanswered{reason=\"no-daemon\"}"), 1);
-	expect_openmetrics(f, text);
 	free(text);
+	expect_openmetrics(f);
+	sleep_ms(FAILURE_MS); /* asked anew, and not logged anew */
+	expect_soon(f, "gpucountd_up", 0);
+	assert_int_equal(count_text(exporter->err, "error["), 1);
 	fixture_start_daemon(f, "--set", "monitor-users=*", NULL);
 	expect_soon(f, "gpucountd_up", 1);
+	text = scrape(f, USER_SELF);
+	begins = value_of(text, "gpucountd_start_time_seconds");
+	free(text);
+	assert_true(begins > began + FAILURE_MS / 1000.0);
+	assert_int_equal(count_text(exporter->err, "error["), 1);
 	stop_exporter();
 }
 
-static void a_daemon_that_hangs_is_told(void **state)
+EXPORTER_TEST(a_daemon_that_hangs_is_told)
 {
 	struct fixture *f = *state;
 	pid_t front;
@@ -307,12 +366,12 @@ static void a_daemon_that_hangs_is_told(void **state)
 
 /* --- clients that mean no good --- */
 
-static void other_requests_are_answered_as_what_they_are(void **state)
+EXPORTER_TEST(other_requests_are_answered_as_what_they_are)
 {
 	static const struct {
 		const char *request, *answer;
 	} cases[] = {
-		{ "GET / HTTP/1.0\r\n\r\n", " 200 " },
+		{ "GET / HTTP/1.0\r\n\r\n", " 404 " },
 		{ "HEAD /metrics HTTP/1.0\r\n\r\n", " 200 " },
 		{ "GET /metrics/ HTTP/1.0\r\n\r\n", " 404 " },
 		{ "GET /../../etc/passwd HTTP/1.0\r\n\r\n", " 404 " },
@@ -363,23 +422,6 @@ static void send_noise(struct fixture *f, uint64_t *random)
 	close(fd);
 }
 
-static long resident_kib(pid_t pid)
-{
-	char path[32], line[128];
-	long kib = -1;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	file = fopen(path, "r");
-	while (file && fgets(line, sizeof(line), file)) {
-		sscanf(line, "RssAnon: %ld", &kib);
-	}
-	if (file) {
-		fclose(file);
-	}
-	return kib;
-}
-
 /* A connection that its client has closed is open in the exporter for a moment longer, which is
  * long on a machine that is busy: the least that is seen within so long, or as soon as it is no
  * more than expected. */
@@ -400,8 +442,9 @@ static size_t idle_descriptors(size_t expected, uint64_t patience_ms)
 /* Freed memory is kept by sanitizers; there only descriptors are compared. */
 static void expect_no_growth(long kib, size_t descriptors)
 {
-	long grown_kib = resident_kib(exporter->pid) - kib;
+	long grown_kib = process_resident_kib(exporter->pid) - kib;
 
+	assert_true(grown_kib > -kib); /* it runs */
 	print_message("the exporter has grown by %ld KiB\n", grown_kib);
 	assert_true(idle_descriptors(descriptors, PATIENCE_MS) <= descriptors);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -409,7 +452,7 @@ static void expect_no_growth(long kib, size_t descriptors)
 #endif
 }
 
-static void noise_costs_nobody_anything(void **state)
+EXPORTER_TEST(noise_costs_nobody_anything)
 {
 	struct fixture *f = *state;
 	uint64_t random = 1;
@@ -424,7 +467,7 @@ static void noise_costs_nobody_anything(void **state)
 	}
 	send_long_head(f);
 	free(scrape(f, USER_BOB)); /* all that was sent before has been looked at */
-	kib = resident_kib(exporter->pid);
+	kib = process_resident_kib(exporter->pid);
 	descriptors = idle_descriptors(0, 1000);
 	for (int i = 0; i < 2000; i++) {
 		send_noise(f, &random);
@@ -440,7 +483,7 @@ static void noise_costs_nobody_anything(void **state)
 }
 
 /* The daemon is asked once a second, whoever asks for metrics how often. */
-static void many_clients_are_one_to_the_daemon(void **state)
+EXPORTER_TEST(many_clients_are_one_to_the_daemon)
 {
 	enum { SCRAPES = 500 };
 	struct fixture *f = *state;
@@ -455,11 +498,9 @@ static void many_clients_are_one_to_the_daemon(void **state)
 	free(text);
 	begin_ms = now_ms();
 	for (int i = 0; i < SCRAPES; i++) {
-		text = scrape(f, i % 2 ? USER_ANN : USER_BOB);
-		assert_non_null(strstr(text, "# EOF\n"));
-		free(text);
+		expect_served(dial(f, i % 2 ? USER_ANN : USER_BOB));
 	}
-	sleep_ms(1100);
+	sleep_ms(ASKED_MS);
 	text = scrape(f, USER_SELF);
 	asked = value_of(text, "gpucountd_connections_accepted_total") - before;
 	free(text);
@@ -478,230 +519,74 @@ static bool is_closed_within(int fd, int ms)
 	return poll(&p, 1, ms) == 1 && recv(fd, &byte, 1, 0) <= 0;
 }
 
-/* Half a request each. Ann has her share of connections and no more; bob is served. False: it took
- * so long that hers are cut off as well. */
-static bool has_her_share(struct fixture *f)
+/* Half a request each. Who holds as many connections as there may be, and more, takes them from
+ * nobody else: the oldest give way before their time is over, and the newest is served. */
+static void hold_connections(struct fixture *f, bool port)
 {
 	uint64_t begin_ms = now_ms();
-	int fds[3 * OF_ONE_USER];
-	size_t closed = 0;
-	bool in_time, served;
+	int fds[3 * CONNECTIONS];
+	size_t closed = 0, last = ARRAY_SIZE(fds) - 1;
 	char *text;
 
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		fds[i] = dial(f, USER_ANN);
+	for (size_t i = 0; i <= last; i++) {
+		fds[i] = port ? dial_port() : dial(f, USER_ANN);
 		send(fds[i], GET, strlen(GET), MSG_NOSIGNAL);
 	}
-	text = scrape(f, USER_BOB);
-	assert_non_null(strstr(text, "# EOF\n"));
-	free(text);
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		closed += is_closed_within(fds[i], i < OF_ONE_USER ? 10 : PATIENCE_MS);
+	expect_served(port ? dial_port() : dial(f, USER_BOB));
+	for (size_t i = 0; i < 2 * CONNECTIONS; i++) {
+		closed += is_closed_within(fds[i], IDLE_MS);
 	}
-	send(fds[0], "\r\n", 2, MSG_NOSIGNAL); /* the first of them are served as well */
-	text = read_all(fds[0]);
-	served = strstr(text, "# EOF\n");
+	text = ask_on(fds[last], "\r\n");
+	assert_in_range(now_ms() - begin_ms, 0, IDLE_MS - 1);
+	assert_int_equal(closed, 2 * CONNECTIONS);
+	assert_non_null(strstr(text, " 200 OK"));
 	free(text);
-	in_time = now_ms() - begin_ms < REQUEST_MS;
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+	for (size_t i = 0; i < last; i++) {
 		close(fds[i]);
 	}
-	assert_true(!in_time || (closed == ARRAY_SIZE(fds) - OF_ONE_USER && served));
-	return in_time;
 }
 
-static void a_user_has_so_many_connections(void **state)
+EXPORTER_TEST(who_holds_connections_holds_nobody_up)
 {
 	struct fixture *f = *state;
 
-	fixture_need_root();
 	start(f);
-	while (!has_her_share(f)) {
-	}
+	expect_served(dial(f, USER_BOB));
+	hold_connections(f, false);
+	hold_connections(f, true);
 	stop_exporter();
 }
 
-static int dial_tcp(int port)
-{
-	const struct sockaddr_in a = { .sin_family = AF_INET,
-				       .sin_port = htons((uint16_t)port),
-				       .sin_addr = { htonl(INADDR_LOOPBACK) } };
-	int fd = -1;
-
-	for (uint64_t by = now_ms() + PATIENCE_MS; fd < 0 && now_ms() < by;) {
-		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0) {
-			close(fd);
-			fd = -1;
-			sleep_ms(10);
-		}
-	}
-	assert_true(fd >= 0);
-	return fd;
-}
-
-/* One that is free. */
-static int choose_port(void)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	socklen_t size = sizeof(a);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, size), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
-	close(fd);
-	return ntohs(a.sin_port);
-}
-
-static void start_on_port(struct fixture *f, int port)
-{
-	char address[32];
-
-	fixture_start_daemon(f, "--set", "monitor-users=*", NULL);
-	snprintf(address, sizeof(address), "127.0.0.1:%d", port);
-	exporter = fixture_run(f, USER_SELF, built_path("client/exporter/gpuctr-exporter"), "--tcp",
-			       address, NULL);
-}
-
-/* Requests without an end. */
-static void ask_in_part(int *fds, size_t n, int port)
-{
-	for (size_t i = 0; i < n; i++) {
-		fds[i] = dial_tcp(port);
-		send(fds[i], GET, strlen(GET), MSG_NOSIGNAL);
-	}
-}
-
-/* An address is no user: whoever holds connections from there does not hold the others up. The
- * oldest of those that have no answer gives way. */
-static void nobody_holds_a_port(void **state)
+EXPORTER_TEST(a_silent_connection_is_closed)
 {
 	struct fixture *f = *state;
-	int fds[3 * OF_ONE_USER], port = choose_port(), fd;
-	char *text;
-	size_t closed = 0;
-
-	start_on_port(f, port);
-	ask_in_part(fds, ARRAY_SIZE(fds), port);
-	fd = dial_tcp(port);
-	send(fd, GET "\r\n", strlen(GET "\r\n"), MSG_NOSIGNAL);
-	text = read_all(fd);
-	assert_non_null(strstr(text, "# EOF\n"));
-	free(text);
-	close(fd);
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		closed += is_closed_within(fds[i], 10);
-		close(fds[i]);
-	}
-	assert_true(closed >= ARRAY_SIZE(fds) - OF_ONE_USER);
-	stop_exporter();
-}
-
-/* Which has waited for its answer for the longest. False: all have waited for too long. */
-static bool give_way(int port)
-{
 	uint64_t begin_ms = now_ms();
-	int fds[OF_ONE_USER + 2];
-	size_t as_told = 0;
-	bool in_time;
-
-	ask_in_part(fds, ARRAY_SIZE(fds), port);
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		as_told += is_closed_within(fds[i], i < 2 ? PATIENCE_MS : 10) == (i < 2);
-	}
-	in_time = now_ms() - begin_ms < REQUEST_MS;
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		close(fds[i]);
-	}
-	assert_true(!in_time || as_told == ARRAY_SIZE(fds));
-	return in_time;
-}
-
-static void the_oldest_gives_way(void **state)
-{
-	int port = choose_port();
-
-	start_on_port(*state, port);
-	while (!give_way(port)) {
-	}
-	stop_exporter();
-}
-
-/* An answer is the end of its connection, so none that is idle takes another's place. */
-static void a_connection_has_one_answer(void **state)
-{
-	static const char get[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-	struct fixture *f = *state;
-	char *text;
-
-	start(f);
-	text = ask(f, USER_SELF, get);
-	assert_non_null(strstr(text, "# EOF\n"));
-	free(text);
-	stop_exporter();
-}
-
-/* A byte now and then keeps no connection: 10 s is what a request may take. */
-static void a_slow_request_is_cut_off(void **state)
-{
-	struct fixture *f = *state;
-	uint64_t begin_ms = now_ms(), took_ms;
 	int fd;
 
 	start(f);
 	fd = dial(f, USER_ANN);
 	send(fd, "GET /", 5, MSG_NOSIGNAL);
-	while (!is_closed_within(fd, 200) && now_ms() - begin_ms < PATIENCE_MS) {
-		send(fd, "x", 1, MSG_NOSIGNAL);
-	}
-	took_ms = now_ms() - begin_ms;
+	assert_true(is_closed_within(fd, PATIENCE_MS));
+	assert_true(now_ms() - begin_ms >= IDLE_MS - 1000);
 	close(fd);
-	assert_in_range(took_ms, 9000, PATIENCE_MS - 1);
 	stop_exporter();
 }
 
-/* An answer that is not read holds nobody up. */
-static void a_reader_that_stopped_holds_nobody_up(void **state)
+static int setup(void **state)
 {
-	struct fixture *f = *state;
-	int fds[OF_ONE_USER];
-	char *text;
+	int r = fixture_setup(state);
 
-	start(f);
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		fds[i] = dial(f, USER_ANN);
-		send(fds[i], GET "\r\n", strlen(GET "\r\n"), MSG_NOSIGNAL);
+	if (r == 0) {
+		sockets[0] = fixture_open_socket_at(metrics_socket(*state));
+		sockets[1] = open_port();
+		chmod(metrics_socket(*state), 0666); /* who asks here is in no group */
 	}
-	for (int i = 0; i < 20; i++) {
-		text = scrape(f, USER_BOB);
-		assert_non_null(strstr(text, "# EOF\n"));
-		free(text);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		close(fds[i]);
-	}
-	stop_exporter();
+	return r;
 }
 
-int main(void)
+static int teardown(void **state)
 {
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(captures_are_told_in_openmetrics),
-		SYSTEM_TEST(the_older_format_is_told_on_request),
-		SYSTEM_TEST(names_are_told_where_the_settings_allow_them),
-		SYSTEM_TEST(who_is_no_monitor_says_so),
-		SYSTEM_TEST(a_daemon_that_is_gone_is_told_until_it_is_back),
-		SYSTEM_TEST(a_daemon_that_hangs_is_told),
-		SYSTEM_TEST(other_requests_are_answered_as_what_they_are),
-		SYSTEM_TEST(noise_costs_nobody_anything),
-		SYSTEM_TEST(many_clients_are_one_to_the_daemon),
-		SYSTEM_TEST(a_user_has_so_many_connections),
-		SYSTEM_TEST(nobody_holds_a_port),
-		SYSTEM_TEST(the_oldest_gives_way),
-		SYSTEM_TEST(a_connection_has_one_answer),
-		SYSTEM_TEST(a_slow_request_is_cut_off),
-		SYSTEM_TEST(a_reader_that_stopped_holds_nobody_up),
-	};
-
-	return SYSTEM_RUN(tests);
+	close(sockets[0]);
+	close(sockets[1]);
+	return fixture_teardown(state);
 }

@@ -19,7 +19,7 @@ static const char *close_build(const struct fixture *f)
 	return build;
 }
 
-static void a_closed_clone_is_tested_as_well(void **state)
+SYSTEM_TEST(a_closed_clone_is_tested_as_well)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -41,7 +41,7 @@ static void a_closed_clone_is_tested_as_well(void **state)
 	expect_message(client, "5 measured");
 }
 
-static void copies_go_with_the_tests(void **state)
+SYSTEM_TEST(copies_go_with_the_tests)
 {
 	struct fixture *f = *state;
 	char copy[256];
@@ -91,11 +91,10 @@ static bool is_all_gone(void)
 	return process_children(getpid()) == 0;
 }
 
-static void an_interrupted_test_leaves_no_stopped_daemon(void **state)
+SYSTEM_TEST(an_interrupted_test_leaves_no_stopped_daemon)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		char folder[sizeof(((struct fixture *)NULL)->folder)];
 		int ends[2], status;
@@ -118,13 +117,12 @@ static void an_interrupted_test_leaves_no_stopped_daemon(void **state)
 }
 
 /* Whom nobody asks cannot tidy up: its keeper does. */
-static void a_killed_test_leaves_nothing(void **state)
+SYSTEM_TEST(a_killed_test_leaves_nothing)
 {
 	char folder[sizeof(((struct fixture *)NULL)->folder)];
 	int ends[2];
 	pid_t pid;
 
-	(void)state;
 	fixture_need_root(); /* an ordinary user's daemon ends with its test without a keeper */
 	assert_int_equal(pipe(ends), 0);
 	pid = fork();
@@ -138,16 +136,4 @@ static void a_killed_test_leaves_nothing(void **state)
 	kill(pid, SIGKILL);
 	assert_true(is_all_gone());
 	assert_int_equal(access(folder, F_OK), -1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(a_closed_clone_is_tested_as_well),
-		SYSTEM_TEST(copies_go_with_the_tests),
-		SYSTEM_TEST(an_interrupted_test_leaves_no_stopped_daemon),
-		SYSTEM_TEST(a_killed_test_leaves_nothing),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -77,7 +77,7 @@ static void expect_times(const struct lines *l)
 /* --- late, and in another order --- */
 
 /* Programs launch ahead of the GPU; with metrics of the SMs each launch waits for it. */
-static void kernels_run_later_than_their_launches(void **state)
+SYSTEM_TEST(kernels_run_later_than_their_launches)
 {
 	struct fixture *f = *state;
 	struct lines l;
@@ -96,7 +96,7 @@ static void kernels_run_later_than_their_launches(void **state)
 }
 
 /* What one stream has launched first may end last. */
-static void streams_overtake_each_other(void **state)
+SYSTEM_TEST(streams_overtake_each_other)
 {
 	struct fixture *f = *state;
 	size_t on[2] = { 0 }; /* two GPUs at a time, and both are measured */
@@ -124,7 +124,7 @@ static void streams_overtake_each_other(void **state)
 }
 
 /* Of a program that filters most kernels out, so that measured and other ones alternate. */
-static void others_run_between_ranges(void **state)
+SYSTEM_TEST(others_run_between_ranges)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -146,7 +146,7 @@ static void others_run_between_ranges(void **state)
 
 /* Of several threads, whose other kernels may be counted by the range that is open just then: what
  * was measured beside another launch that had not returned is not told as exact. */
-static void others_run_beside_ranges(void **state)
+SYSTEM_TEST(others_run_beside_ranges)
 {
 	static const char *const metrics[] = { MEMORY, SM };
 	struct fixture *f = *state;
@@ -175,7 +175,7 @@ static void others_run_beside_ranges(void **state)
 }
 
 /* CUPTI promises no order of ranges: they are known by their names. */
-static void ranges_come_in_another_order(void **state)
+SYSTEM_TEST(ranges_come_in_another_order)
 {
 	struct fixture *f = *state;
 	struct lines l;
@@ -190,7 +190,7 @@ static void ranges_come_in_another_order(void **state)
 }
 
 /* Nor of the kernels' times: they are known by their correlation ids. */
-static void times_come_in_another_order(void **state)
+SYSTEM_TEST(times_come_in_another_order)
 {
 	struct fixture *f = *state;
 	struct lines l;
@@ -208,7 +208,7 @@ static void times_come_in_another_order(void **state)
 /* A Start of a quarter second pays for the growth from 64 to 256 ranges at the second turn, unless
  * the program stands still and batches end early. An object that was configured with the smaller
  * image would lose all ranges beyond it. */
-static void batches_grow_past_the_first_image(void **state)
+SYSTEM_TEST(batches_grow_past_the_first_image)
 {
 	struct fixture *f = *state;
 	struct lines l;
@@ -235,7 +235,7 @@ static void batches_grow_past_the_first_image(void **state)
 
 /* CUPTI's tracing of kernels adds instructions to each warp, and empties SASS metrics: beside
  * metrics of the SMs the agent does not trace. */
-static void the_sms_are_not_traced(void **state)
+SYSTEM_TEST(the_sms_are_not_traced)
 {
 	static const char *const metrics[] = { SM, SASS, MEMORY "," SM };
 	struct fixture *f = *state;
@@ -272,7 +272,7 @@ static void run_busy(struct fixture *f, struct recorder *r, const char *rule, co
 
 /* Whoever has the GPU's counters, a call that CUPTI refuses for it costs the measuring and never
  * the program; the user is told once, and whom to look for. */
-static void a_gpu_that_stays_busy_is_told(void **state)
+SYSTEM_TEST(a_gpu_that_stays_busy_is_told)
 {
 	static const char *const calls[] = { "cuptiRangeProfilerEnable",
 					     "cuptiRangeProfilerSetConfig",
@@ -297,7 +297,7 @@ static void a_gpu_that_stays_busy_is_told(void **state)
 }
 
 /* The other profiler may end: the agent looks again ten times a second. */
-static void a_gpu_that_was_busy_is_measured(void **state)
+SYSTEM_TEST(a_gpu_that_was_busy_is_measured)
 {
 	static const char *const calls[] = { "cuptiRangeProfilerEnable",
 					     "cuptiRangeProfilerStart" };
@@ -317,7 +317,7 @@ static void a_gpu_that_was_busy_is_measured(void **state)
 }
 
 /* By name, for users of the client. */
-static void a_busy_gpu_names_who_may_hold_it(void **state)
+SYSTEM_TEST(a_busy_gpu_names_who_may_hold_it)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -334,7 +334,7 @@ static void a_busy_gpu_names_who_may_hold_it(void **state)
 /* --- NVML --- */
 
 /* What is not known about a GPU is never taken for permission to share it. */
-static void nvml_may_fail_in_each_call(void **state)
+SYSTEM_TEST(nvml_may_fail_in_each_call)
 {
 	static const struct {
 		const char *call;
@@ -373,7 +373,7 @@ static void nvml_may_fail_in_each_call(void **state)
 }
 
 /* Users who trust each other need not know. */
-static void shared_gpus_need_no_nvml(void **state)
+SYSTEM_TEST(shared_gpus_need_no_nvml)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -388,7 +388,7 @@ static void shared_gpus_need_no_nvml(void **state)
 
 /* NVML that stops answering under a lease: it ends, the program goes on, and the lease that is
  * opened at once when NVML answers again is as good as any. */
-static void a_lease_ends_when_nvml_goes_blind(void **state)
+SYSTEM_TEST(a_lease_ends_when_nvml_goes_blind)
 {
 	struct fixture *f = *state;
 	struct recorder r;
@@ -415,7 +415,7 @@ static void a_lease_ends_when_nvml_goes_blind(void **state)
 /* --- older and newer drivers --- */
 
 /* The request for permission has a shorter form, told from the other by the size in its number. */
-static void the_short_request_is_answered(void **state)
+SYSTEM_TEST(the_short_request_is_answered)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -436,7 +436,7 @@ static void the_short_request_is_answered(void **state)
 
 /* Where the driver makes the object for everybody and refuses later, the daemon is asked all the
  * same: whoever tried the driver first would be told that all is well. */
-static void a_driver_that_refuses_later(void **state)
+SYSTEM_TEST(a_driver_that_refuses_later)
 {
 	struct fixture *f = *state;
 	struct lines l;
@@ -452,7 +452,7 @@ static void a_driver_that_refuses_later(void **state)
 /* The daemon goes away before it could be asked: the driver's own answer is told, whenever it
  * comes.
  */
-static void a_driver_that_refuses_later_is_heard(void **state)
+SYSTEM_TEST(a_driver_that_refuses_later_is_heard)
 {
 	struct fixture *f = *state;
 	char away[128];
@@ -508,7 +508,7 @@ static void run_for_left(struct fixture *f, const char *metrics, const char *con
 /* The agent's object lives as long as the process, and with it one subscriber, two kinds of
  * activity and two host objects a device (for planning and for evaluation). When a program exits
  * CUPTI is left in peace. Nothing of it grows with contexts or launches. */
-static void what_is_left_does_not_grow(void **state)
+SYSTEM_TEST(what_is_left_does_not_grow)
 {
 	struct fixture *f = *state;
 
@@ -533,7 +533,7 @@ static void what_is_left_does_not_grow(void **state)
 }
 
 /* The program goes on when the capture is over, perhaps for days: CUPTI is free for others. */
-static void what_is_left_of_a_capture(void **state)
+SYSTEM_TEST(what_is_left_of_a_capture)
 {
 	struct fixture *f = *state;
 	struct recorder r;
@@ -557,31 +557,4 @@ static void what_is_left_of_a_capture(void **state)
 	assert_int_equal(left(f, "events"), 0); /* or they would add up over captures */
 	assert_int_equal(left(f, "hosts"), 0);
 	assert_int_equal(left(f, "subscribers"), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(kernels_run_later_than_their_launches),
-		SYSTEM_TEST(streams_overtake_each_other),
-		SYSTEM_TEST(others_run_between_ranges),
-		SYSTEM_TEST(others_run_beside_ranges),
-		SYSTEM_TEST(ranges_come_in_another_order),
-		SYSTEM_TEST(times_come_in_another_order),
-		SYSTEM_TEST(batches_grow_past_the_first_image),
-		SYSTEM_TEST(the_sms_are_not_traced),
-		SYSTEM_TEST(a_gpu_that_stays_busy_is_told),
-		SYSTEM_TEST(a_gpu_that_was_busy_is_measured),
-		SYSTEM_TEST(a_busy_gpu_names_who_may_hold_it),
-		SYSTEM_TEST(nvml_may_fail_in_each_call),
-		SYSTEM_TEST(shared_gpus_need_no_nvml),
-		SYSTEM_TEST(a_lease_ends_when_nvml_goes_blind),
-		SYSTEM_TEST(the_short_request_is_answered),
-		SYSTEM_TEST(a_driver_that_refuses_later),
-		SYSTEM_TEST(a_driver_that_refuses_later_is_heard),
-		SYSTEM_TEST(what_is_left_does_not_grow),
-		SYSTEM_TEST(what_is_left_of_a_capture),
-	};
-
-	return SYSTEM_RUN(tests);
 }

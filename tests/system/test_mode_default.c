@@ -7,9 +7,10 @@
 #include "tests/system/on_demand.h"
 #include "tests/system/settings.h"
 
-/* What `capture` does when nobody says how: it samples, or takes a budget and says why. */
+/* What `capture` does when nobody says how: it samples, or says why it does not, and measures every
+ * launch. */
 
-static const char sampled[] = "values are SAMPLED", chosen[] = "launches are chosen at random";
+static const char sampled[] = "values are SAMPLED", each[] = "every launch is measured";
 static const char metric[] = "dram__bytes_read.sum";
 
 static struct program *start(struct fixture *f)
@@ -54,24 +55,25 @@ static struct program *sample(struct fixture *f, const struct program *p, const 
 	return c;
 }
 
-static void expect_budget(struct program *c, const char *why)
+static void expect_ranges(struct program *c, const char *why)
 {
 	char text[400];
 
-	snprintf(text, sizeof(text), "%s, for 5 %% of the time, because %s", chosen, why);
+	snprintf(text, sizeof(text), "nothing is sampled, because %s", why);
 	expect_message(c, text);
+	expect_message(c, each);
 	expect_no_message(c, sampled);
 	assert_int_equal(count_text(c->err, "error["), 0);
 	assert_int_equal(count_text(c->err, "warning["), 0);
 }
 
-static void a_capture_samples(void **state)
+SAMPLING_TEST(a_capture_samples)
 {
 	struct fixture *f = *state;
 	struct program *p = start(f), *c;
 
 	c = sample(f, p, NULL, NULL);
-	expect_message(c, "--budget 5% measures launches chosen at random instead");
+	expect_message(c, "--mode range measures every launch instead");
 	c = fixture_client(f, USER_ANN, "capture", "--all", "--duration", "1", NULL);
 	expect_exit(c, 0);
 	expect_message(c, "sampled each 10.0 us: dram__bytes_read.sum, dram__bytes_write.sum\n");
@@ -83,17 +85,12 @@ static void a_capture_samples(void **state)
 	program_kill(p, SIGKILL);
 }
 
-/* What says otherwise: a budget, a mode, or a limit to the launches. */
-static void others_are_to_be_had(void **state)
+/* What says otherwise: a mode, or a limit to the launches. */
+SAMPLING_TEST(others_are_to_be_had)
 {
 	struct fixture *f = *state;
 	struct program *p = start(f), *c;
 
-	c = capture(f, p, metric, "--budget", "20%");
-	expect_no_message(c, sampled);
-	expect_no_message(c, chosen);
-	c = capture(f, p, metric, "--mode", "budget");
-	expect_message(c, "launches are chosen at random, for 5 % of the time: --budget 100%");
 	c = capture(f, p, metric, "--launch-count", "3");
 	expect_message(c, "every launch is measured, because the options limit how many");
 	c = capture(f, p, metric, "--mode", "range");
@@ -102,29 +99,45 @@ static void others_are_to_be_had(void **state)
 	program_kill(p, SIGKILL);
 }
 
-/* Whatever refuses it before it has begun. Nothing of it is left in the way of the budget. */
-static void what_cannot_be_sampled_has_a_budget(void **state)
+/* Whatever refuses it before it has begun. Nothing of it is left in the way of ranges. */
+SAMPLING_TEST(what_cannot_be_sampled_has_ranges)
 {
 	struct fixture *f = *state;
 	struct program *p = start(f);
 
-	expect_budget(capture(f, p, "sm__cycles_active.avg", NULL, NULL),
+	expect_ranges(capture(f, p, "sm__cycles_active.avg", NULL, NULL),
 		      "sm__cycles_active.avg is no sum over time");
-	expect_budget(capture(f, p, "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-			      "--no-wait", NULL),
+	expect_ranges(capture(f, p, "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "--wait",
+			      "0"),
 		      "CUPTI cannot sample smsp__sass");
 	fixture_use_sampler(f, "#!/bin/sh\nexit 3\n");
-	expect_budget(capture(f, p, metric, "--no-wait", NULL), "the sampler of GPU GPU-");
+	expect_ranges(capture(f, p, metric, "--wait", "0"), "the sampler of GPU GPU-");
 	fixture_use_sampler(
 		f, "#!/bin/sh\necho nonsense, and long enough to be no message of a sampler\n");
-	expect_budget(capture(f, p, metric, "--no-wait", NULL), "the sampler has written nonsense");
+	expect_ranges(capture(f, p, metric, "--wait", "0"), "the sampler has written nonsense");
 	setenv("GPUCTR_SAMPLER", "/nowhere/gpuctr-sampler", 1);
-	expect_budget(capture(f, p, metric, NULL, NULL), "gpuctr-sampler is not there");
+	expect_ranges(capture(f, p, metric, NULL, NULL), "gpuctr-sampler is not there");
 	program_kill(p, SIGKILL);
 	expect_no_objects(f);
 }
 
-static void parts_of_gpus_are_not_sampled(void **state)
+/* Without a duration, for three steps of the program, which has eight kernels with 97 grids. */
+SAMPLING_TEST(what_cannot_be_sampled_is_measured_for_whole_steps)
+{
+	struct fixture *f = *state;
+	struct program *p = start(f), *c;
+
+	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
+			   "sm__cycles_active.avg", NULL);
+	expect_exit(c, 0);
+	expect_message(c, "every launch of 3 whole steps is measured instead; --duration");
+	expect_message(c, "a step: 776 launches that recur");
+	expect_message(c, "2,328 measured");
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
+SAMPLING_TEST(parts_of_gpus_are_not_sampled)
 {
 	static const struct {
 		const char *fail, *why, *remedy;
@@ -148,11 +161,11 @@ static void parts_of_gpus_are_not_sampled(void **state)
 		expect_exit(c, 125);
 		expect_message(c, rows[i].why);
 		expect_message(c, rows[i].remedy);
-		expect_message(c, "--mode budget measures launches chosen at random instead");
+		expect_message(c, "--mode range measures every launch instead");
 		p = on_demand_start(f, USER_ANN);
 		on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 		c = capture_for(f, p, "3", metric, NULL, NULL);
-		expect_budget(c, rows[i].why);
+		expect_ranges(c, rows[i].why);
 		expect_message(c, " kernels seen in 1 process: ");
 		expect_running(p);
 		program_kill(p, SIGKILL);
@@ -161,7 +174,7 @@ static void parts_of_gpus_are_not_sampled(void **state)
 }
 
 /* Nobody knows who else runs there, so nothing but a trace is to be had, and that is told once. */
-static void parts_of_gpus_are_nobodys_own(void **state)
+SAMPLING_TEST(parts_of_gpus_are_nobodys_own)
 {
 	static const char *const sharing[] = { "sharing=exclusive", "sharing=shared" };
 	struct fixture *f = *state;
@@ -191,7 +204,7 @@ static void parts_of_gpus_are_nobodys_own(void **state)
 }
 
 /* Whoever uses the other one is not refused. */
-static void another_gpu_may_be_divided(void **state)
+SAMPLING_TEST(another_gpu_may_be_divided)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -206,7 +219,7 @@ static void another_gpu_may_be_divided(void **state)
 }
 
 /* A policy that gives whole GPUs to nobody. */
-static void who_may_not_sample_has_a_budget(void **state)
+SAMPLING_TEST(who_may_not_sample_has_ranges)
 {
 	struct fixture *f = *state;
 	struct settings s;
@@ -216,7 +229,7 @@ static void who_may_not_sample_has_a_budget(void **state)
 	unsetenv("GPUCTR_FAKE_RESTRICTED");
 	settings_start_daemon(&s, f, "allow-users = *\nsharing = shared\n");
 	p = on_demand_start_listed(f, USER_ANN);
-	expect_budget(capture(f, p, metric, NULL, NULL), "process ");
+	expect_ranges(capture(f, p, metric, NULL, NULL), "process ");
 	program_kill(p, SIGKILL);
 	expect_no_objects(f);
 }
@@ -231,7 +244,7 @@ static void tell_where_it_runs(struct fixture *f, const struct program *p)
 }
 
 /* The program is a stranger's to samples of a whole GPU that are another's. */
-static void an_operator_has_a_budget(void **state)
+SAMPLING_TEST(an_operator_has_ranges)
 {
 	struct fixture *f = *state;
 	struct settings s;
@@ -244,12 +257,12 @@ static void an_operator_has_a_budget(void **state)
 	c = fixture_client(f, USER_SELF, "capture", "--pid", on_demand_pid(p), "--duration", "1",
 			   NULL);
 	expect_exit(c, 0);
-	expect_budget(c, "uid 1234 (pid ");
+	expect_ranges(c, "uid 1234 (pid ");
 	program_kill(p, SIGKILL);
 }
 
-/* What refuses a budget as well is told once, and a wrong name is no reason for one. */
-static void what_nothing_can_measure_is_refused_once(void **state)
+/* What refuses ranges as well is told once, and a wrong name is no reason for them. */
+SAMPLING_TEST(what_nothing_can_measure_is_refused_once)
 {
 	struct fixture *f = *state;
 	struct program *p = start(f), *holder, *c;
@@ -257,7 +270,7 @@ static void what_nothing_can_measure_is_refused_once(void **state)
 	holder = fixture_client(f, USER_ANN, "--metrics", metric, "--", FAKEAPP, "--hold", "middle",
 				NULL);
 	fixture_wait_held(f, 1);
-	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--no-wait", NULL);
+	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--wait", "0", NULL);
 	expect_exit(c, 125);
 	assert_int_equal(count_text(c->err, "error[gpu-busy]"), 1);
 	fixture_release(f);
@@ -266,12 +279,12 @@ static void what_nothing_can_measure_is_refused_once(void **state)
 			   "no__such.sum", NULL);
 	expect_exit(c, 125);
 	assert_int_equal(count_text(c->err, "error[metric-unknown]"), 1);
-	expect_no_message(c, chosen);
+	expect_no_message(c, each);
 	program_kill(p, SIGKILL);
 }
 
 /* The GPU that the program uses, and not the other one, whose counters somebody holds. */
-static void the_gpus_that_programs_use_are_sampled(void **state)
+SAMPLING_TEST(the_gpus_that_programs_use_are_sampled)
 {
 	struct fixture *f = *state;
 	struct program *p, *holder, *c;
@@ -283,29 +296,11 @@ static void the_gpus_that_programs_use_are_sampled(void **state)
 				"--hold", "middle", NULL);
 	fixture_wait_held(f, 1);
 	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode", "sample",
-			   "--duration", "1", "--no-wait", NULL);
+			   "--duration", "1", "--wait", "0", NULL);
 	expect_exit(c, 0);
 	expect_message(c, "GPU 0, sampled each 10.0 us");
-	expect_no_message(c, "on other GPUs");
+	expect_no_message(c, "on GPUs without samples");
 	fixture_release(f);
 	expect_exit(holder, 0);
 	program_kill(p, SIGKILL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SAMPLING_TEST(a_capture_samples),
-		SAMPLING_TEST(others_are_to_be_had),
-		SAMPLING_TEST(what_cannot_be_sampled_has_a_budget),
-		SAMPLING_TEST(parts_of_gpus_are_not_sampled),
-		SAMPLING_TEST(parts_of_gpus_are_nobodys_own),
-		SAMPLING_TEST(another_gpu_may_be_divided),
-		SAMPLING_TEST(who_may_not_sample_has_a_budget),
-		SAMPLING_TEST(an_operator_has_a_budget),
-		SAMPLING_TEST(what_nothing_can_measure_is_refused_once),
-		SAMPLING_TEST(the_gpus_that_programs_use_are_sampled),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
+#include <glob.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -76,7 +77,7 @@ static size_t count_lacking(const struct program *p)
 	return n;
 }
 
-static void each_kernel_has_its_value_and_its_error(void **state)
+SAMPLING_TEST(each_kernel_has_its_value_and_its_error)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -85,7 +86,7 @@ static void each_kernel_has_its_value_and_its_error(void **state)
 	client = run_enough(f, start_plain, 3, KNOWN);
 	expect_output(client, "done 2000\n");
 	expect_message(client, "GH100, GPU 0, sampled each 10.0 us: dram__bytes_read.sum");
-	expect_message(client, "2,000 kernels seen in 1 process: 2,000 measured, 0 dropped");
+	expect_message(client, "2,000 kernels seen in 1 process: 2,000 recorded, 0 dropped");
 	expect_message(client, "values are SAMPLED: ");
 	assert_int_equal(count_lacking(client), 1);
 	expect_no_message(client, "is killed"); /* it ends when it is asked to */
@@ -116,7 +117,7 @@ static void change(const char *path, const char *sql)
 }
 
 /* What the file keeps gives the same values to the bit, and by the same code. */
-static void values_can_be_attributed_again(void **state)
+SAMPLING_TEST(values_can_be_attributed_again)
 {
 	struct fixture *f = *state;
 	struct program *kept, *again;
@@ -143,7 +144,7 @@ static void values_can_be_attributed_again(void **state)
 		    0);
 }
 
-static void samples_need_not_be_kept(void **state)
+SAMPLING_TEST(samples_need_not_be_kept)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -159,8 +160,8 @@ static void samples_need_not_be_kept(void **state)
 	client = fixture_client(f, USER_ANN, "report", path, "--attribute", NULL);
 	expect_exit(client, 1);
 	expect_message(client, "error[no-samples]");
-	expect_message(client, "without --no-samples; samples are of whole GPUs, so a file for "
-			       "each process (%p, %r, %t) has none");
+	expect_message(client, "without --no-samples; a file for each process (%p, %r, %t) keeps "
+			       "the samples of GPUs that no other one has used");
 	client = fixture_client(f, USER_ANN, "--no-samples", "--", "true", NULL);
 	expect_exit(client, 125);
 	expect_message(client, "--no-samples is of --mode sample");
@@ -176,7 +177,7 @@ static struct program *start_graphs(struct fixture *f)
 }
 
 /* Of graphs as well, each of their kernels. */
-static void kernels_of_graphs_have_values(void **state)
+SAMPLING_TEST(kernels_of_graphs_have_values)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -185,7 +186,7 @@ static void kernels_of_graphs_have_values(void **state)
 
 	fixture_start_daemon(f, NULL);
 	client = run_enough(f, start_graphs, 0, KNOWN);
-	expect_message(client, " kernels seen in 1 process: 2,000 measured");
+	expect_message(client, " kernels seen in 1 process: 2,000 recorded");
 	lines_load(&l, fixture_path(f, "records"));
 	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
 		alike += strstr(lines_at(&l, "kernel", i), "\"graph_kernel\"") != NULL;
@@ -197,61 +198,44 @@ static void kernels_of_graphs_have_values(void **state)
 				 "g.record = sampled.record WHERE alike > 0") == 13);
 }
 
-struct late {
-	size_t known, unwatched, in_range;
-};
-
-/* All launches in a range were watched. */
-static struct late count_late(struct fixture *f)
-{
-	struct late n = { 0 };
-	struct lines l;
-
-	lines_load(&l, fixture_path(f, "records"));
-	assert_int_equal(lines_count(&l, "kernel"), 6000);
-	for (size_t i = 0; i < 6000; i++) {
-		const char *line = lines_at(&l, "kernel", i);
-		bool in_range = strstr(line, "\"message\":\"late\"") != NULL;
-		bool unwatched = strstr(line, "\"thread\":null") != NULL;
-
-		n.known += !strstr(line, "\"metrics\":{\"dram__bytes_read.sum\":null");
-		n.unwatched += unwatched;
-		n.in_range += in_range;
-		assert_false(in_range && unwatched);
-	}
-	lines_deinit(&l);
-	print_message("%zu kernels have values, %zu launches were not watched\n", n.known,
-		      n.unwatched);
-	return n;
-}
-
-/* Launches are watched at first, then not, and again from the first range on. All have values, but
- * for samples that a sampler that was held up has lost. */
-static void ranges_may_be_opened_late(void **state)
+/* From the first range on launches are in it; all have values, but for samples that a sampler that
+ * was held up has lost. */
+SAMPLING_TEST(ranges_may_be_opened_late)
 {
 	struct fixture *f = *state;
-	struct program *client;
-	struct late n = { 0 };
+	size_t known = 0;
 
 	fixture_start_daemon(f, NULL);
-	for (int i = 0; i < 5 && (n.known < 6000 || n.unwatched <= 500); i++) {
+	for (int i = 0; i < 5 && known < 6000; i++) {
+		struct program *client;
+		size_t in_range = 0;
+		struct lines l;
+
 		client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
 					"dram__bytes_read.sum", "--format", "jsonl", "-f",
 					"--output", fixture_path(f, "records"), "--", FAKEAPP,
 					"--kernels", "6000", WORK, "--nvtx-from", "5000", NULL);
 		expect_exit(client, 0);
 		expect_message(client,
-			       "6,000 kernels seen in 1 process: 6,000 measured, 0 dropped");
-		n = count_late(f);
-		assert_int_equal(n.in_range, 1000);
-		assert_true(n.unwatched < 5000);
+			       "6,000 kernels seen in 1 process: 6,000 recorded, 0 dropped");
+		lines_load(&l, fixture_path(f, "records"));
+		assert_int_equal(lines_count(&l, "kernel"), 6000);
+		known = 0;
+		for (size_t k = 0; k < 6000; k++) {
+			const char *line = lines_at(&l, "kernel", k);
+
+			known += !strstr(line, "\"metrics\":{\"dram__bytes_read.sum\":null");
+			in_range += strstr(line, "\"message\":\"late\"") != NULL;
+			assert_null(strstr(line, "\"thread\":null"));
+		}
+		lines_deinit(&l);
+		assert_int_equal(in_range, 1000);
 	}
-	assert_int_equal(n.known, 6000);
-	assert_true(n.unwatched > 500);
+	assert_int_equal(known, 6000);
 }
 
 /* What others did is not told of those that ran beside one that nothing is known of. */
-static void lost_kernels_of_graphs_are_gaps(void **state)
+SAMPLING_TEST(lost_kernels_of_graphs_are_gaps)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -263,7 +247,7 @@ static void lost_kernels_of_graphs_are_gaps(void **state)
 }
 
 /* Wherever they are told. */
-static void values_are_labelled(void **state)
+SAMPLING_TEST(values_are_labelled)
 {
 	static const struct {
 		const char *to, *option, *value;
@@ -303,7 +287,7 @@ static struct program *start_filtered(struct fixture *f)
 
 /* What a filter leaves out has its part of the samples all the same, also when they are divided
  * again. */
-static void launches_left_out_take_part(void **state)
+SAMPLING_TEST(launches_left_out_take_part)
 {
 	static const char *const again[] = { NULL, "--attribute" };
 	char *texts[2];
@@ -312,7 +296,7 @@ static void launches_left_out_take_part(void **state)
 
 	fixture_start_daemon(f, NULL);
 	client = run_enough(f, start_filtered, 0, KNOWN);
-	expect_message(client, "4,000 kernels seen in 1 process: 2,000 measured, 2,000 filtered");
+	expect_message(client, "4,000 kernels seen in 1 process: 2,000 recorded, 2,000 filtered");
 	for (size_t i = 0; i < 2; i++) {
 		client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"),
 					"--by", "kernel,shape", "--json", again[i], NULL);
@@ -326,7 +310,7 @@ static void launches_left_out_take_part(void **state)
 }
 
 /* Where the daemon alone can give the counters. */
-static void an_ordinary_user_samples(void **state)
+SAMPLING_TEST(an_ordinary_user_samples)
 {
 	struct fixture *f = *state;
 
@@ -355,7 +339,7 @@ static size_t capture_for_a_second(struct fixture *f, const struct program *p)
 }
 
 /* More than once, and until enough of it was sampled. */
-static void a_program_that_runs_is_sampled(void **state)
+SAMPLING_TEST(a_program_that_runs_is_sampled)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -415,7 +399,7 @@ static bool has_enough_of_turns(struct fixture *f)
 }
 
 /* Five metrics, of which the hardware counts four at a time, and those of SMs more slowly. */
-static void metrics_of_several_passes_take_turns(void **state)
+SAMPLING_TEST(metrics_of_several_passes_take_turns)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -433,7 +417,7 @@ static void metrics_of_several_passes_take_turns(void **state)
 		expect_message(client, "sampled in turns of about 500 ms (metrics: 4 each 10.0 us, "
 				       "1 each 208 us, 1 each 10.0 us)");
 		expect_message(client, TURNED_TEXT " kernels seen in 1 process: " TURNED_TEXT
-						   " measured, 0 dropped");
+						   " recorded, 0 dropped");
 		expect_message(client, "turns of 3 sets, a change takes ");
 		expect_no_objects(f);
 		enough = has_enough_of_turns(f);
@@ -443,7 +427,7 @@ static void metrics_of_several_passes_take_turns(void **state)
 
 /* Samples that come faster than they are decoded are asked for less often; meanwhile sets take
  * their turns, and the sampler ends when it is asked to. */
-static void a_slow_sampler_samples_less_often(void **state)
+SAMPLING_TEST(a_slow_sampler_samples_less_often)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -465,7 +449,7 @@ static void a_slow_sampler_samples_less_often(void **state)
 	assert_true(g.known >= 8000 / 2);
 }
 
-static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
+SAMPLING_TEST(what_cannot_be_sampled_is_refused_as_a_whole)
 {
 	static const struct {
 		const char *metrics, *option, *value, *text;
@@ -473,11 +457,10 @@ static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
 		{ "sm__throughput.avg.pct_of_peak_sustained_elapsed", "--quiet", "--quiet",
 		  "is no sum over time" },
 		{ "no__such.sum", "--quiet", "--quiet", "metric-unknown" },
-		{ "dram__bytes_read.sum", "--budget", "5%", "--mode sample and --budget" },
 		{ "dram__bytes_read.sum", "--raw", "-o%p.gpuctr", "--raw with several files" },
 		{ "none", "--quiet", "--quiet", "--mode sample and --metrics none" },
 		{ "dram__bytes_read.sum,smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-		  "--no-summary", "--no-summary", "--mode budget" },
+		  "--no-summary", "--no-summary", "--mode range measures every launch instead" },
 	};
 	struct fixture *f = *state;
 	struct program *holder, *busy;
@@ -493,10 +476,10 @@ static void what_cannot_be_sampled_is_refused_as_a_whole(void **state)
 				"middle", NULL);
 	fixture_wait_held(f, 1);
 	busy = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
-			      "--no-wait", "--", FAKEAPP, NULL);
+			      "--wait", "0", "--", FAKEAPP, NULL);
 	expect_exit(busy, 125);
 	expect_message(busy, "error[gpu-busy]");
-	expect_no_message(busy, "--mode budget"); /* which would be as busy */
+	expect_no_message(busy, "--mode range"); /* which would be as busy */
 	fixture_release(f);
 	expect_exit(holder, 0);
 	setenv("GPUCTR_SAMPLER", "/nowhere/gpuctr-sampler", 1);
@@ -589,7 +572,7 @@ static struct program *start_half(struct fixture *f)
 	}
 }
 
-static void the_program_runs_on_without_its_sampler(void **state)
+SAMPLING_TEST(the_program_runs_on_without_its_sampler)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -621,12 +604,12 @@ static struct program *start_capture(struct fixture *f, const struct program *p,
 }
 
 /* A capture of running programs ends with its samples, and says so. */
-static void a_capture_that_loses_its_samples_has_failed(void **state)
+SAMPLING_TEST(a_capture_that_loses_its_samples_has_failed)
 {
 	struct fixture *f = *state;
 	struct program *p, *client;
 
-	fixture_start_daemon(f, "--set", "lease=6s", "--set", "lease-max=6s", NULL);
+	fixture_start_daemon(f, "--set", "lease-max=6s", NULL);
 	p = on_demand_start_listed(f, USER_ANN);
 	client = start_capture(f, p, "--duration", "100");
 	fixture_kill_sampler(client, SIGKILL);
@@ -643,7 +626,7 @@ static void a_capture_that_loses_its_samples_has_failed(void **state)
 	program_kill(p, SIGKILL);
 }
 
-static void a_capture_that_loses_its_daemon_at_the_end_has_failed(void **state)
+SAMPLING_TEST(a_capture_that_loses_its_daemon_at_the_end_has_failed)
 {
 	struct fixture *f = *state;
 	struct program *p, *client;
@@ -664,7 +647,7 @@ static void a_capture_that_loses_its_daemon_at_the_end_has_failed(void **state)
 	program_kill(p, SIGKILL);
 }
 
-static void the_program_runs_on_without_its_daemon(void **state)
+SAMPLING_TEST(the_program_runs_on_without_its_daemon)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -682,7 +665,7 @@ static void the_program_runs_on_without_its_daemon(void **state)
 }
 
 /* Records have their values at the end, which may be one that nobody waits for. */
-static void who_gives_up_keeps_what_has_come(void **state)
+SAMPLING_TEST(who_gives_up_keeps_what_has_come)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -706,8 +689,143 @@ static void who_gives_up_keeps_what_has_come(void **state)
 	assert_true(figures_of(fixture_path(f, "records")).known > KNOWN_OF_HALF);
 }
 
+/* A client that is killed leaves what it has recorded, without values, which report gives. */
+SAMPLING_TEST(what_a_killed_client_recorded_can_be_attributed)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "run.gpuctr");
+	struct program *client, *report;
+
+	fixture_start_daemon(f, NULL);
+	client = start_half(f);
+	kill(client->pid, SIGKILL);
+	expect_signal(client, SIGKILL);
+	fixture_release(f);
+	assert_true(query_run(f, "SELECT count(\"dram__bytes_read.sum\") FROM record") == 0);
+	report = fixture_client(f, USER_ANN, "report", path, NULL);
+	expect_exit(report, 0);
+	expect_in_output(report, "of a sampled capture values are not known yet, or never were: "
+				 "--attribute divides the samples");
+	report = fixture_client(f, USER_ANN, "report", path, "--attribute", "--csv", NULL);
+	expect_exit(report, 0);
+	assert_int_equal(count_text(report->out, "or never were"), 0);
+	assert_true(count_text(report->out, "\nk") > 4); /* a line for each kernel */
+}
+
+/* What a file of one process on its GPU keeps gives the same values again. */
+static void expect_attributed_again(struct fixture *f, const char *path)
+{
+	struct program *kept =
+		fixture_client(f, USER_ANN, "report", path, "--by", "kernel,shape", "--json", NULL);
+	struct program *again = fixture_client(f, USER_ANN, "report", path, "--by", "kernel,shape",
+					       "--json", "--attribute", NULL);
+	CLEAN_FREE char *of_file = NULL, *anew = NULL;
+
+	expect_exit(kept, 0);
+	expect_exit(again, 0);
+	of_file = read_file(kept->out);
+	anew = read_file(again->out);
+	assert_true(strstr(of_file, "\"error\"") != NULL);
+	assert_string_equal(anew, of_file);
+}
+
+static struct program *start_each(struct fixture *f, const char *path, const char *children)
+{
+	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
+			      "-o", fixture_path(f, path), "--", FAKEAPP, "--children", children,
+			      "--kernels", "1000", WORK, NULL);
+}
+
+/* A file of each process, which were sampled together, has the values of its kernels. It has no
+ * samples where the other's kernels would be missing. */
+SAMPLING_TEST(files_of_processes_have_values)
+{
+	static const char without[] =
+		"SELECT count(*) FROM record WHERE \"dram__bytes_read.sum\" IS NULL";
+	struct fixture *f = *state;
+	struct program *client;
+	glob_t found;
+
+	fixture_start_daemon(f, NULL);
+	expect_exit(start_each(f, "run.%p.gpuctr", "1"), 0);
+	assert_int_equal(glob(fixture_path(f, "run.*.gpuctr"), 0, NULL, &found), 0);
+	assert_int_equal(found.gl_pathc, 2);
+	for (size_t i = 0; i < 2; i++) {
+		const char *path = found.gl_pathv[i];
+
+		assert_true(query_file(path, "SELECT count(*) FROM record") == 1000);
+		assert_true(query_file(path, "SELECT count(*) FROM sampled") == 1000);
+		assert_true(query_file(path, without) < 500);
+		assert_true(query_file(path, "SELECT count(*) FROM sample_block") == 0);
+		client = fixture_client(f, USER_ANN, "report", path, "--attribute", NULL);
+		expect_exit(client, 1);
+		expect_message(client, "error[no-samples]");
+	}
+	globfree(&found);
+	expect_exit(start_each(f, "one.%p.gpuctr", "0"), 0);
+	assert_int_equal(glob(fixture_path(f, "one.*.gpuctr"), 0, NULL, &found), 0);
+	assert_int_equal(found.gl_pathc, 1);
+	expect_attributed_again(f, found.gl_pathv[0]);
+	globfree(&found);
+}
+
+/* What no file can hold is counted; what was recorded before has its values, with a file of the
+ * user's and without. */
+SAMPLING_TEST(a_full_disk_ends_the_recording_alone)
+{
+	struct fixture *f = *state;
+	char command[768];
+	struct program *client;
+
+	/* The fakes of devices are large files. */
+	snprintf(command, sizeof(command), "#!/bin/bash\nulimit -Sf unlimited\nexec %s \"$@\"\n",
+		 TEST_SAMPLER);
+	fixture_use_sampler(f, command);
+	fixture_start_daemon(f, NULL);
+	for (int kept = 0; kept < 2; kept++) {
+		snprintf(
+			command, sizeof(command),
+			"ulimit -Sf 1500; exec %s --mode sample --metrics dram__bytes_read.sum %s "
+			"%s "
+			"-- /bin/bash -c 'ulimit -Sf unlimited; exec %s --kernels 20000 --grids 13 "
+			"--blocks 6000 --sleep-us 200 --exit 7'",
+			CLIENT, kept ? "-o" : "", kept ? fixture_path(f, "run.gpuctr") : "",
+			FAKEAPP);
+		client = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
+		expect_exit(client, 7);
+		expect_output(client, "done 20000\n");
+		expect_message(client, "warning[store-full]");
+		expect_message(client, kept ? "the file keeps what was written before"
+					    : "what was recorded before has its values");
+		expect_message(client, "not written to the file");
+		expect_message(client, "values are SAMPLED");
+	}
+	assert_true(query_run(f, "SELECT count(*) FROM record") > 1000);
+}
+
+/* The stream comes at the end, and its reader may take its time: it gets every record. */
+SAMPLING_TEST(a_slow_reader_gets_every_record)
+{
+	enum { RECORDS = 300000 };
+	struct fixture *f = *state;
+	struct program *client;
+	char wanted[40];
+
+	fixture_start_daemon(f, NULL);
+	client =
+		fixture_run(f, USER_ANN, "/bin/sh", "-c",
+			    "\"$0\" -q --mode sample --metrics dram__bytes_read.sum --format jsonl "
+			    "--output - -- \"$1\" --kernels 300000 --grids 13 --blocks 200 | "
+			    "(sleep 4; grep -c '^{\"type\":\"kernel\"')",
+			    CLIENT, FAKEAPP, NULL);
+	expect_exit(client, 0);
+	snprintf(wanted, sizeof(wanted), "%d\n", RECORDS);
+	expect_output(client, wanted);
+	expect_no_message(client, "too slow");
+}
+
 /* A sampler of one metric where two were asked for. */
-static void values_of_other_metrics_are_refused(void **state)
+SAMPLING_TEST(values_of_other_metrics_are_refused)
 {
 	struct fixture *f = *state;
 	char text[400];
@@ -728,7 +846,7 @@ static size_t samplers_of(const struct program *client)
 }
 
 /* While it waits for the GPU, and while samplers run and the program does not end. */
-static void it_can_be_interrupted(void **state)
+SAMPLING_TEST(it_can_be_interrupted)
 {
 	struct fixture *f = *state;
 	struct program *holder, *client;
@@ -756,54 +874,18 @@ static void it_can_be_interrupted(void **state)
 	expect_no_objects(f);
 }
 
-static void other_modes_are_as_they_were(void **state)
+SAMPLING_TEST(ranges_are_as_they_were)
 {
 	struct fixture *f = *state;
 	struct program *p, *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--mode", "budget", "--metrics",
-				"dram__bytes_read.sum", "--", FAKEAPP, NULL);
-	expect_exit(client, 0);
-	expect_message(client, "launches are chosen at random, for 5 % of the time");
-	expect_refused(fixture_client(f, USER_ANN, "--mode", "budget", "--raw", "-o",
-				      fixture_path(f, "run.gpuctr"), "--", FAKEAPP, NULL),
-		       "--mode budget and --raw");
 	p = on_demand_start_listed(f, USER_ANN);
 	client = fixture_client(f, USER_ANN, "capture", "-v", "--pid", on_demand_pid(p), "--mode",
 				"range", "--metrics", "dram__bytes_read.sum", "--duration", "1",
 				NULL);
 	expect_exit(client, 0);
-	expect_no_message(client, "chosen at random");
+	expect_no_message(client, "values are SAMPLED");
 	expect_message(client, "single pass, no replay");
 	program_kill(p, SIGKILL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SAMPLING_TEST(each_kernel_has_its_value_and_its_error),
-		SAMPLING_TEST(values_can_be_attributed_again),
-		SAMPLING_TEST(samples_need_not_be_kept),
-		SAMPLING_TEST(kernels_of_graphs_have_values),
-		SAMPLING_TEST(ranges_may_be_opened_late),
-		SAMPLING_TEST(lost_kernels_of_graphs_are_gaps),
-		SAMPLING_TEST(values_are_labelled),
-		SAMPLING_TEST(launches_left_out_take_part),
-		SAMPLING_TEST(an_ordinary_user_samples),
-		SAMPLING_TEST(a_program_that_runs_is_sampled),
-		SAMPLING_TEST(metrics_of_several_passes_take_turns),
-		SAMPLING_TEST(a_slow_sampler_samples_less_often),
-		SAMPLING_TEST(what_cannot_be_sampled_is_refused_as_a_whole),
-		SAMPLING_TEST(the_program_runs_on_without_its_sampler),
-		SAMPLING_TEST(a_capture_that_loses_its_samples_has_failed),
-		SAMPLING_TEST(a_capture_that_loses_its_daemon_at_the_end_has_failed),
-		SAMPLING_TEST(the_program_runs_on_without_its_daemon),
-		SAMPLING_TEST(who_gives_up_keeps_what_has_come),
-		SAMPLING_TEST(values_of_other_metrics_are_refused),
-		SAMPLING_TEST(it_can_be_interrupted),
-		SAMPLING_TEST(other_modes_are_as_they_were),
-	};
-
-	return SYSTEM_RUN(tests);
 }

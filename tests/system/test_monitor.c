@@ -66,7 +66,7 @@ static void measure(struct fixture *f, const char *kernels)
 
 /* --- what is counted --- */
 
-static void a_capture_is_counted_from_begin_to_end(void **state)
+SYSTEM_TEST(a_capture_is_counted_from_begin_to_end)
 {
 	struct fixture *f = *state;
 	char *json;
@@ -88,7 +88,7 @@ static void a_capture_is_counted_from_begin_to_end(void **state)
 	free(json);
 }
 
-static void a_refusal_is_counted_by_its_reason(void **state)
+SYSTEM_TEST(a_refusal_is_counted_by_its_reason)
 {
 	struct fixture *f = *state;
 	char *json;
@@ -109,7 +109,7 @@ static void a_refusal_is_counted_by_its_reason(void **state)
 }
 
 /* The log leaves out what is too much of one user; the counts do not. */
-static void a_flood_of_refusals_is_counted_in_full(void **state)
+SYSTEM_TEST(a_flood_of_refusals_is_counted_in_full)
 {
 	enum { FLOOD = 100 };
 	struct fixture *f = *state;
@@ -130,7 +130,7 @@ static void a_flood_of_refusals_is_counted_in_full(void **state)
 	recorder_disconnect(&r);
 }
 
-static void who_waits_is_counted_with_how_long(void **state)
+SYSTEM_TEST(who_waits_is_counted_with_how_long)
 {
 	struct fixture *f = *state;
 	struct program *first, *second;
@@ -161,7 +161,7 @@ static void who_waits_is_counted_with_how_long(void **state)
 	free(json);
 }
 
-static void a_client_that_goes_away_is_a_cause(void **state)
+SYSTEM_TEST(a_client_that_goes_away_is_a_cause)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -191,7 +191,7 @@ static void kill_worker(struct fixture *f, const char *name)
 }
 
 /* A new front knows of the others' ends as well, and begins its own counts anew. */
-static void replaced_workers_are_counted_over_fronts(void **state)
+SYSTEM_TEST(replaced_workers_are_counted_over_fronts)
 {
 	struct fixture *f = *state;
 
@@ -215,7 +215,7 @@ static void replaced_workers_are_counted_over_fronts(void **state)
 
 /* --- who may see them --- */
 
-static void counts_are_for_monitors(void **state)
+SYSTEM_TEST(counts_are_for_monitors)
 {
 	struct fixture *f = *state;
 	char *json;
@@ -235,7 +235,7 @@ static void counts_are_for_monitors(void **state)
 }
 
 /* By being a monitor alone nobody measures, and who is none learns nothing. */
-static void a_monitor_looks_and_measures_nothing(void **state)
+SYSTEM_TEST(a_monitor_looks_and_measures_nothing)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -256,20 +256,4 @@ static void a_monitor_looks_and_measures_nothing(void **state)
 	expect_output(p, "");
 	expect_message(p, "error[not-allowed]");
 	expect_no_owner(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(a_capture_is_counted_from_begin_to_end),
-		SYSTEM_TEST(a_refusal_is_counted_by_its_reason),
-		SYSTEM_TEST(a_flood_of_refusals_is_counted_in_full),
-		SYSTEM_TEST(who_waits_is_counted_with_how_long),
-		SYSTEM_TEST(a_client_that_goes_away_is_a_cause),
-		SYSTEM_TEST(replaced_workers_are_counted_over_fronts),
-		SYSTEM_TEST(counts_are_for_monitors),
-		SYSTEM_TEST(a_monitor_looks_and_measures_nothing),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -54,7 +54,7 @@ static void measure_whole(struct fixture *f, struct lines *ret)
 	}
 }
 
-static void file_and_stream_agree(void **state)
+SYSTEM_TEST(file_and_stream_agree)
 {
 	struct fixture *f = *state;
 	double sum = 0;
@@ -96,7 +96,7 @@ static void file_and_stream_agree(void **state)
 }
 
 /* The tables at the end of a run are those that its capture file gives. */
-static void summary_and_report_are_the_same(void **state)
+SYSTEM_TEST(summary_and_report_are_the_same)
 {
 	struct fixture *f = *state;
 	CLEAN_FREE char *summary = NULL, *table = NULL;
@@ -145,7 +145,7 @@ static unsigned type_next(struct fixture *f, struct program *p)
 	return n;
 }
 
-static void what_is_to_be_typed_next_works(void **state)
+SYSTEM_TEST(what_is_to_be_typed_next_works)
 {
 	static const char *const names[] = { "run.gpuctr", "it's a *.gpuctr", "plain" };
 	struct fixture *f = *state;
@@ -178,7 +178,7 @@ static void what_is_to_be_typed_next_works(void **state)
 }
 
 /* Each with its own records and totals, in folders that were not there. */
-static void each_process_has_its_file(void **state)
+SYSTEM_TEST(each_process_has_its_file)
 {
 	struct fixture *f = *state;
 	glob_t found;
@@ -208,7 +208,7 @@ static void each_process_has_its_file(void **state)
 }
 
 /* The program goes on, and what could not be kept is counted. */
-static void a_process_without_a_file_is_told(void **state)
+SYSTEM_TEST(a_process_without_a_file_is_told)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -230,7 +230,7 @@ static void a_process_without_a_file_is_told(void **state)
 }
 
 /* What can be known before anything starts is refused then. */
-static void a_folder_that_cannot_be_made_is_refused(void **state)
+SYSTEM_TEST(a_folder_that_cannot_be_made_is_refused)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -243,7 +243,7 @@ static void a_folder_that_cannot_be_made_is_refused(void **state)
 }
 
 /* A launcher has no rank, its children have. */
-static void each_rank_has_its_file(void **state)
+SYSTEM_TEST(each_rank_has_its_file)
 {
 	static const char script[] = "RANK=0 \"$0\" --kernels 3; RANK=1 \"$0\" --kernels 4";
 	struct fixture *f = *state;
@@ -263,7 +263,7 @@ static void each_rank_has_its_file(void **state)
 
 /* One after the other, more processes than the client may have files open: a file is closed when
  * its last process has ended. */
-static void files_of_ended_processes_are_closed(void **state)
+SYSTEM_TEST(files_of_ended_processes_are_closed)
 {
 	enum { PROCESSES = 40 };
 	static const char limited[] = "ulimit -n 36; exec \"$@\"";
@@ -291,7 +291,7 @@ static void files_of_ended_processes_are_closed(void **state)
 }
 
 /* A process that has the name of one that has ended goes on in its file. */
-static void a_file_takes_a_later_process_of_its_name(void **state)
+SYSTEM_TEST(a_file_takes_a_later_process_of_its_name)
 {
 	static const char script[] =
 		"RANK=0 \"$0\" --kernels 3; RANK=1 \"$0\" --kernels 1; RANK=0 \"$0\" --kernels 4";
@@ -335,7 +335,7 @@ static unsigned long long marks_left_out(struct fixture *f)
 
 /* Marks that come faster than they can be sent are left out, and the user hears how many. A busy
  * machine may set them slowly enough. */
-static void marks_that_are_left_out_are_told(void **state)
+SYSTEM_TEST(marks_that_are_left_out_are_told)
 {
 	struct fixture *f = *state;
 	unsigned long long dropped = 0;
@@ -350,7 +350,7 @@ static void marks_that_are_left_out_are_told(void **state)
 #endif
 }
 
-static void records_stream_while_the_program_runs(void **state)
+SYSTEM_TEST(records_stream_while_the_program_runs)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -366,7 +366,7 @@ static void records_stream_while_the_program_runs(void **state)
 	expect_exit(client, 128 + SIGINT);
 }
 
-static void what_was_measured_survives_an_interrupt(void **state)
+SYSTEM_TEST(what_was_measured_survives_an_interrupt)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -393,7 +393,7 @@ static void what_was_measured_survives_an_interrupt(void **state)
 }
 
 /* The program goes without: its fake of a device is a large file. */
-static void a_limit_on_the_files_size_costs_records_alone(void **state)
+SYSTEM_TEST(a_limit_on_the_files_size_costs_records_alone)
 {
 	struct fixture *f = *state;
 	const char *path = fixture_path(f, "run.gpuctr"), *records = fixture_path(f, "records");
@@ -422,7 +422,7 @@ static void a_limit_on_the_files_size_costs_records_alone(void **state)
 }
 
 /* There is no other file with the records, so none is named. */
-static void a_stream_that_fails_alone_names_no_other_file(void **state)
+SYSTEM_TEST(a_stream_that_fails_alone_names_no_other_file)
 {
 	struct fixture *f = *state;
 	char command[768];
@@ -440,7 +440,7 @@ static void a_stream_that_fails_alone_names_no_other_file(void **state)
 	expect_no_message(p, " -o ");
 }
 
-static void a_closed_output_has_its_remedy(void **state)
+SYSTEM_TEST(a_closed_output_has_its_remedy)
 {
 	struct fixture *f = *state;
 	char command[512];
@@ -457,7 +457,7 @@ static void a_closed_output_has_its_remedy(void **state)
 
 /* As some launchers start programs. Neither the daemon's socket nor a file gets one of their
  * numbers, and the program finds them as it would without us. */
-static void closed_standard_files_are_no_ones_else(void **state)
+SYSTEM_TEST(closed_standard_files_are_no_ones_else)
 {
 	static const char *const closed[] = { "<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-" };
 	struct fixture *f = *state;
@@ -493,7 +493,7 @@ static void closed_standard_files_are_no_ones_else(void **state)
 	}
 }
 
-static void too_few_descriptors_are_refused(void **state)
+SYSTEM_TEST(too_few_descriptors_are_refused)
 {
 	struct fixture *f = *state;
 	char command[768];
@@ -515,7 +515,7 @@ static void too_few_descriptors_are_refused(void **state)
 }
 
 /* With the first two a scheduler says that the time is almost over. */
-static void signals_are_the_programs(void **state)
+SYSTEM_TEST(signals_are_the_programs)
 {
 	static const int signals[] = { SIGUSR1, SIGUSR2, SIGTERM, SIGHUP, SIGINT, SIGQUIT };
 	static const char script[] = "trap 'echo got; exit 7' USR1 USR2 TERM HUP INT QUIT; "
@@ -536,7 +536,7 @@ static void signals_are_the_programs(void **state)
 	}
 }
 
-static void an_existing_file_is_not_overwritten(void **state)
+SYSTEM_TEST(an_existing_file_is_not_overwritten)
 {
 	struct fixture *f = *state;
 	const char *path = fixture_path(f, "run.gpuctr");
@@ -559,7 +559,7 @@ static void an_existing_file_is_not_overwritten(void **state)
 }
 
 /* The reader of the stream goes away, as head does: nothing of it reaches the program. */
-static void a_reader_that_goes_away_is_no_error(void **state)
+SYSTEM_TEST(a_reader_that_goes_away_is_no_error)
 {
 	struct fixture *f = *state;
 	char command[768];
@@ -581,7 +581,7 @@ static void a_reader_that_goes_away_is_no_error(void **state)
 	assert_int_equal(measured, 20000);
 }
 
-static void status_shows_holder_and_queue(void **state)
+SYSTEM_TEST(status_shows_holder_and_queue)
 {
 	struct fixture *f = *state;
 	struct program *first, *second, *status;
@@ -602,7 +602,7 @@ static void status_shows_holder_and_queue(void **state)
 	expect_running(first);
 }
 
-static void metrics_and_plans_need_no_gpu(void **state)
+SYSTEM_TEST(metrics_and_plans_need_no_gpu)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -614,7 +614,7 @@ static void metrics_and_plans_need_no_gpu(void **state)
 	expect_exit(p, 0);
 	assert_true(count_text(p->out, "dram__bytes_read") > 0);
 	assert_true(count_text(p->out, "of ranges   elapsed time and cycles") > 0);
-	p = fixture_client(f, USER_ANN, "plan", "--metrics", "dram__bytes_read.sum", NULL);
+	p = fixture_client(f, USER_ANN, "metrics", "--fit", "dram__bytes_read.sum", NULL);
 	expect_exit(p, 0);
 	p = fixture_client(f, USER_ANN, "metrics", "--chip", "XY999", NULL);
 	assert_true(p->pid > 0);
@@ -656,56 +656,20 @@ static void expect_operators(const char *path)
 }
 
 /* What is exported of the file is what was streamed when it was written. */
-static void an_export_is_the_stream(void **state)
+SYSTEM_TEST(an_export_is_the_stream)
 {
-	static const char *const formats[] = { "jsonl", "csv" };
 	struct fixture *f = *state;
 
 	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < 2; i++) {
-		expect_exit(fixture_client(f, USER_ANN, "-f", "--metrics",
-					   "dram__bytes_read.sum,sm__inst_executed.sum", "-o",
-					   fixture_path(f, "run.gpuctr"), "--format", formats[i],
-					   "--output", fixture_path(f, "live"), "--", FAKEAPP,
-					   "--children", "1", "--threads", "4", "--kernels", "50",
-					   "--nvtx", "--operators", NULL),
-			    0);
-		expect_operators(fixture_path(f, "run.gpuctr"));
-		expect_exit(fixture_client(f, USER_ANN, "export", fixture_path(f, "run.gpuctr"),
-					   "--to", formats[i], "-f", "-o",
-					   fixture_path(f, "exported"), NULL),
-			    0);
-		expect_same_lines(fixture_path(f, "live"), fixture_path(f, "exported"));
-	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(file_and_stream_agree),
-		SYSTEM_TEST(an_export_is_the_stream),
-		SYSTEM_TEST(summary_and_report_are_the_same),
-		SYSTEM_TEST(what_is_to_be_typed_next_works),
-		SYSTEM_TEST(each_process_has_its_file),
-		SYSTEM_TEST(a_process_without_a_file_is_told),
-		SYSTEM_TEST(a_folder_that_cannot_be_made_is_refused),
-		SYSTEM_TEST(each_rank_has_its_file),
-		SYSTEM_TEST(files_of_ended_processes_are_closed),
-		SYSTEM_TEST(a_file_takes_a_later_process_of_its_name),
-		SYSTEM_TEST(marks_that_are_left_out_are_told),
-		SYSTEM_TEST(records_stream_while_the_program_runs),
-		SYSTEM_TEST(what_was_measured_survives_an_interrupt),
-		SYSTEM_TEST(a_limit_on_the_files_size_costs_records_alone),
-		SYSTEM_TEST(a_stream_that_fails_alone_names_no_other_file),
-		SYSTEM_TEST(a_closed_output_has_its_remedy),
-		SYSTEM_TEST(closed_standard_files_are_no_ones_else),
-		SYSTEM_TEST(too_few_descriptors_are_refused),
-		SYSTEM_TEST(signals_are_the_programs),
-		SYSTEM_TEST(an_existing_file_is_not_overwritten),
-		SYSTEM_TEST(a_reader_that_goes_away_is_no_error),
-		SYSTEM_TEST(status_shows_holder_and_queue),
-		SYSTEM_TEST(metrics_and_plans_need_no_gpu),
-	};
-
-	return SYSTEM_RUN(tests);
+	expect_exit(fixture_client(
+			    f, USER_ANN, "--metrics", "dram__bytes_read.sum,sm__inst_executed.sum",
+			    "-o", fixture_path(f, "run.gpuctr"), "--format", "jsonl", "--output",
+			    fixture_path(f, "live"), "--", FAKEAPP, "--children", "1", "--threads",
+			    "4", "--kernels", "50", "--nvtx", "--operators", NULL),
+		    0);
+	expect_operators(fixture_path(f, "run.gpuctr"));
+	expect_exit(fixture_client(f, USER_ANN, "export", fixture_path(f, "run.gpuctr"), "--to",
+				   "jsonl", "-o", fixture_path(f, "exported"), NULL),
+		    0);
+	expect_same_lines(fixture_path(f, "live"), fixture_path(f, "exported"));
 }

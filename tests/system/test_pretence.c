@@ -73,34 +73,41 @@ static struct program *expect_harmless_run(struct program *p, int status)
 	return p;
 }
 
-static void what_they_say_is_shown_as_text(void **state)
+#define FIXTURE_TEST(f) TEST_WITH(f, standby_setup, standby_teardown)
+
+FIXTURE_TEST(what_they_say_is_shown_as_text)
 {
-	static const char parse[] = "import json, sys; l = [json.loads(x) for x in "
-				    "open(sys.argv[1])]; assert len(l) == 1; "
+	static const char parse[] = "import json, sys; "
+				    "l = json.load(open(sys.argv[1]))['processes']; "
+				    "assert len(l) == 1; "
 				    "assert l[0]['claims']['RANK'] == '../../../tmp/rank', l; "
 				    "assert l[0]['program'][0] == "
 				    "'\\x1b'";
 	struct fixture *f = *state;
 	struct standby_agent a;
 	struct program *p;
-	char *text;
+	char *text, *line;
 
 	fixture_need_no_thread_sanitizer(FOREIGN_PROGRAMS);
 	fixture_start_daemon(f, "--set", OPERATOR, NULL);
 	a = register_evil(f, USER_ANN);
-	p = expect_harmless_run(fixture_client(f, USER_SELF, "ps", NULL), 0);
+	p = expect_harmless_run(fixture_client(f, USER_SELF, "status", NULL), 0);
 	text = read_file(p->out);
-	assert_int_equal(count_text(p->out, "\n"), 2); /* a head and a line */
+	line = strstr(text, "\nprograms in standby\n");
+	for (int i = 0; i < 4; i++) { /* a title, a head and a line */
+		assert_non_null(line);
+		line = strchr(line + 1, '\n');
+	}
+	assert_null(line);
 	free(text);
-	p = fixture_client(f, USER_SELF, "ps", "--json", NULL);
+	p = fixture_client(f, USER_SELF, "status", "--json", NULL);
 	expect_harmless_run(p, 0);
 	expect_exit(fixture_run(f, USER_SELF, "/usr/bin/python3", "-c", parse, p->out, NULL), 0);
-	expect_harmless_run(fixture_client(f, USER_SELF, "top", "--once", NULL), 0);
 	close(a.fd);
 }
 
 /* The file that an operator writes lies where the operator said. */
-static void what_they_say_leads_to_no_other_file(void **state)
+FIXTURE_TEST(what_they_say_leads_to_no_other_file)
 {
 	struct fixture *f = *state;
 	struct standby_agent a;
@@ -128,9 +135,49 @@ static void expect_kept(const char *path, const char *text)
 	free(kept);
 }
 
+/* -f is the operator's, and the name another user's. Of the operator's own programs it holds. */
+FIXTURE_TEST(another_users_rank_replaces_no_file)
+{
+	static const char *const ranks[] = { "RANK=8", "RANK=9" };
+	struct fixture *f = *state;
+	const char *theirs = fixture_path(f, "ranks/9.gpuctr");
+	struct standby_agent agents[2];
+	struct program *c;
+	int fd;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, "--set", OPERATOR, NULL);
+	assert_int_equal(mkdir(fixture_path(f, "ranks"), 0777), 0);
+	fd = open(theirs, O_WRONLY | O_CREAT | O_EXCL, 0666);
+	assert_int_equal(write(fd, "another's", 9), 9);
+	close(fd);
+	for (int own = 0; own < 2; own++) {
+		for (int i = 0; i < 2; i++) {
+			agents[i] =
+				register_as(f, own ? USER_SELF : USER_ANN, "train", 1, &ranks[i]);
+		}
+		c = fixture_client(f, USER_SELF, "capture", "--program", "train", "-f", "-o",
+				   fixture_path(f, "ranks/%r.gpuctr"), NULL);
+		for (int i = 0; i < 2; i++) {
+			standby_expect_welcome(&agents[i]);
+			standby_goodbye(&agents[i], 0);
+			close(agents[i].fd);
+		}
+		expect_harmless_run(c, own ? 0 : 125);
+		assert_int_equal(access(fixture_path(f, "ranks/8.gpuctr"), F_OK), 0);
+		if (own) {
+			assert_int_equal(count_text(theirs, "SQLite format 3"), 1);
+		} else {
+			expect_message(c, "a process of another user chose that name");
+			expect_kept(theirs, "another's");
+			assert_int_equal(unlink(fixture_path(f, "ranks/8.gpuctr")), 0);
+		}
+	}
+}
+
 /* The owner knows the token of the capture that an operator has opened. With it come neither files
  * of processes that the operator has not named, nor one in the place of another. */
-static void a_token_brings_no_process_that_was_not_named(void **state)
+FIXTURE_TEST(a_token_brings_no_process_that_was_not_named)
 {
 	static const char *const named[] = { "RANK=0" }, *const claimed[] = { "RANK=9" };
 	struct wire_message hello = {
@@ -170,7 +217,7 @@ static void a_token_brings_no_process_that_was_not_named(void **state)
 
 /* As two components of a heterogeneous job on one node: by their environment alone, without Slurm.
  */
-static void components_of_one_job_are_captured_together(void **state)
+FIXTURE_TEST(components_of_one_job_are_captured_together)
 {
 	static const char *const first[] = { "SLURM_JOB_ID=90", "SLURM_HET_JOB_ID=90",
 					     "SLURM_PROCID=0" },
@@ -195,7 +242,7 @@ static void components_of_one_job_are_captured_together(void **state)
 }
 
 /* Logs and metrics are read by programs, and by administrators on terminals. */
-static void what_they_say_is_one_line_in_the_log(void **state)
+FIXTURE_TEST(what_they_say_is_one_line_in_the_log)
 {
 	struct fixture *f = *state;
 	struct standby_agent more;
@@ -219,7 +266,7 @@ static void what_they_say_is_one_line_in_the_log(void **state)
 }
 
 /* Each of these ends the connection, and the capture hears of a process that has gone. */
-static void nobody_speaks_for_another_process(void **state)
+FIXTURE_TEST(nobody_speaks_for_another_process)
 {
 	static const uint8_t columns[] = { 0 };
 	struct fixture *f = *state;
@@ -297,7 +344,7 @@ static void register_and_end(struct fixture *f, const int *ends)
 }
 
 /* Its pid may be another process's by now. */
-static void nobody_stands_for_a_process_that_has_ended(void **state)
+FIXTURE_TEST(nobody_stands_for_a_process_that_has_ended)
 {
 	struct fixture *f = *state;
 	struct gpuctr_registered_process p = { 0 };
@@ -317,7 +364,7 @@ static void nobody_stands_for_a_process_that_has_ended(void **state)
 }
 
 /* It has registered, and answers nothing. */
-static void who_never_answers_is_named_and_not_waited_for(void **state)
+FIXTURE_TEST(who_never_answers_is_named_and_not_waited_for)
 {
 	struct fixture *f = *state;
 	struct standby_agent a;
@@ -325,7 +372,7 @@ static void who_never_answers_is_named_and_not_waited_for(void **state)
 
 	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
 	a = standby_register(f, USER_ANN);
-	c = fixture_client(f, USER_ANN, "capture", "--all", "--budget", "100%", NULL);
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--mode", "range", NULL);
 	standby_expect_welcome(&a);
 	expect_text_soon(c->err, "has not answered for 10 s");
 	program_kill(c, SIGINT);
@@ -335,7 +382,7 @@ static void who_never_answers_is_named_and_not_waited_for(void **state)
 }
 
 /* Anybody may say that they are of root's job. */
-static void who_claims_ones_job_does_not_spoil_it(void **state)
+FIXTURE_TEST(who_claims_ones_job_does_not_spoil_it)
 {
 	static const char *const claims[] = { "GPUCTR_JOB=nightly" };
 	struct fixture *f = *state;
@@ -356,28 +403,9 @@ static void who_claims_ones_job_does_not_spoil_it(void **state)
 	expect_text_soon(path, "\"type\":\"kernel\"");
 	program_kill(c, SIGINT);
 	expect_exit(c, 0);
-	expect_message(c, "is left out: it belongs to another user, whom --user names");
+	expect_message(c, "is left out: it belongs to another user; --pid names it");
 	expect_message(c, "measuring 1 process: fakeapp");
 	standby_expect_silence(bob.fd);
 	program_kill(p, SIGKILL);
 	close(bob.fd);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, standby_setup, standby_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(what_they_say_is_shown_as_text),
-		TEST(what_they_say_leads_to_no_other_file),
-		TEST(a_token_brings_no_process_that_was_not_named),
-		TEST(components_of_one_job_are_captured_together),
-		TEST(what_they_say_is_one_line_in_the_log),
-		TEST(nobody_speaks_for_another_process),
-		TEST(nobody_stands_for_a_process_that_has_ended),
-		TEST(who_never_answers_is_named_and_not_waited_for),
-		TEST(who_claims_ones_job_does_not_spoil_it),
-	};
-
-	return SYSTEM_RUN(tests);
 }

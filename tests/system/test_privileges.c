@@ -3,6 +3,7 @@
 
 #include <grp.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* What docs/internals/privileges.md says of each process, compared with the daemon's while a
@@ -96,7 +97,7 @@ static void expect_row(const struct table *t, size_t row, pid_t pid)
 	}
 }
 
-static void processes_are_as_documented(void **state)
+SYSTEM_TEST(processes_are_as_documented)
 {
 	struct fixture *f = *state;
 	struct table t = { .n_rows = 0 };
@@ -115,7 +116,7 @@ static void processes_are_as_documented(void **state)
 }
 
 /* Whatever groups who starts it is in: real, effective, saved and of files, and those beside. */
-static void nothing_of_roots_groups_is_left(void **state)
+SYSTEM_TEST(nothing_of_roots_groups_is_left)
 {
 	static const char *const names[] = { "gpucountd", "front", "granter", "gpu", "planner" };
 	static const gid_t wheel[] = { 4242 };
@@ -180,22 +181,16 @@ static void find_shared(pid_t supervisor, pid_t pid, const char *file, char ret[
 }
 
 /* None of who is not the front has what the supervisor has: the sockets that listen, the audit log,
- * the link over which settings and new workers come, and its signals. A worker has its name a
- * moment before it has closed them. */
+ * the link over which settings and new workers come, and its signals. */
 static void expect_nothing_shared(pid_t supervisor, pid_t pid, const char *file)
 {
-	uint64_t by = now_ms() + PATIENCE_MS / 6;
 	char shared[256];
 
 	find_shared(supervisor, pid, file, shared);
-	while (shared[0] != '\0' && now_ms() < by) {
-		sleep_ms(10);
-		find_shared(supervisor, pid, file, shared);
-	}
 	assert_string_equal(shared, "");
 }
 
-static void workers_have_nothing_of_the_supervisors(void **state)
+SYSTEM_TEST(workers_have_nothing_of_the_supervisors)
 {
 	static const char *const names[] = { "granter", "gpu", "planner" };
 	struct fixture *f = *state;
@@ -225,8 +220,110 @@ static void workers_have_nothing_of_the_supervisors(void **state)
 	}
 }
 
+enum { PROCESSES = 5, STRAY_FD = 40 };
+
+static const char *const processes[PROCESSES] = { "gpucountd", "front", "granter", "gpu",
+						  "planner" };
+
+static pid_t process_at(const struct fixture *f, size_t i)
+{
+	return i == 0 ? f->daemon->pid : fixture_worker(f, processes[i]);
+}
+
+/* Where the first mapping whose line has name in it begins; 0: there is none. */
+static unsigned long find_mapping(pid_t pid, const char *name)
+{
+	CLEAN_FREE char *maps = NULL;
+	unsigned long begin = 0;
+	char path[64];
+	char *line;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	maps = read_file(path);
+	line = maps ? strstr(maps, name) : NULL;
+	while (line && line > maps && line[-1] != '\n') {
+		line--;
+	}
+	if (line) {
+		sscanf(line, "%lx-", &begin);
+	}
+	return begin;
+}
+
+static void expect_layouts_of_their_own(const struct fixture *f)
+{
+	static const char *const names[] = { "/gpucountd", "/libc.so", "[stack]" };
+
+	for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
+		unsigned long begins[PROCESSES];
+
+		for (size_t i = 0; i < PROCESSES; i++) {
+			begins[i] = find_mapping(process_at(f, i), names[k]);
+			assert_int_not_equal(begins[i], 0);
+			for (size_t j = 0; j < i; j++) {
+				if (begins[i] == begins[j]) {
+					fail_msg("%s of %s and %s is at %lx", names[k],
+						 processes[j], processes[i], begins[i]);
+				}
+			}
+		}
+	}
+}
+
+/* Who has taken over one of them knows no address of another, nor of one that comes after it. */
+SYSTEM_TEST(processes_have_layouts_of_their_own)
+{
+	CLEAN_FREE char *randomize = read_file("/proc/sys/kernel/randomize_va_space");
+	struct fixture *f = *state;
+
+	fixture_need_root_to_look();
+	if (!randomize || atoi(randomize) != 2) {
+		fixture_skip("the kernel does not randomize address spaces");
+	}
+	fixture_start_daemon(f, NULL);
+	expect_layouts_of_their_own(f);
+	for (size_t i = PROCESSES - 1; i > 0; i--) { /* the front last: all others go with it */
+		assert_int_equal(kill(process_at(f, i), SIGKILL), 0);
+		expect_service_soon(f, PATIENCE_MS);
+		expect_layouts_of_their_own(f);
+	}
+}
+
+/* Whoever has started the daemon may have left a file open for it. */
+SYSTEM_TEST(workers_have_nothing_of_who_started_the_daemon)
+{
+	struct fixture *f = *state;
+	char stray[256], seen[256];
+	int fd = memfd_create("stray", 0);
+
+	fixture_need_root_to_look();
+	assert_int_equal(dup2(fd, STRAY_FD), STRAY_FD);
+	close(fd);
+	read_descriptor(getpid(), STRAY_FD, stray, sizeof(stray));
+	fixture_start_daemon(f, NULL);
+	close(STRAY_FD);
+	read_descriptor(f->daemon->pid, STRAY_FD, seen, sizeof(seen));
+	assert_string_equal(seen, stray);
+	for (size_t i = 1; i < PROCESSES; i++) {
+		for (int k = 0; k < DESCRIPTORS_MAX; k++) {
+			read_descriptor(process_at(f, i), k, seen, sizeof(seen));
+			assert_string_not_equal(seen, stray);
+		}
+	}
+}
+
+/* What a worker is told comes from the supervisor alone. */
+SYSTEM_TEST(nobody_else_starts_a_worker)
+{
+	struct fixture *f = *state;
+	struct program *p = fixture_run(f, USER_ANN, TEST_DAEMON, "--worker", "granter", NULL);
+
+	expect_exit(p, 2);
+	expect_text_soon(p->err, "--worker is for the daemon itself");
+}
+
 /* The user's program gains nothing by being measured, and neither does its client. */
-static void a_measured_program_has_no_capability(void **state)
+SYSTEM_TEST(a_measured_program_has_no_capability)
 {
 	static const char *const fields[] = { "CapInh", "CapPrm", "CapEff", "CapAmb" };
 	struct fixture *f = *state;
@@ -253,16 +350,4 @@ static void a_measured_program_has_no_capability(void **state)
 		read_field(status, "Uid", seen);
 		assert_int_equal(atoi(seen), USER_ANN);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(processes_are_as_documented),
-		SYSTEM_TEST(nothing_of_roots_groups_is_left),
-		SYSTEM_TEST(workers_have_nothing_of_the_supervisors),
-		SYSTEM_TEST(a_measured_program_has_no_capability),
-	};
-
-	return SYSTEM_RUN(tests);
 }

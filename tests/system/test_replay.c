@@ -72,7 +72,7 @@ static void make_deadly(const char *path, unsigned first)
 	free(image);
 }
 
-static void a_recording_gives_the_values_it_was_made_with(void **state)
+SYSTEM_TEST(a_recording_gives_the_values_it_was_made_with)
 {
 	static const char *const sums[] = {
 		"SELECT count(*) FROM record",
@@ -93,7 +93,7 @@ static void a_recording_gives_the_values_it_was_made_with(void **state)
 }
 
 /* The length of the ranges is a column like others, and the times are those that were recorded. */
-static void a_recording_may_hold_the_length_of_its_ranges(void **state)
+SYSTEM_TEST(a_recording_may_hold_the_length_of_its_ranges)
 {
 	static const char *const sums[] = {
 		"SELECT count(*) FROM record",
@@ -117,7 +117,7 @@ static void a_recording_may_hold_the_length_of_its_ranges(void **state)
 	}
 }
 
-static void a_recording_is_not_replaced_by_what_it_plays(void **state)
+SYSTEM_TEST(a_recording_is_not_replaced_by_what_it_plays)
 {
 	static const char says[] = "this is the file that is read, and writing would replace it";
 	struct fixture *f = *state;
@@ -129,17 +129,22 @@ static void a_recording_is_not_replaced_by_what_it_plays(void **state)
 	fixture_start_daemon(f, NULL);
 	record(f, path);
 	assert_int_equal(link(path, other), 0);
+	assert_int_equal(link(path, fixture_path(f, "other.%.gpuctr")), 0);
 	p = fixture_client(f, USER_ANN, "-f", "-o", other, "--", TEST_REPLAY, path, NULL);
 	expect_exit(p, 125);
 	expect_message(p, says);
-	p = fixture_client(f, USER_ANN, "-f", "--format", "csv", "--output", path, "--",
+	p = fixture_client(f, USER_ANN, "-f", "-o", fixture_path(f, "other.%%.gpuctr"), "--",
+			   TEST_REPLAY, path, NULL);
+	expect_exit(p, 125);
+	expect_message(p, says);
+	p = fixture_client(f, USER_ANN, "-f", "--format", "jsonl", "--output", path, "--",
 			   TEST_REPLAY, path, NULL);
 	expect_exit(p, 125);
 	expect_message(p, says);
 	assert_int_equal(query_file(path, "SELECT count(*) FROM record"), KERNELS);
 }
 
-static void an_image_that_crashes_cupti_costs_its_own_kernels(void **state)
+SYSTEM_TEST(an_image_that_crashes_cupti_costs_its_own_kernels)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -162,7 +167,7 @@ static void an_image_that_crashes_cupti_costs_its_own_kernels(void **state)
 	assert_int_equal(query_file(out, "SELECT failed FROM process"), n);
 }
 
-static void a_recording_of_nothing_else_is_played_to_its_end(void **state)
+SYSTEM_TEST(a_recording_of_nothing_else_is_played_to_its_end)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -184,7 +189,7 @@ static void a_recording_of_nothing_else_is_played_to_its_end(void **state)
 }
 
 /* What a terminal would obey: a title, the clipboard, C1's forms of the same, a line of its own. */
-static void a_recording_says_nothing_to_the_terminal(void **state)
+SYSTEM_TEST(a_recording_says_nothing_to_the_terminal)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -226,7 +231,7 @@ static void a_recording_says_nothing_to_the_terminal(void **state)
 }
 
 /* On a full disk, and where there is no standard output at all. */
-static void what_cannot_be_printed_is_told(void **state)
+SYSTEM_TEST(what_cannot_be_printed_is_told)
 {
 	struct fixture *f = *state;
 	char path[96], command[512];
@@ -243,19 +248,4 @@ static void what_cannot_be_printed_is_told(void **state)
 	p = fixture_run(f, USER_ANN, "/bin/sh", "-c", command, NULL);
 	expect_exit(p, 1);
 	expect_message(p, "gpuctr-replay: standard output: ");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(a_recording_gives_the_values_it_was_made_with),
-		SYSTEM_TEST(a_recording_may_hold_the_length_of_its_ranges),
-		SYSTEM_TEST(a_recording_is_not_replaced_by_what_it_plays),
-		SYSTEM_TEST(an_image_that_crashes_cupti_costs_its_own_kernels),
-		SYSTEM_TEST(a_recording_of_nothing_else_is_played_to_its_end),
-		SYSTEM_TEST(a_recording_says_nothing_to_the_terminal),
-		SYSTEM_TEST(what_cannot_be_printed_is_told),
-	};
-
-	return SYSTEM_RUN(tests);
 }

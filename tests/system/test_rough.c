@@ -37,7 +37,7 @@ static struct program *measure_rough(struct fixture *f, const char *contexts, co
 }
 
 /* It ran nothing, so there is no record of it, and the next one has its own values. */
-static void a_failed_launch_is_counted_as_failed(void **state)
+SYSTEM_TEST(a_failed_launch_is_counted_as_failed)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -59,7 +59,7 @@ static void a_failed_launch_is_counted_as_failed(void **state)
 }
 
 /* The driver gives a new context the address of one that is gone. */
-static void a_context_at_an_old_address_is_measured(void **state)
+SYSTEM_TEST(a_context_at_an_old_address_is_measured)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -80,7 +80,7 @@ static void a_context_at_an_old_address_is_measured(void **state)
 
 /* Before the daemon has said a word about it: closed as soon as it is there, and the next one has
  * its turn. */
-static void a_capture_closed_before_it_was_opened_ends(void **state)
+SYSTEM_TEST(a_capture_closed_before_it_was_opened_ends)
 {
 	const struct gpuctr_capture_options options = recorder_options();
 	struct gpuctr_capture_info info;
@@ -122,7 +122,7 @@ static void read_token(struct program *client, char *ret, size_t size)
 }
 
 /* The daemon is killed after it has told of ten launches and before their records came. */
-static void what_was_told_of_and_did_not_come_is_lost(void **state)
+SYSTEM_TEST(what_was_told_of_and_did_not_come_is_lost)
 {
 	struct wire_message progress = { .type = WIRE_PROGRESS };
 	struct wire_message notice = { .type = WIRE_NOTICE };
@@ -165,7 +165,7 @@ static void what_was_told_of_and_did_not_come_is_lost(void **state)
 /* --- batches --- */
 
 /* A batch that does not fill does not wait for the program's next launch either. */
-static void what_was_launched_is_delivered_soon(void **state)
+SYSTEM_TEST(what_was_launched_is_delivered_soon)
 {
 	struct fixture *f = *state;
 	struct recorder r;
@@ -248,7 +248,7 @@ static bool grow_once(const struct batches *b)
 
 /* A step to 256 ranges costs 230 ms and is made when turns have cost as much: with 100 ms for each,
  * at the fourth turn, and at the first only if the machine stood still for long. */
-static void batches_grow_by_what_turns_cost(void **state)
+SYSTEM_TEST(batches_grow_by_what_turns_cost)
 {
 	expect_batches(*state, "100000", "600", grow_once);
 }
@@ -264,22 +264,7 @@ static bool stay_small(const struct batches *b)
 }
 
 /* Where turns cost nothing there is nothing to gain. */
-static void batches_stay_small_where_turns_are_cheap(void **state)
+SYSTEM_TEST(batches_stay_small_where_turns_are_cheap)
 {
 	expect_batches(*state, "0", "330", stay_small);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(a_failed_launch_is_counted_as_failed),
-		SYSTEM_TEST(a_context_at_an_old_address_is_measured),
-		SYSTEM_TEST(a_capture_closed_before_it_was_opened_ends),
-		SYSTEM_TEST(what_was_told_of_and_did_not_come_is_lost),
-		SYSTEM_TEST(what_was_launched_is_delivered_soon),
-		SYSTEM_TEST(batches_grow_by_what_turns_cost),
-		SYSTEM_TEST(batches_stay_small_where_turns_are_cheap),
-	};
-
-	return SYSTEM_RUN(tests);
 }

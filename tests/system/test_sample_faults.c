@@ -9,6 +9,7 @@
 #include "tests/system/lines.h"
 #include "tests/system/on_demand.h"
 #include "tests/system/query.h"
+#include "tests/system/scripted.h"
 
 /* Samplers that hang, die or lie, strangers, and clients that are too slow, on the fakes: the
  * user's program runs on, the lease ends, the client says why, and takes bounded memory. */
@@ -24,7 +25,7 @@ static int setup(void **state)
 	return r;
 }
 
-#define FAULT_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
+#define FAULT_TEST(f) TEST_WITH(f, setup, fixture_teardown)
 
 static struct program *start_run(struct fixture *f, const char *kernels, const char *option,
 				 const char *value)
@@ -62,7 +63,7 @@ static void expect_all_gone(struct fixture *f)
 
 /* --- samplers that hang and die -------------------------------------------------------------- */
 
-static void one_that_never_begins_is_given_up(void **state)
+FAULT_TEST(one_that_never_begins_is_given_up)
 {
 	struct fixture *f = *state;
 	struct program *run, *timeline;
@@ -75,14 +76,14 @@ static void one_that_never_begins_is_given_up(void **state)
 	expect_exit(run, 125);
 	expect_output(run, "");
 	expect_message(run, "has not begun for 30 s, and is given up");
-	expect_message(run, "--mode budget measures launches");
+	expect_message(run, "--mode range measures every launch");
 	expect_exit(timeline, 125);
 	expect_message(timeline, "has not begun for 30 s, and is given up");
 	expect_all_gone(f);
 	expect_service(f, PATIENCE_MS);
 }
 
-static void one_that_ends_before_it_begins_is_told_with_its_end(void **state)
+FAULT_TEST(one_that_ends_before_it_begins_is_told_with_its_end)
 {
 	static const struct {
 		const char *text, *message;
@@ -104,12 +105,12 @@ static void one_that_ends_before_it_begins_is_told_with_its_end(void **state)
 		expect_exit(client, 125);
 		expect_output(client, "");
 		expect_message(client, ends[i].message);
-		expect_message(client, "--mode budget measures launches");
+		expect_message(client, "--mode range measures every launch");
 		expect_all_gone(f);
 	}
 }
 
-static void one_that_ends_in_the_middle_is_told_with_its_end(void **state)
+FAULT_TEST(one_that_ends_in_the_middle_is_told_with_its_end)
 {
 	static const struct {
 		int signo;
@@ -142,7 +143,7 @@ static void one_that_ends_in_the_middle_is_told_with_its_end(void **state)
 }
 
 /* A stopped one holds up neither the program nor, for long, the client. */
-static void one_that_is_stopped_is_killed_at_the_end(void **state)
+FAULT_TEST(one_that_is_stopped_is_killed_at_the_end)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -268,7 +269,7 @@ static void expect_changes(struct fixture *f,
 }
 
 /* By CUPTI, and by the daemon. */
-static void a_change_that_fails_for_a_moment_is_tried_again(void **state)
+FAULT_TEST(a_change_that_fails_for_a_moment_is_tried_again)
 {
 	struct fixture *f = *state;
 
@@ -281,7 +282,7 @@ static void a_change_that_fails_for_a_moment_is_tried_again(void **state)
 	expect_changes(f, run_changes);
 }
 
-static void what_fails_for_good_ends_sampling(void **state)
+FAULT_TEST(what_fails_for_good_ends_sampling)
 {
 	static const struct {
 		const char *fail, *why, *remedy;
@@ -314,7 +315,7 @@ static void what_fails_for_good_ends_sampling(void **state)
 	}
 }
 
-static void samples_that_do_not_come_are_told(void **state)
+FAULT_TEST(samples_that_do_not_come_are_told)
 {
 	static const char silent[] = "(cuptiPmSamplingDecodeData: no samples come)\n";
 	struct fixture *f = *state;
@@ -325,7 +326,8 @@ static void samples_that_do_not_come_are_told(void **state)
 	client = start_turns(f, "4000", "--hold", "middle");
 	expect_ran_on(f, client, "done 4000\n", "(cuptiPmSamplingDecodeData: no samples come). ");
 	expect_message(client, " none has a value: the counters were taken away, or the GPU");
-	expect_message(client, "  remedy: Try again; --mode budget measures launches");
+	expect_no_message(client, "on other GPUs");
+	expect_message(client, "  remedy: Try again; --mode range measures every launch");
 	expect_all_gone(f);
 	/* One that ends before anybody has lost patience, but not in a change of sets. */
 	p = on_demand_start_listed(f, USER_ANN);
@@ -349,7 +351,7 @@ static void samples_that_do_not_come_are_told(void **state)
 }
 
 /* CUPTI, the driver and NVML fail at once. */
-static void a_gpu_that_is_lost_ends_sampling(void **state)
+FAULT_TEST(a_gpu_that_is_lost_ends_sampling)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -379,56 +381,6 @@ static void a_gpu_that_is_lost_ends_sampling(void **state)
 }
 
 /* --- samplers that lie ----------------------------------------------------------------------- */
-
-/* A sampler in Python, with what writes a stream in the format of client/sampler/stream.h. Each
- * metric is of the set that begin() is given for it, whose samples have value for it. */
-static void use_script(struct fixture *f, const char *body)
-{
-	static const char head[] =
-		"#!/usr/bin/env python3\n"
-		"import struct, sys, signal, time\n"
-		"gpu = sys.argv[sys.argv.index('--gpu') + 1]\n"
-		"names = sys.argv[sys.argv.index('--metrics') + 1].split(',')\n"
-		"out = sys.stdout.buffer\n"
-		"def message(kind, body):\n"
-		"    out.write(struct.pack('=II', kind, len(body)) + body)\n"
-		"    out.flush()\n"
-		"def begin(gpu, sets):\n"
-		"    global width\n"
-		"    width = len(sets) // (max(sets) + 1)\n"
-		"    message(1, struct.pack('=II16Q', 3, len(names), 10000, 200000 * max(sets),\n"
-		"                           *14 * [0]) +\n"
-		"            b''.join(n.encode() + b'\\0' for n in [gpu] + names) + bytes(sets))\n"
-		"def varint(n):\n"
-		"    b = b''\n"
-		"    while n > 127:\n"
-		"        b += bytes([n & 127 | 128])\n"
-		"        n >>= 7\n"
-		"    return b + bytes([n])\n"
-		"first, at = 0, time.time_ns()\n"
-		"def samples(length, n, value=b'\\0', lost=0):\n"
-		"    global first, at\n"
-		"    one = value * width\n"
-		"    first += lost\n"
-		"    message(2, struct.pack('=QQqII', first, lost, at, n, 0) +\n"
-		"            varint(2 * length) + one + (b'\\0' + one) * (n - 1))\n"
-		"    first += n\n"
-		"    at += n * length\n"
-		"def turn(to, interval, change):\n"
-		"    global at\n"
-		"    at += change\n"
-		"    message(4, struct.pack('=IIQQ', to, 0, interval, change))\n"
-		"def end():\n"
-		"    message(3, struct.pack('=IIQqQQQQQ', 0, 0, 0, at, first, 0, 0, 0, 0) + "
-		"b'\\0\\0')\n";
-	char *text = malloc(sizeof(head) + strlen(body) + 1);
-
-	assert_non_null(text);
-	strcpy(text, head);
-	strcat(text, body);
-	fixture_use_sampler(f, text);
-	free(text);
-}
 
 static long peak_mib(pid_t pid)
 {
@@ -469,7 +421,7 @@ static struct program *lie(struct fixture *f, const char *body)
 	assert_non_null(text);
 	strcpy(text, deaf);
 	strcat(text, body);
-	use_script(f, text);
+	scripted_sampler(f, text);
 	client = start_run(f, "400000", NULL, NULL);
 	wait_for_program(client);
 	sleep_ms(5000);
@@ -487,14 +439,17 @@ static struct program *lie(struct fixture *f, const char *body)
 	return client;
 }
 
+/* Samplers that do not fail; most of both parts waits. */
+TEST_PART("others")
+
 /* Sixty million a second would fit into the ten that samples wait. */
-static void samples_of_a_nanosecond_without_end(void **state)
+FAULT_TEST(samples_of_a_nanosecond_without_end)
 {
 	fixture_start_daemon(*state, NULL);
 	lie(*state, "while True:\n    samples(1, 60000)\n");
 }
 
-static void samples_that_are_hours_in_the_future(void **state)
+FAULT_TEST(samples_that_are_hours_in_the_future)
 {
 	fixture_start_daemon(*state, NULL);
 	lie(*state, "samples(10000, 1000)\n"
@@ -502,7 +457,7 @@ static void samples_that_are_hours_in_the_future(void **state)
 }
 
 /* And one that is endless. They are left out, and that is told. */
-static void values_that_are_none(void **state)
+FAULT_TEST(values_that_are_none)
 {
 	struct program *client;
 
@@ -529,38 +484,70 @@ static struct program *start_two(struct fixture *f)
 
 /* What is told of them is of all together: losses, turns, how long a change takes on average, and
  * the longest sample. */
-static void several_are_told_together(void **state)
+FAULT_TEST(several_are_told_together)
 {
 	struct fixture *f = *state;
 	struct program *client;
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	fixture_start_daemon(f, NULL);
-	use_script(f, "begin(gpu, [0, 1])\n"
-		      "time.sleep(2)\n"
-		      "at = time.time_ns()\n"
-		      "samples(10000, 500)\n"
-		      "turn(1, 200000, 2000000)\n"
-		      "samples(200000, 50, lost=5)\n"
-		      "turn(1, 300000, 0)\n"
-		      "samples(300000, 50)\n"
-		      "turn(0, 10000, 4000000)\n"
-		      "samples(10000, 500, lost=100)\n"
-		      "sys.stdin.read()\n"
-		      "end()\n");
+	scripted_sampler(f, "begin(gpu, [0, 1])\n"
+			    "time.sleep(2)\n"
+			    "at = time.time_ns()\n"
+			    "samples(10000, 500)\n"
+			    "turn(1, 200000, 2000000)\n"
+			    "samples(200000, 50, lost=5)\n"
+			    "turn(1, 300000, 0)\n"
+			    "samples(300000, 50)\n"
+			    "turn(0, 10000, 4000000)\n"
+			    "samples(10000, 500, lost=100)\n"
+			    "sys.stdin.read()\n"
+			    "end()\n");
 	client = start_two(f);
 	expect_exit(client, 3);
 	expect_message(client, "; samples lost 210; 6 turns of 2 sets, a change takes 3.00 ms");
 	expect_message(client, "values are SAMPLED: 300 us samples");
 	assert_true(query_run(f, "SELECT sum(count) FROM sample_block WHERE interval_ns = "
-				 "300000") == 200);
+				 "200000") == 100);
+	assert_true(query_run(f, "SELECT sum(count) FROM sample_block WHERE interval_ns = "
+				 "300000") == 100);
 	assert_true(query_run(f, "SELECT sum(count) FROM sample_block WHERE interval_ns = "
 				 "10000") == 2000);
 	expect_all_gone(f);
 }
 
+/* Whichever numbers sets and metrics have. */
+FAULT_TEST(what_is_sampled_too_seldom_is_told_by_its_name)
+{
+	static const struct {
+		const char *sets, *metric;
+	} rows[] = {
+		{ "[0, 0, 1, 1]", "dram__bytes.sum" },
+		{ "[0, 1, 0, 1]", "dram__bytes_write.sum" },
+	};
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char body[128], wanted[128];
+		struct program *client;
+
+		snprintf(body, sizeof(body), "begin(gpu, %s, 400000)\nsys.stdin.read()\nend()\n",
+			 rows[i].sets);
+		snprintf(wanted, sizeof(wanted), "%s is sampled every 400 us: ", rows[i].metric);
+		scripted_sampler(f, body);
+		client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
+					METRICS ",dram__bytes.sum,lts__t_bytes.sum", "--devices",
+					"0", "--", FAKEAPP, "--kernels", "1", NULL);
+		expect_exit(client, 0);
+		expect_message(client, wanted);
+		assert_int_equal(count_text(client->err, " is sampled every "), 1);
+	}
+	expect_all_gone(f);
+}
+
 /* Of another GPU than asked for; and sets that the first one does not have. */
-static void one_that_differs_is_refused(void **state)
+FAULT_TEST(one_that_differs_is_refused)
 {
 	static const char *const rows[] = {
 		"begin('GPU-other', [0, 1])\nsys.stdin.read()\nend()\n",
@@ -572,7 +559,7 @@ static void one_that_differs_is_refused(void **state)
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	fixture_start_daemon(f, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		use_script(f, rows[i]);
+		scripted_sampler(f, rows[i]);
 		client = start_two(f);
 		expect_exit(client, 125);
 		expect_message(client, "the sampler samples another GPU or other metrics");
@@ -609,7 +596,7 @@ static void expect_same_again(struct fixture *f)
 
 /* What was sampled since somebody last looked is nobody's; what was before stays. The first half of
  * the kernels ran in part before that. */
-static void a_stranger_in_the_middle(void **state)
+FAULT_TEST(a_stranger_in_the_middle)
 {
 	struct fixture *f = *state;
 	struct program *client, *bob;
@@ -658,7 +645,7 @@ static size_t count_without(struct fixture *f, const char *text)
 
 /* What it ran before it was killed nobody knows, so others have no values then; also those that
  * are made of the file. */
-static void a_process_that_is_killed_beside_another(void **state)
+FAULT_TEST(a_process_that_is_killed_beside_another)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -690,10 +677,10 @@ static void a_process_that_is_killed_beside_another(void **state)
 enum { FILLED_MS = 40000 }; /* until a sampler has nowhere to put samples */
 #else
 #define FAST "2us"
-enum { FILLED_MS = 9000 };
+enum { FILLED_MS = 20000 };
 #endif
 
-static void a_client_that_is_too_slow_loses_samples(void **state)
+FAULT_TEST(a_client_that_is_too_slow_loses_samples)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -714,32 +701,4 @@ static void a_client_that_is_too_slow_loses_samples(void **state)
 	expect_message(client, "; samples lost ");
 	expect_no_message(client, "; samples lost 0");
 	expect_all_gone(f);
-}
-
-/* In two parts, because most of it waits: with an argument, those of samplers that do not fail. */
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest failing[] = {
-		FAULT_TEST(one_that_never_begins_is_given_up),
-		FAULT_TEST(one_that_ends_before_it_begins_is_told_with_its_end),
-		FAULT_TEST(one_that_ends_in_the_middle_is_told_with_its_end),
-		FAULT_TEST(one_that_is_stopped_is_killed_at_the_end),
-		FAULT_TEST(a_change_that_fails_for_a_moment_is_tried_again),
-		FAULT_TEST(what_fails_for_good_ends_sampling),
-		FAULT_TEST(samples_that_do_not_come_are_told),
-		FAULT_TEST(a_gpu_that_is_lost_ends_sampling),
-	};
-	const struct CMUnitTest others[] = {
-		FAULT_TEST(samples_of_a_nanosecond_without_end),
-		FAULT_TEST(samples_that_are_hours_in_the_future),
-		FAULT_TEST(values_that_are_none),
-		FAULT_TEST(several_are_told_together),
-		FAULT_TEST(one_that_differs_is_refused),
-		FAULT_TEST(a_stranger_in_the_middle),
-		FAULT_TEST(a_process_that_is_killed_beside_another),
-		FAULT_TEST(a_client_that_is_too_slow_loses_samples),
-	};
-
-	(void)argv;
-	return argc > 1 ? SYSTEM_RUN(others) : SYSTEM_RUN(failing);
 }

@@ -9,15 +9,11 @@
 
 enum { KERNELS = 40 };
 
-/* More options of fakeapp, and what they make of the grid: launch i has i % grids + 1 blocks. */
+/* More options of fakeapp. */
 static const char *const no_options[] = { NULL };
-static const char *const with_grids[] = { "--grids", "3", NULL };
 static const char *const with_devices[] = { "--devices", "2", NULL };
 static const char *const with_steps[] = { "--library-steps", NULL };
-static const char *const with_threads[] = { "--outer", "--threads", "2", NULL };
-static const char *const with_outer[] = { "--outer", NULL };
 static const char *const *app_options = no_options;
-static unsigned grids = KERNELS;
 
 /* Measures fakeapp with these options, and returns the launches that were measured, as the indices
  * of their layers and steps: "step/layer step/layer ...". */
@@ -61,7 +57,7 @@ static void expect_launches(const struct lines *l, bool (*wanted)(unsigned i))
 	for (unsigned i = 0; i < KERNELS; i++) {
 		if (wanted(i)) {
 			assert_int_equal(line_number_at(lines_at(l, "kernel", n++), "grid", 0),
-					 i % grids + 1);
+					 i % KERNELS + 1);
 		}
 	}
 	assert_int_equal(lines_count(l, "kernel"), n);
@@ -199,16 +195,6 @@ static bool two_of_each_third_from_the_second(unsigned i)
 }
 
 /* Kernel and grid repeat after 8 * 3 launches. */
-static bool first_of_each_configuration(unsigned i)
-{
-	return i < 24;
-}
-
-static bool second_of_each_configuration(unsigned i)
-{
-	return i >= 24;
-}
-
 static bool first_two(unsigned i)
 {
 	return i < 2;
@@ -224,7 +210,7 @@ static bool second_step(unsigned i)
 	return i / 4 == 1;
 }
 
-static void kernels_are_chosen_by_name(void **state)
+SYSTEM_TEST(kernels_are_chosen_by_name)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -246,7 +232,7 @@ static void kernels_are_chosen_by_name(void **state)
 	lines_deinit(&l);
 }
 
-static void launches_are_counted_by_what_they_are(void **state)
+SYSTEM_TEST(launches_are_counted_by_what_they_are)
 {
 	struct fixture *f = *state;
 
@@ -262,19 +248,12 @@ static void launches_are_counted_by_what_they_are(void **state)
 	expect_chosen(f, OPTIONS("-s", "1", "-c", "1", "--filter-mode", "per-kernel", "-k", "k1"),
 		      second_of_k1);
 	expect_chosen(f, OPTIONS("-c", "2", "--filter-mode", "global"), first_two);
-	grids = 3;
-	app_options = with_grids;
-	expect_chosen(f, OPTIONS("-c", "1", "--filter-mode", "per-launch-config"),
-		      first_of_each_configuration);
-	expect_chosen(f, OPTIONS("-s", "1", "--filter-mode", "per-launch-config"),
-		      second_of_each_configuration);
-	grids = KERNELS;
 	app_options = with_devices;
 	expect_chosen(f, OPTIONS("-c", "1", "--filter-mode", "per-gpu"), first_two);
 	app_options = no_options;
 }
 
-static void skipping_everything_is_told(void **state)
+SYSTEM_TEST(skipping_everything_is_told)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -296,7 +275,7 @@ static void skipping_everything_is_told(void **state)
 	lines_deinit(&l);
 }
 
-static void the_program_says_where_a_step_begins(void **state)
+SYSTEM_TEST(the_program_says_where_a_step_begins)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -320,51 +299,8 @@ static void the_program_says_where_a_step_begins(void **state)
 	expect_output(client, "done 10\n");
 }
 
-/* Of the launches that are not measured, how many the limit left out: all of them here. */
-static void expect_told_beyond(const struct lines *l, unsigned limit)
-{
-	char text[256] = "", expected[128];
-
-	if (lines_count(l, "notice") > 0) {
-		line_text(lines_at(l, "notice", 0), "message", text, sizeof(text));
-	}
-	snprintf(expected, sizeof(expected),
-		 "of the filtered launches, %u came when there were %u ",
-		 (unsigned)total(l, "filtered"), limit);
-	assert_int_equal(total(l, "filtered") > 0, strncmp(text, expected, strlen(expected)) == 0);
-}
-
-static void a_capture_ends_with_its_last_record(void **state)
-{
-	static const unsigned limits[][2] = { { 5, 5 }, { 39, 39 }, { 40, 40 }, { 41, 40 } };
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		char limit[16];
-		struct lines l;
-
-		snprintf(limit, sizeof(limit), "%u", limits[i][0]);
-		measure(f, &l, OPTIONS("--record-limit", limit));
-		assert_int_equal(lines_count(&l, "kernel"), limits[i][1]);
-		assert_int_equal(total(&l, "measured"), limits[i][1]);
-		expect_told_beyond(&l, limits[i][0]);
-		lines_deinit(&l);
-	}
-	/* The program runs on, and others get the GPU. */
-	client = fixture_client(f, USER_ANN, "--record-limit", "6", "--", FAKEAPP, "--kernels",
-				"40", "--hold", "end", "--exit", "7", NULL);
-	fixture_wait_held(f, 1);
-	expect_text_soon(client->err, "--record-limit: there are 6 records");
-	expect_text_soon(client->err, "the capture is over: the program runs on");
-	expect_exit(fixture_client(f, USER_ANN, "--no-wait", "--", "true", NULL), 0);
-	fixture_release(f);
-	expect_exit(client, 7);
-}
-
 /* A launch that could not be measured takes no record's place. */
-static void what_cannot_be_measured_is_no_record(void **state)
+SYSTEM_TEST(what_cannot_be_measured_is_no_record)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -372,9 +308,9 @@ static void what_cannot_be_measured_is_no_record(void **state)
 
 	fixture_start_daemon(f, NULL);
 	setenv("GPUCTR_FAKE_FAIL", "cuptiRangeProfilerStart:1:26", 1);
-	client = fixture_client(f, USER_ANN, "--record-limit", "12", "--format", "jsonl", "-f",
-				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
-				"400", "--sleep-us", "2000", NULL);
+	client = fixture_client(f, USER_ANN, "-c", "12", "--format", "jsonl", "-f", "--output",
+				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "400",
+				"--sleep-us", "2000", NULL);
 	unsetenv("GPUCTR_FAKE_FAIL");
 	expect_exit(client, 0);
 	lines_load(&l, fixture_path(f, "records"));
@@ -385,7 +321,7 @@ static void what_cannot_be_measured_is_no_record(void **state)
 }
 
 /* The duration counts from when the program is measured, and is over while it waits. */
-static void a_run_may_have_a_duration(void **state)
+SYSTEM_TEST(a_run_may_have_a_duration)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -398,7 +334,7 @@ static void a_run_may_have_a_duration(void **state)
 	fixture_wait_held(f, 1);
 	expect_text_soon(client->err, "--duration: 0.5 s are over");
 	expect_text_soon(client->err, "the capture is over: the program runs on");
-	expect_exit(fixture_client(f, USER_ANN, "--no-wait", "--", "true", NULL), 0);
+	expect_exit(fixture_client(f, USER_ANN, "--wait", "0", "--", "true", NULL), 0);
 	fixture_release(f);
 	expect_exit(client, 7);
 	lines_load(&l, fixture_path(f, "records"));
@@ -410,51 +346,7 @@ static void a_run_may_have_a_duration(void **state)
 		    3);
 }
 
-static bool none(unsigned i)
-{
-	(void)i;
-	return false;
-}
-
-/* Launches of two threads, in ranges that a third one has open. */
-static void expect_scoped(struct fixture *f, const char *const *options, size_t kernels)
-{
-	struct lines l;
-
-	measure(f, &l, options);
-	assert_int_equal(lines_count(&l, "kernel"), kernels);
-	assert_int_equal(total(&l, "seen"), 2 * KERNELS);
-	lines_deinit(&l);
-}
-
-static void ranges_of_other_threads_are_of_the_process(void **state)
-{
-	struct fixture *f = *state;
-
-	fixture_start_daemon(f, NULL);
-	app_options = with_threads;
-	expect_scoped(f, OPTIONS("--nvtx-include", "outer/"), 0);
-	expect_scoped(f, OPTIONS("--nvtx-include", "outer/", "--nvtx-push-pop-scope", "thread"), 0);
-	expect_scoped(f, OPTIONS("--nvtx-include", "outer/", "--nvtx-push-pop-scope", "process"),
-		      2 * KERNELS);
-	expect_scoped(f,
-		      OPTIONS("--nvtx-include", "[early/outer", "--nvtx-push-pop-scope", "process"),
-		      2 * KERNELS);
-	expect_scoped(f, OPTIONS("--nvtx-exclude", "early/", "--nvtx-push-pop-scope", "process"),
-		      0);
-	/* Where one thread does it all, the two scopes are one. */
-	app_options = with_outer;
-	expect_chosen(f,
-		      OPTIONS("--nvtx-include", "outer/*/layer 1]", "--nvtx-push-pop-scope",
-			      "process"),
-		      in_layer_1);
-	expect_chosen(f, OPTIONS("--nvtx-include", "outer/*/layer 1]"), in_layer_1);
-	expect_chosen(f, OPTIONS("--nvtx-include", "[step 1/", "--nvtx-push-pop-scope", "process"),
-		      none);
-	app_options = no_options;
-}
-
-static void launches_are_chosen_by_their_ranges(void **state)
+SYSTEM_TEST(launches_are_chosen_by_their_ranges)
 {
 	struct fixture *f = *state;
 
@@ -476,7 +368,7 @@ static void launches_are_chosen_by_their_ranges(void **state)
 }
 
 /* Launches that are not in the ranges are neither skipped nor counted. */
-static void skip_and_count_are_of_what_was_chosen(void **state)
+SYSTEM_TEST(skip_and_count_are_of_what_was_chosen)
 {
 	struct fixture *f = *state;
 
@@ -489,7 +381,7 @@ static void skip_and_count_are_of_what_was_chosen(void **state)
 		      k1_in_steps_below_5);
 }
 
-static void what_matches_nothing_is_told_with_what_was_there(void **state)
+SYSTEM_TEST(what_matches_nothing_is_told_with_what_was_there)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -513,7 +405,7 @@ static void what_matches_nothing_is_told_with_what_was_there(void **state)
 	lines_deinit(&l);
 }
 
-static void what_is_no_expression_is_refused_before_anything_starts(void **state)
+SYSTEM_TEST(what_is_no_expression_is_refused_before_anything_starts)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -526,7 +418,7 @@ static void what_is_no_expression_is_refused_before_anything_starts(void **state
 	expect_output(client, "");
 }
 
-static void launches_are_chosen_by_phases(void **state)
+SYSTEM_TEST(launches_are_chosen_by_phases)
 {
 	struct fixture *f = *state;
 
@@ -542,7 +434,7 @@ static void launches_are_chosen_by_phases(void **state)
 	expect_chosen(f, OPTIONS("--capture-range", "nvtx:whole run"), any);
 }
 
-static void launches_are_chosen_by_steps(void **state)
+SYSTEM_TEST(launches_are_chosen_by_steps)
 {
 	struct fixture *f = *state;
 
@@ -562,7 +454,7 @@ static void launches_are_chosen_by_steps(void **state)
 		      second_step_in_layer_1);
 }
 
-static void what_never_began_is_told(void **state)
+SYSTEM_TEST(what_never_began_is_told)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -597,16 +489,16 @@ static void wait_registered(struct fixture *f, const char *pid)
 	snprintf(text, sizeof(text), "\"pid\":%s,", pid);
 	while (!listed) {
 		size_t first = f->n_programs;
-		struct program *ps = fixture_client(f, USER_ANN, "ps", "--json", NULL);
+		struct program *status = fixture_client(f, USER_ANN, "status", "--json", NULL);
 
 		assert_true(now_ms() < by);
-		program_wait(ps);
-		listed = count_text(ps->out, text) > 0;
+		program_wait(status);
+		listed = count_text(status->out, text) > 0;
 		fixture_forget_programs(f, first);
 	}
 }
 
-static void two_steps_of_a_program_that_runs_already(void **state)
+SYSTEM_TEST(two_steps_of_a_program_that_runs_already)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -641,7 +533,7 @@ static void two_steps_of_a_program_that_runs_already(void **state)
 }
 
 /* Its processes are let go of, and measured again by the next one. */
-static void a_capture_of_what_runs_ends_with_its_last_record(void **state)
+SYSTEM_TEST(a_capture_of_what_runs_ends_with_its_last_record)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -657,8 +549,8 @@ static void a_capture_of_what_runs_ends_with_its_last_record(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct lines l;
 
-		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", pid, "--record-limit",
-					   "7", "--launch-every", "8", "--format", "jsonl", "-f",
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", pid, "-c", "7",
+					   "--launch-every", "8", "--format", "jsonl", "-f",
 					   "--output", fixture_path(f, "records"), NULL),
 			    0);
 		lines_load(&l, fixture_path(f, "records"));
@@ -669,14 +561,13 @@ static void a_capture_of_what_runs_ends_with_its_last_record(void **state)
 	expect_running(p);
 }
 
-static void phases_that_cannot_be_are_refused(void **state)
+SYSTEM_TEST(phases_that_cannot_be_are_refused)
 {
 	static const struct {
 		const char *options[6];
 		const char *message;
 	} wrong[] = {
-		{ { "--schedule", "active=1" }, "give both" },
-		{ { "--step", "A/" }, "give both" },
+		{ { "--step", "A/" }, "how many of these steps?" },
 		{ { "--step", "A/", "--schedule", "wait=1" }, "active=N is missing" },
 		{ { "--step", "A/", "--schedule", "active=x" }, "'active=x' is none of" },
 		{ { "--step", "A/", "--schedule", "active=1,skip=2" }, "'skip=2' is none of" },
@@ -698,15 +589,12 @@ static void phases_that_cannot_be_are_refused(void **state)
 		  "'plain' is none of demangled, function and mangled" },
 		{ { "--kernel-name-base", "function" }, "of which name" },
 		{ { "--launch-every", "0" }, "not a number above 0" },
-		{ { "--record-limit", "0" }, "not a number above 0" },
-		{ { "--duration", "0" }, "not a number of seconds above 0" },
+		{ { "--duration", "0" }, "not a time above 0" },
 		{ { "-c", "1", "--filter-mode", "each" },
-		  "none of global, per-gpu, per-kernel and per-launch-config" },
+		  "none of global, per-gpu and per-kernel" },
 		{ { "--filter-mode", "per-kernel" }, "what is counted so" },
-		{ { "--nvtx-push-pop-scope", "process" }, "of which ranges" },
+		{ { "--nvtx-push-pop-scope", "process" }, "--capture-range nvtx:EXPR measures" },
 		{ { "--nvtx-include", "A/", "--nvtx-exclude", "A/" }, "no launch can be chosen" },
-		{ { "--nvtx-include", "A/", "--nvtx-push-pop-scope", "gpu" },
-		  "none of thread and process" },
 	};
 	struct fixture *f = *state;
 
@@ -730,7 +618,7 @@ static void phases_that_cannot_be_are_refused(void **state)
 }
 
 /* The same launches, played. */
-static void a_recording_is_chosen_from_as_its_program(void **state)
+SYSTEM_TEST(a_recording_is_chosen_from_as_its_program)
 {
 	static const struct {
 		const char *options[6];
@@ -764,31 +652,4 @@ static void a_recording_is_chosen_from_as_its_program(void **state)
 		expect_launches(&l, choices[i].wanted);
 		lines_deinit(&l);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(launches_are_chosen_by_their_ranges),
-		SYSTEM_TEST(kernels_are_chosen_by_name),
-		SYSTEM_TEST(launches_are_counted_by_what_they_are),
-		SYSTEM_TEST(skipping_everything_is_told),
-		SYSTEM_TEST(the_program_says_where_a_step_begins),
-		SYSTEM_TEST(a_capture_ends_with_its_last_record),
-		SYSTEM_TEST(what_cannot_be_measured_is_no_record),
-		SYSTEM_TEST(a_run_may_have_a_duration),
-		SYSTEM_TEST(ranges_of_other_threads_are_of_the_process),
-		SYSTEM_TEST(skip_and_count_are_of_what_was_chosen),
-		SYSTEM_TEST(what_matches_nothing_is_told_with_what_was_there),
-		SYSTEM_TEST(what_is_no_expression_is_refused_before_anything_starts),
-		SYSTEM_TEST(launches_are_chosen_by_phases),
-		SYSTEM_TEST(launches_are_chosen_by_steps),
-		SYSTEM_TEST(what_never_began_is_told),
-		SYSTEM_TEST(two_steps_of_a_program_that_runs_already),
-		SYSTEM_TEST(a_capture_of_what_runs_ends_with_its_last_record),
-		SYSTEM_TEST(phases_that_cannot_be_are_refused),
-		SYSTEM_TEST(a_recording_is_chosen_from_as_its_program),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -31,7 +31,9 @@ static void wait_for_count(int client, size_t n)
 
 /* --- registering --- */
 
-static void a_program_registers_and_is_listed(void **state)
+#define FIXTURE_TEST(f) TEST_WITH(f, standby_setup, standby_teardown)
+
+FIXTURE_TEST(a_program_registers_and_is_listed)
 {
 	struct fixture *f = *state;
 	struct gpuctr_registered_process p = { 0 };
@@ -57,7 +59,7 @@ static void a_program_registers_and_is_listed(void **state)
 	close(client);
 }
 
-static void a_long_list_comes_in_frames(void **state)
+FIXTURE_TEST(a_long_list_comes_in_frames)
 {
 	enum { MANY = 600 };
 	static struct standby_agent a[MANY];
@@ -78,7 +80,7 @@ static void a_long_list_comes_in_frames(void **state)
 	close(client);
 }
 
-static void others_are_neither_listed_nor_captured(void **state)
+FIXTURE_TEST(others_are_neither_listed_nor_captured)
 {
 	struct fixture *f = *state;
 	struct standby_agent a;
@@ -100,7 +102,7 @@ static void others_are_neither_listed_nor_captured(void **state)
 	close(a.fd);
 }
 
-static void the_quota_is_its_own(void **state)
+FIXTURE_TEST(the_quota_is_its_own)
 {
 	struct fixture *f = *state;
 	struct standby_agent a[8], more;
@@ -128,7 +130,7 @@ static void the_quota_is_its_own(void **state)
 }
 
 /* Whoever comes first leaves as many places as it takes. */
-static void one_user_does_not_keep_others_out(void **state)
+FIXTURE_TEST(one_user_does_not_keep_others_out)
 {
 	struct fixture *f = *state;
 	struct standby_agent ann[5], bob[2], more;
@@ -161,7 +163,7 @@ static void one_user_does_not_keep_others_out(void **state)
 
 /* --- captures --- */
 
-static void three_captures_one_after_another(void **state)
+FIXTURE_TEST(three_captures_one_after_another)
 {
 	struct fixture *f = *state;
 	struct gpuctr_registered_process p = { 0 };
@@ -228,7 +230,7 @@ static void three_captures_one_after_another(void **state)
 	expect_no_owner(f);
 }
 
-static void what_cannot_be_captured_says_why(void **state)
+FIXTURE_TEST(what_cannot_be_captured_says_why)
 {
 	struct fixture *f = *state;
 	struct standby_agent a;
@@ -278,7 +280,7 @@ static void expect_left_out(int client, uint32_t capture, uint32_t process, int 
 
 /* Between the list and the wish some end, and some while it waits for its turn: the others are
  * measured, and the client is told. */
-static void those_that_have_ended_are_left_out_and_told(void **state)
+FIXTURE_TEST(those_that_have_ended_are_left_out_and_told)
 {
 	struct fixture *f = *state;
 	struct standby_agent holder, a, b, c;
@@ -325,7 +327,7 @@ static void those_that_have_ended_are_left_out_and_told(void **state)
 }
 
 /* Between the list and the wish another capture takes some. */
-static void those_that_are_busy_are_left_out_and_told(void **state)
+FIXTURE_TEST(those_that_are_busy_are_left_out_and_told)
 {
 	struct fixture *f = *state;
 	struct standby_agent a, b;
@@ -364,7 +366,7 @@ static void those_that_are_busy_are_left_out_and_told(void **state)
 	close(b.fd);
 }
 
-static void a_client_that_goes_lets_them_go(void **state)
+FIXTURE_TEST(a_client_that_goes_lets_them_go)
 {
 	struct fixture *f = *state;
 	struct standby_agent a;
@@ -397,7 +399,7 @@ static void a_client_that_goes_lets_them_go(void **state)
 	expect_no_owner(f);
 }
 
-static void who_says_no_goodbye_is_closed(void **state)
+FIXTURE_TEST(who_says_no_goodbye_is_closed)
 {
 	struct fixture *f = *state;
 	struct standby_agent a;
@@ -418,7 +420,7 @@ static void who_says_no_goodbye_is_closed(void **state)
 }
 
 /* What it says of a capture that it is not in ends its connection, as with any agent. */
-static void who_waits_has_nothing_to_say(void **state)
+FIXTURE_TEST(who_waits_has_nothing_to_say)
 {
 	struct fixture *f = *state;
 	struct standby_agent a;
@@ -433,7 +435,7 @@ static void who_waits_has_nothing_to_say(void **state)
 }
 
 /* Nor does it count for a capture that names it and has had no turn. */
-static void who_waits_for_a_turn_has_nothing_to_say(void **state)
+FIXTURE_TEST(who_waits_for_a_turn_has_nothing_to_say)
 {
 	struct fixture *f = *state;
 	struct standby_agent a, b;
@@ -461,7 +463,7 @@ static void who_waits_for_a_turn_has_nothing_to_say(void **state)
 	close(b.fd);
 }
 
-static void nobody_waits_for_those_that_have_ended(void **state)
+FIXTURE_TEST(nobody_waits_for_those_that_have_ended)
 {
 	struct fixture *f = *state;
 	struct standby_agent a, b;
@@ -502,7 +504,7 @@ static void tell_where_it_runs(struct fixture *f, const char *gpu)
 	assert_int_equal(fclose(file), 0);
 }
 
-static void a_capture_leases_the_gpus_that_its_processes_use(void **state)
+FIXTURE_TEST(a_capture_leases_the_gpus_that_its_processes_use)
 {
 	struct fixture *f = *state;
 	struct standby_agent a;
@@ -541,7 +543,7 @@ static void a_capture_leases_the_gpus_that_its_processes_use(void **state)
 
 /* --- root --- */
 
-static void root_measures_others_and_the_log_names_them(void **state)
+FIXTURE_TEST(root_measures_others_and_the_log_names_them)
 {
 	struct fixture *f = *state;
 	struct wire_message permission, whole;
@@ -582,7 +584,7 @@ static void root_measures_others_and_the_log_names_them(void **state)
 
 /* --- the daemon's end, and its costs --- */
 
-static void they_register_again_with_the_next_daemon(void **state)
+FIXTURE_TEST(they_register_again_with_the_next_daemon)
 {
 	struct fixture *f = *state;
 	struct standby_agent a;
@@ -618,7 +620,7 @@ static unsigned long worked(struct fixture *f)
 	return user + system;
 }
 
-static void two_thousand_cost_nearly_nothing(void **state)
+FIXTURE_TEST(two_thousand_cost_nearly_nothing)
 {
 	static struct standby_agent a[IDLE];
 	struct fixture *f = *state;
@@ -653,32 +655,4 @@ static void two_thousand_cost_nearly_nothing(void **state)
 	for (size_t i = 0; i < IDLE; i++) {
 		close(a[i].fd);
 	}
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, standby_setup, standby_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_program_registers_and_is_listed),
-		TEST(a_long_list_comes_in_frames),
-		TEST(others_are_neither_listed_nor_captured),
-		TEST(the_quota_is_its_own),
-		TEST(one_user_does_not_keep_others_out),
-		TEST(three_captures_one_after_another),
-		TEST(what_cannot_be_captured_says_why),
-		TEST(those_that_have_ended_are_left_out_and_told),
-		TEST(those_that_are_busy_are_left_out_and_told),
-		TEST(a_client_that_goes_lets_them_go),
-		TEST(who_says_no_goodbye_is_closed),
-		TEST(who_waits_has_nothing_to_say),
-		TEST(who_waits_for_a_turn_has_nothing_to_say),
-		TEST(nobody_waits_for_those_that_have_ended),
-		TEST(a_capture_leases_the_gpus_that_its_processes_use),
-		TEST(root_measures_others_and_the_log_names_them),
-		TEST(they_register_again_with_the_next_daemon),
-		TEST(two_thousand_cost_nearly_nothing),
-	};
-
-	return SYSTEM_RUN(tests);
 }

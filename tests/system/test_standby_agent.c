@@ -33,8 +33,6 @@ static int teardown(void **state)
 /* What an exit that waits for a capture's end waits (EXIT_PATIENCE_S in client/agent/agent.c). */
 enum { EXIT_WAITS_MS = 10000 };
 
-#define STANDBY_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
 /* --- what is right --- */
 
 /* Launch i of fakeapp is in the ranges "step <i/4>" and "layer <i%4>". */
@@ -81,7 +79,9 @@ static void expect_standby(struct fixture *f)
 
 enum { FEW = 20 };
 
-static void captures_follow_one_another(void **state)
+#define STANDBY_TEST(f) TEST_WITH(f, setup, teardown)
+
+STANDBY_TEST(captures_follow_one_another)
 {
 	static const struct {
 		const char *metric;
@@ -146,7 +146,7 @@ static unsigned long writable_bytes(const struct program *p)
 
 /* The loader has closed the page that holds libcuda's import of ioctl: with our hook in it, and
  * without it again, nothing there can be overwritten that could not be before. */
-static void libcudas_imports_stay_read_only(void **state)
+STANDBY_TEST(libcudas_imports_stay_read_only)
 {
 	struct fixture *f = *state;
 	struct agents_daemon *d = &the_daemon;
@@ -175,7 +175,7 @@ static void libcudas_imports_stay_read_only(void **state)
 /* --- a program that is at something --- */
 
 /* A filter is of one capture, also for kernels that a thread knows from another. */
-static void each_capture_has_its_filter(void **state)
+STANDBY_TEST(each_capture_has_its_filter)
 {
 	static const char *const expressions[] = { NULL, "^k[12]\\(", "^k[67]\\(", NULL };
 	static const char *const kernels[] = { "01234567", "12", "67", "01234567" };
@@ -221,7 +221,7 @@ static int capture_held(struct fixture *f, struct agents_daemon *d, size_t n)
 
 /* Captures of graphs that began before ours are not disturbed until the last one has ended, what is
  * launched meanwhile is counted for what it is, and CUPTI is free for its next user. */
-static void graphs_are_being_captured(void **state)
+STANDBY_TEST(graphs_are_being_captured)
 {
 	struct fixture *f = *state;
 	struct agents_daemon *d = &the_daemon;
@@ -247,7 +247,7 @@ static void graphs_are_being_captured(void **state)
 }
 
 /* One that captures in another thread is met in time: Start would invalidate it. */
-static void a_graph_is_being_captured_by_another_thread(void **state)
+STANDBY_TEST(a_graph_is_being_captured_by_another_thread)
 {
 	struct fixture *f = *state;
 	struct agents_daemon *d = &the_daemon;
@@ -302,7 +302,7 @@ static bool is_looked_at_in_cuinit(struct fixture *f, unsigned init_ms)
 	return in_time;
 }
 
-static void a_capture_waits_for_cuinit(void **state)
+STANDBY_TEST(a_capture_waits_for_cuinit)
 {
 	unsigned init_ms = 1500;
 
@@ -316,7 +316,7 @@ static void a_capture_waits_for_cuinit(void **state)
 }
 
 /* A program that goes on without a GPU: its captures end when they are ended, and so does it. */
-static void a_program_whose_cuinit_fails_is_let_go(void **state)
+STANDBY_TEST(a_program_whose_cuinit_fails_is_let_go)
 {
 	struct fixture *f = *state;
 	struct agents_daemon *d = &the_daemon;
@@ -358,7 +358,7 @@ static void expect_claim(const struct wire_agent_hello *h, const char *claim, bo
 	assert_true(found == there);
 }
 
-static void an_agent_says_who_it_is(void **state)
+STANDBY_TEST(an_agent_says_who_it_is)
 {
 	struct fixture *f = *state;
 	struct agents_daemon *d = &the_daemon;
@@ -395,7 +395,7 @@ static void an_agent_says_who_it_is(void **state)
 }
 
 /* The daemon registers nobody who says more: so the agent says what matters most. */
-static void who_has_much_to_say_says_a_part(void **state)
+STANDBY_TEST(who_has_much_to_say_says_a_part)
 {
 	struct fixture *f = *state;
 	struct agents_daemon *d = &the_daemon;
@@ -431,7 +431,7 @@ static void who_has_much_to_say_says_a_part(void **state)
 }
 
 /* Started without a daemon, and when a daemon has ended: it comes by itself. */
-static void an_agent_finds_its_daemon(void **state)
+STANDBY_TEST(an_agent_finds_its_daemon)
 {
 	struct fixture *f = *state;
 	struct agents_daemon *d = &the_daemon;
@@ -500,7 +500,7 @@ static uint64_t run_captured(struct fixture *f, bool is_read)
 }
 
 /* Exits are waited for once, though CUPTI makes us register our handler twice. */
-static void a_daemon_that_does_not_read_holds_up_an_exit_once(void **state)
+STANDBY_TEST(a_daemon_that_does_not_read_holds_up_an_exit_once)
 {
 	uint64_t read_ms = run_captured(*state, true), unread_ms = run_captured(*state, false);
 
@@ -509,7 +509,7 @@ static void a_daemon_that_does_not_read_holds_up_an_exit_once(void **state)
 	assert_true(unread_ms < read_ms + EXIT_WAITS_MS * 3 / 2);
 }
 
-static void what_was_measured_comes_when_the_program_ends(void **state)
+STANDBY_TEST(what_was_measured_comes_when_the_program_ends)
 {
 	struct fixture *f = *state;
 	struct agents_daemon *d = &the_daemon;
@@ -525,7 +525,7 @@ static void what_was_measured_comes_when_the_program_ends(void **state)
 	agents_daemon_close(d);
 }
 
-static void a_program_in_standby_ends_as_ever(void **state)
+STANDBY_TEST(a_program_in_standby_ends_as_ever)
 {
 	struct fixture *f = *state;
 	struct agents_daemon *d = &the_daemon;
@@ -593,7 +593,7 @@ static void expect_values(const struct agents_daemon *d, double value_of_thread)
 }
 
 /* Captures of very different lengths begin and end while threads launch. */
-static void captures_come_and_go(void **state)
+STANDBY_TEST(captures_come_and_go)
 {
 	enum { THREADS = 4 };
 	static const char *const metrics[] = { "dram__bytes_read.sum", "dram__bytes_write.sum" };
@@ -644,26 +644,4 @@ static void captures_come_and_go(void **state)
 	program_kill(p, SIGKILL);
 	close(agent);
 	agents_daemon_close(d);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		STANDBY_TEST(captures_follow_one_another),
-		STANDBY_TEST(libcudas_imports_stay_read_only),
-		STANDBY_TEST(each_capture_has_its_filter),
-		STANDBY_TEST(graphs_are_being_captured),
-		STANDBY_TEST(a_graph_is_being_captured_by_another_thread),
-		STANDBY_TEST(a_capture_waits_for_cuinit),
-		STANDBY_TEST(a_program_whose_cuinit_fails_is_let_go),
-		STANDBY_TEST(an_agent_says_who_it_is),
-		STANDBY_TEST(who_has_much_to_say_says_a_part),
-		STANDBY_TEST(an_agent_finds_its_daemon),
-		STANDBY_TEST(a_daemon_that_does_not_read_holds_up_an_exit_once),
-		STANDBY_TEST(what_was_measured_comes_when_the_program_ends),
-		STANDBY_TEST(a_program_in_standby_ends_as_ever),
-		STANDBY_TEST(captures_come_and_go),
-	};
-
-	return SYSTEM_RUN(tests);
 }

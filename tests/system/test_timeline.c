@@ -21,8 +21,6 @@ static int setup(void **state)
 	return r;
 }
 
-#define TIMELINE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
-
 static void start(struct fixture *f)
 {
 	fixture_need_perfmon();
@@ -41,19 +39,20 @@ static void wait_for_bytes(const char *path, off_t bytes)
 	}
 }
 
-/* Samples are being written: what comes first is one line. */
+/* Samples are being written, below what they are of. */
 static struct program *start_sampling(struct fixture *f, const char *gpu)
 {
-	static const char header[] =
-		"start_ns,end_ns,dram__bytes_read.sum,dram__bytes_write.sum\r\n";
-	const char *path = fixture_path(f, "samples.csv");
+	const char *path = fixture_path(f, "samples");
 	struct program *p;
 
 	unlink(path);
-	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", gpu, "--format", "csv",
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", gpu, "--format", "jsonl",
 			   "--output", path, NULL);
-	expect_text_soon(path, header);
-	wait_for_bytes(path, sizeof(header));
+	expect_text_soon(path, "\"type\":\"sample\"");
+	assert_int_equal(
+		count_text(path,
+			   "\"metrics\":[\"dram__bytes_read.sum\",\"dram__bytes_write.sum\"]}\n"),
+		1);
 	return p;
 }
 
@@ -83,7 +82,7 @@ static void run_kernels(struct fixture *f, const char *devices)
 /* The sums of both metrics over all lines, which follow each other without a gap. */
 static void expect_sums(struct fixture *f, double read, double written)
 {
-	FILE *file = fopen(fixture_path(f, "samples.csv"), "re");
+	FILE *file = fopen(fixture_path(f, "samples"), "re");
 	char line[256];
 	double sums[2] = { 0 }, values[2];
 	long long start, end, before = 0;
@@ -91,8 +90,13 @@ static void expect_sums(struct fixture *f, double read, double written)
 	assert_non_null(file);
 	assert_non_null(fgets(line, sizeof(line), file));
 	while (fgets(line, sizeof(line), file)) {
-		assert_int_equal(
-			sscanf(line, "%lld,%lld,%lf,%lf", &start, &end, &values[0], &values[1]), 4);
+		if (sscanf(line,
+			   "{\"type\":\"sample\",\"start_ns\":%lld,\"end_ns\":%lld,\"values\":[%lf,"
+			   "%lf]}",
+			   &start, &end, &values[0], &values[1]) != 4) {
+			assert_non_null(strstr(line, "{\"type\":\"end\","));
+			continue;
+		}
 		assert_true(end > start && (before == 0 || start == before));
 		before = end;
 		sums[0] += values[0];
@@ -128,7 +132,9 @@ static bool end_whole(struct program *p, int signo)
 	return count_text(p->err, "missing") == 0;
 }
 
-static void the_sum_is_what_kernels_moved(void **state)
+#define TIMELINE_TEST(f) TEST_WITH(f, setup, fixture_teardown)
+
+TIMELINE_TEST(the_sum_is_what_kernels_moved)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -148,7 +154,7 @@ static void the_sum_is_what_kernels_moved(void **state)
 	expect_no_objects(f);
 }
 
-static void one_gpu_of_two(void **state)
+TIMELINE_TEST(one_gpu_of_two)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -160,14 +166,14 @@ static void one_gpu_of_two(void **state)
 		p = start_sampling(f, "1");
 		run_kernels(f, "2");
 		expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", "0",
-					   "--no-wait", "-d", "0.1", NULL),
+					   "--wait", "0", "-d", "0.1", NULL),
 			    0);
 		whole = end_whole(p, SIGTERM);
 	}
 	expect_sums(f, threads_of(1, 2) * READ_BYTES, threads_of(1, 2) * WRITTEN_BYTES);
 }
 
-static void it_ends_after_its_duration(void **state)
+TIMELINE_TEST(it_ends_after_its_duration)
 {
 	struct fixture *f = *state;
 	uint64_t began = now_ms();
@@ -188,7 +194,7 @@ static void it_ends_after_its_duration(void **state)
 
 /* --- who may --- */
 
-static void without_a_permit_the_driver_refuses(void **state)
+TIMELINE_TEST(without_a_permit_the_driver_refuses)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -212,7 +218,7 @@ static void write_process(struct fixture *f, pid_t pid)
 	fclose(list);
 }
 
-static void beside_another_user_it_is_refused(void **state)
+TIMELINE_TEST(beside_another_user_it_is_refused)
 {
 	struct fixture *f = *state;
 	struct program *bob, *p;
@@ -221,13 +227,13 @@ static void beside_another_user_it_is_refused(void **state)
 	start(f);
 	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
 	write_process(f, bob->pid);
-	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--no-wait", "-d", "1", NULL);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--wait", "0", "-d", "1", NULL);
 	expect_exit(p, 125);
 	expect_message(p, "error[gpu-shared]");
 	expect_output(p, "");
 }
 
-static void another_user_in_the_middle_ends_it(void **state)
+TIMELINE_TEST(another_user_in_the_middle_ends_it)
 {
 	struct fixture *f = *state;
 	struct program *bob, *p;
@@ -244,7 +250,7 @@ static void another_user_in_the_middle_ends_it(void **state)
 	expect_no_objects(f);
 }
 
-static void only_one_samples(void **state)
+TIMELINE_TEST(only_one_samples)
 {
 	struct fixture *f = *state;
 	const char *first = fixture_path(f, "first");
@@ -253,7 +259,7 @@ static void only_one_samples(void **state)
 
 	start(f);
 	p = start_sampling(f, "0");
-	expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "--no-wait", NULL), 125);
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "--wait", "0", NULL), 125);
 	kill(p->pid, SIGINT);
 	expect_exit(p, 0);
 	/* Under one lease CUPTI decides. */
@@ -268,7 +274,7 @@ static void only_one_samples(void **state)
 }
 
 /* While it samples: it can gain nothing, and has the filter of client/sampler/box.c. */
-static void it_has_shut_itself_in(void **state)
+TIMELINE_TEST(it_has_shut_itself_in)
 {
 	struct fixture *f = *state;
 	CLEAN_FREE char *status = NULL;
@@ -301,7 +307,7 @@ static void expect_refused(struct fixture *f, const char *metrics, const char *m
 	expect_output(p, "");
 }
 
-static void metrics_that_do_not_fit_are_named(void **state)
+TIMELINE_TEST(metrics_that_do_not_fit_are_named)
 {
 	struct fixture *f = *state;
 
@@ -316,7 +322,7 @@ static void metrics_that_do_not_fit_are_named(void **state)
 }
 
 /* Presets, globs and names without a rollup are what the daemon's plan makes of them. */
-static void names_are_those_of_a_plan(void **state)
+TIMELINE_TEST(names_are_those_of_a_plan)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -335,21 +341,17 @@ static void names_are_those_of_a_plan(void **state)
 	expect_refused(f, "memry", "error[metric-unknown]", "memory");
 }
 
-static void wrong_command_lines(void **state)
+TIMELINE_TEST(wrong_command_lines)
 {
 	static const char *const wrong[][2] = {
-		{ "--interval", "10" },	  { "--interval", "0.1us" },
-		{ "--gpu", "7" },	  { "--pid", "1" },
-		{ "--devices", "0" },	  { "-o", "x.gpuctr" },
-		{ "--budget", "2%" },	  { "--step", "x" },
-		{ "--at", "1700000000" }, { "-d", "0" },
-		{ "--mode", "budget" },	  { "--mode", "sample" },
-		{ "--metrics", "none" },  { "--graphs", "whole" },
-		{ "--no-samples", "-q" }, { "--every-kernel", "-q" },
-		{ "--here", "-q" },	  { "--summary-rows", "3" }
+		{ "--interval", "10" },	 { "--interval", "0.1us" }, { "--gpu", "7" },
+		{ "--pid", "1" },	 { "--devices", "0" },	    { "-o", "x.gpuctr" },
+		{ "--kernel", "k1" },	 { "--step", "x" },	    { "--at", "1700000000" },
+		{ "-d", "0" },		 { "--mode", "range" },	    { "--mode", "sample" },
+		{ "--metrics", "none" }, { "--graphs", "whole" },   { "--no-samples", "-q" },
+		{ "--here", "-q" },	 { "--summary-rows", "3" }
 	};
 	struct fixture *f = *state;
-	struct program *p;
 
 	start(f);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
@@ -358,17 +360,13 @@ static void wrong_command_lines(void **state)
 			    125);
 	}
 	expect_exit(fixture_client(f, USER_ANN, "capture", "--all", "--gpu", "0", NULL), 125);
-	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.1", "--format", "table",
-			   "--output", fixture_path(f, "table"), NULL);
-	expect_exit(p, 125);
-	expect_message(p, "its table goes to standard output");
 	setenv("GPUCTR_SAMPLER", "/nowhere", 1);
 	expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "1", NULL), 125);
 }
 
 /* --- who dies in the middle --- */
 
-static void the_daemon_is_killed(void **state)
+TIMELINE_TEST(the_daemon_is_killed)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -382,7 +380,7 @@ static void the_daemon_is_killed(void **state)
 	expect_table(p);
 }
 
-static void the_sampler_is_killed(void **state)
+TIMELINE_TEST(the_sampler_is_killed)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -397,7 +395,7 @@ static void the_sampler_is_killed(void **state)
 	expect_service(f, PATIENCE_MS);
 }
 
-static void a_sampler_that_hangs_is_killed(void **state)
+TIMELINE_TEST(a_sampler_that_hangs_is_killed)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -411,7 +409,7 @@ static void a_sampler_that_hangs_is_killed(void **state)
 	expect_table(p);
 }
 
-static void the_client_is_killed(void **state)
+TIMELINE_TEST(the_client_is_killed)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -428,7 +426,7 @@ static void the_client_is_killed(void **state)
 
 /* Of the one that has ended no number is left to be killed, and 0 would be the whole process
  * group: the shell that waits for the client is in it. */
-static void what_a_sampler_leaves_behind_writes_nonsense(void **state)
+TIMELINE_TEST(what_a_sampler_leaves_behind_writes_nonsense)
 {
 	struct fixture *f = *state;
 	const char *ready = fixture_path(f, "ready");
@@ -454,7 +452,7 @@ static void what_a_sampler_leaves_behind_writes_nonsense(void **state)
 }
 
 /* A stream without an end, faster than it can be read. */
-static void a_sampler_that_floods_can_be_interrupted(void **state)
+TIMELINE_TEST(a_sampler_that_floods_can_be_interrupted)
 {
 	static const char flood[] =
 		"#!/usr/bin/env python3\n"
@@ -476,7 +474,7 @@ static void a_sampler_that_floods_can_be_interrupted(void **state)
 
 	start(f);
 	fixture_use_sampler(f, flood);
-	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--format", "csv", "--output",
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--format", "jsonl", "--output",
 			   "/dev/null", NULL);
 	while (fixture_child(p) <= 0) {
 		sleep_ms(10);
@@ -492,13 +490,13 @@ static void a_sampler_that_floods_can_be_interrupted(void **state)
 	expect_no_message(p, "no stream of samples");
 }
 
-static void samples_without_room_cost_the_status(void **state)
+TIMELINE_TEST(samples_without_room_cost_the_status)
 {
 	struct fixture *f = *state;
 	struct program *p;
 
 	start(f);
-	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.3", "--format", "csv",
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.3", "--format", "jsonl",
 			   "--output", "/dev/full", NULL);
 	expect_exit(p, 125);
 	expect_message(p, "warning[stream-failed]: No space left on device");
@@ -601,7 +599,7 @@ static struct program *sample_past_a_stop(struct fixture *f)
 	return p;
 }
 
-static void a_buffer_that_runs_over_is_told(void **state)
+TIMELINE_TEST(a_buffer_that_runs_over_is_told)
 {
 	struct fixture *f = *state;
 	struct counted c = { 0 };
@@ -639,24 +637,6 @@ static struct counted sample(struct fixture *f, const char *metric, const char *
 	return c;
 }
 
-/* Its buffer holds 40 samples of SMs, which is less than comes between two looks at 0.5 ms. On a
- * busy machine a sampler that was held up takes no longer one for that. */
-static void where_nobody_asked_for_one_the_interval_becomes_longer(void **state)
-{
-	struct fixture *f = *state;
-	struct counted c = { 0 };
-	bool enough = false;
-
-	start(f);
-	for (int i = 0; i < 5 && !enough; i++) {
-		c = sample(f, "sm__inst_executed.sum", "1", NULL, NULL);
-		enough = c.end.reason == SAMPLER_ENDED && c.sets > 0 && c.samples > 100;
-	}
-	assert_true(enough);
-	assert_in_range(c.interval_ns, 2 * c.first_interval_ns, 5000000);
-	expect_no_objects(f);
-}
-
 static struct counted sample_slowly(struct fixture *f, const char *evaluate_ns)
 {
 	setenv("GPUCTR_FAKE_EVALUATE_NS", evaluate_ns, 1);
@@ -665,7 +645,7 @@ static struct counted sample_slowly(struct fixture *f, const char *evaluate_ns)
 
 /* Decoding and evaluation together take longer than the interval, but neither does. The hardware's
  * buffer holds 0.8 s here: where it runs over by decoding alone nothing can be told. */
-static void samples_are_evaluated_while_others_are_decoded(void **state)
+TIMELINE_TEST(samples_are_evaluated_while_others_are_decoded)
 {
 	struct fixture *f = *state;
 	struct counted c = { .end.overflows = 1 };
@@ -687,7 +667,7 @@ static void samples_are_evaluated_while_others_are_decoded(void **state)
 }
 
 /* By more than the 3 s after which samples that come no more are given up. */
-static void samples_are_lost_while_the_clock_was_set_back(void **state)
+TIMELINE_TEST(samples_are_lost_while_the_clock_was_set_back)
 {
 	struct fixture *f = *state;
 	struct counted c = { 0 };
@@ -709,7 +689,7 @@ static void samples_are_lost_while_the_clock_was_set_back(void **state)
 }
 
 /* Metrics of the SMs take a hundred times as much. */
-static void an_interval_that_is_too_short_is_refused(void **state)
+TIMELINE_TEST(an_interval_that_is_too_short_is_refused)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -732,7 +712,7 @@ static struct program *run_to(struct fixture *f, const char *form)
 }
 
 /* But of a reader that is gone, which is an end as any other, nobody is told. */
-static void what_cannot_be_written_is_told(void **state)
+TIMELINE_TEST(what_cannot_be_written_is_told)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -751,7 +731,7 @@ static void what_cannot_be_written_is_told(void **state)
 }
 
 /* Its pipe is full, and the end does not come through. */
-static void a_reader_that_stops_is_told(void **state)
+TIMELINE_TEST(a_reader_that_stops_is_told)
 {
 	struct fixture *f = *state;
 	struct program *p;
@@ -765,7 +745,7 @@ static void a_reader_that_stops_is_told(void **state)
 }
 
 /* Each unit of time is what it says. */
-static void times_have_units(void **state)
+TIMELINE_TEST(times_have_units)
 {
 	struct fixture *f = *state;
 	struct counted c = { 0 };
@@ -785,7 +765,7 @@ static void times_have_units(void **state)
 
 /* What a turn has left, because it is decoded slowly, takes longer than the first samples of the
  * next one: that is no silence, whenever sampling ends. */
-static void what_is_left_of_a_turn_may_take_long(void **state)
+TIMELINE_TEST(what_is_left_of_a_turn_may_take_long)
 {
 	static const char *const durations[] = { "1s", "1.2s", "1.4s", "1.6s" };
 	struct fixture *f = *state;
@@ -804,10 +784,9 @@ static void what_is_left_of_a_turn_may_take_long(void **state)
 	unsetenv("GPUCTR_FAKE_SAMPLE_BYTES");
 }
 
-static void what_does_not_go_with_it_is_named(void **state)
+TIMELINE_TEST(what_does_not_go_with_it_is_named)
 {
 	static const char *const wrong[][3] = {
-		{ "--budget", "5%", "--timeline and --budget:" },
 		{ "--pid", "1", "--timeline and a choice of processes:" },
 		{ "--summary-rows", "3", "--timeline and --summary-rows:" },
 		{ "--kernel", "k1", "--timeline and a filter of launches:" },
@@ -822,40 +801,4 @@ static void what_does_not_go_with_it_is_named(void **state)
 		expect_exit(p, 125);
 		expect_message(p, wrong[i][2]);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TIMELINE_TEST(the_sum_is_what_kernels_moved),
-		TIMELINE_TEST(one_gpu_of_two),
-		TIMELINE_TEST(it_ends_after_its_duration),
-		TIMELINE_TEST(without_a_permit_the_driver_refuses),
-		TIMELINE_TEST(beside_another_user_it_is_refused),
-		TIMELINE_TEST(another_user_in_the_middle_ends_it),
-		TIMELINE_TEST(only_one_samples),
-		TIMELINE_TEST(it_has_shut_itself_in),
-		TIMELINE_TEST(metrics_that_do_not_fit_are_named),
-		TIMELINE_TEST(names_are_those_of_a_plan),
-		TIMELINE_TEST(wrong_command_lines),
-		TIMELINE_TEST(the_daemon_is_killed),
-		TIMELINE_TEST(the_sampler_is_killed),
-		TIMELINE_TEST(a_sampler_that_hangs_is_killed),
-		TIMELINE_TEST(the_client_is_killed),
-		TIMELINE_TEST(what_a_sampler_leaves_behind_writes_nonsense),
-		TIMELINE_TEST(a_sampler_that_floods_can_be_interrupted),
-		TIMELINE_TEST(a_buffer_that_runs_over_is_told),
-		TIMELINE_TEST(where_nobody_asked_for_one_the_interval_becomes_longer),
-		TIMELINE_TEST(samples_are_evaluated_while_others_are_decoded),
-		TIMELINE_TEST(samples_are_lost_while_the_clock_was_set_back),
-		TIMELINE_TEST(an_interval_that_is_too_short_is_refused),
-		TIMELINE_TEST(what_cannot_be_written_is_told),
-		TIMELINE_TEST(a_reader_that_stops_is_told),
-		TIMELINE_TEST(samples_without_room_cost_the_status),
-		TIMELINE_TEST(times_have_units),
-		TIMELINE_TEST(what_is_left_of_a_turn_may_take_long),
-		TIMELINE_TEST(what_does_not_go_with_it_is_named),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -45,7 +45,7 @@ static void measure(struct fixture *f, const char *metrics, struct lines *l)
 }
 
 /* Also where the range's length is asked for, which stays what it is. */
-static void times_are_the_kernels_own(void **state)
+SYSTEM_TEST(times_are_the_kernels_own)
 {
 	struct fixture *f = *state;
 	double sum = 0, begin = (double)clock_wall_ns();
@@ -69,33 +69,27 @@ static void times_are_the_kernels_own(void **state)
 	lines_deinit(&l);
 }
 
-static void every_output_shows_them(void **state)
+SYSTEM_TEST(every_output_shows_them)
 {
 	struct fixture *f = *state;
 	struct program *client;
-	char *text;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format", "csv",
-				"--output", fixture_path(f, "csv"), "--", FAKEAPP, "--kernels", "1",
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
+				fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "1",
 				NULL);
 	expect_exit(client, 0);
 	expect_message(client, "202 ns   202 ns 100.0%");
 	expect_no_message(client, "lengths of ranges");
-	assert_int_equal(count_text(fixture_path(f, "csv"), ",202,gpu,2048,"), 1);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
-				"table", "--output", fixture_path(f, "table"), "--", FAKEAPP,
-				"--kernels", "1", NULL);
+	client = fixture_client(f, USER_ANN, "export", fixture_path(f, "run.gpuctr"), "--to", "csv",
+				NULL);
 	expect_exit(client, 0);
-	text = read_file(fixture_path(f, "table"));
-	assert_non_null(strstr(text, " 202 ns  "));
-	assert_null(strchr(text, '*'));
-	free(text);
+	assert_int_equal(count_text(client->out, ",202,gpu,2048,"), 1);
 }
 
 /* k0 to k3 with grids of 1 to 4 blocks, 100 ns between them; or as CUPTI tells of each by itself.
  */
-static void a_graph_takes_as_long_as_all_of_it(void **state)
+SYSTEM_TEST(a_graph_takes_as_long_as_all_of_it)
 {
 	struct fixture *f = *state;
 
@@ -122,7 +116,7 @@ static void a_graph_takes_as_long_as_all_of_it(void **state)
 	}
 }
 
-static void where_cupti_does_not_tell_ranges_do(void **state)
+SYSTEM_TEST(where_cupti_does_not_tell_ranges_do)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -155,7 +149,7 @@ static void where_cupti_does_not_tell_ranges_do(void **state)
 }
 
 /* Tracing costs each launch something: until one is wanted, CUPTI is not asked for it. */
-static void nothing_is_traced_until_a_launch_is_wanted(void **state)
+SYSTEM_TEST(nothing_is_traced_until_a_launch_is_wanted)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -171,11 +165,6 @@ static void nothing_is_traced_until_a_launch_is_wanted(void **state)
 				"9", "--", FAKEAPP, NULL);
 	expect_exit(client, 0);
 	expect_message(client, "CUPTI does not tell");
-	/* With a budget few are measured, and all would pay. */
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "50%",
-				"--", FAKEAPP, NULL);
-	expect_exit(client, 0);
-	expect_no_message(client, "CUPTI does not tell");
 	/* Or a graph is captured, whose launch may be. */
 	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--kernel",
 				"nothing", "--", FAKEAPP, "--graph", NULL);
@@ -183,7 +172,7 @@ static void nothing_is_traced_until_a_launch_is_wanted(void **state)
 	expect_message(client, "CUPTI does not tell");
 }
 
-static void late_times_are_waited_for(void **state)
+SYSTEM_TEST(late_times_are_waited_for)
 {
 	struct fixture *f = *state;
 	struct lines l;
@@ -198,7 +187,7 @@ static void late_times_are_waited_for(void **state)
 }
 
 /* Nothing is lost but the time: neither the record nor its counters. */
-static void times_that_do_not_come_are_not_known(void **state)
+SYSTEM_TEST(times_that_do_not_come_are_not_known)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -229,7 +218,7 @@ static void times_that_do_not_come_are_not_known(void **state)
 }
 
 /* Kernels of CUDA's runtime are loaded at their first launch in each context. */
-static void loading_is_not_measured(void **state)
+SYSTEM_TEST(loading_is_not_measured)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -258,20 +247,4 @@ static void loading_is_not_measured(void **state)
 		assert_true(line_number(line, "registers") == 32);
 	}
 	lines_deinit(&l);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(times_are_the_kernels_own),
-		SYSTEM_TEST(every_output_shows_them),
-		SYSTEM_TEST(a_graph_takes_as_long_as_all_of_it),
-		SYSTEM_TEST(where_cupti_does_not_tell_ranges_do),
-		SYSTEM_TEST(nothing_is_traced_until_a_launch_is_wanted),
-		SYSTEM_TEST(late_times_are_waited_for),
-		SYSTEM_TEST(times_that_do_not_come_are_not_known),
-		SYSTEM_TEST(loading_is_not_measured),
-	};
-
-	return SYSTEM_RUN(tests);
 }

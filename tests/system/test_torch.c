@@ -36,7 +36,7 @@ static void expect_variables(struct program *client, const char *what, const cha
 	expect_output(client, text);
 }
 
-static void pythonpath_is_kept(void **state)
+SYSTEM_TEST(pythonpath_is_kept)
 {
 	struct fixture *f = *state;
 
@@ -44,12 +44,24 @@ static void pythonpath_is_kept(void **state)
 	unsetenv("PYTHONPATH");
 	expect_variables(run_python(f, "--torch", print_variables), "operators", "");
 	setenv("PYTHONPATH", "/no/such:/folders", 1);
-	expect_variables(run_python(f, "--torch-modules", print_variables), "modules",
+	expect_variables(run_python(f, "--torch=modules", print_variables), "modules",
 			 ":/no/such:/folders");
 	unsetenv("PYTHONPATH");
 }
 
-static void the_program_has_operators(void **state)
+SYSTEM_TEST(torch_takes_modules_alone)
+{
+	struct fixture *f = *state;
+	struct program *p = fixture_client(f, USER_ANN, "--torch=layers", "--", "true", NULL);
+
+	expect_exit(p, 125);
+	expect_message(p, "--torch: 'layers' is not modules");
+	p = fixture_client(f, USER_ANN, "--torch-modules", "--", "true", NULL);
+	expect_exit(p, 125);
+	expect_message(p, "'--torch-modules' is gone: --torch=modules does that");
+}
+
+SYSTEM_TEST(the_program_has_operators)
 {
 	static const char program[] = "import torch, sys\n"
 				      "torch.cuda._lazy_init()\n"
@@ -68,7 +80,7 @@ static void the_program_has_operators(void **state)
 }
 
 /* An agent alone, as it was brought somewhere before there was the folder. */
-static void a_missing_file_is_refused_first(void **state)
+SYSTEM_TEST(a_missing_file_is_refused_first)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -87,7 +99,7 @@ static struct program *run_fakeapp(struct fixture *f, const char *option, const 
 			      option, "--", FAKEAPP, "--kernels", "4", "--nvtx", ranges, NULL);
 }
 
-static void operators_are_missed_where_none_came(void **state)
+SYSTEM_TEST(operators_are_missed_where_none_came)
 {
 	static const char text[] = "--torch: no operator of PyTorch was seen";
 	struct fixture *f = *state;
@@ -103,16 +115,4 @@ static void operators_are_missed_where_none_came(void **state)
 	client = run_fakeapp(f, "--no-summary", "--outer");
 	expect_exit(client, 0);
 	expect_no_message(client, text);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(pythonpath_is_kept),
-		SYSTEM_TEST(the_program_has_operators),
-		SYSTEM_TEST(a_missing_file_is_refused_first),
-		SYSTEM_TEST(operators_are_missed_where_none_came),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -2,8 +2,10 @@
 #include "tests/system/fixture.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include "tests/system/recorder.h"
+#include "tests/system/settings.h"
 
 /* Who may measure, and when: policy, the queue, leases. */
 
@@ -17,7 +19,7 @@ static struct program *hold(struct fixture *f)
 	return p;
 }
 
-static void the_second_waits_for_the_first(void **state)
+SYSTEM_TEST(the_second_waits_for_the_first)
 {
 	struct fixture *f = *state;
 	struct program *first, *second;
@@ -39,7 +41,7 @@ static void the_second_waits_for_the_first(void **state)
 }
 
 /* While the second's lease is being opened, the third is the only one in the queue. */
-static void whose_turn_it_is_waits_for_nobody(void **state)
+SYSTEM_TEST(whose_turn_it_is_waits_for_nobody)
 {
 	struct fixture *f = *state;
 	struct program *first, *second, *third;
@@ -71,7 +73,7 @@ static void expect_position(struct recorder *r, unsigned position)
 	assert_false(r->ready);
 }
 
-static void the_queue_is_in_order(void **state)
+SYSTEM_TEST(the_queue_is_in_order)
 {
 	struct fixture *f = *state;
 	struct recorder r[4];
@@ -107,7 +109,7 @@ static void the_queue_is_in_order(void **state)
 }
 
 /* Others see who holds the GPU, and not how far the program has come. */
-static void progress_is_its_owners(void **state)
+SYSTEM_TEST(progress_is_its_owners)
 {
 	struct fixture *f = *state;
 	struct program *status;
@@ -134,14 +136,14 @@ static void progress_is_its_owners(void **state)
 	assert_true(count_text(status->out, "kernels measured") > 0);
 }
 
-static void no_wait_is_refused_with_the_holder(void **state)
+SYSTEM_TEST(no_wait_is_refused_with_the_holder)
 {
 	struct fixture *f = *state;
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
 	hold(f);
-	client = fixture_client(f, USER_BOB, "--no-wait", "--metrics", "memory", "--", FAKEAPP,
+	client = fixture_client(f, USER_BOB, "--wait", "0", "--metrics", "memory", "--", FAKEAPP,
 				NULL);
 	expect_exit(client, 125);
 	expect_output(client, "");
@@ -149,7 +151,7 @@ static void no_wait_is_refused_with_the_holder(void **state)
 	expect_message(client, fixture_user(USER_ANN, " (fakeapp, pid "));
 }
 
-static void a_timeout_ends_the_wait(void **state)
+SYSTEM_TEST(a_timeout_ends_the_wait)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -158,15 +160,15 @@ static void a_timeout_ends_the_wait(void **state)
 	fixture_start_daemon(f, NULL);
 	hold(f);
 	begin = now_ms();
-	client = fixture_client(f, USER_BOB, "--timeout", "0.5", "--metrics", "memory", "--",
-				FAKEAPP, NULL);
+	client = fixture_client(f, USER_BOB, "--wait", "0.5", "--metrics", "memory", "--", FAKEAPP,
+				NULL);
 	expect_exit(client, 125);
 	assert_in_range(now_ms() - begin, 450, fixture_time(1500));
 	expect_output(client, "");
 	expect_message(client, "error[timeout]");
 }
 
-static void the_queue_has_an_end(void **state)
+SYSTEM_TEST(the_queue_has_an_end)
 {
 	struct fixture *f = *state;
 	struct program *waiting, *client;
@@ -181,7 +183,7 @@ static void the_queue_has_an_end(void **state)
 	expect_running(waiting);
 }
 
-static void a_user_has_so_many_captures(void **state)
+SYSTEM_TEST(a_user_has_so_many_captures)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_capture_options options = recorder_options();
@@ -200,7 +202,7 @@ static void a_user_has_so_many_captures(void **state)
 	expect_service(f, 1000);
 }
 
-static void gpus_are_leased_one_by_one(void **state)
+SYSTEM_TEST(gpus_are_leased_one_by_one)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -211,11 +213,16 @@ static void gpus_are_leased_one_by_one(void **state)
 		       "--kernels", "1000000", "--sleep-us", "2000", NULL);
 	expect_text_soon(f->daemon->err, "permission granted: ");
 	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
-	client = fixture_client(f, USER_BOB, "--no-wait", "--devices", "1", "--metrics", "memory",
+	client = fixture_client(f, USER_BOB, "--wait", "0", "--devices", "1", "--metrics", "memory",
 				"--", FAKEAPP, "--kernels", "9", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "9 measured");
-	client = fixture_client(f, USER_BOB, "--no-wait", "--metrics", "memory", "--", FAKEAPP,
+	client = fixture_client(f, USER_BOB, "--wait", "0", "--metrics", "memory", "--", FAKEAPP,
+				"--kernels", "9", NULL); /* what it can see */
+	expect_exit(client, 0);
+	expect_message(client, "9 measured");
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	client = fixture_client(f, USER_BOB, "--wait", "0", "--metrics", "memory", "--", FAKEAPP,
 				NULL); /* both */
 	expect_exit(client, 125);
 	expect_message(client, "gpu-busy");
@@ -225,9 +232,134 @@ static void gpus_are_leased_one_by_one(void **state)
 	expect_message(client, "no-gpu");
 }
 
+/* What is leased without --devices. */
+static void expect_leased(struct fixture *f, const char *visible, const char *gpus)
+{
+	static const char *const verbs[] = { "run", "permit" };
+
+	setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+		struct program *client =
+			fixture_client(f, USER_ANN, verbs[i], "--", "/bin/true", NULL);
+
+		expect_exit(client, 0);
+		expect_message(client, gpus);
+	}
+	unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+#define GPU_3 "GPU-faebd8c9-beaf-9c8d-7263-504136271406"
+
+/* As CUDA reads the variable (tests/unit/test_visible.c has all of it), of those that the user may
+ * measure. Where a cgroup hides some, numbers are of the others. */
+SYSTEM_TEST(what_a_program_cannot_see_is_not_leased)
+{
+	struct fixture *f = *state;
+	struct settings s;
+
+	setenv("GPUCTR_FAKE_GPUS", "4", 1);
+	settings_start_daemon(&s, f, "allow-users = *\n");
+	expect_leased(f, "0,1,2,3", "GPU 0, 1, 2, 3");
+	expect_leased(f, "2,0", "GPU 0, 2");
+	expect_leased(f, "1,7,2", "GPU 1");
+	expect_leased(f, GPU_3, "GPU 3");
+	expect_leased(f, "", "CUDA_VISIBLE_DEVICES leaves no GPU: all are leased");
+	expect_leased(f, "-1", "GPU 0, 1, 2, 3");
+	setenv("GPUCTR_FAKE_HIDDEN", "1", 1);
+	expect_leased(f, "0", "GPU 0, 1, 2, 3");
+	expect_leased(f, GPU_3, "GPU 3");
+	unsetenv("GPUCTR_FAKE_HIDDEN");
+	if (geteuid() != 0) { /* else a group of ann's own */
+		return;
+	}
+	settings_reload(&s, "group-gpus = 1234 1, 2\n");
+	expect_leased(f, "0,1", "GPU 1");
+	expect_leased(f, "1,2,3", "GPU 1, 2");
+}
+
+/* --- one launcher --- */
+
+#define BESIDE "the holder is another rank of the same job"
+
+/* Ann's client with this rank, which shall wait; of this job when not NULL, started by a shell. */
+static struct program *start_rank(struct fixture *f, const char *rank, const char *job)
+{
+	struct program *p;
+
+	setenv(job ? "SLURM_PROCID" : "OMPI_COMM_WORLD_RANK", rank, 1);
+	if (!job) {
+		p = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				   "1000000", "--sleep-us", "2000", NULL);
+		unsetenv("OMPI_COMM_WORLD_RANK");
+		return p;
+	}
+	setenv("SLURM_JOB_ID", job, 1);
+	p = fixture_run(f, USER_ANN, "/bin/sh", "-c", "\"$0\" \"$@\"; exit $?", CLIENT, "--metrics",
+			"memory", "--", FAKEAPP, "--kernels", "1000000", "--sleep-us", "2000",
+			NULL);
+	unsetenv("SLURM_JOB_ID");
+	unsetenv("SLURM_PROCID");
+	return p;
+}
+
+static void expect_told(struct program *p, bool told, const char *remedy)
+{
+	expect_text_soon(p->err, "waiting, number ");
+	sleep_ms(200); /* it follows at once */
+	assert_int_equal(count_text(p->err, BESIDE), told);
+	assert_int_equal(count_text(p->err, remedy), told);
+	program_kill(p, SIGKILL);
+	program_wait(p);
+}
+
+SYSTEM_TEST(one_client_measures_ranks_that_wait_for_each_other)
+{
+	static const char launcher[] =
+		"for r in 0 1; do (export OMPI_COMM_WORLD_RANK=$r; touch rank$r; "
+		"until [ -e rank0 ] && [ -e rank1 ]; do sleep 0.02; done; exec \"$0\" --kernels 8) "
+		"& "
+		"done; wait";
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	assert_int_equal(chdir(f->folder), 0);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "-o", "%r.gpuctr", "--",
+				"/bin/sh", "-c", launcher, FAKEAPP, NULL);
+	expect_exit(client, 0);
+	/* CUPTI measures one of them at a time: kernels of the other are not ready meanwhile. */
+	expect_message(client, "16 kernels seen in 2 processes: ");
+	expect_no_message(client, ": 0 measured");
+	assert_int_equal(access("0.gpuctr", F_OK) | access("1.gpuctr", F_OK), 0);
+	assert_int_equal(chdir("/"), 0);
+}
+
+/* Two clients that mpirun or srun has started want one GPU: their programs may wait for each other
+ * for ever. */
+SYSTEM_TEST(ranks_of_one_launcher_are_told_what_to_do)
+{
+	struct fixture *f = *state;
+	struct program *first;
+
+	fixture_start_daemon(f, NULL);
+	first = start_rank(f, "0", NULL);
+	expect_text_soon(f->daemon->err, "permission granted: ");
+	expect_told(start_rank(f, "1", NULL), true, "gpuctr-client ... -- mpirun -n N PROGRAM");
+	expect_told(fixture_client(f, USER_ANN, "--", FAKEAPP, NULL), false, "mpirun");
+	expect_told(start_rank(f, "1", "78"), false, "srun"); /* another's child, and no such job */
+	program_kill(first, SIGTERM);
+	program_wait(first);
+	fixture_stop_daemon(f);
+	fixture_start_daemon(f, NULL);
+	start_rank(f, "0", "78");
+	expect_text_soon(f->daemon->err, "permission granted: ");
+	expect_told(start_rank(f, "1", "78"), true, "srun --gpuctr");
+	expect_told(start_rank(f, "1", "79"), false, "srun");
+}
+
 /* --- who --- */
 
-static void who_is_not_allowed_is_told_why(void **state)
+SYSTEM_TEST(who_is_not_allowed_is_told_why)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -247,7 +379,7 @@ static void who_is_not_allowed_is_told_why(void **state)
 }
 
 /* A token is no use to another user: its program runs, unmeasured, and gets no permission. */
-static void a_token_of_another_user_is_refused(void **state)
+SYSTEM_TEST(a_token_of_another_user_is_refused)
 {
 	struct fixture *f = *state;
 	struct recorder r;
@@ -281,42 +413,32 @@ static void a_token_of_another_user_is_refused(void **state)
 
 /* --- leases --- */
 
-/* For longer than two leases of 3 s. */
-static void run_for_leases(struct fixture *f, struct recorder *r)
+/* For longer than lease-max. */
+SYSTEM_TEST(a_lease_has_no_end_while_nobody_waits)
 {
+	struct recorder r = { 0 };
+	struct fixture *f = *state;
 	struct program *p;
 
-	recorder_connect(r, f, USER_ANN);
-	p = recorder_start(r, f, FAKEAPP, "--kernels", "1000", "--sleep-us", "7000", NULL);
-	while (!r->ended && count_text(p->out, "done") == 0) {
-		recorder_for(r, 50);
+	fixture_start_daemon(f, "--set", "lease-max=1s", NULL);
+	recorder_connect(&r, f, USER_ANN);
+	p = recorder_start(&r, f, FAKEAPP, "--kernels", "500", "--sleep-us", "5000", NULL);
+	while (!r.ended && count_text(p->out, "done") == 0) {
+		recorder_for(&r, 50);
 	}
 	expect_exit(p, 0);
-	recorder_close(r);
-	recorder_disconnect(r);
-}
-
-/* Who renews it may be held up for longer than it lasts, but not again and again. */
-static void a_lease_is_renewed_while_nobody_waits(void **state)
-{
-	struct fixture *f = *state;
-	struct recorder r = { 0 };
-
-	fixture_start_daemon(f, "--set", "lease=3s", "--set", "lease-max=3s", NULL);
-	run_for_leases(f, &r);
-	if (r.end_code == GPUCTR_E_LEASE_EXPIRED) {
-		run_for_leases(f, &r);
-	}
+	recorder_close(&r);
+	recorder_disconnect(&r);
 	assert_int_equal(r.end_code, 0);
-	assert_int_equal(r.totals.measured, 1000);
+	assert_int_equal(r.totals.measured, 500);
 }
 
-static void a_lease_ends_when_somebody_waits(void **state)
+SYSTEM_TEST(a_lease_ends_when_somebody_waits)
 {
 	struct fixture *f = *state;
 	struct program *first, *second;
 
-	fixture_start_daemon(f, "--set", "lease=1s", "--set", "lease-max=1s", NULL);
+	fixture_start_daemon(f, "--set", "lease-max=1s", NULL);
 	f->violations_expected = true; /* the object is gone under CUPTI's feet */
 	first = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
 			       "1500", "--hold", "middle", NULL);
@@ -332,25 +454,4 @@ static void a_lease_ends_when_somebody_waits(void **state)
 	expect_message(first, "lease-expired");
 	expect_message(first, "until the capture ended early: what ran after that is not counted");
 	expect_no_owner(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(the_second_waits_for_the_first),
-		SYSTEM_TEST(whose_turn_it_is_waits_for_nobody),
-		SYSTEM_TEST(the_queue_is_in_order),
-		SYSTEM_TEST(progress_is_its_owners),
-		SYSTEM_TEST(no_wait_is_refused_with_the_holder),
-		SYSTEM_TEST(a_timeout_ends_the_wait),
-		SYSTEM_TEST(the_queue_has_an_end),
-		SYSTEM_TEST(a_user_has_so_many_captures),
-		SYSTEM_TEST(gpus_are_leased_one_by_one),
-		SYSTEM_TEST(who_is_not_allowed_is_told_why),
-		SYSTEM_TEST(a_token_of_another_user_is_refused),
-		SYSTEM_TEST(a_lease_is_renewed_while_nobody_waits),
-		SYSTEM_TEST(a_lease_ends_when_somebody_waits),
-	};
-
-	return SYSTEM_RUN(tests);
 }

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
 FOLDER, FAKE = (os.path.abspath(p) for p in sys.argv[1:3])
 MODULES = """
 import torch

@@ -26,7 +26,7 @@ wrong = [] if len(rows) >= 15 and len(known) > 3000 else [f"{len(rows)} rows, {l
 for ours, nvprof in rows:
     for word in re.findall(r"`'?([^`']+)'?`", ours):
         # Columns of reports and options are not metrics; a preset has no rollup.
-        for name in [] if word.startswith(("dram_band", "of_peak", "--", "report")) else word.split(","):
+        for name in [] if word.startswith(("dram_band", "of_peak", "l2_hit", "--", "report")) else word.split(","):
             if not fnmatch.filter(known, name.split(".")[0]):
                 wrong.append(f"GH100 has no {name}")
     for name in re.findall(r"`([a-z]\w*_\w+)`", nvprof):

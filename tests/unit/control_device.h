@@ -7,6 +7,7 @@
  * process. */
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -36,9 +37,10 @@ struct control_device {
 		moves_after; /* ... until so many were asked for, then of the next GPU; 0: always */
 	unsigned n_asked;
 	bool zeros;		 /* a GPU without a name */
-	bool distinct;		 /* for the test: leases name their GPUs by their numbers */
+	bool distinct;		 /* for the test: it says itself of which GPU objects are */
 	int error;		 /* of the ioctl itself; 0: it works */
 	uint32_t hanging_parent; /* calls about objects with this parent do not return; 0: all do */
+	atomic_uint n_hanging;	 /* calls that have come to hang so far */
 	unsigned n;		 /* calls so far */
 	struct control_call calls[CONTROL_CALLS_MAX];
 };
@@ -70,11 +72,18 @@ static inline struct rm_gpu control_device_gpu(unsigned i)
 	return gpu;
 }
 
+/* The bits of a client's number that say on which GPU its objects are, counted from the control
+ * device's. */
+static inline uint32_t control_device_root_of(unsigned gpu)
+{
+	return gpu << 8;
+}
+
 static inline void control_device_tell_gpu(struct rm_control *q)
 {
 	struct rm_gpu_id_parameters *id = (void *)(uintptr_t)q->parameters;
 	bool moved = control->moves_after != 0 && control->n_asked >= control->moves_after;
-	struct rm_gpu gpu = control_device_gpu(control->gpu + moved);
+	struct rm_gpu gpu = control_device_gpu(control->gpu + moved + (q->root >> 8 & 0xff));
 
 	if (control->zeros) {
 		gpu = (struct rm_gpu){ 0 };
@@ -110,6 +119,9 @@ int ioctl(int fd, unsigned long request, ...)
 	p = va_arg(ap, void *);
 	va_end(ap);
 	question = p;
+	if (control->hanging_parent != 0 && question->parent == control->hanging_parent) {
+		atomic_fetch_add(&control->n_hanging, 1);
+	}
 	while (control->hanging_parent != 0 && question->parent == control->hanging_parent) {
 		usleep(500);
 	}

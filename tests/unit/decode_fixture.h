@@ -127,8 +127,6 @@ struct fixture {
 	double values[COLUMNS * RECORDS];
 	size_t n_records, n_marks;
 	struct gpuctr_mark mark;
-	size_t n_strata;
-	struct gpuctr_stratum stratum; /* the last one */
 };
 
 static inline int setup(void **state)
@@ -181,19 +179,11 @@ static inline void on_copy(const struct gpuctr_copy *copy, void *userdata)
 	last_copy = *copy;
 }
 
-static inline void on_stratum(const struct gpuctr_stratum *s, void *userdata)
-{
-	struct fixture *f = userdata;
-
-	f->stratum = *s;
-	f->n_strata++;
-}
-
 static inline bool feed_bytes(struct fixture *f, const uint8_t *data, size_t n)
 {
 	struct wire_records r = { 1, 9, f->sample.first, f->sample.count, { n, data } };
 
-	return decoder_feed(f->decoder, &r, COLUMNS, on_record, on_mark, on_stratum, on_copy, f);
+	return decoder_feed(f->decoder, &r, COLUMNS, on_record, on_mark, on_copy, f);
 }
 
 static inline bool feed(struct fixture *f)
@@ -212,4 +202,4 @@ static inline bool feed(struct fixture *f)
 	return good;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)

@@ -186,7 +186,7 @@ void connect_peer(unsigned peer, unsigned user)
 void connect_client(unsigned peer, unsigned user)
 {
 	connect_peer(peer, user);
-	say(peer, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "t" } });
+	say(peer, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, "t" } });
 }
 
 static void say_agent_hello(unsigned peer, const char *token)
@@ -305,7 +305,6 @@ int front_script_begin(void **state)
 	arena_init(&s.arena, 4 * LIMIT_UNPACKED_BYTES);
 	memset(s.asked, 0, sizeof(s.asked));
 	s.n_decisions = 0;
-	unsetenv("JOURNAL_STREAM"); /* where the lines would go to */
 	s.over = false;
 	s.fronts_turn = true;
 	front_box_listen(&listener);

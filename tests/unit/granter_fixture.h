@@ -28,6 +28,8 @@ struct fixture {
 	pid_t pid;
 	int device;
 	uint64_t last_id;
+	struct granter_request
+		opened[GRANTER_LEASES_MAX + 1]; /* the last leases asked for, by id */
 };
 
 static inline int ping(struct fixture *f)
@@ -48,6 +50,7 @@ static inline int setup(void **state)
 
 	memset(control, 0, sizeof(*control));
 	f.last_id = 0;
+	memset(f.opened, 0, sizeof(f.opened));
 	f.device = control_device_open();
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
 		return -1;
@@ -98,11 +101,19 @@ static inline bool receive(struct fixture *f, struct granter_reply *p, int timeo
 	       recv(f->link, p, sizeof(*p), 0) == (ssize_t)sizeof(*p);
 }
 
-/* By their numbers where the test looks at that, else all by one name. */
-static inline void name_gpus(struct granter_request *q)
+/* GPUs are named by their numbers. Unless the test looks at that, what is asked for is of the first
+ * GPU of its lease: the number of its client says so to the driver. */
+static inline void name_gpus(struct fixture *f, struct granter_request *q)
 {
+	struct granter_request *opened = &f->opened[q->lease % ARRAY_SIZE(f->opened)];
+
 	for (unsigned i = 0; i < GRANTER_GPUS_MAX; i++) {
-		q->names[i] = control_device_gpu(control->distinct ? i : 0);
+		q->names[i] = control_device_gpu(i);
+	}
+	if (q->op == GRANTER_OPEN) {
+		*opened = *q;
+	} else if (q->op == GRANTER_ALLOC && !control->distinct && opened->gpus != 0) {
+		q->root |= control_device_root_of((unsigned)__builtin_ctzll(opened->gpus));
 	}
 }
 
@@ -111,7 +122,7 @@ static inline struct granter_reply ask(struct fixture *f, struct granter_request
 {
 	struct granter_reply p = { 0 };
 
-	name_gpus(&q);
+	name_gpus(f, &q);
 	q.size = sizeof(q);
 	q.id = ++f->last_id;
 	assert_int_equal(fdpass_send(f->link, &q, sizeof(q), fd, 0), sizeof(q));
@@ -122,13 +133,12 @@ static inline struct granter_reply ask(struct fixture *f, struct granter_request
 	return p;
 }
 
-static inline int open_lease(struct fixture *f, uint64_t lease, uint64_t gpus, uint64_t lease_ns)
+static inline int open_lease(struct fixture *f, uint64_t lease, uint64_t gpus)
 {
 	const struct granter_request q = {
 		.op = GRANTER_OPEN,
 		.lease = lease,
 		.gpus = gpus,
-		.lease_ns = lease_ns,
 		.uid = UID,
 	};
 
@@ -137,7 +147,7 @@ static inline int open_lease(struct fixture *f, uint64_t lease, uint64_t gpus, u
 
 static inline void send_request(struct fixture *f, struct granter_request q, int fd)
 {
-	name_gpus(&q);
+	name_gpus(f, &q);
 	q.size = sizeof(q);
 	q.id = ++f->last_id;
 	assert_int_equal(fdpass_send(f->link, &q, sizeof(q), fd, 0), sizeof(q));
@@ -145,11 +155,9 @@ static inline void send_request(struct fixture *f, struct granter_request q, int
 
 static inline struct granter_request open_request(uint64_t lease, uint64_t gpus)
 {
-	return (struct granter_request){ .op = GRANTER_OPEN,
-					 .lease = lease,
-					 .gpus = gpus,
-					 .lease_ns = 60 * CLOCK_NS_PER_S,
-					 .uid = UID };
+	return (struct granter_request){
+		.op = GRANTER_OPEN, .lease = lease, .gpus = gpus, .uid = UID
+	};
 }
 
 static inline int close_lease(struct fixture *f, uint64_t lease)
@@ -235,49 +243,6 @@ static inline unsigned count_freed(uint32_t first, uint32_t n)
 	return freed;
 }
 
-/* There are so many of all leases together. Then the largest lease gives its oldest, and no lease
- * gets more than its share of them. */
-static inline void objects_of_all_leases_have_a_limit(void **state)
-{
-	enum {
-		FIRST = 0x5d000000,
-		LEASES = GRANTER_OBJECTS_MAX / GRANTER_OBJECTS_PER_LEASE_MAX,
-		SHARE = GRANTER_OBJECTS_MAX / (LEASES + 1),
-		MORE = 2 * SHARE,
-	};
-	struct fixture *f = *state;
-	struct granter_request q = good_alloc();
-
-	make_room_for_objects(f);
-	for (uint64_t i = 0; i <= LEASES; i++) {
-		assert_int_equal(open_lease(f, LEASE + i, UINT64_C(1) << i, 3600 * CLOCK_NS_PER_S),
-				 0);
-	}
-	for (uint32_t i = 0; i < GRANTER_OBJECTS_MAX + MORE; i++) {
-		q.lease = i < GRANTER_OBJECTS_MAX ? LEASE + i / GRANTER_OBJECTS_PER_LEASE_MAX
-						  : LEASE + LEASES;
-		q.object = FIRST + i;
-		assert_int_equal(ask(f, q, f->device).error, 0);
-	}
-	for (int i = 0; i < PATIENCE_MS && count_calls(RM_IOCTL_FREE) < MORE; i++) {
-		poll(NULL, 0, 1);
-	}
-	assert_int_equal(count_calls(RM_IOCTL_FREE), MORE); /* one for each more */
-	for (uint32_t i = 0; i <= LEASES; i++) {
-		unsigned most = i < LEASES ? GRANTER_OBJECTS_PER_LEASE_MAX - SHARE : MORE - SHARE;
-		uint32_t first = FIRST + i * GRANTER_OBJECTS_PER_LEASE_MAX;
-
-		assert_in_range(count_freed(first,
-					    i < LEASES ? GRANTER_OBJECTS_PER_LEASE_MAX : MORE),
-				most - 1, most);
-		assert_int_equal(count_freed(first, most - 1), most - 1); /* the oldest */
-	}
-	for (uint32_t i = 0; i <= LEASES; i++) {
-		assert_int_equal(close_lease(f, LEASE + i), 0);
-	}
-	assert_int_equal(count_calls(RM_IOCTL_FREE), count_calls(RM_IOCTL_ALLOC));
-}
-
 /* A kept descriptor would keep a dead process's GPU memory. */
 /* A process that waits to be killed. */
 static inline pid_t fork_user(const struct fixture *f)
@@ -293,40 +258,6 @@ static inline pid_t fork_user(const struct fixture *f)
 	return user;
 }
 
-/* The driver is asked for an object when its process ends: what it then allocates is freed. Another
- * one waits behind it: for that the driver is never asked. */
-static inline void keeps_nothing_for_a_process_that_ends_meanwhile(void **state)
-{
-	enum { PARENT = 0x5c0000ff };
-	struct granter_reply p = { 0 };
-	struct fixture *f = *state;
-	struct granter_request q = good_alloc();
-	unsigned fds = count_fds_of(f->pid);
-	pid_t user = fork_user(f);
-
-	q.size = sizeof(q);
-	q.pid = (uint32_t)user;
-	q.parent = control->hanging_parent = PARENT;
-	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(fdpass_send(f->link, &q, sizeof(q), f->device, 0), sizeof(q));
-		q.object++;
-	}
-	expect_fds(f, fds + 3);
-	kill(user, SIGKILL);
-	waitpid(user, NULL, 0);
-	for (int i = 0; i < 2; i++) {
-		assert_true(receive(f, &p, PATIENCE_MS));
-		assert_int_equal(p.op, GRANTER_ALLOC);
-		assert_int_equal(p.error, -ESRCH);
-	}
-	control->hanging_parent = 0;
-	expect_fds(f, fds);
-	assert_int_equal(count_calls(RM_IOCTL_ALLOC), 1);
-	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
-	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_PING }, -1).error, 0);
-}
-
 enum { HUNG_GPU = 1, OTHER_GPU = 2, HUNG = 1, OTHER = 2, HUNG_PARENT = 0x5c0000ff };
 
 static inline void expect_answer(struct fixture *f, enum granter_op op, uint64_t lease, int error)
@@ -339,73 +270,4 @@ static inline void expect_answer(struct fixture *f, enum granter_op op, uint64_t
 	assert_int_equal(p.error, error);
 }
 
-/* Two leases wait for the GPUs of one that is ending. Whatever the front says, what one of them is
- * to have no third one gets, nor does it get their numbers. One of them is given up. */
-static inline void leases_that_wait_do_not_overlap_either(void **state)
-{
-	enum { FIRST = 2, SECOND = 3, THIRD = 4 };
-	struct granter_request q = good_alloc();
-	struct fixture *f = *state;
-
-	q.lease = HUNG;
-	q.parent = HUNG_PARENT;
-	assert_int_equal(open_lease(f, HUNG, 3, 60 * CLOCK_NS_PER_S), 0);
-	assert_int_equal(ask(f, q, f->device).error, 0);
-	control->hanging_parent = HUNG_PARENT;
-	send_request(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = HUNG }, -1);
-	send_request(f, open_request(FIRST, 1), -1);
-	send_request(f, open_request(SECOND, 2), -1);
-	assert_int_equal(open_lease(f, THIRD, 1, CLOCK_NS_PER_S), -EBUSY);
-	assert_int_equal(open_lease(f, THIRD, 2, CLOCK_NS_PER_S), -EBUSY);
-	assert_int_equal(open_lease(f, FIRST, 4, CLOCK_NS_PER_S), -EBUSY);
-	assert_int_equal(open_lease(f, HUNG, 4, CLOCK_NS_PER_S), -EBUSY);
-	q.lease = FIRST; /* it is not open yet */
-	assert_int_equal(ask(f, q, f->device).error, -ENOENT);
-	send_request(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = SECOND }, -1);
-	expect_answer(f, GRANTER_OPEN, SECOND, -ECANCELED);
-	expect_answer(f, GRANTER_CLOSE, SECOND, 0);
-	send_request(f, open_request(THIRD, 2), -1);
-	control->hanging_parent = 0;
-	expect_answer(f, GRANTER_CLOSE, HUNG, 0);
-	expect_answer(f, GRANTER_OPEN, FIRST, 0);
-	expect_answer(f, GRANTER_OPEN, THIRD, 0);
-	assert_int_equal(open_lease(f, SECOND, 3, CLOCK_NS_PER_S), -EBUSY);
-}
-
-/* Of a lease that is closed, and of one whose time is over, a hang is told once, and once that the
- * driver answers. */
-static inline void a_free_that_hangs_is_told_once(void **state)
-{
-	enum { LEASES = 2 }; /* the first is closed */
-	unsigned told[LEASES][GRANTER_ANSWERS + 1] = { { 0 } };
-	struct granter_request q = good_alloc();
-	struct fixture *f = *state;
-	struct granter_reply p;
-
-	q.parent = HUNG_PARENT;
-	for (q.lease = 1; q.lease <= LEASES; q.lease++) {
-		assert_int_equal(open_lease(f, q.lease, q.lease,
-					    q.lease == 1 ? 60 * CLOCK_NS_PER_S : CLOCK_NS_PER_S),
-				 0);
-		assert_int_equal(ask(f, q, f->device).error, 0);
-	}
-	control->hanging_parent = HUNG_PARENT;
-	send_request(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = 1 }, -1);
-	for (unsigned n = 0; n < LEASES + 1 + LEASES; n++) {
-		assert_true(receive(f, &p, PATIENCE_MS));
-		assert_in_range(p.lease, 1, LEASES);
-		assert_in_range(p.op, 0, GRANTER_ANSWERS);
-		told[p.lease - 1][p.op]++;
-		if (n == LEASES) { /* both hang, and the close is answered */
-			control->hanging_parent = 0;
-		}
-	}
-	for (unsigned i = 0; i < LEASES; i++) {
-		assert_int_equal(told[i][GRANTER_HUNG], 1);
-		assert_int_equal(told[i][GRANTER_ANSWERS], 1);
-		assert_int_equal(told[i][GRANTER_CLOSE], i == 0);
-	}
-	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_PING }, -1).error, 0);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)

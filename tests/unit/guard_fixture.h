@@ -19,13 +19,15 @@
 #define STREAM(n) ((CUstream)(uintptr_t)(0x1000 + (n)))
 #define WORK(n) ((uintptr_t)(0x2000 + 2 * (n)))
 #define MS CLOCK_NS_PER_MS
+#define US UINT64_C(1000)
 
 enum { STREAMS = 4, EVENTS = 64 };
 
 static struct {
 	uint64_t ends_ns[STREAMS];
 	unsigned n_asked, n_events, n_recorded;
-	unsigned moves_each_ms; /* marks are passed one after the other; 0: none is */
+	unsigned moves_each_us; /* marks are passed one after the other; 0: none is */
+	unsigned stands_at;	/* this one is not, nor are those behind it; 0: all are */
 	uint64_t begin_ns;
 	uint64_t passes_ns[EVENTS]; /* an event, where marks are not moved */
 } gpu;
@@ -34,9 +36,11 @@ static struct {
 
 static inline CUresult query(CUstream stream)
 {
+	size_t i = (uintptr_t)stream - 0x1000; /* default streams have nothing to do */
+
 	gpu.n_asked++;
-	return made_clock.now_ns < gpu.ends_ns[(uintptr_t)stream - 0x1000] ? CUDA_ERROR_NOT_READY
-									   : CUDA_SUCCESS;
+	return i < STREAMS && made_clock.now_ns < gpu.ends_ns[i] ? CUDA_ERROR_NOT_READY
+								 : CUDA_SUCCESS;
 }
 
 static inline CUresult create_event(CUevent *event, unsigned flags)
@@ -76,9 +80,12 @@ static inline CUresult record_context(CUcontext context, CUevent event)
 
 static inline CUresult query_event(CUevent event)
 {
-	uint64_t at_ns = gpu.begin_ns + (uintptr_t)event * gpu.moves_each_ms * MS;
+	uint64_t at_ns = gpu.begin_ns + (uintptr_t)event * gpu.moves_each_us * US;
 
-	at_ns = gpu.moves_each_ms > 0 ? at_ns : gpu.passes_ns[(uintptr_t)event];
+	if (gpu.stands_at > 0 && (uintptr_t)event >= gpu.stands_at) {
+		return CUDA_ERROR_NOT_READY;
+	}
+	at_ns = gpu.moves_each_us > 0 ? at_ns : gpu.passes_ns[(uintptr_t)event];
 	return made_clock.now_ns >= at_ns ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -185,4 +192,4 @@ static inline unsigned count_notices(void)
 	return n;
 }
 
-#define GUARD_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+#define GUARD_TEST(f) TEST_WITH(f, begin, end)

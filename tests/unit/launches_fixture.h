@@ -30,6 +30,7 @@
 #define COPY CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2
 #define BEGIN CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2
 #define END CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture
+#define DESTROY CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2
 #define MS CLOCK_NS_PER_MS
 #define PATIENCE_NS (2 * CLOCK_NS_PER_S)
 
@@ -61,12 +62,16 @@ static CUptiResult no_name(CUpti_CallbackDomain domain, uint32_t id, const char 
 	return CUPTI_ERROR_INVALID_PARAMETER;
 }
 
+/* Each stream of each context has a number of its own, and each context has two default streams. */
+static inline uint32_t number_of(CUcontext context, CUstream stream, bool per_thread)
+{
+	return 7 + 1000 * (uint32_t)(uintptr_t)context + 2 * (uint32_t)(uintptr_t)stream +
+	       per_thread;
+}
+
 static CUptiResult get_stream(CUcontext context, CUstream stream, uint8_t per_thread, uint32_t *ret)
 {
-	(void)context;
-	(void)stream;
-	(void)per_thread;
-	*ret = 7;
+	*ret = number_of(context, stream, per_thread != 0);
 	return CUPTI_SUCCESS;
 }
 
@@ -134,11 +139,11 @@ static const struct profiler profiler = {
 
 /* --- how launches are measured --- */
 
+static struct launch noted; /* of the launch that was measured last */
+
 static bool open_one(struct capture *capture, struct ranges *ranges, const struct guard_launch *g,
 		     struct launch **ret)
 {
-	static struct launch noted;
-
 	(void)capture;
 	(void)g;
 	ranges->state = RANGES_STARTED;
@@ -190,7 +195,6 @@ static int begin(void **state)
 	c->passes.n = 1;
 	c->has_times = true;
 	assert_int_equal(filter_init(&c->filter, &selection, &refusal), 0);
-	nvtx_scope_init(&c->scope, false, &c->filter.nvtx);
 	assert_int_equal(callbacks_subscribe(c, &refusal), 0);
 	c->method = &method;
 	r = contexts_find(c, CONTEXT);
@@ -241,6 +245,6 @@ static inline void expect_unlocked(void)
 	lock_release(&r->gate.lock);
 }
 
-#define LAUNCHES_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+#define LAUNCHES_TEST(f) TEST_WITH(f, begin, end)
 
 #endif

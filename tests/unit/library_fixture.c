@@ -12,7 +12,7 @@
 static void *welcome(void *argument)
 {
 	struct fixture *f = argument;
-	struct wire_message m = { .type = WIRE_WELCOME, .welcome = { f->version, false, "0.0.9" } };
+	struct wire_message m = { .type = WIRE_WELCOME, .welcome = { f->version, "0.0.9" } };
 	struct buffer out = { 0 };
 	struct arena scratch;
 
@@ -129,12 +129,9 @@ struct gpuctr_capture_options library_ask_everything(void)
 		.launch_count = 4,
 		.no_wait = true,
 		.timeout_ns = 5,
-		.lease_ns = 6,
 		.raw_images = true,
 		.recorded = true,
 		.program = "program",
-		.budget_ppm = 50000,
-		.seed = 7,
 		.nvtx_include = library_ranges,
 		.n_nvtx_include = 2,
 		.nvtx_exclude = library_ranges + 1,
@@ -150,11 +147,9 @@ struct gpuctr_capture_options library_ask_everything(void)
 		.kernel_name_base = GPUCTR_KERNEL_NAME_MANGLED,
 		.launch_every = 2,
 		.filter_mode = GPUCTR_FILTER_PER_KERNEL,
-		.nvtx_process_scope = 1,
-		.record_limit = 9,
 		.permit = GPUCTR_PERMIT_BY_PRELOAD,
 		.trace = 1,
 		.whole_graphs = 1,
-		.may_rest = 1,
+		.gpus_allowed = 1,
 	};
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/registered.h"
 #include "client/cli/status.h"
 #include "client/exporter/metrics.h"
 
@@ -64,7 +65,7 @@ static struct gpuctr_counts counts = {
 	.waited_ns = 151000000007,
 	.records = 157,
 	.record_bytes = 163,
-	.kernels = { 1500, 167, 173, 179, 181, 191, 193, 197, 281 },
+	.kernels = { 1500, 167, 173, 179, 181, 191, 193, 197 },
 	.restarts_granter = 199,
 	.restarts_gpu = 211,
 	.restarts_planner = 223,
@@ -97,21 +98,42 @@ static struct gpuctr_status status = {
 	.counts = &counts,
 };
 
+static const char *const claims[] = { "RANK=281" };
+
+static const struct gpuctr_registered_process process = { .process = 283,
+							  .pid = 293,
+							  .uid = 307,
+							  .user = "bob",
+							  .program = "a.out",
+							  .age_ns = 311,
+							  .capture = 313,
+							  .holder = "ann",
+							  .cgroup = "/x",
+							  .container = "0123",
+							  .runtime = "docker",
+							  .pod_uid = "4-5",
+							  .cgroup_job = "317",
+							  .cgroup_step = "331",
+							  .claims = claims,
+							  .n_claims = N(claims) };
+
 static void add(struct buf *b, const char *what)
 {
-	static const struct gpuctr_error gone = { GPUCTR_E_NO_DAEMON, "gone", "" };
 	const uint64_t began_ns = 1700000000000000277;
 
 	if (strcmp(what, "json") == 0) {
-		status_json(b, &status);
+		struct buf processes = { 0 };
+		struct json list = { .b = &processes };
+
+		registered_json(&list, &process);
+		status_json(b, &status, &processes);
+		buf_deinit(&processes);
 	} else if (strcmp(what, "down") == 0) {
-		metrics_add_failure(b, METRICS_OPENMETRICS, &gone);
-	} else if (strcmp(what, "plain") == 0) {
-		metrics_add_status(b, METRICS_PLAIN, &status, began_ns);
+		metrics_write(b, true, NULL, began_ns, GPUCTR_E_NO_DAEMON);
 	} else {
 		counts.label_users = counts.label_jobs = strcmp(what, "nameless") != 0;
 		status.counts = strcmp(what, "restricted") == 0 ? NULL : &counts;
-		metrics_add_status(b, METRICS_OPENMETRICS, &status, began_ns);
+		metrics_write(b, strcmp(what, "plain") != 0, &status, began_ns, GPUCTR_OK);
 	}
 }
 

@@ -8,7 +8,6 @@
 #include "client/agent/permission.h"
 #include "client/agent/ranges.h"
 #include "client/agent/ranges_setup.h"
-#include "client/agent/slowdown.h"
 #include "client/agent/times.h"
 #include "tests/unit/ranges_gpu.h"
 
@@ -68,7 +67,6 @@ static inline int begin(void **state)
 	gpu_begin();
 	memset(&delivered, 0, sizeof(delivered));
 	n_launched = 0;
-	slowdown_forget();
 	return 0;
 }
 
@@ -91,22 +89,12 @@ static inline void add_context(uint32_t device)
 	atomic_store(&c.n_contexts, i + 1);
 }
 
-static inline uint32_t name(void *userdata)
-{
-	(void)userdata;
-	return 1;
-}
-
-/* With a budget of so many millionths, which begins now; 0: without. */
-static inline void capture(uint32_t passes, uint32_t ppm)
+static inline void capture(uint32_t passes)
 {
 	static const char *names[PASSES_MAX] = { "m0",	"m1",  "m2",  "m3", "m4",  "m5",
 						 "m6",	"m7",  "m8",  "m9", "m10", "m11",
 						 "m12", "m13", "m14", "m15" };
 	static const struct wire_agent_welcome welcome;
-	const struct stratum_key key = { .kernel = 1 };
-	struct choosing_options options = { .ppm = ppm, .passes = passes, .columns = 1 };
-	uint32_t before = 0;
 
 	memset(&c, 0, sizeof(c));
 	c.profiler = &gpu_profiler;
@@ -114,15 +102,12 @@ static inline void capture(uint32_t passes, uint32_t ppm)
 	gpu.n_passes = c.passes.n = passes;
 	for (uint32_t i = 0; i < passes; i++) {
 		c.passes.v[i].metrics = (struct wire_strings){ 1, &names[i] };
-		options.may_block[i] = c.passes.may_block[i] = gpu.dear[i];
 	}
 	list_init(&c.contexts);
 	lock_init(&c.lock, LOCK_LEAF);
 	deliver_init(&c.deliver);
 	c.deliver.welcome = &welcome;
 	c.deliver.counters = &c.counters;
-	assert_int_equal(choosing_init(&c.choosing, &options), 0);
-	choosing_take(&c.choosing, &key, 0, &before, name, name, NULL);
 	add_context(0);
 }
 
@@ -168,7 +153,6 @@ static inline bool launch_in(struct ranges *where)
 	const struct guard_launch g = {
 		.stream = STREAM, .work = 2, .name = "kernel", .proofs = &proofs
 	};
-	uint32_t pass = where->pass;
 	struct launch *l;
 	bool measured;
 
@@ -176,7 +160,7 @@ static inline bool launch_in(struct ranges *where)
 	made_clock.now_ns += MS;
 	measured = ranges_open(&c, where, &g, &l);
 	if (measured) {
-		*l = (struct launch){ .pass = (uint8_t)pass };
+		*l = (struct launch){ .pass = (uint8_t)where->measured_pass };
 		gpu.at_work = gpu.at_work || gpu.gets_launched;
 		gpu.gets_launched = false;
 		if (beside) {
@@ -227,7 +211,6 @@ static inline int end(void **state)
 		lock_deinit(&contexts[i].gate.lock);
 		lock_deinit(&devices[i].lock);
 	}
-	choosing_deinit(&c.choosing);
 	lock_deinit(&c.lock);
 	return deliver_deinit(&c.deliver) ? 0 : -1;
 }
@@ -242,22 +225,4 @@ static inline unsigned count_notices(void)
 	return n;
 }
 
-/* What CUPTI took, all together, but for ranges. */
-static inline double noted_ns(void)
-{
-	const struct budget_cost *costs = c.choosing.budget.costs;
-
-	return costs[BUDGET_START].total_ns + costs[BUDGET_FIRST_START].total_ns +
-	       costs[BUDGET_STOP].total_ns;
-}
-
-static inline void expect_all_noted(void)
-{
-	double took = (double)gpu.profiling_ns, ranges = (double)gpu.ranges_ns;
-	double noted = c.choosing.budget.costs[BUDGET_RANGE_CPU].total_ns;
-
-	assert_true(noted_ns() >= took && noted_ns() < 1.001 * took);
-	assert_true(noted >= ranges && noted < 1.1 * ranges);
-}
-
-#define RANGES_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+#define RANGES_TEST(f) TEST_WITH(f, begin, end)

@@ -5,7 +5,7 @@
 
 #include "client/agent/guard.h"
 
-enum { SETUP_MS = 50, START_MS = 6, STOP_MS = 8, PUSH_US = 2, POP_US = 3, DEAR_US = 700 };
+enum { SETUP_MS = 50, START_MS = 6, STOP_MS = 8, PUSH_US = 2, POP_US = 3 };
 
 struct gpu gpu;
 
@@ -21,13 +21,6 @@ void gpu_begin(void)
 static void take(uint64_t ns)
 {
 	made_clock.now_ns += ns;
-	gpu.ranges_ns += ns;
-}
-
-static void profile(uint64_t ns)
-{
-	made_clock.now_ns += ns;
-	gpu.profiling_ns += ns;
 }
 
 /* --- CUPTI --- */
@@ -38,7 +31,7 @@ static CUptiResult enable(CUpti_RangeProfiler_Enable_Params *p)
 	uint32_t device = o->device;
 
 	assert_false(o->enabled);
-	profile(SETUP_MS * MS);
+	take(SETUP_MS * MS);
 	gpu.n_enabled++;
 	*o = (struct CUpti_RangeProfiler_Object){ .enabled = true, .device = device };
 	p->pRangeProfilerObject = o;
@@ -103,7 +96,7 @@ static CUptiResult start(CUpti_RangeProfiler_Start_Params *p)
 
 	assert_true(o->configured && !o->started && !gpu.at_work);
 	gpu.tried_ns[gpu.n_starts++ % ARRAY_SIZE(gpu.tried_ns)] = made_clock.now_ns;
-	profile(START_MS * MS);
+	take(START_MS * MS);
 	if (gpu.owner[o->device] && gpu.owner[o->device] != o) {
 		return CUPTI_ERROR_HARDWARE_BUSY;
 	}
@@ -121,7 +114,7 @@ static CUptiResult stop(CUpti_RangeProfiler_Stop_Params *p)
 	struct CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
 
 	assert_true(o->started && !o->open && !gpu.at_work);
-	profile(STOP_MS * MS);
+	take(STOP_MS * MS);
 	o->started = false;
 	o->decoded = o->pass;
 	o->pass = (o->pass + 1) % gpu.n_passes;
@@ -155,7 +148,7 @@ static CUptiResult pop(CUpti_RangeProfiler_PopRange_Params *p)
 	struct CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
 
 	assert_true(o->started && o->open);
-	take((gpu.dear[o->pass] ? DEAR_US : POP_US) * US);
+	take(POP_US * US);
 	o->open = false;
 	return gpu.pop;
 }

@@ -34,12 +34,10 @@ struct image {
 };
 
 struct gpu {
-	uint64_t ranges_ns, profiling_ns; /* that calls took: Push and Pop, and the others */
 	bool at_work;
 	bool gets_launched;	  /* with the next launch that is measured */
 	struct ranges *gets_work; /* of this context, with the next Stop */
 	size_t bytes_a_range[PASSES_MAX];
-	bool dear[PASSES_MAX];		      /* its ranges */
 	uint32_t n_passes;		      /* that CUPTI needs */
 	uint32_t n_sets;		      /* of metrics, that it was given for that */
 	uint32_t wrong_pass;		      /* by which Stop is off */

@@ -3,20 +3,13 @@
 
 /* A capture file in a folder of its own, for the tests of client/store. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -141,4 +134,4 @@ static inline int64_t query(struct fixture *f, const char *sql)
 	return value;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)

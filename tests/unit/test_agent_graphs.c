@@ -87,12 +87,11 @@ static enum graph_here look(uint32_t correlation)
 	return graphs_look(&graphs, correlation, &n);
 }
 
-static void kernels_take_the_place_of_their_launch(void **state)
+TEST_WITH(kernels_take_the_place_of_their_launch, setup, NULL)
 {
 	struct graph_kernels list;
 	struct graph_told what;
 
-	(void)state;
 	launch(10, 0x1000);
 	assert_false(come(11, 1, true)); /* of another launch */
 	assert_true(come(10, 1, true));
@@ -115,9 +114,8 @@ static void kernels_take_the_place_of_their_launch(void **state)
 	graphs_deinit(&graphs);
 }
 
-static void late_kernels_follow(void **state)
+TEST_WITH(late_kernels_follow, setup, NULL)
 {
-	(void)state;
 	launch(10, 0x1000);
 	assert_true(come(10, 1, true));
 	deliver(10);
@@ -130,9 +128,8 @@ static void late_kernels_follow(void **state)
 }
 
 /* What was told as one stays one, and stands for one of its kernels. */
-static void a_launch_of_which_nothing_came_is_one(void **state)
+TEST_WITH(a_launch_of_which_nothing_came_is_one, setup, NULL)
 {
-	(void)state;
 	launch(10, 0x1000);
 	deliver(10);
 	expect(1, 1, 0, 0);
@@ -144,9 +141,8 @@ static void a_launch_of_which_nothing_came_is_one(void **state)
 	graphs_deinit(&graphs);
 }
 
-static void a_filter_leaves_kernels_out(void **state)
+TEST_WITH(a_filter_leaves_kernels_out, setup, NULL)
 {
-	(void)state;
 	launch(10, 0x1000);
 	launch(20, 0x1000);
 	for (uint32_t i = 1; i < 5; i++) {
@@ -160,11 +156,10 @@ static void a_filter_leaves_kernels_out(void **state)
 	graphs_deinit(&graphs);
 }
 
-static void as_many_as_last_time_are_waited_for(void **state)
+TEST_WITH(as_many_as_last_time_are_waited_for, setup, NULL)
 {
 	struct graph_told taken;
 
-	(void)state;
 	launch(10, 0x1000);
 	assert_int_equal(look(10), GRAPH_NOTHING);
 	come(10, 1, true);
@@ -191,9 +186,8 @@ static void as_many_as_last_time_are_waited_for(void **state)
 }
 
 /* A graph of copies alone has no kernel that could come. */
-static void a_graph_of_copies_is_not_waited_for_again(void **state)
+TEST_WITH(a_graph_of_copies_is_not_waited_for_again, setup, NULL)
 {
-	(void)state;
 	launch(10, 0x1000);
 	graphs_add_copy(&graphs, 10, 500, 600);
 	graphs_add_copy(&graphs, 10, 300, 400);
@@ -209,9 +203,8 @@ static void a_graph_of_copies_is_not_waited_for_again(void **state)
 	graphs_deinit(&graphs);
 }
 
-static void a_launch_that_failed_is_forgotten(void **state)
+TEST_WITH(a_launch_that_failed_is_forgotten, setup, NULL)
 {
-	(void)state;
 	launch(10, 0x1000);
 	graphs_forget(&graphs, 10);
 	assert_null(graphs_find(&graphs, 10));
@@ -219,11 +212,10 @@ static void a_launch_that_failed_is_forgotten(void **state)
 	graphs_deinit(&graphs);
 }
 
-static void few_kernels_are_kept(void **state)
+TEST_WITH(few_kernels_are_kept, setup, NULL)
 {
 	struct launch nameless = { .correlation = 10 };
 
-	(void)state;
 	launch(10, 0x1000);
 	for (uint32_t i = 1; i <= GRAPHS_KERNELS_MAX; i++) {
 		assert_true(come(10, i, true));
@@ -238,12 +230,11 @@ static void few_kernels_are_kept(void **state)
 }
 
 /* Of more launches than are known the oldest are forgotten. */
-static void many_launches_are_counted(void **state)
+TEST_WITH(many_launches_are_counted, setup, NULL)
 {
 	enum { LAUNCHES = 200000, PER_LAUNCH = 3, BEHIND = 70000 };
 	uint32_t next = 1;
 
-	(void)state;
 	srand(3);
 	for (uint32_t i = 1; i <= LAUNCHES; i++) {
 		launch(i, 0x1000);
@@ -269,21 +260,4 @@ static void many_launches_are_counted(void **state)
 	count();
 	assert_int_equal(seen, told + filtered + dropped);
 	assert_true(seen > LAUNCHES && told > LAUNCHES && filtered > LAUNCHES / 5 && dropped > 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(kernels_take_the_place_of_their_launch, setup),
-		cmocka_unit_test_setup(late_kernels_follow, setup),
-		cmocka_unit_test_setup(a_launch_of_which_nothing_came_is_one, setup),
-		cmocka_unit_test_setup(a_filter_leaves_kernels_out, setup),
-		cmocka_unit_test_setup(as_many_as_last_time_are_waited_for, setup),
-		cmocka_unit_test_setup(a_graph_of_copies_is_not_waited_for_again, setup),
-		cmocka_unit_test_setup(a_launch_that_failed_is_forgotten, setup),
-		cmocka_unit_test_setup(few_kernels_are_kept, setup),
-		cmocka_unit_test_setup(many_launches_are_counted, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

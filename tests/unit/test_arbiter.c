@@ -3,12 +3,11 @@
 
 #include "daemon/broker/arbiter.h"
 
-static void holds_at_once_when_free(void **state)
+TEST(holds_at_once_when_free)
 {
 	struct arbiter a;
 	struct booking c;
 
-	(void)state;
 	arbiter_init(&a, 4);
 	booking_init(&c, 1, 0);
 	assert_int_equal(arbiter_request(&a, &c, true), 0);
@@ -22,12 +21,11 @@ static void holds_at_once_when_free(void **state)
 	assert_null(arbiter_next(&a));
 }
 
-static void first_come_first_served(void **state)
+TEST(first_come_first_served)
 {
 	struct arbiter a;
 	struct booking c[5];
 
-	(void)state;
 	arbiter_init(&a, 4);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
 		booking_init(&c[i], 1, (uid_t)i);
@@ -45,12 +43,11 @@ static void first_come_first_served(void **state)
 	}
 }
 
-static void no_wait_and_a_full_queue_are_refused(void **state)
+TEST(no_wait_and_a_full_queue_are_refused)
 {
 	struct arbiter a;
 	struct booking c[4];
 
-	(void)state;
 	arbiter_init(&a, 2);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
 		booking_init(&c[i], 1, (uid_t)i);
@@ -68,12 +65,11 @@ static void no_wait_and_a_full_queue_are_refused(void **state)
 	assert_int_equal(arbiter_position(&a, &c[3]), 2);
 }
 
-static void different_gpus_do_not_wait_for_each_other(void **state)
+TEST(different_gpus_do_not_wait_for_each_other)
 {
 	struct arbiter a;
 	struct booking c[64];
 
-	(void)state;
 	arbiter_init(&a, 4);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
 		booking_init(&c[i], UINT64_C(1) << i, (uid_t)i);
@@ -85,12 +81,11 @@ static void different_gpus_do_not_wait_for_each_other(void **state)
 }
 
 /* Several GPUs come all at once or not at all, so two bookings cannot hold what the other needs. */
-static void several_gpus_come_together(void **state)
+TEST(several_gpus_come_together)
 {
 	struct arbiter a;
 	struct booking one, both, two;
 
-	(void)state;
 	arbiter_init(&a, 4);
 	booking_init(&one, 1, 1);
 	booking_init(&both, 3, 2);
@@ -112,13 +107,12 @@ static void several_gpus_come_together(void **state)
 }
 
 /* A booking for all GPUs among a stream of small ones is served once those before it are. */
-static void a_large_claim_does_not_starve(void **state)
+TEST(a_large_claim_does_not_starve)
 {
 	struct arbiter a;
 	struct booking all, small[2];
 	unsigned turns = 0;
 
-	(void)state;
 	arbiter_init(&a, 64);
 	booking_init(&all, 3, 10);
 	for (int i = 0; i < 2; i++) {
@@ -138,12 +132,11 @@ static void a_large_claim_does_not_starve(void **state)
 }
 
 /* Who wants other GPUs is no one to wait for, wherever it stands in the queue. */
-static void those_before_it_are_those_who_want_its_gpus(void **state)
+TEST(those_before_it_are_those_who_want_its_gpus)
 {
 	struct arbiter a;
 	struct booking held, others, first, second, both;
 
-	(void)state;
 	arbiter_init(&a, 4);
 	booking_init(&held, 3, 1);
 	booking_init(&others, 2, 2);
@@ -179,12 +172,11 @@ static void expect_next(struct arbiter *a, struct booking *holds, struct booking
 	assert_ptr_equal(arbiter_next(a), next);
 }
 
-static void behind_eight_of_one_user_another_is_next(void **state)
+TEST(behind_eight_of_one_user_another_is_next)
 {
 	struct booking anns[EACH], bob, carol;
 	struct arbiter a;
 
-	(void)state;
 	arbiter_init(&a, 32);
 	request_all(&a, anns, EACH, 1, ANN);
 	booking_init(&bob, 1, BOB);
@@ -208,12 +200,11 @@ static void behind_eight_of_one_user_another_is_next(void **state)
 	}
 }
 
-static void two_users_with_many_claims_take_turns(void **state)
+TEST(two_users_with_many_claims_take_turns)
 {
 	struct booking anns[EACH], bobs[EACH], *holds = &anns[0];
 	struct arbiter a;
 
-	(void)state;
 	arbiter_init(&a, 32);
 	request_all(&a, anns, EACH, 1, ANN);
 	request_all(&a, bobs, EACH, 1, BOB);
@@ -228,12 +219,11 @@ static void two_users_with_many_claims_take_turns(void **state)
 }
 
 /* Bob comes back whenever he has been served, and is one of two all the same. */
-static void who_comes_back_gets_every_other_turn(void **state)
+TEST(who_comes_back_gets_every_other_turn)
 {
 	struct booking anns[EACH], bob;
 	struct arbiter a;
 
-	(void)state;
 	arbiter_init(&a, 32);
 	request_all(&a, anns, EACH, 1, ANN);
 	for (size_t i = 0; i + 1 < EACH; i++) {
@@ -245,12 +235,11 @@ static void who_comes_back_gets_every_other_turn(void **state)
 }
 
 /* On another GPU it takes nothing from anybody. */
-static void claims_on_other_gpus_are_no_turns(void **state)
+TEST(claims_on_other_gpus_are_no_turns)
 {
 	struct booking elsewhere[2], bob, ann, bobs_second;
 	struct arbiter a;
 
-	(void)state;
 	arbiter_init(&a, 32);
 	request_all(&a, elsewhere, 2, 2, ANN);
 	booking_init(&bob, 1, BOB);
@@ -266,13 +255,12 @@ static void claims_on_other_gpus_are_no_turns(void **state)
 /* Where everybody may measure there are as many users as somebody likes, each with its first
  * booking.
  */
-static void nobody_is_overtaken_for_ever(void **state)
+TEST(nobody_is_overtaken_for_ever)
 {
 	struct booking anns[2], other;
 	struct arbiter a;
 	unsigned n = 0;
 
-	(void)state;
 	arbiter_init(&a, 32);
 	request_all(&a, anns, 2, 1, ANN);
 	for (uid_t user = 100; user < 200; user++) {
@@ -286,12 +274,11 @@ static void nobody_is_overtaken_for_ever(void **state)
 }
 
 /* GPU 1 is free, and who waits for both keeps it: it is Ann's first there. */
-static void a_free_gpu_is_kept_for_who_waits_for_two(void **state)
+TEST(a_free_gpu_is_kept_for_who_waits_for_two)
 {
 	struct booking anns[3], bob;
 	struct arbiter a;
 
-	(void)state;
 	arbiter_init(&a, 32);
 	request_all(&a, anns, 1, 1, ANN);
 	request_all(&a, &anns[1], 2, 3, ANN);
@@ -375,13 +362,12 @@ static void run_race(size_t n, unsigned gpus)
 
 /* Three users, of whom one has six bookings: whoever is served had waited, of the own bookings on
  * its GPUs, the longest. */
-static void a_user_with_six_claims_races_two_others(void **state)
+TEST(a_user_with_six_claims_races_two_others)
 {
 	unsigned holds[3] = { 0 };
 	struct race r = { 0 };
 	uint64_t random = 7;
 
-	(void)state;
 	arbiter_init(&r.arbiter, RACERS);
 	for (size_t i = 0; i < RACERS; i++) {
 		booking_init(&r.bookings[i], 1, i < 6 ? 0 : (uid_t)i - 5);
@@ -410,38 +396,12 @@ static void a_user_with_six_claims_races_two_others(void **state)
 	assert_true(holds[0] > (holds[1] + holds[2]) / 3);
 }
 
-static void two_users_race_for_one_gpu(void **state)
+TEST(two_users_race_for_one_gpu)
 {
-	(void)state;
 	run_race(2, 1);
 }
 
-static void eight_users_race_for_four_gpus(void **state)
+TEST(eight_users_race_for_four_gpus)
 {
-	(void)state;
 	run_race(RACERS, RACE_GPUS);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(holds_at_once_when_free),
-		cmocka_unit_test(first_come_first_served),
-		cmocka_unit_test(no_wait_and_a_full_queue_are_refused),
-		cmocka_unit_test(different_gpus_do_not_wait_for_each_other),
-		cmocka_unit_test(several_gpus_come_together),
-		cmocka_unit_test(those_before_it_are_those_who_want_its_gpus),
-		cmocka_unit_test(a_large_claim_does_not_starve),
-		cmocka_unit_test(behind_eight_of_one_user_another_is_next),
-		cmocka_unit_test(two_users_with_many_claims_take_turns),
-		cmocka_unit_test(who_comes_back_gets_every_other_turn),
-		cmocka_unit_test(claims_on_other_gpus_are_no_turns),
-		cmocka_unit_test(nobody_is_overtaken_for_ever),
-		cmocka_unit_test(a_free_gpu_is_kept_for_who_waits_for_two),
-		cmocka_unit_test(two_users_race_for_one_gpu),
-		cmocka_unit_test(eight_users_race_for_four_gpus),
-		cmocka_unit_test(a_user_with_six_claims_races_two_others),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,12 +5,11 @@
 
 #include "proto/base/arena.h"
 
-static void pieces_are_aligned_and_apart(void **state)
+TEST(pieces_are_aligned_and_apart)
 {
 	struct arena a;
 	uint8_t *pieces[500];
 
-	(void)state;
 	arena_init(&a, 1 << 20);
 	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
 		pieces[i] = arena_alloc(&a, i % 97);
@@ -26,12 +25,11 @@ static void pieces_are_aligned_and_apart(void **state)
 	arena_deinit(&a);
 }
 
-static void stops_at_its_limit(void **state)
+TEST(stops_at_its_limit)
 {
 	struct arena a;
 	size_t got = 0;
 
-	(void)state;
 	arena_init(&a, 100000);
 	while (arena_alloc(&a, 1000)) {
 		got += 1000;
@@ -42,11 +40,10 @@ static void stops_at_its_limit(void **state)
 	arena_deinit(&a);
 }
 
-static void refuses_sizes_that_overflow(void **state)
+TEST(refuses_sizes_that_overflow)
 {
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 1 << 20);
 	assert_null(arena_alloc(&a, SIZE_MAX));
 	assert_null(arena_alloc(&a, SIZE_MAX - 15));
@@ -56,11 +53,10 @@ static void refuses_sizes_that_overflow(void **state)
 	arena_deinit(&a);
 }
 
-static void reset_gives_the_room_back(void **state)
+TEST(reset_gives_the_room_back)
 {
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 1 << 20);
 	for (int round = 0; round < 100; round++) {
 		size_t got = 0;
@@ -77,12 +73,11 @@ static void reset_gives_the_room_back(void **state)
 	assert_int_equal(a.total, 0);
 }
 
-static void zalloc_zeroes_used_memory(void **state)
+TEST(zalloc_zeroes_used_memory)
 {
 	struct arena a;
 	uint8_t *p;
 
-	(void)state;
 	arena_init(&a, 1 << 16);
 	memset(arena_alloc(&a, 4096), 0xff, 4096);
 	arena_reset(&a);
@@ -93,11 +88,10 @@ static void zalloc_zeroes_used_memory(void **state)
 	arena_deinit(&a);
 }
 
-static void printf_formats_or_gives_null(void **state)
+TEST(printf_formats_or_gives_null)
 {
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 32 * 1024);
 	assert_string_equal(arena_printf(&a, "%s-%d", "gpu", 7), "gpu-7");
 	assert_string_equal(arena_printf(&a, "%s", ""), "");
@@ -105,11 +99,10 @@ static void printf_formats_or_gives_null(void **state)
 	arena_deinit(&a);
 }
 
-static void copies_text_and_ends_it(void **state)
+TEST(copies_text_and_ends_it)
 {
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, ARENA_NO_LIMIT);
 	memset(arena_alloc(&a, 64), 0xff, 64);
 	arena_reset(&a);
@@ -118,12 +111,11 @@ static void copies_text_and_ends_it(void **state)
 	arena_deinit(&a);
 }
 
-static void arrays_that_overflow_are_refused(void **state)
+TEST(arrays_that_overflow_are_refused)
 {
 	struct arena a;
 	uint64_t *v;
 
-	(void)state;
 	arena_init(&a, ARENA_NO_LIMIT);
 	assert_null(arena_zalloc_array(&a, SIZE_MAX / 4, 8));
 	assert_null(arena_zalloc_array(&a, (size_t)1 << 61, 8));
@@ -133,32 +125,14 @@ static void arrays_that_overflow_are_refused(void **state)
 }
 
 /* A million texts: blocks grow, but a block that has just begun wastes little. */
-static void blocks_stay_below_a_size(void **state)
+TEST(blocks_stay_below_a_size)
 {
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, ARENA_NO_LIMIT);
 	for (int i = 0; i < 1000000; i++) {
 		assert_non_null(arena_text(&a, "a text of 31 bytes and its end.", 31));
 	}
 	assert_true(a.total < 32000000 + (9 << 20));
 	arena_deinit(&a);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pieces_are_aligned_and_apart),
-		cmocka_unit_test(stops_at_its_limit),
-		cmocka_unit_test(refuses_sizes_that_overflow),
-		cmocka_unit_test(reset_gives_the_room_back),
-		cmocka_unit_test(zalloc_zeroes_used_memory),
-		cmocka_unit_test(printf_formats_or_gives_null),
-		cmocka_unit_test(copies_text_and_ends_it),
-		cmocka_unit_test(arrays_that_overflow_are_refused),
-		cmocka_unit_test(blocks_stay_below_a_size),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

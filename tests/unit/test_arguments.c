@@ -24,14 +24,13 @@ static void expect_stream(CUpti_CallbackId id, const void *params, bool per_thre
 	assert_true(own == per_thread);
 }
 
-static void the_stream_of_a_copy_or_fill(void **state)
+TEST(the_stream_of_a_copy_or_fill)
 {
 	const cuMemcpyHtoDAsync_v2_params up = { 1, NULL, 64, STREAM };
 	const cuMemcpyDtoHAsync_v2_ptsz_params down = { NULL, 1, 64, STREAM };
 	const cuMemsetD8Async_params fill = { 1, 7, 64, STREAM };
 	const cuMemsetD32Async_ptsz_params wide = { 1, 7, 64, STREAM };
 
-	(void)state;
 	expect_stream(CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2, &up, false);
 	expect_stream(CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz, &down, true);
 	expect_stream(CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async, &fill, false);
@@ -39,13 +38,12 @@ static void the_stream_of_a_copy_or_fill(void **state)
 }
 
 /* A call that waits for the host, or for a value, is another matter. */
-static void other_calls_have_no_known_stream(void **state)
+TEST(other_calls_have_no_known_stream)
 {
 	const cuStreamWaitValue32_v2_params wait = { .stream = STREAM };
 	CUstream stream;
 	bool own;
 
-	(void)state;
 	assert_false(arguments_read_stream(CUPTI_DRIVER_TRACE_CBID_cuStreamWaitValue32_v2, &wait,
 					   &stream, &own));
 }
@@ -64,21 +62,9 @@ static uint8_t kind_with(CUlaunchAttributeID id, int value)
 	return a.kind;
 }
 
-static void a_launch_may_be_cooperative_by_an_attribute(void **state)
+TEST(a_launch_may_be_cooperative_by_an_attribute)
 {
-	(void)state;
 	assert_int_equal(kind_with(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 1), GPUCTR_LAUNCH_COOPERATIVE);
 	assert_int_equal(kind_with(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 0), GPUCTR_LAUNCH_KERNEL);
 	assert_int_equal(kind_with(CU_LAUNCH_ATTRIBUTE_PRIORITY, 1), GPUCTR_LAUNCH_KERNEL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_stream_of_a_copy_or_fill),
-		cmocka_unit_test(other_calls_have_no_known_stream),
-		cmocka_unit_test(a_launch_may_be_cooperative_by_an_attribute),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

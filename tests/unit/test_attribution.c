@@ -3,13 +3,7 @@
 /* What ranges say of a launch: markers of emit_nvtx, scopes, and the join of a backward kernel to
  * its forward operator. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
+#include "tests/unit/unit.h"
 
 #include "client/report/attribution.h"
 
@@ -33,9 +27,11 @@ static void expect_marker(const char *message, const char *name, bool found, int
 	assert_string_equal(text, sizes);
 }
 
-static void markers_are_read(void **state)
+static int set_up(void **state);
+static int tear_down(void **state);
+
+TEST(markers_are_read)
 {
-	(void)state;
 	expect_marker("aten::mm, seq = 7, op_id = 12, sizes = [[64, 3], [3, 8]], input_op_ids = "
 		      "[(0,-1), (7,0)]",
 		      "aten::mm", true, 7, 12, "[64,3] [3,8]");
@@ -57,11 +53,10 @@ static void markers_are_read(void **state)
 		      "aten::mm", true, -1, 12, "[64,3] [3,8]");
 }
 
-static void long_sizes_are_cut_whole(void **state)
+TEST(long_sizes_are_cut_whole)
 {
 	char text[16];
 
-	(void)state;
 	assert_false(marker_format_sizes("[[1000, 2000, 3000, 4000]]", 26, text, sizeof(text)));
 	assert_true(strlen(text) < sizeof(text));
 	assert_true(marker_format_sizes("[[100, 200]]", 12, text, sizeof(text)));
@@ -73,9 +68,8 @@ static bool is_list(const char *sizes)
 	return marker_is_list(sizes, strlen(sizes));
 }
 
-static void sizes_that_json_can_hold_are_told_apart(void **state)
+TEST(sizes_that_json_can_hold_are_told_apart)
 {
-	(void)state;
 	assert_true(is_list("[]"));
 	assert_true(is_list("[[64, 3, 7, 7], [0], [], []]"));
 	assert_true(is_list("[ [1,2] ,3 ]"));
@@ -95,9 +89,8 @@ static void sizes_that_json_can_hold_are_told_apart(void **state)
 	assert_false(is_list("[1],"));
 }
 
-static void names_are_recognised(void **state)
+TEST(names_are_recognised)
 {
-	(void)state;
 	assert_true(marker_is_step("iteration 2", 11));
 	assert_true(marker_is_step("ProfilerStep#31", 15));
 	assert_true(marker_is_step("Step_4", 6));
@@ -161,7 +154,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void operators_and_layers(void **state)
+TEST_WITH(operators_and_layers, set_up, tear_down)
 {
 	struct step *s = *state;
 	const struct gpuctr_range *iteration = open_range(s, NULL, "iteration 2");
@@ -190,7 +183,7 @@ static void operators_and_layers(void **state)
 }
 
 /* Two instances of an operator are one scope, though PyTorch numbers them. */
-static void scopes_have_no_numbers(void **state)
+TEST_WITH(scopes_have_no_numbers, set_up, tear_down)
 {
 	struct step *s = *state;
 	const struct gpuctr_range *a = open_range(s, NULL, "aten::mm, seq = 1, op_id = 1");
@@ -202,7 +195,7 @@ static void scopes_have_no_numbers(void **state)
 	assert_null(launch(s, c).op);
 }
 
-static void backward_finds_its_forward(void **state)
+TEST_WITH(backward_finds_its_forward, set_up, tear_down)
 {
 	struct step *s = *state;
 	const struct gpuctr_range *layer = open_range(s, NULL, "fc");
@@ -245,7 +238,7 @@ static void backward_finds_its_forward(void **state)
 
 /* An operator shows the number of the next node, which one within it may take: autocast's copies.
  */
-static void what_the_program_called_is_the_outermost_of_a_number(void **state)
+TEST_WITH(what_the_program_called_is_the_outermost_of_a_number, set_up, tear_down)
 {
 	struct step *s = *state;
 	const struct gpuctr_range *outer = open_range(s, NULL, "aten::conv2d, seq = 7, op_id = 1");
@@ -269,7 +262,7 @@ static void what_the_program_called_is_the_outermost_of_a_number(void **state)
 	assert_null(launch(s, open_range(s, NULL, "MulBackward0, seq = 99")).called);
 }
 
-static void captures_are_apart(void **state)
+TEST_WITH(captures_are_apart, set_up, tear_down)
 {
 	struct step *s = *state;
 	const struct gpuctr_range *first = open_range(s, NULL, "aten::relu, seq = 3");
@@ -282,7 +275,7 @@ static void captures_are_apart(void **state)
 	assert_null(launch(s, open_range(s, NULL, "ReluBackward0, seq = 3")).forward);
 }
 
-static void the_optimizer_has_no_direction(void **state)
+TEST_WITH(the_optimizer_has_no_direction, set_up, tear_down)
 {
 	struct step *s = *state;
 	const struct gpuctr_range *step = open_range(s, NULL, "Optimizer.step#SGD.step, op_id = 1");
@@ -290,23 +283,4 @@ static void the_optimizer_has_no_direction(void **state)
 
 	assert_int_equal(launch(s, add).direction, ATTRIBUTION_NONE);
 	assert_string_equal(launch(s, add).layer, "Optimizer.step#SGD.step");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(markers_are_read),
-		cmocka_unit_test(long_sizes_are_cut_whole),
-		cmocka_unit_test(sizes_that_json_can_hold_are_told_apart),
-		cmocka_unit_test(names_are_recognised),
-		cmocka_unit_test_setup_teardown(operators_and_layers, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(scopes_have_no_numbers, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(backward_finds_its_forward, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			what_the_program_called_is_the_outermost_of_a_number, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(captures_are_apart, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_optimizer_has_no_direction, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,24 +88,14 @@ static void expect(bool (*question)(void))
 	assert_int_equal(status, 0);
 }
 
-static void nothing_is_left_but_to_compute(void **state)
+TEST(nothing_is_left_but_to_compute)
 {
 	bool (*const questions[])(void) = {
 		opens_nothing,	connects_nowhere,	 starts_nothing,	 signals_nobody,
 		runs_no_memory, has_no_other_descriptor, has_memory_but_not_all,
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(questions); i++) {
 		expect(questions[i]);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_is_left_but_to_compute),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

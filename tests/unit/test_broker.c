@@ -9,7 +9,7 @@
  * by the code; then races as they are, event by event. Effects are a letter each:
  *
  *   r e x v  a line of the audit log: refused, ended, expired, revoked     R  refuse to open
- *   C  check who computes   Q  tell the place   O  open the lease   Y  ready   X  extend
+ *   C  check who computes   Q  tell the place   O  open the lease   Y  ready
  *   S  stop the agents   L  close the lease   E  end   F  free
  */
 
@@ -31,9 +31,8 @@ static char letter(const struct effect *f)
 {
 	static const char letters[] = {
 		[EFFECT_REFUSE] = 'R', [EFFECT_CHECK] = 'C', [EFFECT_QUEUED] = 'Q',
-		[EFFECT_OPEN] = 'O',   [EFFECT_READY] = 'Y', [EFFECT_EXTEND] = 'X',
-		[EFFECT_STOP] = 'S',   [EFFECT_CLOSE] = 'L', [EFFECT_END] = 'E',
-		[EFFECT_FREE] = 'F',
+		[EFFECT_OPEN] = 'O',   [EFFECT_READY] = 'Y', [EFFECT_STOP] = 'S',
+		[EFFECT_CLOSE] = 'L',  [EFFECT_END] = 'E',   [EFFECT_FREE] = 'F',
 	};
 	static const char notes[] = { [NOTE_REFUSED] = 'r',
 				      [NOTE_ENDED] = 'e',
@@ -75,7 +74,6 @@ static void handle(struct capture *c, enum event_type type)
 		.code = GPUCTR_E_INTERNAL,
 		.message = "its cause",
 		.remedy = "its remedy",
-		.until_ns = w.now_ns + HOUR_S * CLOCK_NS_PER_S,
 	};
 
 	broker_handle(&w.broker, c, &e);
@@ -98,7 +96,6 @@ static int setup(void **state)
 	arbiter_init(&w.arbiter, 4);
 	broker_init(&w.broker, &w.registry, &w.arbiter);
 	w.broker.grants = true;
-	w.broker.lease_ns = 60 * CLOCK_NS_PER_S;
 	w.broker.lease_max_ns = HOUR_S * CLOCK_NS_PER_S;
 	return 0;
 }
@@ -225,8 +222,6 @@ static const struct expected {
 	{ EVENT_NOT_NOTED, CAPTURE_OPENING, GONE, "rLEF" },
 	{ EVENT_OPENED, CAPTURE_OPENING, CAPTURE_READY, "Y" },
 	{ EVENT_NOT_OPENED, CAPTURE_OPENING, GONE, "eLEF" },
-	{ EVENT_EXTENDED, CAPTURE_READY, CAPTURE_READY, "" },
-	{ EVENT_EXTENDED, CAPTURE_RUNNING, CAPTURE_RUNNING, "" },
 	{ EVENT_ATTACHED, CAPTURE_READY, CAPTURE_RUNNING, "" },
 	{ EVENT_ATTACHED, CAPTURE_RUNNING, CAPTURE_RUNNING, "" },
 	{ EVENT_PROCESS_GONE, CAPTURE_ENDING, CAPTURE_ENDING, "" }, /* one is left */
@@ -235,10 +230,6 @@ static const struct expected {
 	{ EVENT_DESERTED, CAPTURE_CHECKING, GONE, "LEF" },
 	{ EVENT_DESERTED, CAPTURE_OPENING, GONE, "eLEF" },
 	{ EVENT_DESERTED, CAPTURE_READY, GONE, "eLEF" },
-	{ EVENT_EXPIRED, CAPTURE_OPENING, GONE, "xLEF" },
-	{ EVENT_EXPIRED, CAPTURE_READY, GONE, "xLEF" },
-	{ EVENT_EXPIRED, CAPTURE_RUNNING, CAPTURE_ENDING, "xS" },
-	{ EVENT_EXPIRED, CAPTURE_ENDING, CAPTURE_ENDING, "x" },
 	{ EVENT_LOST, CAPTURE_CHECKING, GONE, "rLEF" },
 	{ EVENT_LOST, CAPTURE_OPENING, GONE, "vLEF" },
 	{ EVENT_LOST, CAPTURE_READY, GONE, "vLEF" },
@@ -272,13 +263,6 @@ static const struct expected {
 	{ EVENT_HUNG, CAPTURE_OPENING, GONE, "vLLEF" },
 	{ EVENT_HUNG, CAPTURE_READY, GONE, "vLLEF" },
 	{ EVENT_HUNG, CAPTURE_RUNNING, CAPTURE_ENDING, "vLS" },
-	{ EVENT_RENUMBERED, CAPTURE_PLANNING, GONE, "rRF" },
-	{ EVENT_RENUMBERED, CAPTURE_QUEUED, GONE, "EF" },
-	{ EVENT_RENUMBERED, CAPTURE_CHECKING, GONE, "LLEF" },
-	{ EVENT_RENUMBERED, CAPTURE_OPENING, GONE, "vLLEF" },
-	{ EVENT_RENUMBERED, CAPTURE_READY, GONE, "vLLEF" },
-	{ EVENT_RENUMBERED, CAPTURE_RUNNING, CAPTURE_ENDING, "vLS" },
-	{ EVENT_RENUMBERED, CAPTURE_ENDING, CAPTURE_ENDING, "vL" },
 	{ EVENT_STALLED, CAPTURE_READY, GONE, "vLLEF" },
 	{ EVENT_STALLED, CAPTURE_RUNNING, CAPTURE_ENDING, "vLS" },
 	{ EVENT_FOREIGN, CAPTURE_OPENING, GONE, "vLLEF" },
@@ -322,7 +306,9 @@ static void expect_transition(enum event_type event, enum capture_state state)
 	}
 }
 
-static void every_event_in_every_state(void **state)
+#define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)
+
+FIXTURE_TEST(every_event_in_every_state)
 {
 	for (unsigned e = 0; e < EVENT_TYPES; e++) {
 		for (unsigned s = 0; s < CAPTURE_STATES; s++) {
@@ -336,11 +322,10 @@ static void every_event_in_every_state(void **state)
 
 /* --- turns --- */
 
-static void the_next_is_told_after_the_last_is_closed(void **state)
+FIXTURE_TEST(the_next_is_told_after_the_last_is_closed)
 {
 	struct capture *a = ready(1), *b = planned(1), *c = planned(1);
 
-	(void)state;
 	assert_string_equal(w.done, "Q");
 	tell(a, EVENT_CLOSE);
 	assert_string_equal(w.done, "eLEFCQ"); /* b is checked, c is told its place */
@@ -358,11 +343,10 @@ static struct capture *planned_for(uid_t user)
 }
 
 /* Her second booking makes room for the first one of another, and she is told. */
-static void who_gets_another_place_is_told(void **state)
+FIXTURE_TEST(who_gets_another_place_is_told)
 {
 	struct capture *a = ready(1), *b = planned_for(0), *c;
 
-	(void)state;
 	w.done[0] = '\0';
 	c = planned_for(1);
 	assert_string_equal(w.done, "QQ");
@@ -375,11 +359,10 @@ static void who_gets_another_place_is_told(void **state)
 	assert_int_equal(b->state, CAPTURE_QUEUED);
 }
 
-static void without_a_granter_everybody_waits(void **state)
+FIXTURE_TEST(without_a_granter_everybody_waits)
 {
 	struct capture *a = ready(1), *b = planned(1);
 
-	(void)state;
 	w.broker.grants = false;
 	tell(a, EVENT_LOST);
 	assert_string_equal(w.done, "vLEFQ");
@@ -393,11 +376,10 @@ static void without_a_granter_everybody_waits(void **state)
 }
 
 /* One event ends the holder and who waits for it: nobody gets a turn by the other's end. */
-static void who_ends_by_the_same_event_gets_no_gpus(void **state)
+FIXTURE_TEST(who_ends_by_the_same_event_gets_no_gpus)
 {
 	struct capture *a = ready(1), *b = planned(1);
 
-	(void)state;
 	w.done[0] = '\0';
 	handle(a, EVENT_HUNG);
 	handle(b, EVENT_HUNG);
@@ -405,11 +387,10 @@ static void who_ends_by_the_same_event_gets_no_gpus(void **state)
 	assert_string_equal(w.done, "vLLEFrEF");
 }
 
-static void who_does_not_wait_hears_who_holds(void **state)
+FIXTURE_TEST(who_does_not_wait_hears_who_holds)
 {
 	struct capture *a = ready(1), *b = wish(1);
 
-	(void)state;
 	snprintf(a->user, sizeof(a->user), "ann");
 	a->pid = 4711;
 	b->options.no_wait = true;
@@ -419,9 +400,8 @@ static void who_does_not_wait_hears_who_holds(void **state)
 	assert_string_equal(w.why, "the GPU's counters are held by ann (program, pid 4711)");
 }
 
-static void a_full_queue_refuses(void **state)
+FIXTURE_TEST(a_full_queue_refuses)
 {
-	(void)state;
 	ready(1);
 	for (int i = 0; i < 4; i++) {
 		planned(1);
@@ -432,16 +412,14 @@ static void a_full_queue_refuses(void **state)
 	assert_int_equal(w.code, GPUCTR_E_QUEUE_FULL);
 }
 
-static void a_recording_needs_no_gpus(void **state)
+FIXTURE_TEST(a_recording_needs_no_gpus)
 {
 	struct capture *c = wish(0);
 
-	(void)state;
 	tell(c, EVENT_PLANNED);
 	assert_string_equal(w.done, "Y");
 	for (enum event_type e = 0; e < EVENT_TYPES; e++) { /* it has no lease to lose */
-		if (e == EVENT_LOST || e == EVENT_RENUMBERED || e == EVENT_STALLED ||
-		    e == EVENT_TICK) {
+		if (e == EVENT_LOST || e == EVENT_STALLED || e == EVENT_TICK) {
 			tell(c, e);
 			assert_string_equal(w.done, "");
 		}
@@ -452,11 +430,10 @@ static void a_recording_needs_no_gpus(void **state)
 
 /* --- time --- */
 
-static void who_waits_too_long_is_refused(void **state)
+FIXTURE_TEST(who_waits_too_long_is_refused)
 {
 	struct capture *b;
 
-	(void)state;
 	ready(1);
 	b = planned(1);
 	w.now_ns += 5 * CLOCK_NS_PER_S - 1;
@@ -468,47 +445,110 @@ static void who_waits_too_long_is_refused(void **state)
 	assert_int_equal(w.code, GPUCTR_E_TIMEOUT);
 }
 
-static void a_lease_is_renewed_when_half_of_it_is_over(void **state)
+static void pass(uint64_t ns)
 {
-	struct capture *c = ready(1);
-	uint64_t until = c->lease_until_ns;
-
-	(void)state;
-	assert_int_equal(until - w.now_ns, 60 * CLOCK_NS_PER_S);
-	w.now_ns += 30 * CLOCK_NS_PER_S;
-	tell(c, EVENT_TICK);
-	assert_string_equal(w.done, "");
-	w.now_ns++;
-	tell(c, EVENT_TICK);
-	assert_string_equal(w.done, "X");
-	assert_int_equal(c->lease_until_ns, until); /* not before the granter is told */
-	tell(c, EVENT_EXTENDED);
-	assert_true(c->lease_until_ns > until);
+	w.now_ns += ns;
 }
 
-/* Without end while nobody waits; then lease-max after its begin at the latest. */
-static void a_lease_ends_once_somebody_waits(void **state)
+/* Then it ends lease-max after its begin, to the nanosecond. */
+FIXTURE_TEST(a_lease_has_no_end_while_nobody_waits)
 {
 	struct capture *c = ready(1), *other;
+	uint64_t last = w.now_ns + HOUR_S * CLOCK_NS_PER_S;
 
-	(void)state;
-	w.now_ns += 2 * HOUR_S * CLOCK_NS_PER_S;
+	pass((HOUR_S - 10) * CLOCK_NS_PER_S);
 	tell(c, EVENT_TICK);
-	assert_string_equal(w.done, "X");
-	other = planned(2); /* waits for nobody: of another GPU */
-	tell(c, EVENT_TICK);
-	assert_string_equal(w.done, "X");
-	tell(other, EVENT_CLOSE);
-	planned(1);
+	assert_int_equal(broker_lease_until_ns(&w.broker, c), 0);
+	other = planned(1);
+	assert_int_equal(broker_lease_until_ns(&w.broker, c), last);
+	assert_int_equal(broker_lease_until_ns(&w.broker, other), 0);
+	pass(10 * CLOCK_NS_PER_S - 1);
 	tell(c, EVENT_TICK);
 	assert_string_equal(w.done, "");
+	tell(other, EVENT_CLOSE);
+	pass(HOUR_S * CLOCK_NS_PER_S);
+	tell(c, EVENT_TICK);
+	assert_string_equal(w.done, "");
+	assert_int_equal(broker_lease_until_ns(&w.broker, c), 0);
 }
 
-static void the_end_waits_for_processes_and_not_for_ever(void **state)
+/* In whatever state, and whatever else ends it meanwhile. */
+FIXTURE_TEST(a_lease_ends_once_in_the_log)
+{
+	struct capture *c = running(1), *idle = ready(2), *ending = running(4);
+	struct capture *other = planned(1 | 2 | 4);
+
+	pass(HOUR_S * CLOCK_NS_PER_S);
+	tell(ending, EVENT_CLOSE);
+	tell(c, EVENT_TICK);
+	assert_string_equal(w.done, "xLS");
+	assert_int_equal(w.code, GPUCTR_E_LEASE_EXPIRED);
+	tell(c, EVENT_TICK);
+	assert_string_equal(w.done, "");
+	tell(c, EVENT_LOST);
+	assert_string_equal(w.done, "");
+	tell(idle, EVENT_TICK);
+	assert_string_equal(w.done, "xLLEFQ");
+	tell(ending, EVENT_TICK); /* its processes may deliver, and count no more */
+	assert_string_equal(w.done, "xL");
+	assert_int_equal(ending->state, CAPTURE_ENDING);
+	tell(ending, EVENT_CLIENT_GONE);
+	assert_string_equal(w.done, "LEFQ");
+	tell(c, EVENT_CLIENT_GONE);
+	assert_string_equal(w.done, "LEFC");
+	assert_int_equal(other->state, CAPTURE_CHECKING);
+}
+
+/* Of two leases, one of two GPUs: who waits for one of these bounds that lease, also when it waits
+ * for another GPU as well, and not the other one. */
+FIXTURE_TEST(a_lease_ends_for_who_waits_for_its_own_gpus)
+{
+	struct capture *two = ready(1 | 2), *one = ready(4), *waiting = planned(8 | 2);
+
+	assert_int_equal(waiting->state, CAPTURE_QUEUED);
+	pass(2 * HOUR_S * CLOCK_NS_PER_S);
+	tell(one, EVENT_TICK);
+	assert_string_equal(w.done, "");
+	tell(two, EVENT_TICK);
+	assert_string_equal(w.done, "xLLEFC");
+}
+
+/* A lease that has lasted longer than lease-max ends in a moment when somebody comes, who is told
+ * so. One that has not lasted that long ends lease-max after its begin. Others have no end. */
+FIXTURE_TEST(who_comes_later_does_not_wait_for_longer)
+{
+	for (unsigned lasted_s = 70; lasted_s <= 1070; lasted_s += 1000) {
+		uint64_t last = w.now_ns + 100 * CLOCK_NS_PER_S;
+		struct capture *c, *other;
+		struct effect f;
+
+		w.broker.lease_max_ns = 100 * CLOCK_NS_PER_S;
+		c = ready(1);
+		other = ready(2);
+		pass(lasted_s * CLOCK_NS_PER_S);
+		last = lasted_s < 100 ? last : w.now_ns + CLOCK_NS_PER_S;
+		handle(wish(1), EVENT_PLANNED);
+		assert_true(broker_next(&w.broker, w.now_ns, &f));
+		assert_int_equal(f.type, EFFECT_QUEUED);
+		assert_int_equal(broker_lease_until_ns(&w.broker, c), last);
+		assert_int_equal(broker_lease_until_ns(&w.broker, other), 0);
+		w.now_ns = last - 1;
+		tell(c, EVENT_TICK);
+		assert_string_equal(w.done, "");
+		w.now_ns = last;
+		tell(other, EVENT_TICK);
+		assert_string_equal(w.done, "");
+		tell(c, EVENT_TICK);
+		assert_string_equal(w.done, "xLLEFC");
+		teardown(state);
+		setup(state);
+	}
+}
+
+FIXTURE_TEST(the_end_waits_for_processes_and_not_for_ever)
 {
 	struct capture *c = running(1);
 
-	(void)state;
 	tell(c, EVENT_CLOSE);
 	w.now_ns += 10 * CLOCK_NS_PER_S - 1;
 	tell(c, EVENT_TICK);
@@ -553,22 +593,16 @@ static const struct race {
 	  { EVENT_NOT_OPENED, EVENT_LOST },
 	  2,
 	  "eLEF" },
-	{ "expired while ending, then in time",
-	  CAPTURE_ENDING,
-	  { EVENT_EXPIRED, EVENT_CLIENT_GONE },
-	  2,
-	  "xLEF" },
-	{ "expired twice", CAPTURE_RUNNING, { EVENT_EXPIRED, EVENT_EXPIRED }, 2, "xS" },
 	{ "another user while ending, and again",
 	  CAPTURE_ENDING,
 	  { EVENT_FOREIGN, EVENT_FOREIGN },
 	  2,
 	  "vL" },
-	{ "expired, then the granter is lost: it has ended once",
+	{ "revoked, then the granter is lost: it has ended once",
 	  CAPTURE_RUNNING,
-	  { EVENT_EXPIRED, EVENT_LOST },
+	  { EVENT_FOREIGN, EVENT_LOST },
 	  2,
-	  "xS" },
+	  "vLS" },
 	{ "closed twice", CAPTURE_RUNNING, { EVENT_CLOSE, EVENT_CLOSE }, 2, "S" },
 	{ "closed before it is planned, then planned",
 	  CAPTURE_PLANNING,
@@ -581,14 +615,14 @@ static const struct race {
 	  { EVENT_ALONE, EVENT_ACCOMPANIED },
 	  2,
 	  "O" },
-	{ "stalled, expired, stopping",
+	{ "stalled, lost, stopping",
 	  CAPTURE_RUNNING,
-	  { EVENT_STALLED, EVENT_EXPIRED, EVENT_STOPPING },
+	  { EVENT_STALLED, EVENT_LOST, EVENT_STOPPING },
 	  3,
 	  "vLS" },
 };
 
-static void races_end_well(void **state)
+FIXTURE_TEST(races_end_well)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(races); i++) {
 		struct capture *c;
@@ -622,27 +656,4 @@ static void races_end_well(void **state)
 		assert_int_equal(teardown(state), 0);
 	}
 	setup(state);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(every_event_in_every_state),
-		TEST(the_next_is_told_after_the_last_is_closed),
-		TEST(who_gets_another_place_is_told),
-		TEST(without_a_granter_everybody_waits),
-		TEST(who_ends_by_the_same_event_gets_no_gpus),
-		TEST(who_does_not_wait_hears_who_holds),
-		TEST(a_full_queue_refuses),
-		TEST(a_recording_needs_no_gpus),
-		TEST(who_waits_too_long_is_refused),
-		TEST(a_lease_is_renewed_when_half_of_it_is_over),
-		TEST(a_lease_ends_once_somebody_waits),
-		TEST(the_end_waits_for_processes_and_not_for_ever),
-		TEST(races_end_well),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,11 +42,10 @@ static double sum_of(const struct buckets *b, uint64_t *ret_samples, uint64_t *r
 }
 
 /* However long it goes on, nothing is lost, and there are neither few nor many. */
-static void buckets_grow_with_time(void **state)
+TEST(buckets_grow_with_time)
 {
 	static const unsigned lengths[] = { 1, 99, 100, 4799, 4800, 4801, 100000, 1234567 };
 
-	(void)state;
 	for (size_t k = 0; k < ARRAY_SIZE(lengths); k++) {
 		struct buckets b;
 		uint64_t samples, lost;
@@ -68,12 +67,11 @@ static void buckets_grow_with_time(void **state)
 	}
 }
 
-static void a_counter_is_a_rate_and_a_ratio_a_level(void **state)
+TEST(a_counter_is_a_rate_and_a_ratio_a_level)
 {
 	struct buckets b;
 	const struct bucket *first;
 
-	(void)state;
 	assert_int_equal(buckets_init(&b, metrics, METRICS, 70 * INTERVAL_NS), 0);
 	add(&b, 0, 70);
 	assert_int_equal(b.n, 1);
@@ -87,12 +85,11 @@ static void a_counter_is_a_rate_and_a_ratio_a_level(void **state)
 }
 
 /* A time that nothing is known of has no values, and samples that are missing are counted. */
-static void gaps_are_no_zeros(void **state)
+TEST(gaps_are_no_zeros)
 {
 	struct buckets b;
 	uint64_t samples, lost;
 
-	(void)state;
 	assert_int_equal(buckets_init(&b, metrics, METRICS, 100 * INTERVAL_NS), 0);
 	add(&b, 0, 100);
 	buckets_lost(&b, start_ns + 100 * INTERVAL_NS, 300);
@@ -107,11 +104,44 @@ static void gaps_are_no_zeros(void **state)
 	buckets_deinit(&b);
 }
 
-static void a_short_rest_joins_the_bucket_before(void **state)
+/* Buckets have samples, or some that were lost, or both, in any order: so have the wider ones. */
+TEST(what_is_lost_stays_when_buckets_become_one)
+{
+	static const unsigned lengths[] = { 3, 40, 1000, 30000 };
+
+	for (size_t k = 0; k < ARRAY_SIZE(lengths); k++) {
+		uint64_t samples, lost, wanted = 0, there = 0, seed = 521288629;
+		struct buckets b;
+
+		assert_int_equal(buckets_init(&b, metrics, METRICS, 100 * INTERVAL_NS), 0);
+		add(&b, 0, 1);
+		for (unsigned i = 0; i < lengths[k]; i++) {
+			unsigned kind = (unsigned)(unit_random(&seed) % 3), n = 1 + i % 5;
+
+			if (kind != 0) {
+				add(&b, i * 100 + 1, 50);
+				there += 50;
+			}
+			if (kind != 1) {
+				buckets_lost(&b, start_ns + (int64_t)(i * 100 + 51) * INTERVAL_NS,
+					     n);
+				wanted += n;
+			}
+		}
+		for (int finished = 0; finished < 2; finished++) {
+			(void)sum_of(&b, &samples, &lost);
+			assert_int_equal(samples, there + 1);
+			assert_int_equal(lost, wanted);
+			buckets_finish(&b);
+		}
+		buckets_deinit(&b);
+	}
+}
+
+TEST(a_short_rest_joins_the_bucket_before)
 {
 	struct buckets b;
 
-	(void)state;
 	assert_int_equal(buckets_init(&b, metrics, METRICS, 100 * INTERVAL_NS), 0);
 	add(&b, 0, 203);
 	assert_int_equal(b.n, 3);
@@ -121,12 +151,11 @@ static void a_short_rest_joins_the_bucket_before(void **state)
 	buckets_deinit(&b);
 }
 
-static void what_is_before_the_first_is_refused(void **state)
+TEST(what_is_before_the_first_is_refused)
 {
 	const double values[METRICS] = { 0 };
 	struct buckets b;
 
-	(void)state;
 	assert_int_equal(buckets_init(&b, metrics, METRICS, 0), 0);
 	add(&b, 0, 1);
 	assert_int_equal(buckets_add(&b, start_ns - 1, start_ns + 1, values), -EINVAL);
@@ -143,9 +172,8 @@ static void expect_text(const char *metric, double shown, const char *text)
 	buf_deinit(&b);
 }
 
-static void values_have_units(void **state)
+TEST(values_have_units)
 {
-	(void)state;
 	expect_text("dram__bytes_read.sum", 1.53e12, "1.53 TB/s");
 	expect_text("dram__bytes_read.sum.per_second", 1.53e12, "1.53 TB/s");
 	expect_text("sm__cycles_active.avg", 1.98e9, "1.98 GHz");
@@ -154,18 +182,4 @@ static void values_have_units(void **state)
 	expect_text("sm__throughput.avg.pct_of_peak_sustained_elapsed", 45.678, "45.7 %");
 	expect_text("sm__average_threads_launched_per_warp.ratio", 32, "32");
 	expect_text("dram__bytes_read.sum", NAN, "na");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(buckets_grow_with_time),
-		cmocka_unit_test(a_counter_is_a_rate_and_a_ratio_a_level),
-		cmocka_unit_test(gaps_are_no_zeros),
-		cmocka_unit_test(a_short_rest_joins_the_bucket_before),
-		cmocka_unit_test(what_is_before_the_first_is_refused),
-		cmocka_unit_test(values_have_units),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,10 @@
 
 #include "proto/base/buffer.h"
 
-static void appends_and_consumes_in_order(void **state)
+TEST(appends_and_consumes_in_order)
 {
 	struct buffer b = { 0 };
 
-	(void)state;
 	assert_int_equal(buffer_append(&b, "hello ", 6), 0);
 	assert_int_equal(buffer_append(&b, "world", 5), 0);
 	assert_int_equal(buffer_length(&b), 11);
@@ -19,11 +18,10 @@ static void appends_and_consumes_in_order(void **state)
 	assert_int_equal(buffer_length(&b), 0);
 }
 
-static void appends_nothing(void **state)
+TEST(appends_nothing)
 {
 	struct buffer b = { 0 };
 
-	(void)state;
 	assert_int_equal(buffer_append(&b, NULL, 0), 0);
 	assert_int_equal(buffer_length(&b), 0);
 	buffer_consume(&b, 0);
@@ -31,11 +29,10 @@ static void appends_nothing(void **state)
 	buffer_deinit(&b);
 }
 
-static void reserve_gives_what_was_asked(void **state)
+TEST(reserve_gives_what_was_asked)
 {
 	struct buffer b = { 0 };
 
-	(void)state;
 	for (size_t bytes = 1; bytes < 1 << 20; bytes = bytes * 3 + 1) {
 		assert_int_equal(buffer_reserve(&b, bytes), 0);
 		assert_true(b.size - b.end >= bytes);
@@ -45,12 +42,11 @@ static void reserve_gives_what_was_asked(void **state)
 }
 
 /* A stream that is consumed as fast as it is filled must not grow with what has passed. */
-static void stays_small_under_a_stream(void **state)
+TEST(stays_small_under_a_stream)
 {
 	struct buffer b = { 0 };
 	uint8_t piece[1000], seen = 0, next = 0;
 
-	(void)state;
 	for (int round = 0; round < 10000; round++) {
 		for (size_t i = 0; i < sizeof(piece); i++) {
 			piece[i] = next++;
@@ -68,11 +64,10 @@ static void stays_small_under_a_stream(void **state)
 	buffer_deinit(&b);
 }
 
-static void gives_back_a_large_buffer_when_empty(void **state)
+TEST(gives_back_a_large_buffer_when_empty)
 {
 	struct buffer b = { 0 };
 
-	(void)state;
 	assert_int_equal(buffer_reserve(&b, 1 << 20), 0);
 	b.end += 1 << 20;
 	buffer_consume(&b, (1 << 20) - 1);
@@ -82,17 +77,4 @@ static void gives_back_a_large_buffer_when_empty(void **state)
 	assert_int_equal(b.size, 0);
 	assert_int_equal(buffer_append(&b, "again", 5), 0);
 	buffer_deinit(&b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(appends_and_consumes_in_order),
-		cmocka_unit_test(appends_nothing),
-		cmocka_unit_test(reserve_gives_what_was_asked),
-		cmocka_unit_test(stays_small_under_a_stream),
-		cmocka_unit_test(gives_back_a_large_buffer_when_empty),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

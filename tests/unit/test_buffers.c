@@ -16,13 +16,12 @@ static void sleep_ms(unsigned ms)
 	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * CLOCK_NS_PER_MS }, NULL);
 }
 
-static void returned_ones_are_used_again(void **state)
+TEST(returned_ones_are_used_again)
 {
 	struct buffers b = { 0 };
 	void *given[MOST];
 	size_t bytes;
 
-	(void)state;
 	buffers_begin(&b, BYTES, MOST);
 	for (size_t i = 0; i < MOST; i++) {
 		given[i] = buffers_give(&b, &bytes);
@@ -41,14 +40,13 @@ static void returned_ones_are_used_again(void **state)
 }
 
 /* To refuse CUPTI one would cost memory of the GPU. */
-static void beyond_the_most_there_are_surplus_ones(void **state)
+TEST(beyond_the_most_there_are_surplus_ones)
 {
 	enum { SURPLUS = 1024 };
 	struct buffers b = { 0 };
 	void *given[MOST], *surplus[SURPLUS], *again;
 	size_t bytes;
 
-	(void)state;
 	buffers_begin(&b, LEAST, MOST); /* as large as these are */
 	for (size_t i = 0; i < MOST; i++) {
 		given[i] = buffers_give(&b, &bytes);
@@ -91,13 +89,12 @@ static void beyond_the_most_there_are_surplus_ones(void **state)
 }
 
 /* A record waits until the buffer is full, so buffers are as large as lasts for 250 ms. */
-static void they_last_for_a_moment(void **state)
+TEST(they_last_for_a_moment)
 {
 	struct buffers b = { 0 };
 	void *first, *second, *third;
 	size_t bytes;
 
-	(void)state;
 	buffers_begin(&b, BYTES, MANY);
 	first = buffers_give(&b, &bytes);
 	assert_int_equal(bytes, LEAST);
@@ -138,13 +135,12 @@ static void they_last_for_a_moment(void **state)
 }
 
 /* Where kernels do not end, there is room for many all the same. */
-static void they_are_large_where_many_are_out(void **state)
+TEST(they_are_large_where_many_are_out)
 {
 	struct buffers b = { 0 };
 	void *given[MANY];
 	size_t bytes, sum = 0;
 
-	(void)state;
 	buffers_begin(&b, BYTES, MANY);
 	for (size_t i = 0; i < MANY; i++) {
 		given[i] = buffers_give(&b, &bytes);
@@ -157,13 +153,12 @@ static void they_are_large_where_many_are_out(void **state)
 	buffers_end(&b);
 }
 
-static void those_before_a_mark_are_counted(void **state)
+TEST(those_before_a_mark_are_counted)
 {
 	struct buffers b = { 0 };
 	void *old[2], *between, *newer;
 	size_t bytes;
 
-	(void)state;
 	buffers_begin(&b, BYTES, MANY);
 	buffers_mark(&b);
 	assert_int_equal(b.n_marked, 0);
@@ -188,13 +183,12 @@ static void those_before_a_mark_are_counted(void **state)
 }
 
 /* A capture that could not be ended leaves some of its own size. */
-static void none_is_said_to_be_larger_than_it_is(void **state)
+TEST(none_is_said_to_be_larger_than_it_is)
 {
 	struct buffers b = { 0 };
 	size_t bytes;
 	void *given;
 
-	(void)state;
 	buffers_begin(&b, LEAST, MOST);
 	given = buffers_give(&b, &bytes);
 	buffers_take_back(&b, given, LEAST);
@@ -207,13 +201,12 @@ static void none_is_said_to_be_larger_than_it_is(void **state)
 	assert_int_equal(b.n, 0);
 }
 
-static void what_was_forced_out_rests_through_the_next_capture(void **state)
+TEST(what_was_forced_out_rests_through_the_next_capture)
 {
 	struct buffers b = { 0 };
 	void *given, *other;
 	size_t bytes;
 
-	(void)state;
 	buffers_begin(&b, BYTES, MOST);
 	given = buffers_give(&b, &bytes);
 	b.forcing++;
@@ -239,19 +232,4 @@ static void what_was_forced_out_rests_through_the_next_capture(void **state)
 	sleep_ms(2050);
 	buffers_end(&b);
 	assert_int_equal(b.n, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(returned_ones_are_used_again),
-		cmocka_unit_test(beyond_the_most_there_are_surplus_ones),
-		cmocka_unit_test(they_last_for_a_moment),
-		cmocka_unit_test(they_are_large_where_many_are_out),
-		cmocka_unit_test(those_before_a_mark_are_counted),
-		cmocka_unit_test(none_is_said_to_be_larger_than_it_is),
-		cmocka_unit_test(what_was_forced_out_rests_through_the_next_capture),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

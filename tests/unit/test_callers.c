@@ -53,12 +53,11 @@ static int lowest_free_fd(void)
 	return fd;
 }
 
-static void a_process_is_watched_once(void **state)
+TEST_WITH(a_process_is_watched_once, begin, NULL)
 {
 	int before = lowest_free_fd();
 	struct caller *c = add((uint32_t)getpid());
 
-	(void)state;
 	for (unsigned i = 1; i < CALLERS; i++) {
 		assert_ptr_equal(add((uint32_t)getpid()), c);
 	}
@@ -74,12 +73,11 @@ static void a_process_is_watched_once(void **state)
 	assert_int_equal(lowest_free_fd(), before);
 }
 
-static void a_number_that_is_used_again_is_another_process(void **state)
+TEST_WITH(a_number_that_is_used_again_is_another_process, begin, NULL)
 {
 	struct caller *before, *after;
 	pid_t child = fork();
 
-	(void)state;
 	if (child == 0) {
 		pause();
 		_exit(0);
@@ -103,11 +101,10 @@ static void a_number_that_is_used_again_is_another_process(void **state)
 }
 
 /* Of two that are watched one is let go of: its place is free again, and no other is lost. */
-static void places_are_used_again(void **state)
+TEST_WITH(places_are_used_again, begin, NULL)
 {
 	struct caller *first = add((uint32_t)getpid()), *second = add((uint32_t)getppid());
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(count(&callers.unused), CALLERS - 2);
 		caller_release(&callers, first);
@@ -122,12 +119,11 @@ static void places_are_used_again(void **state)
 	assert_int_equal(count(&callers.unused), CALLERS);
 }
 
-static void nobody_is_not_watched(void **state)
+TEST_WITH(nobody_is_not_watched, begin, NULL)
 {
 	struct caller *c = NULL;
 	pid_t child = fork();
 
-	(void)state;
 	if (child == 0) {
 		_exit(0);
 	}
@@ -136,16 +132,4 @@ static void nobody_is_not_watched(void **state)
 	assert_int_equal(caller_add(&callers, 0, &c), -EINVAL);
 	assert_null(c);
 	assert_int_equal(count_watched(), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_process_is_watched_once, begin),
-		cmocka_unit_test_setup(places_are_used_again, begin),
-		cmocka_unit_test_setup(a_number_that_is_used_again_is_another_process, begin),
-		cmocka_unit_test_setup(nobody_is_not_watched, begin),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,9 @@ static int teardown(void **state)
 	return (int)r->n;
 }
 
-static void tokens_are_hex_and_differ(void **state)
+#define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)
+
+FIXTURE_TEST(tokens_are_hex_and_differ)
 {
 	static char tokens[CAPTURES_MAX][CAPTURE_TOKEN_BYTES];
 	struct registry *r = *state;
@@ -41,7 +43,7 @@ static void tokens_are_hex_and_differ(void **state)
 	}
 }
 
-static void captures_have_a_limit_and_fresh_numbers(void **state)
+FIXTURE_TEST(captures_have_a_limit_and_fresh_numbers)
 {
 	struct registry *r = *state;
 	struct capture *c = NULL;
@@ -62,7 +64,7 @@ static void captures_have_a_limit_and_fresh_numbers(void **state)
 	assert_null(capture_free(r, NULL));
 }
 
-static void finds_by_number_and_token(void **state)
+FIXTURE_TEST(finds_by_number_and_token)
 {
 	struct registry *r = *state;
 	struct capture *a = capture_new(r), *b = capture_new(r);
@@ -86,20 +88,20 @@ static void finds_by_number_and_token(void **state)
 	assert_null(registry_find_token(r, token));
 }
 
-static void counts_by_uid(void **state)
+FIXTURE_TEST(counts_by_uid)
 {
 	struct registry *r = *state;
 
 	for (unsigned i = 0; i < 10; i++) {
 		capture_new(r)->uid = 1000 + i % 3;
 	}
-	assert_int_equal(registry_count_uid(r, 1000), 4);
-	assert_int_equal(registry_count_uid(r, 1001), 3);
-	assert_int_equal(registry_count_uid(r, 1003), 0);
+	assert_int_equal(registry_count_user(r, 1000), 4);
+	assert_int_equal(registry_count_user(r, 1001), 3);
+	assert_int_equal(registry_count_user(r, 1003), 0);
 }
 
 /* Options and plan come from a message that is gone when the handler returns. */
-static void keeps_its_own_copies(void **state)
+FIXTURE_TEST(keeps_its_own_copies)
 {
 	struct registry *r = *state;
 	struct capture *c = capture_new(r);
@@ -144,16 +146,14 @@ static void keeps_its_own_copies(void **state)
 	assert_true(c->plan.columns.v[0].weight.v[0] == 2.5);
 }
 
-/* With a budget, and not more than an agent takes. */
-static void some_plans_may_take_turns(void **state)
+/* Not more than an agent takes, and none of a recording or a trace. */
+FIXTURE_TEST(some_plans_may_take_turns)
 {
-	static const struct wire_open_capture chosen = { .selection = { .budget_ppm = 50000 } };
+	static const struct wire_open_capture trace = { .trace = true };
 	struct capture *c = capture_new(*state);
 	struct wire_column column = { .group = 1 };
 	struct wire_plan plan = { .columns = { 1, &column }, .passes = 2, .groups = 2 };
 
-	assert_false(capture_may_measure_groups(c, &plan));
-	assert_int_equal(capture_set_options(c, &chosen), 0);
 	assert_true(capture_may_measure_groups(c, &plan));
 	c->recorded = true;
 	assert_false(capture_may_measure_groups(c, &plan));
@@ -164,13 +164,15 @@ static void some_plans_may_take_turns(void **state)
 	assert_false(capture_may_measure_groups(c, &plan));
 	plan.groups = 1; /* the column is in none */
 	assert_false(capture_may_measure_groups(c, &plan));
+	plan.groups = 2;
+	assert_int_equal(capture_set_options(c, &trace), 0);
+	assert_false(capture_may_measure_groups(c, &plan));
 }
 
 /* An image is of one pass, and which of several it is of would be nowhere. */
-static void images_as_they_are_read_take_no_turns(void **state)
+FIXTURE_TEST(images_as_they_are_read_take_no_turns)
 {
-	static const struct wire_open_capture raw = { .selection = { .budget_ppm = 50000,
-								     .raw_images = true } };
+	static const struct wire_open_capture raw = { .selection = { .raw_images = true } };
 	struct capture *c = capture_new(*state);
 	struct wire_column column = { .group = 1 };
 	const struct wire_plan plan = { .columns = { 1, &column }, .passes = 2, .groups = 2 };
@@ -180,7 +182,7 @@ static void images_as_they_are_read_take_no_turns(void **state)
 }
 
 /* A wish may be long, so its user pays for it until the capture is gone. */
-static void a_wish_is_its_users_to_pay(void **state)
+FIXTURE_TEST(a_wish_is_its_users_to_pay)
 {
 	static const struct wire_open_capture o = { .selection = { .kernel_regex = "^gemm" } };
 	struct registry *r = *state;
@@ -208,7 +210,7 @@ static void a_wish_is_its_users_to_pay(void **state)
 	accounts_deinit(&accounts);
 }
 
-static void live_is_ready_or_running(void **state)
+FIXTURE_TEST(live_is_ready_or_running)
 {
 	struct capture *c = capture_new(*state);
 
@@ -220,7 +222,7 @@ static void live_is_ready_or_running(void **state)
 }
 
 /* Clients of any release know these five, in this order. */
-static void clients_are_told_a_state_they_know(void **state)
+FIXTURE_TEST(clients_are_told_a_state_they_know)
 {
 	struct capture *c = capture_new(*state);
 	enum gpuctr_capture_state last = GPUCTR_CAPTURE_PLANNING;
@@ -235,24 +237,4 @@ static void clients_are_told_a_state_they_know(void **state)
 	assert_int_equal(capture_told_state(c), GPUCTR_CAPTURE_QUEUED);
 	c->state = CAPTURE_RUNNING;
 	assert_int_equal(capture_told_state(c), GPUCTR_CAPTURE_RUNNING);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(tokens_are_hex_and_differ),
-		TEST(captures_have_a_limit_and_fresh_numbers),
-		TEST(finds_by_number_and_token),
-		TEST(counts_by_uid),
-		TEST(keeps_its_own_copies),
-		TEST(some_plans_may_take_turns),
-		TEST(images_as_they_are_read_take_no_turns),
-		TEST(a_wish_is_its_users_to_pay),
-		TEST(live_is_ready_or_running),
-		TEST(clients_are_told_a_state_they_know),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,15 @@
 #include <fnmatch.h>
 
 #include "proto/nvidia/aliases.h"
+#include "proto/wire/limits.h"
 #include "proto/nvidia/catalogue.h"
 
 static struct catalogue gh100;
 
-static void has_the_metrics_of_the_chip(void **state)
+TEST(has_the_metrics_of_the_chip)
 {
 	const struct catalogue_base *b;
 
-	(void)state;
 	assert_true(gh100.n_bases > 1000);
 	for (size_t i = 1; i < gh100.n_bases; i++) {
 		assert_true(strcmp(gh100.bases[i - 1].name, gh100.bases[i].name) <= 0);
@@ -26,9 +26,8 @@ static void has_the_metrics_of_the_chip(void **state)
 	assert_int_equal(b->kind, GPUCTR_METRIC_THROUGHPUT);
 }
 
-static void finds_whole_names_only(void **state)
+TEST(finds_whole_names_only)
 {
-	(void)state;
 	assert_null(catalogue_find_base(&gh100, "dram__bytes_rea", 15));
 	assert_null(catalogue_find_base(&gh100, "", 0));
 	assert_null(catalogue_find_base(&gh100, "zzz", 3));
@@ -42,9 +41,8 @@ static void finds_whole_names_only(void **state)
 	}
 }
 
-static void full_names_have_a_known_submetric(void **state)
+TEST(full_names_have_a_known_submetric)
 {
-	(void)state;
 	assert_true(catalogue_has(&gh100, "dram__bytes_read.sum"));
 	assert_true(catalogue_has(&gh100, "dram__bytes_read.sum.per_second"));
 	assert_true(catalogue_has(&gh100, "dram__throughput.avg.pct_of_peak_sustained_elapsed"));
@@ -58,12 +56,11 @@ static void full_names_have_a_known_submetric(void **state)
 }
 
 /* Some bases hold dots themselves. */
-static void bases_with_dots_are_split_at_the_right_one(void **state)
+TEST(bases_with_dots_are_split_at_the_right_one)
 {
 	const struct catalogue_base *dotted = NULL;
 	char full[512];
 
-	(void)state;
 	for (size_t i = 0; i < gh100.n_bases && !dotted; i++) {
 		if (strchr(gh100.bases[i].name, '.') &&
 		    gh100.bases[i].kind == GPUCTR_METRIC_COUNTER) {
@@ -76,11 +73,10 @@ static void bases_with_dots_are_split_at_the_right_one(void **state)
 	assert_false(catalogue_has(&gh100, dotted->name));
 }
 
-static void describes_with_unit(void **state)
+TEST(describes_with_unit)
 {
 	const char *unit = NULL, *hardware = NULL, *text = NULL;
 
-	(void)state;
 	assert_true(catalogue_describe(&gh100, "dram__bytes_read.sum", &unit, &hardware, &text));
 	assert_non_null(strstr(unit, "byte"));
 	assert_non_null(strstr(hardware, "dram"));
@@ -88,7 +84,7 @@ static void describes_with_unit(void **state)
 	assert_false(catalogue_describe(&gh100, "no__such_metric.sum", &unit, &hardware, &text));
 }
 
-static void near_matches_are_near(void **state)
+TEST(near_matches_are_near)
 {
 	static const struct {
 		const char *wrong, *right;
@@ -102,7 +98,6 @@ static void near_matches_are_near(void **state)
 	};
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 1 << 20);
 	for (size_t i = 0; i < ARRAY_SIZE(typos); i++) {
 		const char *near = catalogue_near(&gh100, &a, typos[i].wrong);
@@ -116,12 +111,11 @@ static void near_matches_are_near(void **state)
 	arena_deinit(&a);
 }
 
-static void near_matches_take_any_length(void **state)
+TEST(near_matches_take_any_length)
 {
 	char *text = malloc(20000);
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 1 << 20);
 	for (size_t n = 0; n < 20000; n = n * 2 + 1) {
 		memset(text, 'd', n);
@@ -133,7 +127,7 @@ static void near_matches_take_any_length(void **state)
 }
 
 /* What is suggested is taken as it stands, whatever kind of metric it is. */
-static void near_names_are_names_that_a_plan_takes(void **state)
+TEST(near_names_are_names_that_a_plan_takes)
 {
 	static const char *const wrong[] = { "dram__bytes_raed",
 					     "dram__throughptu",
@@ -144,7 +138,6 @@ static void near_names_are_names_that_a_plan_takes(void **state)
 					     "memroy" };
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 1 << 20);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		char *near = arena_printf(&a, "%s", catalogue_near(&gh100, &a, wrong[i]));
@@ -196,11 +189,10 @@ static bool gh100_has(const char *name, bool is_glob)
 }
 
 /* What is said to be a metric is one. */
-static void what_aliases_mean_is_there(void **state)
+TEST(what_aliases_mean_is_there)
 {
 	const struct alias *alias;
 
-	(void)state;
 	for (unsigned i = 0; (alias = alias_at(i)); i++) {
 		char *means = strdup(alias->means), *save = NULL;
 
@@ -216,7 +208,48 @@ static void what_aliases_mean_is_there(void **state)
 	}
 }
 
-static void names_of_nvprof_are_answered(void **state)
+/* Of every throughput of the chip: its parts are metrics, and a list describes them. */
+static int note_described(const struct gpuctr_metric *metric, void *userdata)
+{
+	size_t *n = userdata;
+
+	if (metric->kind == GPUCTR_METRIC_THROUGHPUT && strstr(metric->description, "nearest to")) {
+		assert_true(strlen(metric->description) < LIMIT_TEXT_BYTES);
+		(*n)++;
+	}
+	return 0;
+}
+
+TEST(throughputs_have_parts)
+{
+	static const char rollup[] = ".avg.pct_of_peak_sustained_elapsed";
+	const char *parts[CATALOGUE_PARTS_MAX];
+	size_t with_parts = 0, described = 0, n;
+	struct arena a;
+
+	arena_init(&a, 1 << 20);
+	for (size_t i = 0; i < gh100.n_bases; i++) {
+		char *full = arena_printf(&a, "%s%s", gh100.bases[i].name, rollup);
+
+		n = catalogue_parts(&gh100, &a, full, parts);
+		with_parts += n > 0;
+		for (size_t k = 0; k < n; k++) {
+			assert_true(catalogue_has(&gh100, parts[k]));
+			assert_non_null(strstr(parts[k], rollup));
+		}
+	}
+	assert_true(with_parts > 20);
+	assert_int_equal(catalogue_parts(&gh100, &a, "dram__bytes_read.sum", parts), 0);
+	assert_int_equal(catalogue_parts(&gh100, &a, "sm__throughput", parts), 0);
+	n = catalogue_parts(&gh100, &a, "sm__throughput.max.pct_of_peak_sustained_active", parts);
+	assert_true(n > 10);
+	assert_string_equal(parts[0], "sm__inst_executed.max.pct_of_peak_sustained_active");
+	assert_int_equal(catalogue_list(&gh100, true, note_described, &described), 0);
+	assert_true(described >= with_parts);
+	arena_deinit(&a);
+}
+
+TEST(names_of_nvprof_are_answered)
 {
 	static const struct {
 		const char *name, *near;
@@ -226,13 +259,19 @@ static void names_of_nvprof_are_answered(void **state)
 		  "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct" },
 		{ "dram_read_bytes", "dram__bytes_read.sum" },
 		{ "l2_tex_hit_rate", "lts__t_sector_hit_rate.pct" },
+		{ "flop_sp_efficiency",
+		  "smsp__sass_thread_inst_executed_ops_fadd_fmul_ffma_pred_on.avg."
+		  "pct_of_peak_sustained_elapsed" },
+		{ "inst_executed_global_atomics", "smsp__sass_inst_executed_op_global_atom.sum" },
+		{ "sysmem_read_transactions", "lts__t_sectors_aperture_sysmem_op_read.sum" },
+		{ "l2_atomic_transactions",
+		  "lts__t_sectors_op_atom.sum,lts__t_sectors_op_red.sum (twice their sum)" },
 		{ "cf_executed",
 		  "smsp__inst_executed_pipe_cbu.sum,smsp__inst_executed_pipe_adu.sum "
 		  "(their sum)" },
 	};
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 1 << 20);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_string_equal(catalogue_near(&gh100, &a, cases[i].name), cases[i].near);
@@ -240,17 +279,42 @@ static void names_of_nvprof_are_answered(void **state)
 	arena_deinit(&a);
 }
 
-static void an_unknown_chip_is_told(void **state)
+TEST(products_have_chips)
+{
+	static const char *const names[][2] = {
+		{ "GH100", "GH100" },
+		{ "gh100", "GH100" },
+		{ "H200", "GH100" },
+		{ "NVIDIA H100 80GB HBM3", "GH100" },
+		{ "h100", "GH100" },
+		{ "NVIDIA A100-SXM4-80GB", "GA100" },
+		{ "L40S", "AD102" },
+		{ "NVIDIA GeForce RTX 4090", "AD102" },
+		{ "NVIDIA GH200 480GB", "GH100" },
+	};
+	struct refusal r = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *chip = catalogue_find_chip(&cupti, names[i][0], &r);
+
+		assert_non_null(chip);
+		assert_string_equal(chip, names[i][1]);
+	}
+	assert_null(catalogue_find_chip(&cupti, "H10", &r));
+	assert_null(catalogue_find_chip(&cupti, "XH200", &r));
+	assert_non_null(strstr(r.remedy, " GH100 "));
+}
+
+TEST(an_unknown_chip_is_told)
 {
 	struct refusal r = { 0 };
 	struct catalogue c;
 
-	(void)state;
 	assert_int_equal(catalogue_init(&c, &cupti, "XY999", &r), GPUCTR_E_CHIP_UNKNOWN);
 	assert_non_null(strstr(r.message, "XY999"));
 }
 
-static void our_own_names_are_found(void **state)
+TEST(our_own_names_are_found)
 {
 	static const char *const names[] = { "memory",
 					     "compute",
@@ -260,7 +324,6 @@ static void our_own_names_are_found(void **state)
 					     "kineto__cuda_core_flops" };
 	size_t n = 0;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		assert_non_null(catalogue_find_named(names[i]));
 	}
@@ -278,26 +341,12 @@ static void our_own_names_are_found(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(has_the_metrics_of_the_chip),
-		cmocka_unit_test(finds_whole_names_only),
-		cmocka_unit_test(full_names_have_a_known_submetric),
-		cmocka_unit_test(bases_with_dots_are_split_at_the_right_one),
-		cmocka_unit_test(describes_with_unit),
-		cmocka_unit_test(near_matches_are_near),
-		cmocka_unit_test(near_matches_take_any_length),
-		cmocka_unit_test(near_names_are_names_that_a_plan_takes),
-		cmocka_unit_test(what_aliases_mean_is_there),
-		cmocka_unit_test(names_of_nvprof_are_answered),
-		cmocka_unit_test(an_unknown_chip_is_told),
-		cmocka_unit_test(our_own_names_are_found),
-	};
 	int result = cupti_open_gh100(&gh100);
 
 	if (result != 0) {
 		return result;
 	}
-	result = cmocka_run_group_tests(tests, NULL, NULL);
+	result = unit_run();
 	catalogue_deinit(&gh100);
 	return result;
 }

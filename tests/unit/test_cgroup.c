@@ -69,9 +69,8 @@ static const struct {
 	{ "/slurm/uid_1000/job_11111111111111111111111111111111111111111111", "", "", "", "", "" },
 };
 
-static void what_runtimes_and_schedulers_write_is_read(void **state)
+TEST(what_runtimes_and_schedulers_write_is_read)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		/* On the heap, where reading too far is noticed. */
 		char *path = strdup(rows[i].path);
@@ -87,13 +86,4 @@ static void what_runtimes_and_schedulers_write_is_read(void **state)
 		}
 		free(path);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_runtimes_and_schedulers_write_is_read),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,11 +36,10 @@ static void expect(struct clocks *c, const char *text)
 	clocks_deinit(c);
 }
 
-static void nodes_that_agree_tell_how_far_apart_they_began(void **state)
+TEST(nodes_that_agree_tell_how_far_apart_they_began)
 {
 	struct clocks c = { .asked_ns = 100 * S };
 
-	(void)state;
 	hear(&c, "n1", 100 * S + S / 2, 0, 101 * S);
 	hear(&c, "n1", 110 * S, 103 * S, 110 * S + 1);
 	hear(&c, "n2", 110 * S, 103 * S + 2000000, 110 * S + 1);
@@ -52,11 +51,10 @@ static void nodes_that_agree_tell_how_far_apart_they_began(void **state)
 	expect(&c, "");
 }
 
-static void a_wrong_clock_is_told_with_what_is_certain(void **state)
+TEST(a_wrong_clock_is_told_with_what_is_certain)
 {
 	struct clocks c = { .asked_ns = 100 * S };
 
-	(void)state;
 	hear(&c, "n1", 101 * S, 103 * S, 101 * S);
 	hear(&c, "n2", 131 * S, 0, 102 * S);	   /* 29 to 31 s */
 	hear(&c, "n2", 134 * S, 132 * S, 104 * S); /* at least 30 */
@@ -74,25 +72,13 @@ static void a_wrong_clock_is_told_with_what_is_certain(void **state)
 	expect(&c, "");
 }
 
-static void other_lines_are_none(void **state)
+TEST(other_lines_are_none)
 {
 	struct clocks c = { .asked_ns = 100 * S };
 
-	(void)state;
 	assert_false(clocks_read(&c, "", 0));
 	assert_false(clocks_read(&c, "clock\tn1\t5", 0));
 	assert_false(clocks_read(&c, "clock\t\t5\t6", 0));
 	assert_false(clocks_read(&c, "rank\tn1\t5\t6", 0));
 	assert_int_equal(c.n, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nodes_that_agree_tell_how_far_apart_they_began),
-		cmocka_unit_test(a_wrong_clock_is_told_with_what_is_certain),
-		cmocka_unit_test(other_lines_are_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,9 +71,8 @@ static void expect_idle(void)
 	assert_int_equal(next_done(1, false), 0);
 }
 
-static void one_user_hangs_one_thread(void **state)
+TEST(one_user_hangs_one_thread)
 {
-	(void)state;
 	for (int i = 0; i < 20; i++) {
 		give(lingering_socket(), CLOSING_RECEIVED, ANN);
 	}
@@ -88,9 +87,8 @@ static void one_user_hangs_one_thread(void **state)
 	expect_idle();
 }
 
-static void many_users_leave_threads_for_connections(void **state)
+TEST(many_users_leave_threads_for_connections)
 {
-	(void)state;
 	for (uid_t uid = 2000; uid < 2020; uid++) {
 		give(lingering_socket(), CLOSING_RECEIVED, uid);
 	}
@@ -103,9 +101,8 @@ static void many_users_leave_threads_for_connections(void **state)
 	expect_idle();
 }
 
-static void numbers_are_used_again(void **state)
+TEST(numbers_are_used_again)
 {
-	(void)state;
 	for (int i = 0; i < 5000; i++) {
 		int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -118,15 +115,9 @@ static void numbers_are_used_again(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_user_hangs_one_thread),
-		cmocka_unit_test(many_users_leave_threads_for_connections),
-		cmocka_unit_test(numbers_are_used_again),
-	};
-
 	/* So few places that numbers_are_used_again() has to use each several times. */
 	const struct rlimit few = { 1024, 1024 };
 
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-	return closers_start() < 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+	return closers_start() < 0 ? 1 : unit_run();
 }

@@ -10,7 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/agent/descriptor.h"
 #include "client/agent/connection.h"
+#include "client/agent/descriptor.h"
 #include "proto/base/clock.h"
 #include "proto/wire/limits.h"
 
@@ -31,7 +33,7 @@ static struct connection begin(int *ret_peer)
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	l.fd = fds[0];
-	l.file = connection_file(l.fd);
+	l.file = descriptor_file(l.fd);
 	arena_init(&l.arena, LIMIT_UNPACKED_BYTES);
 	arena_init(&l.scratch, 2 * LIMIT_UNPACKED_BYTES);
 	*ret_peer = fds[1];
@@ -61,14 +63,13 @@ static int send_many(struct connection *l, uint64_t patience_ms)
 	return r;
 }
 
-static void who_reads_nothing_is_given_up(void **state)
+TEST(who_reads_nothing_is_given_up)
 {
 	uint64_t begin_ns = clock_now_ns();
 	struct wire_message m = big_message();
 	int peer;
 	struct connection l = begin(&peer);
 
-	(void)state;
 	assert_int_equal(send_many(&l, PATIENCE_MS), -ETIMEDOUT);
 	assert_true(clock_now_ns() - begin_ns >= PATIENCE_MS * CLOCK_NS_PER_MS);
 	assert_int_equal(l.fd, -1);
@@ -95,7 +96,7 @@ static void *read_slowly(void *argument)
 }
 
 /* The limit is on silence, and not on how long it all takes. */
-static void who_reads_slowly_is_waited_for(void **state)
+TEST(who_reads_slowly_is_waited_for)
 {
 	uint64_t begin_ns = clock_now_ns();
 	pthread_t thread;
@@ -103,7 +104,6 @@ static void who_reads_slowly_is_waited_for(void **state)
 	int peer;
 	struct connection l = begin(&peer);
 
-	(void)state;
 	total = (size_t)peer;
 	assert_int_equal(pthread_create(&thread, NULL, read_slowly, &total), 0);
 	assert_int_equal(send_many(&l, LONGER_MS), 0);
@@ -113,14 +113,13 @@ static void who_reads_slowly_is_waited_for(void **state)
 	assert_true(total > (size_t)MESSAGES * PIECE_BYTES);
 }
 
-static void who_says_nothing_is_not_waited_for_longer(void **state)
+TEST(who_says_nothing_is_not_waited_for_longer)
 {
 	uint64_t begin_ns = clock_now_ns();
 	struct wire_message m;
 	int peer;
 	struct connection l = begin(&peer);
 
-	(void)state;
 	assert_int_equal(connection_receive(&l, &m, PATIENCE_MS * CLOCK_NS_PER_MS), -EAGAIN);
 	assert_true(clock_now_ns() - begin_ns >= PATIENCE_MS * CLOCK_NS_PER_MS);
 	assert_true(l.fd >= 0); /* it may speak later */
@@ -155,13 +154,12 @@ static void expect_untouched(int fd, int other)
 	close(other);
 }
 
-static void what_the_program_opened_at_our_number_is_its_own(void **state)
+TEST(what_the_program_opened_at_our_number_is_its_own)
 {
 	struct wire_message m = big_message();
 	int peer, other, fd;
 	struct connection l = begin(&peer);
 
-	(void)state;
 	fd = l.fd;
 	other = take_number(&l);
 	assert_int_equal(connection_receive(&l, &m, PATIENCE_MS * CLOCK_NS_PER_MS), -EBADF);
@@ -178,9 +176,44 @@ static void what_the_program_opened_at_our_number_is_its_own(void **state)
 	l = begin(&peer);
 	fd = l.fd;
 	other = take_number(&l);
-	connection_leave(l.fd, l.file); /* as a forked child does */
+	descriptor_leave(l.fd, l.file); /* as a forked child does */
 	connection_close(&l);
 	expect_untouched(fd, other);
+	close(peer);
+}
+
+static void *take_number_meanwhile(void *argument)
+{
+	struct connection *l = argument;
+
+	while (atomic_load(&l->waits_since_ns) == 0) {
+		nanosleep(&(struct timespec){ .tv_nsec = CLOCK_NS_PER_MS }, NULL);
+	}
+	nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * CLOCK_NS_PER_MS }, NULL);
+	return (void *)(intptr_t)take_number(l);
+}
+
+/* While somebody waits for a reader without a limit, and says so. */
+TEST(a_number_that_is_taken_meanwhile_is_noticed)
+{
+	const struct wire_message m = big_message();
+	uint64_t begin_ns = clock_now_ns();
+	pthread_t thread;
+	void *other;
+	int peer, fd, r = 0;
+	struct connection l = begin(&peer);
+
+	fd = l.fd;
+	assert_int_equal(pthread_create(&thread, NULL, take_number_meanwhile, &l), 0);
+	while (r == 0) {
+		r = connection_send(&l, &m, -1, CONNECTION_NO_LIMIT);
+	}
+	pthread_join(thread, &other);
+	assert_int_equal(r, -EBADF);
+	assert_true(clock_now_ns() - begin_ns < LONGER_MS * CLOCK_NS_PER_MS);
+	assert_int_equal(atomic_load(&l.waits_since_ns), 0);
+	assert_true(atomic_load(&l.waited_ns) >= PAUSE_MS * CLOCK_NS_PER_MS);
+	expect_untouched(fd, (int)(intptr_t)other);
 	close(peer);
 }
 
@@ -201,7 +234,7 @@ static void *close_and_open(void *argument)
 	(void)argument;
 	nanosleep(&(struct timespec){ .tv_nsec = 300 * CLOCK_NS_PER_MS }, NULL);
 	for (int fd = 3; fd < 2 * NUMBERS; fd++) {
-		if (fd != program.listener && connection_file(fd) != 0) {
+		if (fd != program.listener && descriptor_file(fd) != 0) {
 			close(fd);
 		}
 	}
@@ -220,7 +253,7 @@ static bool are_untouched(void)
 		struct sockaddr_un a;
 		socklen_t size = sizeof(a);
 
-		if (connection_file(program.fds[i]) == 0 ||
+		if (descriptor_file(program.fds[i]) == 0 ||
 		    getpeername(program.fds[i], (struct sockaddr *)&a, &size) == 0) {
 			return false;
 		}
@@ -254,13 +287,12 @@ static int open_while_all_is_closed(const char *path)
 	return program.n > 500 && are_untouched() ? 0 : 2;
 }
 
-static void what_is_opened_while_we_connect_is_the_programs(void **state)
+TEST(what_is_opened_while_we_connect_is_the_programs)
 {
 	char path[] = "/tmp/gpuctr-link.XXXXXX";
 	int status;
 	pid_t pid;
 
-	(void)state;
 	close(mkstemp(path));
 	unlink(path);
 	pid = fork();
@@ -274,14 +306,6 @@ static void what_is_opened_while_we_connect_is_the_programs(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_reads_nothing_is_given_up),
-		cmocka_unit_test(who_reads_slowly_is_waited_for),
-		cmocka_unit_test(who_says_nothing_is_not_waited_for_longer),
-		cmocka_unit_test(what_the_program_opened_at_our_number_is_its_own),
-		cmocka_unit_test(what_is_opened_while_we_connect_is_the_programs),
-	};
-
 	alarm(300); /* a wait without end is what these are about */
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

@@ -44,11 +44,10 @@ static void *copy_all_the_time(void *unused)
 	return NULL;
 }
 
-static void nobody_is_within_while_it_is_closed(void **state)
+TEST_WITH(nobody_is_within_while_it_is_closed, begin, NULL)
 {
 	pthread_t threads[THREADS];
 
-	(void)state;
 	for (size_t i = 0; i < THREADS; i++) {
 		assert_int_equal(pthread_create(&threads[i], NULL, copy_all_the_time, NULL), 0);
 	}
@@ -75,12 +74,11 @@ static void *enter_once(void *argument)
 	return NULL;
 }
 
-static void who_comes_meanwhile_waits(void **state)
+TEST_WITH(who_comes_meanwhile_waits, begin, NULL)
 {
 	struct copy_pass p = { 0 };
 	pthread_t thread;
 
-	(void)state;
 	assert_true(copy_gate_close());
 	assert_int_equal(pthread_create(&thread, NULL, enter_once, &p), 0);
 	pause_ms(30);
@@ -94,11 +92,10 @@ static void who_comes_meanwhile_waits(void **state)
 }
 
 /* A copy may wait for a GPU that waits for the thread that closes. */
-static void who_stays_within_is_not_waited_for_long(void **state)
+TEST_WITH(who_stays_within_is_not_waited_for_long, begin, NULL)
 {
 	struct copy_pass p = { 0 };
 
-	(void)state;
 	copy_gate_enter(&p);
 	assert_false(copy_gate_close());
 	copy_gate_open();
@@ -108,12 +105,11 @@ static void who_stays_within_is_not_waited_for_long(void **state)
 }
 
 /* A gate that is never opened, because a thread hangs within CUPTI, stops nobody for good. */
-static void who_waits_does_not_wait_for_ever(void **state)
+TEST_WITH(who_waits_does_not_wait_for_ever, begin, NULL)
 {
 	struct copy_pass p = { 0 };
 	pthread_t thread;
 
-	(void)state;
 	assert_true(copy_gate_close());
 	assert_int_equal(pthread_create(&thread, NULL, enter_once, &p), 0);
 	pthread_join(thread, NULL);
@@ -121,12 +117,11 @@ static void who_waits_does_not_wait_for_ever(void **state)
 	copy_gate_open();
 }
 
-static void a_child_is_not_held_for_its_parent(void **state)
+TEST_WITH(a_child_is_not_held_for_its_parent, begin, NULL)
 {
 	struct copy_pass p = { 0 };
 	pthread_t thread;
 
-	(void)state;
 	assert_true(copy_gate_close());
 	copy_gate_forget();
 	assert_int_equal(pthread_create(&thread, NULL, enter_once, &p), 0);
@@ -137,12 +132,11 @@ static void a_child_is_not_held_for_its_parent(void **state)
 }
 
 /* CUPTI itself copies, within the call for which the gate is closed. */
-static void who_closes_it_passes(void **state)
+TEST_WITH(who_closes_it_passes, begin, NULL)
 {
 	struct copy_pass p = { 0 };
 	uint64_t begin_ns;
 
-	(void)state;
 	assert_true(copy_gate_close());
 	begin_ns = clock_now_ns();
 	copy_gate_enter(&p);
@@ -152,11 +146,10 @@ static void who_closes_it_passes(void **state)
 }
 
 /* Of such a call CUPTI told no end, or no beginning. */
-static void who_was_within_in_an_earlier_subscription_is_forgotten(void **state)
+TEST_WITH(who_was_within_in_an_earlier_subscription_is_forgotten, begin, NULL)
 {
 	struct copy_pass p = { 0 }, q = { 0 };
 
-	(void)state;
 	copy_gate_enter(&p);
 	copy_gate_begin();
 	assert_true(copy_gate_close());
@@ -167,20 +160,4 @@ static void who_was_within_in_an_earlier_subscription_is_forgotten(void **state)
 	assert_false(copy_gate_close());
 	copy_gate_open();
 	copy_gate_leave(&q);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(nobody_is_within_while_it_is_closed, begin),
-		cmocka_unit_test_setup(who_comes_meanwhile_waits, begin),
-		cmocka_unit_test_setup(who_stays_within_is_not_waited_for_long, begin),
-		cmocka_unit_test_setup(who_waits_does_not_wait_for_ever, begin),
-		cmocka_unit_test_setup(who_closes_it_passes, begin),
-		cmocka_unit_test_setup(a_child_is_not_held_for_its_parent, begin),
-		cmocka_unit_test_setup(who_was_within_in_an_earlier_subscription_is_forgotten,
-				       begin),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,8 +25,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-#define COUNTED_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
 /* n samples, each of 5 of the first value, or of 7 of the second, or of both. */
 static void sample(const char *gpu, int64_t from, size_t n, bool first, bool second)
 {
@@ -50,10 +48,11 @@ static double expected(double a_sample)
 	return a_sample * (double)c.timeline.bin_ns / SAMPLE_NS;
 }
 
+#define COUNTED_TEST(f) TEST_WITH(f, setup, teardown)
+
 /* Turns of 4 samples, which change within a bin. */
-static void sets_that_take_turns_count_as_much(void **state)
+COUNTED_TEST(sets_that_take_turns_count_as_much)
 {
-	(void)state;
 	for (int64_t i = 0; i < 2000; i++) {
 		sample("GPU-0", i * 4 * SAMPLE_NS, 4, i % 2 == 0, i % 2 == 1);
 	}
@@ -66,11 +65,10 @@ static void sets_that_take_turns_count_as_much(void **state)
 }
 
 /* Turns that are longer than a bin. */
-static void nothing_is_told_of_the_time_of_others(void **state)
+COUNTED_TEST(nothing_is_told_of_the_time_of_others)
 {
 	size_t none = 0;
 
-	(void)state;
 	sample("GPU-0", 0, 4000, true, false);
 	sample("GPU-0", 4000 * SAMPLE_NS, 4000, false, true);
 	for (size_t i = 0; i + 1 < c.timeline.n_bins; i++) {
@@ -83,11 +81,10 @@ static void nothing_is_told_of_the_time_of_others(void **state)
 }
 
 /* At once they are added, and one after the other not. */
-static void gpus_are_added(void **state)
+COUNTED_TEST(gpus_are_added)
 {
 	size_t middle;
 
-	(void)state;
 	sample("GPU-0", 0, 8000, true, true);
 	sample("GPU-1", 0, 4000, true, false);
 	sample("GPU-1", 4000 * SAMPLE_NS, 2000, false, true);
@@ -98,23 +95,10 @@ static void gpus_are_added(void **state)
 }
 
 /* In a short capture bins are short. */
-static void a_sample_may_be_longer_than_a_bin(void **state)
+COUNTED_TEST(a_sample_may_be_longer_than_a_bin)
 {
-	(void)state;
 	sample("GPU-0", 0, 100, true, true);
 	assert_true(c.timeline.bin_ns < SAMPLE_NS);
 	assert_true(fabs(whole(0, 0) / expected(5) - 1) < 0.01);
 	assert_true(counted_part(&c, 0, 1) == 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		COUNTED_TEST(sets_that_take_turns_count_as_much),
-		COUNTED_TEST(nothing_is_told_of_the_time_of_others),
-		COUNTED_TEST(gpus_are_added),
-		COUNTED_TEST(a_sample_may_be_longer_than_a_bin),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,13 +14,13 @@ static void define_nothing(struct sample *s)
 		s->columns.set_node.n = 0;
 }
 
-static void copies_arrive(void **state)
+FIXTURE_TEST(copies_arrive)
 {
 	static const uint32_t kind[] = { GPUCTR_COPY_MEMORY, GPUCTR_COPY_SET }, number[] = { 0, 7 };
 	static const uint64_t big[] = { 4096, 1 }, huge[] = { 1, INT64_MAX };
 	static const int64_t late[] = { 5, INT64_MAX };
 	static const int64_t start[] = { 5, 1795648812314527431 };
-	static const uint32_t wrong[] = { 0, GPUCTR_COPY_UNTRACED + 1 };
+	static const uint32_t wrong[] = { 0, GPUCTR_COPY_LOST + 1 };
 	struct fixture *f = *state;
 	struct wire_record_columns *c = &f->sample.columns;
 
@@ -51,7 +51,7 @@ static void copies_arrive(void **state)
 	}
 }
 
-static void kernels_of_graphs_arrive(void **state)
+FIXTURE_TEST(kernels_of_graphs_arrive)
 {
 	static const uint32_t graph[] = { 0, 3, 0 };
 	static const uint64_t node[] = { 0, UINT64_C(3) << 32 | 7, 0 };
@@ -67,7 +67,7 @@ static void kernels_of_graphs_arrive(void **state)
 	assert_int_equal(f->records[2].graph, 0);
 }
 
-static void a_good_batch_arrives_whole(void **state)
+FIXTURE_TEST(a_good_batch_arrives_whole)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_record *r = f->records;
@@ -106,7 +106,7 @@ static void a_good_batch_arrives_whole(void **state)
 	assert_true(f->values[2] == 4096 && isnan(f->values[3]));
 }
 
-static void ranges_keep_their_stack(void **state)
+FIXTURE_TEST(ranges_keep_their_stack)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_range *range;
@@ -133,7 +133,7 @@ static void ranges_keep_their_stack(void **state)
 }
 
 /* Definitions are sent once; later batches refer to them. */
-static void definitions_last_over_batches(void **state)
+FIXTURE_TEST(definitions_last_over_batches)
 {
 	struct fixture *f = *state;
 	struct sample *s = &f->sample;
@@ -151,7 +151,7 @@ static void definitions_last_over_batches(void **state)
 }
 
 /* A file refuses a record's second coming, and would take nothing more from anybody. */
-static void a_record_comes_once(void **state)
+FIXTURE_TEST(a_record_comes_once)
 {
 	struct fixture *f = *state;
 	struct sample *s = &f->sample;
@@ -171,7 +171,7 @@ static void a_record_comes_once(void **state)
 	assert_true(feed(f));
 }
 
-static void what_is_no_duration_is_none(void **state)
+FIXTURE_TEST(what_is_no_duration_is_none)
 {
 	static const struct {
 		uint32_t clock;
@@ -201,7 +201,7 @@ static void what_is_no_duration_is_none(void **state)
 }
 
 /* As a program sends them that uses NVTX's extended payloads. */
-static void unknown_payloads_are_none(void **state)
+FIXTURE_TEST(unknown_payloads_are_none)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_range *range;
@@ -214,7 +214,7 @@ static void unknown_payloads_are_none(void **state)
 }
 
 /* 250 bytes that stand for a gigabyte, because each type is twice the one before. */
-static void a_name_that_explodes_stays_mangled(void **state)
+FIXTURE_TEST(a_name_that_explodes_stays_mangled)
 {
 	static const char digits[] = "0123456789ABCDEFGHIJKLMN";
 	struct fixture *f = *state;
@@ -231,7 +231,7 @@ static void a_name_that_explodes_stays_mangled(void **state)
 	assert_string_equal(f->records[0].kernel->mangled, name);
 }
 
-static void a_batch_of_definitions_alone_is_fine(void **state)
+FIXTURE_TEST(a_batch_of_definitions_alone_is_fine)
 {
 	struct fixture *f = *state;
 
@@ -242,77 +242,13 @@ static void a_batch_of_definitions_alone_is_fine(void **state)
 	assert_int_equal(f->n_records, 0);
 }
 
-/* --- with a budget --- */
+/* --- in turns --- */
 
-static const uint32_t stratum_of_record[RECORDS] = { 1, 2, 1 };
-
-static const double chances[RECORDS] = { 1, 0.25, 1e-9 };
-
-static const uint32_t stratum_ids[] = { 1, 2 }, stratum_functions[] = { 0, 2 },
-		      stratum_nodes[] = { 0, 1 }, stratum_grids[] = { 0, 0, 0, 4, 5, 6 },
-		      stratum_blocks[] = { 0, 0, 0, 7, 8, 9 }, stratum_shared[] = { 0, 10 },
-		      stratum_devices[] = { 0, 1 }, stratum_merged[] = { 1, 0 };
-
-static const uint64_t stratum_seen[] = { 3, UINT64_MAX };
-
-static void add_budget(struct sample *s)
-{
-	struct wire_record_columns *c = &s->columns;
-
-	c->stratum = (struct wire_u32s){ RECORDS, stratum_of_record };
-	c->chance = (struct wire_doubles){ RECORDS, chances };
-	c->stratum_id = (struct wire_u32s){ 2, stratum_ids };
-	c->stratum_function = (struct wire_u32s){ 2, stratum_functions };
-	c->stratum_node = (struct wire_u32s){ 2, stratum_nodes };
-	c->stratum_grid = (struct wire_u32s){ 6, stratum_grids };
-	c->stratum_block = (struct wire_u32s){ 6, stratum_blocks };
-	c->stratum_shared = (struct wire_u32s){ 2, stratum_shared };
-	c->stratum_device = (struct wire_u32s){ 2, stratum_devices };
-	c->stratum_merged = (struct wire_u32s){ 2, stratum_merged };
-	c->stratum_seen = (struct wire_u64s){ 2, stratum_seen };
-}
-
-static void strata_and_chances_arrive(void **state)
-{
-	struct fixture *f = *state;
-
-	add_budget(&f->sample);
-	assert_true(feed(f));
-	assert_int_equal(f->n_records, RECORDS);
-	for (size_t i = 0; i < RECORDS; i++) {
-		assert_int_equal(f->records[i].stratum, stratum_of_record[i]);
-		assert_true(f->records[i].chance == chances[i]);
-	}
-	assert_int_equal(f->n_strata, 2);
-	assert_int_equal(f->stratum.process, 9);
-	assert_int_equal(f->stratum.id, 2);
-	assert_int_equal(f->stratum.kernel->id, 2);
-	assert_int_equal(f->stratum.range->id, 1);
-	assert_memory_equal(f->stratum.grid, stratum_grids + 3, sizeof(f->stratum.grid));
-	assert_memory_equal(f->stratum.block, stratum_blocks + 3, sizeof(f->stratum.block));
-	assert_int_equal(f->stratum.dynamic_shared_bytes, 10);
-	assert_int_equal(f->stratum.device, 1);
-	assert_false(f->stratum.merged);
-	assert_true(f->stratum.seen == UINT64_MAX);
-}
-
-static void the_last_number_of_a_stratum_is_one(void **state)
-{
-	static const uint32_t last[] = { 1, LIMIT_STRATA };
-	struct fixture *f = *state;
-
-	add_budget(&f->sample);
-	f->sample.columns.stratum_id.v = last;
-	assert_true(feed(f));
-	assert_int_equal(f->stratum.id, LIMIT_STRATA);
-}
-
-static void groups_arrive(void **state)
+FIXTURE_TEST(groups_arrive)
 {
 	static const uint32_t groups[RECORDS] = { 2, LIMIT_GROUPS - 1, 0 };
 	struct fixture *f = *state;
 
-	add_budget(&f->sample);
 	f->sample.columns.group = (struct wire_u32s){ RECORDS, groups };
 	assert_true(feed(f));
 	for (size_t i = 0; i < RECORDS; i++) {
@@ -320,7 +256,7 @@ static void groups_arrive(void **state)
 	}
 }
 
-static void odd_groups_are_malformed(void **state)
+FIXTURE_TEST(odd_groups_are_malformed)
 {
 	static const uint32_t groups[RECORDS] = { 0, LIMIT_GROUPS, 0 };
 	struct fixture *f = *state;
@@ -331,80 +267,10 @@ static void odd_groups_are_malformed(void **state)
 	assert_false(feed(f));
 }
 
-static void without_a_budget_every_launch_was_sure(void **state)
+FIXTURE_TEST(without_turns_there_is_one_group)
 {
 	struct fixture *f = *state;
 
 	assert_true(feed(f));
-	assert_int_equal(f->records[0].stratum, 0);
-	assert_true(f->records[0].chance == 1);
 	assert_int_equal(f->records[0].group, 0);
-	assert_int_equal(f->n_strata, 0);
-}
-
-/* A chance that is none would make an estimate endless, or less than what was measured. */
-static void odd_chances_and_strata_are_malformed(void **state)
-{
-	static const double odd[] = { 0, -0.5, 1.0001, (double)INFINITY, (double)NAN };
-	static const uint32_t zero[RECORDS] = { 0 }, beyond[] = { 3, 9 },
-			      far[] = { LIMIT_STRATA + 1, 1 };
-	struct fixture *f = *state;
-
-	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
-		double v[RECORDS] = { 1, 1, odd[i] };
-
-		teardown(state);
-		setup(state);
-		add_budget(&f->sample);
-		f->sample.columns.chance.v = v;
-		assert_false(feed(f));
-	}
-	for (size_t i = 0; i < 16; i++) {
-		struct wire_record_columns *c = &f->sample.columns;
-
-		teardown(state);
-		setup(state);
-		add_budget(&f->sample);
-		*(i == 0    ? &c->stratum.n
-		  : i == 1  ? &c->chance.n
-		  : i == 2  ? &c->stratum_id.n
-		  : i == 3  ? &c->stratum_function.n
-		  : i == 4  ? &c->stratum_node.n
-		  : i == 5  ? &c->stratum_grid.n
-		  : i == 6  ? &c->stratum_block.n
-		  : i == 7  ? &c->stratum_shared.n
-		  : i == 8  ? &c->stratum_device.n
-		  : i == 9  ? &c->stratum_merged.n
-		  : i == 10 ? &c->stratum_seen.n
-			    : &c->kind.n) -= i <= 10;
-		c->stratum.v = i == 11 ? zero : c->stratum.v;
-		c->stratum_id.v = i == 12 ? zero : i == 13 ? far : c->stratum_id.v;
-		c->stratum_function.v = i == 14 ? beyond : c->stratum_function.v;
-		c->stratum_node.v = i == 15 ? beyond : c->stratum_node.v;
-		assert_false(feed(f));
-	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_good_batch_arrives_whole),
-		TEST(copies_arrive),
-		TEST(kernels_of_graphs_arrive),
-		TEST(ranges_keep_their_stack),
-		TEST(definitions_last_over_batches),
-		TEST(a_record_comes_once),
-		TEST(a_name_that_explodes_stays_mangled),
-		TEST(what_is_no_duration_is_none),
-		TEST(unknown_payloads_are_none),
-		TEST(a_batch_of_definitions_alone_is_fine),
-		TEST(strata_and_chances_arrive),
-		TEST(the_last_number_of_a_stratum_is_one),
-		TEST(groups_arrive),
-		TEST(odd_groups_are_malformed),
-		TEST(without_a_budget_every_launch_was_sure),
-		TEST(odd_chances_and_strata_are_malformed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

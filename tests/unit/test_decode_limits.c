@@ -38,12 +38,6 @@ static void on_copy(const struct gpuctr_copy *copy, void *userdata)
 	(void)userdata;
 }
 
-static void on_stratum(const struct gpuctr_stratum *s, void *userdata)
-{
-	(void)s;
-	(void)userdata;
-}
-
 static int setup(void **state)
 {
 	static struct fixture f;
@@ -135,7 +129,7 @@ static bool feed(struct fixture *f, uint32_t number)
 	assert_int_equal(wire_encode_payload(&scratch, &b, &m), 0);
 	r.columns.n = buffer_length(&b);
 	r.columns.v = b.data + b.start;
-	good = decoder_feed(f->decoder, &r, 1, on_record, on_mark, on_stratum, on_copy, f);
+	good = decoder_feed(f->decoder, &r, 1, on_record, on_mark, on_copy, f);
 	arena_deinit(&scratch);
 	buffer_deinit(&b);
 	return good;
@@ -151,7 +145,9 @@ static unsigned count_around(const struct gpuctr_range *range)
 	return n;
 }
 
-static void ranges_are_nested_so_deep_and_no_deeper(void **state)
+#define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)
+
+FIXTURE_TEST(ranges_are_nested_so_deep_and_no_deeper)
 {
 	struct fixture *f = *state;
 
@@ -170,7 +166,7 @@ static void ranges_are_nested_so_deep_and_no_deeper(void **state)
 	assert_false(f->decoder->is_full);
 }
 
-static void records_go_on_without_what_is_not_kept(void **state)
+FIXTURE_TEST(records_go_on_without_what_is_not_kept)
 {
 	struct fixture *f = *state;
 
@@ -191,8 +187,30 @@ static void records_go_on_without_what_is_not_kept(void **state)
 	assert_int_equal(f->n_marks, 100);
 }
 
+/* Each record of another user's program lets it be told 4 KiB more. */
+FIXTURE_TEST(what_another_user_has_kept_is_in_proportion_to_records)
+{
+	struct fixture *f = *state;
+	size_t least;
+
+	decoder_memory_bound(&f->memory);
+	least = f->memory.objects.max;
+	assert_int_equal(least, 32 << 20);
+	for (uint32_t i = 0; i < 200; i++) {
+		assert_true(feed(f, i));
+		assert_int_equal(f->n_records, i + 1);
+		assert_int_equal(f->memory.objects.max, least + (i + 1) * 4096);
+		assert_true(f->memory.objects.used <= f->memory.objects.max);
+	}
+	assert_true(f->decoder->is_full);
+	assert_true(f->memory.objects.used > least / 2);
+	f->memory.objects.max = 256 << 20;
+	assert_true(feed(f, 200));
+	assert_int_equal(f->memory.objects.max, 256 << 20);
+}
+
 /* Of another process that has taken all there is. */
-static void who_comes_too_late_has_records_alone(void **state)
+FIXTURE_TEST(who_comes_too_late_has_records_alone)
 {
 	struct fixture *f = *state;
 
@@ -207,7 +225,7 @@ static void who_comes_too_late_has_records_alone(void **state)
 	f->memory.objects.used = 0;
 }
 
-static void numbers_are_bounded_too(void **state)
+FIXTURE_TEST(numbers_are_bounded_too)
 {
 	struct fixture *f = *state;
 	uint32_t i = 0;
@@ -222,7 +240,7 @@ static void numbers_are_bounded_too(void **state)
 	assert_int_equal(f->n_records, i);
 }
 
-static void images_share_their_room(void **state)
+FIXTURE_TEST(images_share_their_room)
 {
 	static const uint8_t data[10000];
 	struct fixture *f = *state;
@@ -241,19 +259,4 @@ static void images_share_their_room(void **state)
 	piece.size = sizeof(data);
 	assert_true(decoder_feed_image(f->decoder, &piece, &image));
 	assert_int_equal(image.size, sizeof(data));
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(ranges_are_nested_so_deep_and_no_deeper),
-		TEST(records_go_on_without_what_is_not_kept),
-		TEST(who_comes_too_late_has_records_alone),
-		TEST(numbers_are_bounded_too),
-		TEST(images_share_their_room),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,7 +330,7 @@ static const struct {
 	SPOIL(spoil_set_size_huge),
 };
 
-static void every_malformed_batch_is_refused(void **state)
+FIXTURE_TEST(every_malformed_batch_is_refused)
 {
 	struct fixture *f = *state;
 
@@ -347,7 +347,7 @@ static void every_malformed_batch_is_refused(void **state)
 	}
 }
 
-static void an_unknown_kind_is_a_kernel(void **state)
+FIXTURE_TEST(an_unknown_kind_is_a_kernel)
 {
 	struct fixture *f = *state;
 
@@ -356,7 +356,7 @@ static void an_unknown_kind_is_a_kernel(void **state)
 	assert_int_equal(f->records[1].kind, GPUCTR_LAUNCH_KERNEL);
 }
 
-static void numbers_may_not_be_defined_twice(void **state)
+FIXTURE_TEST(numbers_may_not_be_defined_twice)
 {
 	struct fixture *f = *state;
 
@@ -364,7 +364,7 @@ static void numbers_may_not_be_defined_twice(void **state)
 	assert_false(feed(f)); /* the same definitions again, under the same numbers */
 }
 
-static void bytes_that_are_no_message_are_refused(void **state)
+FIXTURE_TEST(bytes_that_are_no_message_are_refused)
 {
 	struct fixture *f = *state;
 	uint64_t random = 5;
@@ -382,7 +382,7 @@ static void bytes_that_are_no_message_are_refused(void **state)
 }
 
 /* Every byte of a good batch damaged in turn: refused or taken, never a crash or a wild pointer. */
-static void damage_is_survived(void **state)
+FIXTURE_TEST(damage_is_survived)
 {
 	struct fixture *f = *state;
 	struct wire_message m = { .type = WIRE_RECORD_COLUMNS,
@@ -420,7 +420,7 @@ static bool feed_piece(struct fixture *f, uint64_t first, uint64_t offset, uint6
 	return decoder_feed_image(f->decoder, &piece, ret);
 }
 
-static void an_image_comes_in_pieces(void **state)
+FIXTURE_TEST(an_image_comes_in_pieces)
 {
 	struct fixture *f = *state;
 	struct gpuctr_image image;
@@ -438,7 +438,7 @@ static void an_image_comes_in_pieces(void **state)
 	}
 }
 
-static void a_broken_image_is_refused(void **state)
+FIXTURE_TEST(a_broken_image_is_refused)
 {
 	struct fixture *f = *state;
 	struct gpuctr_image image;
@@ -455,19 +455,4 @@ static void a_broken_image_is_refused(void **state)
 	assert_false(feed_piece(f, 0, 0, (uint64_t)LIMIT_IMAGE_BYTES + 1, 6, &image));
 	assert_false(feed_piece(f, 0, 0, UINT64_MAX, 6, &image));
 	assert_null(image.data);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(every_malformed_batch_is_refused),
-		TEST(an_unknown_kind_is_a_kernel),
-		TEST(numbers_may_not_be_defined_twice),
-		TEST(bytes_that_are_no_message_are_refused),
-		TEST(damage_is_survived),
-		TEST(an_image_comes_in_pieces),
-		TEST(a_broken_image_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "client/agent/descriptor.h"
 #include "client/agent/deliver.h"
 #include "client/agent/connection.h"
 #include "client/agent/pack.h"
@@ -31,9 +32,14 @@ static struct {
 	size_t image_bytes;
 	uint64_t image_first, image_count;
 	unsigned n_images;
-	uint32_t n_strings, n_functions, n_ranges, n_sets, n_strata; /* that are known */
+	uint32_t n_strings, n_functions, n_ranges, n_sets; /* that are known */
 	bool goodbye;
 	struct gpuctr_totals totals;
+	atomic_bool held;	/* it reads nothing */
+	_Atomic size_t at_once; /* and else no more than this each millisecond; 0: all there is */
+	atomic_uint n_progress;
+	uint64_t counted_ns;	    /* of the last of these */
+	size_t n_notices, left_out; /* and how many the last one tells of */
 } reader;
 
 static struct deliver d;
@@ -81,15 +87,6 @@ static void take_ranges(const struct wire_record_columns *v)
 	}
 }
 
-static void take_strata(const struct wire_record_columns *v)
-{
-	for (size_t i = 0; i < v->stratum_id.n; i++) {
-		assert_int_equal(v->stratum_id.v[i], ++reader.n_strata);
-		assert_int_equal(v->stratum_seen.v[i], 7 * (uint64_t)reader.n_strata);
-		assert_int_equal(v->stratum_grid.v[3 * i + 2], reader.n_strata);
-	}
-}
-
 /* Values tell of which launch they are, and so does the time. */
 static void take_columns(const struct wire_records *m)
 {
@@ -121,7 +118,6 @@ static void take_columns(const struct wire_records *m)
 	reader.n += m->count;
 	take_names(v);
 	take_ranges(v);
-	take_strata(v);
 	arena_deinit(&a);
 }
 
@@ -146,11 +142,33 @@ static void take_frame(const struct frame *f)
 		take_columns(&m.records);
 	} else if (m.type == WIRE_RAW_IMAGE) {
 		take_image(&m.raw_image);
+	} else if (m.type == WIRE_PROGRESS) {
+		assert_true(m.progress.counted_ns >= reader.counted_ns);
+		reader.counted_ns = m.progress.counted_ns;
+		atomic_fetch_add(&reader.n_progress, 1);
+	} else if (m.type == WIRE_NOTICE) {
+		reader.n_notices++;
+		reader.left_out = strtoul(m.notice.message, NULL, 10);
 	} else if (m.type == WIRE_GOODBYE) {
 		reader.goodbye = true;
 		reader.totals = m.goodbye.totals;
 	}
 	arena_deinit(&a);
+}
+
+static ssize_t read_some(uint8_t *data, size_t bytes)
+{
+	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
+	size_t at_once = reader.at_once;
+
+	while (atomic_load(&reader.held)) {
+		nanosleep(&pause, NULL);
+	}
+	if (at_once > 0) {
+		nanosleep(&pause, NULL);
+		bytes = at_once < bytes ? at_once : bytes;
+	}
+	return read(reader.fd, data, bytes);
 }
 
 static void *read_all(void *unused)
@@ -160,7 +178,7 @@ static void *read_all(void *unused)
 	ssize_t more;
 
 	(void)unused;
-	while ((more = read(reader.fd, data + n, sizeof(data) - n)) > 0) {
+	while ((more = read_some(data + n, sizeof(data) - n)) > 0) {
 		struct frame f;
 		size_t at = 0;
 
@@ -224,7 +242,7 @@ static int begin(void **state)
 	held = is_held = false;
 	assert_int_equal(intern_init(&intern), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-	to_daemon = (struct connection){ .fd = fds[0], .file = connection_file(fds[0]) };
+	to_daemon = (struct connection){ .fd = fds[0], .file = descriptor_file(fds[0]) };
 	arena_init(&to_daemon.arena, LIMIT_UNPACKED_BYTES);
 	arena_init(&to_daemon.scratch, 2 * LIMIT_UNPACKED_BYTES);
 	reader.fd = fds[1];
@@ -275,7 +293,8 @@ static struct batch *make_batch(uint32_t first, size_t n, size_t bytes, uint8_t 
 	for (; b->n < n; b->n++) {
 		uint32_t correlation = first + (uint32_t)b->n;
 
-		b->launches[b->n] = (struct launch){ .correlation = correlation,
+		b->launches[b->n] = (struct launch){ .function = 1,
+						     .correlation = correlation,
 						     .start_ns = 1000 * (uint64_t)correlation };
 	}
 	return b;
@@ -314,11 +333,12 @@ static uint64_t count_measured(uint32_t first, size_t n, uint64_t *ret_sum)
 
 /* --- records --- */
 
-static void each_launch_is_counted_for_what_it_is(void **state)
+#define DELIVER_TEST(f) TEST_WITH(f, begin, end)
+
+DELIVER_TEST(each_launch_is_counted_for_what_it_is)
 {
 	struct batch *b = make_batch(1, 100, 10, 0);
 
-	(void)state;
 	b->launches[2].fate = LAUNCH_FILTERED;
 	b->launches[3].fate = b->launches[4].fate = LAUNCH_DISTURBED;
 	b->launches[7].fate = b->launches[8].fate = b->launches[9].fate = LAUNCH_FAILED;
@@ -335,13 +355,12 @@ static void each_launch_is_counted_for_what_it_is(void **state)
 }
 
 /* Records are numbered on, in frames of their own when there are many. */
-static void batches_of_any_size_come_whole(void **state)
+DELIVER_TEST(batches_of_any_size_come_whole)
 {
 	static const size_t sizes[] = { 64, 64, 5000, 1, 64, 2048, 2048, 20000, 3 };
 	uint64_t n = 0, sum = 0;
 	uint32_t first = 1;
 
-	(void)state;
 	assert_int_equal(deliver_start(&d), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		put(make_batch(first, sizes[i], 1000, 0));
@@ -355,12 +374,11 @@ static void batches_of_any_size_come_whole(void **state)
 }
 
 /* Launches keep their places; and a buffer that was larger before tells nothing of that. */
-static void images_are_kept_as_they_are(void **state)
+DELIVER_TEST(images_are_kept_as_they_are)
 {
 	static const size_t bytes[] = { 1000, 2500, 700, 2 * LIMIT_IMAGE_PIECE_BYTES + 100,
 					1000, 2000 };
 
-	(void)state;
 	welcome.selection.raw_images = true;
 	assert_int_equal(deliver_start(&d), 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(bytes); i++) {
@@ -383,13 +401,11 @@ static void images_are_kept_as_they_are(void **state)
 }
 
 /* Before the records that refer to them, and in frames of their own when there are many. */
-static void definitions_of_any_number_come_in_order(void **state)
+DELIVER_TEST(definitions_of_any_number_come_in_order)
 {
 	enum { N = 20000 };
-	struct pack_stratum *strata = calloc(N, sizeof(*strata));
 	char name[16];
 
-	(void)state;
 	for (uint32_t i = 1; i <= N; i++) {
 		struct range_key key = { .parent = i - 1,
 					 .message = i,
@@ -400,19 +416,13 @@ static void definitions_of_any_number_come_in_order(void **state)
 		assert_int_equal(intern_function(&intern, name, 2 * i, 3 * i), i);
 		assert_int_equal(intern_range(&intern, &key), i);
 		assert_int_equal(intern_set(&intern, ranges, 1 + i % 2), i);
-		strata[i - 1] = (struct pack_stratum){ .id = i,
-						       .seen = 7 * (uint64_t)i,
-						       .grid = { 1, 1, i } };
 	}
-	assert_int_equal(pack_send_strata(&to_daemon, &welcome, &intern, strata, N, 0), 0);
 	assert_int_equal(deliver_start(&d), 0);
 	finish();
 	assert_int_equal(reader.n_strings, N);
 	assert_int_equal(reader.n_functions, N);
 	assert_int_equal(reader.n_ranges, N);
 	assert_int_equal(reader.n_sets, N);
-	assert_int_equal(reader.n_strata, N);
-	free(strata);
 }
 
 /* --- the queue --- */
@@ -422,16 +432,15 @@ static void count_dropped(void *userdata, struct batch *b)
 	*(size_t *)userdata += b->n;
 }
 
-static void the_queue_is_bounded(void **state)
+DELIVER_TEST(the_queue_is_bounded)
 {
 	uint32_t first = 1;
 	size_t n_dropped = 0;
 
-	(void)state;
 	d.on_drop = count_dropped;
 	d.userdata = &n_dropped;
 	for (int i = 0; i < 4; i++, first += 10) { /* before anybody takes them */
-		deliver_put(&d, make_batch(first, 10, 3 * MIB, 0), 1);
+		deliver_put(&d, make_batch(first, 10, 6 * MIB, 0), 1);
 	}
 	assert_int_equal(atomic_load(&counters.dropped), 20);
 	assert_int_equal(n_dropped, 20);
@@ -440,10 +449,132 @@ static void the_queue_is_bounded(void **state)
 	for (int i = 0; i < 20; i++, first += 10) { /* there is room again, each time */
 		put(make_batch(first, 10, 3 * MIB, 0));
 	}
-	put(make_batch(first, 10, 20 * MIB, 0)); /* one is always taken */
+	put(make_batch(first, 10, 30 * MIB, 0)); /* one is always taken */
 	finish();
 	assert_int_equal(reader.totals.dropped, 20);
 	assert_int_equal(reader.totals.measured + reader.totals.failed, 20 + 200 + 10);
+}
+
+/* With a patience of a second; returns how long it took. */
+static uint64_t put_quickly(struct batch *b)
+{
+	uint64_t begin_ns = clock_now_ns();
+
+	deliver_put(&d, b, CLOCK_NS_PER_S);
+	return clock_now_ns() - begin_ns;
+}
+
+/* Each of n batches is either delivered or dropped, and launches of both are counted. */
+static void expect_all_counted(uint64_t n)
+{
+	finish();
+	assert_true(reader.goodbye);
+	assert_true(reader.totals.dropped > 0);
+	assert_int_equal(reader.n, reader.totals.measured);
+	assert_int_equal(reader.totals.measured + reader.totals.failed + reader.totals.dropped, n);
+}
+
+/* The socket is full soon, of images, and then the queue is. */
+DELIVER_TEST(nobody_waits_for_a_reader_that_stands_still)
+{
+	enum { BATCHES = 200 };
+	uint64_t took_ns = 0;
+
+	welcome.selection.raw_images = true;
+	atomic_store(&reader.held, true);
+	assert_int_equal(deliver_start(&d), 0);
+	for (uint32_t i = 0; i < BATCHES; i++) {
+		took_ns += put_quickly(make_batch(1 + 10 * i, 10, MIB, 0));
+	}
+	assert_true(took_ns < BATCHES * CLOCK_NS_PER_S / 10);
+	assert_true(d.queued_bytes <= DELIVER_QUEUE_BYTES);
+	atomic_store(&reader.held, false);
+	expect_all_counted(BATCHES * 10);
+	assert_in_range(reader.totals.dropped, (BATCHES - 20) * 10, BATCHES * 10);
+}
+
+/* A slow one takes a little all the time. */
+DELIVER_TEST(nobody_waits_for_a_reader_that_is_slow)
+{
+	enum { BATCHES = 100, LAUNCHES = 5000 };
+	uint64_t took_ns = 0;
+
+	reader.at_once = 512;
+	assert_int_equal(deliver_start(&d), 0);
+	for (uint32_t i = 0; i < 25; i++) { /* until both are full */
+		deliver_put(&d, make_batch(1 + LAUNCHES * i, LAUNCHES, MIB, 0), 0);
+	}
+	for (uint32_t i = 25; i < BATCHES; i++) {
+		took_ns += put_quickly(make_batch(1 + LAUNCHES * i, LAUNCHES, MIB, 0));
+	}
+	assert_true(took_ns < BATCHES * CLOCK_NS_PER_S / 10);
+	reader.at_once = 0;
+	expect_all_counted((uint64_t)BATCHES * LAUNCHES);
+}
+
+static int evaluate_slowly(void *userdata, const struct batch *b, double *values, bool *measured)
+{
+	nanosleep(&(struct timespec){ 0, 10 * CLOCK_NS_PER_MS }, NULL);
+	return evaluate(userdata, b, values, measured);
+}
+
+/* It is not the reader that is slow here. */
+DELIVER_TEST(who_evaluates_is_waited_for)
+{
+	enum { BATCHES = 60 };
+
+	d.evaluate = evaluate_slowly;
+	assert_int_equal(deliver_start(&d), 0);
+	for (uint32_t i = 0; i < BATCHES; i++) {
+		put(make_batch(1 + 10 * i, 10, 3 * MIB, 0));
+	}
+	finish();
+	assert_int_equal(reader.totals.dropped, 0);
+	assert_int_equal(reader.totals.measured + reader.totals.failed, BATCHES * 10);
+}
+
+DELIVER_TEST(notices_are_bounded)
+{
+	enum { NOTICES = 5000 };
+	char text[1001];
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	for (int i = 0; i < NOTICES; i++) {
+		deliver_notice(&d, GPUCTR_OK, text, "");
+	}
+	assert_int_equal(deliver_start(&d), 0);
+	finish();
+	assert_in_range(reader.n_notices, 500, MIB / 1000 + 1);
+	assert_int_equal(reader.n_notices - 1 + reader.left_out, NOTICES);
+}
+
+/* Names of kernels that had no room: their launches cannot be told, and are counted. */
+DELIVER_TEST(a_launch_without_a_kernel_is_dropped)
+{
+	assert_int_equal(deliver_start(&d), 0);
+	for (uint32_t k = 0; k < 2; k++) { /* an image is told whole or not at all */
+		struct batch *b = make_batch(1 + 14 * k, 14, 1000, 1);
+
+		b->launches[0].function = b->launches[13].function = 0;
+		b->launches[2].function = 0; /* is counted for what became of it */
+		b->launches[2].fate = LAUNCH_FILTERED;
+		if (k == 0) {
+			put(b);
+			wait_for_spare();
+			assert_int_equal(atomic_load(&counters.dropped), 2);
+			welcome.selection.raw_images = true;
+		} else {
+			put(b);
+		}
+	}
+	finish();
+	assert_int_equal(reader.totals.dropped, 2 + 14);
+	assert_int_equal(reader.totals.filtered, 1);
+	assert_int_equal(reader.totals.failed, 1); /* 7; 14 is among those without */
+	assert_int_equal(reader.totals.measured, 10);
+	assert_int_equal(reader.n, 10);
+	assert_int_equal(reader.n_images, 0);
 }
 
 static void put_some(void *userdata)
@@ -457,11 +588,10 @@ static void put_some(void *userdata)
 }
 
 /* What is old is flushed by the thread that delivers. */
-static void who_delivers_does_not_wait_for_itself(void **state)
+DELIVER_TEST(who_delivers_does_not_wait_for_itself)
 {
 	unsigned n = 0;
 
-	(void)state;
 	d.on_idle = put_some;
 	d.userdata = &n;
 	deliver_put(&d, make_batch(1001, 10, 10, 0), 0);
@@ -477,9 +607,8 @@ static void who_delivers_does_not_wait_for_itself(void **state)
 	assert_int_equal(reader.totals.measured + reader.totals.failed, 60);
 }
 
-static void what_comes_too_late_is_counted(void **state)
+DELIVER_TEST(what_comes_too_late_is_counted)
 {
-	(void)state;
 	assert_int_equal(deliver_start(&d), 0);
 	put(make_batch(1, 10, 10, 0));
 	finish();
@@ -488,11 +617,46 @@ static void what_comes_too_late_is_counted(void **state)
 	assert_int_equal(reader.totals.measured + reader.totals.failed, 10);
 }
 
+/* --- counts --- */
+
+/* As CUPTI's records are waited for: until counts have come twice, or a time has passed in which
+ * they would have. */
+static void wait_for_counts(void *userdata, struct batch *b)
+{
+	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
+	uint64_t by_ns = clock_now_ns() + 20 * CLOCK_NS_PER_S;
+	unsigned first = atomic_load(&reader.n_progress);
+	unsigned *ret = userdata;
+
+	(void)b;
+	deliver_lend_connection(&d);
+	while (*ret < 2 && clock_now_ns() < by_ns) {
+		nanosleep(&pause, NULL);
+		deliver_tell_progress(&d);
+		*ret = atomic_load(&reader.n_progress) - first;
+	}
+	deliver_take_connection(&d);
+}
+
+/* Also if they do not change: it is their time that does. */
+DELIVER_TEST(counts_are_sent_while_the_thread_waits)
+{
+	uint64_t begin_ns = clock_wall_ns();
+	unsigned n = 0;
+
+	d.on_batch = wait_for_counts;
+	d.userdata = &n;
+	put(make_batch(1, 10, 10, 0));
+	assert_int_equal(deliver_start(&d), 0);
+	finish();
+	assert_true(n >= 2);
+	assert_in_range(reader.counted_ns, begin_ns, clock_wall_ns());
+}
+
 /* --- the end --- */
 
-static void without_a_daemon_all_is_counted_as_dropped(void **state)
+DELIVER_TEST(without_a_daemon_all_is_counted_as_dropped)
 {
-	(void)state;
 	shutdown(reader.fd, SHUT_RDWR);
 	put(make_batch(1, 10, 10, 0)); /* is the first to find out */
 	assert_int_equal(deliver_start(&d), 0);
@@ -511,11 +675,10 @@ static void without_a_daemon_all_is_counted_as_dropped(void **state)
 }
 
 /* A program that exits waits so long, whatever holds the thread up. */
-static void the_end_is_not_waited_for_longer(void **state)
+DELIVER_TEST(the_end_is_not_waited_for_longer)
 {
 	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
 
-	(void)state;
 	atomic_store(&held, true);
 	assert_int_equal(deliver_start(&d), 0);
 	put(make_batch(1, 10, 10, 0));
@@ -527,23 +690,4 @@ static void the_end_is_not_waited_for_longer(void **state)
 	atomic_store(&held, false);
 	finish();
 	assert_true(reader.goodbye);
-}
-
-#define DELIVER_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		DELIVER_TEST(each_launch_is_counted_for_what_it_is),
-		DELIVER_TEST(batches_of_any_size_come_whole),
-		DELIVER_TEST(images_are_kept_as_they_are),
-		DELIVER_TEST(definitions_of_any_number_come_in_order),
-		DELIVER_TEST(the_queue_is_bounded),
-		DELIVER_TEST(who_delivers_does_not_wait_for_itself),
-		DELIVER_TEST(what_comes_too_late_is_counted),
-		DELIVER_TEST(without_a_daemon_all_is_counted_as_dropped),
-		DELIVER_TEST(the_end_is_not_waited_for_longer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

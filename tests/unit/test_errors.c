@@ -5,9 +5,9 @@
 
 #include "tests/unit/store_fixture.h"
 
-#include "client/cli/format.h"
+#include "client/cli/export.h"
+#include "client/cli/jsonl.h"
 #include "client/report/errors.h"
-#include "client/report/estimated.h"
 #include "client/report/table.h"
 #include "client/report/view.h"
 
@@ -49,7 +49,6 @@ static struct gpuctr_record record_of(size_t i, double *values, double *errors)
 				       .duration_ns = 10,
 				       .clock = GPUCTR_CLOCK_GPU,
 				       .values = values,
-				       .chance = 1,
 				       .errors = errors,
 				       .alike = made[i].alike };
 }
@@ -77,7 +76,7 @@ static void write_sampled(struct fixture *f, bool sampled)
 	store_close(s);
 }
 
-static void test_a_file_keeps_errors(void **state)
+TEST_WITH(test_a_file_keeps_errors, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct store_reader *r;
@@ -101,7 +100,7 @@ static void test_a_file_keeps_errors(void **state)
 	store_reader_free(r);
 }
 
-static void test_a_file_of_counted_values_has_none(void **state)
+TEST_WITH(test_a_file_of_counted_values_has_none, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct store_reader *r;
@@ -119,7 +118,7 @@ static void test_a_file_of_counted_values_has_none(void **state)
 }
 
 /* A file that says so and has no such table, or another, is refused. */
-static void test_a_file_without_its_errors_is_refused(void **state)
+TEST_WITH(test_a_file_without_its_errors_is_refused, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -161,18 +160,15 @@ static struct groups *make_groups(void)
 	return make_groups_of(&plan, 0, true);
 }
 
-static void expect_estimate(const struct group *group, const struct measure *measures, double value,
-			    double error)
+static void expect_figure(const struct group *group, const struct measure *measures, double value,
+			  double error)
 {
-	struct estimate e = estimated_total(group, &measures[1], 1);
+	struct figure f = fields_figure(&measures[1], 1, group);
 
-	assert_true(fabs(e.value - value) < 1e-9);
-	assert_true(fabs(e.error - error) < 1e-9);
-	assert_int_equal(e.kind, ESTIMATE_GUESS);
-	e = estimated_self(group, &measures[1], 1);
-	assert_true(fabs(e.error - error) < 1e-9);
-	e = estimated_total(group, &measures[2], 2);
-	assert_int_equal(e.kind, ESTIMATE_EXACT);
+	assert_true(fabs(f.value - value) < 1e-9);
+	assert_true(fabs(f.error - error) < 1e-9);
+	assert_true(fabs(group->self_error[1] - error) < 1e-9);
+	assert_true(fields_figure(&measures[2], 2, group).error == 0);
 }
 
 /* In the table the line of a name has these words, and so has that of another. */
@@ -196,40 +192,36 @@ static void expect_lines(struct view *v, const char *name, const char *value, co
 	assert_null(strchr(line, '*'));
 }
 
-static void test_what_is_alike_adds_up(void **state)
+TEST(test_what_is_alike_adds_up)
 {
 	struct groups *g = make_groups();
 	const struct measure *measures;
 	struct group **rows;
 	struct view v;
-	struct estimate e;
+	struct figure f;
 	double *rest;
 
-	(void)state;
 	assert_true(groups_are_sampled(g));
 	groups_measures(g, &measures);
 	assert_int_equal(groups_rows(g, &rows), 2);
-	expect_estimate(rows[0], measures, 800, sqrt(3 * 3 + 24 * 24 + 1));
-	expect_estimate(rows[1], measures, 200, 4);
-	expect_estimate(groups_all(g), measures, 1000, sqrt(7 * 7 + 24 * 24 + 1));
+	expect_figure(rows[0], measures, 800, sqrt(3 * 3 + 24 * 24 + 1));
+	expect_figure(rows[1], measures, 200, 4);
+	expect_figure(groups_all(g), measures, 1000, sqrt(7 * 7 + 24 * 24 + 1));
 	assert_int_equal(groups_finish(g), 0); /* again */
 	assert_int_equal(groups_rows(g, &rows), 2);
-	expect_estimate(groups_all(g), measures, 1000, sqrt(7 * 7 + 24 * 24 + 1));
+	expect_figure(groups_all(g), measures, 1000, sqrt(7 * 7 + 24 * 24 + 1));
 	assert_int_equal(view_init(&v, g, &(struct view_options){ 0 }, NULL), 0);
 	assert_true(v.sampled);
-	assert_false(v.estimated);
-	assert_string_equal(v.derived[0].name, "dram_bandwidth");
-	e = derived_estimate(&v.derived[0], rows[1]); /* 200 and 1 bytes in 10 ns */
-	assert_true(fabs(e.value - 201 / 10e-9) < 1 && fabs(e.error - 4 / 10e-9) < 1);
-	assert_int_equal(e.kind, ESTIMATE_GUESS);
+	assert_string_equal(v.derived.items[0].name, "dram_bandwidth");
+	f = derived_figure(&v.derived.items[0], rows[1]); /* 200 and 1 bytes in 10 ns */
+	assert_true(fabs(f.value - 201 / 10e-9) < 1 && fabs(f.error - 4 / 10e-9) < 1);
 	/* One of four kernels has no bytes read: 800 in 30 ns, and 4 in 40 ns. */
-	e = derived_estimate(&v.derived[0], rows[0]);
-	assert_true(fabs(e.value - (800 / 30e-9 + 4 / 40e-9)) < 1);
-	assert_true(fabs(e.error / e.value - sqrt(3 * 3 + 24 * 24 + 1) / 804) < 1e-9);
-	assert_int_equal(e.kind, ESTIMATE_GUESS);
+	f = derived_figure(&v.derived.items[0], rows[0]);
+	assert_true(fabs(f.value - (800 / 30e-9 + 4 / 40e-9)) < 1);
+	assert_true(fabs(f.error / (sqrt(3 * 3 + 24 * 24 + 1) / 30e-9) - 1) < 1e-9);
 	/* Which is told: nobody knows the error of what the fourth did. */
-	assert_int_equal(derived_unknown(&v.derived[0], rows[0]), 1);
-	assert_int_equal(derived_unknown(&v.derived[0], rows[1]), 0);
+	assert_int_equal(derived_unsampled(&v.derived.items[0], rows[0]), 1);
+	assert_int_equal(derived_unsampled(&v.derived.items[0], rows[1]), 0);
 	expect_lines(&v, "alpha", "GB/s*", "part", "beta", "GB/s", "+-2%");
 	rest = errors_of_rows(v.groups, v.rows, v.n_rows);
 	assert_true(fabs(rest[1] - sqrt(7 * 7 + 24 * 24 + 1)) < 1e-9);
@@ -241,8 +233,37 @@ static void test_what_is_alike_adds_up(void **state)
 	groups_free(g);
 }
 
+/* Numbers of what is alike are each file's own: what has the same one in two files was measured
+ * twice, and its errors are as independent as others. */
+TEST(test_files_have_nothing_alike)
+{
+	struct groups *g = begin_groups(&plan);
+	const struct measure *measures;
+	struct group **rows;
+
+	for (int file = 0; file < 3; file++) {
+		if (file > 0) {
+			assert_int_equal(groups_begin(g, &plan, "b", NULL), 0);
+			assert_int_equal(groups_process(g, &process), 0);
+		}
+		for (size_t i = 0; i < RECORDS; i++) {
+			double values[2], errors[2];
+			struct gpuctr_record r = record_of(i, values, errors);
+
+			assert_int_equal(groups_record(g, &r, NULL), 0);
+		}
+	}
+	assert_int_equal(groups_finish(g), 0);
+	groups_measures(g, &measures);
+	assert_int_equal(groups_rows(g, &rows), 2);
+	expect_figure(rows[0], measures, 3 * 800, sqrt(3 * (3 * 3 + 24 * 24 + 1)));
+	expect_figure(rows[1], measures, 3 * 200, sqrt(3 * 4 * 4));
+	expect_figure(groups_all(g), measures, 3 * 1000, sqrt(3 * (7 * 7 + 24 * 24 + 1)));
+	groups_free(g);
+}
+
 /* Three kernels of one place, which have their mean, beside one of no place. */
-static void test_means_are_not_told_as_single_values(void **state)
+TEST(test_means_are_not_told_as_single_values)
 {
 	static const enum field of_single[] = { FIELD_MIN, FIELD_MAX, FIELD_STDDEV };
 	struct groups *g = begin_groups(&plan);
@@ -250,7 +271,6 @@ static void test_means_are_not_told_as_single_values(void **state)
 	const struct measure *measures;
 	struct group **rows;
 
-	(void)state;
 	for (unsigned i = 0; i < 5; i++) {
 		const double values[] = { i < 3 ? 100 : 50 + i, 1 }, errors[] = { 3, 3 };
 		const struct gpuctr_record r = { .process = 1,
@@ -259,7 +279,6 @@ static void test_means_are_not_told_as_single_values(void **state)
 						 .duration_ns = 10 + i,
 						 .clock = GPUCTR_CLOCK_GPU,
 						 .values = values,
-						 .chance = 1,
 						 .errors = errors,
 						 .alike = i < 3 ? 7 : 0 };
 
@@ -283,7 +302,7 @@ static void test_means_are_not_told_as_single_values(void **state)
 }
 
 /* Of the same values, before in another order, and of a column that is not there now. */
-static void test_changes_have_errors(void **state)
+TEST(test_changes_have_errors)
 {
 	static const struct gpuctr_plan write_alone = {
 		.chip = "GH100", .passes = 1, .groups = 1, .columns = columns + 1, .n_columns = 1
@@ -292,10 +311,9 @@ static void test_changes_have_errors(void **state)
 		      *other = make_groups_of(&write_alone, 1, true),
 		      *counted = make_groups_of(&plan, 0, false);
 	struct view_options options = { .against = before };
-	struct estimate e;
+	struct figure f;
 	struct view v;
 
-	(void)state;
 	assert_int_equal(view_init(&v, now, &options, NULL), 0);
 	assert_true(v.sampled);
 	assert_true(v.fields & FIELD_BIT(FIELD_CHANGE_ERROR));
@@ -310,9 +328,9 @@ static void test_changes_have_errors(void **state)
 	assert_true(v.sampled);
 	view_deinit(&v);
 	assert_int_equal(view_init(&v, other, &options, NULL), 0);
-	e = estimated_total(v.all->before, &v.measures[1], 1);
-	assert_int_equal(e.kind, ESTIMATE_EXACT); /* what is written is known without an error */
-	assert_true(e.value == RECORDS);
+	f = fields_figure(&v.measures[1], 1, v.all->before);
+	assert_true(f.error == 0); /* what is written is known without an error */
+	assert_true(f.value == RECORDS);
 	view_deinit(&v);
 	groups_free(now);
 	groups_free(before);
@@ -322,7 +340,7 @@ static void test_changes_have_errors(void **state)
 
 /* Of two launches of a kernel one has a value, and before both had; of the other kernel all have.
  */
-static void test_means_of_other_launches_are_not_compared(void **state)
+TEST(test_means_of_other_launches_are_not_compared)
 {
 	static const enum field of_mean[] = { FIELD_MEAN_CHANGE, FIELD_MEAN_CHANGE_ERROR,
 					      FIELD_MEAN_DIFFERS };
@@ -331,7 +349,6 @@ static void test_means_of_other_launches_are_not_compared(void **state)
 	CLEAN_BUF struct buf b = { 0 };
 	struct view v;
 
-	(void)state;
 	for (unsigned i = 0; i < 8; i++) {
 		const double values[] = { i == 1 ? NAN : i < 2 ? 400 : 100 + i, 1 };
 		const double errors[] = { i == 1 ? NAN : 1, 0 };
@@ -341,7 +358,6 @@ static void test_means_of_other_launches_are_not_compared(void **state)
 						 .duration_ns = 10,
 						 .clock = GPUCTR_CLOCK_GPU,
 						 .values = values,
-						 .chance = 1,
 						 .errors = errors };
 
 		assert_int_equal(groups_record(g[i / 4], &r, NULL), 0);
@@ -370,7 +386,7 @@ static void test_means_of_other_launches_are_not_compared(void **state)
 
 /* Rows that are left out have kernels of one place, whose errors of 3 and 4 make 7 of 700, now and
  * before. */
-static void test_rows_left_out_have_errors_before(void **state)
+TEST(test_rows_left_out_have_errors_before)
 {
 	struct groups *g[] = { begin_groups(&plan), begin_groups(&plan) };
 	struct view_options options = { .against = g[1], .limit = 1 };
@@ -378,7 +394,6 @@ static void test_rows_left_out_have_errors_before(void **state)
 	struct view v;
 	const char *more;
 
-	(void)state;
 	for (unsigned i = 0; i < 6; i++) {
 		static const double value[] = { 300, 400, 90000 }, error[] = { 3, 4, 0 };
 		const double values[] = { value[i % 3] * (i == 5 ? 2 : 1), 1 };
@@ -391,7 +406,6 @@ static void test_rows_left_out_have_errors_before(void **state)
 								   : 10,
 					   .clock = GPUCTR_CLOCK_GPU,
 					   .values = values,
-					   .chance = 1,
 					   .errors = errors,
 					   .alike = i % 3 == 2 ? 0 : 7 };
 
@@ -411,62 +425,40 @@ static void test_rows_left_out_have_errors_before(void **state)
 	groups_free(g[1]);
 }
 
-static void test_streams_tell_errors(void **state)
+TEST(test_streams_tell_errors)
 {
 	struct format_capture capture = {
-		.plan = &plan, .driver = "", .program = "p", .recorded_from = "", .sampled = true
+		.plan = &plan, .driver = "", .program = "p", .recorded_from = ""
 	};
 	struct attribution what = { .layer = "", .step = "", .seq = -1 };
 	struct buf b = { 0 };
 	double values[2], errors[2];
 	struct gpuctr_record r = record_of(0, values, errors);
-	void *f = format_jsonl.open(&capture);
+	struct jsonl *json = jsonl_new(&capture);
+	const struct store_info info = { .plan = plan, .sampled = true };
+	const struct exporter_options options = { 0 };
+	struct exporter_refusal refusal = { 0 };
+	void *csv = export_csv.open(&info, &options, &refusal);
 
-	(void)state;
-	format_jsonl.write_record(f, &b, &r, &what);
+	jsonl_record(json, &b, &r, &what);
 	assert_non_null(strstr(buf_string(&b), "\"metrics\":{\"dram__bytes_read.sum\":100,"
 					       "\"dram__bytes_write.sum\":1},\"sampled\":true,"
 					       "\"errors\":{\"dram__bytes_read.sum\":3,"
 					       "\"dram__bytes_write.sum\":0},"));
 	buf_clear(&b);
 	r.errors = NULL;
-	format_jsonl.write_record(f, &b, &r, &what);
+	jsonl_record(json, &b, &r, &what);
 	assert_null(strstr(buf_string(&b), "sampled"));
-	format_jsonl.close(f);
+	jsonl_free(json);
 	buf_clear(&b);
-	f = format_table.open(&capture);
-	format_table.write_head(f, &b);
-	assert_non_null(strstr(buf_string(&b), "# values are SAMPLED"));
-	format_table.close(f);
-	buf_clear(&b);
-	f = format_csv.open(&capture);
-	format_csv.write_head(f, &b);
+	export_csv.end(csv, &b); /* of no record there is the head */
 	assert_non_null(strstr(buf_string(&b), ",error:dram__bytes_read.sum,"
 					       "error:dram__bytes_write.sum\r\n"));
 	buf_clear(&b);
 	r.errors = errors;
 	errors[1] = NAN;
-	format_csv.write_record(f, &b, &r, &what);
+	export_csv.record(csv, &b, &r, &what);
 	assert_non_null(strstr(buf_string(&b), ",3,\r\n"));
-	format_csv.close(f);
+	export_csv.close(csv);
 	buf_deinit(&b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_file_keeps_errors, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_file_of_counted_values_has_none, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_a_file_without_its_errors_is_refused, setup,
-						teardown),
-		cmocka_unit_test(test_what_is_alike_adds_up),
-		cmocka_unit_test(test_means_are_not_told_as_single_values),
-		cmocka_unit_test(test_changes_have_errors),
-		cmocka_unit_test(test_means_of_other_launches_are_not_compared),
-		cmocka_unit_test(test_rows_left_out_have_errors_before),
-		cmocka_unit_test(test_streams_tell_errors),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

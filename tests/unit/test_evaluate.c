@@ -65,7 +65,7 @@ static void one_metric_a_column(uint32_t index[METRICS], double weight[METRICS],
 	}
 }
 
-static void real_data_gives_the_known_values(void **state)
+TEST(real_data_gives_the_known_values)
 {
 	struct batch b = recorded_batch(RANGES);
 	struct wire_column columns[METRICS];
@@ -75,7 +75,6 @@ static void real_data_gives_the_known_values(void **state)
 	bool measured[RANGES];
 	uint32_t index[METRICS];
 
-	(void)state;
 	one_metric_a_column(index, weight, columns);
 	assert_int_equal(host_count_ranges(&host, image, image_size), RANGES);
 	assert_int_equal(evaluate_batch(&plan, &b, values[0], measured), 0);
@@ -90,13 +89,12 @@ static void real_data_gives_the_known_values(void **state)
 	}
 }
 
-static void what_has_no_time_of_its_own_gets_its_ranges(void **state)
+TEST(what_has_no_time_of_its_own_gets_its_ranges)
 {
 	struct batch b = recorded_batch(RANGES);
 	struct wire_plan plan = { .metrics = { METRICS, metrics } };
 	bool measured[RANGES];
 
-	(void)state;
 	b.launches[2].clock = GPUCTR_CLOCK_GPU;
 	b.launches[2].duration_ns = 5;
 	assert_int_equal(evaluate_batch(&plan, &b, NULL, measured), 0);
@@ -112,7 +110,7 @@ static void what_has_no_time_of_its_own_gets_its_ranges(void **state)
 	assert_int_equal(b.launches[0].clock, GPUCTR_CLOCK_NONE);
 }
 
-static void a_column_is_its_weighted_sum(void **state)
+TEST(a_column_is_its_weighted_sum)
 {
 	struct batch b = recorded_batch(RANGES);
 	uint32_t index[] = { 1, 0 };
@@ -124,7 +122,6 @@ static void a_column_is_its_weighted_sum(void **state)
 	struct wire_plan plan = { .metrics = { METRICS, metrics }, .columns = { 2, columns } };
 	bool measured[RANGES];
 
-	(void)state;
 	assert_int_equal(evaluate_batch(&plan, &b, values[0], measured), 0);
 	for (size_t r = 0; r < RANGES; r++) {
 		assert_true(values[r][0] == 2 * truth[r][1] - 0.5 * truth[r][0]);
@@ -132,7 +129,7 @@ static void a_column_is_its_weighted_sum(void **state)
 	}
 }
 
-static void a_metric_that_is_not_there_is_not_a_number(void **state)
+TEST(a_metric_that_is_not_there_is_not_a_number)
 {
 	static const char *const others[] = { "dram__bytes_read.sum", "sm__inst_executed.sum" };
 	struct batch b = recorded_batch(RANGES);
@@ -145,7 +142,6 @@ static void a_metric_that_is_not_there_is_not_a_number(void **state)
 	struct wire_plan plan = { .metrics = { 2, others }, .columns = { 2, columns } };
 	bool measured[RANGES];
 
-	(void)state;
 	evaluate_batch(&plan, &b, values[0], measured);
 	for (size_t r = 0; r < RANGES; r++) {
 		assert_true(isnan(values[r][1]));
@@ -155,7 +151,7 @@ static void a_metric_that_is_not_there_is_not_a_number(void **state)
 
 /* A launch without a range in the image was not measured; a range without a launch is passed over.
  */
-static void launches_and_ranges_may_differ_in_number(void **state)
+TEST(launches_and_ranges_may_differ_in_number)
 {
 	struct batch more = recorded_batch(RANGES + 2), fewer = recorded_batch(2);
 	struct wire_column columns[METRICS];
@@ -165,7 +161,6 @@ static void launches_and_ranges_may_differ_in_number(void **state)
 	bool measured[RANGES + 2];
 	uint32_t index[METRICS];
 
-	(void)state;
 	one_metric_a_column(index, weight, columns);
 	assert_int_equal(evaluate_batch(&plan, &more, values[0], measured), 0);
 	for (size_t r = 0; r < RANGES + 2; r++) {
@@ -181,7 +176,7 @@ static void launches_and_ranges_may_differ_in_number(void **state)
 
 /* CUPTI hands out what has to be given back, without always saying so. With a sanitizer's allocator
  * glibc has nothing to tell, and LeakSanitizer tells of the fake's. */
-static void nothing_is_kept_of_a_batch(void **state)
+TEST(nothing_is_kept_of_a_batch)
 {
 	enum { ROUNDS = 4000, BYTES_A_RANGE_MAX = 4 };
 	struct batch b = recorded_batch(RANGES);
@@ -189,7 +184,6 @@ static void nothing_is_kept_of_a_batch(void **state)
 	bool measured[RANGES];
 	size_t before = 0, after;
 
-	(void)state;
 	for (int i = -100; i < ROUNDS; i++) {
 		before = i == 0 ? mallinfo2().uordblks : before;
 		assert_int_equal(evaluate_batch(&plan, &b, NULL, measured), 0);
@@ -202,14 +196,6 @@ static void nothing_is_kept_of_a_batch(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(real_data_gives_the_known_values),
-		cmocka_unit_test(what_has_no_time_of_its_own_gets_its_ranges),
-		cmocka_unit_test(a_column_is_its_weighted_sum),
-		cmocka_unit_test(a_metric_that_is_not_there_is_not_a_number),
-		cmocka_unit_test(launches_and_ranges_may_differ_in_number),
-		cmocka_unit_test(nothing_is_kept_of_a_batch),
-	};
 	struct refusal r;
 	int result = cupti_open();
 
@@ -220,7 +206,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: test_evaluate IMAGE\n");
 		return 1;
 	}
-	result = cmocka_run_group_tests(tests, NULL, NULL);
+	result = unit_run();
 	host_deinit(&host);
 	free(image);
 	return result;

@@ -32,12 +32,11 @@ static void expect_the_value(struct evaluator *e, size_t size)
 }
 
 /* As a child that hangs in CUPTI: it does not hear that nobody asks it any more. */
-static void a_child_that_hears_nothing_is_ended(void **state)
+TEST(a_child_that_hears_nothing_is_ended)
 {
 	struct evaluator e;
 	pid_t child;
 
-	(void)state;
 	image[SMALL - 1] = 1;
 	image[LARGE - 1] = 2;
 	evaluator_init(&e, &host, &plan);
@@ -52,13 +51,4 @@ static void a_child_that_hears_nothing_is_ended(void **state)
 	assert_int_equal(kill(child, SIGSTOP), 0);
 	evaluator_deinit(&e);
 	assert_true(kill(child, 0) < 0 && errno == ESRCH);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_child_that_hears_nothing_is_ended),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

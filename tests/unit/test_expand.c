@@ -75,7 +75,9 @@ static int teardown(void **state)
 
 /* --- patterns --- */
 
-static void patterns_match_as_their_kind(void **state)
+#define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)
+
+TEST(patterns_match_as_their_kind)
 {
 	static const struct {
 		const char *pattern, *name;
@@ -94,7 +96,6 @@ static void patterns_match_as_their_kind(void **state)
 		{ "", "", true, true },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct refusal r;
 		struct pattern *p;
@@ -107,11 +108,10 @@ static void patterns_match_as_their_kind(void **state)
 	assert_null(pattern_free(NULL));
 }
 
-static void a_bad_expression_is_told(void **state)
+TEST(a_bad_expression_is_told)
 {
 	static const char *const bad[] = { "regex:(", "regex:[", "regex:a{2,1}", "regex:*(" };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct refusal r = { 0 };
 		struct expansion *e = NULL;
@@ -134,7 +134,7 @@ static void expect_names(const struct fixture *f, const char *expected)
 	assert_string_equal(text, expected);
 }
 
-static void patterns_become_names(void **state)
+FIXTURE_TEST(patterns_become_names)
 {
 	struct fixture *f = *state;
 
@@ -146,7 +146,7 @@ static void patterns_become_names(void **state)
 	expect_names(f, "dram__bytes.sum dram__bytes_read.sum dram__bytes_write.sum");
 }
 
-static void names_keep_their_place_and_come_once(void **state)
+FIXTURE_TEST(names_keep_their_place_and_come_once)
 {
 	static const char *const texts[] = { "memory",	"dram__*_write.*",	 "what?not",
 					     "nothing", "dram__bytes_write.avg", "*bytes.sum" };
@@ -160,7 +160,7 @@ static void names_keep_their_place_and_come_once(void **state)
 	assert_non_null(strstr(f->refusal.message, "'what?not' matches no metric of GH100"));
 }
 
-static void too_many_are_told(void **state)
+FIXTURE_TEST(too_many_are_told)
 {
 	struct gpuctr_metric m = { .submetrics = endings, .n_submetrics = 1 };
 	const char *texts[LIMIT_METRICS + 1] = { "a*.sum", "b*.sum" };
@@ -187,7 +187,7 @@ static void too_many_are_told(void **state)
 
 /* --- lists --- */
 
-static void words_and_patterns_list(void **state)
+FIXTURE_TEST(words_and_patterns_list)
 {
 	struct fixture *f = *state;
 
@@ -200,7 +200,7 @@ static void words_and_patterns_list(void **state)
 	assert_int_equal(list(f, "dram__bytes_?"), 0);
 }
 
-static void a_list_without_a_match_names_what_is_near(void **state)
+FIXTURE_TEST(a_list_without_a_match_names_what_is_near)
 {
 	struct fixture *f = *state;
 
@@ -211,11 +211,15 @@ static void a_list_without_a_match_names_what_is_near(void **state)
 	assert_non_null(strstr(f->refusal.remedy, "dram__bytes_read"));
 	assert_int_equal(list(f, "qqqqqqqqqqqqqqqqqqqqqqqqqqqq"), 0);
 	assert_null(strstr(f->refusal.remedy, "Did you mean"));
+	assert_int_equal(list(f, "bandwdth"), 0); /* a word that a list takes */
+	assert_non_null(strstr(f->refusal.remedy, "Did you mean bandwidth"));
+	assert_int_equal(list(f, "achieved_ocupancy"), 0);
+	assert_non_null(strstr(f->refusal.remedy, "Did you mean achieved_occupancy?"));
+	assert_int_equal(list(f, "launch__grid_size"), 0);
+	assert_non_null(strstr(f->refusal.remedy, "Every record has its launch"));
 	assert_int_equal(list(f, "%s%n"), 0);
 	assert_non_null(strstr(f->refusal.message, "%s%n"));
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* Names that CUPTI has, by what people call them. */
 static size_t list_named(struct fixture *f, const char *text)
@@ -233,7 +237,7 @@ static size_t list_named(struct fixture *f, const char *text)
 	return n;
 }
 
-static void other_names_of_metrics_are_listed(void **state)
+TEST_WITH(other_names_of_metrics_are_listed, setup, teardown)
 {
 	static const struct {
 		const char *text;
@@ -263,20 +267,4 @@ static void other_names_of_metrics_are_listed(void **state)
 			fail_msg("%s", cases[i].text);
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(other_names_of_metrics_are_listed, setup, teardown),
-		cmocka_unit_test(patterns_match_as_their_kind),
-		cmocka_unit_test(a_bad_expression_is_told),
-		TEST(patterns_become_names),
-		TEST(names_keep_their_place_and_come_once),
-		TEST(too_many_are_told),
-		TEST(words_and_patterns_list),
-		TEST(a_list_without_a_match_names_what_is_near),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

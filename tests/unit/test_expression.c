@@ -26,18 +26,16 @@ static void expect_wrong(const char *text, size_t at)
 	assert_int_equal(expression_wrong_at(text), at);
 }
 
-static void what_compiles_is_taken(void **state)
+TEST(what_compiles_is_taken)
 {
-	(void)state;
 	expect_taken("gemm");
 	expect_taken("^void at::native::.*(add|mul)_kernel");
 	expect_taken("<4, \\{lambda\\(float\\)#1\\}>");
 	expect_taken("[+{(]+[]{}]+[^]{]x{2}[[:digit:]]{1,3}");
 }
 
-static void what_does_not_is_refused_with_its_place(void **state)
+TEST(what_does_not_is_refused_with_its_place)
 {
-	(void)state;
 	expect_wrong("k(", 2);
 	expect_wrong("(a)((b)", 4);
 	expect_wrong("*a", 1);
@@ -50,13 +48,12 @@ static void what_does_not_is_refused_with_its_place(void **state)
 }
 
 /* glibc would take gigabytes for each of these, and the first kills a process that calls it. */
-static void repetitions_of_repetitions_are_refused(void **state)
+TEST(repetitions_of_repetitions_are_refused)
 {
 	char nested[256] = "a";
 	struct refusal r;
 	regex_t regex;
 
-	(void)state;
 	for (int i = 0; i < 60; i++) {
 		memmove(nested + 1, nested, strlen(nested) + 1);
 		nested[0] = '(';
@@ -70,15 +67,4 @@ static void repetitions_of_repetitions_are_refused(void **state)
 	assert_int_equal(expression_compile(&regex, "a{99999999999999999999}", &r),
 			 GPUCTR_E_BAD_PATTERN);
 	assert_non_null(strstr(r.message, "multiply to too much"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_compiles_is_taken),
-		cmocka_unit_test(what_does_not_is_refused_with_its_place),
-		cmocka_unit_test(repetitions_of_repetitions_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,12 +29,11 @@ static int look(int fd)
 	return stat(path, &st) == 0 && user_files_asked_by(getpid()) > 0 ? 0 : SHOWS_NOTHING;
 }
 
-static void looks_at_descriptors_without_asking_their_file_system(void **state)
+TEST(looks_at_descriptors_without_asking_their_file_system)
 {
 	char folder[] = "/tmp/gpuctr-fakectl.XXXXXX", path[64];
 	int r;
 
-	(void)state;
 	assert_non_null(mkdtemp(folder));
 	setenv("GPUCTR_FAKE_DIR", folder, 1);
 	r = user_files_run(look);
@@ -51,11 +50,7 @@ static void looks_at_descriptors_without_asking_their_file_system(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(looks_at_descriptors_without_asking_their_file_system),
-	};
-
 	assert_int_equal(argc, 2);
 	fakectl = argv[1];
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

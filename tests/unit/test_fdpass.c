@@ -72,7 +72,7 @@ static void send_control(int socket, int level, int type, size_t n)
 	assert_int_equal(sendmsg(socket, &m, MSG_NOSIGNAL), 1);
 }
 
-static void passes_bytes_alone(void **state)
+TEST_WITH(passes_bytes_alone, setup, teardown)
 {
 	struct pair *p = *state;
 	char data[8];
@@ -84,7 +84,7 @@ static void passes_bytes_alone(void **state)
 	assert_int_equal(fd, -1);
 }
 
-static void passes_one_descriptor(void **state)
+TEST_WITH(passes_one_descriptor, setup, teardown)
 {
 	struct pair *p = *state;
 	struct stat a, b;
@@ -101,7 +101,7 @@ static void passes_one_descriptor(void **state)
 	close(fd);
 }
 
-static void refuses_several_descriptors_and_closes_them(void **state)
+TEST_WITH(refuses_several_descriptors_and_closes_them, setup, teardown)
 {
 	static const size_t numbers[] = { 2, 3, 8, 9, 64, 253 };
 	struct pair *p = *state;
@@ -118,7 +118,7 @@ static void refuses_several_descriptors_and_closes_them(void **state)
 }
 
 /* Nothing that a hostile sender passes is closed before its receiver says so. */
-static void hands_over_all_that_a_message_can_bring(void **state)
+TEST_WITH(hands_over_all_that_a_message_can_bring, setup, teardown)
 {
 	struct pair *p = *state;
 	struct fdpass_set set;
@@ -137,7 +137,7 @@ static void hands_over_all_that_a_message_can_bring(void **state)
 }
 
 /* With SO_PASSCRED the kernel adds SCM_CREDENTIALS to every message. */
-static void refuses_foreign_control_messages(void **state)
+TEST_WITH(refuses_foreign_control_messages, setup, teardown)
 {
 	struct pair *p = *state;
 	char data[8];
@@ -152,7 +152,7 @@ static void refuses_foreign_control_messages(void **state)
 	assert_int_equal(count_fds(), p->n_before);
 }
 
-static void refuses_a_packet_longer_than_the_buffer(void **state)
+TEST_WITH(refuses_a_packet_longer_than_the_buffer, setup, teardown)
 {
 	struct pair *p = *state;
 	char data[4];
@@ -163,7 +163,7 @@ static void refuses_a_packet_longer_than_the_buffer(void **state)
 	assert_int_equal(fd, -1);
 }
 
-static void tells_end_and_emptiness_apart(void **state)
+TEST_WITH(tells_end_and_emptiness_apart, setup, teardown)
 {
 	struct pair *p = *state;
 	char data[4];
@@ -174,22 +174,4 @@ static void tells_end_and_emptiness_apart(void **state)
 	assert_int_equal(shutdown(p->fds[0], SHUT_WR), 0);
 	assert_int_equal(fdpass_receive(p->fds[1], data, sizeof(data), &fd, 0), 0);
 	assert_int_equal(fdpass_send(p->fds[0], "x", 1, -1, 0), -EPIPE); /* and no SIGPIPE */
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(passes_bytes_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(passes_one_descriptor, setup, teardown),
-		cmocka_unit_test_setup_teardown(refuses_several_descriptors_and_closes_them, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(hands_over_all_that_a_message_can_bring, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(refuses_foreign_control_messages, setup, teardown),
-		cmocka_unit_test_setup_teardown(refuses_a_packet_longer_than_the_buffer, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(tells_end_and_emptiness_apart, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

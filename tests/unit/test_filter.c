@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <limits.h>
+#include <pthread.h>
+
 #include "client/agent/filter.h"
 #include "proto/wire/demangle.h"
 #include "proto/wire/limits.h"
@@ -44,9 +47,8 @@ static void expect_name(const char *mangled, const char *shown)
 	assert_string_equal(name, shown);
 }
 
-static void a_name_is_matched_as_it_is_shown(void **state)
+TEST(a_name_is_matched_as_it_is_shown)
 {
-	(void)state;
 	expect_name("_Z6reducePfi", "reduce(float*, int)");
 	assert_true(selects("^reduce\\(float", "_Z6reducePfi"));
 	assert_false(selects("^_Z", "_Z6reducePfi"));
@@ -67,12 +69,11 @@ static void explode(char *name, size_t size, size_t n_types)
 	}
 }
 
-static void a_name_that_explodes_is_matched_as_it_is_shown(void **state)
+TEST(a_name_that_explodes_is_matched_as_it_is_shown)
 {
 	CLEAN_FREE char *shown = NULL;
 	char name[512];
 
-	(void)state;
 	explode(name, sizeof(name), 24);
 	expect_name(name, name);
 	assert_true(selects("^_Z1f", name));
@@ -84,13 +85,113 @@ static void a_name_that_explodes_is_matched_as_it_is_shown(void **state)
 	assert_true(selects("^f\\(A<int, int>", name));
 }
 
+/* A kernel whose name takes about so many bytes, in arguments that are types within types, as those
+ * of CUTLASS are. libiberty prints no more than 1,024 levels. */
+static void nest(char *name, size_t bytes)
+{
+	static const char begin[] = "_Z1kI", type[] = "St6vectorI", end[] = "EvT_";
+	size_t n = (size_t)sprintf(name, "%s", begin), levels, left;
+
+	while ((left = bytes - n - strlen(end)) > sizeof(type)) {
+		levels = (left - 1) / sizeof(type);
+		levels = levels < 80 ? levels : 80;
+		for (size_t i = 0; i < levels; i++) {
+			n += (size_t)sprintf(name + n, "%s", type);
+		}
+		name[n++] = 'i';
+		memset(name + n, 'E', levels);
+		n += levels;
+	}
+	strcpy(name + n, end);
+}
+
+struct launcher {
+	const char *name, *regex;
+	enum gpuctr_kernel_name_base base;
+	bool selected;
+};
+
+/* No assertion: cmocka leaves by longjmp(), which is for one thread. */
+static void *select_in_thread(void *argument)
+{
+	struct launcher *l = argument;
+	struct wire_selection selection = selection_of(l->regex, "");
+	struct refusal r;
+	struct filter f;
+
+	selection.kernel_name_base = l->base;
+	if (filter_init(&f, &selection, &r) == 0) {
+		l->selected = filter_selects(&f, l->name);
+		filter_deinit(&f);
+	}
+	return NULL;
+}
+
+static bool selects_on_a_small_stack(const char *name, const char *regex,
+				     enum gpuctr_kernel_name_base base)
+{
+	struct launcher l = { name, regex, base, false };
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	assert_int_equal(pthread_attr_init(&attributes), 0);
+	assert_int_equal(pthread_attr_setstacksize(&attributes, (unit_sanitized ? 8 : 1) * 16384),
+			 0);
+	assert_int_equal(pthread_create(&thread, &attributes, select_in_thread, &l), 0);
+	pthread_attr_destroy(&attributes);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	return l.selected;
+}
+
+/* HPX, pika and brpc launch kernels from stacks of 16 to 64 KiB, and libiberty wants 160 KiB for a
+ * name of 1,000 bytes. */
+TEST(names_of_any_length_are_chosen_on_small_stacks)
+{
+	static const size_t lengths[] = { 120, 340, 670, 1000, 1024, 1025, 1100, 4000, 16000 };
+	char name[16384];
+
+	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+		CLEAN_FREE char *shown = NULL;
+
+		nest(name, lengths[i]);
+		assert_in_range(strlen(name), lengths[i] - 12, lengths[i]);
+		shown = demangle_kernel(name);
+		assert_memory_equal(shown, "void k<std::vector<std::vector<", 31);
+		assert_string_equal(strrchr(shown, ')'), ")");
+		assert_true(selects_on_a_small_stack(name, "^void k<std::vector<.* >\\)$",
+						     GPUCTR_KERNEL_NAME_DEMANGLED));
+		assert_false(selects_on_a_small_stack(name, "^_Z", GPUCTR_KERNEL_NAME_DEMANGLED));
+		assert_true(selects_on_a_small_stack(name, "^k$", GPUCTR_KERNEL_NAME_FUNCTION));
+		assert_true(selects_on_a_small_stack(name, "^_Z1kI(St6vectorI)+i",
+						     GPUCTR_KERNEL_NAME_MANGLED));
+	}
+}
+
+/* Names that take libiberty the most: they are none, and stay as they are. */
+TEST(names_that_are_none_are_chosen_on_small_stacks)
+{
+	static const char *const repeated[] = { "P", "F", "DwF", "R", "Zcv", "X", "RT_1aIiE" };
+	char name[16001];
+
+	for (size_t i = 0; i < ARRAY_SIZE(repeated); i++) {
+		size_t n = strlen(repeated[i]);
+
+		strcpy(name, "_Z1fIiEv");
+		for (size_t k = strlen(name); k + n < sizeof(name); k += n) {
+			strcpy(name + k, repeated[i]);
+		}
+		expect_name(name, name);
+		assert_true(selects_on_a_small_stack(name, "^_Z1f", GPUCTR_KERNEL_NAME_DEMANGLED));
+		assert_true(selects_on_a_small_stack(name, "f", GPUCTR_KERNEL_NAME_FUNCTION));
+	}
+}
+
 /* The name is sent with '?' for what is not UTF-8, and cut. */
-static void bytes_that_are_no_text_are_matched_as_they_are_shown(void **state)
+TEST(bytes_that_are_no_text_are_matched_as_they_are_shown)
 {
 	CLEAN_FREE char *name = malloc(LIMIT_STRING_BYTES + 100);
 	CLEAN_FREE char *shown = NULL;
 
-	(void)state;
 	expect_name("k\xff", "k?");
 	assert_true(selects("^k\\?$", "k\xff"));
 	memset(name, 'k', LIMIT_STRING_BYTES + 99);
@@ -106,11 +207,10 @@ static void expect_function(const char *mangled, const char *function)
 	assert_string_equal(name, function);
 }
 
-static void a_function_stands_alone(void **state)
+TEST(a_function_stands_alone)
 {
 	char name[512];
 
-	(void)state;
 	expect_function("_Z6reducePfi", "reduce");
 	expect_function("_ZN6linear4gemmIfEEvPT_i", "gemm");
 	expect_function("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEE"
@@ -127,11 +227,10 @@ static void a_function_stands_alone(void **state)
 	expect_function(name, "f");
 }
 
-static void a_name_is_compared_whole(void **state)
+TEST(a_name_is_compared_whole)
 {
 	static const char gemm[] = "_ZN6linear4gemmIfEEvPT_i";
 
-	(void)state;
 	assert_true(selects_by(GPUCTR_KERNEL_NAME_FUNCTION, "", "gemm", gemm));
 	assert_false(selects_by(GPUCTR_KERNEL_NAME_FUNCTION, "", "gem", gemm));
 	assert_false(selects_by(GPUCTR_KERNEL_NAME_FUNCTION, "", "linear::gemm", gemm));
@@ -146,7 +245,7 @@ static void a_name_is_compared_whole(void **state)
 }
 
 /* A row: skip, every and count, and what becomes of the first launches. */
-static void launches_are_skipped_thinned_out_and_counted(void **state)
+TEST(launches_are_skipped_thinned_out_and_counted)
 {
 	static const struct {
 		uint64_t skip, every, count;
@@ -157,7 +256,6 @@ static void launches_are_skipped_thinned_out_and_counted(void **state)
 		{ 2, 3, 1, "0010000" }, { 0, 100, 0, "1000000" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct wire_selection selection = selection_of("", "");
 		struct refusal r;
@@ -168,125 +266,115 @@ static void launches_are_skipped_thinned_out_and_counted(void **state)
 		selection.launch_count = rows[i].count;
 		assert_int_equal(filter_init(&f, &selection, &r), 0);
 		for (size_t k = 0; rows[i].launches[k]; k++) {
-			if (filter_takes(&f, NULL) != (rows[i].launches[k] == '1')) {
+			if (filter_takes(&f, 1) != (rows[i].launches[k] == '1')) {
 				fail_msg("row %zu, launch %zu", i, k);
 			}
+			/* With the last launch that is taken, and no sooner. */
+			assert_int_equal(filter_is_finished(&f),
+					 rows[i].count > 0 &&
+						 !strchr(rows[i].launches + k + 1, '1'));
 		}
 		filter_deinit(&f);
 	}
 }
 
-/* Of each mode: is the second launch with another one of these counted with the first? */
-static void launches_are_counted_with_their_like(void **state)
+/* By GPU or by kernel, the count is one for each. */
+TEST(launches_are_counted_with_their_like)
 {
-	const struct stratum_key first = {
-		.kernel = 7, .range = 8, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 }
-	};
-	struct stratum_key like = first, others[5] = { first, first, first, first, first };
-	static const char *const taken[] = {
-		[GPUCTR_FILTER_GLOBAL] = "00000",
-		[GPUCTR_FILTER_PER_GPU] = "00001",
-		[GPUCTR_FILTER_PER_KERNEL] = "10000",
-		[GPUCTR_FILTER_PER_LAUNCH_CONFIG] = "11110",
-	};
-
-	(void)state;
-	like.range = 9;
-	others[0].kernel = 6;
-	others[1].grid[2] = 2;
-	others[2].block[0] = 64;
-	others[3].shared_bytes = 1;
-	others[4].device = 1;
-	for (uint32_t mode = 0; mode <= GPUCTR_FILTER_PER_LAUNCH_CONFIG; mode++) {
+	for (uint32_t mode = 0; mode <= GPUCTR_FILTER_PER_KERNEL; mode++) {
 		struct wire_selection selection = selection_of("", "");
+		bool grouped = mode != GPUCTR_FILTER_GLOBAL;
 		struct refusal r;
 		struct filter f;
 
+		selection.launch_skip = 1;
 		selection.launch_count = 1;
 		selection.filter_mode = mode;
 		assert_int_equal(filter_init(&f, &selection, &r), 0);
-		assert_true(filter_takes(&f, &first));
-		assert_false(filter_takes(&f, &first));
-		assert_false(filter_takes(&f, &like));
-		for (size_t i = 0; i < 5; i++) {
-			if (filter_takes(&f, &others[i]) != (taken[mode][i] == '1')) {
-				fail_msg("mode %u, launch %zu", mode, i);
-			}
-		}
+		assert_false(filter_takes(&f, 1));
+		assert_int_equal(filter_takes(&f, UINT64_MAX), !grouped);
+		assert_false(filter_missed_all(&f, &r) && !grouped);
+		assert_int_equal(filter_takes(&f, 1), grouped);
+		assert_int_equal(filter_takes(&f, UINT64_MAX), grouped);
+		assert_false(filter_takes(&f, 1));
+		assert_false(filter_takes(&f, UINT64_MAX));
+		assert_false(filter_missed_all(&f, &r));
 		filter_deinit(&f);
 	}
 }
 
-static void too_many_configurations_are_told(void **state)
+/* Each of the first groups has its own count, and all further ones share one. */
+TEST(groups_without_room_are_counted_together)
 {
+	enum { ROOM = 16384 };
 	struct wire_selection selection = selection_of("", "");
-	char text[256];
 	struct refusal r;
 	struct filter f;
+	unsigned n = 0;
 
-	(void)state;
 	selection.launch_count = 1;
-	selection.filter_mode = GPUCTR_FILTER_PER_LAUNCH_CONFIG;
+	selection.filter_mode = GPUCTR_FILTER_PER_KERNEL;
 	assert_int_equal(filter_init(&f, &selection, &r), 0);
-	for (uint32_t i = 0; i < STRATA_SHAPES_OF_A_KERNEL_MAX; i++) {
-		const struct stratum_key key = { .kernel = 1, .grid = { i + 1, 1, 1 } };
-
-		assert_true(filter_takes(&f, &key));
+	for (int turn = 0; turn < 2; turn++) {
+		for (uint64_t i = 1; i <= 2 * ROOM; i++) {
+			n += filter_takes(&f, i * UINT64_C(0x9e3779b97f4a7c15));
+		}
+		assert_int_equal(n, ROOM + 1);
 	}
-	assert_false(filter_describe(&f, text, sizeof(text)));
-	filter_takes(&f, &(struct stratum_key){ .kernel = 1, .grid = { 1, 2, 1 } });
-	assert_true(filter_describe(&f, text, sizeof(text)));
-	assert_non_null(strstr(text, "too many launch configurations"));
 	filter_deinit(&f);
 }
 
-static void records_are_limited(void **state)
+enum { THREADS = 4, THREADS_GROUPS = 1000 };
+
+static void *take_groups(void *argument)
+{
+	static atomic_uint n_taken;
+
+	for (uint64_t group = 1; group <= THREADS_GROUPS; group++) {
+		atomic_fetch_add(&n_taken, filter_takes(argument, group));
+	}
+	return &n_taken;
+}
+
+/* Threads that launch kernels of a new group at the same time give it one slot. */
+TEST(threads_share_the_count_of_a_group)
+{
+	struct wire_selection selection = selection_of("", "");
+	pthread_t threads[THREADS];
+	void *n_taken = NULL;
+	struct refusal r;
+	struct filter f;
+
+	selection.launch_count = 1;
+	selection.filter_mode = GPUCTR_FILTER_PER_KERNEL;
+	assert_int_equal(filter_init(&f, &selection, &r), 0);
+	for (size_t i = 0; i < THREADS; i++) {
+		assert_int_equal(pthread_create(&threads[i], NULL, take_groups, &f), 0);
+	}
+	for (size_t i = 0; i < THREADS; i++) {
+		assert_int_equal(pthread_join(threads[i], &n_taken), 0);
+	}
+	assert_int_equal(atomic_load((atomic_uint *)n_taken), THREADS_GROUPS);
+	filter_deinit(&f);
+}
+
+/* A launch that could not be measured takes no other one's place. */
+TEST(what_is_given_back_is_taken_again)
 {
 	struct wire_selection selection = selection_of("", "");
 	struct refusal r;
 	struct filter f;
-	char text[256];
 
-	(void)state;
-	selection.record_limit = 2;
+	selection.launch_skip = 1;
+	selection.launch_count = 2;
 	assert_int_equal(filter_init(&f, &selection, &r), 0);
-	assert_true(filter_reserve(&f));
-	assert_true(filter_has_room(&f));
-	assert_true(filter_reserve(&f));
-	assert_true(filter_is_full(&f));
-	assert_false(filter_describe_limit(&f, text, sizeof(text)));
-	assert_false(filter_reserve(&f));
-	assert_false(filter_has_room(&f));
-	assert_true(filter_describe_limit(&f, text, sizeof(text)));
-	assert_string_equal(text, "of the filtered launches, 2 came when there were 2 records "
-				  "already (--record-limit)");
+	assert_false(filter_takes(&f, 1));
+	assert_true(filter_takes(&f, 1));
+	assert_true(filter_takes(&f, 1));
+	assert_true(filter_is_finished(&f));
 	filter_give_back(&f);
-	assert_false(filter_is_full(&f));
-	assert_true(filter_reserve(&f));
-	assert_false(filter_reserve(&f));
+	assert_false(filter_is_finished(&f));
+	assert_true(filter_takes(&f, 1));
+	assert_false(filter_takes(&f, 1));
 	filter_deinit(&f);
-	selection.record_limit = 0;
-	assert_int_equal(filter_init(&f, &selection, &r), 0);
-	for (int i = 0; i < 5; i++) {
-		assert_true(filter_reserve(&f));
-		assert_false(filter_is_full(&f));
-	}
-	filter_deinit(&f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_name_is_matched_as_it_is_shown),
-		cmocka_unit_test(a_name_that_explodes_is_matched_as_it_is_shown),
-		cmocka_unit_test(bytes_that_are_no_text_are_matched_as_they_are_shown),
-		cmocka_unit_test(a_function_stands_alone),
-		cmocka_unit_test(a_name_is_compared_whole),
-		cmocka_unit_test(launches_are_skipped_thinned_out_and_counted),
-		cmocka_unit_test(launches_are_counted_with_their_like),
-		cmocka_unit_test(too_many_configurations_are_told),
-		cmocka_unit_test(records_are_limited),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,13 +17,12 @@ static void put_header(uint8_t *data, uint32_t size, uint16_t type, uint16_t zer
 	memcpy(data + 6, &zero, 2);
 }
 
-static void begins_and_ends_as_documented(void **state)
+TEST(begins_and_ends_as_documented)
 {
 	struct buffer b = { 0 };
 	struct frame f;
 	size_t offset;
 
-	(void)state;
 	assert_int_equal(buffer_append(&b, "before", 6), 0);
 	buffer_consume(&b, 2);
 	assert_int_equal(frame_begin(&b, WIRE_RECORDS, &offset), 0);
@@ -39,12 +38,11 @@ static void begins_and_ends_as_documented(void **state)
 }
 
 /* A frame that arrives in two pieces, cut anywhere. */
-static void waits_for_the_rest(void **state)
+TEST(waits_for_the_rest)
 {
 	uint8_t data[FRAME_HEADER_BYTES + 20] = { 0 };
 	struct frame f;
 
-	(void)state;
 	put_header(data, 20, WIRE_HELLO, 0);
 	for (size_t n = 0; n < sizeof(data); n++) {
 		assert_int_equal(frame_parse(data, n, &f), FRAME_E_MORE);
@@ -53,26 +51,24 @@ static void waits_for_the_rest(void **state)
 	assert_int_equal(f.size, 20);
 }
 
-static void takes_an_empty_payload(void **state)
+TEST(takes_an_empty_payload)
 {
 	uint8_t data[FRAME_HEADER_BYTES];
 	struct frame f;
 
-	(void)state;
 	put_header(data, 0, WIRE_GOODBYE, 0);
 	assert_int_equal(frame_parse(data, sizeof(data), &f), 0);
 	assert_int_equal(f.size, 0);
 }
 
 /* The size is refused as soon as it is known: nothing is allocated or waited for. */
-static void refuses_an_oversize_at_once(void **state)
+TEST(refuses_an_oversize_at_once)
 {
 	static const uint32_t sizes[] = { LIMIT_FRAME_BYTES + 1, 1u << 24, INT32_MAX,
 					  UINT32_MAX - 8, UINT32_MAX };
 	uint8_t data[FRAME_HEADER_BYTES];
 	struct frame f;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		put_header(data, sizes[i], WIRE_HELLO, 0);
 		assert_int_equal(frame_parse(data, sizeof(data), &f), FRAME_E_TOO_LARGE);
@@ -81,28 +77,14 @@ static void refuses_an_oversize_at_once(void **state)
 	assert_int_equal(frame_parse(data, sizeof(data), &f), FRAME_E_MORE);
 }
 
-static void refuses_a_nonzero_zero(void **state)
+TEST(refuses_a_nonzero_zero)
 {
 	uint8_t data[FRAME_HEADER_BYTES + 4] = { 0 };
 	struct frame f;
 
-	(void)state;
 	for (unsigned bit = 0; bit < 16; bit++) {
 		put_header(data, 4, WIRE_HELLO, (uint16_t)(1u << bit));
 		assert_int_equal(frame_parse(data, sizeof(data), &f), FRAME_E_MALFORMED);
 		assert_int_equal(frame_parse(data, FRAME_HEADER_BYTES, &f), FRAME_E_MALFORMED);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(begins_and_ends_as_documented),
-		cmocka_unit_test(waits_for_the_rest),
-		cmocka_unit_test(takes_an_empty_payload),
-		cmocka_unit_test(refuses_an_oversize_at_once),
-		cmocka_unit_test(refuses_a_nonzero_zero),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,49 +2,11 @@
 #include "tests/unit/unit.h"
 
 #include "proto/base/clock.h"
+#include "daemon/front/peer.h"
 #include "proto/wire/limits.h"
 #include "tests/unit/front_script.h"
 
-/* Many at a time: turns at the planner, connections of all, and what those have who may not
- * measure. */
-
-/* --- guests --- */
-
-static void say_guests_hello(unsigned peer)
-{
-	say(peer,
-	    &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, true, "t" } });
-	assert_int_equal(count_heard(peer, WIRE_WELCOME), 1);
-}
-
-static void test_a_guest_sees_no_processes(void **state)
-{
-	(void)state;
-	connect_standby(0, ANN);
-	connect_peer(1, FRONT_BOX_MALLORY);
-	say_guests_hello(1);
-	say(1,
-	    &(struct wire_message){ .type = WIRE_PROCESSES_REQUEST, .processes_request = { 1 } });
-	assert_int_equal(refused_for(1), GPUCTR_E_PROTOCOL);
-	assert_int_equal(count_heard(1, WIRE_PROCESSES_REPLY), 0);
-}
-
-static void test_a_guest_stays_for_half_a_minute(void **state)
-{
-	uint64_t before;
-
-	(void)state;
-	connect_peer(1, FRONT_BOX_MALLORY);
-	say_guests_hello(1);
-	connect_client(0, ROOT);
-	before = ask_status(0)->uptime_ns;
-	pass_s(29);
-	assert_false(is_closed(1));
-	pass_s(2);
-	assert_true(is_closed(1));
-	assert_int_equal(refused_for(1), GPUCTR_E_TIMEOUT);
-	assert_true(ask_status(0)->uptime_ns - before == 31 * CLOCK_NS_PER_S);
-}
+/* Many at a time: turns at the planner, connections of all, and those who have none. */
 
 /* --- questions --- */
 
@@ -63,10 +25,11 @@ static void answer_one(void)
 	settle();
 }
 
+#define FRONT_TEST(f) TEST_WITH(f, front_script_begin, front_script_end)
+
 /* Ann has three questions, on two connections, when Bob has his first. */
-static void test_a_users_questions_take_turns_with_others(void **state)
+FRONT_TEST(test_a_users_questions_take_turns_with_others)
 {
-	(void)state;
 	connect_client(0, ANN);
 	connect_client(1, ANN);
 	connect_client(2, BOB);
@@ -87,9 +50,8 @@ static void test_a_users_questions_take_turns_with_others(void **state)
 }
 
 /* Eight at a time; of another connection eight more. */
-static void test_questions_of_a_connection_are_counted(void **state)
+FRONT_TEST(test_questions_of_a_connection_are_counted)
 {
-	(void)state;
 	connect_client(0, ANN);
 	connect_client(1, ANN);
 	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
@@ -110,33 +72,6 @@ static void test_questions_of_a_connection_are_counted(void **state)
 	assert_int_equal(count_heard(1, WIRE_PLAN_REPLY), 1);
 }
 
-/* Guests of two users have asked before her: she waits for the one that is being answered. */
-static void test_guests_wait_for_who_may_measure(void **state)
-{
-	(void)state;
-	connect_client(0, ANN);
-	connect_peer(1, FRONT_BOX_MALLORY);
-	say_guests_hello(1);
-	front_box_connect_trudy(2);
-	say_guests_hello(2);
-	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
-	ask_for_plan(1, 1);
-	ask_for_plan(1, 2);
-	ask_for_plan(2, 1);
-	ask_for_plan(0, 1);
-	ask_for_plan(0, 2);
-	answer_one();
-	assert_int_equal(count_heard(1, WIRE_PLAN_REPLY), 1);
-	answer_one();
-	answer_one();
-	assert_int_equal(count_heard(0, WIRE_PLAN_REPLY), 2);
-	assert_int_equal(count_heard(1, WIRE_PLAN_REPLY) + count_heard(2, WIRE_PLAN_REPLY), 1);
-	answer_one(); /* and take turns */
-	assert_int_equal(count_heard(2, WIRE_PLAN_REPLY), 1);
-	answer_one();
-	assert_int_equal(count_heard(1, WIRE_PLAN_REPLY), 2);
-}
-
 /* --- connections --- */
 
 static void allow_six_connections(struct config *c)
@@ -144,103 +79,101 @@ static void allow_six_connections(struct config *c)
 	c->connections_max = c->connections_per_user = 6;
 }
 
-static bool is_let_in(unsigned peer)
+/* --- who may have a connection --- */
+
+static void expect_let_in(unsigned peer, bool expected)
 {
-	return !is_closed(peer) && refused_for(peer) == 0;
+	assert_int_equal(!is_closed(peer), expected);
+	assert_int_equal(refused_for(peer), expected ? 0 : GPUCTR_E_NOT_ALLOWED);
 }
 
-static void test_strangers_have_half_of_the_connections(void **state)
+/* Without a word of theirs, and however many come. */
+FRONT_TEST(test_strangers_have_no_connection)
 {
-	(void)state;
-	change_settings(allow_six_connections);
-	for (unsigned i = 0; i < 4; i++) {
-		if (i % 2) {
-			connect_peer(i, FRONT_BOX_MALLORY);
-		} else {
-			front_box_connect_trudy(i);
-			settle();
-		}
-		assert_int_equal(is_let_in(i), i < 3);
-	}
-	assert_int_equal(refused_for(3), GPUCTR_E_QUOTA);
-	connect_client(3, ANN);
-	connect_client(4, BOB);
-	connect_client(5, BOB);
-	assert_int_equal(count_heard(3, WIRE_WELCOME) + count_heard(5, WIRE_WELCOME), 2);
-	front_box_close(0, false); /* and the place of one that goes is another's */
-	settle();
-	connect_peer(0, FRONT_BOX_MALLORY);
-	assert_true(is_let_in(0));
-}
+	const struct gpuctr_counts *counts;
 
-/* What is in standby has places of its own. */
-static void test_strangers_in_standby_take_no_connections(void **state)
-{
-	(void)state;
 	change_settings(allow_six_connections);
-	assert_int_not_equal(connect_standby(0, FRONT_BOX_MALLORY), 0);
-	assert_int_not_equal(connect_standby(1, FRONT_BOX_MALLORY), 0);
-	front_box_close(1, false);
-	settle();
-	for (unsigned i = 1; i < 5; i++) {
+	connect_client(0, ROOT);
+	for (unsigned i = 1; i < 8; i++) {
 		connect_peer(i, FRONT_BOX_MALLORY);
-		assert_int_equal(is_let_in(i), i < 4);
+		expect_let_in(i, false);
 	}
-}
-
-static void let_ann_in(struct config *c)
-{
-	c->policy.allow.uids[0] = front_box_uid(ANN);
-	c->policy.allow.n_uids = 1;
+	assert_int_equal(ask_status(0)->peers, 1);
+	counts = ask_status(0)->counts;
+	assert_int_equal(counts->n_refusals, 1);
+	assert_int_equal(counts->refusals[0].code, GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(counts->refusals[0].count, 7);
 }
 
 static void let_bob_in(struct config *c)
 {
 	c->policy.allow.uids[0] = front_box_uid(BOB);
 	c->policy.allow.n_uids = 1;
+}
+
+static void let_bob_operate(struct config *c)
+{
 	c->policy.operator_captures = true;
 	c->policy.operators.uids[c->policy.operators.n_uids++] = front_box_uid(BOB);
 }
 
-static void test_who_is_let_in_is_no_stranger_any_more(void **state)
+static void let_nobody_operate(struct config *c)
 {
-	(void)state;
-	change_settings(allow_six_connections);
+	c->policy.operator_captures = false;
+}
+
+static void let_ann_watch(struct config *c)
+{
+	c->policy.monitor.uids[c->policy.monitor.n_uids++] = front_box_uid(ANN);
+}
+
+FRONT_TEST(test_who_watches_is_let_in)
+{
 	change_settings(let_bob_in);
-	for (unsigned i = 0; i < 4; i++) {
-		connect_peer(i, ANN);
-		assert_int_equal(is_let_in(i), i < 3);
-	}
-	change_settings(let_ann_in);
-	connect_peer(3, FRONT_BOX_MALLORY);
-	assert_true(is_let_in(3));
+	connect_peer(0, ANN);
+	expect_let_in(0, false);
+	change_settings(let_ann_watch);
+	connect_client(0, ANN);
+	assert_int_equal(count_heard(0, WIRE_WELCOME), 1);
 }
 
 /* Ann may not measure, and Bob measures a program of hers: that has to ask for permissions. */
-static void test_who_is_measured_counts_as_admitted(void **state)
+FRONT_TEST(test_who_is_measured_is_let_in)
 {
 	uint32_t program;
 
-	(void)state;
+	change_settings(let_bob_in);
+	change_settings(let_bob_operate);
+	program = connect_standby(0, ANN);
+	assert_int_not_equal(program, 0);
+	connect_client(1, BOB);
+	open_processes(1, &program, 1);
+	change_settings(let_nobody_operate);
+	ask_permission(2, FRONT_BOX_MALLORY, 0);
+	expect_let_in(2, false);
+	connect_peer(3, ANN);
+	expect_let_in(3, true);
+}
+
+/* Operators may come to measure them, so that they may wait; half of the connections are theirs. */
+FRONT_TEST(test_strangers_leave_half_of_the_connections)
+{
 	change_settings(allow_six_connections);
 	change_settings(let_bob_in);
-	program = connect_standby(0, ANN);
-	connect_client(1, BOB);
-	for (unsigned i = 2; i < 5; i++) {
+	change_settings(let_bob_operate);
+	for (unsigned i = 0; i < 3; i++) {
 		connect_peer(i, FRONT_BOX_MALLORY);
+		expect_let_in(i, true);
 	}
-	ask_permission(5, ANN, 0);
-	assert_int_equal(refused_for(5), GPUCTR_E_QUOTA);
-	open_processes(1, &program, 1);
-	ask_permission(5, ANN, 0);
-	assert_int_equal(refused_for(5), 0);
-	assert_int_equal(last_heard(5, WIRE_PERMISSION_REPLY)->permission_reply.code, GPUCTR_OK);
+	connect_peer(3, FRONT_BOX_MALLORY);
+	assert_int_equal(refused_for(3), GPUCTR_E_QUOTA);
+	connect_client(4, BOB);
+	assert_int_equal(count_heard(4, WIRE_WELCOME), 1);
 }
 
 /* All others have taken all that there are. */
-static void test_root_has_connections_to_itself(void **state)
+FRONT_TEST(test_root_has_connections_to_itself)
 {
-	(void)state;
 	change_settings(allow_six_connections);
 	for (unsigned i = 0; i < 6; i++) {
 		connect_client(i, i % 2 ? ANN : BOB);
@@ -255,22 +188,47 @@ static void test_root_has_connections_to_itself(void **state)
 	assert_int_equal(ask_status(6)->peers, 7);
 }
 
-#define FRONT_TEST(f) cmocka_unit_test_setup_teardown(f, front_script_begin, front_script_end)
-
-int main(void)
+/* Of status requests: the rest of one, then the first byte of another, at once. */
+static void say_half(unsigned peer, bool rest, bool another)
 {
-	const struct CMUnitTest tests[] = {
-		FRONT_TEST(test_a_guest_sees_no_processes),
-		FRONT_TEST(test_a_guest_stays_for_half_a_minute),
-		FRONT_TEST(test_a_users_questions_take_turns_with_others),
-		FRONT_TEST(test_questions_of_a_connection_are_counted),
-		FRONT_TEST(test_guests_wait_for_who_may_measure),
-		FRONT_TEST(test_strangers_have_half_of_the_connections),
-		FRONT_TEST(test_strangers_in_standby_take_no_connections),
-		FRONT_TEST(test_who_is_let_in_is_no_stranger_any_more),
-		FRONT_TEST(test_who_is_measured_counts_as_admitted),
-		FRONT_TEST(test_root_has_connections_to_itself),
-	};
+	const struct wire_message m = { .type = WIRE_STATUS_REQUEST, .status_request = { 1 } };
+	struct buffer b = { 0 };
+	struct arena a;
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	arena_init(&a, 4096);
+	assert_int_equal(wire_encode(&a, &b, &m), 0);
+	front_box_say(peer, b.data + b.start + 1, rest ? buffer_length(&b) - 1 : 0);
+	front_box_say(peer, b.data + b.start, another ? 1 : 0);
+	settle();
+	buffer_deinit(&b);
+	arena_deinit(&a);
+}
+
+/* Four begin a message. One ends it late and begins the next, and one sends byte by byte: what
+ * counts is how long a message takes. Who has nothing begun may be silent for ever. */
+FRONT_TEST(test_half_a_message_does_not_stay_for_ever)
+{
+	static const uint8_t zero[1];
+
+	for (unsigned i = 0; i < 5; i++) {
+		connect_client(i, i % 2 ? ANN : BOB);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		say_half(i, false, true);
+	}
+	pass_s(PEER_HALF_S / 2);
+	say_half(0, true, true);
+	assert_int_equal(count_heard(0, WIRE_STATUS_REPLY), 1);
+	front_box_say(1, zero, 1);
+	pass_s(PEER_HALF_S / 2 - 5);
+	for (unsigned i = 0; i < 5; i++) {
+		assert_false(is_closed(i));
+	}
+	pass_s(10);
+	for (unsigned i = 0; i < 5; i++) {
+		assert_int_equal(is_closed(i), i >= 1 && i <= 3);
+		assert_int_equal(refused_for(i), is_closed(i) ? GPUCTR_E_TIMEOUT : 0);
+	}
+	say_half(0, true, false);
+	assert_int_equal(count_heard(0, WIRE_STATUS_REPLY), 2);
 }

@@ -9,7 +9,7 @@
 /* Programs in standby: whose captures reach them, on which GPUs, and what their end means. In the
  * box every program has the pid of the test, so a tenant of that pid is a program in standby. */
 
-enum { CLIENT = 0, OTHER = 1, PROGRAM = 2 };
+enum { CLIENT = 0, OTHER = 1, PROGRAM = 2, ROOTS = 7 };
 
 static void let_operators_capture(struct config *c)
 {
@@ -30,11 +30,12 @@ static void share_gpus(struct config *c)
 
 /* --- GPUs --- */
 
-static void test_gpus_are_those_that_the_program_computes_on(void **state)
+#define FRONT_TEST(f) TEST_WITH(f, front_script_begin, front_script_end)
+
+FRONT_TEST(test_gpus_are_those_that_the_program_computes_on)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	change_settings(share_gpus);
 	front_box_set_tenant(1, (uint32_t)getpid());
 	connect_client(CLIENT, ANN);
@@ -45,11 +46,10 @@ static void test_gpus_are_those_that_the_program_computes_on(void **state)
 }
 
 /* That it computes there gives Ann no right to the GPU, which is Bob's job's. */
-static void test_gpus_of_others_are_not_leased_though_the_program_computes_there(void **state)
+FRONT_TEST(test_gpus_of_others_are_not_leased_though_the_program_computes_there)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	change_settings(share_gpus);
 	connect_client(OTHER, ROOT);
 	begin_job(OTHER, "4711", BOB, "1", 0);
@@ -60,11 +60,10 @@ static void test_gpus_of_others_are_not_leased_though_the_program_computes_there
 }
 
 /* It would be told to play one, and nobody has its GPUs. */
-static void test_a_program_that_waits_plays_no_recording(void **state)
+FRONT_TEST(test_a_program_that_waits_plays_no_recording)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	connect_client(CLIENT, ANN);
 	say_open(CLIENT,
 		 &(struct wire_open_capture){ .processes = { 1, &program }, .recorded = true });
@@ -75,11 +74,10 @@ static void test_a_program_that_waits_plays_no_recording(void **state)
 }
 
 /* Which GPUs it needs is known only then, and the one that is held is not among them. */
-static void test_who_does_not_wait_is_refused_for_the_programs_gpus_alone(void **state)
+FRONT_TEST(test_who_does_not_wait_is_refused_for_the_programs_gpus_alone)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	change_settings(share_gpus);
 	connect_client(OTHER, BOB);
 	open_capture(OTHER, "0");
@@ -113,17 +111,15 @@ static void expect_not_allowed(void)
 }
 
 /* The uid is the same, the user is not. */
-static void test_root_of_a_container_has_no_part_in_roots_programs(void **state)
+FRONT_TEST(test_root_of_a_container_has_no_part_in_roots_programs)
 {
 	uint32_t program = connect_standby(PROGRAM, ROOT);
 	const struct wire_message ask = { .type = WIRE_PROCESSES_REQUEST };
 
-	(void)state;
 	change_settings(let_operators_capture);
 	front_box_connect_container(CLIENT);
 	settle();
-	say(CLIENT,
-	    &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "t" } });
+	say(CLIENT, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, "t" } });
 	say(CLIENT, &ask);
 	assert_int_equal(last_heard(CLIENT, WIRE_PROCESSES_REPLY)->processes_reply.processes.n, 0);
 	open_processes(CLIENT, &program, 1);
@@ -139,13 +135,12 @@ static void nobody_is_an_operator(struct config *c)
 }
 
 /* What one does not see in the list one is not told in a refusal either. */
-static void test_a_refusal_tells_no_pid_and_no_owner(void **state)
+FRONT_TEST(test_a_refusal_tells_no_pid_and_no_owner)
 {
 	static void (*const settings[])(struct config *) = { NULL, nobody_is_an_operator };
 	uint32_t program;
 	char pid[32];
 
-	(void)state;
 	front_box_set_pid(getppid());
 	program = connect_standby(PROGRAM, ANN);
 	front_box_set_pid(0);
@@ -170,11 +165,10 @@ static void test_a_refusal_tells_no_pid_and_no_owner(void **state)
 }
 
 /* Nor is root's program for an operator, who may capture all others'. */
-static void test_an_operator_does_not_capture_roots_programs(void **state)
+FRONT_TEST(test_an_operator_does_not_capture_roots_programs)
 {
 	uint32_t program = connect_standby(PROGRAM, ROOT);
 
-	(void)state;
 	change_settings(let_operators_capture);
 	capture_as(BOB, program);
 	expect_not_allowed();
@@ -188,11 +182,10 @@ enum { INTRUDER = 3 };
 
 /* The owner of the programs knows the token, which every one of them has been told. Whoever named
  * some of them gets no file, no record and no line of another. */
-static void test_a_capture_of_named_programs_takes_no_other(void **state)
+FRONT_TEST(test_a_capture_of_named_programs_takes_no_other)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	change_settings(let_operators_capture);
 	capture_as(BOB, program);
 	assert_int_equal(count_heard(CLIENT, WIRE_PROCESS), 1);
@@ -208,13 +201,12 @@ static void test_a_capture_of_named_programs_takes_no_other(void **state)
 }
 
 /* It has no lease whose line would name whose programs they are. */
-static void test_a_trace_of_others_programs_is_noted(void **state)
+FRONT_TEST(test_a_trace_of_others_programs_is_noted)
 {
 	uint32_t programs[2] = { connect_standby(PROGRAM, ANN) };
 	struct wire_open_capture o = { .request = 9, .trace = true, .processes = { 1, programs } };
 	const char *line;
 
-	(void)state;
 	programs[1] = connect_standby(PROGRAM + 1, ANN);
 	change_settings(let_operators_capture);
 	connect_client(CLIENT, BOB);
@@ -229,6 +221,89 @@ static void test_a_trace_of_others_programs_is_noted(void **state)
 	assert_int_equal(count_decisions("trace granted: ", NULL), 1);
 }
 
+static void close_it(uint32_t capture)
+{
+	close_capture(CLIENT, capture);
+}
+
+static void leave_it(uint32_t capture)
+{
+	(void)capture;
+	front_box_close(CLIENT, false);
+	settle();
+	pass_s(5);
+}
+
+static void withdraw_it(uint32_t capture)
+{
+	(void)capture;
+	change_settings(let_nobody_operate);
+}
+
+static void give_the_gpu_away(uint32_t capture)
+{
+	(void)capture;
+	connect_client(ROOTS, ROOT);
+	begin_job(ROOTS, "roots", ROOT, "0", 0);
+}
+
+static void let_time_pass(uint32_t capture)
+{
+	close_capture(CLIENT, capture);
+	pass_s(20); /* the program says no goodbye */
+}
+
+static uint32_t begin_trace(unsigned client, unsigned user, uint32_t program)
+{
+	static const char *const gpus[] = { "0" };
+	const struct wire_open_capture o = {
+		.request = 9, .trace = true, .gpus = { 1, gpus }, .processes = { 1, &program }
+	};
+
+	connect_client(client, user);
+	say(client, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
+	return front_box_heard(client).capture;
+}
+
+/* However it ends, a trace of another user's program has one line for it, which names this trace
+ * and not the other one that goes on. One's own has none. */
+FRONT_TEST(test_the_end_of_a_trace_of_others_programs_is_noted)
+{
+	static void (*const ends[])(uint32_t capture) = { close_it, leave_it, withdraw_it,
+							  give_the_gpu_away, let_time_pass };
+	uint32_t goes_on;
+	unsigned ended = 0;
+
+	change_settings(let_operators_capture);
+	goes_on = connect_standby(PROGRAM + 1, ANN);
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		char name[64];
+		const char *line;
+		uint32_t capture;
+
+		change_settings(let_operators_capture);
+		begin_trace(OTHER, ANN, goes_on);
+		capture = begin_trace(CLIENT, BOB, connect_standby(PROGRAM, ANN));
+		assert_int_equal(count_decisions("trace granted: ", NULL), i + 1);
+		ends[i](capture);
+		if (ends[i] != let_time_pass) {
+			say(PROGRAM, &(struct wire_message){ .type = WIRE_GOODBYE });
+		}
+		ended += ends[i] == give_the_gpu_away; /* Ann's own is withdrawn as well */
+		assert_int_equal(count_decisions("trace ended: ", NULL), ++ended);
+		snprintf(name, sizeof(name), "trace ended: capture %u of ", (unsigned)capture);
+		assert_int_equal(count_decisions(name, &line), 1);
+		assert_non_null(strstr(line, "programs of "));
+		if (ends[i] == give_the_gpu_away) {
+			end_job(ROOTS, "roots");
+		}
+		front_box_close(OTHER, false);
+		settle();
+		say(PROGRAM + 1, &(struct wire_message){ .type = WIRE_GOODBYE });
+		assert_int_equal(count_decisions("trace ended: ", NULL), ended);
+	}
+}
+
 static uint32_t permission_code(unsigned peer)
 {
 	return last_heard(peer, WIRE_PERMISSION_REPLY)->permission_reply.code;
@@ -236,12 +311,11 @@ static uint32_t permission_code(unsigned peer)
 
 /* Of two programs that are named one has ended its part: what it and a third one ask for is not the
  * capture's. */
-static void test_only_what_is_measured_gets_permissions(void **state)
+FRONT_TEST(test_only_what_is_measured_gets_permissions)
 {
 	const pid_t first = getpid(), second = getppid();
 	uint32_t programs[2];
 
-	(void)state;
 	programs[0] = connect_standby(PROGRAM, ANN);
 	front_box_set_pid(second);
 	programs[1] = connect_standby(PROGRAM + 1, ANN);
@@ -260,9 +334,8 @@ static void test_only_what_is_measured_gets_permissions(void **state)
 	assert_int_equal(permission_code(OTHER), GPUCTR_E_BAD_TOKEN);
 }
 
-static void test_programs_that_are_measured_by_a_token_are_not_listed(void **state)
+FRONT_TEST(test_programs_that_are_measured_by_a_token_are_not_listed)
 {
-	(void)state;
 	connect_client(CLIENT, ANN);
 	open_capture(CLIENT, "0");
 	connect_agent(PROGRAM, ANN, 0);
@@ -271,11 +344,10 @@ static void test_programs_that_are_measured_by_a_token_are_not_listed(void **sta
 }
 
 /* The permission is for the programs, and their user has no such entitlement. */
-static void test_an_operators_entitlement_is_not_the_programs(void **state)
+FRONT_TEST(test_an_operators_entitlement_is_not_the_programs)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	change_settings(let_operators_capture);
 	capture_as(BOB, program);
 	assert_int_equal(count_heard(CLIENT, WIRE_READY), 1);
@@ -290,11 +362,10 @@ static void test_an_operators_entitlement_is_not_the_programs(void **state)
 }
 
 /* Ann's job has the GPU, and it is Ann's program that is measured. */
-static void test_an_operator_measures_programs_within_their_users_job(void **state)
+FRONT_TEST(test_an_operator_measures_programs_within_their_users_job)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	change_settings(let_operators_capture);
 	connect_client(OTHER, ROOT);
 	begin_job(OTHER, "4711", ANN, "0", 0);
@@ -305,11 +376,10 @@ static void test_an_operator_measures_programs_within_their_users_job(void **sta
 }
 
 /* The scheduler has said that the GPU is theirs; whose job the operator has says nothing. */
-static void test_programs_within_their_users_job_need_not_be_alone(void **state)
+FRONT_TEST(test_programs_within_their_users_job_need_not_be_alone)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	change_settings(let_operators_capture);
 	connect_client(OTHER, ROOT);
 	begin_job(OTHER, "4711", ANN, "0", 0);
@@ -322,11 +392,10 @@ static void test_programs_within_their_users_job_need_not_be_alone(void **state)
 }
 
 /* The operator's own processes are strangers to the programs that are measured. */
-static void test_who_captures_may_not_compute_there(void **state)
+FRONT_TEST(test_who_captures_may_not_compute_there)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	change_settings(let_operators_capture);
 	front_box_set_tenant(0, 1); /* root's */
 	connect_client(CLIENT, ROOT);
@@ -336,11 +405,10 @@ static void test_who_captures_may_not_compute_there(void **state)
 			 GPUCTR_E_GPU_SHARED);
 }
 
-static void test_an_operator_who_is_none_any_more_loses_the_capture(void **state)
+FRONT_TEST(test_an_operator_who_is_none_any_more_loses_the_capture)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	change_settings(let_operators_capture);
 	capture_as(BOB, program);
 	change_settings(let_nobody_operate);
@@ -362,11 +430,10 @@ static void say_notices(unsigned n, uint32_t code)
 }
 
 /* As many as one reads, then one that there are more, and in the end how many. */
-static void test_a_programs_notices_are_bounded_in_each_capture(void **state)
+FRONT_TEST(test_a_programs_notices_are_bounded_in_each_capture)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	capture_as(ANN, program);
 	say_notices(256, GPUCTR_E_PROFILER);
 	assert_int_equal(count_heard(CLIENT, WIRE_NOTICE), 256);
@@ -388,11 +455,10 @@ static void test_a_programs_notices_are_bounded_in_each_capture(void **state)
 }
 
 /* That nothing moves any more ends the capture, whatever was said before. */
-static void test_a_stall_counts_among_many_notices(void **state)
+FRONT_TEST(test_a_stall_counts_among_many_notices)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	capture_as(ANN, program);
 	say_notices(300, GPUCTR_E_PROFILER);
 	say_notices(1, GPUCTR_E_STALLED);
@@ -401,11 +467,10 @@ static void test_a_stall_counts_among_many_notices(void **state)
 
 /* --- ends --- */
 
-static void test_programs_that_end_before_the_plan_are_missed(void **state)
+FRONT_TEST(test_programs_that_end_before_the_plan_are_missed)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
 	capture_as(ANN, program);
 	front_box_close(PROGRAM, false);
@@ -417,11 +482,10 @@ static void test_programs_that_end_before_the_plan_are_missed(void **state)
 	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
 }
 
-static void test_programs_that_end_before_their_turn_end_the_capture(void **state)
+FRONT_TEST(test_programs_that_end_before_their_turn_end_the_capture)
 {
 	uint32_t programs[2] = { connect_standby(PROGRAM, ANN), connect_standby(PROGRAM + 1, ANN) };
 
-	(void)state;
 	connect_client(OTHER, BOB);
 	open_capture(OTHER, NULL);
 	connect_client(CLIENT, ANN);
@@ -438,11 +502,10 @@ static void test_programs_that_end_before_their_turn_end_the_capture(void **stat
 
 /* It has heard nothing of the capture, which ends in the queue; and one that has, and says no
  * goodbye, is closed. */
-static void test_programs_whose_turn_has_not_come_stay_in_standby(void **state)
+FRONT_TEST(test_programs_whose_turn_has_not_come_stay_in_standby)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN);
 
-	(void)state;
 	connect_client(OTHER, BOB);
 	open_capture(OTHER, NULL);
 	close_capture(CLIENT, capture_as(ANN, program));
@@ -468,11 +531,10 @@ static void let_two_connect(struct config *c)
 }
 
 /* It has heard of no capture, so whatever it says of one is made up. */
-static void test_who_waits_for_a_turn_tells_no_progress(void **state)
+FRONT_TEST(test_who_waits_for_a_turn_tells_no_progress)
 {
 	uint32_t program = connect_standby(PROGRAM, ANN), capture;
 
-	(void)state;
 	change_settings(share_gpus);
 	connect_client(OTHER, BOB);
 	open_capture(OTHER, NULL);
@@ -491,9 +553,8 @@ static void take_two(struct config *c)
 }
 
 /* Root has no share to keep to, but there are no more places than these. */
-static void test_there_are_so_many_places_for_all(void **state)
+FRONT_TEST(test_there_are_so_many_places_for_all)
 {
-	(void)state;
 	change_settings(take_two);
 	assert_int_not_equal(connect_standby(2, ROOT), 0);
 	assert_int_not_equal(connect_standby(3, ROOT), 0);
@@ -501,43 +562,8 @@ static void test_there_are_so_many_places_for_all(void **state)
 	assert_int_equal(refused_for(4), GPUCTR_E_QUOTA);
 }
 
-static void take_eight(struct config *c)
+FRONT_TEST(test_programs_take_no_place_of_other_connections)
 {
-	c->registered_max = 8;
-}
-
-static bool register_trudys(unsigned peer)
-{
-	front_box_connect_trudy(peer);
-	settle();
-	say(peer,
-	    &(struct wire_message){
-		    .type = WIRE_AGENT_HELLO,
-		    .agent_hello = { .version = PROTO_VERSION, .token = "", .program = "train" } });
-	return !is_closed(peer);
-}
-
-/* Of two users who may not measure the second has what the first one leaves of half, and no more of
- * what is free; and a place that is given back is another's. */
-static void test_strangers_have_half_of_the_places(void **state)
-{
-	(void)state;
-	change_settings(take_eight);
-	for (unsigned i = 0; i < 3; i++) {
-		assert_int_not_equal(connect_standby(i, FRONT_BOX_MALLORY), 0);
-	}
-	assert_true(register_trudys(3));
-	assert_false(register_trudys(4));
-	assert_int_equal(refused_for(4), GPUCTR_E_QUOTA);
-	assert_int_not_equal(connect_standby(4, ANN), 0);
-	front_box_close(0, false);
-	settle();
-	assert_true(register_trudys(5));
-}
-
-static void test_programs_take_no_place_of_other_connections(void **state)
-{
-	(void)state;
 	change_settings(let_two_connect);
 	assert_int_not_equal(connect_standby(0, ANN), 0);
 	assert_int_not_equal(connect_standby(1, ANN), 0);
@@ -550,39 +576,4 @@ static void test_programs_take_no_place_of_other_connections(void **state)
 	settle();
 	assert_int_equal(connect_standby(4, ANN), 0);
 	assert_int_equal(refused_for(4), GPUCTR_E_QUOTA);
-}
-
-#define FRONT_TEST(f) cmocka_unit_test_setup_teardown(f, front_script_begin, front_script_end)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		FRONT_TEST(test_a_programs_notices_are_bounded_in_each_capture),
-		FRONT_TEST(test_a_stall_counts_among_many_notices),
-		FRONT_TEST(test_gpus_are_those_that_the_program_computes_on),
-		FRONT_TEST(test_gpus_of_others_are_not_leased_though_the_program_computes_there),
-		FRONT_TEST(test_a_program_that_waits_plays_no_recording),
-		FRONT_TEST(test_who_does_not_wait_is_refused_for_the_programs_gpus_alone),
-		FRONT_TEST(test_root_of_a_container_has_no_part_in_roots_programs),
-		FRONT_TEST(test_a_refusal_tells_no_pid_and_no_owner),
-		FRONT_TEST(test_an_operator_does_not_capture_roots_programs),
-		FRONT_TEST(test_a_capture_of_named_programs_takes_no_other),
-		FRONT_TEST(test_only_what_is_measured_gets_permissions),
-		FRONT_TEST(test_programs_that_are_measured_by_a_token_are_not_listed),
-		FRONT_TEST(test_a_trace_of_others_programs_is_noted),
-		FRONT_TEST(test_an_operators_entitlement_is_not_the_programs),
-		FRONT_TEST(test_an_operator_measures_programs_within_their_users_job),
-		FRONT_TEST(test_programs_within_their_users_job_need_not_be_alone),
-		FRONT_TEST(test_who_captures_may_not_compute_there),
-		FRONT_TEST(test_an_operator_who_is_none_any_more_loses_the_capture),
-		FRONT_TEST(test_programs_that_end_before_the_plan_are_missed),
-		FRONT_TEST(test_programs_that_end_before_their_turn_end_the_capture),
-		FRONT_TEST(test_programs_whose_turn_has_not_come_stay_in_standby),
-		FRONT_TEST(test_who_waits_for_a_turn_tells_no_progress),
-		FRONT_TEST(test_there_are_so_many_places_for_all),
-		FRONT_TEST(test_strangers_have_half_of_the_places),
-		FRONT_TEST(test_programs_take_no_place_of_other_connections),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,7 +81,7 @@ static void *count_in_a_thread(void *argument)
 }
 
 /* A program has hundreds, and no two of them may throw each other out at every launch. */
-static void a_thread_remembers_its_kernels(void **state)
+TEST(a_thread_remembers_its_kernels)
 {
 	struct row rows[] = {
 		{ 8, 4096 * 128, 0 }, { 64, 16, 0 },   { 512, 16, 0 },
@@ -89,7 +89,6 @@ static void a_thread_remembers_its_kernels(void **state)
 	};
 	pthread_t thread;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		assert_int_equal(pthread_create(&thread, NULL, count_in_a_thread, &rows[i]), 0);
 		assert_int_equal(pthread_join(thread, NULL), 0);
@@ -100,11 +99,10 @@ static void a_thread_remembers_its_kernels(void **state)
 }
 
 /* A module that was unloaded left its handles to another one. */
-static void a_handle_may_become_another_kernels(void **state)
+TEST(a_handle_may_become_another_kernels)
 {
 	struct function *f = functions_find(&c, handle_of(0, 16), 1, "ncclKernel");
 
-	(void)state;
 	assert_true(f->collective && f->selected);
 	f->is_loaded = true;
 	f = functions_find(&c, handle_of(0, 16), 1, "other");
@@ -114,29 +112,16 @@ static void a_handle_may_become_another_kernels(void **state)
 }
 
 /* What a filter said, and what was proved, holds for one capture. */
-static void another_capture_looks_again(void **state)
+TEST(another_capture_looks_again)
 {
 	struct function *f = find(7, 16);
 
-	(void)state;
 	f->proofs = 3;
-	f->stratum = 9;
 	n_looked = 0;
 	assert_ptr_equal(find(7, 16), f);
 	assert_int_equal(n_looked, 0);
 	c.number++;
 	assert_ptr_equal(find(7, 16), f);
 	assert_int_equal(n_looked, 1);
-	assert_int_equal(f->proofs + f->stratum, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thread_remembers_its_kernels),
-		cmocka_unit_test(a_handle_may_become_another_kernels),
-		cmocka_unit_test(another_capture_looks_again),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	assert_int_equal(f->proofs, 0);
 }

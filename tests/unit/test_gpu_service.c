@@ -56,20 +56,10 @@ static int serve(enum wire_type type)
 	return status;
 }
 
-static void a_service_answers_what_is_in_its_table(void **state)
+TEST(a_service_answers_what_is_in_its_table)
 {
-	(void)state;
 	assert_int_equal(serve(WIRE_STATUS_REQUEST), 0);
 	assert_int_equal(n_statuses, 1);
 	assert_int_equal(serve(WIRE_TENANTS_REQUEST), 1);
 	assert_int_equal(n_statuses + n_tenants, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_service_answers_what_is_in_its_table),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

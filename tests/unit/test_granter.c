@@ -17,13 +17,13 @@ static uint32_t freed_object(void)
 
 /* --- grants --- */
 
-static void grants_under_a_lease_and_frees_at_its_end(void **state)
+FIXTURE_TEST(grants_under_a_lease_and_frees_at_its_end)
 {
 	struct fixture *f = *state;
 	unsigned fds = count_fds_of(f->pid);
 	struct granter_reply p;
 
-	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	assert_int_equal(open_lease(f, LEASE, 1), 0);
 	p = ask(f, good_alloc(), f->device);
 	assert_int_equal(p.error, 0);
 	assert_int_equal(p.status, RM_STATUS_OK);
@@ -43,13 +43,12 @@ static void grants_under_a_lease_and_frees_at_its_end(void **state)
 	expect_fds(f, fds);
 }
 
-static void the_whole_device_needs_a_lease_for_it(void **state)
+FIXTURE_TEST(the_whole_device_needs_a_lease_for_it)
 {
 	struct fixture *f = *state;
 	struct granter_request open = {
 		.op = GRANTER_OPEN,
 		.lease = LEASE,
-		.lease_ns = CLOCK_NS_PER_S,
 		.gpus = 1,
 		.uid = UID,
 		.device = 2,
@@ -71,14 +70,14 @@ static void the_whole_device_needs_a_lease_for_it(void **state)
 }
 
 /* The numbers do not say which GPU is meant, the driver does. */
-static void an_object_is_of_a_gpu_of_the_lease(void **state)
+FIXTURE_TEST(an_object_is_of_a_gpu_of_the_lease)
 {
 	struct fixture *f = *state;
 	unsigned fds = count_fds_of(f->pid);
 	struct granter_reply p;
 
 	control->distinct = true;
-	assert_int_equal(open_lease(f, LEASE, 1 << 1 | 1 << 3, CLOCK_NS_PER_S), 0);
+	assert_int_equal(open_lease(f, LEASE, 1 << 1 | 1 << 3), 0);
 	for (unsigned i = 0; i < 5; i++) {
 		control->gpu = i;
 		assert_int_equal(ask(f, good_alloc(), f->device).error,
@@ -96,11 +95,11 @@ static void an_object_is_of_a_gpu_of_the_lease(void **state)
 }
 
 /* The program makes a subdevice of another GPU under that number in between. */
-static void a_subdevice_that_changes_gets_nothing(void **state)
+FIXTURE_TEST(a_subdevice_that_changes_gets_nothing)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	assert_int_equal(open_lease(f, LEASE, 1), 0);
 	control->moves_after = 1;
 	assert_int_equal(ask(f, good_alloc(), f->device).error, -EXDEV);
 	assert_int_equal(count_calls(RM_IOCTL_ALLOC), 1);
@@ -111,12 +110,12 @@ static void a_subdevice_that_changes_gets_nothing(void **state)
 }
 
 /* Else it could not be freed at the end of the lease. */
-static void an_object_has_the_number_that_was_asked_for(void **state)
+FIXTURE_TEST(an_object_has_the_number_that_was_asked_for)
 {
 	struct fixture *f = *state;
 	unsigned fds = count_fds_of(f->pid);
 
-	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	assert_int_equal(open_lease(f, LEASE, 1), 0);
 	control->made_object = 0xcaf00001;
 	assert_int_equal(ask(f, good_alloc(), f->device).error, -EPROTO);
 	assert_int_equal(count_calls(RM_IOCTL_ALLOC), 1);
@@ -128,7 +127,7 @@ static void an_object_has_the_number_that_was_asked_for(void **state)
 }
 
 /* A front that names no GPU, or none that there is. */
-static void a_lease_without_names_gives_nothing(void **state)
+FIXTURE_TEST(a_lease_without_names_gives_nothing)
 {
 	struct fixture *f = *state;
 	struct granter_request q = open_request(LEASE, 1);
@@ -144,14 +143,14 @@ static void a_lease_without_names_gives_nothing(void **state)
 	assert_int_equal(control->n, 0);
 }
 
-static void passes_on_the_drivers_refusal_and_keeps_nothing(void **state)
+FIXTURE_TEST(passes_on_the_drivers_refusal_and_keeps_nothing)
 {
 	struct fixture *f = *state;
 	unsigned fds = count_fds_of(f->pid);
 	struct granter_reply p;
 
 	control->status = RM_STATUS_INSUFFICIENT_PERMISSIONS;
-	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	assert_int_equal(open_lease(f, LEASE, 1), 0);
 	p = ask(f, good_alloc(), f->device);
 	assert_int_equal(p.error, 0);
 	assert_int_equal(p.status, RM_STATUS_INSUFFICIENT_PERMISSIONS);
@@ -161,13 +160,13 @@ static void passes_on_the_drivers_refusal_and_keeps_nothing(void **state)
 }
 
 /* Each request is wrong in one way; none of them may reach the driver. */
-static void refuses_what_is_not_the_one_act(void **state)
+FIXTURE_TEST(refuses_what_is_not_the_one_act)
 {
 	struct fixture *f = *state;
 	struct granter_request q;
 
 	assert_int_equal(ask(f, good_alloc(), f->device).error, -ENOENT); /* no lease */
-	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
+	assert_int_equal(open_lease(f, LEASE, 1), 0);
 	for (uint32_t class = 0; class <= 0xffff; class += class == 0xb2cb ? 2 : 1) {
 		q = good_alloc();
 		q.object_class = class;
@@ -205,7 +204,7 @@ static void refuses_what_is_not_the_one_act(void **state)
 	assert_int_equal(control->n, 0);
 }
 
-static void refuses_every_other_descriptor(void **state)
+FIXTURE_TEST(refuses_every_other_descriptor)
 {
 	struct fixture *f = *state;
 	char path[64];
@@ -218,7 +217,7 @@ static void refuses_every_other_descriptor(void **state)
 	others[2] = memfd_create("other", 0);
 	others[3] = open(path, O_PATH);
 	others[4] = pair[0];
-	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	assert_int_equal(open_lease(f, LEASE, 1), 0);
 	assert_int_equal(ask(f, good_alloc(), -1).error, -EBADF);
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		assert_int_equal(ask(f, good_alloc(), others[i]).error, -EBADF);
@@ -229,32 +228,30 @@ static void refuses_every_other_descriptor(void **state)
 	assert_int_equal(ask(f, good_alloc(), f->device).error, 0); /* and goes on */
 }
 
-static void a_descriptor_only_with_an_alloc(void **state)
+FIXTURE_TEST(a_descriptor_only_with_an_alloc)
 {
 	struct fixture *f = *state;
-	static const uint32_t ops[] = { GRANTER_OPEN, GRANTER_EXTEND, GRANTER_CLOSE, GRANTER_PING };
+	static const uint32_t ops[] = { GRANTER_OPEN, GRANTER_CLOSE, GRANTER_PING };
 	unsigned fds = count_fds_of(f->pid);
 
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
-		struct granter_request q = {
-			.op = ops[i], .lease = LEASE, .gpus = 1, .lease_ns = 1000, .uid = UID
-		};
+		struct granter_request q = { .op = ops[i], .lease = LEASE, .gpus = 1, .uid = UID };
 
 		assert_int_equal(ask(f, q, f->device).error, -EINVAL);
 	}
 	expect_fds(f, fds);
 	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_PING }, -1).error, 0);
-	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_EXPIRED }, -1).error,
+	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_HUNG }, -1).error,
 			 -EOPNOTSUPP);
 	assert_int_equal(ask(f, (struct granter_request){ .op = 99 }, -1).error, -EOPNOTSUPP);
 }
 
-static void objects_of_a_lease_have_a_limit(void **state)
+FIXTURE_TEST(objects_of_a_lease_have_a_limit)
 {
 	struct fixture *f = *state;
 	struct granter_request q = good_alloc();
 
-	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
+	assert_int_equal(open_lease(f, LEASE, 1), 0);
 	for (uint32_t i = 0; i < GRANTER_OBJECTS_PER_LEASE_MAX; i++) {
 		q.object = 0x5d000000 + i;
 		assert_int_equal(ask(f, q, f->device).error, 0);
@@ -267,28 +264,55 @@ static void objects_of_a_lease_have_a_limit(void **state)
 	assert_int_equal(freed_object(), 0x5d000000);
 	assert_int_equal(close_lease(f, LEASE), 0);
 	assert_int_equal(count_calls(RM_IOCTL_FREE), GRANTER_OBJECTS_PER_LEASE_MAX + 1);
-	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
+	assert_int_equal(open_lease(f, LEASE, 1), 0);
 	assert_int_equal(ask(f, q, f->device).error, 0);
+}
+
+/* There are so many of all leases together. Then the largest lease gives its oldest, and no lease
+ * gets more than its share of them. */
+FIXTURE_TEST(objects_of_all_leases_have_a_limit)
+{
+	enum {
+		FIRST = 0x5d000000,
+		LEASES = GRANTER_OBJECTS_MAX / GRANTER_OBJECTS_PER_LEASE_MAX,
+		SHARE = GRANTER_OBJECTS_MAX / (LEASES + 1),
+		MORE = 2 * SHARE,
+	};
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+
+	make_room_for_objects(f);
+	for (uint64_t i = 0; i <= LEASES; i++) {
+		assert_int_equal(open_lease(f, LEASE + i, UINT64_C(1) << i), 0);
+	}
+	for (uint32_t i = 0; i < GRANTER_OBJECTS_MAX + MORE; i++) {
+		q.lease = i < GRANTER_OBJECTS_MAX ? LEASE + i / GRANTER_OBJECTS_PER_LEASE_MAX
+						  : LEASE + LEASES;
+		q.object = FIRST + i;
+		assert_int_equal(ask(f, q, f->device).error, 0);
+	}
+	for (int i = 0; i < PATIENCE_MS && count_calls(RM_IOCTL_FREE) < MORE; i++) {
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(count_calls(RM_IOCTL_FREE), MORE); /* one for each more */
+	for (uint32_t i = 0; i <= LEASES; i++) {
+		unsigned most = i < LEASES ? GRANTER_OBJECTS_PER_LEASE_MAX - SHARE : MORE - SHARE;
+		uint32_t first = FIRST + i * GRANTER_OBJECTS_PER_LEASE_MAX;
+
+		assert_in_range(count_freed(first,
+					    i < LEASES ? GRANTER_OBJECTS_PER_LEASE_MAX : MORE),
+				most - 1, most);
+		assert_int_equal(count_freed(first, most - 1), most - 1); /* the oldest */
+	}
+	for (uint32_t i = 0; i <= LEASES; i++) {
+		assert_int_equal(close_lease(f, LEASE + i), 0);
+	}
+	assert_int_equal(count_calls(RM_IOCTL_FREE), count_calls(RM_IOCTL_ALLOC));
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		TEST(grants_under_a_lease_and_frees_at_its_end),
-		TEST(the_whole_device_needs_a_lease_for_it),
-		TEST(an_object_is_of_a_gpu_of_the_lease),
-		TEST(a_subdevice_that_changes_gets_nothing),
-		TEST(an_object_has_the_number_that_was_asked_for),
-		TEST(a_lease_without_names_gives_nothing),
-		TEST(passes_on_the_drivers_refusal_and_keeps_nothing),
-		TEST(refuses_what_is_not_the_one_act),
-		TEST(refuses_every_other_descriptor),
-		TEST(a_descriptor_only_with_an_alloc),
-		TEST(objects_of_a_lease_have_a_limit),
-		TEST(objects_of_all_leases_have_a_limit),
-	};
-
 	signal(SIGPIPE, SIG_IGN);
 	control_device_init();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

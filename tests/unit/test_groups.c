@@ -2,15 +2,9 @@
 
 /* Groups against plain arithmetic: what a loop over all records adds up is what the rows say. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
+
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/report/view.h"
 
@@ -192,12 +186,12 @@ static void expect_sample(const struct sample *got, const struct plain *want, do
 	assert_int_equal(got->n, want->n);
 	assert_true(got->sum == want->sum);
 	assert_true(got->min == want->min && got->max == want->max);
-	assert_true(fabs(sample_mean(got) - mean) <= 1e-12 * fabs(mean));
+	assert_true(fabs(got->sum / (double)got->n - mean) <= 1e-12 * fabs(mean));
 	assert_true(fabs(sample_deviation(got) - sqrt(squares / (double)(want->n - 1))) <=
 		    1e-9 * sample_deviation(got));
 }
 
-static void rows_are_what_a_loop_adds_up(void **state)
+TEST_WITH(rows_are_what_a_loop_adds_up, set_up, tear_down)
 {
 	struct made *m = *state;
 
@@ -236,7 +230,7 @@ static void rows_are_what_a_loop_adds_up(void **state)
 }
 
 /* Put together from the samples of many rows. */
-static void all_is_what_a_loop_adds_up(void **state)
+TEST_WITH(all_is_what_a_loop_adds_up, set_up, tear_down)
 {
 	struct made *m = *state;
 
@@ -268,7 +262,7 @@ static bool is_within(const struct made *m, const struct gpuctr_range *range, un
 	return false;
 }
 
-static void operators_nest(void **state)
+TEST_WITH(operators_nest, set_up, tear_down)
 {
 	struct made *m = *state;
 	double selves = 0, all = 0;
@@ -307,7 +301,7 @@ static void operators_nest(void **state)
 	assert_true(groups_all(m->groups)->self[1].sum == all);
 }
 
-static void every_record_is_in_one_row(void **state)
+TEST_WITH(every_record_is_in_one_row, set_up, tear_down)
 {
 	static const char *const lists[] = { "kernel", "op",	"nvtx",	     "nvtx:1",
 					     "layer",  "shape", "op,shape",  "nvtx:2,kernel,stream",
@@ -333,7 +327,7 @@ static void every_record_is_in_one_row(void **state)
 	}
 }
 
-static void paths_are_cut_at_their_depth(void **state)
+TEST_WITH(paths_are_cut_at_their_depth, set_up, tear_down)
 {
 	struct made *m = *state;
 	struct group **rows;
@@ -349,7 +343,7 @@ static void paths_are_cut_at_their_depth(void **state)
 }
 
 /* Finished twice, with records between: the rows are those of all. */
-static void finishing_is_not_the_end(void **state)
+TEST_WITH(finishing_is_not_the_end, set_up, tear_down)
 {
 	struct made *m = *state;
 
@@ -360,7 +354,7 @@ static void finishing_is_not_the_end(void **state)
 	assert_int_equal(groups_all(m->groups)->calls, RECORDS + 1);
 }
 
-static void captures_with_other_columns_are_put_together(void **state)
+TEST_WITH(captures_with_other_columns_are_put_together, set_up, tear_down)
 {
 	static const struct gpuctr_column other[] = {
 		{ .name = "lts__t_bytes.sum", .unit = "byte" },
@@ -406,9 +400,8 @@ static void expect_refused(const char *list, const char *reason)
 	buf_deinit(&why);
 }
 
-static void wrong_keys_are_refused(void **state)
+TEST(wrong_keys_are_refused)
 {
-	(void)state;
 	expect_refused("kernal", "did you mean 'kernel'?");
 	expect_refused("", "the keys are kernel, nvtx");
 	expect_refused("op,", "there is no key ''");
@@ -432,7 +425,7 @@ static struct view open_view(struct made *m, const char *sort, bool skip_zero, s
 	return v;
 }
 
-static void rows_are_sorted_and_chosen(void **state)
+TEST_WITH(rows_are_sorted_and_chosen, set_up, tear_down)
 {
 	struct made *m = *state;
 	struct view v;
@@ -459,7 +452,7 @@ static void rows_are_sorted_and_chosen(void **state)
 	view_deinit(&v);
 }
 
-static void wrong_orders_are_refused(void **state)
+TEST_WITH(wrong_orders_are_refused, set_up, tear_down)
 {
 	static const char *const wrong[] = { "nonsense", "m", "time:nonsense", "calls:mean",
 					     "sm__throughput:sum" };
@@ -477,7 +470,7 @@ static void wrong_orders_are_refused(void **state)
 	}
 }
 
-static void derived_columns_divide_sums(void **state)
+TEST_WITH(derived_columns_divide_sums, set_up, tear_down)
 {
 	struct made *m = *state;
 	const struct group *all;
@@ -494,18 +487,18 @@ static void derived_columns_divide_sums(void **state)
 			ns += (double)m->records[i].duration_ns;
 		}
 	}
-	assert_int_equal(v.n_derived, 2);
-	assert_string_equal(v.derived[0].name, "dram_bandwidth");
-	assert_true(fabs(derived_value(&v.derived[0], all) / (bytes / ns * 1e9) - 1) < 1e-12);
+	assert_int_equal(v.derived.n, 2);
+	assert_string_equal(v.derived.items[0].name, "dram_bandwidth");
+	assert_true(fabs(derived_value(&v.derived.items[0], all) / (bytes / ns * 1e9) - 1) < 1e-12);
 	/* 6144 wires, two values a clock */
 	peak = 2 * 3201e6 * 6144 / 8;
-	assert_true(fabs(derived_value(&v.derived[1], all) / (bytes / ns * 1e9 / peak * 100) - 1) <
-		    1e-9);
+	assert_true(fabs(derived_value(&v.derived.items[1], all) / (bytes / ns * 1e9 / peak * 100) -
+			 1) < 1e-9);
 	view_deinit(&v);
 }
 
 /* A launch without its bytes would make the others look slow. */
-static void what_is_not_known_derives_nothing(void **state)
+TEST_WITH(what_is_not_known_derives_nothing, set_up, tear_down)
 {
 	struct made *m = *state;
 	unsigned timed = 0;
@@ -517,17 +510,17 @@ static void what_is_not_known_derives_nothing(void **state)
 	m->values[timed][0] = NAN;
 	group_all(m, "kernel");
 	v = open_view(m, NULL, false, 0);
-	assert_true(isnan(derived_value(&v.derived[0], v.all)));
+	assert_true(isnan(derived_value(&v.derived.items[0], v.all)));
 	for (size_t i = 0; i < v.n_rows; i++) {
 		bool holds = strcmp(v.rows[i]->labels[0], m->records[timed].kernel->name) == 0;
 
-		assert_int_equal(isnan(derived_value(&v.derived[0], v.rows[i])) != 0, holds);
+		assert_int_equal(isnan(derived_value(&v.derived.items[0], v.rows[i])) != 0, holds);
 	}
 	view_deinit(&v);
 }
 
 /* A slice of a device beside a whole one: bytes of both are no share of the one's peak. */
-static void a_share_of_the_peak_needs_the_peaks_of_all(void **state)
+TEST_WITH(a_share_of_the_peak_needs_the_peaks_of_all, set_up, tear_down)
 {
 	struct made *m = *state;
 	const struct gpuctr_device devices[] = { m->device,
@@ -547,17 +540,39 @@ static void a_share_of_the_peak_needs_the_peaks_of_all(void **state)
 	m->process.n_devices = 2;
 	group_all(m, "kernel");
 	v = open_view(m, NULL, false, 0);
-	assert_string_equal(v.derived[1].name, "of_peak");
-	assert_true(isnan(derived_value(&v.derived[1], v.all)));
+	assert_string_equal(v.derived.items[1].name, "of_peak");
+	assert_true(isnan(derived_value(&v.derived.items[1], v.all)));
 	for (size_t i = 0; i < v.n_rows; i++) {
 		bool holds = strcmp(v.rows[i]->labels[0], m->records[timed].kernel->name) == 0;
 
-		assert_int_equal(isnan(derived_value(&v.derived[1], v.rows[i])) != 0, holds);
+		assert_int_equal(isnan(derived_value(&v.derived.items[1], v.rows[i])) != 0, holds);
 	}
 	view_deinit(&v);
 }
 
-static void a_comparison_joins_rows_by_name(void **state)
+/* Each set of them once, whichever was opened first. */
+TEST_WITH(start_end_ranges_are_a_key, set_up, tear_down)
+{
+	struct made *m = *state;
+	const struct gpuctr_range load = { .domain = "io", .message = "load", .category = "" };
+	const struct gpuctr_range train = { .domain = "", .message = "train", .category = "" };
+	const struct gpuctr_range *const both[] = { &train, &load }, *const turned[] = { &load,
+											 &train };
+	struct group **rows;
+
+	for (unsigned i = 0; i < RECORDS; i++) {
+		m->records[i].active = i % 2 ? both : turned;
+		m->records[i].n_active = i % 3;
+	}
+	group_all(m, "range");
+	assert_int_equal(groups_rows(m->groups, &rows), 4);
+	assert_string_equal(rows[0]->labels[0], "");
+	assert_string_equal(rows[1]->labels[0], "train");
+	assert_string_equal(rows[2]->labels[0], "io:load; train");
+	assert_string_equal(rows[3]->labels[0], "io:load");
+}
+
+TEST_WITH(a_comparison_joins_rows_by_name, set_up, tear_down)
 {
 	struct made *m = *state, other = *m;
 	struct view_options options = { 0 };
@@ -588,29 +603,4 @@ static void a_comparison_joins_rows_by_name(void **state)
 	view_deinit(&v);
 	groups_free(other.groups);
 	attributor_free(other.attributor);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(rows_are_what_a_loop_adds_up, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(all_is_what_a_loop_adds_up, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(operators_nest, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(every_record_is_in_one_row, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(paths_are_cut_at_their_depth, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(finishing_is_not_the_end, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(captures_with_other_columns_are_put_together,
-						set_up, tear_down),
-		cmocka_unit_test(wrong_keys_are_refused),
-		cmocka_unit_test_setup_teardown(rows_are_sorted_and_chosen, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(wrong_orders_are_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(derived_columns_divide_sums, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_share_of_the_peak_needs_the_peaks_of_all, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(what_is_not_known_derives_nothing, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(a_comparison_joins_rows_by_name, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,7 @@
 
 /* An image has again what was kept, wherever samples have changed it. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include "client/sampler/image.h"
 
@@ -46,11 +40,10 @@ static void decode(struct image *m, size_t n, uint8_t byte)
 	m->n = n - 1;
 }
 
-static void emptying_brings_back_what_was_kept(void **state)
+TEST(emptying_brings_back_what_was_kept)
 {
 	struct image m;
 
-	(void)state;
 	image_new(&m);
 	for (size_t i = 0; i < BYTES; i++) {
 		assert_int_equal(m.data[i], 0);
@@ -73,11 +66,10 @@ static void emptying_brings_back_what_was_kept(void **state)
 }
 
 /* What was told of an image's samples is known until others are decoded into it. */
-static void samples_outlive_emptying(void **state)
+TEST(samples_outlive_emptying)
 {
 	struct image m;
 
-	(void)state;
 	image_new(&m);
 	initialise(&m, 0);
 	decode(&m, 10, 5);
@@ -94,11 +86,10 @@ static void samples_outlive_emptying(void **state)
 }
 
 /* Samples of another CUPTI may be laid out otherwise. */
-static void what_changes_elsewhere_is_noticed(void **state)
+TEST(what_changes_elsewhere_is_noticed)
 {
 	struct image m;
 
-	(void)state;
 	image_new(&m);
 	initialise(&m, 7);
 	for (unsigned i = 1; i < 100; i++) {
@@ -110,11 +101,10 @@ static void what_changes_elsewhere_is_noticed(void **state)
 	image_deinit(&m);
 }
 
-static void samples_that_are_not_alike_are_not_kept(void **state)
+TEST(samples_that_are_not_alike_are_not_kept)
 {
 	struct image m;
 
-	(void)state;
 	image_new(&m);
 	initialise(&m, 7);
 	m.data[BYTES - 1] ^= 1;
@@ -124,16 +114,4 @@ static void samples_that_are_not_alike_are_not_kept(void **state)
 	assert_int_equal(m.data[0], 9);
 	assert_false(m.is_empty);
 	image_deinit(&m);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(emptying_brings_back_what_was_kept),
-		cmocka_unit_test(samples_outlive_emptying),
-		cmocka_unit_test(what_changes_elsewhere_is_noticed),
-		cmocka_unit_test(samples_that_are_not_alike_are_not_kept),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

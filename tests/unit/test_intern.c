@@ -19,7 +19,9 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void the_same_thing_keeps_its_number(void **state)
+#define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)
+
+FIXTURE_TEST(the_same_thing_keeps_its_number)
 {
 	struct intern *in = *state;
 	const struct range_key range = { .parent = 0, .domain = 1, .message = 2, .payload = 7 };
@@ -40,7 +42,7 @@ static void the_same_thing_keeps_its_number(void **state)
 	definitions_deinit(&d);
 }
 
-static void numbers_count_from_one_for_each_kind(void **state)
+FIXTURE_TEST(numbers_count_from_one_for_each_kind)
 {
 	struct intern *in = *state;
 	struct range_key range = { 0 };
@@ -58,7 +60,7 @@ static void numbers_count_from_one_for_each_kind(void **state)
 	assert_int_equal(intern_string(in, "new"), 101);
 }
 
-static void what_differs_gets_another_number(void **state)
+FIXTURE_TEST(what_differs_gets_another_number)
 {
 	struct intern *in = *state;
 	struct range_key base = { 1, 2, 3, 4, 5, 6, 7 },
@@ -86,7 +88,7 @@ static void what_differs_gets_another_number(void **state)
 	assert_int_equal(intern_function(in, "k", 1, 3), 3);
 }
 
-static void definitions_are_what_was_new_in_order(void **state)
+FIXTURE_TEST(definitions_are_what_was_new_in_order)
 {
 	struct intern *in = *state;
 	struct definitions d;
@@ -111,7 +113,7 @@ static void definitions_are_what_was_new_in_order(void **state)
 
 /* A program whose messages never repeat must not grow: everything is forgotten at some point, and
  * numbers go on as if nothing had happened, because the client keeps what it was sent. */
-static void forgets_and_numbers_on(void **state)
+FIXTURE_TEST(forgets_and_numbers_on)
 {
 	struct intern *in = *state;
 	uint32_t before = intern_generation(in), expected = 0, number;
@@ -140,7 +142,7 @@ static void forgets_and_numbers_on(void **state)
 }
 
 /* What comes from a program goes to a daemon that refuses what is not UTF-8. */
-static void strings_become_valid_utf8(void **state)
+FIXTURE_TEST(strings_become_valid_utf8)
 {
 	static const char *const texts[][2] = {
 		{ "plain", "plain" },
@@ -188,7 +190,7 @@ static int decode_strings(char **strings, size_t n)
 
 /* Any bytes: the wire's own check takes what comes out, and so it does after a cut in a character.
  */
-static void the_wire_takes_every_string(void **state)
+FIXTURE_TEST(the_wire_takes_every_string)
 {
 	struct intern *in = *state;
 	uint64_t random = 3;
@@ -221,7 +223,7 @@ static void the_wire_takes_every_string(void **state)
 	free(text);
 }
 
-static void marks_go_with_the_definitions(void **state)
+FIXTURE_TEST(marks_go_with_the_definitions)
 {
 	struct intern *in = *state;
 	struct definitions d;
@@ -236,16 +238,109 @@ static void marks_go_with_the_definitions(void **state)
 	assert_int_equal(((uint32_t *)d.mark_ranges.v)[1], 4);
 	assert_int_equal(((uint32_t *)d.mark_threads.v)[0], 77);
 	assert_true(((int64_t *)d.mark_times.v)[0] == -5);
-	assert_int_equal(in->marks_dropped, 1);
+	assert_int_equal(intern_left_out(in).marks, 1);
 	definitions_deinit(&d);
 	for (int i = 0; i < 100000; i++) {
 		intern_mark(in, 1, 1, i);
 	}
 	intern_take(in, &d);
-	assert_int_equal(d.mark_ranges.n + in->marks_dropped - 1,
+	assert_int_equal(d.mark_ranges.n + intern_left_out(in).marks - 1,
 			 100000); /* none vanishes uncounted */
 	assert_true(d.mark_ranges.n <= LIMIT_DEFINITIONS_PER_FRAME);
 	definitions_deinit(&d);
+}
+
+/* --- what waits to be sent --- */
+
+enum { PENDING_BYTES = 64 * 1024, MANY = 10000 };
+
+static uint32_t new_string(struct intern *in, uint32_t i)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "string %u", i);
+	return intern_string(in, text);
+}
+
+static uint32_t new_function(struct intern *in, uint32_t i)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "kernel %u", i);
+	return intern_function(in, text, i, i);
+}
+
+static uint32_t new_range(struct intern *in, uint32_t i)
+{
+	return intern_range(in, &(struct range_key){ .message = i });
+}
+
+static uint32_t new_set(struct intern *in, uint32_t i)
+{
+	return intern_set(in, (uint32_t[]){ i, i + 1 }, 2);
+}
+
+static const struct {
+	uint32_t (*add)(struct intern *in, uint32_t i);
+	size_t most; /* that wait, at 12 bytes or more each, or 48 */
+} kinds[] = {
+	{ new_string, PENDING_BYTES / 12 },
+	{ new_function, (PENDING_BYTES + INTERN_FUNCTION_BYTES_MAX) / 48 },
+	{ new_range, PENDING_BYTES / 12 },
+	{ new_set, PENDING_BYTES / 12 },
+};
+
+/* Numbers those from *next on, and returns how many get a number, one after the other. */
+static size_t fill(struct intern *in, size_t kind, uint32_t *next)
+{
+	uint32_t first = kinds[kind].add(in, *next), n = 0;
+
+	while (n <= kinds[kind].most && kinds[kind].add(in, *next + n) == first + n && first != 0) {
+		n++;
+	}
+	*next += n;
+	return n;
+}
+
+/* Nobody takes what waits: new things get no number, known ones keep theirs, and all goes on when
+ * it has been taken. */
+FIXTURE_TEST(what_waits_to_be_sent_is_bounded)
+{
+	struct intern *in = *state;
+	struct definitions d;
+
+	in->pending_bytes_max = PENDING_BYTES;
+	for (size_t kind = 0; kind < ARRAY_SIZE(kinds); kind++) {
+		uint32_t next = 1, known = kinds[kind].add(in, 1);
+		uint32_t generation = intern_generation(in);
+		size_t n = fill(in, kind, &next);
+
+		assert_in_range(n, 100, kinds[kind].most);
+		assert_int_equal(kinds[kind].add(in, next), 0);
+		if (intern_generation(in) == generation) {
+			assert_int_equal(kinds[kind].add(in, 1), known);
+		}
+		intern_take(in, &d);
+		definitions_deinit(&d);
+		assert_in_range(fill(in, kind, &next), 100, kinds[kind].most);
+		intern_take(in, &d);
+		definitions_deinit(&d);
+	}
+}
+
+/* Names that never repeat take the room of other names, not that of kernels. */
+FIXTURE_TEST(kernels_have_room_of_their_own)
+{
+	struct intern *in = *state;
+	uint32_t next = 1;
+
+	in->pending_bytes_max = PENDING_BYTES;
+	fill(in, 0, &next);
+	fill(in, 2, &next);
+	assert_int_equal(new_string(in, MANY), 0);
+	for (uint32_t i = 0; i < MANY; i++) {
+		assert_int_equal(new_function(in, i), i + 1);
+	}
 }
 
 /* --- threads --- */
@@ -265,7 +360,7 @@ static void *intern_many(void *argument)
 	return numbers;
 }
 
-static void threads_agree_on_numbers(void **state)
+FIXTURE_TEST(threads_agree_on_numbers)
 {
 	struct intern *in = *state;
 	pthread_t threads[THREADS];
@@ -282,19 +377,4 @@ static void threads_agree_on_numbers(void **state)
 	for (int i = 0; i < THREADS; i++) {
 		free(numbers[i]);
 	}
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(the_same_thing_keeps_its_number),	TEST(numbers_count_from_one_for_each_kind),
-		TEST(what_differs_gets_another_number), TEST(definitions_are_what_was_new_in_order),
-		TEST(forgets_and_numbers_on),		TEST(strings_become_valid_utf8),
-		TEST(the_wire_takes_every_string),	TEST(marks_go_with_the_definitions),
-		TEST(threads_agree_on_numbers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

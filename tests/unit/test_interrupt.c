@@ -114,12 +114,11 @@ static int end_of(struct client *c)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void a_client_that_is_held_up_ends(void **state)
+TEST(a_client_that_is_held_up_ends)
 {
 	static const int signos[] = { SIGINT, SIGTERM, SIGHUP };
 	struct client c;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(signos); i++) {
 		begin(&c, NULL, hang);
 		expect_ready(&c);
@@ -129,11 +128,10 @@ static void a_client_that_is_held_up_ends(void **state)
 }
 
 /* It gets the signal, and says with what it ends. */
-static void its_program_ends_first(void **state)
+TEST(its_program_ends_first)
 {
 	struct client c;
 
-	(void)state;
 	begin(&c, "trap 'exit 7' INT; echo; while :; do sleep 0.05; done", hang);
 	expect_ready(&c);
 	kill(c.pid, SIGINT);
@@ -144,11 +142,10 @@ static void its_program_ends_first(void **state)
 	assert_int_equal(end_of(&c), 128 + SIGTERM);
 }
 
-static void a_program_that_goes_on_is_waited_for(void **state)
+TEST(a_program_that_goes_on_is_waited_for)
 {
 	struct client c;
 
-	(void)state;
 	begin(&c,
 	      "trap 'told=1' INT; echo; until [ $told ]; do sleep 0.05; done; sleep 1.2; exit 9",
 	      hang);
@@ -170,13 +167,12 @@ static int end_by_three(int patience_ms)
 	return end_of(&c);
 }
 
-static void a_client_that_goes_on_is_left_alone(void **state)
+TEST(a_client_that_goes_on_is_left_alone)
 {
 	static const int patience_ms[] = { PATIENCE_MS, 2000, 8000 };
 	struct client c;
 	int status = -1;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(patience_ms) && status != 3; i++) {
 		status = end_by_three(patience_ms[i]); /* else it was stalled for so long */
 	}
@@ -214,11 +210,10 @@ static bool blocks(pid_t pid, int signo)
 }
 
 /* The real one, which cannot say that there is no daemon, because nobody reads what it says. */
-static void a_client_whose_words_nobody_reads(void **state)
+TEST(a_client_whose_words_nobody_reads)
 {
 	struct client c;
 
-	(void)state;
 	assert_int_equal(pipe(c.ready), 0);
 	fill(c.ready[1]);
 	c.pid = fork();
@@ -241,13 +236,12 @@ static void a_client_whose_words_nobody_reads(void **state)
 	assert_int_equal(end_of(&c), 128 + SIGINT);
 }
 
-static void it_ends_when_it_is_told(void **state)
+TEST(it_ends_when_it_is_told)
 {
 	struct interrupt i = { 0 };
 	struct child child = { 0 };
 	struct signals s;
 
-	(void)state;
 	assert_int_equal(signals_open(&s), 0);
 	interrupt_begin(&i, &s, &child, LONG_MS);
 	assert_true(i.running);
@@ -256,18 +250,4 @@ static void it_ends_when_it_is_told(void **state)
 	interrupt_end(&i);
 	signals_release(&s);
 	signals_close(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_client_that_is_held_up_ends),
-		cmocka_unit_test(its_program_ends_first),
-		cmocka_unit_test(a_program_that_goes_on_is_waited_for),
-		cmocka_unit_test(a_client_that_goes_on_is_left_alone),
-		cmocka_unit_test(a_client_whose_words_nobody_reads),
-		cmocka_unit_test(it_ends_when_it_is_told),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

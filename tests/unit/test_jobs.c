@@ -15,11 +15,10 @@ static void begin(struct jobs *j, const char *name, uid_t uid, uint64_t gpus, ui
 	assert_int_equal(jobs_begin(j, &job), 0);
 }
 
-static void gpus_have_one_owner(void **state)
+TEST(gpus_have_one_owner)
 {
 	struct jobs j = { 0 };
 
-	(void)state;
 	assert_null(jobs_owner(&j, 0));
 	begin(&j, "one", ANN, 3, 0);
 	begin(&j, "two", BOB, 4, 0);
@@ -32,12 +31,11 @@ static void gpus_have_one_owner(void **state)
 	assert_int_equal(jobs_gpus_of_others(&j, 0), 7);
 }
 
-static void the_last_statement_counts(void **state)
+TEST(the_last_statement_counts)
 {
 	struct jobs j = { 0 };
 	struct job ended;
 
-	(void)state;
 	begin(&j, "one", ANN, 3, 0);
 	begin(&j, "two", BOB, 2, 0); /* takes one of its GPUs */
 	assert_int_equal(jobs_gpus_of(&j, ANN), 1);
@@ -51,12 +49,11 @@ static void the_last_statement_counts(void **state)
 	assert_int_equal(jobs_gpus_of(&j, BOB), 1);
 }
 
-static void time_ends_a_job(void **state)
+TEST(time_ends_a_job)
 {
 	struct jobs j = { 0 };
 	struct job ended;
 
-	(void)state;
 	begin(&j, "one", ANN, 1, 1000);
 	begin(&j, "two", ANN, 2, 0);
 	assert_false(jobs_expire(&j, 999, &ended));
@@ -66,12 +63,11 @@ static void time_ends_a_job(void **state)
 	assert_int_equal(jobs_gpus_of(&j, ANN), 2);
 }
 
-static void there_is_an_end_to_it(void **state)
+TEST(there_is_an_end_to_it)
 {
 	struct jobs j = { 0 };
 	struct job job = { .name = "more", .uid = ANN };
 
-	(void)state;
 	for (int i = 0; i < JOBS_MAX; i++) {
 		char name[16];
 
@@ -80,16 +76,4 @@ static void there_is_an_end_to_it(void **state)
 	}
 	assert_int_equal(jobs_begin(&j, &job), -ENOSPC);
 	assert_int_equal(jobs_gpus_of(&j, ANN), UINT64_MAX);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(gpus_have_one_owner),
-		cmocka_unit_test(the_last_statement_counts),
-		cmocka_unit_test(time_ends_a_job),
-		cmocka_unit_test(there_is_an_end_to_it),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records of a trace and samples, joined as the client does it: each record gets the value and the
+/* Records of a trace and samples, as the client divides them: each record gets the value and the
  * error that attribution has for its kernel (test_sampled.c says how good these are), from what was
- * recorded on an H200, with late records and in pieces. */
+ * recorded on an H200. */
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include "client/cli/sampled.h"
 
-enum { KERNELS_MOST = 40000, SHAPES_MOST = 4096, BATCH = 1024 };
+enum { KERNELS_MOST = 40000, SHAPES_MOST = 4096 };
 
 static const char *folder;
 
@@ -51,14 +44,13 @@ static struct kernel {
 	struct attribution_value values[2];
 	double told[2], errors[2];
 	unsigned alike;
-	bool is_told, is_copy;
+	bool is_copy;
 	struct gpuctr_copy copy;
 } kernels[KERNELS_MOST];
 static size_t n_kernels;
 static struct gpuctr_kernel named[SHAPES_MOST];
 static char names[SHAPES_MOST][16];
 static struct attribution *direct;
-static uint64_t next_told;
 
 static gzFile open_file(const char *name)
 {
@@ -136,20 +128,6 @@ static void on_kernel(void *user, const struct attribution_result *result)
 	}
 }
 
-static void on_record(void *user, const struct gpuctr_record *record)
-{
-	struct kernel *k = &kernels[record->index];
-
-	(void)user;
-	assert_true(record->index >= next_told); /* in their order */
-	next_told = record->index + 1;
-	assert_false(k->is_told);
-	k->is_told = true;
-	k->alike = record->alike;
-	memcpy(k->told, record->values, sizeof(k->told));
-	memcpy(k->errors, record->errors, sizeof(k->errors));
-}
-
 static struct gpuctr_record record_of(size_t i)
 {
 	const struct kernel *k = &kernels[i];
@@ -167,27 +145,47 @@ static struct gpuctr_record record_of(size_t i)
 				       .clock = GPUCTR_CLOCK_GPU };
 }
 
-static void give(struct sampled *s, size_t i)
+static void give(struct sampled *s)
 {
-	struct gpuctr_record r;
+	for (size_t i = 0; i < n_kernels; i++) {
+		struct gpuctr_record r;
 
-	if (kernels[i].is_copy) {
-		sampled_copy(s, &kernels[i].copy);
-		return;
+		if (kernels[i].is_copy) {
+			sampled_copy(s, &kernels[i].copy);
+			continue;
+		}
+		r = record_of(i);
+		sampled_record(s, &r, 0);
 	}
-	r = record_of(i);
-	sampled_record(s, &r, 0, on_record, NULL);
 }
 
-/* Records come in batches, some time after samples of the same time. */
+static void take(struct sampled *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < n_kernels; i++) {
+		struct kernel *k = &kernels[i];
+		struct gpuctr_record r;
+
+		if (k->is_copy) {
+			continue;
+		}
+		r = record_of(i);
+		sampled_apply(s, n++, &r);
+		k->alike = r.alike;
+		memcpy(k->told, r.values, sizeof(k->told));
+		memcpy(k->errors, r.errors, sizeof(k->errors));
+	}
+}
+
 static void join(struct sampled *s)
 {
 	gzFile file = open_file("s.txt");
 	char line[200];
-	size_t next = 0;
 
 	assert_int_equal(sampled_add_gpu(s, "GPU-0"), 0);
 	sampled_process(s, &process);
+	give(s);
 	while (gzgets(file, line, sizeof(line))) {
 		double values[2];
 		long start, end;
@@ -195,18 +193,10 @@ static void join(struct sampled *s)
 		assert_int_equal(
 			sscanf(line, "%ld %ld %lf %lf", &start, &end, &values[0], &values[1]), 4);
 		sampled_sample(s, 0, start, end, values);
-		if (next + BATCH < n_kernels && kernels[next + BATCH].k.end_ns < end) {
-			for (size_t k = 0; k < BATCH; k++) {
-				give(s, next++);
-			}
-			sampled_advance(s);
-		}
 	}
 	gzclose(file);
-	while (next < n_kernels) {
-		give(s, next++);
-	}
-	sampled_finish(s, on_record, NULL);
+	sampled_finish(s);
+	take(s);
 }
 
 static void attribute_directly(void)
@@ -237,24 +227,21 @@ static bool is_same(double a, double b)
 	return (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-9 * fabs(a);
 }
 
-static void records_get_what_attribution_found(void **state)
+TEST(records_get_what_attribution_found)
 {
 	struct sampled *s = sampled_new(&plan, NULL);
 	const struct sampled_counts *c;
 	size_t known = 0, too_short = 0, records = 0;
 
-	(void)state;
 	assert_non_null(s);
 	read_kernels();
 	attribute_directly();
-	next_told = 0;
 	join(s);
 	for (size_t i = 0; i < n_kernels; i++) {
 		const struct kernel *k = &kernels[i];
 		struct attribution_value v[2] = { k->values[0], k->values[1] };
 		bool short0, short1;
 
-		assert_int_equal(k->is_told, !k->is_copy);
 		if (k->is_copy) {
 			continue;
 		}
@@ -290,54 +277,32 @@ static void records_get_what_attribution_found(void **state)
 	attribution_free(direct);
 }
 
-static struct gpuctr_record told[8];
-static double told_values[8];
-static size_t n_told;
-
-static void note_record(void *user, const struct gpuctr_record *record)
-{
-	(void)user;
-	told_values[n_told] = record->values[0];
-	told[n_told++] = *record;
-}
-
 /* Each for its own reason. */
-static void records_without_a_value_are_counted(void **state)
+TEST(records_without_a_value_are_counted)
 {
 	static const struct gpuctr_device two[] = { { .index = 0, .uuid = "GPU-0" },
 						    { .index = 1, .uuid = "GPU-1" } };
+	static const char *const wanted[] = { "samples missing", "on GPUs without samples",
+					      "without a time" };
 	const struct gpuctr_process p = { .process = 1, .devices = two, .n_devices = 2 };
-	struct gpuctr_range range = { .message = "whole", .id = 1 };
-	const struct gpuctr_range *active[] = { &range };
-	struct gpuctr_record r = { .process = 1, .active = active, .n_active = 1 };
+	struct gpuctr_record r[] = {
+		{ .start_ns = 1000000, .duration_ns = 1000, .clock = GPUCTR_CLOCK_GPU },
+		{ .index = 1, .device = 1, .clock = GPUCTR_CLOCK_GPU },
+		{ .index = 2, .clock = GPUCTR_CLOCK_NONE, .duration_ns = -1 },
+	};
 	struct sampled *s = sampled_new(&plan, NULL);
 	const uint64_t *without = sampled_counts(s)->without;
 
-	(void)state;
 	sampled_add_gpu(s, "GPU-0");
 	sampled_process(s, &p);
-	r.clock = GPUCTR_CLOCK_GPU;
-	r.start_ns = 1000000;
-	r.duration_ns = 1000;
-	sampled_record(s, &r, 0, note_record, NULL); /* without samples */
-	r.index = 1;
-	r.device = 1;
-	sampled_record(s, &r, 0, note_record, NULL);
-	r.index = 2;
-	r.device = 0;
-	r.clock = GPUCTR_CLOCK_NONE;
-	r.duration_ns = -1;
-	sampled_record(s, &r, 0, note_record, NULL);
-	active[0] = NULL; /* theirs is a copy */
-	assert_int_equal(n_told, 0);
-	sampled_finish(s, note_record, NULL);
-	assert_int_equal(n_told, 3);
 	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(told[i].index, i);
-		assert_true(isnan(told_values[i]));
-		assert_non_null(told[i].errors);
-		assert_int_equal(told[i].n_active, 1);
-		assert_ptr_equal(told[i].active[0], &range);
+		r[i].process = 1;
+		sampled_record(s, &r[i], 0);
+	}
+	sampled_finish(s);
+	for (size_t i = 0; i < 3; i++) {
+		assert_string_equal(sampled_apply(s, i, &r[i]), wanted[i]);
+		assert_true(isnan(r[i].values[0]) && isnan(r[i].errors[0]));
 	}
 	assert_int_equal(without[SAMPLED_LOST], 1);
 	assert_int_equal(without[SAMPLED_OTHER_GPU], 1);
@@ -345,12 +310,11 @@ static void records_without_a_value_are_counted(void **state)
 	sampled_free(s);
 }
 
-static void what_adds_up_can_be_sampled(void **state)
+TEST(what_adds_up_can_be_sampled)
 {
 	static const char *const wrong[] = { "dram__bytes_read.sum", "sm__cycles_active.avg" };
 	struct gpuctr_plan other = plan;
 
-	(void)state;
 	assert_null(sampled_misfit(&plan));
 	other.metrics = wrong;
 	assert_string_equal(sampled_misfit(&other), "sm__cycles_active.avg");
@@ -358,12 +322,6 @@ static void what_adds_up_can_be_sampled(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(records_get_what_attribution_found),
-		cmocka_unit_test(records_without_a_value_are_counted),
-		cmocka_unit_test(what_adds_up_can_be_sampled),
-	};
-
 	folder = argc > 1 ? argv[1] : "tests/unit/data";
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

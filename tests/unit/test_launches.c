@@ -4,9 +4,8 @@
 /* --- one launch --- */
 
 /* The lock is held until the outer one is over, however many there are in it. */
-static void a_launch_within_a_launch_is_a_part_of_it(void **state)
+LAUNCHES_TEST(a_launch_within_a_launch_is_a_part_of_it)
 {
-	(void)state;
 	for (unsigned i = 1; i <= 3; i++) {
 		enter(LAUNCH);
 		assert_false(lock_try(&r->gate.lock));
@@ -25,9 +24,8 @@ static void a_launch_within_a_launch_is_a_part_of_it(void **state)
 	assert_int_equal(atomic_load(&c->counters.seen), 3);
 }
 
-static void a_launch_that_failed_is_told(void **state)
+LAUNCHES_TEST(a_launch_that_failed_is_told)
 {
-	(void)state;
 	enter(LAUNCH);
 	leave(LAUNCH, CUDA_ERROR_INVALID_VALUE);
 	enter(LAUNCH);
@@ -46,11 +44,10 @@ static int cancel_state(void)
 }
 
 /* With the lock it would leave all others waiting; after it, it is what it was. */
-static void a_thread_is_not_cancelled_within_a_launch(void **state)
+LAUNCHES_TEST(a_thread_is_not_cancelled_within_a_launch)
 {
 	static const int before[] = { PTHREAD_CANCEL_ENABLE, PTHREAD_CANCEL_DISABLE };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(before); i++) {
 		pthread_setcancelstate(before[i], NULL);
 		enter(LAUNCH);
@@ -66,12 +63,59 @@ static void a_thread_is_not_cancelled_within_a_launch(void **state)
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 }
 
+/* --- streams --- */
+
+static void launch_into(CUcontext context, CUstream stream, bool per_thread)
+{
+	const cuLaunchKernel_params params = {
+		.f = (CUfunction)(uintptr_t)0x20, .gridDimX = 1, .blockDimX = 32, .hStream = stream
+	};
+	CUresult result = CUDA_SUCCESS;
+	CUpti_CallbackData data = {
+		.callbackSite = CUPTI_API_ENTER,
+		.functionParams = &params,
+		.functionReturnValue = &result,
+		.context = context,
+		.contextUid = (uint32_t)(uintptr_t)context,
+		.symbolName = "kernel",
+	};
+	CUpti_CallbackId id = per_thread ? CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz : LAUNCH;
+
+	callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
+	data.callbackSite = CUPTI_API_EXIT;
+	callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
+}
+
+/* The thread's last stream is known; any other one, of whatever difference, is asked for. */
+LAUNCHES_TEST(a_launch_has_the_number_of_its_stream)
+{
+	enum { CASES = 8, CONTEXT_BIT = 1, STREAM_BIT = 2, PER_THREAD_BIT = 4 };
+
+	for (int before = 0; before < CASES; before++) {
+		for (int after = 0; after < CASES; after++) {
+			const int both[] = { before, after, after };
+
+			for (size_t i = 0; i < ARRAY_SIZE(both); i++) {
+				CUcontext context = both[i] & CONTEXT_BIT
+							    ? CONTEXT
+							    : (CUcontext)(uintptr_t)0x11;
+				CUstream stream =
+					both[i] & STREAM_BIT ? (CUstream)(uintptr_t)0x40 : NULL;
+				bool per_thread = (both[i] & PER_THREAD_BIT) != 0;
+
+				launch_into(context, stream, per_thread);
+				assert_int_equal(noted.stream,
+						 number_of(context, stream, per_thread));
+			}
+		}
+	}
+}
+
 /* --- captures of graphs --- */
 
 /* One too many, and nothing would be measured any more; one too few, and it would be spoilt. */
-static void captures_of_graphs_are_counted(void **state)
+LAUNCHES_TEST(captures_of_graphs_are_counted)
 {
-	(void)state;
 	enter(BEGIN);
 	assert_int_equal(atomic_load(&c->stream_captures.n), 1); /* before it begins */
 	leave(BEGIN, CUDA_ERROR_ILLEGAL_STATE);
@@ -85,6 +129,9 @@ static void captures_of_graphs_are_counted(void **state)
 	leave(END, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD); /* it goes on */
 	assert_int_equal(atomic_load(&c->stream_captures.n), 2);
 	enter(END);
+	leave(END, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED); /* this one too: it began elsewhere */
+	assert_int_equal(atomic_load(&c->stream_captures.n), 2);
+	enter(END);
 	leave(END, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED); /* it does not */
 	enter(END);
 	leave(END, CUDA_SUCCESS);
@@ -95,17 +142,41 @@ static void captures_of_graphs_are_counted(void **state)
 }
 
 /* The call that begins or ends one may have been made before the capture of ours began. */
-static void a_stream_capture_that_was_seen_in_part_is_counted(void **state)
+LAUNCHES_TEST(a_stream_capture_that_was_seen_in_part_is_counted)
 {
-	(void)state;
 	leave(BEGIN, CUDA_ERROR_ILLEGAL_STATE);
 	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
 	leave(BEGIN, CUDA_SUCCESS);
 	assert_int_equal(atomic_load(&c->stream_captures.n), 1);
-	leave(END, CUDA_SUCCESS); /* of another one */
+	leave(END, CUDA_SUCCESS); /* by the stream it is known which one */
+	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
+}
+
+static void end_context(CUcontext context)
+{
+	const CUpti_ResourceData data = { .context = context };
+
+	callback(NULL, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
+		 &data);
+}
+
+LAUNCHES_TEST(a_stream_capture_ends_with_its_stream_or_context)
+{
+	enter(BEGIN);
+	leave(BEGIN, CUDA_SUCCESS);
+	enter(DESTROY);
+	leave(DESTROY, CUDA_ERROR_ILLEGAL_STATE);
 	assert_int_equal(atomic_load(&c->stream_captures.n), 1);
-	enter(END);
-	leave(END, CUDA_SUCCESS);
+	enter(DESTROY);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 1);
+	leave(DESTROY, CUDA_SUCCESS);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
+	leave(DESTROY, CUDA_SUCCESS);
+	enter(BEGIN);
+	leave(BEGIN, CUDA_SUCCESS);
+	end_context((CUcontext)(uintptr_t)0x11);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 1);
+	end_context(CONTEXT);
 	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
 }
 
@@ -120,12 +191,11 @@ static void *open_again(void *unused)
 }
 
 /* The doors are closed, and then a context does not let go: what ends meanwhile has ended. */
-static void nothing_that_was_counted_is_missed_while_the_doors_are_closed(void **state)
+LAUNCHES_TEST(nothing_that_was_counted_is_missed_while_the_doors_are_closed)
 {
 	static const CUpti_CallbackId calls[] = { BEGIN, END, COPY };
 	pthread_t thread;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		enter(calls[i]);
 		assert_true(sections_close(c));
@@ -135,6 +205,72 @@ static void nothing_that_was_counted_is_missed_while_the_doors_are_closed(void *
 		assert_int_equal(atomic_load(&c->stream_captures.n), i == 0);
 		assert_int_equal(atomic_load(&r->gate.others), 0);
 	}
+}
+
+static atomic_bool entered, closed, came_back;
+
+static void *end_while_closed(void *unused)
+{
+	const struct timespec pause = { 0, MS };
+	int cancel;
+
+	(void)unused;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	enter(END);
+	atomic_store(&entered, true);
+	while (!atomic_load(&closed)) {
+		nanosleep(&pause, NULL);
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	leave(END, CUDA_SUCCESS);
+	atomic_store(&came_back, true);
+	return NULL;
+}
+
+/* It would leave the driver, in whose call it is, with the locks that are held there. */
+LAUNCHES_TEST(who_waits_at_closed_doors_is_not_cancelled)
+{
+	pthread_t thread;
+
+	atomic_store(&entered, false);
+	atomic_store(&closed, false);
+	atomic_store(&came_back, false);
+	enter(BEGIN);
+	leave(BEGIN, CUDA_SUCCESS);
+	assert_int_equal(pthread_create(&thread, NULL, end_while_closed, NULL), 0);
+	while (!atomic_load(&entered)) {
+	}
+	assert_true(sections_close(c));
+	pthread_cancel(thread);
+	atomic_store(&closed, true);
+	open_again(NULL);
+	pthread_join(thread, NULL);
+	assert_true(atomic_load(&came_back));
+	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
+}
+
+static CUresult stop_meanwhile(CUstream stream, CUstreamCaptureStatus *ret, cuuint64_t *id)
+{
+	state_move(&c->deliver.state, CAPTURE_STOPPING);
+	return capture_info(stream, ret, id);
+}
+
+/* What has begun when it stops is not one that it could not measure. */
+LAUNCHES_TEST(a_launch_that_meets_the_end_is_beyond_it)
+{
+	struct profiler stopping = profiler;
+
+	stopping.stream_capture_info = stop_meanwhile;
+	c->profiler = &stopping;
+	c->late = true; /* asks each stream once */
+	enter(LAUNCH);
+	leave(LAUNCH, CUDA_SUCCESS);
+	assert_int_equal(n_opened, 0);
+	assert_int_equal(atomic_load(&c->counters.seen), 0);
+	assert_int_equal(atomic_load(&c->counters.unready), 0);
+	expect_unlocked();
+	c->late = false;
+	c->profiler = &profiler;
 }
 
 /* --- looking on --- */
@@ -150,13 +286,12 @@ static uint64_t time_launch(void)
 
 /* The first launch that a late capture sees waits, for stream captures that are to be met, and no
  * other one does. */
-static void a_late_capture_looks_on_first(void **state)
+LAUNCHES_TEST(a_late_capture_looks_on_first)
 {
 	enum { LATER = 5 };
 	unsigned before = n_opened;
 	uint64_t first_ns, least_ns = UINT64_MAX;
 
-	(void)state;
 	c->late = true;
 	first_ns = time_launch();
 	assert_true(first_ns >= 50 * MS);
@@ -176,8 +311,6 @@ static struct {
 	const char *call; /* what its holder is in */
 	uint64_t ns;	  /* so long */
 	atomic_bool held, gone;
-	int patience_ms;   /* the time begins when one thread waits for it, or after this */
-	unsigned standing; /* threads that waited for it then */
 } holder;
 
 static void *hold(void *unused)
@@ -212,11 +345,10 @@ static pthread_t begin_hold(const char *where, uint64_t ns)
 }
 
 /* A Start that is under way when a graph is captured would spoil it. */
-static void a_capture_waits_for_a_turn(void **state)
+LAUNCHES_TEST(a_capture_waits_for_a_turn)
 {
 	pthread_t thread = begin_hold("cuptiRangeProfilerStart", 50 * MS);
 
-	(void)state;
 	enter(BEGIN);
 	assert_true(atomic_load(&holder.gone));
 	leave(BEGIN, CUDA_ERROR_ILLEGAL_STATE);
@@ -224,11 +356,10 @@ static void a_capture_waits_for_a_turn(void **state)
 }
 
 /* However long that takes. */
-static void a_launch_waits_for_a_turn(void **state)
+LAUNCHES_TEST(a_launch_waits_for_a_turn)
 {
 	pthread_t thread;
 
-	(void)state;
 	atomic_store(&c->patience.spent_ns, PATIENCE_NS);
 	thread = begin_hold("cuptiRangeProfilerStart", 200 * MS);
 	enter(LAUNCH);
@@ -240,12 +371,11 @@ static void a_launch_waits_for_a_turn(void **state)
 }
 
 /* But not for a launch that does not return: all together for so long, and then for moments. */
-static void a_launch_that_hangs_is_not_waited_for(void **state)
+LAUNCHES_TEST(a_launch_that_hangs_is_not_waited_for)
 {
 	const uint64_t left_ns = 30 * MS;
 	pthread_t thread;
 
-	(void)state;
 	atomic_store(&c->patience.spent_ns, PATIENCE_NS - left_ns);
 	thread = begin_hold(NULL, CLOCK_NS_PER_S);
 	for (uint64_t i = 1; i <= 3 && !atomic_load(&holder.gone); i++) {
@@ -265,30 +395,24 @@ static void a_launch_that_hangs_is_not_waited_for(void **state)
 
 static void *measure_for_long(void *unused)
 {
-	const struct timespec t = clock_timespec(holder.ns), pause = { 0, MS };
+	const struct timespec t = clock_timespec(holder.ns);
 
 	(void)unused;
 	enter(LAUNCH);
 	atomic_store(&holder.held, true);
-	for (int i = 0; i < holder.patience_ms && atomic_load(&r->gate.stalled) == 0; i++) {
-		nanosleep(&pause, NULL);
-	}
 	nanosleep(&t, NULL);
-	holder.standing = atomic_load(&r->gate.stalled);
 	atomic_store(&holder.gone, true);
 	leave(LAUNCH, CUDA_SUCCESS);
 	return NULL;
 }
 
 /* It would be counted with another thread's launch: so it waits for the end of that. */
-static void a_copy_waits_for_a_launch(void **state)
+LAUNCHES_TEST(a_copy_waits_for_a_launch)
 {
 	const struct timespec pause = { 0, MS };
 	pthread_t thread;
 
-	(void)state;
 	holder.ns = 50 * MS;
-	holder.patience_ms = 60000;
 	holder.held = holder.gone = false;
 	assert_int_equal(pthread_create(&thread, NULL, measure_for_long, NULL), 0);
 	while (!atomic_load(&holder.held)) {
@@ -301,14 +425,11 @@ static void a_copy_waits_for_a_launch(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(n_closed, 1);
 	assert_int_equal(atomic_load(&c->patience.spent_ns), 0);
-	assert_int_equal(holder.standing, 1);
-	assert_int_equal(atomic_load(&r->gate.stalled), 0);
 }
 
 /* Its own launch is over only after it. */
-static void a_copy_within_a_launch_waits_for_nobody(void **state)
+LAUNCHES_TEST(a_copy_within_a_launch_waits_for_nobody)
 {
-	(void)state;
 	enter(LAUNCH);
 	enter(COPY);
 	leave(COPY, CUDA_SUCCESS);
@@ -320,15 +441,13 @@ static void a_copy_within_a_launch_waits_for_nobody(void **state)
 }
 
 /* But not for one that does not return: it may wait for this. Then nobody waits for that one. */
-static void a_copy_does_not_wait_for_a_launch_that_hangs(void **state)
+LAUNCHES_TEST(a_copy_does_not_wait_for_a_launch_that_hangs)
 {
 	const struct timespec pause = { 0, MS };
 	pthread_t thread;
 
-	(void)state;
 	atomic_store(&c->patience.spent_ns, PATIENCE_NS);
 	holder.ns = CLOCK_NS_PER_S;
-	holder.patience_ms = 0;
 	holder.held = holder.gone = false;
 	assert_int_equal(pthread_create(&thread, NULL, measure_for_long, NULL), 0);
 	while (!atomic_load(&holder.held)) {
@@ -345,7 +464,7 @@ static void a_copy_does_not_wait_for_a_launch_that_hangs(void **state)
 }
 
 /* A launch without a configuration fails, and nobody can tell where it would have gone. */
-static void a_launch_without_arguments_is_over_at_its_end(void **state)
+LAUNCHES_TEST(a_launch_without_arguments_is_over_at_its_end)
 {
 	const cuLaunchKernelEx_params params = { .config = NULL };
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
@@ -358,7 +477,6 @@ static void a_launch_without_arguments_is_over_at_its_end(void **state)
 		.symbolName = "kernel",
 	};
 
-	(void)state;
 	callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, LAUNCH_EX, &data);
 	data.callbackSite = CUPTI_API_EXIT;
 	callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, LAUNCH_EX, &data);
@@ -366,9 +484,8 @@ static void a_launch_without_arguments_is_over_at_its_end(void **state)
 	assert_int_equal(n_opened, 0);
 }
 
-static void a_copy_within_a_copy_is_a_part_of_it(void **state)
+LAUNCHES_TEST(a_copy_within_a_copy_is_a_part_of_it)
 {
-	(void)state;
 	enter(COPY);
 	enter(COPY);
 	leave(COPY, CUDA_SUCCESS);
@@ -392,9 +509,8 @@ static void destroy_context(void)
 }
 
 /* What is measured of it must be let go of before; a new one may have its handle. */
-static void a_context_that_ends_lets_go(void **state)
+LAUNCHES_TEST(a_context_that_ends_lets_go)
 {
-	(void)state;
 	enter(LAUNCH);
 	destroy_context(); /* by who launches into it: nothing to wait for */
 	leave(LAUNCH, CUDA_SUCCESS);
@@ -412,11 +528,10 @@ static void a_context_that_ends_lets_go(void **state)
 }
 
 /* Its lock may be held over a call that waits for what the driver holds just now. */
-static void a_context_does_not_wait_for_ever_for_its_end(void **state)
+LAUNCHES_TEST(a_context_does_not_wait_for_ever_for_its_end)
 {
 	pthread_t thread = begin_hold("cuptiRangeProfilerStop", 6 * CLOCK_NS_PER_S);
 
-	(void)state;
 	r->object = (void *)r;
 	destroy_context();
 	assert_false(atomic_load(&holder.gone));
@@ -436,12 +551,11 @@ static void note_act(void *unused)
 }
 
 /* Until all have, and no thread is at one of them, the capture is not over. */
-static void a_capture_is_over_when_all_contexts_are(void **state)
+LAUNCHES_TEST(a_capture_is_over_when_all_contexts_are)
 {
 	struct ranges *other = contexts_find(c, (CUcontext)(uintptr_t)0x30);
 	pthread_t thread;
 
-	(void)state;
 	r->object = other->object = (void *)r;
 	r->guard.made_marks = 2;
 	stubborn = r;
@@ -463,9 +577,8 @@ static void a_capture_is_over_when_all_contexts_are(void **state)
 }
 
 /* What does not end is not waited for, and what was measured is counted. */
-static void who_does_not_let_go_is_left(void **state)
+LAUNCHES_TEST(who_does_not_let_go_is_left)
 {
-	(void)state;
 	r->object = (void *)r;
 	r->state = RANGES_STARTED;
 	r->batch = deliver_new_batch(&c->deliver, 5);
@@ -487,11 +600,10 @@ static bool disable_if_it_may_block(struct capture *capture, struct ranges *rang
 }
 
 /* Its thread was ended in it, or has left it by a signal's handler that exits. */
-static void a_call_that_never_returns_costs_no_batch(void **state)
+LAUNCHES_TEST(a_call_that_never_returns_costs_no_batch)
 {
 	const struct method careful = { open_one, close_one, end_all, disable_if_it_may_block };
 
-	(void)state;
 	c->method = &careful;
 	enter(COPY);
 	r->object = (void *)r;
@@ -507,42 +619,12 @@ static void a_call_that_never_returns_costs_no_batch(void **state)
 }
 
 /* The handler exits, and its thread holds the lock for ever. */
-static void what_is_queued_goes_out_though_a_lock_is_never_released(void **state)
+LAUNCHES_TEST(what_is_queued_goes_out_though_a_lock_is_never_released)
 {
 	uint64_t begin_ns = clock_now_ns();
 
-	(void)state;
 	lock_acquire(&c->trace.lock);
 	trace_flush(c, true);
 	assert_true(clock_now_ns() - begin_ns < 30 * CLOCK_NS_PER_S);
 	lock_release(&c->trace.lock);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		LAUNCHES_TEST(a_launch_within_a_launch_is_a_part_of_it),
-		LAUNCHES_TEST(a_launch_that_failed_is_told),
-		LAUNCHES_TEST(a_thread_is_not_cancelled_within_a_launch),
-		LAUNCHES_TEST(captures_of_graphs_are_counted),
-		LAUNCHES_TEST(a_stream_capture_that_was_seen_in_part_is_counted),
-		LAUNCHES_TEST(nothing_that_was_counted_is_missed_while_the_doors_are_closed),
-		LAUNCHES_TEST(a_late_capture_looks_on_first),
-		LAUNCHES_TEST(a_capture_waits_for_a_turn),
-		LAUNCHES_TEST(a_launch_waits_for_a_turn),
-		LAUNCHES_TEST(a_launch_that_hangs_is_not_waited_for),
-		LAUNCHES_TEST(a_copy_waits_for_a_launch),
-		LAUNCHES_TEST(a_copy_within_a_launch_waits_for_nobody),
-		LAUNCHES_TEST(a_copy_does_not_wait_for_a_launch_that_hangs),
-		LAUNCHES_TEST(a_launch_without_arguments_is_over_at_its_end),
-		LAUNCHES_TEST(a_copy_within_a_copy_is_a_part_of_it),
-		LAUNCHES_TEST(a_context_that_ends_lets_go),
-		LAUNCHES_TEST(a_context_does_not_wait_for_ever_for_its_end),
-		LAUNCHES_TEST(a_capture_is_over_when_all_contexts_are),
-		LAUNCHES_TEST(who_does_not_let_go_is_left),
-		LAUNCHES_TEST(a_call_that_never_returns_costs_no_batch),
-		LAUNCHES_TEST(what_is_queued_goes_out_though_a_lock_is_never_released),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,11 +46,10 @@ int pthread_mutex_unlock(pthread_mutex_t *m)
 	return real(m);
 }
 
-static void a_launch_by_a_signal_handler_waits_for_nobody(void **state)
+LAUNCHES_TEST(a_launch_by_a_signal_handler_waits_for_nobody)
 {
 	static const enum instant instants[] = { LOCKED, UNLOCKING };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(instants); i++) {
 		instant = instants[i];
 		launch();
@@ -65,9 +64,8 @@ static void a_launch_by_a_signal_handler_waits_for_nobody(void **state)
 }
 
 /* The range that is open meanwhile counts the handler's kernel as well. */
-static void a_range_that_is_interrupted_is_disturbed(void **state)
+LAUNCHES_TEST(a_range_that_is_interrupted_is_disturbed)
 {
-	(void)state;
 	instant = LOCKED;
 	enter(LAUNCH);
 	assert_true(gate_is_disturbed(&r->gate));
@@ -87,27 +85,15 @@ static void close_with_a_launch_in_it(struct capture *capture, struct ranges *ra
 }
 
 /* It may hold a lock that the handler's launch would want. */
-static void a_signal_handler_launches_while_a_launch_is_noted(void **state)
+LAUNCHES_TEST(a_signal_handler_launches_while_a_launch_is_noted)
 {
 	const struct method interrupted = { .open = open_one,
 					    .close = close_with_a_launch_in_it,
 					    .beside = true };
 
-	(void)state;
 	c->method = &interrupted;
 	launch();
 	assert_int_equal(n_opened, 1);
 	assert_int_equal(n_closed, 1);
 	c->method = &method;
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		LAUNCHES_TEST(a_launch_by_a_signal_handler_waits_for_nobody),
-		LAUNCHES_TEST(a_range_that_is_interrupted_is_disturbed),
-		LAUNCHES_TEST(a_signal_handler_launches_while_a_launch_is_noted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static const struct gpuctr_capture_handler handler = { .size = sizeof(handler), 
 /* --- tests --- */
 
 /* As if each member had been added later than the one before it. */
-static void options_may_end_after_any_member(void **state)
+TEST_WITH(options_may_end_after_any_member, library_setup, library_teardown)
 {
 	static const size_t ends[] = {
 		offsetof(struct gpuctr_capture_options, gpus),
@@ -55,11 +55,9 @@ static void options_may_end_after_any_member(void **state)
 		offsetof(struct gpuctr_capture_options, launch_count),
 		offsetof(struct gpuctr_capture_options, no_wait),
 		offsetof(struct gpuctr_capture_options, timeout_ns),
-		offsetof(struct gpuctr_capture_options, lease_ns),
 		offsetof(struct gpuctr_capture_options, raw_images),
 		offsetof(struct gpuctr_capture_options, recorded),
 		offsetof(struct gpuctr_capture_options, program),
-		offsetof(struct gpuctr_capture_options, budget_ppm),
 		offsetof(struct gpuctr_capture_options, nvtx_include),
 		offsetof(struct gpuctr_capture_options, nvtx_exclude),
 		offsetof(struct gpuctr_capture_options, capture_range),
@@ -69,12 +67,10 @@ static void options_may_end_after_any_member(void **state)
 		offsetof(struct gpuctr_capture_options, kernel_name_base),
 		offsetof(struct gpuctr_capture_options, launch_every),
 		offsetof(struct gpuctr_capture_options, filter_mode),
-		offsetof(struct gpuctr_capture_options, nvtx_process_scope),
-		offsetof(struct gpuctr_capture_options, record_limit),
 		offsetof(struct gpuctr_capture_options, permit),
 		offsetof(struct gpuctr_capture_options, trace),
 		offsetof(struct gpuctr_capture_options, whole_graphs),
-		offsetof(struct gpuctr_capture_options, may_rest),
+		offsetof(struct gpuctr_capture_options, gpus_allowed),
 		sizeof(struct gpuctr_capture_options),
 	};
 	struct fixture *f = *state;
@@ -95,36 +91,31 @@ static void options_may_end_after_any_member(void **state)
 		assert_int_equal(m.selection.launch_count, i >= 5 ? 4 : 0);
 		assert_int_equal(m.no_wait, i >= 6);
 		assert_int_equal(m.timeout_ns, i >= 7 ? 5 : 0);
-		assert_int_equal(m.lease_ns, i >= 8 ? 6 : 0);
-		assert_int_equal(m.selection.raw_images, i >= 9);
-		assert_int_equal(m.recorded, i >= 10);
-		assert_string_equal(m.program, i >= 11 ? "program" : "");
-		assert_int_equal(m.selection.budget_ppm, i >= 12 ? 50000 : 0);
-		assert_int_equal(m.selection.seed, i >= 12 ? 7 : 0);
-		assert_int_equal(m.selection.nvtx_include.n, i >= 13 ? 2 : 0);
-		assert_int_equal(m.selection.nvtx_exclude.n, i >= 14 ? 1 : 0);
-		assert_string_equal(m.selection.capture_range, i >= 15 ? "nvtx:A/" : "");
-		assert_int_equal(m.selection.stop_on_range_end, i >= 16);
-		assert_int_equal(m.selection.schedule.skip_first, i >= 17 ? 1 : 0);
-		assert_int_equal(m.selection.schedule.wait, i >= 17 ? 2 : 0);
-		assert_int_equal(m.selection.schedule.warmup, i >= 17 ? 3 : 0);
-		assert_int_equal(m.selection.schedule.active, i >= 17 ? 4 : 0);
-		assert_int_equal(m.selection.schedule.repeat, i >= 17 ? 5 : 0);
-		assert_string_equal(m.selection.step, i >= 17 ? "B/" : "");
-		assert_int_equal(m.selection.kernel_name_base, i >= 19 ? 2 : 0);
-		assert_int_equal(m.selection.launch_every, i >= 20 ? 2 : 0);
-		assert_int_equal(m.selection.filter_mode, i >= 21 ? 2 : 0);
-		assert_int_equal(m.selection.nvtx_process_scope, i >= 22);
-		assert_int_equal(m.selection.record_limit, i >= 23 ? 9 : 0);
-		assert_int_equal(m.permit, i >= 24);
-		assert_int_equal(m.trace, i >= 25);
-		assert_int_equal(m.selection.whole_graphs, i >= 26);
-		assert_int_equal(m.selection.may_rest, i >= 27);
+		assert_int_equal(m.selection.raw_images, i >= 8);
+		assert_int_equal(m.recorded, i >= 9);
+		assert_string_equal(m.program, i >= 10 ? "program" : "");
+		assert_int_equal(m.selection.nvtx_include.n, i >= 11 ? 2 : 0);
+		assert_int_equal(m.selection.nvtx_exclude.n, i >= 12 ? 1 : 0);
+		assert_string_equal(m.selection.capture_range, i >= 13 ? "nvtx:A/" : "");
+		assert_int_equal(m.selection.stop_on_range_end, i >= 14);
+		assert_int_equal(m.selection.schedule.skip_first, i >= 15 ? 1 : 0);
+		assert_int_equal(m.selection.schedule.wait, i >= 15 ? 2 : 0);
+		assert_int_equal(m.selection.schedule.warmup, i >= 15 ? 3 : 0);
+		assert_int_equal(m.selection.schedule.active, i >= 15 ? 4 : 0);
+		assert_int_equal(m.selection.schedule.repeat, i >= 15 ? 5 : 0);
+		assert_string_equal(m.selection.step, i >= 15 ? "B/" : "");
+		assert_int_equal(m.selection.kernel_name_base, i >= 17 ? 2 : 0);
+		assert_int_equal(m.selection.launch_every, i >= 18 ? 2 : 0);
+		assert_int_equal(m.selection.filter_mode, i >= 19 ? 2 : 0);
+		assert_int_equal(m.permit, i >= 20);
+		assert_int_equal(m.trace, i >= 21);
+		assert_int_equal(m.selection.whole_graphs, i >= 22);
+		assert_int_equal(m.gpus_allowed, i >= 23);
 	}
 }
 
 /* What the client's options cannot say, and other programs can. */
-static void what_cannot_be_chosen_is_refused(void **state)
+TEST_WITH(what_cannot_be_chosen_is_refused, library_setup, library_teardown)
 {
 	static const char *const one[] = { "A/" }, *const turned[] = { "epoch", "step/" };
 	struct fixture *f = *state;
@@ -140,7 +131,7 @@ static void what_cannot_be_chosen_is_refused(void **state)
 	}
 	wrong[0].kernel_name = "gemm"; /* and an expression */
 	wrong[1].kernel_name_base = GPUCTR_KERNEL_NAME_MANGLED + 1;
-	wrong[2].filter_mode = GPUCTR_FILTER_PER_LAUNCH_CONFIG + 1;
+	wrong[2].filter_mode = GPUCTR_FILTER_PER_KERNEL + 1;
 	wrong[3].nvtx_include = wrong[3].nvtx_exclude = one;
 	wrong[3].n_nvtx_include = wrong[3].n_nvtx_exclude = 1;
 	wrong[4].kernel_regex = NULL;
@@ -169,7 +160,7 @@ static void what_cannot_be_chosen_is_refused(void **state)
 	}
 }
 
-static void a_handler_may_end_after_any_member(void **state)
+TEST_WITH(a_handler_may_end_after_any_member, library_setup, library_teardown)
 {
 	struct fixture *f = *state;
 	struct gpuctr_capture_options o = library_ask_everything();
@@ -191,7 +182,7 @@ static void a_handler_may_end_after_any_member(void **state)
 	assert_int_equal(over, with_end);
 }
 
-static void options_of_a_list_may_end_early(void **state)
+TEST_WITH(options_of_a_list_may_end_early, library_setup, library_teardown)
 {
 	struct fixture *f = *state;
 	struct gpuctr_metrics_options o = GPUCTR_INIT(gpuctr_metrics_options);
@@ -212,7 +203,7 @@ static void options_of_a_list_may_end_early(void **state)
 	}
 }
 
-static void a_newer_program_is_served_while_it_asks_for_nothing_new(void **state)
+TEST_WITH(a_newer_program_is_served_while_it_asks_for_nothing_new, library_setup, library_teardown)
 {
 	struct fixture *f = *state;
 	struct gpuctr_capture_options o = library_ask_everything();
@@ -232,7 +223,7 @@ static void a_newer_program_is_served_while_it_asks_for_nothing_new(void **state
 	library_expect_no_request(f);
 }
 
-static void a_struct_without_its_size_is_refused(void **state)
+TEST_WITH(a_struct_without_its_size_is_refused, library_setup, library_teardown)
 {
 	struct fixture *f = *state;
 	struct gpuctr_capture_options o = library_ask_everything();
@@ -288,7 +279,7 @@ static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *e
 	p->code = error ? error->code : 0;
 }
 
-static void patterns_of_a_plan_are_expanded_here(void **state)
+TEST_WITH(patterns_of_a_plan_are_expanded_here, library_setup, library_teardown)
 {
 	static const char *const globs[] = { "dram__*.sum" }, *const none[] = { "lts__*.sum" };
 	static const char *const wrong[] = { "regex:(" };
@@ -322,7 +313,7 @@ static void patterns_of_a_plan_are_expanded_here(void **state)
 	library_expect_no_request(f);
 }
 
-static void patterns_of_a_capture_are_expanded_here(void **state)
+TEST_WITH(patterns_of_a_capture_are_expanded_here, library_setup, library_teardown)
 {
 	static const char *const globs[] = { "dram__*.sum" };
 	struct fixture *f = *state;
@@ -347,7 +338,7 @@ static void patterns_of_a_capture_are_expanded_here(void **state)
 }
 
 /* However it ends while the catalogue is on its way, it ends once. */
-static void a_capture_ends_while_its_patterns_are_expanded(void **state)
+TEST_WITH(a_capture_ends_while_its_patterns_are_expanded, library_setup, library_teardown)
 {
 	static const char *const globs[] = { "dram__*.sum" }, *const none[] = { "lts__*.sum" };
 	struct fixture *f = *state;
@@ -378,7 +369,7 @@ static void a_capture_ends_while_its_patterns_are_expanded(void **state)
 	assert_int_equal(over, 4);
 }
 
-static void another_version_of_the_protocol_is_refused(void **state)
+TEST_WITH(another_version_of_the_protocol_is_refused, library_setup, library_teardown)
 {
 	struct fixture *f = *state;
 	struct gpuctr *g;
@@ -392,33 +383,4 @@ static void another_version_of_the_protocol_is_refused(void **state)
 		gpuctr_last_error(g)->message,
 		"what answers there does not speak this version of gpucountd's protocol");
 	gpuctr_disconnect(g);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(options_may_end_after_any_member, library_setup,
-						library_teardown),
-		cmocka_unit_test_setup_teardown(what_cannot_be_chosen_is_refused, library_setup,
-						library_teardown),
-		cmocka_unit_test_setup_teardown(a_handler_may_end_after_any_member, library_setup,
-						library_teardown),
-		cmocka_unit_test_setup_teardown(options_of_a_list_may_end_early, library_setup,
-						library_teardown),
-		cmocka_unit_test_setup_teardown(
-			a_newer_program_is_served_while_it_asks_for_nothing_new, library_setup,
-			library_teardown),
-		cmocka_unit_test_setup_teardown(a_struct_without_its_size_is_refused, library_setup,
-						library_teardown),
-		cmocka_unit_test_setup_teardown(patterns_of_a_plan_are_expanded_here, library_setup,
-						library_teardown),
-		cmocka_unit_test_setup_teardown(patterns_of_a_capture_are_expanded_here,
-						library_setup, library_teardown),
-		cmocka_unit_test_setup_teardown(a_capture_ends_while_its_patterns_are_expanded,
-						library_setup, library_teardown),
-		cmocka_unit_test_setup_teardown(another_version_of_the_protocol_is_refused,
-						library_setup, library_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

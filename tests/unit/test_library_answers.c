@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/library_fixture.h"
 
+#include <sys/socket.h>
+
+#include "client/lib/internal.h"
 #include "proto/wire/limits.h"
 
 /* What the daemon tells arrives whole: each field has a value that no other has. */
@@ -49,7 +52,7 @@ static void on_status(const struct gpuctr_status *status, const struct gpuctr_er
 	assert_null(status->counts);
 }
 
-static void a_status_arrives_whole(void **state)
+TEST_WITH(a_status_arrives_whole, library_setup, library_teardown)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_gpu gpu = { 3, "GPU-3", "H200", "GH100", 103, 104, "4711", "bob" };
@@ -117,7 +120,7 @@ static void on_listed(const struct gpuctr_error *error, void *userdata)
 	*(unsigned *)userdata += 100;
 }
 
-static void a_list_of_processes_arrives_whole(void **state)
+TEST_WITH(a_list_of_processes_arrives_whole, library_setup, library_teardown)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_registered_process process = {
@@ -158,7 +161,7 @@ static void count_notice(struct gpuctr_capture *c, const struct gpuctr_notice *n
 }
 
 /* A process may send what nobody has asked it for: it is not kept, and nothing is said of it. */
-static void images_come_to_who_asks(void **state)
+TEST_WITH(images_come_to_who_asks, library_setup, library_teardown)
 {
 	static const struct gpuctr_capture_handler images = { .size = sizeof(images),
 							      .on_image = count_image,
@@ -195,10 +198,11 @@ static void images_come_to_who_asks(void **state)
 	}
 }
 
-enum { NEST = 2500 };
+enum { NEST = 2500, CAPTURE = 7, PROCESSES = 2, BATCHES = 4 };
 
-/* NEST ranges, each within the one before, of which there are before already. */
-static void send_nest(struct fixture *f, uint32_t capture, uint32_t before)
+/* NEST ranges of a process, each within the one before, and the first within parent; there are
+ * before already. */
+static void send_nest(struct fixture *f, uint32_t process, uint32_t before, uint32_t parent)
 {
 	static uint32_t parents[NEST], none[NEST];
 	static uint64_t payloads[NEST];
@@ -208,7 +212,7 @@ static void send_nest(struct fixture *f, uint32_t capture, uint32_t before)
 	struct arena scratch;
 
 	for (uint32_t i = 0; i < NEST; i++) {
-		parents[i] = before + i;
+		parents[i] = i > 0 ? before + i : parent;
 	}
 	m.record_columns = (struct wire_record_columns){
 		.first_node = before + 1,
@@ -223,6 +227,284 @@ static void send_nest(struct fixture *f, uint32_t capture, uint32_t before)
 	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
 	assert_int_equal(wire_encode_payload(&scratch, &columns, &m), 0);
 	m = (struct wire_message){ .type = WIRE_RECORDS,
+				   .records = { CAPTURE,
+						process,
+						0,
+						0,
+						{ buffer_length(&columns),
+						  columns.data + columns.start } } };
+	library_answer(f, &m);
+	buffer_deinit(&columns);
+	arena_deinit(&scratch);
+}
+
+static void send_image(struct fixture *f, uint32_t process, uint32_t batch)
+{
+	const struct wire_message m = {
+		.type = WIRE_RAW_IMAGE,
+		.raw_image = { CAPTURE, process, batch, 1, 0, 4, { 4, (const uint8_t *)"data" } }
+	};
+
+	library_answer(f, &m);
+}
+
+static const char *const limits[] = { "4,096 NVTX ranges", "take more memory than",
+				      "images of raw counter data" };
+
+struct told {
+	unsigned n[ARRAY_SIZE(limits)][PROCESSES];
+};
+
+static void take_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice,
+			void *userdata)
+{
+	struct told *told = userdata;
+	size_t i = 0;
+
+	(void)c;
+	assert_in_range(notice->process, 1, PROCESSES);
+	assert_int_equal(notice->error.code, GPUCTR_E_QUOTA);
+	assert_true(notice->error.remedy[0] != '\0');
+	while (i < ARRAY_SIZE(limits) && !strstr(notice->error.message, limits[i])) {
+		i++;
+	}
+	assert_true(i < ARRAY_SIZE(limits));
+	told->n[i][notice->process - 1]++;
+}
+
+/* As of programs that open ranges and never close them, have names without end, and send more
+ * counter data than anybody keeps: of each process each of these is told, with whichever batch it
+ * begins, and no batch after that tells it again. */
+TEST_WITH(limits_are_told_once_of_each_process, library_setup, library_teardown)
+{
+	static const struct gpuctr_capture_handler notices = { .size = sizeof(notices),
+							       .on_notice = take_notice };
+	struct fixture *f = *state;
+	struct gpuctr_capture_options o = library_ask_everything();
+	struct wire_message m = { .type = WIRE_OPENED };
+	struct gpuctr_capture *c;
+	struct told told = { 0 };
+
+	o.raw_images = true;
+	assert_int_equal(gpuctr_capture_open(f->g, &o, &notices, &told, &c), 0);
+	m.opened = (struct wire_opened){ .request = library_expect_request(f).open_capture.request,
+					 .capture = CAPTURE,
+					 .driver = "",
+					 .owner = "" };
+	library_answer(f, &m);
+	for (uint32_t batch = 0; batch < BATCHES; batch++) {
+		for (uint32_t process = 1; process <= PROCESSES; process++) {
+			send_nest(f, process, batch * NEST, batch * NEST);
+			assert_int_equal(told.n[0][process - 1], batch > 0);
+			assert_int_equal(told.n[1][process - 1] + told.n[2][process - 1], 0);
+		}
+	}
+	c->memory.objects.max = c->memory.objects.used;
+	c->memory.images.max = 1;
+	for (uint32_t batch = 0; batch < BATCHES; batch++) {
+		for (uint32_t process = 1; process <= PROCESSES; process++) {
+			send_nest(f, process, (BATCHES + batch) * NEST, 0);
+			send_image(f, process, batch);
+		}
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		for (uint32_t process = 1; process <= PROCESSES; process++) {
+			assert_int_equal(told.n[i][process - 1], 1);
+		}
+	}
+}
+
+/* --- when the connection ends --- */
+
+struct answers {
+	unsigned metrics, plan, status, jobs, processes, capture;
+};
+
+static void expect_disconnected(const struct gpuctr_error *error, unsigned *answers)
+{
+	assert_non_null(error);
+	assert_int_equal(error->code, GPUCTR_E_DISCONNECTED);
+	(*answers)++;
+}
+
+static void on_no_metric(const struct gpuctr_metric *metric, void *userdata)
+{
+	(void)metric;
+	(void)userdata;
+	fail();
+}
+
+static void on_no_metrics(const char *chip, const struct gpuctr_error *error, void *userdata)
+{
+	assert_string_equal(chip, "");
+	expect_disconnected(error, &((struct answers *)userdata)->metrics);
+}
+
+static void on_no_plan(const struct gpuctr_plan *p, const struct gpuctr_error *error,
+		       void *userdata)
+{
+	assert_null(p);
+	expect_disconnected(error, &((struct answers *)userdata)->plan);
+}
+
+static void on_no_status(const struct gpuctr_status *status, const struct gpuctr_error *error,
+			 void *userdata)
+{
+	assert_null(status);
+	expect_disconnected(error, &((struct answers *)userdata)->status);
+}
+
+static void on_no_job(const struct gpuctr_error *error, void *userdata)
+{
+	expect_disconnected(error, &((struct answers *)userdata)->jobs);
+}
+
+static void on_no_process(const struct gpuctr_registered_process *process, void *userdata)
+{
+	(void)process;
+	(void)userdata;
+	fail();
+}
+
+static void on_no_list(const struct gpuctr_error *error, void *userdata)
+{
+	expect_disconnected(error, &((struct answers *)userdata)->processes);
+}
+
+static void on_no_capture(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata)
+{
+	(void)c;
+	expect_disconnected(&end->error, &((struct answers *)userdata)->capture);
+}
+
+/* Whatever was asked is answered, once: a program that waits for an answer would wait for ever. Of
+ * captures one waits for its patterns to be expanded, and one for the daemon. */
+TEST_WITH(the_end_of_the_connection_answers_each_question, library_setup, library_teardown)
+{
+	static const struct gpuctr_capture_handler ends = { .size = sizeof(ends),
+							    .on_end = on_no_capture };
+	static const char *const patterns[] = { "dram__*" };
+	struct fixture *f = *state;
+	const struct gpuctr_metrics_options list = GPUCTR_INIT(gpuctr_metrics_options);
+	struct gpuctr_job_options job = GPUCTR_INIT(gpuctr_job_options);
+	struct gpuctr_capture_options o = library_ask_everything();
+	struct answers n = { 0 };
+	struct gpuctr_capture *c;
+
+	job.job = "4711";
+	job.gpus = library_ranges;
+	job.n_gpus = 1;
+	assert_int_equal(gpuctr_list_metrics(f->g, &list, on_no_metric, on_no_metrics, &n), 0);
+	assert_int_equal(gpuctr_plan(f->g, NULL, library_metrics, 1, on_no_plan, &n), 0);
+	assert_int_equal(gpuctr_plan(f->g, NULL, patterns, 1, on_no_plan, &n), 0);
+	assert_int_equal(gpuctr_get_status(f->g, on_no_status, &n), 0);
+	assert_int_equal(gpuctr_begin_job(f->g, &job, on_no_job, &n), 0);
+	assert_int_equal(gpuctr_end_job(f->g, "4711", on_no_job, &n), 0);
+	assert_int_equal(gpuctr_list_processes(f->g, on_no_process, on_no_list, &n), 0);
+	assert_int_equal(gpuctr_capture_open(f->g, &o, &ends, &n, &c), 0);
+	o.metrics = patterns;
+	assert_int_equal(gpuctr_capture_open(f->g, &o, &ends, &n, &c), 0);
+	assert_int_equal(shutdown(f->peer, SHUT_RDWR), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(gpuctr_dispatch(f->g, 1000), GPUCTR_E_DISCONNECTED);
+	}
+	assert_int_equal(n.metrics, 1);
+	assert_int_equal(n.plan, 2);
+	assert_int_equal(n.status, 1);
+	assert_int_equal(n.jobs, 2);
+	assert_int_equal(n.processes, 1);
+	assert_int_equal(n.capture, 2);
+}
+
+/* --- what a program may make its capturer keep ---- */
+
+struct kept {
+	unsigned n_notices;
+	size_t n_devices; /* of the process that was told last */
+};
+
+static void keep_process(struct gpuctr_capture *c, const struct gpuctr_process *process,
+			 void *userdata)
+{
+	(void)c;
+	((struct kept *)userdata)->n_devices = process->n_devices;
+}
+
+static void keep_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice,
+			void *userdata)
+{
+	(void)c;
+	(void)notice;
+	((struct kept *)userdata)->n_notices++;
+}
+
+static const struct gpuctr_capture_handler keeping = { .size = sizeof(keeping),
+						       .on_process = keep_process,
+						       .on_notice = keep_notice };
+
+static void open_of(struct fixture *f, const char *owner, uint32_t capture, struct kept *kept)
+{
+	struct gpuctr_capture_options o = library_ask_everything();
+	struct wire_message m = { .type = WIRE_OPENED };
+	struct gpuctr_capture *c;
+
+	assert_int_equal(gpuctr_capture_open(f->g, &o, &keeping, kept, &c), 0);
+	m.opened = (struct wire_opened){ .request = library_expect_request(f).open_capture.request,
+					 .capture = capture,
+					 .driver = "",
+					 .owner = owner };
+	library_answer(f, &m);
+}
+
+/* A process may be told any number of times, and each time of other devices. */
+TEST_WITH(a_process_has_no_more_devices_than_a_machine, library_setup, library_teardown)
+{
+	struct fixture *f = *state;
+	struct kept kept = { 0 };
+	struct gpuctr_device devices[2];
+	struct wire_message m = { .type = WIRE_PROCESS,
+				  .process = { .capture = 7,
+					       .process = 1,
+					       .program = "",
+					       .cupti = "",
+					       .driver = "",
+					       .recorded_from = "",
+					       .devices = { 2, devices } } };
+
+	open_of(f, "", 7, &kept);
+	for (unsigned i = 0; i < 3 * LIMIT_GPUS; i++) {
+		bool is_known = i + 1 < LIMIT_GPUS;
+
+		devices[0] = (struct gpuctr_device){ .uuid = "GPU-1", .name = "", .chip = "" };
+		devices[1] = devices[0];
+		devices[0].index = i;
+		devices[1].index = i + 1;
+		library_answer(f, &m);
+		assert_int_equal(kept.n_devices, is_known ? 2 : 0);
+		assert_int_equal(kept.n_notices, is_known ? 0 : 1);
+	}
+}
+
+enum { LONG = 15000, STRINGS = 8 };
+
+/* So many strings, and no record. */
+static void send_strings(struct fixture *f, uint32_t capture, uint32_t before)
+{
+	static char text[LONG + 1];
+	static const char *strings[STRINGS];
+	struct wire_message m = { .type = WIRE_RECORD_COLUMNS };
+	struct buffer columns = { 0 };
+	struct arena scratch;
+
+	memset(text, 'x', LONG);
+	for (size_t i = 0; i < STRINGS; i++) {
+		strings[i] = text;
+	}
+	m.record_columns = (struct wire_record_columns){ .first_string = before + 1,
+							 .strings = { STRINGS, strings } };
+	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_encode_payload(&scratch, &columns, &m), 0);
+	m = (struct wire_message){ .type = WIRE_RECORDS,
 				   .records = { capture,
 						1,
 						0,
@@ -234,52 +516,22 @@ static void send_nest(struct fixture *f, uint32_t capture, uint32_t before)
 	arena_deinit(&scratch);
 }
 
-static void take_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice,
-			void *userdata)
+TEST_WITH(another_users_program_is_bounded_more_closely_than_ones_own, library_setup,
+	  library_teardown)
 {
-	(void)c;
-	assert_int_equal(notice->process, 1);
-	assert_int_equal(notice->error.code, GPUCTR_E_QUOTA);
-	assert_non_null(strstr(notice->error.message, "4,096 NVTX ranges"));
-	assert_true(notice->error.remedy[0] != '\0');
-	(*(unsigned *)userdata)++;
-}
-
-/* As of a program that opens ranges and never closes them. */
-static void ranges_that_are_too_deep_are_told_once(void **state)
-{
-	static const struct gpuctr_capture_handler notices = { .size = sizeof(notices),
-							       .on_notice = take_notice };
+	static const char *const owners[] = { "", "bob" };
 	struct fixture *f = *state;
-	struct gpuctr_capture_options o = library_ask_everything();
-	struct wire_message m = { .type = WIRE_OPENED };
-	struct gpuctr_capture *c;
-	unsigned n = 0;
 
-	assert_int_equal(gpuctr_capture_open(f->g, &o, &notices, &n, &c), 0);
-	m.opened = (struct wire_opened){ .request = library_expect_request(f).open_capture.request,
-					 .capture = 7,
-					 .driver = "",
-					 .owner = "" };
-	library_answer(f, &m);
-	for (uint32_t i = 0; i < 4; i++) {
-		send_nest(f, 7, i * NEST);
-		assert_int_equal(n, i > 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct kept kept = { 0 };
+
+		open_of(f, owners[i], 7 + i, &kept);
+		for (uint32_t k = 0; k < 400; k++) {
+			send_strings(f, 7 + i, k * STRINGS);
+			if (k * STRINGS * LONG < 30 << 20) {
+				assert_int_equal(kept.n_notices, 0);
+			}
+		}
+		assert_int_equal(kept.n_notices, i);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(images_come_to_who_asks, library_setup,
-						library_teardown),
-		cmocka_unit_test_setup_teardown(ranges_that_are_too_deep_are_told_once,
-						library_setup, library_teardown),
-		cmocka_unit_test_setup_teardown(a_status_arrives_whole, library_setup,
-						library_teardown),
-		cmocka_unit_test_setup_teardown(a_list_of_processes_arrives_whole, library_setup,
-						library_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

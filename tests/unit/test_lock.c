@@ -107,36 +107,24 @@ static void take_in_another_thread(void)
 	}
 }
 
-static void kinds_that_rise_pass(void **state)
+TEST(kinds_that_rise_pass)
 {
-	(void)state;
 	expect_signal(take_in_order, 0);
 	expect_signal(take_in_another_thread, 0);
 }
 
-static void a_wrong_order_aborts(void **state)
+TEST(a_wrong_order_aborts)
 {
-	(void)state;
 	expect_signal(take_earlier, SIGABRT);
 	expect_signal(take_the_same_kind, SIGABRT);
 	expect_signal(take_between, SIGABRT);
 }
 
 /* Their waiting ends by itself; what is waited for while they are held is looked at. */
-static void tries_may_break_the_order(void **state)
+TEST(tries_may_break_the_order)
 {
-	(void)state;
 	expect_signal(try_earlier, 0);
 	expect_signal(take_under_a_tried_one, SIGABRT);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(kinds_that_rise_pass),
-		cmocka_unit_test(a_wrong_order_aborts),
-		cmocka_unit_test(tries_may_break_the_order),
-	};
-
-	return cmocka_run_group_tests_name("lock", tests, set_up, NULL);
-}
+TEST_GROUP(set_up, NULL)

@@ -35,9 +35,8 @@ static uint64_t hash_crowded(int number)
 
 static uint64_t (*const hashes[])(int number) = { hash_mixed, hash_crowded };
 
-static void finds_what_was_added(void **state)
+TEST(finds_what_was_added)
 {
-	(void)state;
 	for (size_t k = 0; k < 2; k++) {
 		struct map t = { 0 };
 
@@ -50,12 +49,11 @@ static void finds_what_was_added(void **state)
 	}
 }
 
-static void an_empty_table_has_nothing(void **state)
+TEST(an_empty_table_has_nothing)
 {
 	struct map t = { 0 };
 	int key = 1;
 
-	(void)state;
 	assert_null(map_find(&t, 1, is_number, &key));
 	map_clear(&t);
 	assert_int_equal(map_add(&t, 1, &numbers[1]), 0);
@@ -65,11 +63,10 @@ static void an_empty_table_has_nothing(void **state)
 	map_deinit(&t);
 }
 
-static void frees_the_items_that_it_has(void **state)
+TEST(frees_the_items_that_it_has)
 {
 	struct map t = { 0 };
 
-	(void)state;
 	for (uint64_t i = 0; i < 1000; i++) {
 		assert_int_equal(map_add(&t, map_mix(0, i), malloc(1)), 0);
 	}
@@ -78,12 +75,11 @@ static void frees_the_items_that_it_has(void **state)
 }
 
 /* Texts that differ in one byte, or in a byte more that is 0, hash differently. */
-static void bytes_have_hashes_of_their_own(void **state)
+TEST(bytes_have_hashes_of_their_own)
 {
 	char text[20] = { 0 };
 	uint64_t before = map_hash(text, 0);
 
-	(void)state;
 	for (size_t n = 1; n < sizeof(text); n++) {
 		assert_true(map_hash(text, n) != before);
 		before = map_hash(text, n);
@@ -91,16 +87,4 @@ static void bytes_have_hashes_of_their_own(void **state)
 		assert_true(map_hash(text, n) != before);
 		text[n - 1] = 0;
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(finds_what_was_added),
-		cmocka_unit_test(an_empty_table_has_nothing),
-		cmocka_unit_test(frees_the_items_that_it_has),
-		cmocka_unit_test(bytes_have_hashes_of_their_own),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

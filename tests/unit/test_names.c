@@ -2,15 +2,9 @@
 
 /* Names that differ never look the same, at any width, and never take more than it. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
+
 #include <locale.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/cli/text.h"
 #include "client/report/names.h"
@@ -110,9 +104,8 @@ static const char *const kernels[] = {
 
 enum { N_KERNELS = sizeof(kernels) / sizeof(kernels[0]) };
 
-static void names_stay_apart_at_any_width(void **state)
+TEST(names_stay_apart_at_any_width)
 {
-	(void)state;
 	for (size_t width = NAMES_MIN_WIDTH; width <= 300; width++) {
 		expect_apart(kernels, N_KERNELS, width, true);
 		expect_apart(kernels, N_KERNELS, width, false);
@@ -120,7 +113,7 @@ static void names_stay_apart_at_any_width(void **state)
 }
 
 /* Names made of few pieces, so that many share their begin, their end, or both. */
-static void made_up_names_stay_apart(void **state)
+TEST(made_up_names_stay_apart)
 {
 	static const char *const pieces[] = { "at::native::", "<4, ",	  "float",
 					      "double",	      ">",	  "(int)",
@@ -133,7 +126,6 @@ static void made_up_names_stay_apart(void **state)
 	unsigned seed = 20261121;
 	size_t n = 0;
 
-	(void)state;
 	while (n < N) {
 		unsigned count = 3 + (unsigned)rand_r(&seed) % 24;
 		bool known = false;
@@ -153,12 +145,11 @@ static void made_up_names_stay_apart(void **state)
 	}
 }
 
-static void what_differs_is_shown(void **state)
+TEST(what_differs_is_shown)
 {
 	const char *const stages[] = { kernels[4], kernels[6] };
 	char **shown = names_shorten(kernels + 4, 2, 60, true);
 
-	(void)state;
 	assert_non_null(shown);
 	assert_non_null(strstr(shown[0], "128x128x64"));
 	assert_non_null(strstr(shown[1], "128x256x64"));
@@ -175,12 +166,11 @@ static void what_differs_is_shown(void **state)
 	names_free(shown, 2);
 }
 
-static void short_names_are_whole(void **state)
+TEST(short_names_are_whole)
 {
 	static const char *const ops[] = { "aten::copy_", "aten::mm" };
 	char **shown = names_shorten(ops, 2, 40, false);
 
-	(void)state;
 	assert_string_equal(shown[0], "aten::copy_");
 	assert_string_equal(shown[1], "aten::mm");
 	names_free(shown, 2);
@@ -189,12 +179,11 @@ static void short_names_are_whole(void **state)
 }
 
 /* Wide and combining characters take the columns that a terminal gives them. */
-static void columns_are_real(void **state)
+TEST(columns_are_real)
 {
 	static const char *const wide = "\xe6\xa0\xb8\xe5\xbf\x83"; /* two, of two columns each */
 	static const char *const combined = "e\xcc\x81";	    /* an e with an accent */
 
-	(void)state;
 	assert_int_equal(text_width(wide, strlen(wide)), 4);
 	assert_int_equal(text_width(combined, strlen(combined)), 1);
 	assert_int_equal(text_fit(wide, strlen(wide), 3), 3);
@@ -203,16 +192,8 @@ static void columns_are_real(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_stay_apart_at_any_width),
-		cmocka_unit_test(made_up_names_stay_apart),
-		cmocka_unit_test(what_differs_is_shown),
-		cmocka_unit_test(short_names_are_whole),
-		cmocka_unit_test(columns_are_real),
-	};
-
 	if (!setlocale(LC_CTYPE, "C.UTF-8")) {
 		return 1;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

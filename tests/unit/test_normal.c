@@ -3,15 +3,8 @@
 /* The sparse solver against dense elimination, and what defines a non-negative minimum. */
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include "client/attribution/normal.h"
 
@@ -86,12 +79,11 @@ static int invert(const struct dense *d, double inverse[UNKNOWNS_MOST][UNKNOWNS_
 	return 1;
 }
 
-static void test_is_what_dense_elimination_finds(void **state)
+TEST(test_is_what_dense_elimination_finds)
 {
 	uint64_t seed = 1;
 	int compared = 0;
 
-	(void)state;
 	for (int round = 0; round < 300; round++) {
 		static double inverse[UNKNOWNS_MOST][UNKNOWNS_MOST];
 		struct normal normal = { 0 };
@@ -124,12 +116,11 @@ static void test_is_what_dense_elimination_finds(void **state)
 
 /* Karush, Kuhn and Tucker: nothing is negative; what is positive has no slope, what is 0 none
  * upwards. */
-static void test_is_a_minimum_without_negative_values(void **state)
+TEST(test_is_a_minimum_without_negative_values)
 {
 	uint64_t seed = 2;
 	int zeros = 0;
 
-	(void)state;
 	for (int round = 0; round < 300; round++) {
 		struct normal normal = { 0 };
 		struct dense d = { 0 };
@@ -153,14 +144,13 @@ static void test_is_a_minimum_without_negative_values(void **state)
 	assert_true(zeros > 100);
 }
 
-static void test_says_what_cannot_be_told_apart(void **state)
+TEST(test_says_what_cannot_be_told_apart)
 {
 	struct normal normal = { 0 };
 	const uint32_t pair[] = { 1, 3 }, one[] = { 0 }, other[] = { 2 };
 	const double full[] = { 1 };
 	double x[5], inverse[5];
 
-	(void)state;
 	assert_int_equal(normal_grow(&normal, 5), 0);
 	for (int i = 0; i < 10; i++) {
 		const double root = sqrt(i + 2), parts[] = { 0.3 * root, 0.7 * root };
@@ -181,13 +171,12 @@ static void test_says_what_cannot_be_told_apart(void **state)
 enum { MANY = 20000 };
 
 /* Neighbours around a circle, numbered in no order, and two that half of all are coupled with. */
-static void test_finds_an_order(void **state)
+TEST(test_finds_an_order)
 {
 	struct normal normal = { 0 };
 	static double x[MANY], inverse[MANY], truth[MANY];
 	const double coefficients[] = { 1, 1, 0.5 };
 
-	(void)state;
 	assert_int_equal(normal_grow(&normal, MANY), 0);
 	for (uint32_t i = 0; i < MANY; i++) {
 		truth[i] = 1 + i % 7;
@@ -213,14 +202,13 @@ static void test_finds_an_order(void **state)
 }
 
 /* Coupled with any others, so that no order helps. */
-static void test_refuses_what_is_too_much(void **state)
+TEST(test_refuses_what_is_too_much)
 {
 	struct normal normal = { 0 };
 	static double x[MANY], inverse[MANY];
 	const double coefficients[] = { 1, 1 };
 	uint64_t seed = 3;
 
-	(void)state;
 	assert_int_equal(normal_grow(&normal, MANY), 0);
 	for (uint32_t i = 0; i < 4 * MANY; i++) {
 		const uint32_t one = (uint32_t)(random_part(&seed) * (MANY / 2));
@@ -234,13 +222,12 @@ static void test_refuses_what_is_too_much(void **state)
 }
 
 /* A chain of pairs: what has more of them than may be solved keeps none, until it begins anew. */
-static void test_keeps_no_more_than_can_be_solved(void **state)
+TEST(test_keeps_no_more_than_can_be_solved)
 {
 	struct normal normal = { .entries_most = 1000 };
 	static double x[MANY];
 	const double coefficients[] = { 1, 1 };
 
-	(void)state;
 	for (int round = 0; round < 2; round++) {
 		uint32_t pairs = round == 0 ? 5000 : 900;
 
@@ -261,14 +248,13 @@ static void test_keeps_no_more_than_can_be_solved(void **state)
 }
 
 /* All of 60 are coupled: 60^3 / 6 multiplications. */
-static void test_work_is_bounded(void **state)
+TEST(test_work_is_bounded)
 {
 	struct normal normal = { 0 };
 	double x[60], coefficients[60];
 	uint32_t unknowns[60];
 	uint64_t seed = 9;
 
-	(void)state;
 	assert_int_equal(normal_grow(&normal, 60), 0);
 	for (uint32_t i = 0; i < 60; i++) {
 		unknowns[i] = i;
@@ -285,19 +271,4 @@ static void test_work_is_bounded(void **state)
 	normal.work_most = 30000;
 	assert_true(normal_solve(&normal, x, NULL) > 0);
 	normal_deinit(&normal);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_is_what_dense_elimination_finds),
-		cmocka_unit_test(test_is_a_minimum_without_negative_values),
-		cmocka_unit_test(test_says_what_cannot_be_told_apart),
-		cmocka_unit_test(test_finds_an_order),
-		cmocka_unit_test(test_refuses_what_is_too_much),
-		cmocka_unit_test(test_keeps_no_more_than_can_be_solved),
-		cmocka_unit_test(test_work_is_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

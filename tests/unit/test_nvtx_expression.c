@@ -178,9 +178,8 @@ static const struct {
 	  true },
 };
 
-static void the_grammar_of_ncu(void **state)
+TEST(the_grammar_of_ncu)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		if (matches(cases[i].text, cases[i].stack) != cases[i].matches) {
 			fail_msg("'%s' and '%s': not %d", cases[i].text, cases[i].stack,
@@ -189,7 +188,7 @@ static void the_grammar_of_ncu(void **state)
 	}
 }
 
-static void what_is_wrong_is_pointed_at(void **state)
+TEST(what_is_wrong_is_pointed_at)
 {
 	static const struct {
 		const char *text, *message;
@@ -220,7 +219,6 @@ static void what_is_wrong_is_pointed_at(void **state)
 		{ "A,B,C,D,E,F,G,H,I", "too many parts between commas, at character 16" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		struct nvtx_expression *e = NULL;
 		struct refusal r;
@@ -235,13 +233,12 @@ static void what_is_wrong_is_pointed_at(void **state)
 }
 
 /* 62 names are taken, one more is not; the automaton's last bit is in use then. */
-static void a_path_has_a_longest_one(void **state)
+TEST(a_path_has_a_longest_one)
 {
 	char text[256] = "", stack[256];
 	struct nvtx_expression *e;
 	struct refusal r;
 
-	(void)state;
 	for (int i = 0; i < 62; i++) {
 		strcat(text, i ? "/A" : "A");
 	}
@@ -252,15 +249,4 @@ static void a_path_has_a_longest_one(void **state)
 	strcat(text, "/A");
 	assert_int_equal(nvtx_expression_parse(text, &e, &r), GPUCTR_E_BAD_PATTERN);
 	assert_non_null(strstr(r.message, "too many names"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_grammar_of_ncu),
-		cmocka_unit_test(what_is_wrong_is_pointed_at),
-		cmocka_unit_test(a_path_has_a_longest_one),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

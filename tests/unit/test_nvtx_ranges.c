@@ -5,16 +5,14 @@
 #include <unistd.h>
 
 #include "client/agent/nvtx.h"
-#include "client/agent/nvtx_recurring.h"
 #include "client/agent/nvtx_select.h"
 #include "client/agent/nvtx_watch.h"
 #include "client/agent/section.h"
-#include "client/agent/unwatched.h"
 
 /* The ranges of a thread and of the process, and the numbers that launches get for them: what a
  * number stands for is read back from the definitions that would be sent. */
 
-enum { KNOWN_MAX = 128 };
+enum { KNOWN_MAX = 1024 };
 
 static struct {
 	struct intern in;
@@ -24,9 +22,7 @@ static struct {
 	uint32_t set_size; /* of the set that was defined last */
 } s;
 
-/* --- instead of nvtx_watch.c, section.c and unwatched.c: no capture is open --- */
-
-static struct nvtx_scope *watched; /* hears of what is popped */
+/* --- instead of nvtx_watch.c and section.c: no capture is open --- */
 
 uint32_t nvtx_watch_push(struct stack *stack)
 {
@@ -45,20 +41,10 @@ void nvtx_watch_end(uint32_t capture)
 	(void)capture;
 }
 
-void nvtx_watch_pop(const struct entry *e)
-{
-	nvtx_scope_pop(watched, e->scoped);
-}
-
 void nvtx_watch_mark(struct capture *c, const struct event *e)
 {
 	(void)c;
 	(void)e;
-}
-
-void unwatched_watch_again(struct capture *c)
-{
-	(void)c;
 }
 
 struct capture *section_enter(struct section **ret)
@@ -164,9 +150,10 @@ static nvtxRangeId_t start(const char *message)
 
 /* --- push and pop --- */
 
-static void a_launch_has_the_ranges_around_it(void **state)
+#define TABLE_TEST(f) TEST_WITH(f, begin_table, end_table)
+
+TABLE_TEST(a_launch_has_the_ranges_around_it)
 {
-	(void)state;
 	expect_path("");
 	assert_int_equal(push(NULL, "A"), 0);
 	expect_path("A");
@@ -182,132 +169,11 @@ static void a_launch_has_the_ranges_around_it(void **state)
 	assert_int_equal(nvtx_pop(NULL), NVTX_NO_PUSH_POP_TRACKING);
 }
 
-/* --- ranges that recur --- */
-
-static void expect_recurring(const char *message)
-{
-	uint64_t name = nvtx_recurring_name();
-	uint32_t id = nvtx_recurring_range(&s.in);
-
-	read_definitions();
-	assert_int_equal(name != 0, id != 0);
-	assert_string_equal(id > 0 ? string(s.ranges[id - 1].message) : "", message);
-}
-
-static void a_range_recurs_from_its_second_time_on(void **state)
-{
-	uint64_t name = 0;
-
-	(void)state;
-	expect_recurring("");
-	for (int i = 0; i < 3; i++) {
-		push(NULL, "forward");
-		expect_recurring(i > 0 ? "forward" : "");
-		expect_recurring(i > 0 ? "forward" : ""); /* however often it is asked */
-		assert_true(i < 2 || nvtx_recurring_name() == name);
-		name = nvtx_recurring_name();
-		nvtx_pop(NULL);
-	}
-	push(NULL, "backward");
-	expect_recurring("");
-	nvtx_pop(NULL);
-}
-
-/* Each drives another one away at most. */
-static void names_that_are_alike_recur(void **state)
-{
-	char text[64];
-	int n = 0;
-
-	(void)state;
-	for (int i = 0; i < 2 * 48; i++) {
-		snprintf(text, sizeof(text), "head %d", i % 48);
-		push(NULL, text);
-		n += nvtx_recurring_name() != 0;
-		nvtx_pop(NULL);
-	}
-	assert_in_range(n, 44, 48);
-}
-
-/* As in a training step: "iteration 3", "layer 1", "aten::add, seq = 17". */
-static void names_of_one_time_are_left_out(void **state)
-{
-	char text[64];
-
-	(void)state;
-	for (int i = 0; i < 3; i++) {
-		snprintf(text, sizeof(text), "iteration %d", i);
-		push(NULL, text);
-		expect_recurring("");
-		push(NULL, "layer 1");
-		for (int k = 0; k < 10; k++) {
-			snprintf(text, sizeof(text), "add, seq = %d", 1000 * i + k);
-			push(NULL, text);
-			expect_recurring(i > 0 ? "layer 1" : "");
-			nvtx_pop(NULL);
-		}
-		push(NULL, "block");
-		expect_recurring(i > 0 ? "block" : "");
-		nvtx_pop(NULL);
-		expect_recurring(i > 0 ? "layer 1" : "");
-		nvtx_pop(NULL);
-		expect_recurring("");
-		nvtx_pop(NULL);
-	}
-}
-
-static void what_loses_a_range_around_it_loses_its_name(void **state)
-{
-	const struct nvtx_domain *domain = other_domain();
-
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		push(domain, "outer");
-		nvtx_recurring_name();
-		nvtx_pop(domain);
-	}
-	push(domain, "outer");
-	push(NULL, "inner of one time");
-	expect_recurring("outer");
-	nvtx_pop(domain);
-	expect_recurring("");
-	nvtx_pop(NULL);
-	/* Also one that was never asked. */
-	push(domain, "outer");
-	push(NULL, "another of one time");
-	nvtx_pop(domain);
-	expect_recurring("");
-	nvtx_pop(NULL);
-}
-
-/* Once they are known to recur, however many others come. */
-static void a_recurring_name_is_not_forgotten(void **state)
-{
-	char text[64];
-
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		push(NULL, "epoch");
-		expect_recurring(i > 0 ? "epoch" : "");
-		nvtx_pop(NULL);
-	}
-	for (int i = 0; i < 20000; i++) {
-		snprintf(text, sizeof(text), "batch %d", i);
-		push(NULL, text);
-		assert_true(nvtx_recurring_name() == 0);
-		nvtx_pop(NULL);
-	}
-	push(NULL, "epoch");
-	expect_recurring("epoch");
-	nvtx_pop(NULL);
-}
-
 /* What was within the range is not any more. */
-static void a_pop_takes_the_last_one_of_its_domain(void **state)
+TABLE_TEST(a_pop_takes_the_last_one_of_its_domain)
 {
 	const struct nvtx_domain *domain = other_domain();
 
-	(void)state;
 	push(NULL, "A");
 	push(domain, "X");
 	expect_path("A/X");
@@ -319,11 +185,134 @@ static void a_pop_takes_the_last_one_of_its_domain(void **state)
 	expect_path("");
 }
 
-static void a_stack_grows_with_all_it_knows(void **state)
+/* What a stack is, said by searching it. */
+struct model {
+	int domains[64];
+	char names[64];
+	size_t n;
+};
+
+static int model_count(const struct model *m, int domain)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < m->n; i++) {
+		n += m->domains[i] == domain;
+	}
+	return n;
+}
+
+static int model_push(struct model *m, int domain, char name)
+{
+	int depth = model_count(m, domain);
+
+	m->domains[m->n] = domain;
+	m->names[m->n++] = name;
+	return depth;
+}
+
+static int model_pop(struct model *m, int domain)
+{
+	size_t i = m->n;
+
+	while (i > 0 && m->domains[i - 1] != domain) {
+		i--;
+	}
+	if (i == 0) {
+		return NVTX_NO_PUSH_POP_TRACKING;
+	}
+	for (; i < m->n; i++) {
+		m->domains[i - 1] = m->domains[i];
+		m->names[i - 1] = m->names[i];
+	}
+	m->n--;
+	return model_count(m, domain);
+}
+
+static void expect_model(const struct model *m)
+{
+	const struct stack *stack = nvtx_stack();
+
+	assert_int_equal(stack->n, m->n);
+	for (size_t i = 0; i < m->n; i++) {
+		assert_int_equal(stack->v[i].event.message[0], m->names[i]);
+	}
+}
+
+TEST(domains_come_and_go_in_any_order)
+{
+	const struct nvtx_domain *domains[5] = { NULL };
+	struct model m = { .n = 0 };
+	uint64_t random = 88172645463325252;
+
+	for (int i = 1; i < 5; i++) {
+		domains[i] = nvtx_new_domain("of the model");
+	}
+	for (int i = 0; i < 20000; i++) {
+		uint64_t r = unit_random(&random);
+		int domain = (int)(r >> 8 & 0xff) % 5;
+		char name[2] = { (char)('a' + i % 26), '\0' };
+
+		/* More come than go, and then the other way round. */
+		if (m.n < 64 && r % 8 < (i / 64 % 2 ? 3 : 5)) {
+			assert_int_equal(push(domains[domain], name),
+					 model_push(&m, domain, name[0]));
+		} else {
+			assert_int_equal(nvtx_pop(domains[domain]), model_pop(&m, domain));
+		}
+		expect_model(&m);
+	}
+	for (int i = 0; i < 5; i++) {
+		while (nvtx_pop(domains[i]) != NVTX_NO_PUSH_POP_TRACKING) {
+		}
+	}
+	assert_int_equal(nvtx_stack()->n, 0);
+	assert_int_equal(nvtx_stack()->n_tops, 0);
+}
+
+/* The best of several, in ns: a push and a pop in the domain of what was left open, the same in
+ * another one, and pops where there is nothing. */
+static uint64_t time_of_pushes(void)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (int round = 0; round < 20; round++) {
+		uint64_t begin_ns = clock_now_ns(), ns;
+
+		for (int i = 0; i < 50; i++) {
+			push(NULL, "aten::add");
+			push(other_domain(), "aten::add");
+			nvtx_pop(other_domain());
+			nvtx_pop(other_domain());
+			nvtx_pop(NULL);
+		}
+		ns = clock_now_ns() - begin_ns;
+		best = ns < best ? ns : best;
+	}
+	return best;
+}
+
+/* A program that leaves ranges open slows down by nothing. */
+TEST(ranges_left_open_cost_nothing)
+{
+	uint64_t before_ns = time_of_pushes(), after_ns;
+
+	for (int i = 0; i < 60000; i++) {
+		assert_int_equal(push(NULL, "left open"), i);
+	}
+	after_ns = time_of_pushes();
+	if (after_ns > 10 * before_ns) {
+		fail_msg("%lu ns, and before %lu", (unsigned long)after_ns,
+			 (unsigned long)before_ns);
+	}
+	while (nvtx_pop(NULL) != NVTX_NO_PUSH_POP_TRACKING) {
+	}
+}
+
+TABLE_TEST(a_stack_grows_with_all_it_knows)
 {
 	char long_message[200];
 
-	(void)state;
 	memset(long_message, 'm', sizeof(long_message) - 1);
 	long_message[sizeof(long_message) - 1] = '\0';
 	for (int i = 0; i < 40; i++) {
@@ -346,9 +335,8 @@ static void a_stack_grows_with_all_it_knows(void **state)
 }
 
 /* A table of another capture has numbers of its own. */
-static void numbers_are_the_tables_own(void **state)
+TABLE_TEST(numbers_are_the_tables_own)
 {
-	(void)state;
 	push(NULL, "A");
 	expect_path("A");
 	end_table(NULL);
@@ -373,7 +361,7 @@ static struct range_key key_of(const nvtxEventAttributes_t *a)
 	return key;
 }
 
-static void payloads_keep_their_bits(void **state)
+TABLE_TEST(payloads_keep_their_bits)
 {
 	static const struct {
 		int32_t type;
@@ -388,7 +376,6 @@ static void payloads_keep_their_bits(void **state)
 		{ NVTX_PAYLOAD_TYPE_FLOAT, UINT64_C(0xffffffff3fc00000), 0x3fc00000 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const nvtxEventAttributes_t a = { .payloadType = rows[i].type,
 						  .payload = { .ullValue = rows[i].bits } };
@@ -400,7 +387,7 @@ static void payloads_keep_their_bits(void **state)
 	assert_int_equal(key_of(&(nvtxEventAttributes_t){ .payloadType = 77 }).payload_type, 0);
 }
 
-static void attributes_come_with_the_range(void **state)
+TABLE_TEST(attributes_come_with_the_range)
 {
 	nvtxEventAttributes_t a = { .category = 7,
 				    .colorType = NVTX_COLOR_ARGB,
@@ -409,7 +396,6 @@ static void attributes_come_with_the_range(void **state)
 				    .message = { .unicode = L"\u00e4\u20ac\U0001f600" } };
 	struct range_key key;
 
-	(void)state;
 	key = key_of(&a);
 	assert_string_equal(string(key.message), "\u00e4\u20ac\U0001f600");
 	assert_string_equal(string(key.category), "7");
@@ -434,11 +420,10 @@ static uint32_t active_size(void)
 	return set == 0 ? 0 : s.set_size;
 }
 
-static void ranges_of_the_process_are_a_set(void **state)
+TABLE_TEST(ranges_of_the_process_are_a_set)
 {
 	nvtxRangeId_t ids[3];
 
-	(void)state;
 	for (uint32_t i = 0; i < ARRAY_SIZE(ids); i++) {
 		ids[i] = start(i == 1 ? "B" : "A");
 		assert_int_equal(active_size(), i + 1);
@@ -455,10 +440,66 @@ static void ranges_of_the_process_are_a_set(void **state)
 	assert_int_equal(active_size(), 0);
 }
 
+/* --- names that wait to be sent --- */
+
+/* Nobody takes them: the table is full of those of others. */
+static void fill_table(void)
+{
+	char text[32];
+	uint32_t i = 0;
+
+	s.in.pending_bytes_max = 8 * 1024;
+	do {
+		snprintf(text, sizeof(text), "name %u", i++);
+	} while (intern_string(&s.in, text) != 0);
+}
+
+/* A launch is in the ranges that have a number, and in all of them as soon as there is room. */
+TABLE_TEST(a_range_without_room_is_left_out)
+{
+	const struct nvtx_domain *domain = other_domain();
+
+	push(NULL, "A");
+	expect_path("A");
+	fill_table();
+	push(domain, "B");
+	push(NULL, "A"); /* whose name is known */
+	for (int i = 1; i <= 3; i++) {
+		assert_int_equal(nvtx_current_range(&s.in), 1);
+		assert_int_equal(intern_left_out(&s.in).ranges, i);
+	}
+	read_definitions();
+	expect_path("A/B/A");
+	assert_int_equal(intern_left_out(&s.in).ranges, 3);
+	nvtx_pop(NULL);
+	nvtx_pop(domain);
+	expect_path("A");
+	nvtx_pop(NULL);
+}
+
+TABLE_TEST(a_started_range_without_room_is_left_out)
+{
+	nvtxRangeId_t known = start("A"), other;
+
+	assert_int_equal(active_size(), 1);
+	fill_table();
+	other = start("B");
+	for (int i = 1; i <= 3; i++) { /* and is looked for again each time */
+		uint32_t set = nvtx_active_set(&s.in);
+
+		assert_int_equal(set, 1); /* that of A alone */
+		assert_int_equal(intern_left_out(&s.in).ranges, i);
+	}
+	read_definitions();
+	assert_int_equal(active_size(), 2);
+	assert_int_equal(intern_left_out(&s.in).ranges, 3);
+	nvtx_end(known);
+	nvtx_end(other);
+}
+
 /* --- expressions --- */
 
-static void begin_filter(struct nvtx_filter *f, struct nvtx_scope *scope, const char *text,
-			 bool process_scope)
+static void begin_filter(struct nvtx_filter *f, const char *text)
 {
 	const struct wire_selection selection = { .nvtx_include = { 1, &text },
 						  .capture_range = "",
@@ -466,106 +507,68 @@ static void begin_filter(struct nvtx_filter *f, struct nvtx_scope *scope, const 
 	struct refusal r;
 
 	assert_int_equal(nvtx_filter_init(f, &selection, &r), 0);
-	nvtx_scope_init(scope, process_scope, f);
 }
 
-static void end_filter(struct nvtx_filter *f, struct nvtx_scope *scope)
-{
-	nvtx_scope_deinit(scope);
-	nvtx_filter_deinit(f);
-}
-
-static void an_expression_holds_as_long_as_its_range(void **state)
+TEST(an_expression_holds_as_long_as_its_range)
 {
 	struct nvtx_filter first, second;
-	struct nvtx_scope first_scope, second_scope;
 
-	(void)state;
-	begin_filter(&first, &first_scope, "A/", false);
-	begin_filter(&second, &second_scope, "B/", false);
-	assert_false(nvtx_selects(&first, &first_scope, 1));
+	begin_filter(&first, "A/");
+	begin_filter(&second, "B/");
+	assert_false(nvtx_selects(&first, 1));
 	push(NULL, "A");
-	assert_true(nvtx_selects(&first, &first_scope, 1));
-	assert_false(nvtx_selects(&second, &second_scope, 2)); /* of another capture */
-	assert_true(nvtx_selects(&first, &first_scope, 1));
+	assert_true(nvtx_selects(&first, 1));
+	assert_false(nvtx_selects(&second, 2)); /* of another capture */
+	assert_true(nvtx_selects(&first, 1));
 	nvtx_pop(NULL);
 	push(NULL, "B"); /* at the same depth */
-	assert_false(nvtx_selects(&first, &first_scope, 1));
-	assert_true(nvtx_selects(&second, &second_scope, 2));
+	assert_false(nvtx_selects(&first, 1));
+	assert_true(nvtx_selects(&second, 2));
 	nvtx_pop(NULL);
-	assert_false(nvtx_selects(&second, &second_scope, 2));
-	end_filter(&first, &first_scope);
-	end_filter(&second, &second_scope);
+	assert_false(nvtx_selects(&second, 2));
+	nvtx_filter_deinit(&first);
+	nvtx_filter_deinit(&second);
 }
 
-static void a_range_of_the_process_holds_for_its_expression(void **state)
+TEST(a_range_of_the_process_holds_for_its_expression)
 {
 	struct nvtx_filter first, second;
-	struct nvtx_scope first_scope, second_scope;
 	nvtxRangeId_t id;
 
-	(void)state;
-	begin_filter(&first, &first_scope, "A", false);
-	begin_filter(&second, &second_scope, "B", false);
+	begin_filter(&first, "A");
+	begin_filter(&second, "B");
 	id = start("A");
-	assert_true(nvtx_selects(&first, &first_scope, 1));
-	assert_false(nvtx_selects(&second, &second_scope, 2));
+	assert_true(nvtx_selects(&first, 1));
+	assert_false(nvtx_selects(&second, 2));
 	nvtx_end(id);
-	assert_false(nvtx_selects(&first, &first_scope, 1));
-	end_filter(&first, &first_scope);
-	end_filter(&second, &second_scope);
+	assert_false(nvtx_selects(&first, 1));
+	nvtx_filter_deinit(&first);
+	nvtx_filter_deinit(&second);
 }
 
 /* Whichever began first, and however many there are of one name. */
-static void ranges_of_the_process_hold_beside_others(void **state)
+TEST(ranges_of_the_process_hold_beside_others)
 {
 	static const char *const names[] = { "A", "B", "A" };
 	static const bool a_holds[] = { true, true, false }, b_holds[] = { true, false, false };
 	struct nvtx_filter a, b;
-	struct nvtx_scope a_scope, b_scope;
 	nvtxRangeId_t ids[ARRAY_SIZE(names)];
 
-	(void)state;
-	begin_filter(&a, &a_scope, "A", false);
-	begin_filter(&b, &b_scope, "B", false);
+	begin_filter(&a, "A");
+	begin_filter(&b, "B");
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		ids[i] = start(names[i]);
-		assert_true(nvtx_selects(&a, &a_scope, 1));
-		assert_int_equal(nvtx_selects(&b, &b_scope, 2), i >= 1);
+		assert_true(nvtx_selects(&a, 1));
+		assert_int_equal(nvtx_selects(&b, 2), i >= 1);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		nvtx_end(ids[i]);
-		assert_int_equal(nvtx_selects(&a, &a_scope, 1), a_holds[i]);
-		assert_int_equal(nvtx_selects(&b, &b_scope, 2), b_holds[i]);
+		assert_int_equal(nvtx_selects(&a, 1), a_holds[i]);
+		assert_int_equal(nvtx_selects(&b, 2), b_holds[i]);
 	}
-	end_filter(&a, &a_scope);
-	end_filter(&b, &b_scope);
+	nvtx_filter_deinit(&a);
+	nvtx_filter_deinit(&b);
 }
-
-/* The scope of the process is told of each range once, however the stack has grown since. */
-static void a_scope_knows_each_range_once(void **state)
-{
-	enum { RANGES = 200 }; /* more than the stack has had room for */
-	struct nvtx_scope scope;
-	struct nvtx_filter f;
-
-	(void)state;
-	begin_filter(&f, &scope, "A/", true);
-	watched = &scope;
-	for (size_t i = 1; i <= RANGES; i++) {
-		push(NULL, "A");
-		assert_true(nvtx_selects(&f, &scope, 1));
-		assert_int_equal(scope.n, i);
-	}
-	for (size_t i = RANGES; i > 0; i--) {
-		nvtx_pop(NULL);
-		assert_int_equal(scope.n, i - 1);
-	}
-	assert_false(nvtx_selects(&f, &scope, 1));
-	end_filter(&f, &scope);
-}
-
-#define TABLE_TEST(f) cmocka_unit_test_setup_teardown(f, begin_table, end_table)
 
 /* --- fork --- */
 
@@ -590,13 +593,12 @@ static void *look_for_categories(void *domain)
 
 /* The child has none of the threads that may hold a lock. One that waits for it is ended in time.
  */
-static void a_child_names_a_category(void **state)
+TABLE_TEST(a_child_names_a_category)
 {
 	struct nvtx_domain *before = nvtx_new_domain("before"), *d = nvtx_new_domain("d");
 	pthread_t thread;
 	int status;
 
-	(void)state;
 	for (uint32_t i = 1; i <= CATEGORIES; i++) {
 		nvtx_name_category(d, i, "category");
 	}
@@ -633,7 +635,7 @@ static bool fork_once(const struct event *e, void *userdata)
 }
 
 /* Its thread holds the lock that is taken around a fork. */
-static void a_signal_handler_forks(void **state)
+TABLE_TEST(a_signal_handler_forks)
 {
 	struct event e;
 	int status = -1;
@@ -650,27 +652,6 @@ static void a_signal_handler_forks(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		TABLE_TEST(a_launch_has_the_ranges_around_it),
-		TABLE_TEST(a_range_recurs_from_its_second_time_on),
-		TABLE_TEST(names_that_are_alike_recur),
-		TABLE_TEST(names_of_one_time_are_left_out),
-		TABLE_TEST(what_loses_a_range_around_it_loses_its_name),
-		TABLE_TEST(a_recurring_name_is_not_forgotten),
-		TABLE_TEST(a_pop_takes_the_last_one_of_its_domain),
-		TABLE_TEST(a_stack_grows_with_all_it_knows),
-		TABLE_TEST(numbers_are_the_tables_own),
-		TABLE_TEST(payloads_keep_their_bits),
-		TABLE_TEST(attributes_come_with_the_range),
-		TABLE_TEST(ranges_of_the_process_are_a_set),
-		cmocka_unit_test(an_expression_holds_as_long_as_its_range),
-		cmocka_unit_test(a_range_of_the_process_holds_for_its_expression),
-		cmocka_unit_test(ranges_of_the_process_hold_beside_others),
-		cmocka_unit_test(a_scope_knows_each_range_once),
-		TABLE_TEST(a_child_names_a_category),
-		TABLE_TEST(a_signal_handler_forks),
-	};
-
 	nvtx_stack_prepare();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

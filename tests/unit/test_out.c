@@ -81,7 +81,7 @@ static bool close_read(struct reader *r)
 	return whole;
 }
 
-static void what_a_slow_reader_takes_at_last_is_whole(void **state)
+TEST_WITH(what_a_slow_reader_takes_at_last_is_whole, setup, teardown)
 {
 	struct reader *r = *state;
 
@@ -90,7 +90,7 @@ static void what_a_slow_reader_takes_at_last_is_whole(void **state)
 	assert_int_equal(r->lines.unwritten, 0);
 }
 
-static void a_record_that_is_refused_counts(void **state)
+TEST_WITH(a_record_that_is_refused_counts, setup, teardown)
 {
 	struct reader *r = *state;
 
@@ -101,7 +101,7 @@ static void a_record_that_is_refused_counts(void **state)
 }
 
 /* The end of a stream, say. */
-static void a_line_that_is_no_record_is_missed_too(void **state)
+TEST_WITH(a_line_that_is_no_record_is_missed_too, setup, teardown)
 {
 	struct reader *r = *state;
 
@@ -109,17 +109,4 @@ static void a_line_that_is_no_record_is_missed_too(void **state)
 	add(&r->lines, PIECE_BYTES, 0);
 	assert_int_equal(r->lines.unwritten, 0);
 	assert_false(close_read(r));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_a_slow_reader_takes_at_last_is_whole, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_record_that_is_refused_counts, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_line_that_is_no_record_is_missed_too, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

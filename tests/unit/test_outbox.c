@@ -39,13 +39,12 @@ static uint64_t read_from(int front, uint64_t next)
 	return next;
 }
 
-static void what_waits_arrives_in_order(void **state)
+TEST(what_waits_arrives_in_order)
 {
 	uint64_t said = 0, next = 0;
 	int front;
 	struct outbox *o = begin(&front);
 
-	(void)state;
 	while (o->n < OUTBOX_MAX / 2 && said < (uint64_t)4 * OUTBOX_MAX) {
 		say(o, said++);
 	}
@@ -65,12 +64,11 @@ static void what_waits_arrives_in_order(void **state)
 	close(o->link);
 }
 
-static void more_than_there_is_room_for_is_the_end(void **state)
+TEST(more_than_there_is_room_for_is_the_end)
 {
 	int front;
 	struct outbox *o = begin(&front);
 
-	(void)state;
 	while (o->n < OUTBOX_MAX) {
 		say(o, 0);
 		assert_int_equal(o->error, 0);
@@ -81,12 +79,11 @@ static void more_than_there_is_room_for_is_the_end(void **state)
 	close(o->link);
 }
 
-static void a_front_that_is_gone_is_the_end(void **state)
+TEST(a_front_that_is_gone_is_the_end)
 {
 	int front;
 	struct outbox *o = begin(&front);
 
-	(void)state;
 	close(front);
 	say(o, 0);
 	assert_int_equal(o->error, -EPIPE);
@@ -96,12 +93,6 @@ static void a_front_that_is_gone_is_the_end(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_waits_arrives_in_order),
-		cmocka_unit_test(more_than_there_is_room_for_is_the_end),
-		cmocka_unit_test(a_front_that_is_gone_is_the_end),
-	};
-
 	alarm(30); /* a reply that is lost would be waited for without end */
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

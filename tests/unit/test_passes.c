@@ -40,7 +40,9 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void one_group_is_the_plan(void **state)
+#define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)
+
+FIXTURE_TEST(one_group_is_the_plan)
 {
 	struct wire_plan plan = plan_of(1);
 	struct refusal r;
@@ -53,13 +55,12 @@ static void one_group_is_the_plan(void **state)
 	assert_true(p.may_block[0]);
 }
 
-static void metrics_of_the_sms_block(void **state)
+FIXTURE_TEST(metrics_of_the_sms_block)
 {
 	static const char *const memory[] = { "dram__bytes_read.sum", "gpu__time_duration.sum",
 					      "lts__t_bytes.sum" };
 	static const char *const mixed[] = { "dram__bytes_read.sum", "sm__cycles_active.avg" };
 
-	(void)state;
 	assert_false(metrics_block(memory, ARRAY_SIZE(memory)));
 	assert_true(metrics_block(mixed, ARRAY_SIZE(mixed)));
 	assert_true(metric_blocks(mixed[1]));
@@ -67,7 +68,7 @@ static void metrics_of_the_sms_block(void **state)
 }
 
 /* Each has its own metrics, and the columns of the others without terms. */
-static void groups_are_taken_apart(void **state)
+FIXTURE_TEST(groups_are_taken_apart)
 {
 	struct wire_plan plan = plan_of(2);
 	const struct wire_plan *v;
@@ -100,7 +101,7 @@ static void groups_are_taken_apart(void **state)
 	assert_int_equal(v->columns.v[1].metric.n, 0);
 }
 
-static void a_metric_is_added_where_it_lacks(void **state)
+FIXTURE_TEST(a_metric_is_added_where_it_lacks)
 {
 	struct wire_plan plan = plan_of(2);
 	struct refusal r;
@@ -113,7 +114,7 @@ static void a_metric_is_added_where_it_lacks(void **state)
 	assert_string_equal(p.v[1].metrics.v[3], "dram__c.sum");
 }
 
-static void what_cannot_take_turns_is_refused(void **state)
+FIXTURE_TEST(what_cannot_take_turns_is_refused)
 {
 	struct wire_plan many = plan_of(LIMIT_GROUPS + 1), without = plan_of(2);
 	struct wire_column column = columns[0];
@@ -127,19 +128,4 @@ static void what_cannot_take_turns_is_refused(void **state)
 	without.columns = (struct wire_columns){ 1, &column };
 	assert_int_equal(passes_init(&p, *state, &without, &r), GPUCTR_E_PROTOCOL);
 	assert_int_not_equal(r.message[0], '\0');
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(one_group_is_the_plan),
-		TEST(metrics_of_the_sms_block),
-		TEST(groups_are_taken_apart),
-		TEST(a_metric_is_added_where_it_lacks),
-		TEST(what_cannot_take_turns_is_refused),
-	};
-
-	return cmocka_run_group_tests_name("passes", tests, NULL, NULL);
 }

@@ -28,11 +28,10 @@ static void expect(const char *pattern, const struct claims *claims, const char 
 	free(path);
 }
 
-static void each_letter_has_its_value(void **state)
+TEST(each_letter_has_its_value)
 {
 	struct claims all = of(said, ARRAY_SIZE(said));
 
-	(void)state;
 	setenv("SLURMD_NODENAME", "n7", 1);
 	expect("plain.gpuctr", &all, "plain.gpuctr");
 	expect("%h/%j.%J.%n.%t.%r.%p.gpuctr", &all, "n7/4711.4711.2.1.3.13.99.gpuctr");
@@ -40,58 +39,60 @@ static void each_letter_has_its_value(void **state)
 	unsetenv("SLURMD_NODENAME");
 }
 
-static void one_stands_in_for_the_other(void **state)
+TEST(one_stands_in_for_the_other)
 {
 	static const char *torchrun[] = { "RANK=5" }, *task[] = { "SLURM_PROCID=6" },
-			  *script[] = { "SLURM_JOB_ID=8", "SLURM_STEP_ID=" };
+			  *script[] = { "SLURM_JOB_ID=8", "SLURM_STEP_ID=" },
+			  *shell[] = { "SLURM_JOB_ID=8", "SLURM_STEP_ID=4294967290" };
 	struct claims c = of(torchrun, 1);
 
-	(void)state;
 	expect("%t.%r.%j.%J", &c, "5.5.none.none.none");
 	c = of(task, 1);
 	expect("%t.%r", &c, "6.6");
 	c = of(script, 2);
 	expect("%J", &c, "8.batch");
+	c = of(shell, 2);
+	expect("%J", &c, "8.interactive");
 }
 
-static void a_job_that_is_queued_again_has_other_names(void **state)
+TEST(a_job_that_is_queued_again_has_other_names)
 {
 	static const char *first[] = { "SLURM_JOB_ID=8", "SLURM_RESTART_COUNT=0" },
 			  *again[] = { "SLURM_JOB_ID=8", "SLURM_RESTART_COUNT=2" };
 	struct claims c = of(first, 2);
 
-	(void)state;
 	expect("%j.%J", &c, "8.8.batch");
 	c = of(again, 2);
 	expect("%j.%J", &c, "8r2.8r2.batch");
 }
 
-static void the_nearest_launcher_knows_the_rank(void **state)
+TEST(the_nearest_launcher_knows_the_rank)
 {
 	static const char *mpi[] = { "SLURM_PROCID=1", "OMPI_COMM_WORLD_RANK=4" };
 	struct claims c = of(mpi, 2);
 
-	(void)state;
 	expect("%t.%r", &c, "1.4");
 }
 
 /* Without Slurm: of PBS with PALS or mpiexec, of LSF's jsrun, of Kubernetes. */
-static void other_schedulers_have_ranks(void **state)
+TEST(other_schedulers_have_ranks)
 {
 	static const char *pals[] = { "PBS_JOBID=12[5].head", "PALS_RANKID=3" },
 			  *hydra[] = { "PBS_JOBID=12.head", "PMI_RANK=4" },
 			  *jsrun[] = { "LSB_JOBID=77", "LSB_JOBINDEX=2", "JSM_NAMESPACE_RANK=5" },
+			  *alone[] = { "LSB_JOBID=77", "LSB_JOBINDEX=0" },
 			  *pmix[] = { "LSB_JOBID=78", "PMIX_RANK=6", "PMI_RANK=0" },
 			  *indexed[] = { "GPUCTR_JOB=train", "JOB_COMPLETION_INDEX=7" },
 			  *torchrun[] = { "JOB_COMPLETION_INDEX=1", "RANK=9" };
 	struct claims c = of(pals, 2);
 
-	(void)state;
 	expect("%j.%t.%r", &c, "12_5_.head.3.3");
 	c = of(hydra, 2);
 	expect("%j.%r", &c, "12.head.4");
 	c = of(jsrun, 3);
-	expect("%j.%r", &c, "77.5");
+	expect("%j.%r", &c, "77_2_.5");
+	c = of(alone, 2);
+	expect("%j", &c, "77");
 	c = of(pmix, 3);
 	expect("%j.%r", &c, "78.6");
 	c = of(indexed, 2);
@@ -101,7 +102,7 @@ static void other_schedulers_have_ranks(void **state)
 }
 
 /* Two components of one job have tasks of one number, and numbers of their own. */
-static void components_of_a_job_are_told_apart(void **state)
+TEST(components_of_a_job_are_told_apart)
 {
 	static const char *first[] = { "SLURM_JOB_ID=90", "SLURM_HET_JOB_ID=90", "SLURM_STEP_ID=0",
 				       "SLURM_PROCID=0" },
@@ -109,24 +110,21 @@ static void components_of_a_job_are_told_apart(void **state)
 					"SLURM_PROCID=0" };
 	struct claims c = of(first, 4);
 
-	(void)state;
 	expect("%J.%t.gpuctr", &c, "90.0.0.gpuctr");
 	c = of(second, 4);
 	expect("%J.%t.gpuctr", &c, "91.0.0.gpuctr");
 }
 
-static void a_value_names_no_folder(void **state)
+TEST(a_value_names_no_folder)
 {
 	static const char *hostile[] = { "SLURM_JOB_ID=../../etc/cron.d/x", "SLURM_PROCID=.." };
 	struct claims c = of(hostile, 2);
 
-	(void)state;
 	expect("out/%j/%t", &c, "out/_._.._etc_cron.d_x/_.");
 }
 
-static void wrong_letters_are_found(void **state)
+TEST(wrong_letters_are_found)
 {
-	(void)state;
 	assert_int_equal(expand_wrong("%h%u%j%J%n%t%r%p%%"), 0);
 	assert_int_equal(expand_wrong("plain"), 0);
 	assert_int_equal(expand_wrong("%%x%x"), 'x');
@@ -136,11 +134,10 @@ static void wrong_letters_are_found(void **state)
 	assert_false(expand_has("p%", "p"));
 }
 
-static void folders_are_made(void **state)
+TEST(folders_are_made)
 {
 	char root[] = "/tmp/gpuctr-unit.XXXXXX", path[128];
 
-	(void)state;
 	assert_non_null(mkdtemp(root));
 	snprintf(path, sizeof(path), "%s/a/b/file", root);
 	assert_int_equal(expand_make_folders(path), 0);
@@ -153,32 +150,13 @@ static void folders_are_made(void **state)
 	assert_int_equal(expand_make_folders("/proc/none/file"), -ENOENT);
 }
 
-static void ones_own_are_known(void **state)
+TEST(ones_own_are_known)
 {
 	struct claims c;
 
-	(void)state;
 	setenv("GPUCTR_JOB", "trainer-0", 1);
 	c = claims_of_self();
 	assert_string_equal(claims_find(&c, "GPUCTR_JOB"), "trainer-0");
 	assert_null(claims_find(&c, "GPUCTR_JO"));
 	unsetenv("GPUCTR_JOB");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_letter_has_its_value),
-		cmocka_unit_test(one_stands_in_for_the_other),
-		cmocka_unit_test(a_job_that_is_queued_again_has_other_names),
-		cmocka_unit_test(the_nearest_launcher_knows_the_rank),
-		cmocka_unit_test(other_schedulers_have_ranks),
-		cmocka_unit_test(components_of_a_job_are_told_apart),
-		cmocka_unit_test(a_value_names_no_folder),
-		cmocka_unit_test(wrong_letters_are_found),
-		cmocka_unit_test(folders_are_made),
-		cmocka_unit_test(ones_own_are_known),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

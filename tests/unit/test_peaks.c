@@ -30,9 +30,8 @@ static const struct {
 	{ "Tesla T4", 5001, 40, 320 },
 };
 
-static void boards_have_the_peaks_of_their_data_sheets(void **state)
+TEST(boards_have_the_peaks_of_their_data_sheets)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		struct gpuctr_device d = { .name = known[i].name,
 					   .clock_mem_mhz = known[i].clock_mem_mhz };
@@ -46,7 +45,7 @@ static void boards_have_the_peaks_of_their_data_sheets(void **state)
 }
 
 /* Dense TFLOP/s of the data sheets, at the clocks for which they hold. */
-static void tensor_cores_have_the_peaks_of_their_data_sheets(void **state)
+TEST(tensor_cores_have_the_peaks_of_their_data_sheets)
 {
 	static const struct {
 		struct gpuctr_device device;
@@ -81,7 +80,6 @@ static void tensor_cores_have_the_peaks_of_their_data_sheets(void **state)
 		  0 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(chips) / sizeof(chips[0]); i++) {
 		const double want[] = { chips[i].half, chips[i].tf32, chips[i].fp8 };
 
@@ -98,7 +96,7 @@ static void tensor_cores_have_the_peaks_of_their_data_sheets(void **state)
 }
 
 /* A part of a board has neither its memory nor its multiprocessors. */
-static void parts_of_boards_and_others_have_none(void **state)
+TEST(parts_of_boards_and_others_have_none)
 {
 	static const char *const names[] = { "NVIDIA H200 MIG 1g.18gb",
 					     "NVIDIA A100-SXM4-80GB MIG 7g.80gb",
@@ -110,22 +108,10 @@ static void parts_of_boards_and_others_have_none(void **state)
 					     "",
 					     "something new" };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		struct gpuctr_device d = { .name = names[i], .clock_mem_mhz = 3201 };
 
 		assert_true(peaks_bytes_a_ns(&d) == 0);
 		assert_int_equal(peaks_multiprocessors(&d), 0);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(boards_have_the_peaks_of_their_data_sheets),
-		cmocka_unit_test(tensor_cores_have_the_peaks_of_their_data_sheets),
-		cmocka_unit_test(parts_of_boards_and_others_have_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "client/agent/phase.h"
 
 /* A row is a schedule, and what becomes of its first steps: '1' is measured. */
-static void steps_are_taken_as_torch_takes_them(void **state)
+TEST(steps_are_taken_as_torch_takes_them)
 {
 	static const struct {
 		struct wire_schedule schedule;
@@ -19,7 +19,6 @@ static void steps_are_taken_as_torch_takes_them(void **state)
 		{ { .active = 0 }, "000" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		for (size_t k = 0; rows[i].steps[k]; k++) {
 			if (phase_schedule_takes(&rows[i].schedule, k) !=
@@ -30,25 +29,23 @@ static void steps_are_taken_as_torch_takes_them(void **state)
 	}
 }
 
-static void without_a_wish_everything_is_on(void **state)
+TEST(without_a_wish_everything_is_on)
 {
 	const struct wire_selection s = { .capture_range = "", .step = "" };
 	struct phase p;
 
-	(void)state;
 	phase_init(&p, &s);
 	assert_true(phase_is_on(&p));
 	phase_on_profiler_call(&p, false);
 	assert_true(phase_is_on(&p));
 }
 
-static void the_profilers_calls_do_not_nest(void **state)
+TEST(the_profilers_calls_do_not_nest)
 {
 	struct wire_selection s = { .capture_range = "cudaProfilerApi", .step = "" };
 	struct refusal r;
 	struct phase p;
 
-	(void)state;
 	phase_init(&p, &s);
 	assert_false(phase_missed(&p, &r)); /* no launch */
 	assert_false(phase_is_on(&p));
@@ -71,12 +68,11 @@ static void the_profilers_calls_do_not_nest(void **state)
 	assert_false(phase_is_on(&p));
 }
 
-static void ranges_of_several_threads_are_one_phase(void **state)
+TEST(ranges_of_several_threads_are_one_phase)
 {
 	struct wire_selection s = { .capture_range = "nvtx:A/", .step = "" };
 	struct phase p;
 
-	(void)state;
 	s.stop_on_range_end = true;
 	phase_init(&p, &s);
 	phase_on_profiler_call(&p, true); /* is not asked for */
@@ -93,14 +89,13 @@ static void ranges_of_several_threads_are_one_phase(void **state)
 	assert_false(phase_is_on(&p));
 }
 
-static void a_schedule_is_finished_when_the_step_after_it_begins(void **state)
+TEST(a_schedule_is_finished_when_the_step_after_it_begins)
 {
 	struct wire_selection s = { .capture_range = "",
 				    .step = "A/",
 				    .schedule = { 1, 1, 0, 2, 2 } };
 	struct phase p;
 
-	(void)state;
 	phase_init(&p, &s);
 	for (int i = 0; i < 7; i++) {
 		phase_on_step(&p);
@@ -117,14 +112,13 @@ static void a_schedule_is_finished_when_the_step_after_it_begins(void **state)
 	assert_false(phase_is_finished(&p));
 }
 
-static void what_lies_before_the_first_step_is_not_measured(void **state)
+TEST(what_lies_before_the_first_step_is_not_measured)
 {
 	struct wire_selection s = { .capture_range = "",
 				    .step = "cudaProfilerStart",
 				    .schedule = { .active = 1, .repeat = 1 } };
 	struct phase p;
 
-	(void)state;
 	phase_init(&p, &s);
 	assert_false(phase_is_on(&p));
 	phase_on_profiler_call(&p, true);
@@ -135,16 +129,30 @@ static void what_lies_before_the_first_step_is_not_measured(void **state)
 	assert_false(phase_is_on(&p));
 }
 
-int main(void)
+TEST(steps_that_are_found_may_be_lost)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steps_are_taken_as_torch_takes_them),
-		cmocka_unit_test(without_a_wish_everything_is_on),
-		cmocka_unit_test(the_profilers_calls_do_not_nest),
-		cmocka_unit_test(ranges_of_several_threads_are_one_phase),
-		cmocka_unit_test(a_schedule_is_finished_when_the_step_after_it_begins),
-		cmocka_unit_test(what_lies_before_the_first_step_is_not_measured),
-	};
+	struct wire_selection s = { .capture_range = "",
+				    .step = "",
+				    .schedule = { .active = 1, .repeat = 1 } };
+	struct refusal r;
+	struct phase p;
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	assert_true(phase_steps_recur(&s));
+	phase_init(&p, &s);
+	assert_false(phase_is_on(&p));
+	assert_true(phase_missed(&p, &r));
+	assert_non_null(strstr(r.message, "no sequence of launches had recurred"));
+	phase_on_step(&p);
+	assert_true(phase_is_on(&p));
+	assert_false(phase_missed(&p, &r));
+	assert_false(phase_is_finished(&p));
+	phase_lost_steps(&p);
+	assert_false(phase_is_on(&p));
+	assert_true(phase_is_finished(&p));
+	phase_init(&p, &s);
+	phase_without_steps(&p);
+	assert_true(phase_is_on(&p));
+	assert_false(phase_is_finished(&p));
+	s.step = "A/";
+	assert_false(phase_steps_recur(&s));
 }

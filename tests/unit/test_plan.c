@@ -91,7 +91,9 @@ static void expect_sound(const struct fixture *f)
 	}
 }
 
-static void duration_could_ride_along_when_it_is_free(void **state)
+#define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)
+
+FIXTURE_TEST(duration_could_ride_along_when_it_is_free)
 {
 	struct fixture *f = *state;
 
@@ -107,7 +109,7 @@ static void duration_could_ride_along_when_it_is_free(void **state)
 	assert_true(f->plan.fits_duration);
 }
 
-static void an_asked_duration_is_a_column(void **state)
+FIXTURE_TEST(an_asked_duration_is_a_column)
 {
 	struct fixture *f = *state;
 
@@ -116,7 +118,7 @@ static void an_asked_duration_is_a_column(void **state)
 	assert_true(f->plan.fits_duration);
 }
 
-static void presets_fit_into_one_pass(void **state)
+FIXTURE_TEST(presets_fit_into_one_pass)
 {
 	static const char *const presets[] = { "memory", "compute", "tensor", "roofline" };
 	struct fixture *f = *state;
@@ -133,7 +135,7 @@ static void presets_fit_into_one_pass(void **state)
 }
 
 /* named.c promises it for every preset. */
-static void every_preset_fits_into_one_pass(void **state)
+FIXTURE_TEST(every_preset_fits_into_one_pass)
 {
 	struct fixture *f = *state;
 	unsigned wrong = 0;
@@ -152,7 +154,7 @@ static void every_preset_fits_into_one_pass(void **state)
 }
 
 /* As many precisions as the chip counts at once. */
-static void a_roofline_fits_into_one_pass_of_any_chip(void **state)
+TEST(a_roofline_fits_into_one_pass_of_any_chip)
 {
 	static const struct {
 		const char *chip;
@@ -161,7 +163,6 @@ static void a_roofline_fits_into_one_pass_of_any_chip(void **state)
 		      { "GH100", 4 }, { "AD102", 1 }, { "GB100", 1 } };
 	const struct wire_strings names = { 1, (const char *[]){ "roofline" } };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(chips); i++) {
 		struct arena a;
 		struct wire_plan plan = { 0 };
@@ -180,7 +181,7 @@ static void a_roofline_fits_into_one_pass_of_any_chip(void **state)
 	}
 }
 
-static void repeats_count_once(void **state)
+FIXTURE_TEST(repeats_count_once)
 {
 	struct fixture *f = *state;
 
@@ -192,7 +193,7 @@ static void repeats_count_once(void **state)
 	assert_int_equal(f->plan.columns.n, 4);
 }
 
-static void a_derived_name_is_one_weighted_column(void **state)
+FIXTURE_TEST(a_derived_name_is_one_weighted_column)
 {
 	struct fixture *f = *state;
 	const struct wire_column *c;
@@ -219,7 +220,7 @@ static void a_derived_name_is_one_weighted_column(void **state)
 	assert_true(sum == 12);
 }
 
-static void too_many_passes_come_in_groups_of_one(void **state)
+FIXTURE_TEST(too_many_passes_come_in_groups_of_one)
 {
 	struct fixture *f = *state;
 
@@ -260,7 +261,7 @@ static void too_many_passes_come_in_groups_of_one(void **state)
 }
 
 /* What a preset stands for is of one group, however the others are packed. */
-static void presets_stay_together(void **state)
+FIXTURE_TEST(presets_stay_together)
 {
 	struct fixture *f = *state;
 	const struct wire_column *first;
@@ -278,7 +279,7 @@ static void presets_stay_together(void **state)
 }
 
 /* A group whose ranges are dear has no metrics that could be had for less. */
-static void dear_metrics_are_in_groups_of_their_own(void **state)
+FIXTURE_TEST(dear_metrics_are_in_groups_of_their_own)
 {
 	bool blocks[LIMIT_GROUPS] = { false }, is_known[LIMIT_GROUPS] = { false };
 	struct fixture *f = *state;
@@ -330,7 +331,7 @@ static uint32_t count_groups(struct fixture *f, const char *names)
 }
 
 /* Apart they would be more than can take turns, and then cheap ones ride along with dear ones. */
-static void more_groups_than_turns_are_mixed(void **state)
+FIXTURE_TEST(more_groups_than_turns_are_mixed)
 {
 	enum { DEAR = 52, CHEAP = 36 };
 	bool dear[LIMIT_GROUPS] = { false }, cheap[LIMIT_GROUPS] = { false };
@@ -365,7 +366,7 @@ static void more_groups_than_turns_are_mixed(void **state)
 /* --- refusals --- */
 
 /* A plan of 234 columns took 7 s: the others wait meanwhile. */
-static void a_plan_has_a_deadline(void **state)
+FIXTURE_TEST(a_plan_has_a_deadline)
 {
 	struct fixture *f = *state;
 
@@ -382,7 +383,7 @@ static void a_plan_has_a_deadline(void **state)
 	assert_int_equal(make(f, "memory"), 0); /* nothing is to be divided */
 }
 
-static void a_plan_has_so_many_columns(void **state)
+FIXTURE_TEST(a_plan_has_so_many_columns)
 {
 	struct fixture *f = *state;
 	char *names = calloc(LIMIT_METRICS + 1, LIMIT_NAME_BYTES);
@@ -401,7 +402,7 @@ static void a_plan_has_so_many_columns(void **state)
 	free(names);
 }
 
-static void unknown_names_come_with_near_ones(void **state)
+FIXTURE_TEST(unknown_names_come_with_near_ones)
 {
 	struct fixture *f = *state;
 
@@ -411,7 +412,32 @@ static void unknown_names_come_with_near_ones(void **state)
 	assert_non_null(strstr(f->refusal.remedy, "dram__bytes_read.sum"));
 }
 
-static void a_base_name_wants_a_rollup(void **state)
+FIXTURE_TEST(what_every_record_has_is_named)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, "launch__registers_per_thread"), GPUCTR_E_METRIC_UNKNOWN);
+	assert_non_null(strstr(f->refusal.remedy, "registers"));
+	assert_null(strstr(f->refusal.remedy, "Did you mean"));
+}
+
+FIXTURE_TEST(a_breakdown_is_its_parts)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, "breakdown:dram__throughput.avg.pct_of_peak_sustained_elapsed"),
+			 0);
+	assert_int_equal(f->plan.columns.n, 1);
+	assert_string_equal(f->plan.columns.v[0].name,
+			    "dram__cycles_active.avg.pct_of_peak_sustained_elapsed");
+	assert_int_equal(make(f, "breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed"), 0);
+	assert_true(f->plan.columns.n > 10);
+	assert_int_equal(make(f, "breakdown:dram__bytes_read.sum"), GPUCTR_E_METRIC_UNKNOWN);
+	assert_non_null(strstr(f->refusal.remedy, "breakdown:sm__throughput"));
+	assert_int_equal(make(f, "breakdown:"), GPUCTR_E_METRIC_UNKNOWN);
+}
+
+FIXTURE_TEST(a_base_name_wants_a_rollup)
 {
 	struct fixture *f = *state;
 
@@ -423,7 +449,7 @@ static void a_base_name_wants_a_rollup(void **state)
 		strstr(f->refusal.remedy, "dram__throughput.avg.pct_of_peak_sustained_elapsed"));
 }
 
-static void a_metric_of_another_chip_names_it(void **state)
+FIXTURE_TEST(a_metric_of_another_chip_names_it)
 {
 	struct fixture *f = *state;
 
@@ -433,7 +459,7 @@ static void a_metric_of_another_chip_names_it(void **state)
 }
 
 /* Expanding one may take any time and memory: it is not for a process that serves all users. */
-static void patterns_are_refused_unread(void **state)
+FIXTURE_TEST(patterns_are_refused_unread)
 {
 	static const char *const patterns[] = {
 		"dram__*.sum", "*", "dram__bytes_rea?.sum", "[", "regex:^dram__bytes\\.sum$",
@@ -456,14 +482,14 @@ static void patterns_are_refused_unread(void **state)
 	assert_int_equal(make(f, nested), GPUCTR_E_BAD_PATTERN);
 }
 
-static void an_empty_list_is_refused(void **state)
+FIXTURE_TEST(an_empty_list_is_refused)
 {
 	struct fixture *f = *state;
 
 	assert_int_equal(make(f, ""), GPUCTR_E_BAD_REQUEST);
 }
 
-static void a_hostile_name_is_only_unknown(void **state)
+FIXTURE_TEST(a_hostile_name_is_only_unknown)
 {
 	struct fixture *f = *state;
 	char name[LIMIT_STRING_BYTES];
@@ -477,39 +503,14 @@ static void a_hostile_name_is_only_unknown(void **state)
 	assert_non_null(strstr(f->refusal.message, "%s%n%s.sum"));
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		TEST(duration_could_ride_along_when_it_is_free),
-		TEST(an_asked_duration_is_a_column),
-		TEST(presets_fit_into_one_pass),
-		TEST(every_preset_fits_into_one_pass),
-		cmocka_unit_test(a_roofline_fits_into_one_pass_of_any_chip),
-		TEST(repeats_count_once),
-		TEST(a_derived_name_is_one_weighted_column),
-		TEST(too_many_passes_come_in_groups_of_one),
-		TEST(presets_stay_together),
-		TEST(dear_metrics_are_in_groups_of_their_own),
-#ifndef __SANITIZE_ADDRESS__
-		TEST(more_groups_than_turns_are_mixed),
-#endif
-		TEST(a_plan_has_a_deadline),
-		TEST(a_plan_has_so_many_columns),
-		TEST(unknown_names_come_with_near_ones),
-		TEST(a_base_name_wants_a_rollup),
-		TEST(a_metric_of_another_chip_names_it),
-		TEST(patterns_are_refused_unread),
-		TEST(an_empty_list_is_refused),
-		TEST(a_hostile_name_is_only_unknown),
-	};
 	int result = cupti_open_gh100(&gh100);
 
 	if (result != 0) {
 		return result;
 	}
-	result = cmocka_run_group_tests(tests, NULL, NULL);
+	result = unit_run();
 	catalogue_deinit(&gh100);
 	return result;
 }

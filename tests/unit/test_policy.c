@@ -20,11 +20,10 @@ static bool allows(const struct policy *p, struct credentials c)
 	return allowed;
 }
 
-static void denies_by_default(void **state)
+TEST(denies_by_default)
 {
 	const struct policy none = { 0 };
 
-	(void)state;
 	assert_false(allows(&none, (struct credentials){ .uid = SOMEBODY, .gid = SOMEBODY }));
 	assert_false(allows(&none, (struct credentials){ .uid = SOMEBODY,
 							 .groups = (gid_t[]){ 0 },
@@ -33,20 +32,18 @@ static void denies_by_default(void **state)
 	assert_false(allows(&none, (struct credentials){ .uid = SOMEBODY, .gid = 0 }));
 }
 
-static void root_and_the_daemons_own_user_may(void **state)
+TEST(root_and_the_daemons_own_user_may)
 {
 	const struct policy none = { 0 };
 
-	(void)state;
 	assert_true(allows(&none, (struct credentials){ .uid = 0, .gid = SOMEBODY }));
 	assert_true(allows(&none, (struct credentials){ .uid = getuid(), .gid = SOMEBODY }));
 }
 
-static void named_users_and_everybody(void **state)
+TEST(named_users_and_everybody)
 {
 	struct policy p = { .allow.uids = { 1, SOMEBODY }, .allow.n_uids = 2 };
 
-	(void)state;
 	assert_true(allows(&p, (struct credentials){ .uid = SOMEBODY, .gid = 9 }));
 	p.allow.n_uids = 1;
 	assert_false(allows(&p, (struct credentials){ .uid = SOMEBODY, .gid = 9 }));
@@ -54,7 +51,37 @@ static void named_users_and_everybody(void **state)
 	assert_true(allows(&p, (struct credentials){ .uid = SOMEBODY, .gid = 9 }));
 }
 
-static void named_groups_first_and_supplementary(void **state)
+TEST(one_group_may_be_all)
+{
+	const struct policy others[] = {
+		{ .allow = { .gids = { 50, 60 }, .n_gids = 2 } },
+		{ .allow = { .gids = { 50 }, .n_gids = 1, .uids = { 1 }, .n_uids = 1 } },
+		{ .allow = { .gids = { 50 }, .n_gids = 1, .everybody = true } },
+		{ .allow = { .gids = { 50 }, .n_gids = 1 }, .monitor = { .n_uids = 1 } },
+		{ .allow = { .gids = { 50 }, .n_gids = 1 },
+		  .rules = { { .gid = 60 } },
+		  .n_rules = 1 },
+		{ .rules = { { .gid = 50 }, { .gid = 60 } }, .n_rules = 2 },
+		{ .allow = { .gids = { 50 }, .n_gids = 1 }, .job_owners = true },
+		{ .allow = { .gids = { 50 }, .n_gids = 1 }, .operator_captures = true },
+	};
+	struct policy p = { .rules = { { .gid = 50 } }, .n_rules = 1 };
+	gid_t gid = 7;
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		assert_false(policy_is_one_group(&others[i], &gid));
+	}
+	assert_int_equal(gid, 7);
+	assert_true(policy_is_one_group(&p, &gid));
+	assert_int_equal(gid, 50);
+	p.allow = (struct policy_names){ .gids = { 50, 50 }, .n_gids = 2 };
+	assert_true(policy_is_one_group(&p, &gid));
+	p = (struct policy){ .device = { .everybody = true } }; /* which lets nobody in */
+	assert_true(policy_is_one_group(&p, &gid));
+	assert_int_equal(gid, (gid_t)-1);
+}
+
+TEST(named_groups_first_and_supplementary)
 {
 	struct policy p = { .allow.gids = { 50, 60 },
 			    .allow.n_gids = 2,
@@ -63,7 +90,6 @@ static void named_groups_first_and_supplementary(void **state)
 	gid_t groups[1000];
 	struct refusal r;
 
-	(void)state;
 	assert_true(allows(&p, c));
 	c.gid = 61;
 	assert_false(allows(&p, c));
@@ -81,7 +107,7 @@ static void named_groups_first_and_supplementary(void **state)
 	assert_non_null(strstr(r.remedy, "gpu or render"));
 }
 
-static void rules_give_some_gpus(void **state)
+TEST(rules_give_some_gpus)
 {
 	const struct policy p = {
 		.allow.gids = { 70 },
@@ -93,7 +119,6 @@ static void rules_give_some_gpus(void **state)
 	struct credentials c = { .uid = SOMEBODY, .gid = 50 };
 	gid_t other = 60;
 
-	(void)state;
 	assert_true(allows(&p, c));
 	assert_true(policy_allows_gpu(&p, &c, 0, "GPU-a"));
 	assert_true(policy_allows_gpu(&p, &c, 1, "GPU-b"));
@@ -111,23 +136,24 @@ static void rules_give_some_gpus(void **state)
 	assert_false(policy_allows_gpu(&p, &c, 0, "GPU-a"));
 }
 
-static void the_whole_device_needs_an_entitlement(void **state)
+TEST(the_whole_device_needs_an_entitlement)
 {
 	struct policy p = { .allow.everybody = true };
 	struct credentials c = { .uid = SOMEBODY, .gid = 50 };
 
-	(void)state;
 	assert_false(policy_allows_device(&p, &c));
 	p.device.gids[p.device.n_gids++] = 50;
 	assert_true(policy_allows_device(&p, &c));
 	c.gid = 51;
 	assert_false(policy_allows_device(&p, &c));
-	c.uid = 0;
+	c.uid = 0; /* of a container */
+	assert_false(policy_allows_device(&p, &c));
+	c.machine_root = true;
 	assert_true(policy_allows_device(&p, &c));
 }
 
 /* Root as well needs the switch; neither a uid nor a container's root gets further by it. */
-static void operators_are_named_and_on_this_machine(void **state)
+TEST(operators_are_named_and_on_this_machine)
 {
 	struct policy p = { .allow.everybody = true,
 			    .operators.gids = { 50 },
@@ -137,7 +163,6 @@ static void operators_are_named_and_on_this_machine(void **state)
 	struct credentials c = { .uid = SOMEBODY, .gid = 50, .of_machine = true };
 	gid_t other = 50;
 
-	(void)state;
 	assert_false(policy_operates(&p, &root) || policy_operates(&p, &c));
 	p.operator_captures = true;
 	assert_true(policy_operates(&p, &root));
@@ -154,19 +179,4 @@ static void operators_are_named_and_on_this_machine(void **state)
 	p.operators.n_gids = 0;
 	assert_false(policy_operates(&p, &c));
 	assert_true(policy_operates(&p, &root));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(denies_by_default),
-		cmocka_unit_test(root_and_the_daemons_own_user_may),
-		cmocka_unit_test(named_users_and_everybody),
-		cmocka_unit_test(named_groups_first_and_supplementary),
-		cmocka_unit_test(rules_give_some_gpus),
-		cmocka_unit_test(the_whole_device_needs_an_entitlement),
-		cmocka_unit_test(operators_are_named_and_on_this_machine),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

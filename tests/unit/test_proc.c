@@ -54,11 +54,10 @@ static int ask_with(const char *options)
 	return WEXITSTATUS(status);
 }
 
-static void hidepid_hides_others(void **state)
+TEST(hidepid_hides_others)
 {
 	int open = ask_with(""), hidden = ask_with("hidepid=2");
 
-	(void)state;
 	if (open == NO_MOUNT || hidden == NO_MOUNT) {
 		unit_skip("no other /proc can be mounted here");
 	}
@@ -66,12 +65,11 @@ static void hidepid_hides_others(void **state)
 	assert_int_equal(hidden, 0);
 }
 
-static void who_runs_is_told(void **state)
+TEST(who_runs_is_told)
 {
 	uid_t uid = NOBODY;
 	pid_t pid = fork();
 
-	(void)state;
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		pause();
@@ -88,24 +86,63 @@ static void who_runs_is_told(void **state)
 }
 
 /* It is in no pid namespace below ours. */
-static void a_peer_is_of_this_machine(void **state)
+TEST(a_peer_is_of_this_machine)
 {
 	int ends[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	assert_true(proc_peer_is_of_this_machine(ends[0], getpid()));
 	close(ends[0]);
 	close(ends[1]);
 }
 
+/* A child in a user namespace of its own waits until the test has looked. */
+static pid_t fork_namespaced(int *ret_end)
+{
+	int ends[2];
+	char ready = 0;
+	pid_t pid;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(ends[0]);
+		ready = unshare(CLONE_NEWUSER) == 0;
+		if (write(ends[1], &ready, 1) == 1 && read(ends[1], &ready, 1) == 0) {
+			_exit(0);
+		}
+		_exit(1);
+	}
+	close(ends[1]);
+	assert_int_equal(read(ends[0], &ready, 1), 1);
+	*ret_end = ready ? ends[0] : -1;
+	if (!ready) {
+		close(ends[0]);
+		waitpid(pid, NULL, 0);
+	}
+	return pid;
+}
+
+/* Root there is nobody here, whatever its pid. */
+TEST(a_peer_in_another_user_namespace_is_not_of_this_machine)
+{
+	int end;
+	pid_t pid = fork_namespaced(&end);
+
+	if (end < 0) {
+		skip();
+	}
+	assert_false(proc_peer_is_of_this_machine(end, pid));
+	close(end);
+	waitpid(pid, NULL, 0);
+}
+
 /* EINVAL and ESRCH: the peer was reaped. ENOPROTOOPT: the kernel is older than 6.5. */
-static void a_peer_whose_pidfd_cannot_be_had_is_not_of_this_machine(void **state)
+TEST(a_peer_whose_pidfd_cannot_be_had_is_not_of_this_machine)
 {
 	static const int errors[] = { EINVAL, ESRCH, ENODATA, EMFILE };
 	int ends[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
 		pidfd_error = errors[i];
@@ -116,16 +153,4 @@ static void a_peer_whose_pidfd_cannot_be_had_is_not_of_this_machine(void **state
 	pidfd_error = 0;
 	close(ends[0]);
 	close(ends[1]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hidepid_hides_others),
-		cmocka_unit_test(who_runs_is_told),
-		cmocka_unit_test(a_peer_is_of_this_machine),
-		cmocka_unit_test(a_peer_whose_pidfd_cannot_be_had_is_not_of_this_machine),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,13 +54,14 @@ static struct process *attach(struct capture *c, pid_t pid)
 	return p;
 }
 
-static void totals_are_the_sum_over_processes_past_and_present(void **state)
+#define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)
+
+FIXTURE_TEST(totals_are_the_sum_over_processes_past_and_present)
 {
 	struct capture *c = capture_new(&w.captures);
 	struct process *a = attach(c, 100), *b = attach(c, 101);
 	struct gpuctr_totals sum;
 
-	(void)state;
 	assert_int_equal(a->number, 1);
 	assert_int_equal(b->number, 2);
 	a->totals = (struct gpuctr_totals){ 36, 1, 2, 3, 4, 5, 6, 7 };
@@ -85,12 +86,11 @@ static void totals_are_the_sum_over_processes_past_and_present(void **state)
 }
 
 /* Whatever a process said last, seen is the sum of the others afterwards. */
-static void settling_makes_the_books_balance(void **state)
+FIXTURE_TEST(settling_makes_the_books_balance)
 {
 	struct capture *c = capture_new(&w.captures);
 	uint64_t random = 7;
 
-	(void)state;
 	for (int round = 0; round < 1000; round++) {
 		struct process *p = attach(c, 1);
 		struct gpuctr_totals *t = &p->totals, before;
@@ -114,11 +114,10 @@ static void settling_makes_the_books_balance(void **state)
 }
 
 /* A process that was killed told its counts a moment before its last records. */
-static void records_passed_on_were_measured(void **state)
+FIXTURE_TEST(records_passed_on_were_measured)
 {
 	struct process *p = attach(capture_new(&w.captures), 1);
 
-	(void)state;
 	p->totals = (struct gpuctr_totals){ .seen = 100, .measured = 64, .filtered = 10 };
 	p->records = 128;
 	process_settle(p);
@@ -128,11 +127,10 @@ static void records_passed_on_were_measured(void **state)
 	process_free(&w.all, p);
 }
 
-static void processes_have_a_limit(void **state)
+FIXTURE_TEST(processes_have_a_limit)
 {
 	struct capture *c = capture_new(&w.captures);
 
-	(void)state;
 	for (int i = 0; i < CAPTURE_PROCESSES_MAX; i++) {
 		assert_non_null(attach(c, i + 1));
 	}
@@ -156,12 +154,11 @@ static struct process *in_standby(size_t n_claims, const char *const *claims)
 	return p;
 }
 
-static void is_found_by_a_number_that_is_not_used_again(void **state)
+FIXTURE_TEST(is_found_by_a_number_that_is_not_used_again)
 {
 	struct process *p[3000];
 	uint32_t last = 0;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(p); i++) {
 		p[i] = in_standby(0, NULL);
 		assert_true(p[i]->id > last);
@@ -179,7 +176,7 @@ static void is_found_by_a_number_that_is_not_used_again(void **state)
 	assert_true(in_standby(0, NULL)->id > last);
 }
 
-static void claims_are_kept_and_paid_for(void **state)
+FIXTURE_TEST(claims_are_kept_and_paid_for)
 {
 	char job[] = "SLURM_JOB_ID=4711", rank[] = "RANK=0", empty[] = "";
 	const char *claims[] = { job, rank, empty };
@@ -187,7 +184,6 @@ static void claims_are_kept_and_paid_for(void **state)
 	struct wire_strings list;
 	struct arena a;
 
-	(void)state;
 	memset(job, '#', sizeof(job) - 1);
 	arena_init(&a, 4096);
 	list = process_claims(&a, p);
@@ -203,14 +199,13 @@ static void claims_are_kept_and_paid_for(void **state)
 	assert_int_equal(w.account->bytes.used, 0);
 }
 
-static void claims_are_bounded(void **state)
+FIXTURE_TEST(claims_are_bounded)
 {
 	char much[PROCESS_CLAIMS_BYTES_MAX + 1];
 	const char *claims[] = { much };
 	struct process *p = process_new(&w.all, 1, 1000, NULL);
 	const struct wire_strings list = { 1, claims };
 
-	(void)state;
 	memset(much, 'x', sizeof(much));
 	much[PROCESS_CLAIMS_BYTES_MAX] = '\0';
 	assert_int_equal(process_register(&w.all, p, w.account, &list, "", 1), PROCESS_E_CLAIMS);
@@ -223,11 +218,10 @@ static void claims_are_bounded(void **state)
 	assert_int_equal(process_register(&w.all, p, w.account, &list, "", 1), 0);
 }
 
-static void is_attached_to_one_capture_after_the_other(void **state)
+FIXTURE_TEST(is_attached_to_one_capture_after_the_other)
 {
 	struct process *p = in_standby(0, NULL);
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct capture *c = capture_new(&w.captures);
 
@@ -249,8 +243,6 @@ static void is_attached_to_one_capture_after_the_other(void **state)
 		assert_ptr_equal(processes_find(&w.all, p->id), p);
 	}
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 static void put_in_standby(struct account *a, size_t n)
 {
@@ -274,12 +266,11 @@ static unsigned take_all(struct account *a, unsigned max, unsigned total)
 }
 
 /* One after the other takes all it can get, and there is always something left for the next. */
-static void nobody_takes_all_places(void **state)
+FIXTURE_TEST(nobody_takes_all_places)
 {
 	const unsigned expected[] = { 500, 250, 125, 62, 31, 16, 8 };
 	struct account *users[ARRAY_SIZE(expected)];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
 		users[i] = account_of(&w.accounts, 2000 + (uid_t)i);
 		assert_non_null(users[i]);
@@ -295,21 +286,4 @@ static void nobody_takes_all_places(void **state)
 		account_unref(users[i]);
 	}
 	assert_int_equal(take_all(w.account, 40, 1000), 40);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(totals_are_the_sum_over_processes_past_and_present),
-		TEST(settling_makes_the_books_balance),
-		TEST(records_passed_on_were_measured),
-		TEST(processes_have_a_limit),
-		TEST(is_found_by_a_number_that_is_not_used_again),
-		TEST(claims_are_kept_and_paid_for),
-		TEST(claims_are_bounded),
-		TEST(nobody_takes_all_places),
-		TEST(is_attached_to_one_capture_after_the_other),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,14 +10,13 @@
 
 /* What is held for somebody, and who pays for it. */
 
-static void sends_in_order_what_the_socket_takes(void **state)
+TEST(sends_in_order_what_the_socket_takes)
 {
 	uint8_t message[1000], got[1000], next = 0, expected = 0;
 	size_t sent = 0, received = 0;
 	struct queue q;
 	int pair[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	queue_init(&q, NULL);
 	for (int round = 0; round < 2000; round++, sent += sizeof(message)) {
@@ -47,11 +46,10 @@ static void sends_in_order_what_the_socket_takes(void **state)
 }
 
 /* What has been begun is kept, so that the reader finds whole messages. */
-static void drops_only_what_is_not_begun(void **state)
+TEST(drops_only_what_is_not_begun)
 {
 	struct queue q;
 
-	(void)state;
 	queue_init(&q, NULL);
 	assert_int_equal(queue_append(&q, "begun", 5, 2), 0);
 	assert_int_equal(queue_append(&q, "never", 5, 0), 0);
@@ -62,13 +60,12 @@ static void drops_only_what_is_not_begun(void **state)
 	assert_int_equal(q.bytes, 0);
 }
 
-static void takes_no_more_than_the_quota(void **state)
+TEST(takes_no_more_than_the_quota)
 {
 	struct quota quota = { .max = 10000 };
 	static const uint8_t data[8000];
 	struct queue q;
 
-	(void)state;
 	queue_init(&q, &quota);
 	assert_int_equal(queue_append(&q, data, 8000, 0), 0);
 	assert_true(quota.used > 8000);
@@ -78,13 +75,12 @@ static void takes_no_more_than_the_quota(void **state)
 	assert_int_equal(quota.used, 0);
 }
 
-static void buffers_and_arenas_pay_for_what_they_allocate(void **state)
+TEST(buffers_and_arenas_pay_for_what_they_allocate)
 {
 	struct quota quota = { .max = 100 * 1024 };
 	struct buffer b = { .quota = &quota };
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 1 << 20);
 	a.quota = &quota;
 	assert_int_equal(buffer_reserve_exactly(&b, 60000), 0);
@@ -102,16 +98,4 @@ static void buffers_and_arenas_pay_for_what_they_allocate(void **state)
 	assert_int_equal(quota.used, b.size);
 	buffer_deinit(&b);
 	assert_int_equal(quota.used, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sends_in_order_what_the_socket_takes),
-		cmocka_unit_test(drops_only_what_is_not_begun),
-		cmocka_unit_test(takes_no_more_than_the_quota),
-		cmocka_unit_test(buffers_and_arenas_pay_for_what_they_allocate),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "client/cli/ranks.h"
-#include "proto/base/notices.h"
 
 /* Rows of a node's processes, written on each node and read where they are shown. */
 
@@ -58,13 +57,12 @@ static void read_lines(struct ranks *r, char *text)
 	free(text);
 }
 
-static void rows_of_many_nodes_become_one_table(void **state)
+TEST(rows_of_many_nodes_become_one_table)
 {
 	struct ranks first = { 0 }, second = { 0 }, all = { 0 };
 	struct buf b = { 0 };
 	const char *text, *ten, *two;
 
-	(void)state;
 	ranks_plan(&first, &plan);
 	ranks_plan(&second, &plan);
 	measure(&first, 1, "SLURM_PROCID=10", "python3");
@@ -90,44 +88,11 @@ static void rows_of_many_nodes_become_one_table(void **state)
 	ranks_deinit(&all);
 }
 
-/* With a budget other tables are of all launches, and this one is not. */
-static void sums_of_what_a_budget_chose_are_said_to_be(void **state)
-{
-	static const char text[] = "are of its measured kernels, and not scaled to all\n";
-	const struct gpuctr_process p = { .process = 2, .pid = 9, .program = "x" };
-	const struct gpuctr_process_end end = { .process = 2,
-						.totals = { .seen = 70, .unchosen = 68 },
-						.clean = true };
-	struct ranks r = { 0 }, all = { 0 };
-	struct buf b = { 0 };
-
-	(void)state;
-	ranks_plan(&r, &plan);
-	measure(&r, 1, "RANK=1", "x");
-	ranks_print(&r, 0, &b);
-	assert_null(strstr(buf_string(&b), text));
-	ranks_process(&r, &p);
-	ranks_process_end(&r, &end);
-	ranks_end(&r, NULL);
-	ranks_print(&r, 0, &b);
-	assert_non_null(strstr(buf_string(&b), "68 not sampled"));
-	assert_non_null(strstr(buf_string(&b), text));
-	buf_deinit(&b);
-	b = (struct buf){ 0 };
-	read_lines(&all, write_lines(&r, "n1"));
-	ranks_print(&all, 0, &b);
-	assert_non_null(strstr(buf_string(&b), text));
-	buf_deinit(&b);
-	ranks_deinit(&r);
-	ranks_deinit(&all);
-}
-
-static void a_program_breaks_no_line(void **state)
+TEST(a_program_breaks_no_line)
 {
 	struct ranks r = { 0 }, read = { 0 };
 	char *text;
 
-	(void)state;
 	measure(&r, 1, "RANK=1\t9", "a\tb\nrank\tx");
 	text = write_lines(&r, "n1");
 	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
@@ -138,7 +103,7 @@ static void a_program_breaks_no_line(void **state)
 }
 
 /* A pid that no process has: the kernel gives none so large. */
-static void who_does_not_come_has_a_row(void **state)
+TEST(who_does_not_come_has_a_row)
 {
 	const struct chosen chosen = {
 		.pid = 1 << 30, .own_pid = 1 << 30, .program = "python3", .rank = "3"
@@ -148,7 +113,6 @@ static void who_does_not_come_has_a_row(void **state)
 	struct ranks r = { 0 };
 	struct buf b = { 0 };
 
-	(void)state;
 	ranks_expect(&r, &chosen);
 	assert_true(ranks_tell(&r));
 	assert_true(ranks_none_answered(&r));
@@ -170,7 +134,7 @@ static void who_does_not_come_has_a_row(void **state)
 
 /* Filtered kernels are not lost; what went wrong first is said, and what a filter left out is none
  * of it. */
-static void what_is_lost_is_added_up_and_said(void **state)
+TEST(what_is_lost_is_added_up_and_said)
 {
 	const struct gpuctr_process came = { .process = 1, .pid = 7, .program = "python3" };
 	const struct gpuctr_process_end end = {
@@ -187,15 +151,9 @@ static void what_is_lost_is_added_up_and_said(void **state)
 					.error = { GPUCTR_E_KERNEL_NO_MATCH, "", "" } };
 	struct ranks r = { 0 };
 	struct buf b = { 0 };
-	char beyond[128];
 
-	(void)state;
-	snprintf(beyond, sizeof(beyond), NOTICE_BEYOND_LIMIT, 12ULL, 5ULL);
 	ranks_process(&r, &came);
 	ranks_notice(&r, &notice);
-	notice.error = (struct gpuctr_error){ GPUCTR_OK, beyond, "" };
-	ranks_notice(&r, &notice);
-	notice.error.message = "";
 	notice.error.code = GPUCTR_E_KERNEL_WAITS;
 	ranks_notice(&r, &notice);
 	notice.error.code = GPUCTR_E_QUOTA;
@@ -204,16 +162,15 @@ static void what_is_lost_is_added_up_and_said(void **state)
 	ranks_end(&r, NULL);
 	ranks_print(&r, 0, &b);
 	assert_non_null(strstr(buf_string(&b), "    1,024         0    15 "));
-	assert_non_null(strstr(buf_string(&b), "  16 filtered (12 by --record-limit), 1 not ready, "
-					       "2 failed, 4 dropped, 8 not delivered; "
-					       "kernel-waits\n"));
+	assert_non_null(strstr(buf_string(&b), "  16 filtered, 1 not ready, 2 failed, 4 dropped, "
+					       "8 not delivered; kernel-waits\n"));
 	buf_deinit(&b);
 	ranks_deinit(&r);
 }
 
 /* The daemon has ended: nobody told the process's end, but what was lost is known of all together.
  */
-static void who_has_not_ended_has_the_rest(void **state)
+TEST(who_has_not_ended_has_the_rest)
 {
 	const struct gpuctr_process ended = { .process = 1, .pid = 7, .program = "one" };
 	const struct gpuctr_process cut = { .process = 2, .pid = 1 << 30, .program = "two" };
@@ -225,7 +182,6 @@ static void who_has_not_ended_has_the_rest(void **state)
 	struct ranks r = { 0 };
 	struct buf b = { 0 };
 
-	(void)state;
 	ranks_process(&r, &ended);
 	ranks_process_end(&r, &end);
 	ranks_process(&r, &cut);
@@ -245,12 +201,11 @@ static void who_has_not_ended_has_the_rest(void **state)
 	ranks_deinit(&r);
 }
 
-static void rows_can_be_too_many(void **state)
+TEST(rows_can_be_too_many)
 {
 	struct ranks r = { 0 };
 	struct buf b = { 0 };
 
-	(void)state;
 	measure(&r, 1, "RANK=1", "python3");
 	measure(&r, 2, "RANK=2", "python3");
 	measure(&r, 3, "RANK=3", "python3");
@@ -262,30 +217,13 @@ static void rows_can_be_too_many(void **state)
 	ranks_deinit(&r);
 }
 
-static void other_lines_are_none(void **state)
+TEST(other_lines_are_none)
 {
 	struct ranks r = { 0 };
 
-	(void)state;
 	assert_false(ranks_read(&r, ""));
 	assert_false(ranks_read(&r, "rank"));
 	assert_false(ranks_read(&r, "rank\tn1\t0\t1"));
 	assert_false(ranks_read(&r, "file\tn1\t/a"));
 	assert_int_equal(r.n, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_of_many_nodes_become_one_table),
-		cmocka_unit_test(sums_of_what_a_budget_chose_are_said_to_be),
-		cmocka_unit_test(a_program_breaks_no_line),
-		cmocka_unit_test(who_does_not_come_has_a_row),
-		cmocka_unit_test(what_is_lost_is_added_up_and_said),
-		cmocka_unit_test(who_has_not_ended_has_the_rest),
-		cmocka_unit_test(rows_can_be_too_many),
-		cmocka_unit_test(other_lines_are_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,33 +18,30 @@ static unsigned take_all(struct rate *r, uid_t uid, unsigned per_minute, uint64_
 	return n;
 }
 
-static void a_minutes_worth_at_once_then_evenly(void **state)
+TEST(a_minutes_worth_at_once_then_evenly)
 {
 	struct rate r = { 0 };
 
-	(void)state;
 	assert_int_equal(take_all(&r, ANN, 120, start_ns), 120);
 	assert_int_equal(take_all(&r, ANN, 120, start_ns + CLOCK_NS_PER_S), 2);
 	assert_int_equal(take_all(&r, ANN, 120, start_ns + 31 * CLOCK_NS_PER_S), 60);
 	assert_int_equal(take_all(&r, ANN, 120, start_ns + 1000 * CLOCK_NS_PER_S), 120);
 }
 
-static void users_have_a_bucket_each(void **state)
+TEST(users_have_a_bucket_each)
 {
 	struct rate r = { 0 };
 
-	(void)state;
 	assert_int_equal(take_all(&r, ANN, 5, start_ns), 5);
 	assert_int_equal(take_all(&r, BOB, 5, start_ns), 5);
 	assert_false(rate_take(&r, ANN, 5, start_ns, NULL));
 }
 
-static void what_was_missed_is_told_once(void **state)
+TEST(what_was_missed_is_told_once)
 {
 	struct rate r = { 0 };
 	uint64_t missed = 99;
 
-	(void)state;
 	take_all(&r, ANN, 1, start_ns); /* the last of them is refused */
 	assert_false(rate_take(&r, ANN, 1, start_ns + 1, NULL));
 	assert_true(rate_take(&r, ANN, 1, start_ns + 61 * CLOCK_NS_PER_S, &missed));
@@ -54,11 +51,10 @@ static void what_was_missed_is_told_once(void **state)
 }
 
 /* Whoever is forgotten leaves the number of what was missed. */
-static void what_was_missed_is_not_forgotten(void **state)
+TEST(what_was_missed_is_not_forgotten)
 {
 	struct rate r = { 0 };
 
-	(void)state;
 	assert_int_equal(take_all(&r, ANN, 1, start_ns), 1);
 	assert_false(rate_take(&r, ANN, 1, start_ns, NULL));
 	for (uid_t uid = 2000; uid < 2000 + RATE_USERS_MAX; uid++) {
@@ -69,27 +65,13 @@ static void what_was_missed_is_not_forgotten(void **state)
 	assert_int_equal(r.forgotten, 2);
 }
 
-static void more_users_than_buckets(void **state)
+TEST(more_users_than_buckets)
 {
 	struct rate r = { 0 };
 
-	(void)state;
 	assert_int_equal(take_all(&r, ANN, 100, start_ns), 100);
 	for (uid_t uid = 2000; uid < 2000 + 2 * RATE_USERS_MAX; uid++) {
 		assert_true(rate_take(&r, uid, 100, start_ns, NULL));
 	}
 	assert_false(rate_take(&r, ANN, 100, start_ns, NULL)); /* the emptiest stays known */
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_minutes_worth_at_once_then_evenly),
-		cmocka_unit_test(users_have_a_bucket_each),
-		cmocka_unit_test(what_was_missed_is_told_once),
-		cmocka_unit_test(what_was_missed_is_not_forgotten),
-		cmocka_unit_test(more_users_than_buckets),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

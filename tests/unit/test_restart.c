@@ -13,13 +13,12 @@ static uint64_t die(struct restart *r, uint64_t *now_ns)
 	return restart_end(r, *now_ns);
 }
 
-static void delays_double_up_to_a_bound(void **state)
+TEST(delays_double_up_to_a_bound)
 {
 	static const unsigned expected_ms[] = { 500, 1000, 2000, 4000, 8000, 8000, 8000 };
 	uint64_t now = 1000 * CLOCK_NS_PER_S;
 	struct restart r = { 0 };
 
-	(void)state;
 	for (int i = 0; i < RESTARTS_AT_ONCE; i++) {
 		assert_int_equal(die(&r, &now), 0);
 		assert_true(restart_is_due(&r, now));
@@ -35,12 +34,11 @@ static void delays_double_up_to_a_bound(void **state)
 	}
 }
 
-static void a_minute_of_life_forgives(void **state)
+TEST(a_minute_of_life_forgives)
 {
 	uint64_t now = 1000 * CLOCK_NS_PER_S;
 	struct restart r = { 0 };
 
-	(void)state;
 	for (int i = 0; i < 20; i++) {
 		die(&r, &now);
 	}
@@ -52,12 +50,11 @@ static void a_minute_of_life_forgives(void **state)
 
 /* The wait ends when the first of them is due, and not sooner: else it would be begun again and
  * again. */
-static void the_first_that_is_due_ends_the_wait(void **state)
+TEST(the_first_that_is_due_ends_the_wait)
 {
 	const uint64_t now = 1000 * CLOCK_NS_PER_S;
 	struct restart r[3] = { { 0 } };
 
-	(void)state;
 	assert_int_equal(restart_next_ms(r, 3, now), -1);
 	r[1].due_ns = now + 500 * CLOCK_NS_PER_MS;
 	assert_int_equal(restart_next_ms(r, 3, now), 501);
@@ -70,15 +67,4 @@ static void the_first_that_is_due_ends_the_wait(void **state)
 	assert_int_equal(restart_next_ms(r, 3, now), 0);
 	assert_int_equal(restart_next_ms(r, 3, now + CLOCK_NS_PER_S), 0);
 	assert_int_equal(restart_next_ms(r, 3, now - 1), 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(delays_double_up_to_a_bound),
-		cmocka_unit_test(a_minute_of_life_forgives),
-		cmocka_unit_test(the_first_that_is_due_ends_the_wait),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

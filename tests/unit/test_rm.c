@@ -17,7 +17,7 @@ static int setup(void **state)
 }
 
 /* Whatever a user may send that is not /dev/nvidiactl is told apart without an ioctl on it. */
-static void only_the_control_device_is_one(void **state)
+TEST_WITH(only_the_control_device_is_one, setup, NULL)
 {
 	int pair[2], pipes[2], device = control_device_open();
 	struct {
@@ -26,7 +26,6 @@ static void only_the_control_device_is_one(void **state)
 	} others[12];
 	size_t n = 0;
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	assert_int_equal(pipe(pipes), 0);
 	others[n].what = "a file", others[n++].fd = open("/proc/self/status", O_RDONLY);
@@ -57,13 +56,12 @@ static void only_the_control_device_is_one(void **state)
 }
 
 /* statx() of an O_PATH handle shows the device, but nothing was opened. */
-static void an_o_path_handle_of_it_is_none(void **state)
+TEST_WITH(an_o_path_handle_of_it_is_none, setup, NULL)
 {
 	int device = control_device_open();
 	char path[64];
 	int handle;
 
-	(void)state;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", device);
 	handle = open(path, O_PATH);
 	assert_true(handle >= 0);
@@ -89,24 +87,22 @@ static int look(int fd)
 }
 
 /* Whoever asks its server may wait for ever. */
-static void does_not_ask_a_users_file_system(void **state)
+TEST_WITH(does_not_ask_a_users_file_system, setup, NULL)
 {
 	int r = user_files_run(look);
 
-	(void)state;
 	if (r == USER_FILES_NONE) {
 		unit_skip("no FUSE file system can be mounted here");
 	}
 	assert_int_equal(r, 0);
 }
 
-static void allocates_from_numbers_alone(void **state)
+TEST_WITH(allocates_from_numbers_alone, setup, NULL)
 {
 	const struct rm_profiler_parameters p = { 0x11, 0x22 };
 	const struct rm_alloc *a = &control->calls[0].alloc;
 	uint32_t status = 99, object = 3;
 
-	(void)state;
 	control->status = RM_STATUS_INSUFFICIENT_PERMISSIONS;
 	assert_int_equal(rm_alloc_profiler(3, 1, 2, &object, &p, &status), 0);
 	assert_int_equal(status, RM_STATUS_INSUFFICIENT_PERMISSIONS);
@@ -125,24 +121,22 @@ static void allocates_from_numbers_alone(void **state)
 	assert_int_equal(control->calls[0].parameters.context_target, 0x22);
 }
 
-static void tells_the_number_that_the_driver_gave(void **state)
+TEST_WITH(tells_the_number_that_the_driver_gave, setup, NULL)
 {
 	const struct rm_profiler_parameters p = { 1, 1 };
 	uint32_t status = 99, object = 0;
 
-	(void)state;
 	control->made_object = 0xcaf00001;
 	assert_int_equal(rm_alloc_profiler(3, 1, 2, &object, &p, &status), 0);
 	assert_int_equal(status, RM_STATUS_OK);
 	assert_int_equal(object, 0xcaf00001);
 }
 
-static void finds_the_gpu_of_a_subdevice(void **state)
+TEST_WITH(finds_the_gpu_of_a_subdevice, setup, NULL)
 {
 	struct rm_gpu gpu, wanted = control_device_gpu(3), none = { 0 };
 	uint32_t status = 1;
 
-	(void)state;
 	control->gpu = 3;
 	assert_int_equal(rm_find_gpu(0, 1, 2, &gpu, &status), 0);
 	assert_int_equal(status, RM_STATUS_OK);
@@ -155,7 +149,7 @@ static void finds_the_gpu_of_a_subdevice(void **state)
 	assert_int_equal(rm_find_gpu(0, 1, 2, &gpu, &status), -EIO);
 }
 
-static void reads_a_gpus_name(void **state)
+TEST_WITH(reads_a_gpus_name, setup, NULL)
 {
 	static const char *const bad[] = { "",
 					   "GPU-",
@@ -168,7 +162,6 @@ static void reads_a_gpus_name(void **state)
 					    0xc2, 0x9a, 0x04, 0x48, 0x2d, 0x2e, 0xd4, 0x07 };
 	struct rm_gpu gpu;
 
-	(void)state;
 	assert_true(rm_gpu_from_text("GPU-31adddb4-8ad3-cf7a-c29a-04482d2ED407", &gpu));
 	assert_memory_equal(gpu.uuid, wanted, sizeof(wanted));
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -176,12 +169,11 @@ static void reads_a_gpus_name(void **state)
 	}
 }
 
-static void tells_the_ioctls_failure_from_the_drivers_answer(void **state)
+TEST_WITH(tells_the_ioctls_failure_from_the_drivers_answer, setup, NULL)
 {
 	const struct rm_profiler_parameters p = { 1, 1 };
 	uint32_t status = 99, object = 3;
 
-	(void)state;
 	control->error = ENODEV;
 	assert_int_equal(rm_alloc_profiler(3, 1, 2, &object, &p, &status), -ENODEV);
 	assert_int_equal(rm_free_object(3, 1, 2, 3, &status), -ENODEV);
@@ -196,17 +188,6 @@ static void tells_the_ioctls_failure_from_the_drivers_answer(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(only_the_control_device_is_one, setup),
-		cmocka_unit_test_setup(an_o_path_handle_of_it_is_none, setup),
-		cmocka_unit_test_setup(does_not_ask_a_users_file_system, setup),
-		cmocka_unit_test_setup(allocates_from_numbers_alone, setup),
-		cmocka_unit_test_setup(tells_the_number_that_the_driver_gave, setup),
-		cmocka_unit_test_setup(finds_the_gpu_of_a_subdevice, setup),
-		cmocka_unit_test_setup(reads_a_gpus_name, setup),
-		cmocka_unit_test_setup(tells_the_ioctls_failure_from_the_drivers_answer, setup),
-	};
-
 	control_device_init();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

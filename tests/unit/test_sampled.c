@@ -6,16 +6,9 @@
  * a margin. */
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include "client/attribution/attribution.h"
 #include "client/attribution/normal.h"
@@ -417,11 +410,10 @@ static void expect_figures(int m, double from_us, double to_us, double bytes, do
 }
 
 /* A transformer: 1,179 kernels and 85 ms a step, two seconds. */
-static void test_transformer(void **state)
+TEST(test_transformer)
 {
 	double least;
 
-	(void)state;
 	load("transformer-sampling", 1179);
 	least = total_of(0) / 1000;
 	print_table("transformer", least);
@@ -439,9 +431,8 @@ static void test_transformer(void **state)
 
 /* ResNet-18 at batch 64: 356 kernels and 6 ms a step, the median kernel of 5 us in samples of 10.
  */
-static void test_resnet18(void **state)
+TEST(test_resnet18)
 {
-	(void)state;
 	load("resnet18-sampling", 356);
 	print_table("resnet18", 2e6);
 	expect_figures(0, 0, 1e9, 2e6, 0.03, 0.14);
@@ -464,13 +455,12 @@ struct copy {
 /* Kernels whose bytes are known: copyk reads and writes, readk reads, spin does nothing, in samples
  * of 20 us. What is written stays in the L2 cache of 50 MB for a while, so only what is read is
  * exact. */
-static void test_copies(void **state)
+TEST(test_copies)
 {
 	gzFile file = open_file("copies-sampling", "k.txt");
 	static struct copy copies[KERNELS_MOST];
 	char line[300];
 
-	(void)state;
 	r = calloc(1, sizeof(*r));
 	assert_non_null(r);
 	while (gzgets(file, line, sizeof(line))) {
@@ -508,11 +498,10 @@ static void test_copies(void **state)
 
 /* A transformer in samples of 200 us, which hold whole kernels: instructions and active cycles of
  * 132 SMs. 958 kernels, beside copies and sets, and 80 ms a step, 32 steps. */
-static void test_long_samples(void **state)
+TEST(test_long_samples)
 {
 	double least;
 
-	(void)state;
 	labels[0] = "insts";
 	labels[1] = "cycles";
 	load("transformer-sm-sampling", 958);
@@ -530,15 +519,112 @@ static void test_long_samples(void **state)
 	unload();
 }
 
-int main(int argc, char **argv)
+/* --- programs of a moment -------------------------------------------------------------------- */
+
+struct cut {
+	uint32_t kernels, states[ATTRIBUTION_COSTLY + 1];
+	uint32_t values, within; /* three errors */
+};
+
+static void count_kernel(struct cut *cut, struct kernel *k)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_transformer),
-		cmocka_unit_test(test_resnet18),
-		cmocka_unit_test(test_copies),
-		cmocka_unit_test(test_long_samples),
+	const struct truth *truth = &r->truth[k->place < STEP_MOST ? k->place : 0];
+
+	if (k->state == ATTRIBUTION_MEASURED && k->position != ATTRIBUTION_NO_POSITION) {
+		attribution_position(r->attribution, k->position, k->values);
+		k->state = k->values[0].state;
+	}
+	cut->kernels++;
+	cut->states[k->state]++;
+	for (int m = 0; m < 2 && k->state == ATTRIBUTION_MEASURED && k->place < STEP_MOST; m++) {
+		const struct attribution_value *v = &k->values[m];
+
+		if (v->state == ATTRIBUTION_MEASURED) {
+			cut->values++;
+			cut->within += fabs(v->value - truth->values[m]) <= 3 * v->error;
+		}
+	}
+}
+
+/* What began and ended in this time, and the samples of the same. */
+static void attribute_cut(int64_t from_ns, int64_t to_ns, struct cut *cut)
+{
+	struct attribution_options options = { .metrics = 2, .on_kernel = on_kernel };
+	const struct window *w = &r->window;
+
+	r->attribution = attribution_free(r->attribution);
+	r->attribution = attribution_new(&options);
+	assert_non_null(r->attribution);
+	for (uint32_t i = 0; i < r->count; i++) {
+		const struct attribution_kernel *k = &r->kernels[i].k;
+
+		if (k->start_ns >= from_ns && k->end_ns <= to_ns) {
+			assert_int_equal(attribution_kernel(r->attribution, k), 0);
+		}
+	}
+	for (size_t i = 0; i < w->samples_used; i++) {
+		const struct window_sample *s = &w->samples[i];
+
+		if (s->start_ns >= from_ns && s->end_ns <= to_ns) {
+			assert_int_equal(attribution_sample(r->attribution, s->start_ns, s->end_ns,
+							    w->values + i * w->metrics),
+					 0);
+		}
+	}
+	assert_int_equal(attribution_finish(r->attribution), 0);
+	for (uint32_t i = 0; i < r->count; i++) {
+		const struct attribution_kernel *k = &r->kernels[i].k;
+
+		if (k->start_ns >= from_ns && k->end_ns <= to_ns) {
+			count_kernel(cut, &r->kernels[i]);
+		}
+	}
+}
+
+/* The clocks are the same, however little there is to see of it, and errors are as large as the
+ * shift is uncertain. */
+TEST(test_recordings_cut_short)
+{
+	static const struct {
+		const char *set;
+		uint32_t step;
+		int ms;
+		double within;
+	} rows[] = {
+		{ "transformer-sampling", 1179, 3, 0.99 },
+		{ "transformer-sampling", 1179, 100, 0.99 },
+		{ "resnet18-sampling", 356, 3, 0.9 },
+		{ "resnet18-sampling", 356, 100, 0.98 },
+		{ "transformer-sm-sampling", 958, 10, 0.85 },
+		{ "transformer-sm-sampling", 958, 100, 0.97 },
+		{ "transformer-sm-sampling", 958, 210, 0.96 },
 	};
 
+	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
+		int64_t ns = INT64_C(1000000) * rows[row].ms, at;
+		struct cut cut = { 0 };
+
+		load(rows[row].set, rows[row].step);
+		at = r->kernels[0].k.start_ns;
+		for (int i = 0; i < 10 && at + ns < r->kernels[r->count - 1].k.start_ns; i++) {
+			attribute_cut(at, at + ns, &cut);
+			at += INT64_C(37000000);
+		}
+		printf("%s, %d ms: %u kernels, %u have values, too short %u, together %u, lost %u, "
+		       "clocks %u; within three errors %.1f%%\n",
+		       rows[row].set, rows[row].ms, cut.kernels, cut.states[ATTRIBUTION_MEASURED],
+		       cut.states[ATTRIBUTION_TOO_SHORT], cut.states[ATTRIBUTION_TOGETHER],
+		       cut.states[ATTRIBUTION_LOST], cut.states[ATTRIBUTION_CLOCKS],
+		       100.0 * cut.within / cut.values);
+		assert_int_equal(cut.states[ATTRIBUTION_CLOCKS], 0);
+		assert_true(cut.states[ATTRIBUTION_MEASURED] * 3 > cut.kernels);
+		assert_true(cut.within >= rows[row].within * cut.values);
+		unload();
+	}
+}
+
+int main(int argc, char **argv)
+{
 	folder = argc > 1 ? argv[1] : "tests/unit/data";
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

@@ -8,7 +8,6 @@
 
 #include <math.h>
 
-#include "client/cli/kept.h"
 #include "client/cli/sampled.h"
 #include "tests/unit/one_metric.h"
 
@@ -66,8 +65,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-#define RECORDS_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
 /* What was moved in this time, evenly. */
 static void move(unsigned gpu, int64_t start_ns, int64_t end_ns, double bytes)
 {
@@ -105,39 +102,23 @@ static struct gpuctr_record kernel_of(unsigned stream, unsigned grid)
 				       .clock = GPUCTR_CLOCK_GPU };
 }
 
-static void on_record(void *user, const struct gpuctr_record *r)
-{
-	struct made *k = &kernels[r->index];
-
-	(void)user;
-	k->value = r->values[0];
-	k->error = r->errors[0];
-	k->alike = r->alike;
-	k->why = sampled_told_why(sampled);
-}
-
-static void end_process(unsigned process, bool clean, uint64_t lost)
-{
-	sampled_process_end(sampled,
-			    &(struct gpuctr_process_end){ .process = process,
-							  .totals = { .lost = lost },
-							  .clean = clean },
-			    at_ns);
-}
-
 static size_t n_samples(void)
 {
 	return (size_t)(at_ns - BEGIN) / SAMPLE_NS;
 }
 
-static void give(void)
+static void give_records(void)
+{
+	for (size_t i = 0; i < n_kernels; i++) {
+		sampled_record(sampled, &kernels[i].record, 0);
+	}
+}
+
+static void give_samples(void)
 {
 	size_t n = n_samples();
 
 	assert_true(n < SAMPLES_MOST);
-	for (size_t i = 0; i < n_kernels; i++) {
-		sampled_record(sampled, &kernels[i].record, 0, on_record, NULL);
-	}
 	for (size_t i = 0; i < n; i++) {
 		int64_t start_ns = BEGIN + (int64_t)i * SAMPLE_NS;
 
@@ -148,17 +129,24 @@ static void give(void)
 	}
 }
 
-static void finish_given(void)
+static void take(void)
 {
-	end_process(1, true, 0);
-	end_process(2, true, 0);
-	sampled_finish(sampled, on_record, NULL);
+	sampled_finish(sampled);
+	for (size_t i = 0; i < n_kernels; i++) {
+		struct made *k = &kernels[i];
+
+		k->why = sampled_apply(sampled, i, &k->record);
+		k->value = k->record.values[0];
+		k->error = k->record.errors[0];
+		k->alike = k->record.alike;
+	}
 }
 
 static void finish(void)
 {
-	give();
-	finish_given();
+	give_records();
+	give_samples();
+	take();
 }
 
 static bool is_right(const struct made *k)
@@ -199,9 +187,10 @@ static bool second(void)
 	return unit_random(&seed) >> 33 & 1;
 }
 
-static void grids_and_blocks_tell_kernels_apart(void **state)
+#define RECORDS_TEST(f) TEST_WITH(f, setup, teardown)
+
+RECORDS_TEST(grids_and_blocks_tell_kernels_apart)
 {
-	(void)state;
 	for (unsigned i = 0; i < 1000; i++) {
 		struct gpuctr_record r = kernel_of(7, 10);
 		bool large = second();
@@ -215,12 +204,11 @@ static void grids_and_blocks_tell_kernels_apart(void **state)
 }
 
 /* Contexts number their streams alike, and so do processes. What each runs recurs by itself. */
-static void streams_are_of_a_context_of_a_process(void **state)
+RECORDS_TEST(streams_are_of_a_context_of_a_process)
 {
 	unsigned next[3] = { 0 };
 	size_t n = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 3000; i++) {
 		unsigned which = (unsigned)(unit_random(&seed) >> 33) % 3;
 		struct gpuctr_record r = kernel_of(7, 1 + next[which]++ % 9);
@@ -238,9 +226,8 @@ static void streams_are_of_a_context_of_a_process(void **state)
 }
 
 /* A node is one of its graph, and another one when its kernel has been changed. */
-static void nodes_are_of_their_graph_and_shape(void **state)
+RECORDS_TEST(nodes_are_of_their_graph_and_shape)
 {
-	(void)state;
 	for (unsigned i = 0; i < 900; i++) {
 		bool large = second();
 		struct gpuctr_record r = kernel_of(7, i / 300 == 1 && large ? 5 : 1);
@@ -254,12 +241,40 @@ static void nodes_are_of_their_graph_and_shape(void **state)
 	expect_right();
 }
 
+/* Ranks of one program number their graphs, nodes and contexts alike, and so do contexts. */
+RECORDS_TEST(nodes_are_of_their_process_and_context)
+{
+	unsigned alike[2][2] = { 0 };
+
+	for (unsigned i = 0; i < 900; i++) {
+		unsigned large = second();
+		struct gpuctr_record r = kernel_of(7, 1);
+
+		r.kind = GPUCTR_LAUNCH_GRAPH_KERNEL;
+		r.graph = 1;
+		r.graph_node = 3;
+		r.process = 1 + (i < 450 ? large : 0);
+		r.context = i < 450 ? 0 : large;
+		add(r, BYTES * (large ? 5 : 1));
+	}
+	finish();
+	expect_right();
+	for (size_t i = 0; i < n_kernels; i++) {
+		const struct gpuctr_record *r = &kernels[i].record;
+		unsigned *of = &alike[r->process - 1][r->context];
+
+		assert_true(kernels[i].alike > 0 && (*of == 0 || *of == kernels[i].alike));
+		*of = kernels[i].alike;
+	}
+	assert_true(alike[0][0] != alike[1][0] && alike[0][0] != alike[0][1] &&
+		    alike[1][0] != alike[0][1]);
+}
+
 /* Of two GPUs, whatever one program runs on both. */
-static void what_is_alike_is_on_one_gpu(void **state)
+RECORDS_TEST(what_is_alike_is_on_one_gpu)
 {
 	unsigned alike[GPUS] = { 0 };
 
-	(void)state;
 	for (unsigned i = 0; i < 400; i++) {
 		struct gpuctr_record r = kernel_of(7 + i % 2, 1);
 
@@ -294,11 +309,10 @@ static void add_many(unsigned n)
 /* One without a time ran at any time between those before and behind it in its stream; others are
  * not given what it did. The first one of a stream ran when it was launched, or later, and the last
  * one, up to the end. */
-static void beside_kernels_without_a_time_nothing_is_known(void **state)
+RECORDS_TEST(beside_kernels_without_a_time_nothing_is_known)
 {
 	int64_t from[3], to[3];
 
-	(void)state;
 	add_many(200);
 	for (unsigned i = 0; i < 3; i++) {
 		struct gpuctr_record timeless = kernel_of(8 + i % 2, 9);
@@ -337,11 +351,10 @@ static void beside_kernels_without_a_time_nothing_is_known(void **state)
 }
 
 /* Where the agent has lost copies or kernels, and knows when. */
-static void beside_what_an_agent_has_lost_nothing_is_known(void **state)
+RECORDS_TEST(beside_what_an_agent_has_lost_nothing_is_known)
 {
 	struct gpuctr_copy lost = { .process = 1, .kind = GPUCTR_COPY_LOST };
 
-	(void)state;
 	add_many(200);
 	lost.start_ns = at_ns;
 	add_many(20);
@@ -359,107 +372,41 @@ static void beside_what_an_agent_has_lost_nothing_is_known(void **state)
 	}
 }
 
-/* A process may have run more than it told: one that was killed, for as long as a count may be
- * behind; one of which kernels are lost, since its last record. */
-static void what_processes_ran_at_their_end_is_not_known(void **state)
+/* What nobody knows of other times than kernels' (test_unseen.c has when that is). */
+RECORDS_TEST(where_nobody_knows_what_ran_nothing_is_known)
 {
-	(void)state;
-	for (int lost = 0; lost < 2; lost++) {
-		int64_t last_ns;
+	int64_t from_ns, to_ns;
 
-		if (lost) {
-			teardown(state);
-			setup(state);
-		}
-		add_many(100);
-		add((struct gpuctr_record){ .process = 2,
-					    .stream = 7,
-					    .grid = { 9, 1, 1 },
-					    .clock = GPUCTR_CLOCK_GPU },
-		    BYTES);
-		last_ns = at_ns;
-		add_many(4000);
-		at_ns += 1200 * MS - 4000 * 51 * US;
-		add_many(2000);
-		give();
-		end_process(2, lost == 1, lost);
-		end_process(1, true, 0);
-		sampled_finish(sampled, on_record, NULL);
-		assert_true(count_known(0, last_ns) >= 100);
-		assert_int_equal(count_known(at_ns - 1000 * MS + US, INT64_MAX), 0);
-		assert_true((count_known(last_ns, last_ns + 190 * MS) > 3600) == !lost);
-	}
+	add_many(200);
+	from_ns = at_ns;
+	add_many(20);
+	to_ns = at_ns;
+	add_many(200);
+	sampled_unknown(sampled, 0, from_ns, to_ns);
+	sampled_unknown(sampled, 1, 0, INT64_MAX);
+	finish();
+	assert_int_equal(count_known(from_ns, to_ns - US), 0);
+	assert_true(count_known(0, INT64_MAX) > 390);
 }
 
-/* Nobody has heard of the end of one, of which records are on their way: what it ran since its last
- * record is not known. */
-static void what_a_process_without_an_end_ran_is_not_known(void **state)
+RECORDS_TEST(what_was_discarded_is_nobodys)
 {
-	int64_t last_ns;
-
-	(void)state;
-	add_many(1000);
-	add((struct gpuctr_record){ .process = 2, .stream = 7, .clock = GPUCTR_CLOCK_GPU }, BYTES);
-	last_ns = at_ns;
-	add_many(1000);
-	give();
-	end_process(1, true, 0);
-	sampled_progress(sampled, &(struct gpuctr_totals){ .seen = 10, .measured = 9 });
-	sampled_finish(sampled, on_record, NULL);
-	assert_true(count_known(0, last_ns) > 990);
-	assert_int_equal(count_known(last_ns + 60 * US, INT64_MAX), 0);
-}
-
-/* What must not be anybody's is noted, for whoever divides the samples again. */
-static void what_is_unknown_is_noted(void **state)
-{
-	const struct sampled_unknown *u;
-
-	(void)state;
 	add_many(100);
-	sampled_discard(sampled, BEGIN + 3 * MS);
-	give();
-	end_process(1, false, 0);
-	end_process(2, true, 0);
-	assert_int_equal(sampled_unknown(sampled, &u), 1 + GPUS);
-	assert_true(u[0].gpu == -1 && u[0].start_ns == BEGIN + 3 * MS && u[0].end_ns == INT64_MAX);
-	assert_true(u[1].gpu == 0 && u[1].end_ns == at_ns);
-	sampled_finish(sampled, on_record, NULL);
+	sampled_unknown(sampled, -1, BEGIN + 3 * MS, INT64_MAX);
+	finish();
 	assert_int_equal(count_known(BEGIN + 3 * MS, INT64_MAX), 0);
-}
-
-/* Its last kernel may end behind the last sample. */
-static void no_time_without_samples_is_noted(void **state)
-{
-	const struct sampled_unknown *u;
-	size_t n;
-
-	(void)state;
-	add_many(100);
-	at_ns += MS;
-	give();
-	at_ns += MS;
-	add((struct gpuctr_record){ .process = 2, .stream = 7, .clock = GPUCTR_CLOCK_GPU }, BYTES);
-	sampled_record(sampled, &kernels[n_kernels - 1].record, 0, on_record, NULL);
-	sampled_progress(sampled, &(struct gpuctr_totals){ .seen = 101, .measured = 101 });
-	sampled_finish(sampled, on_record, NULL);
-	n = sampled_unknown(sampled, &u);
-	assert_int_equal(n, 2 * GPUS - 1);
-	for (size_t i = 0; i < n; i++) {
-		assert_true(u[i].start_ns < u[i].end_ns);
-	}
+	assert_true(count_known(0, BEGIN + 3 * MS) > 20);
 }
 
 /* --- what is told ---------------------------------------------------------------------------- */
 
 /* Kernels of 300 ns beside ones of 50 us are too short to tell one by one. */
-static void what_is_too_short_is_told_with_its_part(void **state)
+RECORDS_TEST(what_is_too_short_is_told_with_its_part)
 {
 	const struct sampled_counts *c = sampled_counts(sampled);
 	char wanted[100];
 	struct buf b = { 0 };
 
-	(void)state;
 	for (unsigned i = 0; i < 1000; i++) {
 		struct gpuctr_record r = kernel_of(7, 3);
 
@@ -479,22 +426,41 @@ static void what_is_too_short_is_told_with_its_part(void **state)
 	buf_deinit(&b);
 }
 
+/* Next to all of it, in words for people. */
+RECORDS_TEST(what_is_too_short_may_be_all)
+{
+	const struct sampled_counts *c = sampled_counts(sampled);
+	CLEAN_BUF struct buf b = { 0 };
+
+	for (unsigned i = 0; i < 1000; i++) {
+		struct gpuctr_record r = kernel_of(7, 3);
+
+		r.duration_ns = i % 2 ? 50 * US : 300;
+		r.grid[0] += i % 2;
+		add(r, i % 2 ? BYTES / 100000 : BYTES);
+	}
+	finish();
+	sampled_describe(sampled, &b);
+	assert_true(c->sum > 0 && c->too_short_sum > 0.996 * c->sum);
+	assert_non_null(strstr(buf_string(&b), " (with 100 % of the first metric)"));
+}
+
 /* Values that are none, and samples of a time that others were of. */
-static void samples_that_are_left_out_are_told(void **state)
+RECORDS_TEST(samples_that_are_left_out_are_told)
 {
 	static const double wrong[] = { NAN, -1, INFINITY };
 	struct buf b = { 0 };
 	double value = 0;
 
-	(void)state;
 	add_many(1000);
 	at_ns += MS; /* in which nothing runs */
-	give();
+	give_records();
+	give_samples();
 	for (unsigned i = 0; i < 3; i++) {
 		sampled_sample(sampled, 0, at_ns + i * US, at_ns + (i + 1) * US, &wrong[i]);
 	}
 	sampled_sample(sampled, 0, at_ns - 30 * US, at_ns - 20 * US, &value);
-	finish_given();
+	take();
 	sampled_describe(sampled, &b);
 	assert_string_equal(buf_string(&b), "0 of 1,000 kernels have no value; samples left out 4");
 	assert_int_equal(sampled_counts(sampled)->samples, 4 + GPUS * n_samples());
@@ -502,11 +468,10 @@ static void samples_that_are_left_out_are_told(void **state)
 }
 
 /* Each sample comes once, and none is of no use. */
-static void where_nothing_is_left_out_nothing_is_told(void **state)
+RECORDS_TEST(where_nothing_is_left_out_nothing_is_told)
 {
 	struct buf b = { 0 };
 
-	(void)state;
 	add_many(1000);
 	at_ns += MS; /* in which nothing runs */
 	finish();
@@ -515,9 +480,8 @@ static void where_nothing_is_left_out_nothing_is_told(void **state)
 	buf_deinit(&b);
 }
 
-/* A file keeps so many samples and copies, and how many it does not keep is known. */
 /* Of a file: ends for which int64_t is too small, and what is no time. */
-static void times_that_cannot_be_are_none(void **state)
+RECORDS_TEST(times_that_cannot_be_are_none)
 {
 	static const int64_t wild[][2] = { { INT64_MAX, INT64_MAX },
 					   { INT64_C(1) << 62, 1 },
@@ -527,54 +491,15 @@ static void times_that_cannot_be_are_none(void **state)
 	enum { WILD = sizeof(wild) / sizeof(wild[0]) };
 	struct gpuctr_record r = kernel_of(7, 1);
 
-	(void)state;
 	r.process = 1;
 	r.kernel = &name;
 	for (size_t i = 0; i < WILD; i++) {
 		r.index = i;
 		r.start_ns = wild[i][0];
 		r.duration_ns = wild[i][1];
-		sampled_record(sampled, &r, 0, on_record, NULL);
+		kernels[n_kernels++].record = r;
 	}
-	sampled_finish(sampled, on_record, NULL);
+	give_records();
+	take();
 	assert_int_equal(sampled_counts(sampled)->without[SAMPLED_NO_TIME], WILD);
-}
-
-static void what_is_not_kept_is_counted(void **state)
-{
-	struct kept kept = { .n_metrics = 1,
-			     .numbers = KEPT_NUMBERS_MAX - 1,
-			     .all_copies = KEPT_COPIES_MAX };
-
-	(void)state;
-	for (uint64_t i = 1; i <= 3; i++) {
-		assert_int_equal(kept_sample(&kept, NULL, &(struct kept_sample){ .gpu = "GPU-0" }),
-				 0);
-		assert_int_equal(kept_copy(&kept, NULL, &(struct gpuctr_copy){ 0 }), 0);
-		assert_int_equal(kept.unkept, 2 * i);
-	}
-	kept_deinit(&kept);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RECORDS_TEST(grids_and_blocks_tell_kernels_apart),
-		RECORDS_TEST(streams_are_of_a_context_of_a_process),
-		RECORDS_TEST(nodes_are_of_their_graph_and_shape),
-		RECORDS_TEST(what_is_alike_is_on_one_gpu),
-		RECORDS_TEST(beside_kernels_without_a_time_nothing_is_known),
-		RECORDS_TEST(beside_what_an_agent_has_lost_nothing_is_known),
-		RECORDS_TEST(what_processes_ran_at_their_end_is_not_known),
-		RECORDS_TEST(what_a_process_without_an_end_ran_is_not_known),
-		RECORDS_TEST(what_is_unknown_is_noted),
-		RECORDS_TEST(no_time_without_samples_is_noted),
-		RECORDS_TEST(what_is_too_short_is_told_with_its_part),
-		RECORDS_TEST(samples_that_are_left_out_are_told),
-		RECORDS_TEST(where_nothing_is_left_out_nothing_is_told),
-		RECORDS_TEST(times_that_cannot_be_are_none),
-		cmocka_unit_test(what_is_not_kept_is_counted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,6 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <math.h>
 
 #include "client/cli/sampled.h"
@@ -151,17 +150,17 @@ static void note_turn(size_t set, int64_t start_ns, int64_t end_ns)
 	}
 }
 
-static struct sampled *told_by;
-
-static void on_record(void *user, const struct gpuctr_record *record)
+static void take(struct sampled *s)
 {
-	struct kernel *k = &kernels[record->index];
+	for (size_t i = 0; i < n_kernels; i++) {
+		struct kernel *k = &kernels[i];
+		struct gpuctr_record r = k->record;
 
-	(void)user;
-	memcpy(k->told, record->values, sizeof(k->told));
-	memcpy(k->errors, record->errors, sizeof(k->errors));
-	k->alike = record->alike;
-	k->why = sampled_told_why(told_by);
+		k->why = sampled_apply(s, i, &r);
+		memcpy(k->told, r.values, sizeof(k->told));
+		memcpy(k->errors, r.errors, sizeof(k->errors));
+		k->alike = r.alike;
+	}
 }
 
 static struct sampled *attribute(size_t turns_most)
@@ -171,11 +170,10 @@ static struct sampled *attribute(size_t turns_most)
 	size_t first = 0;
 
 	assert_non_null(s);
-	told_by = s;
 	assert_int_equal(sampled_add_gpu(s, "GPU-0"), 0);
 	sampled_process(s, &process);
 	for (size_t i = 0; i < n_kernels; i++) {
-		sampled_record(s, &kernels[i].record, 0, on_record, NULL);
+		sampled_record(s, &kernels[i].record, 0);
 	}
 	for (size_t turn = 0; at_ns < end_ns && turn < turns_most; turn++) {
 		int64_t until_ns = at_ns + TURN_NS / 2 + (int64_t)(uniform() * TURN_NS);
@@ -186,8 +184,8 @@ static struct sampled *attribute(size_t turns_most)
 		note_turn(turn % SETS, begin_ns, at_ns);
 		at_ns += CHANGE_NS;
 	}
-	sampled_process_end(s, &(struct gpuctr_process_end){ .process = 1, .clean = true }, end_ns);
-	sampled_finish(s, on_record, NULL);
+	sampled_finish(s);
+	take(s);
 	return s;
 }
 
@@ -210,12 +208,11 @@ static void find_means(unsigned m, double means[POSITIONS + 2])
 	}
 }
 
-static void kernels_have_values_from_every_set(void **state)
+TEST(kernels_have_values_from_every_set)
 {
 	double means[POSITIONS + 2];
 	struct sampled *s;
 
-	(void)state;
 	seed = 88172645463325252u;
 	s = attribute(SIZE_MAX);
 	for (unsigned m = 0; m < METRICS; m++) {
@@ -247,12 +244,11 @@ static void kernels_have_values_from_every_set(void **state)
 }
 
 /* One position a kernel, whatever set tells of it; a column is of metrics from two sets. */
-static void what_sets_say_is_of_one_kernel(void **state)
+TEST(what_sets_say_is_of_one_kernel)
 {
 	struct sampled *s;
 	size_t sums = 0;
 
-	(void)state;
 	seed = 88172645463325252u;
 	s = attribute(SIZE_MAX);
 	for (size_t i = 0; i < n_kernels; i++) {
@@ -275,12 +271,11 @@ static void what_sets_say_is_of_one_kernel(void **state)
 }
 
 /* A kernel that comes once has a value of the set that saw it, and of no other. */
-static void what_ran_in_anothers_turn_alone_is_not_told(void **state)
+TEST(what_ran_in_anothers_turn_alone_is_not_told)
 {
 	struct sampled *s;
 	size_t seen = 0, unseen = 0;
 
-	(void)state;
 	seed = 88172645463325252u;
 	s = attribute(SIZE_MAX);
 	for (size_t i = 0; i < n_kernels; i++) {
@@ -300,13 +295,12 @@ static void what_ran_in_anothers_turn_alone_is_not_told(void **state)
 }
 
 /* The second set has no turn: its metric has no value, the first one's have. */
-static void a_set_without_a_turn_has_no_values(void **state)
+TEST(a_set_without_a_turn_has_no_values)
 {
 	struct sampled *s;
 	size_t known[METRICS] = { 0 };
 	CLEAN_BUF struct buf told = { 0 }, wanted = { 0 };
 
-	(void)state;
 	seed = 88172645463325252u;
 	s = attribute(1);
 	for (size_t i = 0; i < n_kernels; i++) {
@@ -327,73 +321,9 @@ static void a_set_without_a_turn_has_no_values(void **state)
 	sampled_free(s);
 }
 
-/* --- samples that are told ------------------------------------------------------------------- */
-
-enum { SAMPLES = 1000000, OF_A_TURN = 4000 };
-
-static size_t held(void)
-{
-	struct mallinfo2 info = mallinfo2();
-
-	return info.uordblks + info.hblkhd;
-}
-
-static struct {
-	size_t n, held_most;
-	int64_t end_ns;
-} heard;
-
-static void on_sample(void *user, int gpu, int64_t start_ns, int64_t end_ns, const double *values)
-{
-	unsigned set = heard.n / OF_A_TURN % 2;
-
-	(void)user;
-	assert_int_equal(gpu, 0);
-	assert_true(start_ns >= heard.end_ns && end_ns == start_ns + 10000);
-	assert_true(values[set] == (double)heard.n && isnan(values[1 - set]));
-	heard.end_ns = end_ns;
-	heard.held_most =
-		heard.n % 1000 == 0 && held() > heard.held_most ? held() : heard.held_most;
-	heard.n++;
-}
-
-/* Those of a file are given to the attribution at the end, and told in the order of time. What one
- * set has got meanwhile is not held until the others have all of theirs. */
-static void samples_of_a_file_are_told_in_pieces(void **state)
-{
-	const struct gpuctr_plan two = { .columns = columns,
-					 .n_columns = 2,
-					 .metrics = metrics,
-					 .n_metrics = 2,
-					 .terms = terms,
-					 .n_terms = 2 };
-	struct sampled *s = sampled_new(&two, sets);
-	size_t before;
-
-	(void)state;
-	assert_non_null(s);
-	heard.n = heard.held_most = 0;
-	sampled_expect_files(s);
-	sampled_hear_samples(s, on_sample, NULL);
-	assert_int_equal(sampled_add_gpu(s, "GPU-0"), 0);
-	for (size_t i = 0; i < SAMPLES; i++) {
-		const double values[] = { i / OF_A_TURN % 2 ? NAN : (double)i,
-					  i / OF_A_TURN % 2 ? (double)i : NAN };
-		int64_t at_ns = BEGIN_NS + (int64_t)i * 10000;
-
-		sampled_sample(s, 0, at_ns, at_ns + 10000, values);
-	}
-	before = held();
-	sampled_finish(s, on_record, NULL);
-	assert_int_equal(heard.n, SAMPLES);
-	printf("%zu bytes held\n", heard.held_most > before ? heard.held_most - before : 0);
-	assert_true(heard.held_most < before + (64 << 20));
-	sampled_free(s);
-}
-
 /* --- which metrics were sampled together ----------------------------------------------------- */
 
-static void sets_are_found_in_samples(void **state)
+TEST(sets_are_found_in_samples)
 {
 	static const double samples[][5] = { { 1, NAN, NAN, NAN, NAN },
 					     { NAN, 2, NAN, NAN, 3 },
@@ -402,7 +332,6 @@ static void sets_are_found_in_samples(void **state)
 	static const uint8_t wanted[] = { 0, 1, 0, 2, 1 };
 	struct sampler_sets found;
 
-	(void)state;
 	sampler_sets_init(&found, 5);
 	for (size_t i = 0; i < ARRAY_SIZE(samples); i++) {
 		sampler_sets_add(&found, samples[i]);
@@ -436,32 +365,16 @@ static void sets_are_found_in_samples(void **state)
 }
 
 /* A set with more metrics than the attribution takes. */
-static void a_set_that_is_too_large_is_refused(void **state)
+TEST(a_set_that_is_too_large_is_refused)
 {
 	enum { MANY = 17 };
 	const char *many[MANY];
 	struct gpuctr_plan large = { .metrics = many, .n_metrics = MANY };
 
-	(void)state;
 	for (size_t i = 0; i < MANY; i++) {
 		many[i] = "a.sum";
 	}
 	errno = 0;
 	assert_null(sampled_new(&large, NULL));
 	assert_int_equal(errno, E2BIG);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(kernels_have_values_from_every_set),
-		cmocka_unit_test(what_sets_say_is_of_one_kernel),
-		cmocka_unit_test(what_ran_in_anothers_turn_alone_is_not_told),
-		cmocka_unit_test(a_set_without_a_turn_has_no_values),
-		cmocka_unit_test(samples_of_a_file_are_told_in_pieces),
-		cmocka_unit_test(sets_are_found_in_samples),
-		cmocka_unit_test(a_set_that_is_too_large_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

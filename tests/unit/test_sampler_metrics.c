@@ -18,31 +18,29 @@ static int configure(const char *const *metrics, size_t n, struct refusal *r)
 	return code;
 }
 
-static void one_pass_is_taken(void **state)
+TEST(one_pass_is_taken)
 {
 	static const char *const metrics[] = { "dram__bytes_read.sum", "dram__bytes_write.sum",
 					       "sm__inst_executed.sum", "sm__cycles_active.avg" };
 	struct refusal r;
 
-	(void)state;
 	assert_int_equal(configure(metrics, 1, &r), 0);
 	assert_int_equal(configure(metrics, 2, &r), 0);
 	assert_int_equal(configure(metrics, 4, &r), 0);
 }
 
-static void what_needs_another_pass_is_named(void **state)
+TEST(what_needs_another_pass_is_named)
 {
 	static const char *const metrics[] = { "dram__bytes_read.sum", "dram__bytes_write.sum",
 					       "sm__inst_executed_pipe_tensor.sum" };
 	struct refusal r;
 
-	(void)state;
 	assert_int_equal(configure(metrics, 3, &r), SAMPLER_PASSES);
 	assert_non_null(
 		strstr(r.message, "need 2: sm__inst_executed_pipe_tensor.sum does not fit"));
 }
 
-static void what_cannot_be_sampled_is_named(void **state)
+TEST(what_cannot_be_sampled_is_named)
 {
 	static const char *const metrics[] = {
 		"dram__bytes_read.sum", "lts__t_sectors_op_read.sum",
@@ -50,7 +48,6 @@ static void what_cannot_be_sampled_is_named(void **state)
 	};
 	struct refusal r;
 
-	(void)state;
 	assert_int_equal(configure(metrics, 4, &r), SAMPLER_METRICS);
 	assert_null(strstr(r.message, "dram__bytes_read"));
 	assert_non_null(strstr(r.message, "lts__t_sectors_op_read.sum"));
@@ -59,7 +56,7 @@ static void what_cannot_be_sampled_is_named(void **state)
 }
 
 /* Metrics of the SMs are apart from others, and each set is of one pass. */
-static void what_needs_several_passes_is_split(void **state)
+TEST(what_needs_several_passes_is_split)
 {
 	static const char *const metrics[] = {
 		"dram__bytes_read.sum",
@@ -75,7 +72,6 @@ static void what_needs_several_passes_is_split(void **state)
 	struct refusal r;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(
 		metrics_split(&host, metrics, ARRAY_SIZE(metrics), true, sets, &n, numbers, &r), 0);
 	for (size_t i = 0; i < n; i++) {
@@ -89,7 +85,7 @@ static void what_needs_several_passes_is_split(void **state)
 	host_config_deinit(&sets[0].config);
 }
 
-static void what_no_set_can_have_is_refused(void **state)
+TEST(what_no_set_can_have_is_refused)
 {
 	static const char *const tensor[] = { "sm__inst_executed_pipe_tensor.sum" };
 	static const char *const unknown[] = { "dram__bytes_read.sum", "lts__t_sectors_op_read.sum",
@@ -99,7 +95,6 @@ static void what_no_set_can_have_is_refused(void **state)
 	struct refusal r;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(metrics_split(&host, unknown, 3, true, sets, &n, numbers, &r),
 			 SAMPLER_METRICS);
 	assert_non_null(strstr(r.message, "lts__t_sectors_op_read.sum, nonsense.sum on GH100"));
@@ -110,13 +105,6 @@ static void what_no_set_can_have_is_refused(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_pass_is_taken),
-		cmocka_unit_test(what_needs_another_pass_is_named),
-		cmocka_unit_test(what_cannot_be_sampled_is_named),
-		cmocka_unit_test(what_needs_several_passes_is_split),
-		cmocka_unit_test(what_no_set_can_have_is_refused),
-	};
 	struct refusal r;
 	int result = cupti_open();
 
@@ -127,7 +115,7 @@ int main(void)
 		fprintf(stderr, "%s\n", r.message);
 		return 1;
 	}
-	result = cmocka_run_group_tests(tests, NULL, NULL);
+	result = unit_run();
 	host_deinit(&host);
 	return result;
 }

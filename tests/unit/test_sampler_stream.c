@@ -176,11 +176,10 @@ static struct seen *seen_new(void)
 	return s;
 }
 
-static void what_is_written_is_read(void **state)
+TEST(what_is_written_is_read)
 {
 	static const size_t pieces[] = { 1, 7, 4096, 1 << 20 };
 
-	(void)state;
 	for (size_t p = 0; p < ARRAY_SIZE(pieces); p++) {
 		struct sampler_writer *w = writer_new(16 << 20);
 		struct seen *s = seen_new();
@@ -220,14 +219,13 @@ static void what_is_written_is_read(void **state)
 }
 
 /* A reader that takes nothing: what is not kept for it is counted, once, and the time is right. */
-static void what_is_dropped_is_told(void **state)
+TEST(what_is_dropped_is_told)
 {
 	struct sampler_writer *w = writer_new(100000);
 	struct seen *s = seen_new();
 	int64_t at = write_samples(w, start_ns, 0, 12000), from;
 	size_t before;
 
-	(void)state;
 	sampler_writer_flush(w);
 	assert_true(buffer_length(&w->out) <= 100000);
 	before = w->samples;
@@ -249,14 +247,13 @@ static void what_is_dropped_is_told(void **state)
 	writer_free(w);
 }
 
-static void what_the_hardware_lost_is_told(void **state)
+TEST(what_the_hardware_lost_is_told)
 {
 	struct sampler_writer *w = writer_new(1 << 20);
 	struct seen *s = seen_new();
 	struct sampler_end end = asked;
 	int64_t at = write_samples(w, start_ns, 0, 10);
 
-	(void)state;
 	sampler_writer_lost(w, 5);
 	write_samples(w, at + 50000, 10, 1);
 	sampler_writer_lost(w, 3);
@@ -279,13 +276,12 @@ static void what_the_hardware_lost_is_told(void **state)
 }
 
 /* One that could not begin says why. */
-static void an_end_alone_is_a_stream(void **state)
+TEST(an_end_alone_is_a_stream)
 {
 	struct sampler_writer *w = calloc(1, sizeof(*w));
 	struct seen *s = seen_new();
 	struct sampler_end end = asked;
 
-	(void)state;
 	end.reason = SAMPLER_BUSY;
 	assert_int_equal(sampler_writer_end(w, &end), 0);
 	assert_int_equal(feed(s, w, 3), 0);
@@ -318,9 +314,8 @@ static int feed_changed(size_t offset, uint64_t value, size_t bytes)
 #define IN_SAMPLES(member) \
 	(sizeof(struct sampler_head) + offsetof(struct sampler_samples_message, member))
 
-static void what_does_not_follow_is_refused(void **state)
+TEST(what_does_not_follow_is_refused)
 {
-	(void)state;
 	assert_int_equal(feed_changed(IN_SAMPLES(reserved), 0, 4), 0);
 	assert_int_equal(feed_changed(IN_HEAD(type), 1, 4), -EBADMSG);
 	assert_int_equal(feed_changed(IN_HEAD(type), 4, 4), -EBADMSG);
@@ -338,14 +333,13 @@ static void what_does_not_follow_is_refused(void **state)
 }
 
 /* The metrics of a set, in their order, at its interval; a gap between turns is no loss. */
-static void sets_take_turns(void **state)
+TEST(sets_take_turns)
 {
 	const struct sampler_set turns[] = { { 1, 500000, 7000 }, { 0, 10000, 9000 } };
 	const double second[] = { 5.5 }, first[] = { 1, 3 };
 	struct sampler_writer *w = writer_of(&two, 1 << 20);
 	struct seen *s = seen_new();
 
-	(void)state;
 	sampler_writer_sample(w, start_ns, start_ns + 10000, first);
 	sampler_writer_set(w, &turns[0]);
 	sampler_writer_sample(w, start_ns + 80000, start_ns + 580000, second);
@@ -373,7 +367,7 @@ static void sets_take_turns(void **state)
 }
 
 /* Of a turn whose samples are dropped a reader that is too slow needs to know nothing. */
-static void turns_that_are_dropped_are_not_told(void **state)
+TEST(turns_that_are_dropped_are_not_told)
 {
 	const struct sampler_set turns[] = { { 1, 500000, 0 }, { 0, 10000, 0 } };
 	const double second[] = { 5.5 }, first[] = { 1, 3 };
@@ -381,7 +375,6 @@ static void turns_that_are_dropped_are_not_told(void **state)
 	struct seen *s = seen_new();
 	size_t before = buffer_length(&w->out);
 
-	(void)state;
 	for (unsigned i = 0; i < 1000; i++) {
 		sampler_writer_set(w, &turns[i % 2]);
 		sampler_writer_sample(w, start_ns + i, start_ns + i + 1, i % 2 ? first : second);
@@ -425,7 +418,7 @@ static int feed_begin(const struct sampler_begin *b, const struct sampler_set *s
 	return result;
 }
 
-static void sets_that_are_none_are_refused(void **state)
+TEST(sets_that_are_none_are_refused)
 {
 	static const uint8_t gap[METRICS] = { 0, 2, 1 }, one[METRICS] = { 0 };
 	static const uint64_t none[] = { 10000, 0 };
@@ -433,7 +426,6 @@ static void sets_that_are_none_are_refused(void **state)
 				 never = { 1, 0, 0 };
 	struct sampler_begin b = two;
 
-	(void)state;
 	assert_int_equal(feed_begin(&b, &good, true), 0);
 	assert_int_equal(feed_begin(&b, &unknown, true), -EBADMSG);
 	assert_int_equal(feed_begin(&b, &never, true), -EBADMSG);
@@ -449,7 +441,7 @@ static void sets_that_are_none_are_refused(void **state)
 }
 
 /* Bytes changed at random: sound arguments or -EBADMSG, and after that nothing more. */
-static void changed_bytes_do_no_harm(void **state)
+TEST(changed_bytes_do_no_harm)
 {
 	const struct sampler_set turns[] = { { 1, 500000, 7000 }, { 0, 10000, 9000 } };
 	struct sampler_writer *w = writer_of(&two, 1 << 20);
@@ -457,7 +449,6 @@ static void changed_bytes_do_no_harm(void **state)
 	uint64_t random = 88172645463325252u;
 	unsigned refused = 0;
 
-	(void)state;
 	write_samples(w, start_ns, 0, 200);
 	sampler_writer_set(w, &turns[0]);
 	write_samples(w, start_ns + 50000000, 0, 20);
@@ -488,12 +479,11 @@ static void changed_bytes_do_no_harm(void **state)
 }
 
 /* Time goes on without a gap, unless samples are lost or a set has its turn, and then once. */
-static void gaps_are_told(void **state)
+TEST(gaps_are_told)
 {
 	const struct sampler_set turns[] = { { 1, 500000, 7000 }, { 0, 10000, 9000 } };
 	const double values[METRICS] = { 1, 2, 3 };
 
-	(void)state;
 	for (int after_turn = 0; after_turn < 2; after_turn++) {
 		struct sampler_writer *w = writer_of(&two, 1 << 20);
 		struct seen *s = seen_new();
@@ -515,7 +505,7 @@ static void gaps_are_told(void **state)
 	}
 }
 
-static void nothing_follows_an_end(void **state)
+TEST(nothing_follows_an_end)
 {
 	struct sampler_writer *w = writer_new(1 << 20);
 	struct seen *s = seen_new();
@@ -530,7 +520,6 @@ static void nothing_follows_an_end(void **state)
 	s = seen_new();
 	w = writer_new(1 << 20);
 
-	(void)state;
 	sampler_writer_end(w, &asked);
 	write_samples(w, start_ns, 0, 1);
 	sampler_writer_flush(w);
@@ -538,23 +527,4 @@ static void nothing_follows_an_end(void **state)
 	assert_int_equal(s->n, 0);
 	free(s);
 	writer_free(w);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_written_is_read),
-		cmocka_unit_test(what_is_dropped_is_told),
-		cmocka_unit_test(what_the_hardware_lost_is_told),
-		cmocka_unit_test(an_end_alone_is_a_stream),
-		cmocka_unit_test(what_does_not_follow_is_refused),
-		cmocka_unit_test(changed_bytes_do_no_harm),
-		cmocka_unit_test(nothing_follows_an_end),
-		cmocka_unit_test(gaps_are_told),
-		cmocka_unit_test(sets_take_turns),
-		cmocka_unit_test(turns_that_are_dropped_are_not_told),
-		cmocka_unit_test(sets_that_are_none_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,7 +192,7 @@ static size_t check_row(char *line, const enum sandbox *columns)
 	return n;
 }
 
-static void the_filters_are_as_documented(void **state)
+TEST(the_filters_are_as_documented)
 {
 	static const enum sandbox columns[COLUMNS] = { SANDBOX_GRANTER, SANDBOX_GPU,
 						       SANDBOX_PLANNER, SANDBOX_FRONT };
@@ -200,7 +200,6 @@ static void the_filters_are_as_documented(void **state)
 	char line[2048];
 	size_t tried = 0;
 
-	(void)state;
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f) &&
 	       strcmp(line, "| calls | granter | gpu | planner | front |\n") != 0) {
@@ -227,12 +226,11 @@ static void *call_socket(void *argument)
 }
 
 /* The threads that call the driver and close descriptors are started before the filter. */
-static void a_filter_is_for_threads_that_run_already(void **state)
+TEST(a_filter_is_for_threads_that_run_already)
 {
 	pid_t pid = fork();
 	int status;
 
-	(void)state;
 	if (pid == 0) {
 		struct threaded t;
 		pthread_t thread;
@@ -312,11 +310,10 @@ static int open_memory_of_sibling(bool of_the_daemon)
 	return result;
 }
 
-static void one_process_cannot_open_the_memory_of_another(void **state)
+TEST(one_process_cannot_open_the_memory_of_another)
 {
 	enum { NOBODY = 65534 };
 
-	(void)state;
 	if (getuid() == 0) {
 		assert_int_equal(setresuid(NOBODY, NOBODY, NOBODY), 0);
 	}
@@ -325,15 +322,4 @@ static void one_process_cannot_open_the_memory_of_another(void **state)
 		unit_skip("a rule of this machine, Yama say, forbids it already");
 	}
 	assert_int_equal(open_memory_of_sibling(true), EACCES);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_filters_are_as_documented),
-		cmocka_unit_test(a_filter_is_for_threads_that_run_already),
-		cmocka_unit_test(one_process_cannot_open_the_memory_of_another),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,11 +17,10 @@
 /* The plugin of Slurm without Slurm: its words and options, and tasks that share a client, for
  * which a script stands. */
 
-static void words_of_the_administrator(void **state)
+TEST(words_of_the_administrator)
 {
 	struct settings s;
 
-	(void)state;
 	settings_init(&s);
 	assert_int_equal(s.mode, SETTINGS_OFF);
 	assert_null(settings_take_word(&s, "default=standby"));
@@ -40,11 +39,10 @@ static void words_of_the_administrator(void **state)
 	assert_string_equal(s.socket, "/run/other/socket");
 }
 
-static void options_of_the_user(void **state)
+TEST(options_of_the_user)
 {
 	struct settings s;
 
-	(void)state;
 	settings_init(&s);
 	assert_null(settings_take_option(&s, SETTINGS_GPUCTR, "memory,sm__cycles_active.avg"));
 	assert_int_equal(s.mode, SETTINGS_MEASURE);
@@ -180,12 +178,11 @@ static const char serve[] = "echo start >>$FOLDER/log\n"
 			    "sleep 0.2\n"
 			    "echo end >>$FOLDER/ended";
 
-static void tasks_with_the_same_gpus_share_a_client(void **state)
+TEST(tasks_with_the_same_gpus_share_a_client)
 {
 	struct settings s = test_settings();
 	struct outcome o;
 
-	(void)state;
 	write_client(serve);
 	o = run_tasks(&s, 1);
 	assert_int_equal(o.results[FOLLOWER_JOINED], TASKS);
@@ -200,12 +197,11 @@ static void tasks_with_the_same_gpus_share_a_client(void **state)
 	assert_int_equal(lines_of("ended"), 5);
 }
 
-static void a_refusal_is_everybodys(void **state)
+TEST(a_refusal_is_everybodys)
 {
 	struct settings s = test_settings();
 	struct outcome o;
 
-	(void)state;
 	write_client("exit 125");
 	o = run_tasks(&s, 1);
 	assert_int_equal(o.results[FOLLOWER_REFUSED], TASKS);
@@ -213,12 +209,11 @@ static void a_refusal_is_everybodys(void **state)
 	assert_true(o.drained);
 }
 
-static void nobody_waits_longer_than_asked(void **state)
+TEST(nobody_waits_longer_than_asked)
 {
 	struct settings s = test_settings();
 	struct outcome o;
 
-	(void)state;
 	write_client("exec sleep 60");
 	s.wait_s = 1;
 	s.drain_s = 0;
@@ -246,7 +241,7 @@ static void *open_files(void *userdata)
 }
 
 /* The number of a pipe that is closed is somebody else's from then on. */
-static void no_file_of_others_is_closed(void **state)
+TEST(no_file_of_others_is_closed)
 {
 	struct settings s = test_settings();
 	struct opener o = { .n = 0 };
@@ -254,7 +249,6 @@ static void no_file_of_others_is_closed(void **state)
 	pthread_t thread;
 	int status;
 
-	(void)state;
 	write_client(serve);
 	assert_non_null(f);
 	if (fork() == 0) {
@@ -270,16 +264,4 @@ static void no_file_of_others_is_closed(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(words_of_the_administrator),
-		cmocka_unit_test(options_of_the_user),
-		cmocka_unit_test(tasks_with_the_same_gpus_share_a_client),
-		cmocka_unit_test(a_refusal_is_everybodys),
-		cmocka_unit_test(nobody_waits_longer_than_asked),
-		cmocka_unit_test(no_file_of_others_is_closed),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(make_folder, remove_folder)

@@ -14,9 +14,8 @@ static bool may_move(enum capture_state from, enum capture_state to)
 	return moved;
 }
 
-static void a_capture_only_goes_forward(void **state)
+TEST(a_capture_only_goes_forward)
 {
-	(void)state;
 	for (enum capture_state from = 0; from < CAPTURE_STATES; from++) {
 		for (enum capture_state to = 0; to <= from; to++) {
 			assert_false(may_move(from, to));
@@ -25,9 +24,8 @@ static void a_capture_only_goes_forward(void **state)
 }
 
 /* Whatever is left out on the way, goodbye is said, and nothing is taken for it first. */
-static void every_capture_ends_with_goodbye(void **state)
+TEST(every_capture_ends_with_goodbye)
 {
-	(void)state;
 	for (enum capture_state from = 0; from < CAPTURE_DELIVERING; from++) {
 		assert_true(may_move(from, CAPTURE_DELIVERING) || may_move(from, CAPTURE_STOPPING));
 		assert_false(may_move(from, CAPTURE_LEAVING));
@@ -39,11 +37,10 @@ static void every_capture_ends_with_goodbye(void **state)
 }
 
 /* One that the program's exit has stopped while it was attaching. */
-static void what_was_stopped_does_not_begin_to_measure(void **state)
+TEST(what_was_stopped_does_not_begin_to_measure)
 {
 	_Atomic(enum capture_state) capture = CAPTURE_ATTACHING;
 
-	(void)state;
 	assert_true(state_move(&capture, CAPTURE_STOPPING));
 	assert_false(state_move(&capture, CAPTURE_MEASURING));
 	assert_int_equal(atomic_load(&capture), CAPTURE_STOPPING);
@@ -61,11 +58,10 @@ static void *stop(void *unused)
 	return NULL;
 }
 
-static void of_many_threads_one_moves_it(void **state)
+TEST(of_many_threads_one_moves_it)
 {
 	pthread_t threads[8];
 
-	(void)state;
 	for (int round = 0; round < 100; round++) {
 		atomic_store(&shared, CAPTURE_MEASURING);
 		atomic_store(&n_moved, 0);
@@ -77,16 +73,4 @@ static void of_many_threads_one_moves_it(void **state)
 		}
 		assert_int_equal(atomic_load(&n_moved), 1);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_capture_only_goes_forward),
-		cmocka_unit_test(every_capture_ends_with_goodbye),
-		cmocka_unit_test(what_was_stopped_does_not_begin_to_measure),
-		cmocka_unit_test(of_many_threads_one_moves_it),
-	};
-
-	return cmocka_run_group_tests_name("state", tests, NULL, NULL);
 }

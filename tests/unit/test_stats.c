@@ -30,15 +30,15 @@ static uint64_t count_of(const struct gpuctr_code_count *counts, size_t n, int c
 	return 0;
 }
 
-static void a_lease_begins_once_and_ends_once(void **state)
+#define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)
+
+FIXTURE_TEST(a_lease_begins_once_and_ends_once)
 {
 	struct stats s = { 0 };
 	struct gpuctr_counts c;
 
-	(void)state;
 	for (int i = 0; i < 5; i++) {
 		stats_note_decision(&s, AUDIT_LEASE_GRANTED, 0);
-		stats_note_decision(&s, AUDIT_LEASE_RENEWED, 0);
 	}
 	stats_note_decision(&s, AUDIT_LEASE_ENDED, 0);
 	stats_note_decision(&s, AUDIT_LEASE_ENDED, GPUCTR_E_DISCONNECTED);
@@ -55,12 +55,11 @@ static void a_lease_begins_once_and_ends_once(void **state)
 }
 
 /* A permission is written as granted before the driver is asked. */
-static void refusals_are_counted_by_their_reason(void **state)
+FIXTURE_TEST(refusals_are_counted_by_their_reason)
 {
 	struct stats s = { 0 };
 	struct gpuctr_counts c;
 
-	(void)state;
 	stats_note_decision(&s, AUDIT_REFUSED, GPUCTR_E_NOT_ALLOWED);
 	stats_note_decision(&s, AUDIT_PERMISSION_GRANTED, 0);
 	stats_note_decision(&s, AUDIT_PERMISSION_REFUSED, GPUCTR_E_NOT_ALLOWED);
@@ -77,12 +76,11 @@ static void refusals_are_counted_by_their_reason(void **state)
 }
 
 /* Every number that an answer may hold fits into it. */
-static void every_code_fits_into_an_answer(void **state)
+FIXTURE_TEST(every_code_fits_into_an_answer)
 {
 	struct stats s = { 0 };
 	struct gpuctr_counts c;
 
-	(void)state;
 	for (int code = 0; code < LIMIT_CODES; code++) {
 		stats_note_refusal(&s, code);
 	}
@@ -93,7 +91,7 @@ static void every_code_fits_into_an_answer(void **state)
 	}
 }
 
-static void waits_fall_into_their_buckets(void **state)
+FIXTURE_TEST(waits_fall_into_their_buckets)
 {
 	static const uint64_t waits_ms[] = { 0, 100, 101, 1000, 9000, 60000, 60001, 4000000 };
 	static const uint64_t expected[STATS_WAITS] = { 2, 2, 1, 1, 1, 0, 1 };
@@ -101,7 +99,6 @@ static void waits_fall_into_their_buckets(void **state)
 	struct gpuctr_counts c;
 	uint64_t sum_ms = 0;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(waits_ms); i++) {
 		stats_note_wait(&s, waits_ms[i] * CLOCK_NS_PER_MS);
 		sum_ms += waits_ms[i];
@@ -118,13 +115,12 @@ static void waits_fall_into_their_buckets(void **state)
 }
 
 /* Each total has its own place: no two of what is told here are equal. */
-static void kernels_are_what_programs_tell_beyond_before(void **state)
+FIXTURE_TEST(kernels_are_what_programs_tell_beyond_before)
 {
 	const struct gpuctr_totals before = { 100, 10, 20, 30, 40, 50, 60, 70 };
 	const struct gpuctr_totals now = { 101, 12, 23, 34, 45, 56, 67, 78 };
 	struct stats s = { 0 };
 
-	(void)state;
 	stats_note_kernels(&s, &before, &now);
 	assert_int_equal(s.kernels.seen, 1);
 	assert_int_equal(s.kernels.measured, 2);
@@ -136,13 +132,12 @@ static void kernels_are_what_programs_tell_beyond_before(void **state)
 	assert_int_equal(s.kernels.lost, 8);
 }
 
-static void what_a_program_tells_moves_no_count_back_or_far(void **state)
+FIXTURE_TEST(what_a_program_tells_moves_no_count_back_or_far)
 {
 	const struct gpuctr_totals none = { 0 }, few = { .seen = 5 },
 				   absurd = { .seen = UINT64_MAX };
 	struct stats s = { 0 };
 
-	(void)state;
 	stats_note_kernels(&s, &none, &few);
 	stats_note_kernels(&s, &few, &none);
 	assert_int_equal(s.kernels.seen, 5);
@@ -150,12 +145,11 @@ static void what_a_program_tells_moves_no_count_back_or_far(void **state)
 	assert_int_equal(s.kernels.seen, 5 + STATS_KERNELS_AT_ONCE);
 }
 
-static void a_process_that_is_gone_leaves_what_was_lost(void **state)
+FIXTURE_TEST(a_process_that_is_gone_leaves_what_was_lost)
 {
 	struct process p = { .totals = { .seen = 10, .measured = 2, .filtered = 1 }, .records = 4 };
 	struct stats s = { 0 };
 
-	(void)state;
 	stats_note_kernels(&s, &(struct gpuctr_totals){ 0 }, &p.totals);
 	stats_settle(&s, &p);
 	assert_int_equal(s.kernels.seen, p.totals.seen);
@@ -164,33 +158,14 @@ static void a_process_that_is_gone_leaves_what_was_lost(void **state)
 	assert_int_equal(p.totals.lost, 5);
 }
 
-static void records_are_counted_with_their_bytes(void **state)
+FIXTURE_TEST(records_are_counted_with_their_bytes)
 {
 	struct stats s = { 0 };
 	struct gpuctr_counts c;
 
-	(void)state;
 	stats_note_records(&s, 64, 5000);
 	stats_note_records(&s, 1, 90);
 	c = stats_describe(&s, &arena);
 	assert_int_equal(c.records, 65);
 	assert_int_equal(c.record_bytes, 5090);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_lease_begins_once_and_ends_once),
-		TEST(refusals_are_counted_by_their_reason),
-		TEST(every_code_fits_into_an_answer),
-		TEST(waits_fall_into_their_buckets),
-		TEST(kernels_are_what_programs_tell_beyond_before),
-		TEST(what_a_program_tells_moves_no_count_back_or_far),
-		TEST(a_process_that_is_gone_leaves_what_was_lost),
-		TEST(records_are_counted_with_their_bytes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

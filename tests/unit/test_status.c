@@ -4,7 +4,7 @@
 #include "proto/wire/status.h"
 
 /* The numbers are an interface: scripts and man pages refer to them. */
-static void codes_keep_numbers_and_names(void **state)
+TEST(codes_keep_numbers_and_names)
 {
 	static const struct {
 		int code;
@@ -55,7 +55,6 @@ static void codes_keep_numbers_and_names(void **state)
 	};
 	size_t known = 0;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
 		assert_string_equal(status_to_string(expected[i].code), expected[i].name);
 	}
@@ -65,12 +64,11 @@ static void codes_keep_numbers_and_names(void **state)
 	assert_int_equal(known, ARRAY_SIZE(expected));
 }
 
-static void refusal_is_cut_to_its_room(void **state)
+TEST(refusal_is_cut_to_its_room)
 {
 	struct refusal r;
 	char text[2 * sizeof(r.message)];
 
-	(void)state;
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	refusal_set(&r, GPUCTR_E_QUOTA, text, "%d %s", 7, text);
@@ -81,11 +79,10 @@ static void refusal_is_cut_to_its_room(void **state)
 }
 
 /* A remedy may hold what a user typed: it is no format. */
-static void remedy_is_not_a_format(void **state)
+TEST(remedy_is_not_a_format)
 {
 	struct refusal r;
 
-	(void)state;
 	refusal_set(&r, GPUCTR_E_BAD_PATTERN, "%s%n%d", "%s", "100%");
 	assert_string_equal(r.remedy, "%s%n%d");
 	assert_string_equal(r.message, "100%");
@@ -93,11 +90,10 @@ static void remedy_is_not_a_format(void **state)
 
 /* A name in a refusal is cut at a byte, not at a character, and may have been none to begin with:
  * who reads the refusal would take it for malformed. */
-static void refusal_is_always_utf8(void **state)
+TEST(refusal_is_always_utf8)
 {
 	struct refusal r;
 
-	(void)state;
 	refusal_set(&r, GPUCTR_E_NO_GPU, "\xff", "no GPU '%.3s'", "ab\u00e4");
 	assert_string_equal(r.message, "no GPU 'ab?'");
 	assert_string_equal(r.remedy, "?");
@@ -106,24 +102,10 @@ static void refusal_is_always_utf8(void **state)
 }
 
 /* A refused caller looks at the number alone: it must not look like success, or like an errno. */
-static void a_sent_code_is_never_success(void **state)
+TEST(a_sent_code_is_never_success)
 {
-	(void)state;
 	assert_int_equal(refusal_code(GPUCTR_E_QUOTA), GPUCTR_E_QUOTA);
 	assert_int_equal(refusal_code(0), GPUCTR_E_PROTOCOL);
 	assert_int_equal(refusal_code(0x80000000), GPUCTR_E_PROTOCOL);
 	assert_int_equal(refusal_code(UINT32_MAX), GPUCTR_E_PROTOCOL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(codes_keep_numbers_and_names),
-		cmocka_unit_test(refusal_is_cut_to_its_room),
-		cmocka_unit_test(remedy_is_not_a_format),
-		cmocka_unit_test(refusal_is_always_utf8),
-		cmocka_unit_test(a_sent_code_is_never_success),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

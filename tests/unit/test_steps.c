@@ -2,14 +2,7 @@
 
 /* Which kernels get the same position. The truth is the number of each kernel in its step. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include "client/attribution/nodes.h"
 #include "client/attribution/steps.h"
@@ -51,7 +44,7 @@ static void add_step(uint32_t kind, uint32_t layers, uint32_t length)
 
 static uint32_t place(size_t piece)
 {
-	struct steps *s = steps_new(65536);
+	struct steps *s = steps_new(65536, NULL);
 	size_t from = 0, done;
 	uint32_t positions;
 
@@ -101,9 +94,8 @@ static double right(void)
 	return (double)good / (double)all;
 }
 
-static void test_layers_are_not_steps(void **state)
+TEST(test_layers_are_not_steps)
 {
-	(void)state;
 	program.count = 0;
 	for (int i = 0; i < 40; i++) {
 		add_step(1, 12, 30);
@@ -112,9 +104,8 @@ static void test_layers_are_not_steps(void **state)
 	assert_true(right() == 1);
 }
 
-static void test_a_kernel_in_a_loop(void **state)
+TEST(test_a_kernel_in_a_loop)
 {
-	(void)state;
 	program.count = 0;
 	for (int i = 0; i < 1000; i++) {
 		add(5, 1);
@@ -123,9 +114,8 @@ static void test_a_kernel_in_a_loop(void **state)
 	assert_true(right() == 1);
 }
 
-static void test_kernels_of_their_own_between(void **state)
+TEST(test_kernels_of_their_own_between)
 {
-	(void)state;
 	program.count = 0;
 	srand(3);
 	for (int i = 0; i < 60; i++) {
@@ -145,9 +135,8 @@ static void test_kernels_of_their_own_between(void **state)
 	assert_true(right() > 0.97);
 }
 
-static void test_steps_change(void **state)
+TEST(test_steps_change)
 {
-	(void)state;
 	program.count = 0;
 	for (int i = 0; i < 40; i++) {
 		add_step(1, 4, 31);
@@ -159,9 +148,8 @@ static void test_steps_change(void **state)
 	assert_true(right() > 0.98);
 }
 
-static void test_nothing_repeats(void **state)
+TEST(test_nothing_repeats)
 {
-	(void)state;
 	program.count = 0;
 	for (uint32_t i = 0; i < 20000; i++) {
 		add(i, 1);
@@ -173,9 +161,8 @@ static void test_nothing_repeats(void **state)
 }
 
 /* Whatever the pieces, as soon as a step is known. */
-static void test_pieces_do_not_matter(void **state)
+TEST(test_pieces_do_not_matter)
 {
-	(void)state;
 	program.count = 0;
 	for (int i = 0; i < 60; i++) {
 		add_step(1, 3, 40);
@@ -186,9 +173,8 @@ static void test_pieces_do_not_matter(void **state)
 	assert_true(right() == 1);
 }
 
-static void test_hostile_sequences_end(void **state)
+TEST(test_hostile_sequences_end)
 {
-	(void)state;
 	for (uint32_t n = 1; n < 5; n++) {
 		program.count = 0;
 		srand(n);
@@ -204,9 +190,8 @@ static void test_hostile_sequences_end(void **state)
 
 /* Layers alike, and in each step two kernels of their own between them: the way goes on in the same
  * layer, although 256 kernels fit as well from later ones on. */
-static void test_the_nearest_layer_is_meant(void **state)
+TEST(test_the_nearest_layer_is_meant)
 {
-	(void)state;
 	program.count = 0;
 	for (uint32_t i = 0; i < 20; i++) {
 		size_t from = program.count;
@@ -231,9 +216,8 @@ static void test_the_nearest_layer_is_meant(void **state)
 }
 
 /* Neither what is a small part of what runs is a step, nor that with what is between once. */
-static void test_what_is_rare_is_no_step(void **state)
+TEST(test_what_is_rare_is_no_step)
 {
-	(void)state;
 	for (uint32_t apart = 0; apart < 2; apart++) {
 		program.count = 0;
 		for (uint32_t i = 0; i < 600; i++) {
@@ -267,12 +251,11 @@ static void place_more(struct steps *s, uint64_t sequence, uint32_t kind, uint32
 }
 
 /* Kernels of several streams have nothing to do with each other. */
-static void test_sequences_have_positions_of_their_own(void **state)
+TEST(test_sequences_have_positions_of_their_own)
 {
-	struct steps *s = steps_new(65536);
+	struct steps *s = steps_new(65536, NULL);
 	uint32_t positions[4];
 
-	(void)state;
 	for (uint32_t i = 0; i < 4; i++) {
 		place_more(s, i, 1, &positions[i]);
 		for (uint32_t k = 0; k < i; k++) {
@@ -284,13 +267,12 @@ static void test_sequences_have_positions_of_their_own(void **state)
 }
 
 /* Of so many kinds that the oldest are forgotten: the newest are known. */
-static void test_the_newest_kinds_are_known(void **state)
+TEST(test_the_newest_kinds_are_known)
 {
 	enum { KINDS = 12 };
-	struct steps *s = steps_new(65536);
+	struct steps *s = steps_new(65536, NULL);
 	uint32_t position, again, positions;
 
-	(void)state;
 	for (uint32_t i = 1; i <= KINDS; i++) {
 		place_more(s, 1, i, &position);
 		assert_true(position != STEPS_NONE);
@@ -307,13 +289,12 @@ static void test_the_newest_kinds_are_known(void **state)
 	steps_free(s);
 }
 
-static void test_positions_are_bounded(void **state)
+TEST(test_positions_are_bounded)
 {
 	enum { MOST = 50 };
-	struct steps *s = steps_new(MOST);
+	struct steps *s = steps_new(MOST, NULL);
 	uint32_t position;
 
-	(void)state;
 	place_more(s, 1, 1, &position);
 	assert_true(position < MOST);
 	place_more(s, 2, 2, &position);
@@ -329,13 +310,12 @@ static void test_positions_are_bounded(void **state)
 /* --- nodes of graphs ------------------------------------------------------------------------- */
 
 /* However many there are, each has one position, from the third time on; beyond the most, none. */
-static void test_nodes_have_positions(void **state)
+TEST(test_nodes_have_positions)
 {
 	enum { NODES = 3000 };
-	struct steps *s = steps_new(UINT32_MAX);
+	struct steps *s = steps_new(UINT32_MAX, NULL);
 	struct nodes *n = nodes_new();
 
-	(void)state;
 	for (int times = 1; times <= 4; times++) {
 		for (uint64_t i = 1; i <= NODES; i++) {
 			assert_int_equal(nodes_see(n, i << 32 | 7), 0);
@@ -357,25 +337,4 @@ static void test_nodes_have_positions(void **state)
 	assert_int_equal(nodes_position(n, 5, s), STEPS_NONE);
 	nodes_free(n);
 	steps_free(s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_layers_are_not_steps),
-		cmocka_unit_test(test_a_kernel_in_a_loop),
-		cmocka_unit_test(test_kernels_of_their_own_between),
-		cmocka_unit_test(test_steps_change),
-		cmocka_unit_test(test_nothing_repeats),
-		cmocka_unit_test(test_pieces_do_not_matter),
-		cmocka_unit_test(test_hostile_sequences_end),
-		cmocka_unit_test(test_the_nearest_layer_is_meant),
-		cmocka_unit_test(test_what_is_rare_is_no_step),
-		cmocka_unit_test(test_sequences_have_positions_of_their_own),
-		cmocka_unit_test(test_the_newest_kinds_are_known),
-		cmocka_unit_test(test_positions_are_bounded),
-		cmocka_unit_test(test_nodes_have_positions),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,12 +29,11 @@ static void expect_packed(const uint8_t *image, size_t size, size_t most)
 	packed_deinit(&out);
 }
 
-static void test_images_are_packed(void **state)
+TEST(test_images_are_packed)
 {
 	static uint8_t image[200000];
 	uint32_t random = 7;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(image); i += 100) {
 		image[i] = (uint8_t)i;
 	}
@@ -47,19 +46,18 @@ static void test_images_are_packed(void **state)
 	expect_packed(image, 1, 1);
 }
 
-static void test_command_is_quoted_for_a_shell(void **state)
+TEST(test_command_is_quoted_for_a_shell)
 {
 	static const char *const argv[] = { "a-b", "c d", "it's", "", "$x", NULL };
 	char *text = meta_quote_command(argv);
 
-	(void)state;
 	assert_string_equal(text, "a-b 'c d' 'it'\\''s' '' '$x'");
 	sqlite3_free(text);
 }
 
 /* --- round trip ------------------------------------------------------------------------------ */
 
-static void test_capture_comes_back(void **state)
+FIXTURE_TEST(test_capture_comes_back)
 {
 	struct fixture *f = *state;
 	const struct store_info *info;
@@ -132,7 +130,7 @@ static void expect_same_record(const struct gpuctr_record *a, const struct gpuct
 	expect_same_range(a->range, b->range);
 }
 
-static void test_records_come_back_in_order(void **state)
+FIXTURE_TEST(test_records_come_back_in_order)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_record *record;
@@ -167,7 +165,7 @@ static void test_records_come_back_in_order(void **state)
 	store_reader_free(r);
 }
 
-static void test_each_definition_is_written_once(void **state)
+FIXTURE_TEST(test_each_definition_is_written_once)
 {
 	struct fixture *f = *state;
 
@@ -178,7 +176,7 @@ static void test_each_definition_is_written_once(void **state)
 	assert_int_equal(query(f, "SELECT count(*) FROM active"), 0);
 }
 
-static void test_extreme_values_come_back(void **state)
+FIXTURE_TEST(test_extreme_values_come_back)
 {
 	struct fixture *f = *state;
 	struct gpuctr_record odd = *synthetic_record(&f->synthetic, 7);
@@ -238,7 +236,7 @@ static void test_extreme_values_come_back(void **state)
 			 1);
 }
 
-static void test_active_sets_are_interned(void **state)
+FIXTURE_TEST(test_active_sets_are_interned)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_range *one[] = { &f->synthetic.ranges[0] };
@@ -276,72 +274,7 @@ static void test_active_sets_are_interned(void **state)
 	store_reader_free(r);
 }
 
-/* Every second record was chosen at random. A stratum that is told again has its last count. */
-static void test_chances_and_strata_come_back(void **state)
-{
-	struct fixture *f = *state;
-	struct store *s = create(f);
-	struct gpuctr_stratum stratum = { .process = 1, .id = 2, .grid = { 1, 2, 3 }, .seen = 5 };
-	const struct gpuctr_record *record;
-	struct store_reader *r;
-	struct store_cursor *c;
-
-	for (unsigned i = 0; i < 10; i++) {
-		struct gpuctr_record with = *synthetic_record(&f->synthetic, i);
-
-		with.stratum = i % 2 ? 2 : 0;
-		with.chance = i % 2 ? 1.0 / (1 + i) : 1;
-		stratum.kernel = with.kernel;
-		assert_int_equal(store_write_record(s, &with), 0);
-	}
-	assert_int_equal(store_write_stratum(s, &stratum), 0);
-	stratum.seen = UINT64_MAX;
-	assert_int_equal(store_write_stratum(s, &stratum), 0);
-	assert_int_equal(store_finish(s, &all_well), 0);
-	store_close(s);
-	assert_int_equal(query(f, "SELECT count(*) FROM stratum WHERE grid_z = 3 AND merged = 0"),
-			 1);
-	assert_int_equal(query(f, "SELECT seen = 9223372036854775807 FROM stratum"), 1);
-	r = open_file(f);
-	assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
-	for (unsigned i = 0; i < 10; i++) {
-		assert_int_equal(store_next_record(c, &record), 0);
-		assert_int_equal(record->index, i);
-		assert_int_equal(record->stratum, i % 2 ? 2 : 0);
-		assert_true(record->chance == (i % 2 ? 1.0 / (1 + i) : 1));
-	}
-	store_cursor_free(c);
-	store_reader_free(r);
-}
-
-/* With such a chance an estimate would be endless. */
-static void test_odd_chances_are_damage(void **state)
-{
-	static const double odd[] = { 0, -1, 1.5 };
-	struct fixture *f = *state;
-
-	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
-		struct gpuctr_record with = *synthetic_record(&f->synthetic, 0);
-		const struct gpuctr_record *record;
-		struct store *s = create(f);
-		struct store_reader *r;
-		struct store_cursor *c;
-
-		with.stratum = 1;
-		with.chance = odd[i];
-		assert_int_equal(store_write_record(s, &with), 0);
-		assert_int_equal(store_finish(s, &all_well), 0);
-		store_close(s);
-		r = open_file(f);
-		assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
-		assert_int_equal(store_next_record(c, &record), STORE_E_CORRUPT);
-		store_cursor_free(c);
-		store_reader_free(r);
-		unlink(f->path);
-	}
-}
-
-static void test_many_active_sets(void **state)
+FIXTURE_TEST(test_many_active_sets)
 {
 	struct fixture *f = *state;
 	struct store *s = create(f);
@@ -360,7 +293,7 @@ static void test_many_active_sets(void **state)
 			 200); /* lcm(50, 40) */
 }
 
-static void test_images_marks_and_notices_come_back(void **state)
+FIXTURE_TEST(test_images_marks_and_notices_come_back)
 {
 	struct fixture *f = *state;
 	uint8_t data[70000];
@@ -420,7 +353,7 @@ static void test_images_marks_and_notices_come_back(void **state)
 }
 
 /* Nor is what is not there found missing. */
-static void test_ranges_can_be_left_in_the_file(void **state)
+FIXTURE_TEST(test_ranges_can_be_left_in_the_file)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_mark mark = { 1, &f->synthetic.ranges[2], 42, -5 };
@@ -451,7 +384,7 @@ static void test_ranges_can_be_left_in_the_file(void **state)
 }
 
 /* A program says of itself what it likes; the file stays readable. */
-static void test_huge_counts_are_cut(void **state)
+FIXTURE_TEST(test_huge_counts_are_cut)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_process_end process_end = { 1, { .seen = UINT64_MAX }, true };
@@ -471,7 +404,7 @@ static void test_huge_counts_are_cut(void **state)
 	store_reader_free(r);
 }
 
-static void test_process_may_be_told_again(void **state)
+FIXTURE_TEST(test_process_may_be_told_again)
 {
 	struct fixture *f = *state;
 	struct gpuctr_process first = f->synthetic.process;
@@ -493,7 +426,7 @@ static void test_process_may_be_told_again(void **state)
 	store_reader_free(r);
 }
 
-static void test_ends_of_processes_come_back(void **state)
+FIXTURE_TEST(test_ends_of_processes_come_back)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_process_end end = { .process = 1, .totals = { .seen = 9, .lost = 4 } };
@@ -515,7 +448,7 @@ static void test_ends_of_processes_come_back(void **state)
 }
 
 /* SQLite takes "UUID" and "uuid" for the same column. */
-static void test_metrics_may_be_called_like_columns(void **state)
+FIXTURE_TEST(test_metrics_may_be_called_like_columns)
 {
 	static const char *const names[] = { "UUID",  "nvtx", "device_name", "mangled",
 					     "clock", "OP",   "launches" };
@@ -532,7 +465,7 @@ static void test_metrics_may_be_called_like_columns(void **state)
 	}
 }
 
-static void test_view_joins_names_and_path(void **state)
+FIXTURE_TEST(test_view_joins_names_and_path)
 {
 	struct fixture *f = *state;
 
@@ -551,7 +484,7 @@ static void test_view_joins_names_and_path(void **state)
 }
 
 /* Of a range, what was told last; places once; texts that are "" are NULL. */
-static void test_attributions_are_kept_by_range(void **state)
+FIXTURE_TEST(test_attributions_are_kept_by_range)
 {
 	static const struct store_attribution first = { "aten::mm", "[2,3]", "fprop", "l1", 7 };
 	static const struct store_attribution engine = { "engine", "", "bprop", "", -1 };
@@ -587,14 +520,13 @@ static void test_attributions_are_kept_by_range(void **state)
 	store_reader_free(open_file(f));
 }
 
-/* Two processes number their kernels, devices and strata alike, and each time has its clock. */
-static void test_views_keep_processes_apart(void **state)
+/* Two processes number their kernels and devices alike, and each time has its clock. */
+FIXTURE_TEST(test_views_keep_processes_apart)
 {
 	struct fixture *f = *state;
 	struct store *s = create(f);
 	struct gpuctr_device device = f->synthetic.process.devices[0];
 	struct gpuctr_process second = f->synthetic.process;
-	struct gpuctr_stratum stratum = { .id = 2, .seen = 5 };
 
 	device.name = "NVIDIA B200";
 	second.process = 2;
@@ -607,12 +539,7 @@ static void test_views_keep_processes_apart(void **state)
 		record.process = 1 + i % 2;
 		record.clock = (enum gpuctr_clock)(i / 2);
 		record.duration_ns = record.clock == GPUCTR_CLOCK_NONE ? -1 : 5;
-		record.stratum = 2;
-		record.chance = 1;
-		stratum.process = record.process;
-		stratum.kernel = record.kernel;
 		assert_int_equal(store_write_record(s, &record), 0);
-		assert_int_equal(store_write_stratum(s, &stratum), 0);
 	}
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);
@@ -620,8 +547,6 @@ static void test_views_keep_processes_apart(void **state)
 	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE process = 2 AND device_name ="
 				  " 'NVIDIA B200'"),
 			 3);
-	assert_int_equal(query(f, "SELECT count(*) FROM strata WHERE measured = 3 AND seen = 5"),
-			 2);
 	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE clock = 'none' AND"
 				  " duration_ns IS NULL"),
 			 2);
@@ -629,31 +554,4 @@ static void test_views_keep_processes_apart(void **state)
 	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE clock = 'gpu' AND"
 				  " duration_ns = 5"),
 			 2);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_images_are_packed),
-		cmocka_unit_test(test_command_is_quoted_for_a_shell),
-		TEST(test_capture_comes_back),
-		TEST(test_records_come_back_in_order),
-		TEST(test_each_definition_is_written_once),
-		TEST(test_extreme_values_come_back),
-		TEST(test_active_sets_are_interned),
-		TEST(test_chances_and_strata_come_back),
-		TEST(test_odd_chances_are_damage),
-		TEST(test_many_active_sets),
-		TEST(test_images_marks_and_notices_come_back),
-		TEST(test_ranges_can_be_left_in_the_file),
-		TEST(test_huge_counts_are_cut),
-		TEST(test_process_may_be_told_again),
-		TEST(test_view_joins_names_and_path),
-		TEST(test_views_keep_processes_apart),
-		TEST(test_attributions_are_kept_by_range),
-		TEST(test_ends_of_processes_come_back),
-		TEST(test_metrics_may_be_called_like_columns),
-	};
-
-	return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

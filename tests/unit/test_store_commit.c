@@ -33,7 +33,7 @@ static void write_record(struct fixture *f, struct store *s, unsigned i)
 	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i)), 0);
 }
 
-static void a_second_is_waited_for(void **state)
+TEST_WITH(a_second_is_waited_for, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct store *s = begin(f);
@@ -51,7 +51,7 @@ static void a_second_is_waited_for(void **state)
 }
 
 /* Without a tick as well: the clock is looked at every 64 records. */
-static void an_old_transaction_ends_with_a_record(void **state)
+TEST_WITH(an_old_transaction_ends_with_a_record, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct store *s = begin(f);
@@ -65,7 +65,7 @@ static void an_old_transaction_ends_with_a_record(void **state)
 	store_close(s);
 }
 
-static void so_many_records_are_enough(void **state)
+TEST_WITH(so_many_records_are_enough, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct store *s = begin(f);
@@ -81,7 +81,7 @@ static void so_many_records_are_enough(void **state)
 	store_close(s);
 }
 
-static void so_many_images_are_enough(void **state)
+TEST_WITH(so_many_images_are_enough, setup, teardown)
 {
 	CLEAN_FREE uint8_t *data = calloc(1, IMAGE_BYTES);
 	struct gpuctr_image image = { 1, 0, 1, data, IMAGE_BYTES };
@@ -99,7 +99,7 @@ static void so_many_images_are_enough(void **state)
 }
 
 /* A file that rests is whole, and goes on where it was. */
-static void a_file_that_rests_goes_on(void **state)
+TEST_WITH(a_file_that_rests_goes_on, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct store *s = begin(f);
@@ -117,7 +117,7 @@ static void a_file_that_rests_goes_on(void **state)
 }
 
 /* What others have put in its place is not written to, and what is measured is counted. */
-static void another_file_in_its_place_is_not_woken(void **state)
+TEST_WITH(another_file_in_its_place_is_not_woken, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct store *s = begin(f), *other;
@@ -149,7 +149,7 @@ static sqlite3_stmt *begin_to_read(struct fixture *f, sqlite3 **ret)
 }
 
 /* What waits for a reader is in our memory. Beyond the bound the file is given up, and no more. */
-static void a_reader_delays_so_many_records_and_no_more(void **state)
+TEST_WITH(a_reader_delays_so_many_records_and_no_more, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct store *s = begin(f);
@@ -171,7 +171,7 @@ static void a_reader_delays_so_many_records_and_no_more(void **state)
 	store_close(s);
 }
 
-static void a_reader_delays_so_many_bytes_and_no_more(void **state)
+TEST_WITH(a_reader_delays_so_many_bytes_and_no_more, setup, teardown)
 {
 	uint8_t data[1] = { 0 };
 	struct gpuctr_image image = { 1, 0, 1, data, sizeof(data) };
@@ -191,24 +191,4 @@ static void a_reader_delays_so_many_bytes_and_no_more(void **state)
 	sqlite3_finalize(stmt);
 	sqlite3_close(reader);
 	store_close(s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_second_is_waited_for, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_old_transaction_ends_with_a_record, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(so_many_records_are_enough, setup, teardown),
-		cmocka_unit_test_setup_teardown(so_many_images_are_enough, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_file_that_rests_goes_on, setup, teardown),
-		cmocka_unit_test_setup_teardown(another_file_in_its_place_is_not_woken, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_reader_delays_so_many_records_and_no_more, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_reader_delays_so_many_bytes_and_no_more, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

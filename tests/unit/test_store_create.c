@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/store_fixture.h"
 
+#include <fcntl.h>
+
 /* How a capture file comes into being, and what a failure leaves of it. */
 
 /* --- creation and failure -------------------------------------------------------------------- */
 
-static void test_existing_file_is_refused_unless_forced(void **state)
+FIXTURE_TEST(test_existing_file_is_refused_unless_forced)
 {
 	struct fixture *f = *state;
 	struct store_options options = {
@@ -28,7 +30,25 @@ static void test_existing_file_is_refused_unless_forced(void **state)
 	store_reader_free(r);
 }
 
-static void test_failed_replacement_leaves_the_old_file(void **state)
+/* Nor one that the user may read. */
+FIXTURE_TEST(test_a_temporary_file_needs_no_working_folder)
+{
+	struct fixture *f = *state;
+	struct store_options options = { .plan = &f->synthetic.plan, .driver = "", .version = "" };
+	char folder[] = "/tmp/gpuctr-gone.XXXXXX";
+	CLEAN_FD int back = open(".", O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+	struct store *s;
+
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(chdir(folder), 0);
+	assert_int_equal(rmdir(folder), 0);
+	assert_int_equal(store_create(&options, &f->error, &s), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0)), 0);
+	store_close(s);
+	assert_int_equal(fchdir(back), 0);
+}
+
+FIXTURE_TEST(test_failed_replacement_leaves_the_old_file)
 {
 	struct fixture *f = *state;
 	struct store_options options = { .path = f->path,
@@ -51,7 +71,7 @@ static void test_failed_replacement_leaves_the_old_file(void **state)
 }
 
 /* SQLite would roll the journal of the old file back into the new one. */
-static void test_stale_journal_is_not_applied(void **state)
+FIXTURE_TEST(test_stale_journal_is_not_applied)
 {
 	struct fixture *f = *state;
 	struct store_options options = { .path = f->path,
@@ -74,7 +94,7 @@ static void test_stale_journal_is_not_applied(void **state)
 	store_reader_free(open_file(f));
 }
 
-static void test_bad_paths_are_refused(void **state)
+FIXTURE_TEST(test_bad_paths_are_refused)
 {
 	struct fixture *f = *state;
 
@@ -101,7 +121,7 @@ static void write_until_killed(struct fixture *f, int begun)
 }
 
 /* A killed writer leaves what it had committed, whole, wherever the kill falls. */
-static void test_killed_writer_leaves_a_readable_file(void **state)
+FIXTURE_TEST(test_killed_writer_leaves_a_readable_file)
 {
 	struct fixture *f = *state;
 	uint64_t most = 0;
@@ -142,7 +162,7 @@ static void test_killed_writer_leaves_a_readable_file(void **state)
 	}
 }
 
-static void test_failure_keeps_what_was_committed(void **state)
+FIXTURE_TEST(test_failure_keeps_what_was_committed)
 {
 	struct fixture *f = *state;
 	struct rlimit limit, unlimited;
@@ -179,7 +199,7 @@ static void test_failure_keeps_what_was_committed(void **state)
 
 /* Two captures of one name: whoever is second does not take a file away that is being written, and
  * the first one notices when it lost its file all the same. */
-static void test_a_file_has_one_writer(void **state)
+FIXTURE_TEST(test_a_file_has_one_writer)
 {
 	struct fixture *f = *state;
 	struct store_options options = { .path = f->path,
@@ -209,7 +229,7 @@ static void test_a_file_has_one_writer(void **state)
 }
 
 /* Somebody who looks at the file while it grows delays the commit and costs nothing. */
-static void test_reader_does_not_cost_records(void **state)
+FIXTURE_TEST(test_reader_does_not_cost_records)
 {
 	struct fixture *f = *state;
 	struct store *s = create(f);
@@ -230,7 +250,7 @@ static void test_reader_does_not_cost_records(void **state)
 	assert_int_equal(query(f, "SELECT count(*) FROM record"), 200000);
 }
 
-static void test_record_cannot_be_written_twice(void **state)
+FIXTURE_TEST(test_record_cannot_be_written_twice)
 {
 	struct fixture *f = *state;
 	struct store *s = create(f);
@@ -239,21 +259,4 @@ static void test_record_cannot_be_written_twice(void **state)
 	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 5)), STORE_E_IO);
 	assert_int_equal(store_unsaved(s), 2);
 	store_close(s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_existing_file_is_refused_unless_forced),
-		TEST(test_failed_replacement_leaves_the_old_file),
-		TEST(test_stale_journal_is_not_applied),
-		TEST(test_bad_paths_are_refused),
-		TEST(test_killed_writer_leaves_a_readable_file),
-		TEST(test_failure_keeps_what_was_committed),
-		TEST(test_a_file_has_one_writer),
-		TEST(test_reader_does_not_cost_records),
-		TEST(test_record_cannot_be_written_twice),
-	};
-
-	return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 
 #include "tests/unit/store_fixture.h"
 
-static void test_other_files_are_refused(void **state)
+FIXTURE_TEST(test_other_files_are_refused)
 {
 	struct fixture *f = *state;
 	FILE *file = fopen(f->path, "w");
@@ -21,13 +21,13 @@ static void test_other_files_are_refused(void **state)
 	expect_refused(f, STORE_E_NOT_CAPTURE);
 	alter(f, "PRAGMA user_version = 999; PRAGMA application_id = 1196450676"); /* GPct */
 	expect_refused(f, STORE_E_VERSION);
-	alter(f, "PRAGMA user_version = 4");
-	expect_refused(f, STORE_E_VERSION);
 	alter(f, "PRAGMA user_version = 5");
+	expect_refused(f, STORE_E_VERSION);
+	alter(f, "PRAGMA user_version = 6");
 	expect_refused(f, STORE_E_CORRUPT);
 }
 
-static void test_truncated_file_is_refused(void **state)
+FIXTURE_TEST(test_truncated_file_is_refused)
 {
 	struct fixture *f = *state;
 	struct stat st;
@@ -43,7 +43,7 @@ static void test_truncated_file_is_refused(void **state)
 }
 
 /* Whatever is overwritten, opening and reading everything ends with rows or with a code. */
-static void test_damaged_pages_give_a_code(void **state)
+FIXTURE_TEST(test_damaged_pages_give_a_code)
 {
 	struct fixture *f = *state;
 	struct stat st;
@@ -83,7 +83,7 @@ static void test_damaged_pages_give_a_code(void **state)
 	store_reader_free(open_file(f));
 }
 
-static void test_flipped_bit_of_an_image_is_found(void **state)
+FIXTURE_TEST(test_flipped_bit_of_an_image_is_found)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_image image = { 1, 0, 1, (const uint8_t *)"0123456789", 10 };
@@ -119,7 +119,7 @@ static int read_all(struct fixture *f)
 	return result;
 }
 
-static void test_hostile_values_are_refused(void **state)
+FIXTURE_TEST(test_hostile_values_are_refused)
 {
 	static const char *const attacks[] = {
 		"UPDATE record SET grid_x = 4294967296 WHERE idx = 5",
@@ -242,7 +242,7 @@ static void make_endless(struct fixture *f, const char *table)
 	close(fd);
 }
 
-static void test_a_tree_without_end_is_refused(void **state)
+FIXTURE_TEST(test_a_tree_without_end_is_refused)
 {
 	static const char *const tables[] = { "column_def", "metric_def", "process", "record" };
 	struct fixture *f = *state;
@@ -255,26 +255,11 @@ static void test_a_tree_without_end_is_refused(void **state)
 	}
 }
 
-static void test_unknown_meta_keys_are_left_alone(void **state)
+FIXTURE_TEST(test_unknown_meta_keys_are_left_alone)
 {
 	struct fixture *f = *state;
 
 	write_file(f, 3);
 	alter(f, "INSERT INTO meta VALUES('later', 'x'), (x'00', 1)");
 	assert_int_equal(read_all(f), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_other_files_are_refused),
-		TEST(test_truncated_file_is_refused),
-		TEST(test_damaged_pages_give_a_code),
-		TEST(test_flipped_bit_of_an_image_is_found),
-		TEST(test_hostile_values_are_refused),
-		TEST(test_unknown_meta_keys_are_left_alone),
-		TEST(test_a_tree_without_end_is_refused),
-	};
-
-	return cmocka_run_group_tests_name("store damage", tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static void change(struct fixture *f, const char *sql)
 	sqlite3_close(db);
 }
 
-static void kernels_of_graphs_come_back(void **state)
+FIXTURE_TEST(kernels_of_graphs_come_back)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_record *record;
@@ -59,7 +59,7 @@ static void kernels_of_graphs_come_back(void **state)
 	store_reader_free(r);
 }
 
-static void other_captures_are_without(void **state)
+FIXTURE_TEST(other_captures_are_without)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_record *record;
@@ -78,7 +78,7 @@ static void other_captures_are_without(void **state)
 }
 
 /* Whoever wrote it. */
-static void another_table_is_refused(void **state)
+FIXTURE_TEST(another_table_is_refused)
 {
 	static const char *const changes[] = {
 		"DROP TABLE graph_kernel",
@@ -97,15 +97,4 @@ static void another_table_is_refused(void **state)
 		change(f, changes[i]);
 		assert_int_equal(store_open(f->path, &f->error, &r), STORE_E_CORRUPT);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(kernels_of_graphs_come_back),
-		TEST(other_captures_are_without),
-		TEST(another_table_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,7 @@ static void commit(struct store *s)
 	assert_int_equal(store_finish(s, &all_well), 0);
 }
 
-static void a_strangers_journal_changes_nothing(void **state)
+FIXTURE_TEST(a_strangers_journal_changes_nothing)
 {
 	struct fixture *f = *state;
 	struct attack a;
@@ -110,7 +110,7 @@ static void a_strangers_journal_changes_nothing(void **state)
 }
 
 /* As left by a program of ours that was killed: what it says of the file is done, no more. */
-static void a_journal_of_ours_removes_no_other_file(void **state)
+FIXTURE_TEST(a_journal_of_ours_removes_no_other_file)
 {
 	struct fixture *f = *state;
 	struct attack a;
@@ -127,7 +127,7 @@ static void a_journal_of_ours_removes_no_other_file(void **state)
 }
 
 /* A second name of a file of ours that begins as a journal does that is done with. */
-static void a_journal_with_two_names_is_not_written_to(void **state)
+FIXTURE_TEST(a_journal_with_two_names_is_not_written_to)
 {
 	struct fixture *f = *state;
 	struct attack a;
@@ -157,7 +157,7 @@ static struct store_options replacing(struct fixture *f)
 				       .version = "" };
 }
 
-static void what_is_replaced_is_not_rolled_back(void **state)
+FIXTURE_TEST(what_is_replaced_is_not_rolled_back)
 {
 	struct fixture *f = *state;
 	const struct store_options options = replacing(f);
@@ -177,7 +177,7 @@ static void what_is_replaced_is_not_rolled_back(void **state)
 }
 
 /* What is set up beside a file has a name that nobody can know, or take away. */
-static void a_file_in_the_way_of_the_new_one(void **state)
+FIXTURE_TEST(a_file_in_the_way_of_the_new_one)
 {
 	struct fixture *f = *state;
 	const struct store_options options = replacing(f);
@@ -215,7 +215,7 @@ static pid_t exchange(const struct fixture *f, const char *victim)
 }
 
 /* Also where the link comes between the look at what is there and the replacing of it. */
-static void a_link_is_never_written_through(void **state)
+FIXTURE_TEST(a_link_is_never_written_through)
 {
 	struct fixture *f = *state;
 	const struct store_options options = replacing(f);
@@ -258,7 +258,7 @@ static void die_in_a_commit(struct store *s)
 }
 
 /* Its journal lies beside where the file has moved to. */
-static void a_replacement_that_is_killed_in_a_commit(void **state)
+FIXTURE_TEST(a_replacement_that_is_killed_in_a_commit)
 {
 	struct fixture *f = *state;
 	const struct store_options options = replacing(f);
@@ -283,19 +283,4 @@ static void a_replacement_that_is_killed_in_a_commit(void **state)
 	assert_int_equal(access(a.journal, F_OK), 0);
 	expect_records(f, 1);
 	assert_int_equal(access(a.journal, F_OK), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_strangers_journal_changes_nothing),
-		TEST(a_journal_of_ours_removes_no_other_file),
-		TEST(a_journal_with_two_names_is_not_written_to),
-		TEST(what_is_replaced_is_not_rolled_back),
-		TEST(a_file_in_the_way_of_the_new_one),
-		TEST(a_link_is_never_written_through),
-		TEST(a_replacement_that_is_killed_in_a_commit),
-	};
-
-	return cmocka_run_group_tests_name("store journal", tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static double write_nest(struct fixture *f, unsigned n)
 }
 
 /* Four times as many took sixteen times as long. */
-static void ranges_within_ranges_take_time_as_they_are_many(void **state)
+FIXTURE_TEST(ranges_within_ranges_take_time_as_they_are_many)
 {
 	double least = INFINITY;
 
@@ -76,7 +76,7 @@ static size_t name_length(const char *message)
 	return (size_t)(strchr(message, ',') - message);
 }
 
-static void a_name_is_counted_in_characters(void **state)
+FIXTURE_TEST(a_name_is_counted_in_characters)
 {
 	struct fixture *f = *state;
 	struct store_options options = { .path = f->path,
@@ -105,7 +105,7 @@ static void a_name_is_counted_in_characters(void **state)
 }
 
 /* Words have numbers: the eleventh comes behind the third. */
-static void words_come_back_in_their_order(void **state)
+FIXTURE_TEST(words_come_back_in_their_order)
 {
 	static const char *const command[WORDS + 1] = { "a", "b", "c", "d", "e", "f",
 							"g", "h", "i", "j", "k", "l" };
@@ -175,16 +175,14 @@ static void expect_one_of_many(struct store_reader *r, const struct store_proces
 	assert_int_equal(has, process % 5 == 0);
 	assert_int_equal(store_has_marks(r, process, &has), 0);
 	assert_int_equal(has, process % 7 == 0);
-	assert_int_equal(store_has_strata(r, process, &has), 0);
-	assert_int_equal(has, process % 11 == 0);
 	assert_int_equal(store_load_kernels(r, process, &kernels), 0);
-	assert_int_equal(kernels.n, process % 5 == 0 || process % 11 == 0);
+	assert_int_equal(kernels.n, process % 5 == 0);
 	assert_int_equal(store_load_kernels(r, process, &again), 0);
 	assert_ptr_equal(kernels.items, again.items);
 }
 
 /* Each has its own devices, claims and rows, also where numbers are left out. */
-static void processes_keep_what_is_theirs(void **state)
+FIXTURE_TEST(processes_keep_what_is_theirs)
 {
 	struct fixture *f = *state;
 	struct store *s = create(f);
@@ -192,13 +190,9 @@ static void processes_keep_what_is_theirs(void **state)
 
 	for (unsigned process = PROCESSES; process > 0; process -= 1 + (process % 13 == 0)) {
 		struct gpuctr_mark mark = { process, &f->synthetic.ranges[0], 1, 1 };
-		struct gpuctr_stratum stratum = {
-			.process = process, .id = 1, .kernel = &f->synthetic.kernels[0], .seen = 1
-		};
 
 		write_one_of_many(f, s, process);
 		assert_true(process % 7 || store_write_mark(s, &mark) == 0);
-		assert_true(process % 11 || store_write_stratum(s, &stratum) == 0);
 	}
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);
@@ -212,16 +206,4 @@ static void processes_keep_what_is_theirs(void **state)
 		expect_one_of_many(r, &store_info(r)->processes[i]);
 	}
 	store_reader_free(r);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(ranges_within_ranges_take_time_as_they_are_many),
-		TEST(a_name_is_counted_in_characters),
-		TEST(words_come_back_in_their_order),
-		TEST(processes_keep_what_is_theirs),
-	};
-
-	return cmocka_run_group_tests_name("store many", tests, NULL, NULL);
 }

@@ -129,7 +129,7 @@ static int read_copies(struct store_reader *r, size_t *ret_n)
 	return e;
 }
 
-static void test_samples_and_copies_come_back(void **state)
+TEST_WITH(test_samples_and_copies_come_back, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct store_reader *r;
@@ -146,7 +146,7 @@ static void test_samples_and_copies_come_back(void **state)
 }
 
 /* Spans that end before they begin are in some files. */
-static void test_times_of_which_nothing_is_known_come_back(void **state)
+TEST_WITH(test_times_of_which_nothing_is_known_come_back, setup, teardown)
 {
 	static const struct store_unknown spans[] = {
 		{ gpu, 300, 200 }, { gpu, 200, 300 }, { gpu, 5, 5 }, { "", 7, INT64_MAX }
@@ -171,7 +171,7 @@ static void test_times_of_which_nothing_is_known_come_back(void **state)
 }
 
 /* It would end later than a time can be. */
-static void test_a_copy_without_an_end_is_refused(void **state)
+TEST_WITH(test_a_copy_without_an_end_is_refused, setup, teardown)
 {
 	const int64_t half = INT64_C(1) << 62;
 	struct gpuctr_copy copy = { .process = 1, .start_ns = half, .duration_ns = half };
@@ -193,7 +193,7 @@ static void test_a_copy_without_an_end_is_refused(void **state)
 	store_reader_free(r);
 }
 
-static void test_other_captures_have_none(void **state)
+TEST_WITH(test_other_captures_have_none, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct store_reader *r;
@@ -209,8 +209,107 @@ static void test_other_captures_have_none(void **state)
 	store_reader_free(r);
 }
 
+/* What a capture records is read back before it ends, and gets its values between two rows that are
+ * read. In a file that has a name or none. */
+TEST_WITH(test_what_is_recorded_gets_its_values, setup, teardown)
+{
+	enum { RECORDS = 500 };
+	struct fixture *f = *state;
+	size_t n_columns = f->synthetic.plan.n_columns;
+	double values[2 * 64] = { 0 };
+
+	assert_true(n_columns <= 64);
+	for (int named = 0; named < 2; named++) {
+		const struct store_options options = { .path = named ? f->path : NULL,
+						       .plan = &f->synthetic.plan,
+						       .driver = "580.159.04",
+						       .version = "0.1.0",
+						       .sampled = true,
+						       .keeps_samples = true };
+		const struct gpuctr_record *record;
+		struct store_cursor *c;
+		struct store_reader *r;
+		struct store *s;
+		size_t n = 0;
+
+		assert_int_equal(store_create(&options, &f->error, &s), 0);
+		assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+		for (unsigned i = 0; i < RECORDS; i++) {
+			struct gpuctr_record copy = *synthetic_record(&f->synthetic, i);
+
+			copy.values = NULL;
+			assert_int_equal(store_write_record(s, &copy), 0);
+		}
+		assert_int_equal(store_read_back(s, &f->error, &r), 0);
+		assert_true(store_info(r)->has_samples);
+		store_without(r, STORE_VALUES);
+		assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
+		for (; store_next_record(c, &record) == 0 && record; n++) {
+			struct gpuctr_record copy = *record;
+
+			assert_true(isnan(record->values[0]) && !record->errors);
+			assert_int_equal(record->index, n);
+			copy.values = values;
+			copy.errors = values + n_columns;
+			copy.alike = (unsigned)n % 7;
+			values[0] = (double)n / 3;
+			values[n_columns] = NAN;
+			values[2 * n_columns - 1] = (double)n;
+			assert_int_equal(store_write_values(s, &copy), 0);
+		}
+		assert_int_equal(n, RECORDS);
+		store_cursor_free(c);
+		store_without(r, 0);
+		assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
+		for (n = 0; store_next_record(c, &record) == 0 && record; n++) {
+			assert_true(record->values[0] == (double)n / 3);
+			assert_true(isnan(record->errors[0]) == (n_columns > 1));
+			assert_true(record->errors[n_columns - 1] == (double)n);
+			assert_int_equal(record->alike, n % 7);
+		}
+		assert_int_equal(n, RECORDS);
+		store_cursor_free(c);
+		store_reader_free(r);
+		store_close(s);
+	}
+}
+
+/* Whole blocks, so what is dropped may begin earlier; other GPUs' stay. */
+TEST_WITH(test_samples_are_taken_back, setup, teardown)
+{
+	struct fixture *f = *state;
+	size_t n_metrics = f->synthetic.plan.n_metrics, n;
+	struct store *s = create_keeping(f);
+	const char *const *gpus;
+	struct store_reader *r;
+	int64_t since_ns;
+
+	make(n_metrics);
+	for (size_t i = 0; i < 4; i++) {
+		write_some(s, i * 1000, 1000, n_metrics);
+	}
+	assert_int_equal(store_read_back(s, &f->error, &r), 0);
+	since_ns = made.times[2500][0];
+	assert_int_equal(store_drop_samples(s, "GPU-other", &since_ns), 0);
+	assert_true(since_ns == made.times[2500][0]);
+	assert_int_equal(store_drop_samples(s, gpu, &since_ns), 0);
+	assert_true(since_ns == made.times[2000][0]);
+	assert_int_equal(read_samples(r, &n), 0);
+	assert_int_equal(n, 2000);
+	assert_int_equal(store_sampled_gpus(r, &gpus, &n), 0);
+	assert_int_equal(n, 1);
+	assert_string_equal(gpus[0], gpu);
+	since_ns = 1;
+	assert_int_equal(store_drop_samples(s, gpu, &since_ns), 0);
+	assert_int_equal(since_ns, 1);
+	assert_int_equal(read_samples(r, &n), 0);
+	assert_int_equal(n, 0);
+	store_reader_free(r);
+	store_close(s);
+}
+
 /* What does not go into a block, or into a file that keeps none. */
-static void test_wrong_blocks_are_not_written(void **state)
+TEST_WITH(test_wrong_blocks_are_not_written, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct store *s = create_keeping(f);
@@ -268,7 +367,7 @@ static void expect_corrupt(struct fixture *f, bool copies)
 	store_reader_free(r);
 }
 
-static void test_hostile_blocks_give_a_code(void **state)
+TEST_WITH(test_hostile_blocks_give_a_code, setup, teardown)
 {
 	static const struct {
 		const char *table;
@@ -279,7 +378,7 @@ static void test_hostile_blocks_give_a_code(void **state)
 		{ "sample_block", 0, UINT64_C(1) << 62 }, /* after all time */
 		{ "sample_block", 1, 0 },
 		{ "sample_block", 1, UINT64_MAX - 5 },
-		{ "copy_block", 0, GPUCTR_COPY_UNTRACED + 1 }, /* no such kind */
+		{ "copy_block", 0, GPUCTR_COPY_LOST + 1 }, /* no such kind */
 		{ "copy_block", 1, UINT64_C(1) << 32 },
 		{ "copy_block", 5, UINT64_MAX },
 		{ "copy_block", 6, UINT64_C(1) << 63 },
@@ -294,7 +393,7 @@ static void test_hostile_blocks_give_a_code(void **state)
 	}
 }
 
-static void test_damaged_blocks_give_a_code(void **state)
+TEST_WITH(test_damaged_blocks_give_a_code, setup, teardown)
 {
 	static const char *const samples[] = {
 		"UPDATE sample_block SET crc32 = crc32 + 1",
@@ -320,7 +419,7 @@ static void test_damaged_blocks_give_a_code(void **state)
 }
 
 /* The tables must be there, and as we declare them. */
-static void test_tables_of_samples_are_ours(void **state)
+TEST_WITH(test_tables_of_samples_are_ours, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -329,22 +428,4 @@ static void test_tables_of_samples_are_ours(void **state)
 	expect_refused(f, STORE_E_CORRUPT);
 	alter(f, "CREATE TABLE copy_block(process, count, crc32, data)");
 	expect_refused(f, STORE_E_CORRUPT);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_samples_and_copies_come_back, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_times_of_which_nothing_is_known_come_back,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_other_captures_have_none, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_wrong_blocks_are_not_written, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_hostile_blocks_give_a_code, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_copy_without_an_end_is_refused, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_damaged_blocks_give_a_code, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_tables_of_samples_are_ours, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,7 +164,7 @@ static void expect_ranges(struct fixture *f, const struct made_file *w, unsigned
 
 /* --- tests ----------------------------------------------------------------------------------- */
 
-static void test_passing_ranges_are_those_that_were_written(void **state)
+FIXTURE_TEST(test_passing_ranges_are_those_that_were_written)
 {
 	struct fixture *f = *state;
 	struct made_file *w = write_steps(f);
@@ -175,7 +175,7 @@ static void test_passing_ranges_are_those_that_were_written(void **state)
 	free_written(w);
 }
 
-static void test_deep_ranges_pass_too(void **state)
+FIXTURE_TEST(test_deep_ranges_pass_too)
 {
 	struct fixture *f = *state;
 	struct made_file *w = write_deep(f);
@@ -210,7 +210,7 @@ static size_t growth_of_reader(struct fixture *f)
 	return after > before ? after - before : 0;
 }
 
-static void test_ranges_are_not_kept(void **state)
+FIXTURE_TEST(test_ranges_are_not_kept)
 {
 	struct fixture *f = *state;
 	struct made_file *w;
@@ -260,7 +260,7 @@ static bool readers_next(struct readers *r, const struct gpuctr_record **all,
 	return *all != NULL;
 }
 
-static void test_what_is_left_out_is_zero(void **state)
+FIXTURE_TEST(test_what_is_left_out_is_zero)
 {
 	static const uint32_t none[3];
 	struct fixture *f = *state;
@@ -286,16 +286,4 @@ static void test_what_is_left_out_is_zero(void **state)
 		assert_memory_equal(some->values, all->values, SYNTHETIC_COLUMNS * sizeof(double));
 	}
 	readers_close(&r);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_passing_ranges_are_those_that_were_written),
-		TEST(test_deep_ranges_pass_too),
-		TEST(test_ranges_are_not_kept),
-		TEST(test_what_is_left_out_is_zero),
-	};
-
-	return cmocka_run_group_tests_name("store_window", tests, NULL, NULL);
 }

@@ -7,6 +7,8 @@
  * few, and one is invalidated. */
 
 #define STREAM(n) ((CUstream)(uintptr_t)(0x1000 + (n)))
+/* Streams with numbers of the same hundreds are in one. */
+#define CONTEXT(n) ((CUcontext)(uintptr_t)(0x100000 + (n) / 100))
 
 static struct stream_captures s;
 static CUstreamCaptureStatus status;
@@ -38,10 +40,26 @@ static int end(void **state)
 	return 0;
 }
 
+static void began(unsigned stream, uint64_t id, bool success)
+{
+	stream_captures_began(&s,
+			      &(struct stream_capture){ .id = id,
+							.context = CONTEXT(stream),
+							.stream = STREAM(stream) },
+			      success, true);
+}
+
+static void meet(unsigned stream, uint64_t id)
+{
+	stream_captures_meet(&s, &(struct stream_capture){ .id = id,
+							   .context = CONTEXT(stream),
+							   .stream = STREAM(stream) });
+}
+
 static void make(unsigned stream, uint64_t id)
 {
 	stream_captures_begin(&s);
-	stream_captures_began(&s, STREAM(stream), id, true, true);
+	began(stream, id, true);
 }
 
 static void expect(unsigned n)
@@ -50,12 +68,13 @@ static void expect(unsigned n)
 	assert_int_equal(stream_captures_any(&s), n > 0);
 }
 
-static void cuda_tells_the_number_of_active_ones(void **state)
+#define CAPTURES_TEST(f) TEST_WITH(f, begin, end)
+
+CAPTURES_TEST(cuda_tells_the_number_of_active_ones)
 {
 	const struct profiler p = { .stream_capture_info = capture_info };
 	bool captures;
 
-	(void)state;
 	status = CU_STREAM_CAPTURE_STATUS_NONE;
 	assert_int_equal(stream_captures_find(&p, STREAM(0), &captures), 0);
 	assert_false(captures);
@@ -69,27 +88,25 @@ static void cuda_tells_the_number_of_active_ones(void **state)
 	assert_false(captures);
 }
 
-static void they_are_counted_before_they_begin(void **state)
+CAPTURES_TEST(they_are_counted_before_they_begin)
 {
-	(void)state;
 	assert_true(stream_captures_begin(&s));
 	expect(1);
 	assert_false(stream_captures_begin(&s));
-	stream_captures_began(&s, STREAM(1), 0, false, true);
+	began(1, 0, false);
 	expect(1);
-	stream_captures_began(&s, STREAM(0), 5, true, true);
+	began(0, 5, true);
 	expect(1);
 	stream_captures_ended(&s, STREAM(0), 5, true);
 	expect(0);
 }
 
 /* The end of one that nobody has met is not the end of another. */
-static void early_ones_are_known_by_their_number(void **state)
+CAPTURES_TEST(early_ones_are_known_by_their_number)
 {
-	(void)state;
-	stream_captures_meet(&s, 3);
-	stream_captures_meet(&s, 4);
-	stream_captures_meet(&s, 3); /* in a stream that has joined it */
+	meet(50 + 3, 3);
+	meet(50 + 4, 4);
+	meet(50 + 3, 3); /* in a stream that has joined it */
 	expect(2);
 	stream_captures_ended(&s, STREAM(9), 2, true);
 	expect(2);
@@ -102,26 +119,24 @@ static void early_ones_are_known_by_their_number(void **state)
 }
 
 /* Another thread's launch may see it before the call that begins it has returned. */
-static void one_that_was_met_as_it_began_is_counted_once(void **state)
+CAPTURES_TEST(one_that_was_met_as_it_began_is_counted_once)
 {
-	(void)state;
 	stream_captures_begin(&s);
-	stream_captures_meet(&s, 8);
+	meet(50 + 8, 8);
 	expect(2);
-	stream_captures_began(&s, STREAM(0), 8, true, true);
+	began(0, 8, true);
 	expect(1);
 	stream_captures_ended(&s, STREAM(0), 0, true); /* it was invalidated */
 	expect(0);
 }
 
-static void invalidated_ones_end_without_a_number(void **state)
+CAPTURES_TEST(invalidated_ones_end_without_a_number)
 {
-	(void)state;
-	stream_captures_meet(&s, 0); /* nothing to know it by */
+	meet(50 + 0, 0); /* nothing to know it by */
 	expect(0);
 	make(0, 5);
 	make(1, 6);
-	stream_captures_meet(&s, 4);
+	meet(50 + 4, 4);
 	stream_captures_ended(&s, STREAM(1), 0, true);
 	expect(2);
 	stream_captures_ended(&s, STREAM(0), 5, true); /* the other one's number is found */
@@ -130,41 +145,92 @@ static void invalidated_ones_end_without_a_number(void **state)
 	expect(0);
 }
 
-/* More than there is room for, and those that CUDA tells no number of. */
-static void unnamed_ones_are_counted(void **state)
+CAPTURES_TEST(there_may_be_many)
 {
-	const unsigned n = STREAM_CAPTURES_MAX + 10;
+	const unsigned n = 200;
 
-	(void)state;
 	for (unsigned i = 0; i < n; i++) {
-		make(i, 100 + i);
+		make(i, i % 2 ? 100 + i : 0); /* CUDA tells no number of some */
 	}
-	make(n, 0);
-	expect(n + 1);
-	stream_captures_meet(&s, 99); /* there is no room to know it again */
-	expect(n + 1);
+	expect(n);
 	stream_captures_ended(&s, STREAM(n), 0, true);
 	for (unsigned i = n; i-- > 0;) {
-		expect(i + 1);
-		stream_captures_ended(&s, STREAM(i), 100 + i, true);
+		stream_captures_ended(&s, STREAM(i), i % 4 == 1 ? 100 + i : 0, true);
+		expect(i);
 	}
-	expect(0);
 	stream_captures_ended(&s, STREAM(0), 100, true);
 	expect(0);
 }
 
-#define CAPTURES_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+/* --- destroyed --- */
 
-int main(void)
+/* id: what CUDA says of the stream. */
+static void destroy(unsigned stream, uint64_t id, bool success)
 {
-	const struct CMUnitTest tests[] = {
-		CAPTURES_TEST(cuda_tells_the_number_of_active_ones),
-		CAPTURES_TEST(they_are_counted_before_they_begin),
-		CAPTURES_TEST(early_ones_are_known_by_their_number),
-		CAPTURES_TEST(one_that_was_met_as_it_began_is_counted_once),
-		CAPTURES_TEST(invalidated_ones_end_without_a_number),
-		CAPTURES_TEST(unnamed_ones_are_counted),
-	};
+	uint32_t number = stream_captures_find_in(&s, STREAM(stream), id);
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	if (success) {
+		stream_captures_destroyed(&s, number);
+	}
+}
+
+CAPTURES_TEST(one_ends_with_the_stream_it_began_in)
+{
+	make(0, 5);
+	make(1, 6);
+	make(2, 0);
+	make(3, 7);
+	expect(4);
+	destroy(9, 0, true);
+	destroy(9, 6, true); /* it has joined another one's, which goes on */
+	destroy(1, 6, false);
+	expect(4);
+	destroy(1, 6, true);
+	destroy(1, 6, true);
+	expect(3);
+	destroy(2, 0, true);
+	destroy(3, 0, true); /* it was invalidated */
+	expect(1);
+	stream_captures_ended(&s, STREAM(0), 5, true);
+}
+
+/* A handle may be another stream's by the time that the call returns. */
+CAPTURES_TEST(the_next_one_at_the_same_handle_goes_on)
+{
+	uint32_t number;
+
+	make(0, 5);
+	number = stream_captures_find_in(&s, STREAM(0), 5);
+	make(0, 6);
+	stream_captures_destroyed(&s, number);
+	expect(1);
+	stream_captures_ended(&s, STREAM(0), 6, true);
+}
+
+CAPTURES_TEST(one_that_was_met_ends_with_its_only_stream)
+{
+	meet(0, 5);
+	meet(0, 5);
+	meet(1, 6);
+	meet(2, 6); /* one of both has joined */
+	destroy(0, 5, true);
+	expect(1);
+	destroy(1, 6, true);
+	expect(1);
+	stream_captures_ended(&s, STREAM(2), 6, true);
+}
+
+CAPTURES_TEST(all_of_a_context_end_with_it)
+{
+	make(0, 5);
+	make(100, 6);
+	make(101, 0);
+	meet(102, 7);
+	meet(3, 8);
+	expect(5);
+	stream_captures_end_context(&s, CONTEXT(200));
+	expect(5);
+	stream_captures_end_context(&s, CONTEXT(100));
+	expect(2);
+	stream_captures_end_context(&s, CONTEXT(0));
 }

@@ -4,7 +4,6 @@
 
 #include "tests/unit/text_fixture.h"
 
-#include "client/cli/format.h"
 #include "client/cli/summary.h"
 #include "client/cli/text.h"
 #include "tests/bench/synthetic.h"
@@ -46,7 +45,7 @@ static void add(struct summary *s, struct synthetic *synthetic, unsigned process
 	summary_record(s, &record, NULL);
 }
 
-static void test_summary_adds_up(void **state)
+TEST(test_summary_adds_up)
 {
 	static struct synthetic synthetic;
 	struct summary_end end = plain_end;
@@ -54,7 +53,6 @@ static void test_summary_adds_up(void **state)
 	struct buf b = { 0 };
 	const char *first, *second;
 
-	(void)state;
 	synthetic_init(&synthetic);
 	synthetic.kernels[0].name = "small";
 	synthetic.kernels[1].name = "large";
@@ -65,7 +63,6 @@ static void test_summary_adds_up(void **state)
 	add(s, &synthetic, 2, 1, 4e9, 3000000); /* the same name in another process */
 	add(s, &synthetic, 1, 0, NAN, 1000);
 	end.totals.dropped = 3;
-	end.beyond = 1;
 	end.verbose = true;
 	summary_print(s, &end, &b);
 	assert_int_equal(groups_records(s->groups), 4);
@@ -79,8 +76,8 @@ static void test_summary_adds_up(void **state)
 	expect_contains(&b, "single pass, no replay, caches not flushed; GH100, NVIDIA H200; "
 			    "clocks not locked (SM up "
 			    "to 1980 MHz, memory 3201 MHz)");
-	expect_contains(&b, "5 kernels seen in 1 process: 4 measured, 1 filtered (1 by "
-			    "--record-limit), 3 dropped");
+	expect_contains(&b, "5 kernels seen in 1 process: 4 measured, 1 filtered, "
+			    "3 dropped");
 	expect_lacks(&b, "RECORDED");
 	expect_lacks(&b, "times are lengths of ranges");
 	expect_lacks(&b, "no time");
@@ -93,7 +90,7 @@ static void test_summary_adds_up(void **state)
 	buf_deinit(&b);
 }
 
-static void test_what_relates_to_ranges_is_told(void **state)
+TEST(test_what_relates_to_ranges_is_told)
 {
 	static const char *const of_range[] = {
 		"dram__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -114,7 +111,6 @@ static void test_what_relates_to_ranges_is_told(void **state)
 	struct summary *s;
 	struct buf b = { 0 };
 
-	(void)state;
 	for (size_t i = 0; of_range[i]; i++) {
 		assert_true(groups_is_of_range(of_range[i]));
 	}
@@ -140,14 +136,13 @@ static void test_what_relates_to_ranges_is_told(void **state)
 	buf_deinit(&b);
 }
 
-static void test_summary_tells_clocks(void **state)
+TEST(test_summary_tells_clocks)
 {
 	static struct synthetic synthetic;
 	struct gpuctr_plan trace;
 	struct summary *s;
 	struct buf b = { 0 };
 
-	(void)state;
 	synthetic_init(&synthetic);
 	s = new_summary(&synthetic.plan);
 	summary_record(s, synthetic_record(&synthetic, 0), NULL);
@@ -168,7 +163,8 @@ static void test_summary_tells_clocks(void **state)
 	s = new_summary(&synthetic.plan);
 	add(s, &synthetic, 1, 0, 1000, -1);
 	summary_print(s, &plain_end, &b);
-	expect_contains(&b, "\n1 of 1 kernels have no time: with --budget, or metrics of the SMs");
+	expect_contains(&b, "\n1 of 1 kernels have no time: with several groups of metrics, or "
+			    "metrics of the SMs");
 	expect_contains(&b, "add gpu__time_duration.sum to --metrics\n");
 	summary_free(s);
 	buf_clear(&b);
@@ -182,8 +178,38 @@ static void test_summary_tells_clocks(void **state)
 	buf_deinit(&b);
 }
 
+/* Two launches have the bytes, and one the length of its range. */
+TEST(test_summary_tells_turns)
+{
+	static struct synthetic synthetic;
+	struct gpuctr_column columns[3];
+	struct summary *s;
+	struct buf b = { 0 };
+
+	synthetic_init(&synthetic);
+	memcpy(columns, synthetic.plan.columns, sizeof(columns));
+	columns[2].group = 1;
+	synthetic.plan.columns = columns;
+	synthetic.plan.groups = 2;
+	s = new_summary(&synthetic.plan);
+	add(s, &synthetic, 1, 0, 1000, -1);
+	add(s, &synthetic, 1, 0, 2000, -1);
+	add(s, &synthetic, 1, 0, NAN, 500);
+	summary_print(s, &plain_end, &b);
+	expect_contains(&b, "4.50 kB");
+	expect_contains(&b,
+			"\nthe metrics took turns in 2 groups: a launch has those of one group");
+	expect_contains(&b, ": dram__bytes_read.sum 2 of 3,");
+	expect_contains(&b, ";\nJOINED from launches of different groups: dram_bandwidth");
+	expect_contains(&b, "\ndram__bytes_write.sum is not known of any launch\n");
+	expect_lacks(&b, "have no time");
+	expect_lacks(&b, "*");
+	buf_deinit(&b);
+	summary_free(s);
+}
+
 /* Of however many versions and devices a capture tells. */
-static void test_summary_of_many_machines(void **state)
+TEST(test_summary_of_many_machines)
 {
 	static struct synthetic synthetic;
 	char driver[64], uuid[64];
@@ -192,7 +218,6 @@ static void test_summary_of_many_machines(void **state)
 	struct summary *s;
 	struct buf b = { 0 };
 
-	(void)state;
 	synthetic_init(&synthetic);
 	s = new_summary(&synthetic.plan);
 	process = synthetic.process;
@@ -222,13 +247,12 @@ static void test_summary_of_many_machines(void **state)
 	buf_deinit(&b);
 }
 
-static void test_summary_rows_and_width(void **state)
+TEST(test_summary_rows_and_width)
 {
 	static struct synthetic synthetic;
 	struct summary_end end = plain_end;
 	struct summary *s;
 
-	(void)state;
 	synthetic_init(&synthetic);
 	s = new_summary(&synthetic.plan);
 	for (unsigned i = 0; i < 2000; i++) {
@@ -252,14 +276,13 @@ static void test_summary_rows_and_width(void **state)
 }
 
 /* A line that the terminal breaks in its own way cannot be read as part of a table. */
-static void test_summary_fits_a_narrow_terminal(void **state)
+TEST(test_summary_fits_a_narrow_terminal)
 {
 	static struct synthetic synthetic;
 	struct summary_end end = plain_end;
 	struct summary *s;
 	struct buf b = { 0 };
 
-	(void)state;
 	synthetic_init(&synthetic);
 	synthetic.kernels[0].name = "small";
 	synthetic.kernels[1].name =
@@ -282,14 +305,13 @@ static void test_summary_fits_a_narrow_terminal(void **state)
 	buf_deinit(&b);
 }
 
-static void test_summary_says_what_is_recorded_or_missing(void **state)
+TEST(test_summary_says_what_is_recorded_or_missing)
 {
 	static struct synthetic synthetic;
 	struct summary_end end = { .has_totals = true, .driver = "", .width = 100, .rows = 5 };
 	struct summary *s;
 	struct buf b = { 0 };
 
-	(void)state;
 	synthetic_init(&synthetic);
 	s = new_summary(&synthetic.plan);
 	summary_print(s, &end, &b);
@@ -323,7 +345,7 @@ static void test_summary_says_what_is_recorded_or_missing(void **state)
 	buf_deinit(&b);
 }
 
-static void test_summary_of_ratios(void **state)
+TEST(test_summary_of_ratios)
 {
 	static struct synthetic synthetic;
 	double values[] = { 30, 50, 1 };
@@ -331,7 +353,6 @@ static void test_summary_of_ratios(void **state)
 	struct summary *s;
 	struct buf b = { 0 };
 
-	(void)state;
 	synthetic_init(&synthetic);
 	synthetic.columns[0] =
 		(struct gpuctr_column){ .name = "sm__throughput.avg.pct", .unit = "%" };
@@ -346,20 +367,4 @@ static void test_summary_of_ratios(void **state)
 	expect_lacks(&b, "90.0 %");
 	summary_free(s);
 	buf_deinit(&b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_summary_adds_up),
-		cmocka_unit_test(test_what_relates_to_ranges_is_told),
-		cmocka_unit_test(test_summary_tells_clocks),
-		cmocka_unit_test(test_summary_of_many_machines),
-		cmocka_unit_test(test_summary_rows_and_width),
-		cmocka_unit_test(test_summary_fits_a_narrow_terminal),
-		cmocka_unit_test(test_summary_says_what_is_recorded_or_missing),
-		cmocka_unit_test(test_summary_of_ratios),
-	};
-
-	return cmocka_run_group_tests_name("summary", tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
-static void test_integers(void **state)
+TEST(test_integers)
 {
 	static const uint64_t values[] = { 0,	      1,	   9,
 					   10,	      99,	   100,
@@ -23,7 +23,6 @@ static void test_integers(void **state)
 					   UINT64_MAX };
 	struct buf b = { 0 };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		char expected[32];
 
@@ -38,7 +37,7 @@ static void test_integers(void **state)
 	buf_deinit(&b);
 }
 
-static void test_doubles_are_short(void **state)
+TEST(test_doubles_are_short)
 {
 	static const struct {
 		double value;
@@ -63,7 +62,6 @@ static void test_doubles_are_short(void **state)
 	};
 	struct buf b = { 0 };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		buf_double(&b, cases[i].value);
 		expect_text(&b, cases[i].text);
@@ -71,12 +69,11 @@ static void test_doubles_are_short(void **state)
 	buf_deinit(&b);
 }
 
-static void test_doubles_read_back(void **state)
+TEST(test_doubles_read_back)
 {
 	uint64_t seed = 88172645463325252u;
 	struct buf b = { 0 };
 
-	(void)state;
 	for (int i = 0; i < 200000; i++) {
 		double value;
 
@@ -110,11 +107,10 @@ static void test_doubles_read_back(void **state)
 	buf_deinit(&b);
 }
 
-static void test_numbers_for_people(void **state)
+TEST(test_numbers_for_people)
 {
 	struct buf b = { 0 };
 
-	(void)state;
 	text_count(&b, 0);
 	expect_text(&b, "0");
 	text_count(&b, 999);
@@ -171,13 +167,27 @@ static void test_numbers_for_people(void **state)
 	buf_deinit(&b);
 }
 
+/* Two digits, as people write them. */
+TEST(test_percents_have_no_exponent)
+{
+	for (double percent = 0.0002; percent < 9e5; percent *= 1.003) {
+		CLEAN_BUF struct buf b = { 0 };
+		double told;
+
+		text_percent(&b, percent);
+		told = strtod(buf_string(&b), NULL);
+		assert_null(strchr(buf_string(&b), 'e'));
+		assert_true(told > 0.945 * percent && told < 1.055 * percent);
+		assert_true(b.n <= 7);
+	}
+}
+
 /* --- text ------------------------------------------------------------------------------------ */
 
-static void test_json_escapes(void **state)
+TEST(test_json_escapes)
 {
 	struct buf b = { 0 };
 
-	(void)state;
 	json_string(&b, "a\"b\\c\n\t\r\x01\x1f\x7f/");
 	expect_text(&b, "\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u001f\\u007f/\"");
 	json_string(&b, "caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80");
@@ -191,7 +201,7 @@ static void test_json_escapes(void **state)
 	buf_deinit(&b);
 }
 
-static void test_invalid_utf8_is_replaced(void **state)
+TEST(test_invalid_utf8_is_replaced)
 {
 	/* A lone continuation, a cut sequence, overlong forms, a surrogate, beyond U+10FFFF, 0xff.
 	 */
@@ -201,7 +211,6 @@ static void test_invalid_utf8_is_replaced(void **state)
 					       "\xff",	       "\xf5\x80\x80\x80" };
 	struct buf b = { 0 };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++) {
 		char text[16];
 
@@ -222,11 +231,10 @@ static void test_invalid_utf8_is_replaced(void **state)
 
 #define REPLACED "\xef\xbf\xbd"
 
-static void test_csv_quotes(void **state)
+TEST(test_csv_quotes)
 {
 	struct buf b = { 0 };
 
-	(void)state;
 	text_csv(&b, "plain text");
 	expect_text(&b, "plain text");
 	text_csv(&b, "a,b");
@@ -259,11 +267,10 @@ static void test_csv_quotes(void **state)
 	buf_deinit(&b);
 }
 
-static void test_terminal_is_safe(void **state)
+TEST(test_terminal_is_safe)
 {
 	struct buf b = { 0 };
 
-	(void)state;
 	text_terminal(&b, "a\033[31mb\007\r\n\t\x7f");
 	expect_text(&b, "a\\x1b[31mb\\x07\\x0d\\n\\t\\x7f");
 	text_terminal(&b, "\xc2\x9b"
@@ -277,7 +284,7 @@ static void test_terminal_is_safe(void **state)
 	buf_deinit(&b);
 }
 
-static void test_kernel_names(void **state)
+TEST(test_kernel_names)
 {
 	static const struct {
 		const char *name;
@@ -337,7 +344,6 @@ static void test_kernel_names(void **state)
 	};
 	struct buf b = { 0 };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		text_kernel(&b, cases[i].name, cases[i].width);
 		assert_true(b.n == 0 || text_width(b.data, b.n) <= cases[i].width);
@@ -351,7 +357,7 @@ static void test_kernel_names(void **state)
 	buf_deinit(&b);
 }
 
-static void test_lines_are_broken_at_spaces(void **state)
+TEST(test_lines_are_broken_at_spaces)
 {
 	static const struct {
 		const char *text, *wrapped;
@@ -365,7 +371,6 @@ static void test_lines_are_broken_at_spaces(void **state)
 	};
 	struct buf b = { 0 };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		text_wrap(&b, cases[i].text, 8);
 		assert_string_equal(buf_string(&b), cases[i].wrapped);
@@ -374,12 +379,11 @@ static void test_lines_are_broken_at_spaces(void **state)
 	buf_deinit(&b);
 }
 
-static void test_near_matches(void **state)
+TEST(test_near_matches)
 {
 	static const char *const words[] = { "--metrics", "--format", "--force", "--kernel", NULL };
 	struct near near;
 
-	(void)state;
 	assert_string_equal(near_word("--metric", words), "--metrics");
 	assert_string_equal(near_word("--metrisc", words), "--metrics");
 	assert_string_equal(near_word("--fromat", words), "--format");
@@ -400,47 +404,58 @@ static void test_near_matches(void **state)
 
 /* --- options --------------------------------------------------------------------------------- */
 
-static void test_lists(void **state)
+TEST(test_lists)
 {
 	struct strings s = { 0 };
 
-	(void)state;
 	assert_true(strings_add_list(&s, "a,b,,c,"));
 	assert_true(strings_add_list(&s, "regex:x{1,3},y"));
-	assert_int_equal(s.n, 4);
+	assert_true(strings_add_list(&s, " d, hit rate ,\te,\n, "));
+	assert_int_equal(s.n, 7);
 	assert_string_equal(s.items[2], "c");
 	assert_string_equal(s.items[3], "regex:x{1,3},y");
-	assert_null(s.items[4]);
+	assert_string_equal(s.items[4], "d");
+	assert_string_equal(s.items[5], "hit rate");
+	assert_string_equal(s.items[6], "e");
+	assert_null(s.items[7]);
 	strings_deinit(&s);
 }
 
-static void test_option_values(void **state)
+TEST(test_option_values)
 {
 	uint64_t value = 5;
 
-	(void)state;
 	assert_true(options_parse_u64("18446744073709551615", &value) && value == UINT64_MAX);
 	assert_false(options_parse_u64("18446744073709551616", &value));
 	assert_false(options_parse_u64("-1", &value));
 	assert_false(options_parse_u64("12x", &value));
 	assert_false(options_parse_u64("", &value));
-	assert_true(options_parse_seconds("1.5", &value) && value == 1500000000u);
-	assert_true(options_parse_seconds("0", &value) && value == 0);
-	assert_false(options_parse_seconds("nan", &value));
-	assert_false(options_parse_seconds("inf", &value));
-	assert_false(options_parse_seconds("-1", &value));
-	assert_false(options_parse_seconds("1e99", &value));
-	assert_false(options_parse_seconds("soon", &value));
+	assert_true(options_parse_time("1.5", &value) && value == 1500000000u);
+	assert_true(options_parse_time("0", &value) && value == 0);
+	assert_false(options_parse_time("nan", &value));
+	assert_false(options_parse_time("inf", &value));
+	assert_false(options_parse_time("-1", &value));
+	assert_false(options_parse_time("1e99", &value));
+	assert_false(options_parse_time("soon", &value));
+	assert_false(options_parse_time("", &value));
+	assert_false(options_parse_time("s", &value));
+	assert_false(options_parse_time("5 s", &value));
+	assert_false(options_parse_time("9000h", &value)); /* a year has 8,760 */
+	assert_true(options_parse_time("5s", &value) && value == 5000000000u);
+	assert_true(options_parse_time("1.5ms", &value) && value == 1500000);
+	assert_true(options_parse_time("10us", &value) && value == 10000);
+	assert_true(options_parse_time("2m", &value) && value == 120000000000u);
+	assert_true(options_parse_time("2min", &value) && value == 120000000000u);
+	assert_true(options_parse_time("1h", &value) && value == 3600000000000u);
 }
 
 /* --- terminals ------------------------------------------------------------------------------- */
 
 /* A style takes no column, and a text that only looks like one cannot come from outside. */
-static void test_styles_take_no_columns(void **state)
+TEST(test_styles_take_no_columns)
 {
 	struct buf b = { 0 }, evil = { 0 };
 
-	(void)state;
 	terminal_bold(&b, true, "GPUs");
 	assert_string_equal(buf_string(&b), "\033[1mGPUs\033[m");
 	assert_int_equal(text_width(b.data, b.n), 4);
@@ -459,7 +474,7 @@ static void test_styles_take_no_columns(void **state)
 }
 
 /* The column of the highest rank goes first, those of rank 0 stay whatever the width. */
-static void test_a_grid_leaves_columns_out(void **state)
+TEST(test_a_grid_leaves_columns_out)
 {
 	static const struct grid_column columns[] = {
 		{ "PID", .right = true },
@@ -475,7 +490,6 @@ static void test_a_grid_leaves_columns_out(void **state)
 		{ 1, "PID\n  7\n" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct buf b = { 0 };
 		struct grid g;
@@ -503,12 +517,12 @@ static const struct option_def wanted_defs[] = {
 	{ 0, "name", "TEXT", "", OPTION_AT(TEXT, struct wanted, name) },
 	{ 'l', "list", "LIST", "", OPTION_AT(LIST, struct wanted, list) },
 	{ 0, "count", "N", "", OPTION_AT(COUNT, struct wanted, count) },
-	{ 0, "time", "SECONDS", "", OPTION_AT(SECONDS, struct wanted, ns) },
+	{ 0, "time", "TIME", "", OPTION_AT(TIME, struct wanted, ns) },
 	OPTION_HELP_ROW,
 	OPTION_END_ROW,
 };
 
-static void test_options_are_stored_by_their_table(void **state)
+TEST(test_options_are_stored_by_their_table)
 {
 	const char *argv[] = { "verb",	 "-ql", "a,b",	  "x", "--count=3",
 			       "--time", "0.5", "--name", "n", NULL };
@@ -517,7 +531,6 @@ static void test_options_are_stored_by_their_table(void **state)
 	struct wanted w = { 0 };
 	int rest;
 
-	(void)state;
 	assert_int_equal(options_read(wanted_defs, false, 9, (char **)argv, &w, &rest),
 			 OPTIONS_END);
 	assert_int_equal(rest, 8);
@@ -533,28 +546,4 @@ static void test_options_are_stored_by_their_table(void **state)
 			 OPTIONS_WRONG);
 	assert_int_equal(options_read(wanted_defs, false, 4, (char **)help, &w, &rest),
 			 OPTIONS_HELP);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_styles_take_no_columns),
-		cmocka_unit_test(test_a_grid_leaves_columns_out),
-		cmocka_unit_test(test_options_are_stored_by_their_table),
-		cmocka_unit_test(test_integers),
-		cmocka_unit_test(test_doubles_are_short),
-		cmocka_unit_test(test_doubles_read_back),
-		cmocka_unit_test(test_numbers_for_people),
-		cmocka_unit_test(test_json_escapes),
-		cmocka_unit_test(test_invalid_utf8_is_replaced),
-		cmocka_unit_test(test_csv_quotes),
-		cmocka_unit_test(test_terminal_is_safe),
-		cmocka_unit_test(test_kernel_names),
-		cmocka_unit_test(test_lines_are_broken_at_spaces),
-		cmocka_unit_test(test_near_matches),
-		cmocka_unit_test(test_lists),
-		cmocka_unit_test(test_option_values),
-	};
-
-	return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

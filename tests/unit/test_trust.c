@@ -59,7 +59,7 @@ static int ask(struct place *p, const char *name)
 	return r;
 }
 
-static void folders_of_ours_and_sticky_ones_are_trusted(void **state)
+TEST_WITH(folders_of_ours_and_sticky_ones_are_trusted, place_setup, place_teardown)
 {
 	struct place *p = *state;
 
@@ -71,7 +71,7 @@ static void folders_of_ours_and_sticky_ones_are_trusted(void **state)
 	assert_int_equal(ask(p, "nothing"), -ENOENT);
 }
 
-static void a_folder_that_others_write_is_refused_and_all_below_it(void **state)
+TEST_WITH(a_folder_that_others_write_is_refused_and_all_below_it, place_setup, place_teardown)
 {
 	struct place *p = *state;
 
@@ -86,7 +86,7 @@ static void a_folder_that_others_write_is_refused_and_all_below_it(void **state)
 	assert_int_equal(ask(p, "group"), -EPERM);
 }
 
-static void a_folder_of_somebody_else_is_refused(void **state)
+TEST_WITH(a_folder_of_somebody_else_is_refused, place_setup, place_teardown)
 {
 	struct place *p = *state;
 
@@ -117,7 +117,7 @@ static int ask_file(struct place *p, const char *name, mode_t mode, uid_t owner)
 	return r;
 }
 
-static void a_file_is_refused_when_others_write_it_or_could_replace_it(void **state)
+TEST_WITH(a_file_is_refused_when_others_write_it_or_could_replace_it, place_setup, place_teardown)
 {
 	struct place *p = *state;
 
@@ -130,22 +130,4 @@ static void a_file_is_refused_when_others_write_it_or_could_replace_it(void **st
 	if (geteuid() == 0) {
 		assert_int_equal(ask_file(p, "theirs", 0644, STRANGER), -EPERM);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(folders_of_ours_and_sticky_ones_are_trusted,
-						place_setup, place_teardown),
-		cmocka_unit_test_setup_teardown(
-			a_folder_that_others_write_is_refused_and_all_below_it, place_setup,
-			place_teardown),
-		cmocka_unit_test_setup_teardown(a_folder_of_somebody_else_is_refused, place_setup,
-						place_teardown),
-		cmocka_unit_test_setup_teardown(
-			a_file_is_refused_when_others_write_it_or_could_replace_it, place_setup,
-			place_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

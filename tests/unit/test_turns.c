@@ -4,13 +4,13 @@
 #include <math.h>
 
 #include "client/agent/turns.h"
+#include "proto/wire/limits.h"
 
 enum { TURNS = 60000 };
 
 /* The next one, or the one after it; and each as often as any other. */
-static void each_comes_as_often(void **state)
+TEST(each_comes_as_often)
 {
-	(void)state;
 	for (uint32_t n = 1; n <= LIMIT_GROUPS; n++) {
 		unsigned seen[LIMIT_GROUPS] = { 0 }, left_out = 0;
 		uint32_t pass = 0;
@@ -18,7 +18,7 @@ static void each_comes_as_often(void **state)
 
 		turns_init(&t, n, n);
 		for (int i = 0; i < TURNS; i++) {
-			uint32_t next = turns_next(&t, pass, true);
+			uint32_t next = turns_next(&t, pass);
 
 			assert_true(next == (pass + 1) % n || next == (pass + 2) % n);
 			left_out += n > 1 && next == (pass + 2) % n;
@@ -36,46 +36,31 @@ static void each_comes_as_often(void **state)
 }
 
 /* Who is over after a few rounds has had as many turns of each, but for one. */
-static void first_rounds_leave_none_out(void **state)
+TEST(first_rounds_leave_none_out)
 {
-	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {
 		uint32_t pass = 0;
 		struct turns t;
 
 		turns_init(&t, seed, 10);
 		for (uint32_t i = 1; i <= 30; i++) {
-			pass = turns_next(&t, pass, true);
+			pass = turns_next(&t, pass);
 			assert_int_equal(pass, i % 10);
 		}
 	}
 }
 
-static void none_is_left_out_that_may_not_be(void **state)
-{
-	uint32_t pass = 0;
-	struct turns t;
-
-	(void)state;
-	turns_init(&t, 1, 5);
-	for (uint32_t i = 1; i <= 1000; i++) {
-		pass = turns_next(&t, pass, false);
-		assert_int_equal(pass, i % 5);
-	}
-}
-
 /* A program whose phase lasts as long as a round shows each pass all of it: where in a round of
  * four a pass comes is, over 400 turns, no place more often than by chance. */
-static void rounds_have_no_rhythm(void **state)
+TEST(rounds_have_no_rhythm)
 {
 	unsigned at[4][4] = { { 0 } };
 	uint32_t pass = 0;
 	struct turns t;
 
-	(void)state;
 	turns_init(&t, 7, 4);
 	for (int i = 0; i < TURNS; i++) {
-		pass = turns_next(&t, pass, true);
+		pass = turns_next(&t, pass);
 		at[pass][i % 4]++;
 	}
 	for (int i = 0; i < 16; i++) {
@@ -85,58 +70,21 @@ static void rounds_have_no_rhythm(void **state)
 	}
 }
 
-static void the_order_is_the_seeds(void **state)
+TEST(the_order_is_the_seeds)
 {
 	uint32_t pass[3] = { 0 };
 	struct turns t[3];
 	unsigned same = 0;
 
-	(void)state;
 	turns_init(&t[0], 7, 8);
 	turns_init(&t[1], 7, 8);
 	turns_init(&t[2], 8, 8);
 	for (int i = 0; i < 8000; i++) {
 		for (int k = 0; k < 3; k++) {
-			pass[k] = turns_next(&t[k], pass[k], true);
+			pass[k] = turns_next(&t[k], pass[k]);
 		}
 		assert_int_equal(pass[0], pass[1]);
 		same += pass[0] == pass[2];
 	}
 	assert_in_range(same, 500, 1500); /* one in eight */
-}
-
-static void shares_are_learnt(void **state)
-{
-	struct turn_shares s;
-	double sum = 0;
-
-	(void)state;
-	turn_shares_init(&s, 1);
-	assert_true(turn_shares_of(&s, 0) == 1);
-	turn_shares_note(&s, 0);
-	assert_true(turn_shares_of(&s, 0) == 1); /* as if there were no turns */
-	turn_shares_init(&s, 3);
-	for (int i = 0; i < 3000; i++) {
-		turn_shares_note(&s, i % 10 < 7 ? 0 : 1); /* the third never comes */
-	}
-	for (uint32_t i = 0; i < 3; i++) {
-		assert_true(turn_shares_of(&s, i) > 0);
-		sum += (double)turn_shares_of(&s, i);
-	}
-	assert_true(fabs(sum - 1) < 1e-6);
-	assert_true(fabs((double)turn_shares_of(&s, 0) - 0.7) < 0.01);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_comes_as_often),
-		cmocka_unit_test(first_rounds_leave_none_out),
-		cmocka_unit_test(none_is_left_out_that_may_not_be),
-		cmocka_unit_test(rounds_have_no_rhythm),
-		cmocka_unit_test(the_order_is_the_seeds),
-		cmocka_unit_test(shares_are_learnt),
-	};
-
-	return cmocka_run_group_tests_name("turns", tests, NULL, NULL);
 }

@@ -103,13 +103,12 @@ static const struct group *find_row(const struct view *v, const char *label)
 
 /* --- order and choice --- */
 
-static void zeros_are_left_out_however_long_they_took(void **state)
+TEST(zeros_are_left_out_however_long_they_took)
 {
 	const struct view_options all = { 0 }, some = { .skip_zero = true };
 	struct groups *g = begin("kernel", &plan);
 	struct view v;
 
-	(void)state;
 	add(g, 1, 1, "works", NULL, 10, 32, 0);
 	add(g, 1, 2, "idles", NULL, 500, 0, 0);
 	add(g, 1, 3, "spins", NULL, 100, 0, 7);
@@ -124,14 +123,13 @@ static void zeros_are_left_out_however_long_they_took(void **state)
 }
 
 /* Of one launch or of all; that a capture it is compared with has no such counter is no reason. */
-static void what_is_not_known_is_not_zero(void **state)
+TEST(what_is_not_known_is_not_zero)
 {
 	struct groups *g = begin("kernel", &plan), *before = begin("kernel", &plan);
 	const struct view_options some = { .skip_zero = true },
 				  against = { .skip_zero = true, .against = before };
 	struct view v;
 
-	(void)state;
 	add(g, 1, 1, "idles", NULL, 500, 0, 0);
 	add(g, 1, 2, "hides", NULL, 400, NAN, NAN);
 	add(g, 1, 3, "half", NULL, 300, 0, NAN);
@@ -150,13 +148,12 @@ static void what_is_not_known_is_not_zero(void **state)
 	groups_free(before);
 }
 
-static void ratios_are_sorted_by_their_mean(void **state)
+TEST(ratios_are_sorted_by_their_mean)
 {
 	const struct view_options options = { .sort = "sm__busy" };
 	struct groups *g = begin("kernel", &plan);
 	struct view v;
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		add(g, 1, 1, "often", NULL, 10, 0, 10);
 	}
@@ -169,13 +166,12 @@ static void ratios_are_sorted_by_their_mean(void **state)
 
 /* --- comparison --- */
 
-static void what_has_changed_most_comes_first(void **state)
+TEST(what_has_changed_most_comes_first)
 {
 	struct groups *before = begin("kernel", &plan), *now = begin("kernel", &plan);
 	struct view_options options = { .sort = "dram__bytes.sum:change", .against = before };
 	struct view v;
 
-	(void)state;
 	add(before, 1, 1, "less", NULL, 10, 100, 0);
 	add(now, 1, 1, "less", NULL, 10, 10, 0);
 	add(before, 1, 2, "more", NULL, 10, 10, 0);
@@ -191,13 +187,12 @@ static void what_has_changed_most_comes_first(void **state)
 	groups_free(now);
 }
 
-static void counters_in_other_units_are_not_compared(void **state)
+TEST(counters_in_other_units_are_not_compared)
 {
 	struct groups *before = begin("kernel", &other_plan), *now = begin("kernel", &plan);
 	struct view_options options = { .against = before };
 	struct view v;
 
-	(void)state;
 	add(before, 1, 1, "k", NULL, 10, 100, 0);
 	add(now, 1, 1, "k", NULL, 30, 10, 0);
 	assert_int_equal(groups_finish(before), 0);
@@ -211,13 +206,12 @@ static void counters_in_other_units_are_not_compared(void **state)
 
 /* --- whose records --- */
 
-static void numbers_are_those_of_the_process_and_capture(void **state)
+TEST(numbers_are_those_of_the_process_and_capture)
 {
 	const struct view_options options = { .sort = "name" };
 	struct groups *g = begin("kernel", &plan);
 	struct view v;
 
-	(void)state;
 	add(g, 1, 1, "a", NULL, 10, 0, 0);
 	add(g, 1 + GROUPS_SLOTS, 1, "b", NULL, 10, 0, 0); /* where the first one is remembered */
 	assert_int_equal(groups_begin(g, &plan, "second.gpuctr", NULL), 0);
@@ -228,13 +222,12 @@ static void numbers_are_those_of_the_process_and_capture(void **state)
 	groups_free(g);
 }
 
-static void a_capture_without_a_host_has_none(void **state)
+TEST(a_capture_without_a_host_has_none)
 {
 	const struct view_options options = { .sort = "name" };
 	struct groups *g = begin("host", &plan);
 	struct view v;
 
-	(void)state;
 	assert_int_equal(groups_host(g, "n1"), 0);
 	add(g, 1, 1, "a", NULL, 10, 0, 0);
 	assert_int_equal(groups_begin(g, &plan, "second.gpuctr", NULL), 0);
@@ -246,14 +239,13 @@ static void a_capture_without_a_host_has_none(void **state)
 }
 
 /* torchrun's rank is another number than that of the task that Slurm has started. */
-static void tasks_are_not_ranks(void **state)
+TEST(tasks_are_not_ranks)
 {
 	static const char *const claims[] = { "SLURM_PROCID=1", "RANK=3" };
 	const struct view_options options = { 0 };
 	struct groups *g = begin("task,rank", &plan);
 	struct view v;
 
-	(void)state;
 	add_process(g, 1, claims, 2);
 	add(g, 1, 1, "a", NULL, 10, 0, 0);
 	v = open_view(g, &options);
@@ -271,7 +263,7 @@ static struct gpuctr_range operator_range(unsigned id, const char *text)
 }
 
 /* What is in no layer is around the layers, and holds nothing of theirs. */
-static void a_layer_is_in_no_row_without_a_layer(void **state)
+TEST(a_layer_is_in_no_row_without_a_layer)
 {
 	const struct gpuctr_range outside = operator_range(1, "iteration 1");
 	const struct gpuctr_range layer = { .parent = &outside,
@@ -291,7 +283,6 @@ static void a_layer_is_in_no_row_without_a_layer(void **state)
 	struct groups *g = begin("layer", &plan);
 	struct view v;
 
-	(void)state;
 	add(g, 1, 1, "gemm", &op, 100, 5, 0);
 	add(g, 1, 2, "copy", &outside, 30, 7, 0);
 	v = open_view(g, &options);
@@ -316,19 +307,4 @@ static int free_attributor(void **state)
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(zeros_are_left_out_however_long_they_took),
-		cmocka_unit_test(what_is_not_known_is_not_zero),
-		cmocka_unit_test(ratios_are_sorted_by_their_mean),
-		cmocka_unit_test(what_has_changed_most_comes_first),
-		cmocka_unit_test(counters_in_other_units_are_not_compared),
-		cmocka_unit_test(numbers_are_those_of_the_process_and_capture),
-		cmocka_unit_test(a_capture_without_a_host_has_none),
-		cmocka_unit_test(tasks_are_not_ranks),
-		cmocka_unit_test(a_layer_is_in_no_row_without_a_layer),
-	};
-
-	return cmocka_run_group_tests(tests, set_up_attributor, free_attributor);
-}
+TEST_GROUP(set_up_attributor, free_attributor)

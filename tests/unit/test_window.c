@@ -14,14 +14,13 @@ static int64_t random_time(uint64_t *seed)
 }
 
 /* Against a look at each. */
-static void what_overlaps_is_found(void **state)
+TEST(what_overlaps_is_found)
 {
 	struct window w = { .metrics = 1 };
 	struct window_time spans[SPANS];
 	uint64_t seed = 88172645463325252u, overlapping = 0;
 	size_t found = 0;
 
-	(void)state;
 	for (size_t i = 0; i < SPANS; i++) {
 		int64_t start = random_time(&seed);
 
@@ -45,12 +44,11 @@ static void what_overlaps_is_found(void **state)
 
 /* Two pieces without a gap, which come backwards, one from here and one from there: they are two
  * times, and what is between them is known, however many these are. */
-static void times_that_touch_are_one(void **state)
+TEST(times_that_touch_are_one)
 {
 	struct window w = { .metrics = 1 };
 	uint64_t overlapping = 0;
 
-	(void)state;
 	for (int64_t i = TOUCHING; i-- > 0;) {
 		int64_t from = i % 2 ? 0 : 10 * REACH;
 
@@ -67,12 +65,38 @@ static void times_that_touch_are_one(void **state)
 	window_deinit(&w);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_overlaps_is_found),
-		cmocka_unit_test(times_that_touch_are_one),
-	};
+enum { KERNELS = 1000, METRICS = 3 };
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+/* Kernels that wait for the next window have got a part of their values; those that come then may
+ * have begun earlier. */
+TEST(what_kernels_have_got_goes_with_them)
+{
+	struct window w = { .metrics = METRICS };
+	uint64_t seed = 362436069, overlapping = 0;
+
+	for (uint64_t round = 0; round < 3; round++) {
+		for (uint64_t i = 0; i < KERNELS; i++) {
+			int64_t start = random_time(&seed);
+			const struct attribution_kernel k = { .id = round * KERNELS + i,
+							      .start_ns = start,
+							      .end_ns = start + 10 };
+
+			assert_int_equal(window_add_kernel(&w, &k), 0);
+			for (size_t m = 0; m < 2 * METRICS; m++) {
+				w.parts[(w.kernels_used - 1) * 2 * METRICS + m] =
+					(double)(k.id * 10 + m);
+			}
+		}
+		assert_int_equal(window_sort(&w, &overlapping), 0);
+		assert_int_equal(w.kernels_used, (round + 1) * KERNELS);
+		for (size_t i = 0; i < w.kernels_used; i++) {
+			assert_true(i == 0 ||
+				    w.kernels[i - 1].k.start_ns <= w.kernels[i].k.start_ns);
+			for (size_t m = 0; m < 2 * METRICS; m++) {
+				assert_true(w.parts[i * 2 * METRICS + m] ==
+					    (double)(w.kernels[i].k.id * 10 + m));
+			}
+		}
+	}
+	window_deinit(&w);
 }

@@ -226,11 +226,10 @@ static void expect_equal(const struct wire_layout *l, const char *a, const char 
 
 /* --- every message --- */
 
-static void every_message_comes_back_as_it_went(void **state)
+TEST(every_message_comes_back_as_it_went)
 {
 	unsigned types = 0;
 
-	(void)state;
 	for (unsigned type = 0; type < TYPES_MAX; type++) {
 		types += wire_layout_find(type) != NULL;
 		for (uint64_t seed = 1; wire_layout_find(type) && seed <= 50; seed++) {
@@ -271,9 +270,8 @@ static void encode(const struct wire_message *m, struct buffer *b)
 }
 
 /* What the original pointed to is gone, and other things stand there. */
-static void a_copy_stands_on_its_own(void **state)
+TEST(a_copy_stands_on_its_own)
 {
-	(void)state;
 	for (unsigned type = 1; type <= WIRE_RECORD_COLUMNS; type++) {
 		for (uint64_t seed = 1; seed <= 20 && wire_layout_find(type); seed++) {
 			struct wire_message in, copy;
@@ -301,14 +299,13 @@ static void a_copy_stands_on_its_own(void **state)
 	}
 }
 
-static void a_copy_has_limits_and_no_null(void **state)
+TEST(a_copy_has_limits_and_no_null)
 {
 	char name[LIMIT_NAME_BYTES + 2];
 	const struct wire_message empty = { .type = WIRE_OPEN_CAPTURE };
 	struct wire_message in = { .type = WIRE_HELLO, .hello.program = name }, copy;
 	struct arena a, small;
 
-	(void)state;
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	arena_init(&small, 1);
 	memset(name, 'x', sizeof(name));
@@ -347,13 +344,12 @@ static bool expect_same_reading(unsigned type, const uint8_t *payload, size_t si
 }
 
 /* Whole messages; then with bytes changed, added and cut off, of which many are still messages. */
-static void an_envelope_reads_as_the_whole(void **state)
+TEST(an_envelope_reads_as_the_whole)
 {
 	static const unsigned types[] = { WIRE_RECORDS, WIRE_RAW_IMAGE };
 	uint64_t random = 11;
 	size_t read = 0, refused = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 20000; i++) {
 		unsigned type = types[i % ARRAY_SIZE(types)];
 		struct buffer b = { 0 };
@@ -385,7 +381,7 @@ static void an_envelope_reads_as_the_whole(void **state)
 }
 
 /* A piece of an image that is as long as it may be. */
-static void an_envelope_takes_the_longest_piece(void **state)
+TEST(an_envelope_takes_the_longest_piece)
 {
 	static const uint8_t zeroes[LIMIT_IMAGE_PIECE_BYTES];
 	const struct wire_message m = { .type = WIRE_RAW_IMAGE,
@@ -395,7 +391,6 @@ static void an_envelope_takes_the_longest_piece(void **state)
 	struct wire_message read;
 	struct arena scratch;
 
-	(void)state;
 	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
 	assert_int_equal(wire_encode_payload(&scratch, &b, &m), 0);
 	assert_int_equal(wire_decode_envelope(WIRE_RAW_IMAGE, b.data + b.start, buffer_length(&b),
@@ -406,7 +401,7 @@ static void an_envelope_takes_the_longest_piece(void **state)
 	arena_deinit(&scratch);
 }
 
-static void an_envelope_borrows_and_knows_its_limits(void **state)
+TEST(an_envelope_borrows_and_knows_its_limits)
 {
 	static const uint8_t payload[] = { 0x08, 7, 0x20, 0x80, 0x20, 0x2a, 3, 'a', 'b', 'c' };
 	static const uint8_t many[] = { 0x20, 0x81, 0x20 }; /* 4,097 records */
@@ -415,7 +410,6 @@ static void an_envelope_borrows_and_knows_its_limits(void **state)
 					   0xff, 0xff, 0xff, 0xff, 0xff, 0x01 };
 	struct wire_message m;
 
-	(void)state;
 	assert_int_equal(wire_decode_envelope(WIRE_RECORDS, payload, sizeof(payload), &m), 0);
 	assert_int_equal(m.records.capture, 7);
 	assert_int_equal(m.records.count, LIMIT_RECORDS_PER_FRAME);
@@ -446,9 +440,8 @@ static void expect_all_present(const struct wire_layout *l, const char *plain)
 }
 
 /* An empty payload is every message's default: no pointer to a string may be NULL then. */
-static void an_empty_payload_gives_empty_strings(void **state)
+TEST(an_empty_payload_gives_empty_strings)
 {
-	(void)state;
 	for (unsigned type = 0; type < TYPES_MAX; type++) {
 		const struct wire_layout *l = wire_layout_find(type);
 		struct wire_message out;
@@ -464,9 +457,8 @@ static void an_empty_payload_gives_empty_strings(void **state)
 	}
 }
 
-static void survives_truncation_and_damage(void **state)
+TEST(survives_truncation_and_damage)
 {
-	(void)state;
 	for (unsigned type = 0; type < TYPES_MAX; type++) {
 		struct buffer b = { 0 };
 		struct wire_message in;
@@ -495,11 +487,10 @@ static void survives_truncation_and_damage(void **state)
 	}
 }
 
-static void survives_noise(void **state)
+TEST(survives_noise)
 {
 	uint64_t random = 4711;
 
-	(void)state;
 	for (unsigned round = 0; round < 200000; round++) {
 		uint8_t data[64];
 		unsigned type;
@@ -514,12 +505,11 @@ static void survives_noise(void **state)
 	}
 }
 
-static void knows_no_other_types(void **state)
+TEST(knows_no_other_types)
 {
 	struct wire_message out;
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	assert_int_equal(wire_decode(&a, 0, NULL, 0, &out), WIRE_E_UNKNOWN);
 	assert_int_equal(wire_decode(&a, 4, NULL, 0, &out), WIRE_E_UNKNOWN);
@@ -527,22 +517,4 @@ static void knows_no_other_types(void **state)
 	assert_string_equal(wire_type_to_string(0xffff), "unknown");
 	assert_string_equal(wire_type_to_string(WIRE_HELLO), "hello");
 	arena_deinit(&a);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_envelope_reads_as_the_whole),
-		cmocka_unit_test(an_envelope_takes_the_longest_piece),
-		cmocka_unit_test(an_envelope_borrows_and_knows_its_limits),
-		cmocka_unit_test(a_copy_stands_on_its_own),
-		cmocka_unit_test(a_copy_has_limits_and_no_null),
-		cmocka_unit_test(every_message_comes_back_as_it_went),
-		cmocka_unit_test(an_empty_payload_gives_empty_strings),
-		cmocka_unit_test(survives_truncation_and_damage),
-		cmocka_unit_test(survives_noise),
-		cmocka_unit_test(knows_no_other_types),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,12 +44,11 @@ static void put_field(struct buffer *b, unsigned number, const void *data, size_
 	assert_int_equal(buffer_append(b, data, n), 0);
 }
 
-static void strings_end_at_their_limit(void **state)
+TEST(strings_end_at_their_limit)
 {
 	char text[LIMIT_NAME_BYTES + 2];
 	struct buffer b = { 0 };
 
-	(void)state;
 	memset(text, 'x', sizeof(text));
 	put_field(&b, 3, text, LIMIT_NAME_BYTES);
 	assert_int_equal(decode_anything(WIRE_HELLO, b.data, buffer_length(&b)), 0);
@@ -59,11 +58,10 @@ static void strings_end_at_their_limit(void **state)
 	buffer_deinit(&b);
 }
 
-static void counts_end_at_their_limit(void **state)
+TEST(counts_end_at_their_limit)
 {
 	struct buffer b = { 0 };
 
-	(void)state;
 	for (int i = 0; i < LIMIT_METRICS; i++) {
 		put_field(&b, 2, "dram", 4);
 	}
@@ -74,12 +72,11 @@ static void counts_end_at_their_limit(void **state)
 	buffer_deinit(&b);
 }
 
-static void a_string_of_a_list_has_a_limit_too(void **state)
+TEST(a_string_of_a_list_has_a_limit_too)
 {
 	char *text = calloc(1, LIMIT_STRING_BYTES + 1);
 	struct buffer b = { 0 };
 
-	(void)state;
 	memset(text, 'x', LIMIT_STRING_BYTES + 1);
 	put_field(&b, 2, text, LIMIT_STRING_BYTES);
 	assert_int_equal(decode_anything(WIRE_RECORD_COLUMNS, b.data, buffer_length(&b)), 0);
@@ -90,19 +87,18 @@ static void a_string_of_a_list_has_a_limit_too(void **state)
 	free(text);
 }
 
-static void enums_are_known_values(void **state)
+TEST(enums_are_known_values)
 {
 	static const uint8_t good[] = { 0x28, 2 }, bad[] = { 0x28, 3 },
 			     huge[] = { 0x28, 0xff, 0xff, 0xff, 0xff, 0x0f };
 
-	(void)state;
 	assert_int_equal(decode_anything(WIRE_STATUS_REPLY, good, sizeof(good)), 0);
 	assert_int_equal(decode_anything(WIRE_STATUS_REPLY, bad, sizeof(bad)), WIRE_E_MALFORMED);
 	assert_int_equal(decode_anything(WIRE_STATUS_REPLY, huge, sizeof(huge)), WIRE_E_MALFORMED);
 }
 
 /* Ours to send: refused before it is sent, with what was in the buffer untouched. */
-static void the_encoder_keeps_the_limits(void **state)
+TEST(the_encoder_keeps_the_limits)
 {
 	char text[LIMIT_TEXT_BYTES + 2] = { 0 };
 	const char *metrics[LIMIT_METRICS + 1];
@@ -113,7 +109,6 @@ static void the_encoder_keeps_the_limits(void **state)
 	struct buffer b = { 0 };
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 4 * LIMIT_UNPACKED_BYTES);
 	memset(text, 'x', LIMIT_TEXT_BYTES + 1);
 	long_text.notice.message = text;
@@ -133,7 +128,7 @@ static void the_encoder_keeps_the_limits(void **state)
 	free(bytes);
 }
 
-static void a_plan_refers_only_to_its_own_metrics(void **state)
+TEST(a_plan_refers_only_to_its_own_metrics)
 {
 	static const char *const names[] = { "dram__bytes_read.sum" };
 	uint32_t metric[2] = { 0, 0 };
@@ -144,7 +139,6 @@ static void a_plan_refers_only_to_its_own_metrics(void **state)
 	struct wire_message in = { .type = WIRE_PLAN_REPLY }, out;
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	in.plan_reply.plan = (struct wire_plan){ .chip = "GH100",
 						 .metrics = { 1, names },
@@ -160,14 +154,13 @@ static void a_plan_refers_only_to_its_own_metrics(void **state)
 
 /* The planner encodes a plan, and nobody after it: what is passed on are its bytes, also those that
  * no field of ours reads. */
-static void a_plan_is_passed_on_as_the_bytes_that_came(void **state)
+TEST(a_plan_is_passed_on_as_the_bytes_that_came)
 {
 	static const uint8_t reply[] = { 8,   7,   0x12, 11, 10, 5,   'G', 'H',
 					 '1', '0', '0',	 32, 2,	 120, 9 };
 	struct wire_message in, opened = { .type = WIRE_OPENED }, copy, out;
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	assert_int_equal(wire_decode(&a, WIRE_PLAN_REPLY, reply, sizeof(reply), &in), 0);
 	assert_string_equal(in.plan_reply.plan.chip, "GH100");
@@ -184,7 +177,7 @@ static void a_plan_is_passed_on_as_the_bytes_that_came(void **state)
 /* --- hostile bytes --- */
 
 /* A frame of the largest size, full of the smallest messages there are. */
-static void a_frame_of_empty_messages_costs_a_bounded_amount(void **state)
+TEST(a_frame_of_empty_messages_costs_a_bounded_amount)
 {
 	static const struct {
 		unsigned type, field;
@@ -194,7 +187,6 @@ static void a_frame_of_empty_messages_costs_a_bounded_amount(void **state)
 			 { WIRE_RECORD_COLUMNS, 2 } };
 	uint8_t *data = malloc(LIMIT_FRAME_BYTES);
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(repeated); i++) {
 		for (size_t k = 0; k < LIMIT_FRAME_BYTES; k += 2) {
 			data[k] = (uint8_t)(repeated[i].field << 3 | 2);
@@ -206,12 +198,11 @@ static void a_frame_of_empty_messages_costs_a_bounded_amount(void **state)
 	free(data);
 }
 
-static void a_frame_of_packed_zeroes_costs_a_bounded_amount(void **state)
+TEST(a_frame_of_packed_zeroes_costs_a_bounded_amount)
 {
 	uint8_t *zeroes = calloc(1, LIMIT_FRAME_BYTES);
 	struct buffer b = { 0 };
 
-	(void)state;
 	put_field(&b, 22, zeroes, LIMIT_FRAME_BYTES - 8);
 	assert_int_equal(decode_anything(WIRE_RECORD_COLUMNS, b.data, buffer_length(&b)),
 			 WIRE_E_MALFORMED);
@@ -219,7 +210,7 @@ static void a_frame_of_packed_zeroes_costs_a_bounded_amount(void **state)
 	free(zeroes);
 }
 
-static void strings_are_utf8(void **state)
+TEST(strings_are_utf8)
 {
 	static const char *const good[] = {
 		"",
@@ -257,7 +248,6 @@ static void strings_are_utf8(void **state)
 		"good\xffnot",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(good) + ARRAY_SIZE(bad); i++) {
 		const char *text = i < ARRAY_SIZE(good) ? good[i] : bad[i - ARRAY_SIZE(good)];
 		int expected = i < ARRAY_SIZE(good) ? 0 : WIRE_E_MALFORMED;
@@ -276,13 +266,12 @@ static void strings_are_utf8(void **state)
 }
 
 /* What is behind a NUL never reaches a handler. */
-static void a_string_ends_at_its_nul(void **state)
+TEST(a_string_ends_at_its_nul)
 {
 	struct buffer b = { 0 };
 	struct wire_message out;
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	put_field(&b, 3, "sh\0 -c", 6);
 	assert_int_equal(wire_decode(&a, WIRE_HELLO, b.data, buffer_length(&b), &out), 0);
@@ -291,13 +280,12 @@ static void a_string_ends_at_its_nul(void **state)
 	buffer_deinit(&b);
 }
 
-static void unknown_fields_are_passed_over(void **state)
+TEST(unknown_fields_are_passed_over)
 {
 	struct buffer b = { 0 };
 	struct wire_message out;
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	put_field(&b, 1000, "of a later version", 18);
 	put_field(&b, 3, "python3", 7);
@@ -308,14 +296,13 @@ static void unknown_fields_are_passed_over(void **state)
 	buffer_deinit(&b);
 }
 
-static void a_field_of_the_wrong_wire_type_is_not_taken(void **state)
+TEST(a_field_of_the_wrong_wire_type_is_not_taken)
 {
 	static const uint8_t string_as_number[] = { 0x18, 5 },
 			     number_as_string[] = { 0x0a, 1, 'x' };
 	struct wire_message out;
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	if (wire_decode(&a, WIRE_HELLO, string_as_number, sizeof(string_as_number), &out) == 0) {
 		assert_string_equal(out.hello.program, "");
@@ -328,12 +315,11 @@ static void a_field_of_the_wrong_wire_type_is_not_taken(void **state)
 }
 
 /* The last of several values counts, and the earlier ones cost no more than their bytes. */
-static void repeated_single_fields_are_bounded(void **state)
+TEST(repeated_single_fields_are_bounded)
 {
 	uint8_t *data = malloc(LIMIT_FRAME_BYTES);
 	size_t n = 0;
 
-	(void)state;
 	while (n + 3 <= LIMIT_FRAME_BYTES) {
 		data[n++] = 0x1a;
 		data[n++] = 1;
@@ -347,26 +333,4 @@ static void repeated_single_fields_are_bounded(void **state)
 	}
 	decode_anything(WIRE_PLAN_REPLY, data, n);
 	free(data);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(strings_end_at_their_limit),
-		cmocka_unit_test(counts_end_at_their_limit),
-		cmocka_unit_test(a_string_of_a_list_has_a_limit_too),
-		cmocka_unit_test(enums_are_known_values),
-		cmocka_unit_test(the_encoder_keeps_the_limits),
-		cmocka_unit_test(a_plan_refers_only_to_its_own_metrics),
-		cmocka_unit_test(a_plan_is_passed_on_as_the_bytes_that_came),
-		cmocka_unit_test(a_frame_of_empty_messages_costs_a_bounded_amount),
-		cmocka_unit_test(a_frame_of_packed_zeroes_costs_a_bounded_amount),
-		cmocka_unit_test(strings_are_utf8),
-		cmocka_unit_test(a_string_ends_at_its_nul),
-		cmocka_unit_test(unknown_fields_are_passed_over),
-		cmocka_unit_test(a_field_of_the_wrong_wire_type_is_not_taken),
-		cmocka_unit_test(repeated_single_fields_are_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

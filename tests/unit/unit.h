@@ -16,6 +16,45 @@
 
 #include "proto/base/clean.h"
 
+/* TEST(name) { ... } is a test, which finds cmocka's state in `state`; TEST_WITH() has a function
+ * that runs before it and one that runs behind it, or NULL. They register themselves, in their
+ * order. */
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+#define TEST_WITH(name, setup, teardown)                                                   \
+	static void name(void **state);                                                    \
+	__attribute__((constructor)) static void register_##name(void)                     \
+	{                                                                                  \
+		unit_register(&(struct CMUnitTest){ #name, name, setup, teardown, NULL }); \
+	}                                                                                  \
+	static void name(void **state __attribute__((unused)))
+
+/* What runs before and behind all tests of the executable. */
+#define TEST_GROUP(setup, teardown)                                   \
+	__attribute__((constructor)) static void register_group(void) \
+	{                                                             \
+		unit_set_group(setup, teardown);                      \
+	}
+
+/* The tests behind this, up to the next such line, run where the executable's argument names them.
+ * Those of part "" run where there is no argument. */
+#define TEST_PART(name)                                                           \
+	__attribute__((constructor)) static void UNIT_JOIN(begin, __LINE__)(void) \
+	{                                                                         \
+		unit_begin_part(name);                                            \
+	}
+#define UNIT_JOIN(a, b) UNIT_JOIN_THEM(a, b)
+#define UNIT_JOIN_THEM(a, b) a##_##b
+
+void unit_register(const struct CMUnitTest *test); /* copies */
+void unit_begin_part(const char *name);		   /* borrowed */
+void unit_set_group(CMFixtureFunction setup, CMFixtureFunction teardown);
+
+/* Runs the tests of a part, or those of them that $GPUCTR_TEST_FILTER matches ("the_*"). Returns
+ * the exit status. main.c does, and where something has to be prepared, a main() beside the tests.
+ */
+int unit_run_part(const char *name);
+int unit_run(void); /* of part "" */
+
 enum { UNIT_SKIP = 77 }; /* exit status that meson counts as skipped */
 
 /* What computes much does a part of it under a sanitizer, which looks at memory and not at figures.

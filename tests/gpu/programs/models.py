@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the programs beside this one do, on random data in bf16: make(name, batch) gives what makes a step and returns
-its loss. resnet18 and generation spend their time on launching, transformer and gpt on the GPU."""
+its loss. resnet18, vit (ViT-S) and generation spend their time on launching, transformer and gpt on the GPU."""
 import torch
 import torchvision
 
@@ -81,7 +81,14 @@ class Generation:
         return best.values.mean()
 
 
-NAMES = {"resnet18": resnet18, "transformer": transformer, "gpt": gpt, "generation": None}
+def vit(batch):
+    model = torchvision.models.VisionTransformer(224, 16, num_layers=12, num_heads=6, hidden_dim=384, mlp_dim=1536).cuda()
+    x = torch.randn(batch, 3, 224, 224, device="cuda")
+    y = torch.randint(0, 1000, (batch,), device="cuda")
+    return model, lambda m: torch.nn.functional.cross_entropy(m(x), y)
+
+
+NAMES = {"resnet18": resnet18, "vit": vit, "transformer": transformer, "gpt": gpt, "generation": None}
 
 
 def make(name, batch, lr, momentum=0.0, wrap=lambda model: model):
@@ -104,18 +111,3 @@ def make(name, batch, lr, momentum=0.0, wrap=lambda model: model):
         return loss
 
     return step
-
-
-def beside(step):
-    """The step, and products in a stream of their own at the same time, which take about half as long."""
-    stream, x = torch.cuda.Stream(), torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
-
-    def both():
-        with torch.cuda.stream(stream):
-            for _ in range(200):
-                x @ x
-        loss = step()
-        torch.cuda.current_stream().wait_stream(stream)
-        return loss
-
-    return both

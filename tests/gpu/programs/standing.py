@@ -16,7 +16,6 @@ p.add_argument("--seconds", type=float, default=10)
 p.add_argument("--model", choices=models.NAMES, default="resnet18")
 p.add_argument("--batch", type=int, default=32)
 p.add_argument("--profile", choices=("before", "after"), help="torch.profiler at the beginning or at the end")
-p.add_argument("--beside", action="store_true", help="with products in a second stream")
 a = p.parse_args()
 
 rank, ranks = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
@@ -30,8 +29,6 @@ def parallel(model):
 
 
 train = models.make(a.model, a.batch, lr=0.01, wrap=parallel)
-if a.beside:
-    train = models.beside(train)
 steps, ids = [], {}
 
 

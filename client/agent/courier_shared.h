@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The memory that a program and its courier share. Each side changes its own members, and then
+ * counts up the other side's event and wakes it. */
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "client/agent/filters.h"
+#include "client/agent/futex.h"
+
+/* Powers of two. Memory that nothing was written to takes no room. */
+enum { COURIER_IN_BYTES = 64 * 1024, COURIER_OUT_BYTES = 512 * 1024 };
+
+/* The numbers of the courier's descriptors. */
+enum { COURIER_SOCKET = 3, COURIER_SHARED, COURIER_LIFE };
+
+enum courier_start { COURIER_STARTS, COURIER_READY, COURIER_LATE };
+
+struct courier_ring {
+	_Atomic uint32_t written, taken; /* bytes since the beginning, modulo 2^32 */
+};
+
+struct courier_shared {
+	/* Written before the courier starts. */
+	uint32_t has_socket;
+	int32_t process;
+	uint32_t uid;
+	struct filters first; /* of the program's threads, when the agent was loaded */
+
+	/* Who is first decides: the courier that it is ready, the program that it is too late. */
+	_Atomic uint32_t start;
+
+	/* The program's. */
+	_Atomic int32_t thread;	  /* one of the agent's, whose filters count; 0: none yet */
+	_Atomic uint32_t idle;	  /* nobody captures: the thread that reads makes no call unasked */
+	_Atomic uint32_t quit;	  /* the courier sends what is queued, and ends */
+	_Atomic uint32_t rest_ms; /* not 0: the courier ends the connection, waits, and looks */
+	_Atomic uint32_t look_asked;
+	_Atomic int32_t other_thread; /* one of the program's that asks for itself; 0: none */
+	_Atomic uint32_t to_courier;  /* event */
+
+	/* The courier's. */
+	_Atomic uint32_t ended;	   /* the connection, after what is in the ring */
+	_Atomic uint32_t filtered; /* the thread has come under another filter */
+	_Atomic uint32_t looked;
+	_Atomic uint32_t other_filtered;
+	_Atomic uint32_t rested;
+	_Atomic uint32_t to_program; /* event */
+
+	struct courier_ring in, out;
+	char in_data[COURIER_IN_BYTES], out_data[COURIER_OUT_BYTES];
+};
+
+static inline void courier_wake(_Atomic uint32_t *event)
+{
+	atomic_fetch_add(event, 1);
+	futex_wake(event);
+}
+
+static inline uint32_t courier_length(struct courier_ring *r)
+{
+	return atomic_load(&r->written) - atomic_load(&r->taken);
+}
+
+static inline uint32_t courier_put(struct courier_ring *r, char *ring, uint32_t size,
+				   const char *data, uint32_t n)
+{
+	uint32_t at = atomic_load(&r->written), room = size - courier_length(r);
+	uint32_t first;
+
+	n = n < room ? n : room;
+	first = n < size - at % size ? n : size - at % size;
+	memcpy(ring + at % size, data, first);
+	memcpy(ring, data + first, n - first);
+	atomic_store(&r->written, at + n);
+	return n;
+}
+
+static inline uint32_t courier_take(struct courier_ring *r, const char *ring, uint32_t size,
+				    char *data, uint32_t n)
+{
+	uint32_t at = atomic_load(&r->taken), there = courier_length(r);
+	uint32_t first;
+
+	n = n < there ? n : there;
+	first = n < size - at % size ? n : size - at % size;
+	memcpy(data, ring + at % size, first);
+	memcpy(data + first, ring, n - first);
+	atomic_store(&r->taken, at + n);
+	return n;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What was recorded of a sampled run gets its values, and goes to the summary; then to the stream.
+ */
+
+#include "client/cli/sinks_internal.h"
+
+#include "client/cli/say.h"
+#include "client/report/reading.h"
+
+enum { PAUSE_RECORDS = 4096 };
+
+struct valuing {
+	struct sinks *sinks;
+	struct sampled *sampled;
+	size_t n;
+	const struct attributing *how;
+};
+
+static int value_record(const struct gpuctr_record *recorded, const struct attribution *what,
+			void *userdata)
+{
+	struct valuing *v = userdata;
+	struct gpuctr_record record = *recorded;
+
+	if (v->sampled) {
+		sampled_apply(v->sampled, v->n, &record);
+		files_values(&v->sinks->files, &record);
+	}
+	v->n++;
+	summary_record(v->sinks->summary, &record, NULL);
+	ranks_record(&v->sinks->ranks, &record);
+	if (v->n % PAUSE_RECORDS == 0) {
+		v->how->on_pause(v->how->user);
+	}
+	return 0;
+}
+
+static int value_process_end(const struct store_process *process, void *userdata)
+{
+	files_values_end(&((struct valuing *)userdata)->sinks->files, process->process.process);
+	return 0;
+}
+
+static void say_unreadable(int r, const struct store_error *error)
+{
+	if (r > 0 && error->code) {
+		say_error(store_error_name(error->code), error->message, error->remedy);
+	} else {
+		say_usage("what was recorded has no values: memory ran out, or too few samples "
+			  "came to tell which metrics were sampled together; sample fewer metrics, "
+			  "or for longer");
+	}
+}
+
+void sinks_attribute(struct sinks *s, const struct attributing *a)
+{
+	const struct reading_handler handler = {
+		.on_record = value_record,
+		.on_process_end = value_process_end,
+		.without = groups_without(s->summary->groups) | STORE_VALUES,
+	};
+	struct valuing v = { .sinks = s, .how = a };
+	struct store_reader *reader = files_read(&s->files);
+	struct store_error error = { 0 };
+	int r = reader ? sampled_read(reader, a->on_pause, a->user, &v.sampled) : 0;
+
+	if (r) {
+		say_unreadable(r, store_reader_error(reader));
+	}
+	if (v.sampled) {
+		sampled_leave_out(v.sampled, s->files.kept.bad);
+	}
+	/* Without values the kernels are what is left. */
+	r = reader ? reading_reader(reader, &handler, &v, &error) : 0;
+	r = r || !v.sampled ? r : files_share(&s->files, reader);
+	if (v.sampled) {
+		a->on_end(a->user, v.sampled);
+	}
+	if (r) {
+		say_unreadable(r, error.code ? &error : store_reader_error(reader));
+	}
+	sampled_free(v.sampled);
+	store_reader_free(reader);
+}
+
+static int stream_each_process(const struct store_process *process, void *userdata)
+{
+	stream_process(((struct sinks *)userdata)->stream, &process->process);
+	return 0;
+}
+
+static int stream_each_record(const struct gpuctr_record *record, const struct attribution *what,
+			      void *userdata)
+{
+	stream_record(((struct sinks *)userdata)->stream, record, what);
+	return 0;
+}
+
+static int stream_each_mark(const struct gpuctr_mark *mark, void *userdata)
+{
+	stream_mark(((struct sinks *)userdata)->stream, mark);
+	return 0;
+}
+
+static int stream_each_process_end(const struct store_process *process, void *userdata)
+{
+	const struct gpuctr_process_end end = { .process = process->process.process,
+						.clean = process->clean,
+						.totals = process->totals };
+
+	if (process->ended) {
+		stream_process_end(((struct sinks *)userdata)->stream, &end);
+	}
+	return 0;
+}
+
+static int stream_each_notice(const struct gpuctr_notice *notice, void *userdata)
+{
+	stream_notice(((struct sinks *)userdata)->stream, notice);
+	return 0;
+}
+
+void sinks_write_stream(struct sinks *s)
+{
+	const struct reading_handler handler = {
+		.on_process = stream_each_process,
+		.on_record = stream_each_record,
+		.on_mark = stream_each_mark,
+		.on_process_end = stream_each_process_end,
+		.on_notice = stream_each_notice,
+		.attributor = s->attributor,
+	};
+	struct store_reader *reader = files_read(&s->files);
+	const struct store_info *info;
+	struct store_error error = { 0 };
+	int r;
+
+	if (!reader) {
+		s->stream_is_cut = true;
+		return;
+	}
+	info = store_info(reader);
+	s->capture.plan = &info->plan;
+	stream_wait(s->stream);
+	r = reading_reader(reader, &handler, s, &error);
+	if (r) {
+		say_unreadable(r, &error);
+		s->stream_is_cut = true;
+	}
+	/* Where the end was not told, there are no totals. */
+	if (info->complete || info->end_code != GPUCTR_OK) {
+		const struct gpuctr_end end = {
+			.totals = info->totals,
+			.processes = (unsigned)info->n_processes,
+			.error = { info->end_code, info->end_message, "" },
+		};
+
+		stream_end(s->stream, &end);
+	}
+	/* The plan ends with the reader. */
+	sinks_close_stream(s);
+	store_reader_free(reader);
+}
