@@ -321,17 +321,18 @@ static int write_journal(const struct audit_line *l, const char *message)
 
 static bool takes_refusal(struct audit *a, struct audit_line *l)
 {
+	struct audit_limit *limit = l->is_stranger ? &a->strangers : &a->users;
 	uint64_t now_ns = clock_now_ns();
 
-	if (!rate_take(&a->each, l->uid, REFUSALS_OF_EACH, now_ns, &l->missed)) {
+	if (!rate_take(&limit->each, l->uid, REFUSALS_OF_EACH, now_ns, &l->missed)) {
 		return false;
 	}
-	if (!rate_take_from(&a->all, REFUSALS_OF_ALL, now_ns, &l->missed_others)) {
-		a->all.missed += l->missed; /* this line would have reported the loss */
+	if (!rate_take_from(&limit->all, REFUSALS_OF_ALL, now_ns, &l->missed_others)) {
+		limit->all.missed += l->missed; /* this line would have reported the loss */
 		return false;
 	}
-	l->missed_others += a->each.forgotten;
-	a->each.forgotten = 0;
+	l->missed_others += limit->each.forgotten;
+	limit->each.forgotten = 0;
 	return true;
 }
 

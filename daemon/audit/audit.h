@@ -46,8 +46,15 @@ struct audit_line {
 	uint32_t driver_status; /* of a permission */
 	bool corrects;		/* corrects a line that said it was granted: never left out */
 	const char *why;	/* NULL: its client asked for it */
+	bool is_stranger;	/* a user who may do nothing here is refused */
 	/* Set by audit_takes(): the number of lines left out before, of this user and of others. */
 	uint64_t missed, missed_others;
+};
+
+/* How many lines users add to the log by being refused. */
+struct audit_limit {
+	struct rate each;
+	struct rate_bucket all;
 };
 
 struct audit {
@@ -56,9 +63,7 @@ struct audit {
 	int fd;	   /* -1: none, or it could not be opened */
 	int error; /* of the last write; 0 or -errno */
 	bool torn; /* the file ends in a part of a line */
-	/* How many lines users add to the log by being refused. */
-	struct rate each;
-	struct rate_bucket all;
+	struct audit_limit users, strangers;
 	struct buf line;
 };
 
@@ -68,7 +73,8 @@ void audit_deinit(struct audit *a);
 
 /* May this line be written? Beyond 60 refusals in a minute a user's refusals are only counted, and
  * the user's next line states the count. Because uids are cheap, the same holds for all users
- * together beyond 600: the next line of any of them states the count. False: counted only. */
+ * together beyond 600, and for all strangers together beyond 600 of their own: the next line of any
+ * of them states the count. False: counted only. */
 bool audit_takes(struct audit *a, struct audit_line *l);
 
 /* Writes a line that audit_takes() has let pass. 0, or -errno: then nobody may be given what it

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/front/admission.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/users.h"
@@ -93,6 +94,7 @@ int decision_of_capture(struct front *f, const struct capture *c, enum audit_eve
 
 int decision_of_peer(const struct peer *p, const struct refusal *r)
 {
+	struct refusal unused;
 	struct audit_line l = {
 		.event = AUDIT_REFUSED,
 		.uid = p->credentials.uid,
@@ -100,6 +102,7 @@ int decision_of_peer(const struct peer *p, const struct refusal *r)
 		.program = p->program,
 		.code = r->code,
 		.why = r->message,
+		.is_stranger = !admission_is_known(p->front, &p->credentials, &unused),
 	};
 
 	return write_line(p->front, &l);
@@ -108,11 +111,14 @@ int decision_of_peer(const struct peer *p, const struct refusal *r)
 /* The peer is a program of the capture; it may belong to another user than the capture. */
 void decision_note_asker(struct decision_asker *a, const struct peer *p, const struct capture *c)
 {
+	struct refusal unused;
+
 	*a = (struct decision_asker){
 		.uid = p->credentials.uid,
 		.pid = p->credentials.pid,
 		.capture = c ? c->id : 0,
 		.gpus = c ? c->booking.gpus : 0,
+		.is_stranger = !c && !admission_is_known(p->front, &p->credentials, &unused),
 	};
 	if (c && c->uid == a->uid) {
 		snprintf(a->user, sizeof(a->user), "%s", c->user);
@@ -136,6 +142,7 @@ int decision_of_permission(struct front *f, const struct decision_asker *a, enum
 		.code = r ? r->code : 0,
 		.driver_status = driver_status,
 		.corrects = event == AUDIT_PERMISSION_REFUSED && a->noted,
+		.is_stranger = a->is_stranger,
 		.why = r ? r->message : NULL,
 	};
 

@@ -26,6 +26,7 @@ int decision_of_peer(const struct peer *p, const struct refusal *r);
 struct decision_asker {
 	uid_t uid;
 	pid_t pid;
+	bool is_stranger; /* may do nothing here */
 	bool noted;	  /* there is a line, in the file at least, that it was granted */
 	uint32_t capture; /* 0: none is known */
 	uint64_t gpus;	  /* of the capture */

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/system/raw.h"
 #include "tests/system/settings.h"
 
 /* What an administrator and a scheduler decide: which GPUs, how often, for whose job; and that
@@ -413,6 +414,25 @@ SYSTEM_TEST(every_decision_is_in_the_audit_file)
 	assert_int_equal(count_text(path, "\"event\":\"job-begun\""), 1);
 	assert_int_equal(count_text(path, "\"event\":\"job-ended\""), 1);
 	assert_int_equal(count_text(path, "\"job\":\"4716\""), 2);
+}
+
+/* Everybody may connect to this socket, and strangers have as many uids as they like. */
+SYSTEM_TEST(strangers_hide_no_refusal_of_users)
+{
+	enum { STRANGERS = 15, EACH = 60 };
+	struct fixture *f = *state;
+	CLEAN_FREE char *text = NULL;
+
+	fixture_need_root();
+	fixture_start_strict_daemon(f, "--set", "allow-users=1234 1235", NULL);
+	for (int i = 0; i < STRANGERS * EACH; i++) {
+		raw_expect_refused(raw_connect(f, 5000 + i / EACH), GPUCTR_E_NOT_ALLOWED);
+	}
+	expect_exit(fixture_client(f, USER_ANN, "--metrics", "nosuch", "--", "true", NULL), 125);
+	text = read_file(f->daemon->err);
+	assert_non_null(text);
+	assert_null(strstr(text, "(uid 5014,"));
+	assert_non_null(strstr(text, "(uid 1234,"));
 }
 
 SYSTEM_TEST(without_an_audit_file_nothing_is_granted)

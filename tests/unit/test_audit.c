@@ -249,9 +249,9 @@ TEST(refusals_of_many_users_do_not_flood)
 	/* Ten more for each second that it took. */
 	assert_in_range(lines, LEAST,
 			LEAST * (61 + (clock_now_ns() - begin_ns) / CLOCK_NS_PER_S) / 60 + 1);
-	left = a->all.missed + a->each.forgotten;
+	left = a->users.all.missed + a->users.each.forgotten;
 	for (size_t i = 0; i < RATE_USERS_MAX; i++) {
-		left += a->each.buckets[i].missed;
+		left += a->users.each.buckets[i].missed;
 	}
 	told = sum_of(path, "\"refused_before\":") + sum_of(path, "\"others_refused_before\":");
 	assert_int_equal(lines + told + left, USERS * EACH);
@@ -266,19 +266,20 @@ TEST(refusals_that_were_left_out_are_told_by_others)
 	struct audit *a = begin(path);
 	struct audit_line l = make_line(AUDIT_REFUSED);
 
-	a->all.full_ns = clock_now_ns() + 90 * CLOCK_NS_PER_S; /* others have had their lines */
+	a->users.all.full_ns =
+		clock_now_ns() + 90 * CLOCK_NS_PER_S; /* others have had their lines */
 	for (unsigned i = 0; i < 80; i++) {
 		l.uid = 2000 + i;
 		assert_int_equal(say(a, l), 0);
 	}
-	a->all.full_ns = 0; /* a minute later */
+	a->users.all.full_ns = 0; /* a minute later */
 	l.uid = 3000;
 	assert_int_equal(say(a, l), 0);
 	text = strstr(contents(path), "\"uid\":3000");
 	assert_non_null(text);
 	assert_null(strstr(text, "\"refused_before\""));
 	assert_non_null(strstr(text, "\"others_refused_before\":80}"));
-	a->each.forgotten = 5; /* with the bucket of a user */
+	a->users.each.forgotten = 5; /* with the bucket of a user */
 	l.uid = 3001;
 	assert_int_equal(say(a, l), 0);
 	text = strstr(contents(path), "\"uid\":3001");
@@ -287,6 +288,33 @@ TEST(refusals_that_were_left_out_are_told_by_others)
 	assert_int_equal(say(a, l), 0);
 	text = strstr(contents(path), "\"uid\":3002");
 	assert_null(strstr(text, "refused_before"));
+	audit_deinit(a);
+	unlink(path);
+}
+
+/* Strangers are as many as uids, and everybody may connect where the socket's mode lets them. */
+TEST(strangers_hide_no_refusal_of_users)
+{
+	enum { STRANGERS = 1000, USERS = 50 };
+	const char *path = make_path();
+	struct audit *a = begin(path);
+	struct audit_line l = make_line(AUDIT_REFUSED);
+	unsigned lines;
+
+	l.is_stranger = true;
+	for (unsigned i = 0; i < STRANGERS; i++) {
+		l.uid = 2000 + i;
+		assert_int_equal(say(a, l), 0);
+	}
+	lines = count_lines(path);
+	assert_in_range(lines, 600, STRANGERS - 1);
+	l.is_stranger = false;
+	for (unsigned i = 0; i < USERS; i++) {
+		l.uid = 1000 + i;
+		assert_int_equal(say(a, l), 0);
+	}
+	assert_int_equal(count_lines(path), lines + USERS);
+	assert_null(strstr(contents(path), "refused_before"));
 	audit_deinit(a);
 	unlink(path);
 }
