@@ -374,6 +374,7 @@ struct workers {
 	size_t n;
 	unsigned capabilities[WORKERS]; /* 1 << CAP_KILL; HAS_PERFMON */
 	bool unfiltered[WORKERS];
+	uid_t uid; /* of all of them; 0: root */
 };
 
 enum { HAS_KILL = 1 << CAP_KILL, HAS_PERFMON = 1 << 30 };
@@ -403,6 +404,9 @@ static void load_filter(void)
 
 static _Noreturn void be_worker(const struct workers *w, size_t i, int ready)
 {
+	if (w->uid != 0 && setresuid(w->uid, w->uid, w->uid) < 0) {
+		_exit(1);
+	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, names[i]);
 	keep_capabilities(w->capabilities[i]);
@@ -515,5 +519,29 @@ SAMPLING_TEST(the_daemon_is_the_one_that_listens)
 	kill(after, SIGKILL);
 	close(ends[0]);
 	close(ends[1]);
+	close(socket);
+}
+
+/* In a mount namespace of their own users can listen at the same path. */
+SAMPLING_TEST(a_daemon_that_a_user_has_made_up_is_not_believed)
+{
+	const struct workers made_up = { 4, { 0 }, { true, true, true, true }, USER_BOB };
+	struct fixture *f = *state;
+	int end, socket;
+	char *text;
+	pid_t pid;
+
+	fixture_need_perfmon();
+	socket = fixture_open_socket(f);
+	pid = start_workers(&made_up, &end);
+	assert_int_equal(unlink(f->socket), 0);
+	fixture_start_daemon(f, NULL);
+	text = ask(f, USER_SELF, NULL, NULL, well(USER_SELF));
+	if (IS_FILTERED) {
+		expect_line(text, "ok", "daemon", "each worker", NULL);
+	}
+	free(text);
+	kill(pid, SIGKILL);
+	close(end);
 	close(socket);
 }
