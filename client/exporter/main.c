@@ -2,7 +2,8 @@
 
 /* gpuctr-exporter: the state and the counts of gpucountd for a monitoring system, by HTTP. It is an
  * ordinary client of the daemon, run by a user whom the settings name as a monitor: it holds no
- * capability, opens no socket but to the daemon, and asks for nothing but the status.
+ * capability, opens no socket but to the daemon, and asks for nothing but the status. A thread of
+ * its own asks, so that a daemon that does not even accept holds up no scrape for long.
  *
  * libmicrohttpd serves each socket that systemd passes, in a thread of its own. It would refuse a
  * new client rather than end a connection that nobody uses, so a connection is shut down here when
@@ -22,6 +23,9 @@
 
 enum { SOCKETS = 4, CONNECTIONS = 64, HEAD_BYTES = 16 * 1024, IDLE_S = 10, EXIT_WRONG = 2 };
 enum { PATIENCE_S = 2, KEEP_S = 1, KEEP_FAILURE_S = 5 }; /* for, and of the daemon's answer */
+
+static const struct gpuctr_error late = { GPUCTR_E_TIMEOUT, "gpucountd does not answer",
+					  "See `systemctl status gpucountd`." };
 
 /* What the daemon told last. */
 struct told {
@@ -62,8 +66,6 @@ static void on_status(const struct gpuctr_status *status, const struct gpuctr_er
 /* By a connection of its own, because the daemon may be replaced between two questions. */
 static void ask(struct told *t)
 {
-	static const struct gpuctr_error late = { GPUCTR_E_TIMEOUT, "gpucountd does not answer",
-						  "See `systemctl status gpucountd`." };
 	struct gpuctr *g;
 	int r = gpuctr_connect(NULL, "gpuctr-exporter", &g);
 	uint64_t by_ns = clock_now_ns() + PATIENCE_S * CLOCK_NS_PER_S, now_ns;
@@ -77,6 +79,66 @@ static void ask(struct told *t)
 		on_status(NULL, r == 0 || !g ? &late : gpuctr_last_error(g), t);
 	}
 	gpuctr_disconnect(g);
+}
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t wanted, answered;
+	bool is_wanted;
+	struct told told;
+} shared = { .lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER };
+
+static void *run_asker(void *unused)
+{
+	static struct told fresh;
+	struct told before;
+
+	pthread_mutex_lock(&shared.lock);
+	for (;;) {
+		while (!shared.is_wanted) {
+			pthread_cond_wait(&shared.wanted, &shared.lock);
+		}
+		fresh.said = shared.told.said;
+		pthread_mutex_unlock(&shared.lock);
+		ask(&fresh);
+		pthread_mutex_lock(&shared.lock);
+		before = shared.told;
+		shared.told = fresh;
+		fresh = before; /* its texts are written anew */
+		fresh.began_ns = shared.told.began_ns;
+		shared.is_wanted = false;
+		pthread_cond_broadcast(&shared.answered);
+	}
+	return NULL;
+}
+
+/* Makes the text current, under the lock: the asker's answer, or that there is none in time. */
+static void refresh(void)
+{
+	uint64_t by_ns = clock_now_ns() + PATIENCE_S * CLOCK_NS_PER_S;
+	const struct timespec by = clock_timespec(by_ns);
+	int r = 0;
+
+	while (r == 0 && clock_now_ns() >= shared.told.until_ns) {
+		shared.is_wanted = true;
+		pthread_cond_signal(&shared.wanted);
+		r = pthread_cond_timedwait(&shared.answered, &shared.lock, &by);
+	}
+	if (clock_now_ns() >= shared.told.until_ns) {
+		on_status(NULL, &late, &shared.told);
+	}
+}
+
+static int start_asker(void)
+{
+	pthread_condattr_t monotonic;
+	pthread_t thread;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&shared.answered, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	return pthread_create(&thread, NULL, run_asker, NULL);
 }
 
 /* An answer is the end of its connection, so none that is idle takes another's place. */
@@ -103,8 +165,6 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 				  const char *method, const char *version, const char *data,
 				  size_t *n_data, void **request)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct told told;
 	const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Accept");
 	bool open = accept && strcasestr(accept, "application/openmetrics-text");
 	bool is_get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
@@ -114,14 +174,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 		return answer(c, is_get ? MHD_HTTP_NOT_FOUND : MHD_HTTP_METHOD_NOT_ALLOWED, false,
 			      "the metrics are at /metrics, for GET and HEAD\n");
 	}
-	pthread_mutex_lock(&lock);
-	if (clock_now_ns() >= told.until_ns) {
-		ask(&told);
-	}
-	result = told.text[open].failed
+	pthread_mutex_lock(&shared.lock);
+	refresh();
+	result = shared.told.text[open].failed
 			 ? MHD_NO
-			 : answer(c, MHD_HTTP_OK, open, buf_string(&told.text[open]));
-	pthread_mutex_unlock(&lock);
+			 : answer(c, MHD_HTTP_OK, open, buf_string(&shared.told.text[open]));
+	pthread_mutex_unlock(&shared.lock);
 	return result;
 }
 
@@ -188,7 +246,7 @@ int main(int argc, char **argv)
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
 	sigprocmask(SIG_BLOCK, &ends, NULL); /* the library's threads inherit it */
-	given = sd_listen_fds(1);
+	given = start_asker() == 0 ? sd_listen_fds(1) : 0;
 	while (n < given && n < SOCKETS && (http[n] = serve(SD_LISTEN_FDS_START + n, &newest[n]))) {
 		n++;
 	}

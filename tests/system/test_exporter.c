@@ -364,6 +364,23 @@ EXPORTER_TEST(a_daemon_that_hangs_is_told)
 	stop_exporter();
 }
 
+/* The exporter's own connection fills the queue of a socket at which nobody accepts. A scrape is
+ * answered before the library gives the daemon up, which would have another reason. */
+EXPORTER_TEST(a_daemon_that_does_not_accept_holds_up_no_scrape)
+{
+	struct fixture *f = *state;
+	int socket = fixture_open_socket(f);
+	char *text;
+
+	assert_int_equal(listen(socket, 0), 0);
+	start_exporter(f, USER_SELF);
+	text = scrape(f, USER_SELF);
+	assert_int_equal(value_of(text, "gpucountd_unanswered{reason=\"timeout\"}"), 1);
+	free(text);
+	stop_exporter();
+	close(socket);
+}
+
 /* --- clients that mean no good --- */
 
 EXPORTER_TEST(other_requests_are_answered_as_what_they_are)
