@@ -17,7 +17,6 @@ static const struct {
 	enum wire_type type;
 	unsigned roles;
 	int (*handle)(struct peer *p, const struct wire_message *m, const struct frame *frame);
-	bool closed; /* only the envelope is decoded; the bytes are passed on as they came */
 } table[] = {
 	{ WIRE_HELLO, PEER_NEW, handle_hello },
 	{ WIRE_AGENT_HELLO, PEER_NEW, handle_agent_hello },
@@ -33,8 +32,8 @@ static const struct {
 	{ WIRE_JOB_END, PEER_CLIENT, handle_job_end },
 
 	{ WIRE_PROCESS, PEER_AGENT, handle_process },
-	{ WIRE_RECORDS, PEER_AGENT, handle_records, .closed = true },
-	{ WIRE_RAW_IMAGE, PEER_AGENT, handle_raw_image, .closed = true },
+	{ WIRE_RECORDS, PEER_AGENT, handle_records },
+	{ WIRE_RAW_IMAGE, PEER_AGENT, handle_raw_image },
 	{ WIRE_PROGRESS, PEER_AGENT, handle_progress },
 	{ WIRE_NOTICE, PEER_AGENT, handle_notice },
 	{ WIRE_GOODBYE, PEER_AGENT, handle_goodbye },
@@ -51,9 +50,7 @@ int dispatch_frame(struct peer *p, const struct frame *frame)
 		if (table[i].type != frame->type || (table[i].roles & p->role) == 0) {
 			continue;
 		}
-		r = table[i].closed
-			    ? wire_decode_envelope(frame->type, frame->payload, frame->size, &m)
-			    : wire_decode(a, frame->type, frame->payload, frame->size, &m);
+		r = wire_decode(a, frame->type, frame->payload, frame->size, &m);
 		r = r == 0 ? table[i].handle(p, &m, frame) : r;
 		arena_reset(a);
 		return r;

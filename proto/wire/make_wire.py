@@ -13,8 +13,7 @@ public struct that stands for the message, in place of a struct wire_name. "chec
 looks at relations between fields.
 
 [limit] is a C expression: the longest string or bytes, the most elements, the largest number. Numbers need
-none; a string without one has LIMIT_NAME_BYTES. Bytes that are [packed Name] are a whole message, which the
-plain struct holds beside the bytes. An [optional] message is a pointer, NULL when it is absent.
+none; a string without one has LIMIT_NAME_BYTES. An [optional] message is a pointer, NULL when it is absent.
 """
 
 import pathlib
@@ -51,7 +50,7 @@ class Message:
         self.name = snake(name)
         self.fields = []
         self.type = self.check = None
-        self.public = self.packed = False
+        self.public = False
         self.struct = "wire_" + self.name
         for note in notes.split(", ") if notes else []:
             word, value = note.rsplit(" ", 1)
@@ -75,10 +74,7 @@ def read(paths):
                 message = messages[begin[1]] = Message(begin[1], begin[2])
             elif field and message:
                 repeated, kind, name, tag, limit = field.groups()
-                packed = limit.removeprefix("packed ") if (limit or "").startswith("packed ") else None
-                message.fields.append((repeated, packed or kind, name, tag, None if packed else limit))
-                if packed:
-                    messages[packed].packed = True
+                message.fields.append((repeated, kind, name, tag, limit))
             elif line == "}":
                 message = None
             elif not NOT_OURS.match(line):
@@ -105,13 +101,13 @@ def row(messages, message, repeated, kind, name, number, limit):
         elif kind == "string":
             limit = limit or "LIMIT_NAME_BYTES"
     else:
-        wire_kind = "MESSAGES" if repeated else "PACKED" if messages[kind].packed else "MESSAGE"
+        wire_kind = "MESSAGES" if repeated else "MESSAGE"
         if limit == "optional":
             wire_kind, limit = "OPTIONAL", None
     if not limit and (repeated or kind == "bytes"):
         sys.exit(f"{message.name}.{name}: no limit")
     place = f"offsetof(struct {message.struct}, {name})"
-    count = f"offsetof(struct {message.struct}, {name}.packed)" if wire_kind == "PACKED" else "0"
+    count = "0"
     if repeated and message.public:
         count = f"offsetof(struct {message.struct}, n_{name})"
     elif repeated:
@@ -152,7 +148,6 @@ def make_header(messages):
     for name, m in ordered.items():
         if not m.public:
             fields = [member(messages, *field[:3], field[4] == "optional") for field in m.fields]
-            fields += ["\tstruct wire_bytes packed;"] if m.packed else []
             out += [f"struct {m.struct} {{", *fields, "};", ""]
         if name in lists:
             out += [f"struct wire_{plural(m.name)} {{", "\tsize_t n;", f"\tconst struct {m.struct} *v;", "};", ""]

@@ -58,21 +58,6 @@ static int decode_string(const struct wire_field *f, const char *s, const char *
 	return 0;
 }
 
-struct wire_bytes wire_list(const struct wire_field *f, const void *plain)
-{
-	struct wire_bytes list;
-
-	memcpy(&list.n, (const char *)plain + f->n_offset, sizeof(list.n));
-	memcpy(&list.v, (const char *)plain + f->offset, sizeof(list.v));
-	return list;
-}
-
-void wire_list_set(const struct wire_field *f, void *plain, size_t n, const void *v)
-{
-	memcpy((char *)plain + f->n_offset, &n, sizeof(n));
-	memcpy((char *)plain + f->offset, &v, sizeof(v));
-}
-
 static int decode_list(struct arena *a, const struct wire_field *f, void *v, size_t n, void *plain)
 {
 	bool are_messages = f->kind == WIRE_KIND_MESSAGES;
@@ -86,26 +71,8 @@ static int decode_list(struct arena *a, const struct wire_field *f, void *v, siz
 			r = WIRE_E_MALFORMED;
 		}
 	}
-	wire_list_set(f, plain, n, made);
-	return r;
-}
-
-static ProtobufCMessage *unpack(struct arena *a, const struct wire_layout *layout,
-				const uint8_t *payload, size_t size)
-{
-	ProtobufCAllocator allocator = { pb_alloc, pb_free, a };
-
-	return protobuf_c_message_unpack(layout->descriptor, &allocator, size, payload);
-}
-
-static int decode_packed(struct arena *a, const struct wire_field *f,
-			 const ProtobufCBinaryData *bytes, char *plain)
-{
-	const ProtobufCMessage *pb = unpack(a, f->sub, bytes->data, bytes->len);
-	int r = pb ? decode_fields(a, f->sub, pb, plain + f->offset) : WIRE_E_MALFORMED;
-
-	*(struct wire_bytes *)(plain + f->n_offset) =
-		(struct wire_bytes){ bytes->len, bytes->data };
+	memcpy((char *)plain + f->n_offset, &n, sizeof(n));
+	memcpy((char *)plain + f->offset, &made, sizeof(made));
 	return r;
 }
 
@@ -158,7 +125,7 @@ static void decode_absent(const struct wire_layout *layout, char *plain)
 
 		if (f->kind == WIRE_KIND_STRING) {
 			*(const char **)(plain + f->offset) = "";
-		} else if (f->kind == WIRE_KIND_MESSAGE || f->kind == WIRE_KIND_PACKED) {
+		} else if (f->kind == WIRE_KIND_MESSAGE) {
 			decode_absent(f->sub, plain + f->offset);
 		}
 	}
@@ -182,8 +149,6 @@ static int decode_fields(struct arena *a, const struct wire_layout *layout, cons
 			size_t n = *(const size_t *)((const char *)pb + d->quantifier_offset);
 
 			r = decode_list(a, f, *(void *const *)src, n, plain);
-		} else if (f->kind == WIRE_KIND_PACKED) {
-			r = decode_packed(a, f, (const ProtobufCBinaryData *)src, plain);
 		} else {
 			r = decode_single(a, f, src, (char *)plain + f->offset);
 		}
@@ -198,12 +163,13 @@ int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t s
 		struct wire_message *ret)
 {
 	const struct wire_layout *layout = wire_layout_find(type);
+	ProtobufCAllocator allocator = { pb_alloc, pb_free, a };
 	ProtobufCMessage *pb;
 
 	if (!layout) {
 		return WIRE_E_UNKNOWN;
 	}
-	pb = unpack(a, layout, payload, size);
+	pb = protobuf_c_message_unpack(layout->descriptor, &allocator, size, payload);
 	if (!pb) {
 		return WIRE_E_MALFORMED;
 	}
@@ -215,6 +181,15 @@ int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t s
 
 static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout *layout,
 				       const void *plain);
+
+struct wire_bytes wire_list(const struct wire_field *f, const void *plain)
+{
+	struct wire_bytes list;
+
+	memcpy(&list.n, (const char *)plain + f->n_offset, sizeof(list.n));
+	memcpy(&list.v, (const char *)plain + f->offset, sizeof(list.v));
+	return list;
+}
 
 static int encode_list(struct arena *a, const struct wire_field *f, const void *plain,
 		       size_t *ret_n, const void **ret)
@@ -239,31 +214,6 @@ static int encode_list(struct arena *a, const struct wire_field *f, const void *
 	}
 	*ret = v;
 	return v ? 0 : -ENOMEM;
-}
-
-/* A message that was read is sent as the bytes that came. */
-static int encode_packed(struct arena *a, const struct wire_field *f, const char *plain,
-			 ProtobufCBinaryData *ret)
-{
-	struct wire_bytes bytes = *(const struct wire_bytes *)(plain + f->n_offset);
-	ProtobufCMessage *pb;
-	uint8_t *made;
-
-	if (!bytes.v) {
-		pb = encode_fields(a, f->sub, plain + f->offset);
-		if (!pb) {
-			return -errno;
-		}
-		bytes.n = protobuf_c_message_get_packed_size(pb);
-		made = arena_alloc(a, bytes.n);
-		if (!made) {
-			return -ENOMEM;
-		}
-		protobuf_c_message_pack(pb, made);
-		bytes.v = made;
-	}
-	*ret = (ProtobufCBinaryData){ bytes.n, (uint8_t *)(uintptr_t)bytes.v };
-	return 0;
 }
 
 static int encode_single(struct arena *a, const struct wire_field *f, const char *src, char *dst)
@@ -326,8 +276,6 @@ static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout
 		if (f->kind >= WIRE_KIND_STRINGS) {
 			r = encode_list(a, f, plain, (size_t *)((char *)pb + d->quantifier_offset),
 					(const void **)dst);
-		} else if (f->kind == WIRE_KIND_PACKED) {
-			r = encode_packed(a, f, plain, (ProtobufCBinaryData *)dst);
 		} else {
 			r = encode_single(a, f, src, dst);
 		}
@@ -381,6 +329,22 @@ int wire_encode(struct arena *scratch, struct buffer *out, const struct wire_mes
 	}
 	frame_end(out, offset);
 	return 0;
+}
+
+int wire_copy(struct arena *a, const struct wire_message *in, struct wire_message *ret)
+{
+	struct buffer payload = { 0 };
+	struct arena scratch;
+	int r;
+
+	arena_init(&scratch, 4 * LIMIT_UNPACKED_BYTES);
+	r = wire_encode_payload(&scratch, &payload, in);
+	arena_deinit(&scratch);
+	if (r == 0 && wire_decode(a, in->type, payload.data, buffer_length(&payload), ret) != 0) {
+		r = -ENOMEM;
+	}
+	buffer_deinit(&payload);
+	return r;
 }
 
 const char *wire_type_to_string(unsigned type)

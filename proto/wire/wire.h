@@ -67,18 +67,13 @@ const char *wire_type_to_string(unsigned type);
 int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t size,
 		struct wire_message *ret);
 
-/* Reads a message that is only passed on, such as Records, which has nothing but numbers and pieces
- * of bytes. The pieces are borrowed from the payload, and nothing is allocated. WIRE_E_UNKNOWN: a
- * message of another kind; WIRE_E_MALFORMED. */
-int wire_decode_envelope(unsigned type, const uint8_t *payload, size_t size,
-			 struct wire_message *ret);
-
 /* Appends a whole frame to out. scratch is used for the conversion and may be reset after the call.
  * -ENOMEM; -EMSGSIZE: the message is beyond the limits, which is a mistake of the caller's. */
 int wire_encode(struct arena *scratch, struct buffer *out, const struct wire_message *message);
 
-/* Copies a message with all that it points to into a; a NULL string becomes "". -ENOMEM: a is full;
- * -EMSGSIZE: the message is beyond the limits. *ret must not be used after an error. */
+/* Copies a message with all that it points to into a, by encoding and decoding it; a NULL string
+ * becomes "". -ENOMEM: a is full; -EMSGSIZE: the message is beyond the limits. *ret must not be
+ * used after an error. */
 int wire_copy(struct arena *a, const struct wire_message *in, struct wire_message *ret);
 
 /* Appends the payload without a frame's header, for RecordColumns, which travels inside of

@@ -17,7 +17,6 @@ enum wire_kind {
 	WIRE_KIND_STRING,   /* limit: bytes */
 	WIRE_KIND_BYTES,    /* limit: bytes */
 	WIRE_KIND_MESSAGE,  /* a struct within the struct */
-	WIRE_KIND_PACKED,   /* likewise, and the bytes that it was read of */
 	WIRE_KIND_OPTIONAL, /* a pointer to a struct, NULL when it is absent */
 	/* lists: */
 	WIRE_KIND_STRINGS,  /* limit: count; each string up to LIMIT_STRING_BYTES */
@@ -31,7 +30,7 @@ struct wire_field {
 	unsigned number; /* in the .proto */
 	enum wire_kind kind;
 	size_t offset;	 /* in the plain struct */
-	size_t n_offset; /* of the number of elements, or of the bytes, likewise */
+	size_t n_offset; /* of the number of elements of a list, likewise */
 	uint32_t limit;
 	const struct wire_layout *sub;
 };
@@ -47,7 +46,6 @@ struct wire_layout {
 
 /* The elements of a list, as bytes whose n counts elements. */
 struct wire_bytes wire_list(const struct wire_field *f, const void *plain);
-void wire_list_set(const struct wire_field *f, void *plain, size_t n, const void *v);
 
 /* What the tables name to check relations between fields. */
 bool wire_check_plan(const void *plain);

@@ -49,6 +49,12 @@ static size_t element_size(const struct wire_layout *l, const struct wire_field 
 	return d->type == PROTOBUF_C_TYPE_UINT32 ? 4 : 8;
 }
 
+static void set_list(const struct wire_field *f, void *plain, size_t n, const void *v)
+{
+	memcpy((char *)plain + f->n_offset, &n, sizeof(n));
+	memcpy((char *)plain + f->offset, &v, sizeof(v));
+}
+
 static void make_fields(struct maker *m, const struct wire_layout *l, char *plain);
 
 static void make_numbers(struct maker *m, const struct wire_layout *l, const struct wire_field *f,
@@ -67,7 +73,7 @@ static void make_numbers(struct maker *m, const struct wire_layout *l, const str
 			v[i] = (uint8_t)unit_random(&m->random);
 		}
 	}
-	wire_list_set(f, plain, n, v);
+	set_list(f, plain, n, v);
 }
 
 static void make_strings(struct maker *m, const struct wire_field *f, char *plain)
@@ -78,7 +84,7 @@ static void make_strings(struct maker *m, const struct wire_field *f, char *plai
 	for (size_t i = 0; i < n; i++) {
 		v[i] = make_string(m, LIMIT_STRING_BYTES);
 	}
-	wire_list_set(f, plain, n, v);
+	set_list(f, plain, n, v);
 }
 
 static void make_messages(struct maker *m, const struct wire_field *f, char *plain)
@@ -89,7 +95,7 @@ static void make_messages(struct maker *m, const struct wire_field *f, char *pla
 	for (size_t i = 0; i < n; i++) {
 		make_fields(m, f->sub, v + i * f->sub->size);
 	}
-	wire_list_set(f, plain, n, v);
+	set_list(f, plain, n, v);
 }
 
 static void make_field(struct maker *m, const struct wire_layout *l, const struct wire_field *f,
@@ -116,7 +122,6 @@ static void make_field(struct maker *m, const struct wire_layout *l, const struc
 			(struct wire_bytes){ random % 40, arena_zalloc(&m->arena, 40) };
 		break;
 	case WIRE_KIND_MESSAGE:
-	case WIRE_KIND_PACKED:
 		make_fields(m, f->sub, dst);
 		break;
 	case WIRE_KIND_OPTIONAL:
@@ -187,7 +192,6 @@ static void expect_equal_field(const struct wire_layout *l, const struct wire_fi
 		assert_true(x.n == 0 || memcmp(x.v, y.v, x.n) == 0);
 		break;
 	case WIRE_KIND_MESSAGE:
-	case WIRE_KIND_PACKED:
 		expect_equal(f->sub, a, b);
 		break;
 	case WIRE_KIND_OPTIONAL:
@@ -324,108 +328,6 @@ TEST(a_copy_has_limits_and_no_null)
 	arena_deinit(&small);
 }
 
-/* What one reads, the other reads the same. Returns whether the envelope could be read. */
-static bool expect_same_reading(unsigned type, const uint8_t *payload, size_t size)
-{
-	struct wire_message whole, envelope;
-	struct arena a;
-	int r = wire_decode_envelope(type, payload, size, &envelope);
-
-	if (r != 0) {
-		assert_int_equal(r, WIRE_E_MALFORMED);
-		return false;
-	}
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	assert_int_equal(wire_decode(&a, type, payload, size, &whole), 0);
-	expect_equal(wire_layout_find(type), (const char *)&whole.hello,
-		     (const char *)&envelope.hello);
-	arena_deinit(&a);
-	return true;
-}
-
-/* Whole messages; then with bytes changed, added and cut off, of which many are still messages. */
-TEST(an_envelope_reads_as_the_whole)
-{
-	static const unsigned types[] = { WIRE_RECORDS, WIRE_RAW_IMAGE };
-	uint64_t random = 11;
-	size_t read = 0, refused = 0;
-
-	for (unsigned i = 0; i < 20000; i++) {
-		unsigned type = types[i % ARRAY_SIZE(types)];
-		struct buffer b = { 0 };
-		struct maker m;
-		struct wire_message in;
-		uint8_t *payload;
-		size_t n;
-
-		maker_init(&m, i + 1);
-		in = make_message(&m, type);
-		encode(&in, &b);
-		payload = b.data + b.start + FRAME_HEADER_BYTES;
-		n = buffer_length(&b) - FRAME_HEADER_BYTES;
-		assert_true(expect_same_reading(type, payload, n));
-		for (unsigned k = 0; k < 20 && n > 0; k++) {
-			size_t at = unit_random(&random) % (n < 24 ? n : 24);
-			bool same;
-
-			payload[at] = (uint8_t)unit_random(&random);
-			same = expect_same_reading(type, payload,
-						   k % 3 ? n : unit_random(&random) % n);
-			read += same;
-			refused += !same;
-		}
-		buffer_deinit(&b);
-		arena_deinit(&m.arena);
-	}
-	assert_true(read > 1000 && refused > 1000);
-}
-
-/* A piece of an image that is as long as it may be. */
-TEST(an_envelope_takes_the_longest_piece)
-{
-	static const uint8_t zeroes[LIMIT_IMAGE_PIECE_BYTES];
-	const struct wire_message m = { .type = WIRE_RAW_IMAGE,
-					.raw_image = { .size = sizeof(zeroes),
-						       .data = { sizeof(zeroes), zeroes } } };
-	struct buffer b = { 0 };
-	struct wire_message read;
-	struct arena scratch;
-
-	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
-	assert_int_equal(wire_encode_payload(&scratch, &b, &m), 0);
-	assert_int_equal(wire_decode_envelope(WIRE_RAW_IMAGE, b.data + b.start, buffer_length(&b),
-					      &read),
-			 0);
-	assert_int_equal(read.raw_image.data.n, sizeof(zeroes));
-	buffer_deinit(&b);
-	arena_deinit(&scratch);
-}
-
-TEST(an_envelope_borrows_and_knows_its_limits)
-{
-	static const uint8_t payload[] = { 0x08, 7, 0x20, 0x80, 0x20, 0x2a, 3, 'a', 'b', 'c' };
-	static const uint8_t many[] = { 0x20, 0x81, 0x20 }; /* 4,097 records */
-	static const uint8_t beyond[] = { 0x2a, 4, 'a', 'b', 'c' };
-	static const uint8_t endless[] = { 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-					   0xff, 0xff, 0xff, 0xff, 0xff, 0x01 };
-	struct wire_message m;
-
-	assert_int_equal(wire_decode_envelope(WIRE_RECORDS, payload, sizeof(payload), &m), 0);
-	assert_int_equal(m.records.capture, 7);
-	assert_int_equal(m.records.count, LIMIT_RECORDS_PER_FRAME);
-	assert_int_equal(m.records.columns.n, 3);
-	assert_ptr_equal(m.records.columns.v, payload + 7);
-	assert_int_equal(wire_decode_envelope(WIRE_RECORDS, many, sizeof(many), &m),
-			 WIRE_E_MALFORMED);
-	assert_int_equal(wire_decode_envelope(WIRE_RECORDS, beyond, sizeof(beyond), &m),
-			 WIRE_E_MALFORMED);
-	assert_int_equal(wire_decode_envelope(WIRE_RECORDS, endless, sizeof(endless), &m),
-			 WIRE_E_MALFORMED);
-	assert_int_equal(wire_decode_envelope(WIRE_RECORDS, NULL, 0, &m), 0);
-	assert_int_equal(wire_decode_envelope(WIRE_PROCESS, payload, sizeof(payload), &m),
-			 WIRE_E_UNKNOWN);
-}
-
 static void expect_all_present(const struct wire_layout *l, const char *plain)
 {
 	for (size_t i = 0; i < l->n_fields; i++) {
@@ -433,7 +335,7 @@ static void expect_all_present(const struct wire_layout *l, const char *plain)
 
 		if (f->kind == WIRE_KIND_STRING) {
 			assert_string_equal(*(const char *const *)(plain + f->offset), "");
-		} else if (f->kind == WIRE_KIND_MESSAGE || f->kind == WIRE_KIND_PACKED) {
+		} else if (f->kind == WIRE_KIND_MESSAGE) {
 			expect_all_present(f->sub, plain + f->offset);
 		}
 	}

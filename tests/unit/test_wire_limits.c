@@ -152,28 +152,6 @@ TEST(a_plan_refers_only_to_its_own_metrics)
 	arena_deinit(&a);
 }
 
-/* The planner encodes a plan, and nobody after it: what is passed on are its bytes, also those that
- * no field of ours reads. */
-TEST(a_plan_is_passed_on_as_the_bytes_that_came)
-{
-	static const uint8_t reply[] = { 8,   7,   0x12, 11, 10, 5,   'G', 'H',
-					 '1', '0', '0',	 32, 2,	 120, 9 };
-	struct wire_message in, opened = { .type = WIRE_OPENED }, copy, out;
-	struct arena a;
-
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	assert_int_equal(wire_decode(&a, WIRE_PLAN_REPLY, reply, sizeof(reply), &in), 0);
-	assert_string_equal(in.plan_reply.plan.chip, "GH100");
-	assert_int_equal(in.plan_reply.plan.passes, 2);
-	assert_int_equal(wire_copy(&a, &in, &copy), 0);
-	opened.opened.plan = copy.plan_reply.plan;
-	assert_int_equal(encode_and_decode(&opened, &out, &a), 0);
-	assert_string_equal(out.opened.plan.chip, "GH100");
-	assert_int_equal(out.opened.plan.packed.n, 11);
-	assert_memory_equal(out.opened.plan.packed.v, reply + 4, 11);
-	arena_deinit(&a);
-}
-
 /* --- hostile bytes --- */
 
 /* A frame of the largest size, full of the smallest messages there are. */
