@@ -1,97 +1,134 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a daemon costs that does nothing, and how long it takes to list metrics.
+/* What a daemon costs that does nothing, and what programs in standby add to it.
  *
- *	bench_daemon [SECONDS]
+ *	bench_daemon [AGENTS]
  *
- * "idle": memory (proportional set) and CPU of its processes on the fakes, that is without NVIDIA's
- * code. "metrics": `gpuctr-client metrics`, from start to end, with the machine's own CUPTI where
- * there is one. */
+ * AGENTS (10,000) connections of this process register and wait, which is all that the daemon sees
+ * of a program in standby. Memory is the proportional set of the daemon's processes on the fakes,
+ * that is without NVIDIA's code and without what the kernel keeps for sockets. */
 
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "proto/base/clean.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/wire.h"
 #include "tests/bench/daemon.h"
 
-static void bench_idle(double seconds)
-{
-	double cpu[BENCH_PROCESSES], total_cpu = 0;
-	size_t total_kib = 0;
-	struct bench_daemon d;
+enum { IDLE_S = 10 };
 
+static void raise_limit(void)
+{
+	struct rlimit l;
+
+	getrlimit(RLIMIT_NOFILE, &l);
+	l.rlim_cur = l.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &l);
+}
+
+/* -1: the daemon takes no more. */
+static int register_one(const struct bench_daemon *d, const struct buffer *hello)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uint8_t header[FRAME_HEADER_BYTES];
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", d->socket);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    send(fd, hello->data + hello->start, buffer_length(hello), MSG_NOSIGNAL) < 0 ||
+	    recv(fd, header, sizeof(header), MSG_WAITALL) != sizeof(header) ||
+	    header[4] != (WIRE_AGENT_REGISTERED & 0xff)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static void encode_hello(struct buffer *out)
+{
+	static const char *const claims[] = { "SLURM_JOB_ID=4711", "SLURM_STEP_ID=0", "RANK=3",
+					      "CUDA_VISIBLE_DEVICES=3" };
+	const struct wire_message hello = {
+		.type = WIRE_AGENT_HELLO,
+		.agent_hello = { .version = PROTO_VERSION,
+				 .program = "python3",
+				 .claims = { ARRAY_SIZE(claims), claims } },
+	};
+	struct arena scratch;
+
+	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
+	if (wire_encode(&scratch, out, &hello) < 0) {
+		fprintf(stderr, "out of memory\n");
+		exit(1);
+	}
+	arena_deinit(&scratch);
+}
+
+static double daemon_mib(const struct bench_daemon *d)
+{
+	size_t kib = 0;
+
+	for (int i = 0; i < BENCH_PROCESSES; i++) {
+		kib += bench_memory(d->pids[i], "Pss");
+	}
+	return (double)kib / 1024;
+}
+
+static double daemon_cpu_seconds(const struct bench_daemon *d)
+{
+	double seconds = 0;
+
+	for (int i = 0; i < BENCH_PROCESSES; i++) {
+		seconds += bench_cpu_seconds(d->pids[i]);
+	}
+	return seconds;
+}
+
+static void print_idle(const struct bench_daemon *d, size_t n)
+{
+	double cpu, mib = daemon_mib(d);
+
+	poll(NULL, 0, 1000);
+	cpu = daemon_cpu_seconds(d);
+	poll(NULL, 0, IDLE_S * 1000);
+	cpu = daemon_cpu_seconds(d) - cpu;
+	printf("idle, %6zu in standby %8.1f MiB %10.4f %% of a core\n", n, mib, 100 * cpu / IDLE_S);
+}
+
+static void bench_idle(size_t wanted)
+{
+	int *fds = calloc(wanted + 1, sizeof(*fds));
+	struct buffer hello = { 0 };
+	struct bench_daemon d;
+	double began;
+	size_t n = 0;
+
+	raise_limit();
 	bench_daemon_start(&d, true);
-	poll(NULL, 0, 1000); /* what a start leaves to do is done */
-	for (int i = 0; i < BENCH_PROCESSES; i++) {
-		cpu[i] = bench_cpu_seconds(d.pids[i]);
+	encode_hello(&hello);
+	print_idle(&d, 0);
+	began = bench_now();
+	while (fds && n < wanted && (fds[n] = register_one(&d, &hello)) >= 0) {
+		n++;
 	}
-	poll(NULL, 0, (int)(1000 * seconds));
-	for (int i = 0; i < BENCH_PROCESSES; i++) {
-		size_t kib = bench_memory(d.pids[i], "Pss");
-
-		cpu[i] = bench_cpu_seconds(d.pids[i]) - cpu[i];
-		printf("idle, %-12s %8.1f MiB %10.4f %% of a core\n", d.names[i],
-		       (double)kib / 1024, 100 * cpu[i] / seconds);
-		total_kib += kib;
-		total_cpu += cpu[i];
+	printf("registered %zu of %zu in %.1f s\n", n, wanted, bench_now() - began);
+	print_idle(&d, n);
+	while (n > 0) {
+		close(fds[--n]);
 	}
-	printf("idle, %-12s %8.1f MiB %10.4f %% of a core\n", "all", (double)total_kib / 1024,
-	       100 * total_cpu / seconds);
-	bench_daemon_stop(&d);
-}
-
-/* Seconds; negative: it failed. */
-static double run_metrics(const struct bench_daemon *d, const char *pattern)
-{
-	double began = bench_now();
-	int status;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		int null = open("/dev/null", O_WRONLY);
-
-		dup2(null, STDOUT_FILENO);
-		dup2(null, STDERR_FILENO);
-		execl(TEST_CLIENT, TEST_CLIENT, "metrics", "--chip", "GH100", "--socket", d->socket,
-		      pattern, NULL);
-		_exit(127);
-	}
-	waitpid(pid, &status, 0);
-	return status == 0 ? bench_now() - began : -1;
-}
-
-static void bench_metrics(void)
-{
-	static const char *const patterns[] = { "dram__*", NULL };
-	struct bench_daemon d;
-
-	bench_daemon_start(&d, false);
-	for (int p = 0; p < 2; p++) {
-		double first = run_metrics(&d, patterns[p]), best = 1e9;
-
-		for (int i = 0; i < 5; i++) {
-			double seconds = run_metrics(&d, patterns[p]);
-
-			best = seconds < best ? seconds : best;
-		}
-		if (first < 0 || best < 0) {
-			printf("metrics %-10s      failed (no CUPTI on this machine?)\n",
-			       patterns[p] ? patterns[p] : "(all)");
-		} else {
-			printf("metrics %-10s %8.1f ms first %8.1f ms warm\n",
-			       patterns[p] ? patterns[p] : "(all)", 1000 * first, 1000 * best);
-		}
-	}
+	free(fds);
+	buffer_deinit(&hello);
 	bench_daemon_stop(&d);
 }
 
 int main(int argc, char **argv)
 {
-	bench_idle(argc > 1 ? strtod(argv[1], NULL) : 5);
-	bench_metrics();
+	bench_idle(argc > 1 ? strtoul(argv[1], NULL, 10) : 10000);
 	return 0;
 }

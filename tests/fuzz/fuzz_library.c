@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* libgpuctr and a daemon that says anything. What handlers are given is looked at to the last byte
- * and must be what gpuctr.h promises; everything that was asked is answered exactly once. */
+ * and must be what gpuctr.h promises; everything that was asked is answered exactly once.
+ *
+ * Records of a program may be anything as well, and a process spoils its own records at most:
+ * whatever arrives, a capture file takes it, and is read back whole afterwards. */
 
 #include <gpuctr/gpuctr.h>
 
+#include <errno.h>
+#include <unistd.h>
+
+#include "client/store/reader.h"
+#include "client/store/schema.h"
+#include "client/store/store.h"
 #include "tests/fuzz/daemon_box.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -17,7 +26,23 @@ struct listener {
 	struct gpuctr_capture *captures[CAPTURES];
 	size_t n_columns;
 	unsigned records;
+	struct store *store; /* NULL: no plan has made a table */
 };
+
+static char path[64]; /* of the capture file */
+
+static void keep(struct listener *l, int r)
+{
+	if (r != 0 && r != -EOVERFLOW) {
+		fuzz_fail("not kept: %s", store_last_error(l->store)->message);
+	}
+}
+
+/* A process's number is given by the daemon, and not by the program. */
+static bool is_kept(const struct listener *l, unsigned process)
+{
+	return l->store && process > 0 && process <= STORE_PROCESS_MAX;
+}
 
 static void read_text(struct listener *l, const char *text)
 {
@@ -126,9 +151,14 @@ static void on_status(const struct gpuctr_status *s, const struct gpuctr_error *
 
 static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *o, void *userdata)
 {
+	const struct store_options options = { .path = path, .force = true, .plan = o->plan };
 	struct listener *l = userdata;
+	struct store_error e;
 
 	fuzz_check(gpuctr_capture_id(c) == o->capture);
+	if (!l->store && store_create(&options, &e, &l->store) != 0) {
+		l->store = NULL;
+	}
 	read_plan(l, o->plan);
 	read_gpus(l, o->gpus, o->n_gpus);
 	read_text(l, o->driver);
@@ -153,7 +183,12 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 
 static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *p, void *userdata)
 {
+	struct listener *l = userdata;
+
 	(void)c;
+	if (is_kept(l, p->process)) {
+		keep(l, store_write_process(l->store, p));
+	}
 	read_text(userdata, p->program);
 	read_text(userdata, p->cupti);
 	read_text(userdata, p->driver);
@@ -195,6 +230,9 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *r, v
 		sum += r->values[i];
 	}
 	l->sum += sum > 0;
+	if (is_kept(l, r->process)) {
+		keep(l, store_write_record(l->store, r));
+	}
 	if (++l->records == 5) {
 		gpuctr_capture_close(c);
 	}
@@ -202,8 +240,13 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *r, v
 
 static void on_mark(struct gpuctr_capture *c, const struct gpuctr_mark *m, void *userdata)
 {
+	struct listener *l = userdata;
+
 	(void)c;
-	read_range(userdata, m->range);
+	read_range(l, m->range);
+	if (is_kept(l, m->process)) {
+		keep(l, store_write_mark(l->store, m));
+	}
 }
 
 static void on_image(struct gpuctr_capture *c, const struct gpuctr_image *image, void *userdata)
@@ -213,6 +256,9 @@ static void on_image(struct gpuctr_capture *c, const struct gpuctr_image *image,
 	(void)c;
 	for (size_t i = 0; i < image->size; i++) {
 		l->sum += image->data[i];
+	}
+	if (is_kept(l, image->process)) {
+		keep(l, store_write_image(l->store, image));
 	}
 }
 
@@ -224,15 +270,25 @@ static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *t,
 
 static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *n, void *userdata)
 {
+	struct listener *l = userdata;
+
 	(void)c;
-	read_error(userdata, &n->error);
+	read_error(l, &n->error);
+	if (l->store) {
+		keep(l, store_write_notice(l->store, n));
+	}
 }
 
 static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process_end *e,
 			   void *userdata)
 {
+	struct listener *l = userdata;
+
 	(void)c;
-	((struct listener *)userdata)->sum += e->totals.lost;
+	l->sum += e->totals.lost;
+	if (is_kept(l, e->process)) {
+		keep(l, store_write_process_end(l->store, e));
+	}
 }
 
 static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *e, void *userdata)
@@ -241,6 +297,9 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *e, void *u
 
 	l->ends++;
 	read_error(l, &e->error);
+	if (l->store) {
+		keep(l, store_finish(l->store, e));
+	}
 	for (size_t i = 0; i < CAPTURES; i++) {
 		l->captures[i] = l->captures[i] == c ? NULL : l->captures[i];
 	}
@@ -260,6 +319,66 @@ static const struct gpuctr_capture_handler handler = {
 	.on_process_end = on_process_end,
 	.on_end = on_end,
 };
+
+/* --- the file --- */
+
+static void check(struct store_reader *r, int result)
+{
+	if (result != 0) {
+		fuzz_fail("kept, but not read: %s", store_reader_error(r)->message);
+	}
+}
+
+static uint64_t read_process(struct store_reader *r, unsigned process)
+{
+	const struct gpuctr_record *record = NULL;
+	const struct gpuctr_image *image = NULL;
+	const struct gpuctr_mark *mark = NULL;
+	struct store_cursor *c;
+	uint64_t n = 0;
+
+	check(r, store_records(r, process, 0, 0, &c));
+	for (check(r, store_next_record(c, &record)); record;
+	     check(r, store_next_record(c, &record))) {
+		n++;
+	}
+	store_cursor_free(c);
+	check(r, store_images(r, process, 0, 0, &c));
+	do {
+		check(r, store_next_image(c, &image));
+	} while (image);
+	store_cursor_free(c);
+	check(r, store_marks(r, process, &c));
+	do {
+		check(r, store_next_mark(c, &mark));
+	} while (mark);
+	store_cursor_free(c);
+	return n;
+}
+
+static void read_back(void)
+{
+	struct store_reader *r = NULL;
+	const struct store_info *info;
+	struct store_error e = { 0 };
+
+	if (store_open(path, &e, &r) != 0) {
+		fuzz_fail("kept, but not opened: %s", e.message);
+	}
+	info = store_info(r);
+	fuzz_check(store_count_rows(r) == 0);
+	for (size_t i = 0; i < info->n_processes; i++) {
+		const struct store_process *p = &info->processes[i];
+
+		fuzz_check(read_process(r, p->process.process) == p->records);
+	}
+	store_reader_free(r);
+}
+
+static void remove_file(void)
+{
+	unlink(path);
+}
 
 /* Requests 1 to 3 are questions, 4 and 5 captures: an input knows their numbers. Then those with a
  * pattern, which the library expands from an answer: 6 is a plan, 7 a capture and 8 its list. */
@@ -290,6 +409,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct listener l = { 0 };
 	int r = 0;
 
+	if (path[0] == '\0') {
+		snprintf(path, sizeof(path), "%s/fuzz_library.%d",
+			 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (int)getpid());
+		atexit(remove_file);
+	}
 	daemon_box_open(in.data, in.size, chunk);
 	if (gpuctr_connect("daemon", "fuzz", &l.g) == 0) {
 		ask_everything(&l);
@@ -305,5 +429,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	gpuctr_disconnect(l.g);
 	daemon_box_close();
+	if (l.store) {
+		store_close(l.store);
+		read_back();
+	}
 	return 0;
 }
