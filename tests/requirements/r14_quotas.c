@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/requirements/load.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proto/base/clock.h"
 #include "daemon/broker/account.h"
 #include "daemon/front/peer.h"
 #include "proto/wire/limits.h"
@@ -22,9 +20,7 @@
 
 enum {
 	CONNECTIONS = 64,
-	CAPTURES = 8,
 	CONNECTIONS_IN_ALL = 1024,
-	FEW = 12,
 	USER_CROWD = 5000, /* the first of many users */
 };
 
@@ -112,34 +108,6 @@ SYSTEM_TEST(connections_of_a_user_and_in_all)
 	expect_no_leak(f, &before);
 }
 
-/* Nobody of them may measure: as many as there are connections, twice over, take none. */
-SYSTEM_TEST(connections_of_users_who_are_not_let_in)
-{
-	struct fixture *f = *state;
-	struct footprint before;
-	int fds[CONNECTIONS];
-	char ann[32];
-
-	fixture_need_root();
-	snprintf(ann, sizeof(ann), "allow-users=%d", USER_ANN);
-	fixture_start_strict_daemon(f, "--set", ann, NULL);
-	close(raw_client(f, USER_ANN));
-	load_take_footprint(f, &before);
-	for (int user = 0; user < 2 * CONNECTIONS_IN_ALL / CONNECTIONS; user++) {
-		for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-			fds[i] = raw_connect(f, USER_CROWD + user);
-		}
-		for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-			raw_expect_refused(fds[i], GPUCTR_E_NOT_ALLOWED);
-		}
-	}
-	close(raw_client(f, USER_ANN));
-	close(raw_client(f, USER_SELF));
-	requirement_figure("R14", "%d connections of users who may not measure are refused at once",
-			   2 * CONNECTIONS_IN_ALL);
-	expect_no_leak(f, &before);
-}
-
 /* Its last connection, as the first process of a pid namespace. The exit status: was it refused? */
 static void connect_as_container(struct fixture *f, int n)
 {
@@ -194,38 +162,6 @@ SYSTEM_TEST(root_of_a_container_is_a_user)
 	close_all(fds, CONNECTIONS + 1);
 	requirement_figure("R14", "root of a container has %d connections, like a user",
 			   CONNECTIONS);
-}
-
-static struct wire_message wish(const char *const *metrics, size_t n)
-{
-	return (struct wire_message){ .type = WIRE_OPEN_CAPTURE,
-				      .open_capture = { .request = 7, .metrics = { n, metrics } } };
-}
-
-SYSTEM_TEST(captures_of_a_user)
-{
-	static const char *const metrics[] = { "dram__bytes_read.sum" };
-	const struct wire_message open = wish(metrics, 1);
-	struct fixture *f = *state;
-	int fds[CAPTURES + 1];
-	struct wire_message m;
-	struct arena a;
-
-	fixture_need_root();
-	fixture_start_daemon(f, NULL);
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	for (size_t i = 0; i <= CAPTURES; i++) {
-		fds[i] = raw_client(f, USER_ANN);
-		assert_true(raw_send(fds[i], &open, -1));
-		m = raw_receive(fds[i], &a);
-		assert_int_equal(m.type, i < CAPTURES ? WIRE_OPENED : WIRE_REFUSAL);
-	}
-	assert_int_equal(m.refusal.code, GPUCTR_E_QUOTA);
-	assert_string_equal(m.refusal.message, "you have 8 captures open, which is the limit");
-	requirement_figure("R14", "%d captures of a user; the next is told why", CAPTURES);
-	arena_deinit(&a);
-	close_all(fds, CAPTURES + 1);
-	expect_service(f, 1000);
 }
 
 SYSTEM_TEST(who_says_nothing_is_told_to_go)
@@ -381,59 +317,6 @@ SYSTEM_TEST(halves_of_frames_of_many_users)
 			   (double)kib / 1024);
 	assert_true(kib <= 3 * (ACCOUNT_ALL_BYTES_MAX >> 12)); /* malloc keeps some of it */
 	close_all(fds, ARRAY_SIZE(fds));
-}
-
-/* Is it told that a hello is not that long? If not, it must be late. */
-static bool hears_that_it_is_whole(int fd, uint64_t began_ms)
-{
-	struct wire_message m;
-	struct arena a;
-	uint32_t code;
-
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	m = raw_receive(fd, &a);
-	assert_int_equal(m.type, WIRE_REFUSAL);
-	assert_true(m.refusal.message[0] != '\0');
-	code = m.refusal.code;
-	arena_deinit(&a);
-	if (code != GPUCTR_E_PROTOCOL) {
-		assert_int_equal(code, GPUCTR_E_TIMEOUT);
-		assert_true(now_ms() - began_ms >= 1000 * PEER_PATIENCE_S);
-	}
-	raw_expect_closed(fd);
-	return code == GPUCTR_E_PROTOCOL;
-}
-
-static bool become_whole(struct fixture *f, const uint8_t *frame, size_t n)
-{
-	uint64_t began_ms = now_ms();
-	int fds[CONNECTIONS];
-	size_t whole = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		fds[i] = raw_connect(f, USER_ANN);
-	}
-	send_side_by_side(fds, n, frame, FRAME_HEADER_BYTES + LIMIT_FRAME_BYTES, PATIENCE_MS);
-	for (size_t i = 0; i < n; i++) {
-		whole += hears_that_it_is_whole(fds[i], began_ms);
-	}
-	return whole == n;
-}
-
-/* The same, but they are ended: each becomes whole in the end, and is answered. All have ten
- * seconds, in which a sanitizer, or a busy machine, reads a few. */
-SYSTEM_TEST(halves_become_whole)
-{
-	struct fixture *f = *state;
-	CLEAN_FREE uint8_t *frame = make_large_frame(WIRE_HELLO);
-	size_t n = requirement_times_count() ? CONNECTIONS - 1 : FEW;
-	size_t least = requirement_times_count() ? FEW : 1;
-
-	fixture_start_daemon(f, NULL);
-	for (; !become_whole(f, frame, n); n = (n + 1) / 2) {
-		assert_true(n > least);
-	}
-	expect_service(f, 1000);
 }
 
 /* Reads a message: is it that the account is full? */

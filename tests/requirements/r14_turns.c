@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/requirements/load.h"
-
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/base/clock.h"
 #include "proto/wire/limits.h"
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"

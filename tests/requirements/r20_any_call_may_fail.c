@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/requirements/requirement.h"
 #include "tests/system/footprint.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -21,7 +20,6 @@ enum victim { CLIENT_PROCESS, PROGRAM, SAMPLER, FRONT, GRANTER, GPU, PLANNER, VI
 
 enum {
 	SERVICE_MS = 1000,
-	KERNELS = 400,
 	RUNS_PER_DAEMON = 8,	   /* from the eleventh death on a worker comes back later */
 	GPU_0_PARENT = 0x5c000030, /* of its profiler objects, in the fake */
 	TIMES_MAX = 4096,

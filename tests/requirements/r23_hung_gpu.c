@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <signal.h>
 
 #include "tests/requirements/requirement.h"
 #include "tests/system/footprint.h"
@@ -129,27 +128,6 @@ static void start_daemon(struct fixture *f, struct footprint *ret)
 
 /* --- tests --- */
 
-SYSTEM_TEST(a_slow_driver)
-{
-	struct fixture *f = *state;
-	struct footprint before;
-	struct program *ann;
-
-	start_daemon(f, &before);
-	fixture_set_knob(f, "ioctl_delay_ms", 300);
-	ann = start_on(f, USER_ANN, "0", "100", "middle");
-	fixture_child(ann);
-	ask_for(f, 2000);
-	expect_answers("the driver takes 300 ms a call");
-	fixture_set_knob(f, "ioctl_delay_ms", 0);
-	fixture_wait_held(f, 1);
-	fixture_release(f);
-	expect_exit(ann, 7);
-	expect_message(ann, "100 measured");
-	expect_service_soon(f, PATIENCE_MS);
-	expect_no_leak(f, &before);
-}
-
 static unsigned measure_on_gpu_2(struct fixture *f)
 {
 	uint64_t begin = now_ms();
@@ -242,29 +220,6 @@ SYSTEM_TEST(a_lost_gpu)
 			     "--exit", "7", NULL);
 	expect_exit(bob, 7);
 	fixture_set_knob(f, "ioctl_errno", 0);
-	expect_service_soon(f, PATIENCE_MS);
-	expect_no_leak(f, &before);
-}
-
-/* NVML or CUPTI hang in the gpu process. Who holds a lease goes on. */
-SYSTEM_TEST(a_hung_library)
-{
-	struct fixture *f = *state;
-	struct footprint before;
-	struct program *ann;
-	pid_t gpu;
-
-	start_daemon(f, &before);
-	ann = start_on(f, USER_ANN, "0", "200", "middle");
-	fixture_wait_held(f, 1);
-	gpu = fixture_worker(f, "gpu");
-	assert_int_equal(kill(gpu, SIGSTOP), 0);
-	ask_for(f, 500);
-	expect_answers("the gpu process hangs");
-	fixture_release(f);
-	expect_exit(ann, 7);
-	expect_message(ann, "200 measured");
-	assert_int_equal(kill(gpu, SIGCONT), 0);
 	expect_service_soon(f, PATIENCE_MS);
 	expect_no_leak(f, &before);
 }

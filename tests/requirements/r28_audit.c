@@ -3,7 +3,6 @@
 #include "tests/system/fixture.h"
 
 #include <signal.h>
-#include <sys/stat.h>
 
 /* R28: the audit log is complete. A load of captures, refusals and killed processes; then its lines
  * are read as a story, which must be possible, and compared with what the fake driver saw. */

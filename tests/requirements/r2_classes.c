@@ -5,17 +5,10 @@
  * an object that nobody could free. Rights, flags and the ioctl's number have no place in
  * what a user or the front can say: r3_integers.c looks at what the driver sees of them. */
 
-#include <sys/mman.h>
-#include <sys/socket.h>
-
-#include "proto/base/clock.h"
 #include "proto/nvidia/rm.h"
-#include "proto/wire/limits.h"
-#include "tests/fake/state.h"
 #include "tests/fuzz/granter_box.h"
 #include "tests/requirements/requirement.h"
-#include "tests/system/raw.h"
-#include "tests/system/recorder.h"
+#include "tests/unit/unit.h"
 
 enum { CLASSES = 65536, SIZES = 129, LEASE = 7, UID = 1000, PID = 1 };
 
@@ -87,44 +80,6 @@ TEST(all_classes_through_the_granter)
 
 enum { NUMBERS = 3 }; /* of root, parent and object */
 
-/* Of an allocation those are 0 whose bits are set. */
-static void leave_out(struct granter_request *q, size_t which)
-{
-	uint32_t *const numbers[NUMBERS] = { &q->root, &q->parent, &q->object };
-
-	for (size_t i = 0; i < NUMBERS; i++) {
-		*numbers[i] = (which >> i & 1) != 0 ? 0 : *numbers[i];
-	}
-}
-
-/* Step 0 opens the lease, and step n leaves out those of the bits of n - 1. */
-static void next_numbers(struct box_step *step, void *userdata)
-{
-	struct granter_request q = alloc_of(RM_CLASS_PROFILER_DEVICE);
-	size_t *n = userdata, i = (*n)++;
-
-	if (i == 0) {
-		open_lease(step);
-	} else if (i <= 1 << NUMBERS) {
-		leave_out(&q, i - 1);
-		box_packet(step, &q, BOX_CONTROL_DEVICE);
-	} else {
-		step->kind = BOX_END;
-	}
-}
-
-TEST(all_numbers_are_the_askers_through_the_granter)
-{
-	struct box_figures f;
-	size_t n = 0;
-
-	f = box_run(next_numbers, &n);
-	assert_int_equal(f.packets, 1 + (1 << NUMBERS));
-	assert_int_equal(f.replies, f.packets);
-	assert_int_equal(f.allocs, 1);
-	assert_int_equal(f.frees, 1);
-}
-
 /* --- sizes --- */
 
 struct sizes {
@@ -181,70 +136,4 @@ TEST(all_sizes_through_the_granter)
 			   "%d pairs of sizes, up to 128 and up to 64 beside the right one: %zu "
 			   "reached the driver",
 			   2 * SIZES * SIZES, allocs);
-}
-
-/* --- the whole way --- */
-
-/* device: a file that the fake driver takes for /dev/nvidiactl. Returns 0, or why not: also to the
- * program, in the driver's words. */
-static int ask(struct fixture *f, const char *token, uint32_t class, int device)
-{
-	const struct wire_message q = {
-		.type = WIRE_PERMISSION_REQUEST,
-		.permission_request = { token, 0xc1d00001, 0x5c000002, 0x5c000003, class,
-					0xc1d00001, 0x5c000004 },
-	};
-	struct raw_answer answer = raw_ask_patiently(f, USER_SELF, &q, device);
-
-	assert_int_equal(answer.status,
-			 answer.code == 0 ? RM_STATUS_OK : RM_STATUS_INSUFFICIENT_PERMISSIONS);
-	return answer.code;
-}
-
-static void ask_all_classes(struct fixture *f, const struct gpuctr_capture_options *options,
-			    size_t step)
-{
-	size_t asked = 2;
-	struct recorder r;
-	const char *token;
-	int device = raw_control_device();
-
-	fixture_start_daemon(f, NULL);
-	recorder_connect(&r, f, USER_SELF);
-	recorder_open(&r, options);
-	recorder_until(&r, &r.ready);
-	token = recorder_token(&r);
-	assert_int_equal(ask(f, token, RM_CLASS_PROFILER_DEVICE, device), 0);
-	assert_int_equal(ask(f, token, RM_CLASS_PROFILER_DEVICE + 0x10000, device),
-			 GPUCTR_E_NOT_ALLOWED);
-	/* An odd step, so that no bit of a class is the same in all. */
-	for (uint32_t class = 0; class < CLASSES; class += (uint32_t)step | 1) {
-		if (class != RM_CLASS_PROFILER_DEVICE) {
-			assert_int_equal(ask(f, token, class, device), GPUCTR_E_NOT_ALLOWED);
-			asked++;
-		}
-	}
-	assert_int_equal(fixture_counter(f, "profiler_allocs"), 1);
-	assert_int_equal(fixture_counter(f, "allocs"), 2); /* with the client, of the test itself */
-	assert_int_equal(fixture_counter(f, "malformed"), 0);
-	assert_int_equal(fixture_counter(f, "foreign"), 0);
-	recorder_close(&r);
-	recorder_disconnect(&r);
-	close(device);
-	requirement_figure("R2", "%zu classes asked of the daemon over sockets%s: 1 ioctl seen",
-			   asked, options->permit ? ", under a permit" : "");
-}
-
-SYSTEM_TEST(all_classes_through_the_daemon)
-{
-	const struct gpuctr_capture_options options = recorder_options();
-
-	ask_all_classes(*state, &options, CLASSES / requirement_amount(CLASSES / 4, CLASSES));
-}
-
-SYSTEM_TEST(classes_under_a_permit)
-{
-	const struct gpuctr_capture_options options = recorder_permit_options();
-
-	ask_all_classes(*state, &options, CLASSES / requirement_amount(CLASSES / 16, CLASSES));
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <limits.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "tests/requirements/requirement.h"
@@ -158,24 +157,6 @@ static void expect_refused(struct program *client, const char *text)
 	expect_exit(client, 125);
 	expect_output(client, "");
 	expect_message(client, text);
-}
-
-/* A permit and a trace are two captures. */
-SAMPLING_TEST(it_counts_as_what_it_is)
-{
-	struct fixture *f = *state;
-
-	fixture_start_daemon(f, "--set", "captures-per-user=1", NULL);
-	expect_refused(start_run(f, NULL), "you have 1 captures open, which is the limit");
-	expect_no_owner(f);
-	fixture_stop_daemon(f);
-	fixture_start_daemon(f, "--set", "captures-per-user=2", NULL);
-	expect_exit(start_run(f, NULL), 3);
-	fixture_stop_daemon(f);
-	fixture_start_daemon(f, "--set", "captures-per-minute=1", NULL);
-	expect_refused(start_run(f, NULL), "which is the limit");
-	expect_no_owner(f);
-	expect_no_objects(f);
 }
 
 SAMPLING_TEST(nobody_samples_beside_another_user)

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <signal.h>
-#include <unistd.h>
-
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"
 #include "tests/system/recorder.h"
@@ -117,23 +114,6 @@ static void expect_taken_back(struct fixture *f)
 	}
 }
 
-SYSTEM_TEST(what_a_job_has_left_behind_keeps_them_off)
-{
-	struct fixture *f = *state;
-
-	start(f, everybody);
-	state_job(f, "begin", "bobs", "1235", "0");
-	let_bob_compute(f, 0);
-	state_job(f, "end", "bobs", NULL, NULL);
-	state_job(f, "begin", "anns", "1234", "0");
-	expect_refused(f, 0, true);
-	hold(f, 1, true);
-	let_bob_compute(f, -1);
-	hold(f, 0, true);
-	recorder_disconnect(&holders[0]);
-	recorder_disconnect(&holders[1]);
-}
-
 SYSTEM_TEST(who_shares_a_jobs_gpu_ends_them)
 {
 	struct fixture *f = *state;
@@ -151,32 +131,6 @@ SYSTEM_TEST(who_shares_a_jobs_gpu_ends_them)
 	requirement_figure("R35", "a permit within a job: taken back %u ms after another's context",
 			   (unsigned)(now_ms() - begin));
 	expect_taken_back(f);
-}
-
-SYSTEM_TEST(a_jobs_statement_ends_them)
-{
-	static const char *const users[] = { "1235", "1234", NULL }; /* begins, takes, ends */
-	struct fixture *f = *state;
-
-	start(f, everybody);
-	for (size_t i = 0; i < ARRAY_SIZE(users); i++) {
-		if (i == 0) {
-			hold(f, 0, true);
-		}
-		hold(f, 1, true);
-		if (i > 0) {
-			hold(f, 0, true);
-		}
-		if (users[i]) {
-			state_job(f, "begin", users[i], users[i], "0");
-		} else {
-			state_job(f, "end", "1234", NULL, NULL);
-		}
-		expect_taken_back(f);
-		if (i == 0) { /* the GPU is Bob's job's, which measures alone */
-			state_job(f, "end", users[i], NULL, NULL);
-		}
-	}
 }
 
 /* With the entitlement, where users trust each other; then they do not, and Bob is there. */

@@ -5,13 +5,8 @@
  * request, and rights, flags, sizes and padding are zero whatever was asked. The same is seen from
  * the other side by the fake driver, of requests that came all the way from a user's socket. */
 
-#include <sys/mman.h>
-#include <sys/socket.h>
-
-#include "proto/base/clock.h"
 #include "proto/nvidia/rm.h"
 #include "proto/wire/limits.h"
-#include "tests/fake/state.h"
 #include "tests/fuzz/granter_box.h"
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"

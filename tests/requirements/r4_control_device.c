@@ -222,33 +222,3 @@ SYSTEM_TEST(only_the_device_goes_to_the_granter)
 	close(lingering);
 	end(&s, f);
 }
-
-/* The daemon gets the last reference, and a grant is asked for while it still closes. */
-SYSTEM_TEST(a_close_that_blocks_keeps_nobody)
-{
-	uint64_t ns, slowest = 0;
-	struct fixture *f = *state;
-	struct scene s;
-
-	begin(&s, f);
-	for (int i = 0; i < 5; i++) {
-		int fd = open_lingering();
-		struct wire_message m =
-			raw_permission(recorder_token(&s.r), ROOT_HANDLE, 0x5c200000);
-		int socket = raw_connect(f, USER_ANN);
-
-		assert_true(raw_send(socket, &m, fd));
-		close(fd);
-		close(socket);
-		assert_true(ask_with(&s, f, s.device, &ns).granted);
-		slowest = ns > slowest ? ns : slowest;
-	}
-	if (requirement_times_hold()) {
-		assert_true(slowest < PROMPT_MS * CLOCK_NS_PER_MS);
-	}
-	end(&s, f);
-	requirement_figure("R4",
-			   "5 descriptors whose close lasts %d s: a grant meanwhile takes at "
-			   "most %.1f ms",
-			   LINGER_S, (double)slowest / 1e6);
-}

@@ -2,7 +2,6 @@
 #include "tests/system/fixture.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>

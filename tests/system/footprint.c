@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/footprint.h"
 
-#include <dirent.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

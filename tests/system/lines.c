@@ -176,3 +176,41 @@ void line_ranges(const char *line, const char *key, char *ret, size_t size)
 		at = next + 1;
 	}
 }
+
+struct program *lines_measure(struct fixture *f, struct lines *ret, const char *const *options,
+			      const char *const *program, int status)
+{
+	const char *argv[48] = {
+		CLIENT, "--format", "jsonl", "--output", fixture_path(f, "records"), "-f"
+	};
+	struct program *client;
+	size_t n = 6;
+
+	while (*options) {
+		argv[n++] = *options++;
+	}
+	argv[n++] = "--";
+	while (*program) {
+		argv[n++] = *program++;
+	}
+	assert_true(n < ARRAY_SIZE(argv));
+	client = fixture_runv(f, USER_ANN, argv);
+	expect_exit(client, status);
+	lines_load(ret, fixture_path(f, "records"));
+	return client;
+}
+
+uint64_t lines_total(const struct lines *l, const char *key)
+{
+	return (uint64_t)line_number(lines_at(l, "totals", 0), key);
+}
+
+double line_threads(const char *line)
+{
+	double threads = 1;
+
+	for (size_t i = 0; i < 3; i++) {
+		threads *= line_number_at(line, "grid", i) * line_number_at(line, "block", i);
+	}
+	return threads;
+}

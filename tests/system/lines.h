@@ -5,6 +5,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+struct fixture;
 
 struct lines_list {
 	char **v; /* one JSON object each */
@@ -41,3 +44,18 @@ void line_value(const char *line, const char *key, char *ret, size_t size);
 
 /* The messages of an array of ranges ("nvtx" or "ranges"), outermost first, joined by '/'. */
 void line_ranges(const char *line, const char *key, char *ret, size_t size);
+
+/* --- of a measured program --- */
+
+#define ARGUMENTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+/* Ann measures the program, with these options of the client; it ends with this status. ret has its
+ * records; the caller frees them. */
+struct program *lines_measure(struct fixture *f, struct lines *ret, const char *const *options,
+			      const char *const *program, int status);
+
+/* A number of the totals at the end. */
+uint64_t lines_total(const struct lines *l, const char *key);
+
+/* Of a launch. */
+double line_threads(const char *line);

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <endian.h>
-#include <errno.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/system/between.h"
 #include "tests/system/on_demand.h"
 
 /* Whose programs in standby a user lists and captures: pids of a container, its cgroup, its root,
@@ -192,21 +191,4 @@ SYSTEM_TEST(roots_of_user_namespaces_see_their_own)
 	}
 	program_kill(of[0], SIGKILL);
 	program_kill(of[1], SIGKILL);
-}
-
-SYSTEM_TEST(others_are_neither_listed_nor_captured)
-{
-	struct fixture *f = *state;
-	struct program *p, *c;
-
-	fixture_need_two_users();
-	fixture_start_daemon(f, NULL);
-	p = on_demand_start_listed(f, USER_ANN);
-	assert_false(on_demand_is_listed(f, USER_BOB, p, ""));
-	c = fixture_client(f, USER_BOB, "capture", "--pid", on_demand_pid(p), "--duration", "1",
-			   NULL);
-	expect_exit(c, 125);
-	expect_message(c, "is not registered, or is another user's");
-	expect_message(c, "no process of yours is registered");
-	program_kill(p, SIGKILL);
 }

@@ -3,9 +3,7 @@
 
 #include <signal.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/system/lines.h"
 #include "tests/system/raw.h"
@@ -103,25 +101,6 @@ SYSTEM_TEST(the_daemon_is_told_to_stop)
 	expect_message(client, "runs on, no longer measured");
 	expect_no_owner(f);
 	expect_no_objects(f);
-}
-
-SYSTEM_TEST(the_client_is_killed)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	pid_t program;
-
-	fixture_start_daemon(f, NULL);
-	client = start_client(f, USER_ANN, "2000", "0");
-	wait_for_records(f);
-	program = fixture_child(client);
-	program_kill(client, SIGKILL);
-	expect_signal(client, SIGKILL);
-	assert_int_equal(kill(program, 0), 0); /* runs on */
-	expect_service_soon(f, SERVICE_MS);
-	let_go_on(f);
-	expect_text_soon(client->out, "done 2000");
-	expect_no_owner(f);
 }
 
 SYSTEM_TEST(the_program_is_killed)
@@ -289,70 +268,6 @@ static void kill_worker(struct fixture *f, const char *name)
 	}
 }
 
-/* One of the daemon's processes, in the middle of a capture. */
-static void expect_survived(struct fixture *f, const char *worker)
-{
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	f->violations_expected = true;
-	client = start_client(f, USER_ANN, "2500", "9");
-	wait_for_records(f);
-	kill_worker(f, worker);
-	if (strcmp(worker, "gpu") == 0 || strcmp(worker, "planner") == 0) {
-		let_go_on(f);
-		expect_exit(client, 9); /* they have no part in a capture that runs */
-		expect_message(client, "2,500 measured");
-	}
-	expect_service_soon(f, SERVICE_MS);
-	if (client->pid > 0) {
-		expect_running(client);
-		let_go_on(f);
-		expect_exit(client, 9);
-	}
-	expect_output(client, "done 2500\n");
-	expect_no_owner(f);
-	expect_service_soon(f, SERVICE_MS);
-}
-
-SYSTEM_TEST(the_front_is_killed)
-{
-	expect_survived(*state, "front");
-}
-
-SYSTEM_TEST(the_granter_is_killed)
-{
-	expect_survived(*state, "granter");
-}
-
-SYSTEM_TEST(the_gpu_process_is_killed)
-{
-	expect_survived(*state, "gpu");
-}
-
-SYSTEM_TEST(the_planner_is_killed)
-{
-	expect_survived(*state, "planner");
-}
-
-SYSTEM_TEST(idle_workers_are_replaced)
-{
-	static const char *const workers[] = { "granter", "gpu", "planner", "front" };
-	struct fixture *f = *state;
-
-	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < 2 * ARRAY_SIZE(workers); i++) {
-		const char *worker = workers[i % ARRAY_SIZE(workers)];
-		pid_t pid = fixture_worker(f, worker);
-
-		kill_worker(f, worker);
-		expect_service_soon(f, SERVICE_MS);
-		assert_int_not_equal(fixture_worker(f, worker), pid);
-	}
-	expect_no_owner(f);
-	expect_no_objects(f);
-}
-
 enum { WAITING = 4 };
 
 /* One that holds the GPU, and more that wait for it. */
@@ -367,19 +282,6 @@ static void open_waiting(struct fixture *f, struct recorder r[WAITING])
 		recorder_until(&r[i], &r[i].opened);
 	}
 	recorder_until(&r[0], &r[0].ready);
-}
-
-static void expect_turns(struct fixture *f, struct recorder r[WAITING])
-{
-	for (size_t i = 1; i < WAITING; i++) {
-		recorder_until(&r[i], &r[i].ready);
-		recorder_close(&r[i]);
-		assert_int_equal(r[i].end_code, 0);
-	}
-	for (size_t i = 0; i < WAITING; i++) {
-		recorder_disconnect(&r[i]);
-	}
-	expect_service_soon(f, SERVICE_MS);
 }
 
 /* A process that hangs in the driver does not die of SIGKILL, and its parent waits for it in vain;
@@ -400,19 +302,6 @@ SYSTEM_TEST(a_granter_that_cannot_be_killed_is_left_behind)
 	assert_int_equal(waitpid(granter, NULL, __WALL), granter);
 	kill_worker(f, "front"); /* its successors are like any others */
 	expect_service_soon(f, SERVICE_MS);
-}
-
-/* It takes the others with it, which may be noticed first: that is one death, not four. */
-SYSTEM_TEST(the_front_is_killed_again_and_again)
-{
-	struct fixture *f = *state;
-
-	fixture_start_daemon(f, NULL);
-	for (int i = 0; i < 8; i++) {
-		kill_worker(f, "front");
-		expect_service_soon(f, SERVICE_MS);
-	}
-	expect_running(f->daemon);
 }
 
 /* From the eleventh end on its successor comes later, but it comes: the daemon does not give up,
@@ -443,56 +332,6 @@ SYSTEM_TEST(the_planner_is_killed_again_and_again)
 	expect_service_soon(f, PATIENCE_MS);
 }
 
-/* The one that holds loses its lease; those that wait keep their places and get their turns. */
-SYSTEM_TEST(who_waits_outlives_the_granter)
-{
-	struct fixture *f = *state;
-	struct recorder r[WAITING];
-
-	open_waiting(f, r);
-	kill_worker(f, "granter");
-	recorder_until(&r[0], &r[0].ended);
-	assert_int_equal(r[0].end_code, GPUCTR_E_REVOKED);
-	expect_turns(f, r);
-}
-
-/* A lease needs its word about who else runs there: the turn waits for the next one. */
-SYSTEM_TEST(who_waits_outlives_the_gpu_process)
-{
-	struct fixture *f = *state;
-	struct recorder r[WAITING];
-
-	open_waiting(f, r);
-	assert_int_equal(kill(f->daemon->pid, SIGSTOP), 0); /* so that none comes at once */
-	kill_worker(f, "gpu");
-	recorder_close(&r[0]);
-	recorder_for(&r[1], 100);
-	assert_false(r[1].ready || r[1].ended);
-	assert_int_equal(kill(f->daemon->pid, SIGCONT), 0);
-	expect_turns(f, r);
-}
-
-/* Everybody holds and waits while everything dies. */
-SYSTEM_TEST(who_waits_hears_of_the_fronts_death)
-{
-	struct fixture *f = *state;
-	struct recorder r[WAITING];
-
-	open_waiting(f, r);
-	kill_worker(f, "front");
-	for (size_t i = 0; i < WAITING; i++) {
-		uint64_t by = now_ms() + PATIENCE_MS;
-
-		while (!r[i].ended && now_ms() < by) {
-			gpuctr_dispatch(r[i].g, 20);
-		}
-		assert_true(r[i].ended);
-		assert_int_equal(r[i].end_code, GPUCTR_E_DISCONNECTED);
-		recorder_disconnect(&r[i]);
-	}
-	expect_service_soon(f, SERVICE_MS);
-}
-
 /* Indices mean other GPUs then: the front ends what they were in, and itself. */
 SYSTEM_TEST(the_machine_has_other_gpus)
 {
@@ -512,27 +351,6 @@ SYSTEM_TEST(the_machine_has_other_gpus)
 	expect_text_soon(f->daemon->err, "[front]: 2 GPUs");
 	expect_service_soon(f, SERVICE_MS);
 	assert_int_not_equal(fixture_worker(f, "front"), front);
-}
-
-/* Longer than the library waits for an answer. */
-SYSTEM_TEST(clients_wait_for_a_front_that_is_held_up)
-{
-	enum { HELD_UP_MS = 6000 };
-	struct fixture *f = *state;
-	struct program *run, *permit;
-	pid_t front;
-
-	fixture_start_daemon(f, NULL);
-	front = fixture_worker(f, "front");
-	assert_int_equal(kill(front, SIGSTOP), 0);
-	run = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP, NULL);
-	permit = fixture_client(f, USER_ANN, "permit", "--", "true", NULL);
-	sleep_ms(HELD_UP_MS);
-	kill(front, SIGCONT);
-	expect_exit(run, 0);
-	expect_exit(permit, 0);
-	expect_no_message(run, "no-daemon");
-	expect_no_message(permit, "no-daemon");
 }
 
 SYSTEM_TEST(a_front_that_dies_tells_that_nothing_was_started)
@@ -569,27 +387,3 @@ enum { ANSWER_MS = 1000 };
 #else
 enum { ANSWER_MS = 250 };
 #endif
-
-SYSTEM_TEST(a_hung_driver_is_told)
-{
-	struct fixture *f = *state;
-	struct program *client, *status;
-
-	fixture_start_daemon(f, NULL);
-	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "ioctl_delay_ms", "300", NULL),
-		    0);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
-				"20", NULL);
-	expect_text_soon(client->err, "single pass");
-	for (int i = 0; i < 10; i++) {
-		uint64_t begin = now_ms();
-
-		status = fixture_client(f, USER_BOB, "status", NULL);
-		expect_exit(status, 0);
-		assert_true(now_ms() - begin < fixture_time(ANSWER_MS));
-	}
-	expect_exit(client, 0);
-	expect_message(client, "20 kernels seen");
-	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "ioctl_delay_ms", "0", NULL), 0);
-	expect_service_soon(f, SERVICE_MS);
-}

@@ -119,34 +119,6 @@ SYSTEM_TEST(steps_that_recur_no_more_end_the_capture)
 	expect_running(p);
 }
 
-SYSTEM_TEST(a_program_may_end_within_its_first_step)
-{
-	struct fixture *f = *state;
-	struct program *p;
-
-	fixture_start_daemon(f, NULL);
-	p = fixture_client(f, USER_ANN, "--steps", "1", RECORDS_TO(f), "--", FAKEAPP, "--kernels",
-			   "30", NULL);
-	expect_exit(p, 0);
-	expect_message(p, "no sequence of launches had recurred when the capture ended");
-}
-
-/* What a filter leaves out is part of a step all the same. */
-SYSTEM_TEST(a_filter_leaves_steps_as_they_are)
-{
-	struct fixture *f = *state;
-	struct program *p;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	p = fixture_client(f, USER_ANN, "--steps", "3", "-k", "k1", RECORDS_TO(f), "--", FAKEAPP,
-			   PACE, "--kernels", "100000", "--seconds", "3", NULL);
-	expect_exit(p, 0);
-	load(f, &l);
-	assert_int_equal(lines_count(&l, "kernel"), 3 * STEP / 8);
-	lines_deinit(&l);
-}
-
 /* Of the thread that launched first: those of several threads come in no order. */
 SYSTEM_TEST(threads_have_a_step_of_their_own)
 {

@@ -3,7 +3,6 @@
 
 #include <signal.h>
 
-#include "tests/system/lines.h"
 #include "tests/system/on_demand.h"
 #include "tests/system/query.h"
 
@@ -81,30 +80,6 @@ SYSTEM_TEST(a_graph_within_a_graph_is_flat)
 	/* 9 launches are captured: 4 kernels, twice, and the graph. */
 	expect_message(client, "26 kernels seen in 1 process: 17 measured, 9 skipped");
 	expect_whole_launches(f, 2, 8);
-}
-
-/* By the names of its kernels; those that are skipped and counted are launches. */
-SYSTEM_TEST(filters_choose_kernels_and_count_launches)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, TRACE, "--kernel", "k3", "--", FAKEAPP, "--kernels",
-				"1", "--graph", NULL);
-	expect_exit(client, 0);
-	expect_message(client, "13 kernels seen in 1 process: 2 measured, 7 filtered, 4 skipped");
-	assert_true(query_run(f, "SELECT count(*) FROM records WHERE mangled = '_Z2k3Pf'") == 2);
-	client = fixture_client(f, USER_ANN, TRACE, "-f", "--launch-skip", "1", "-c", "1", "--",
-				FAKEAPP, "--kernels", "1", "--graph", NULL);
-	expect_exit(client, 0);
-	expect_message(client, "10 kernels seen in 1 process: 4 measured, 2 filtered, 4 skipped");
-	expect_whole_launches(f, 1, 4);
-	client = fixture_client(f, USER_ANN, TRACE, "-f", "--kernel", "nothing", "--", FAKEAPP,
-				"--kernels", "1", "--graph", NULL);
-	expect_exit(client, 0);
-	expect_message(client, "13 kernels seen in 1 process: 9 filtered, 4 skipped");
-	expect_message(client, "do not match: k0(float*); k1(float*)");
 }
 
 SYSTEM_TEST(a_graph_of_which_nothing_comes_is_one)

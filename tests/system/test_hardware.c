@@ -12,35 +12,16 @@
 #define MEMORY "dram__bytes_read.sum"
 #define SM "sm__inst_executed.sum"
 #define SASS "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
-#define ARGUMENTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-/* Runs fakeapp measured and loads its records. */
+/* fakeapp with these arguments. */
 static struct program *measure(struct fixture *f, struct lines *l, const char *metrics,
 			       const char *const *arguments)
 {
-	const char *argv[40] = { CLIENT,     "--metrics", metrics, "--format", "jsonl",
-				 "--output", "",	  "-f",	   "--",       FAKEAPP };
-	struct program *client;
-	size_t n = 10;
+	const char *program[24] = { FAKEAPP };
 
-	argv[6] = fixture_path(f, "records");
-	while (*arguments) {
-		argv[n++] = *arguments++;
+	for (size_t n = 1; *arguments; n++) {
+		program[n] = *arguments++;
 	}
-	client = fixture_runv(f, USER_ANN, argv);
-	expect_exit(client, 0);
-	lines_load(l, fixture_path(f, "records"));
-	return client;
-}
-
-static uint64_t total(const struct lines *l, const char *key)
-{
-	return (uint64_t)line_number(lines_at(l, "totals", 0), key);
-}
-
-static double threads_of(const char *line)
-{
-	return line_number_at(line, "grid", 0) * line_number_at(line, "block", 0);
+	return lines_measure(f, l, ARGUMENTS("--metrics", metrics), program, 0);
 }
 
 /* Every launch has a number of threads that its neighbours have not. */
@@ -49,14 +30,14 @@ static void expect_values(const struct lines *l, const char *key, double per_thr
 	for (size_t i = 0; i < lines_count(l, "kernel"); i++) {
 		const char *line = lines_at(l, "kernel", i);
 
-		assert_true(line_number(line, key) == per_thread * threads_of(line));
+		assert_true(line_number(line, key) == per_thread * line_threads(line));
 	}
 }
 
 static void expect_all_measured(const struct lines *l, size_t n)
 {
-	assert_int_equal(total(l, "seen"), n);
-	assert_int_equal(total(l, "measured"), n);
+	assert_int_equal(lines_total(l, "seen"), n);
+	assert_int_equal(lines_total(l, "measured"), n);
 	assert_int_equal(lines_count(l, "kernel"), n);
 }
 
@@ -70,29 +51,42 @@ static void expect_times(const struct lines *l)
 		line_text(line, "clock", clock, sizeof(clock));
 		assert_string_equal(clock, "gpu");
 		assert_true(line_number(line, "duration_ns") ==
-			    200 + (double)((long)threads_of(line) / 64));
+			    200 + (double)((long)line_threads(line) / 64));
 	}
 }
 
 /* --- late, and in another order --- */
 
-/* Programs launch ahead of the GPU; with metrics of the SMs each launch waits for it. */
-SYSTEM_TEST(kernels_run_later_than_their_launches)
+/* Programs launch ahead of the GPU; with metrics of the SMs each launch waits for it. CUPTI
+ * promises no order of ranges, which are known by their names, nor of the kernels' times, which are
+ * known by their correlation ids. */
+SYSTEM_TEST(what_comes_late_or_in_another_order_is_of_its_launch)
 {
+	static const struct {
+		const char *variable, *value, *metric;
+		double per_thread;
+	} rows[] = {
+		{ "GPUCTR_FAKE_LATE_US", "300", MEMORY, 16 },
+		{ "GPUCTR_FAKE_LATE_US", "300", SM, 100.0 / 32 },
+		{ "GPUCTR_FAKE_DECODE_REVERSED", "1", MEMORY, 16 },
+		{ "GPUCTR_FAKE_ACTIVITY_REVERSED", "1", MEMORY, 16 },
+	};
 	struct fixture *f = *state;
-	struct lines l;
 
-	setenv("GPUCTR_FAKE_LATE_US", "300", 1);
 	fixture_start_daemon(f, NULL);
-	measure(f, &l, MEMORY, ARGUMENTS("--kernels", "300"));
-	expect_all_measured(&l, 300);
-	expect_values(&l, MEMORY, 16);
-	expect_times(&l);
-	lines_deinit(&l);
-	measure(f, &l, SM, ARGUMENTS("--kernels", "100"));
-	expect_all_measured(&l, 100);
-	expect_values(&l, SM, 100.0 / 32);
-	lines_deinit(&l);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct lines l;
+
+		setenv(rows[i].variable, rows[i].value, 1);
+		measure(f, &l, rows[i].metric, ARGUMENTS("--kernels", "200"));
+		unsetenv(rows[i].variable);
+		expect_all_measured(&l, 200);
+		expect_values(&l, rows[i].metric, rows[i].per_thread);
+		if (strcmp(rows[i].metric, MEMORY) == 0) {
+			expect_times(&l);
+		}
+		lines_deinit(&l);
+	}
 }
 
 /* What one stream has launched first may end last. */
@@ -108,39 +102,18 @@ SYSTEM_TEST(streams_overtake_each_other)
 	measure(f, &l, MEMORY,
 		ARGUMENTS("--kernels", "40", "--threads", "4", "--streams", "3", "--devices", "2",
 			  "--graph"));
-	assert_int_equal(total(&l, "seen"), 160 + 4 * (4 + 2));
-	assert_int_equal(total(&l, "capturing"), 4 * 4);
-	assert_int_equal(total(&l, "measured") + total(&l, "unready"), 160 + 4 * 2);
+	assert_int_equal(lines_total(&l, "seen"), 160 + 4 * (4 + 2));
+	assert_int_equal(lines_total(&l, "capturing"), 4 * 4);
+	assert_int_equal(lines_total(&l, "measured") + lines_total(&l, "unready"), 160 + 4 * 2);
 	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
 		const char *line = lines_at(&l, "kernel", i);
 
 		on[(size_t)line_number(line, "device")]++;
 		if (!strstr(line, "\"kind\":\"graph\"")) {
-			assert_true(line_number(line, MEMORY) == 16 * threads_of(line));
+			assert_true(line_number(line, MEMORY) == 16 * line_threads(line));
 		}
 	}
 	assert_true(on[0] > 0 && on[1] > 0);
-	lines_deinit(&l);
-}
-
-/* Of a program that filters most kernels out, so that measured and other ones alternate. */
-SYSTEM_TEST(others_run_between_ranges)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	struct lines l;
-
-	setenv("GPUCTR_FAKE_LATE_US", "300", 1);
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--kernel", "^k3\\(", "--format",
-				"jsonl", "--output", fixture_path(f, "records"), "--", FAKEAPP,
-				"--kernels", "200", "--streams", "3", NULL);
-	expect_exit(client, 0);
-	lines_load(&l, fixture_path(f, "records"));
-	assert_int_equal(total(&l, "filtered"), 175);
-	assert_int_equal(total(&l, "measured") + total(&l, "unready"), 25);
-	assert_int_equal(lines_count(&l, "kernel"), total(&l, "measured"));
-	expect_values(&l, MEMORY, 16);
 	lines_deinit(&l);
 }
 
@@ -165,70 +138,13 @@ SYSTEM_TEST(others_run_beside_ranges)
 					"500", NULL);
 		expect_exit(client, 0);
 		lines_load(&l, fixture_path(f, "records"));
-		assert_int_equal(total(&l, "filtered"), 1400);
-		assert_int_equal(total(&l, "measured") + total(&l, "unready"), 200);
-		assert_true(total(&l, "measured") > 0);
-		assert_int_equal(lines_count(&l, "kernel"), total(&l, "measured"));
+		assert_int_equal(lines_total(&l, "filtered"), 1400);
+		assert_int_equal(lines_total(&l, "measured") + lines_total(&l, "unready"), 200);
+		assert_true(lines_total(&l, "measured") > 0);
+		assert_int_equal(lines_count(&l, "kernel"), lines_total(&l, "measured"));
 		expect_values(&l, metrics[i], i == 0 ? 16 : 100.0 / 32);
 		lines_deinit(&l);
 	}
-}
-
-/* CUPTI promises no order of ranges: they are known by their names. */
-SYSTEM_TEST(ranges_come_in_another_order)
-{
-	struct fixture *f = *state;
-	struct lines l;
-
-	setenv("GPUCTR_FAKE_DECODE_REVERSED", "1", 1);
-	fixture_start_daemon(f, NULL);
-	measure(f, &l, MEMORY, ARGUMENTS("--kernels", "200"));
-	expect_all_measured(&l, 200);
-	expect_values(&l, MEMORY, 16);
-	expect_times(&l);
-	lines_deinit(&l);
-}
-
-/* Nor of the kernels' times: they are known by their correlation ids. */
-SYSTEM_TEST(times_come_in_another_order)
-{
-	struct fixture *f = *state;
-	struct lines l;
-
-	setenv("GPUCTR_FAKE_ACTIVITY_REVERSED", "1", 1);
-	fixture_start_daemon(f, NULL);
-	measure(f, &l, MEMORY, ARGUMENTS("--kernels", "200"));
-	expect_all_measured(&l, 200);
-	expect_times(&l);
-	lines_deinit(&l);
-}
-
-/* --- smaller than asked for --- */
-
-/* A Start of a quarter second pays for the growth from 64 to 256 ranges at the second turn, unless
- * the program stands still and batches end early. An object that was configured with the smaller
- * image would lose all ranges beyond it. */
-SYSTEM_TEST(batches_grow_past_the_first_image)
-{
-	struct fixture *f = *state;
-	struct lines l;
-	bool grown = false;
-
-	setenv("GPUCTR_FAKE_START_US", "250000", 1);
-	setenv("GPUCTR_FAKE_TRACE", "1", 1);
-	fixture_start_daemon(f, NULL);
-	for (int i = 0; i < 5 && !grown; i++) {
-		const char *calls = fixture_path(f, "calls.log");
-
-		unlink(calls);
-		measure(f, &l, MEMORY, ARGUMENTS("--kernels", "500"));
-		expect_all_measured(&l, 500);
-		expect_values(&l, MEMORY, 16);
-		lines_deinit(&l);
-		grown = count_text(calls, "cuptiRangeProfilerSetConfig") >= 2 &&
-			count_text(calls, "cuptiRangeProfilerStart") < 7;
-	}
-	assert_true(grown);
 }
 
 /* --- changed by being watched --- */
@@ -370,46 +286,6 @@ SYSTEM_TEST(nvml_may_fail_in_each_call)
 		}
 		fixture_stop_daemon(f);
 	}
-}
-
-/* Users who trust each other need not know. */
-SYSTEM_TEST(shared_gpus_need_no_nvml)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	setenv("GPUCTR_FAKE_NVML_FAIL", "nvmlInit_v2:999", 1);
-	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--", FAKEAPP, "--kernels", "5",
-				NULL);
-	expect_exit(client, 0);
-	expect_message(client, "5 measured");
-}
-
-/* NVML that stops answering under a lease: it ends, the program goes on, and the lease that is
- * opened at once when NVML answers again is as good as any. */
-SYSTEM_TEST(a_lease_ends_when_nvml_goes_blind)
-{
-	struct fixture *f = *state;
-	struct recorder r;
-	struct program *p;
-
-	fixture_start_daemon(f, NULL);
-	recorder_connect(&r, f, USER_ANN);
-	p = recorder_start(&r, f, FAKEAPP, "--kernels", "100", "--hold", "middle", NULL);
-	fixture_wait_held(f, 1);
-	fixture_set_knob(f, "nvml_fail", 999);
-	recorder_until(&r, &r.ended);
-	assert_int_equal(r.end_code, GPUCTR_E_REVOKED);
-	assert_non_null(strstr(r.end_message, "does not tell who runs on the GPU"));
-	fixture_set_knob(f, "nvml_fail", 0);
-	expect_service(f, 1000);
-	expect_no_owner(f);
-	fixture_release(f);
-	expect_exit(p, 0);
-	expect_output(p, "done 100\n");
-	expect_balance(&r.totals);
-	recorder_disconnect(&r);
 }
 
 /* --- older and newer drivers --- */

@@ -1,26 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
-#include <signal.h>
-
 #include "tests/system/lines.h"
 
 /* The main job: a user without privileges runs a program and gets the counters of every kernel. */
 
-static double threads_of(const char *line)
-{
-	double threads = 1;
-
-	for (size_t i = 0; i < 3; i++) {
-		threads *= line_number_at(line, "grid", i) * line_number_at(line, "block", i);
-	}
-	return threads;
-}
-
 /* tests/fake/README.md says what a kernel of so many threads counts. */
 static void expect_values(const char *line)
 {
-	double threads = threads_of(line), read = 16 * threads, write = 8 * threads;
+	double threads = line_threads(line), read = 16 * threads, write = 8 * threads;
 	double ns = 1000 + (double)((long)threads / 64),
 	       instructions = (double)((long)threads / 32) * 100;
 	char clock[16];
@@ -79,83 +67,6 @@ SYSTEM_TEST(every_kernel_has_its_values)
 	expect_no_owner(f);
 }
 
-SYSTEM_TEST(every_kernel_has_its_ranges)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	char path[256], expected[256];
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--format", "jsonl", "--output",
-				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "100",
-				"--nvtx", NULL);
-	expect_exit(client, 0);
-	lines_load(&l, fixture_path(f, "records"));
-	for (size_t i = 0; i < 100; i++) {
-		const char *line = lines_at(&l, "kernel", i);
-
-		line_ranges(line, "nvtx", path, sizeof(path));
-		snprintf(expected, sizeof(expected), "step %zu/epoch/layer %zu", i / 4, i % 4);
-		assert_string_equal(path, expected);
-		line_ranges(line, "ranges", path, sizeof(path));
-		assert_string_equal(path, "whole run");
-		assert_non_null(strstr(line, "{\"domain\":\"fakeapp\",\"message\":\"epoch\""));
-	}
-	assert_int_equal(lines_count(&l, "mark"), 25);
-	line_text(lines_at(&l, "mark", 0), "message", path, sizeof(path));
-	assert_string_equal(path, "step done");
-	lines_deinit(&l);
-}
-
-SYSTEM_TEST(a_derived_metric_is_its_weighted_sum)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "kineto__cuda_core_flops", "--format",
-				"jsonl", "--output", fixture_path(f, "records"), "--", FAKEAPP,
-				"--kernels", "20", NULL);
-	expect_exit(client, 0);
-	lines_load(&l, fixture_path(f, "records"));
-	for (size_t i = 0; i < 20; i++) {
-		const char *line = lines_at(&l, "kernel", i);
-
-		/* hadd hmul hfma fadd fmul ffma dadd dmul dfma count 1 to 9 a thread, an fma twice.
-		 */
-		assert_true(line_number(line, "kineto__cuda_core_flops") ==
-			    (1 + 2 + 2 * 3 + 4 + 5 + 2 * 6 + 7 + 8 + 2 * 9) * threads_of(line));
-	}
-	lines_deinit(&l);
-}
-
-SYSTEM_TEST(filters_choose_launches)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--kernel", "^k[23]\\(",
-				"--launch-skip", "3", "--launch-count", "5", "--format", "jsonl",
-				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
-				"80", NULL);
-	expect_exit(client, 0);
-	lines_load(&l, fixture_path(f, "records"));
-	assert_int_equal(lines_count(&l, "kernel"), 5);
-	for (size_t i = 0; i < 5; i++) { /* matching: 2 3 10 11 18 19 26 27 34 ... */
-		static const unsigned launches[] = { 11, 18, 19, 26, 27 };
-
-		assert_true(line_number_at(lines_at(&l, "kernel", i), "grid", 0) ==
-			    launches[i] + 1);
-	}
-	assert_true(line_number(lines_at(&l, "totals", 0), "seen") == 80);
-	assert_true(line_number(lines_at(&l, "totals", 0), "filtered") == 75);
-	lines_deinit(&l);
-}
-
 /* --- refused and allowed --- */
 
 SYSTEM_TEST(refused_without_the_daemon_and_allowed_with_it)
@@ -199,65 +110,6 @@ SYSTEM_TEST(a_daemon_without_the_capability_says_so)
 }
 
 /* --- the program is left alone --- */
-
-static void expect_same_output(struct program *a, struct program *b)
-{
-	CLEAN_FREE char *text = read_file(a->out);
-
-	expect_output(b, text);
-	assert_true(strlen(text) > 0);
-}
-
-static void expect_silence(struct program *p)
-{
-	CLEAN_FREE char *err = read_file(p->err);
-
-	assert_string_equal(err, "");
-}
-
-SYSTEM_TEST(output_is_the_programs_own)
-{
-	struct fixture *f = *state;
-	struct program *plain, *measured;
-
-	fixture_start_daemon(f, NULL);
-	plain = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "50", "--print", "--exit", "3",
-			    NULL);
-	expect_exit(plain, 3);
-	measured = fixture_client(f, USER_ANN, "-q", "--metrics", "memory", "--", FAKEAPP,
-				  "--kernels", "50", "--print", "--exit", "3", NULL);
-	expect_exit(measured, 3);
-	expect_same_output(plain, measured);
-	expect_silence(
-		measured); /* the program says nothing there, and -q keeps the client silent */
-}
-
-SYSTEM_TEST(a_crash_is_passed_on)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
-				"200", "--sleep-us", "200", "--crash-after", "150", NULL);
-	expect_exit(client, 128 + SIGSEGV);
-	expect_output(client, "");
-	expect_no_owner(f);
-	expect_service(f, 1000);
-}
-
-SYSTEM_TEST(exit_in_a_signal_handler)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
-				"200", "--exit-in-signal", "--exit", "5", NULL);
-	expect_exit(client, 5);
-	expect_message(client, "kernels seen");
-	expect_no_owner(f);
-}
 
 SYSTEM_TEST(a_program_that_cannot_run)
 {

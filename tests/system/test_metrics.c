@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,35 +75,6 @@ SYSTEM_TEST(patterns_are_expanded_by_the_client)
 	expect_exit(p, 1);
 	expect_message(p, "metric-no-match");
 	expect_message(p, "Did you mean dram__bytes_read");
-}
-
-/* Planning and the look at who computes used to be one process: a plan of 7 s made the daemon
- * blind, which ends everybody's leases after 3 s. */
-SYSTEM_TEST(a_plan_that_takes_long_ends_no_lease)
-{
-	static const char *const names[] = { "dram__bytes_read.sum" };
-	const struct wire_message ask = { .type = WIRE_PLAN_REQUEST,
-					  .plan_request = { 1, "GH100", { 1, names } } };
-	struct fixture *f = *state;
-	struct program *client;
-	pid_t planner;
-	int socket;
-
-	fixture_need_root(); /* without other users nobody is looked for */
-	fixture_start_daemon(f, NULL);
-	planner = fixture_worker(f, "planner");
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
-				"4500", "--sleep-us", "1000", NULL);
-	expect_text_soon(f->daemon->err, "permission granted: ");
-	assert_int_equal(kill(planner, SIGSTOP), 0);
-	socket = raw_client(f, USER_BOB);
-	assert_true(raw_send(socket, &ask, -1));
-	expect_exit(client, 0);
-	expect_message(client, "4,500 measured");
-	assert_int_equal(count_text(f->daemon->err, "lease revoked"), 0);
-	assert_int_equal(kill(planner, SIGCONT), 0);
-	close(socket);
-	expect_service(f, PATIENCE_MS);
 }
 
 /* What could be measured is no secret: CUPTI of this machine tells it too. */

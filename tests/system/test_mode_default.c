@@ -2,7 +2,6 @@
 #include "tests/system/fixture.h"
 
 #include <signal.h>
-#include <sys/stat.h>
 
 #include "tests/system/on_demand.h"
 #include "tests/system/settings.h"

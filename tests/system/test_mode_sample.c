@@ -3,7 +3,6 @@
 
 #include <glob.h>
 #include <signal.h>
-#include <sys/stat.h>
 
 #include "proto/base/clock.h"
 #include "tests/system/figures.h"
@@ -234,18 +233,6 @@ SAMPLING_TEST(ranges_may_be_opened_late)
 	assert_int_equal(known, 6000);
 }
 
-/* What others did is not told of those that ran beside one that nothing is known of. */
-SAMPLING_TEST(lost_kernels_of_graphs_are_gaps)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	setenv("GPUCTR_FAKE_ACTIVITY_DROP", "37", 1);
-	fixture_start_daemon(f, NULL);
-	client = run_enough(f, start_graphs, 0, KERNELS / 2);
-	expect_message(client, "kernels of CUDA graphs among them are in no record");
-}
-
 /* Wherever they are told. */
 SAMPLING_TEST(values_are_labelled)
 {
@@ -307,55 +294,6 @@ SAMPLING_TEST(launches_left_out_take_part)
 	assert_string_equal(texts[0], texts[1]);
 	free(texts[0]);
 	free(texts[1]);
-}
-
-/* Where the daemon alone can give the counters. */
-SAMPLING_TEST(an_ordinary_user_samples)
-{
-	struct fixture *f = *state;
-
-	fixture_need_perfmon();
-	unsetenv("GPUCTR_FAKE_RESTRICTED");
-	fixture_start_daemon(f, NULL);
-	run_enough(f, start_plain, 3, 1);
-	expect_no_objects(f);
-}
-
-static size_t capture_for_a_second(struct fixture *f, const struct program *p)
-{
-	struct program *client;
-	struct figures g;
-
-	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode",
-				"sample", "--metrics", "dram__bytes_read.sum", "--duration", "1",
-				"--format", "jsonl", "-f", "--output", fixture_path(f, "records"),
-				NULL);
-	expect_exit(client, 0);
-	expect_message(client, "values are SAMPLED");
-	expect_no_objects(f);
-	g = figures_of(fixture_path(f, "records"));
-	figures_expect(&g, 98, 0.01);
-	return g.known;
-}
-
-/* More than once, and until enough of it was sampled. */
-SAMPLING_TEST(a_program_that_runs_is_sampled)
-{
-	struct fixture *f = *state;
-	struct program *p;
-	size_t known = 0;
-
-	fixture_start_daemon(f, NULL);
-	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000", WORK,
-			   NULL);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	capture_for_a_second(f, p);
-	for (int i = 0; i < 5 && known <= 500; i++) {
-		known = capture_for_a_second(f, p);
-	}
-	assert_true(known > 500);
-	expect_running(p);
-	program_kill(p, SIGKILL);
 }
 
 static void expect_refused(struct program *client, const char *text)
@@ -572,23 +510,6 @@ static struct program *start_half(struct fixture *f)
 	}
 }
 
-SAMPLING_TEST(the_program_runs_on_without_its_sampler)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	client = start_half(f);
-	fixture_kill_sampler(client, SIGKILL);
-	expect_text_soon(client->err, "the program runs on, no longer measured");
-	fixture_release(f);
-	expect_exit(client, 3);
-	expect_output(client, "done 2000\n");
-	expect_message(client, "the sampler of GPU");
-	assert_true(figures_of(fixture_path(f, "records")).known > KNOWN_OF_HALF);
-	expect_ended_early(f, "profiler");
-}
-
 static struct program *start_capture(struct fixture *f, const struct program *p, const char *option,
 				     const char *value)
 {
@@ -624,44 +545,6 @@ SAMPLING_TEST(a_capture_that_loses_its_samples_has_failed)
 	expect_ended_early(f, "lease-expired");
 	expect_running(p);
 	program_kill(p, SIGKILL);
-}
-
-SAMPLING_TEST(a_capture_that_loses_its_daemon_at_the_end_has_failed)
-{
-	struct fixture *f = *state;
-	struct program *p, *client;
-
-	f->violations_expected = true; /* objects are taken from under CUPTI */
-	fixture_start_daemon(f, NULL);
-	p = on_demand_start_listed(f, USER_ANN);
-	client = start_capture(f, p, "--duration", "100");
-	kill(fixture_worker(f, "front"), SIGSTOP);
-	kill(client->pid, SIGINT);
-	do {
-		sleep_ms(500);
-	} while (!process_is_asleep(client->pid)); /* it has heard that */
-	fixture_kill_daemon(f);
-	expect_exit(client, 125);
-	expect_ended_early(f, "disconnected");
-	expect_running(p);
-	program_kill(p, SIGKILL);
-}
-
-SAMPLING_TEST(the_program_runs_on_without_its_daemon)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	f->violations_expected = true; /* objects are taken from under CUPTI */
-	fixture_start_daemon(f, NULL);
-	client = start_half(f);
-	fixture_kill_daemon(f);
-	expect_text_soon(client->err,
-			 "the daemon is gone: the program runs on, no longer measured");
-	fixture_release(f);
-	expect_exit(client, 3);
-	expect_output(client, "done 2000\n");
-	assert_true(figures_of(fixture_path(f, "records")).known > KNOWN_OF_HALF);
 }
 
 /* Records have their values at the end, which may be one that nobody waits for. */
@@ -803,43 +686,6 @@ SAMPLING_TEST(a_full_disk_ends_the_recording_alone)
 	assert_true(query_run(f, "SELECT count(*) FROM record") > 1000);
 }
 
-/* The stream comes at the end, and its reader may take its time: it gets every record. */
-SAMPLING_TEST(a_slow_reader_gets_every_record)
-{
-	enum { RECORDS = 300000 };
-	struct fixture *f = *state;
-	struct program *client;
-	char wanted[40];
-
-	fixture_start_daemon(f, NULL);
-	client =
-		fixture_run(f, USER_ANN, "/bin/sh", "-c",
-			    "\"$0\" -q --mode sample --metrics dram__bytes_read.sum --format jsonl "
-			    "--output - -- \"$1\" --kernels 300000 --grids 13 --blocks 200 | "
-			    "(sleep 4; grep -c '^{\"type\":\"kernel\"')",
-			    CLIENT, FAKEAPP, NULL);
-	expect_exit(client, 0);
-	snprintf(wanted, sizeof(wanted), "%d\n", RECORDS);
-	expect_output(client, wanted);
-	expect_no_message(client, "too slow");
-}
-
-/* A sampler of one metric where two were asked for. */
-SAMPLING_TEST(values_of_other_metrics_are_refused)
-{
-	struct fixture *f = *state;
-	char text[400];
-
-	snprintf(text, sizeof(text),
-		 "#!/bin/sh\nexec %s --quiet --gpu \"$3\" --metrics dram__bytes_read.sum\n",
-		 TEST_SAMPLER);
-	fixture_use_sampler(f, text);
-	fixture_start_daemon(f, NULL);
-	expect_refused(start_run(f, "--nvtx", NULL),
-		       "the sampler samples another GPU or other metrics");
-	expect_no_objects(f);
-}
-
 static size_t samplers_of(const struct program *client)
 {
 	return process_child(client->pid, "gpuctr-sampler") > 0;
@@ -872,20 +718,4 @@ SAMPLING_TEST(it_can_be_interrupted)
 	expect_exit(client, 128 + SIGTERM);
 	expect_message(client, "values are SAMPLED");
 	expect_no_objects(f);
-}
-
-SAMPLING_TEST(ranges_are_as_they_were)
-{
-	struct fixture *f = *state;
-	struct program *p, *client;
-
-	fixture_start_daemon(f, NULL);
-	p = on_demand_start_listed(f, USER_ANN);
-	client = fixture_client(f, USER_ANN, "capture", "-v", "--pid", on_demand_pid(p), "--mode",
-				"range", "--metrics", "dram__bytes_read.sum", "--duration", "1",
-				NULL);
-	expect_exit(client, 0);
-	expect_no_message(client, "values are SAMPLED");
-	expect_message(client, "single pass, no replay");
-	program_kill(p, SIGKILL);
 }

@@ -2,9 +2,6 @@
 #include "tests/system/fixture.h"
 
 #include <signal.h>
-#include <unistd.h>
-
-#include "tests/system/recorder.h"
 
 /* What an operator sees: the counts, who may see them, and what they say after something has
  * happened. */
@@ -88,94 +85,6 @@ SYSTEM_TEST(a_capture_is_counted_from_begin_to_end)
 	free(json);
 }
 
-SYSTEM_TEST(a_refusal_is_counted_by_its_reason)
-{
-	struct fixture *f = *state;
-	char *json;
-
-	start_daemon(f);
-	for (int i = 0; i < 3; i++) {
-		expect_exit(fixture_client(f, USER_ANN, "--metrics", "nosuch", "--", "true", NULL),
-			    125);
-	}
-	expect_exit(fixture_client(f, USER_ANN, "--metrics", "memory", "--devices", "9", "--",
-				   "true", NULL),
-		    125);
-	json = status_json(f, USER_SELF);
-	assert_int_equal(count_in(json, "metric-unknown"), 3);
-	assert_int_equal(count_in(json, "no-gpu"), 1);
-	assert_int_equal(count_in(json, "leases"), 0);
-	free(json);
-}
-
-/* The log leaves out what is too much of one user; the counts do not. */
-SYSTEM_TEST(a_flood_of_refusals_is_counted_in_full)
-{
-	enum { FLOOD = 100 };
-	struct fixture *f = *state;
-	struct gpuctr_capture_options options = recorder_options();
-	const char *gpu = "9";
-	struct recorder r;
-
-	start_daemon(f);
-	options.gpus = &gpu;
-	options.n_gpus = 1;
-	recorder_connect(&r, f, USER_ANN);
-	for (int i = 0; i < FLOOD; i++) {
-		recorder_open(&r, &options);
-		recorder_until(&r, &r.ended);
-		r.ended = 0;
-	}
-	assert_int_equal(count_of(f, "no-gpu"), FLOOD);
-	recorder_disconnect(&r);
-}
-
-SYSTEM_TEST(who_waits_is_counted_with_how_long)
-{
-	struct fixture *f = *state;
-	struct program *first, *second;
-	char *json;
-
-	start_daemon(f);
-	first = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
-			       "middle", NULL);
-	fixture_wait_held(f, 1);
-	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7",
-				NULL);
-	expect_text_soon(second->err, "waiting, number 1 in the queue");
-	sleep_ms(300);
-	json = status_json(f, USER_SELF);
-	assert_int_equal(count_in(json, "leases_active"), 1);
-	assert_int_equal(count_in(json, "processes"), 1);
-	assert_int_equal(count_in(json, "waiting"), 1);
-	assert_true(count_in(json, "longest_wait_ns") >= 300 * 1000 * 1000);
-	assert_int_equal(count_in(json, "waited_ns"), 0);
-	free(json);
-	program_kill(first, SIGTERM);
-	expect_exit(second, 0);
-	json = status_json(f, USER_SELF);
-	assert_int_equal(count_in(json, "waiting"), 0);
-	assert_int_equal(count_in(json, "longest_wait_ns"), 0);
-	assert_true(count_in(json, "waited_ns") >= 300 * 1000 * 1000);
-	assert_int_equal(count_in(json, "leases"), 2);
-	free(json);
-}
-
-SYSTEM_TEST(a_client_that_goes_away_is_a_cause)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	start_daemon(f);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
-				"middle", NULL);
-	fixture_wait_held(f, 1);
-	program_kill(client, SIGKILL);
-	expect_count_soon(f, "leases_active", 0);
-	assert_int_equal(count_of(f, "disconnected"), 1);
-	fixture_release(f);
-}
-
 /* --- workers --- */
 
 static void kill_worker(struct fixture *f, const char *name)
@@ -232,28 +141,4 @@ SYSTEM_TEST(counts_are_for_monitors)
 	json = status_json(f, USER_SELF); /* root */
 	assert_int_equal(count_in(json, "records"), 5);
 	free(json);
-}
-
-/* By being a monitor alone nobody measures, and who is none learns nothing. */
-SYSTEM_TEST(a_monitor_looks_and_measures_nothing)
-{
-	struct fixture *f = *state;
-	struct program *p;
-	char *json;
-
-	fixture_need_root();
-	fixture_start_strict_daemon(f, "--set", "monitor-users=1235", NULL);
-	json = status_json(f, USER_BOB);
-	assert_int_equal(count_in(json, "leases"), 0);
-	free(json);
-	p = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "5",
-			   NULL);
-	expect_exit(p, 125);
-	expect_message(p, "error[not-allowed]");
-	expect_message(p, "uid 1235 may not measure on this machine");
-	p = fixture_client(f, USER_ANN, "status", "--json", NULL);
-	expect_exit(p, 1);
-	expect_output(p, "");
-	expect_message(p, "error[not-allowed]");
-	expect_no_owner(f);
 }

@@ -20,36 +20,6 @@
 #define FAKEODD built_path("tests/fake/fakeodd")
 #define FAKESMALL built_path("tests/fake/fakesmall")
 
-static uint64_t total(const struct lines *l, const char *key)
-{
-	return (uint64_t)line_number(lines_at(l, "totals", 0), key);
-}
-
-#define OPTIONS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-/* Runs the program under the client with these options and metrics. */
-static struct program *measure(struct fixture *f, struct lines *ret, const char *const *options,
-			       const char *const *program)
-{
-	const char *argv[32] = {
-		CLIENT, "--format", "jsonl", "--output", fixture_path(f, "records"), "-f"
-	};
-	struct program *client;
-	size_t n = 6;
-
-	while (*options) {
-		argv[n++] = *options++;
-	}
-	argv[n++] = "--";
-	while (*program) {
-		argv[n++] = *program++;
-	}
-	client = fixture_runv(f, USER_ANN, argv);
-	expect_exit(client, 0);
-	lines_load(ret, fixture_path(f, "records"));
-	return client;
-}
-
 /* --- small stacks --- */
 
 enum { SMALL_ROUNDS = 20, LONG_BYTES = 16000 };
@@ -93,12 +63,14 @@ SYSTEM_TEST(small_stacks_suffice)
 		struct program *client;
 		struct lines l;
 
-		client = measure(f, &l, ways[i].options,
-				 OPTIONS(FAKESMALL, SMALL_STACK_KIB, "_Z2k0Pf", "_Z6reducePfi",
-					 make_long_name()));
+		client = lines_measure(f, &l, ways[i].options,
+				       ARGUMENTS(FAKESMALL, SMALL_STACK_KIB, "_Z2k0Pf",
+						 "_Z6reducePfi", make_long_name()),
+				       0);
 		expect_output(client, "done 60\n");
-		if (total(&l, "measured") < ways[i].measured * SMALL_ROUNDS) {
-			fail_msg("way %zu: %lu measured", i, (unsigned long)total(&l, "measured"));
+		if (lines_total(&l, "measured") < ways[i].measured * SMALL_ROUNDS) {
+			fail_msg("way %zu: %lu measured", i,
+				 (unsigned long)lines_total(&l, "measured"));
 		}
 		lines_deinit(&l);
 		fixture_forget_programs(f, 1);
@@ -118,12 +90,12 @@ SYSTEM_TEST(who_destroys_what_captures_is_measured_on)
 		struct program *client;
 		struct lines l;
 
-		client = measure(f, &l, OPTIONS("--metrics", "memory"),
-				 OPTIONS(FAKEODD, capturing[i], "3000", "0"));
+		client = lines_measure(f, &l, ARGUMENTS("--metrics", "memory"),
+				       ARGUMENTS(FAKEODD, capturing[i], "3000", "0"), 0);
 		expect_output(client, "done 3000\n");
-		assert_int_equal(total(&l, "measured"), 3000);
-		assert_int_equal(total(&l, "capturing"), 300);
-		assert_int_equal(total(&l, "unready"), 0);
+		assert_int_equal(lines_total(&l, "measured"), 3000);
+		assert_int_equal(lines_total(&l, "capturing"), 300);
+		assert_int_equal(lines_total(&l, "unready"), 0);
 		lines_deinit(&l);
 	}
 }
@@ -149,8 +121,8 @@ SYSTEM_TEST(who_destroys_what_captures_is_captured_again)
 
 			expect_exit(client, 0);
 			lines_load(&l, fixture_path(f, "records"));
-			assert_true(total(&l, "measured") > 0);
-			assert_true(total(&l, "unready") < total(&l, "seen") / 4);
+			assert_true(lines_total(&l, "measured") > 0);
+			assert_true(lines_total(&l, "unready") < lines_total(&l, "seen") / 4);
 			lines_deinit(&l);
 			on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 		}
@@ -195,13 +167,14 @@ SYSTEM_TEST(who_traces_itself_is_told_of)
 		struct program *client;
 		struct lines l;
 
-		client = measure(f, &l, OPTIONS("--metrics", metrics[i / 2]),
-				 OPTIONS(FAKEACTIVITY, users[i % 2].when, "6000", "300"));
+		client =
+			lines_measure(f, &l, ARGUMENTS("--metrics", metrics[i / 2]),
+				      ARGUMENTS(FAKEACTIVITY, users[i % 2].when, "6000", "300"), 0);
 		expect_in_output(client, users[i % 2].has);
 		if (i % 2 != 0) {
 			expect_message(client, users[1].said);
 		}
-		assert_true(total(&l, "measured") == 6000);
+		assert_true(lines_total(&l, "measured") == 6000);
 		assert_true(count_text(fixture_path(f, "records"), "\"clock\":\"gpu\"") <=
 			    users[i % 2].timed);
 		lines_deinit(&l);
@@ -284,15 +257,15 @@ SYSTEM_TEST(other_calls_are_counted_and_kept_out)
 		uint64_t others;
 		struct lines l;
 
-		client = measure(f, &l, OPTIONS("--metrics", metrics[i]),
-				 OPTIONS(FAKEODD, "calls", "500", "100"));
+		client = lines_measure(f, &l, ARGUMENTS("--metrics", metrics[i]),
+				       ARGUMENTS(FAKEODD, "calls", "500", "100"), 0);
 		expect_output(client, "done 500\n");
 		others = message_number(client, " by other calls");
 		assert_true(others > 0);
-		assert_int_equal(total(&l, "seen"), 500 + others);
-		assert_true(total(&l, "unready") >= others);
-		assert_int_equal(total(&l, "measured"), lines_count(&l, "kernel"));
-		assert_true(total(&l, "measured") > 0);
+		assert_int_equal(lines_total(&l, "seen"), 500 + others);
+		assert_true(lines_total(&l, "unready") >= others);
+		assert_int_equal(lines_total(&l, "measured"), lines_count(&l, "kernel"));
+		assert_true(lines_total(&l, "measured") > 0);
 		expect_message(client, "launches by cuLaunch(), cuLaunchGrid() or "
 				       "cuLaunchCooperativeKernelMultiDevice() are counted as not "
 				       "ready");
@@ -320,11 +293,13 @@ SYSTEM_TEST(contexts_beyond_the_most_are_told)
 		struct program *client;
 		struct lines l;
 
-		client = measure(f, &l, OPTIONS("--metrics", metrics[i / 2]),
-				 OPTIONS(FAKEODD, "contexts", rows[i % 2].contexts, "2"));
+		client =
+			lines_measure(f, &l, ARGUMENTS("--metrics", metrics[i / 2]),
+				      ARGUMENTS(FAKEODD, "contexts", rows[i % 2].contexts, "2"), 0);
 		expect_output(client, rows[i % 2].output);
-		assert_int_equal(total(&l, "seen"), rows[i % 2].beyond ? 600 : 512);
-		assert_int_equal(total(&l, "measured") + total(&l, "unready"), total(&l, "seen"));
+		assert_int_equal(lines_total(&l, "seen"), rows[i % 2].beyond ? 600 : 512);
+		assert_int_equal(lines_total(&l, "measured") + lines_total(&l, "unready"),
+				 lines_total(&l, "seen"));
 		if (rows[i % 2].beyond) {
 			expect_message(client, "the program has more than 256 CUDA contexts");
 		} else {

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/system/between.h"
 #include "tests/system/on_demand.h"
@@ -86,21 +83,6 @@ SYSTEM_TEST(a_program_outlives_captures_that_end_within_kernels)
 			    0);
 	}
 	expect_running(p);
-	program_kill(p, SIGKILL);
-}
-
-/* Whose records come while others are under way. */
-SYSTEM_TEST(launches_that_run_far_ahead_have_their_times)
-{
-	struct fixture *f = *state;
-	struct program *p = start_behind(f, "300");
-	struct program *client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
-						"--metrics", "none", NULL);
-
-	on_demand_interrupt_after(f, USER_ANN, client, 1000);
-	expect_exit(client, 0);
-	expect_message(client, "kernels seen in 1 process");
-	expect_no_message(client, "have no time");
 	program_kill(p, SIGKILL);
 }
 
@@ -235,27 +217,6 @@ SYSTEM_TEST(who_is_taken_meanwhile_is_left_out_and_named)
 	program_kill(q, SIGKILL);
 }
 
-SYSTEM_TEST(where_all_are_taken_the_holder_is_named)
-{
-	struct fixture *f = *state;
-	struct program *p, *first, *c;
-	struct between b;
-
-	fixture_start_daemon(f, NULL);
-	p = on_demand_start_listed(f, USER_ANN);
-	c = capture_slowly(f, &b, on_demand_pid(p), "0", fixture_path(f, "now.jsonl"));
-	first = fixture_client(f, USER_ANN, "capture", "--all", NULL);
-	expect_text_soon(first->err, "measuring 1 process");
-	between_let_go(&b);
-	expect_exit(c, 125);
-	expect_message(c, "error[gpu-busy]");
-	expect_message(c, "is measured by capture");
-	between_end(&b);
-	program_kill(first, SIGINT);
-	expect_exit(first, 0);
-	program_kill(p, SIGKILL);
-}
-
 static struct program *begin_capture(struct fixture *f)
 {
 	struct program *c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
@@ -299,21 +260,6 @@ SYSTEM_TEST(a_daemon_that_hangs_at_the_end_has_a_status)
 	kill(f->daemon->pid, SIGCONT);
 	expect_running(p);
 	program_kill(p, SIGKILL);
-}
-
-/* What it had launched since it told its counts nobody knows. */
-SYSTEM_TEST(a_program_that_is_killed_is_told)
-{
-	struct fixture *f = *state;
-	struct program *p, *c;
-
-	fixture_start_daemon(f, NULL);
-	f->violations_expected = true;
-	p = on_demand_start_listed(f, USER_ANN);
-	c = begin_capture(f);
-	program_kill(p, SIGKILL);
-	expect_exit(c, 0);
-	expect_message(c, "1 process ended without a last word");
 }
 
 SYSTEM_TEST(a_time_that_cannot_be_meant_is_refused)
@@ -588,20 +534,6 @@ SYSTEM_TEST(the_second_interrupt_gives_up)
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	expect_no_owner(f);
 	program_kill(p, SIGKILL);
-}
-
-/* The child runs exit handlers, as multiprocessing's does; it is no process of the capture. */
-SYSTEM_TEST(a_fork_without_exec_is_left_alone)
-{
-	struct fixture *f = *state;
-	struct program *p, *c;
-
-	fixture_start_daemon(f, NULL);
-	p = start_captured(f, "--fork", &c);
-	expect_exit(p, 7);
-	expect_exit(c, 0);
-	expect_message(c, "kernels seen in 1 process:");
-	expect_no_message(c, "without a last word");
 }
 
 /* What was asked for is not there, and a script hears it. */

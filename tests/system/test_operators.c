@@ -7,7 +7,6 @@
 
 #include "proto/wire/limits.h"
 #include "tests/system/on_demand.h"
-#include "tests/system/settings.h"
 
 /* Who captures whose programs: root and operators those of others, where the configuration lets
  * them; nobody else, and nobody by default. Users of the tests are members of a group with their
@@ -29,12 +28,6 @@ static int teardown(void **state)
 {
 	arena_deinit(&arena);
 	return fixture_teardown(state);
-}
-
-static struct program *capture(struct fixture *f, int uid, const struct program *p)
-{
-	return fixture_client(f, uid, "capture", "--pid", on_demand_pid(p), "--metrics",
-			      "dram__bytes_read.sum", "--mode", "range", "--duration", "1", NULL);
 }
 
 static void expect_captured(struct fixture *f, int uid, const struct program *p, const char *told)
@@ -79,27 +72,6 @@ static void expect_refusal(int client, const char *why, const char *remedy)
 }
 
 #define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)
-
-FIXTURE_TEST(nobody_captures_others_by_default)
-{
-	struct fixture *f = *state;
-	struct program *p, *c;
-
-	fixture_need_two_users();
-	fixture_start_daemon(f, "--set", "operator-groups=1235", NULL);
-	p = on_demand_start_listed(f, USER_ANN);
-	assert_false(on_demand_is_listed(f, USER_BOB, p, ""));
-	expect_refusal(raw_client(f, USER_BOB), "nobody captures other users' programs",
-		       "ask its owner");
-	assert_true(on_demand_is_listed(f, USER_SELF, p, "\"foreign\":true"));
-	c = capture(f, USER_SELF, p);
-	expect_exit(c, 125);
-	expect_message(c, fixture_user(USER_ANN, ", and nobody captures"));
-	expect_message(c, "operator-captures = yes");
-	expect_text_soon(f->daemon->err, "and nobody captures"); /* in the log as well */
-	assert_true(on_demand_is_listed(f, USER_ANN, p, "\"foreign\":false"));
-	program_kill(p, SIGKILL);
-}
 
 FIXTURE_TEST(root_and_operators_do_where_they_may)
 {
@@ -187,44 +159,6 @@ FIXTURE_TEST(an_operators_everything_is_their_own)
 	program_kill(p, SIGKILL);
 }
 
-/* Of what only the kernel says nobody is left out: both are meant, and one capture is of one
- * user's. */
-FIXTURE_TEST(pids_of_two_users_are_all_meant)
-{
-	struct fixture *f = *state;
-	struct program *p, *q, *c;
-	char pids[32];
-
-	fixture_need_two_users();
-	fixture_start_daemon(f, "--set", OPERATORS, "--set", "sharing=shared", NULL);
-	p = on_demand_start(f, USER_ANN);
-	q = on_demand_start(f, USER_BOB);
-	on_demand_wait_listed(f, USER_BOB, p, "\"foreign\":true");
-	on_demand_wait_listed(f, USER_BOB, q, "\"foreign\":false");
-	snprintf(pids, sizeof(pids), "%d,%d", p->pid, q->pid);
-	c = fixture_client(f, USER_BOB, "capture", "--pid", pids, "--duration", "0.3", NULL);
-	expect_exit(c, 125);
-	expect_message(c, "belong to several users");
-	expect_no_message(c, "is left out");
-	program_kill(p, SIGKILL);
-	program_kill(q, SIGKILL);
-}
-
-FIXTURE_TEST(programs_of_root_are_roots_alone)
-{
-	struct fixture *f = *state;
-	struct program *p;
-
-	fixture_need_two_users();
-	fixture_start_daemon(f, "--set", OPERATORS, NULL);
-	p = on_demand_start(f, USER_SELF);
-	on_demand_wait_listed(f, USER_SELF, p, "\"foreign\":false");
-	assert_false(on_demand_is_listed(f, USER_BOB, p, ""));
-	expect_refusal(raw_client(f, USER_BOB), "process 1 is none of yours", "ask its owner");
-	expect_captured(f, USER_SELF, p, "measuring 1 process: ");
-	program_kill(p, SIGKILL);
-}
-
 /* There root takes any uid and group. */
 FIXTURE_TEST(in_a_container_nobody_is_an_operator)
 {
@@ -246,80 +180,5 @@ FIXTURE_TEST(in_a_container_nobody_is_an_operator)
 			script, "sh", CLIENT, NULL);
 	expect_exit(c, 0);
 	assert_int_equal(count_text(c->out, "\"processes\":[]"), 1);
-	program_kill(p, SIGKILL);
-}
-
-/* The owner's job stands for the owner's programs, whoever measures them. */
-FIXTURE_TEST(a_job_does_not_keep_operators_off)
-{
-	struct fixture *f = *state;
-	struct program *p, *q, *c;
-
-	fixture_need_two_users();
-	fixture_start_daemon(f, "--set", OPERATORS, NULL);
-	expect_exit(fixture_client(f, USER_SELF, "job", "begin", "--job", "7", "--user", "1234",
-				   "--devices", "0", NULL),
-		    0);
-	p = on_demand_start(f, USER_ANN);
-	q = on_demand_start(f, USER_EVE);
-	on_demand_wait_listed(f, USER_BOB, p, "\"foreign\":true");
-	on_demand_wait_listed(f, USER_BOB, q, "\"foreign\":true");
-	expect_captured(f, USER_BOB, p, "measuring 1 process of ");
-	c = capture(f, USER_BOB, q);
-	expect_exit(c, 125);
-	expect_message(c, "belongs to job 7");
-	program_kill(p, SIGKILL);
-	program_kill(q, SIGKILL);
-}
-
-FIXTURE_TEST(what_is_taken_back_ends_captures)
-{
-	struct settings s;
-	struct program *p, *c;
-
-	fixture_need_two_users();
-	settings_start_daemon(&s, *state,
-			      "allow-users = *\noperator-captures = yes\noperator-groups = 1235\n");
-	p = on_demand_start(s.f, USER_ANN);
-	on_demand_wait_listed(s.f, USER_BOB, p, "\"foreign\":true");
-	c = fixture_client(s.f, USER_BOB, "capture", "--pid", on_demand_pid(p), NULL);
-	expect_text_soon(c->err, "measuring 1 process");
-	settings_reload(&s, "allow-users = *\noperator-captures = yes\noperator-groups = 77\n");
-	expect_exit(c, 125);
-	expect_message(c, "may not capture other users' programs any more");
-	assert_false(on_demand_is_listed(s.f, USER_BOB, p, ""));
-	on_demand_wait_listed(s.f, USER_ANN, p, "\"capture\":0");
-	expect_running(p);
-	program_kill(p, SIGKILL);
-}
-
-/* An operator ends nobody's capture. Whom it is of is told, and the settings end it. */
-FIXTURE_TEST(a_busy_program_is_its_holders_until_the_settings_say_else)
-{
-	struct settings s;
-	const gid_t operators = USER_BOB;
-	struct program *p, *c;
-	int client;
-
-	fixture_need_two_users();
-	settings_start_daemon(&s, *state,
-			      "allow-users = *\noperator-captures = yes\noperator-groups = 1235\n");
-	p = on_demand_start(s.f, USER_ANN);
-	on_demand_wait_listed(s.f, USER_ANN, p, "\"capture\":0");
-	c = fixture_client(s.f, USER_ANN, "capture", "--pid", on_demand_pid(p), NULL);
-	expect_text_soon(c->err, "measuring 1 process");
-	assert_int_equal(setgroups(1, &operators), 0);
-	client = raw_client(s.f, USER_BOB);
-	assert_int_equal(setgroups(0, NULL), 0);
-	expect_refusal_as(client, GPUCTR_E_GPU_BUSY, fixture_user(USER_ANN, ""),
-			  "ask its holder to end it");
-	expect_refusal_as(raw_client(s.f, USER_ANN), GPUCTR_E_GPU_BUSY,
-			  "is measured by capture 1 of ", ", or end it.");
-	expect_running(c);
-	settings_reload(&s, "allow-users = 1235\noperator-captures = yes\n"
-			    "operator-groups = 1235\n");
-	expect_exit(c, 125);
-	on_demand_wait_listed(s.f, USER_BOB, p, "\"capture\":0");
-	expect_captured(s.f, USER_BOB, p, fixture_user(USER_ANN, ": fakeapp (pid "));
 	program_kill(p, SIGKILL);
 }

@@ -242,25 +242,6 @@ SYSTEM_TEST(a_folder_that_cannot_be_made_is_refused)
 	expect_message(client, "-o /proc/none/%p.gpuctr: /proc/none/: No such file or directory");
 }
 
-/* A launcher has no rank, its children have. */
-SYSTEM_TEST(each_rank_has_its_file)
-{
-	static const char script[] = "RANK=0 \"$0\" --kernels 3; RANK=1 \"$0\" --kernels 4";
-	struct fixture *f = *state;
-	sqlite3 *db;
-
-	fixture_start_daemon(f, NULL);
-	expect_exit(fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
-				   fixture_path(f, "ranks/%r.gpuctr"), "--", "sh", "-c", script,
-				   FAKEAPP, NULL),
-		    0);
-	for (int rank = 0; rank < 2; rank++) {
-		db = open_capture(fixture_path(f, rank ? "ranks/1.gpuctr" : "ranks/0.gpuctr"));
-		assert_int_equal((int)query(db, "SELECT count(*) FROM record"), 3 + rank);
-		sqlite3_close(db);
-	}
-}
-
 /* One after the other, more processes than the client may have files open: a file is closed when
  * its last process has ended. */
 SYSTEM_TEST(files_of_ended_processes_are_closed)
@@ -348,22 +329,6 @@ SYSTEM_TEST(marks_that_are_left_out_are_told)
 #ifndef __SANITIZE_ADDRESS__ /* it is slow at that by itself */
 	assert_true(dropped > 0);
 #endif
-}
-
-SYSTEM_TEST(records_stream_while_the_program_runs)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--format", "jsonl", "--output",
-				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "100000",
-				"--sleep-us", "10000", NULL);
-	expect_text_soon(fixture_path(f, "records"),
-			 "\"type\":\"kernel\""); /* R: within 2 s of the first launch */
-	expect_running(client);
-	program_kill(client, SIGINT);
-	expect_exit(client, 128 + SIGINT);
 }
 
 SYSTEM_TEST(what_was_measured_survives_an_interrupt)
@@ -579,27 +544,6 @@ SYSTEM_TEST(a_reader_that_goes_away_is_no_error)
 		assert_int_equal(measured + message_number(p, " dropped"), 20000);
 	}
 	assert_int_equal(measured, 20000);
-}
-
-SYSTEM_TEST(status_shows_holder_and_queue)
-{
-	struct fixture *f = *state;
-	struct program *first, *second, *status;
-
-	fixture_start_daemon(f, NULL);
-	first = fixture_client(f, USER_ANN, "--metrics", "lts__t_bytes.sum", "--", FAKEAPP,
-			       "--kernels", "100000", "--sleep-us", "1000", NULL);
-	expect_text_soon(f->daemon->err, "permission granted: ");
-	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, NULL);
-	expect_text_soon(second->err, "number 1 in the queue");
-	status = fixture_client(f, USER_BOB, "status", NULL);
-	expect_exit(status, 0);
-	assert_true(count_text(status->out, fixture_user(USER_ANN, "")) > 0);
-	assert_true(count_text(status->out, "Fake H200") > 0);
-	if (geteuid() == 0) { /* what Ann measures is Ann's */
-		assert_int_equal(count_text(status->out, "lts__t_bytes.sum"), 0);
-	}
-	expect_running(first);
 }
 
 SYSTEM_TEST(metrics_and_plans_need_no_gpu)

@@ -3,8 +3,6 @@
 
 #include <sys/stat.h>
 
-#include "tests/system/query.h"
-
 /* What the stream and exports say, against the capture file (outputs.py); and the files themselves.
  */
 

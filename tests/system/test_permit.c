@@ -3,9 +3,6 @@
 
 #include <signal.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include "tests/system/raw.h"
 
 /* Profilers that are not ours, in programs that know nothing of us: with a permit the driver gives
  * them the counters for as long as the lease lasts, and whatever happens to it, they run on to
@@ -229,54 +226,6 @@ PERMIT_TEST(a_stranger_ends_it)
 	expect_no_objects(f);
 }
 
-PERMIT_TEST(a_lease_that_runs_out_ends_it)
-{
-	struct fixture *f = *state;
-	struct program *ann, *bob;
-
-	fixture_need_two_users();
-	start(f, "lease-max=2");
-	ann = start_permitted(f, USER_ANN);
-	bob = fixture_client(f, USER_BOB, "permit", "true", NULL); /* somebody waits */
-	expect_text_soon(ann->out, "refused\n");
-	expect_text_soon(ann->err, "error[lease-expired]");
-	expect_exit(bob, 0);
-	end_program(ann);
-	expect_exit(ann, 7);
-}
-
-PERMIT_TEST(the_daemon_is_killed)
-{
-	struct fixture *f = *state;
-	struct program *ann;
-
-	start(f, NULL);
-	ann = start_permitted(f, USER_ANN);
-	f->daemon_ends_badly = true;
-	fixture_kill_daemon(f);
-	expect_text_soon(ann->out, "refused\n");
-	expect_text_soon(ann->err, "the daemon is gone, and the permit with it");
-	expect_running(ann);
-	end_program(ann);
-	expect_exit(ann, 7);
-}
-
-PERMIT_TEST(the_client_is_killed)
-{
-	struct fixture *f = *state;
-	struct program *ann;
-	pid_t child;
-
-	start(f, NULL);
-	ann = start_permitted(f, USER_ANN);
-	child = fixture_child(ann);
-	program_kill(ann, SIGKILL);
-	expect_text_soon(ann->out, "refused\n");
-	kill(child, SIGTERM);
-	expect_text_soon(ann->out, "done granted refused\n");
-	expect_service(f, PATIENCE_MS);
-}
-
 /* --- commands that make it hard --- */
 
 PERMIT_TEST(who_leaves_children_behind_is_told)
@@ -366,33 +315,4 @@ PERMIT_TEST(wrong_command_lines)
 	setenv("GPUCTR_AGENT", "/nowhere/libgpuctr-agent.so", 1);
 	expect_exit(fixture_client(f, USER_ANN, "permit", "true", NULL), 125);
 	setenv("GPUCTR_AGENT", TEST_AGENT, 1);
-}
-
-PERMIT_TEST(who_may_not_measure_gets_none)
-{
-	struct fixture *f = *state;
-	struct program *p;
-
-	fixture_need_root();
-	fixture_start_strict_daemon(f, NULL);
-	p = fixture_client(f, USER_ANN, "permit", "true", NULL);
-	expect_exit(p, 125);
-	expect_message(p, "error[not-allowed]");
-}
-
-/* The agent takes no part: it would find no metrics. */
-PERMIT_TEST(a_permits_token_opens_no_capture)
-{
-	struct fixture *f = *state;
-	char line[512];
-	struct program *p;
-
-	start(f, NULL);
-	snprintf(line, sizeof(line),
-		 "CUDA_INJECTION64_PATH=%s GPUCTR_SOCKET=%s GPUCTR_TOKEN=$GPUCTR_PERMIT %s",
-		 TEST_AGENT, f->socket, FAKEAPP);
-	p = fixture_client(f, USER_ANN, "permit", "sh", "-c", line, NULL);
-	expect_exit(p, 0);
-	expect_output(p, "done 10\n");
-	expect_audit(f, "\"status\":\"bad-token\"", 1);
 }

@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/system/on_demand.h"
 #include "tests/system/raw.h"
 
 /* Programs in standby that pretend: what they say of themselves harms nobody who reads it, chooses
@@ -175,46 +174,6 @@ FIXTURE_TEST(another_users_rank_replaces_no_file)
 	}
 }
 
-/* The owner knows the token of the capture that an operator has opened. With it come neither files
- * of processes that the operator has not named, nor one in the place of another. */
-FIXTURE_TEST(a_token_brings_no_process_that_was_not_named)
-{
-	static const char *const named[] = { "RANK=0" }, *const claimed[] = { "RANK=9" };
-	struct wire_message hello = {
-		.type = WIRE_AGENT_HELLO,
-		.agent_hello = { .version = PROTO_VERSION,
-				 .program = "another",
-				 .claims = { 1, claimed } },
-	};
-	struct fixture *f = *state;
-	const char *theirs = fixture_path(f, "ranks/9.gpuctr");
-	struct standby_agent a;
-	struct program *c;
-	int fd;
-
-	fixture_start_daemon(f, "--set", OPERATOR, NULL);
-	assert_int_equal(mkdir(fixture_path(f, "ranks"), 0777), 0);
-	fd = open(theirs, O_WRONLY | O_CREAT | O_EXCL, 0666);
-	assert_int_equal(write(fd, "another's", 9), 9);
-	close(fd);
-	a = register_as(f, USER_ANN, "train", 1, named);
-	c = fixture_client(f, USER_SELF, "capture", "--program", "train", "-f", "-o",
-			   fixture_path(f, "ranks/%r.gpuctr"), NULL);
-	standby_expect_welcome(&a);
-	hello.agent_hello.token = a.token;
-	for (int i = 0; i < 3; i++) {
-		fd = raw_connect(f, USER_ANN);
-		assert_true(raw_send(fd, &hello, -1));
-		raw_expect_refused(fd, GPUCTR_E_NOT_ALLOWED);
-	}
-	standby_goodbye(&a, 0);
-	close(a.fd);
-	expect_harmless_run(c, 0);
-	expect_message(c, "seen in 1 process");
-	assert_int_equal(access(fixture_path(f, "ranks/0.gpuctr"), F_OK), 0);
-	expect_kept(theirs, "another's");
-}
-
 /* As two components of a heterogeneous job on one node: by their environment alone, without Slurm.
  */
 FIXTURE_TEST(components_of_one_job_are_captured_together)
@@ -263,64 +222,6 @@ FIXTURE_TEST(what_they_say_is_one_line_in_the_log)
 	expect_harmless(log);
 	expect_text_soon(f->daemon->err, "owned");
 	expect_harmless(f->daemon->err);
-}
-
-/* Each of these ends the connection, and the capture hears of a process that has gone. */
-FIXTURE_TEST(nobody_speaks_for_another_process)
-{
-	static const uint8_t columns[] = { 0 };
-	struct fixture *f = *state;
-	int client;
-
-	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
-	client = raw_client(f, USER_ANN);
-	for (int i = 0; i < 8; i++) {
-		struct standby_agent a = standby_register(f, USER_ANN),
-				     b = standby_register(f, USER_ANN);
-		uint32_t ids[] = { a.id, b.id }, id;
-		struct wire_message m = { .type = WIRE_RECORDS }, end;
-		uint32_t capture, process;
-
-		standby_wish(client, 2, ids);
-		id = standby_expect_ready(client);
-		standby_expect_welcome(&a);
-		standby_expect_welcome(&b);
-		standby_expect(client, WIRE_PROCESS);
-		standby_expect(client, WIRE_PROCESS);
-		capture = i % 2 ? a.capture : a.capture + 1;
-		process = i % 2 ? b.number : a.number;
-		if (i / 2 == 0) {
-			m.records = (struct wire_records){ .capture = capture,
-							   .process = process,
-							   .count = 1,
-							   .columns = { 1, columns } };
-		} else if (i / 2 == 1) {
-			m.type = WIRE_PROGRESS;
-			m.progress = (struct wire_progress){ capture, process, { .seen = 1 } };
-		} else if (i / 2 == 2) {
-			m.type = WIRE_NOTICE;
-			m.notice = (struct wire_notice){ capture, process, GPUCTR_E_STALLED,
-							 "x",	  "",	   0 };
-		} else {
-			m.type = WIRE_PROCESS;
-			m.process = (struct wire_process){ .capture = capture,
-							   .process = process,
-							   .program = "x" };
-		}
-		assert_true(raw_send(a.fd, &m, -1));
-		raw_expect_refused(a.fd, GPUCTR_E_PROTOCOL);
-		end = standby_expect(client, WIRE_PROCESS_END);
-		assert_int_equal(end.process_end.process, a.number);
-		assert_false(end.process_end.clean);
-		standby_close_capture(client, id);
-		standby_expect_stop(&b, 0);
-		standby_goodbye(&b, 1);
-		assert_true(standby_expect(client, WIRE_PROCESS_END).process_end.clean);
-		assert_int_equal(standby_expect(client, WIRE_CAPTURE_END).capture_end.code, 0);
-		close(a.fd);
-		close(b.fd);
-	}
-	close(client);
 }
 
 /* Registers, gives its connection to a child and ends. The child ends when the pipe is closed. */
@@ -379,33 +280,4 @@ FIXTURE_TEST(who_never_answers_is_named_and_not_waited_for)
 	expect_exit(c, 0);
 	expect_message(c, "Nothing was measured: no process answered.");
 	raw_expect_closed(a.fd);
-}
-
-/* Anybody may say that they are of root's job. */
-FIXTURE_TEST(who_claims_ones_job_does_not_spoil_it)
-{
-	static const char *const claims[] = { "GPUCTR_JOB=nightly" };
-	struct fixture *f = *state;
-	struct standby_agent bob;
-	struct program *p, *c;
-	const char *path = fixture_path(f, "now.jsonl");
-
-	fixture_need_two_users();
-	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
-	bob = register_as(f, USER_BOB, "python3", 1, claims);
-	setenv("GPUCTR_JOB", "nightly", 1);
-	p = on_demand_start(f, USER_SELF);
-	unsetenv("GPUCTR_JOB");
-	on_demand_wait_listed(f, USER_SELF, p, "\"GPUCTR_JOB\":\"nightly\"");
-	c = fixture_client(f, USER_SELF, "capture", "--job", "nightly", "--metrics",
-			   "dram__bytes_read.sum", "--format", "jsonl", "-f", "--output", path,
-			   NULL);
-	expect_text_soon(path, "\"type\":\"kernel\"");
-	program_kill(c, SIGINT);
-	expect_exit(c, 0);
-	expect_message(c, "is left out: it belongs to another user; --pid names it");
-	expect_message(c, "measuring 1 process: fakeapp");
-	standby_expect_silence(bob.fd);
-	program_kill(p, SIGKILL);
-	close(bob.fd);
 }

@@ -321,33 +321,3 @@ SYSTEM_TEST(nobody_else_starts_a_worker)
 	expect_exit(p, 2);
 	expect_text_soon(p->err, "--worker is for the daemon itself");
 }
-
-/* The user's program gains nothing by being measured, and neither does its client. */
-SYSTEM_TEST(a_measured_program_has_no_capability)
-{
-	static const char *const fields[] = { "CapInh", "CapPrm", "CapEff", "CapAmb" };
-	struct fixture *f = *state;
-	struct program *client;
-	pid_t pids[2];
-
-	fixture_need_root();
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
-				"1000000", "--sleep-us", "1000", NULL);
-	expect_text_soon(f->daemon->err, "permission granted: ");
-	pids[0] = client->pid;
-	pids[1] = fixture_child(client);
-	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
-		char path[64], seen[CELL_MAX];
-		CLEAN_FREE char *status = NULL;
-
-		snprintf(path, sizeof(path), "/proc/%d/status", (int)pids[i]);
-		status = read_file(path);
-		for (size_t k = 0; k < ARRAY_SIZE(fields); k++) {
-			read_field(status, fields[k], seen);
-			assert_string_equal(seen, "0000000000000000");
-		}
-		read_field(status, "Uid", seen);
-		assert_int_equal(atoi(seen), USER_ANN);
-	}
-}

@@ -8,42 +8,17 @@
 
 /* Programs as they are: with children, threads, graphs, a profiler of their own, or no CUDA. */
 
-/* Runs fakeapp measured with these arguments and loads its records. */
-static struct program *measure(struct fixture *f, struct lines *l, const char *const *arguments,
-			       int status)
+/* fakeapp with these arguments. */
+static struct program *measure(struct fixture *f, struct lines *l, const char *const *arguments)
 {
-	const char *argv[40] = { CLIENT,
-				 "--metrics",
-				 "dram__bytes_read.sum,dram__bytes_write.sum",
-				 "--format",
-				 "jsonl",
-				 "-f",
-				 "--output",
-				 fixture_path(f, "records"),
-				 "--",
-				 FAKEAPP };
-	struct program *client;
-	size_t n = 10;
+	const char *program[24] = { FAKEAPP };
 
-	while (*arguments) {
-		argv[n++] = *arguments++;
+	for (size_t n = 1; *arguments; n++) {
+		program[n] = *arguments++;
 	}
-	client = fixture_runv(f, USER_ANN, argv);
-	expect_exit(client, status);
-	lines_load(l, fixture_path(f, "records"));
-	return client;
-}
-
-#define ARGUMENTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-static uint64_t total(const struct lines *l, const char *key)
-{
-	return (uint64_t)line_number(lines_at(l, "totals", 0), key);
-}
-
-static double threads_of(const char *line)
-{
-	return line_number_at(line, "grid", 0) * line_number_at(line, "block", 0);
+	return lines_measure(f, l,
+			     ARGUMENTS("--metrics", "dram__bytes_read.sum,dram__bytes_write.sum"),
+			     program, 0);
 }
 
 static void expect_all_values(const struct lines *l)
@@ -51,8 +26,8 @@ static void expect_all_values(const struct lines *l)
 	for (size_t i = 0; i < lines_count(l, "kernel"); i++) {
 		const char *line = lines_at(l, "kernel", i);
 
-		assert_true(line_number(line, "dram__bytes_read.sum") == 16 * threads_of(line));
-		assert_true(line_number(line, "dram__bytes_write.sum") == 8 * threads_of(line));
+		assert_true(line_number(line, "dram__bytes_read.sum") == 16 * line_threads(line));
+		assert_true(line_number(line, "dram__bytes_write.sum") == 8 * line_threads(line));
 	}
 }
 
@@ -91,10 +66,10 @@ SYSTEM_TEST(children_are_measured_too)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	measure(f, &l, ARGUMENTS("--children", "1", "--kernels", "20"), 0);
-	assert_int_equal(total(&l, "processes"), 2);
-	assert_int_equal(total(&l, "seen"), 40);
-	assert_int_equal(total(&l, "measured"), 40);
+	measure(f, &l, ARGUMENTS("--children", "1", "--kernels", "20"));
+	assert_int_equal(lines_total(&l, "processes"), 2);
+	assert_int_equal(lines_total(&l, "seen"), 40);
+	assert_int_equal(lines_total(&l, "measured"), 40);
 	assert_int_equal(lines_count(&l, "kernel"), 40);
 	assert_int_equal(lines_count(&l, "process_end"), 2);
 	expect_all_values(&l);
@@ -118,14 +93,14 @@ SYSTEM_TEST(children_at_the_same_time_are_counted)
 
 	fixture_start_daemon(f, NULL);
 	client = measure(f, &l,
-			 ARGUMENTS("--children", "3", "--kernels", "200", "--sleep-us", "500"), 0);
-	assert_int_equal(total(&l, "processes"), 4);
-	assert_int_equal(total(&l, "seen"), 800);
-	assert_int_equal(total(&l, "measured") + total(&l, "unready"), 800);
-	assert_true(total(&l, "measured") >= 400); /* one of the children, and the parent */
-	assert_int_equal(lines_count(&l, "kernel"), total(&l, "measured"));
+			 ARGUMENTS("--children", "3", "--kernels", "200", "--sleep-us", "500"));
+	assert_int_equal(lines_total(&l, "processes"), 4);
+	assert_int_equal(lines_total(&l, "seen"), 800);
+	assert_int_equal(lines_total(&l, "measured") + lines_total(&l, "unready"), 800);
+	assert_true(lines_total(&l, "measured") >= 400); /* one of the children, and the parent */
+	assert_int_equal(lines_count(&l, "kernel"), lines_total(&l, "measured"));
 	expect_all_values(&l);
-	if (total(&l, "unready") > 0) {
+	if (lines_total(&l, "unready") > 0) {
 		expect_message(client, "hardware-busy");
 	}
 	lines_deinit(&l);
@@ -138,10 +113,10 @@ SYSTEM_TEST(a_fork_without_exec_does_no_harm)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	client = measure(f, &l, ARGUMENTS("--fork", "--kernels", "100"), 0);
+	client = measure(f, &l, ARGUMENTS("--fork", "--kernels", "100"));
 	expect_output(client, "done 100\n");
-	assert_int_equal(total(&l, "processes"), 1);
-	assert_int_equal(total(&l, "measured"), 100);
+	assert_int_equal(lines_total(&l, "processes"), 1);
+	assert_int_equal(lines_total(&l, "measured"), 100);
 	assert_true(strstr(lines_at(&l, "process_end", 0), "\"clean\":true") != NULL);
 	lines_deinit(&l);
 }
@@ -155,12 +130,14 @@ SYSTEM_TEST(threads_streams_and_contexts)
 	fixture_start_daemon(f, NULL);
 	measure(f, &l,
 		ARGUMENTS("--threads", "8", "--streams", "4", "--contexts", "3", "--kernels", "100",
-			  "--mixed", "--nvtx"),
-		0);
-	assert_int_equal(total(&l, "seen"), 800);
-	assert_int_equal(total(&l, "seen"), total(&l, "measured") + total(&l, "unready"));
-	assert_int_equal(total(&l, "failed") + total(&l, "dropped") + total(&l, "lost"), 0);
-	assert_int_equal(lines_count(&l, "kernel"), total(&l, "measured"));
+			  "--mixed", "--nvtx"));
+	assert_int_equal(lines_total(&l, "seen"), 800);
+	assert_int_equal(lines_total(&l, "seen"),
+			 lines_total(&l, "measured") + lines_total(&l, "unready"));
+	assert_int_equal(lines_total(&l, "failed") + lines_total(&l, "dropped") +
+				 lines_total(&l, "lost"),
+			 0);
+	assert_int_equal(lines_count(&l, "kernel"), lines_total(&l, "measured"));
 	expect_all_values(&l);
 	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
 		const char *line = lines_at(&l, "kernel", i);
@@ -173,65 +150,6 @@ SYSTEM_TEST(threads_streams_and_contexts)
 	}
 	assert_true(contexts >= 1);
 	assert_true(streams >= 4);
-	lines_deinit(&l);
-}
-
-/* One context on many threads: nothing keeps any launch from being measured, but that a busy
- * machine may let no other thread run for a second, now and then. */
-SYSTEM_TEST(threads_of_one_context_lose_nothing)
-{
-	struct fixture *f = *state;
-	uint64_t measured = 0;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	for (int i = 0; i < 5 && measured != 2000; i++) {
-		measure(f, &l, ARGUMENTS("--threads", "8", "--streams", "4", "--kernels", "250"),
-			0);
-		measured = total(&l, "measured");
-		assert_int_equal(total(&l, "seen"), 2000);
-		assert_int_equal(measured + total(&l, "unready"), 2000);
-		assert_int_equal(lines_count(&l, "kernel"), measured);
-		expect_all_values(&l);
-		lines_deinit(&l);
-	}
-	assert_int_equal(measured, 2000);
-}
-
-/* A launch may return only when another thread's was made, so that is not waited for without end.
- */
-SYSTEM_TEST(launches_that_return_late_hold_nobody_up)
-{
-	struct fixture *f = *state;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	setenv("GPUCTR_FAKE_RETURN_US", "3000000", 1);
-	measure(f, &l, ARGUMENTS("--threads", "3", "--kernels", "2"), 0);
-	unsetenv("GPUCTR_FAKE_RETURN_US");
-	assert_int_equal(total(&l, "seen"), 6);
-	assert_true(total(&l, "unready") > 0);
-	assert_int_equal(total(&l, "measured") + total(&l, "unready"), 6);
-	assert_int_equal(lines_count(&l, "kernel"), total(&l, "measured"));
-	lines_deinit(&l);
-}
-
-SYSTEM_TEST(two_devices_in_one_process)
-{
-	struct fixture *f = *state;
-	size_t on[2] = { 0 };
-	struct lines l;
-
-	setenv("GPUCTR_FAKE_GPUS", "2", 1);
-	fixture_start_daemon(f, NULL);
-	measure(f, &l, ARGUMENTS("--devices", "2", "--kernels", "50"), 0);
-	assert_int_equal(total(&l, "measured"), 50);
-	for (size_t i = 0; i < 50; i++) {
-		on[(size_t)line_number(lines_at(&l, "kernel", i), "device")]++;
-	}
-	assert_int_equal(on[0], 25);
-	assert_int_equal(on[1], 25);
-	expect_all_values(&l);
 	lines_deinit(&l);
 }
 
@@ -250,19 +168,6 @@ SYSTEM_TEST(a_device_outside_the_lease_is_left_alone)
 	expect_message(client, "not part of this capture's lease");
 }
 
-SYSTEM_TEST(launches_into_a_graph_are_counted)
-{
-	struct fixture *f = *state;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	measure(f, &l, ARGUMENTS("--kernels", "10", "--capture"), 0);
-	assert_int_equal(total(&l, "seen"), 14);
-	assert_int_equal(total(&l, "measured"), 10);
-	assert_int_equal(total(&l, "capturing"), 4);
-	lines_deinit(&l);
-}
-
 SYSTEM_TEST(a_graph_is_one_record_of_the_sum)
 {
 	struct fixture *f = *state;
@@ -270,9 +175,9 @@ SYSTEM_TEST(a_graph_is_one_record_of_the_sum)
 	char name[64];
 
 	fixture_start_daemon(f, NULL);
-	measure(f, &l, ARGUMENTS("--kernels", "10", "--graph"), 0);
-	assert_int_equal(total(&l, "capturing"), 4);
-	assert_int_equal(total(&l, "measured"), 12);
+	measure(f, &l, ARGUMENTS("--kernels", "10", "--graph"));
+	assert_int_equal(lines_total(&l, "capturing"), 4);
+	assert_int_equal(lines_total(&l, "measured"), 12);
 	for (size_t i = 10; i < 12; i++) {
 		const char *line = lines_at(&l, "kernel", i);
 
@@ -329,20 +234,6 @@ SYSTEM_TEST(a_program_without_cuda_never_meets_the_agent)
 	assert_int_equal(count_text(f->daemon->err, "grant:"), 0);
 }
 
-SYSTEM_TEST(contexts_that_are_left_open)
-{
-	struct fixture *f = *state;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	measure(f, &l, ARGUMENTS("--keep-contexts", "--contexts", "2", "--kernels", "70"), 0);
-	assert_int_equal(total(&l, "seen"), 70);
-	assert_int_equal(total(&l, "measured") + total(&l, "unready"), 70);
-	expect_all_values(&l);
-	lines_deinit(&l);
-	expect_no_owner(f);
-}
-
 /* The driver or CUPTI may fail any call: counted, told, and the program runs on. */
 SYSTEM_TEST(failures_of_cupti_are_counted)
 {
@@ -392,24 +283,4 @@ SYSTEM_TEST(failures_of_cupti_are_counted)
 	}
 	expect_no_owner(f);
 	expect_service(f, 1000);
-}
-
-SYSTEM_TEST(a_busy_gpu_is_waited_for)
-{
-	struct fixture *f = *state;
-	struct recorder r;
-	struct program *p;
-
-	fixture_start_daemon(f, NULL);
-	recorder_connect(&r, f, USER_ANN);
-	setenv("GPUCTR_FAKE_FAIL", "cuptiRangeProfilerStart:1:26,cuptiRangeProfilerStart:2:26", 1);
-	p = recorder_start(&r, f, FAKEAPP, "--kernels", "200", "--sleep-us", "3000", NULL);
-	unsetenv("GPUCTR_FAKE_FAIL");
-	expect_exit(p, 0);
-	recorder_close(&r);
-	expect_balance(&r.totals);
-	assert_true(recorder_has_notice(&r, GPUCTR_E_HARDWARE_BUSY));
-	assert_true(r.totals.unready > 0);
-	assert_true(r.totals.measured > 0);
-	recorder_disconnect(&r);
 }

@@ -2,11 +2,9 @@
 #include "tests/system/fixture.h"
 
 #include <math.h>
-#include <signal.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include "tests/system/on_demand.h"
 #include "tests/system/query.h"
 
 /* Recordings of runs that were sampled: the fakes', what somebody made of them, and the bundled
@@ -97,33 +95,6 @@ SAMPLING_TEST(a_run_that_was_sampled_gives_the_same_values_again)
 	expect_exit(p, 0);
 	assert_int_equal(count_text(p->out, "2000 kernels, on Fake H200 (GH100)"), 1);
 	assert_int_equal(count_text(p->out, " of the whole GPU, each 10 us"), 1);
-}
-
-/* A recording may be short, if the program has joined it by then. */
-SAMPLING_TEST(a_program_that_runs_is_recorded)
-{
-	static const char *const seconds[] = { "0.5", "2", "8", "30" };
-	struct fixture *f = *state;
-	char path[FILE_BYTES], out[FILE_BYTES];
-	struct program *p;
-	double kernels = 0;
-
-	begin_with_files(f, path, out);
-	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000", "--grids",
-			   "13", "--blocks", "6000", "--sleep-us", "400", NULL);
-	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
-	for (size_t i = 0; i < ARRAY_SIZE(seconds) && kernels <= 200; i++) {
-		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
-					   "--mode", "sample", "-f", "-o", path, "--duration",
-					   seconds[i], NULL),
-			    0);
-		kernels = query_file(path, "SELECT count(\"dram__bytes_read.sum\") FROM record");
-	}
-	program_kill(p, SIGKILL);
-	expect_exit(play(f, path, out, "--metrics", BOTH), 0);
-	assert_true(query_file(out, "SELECT count(\"dram__bytes_read.sum\") FROM record") > 200);
-	assert_true(query_file(path, "SELECT round(sum(\"dram__bytes_read.sum\")) FROM record") ==
-		    query_file(out, "SELECT round(sum(\"dram__bytes_read.sum\")) FROM record"));
 }
 
 SAMPLING_TEST(kernels_of_graphs_are_played)

@@ -116,23 +116,6 @@ SYSTEM_TEST(sockets_are_closed_during_a_capture)
 	expect_untouched(p);
 }
 
-SYSTEM_TEST(sockets_are_closed_after_a_capture)
-{
-	struct fixture *f = *state;
-	struct program *p;
-	unsigned long number;
-
-	fixture_start_daemon(f, NULL);
-	p = start(f, USER_ANN, "sockets", NULL);
-	number = number_of(f, USER_ANN, p);
-	capture_once(f, p);
-	act(p, "sockets");
-	sleep_ms(1000);
-	capture_once(f, p);
-	assert_int_equal(number_of(f, USER_ANN, p), number);
-	expect_untouched(p);
-}
-
 /* CUDA's own among them. */
 SYSTEM_TEST(all_is_closed_during_a_capture)
 {

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "tests/system/lines.h"

@@ -2,322 +2,228 @@
 #include "tests/system/fixture.h"
 
 #include "tests/system/lines.h"
+#include "tests/system/on_demand.h"
 
 /* Which launches are measured. fakeapp --nvtx puts four launches, each in "layer 0" to "layer 3",
- * into "step N", and into "epoch" of domain fakeapp; "whole run" is a start/end range around all.
- */
+ * into "step N", and into "epoch" of domain fakeapp; "whole run" is a start/end range around all; a
+ * mark "step done" follows each step. cudaProfilerStart() comes before launches 10 and 30, and
+ * cudaProfilerStop() before 20. */
 
-enum { KERNELS = 40 };
+enum { KERNELS = 40, OPTIONS_MAX = 8 };
 
-/* More options of fakeapp. */
-static const char *const no_options[] = { NULL };
-static const char *const with_devices[] = { "--devices", "2", NULL };
-static const char *const with_steps[] = { "--library-steps", NULL };
-static const char *const *app_options = no_options;
+/* A digit for each launch, 1 for those that are wanted: over and over, or with a point behind them
+ * once, and none of the rest. */
+#define EACH "1"
+#define NONE "0"
+#define K1 "01000000"
+#define LAYER_1 "0100"
+#define STEP_2 "000000001111."
 
-/* Measures fakeapp with these options, and returns the launches that were measured, as the indices
- * of their layers and steps: "step/layer step/layer ...". */
-static struct program *measure(struct fixture *f, struct lines *l, const char *const *options)
+struct choice {
+	const char *options[OPTIONS_MAX];
+	const char *wanted;
+	const char *message; /* NULL: nothing is said of what was chosen */
+};
+
+static const struct choice by_name[] = {
+	{ { "--kernel-name", "k1" }, K1, NULL },
+	{ { "-k", "regex:^k[12]$" }, "01100000", NULL },
+	{ { "-k", "k1(float*)", "--kernel-name-base", "demangled" }, K1, NULL },
+	{ { "-k", "_Z2k1Pf", "--kernel-name-base", "mangled" }, K1, NULL },
+	{ { "--kernel", "^_Z2k[12]Pf$", "--kernel-name-base", "mangled" }, "01100000", NULL },
+	{ { "--kernel", "regex:^k1\\(" }, K1, NULL },
+	/* A name is compared whole, and those that are shown are what it was compared with. */
+	{ { "--kernel-name", "k" }, NONE, "kernels that were there, and do not match: k0; k1; k2" },
+};
+
+static const struct choice by_count[] = {
+	{ { "--launch-every", "3" }, "100", NULL },
+	{ { "--launch-skip", "1", "--launch-every", "3", "--launch-count", "2" }, "01001.", NULL },
+	{ { "-c", "1", "--filter-mode", "per-kernel" }, "11111111.", NULL },
+	{ { "-s", "1", "-c", "2", "--filter-mode", "per-kernel" },
+	  "000000001111111111111111.",
+	  NULL },
+	{ { "-s", "1", "-c", "1", "--filter-mode", "per-kernel", "-k", "k1" },
+	  "0000000001.",
+	  NULL },
+	{ { "-c", "2", "--filter-mode", "global" }, "11.", NULL },
+	{ { "--launch-skip", "40" },
+	  NONE,
+	  "--launch-skip leaves out the first 40 launches of the process, and there were 40 that "
+	  "match" },
+	{ { "-s", "5", "--filter-mode", "per-kernel" },
+	  NONE,
+	  "the first 5 launches of each kernel, and there were 40 in all" },
+	{ { "-s", "4", "--filter-mode", "per-kernel" },
+	  "0000000000000000000000000000000011111111.",
+	  NULL },
+};
+
+static const struct choice by_range[] = {
+	{ { "--nvtx-include", "layer 1/" }, LAYER_1, NULL },
+	{ { "--nvtx-include", "step 2/layer 1", "--nvtx-include", "[regex:^step/layer 3]" },
+	  "0001000101010001000100010001000100010001.",
+	  NULL },
+	{ { "--nvtx-exclude", "step 2/" }, "1111111100001111111111111111111111111111.", NULL },
+	{ { "--nvtx-include", "regex:layer [13]/", "--nvtx-exclude", "regex:step [3-9]/" },
+	  "010101010101.",
+	  NULL },
+	{ { "--nvtx-include", "fakeapp@epoch/" }, EACH, NULL },
+	{ { "--nvtx-include", "whole run,layer 1/" }, LAYER_1, NULL },
+	/* Launches that are not in the ranges are neither skipped nor counted. */
+	{ { "--nvtx-include", "layer 1/", "--launch-skip", "2", "--launch-count", "4" },
+	  "0000000001000100010001.",
+	  NULL },
+	{ { "--nvtx-include", "regex:step [0-4]/", "--kernel", "^k1" },
+	  "010000000100000001.",
+	  NULL },
+	{ { "--nvtx-include", "epoch/" }, NONE, "'epoch/' matched no launch" },
+	{ { "--nvtx-include", "epoch/" }, NONE, "fakeapp@epoch/" },
+	{ { "--nvtx-include", "epoch/" }, NONE, "whole run; step 0/" },
+	/* One of two: the other has measured. */
+	{ { "--nvtx-include", "layer 1/", "--nvtx-exclude", "step 99/" },
+	  LAYER_1,
+	  "warning[kernel-no-match]: the NVTX expression 'step 99/' matched no launch" },
+};
+
+#define STEPS "--step", "regex:^step /"
+
+static const struct choice by_phase[] = {
+	{ { "--profile-from-start", "off" }, "00000000001111111111", NULL },
+	{ { "--profile-from-start", "on" }, EACH, NULL },
+	{ { "--capture-range", "cudaProfilerApi", "--stop-on-range-end" },
+	  "00000000001111111111.",
+	  NULL },
+	{ { "--capture-range", "nvtx:step 2/" }, STEP_2, NULL },
+	{ { "--capture-range", "nvtx:layer 1/", "--stop-on-range-end" }, "01.", NULL },
+	{ { "--capture-range", "nvtx:whole run" }, EACH, NULL },
+	{ { STEPS, "--schedule", "skip_first=1,wait=1,warmup=1,active=2,repeat=2" },
+	  "000000000000111111110000000011111111.",
+	  NULL },
+	{ { STEPS, "--steps", "2" }, "11111111.", NULL },
+	/* A mark comes after each step: launches before the first one are of no step. */
+	{ { "--step", "step done", "--schedule", "wait=1,active=1,repeat=1" }, STEP_2, NULL },
+	{ { "--step", "cudaProfilerStart", "--schedule", "active=1,repeat=1" },
+	  "000000000011111111111111111111.",
+	  NULL },
+	{ { STEPS, "--schedule", "skip_first=1,active=1,repeat=1", "--nvtx-include", "layer 1/" },
+	  "000001.",
+	  NULL },
+	{ { "--capture-range", "nvtx:stage 1/" },
+	  NONE,
+	  "'stage 1/' matched no range that began; ranges that were there: step 0/" },
+	{ { STEPS, "--schedule", "skip_first=10,active=1" },
+	  NONE,
+	  "no launch was in a step that --schedule takes; there were 10 steps" },
+};
+
+static const struct choice by_the_program[] = {
+	{ { "--step", "gpuctr_step", "--schedule", "skip_first=1,active=1,repeat=1" },
+	  "00001111.",
+	  NULL },
+	/* A mark as any other. */
+	{ { "--step", "gpuctr@step", "--steps", "2" }, "11111111.", NULL },
+};
+
+static bool is_wanted(const char *wanted, size_t i)
 {
-	const char *argv[48] = { CLIENT,  "--metrics", "dram__bytes_read.sum",	   "--format",
-				 "jsonl", "--output",  fixture_path(f, "records"), "-f" };
-	struct program *client;
-	size_t n = 8;
+	size_t n = strcspn(wanted, ".");
 
-	while (*options) {
-		argv[n++] = *options++;
-	}
-	argv[n++] = "--";
-	argv[n++] = FAKEAPP;
-	argv[n++] = "--kernels";
-	argv[n++] = "40";
-	argv[n++] = "--nvtx";
-	argv[n++] = "--profiler"; /* Start before launch 10 and 30, Stop before 20 */
-	argv[n++] = "10";
-	for (size_t i = 0; app_options[i]; i++) {
-		argv[n++] = app_options[i];
-	}
-	client = fixture_runv(f, USER_ANN, argv);
-	expect_exit(client, 0);
-	lines_load(l, fixture_path(f, "records"));
-	return client;
+	return (wanted[n] == '\0' || i < n) && wanted[i % n] == '1';
 }
 
-#define OPTIONS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-static uint64_t total(const struct lines *l, const char *key)
-{
-	return (uint64_t)line_number(lines_at(l, "totals", 0), key);
-}
-
-static void expect_launches(const struct lines *l, bool (*wanted)(unsigned i))
+static void expect_launches(const struct lines *l, const char *wanted)
 {
 	size_t n = 0;
 
-	for (unsigned i = 0; i < KERNELS; i++) {
-		if (wanted(i)) {
+	for (size_t i = 0; i < KERNELS; i++) {
+		if (is_wanted(wanted, i)) {
 			assert_int_equal(line_number_at(lines_at(l, "kernel", n++), "grid", 0),
-					 i % KERNELS + 1);
+					 i + 1);
 		}
 	}
 	assert_int_equal(lines_count(l, "kernel"), n);
-	assert_int_equal(total(l, "measured"), n);
-	assert_int_equal(total(l, "filtered"), KERNELS - n);
-	assert_int_equal(total(l, "seen"), KERNELS);
+	assert_int_equal(lines_total(l, "measured"), n);
+	assert_int_equal(lines_total(l, "filtered"), KERNELS - n);
+	assert_int_equal(lines_total(l, "seen"), KERNELS);
 }
 
-static void expect_chosen(struct fixture *f, const char *const *options, bool (*wanted)(unsigned i))
+static void expect_choice(struct fixture *f, const struct choice *c, const char *const *program)
 {
+	const char *options[OPTIONS_MAX + 3] = { "--metrics", "dram__bytes_read.sum" };
+	struct program *client;
 	struct lines l;
 
-	measure(f, &l, options);
-	expect_launches(&l, wanted);
+	memcpy(options + 2, c->options, sizeof(c->options));
+	client = lines_measure(f, &l, options, program, 0);
+	expect_launches(&l, c->wanted);
+	if (c->message) {
+		expect_message(client, c->message);
+	} else {
+		expect_no_message(client, "matched no launch");
+		expect_no_message(client, "leaves out");
+	}
 	lines_deinit(&l);
+	fixture_forget_programs(f, 1); /* but the daemon */
 }
 
-static bool in_layer_1(unsigned i)
+static void expect_choices(struct fixture *f, const struct choice *c, size_t n, const char *option)
 {
-	return i % 4 == 1;
-}
-
-static bool in_step_2(unsigned i)
-{
-	return i / 4 == 2;
-}
-
-static bool in_layer_1_of_step_2_or_layer_3(unsigned i)
-{
-	return i == 9 || i % 4 == 3;
-}
-
-static bool not_in_step_2(unsigned i)
-{
-	return i / 4 != 2;
-}
-
-static bool in_odd_layers_of_early_steps(unsigned i)
-{
-	return i % 4 % 2 == 1 && i / 4 < 3;
-}
-
-static bool any(unsigned i)
-{
-	(void)i;
-	return true;
-}
-
-static bool third_to_sixth_in_layer_1(unsigned i)
-{
-	return i % 4 == 1 && i / 4 >= 2 && i / 4 < 6;
-}
-
-static bool k1_in_steps_below_5(unsigned i)
-{
-	return i % 8 == 1 && i / 4 < 5;
-}
-
-static bool in_profiler_range(unsigned i)
-{
-	return i / 10 % 2 == 1;
-}
-
-static bool in_first_profiler_range(unsigned i)
-{
-	return i / 10 == 1;
-}
-
-static bool in_first_layer_1(unsigned i)
-{
-	return i == 1;
-}
-
-static bool scheduled(unsigned i)
-{
-	unsigned step = i / 4;
-
-	return step == 3 || step == 4 || step == 7 || step == 8;
-}
-
-static bool first_profiler_step(unsigned i)
-{
-	return i >= 10 && i < 30;
-}
-
-static bool two_steps(unsigned i)
-{
-	return i / 4 < 2;
-}
-
-/* A mark comes after each step: launches before the first one are of no step. */
-static bool second_step_by_marks(unsigned i)
-{
-	return i / 4 == 2;
-}
-
-static bool second_step_in_layer_1(unsigned i)
-{
-	return i == 5;
-}
-
-static bool k1(unsigned i)
-{
-	return i % 8 == 1;
-}
-
-static bool k1_or_k2(unsigned i)
-{
-	return i % 8 == 1 || i % 8 == 2;
-}
-
-static bool first_of_each_kernel(unsigned i)
-{
-	return i < 8;
-}
-
-static bool second_and_third_of_each_kernel(unsigned i)
-{
-	return i >= 8 && i < 24;
-}
-
-static bool second_of_k1(unsigned i)
-{
-	return i == 9;
-}
-
-static bool each_third(unsigned i)
-{
-	return i % 3 == 0;
-}
-
-static bool two_of_each_third_from_the_second(unsigned i)
-{
-	return i == 1 || i == 4;
-}
-
-/* Kernel and grid repeat after 8 * 3 launches. */
-static bool first_two(unsigned i)
-{
-	return i < 2;
-}
-
-static bool last_one(unsigned i)
-{
-	return i == KERNELS - 1;
-}
-
-static bool second_step(unsigned i)
-{
-	return i / 4 == 1;
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < n; i++) {
+		expect_choice(f, &c[i],
+			      ARGUMENTS(FAKEAPP, "--kernels", "40", "--nvtx", "--profiler", "10",
+					option));
+	}
 }
 
 SYSTEM_TEST(kernels_are_chosen_by_name)
 {
-	struct fixture *f = *state;
-	struct program *client;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	expect_chosen(f, OPTIONS("--kernel-name", "k1"), k1);
-	expect_chosen(f, OPTIONS("-k", "regex:^k[12]$"), k1_or_k2);
-	expect_chosen(f, OPTIONS("-k", "k1(float*)", "--kernel-name-base", "demangled"), k1);
-	expect_chosen(f, OPTIONS("-k", "_Z2k1Pf", "--kernel-name-base", "mangled"), k1);
-	expect_chosen(f, OPTIONS("--kernel", "^_Z2k[12]Pf$", "--kernel-name-base", "mangled"),
-		      k1_or_k2);
-	expect_chosen(f, OPTIONS("--kernel", "regex:^k1\\("), k1);
-	/* A name is compared whole, and those that are shown are what it was compared with. */
-	client = measure(f, &l, OPTIONS("--kernel-name", "k"));
-	assert_int_equal(total(&l, "filtered"), KERNELS);
-	expect_message(client, "kernels that were there, and do not "
-			       "match: k0; k1; k2");
-	lines_deinit(&l);
+	expect_choices(*state, by_name, ARRAY_SIZE(by_name), NULL);
 }
 
 SYSTEM_TEST(launches_are_counted_by_what_they_are)
 {
+	static const struct choice of_each_gpu = { { "-c", "1", "--filter-mode", "per-gpu" },
+						   "11.",
+						   NULL };
 	struct fixture *f = *state;
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
-	fixture_start_daemon(f, NULL);
-	expect_chosen(f, OPTIONS("--launch-every", "3"), each_third);
-	expect_chosen(f,
-		      OPTIONS("--launch-skip", "1", "--launch-every", "3", "--launch-count", "2"),
-		      two_of_each_third_from_the_second);
-	expect_chosen(f, OPTIONS("-c", "1", "--filter-mode", "per-kernel"), first_of_each_kernel);
-	expect_chosen(f, OPTIONS("-s", "1", "-c", "2", "--filter-mode", "per-kernel"),
-		      second_and_third_of_each_kernel);
-	expect_chosen(f, OPTIONS("-s", "1", "-c", "1", "--filter-mode", "per-kernel", "-k", "k1"),
-		      second_of_k1);
-	expect_chosen(f, OPTIONS("-c", "2", "--filter-mode", "global"), first_two);
-	app_options = with_devices;
-	expect_chosen(f, OPTIONS("-c", "1", "--filter-mode", "per-gpu"), first_two);
-	app_options = no_options;
+	expect_choices(f, by_count, ARRAY_SIZE(by_count), NULL);
+	expect_choice(f, &of_each_gpu, ARGUMENTS(FAKEAPP, "--kernels", "40", "--devices", "2"));
 }
 
-SYSTEM_TEST(skipping_everything_is_told)
+SYSTEM_TEST(launches_are_chosen_by_their_ranges)
+{
+	expect_choices(*state, by_range, ARRAY_SIZE(by_range), NULL);
+}
+
+SYSTEM_TEST(launches_are_chosen_by_phases_and_steps)
 {
 	struct fixture *f = *state;
 	struct program *client;
-	struct lines l;
 
-	fixture_start_daemon(f, NULL);
-	client = measure(f, &l, OPTIONS("--launch-skip", "40"));
-	assert_int_equal(total(&l, "filtered"), KERNELS);
-	expect_message(client, "--launch-skip leaves out the first 40 launches of the process, and "
-			       "there were 40 that match");
-	lines_deinit(&l);
-	expect_chosen(f, OPTIONS("--launch-skip", "39"), last_one);
-	client = measure(f, &l, OPTIONS("-s", "5", "--filter-mode", "per-kernel"));
-	expect_message(client, "the first 5 launches of each kernel, and there were 40 in all");
-	lines_deinit(&l);
-	client = measure(f, &l, OPTIONS("-s", "4", "--filter-mode", "per-kernel"));
-	assert_int_equal(total(&l, "measured"), 8);
-	expect_no_message(client, "leaves out");
-	lines_deinit(&l);
+	expect_choices(f, by_phase, ARRAY_SIZE(by_phase), NULL);
+	client = fixture_client(f, USER_ANN, "--profile-from-start", "off", "--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "no launch came after cudaProfilerStart()");
 }
 
 SYSTEM_TEST(the_program_says_where_a_step_begins)
 {
+	static const struct choice not_called = { { "--step", "gpuctr_step", "--steps", "1" },
+						  NONE,
+						  "gpuctr_step() was not called" };
 	struct fixture *f = *state;
-	struct program *client;
-	struct lines l;
+	struct program *program;
 
-	fixture_start_daemon(f, NULL);
-	app_options = with_steps;
-	expect_chosen(
-		f, OPTIONS("--step", "gpuctr_step", "--schedule", "skip_first=1,active=1,repeat=1"),
-		second_step);
-	/* A mark as any other. */
-	expect_chosen(f, OPTIONS("--step", "gpuctr@step", "--steps", "2"), two_steps);
-	app_options = no_options;
-	client = measure(f, &l, OPTIONS("--step", "gpuctr_step", "--steps", "1"));
-	assert_int_equal(total(&l, "filtered"), KERNELS);
-	expect_message(client, "gpuctr_step() was not called");
-	lines_deinit(&l);
+	expect_choices(f, by_the_program, ARRAY_SIZE(by_the_program), "--library-steps");
+	expect_choice(f, &not_called, ARGUMENTS(FAKEAPP, "--kernels", "40", "--nvtx"));
 	/* Nobody listens. */
-	client = fixture_run(f, USER_ANN, FAKEAPP, "--library-steps", NULL);
-	expect_exit(client, 0);
-	expect_output(client, "done 10\n");
-}
-
-/* A launch that could not be measured takes no record's place. */
-SYSTEM_TEST(what_cannot_be_measured_is_no_record)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	setenv("GPUCTR_FAKE_FAIL", "cuptiRangeProfilerStart:1:26", 1);
-	client = fixture_client(f, USER_ANN, "-c", "12", "--format", "jsonl", "-f", "--output",
-				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "400",
-				"--sleep-us", "2000", NULL);
-	unsetenv("GPUCTR_FAKE_FAIL");
-	expect_exit(client, 0);
-	lines_load(&l, fixture_path(f, "records"));
-	assert_int_equal(lines_count(&l, "kernel"), 12);
-	assert_int_equal(total(&l, "measured"), 12);
-	assert_true(total(&l, "unready") > 0);
-	lines_deinit(&l);
+	program = fixture_run(f, USER_ANN, FAKEAPP, "--library-steps", NULL);
+	expect_exit(program, 0);
+	expect_output(program, "done 10\n");
 }
 
 /* The duration counts from when the program is measured, and is over while it waits. */
@@ -338,7 +244,7 @@ SYSTEM_TEST(a_run_may_have_a_duration)
 	fixture_release(f);
 	expect_exit(client, 7);
 	lines_load(&l, fixture_path(f, "records"));
-	assert_int_equal(lines_count(&l, "kernel"), total(&l, "measured"));
+	assert_int_equal(lines_count(&l, "kernel"), lines_total(&l, "measured"));
 	lines_deinit(&l);
 	/* One that ends before is as one without. */
 	expect_exit(fixture_client(f, USER_ANN, "--duration", "1000", "--", FAKEAPP, "--kernels",
@@ -346,181 +252,37 @@ SYSTEM_TEST(a_run_may_have_a_duration)
 		    3);
 }
 
-SYSTEM_TEST(launches_are_chosen_by_their_ranges)
+/* It ends by itself, with its last record or at the next step but two; its processes are let go of,
+ * and measured again by the next one. */
+SYSTEM_TEST(a_capture_of_what_runs_ends_with_what_was_chosen)
 {
-	struct fixture *f = *state;
-
-	fixture_start_daemon(f, NULL);
-	expect_chosen(f, OPTIONS("--nvtx-include", "layer 1/"), in_layer_1);
-	expect_chosen(f, OPTIONS("--nvtx-include", "step 2/"), in_step_2);
-	expect_chosen(f,
-		      OPTIONS("--nvtx-include", "step 2/layer 1", "--nvtx-include",
-			      "[regex:^step/layer 3]"),
-		      in_layer_1_of_step_2_or_layer_3);
-	expect_chosen(f, OPTIONS("--nvtx-exclude", "step 2/"), not_in_step_2);
-	expect_chosen(f,
-		      OPTIONS("--nvtx-include", "regex:layer [13]/", "--nvtx-exclude",
-			      "regex:step [3-9]/"),
-		      in_odd_layers_of_early_steps);
-	expect_chosen(f, OPTIONS("--nvtx-include", "fakeapp@epoch/"), any);
-	expect_chosen(f, OPTIONS("--nvtx-include", "whole run"), any);
-	expect_chosen(f, OPTIONS("--nvtx-include", "whole run,layer 1/"), in_layer_1);
-}
-
-/* Launches that are not in the ranges are neither skipped nor counted. */
-SYSTEM_TEST(skip_and_count_are_of_what_was_chosen)
-{
-	struct fixture *f = *state;
-
-	fixture_start_daemon(f, NULL);
-	expect_chosen(f,
-		      OPTIONS("--nvtx-include", "layer 1/", "--launch-skip", "2", "--launch-count",
-			      "4"),
-		      third_to_sixth_in_layer_1);
-	expect_chosen(f, OPTIONS("--nvtx-include", "regex:step [0-4]/", "--kernel", "^k1"),
-		      k1_in_steps_below_5);
-}
-
-SYSTEM_TEST(what_matches_nothing_is_told_with_what_was_there)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	client = measure(f, &l, OPTIONS("--nvtx-include", "epoch/"));
-	assert_int_equal(total(&l, "filtered"), KERNELS);
-	expect_message(client, "'epoch/' matched no launch");
-	expect_message(client, "fakeapp@epoch/");
-	expect_message(client, "whole run; step 0/");
-	lines_deinit(&l);
-	/* One of two: the other has measured. */
-	client =
-		measure(f, &l, OPTIONS("--nvtx-include", "layer 1/", "--nvtx-exclude", "step 99/"));
-	assert_int_equal(total(&l, "measured"), KERNELS / 4);
-	expect_message(client, "warning[kernel-no-match]: the NVTX expression 'step 99/'");
-	lines_deinit(&l);
-	client = measure(f, &l, OPTIONS("--nvtx-include", "layer 1/"));
-	expect_no_message(client, "matched no launch");
-	lines_deinit(&l);
-}
-
-SYSTEM_TEST(what_is_no_expression_is_refused_before_anything_starts)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--nvtx-exclude", "step//layer", "--", FAKEAPP, NULL);
-	expect_exit(client, 125);
-	expect_message(client, "bad-pattern");
-	expect_message(client, "a name is missing, at character 6");
-	expect_output(client, "");
-}
-
-SYSTEM_TEST(launches_are_chosen_by_phases)
-{
-	struct fixture *f = *state;
-
-	fixture_start_daemon(f, NULL);
-	expect_chosen(f, OPTIONS("--profile-from-start", "off"), in_profiler_range);
-	expect_chosen(f, OPTIONS("--profile-from-start", "on"), any);
-	expect_chosen(f, OPTIONS("--capture-range", "cudaProfilerApi", "--stop-on-range-end"),
-		      in_first_profiler_range);
-	expect_chosen(f, OPTIONS("--capture-range", "nvtx:step 2/"), in_step_2);
-	expect_chosen(f, OPTIONS("--capture-range", "nvtx:layer 1/"), in_layer_1);
-	expect_chosen(f, OPTIONS("--capture-range", "nvtx:layer 1/", "--stop-on-range-end"),
-		      in_first_layer_1);
-	expect_chosen(f, OPTIONS("--capture-range", "nvtx:whole run"), any);
-}
-
-SYSTEM_TEST(launches_are_chosen_by_steps)
-{
-	struct fixture *f = *state;
-
-	fixture_start_daemon(f, NULL);
-	expect_chosen(f,
-		      OPTIONS("--step", "regex:^step /", "--schedule",
-			      "skip_first=1,wait=1,warmup=1,active=2,repeat=2"),
-		      scheduled);
-	expect_chosen(f, OPTIONS("--step", "regex:^step /", "--steps", "2"), two_steps);
-	expect_chosen(f, OPTIONS("--step", "step done", "--schedule", "wait=1,active=1,repeat=1"),
-		      second_step_by_marks);
-	expect_chosen(f, OPTIONS("--step", "cudaProfilerStart", "--schedule", "active=1,repeat=1"),
-		      first_profiler_step);
-	expect_chosen(f,
-		      OPTIONS("--step", "regex:^step /", "--schedule",
-			      "skip_first=1,active=1,repeat=1", "--nvtx-include", "layer 1/"),
-		      second_step_in_layer_1);
-}
-
-SYSTEM_TEST(what_never_began_is_told)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	client = measure(f, &l, OPTIONS("--capture-range", "nvtx:stage 1/"));
-	expect_message(client, "'stage 1/' matched no range that began; ranges that were there: "
-			       "step 0/");
-	lines_deinit(&l);
-	client = measure(
-		f, &l, OPTIONS("--step", "regex:^step /", "--schedule", "skip_first=10,active=1"));
-	expect_message(client,
-		       "no launch was in a step that --schedule takes; there were 10 steps");
-	lines_deinit(&l);
-	client = measure(f, &l,
-			 OPTIONS("--step", "regex:^step /", "--schedule", "skip_first=9,active=1"));
-	assert_int_equal(total(&l, "measured"), 4);
-	lines_deinit(&l);
-	client = fixture_client(f, USER_ANN, "--profile-from-start", "off", "--", FAKEAPP, NULL);
-	expect_exit(client, 0);
-	expect_message(client, "no launch came after cudaProfilerStart()");
-}
-
-/* It ends by itself, at the next step but two, and can be made again. */
-static void wait_registered(struct fixture *f, const char *pid)
-{
-	uint64_t by = now_ms() + PATIENCE_MS;
-	char text[32];
-	bool listed = false;
-
-	snprintf(text, sizeof(text), "\"pid\":%s,", pid);
-	while (!listed) {
-		size_t first = f->n_programs;
-		struct program *status = fixture_client(f, USER_ANN, "status", "--json", NULL);
-
-		assert_true(now_ms() < by);
-		program_wait(status);
-		listed = count_text(status->out, text) > 0;
-		fixture_forget_programs(f, first);
-	}
-}
-
-SYSTEM_TEST(two_steps_of_a_program_that_runs_already)
-{
+	static const struct {
+		const char *options[4];
+		size_t kernels;
+	} rows[] = {
+		{ { "-c", "7", "--launch-every", "8" }, 7 },
+		{ { "--steps", "2", STEPS }, 8 },
+		{ { "--steps", "2", STEPS }, 8 },
+	};
 	struct fixture *f = *state;
 	struct program *p;
-	char pid[16];
 
 	fixture_start_daemon(f, NULL);
 	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000",
-			   "--sleep-us", "500", "--nvtx", "--hold", "first", NULL);
-	fixture_wait_held(f, 1);
-	fixture_release(f);
-	snprintf(pid, sizeof(pid), "%d", p->pid);
-	wait_registered(f, pid);
-	for (int i = 0; i < 2; i++) {
+			   "--sleep-us", "500", "--nvtx", NULL);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const char *const *o = rows[i].options;
 		struct lines l;
 
-		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", pid, "--steps", "2",
-					   "--step", "regex:^step /", "--format", "jsonl", "-f",
-					   "--output", fixture_path(f, "records"), NULL),
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), o[0],
+					   o[1], o[2], o[3], "--format", "jsonl", "-f", "--output",
+					   fixture_path(f, "records"), NULL),
 			    0);
 		lines_load(&l, fixture_path(f, "records"));
-		assert_int_equal(lines_count(&l, "kernel"), 8);
-		for (size_t k = 0; k < 8; k++) {
+		assert_int_equal(lines_count(&l, "kernel"), rows[i].kernels);
+		assert_int_equal(lines_total(&l, "measured"), rows[i].kernels);
+		for (size_t k = 0; i > 0 && k < rows[i].kernels; k++) {
 			char ranges[256], layer[16];
 
 			line_ranges(lines_at(&l, "kernel", k), "nvtx", ranges, sizeof(ranges));
@@ -532,41 +294,13 @@ SYSTEM_TEST(two_steps_of_a_program_that_runs_already)
 	expect_running(p);
 }
 
-/* Its processes are let go of, and measured again by the next one. */
-SYSTEM_TEST(a_capture_of_what_runs_ends_with_its_last_record)
-{
-	struct fixture *f = *state;
-	struct program *p;
-	char pid[16];
-
-	fixture_start_daemon(f, NULL);
-	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000",
-			   "--sleep-us", "500", "--hold", "first", NULL);
-	fixture_wait_held(f, 1);
-	fixture_release(f);
-	snprintf(pid, sizeof(pid), "%d", p->pid);
-	wait_registered(f, pid);
-	for (int i = 0; i < 2; i++) {
-		struct lines l;
-
-		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", pid, "-c", "7",
-					   "--launch-every", "8", "--format", "jsonl", "-f",
-					   "--output", fixture_path(f, "records"), NULL),
-			    0);
-		lines_load(&l, fixture_path(f, "records"));
-		assert_int_equal(lines_count(&l, "kernel"), 7);
-		assert_int_equal(total(&l, "measured"), 7);
-		lines_deinit(&l);
-	}
-	expect_running(p);
-}
-
-SYSTEM_TEST(phases_that_cannot_be_are_refused)
+SYSTEM_TEST(what_cannot_be_chosen_is_refused_before_anything_starts)
 {
 	static const struct {
 		const char *options[6];
 		const char *message;
 	} wrong[] = {
+		{ { "--nvtx-exclude", "step//layer" }, "a name is missing, at character 6" },
 		{ { "--step", "A/" }, "how many of these steps?" },
 		{ { "--step", "A/", "--schedule", "wait=1" }, "active=N is missing" },
 		{ { "--step", "A/", "--schedule", "active=x" }, "'active=x' is none of" },
@@ -620,36 +354,24 @@ SYSTEM_TEST(phases_that_cannot_be_are_refused)
 /* The same launches, played. */
 SYSTEM_TEST(a_recording_is_chosen_from_as_its_program)
 {
-	static const struct {
-		const char *options[6];
-		bool (*wanted)(unsigned i);
-	} choices[] = {
-		{ { "--nvtx-include", "layer 1/" }, in_layer_1 },
-		{ { "--nvtx-exclude", "step 2/" }, not_in_step_2 },
-		{ { "--nvtx-include", "whole run,layer 1/" }, in_layer_1 },
-		{ { "--kernel-name", "k1" }, k1 },
-		{ { "-c", "1", "--filter-mode", "per-kernel" }, first_of_each_kernel },
-		{ { "--launch-every", "3" }, each_third },
+	static const struct choice choices[] = {
+		{ { "--nvtx-exclude", "step 2/" },
+		  "1111111100001111111111111111111111111111.",
+		  NULL },
+		{ { "--nvtx-include", "whole run,layer 1/" }, LAYER_1, NULL },
+		{ { "--kernel-name", "k1" }, K1, NULL },
+		{ { "-c", "1", "--filter-mode", "per-kernel" }, "11111111.", NULL },
+		{ { "--launch-every", "3" }, "100", NULL },
 	};
 	struct fixture *f = *state;
+	char path[96];
 
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "recording"));
 	fixture_start_daemon(f, NULL);
-	expect_exit(fixture_client(f, USER_ANN, "--metrics", "memory", "--raw", "-o",
-				   fixture_path(f, "recording"), "--", FAKEAPP, "--kernels", "40",
-				   "--nvtx", NULL),
+	expect_exit(fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--raw", "-o",
+				   path, "--", FAKEAPP, "--kernels", "40", "--nvtx", NULL),
 		    0);
 	for (size_t i = 0; i < ARRAY_SIZE(choices); i++) {
-		struct lines l;
-
-		const char *const *o = choices[i].options;
-
-		expect_exit(fixture_client(f, USER_ANN, "--format", "jsonl", "--output",
-					   fixture_path(f, "records"), "-f", o[0], o[1],
-					   o[2] ? o[2] : "--devices", o[3] ? o[3] : "0", "--",
-					   TEST_REPLAY, fixture_path(f, "recording"), NULL),
-			    0);
-		lines_load(&l, fixture_path(f, "records"));
-		expect_launches(&l, choices[i].wanted);
-		lines_deinit(&l);
+		expect_choice(f, &choices[i], ARGUMENTS(TEST_REPLAY, path));
 	}
 }

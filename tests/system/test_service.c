@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -12,8 +11,6 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
-#include "proto/wire/limits.h"
-#include "tests/system/raw.h"
 
 /* What the daemon says to the manager that started it, and when. The test is the manager: it
  * listens on $NOTIFY_SOCKET. tests/packages/run has the real one. */
@@ -113,49 +110,6 @@ SYSTEM_TEST(the_status_line_says_what_is_wrong)
 	fixture_start_daemon(f, NULL);
 	expect_told(&m, "STATUS=Nothing can be measured: the driver shows no GPU", NULL);
 	manager_close(&m);
-}
-
-/* Connected before the stop, but asked after it: a restart is nothing that a client should notice.
- * False: the test itself was too slow to ask in time. */
-static bool ask_at_a_stop(struct fixture *f, struct manager *m)
-{
-	struct wire_message ask = { .type = WIRE_STATUS_REQUEST, .status_request = { 7 } };
-	int client = raw_client(f, USER_ANN);
-	uint64_t begin = now_ms();
-	struct arena a;
-	bool in_time;
-
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	program_kill(f->daemon, SIGTERM);
-	expect_told(m, "STOPPING=1", NULL);
-	sleep_ms(10); /* the front has heard of it too */
-	in_time = now_ms() - begin < 40;
-	if (in_time) {
-		assert_true(raw_send(client, &ask, -1));
-		assert_int_equal(raw_receive(client, &a).type, WIRE_STATUS_REPLY);
-	}
-	close(client);
-	arena_deinit(&a);
-	return in_time;
-}
-
-SYSTEM_TEST(who_is_connected_at_a_stop_is_answered)
-{
-	struct fixture *f = *state;
-	struct manager m;
-	unsigned asked = 0;
-
-	manager_open(&m, f);
-	for (int i = 0; i < 20 && asked < 5; i++) {
-		fixture_start_daemon(f, NULL);
-		asked += ask_at_a_stop(f, &m);
-		expect_exit(f->daemon, 0);
-		f->daemon = NULL;
-	}
-	manager_close(&m);
-	if (asked == 0) {
-		fixture_skip("the machine is too busy to ask within 40 ms");
-	}
 }
 
 SYSTEM_TEST(a_reload_lasts_until_the_settings_hold)
@@ -550,22 +504,6 @@ static void start_again(struct fixture *f)
 		assert_true(tries++ < 5);
 		f->daemon = start_beside(f);
 	} while (!listens_soon(f->daemon));
-}
-
-/* As a manager does that restarts it on failure. */
-SYSTEM_TEST(a_start_at_the_supervisors_death_succeeds)
-{
-	struct fixture *f = *state;
-
-	fixture_start_daemon(f, NULL);
-	for (int i = 0; i < 10; i++) {
-		struct program *before = f->daemon;
-
-		program_kill(before, SIGKILL);
-		start_again(f);
-		expect_signal(before, SIGKILL);
-	}
-	assert_int_equal(status_as(f, USER_SELF), 0);
 }
 
 /* False: the start had ended before. */

@@ -2,7 +2,6 @@
 #include "tests/system/fixture.h"
 
 #include <math.h>
-#include <signal.h>
 
 #include "tests/system/lines.h"
 #include "tests/system/query.h"
@@ -244,50 +243,4 @@ SYSTEM_TEST(what_is_of_one_pass_is_refused)
 	expect_exit(client, 125);
 	expect_message(client, "elapsed needs several passes by itself, and no launch is");
 	expect_message(client, "Ask for what it is made of, or leave it out");
-}
-
-/* --- deaths --- */
-
-static void wait_for_turns(struct fixture *f)
-{
-	expect_text_soon(fixture_path(f, "records"), "\"group\":0,\"metrics\"");
-	expect_text_soon(fixture_path(f, "records"), "\"group\":1,\"metrics\"");
-}
-
-SYSTEM_TEST(a_program_that_is_killed_leaves_what_it_told)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	client = start_turns(f, "10000000");
-	wait_for_turns(f);
-	assert_int_equal(kill(fixture_child(client), SIGKILL), 0);
-	expect_exit(client, 128 + SIGKILL);
-	lines_load(&l, fixture_path(f, "records"));
-	check_turns(&l);
-	assert_true(query_run(f, "SELECT count(*) FROM record") ==
-		    (double)lines_count(&l, "kernel"));
-	expect_exit(report(f, "--json", NULL), 0);
-	lines_deinit(&l);
-}
-
-SYSTEM_TEST(the_program_outlives_its_daemon)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	f->violations_expected = true;
-	client = start_turns(f, "20000");
-	wait_for_turns(f);
-	fixture_kill_daemon(f);
-	expect_exit(client, 0);
-	expect_output(client, "done 20000\n");
-	expect_message(client, "the daemon is gone");
-	expect_no_owner(f);
-	client = report(f, "--json", NULL);
-	expect_exit(client, 0);
-	expect_in_output(client, "\"dram__bytes.sum\"");
 }

@@ -3,7 +3,6 @@
 
 #include <limits.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Agents that wait for captures, and the same program captured again and again. */

@@ -209,47 +209,6 @@ TIMELINE_TEST(without_a_permit_the_driver_refuses)
 	expect_exit(p, SAMPLER_ENDED);
 }
 
-static void write_process(struct fixture *f, pid_t pid)
-{
-	FILE *list = fopen(fixture_path(f, "nvml_processes"), "we");
-
-	assert_non_null(list);
-	fprintf(list, "0 %d\n", (int)pid);
-	fclose(list);
-}
-
-TIMELINE_TEST(beside_another_user_it_is_refused)
-{
-	struct fixture *f = *state;
-	struct program *bob, *p;
-
-	fixture_need_two_users();
-	start(f);
-	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
-	write_process(f, bob->pid);
-	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--wait", "0", "-d", "1", NULL);
-	expect_exit(p, 125);
-	expect_message(p, "error[gpu-shared]");
-	expect_output(p, "");
-}
-
-TIMELINE_TEST(another_user_in_the_middle_ends_it)
-{
-	struct fixture *f = *state;
-	struct program *bob, *p;
-
-	fixture_need_two_users();
-	start(f);
-	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
-	p = start_sampling(f, "0");
-	write_process(f, bob->pid);
-	expect_exit(p, 125);
-	expect_message(p, "error[revoked]");
-	expect_message(p, "what was sampled before follows");
-	expect_table(p);
-	expect_no_objects(f);
-}
-
 TIMELINE_TEST(only_one_samples)
 {
 	struct fixture *f = *state;
@@ -271,26 +230,6 @@ TIMELINE_TEST(only_one_samples)
 	expect_exit(p, 0);
 	expect_output(p, "16\n");
 	expect_message(p, "another profiler has the GPU's counters");
-}
-
-/* While it samples: it can gain nothing, and has the filter of client/sampler/box.c. */
-TIMELINE_TEST(it_has_shut_itself_in)
-{
-	struct fixture *f = *state;
-	CLEAN_FREE char *status = NULL;
-	char path[64];
-	struct program *p;
-
-	start(f);
-	p = start_sampling(f, "0");
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)fixture_child(p));
-	status = read_file(path);
-	assert_non_null(strstr(status, "NoNewPrivs:\t1\n"));
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	assert_non_null(strstr(status, "Seccomp:\t2\n"));
-#endif
-	kill(p->pid, SIGINT);
-	expect_exit(p, 0);
 }
 
 /* --- what cannot be sampled --- */
@@ -391,33 +330,6 @@ TIMELINE_TEST(the_sampler_is_killed)
 	expect_exit(p, 125);
 	expect_message(p, "the sampler ended without a last word (signal 9, Killed)");
 	expect_table(p);
-	expect_no_owner(f);
-	expect_service(f, PATIENCE_MS);
-}
-
-TIMELINE_TEST(a_sampler_that_hangs_is_killed)
-{
-	struct fixture *f = *state;
-	struct program *p;
-
-	start(f);
-	p = start_sampling(f, "0");
-	kill(fixture_child(p), SIGSTOP);
-	kill(p->pid, SIGINT);
-	expect_exit(p, 125);
-	expect_message(p, "the sampler does not end, and is killed");
-	expect_table(p);
-}
-
-TIMELINE_TEST(the_client_is_killed)
-{
-	struct fixture *f = *state;
-	struct program *p;
-
-	start(f);
-	p = start_sampling(f, "0");
-	program_kill(p, SIGKILL);
-	fixture_wait_for_orphans(f, NULL); /* the sampler ends by itself */
 	expect_no_owner(f);
 	expect_service(f, PATIENCE_MS);
 }
@@ -742,25 +654,6 @@ TIMELINE_TEST(a_reader_that_stops_is_told)
 	program_wait(p);
 	expect_message(p, "status 19");
 	expect_message(p, "samples cannot be written: the reader has stopped");
-}
-
-/* Each unit of time is what it says. */
-TIMELINE_TEST(times_have_units)
-{
-	struct fixture *f = *state;
-	struct counted c = { 0 };
-	uint64_t began_ms = now_ms();
-	struct program *p;
-
-	start(f);
-	p = fixture_client(f, USER_ANN, "permit", "--", TEST_SAMPLER, "--metrics",
-			   "dram__bytes_read.sum", "--interval", "2ms", "--duration", "300ms",
-			   NULL);
-	expect_exit(p, SAMPLER_ENDED);
-	read_stream(p->out, &c);
-	assert_int_equal(c.interval_ns, 2000000);
-	assert_true(c.samples + c.lost >= 100);
-	expect_no_more(c.samples, began_ms, 2);
 }
 
 /* What a turn has left, because it is decoded slowly, takes longer than the first samples of the

@@ -16,14 +16,9 @@ static void expect_clock(const char *line, const char *clock)
 	assert_string_equal(has, clock);
 }
 
-static double threads_of(const char *line)
-{
-	return line_number_at(line, "grid", 0) * line_number_at(line, "block", 0);
-}
-
 static double own_ns(const char *line)
 {
-	return 200 + (double)((long)threads_of(line) / 64);
+	return 200 + (double)((long)line_threads(line) / 64);
 }
 
 static double range_ns(const char *line)
@@ -67,53 +62,6 @@ SYSTEM_TEST(times_are_the_kernels_own)
 	assert_true(query_run(f, "SELECT sum(duration_ns) FROM records WHERE clock = 'gpu'") ==
 		    sum);
 	lines_deinit(&l);
-}
-
-SYSTEM_TEST(every_output_shows_them)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
-				fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "1",
-				NULL);
-	expect_exit(client, 0);
-	expect_message(client, "202 ns   202 ns 100.0%");
-	expect_no_message(client, "lengths of ranges");
-	client = fixture_client(f, USER_ANN, "export", fixture_path(f, "run.gpuctr"), "--to", "csv",
-				NULL);
-	expect_exit(client, 0);
-	assert_int_equal(count_text(client->out, ",202,gpu,2048,"), 1);
-}
-
-/* k0 to k3 with grids of 1 to 4 blocks, 100 ns between them; or as CUPTI tells of each by itself.
- */
-SYSTEM_TEST(a_graph_takes_as_long_as_all_of_it)
-{
-	struct fixture *f = *state;
-
-	fixture_start_daemon(f, NULL);
-	for (int i = 0; i < 2; i++) {
-		struct program *client;
-		struct lines l;
-
-		client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-f",
-					"--format", "jsonl", "--output", fixture_path(f, "records"),
-					"--", FAKEAPP, "--kernels", "1", "--graph", NULL);
-		expect_exit(client, 0);
-		lines_load(&l, fixture_path(f, "records"));
-		assert_int_equal(lines_count(&l, "kernel"), 3);
-		for (size_t k = 1; k < 3; k++) {
-			const char *line = lines_at(&l, "kernel", k);
-
-			expect_clock(line, "gpu");
-			assert_true(line_number(line, "duration_ns") ==
-				    4 * 200 + (1 + 2 + 3 + 4) * 128 / 64 + 3 * 100);
-		}
-		lines_deinit(&l);
-		setenv("GPUCTR_FAKE_FAIL", "cuptiActivityEnable:2:27", 1); /* of graphs */
-	}
 }
 
 SYSTEM_TEST(where_cupti_does_not_tell_ranges_do)
@@ -172,20 +120,6 @@ SYSTEM_TEST(nothing_is_traced_until_a_launch_is_wanted)
 	expect_message(client, "CUPTI does not tell");
 }
 
-SYSTEM_TEST(late_times_are_waited_for)
-{
-	struct fixture *f = *state;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	setenv("GPUCTR_FAKE_ACTIVITY_LATE_MS", "30", 1);
-	measure(f, "dram__bytes_read.sum", &l);
-	for (size_t i = 0; i < 200; i++) {
-		expect_clock(lines_at(&l, "kernel", i), "gpu");
-	}
-	lines_deinit(&l);
-}
-
 /* Nothing is lost but the time: neither the record nor its counters. */
 SYSTEM_TEST(times_that_do_not_come_are_not_known)
 {
@@ -206,7 +140,7 @@ SYSTEM_TEST(times_that_do_not_come_are_not_known)
 		const char *line = lines_at(&l, "kernel", i);
 
 		unknown += strstr(line, "\"duration_ns\":null,\"clock\":\"none\"") != NULL;
-		assert_true(line_number(line, "dram__bytes_read.sum") == 16 * threads_of(line));
+		assert_true(line_number(line, "dram__bytes_read.sum") == 16 * line_threads(line));
 	}
 	assert_int_equal(unknown, 40);
 	lines_deinit(&l);

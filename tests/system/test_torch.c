@@ -3,8 +3,6 @@
 
 #include <limits.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* `run --torch`: what the client gives the program, what it refuses, and what it says at the end.
  * torch_option.py tests what Python then does with it. */

@@ -82,41 +82,6 @@ SYSTEM_TEST(launches_run_as_they_like)
 	assert_true(query_run(f, "SELECT count(DISTINCT device) FROM records") == 2);
 }
 
-SYSTEM_TEST(it_waits_for_nobody)
-{
-	struct fixture *f = *state;
-	struct program *holder, *client;
-
-	fixture_start_daemon(f, NULL);
-	holder = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
-				"middle", NULL);
-	fixture_wait_held(f, 1);
-	client = fixture_client(f, USER_BOB, "--metrics", "none", "--wait", "0", "--", FAKEAPP,
-				NULL);
-	expect_exit(client, 0);
-	expect_message(client, "10 kernels seen in 1 process: 10 measured, 0 dropped");
-	expect_running(holder);
-	fixture_release(f);
-	expect_exit(holder, 0);
-}
-
-SYSTEM_TEST(filters_choose)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "--kernel", "k3|k4",
-				"--launch-skip", "1", "--launch-count", "4", "--nvtx-include",
-				"layer 3/", "--format", "jsonl", "--output",
-				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "160",
-				"--nvtx", NULL);
-	expect_exit(client, 0);
-	expect_message(client, "160 kernels seen in 1 process: 4 measured, 156 filtered");
-	assert_int_equal(count_text(fixture_path(f, "records"), "\"clock\":\"gpu\""), 4);
-	assert_int_equal(count_text(fixture_path(f, "records"), "k3(float*)"), 4);
-}
-
 SYSTEM_TEST(the_table_shows_times_alone)
 {
 	struct fixture *f = *state;
@@ -191,69 +156,6 @@ SYSTEM_TEST(graphs_are_whole_if_asked_for)
 			    4 * 200 + (1 + 2 + 3 + 4) * 128 / 64 + 3 * 100);
 	}
 	lines_deinit(&l);
-}
-
-/* For longer than it takes to deliver some. */
-SYSTEM_TEST(all_launches_of_a_longer_run_are_seen)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "--kernel", "k3", "--", FAKEAPP,
-				"--kernels", "4000", "--sleep-us", "500", NULL);
-	expect_exit(client, 0);
-	expect_message(client, "4,000 kernels seen in 1 process: 500 measured, 3,500 filtered");
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "--", FAKEAPP, "--kernels",
-				"2000", "--graph", "--graph-nodes", "5", "--graph-launches", "300",
-				"--sleep-us", "2000", NULL);
-	expect_exit(client, 0);
-	expect_message(client, "3,505 kernels seen in 1 process: 3,500 measured, 5 skipped");
-}
-
-/* The records are there; when their kernels ran is not known, and that is told. */
-SYSTEM_TEST(lost_times_are_told)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	setenv("GPUCTR_FAKE_ACTIVITY_DROP", "10", 1);
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "--", FAKEAPP, "--kernels",
-				"2000", NULL);
-	expect_exit(client, 0);
-	expect_message(client, "CUPTI has lost records of when kernels began and ended");
-	expect_message(client, "200 of 2,000 kernels have no time");
-	unsetenv("GPUCTR_FAKE_ACTIVITY_DROP");
-	setenv("GPUCTR_FAKE_FAIL", "cuptiActivityEnable:1:25", 1);
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "--", FAKEAPP, NULL);
-	expect_exit(client, 0);
-	expect_message(client, "CUPTI does not tell when kernels begin and end");
-	expect_message(client, "10 kernels seen in 1 process: 10 measured, 0 dropped");
-}
-
-/* A kernel that waits for the program is no reason to hold anything up, nor are its records. */
-SYSTEM_TEST(a_program_that_runs_is_traced)
-{
-	struct fixture *f = *state;
-	struct program *p, *client;
-	struct lines l;
-
-	fixture_start_daemon(f, NULL);
-	p = on_demand_start_listed(f, USER_ANN);
-	for (int i = 0; i < 2; i++) {
-		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
-					"--metrics", "none", "-f", "--format", "jsonl", "--output",
-					fixture_path(f, "records"), NULL);
-		on_demand_interrupt_after(f, USER_ANN, client, 1000);
-		expect_exit(client, 0);
-		expect_message(client, "measured, 0 dropped");
-		lines_load(&l, fixture_path(f, "records"));
-		assert_true(lines_count(&l, "kernel") > 100);
-		lines_deinit(&l);
-	}
-	expect_running(p);
-	program_kill(p, SIGKILL);
 }
 
 /* How many kernels have a time, which must be their own; *ret_without: how many have none. */
