@@ -243,67 +243,44 @@ static void expect(const char *what, double measured, double within, double tota
 	assert_true(o.weighted <= weighted);
 }
 
-TEST(test_long_kernels)
+/* --- programs whose kernels are told right --------------------------------------------------- */
+
+static int64_t long_kernels(void)
 {
-	for (uint64_t i = 1; i <= 5; i++) {
-		begin(i);
-		world->shift_ns = (int64_t)(i * 1300) - 4000;
-		sample(add_steps(1, 60, 30, 20, 200, MS));
-		attribute(0);
-		expect("20 to 200 us", 0.99, 0.99, 0.003, 0.015);
-		assert_true(labs((long)(attribution_counts(world->attribution)->shift_ns[0] -
-					world->shift_ns)) < 700);
-		end();
-	}
+	world->shift_ns = (int64_t)(seed % 5 * 1300) - 2700;
+	return add_steps(1, 60, 30, 20, 200, MS);
 }
 
-TEST(test_short_kernels)
+static int64_t short_kernels(void)
 {
-	for (uint64_t i = 11; i <= 15; i++) {
-		begin(i);
-		sample(add_steps(1, 100, 150, 2, 15, MS));
-		attribute(0);
-		expect("2 to 15 us", 0.95, 0.95, 0.003, 0.02);
-		end();
-	}
+	return add_steps(1, 100, 150, 2, 15, MS);
 }
 
-TEST(test_streams_at_once)
+static int64_t two_streams(void)
 {
-	int64_t a, b;
+	int64_t a = add_steps(1, 40, 150, 10, 80, MS), b = add_steps(2, 33, 200, 8, 60, MS);
 
-	begin(21);
-	a = add_steps(1, 40, 150, 10, 80, MS);
-	b = add_steps(2, 33, 200, 8, 60, MS);
-	sample(a > b ? a : b);
-	attribute(0);
-	expect("two streams at once", 0.99, 0.97, 0.01, 0.1);
-	end();
+	return a > b ? a : b;
 }
 
-TEST(test_nothing_repeats)
+static int64_t no_steps(void)
 {
 	int64_t at = MS;
 
-	begin(31);
 	for (uint32_t i = 0; i < 3000; i++) {
 		int64_t ns = 20000 + (int64_t)(random_part() * 100000);
 
 		add(1, i, at, at + ns, (double)ns * 3000 * random_part());
 		at += ns + 500;
 	}
-	sample(at);
-	attribute(0);
-	expect("nothing repeats", 0.99, 0.98, 0.005, 0.03);
-	end();
+	return at;
 }
 
 /* Of short kernels, 0.1 us between the clocks is 5 % of the value. */
-TEST(test_short_kernels_at_once_that_do_not_repeat)
+static int64_t short_at_once(void)
 {
 	int64_t at[3] = { MS, MS, MS }, last = 0;
 
-	begin(44);
 	world->noise = 0;
 	for (uint32_t i = 0; i < 30000; i++) {
 		uint32_t stream = i % 3, shape = (uint32_t)(random_part() * 13);
@@ -313,26 +290,134 @@ TEST(test_short_kernels_at_once_that_do_not_repeat)
 		at[stream] = end + 25000 + (int64_t)(random_part() * 60000);
 		last = end > last ? end : last;
 	}
-	sample(last);
-	attribute(0);
-	expect("short, three at once, no steps", 0.85, 0.97, 0.0003, 0.01);
-	end();
+	return last;
 }
 
-TEST(test_one_off_kernels_and_steps_that_stop)
+static int64_t steps_that_stop(void)
 {
-	int64_t at;
+	int64_t at = add_steps(1, 50, 40, 20, 100, MS);
 
-	begin(41);
-	at = add_steps(1, 50, 40, 20, 100, MS);
 	for (uint32_t i = 0; i < 500; i++) {
 		add(1, 70000 + i, at, at + 50000, 5e7);
 		at += 51000;
 	}
-	sample(add_steps(3, 50, 40, 20, 100, at));
-	attribute(0);
-	expect("steps, others, other steps", 0.99, 0.98, 0.005, 0.03);
-	end();
+	return add_steps(3, 50, 40, 20, 100, at);
+}
+
+/* Launches of a graph of two branches of 20 kernels each, of all the same shapes, whose records
+ * tell one stream, with two kernels between launches. Which kernel of which branch is first differs
+ * from launch to launch. Else the graph is made anew for each launch, and has one branch. */
+static int64_t add_graphs(uint32_t launches, bool one)
+{
+	double us[40], bytes[40];
+	int64_t at = MS, ends[2];
+
+	for (uint32_t i = 0; i < 40; i++) {
+		us[i] = 10 + 30 * random_part();
+		bytes[i] = us[i] * 3e6 * random_part();
+	}
+	for (uint32_t l = 0; l < launches; l++) {
+		for (uint32_t i = 0; i < 2; i++) {
+			add(1, 900 + i, at, at + 20000, 4e7);
+			at += 21000;
+		}
+		ends[0] = ends[1] = at;
+		for (uint32_t i = 0; i < 40; i++) {
+			int64_t *branch = &ends[one ? i % 2 : 0];
+			int64_t ns = (int64_t)(us[i] * 1000 * (0.9 + 0.2 * random_part()));
+			uint64_t graph = one ? 1 : l + 1;
+
+			*branch += (int64_t)(random_part() * 2000);
+			add(1, i % 3, *branch, *branch + ns, bytes[i]);
+			world->kernels[world->count - 1].k.place = graph << 32 | (i + 1);
+			*branch += ns;
+		}
+		at = (ends[0] > ends[1] ? ends[0] : ends[1]) + (int64_t)(random_part() * 20000);
+	}
+	return at;
+}
+
+static int64_t one_graph(void)
+{
+	return add_graphs(300, true);
+}
+
+static int64_t new_graphs(void)
+{
+	return add_graphs(300, false);
+}
+
+static int64_t many_steps(void)
+{
+	return add_steps(1, 30, 400, 20, 100, MS);
+}
+
+static int64_t something_flows(void)
+{
+	int64_t at = MS;
+
+	world->idle = 50;
+	for (uint32_t i = 0; i < 400; i++) {
+		add(1, i % 4, at, at + 100000, 1e8 * (1 + i % 4));
+		at += 100000 + (i % 4 == 3 ? 400000 : 1000);
+	}
+	return at;
+}
+
+static int64_t each_alone(void)
+{
+	int64_t at = MS;
+
+	for (uint32_t i = 0; i < 1000; i++, at += 300700) {
+		add(1, i % 97, at, at + 300 + i % 97, 1e6 * (1 + i % 97));
+	}
+	return at;
+}
+
+/* window: of samples; 0: all at once. Memory is bounded then, the values are about the same. most:
+ * positions. */
+static const struct {
+	const char *name;
+	uint64_t seed;
+	int64_t (*make)(void);
+	size_t window;
+	double measured, within, total, weighted;
+	uint32_t most;
+} programs[] = {
+	{ "20 to 200 us", 1, long_kernels, 0, 0.99, 0.99, 0.003, 0.015, 200 },
+	{ "20 to 200 us", 4, long_kernels, 0, 0.99, 0.99, 0.003, 0.015, 200 },
+	{ "2 to 15 us", 11, short_kernels, 0, 0.95, 0.95, 0.003, 0.02, 300 },
+	{ "two streams at once", 21, two_streams, 0, 0.99, 0.97, 0.01, 0.1, 300 },
+	{ "nothing repeats", 31, no_steps, 0, 0.99, 0.98, 0.005, 0.03, UINT32_MAX },
+	{ "short, three at once, no steps", 44, short_at_once, 0, 0.85, 0.97, 0.0003, 0.01, 300 },
+	{ "steps, others, other steps", 41, steps_that_stop, 0, 0.99, 0.98, 0.005, 0.03, 300 },
+	{ "a graph of two branches", 45, one_graph, 0, 0.99, 0.99, 0.003, 0.02, 100 },
+	{ "the same in pieces", 47, one_graph, 3000, 0.99, 0.99, 0.003, 0.02, 100 },
+	{ "a graph that is made anew", 46, new_graphs, 0, 0.99, 0.99, 0.003, 0.02, 100 },
+	{ "the same in pieces", 46, new_graphs, 3000, 0.99, 0.99, 0.003, 0.02, 100 },
+	{ "in windows of 120 ms", 51, many_steps, 12000, 0.99, 0.98, 0.005, 0.03, 300 },
+	{ "something flows always", 61, something_flows, 0, 0.99, 0.99, 0.003, 0.01, 100 },
+	{ "each alone, 300 to 400 ns", 65, each_alone, 0, 0.97, 0.97, 0.01, 0.02, UINT32_MAX },
+};
+
+TEST(test_programs)
+{
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+		const struct attribution_counts *c;
+
+		begin(programs[i].seed);
+		sample(programs[i].make());
+		attribute(programs[i].window);
+		expect(programs[i].name, programs[i].measured, programs[i].within,
+		       programs[i].total, programs[i].weighted);
+		c = attribution_counts(world->attribution);
+		assert_true(c->positions < programs[i].most);
+		assert_true(world->shift_ns == 0 ||
+			    labs((long)(c->shift_ns[0] - world->shift_ns)) < 700);
+		assert_true(world->idle == 0 ||
+			    fabs(c->idle_per_s[0] / (1e9 * world->idle) - 1) < 0.05);
+		end();
+	}
 }
 
 /* In each step one kernel, of whatever place, is like no other: also in the step that all are
@@ -362,104 +447,6 @@ TEST(test_one_off_kernels_have_no_position)
 		without += k->position == ATTRIBUTION_NO_POSITION;
 	}
 	assert_true(without < 4 * 60); /* of 1,800: what stands in place of one as well */
-	end();
-}
-
-enum places { NO_PLACES, PLACES, NEW_PLACES };
-
-/* Launches of a graph of two branches of 20 kernels each, of all the same shapes, whose records
- * tell one stream, with two kernels between launches. Which kernel of which branch is first differs
- * from launch to launch. NEW_PLACES: the graph is made anew for each launch, and has one branch. */
-static int64_t add_graphs(uint32_t launches, enum places places)
-{
-	double us[40], bytes[40];
-	int64_t at = MS, ends[2];
-
-	for (uint32_t i = 0; i < 40; i++) {
-		us[i] = 10 + 30 * random_part();
-		bytes[i] = us[i] * 3e6 * random_part();
-	}
-	for (uint32_t l = 0; l < launches; l++) {
-		for (uint32_t i = 0; i < 2; i++) {
-			add(1, 900 + i, at, at + 20000, 4e7);
-			at += 21000;
-		}
-		ends[0] = ends[1] = at;
-		for (uint32_t i = 0; i < 40; i++) {
-			int64_t *branch = &ends[places == NEW_PLACES ? 0 : i % 2];
-			int64_t ns = (int64_t)(us[i] * 1000 * (0.9 + 0.2 * random_part()));
-			uint64_t graph = places == NEW_PLACES ? l + 1 : 1;
-
-			*branch += (int64_t)(random_part() * 2000);
-			add(1, i % 3, *branch, *branch + ns, bytes[i]);
-			world->kernels[world->count - 1].k.place =
-				places == NO_PLACES ? 0 : graph << 32 | (i + 1);
-			*branch += ns;
-		}
-		at = (ends[0] > ends[1] ? ends[0] : ends[1]) + (int64_t)(random_part() * 20000);
-	}
-	return at;
-}
-
-TEST(test_branches_of_graphs)
-{
-	struct outcome without;
-
-	begin(45);
-	sample(add_graphs(300, NO_PLACES));
-	attribute(0);
-	without = judge();
-	end();
-	begin(45);
-	sample(add_graphs(300, PLACES));
-	attribute(0);
-	expect("a graph of two branches", 0.99, 0.99, 0.003, 0.02);
-	assert_int_equal(attribution_counts(world->attribution)->without_position, 0);
-	assert_true(without.weighted > 5 * judge().weighted);
-	end();
-	begin(46);
-	sample(add_graphs(300, NEW_PLACES));
-	attribute(0);
-	expect("a graph that is made anew", 0.99, 0.99, 0.003, 0.02);
-	assert_true(attribution_counts(world->attribution)->positions < 100);
-	end();
-	begin(46); /* in windows, in which each graph is looked at several times */
-	sample(add_graphs(300, NEW_PLACES));
-	attribute(3000);
-	expect("a graph that is made anew, in pieces", 0.99, 0.99, 0.003, 0.02);
-	assert_true(attribution_counts(world->attribution)->positions < 100);
-	end();
-	begin(47); /* windows in which a launch is cut */
-	sample(add_graphs(300, PLACES));
-	attribute(3000);
-	expect("the same in pieces", 0.99, 0.99, 0.003, 0.02);
-	end();
-}
-
-/* Windows much shorter than the recording: memory is bounded, the values are about the same. */
-TEST(test_windows)
-{
-	begin(51);
-	sample(add_steps(1, 30, 400, 20, 100, MS));
-	attribute(12000);
-	expect("in windows of 120 ms", 0.99, 0.98, 0.005, 0.03);
-	end();
-}
-
-TEST(test_idle_is_estimated)
-{
-	int64_t at = MS;
-
-	begin(61);
-	world->idle = 50;
-	for (uint32_t i = 0; i < 400; i++) {
-		add(1, i % 4, at, at + 100000, 1e8 * (1 + i % 4));
-		at += 100000 + (i % 4 == 3 ? 400000 : 1000);
-	}
-	sample(at);
-	attribute(0);
-	expect("something flows always", 0.99, 0.99, 0.003, 0.01);
-	assert_true(fabs(attribution_counts(world->attribution)->idle_per_s[0] / 50e9 - 1) < 0.05);
 	end();
 }
 
@@ -509,21 +496,6 @@ TEST(test_work_that_nobody_reports)
 	}
 	attribute(0);
 	expect("work that nobody reports", 0.99, 0.99, 0.003, 0.01);
-	end();
-}
-
-/* Beside no other kernel, a kernel of 300 ns has its value. */
-TEST(test_isolated)
-{
-	begin(65);
-	for (uint32_t i = 0; i < 1000; i++) {
-		int64_t at = MS + i * (int64_t)300700;
-
-		add(1, i % 97, at, at + 300 + i % 97, 1e6 * (1 + i % 97));
-	}
-	sample(MS + 1000 * (int64_t)300700);
-	attribute(0);
-	expect("each alone, 300 to 400 ns", 0.97, 0.97, 0.01, 0.02);
 	end();
 }
 
@@ -725,18 +697,11 @@ static void attribute_late(size_t window, uint64_t stream, int64_t late_ns)
 	finish();
 }
 
-static void add_two_streams(void)
-{
-	int64_t a = add_steps(1, 40, 150, 10, 80, MS), b = add_steps(2, 33, 200, 8, 60, MS);
-
-	sample(a > b ? a : b);
-}
-
 /* Buffers of records are each of a stream, so some come a tenth of a second later than others. */
 TEST(test_streams_whose_records_come_later)
 {
 	begin(21);
-	add_two_streams();
+	sample(two_streams());
 	attribute_late(12000, 2, 80 * MS);
 	assert_int_equal(attribution_counts(world->attribution)->late_kernels, 0);
 	expect("a stream 80 ms late", 0.99, 0.97, 0.01, 0.1);
@@ -750,7 +715,7 @@ TEST(test_late_kernels_are_told_at_once)
 	uint64_t late = 0;
 
 	begin(22);
-	add_two_streams();
+	sample(two_streams());
 	attribute_late(12000, 2, 150 * MS);
 	for (uint32_t i = 0; i < world->count; i++) {
 		const struct made_kernel *k = &world->kernels[i];
