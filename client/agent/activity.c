@@ -196,7 +196,8 @@ static int begin(struct activity *v, const struct profiler *p)
 		v->profiler = p;
 		v->patience_ms = v->patient ? PATIENCE_AHEAD_MS : PATIENCE_MS;
 		v->dropped = 0;
-		v->others.n_asked = v->others.n_kernels = 0;
+		v->others.n_asked = 0;
+		atomic_store(&v->others.expected, false);
 		v->whole = false;
 		forget_copies(v);
 		v->repeated = (struct repeated){ 0 };
@@ -321,10 +322,10 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 void activity_expect(struct activity *v, uint32_t correlation)
 {
 	if (v->spans.v) {
-		lock_acquire(&v->lock);
-		v->others.n_kernels++;
+		if (!atomic_load_explicit(&v->others.expected, memory_order_relaxed)) {
+			atomic_store(&v->others.expected, true);
+		}
 		spans_expect(&v->spans, correlation, true);
-		lock_release(&v->lock);
 	}
 }
 
@@ -332,12 +333,11 @@ void activity_expect(struct activity *v, uint32_t correlation)
 void activity_expect_graph(struct activity *v, const struct launch *l, uintptr_t graph)
 {
 	if (v->spans.v) {
-		lock_acquire(&v->lock);
+		LOCK_SCOPE(&v->lock);
 		spans_expect(&v->spans, l->correlation, false);
 		if (v->name_kernel) {
 			graphs_expect(&v->graphs, l, graph);
 		}
-		lock_release(&v->lock);
 	}
 }
 
@@ -351,12 +351,6 @@ void activity_forget(struct activity *v, uint32_t correlation)
 	}
 }
 
-static bool take_span(struct activity *v, uint32_t correlation, struct span *ret)
-{
-	LOCK_SCOPE(&v->lock);
-	return spans_take(&v->spans, correlation, ret);
-}
-
 static bool is_pending(const struct launch *l)
 {
 	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE &&
@@ -364,30 +358,39 @@ static bool is_pending(const struct launch *l)
 	       l->correlation != 0 && !l->timeless;
 }
 
+/* With the lock. False: it has no record yet. */
+static bool take_span(struct activity *v, struct launch *l)
+{
+	struct span span;
+
+	if (!spans_take(&v->spans, l->correlation, &span)) {
+		return false;
+	}
+	l->timeless = span.is_shared;
+	if (!span.is_shared) {
+		l->start_ns = span.begin_ns;
+		l->duration_ns = span.end_ns - span.begin_ns;
+		l->clock = GPUCTR_CLOCK_GPU;
+	}
+	return true;
+}
+
 /* A graph may have several records, so graphs are asked for after the kernels. Returns how many
  * launches have no record yet. */
 static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
 {
 	size_t missing = 0;
-	struct span span;
 
-	for (size_t i = 0; i < b->n; i++) {
-		struct launch *l = &b->launches[i];
+	for (size_t i = 0; i < b->n;) {
+		size_t end = b->n - i > RECORDS_AT_ONCE ? i + RECORDS_AT_ONCE : b->n;
 
-		if (!is_pending(l) || (l->kind == GPUCTR_LAUNCH_GRAPH) != graphs) {
-			continue;
+		LOCK_SCOPE(&v->lock);
+		for (; i < end; i++) {
+			struct launch *l = &b->launches[i];
+
+			missing += is_pending(l) && (l->kind == GPUCTR_LAUNCH_GRAPH) == graphs &&
+				   !take_span(v, l);
 		}
-		if (!take_span(v, l->correlation, &span)) {
-			missing++;
-			continue;
-		}
-		if (span.is_shared) {
-			l->timeless = true;
-			continue;
-		}
-		l->start_ns = span.begin_ns;
-		l->duration_ns = span.end_ns - span.begin_ns;
-		l->clock = GPUCTR_CLOCK_GPU;
 	}
 	return missing;
 }

@@ -67,8 +67,8 @@ void activity_init(struct activity *v);
 
 /* A process has one, zeroed before it is initialised and never freed: CUPTI's callbacks have no
  * argument for it, and may come late. It can be started and stopped any number of times. Returns 0,
- * or CUPTI's result, MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED where the program has taken CUPTI's records;
- * kernels then have no times of their own. */
+ * or CUPTI's result, MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED where the program has taken CUPTI's
+ * records; kernels then have no times of their own. */
 CUptiResult activity_start(struct activity *v, const struct profiler *p);
 
 /* Turns tracing off and on again, of kernels and of what else is wanted: what is launched meanwhile

@@ -37,44 +37,34 @@ enum call {
 };
 
 #define ONE(call) CUPTI_DRIVER_TRACE_CBID_##call
-#define BOTH(call, what)               \
-	{ ONE(call), what },           \
-	{                              \
-		ONE(call##_ptsz), what \
-	}
+/* Not by ONE(), because cuda.h defines some of the names as those of newer calls. */
+#define BOTH(call, what) \
+	[CUPTI_DRIVER_TRACE_CBID_##call] = what, [CUPTI_DRIVER_TRACE_CBID_##call##_ptsz] = what
 
-static const struct {
-	CUpti_CallbackId id;
-	enum call call;
-} calls[] = {
+static const uint8_t calls[CUPTI_DRIVER_TRACE_CBID_SIZE] = {
 	BOTH(cuLaunchKernel, CALL_LAUNCH),
 	BOTH(cuLaunchKernelEx, CALL_LAUNCH),
 	BOTH(cuLaunchCooperativeKernel, CALL_LAUNCH),
 	BOTH(cuGraphLaunch, CALL_LAUNCH),
-	{ ONE(cuLaunch), CALL_LAUNCHES_APART },
-	{ ONE(cuLaunchGrid), CALL_LAUNCHES_APART },
-	{ ONE(cuLaunchGridAsync), CALL_LAUNCHES_APART },
-	{ ONE(cuLaunchCooperativeKernelMultiDevice), CALL_LAUNCHES_APART },
+	[ONE(cuLaunch)] = CALL_LAUNCHES_APART,
+	[ONE(cuLaunchGrid)] = CALL_LAUNCHES_APART,
+	[ONE(cuLaunchGridAsync)] = CALL_LAUNCHES_APART,
+	[ONE(cuLaunchCooperativeKernelMultiDevice)] = CALL_LAUNCHES_APART,
 	BOTH(cuStreamBeginCapture, CALL_BEGINS_STREAM_CAPTURE),
 	BOTH(cuStreamBeginCapture_v2, CALL_BEGINS_STREAM_CAPTURE),
 	BOTH(cuStreamBeginCaptureToGraph, CALL_BEGINS_STREAM_CAPTURE),
 	BOTH(cuStreamEndCapture, CALL_ENDS_STREAM_CAPTURE),
-	{ ONE(cuProfilerStart), CALL_PROFILER },
-	{ ONE(cuProfilerStop), CALL_PROFILER },
-	{ ONE(cuStreamDestroy), CALL_DESTROYS_STREAM },
-	{ ONE(cuStreamDestroy_v2), CALL_DESTROYS_STREAM },
+	[ONE(cuProfilerStart)] = CALL_PROFILER,
+	[ONE(cuProfilerStop)] = CALL_PROFILER,
+	[ONE(cuStreamDestroy)] = CALL_DESTROYS_STREAM,
+	[ONE(cuStreamDestroy_v2)] = CALL_DESTROYS_STREAM,
 };
 
 static atomic_bool is_copy[CUPTI_DRIVER_TRACE_CBID_SIZE]; /* or a fill */
 
 static enum call call_of(CUpti_CallbackId id)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-		if (calls[i].id == id) {
-			return calls[i].call;
-		}
-	}
-	return CALL_OTHER;
+	return (enum call)calls[id];
 }
 
 static bool is_launch(CUpti_CallbackId id)
@@ -241,11 +231,13 @@ static void handle(struct capture *c, struct section *v, CUpti_CallbackDomain do
 		   CUpti_CallbackId id, const void *data)
 {
 	bool was_launching = v->launching != NULL;
-	int cancel;
+	int cancel = PTHREAD_CANCEL_DISABLE;
 
 	/* If a thread were cancelled while it holds a lock of ours, all other threads would
 	 * stop. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	if (!was_launching) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	}
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
 		on_resource(c, v, id, data);
 	} else {
@@ -442,12 +434,15 @@ int callbacks_enable(struct capture *c, struct refusal *r)
 	const struct profiler *p = c->profiler;
 	CUptiResult result = CUPTI_SUCCESS;
 
-	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(calls); i++) {
-		CUptiResult one = p->cuptiEnableCallback(1, c->subscriber,
-							 CUPTI_CB_DOMAIN_DRIVER_API, calls[i].id);
-
+	for (CUpti_CallbackId id = 0; result == CUPTI_SUCCESS && id < ARRAY_SIZE(calls); id++) {
+		if (call_of(id) == CALL_OTHER) {
+			continue;
+		}
+		result = p->cuptiEnableCallback(1, c->subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
 		/* An older CUPTI may not know the newest calls, which its driver has not either. */
-		result = one == CUPTI_ERROR_INVALID_PARAMETER && i > 0 ? CUPTI_SUCCESS : one;
+		if (result == CUPTI_ERROR_INVALID_PARAMETER && id != ONE(cuLaunchKernel)) {
+			result = CUPTI_SUCCESS;
+		}
 	}
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(resources); i++) {
 		result = p->cuptiEnableCallback(1, c->subscriber, CUPTI_CB_DOMAIN_RESOURCE,

@@ -64,6 +64,7 @@ int filter_init(struct filter *f, const struct wire_selection *selection, struct
 	lock_init(&f->lock, LOCK_LEAF);
 	f->name = selection->kernel_name[0] ? selection->kernel_name : NULL;
 	f->name_of = names_of[selection->kernel_name_base];
+	f->counts = f->skip > 0 || f->every > 1 || f->count > 0;
 	f->has_regex = selection->kernel_regex[0] != '\0';
 	if (f->has_regex && expression_compile(&f->regex, selection->kernel_regex, r) != 0) {
 		f->has_regex = false;
@@ -209,10 +210,12 @@ static bool reserve(struct filter *f)
 
 void filter_give_back(struct filter *f)
 {
-	atomic_fetch_sub(&f->taken, 1);
+	if (f->counts) {
+		atomic_fetch_sub(&f->taken, 1);
+	}
 }
 
-bool filter_takes(struct filter *f, uint64_t group)
+static bool takes_counted(struct filter *f, uint64_t group)
 {
 	uint64_t index = take_index(f, group), left = index - f->skip;
 	bool takes = index >= f->skip && left % f->every == 0;
@@ -222,6 +225,13 @@ bool filter_takes(struct filter *f, uint64_t group)
 	} else {
 		takes = takes && reserve(f);
 	}
+	return takes;
+}
+
+bool filter_takes(struct filter *f, uint64_t group)
+{
+	bool takes = !f->counts || takes_counted(f, group);
+
 	if (takes && !atomic_load_explicit(&f->took, memory_order_relaxed)) {
 		atomic_store(&f->took, true);
 	}

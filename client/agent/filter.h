@@ -30,8 +30,9 @@ struct filter {
 	struct nvtx_filter nvtx;
 	struct phase phase;
 	uint64_t skip, every, count;
-	uint32_t mode; /* enum gpuctr_filter_mode */
-	atomic_uint_fast64_t matched;
+	uint32_t mode;		      /* enum gpuctr_filter_mode */
+	bool counts;		      /* launches: some are skipped, or only so many are taken */
+	atomic_uint_fast64_t matched; /* this and taken stay 0 unless launches are counted */
 	struct filter_groups *groups; /* NULL: all launches are counted together */
 	atomic_bool took;	      /* some launch was selected */
 	atomic_uint_fast64_t taken;   /* that are, or will be, measured; unless counted by group */

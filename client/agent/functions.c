@@ -88,10 +88,14 @@ static uint32_t attribute(const struct profiler *p, CUfunction f, CUfunction_att
 void functions_prepare(struct capture *c, struct function *f)
 {
 	uint32_t generation = intern_generation(&c->intern);
-	bool may_load = f->handle && !stream_captures_any(&c->stream_captures);
+	bool is_numbered = f->id != 0 && f->generation == generation, may_load;
 	CUfunction loaded = f->handle;
 
-	if (f->id != 0 && f->generation == generation && (f->is_loaded || !may_load)) {
+	if (is_numbered && f->is_loaded) {
+		return;
+	}
+	may_load = f->handle && !stream_captures_any(&c->stream_captures);
+	if (is_numbered && !may_load) {
 		return;
 	}
 	if (may_load) {

@@ -164,20 +164,19 @@ static void note_launch(struct capture *c, struct section *v, struct launch *l,
 			const struct ranges *r, const struct function *f, const struct arguments *g,
 			const CUpti_CallbackData *data)
 {
-	*l = (struct launch){
-		.function = f->id,
-		.dynamic_shared_bytes = g->dynamic_shared_bytes,
-		.device = r->device,
-		.context = data->contextUid,
-		.stream = v->last_stream.number,
-		.correlation = data->correlationId,
-		.thread = thread_of(v),
-		.range = nvtx_current_range(&c->intern),
-		.set = nvtx_active_set(&c->intern),
-		.start_ns = clock_wall_ns(), /* until it is known when the kernel began */
-		.kind = g->kind,
-		.pass = (uint8_t)r->measured_pass,
-	};
+	memset(l, 0, sizeof(*l));
+	l->function = f->id;
+	l->dynamic_shared_bytes = g->dynamic_shared_bytes;
+	l->device = atomic_load_explicit(&r->device, memory_order_relaxed);
+	l->context = data->contextUid;
+	l->stream = v->last_stream.number;
+	l->correlation = data->correlationId;
+	l->thread = thread_of(v);
+	l->range = nvtx_current_range(&c->intern);
+	l->set = nvtx_active_set(&c->intern);
+	l->start_ns = clock_wall_ns(); /* until it is known when the kernel began */
+	l->kind = g->kind;
+	l->pass = (uint8_t)r->measured_pass;
 	memcpy(l->grid, g->grid, sizeof(l->grid));
 	memcpy(l->block, g->block, sizeof(l->block));
 	if (g->kind == GPUCTR_LAUNCH_GRAPH) {
@@ -241,7 +240,7 @@ static bool open_range(struct capture *c, struct section *v, struct function *f,
 	if (!c->method->beside) {
 		note_for_guard(v, f, g, r);
 	}
-	if (!c->method->open(c, r, &v->launched, &l)) {
+	if (!c->method->open(c, r, v, &l)) {
 		unlock_after_launch(c, r);
 		return false;
 	}
@@ -307,7 +306,7 @@ static void on_launch_exit(struct capture *c, struct section *v, const CUpti_Cal
 	const CUresult *result = data->functionReturnValue;
 
 	if (c->method->beside || r->state == RANGES_STARTED) {
-		c->method->close(c, r, &v->launched, !result || *result == CUDA_SUCCESS);
+		c->method->close(c, r, v, !result || *result == CUDA_SUCCESS);
 	}
 	v->launching = NULL;
 	unlock_after_launch(c, r);
@@ -366,12 +365,13 @@ static void on_other_enter(struct capture *c, struct section *v, CUpti_CallbackI
 static void on_other_exit(struct capture *c, struct section *v, CUpti_CallbackId id,
 			  const CUpti_CallbackData *data)
 {
-	const struct guard_work work = read_work(id, data);
 	struct ranges *r = v->other;
+	struct guard_work work;
 
 	if (c->method->beside) {
 		return;
 	}
+	work = read_work(id, data);
 	if (r && v->others_within == 0) {
 		v->other = NULL;
 		guard_other_ends(r, &work);

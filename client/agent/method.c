@@ -8,14 +8,13 @@
  * capture ends. A row here says what is done then, so that another way of measuring is another
  * row. */
 
-static bool open_nothing(struct capture *c, struct ranges *r, const struct guard_launch *g,
+static bool open_nothing(struct capture *c, struct ranges *r, struct section *v,
 			 struct launch **ret)
 {
 	return false;
 }
 
-static void close_nothing(struct capture *c, struct ranges *r, const struct guard_launch *g,
-			  bool launched)
+static void close_nothing(struct capture *c, struct ranges *r, struct section *v, bool launched)
 {
 }
 

@@ -7,16 +7,14 @@
 
 struct capture;
 struct ranges;
-struct guard_launch;
 struct launch;
+struct section;
 
 /* All are called, from open to close, with the context's lock held and the context current, so that
  * a launch is kept apart from other work. ranges.h says what each has to do. */
 struct method {
-	bool (*open)(struct capture *c, struct ranges *r, const struct guard_launch *g,
-		     struct launch **ret);
-	void (*close)(struct capture *c, struct ranges *r, const struct guard_launch *g,
-		      bool launched);
+	bool (*open)(struct capture *c, struct ranges *r, struct section *v, struct launch **ret);
+	void (*close)(struct capture *c, struct ranges *r, struct section *v, bool launched);
 	bool (*flush)(struct capture *c, struct ranges *r);
 	bool (*disable)(struct capture *c, struct ranges *r);
 	/* A launch runs beside others, and open and close are called without a lock. */

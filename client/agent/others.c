@@ -40,7 +40,7 @@ static bool is_silent(struct activity *v)
 
 	LOCK_SCOPE(&v->lock);
 	silent = o->n_heard == o->n_heard_before &&
-		 (v->buffers.n_given > 0 || (o->n_asked == 0 && o->n_kernels > 0));
+		 (v->buffers.n_given > 0 || (o->n_asked == 0 && atomic_load(&o->expected)));
 	o->n_heard_before = o->n_heard;
 	return silent;
 }

@@ -14,14 +14,14 @@ struct activity;
 struct profiler;
 
 /* Zeroed at first. Of the thread that starts the activity, and then of the delivering one, but for
- * are_there, and for the numbers, which the lock of the records protects. */
+ * what is atomic, and for the numbers, which the lock of the records protects. */
 struct others {
 	bool registered;	/* our callbacks, once and for all */
 	atomic_bool are_there;	/* others have registered theirs since */
 	atomic_bool were_first; /* a buffer of others came: they lack what we get */
-	uint64_t n_kernels; /* launches announced in this capture; a graph may have no records */
-	uint64_t n_asked;   /* for buffers, in this capture */
-	uint64_t n_heard;   /* buffers that have come back */
+	atomic_bool expected;	/* a kernel was announced in this capture */
+	uint64_t n_asked;	/* for buffers, in this capture */
+	uint64_t n_heard;	/* buffers that have come back */
 	uint64_t n_heard_before;
 	unsigned silent; /* batches of late, without a buffer and with records that are missing */
 };

@@ -7,6 +7,7 @@
 #include "client/agent/contexts.h"
 #include "client/agent/lock.h"
 #include "client/agent/ranges_setup.h"
+#include "client/agent/section.h"
 #include "proto/base/clock.h"
 
 /* A context goes NEW -> OFF (enabled, configured) -> STARTED (takes ranges) -> OFF (flushed) -> ...
@@ -414,9 +415,10 @@ void ranges_settle(struct capture *c, struct ranges *r)
 	gate_leave(&r->gate);
 }
 
-bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
-		 struct launch **ret)
+bool ranges_open(struct capture *c, struct ranges *r, struct section *v, struct launch **ret)
 {
+	const struct guard_launch *g = &v->launched;
+
 	spoil_before_untracked(r);
 	if (!release(c, r, true)) {
 		guard_disturb(r, &(struct guard_work){ g->stream, true, g->work });
@@ -443,8 +445,10 @@ bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch 
 	return true;
 }
 
-void ranges_close(struct capture *c, struct ranges *r, const struct guard_launch *g, bool launched)
+void ranges_close(struct capture *c, struct ranges *r, struct section *v, bool launched)
 {
+	const struct guard_launch *g = &v->launched;
+
 	streams_touch(&r->guard.streams, g->stream);
 	if (!launched) {
 		r->batch->launches[r->batch->n - 1].fate = LAUNCH_FAILED;

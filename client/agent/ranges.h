@@ -86,12 +86,12 @@ static inline void ranges_leave(const struct profiler *p)
 }
 
 struct capture;
+struct section;
 
 /* With the lock held and the context current. True: a range is open and *ret is to be filled; then
  * ranges_close() must follow. False: the launch is not measured and has been counted. */
-bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
-		 struct launch **ret);
-void ranges_close(struct capture *c, struct ranges *r, const struct guard_launch *g, bool launched);
+bool ranges_open(struct capture *c, struct ranges *r, struct section *v, struct launch **ret);
+void ranges_close(struct capture *c, struct ranges *r, struct section *v, bool launched);
 
 /* Without the lock, before a call gives the GPU other work: makes up for what had to wait until the
  * GPU is idle, if it is now. Does not wait for the GPU. */

@@ -88,8 +88,12 @@ static struct section *make(void)
 
 struct section *section_of_thread(void)
 {
-	mine = mine ? mine : make();
-	return mine;
+	struct section *v = mine;
+
+	if (!v) {
+		mine = v = make();
+	}
+	return v;
 }
 
 struct capture *section_begin(struct section *v)

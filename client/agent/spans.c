@@ -5,9 +5,15 @@
 #include <stdlib.h>
 
 /* A set-associative cache of fixed size: an id belongs to one set and may use any entry of the set.
- * CUPTI assigns ids in order to every call of the program, so they are hashed. Queued batches hold
- * a few thousand launches, far fewer than there are entries. Entries of a lost batch are replaced
- * when they are the oldest of their sets. */
+ * CUPTI assigns ids in order to every call of the program, so sets follow the order of ids:
+ * launches that follow each other use memory that does. Queued batches hold a few thousand
+ * launches, far fewer than there are entries. Entries of a lost batch are replaced when they are
+ * the oldest of their sets.
+ *
+ * Threads that launch write an entry's state only, and as one word, so they need no lock. An entry
+ * may be replaced while its time is written: then the new state says that no time has come. */
+
+enum { SINGLE = 1, HAS_COME = 2, IS_SHARED = 4, ID_SHIFT = 32 };
 
 int spans_init(struct spans *s, unsigned bits)
 {
@@ -23,35 +29,58 @@ void spans_deinit(struct spans *s)
 	s->v = NULL;
 }
 
-static struct span *find_set(struct spans *s, uint32_t correlation)
+static uint32_t id_of(uint64_t state)
 {
-	return s->v[(correlation * UINT32_C(0x9e3779b1)) >> (32 - s->bits)];
+	return (uint32_t)(state >> ID_SHIFT);
 }
 
-/* NULL: the launch was not announced. */
-static struct span *find(struct spans *s, uint32_t correlation)
+static struct spans_entry *find_set(struct spans *s, uint32_t correlation)
 {
-	struct span *set = find_set(s, correlation);
+	return s->v[correlation / SPANS_WAYS & ((UINT32_C(1) << s->bits) - 1)];
+}
 
-	for (size_t i = 0; i < SPANS_WAYS; i++) {
-		if (set[i].correlation == correlation) {
-			return &set[i];
+/* The i-th entry in which to look for an id: most are in their first one. */
+static struct spans_entry *way(struct spans_entry *set, uint32_t correlation, uint32_t i)
+{
+	return &set[(correlation + i) % SPANS_WAYS];
+}
+
+/* NULL: the launch was not announced. Else *ret is the entry's state. */
+static struct spans_entry *find(struct spans *s, uint32_t correlation, uint64_t *ret)
+{
+	struct spans_entry *set = correlation != 0 && s->v ? find_set(s, correlation) : NULL;
+
+	for (uint32_t i = 0; set && i < SPANS_WAYS; i++) {
+		struct spans_entry *e = way(set, correlation, i);
+
+		*ret = atomic_load_explicit(&e->state, memory_order_acquire);
+		if (id_of(*ret) == correlation) {
+			return e;
 		}
 	}
 	return NULL;
 }
 
-/* Ids wrap around, so age is the distance from the newest. */
-static struct span *find_slot(struct spans *s, uint32_t correlation)
+/* False: another thread has written the entry meanwhile. */
+static bool replace(struct spans_entry *e, uint64_t state, uint64_t by)
 {
-	struct span *set = find_set(s, correlation), *oldest = set;
+	return atomic_compare_exchange_strong_explicit(&e->state, &state, by, memory_order_acq_rel,
+						       memory_order_relaxed);
+}
 
-	for (size_t i = 0; i < SPANS_WAYS; i++) {
-		if (set[i].correlation == 0) {
-			return &set[i];
-		}
-		if (correlation - set[i].correlation > correlation - oldest->correlation) {
-			oldest = &set[i];
+/* A free entry, or the oldest. Ids wrap around, so age is the distance from the newest. */
+static struct spans_entry *find_slot(struct spans_entry *set, uint32_t correlation, uint64_t *ret)
+{
+	struct spans_entry *oldest = way(set, correlation, 0);
+
+	*ret = atomic_load_explicit(&oldest->state, memory_order_relaxed);
+	for (uint32_t i = 1; i < SPANS_WAYS && *ret != 0; i++) {
+		struct spans_entry *e = way(set, correlation, i);
+		uint64_t state = atomic_load_explicit(&e->state, memory_order_relaxed);
+
+		if (state == 0 || correlation - id_of(state) > correlation - id_of(*ret)) {
+			oldest = e;
+			*ret = state;
 		}
 	}
 	return oldest;
@@ -59,56 +88,65 @@ static struct span *find_slot(struct spans *s, uint32_t correlation)
 
 void spans_expect(struct spans *s, uint32_t correlation, bool single)
 {
-	if (correlation != 0) {
-		*find_slot(s, correlation) =
-			(struct span){ .correlation = correlation, .single = single };
+	uint64_t announced = (uint64_t)correlation << ID_SHIFT | (single ? SINGLE : 0), state;
+	struct spans_entry *slot;
+
+	if (correlation == 0) {
+		return;
 	}
+	do {
+		slot = find_slot(find_set(s, correlation), correlation, &state);
+	} while (!replace(slot, state, announced));
 }
 
 bool spans_has(struct spans *s, uint32_t correlation)
 {
-	return correlation != 0 && s->v && find(s, correlation);
+	uint64_t state;
+
+	return find(s, correlation, &state) != NULL;
 }
 
 bool spans_add(struct spans *s, uint32_t correlation, bool single, uint64_t begin_ns,
 	       uint64_t end_ns)
 {
-	struct span *found = correlation != 0 && s->v ? find(s, correlation) : NULL;
+	uint64_t state;
+	struct spans_entry *found = find(s, correlation, &state);
 
-	if (!found || found->single != single) {
+	if (!found || ((state & SINGLE) != 0) != single) {
 		return false;
 	}
-	if (!found->has_come) {
-		found->has_come = true;
+	if (state & HAS_COME && single) {
+		replace(found, state, state | IS_SHARED);
+		return false;
+	}
+	if (!(state & HAS_COME) || begin_ns < found->begin_ns) {
 		found->begin_ns = begin_ns;
-		found->end_ns = end_ns;
-	} else if (single) {
-		found->is_shared = true;
-		return false;
-	} else {
-		found->begin_ns = begin_ns < found->begin_ns ? begin_ns : found->begin_ns;
-		found->end_ns = end_ns > found->end_ns ? end_ns : found->end_ns;
 	}
-	return true;
+	if (!(state & HAS_COME) || end_ns > found->end_ns) {
+		found->end_ns = end_ns;
+	}
+	return state & HAS_COME || replace(found, state, state | HAS_COME);
 }
 
 bool spans_take(struct spans *s, uint32_t correlation, struct span *ret)
 {
-	struct span *found = correlation != 0 ? find(s, correlation) : NULL;
-	bool has_come = found && found->has_come;
+	uint64_t state;
+	struct spans_entry *found = find(s, correlation, &state);
 
-	if (has_come) {
-		*ret = *found;
-		found->correlation = 0;
+	if (!found || !(state & HAS_COME)) {
+		return false;
 	}
-	return has_come;
+	*ret = (struct span){ found->begin_ns, found->end_ns, (state & IS_SHARED) != 0 };
+	replace(found, state, 0);
+	return true;
 }
 
 void spans_forget(struct spans *s, uint32_t correlation)
 {
-	struct span *found = correlation != 0 ? find(s, correlation) : NULL;
+	uint64_t state;
+	struct spans_entry *found = find(s, correlation, &state);
 
 	if (found) {
-		found->correlation = 0;
+		replace(found, state, 0);
 	}
 }

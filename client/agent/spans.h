@@ -2,24 +2,27 @@
 #pragma once
 
 /* Holds when the work of each launch began and ended on the GPU, by the launch's correlation id,
- * from the launch until its batch is delivered. Not thread-safe. Each call examines a few entries
- * only. */
+ * from the launch until its batch is delivered. Any thread may call spans_expect() at any time; the
+ * caller keeps all other calls apart from each other. Each call examines a few entries only. */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 enum { SPANS_WAYS = 8, SPANS_BITS = 12, SPANS_BITS_MANY = 15 };
 
 struct span {
-	uint32_t correlation; /* 0: free */
-	bool single;	      /* has one part: a kernel, not a graph */
-	bool is_shared;	      /* more have come, which are not its own */
-	bool has_come;
+	uint64_t begin_ns, end_ns;
+	bool is_shared; /* more than one part of a kernel has come: the times are not its own */
+};
+
+struct spans_entry {
+	_Atomic uint64_t state; /* the correlation id and flags (spans.c); 0: free */
 	uint64_t begin_ns, end_ns;
 };
 
 struct spans {
-	struct span (*v)[SPANS_WAYS]; /* 2^bits sets; NULL: no launch is expected */
+	struct spans_entry (*v)[SPANS_WAYS]; /* 2^bits sets; NULL: no launch is expected */
 	unsigned bits;
 };
 

@@ -67,13 +67,9 @@ static bool is_ready(struct capture *c, struct ranges *r)
 	return ready;
 }
 
-bool trace_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
-		struct launch **ret)
+bool trace_open(struct capture *c, struct ranges *r, struct section *v, struct launch **ret)
 {
-	struct section *v = section_of_thread();
-
-	(void)g;
-	if (!v || !is_ready(c, r)) {
+	if (!is_ready(c, r)) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		return false;
 	}
@@ -127,12 +123,9 @@ static void add(struct capture *c, const struct launch *l)
 	}
 }
 
-void trace_close(struct capture *c, struct ranges *r, const struct guard_launch *g, bool launched)
+void trace_close(struct capture *c, struct ranges *r, struct section *v, bool launched)
 {
-	struct section *v = section_of_thread();
-
 	(void)r;
-	(void)g;
 	if (!launched) {
 		activity_forget(c->activity, v->traced.correlation);
 		atomic_fetch_add(&c->counters.failed, 1);

@@ -12,9 +12,9 @@
 
 struct batch;
 struct capture;
-struct guard_launch;
 struct launch;
 struct ranges;
+struct section;
 
 /* The launches of all threads and contexts that wait to be delivered. */
 struct trace {
@@ -31,9 +31,8 @@ void trace_deinit(struct trace *t); /* after the last trace_flush() */
 void trace_begin(struct capture *c);
 
 /* Without a lock. *ret is the calling thread's own until trace_close(). */
-bool trace_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
-		struct launch **ret);
-void trace_close(struct capture *c, struct ranges *r, const struct guard_launch *g, bool launched);
+bool trace_open(struct capture *c, struct ranges *r, struct section *v, struct launch **ret);
+void trace_close(struct capture *c, struct ranges *r, struct section *v, bool launched);
 
 /* For the delivering thread: queues what has waited for long, or, at the end, all there is. */
 void trace_flush(struct capture *c, bool all);

@@ -141,23 +141,23 @@ static const struct profiler profiler = {
 
 static struct launch noted; /* of the launch that was measured last */
 
-static bool open_one(struct capture *capture, struct ranges *ranges, const struct guard_launch *g,
+static bool open_one(struct capture *capture, struct ranges *ranges, struct section *v,
 		     struct launch **ret)
 {
 	(void)capture;
-	(void)g;
+	(void)v;
 	ranges->state = RANGES_STARTED;
 	*ret = &noted;
 	n_opened++;
 	return true;
 }
 
-static void close_one(struct capture *capture, struct ranges *ranges, const struct guard_launch *g,
+static void close_one(struct capture *capture, struct ranges *ranges, struct section *v,
 		      bool launched)
 {
 	(void)capture;
 	(void)ranges;
-	(void)g;
+	(void)v;
 	n_closed++;
 	n_failed += !launched;
 }

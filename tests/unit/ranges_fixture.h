@@ -8,6 +8,7 @@
 #include "client/agent/permission.h"
 #include "client/agent/ranges.h"
 #include "client/agent/ranges_setup.h"
+#include "client/agent/section.h"
 #include "client/agent/times.h"
 #include "tests/unit/ranges_gpu.h"
 
@@ -150,15 +151,15 @@ static const struct guard_work *beside;
 static inline bool launch_in(struct ranges *where)
 {
 	static uint8_t proofs;
-	const struct guard_launch g = {
-		.stream = STREAM, .work = 2, .name = "kernel", .proofs = &proofs
+	struct section v = {
+		.launched = { .stream = STREAM, .work = 2, .name = "kernel", .proofs = &proofs }
 	};
 	struct launch *l;
 	bool measured;
 
 	n_launched++;
 	made_clock.now_ns += MS;
-	measured = ranges_open(&c, where, &g, &l);
+	measured = ranges_open(&c, where, &v, &l);
 	if (measured) {
 		*l = (struct launch){ .pass = (uint8_t)where->measured_pass };
 		gpu.at_work = gpu.at_work || gpu.gets_launched;
@@ -167,7 +168,7 @@ static inline bool launch_in(struct ranges *where)
 			assert_true(gate_other_begins(&where->gate, true));
 			guard_other_ends(where, beside);
 		}
-		ranges_close(&c, where, &g, true);
+		ranges_close(&c, where, &v, true);
 	}
 	deliver();
 	return measured;

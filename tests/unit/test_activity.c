@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -1243,4 +1245,48 @@ FIXTURE_TEST(spans_hold_the_newest)
 	}
 	spans_expect(s, 0, true);
 	assert_false(spans_take(s, 0, &span));
+}
+
+enum { ANNOUNCERS = 4, ANNOUNCED = 24000 };
+
+struct announcer {
+	struct spans *spans;
+	uint32_t first;
+};
+
+static void *announce(void *argument)
+{
+	const struct announcer *a = argument;
+
+	for (uint32_t id = a->first; id <= ANNOUNCED; id += ANNOUNCERS) {
+		spans_expect(a->spans, id, true);
+	}
+	return NULL;
+}
+
+/* Launches of several threads share sets, and times come meanwhile. */
+FIXTURE_TEST(spans_are_announced_by_threads_without_a_lock)
+{
+	struct fixture *f = *state;
+	struct spans *s = &f->activity.spans;
+	struct announcer announcers[ANNOUNCERS];
+	pthread_t threads[ANNOUNCERS];
+	struct span span;
+
+	for (uint32_t i = 0; i < ANNOUNCERS; i++) {
+		announcers[i] = (struct announcer){ s, i + 1 };
+		assert_int_equal(pthread_create(&threads[i], NULL, announce, &announcers[i]), 0);
+	}
+	for (uint32_t id = 1; id <= ANNOUNCED; id++) {
+		while (!spans_add(s, id, true, id, id + 1)) {
+			sched_yield();
+		}
+		assert_true(spans_take(s, id, &span));
+		assert_int_equal(span.begin_ns, id);
+		assert_false(span.is_shared);
+		assert_false(spans_has(s, id));
+	}
+	for (size_t i = 0; i < ANNOUNCERS; i++) {
+		pthread_join(threads[i], NULL);
+	}
 }

@@ -73,14 +73,14 @@ LAUNCHES_TEST(a_range_that_is_interrupted_is_disturbed)
 }
 
 static void close_with_a_launch_in_it(struct capture *capture, struct ranges *ranges,
-				      const struct guard_launch *g, bool launched)
+				      struct section *v, bool launched)
 {
 	if (n_closed++ == 0) {
 		launch();
 	}
 	(void)capture;
 	(void)ranges;
-	(void)g;
+	(void)v;
 	(void)launched;
 }
 
