@@ -9,6 +9,7 @@
 
 #include "client/agent/apart.h"
 #include "client/agent/contexts.h"
+#include "client/agent/control.h"
 #include "client/agent/devices.h"
 #include "client/agent/guard.h"
 #include "client/agent/nvtx.h"
@@ -392,11 +393,18 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 
 /* --- run and end --- */
 
+static void watch(void *userdata)
+{
+	watch_calls(userdata);
+}
+
 void capture_run(struct capture *c, void (*running)(void))
 {
 	const struct timespec pause = { 0, LINGER_MS * CLOCK_NS_PER_MS };
 
-	watch_begin(c);
+	if (!c->method->beside) { /* a trace makes no call that waits */
+		control_watch(watch, c);
+	}
 	if (running) {
 		running();
 	}
@@ -407,7 +415,9 @@ void capture_run(struct capture *c, void (*running)(void))
 			leave_cupti(c);
 		}
 	}
-	watch_end(c);
+	if (!state_is_exiting()) { /* else whoever exits may have interrupted a thread in it */
+		control_end();
+	}
 }
 
 void capture_request_end(struct capture *c, uint64_t by_ns)

@@ -12,11 +12,10 @@
 
 #include "client/agent/ask.h"
 #include "client/agent/confined.h"
+#include "client/agent/control.h"
 #include "client/agent/lock.h"
 #include "client/agent/slot.h"
-#include "client/agent/thread.h"
 #include "proto/base/clock.h"
-#include "proto/base/list.h"
 
 /* libcuda imports ioctl from libc and makes the allocation itself, so one slot of its global offset
  * table is all that is changed in the program: no preloading, no code patched, and no other
@@ -24,31 +23,23 @@
  * When the daemon cannot be asked, the driver is, and gives its own answer.
  *
  * The program's thread that makes the allocation does not ask the daemon itself, because a filter
- * may kill it if it opens a connection (confined.h). It waits for a small thread of the agent's,
- * which asks for all threads and lives as long as a capture. Each request takes a connection of its
- * own: CUPTI makes two or three in a program's life, and none of them may wait behind records. */
+ * may kill it if it opens a connection (confined.h). The control thread asks for all threads. Each
+ * request takes a connection of its own: CUPTI makes two or three in a program's life, and none of
+ * them may wait behind records. */
 
 typedef int (*ioctl_function)(int fd, unsigned long request, ...);
 
-enum { STACK_BYTES = 128 * 1024 };
-
-/* On the stack of the thread that waits. */
 struct request {
-	struct list link; /* among the requests, until it is taken */
 	struct allocation allocation;
-	bool taken, done;
 	int error;
 	uint32_t status;
 };
 
 static struct {
 	_Atomic(ioctl_function) next;
-	atomic_bool forked;    /* in a child without exec that thread does not exist */
-	struct lock lock;      /* of what follows; a leaf */
-	pthread_cond_t change; /* of requests, asks, runs */
-	bool asks;	       /* a capture is under way */
-	bool runs;	       /* the thread */
-	struct list requests;
+	atomic_bool forked; /* in a child without exec the control thread does not exist */
+	atomic_bool asks;   /* a capture is under way */
+	struct lock lock;   /* of what follows; a leaf */
 	struct question question;
 	struct refusal refusal;
 	struct slot slot; /* NULL: libcuda's import is not redirected */
@@ -61,83 +52,30 @@ void permission_last_refusal(struct refusal *ret)
 	*ret = permission.refusal;
 }
 
-/* --- the thread that asks --- */
+/* --- requests --- */
 
-/* With the lock, which is not held while the daemon is asked. */
-static void carry_out(struct request *w)
+static struct question read_question(void)
 {
-	struct question question = permission.question;
+	LOCK_SCOPE(&permission.lock);
+	return permission.question;
+}
+
+/* On the control thread. */
+static void carry_out(void *argument)
+{
+	struct request *w = argument;
+	struct question question = read_question();
 	struct refusal refusal = { 0 };
 
-	list_remove(&w->link);
-	w->taken = true;
-	lock_release(&permission.lock);
 	if (confined_is()) {
 		confined_refusal(&refusal);
 		w->error = -EACCES;
 	} else {
 		w->error = ask_daemon(&question, &w->allocation, &w->status, &refusal);
 	}
-	lock_acquire(&permission.lock);
 	if (w->error == 0 || refusal.code != 0) {
+		LOCK_SCOPE(&permission.lock);
 		permission.refusal = refusal;
-	}
-	w->done = true;
-	pthread_cond_broadcast(&permission.change);
-}
-
-static void *run(void *argument)
-{
-	confined_begin();
-	LOCK_SCOPE(&permission.lock);
-	permission.runs = true;
-	pthread_cond_broadcast(&permission.change);
-	while (permission.asks) {
-		if (list_is_empty(&permission.requests)) {
-			lock_wait(&permission.lock, &permission.change);
-		} else {
-			carry_out(list_entry(permission.requests.next, struct request, link));
-		}
-	}
-	permission.runs = false;
-	pthread_cond_broadcast(&permission.change);
-	return NULL;
-}
-
-/* With the lock held. Waits until the thread runs, so that it reads the program's filters before
- * the program continues. */
-static int begin_thread(void)
-{
-	int r;
-
-	if (permission.runs) { /* of the capture before */
-		return 0;
-	}
-	r = thread_start(run, NULL, STACK_BYTES, NULL);
-	if (r < 0) {
-		return r;
-	}
-	while (!permission.runs) {
-		lock_wait(&permission.lock, &permission.change);
-	}
-	return 0;
-}
-
-/* --- the program's threads --- */
-
-/* With the lock. A request that is taken lives on this stack until it is done. */
-static void wait_for(struct request *w)
-{
-	uint64_t by_ns = clock_now_ns() + ASK_TIMEOUT_S * CLOCK_NS_PER_S;
-
-	while (!w->done && permission.asks && !w->taken &&
-	       lock_wait_until(&permission.lock, &permission.change, by_ns)) {
-	}
-	while (w->taken && !w->done) {
-		lock_wait(&permission.lock, &permission.change);
-	}
-	if (!w->taken) {
-		list_remove(&w->link);
 	}
 }
 
@@ -147,16 +85,10 @@ static bool forward(int fd, unsigned long request, void *argument)
 	struct request w = { .error = -ENOENT };
 
 	if (!ask_is_allocation(fd, request, argument, &w.allocation) ||
-	    atomic_load(&permission.forked)) {
+	    atomic_load(&permission.forked) || !atomic_load(&permission.asks)) {
 		return false;
 	}
-	lock_acquire(&permission.lock);
-	if (permission.asks && permission.runs) {
-		list_append(&permission.requests, &w.link);
-		pthread_cond_broadcast(&permission.change);
-		wait_for(&w);
-	}
-	lock_release(&permission.lock);
+	control_do(carry_out, &w, ASK_TIMEOUT_S * CLOCK_NS_PER_S);
 	if (w.error < 0) {
 		return false;
 	}
@@ -211,46 +143,31 @@ static int put_hook_in(struct refusal *r)
 	return 0;
 }
 
-/* With the lock. */
-static void init(void)
+static int tell_no_thread(int error, struct refusal *r)
 {
-	if (permission.requests.next) {
-		return;
-	}
-	list_init(&permission.requests);
-	lock_cond_init(&permission.change);
-}
-
-/* With the lock. */
-static int install(struct refusal *r)
-{
-	int error;
-
-	if (!permission.slot.slot && put_hook_in(r) != 0) {
-		return r->code;
-	}
-	permission.asks = true;
-	error = begin_thread();
-	if (error < 0) {
-		permission.asks = false;
-		refusal_set(r, GPUCTR_E_INTERNAL,
-			    "Raise the program's limits of memory and of processes (ulimit -v, "
-			    "-u).",
-			    "no thread could be started in the program (%s)", strerror(-error));
-		return r->code;
-	}
-	return 0;
+	refusal_set(r, GPUCTR_E_INTERNAL,
+		    "Raise the program's limits of memory and of processes (ulimit -v, -u).",
+		    "no thread could be started in the program (%s)", strerror(-error));
+	return r->code;
 }
 
 int permission_install(const char *socket_path, const char *token, struct refusal *r)
 {
+	int error = control_start();
+
+	if (error < 0) {
+		return tell_no_thread(error, r);
+	}
 	LOCK_SCOPE(&permission.lock);
-	init();
 	permission.refusal = (struct refusal){ 0 };
 	snprintf(permission.question.socket_path, sizeof(permission.question.socket_path), "%s",
 		 socket_path);
 	snprintf(permission.question.token, sizeof(permission.question.token), "%s", token);
-	return install(r);
+	if (!permission.slot.slot && put_hook_in(r) != 0) {
+		return r->code;
+	}
+	atomic_store(&permission.asks, true);
+	return 0;
 }
 
 /* Calls that are inside the hook continue there, so our code stays loaded, and `next` stays set. If
@@ -258,16 +175,13 @@ int permission_install(const char *socket_path, const char *token, struct refusa
 void permission_remove(void)
 {
 	LOCK_SCOPE(&permission.lock);
-	permission.asks = false;
+	atomic_store(&permission.asks, false);
 	memset(&permission.question, 0, sizeof(permission.question));
 	if (permission.slot.slot &&
 	    __atomic_load_n(permission.slot.slot, __ATOMIC_SEQ_CST) ==
 		    (void *)(uintptr_t)ioctl_hook &&
 	    slot_write(&permission.slot, permission.before) == 0) {
 		permission.slot.slot = NULL;
-	}
-	if (permission.requests.next) {
-		pthread_cond_broadcast(&permission.change);
 	}
 }
 

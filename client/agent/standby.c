@@ -15,6 +15,7 @@
 #include "client/agent/agent.h"
 #include "client/agent/claims.h"
 #include "client/agent/confined.h"
+#include "client/agent/control.h"
 #include "client/agent/courier.h"
 #include "client/agent/descriptor.h"
 #include "client/agent/hello.h"
@@ -26,7 +27,8 @@
 /* One thread with a small stack sleeps until its courier (courier.h) has something of the daemon's
  * for it; CUPTI is not opened, nothing of the program is watched but its NVTX ranges. When a
  * capture begins here, a thread of its own with an ordinary stack makes it, runs it and says
- * goodbye, and the small one waits for that: so one thread at a time uses the connection.
+ * goodbye, and the small one is the control thread until then: so one thread at a time uses the
+ * connection.
  *
  * Without a daemon, or when it has ended, the thread tries again, after half a second, twice as
  * long each time, half a minute at most, each time between half and one and a half of that:
@@ -119,12 +121,14 @@ static int take_part(const struct wire_message *welcome)
 	if (!c) {
 		return -ENOMEM;
 	}
+	control_host();
 	r = hello_keep(welcome, &c->arena, &c->welcome) ? 0 : -ENOMEM;
 	r = r < 0 ? r : thread_start(serve, c, 0, &thread);
 	if (r < 0) {
 		agent_drop(c);
 		return r;
 	}
+	control_run();
 	thread_join(&thread);
 	return 0;
 }

@@ -5,7 +5,6 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/contexts.h"
-#include "client/agent/thread.h"
 #include "proto/base/clock.h"
 
 /* The guard prevents waits that would never end. This file finds waits that the guard cannot
@@ -14,7 +13,7 @@
  *
  * Four things may make no progress:
  * - A call. Its thread holds the context's lock, so this file touches nothing that the lock
- *   protects; and its thread may be the delivering one, so a thread of its own looks for it.
+ *   protects; and its thread may be the delivering one, so the control thread looks for it.
  * - A range that does not begin, because it waits for work that CUPTI tells nobody of, such as a
  *   stream that waits for an event of another context. An event behind its beginning shows it.
  * - A kernel whose range was left open. Nothing waits for it; the user is told.
@@ -27,8 +26,6 @@
  * may always be at work, and few of its launches may be wanted. So when a second has passed since
  * the last measured launch, the agent records an event behind it. Once the GPU has passed that
  * event, nothing waits for what was measured. */
-
-enum { STACK_BYTES = 128 * 1024, TICK_MS = 250 };
 
 #define STILL_NS (10 * CLOCK_NS_PER_S)
 
@@ -123,9 +120,6 @@ void watch_look(struct capture *c)
 	struct ranges *contexts[CONTEXTS_MAX];
 	size_t n = contexts_list(c, contexts);
 
-	if (!c->watch.runs) {
-		watch_calls(c);
-	}
 	for (size_t i = 0; i < n; i++) {
 		struct ranges *r = contexts[i];
 
@@ -138,55 +132,4 @@ void watch_look(struct capture *c)
 		}
 		lock_release(&r->gate.lock);
 	}
-}
-
-/* --- the thread --- */
-
-/* False: it is over. */
-static bool wait_a_tick(struct watch *w)
-{
-	uint64_t by_ns = clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS;
-	bool over;
-
-	LOCK_SCOPE(&w->lock);
-	while (!w->over && lock_wait_until(&w->lock, &w->wake, by_ns)) {
-	}
-	over = w->over;
-	return !over;
-}
-
-static void *run(void *argument)
-{
-	struct capture *c = argument;
-
-	while (wait_a_tick(&c->watch)) {
-		watch_calls(c);
-	}
-	return NULL;
-}
-
-void watch_begin(struct capture *c)
-{
-	struct watch *w = &c->watch;
-
-	lock_init(&w->lock, LOCK_LEAF);
-	lock_cond_init(&w->wake);
-	w->over = false;
-	w->runs = thread_start(run, c, STACK_BYTES, &w->thread) == 0;
-}
-
-void watch_end(struct capture *c)
-{
-	struct watch *w = &c->watch;
-
-	lock_acquire(&w->lock);
-	w->over = true;
-	pthread_cond_signal(&w->wake);
-	lock_release(&w->lock);
-	if (w->runs) {
-		thread_join(&w->thread);
-	}
-	w->runs = false;
-	pthread_cond_destroy(&w->wake);
-	lock_deinit(&w->lock);
 }
