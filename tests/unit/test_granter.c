@@ -43,32 +43,6 @@ FIXTURE_TEST(grants_under_a_lease_and_frees_at_its_end)
 	expect_fds(f, fds);
 }
 
-FIXTURE_TEST(the_whole_device_needs_a_lease_for_it)
-{
-	struct fixture *f = *state;
-	struct granter_request open = {
-		.op = GRANTER_OPEN,
-		.lease = LEASE,
-		.gpus = 1,
-		.uid = UID,
-		.device = 2,
-	};
-	struct granter_request q = good_alloc();
-
-	assert_int_equal(ask(f, open, -1).error, -EINVAL);
-	open.device = 1;
-	assert_int_equal(ask(f, open, -1).error, 0);
-	q.client_target = q.context_target = 0;
-	assert_int_equal(ask(f, q, f->device).error, 0);
-	assert_int_equal(control->calls[0].parameters.client_target, 0);
-	q.context_target = 0x5c000004; /* whose? */
-	assert_int_equal(ask(f, q, f->device).error, -EPERM);
-	q.context_target = 0;
-	q.uid = UID + 1;
-	assert_int_equal(ask(f, q, f->device).error, -ENOENT);
-	assert_int_equal(control->n, 1);
-}
-
 /* The numbers do not say which GPU is meant, the driver does. */
 FIXTURE_TEST(an_object_is_of_a_gpu_of_the_lease)
 {
@@ -143,22 +117,6 @@ FIXTURE_TEST(a_lease_without_names_gives_nothing)
 	assert_int_equal(control->n, 0);
 }
 
-FIXTURE_TEST(passes_on_the_drivers_refusal_and_keeps_nothing)
-{
-	struct fixture *f = *state;
-	unsigned fds = count_fds_of(f->pid);
-	struct granter_reply p;
-
-	control->status = RM_STATUS_INSUFFICIENT_PERMISSIONS;
-	assert_int_equal(open_lease(f, LEASE, 1), 0);
-	p = ask(f, good_alloc(), f->device);
-	assert_int_equal(p.error, 0);
-	assert_int_equal(p.status, RM_STATUS_INSUFFICIENT_PERMISSIONS);
-	expect_fds(f, fds);
-	assert_int_equal(close_lease(f, LEASE), 0);
-	assert_int_equal(count_calls(RM_IOCTL_FREE), 0);
-}
-
 /* Each request is wrong in one way; none of them may reach the driver. */
 FIXTURE_TEST(refuses_what_is_not_the_one_act)
 {
@@ -226,88 +184,6 @@ FIXTURE_TEST(refuses_every_other_descriptor)
 	close(pair[1]);
 	assert_int_equal(control->n, 0);
 	assert_int_equal(ask(f, good_alloc(), f->device).error, 0); /* and goes on */
-}
-
-FIXTURE_TEST(a_descriptor_only_with_an_alloc)
-{
-	struct fixture *f = *state;
-	static const uint32_t ops[] = { GRANTER_OPEN, GRANTER_CLOSE, GRANTER_PING };
-	unsigned fds = count_fds_of(f->pid);
-
-	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
-		struct granter_request q = { .op = ops[i], .lease = LEASE, .gpus = 1, .uid = UID };
-
-		assert_int_equal(ask(f, q, f->device).error, -EINVAL);
-	}
-	expect_fds(f, fds);
-	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_PING }, -1).error, 0);
-	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_HUNG }, -1).error,
-			 -EOPNOTSUPP);
-	assert_int_equal(ask(f, (struct granter_request){ .op = 99 }, -1).error, -EOPNOTSUPP);
-}
-
-FIXTURE_TEST(objects_of_a_lease_have_a_limit)
-{
-	struct fixture *f = *state;
-	struct granter_request q = good_alloc();
-
-	assert_int_equal(open_lease(f, LEASE, 1), 0);
-	for (uint32_t i = 0; i < GRANTER_OBJECTS_PER_LEASE_MAX; i++) {
-		q.object = 0x5d000000 + i;
-		assert_int_equal(ask(f, q, f->device).error, 0);
-	}
-	/* One more costs the oldest. */
-	assert_int_equal(count_calls(RM_IOCTL_FREE), 0);
-	q.object = 0x5e000000;
-	assert_int_equal(ask(f, q, f->device).error, 0);
-	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
-	assert_int_equal(freed_object(), 0x5d000000);
-	assert_int_equal(close_lease(f, LEASE), 0);
-	assert_int_equal(count_calls(RM_IOCTL_FREE), GRANTER_OBJECTS_PER_LEASE_MAX + 1);
-	assert_int_equal(open_lease(f, LEASE, 1), 0);
-	assert_int_equal(ask(f, q, f->device).error, 0);
-}
-
-/* There are so many of all leases together. Then the largest lease gives its oldest, and no lease
- * gets more than its share of them. */
-FIXTURE_TEST(objects_of_all_leases_have_a_limit)
-{
-	enum {
-		FIRST = 0x5d000000,
-		LEASES = GRANTER_OBJECTS_MAX / GRANTER_OBJECTS_PER_LEASE_MAX,
-		SHARE = GRANTER_OBJECTS_MAX / (LEASES + 1),
-		MORE = 2 * SHARE,
-	};
-	struct fixture *f = *state;
-	struct granter_request q = good_alloc();
-
-	make_room_for_objects(f);
-	for (uint64_t i = 0; i <= LEASES; i++) {
-		assert_int_equal(open_lease(f, LEASE + i, UINT64_C(1) << i), 0);
-	}
-	for (uint32_t i = 0; i < GRANTER_OBJECTS_MAX + MORE; i++) {
-		q.lease = i < GRANTER_OBJECTS_MAX ? LEASE + i / GRANTER_OBJECTS_PER_LEASE_MAX
-						  : LEASE + LEASES;
-		q.object = FIRST + i;
-		assert_int_equal(ask(f, q, f->device).error, 0);
-	}
-	for (int i = 0; i < PATIENCE_MS && count_calls(RM_IOCTL_FREE) < MORE; i++) {
-		poll(NULL, 0, 1);
-	}
-	assert_int_equal(count_calls(RM_IOCTL_FREE), MORE); /* one for each more */
-	for (uint32_t i = 0; i <= LEASES; i++) {
-		unsigned most = i < LEASES ? GRANTER_OBJECTS_PER_LEASE_MAX - SHARE : MORE - SHARE;
-		uint32_t first = FIRST + i * GRANTER_OBJECTS_PER_LEASE_MAX;
-
-		assert_in_range(count_freed(first,
-					    i < LEASES ? GRANTER_OBJECTS_PER_LEASE_MAX : MORE),
-				most - 1, most);
-		assert_int_equal(count_freed(first, most - 1), most - 1); /* the oldest */
-	}
-	for (uint32_t i = 0; i <= LEASES; i++) {
-		assert_int_equal(close_lease(f, LEASE + i), 0);
-	}
-	assert_int_equal(count_calls(RM_IOCTL_FREE), count_calls(RM_IOCTL_ALLOC));
 }
 
 int main(void)

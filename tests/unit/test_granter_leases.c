@@ -5,21 +5,6 @@
 
 /* --- leases --- */
 
-FIXTURE_TEST(leases_do_not_overlap)
-{
-	struct fixture *f = *state;
-
-	assert_int_equal(open_lease(f, 1, 3), 0);
-	assert_int_equal(open_lease(f, 2, 1), -EBUSY);
-	assert_int_equal(open_lease(f, 2, 2), -EBUSY);
-	assert_int_equal(open_lease(f, 2, UINT64_MAX), -EBUSY);
-	assert_int_equal(open_lease(f, 1, 4), -EBUSY); /* the same number again */
-	assert_int_equal(open_lease(f, 2, 4), 0);
-	assert_int_equal(close_lease(f, 1), 0);
-	assert_int_equal(close_lease(f, 1), -ENOENT);
-	assert_int_equal(open_lease(f, 3, 1), 0);
-}
-
 /* A lease of the GPUs whose bits are set, each of which is the one that follows it by so many. */
 static int open_shifted(struct fixture *f, uint64_t lease, uint64_t gpus, unsigned by)
 {
@@ -53,40 +38,6 @@ FIXTURE_TEST(a_gpu_has_one_lease_whatever_its_bit)
 	assert_int_equal(open_shifted(f, 4, UINT64_C(1) << 63, 60), 0);
 }
 
-/* Of a lease that is ending the name counts as well: the next one waits for it. */
-FIXTURE_TEST(a_gpu_is_waited_for_whatever_its_bit)
-{
-	struct granter_request q = good_alloc();
-	struct fixture *f = *state;
-	struct granter_reply p;
-
-	q.parent = HUNG_PARENT;
-	q.lease = 1;
-	assert_int_equal(open_lease(f, 1, 1 << 2), 0);
-	assert_int_equal(ask(f, q, f->device).error, 0);
-	control->hanging_parent = HUNG_PARENT;
-	send_request(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = 1 }, -1);
-	q = open_request(2, 1 << 1);
-	q.size = sizeof(q);
-	q.names[1] = control_device_gpu(2);
-	assert_int_equal(fdpass_send(f->link, &q, sizeof(q), -1, 0), sizeof(q));
-	assert_false(receive(f, &p, 100));
-	control->hanging_parent = 0;
-	expect_answer(f, GRANTER_CLOSE, 1, 0);
-	expect_answer(f, GRANTER_OPEN, 2, 0);
-}
-
-FIXTURE_TEST(a_lease_is_for_something)
-{
-	struct fixture *f = *state;
-
-	assert_int_equal(open_lease(f, 0, 1), -EINVAL);
-	assert_int_equal(open_lease(f, 1, 0), -EINVAL);
-	for (uint64_t i = 1; i <= GRANTER_LEASES_MAX; i++) {
-		assert_int_equal(open_lease(f, i, UINT64_C(1) << (i - 1)), 0);
-	}
-}
-
 /* Of which a parent, say, still has the file. */
 FIXTURE_TEST(frees_the_objects_of_a_dead_process)
 {
@@ -104,16 +55,6 @@ FIXTURE_TEST(frees_the_objects_of_a_dead_process)
 	expect_fds(f, fds);
 	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
 	assert_int_equal(close_lease(f, LEASE), 0);
-	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
-}
-
-FIXTURE_TEST(frees_everything_when_the_front_goes)
-{
-	struct fixture *f = *state;
-
-	assert_int_equal(open_lease(f, LEASE, 1), 0);
-	assert_int_equal(ask(f, good_alloc(), f->device).error, 0);
-	assert_int_equal(end_granter(f), 0);
 	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
 }
 
@@ -174,62 +115,6 @@ FIXTURE_TEST(a_call_that_hangs_ends_its_own_lease_only)
 	control->hanging_parent = 0;
 	expect_told(f, GRANTER_ANSWERS, 0);
 	assert_int_equal(count_calls(RM_IOCTL_FREE), frees + 2); /* and the late one */
-	assert_int_equal(open_lease(f, HUNG + 2, HUNG_GPU), 0);
-}
-
-/* The next lease is not open before nothing of the one before is left. */
-FIXTURE_TEST(a_free_that_is_slow_keeps_the_next_lease_waiting)
-{
-	struct granter_request next = {
-		.op = GRANTER_OPEN,
-		.lease = HUNG + 2,
-		.gpus = HUNG_GPU,
-		.uid = UID,
-	};
-	struct granter_request q = good_alloc();
-	struct fixture *f = *state;
-	struct granter_reply p;
-
-	q.lease = HUNG;
-	q.parent = HUNG_PARENT;
-	open_both(f);
-	assert_int_equal(ask(f, q, f->device).error, 0);
-	control->hanging_parent = HUNG_PARENT;
-	send_request(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = HUNG }, -1);
-	send_request(f, next, -1);
-	assert_false(receive(f, &p, 200));
-	expect_other_gpu_serves(f);
-	control->hanging_parent = 0;
-	expect_told(f, GRANTER_CLOSE, 0);
-	assert_true(receive(f, &p, PATIENCE_MS));
-	assert_int_equal(p.op, GRANTER_OPEN);
-	assert_int_equal(p.lease, HUNG + 2);
-	assert_int_equal(p.error, 0);
-}
-
-/* The free at the end of a process is one like all others. */
-FIXTURE_TEST(a_free_for_a_dead_process_may_hang_too)
-{
-	struct fixture *f = *state;
-	struct granter_request q = good_alloc();
-	unsigned fds = count_fds_of(f->pid);
-	pid_t user = fork_user(f);
-
-	open_both(f);
-	q.lease = HUNG;
-	q.pid = (uint32_t)user;
-	q.parent = HUNG_PARENT;
-	assert_int_equal(ask(f, q, f->device).error, 0);
-	control->hanging_parent = HUNG_PARENT;
-	kill(user, SIGKILL);
-	waitpid(user, NULL, 0);
-	expect_told(f, GRANTER_HUNG, 0);
-	expect_other_gpu_serves(f);
-	assert_int_equal(open_lease(f, HUNG + 2, HUNG_GPU), -ETIMEDOUT);
-	control->hanging_parent = 0;
-	expect_told(f, GRANTER_ANSWERS, 0);
-	assert_int_equal(close_lease(f, OTHER), 0);
-	expect_fds(f, fds);
 	assert_int_equal(open_lease(f, HUNG + 2, HUNG_GPU), 0);
 }
 
@@ -406,16 +291,6 @@ FIXTURE_TEST(a_malformed_packet_ends_it)
 	assert_int_equal(count_calls(RM_IOCTL_FREE), 1); /* even then nothing is left behind */
 }
 
-FIXTURE_TEST(a_wrong_size_field_ends_it)
-{
-	struct granter_request q = { .size = sizeof(q) + 8, .op = GRANTER_PING };
-	struct fixture *f = *state;
-
-	assert_int_equal(send(f->link, &q, sizeof(q), 0), sizeof(q));
-	assert_int_not_equal(end_granter(f), 0);
-	assert_int_equal(control->n, 0);
-}
-
 /* Replies that nobody reads fill the socket. Such a front is not read from, and loses its leases as
  * one that says nothing. */
 FIXTURE_TEST(a_front_that_does_not_read_keeps_no_lease)
@@ -449,29 +324,6 @@ static void expect_spoilt(struct fixture *f)
 	assert_int_equal(control->n, 0);
 }
 
-FIXTURE_TEST(several_descriptors_spoil_only_their_request)
-{
-	struct fixture *f = *state;
-	struct granter_request q = good_alloc();
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(2 * sizeof(int))];
-	} c = { .header = { .cmsg_level = SOL_SOCKET,
-			    .cmsg_type = SCM_RIGHTS,
-			    .cmsg_len = CMSG_LEN(2 * sizeof(int)) } };
-	int fds[2] = { f->device, f->device };
-	struct iovec iov = { &q, sizeof(q) };
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c)
-	};
-
-	q.size = sizeof(q);
-	memcpy(CMSG_DATA(&c.header), fds, sizeof(fds));
-	assert_int_equal(open_lease(f, LEASE, 1), 0);
-	assert_int_equal(sendmsg(f->link, &m, 0), sizeof(q));
-	expect_spoilt(f);
-}
-
 /* As when it keeps as many as it may have: the kernel then leaves them out. */
 FIXTURE_TEST(a_descriptor_without_room_spoils_only_its_request)
 {
@@ -488,51 +340,6 @@ FIXTURE_TEST(a_descriptor_without_room_spoils_only_its_request)
 	expect_spoilt(f);
 	assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, &before, NULL), 0);
 	assert_int_equal(ask(f, good_alloc(), f->device).error, 0);
-}
-
-/* R3, R26: whatever the front says, what reaches the driver is the one act for a lease that is
- * open. */
-FIXTURE_TEST(noise_never_becomes_another_act)
-{
-	struct fixture *f = *state;
-	uint64_t random = 99;
-
-	for (int round = 0; round < 100000; round++) {
-		struct granter_request q = good_alloc();
-		uint32_t *word =
-			(uint32_t *)&q +
-			unit_random(&random) % (offsetof(struct granter_request, names) / 4);
-
-		*word = unit_random(&random) % 4 ? (uint32_t)unit_random(&random) % 8
-						 : (uint32_t)unit_random(&random);
-		q.op = unit_random(&random) % 8;
-		q.lease = unit_random(&random) % 4;
-		q.gpus = unit_random(&random) % 16;
-		name_gpus(f, &q);
-		q.size = sizeof(q);
-		q.id = 1;
-		assert_int_equal(fdpass_send(f->link, &q, sizeof(q),
-					     unit_random(&random) % 4 ? f->device : -1, 0),
-				 sizeof(q));
-		assert_true(receive(f, &(struct granter_reply){ 0 }, PATIENCE_MS));
-	}
-	for (unsigned i = 0; i < control->n && i < CONTROL_CALLS_MAX; i++) {
-		const struct control_call *c = &control->calls[i];
-
-		if (c->request == RM_IOCTL_ALLOC) {
-			assert_int_equal(c->alloc.object_class, RM_CLASS_PROFILER_DEVICE);
-			assert_int_equal(c->alloc.rights, 0);
-			assert_int_equal(c->alloc.flags, 0);
-			assert_int_equal(c->alloc.padding, 0);
-			assert_int_not_equal(c->parameters.client_target, 0);
-			assert_int_not_equal(c->alloc.root, 0);
-			assert_int_not_equal(c->alloc.parent, 0);
-			assert_int_not_equal(c->alloc.object, 0);
-		} else {
-			assert_int_equal(c->request, RM_IOCTL_FREE);
-		}
-	}
-	assert_true(control->n > 100);
 }
 
 /* The driver is asked for an object when its process ends: what it then allocates is freed. Another
@@ -566,67 +373,6 @@ FIXTURE_TEST(keeps_nothing_for_a_process_that_ends_meanwhile)
 	expect_fds(f, fds);
 	assert_int_equal(count_calls(RM_IOCTL_ALLOC), 1);
 	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
-	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_PING }, -1).error, 0);
-}
-
-/* Two leases wait for the GPUs of one that is ending. Whatever the front says, what one of them is
- * to have no third one gets, nor does it get their numbers. One of them is given up. */
-FIXTURE_TEST(leases_that_wait_do_not_overlap_either)
-{
-	enum { FIRST = 2, SECOND = 3, THIRD = 4 };
-	struct granter_request q = good_alloc();
-	struct fixture *f = *state;
-
-	q.lease = HUNG;
-	q.parent = HUNG_PARENT;
-	assert_int_equal(open_lease(f, HUNG, 3), 0);
-	assert_int_equal(ask(f, q, f->device).error, 0);
-	control->hanging_parent = HUNG_PARENT;
-	send_request(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = HUNG }, -1);
-	send_request(f, open_request(FIRST, 1), -1);
-	send_request(f, open_request(SECOND, 2), -1);
-	assert_int_equal(open_lease(f, THIRD, 1), -EBUSY);
-	assert_int_equal(open_lease(f, THIRD, 2), -EBUSY);
-	assert_int_equal(open_lease(f, FIRST, 4), -EBUSY);
-	assert_int_equal(open_lease(f, HUNG, 4), -EBUSY);
-	q.lease = FIRST; /* it is not open yet */
-	assert_int_equal(ask(f, q, f->device).error, -ENOENT);
-	send_request(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = SECOND }, -1);
-	expect_answer(f, GRANTER_OPEN, SECOND, -ECANCELED);
-	expect_answer(f, GRANTER_CLOSE, SECOND, 0);
-	send_request(f, open_request(THIRD, 2), -1);
-	control->hanging_parent = 0;
-	expect_answer(f, GRANTER_CLOSE, HUNG, 0);
-	expect_answer(f, GRANTER_OPEN, FIRST, 0);
-	expect_answer(f, GRANTER_OPEN, THIRD, 0);
-	assert_int_equal(open_lease(f, SECOND, 3), -EBUSY);
-}
-
-/* And once that the driver answers. */
-FIXTURE_TEST(a_free_that_hangs_is_told_once)
-{
-	unsigned told[GRANTER_ANSWERS + 1] = { 0 };
-	struct granter_request q = good_alloc();
-	struct fixture *f = *state;
-	struct granter_reply p;
-
-	q.parent = HUNG_PARENT;
-	assert_int_equal(open_lease(f, LEASE, 1), 0);
-	assert_int_equal(ask(f, q, f->device).error, 0);
-	control->hanging_parent = HUNG_PARENT;
-	send_request(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = LEASE }, -1);
-	for (unsigned n = 0; n < 3; n++) {
-		assert_true(receive(f, &p, PATIENCE_MS));
-		assert_int_equal(p.lease, LEASE);
-		assert_in_range(p.op, 0, GRANTER_ANSWERS);
-		told[p.op]++;
-		if (n == 1) { /* it hangs, and the close is answered */
-			control->hanging_parent = 0;
-		}
-	}
-	assert_int_equal(told[GRANTER_HUNG], 1);
-	assert_int_equal(told[GRANTER_ANSWERS], 1);
-	assert_int_equal(told[GRANTER_CLOSE], 1);
 	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_PING }, -1).error, 0);
 }
 
