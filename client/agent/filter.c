@@ -72,7 +72,7 @@ int filter_init(struct filter *f, const struct wire_selection *selection, struct
 	}
 	phase_init(&f->phase, selection);
 	if (filter_is_grouped(f) && (f->groups = calloc(1, sizeof(*f->groups))) == NULL) {
-		refusal_set(r, GPUCTR_E_PROFILER, "Measure without --filter-mode.",
+		refusal_set(r, GPUCTR_E_PROFILER, "Measure without --per.",
 			    "the program has no memory to count launches by kernel or GPU");
 		filter_deinit(f);
 		return r->code;
@@ -162,7 +162,7 @@ static bool skipped_all(struct filter *f, struct refusal *r)
 		return false;
 	}
 	refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH, "Skip fewer.",
-		    "--launch-skip leaves out the first %llu launches of %s, and there were %llu%s "
+		    "--skip leaves out the first %llu launches of %s, and there were %llu%s "
 		    "that match",
 		    (unsigned long long)f->skip, group_names[f->mode], matched,
 		    filter_is_grouped(f) ? " in all" : "");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Selects launches by the NVTX ranges around them: --nvtx-include, --nvtx-exclude. The caller
+/* Selects launches by the NVTX ranges around them: --nvtx, --no-nvtx. The caller
  * supplies the ranges: nvtx_select.c those of a program, gpuctr-replay those of a recording. */
 
 #include <stdatomic.h>

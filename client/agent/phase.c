@@ -133,7 +133,7 @@ bool phase_missed(const struct phase *p, struct refusal *r)
 	}
 	if (p->by_step && steps > 0) {
 		refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH, "Skip fewer.",
-			    "no launch was in a step that --schedule takes; there were %llu steps",
+			    "no launch was in a step that --steps takes; there were %llu steps",
 			    steps);
 	} else if (p->steps_recur) {
 		refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Is the program in a phase that is measured? --capture-range, --stop-on-range-end, --schedule,
+/* Is the program in a phase that is measured? --within, --capture-range-end, --schedule,
  * --step. The callers that see a phase begin or end report it here, from any thread. */
 
 #include <stdatomic.h>

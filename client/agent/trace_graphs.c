@@ -16,7 +16,7 @@
  * its kernels: as seen, measured, filtered (by --kernel, which compares the names of kernels),
  * dropped. Of a graph of which nothing came by then there is one record, without a time.
  *
- * Skipping and counting of launches (--launch-skip, --launch-count) takes place before, and takes
+ * Skipping and counting of launches (--skip, --count) takes place before, and takes
  * a graph as one. */
 
 enum {

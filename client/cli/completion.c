@@ -43,20 +43,21 @@ static bool takes_program(const struct verb *verb)
 
 /* --- the words before ------------------------------------------------------------------------ */
 
-static const struct option_def *find_long(const struct option_def *defs, const char *word, size_t n)
+static const struct option_def *find_long(const struct verb *verb, const char *word, size_t n)
 {
-	for (; defs->name; defs++) {
-		if (strlen(defs->name) == n && strncmp(defs->name, word, n) == 0) {
+	for (const struct option_def *defs = verb->options; defs->name; defs++) {
+		if (option_is_of(defs, verb->bit) && strlen(defs->name) == n &&
+		    strncmp(defs->name, word, n) == 0) {
 			return defs;
 		}
 	}
 	return NULL;
 }
 
-static const struct option_def *find_short(const struct option_def *defs, char letter)
+static const struct option_def *find_short(const struct verb *verb, char letter)
 {
-	for (; defs->name; defs++) {
-		if (defs->letter == letter) {
+	for (const struct option_def *defs = verb->options; defs->name; defs++) {
+		if (option_is_of(defs, verb->bit) && defs->letter == letter) {
 			return defs;
 		}
 	}
@@ -75,7 +76,7 @@ static void note_value(struct completion *c, const struct option_def *def, const
 static void walk_long(struct completion *c, struct walk *w, const char *word)
 {
 	size_t n = strcspn(word, "=");
-	const struct option_def *def = find_long(w->verb->options, word, n);
+	const struct option_def *def = find_long(w->verb, word, n);
 
 	if (def && def->argument && word[n] == '=') {
 		note_value(c, def, word + n + 1);
@@ -87,7 +88,7 @@ static void walk_long(struct completion *c, struct walk *w, const char *word)
 static void walk_short(struct walk *w, const char *letters)
 {
 	for (; *letters; letters++) {
-		const struct option_def *def = find_short(w->verb->options, *letters);
+		const struct option_def *def = find_short(w->verb, *letters);
 
 		if (def && def->argument) {
 			w->pending = letters[1] ? NULL : def;
@@ -339,13 +340,13 @@ static const char *offer_arguments(const struct completion *c, const struct verb
 	return strcmp(takes, "FILE") == 0 ? ":files" : ":none";
 }
 
-static void offer_options(const struct completion *c, const struct option_def *defs)
+static void offer_options(const struct completion *c, const struct verb *verb)
 {
 	char text[64];
 
-	for (; defs->name; defs++) {
+	for (const struct option_def *defs = verb->options; defs->name; defs++) {
 		snprintf(text, sizeof(text), "--%s", defs->name);
-		if (defs->help && defs->kind != OPTION_TITLE) {
+		if (option_is_of(defs, verb->bit) && defs->help) {
 			offer(c, text, defs->help);
 		}
 	}
@@ -356,11 +357,11 @@ static const char *complete_option(struct completion *c, const struct walk *w)
 	const char *word = c->typed, *equals = strchr(word, '=');
 	const struct option_def *def =
 		equals && strncmp(word, "--", 2) == 0
-			? find_long(w->verb->options, word + 2, (size_t)(equals - word) - 2)
+			? find_long(w->verb, word + 2, (size_t)(equals - word) - 2)
 			: NULL;
 
 	if (!equals) {
-		offer_options(c, w->verb->options);
+		offer_options(c, w->verb);
 		return ":none";
 	}
 	c->typed = equals + 1;

@@ -74,7 +74,7 @@ bool files_spare_recording(const struct run_options *o, const char *option, cons
 static bool spares_others(const struct run_options *o, const char *path)
 {
 	if (o->stream_path && outfile_is_same(path, o->stream_path)) {
-		say_usage("-o %s and --output %s name the same file: give one of them another name",
+		say_usage("-o %s and --stream=%s name the same file: give one of them another name",
 			  path, o->stream_path);
 		return false;
 	}
@@ -133,7 +133,7 @@ bool files_check(const struct run_options *o)
 
 bool files_keep_samples(const struct files *f)
 {
-	return f->capture->sampled && !f->options->no_samples;
+	return f->capture->sampled;
 }
 
 /* path NULL: a temporary file. */
@@ -506,8 +506,8 @@ size_t files_made(const struct files *f, const char **ret_first)
 uint64_t files_unsaved(const struct files *f)
 {
 	/* A temporary file is nobody's where there are others. */
-	uint64_t unsaved = f->unmade +
-			   (f->n == 0 && file_aside(f) ? store_unsaved(file_aside(f)->store) : 0);
+	uint64_t unsaved =
+		f->unmade + (f->n == 0 && file_aside(f) ? store_unsaved(file_aside(f)->store) : 0);
 
 	for (size_t i = 0; i < f->n; i++) {
 		unsaved += f->items[i].store ? store_unsaved(f->items[i].store) : 0;

@@ -17,6 +17,26 @@
 	"--mode sample measures at little cost; of --mode range, -k NAME, -c COUNT and " \
 	"--duration say how much is measured"
 
+#define LIVE                                                                                      \
+	"--stream[=FILE] writes lines of JSON as they come; with -o FILE, `gpuctr-client report " \
+	"FILE` and `gpuctr-client export FILE` make tables later"
+#define NO_CALLS "kernels are measured, and neither calls nor CPUs: leave it out"
+#define WHOLE_RUN                                                                                  \
+	"a program that was started with `gpuctr-client standby` is measured when `gpuctr-client " \
+	"capture --duration TIME` says so"
+
+const struct foreign_same foreign_same[] = {
+	{ "kernel-name", "kernel" },
+	{ "launch-skip", "skip" },
+	{ "launch-count", "count" },
+	{ "filter-mode", "per" },
+	{ "nvtx-include", "nvtx" },
+	{ "nvtx-exclude", "no-nvtx" },
+	{ "force-overwrite", "force" },
+	{ "capture-range", "within" },
+	{ NULL, NULL },
+};
+
 static const struct foreign all[] = {
 	{ "--budget", NULL, INSTEAD },
 	{ "top", NULL,
@@ -29,6 +49,20 @@ static const struct foreign all[] = {
 	  "`gpuctr-client status` shows the programs in standby, and with --json as "
 	  "\"processes\"" },
 	{ "plan", NULL, "`gpuctr-client metrics --fit LIST` does that" },
+	{ "--format", NULL, LIVE },
+	{ "--capture", NULL, "-o FILE (--output) does that" },
+	{ "--kernel-name-base", "ncu",
+	  "-k NAME compares the function's name, and -k regex:RE searches the name with its "
+	  "types: leave it out" },
+	{ "--launch-every", NULL, "--every N does that" },
+	{ "--stop-on-range-end", NULL, "--capture-range-end stop does that, as for nsys" },
+	{ "--gpu", NULL, "--devices GPU does that" },
+	{ "--chip", NULL, "a recording names its own chip: leave it out" },
+	{ "--no-summary", NULL, "-q does that" },
+	{ "--summary-rows", NULL,
+	  "keep the records with -o FILE; `gpuctr-client report FILE --limit N` shows as many "
+	  "rows as you want" },
+	{ "--no-samples", NULL, "a file of samples keeps them: leave it out" },
 	{ "--no-wait", NULL, "--wait 0 does that" },
 	{ "--timeout", NULL, "--wait TIME does that" },
 	{ "--torch-modules", NULL, "--torch=modules does that" },
@@ -41,10 +75,32 @@ static const struct foreign all[] = {
 	  "a lease lasts as long as the capture, and once others wait as long as the daemon's "
 	  "lease-max says: leave it out" },
 	{ "--seed", NULL, "nothing is chosen at random: leave it out" },
+	{ "profile", "nsys", "no verb is wanted: gpuctr-client -o FILE -- PROGRAM" },
+	{ "stats", "nsys", "`gpuctr-client report FILE` does that" },
+	{ "-t", "nsys", NO_CALLS },
+	{ "-p", "nsys", "--within nvtx:NAME does that" },
+	{ "--nvtx-capture", "nsys", "--within nvtx:NAME does that" },
+	{ "-w", "nsys and PyProf",
+	  "PROGRAM's output is its own: leave it out; a width is that of `gpuctr-client export "
+	  "FILE --to pyprof --width N`" },
+	{ "--show-output", "nsys", "PROGRAM's output is its own: leave it out" },
+	{ "-y", "nsys", WHOLE_RUN },
+	{ "--delay", "nsys", WHOLE_RUN },
+	{ "--sample", "nsys", NO_CALLS },
+	{ "--cpuctxsw", "nsys", NO_CALLS },
+	{ "--backtrace", "nsys", NO_CALLS },
+	{ "--kill", "nsys", "PROGRAM always runs on to its own end: leave it out" },
+	{ "--cuda-graph-trace", "nsys",
+	  "--graphs nodes shows a graph's kernels, and --graphs whole the graph; both are of "
+	  "--mode trace and sample" },
+	{ "--gpu-metrics-devices", "nsys",
+	  "--mode sample divides samples of the GPU among kernels; `gpuctr-client capture "
+	  "--timeline` shows the GPU over time" },
+	{ "--gpu-metrics-device", "nsys", "--mode sample samples the GPU" },
+	{ "--gpu-metrics-frequency", "nsys", "--mode sample --interval TIME does that" },
 	{ "--nvtx-push-pop-scope", "ncu",
-	  "a launch is inside of the ranges of its own thread; --capture-range nvtx:EXPR measures "
+	  "a launch is inside of the ranges of its own thread; --within nvtx:EXPR measures "
 	  "the launches of all threads while a range is open" },
-	{ "--nvtx", "ncu", "NVTX is always on: leave it out; --nvtx-include EXPR chooses ranges" },
 	{ "--set", "ncu", SETS },
 	{ "--section", "ncu", SETS },
 	{ "--list-sets", "ncu", SETS },
@@ -64,14 +120,13 @@ static const struct foreign all[] = {
 	{ "--print-units", "ncu", "`gpuctr-client report FILE --units base`, or --csv, does that" },
 	{ "--export", "ncu and nsys", "-o FILE keeps all records, and export is a verb for later" },
 	{ "--export-profile", "nvprof", "-o FILE keeps all records" },
-	{ "--force-overwrite", "ncu and nsys", "-f (--force) replaces files" },
 	{ "--target-processes", "ncu", "child processes are followed: leave it out" },
 	{ "--profile-child-processes", "nvprof", "child processes are followed: leave it out" },
 	{ "--replay-mode", "ncu", ONE_PASS },
 	{ "--clock-control", "ncu", "clocks are left as they are: leave it out" },
 	{ "--cache-control", "ncu", "caches are left as they are: leave it out" },
 	{ "--kernel-id", "ncu", "-k NAME -s SKIP -c COUNT choose launches" },
-	{ "--kernels", "nvprof", "-k NAME chooses kernels, or --kernel REGEX" },
+	{ "--kernels", "nvprof", "-k NAME chooses kernels, or -k regex:RE" },
 	{ "--print-gpu-trace", "nvprof",
 	  "keep the records with -o FILE; `gpuctr-client export FILE --to csv` writes a line for "
 	  "each "

@@ -4,89 +4,98 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/foreign.h"
 #include "client/cli/say.h"
-#include "proto/base/buf.h"
 #include "proto/base/clean.h"
 
-/* The names of the options are those of ncu, nsys and torch.profiler. libgpuctr parses the
- * expressions, and refuses wrong ones before anything starts. */
+/* libgpuctr parses the expressions, and refuses wrong ones before anything starts. */
 
 static const char regex_prefix[] = "regex:";
 
-static bool take_kernel(struct launch_filter *s, const char *value, bool by_function)
+/* A name is compared with the function's; an expression is searched in what tables show, the name
+ * with its types. */
+bool launch_filter_take_kernel(void *userdata, const char *value)
 {
+	struct launch_filter *s = userdata;
 	bool is_regex = strncmp(value, regex_prefix, sizeof(regex_prefix) - 1) == 0;
 
-	value += is_regex ? sizeof(regex_prefix) - 1 : 0;
-	if (is_regex && value[0] == '\0') {
-		say_usage("--kernel%s: the expression is missing, at character %zu",
-			  by_function ? "-name" : "", sizeof(regex_prefix));
+	if (is_regex && value[sizeof(regex_prefix) - 1] == '\0') {
+		say_usage("--kernel: the expression is missing, at character %zu",
+			  sizeof(regex_prefix));
 		return false;
 	}
 	if (s->chosen.kernel_regex || s->chosen.kernel_name) {
-		say_usage("kernels are chosen once: by one --kernel or --kernel-name");
+		say_usage("--kernel: kernels are chosen once; regex:A|B chooses several");
 		return false;
 	}
-	if (is_regex || !by_function) {
-		s->chosen.kernel_regex = value;
-	} else {
-		s->chosen.kernel_name = value;
-	}
-	s->by_function = by_function;
+	s->chosen.kernel_regex = is_regex ? value + sizeof(regex_prefix) - 1 : NULL;
+	s->chosen.kernel_name = is_regex ? NULL : value;
+	s->chosen.kernel_name_base =
+		is_regex ? GPUCTR_KERNEL_NAME_DEMANGLED : GPUCTR_KERNEL_NAME_FUNCTION;
 	return true;
 }
 
-bool launch_filter_take_regex(void *s, const char *value)
+/* ncu has a flag of this name. */
+bool launch_filter_take_nvtx(void *expressions, const char *value)
 {
-	return take_kernel(s, value, false);
+	if (value[0] == '-') {
+		say_usage("--nvtx %s: NVTX is always on, and --nvtx EXPR chooses ranges: leave "
+			  "ncu's flag --nvtx out",
+			  value);
+		return false;
+	}
+	return strings_add(expressions, value, strlen(value));
 }
 
-bool launch_filter_take_name(void *s, const char *value)
+/* nsys has letters of its own: -s says what it samples of the CPU, -c a range. */
+bool launch_filter_take_skip(void *userdata, const char *value)
 {
-	return take_kernel(s, value, true);
+	struct launch_filter *s = userdata;
+	static const char *const of_nsys[] = { "none", "cpu", "process-tree", "system-wide" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(of_nsys); i++) {
+		if (strcmp(value, of_nsys[i]) == 0) {
+			say_usage("-s %s is of nsys: %s", value, foreign_find("--sample")->answer);
+			return false;
+		}
+	}
+	return options_take_u64("skip", value, &s->chosen.launch_skip);
 }
 
-/* Finds the index of value among the values that --name can have. */
-static bool take_word(const char *name, const char *value, const char *const *names, size_t n,
-		      uint64_t *ret)
+bool launch_filter_take_count(void *userdata, const char *value)
 {
-	CLEAN_BUF struct buf list = { 0 };
+	struct launch_filter *s = userdata;
 
-	for (unsigned i = 0; i < n; i++) {
-		if (strcmp(names[i], value) == 0) {
-			*ret = i;
+	if (strcmp(value, "cudaProfilerApi") == 0) {
+		s->chosen.capture_range = value;
+		return true;
+	}
+	if (strcmp(value, "nvtx") == 0) {
+		say_usage("-c nvtx is of nsys: --within nvtx:NAME names the range, too");
+		return false;
+	}
+	return options_take_u64("count", value, &s->chosen.launch_count);
+}
+
+bool launch_filter_take_per(void *userdata, const char *value)
+{
+	struct launch_filter *s = userdata;
+	static const struct {
+		const char *ours, *ncu; /* ours; ncu's --filter-mode */
+		uint64_t mode;
+	} names[] = {
+		{ "kernel", "per-kernel", GPUCTR_FILTER_PER_KERNEL },
+		{ "gpu", "per-gpu", GPUCTR_FILTER_PER_GPU },
+		{ "process", "global", GPUCTR_FILTER_GLOBAL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcmp(value, names[i].ours) == 0 || strcmp(value, names[i].ncu) == 0) {
+			s->chosen.filter_mode = names[i].mode;
 			return true;
 		}
-		buf_printf(&list, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", names[i]);
 	}
-	say_usage("--%s: '%s' is none of %s", name, value, buf_string(&list));
-	return false;
-}
-
-bool launch_filter_take_base(void *userdata, const char *value)
-{
-	struct launch_filter *s = userdata;
-	static const char *const names[] = {
-		[GPUCTR_KERNEL_NAME_DEMANGLED] = "demangled",
-		[GPUCTR_KERNEL_NAME_FUNCTION] = "function",
-		[GPUCTR_KERNEL_NAME_MANGLED] = "mangled",
-	};
-
-	s->has_base = true;
-	return take_word("kernel-name-base", value, names, ARRAY_SIZE(names),
-			 &s->chosen.kernel_name_base);
-}
-
-bool launch_filter_take_mode(void *userdata, const char *value)
-{
-	struct launch_filter *s = userdata;
-	static const char *const names[] = {
-		[GPUCTR_FILTER_GLOBAL] = "global",
-		[GPUCTR_FILTER_PER_GPU] = "per-gpu",
-		[GPUCTR_FILTER_PER_KERNEL] = "per-kernel",
-	};
-
-	return take_word("filter-mode", value, names, ARRAY_SIZE(names), &s->chosen.filter_mode);
+	return options_refuse("per", value, "kernel or gpu");
 }
 
 bool launch_filter_take_from_start(void *userdata, const char *value)
@@ -100,6 +109,18 @@ bool launch_filter_take_from_start(void *userdata, const char *value)
 	}
 	s->chosen.capture_range = off ? "cudaProfilerApi" : s->chosen.capture_range;
 	return true;
+}
+
+/* As nsys has it. */
+bool launch_filter_take_range_end(void *userdata, const char *value)
+{
+	struct launch_filter *s = userdata;
+	bool stops = strcmp(value, "stop") == 0;
+
+	s->chosen.stop_on_range_end = stops;
+	return stops || strcmp(value, "repeat") == 0 ||
+	       options_refuse("capture-range-end", value,
+			      "stop or repeat: programs run on, and repeat is the default");
 }
 
 /* One part of a schedule, n characters long. */
@@ -156,10 +177,17 @@ bool launch_filter_take_schedule(void *userdata, const char *value)
 bool launch_filter_take_steps(void *userdata, const char *value)
 {
 	struct launch_filter *s = userdata;
+	const char *plus = strchr(value, '+');
+	char skip[24] = "0";
 
 	s->chosen.repeat = 1;
-	return (options_parse_u64(value, &s->chosen.active) && s->chosen.active > 0) ||
-	       options_refuse("steps", value, "a number above 0");
+	if (plus) {
+		snprintf(skip, sizeof(skip), "%.*s", (int)(plus - value), value);
+	}
+	return (options_parse_u64(skip, &s->chosen.skip_first) &&
+		options_parse_u64(plus ? plus + 1 : value, &s->chosen.active) &&
+		s->chosen.active > 0) ||
+	       options_refuse("steps", value, "a number above 0, or SKIP+N");
 }
 
 bool launch_filter_measure_steps(struct launch_filter *s, uint64_t n)
@@ -172,43 +200,10 @@ bool launch_filter_measure_steps(struct launch_filter *s, uint64_t n)
 	return true;
 }
 
-bool launch_filter_is_used(const struct launch_filter *s)
-{
-	return s->chosen.kernel_regex || s->chosen.kernel_name || s->has_base ||
-	       s->chosen.launch_skip > 0 || s->chosen.launch_every > 0 ||
-	       s->chosen.launch_count > 0 || s->chosen.filter_mode != GPUCTR_FILTER_GLOBAL ||
-	       s->nvtx_include.n > 0 || s->nvtx_exclude.n > 0 || s->chosen.capture_range ||
-	       s->stop_on_range_end || s->chosen.step || s->chosen.active > 0;
-}
-
 bool launch_filter_is_bounded(const struct launch_filter *s)
 {
 	return s->chosen.launch_every > 1 || s->chosen.launch_count > 0 || s->chosen.active > 0 ||
-	       s->stop_on_range_end;
-}
-
-bool launch_filter_check(const struct launch_filter *s)
-{
-	if (s->has_base && !s->chosen.kernel_regex && !s->chosen.kernel_name) {
-		say_usage("--kernel-name-base: of which name? Add --kernel-name");
-		return false;
-	}
-	if (s->chosen.filter_mode != GPUCTR_FILTER_GLOBAL && s->chosen.launch_skip == 0 &&
-	    s->chosen.launch_every == 0 && s->chosen.launch_count == 0) {
-		say_usage("--filter-mode: what is counted so? Add --launch-skip, --launch-every or "
-			  "--launch-count");
-		return false;
-	}
-	if (s->chosen.step && s->chosen.active == 0) {
-		say_usage("--step: how many of these steps? Add --steps N or --schedule");
-		return false;
-	}
-	if (s->stop_on_range_end && !s->chosen.capture_range) {
-		say_usage("--stop-on-range-end: of which range? Add --capture-range "
-			  "cudaProfilerApi or nvtx:EXPR");
-		return false;
-	}
-	return true;
+	       s->chosen.stop_on_range_end;
 }
 
 void launch_filter_deinit(struct launch_filter *s)
@@ -222,14 +217,9 @@ struct gpuctr_capture_options launch_filter_capture(const struct launch_filter *
 	struct gpuctr_capture_options o = s->chosen;
 
 	o.size = sizeof(o);
-	if (!s->has_base) {
-		o.kernel_name_base =
-			s->by_function ? GPUCTR_KERNEL_NAME_FUNCTION : GPUCTR_KERNEL_NAME_DEMANGLED;
-	}
 	o.nvtx_include = strings_items(&s->nvtx_include);
 	o.n_nvtx_include = s->nvtx_include.n;
 	o.nvtx_exclude = strings_items(&s->nvtx_exclude);
 	o.n_nvtx_exclude = s->nvtx_exclude.n;
-	o.stop_on_range_end = s->stop_on_range_end;
 	return o;
 }

@@ -10,64 +10,61 @@
 struct launch_filter {
 	/* Of it what chooses launches is set, but for what follows. */
 	struct gpuctr_capture_options chosen;
-	bool has_base, by_function; /* --kernel-name-base was given; the kernel is named by its
-				       function */
-	bool stop_on_range_end;
 	struct strings nvtx_include, nvtx_exclude;
 };
 
 /* Rows of a table of options, for a struct that has a struct launch_filter as this member. */
-#define LAUNCH_FILTER_OPTIONS(of, member)                                                          \
-	{ 'k', "kernel-name", "NAME",                                                              \
-	  "launches of this function, or of those that match regex:EXPR",                          \
-	  OPTION_TAKEN(launch_filter_take_name, of, member) },                                     \
-		{ 0, "kernel", "REGEX", "launches of kernels whose name with its types matches",   \
-		  OPTION_TAKEN(launch_filter_take_regex, of, member) },                            \
-		{ 0, "kernel-name-base", "BASE", NULL,                                             \
-		  OPTION_TAKEN(launch_filter_take_base, of, member) },                             \
-		{ 's', "launch-skip", "N", "all but the first N launches of a process that match", \
-		  OPTION_AT(NUMBER, of, member.chosen.launch_skip) },                              \
-		{ 0, "launch-every", "N", "of these, the first of each N launches",                \
-		  OPTION_AT(COUNT, of, member.chosen.launch_every) },                              \
-		{ 'c', "launch-count", "N", "of these, no more than N launches of a process",      \
-		  OPTION_AT(NUMBER, of, member.chosen.launch_count) },                             \
-		{ 0, "filter-mode", "MODE", NULL,                                                  \
-		  OPTION_TAKEN(launch_filter_take_mode, of, member) },                             \
-		{ 0, "nvtx-include", "EXPR", "launches in these NVTX ranges, written as for ncu",  \
-		  OPTION_AT(ITEM, of, member.nvtx_include) },                                      \
-		{ 0, "nvtx-exclude", "EXPR", "launches outside of these NVTX ranges",              \
-		  OPTION_AT(ITEM, of, member.nvtx_exclude) },                                      \
-		{ 0, "profile-from-start", "on|off", NULL,                                         \
-		  OPTION_TAKEN(launch_filter_take_from_start, of, member) },                       \
-		{ 0, "capture-range", "RANGE",                                                     \
-		  "launches while cudaProfilerApi is on, or nvtx:EXPR is open",                    \
-		  OPTION_AT(TEXT, of, member.chosen.capture_range) },                              \
-		{ 0, "stop-on-range-end", NULL, NULL,                                              \
-		  OPTION_AT(FLAG, of, member.stop_on_range_end) },                                 \
-		{ 0, "schedule", "LIST", NULL,                                                     \
-		  OPTION_TAKEN(launch_filter_take_schedule, of, member) },                         \
-		{ 0, "steps", "N", "launches of the next N steps of a loop, such as a training's", \
-		  OPTION_TAKEN(launch_filter_take_steps, of, member) },                            \
+#define LAUNCH_FILTER_OPTIONS(of, member)                                                      \
+	{ 'k', "kernel", "NAME|regex:RE",                                                      \
+	  "this function, or what matches in a name with its types",                           \
+	  OPTION_TAKEN(launch_filter_take_kernel, of, member) },                               \
+		{ 's', "skip", "N", "all but the first N launches of a process that match",    \
+		  OPTION_TAKEN(launch_filter_take_skip, of, member) },                         \
+		{ 0, "every", "N", "of these, the first of each N launches",                   \
+		  OPTION_AT(COUNT, of, member.chosen.launch_every) },                          \
+		{ 'c', "count", "N", "of these, no more than N launches of a process",         \
+		  OPTION_TAKEN(launch_filter_take_count, of, member) },                        \
+		{ 0, "per", "kernel|gpu",                                                      \
+		  "-s, --every and -c count launches of each kernel, or GPU",                  \
+		  OPTION_TAKEN(launch_filter_take_per, of, member) },                          \
+		{ 0, "nvtx", "EXPR", "launches in these NVTX ranges, written as for ncu",      \
+		  OPTION_TAKEN(launch_filter_take_nvtx, of, member.nvtx_include) },            \
+		{ 0, "no-nvtx", "EXPR", "launches outside of these NVTX ranges",               \
+		  OPTION_AT(ITEM, of, member.nvtx_exclude) },                                  \
+		{ 0, "within", "RANGE",                                                        \
+		  "launches while cudaProfilerApi is on, or nvtx:EXPR is open",                \
+		  OPTION_AT(TEXT, of, member.chosen.capture_range) },                          \
+		{ 0, "steps", "N|SKIP+N",                                                      \
+		  "launches of N steps of a loop, such as a training's, after SKIP others",    \
+		  OPTION_TAKEN(launch_filter_take_steps, of, member) },                        \
+	{                                                                                      \
+		0, "step", "EXPR", "what begins a step, as for --nvtx (default: it is found)", \
+			OPTION_AT(TEXT, of, member.chosen.step)                                \
+	}
+
+/* The same in words of other tools that mean what ours cannot say. */
+#define LAUNCH_FILTER_FOREIGN(of, member)                                                          \
+	{ 0, "profile-from-start", "on|off", NULL,                                                 \
+	  OPTION_TAKEN(launch_filter_take_from_start, of, member) },                               \
+		{ 0, "capture-range-end", "HOW", NULL,                                             \
+		  OPTION_TAKEN(launch_filter_take_range_end, of, member) },                        \
 	{                                                                                          \
-		0, "step", "EXPR",                                                                 \
-			"what begins a step, as for --nvtx-include (default: it is found)",        \
-			OPTION_AT(TEXT, of, member.chosen.step)                                    \
+		0, "schedule", "LIST", NULL, OPTION_TAKEN(launch_filter_take_schedule, of, member) \
 	}
 
 /* Of these rows: s is a struct launch_filter. */
-bool launch_filter_take_regex(void *s, const char *value);
-bool launch_filter_take_name(void *s, const char *value);
-bool launch_filter_take_base(void *s, const char *value);
-bool launch_filter_take_mode(void *s, const char *value);
+bool launch_filter_take_kernel(void *s, const char *value);
+bool launch_filter_take_nvtx(void *expressions, const char *value);
+bool launch_filter_take_skip(void *s, const char *value);
+bool launch_filter_take_count(void *s, const char *value);
+bool launch_filter_take_per(void *s, const char *value);
 bool launch_filter_take_from_start(void *s, const char *value);
+bool launch_filter_take_range_end(void *s, const char *value);
 bool launch_filter_take_schedule(void *s, const char *value);
 bool launch_filter_take_steps(void *s, const char *value);
 
-/* Checks options that depend on each other. False: the reason was reported. */
-bool launch_filter_check(const struct launch_filter *s);
 void launch_filter_deinit(struct launch_filter *s);
 
-bool launch_filter_is_used(const struct launch_filter *s);
 /* Do the options limit how many launches are measured? */
 bool launch_filter_is_bounded(const struct launch_filter *s);
 

@@ -28,6 +28,15 @@ static const struct verb *const verbs[] = { &verb_run,	  &verb_capture, &verb_st
 					    &verb_job,	  &verb_version, &verb_completion,
 					    &verb_help,	  &verb_follow,	 NULL };
 
+static void say_foreign(const char *word, const struct foreign *foreign)
+{
+	if (foreign->tool) {
+		say_usage("'%s' is a verb of %s: %s", word, foreign->tool, foreign->answer);
+	} else {
+		say_usage("'%s' is gone: %s", word, foreign->answer);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct verb *verb;
@@ -51,7 +60,7 @@ int main(int argc, char **argv)
 		argc--;
 		argv++;
 	} else if (foreign_find(argv[1]) && argv[1][0] != '-') {
-		say_usage("'%s' is gone: %s", argv[1], foreign_find(argv[1])->answer);
+		say_foreign(argv[1], foreign_find(argv[1]));
 		return EXIT_VERB_USAGE;
 	} else {
 		verb = verbs[0];

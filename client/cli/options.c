@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* getopt_long() does the parsing; its messages are replaced, because ours name the near match. */
+/* getopt_long() does the parsing; its messages are replaced, because ours name the near match, and
+ * ours for a word of another tool. */
 
 #include "client/cli/options.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +19,7 @@
 enum { ROWS_MAX = 80, NAME_MAX_BYTES = 32 };
 
 struct parser {
-	const struct option_def *defs;
-	int argc;
-	char **argv;
+	const struct options_line *line;
 	struct option longs[ROWS_MAX + 1];
 	char shorts[2 * ROWS_MAX + 3];
 	const char *names[ROWS_MAX + 1]; /* "--name" of all, for the near match */
@@ -44,65 +41,108 @@ bool option_wants_value(const struct option_def *def)
 	return def->argument && def->argument[0] != '[';
 }
 
-/* leading: options end at the first argument that is none. */
-static void begin(struct parser *p, const struct option_def *defs, bool leading, int argc,
-		  char **argv)
+bool option_is_of(const struct option_def *def, unsigned verb)
 {
+	return def->kind != OPTION_TITLE && (def->verbs == 0 || (def->verbs & verb) != 0);
+}
+
+static const struct option_def *find_named(const struct option_def *defs, const char *name)
+{
+	while (defs->name && strcmp(defs->name, name) != 0) {
+		defs++;
+	}
+	return defs->name ? defs : NULL;
+}
+
+/* Under its own name, or under that which another tool gives it. */
+static void add_long(struct parser *p, size_t n, const char *name, const struct option_def *def)
+{
+	assert(n < ROWS_MAX);
+	p->longs[n] = (struct option){ name,
+				       option_wants_value(def) ? required_argument
+				       : def->argument	       ? optional_argument
+							       : no_argument,
+				       NULL, FIRST_ROW + (int)(def - p->line->defs) };
+}
+
+static size_t add_same(struct parser *p, size_t n)
+{
+	for (const struct foreign_same *same = foreign_same; same->word; same++) {
+		const struct option_def *def = find_named(p->line->defs, same->ours);
+
+		if (def && option_is_of(def, p->line->verb)) {
+			add_long(p, n++, same->word, def);
+		}
+	}
+	return n;
+}
+
+static void begin(struct parser *p, const struct options_line *line)
+{
+	const struct option_def *defs = line->defs;
 	char *shorts = p->shorts;
 	size_t n = 0;
 
-	*p = (struct parser){ .defs = defs, .argc = argc, .argv = argv };
+	*p = (struct parser){ .line = line };
 	/* '+': stop at the first argument that is none; ':': a missing value is not an unknown
 	 * option. */
-	if (leading) {
+	if (line->leading) {
 		*shorts++ = '+';
 	}
 	*shorts++ = ':';
-	for (size_t i = 0; defs[i].name; i++) {
-		if (defs[i].kind == OPTION_TITLE) {
+	for (; defs->name; defs++) {
+		if (!option_is_of(defs, line->verb)) {
 			continue;
 		}
-		assert(n < ROWS_MAX);
-		p->longs[n] = (struct option){ defs[i].name,
-					       option_wants_value(&defs[i]) ? required_argument
-					       : defs[i].argument	    ? optional_argument
-									    : no_argument,
-					       NULL, FIRST_ROW + (int)i };
-		snprintf(p->texts[n], sizeof(p->texts[n]), "--%s", defs[i].name);
+		add_long(p, n, defs->name, defs);
+		snprintf(p->texts[n], sizeof(p->texts[n]), "--%s", defs->name);
 		p->names[n] = p->texts[n];
 		n++;
-		if (defs[i].letter) {
-			*shorts++ = defs[i].letter;
-			if (defs[i].argument) {
+		if (defs->letter) {
+			*shorts++ = defs->letter;
+			if (defs->argument) {
 				*shorts++ = ':';
 			}
 		}
 	}
+	add_same(p, n);
 	optind = 0; /* glibc: start afresh */
 	opterr = 0;
 }
 
+/* An option of another verb that shares the table. */
+static const struct option_def *find_others(const struct parser *p, const char *name)
+{
+	const struct option_def *def =
+		strncmp(name, "--", 2) == 0 ? find_named(p->line->defs, name + 2) : NULL;
+
+	return def && def->help && *def->name ? def : NULL;
+}
+
 static enum options_result refuse_unknown(struct parser *p, const char *word)
 {
+	bool is_short = is_letter(optopt) && strncmp(word, "--", 2) != 0;
 	char name[64];
 	const struct foreign *foreign;
 	const char *nearest;
 
-	if (is_letter(optopt) && strncmp(word, "--", 2) != 0) {
-		say_usage("unknown option '-%c'; --help lists them", optopt);
-		return OPTIONS_WRONG;
-	}
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
-	if (optopt != 0) {
+	if (is_short) {
+		snprintf(name, sizeof(name), "-%c", optopt);
+	} else if (optopt != 0) {
 		say_usage("option '%s' takes no value", name);
 		return OPTIONS_WRONG;
 	}
 	foreign = foreign_find(name);
-	nearest = near_word(name, p->names);
+	nearest = is_short ? NULL : near_word(name, p->names);
 	if (foreign && !foreign->tool) {
 		say_usage("'%s' is gone: %s", name, foreign->answer);
 	} else if (foreign) {
 		say_usage("'%s' is an option of %s: %s", name, foreign->tool, foreign->answer);
+	} else if (find_others(p, name)) {
+		say_usage("'%s' is an option of another verb; 'gpuctr-client help VERB' lists a "
+			  "verb's",
+			  name);
 	} else if (nearest) {
 		say_usage("unknown option '%s'; did you mean '%s'?", name, nearest);
 	} else {
@@ -113,12 +153,12 @@ static enum options_result refuse_unknown(struct parser *p, const char *word)
 
 static const struct option_def *find_row(const struct parser *p, int id)
 {
-	const struct option_def *def = p->defs;
+	const struct option_def *def = p->line->defs;
 
 	if (id >= FIRST_ROW) {
 		return def + (id - FIRST_ROW);
 	}
-	while (def->letter != id) {
+	while (def->letter != id || !option_is_of(def, p->line->verb)) {
 		def++;
 	}
 	return def;
@@ -128,17 +168,17 @@ static enum options_result next_row(struct parser *p, const struct option_def **
 				    const char **ret_value, int *ret_rest)
 {
 	int at = optind ? optind : 1;
-	int id = getopt_long(p->argc, p->argv, p->shorts, p->longs, NULL);
+	int id = getopt_long(p->line->argc, p->line->argv, p->shorts, p->longs, NULL);
 
 	if (id == -1) {
 		*ret_rest = optind;
 		return OPTIONS_END;
 	}
 	if (id == '?') {
-		return refuse_unknown(p, p->argv[optind > at ? optind - 1 : at]);
+		return refuse_unknown(p, p->line->argv[optind > at ? optind - 1 : at]);
 	}
 	if (id == ':') {
-		say_usage("option '%s' needs a value", p->argv[optind - 1]);
+		say_usage("option '%s' needs a value", p->line->argv[optind - 1]);
 		return OPTIONS_WRONG;
 	}
 	*ret = find_row(p, id);
@@ -202,16 +242,25 @@ static bool store(const struct option_def *def, void *options, const char *value
 	return def->take(field, value);
 }
 
-enum options_result options_read(const struct option_def *defs, bool leading, int argc, char **argv,
-				 void *options, int *ret_rest)
+uint64_t options_bit(const struct option_def *defs, const char *name)
+{
+	const struct option_def *def = find_named(defs, name);
+
+	assert(def && def - defs < 64);
+	return UINT64_C(1) << (def - defs);
+}
+
+enum options_result options_read(const struct options_line *line, void *options,
+				 uint64_t *ret_given, int *ret_rest)
 {
 	const struct option_def *def;
 	enum options_result result;
 	struct parser parser;
+	uint64_t given = 0;
 	const char *value;
 
-	begin(&parser, defs, leading, argc, argv);
-	*ret_rest = argc;
+	begin(&parser, line);
+	*ret_rest = line->argc;
 	while ((result = next_row(&parser, &def, &value, ret_rest)) == OPTIONS_ONE) {
 		if (def->kind == OPTION_HELP) {
 			return OPTIONS_HELP;
@@ -219,6 +268,10 @@ enum options_result options_read(const struct option_def *defs, bool leading, in
 		if (!store(def, options, value)) {
 			return OPTIONS_WRONG;
 		}
+		given |= options_bit(line->defs, def->name);
+	}
+	if (ret_given) {
+		*ret_given = given;
 	}
 	return result;
 }
@@ -238,7 +291,7 @@ static void print_wrapped(const char *help)
 	}
 }
 
-void options_print_help(const struct option_def *defs)
+void options_print_help(const struct option_def *defs, unsigned verb)
 {
 	for (; defs->name; defs++) {
 		char head[64];
@@ -246,7 +299,7 @@ void options_print_help(const struct option_def *defs)
 		if (defs->kind == OPTION_TITLE) {
 			printf("%s\n", defs->help);
 		}
-		if (defs->kind == OPTION_TITLE || !defs->help) {
+		if (!option_is_of(defs, verb) || !defs->help) {
 			continue;
 		}
 		snprintf(head, sizeof(head), "%c%c%s --%s%s%s", defs->letter ? '-' : ' ',
@@ -255,140 +308,4 @@ void options_print_help(const struct option_def *defs)
 		printf("  %-26s  ", head);
 		print_wrapped(defs->help);
 	}
-}
-
-/* --- values ---------------------------------------------------------------------------------- */
-
-void strings_deinit(struct strings *s)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		free(s->items[i]);
-	}
-	free(s->items);
-	memset(s, 0, sizeof(*s));
-}
-
-bool strings_add(struct strings *s, const char *text, size_t n)
-{
-	char **items = realloc(s->items, (s->n + 2) * sizeof(*items));
-
-	if (!items) {
-		return false;
-	}
-	s->items = items;
-	items[s->n] = strndup(text, n);
-	if (!items[s->n]) {
-		return false;
-	}
-	items[++s->n] = NULL;
-	return true;
-}
-
-bool strings_add_list(struct strings *s, const char *list)
-{
-	if (strncmp(list, "regex:", 6) == 0) {
-		return strings_add(s, list, strlen(list));
-	}
-	while (*list) {
-		size_t length = strcspn(list, ","), before = strspn(list, " \t\n"), n = length;
-
-		while (n > before && strchr(" \t\n", list[n - 1])) {
-			n--;
-		}
-		if (n > before && !strings_add(s, list + before, n - before)) {
-			return false;
-		}
-		list += length + (list[length] == ',');
-	}
-	return true;
-}
-
-const char *const *strings_items(const struct strings *s)
-{
-	return (const char *const *)s->items;
-}
-
-bool options_parse_u64(const char *text, uint64_t *ret)
-{
-	char *end;
-	unsigned long long value;
-
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (errno || end == text || *end || strchr(text, '-')) {
-		return false;
-	}
-	*ret = value;
-	return true;
-}
-
-bool options_take_u64(const char *name, const char *text, uint64_t *ret)
-{
-	bool is_number = options_parse_u64(text, ret);
-
-	if (!is_number) {
-		say_usage("--%s: '%s' is not a whole number from 0 to 2^64 - 1", name, text);
-	}
-	return is_number;
-}
-
-bool options_parse_time(const char *text, uint64_t *ret_ns)
-{
-	static const struct {
-		const char *name;
-		double ns;
-	} units[] = { { "", 1e9 },   { "s", 1e9 },    { "ms", 1e6 },  { "us", 1e3 },
-		      { "m", 6e10 }, { "min", 6e10 }, { "h", 3.6e12 } };
-	char *end;
-	double value = strtod(text, &end);
-
-	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(units[0]); i++) {
-		double ns = value * units[i].ns;
-
-		/* A year is enough, and "nan" compares false. */
-		if (strcmp(end, units[i].name) == 0 && ns >= 0 && ns <= 365.0 * 86400 * 1e9) {
-			*ret_ns = (uint64_t)llround(ns);
-			return true;
-		}
-	}
-	return false;
-}
-
-bool options_take_wait(const char *value, bool *no_wait, uint64_t *timeout_ns)
-{
-	bool good = options_parse_time(value, timeout_ns);
-
-	*no_wait = good && *timeout_ns == 0;
-	return good || options_refuse("wait", value, "a time up to a year, such as 30s, 5min or 0");
-}
-
-bool options_refuse(const char *name, const char *value, const char *wants)
-{
-	say_usage("--%s: '%s' is not %s", name, value, wants);
-	return false;
-}
-
-bool options_take_number(const char *name, const char *text, uint64_t min, uint64_t max,
-			 uint64_t *ret)
-{
-	bool good = options_parse_u64(text, ret) && *ret >= min && *ret <= max;
-
-	if (!good) {
-		say_usage("--%s wants a number from %llu to %llu, not '%s'", name,
-			  (unsigned long long)min, (unsigned long long)max, text);
-	}
-	return good;
-}
-
-bool options_take_list(struct strings *list, const char *name, const char *value)
-{
-	if (value[strspn(value, ",")] == '\0') {
-		return options_refuse(name, value,
-				      "a list of names; leave the option out for its default");
-	}
-	if (!strings_add_list(list, value)) {
-		say_usage("out of memory");
-		return false;
-	}
-	return true;
 }

@@ -29,6 +29,7 @@ struct option_def {
 	size_t at; /* offset of the field */
 	/* False: said what is wrong. value: NULL: the option was given none. */
 	bool (*take)(void *field, const char *value);
+	unsigned verbs; /* bits of those that share the table and have this option; 0: all */
 };
 
 /* What a row says of its field: { 'q', "quiet", NULL, "...", OPTION_AT(FLAG, struct x, quiet) } */
@@ -36,17 +37,17 @@ struct option_def {
 #define OPTION_TAKEN(function, of, member) OPTION_FIELD, offsetof(of, member), function
 /* The function gets the whole struct. */
 #define OPTION_WHOLE(function) OPTION_FIELD, 0, function
-#define OPTION_HELP_ROW                                       \
-	{                                                     \
-		'h', "help", NULL, NULL, OPTION_HELP, 0, NULL \
+#define OPTION_HELP_ROW                                          \
+	{                                                        \
+		'h', "help", NULL, NULL, OPTION_HELP, 0, NULL, 0 \
 	}
-#define OPTION_TITLE_ROW(title)                           \
-	{                                                 \
-		0, "", NULL, title, OPTION_TITLE, 0, NULL \
+#define OPTION_TITLE_ROW(title)                              \
+	{                                                    \
+		0, "", NULL, title, OPTION_TITLE, 0, NULL, 0 \
 	}
-#define OPTION_END_ROW                                    \
-	{                                                 \
-		0, NULL, NULL, NULL, OPTION_HELP, 0, NULL \
+#define OPTION_END_ROW                                       \
+	{                                                    \
+		0, NULL, NULL, NULL, OPTION_HELP, 0, NULL, 0 \
 	}
 
 enum options_result {
@@ -56,16 +57,44 @@ enum options_result {
 	OPTIONS_WRONG, /* the message was printed */
 };
 
+/* A command line that is to be read. */
+struct options_line {
+	const struct option_def *defs;
+	unsigned verb; /* the bit of this verb in the table; 0: the table is of one verb */
+	bool leading;  /* options end at the first argument that is none */
+	int argc;
+	char **argv;
+};
+
+/* Is the row an option of this verb? */
+bool option_is_of(const struct option_def *def, unsigned verb);
 /* Must the next word be the option's value, where none follows a '='? */
 bool option_wants_value(const struct option_def *def);
 
 /* Stores the options of a command line in a struct, by the kinds of the table. OPTIONS_END, _HELP
- * or _WRONG. leading: only those before the first argument that is none. */
-enum options_result options_read(const struct option_def *defs, bool leading, int argc, char **argv,
-				 void *options, int *ret_rest);
+ * or _WRONG. ret_given: for options_given(); may be NULL. */
+enum options_result options_read(const struct options_line *line, void *options,
+				 uint64_t *ret_given, int *ret_rest);
 
-/* On stdout, a line for each option that has a help. */
-void options_print_help(const struct option_def *defs);
+/* On stdout, a line for each option of the verb that has a help. */
+void options_print_help(const struct option_def *defs, unsigned verb);
+
+/* The bit of the option with this name among those that were given. */
+uint64_t options_bit(const struct option_def *defs, const char *name);
+
+/* What an option wants of the others. Names are long ones, with a space between several. */
+struct option_rule {
+	const char *option;
+	const char *needs;    /* one of these; NULL: none */
+	const char *excludes; /* none of these; NULL: goes with all */
+	unsigned modes;	      /* bits of the modes in which it has a meaning; 0: all */
+	const char *why; /* ends the message: what is missing, or why they do not go together */
+};
+
+/* Do the options that were given keep the rules, up to a rule without an option? modes: the bit of
+ * the mode. False: the message was printed. */
+bool options_keep_rules(const struct option_def *defs, const struct option_rule *rules,
+			uint64_t given, unsigned modes);
 
 /* A growing list of strings that it owns; items[n] is NULL. */
 struct strings {

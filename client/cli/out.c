@@ -312,11 +312,11 @@ static void say_failed(int error, const char *what, bool kept)
 	char remedy[192];
 
 	snprintf(remedy, sizeof(remedy),
-		 kept		   ? "The %s from there on are not in --output; the capture file "
+		 kept		   ? "The %s from there on are not in --stream; the capture file "
 				     "of -o is written apart from it."
 		 : error == -EBADF ? "Standard output is closed, and the %s are lost: leave it "
 				     "open, or keep them with -o FILE."
-				   : "The %s from there on are lost: let --output be where there "
+				   : "The %s from there on are lost: let --stream be where there "
 				     "is room.",
 		 what);
 	say_warning("stream-failed", strerror(-error), remedy);
@@ -334,7 +334,7 @@ static void say_slow(uint64_t unwritten, const char *what)
 		buf_text(&b, "lines other than ");
 	}
 	buf_printf(&b, "%s are not in the stream: its reader was too slow", what);
-	say_warning("stream-slow", buf_string(&b), "Let --output be a file, or its reader faster.");
+	say_warning("stream-slow", buf_string(&b), "Let --stream be a file, or its reader faster.");
 }
 
 bool out_lines_close(struct out_lines *l, const char *what, bool kept)

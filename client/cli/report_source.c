@@ -178,7 +178,7 @@ static bool attribute(struct report_source *s, const char *path)
 		text_terminal(&b, path);
 		buf_text(&b, " keeps no samples that its values could be attributed from.");
 		say_error("no-samples", buf_string(&b),
-			  "Take a capture with --mode sample and -o FILE, without --no-samples; a "
+			  "Take a capture with --mode sample and -o FILE; a "
 			  "file for each process (%p, %r, %t) keeps the samples of GPUs that no "
 			  "other "
 			  "one has used.");
@@ -265,7 +265,7 @@ void report_source_print_nothing(struct report_source *s, struct buf *b)
 	}
 	buf_text(b, "None of the ");
 	text_count(b, s->records);
-	buf_text(b, " measured launches matches --where and --kernel: try a shorter pattern.\n");
+	buf_text(b, " measured launches matches --where: try a shorter pattern.\n");
 }
 
 bool report_source_open(struct report_source *s, const struct keys *keys, bool hints,

@@ -187,7 +187,7 @@ static uint64_t launches_wanted(const struct gpuctr_capture_options *s)
 	return s->filter_mode == GPUCTR_FILTER_GLOBAL ? s->launch_count : 0;
 }
 
-/* Has each process of a capture as many as --launch-count allows? */
+/* Has each process of a capture as many as --count allows? */
 static bool has_all_records(const struct run *run)
 {
 	uint64_t count = launches_wanted(&run->options->filter.chosen);

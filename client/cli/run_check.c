@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What options of "run", "capture" and "follow" may stand together. What is left unsaid gets
- * its default here, in one place. */
+/* What options of "run", "capture" and "follow" may stand together: a table of rules, and by hand
+ * what depends on values. What is left unsaid gets its default here, in one place. */
 
 #include "client/cli/run_options.h"
 
@@ -46,7 +46,7 @@ static bool is_for_csv(const char *option, const char *path)
 	return is_csv;
 }
 
-/* -o names a capture file, and --output a stream. Refuses names whose suffix shows that the user
+/* -o names a capture file, and --stream a stream. Refuses names whose suffix shows that the user
  * mistook one for the other. */
 static bool check_paths(struct run_options *o)
 {
@@ -57,74 +57,59 @@ static bool check_paths(struct run_options *o)
 	}
 	if (path && (!*path || strcmp(path, "-") == 0)) {
 		say_usage("-o '%s': this is an SQLite file, and needs a name; for a stream of "
-			  "records on "
-			  "standard output: --format jsonl",
+			  "records on standard output: --stream",
 			  path);
 		return false;
 	}
 	if (path && (ends_with(path, ".json") || ends_with(path, ".jsonl"))) {
-		say_usage("-o %s: this would be an SQLite file; for a stream of records: --format "
-			  "jsonl --output %s",
+		say_usage("-o %s: this would be an SQLite file; for a stream of records: "
+			  "--stream=%s",
 			  path, path);
 		return false;
 	}
 	if (path && is_for_csv("-o", path)) {
 		return false;
 	}
-	if (!o->stream_path) {
-		o->stream_path = o->streams ? "-" : NULL;
-		return true;
-	}
-	if (!outfile_is_plain("--output", o->stream_path) ||
-	    is_for_csv("--output", o->stream_path)) {
-		return false;
-	}
-	if (!o->streams) {
-		say_usage("--output %s: in which format? Add --format jsonl", o->stream_path);
-	}
-	return o->streams;
+	return !o->stream_path || (outfile_is_plain("--stream", o->stream_path) &&
+				   !is_for_csv("--stream", o->stream_path));
 }
 
-static bool names_none(const struct strings *metrics)
-{
-	const char *const *v = strings_items(metrics);
+/* Options that stand together only with others, or only in some modes. */
+#define IN(mode) (1U << (mode))
 
-	for (size_t i = 0; i < metrics->n; i++) {
-		if (strcmp(v[i], "none") == 0) {
-			return true;
-		}
-	}
-	return false;
-}
+static const struct option_rule rules[] = {
+	{ "metrics", NULL, NULL, IN(MODE_RANGE) | IN(MODE_SAMPLE),
+	  "names counters, and --mode trace reads none, only when each kernel ran: leave one out" },
+	{ "raw", "output", NULL, 0, "needs -o FILE" },
+	{ "raw", NULL, NULL, IN(MODE_RANGE) | IN(MODE_SAMPLE),
+	  "keeps counters, and --mode trace reads none: leave one out" },
+	{ "recorded", NULL, "interval graphs", 0, "a recording is as it was made" },
+	{ "recorded", NULL, NULL, IN(MODE_RANGE) | IN(MODE_SAMPLE),
+	  "plays counters, and --mode trace reads none: leave one out" },
+	{ "interval", NULL, NULL, IN(MODE_SAMPLE),
+	  "is of samples: add --mode sample, or leave it out" },
+	{ "per", "skip every count", NULL, 0,
+	  "says of what -s, --every and -c count: add one of them" },
+	{ "steps", NULL, "schedule", 0, "both choose steps" },
+	{ "step", "steps schedule", NULL, 0, "says what begins a step: how many? Add --steps N" },
+	{ "capture-range-end", "within profile-from-start count", NULL, 0,
+	  "is about a range: add --within cudaProfilerApi or nvtx:EXPR" },
+	{ NULL, NULL, NULL, 0, NULL },
+};
 
-/* "--metrics none" is a trace: there is nothing to replay or to keep raw. */
-static bool take_trace(struct run_options *o)
-{
-	const char *other = o->metrics.n > 1 ? "another metric"
-			    : o->raw	     ? "--raw"
-			    : o->recorded    ? "a recording"
-					     : NULL;
-
-	if (!names_none(&o->metrics)) {
-		return true;
-	}
-	if (other) {
-		say_usage("--metrics none and %s: no counter is read then, only when each kernel "
-			  "ran; leave one out",
-			  other);
-		return false;
-	}
-	strings_deinit(&o->metrics);
-	o->metrics = (struct strings){ 0 };
-	o->trace = true;
-	return true;
-}
+static const struct option_rule timeline_rules[] = {
+	{ "timeline", NULL,
+	  "mode graphs pid program job all kernel skip every count per nvtx no-nvtx within steps "
+	  "step output fail-if-none here at part profile-from-start capture-range-end schedule",
+	  0, "a timeline is of a whole GPU, and of all that runs there" },
+	{ NULL, NULL, NULL, 0, NULL },
+};
 
 /* A capture of running programs samples, or, where that is refused, measures every launch. Of few
  * launches, as options limit them, samples know little: these are measured, every one. */
 static void default_mode(struct run_options *o)
 {
-	if (o->mode != MODE_UNSAID || o->trace) {
+	if (o->mode != MODE_UNSAID) {
 		return;
 	}
 	if (o->timeline.interval_ns > 0 || o->graphs == GRAPHS_NODES) { /* ranges have neither */
@@ -157,37 +142,19 @@ static bool refuse_mode(const char *mode, const char *other, const char *why)
 	return false;
 }
 
-/* Refuses options that do not go with the mode. */
+/* Refuses options that do not go together, or not with the mode. */
 static bool check_mode(const struct run_options *o)
 {
-	if (o->timeline.interval_ns > 0 && o->mode != MODE_SAMPLE) {
-		say_usage("--interval is of samples: add --mode sample, or leave it out");
+	enum run_mode mode = o->mode == MODE_UNSAID ? MODE_RANGE : o->mode;
+
+	if (!options_keep_rules(run_option_defs, rules, o->given, IN(mode))) {
 		return false;
 	}
-	if (o->graphs == GRAPHS_NODES && o->mode != MODE_SAMPLE && !o->trace) {
-		say_usage("--graphs nodes: by default counters are read around a graph as a whole; "
-			  "add --mode sample or --metrics none, or leave it out");
-		return false;
+	if (o->graphs == GRAPHS_NODES && mode == MODE_RANGE) {
+		return refuse_mode("range", "--graphs nodes",
+				   "counters are read around a graph as a whole");
 	}
-	if (o->no_samples && o->mode != MODE_SAMPLE) {
-		say_usage("--no-samples is of --mode sample: add that, or leave it out");
-		return false;
-	}
-	if (o->mode == MODE_UNSAID) {
-		return true;
-	}
-	if (o->trace) {
-		return refuse_mode(o->mode == MODE_SAMPLE ? "sample" : "range", "--metrics none",
-				   "nothing is measured then");
-	}
-	if (o->mode != MODE_SAMPLE) {
-		return true;
-	}
-	if (o->raw && o->no_samples) {
-		say_usage("--raw keeps samples of --mode sample: leave out --no-samples or --raw");
-		return false;
-	}
-	return !o->raw || !expand_has(o->capture_path, o->late) ||
+	return !o->raw || mode != MODE_SAMPLE || !expand_has(o->capture_path, o->late) ||
 	       refuse_mode("sample", "--raw with several files",
 			   "samples are of the whole GPU, and go into one");
 }
@@ -197,6 +164,11 @@ static const char sampled_metrics[] = "dram__bytes_read.sum,dram__bytes_write.su
 
 static bool default_metrics(struct run_options *o)
 {
+	if (o->metrics.n > 0 && strcmp(o->metrics.items[0], "none") == 0) {
+		say_usage("--metrics none is gone: --mode trace reads no counter, only when each "
+			  "kernel ran");
+		return false;
+	}
 	if (o->trace || o->metrics.n > 0) {
 		return true;
 	}
@@ -227,16 +199,8 @@ static const char *late_letters(void)
 static bool take_recording(struct run_options *o)
 {
 	struct recording *r = &o->recording;
-	const char *fixed = o->timeline.interval_ns > 0	 ? "--interval"
-			    : o->graphs != GRAPHS_UNSAID ? "--graphs"
-							 : NULL;
-
-	if (fixed) {
-		say_usage("%s and a recording: that is as it was made; leave it out", fixed);
-		return false;
-	}
 	recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics, r);
-	o->chip = o->chip ? o->chip : r->chip;
+	o->chip = r->chip;
 	if (r->error.code != 0) {
 		say_error(store_error_name(r->error.code), r->error.message, r->error.remedy);
 		return false;
@@ -281,82 +245,29 @@ bool run_options_check(struct run_options *o, char **command)
 		say_usage("no program given; 'gpuctr-client --help' shows how");
 		return false;
 	}
-	if (o->raw && !o->capture_path) {
-		say_usage("--raw needs -o FILE");
-		return false;
-	}
 	o->late = late_letters();
 	o->program = last_part(o->command[0]);
-	o->recorded |= strcmp(o->program, "gpuctr-replay") == 0;
-	if (o->chip && !o->recorded) {
-		say_usage("--chip is of a recording, and GPUs have their own: leave it out, or "
-			  "play a recording (--recorded)");
-		return false;
+	if (strcmp(o->program, "gpuctr-replay") == 0) {
+		o->recorded = true;
+		o->given |= options_bit(run_option_defs, "recorded");
 	}
-	if (!take_trace(o)) {
-		return false;
-	}
-	if (o->recorded && !take_recording(o)) {
-		return false;
-	}
-	if (!check_mode(o)) {
-		return false;
-	}
-	return launch_filter_check(&o->filter) && check_paths(o) && default_metrics(o);
-}
-
-/* The first option that has no meaning for samples of a whole GPU, because it is about kernels,
- * programs or capture files; NULL: there is none. */
-static const char *find_more_than_timeline(const struct run_options *o)
-{
-	const struct {
-		bool is_given;
-		const char *name;
-	} options[] = {
-		{ !selector_is_empty(&o->selector), "a choice of processes" },
-		{ o->devices.n > 0, "--devices" },
-		{ o->capture_path, "-o" },
-		{ o->at_ns > 0, "--at" },
-		{ o->part, "--part" },
-		{ o->here, "--here" },
-		{ o->fail_if_none, "--fail-if-none" },
-		{ o->graphs != GRAPHS_UNSAID, "--graphs" },
-		{ o->no_samples, "--no-samples" },
-		{ o->summary_rows != SUMMARY_ROWS_UNSAID, "--summary-rows" },
-		{ launch_filter_is_used(&o->filter), "a filter of launches" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
-		if (options[i].is_given) {
-			return options[i].name;
-		}
-	}
-	return NULL;
+	o->trace = o->mode == MODE_TRACE;
+	return (!o->recorded || take_recording(o)) && check_mode(o) && check_paths(o) &&
+	       default_metrics(o);
 }
 
 static bool timeline_check(struct run_options *o)
 {
-	const char *more = find_more_than_timeline(o);
 	struct run_timeline *t = &o->timeline;
 
-	if (names_none(&o->metrics)) {
-		say_usage("--timeline and --metrics none: a timeline is of counters, and none "
-			  "reads none; leave one out");
+	if (!options_keep_rules(run_option_defs, timeline_rules, o->given, 0)) {
 		return false;
 	}
-	if (o->mode != MODE_UNSAID) {
-		say_usage("--timeline and --mode: a mode is of kernels, and a timeline shows the "
-			  "GPU; leave one out");
+	if (o->devices.n > 1) {
+		say_usage("--timeline is of one GPU: name one with --devices");
 		return false;
 	}
-	if (more) {
-		say_usage("--timeline and %s: a timeline is of a whole GPU, and of all that runs "
-			  "there; it goes with --gpu, --metrics, --interval, --duration, --format "
-			  "and --output, and with those of the queue",
-			  more);
-		return false;
-	}
-	t->gpu = t->gpu ? t->gpu : "0";
+	t->gpu = o->devices.n > 0 ? o->devices.items[0] : "0";
 	t->interval_ns = t->interval_ns ? t->interval_ns : 10000;
 	return check_paths(o) &&
 	       (o->metrics.n > 0 || options_take_list(&o->metrics, "metrics", sampled_metrics));
@@ -372,10 +283,6 @@ bool capture_options_check(struct run_options *o, char **command)
 	}
 	if (o->timeline.is_wanted) {
 		return timeline_check(o);
-	}
-	if (o->timeline.gpu) {
-		say_usage("--gpu is of --timeline: add it, or leave it out");
-		return false;
 	}
 	if (selector_is_empty(&o->selector)) {
 		say_usage("capture what? --pid, --program, --job or --all; `gpuctr-client status` "
@@ -393,14 +300,9 @@ bool capture_options_check(struct run_options *o, char **command)
 	}
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";
-	if (!take_trace(o)) {
-		return false;
-	}
 	default_mode(o);
-	if (!check_mode(o)) {
-		return false;
-	}
-	return launch_filter_check(&o->filter) && check_paths(o) && default_metrics(o);
+	o->trace = o->mode == MODE_TRACE;
+	return check_mode(o) && check_paths(o) && default_metrics(o);
 }
 
 bool follow_options_check(struct run_options *o, char **command)
@@ -412,6 +314,7 @@ bool follow_options_check(struct run_options *o, char **command)
 	}
 	o->late = "trp";
 	o->program = o->command[0] ? last_part(o->command[0]) : "gpuctr-client follow";
-	return take_trace(o) && launch_filter_check(&o->filter) && check_paths(o) &&
-	       default_metrics(o);
+	o->no_summary = o->capture_path != NULL;
+	o->trace = o->mode == MODE_TRACE;
+	return check_mode(o) && check_paths(o) && default_metrics(o);
 }

@@ -7,33 +7,33 @@
 #include "client/cli/select.h"
 #include "client/cli/verb.h"
 
-enum run_mode { MODE_UNSAID, MODE_SAMPLE, MODE_RANGE };
-/* Of --summary-rows, until the options are checked. */
-#define SUMMARY_ROWS_UNSAID UINT64_MAX
+enum run_mode { MODE_UNSAID, MODE_SAMPLE, MODE_RANGE, MODE_TRACE };
 
 enum run_graphs { GRAPHS_UNSAID, GRAPHS_NODES, GRAPHS_WHOLE };
 
 /* The command line of "run", "capture" or "follow", checked. */
 struct run_options {
+	uint64_t given; /* which options, see options_bit() */
 	struct strings metrics, devices;
 	struct launch_filter filter;
 	const char *capture_path; /* -o, a pattern of expand.h; NULL: none */
 	const char
 		*late; /* letters of the pattern whose values are known when a process attaches */
-	const char *stream_path; /* --output; NULL: none */
-	const char *chip, *socket, *agent;
+	const char *stream_path; /* --stream; NULL: none */
+	const char *chip;	 /* of a recording; NULL: not known */
+	const char *socket, *agent;
 	const char *torch; /* for run: "operators" or "modules", see torch.h; NULL: PyTorch is left
 			      as it is */
-	uint64_t timeout_ns, summary_rows;
+	uint64_t timeout_ns;
 	enum run_mode mode;	/* --mode */
 	bool may_fall_back;	/* from MODE_SAMPLE, which nobody asked for, to MODE_RANGE */
 	unsigned whole_steps;	/* of the latter, which nobody asked for either; 0: all launches */
 	bool usual_metrics;	/* nobody asked for others */
-	bool trace;		/* --metrics none: when kernels ran, and no counter */
+	bool trace;		/* MODE_TRACE: when kernels ran, and no counter */
 	enum run_graphs graphs; /* --graphs */
 	bool devices_visible; /* devices are those of $CUDA_VISIBLE_DEVICES, and nobody named any */
-	bool force, no_wait, recorded, raw, quiet, verbose, no_summary, fail_if_none;
-	bool streams;		  /* --format jsonl */
+	bool force, no_wait, recorded, raw, quiet, verbose, fail_if_none;
+	bool no_summary;	  /* follow prints none where it writes files */
 	char **command;		  /* NULL-terminated, in argv: the program; for capture empty */
 	const char *program;	  /* the last part of command[0] */
 	struct selector selector; /* for capture; empty: a program is started */
@@ -46,15 +46,17 @@ struct run_options {
 			     given */
 	struct run_timeline {
 		bool is_wanted;
-		const char *gpu; /* index or UUID; NULL: the first */
+		const char *gpu; /* index or UUID */
 		uint64_t interval_ns;
 	} timeline; /* for capture: samples a GPU over time; MODE_SAMPLE uses its interval too */
-	bool no_samples;	    /* for MODE_SAMPLE: the capture file keeps none */
 	int ready_fd, until_fd;	    /* of follow; -1: none */
 	struct recording recording; /* of run; chip may point to its own */
 };
 
-extern const struct option_def run_option_defs[], capture_option_defs[], follow_option_defs[];
+/* Bits of the verbs that share one table. */
+enum { VERB_RUN = 1, VERB_CAPTURE = 2, VERB_FOLLOW = 4 };
+
+extern const struct option_def run_option_defs[];
 
 /* Zero-initialises the options and reads the command line; check is one of the functions below.
  * Returns -1 if the verb goes on, else its exit status. Deinit in any case. */

@@ -16,17 +16,28 @@ struct selector {
 };
 
 /* Rows of a table of options, for a struct that has a struct selector as this member. */
-#define SELECTOR_OPTIONS(of, member)                                                   \
-	{ 'p', "pid", "LIST", "these processes, by number",                            \
-	  OPTION_TAKEN(selector_take_pids, of, member.pids) },                         \
-		{ 0, "program", "GLOB", "programs whose name matches",                 \
-		  OPTION_AT(LIST, of, member.programs) },                              \
-		{ 0, "job", "LIST",                                                    \
+#define SELECTOR_OPTIONS(of, member, verbs)                                            \
+	{ 'p',                                                                         \
+	  "pid",                                                                       \
+	  "LIST",                                                                      \
+	  "these processes in standby, by number",                                     \
+	  OPTION_TAKEN(selector_take_pids, of, member.pids),                           \
+	  verbs },                                                                     \
+		{ 0,                                                                   \
+		  "program",                                                           \
+		  "GLOB",                                                              \
+		  "programs in standby whose name matches",                            \
+		  OPTION_AT(LIST, of, member.programs),                                \
+		  verbs },                                                             \
+		{ 0,                                                                   \
+		  "job",                                                               \
+		  "LIST",                                                              \
 		  "a scheduler's JOB, JOB.STEP or ARRAYJOB_TASK, on all of its nodes", \
-		  OPTION_AT(LIST, of, member.jobs) },                                  \
+		  OPTION_AT(LIST, of, member.jobs),                                    \
+		  verbs },                                                             \
 	{                                                                              \
-		'a', "all", NULL, "all programs of mine; for root, everybody's",       \
-			OPTION_TAKEN(selector_take_all, of, member)                    \
+		'a', "all", NULL, "my programs in standby; for root, everybody's",     \
+			OPTION_TAKEN(selector_take_all, of, member), verbs             \
 	}
 
 /* Of these rows: pids is a struct strings, s a struct selector. */

@@ -91,12 +91,12 @@ bool sinks_check(const struct run_options *o)
 	int r;
 
 	if (!files_check(o) ||
-	    (o->stream_path && !files_spare_recording(o, "--output", o->stream_path))) {
+	    (o->stream_path && !files_spare_recording(o, "--stream", o->stream_path))) {
 		return false;
 	}
 	r = o->stream_path ? out_check(o->stream_path, o->force) : 0;
 	if (r != 0) {
-		say_usage("--output %s: %s", o->stream_path, outfile_why(r));
+		say_usage("--stream %s: %s", o->stream_path, outfile_why(r));
 	}
 	return r == 0;
 }
@@ -106,7 +106,7 @@ static bool open_stream(struct sinks *s)
 	int r = stream_open(s->options, &s->capture, &s->stream);
 
 	if (r < 0) {
-		say_usage("--output %s: %s", s->options->stream_path, outfile_why(r));
+		say_usage("--stream %s: %s", s->options->stream_path, outfile_why(r));
 	}
 	return r == 0;
 }
@@ -355,6 +355,8 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 	}
 }
 
+enum { SUMMARY_ROWS = 20 };
+
 /* A program may have any number of children, so their notices are limited; each notice of a chosen
  * process is printed. */
 static void print_ranks(struct sinks *s, struct buf *b)
@@ -362,7 +364,7 @@ static void print_ranks(struct sinks *s, struct buf *b)
 	bool chosen = !selector_is_empty(&s->options->selector);
 
 	if (ranks_tell(&s->ranks)) {
-		ranks_print(&s->ranks, chosen ? 0 : s->options->summary_rows, b);
+		ranks_print(&s->ranks, chosen ? 0 : SUMMARY_ROWS, b);
 	}
 }
 
@@ -384,7 +386,7 @@ bool sinks_conclude(struct sinks *s, bool with_summary)
 				   .verbose = s->options->verbose,
 				   .styled = terminal_has_style(STDERR_FILENO),
 				   .wrapped = isatty(STDERR_FILENO),
-				   .rows = s->options->summary_rows };
+				   .rows = SUMMARY_ROWS };
 	CLEAN_BUF struct buf b = { 0 };
 
 	if (s->stream && s->capture.sampled) {

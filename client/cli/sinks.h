@@ -14,7 +14,7 @@ struct sinks {
 	const struct run_options *options;
 	struct format_capture capture; /* filled in when the capture was opened */
 	struct files files;
-	struct stream *stream;	       /* NULL: no --format */
+	struct stream *stream;	       /* NULL: no --stream */
 	bool stream_is_cut;	       /* not all could be written */
 	struct attributor *attributor; /* of all processes */
 	struct summary *summary;

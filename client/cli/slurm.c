@@ -357,7 +357,7 @@ static int conclude(struct gathering *g, int srun_status)
 		say_nothing(g, srun_status);
 		return srun_status == 0 ? EXIT_UNMEASURED : EXIT_REFUSED;
 	}
-	if (!g->options->quiet && !g->options->no_summary) {
+	if (!g->options->quiet) {
 		ranks_print(&g->ranks, 0, &b);
 	}
 	if (!g->options->quiet) {

@@ -155,7 +155,7 @@ bool slurm_check_output(const struct run_options *o, const struct jobs *jobs)
 	}
 	if (o->stream_path) {
 		say_usage(
-			"--format: a stream is of one node; use -o and `gpuctr-client export`, or "
+			"--stream: a stream is of one node; use -o and `gpuctr-client export`, or "
 			"--here on a node");
 		return false;
 	}

@@ -433,9 +433,8 @@ static void add_all_filtered(const struct summary_end *end, struct buf *b)
 		return;
 	}
 	buf_text(b,
-		 "Nothing was measured: no kernel passed --kernel, --launch-skip, --launch-count "
-		 "and what\n"
-		 "else chooses kernels, NVTX ranges, capture ranges or steps.\n");
+		 "Nothing was measured: no kernel passed --kernel, --skip, --count and what else\n"
+		 "chooses kernels, NVTX ranges or steps.\n");
 }
 
 void summary_add_nothing(const struct summary *s, const struct summary_end *end, struct buf *b)

@@ -258,7 +258,7 @@ void timeline_view_progress(struct timeline_view *v)
 static bool refuse_output(const struct timeline_view *v, int r)
 {
 	if (r < 0) {
-		say_usage("--output %s: %s", v->options->stream_path, outfile_why(r));
+		say_usage("--stream %s: %s", v->options->stream_path, outfile_why(r));
 	}
 	return r == 0;
 }
@@ -281,7 +281,7 @@ static bool prints_table(const struct timeline_view *v)
 {
 	const struct run_options *o = v->options;
 
-	return v->samples > 0 && !o->quiet && !o->no_summary &&
+	return v->samples > 0 && !o->quiet &&
 	       !(v->stream.lines.out && strcmp(o->stream_path, "-") == 0);
 }
 

@@ -25,7 +25,7 @@ void verb_print_help(const struct verb *verb)
 	       n > 0 && verb->summary[n - 1] == '.' ? "" : ".");
 	if (verb->options[0].name) {
 		printf("\n");
-		options_print_help(verb->options);
+		options_print_help(verb->options, verb->bit);
 	}
 	if (verb->details) {
 		printf("\n%s", verb->details);
@@ -35,9 +35,16 @@ void verb_print_help(const struct verb *verb)
 	}
 }
 
-int verb_read(const struct verb *verb, int argc, char **argv, void *options, int *ret_rest)
+int verb_read_given(const struct verb *verb, int argc, char **argv, void *options,
+		    uint64_t *ret_given, int *ret_rest)
 {
-	switch (options_read(verb->options, verb->runs, argc, argv, options, ret_rest)) {
+	const struct options_line line = { .defs = verb->options,
+					   .verb = verb->bit,
+					   .leading = verb->runs,
+					   .argc = argc,
+					   .argv = argv };
+
+	switch (options_read(&line, options, ret_given, ret_rest)) {
 	case OPTIONS_END:
 		return -1;
 	case OPTIONS_HELP:
@@ -46,6 +53,11 @@ int verb_read(const struct verb *verb, int argc, char **argv, void *options, int
 	default:
 		return verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
 	}
+}
+
+int verb_read(const struct verb *verb, int argc, char **argv, void *options, int *ret_rest)
+{
+	return verb_read_given(verb, argc, argv, options, NULL, ret_rest);
 }
 
 int verb_read_all(const struct verb *verb, int argc, char **argv, void *options)

@@ -12,6 +12,7 @@ struct verb {
 	const char *examples; /* lines of it that work as they stand, each indented by two, or NULL.
 				 The test `help` runs them in a folder that has what they name */
 	const struct option_def *options;
+	unsigned bit;  /* of this verb, in a table of options that several share; 0: its own */
 	bool unlisted; /* gpuctr-client --help does not show it: for programs and administrators */
 	bool runs; /* wrong usage is EXIT_REFUSED, because the verb starts a program or measures;
 		      options end at the first argument */
@@ -44,6 +45,9 @@ const struct verb *verb_find(const struct verb *const *verbs, const char *name);
 /* Reads the verb's options into its struct. Returns -1 if the verb goes on with argv[*ret_rest],
  * else the exit status: help was printed, or an error. */
 int verb_read(const struct verb *verb, int argc, char **argv, void *options, int *ret_rest);
+/* The same; ret_given as of options_read(). */
+int verb_read_given(const struct verb *verb, int argc, char **argv, void *options,
+		    uint64_t *ret_given, int *ret_rest);
 /* The same for a verb without arguments. */
 int verb_read_all(const struct verb *verb, int argc, char **argv, void *options);
 void verb_print_help(const struct verb *verb);

@@ -34,7 +34,8 @@ const struct verb verb_capture = {
 	.examples = "  gpuctr-client capture --program python --duration 5s\n"
 		    "  gpuctr-client capture --all --steps 2 --step cudaProfilerStart\n"
 		    "  gpuctr-client capture --job 4711 --duration 5s -o rank%r.gpuctr\n",
-	.options = capture_option_defs,
+	.options = run_option_defs,
+	.bit = VERB_CAPTURE,
 	.runs = true,
 	.exec = exec_capture,
 };

@@ -33,7 +33,8 @@ const struct verb verb_follow = {
 	.summary = "measure what a scheduler's plugin starts",
 	.details = "For the plugin of Slurm; people want run, standby and capture.\n",
 	.takes = "PROGRAM",
-	.options = follow_option_defs,
+	.options = run_option_defs,
+	.bit = VERB_FOLLOW,
 	.runs = true,
 	.exec = exec_follow,
 };

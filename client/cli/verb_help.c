@@ -41,7 +41,7 @@ static void print_overview(const struct verb *const *verbs)
 		}
 	}
 	printf("`gpuctr-client VERB --help` explains a verb. Options of run:\n");
-	options_print_help(verbs[0]->options);
+	options_print_help(verbs[0]->options, verbs[0]->bit);
 }
 
 static int exec_help(const struct verb *const *verbs, int argc, char **argv)

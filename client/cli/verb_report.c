@@ -298,32 +298,20 @@ static bool take_define(void *options, const char *value)
 }
 
 /* Refuses a wrong condition before any file is read. */
-static bool add_where(struct report_options *o, const char *option, const char *key,
-		      const char *value)
+static bool take_where(void *options, const char *value)
 {
+	struct report_options *o = options;
 	struct where *w = where_new();
-	CLEAN_BUF struct buf text = { 0 }, why = { 0 };
-	int r;
+	CLEAN_BUF struct buf why = { 0 };
+	int r = w ? where_add(w, value, &why) : -ENOMEM;
 
-	buf_printf(&text, "%s%s", key, value);
-	r = w && !text.failed ? where_add(w, buf_string(&text), &why) : -ENOMEM;
 	if (r) {
-		say_usage("%s: %s", option, r == -ENOMEM ? "out of memory" : buf_string(&why));
+		say_usage("--where: %s", r == -ENOMEM ? "out of memory" : buf_string(&why));
 	} else {
-		strings_add(&o->where, text.data, text.n);
+		strings_add(&o->where, value, strlen(value));
 	}
 	where_free(w);
 	return r == 0;
-}
-
-static bool take_where(void *options, const char *value)
-{
-	return add_where(options, "--where", "", value);
-}
-
-static bool take_kernel(void *options, const char *value)
-{
-	return add_where(options, "--kernel", "kernel=", value);
 }
 
 static const struct option_def defs[] = {
@@ -336,8 +324,6 @@ static const struct option_def defs[] = {
 	{ 0, "where", "KEY=REGEX",
 	  "only launches of which this key says so: op=conv; several: all must hold",
 	  OPTION_WHOLE(take_where) },
-	{ 0, "kernel", "REGEX", "only these kernels, as --where kernel=REGEX",
-	  OPTION_WHOLE(take_kernel) },
 	{ 0, "sort", "COLUMN[:FIGURE]",
 	  "most first (default: time); launches, total_launches, name",
 	  OPTION_AT(TEXT, struct report_options, view.sort) },
@@ -430,7 +416,7 @@ static bool check(const struct report_options *o, const struct strings *files)
 	}
 	if (o->html && has_choice(o)) {
 		say_usage("report: --html has all rows and figures; it goes with --by, --where, "
-			  "--kernel, --define and --force alone");
+			  "--define and --force alone");
 		return false;
 	}
 	if (o->force && !o->html) {

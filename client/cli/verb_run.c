@@ -15,12 +15,39 @@
 #include "client/cli/torch.h"
 #include "proto/base/near.h"
 
+static bool ends_with(const char *name, const char *suffix)
+{
+	size_t n = strlen(name), n_suffix = strlen(suffix);
+
+	return n > n_suffix && strcmp(name + n - n_suffix, suffix) == 0;
+}
+
+/* A file in place of a program. True: the message was printed. */
+static bool refuse_file(const char *name)
+{
+	if (ends_with(name, ".gpuctr")) {
+		say_usage(
+			"%s is a capture file and no program: `gpuctr-client report %s` shows it, "
+			"and `gpuctr-client gpuctr-replay %s` plays a recording",
+			name, name, name);
+	} else if (ends_with(name, ".py")) {
+		say_usage("%s is a script, and Python runs it: gpuctr-client python3 %s", name,
+			  name);
+	} else {
+		return false;
+	}
+	return true;
+}
+
 static int refuse_program(const struct verb *const *verbs, const struct run_options *o, int error)
 {
 	const char *names[10] = { NULL };
 
 	for (size_t i = 0, n = 0; verbs[i] && n < 9; i++) {
 		names[n++] = verbs[i]->name;
+	}
+	if (refuse_file(o->command[0])) {
+		return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXEC;
 	}
 	if (error != ENOENT) {
 		say_usage("%s: cannot be run: %s", o->command[0], strerror(error));
@@ -78,9 +105,10 @@ const struct verb verb_run = {
 	.examples = "  gpuctr-client python net.py\n"
 		    "  gpuctr-client --metrics dram__bytes_read.sum -o run.gpuctr -f -- ./program "
 		    "--its-option\n"
-		    "  gpuctr-client --kernel gemm --launch-count 10 python net.py\n",
+		    "  gpuctr-client -k regex:gemm -c 10 python net.py\n",
 	.takes = "PROGRAM",
 	.options = run_option_defs,
+	.bit = VERB_RUN,
 	.runs = true,
 	.exec = exec_run,
 };

@@ -376,7 +376,7 @@ static void tell_limits(struct gpuctr_capture *c, struct decoder_process *p)
 		       "names and NVTX ranges of a process take more memory than a capture may; "
 		       "later "
 		       "launches are told without those that are new",
-		       "Capture for a shorter time, or less with --nvtx-include.");
+		       "Capture for a shorter time, or less with --nvtx.");
 	}
 	if (d->lost_image && !p->told_lost_image) {
 		p->told_lost_image = true;

@@ -58,7 +58,7 @@ static int check_name(struct gpuctr *g, const char *name, uint64_t base)
 			 : "it is missing",
 		 utf8_count(name, (size_t)(at - name)) + 1);
 	return connection_fail(g, GPUCTR_E_BAD_PATTERN, message,
-			       "Give the function's name alone, or --kernel-name-base demangled "
+			       "Give the function's name alone, or -k regex:RE "
 			       "with all that is shown of it.");
 }
 

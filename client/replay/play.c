@@ -485,7 +485,7 @@ static int check_selection(const struct player *p, struct refusal *r)
 			    "a recording's counter data is copied whole, not filtered");
 	} else if (s->capture_range[0] || s->schedule.active > 0) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST,
-			    "Choose launches by --kernel, --nvtx-include or --launch-skip.",
+			    "Choose launches by --kernel, --nvtx or --skip.",
 			    "a recording does not know when its program began a step or called "
 			    "cudaProfilerStart()");
 	}

@@ -270,7 +270,6 @@ static void write_words(const char **words, const struct follower_task *task, ch
 		words[n++] = task->gpus;
 	}
 	if (s->output) {
-		words[n++] = "--no-summary";
 		words[n++] = "-o";
 		words[n++] = s->output;
 	}

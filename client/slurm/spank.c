@@ -54,7 +54,7 @@ static struct spank_option options[] = {
 	  SETTINGS_OUTPUT, on_option },
 	{ (char *)"gpuctr-mode", (char *)"exact", (char *)"how kernels are measured", 1,
 	  SETTINGS_MODE, on_option },
-	{ (char *)"gpuctr-filter", (char *)"REGEX", (char *)"only kernels whose name matches", 1,
+	{ (char *)"gpuctr-filter", (char *)"NAME|regex:RE", (char *)"only these kernels", 1,
 	  SETTINGS_FILTER, on_option },
 	{ (char *)"gpuctr-wait", (char *)"SECONDS",
 	  (char *)"for the GPUs, before a task runs unmeasured (default: 60)", 1, SETTINGS_WAIT,

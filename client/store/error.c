@@ -82,7 +82,7 @@ int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const cha
 	if (may_not_grow(db, rc)) {
 		return store_error_set(error, STORE_E_FULL,
 				       "Raise the limit on a file's size (ulimit -f), or keep less "
-				       "with --kernel or --launch-count.",
+				       "with --kernel or --count.",
 				       "%s: %s: the file may not grow further.", path, call);
 	}
 	/* This happens if a second capture with -f replaces the file, from another node that shares

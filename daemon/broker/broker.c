@@ -387,7 +387,7 @@ static void expire_in_time(struct broker *b, struct capture *c, const struct eve
 		take_expired(b, c);
 		end(b, c, e, GPUCTR_E_LEASE_EXPIRED,
 		    "others wait for the GPU, and the lease has lasted for lease-max",
-		    "Queue again for the rest, or measure less at a time with --launch-count.",
+		    "Queue again for the rest, or measure less at a time with --count.",
 		    BROKER_ENDING_S);
 	}
 }

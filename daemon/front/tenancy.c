@@ -37,7 +37,7 @@ static bool is_part(const struct front *f, const struct capture *c, struct refus
 			refusal_set(
 				r, GPUCTR_E_GPU_SHARED,
 				"The administrator may switch MIG off (nvidia-smi -mig 0); "
-				"`--metrics none` tells when kernels run, without counters.",
+				"`--mode trace` tells when kernels run, without counters.",
 				"GPU %zu is divided by MIG (%s): who else runs on it is not known",
 				i, name);
 			return true;

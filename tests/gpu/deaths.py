@@ -54,7 +54,7 @@ def start(m, name):
     for f in files:
         f.unlink(missing_ok=True)
     script = f"{m.program} {' '.join(map(str, PROGRAM))} > {files[0]}; echo $? > {files[1]}"
-    return m.start_client("--metrics", MEMORY, "--no-summary", "--", "sh", "-c", script), files
+    return m.start_client("--metrics", MEMORY, "--quiet", "--", "sh", "-c", script), files
 
 
 def is_over(p, files, victim):

@@ -52,7 +52,7 @@ def long_kernels(m, how, n, least, options=()):
 def delays(m):
     m.use_daemon()
     for how in ("one", "several"):
-        for options in ((), ("--kernel", "adds"), ("--kernel", "delays")):
+        for options in ((), ("--kernel", "regex:adds"), ("--kernel", "regex:delays")):
             compare(m, how, MEMORY, options)
         r = compare(m, how, SM, (), 4)
         row(f"delay, {how}, SM metrics: what is left out is told", f"{r.stderr.count('delays did not end')} times", "once by name",

@@ -158,7 +158,7 @@ class Machine:
         """A client that writes JSON lines: the process's result, the kernels, the totals."""
         path = self.work / name
         path.unlink(missing_ok=True)
-        r = self.client(verb, "--format", "jsonl", "--output", path, "-f", *args, timeout=timeout, **kw)
+        r = self.client(verb, f"--stream={path}", "-f", *args, timeout=timeout, **kw)
         kernels, totals = [], {}
         for line in open(path) if path.exists() else []:
             d = json.loads(line)

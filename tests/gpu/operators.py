@@ -36,7 +36,7 @@ def training(m):
     argv = ["python3", m.stage / "net.py", "--iterations", 6, "--warmup", 2]
     plain = [m.run(argv, denied=False).stdout for _ in range(2)]
     path = m.work / "torch.gpuctr"
-    r, kernels, totals = m.capture("torch.jsonl", "--torch=modules", "--metrics", METRICS, "--launch-count", LAUNCHES, "-o", path, "--", *argv,
+    r, kernels, totals = m.capture("torch.jsonl", "--torch=modules", "--metrics", METRICS, "--count", LAUNCHES, "-o", path, "--", *argv,
                                    timeout=300)
     row("--torch=modules: ResNet-18 with no marker of its own", f"exit {r.returncode}, {told(totals)}", f"exit 0, {LAUNCHES} kernels",
         r.returncode == 0 and len(kernels) == LAUNCHES)
@@ -56,7 +56,7 @@ def training(m):
 
 def cost(m):
     """Of a program whose kernels no filter wants, so that what is left is the markers'."""
-    argv = ["--metrics", METRICS, "--kernel", "nothing", "--no-summary", "--", "python3", m.stage / "net.py", "--iterations", 60]
+    argv = ["--metrics", METRICS, "--kernel", "regex:nothing", "--quiet", "--", "python3", m.stage / "net.py", "--iterations", 60]
     without, operators, modules = (iteration(m.client(*option, *argv, timeout=300).stdout) for option in ([], ["--torch"], ["--torch=modules"]))
     row("ResNet-18 iteration, nothing measured: plain run, --torch, --torch=modules", f"{without:.2f}, {operators:.2f}, {modules:.2f} ms")
 

@@ -35,7 +35,7 @@ def is_ours(k):
 
 def records(m, kind):
     """As many records as kernels x launches, each with its own name, node and range."""
-    r, kernels, totals = m.capture("replays.jsonl", "--metrics", "none", "--", "python3", m.stage / "replays.py", "--kind", kind)
+    r, kernels, totals = m.capture("replays.jsonl", "--mode", "trace", "--", "python3", m.stage / "replays.py", "--kind", kind)
     said, launches = replays_of(r.stdout), launches_of(kernels)
     ours = {c: [k for k in v if is_ours(k)] for c, v in launches.items()}
     wanted = len(said.get("sizes") or []) or 500
@@ -85,7 +85,7 @@ def older(m):
     p = standing(m, "python3", m.stage / "replays.py", "--standing", "--seconds", 20)
     p.wait_for("standing ready", 60)
     for i in range(3):
-        r, kernels, totals = m.capture("older.jsonl", "--pid", p.pid, "--metrics", "none", "--duration", 3, verb="capture")
+        r, kernels, totals = m.capture("older.jsonl", "--pid", p.pid, "--mode", "trace", "--duration", 3, verb="capture")
         launches = launches_of(kernels)
         wholes = [k for k in kernels if k["kind"] == "graph"]
         timed = sum(k["clock"] == "gpu" for k in wholes)
@@ -125,7 +125,7 @@ def endless(m, seconds=20):
     """Of CUPTI's buffers on the device it is told that those of graphs' kernels are never used again
     (parca-dev/parcagpu issue 23): the program's GPU memory would shrink, and after 25 million kernels there would be no
     times. In samples each kernel's time is a value's place."""
-    p = m.start_client("--mode", "sample", "--metrics", READ, "--summary-rows", 1, "--", "python3", m.stage / "replays.py",
+    p = m.start_client("--mode", "sample", "--metrics", READ, "--", "python3", m.stage / "replays.py",
                        "--standing", "--kind", "tiny", "--nodes", 1000, "--seconds", seconds)
     p.wait_for("standing ready", 60)
     time.sleep(5)
@@ -148,7 +148,7 @@ def price(m):
     for how in ("whole", "nodes"):
         got, totals = [], {}
         for _ in range(3):
-            r, _, totals = m.capture("price.jsonl", "--metrics", "none", "--graphs", how, "--", *argv)
+            r, _, totals = m.capture("price.jsonl", "--mode", "trace", "--graphs", how, "--", *argv)
             got.append(replays_of(r.stdout))
         us = median([g["us"] for g in got])
         row(f"the same in a trace, --graphs {how}", f"{us:.0f} us ({us / base:.2f}), the call {median([g['call_us'] for g in got]):.0f} us; {told(totals)}", "told")

@@ -22,7 +22,7 @@ def compare(what, got, expected):
 
 
 def measured(m, *args, **kw):
-    r = m.client("--metrics", MEMORY, "--no-summary", "--", m.program, *args, timeout=60, **kw)
+    r = m.client("--metrics", MEMORY, "--quiet", "--", m.program, *args, timeout=60, **kw)
     return r.returncode, r.stdout
 
 
@@ -35,7 +35,7 @@ def by_hand(m, *args):
 
 def while_running(m, act, undo=None):
     """The output of a measured program in the middle of which act happens."""
-    p = m.start_client("--metrics", MEMORY, "--no-summary", "--", m.program, *LONG)
+    p = m.start_client("--metrics", MEMORY, "--quiet", "--", m.program, *LONG)
     p.wait_for("launched 7")
     act()
     p.wait_for("done ", 30)
@@ -60,7 +60,7 @@ def without_cupti(m, expected):
     if subprocess.run([*hidden, "true"], capture_output=True, timeout=20).returncode != 0:
         row("R30 CUPTI is missing", "this machine gives no mount namespace", "told")
         return
-    argv = m.argv([m.client_path, "--metrics", MEMORY, "--no-summary", "--", m.program, *SHORT], 1000)
+    argv = m.argv([m.client_path, "--metrics", MEMORY, "--quiet", "--", m.program, *SHORT], 1000)
     r = m.run([*hidden, *argv], uid=0, timeout=60)
     compare("CUPTI is missing" + ("" if "CUPTI" in r.stderr.upper() else " (and nobody was told)"), (r.returncode, r.stdout), expected)
     other = m.stage / "other"

@@ -264,7 +264,7 @@ def pairs(m, model, batch, rounds, bound):
     uncaptured()
     for _ in range(rounds):
         first = time.time()
-        c = m.start_client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", before_s + window_s, "--summary-rows", 1)
+        c = m.start_client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", before_s + window_s)
         time.sleep(before_s)
         begin = time.time()
         time.sleep(window_s)
@@ -338,7 +338,7 @@ def stopped(m):
     p = standing(m, "python3", m.stage / "standing.py", "--model", "transformer", "--batch", 8, "--seconds", 14)
     p.wait_for("standing ready", 60)
     time.sleep(2)
-    c = m.start_client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", 6, "--summary-rows", 1)
+    c = m.start_client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", 6)
     time.sleep(2)
     target = [p.pid, *children(p.pid)]
     for pid in target:
@@ -372,7 +372,7 @@ def again(m, captures=20):
     for _ in range(captures):
         if not p.runs():
             break
-        r = m.client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", 3.6, "--summary-rows", 1)
+        r = m.client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", 3.6)
         kernels = re.search(r"([\d,]+) kernels seen", r.stdout + r.stderr)
         codes.append(r.returncode)
         noted.note(r.stdout + r.stderr)
@@ -398,7 +398,7 @@ def hundred(m):
         return len(os.listdir(f"/proc/{front}/fd")), len(os.listdir(f"/proc/{p.pid}/fd")), len(os.listdir(f"/proc/{p.pid}/task")), memory_used_mib()
 
     def capture():
-        r = m.client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", 0.2, "--no-summary", "-q")
+        r = m.client("capture", "--pid", p.pid, "--mode", "sample", "--metrics", LIST, "--duration", 0.2, "-q")
         return r.returncode
 
     codes = [capture(), capture()]  # what the first ones load stays
@@ -417,7 +417,7 @@ def long(m, seconds=600):
     """Samples of a training for ten minutes."""
     p = standing(m, "python3", m.stage / "standing.py", "--model", "transformer", "--batch", 8, "--seconds", seconds + 4)
     p.wait_for("standing ready", 60)
-    r = m.client("capture", "--gpu", 0, "--timeline", "-d", seconds, "--interval", "10us", "--metrics", LIST, "-v", timeout=seconds + 60)
+    r = m.client("capture", "--timeline", "--devices", 0, "-d", seconds, "--interval", "10us", "--metrics", LIST, "-v", timeout=seconds + 60)
     p.end()
     print(r.stdout[-600:], r.stderr[-600:])
     told = re.search(r"[\d,]+ samples of [^\n]*", r.stderr)
@@ -441,7 +441,7 @@ def record(m):
     for name, metrics, interval in (("transformer-h200", LIST, "10us"), ("transformer-sm-h200", LIST + ",sm__inst_executed.sum", "50us")):
         path = m.work / f"{name}.gpuctr"
         r = m.client("capture", "--pid", p.pid, "--mode", "sample", "-o", path, "-f", "--metrics", metrics, "--interval", interval,
-                     "--duration", 0.5, "--summary-rows", 4)
+                     "--duration", 0.5)
         print("\n".join("    " + line for line in lines_of(r.stderr)))
         if r.returncode == 0:
             db = sqlite3.connect(path)

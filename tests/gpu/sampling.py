@@ -67,14 +67,14 @@ def known_bytes(m):
 
 def timeline(m):
     path = m.work / "timeline.jsonl"
-    p = m.start_client("capture", "--gpu", 0, "--timeline", "-d", 5, "--interval", "10us", "--metrics", BYTES, "--format", "jsonl", "--output", path, "-f")
+    p = m.start_client("capture", "--timeline", "--devices", 0, "-d", 5, "--interval", "10us", "--metrics", BYTES, f"--stream={path}", "-f")
     time.sleep(1)
     read, _ = copies(m, 1)
     p.wait(30)
     print(p.out()[:2600], p.err())
     rows = [r for r in map(json.loads, open(path)) if r["type"] == "sample"] if path.exists() else []
     total = sum(r["values"][0] for r in rows)
-    row("capture --gpu 0 --timeline -d 5", f"exit {p.p.returncode}, {len(rows)} samples, {p.out().count('B/s')} cells, read {total / read - 1:+.3%}", "0, 1 %",
+    row("capture --timeline -d 5", f"exit {p.p.returncode}, {len(rows)} samples, {p.out().count('B/s')} cells, read {total / read - 1:+.3%}", "0, 1 %",
         p.p.returncode == 0 and abs(total / read - 1) <= 0.01 and "mean" in p.out())
 
 

@@ -15,6 +15,6 @@ def servers(m):
         measured, unready = (totals.get(name, 0) for name in ("measured", "unready"))
         row(f"{threads} threads, {streams} streams each, {kernels} kernels of {us} us a step: ranges that other launches spoilt",
             f"exit {r.returncode}, {told(totals)}", "a tenth", r.returncode == 0 and unready * 10 <= measured > 0)
-    r = m.client("run", "--metrics", MEMORY, "--no-summary", "--", m.serves, 4, 3, 12, 50, 4, "renew", timeout=30)
+    r = m.client("run", "--metrics", MEMORY, "--quiet", "--", m.serves, 4, 3, 12, 50, 4, "renew", timeout=30)
     row("threads that make and end streams", f"exit {r.returncode}, {(r.stdout.splitlines() or [''])[-1]}", "0, done",
         r.returncode == 0 and "fakeserve done" in r.stdout)

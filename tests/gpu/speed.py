@@ -33,7 +33,7 @@ def in_turns(m, argv, batch):
     was run side by side is compared, and the median of the rounds is judged."""
     return [(m.run(argv, denied=False).stdout,
              m.run([*argv, "--floor", MEMORY, "--batch", batch], denied=False).stdout,
-             m.client("--metrics", MEMORY, "--no-summary", "--", *argv).stdout) for _ in range(ROUNDS)]
+             m.client("--metrics", MEMORY, "--quiet", "--", *argv).stdout) for _ in range(ROUNDS)]
 
 
 def against_floor(m, kind, kernels, repeat, batch):
@@ -64,9 +64,9 @@ def unwanted(m):
     """CPU time of a launch that no filter wants, before any was wanted and after one was, when CUPTI's profiler is there
     and, for memory metrics, traces kernels."""
     argv = [m.workload, "--kind", "tiny", "--kernels", 40, "--repeat", 400]
-    nothing, one = ("--kernel", "nothing"), ("--launch-count", 1)
+    nothing, one = ("--kernel", "regex:nothing"), ("--count", 1)
     ways = [(metrics, wanted) for wanted in (nothing, one) for metrics in (MEMORY, INSTRUCTIONS)]
-    rounds = [[m.run(argv, denied=False).stdout] + [m.client("--metrics", metrics, *wanted, "--no-summary", "--", *argv).stdout
+    rounds = [[m.run(argv, denied=False).stdout] + [m.client("--metrics", metrics, *wanted, "--quiet", "--", *argv).stdout
                                                     for metrics, wanted in ways] for _ in range(3 * ROUNDS)]
     for i, (metrics, wanted) in enumerate(ways, 1):
         more = [steady(r[i], 2) - steady(r[0], 2) for r in rounds]
@@ -110,7 +110,7 @@ def resnet(m):
     plain = iteration(m.run(["python3", m.stage / "net.py", "--iterations", 60], denied=False).stdout)
     nvtx = iteration(m.run(["python3", m.stage / "net.py", "--iterations", 60, "--nvtx"], denied=False).stdout)
     row("ResNet-18 iteration, plain", f"{plain:.2f} ms; with emit_nvtx {nvtx:.2f} ms")
-    s = Stream(m, 300, "--metrics", MEMORY, "--format", "jsonl", "--output", "-", "--no-summary", "--", "python3", m.stage / "net.py",
+    s = Stream(m, 300, "--metrics", MEMORY, "--stream", "--quiet", "--", "python3", m.stage / "net.py",
                "--iterations", 400, "--nvtx")
     first_late, n, with_nvtx, with_iteration, text = float("nan"), 0, 0, 0, ""
     for line in s.p.stdout:

@@ -119,12 +119,12 @@ def graphs(m):
 def values(m):
     """The same kernels, captured late and from the start."""
     p = standing(m, m.workload, "--kind", "copy", "--kernels", 256, "--repeat", 400)
-    r, late, totals, first = on_demand(m, "late.jsonl", p.pid, "--metrics", MEMORY, "--launch-count", 512, "--duration", 3)
+    r, late, totals, first = on_demand(m, "late.jsonl", p.pid, "--metrics", MEMORY, "--count", 512, "--duration", 3)
     p.end()
     off = [abs(sum(k["metrics"][n] for k in late) / max(1, len(late)) / COPY_BYTES - 1) for n in ("dram__bytes_read.sum", "dram__bytes_write.sum")]
     row("256 MiB copies captured late", f"{len(late)} kernels, mean off {off[0]:.4%} read, {off[1]:.4%} write", "0.5 %", bool(late) and max(off) <= 0.005)
     p = standing(m, m.workload, "--kind", "fma", "--kernels", 64, "--repeat", 100000)
-    r, late, totals, first = on_demand(m, "late.jsonl", p.pid, "--metrics", INSTRUCTIONS, "--launch-count", 20, "--duration", 3)
+    r, late, totals, first = on_demand(m, "late.jsonl", p.pid, "--metrics", INSTRUCTIONS, "--count", 20, "--duration", 3)
     p.end()
     r, whole, totals = m.capture("whole.jsonl", "--metrics", INSTRUCTIONS, "--", m.workload, "--kind", "fma", "--kernels", 20, "--repeat", 1)
     a, b = ({k["metrics"][INSTRUCTIONS] for k in ks} for ks in (late, whole))

@@ -83,10 +83,10 @@ def shape(text):
 def filters(m):
     """The same words pick the same kernels as with Nsight Compute: by name, by NVTX range, by number."""
     argv = ["python3", m.stage / "net.py", "--warmup", 2, "--iterations", 2, "--nvtx"]
-    cases = (("name", ["--kernel-name", "regex:batch_norm"], []),
-             ("name, every launch but some", ["--kernel-name", "regex:elementwise", "--launch-skip", 50, "--launch-count", 100], []),
-             ("NVTX range", ["--nvtx-include", "iteration 1/"], ["--nvtx"]),
-             ("NVTX range and name", ["--nvtx-include", "iteration 0/", "--kernel-name", "regex:cutlass|xmma"], ["--nvtx"]))
+    cases = (("name", ["--kernel", "regex:batch_norm"], []),
+             ("name, every launch but some", ["--kernel", "regex:elementwise", "--skip", 50, "--count", 100], []),
+             ("NVTX range", ["--nvtx", "iteration 1/"], ["--nvtx"]),
+             ("NVTX range and name", ["--nvtx", "iteration 0/", "--kernel", "regex:cutlass|xmma"], ["--nvtx"]))
     for what, some, theirs in cases:
         a = [(k["grid"], k["block"]) for k in m.capture("filter.jsonl", "--metrics", BYTES[0], *some, "--", *argv)[1]]
         b = [(shape(t["Grid Size"]), shape(t["Block Size"])) for t in ncu_rows(m, BYTES[:1], *theirs, *some, *argv)]
@@ -96,7 +96,7 @@ def filters(m):
 
 def ncu(m):
     skip, count = 2000, 300
-    some = ["--launch-skip", skip, "--launch-count", count]
+    some = ["--skip", skip, "--count", count]
     argv = ["python3", m.stage / "net.py", "--iterations", 10]
     theirs = ncu_table(m, (*BYTES, INSTRUCTIONS), *some, *argv)
     r, kernels, totals = m.capture("same.jsonl", "--metrics", MEMORY, *some, "--", *argv)
@@ -227,7 +227,7 @@ def record(m):
     r, kernels, totals = m.capture("find.jsonl", "--metrics", MEMORY, *argv)
     begin, end = (min(k["index"] for k in kernels if any(x["message"] == f"iteration {i}" for x in k["nvtx"])) for i in (2, 4))
     path = m.work / "resnet18-h200.gpuctr"
-    r = m.client("--metrics", RECORDED, "--raw", "-o", path, "-f", "--launch-skip", begin, "--launch-count", end - begin, *argv)
+    r = m.client("--metrics", RECORDED, "--raw", "-o", path, "-f", "--skip", begin, "--count", end - begin, *argv)
     row("recording of two training steps", f"{end - begin} kernels from {begin}, {path.stat().st_size / 1e6:.1f} MB, exit {r.returncode}",
         "4 MB, exit 0", r.returncode == 0 and path.stat().st_size <= 4 << 20)
     shutil.copy(path, m.out)

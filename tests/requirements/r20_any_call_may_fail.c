@@ -42,10 +42,9 @@ static struct program *start_client(struct sweep *s)
 		return fixture_client(s->f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, "--rounds",
 				      "3", NULL);
 	}
-	return fixture_client(s->f, USER_ANN, "--metrics", "memory", "--output",
-			      fixture_path(s->f, "records"), "--format", "jsonl", "-f", "-o",
-			      capture_path(s), "--", FAKEAPP, "--kernels", "200", "--nvtx",
-			      "--exit", "7", NULL);
+	return fixture_client(s->f, USER_ANN, "--metrics", "memory",
+			      stream_to(fixture_path(s->f, "records")), "-f", "-o", capture_path(s),
+			      "--", FAKEAPP, "--kernels", "200", "--nvtx", "--exit", "7", NULL);
 }
 
 static void expect_clean(struct sweep *s, struct program *client)

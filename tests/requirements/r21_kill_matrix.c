@@ -60,11 +60,11 @@ static void start_client(struct scene *s, const char *hold)
 					   "--rounds", "40", NULL);
 		return;
 	}
-	s->client = fixture_client(s->f, USER_ANN, "--mode", kind == SAMPLED ? "sample" : "range",
-				   "--metrics", "dram__bytes_read.sum", "-f", "--format", "jsonl",
-				   "--output", fixture_path(s->f, "records"), "--", FAKEAPP,
-				   "--kernels", "400", "--exit", "7", hold ? "--hold" : NULL, hold,
-				   NULL);
+	s->client =
+		fixture_client(s->f, USER_ANN, "--mode", kind == SAMPLED ? "sample" : "range",
+			       "--metrics", "dram__bytes_read.sum", "-f",
+			       stream_to(fixture_path(s->f, "records")), "--", FAKEAPP, "--kernels",
+			       "400", "--exit", "7", hold ? "--hold" : NULL, hold, NULL);
 }
 
 static void stop_worker(struct scene *s, const char *name)

@@ -100,9 +100,8 @@ static struct program *start_on(struct fixture *f, int uid, const char *gpu, con
 
 	setenv("CUDA_VISIBLE_DEVICES", gpu, 1);
 	p = fixture_client(f, uid, "--metrics", "dram__bytes_read.sum", "--devices", gpu, "-f",
-			   "--format", "jsonl", "--output", fixture_path(f, gpu), "--", FAKEAPP,
-			   "--kernels", kernels, "--sleep-us", "1000", "--exit", "7",
-			   hold ? "--hold" : NULL, hold, NULL);
+			   stream_to(fixture_path(f, gpu)), "--", FAKEAPP, "--kernels", kernels,
+			   "--sleep-us", "1000", "--exit", "7", hold ? "--hold" : NULL, hold, NULL);
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	return p;
 }

@@ -76,20 +76,17 @@ static void start_job(struct fixture *f, struct job *j, unsigned number)
 	argv[n++] = "--metrics";
 	argv[n++] = metrics[choose(ARRAY_SIZE(metrics))];
 	argv[n++] = "-f";
-	argv[n++] = "--format";
-	argv[n++] = "jsonl";
-	argv[n++] = "--output";
-	argv[n++] = j->records;
+	argv[n++] = stream_to(j->records);
 	if (one_in(2)) {
 		argv[n++] = "--devices";
 		argv[n++] = text[2];
 	}
 	if (one_in(4)) {
 		argv[n++] = "--kernel";
-		argv[n++] = "k[1-3]";
+		argv[n++] = "regex:k[1-3]";
 	}
 	if (one_in(4)) {
-		argv[n++] = "--launch-skip";
+		argv[n++] = "--skip";
 		argv[n++] = text[3];
 	}
 	if (one_in(6)) {

@@ -85,12 +85,11 @@ static struct program *start_plain(struct fixture *f, const struct kind *k)
 }
 
 static bool permits; /* in place of captures */
-static const char *metrics = "memory";
+static const char *chosen = "--metrics=memory";
 
 static struct program *start_measured(struct fixture *f, const struct kind *k, bool hold)
 {
-	const char *const capture[] = { CLIENT, "--metrics", metrics, "--no-summary",
-					"--",	FAKEAPP,     NULL };
+	const char *const capture[] = { CLIENT, chosen, "--quiet", "--", FAKEAPP, NULL };
 	const char *const permit[] = { CLIENT, "permit", "--", FAKEAPP, NULL };
 	const char *argv[ARGUMENTS_MAX + 12] = { NULL };
 	size_t n = append(argv, append(argv, 0, permits ? permit : capture), k->arguments);
@@ -104,7 +103,7 @@ static struct program *start_measured(struct fixture *f, const struct kind *k, b
 
 static struct program *start_measured_on(struct fixture *f, const struct kind *k, const char *gpu)
 {
-	const char *argv[ARGUMENTS_MAX + 16] = { CLIENT,      "--metrics", "memory", "--no-summary",
+	const char *argv[ARGUMENTS_MAX + 16] = { CLIENT,      "--metrics", "memory", "--quiet",
 						 "--devices", gpu,	   "--",     FAKEAPP };
 	size_t n = append(argv, 8, k->arguments);
 
@@ -237,8 +236,8 @@ static struct program *start_without_toolkit(struct fixture *f, const struct kin
 		" [ ! -d $d ] || mount -t tmpfs none $(realpath $d) || exit 99; done; "
 		"exec setpriv --reuid 1234 --regid 1234 --clear-groups \"$@\"";
 	const char *argv[ARGUMENTS_MAX + 16] = {
-		"/usr/bin/unshare", "-m",     "/bin/sh",      "-c", script,  "sh", CLIENT,
-		"--metrics",	    "memory", "--no-summary", "--", FAKEAPP,
+		"/usr/bin/unshare", "-m",     "/bin/sh", "-c", script,	"sh", CLIENT,
+		"--metrics",	    "memory", "--quiet", "--", FAKEAPP,
 	};
 
 	append(argv, 12, k->arguments);
@@ -307,7 +306,7 @@ enum { MODES = 3 };
 
 static size_t mode(void)
 {
-	return permits ? 1 : strcmp(metrics, "none") == 0 ? 2 : 0;
+	return permits ? 1 : strcmp(chosen, "--mode=trace") == 0 ? 2 : 0;
 }
 
 SYSTEM_TEST(programs_do_as_unmeasured)
@@ -359,9 +358,9 @@ SYSTEM_TEST(programs_do_as_without_a_permit)
 
 SYSTEM_TEST(programs_do_as_untraced)
 {
-	metrics = "none";
+	chosen = "--mode=trace";
 	programs_do_as_unmeasured(state);
-	metrics = "memory";
+	chosen = "--metrics=memory";
 }
 
 /* --- a daemon that hangs --- */

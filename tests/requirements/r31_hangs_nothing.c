@@ -29,10 +29,9 @@ static void measure_some(struct fixture *f, struct result *r, const char *metric
 {
 	uint64_t begin_ns = clock_now_ns();
 
-	r->client =
-		fixture_client(f, USER_ANN, "--metrics", metrics, "--kernel", kernels, "--format",
-			       "jsonl", "-f", "--output", fixture_path(f, "records"), "--",
-			       TEST_FAKEWAIT, name, rounds, NULL);
+	r->client = fixture_client(f, USER_ANN, "--metrics", metrics, "-k", kernels, "-f",
+				   stream_to(fixture_path(f, "records")), "--", TEST_FAKEWAIT, name,
+				   rounds, NULL);
 	expect_exit(r->client, 0);
 	r->seconds = (double)(clock_now_ns() - begin_ns) / 1e9;
 	lines_load(&r->lines, fixture_path(f, "records"));
@@ -44,7 +43,7 @@ static void measure_some(struct fixture *f, struct result *r, const char *metric
 static void measure(struct fixture *f, struct result *r, const char *metrics, const char *name,
 		    const char *rounds)
 {
-	measure_some(f, r, metrics, ".", name, rounds);
+	measure_some(f, r, metrics, "regex:.", name, rounds);
 }
 
 static void expect_values(const struct result *r, const char *key, double each)
@@ -184,7 +183,7 @@ SYSTEM_TEST(what_is_left_out_waits_for_what_is_measured)
 	setenv("GPUCTR_FAKE_STOP_US", "200000", 1);
 	fixture_start_daemon(f, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
-		measure_some(f, &r, metrics[i], "plain|sets", "left-out", "300");
+		measure_some(f, &r, metrics[i], "regex:plain|sets", "left-out", "300");
 		assert_int_equal(total(&r, "filtered"), 300);
 		assert_true(total(&r, "measured") > 0);
 		lines_deinit(&r.lines);
@@ -202,7 +201,7 @@ SYSTEM_TEST(counters_change_hands_beside_what_is_left_out)
 	setenv("GPUCTR_FAKE_STOP_US", "20000", 1);
 	fixture_start_daemon(f, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
-		measure_some(f, &r, metrics[i], "plain|sets", "two-contexts", "5");
+		measure_some(f, &r, metrics[i], "regex:plain|sets", "two-contexts", "5");
 		assert_int_equal(total(&r, "filtered"), 5 * 20);
 		assert_true(total(&r, "measured") > 0);
 		lines_deinit(&r.lines);
@@ -234,10 +233,9 @@ SYSTEM_TEST(collectives_from_one_thread)
 static void measure_delays(struct fixture *f, struct result *r, const char *how, const char *rounds,
 			   const char *metrics, const char *kernels)
 {
-	r->client =
-		fixture_client(f, USER_ANN, "--metrics", metrics, "--kernel", kernels, "--format",
-			       "jsonl", "-f", "--output", fixture_path(f, "records"), "--",
-			       TEST_FAKEDELAY, how, rounds, NULL);
+	r->client = fixture_client(f, USER_ANN, "--metrics", metrics, "-k", kernels, "-f",
+				   stream_to(fixture_path(f, "records")), "--", TEST_FAKEDELAY, how,
+				   rounds, NULL);
 	expect_exit(r->client, 0);
 	lines_load(&r->lines, fixture_path(f, "records"));
 	assert_int_equal(total(r, "seen"),
@@ -305,7 +303,7 @@ SYSTEM_TEST(long_kernels_are_measured)
 		for (size_t k = 0; k < ARRAY_SIZE(how); k++) {
 			struct result r;
 
-			measure_delays(f, &r, how[k], "200", metrics[i], ".");
+			measure_delays(f, &r, how[k], "200", metrics[i], "regex:.");
 			assert_true(total(&r, "measured") >= 180);
 			expect_no_message(r.client, "kernel-waits");
 			lines_deinit(&r.lines);
@@ -500,7 +498,7 @@ static void expect_end_beside(struct fixture *f, const struct beside *b)
 /* Kernels that they leave out, and that wait for those they measure. */
 SYSTEM_TEST(captures_end_beside_what_they_leave_out)
 {
-	const struct beside left_out = { "left-out", 400, 3, 3, "0.6", "--kernel", "plain|sets" };
+	const struct beside left_out = { "left-out", 400, 3, 3, "0.6", "-k", "regex:plain|sets" };
 	struct fixture *f = *state;
 
 	fixture_limit(600);
@@ -532,7 +530,7 @@ SYSTEM_TEST(a_fill_lets_the_kernel_go)
 
 	fixture_limit(600);
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--launch-every", "5", "--",
+	client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--every", "5", "--",
 				TEST_FAKEWAIT, "freed", "20000", NULL);
 	while (program_is_running(client)) { /* one that hangs is ended by the limit */
 		sleep_ms(20);

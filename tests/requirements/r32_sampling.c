@@ -24,8 +24,8 @@ enum { FILTER = 2 };
 static struct program *start_run(struct fixture *f, const char *hold)
 {
 	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
-			      "-o", fixture_path(f, "run.gpuctr"), "-f", "--format", "jsonl",
-			      "--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+			      "-o", fixture_path(f, "run.gpuctr"), "-f",
+			      stream_to(fixture_path(f, "records")), "--", FAKEAPP, "--kernels",
 			      "200", "--exit", "3", hold ? "--hold" : NULL, hold, NULL);
 }
 

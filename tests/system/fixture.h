@@ -140,6 +140,8 @@ void fixture_release(struct fixture *f);
 
 /* The path of a file in the test's folder. */
 const char *fixture_path(const struct fixture *f, const char *name);
+/* The option of the client that writes a stream of records to this path; used again after 64. */
+const char *stream_to(const char *path);
 /* What clients start as gpuctr-sampler from now on: a script. */
 void fixture_use_sampler(struct fixture *f, const char *text);
 void fixture_kill_sampler(const struct program *client, int signo);

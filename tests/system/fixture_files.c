@@ -32,6 +32,16 @@ const char *fixture_path(const struct fixture *f, const char *name)
 	return path;
 }
 
+const char *stream_to(const char *path)
+{
+	static char options[64][sizeof("--stream=") + 64 + 256]; /* the oldest is used again */
+	static unsigned next;
+	char *option = options[next++ % ARRAY_SIZE(options)];
+
+	snprintf(option, sizeof(options[0]), "--stream=%s", path);
+	return option;
+}
+
 char *read_file(const char *path)
 {
 	CLEAN_FD int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -185,10 +185,10 @@ def look(top, daemon):
     told = {k: v for k, v in named.items() if k.startswith("GPUCTR_POD_")}
     mounted = {m[4]: m[5] for m in map(str.split, pathlib.Path(f"/proc/{p['pid']}/mountinfo").read_text().splitlines())}
     status = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
-    measured = client(top, "capture", "--all", "--metrics", "dram__bytes_read.sum", "--launch-count", "10", "--format", "jsonl")
+    measured = client(top, "capture", "--all", "--metrics", "dram__bytes_read.sum", "--count", "10", "--stream")
     kernels = [k for k in map(json.loads, measured.stdout.splitlines()) if k["type"] == "kernel"]
     written = inside(top, daemon, f"{top}/bin/gpuctr-client", "capture", "--all", "--metrics", "dram__bytes_read.sum",
-                     "--launch-count", "10", "-o", "run.gpuctr")
+                     "--count", "10", "-o", "run.gpuctr")
     size = inside(top, daemon, "stat", "-c", "%s", "run.gpuctr")
     elsewhere = inside(top, daemon, "touch", "/usr/run.gpuctr")
     refused = client(top, "--metrics", "dram__bytes_read.sum", "--", "/bin/true", uid=p["uid"] + 1)

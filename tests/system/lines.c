@@ -180,11 +180,9 @@ void line_ranges(const char *line, const char *key, char *ret, size_t size)
 struct program *lines_measure(struct fixture *f, struct lines *ret, const char *const *options,
 			      const char *const *program, int status)
 {
-	const char *argv[48] = {
-		CLIENT, "--format", "jsonl", "--output", fixture_path(f, "records"), "-f"
-	};
+	const char *argv[48] = { CLIENT, stream_to(fixture_path(f, "records")), "-f" };
 	struct program *client;
-	size_t n = 6;
+	size_t n = 3;
 
 	while (*options) {
 		argv[n++] = *options++;

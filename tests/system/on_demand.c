@@ -101,8 +101,7 @@ struct program *on_demand_capture(struct fixture *f, int uid, const struct progr
 	for (int i = 0; i < TRIES && missed > BEGUN_MAX; i++) {
 		unlink(path);
 		c = fixture_client(f, uid, "capture", "--pid", on_demand_pid(p), "--metrics",
-				   metric, "--mode", "range", "--format", "jsonl", "-f", "--output",
-				   path, NULL);
+				   metric, "--mode", "range", "-f", stream_to(path), NULL);
 		expect_text_soon(path, "\"type\":\"kernel\"");
 		program_kill(c, SIGINT);
 		expect_exit(c, 0);

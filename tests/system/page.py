@@ -86,8 +86,8 @@ def same(a, b):
 
 def some_launches():
     """The page of some is all of these, and nothing else."""
-    write("run.gpuctr", "-f", "--html", "some.html", "--where", "dir=bprop", "--kernel", "batch_norm")
-    r = subprocess.run([CLIENT, "report", "run.gpuctr", "--json", "--sort", "time", "--where", "dir=bprop", "--kernel", "batch_norm"], capture_output=True,
+    write("run.gpuctr", "-f", "--html", "some.html", "--where", "dir=bprop", "--where", "kernel=batch_norm")
+    r = subprocess.run([CLIENT, "report", "run.gpuctr", "--json", "--sort", "time", "--where", "dir=bprop", "--where", "kernel=batch_norm"], capture_output=True,
                        timeout=100, check=True)
     data, want = data_of("some.html"), json.loads(r.stdout)
     n = want["all"]["launches"]
@@ -704,7 +704,7 @@ def empty_captures():
     check("No record of the kernels that were measured was kept" in e.text["nothing"] and not e.all("circle"), "no kernels")
     hidden = [a["aria-labelledby"] for a in e.all("section") if "hidden" in a]
     check(hidden == ["h-hints", "h-top", "h-roofline", "h-flame", "h-timeline", "h-table"], f"a card of nothing: {hidden}")
-    write("run.gpuctr", "-f", "--html", "none.html", "--kernel", "no kernel's name")
+    write("run.gpuctr", "-f", "--html", "none.html", "--where", "kernel=no kernel's name")
     check("None of the 716 measured launches matches" in browse("none.html").text["nothing"], "why nothing is there")
     write(change("bare.gpuctr", "UPDATE record SET range = 0, duration_ns = -1, clock = 0"), "-f", "--html", "bare.html")
     e = browse("bare.html")

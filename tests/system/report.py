@@ -325,7 +325,7 @@ def some_launches():
     def rows(*arguments, path="run.gpuctr"):
         return json.loads(run(path, *arguments, "--json").stdout)
     whole = rows("--by", "kernel")
-    part = rows("--by", "kernel", "--kernel", "batch_norm")
+    part = rows("--by", "kernel", "--where", "kernel=batch_norm")
     want = [r for r in whole["rows"] if "batch_norm" in r["key"]["kernel"]]
     stable = lambda r: (r["key"], r["launches"], {k: v["sum"] for k, v in r["measures"].items()})
     check(list(map(stable, part["rows"])) == list(map(stable, want)) and 0 < len(want) < len(whole["rows"]), "--kernel")
@@ -339,20 +339,20 @@ def some_launches():
     check(layers(rows("--by", "layer,dir", "--where", "dir=bprop")) ==
           {r["key"]["layer"]: r["launches"] for r in rows("--by", "layer,dir")["rows"] if r["launches"] and r["key"]["dir"] == "bprop"},
           "layers of gradients, whose forward operators are left out")
-    text = report("--kernel", "batch_norm", "--limit", 3)
+    text = report("--where", "kernel=batch_norm", "--limit", 3)
     n = sum(r["launches"] for r in whole["rows"] if "batch_norm" in r["key"]["kernel"])
     check(f"\n{n} of 716 measured launches are included: where kernel=batch_norm\n" in text, f"which they are: {text}")
-    text = run("run.gpuctr", "--against", "run.gpuctr", "--kernel", "batch_norm").stdout.decode()
+    text = run("run.gpuctr", "--against", "run.gpuctr", "--where", "kernel=batch_norm").stdout.decode()
     check("+0.0%" in text and " new" not in text and text.count(f"{n} of 716 measured launches") == 2, f"a comparison: {text}")
     in_turns("turns.gpuctr")
-    whole, part = rows(path="turns.gpuctr"), rows("--kernel", "batch_norm", path="turns.gpuctr")
+    whole, part = rows(path="turns.gpuctr"), rows("--where", "kernel=batch_norm", path="turns.gpuctr")
     want = {r["key"]["kernel"]: stable(r) for r in whole["rows"] if "batch_norm" in r["key"]["kernel"]}
     check({r["key"]["kernel"]: stable(r) for r in part["rows"]} == want and want, "launches of metrics in turns")
-    check(b"None of the 716 measured launches matches --where and --kernel: try" in run("run.gpuctr", "--kernel", "none").stdout, "none")
+    check(b"None of the 716 measured launches matches --where: try" in run("run.gpuctr", "--where", "kernel=none").stdout, "none")
     for condition, says in (("op", "KEY=REGEX"), ("ops=conv", "did you mean 'op'"), ("op=(", "not a regular expression"), ("nvtx:2=a", "all levels"),
                             ("op,layer=a", "one key")):
         refused(condition, says, "run.gpuctr", "--where", condition, status=2)
-    refused("--kernel", "not a regular expression", "run.gpuctr", "--kernel", "a(", status=2)
+    refused("--where", "not a regular expression", "run.gpuctr", "--where", "kernel=a(", status=2)
 
 
 def columns_of_nothing():

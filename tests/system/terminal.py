@@ -268,7 +268,7 @@ def progress(program):
         t.ends(0)
         check(not re.search("/s, .*left", t.text()), f"the line is still there:\n{t.text()}")
         check("kernels seen" in t.text(), "no summary")
-    with terminal(*arguments[:-1], "--launch-count", "100000", "--duration", "3", width=40) as t:
+    with terminal(*arguments[:-1], "--count", "100000", "--duration", "3", width=40) as t:
         t.see(" of 100,000, ")
         t.ends(0)
     r = printed(*arguments, "1.5")

@@ -97,7 +97,7 @@ SYSTEM_TEST(root_of_a_container_has_no_part_in_jobs)
 
 static struct program *trace(struct fixture *f, const char *option, const char *value)
 {
-	return fixture_client(f, USER_ANN, option, value, "--devices", "0", "--no-summary", "--",
+	return fixture_client(f, USER_ANN, option, value, "--devices", "0", "--quiet", "--",
 			      FAKEAPP, "--kernels", "1000", "--sleep-us", "1000", "--hold",
 			      "middle", "--exit", "7", NULL);
 }
@@ -105,7 +105,7 @@ static struct program *trace(struct fixture *f, const char *option, const char *
 /* Their leases, and their traces, which lease nothing, but tell what runs there. */
 SYSTEM_TEST(a_job_ends_the_captures_of_others)
 {
-	static const char *const options[][2] = { { "--metrics", "none" },
+	static const char *const options[][2] = { { "--mode", "trace" },
 						  { "--metrics", "memory" },
 						  { "--mode", "sample" } };
 	struct fixture *f = *state;

@@ -24,9 +24,9 @@ SYSTEM_TEST(a_wrong_expression_is_refused)
 	struct fixture *f = *state;
 
 	fixture_start_daemon(f, NULL);
-	expect_refused(fixture_client(f, USER_ANN, "--kernel", "k(", "--", FAKEAPP, NULL),
+	expect_refused(fixture_client(f, USER_ANN, "-k", "regex:k(", "--", FAKEAPP, NULL),
 		       "'k(' is not taken as a regular expression", "at character 2");
-	expect_exit(fixture_client(f, USER_ANN, "--kernel", "k[0-3]\\(", "--", FAKEAPP, NULL), 0);
+	expect_exit(fixture_client(f, USER_ANN, "-k", "regex:k[0-3]\\(", "--", FAKEAPP, NULL), 0);
 }
 
 /* A client that does not look itself, or of another release. */
@@ -60,19 +60,17 @@ SYSTEM_TEST(options_that_cannot_work_are_refused)
 		const char *options[5], *what;
 	} wrong[] = {
 		{ { "-o", "run.csv" }, "`gpuctr-client export run.gpuctr -o run.csv`" },
-		{ { "-o", "run.json" }, "--format jsonl --output run.json" },
+		{ { "-o", "run.json" }, "--stream=run.json" },
 		{ { "-o", "-" }, "needs a name; for a stream of records" },
 		{ { "-o", "" }, "-o '': this is an SQLite file, and needs a name" },
-		{ { "--output", "run.csv" }, "`gpuctr-client export run.gpuctr -o run.csv`" },
-		{ { "--output", "run" }, "Add --format jsonl" },
-		{ { "--format", "jsonl", "--output", "run.gz" }, "| gzip >run.gz" },
-		{ { "--format", "csv" }, "--format csv is gone: -o FILE keeps the records" },
-		{ { "--format", "table" }, "--format table is gone: -o FILE keeps the records" },
-		{ { "--format", "xml" }, "--format: 'xml' is not the format of a stream" },
-		{ { "--format", "jsonl", "--output", "same", "-osame" }, "name the same file" },
-		{ { "--format", "jsonl", "--output", "./same", "-osame" }, "name the same file" },
-		{ { "--format", "jsonl", "--output", "/nonexistent/run" }, "No such file" },
-		{ { "--format", "jsonl", "--output", "/tmp" }, "Is a directory" },
+		{ { "--stream=run.csv" }, "`gpuctr-client export run.gpuctr -o run.csv`" },
+		{ { "--stream=" }, "--stream: '' is not the name of a file" },
+		{ { "--stream=run.gz" }, "| gzip >run.gz" },
+		{ { "--format", "csv" }, "'--format' is gone: --stream[=FILE] writes lines" },
+		{ { "--stream=same", "-osame" }, "name the same file" },
+		{ { "--stream=./same", "-osame" }, "name the same file" },
+		{ { "--stream=/nonexistent/run" }, "No such file" },
+		{ { "--stream=/tmp" }, "Is a directory" },
 		{ { "--metrics", "" }, "--metrics: '' is not a list" },
 		{ { "--devices", "," }, "--devices: ',' is not a list" },
 		{ { "--lease", "60" }, "'--lease' is gone: a lease lasts as long as the capture" },
@@ -87,11 +85,10 @@ SYSTEM_TEST(options_that_cannot_work_are_refused)
 		{ { "--timeout", "5" }, "'--timeout' is gone: --wait TIME does that" },
 		{ { "--duration", "1e9" }, "above 0, and up to a year" },
 		{ { "--duration", "5 s" }, "such as 10s, 500ms or 5min" },
-		{ { "--launch-count", "-1" }, "'-1' is not a whole number from 0" },
-		{ { "--chip", "TU102" }, "--chip is of a recording" },
+		{ { "--count", "-1" }, "'-1' is not a whole number from 0" },
+		{ { "--chip", "TU102" }, "'--chip' is gone: a recording names its own chip" },
 		{ { "--kernal", "k" }, "did you mean '--kernel'?" },
-		{ { "--nvtx", "--nvtx-include", "a/" },
-		  "'--nvtx' is an option of ncu: NVTX is always on: leave it out" },
+		{ { "--nvtx", "--nvtx-include", "a/" }, "leave ncu's flag --nvtx out" },
 		{ { "--set", "full" }, "--metrics memory, compute, tensor" },
 		{ { "--section=SpeedOfLight" }, "'--section' is an option of ncu" },
 		{ { "--csv" }, "`gpuctr-client report FILE --csv`" },
@@ -103,7 +100,8 @@ SYSTEM_TEST(options_that_cannot_work_are_refused)
 		{ { "--budget=100%" }, "'--budget' is gone: " },
 		{ { "--seed", "7" }, "'--seed' is gone: nothing is chosen at random" },
 		{ { "--mode", "budget" }, "--mode budget is gone: --mode sample measures" },
-		{ { "--mode", "chosen" }, "--mode: 'chosen' is not a mode: sample or range" },
+		{ { "--mode", "chosen" },
+		  "--mode: 'chosen' is not a mode: range, sample or trace" },
 	};
 	struct fixture *f = *state;
 
@@ -125,10 +123,9 @@ SYSTEM_TEST(options_that_cannot_work_are_refused)
 SAMPLING_TEST(a_default_may_be_given)
 {
 	static const char *const given[][2] = {
-		{ "--mode=range", "--metrics=memory" },	 { "--mode=range", "--graphs=whole" },
-		{ "--mode=range", "--summary-rows=20" }, { "--mode=range", "--devices=0" },
-		{ "--metrics=none", "--graphs=nodes" },	 { "--mode=sample", "--graphs=nodes" },
-		{ "--mode=sample", "--interval=10us" },
+		{ "--mode=range", "--metrics=memory" }, { "--mode=range", "--graphs=whole" },
+		{ "--mode=range", "--devices=0" },	{ "--mode=trace", "--graphs=nodes" },
+		{ "--mode=sample", "--graphs=nodes" },	{ "--mode=sample", "--interval=10us" },
 	};
 	struct fixture *f = *state;
 
@@ -140,9 +137,10 @@ SAMPLING_TEST(a_default_may_be_given)
 		expect_exit(p, 0);
 		expect_output(p, "done 10\n");
 	}
-	expect_refused(fixture_client(f, USER_ANN, "--graphs", "nodes", "--", FAKEAPP, NULL),
-		       "by default counters are read around a graph as a whole",
-		       "add --mode sample or --metrics none");
+	expect_refused(
+		fixture_client(f, USER_ANN, "--graphs", "nodes", "--", FAKEAPP, NULL),
+		"--mode range and --graphs nodes: counters are read around a graph as a whole",
+		"leave one out");
 }
 
 /* As nsys has it. */
@@ -177,8 +175,8 @@ static void write_file(const char *path, const char *text)
 
 static void expect_two_uses_refused(struct fixture *f, const char *capture, const char *stream)
 {
-	expect_refused(fixture_client(f, USER_ANN, "-f", "-o", capture, "--format", "jsonl",
-				      "--output", stream, "--", FAKEAPP, NULL),
+	expect_refused(fixture_client(f, USER_ANN, "-f", "-o", capture, stream_to(stream), "--",
+				      FAKEAPP, NULL),
 		       "name the same file", "give one of them another name");
 }
 
@@ -205,8 +203,8 @@ SYSTEM_TEST(a_file_has_one_use)
 	assert_int_equal(link(path, other), 0);
 	expect_two_uses_refused(f, other, path);
 	assert_int_equal(count_text(path, "precious"), 1);
-	expect_exit(fixture_client(f, USER_ANN, "-f", "-o", path, "--format", "jsonl", "--output",
-				   fixture_path(f, "run.gpuctr"), "--", FAKEAPP, NULL),
+	expect_exit(fixture_client(f, USER_ANN, "-f", "-o", path,
+				   stream_to(fixture_path(f, "run.gpuctr")), "--", FAKEAPP, NULL),
 		    0); /* the same name in another folder */
 }
 
@@ -218,8 +216,8 @@ SYSTEM_TEST(a_file_of_a_process_does_not_replace_the_stream)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "-f", "-o", fixture_path(f, "./%r.gpuctr"), "--format",
-				"jsonl", "--output", stream, "--", "sh", "-c",
+	client = fixture_client(f, USER_ANN, "-f", "-o", fixture_path(f, "./%r.gpuctr"),
+				stream_to(stream), "--", "sh", "-c",
 				"RANK=3 \"$0\" --kernels 5; RANK=4 \"$0\" --kernels 5", FAKEAPP,
 				NULL);
 	expect_exit(client, 0);
@@ -235,13 +233,10 @@ SYSTEM_TEST(a_file_of_the_stream_is_not_overwritten)
 
 	write_file(path, "precious");
 	fixture_start_daemon(f, NULL);
-	expect_refused(fixture_client(f, USER_ANN, "--format", "jsonl", "--output", path, "--",
-				      FAKEAPP, NULL),
+	expect_refused(fixture_client(f, USER_ANN, stream_to(path), "--", FAKEAPP, NULL),
 		       "the file is there", "-f replaces it");
 	assert_int_equal(count_text(path, "precious"), 1);
-	expect_exit(fixture_client(f, USER_ANN, "-f", "--format", "jsonl", "--output", path, "--",
-				   FAKEAPP, NULL),
-		    0);
+	expect_exit(fixture_client(f, USER_ANN, "-f", stream_to(path), "--", FAKEAPP, NULL), 0);
 	assert_int_equal(count_text(path, "precious"), 0);
 	assert_true(count_text(path, "dram__bytes_read.sum") > 0);
 }
@@ -261,8 +256,7 @@ SYSTEM_TEST(a_link_is_not_followed_with_force)
 	assert_int_equal(symlink(victim, link), 0);
 	assert_int_equal(symlink(victim, capture), 0);
 	fixture_start_daemon(f, NULL);
-	expect_refused(fixture_client(f, USER_SELF, "-f", "--format", "jsonl", "--output", link,
-				      "--", FAKEAPP, NULL),
+	expect_refused(fixture_client(f, USER_SELF, "-f", stream_to(link), "--", FAKEAPP, NULL),
 		       "this is a link", "name the file itself");
 	expect_refused(fixture_client(f, USER_SELF, "-f", "-o", capture, "--", FAKEAPP, NULL),
 		       "this is a link", "Name the file itself");
@@ -460,8 +454,8 @@ SYSTEM_TEST(a_script_hears_that_there_was_nothing_to_measure)
 		{ "--", "/bin/true" },
 		{ "--", FAKEAPP, "--no-cuda" },
 		{ "--", FAKEAPP, "--kernels", "0" },
-		{ "--kernel", "gemm", "--", FAKEAPP },
-		{ "--nvtx-include", "step/", "--", FAKEAPP },
+		{ "-k", "regex:gemm", "--", FAKEAPP },
+		{ "--nvtx", "step/", "--", FAKEAPP },
 		{ "-s100", "--", FAKEAPP, "--kernels", "4" },
 	};
 	struct fixture *f = *state;
@@ -476,7 +470,7 @@ SYSTEM_TEST(a_script_hears_that_there_was_nothing_to_measure)
 		expect_exit(client, 124);
 		expect_message(client, "othing was measured");
 	}
-	expect_exit(fixture_client(f, USER_ANN, "-q", "--fail-if-none", "--kernel", "k0", "--",
+	expect_exit(fixture_client(f, USER_ANN, "-q", "--fail-if-none", "-k", "regex:k0", "--",
 				   FAKEAPP, NULL),
 		    0);
 }
@@ -491,13 +485,13 @@ SYSTEM_TEST(nothing_to_measure_is_told_and_no_failure)
 	client = fixture_client(f, USER_ANN, "-q", "--", FAKEAPP, "--no-cuda", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "No process of the program used CUDA");
-	client = fixture_client(f, USER_ANN, "-q", "--kernel", "gemm", "--", FAKEAPP, NULL);
+	client = fixture_client(f, USER_ANN, "-q", "-k", "regex:gemm", "--", FAKEAPP, NULL);
 	expect_exit(client, 0);
 	expect_message(client, "no kernel was chosen");
-	expect_no_message(client, "--launch-skip");
+	expect_no_message(client, "--skip");
 	expect_message(client, "; and others");
 	expect_message(client, "do not match: k0(float*); k1(float*);");
-	client = fixture_client(f, USER_ANN, "--kernel", "k3", "--", FAKEAPP, NULL);
+	client = fixture_client(f, USER_ANN, "-k", "regex:k3", "--", FAKEAPP, NULL);
 	expect_exit(client, 0);
 	expect_no_message(client, "do not match");
 }
@@ -544,12 +538,9 @@ SYSTEM_TEST(an_agent_that_is_no_library_is_refused)
 SAMPLING_TEST(quiet_is_quiet)
 {
 	static const char *const ways[][2] = {
-		{ "--duration=0.3", "--mode=range" },
-		{ "--duration=0.3", "--mode=sample" },
-		{ "--duration=0.3", "--metrics=none" },
-		{ "--launch-count=5", "--metrics=none" },
-		{ "--launch-count=5", "--mode=range" },
-		{ "--launch-count=5", "--mode=sample" },
+		{ "--duration=0.3", "--mode=range" }, { "--duration=0.3", "--mode=sample" },
+		{ "--duration=0.3", "--mode=trace" }, { "--count=5", "--mode=trace" },
+		{ "--count=5", "--mode=range" },      { "--count=5", "--mode=sample" },
 		{ "--verbose", "--wait=0" },
 	};
 	struct fixture *f = *state;
@@ -642,7 +633,7 @@ static void expect_replaced(struct fixture *f, const char *cuda, const char *nvt
 
 	setenv("CUDA_INJECTION64_PATH", cuda, 1);
 	setenv("NVTX_INJECTION64_PATH", nvtx, 1);
-	run = fixture_client(f, USER_ANN, "--metrics", "none", "--", "/bin/true", NULL);
+	run = fixture_client(f, USER_ANN, "--mode", "trace", "--", "/bin/true", NULL);
 	standby = fixture_client(f, USER_ANN, "standby", "--", "/bin/true", NULL);
 	unsetenv("CUDA_INJECTION64_PATH");
 	unsetenv("NVTX_INJECTION64_PATH");

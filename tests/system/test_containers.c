@@ -18,7 +18,7 @@ SYSTEM_TEST(a_container_has_its_own_pids)
 		"\"$1\" standby -- \"$2\" --kernels 400000 --sleep-us 500 & p=$!\n"
 		"until \"$1\" status | grep -q \"^ *$p \"; do sleep 0.05; done\n"
 		"\"$1\" capture --pid $p --metrics dram__bytes_read.sum --mode range "
-		"--format jsonl -f --output \"$3\" & c=$!\n"
+		"--stream=\"$3\" -f & c=$!\n"
 		"until grep -qs '\"type\":\"kernel\"' \"$3\"; do sleep 0.05; done\n"
 		"kill -TERM $c; wait $c; s=$?; kill -9 $p; exit $s\n";
 	struct fixture *f = *state;

@@ -19,8 +19,8 @@ enum { SERVICE_MS = 1000 };
 static struct program *start_client(struct fixture *f, int uid, const char *kernels,
 				    const char *status)
 {
-	return fixture_client(f, uid, "--metrics", "dram__bytes_read.sum", "--format", "jsonl",
-			      "--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+	return fixture_client(f, uid, "--metrics", "dram__bytes_read.sum",
+			      stream_to(fixture_path(f, "records")), "--", FAKEAPP, "--kernels",
 			      kernels, "--sleep-us", "1000", "--hold", "middle", "--exit", status,
 			      NULL);
 }
@@ -110,9 +110,9 @@ SYSTEM_TEST(the_program_is_killed)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
-				"jsonl", "--output", fixture_path(f, "records"), "--", FAKEAPP,
-				"--kernels", "10000", "--sleep-us", "10000", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum",
+				stream_to(fixture_path(f, "records")), "--", FAKEAPP, "--kernels",
+				"10000", "--sleep-us", "10000", NULL);
 	wait_for_records(f);
 	wait_for_more(f);
 	assert_int_equal(kill(fixture_child(client), SIGKILL), 0);
@@ -194,24 +194,24 @@ static void expect_true(struct fixture *f, const struct program *client, double 
 	lines_deinit(&l);
 }
 
-static struct program *start_leaver(struct fixture *f, const char *metrics, const char *how)
+static struct program *start_leaver(struct fixture *f, const char *mode, const char *how)
 {
-	return fixture_client(f, USER_ANN, "--metrics", metrics, "--format", "jsonl", "-f",
-			      "--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
-			      "2000", "--sleep-us", "1000", "--leave", how, NULL);
+	return fixture_client(f, USER_ANN, mode, "-f", stream_to(fixture_path(f, "records")), "--",
+			      FAKEAPP, "--kernels", "2000", "--sleep-us", "1000", "--leave", how,
+			      NULL);
 }
 
 /* No handler of ours is called, so what the last counts do not tell is told by its time. */
 SYSTEM_TEST(who_leaves_without_a_word_is_told_truly)
 {
-	static const char *const metrics[] = { "dram__bytes_read.sum", "none" };
+	static const char *const modes[] = { "--metrics=dram__bytes_read.sum", "--mode=trace" };
 	static const char *const ways[] = { "_exit", "kill", "exec" };
 	struct fixture *f = *state;
 
 	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(metrics) * ARRAY_SIZE(ways); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(modes) * ARRAY_SIZE(ways); i++) {
 		const char *way = ways[i % ARRAY_SIZE(ways)];
-		struct program *client = start_leaver(f, metrics[i / ARRAY_SIZE(ways)], way);
+		struct program *client = start_leaver(f, modes[i / ARRAY_SIZE(ways)], way);
 
 		expect_exit(client, strcmp(way, "kill") == 0 ? 128 + SIGKILL : 0);
 		expect_true(f, client, 2000, 1000);
@@ -221,12 +221,12 @@ SYSTEM_TEST(who_leaves_without_a_word_is_told_truly)
 /* Its handlers are other ones than those of exit(). */
 SYSTEM_TEST(who_exits_quickly_has_all_delivered)
 {
-	static const char *const metrics[] = { "dram__bytes_read.sum", "none" };
+	static const char *const modes[] = { "--metrics=dram__bytes_read.sum", "--mode=trace" };
 	struct fixture *f = *state;
 
 	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
-		struct program *client = start_leaver(f, metrics[i], "quick_exit");
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		struct program *client = start_leaver(f, modes[i], "quick_exit");
 
 		expect_exit(client, 0);
 		expect_message(client, "2,000 kernels seen in 1 process: 2,000 measured");
@@ -243,10 +243,10 @@ SYSTEM_TEST(who_leaves_an_unread_client_is_told_truly)
 	CLEAN_FREE char *text = NULL;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "--format", "jsonl", "--output",
-				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "1000000",
-				"--sleep-us", "100", "--seconds", "5", "--nvtx-names", "4000",
-				"--leave", "_exit", NULL);
+	client = fixture_client(f, USER_ANN, "--mode", "trace",
+				stream_to(fixture_path(f, "records")), "--", FAKEAPP, "--kernels",
+				"1000000", "--sleep-us", "100", "--seconds", "5", "--nvtx-names",
+				"4000", "--leave", "_exit", NULL);
 	wait_for_records(f);
 	assert_int_equal(kill(client->pid, SIGSTOP), 0);
 	expect_text_soon(client->out, "done ");

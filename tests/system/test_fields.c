@@ -265,8 +265,8 @@ static struct program *measure(struct fixture *f)
 {
 	struct program *p =
 		fixture_client(f, USER_ANN, "-v", "--metrics", METRICS, "--raw", "-o",
-			       fixture_path(f, "run.gpuctr"), "--format", "jsonl", "--output",
-			       fixture_path(f, "records"), "--", TEST_FAKEFIELDS, NULL);
+			       fixture_path(f, "run.gpuctr"), stream_to(fixture_path(f, "records")),
+			       "--", TEST_FAKEFIELDS, NULL);
 
 	expect_exit(p, 0);
 	expect_message(p, " 10 measured");
@@ -370,8 +370,7 @@ SYSTEM_TEST(a_recording_tells_every_field_again)
 	did = account_of_program(measure(f)->out);
 	snprintf(recording, sizeof(recording), "%s", fixture_path(f, "run.gpuctr"));
 	p = fixture_client(f, USER_ANN, "--metrics", METRICS, "-o", fixture_path(f, "again.gpuctr"),
-			   "--format", "jsonl", "--output", fixture_path(f, "again"), "--",
-			   TEST_REPLAY, recording, NULL);
+			   stream_to(fixture_path(f, "again")), "--", TEST_REPLAY, recording, NULL);
 	expect_exit(p, 0);
 	expect_message(p, " 10 measured");
 	expect_account(&played_jsonl, did, account_of_jsonl(fixture_path(f, "again")));

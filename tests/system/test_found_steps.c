@@ -9,7 +9,7 @@
 enum { STEP = 40 }; /* launches of fakeapp with five grids, which has eight kernels */
 
 #define PACE "--sleep-us", "500", "--grids", "5"
-#define RECORDS_TO(f) "--format", "jsonl", "-f", "--output", fixture_path(f, "records")
+#define RECORDS_TO(f) "-f", stream_to(fixture_path(f, "records"))
 
 static void load(struct fixture *f, struct lines *l)
 {
@@ -21,7 +21,7 @@ static uint64_t measured(const struct lines *l)
 	return (uint64_t)line_number(lines_at(l, "totals", 0), "measured");
 }
 
-/* Whole steps: each launch has the kernel and the grid of the one a step before, and a step has
+/* Whole steps: each launch has the kernel and the grid of the one a step before), and a step has
  * each of its launches once. */
 static void expect_steps(const struct lines *l, size_t n)
 {

@@ -9,7 +9,7 @@
 /* CUDA graphs in traces: each of their kernels is a record, and counts once. fakeapp's graphs have
  * the kernels k0, k1, ...; launches that are captured into one are skipped. */
 
-#define TRACE "--metrics", "none", "-o", fixture_path(f, "run.gpuctr")
+#define TRACE "--mode", "trace", "-o", fixture_path(f, "run.gpuctr")
 
 /* Each launch has all kernels of its graph, once, with its thread and its range. */
 static void expect_whole_launches(struct fixture *f, double launches, double nodes)
@@ -96,7 +96,7 @@ SYSTEM_TEST(a_graph_of_which_nothing_comes_is_one)
 	expect_message(client, "2 of 3 kernels have no time");
 	assert_true(query_run(f, "SELECT count(*) FROM records WHERE mangled = '(CUDA graph)'") ==
 		    2);
-	client = fixture_client(f, USER_ANN, TRACE, "-f", "--kernel", "k0", "--", FAKEAPP,
+	client = fixture_client(f, USER_ANN, TRACE, "-f", "-k", "regex:k0", "--", FAKEAPP,
 				"--kernels", "1", "--graph", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "7 kernels seen in 1 process: 1 measured, 2 filtered, 4 skipped");
@@ -157,7 +157,7 @@ SYSTEM_TEST(names_are_heard_of_before_the_end)
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	for (size_t i = 0; i < ARRAY_SIZE(seconds) && seen == 0; i++) {
 		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "-f",
-					   TRACE, "--kernel", "k3", "--duration", seconds[i], NULL),
+					   TRACE, "-k", "regex:k3", "--duration", seconds[i], NULL),
 			    0);
 		seen = query_run(f, "SELECT ifnull(sum(seen), 0) FROM process");
 	}

@@ -131,11 +131,10 @@ SYSTEM_TEST(others_run_beside_ranges)
 
 		setenv("GPUCTR_FAKE_LATE_US", "20", 1);
 		setenv("GPUCTR_FAKE_RETURN_US", "100", 1);
-		client = fixture_client(f, USER_ANN, "--metrics", metrics[i], "--kernel", "^k3\\(",
-					"--format", "jsonl", "-f", "--output",
-					fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
-					"400", "--threads", "4", "--streams", "3", "--sleep-us",
-					"500", NULL);
+		client = fixture_client(f, USER_ANN, "--metrics", metrics[i], "-k", "regex:^k3\\(",
+					"-f", stream_to(fixture_path(f, "records")), "--", FAKEAPP,
+					"--kernels", "400", "--threads", "4", "--streams", "3",
+					"--sleep-us", "500", NULL);
 		expect_exit(client, 0);
 		lines_load(&l, fixture_path(f, "records"));
 		assert_int_equal(lines_total(&l, "filtered"), 1400);

@@ -74,7 +74,7 @@ SAMPLING_TEST(an_interrupt_that_ends_the_program_is_the_first)
 
 	fixture_start_daemon(f, NULL);
 	interrupt_run(f, "--metrics", "memory");
-	interrupt_run(f, "--metrics", "none");
+	interrupt_run(f, "--mode", "trace");
 	interrupt_run(f, "--mode", "sample");
 }
 

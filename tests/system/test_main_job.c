@@ -48,8 +48,8 @@ SYSTEM_TEST(every_kernel_has_its_values)
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--metrics",
 				"dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum",
-				"--format", "jsonl", "--output", fixture_path(f, "records"), "--",
-				FAKEAPP, "--kernels", "300", NULL);
+				stream_to(fixture_path(f, "records")), "--", FAKEAPP, "--kernels",
+				"300", NULL);
 	expect_exit(client, 0);
 	expect_output(client, "done 300\n");
 	expect_message(client, "300 kernels seen in 1 process: 300 measured, 0 dropped");

@@ -67,8 +67,8 @@ SYSTEM_TEST(patterns_are_expanded_by_the_client)
 	assert_int_equal(count_text(p->out, "dram__bytes_read.sum "), 1);
 	assert_int_equal(count_text(p->out, "dram__bytes_write.sum "), 1);
 	assert_int_equal(count_text(p->out, "lts__t_bytes.sum "), 1);
-	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_re*.sum", "--format", "jsonl",
-			   "--", FAKEAPP, "--kernels", "3", NULL);
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_re*.sum", "--stream", "--",
+			   FAKEAPP, "--kernels", "3", NULL);
 	expect_exit(p, 0);
 	assert_int_equal(count_text(p->out, "\"dram__bytes_read.sum\":"), 3);
 	p = fixture_client(f, USER_ANN, "metrics", "dram__bytes_reed", NULL);

@@ -90,7 +90,7 @@ SAMPLING_TEST(others_are_to_be_had)
 	struct fixture *f = *state;
 	struct program *p = start(f), *c;
 
-	c = capture(f, p, metric, "--launch-count", "3");
+	c = capture(f, p, metric, "--count", "3");
 	expect_message(c, "every launch is measured, because the options limit how many");
 	c = capture(f, p, metric, "--mode", "range");
 	expect_no_message(c, "because");
@@ -191,7 +191,9 @@ SAMPLING_TEST(parts_of_gpus_are_nobodys_own)
 						    "(Fake H200 MIG 1g.18gb)"),
 				 1);
 		expect_message(c, "switch MIG off (nvidia-smi -mig 0)");
-		capture(f, p, "none", NULL, NULL);
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+					   "--duration", "1", "--mode", "trace", NULL),
+			    0);
 		expect_running(p);
 		program_kill(p, SIGKILL);
 		fixture_stop_daemon(f);

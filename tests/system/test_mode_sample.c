@@ -21,8 +21,8 @@ enum { KERNELS = 2000 };
 static struct program *start_run(struct fixture *f, const char *option, const char *value)
 {
 	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
-			      "dram__bytes_read.sum,dram__bytes_write.sum", "--format", "jsonl",
-			      "--output", fixture_path(f, "records"), "-o",
+			      "dram__bytes_read.sum,dram__bytes_write.sum",
+			      stream_to(fixture_path(f, "records")), "-o",
 			      fixture_path(f, "run.gpuctr"), "-f", "--", FAKEAPP, "--kernels",
 			      "2000", WORK, "--exit", "3", option, value, NULL);
 }
@@ -143,33 +143,10 @@ SAMPLING_TEST(values_can_be_attributed_again)
 		    0);
 }
 
-SAMPLING_TEST(samples_need_not_be_kept)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	const char *path = fixture_path(f, "run.gpuctr");
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
-				"dram__bytes_read.sum", "--no-samples", "-o", path, "--", FAKEAPP,
-				"--kernels", "200", WORK, NULL);
-	expect_exit(client, 0);
-	assert_true(query_run(f, "SELECT count(*) FROM sqlite_schema WHERE name = "
-				 "'sample_block'") == 0);
-	client = fixture_client(f, USER_ANN, "report", path, "--attribute", NULL);
-	expect_exit(client, 1);
-	expect_message(client, "error[no-samples]");
-	expect_message(client, "without --no-samples; a file for each process (%p, %r, %t) keeps "
-			       "the samples of GPUs that no other one has used");
-	client = fixture_client(f, USER_ANN, "--no-samples", "--", "true", NULL);
-	expect_exit(client, 125);
-	expect_message(client, "--no-samples is of --mode sample");
-}
-
 static struct program *start_graphs(struct fixture *f)
 {
 	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
-			      "--format", "jsonl", "--output", fixture_path(f, "records"), "-o",
+			      stream_to(fixture_path(f, "records")), "-o",
 			      fixture_path(f, "run.gpuctr"), "-f", "--", FAKEAPP, "--kernels", "50",
 			      "--graph", "--graph-nodes", "13", "--graph-launches", "150",
 			      "--grids", "13", "--blocks", "6000", "--sleep-us", "3000", NULL);
@@ -211,8 +188,8 @@ SAMPLING_TEST(ranges_may_be_opened_late)
 		struct lines l;
 
 		client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
-					"dram__bytes_read.sum", "--format", "jsonl", "-f",
-					"--output", fixture_path(f, "records"), "--", FAKEAPP,
+					"dram__bytes_read.sum", "-f",
+					stream_to(fixture_path(f, "records")), "--", FAKEAPP,
 					"--kernels", "6000", WORK, "--nvtx-from", "5000", NULL);
 		expect_exit(client, 0);
 		expect_message(client,
@@ -266,9 +243,9 @@ SAMPLING_TEST(values_are_labelled)
 static struct program *start_filtered(struct fixture *f)
 {
 	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
-			      "--format", "jsonl", "--output", fixture_path(f, "records"), "-f",
-			      "-o", fixture_path(f, "run.gpuctr"), "--launch-every", "2", "--",
-			      FAKEAPP, "--kernels", "4000", "--grids", "13", "--blocks", "6000",
+			      stream_to(fixture_path(f, "records")), "-f", "-o",
+			      fixture_path(f, "run.gpuctr"), "--every", "2", "--", FAKEAPP,
+			      "--kernels", "4000", "--grids", "13", "--blocks", "6000",
 			      "--sleep-us", "100", NULL);
 }
 
@@ -349,8 +326,8 @@ SAMPLING_TEST(metrics_of_several_passes_take_turns)
 			f, USER_ANN, "--mode", "sample", "--metrics",
 			"dram__bytes_read.sum,sm__inst_executed.sum,lts__t_bytes.sum,"
 			"lts__t_sectors_op_read.sum,dram__bytes_write.sum,dram__bytes.sum",
-			"--format", "jsonl", "-f", "--output", fixture_path(f, "records"), "--",
-			FAKEAPP, "--kernels", TURNED, WORK, NULL);
+			"-f", stream_to(fixture_path(f, "records")), "--", FAKEAPP, "--kernels",
+			TURNED, WORK, NULL);
 		expect_exit(client, 0);
 		expect_message(client, "sampled in turns of about 500 ms (metrics: 4 each 10.0 us, "
 				       "1 each 208 us, 1 each 10.0 us)");
@@ -376,9 +353,9 @@ SAMPLING_TEST(a_slow_sampler_samples_less_often)
 	fixture_start_daemon(f, NULL);
 	for (int i = 0; i < 5 && g.known < 8000 / 2; i++) {
 		client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
-					"dram__bytes_read.sum,sm__inst_executed.sum", "--format",
-					"jsonl", "-f", "--output", fixture_path(f, "records"), "--",
-					FAKEAPP, "--kernels", "8000", WORK, NULL);
+					"dram__bytes_read.sum,sm__inst_executed.sum", "-f",
+					stream_to(fixture_path(f, "records")), "--", FAKEAPP,
+					"--kernels", "8000", WORK, NULL);
 		expect_exit(client, 0);
 		expect_message(client, "turns of 2 sets, a change takes ");
 		g = figures_of(fixture_path(f, "records"));
@@ -396,9 +373,9 @@ SAMPLING_TEST(what_cannot_be_sampled_is_refused_as_a_whole)
 		  "is no sum over time" },
 		{ "no__such.sum", "--quiet", "--quiet", "metric-unknown" },
 		{ "dram__bytes_read.sum", "--raw", "-o%p.gpuctr", "--raw with several files" },
-		{ "none", "--quiet", "--quiet", "--mode sample and --metrics none" },
+		{ "none", "--quiet", "--quiet", "--metrics none is gone: --mode trace" },
 		{ "dram__bytes_read.sum,smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-		  "--no-summary", "--no-summary", "--mode range measures every launch instead" },
+		  "--quiet", "--quiet", "--mode range measures every launch instead" },
 	};
 	struct fixture *f = *state;
 	struct program *holder, *busy;
@@ -515,8 +492,8 @@ static struct program *start_capture(struct fixture *f, const struct program *p,
 {
 	struct program *client =
 		fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--mode",
-			       "sample", "--metrics", "dram__bytes_read.sum", "--format", "jsonl",
-			       "-f", "--output", fixture_path(f, "records"), "-o",
+			       "sample", "--metrics", "dram__bytes_read.sum", "-f",
+			       stream_to(fixture_path(f, "records")), "-o",
 			       fixture_path(f, "run.gpuctr"), option, value, NULL);
 
 	expect_text_soon(client->err, "measuring 1 process");

@@ -16,9 +16,9 @@ static struct program *measure(struct fixture *f, const char *option)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
-				"jsonl", "--output", fixture_path(f, "records"), "--",
-				TEST_FAKENVTX, option, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum",
+				stream_to(fixture_path(f, "records")), "--", TEST_FAKENVTX, option,
+				NULL);
 	expect_exit(client, 0);
 	return client;
 }

@@ -46,12 +46,12 @@ SYSTEM_TEST(small_stacks_suffice)
 	} ways[] = {
 		{ { "--metrics", "memory" }, 3 },
 		{ { "--metrics", "sm__inst_executed.sum" }, 3 },
-		{ { "--metrics", "none" }, 3 },
-		{ { "--metrics", "none", "--graphs", "whole" }, 3 },
-		{ { "--metrics", "memory", "--kernel", "^void k<std::vector<.*> >\\)$" }, 1 },
-		{ { "--metrics", "memory", "--kernel-name-base", "function", "-k", "k" }, 1 },
-		{ { "--metrics", "none", "--kernel", "reduce" }, 1 },
-		{ { "--metrics", "memory", "--nvtx-include", "narrow/regex:^w.*e" }, 3 },
+		{ { "--mode", "trace" }, 3 },
+		{ { "--mode", "trace", "--graphs", "whole" }, 3 },
+		{ { "--metrics", "memory", "-k", "regex:^void k<std::vector<.*> >\\)$" }, 1 },
+		{ { "--metrics", "memory", "-k", "k" }, 1 },
+		{ { "--mode", "trace", "-k", "regex:reduce" }, 1 },
+		{ { "--metrics", "memory", "--nvtx", "narrow/regex:^w.*e" }, 3 },
 	};
 	struct fixture *f = *state;
 
@@ -115,8 +115,8 @@ SYSTEM_TEST(who_destroys_what_captures_is_captured_again)
 			struct program *client =
 				fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
 					       "--metrics", "dram__bytes_read.sum", "--duration",
-					       "0.3", "--format", "jsonl", "--output",
-					       fixture_path(f, "records"), "-f", NULL);
+					       "0.3", stream_to(fixture_path(f, "records")), "-f",
+					       NULL);
 			struct lines l;
 
 			expect_exit(client, 0);
@@ -157,18 +157,18 @@ static const struct {
  * of theirs by then. Each launch is told, and the program ends as it would. */
 SYSTEM_TEST(who_traces_itself_is_told_of)
 {
-	static const char *const metrics[] = { "memory", "none" };
+	static const char *const ways[] = { "--metrics=memory", "--mode=trace" };
 	struct fixture *f = *state;
 
 	need_no_sanitizer();
 	f->violations_expected = true; /* it frees what our forced flush returns */
 	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(users) * ARRAY_SIZE(metrics); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(users) * ARRAY_SIZE(ways); i++) {
 		struct program *client;
 		struct lines l;
 
 		client =
-			lines_measure(f, &l, ARGUMENTS("--metrics", metrics[i / 2]),
+			lines_measure(f, &l, ARGUMENTS(ways[i / 2]),
 				      ARGUMENTS(FAKEACTIVITY, users[i % 2].when, "6000", "300"), 0);
 		expect_in_output(client, users[i % 2].has);
 		if (i % 2 != 0) {
@@ -193,7 +193,7 @@ static struct program *start_user(struct fixture *f, const char *when)
 static struct program *capture_user(struct fixture *f, const struct program *p, const char *seconds)
 {
 	struct program *client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
-						"--metrics", "none", "--duration", seconds, NULL);
+						"--mode", "trace", "--duration", seconds, NULL);
 
 	expect_exit(client, 0);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
@@ -247,17 +247,17 @@ SYSTEM_TEST(who_traces_itself_between_captures_is_captured_again)
  * the GPU is in the ranges of kernels. */
 SYSTEM_TEST(other_calls_are_counted_and_kept_out)
 {
-	static const char *const metrics[] = { "dram__bytes_read.sum", "none" };
+	static const char *const ways[] = { "--metrics=dram__bytes_read.sum", "--mode=trace" };
 	struct fixture *f = *state;
 
 	setenv("GPUCTR_FAKE_RETURN_US", "100", 1);
 	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
 		struct program *client;
 		uint64_t others;
 		struct lines l;
 
-		client = lines_measure(f, &l, ARGUMENTS("--metrics", metrics[i]),
+		client = lines_measure(f, &l, ARGUMENTS(ways[i]),
 				       ARGUMENTS(FAKEODD, "calls", "500", "100"), 0);
 		expect_output(client, "done 500\n");
 		others = message_number(client, " by other calls");
@@ -285,16 +285,16 @@ SYSTEM_TEST(contexts_beyond_the_most_are_told)
 		const char *contexts, *output;
 		bool beyond;
 	} rows[] = { { "256", "done 512\n", false }, { "300", "done 600\n", true } };
-	static const char *const metrics[] = { "memory", "none" };
+	static const char *const ways[] = { "--metrics=memory", "--mode=trace" };
 	struct fixture *f = *state;
 
 	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(rows) * ARRAY_SIZE(metrics); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows) * ARRAY_SIZE(ways); i++) {
 		struct program *client;
 		struct lines l;
 
 		client =
-			lines_measure(f, &l, ARGUMENTS("--metrics", metrics[i / 2]),
+			lines_measure(f, &l, ARGUMENTS(ways[i / 2]),
 				      ARGUMENTS(FAKEODD, "contexts", rows[i % 2].contexts, "2"), 0);
 		expect_output(client, rows[i % 2].output);
 		assert_int_equal(lines_total(&l, "seen"), rows[i % 2].beyond ? 600 : 512);

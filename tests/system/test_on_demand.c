@@ -35,11 +35,11 @@ SYSTEM_TEST(a_script_hears_that_a_capture_has_no_kernel)
 	fixture_start_daemon(f, NULL);
 	p = on_demand_start_listed(f, USER_ANN);
 	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--fail-if-none",
-			   "--nvtx-include", "step/", "--duration", "0.5", NULL);
+			   "--nvtx", "step/", "--duration", "0.5", NULL);
 	expect_exit(c, 124);
 	expect_message(c, "othing was measured");
-	expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
-				   "--nvtx-include", "step/", "--duration", "0.5", NULL),
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--nvtx",
+				   "step/", "--duration", "0.5", NULL),
 		    0);
 	program_kill(p, SIGKILL);
 }
@@ -79,7 +79,7 @@ SYSTEM_TEST(a_program_outlives_captures_that_end_within_kernels)
 
 	for (int i = 0; i < 4; i++) {
 		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
-					   "--metrics", "none", "--duration", "0.2", NULL),
+					   "--mode", "trace", "--duration", "0.2", NULL),
 			    0);
 	}
 	expect_running(p);
@@ -164,7 +164,7 @@ static struct program *capture_slowly(struct fixture *f, struct between *b, cons
 	between_begin(b, f, USER_ANN);
 	c = fixture_client(f, USER_ANN, "capture", "--socket", b->socket, "--pid", list,
 			   "--metrics", "dram__bytes_read.sum", "--fail-if-none", "--devices", gpu,
-			   "--format", "jsonl", "-f", "--output", path, NULL);
+			   "-f", stream_to(path), NULL);
 	between_wait_held(b);
 	return c;
 }
@@ -434,8 +434,7 @@ SYSTEM_TEST(several_programs_are_captured_together)
 	q = on_demand_start(f, USER_ANN);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	on_demand_wait_listed(f, USER_ANN, q, "\"capture\":0");
-	c = fixture_client(f, USER_ANN, "capture", "--program", "fake*", "--format", "jsonl",
-			   "--output", path, NULL);
+	c = fixture_client(f, USER_ANN, "capture", "--program", "fake*", stream_to(path), NULL);
 	snprintf(text, sizeof(text), "\"pid\":%d,", p->pid);
 	expect_text_soon(path, text);
 	snprintf(text, sizeof(text), "\"pid\":%d,", q->pid);
@@ -461,7 +460,7 @@ SYSTEM_TEST(each_process_has_a_row_at_the_end)
 	for (size_t i = 0; i < ARRAY_SIZE(seconds) &&
 			   !(c && has_row(c, p, " filtered") && has_row(c, q, " filtered"));
 	     i++) {
-		c = fixture_client(f, USER_ANN, "capture", "--all", "--kernel", "^k[0-3]",
+		c = fixture_client(f, USER_ANN, "capture", "--all", "-k", "regex:^k[0-3]",
 				   "--duration", seconds[i], NULL);
 		expect_exit(c, 0);
 	}
@@ -505,8 +504,7 @@ SYSTEM_TEST(a_program_that_goes_on_is_measured)
 	fixture_start_daemon(f, NULL);
 	p = on_demand_start_listed(f, USER_ANN);
 	program_kill(p, SIGSTOP);
-	c = fixture_client(f, USER_ANN, "capture", "--all", "--format", "jsonl", "--output", path,
-			   NULL);
+	c = fixture_client(f, USER_ANN, "capture", "--all", stream_to(path), NULL);
 	expect_text_soon(c->err, "is stopped, by a signal or a debugger");
 	program_kill(p, SIGCONT);
 	expect_text_soon(path, "\"type\":\"kernel\"");
@@ -564,7 +562,7 @@ SYSTEM_TEST(an_end_that_cannot_be_written_costs_the_status)
 
 	fixture_start_daemon(f, NULL);
 	p = on_demand_start_listed(f, USER_ANN);
-	c = fixture_client(f, USER_ANN, "capture", "--all", "--nvtx-include", "step/", "-o",
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--nvtx", "step/", "-o",
 			   fixture_path(f, "kept/%h.gpuctr"), NULL);
 	expect_text_soon(c->err, "measuring 1 process"); /* the file is there */
 	/* SQLite finds no place for its journal. */
@@ -583,8 +581,7 @@ SYSTEM_TEST(records_without_room_cost_the_status)
 
 	fixture_start_daemon(f, NULL);
 	p = on_demand_start_listed(f, USER_ANN);
-	c = fixture_client(f, USER_ANN, "capture", "--all", "--format", "jsonl", "--output",
-			   "/dev/full", NULL);
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--stream=/dev/full", NULL);
 	on_demand_interrupt_after(f, USER_ANN, c, 1);
 	expect_exit(c, 125);
 	expect_message(c, "warning[stream-failed]: No space left on device");

@@ -44,8 +44,8 @@ static void measure_whole(struct fixture *f, struct lines *ret)
 		}
 		expect_exit(fixture_client(f, USER_ANN, "--metrics",
 					   "dram__bytes_read.sum,sm__inst_executed.sum", "-f", "-o",
-					   fixture_path(f, "run.gpuctr"), "--format", "jsonl",
-					   "--output", fixture_path(f, "records"), "--", FAKEAPP,
+					   fixture_path(f, "run.gpuctr"),
+					   stream_to(fixture_path(f, "records")), "--", FAKEAPP,
 					   "--children", "1", "--threads", "4", "--kernels", "300",
 					   "--nvtx", "--capture", NULL),
 			    0);
@@ -339,10 +339,10 @@ SYSTEM_TEST(what_was_measured_survives_an_interrupt)
 	sqlite3 *db;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "-o",
-				fixture_path(f, "run.gpuctr"), "--format", "jsonl", "--output",
-				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "100000",
-				"--sleep-us", "1000", NULL);
+	client =
+		fixture_client(f, USER_ANN, "--metrics", "memory", "-o",
+			       fixture_path(f, "run.gpuctr"), stream_to(fixture_path(f, "records")),
+			       "--", FAKEAPP, "--kernels", "100000", "--sleep-us", "1000", NULL);
 	expect_text_soon(fixture_path(f, "records"), "\"type\":\"kernel\"");
 	program_kill(client, SIGINT);
 	expect_exit(client, 128 + SIGINT);
@@ -368,7 +368,7 @@ SYSTEM_TEST(a_limit_on_the_files_size_costs_records_alone)
 
 	fixture_start_daemon(f, NULL);
 	snprintf(command, sizeof(command),
-		 "ulimit -Sf 3000; exec %s -o %s --format jsonl --output %s -- /bin/bash -c "
+		 "ulimit -Sf 3000; exec %s -o %s --stream=%s -- /bin/bash -c "
 		 "'ulimit -Sf unlimited; exec %s --kernels 60000 --exit 7'",
 		 CLIENT, path, records, FAKEAPP);
 	p = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
@@ -395,7 +395,7 @@ SYSTEM_TEST(a_stream_that_fails_alone_names_no_other_file)
 
 	fixture_start_daemon(f, NULL);
 	snprintf(command, sizeof(command),
-		 "ulimit -Sf 300; exec %s --format jsonl --output %s -- /bin/bash -c "
+		 "ulimit -Sf 300; exec %s --stream=%s -- /bin/bash -c "
 		 "'ulimit -Sf unlimited; exec %s --kernels 6000 --exit 7'",
 		 CLIENT, fixture_path(f, "records"), FAKEAPP);
 	p = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
@@ -412,7 +412,7 @@ SYSTEM_TEST(a_closed_output_has_its_remedy)
 	struct program *p;
 
 	fixture_start_daemon(f, NULL);
-	snprintf(command, sizeof(command), "exec %s --format jsonl -- %s --kernels 5 >&-", CLIENT,
+	snprintf(command, sizeof(command), "exec %s --stream -- %s --kernels 5 >&-", CLIENT,
 		 FAKEAPP);
 	p = fixture_run(f, USER_ANN, "/bin/sh", "-c", command, NULL);
 	expect_exit(p, 0);
@@ -435,7 +435,7 @@ SYSTEM_TEST(closed_standard_files_are_no_ones_else)
 	for (size_t i = 0; i < sizeof(closed) / sizeof(*closed); i++) {
 		snprintf(name, sizeof(name), "%zu.gpuctr", i);
 		snprintf(command, sizeof(command),
-			 "exec %s -o %s --format jsonl --output %s.jsonl -- /bin/bash -c "
+			 "exec %s -o %s --stream=%s.jsonl -- /bin/bash -c "
 			 "'ls -l /proc/$$/fd/[0-2] >%s.fds; exec %s --exit 7' %s",
 			 CLIENT, fixture_path(f, name), fixture_path(f, name),
 			 fixture_path(f, name), FAKEAPP, closed[i]);
@@ -533,7 +533,7 @@ SYSTEM_TEST(a_reader_that_goes_away_is_no_error)
 
 	fixture_start_daemon(f, NULL);
 	snprintf(command, sizeof(command),
-		 "%s --metrics memory --format jsonl --output >(head -n 5 >%s) -- %s --kernels "
+		 "%s --metrics memory --stream=>(head -n 5 >%s) -- %s --kernels "
 		 "20000 --exit 7",
 		 CLIENT, fixture_path(f, "head"), FAKEAPP);
 	for (int i = 0; i < 3 && measured < 20000; i++) { /* where a client is held up, some drop */
@@ -607,9 +607,9 @@ SYSTEM_TEST(an_export_is_the_stream)
 	fixture_start_daemon(f, NULL);
 	expect_exit(fixture_client(
 			    f, USER_ANN, "--metrics", "dram__bytes_read.sum,sm__inst_executed.sum",
-			    "-o", fixture_path(f, "run.gpuctr"), "--format", "jsonl", "--output",
-			    fixture_path(f, "live"), "--", FAKEAPP, "--children", "1", "--threads",
-			    "4", "--kernels", "50", "--nvtx", "--operators", NULL),
+			    "-o", fixture_path(f, "run.gpuctr"), stream_to(fixture_path(f, "live")),
+			    "--", FAKEAPP, "--children", "1", "--threads", "4", "--kernels", "50",
+			    "--nvtx", "--operators", NULL),
 		    0);
 	expect_operators(fixture_path(f, "run.gpuctr"));
 	expect_exit(fixture_client(f, USER_ANN, "export", fixture_path(f, "run.gpuctr"), "--to",

@@ -23,10 +23,10 @@ static void compare_outputs(struct fixture *f, const char *how)
 	const char *csv = fixture_path(f, "export.csv"), *jsonl = fixture_path(f, "export.jsonl");
 
 	expect_exit(fixture_client(f, USER_ANN, how, "-f", "-o", fixture_path(f, "run.gpuctr"),
-				   "--format", "jsonl", "--output", stream, "--", FAKEAPP,
-				   "--kernels", "40", "--children", "1", "--nvtx", "--operators",
-				   "--graph", "--graph-launches", "5", "--grids", "13", "--blocks",
-				   "6000", "--sleep-us", "400", NULL),
+				   stream_to(stream), "--", FAKEAPP, "--kernels", "40",
+				   "--children", "1", "--nvtx", "--operators", "--graph",
+				   "--graph-launches", "5", "--grids", "13", "--blocks", "6000",
+				   "--sleep-us", "400", NULL),
 		    0);
 	export_to(f, "csv", csv);
 	export_to(f, "jsonl", jsonl);
@@ -38,7 +38,7 @@ static void compare_outputs(struct fixture *f, const char *how)
 SAMPLING_TEST(columns_hold_what_their_names_say)
 {
 	static const char *const ways[] = { "--metrics=" METRICS ",sm__inst_executed.sum",
-					    "--metrics=none", "--mode=sample" };
+					    "--mode=trace", "--mode=sample" };
 	struct fixture *f = *state;
 
 	fixture_need_no_thread_sanitizer(FOREIGN_PROGRAMS);
@@ -68,7 +68,7 @@ SYSTEM_TEST(files_have_the_mode_that_the_umask_leaves)
 	} cases[] = { { "0077", 0600 }, { "0022", 0644 }, { "0007", 0660 }, { "0022", 0644 } };
 	static const char script[] =
 		"set -e; umask $1; cd $2; c=$3; "
-		"$c --metrics=" METRICS " -q -f -o run.gpuctr --format jsonl --output run.jsonl "
+		"$c --metrics=" METRICS " -q -f -o run.gpuctr --stream=run.jsonl "
 		"-- $4 --nvtx; "
 		"$c -q -f -o rank%r.gpuctr -- $4; "
 		"for t in csv jsonl chrome folded pyprof; do "

@@ -266,9 +266,8 @@ SYSTEM_TEST(records_left_out_of_a_stream_are_told)
 	fixture_limit(150);
 	fixture_start_daemon(f, NULL);
 	assert_int_equal(mkfifo(path, 0666), 0);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
-				"jsonl", "--output", path, "--", FAKEAPP, "--kernels", "220000",
-				NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", stream_to(path),
+				"--", FAKEAPP, "--kernels", "220000", NULL);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	expect_text_soon(client->out, "done 220000");

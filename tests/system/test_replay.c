@@ -137,8 +137,7 @@ SYSTEM_TEST(a_recording_is_not_replaced_by_what_it_plays)
 			   TEST_REPLAY, path, NULL);
 	expect_exit(p, 125);
 	expect_message(p, says);
-	p = fixture_client(f, USER_ANN, "-f", "--format", "jsonl", "--output", path, "--",
-			   TEST_REPLAY, path, NULL);
+	p = fixture_client(f, USER_ANN, "-f", stream_to(path), "--", TEST_REPLAY, path, NULL);
 	expect_exit(p, 125);
 	expect_message(p, says);
 	assert_int_equal(query_file(path, "SELECT count(*) FROM record"), KERNELS);

@@ -18,9 +18,9 @@ static struct program *measure_rough(struct fixture *f, const char *contexts, co
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
-				"jsonl", "--output", fixture_path(f, "records"), "--", FAKEROUGH,
-				contexts, kernels, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum",
+				stream_to(fixture_path(f, "records")), "--", FAKEROUGH, contexts,
+				kernels, NULL);
 	expect_exit(client, 0);
 	lines_load(ret, fixture_path(f, "records"));
 	return client;
@@ -82,9 +82,9 @@ SYSTEM_TEST(what_was_told_of_and_did_not_come_is_lost)
 	int agent;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--format", "jsonl", "--output",
-				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "1",
-				"--hold", "start", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory",
+				stream_to(fixture_path(f, "records")), "--", FAKEAPP, "--kernels",
+				"1", "--hold", "start", NULL);
 	fixture_wait_held(f, 1);
 	read_token(client, token, sizeof(token));
 	assert_int_equal(raw_captures(f, USER_ANN, &info), 1);

@@ -60,8 +60,8 @@ static struct program *begin_capture(struct fixture *f, const struct program *p)
 
 	unlink(path);
 	return fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
-			      "dram__bytes_read.sum", "--mode", "range", "--format", "jsonl", "-f",
-			      "--output", path, NULL);
+			      "dram__bytes_read.sum", "--mode", "range", "-f", stream_to(path),
+			      NULL);
 }
 
 static void expect_kernels(struct fixture *f)

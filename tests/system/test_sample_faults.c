@@ -29,10 +29,10 @@ static int setup(void **state)
 static struct program *start_run(struct fixture *f, const char *kernels, const char *option,
 				 const char *value)
 {
-	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", METRICS, "--format",
-			      "jsonl", "--output", fixture_path(f, "records"), "-f", "--devices",
-			      "0", "--", FAKEAPP, "--kernels", kernels, "--grids", "13", "--blocks",
-			      "6000", "--sleep-us", "400", "--exit", "3", option, value, NULL);
+	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", METRICS,
+			      stream_to(fixture_path(f, "records")), "-f", "--devices", "0", "--",
+			      FAKEAPP, "--kernels", kernels, "--grids", "13", "--blocks", "6000",
+			      "--sleep-us", "400", "--exit", "3", option, value, NULL);
 }
 
 /* The program that is measured. */
@@ -167,8 +167,8 @@ FAULT_TEST(one_that_is_stopped_is_killed_at_the_end)
 static struct program *start_turns(struct fixture *f, const char *kernels, const char *option,
 				   const char *value)
 {
-	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", TURNS, "--format",
-			      "jsonl", "--output", fixture_path(f, "records"), "-f", "--", FAKEAPP,
+	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", TURNS,
+			      stream_to(fixture_path(f, "records")), "-f", "--", FAKEAPP,
 			      "--kernels", kernels, "--grids", "13", "--blocks", "6000",
 			      "--sleep-us", "400", "--exit", "3", option, value, NULL);
 }
@@ -604,8 +604,8 @@ FAULT_TEST(a_stranger_in_the_middle)
 	fixture_need_two_users();
 	fixture_start_daemon(f, NULL);
 	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
-	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", METRICS, "--format",
-				"jsonl", "--output", fixture_path(f, "records"), "-o",
+	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", METRICS,
+				stream_to(fixture_path(f, "records")), "-o",
 				fixture_path(f, "run.gpuctr"), "-f", "--", FAKEAPP, "--kernels",
 				"8000", "--grids", "13", "--blocks", "6000", "--sleep-us", "400",
 				"--exit", "3", "--hold", "middle", NULL);
@@ -658,9 +658,9 @@ FAULT_TEST(a_process_that_is_killed_beside_another)
 		 FAKEAPP, FAKEAPP);
 	for (int i = 0; i < 5 && without <= 10; i++) {
 		client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", METRICS,
-					"--format", "jsonl", "--output", fixture_path(f, "records"),
-					"-o", fixture_path(f, "run.gpuctr"), "-f", "--", "bash",
-					"-c", line, NULL);
+					stream_to(fixture_path(f, "records")), "-o",
+					fixture_path(f, "run.gpuctr"), "-f", "--", "bash", "-c",
+					line, NULL);
 		expect_exit(client, 0);
 		without = count_without(f, "\"process\":2");
 		expect_same_again(f);

@@ -80,8 +80,7 @@ SYSTEM_TEST(the_front_starts_again)
 static struct program *capture_one(struct fixture *f, const struct program *p, const char *metrics)
 {
 	return fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
-			      metrics, "--format", "jsonl", "-f", "--output",
-			      fixture_path(f, "now.jsonl"), NULL);
+			      metrics, "-f", stream_to(fixture_path(f, "now.jsonl")), NULL);
 }
 
 /* In the launching thread CUPTI would set up what counts. A trace asks nothing of that thread. */
@@ -128,9 +127,9 @@ SYSTEM_TEST(a_program_that_shut_all_in_is_left_alone)
 static void measure(struct fixture *f, const char *whom, const char *what)
 {
 	struct program *p =
-		fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
-			       "jsonl", "-f", "--output", fixture_path(f, "now.jsonl"), "--",
-			       FAKESANDBOX, whom, what, "process", "after", "500", NULL);
+		fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-f",
+			       stream_to(fixture_path(f, "now.jsonl")), "--", FAKESANDBOX, whom,
+			       what, "process", "after", "500", NULL);
 	pid_t child;
 
 	expect_text_soon(p->out, "shut in\n");
@@ -293,9 +292,9 @@ static void begin_matrix(struct fixture *f, struct matrix *m, const char *verb)
 	script = make_script(m->cells, m->n, m->with);
 	m->p = strcmp(verb, "standby") == 0
 		       ? fixture_client(f, USER_ANN, verb, "--", "/bin/sh", "-c", script, NULL)
-		       : fixture_client(f, USER_ANN, verb, "--metrics", "none", "--format", "jsonl",
-					"-f", "--output", fixture_path(f, "now.jsonl"), "--",
-					"/bin/sh", "-c", script, NULL);
+		       : fixture_client(f, USER_ANN, verb, "--mode", "trace", "-f",
+					stream_to(fixture_path(f, "now.jsonl")), "--", "/bin/sh",
+					"-c", script, NULL);
 	free(script);
 }
 
@@ -316,9 +315,8 @@ SYSTEM_TEST(in_standby_while_nobody_captures)
 
 static struct program *capture_all(struct fixture *f)
 {
-	return fixture_client(f, USER_ANN, "capture", "--program", "fakesandbox", "--metrics",
-			      "none", "--format", "jsonl", "-f", "--output",
-			      fixture_path(f, "now.jsonl"), NULL);
+	return fixture_client(f, USER_ANN, "capture", "--program", "fakesandbox", "--mode", "trace",
+			      "-f", stream_to(fixture_path(f, "now.jsonl")), NULL);
 }
 
 SYSTEM_TEST(in_standby_captured)
@@ -370,10 +368,10 @@ SYSTEM_TEST(measured_with_counters)
 	fixture_start_daemon(f, NULL);
 	for (int i = 0; i < 2 * 2 * 2; i++) {
 		struct program *p =
-			fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
-				       "jsonl", "-f", "--output", fixture_path(f, "now.jsonl"),
-				       "--", FAKESANDBOX, i & 4 ? "tsync" : "thread", whats[i & 1],
-				       "process", whens[i >> 1 & 1], "2000", NULL);
+			fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-f",
+				       stream_to(fixture_path(f, "now.jsonl")), "--", FAKESANDBOX,
+				       i & 4 ? "tsync" : "thread", whats[i & 1], "process",
+				       whens[i >> 1 & 1], "2000", NULL);
 
 		expect_text_soon(p->out, "shut in\n");
 		sleep_ms(200);

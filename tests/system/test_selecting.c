@@ -26,62 +26,51 @@ struct choice {
 };
 
 static const struct choice by_name[] = {
-	{ { "--kernel-name", "k1" }, K1, NULL },
-	{ { "-k", "regex:^k[12]$" }, "01100000", NULL },
-	{ { "-k", "k1(float*)", "--kernel-name-base", "demangled" }, K1, NULL },
-	{ { "-k", "_Z2k1Pf", "--kernel-name-base", "mangled" }, K1, NULL },
-	{ { "--kernel", "^_Z2k[12]Pf$", "--kernel-name-base", "mangled" }, "01100000", NULL },
-	{ { "--kernel", "regex:^k1\\(" }, K1, NULL },
+	{ { "-k", "k1" }, K1, NULL },
+	{ { "-k", "regex:^k[12]\\(" }, "01100000", NULL },
+	{ { "--kernel-name", "regex:k1" }, K1, NULL }, /* as ncu has it */
 	/* A name is compared whole, and those that are shown are what it was compared with. */
-	{ { "--kernel-name", "k" }, NONE, "kernels that were there, and do not match: k0; k1; k2" },
+	{ { "-k", "k" }, NONE, "kernels that were there, and do not match: k0; k1; k2" },
 };
 
 static const struct choice by_count[] = {
-	{ { "--launch-every", "3" }, "100", NULL },
-	{ { "--launch-skip", "1", "--launch-every", "3", "--launch-count", "2" }, "01001.", NULL },
-	{ { "-c", "1", "--filter-mode", "per-kernel" }, "11111111.", NULL },
-	{ { "-s", "1", "-c", "2", "--filter-mode", "per-kernel" },
-	  "000000001111111111111111.",
-	  NULL },
-	{ { "-s", "1", "-c", "1", "--filter-mode", "per-kernel", "-k", "k1" },
-	  "0000000001.",
-	  NULL },
-	{ { "-c", "2", "--filter-mode", "global" }, "11.", NULL },
-	{ { "--launch-skip", "40" },
+	{ { "--every", "3" }, "100", NULL },
+	{ { "--skip", "1", "--every", "3", "--count", "2" }, "01001.", NULL },
+	{ { "-c", "1", "--per", "kernel" }, "11111111.", NULL },
+	{ { "-s", "1", "-c", "2", "--per", "kernel" }, "000000001111111111111111.", NULL },
+	{ { "-s", "1", "-c", "1", "--per", "kernel", "-k", "k1" }, "0000000001.", NULL },
+	{ { "-c", "2", "--per", "process" }, "11.", NULL },
+	{ { "--skip", "40" },
 	  NONE,
-	  "--launch-skip leaves out the first 40 launches of the process, and there were 40 that "
+	  "--skip leaves out the first 40 launches of the process, and there were 40 that "
 	  "match" },
-	{ { "-s", "5", "--filter-mode", "per-kernel" },
+	{ { "-s", "5", "--per", "kernel" },
 	  NONE,
 	  "the first 5 launches of each kernel, and there were 40 in all" },
-	{ { "-s", "4", "--filter-mode", "per-kernel" },
-	  "0000000000000000000000000000000011111111.",
-	  NULL },
+	{ { "-s", "4", "--per", "kernel" }, "0000000000000000000000000000000011111111.", NULL },
 };
 
 static const struct choice by_range[] = {
-	{ { "--nvtx-include", "layer 1/" }, LAYER_1, NULL },
-	{ { "--nvtx-include", "step 2/layer 1", "--nvtx-include", "[regex:^step/layer 3]" },
+	{ { "--nvtx", "layer 1/" }, LAYER_1, NULL },
+	{ { "--nvtx", "step 2/layer 1", "--nvtx", "[regex:^step/layer 3]" },
 	  "0001000101010001000100010001000100010001.",
 	  NULL },
-	{ { "--nvtx-exclude", "step 2/" }, "1111111100001111111111111111111111111111.", NULL },
-	{ { "--nvtx-include", "regex:layer [13]/", "--nvtx-exclude", "regex:step [3-9]/" },
+	{ { "--no-nvtx", "step 2/" }, "1111111100001111111111111111111111111111.", NULL },
+	{ { "--nvtx", "regex:layer [13]/", "--no-nvtx", "regex:step [3-9]/" },
 	  "010101010101.",
 	  NULL },
-	{ { "--nvtx-include", "fakeapp@epoch/" }, EACH, NULL },
-	{ { "--nvtx-include", "whole run,layer 1/" }, LAYER_1, NULL },
+	{ { "--nvtx", "fakeapp@epoch/" }, EACH, NULL },
+	{ { "--nvtx", "whole run,layer 1/" }, LAYER_1, NULL },
 	/* Launches that are not in the ranges are neither skipped nor counted. */
-	{ { "--nvtx-include", "layer 1/", "--launch-skip", "2", "--launch-count", "4" },
+	{ { "--nvtx", "layer 1/", "--skip", "2", "--count", "4" },
 	  "0000000001000100010001.",
 	  NULL },
-	{ { "--nvtx-include", "regex:step [0-4]/", "--kernel", "^k1" },
-	  "010000000100000001.",
-	  NULL },
-	{ { "--nvtx-include", "epoch/" }, NONE, "'epoch/' matched no launch" },
-	{ { "--nvtx-include", "epoch/" }, NONE, "fakeapp@epoch/" },
-	{ { "--nvtx-include", "epoch/" }, NONE, "whole run; step 0/" },
+	{ { "--nvtx", "regex:step [0-4]/", "-k", "regex:^k1" }, "010000000100000001.", NULL },
+	{ { "--nvtx", "epoch/" }, NONE, "'epoch/' matched no launch" },
+	{ { "--nvtx", "epoch/" }, NONE, "fakeapp@epoch/" },
+	{ { "--nvtx", "epoch/" }, NONE, "whole run; step 0/" },
 	/* One of two: the other has measured. */
-	{ { "--nvtx-include", "layer 1/", "--nvtx-exclude", "step 99/" },
+	{ { "--nvtx", "layer 1/", "--no-nvtx", "step 99/" },
 	  LAYER_1,
 	  "warning[kernel-no-match]: the NVTX expression 'step 99/' matched no launch" },
 };
@@ -91,12 +80,16 @@ static const struct choice by_range[] = {
 static const struct choice by_phase[] = {
 	{ { "--profile-from-start", "off" }, "00000000001111111111", NULL },
 	{ { "--profile-from-start", "on" }, EACH, NULL },
-	{ { "--capture-range", "cudaProfilerApi", "--stop-on-range-end" },
+	/* As nsys has it. */
+	{ { "--capture-range", "cudaProfilerApi", "--capture-range-end", "repeat" },
+	  "00000000001111111111",
+	  NULL },
+	{ { "-c", "cudaProfilerApi", "--capture-range-end", "stop" },
 	  "00000000001111111111.",
 	  NULL },
-	{ { "--capture-range", "nvtx:step 2/" }, STEP_2, NULL },
-	{ { "--capture-range", "nvtx:layer 1/", "--stop-on-range-end" }, "01.", NULL },
-	{ { "--capture-range", "nvtx:whole run" }, EACH, NULL },
+	{ { "--within", "nvtx:step 2/" }, STEP_2, NULL },
+	{ { "--within", "nvtx:layer 1/", "--capture-range-end", "stop" }, "01.", NULL },
+	{ { "--within", "nvtx:whole run" }, EACH, NULL },
 	{ { STEPS, "--schedule", "skip_first=1,wait=1,warmup=1,active=2,repeat=2" },
 	  "000000000000111111110000000011111111.",
 	  NULL },
@@ -106,21 +99,17 @@ static const struct choice by_phase[] = {
 	{ { "--step", "cudaProfilerStart", "--schedule", "active=1,repeat=1" },
 	  "000000000011111111111111111111.",
 	  NULL },
-	{ { STEPS, "--schedule", "skip_first=1,active=1,repeat=1", "--nvtx-include", "layer 1/" },
-	  "000001.",
-	  NULL },
-	{ { "--capture-range", "nvtx:stage 1/" },
+	{ { STEPS, "--steps", "1+1", "--nvtx", "layer 1/" }, "000001.", NULL },
+	{ { "--within", "nvtx:stage 1/" },
 	  NONE,
 	  "'stage 1/' matched no range that began; ranges that were there: step 0/" },
-	{ { STEPS, "--schedule", "skip_first=10,active=1" },
+	{ { STEPS, "--steps", "10+1" },
 	  NONE,
-	  "no launch was in a step that --schedule takes; there were 10 steps" },
+	  "no launch was in a step that --steps takes; there were 10 steps" },
 };
 
 static const struct choice by_the_program[] = {
-	{ { "--step", "gpuctr_step", "--schedule", "skip_first=1,active=1,repeat=1" },
-	  "00001111.",
-	  NULL },
+	{ { "--step", "gpuctr_step", "--steps", "1+1" }, "00001111.", NULL },
 	/* A mark as any other. */
 	{ { "--step", "gpuctr@step", "--steps", "2" }, "11111111.", NULL },
 };
@@ -184,9 +173,7 @@ SYSTEM_TEST(kernels_are_chosen_by_name)
 
 SYSTEM_TEST(launches_are_counted_by_what_they_are)
 {
-	static const struct choice of_each_gpu = { { "-c", "1", "--filter-mode", "per-gpu" },
-						   "11.",
-						   NULL };
+	static const struct choice of_each_gpu = { { "-c", "1", "--per", "gpu" }, "11.", NULL };
 	struct fixture *f = *state;
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
@@ -234,8 +221,8 @@ SYSTEM_TEST(a_run_may_have_a_duration)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--duration", "0.5", "--format", "jsonl", "-f",
-				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+	client = fixture_client(f, USER_ANN, "--duration", "0.5", "-f",
+				stream_to(fixture_path(f, "records")), "--", FAKEAPP, "--kernels",
 				"40", "--hold", "end", "--exit", "7", NULL);
 	fixture_wait_held(f, 1);
 	expect_text_soon(client->err, "--duration: 0.5 s are over");
@@ -260,7 +247,7 @@ SYSTEM_TEST(a_capture_of_what_runs_ends_with_what_was_chosen)
 		const char *options[4];
 		size_t kernels;
 	} rows[] = {
-		{ { "-c", "7", "--launch-every", "8" }, 7 },
+		{ { "-c", "7", "--every", "8" }, 7 },
 		{ { "--steps", "2", STEPS }, 8 },
 		{ { "--steps", "2", STEPS }, 8 },
 	};
@@ -276,8 +263,8 @@ SYSTEM_TEST(a_capture_of_what_runs_ends_with_what_was_chosen)
 		struct lines l;
 
 		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), o[0],
-					   o[1], o[2], o[3], "--format", "jsonl", "-f", "--output",
-					   fixture_path(f, "records"), NULL),
+					   o[1], o[2], o[3], "-f",
+					   stream_to(fixture_path(f, "records")), NULL),
 			    0);
 		lines_load(&l, fixture_path(f, "records"));
 		assert_int_equal(lines_count(&l, "kernel"), rows[i].kernels);
@@ -300,35 +287,37 @@ SYSTEM_TEST(what_cannot_be_chosen_is_refused_before_anything_starts)
 		const char *options[6];
 		const char *message;
 	} wrong[] = {
-		{ { "--nvtx-exclude", "step//layer" }, "a name is missing, at character 6" },
-		{ { "--step", "A/" }, "how many of these steps?" },
+		{ { "--no-nvtx", "step//layer" }, "a name is missing, at character 6" },
+		{ { "--step", "A/" }, "how many? Add --steps N" },
 		{ { "--step", "A/", "--schedule", "wait=1" }, "active=N is missing" },
 		{ { "--step", "A/", "--schedule", "active=x" }, "'active=x' is none of" },
 		{ { "--step", "A/", "--schedule", "active=1,skip=2" }, "'skip=2' is none of" },
 		{ { "--step", "A/", "--steps", "0" }, "not a number above 0" },
+		{ { "--steps", "1+" }, "not a number above 0, or SKIP+N" },
+		{ { "--steps", "1", "--schedule", "active=1" }, "both choose steps" },
 		{ { "--step", "A/,B/", "--steps", "1" }, "several between commas" },
 		{ { "--step", "A//", "--steps", "1" }, "a name is missing, at character 3" },
 		{ { "--step", "A/", "--schedule", "active=4294967296" }, "too many steps" },
-		{ { "--stop-on-range-end" }, "of which range" },
-		{ { "--capture-range", "step" }, "no such capture range" },
-		{ { "--capture-range", "nvtx:" }, "a name is missing, at character 1" },
+		{ { "--capture-range-end", "stop" }, "add --within cudaProfilerApi" },
+		{ { "--capture-range-end", "none" }, "is not stop or repeat" },
+		{ { "-s", "none" }, "-s none is of nsys" },
+		{ { "-c", "nvtx" }, "--within nvtx:NAME names the range" },
+		{ { "--within", "step" }, "no such capture range" },
+		{ { "--within", "nvtx:" }, "a name is missing, at character 1" },
 		{ { "--profile-from-start", "maybe" }, "neither on nor off" },
-		{ { "--kernel-name", "" }, "it is missing, at character 1" },
-		{ { "--kernel-name", "regex:" }, "the expression is missing, at character 7" },
-		{ { "--kernel-name", "regex:a(b" }, "at character 2" },
-		{ { "--kernel-name", "gemm<float>" }, "at character 5" },
-		{ { "--kernel-name", "ns::gemm(int)" }, "at character 3" },
-		{ { "-k", "a", "--kernel", "b" }, "kernels are chosen once" },
-		{ { "-k", "a", "--kernel-name-base", "plain" },
-		  "'plain' is none of demangled, function and mangled" },
-		{ { "--kernel-name-base", "function" }, "of which name" },
-		{ { "--launch-every", "0" }, "not a number above 0" },
+		{ { "-k", "" }, "it is missing, at character 1" },
+		{ { "-k", "regex:" }, "the expression is missing, at character 7" },
+		{ { "-k", "regex:a(b" }, "at character 2" },
+		{ { "-k", "gemm<float>" }, "at character 5" },
+		{ { "-k", "ns::gemm(int)" }, "at character 3" },
+		{ { "-k", "a", "-k", "regex:b" }, "kernels are chosen once" },
+		{ { "--kernel-name-base", "function" }, "-k NAME compares the function's name" },
+		{ { "--every", "0" }, "not a number above 0" },
 		{ { "--duration", "0" }, "not a time above 0" },
-		{ { "-c", "1", "--filter-mode", "each" },
-		  "none of global, per-gpu and per-kernel" },
-		{ { "--filter-mode", "per-kernel" }, "what is counted so" },
-		{ { "--nvtx-push-pop-scope", "process" }, "--capture-range nvtx:EXPR measures" },
-		{ { "--nvtx-include", "A/", "--nvtx-exclude", "A/" }, "no launch can be chosen" },
+		{ { "-c", "1", "--filter-mode", "each" }, "--per: 'each' is not kernel or gpu" },
+		{ { "--per", "kernel" }, "says of what -s, --every and -c count" },
+		{ { "--nvtx-push-pop-scope", "process" }, "--within nvtx:EXPR measures" },
+		{ { "--nvtx", "A/", "--no-nvtx", "A/" }, "no launch can be chosen" },
 	};
 	struct fixture *f = *state;
 
@@ -355,13 +344,11 @@ SYSTEM_TEST(what_cannot_be_chosen_is_refused_before_anything_starts)
 SYSTEM_TEST(a_recording_is_chosen_from_as_its_program)
 {
 	static const struct choice choices[] = {
-		{ { "--nvtx-exclude", "step 2/" },
-		  "1111111100001111111111111111111111111111.",
-		  NULL },
-		{ { "--nvtx-include", "whole run,layer 1/" }, LAYER_1, NULL },
-		{ { "--kernel-name", "k1" }, K1, NULL },
-		{ { "-c", "1", "--filter-mode", "per-kernel" }, "11111111.", NULL },
-		{ { "--launch-every", "3" }, "100", NULL },
+		{ { "--no-nvtx", "step 2/" }, "1111111100001111111111111111111111111111.", NULL },
+		{ { "--nvtx", "whole run,layer 1/" }, LAYER_1, NULL },
+		{ { "-k", "k1" }, K1, NULL },
+		{ { "-c", "1", "--per", "kernel" }, "11111111.", NULL },
+		{ { "--every", "3" }, "100", NULL },
 	};
 	struct fixture *f = *state;
 	char path[96];

@@ -21,9 +21,9 @@ SYSTEM_TEST(threads_let_each_other_measure)
 	setenv("GPUCTR_FAKE_LATE_US", "20", 1);
 	setenv("GPUCTR_FAKE_PUSH_US", "20", 1);
 	fixture_start_daemon(f, NULL);
-	expect_exit(fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
-				   "jsonl", "--output", fixture_path(f, "records"), "--no-summary",
-				   "--", TEST_FAKESERVE, "4", "1", "2", "0", "2", NULL),
+	expect_exit(fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum",
+				   stream_to(fixture_path(f, "records")), "--quiet", "--",
+				   TEST_FAKESERVE, "4", "1", "2", "0", "2", NULL),
 		    0);
 	lines_load(&l, fixture_path(f, "records"));
 	totals = lines_at(&l, "totals", 0);
@@ -58,9 +58,9 @@ SYSTEM_TEST(streams_come_and_go_while_others_are_measured)
 	setenv("GPUCTR_FAKE_RESOURCE_US", "2000", 1);
 	setenv("GPUCTR_FAKE_LATE_US", "100", 1);
 	fixture_start_daemon(f, NULL);
-	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format", "jsonl",
-			   "--output", fixture_path(f, "records"), "--no-summary", "--",
-			   TEST_FAKESERVE, "4", "3", "12", "0", "2", "renew", NULL);
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum",
+			   stream_to(fixture_path(f, "records")), "--quiet", "--", TEST_FAKESERVE,
+			   "4", "3", "12", "0", "2", "renew", NULL);
 	expect_exit(p, 0);
 	lines_load(&l, fixture_path(f, "records"));
 	totals = lines_at(&l, "totals", 0);
@@ -92,8 +92,8 @@ SYSTEM_TEST(captures_of_a_server_come_to_an_end)
 
 		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
 					   "--metrics", "dram__bytes_read.sum", "--mode", "range",
-					   "--duration", "1", "--format", "jsonl", "--output",
-					   fixture_path(f, "records"), "-f", NULL),
+					   "--duration", "1", stream_to(fixture_path(f, "records")),
+					   "-f", NULL),
 			    0);
 		lines_load(&l, fixture_path(f, "records"));
 		totals = lines_at(&l, "totals", 0);

@@ -34,9 +34,9 @@ enum { COUNTERS = sizeof(counters) / sizeof(counters[0]), GROUPS = 2 };
 static struct program *start_turns(struct fixture *f, const char *kernels)
 {
 	return fixture_client(f, USER_ANN, "--metrics", TWO_GROUPS, "-o",
-			      fixture_path(f, "run.gpuctr"), "-f", "--format", "jsonl", "--output",
-			      fixture_path(f, "records"), "--", FAKEAPP, "--kernels", kernels,
-			      "--grids", "3", "--sleep-us", "100", NULL);
+			      fixture_path(f, "run.gpuctr"), "-f",
+			      stream_to(fixture_path(f, "records")), "--", FAKEAPP, "--kernels",
+			      kernels, "--grids", "3", "--sleep-us", "100", NULL);
 }
 
 static struct program *report(struct fixture *f, const char *option, const char *value)
@@ -153,8 +153,8 @@ SYSTEM_TEST(threads_take_turns_together)
 
 	setenv("GPUCTR_FAKE_PUSH_US", "50", 1); /* so that they meet */
 	fixture_start_daemon(f, NULL);
-	expect_exit(fixture_client(f, USER_ANN, "--metrics", TWO_GROUPS, "--format", "jsonl",
-				   "--output", fixture_path(f, "records"), "--", FAKEAPP,
+	expect_exit(fixture_client(f, USER_ANN, "--metrics", TWO_GROUPS,
+				   stream_to(fixture_path(f, "records")), "--", FAKEAPP,
 				   "--threads", "4", "--kernels", "1500", NULL),
 		    0);
 	lines_load(&l, fixture_path(f, "records"));
@@ -177,8 +177,8 @@ SYSTEM_TEST(kinds_of_metrics_take_turns)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	expect_exit(fixture_client(f, USER_ANN, "--metrics", sm, "--metrics", sass, "--format",
-				   "jsonl", "--output", fixture_path(f, "records"), "--", FAKEAPP,
+	expect_exit(fixture_client(f, USER_ANN, "--metrics", sm, "--metrics", sass,
+				   stream_to(fixture_path(f, "records")), "--", FAKEAPP,
 				   "--kernels", "1000", NULL),
 		    0);
 	lines_load(&l, fixture_path(f, "records"));
@@ -205,8 +205,8 @@ SYSTEM_TEST(one_group_is_told_as_ever)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", counters[0].name, "--format", "jsonl",
-				"--output", fixture_path(f, "records"), "--", FAKEAPP, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", counters[0].name,
+				stream_to(fixture_path(f, "records")), "--", FAKEAPP, NULL);
 	expect_exit(client, 0);
 	expect_no_message(client, "turns");
 	lines_load(&l, fixture_path(f, "records"));

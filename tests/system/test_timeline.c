@@ -46,8 +46,8 @@ static struct program *start_sampling(struct fixture *f, const char *gpu)
 	struct program *p;
 
 	unlink(path);
-	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", gpu, "--format", "jsonl",
-			   "--output", path, NULL);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--devices", gpu, stream_to(path),
+			   NULL);
 	expect_text_soon(path, "\"type\":\"sample\"");
 	assert_int_equal(
 		count_text(path,
@@ -165,7 +165,7 @@ TIMELINE_TEST(one_gpu_of_two)
 	for (int i = 0; i < 5 && !whole; i++) {
 		p = start_sampling(f, "1");
 		run_kernels(f, "2");
-		expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", "0",
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "--devices", "0",
 					   "--wait", "0", "-d", "0.1", NULL),
 			    0);
 		whole = end_whole(p, SIGTERM);
@@ -182,7 +182,7 @@ TIMELINE_TEST(it_ends_after_its_duration)
 	start(f);
 	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.5", "--interval", "1ms",
 			   "--metrics", "dram__bytes_read.sum.per_second,sm__cycles_active.avg",
-			   "--format", "jsonl", NULL);
+			   "--stream", NULL);
 	expect_exit(p, 0);
 	assert_true(now_ms() - began >= 500);
 	assert_int_equal(count_text(p->out, "\"type\":\"timeline\""), 1);
@@ -268,7 +268,7 @@ TIMELINE_TEST(names_are_those_of_a_plan)
 
 	start(f);
 	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.1", "--metrics",
-			   "dram__bytes_*.sum", "--format", "jsonl", NULL);
+			   "dram__bytes_*.sum", "--stream", NULL);
 	expect_exit(p, 0);
 	assert_int_equal(count_text(p->out, "\"dram__bytes_read.sum\",\"dram__bytes_write.sum\""),
 			 1);
@@ -283,12 +283,11 @@ TIMELINE_TEST(names_are_those_of_a_plan)
 TIMELINE_TEST(wrong_command_lines)
 {
 	static const char *const wrong[][2] = {
-		{ "--interval", "10" },	 { "--interval", "0.1us" }, { "--gpu", "7" },
-		{ "--pid", "1" },	 { "--devices", "0" },	    { "-o", "x.gpuctr" },
-		{ "--kernel", "k1" },	 { "--step", "x" },	    { "--at", "1700000000" },
-		{ "-d", "0" },		 { "--mode", "range" },	    { "--mode", "sample" },
-		{ "--metrics", "none" }, { "--graphs", "whole" },   { "--no-samples", "-q" },
-		{ "--here", "-q" },	 { "--summary-rows", "3" }
+		{ "--interval", "10" }, { "--interval", "0.1us" }, { "--devices", "7" },
+		{ "--pid", "1" },	{ "--devices", "0,1" },	   { "-o", "x.gpuctr" },
+		{ "-k", "regex:k1" },	{ "--step", "x" },	   { "--at", "1700000000" },
+		{ "-d", "0" },		{ "--mode", "range" },	   { "--mode", "sample" },
+		{ "--mode", "trace" },	{ "--graphs", "whole" },   { "--here", "-q" },
 	};
 	struct fixture *f = *state;
 
@@ -298,7 +297,6 @@ TIMELINE_TEST(wrong_command_lines)
 					   wrong[i][0], wrong[i][1], NULL),
 			    125);
 	}
-	expect_exit(fixture_client(f, USER_ANN, "capture", "--all", "--gpu", "0", NULL), 125);
 	setenv("GPUCTR_SAMPLER", "/nowhere", 1);
 	expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "1", NULL), 125);
 }
@@ -386,8 +384,7 @@ TIMELINE_TEST(a_sampler_that_floods_can_be_interrupted)
 
 	start(f);
 	fixture_use_sampler(f, flood);
-	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--format", "jsonl", "--output",
-			   "/dev/null", NULL);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "--stream=/dev/null", NULL);
 	while (fixture_child(p) <= 0) {
 		sleep_ms(10);
 	}
@@ -408,8 +405,8 @@ TIMELINE_TEST(samples_without_room_cost_the_status)
 	struct program *p;
 
 	start(f);
-	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.3", "--format", "jsonl",
-			   "--output", "/dev/full", NULL);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.3", "--stream=/dev/full",
+			   NULL);
 	expect_exit(p, 125);
 	expect_message(p, "warning[stream-failed]: No space left on device");
 }
@@ -680,9 +677,8 @@ TIMELINE_TEST(what_is_left_of_a_turn_may_take_long)
 TIMELINE_TEST(what_does_not_go_with_it_is_named)
 {
 	static const char *const wrong[][3] = {
-		{ "--pid", "1", "--timeline and a choice of processes:" },
-		{ "--summary-rows", "3", "--timeline and --summary-rows:" },
-		{ "--kernel", "k1", "--timeline and a filter of launches:" },
+		{ "--pid", "1", "--timeline and --pid:" },
+		{ "-k", "regex:k1", "--timeline and --kernel:" },
 		{ "--mode", "sample", "--timeline and --mode:" },
 	};
 	struct fixture *f = *state;

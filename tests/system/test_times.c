@@ -28,10 +28,10 @@ static double range_ns(const char *line)
 
 static void measure(struct fixture *f, const char *metrics, struct lines *l)
 {
-	struct program *client =
-		fixture_client(f, USER_ANN, "--metrics", metrics, "-o",
-			       fixture_path(f, "run.gpuctr"), "-f", "--format", "jsonl", "--output",
-			       fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "200", NULL);
+	struct program *client = fixture_client(f, USER_ANN, "--metrics", metrics, "-o",
+						fixture_path(f, "run.gpuctr"), "-f",
+						stream_to(fixture_path(f, "records")), "--",
+						FAKEAPP, "--kernels", "200", NULL);
 
 	expect_exit(client, 0);
 	expect_message(client, "200 kernels seen in 1 process: 200 measured, 0 dropped");
@@ -104,18 +104,18 @@ SYSTEM_TEST(nothing_is_traced_until_a_launch_is_wanted)
 
 	setenv("GPUCTR_FAKE_FAIL", "cuptiActivityEnable:1:15", 1);
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--kernel",
-				"nothing", "--", FAKEAPP, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-k",
+				"regex:nothing", "--", FAKEAPP, NULL);
 	expect_exit(client, 0);
 	expect_message(client, "10 kernels seen");
 	expect_no_message(client, "CUPTI does not tell");
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--launch-skip",
-				"9", "--", FAKEAPP, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--skip", "9",
+				"--", FAKEAPP, NULL);
 	expect_exit(client, 0);
 	expect_message(client, "CUPTI does not tell");
 	/* Or a graph is captured, whose launch may be. */
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--kernel",
-				"nothing", "--", FAKEAPP, "--graph", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-k",
+				"regex:nothing", "--", FAKEAPP, "--graph", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "CUPTI does not tell");
 }
@@ -161,9 +161,9 @@ SYSTEM_TEST(loading_is_not_measured)
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--metrics",
-				"dram__bytes_read.sum,gpu__time_duration.sum", "--format", "jsonl",
-				"-f", "--output", fixture_path(f, "records"), "--", FAKEAPP,
-				"--library", "--devices", "2", "--kernels", "41", "--graph", NULL);
+				"dram__bytes_read.sum,gpu__time_duration.sum", "-f",
+				stream_to(fixture_path(f, "records")), "--", FAKEAPP, "--library",
+				"--devices", "2", "--kernels", "41", "--graph", NULL);
 	expect_exit(client, 0);
 	expect_output(client, "done 41\n");
 	lines_load(&l, fixture_path(f, "records"));

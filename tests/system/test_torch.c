@@ -93,8 +93,8 @@ SYSTEM_TEST(a_missing_file_is_refused_first)
 
 static struct program *run_fakeapp(struct fixture *f, const char *option, const char *ranges)
 {
-	return fixture_client(f, USER_SELF, "--no-summary", "--metrics", "dram__bytes_read.sum",
-			      option, "--", FAKEAPP, "--kernels", "4", "--nvtx", ranges, NULL);
+	return fixture_client(f, USER_SELF, "--quiet", "--metrics", "dram__bytes_read.sum", option,
+			      "--", FAKEAPP, "--kernels", "4", "--nvtx", ranges, NULL);
 }
 
 SYSTEM_TEST(operators_are_missed_where_none_came)
@@ -110,7 +110,7 @@ SYSTEM_TEST(operators_are_missed_where_none_came)
 	client = run_fakeapp(f, "--torch", "--operators");
 	expect_exit(client, 0);
 	expect_no_message(client, text);
-	client = run_fakeapp(f, "--no-summary", "--outer");
+	client = run_fakeapp(f, "--quiet", "--outer");
 	expect_exit(client, 0);
 	expect_no_message(client, text);
 }

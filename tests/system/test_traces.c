@@ -7,7 +7,7 @@
 #include "tests/system/on_demand.h"
 #include "tests/system/query.h"
 
-/* `--metrics none`: when each kernel ran, and no counter. tests/fake/README.md says how long a
+/* `--mode trace`: when each kernel ran, and no counter. tests/fake/README.md says how long a
  * kernel takes. */
 
 static double own_ns(const char *line)
@@ -19,11 +19,10 @@ static double own_ns(const char *line)
 
 static void trace(struct fixture *f, struct lines *l, const char *option, const char *value)
 {
-	struct program *client =
-		fixture_client(f, USER_ANN, "--metrics", "none", "--format", "jsonl", "-f",
-			       "--output", fixture_path(f, "records"), "-o",
-			       fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "3000",
-			       "--nvtx", option, value, NULL);
+	struct program *client = fixture_client(f, USER_ANN, "--mode", "trace", "-f",
+						stream_to(fixture_path(f, "records")), "-o",
+						fixture_path(f, "run.gpuctr"), "--", FAKEAPP,
+						"--kernels", "3000", "--nvtx", option, value, NULL);
 
 	expect_exit(client, 0);
 	expect_message(client, "GH100, GPU 0: when kernels run, no counter is read");
@@ -71,10 +70,9 @@ SYSTEM_TEST(launches_run_as_they_like)
 	setenv("GPUCTR_FAKE_ACTIVITY_LATE_MS", "200", 1);
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "-o",
-				fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "2500",
-				"--threads", "8", "--streams", "4", "--devices", "2", "--mixed",
-				NULL);
+	client = fixture_client(f, USER_ANN, "--mode", "trace", "-o", fixture_path(f, "run.gpuctr"),
+				"--", FAKEAPP, "--kernels", "2500", "--threads", "8", "--streams",
+				"4", "--devices", "2", "--mixed", NULL);
 	expect_exit(client, 0);
 	expect_output(client, "done 20000\n");
 	expect_message(client, "20,000 kernels seen in 1 process: 20,000 measured, 0 dropped");
@@ -88,7 +86,7 @@ SYSTEM_TEST(the_table_shows_times_alone)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "-v", "--metrics", "none", "-o",
+	client = fixture_client(f, USER_ANN, "-v", "--mode", "trace", "-o",
 				fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "8",
 				"--nvtx", NULL);
 	expect_exit(client, 0);
@@ -111,9 +109,10 @@ SYSTEM_TEST(kernels_of_graphs_are_records)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "--format", "jsonl", "--output",
-				fixture_path(f, "records"), "-o", fixture_path(f, "run.gpuctr"),
-				"--", FAKEAPP, "--kernels", "1", "--graph", NULL);
+	client = fixture_client(f, USER_ANN, "--mode", "trace",
+				stream_to(fixture_path(f, "records")), "-o",
+				fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--kernels", "1",
+				"--graph", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "13 kernels seen in 1 process: 9 measured, 4 skipped");
 	lines_load(&l, fixture_path(f, "records"));
@@ -145,9 +144,9 @@ SYSTEM_TEST(graphs_are_whole_if_asked_for)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "--graphs", "whole", "--format",
-				"jsonl", "--output", fixture_path(f, "records"), "--", FAKEAPP,
-				"--kernels", "1", "--graph", NULL);
+	client = fixture_client(f, USER_ANN, "--mode", "trace", "--graphs", "whole",
+				stream_to(fixture_path(f, "records")), "--", FAKEAPP, "--kernels",
+				"1", "--graph", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "7 kernels seen in 1 process: 3 measured, 4 skipped");
 	lines_load(&l, fixture_path(f, "records"));
@@ -185,10 +184,9 @@ static size_t count_timed(struct fixture *f, size_t *ret_without)
 static struct program *capture_one(struct fixture *f, struct program *p, const char *seconds,
 				   size_t *ret_timed, size_t *ret_without)
 {
-	struct program *client =
-		fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
-			       "none", "--duration", seconds, "-f", "--format", "jsonl", "--output",
-			       fixture_path(f, "records"), NULL);
+	struct program *client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+						"--mode", "trace", "--duration", seconds, "-f",
+						stream_to(fixture_path(f, "records")), NULL);
 
 	expect_exit(client, 0);
 	*ret_timed = count_timed(f, ret_without);
@@ -287,8 +285,8 @@ SYSTEM_TEST(they_are_from_the_beginning)
 	setenv("GPUCTR_FAKE_STUCK", "disabled", 1);
 	setenv("GPUCTR_FAKE_RETURN_US", "500", 1);
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "-f", "--format", "jsonl",
-				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+	client = fixture_client(f, USER_ANN, "--mode", "trace", "-f",
+				stream_to(fixture_path(f, "records")), "--", FAKEAPP, "--kernels",
 				"2000", "--threads", "2", "--fills", "5", "--grids", "13",
 				"--blocks", "400", NULL);
 	expect_exit(client, 0);
@@ -310,12 +308,11 @@ SYSTEM_TEST(what_does_not_go_with_it_is_refused)
 	fixture_start_daemon(f, NULL);
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
 		struct program *client =
-			fixture_client(f, USER_ANN, "--metrics", "none", options[i][0],
-				       options[i][1], "-o", fixture_path(f, "run.gpuctr"), "--",
-				       FAKEAPP, NULL);
+			fixture_client(f, USER_ANN, "--mode", "trace", options[i][0], options[i][1],
+				       "-o", fixture_path(f, "run.gpuctr"), "--", FAKEAPP, NULL);
 
 		expect_exit(client, 125);
-		expect_message(client, "--metrics none and ");
+		expect_message(client, "--mode trace reads none");
 		expect_output(client, "");
 	}
 }

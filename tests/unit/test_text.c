@@ -505,8 +505,10 @@ TEST(test_a_grid_leaves_columns_out)
 	}
 }
 
+enum { FIRST = 1, SECOND = 2 }; /* verbs */
+
 struct wanted {
-	bool quiet;
+	bool quiet, alone;
 	const char *name;
 	struct strings list;
 	uint64_t count, ns;
@@ -518,9 +520,24 @@ static const struct option_def wanted_defs[] = {
 	{ 'l', "list", "LIST", "", OPTION_AT(LIST, struct wanted, list) },
 	{ 0, "count", "N", "", OPTION_AT(COUNT, struct wanted, count) },
 	{ 0, "time", "TIME", "", OPTION_AT(TIME, struct wanted, ns) },
+	{ 0, "alone", NULL, "", OPTION_AT(FLAG, struct wanted, alone), SECOND },
 	OPTION_HELP_ROW,
 	OPTION_END_ROW,
 };
+
+static enum options_result read_words(unsigned verb, bool leading, const char **argv,
+				      struct wanted *w, uint64_t *ret_given, int *ret_rest)
+{
+	struct options_line line = {
+		.defs = wanted_defs, .verb = verb, .leading = leading, .argv = (char **)argv
+	};
+
+	while (argv[line.argc]) {
+		line.argc++;
+	}
+	*w = (struct wanted){ 0 };
+	return options_read(&line, w, ret_given, ret_rest);
+}
 
 TEST(test_options_are_stored_by_their_table)
 {
@@ -528,22 +545,77 @@ TEST(test_options_are_stored_by_their_table)
 			       "--time", "0.5", "--name", "n", NULL };
 	const char *wrong[] = { "verb", "--count", "0", NULL };
 	const char *help[] = { "verb", "--count", "1", "-h", NULL };
-	struct wanted w = { 0 };
+	struct wanted w;
 	int rest;
 
-	assert_int_equal(options_read(wanted_defs, false, 9, (char **)argv, &w, &rest),
-			 OPTIONS_END);
+	assert_int_equal(read_words(FIRST, false, argv, &w, NULL, &rest), OPTIONS_END);
 	assert_int_equal(rest, 8);
 	assert_string_equal(argv[rest], "x");
 	assert_true(w.quiet && w.count == 3 && w.ns == 500000000 && w.list.n == 2);
 	assert_string_equal(w.name, "n");
 	assert_string_equal(w.list.items[1], "b");
 	strings_deinit(&w.list);
-	w = (struct wanted){ 0 };
-	assert_int_equal(options_read(wanted_defs, true, 9, (char **)argv, &w, &rest), OPTIONS_END);
+	assert_int_equal(read_words(FIRST, true, argv, &w, NULL, &rest), OPTIONS_END);
 	strings_deinit(&w.list);
-	assert_int_equal(options_read(wanted_defs, false, 3, (char **)wrong, &w, &rest),
-			 OPTIONS_WRONG);
-	assert_int_equal(options_read(wanted_defs, false, 4, (char **)help, &w, &rest),
-			 OPTIONS_HELP);
+	assert_int_equal(read_words(FIRST, false, wrong, &w, NULL, &rest), OPTIONS_WRONG);
+	assert_int_equal(read_words(FIRST, false, help, &w, NULL, &rest), OPTIONS_HELP);
+}
+
+TEST(test_a_table_may_be_of_several_verbs)
+{
+	const char *argv[] = { "verb", "--alone", NULL };
+	struct wanted w;
+	int rest;
+
+	assert_int_equal(read_words(FIRST, false, argv, &w, NULL, &rest), OPTIONS_WRONG);
+	assert_int_equal(read_words(SECOND, false, argv, &w, NULL, &rest), OPTIONS_END);
+	assert_true(w.alone);
+}
+
+/* ncu's name of --count. */
+TEST(test_words_of_other_tools_that_mean_the_same_are_taken)
+{
+	const char *argv[] = { "verb", "--launch-count", "5", NULL };
+	struct wanted w;
+	int rest;
+
+	assert_int_equal(read_words(FIRST, false, argv, &w, NULL, &rest), OPTIONS_END);
+	assert_int_equal(w.count, 5);
+}
+
+TEST(test_rules_say_what_goes_with_what)
+{
+	static const struct option_rule rules[] = {
+		{ "name", "list time", NULL, 0, "needs one" },
+		{ "quiet", NULL, "time count", 0, "because" },
+		{ "count", NULL, NULL, 2 | 4, "is of others" },
+		{ NULL, NULL, NULL, 0, NULL },
+	};
+	static const struct {
+		const char *argv[6];
+		unsigned mode;
+		bool kept;
+	} rows[] = {
+		{ { "verb" }, 1, true },
+		{ { "verb", "--name=n" }, 1, false },
+		{ { "verb", "--name=n", "-la" }, 1, true },
+		{ { "verb", "--name=n", "--time=1" }, 1, true },
+		{ { "verb", "-q", "-la" }, 1, true },
+		{ { "verb", "--count=1", "-q" }, 2, false },
+		{ { "verb", "--count=1" }, 2, true },
+		{ { "verb", "--launch-count=1" }, 1, false },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *argv[6];
+		struct wanted w;
+		uint64_t given;
+		int rest;
+
+		memcpy(argv, rows[i].argv, sizeof(argv));
+		assert_int_equal(read_words(FIRST, false, argv, &w, &given, &rest), OPTIONS_END);
+		assert_int_equal(options_keep_rules(wanted_defs, rules, given, rows[i].mode),
+				 rows[i].kept);
+		strings_deinit(&w.list);
+	}
 }
