@@ -185,20 +185,6 @@ static void offer(const struct completion *c, const char *text, const char *desc
 	puts(buf_string(&b));
 }
 
-/* "a|b": the words between the bars. */
-static void offer_choice(const struct completion *c, const char *words)
-{
-	char text[64];
-
-	while (*words) {
-		size_t n = strcspn(words, "|");
-
-		snprintf(text, sizeof(text), "%.*s", (int)n, words);
-		offer(c, text, NULL);
-		words += n + (words[n] != '\0');
-	}
-}
-
 /* --- metrics --------------------------------------------------------------------------------- */
 
 /* The user waits at a prompt: the client ends quietly after this time, and what it has printed
@@ -304,22 +290,12 @@ static const char *offer_listed_metrics(const struct completion *c)
 
 /* --- the last word --------------------------------------------------------------------------- */
 
-static bool is_choice(const char *argument)
-{
-	return strchr(argument, '|') &&
-	       argument[strspn(argument, "abcdefghijklmnopqrstuvwxyz|")] == '\0';
-}
-
 static const char *offer_values(const struct completion *c, const struct option_def *def)
 {
 	const char *argument = def->argument;
 
 	if (strcmp(def->name, "metrics") == 0 || strcmp(def->name, "fit") == 0) {
 		return offer_listed_metrics(c);
-	}
-	if (is_choice(argument)) {
-		offer_choice(c, argument);
-		return ":none";
 	}
 	return strstr(argument, "FILE") || strstr(argument, "PATH") ||
 			       strcmp(argument, "CAPTURE") == 0
@@ -333,9 +309,6 @@ static const char *offer_arguments(const struct completion *c, const struct verb
 
 	if (strcmp(takes, "METRIC") == 0) {
 		return offer_metrics(c, false);
-	}
-	if (is_choice(takes) && c->n == 2) {
-		offer_choice(c, takes);
 	}
 	return strcmp(takes, "FILE") == 0 ? ":files" : ":none";
 }

@@ -84,6 +84,7 @@ static const struct foreign all[] = {
 	  "PROGRAM's output is its own: leave it out; a width is that of `gpuctr-client export "
 	  "FILE --to pyprof --width N`" },
 	{ "--show-output", "nsys", "PROGRAM's output is its own: leave it out" },
+	{ "-c", "PyProf", "--columns LIST does that" },
 	{ "-y", "nsys", WHOLE_RUN },
 	{ "--delay", "nsys", WHOLE_RUN },
 	{ "--sample", "nsys", NO_CALLS },

@@ -409,18 +409,9 @@ static void add_no_process(const struct summary_end *end, struct buf *b)
 		return;
 	}
 	buf_text(b,
-		 "No process of the program used CUDA, so nothing was measured. Likely "
-		 "reasons:\n"
-		 "  - it ran on the CPU: check that it finds a GPU (nvidia-smi, "
-		 "CUDA_VISIBLE_DEVICES);\n"
-		 "  - it starts the work elsewhere, as another user or with a cleared "
-		 "environment (sudo,\n"
-		 "    su, ssh, docker, srun):\n"
-		 "    run gpuctr-client inside, next to the program;\n"
-		 "  - it starts a gpuctr-client itself, which was refused, with its reason above;\n"
-		 "  - in a container: mount the agent at the same path, or set "
-		 "GPUCTR_AGENT, and give the\n"
-		 "    container the group of gpucountd's socket (--group-add).\n");
+		 "No process of the program used CUDA, so nothing was measured.\n"
+		 "  remedy: see that it finds a GPU (nvidia-smi); what sudo, ssh, docker or srun "
+		 "starts, measure there.\n");
 }
 
 /* A process may have reported which option chose none. */

@@ -17,7 +17,7 @@ struct verb {
 	bool runs; /* wrong usage is EXIT_REFUSED, because the verb starts a program or measures;
 		      options end at the first argument */
 	const char *takes; /* for completion, arguments: "PROGRAM", "FILE", "METRIC" (without
-			      rollup), "VERB", or words "a|b"; NULL: none */
+			      rollup) or "VERB"; NULL: none */
 	/* verbs: all of them, ended by NULL. argv[0] is the verb. Returns the exit status. */
 	int (*exec)(const struct verb *const *verbs, int argc, char **argv);
 };

@@ -58,10 +58,10 @@ static const struct option_def defs[] = {
 	  OPTION_AT(TEXT, struct export_options, more.weight) },
 	{ 0, "rank", "N", "chrome: the rank that the trace says it is of (default: 0)",
 	  OPTION_TAKEN(export_take_rank, struct export_options, more.rank) },
-	{ 'c', "columns", "LIST|all",
+	{ 0, "columns", "LIST|all",
 	  "pyprof: of those below (default: idx,dir,sub,mod,op,kernel,params,sil)",
 	  OPTION_AT(TEXT, struct export_options, more.columns) },
-	{ 'w', "width", "N", "pyprof: in columns, lines of N (default: fields between spaces)",
+	{ 0, "width", "N", "pyprof: in columns, lines of N (default: fields between spaces)",
 	  OPTION_TAKEN(export_take_width, struct export_options, more.width) },
 	{ 0, "csv", NULL, "pyprof: as comma-separated values",
 	  OPTION_AT(FLAG, struct export_options, more.csv) },
@@ -139,7 +139,7 @@ const struct verb verb_export = {
 		"  gpuctr-client export run.gpuctr --to jsonl | head -n 3\n"
 		"  gpuctr-client export run.gpuctr --to folded --weight dram__bytes_read -o "
 		"read.folded\n"
-		"  gpuctr-client export run.gpuctr --to pyprof -w 150 | head\n"
+		"  gpuctr-client export run.gpuctr --to pyprof --width 150 | head\n"
 		"\ncolumns of pyprof: idx seq altseq tid layer trace dir sub mod op kernel params "
 		"sil tc\ndevice stream grid block flops bytes\n",
 	.takes = "FILE",

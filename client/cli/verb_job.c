@@ -20,7 +20,7 @@ struct job_options {
 static bool take_time(void *ns, const char *value)
 {
 	return options_parse_time(value, ns) ||
-	       options_refuse("time", value, "a time, such as 600s or 2h");
+	       options_refuse("duration", value, "a time, such as 600s or 2h");
 }
 
 static const struct option_def defs[] = {
@@ -30,7 +30,7 @@ static const struct option_def defs[] = {
 	  OPTION_AT(TEXT, struct job_options, user) },
 	{ 0, "devices", "LIST", "begin: its GPUs, by index or UUID",
 	  OPTION_AT(LIST, struct job_options, gpus) },
-	{ 0, "time", "TIME", "begin: forget it after this time",
+	{ 'd', "duration", "TIME", "begin: forget it after this time",
 	  OPTION_TAKEN(take_time, struct job_options, time_ns) },
 	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct job_options, socket) },
 	OPTION_HELP_ROW,
@@ -115,15 +115,15 @@ static int exec_job(const struct verb *const *verbs, int argc, char **argv)
 const struct verb verb_job = {
 	.name = "job",
 	.unlisted = true,
-	.usage = "job begin --job NAME --user USER --devices LIST [--time TIME] | job end --job "
-		 "NAME",
+	.usage =
+		"job begin --job NAME --user USER --devices LIST [--duration TIME] | job end --job "
+		"NAME",
 	.summary = "state whose job a GPU belongs to (schedulers, as root)",
 	.details = "While a GPU belongs to a job nobody else may measure it, and its owner need "
 		   "not be\n"
 		   "alone on it. The last statement about a GPU counts.\n",
 	.examples = "  sudo gpuctr-client job begin --job 4711 --user 1000 --devices 0\n"
 		    "  sudo gpuctr-client job end --job 4711\n",
-	.takes = "begin|end",
 	.options = defs,
 	.exec = exec_job,
 };

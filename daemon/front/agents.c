@@ -74,7 +74,9 @@ static bool takes_part(struct peer *p, struct capture *c, const struct wire_agen
 			 "the recording is of a %.60s, the capture was planned for %.60s", h->chip,
 			 c->plan.chip);
 		refuse_agent(p, GPUCTR_E_CHIP_MISMATCH,
-			     "Name the recording's file on the client's own command line.", text);
+			     "Play it by `gpuctr-client gpuctr-replay FILE`, or add --recorded and "
+			     "name FILE.",
+			     text);
 	} else if (!h->recorded_from[0] && c->recorded) {
 		refuse_agent(p, GPUCTR_E_NO_GPU,
 			     "Play a recording with gpuctr-replay, or leave out --recorded.",

@@ -22,7 +22,8 @@ int describe_machine_trouble(const struct front *f, struct refusal *r)
 		refusal_set(r, refusal_code(m->trouble_code), m->trouble_remedy, "%s", m->trouble);
 	} else if (m->gpus.n == 0) {
 		refusal_set(r, GPUCTR_E_NO_GPU,
-			    "Check `nvidia-smi`, and see the daemon's log for what it found.",
+			    "Check `nvidia-smi` and the daemon's log. A recording needs no GPU: "
+			    "add --recorded.",
 			    "this machine shows the daemon no GPU");
 	} else if (m->restricted == GPUCTR_RESTRICTED && !f->has_perfmon) {
 		refusal_set(r, GPUCTR_E_GRANT_REFUSED,

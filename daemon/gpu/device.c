@@ -111,7 +111,8 @@ static void read_devices(struct device_list *l, const struct vendor_driver *driv
 	}
 	if (result != CUDA_SUCCESS || n == 0) {
 		refusal_set(&l->trouble, GPUCTR_E_NO_GPU,
-			    "Check `nvidia-smi`, and that the daemon may open /dev/nvidia*.",
+			    "Check `nvidia-smi`, and that the daemon may open /dev/nvidia*. "
+			    "A recording needs no GPU: add --recorded.",
 			    "the driver shows no GPU (cuInit: %d)", (int)result);
 		return;
 	}

@@ -23,7 +23,6 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../client/
 TYPED = [
     ("gpuctr-client repo", "gpuctr-client report "),
     ("gpuctr-client capture --dura", "gpuctr-client capture --duration "),
-    ("gpuctr-client report --units b", "gpuctr-client report --units base "),
     ("gpuctr-client --metrics dram__bytes_read.sum.per_s", "gpuctr-client --metrics dram__bytes_read.sum.per_second "),
     ("gpuctr-client --metrics tensor,mem", "gpuctr-client --metrics tensor,memory "),
     ("gpuctr-client --metrics=mem", "gpuctr-client --metrics=memory "),

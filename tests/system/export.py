@@ -340,7 +340,7 @@ def sums_of_turns():
         for line in export("turns.gpuctr", "--to", "folded", "--weight", COLUMNS[i], says=says).decode().splitlines():
             place, value = line.rsplit(" ", 1)
             check(abs(int(value) - want[place]) <= 0.501, f"folded, in turns: {place}: {value}, not {want[place]}")
-    lines = prof("turns.gpuctr", "-c", "idx,bytes")
+    lines = prof("turns.gpuctr", "--columns", "idx,bytes")
     check(len(lines) == 716 and {line["bytes"] for line in lines} == {"na"}, "pyprof: no launch has both directions")
 
 
@@ -416,7 +416,7 @@ def check_operators(lines, around):
 
 
 def lines_of_pyprof():
-    lines, want = prof("run.gpuctr", "-c", "all"), records("run.gpuctr")
+    lines, want = prof("run.gpuctr", "--columns", "all"), records("run.gpuctr")
     check(len(lines) == len(want) == 716 and list(lines[0]) == TWENTY, "pyprof: lines")
     check_measured(lines, want, "pyprof")
     check_operators(lines, messages("run.gpuctr"))
@@ -434,7 +434,7 @@ def pyprof_of_tensor_cores():
     path = change("hmma.gpuctr", f'ALTER TABLE record RENAME COLUMN "{COLUMNS[2]}" TO "{HMMA}"',
                   f"UPDATE column_def SET name = '{HMMA}' WHERE idx = 2",
                   f'UPDATE record SET "{HMMA}" = CASE idx % 3 WHEN 0 THEN 0 WHEN 1 THEN 1024.0 END')
-    lines = prof(path, "-c", "idx,tc,flops")
+    lines = prof(path, "--columns", "idx,tc,flops")
     for line in lines:
         want = (("0", "0"), ("1", "1024"), ("na", "na"))[int(line["idx"]) % 3]
         check((line["tc"], line["flops"]) == want, f"pyprof: {line}")
@@ -446,33 +446,33 @@ def pyprof_of_tensor_cores():
     db.execute(f'INSERT INTO sampled(record, alike, "{HMMA}") SELECT id, 0, CASE idx % 6 WHEN 0 THEN 0 WHEN 1 THEN 341 WHEN 3 THEN 9 WHEN 4 THEN 342 END FROM record')
     db.commit()
     db.close()
-    for line in prof("sampled.gpuctr", "-c", "idx,tc", says=b"values are SAMPLED"):
+    for line in prof("sampled.gpuctr", "--columns", "idx,tc", says=b"values are SAMPLED"):
         want = ("0", "1", "na", "na", "na", "na")[int(line["idx"]) % 6]
         check(line["tc"] == want, f"pyprof of samples: {line}")
     one = change("one.gpuctr", f'ALTER TABLE record RENAME COLUMN "{COLUMNS[1]}" TO "other__bytes.sum"',
                  "UPDATE column_def SET name = 'other__bytes.sum' WHERE idx = 1")
-    check({s["bytes"] for s in prof(one, "-c", "bytes")} == {"na"}, "pyprof: bytes of one direction are not all")
+    check({s["bytes"] for s in prof(one, "--columns", "bytes")} == {"na"}, "pyprof: bytes of one direction are not all")
 
 
 def layouts_of_pyprof():
     columns = "kernel,params,idx,layer,sil"
-    plain = prof("run.gpuctr", "-c", columns)
-    quoted = list(csv.DictReader(export("run.gpuctr", "--to", "pyprof", "--csv", "-c", columns).decode().splitlines()))
+    plain = prof("run.gpuctr", "--columns", columns)
+    quoted = list(csv.DictReader(export("run.gpuctr", "--to", "pyprof", "--csv", "--columns", columns).decode().splitlines()))
     check([[s[HEADS[TWENTY.index(c)]] for c in columns.split(",")] for s in quoted] ==
           [[s[c] for c in columns.split(",")] for s in plain], "pyprof: CSV says something else")
     for width in (30, 31, 100, 500):
-        lines = export("run.gpuctr", "--to", "pyprof", "-c", columns, "-w", width).decode().splitlines()
+        lines = export("run.gpuctr", "--to", "pyprof", "--columns", columns, "--width", width).decode().splitlines()
         share = (width - 7 - 10 - 10) // 2
         check({len(s) for s in lines} == {2 * share + 7 + 10 + 10 + 5}, f"pyprof: width {width}")
         check(lines[1].split()[0] == plain[0]["kernel"][:share], f"pyprof: kernel at {width}")
-    export("run.gpuctr", "--to", "pyprof", "-w", 56, status=2, says=b"these columns take 57 at least")
-    export("run.gpuctr", "--to", "pyprof", "-w", 150, "--csv", status=2, says=b"not both")
-    export("run.gpuctr", "--to", "pyprof", "-c", "idx,nothing", status=2, says=b"idx, seq, altseq")
-    export("run.gpuctr", "--to", "csv", "-c", "idx", status=2, says=b"belong to --to pyprof")
+    export("run.gpuctr", "--to", "pyprof", "--width", 56, status=2, says=b"these columns take 57 at least")
+    export("run.gpuctr", "--to", "pyprof", "--width", 150, "--csv", status=2, says=b"not both")
+    export("run.gpuctr", "--to", "pyprof", "--columns", "idx,nothing", status=2, says=b"idx, seq, altseq")
+    export("run.gpuctr", "--to", "csv", "--columns", "idx", status=2, says=b"belong to --to pyprof")
     evil = "=X(\"y\")\x1b]0;t\x07\u202e\nnext \x9b </script>; 1"
     path = change("evil.gpuctr", ("UPDATE kernel SET name = ?", (evil,)), ("UPDATE range SET message = ?", (evil,)))
-    check(len(prof(path, "-c", "all")) == 716, "pyprof: lines of hostile names")
-    check(b"\x1b" not in export(path, "--to", "pyprof", "-c", "all"), "pyprof: an escape")
+    check(len(prof(path, "--columns", "all")) == 716, "pyprof: lines of hostile names")
+    check(b"\x1b" not in export(path, "--to", "pyprof", "--columns", "all"), "pyprof: an escape")
     check(len(prof(change("none.gpuctr", "DELETE FROM record"))) == 0, "pyprof: no kernels")
 
 
@@ -592,7 +592,7 @@ def formulas_are_text():
     path = change("formulas.gpuctr",
                   ("UPDATE kernel SET name = substr(?, id % 4 + 1, 1) || 'HYPERLINK(\"http://x\"&A1)', mangled = '@x'", (first,)),
                   ("UPDATE range SET message = substr(?, id % 4 + 1, 1) || 'cmd|x', domain = ''", (first,)))
-    for arguments in ["--to", "csv"], ["--to", "pyprof", "--csv", "-c", "kernel,op,layer,params,tc,seq"]:
+    for arguments in ["--to", "csv"], ["--to", "pyprof", "--csv", "--columns", "kernel,op,layer,params,tc,seq"]:
         rows = list(csv.reader(export(path, *arguments).decode().splitlines()))
         fields = [f for row in rows for f in row]
         check(not [f for f in fields if len(f) > 1 and f[0] in first + "\t\r"], f"{arguments}: a formula")

@@ -86,6 +86,18 @@ def check_pages(folder):
     return failed
 
 
+def check_letters(folder):
+    """A letter stands for one option, whatever the verb."""
+    meant = {}
+    for verb in verbs(folder):
+        for letter, name in re.findall(r"^  -(.), --([a-z-]+)", shell(f"gpuctr-client help {verb}", folder).stdout, re.MULTILINE):
+            meant.setdefault(letter, set()).add(name)
+    several = {letter: names for letter, names in meant.items() if len(names) > 1}
+    if len(meant) < 10 or several:
+        print(f"FAIL: letters with several meanings, of {len(meant)}: {several}")
+    return len(meant) < 10 or len(several) > 0
+
+
 def run_example(command, folder):
     """False: it did not work."""
     if "jq" in command and not shutil.which("jq"):
@@ -109,7 +121,7 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         prepare(folder)
-        failed += check_pages(folder)
+        failed += check_pages(folder) + check_letters(folder)
         program = start_standby(folder)
         try:
             for verb in verbs(folder):
