@@ -99,6 +99,15 @@ SYSTEM_TEST(options_that_cannot_work_are_refused)
 		{ { "--budget", "5%" }, "'--budget' is gone: --mode sample measures at little" },
 		{ { "--budget=100%" }, "'--budget' is gone: " },
 		{ { "--seed", "7" }, "'--seed' is gone: nothing is chosen at random" },
+		{ { "-t", "cuda,nvtx" }, "'-t' is an option of nsys: kernels are measured" },
+		{ { "-w", "true" }, "PROGRAM's output is its own" },
+		{ { "-y", "5" }, "'-y' is an option of nsys: a program that was started" },
+		{ { "-p", "A@D" }, "--within nvtx:NAME does that" },
+		{ { "--sample=none" }, "'--sample' is an option of nsys: kernels are measured" },
+		{ { "--kill", "none" }, "PROGRAM always runs on" },
+		{ { "--cuda-graph-trace=node" }, "--graphs nodes shows a graph's kernels" },
+		{ { "--gpu-metrics-devices=0" }, "`gpuctr-client capture --timeline`" },
+		{ { "--pid", "1" }, "'--pid' is an option of another verb" },
 		{ { "--mode", "budget" }, "--mode budget is gone: --mode sample measures" },
 		{ { "--mode", "chosen" },
 		  "--mode: 'chosen' is not a mode: range, sample or trace" },
@@ -280,6 +289,12 @@ SYSTEM_TEST(a_mistyped_verb_has_its_near_match)
 	client = fixture_client(f, USER_ANN, "ps", NULL);
 	expect_exit(client, 2);
 	expect_message(client, "'ps' is gone: `gpuctr-client status` shows the programs");
+	client = fixture_client(f, USER_ANN, "profile", "-o", "run", FAKEAPP, NULL);
+	expect_exit(client, 2);
+	expect_message(client, "'profile' is a verb of nsys: no verb is wanted: gpuctr-client -o");
+	client = fixture_client(f, USER_ANN, "stats", "run.gpuctr", NULL);
+	expect_exit(client, 2);
+	expect_message(client, "'stats' is a verb of nsys: `gpuctr-client report FILE` does that");
 	client = fixture_client(f, USER_ANN, "plan", "memory", NULL);
 	expect_exit(client, 2);
 	expect_message(client, "`gpuctr-client metrics --fit LIST` does that");
