@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/agent/activity_flush.h"
 #include "proto/base/clean.h"
@@ -295,53 +294,6 @@ FIXTURE_TEST(launches_get_their_kernels_times)
 	}
 	assert_int_equal(n_flushes, 1); /* nothing was waited for */
 	assert_false(activity_drops(&f->activity));
-}
-
-/* False: this took so long that it may have been used again. */
-static bool rests(struct fixture *f)
-{
-	enum { BUFFERS = 128, BYTES = 64 * 1024, RESTING = 2 /* held, and one of the flush */ };
-	enum { LEAST_MS = 200 };
-	uint64_t begin_ns = clock_now_ns();
-	uint8_t *buffers[BUFFERS] = { NULL }, **last = buffers + BUFFERS - RESTING;
-	size_t size, most;
-	bool in_time;
-
-	request(&held, &size, &most);
-	activity_stop(&f->activity);
-	assert_int_equal(last_flag, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-	memset(held, 1, BYTES);
-	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
-	for (size_t i = 0; i <= BUFFERS - RESTING; i++) {
-		request(&buffers[i], &size, &most);
-	}
-	in_time = clock_now_ns() < begin_ns + LEAST_MS * CLOCK_NS_PER_MS;
-	for (size_t i = 0; in_time && i < BUFFERS - RESTING; i++) {
-		assert_non_null(buffers[i]);
-		assert_ptr_not_equal(buffers[i], held);
-	}
-	assert_true(!in_time || buffers_is_given_up(&f->activity.buffers, *last));
-	complete(NULL, 0, *last, BYTES, 0);
-	*last = NULL;
-	nanosleep(&(struct timespec){ 0, (LEAST_MS + 50) * CLOCK_NS_PER_MS }, NULL);
-	for (; last < buffers + BUFFERS; last++) {
-		if (!*last) {
-			request(last, &size, &most);
-		}
-	}
-	assert_true(!in_time || last[-1] == held);
-	held = NULL;
-	for (size_t i = 0; i < BUFFERS; i++) {
-		complete(NULL, 0, buffers[i], BYTES, 0);
-	}
-	return in_time;
-}
-
-/* A thread of CUPTI may be at work in it. It is used again for want of others, but not at once. */
-FIXTURE_TEST(what_a_forced_flush_returns_rests)
-{
-	while (!rests(*state)) {
-	}
 }
 
 /* CUPTI's own kernel stands in each range: left out by its name, too. */
@@ -1184,6 +1136,7 @@ TEST(records_that_are_missing_are_not_others)
 	assert_false(f->activity.others.are_there);
 	activity_trace(&f->activity, false);
 	activity_stop(&f->activity);
+	assert_int_equal(last_flag, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED); /* brings the buffer */
 	assert_int_equal(enabled(), 0);
 	held = NULL;
 	fixture_free(f);
@@ -1203,26 +1156,6 @@ FIXTURE_TEST(buffers_of_others_are_left_alone)
 	assert_true(f->activity.buffers.n <= before + 1);
 	memset(theirs, 1, 65536);
 	free(theirs);
-}
-
-/* However many buffers CUPTI asks for. */
-FIXTURE_TEST(buffers_are_few_and_used_again)
-{
-	const struct fixture *f = *state;
-	uint8_t *v[200], *again;
-	size_t size, most, n = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
-		request(&v[i], &size, &most);
-		n += !buffers_is_given_up(&f->activity.buffers, v[i]);
-	}
-	assert_true(n > 16 && n < ARRAY_SIZE(v));
-	complete(NULL, 0, v[3], 65536, 0);
-	request(&again, &size, &most);
-	assert_ptr_equal(again, v[3]);
-	for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
-		complete(NULL, 0, v[i], 65536, 0);
-	}
 }
 
 /* Launches whose batches are lost are never taken. */

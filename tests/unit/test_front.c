@@ -738,17 +738,6 @@ FRONT_TEST(test_a_front_ends_with_the_gpus_that_it_began_with)
 	fclose(audit);
 }
 
-/* It leases nothing, so the granter is not even asked. */
-FRONT_TEST(test_a_recording_gets_no_permissions)
-{
-	connect_client(0, ANN);
-	say_open(0, &(struct wire_open_capture){ .recorded = true });
-	assert_int_equal(count_heard(0, WIRE_READY), 1);
-	ask_permission(3, ANN, 0);
-	assert_int_equal(permission_code(3), GPUCTR_E_BAD_TOKEN);
-	assert_int_equal(last_granter_request(GRANTER_ALLOC).op, 0);
-}
-
 static void want_an_audit_file(struct config *c)
 {
 	snprintf(c->audit_file, sizeof(c->audit_file), "/nowhere/audit");

@@ -782,32 +782,7 @@ FRONT_TEST(test_two_roots_take_turns)
 	close_capture(0, anns);
 }
 
-FRONT_TEST(test_root_of_a_container_has_a_rate)
-{
-	change_settings(allow_two_a_minute);
-	front_box_connect_container(0);
-	settle();
-	say(0, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, "t" } });
-	for (unsigned i = 0; i < 3; i++) {
-		close_capture(0, open_capture(0, "0"));
-		assert_int_equal(refused_for(0), i < 2 ? GPUCTR_OK : GPUCTR_E_QUOTA);
-	}
-}
-
 /* --- who else computes --- */
-
-FRONT_TEST(test_a_lease_lasts_while_nobody_else_computes)
-{
-	connect_client(0, ANN);
-	open_capture(0, "0");
-	front_box_set_tenant(1, 1); /* root's, on another GPU */
-	pass_s(10);
-	assert_false(has_ended(0));
-	front_box_set_tenant(0, 1);
-	pass_s(1);
-	assert_true(has_ended(0));
-	assert_int_equal(last_granter_request(GRANTER_CLOSE).op, GRANTER_CLOSE);
-}
 
 /* Time counts from the look before the lease, also for one that begins between two ticks. */
 FRONT_TEST(test_a_lease_begins_with_a_look)
@@ -823,26 +798,21 @@ FRONT_TEST(test_a_lease_begins_with_a_look)
 }
 
 /* Nobody can say then whether Ann would be alone. */
-FRONT_TEST(test_no_lease_begins_when_the_driver_does_not_tell)
+FRONT_TEST(test_no_lease_begins_when_nobody_tells_who_computes)
 {
-	connect_client(0, ANN);
-	front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
-	open_capture(0, "0");
-	front_box_gpu_answer(FRONT_BOX_GPU, FRONT_BOX_UNKNOWN_TENANTS);
-	settle();
-	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_GPU_SHARED);
-	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
-}
+	static const enum front_box_answer answers[] = { FRONT_BOX_UNKNOWN_TENANTS,
+							 FRONT_BOX_REFUSAL };
 
-FRONT_TEST(test_no_lease_begins_when_the_gpu_process_refuses)
-{
-	connect_client(0, ANN);
-	front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
-	open_capture(0, "0");
-	front_box_gpu_answer(FRONT_BOX_GPU, FRONT_BOX_REFUSAL);
-	settle();
-	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_GPU_SHARED);
-	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		connect_client(0, ANN);
+		front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
+		open_capture(0, "0");
+		front_box_gpu_answer(FRONT_BOX_GPU, answers[i]);
+		settle();
+		assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code,
+				 GPUCTR_E_GPU_SHARED);
+		assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
+	}
 }
 
 /* Two captures on two GPUs are asked about when it ends, and again when there is another. */
@@ -862,23 +832,6 @@ FRONT_TEST(test_a_lease_waits_for_the_gpu_process)
 	settle();
 	assert_int_equal(count_heard(0, WIRE_READY), 1);
 	assert_int_equal(count_heard(1, WIRE_READY), 1);
-}
-
-/* It computes no more, or where nobody here is to be protected. */
-FRONT_TEST(test_a_pid_that_is_nobodys_takes_no_lease)
-{
-	pid_t gone = fork();
-
-	if (gone == 0) {
-		_exit(0);
-	}
-	assert_int_equal(waitpid(gone, NULL, 0), gone);
-	front_box_set_tenant(0, (uint32_t)gone);
-	connect_client(0, ANN);
-	open_capture(0, "0");
-	assert_int_equal(count_heard(0, WIRE_READY), 1);
-	pass_s(2);
-	assert_false(has_ended(0));
 }
 
 /* On the first GPU runs nobody any more, on the second somebody does. */
