@@ -171,48 +171,6 @@ FIXTURE_TEST(a_record_comes_once)
 	assert_true(feed(f));
 }
 
-FIXTURE_TEST(what_is_no_duration_is_none)
-{
-	static const struct {
-		uint32_t clock;
-		uint64_t duration_ns;
-	} none[] = {
-		{ GPUCTR_CLOCK_NONE, 5 },
-		{ GPUCTR_CLOCK_GPU + 1, 5 },
-		{ UINT32_MAX, 5 },
-		{ GPUCTR_CLOCK_GPU, UINT64_C(1) << 63 },
-		{ GPUCTR_CLOCK_GPU, UINT64_C(1) << 62 }, /* ends after 2^62 */
-		{ GPUCTR_CLOCK_RANGE, UINT64_MAX },
-	};
-	struct fixture *f = *state;
-	struct sample *s = &f->sample;
-
-	assert_true(feed(f));
-	define_nothing(s);
-	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
-		s->clock[0] = none[i].clock;
-		s->duration_ns[0] = none[i].duration_ns;
-		s->first += RECORDS;
-		f->n_records = 0;
-		assert_true(feed(f));
-		assert_int_equal(f->records[0].duration_ns, -1);
-		assert_int_equal(f->records[0].clock, GPUCTR_CLOCK_NONE);
-	}
-}
-
-/* As a program sends them that uses NVTX's extended payloads. */
-FIXTURE_TEST(unknown_payloads_are_none)
-{
-	struct fixture *f = *state;
-	const struct gpuctr_range *range;
-
-	f->sample.node_payload_type[1] = 0xdfbd0009;
-	assert_true(feed(f));
-	range = f->records[0].range;
-	assert_int_equal(range->payload_type, 0);
-	assert_int_equal(range->payload, 0);
-}
-
 /* 250 bytes that stand for a gigabyte, because each type is twice the one before. */
 FIXTURE_TEST(a_name_that_explodes_stays_mangled)
 {
@@ -244,18 +202,6 @@ FIXTURE_TEST(a_batch_of_definitions_alone_is_fine)
 
 /* --- in turns --- */
 
-FIXTURE_TEST(groups_arrive)
-{
-	static const uint32_t groups[RECORDS] = { 2, LIMIT_GROUPS - 1, 0 };
-	struct fixture *f = *state;
-
-	f->sample.columns.group = (struct wire_u32s){ RECORDS, groups };
-	assert_true(feed(f));
-	for (size_t i = 0; i < RECORDS; i++) {
-		assert_int_equal(f->records[i].group, groups[i]);
-	}
-}
-
 FIXTURE_TEST(odd_groups_are_malformed)
 {
 	static const uint32_t groups[RECORDS] = { 0, LIMIT_GROUPS, 0 };
@@ -265,12 +211,4 @@ FIXTURE_TEST(odd_groups_are_malformed)
 	assert_false(feed(f));
 	f->sample.columns.group.n = RECORDS;
 	assert_false(feed(f));
-}
-
-FIXTURE_TEST(without_turns_there_is_one_group)
-{
-	struct fixture *f = *state;
-
-	assert_true(feed(f));
-	assert_int_equal(f->records[0].group, 0);
 }

@@ -347,64 +347,12 @@ FIXTURE_TEST(every_malformed_batch_is_refused)
 	}
 }
 
-FIXTURE_TEST(an_unknown_kind_is_a_kernel)
-{
-	struct fixture *f = *state;
-
-	f->sample.kind[1] = 200;
-	assert_true(feed(f));
-	assert_int_equal(f->records[1].kind, GPUCTR_LAUNCH_KERNEL);
-}
-
 FIXTURE_TEST(numbers_may_not_be_defined_twice)
 {
 	struct fixture *f = *state;
 
 	assert_true(feed(f));
 	assert_false(feed(f)); /* the same definitions again, under the same numbers */
-}
-
-FIXTURE_TEST(bytes_that_are_no_message_are_refused)
-{
-	struct fixture *f = *state;
-	uint64_t random = 5;
-	uint8_t noise[200];
-
-	assert_false(feed_bytes(f, (const uint8_t *)"\xff\xff\xff", 3));
-	assert_false(feed_bytes(f, NULL, 0)); /* three records were announced */
-	for (int round = 0; round < 20000; round++) {
-		for (size_t i = 0; i < sizeof(noise); i++) {
-			noise[i] = (uint8_t)unit_random(&random);
-		}
-		assert_false(feed_bytes(f, noise, unit_random(&random) % sizeof(noise)));
-	}
-	assert_int_equal(f->n_records, 0);
-}
-
-/* Every byte of a good batch damaged in turn: refused or taken, never a crash or a wild pointer. */
-FIXTURE_TEST(damage_is_survived)
-{
-	struct fixture *f = *state;
-	struct wire_message m = { .type = WIRE_RECORD_COLUMNS,
-				  .record_columns = f->sample.columns };
-	struct buffer b = { 0 };
-	struct arena scratch;
-	unsigned refused = 0;
-
-	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
-	assert_int_equal(wire_encode_payload(&scratch, &b, &m), 0);
-	for (size_t i = 0; i < 8 * buffer_length(&b); i++) {
-		b.data[i / 8] ^= (uint8_t)(1 << i % 8);
-		decoder_free(f->decoder);
-		f->decoder = decoder_new(9, &f->memory);
-		f->n_records = 0;
-		refused += !feed_bytes(f, b.data, buffer_length(&b));
-		assert_true(f->n_records <= RECORDS);
-		b.data[i / 8] ^= (uint8_t)(1 << i % 8);
-	}
-	assert_true(refused > 100);
-	arena_deinit(&scratch);
-	buffer_deinit(&b);
 }
 
 /* --- images --- */

@@ -359,54 +359,6 @@ TEST(an_empty_payload_gives_empty_strings)
 	}
 }
 
-TEST(survives_truncation_and_damage)
-{
-	for (unsigned type = 0; type < TYPES_MAX; type++) {
-		struct buffer b = { 0 };
-		struct wire_message in;
-		struct arena scratch;
-		struct maker m;
-
-		if (!wire_layout_find(type)) {
-			continue;
-		}
-		maker_init(&m, type + 1);
-		arena_init(&scratch, LIMIT_UNPACKED_BYTES);
-		in = make_message(&m, type);
-		assert_int_equal(wire_encode_payload(&scratch, &b, &in), 0);
-		for (size_t n = 0; n < buffer_length(&b); n++) {
-			decode_anything(type, b.data, n);
-		}
-		for (size_t i = 0; i < 8 * buffer_length(&b); i++) {
-			b.data[i / 8] ^= (uint8_t)(1 << i % 8);
-			decode_anything(type, b.data, buffer_length(&b));
-			b.data[i / 8] ^= (uint8_t)(1 << i % 8);
-		}
-		assert_int_equal(decode_anything(type, b.data, buffer_length(&b)), 0);
-		buffer_deinit(&b);
-		arena_deinit(&scratch);
-		arena_deinit(&m.arena);
-	}
-}
-
-TEST(survives_noise)
-{
-	uint64_t random = 4711;
-
-	for (unsigned round = 0; round < 200000; round++) {
-		uint8_t data[64];
-		unsigned type;
-
-		do {
-			type = unit_random(&random) % TYPES_MAX;
-		} while (!wire_layout_find(type));
-		for (size_t i = 0; i < sizeof(data); i++) {
-			data[i] = (uint8_t)unit_random(&random);
-		}
-		decode_anything(type, data, unit_random(&random) % sizeof(data));
-	}
-}
-
 TEST(knows_no_other_types)
 {
 	struct wire_message out;

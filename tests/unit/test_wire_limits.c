@@ -176,18 +176,6 @@ TEST(a_frame_of_empty_messages_costs_a_bounded_amount)
 	free(data);
 }
 
-TEST(a_frame_of_packed_zeroes_costs_a_bounded_amount)
-{
-	uint8_t *zeroes = calloc(1, LIMIT_FRAME_BYTES);
-	struct buffer b = { 0 };
-
-	put_field(&b, 22, zeroes, LIMIT_FRAME_BYTES - 8);
-	assert_int_equal(decode_anything(WIRE_RECORD_COLUMNS, b.data, buffer_length(&b)),
-			 WIRE_E_MALFORMED);
-	buffer_deinit(&b);
-	free(zeroes);
-}
-
 TEST(strings_are_utf8)
 {
 	static const char *const good[] = {
@@ -272,43 +260,4 @@ TEST(unknown_fields_are_passed_over)
 	assert_string_equal(out.hello.program, "python3");
 	arena_deinit(&a);
 	buffer_deinit(&b);
-}
-
-TEST(a_field_of_the_wrong_wire_type_is_not_taken)
-{
-	static const uint8_t string_as_number[] = { 0x18, 5 },
-			     number_as_string[] = { 0x0a, 1, 'x' };
-	struct wire_message out;
-	struct arena a;
-
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	if (wire_decode(&a, WIRE_HELLO, string_as_number, sizeof(string_as_number), &out) == 0) {
-		assert_string_equal(out.hello.program, "");
-	}
-	if (wire_decode(&a, WIRE_HELLO, number_as_string, sizeof(number_as_string), &out) == 0) {
-		assert_int_equal(out.hello.version, 0);
-	}
-	assert_int_equal(wire_decode(&a, WIRE_HELLO, string_as_number, 1, &out), WIRE_E_MALFORMED);
-	arena_deinit(&a);
-}
-
-/* The last of several values counts, and the earlier ones cost no more than their bytes. */
-TEST(repeated_single_fields_are_bounded)
-{
-	uint8_t *data = malloc(LIMIT_FRAME_BYTES);
-	size_t n = 0;
-
-	while (n + 3 <= LIMIT_FRAME_BYTES) {
-		data[n++] = 0x1a;
-		data[n++] = 1;
-		data[n++] = 'x';
-	}
-	decode_anything(WIRE_HELLO, data, n);
-	n = 0;
-	while (n + 2 <= LIMIT_FRAME_BYTES) { /* one submessage, merged again and again */
-		data[n++] = 0x12;
-		data[n++] = 0;
-	}
-	decode_anything(WIRE_PLAN_REPLY, data, n);
-	free(data);
 }
