@@ -21,28 +21,6 @@ TEST(holds_at_once_when_free)
 	assert_null(arbiter_next(&a));
 }
 
-TEST(first_come_first_served)
-{
-	struct arbiter a;
-	struct booking c[5];
-
-	arbiter_init(&a, 4);
-	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
-		booking_init(&c[i], 1, (uid_t)i);
-		assert_int_equal(arbiter_request(&a, &c[i], true), i == 0 ? 0 : ARBITER_E_QUEUED);
-		assert_int_equal(arbiter_position(&a, &c[i]), i);
-		assert_ptr_equal(arbiter_blocker(&a, &c[i]), i == 0 ? NULL : &c[0]);
-	}
-	assert_null(arbiter_next(&a));
-	for (size_t i = 0; i + 1 < ARRAY_SIZE(c); i++) {
-		arbiter_release(&a, &c[i]);
-		assert_ptr_equal(arbiter_next(&a), &c[i + 1]);
-		assert_null(arbiter_next(&a));
-		assert_int_equal(arbiter_position(&a, &c[i + 1]), 0);
-		assert_null(arbiter_blocker(&a, &c[i + 1])); /* none of those behind it */
-	}
-}
-
 TEST(no_wait_and_a_full_queue_are_refused)
 {
 	struct arbiter a;
@@ -63,21 +41,6 @@ TEST(no_wait_and_a_full_queue_are_refused)
 	assert_int_equal(arbiter_request(&a, &c[3], true), ARBITER_E_QUEUED);
 	assert_int_equal(arbiter_position(&a, &c[2]), 1);
 	assert_int_equal(arbiter_position(&a, &c[3]), 2);
-}
-
-TEST(different_gpus_do_not_wait_for_each_other)
-{
-	struct arbiter a;
-	struct booking c[64];
-
-	arbiter_init(&a, 4);
-	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
-		booking_init(&c[i], UINT64_C(1) << i, (uid_t)i);
-		assert_int_equal(arbiter_request(&a, &c[i], false), 0);
-	}
-	assert_int_equal(a.held, UINT64_MAX);
-	arbiter_release(&a, &c[63]);
-	assert_int_equal(a.held, UINT64_MAX >> 1);
 }
 
 /* Several GPUs come all at once or not at all, so two bookings cannot hold what the other needs. */
@@ -104,31 +67,6 @@ TEST(several_gpus_come_together)
 	assert_int_equal(a.held, 3);
 	arbiter_release(&a, &both);
 	assert_ptr_equal(arbiter_next(&a), &two);
-}
-
-/* A booking for all GPUs among a stream of small ones is served once those before it are. */
-TEST(a_large_claim_does_not_starve)
-{
-	struct arbiter a;
-	struct booking all, small[2];
-	unsigned turns = 0;
-
-	arbiter_init(&a, 64);
-	booking_init(&all, 3, 10);
-	for (int i = 0; i < 2; i++) {
-		booking_init(&small[i], UINT64_C(1) << i, (uid_t)i);
-		assert_int_equal(arbiter_request(&a, &small[i], true), 0);
-	}
-	assert_int_equal(arbiter_request(&a, &all, true), ARBITER_E_QUEUED);
-	while (all.state != BOOKING_HOLDING && turns < 100) {
-		struct booking *c = &small[turns++ % 2];
-
-		arbiter_release(&a, c);
-		while (arbiter_next(&a)) {
-		}
-		arbiter_request(&a, c, true); /* and asks again at once */
-	}
-	assert_int_equal(turns, 2);
 }
 
 /* Who wants other GPUs is no one to wait for, wherever it stands in the queue. */
@@ -197,24 +135,6 @@ TEST(behind_eight_of_one_user_another_is_next)
 	expect_next(&a, &bob, &carol);
 	for (size_t i = 1; i < EACH; i++) {
 		expect_next(&a, i > 1 ? &anns[i - 1] : &carol, &anns[i]);
-	}
-}
-
-TEST(two_users_with_many_claims_take_turns)
-{
-	struct booking anns[EACH], bobs[EACH], *holds = &anns[0];
-	struct arbiter a;
-
-	arbiter_init(&a, 32);
-	request_all(&a, anns, EACH, 1, ANN);
-	request_all(&a, bobs, EACH, 1, BOB);
-	for (size_t i = 0; i < EACH; i++) {
-		expect_next(&a, holds, &bobs[i]);
-		holds = &bobs[i];
-		if (i + 1 < EACH) {
-			expect_next(&a, holds, &anns[i + 1]);
-			holds = &anns[i + 1];
-		}
 	}
 }
 
@@ -394,11 +314,6 @@ TEST(a_user_with_six_claims_races_two_others)
 	/* By captures she would have six of eight turns. */
 	assert_true(holds[1] > holds[0] / 2 && holds[2] > holds[0] / 2);
 	assert_true(holds[0] > (holds[1] + holds[2]) / 3);
-}
-
-TEST(two_users_race_for_one_gpu)
-{
-	run_race(2, 1);
 }
 
 TEST(eight_users_race_for_four_gpus)

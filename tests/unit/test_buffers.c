@@ -233,3 +233,24 @@ TEST(what_was_forced_out_rests_through_the_next_capture)
 	buffers_end(&b);
 	assert_int_equal(b.n, 0);
 }
+
+TEST(what_was_forced_out_is_used_again_for_want_of_others)
+{
+	struct buffers b = { 0 };
+	void *given, *surplus;
+	size_t bytes;
+
+	buffers_begin(&b, LEAST, 1);
+	given = buffers_give(&b, &bytes);
+	b.forcing++;
+	buffers_take_back(&b, given, 0);
+	b.forcing--;
+	sleep_ms(250);
+	assert_ptr_equal(buffers_give(&b, &bytes), given);
+	surplus = buffers_give(&b, &bytes);
+	assert_true(buffers_is_given_up(&b, surplus));
+	buffers_take_back(&b, surplus, 0);
+	buffers_take_back(&b, given, 0);
+	buffers_end(&b);
+	assert_int_equal(b.n, 0);
+}

@@ -5,42 +5,6 @@
 
 /* --- who is asked --- */
 
-GUARD_TEST(one_stream_of_one_context_is_not_asked)
-{
-	for (unsigned i = 0; i < 10; i++) {
-		assert_true(may_open(0, i));
-		assert_true(may_close(0, i, 1000 * MS));
-	}
-	assert_int_equal(gpu.n_asked, 0);
-}
-
-/* Kernels on two GPUs may wait for each other. */
-GUARD_TEST(with_two_contexts_a_kernel_is_waited_for)
-{
-	uint64_t began_ns = made_clock.now_ns;
-
-	c.n_contexts = 2;
-	assert_true(may_open(0, 1));
-	assert_true(may_close(0, 1, 300 * US));
-	assert_true(made_clock.now_ns >= began_ns + 300 * US);
-	assert_int_equal(count_notices(), 0);
-}
-
-GUARD_TEST(who_has_ended_often_enough_is_believed)
-{
-	unsigned asked;
-
-	streams_add(&r.guard.streams, STREAM(1)); /* another one, which is not used */
-	for (unsigned i = 0; i < 4; i++) {
-		asked = gpu.n_asked;
-		assert_true(may_close(0, 1, 200 * US));
-		assert_true(gpu.n_asked > asked);
-	}
-	asked = gpu.n_asked;
-	assert_true(may_close(0, 1, 1000 * MS));
-	assert_int_equal(gpu.n_asked, asked);
-}
-
 /* Of several passes some wait for the GPU when a range begins and ends: r.pass is
  * the next launch's, and differs from r.measured_pass, the batch's, once the batch is full. */
 GUARD_TEST(each_pass_is_asked_for_as_it_waits)
@@ -68,17 +32,6 @@ GUARD_TEST(each_pass_is_asked_for_as_it_waits)
 	}
 }
 
-GUARD_TEST(a_range_is_not_opened_beside_other_streams_work)
-{
-	uint64_t began_ns = made_clock.now_ns;
-
-	assert_true(may_open(0, 1));
-	gpu.ends_ns[1] = made_clock.now_ns + 300 * US;
-	guard_disturb(&r, &(struct guard_work){ STREAM(1), true });
-	assert_true(may_open(0, 1));
-	assert_true(made_clock.now_ns >= began_ns + 300 * US);
-}
-
 /* Its own stream's work comes before it anyway, unless that may wait for another stream's. */
 GUARD_TEST(work_of_its_own_stream_is_waited_for_where_there_are_several)
 {
@@ -98,46 +51,7 @@ GUARD_TEST(work_of_its_own_stream_is_waited_for_where_there_are_several)
 	assert_true(made_clock.now_ns >= began_ns + 300 * US);
 }
 
-GUARD_TEST(streams_that_capture_a_graph_are_not_asked)
-{
-	c.n_contexts = 2;
-	c.stream_captures.n = 1;
-	assert_false(may_open(0, 1));
-	assert_false(may_close(0, 1, 0));
-	assert_false(guard_may_release(&c, &r, true));
-	assert_false(guard_is_quiet(&c, &r, true));
-	assert_int_equal(gpu.n_asked, 0);
-}
-
 /* --- who is let in --- */
-
-GUARD_TEST(who_is_shut_out_has_not_begun)
-{
-	const struct guard_work work = { STREAM(1), true };
-
-	gate_shut(&r.gate);
-	assert_false(gate_other_begins(&r.gate, false));
-	assert_true(may_open(0, 1));
-	assert_false(gate_is_disturbed(&r.gate));
-	gate_let_in(&r.gate);
-	assert_true(gate_other_begins(&r.gate, false));
-	assert_true(gate_is_disturbed(&r.gate));
-	guard_other_ends(&r, &work);
-}
-
-/* What was begun anyway spoils the range, and then everybody else may as well. */
-GUARD_TEST(who_insists_opens_the_door)
-{
-	const struct guard_work work = { STREAM(1), true };
-
-	gate_shut(&r.gate);
-	assert_true(gate_other_begins(&r.gate, true));
-	assert_true(gate_other_begins(&r.gate, false));
-	guard_other_ends(&r, &work);
-	guard_other_ends(&r, &work);
-	gate_shut(&r.gate);
-	assert_false(gate_other_begins(&r.gate, false));
-}
 
 /* A call that waits for the GPU would wait for what is let in, and that for the next launch. */
 GUARD_TEST(nobody_insists_while_the_profiler_waits)
@@ -369,28 +283,6 @@ GUARD_TEST(who_waits_for_the_cpu_is_not_counted_where_it_was_kept)
 	batch.launches = NULL;
 }
 
-/* A kernel that takes longer than a moment ends by itself while later launches wait: from then on
- * it is waited for, and no other is for longer. */
-GUARD_TEST(long_kernels_are_learnt)
-{
-	unsigned n = 0;
-
-	use_several();
-	assert_false(may_close(0, 1, 2 * MS));
-	gpu.passes_ns[1] = gpu.ends_ns[0];
-	while (!guard_may_release(&c, &r, true)) {
-		made_clock.now_ns += 10 * US; /* the launch */
-		assert_true(++n < 6);
-	}
-	r.guard.holds = false;
-	for (unsigned i = 0; i < 10; i++) {
-		assert_in_range(time_close(1, 2 * MS, true), 2 * MS, 2 * MS + LATER_NS);
-		assert_in_range(time_open(0, 2, true), 0, LATER_NS);
-	}
-	assert_int_equal(count_notices(), 0);
-	assert_in_range(time_close(3, 60000 * MS, false), MOMENT_NS, 16 * MS + LATER_NS);
-}
-
 /* A GPU that has work for long, of which launches ask again and again, ends it by itself. */
 GUARD_TEST(who_asks_again_waits_for_longer)
 {
@@ -424,31 +316,6 @@ GUARD_TEST(within_cupti_a_suspect_gets_no_range)
 	assert_true(time_open(0, 1, false) < LATER_NS);
 	assert_int_equal(count_notices(), 1);
 	assert_true(time_open(0, 2, true) < LATER_NS);
-}
-
-/* What is left of the first ones is less by what was waited in vain. */
-GUARD_TEST(patience_is_spent)
-{
-	assert_int_equal(gate_patience_ns(&c.patience), 2000 * MS);
-	gate_spend(&c.patience, 1500 * MS);
-	assert_int_equal(gate_patience_ns(&c.patience), 500 * MS);
-	gate_spend(&c.patience, 495 * MS);
-	assert_int_equal(gate_patience_ns(&c.patience), 10 * MS);
-	gate_spend(&c.patience, 1000 * MS);
-	assert_int_equal(gate_patience_ns(&c.patience), 10 * MS);
-}
-
-GUARD_TEST(a_collective_is_not_waited_for_where_there_are_several_gpus)
-{
-	struct guard_launch l = launch(0, 1);
-	uint64_t began_ns = made_clock.now_ns;
-
-	c.n_contexts = 2;
-	l.collective = true;
-	gpu.ends_ns[0] = made_clock.now_ns + 100 * MS;
-	assert_false(guard_may_close(&c, &r, &l, true));
-	assert_true(made_clock.now_ns - began_ns < MS);
-	assert_int_equal(count_notices(), 0);
 }
 
 static uint64_t time_quiet(void)
@@ -538,26 +405,6 @@ GUARD_TEST(patience_begins_anew_while_the_gpu_moves)
 	gpu.ends_ns[0] = gpu.begin_ns + 33 * 300 * US;
 	streams_touch(&r.guard.streams, STREAM(0));
 	assert_true(guard_is_quiet(&c, &r, true));
-}
-
-/* The kernel that runs while nothing moves is not counted. */
-GUARD_TEST(patience_ends_when_the_gpu_stands_still)
-{
-	uint64_t began_ns = made_clock.now_ns;
-
-	batch.launches = calloc(2 * GUARD_MARKS, sizeof(*batch.launches));
-	mark_launches(2 * GUARD_MARKS);
-	gpu.moves_each_us = 300;
-	gpu.stands_at = 5;
-	gpu.ends_ns[0] = made_clock.now_ns + 100 * MS;
-	streams_touch(&r.guard.streams, STREAM(0));
-	assert_false(guard_is_quiet(&c, &r, true));
-	assert_true(made_clock.now_ns - began_ns < 4 * 300 * US + MOMENT_NS + 2 * LATER_NS);
-	for (size_t i = 0; i < batch.n; i++) {
-		assert_true((batch.launches[i].fate == LAUNCH_DONE) == (i != GUARD_MARKS + 4));
-	}
-	free(batch.launches);
-	batch.launches = NULL;
 }
 
 GUARD_TEST(each_batch_has_its_marks)
