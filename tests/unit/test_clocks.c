@@ -36,21 +36,6 @@ static void expect(struct clocks *c, const char *text)
 	clocks_deinit(c);
 }
 
-TEST(nodes_that_agree_tell_how_far_apart_they_began)
-{
-	struct clocks c = { .asked_ns = 100 * S };
-
-	hear(&c, "n1", 100 * S + S / 2, 0, 101 * S);
-	hear(&c, "n1", 110 * S, 103 * S, 110 * S + 1);
-	hear(&c, "n2", 110 * S, 103 * S + 2000000, 110 * S + 1);
-	assert_int_equal(c.n, 2);
-	expect(&c, "2 nodes began 2.00 ms apart, by their clocks\n");
-	c.asked_ns = 100 * S;
-	hear(&c, "n1", 101 * S, 103 * S, 101 * S);
-	hear(&c, "n2", 101 * S, 0, 101 * S); /* has not begun */
-	expect(&c, "");
-}
-
 TEST(a_wrong_clock_is_told_with_what_is_certain)
 {
 	struct clocks c = { .asked_ns = 100 * S };

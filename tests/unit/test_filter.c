@@ -47,15 +47,6 @@ static void expect_name(const char *mangled, const char *shown)
 	assert_string_equal(name, shown);
 }
 
-TEST(a_name_is_matched_as_it_is_shown)
-{
-	expect_name("_Z6reducePfi", "reduce(float*, int)");
-	assert_true(selects("^reduce\\(float", "_Z6reducePfi"));
-	assert_false(selects("^_Z", "_Z6reducePfi"));
-	expect_name("plain_c", "plain_c");
-	assert_true(selects("^plain_c$", "plain_c"));
-}
-
 /* Each type is twice the one before: the last one is longer than memory. */
 static void explode(char *name, size_t size, size_t n_types)
 {
@@ -242,40 +233,6 @@ TEST(a_name_is_compared_whole)
 	assert_true(selects_by(GPUCTR_KERNEL_NAME_FUNCTION, "^ge", "", gemm));
 	assert_false(selects_by(GPUCTR_KERNEL_NAME_FUNCTION, "float", "", gemm));
 	assert_true(selects_by(GPUCTR_KERNEL_NAME_MANGLED, "6linear", "", gemm));
-}
-
-/* A row: skip, every and count, and what becomes of the first launches. */
-TEST(launches_are_skipped_thinned_out_and_counted)
-{
-	static const struct {
-		uint64_t skip, every, count;
-		const char *launches;
-	} rows[] = {
-		{ 0, 0, 0, "1111111" }, { 2, 0, 0, "0011111" },	  { 0, 0, 2, "1100000" },
-		{ 0, 1, 0, "1111111" }, { 0, 3, 0, "10010010" },  { 1, 2, 2, "01010000" },
-		{ 2, 3, 1, "0010000" }, { 0, 100, 0, "1000000" },
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		struct wire_selection selection = selection_of("", "");
-		struct refusal r;
-		struct filter f;
-
-		selection.launch_skip = rows[i].skip;
-		selection.launch_every = rows[i].every;
-		selection.launch_count = rows[i].count;
-		assert_int_equal(filter_init(&f, &selection, &r), 0);
-		for (size_t k = 0; rows[i].launches[k]; k++) {
-			if (filter_takes(&f, 1) != (rows[i].launches[k] == '1')) {
-				fail_msg("row %zu, launch %zu", i, k);
-			}
-			/* With the last launch that is taken, and no sooner. */
-			assert_int_equal(filter_is_finished(&f),
-					 rows[i].count > 0 &&
-						 !strchr(rows[i].launches + k + 1, '1'));
-		}
-		filter_deinit(&f);
-	}
 }
 
 /* By GPU or by kernel, the count is one for each. */

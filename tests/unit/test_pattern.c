@@ -101,20 +101,6 @@ TEST(other_schedulers_have_ranks)
 	expect("%j.%r", &c, "none.9");
 }
 
-/* Two components of one job have tasks of one number, and numbers of their own. */
-TEST(components_of_a_job_are_told_apart)
-{
-	static const char *first[] = { "SLURM_JOB_ID=90", "SLURM_HET_JOB_ID=90", "SLURM_STEP_ID=0",
-				       "SLURM_PROCID=0" },
-			  *second[] = { "SLURM_JOB_ID=91", "SLURM_HET_JOB_ID=90", "SLURM_STEP_ID=0",
-					"SLURM_PROCID=0" };
-	struct claims c = of(first, 4);
-
-	expect("%J.%t.gpuctr", &c, "90.0.0.gpuctr");
-	c = of(second, 4);
-	expect("%J.%t.gpuctr", &c, "91.0.0.gpuctr");
-}
-
 TEST(a_value_names_no_folder)
 {
 	static const char *hostile[] = { "SLURM_JOB_ID=../../etc/cron.d/x", "SLURM_PROCID=.." };

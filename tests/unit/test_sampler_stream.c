@@ -440,44 +440,6 @@ TEST(sets_that_are_none_are_refused)
 	assert_int_equal(feed_begin(&b, NULL, true), -EBADMSG);
 }
 
-/* Bytes changed at random: sound arguments or -EBADMSG, and after that nothing more. */
-TEST(changed_bytes_do_no_harm)
-{
-	const struct sampler_set turns[] = { { 1, 500000, 7000 }, { 0, 10000, 9000 } };
-	struct sampler_writer *w = writer_of(&two, 1 << 20);
-	struct seen *s = seen_new();
-	uint64_t random = 88172645463325252u;
-	unsigned refused = 0;
-
-	write_samples(w, start_ns, 0, 200);
-	sampler_writer_set(w, &turns[0]);
-	write_samples(w, start_ns + 50000000, 0, 20);
-	sampler_writer_set(w, &turns[1]);
-	sampler_writer_lost(w, 7);
-	write_samples(w, start_ns + 100000000, 0, 200);
-	sampler_writer_end(w, &asked);
-	for (unsigned round = 0; round < 20000; round++) {
-		size_t n = buffer_length(&w->out), at = unit_random(&random) % n;
-		uint8_t *byte = w->out.data + w->out.start + at, was = *byte;
-		struct sampler_reader *r = sampler_reader_new(&handler, s);
-		int result;
-
-		*byte ^= (uint8_t)(1u << unit_random(&random) % 8);
-		memset(s, 0, offsetof(struct seen, samples));
-		result = sampler_reader_feed(r, w->out.data + w->out.start, n);
-		assert_true(result == 0 || result == -EBADMSG);
-		refused += result != 0;
-		if (result != 0) {
-			assert_int_equal(sampler_reader_feed(r, "", 1), -EBADMSG);
-		}
-		sampler_reader_free(r);
-		*byte = was;
-	}
-	assert_true(refused > 1000);
-	free(s);
-	writer_free(w);
-}
-
 /* Time goes on without a gap, unless samples are lost or a set has its turn, and then once. */
 TEST(gaps_are_told)
 {

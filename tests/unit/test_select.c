@@ -59,16 +59,6 @@ static void expect_list(size_t offset, const char *list, unsigned expected)
 	selector_deinit(&s);
 }
 
-TEST(pids_are_whole_numbers)
-{
-	size_t pids = offsetof(struct selector, pids);
-
-	expect_list(pids, "4711", 1);
-	expect_list(pids, "471", 4);
-	expect_list(pids, "4711,4712", 3);
-	expect_list(pids, "47", 0);
-}
-
 TEST(jobs_are_what_a_process_says)
 {
 	size_t jobs = offsetof(struct selector, jobs);
@@ -93,16 +83,6 @@ TEST(programs_are_globs)
 	expect_list(programs, "python3", 1);
 	expect_list(programs, "python3*", 3);
 	expect_list(programs, "ython3", 0);
-}
-
-TEST(selectors_are_joined_by_and)
-{
-	struct selector s = { 0 };
-
-	assert_true(strings_add_list(&s.programs, "python3*"));
-	assert_true(strings_add_list(&s.jobs, "77"));
-	assert_int_equal(matching(&s), 2);
-	selector_deinit(&s);
 }
 
 TEST(all_is_everything_and_nothing_is_empty)

@@ -145,23 +145,6 @@ CAPTURES_TEST(invalidated_ones_end_without_a_number)
 	expect(0);
 }
 
-CAPTURES_TEST(there_may_be_many)
-{
-	const unsigned n = 200;
-
-	for (unsigned i = 0; i < n; i++) {
-		make(i, i % 2 ? 100 + i : 0); /* CUDA tells no number of some */
-	}
-	expect(n);
-	stream_captures_ended(&s, STREAM(n), 0, true);
-	for (unsigned i = n; i-- > 0;) {
-		stream_captures_ended(&s, STREAM(i), i % 4 == 1 ? 100 + i : 0, true);
-		expect(i);
-	}
-	stream_captures_ended(&s, STREAM(0), 100, true);
-	expect(0);
-}
-
 /* --- destroyed --- */
 
 /* id: what CUDA says of the stream. */

@@ -59,20 +59,6 @@ TEST(a_span_has_a_begin_and_a_length)
 	trace_deinit(&t);
 }
 
-/* What is of none of the categories is left alone, with all its fields. */
-TEST(other_events_are_left_out)
-{
-	struct trace t;
-
-	read_trace(&t, "{\"cat\":\"user_annotation\",\"name\":\"cudaLaunchKernel\",\"ts\":1,"
-		       "\"dur\":5,\"args\":{\"correlation\":9}},"
-		       "{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":5,"
-		       "\"args\":{\"correlation\":9}}");
-	assert_int_equal(t.n, 1);
-	assert_int_equal(t.n_launches + t.n_ops + t.n_ranges, 0);
-	trace_deinit(&t);
-}
-
 /* As torch.profiler writes them: control characters in names, NaN and Infinity; what follows is
  * read as ever, at its own offset. */
 TEST(what_is_no_json_is_taken)

@@ -72,27 +72,6 @@ TEST(who_comes_later_has_a_name_soon)
 	users_free(u);
 }
 
-TEST(many_users_are_found)
-{
-	struct users *u = users_new();
-	FILE *f = fopen(path, "w");
-
-	assert_non_null(f);
-	for (unsigned i = 0; i < 5000; i++) {
-		fprintf(f, "user%u:x:%u:1::/:/bin/sh\n", i, 2 * ((i * 7919) % 5000));
-	}
-	fclose(f);
-	for (unsigned i = 0; i < 5000; i++) {
-		char name[32], none[32];
-
-		snprintf(name, sizeof(name), "user%u", i);
-		snprintf(none, sizeof(none), "uid %u", 2 * i + 1);
-		expect(u, 10, 2 * ((i * 7919) % 5000), name);
-		expect(u, 10, 2 * i + 1, none);
-	}
-	users_free(u);
-}
-
 static int begin(void **state)
 {
 	int fd = mkstemp(path);
