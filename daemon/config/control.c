@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <sys/socket.h>
 
 #include "proto/base/fdpass.h"
@@ -13,8 +12,6 @@ static size_t size_of(unsigned op)
 	switch (op) {
 	case CONTROL_RELOAD:
 		return offsetof(struct control_message, config) + sizeof(struct config);
-	case CONTROL_TROUBLE:
-		return offsetof(struct control_message, trouble) + CONTROL_TROUBLE_BYTES;
 	case CONTROL_JOBS:
 		return offsetof(struct control_message, jobs) + sizeof(struct jobs);
 	case CONTROL_RESTARTS:
@@ -27,7 +24,7 @@ static size_t size_of(unsigned op)
 	}
 }
 
-static int send_message(int link, const struct control_message *m, int fd)
+int control_send_message(int link, const struct control_message *m, int fd)
 {
 	ssize_t n = fdpass_send(link, m, size_of(m->op), fd, MSG_DONTWAIT);
 
@@ -36,52 +33,7 @@ static int send_message(int link, const struct control_message *m, int fd)
 
 int control_send(int link, enum control_op op, int fd)
 {
-	const struct control_message m = { .op = op };
-
-	return send_message(link, &m, fd);
-}
-
-int control_send_reload(int link, const struct config *config, int audit)
-{
-	const struct control_message m = { .op = CONTROL_RELOAD, .config = *config };
-
-	return send_message(link, &m, audit);
-}
-
-int control_send_trouble(int link, const char *trouble)
-{
-	struct control_message m = { .op = CONTROL_TROUBLE };
-
-	snprintf(m.trouble, sizeof(m.trouble), "%s", trouble);
-	return send_message(link, &m, -1);
-}
-
-int control_send_jobs(int link, const struct jobs *jobs)
-{
-	const struct control_message m = { .op = CONTROL_JOBS, .jobs = *jobs };
-
-	return send_message(link, &m, -1);
-}
-
-int control_send_restarts(int link, const struct control_restarts *restarts)
-{
-	const struct control_message m = { .op = CONTROL_RESTARTS, .restarts = *restarts };
-
-	return send_message(link, &m, -1);
-}
-
-int control_send_who(int link, uint32_t uid)
-{
-	const struct control_message m = { .op = CONTROL_WHO, .user = { .uid = uid } };
-
-	return send_message(link, &m, -1);
-}
-
-int control_send_name(int link, const struct control_user *user)
-{
-	const struct control_message m = { .op = CONTROL_NAME, .user = *user };
-
-	return send_message(link, &m, -1);
+	return control_send_message(link, &(struct control_message){ .op = op }, fd);
 }
 
 int control_receive(int link, struct control_message *ret, int *ret_fd)

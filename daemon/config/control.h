@@ -20,14 +20,11 @@ enum control_op {
 	CONTROL_HUNG_GRANTER, /* front -> supervisor: does not answer, replace it */
 	CONTROL_HUNG_GPU,
 	CONTROL_HUNG_PLANNER,
-	CONTROL_TROUBLE,  /* front -> supervisor: for the status line of `systemctl status` */
 	CONTROL_JOBS,	  /* front -> supervisor: kept for the next front */
 	CONTROL_RESTARTS, /* supervisor -> front: a worker was replaced */
 	CONTROL_WHO,	  /* front -> supervisor: which name has this uid? */
 	CONTROL_NAME,	  /* supervisor -> front: the answer */
 };
-
-enum { CONTROL_TROUBLE_BYTES = 256 };
 
 /* How often each worker was replaced because it had ended by itself. */
 struct control_restarts {
@@ -43,24 +40,18 @@ struct control_user {
 struct control_message {
 	unsigned op;
 	union {
-		struct config config;		     /* of CONTROL_RELOAD */
-		char trouble[CONTROL_TROUBLE_BYTES]; /* why nothing can be measured; "": all is well
-						      */
-		struct jobs jobs;		     /* of CONTROL_JOBS */
-		struct control_restarts restarts;    /* of CONTROL_RESTARTS */
-		struct control_user user;	     /* of CONTROL_WHO and CONTROL_NAME */
+		struct config config;		  /* of CONTROL_RELOAD */
+		struct jobs jobs;		  /* of CONTROL_JOBS */
+		struct control_restarts restarts; /* of CONTROL_RESTARTS */
+		struct control_user user;	  /* of CONTROL_WHO and CONTROL_NAME */
 	};
 };
 
-/* Sends a message without a member, and with it fd, which stays the caller's; -1: none. These
- * functions return 0 or -errno. */
+/* Sends m, and with it fd, which stays the caller's; -1: none. 0 or -errno. */
+int control_send_message(int link, const struct control_message *m, int fd);
+
+/* The same, of a message that has no member. */
 int control_send(int link, enum control_op op, int fd);
-int control_send_reload(int link, const struct config *config, int audit);
-int control_send_trouble(int link, const char *trouble);
-int control_send_jobs(int link, const struct jobs *jobs);
-int control_send_restarts(int link, const struct control_restarts *restarts);
-int control_send_who(int link, uint32_t uid);
-int control_send_name(int link, const struct control_user *user);
 
 /* 1: *ret and *ret_fd (or -1) are set; 0: no message waits; -errno: the other end is gone, or sends
  * what it should not. */

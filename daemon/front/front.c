@@ -29,22 +29,6 @@
 
 enum { FRONT_TICK_MS = 50, FRONT_ALIVE_MS = 5000, FRONT_STOP_MS = 2000, FRONT_LINGER_MS = 100 };
 
-static void tell_trouble(struct front *f)
-{
-	char text[CONTROL_TROUBLE_BYTES] = "";
-	struct refusal trouble;
-
-	if (f->n_listeners == 0) {
-		return; /* the GPUs are not known yet */
-	}
-	if (describe_trouble(f, &trouble) != 0) {
-		snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, trouble.message);
-	}
-	if (strcmp(text, f->told) != 0 && control_send_trouble(f->control, text) == 0) {
-		memcpy(f->told, text, sizeof(text));
-	}
-}
-
 /* Captures were opened before the name was known. */
 static void take_name(struct front *f, const struct control_user *user)
 {
@@ -78,7 +62,6 @@ static void on_tick(uv_timer_t *t)
 	session_on_tick(f);
 	users_ask(f->users, f->control);
 	deadlines = peers_tick(f, now);
-	tell_trouble(f);
 	if (!deadlines && list_is_empty(&f->registry.captures) && list_is_empty(&f->gpu.pending) &&
 	    list_is_empty(&f->planner.pending) && granter_link_is_idle(&f->granter)) {
 		uv_timer_stop(t);
@@ -111,7 +94,6 @@ static void on_alive(uv_timer_t *t)
 	struct front *f = t->data;
 
 	control_send(f->control, CONTROL_ALIVE, -1);
-	tell_trouble(f);
 	scheduler_tick(f, clock_now_ns());
 	users_ask(f->users, f->control);
 	granter_link_ping(&f->granter);
@@ -193,7 +175,6 @@ static void start_listening(struct front *f)
 		log_error("cannot listen: %s", strerror(-r));
 	}
 	control_send(f->control, CONTROL_READY, -1);
-	tell_trouble(f);
 }
 
 /* f->known stays what it was where the driver shows no GPU, so that masks keep their names. */
@@ -276,7 +257,6 @@ static void on_control(uv_poll_t *h, int status, int events)
 		audit_set_file(&f->audit, m.config.audit_file[0] != '\0', fd);
 		f->config = m.config;
 		f->arbiter.max_waiting = m.config.queue_max;
-		tell_trouble(f);
 		session_on_reload(f);
 		requests_on_reload(f);
 		control_send(f->control, CONTROL_RELOADED, -1);

@@ -86,7 +86,6 @@ struct front {
 	uint64_t n_granted; /* permissions */
 	struct stats stats;
 	struct control_restarts restarts; /* the supervisor's latest report */
-	char told[CONTROL_TROUBLE_BYTES]; /* the trouble that the supervisor knows */
 	bool has_perfmon; /* the daemon has CAP_PERFMON; without it the driver may hold counters
 			     back */
 	bool stopping;

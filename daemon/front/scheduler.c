@@ -79,7 +79,9 @@ static int read_gpus(struct peer *p, const struct wire_job_begin *b, uint64_t *r
 /* When the supervisor is busy it is told again with the next sign of life. */
 static void tell_supervisor(struct front *f)
 {
-	f->jobs_untold = control_send_jobs(f->control, &f->jobs) < 0;
+	const struct control_message m = { .op = CONTROL_JOBS, .jobs = f->jobs };
+
+	f->jobs_untold = control_send_message(f->control, &m, -1) < 0;
 }
 
 static void changed(struct front *f, uint64_t gpus)

@@ -234,10 +234,10 @@ void users_name(struct users *u, uid_t uid, char *name, size_t size)
 
 void users_ask(struct users *u, int control)
 {
+	struct control_message m = { .op = CONTROL_WHO };
 	uint64_t now_ns = clock_now_ns();
-	uid_t uid;
 
-	if (users_want(u, now_ns, &uid) && control_send_who(control, uid) < 0) {
-		users_learn(u, now_ns, uid, "");
+	if (users_want(u, now_ns, &m.user.uid) && control_send_message(control, &m, -1) < 0) {
+		users_learn(u, now_ns, m.user.uid, "");
 	}
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -67,19 +66,20 @@ static void open_audit(struct supervisor *s)
  * told, and will answer. */
 static int reload(struct supervisor *s)
 {
-	struct config config;
+	struct control_message m = { .op = CONTROL_RELOAD };
 	int r;
 
-	config_init(&config);
-	if (options_parse(&config, s->argc, s->argv, s->starter) < 0) {
+	config_init(&m.config);
+	if (options_parse(&m.config, s->argc, s->argv, s->starter) < 0) {
 		log_error("the settings are not taken over: see above");
 		return -EINVAL;
 	}
-	snprintf(config.socket, sizeof(config.socket), "%s", s->config.socket);
-	s->config = config;
-	log_init("supervisor", config.log_level);
+	snprintf(m.config.socket, sizeof(m.config.socket), "%s", s->config.socket);
+	s->config = m.config;
+	log_init("supervisor", s->config.log_level);
 	open_audit(s);
-	r = control_send_reload(s->control, &s->config, s->audit);
+	m.config = s->config;
+	r = control_send_message(s->control, &m, s->audit);
 	if (r < 0) {
 		log_error("the front does not take the settings (%s): its successor will have them",
 			  strerror(-r));
@@ -127,19 +127,6 @@ static void keep_jobs(struct supervisor *s, const struct jobs *jobs)
 	}
 }
 
-#define ALL_IS_WELL "`gpuctr-client status` tells who measures."
-
-/* The text comes from a process that talks to users: a newline in it would end the line for
- * systemd. */
-static void tell_trouble(char trouble[CONTROL_TROUBLE_BYTES])
-{
-	trouble[CONTROL_TROUBLE_BYTES - 1] = '\0';
-	for (char *p = trouble; *p; p++) {
-		*p = isprint((unsigned char)*p) ? *p : '?';
-	}
-	sd_notifyf(0, "STATUS=%s%s", *trouble ? "Nothing can be measured: " : ALL_IS_WELL, trouble);
-}
-
 static void handle_control(struct supervisor *s)
 {
 	struct control_message m;
@@ -152,7 +139,8 @@ static void handle_control(struct supervisor *s)
 		if (m.op == CONTROL_READY) {
 			log_notice("listening on %s",
 				   s->own_socket ? s->config.socket : "the sockets of systemd");
-			sd_notify(0, "READY=1\nSTATUS=" ALL_IS_WELL);
+			sd_notify(0, "READY=1\nSTATUS=`gpuctr-client status` tells who measures, "
+				     "or why nobody can.");
 		} else if (m.op == CONTROL_RELOADED) {
 			sd_notify(0, "READY=1");
 		} else if (m.op == CONTROL_ALIVE) {
@@ -163,8 +151,6 @@ static void handle_control(struct supervisor *s)
 			workers_kill_hung(s, WORKER_GPU);
 		} else if (m.op == CONTROL_HUNG_PLANNER) {
 			workers_kill_hung(s, WORKER_PLANNER);
-		} else if (m.op == CONTROL_TROUBLE) {
-			tell_trouble(m.trouble);
 		} else if (m.op == CONTROL_JOBS) {
 			keep_jobs(s, &m.jobs);
 		} else if (m.op == CONTROL_WHO) {

@@ -73,14 +73,14 @@ void namer_ask(struct supervisor *s, uint32_t uid)
 
 void namer_answer(struct supervisor *s)
 {
-	struct control_user user = { .uid = s->namer_uid };
+	struct control_message m = { .op = CONTROL_NAME, .user.uid = s->namer_uid };
 
-	if (read(s->namer_fd, user.name, sizeof(user.name) - 1) < 0) {
-		user.name[0] = '\0';
+	if (read(s->namer_fd, m.user.name, sizeof(m.user.name) - 1) < 0) {
+		m.user.name[0] = '\0';
 	}
 	close(s->namer_fd);
 	s->namer_fd = -1;
 	if (s->control >= 0) {
-		control_send_name(s->control, &user);
+		control_send_message(s->control, &m, -1);
 	}
 }

@@ -225,6 +225,7 @@ static void count_replaced(struct supervisor *s, enum worker_id id)
 /* Counts only workers that ended by themselves, not those that a front took with it. */
 static int replace_worker(struct supervisor *s, enum worker_id id)
 {
+	struct control_message m = { .op = CONTROL_RESTARTS };
 	int r;
 
 	if (id == WORKER_FRONT) {
@@ -238,7 +239,8 @@ static int replace_worker(struct supervisor *s, enum worker_id id)
 	r = replace_linked(s, id);
 	if (r == 0) {
 		count_replaced(s, id);
-		control_send_restarts(s->control, &s->replaced);
+		m.restarts = s->replaced;
+		control_send_message(s->control, &m, -1);
 	}
 	return r;
 }

@@ -527,23 +527,30 @@ struct config *front_box_settings(void)
 	return &front_box.config;
 }
 
+static void send_settings(int audit)
+{
+	const struct control_message m = { .op = CONTROL_RELOAD, .config = front_box.config };
+
+	control_send_message(front_box.control, &m, audit);
+}
+
 void front_box_reload_settings(void)
 {
-	control_send_reload(front_box.control, &front_box.config, -1);
+	send_settings(-1);
 }
 
 void front_box_set_audit_file(int fd)
 {
 	snprintf(front_box.config.audit_file, sizeof(front_box.config.audit_file), "/the/test's");
-	control_send_reload(front_box.control, &front_box.config, fd);
+	send_settings(fd);
 }
 
 void front_box_name_user(unsigned user, const char *name)
 {
-	struct control_user answer = { .uid = front_box_uid(user) };
+	struct control_message m = { .op = CONTROL_NAME, .user.uid = front_box_uid(user) };
 
-	snprintf(answer.name, sizeof(answer.name), "%s", name);
-	control_send_name(front_box.control, &answer);
+	snprintf(m.user.name, sizeof(m.user.name), "%s", name);
+	control_send_message(front_box.control, &m, -1);
 }
 
 void front_box_stop(void)
