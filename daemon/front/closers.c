@@ -3,11 +3,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -15,8 +14,7 @@
 #include "proto/base/list.h"
 #include "daemon/base/log.h"
 
-/* The number of threads is fixed, since the front's filter lets it start none later. Two kinds of
- * descriptors can hang them:
+/* Two kinds of descriptors can hang a thread:
  *
  * A connection with descriptors in it that nobody has received. Only the last reference of these is
  * dropped, which waits for the unsent data of a lingering socket and ends when a signal comes
@@ -31,9 +29,9 @@
  * received descriptors wait; connections are closed all the same. The caller decides how many may
  * wait: see descriptors.c.
  *
- * There are as many slots as descriptors, so handing one over allocates nothing. The front may have
- * to wait for the lock, so it is taken rarely: once for all that a message has brought, once for up
- * to CLOSERS_BATCH descriptors that a thread takes, and once for all that are done. */
+ * The pool has a thread for each closer, and nothing else in the front uses the pool, so what is
+ * given to a closer begins at once. All that follows is decided on the loop. A descriptor that
+ * waits has the slot of its number, so handing one over allocates nothing. */
 
 enum {
 	CLOSERS = 16,
@@ -41,6 +39,7 @@ enum {
 	CLOSERS_BATCH = 64,
 	CLOSERS_ROOM_MIN = 1024,
 	CLOSERS_ROOM_MAX = 1 << 20,
+	CLOSERS_LOOK_MS = 1,
 };
 
 #define CLOSERS_PATIENCE_NS CLOCK_NS_PER_MS
@@ -51,127 +50,175 @@ struct slot {
 };
 
 struct closer {
-	pthread_t thread;
-	struct list work; /* of one kind and one user, taken by this thread; only the thread uses
-			     the list while it works */
-	bool busy;
-	enum closing_kind kind;
-	uid_t uid;
-	_Atomic uint64_t since_ns; /* when it began the present descriptor */
-	uint64_t seen_ns, kick_ns; /* the last since_ns that closers_kick() saw, and the time of the
-				      next kick */
+	uv_work_t work;
+	struct closing batch[CLOSERS_BATCH]; /* of one kind and one user */
+	size_t n;			     /* 0: it has nothing to do */
+	pthread_t thread;		     /* known once since_ns is not 0 */
+	_Atomic uint64_t since_ns;	     /* when it began the present descriptor */
+	uint64_t seen_ns, kick_ns; /* the last since_ns that was seen, and the time of the next
+				      kick */
 };
 
 static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t work;
-	sem_t running;
-	struct list connections, received, done;
-	unsigned n_received; /* threads that are closing received descriptors */
+	closers_done done;
+	void *userdata;
+	uv_loop_t *loop;
+	uv_timer_t look; /* runs while descriptors are being closed */
+	struct list waiting[CLOSING_KINDS];
 	struct closer closers[CLOSERS];
-	int event;
+	struct slot *slots; /* by descriptor */
+	size_t room, n;
+} all;
 
-	/* Used by the front's thread only, without the lock. */
-	struct list taken, free;
-	struct slot *slots;
-	size_t room, n_used; /* slots from n_used on were never used */
-} all = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER };
+/* --- what a thread does --- */
 
-/* --- the threads, and what they do under the lock --- */
-
-static bool is_at_some_of(uid_t uid)
+static void close_batch(uv_work_t *work)
 {
-	for (size_t i = 0; i < CLOSERS; i++) {
-		const struct closer *c = &all.closers[i];
+	struct closer *closer = work->data;
 
-		if (c->busy && c->kind == CLOSING_RECEIVED && c->uid == uid) {
-			return true;
+	closer->thread = pthread_self();
+	for (size_t i = 0; i < closer->n; i++) {
+		atomic_store(&closer->since_ns, clock_now_ns());
+		close(closer->batch[i].fd);
+	}
+}
+
+/* --- who gets what --- */
+
+/* May a closer take this one, which was received? */
+static bool is_allowed(const struct closing *c)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < CLOSERS; i++) {
+		const struct closer *closer = &all.closers[i];
+
+		if (closer->n > 0 && closer->batch[0].kind == CLOSING_RECEIVED) {
+			if (closer->batch[0].uid == c->uid) {
+				return false;
+			}
+			n++;
 		}
 	}
-	return false;
+	return n < CLOSERS_RECEIVED;
 }
 
 static struct slot *find_work(void)
 {
-	list_for_each(l, &all.received) {
+	struct list *connections = &all.waiting[CLOSING_CONNECTION];
+
+	list_for_each(l, &all.waiting[CLOSING_RECEIVED]) {
 		struct slot *s = list_entry(l, struct slot, link);
 
-		if (all.n_received == CLOSERS_RECEIVED) {
-			break;
-		}
-		if (!is_at_some_of(s->c.uid)) {
+		if (is_allowed(&s->c)) {
 			return s;
 		}
 	}
-	return list_is_empty(&all.connections)
-		       ? NULL
-		       : list_entry(all.connections.next, struct slot, link);
+	return list_is_empty(connections) ? NULL : list_entry(connections->next, struct slot, link);
 }
 
 /* Takes one connection, because the next one may be another user's; or up to CLOSERS_BATCH received
  * descriptors of one user. */
-static void take_work(struct closer *closer, struct slot *first)
+static void take_work(struct closer *closer, const struct slot *first)
 {
-	size_t n = 0;
+	size_t most = first->c.kind == CLOSING_CONNECTION ? 1 : CLOSERS_BATCH;
+	uid_t uid = first->c.uid;
 
-	closer->busy = true;
-	closer->kind = first->c.kind;
-	closer->uid = first->c.uid;
-	if (first->c.kind == CLOSING_CONNECTION) {
-		list_remove(&first->link);
-		list_append(&closer->work, &first->link);
-		return;
-	}
-	all.n_received++;
-	list_for_each_safe(l, &all.received) {
-		if (list_entry(l, struct slot, link)->c.uid == closer->uid && n++ < CLOSERS_BATCH) {
+	list_for_each_safe(l, &all.waiting[first->c.kind]) {
+		const struct slot *s = list_entry(l, struct slot, link);
+
+		if (closer->n < most && s->c.uid == uid) {
 			list_remove(l);
-			list_append(&closer->work, l);
+			closer->batch[closer->n++] = s->c;
 		}
 	}
 }
 
-static void begin(struct closer *closer)
+static void on_closed(uv_work_t *work, int status);
+static void on_look(uv_timer_t *t);
+
+static void give_work(void)
 {
-	struct slot *s;
+	for (size_t i = 0; i < CLOSERS; i++) {
+		struct closer *closer = &all.closers[i];
+		const struct slot *s = closer->n == 0 ? find_work() : NULL;
 
-	while ((s = find_work()) == NULL) {
-		pthread_cond_wait(&all.work, &all.lock);
-	}
-	take_work(closer, s);
-	atomic_store(&closer->since_ns, clock_now_ns());
-}
-
-static void finish(struct closer *closer)
-{
-	closer->busy = false;
-	all.n_received -= closer->kind == CLOSING_RECEIVED;
-	if (list_is_empty(&all.done)) {
-		eventfd_write(all.event, 1);
-	}
-	list_for_each_safe(l, &closer->work) {
-		list_remove(l);
-		list_append(&all.done, l);
-	}
-}
-
-static void *run(void *argument)
-{
-	struct closer *closer = argument;
-
-	sem_post(&all.running);
-	pthread_mutex_lock(&all.lock);
-	for (;;) {
-		begin(closer);
-		pthread_mutex_unlock(&all.lock);
-		list_for_each(l, &closer->work) {
-			close(list_entry(l, struct slot, link)->c.fd);
-			atomic_store(&closer->since_ns, clock_now_ns());
+		if (s) {
+			take_work(closer, s);
+			atomic_store(&closer->since_ns, 0);
+			uv_queue_work(all.loop, &closer->work, close_batch, on_closed);
+		} else if (closer->n == 0) {
+			break; /* there is none for others either */
 		}
-		pthread_mutex_lock(&all.lock);
-		finish(closer);
 	}
-	return NULL;
+	if (all.n > 0 && !uv_is_active((uv_handle_t *)&all.look)) {
+		uv_timer_start(&all.look, on_look, CLOSERS_LOOK_MS, 0);
+	}
+}
+
+static void on_closed(uv_work_t *work, int status)
+{
+	struct closer *closer = work->data;
+
+	for (size_t i = 0; i < closer->n; i++) {
+		all.done(&closer->batch[i], all.userdata);
+	}
+	all.n -= closer->n;
+	closer->n = 0;
+	give_work();
+}
+
+void closers_close(const struct closing *c, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct slot *s = &all.slots[c[i].fd];
+
+		s->c = c[i];
+		list_append(&all.waiting[c[i].kind], &s->link);
+	}
+	all.n += n;
+	give_work();
+}
+
+size_t closers_count(void)
+{
+	return all.n;
+}
+
+/* --- kicks --- */
+
+/* A signal may come just before the thread enters the call that hangs, so it is repeated, after
+ * twice the time each time. */
+static void kick_if_late(struct closer *c, uint64_t now_ns)
+{
+	uint64_t since_ns = atomic_load(&c->since_ns);
+
+	if (since_ns != c->seen_ns) {
+		c->seen_ns = since_ns;
+		c->kick_ns = since_ns + CLOSERS_PATIENCE_NS;
+	}
+	if (since_ns != 0 && now_ns >= c->kick_ns) {
+		pthread_kill(c->thread, SIGUSR1);
+		c->kick_ns = now_ns + (now_ns - since_ns);
+	}
+}
+
+static void on_look(uv_timer_t *t)
+{
+	uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < CLOSERS; i++) {
+		struct closer *c = &all.closers[i];
+
+		if (c->n > 0) {
+			kick_if_late(c, now_ns);
+			next_ns = c->kick_ns < next_ns ? c->kick_ns : next_ns;
+		}
+	}
+	if (next_ns != UINT64_MAX) {
+		uv_timer_start(t, on_look,
+			       (next_ns > now_ns ? next_ns - now_ns : 0) / CLOCK_NS_PER_MS + 1, 0);
+	}
 }
 
 /* --- start --- */
@@ -205,152 +252,51 @@ static int make_slots(void)
 	return all.slots ? 0 : -ENOMEM;
 }
 
-static int start_threads(void)
+static void do_nothing(uv_work_t *work)
 {
-	for (size_t i = 0; i < CLOSERS; i++) {
-		struct closer *closer = &all.closers[i];
-		int r;
+}
 
-		list_init(&closer->work);
-		r = pthread_create(&closer->thread, NULL, run, closer);
+/* libuv starts all threads of its pool with the first work, and waits until they run. */
+static int start_pool(void)
+{
+	uv_work_t work;
+	uv_loop_t loop;
+	char text[8];
+	int r = uv_loop_init(&loop);
 
-		if (r != 0) {
-			return -r;
-		}
-		/* Waits until the thread runs: starting one makes libc call what the filter may
-		 * forbid a moment later. */
-		while (sem_wait(&all.running) < 0 && errno == EINTR) {
-		}
+	if (r < 0) {
+		return r;
 	}
-	return 0;
+	snprintf(text, sizeof(text), "%d", CLOSERS);
+	setenv("UV_THREADPOOL_SIZE", text, 1);
+	uv_queue_work(&loop, &work, do_nothing, NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	return uv_loop_close(&loop);
 }
 
 int closers_start(void)
 {
 	const struct sigaction interrupt = { .sa_handler = on_kick };
-	int r;
+	int r = sigaction(SIGUSR1, &interrupt, NULL) < 0 ? -errno : make_slots();
 
-	list_init(&all.connections);
-	list_init(&all.received);
-	list_init(&all.done);
-	list_init(&all.taken);
-	list_init(&all.free);
-	all.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (all.event < 0 || sem_init(&all.running, 0, 0) < 0 ||
-	    sigaction(SIGUSR1, &interrupt, NULL) < 0) {
-		return -errno;
-	}
-	r = make_slots();
-	return r < 0 ? r : start_threads();
+	return r < 0 ? r : start_pool();
 }
-
-/* --- the front's side --- */
 
 size_t closers_room(void)
 {
 	return all.room;
 }
 
-int closers_fd(void)
+int closers_init(uv_loop_t *loop, closers_done done, void *userdata)
 {
-	return all.event;
-}
-
-static struct slot *take_slot(void)
-{
-	struct slot *s;
-
-	if (list_is_empty(&all.free)) {
-		return &all.slots[all.n_used++];
+	all.loop = loop;
+	all.done = done;
+	all.userdata = userdata;
+	for (size_t i = 0; i < CLOSING_KINDS; i++) {
+		list_init(&all.waiting[i]);
 	}
-	s = list_entry(all.free.next, struct slot, link);
-	list_remove(&s->link);
-	return s;
-}
-
-void closers_close(const struct closing *c, size_t n)
-{
-	struct list given;
-
-	list_init(&given);
-	for (size_t i = 0; i < n; i++) {
-		struct slot *s = take_slot();
-
-		s->c = c[i];
-		list_append(&given, &s->link);
-	}
-	pthread_mutex_lock(&all.lock);
-	list_for_each_safe(l, &given) {
-		bool received = list_entry(l, struct slot, link)->c.kind == CLOSING_RECEIVED;
-
-		list_remove(l);
-		list_append(received ? &all.received : &all.connections, l);
-	}
-	pthread_cond_signal(&all.work);
-	pthread_mutex_unlock(&all.lock);
-}
-
-static void take_all_done(void)
-{
-	eventfd_t n;
-
-	pthread_mutex_lock(&all.lock);
-	if (list_is_empty(&all.done)) {
-		eventfd_read(all.event, &n);
-	}
-	list_for_each_safe(l, &all.done) {
-		list_remove(l);
-		list_append(&all.taken, l);
-	}
-	pthread_mutex_unlock(&all.lock);
-}
-
-bool closers_take_done(struct closing *ret)
-{
-	struct slot *s;
-
-	if (list_is_empty(&all.taken)) {
-		take_all_done();
-	}
-	if (list_is_empty(&all.taken)) {
-		return false;
-	}
-	s = list_entry(all.taken.next, struct slot, link);
-	list_remove(&s->link);
-	list_append(&all.free, &s->link);
-	*ret = s->c;
-	return true;
-}
-
-/* A signal may come just before the thread enters the call that hangs, so it is repeated, after
- * twice the time each time. */
-static void kick_if_late(struct closer *c, uint64_t now_ns)
-{
-	uint64_t since_ns = atomic_load(&c->since_ns);
-
-	if (since_ns != c->seen_ns) {
-		c->seen_ns = since_ns;
-		c->kick_ns = since_ns + CLOSERS_PATIENCE_NS;
-	}
-	if (now_ns >= c->kick_ns) {
-		pthread_kill(c->thread, SIGUSR1);
-		c->kick_ns = now_ns + (now_ns - since_ns);
-	}
-}
-
-uint64_t closers_kick(uint64_t now_ns)
-{
-	uint64_t next_ns = 0;
-
-	pthread_mutex_lock(&all.lock);
 	for (size_t i = 0; i < CLOSERS; i++) {
-		struct closer *c = &all.closers[i];
-
-		if (c->busy) {
-			kick_if_late(c, now_ns);
-			next_ns = next_ns == 0 || c->kick_ns < next_ns ? c->kick_ns : next_ns;
-		}
+		all.closers[i].work.data = &all.closers[i];
 	}
-	pthread_mutex_unlock(&all.lock);
-	return next_ns;
+	return uv_timer_init(loop, &all.look);
 }

@@ -2,17 +2,18 @@
 #pragma once
 
 /* Closing a descriptor that a user has sent can take as long as the user likes: it may be the last
- * reference to a lingering socket, or a file of a file system in user space. Threads that do
- * nothing else close them. */
+ * reference to a lingering socket, or a file of a file system in user space. Threads of libuv's
+ * pool, which do nothing else, close them. */
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
+#include <uv.h>
 
 enum closing_kind {
 	CLOSING_CONNECTION, /* a connection that holds descriptors which nobody has received */
 	CLOSING_RECEIVED,   /* a descriptor of any kind that a user has sent */
+	CLOSING_KINDS,
 };
 
 struct closing {
@@ -22,22 +23,19 @@ struct closing {
 	void *owner; /* for the caller; not used by closers */
 };
 
+typedef void (*closers_done)(const struct closing *c, void *userdata);
+
 /* Starts the threads, once in a process and before its filter. -errno. */
 int closers_start(void);
 
 /* The most descriptors that the process may have; each is a number below it. */
 size_t closers_room(void);
 
-/* Hands over n descriptors. Never fails. They count as open until closers_take_done() returns
- * them. */
+/* done is called on the loop for each descriptor that has been closed. -errno. */
+int closers_init(uv_loop_t *loop, closers_done done, void *userdata);
+
+/* Hands over n descriptors. Never fails. They count as open until done is called for them. */
 void closers_close(const struct closing *c, size_t n);
 
-/* Readable while closers_take_done() has something to return. */
-int closers_fd(void);
-
-/* Returns a descriptor that has been closed. False: there is none. */
-bool closers_take_done(struct closing *ret);
-
-/* Interrupts threads that have been closing one descriptor for too long. Returns when to call this
- * again; 0: no descriptor is being closed. */
-uint64_t closers_kick(uint64_t now_ns);
+/* How many have been handed over and are not closed yet. */
+size_t closers_count(void);

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/fdpass.h"
 #include "daemon/front/closers.h"
 #include "daemon/front/front.h"
@@ -25,12 +24,11 @@
 enum {
 	DESCRIPTORS_OWN =
 		64, /* descriptors of the front's own: links, sockets, at times a file of /proc */
-	DESCRIPTORS_KICK_MS = 1,
 };
 
 static size_t room_left(const struct front *f)
 {
-	size_t used = f->descriptors.n + DESCRIPTORS_OWN, room = closers_room();
+	size_t used = f->n_descriptors + DESCRIPTORS_OWN, room = closers_room();
 
 	return room > used ? room - used : 0;
 }
@@ -60,7 +58,7 @@ bool descriptors_may_send(const struct account *a, struct refusal *r)
 
 void descriptors_add_connection(struct front *f, struct account *a)
 {
-	f->descriptors.n++;
+	f->n_descriptors++;
 	if (a) {
 		account_ref(a)->connections++;
 	}
@@ -68,52 +66,24 @@ void descriptors_add_connection(struct front *f, struct account *a)
 
 void descriptors_add_received(struct front *f, struct account *a, size_t n)
 {
-	f->descriptors.n += n;
+	f->n_descriptors += n;
 	for (size_t i = 0; i < n; i++) {
 		account_ref(a)->received++;
 	}
 }
 
-static void on_closed(struct front *f, const struct closing *c)
+static void on_closed(const struct closing *c, void *userdata)
 {
 	struct account *a = c->owner;
+	struct front *f = userdata;
 
-	f->descriptors.n--;
+	f->n_descriptors--;
 	if (a && c->kind == CLOSING_CONNECTION) {
 		a->connections--;
 	} else if (a) {
 		a->received--;
 	}
 	account_unref(a);
-}
-
-static void on_done(uv_poll_t *h, int status, int events)
-{
-	struct front *f = h->data;
-	struct closing c;
-
-	while (closers_take_done(&c)) {
-		f->descriptors.closing--;
-		on_closed(f, &c);
-	}
-}
-
-static void on_kick(uv_timer_t *t)
-{
-	uint64_t now = clock_now_ns(), next = closers_kick(now);
-
-	if (next != 0) {
-		uv_timer_start(t, on_kick, (next > now ? next - now : 0) / CLOCK_NS_PER_MS + 1, 0);
-	}
-}
-
-static void hand_over(struct front *f, const struct closing *c, size_t n)
-{
-	f->descriptors.closing += n;
-	closers_close(c, n);
-	if (!uv_is_active((uv_handle_t *)&f->descriptors.kick)) {
-		uv_timer_start(&f->descriptors.kick, on_kick, DESCRIPTORS_KICK_MS, 0);
-	}
 }
 
 void descriptors_close_connection(struct front *f, struct account *a, int fd)
@@ -124,9 +94,9 @@ void descriptors_close_connection(struct front *f, struct account *a, int fd)
 	shutdown(fd, SHUT_RDWR);
 	if (ioctl(fd, FIONREAD, &unread) == 0 && unread == 0) {
 		close(fd);
-		on_closed(f, &c);
+		on_closed(&c, f);
 	} else {
-		hand_over(f, &c, 1);
+		closers_close(&c, 1);
 	}
 }
 
@@ -137,17 +107,10 @@ void descriptors_close_received(struct front *f, struct account *a, const int *f
 	for (size_t i = 0; i < n; i++) {
 		c[i] = (struct closing){ fds[i], CLOSING_RECEIVED, a->uid, a };
 	}
-	if (n > 0) {
-		hand_over(f, c, n);
-	}
+	closers_close(c, n);
 }
 
 int descriptors_init(struct front *f)
 {
-	struct descriptors *d = &f->descriptors;
-	int r = uv_poll_init(&f->loop, &d->done, closers_fd());
-
-	d->done.data = d->kick.data = f;
-	uv_timer_init(&f->loop, &d->kick);
-	return r < 0 ? r : uv_poll_start(&d->done, UV_READABLE, on_done);
+	return closers_init(&f->loop, on_closed, f);
 }

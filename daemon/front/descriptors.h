@@ -3,18 +3,10 @@
 
 /* Descriptors that users make the front hold: their connections, and what they send over them. */
 
-#include <uv.h>
-
 #include "daemon/broker/account.h"
 
 struct front;
 struct refusal;
-
-struct descriptors {
-	uv_poll_t done;
-	uv_timer_t kick; /* runs while some are being closed */
-	size_t n, closing;
-};
 
 /* -errno */
 int descriptors_init(struct front *f);

@@ -5,12 +5,15 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/config/control.h"
+#include "daemon/front/closers.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
+#include "daemon/front/descriptors.h"
 #include "daemon/front/dispatch.h"
 #include "daemon/front/effects.h"
 #include "daemon/front/listener.h"
@@ -122,6 +125,7 @@ static void stop_now(struct front *f)
 	gpu_link_deinit(&f->gpu);
 	gpu_link_deinit(&f->planner);
 	uv_walk(&f->loop, on_handle, NULL);
+	uv_stop(&f->loop); /* which would wait for threads that hang */
 }
 
 /* Peers that were just let in may not have sent their requests yet, so for FRONT_LINGER_MS
@@ -387,5 +391,8 @@ int front_run(const struct front_start *start)
 	}
 	machine_free(f.known);
 	free(f.received);
+	if (closers_count() > 0) {
+		_exit(0); /* at exit() libuv waits for its threads, which users may hang */
+	}
 	return uv_loop_close(&f.loop) == 0 ? 0 : 1;
 }

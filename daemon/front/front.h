@@ -16,7 +16,6 @@
 #include "daemon/broker/process.h"
 #include "daemon/broker/rate.h"
 #include "daemon/config/control.h"
-#include "daemon/front/descriptors.h"
 #include "daemon/front/gpu_link.h"
 #include "daemon/front/granter_link.h"
 #include "daemon/front/machine.h"
@@ -65,7 +64,7 @@ struct front {
 
 	struct list peers;
 	unsigned n_peers;
-	struct descriptors descriptors;
+	size_t n_descriptors; /* that users make it hold, see descriptors.h */
 	struct accounts accounts;
 	uv_prepare_t prepare; /* counts rounds of the loop */
 	uint64_t round;

@@ -6,6 +6,7 @@
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "daemon/front/decision.h"
+#include "daemon/front/descriptors.h"
 #include "daemon/front/front.h"
 #include "daemon/front/permits.h"
 #include "daemon/front/session.h"

@@ -58,10 +58,8 @@ static void tell_journal(void)
 
 static int prepare_front(void)
 {
-	int r = closer_start();
-
 	tell_journal();
-	return r < 0 ? r : closers_start();
+	return closers_start();
 }
 
 static const struct worker {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/fuzz/closers_box.h"
 
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -10,7 +9,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/fdpass.h"
 #include "daemon/broker/account.h"
 #include "daemon/front/closers.h"
@@ -27,10 +25,12 @@ enum { ROOM = 2048 };
 
 static struct {
 	bool active, holding;
-	int event, attachment;
+	int attachment;
 	struct stat attachment_is;
-	struct closing waiting[ROOM], done[ROOM];
-	size_t n_waiting, n_done;
+	closers_done done;
+	void *userdata;
+	struct closing waiting[ROOM];
+	size_t n_waiting;
 } box;
 
 static void really_close(int fd)
@@ -73,10 +73,13 @@ EXPORT int close(int fd)
 
 static void finish(size_t i)
 {
-	really_close(box.waiting[i].fd);
-	box.done[box.n_done++] = box.waiting[i];
+	const struct closing c = box.waiting[i];
+
+	really_close(c.fd);
 	box.waiting[i] = box.waiting[--box.n_waiting];
-	eventfd_write(box.event, 1);
+	if (box.active) {
+		box.done(&c, box.userdata);
+	}
 }
 
 static void check_charges(uid_t uid)
@@ -102,37 +105,22 @@ size_t closers_room(void)
 void closers_close(const struct closing *c, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		fuzz_check(c[i].fd >= 0 && box.n_waiting + box.n_done < ROOM);
+		fuzz_check(c[i].fd >= 0 && box.n_waiting < ROOM);
 		box.waiting[box.n_waiting++] = c[i];
 		check_charges(c[i].uid);
 	}
 }
 
-int closers_fd(void)
+int closers_init(uv_loop_t *loop, closers_done done, void *userdata)
 {
-	return box.event;
+	box.done = done;
+	box.userdata = userdata;
+	return 0;
 }
 
-bool closers_take_done(struct closing *ret)
+size_t closers_count(void)
 {
-	eventfd_t n;
-
-	if (box.n_done == 0) {
-		eventfd_read(box.event, &n);
-		return false;
-	}
-	*ret = box.done[--box.n_done];
-	return true;
-}
-
-uint64_t closers_kick(uint64_t now_ns)
-{
-	for (size_t i = box.n_waiting; i-- > 0;) {
-		if (box.waiting[i].kind == CLOSING_CONNECTION) {
-			finish(i);
-		}
-	}
-	return box.n_waiting > 0 ? now_ns + CLOCK_NS_PER_S : 0;
+	return box.active ? box.n_waiting : 0;
 }
 
 /* --- the box --- */
@@ -140,9 +128,8 @@ uint64_t closers_kick(uint64_t now_ns)
 void closers_box_begin(void)
 {
 	memset(&box, 0, sizeof(box));
-	box.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	box.attachment = memfd_create("attachment", MFD_CLOEXEC);
-	fuzz_check(box.event >= 0 && fstat(box.attachment, &box.attachment_is) == 0);
+	fuzz_check(fstat(box.attachment, &box.attachment_is) == 0);
 	box.active = true;
 }
 
@@ -152,7 +139,6 @@ void closers_box_end(void)
 	while (box.n_waiting > 0) {
 		finish(0);
 	}
-	really_close(box.event);
 	really_close(box.attachment);
 }
 
@@ -168,8 +154,10 @@ void closers_box_hold(bool hold)
 
 void closers_box_turn(void)
 {
-	while (!box.holding && box.n_waiting > 0) {
-		finish(0);
+	for (size_t i = box.n_waiting; i-- > 0;) {
+		if (!box.holding || box.waiting[i].kind == CLOSING_CONNECTION) {
+			finish(i);
+		}
 	}
 }
 
