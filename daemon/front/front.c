@@ -85,7 +85,7 @@ static void ping_link(struct gpu_link *l)
 	struct wire_message status = { .type = WIRE_STATUS_REQUEST };
 
 	if (list_is_empty(&l->pending)) {
-		gpu_link_request(l, &status, on_answer, NULL, 0);
+		gpu_link_request(l, NULL, &status, on_answer, NULL, 0);
 	}
 }
 
@@ -224,7 +224,7 @@ static void ask_machine(struct front *f)
 {
 	struct wire_message q = { .type = WIRE_STATUS_REQUEST };
 
-	if (gpu_link_request(&f->gpu, &q, on_machine, f, 0) < 0) {
+	if (gpu_link_request(&f->gpu, NULL, &q, on_machine, f, 0) < 0) {
 		on_machine(f, f, 0, NULL);
 	}
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/config/control.h"
@@ -80,48 +81,32 @@ void gpu_link_deinit(struct gpu_link *l)
 	arena_deinit(&l->arena);
 }
 
+/* Each of these messages, and a refusal, begins with the number of the request. */
+static const struct {
+	enum wire_type question, answer;
+} kinds[] = {
+	{ WIRE_METRICS_REQUEST, WIRE_METRICS_REPLY },
+	{ WIRE_PLAN_REQUEST, WIRE_PLAN_REPLY },
+	{ WIRE_TENANTS_REQUEST, WIRE_TENANTS_REPLY },
+	{ WIRE_STATUS_REQUEST, WIRE_STATUS_REPLY },
+};
+
 static uint32_t *request_field(struct wire_message *m)
 {
-	switch (m->type) {
-	case WIRE_REFUSAL:
-		return &m->refusal.request;
-	case WIRE_METRICS_REQUEST:
-		return &m->metrics_request.request;
-	case WIRE_METRICS_REPLY:
-		return &m->metrics_reply.request;
-	case WIRE_PLAN_REQUEST:
-		return &m->plan_request.request;
-	case WIRE_PLAN_REPLY:
-		return &m->plan_reply.request;
-	case WIRE_TENANTS_REQUEST:
-		return &m->tenants_request.request;
-	case WIRE_TENANTS_REPLY:
-		return &m->tenants_reply.request;
-	case WIRE_STATUS_REQUEST:
-		return &m->status_request.request;
-	case WIRE_STATUS_REPLY:
-		return &m->status_reply.request;
-	default:
-		return NULL;
-	}
+	return &m->refusal.request;
 }
 
-/* What the questions take for an answer. Who asked reads the members of that type, so a process
- * that says anything else is not ours any more. */
-static bool is_answer(enum wire_type asked, enum wire_type type)
+/* Does a question take this for an answer? asked 0: does any? Who asked reads the members of that
+ * type, so a process that says anything else is not ours any more. */
+static bool is_answer(unsigned asked, enum wire_type type)
 {
-	switch (asked) {
-	case WIRE_METRICS_REQUEST:
-		return type == WIRE_METRICS_REPLY || type == WIRE_REFUSAL;
-	case WIRE_PLAN_REQUEST:
-		return type == WIRE_PLAN_REPLY || type == WIRE_REFUSAL;
-	case WIRE_TENANTS_REQUEST:
-		return type == WIRE_TENANTS_REPLY || type == WIRE_REFUSAL;
-	case WIRE_STATUS_REQUEST:
-		return type == WIRE_STATUS_REPLY || type == WIRE_REFUSAL;
-	default:
-		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if ((asked == 0 || asked == kinds[i].question) &&
+		    (type == kinds[i].answer || type == WIRE_REFUSAL)) {
+			return true;
+		}
 	}
+	return false;
 }
 
 static struct pending *find_pending(struct gpu_link *l, uint32_t id)
@@ -140,19 +125,15 @@ static void send_next(struct gpu_link *l);
 
 static int handle_answer(struct gpu_link *l, struct wire_message *m)
 {
-	uint32_t *request = request_field(m);
-	struct pending *p = request ? find_pending(l, *request) : NULL;
+	struct pending *p = find_pending(l, *request_field(m));
 
-	if (!request) {
+	if (!is_answer(p ? p->asked : 0, m->type)) {
 		return -EPROTO;
 	}
 	if (!p) {
 		return 0; /* answers a request that has timed out */
 	}
-	if (!is_answer(p->asked, m->type)) {
-		return -EPROTO;
-	}
-	*request = p->request;
+	*request_field(m) = p->request;
 	l->answer_by_ns = 0;
 	if (m->type != WIRE_METRICS_REPLY || m->metrics_reply.last) {
 		complete(l, p, m);
@@ -271,8 +252,8 @@ int gpu_link_attach(struct gpu_link *l, int fd)
 	return watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
 }
 
-int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
-			 gpu_link_done done, void *owner, uint32_t number)
+int gpu_link_request(struct gpu_link *l, struct account *payer, struct wire_message *m,
+		     gpu_link_done done, void *owner, uint32_t number)
 {
 	struct pending *p;
 	int r;
@@ -303,12 +284,6 @@ int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_
 	front_arm_tick(l->front);
 	send_next(l);
 	return 0;
-}
-
-int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
-		     uint32_t number)
-{
-	return gpu_link_request_for(l, NULL, m, done, owner, number);
 }
 
 void gpu_link_forget(struct gpu_link *l, const void *owner)

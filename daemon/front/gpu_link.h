@@ -45,15 +45,11 @@ static inline bool gpu_link_is_up(const struct gpu_link *l)
 }
 
 /* Sends m, whose first field is its request number; the link replaces the number on the way and
- * restores it for done. owner is only compared, by gpu_link_forget(). -ENOTCONN, -ENOMEM: done is
- * not called then. */
-int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
-		     uint32_t request);
-
-/* The same for a user: the user pays for the request, of which each user has one under way. Also
- * -EDQUOT. */
-int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
-			 gpu_link_done done, void *owner, uint32_t request);
+ * restores it for done. payer pays for the request, and has one under way; NULL: it is the daemon's
+ * own. owner is only compared, by gpu_link_forget(). -ENOTCONN, -ENOMEM, -EDQUOT: done is not
+ * called then. */
+int gpu_link_request(struct gpu_link *l, struct account *payer, struct wire_message *m,
+		     gpu_link_done done, void *owner, uint32_t request);
 
 /* The number of owner's requests that wait for an answer. */
 size_t gpu_link_count(const struct gpu_link *l, const void *owner);

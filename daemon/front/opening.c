@@ -317,7 +317,7 @@ static void plan(struct front *f, struct capture *c, uint64_t gpus)
 		.chip = planned_chip(f, &c->options, gpus),
 		.metrics = c->options.metrics,
 	};
-	r = gpu_link_request_for(&f->planner, c->account, &q, on_planned, c, 0);
+	r = gpu_link_request(&f->planner, c->account, &q, on_planned, c, 0);
 	if (r == -EDQUOT) {
 		account_refuse(c->account, &refusal);
 		refuse_open(f, c, refusal.code, refusal.remedy, refusal.message);
@@ -349,7 +349,7 @@ static void find_gpus(struct front *f, struct capture *c, uint64_t gpus)
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST, .tenants_request = { 0, gpus } };
 
 	book(f, c, gpus);
-	if (gpu_link_request(&f->gpu, &q, on_seen, NULL, c->id) < 0) {
+	if (gpu_link_request(&f->gpu, NULL, &q, on_seen, NULL, c->id) < 0) {
 		plan(f, c, gpus);
 	}
 }

@@ -124,7 +124,7 @@ static void ask(struct peer *p, const struct wire_message *m, uint32_t request)
 	if (asks_too_much(p, request)) {
 		return;
 	}
-	r = gpu_link_request_for(&p->front->planner, p->account, &q, on_answer, p, request);
+	r = gpu_link_request(&p->front->planner, p->account, &q, on_answer, p, request);
 	if (r < 0) {
 		refuse_question(p, request, r);
 	}

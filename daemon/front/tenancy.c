@@ -128,7 +128,7 @@ void tenancy_check(struct front *f, struct capture *c)
 	} else if (f->config.shared || unanswered_gpus(f, c) == 0) {
 		session_tell(f, c, EVENT_ALONE);
 	} else if (gpu_link_is_up(&f->gpu) &&
-		   gpu_link_request(&f->gpu, &q, on_checked, NULL, c->id) < 0) {
+		   gpu_link_request(&f->gpu, NULL, &q, on_checked, NULL, c->id) < 0) {
 		refuse_unknown(&r);
 		session_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
 	}
@@ -197,6 +197,6 @@ void tenancy_tick(struct front *f, uint64_t now_ns)
 	end_blind(f, now_ns);
 	if (q.tenants_request.gpus != 0 && !f->looking && now_ns >= f->next_look_ns) {
 		f->next_look_ns = now_ns + TENANCY_PERIOD_MS * CLOCK_NS_PER_MS;
-		f->looking = gpu_link_request(&f->gpu, &q, on_looked, NULL, 0) == 0;
+		f->looking = gpu_link_request(&f->gpu, NULL, &q, on_looked, NULL, 0) == 0;
 	}
 }
