@@ -504,27 +504,9 @@ static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
 }
 
 /* Every event of a capture begins with its number. */
-static uint32_t event_capture(const struct wire_message *m)
-{
-	switch (m->type) {
-	case WIRE_QUEUED:
-	case WIRE_READY:
-	case WIRE_PROCESS:
-	case WIRE_RECORDS:
-	case WIRE_RAW_IMAGE:
-	case WIRE_PROGRESS:
-	case WIRE_NOTICE:
-	case WIRE_PROCESS_END:
-	case WIRE_CAPTURE_END:
-		return m->progress.capture;
-	default:
-		return 0;
-	}
-}
-
 int captures_handle(struct gpuctr *g, const struct wire_message *m)
 {
-	struct gpuctr_capture *c = find(g, event_capture(m));
+	struct gpuctr_capture *c = find(g, m->progress.capture);
 
 	if (m->type == WIRE_OPENED) {
 		return on_opened(g, &m->opened);

@@ -432,54 +432,35 @@ void requests_fail_all(struct gpuctr *g, const struct gpuctr_error *e)
 	}
 }
 
-static uint32_t answered_request(const struct wire_message *m)
-{
-	switch (m->type) {
-	case WIRE_REFUSAL:
-		return m->refusal.request;
-	case WIRE_METRICS_REPLY:
-		return m->metrics_reply.request;
-	case WIRE_PLAN_REPLY:
-		return m->plan_reply.request;
-	case WIRE_STATUS_REPLY:
-		return m->status_reply.request;
-	case WIRE_PROCESSES_REPLY:
-		return m->processes_reply.request;
-	case WIRE_JOB_REPLY:
-		return m->job_reply.request;
-	default:
-		return 0;
-	}
-}
-
+/* Refusals and answers begin with the number of the question. */
 int requests_handle(struct gpuctr *g, const struct wire_message *m)
 {
-	uint32_t id = answered_request(m);
-	struct gpuctr_error e;
-
-	if (id == 0) {
-		return 0;
-	}
 	list_for_each(l, &g->requests) {
 		struct request *q = list_entry(l, struct request, link);
 
-		if (q->id != id) {
+		if (q->id != m->refusal.request ||
+		    (m->type != q->answer && m->type != WIRE_REFUSAL)) {
 			continue;
 		}
-		if (m->type == WIRE_REFUSAL) {
-			e = (struct gpuctr_error){ refusal_code(m->refusal.code),
-						   m->refusal.message, m->refusal.remedy };
-			fail(q, &e);
-		} else if (m->type == WIRE_METRICS_REPLY && q->answer == m->type) {
+		switch (m->type) {
+		case WIRE_METRICS_REPLY:
 			answer_metrics(g, q, &m->metrics_reply);
-		} else if (m->type == WIRE_PLAN_REPLY && q->answer == m->type) {
+			break;
+		case WIRE_PLAN_REPLY:
 			answer_plan(g, q, &m->plan_reply.plan);
-		} else if (m->type == WIRE_STATUS_REPLY && q->answer == m->type) {
+			break;
+		case WIRE_STATUS_REPLY:
 			answer_status(q, &m->status_reply);
-		} else if (m->type == WIRE_PROCESSES_REPLY && q->answer == m->type) {
+			break;
+		case WIRE_PROCESSES_REPLY:
 			answer_processes(q, &m->processes_reply);
-		} else if (m->type == WIRE_JOB_REPLY && q->answer == m->type) {
+			break;
+		case WIRE_JOB_REPLY:
 			answer_done(q, NULL);
+			break;
+		default:
+			fail(q, &(struct gpuctr_error){ refusal_code(m->refusal.code),
+							m->refusal.message, m->refusal.remedy });
 		}
 		return 1;
 	}
