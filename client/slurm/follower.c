@@ -41,7 +41,7 @@ enum {
 	LOOK_MS = 5,
 };
 
-enum slot_state { SLOT_FREE, SLOT_STARTING, SLOT_READY, SLOT_REFUSED, SLOT_LATE, SLOT_FAILED };
+enum { SLOT_FREE, SLOT_STARTING }; /* or what became of it, enum follower_result */
 
 struct slot {
 	atomic_int state;
@@ -242,25 +242,15 @@ static void write_words(const char **words, const struct follower_task *task, ch
 			int ready_fd, int until_fd)
 {
 	const struct settings *s = task->settings;
-	size_t n = 0;
+	const char *const fixed[] = { s->client, "follow", "--ready-fd", text[0],    "--until-fd",
+				      text[1],	 "--wait", text[2],	 "--socket", s->socket,
+				      "--agent", s->agent, "--metrics",	 s->metrics };
+	size_t n = sizeof(fixed) / sizeof(fixed[0]);
 
 	snprintf(text[0], sizeof(text[0]), "%d", ready_fd);
 	snprintf(text[1], sizeof(text[1]), "%d", until_fd);
 	snprintf(text[2], sizeof(text[2]), "%u", s->wait_s > 0 ? s->wait_s : 1);
-	words[n++] = s->client;
-	words[n++] = "follow";
-	words[n++] = "--ready-fd";
-	words[n++] = text[0];
-	words[n++] = "--until-fd";
-	words[n++] = text[1];
-	words[n++] = "--wait";
-	words[n++] = text[2];
-	words[n++] = "--socket";
-	words[n++] = s->socket;
-	words[n++] = "--agent";
-	words[n++] = s->agent;
-	words[n++] = "--metrics";
-	words[n++] = s->metrics;
+	memcpy(words, fixed, sizeof(fixed));
 	if (s->filter) {
 		words[n++] = "--kernel";
 		words[n++] = s->filter;
@@ -356,7 +346,7 @@ static int start_client(const struct follower *f, const struct follower_task *ta
 }
 
 /* Until the client closes its end. */
-static enum slot_state read_variables(int fd, struct slot *slot, uint64_t end)
+static enum follower_result read_variables(int fd, struct slot *slot, uint64_t end)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	size_t n = 0;
@@ -366,7 +356,7 @@ static enum slot_state read_variables(int fd, struct slot *slot, uint64_t end)
 		ssize_t got;
 
 		if (poll(&p, 1, now < end ? (int)(end - now) : 0) == 0) {
-			return SLOT_LATE;
+			return FOLLOWER_LATE;
 		}
 		/* Two bytes stay for the end of a word that is cut off, and of the list. */
 		got = read(fd, slot->variables + n, sizeof(slot->variables) - 2 - n);
@@ -374,39 +364,39 @@ static enum slot_state read_variables(int fd, struct slot *slot, uint64_t end)
 			continue;
 		}
 		if (got <= 0) {
-			return got == 0 && n > 0 ? SLOT_READY : SLOT_REFUSED;
+			return got == 0 && n > 0 ? FOLLOWER_JOINED : FOLLOWER_REFUSED;
 		}
 		n += (size_t)got;
 	}
 }
 
-static enum slot_state fill(const struct follower *f, const struct follower_task *task,
-			    struct slot *slot, uint64_t end)
+static enum follower_result fill(const struct follower *f, const struct follower_task *task,
+				 struct slot *slot, uint64_t end)
 {
-	enum slot_state state;
+	enum follower_result state;
 	int ready[2], error;
 
 	if (pipe2(ready, O_CLOEXEC) < 0) {
-		return SLOT_FAILED;
+		return FOLLOWER_FAILED;
 	}
 	error = start_client(f, task, slot, ready[1]);
 	close(ready[1]);
-	state = error == 0 ? read_variables(ready[0], slot, end) : SLOT_FAILED;
+	state = error == 0 ? read_variables(ready[0], slot, end) : FOLLOWER_FAILED;
 	close(ready[0]); /* a client that comes too late finds nobody there, and ends */
 	errno = error;
 	return state;
 }
 
-static enum slot_state wait_for(const struct slot *slot, uint64_t end)
+static enum follower_result wait_for(const struct slot *slot, uint64_t end)
 {
 	for (;;) {
-		enum slot_state state = atomic_load(&slot->state);
+		int state = atomic_load(&slot->state);
 
 		if (state != SLOT_STARTING) {
-			return state;
+			return (enum follower_result)state;
 		}
 		if (now_ms() >= end) {
-			return SLOT_LATE;
+			return FOLLOWER_LATE;
 		}
 		poll(NULL, 0, LOOK_MS);
 	}
@@ -417,26 +407,17 @@ enum follower_result follower_join(struct follower *f, const struct follower_tas
 {
 	uint64_t end = now_ms() + (uint64_t)task->settings->wait_s * 1000;
 	struct slot *slot = take_slot(f->shared, task->gpus, ret_first);
-	enum slot_state state;
+	enum follower_result result;
 
 	if (!slot) {
 		*ret_first = true;
 		errno = ENOSPC;
 		return FOLLOWER_FAILED;
 	}
-	state = *ret_first ? fill(f, task, slot, end) : wait_for(slot, end);
+	result = *ret_first ? fill(f, task, slot, end) : wait_for(slot, end);
 	if (*ret_first) {
-		atomic_store(&slot->state, (int)state);
+		atomic_store(&slot->state, (int)result);
 	}
-	switch (state) {
-	case SLOT_READY:
-		*ret = slot->variables;
-		return FOLLOWER_JOINED;
-	case SLOT_REFUSED:
-		return FOLLOWER_REFUSED;
-	case SLOT_LATE:
-		return FOLLOWER_LATE;
-	default:
-		return FOLLOWER_FAILED;
-	}
+	*ret = slot->variables;
+	return result;
 }

@@ -27,7 +27,8 @@ struct follower_task {
 };
 
 enum follower_result {
-	FOLLOWER_JOINED,  /* *ret: "NAME=value" each with its NUL, and an empty one; the follower's
+	FOLLOWER_JOINED =
+		2,	  /* *ret: "NAME=value" each with its NUL, and an empty one; the follower's
 			   */
 	FOLLOWER_REFUSED, /* the client has said why, on our stderr */
 	FOLLOWER_LATE,	  /* not within the settings' wait_s */

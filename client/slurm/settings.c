@@ -18,7 +18,7 @@ void settings_init(struct settings *s)
 	};
 }
 
-static bool take_seconds(unsigned *ret, const char *value)
+static const char *take_seconds(unsigned *ret, const char *value)
 {
 	char *end;
 	unsigned long n;
@@ -26,10 +26,10 @@ static bool take_seconds(unsigned *ret, const char *value)
 	errno = 0;
 	n = strtoul(value, &end, 10);
 	if (errno != 0 || end == value || *end || value[0] == '-' || n > SECONDS_MAX) {
-		return false;
+		return "is not a number of seconds";
 	}
 	*ret = (unsigned)n;
-	return true;
+	return NULL;
 }
 
 static const char *take_path(const char **ret, const char *value)
@@ -51,30 +51,29 @@ static const char *value_of(const char *word, const char *name)
 
 const char *settings_take_word(struct settings *s, const char *word)
 {
-	const char *value;
+	const struct {
+		const char *name, **path;
+		unsigned *seconds;
+	} known[] = {
+		{ "socket", &s->socket, NULL }, { "agent", &s->agent, NULL },
+		{ "client", &s->client, NULL }, { "wait", NULL, &s->wait_s },
+		{ "drain", NULL, &s->drain_s },
+	};
+	const char *value = value_of(word, "default");
 
-	if ((value = value_of(word, "socket"))) {
-		s->with_socket = true;
-		return take_path(&s->socket, value);
-	}
-	if ((value = value_of(word, "agent"))) {
-		return take_path(&s->agent, value);
-	}
-	if ((value = value_of(word, "client"))) {
-		return take_path(&s->client, value);
-	}
-	if ((value = value_of(word, "wait"))) {
-		return take_seconds(&s->wait_s, value) ? NULL : "is not a number of seconds";
-	}
-	if ((value = value_of(word, "drain"))) {
-		return take_seconds(&s->drain_s, value) ? NULL : "is not a number of seconds";
-	}
-	if ((value = value_of(word, "default"))) {
+	if (value) {
 		if (strcmp(value, "standby") != 0 && strcmp(value, "off") != 0) {
 			return "is neither default=standby nor default=off";
 		}
 		s->mode = strcmp(value, "standby") == 0 ? SETTINGS_STANDBY : SETTINGS_OFF;
 		return NULL;
+	}
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if ((value = value_of(word, known[i].name))) {
+			s->with_socket |= i == 0;
+			return known[i].path ? take_path(known[i].path, value)
+					     : take_seconds(known[i].seconds, value);
+		}
 	}
 	return "is not known: there are socket=, agent=, client=, wait=, drain= and default=";
 }
@@ -126,14 +125,10 @@ const char *settings_take_option(struct settings *s, enum settings_option option
 		return take_gpuctr(s, value);
 	case SETTINGS_OUTPUT:
 		return take_output(s, value);
-	case SETTINGS_MODE:
-		return strcmp(value, "exact") == 0
-			       ? NULL
-			       : "is no mode: there is exact, which measures every kernel";
 	case SETTINGS_FILTER:
 		return keep(&s->filter, value);
 	case SETTINGS_WAIT:
-		return take_seconds(&s->wait_s, value) ? NULL : "is not a number of seconds";
+		return take_seconds(&s->wait_s, value);
 	}
 	return "is no option of this plugin";
 }

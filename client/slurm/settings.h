@@ -31,7 +31,6 @@ const char *settings_take_word(struct settings *s, const char *word);
 enum settings_option {
 	SETTINGS_GPUCTR,
 	SETTINGS_OUTPUT,
-	SETTINGS_MODE,
 	SETTINGS_FILTER,
 	SETTINGS_WAIT,
 };

@@ -52,8 +52,6 @@ static struct spank_option options[] = {
 	{ (char *)"gpuctr-output", (char *)"PATTERN",
 	  (char *)"capture files: %h host %j job %J job.step %n node %t task %p pid", 1,
 	  SETTINGS_OUTPUT, on_option },
-	{ (char *)"gpuctr-mode", (char *)"exact", (char *)"how kernels are measured", 1,
-	  SETTINGS_MODE, on_option },
 	{ (char *)"gpuctr-filter", (char *)"NAME|regex:RE", (char *)"only these kernels", 1,
 	  SETTINGS_FILTER, on_option },
 	{ (char *)"gpuctr-wait", (char *)"SECONDS",
@@ -147,8 +145,7 @@ static bool may_set(spank_t spank)
 	slash = strrchr(value, '/');
 	if (value[0] && strcmp(slash ? slash + 1 : value, "libgpuctr-agent.so") != 0) {
 		tell("CUDA_INJECTION64_PATH names another tool (%.200s) and stays: this task is "
-		     "not "
-		     "measured",
+		     "not measured",
 		     value);
 		return false;
 	}

@@ -53,8 +53,6 @@ TEST(options_of_the_user)
 	assert_non_null(settings_take_option(&s, SETTINGS_OUTPUT, "%"));
 	assert_non_null(settings_take_option(&s, SETTINGS_OUTPUT, ""));
 	assert_non_null(settings_take_option(&s, SETTINGS_FILTER, NULL));
-	assert_null(settings_take_option(&s, SETTINGS_MODE, "exact"));
-	assert_non_null(settings_take_option(&s, SETTINGS_MODE, "fast"));
 	assert_null(settings_take_option(&s, SETTINGS_GPUCTR, "off"));
 	assert_int_equal(s.mode, SETTINGS_OFF);
 	free(s.metrics);
