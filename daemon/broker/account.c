@@ -20,10 +20,9 @@
  * Descriptors: closing one may take as long as its sender likes, so it counts until it is really
  * closed, not until the front is done with it. See daemon/front/descriptors.c.
  *
- * Time: in one round of the loop all connections of a uid together get ACCOUNT_ROUND_US. When that
- * is not enough for all of them they are served in laps, however many rounds a lap takes: no
- * connection is served a second time before every other that has work was served once, so none
- * waits for ever behind its siblings. */
+ * Time: in one round of the loop all connections of a uid together get ACCOUNT_ROUND_US. Those that
+ * have work stand in a row, and who has had a turn goes to its end: so none waits for ever behind
+ * its siblings. */
 
 void accounts_init(struct accounts *all)
 {
@@ -38,6 +37,7 @@ static void forget(struct account *a)
 {
 	list_remove(&a->link);
 	list_remove(&a->bucket_link);
+	list_remove(&a->run_link);
 	free(a);
 }
 
@@ -71,7 +71,8 @@ static struct account *make(struct accounts *all, struct list *bucket, uid_t uid
 	a->refs = 1;
 	a->bytes =
 		(struct quota){ .max = ACCOUNT_BYTES_MAX, .whole = uid == 0 ? NULL : &all->bytes };
-	list_init(&a->waiting);
+	list_init(&a->ready);
+	list_init(&a->run_link);
 	list_append(&all->all, &a->link);
 	list_append(bucket, &a->bucket_link);
 	return a;
@@ -135,29 +136,4 @@ void account_refuse(const struct account *a, struct refusal *r)
 		    "user may have waiting",
 		    (double)a->bytes.used / (1 << 20), a->connections, account_user(a, user),
 		    ACCOUNT_BYTES_MAX >> 20);
-}
-
-/* A lap ends with the first round in which no connection had to wait. */
-static void enter_round(struct account_time *t, uint64_t round)
-{
-	if (t->round != round) {
-		t->lap += t->passed_over == 0;
-		t->round = round;
-		t->spent_ns = 0;
-		t->passed_over = 0;
-	}
-}
-
-bool account_begin_round(struct account_time *t, uint64_t round, uint64_t *lap)
-{
-	enter_round(t, round);
-	if (*lap == t->lap) {
-		return false;
-	}
-	if (t->spent_ns >= ACCOUNT_ROUND_US * UINT64_C(1000)) {
-		t->passed_over++;
-		return false;
-	}
-	*lap = t->lap;
-	return true;
 }

@@ -22,13 +22,6 @@ enum {
 	ACCOUNT_USER_BYTES = 32,
 };
 
-/* The current round of the loop: the time spent, and the connections that had to wait. */
-struct account_time {
-	uint64_t round, spent_ns;
-	unsigned passed_over;
-	uint64_t lap;
-};
-
 struct account {
 	struct list link; /* among all */
 	struct list bucket_link;
@@ -40,13 +33,12 @@ struct account {
 	struct quota bytes;
 	bool asking; /* the planner is working on a question of this uid */
 
-	/* Above ACCOUNT_HIGH_BYTES: the connection that is read, since when, and the ones that wait
-	 * to be read. The front maintains them. */
+	/* The front maintains these: the connections that have work, in the order of their turns;
+	 * and above ACCOUNT_HIGH_BYTES the one that is read, and since when. */
+	struct list ready;
+	struct list run_link; /* among those that have one whose turn it may be */
 	void *reader;
 	uint64_t reader_since_ns;
-	struct list waiting;
-
-	struct account_time time;
 };
 
 struct accounts {
@@ -73,7 +65,3 @@ const char *account_user(const struct account *a, char text[ACCOUNT_USER_BYTES])
 
 /* Says why the user gets no more memory. */
 void account_refuse(const struct account *a, struct refusal *r);
-
-/* May this connection work in this round of the loop, in the time that it shares with others? *lap
- * belongs to the connection: the lap in which it was served last, 0 at first. */
-bool account_begin_round(struct account_time *t, uint64_t round, uint64_t *lap);

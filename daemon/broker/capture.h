@@ -106,6 +106,7 @@ struct capture {
 	struct list processes; /* attached ones, see process.h */
 	uint32_t n_processes;  /* number of processes that have begun so far */
 	uint32_t n_attached;
+	bool holds_back;     /* none is read until the client has read */
 	pid_t permitted_pid; /* for a permit: the last process that got a permission */
 	unsigned n_permit_refusals;
 	struct gpuctr_totals ended; /* totals of processes that have ended */

@@ -140,16 +140,16 @@ static bool is_behind(const struct peer *client)
 	       (peer_backlog(client) > 0 && account_is_high(client->account));
 }
 
-bool agent_is_held_back(const struct peer *p)
+bool agent_hold_back(struct peer *p)
 {
-	const struct process *process = p->process;
-	const struct peer *client;
+	struct capture *c = p->process ? p->process->capture : NULL;
+	const struct peer *client = c ? c->client : NULL;
 
-	if (!process || !process->capture || process->number == 0) {
+	if (!client || p->process->number == 0) {
 		return false; /* nobody would resume it when the capture ends before it begins */
 	}
-	client = process->capture->client;
-	return client && !client->closing && is_behind(client);
+	c->holds_back = !client->closing && (c->holds_back || is_behind(client));
+	return c->holds_back;
 }
 
 /* The next that goes on is another one. */
@@ -171,7 +171,7 @@ static int forward(struct peer *p, const struct frame *frame)
 	if (peer_backlog(client) > 0) {
 		go_to_the_end(p->process);
 	}
-	if (agent_is_held_back(p)) {
+	if (agent_hold_back(p)) {
 		peer_pause(p);
 	}
 	return 0;

@@ -71,11 +71,6 @@ static void on_tick(uv_timer_t *t)
 	}
 }
 
-static void on_prepare(uv_prepare_t *h)
-{
-	((struct front *)h->data)->round++;
-}
-
 static void on_answer(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
 }
@@ -284,9 +279,10 @@ static void on_control(uv_poll_t *h, int status, int events)
 
 static const struct front_hooks hooks = {
 	.on_peer_poll = peer_on_poll,
+	.on_run = peers_on_run,
 	.on_frame = dispatch_frame,
 	.on_list = standby_list,
-	.is_held_back = agent_is_held_back,
+	.hold_back = agent_hold_back,
 	.on_client_drained = session_on_client_drained,
 	.on_peer_closed = dispatch_closed,
 	.carry_out = effects_carry_out,
@@ -321,6 +317,7 @@ static int front_init(struct front *f, const struct front_start *start)
 		return r;
 	}
 	list_init(&f->peers);
+	list_init(&f->running);
 	accounts_init(&f->accounts);
 	registry_init(&f->registry);
 	processes_init(&f->processes);
@@ -333,9 +330,8 @@ static int front_init(struct front *f, const struct front_start *start)
 	if (!f->users || !f->received) {
 		return -ENOMEM;
 	}
-	f->tick.data = f->alive.data = f->control_poll.data = f->prepare.data = f;
-	uv_prepare_init(&f->loop, &f->prepare);
-	uv_prepare_start(&f->prepare, on_prepare);
+	f->tick.data = f->alive.data = f->control_poll.data = f->run.data = f;
+	uv_idle_init(&f->loop, &f->run);
 	uv_timer_init(&f->loop, &f->tick);
 	/* Gives the timer what front_arm_tick() starts by uv_timer_again(). */
 	uv_timer_start(&f->tick, on_tick, FRONT_TICK_MS, FRONT_TICK_MS);

@@ -39,9 +39,10 @@ struct frame;
  */
 struct front_hooks {
 	uv_poll_cb on_peer_poll;
+	uv_idle_cb on_run;
 	int (*on_frame)(struct peer *p, const struct frame *frame);
-	void (*on_list)(struct peer *p);	    /* the peer can take more of its list */
-	bool (*is_held_back)(const struct peer *p); /* not to be read until its client has read */
+	void (*on_list)(struct peer *p);   /* the peer can take more of its list */
+	bool (*hold_back)(struct peer *p); /* is it not to be read until its client has read? */
 	void (*on_client_drained)(struct peer *p);
 	void (*on_peer_closed)(struct peer *p);
 	void (*carry_out)(struct front *f); /* carries out what the broker has decided */
@@ -66,8 +67,8 @@ struct front {
 	unsigned n_peers;
 	size_t n_descriptors; /* that users make it hold, see descriptors.h */
 	struct accounts accounts;
-	uv_prepare_t prepare; /* counts rounds of the loop */
-	uint64_t round;
+	struct list running;  /* accounts with a connection whose turn it may be */
+	uv_idle_t run;	      /* active while there are such */
 	struct arena message; /* holds the message that is being handled */
 	uint8_t *received;    /* FRONT_READ_BYTES: what a peer has just sent */
 	struct registry registry;

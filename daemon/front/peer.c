@@ -6,7 +6,6 @@
 #include "proto/base/clock.h"
 #include "daemon/front/descriptors.h"
 #include "daemon/front/front.h"
-#include "daemon/front/peer_parts.h"
 
 /* libuv's own pipes accept only sockets as passed descriptors, so a peer polls its socket and reads
  * by recvmsg(), when there is room for descriptors, into memory that all peers share. Whole frames
@@ -18,36 +17,21 @@
  * peer_output.c, which sends, peer_input.c, which reads, and peer_life.c, which opens a peer and
  * looks after its time. */
 
-/* --- which of a user's connections is read --- */
+/* --- turns --- */
 
-bool peer_has_room(const struct peer *p)
+void peers_wake(struct front *f, struct account *a)
 {
-	return descriptors_may_receive(p->front, p->role != PEER_NEW);
-}
-
-static struct peer *find_waiting(struct account *a)
-{
-	list_for_each(l, &a->waiting) {
-		struct peer *p = list_entry(l, struct peer, waiting_link);
-
-		if (peer_has_room(p)) {
-			return p;
-		}
+	if (!list_is_empty(&a->ready) && list_is_empty(&a->run_link)) {
+		list_append(&f->running, &a->run_link);
+		uv_idle_start(&f->run, f->hooks->on_run);
 	}
-	return NULL;
 }
 
-void peer_wake_waiting(struct account *a)
+void peer_enqueue(struct peer *p)
 {
-	struct peer *p;
-
-	while ((!account_is_high(a) || !a->reader) && (p = find_waiting(a)) != NULL) {
-		list_remove(&p->waiting_link);
-		if (account_is_high(a)) {
-			a->reader = p;
-			a->reader_since_ns = clock_now_ns();
-		}
-		peer_note_half(p);
+	if (!p->closing && !peer_is_queued(p)) {
+		list_append(&p->account->ready, &p->ready_link);
+		peers_wake(p->front, p->account);
 		peer_update_poll(p);
 	}
 }
@@ -62,8 +46,8 @@ void peer_stop_being_reader(struct peer *p)
 static void leave_account(struct peer *p)
 {
 	peer_stop_being_reader(p);
-	list_remove(&p->waiting_link);
-	peer_wake_waiting(p->account);
+	list_remove(&p->ready_link);
+	peers_wake(p->front, p->account);
 	p->account = account_unref(p->account);
 }
 
@@ -71,8 +55,8 @@ static void leave_account(struct peer *p)
 
 void peer_update_poll(struct peer *p)
 {
-	bool reads = !p->paused && !p->resumed && !peer_is_waiting(p);
-	bool writes = p->out.bytes > 0 || p->resumed || p->lists || p->close_when_sent;
+	bool reads = !p->paused && !peer_is_queued(p);
+	bool writes = p->out.bytes > 0 || p->close_when_sent || (p->lists && !peer_is_queued(p));
 	int events = (reads ? UV_READABLE : 0) | (writes ? UV_WRITABLE : 0);
 
 	if (p->closing || events == p->events) {
@@ -99,16 +83,14 @@ void peer_resume(struct peer *p)
 		return;
 	}
 	p->paused = false;
-	p->resumed = true;
-	peer_update_poll(p);
+	peer_enqueue(p);
 }
 
 /* --- its end --- */
 
 void peer_note_half(struct peer *p)
 {
-	bool is_half = !p->closing && !p->paused && !p->resumed && !peer_is_waiting(p) &&
-		       buffer_length(&p->in) > 0;
+	bool is_half = !p->closing && !p->paused && !peer_is_queued(p) && buffer_length(&p->in) > 0;
 
 	if (!is_half) {
 		p->half_ns = 0;

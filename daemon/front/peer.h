@@ -42,13 +42,12 @@ struct peer {
 	struct credentials credentials;
 	struct buffer groups; /* storage of credentials.groups */
 	struct account *account;
-	struct list waiting_link; /* of connections that wait to be read, see account.h */
+	struct list ready_link; /* of connections that have work, see account.h */
 	enum peer_role role;
 	struct buffer in; /* received bytes that were not handled yet: frames, or a part of one */
 	struct queue out;
 	int events;	 /* events that the poll waits for */
 	int received_fd; /* a descriptor that came with the bytes and was not taken yet; -1: none */
-	uint64_t lap;	 /* the lap of its account in which the peer was served last */
 	uint64_t deadline_ns; /* deadline of a new peer, or of one that closes once all is sent */
 	uint64_t half_ns; /* since when a frame of which the rest may be sent is incomplete; 0: none
 			     is */
@@ -56,8 +55,7 @@ struct peer {
 	bool lists; /* a list of processes was begun and not completed, which also keeps the peer
 		       paused */
 	uint32_t listing, listed; /* number of that list's request, and the last process sent */
-	bool resumed; /* frames that were kept are to be handled in one of the next rounds */
-	bool muted;   /* further output is discarded */
+	bool muted;		  /* further output is discarded */
 	bool closing;
 	bool close_when_sent;
 	char program[64];
@@ -103,3 +101,35 @@ void peer_resume(struct peer *p);
 
 /* Ends peers whose time is over. True: some peers have a deadline. */
 bool peers_tick(struct front *f, uint64_t now_ns);
+
+/* Gives each account a part of the round's time, in which its connections have their turns. */
+void peers_on_run(uv_idle_t *h);
+
+/* --- what the files of a peer need of each other, lower files first --- */
+
+/* peer.c: has the poll wait for what p can do now; to be called when any of that has changed. */
+void peer_update_poll(struct peer *p);
+
+/* Has p work that waits for its turn? Its poll waits for no input meanwhile. */
+static inline bool peer_is_queued(const struct peer *p)
+{
+	return !list_is_empty(&p->ready_link);
+}
+
+/* p has work. */
+void peer_enqueue(struct peer *p);
+/* The turn of a connection of a may have come: there is more room. */
+void peers_wake(struct front *f, struct account *a);
+/* A frame is whole: a sibling may be read. */
+void peer_stop_being_reader(struct peer *p);
+/* Time counts while part of a frame is here and the rest may come: to be called when any of that
+ * has changed. */
+void peer_note_half(struct peer *p);
+
+/* peer_output.c: sends what is queued, as far as the socket takes it. p may be closed afterwards.
+ */
+void peer_flush(struct peer *p);
+/* Discards what is queued and all further output. */
+void peer_mute(struct peer *p);
+/* Sends the sentence and closes when it is sent. */
+void peer_refuse_and_close(struct peer *p, const struct refusal *r);

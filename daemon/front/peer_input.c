@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/front/peer_parts.h"
+#include "daemon/front/peer.h"
 
 #include <endian.h>
 #include <string.h>
@@ -15,30 +15,13 @@
  * If none waits, a frame may take PEER_HALF_S, since its sender may have been stopped by Ctrl-Z;
  * but not while all users together have much waiting: any number of users might have half of one.
  *
- * One read in a round of the loop, and the user's share of the round's time, keep one busy peer
- * from starving the others. A peer that stops reading fills its own queue and no other. The agents
- * that fill it are paused long before the account is full, each before it is read, and so is a
- * client that asks and does not read the answers. What comes all the same, such as long answers of
- * the planner, ends the connection when the account is full. */
+ * One read in a turn, and the user's share of the round's time, keep one busy peer from starving
+ * the others. A peer that stops reading fills its own queue and no other. The agents that fill it
+ * are paused long before the account is full, each before it is read, and so is a client that asks
+ * and does not read the answers. What comes all the same, such as long answers of the planner, ends
+ * the connection when the account is full. */
 
 enum { PEER_BITE_BYTES = 32 * 1024 }; /* of one read, while the user has much waiting */
-
-static bool may_read(struct peer *p)
-{
-	struct account *a = p->account;
-
-	if (peer_has_room(p) && account_is_high(a) && !a->reader) {
-		a->reader = p;
-		a->reader_since_ns = clock_now_ns();
-	}
-	if (peer_has_room(p) && (!account_is_high(a) || a->reader == p)) {
-		return true;
-	}
-	list_append(&a->waiting, &p->waiting_link);
-	front_arm_tick(p->front);
-	peer_update_poll(p);
-	return false;
-}
 
 /* --- frames --- */
 
@@ -89,8 +72,7 @@ static size_t handle_frames(struct peer *p, const uint8_t *data, size_t bytes, u
 			break;
 		}
 		if (done > 0 && clock_now_ns() >= until_ns) {
-			p->resumed = true;
-			peer_update_poll(p);
+			peer_enqueue(p);
 			break;
 		}
 		handle_frame(p, &f);
@@ -116,12 +98,13 @@ static int keep(struct peer *p, const uint8_t *data, size_t bytes)
 	return r < 0 ? r : buffer_append(&p->in, data, bytes);
 }
 
-static void handle_kept(struct peer *p, uint64_t until_ns)
+/* Returns how many bytes were handled. */
+static size_t handle_kept(struct peer *p, uint64_t until_ns)
 {
 	size_t done = handle_frames(p, p->in.data + p->in.start, buffer_length(&p->in), until_ns);
 
 	if (p->closing) {
-		return;
+		return done;
 	}
 	if (done > 0) {
 		peer_stop_being_reader(p);
@@ -131,6 +114,7 @@ static void handle_kept(struct peer *p, uint64_t until_ns)
 	if (buffer_length(&p->in) == 0) {
 		buffer_deinit(&p->in);
 	}
+	return done;
 }
 
 static void handle_received(struct peer *p, const uint8_t *data, size_t bytes, uint64_t until_ns)
@@ -188,30 +172,80 @@ static void read_some(struct peer *p, uint64_t until_ns)
 	handle_received(p, p->front->received, (size_t)n, until_ns);
 }
 
-/* Handles what p has sent, within what is left of its user's time in this round. */
-void peer_work(struct peer *p)
-{
-	struct account *a = p->account;
-	struct account_time *time = &p->account->time;
-	uint64_t began = clock_now_ns();
-	uint64_t until = began + ACCOUNT_ROUND_US * UINT64_C(1000) - time->spent_ns;
+/* --- turns --- */
 
-	account_ref(a);
-	if (p->front->hooks->is_held_back(p)) {
-		p->resumed = false;
+/* p may be closed afterwards. */
+static void work(struct peer *p, uint64_t until_ns)
+{
+	if (p->lists) {
+		p->front->hooks->on_list(p);
+	} else if (p->front->hooks->hold_back(p)) {
 		peer_pause(p);
-	} else if (p->resumed) {
-		p->resumed = false;
-		peer_update_poll(p);
-		handle_kept(p, until);
-	} else if (may_read(p)) {
-		read_some(p, until);
+	} else if (!p->paused && handle_kept(p, until_ns) == 0 && !p->closing) {
+		read_some(p, until_ns);
 	}
-	time->spent_ns += clock_now_ns() - began;
 	peer_note_half(p);
 	if (!p->closing && (p->paused || buffer_length(&p->in) == 0)) {
 		peer_stop_being_reader(p);
 	}
-	peer_wake_waiting(a);
+	peer_update_poll(p);
+}
+
+/* NULL: none of them may work now. */
+static struct peer *find_ready(const struct account *a)
+{
+	list_for_each(l, (struct list *)(uintptr_t)&a->ready) {
+		struct peer *p = list_entry(l, struct peer, ready_link);
+
+		if (descriptors_may_receive(p->front, p->role != PEER_NEW) &&
+		    (!account_is_high(a) || !a->reader || a->reader == p)) {
+			return p;
+		}
+	}
+	return NULL;
+}
+
+static void run_account(struct front *f, struct account *a)
+{
+	uint64_t until_ns = clock_now_ns() + ACCOUNT_ROUND_US * UINT64_C(1000);
+	struct peer *p;
+
+	account_ref(a);
+	while ((p = find_ready(a)) != NULL && clock_now_ns() < until_ns) {
+		list_remove(&p->ready_link);
+		if (account_is_high(a) && !a->reader) {
+			a->reader = p;
+			a->reader_since_ns = clock_now_ns();
+		}
+		work(p, until_ns);
+	}
+	if (p) {
+		peers_wake(f, a);
+	} else if (!list_is_empty(&a->ready)) {
+		front_arm_tick(f); /* others hold the room that these wait for */
+	}
 	account_unref(a);
+}
+
+void peers_on_run(uv_idle_t *h)
+{
+	struct front *f = h->data;
+	struct list turn;
+
+	list_init(&turn);
+	while (!list_is_empty(&f->running)) {
+		struct list *l = f->running.next;
+
+		list_remove(l);
+		list_append(&turn, l);
+	}
+	while (!list_is_empty(&turn)) {
+		struct account *a = list_entry(turn.next, struct account, run_link);
+
+		list_remove(&a->run_link);
+		run_account(f, a);
+	}
+	if (list_is_empty(&f->running)) {
+		uv_idle_stop(h);
+	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/front/peer_parts.h"
+#include "daemon/front/peer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,16 +15,6 @@
 #include "daemon/front/users.h"
 
 /* How a peer begins, what it does when its poll wakes it, and when its time is over. */
-
-/* The next part of a list, at the expense of its user's time. */
-static void list_on(struct peer *p)
-{
-	uint64_t began = clock_now_ns();
-
-	p->front->hooks->on_list(p);
-	peer_update_poll(p);
-	p->account->time.spent_ns += clock_now_ns() - began;
-}
 
 /* Has an agent's process exited without reading all that was sent to it? That is an error of the
  * socket, which is taken here, though what the agent sent before is still to be read. */
@@ -69,15 +59,10 @@ void peer_on_poll(uv_poll_t *h, int status, int events)
 		p->front->hooks->on_client_drained(p);
 	}
 	if (drains) {
-		peer_wake_waiting(p->account);
+		peers_wake(p->front, p->account);
 	}
-	if (p->lists && p->out.bytes == 0 &&
-	    account_begin_round(&p->account->time, p->front->round, &p->lap)) {
-		list_on(p);
-	} else if ((p->resumed ||
-		    (!p->paused && !peer_is_waiting(p) && (events & UV_READABLE) != 0)) &&
-		   account_begin_round(&p->account->time, p->front->round, &p->lap)) {
-		peer_work(p);
+	if ((events & UV_READABLE) != 0 || (p->lists && p->out.bytes == 0)) {
+		peer_enqueue(p);
 	}
 }
 
@@ -129,6 +114,16 @@ static bool is_half_for_too_long(const struct peer *p, uint64_t now_ns)
 	return p->half_ns != 0 && now_ns >= p->half_ns + patience_s * CLOCK_NS_PER_S;
 }
 
+static bool others_wait(const struct peer *p)
+{
+	list_for_each(l, &p->account->ready) {
+		if (l != &p->ready_link) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool is_late(const struct peer *p, uint64_t now_ns)
 {
 	const struct account *a = p->account;
@@ -139,7 +134,7 @@ static bool is_late(const struct peer *p, uint64_t now_ns)
 	if (is_half_for_too_long(p, now_ns)) {
 		return true;
 	}
-	return a->reader == p && !list_is_empty(&a->waiting) &&
+	return a->reader == p && others_wait(p) &&
 	       now_ns >= a->reader_since_ns + PEER_PATIENCE_S * CLOCK_NS_PER_S;
 }
 
@@ -149,7 +144,7 @@ static void end_late(struct peer *p)
 		peer_close(p);
 	} else if (p->role == PEER_NEW) {
 		refuse_silent(p);
-	} else if (p->account->reader != p || list_is_empty(&p->account->waiting)) {
+	} else if (p->account->reader != p || !others_wait(p)) {
 		refuse_half(p);
 	} else {
 		refuse_stalled(p);
@@ -164,7 +159,7 @@ static struct peer *find_late(struct front *f, uint64_t now_ns, bool *ret_deadli
 	list_for_each(l, &f->peers) {
 		struct peer *p = list_entry(l, struct peer, link);
 
-		*ret_deadlines = *ret_deadlines || has_deadline(p) || peer_is_waiting(p);
+		*ret_deadlines = *ret_deadlines || has_deadline(p) || peer_is_queued(p);
 		if (is_late(p, now_ns)) {
 			return p;
 		}
@@ -178,7 +173,7 @@ bool peers_tick(struct front *f, uint64_t now_ns)
 	struct peer *p;
 
 	list_for_each(l, &f->accounts.all) {
-		peer_wake_waiting(list_entry(l, struct account, link));
+		peers_wake(f, list_entry(l, struct account, link));
 	}
 	while ((p = find_late(f, now_ns, &deadlines)) != NULL) {
 		end_late(p);
@@ -292,7 +287,7 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	p->in.quota = p->groups.quota = &account->bytes;
 	queue_init(&p->out, &account->bytes);
 	list_init(&p->captures);
-	list_init(&p->waiting_link);
+	list_init(&p->ready_link);
 	p->poll.data = p;
 	r = uv_poll_init(&f->loop, &p->poll, fd);
 	if (r < 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/front/peer_parts.h"
+#include "daemon/front/peer.h"
 
 #include <errno.h>
 #include <sys/socket.h>

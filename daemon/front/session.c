@@ -94,6 +94,7 @@ int handle_close_capture(struct peer *p, const struct wire_message *m, const str
 
 static void resume_agents(struct capture *c)
 {
+	c->holds_back = false;
 	list_for_each(l, &c->processes) {
 		peer_resume(list_entry(l, struct process, link)->peer);
 	}

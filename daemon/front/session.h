@@ -56,8 +56,9 @@ void session_end_all(struct front *f, int code, const char *message, const char 
 /* The connection that waits for a permission is closed; what was asked for is still noted. */
 void permission_on_closed(struct peer *p);
 
-/* Is p an agent whose client is behind? It is resumed when the client has read, or is gone. */
-bool agent_is_held_back(const struct peer *p);
+/* Is p an agent whose client is behind? It is resumed when the client has read, or is gone; until
+ * then no agent of the capture is read, so that none overtakes those that wait. */
+bool agent_hold_back(struct peer *p);
 
 /* An agent's connection is closed: the capture ends if it waited for this agent only. */
 void agent_on_closed(struct peer *p);

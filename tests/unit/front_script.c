@@ -22,6 +22,7 @@ static struct {
 	pthread_cond_t turned;
 	bool fronts_turn, over;
 	unsigned quiet; /* acts since anything was heard */
+	void (*listener)(unsigned peer, const struct frame *frame);
 
 	struct buffer heard[FRONT_BOX_PEERS][TYPES]; /* the last frame */
 	unsigned counts[FRONT_BOX_PEERS][TYPES];
@@ -80,6 +81,14 @@ static void on_message(unsigned peer, const struct frame *f)
 	s.counts[peer][f->type]++;
 	buffer_consume(b, buffer_length(b));
 	fuzz_check(buffer_append(b, f->payload, f->size) == 0);
+	if (s.listener) {
+		s.listener(peer, f);
+	}
+}
+
+void listen_to(void (*f)(unsigned peer, const struct frame *frame))
+{
+	s.listener = f;
 }
 
 static void on_granter_request(const struct granter_request *q)

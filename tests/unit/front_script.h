@@ -38,6 +38,8 @@ void tell_progress(unsigned peer, uint64_t seen, uint64_t measured);
 /* Of a client that may ask; what it points to lasts until the next call. */
 const struct wire_status_reply *ask_status(unsigned peer);
 
+/* Is called for each message that a peer hears in this test. */
+void listen_to(void (*f)(unsigned peer, const struct frame *frame));
 /* What a peer has heard of a type: how often, and the last one, NULL for none. */
 unsigned count_heard(unsigned peer, enum wire_type type);
 const struct wire_message *last_heard(unsigned peer, enum wire_type type);

@@ -64,48 +64,6 @@ TEST(a_refusal_says_what_is_held)
 	account_unref(a);
 }
 
-/* Four connections with endless work, of which one fits into a round: each gets every fourth. */
-TEST(turns_go_round)
-{
-	uint64_t lap[4] = { 0 };
-	unsigned served[4] = { 0 };
-	struct accounts all;
-	struct account *a;
-
-	accounts_init(&all);
-	a = account_of(&all, 1000);
-	for (uint64_t round = 1; round <= 400; round++) {
-		for (size_t i = 0; i < ARRAY_SIZE(served); i++) {
-			if (account_begin_round(&a->time, round, &lap[i])) {
-				served[i]++;
-				a->time.spent_ns += ACCOUNT_ROUND_US * UINT64_C(1000);
-			}
-		}
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(served); i++) {
-		assert_in_range(served[i], 99, 101);
-	}
-	account_unref(a);
-}
-
-/* Who was passed over and has nothing to do any more holds nobody up. */
-TEST(nobody_waits_for_the_absent)
-{
-	uint64_t lap[2] = { 0 };
-	struct accounts all;
-	struct account *a;
-
-	accounts_init(&all);
-	a = account_of(&all, 1000);
-	assert_true(account_begin_round(&a->time, 1, &lap[0]));
-	a->time.spent_ns = ACCOUNT_ROUND_US * UINT64_C(1000);
-	assert_false(account_begin_round(&a->time, 1, &lap[1]));
-	assert_false(account_begin_round(&a->time, 2, &lap[0])); /* the other would be next */
-	assert_true(account_begin_round(&a->time, 3, &lap[0]));
-	assert_true(account_begin_round(&a->time, 4, &lap[0]));
-	account_unref(a);
-}
-
 /* Two users are parts of a whole, and a third is not. */
 TEST(parts_of_a_whole_share_its_limit)
 {
