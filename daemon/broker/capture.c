@@ -126,7 +126,7 @@ unsigned registry_count_user(const struct registry *r, uid_t user)
 	list_for_each(l, (struct list *)(uintptr_t)&r->captures) {
 		const struct capture *c = list_entry(l, struct capture, link);
 
-		n += policy_user(c->uid, c->machine_root) == user;
+		n += policy_user(c->uid, c->host_root) == user;
 	}
 	return n;
 }

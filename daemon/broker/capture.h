@@ -76,8 +76,8 @@ struct capture {
 	pid_t pid;
 	uid_t target; /* the user whose programs are measured: uid, or another user named by root or
 			 an operator */
-	bool machine_root; /* the user who opened it is root of this machine, see struct credentials
-			    */
+	bool host_root; /* the user who opened it is root of this machine, see struct credentials
+			 */
 	char user[64];
 	char owner[64]; /* the name of target if that is another user; "": uid */
 	char token[CAPTURE_TOKEN_BYTES];

@@ -132,15 +132,15 @@ bool policy_monitors(const struct policy *p, const struct credentials *c)
 
 bool policy_names_operator(const struct policy *p, const struct credentials *c)
 {
-	return p->operator_captures && (c->machine_root || names_cover(&p->operators, c));
+	return p->operator_captures && (c->host_root || names_cover(&p->operators, c));
 }
 
 bool policy_operates(const struct policy *p, const struct credentials *c)
 {
-	return c->of_machine && policy_names_operator(p, c);
+	return c->of_host && policy_names_operator(p, c);
 }
 
 bool policy_allows_device(const struct policy *p, const struct credentials *c)
 {
-	return c->machine_root || names_cover(&p->device, c);
+	return c->host_root || names_cover(&p->device, c);
 }

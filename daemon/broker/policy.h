@@ -50,9 +50,9 @@ struct credentials {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;
-	bool machine_root; /* root of this machine, not of a container */
-	bool of_machine; /* the process is not in a container; looked up for root and operators only
-			  */
+	bool host_root; /* root of this machine, not of a container */
+	bool of_host;	/* the process is not in a container; looked up for root and operators only
+			 */
 	const gid_t *groups; /* supplementary; borrowed */
 	size_t n_groups;
 };
@@ -61,9 +61,9 @@ struct credentials {
  * machine's root, and takes nothing from it: it is counted under a number that no user has. */
 #define POLICY_CONTAINER_ROOT ((uid_t)-1)
 
-static inline uid_t policy_user(uid_t uid, bool machine_root)
+static inline uid_t policy_user(uid_t uid, bool host_root)
 {
-	return uid == 0 && !machine_root ? POLICY_CONTAINER_ROOT : uid;
+	return uid == 0 && !host_root ? POLICY_CONTAINER_ROOT : uid;
 }
 
 /* True: c may measure some GPU. False: r is filled. */
@@ -82,7 +82,7 @@ bool policy_is_one_group(const struct policy *p, gid_t *ret);
 bool policy_monitors(const struct policy *p, const struct credentials *c);
 
 /* Is c root or in a group of operators, and may operators capture programs of others? In a
- * container a process can take any group, so the caller must also check of_machine. */
+ * container a process can take any group, so the caller must also check of_host. */
 bool policy_names_operator(const struct policy *p, const struct credentials *c);
 
 /* May c capture programs of other users? Whether c may measure at all is another question. */

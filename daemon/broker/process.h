@@ -34,7 +34,7 @@ struct process {
 	pid_t pid; /* pid as reported by the kernel */
 	uid_t uid;
 	uint64_t begin; /* when a registered process began, see proc_read_begin(); 0: not known */
-	bool machine_root; /* see struct credentials */
+	bool host_root; /* see struct credentials */
 
 	bool registered;
 	uint64_t since_ns;	 /* when it registered */

@@ -64,9 +64,9 @@ static uint64_t gpus_by_policy(const struct front *f, const struct credentials *
 
 /* The GPUs that belong to jobs of users other than target, whose programs are measured. None for
  * root of the machine, who reports the jobs and may measure all GPUs. */
-static uint64_t gpus_of_others(const struct front *f, uid_t target, bool machine_root)
+static uint64_t gpus_of_others(const struct front *f, uid_t target, bool host_root)
 {
-	return machine_root ? 0 : jobs_gpus_of_others(&f->jobs, target);
+	return host_root ? 0 : jobs_gpus_of_others(&f->jobs, target);
 }
 
 uint64_t admission_by_job(const struct front *f, const struct credentials *c, uint64_t gpus)
@@ -76,7 +76,7 @@ uint64_t admission_by_job(const struct front *f, const struct credentials *c, ui
 
 uint64_t admission_lost(const struct front *f, const struct capture *c)
 {
-	return c->booking.gpus & (gpus_of_others(f, c->target, c->machine_root) |
+	return c->booking.gpus & (gpus_of_others(f, c->target, c->host_root) |
 				  (c->by_job & ~jobs_gpus_of(&f->jobs, c->uid)));
 }
 
@@ -173,7 +173,7 @@ int admission_choose(const struct front *f, const struct credentials *c, uid_t t
 		     const struct wire_open_capture *o, uint64_t *ret, struct refusal *r)
 {
 	uint64_t may = (gpus_by_policy(f, c) | gpus_by_job(f, c->uid)) &
-		       ~gpus_of_others(f, target, c->machine_root);
+		       ~gpus_of_others(f, target, c->host_root);
 	uint64_t asked = 0;
 
 	if (o->gpus.n == 0) {

@@ -121,7 +121,7 @@ static void list_columns(struct arena *a, const struct wire_plan *plan,
 /* Root of a container has the uid of the machine's root, and is not the same user. */
 static bool is_own(const struct capture *c, const struct credentials *viewer)
 {
-	return viewer->machine_root || (c->uid == viewer->uid && !c->machine_root);
+	return viewer->host_root || (c->uid == viewer->uid && !c->host_root);
 }
 
 uint64_t describe_lease_left_ns(const struct front *f, const struct capture *c)
@@ -248,7 +248,7 @@ const struct gpuctr_counts *describe_counts(struct front *f, struct arena *a,
 {
 	struct gpuctr_counts *counts = NULL;
 
-	if (viewer->machine_root || policy_monitors(&f->config.policy, viewer)) {
+	if (viewer->host_root || policy_monitors(&f->config.policy, viewer)) {
 		counts = arena_alloc(a, sizeof(*counts));
 	}
 	if (!counts) {

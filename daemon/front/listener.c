@@ -35,8 +35,8 @@ static int read_credentials(int fd, struct credentials *c)
 	c->uid = u.uid;
 	c->gid = u.gid;
 	c->pid = u.pid;
-	c->machine_root = u.uid == 0 && proc_peer_is_of_this_machine(fd, u.pid);
-	c->of_machine = c->machine_root;
+	c->host_root = u.uid == 0 && proc_peer_is_of_this_host(fd, u.pid);
+	c->of_host = c->host_root;
 	return 0;
 }
 
@@ -74,7 +74,7 @@ static int keep_in_band(int fd)
 static unsigned connections_max(const struct front *f, const struct credentials *c)
 {
 	return f->config.connections_max + (unsigned)f->processes.n_registered +
-	       (c->machine_root ? LISTENER_OF_ROOT : 0);
+	       (c->host_root ? LISTENER_OF_ROOT : 0);
 }
 
 /* True: a peer owns the connection now. */
@@ -82,7 +82,7 @@ static bool admit(struct front *f, int fd, const struct credentials *c, struct a
 {
 	if (f->n_peers >= connections_max(f, c)) {
 		refuse(fd, f, "the daemon has as many connections as it takes");
-	} else if (!c->machine_root &&
+	} else if (!c->host_root &&
 		   a->connections > f->config.connections_per_user + a->registered) {
 		refuse(fd, f, "you have as many connections as a user may");
 	} else if (peer_open(f, fd, c, a) < 0) {
@@ -99,7 +99,7 @@ static void take(struct front *f, int fd)
 	struct account *a = NULL;
 	struct credentials c;
 	bool known = keep_in_band(fd) == 0 && read_credentials(fd, &c) == 0 &&
-		     (a = account_of(&f->accounts, policy_user(c.uid, c.machine_root))) != NULL;
+		     (a = account_of(&f->accounts, policy_user(c.uid, c.host_root))) != NULL;
 
 	descriptors_add_connection(f, a);
 	if (!known || !admit(f, fd, &c, a)) {

@@ -208,7 +208,7 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 		      struct refusal *r)
 {
 	struct front *f = p->front;
-	uid_t user = policy_user(p->credentials.uid, p->credentials.machine_root);
+	uid_t user = policy_user(p->credentials.uid, p->credentials.host_root);
 
 	if (f->stopping) {
 		refusal_set(r, GPUCTR_E_STOPPING, "Try again once it is back.",
@@ -220,7 +220,7 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 		return r->code;
 	} else if (o->trace && check_trace(o, r) != 0) {
 		return r->code;
-	} else if (!p->credentials.machine_root &&
+	} else if (!p->credentials.host_root &&
 		   !rate_take(&f->opens, user, f->config.captures_per_minute, clock_now_ns(),
 			      NULL)) {
 		refusal_set(r, GPUCTR_E_QUOTA, "Wait a minute.",
@@ -292,7 +292,7 @@ static void refuse_at_once(struct peer *p, uint32_t request, const struct refusa
 /* The GPUs that it will wait for. */
 static void book(struct front *f, struct capture *c, uint64_t gpus)
 {
-	booking_init(&c->booking, gpus, policy_user(c->uid, c->machine_root));
+	booking_init(&c->booking, gpus, policy_user(c->uid, c->host_root));
 }
 
 /* The GPUs are known: asks the planner. */
@@ -378,7 +378,7 @@ static struct capture *new_capture(struct peer *p, const struct wire_open_captur
 	}
 	c->uid = c->target = p->credentials.uid;
 	c->pid = p->credentials.pid;
-	c->machine_root = p->credentials.machine_root;
+	c->host_root = p->credentials.host_root;
 	c->recorded = o->recorded;
 	c->request = o->request;
 	if (standby_choose(p, c, &o->processes, r) != 0) {
@@ -407,7 +407,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	uint64_t gpus = 0;
 
 	if (check_open(p, o, &gpus, &refusal) == 0 &&
-	    check_free(f, policy_user(p->credentials.uid, p->credentials.machine_root), o, gpus,
+	    check_free(f, policy_user(p->credentials.uid, p->credentials.host_root), o, gpus,
 		       &refusal) == 0) {
 		c = new_capture(p, o, &refusal);
 	}

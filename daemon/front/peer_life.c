@@ -204,12 +204,12 @@ static int read_groups(struct peer *p)
 
 /* Who may act for other users must not be in a container, whose root takes any uid and group. A
  * look into /proc, so only for those to whom it matters. */
-static void find_machine(struct peer *p)
+static void find_host(struct peer *p)
 {
 	struct credentials *c = &p->credentials;
 
-	if (!c->of_machine && policy_names_operator(&p->front->config.policy, c)) {
-		c->of_machine = proc_peer_is_of_this_machine(p->fd, c->pid);
+	if (!c->of_host && policy_names_operator(&p->front->config.policy, c)) {
+		c->of_host = proc_peer_is_of_this_host(p->fd, c->pid);
 	}
 }
 
@@ -303,7 +303,7 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	if (r < 0) {
 		refuse_groups(p, r);
 	} else {
-		find_machine(p);
+		find_host(p);
 		admit(p);
 	}
 	return 0;

@@ -159,7 +159,7 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 			    "object, which could not be taken back then");
 	} else if (w->client_target == 0 && !permits_device(f, c, r)) {
 		return r->code;
-	} else if (!p->credentials.machine_root &&
+	} else if (!p->credentials.host_root &&
 		   !rate_take(&f->permissions, policy_user(uid, false),
 			      f->config.permissions_per_minute, clock_now_ns(), NULL)) {
 		refusal_set(r, GPUCTR_E_QUOTA, "Wait a minute.",

@@ -122,7 +122,7 @@ static bool has_our_users(pid_t pid)
 }
 
 /* NSpid lists the process's number in each pid namespace, from ours down to its own. */
-bool proc_peer_is_of_this_machine(int socket, pid_t pid)
+bool proc_peer_is_of_this_host(int socket, pid_t pid)
 {
 	CLEAN_FD int pidfd = -1;
 	socklen_t n = sizeof(pidfd);

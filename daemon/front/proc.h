@@ -17,7 +17,7 @@ int proc_read_uid(pid_t pid, uid_t *ret);
  * in our user namespace, and not in one below these, such as a container's? Where the kernel gives
  * a pidfd of the peer (since 6.5), a reused pid is noticed, and a peer whose pidfd cannot be had is
  * not of this machine. On older kernels it is not noticed, so ask at once. */
-bool proc_peer_is_of_this_machine(int socket, pid_t pid);
+bool proc_peer_is_of_this_host(int socket, pid_t pid);
 
 /* False under hidepid: processes of others cannot be seen then, and -ENOENT does not mean that they
  * are gone. */

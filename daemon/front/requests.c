@@ -97,8 +97,8 @@ static bool asks_too_much(struct peer *p, uint32_t request)
 	if (gpu_link_count(&f->planner, p) >= QUESTIONS_MAX) {
 		refusal_set(&r, GPUCTR_E_QUOTA, "Wait for the answers first.",
 			    "%d of your questions wait for their answer", QUESTIONS_MAX);
-	} else if (!c->machine_root &&
-		   !rate_take(&f->questions, policy_user(c->uid, c->machine_root),
+	} else if (!c->host_root &&
+		   !rate_take(&f->questions, policy_user(c->uid, c->host_root),
 			      f->config.questions_per_minute, clock_now_ns(), NULL)) {
 		refusal_set(&r, GPUCTR_E_QUOTA, "Wait a minute.",
 			    "you asked for more than %u lists of metrics and plans within a "

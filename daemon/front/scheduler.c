@@ -28,7 +28,7 @@ static bool may_state(struct peer *p, uint32_t request)
 {
 	struct refusal r;
 
-	if (p->credentials.machine_root) {
+	if (p->credentials.host_root) {
 		return true;
 	}
 	refusal_set(&r, GPUCTR_E_NOT_ALLOWED,

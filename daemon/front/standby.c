@@ -65,7 +65,7 @@ static bool may_register(struct peer *p, struct refusal *r)
 			    "the places in standby that are left are for users who may measure");
 		return false;
 	}
-	if (p->credentials.machine_root ||
+	if (p->credentials.host_root ||
 	    p->account->registered < processes_share(all, p->account, max, total)) {
 		return true;
 	}
@@ -89,7 +89,7 @@ static int enter(struct peer *p, const struct wire_agent_hello *h, struct refusa
 
 	p->process = process_new(all, p->credentials.pid, p->credentials.uid, p);
 	if (p->process) {
-		p->process->machine_root = p->credentials.machine_root;
+		p->process->host_root = p->credentials.host_root;
 		p->process->begin = proc_read_begin(p->credentials.pid);
 		proc_read_cgroup(p->credentials.pid, cgroup, sizeof(cgroup));
 		e = process_register(all, p->process, p->account, &h->claims, cgroup,
@@ -134,7 +134,7 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 /* Root of a container has the uid of the machine's root, and is not the same user. */
 static bool is_own(const struct process *process, const struct credentials *who)
 {
-	return process->uid == who->uid && (who->machine_root || !process->machine_root);
+	return process->uid == who->uid && (who->host_root || !process->host_root);
 }
 
 /* Of operators, only root of the machine may capture programs of root of the machine. */
@@ -143,12 +143,12 @@ static bool may_capture(const struct peer *p, const struct process *process)
 	const struct credentials *who = &p->credentials;
 
 	return is_own(process, who) || (policy_operates(&p->front->config.policy, who) &&
-					(who->machine_root || !process->machine_root));
+					(who->host_root || !process->host_root));
 }
 
 static bool may_see(const struct peer *p, const struct process *process)
 {
-	return process->registered && (p->credentials.machine_root || may_capture(p, process));
+	return process->registered && (p->credentials.host_root || may_capture(p, process));
 }
 
 static struct gpuctr_registered_process describe(const struct peer *p, struct arena *a,
@@ -273,7 +273,7 @@ static const char *why_foreign(const struct peer *client, const char **ret_remed
 
 	*ret_remedy = "Name your own processes, or ask its owner.";
 	if (!policy->operator_captures) {
-		if (who->machine_root) {
+		if (who->host_root) {
 			*ret_remedy = "Ask its owner, or set `operator-captures = yes` in "
 				      "gpucountd.conf and reload the daemon.";
 		}
@@ -298,7 +298,7 @@ static int refuse_foreign(const struct peer *client, const struct process *p, st
 	char owner[64];
 
 	users_name(client->front->users, p->uid, owner, sizeof(owner));
-	if (client->credentials.machine_root) {
+	if (client->credentials.host_root) {
 		refusal_set(r, GPUCTR_E_NOT_ALLOWED, remedy,
 			    "process %u (pid %d) belongs to %s, and %s", (unsigned)p->id,
 			    (int)p->pid, owner, why);

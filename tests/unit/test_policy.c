@@ -148,7 +148,7 @@ TEST(the_whole_device_needs_an_entitlement)
 	assert_false(policy_allows_device(&p, &c));
 	c.uid = 0; /* of a container */
 	assert_false(policy_allows_device(&p, &c));
-	c.machine_root = true;
+	c.host_root = true;
 	assert_true(policy_allows_device(&p, &c));
 }
 
@@ -158,9 +158,9 @@ TEST(operators_are_named_and_on_this_machine)
 	struct policy p = { .allow.everybody = true,
 			    .operators.gids = { 50 },
 			    .operators.n_gids = 1 };
-	struct credentials root = { .uid = 0, .machine_root = true, .of_machine = true };
+	struct credentials root = { .uid = 0, .host_root = true, .of_host = true };
 	struct credentials inside = { .uid = 0, .gid = 0 };
-	struct credentials c = { .uid = SOMEBODY, .gid = 50, .of_machine = true };
+	struct credentials c = { .uid = SOMEBODY, .gid = 50, .of_host = true };
 	gid_t other = 50;
 
 	assert_false(policy_operates(&p, &root) || policy_operates(&p, &c));
@@ -168,10 +168,10 @@ TEST(operators_are_named_and_on_this_machine)
 	assert_true(policy_operates(&p, &root));
 	assert_true(policy_operates(&p, &c));
 	assert_false(policy_operates(&p, &inside));
-	c.of_machine = false;
+	c.of_host = false;
 	assert_true(policy_names_operator(&p, &c));
 	assert_false(policy_operates(&p, &c));
-	c = (struct credentials){ .uid = 50, .gid = 51, .of_machine = true };
+	c = (struct credentials){ .uid = 50, .gid = 51, .of_host = true };
 	assert_false(policy_operates(&p, &c));
 	c.groups = &other;
 	c.n_groups = 1;

@@ -91,7 +91,7 @@ TEST(a_peer_is_of_this_machine)
 	int ends[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-	assert_true(proc_peer_is_of_this_machine(ends[0], getpid()));
+	assert_true(proc_peer_is_of_this_host(ends[0], getpid()));
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -132,7 +132,7 @@ TEST(a_peer_in_another_user_namespace_is_not_of_this_machine)
 	if (end < 0) {
 		skip();
 	}
-	assert_false(proc_peer_is_of_this_machine(end, pid));
+	assert_false(proc_peer_is_of_this_host(end, pid));
 	close(end);
 	waitpid(pid, NULL, 0);
 }
@@ -146,10 +146,10 @@ TEST(a_peer_whose_pidfd_cannot_be_had_is_not_of_this_machine)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
 		pidfd_error = errors[i];
-		assert_false(proc_peer_is_of_this_machine(ends[0], getpid()));
+		assert_false(proc_peer_is_of_this_host(ends[0], getpid()));
 	}
 	pidfd_error = ENOPROTOOPT;
-	assert_true(proc_peer_is_of_this_machine(ends[0], getpid()));
+	assert_true(proc_peer_is_of_this_host(ends[0], getpid()));
 	pidfd_error = 0;
 	close(ends[0]);
 	close(ends[1]);
