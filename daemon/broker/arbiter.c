@@ -3,12 +3,13 @@
 
 #include <stddef.h>
 
-/* A user with many bookings would keep another one waiting for all of them. So a booking is put
- * into the queue before those that are further down in their own user's row: the second booking of
- * a user that has a first one, waiting or held, comes behind everybody's first. Only bookings on a
- * GPU that both bookings want are compared. Of equals the earlier one stays first, so users with
- * one booking each are served in the order in which they came. Where everybody is let in, one
- * person may have many uids, so a booking is overtaken at most ARBITER_OVERTAKEN_MAX times. */
+/* A user with many reservations would keep another one waiting for all of them. So a reservation is
+ * put into the queue before those that are further down in their own user's row: the second
+ * reservation of a user that has a first one, waiting or held, comes behind everybody's first. Only
+ * reservations on a GPU that both reservations want are compared. Of equals the earlier one stays
+ * first, so users with one reservation each are served in the order in which they came. Where
+ * everybody is let in, one person may have many uids, so a reservation is overtaken at most
+ * ARBITER_OVERTAKEN_MAX times. */
 
 void arbiter_init(struct arbiter *a, unsigned max_waiting)
 {
@@ -17,56 +18,57 @@ void arbiter_init(struct arbiter *a, unsigned max_waiting)
 	list_init(&a->holders);
 }
 
-void booking_init(struct booking *c, uint64_t gpus, uid_t user)
+void reservation_init(struct reservation *c, uint64_t gpus, uid_t user)
 {
-	*c = (struct booking){ .gpus = gpus, .user = user, .state = BOOKING_IDLE };
+	*c = (struct reservation){ .gpus = gpus, .user = user, .state = RESERVATION_IDLE };
 	list_init(&c->link);
 }
 
-/* The number of bookings of user on any of these GPUs, in the list before end. */
+/* The number of reservations of user on any of these GPUs, in the list before end. */
 static unsigned count_before(const struct list *all, const struct list *end, uid_t user,
 			     uint64_t gpus)
 {
 	unsigned n = 0;
 
 	for (const struct list *l = all->next; l != end; l = l->next) {
-		const struct booking *c =
-			list_entry((struct list *)(uintptr_t)l, struct booking, link);
+		const struct reservation *c =
+			list_entry((struct list *)(uintptr_t)l, struct reservation, link);
 
 		n += c->user == user && (c->gpus & gpus) != 0;
 	}
 	return n;
 }
 
-/* The number of bookings on any of these GPUs that c's user has before c. */
-static unsigned user_position(const struct arbiter *a, const struct booking *c, uint64_t gpus)
+/* The number of reservations on any of these GPUs that c's user has before c. */
+static unsigned user_position(const struct arbiter *a, const struct reservation *c, uint64_t gpus)
 {
-	const struct list *end = c->state == BOOKING_WAITING ? &c->link : &a->queue;
+	const struct list *end = c->state == RESERVATION_WAITING ? &c->link : &a->queue;
 
 	return count_before(&a->holders, &a->holders, c->user, gpus) +
 	       count_before(&a->queue, end, c->user, gpus);
 }
 
-/* May c, before which its user has `position` bookings, go before the booking that waits? */
-static bool yields(const struct arbiter *a, const struct booking *waiting, const struct booking *c,
-		   unsigned position)
+/* May c, before which its user has `position` reservations, go before the reservation that waits?
+ */
+static bool yields(const struct arbiter *a, const struct reservation *waiting,
+		   const struct reservation *c, unsigned position)
 {
 	return waiting->overtaken < ARBITER_OVERTAKEN_MAX &&
 	       user_position(a, waiting, c->gpus) > position;
 }
 
-/* The booking in the queue before which c is to be inserted; the list's head: at the end. */
-static struct list *find_position(const struct arbiter *a, const struct booking *c)
+/* The reservation in the queue before which c is to be inserted; the list's head: at the end. */
+static struct list *find_position(const struct arbiter *a, const struct reservation *c)
 {
 	struct list *queue = (struct list *)(uintptr_t)&a->queue, *position = queue;
 	unsigned n;
 
-	if (c->state == BOOKING_WAITING) {
+	if (c->state == RESERVATION_WAITING) {
 		return (struct list *)(uintptr_t)&c->link;
 	}
 	n = user_position(a, c, c->gpus);
 	for (struct list *l = queue->prev; l != queue; l = l->prev) {
-		const struct booking *other = list_entry(l, struct booking, link);
+		const struct reservation *other = list_entry(l, struct reservation, link);
 
 		if ((other->gpus & c->gpus) != 0 && !yields(a, other, c, n)) {
 			break;
@@ -76,22 +78,22 @@ static struct list *find_position(const struct arbiter *a, const struct booking 
 	return position;
 }
 
-/* The GPUs that a booking at this position of the queue cannot have: those that are held, and those
- * that bookings before it want. */
+/* The GPUs that a reservation at this position of the queue cannot have: those that are held, and
+ * those that reservations before it want. */
 static uint64_t taken_before(const struct arbiter *a, const struct list *position)
 {
 	uint64_t taken = a->held;
 
 	for (const struct list *l = a->queue.next; l != position; l = l->next) {
-		taken |= list_entry((struct list *)(uintptr_t)l, struct booking, link)->gpus;
+		taken |= list_entry((struct list *)(uintptr_t)l, struct reservation, link)->gpus;
 	}
 	return taken;
 }
 
-static void wait_at(struct arbiter *a, struct booking *c, struct list *position)
+static void wait_at(struct arbiter *a, struct reservation *c, struct list *position)
 {
 	for (struct list *l = position; l != &a->queue; l = l->next) {
-		struct booking *other = list_entry(l, struct booking, link);
+		struct reservation *other = list_entry(l, struct reservation, link);
 
 		other->overtaken += (other->gpus & c->gpus) != 0;
 	}
@@ -99,21 +101,22 @@ static void wait_at(struct arbiter *a, struct booking *c, struct list *position)
 		    &c->link); /* list_append() inserts before the link that it is given */
 	a->n_waiting++;
 	c->overtaken = 0;
-	c->state = BOOKING_WAITING;
+	c->state = RESERVATION_WAITING;
 }
 
-static void hold(struct arbiter *a, struct booking *c)
+static void hold(struct arbiter *a, struct reservation *c)
 {
 	list_append(&a->holders, &c->link);
 	a->held |= c->gpus;
-	c->state = BOOKING_HOLDING;
+	c->state = RESERVATION_HOLDING;
 }
 
-int arbiter_request(struct arbiter *a, struct booking *c, bool wait)
+int arbiter_request(struct arbiter *a, struct reservation *c, bool wait)
 {
 	struct list *position = find_position(a, c);
 
-	/* c waits although its GPUs are free if a booking that goes before it wants one of them. */
+	/* c waits although its GPUs are free if a reservation that goes before it wants one of
+	 * them. */
 	if ((taken_before(a, position) & c->gpus) == 0) {
 		hold(a, c);
 		return 0;
@@ -128,28 +131,28 @@ int arbiter_request(struct arbiter *a, struct booking *c, bool wait)
 	return ARBITER_E_QUEUED;
 }
 
-void arbiter_release(struct arbiter *a, struct booking *c)
+void arbiter_release(struct arbiter *a, struct reservation *c)
 {
 	switch (c->state) {
-	case BOOKING_HOLDING:
+	case RESERVATION_HOLDING:
 		a->held &= ~c->gpus;
 		break;
-	case BOOKING_WAITING:
+	case RESERVATION_WAITING:
 		a->n_waiting--;
 		break;
-	case BOOKING_IDLE:
+	case RESERVATION_IDLE:
 		return;
 	}
 	list_remove(&c->link);
-	c->state = BOOKING_IDLE;
+	c->state = RESERVATION_IDLE;
 }
 
-struct booking *arbiter_next(struct arbiter *a)
+struct reservation *arbiter_next(struct arbiter *a)
 {
 	uint64_t taken = a->held;
 
 	list_for_each(l, &a->queue) {
-		struct booking *c = list_entry(l, struct booking, link);
+		struct reservation *c = list_entry(l, struct reservation, link);
 
 		if ((taken & c->gpus) == 0) {
 			list_remove(&c->link);
@@ -162,15 +165,15 @@ struct booking *arbiter_next(struct arbiter *a)
 	return NULL;
 }
 
-unsigned arbiter_position(const struct arbiter *a, const struct booking *c)
+unsigned arbiter_position(const struct arbiter *a, const struct reservation *c)
 {
 	unsigned position = 0;
 
-	if (c->state != BOOKING_WAITING) {
+	if (c->state != RESERVATION_WAITING) {
 		return 0;
 	}
 	list_for_each(l, (struct list *)(uintptr_t)&a->queue) {
-		const struct booking *other = list_entry(l, struct booking, link);
+		const struct reservation *other = list_entry(l, struct reservation, link);
 
 		if ((other->gpus & c->gpus) != 0) {
 			position++;
@@ -185,22 +188,22 @@ unsigned arbiter_position(const struct arbiter *a, const struct booking *c)
 bool arbiter_is_waited_for(const struct arbiter *a, uint64_t gpus)
 {
 	list_for_each(l, (struct list *)(uintptr_t)&a->queue) {
-		if ((list_entry(l, struct booking, link)->gpus & gpus) != 0) {
+		if ((list_entry(l, struct reservation, link)->gpus & gpus) != 0) {
 			return true;
 		}
 	}
 	return false;
 }
 
-const struct booking *arbiter_blocker(const struct arbiter *a, const struct booking *c)
+const struct reservation *arbiter_blocker(const struct arbiter *a, const struct reservation *c)
 {
 	const struct list *position;
 
-	if (c->state == BOOKING_HOLDING) {
+	if (c->state == RESERVATION_HOLDING) {
 		return NULL; /* a holder waits for nobody */
 	}
 	list_for_each(l, (struct list *)(uintptr_t)&a->holders) {
-		const struct booking *other = list_entry(l, struct booking, link);
+		const struct reservation *other = list_entry(l, struct reservation, link);
 
 		if (other != c && (other->gpus & c->gpus) != 0) {
 			return other;
@@ -208,7 +211,7 @@ const struct booking *arbiter_blocker(const struct arbiter *a, const struct book
 	}
 	position = find_position(a, c);
 	for (struct list *l = a->queue.next; l != position; l = l->next) {
-		const struct booking *other = list_entry(l, struct booking, link);
+		const struct reservation *other = list_entry(l, struct reservation, link);
 
 		if ((other->gpus & c->gpus) != 0) {
 			return other;

@@ -2,10 +2,11 @@
 #pragma once
 
 /* Decides who may use the counters of which GPU now. A GPU has one holder, because the hardware
- * allows one. Users take turns, and each user's bookings are served first come, first served. A
- * booking may cover several GPUs and gets all of them at once or none, so two bookings never wait
- * for each other. A booking that waits for a busy GPU also keeps later bookings off the free GPUs
- * that it needs, so it cannot be overtaken for ever. Pure: no clock, no loop, no GPU. */
+ * allows one. Users take turns, and each user's reservations are served first come, first served. A
+ * reservation may cover several GPUs and gets all of them at once or none, so two reservations
+ * never wait for each other. A reservation that waits for a busy GPU also keeps later reservations
+ * off the free GPUs that it needs, so it cannot be overtaken for ever. Pure: no clock, no loop, no
+ * GPU. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,19 +15,20 @@
 #include "proto/base/list.h"
 
 enum {
-	ARBITER_E_BUSY = 1,   /* held by another booking, and this one does not wait */
+	ARBITER_E_BUSY = 1,   /* held by another reservation, and this one does not wait */
 	ARBITER_E_FULL = 2,   /* the queue has reached its limit */
 	ARBITER_E_QUEUED = 3, /* not an error: arbiter_next() grants it later */
 
-	ARBITER_OVERTAKEN_MAX = 32, /* how many later bookings may be served before a waiting one */
+	ARBITER_OVERTAKEN_MAX =
+		32, /* how many later reservations may be served before a waiting one */
 };
 
-struct booking {
+struct reservation {
 	struct list link; /* in the queue or among the holders */
 	uint64_t gpus;	  /* mask, not 0 */
 	uid_t user;	  /* takes turns with others */
-	enum booking_state { BOOKING_IDLE, BOOKING_WAITING, BOOKING_HOLDING } state;
-	unsigned overtaken; /* number of later bookings that were served before this one */
+	enum reservation_state { RESERVATION_IDLE, RESERVATION_WAITING, RESERVATION_HOLDING } state;
+	unsigned overtaken; /* number of later reservations that were served before this one */
 };
 
 struct arbiter {
@@ -37,26 +39,26 @@ struct arbiter {
 };
 
 void arbiter_init(struct arbiter *a, unsigned max_waiting);
-void booking_init(struct booking *c, uint64_t gpus, uid_t user);
+void reservation_init(struct reservation *c, uint64_t gpus, uid_t user);
 
-/* Returns 0 if c holds its GPUs, or ARBITER_E_*. A booking that waits may have been inserted before
- * others, whose positions then change. */
-int arbiter_request(struct arbiter *a, struct booking *c, bool wait);
+/* Returns 0 if c holds its GPUs, or ARBITER_E_*. A reservation that waits may have been inserted
+ * before others, whose positions then change. */
+int arbiter_request(struct arbiter *a, struct reservation *c, bool wait);
 
-/* Gives the GPUs back or leaves the queue; does nothing for an idle booking. Call arbiter_next()
- * after it. */
-void arbiter_release(struct arbiter *a, struct booking *c);
+/* Gives the GPUs back or leaves the queue; does nothing for an idle reservation. Call
+ * arbiter_next() after it. */
+void arbiter_release(struct arbiter *a, struct reservation *c);
 
-/* Gives the next waiting booking its GPUs, if they are free, and returns it. NULL: no booking can
- * have its GPUs. */
-struct booking *arbiter_next(struct arbiter *a);
+/* Gives the next waiting reservation its GPUs, if they are free, and returns it. NULL: no
+ * reservation can have its GPUs. */
+struct reservation *arbiter_next(struct arbiter *a);
 
 /* The position in the queue: 1 is next; 0: not waiting. */
-unsigned arbiter_position(const struct arbiter *a, const struct booking *c);
+unsigned arbiter_position(const struct arbiter *a, const struct reservation *c);
 
-/* Does a booking wait that wants one of these GPUs? */
+/* Does a reservation wait that wants one of these GPUs? */
 bool arbiter_is_waited_for(const struct arbiter *a, uint64_t gpus);
 
-/* The booking for which c waits, or would wait: the holder of one of its GPUs, else a booking
- * before it in the queue; NULL: none. */
-const struct booking *arbiter_blocker(const struct arbiter *a, const struct booking *c);
+/* The reservation for which c waits, or would wait: the holder of one of its GPUs, else a
+ * reservation before it in the queue; NULL: none. */
+const struct reservation *arbiter_blocker(const struct arbiter *a, const struct reservation *c);

@@ -15,8 +15,8 @@
  * The lease: EFFECT_OPEN is queued when the state becomes OPENING. From then on `leased` is true,
  * until the audit line that says how the lease ended is queued. So every lease that is granted ends
  * exactly once in the audit log, whatever ends it. EFFECT_CLOSE takes the counters back at once;
- * the booking on the GPUs stays until the capture's processes are gone, so that no other capture
- * begins beside them.
+ * the reservation on the GPUs stays until the capture's processes are gone, so that no other
+ * capture begins beside them.
  *
  * Free GPUs are given away when the queue of effects is empty. By then the granter has been told to
  * close what ended, so it never sees two leases on a GPU; and when one event ends several captures,
@@ -114,12 +114,12 @@ static void note_trace_end(struct broker *b, struct capture *c, int code, const 
 
 static void finish(struct broker *b, struct capture *c)
 {
-	bool held = c->booking.state == BOOKING_HOLDING;
+	bool held = c->reservation.state == RESERVATION_HOLDING;
 
 	note_lease_end(b, c, NOTE_ENDED, (int)c->end_code, c->end_code ? c->end_message : NULL);
 	note_trace_end(b, c, (int)c->end_code, c->end_code ? c->end_message : NULL);
-	b->released |= c->booking.state != BOOKING_IDLE;
-	arbiter_release(b->arbiter, &c->booking);
+	b->released |= c->reservation.state != RESERVATION_IDLE;
+	arbiter_release(b->arbiter, &c->reservation);
 	if (held) {
 		put(b, c, EFFECT_CLOSE);
 	}
@@ -165,7 +165,7 @@ static void take_back_as(struct broker *b, struct capture *c, const struct event
 	const char *message = arena_printf(&c->arena, "the lease was revoked: %s", why);
 
 	note_lease_end(b, c, NOTE_REVOKED, code, why);
-	if (c->booking.state == BOOKING_HOLDING) {
+	if (c->reservation.state == RESERVATION_HOLDING) {
 		put(b, c, EFFECT_CLOSE);
 	}
 	end(b, c, e, code, message ? message : "", text_in(&c->arena, e->remedy), BROKER_ENDING_S);
@@ -222,9 +222,10 @@ static void revoke_ending(struct broker *b, struct capture *c, const struct even
 
 struct capture *broker_blocker(const struct broker *b, const struct capture *c)
 {
-	const struct booking *blocker = arbiter_blocker(b->arbiter, &c->booking);
+	const struct reservation *blocker = arbiter_blocker(b->arbiter, &c->reservation);
 
-	return blocker ? list_entry((struct booking *)(uintptr_t)blocker, struct capture, booking)
+	return blocker ? list_entry((struct reservation *)(uintptr_t)blocker, struct capture,
+				    reservation)
 		       : NULL;
 }
 
@@ -263,7 +264,7 @@ static void tell_position(struct broker *b, struct capture *c)
 /* Notes since when somebody waits for c's GPUs. */
 static void note_waited(struct broker *b, struct capture *c, uint64_t now_ns)
 {
-	if (!c->leased || !arbiter_is_waited_for(b->arbiter, c->booking.gpus)) {
+	if (!c->leased || !arbiter_is_waited_for(b->arbiter, c->reservation.gpus)) {
 		c->waited_ns = 0;
 	} else if (c->waited_ns == 0) {
 		c->waited_ns = now_ns;
@@ -287,10 +288,10 @@ uint64_t broker_lease_until_ns(const struct broker *b, const struct capture *c)
 static void note_waited_holders(struct broker *b, const struct capture *c, uint64_t now_ns)
 {
 	list_for_each(l, &b->arbiter->holders) {
-		struct booking *holder = list_entry(l, struct booking, link);
+		struct reservation *holder = list_entry(l, struct reservation, link);
 
-		if ((holder->gpus & c->booking.gpus) != 0) {
-			note_waited(b, list_entry(holder, struct capture, booking), now_ns);
+		if ((holder->gpus & c->reservation.gpus) != 0) {
+			note_waited(b, list_entry(holder, struct capture, reservation), now_ns);
 		}
 	}
 }
@@ -302,9 +303,9 @@ static void wait_in_queue(struct broker *b, struct capture *c, const struct even
 	c->queued_ns = e->now_ns;
 	c->wait_until_ns = c->options.timeout_ns ? e->now_ns + c->options.timeout_ns : 0;
 	note_waited_holders(b, c, e->now_ns);
-	for (struct list *l = &c->booking.link; l != &b->arbiter->queue; l = l->next) {
-		tell_position(b, list_entry(list_entry(l, struct booking, link), struct capture,
-					    booking));
+	for (struct list *l = &c->reservation.link; l != &b->arbiter->queue; l = l->next) {
+		tell_position(b, list_entry(list_entry(l, struct reservation, link), struct capture,
+					    reservation));
 	}
 }
 
@@ -336,7 +337,7 @@ static void take_gpus(struct broker *b, struct capture *c, const struct event *e
 		become_ready(b, c, e);
 		return;
 	}
-	r = arbiter_request(b->arbiter, &c->booking, !c->options.no_wait);
+	r = arbiter_request(b->arbiter, &c->reservation, !c->options.no_wait);
 	if (r == 0) {
 		check(b, c, e);
 	} else if (r == ARBITER_E_QUEUED) {
@@ -585,11 +586,11 @@ void broker_wake(struct broker *b)
 static void give_gpus(struct broker *b, uint64_t now_ns)
 {
 	const struct event given = { .type = EVENT_GPUS, .now_ns = now_ns };
-	struct booking *next;
+	struct reservation *next;
 
 	b->released = false;
 	while (b->grants && (next = arbiter_next(b->arbiter)) != NULL) {
-		broker_handle(b, list_entry(next, struct capture, booking), &given);
+		broker_handle(b, list_entry(next, struct capture, reservation), &given);
 	}
 	list_for_each(l, &b->registry->captures) {
 		tell_position(b, list_entry(l, struct capture, link));

@@ -47,7 +47,7 @@ struct capture *capture_new(struct registry *r)
 	c->state = CAPTURE_PLANNING;
 	c->end_message = c->end_remedy = "";
 	arena_init(&c->arena, 2 * LIMIT_UNPACKED_BYTES);
-	booking_init(&c->booking, 0, 0);
+	reservation_init(&c->reservation, 0, 0);
 	list_init(&c->client_link);
 	list_init(&c->processes);
 	for (size_t i = 0; i < CAPTURE_EFFECTS_MAX; i++) {

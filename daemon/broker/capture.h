@@ -91,7 +91,7 @@ struct capture {
 	bool counts_whole; /* and one was asked for */
 	uint64_t by_job;   /* GPUs that the user may measure only as the owner of a job */
 
-	struct booking booking;
+	struct reservation reservation;
 	uint64_t queued_ns;	/* when it began to wait; 0: it did not wait */
 	uint64_t wait_until_ns; /* 0: for ever */
 	uint64_t ready_ns;	/* when the lease began */

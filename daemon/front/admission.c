@@ -76,8 +76,8 @@ uint64_t admission_by_job(const struct front *f, const struct credentials *c, ui
 
 uint64_t admission_lost(const struct front *f, const struct capture *c)
 {
-	return c->booking.gpus & (gpus_of_others(f, c->target, c->host_root) |
-				  (c->by_job & ~jobs_gpus_of(&f->jobs, c->uid)));
+	return c->reservation.gpus & (gpus_of_others(f, c->target, c->host_root) |
+				      (c->by_job & ~jobs_gpus_of(&f->jobs, c->uid)));
 }
 
 static int refuse_gpu(const struct front *f, uid_t uid, uid_t target, uint64_t gpus,
@@ -87,7 +87,7 @@ bool admission_still_allows(const struct front *f, const struct credentials *who
 			    const struct capture *c, struct refusal *r)
 {
 	uint64_t may = gpus_by_policy(f, who) | gpus_by_job(f, who->uid);
-	uint64_t lost = c->booking.gpus & known_gpus(f) & ~may;
+	uint64_t lost = c->reservation.gpus & known_gpus(f) & ~may;
 
 	if (!admission_allows(f, who, r)) {
 		return false;

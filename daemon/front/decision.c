@@ -82,7 +82,7 @@ int decision_of_capture(struct front *f, const struct capture *c, enum audit_eve
 		.program = c->options.program,
 		.capture = c->id,
 		.gpus = gpus,
-		.n_gpus = machine_uuids(f->known, c->booking.gpus, gpus),
+		.n_gpus = machine_uuids(f->known, c->reservation.gpus, gpus),
 		.metrics = c->options.metrics.v,
 		.n_metrics = begins ? count_metrics(&c->options.metrics) : 0,
 		.code = code,
@@ -117,7 +117,7 @@ void decision_note_asker(struct decision_asker *a, const struct peer *p, const s
 		.uid = p->credentials.uid,
 		.pid = p->credentials.pid,
 		.capture = c ? c->id : 0,
-		.gpus = c ? c->booking.gpus : 0,
+		.gpus = c ? c->reservation.gpus : 0,
 		.is_stranger = !c && !admission_is_known(p->front, &p->credentials, &unused),
 	};
 	if (c && c->uid == a->uid) {

@@ -48,9 +48,10 @@ int describe_trouble(const struct front *f, struct refusal *r)
 	return r->code;
 }
 
-static struct capture *capture_of(const struct booking *c)
+static struct capture *capture_of(const struct reservation *c)
 {
-	return c ? list_entry((struct booking *)(uintptr_t)c, struct capture, booking) : NULL;
+	return c ? list_entry((struct reservation *)(uintptr_t)c, struct capture, reservation)
+		 : NULL;
 }
 
 static struct gpuctr_gpu describe_gpu(struct front *f, struct arena *a, size_t i)
@@ -67,12 +68,12 @@ static struct gpuctr_gpu describe_gpu(struct front *f, struct arena *a, size_t i
 	}
 
 	list_for_each(l, &f->arbiter.holders) {
-		struct booking *c = list_entry(l, struct booking, link);
+		struct reservation *c = list_entry(l, struct reservation, link);
 
 		g.holder = (c->gpus & bit) != 0 ? capture_of(c)->id : g.holder;
 	}
 	list_for_each(l, &f->arbiter.queue) {
-		g.waiting += (list_entry(l, struct booking, link)->gpus & bit) != 0;
+		g.waiting += (list_entry(l, struct reservation, link)->gpus & bit) != 0;
 	}
 	return g;
 }
@@ -103,7 +104,7 @@ static void list_uuids(const struct front *f, struct arena *a, const struct capt
 	const char **v = arena_alloc(a, LIMIT_GPUS * sizeof(*v));
 
 	i->gpus = v;
-	i->n_gpus = v ? machine_uuids(f->known, c->booking.gpus, v) : 0;
+	i->n_gpus = v ? machine_uuids(f->known, c->reservation.gpus, v) : 0;
 }
 
 static void list_columns(struct arena *a, const struct wire_plan *plan,
@@ -144,7 +145,7 @@ static struct gpuctr_capture_info describe_capture(struct front *f, struct arena
 		.pid = (uint32_t)c->pid,
 		.program = c->options.program,
 		.state = capture_told_state(c),
-		.position = arbiter_position(&f->arbiter, &c->booking),
+		.position = arbiter_position(&f->arbiter, &c->reservation),
 		.lease_left_ns = describe_lease_left_ns(f, c),
 	};
 
@@ -236,7 +237,7 @@ static void count_captures(struct front *f, struct gpuctr_counts *counts)
 		counts->leases_active += c->leased;
 		counts->leases_permit += c->leased && c->options.permit;
 		counts->processes += c->n_attached;
-		if (c->booking.state == BOOKING_WAITING && c->queued_ns != 0 &&
+		if (c->reservation.state == RESERVATION_WAITING && c->queued_ns != 0 &&
 		    now_ns - c->queued_ns > counts->longest_wait_ns) {
 			counts->longest_wait_ns = now_ns - c->queued_ns;
 		}

@@ -57,7 +57,7 @@ static void send_queued(struct front *f, struct capture *c, const struct effect 
 	struct wire_message m = {
 		.type = WIRE_QUEUED,
 		.queued = { .capture = c->id,
-			    .position = arbiter_position(&f->arbiter, &c->booking) },
+			    .position = arbiter_position(&f->arbiter, &c->reservation) },
 	};
 
 	arena_init(&a, 16 * 1024);
@@ -65,7 +65,8 @@ static void send_queued(struct front *f, struct capture *c, const struct effect 
 		m.queued.holder = capture_describe_holder(&a, holder);
 		m.queued.holder_left_ns = describe_lease_left_ns(f, holder);
 		m.queued.gpu =
-			machine_uuids(f->known, holder->booking.gpus & c->booking.gpus, uuids) > 0
+			machine_uuids(f->known, holder->reservation.gpus & c->reservation.gpus,
+				      uuids) > 0
 				? uuids[0]
 				: "";
 	}
@@ -120,7 +121,7 @@ static void open_lease(struct front *f, struct capture *c, const struct effect *
 	struct granter_request q = {
 		.op = GRANTER_OPEN,
 		.lease = c->id,
-		.gpus = c->booking.gpus,
+		.gpus = c->reservation.gpus,
 		.uid = (uint32_t)c->target,
 		.pid = (uint32_t)c->pid,
 		.device = permits_device(f, c, NULL),
@@ -167,7 +168,7 @@ static void stop_agents(struct front *f, struct capture *c, const struct effect 
 	}
 }
 
-/* Takes the counters back at once. The booking stays until the capture's processes are gone. */
+/* Takes the counters back at once. The reservation stays until the capture's processes are gone. */
 static void close_lease(struct front *f, struct capture *c, const struct effect *e)
 {
 	granter_link_close_lease(&f->granter, c->id);

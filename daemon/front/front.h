@@ -74,7 +74,7 @@ struct front {
 	struct registry registry;
 	struct processes processes;
 	struct arbiter arbiter;
-	struct broker broker; /* decides about the captures and bookings above */
+	struct broker broker; /* decides about the captures and reservations above */
 	bool carrying_out;    /* effects are being carried out, see effects.h */
 	struct users *users;
 	struct jobs jobs;

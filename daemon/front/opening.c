@@ -153,8 +153,10 @@ static void finish_opening(struct front *f, struct capture *c, const struct wire
 	}
 	arena_init(&a, 64 * 1024);
 	answer.opened = (struct wire_opened){
-		c->request,	   c->id,	c->plan,  describe_gpu_mask(f, &a, c->booking.gpus),
-		f->machine.driver, c->recorded, c->owner,
+		c->request,	   c->id,
+		c->plan,	   describe_gpu_mask(f, &a, c->reservation.gpus),
+		f->machine.driver, c->recorded,
+		c->owner,
 	};
 	peer_send(c->client, &answer);
 	arena_deinit(&a);
@@ -253,11 +255,11 @@ static bool names_processes_alone(const struct wire_open_capture *o)
 static int check_free(const struct front *f, uid_t user, const struct wire_open_capture *o,
 		      uint64_t gpus, struct refusal *r)
 {
-	const struct booking *blocker;
-	struct booking probe;
+	const struct reservation *blocker;
+	struct reservation probe;
 	struct arena a;
 
-	booking_init(&probe, gpus, user);
+	reservation_init(&probe, gpus, user);
 	blocker = o->no_wait && !o->recorded && !o->trace && !names_processes_alone(o)
 			  ? arbiter_blocker(&f->arbiter, &probe)
 			  : NULL;
@@ -267,7 +269,7 @@ static int check_free(const struct front *f, uid_t user, const struct wire_open_
 	arena_init(&a, 16 * 1024);
 	refusal_set(r, GPUCTR_E_GPU_BUSY, "Leave out --wait 0 to queue, or try again later.",
 		    "the GPU's counters are held by %s",
-		    capture_describe_holder(&a, list_entry(blocker, struct capture, booking)));
+		    capture_describe_holder(&a, list_entry(blocker, struct capture, reservation)));
 	arena_deinit(&a);
 	return r->code;
 }
@@ -290,9 +292,9 @@ static void refuse_at_once(struct peer *p, uint32_t request, const struct refusa
 }
 
 /* The GPUs that it will wait for. */
-static void book(struct front *f, struct capture *c, uint64_t gpus)
+static void reserve(struct front *f, struct capture *c, uint64_t gpus)
 {
-	booking_init(&c->booking, gpus, policy_user(c->uid, c->host_root));
+	reservation_init(&c->reservation, gpus, policy_user(c->uid, c->host_root));
 }
 
 /* The GPUs are known: asks the planner. */
@@ -307,7 +309,7 @@ static void plan(struct front *f, struct capture *c, uint64_t gpus)
 		standby_forget(c);
 	}
 	c->by_job = admission_by_job(f, &client->credentials, gpus);
-	book(f, c, c->recorded ? 0 : gpus);
+	reserve(f, c, c->recorded ? 0 : gpus);
 	if (c->options.permit || (c->options.trace && c->options.metrics.n == 0)) {
 		finish_opening(f, c,
 			       &(struct wire_plan){ .chip = planned_chip(f, &c->options, gpus) });
@@ -337,9 +339,9 @@ static void on_seen(struct front *f, void *owner, uint32_t request, const struct
 		return;
 	}
 	if (m && m->type == WIRE_TENANTS_REPLY && m->tenants_reply.known) {
-		seen = standby_gpus(c, &m->tenants_reply, c->booking.gpus);
+		seen = standby_gpus(c, &m->tenants_reply, c->reservation.gpus);
 	}
-	plan(f, c, seen ? seen : c->booking.gpus);
+	plan(f, c, seen ? seen : c->reservation.gpus);
 }
 
 /* Chooses the GPUs on which the processes compute now; all of gpus when none computes yet, or when
@@ -348,7 +350,7 @@ static void find_gpus(struct front *f, struct capture *c, uint64_t gpus)
 {
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST, .tenants_request = { 0, gpus } };
 
-	book(f, c, gpus);
+	reserve(f, c, gpus);
 	if (gpu_link_request(&f->gpu, NULL, &q, on_seen, NULL, c->id) < 0) {
 		plan(f, c, gpus);
 	}

@@ -144,7 +144,8 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 	struct front *f = p->front;
 	uid_t uid = p->credentials.uid;
 
-	if (!c || c->target != uid || c->booking.state != BOOKING_HOLDING || !capture_is_live(c)) {
+	if (!c || c->target != uid || c->reservation.state != RESERVATION_HOLDING ||
+	    !capture_is_live(c)) {
 		refusal_set(r, GPUCTR_E_BAD_TOKEN, "",
 			    "no lease of yours is open under this token");
 	} else if (!capture_takes(c, p->credentials.pid)) {

@@ -140,7 +140,7 @@ static void note_hung(struct front *f, struct capture *c)
 	const struct event e = {
 		.type = EVENT_HUNG,
 		.code = GPUCTR_E_DRIVER_HUNG,
-		.message = describe_hang(f, &c->arena, c->booking.gpus),
+		.message = describe_hang(f, &c->arena, c->reservation.gpus),
 		.remedy = "Take another GPU with --devices; when this one does not come "
 			  "back, an administrator has to reset it or to restart the machine.",
 	};
@@ -154,7 +154,7 @@ void session_on_driver_hung(struct front *f, uint64_t gpus)
 	list_for_each(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
 
-		if (c->booking.state != BOOKING_IDLE && (c->booking.gpus & gpus) != 0) {
+		if (c->reservation.state != RESERVATION_IDLE && (c->reservation.gpus & gpus) != 0) {
 			note_hung(f, c);
 		}
 	}
@@ -163,7 +163,7 @@ void session_on_driver_hung(struct front *f, uint64_t gpus)
 
 void session_on_planned(struct front *f, struct capture *c)
 {
-	if ((c->booking.gpus & f->granter.hung_gpus) != 0) {
+	if ((c->reservation.gpus & f->granter.hung_gpus) != 0) {
 		note_hung(f, c);
 		f->hooks->carry_out(f);
 	} else {
@@ -204,7 +204,7 @@ static void note_whole_gpus(struct front *f, struct capture *c, uint64_t changed
 {
 	bool counts = c->whole_gpus && (c->options.permit || c->counts_whole);
 
-	if (c->leased && counts && !f->config.shared && (c->booking.gpus & changed) != 0) {
+	if (c->leased && counts && !f->config.shared && (c->reservation.gpus & changed) != 0) {
 		note_withdrawn(f, c, "a job has begun or ended on a GPU that is counted as a whole",
 			       "Run it again; it then waits until nobody else runs on the GPU.");
 	}
@@ -216,7 +216,7 @@ void session_on_jobs_changed(struct front *f, uint64_t changed)
 		struct capture *c = list_entry(l, struct capture, link);
 		uint64_t lost = admission_lost(f, c);
 
-		if ((c->booking.state != BOOKING_IDLE || c->options.trace) && lost != 0) {
+		if ((c->reservation.state != RESERVATION_IDLE || c->options.trace) && lost != 0) {
 			note_loss(f, c, lost);
 		}
 		note_whole_gpus(f, c, changed);
@@ -240,7 +240,7 @@ void session_on_reload(struct front *f)
 		if (!is_looked_at(c)) {
 			continue;
 		}
-		c->by_job = admission_by_job(f, &client->credentials, c->booking.gpus);
+		c->by_job = admission_by_job(f, &client->credentials, c->reservation.gpus);
 		/* The users of shared GPUs are not watched, so a permit of whole ones ends. */
 		if (!admission_still_allows(f, &client->credentials, c, &r) ||
 		    (c->whole_gpus && !permits_device(f, c, &r))) {

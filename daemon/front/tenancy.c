@@ -33,7 +33,7 @@ static bool is_part(const struct front *f, const struct capture *c, struct refus
 	for (size_t i = 0; i < f->machine.gpus.n; i++) {
 		const char *name = f->machine.gpus.v[i].name;
 
-		if ((c->booking.gpus >> i & 1) != 0 && strstr(name, " MIG ")) {
+		if ((c->reservation.gpus >> i & 1) != 0 && strstr(name, " MIG ")) {
 			refusal_set(
 				r, GPUCTR_E_GPU_SHARED,
 				"The administrator may switch MIG off (nvidia-smi -mig 0); "
@@ -53,7 +53,7 @@ static uint64_t unanswered_gpus(const struct front *f, const struct capture *c)
 {
 	uint64_t answered = permits_device(f, c, NULL) ? 0 : jobs_gpus_of(&f->jobs, c->target);
 
-	return c->booking.gpus & ~answered;
+	return c->reservation.gpus & ~answered;
 }
 
 /* Does another user than c's compute on one of c's GPUs? */
@@ -140,9 +140,9 @@ static uint64_t watched_gpus(const struct front *f)
 	uint64_t gpus = 0;
 
 	list_for_each(l, (struct list *)(uintptr_t)&f->arbiter.holders) {
-		const struct booking *booking = list_entry(l, struct booking, link);
+		const struct reservation *reservation = list_entry(l, struct reservation, link);
 
-		gpus |= unanswered_gpus(f, list_entry(booking, struct capture, booking));
+		gpus |= unanswered_gpus(f, list_entry(reservation, struct capture, reservation));
 	}
 	return f->config.shared ? 0 : gpus;
 }

@@ -6,53 +6,54 @@
 TEST(holds_at_once_when_free)
 {
 	struct arbiter a;
-	struct booking c;
+	struct reservation c;
 
 	arbiter_init(&a, 4);
-	booking_init(&c, 1, 0);
+	reservation_init(&c, 1, 0);
 	assert_int_equal(arbiter_request(&a, &c, true), 0);
-	assert_int_equal(c.state, BOOKING_HOLDING);
+	assert_int_equal(c.state, RESERVATION_HOLDING);
 	assert_int_equal(arbiter_position(&a, &c), 0);
 	assert_null(arbiter_blocker(&a, &c));
 	arbiter_release(&a, &c);
-	assert_int_equal(c.state, BOOKING_IDLE);
+	assert_int_equal(c.state, RESERVATION_IDLE);
 	assert_int_equal(a.held, 0);
-	arbiter_release(&a, &c); /* an idle booking is left alone */
+	arbiter_release(&a, &c); /* an idle reservation is left alone */
 	assert_null(arbiter_next(&a));
 }
 
 TEST(no_wait_and_a_full_queue_are_refused)
 {
 	struct arbiter a;
-	struct booking c[4];
+	struct reservation c[4];
 
 	arbiter_init(&a, 2);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
-		booking_init(&c[i], 1, (uid_t)i);
+		reservation_init(&c[i], 1, (uid_t)i);
 	}
 	assert_int_equal(arbiter_request(&a, &c[0], true), 0);
 	assert_int_equal(arbiter_request(&a, &c[1], false), ARBITER_E_BUSY);
-	assert_int_equal(c[1].state, BOOKING_IDLE);
+	assert_int_equal(c[1].state, RESERVATION_IDLE);
 	assert_int_equal(arbiter_request(&a, &c[1], true), ARBITER_E_QUEUED);
 	assert_int_equal(arbiter_request(&a, &c[2], true), ARBITER_E_QUEUED);
 	assert_int_equal(arbiter_request(&a, &c[3], true), ARBITER_E_FULL);
-	assert_int_equal(c[3].state, BOOKING_IDLE);
+	assert_int_equal(c[3].state, RESERVATION_IDLE);
 	arbiter_release(&a, &c[1]); /* leaving the queue makes room in it */
 	assert_int_equal(arbiter_request(&a, &c[3], true), ARBITER_E_QUEUED);
 	assert_int_equal(arbiter_position(&a, &c[2]), 1);
 	assert_int_equal(arbiter_position(&a, &c[3]), 2);
 }
 
-/* Several GPUs come all at once or not at all, so two bookings cannot hold what the other needs. */
+/* Several GPUs come all at once or not at all, so two reservations cannot hold what the other
+ * needs. */
 TEST(several_gpus_come_together)
 {
 	struct arbiter a;
-	struct booking one, both, two;
+	struct reservation one, both, two;
 
 	arbiter_init(&a, 4);
-	booking_init(&one, 1, 1);
-	booking_init(&both, 3, 2);
-	booking_init(&two, 2, 3);
+	reservation_init(&one, 1, 1);
+	reservation_init(&both, 3, 2);
+	reservation_init(&two, 2, 3);
 	assert_int_equal(arbiter_request(&a, &one, true), 0);
 	assert_int_equal(arbiter_request(&a, &both, true), ARBITER_E_QUEUED);
 	assert_int_equal(a.held, 1);
@@ -73,14 +74,14 @@ TEST(several_gpus_come_together)
 TEST(those_before_it_are_those_who_want_its_gpus)
 {
 	struct arbiter a;
-	struct booking held, others, first, second, both;
+	struct reservation held, others, first, second, both;
 
 	arbiter_init(&a, 4);
-	booking_init(&held, 3, 1);
-	booking_init(&others, 2, 2);
-	booking_init(&first, 1, 3);
-	booking_init(&second, 1, 4);
-	booking_init(&both, 3, 5);
+	reservation_init(&held, 3, 1);
+	reservation_init(&others, 2, 2);
+	reservation_init(&first, 1, 3);
+	reservation_init(&second, 1, 4);
+	reservation_init(&both, 3, 5);
 	assert_int_equal(arbiter_request(&a, &held, true), 0);
 	assert_int_equal(arbiter_request(&a, &others, true), ARBITER_E_QUEUED);
 	assert_int_equal(arbiter_request(&a, &first, true), ARBITER_E_QUEUED);
@@ -96,15 +97,16 @@ TEST(those_before_it_are_those_who_want_its_gpus)
 
 enum { ANN = 1, BOB = 2, CAROL = 3, EACH = 8 };
 
-static void request_all(struct arbiter *a, struct booking *c, size_t n, uint64_t gpus, uid_t user)
+static void request_all(struct arbiter *a, struct reservation *c, size_t n, uint64_t gpus,
+			uid_t user)
 {
 	for (size_t i = 0; i < n; i++) {
-		booking_init(&c[i], gpus, user);
+		reservation_init(&c[i], gpus, user);
 		arbiter_request(a, &c[i], true);
 	}
 }
 
-static void expect_next(struct arbiter *a, struct booking *holds, struct booking *next)
+static void expect_next(struct arbiter *a, struct reservation *holds, struct reservation *next)
 {
 	arbiter_release(a, holds);
 	assert_ptr_equal(arbiter_next(a), next);
@@ -112,13 +114,13 @@ static void expect_next(struct arbiter *a, struct booking *holds, struct booking
 
 TEST(behind_eight_of_one_user_another_is_next)
 {
-	struct booking anns[EACH], bob, carol;
+	struct reservation anns[EACH], bob, carol;
 	struct arbiter a;
 
 	arbiter_init(&a, 32);
 	request_all(&a, anns, EACH, 1, ANN);
-	booking_init(&bob, 1, BOB);
-	booking_init(&carol, 1, CAROL);
+	reservation_init(&bob, 1, BOB);
+	reservation_init(&carol, 1, CAROL);
 	assert_ptr_equal(arbiter_blocker(&a, &bob), &anns[0]);
 	assert_int_equal(arbiter_request(&a, &bob, false), ARBITER_E_BUSY);
 	assert_int_equal(arbiter_request(&a, &bob, true), ARBITER_E_QUEUED);
@@ -141,13 +143,13 @@ TEST(behind_eight_of_one_user_another_is_next)
 /* Bob comes back whenever he has been served, and is one of two all the same. */
 TEST(who_comes_back_gets_every_other_turn)
 {
-	struct booking anns[EACH], bob;
+	struct reservation anns[EACH], bob;
 	struct arbiter a;
 
 	arbiter_init(&a, 32);
 	request_all(&a, anns, EACH, 1, ANN);
 	for (size_t i = 0; i + 1 < EACH; i++) {
-		booking_init(&bob, 1, BOB);
+		reservation_init(&bob, 1, BOB);
 		assert_int_equal(arbiter_request(&a, &bob, true), ARBITER_E_QUEUED);
 		expect_next(&a, &anns[i], &bob);
 		expect_next(&a, &bob, &anns[i + 1]);
@@ -157,34 +159,34 @@ TEST(who_comes_back_gets_every_other_turn)
 /* On another GPU it takes nothing from anybody. */
 TEST(claims_on_other_gpus_are_no_turns)
 {
-	struct booking elsewhere[2], bob, ann, bobs_second;
+	struct reservation elsewhere[2], bob, ann, bobs_second;
 	struct arbiter a;
 
 	arbiter_init(&a, 32);
 	request_all(&a, elsewhere, 2, 2, ANN);
-	booking_init(&bob, 1, BOB);
+	reservation_init(&bob, 1, BOB);
 	assert_int_equal(arbiter_request(&a, &bob, true), 0);
-	booking_init(&bobs_second, 1, BOB);
+	reservation_init(&bobs_second, 1, BOB);
 	assert_int_equal(arbiter_request(&a, &bobs_second, true), ARBITER_E_QUEUED);
-	booking_init(&ann, 1, ANN);
+	reservation_init(&ann, 1, ANN);
 	assert_int_equal(arbiter_request(&a, &ann, true), ARBITER_E_QUEUED);
 	assert_int_equal(arbiter_position(&a, &ann), 1); /* her first there */
 	assert_int_equal(arbiter_position(&a, &elsewhere[1]), 1);
 }
 
 /* Where everybody may measure there are as many users as somebody likes, each with its first
- * booking.
+ * reservation.
  */
 TEST(nobody_is_overtaken_for_ever)
 {
-	struct booking anns[2], other;
+	struct reservation anns[2], other;
 	struct arbiter a;
 	unsigned n = 0;
 
 	arbiter_init(&a, 32);
 	request_all(&a, anns, 2, 1, ANN);
 	for (uid_t user = 100; user < 200; user++) {
-		booking_init(&other, 1, user);
+		reservation_init(&other, 1, user);
 		assert_int_equal(arbiter_request(&a, &other, true), ARBITER_E_QUEUED);
 		n += arbiter_position(&a, &other) == 1;
 		arbiter_release(&a, &other);
@@ -196,13 +198,13 @@ TEST(nobody_is_overtaken_for_ever)
 /* GPU 1 is free, and who waits for both keeps it: it is Ann's first there. */
 TEST(a_free_gpu_is_kept_for_who_waits_for_two)
 {
-	struct booking anns[3], bob;
+	struct reservation anns[3], bob;
 	struct arbiter a;
 
 	arbiter_init(&a, 32);
 	request_all(&a, anns, 1, 1, ANN);
 	request_all(&a, &anns[1], 2, 3, ANN);
-	booking_init(&bob, 2, BOB);
+	reservation_init(&bob, 2, BOB);
 	assert_int_equal(arbiter_request(&a, &bob, true), ARBITER_E_QUEUED);
 	assert_ptr_equal(arbiter_blocker(&a, &bob), &anns[1]);
 	assert_int_equal(arbiter_position(&a, &bob), 2); /* before her second */
@@ -217,7 +219,7 @@ enum { RACERS = 8, RACE_GPUS = 4, ROUNDS = 100000 };
 
 struct race {
 	struct arbiter arbiter;
-	struct booking bookings[RACERS];
+	struct reservation reservations[RACERS];
 	uint64_t asked[RACERS]; /* when it began to wait */
 	uint64_t holds[RACERS];
 };
@@ -227,21 +229,21 @@ static void expect_one_holder_a_gpu(const struct race *r, size_t n)
 	uint64_t seen = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (r->bookings[i].state == BOOKING_HOLDING) {
-			assert_int_equal(seen & r->bookings[i].gpus, 0);
-			seen |= r->bookings[i].gpus;
+		if (r->reservations[i].state == RESERVATION_HOLDING) {
+			assert_int_equal(seen & r->reservations[i].gpus, 0);
+			seen |= r->reservations[i].gpus;
 		}
 	}
 	assert_int_equal(seen, r->arbiter.held);
 }
 
 /* Nobody who needs one of c's GPUs and began to wait before c may still wait. */
-static void expect_not_overtaken(const struct race *r, size_t n, const struct booking *c)
+static void expect_not_overtaken(const struct race *r, size_t n, const struct reservation *c)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (r->bookings[i].state == BOOKING_WAITING &&
-		    (r->bookings[i].gpus & c->gpus) != 0) {
-			assert_true(r->asked[i] > r->asked[c - r->bookings]);
+		if (r->reservations[i].state == RESERVATION_WAITING &&
+		    (r->reservations[i].gpus & c->gpus) != 0) {
+			assert_true(r->asked[i] > r->asked[c - r->reservations]);
 		}
 	}
 }
@@ -253,14 +255,15 @@ static void run_race(size_t n, unsigned gpus)
 
 	arbiter_init(&r.arbiter, RACERS);
 	for (size_t i = 0; i < n; i++) {
-		booking_init(&r.bookings[i], 1, (uid_t)i);
+		reservation_init(&r.reservations[i], 1, (uid_t)i);
 	}
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
 		size_t i = unit_random(&random) % n;
-		struct booking *c = &r.bookings[i], *next;
+		struct reservation *c = &r.reservations[i], *next;
 
-		if (c->state == BOOKING_IDLE) {
-			booking_init(c, 1 + unit_random(&random) % ((1u << gpus) - 1), (uid_t)i);
+		if (c->state == RESERVATION_IDLE) {
+			reservation_init(c, 1 + unit_random(&random) % ((1u << gpus) - 1),
+					 (uid_t)i);
 			r.asked[i] = round;
 			if (arbiter_request(&r.arbiter, c, true) == 0) {
 				expect_not_overtaken(&r, n, c);
@@ -270,7 +273,7 @@ static void run_race(size_t n, unsigned gpus)
 			arbiter_release(&r.arbiter, c);
 			while ((next = arbiter_next(&r.arbiter)) != NULL) {
 				expect_not_overtaken(&r, n, next);
-				r.holds[next - r.bookings]++;
+				r.holds[next - r.reservations]++;
 			}
 		}
 		expect_one_holder_a_gpu(&r, n);
@@ -280,8 +283,8 @@ static void run_race(size_t n, unsigned gpus)
 	}
 }
 
-/* Three users, of whom one has six bookings: whoever is served had waited, of the own bookings on
- * its GPUs, the longest. */
+/* Three users, of whom one has six reservations: whoever is served had waited, of the own
+ * reservations on its GPUs, the longest. */
 TEST(a_user_with_six_claims_races_two_others)
 {
 	unsigned holds[3] = { 0 };
@@ -290,23 +293,23 @@ TEST(a_user_with_six_claims_races_two_others)
 
 	arbiter_init(&r.arbiter, RACERS);
 	for (size_t i = 0; i < RACERS; i++) {
-		booking_init(&r.bookings[i], 1, i < 6 ? 0 : (uid_t)i - 5);
+		reservation_init(&r.reservations[i], 1, i < 6 ? 0 : (uid_t)i - 5);
 	}
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
 		size_t i = unit_random(&random) % RACERS;
-		struct booking *c = &r.bookings[i], *next;
+		struct reservation *c = &r.reservations[i], *next;
 
-		if (c->state == BOOKING_IDLE) {
+		if (c->state == RESERVATION_IDLE) {
 			r.asked[i] = round;
 			holds[c->user] += arbiter_request(&r.arbiter, c, true) == 0;
-		} else if (c->state == BOOKING_HOLDING) {
+		} else if (c->state == RESERVATION_HOLDING) {
 			arbiter_release(&r.arbiter, c);
 			next = arbiter_next(&r.arbiter);
 			holds[next ? next->user : 0] += next != NULL;
 			for (size_t k = 0; next && k < RACERS; k++) {
-				assert_false(r.bookings[k].user == next->user &&
-					     r.bookings[k].state == BOOKING_WAITING &&
-					     r.asked[k] < r.asked[next - r.bookings]);
+				assert_false(r.reservations[k].user == next->user &&
+					     r.reservations[k].state == RESERVATION_WAITING &&
+					     r.asked[k] < r.asked[next - r.reservations]);
 			}
 		}
 		expect_one_holder_a_gpu(&r, RACERS);

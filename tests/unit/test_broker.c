@@ -129,7 +129,7 @@ static struct capture *wish(uint64_t gpus)
 	c->options.program = "program";
 	c->options.timeout_ns = 5 * CLOCK_NS_PER_S;
 	c->recorded = gpus == 0;
-	booking_init(&c->booking, gpus, c->uid);
+	reservation_init(&c->reservation, gpus, c->uid);
 	return c;
 }
 
@@ -337,12 +337,12 @@ static struct capture *planned_for(uid_t user)
 {
 	struct capture *c = wish(1);
 
-	c->uid = c->booking.user = user;
+	c->uid = c->reservation.user = user;
 	tell(c, EVENT_PLANNED);
 	return c;
 }
 
-/* Her second booking makes room for the first one of another, and she is told. */
+/* Her second reservation makes room for the first one of another, and she is told. */
 FIXTURE_TEST(who_gets_another_place_is_told)
 {
 	struct capture *a = ready(1), *b = planned_for(0), *c;
@@ -350,8 +350,8 @@ FIXTURE_TEST(who_gets_another_place_is_told)
 	w.done[0] = '\0';
 	c = planned_for(1);
 	assert_string_equal(w.done, "QQ");
-	assert_int_equal(arbiter_position(&w.arbiter, &c->booking), 1);
-	assert_int_equal(arbiter_position(&w.arbiter, &b->booking), 2);
+	assert_int_equal(arbiter_position(&w.arbiter, &c->reservation), 1);
+	assert_int_equal(arbiter_position(&w.arbiter, &b->reservation), 2);
 	w.done[0] = '\0';
 	tell(a, EVENT_CLOSE);
 	assert_string_equal(w.done, "eLEFCQ");

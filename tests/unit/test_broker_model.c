@@ -89,14 +89,14 @@ static void granter_close(uint32_t id)
 static void granter_open(const struct capture *c)
 {
 	for (size_t i = 0; i < w.n_leases; i++) {
-		if ((w.leases[i].gpus & c->booking.gpus) != 0) {
+		if ((w.leases[i].gpus & c->reservation.gpus) != 0) {
 			fail_msg("captures %u and %u have leases on one GPU", w.leases[i].id,
 				 c->id);
 		}
 	}
 	assert_true(w.n_leases < LEASES_MAX);
 	w.leases[w.n_leases].id = c->id;
-	w.leases[w.n_leases++].gpus = c->booking.gpus;
+	w.leases[w.n_leases++].gpus = c->reservation.gpus;
 }
 
 /* --- effects --- */
@@ -121,7 +121,7 @@ static void expect_in_order(const struct life *life)
 		const struct life *other = &w.lives[i];
 
 		if (other->c && other != life && other->c->state == CAPTURE_QUEUED &&
-		    (other->c->booking.gpus & life->c->booking.gpus) != 0 &&
+		    (other->c->reservation.gpus & life->c->reservation.gpus) != 0 &&
 		    other->c->uid == life->c->uid && other->ticket < life->ticket) {
 			fail_msg("capture %u was overtaken by %u", other->id, life->id);
 		}
@@ -240,8 +240,8 @@ static void tell(struct capture *c, enum event_type type)
 
 static bool is_before(const struct life *other, const struct life *life)
 {
-	for (struct list *l = other->c->booking.link.next; l != &w.arbiter.queue; l = l->next) {
-		if (l == &life->c->booking.link) {
+	for (struct list *l = other->c->reservation.link.next; l != &w.arbiter.queue; l = l->next) {
+		if (l == &life->c->reservation.link) {
 			return true;
 		}
 	}
@@ -254,10 +254,10 @@ static bool may_wait(const struct life *life)
 		const struct life *other = &w.lives[i];
 
 		if (!other->c || other == life ||
-		    (other->c->booking.gpus & life->c->booking.gpus) == 0) {
+		    (other->c->reservation.gpus & life->c->reservation.gpus) == 0) {
 			continue;
 		}
-		if (other->c->booking.state == BOOKING_HOLDING ||
+		if (other->c->reservation.state == RESERVATION_HOLDING ||
 		    (other->c->state == CAPTURE_QUEUED && is_before(other, life))) {
 			return true;
 		}
@@ -268,19 +268,20 @@ static bool may_wait(const struct life *life)
 static void expect_sane(const struct life *life)
 {
 	const struct capture *c = life->c;
-	enum booking_state booking = c->state == CAPTURE_PLANNING || c->recorded ? BOOKING_IDLE
-				     : c->state == CAPTURE_QUEUED		 ? BOOKING_WAITING
-										 : BOOKING_HOLDING;
+	enum reservation_state reservation = c->state == CAPTURE_PLANNING || c->recorded
+						     ? RESERVATION_IDLE
+					     : c->state == CAPTURE_QUEUED ? RESERVATION_WAITING
+									  : RESERVATION_HOLDING;
 
 	assert_int_not_equal(c->state, CAPTURE_OVER);
-	assert_int_equal(c->booking.state, booking);
-	assert_true(!c->leased || booking == BOOKING_HOLDING);
+	assert_int_equal(c->reservation.state, reservation);
+	assert_true(!c->leased || reservation == RESERVATION_HOLDING);
 	if (capture_is_live(c) && !c->recorded) {
 		assert_true(c->leased && lease_is_open(c->id));
 	}
 	if (c->state == CAPTURE_QUEUED) {
 		assert_true(may_wait(life));
-		assert_true(c->booking.overtaken <= ARBITER_OVERTAKEN_MAX);
+		assert_true(c->reservation.overtaken <= ARBITER_OVERTAKEN_MAX);
 	}
 	assert_true(c->state != CAPTURE_OPENING || life->asked);
 	if (c->state == CAPTURE_RUNNING || c->state == CAPTURE_ENDING) {
@@ -300,9 +301,9 @@ static void expect_all_sane(void)
 			continue;
 		}
 		expect_sane(&w.lives[i]);
-		if (w.lives[i].c->booking.state == BOOKING_HOLDING) {
-			assert_int_equal(held & w.lives[i].c->booking.gpus, 0);
-			held |= w.lives[i].c->booking.gpus;
+		if (w.lives[i].c->reservation.state == RESERVATION_HOLDING) {
+			assert_int_equal(held & w.lives[i].c->reservation.gpus, 0);
+			held |= w.lives[i].c->reservation.gpus;
 		}
 	}
 	assert_int_equal(held, w.arbiter.held);
@@ -325,7 +326,7 @@ static void open_capture(size_t slot)
 	c->options.program = "p";
 	c->options.no_wait = pick(5) == 0;
 	c->options.timeout_ns = pick(3) == 0 ? pick(20) * CLOCK_NS_PER_S : 0;
-	booking_init(&c->booking, c->recorded ? 0 : gpus, c->uid);
+	reservation_init(&c->reservation, c->recorded ? 0 : gpus, c->uid);
 	w.n_lives++;
 }
 
@@ -418,7 +419,7 @@ static void something_happens(struct life *life)
 	};
 	enum event_type type = any[pick(ARRAY_SIZE(any))];
 
-	if (type != EVENT_HUNG || life->c->booking.state != BOOKING_IDLE) {
+	if (type != EVENT_HUNG || life->c->reservation.state != RESERVATION_IDLE) {
 		tell(life->c, type);
 	}
 }

@@ -766,7 +766,7 @@ FRONT_TEST(test_root_of_a_container_counts_no_whole_gpu)
 	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 1);
 }
 
-/* Of two that wait, who has a booking already comes behind: the other root has none. */
+/* Of two that wait, who has a reservation already comes behind: the other root has none. */
 FRONT_TEST(test_two_roots_take_turns)
 {
 	uint32_t anns;
