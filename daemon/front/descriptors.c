@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "proto/base/fdpass.h"
-#include "daemon/front/closers.h"
+#include "daemon/front/fd_reaper.h"
 #include "daemon/front/front.h"
 
 /* Nothing that a user has sent is closed on the front's own thread, and nothing is received that
@@ -16,7 +16,7 @@
  *
  * A connection is shut down first, so nobody can put anything more into it. When it then holds
  * nothing unread, closing it cannot block, and it is closed at once; that is the case for every
- * peer that means well. Other connections, and all received descriptors, go to the closers and stay
+ * peer that means well. Other connections, and all received descriptors, go to the reaper and stay
  * charged to their user until they are really closed. A user whose descriptors hang there has that
  * many fewer connections, is refused further ones, and is not read from above ACCOUNT_RECEIVED_MAX.
  * Other users' connections are closed all the same. */
@@ -28,7 +28,7 @@ enum {
 
 static size_t room_left(const struct front *f)
 {
-	size_t used = f->n_descriptors + DESCRIPTORS_OWN, room = closers_room();
+	size_t used = f->n_descriptors + DESCRIPTORS_OWN, room = fd_reaper_room();
 
 	return room > used ? room - used : 0;
 }
@@ -96,7 +96,7 @@ void descriptors_close_connection(struct front *f, struct account *a, int fd)
 		close(fd);
 		on_closed(&c, f);
 	} else {
-		closers_close(&c, 1);
+		fd_reaper_close(&c, 1);
 	}
 }
 
@@ -107,10 +107,10 @@ void descriptors_close_received(struct front *f, struct account *a, const int *f
 	for (size_t i = 0; i < n; i++) {
 		c[i] = (struct closing){ fds[i], CLOSING_RECEIVED, a->uid, a };
 	}
-	closers_close(c, n);
+	fd_reaper_close(c, n);
 }
 
 int descriptors_init(struct front *f)
 {
-	return closers_init(&f->loop, on_closed, f);
+	return fd_reaper_init(&f->loop, on_closed, f);
 }

@@ -23,7 +23,7 @@ bool descriptors_may_receive(const struct front *f, bool let_in);
 bool descriptors_may_send(const struct account *a, struct refusal *r);
 
 /* Charges a for descriptors until they are really closed, which may be long after the front has
- * handed them to the closers. For a connection a may be NULL: there was no memory for an
+ * handed them to the reaper. For a connection a may be NULL: there was no memory for an
  * account. */
 void descriptors_add_connection(struct front *f, struct account *a);
 void descriptors_add_received(struct front *f, struct account *a, size_t n);

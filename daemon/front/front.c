@@ -10,12 +10,12 @@
 #include "proto/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/config/control.h"
-#include "daemon/front/closers.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/descriptors.h"
 #include "daemon/front/dispatch.h"
 #include "daemon/front/effects.h"
+#include "daemon/front/fd_reaper.h"
 #include "daemon/front/listener.h"
 #include "daemon/front/peer.h"
 #include "daemon/front/requests.h"
@@ -387,7 +387,7 @@ int front_run(const struct front_start *start)
 	}
 	machine_free(f.known);
 	free(f.received);
-	if (closers_count() > 0) {
+	if (fd_reaper_count() > 0) {
 		_exit(0); /* at exit() libuv waits for its threads, which users may hang */
 	}
 	return uv_loop_close(&f.loop) == 0 ? 0 : 1;

@@ -2,7 +2,7 @@
 #pragma once
 
 /* The front process: everything that touches bytes of users. One libuv loop on one thread, without
- * blocking calls; the closers do what may block. See docs/architecture.md. */
+ * blocking calls; the reaper do what may block. See docs/architecture.md. */
 
 #include <uv.h>
 

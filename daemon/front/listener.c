@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 
 #include "daemon/base/log.h"
-#include "daemon/front/closers.h"
 #include "daemon/front/descriptors.h"
+#include "daemon/front/fd_reaper.h"
 #include "daemon/front/peer.h"
 #include "daemon/front/proc.h"
 
@@ -129,7 +129,7 @@ static bool has_room(struct listener *l)
 	if (descriptors_may_accept(l->front)) {
 		return true;
 	}
-	if (closers_count() > 0) {
+	if (fd_reaper_count() > 0) {
 		pause_for(l, LISTENER_MOMENT_MS);
 	} else {
 		log_warning("out of descriptors: not accepting for a second");

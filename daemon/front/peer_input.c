@@ -138,7 +138,7 @@ static void handle_received(struct peer *p, const uint8_t *data, size_t bytes, u
 	}
 }
 
-/* A peer may send one descriptor at a time. False: there were more, and they go to the closers. */
+/* A peer may send one descriptor at a time. False: there were more, and they go to the reaper. */
 static bool take_received(struct peer *p, const struct fdpass_set *set)
 {
 	descriptors_add_received(p->front, p->account, set->n);

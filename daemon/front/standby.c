@@ -10,7 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/front/admission.h"
 #include "daemon/front/attached.h"
-#include "daemon/front/closers.h"
+#include "daemon/front/fd_reaper.h"
 #include "daemon/front/front.h"
 #include "daemon/front/proc.h"
 #include "daemon/front/session.h"
@@ -42,7 +42,7 @@ enum { PART_PROCESSES = 64 }; /* of a list; a frame could have more */
 /* Of all users. Descriptors must be left for clients, and for what they send. */
 static unsigned total_max(const struct front *f)
 {
-	size_t room = closers_room() / 4 * 3;
+	size_t room = fd_reaper_room() / 4 * 3;
 
 	return room < f->config.registered_max ? (unsigned)room : f->config.registered_max;
 }

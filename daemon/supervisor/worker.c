@@ -14,7 +14,7 @@
 
 #include "daemon/audit/journal.h"
 #include "daemon/base/log.h"
-#include "daemon/front/closers.h"
+#include "daemon/front/fd_reaper.h"
 #include "daemon/front/front.h"
 #include "daemon/gpu/gpu.h"
 #include "daemon/gpu/planner.h"
@@ -59,7 +59,7 @@ static void tell_journal(void)
 static int prepare_front(void)
 {
 	tell_journal();
-	return closers_start();
+	return fd_reaper_start();
 }
 
 static const struct worker {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* For the granter; the front has several such threads (daemon/front/closers.h).
+/* For the granter; the front has several such threads (daemon/front/fd_reaper.h).
  *
  * Closing a descriptor that a user sent can block for as long as the user likes: it may be the last
  * reference to a lingering socket, or a file of a file system in user space. A thread that does

@@ -22,7 +22,7 @@
 #include "daemon/front/front.h"
 #include "proto/nvidia/rm.h"
 #include "proto/wire/limits.h"
-#include "tests/fuzz/closers_box.h"
+#include "tests/fuzz/fd_reaper_box.h"
 #include "tests/fuzz/fuzz.h"
 
 /* libuv asks the kernel for events by epoll_wait() or epoll_pwait(), which stand here before
@@ -90,7 +90,7 @@ static struct box_peer *peer_at(unsigned peer)
 static void peer_close(struct box_peer *p)
 {
 	if (p->fd >= 0) {
-		closers_box_close(p->fd);
+		fd_reaper_box_close(p->fd);
 	}
 	buffer_deinit(&p->in);
 	buffer_deinit(&p->out);
@@ -216,7 +216,7 @@ static ssize_t send_attached(struct box_peer *p, const void *data, size_t n)
 			    .msg_control = &c,
 			    .msg_controllen = CMSG_SPACE(p->n_attached * sizeof(int)) };
 
-	const int fd = closers_box_attachment();
+	const int fd = fd_reaper_box_attachment();
 
 	for (unsigned i = 0; i < p->n_attached; i++) {
 		memcpy(CMSG_DATA(&c.header) + i * sizeof(int), &fd, sizeof(int));
@@ -382,7 +382,7 @@ static void end_turn(void)
 		front_box.peers[i].reading = true;
 	}
 	front_box.granter.prompt = true;
-	closers_box_hold(false);
+	fd_reaper_box_hold(false);
 	while (front_box.granter.n_requests > 0) {
 		front_box_granter_answer(0, 0);
 	}
@@ -418,7 +418,7 @@ static void turn(void)
 	if (front_box_is_readable(front_box.control)) {
 		front_box_read_control();
 	}
-	closers_box_turn();
+	fd_reaper_box_turn();
 	if (busy) {
 		return;
 	}
@@ -490,7 +490,7 @@ EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct 
 	int r = (int)syscall(SYS_statx, folder, path, flags, mask, st);
 
 	if (r == 0 && path[0] == '\0' && !front_box.other_files &&
-	    closers_box_is_attachment(folder)) {
+	    fd_reaper_box_is_attachment(folder)) {
 		st->stx_mode = S_IFCHR;
 		st->stx_rdev_major = RM_DEVICE_MAJOR;
 		st->stx_rdev_minor = RM_DEVICE_MINOR_CONTROL;
@@ -567,7 +567,7 @@ static void box_init(front_box_act act, void *userdata)
 	arena_init(&front_box.scratch, 4 * LIMIT_UNPACKED_BYTES);
 	configure();
 	open_listener();
-	closers_box_begin();
+	fd_reaper_box_begin();
 }
 
 static void box_deinit(void)
@@ -578,9 +578,9 @@ static void box_deinit(void)
 	front_box_process_end(&front_box.granter);
 	front_box_process_end(&front_box.asked[FRONT_BOX_GPU]);
 	front_box_process_end(&front_box.asked[FRONT_BOX_PLANNER]);
-	closers_box_close(front_box.listener);
-	closers_box_close(front_box.control);
-	closers_box_end();
+	fd_reaper_box_close(front_box.listener);
+	fd_reaper_box_close(front_box.control);
+	fd_reaper_box_end();
 	arena_deinit(&front_box.arena);
 	arena_deinit(&front_box.scratch);
 }
@@ -612,7 +612,7 @@ void front_box_run(front_box_act act, void *userdata)
 	});
 	front_box.active = false;
 	fuzz_check(status == 0); /* else a handle is left in the loop */
-	closers_box_close(control[1]);
+	fd_reaper_box_close(control[1]);
 	box_deinit();
 	fuzz_check(lowest_fd() == fds);
 }

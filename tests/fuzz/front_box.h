@@ -6,7 +6,7 @@
  * whenever the loop would wait for events; time passes only when a test says so. The same acts give
  * the same run.
  *
- * What users attach is closed when a test says so: see closers_box.h.
+ * What users attach is closed when a test says so: see fd_reaper_box.h.
  *
  * The box aborts when the front says what cannot be decoded, says more than a refusal, or what is
  * public, to who is not allowed, asks the granter for what the arbiter must not have given, goes on

@@ -8,7 +8,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/fdpass.h"
 #include "proto/nvidia/rm.h"
-#include "tests/fuzz/closers_box.h"
+#include "tests/fuzz/fd_reaper_box.h"
 #include "tests/fuzz/fuzz.h"
 
 /* The box's other half: granter, gpu process, planner and supervisor, as the front meets them. */
@@ -139,7 +139,7 @@ bool front_box_granter_receive(void)
 	fuzz_check(n == (ssize_t)sizeof(q) && q.size == sizeof(q));
 	fuzz_check((q.op == GRANTER_ALLOC) == (fd >= 0));
 	if (fd >= 0) {
-		closers_box_close(fd);
+		fd_reaper_box_close(fd);
 	}
 	if (front_box_listener.on_granter_request) {
 		front_box_listener.on_granter_request(&q);
@@ -455,7 +455,7 @@ bool front_box_gpu_receive(enum front_box_asked which)
 void front_box_process_end(struct box_process *p)
 {
 	if (p->fd >= 0) {
-		closers_box_close(p->fd);
+		fd_reaper_box_close(p->fd);
 	}
 	p->fd = -1;
 	p->n_requests = p->given_up_by = 0;
@@ -484,7 +484,7 @@ static void replace(struct box_process *p, int type, enum control_op op, bool di
 	}
 	fd = front_box_process_begin(p, type);
 	control_send(front_box.control, op, fd);
-	closers_box_close(fd);
+	fd_reaper_box_close(fd);
 }
 
 void front_box_granter_replace(bool dies_first)
@@ -506,7 +506,7 @@ void front_box_swap_gpus(void)
 
 void front_box_hold_closes(bool hold)
 {
-	closers_box_hold(hold);
+	fd_reaper_box_hold(hold);
 }
 
 void front_box_pass(uint64_t ms)

@@ -6,15 +6,15 @@
 
 #include <stdbool.h>
 
-void closers_box_begin(void);
-void closers_box_end(void); /* all is closed then */
+void fd_reaper_box_begin(void);
+void fd_reaper_box_end(void); /* all is closed then */
 
 /* What peers attach: the front may not close it. */
-int closers_box_attachment(void);
-bool closers_box_is_attachment(int fd);
+int fd_reaper_box_attachment(void);
+bool fd_reaper_box_is_attachment(int fd);
 
-void closers_box_hold(bool hold);
-void closers_box_turn(void);
+void fd_reaper_box_hold(bool hold);
+void fd_reaper_box_turn(void);
 
 /* As the box itself, which may close everything. */
-void closers_box_close(int fd);
+void fd_reaper_box_close(int fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/fuzz/closers_box.h"
+#include "tests/fuzz/fd_reaper_box.h"
 
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -11,10 +11,10 @@
 
 #include "proto/base/fdpass.h"
 #include "daemon/broker/account.h"
-#include "daemon/front/closers.h"
+#include "daemon/front/fd_reaper.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Instead of daemon/front/closers.c, without threads. While closes are held nothing is closed but
+/* Instead of daemon/front/fd_reaper.c, without threads. While closes are held nothing is closed but
  * connections that are kicked, as in earnest. Since the front runs on the thread of the test, each
  * close(2) that it makes itself goes through here, and none of them may be one that blocks: of what
  * a user has attached, or of a connection with something in it. */
@@ -27,7 +27,7 @@ static struct {
 	bool active, holding;
 	int attachment;
 	struct stat attachment_is;
-	closers_done done;
+	fd_reaper_done done;
 	void *userdata;
 	struct closing waiting[ROOM];
 	size_t n_waiting;
@@ -38,7 +38,7 @@ static void really_close(int fd)
 	syscall(SYS_close, fd);
 }
 
-bool closers_box_is_attachment(int fd)
+bool fd_reaper_box_is_attachment(int fd)
 {
 	struct stat st;
 
@@ -60,7 +60,7 @@ static bool is_connection_with_more(int fd)
 
 EXPORT int close(int fd)
 {
-	if (box.active && closers_box_is_attachment(fd)) {
+	if (box.active && fd_reaper_box_is_attachment(fd)) {
 		fuzz_fail("the front closes what a user has sent");
 	}
 	if (box.active && is_connection_with_more(fd)) {
@@ -92,17 +92,17 @@ static void check_charges(uid_t uid)
 	fuzz_check(received < ACCOUNT_RECEIVED_MAX + FDPASS_MAX);
 }
 
-int closers_start(void)
+int fd_reaper_start(void)
 {
 	return 0;
 }
 
-size_t closers_room(void)
+size_t fd_reaper_room(void)
 {
 	return ROOM;
 }
 
-void closers_close(const struct closing *c, size_t n)
+void fd_reaper_close(const struct closing *c, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		fuzz_check(c[i].fd >= 0 && box.n_waiting < ROOM);
@@ -111,21 +111,21 @@ void closers_close(const struct closing *c, size_t n)
 	}
 }
 
-int closers_init(uv_loop_t *loop, closers_done done, void *userdata)
+int fd_reaper_init(uv_loop_t *loop, fd_reaper_done done, void *userdata)
 {
 	box.done = done;
 	box.userdata = userdata;
 	return 0;
 }
 
-size_t closers_count(void)
+size_t fd_reaper_count(void)
 {
 	return box.active ? box.n_waiting : 0;
 }
 
 /* --- the box --- */
 
-void closers_box_begin(void)
+void fd_reaper_box_begin(void)
 {
 	memset(&box, 0, sizeof(box));
 	box.attachment = memfd_create("attachment", MFD_CLOEXEC);
@@ -133,7 +133,7 @@ void closers_box_begin(void)
 	box.active = true;
 }
 
-void closers_box_end(void)
+void fd_reaper_box_end(void)
 {
 	box.active = false;
 	while (box.n_waiting > 0) {
@@ -142,17 +142,17 @@ void closers_box_end(void)
 	really_close(box.attachment);
 }
 
-int closers_box_attachment(void)
+int fd_reaper_box_attachment(void)
 {
 	return box.attachment;
 }
 
-void closers_box_hold(bool hold)
+void fd_reaper_box_hold(bool hold)
 {
 	box.holding = hold;
 }
 
-void closers_box_turn(void)
+void fd_reaper_box_turn(void)
 {
 	for (size_t i = box.n_waiting; i-- > 0;) {
 		if (!box.holding || box.waiting[i].kind == CLOSING_CONNECTION) {
@@ -161,7 +161,7 @@ void closers_box_turn(void)
 	}
 }
 
-void closers_box_close(int fd)
+void fd_reaper_box_close(int fd)
 {
 	really_close(fd);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/front/closers.h"
+#include "daemon/front/fd_reaper.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -19,13 +19,13 @@
  * A connection with descriptors in it that nobody has received. Only the last reference of these is
  * dropped, which waits for the unsent data of a lingering socket and ends when a signal comes
  * (observed on Linux 6.18: three sockets that linger for 5 s each are gone 2 ms after a SIGUSR1).
- * So a thread that has been at one connection for CLOSERS_PATIENCE_NS gets a signal, a kick, and
+ * So a thread that has been at one connection for FD_REAPER_PATIENCE_NS gets a signal, a kick, and
  * each connection that a user fills in that way costs a thread about a millisecond of waiting.
  *
  * A descriptor that was received. Its close(2) also flushes the file, and a file system in user
  * space may never answer that, whatever signal comes. The thread is then lost until the user gives
  * in. So each user hangs one thread at most while the user's other descriptors wait, and half of
- * the threads never take such descriptors. When CLOSERS_RECEIVED users hang one thread each, all
+ * the threads never take such descriptors. When FD_REAPER_RECEIVED users hang one thread each, all
  * received descriptors wait; connections are closed all the same. The caller decides how many may
  * wait: see descriptors.c.
  *
@@ -34,15 +34,15 @@
  * waits has the slot of its number, so handing one over allocates nothing. */
 
 enum {
-	CLOSERS = 16,
-	CLOSERS_RECEIVED = CLOSERS / 2,
-	CLOSERS_BATCH = 64,
-	CLOSERS_ROOM_MIN = 1024,
-	CLOSERS_ROOM_MAX = 1 << 20,
-	CLOSERS_LOOK_MS = 1,
+	FD_REAPERS = 16,
+	FD_REAPER_RECEIVED = FD_REAPERS / 2,
+	FD_REAPER_BATCH = 64,
+	FD_REAPER_ROOM_MIN = 1024,
+	FD_REAPER_ROOM_MAX = 1 << 20,
+	FD_REAPER_LOOK_MS = 1,
 };
 
-#define CLOSERS_PATIENCE_NS CLOCK_NS_PER_MS
+#define FD_REAPER_PATIENCE_NS CLOCK_NS_PER_MS
 
 struct slot {
 	struct list link;
@@ -51,21 +51,21 @@ struct slot {
 
 struct closer {
 	uv_work_t work;
-	struct closing batch[CLOSERS_BATCH]; /* of one kind and one user */
-	size_t n;			     /* 0: it has nothing to do */
-	pthread_t thread;		     /* known once since_ns is not 0 */
-	_Atomic uint64_t since_ns;	     /* when it began the present descriptor */
+	struct closing batch[FD_REAPER_BATCH]; /* of one kind and one user */
+	size_t n;			       /* 0: it has nothing to do */
+	pthread_t thread;		       /* known once since_ns is not 0 */
+	_Atomic uint64_t since_ns;	       /* when it began the present descriptor */
 	uint64_t seen_ns, kick_ns; /* the last since_ns that was seen, and the time of the next
 				      kick */
 };
 
 static struct {
-	closers_done done;
+	fd_reaper_done done;
 	void *userdata;
 	uv_loop_t *loop;
 	uv_timer_t look; /* runs while descriptors are being closed */
 	struct list waiting[CLOSING_KINDS];
-	struct closer closers[CLOSERS];
+	struct closer closers[FD_REAPERS];
 	struct slot *slots; /* by descriptor */
 	size_t room, n;
 } all;
@@ -90,7 +90,7 @@ static bool is_allowed(const struct closing *c)
 {
 	unsigned n = 0;
 
-	for (size_t i = 0; i < CLOSERS; i++) {
+	for (size_t i = 0; i < FD_REAPERS; i++) {
 		const struct closer *closer = &all.closers[i];
 
 		if (closer->n > 0 && closer->batch[0].kind == CLOSING_RECEIVED) {
@@ -100,7 +100,7 @@ static bool is_allowed(const struct closing *c)
 			n++;
 		}
 	}
-	return n < CLOSERS_RECEIVED;
+	return n < FD_REAPER_RECEIVED;
 }
 
 static struct slot *find_work(void)
@@ -117,11 +117,11 @@ static struct slot *find_work(void)
 	return list_is_empty(connections) ? NULL : list_entry(connections->next, struct slot, link);
 }
 
-/* Takes one connection, because the next one may be another user's; or up to CLOSERS_BATCH received
- * descriptors of one user. */
+/* Takes one connection, because the next one may be another user's; or up to FD_REAPER_BATCH
+ * received descriptors of one user. */
 static void take_work(struct closer *closer, const struct slot *first)
 {
-	size_t most = first->c.kind == CLOSING_CONNECTION ? 1 : CLOSERS_BATCH;
+	size_t most = first->c.kind == CLOSING_CONNECTION ? 1 : FD_REAPER_BATCH;
 	uid_t uid = first->c.uid;
 
 	list_for_each_safe(l, &all.waiting[first->c.kind]) {
@@ -139,7 +139,7 @@ static void on_look(uv_timer_t *t);
 
 static void give_work(void)
 {
-	for (size_t i = 0; i < CLOSERS; i++) {
+	for (size_t i = 0; i < FD_REAPERS; i++) {
 		struct closer *closer = &all.closers[i];
 		const struct slot *s = closer->n == 0 ? find_work() : NULL;
 
@@ -152,7 +152,7 @@ static void give_work(void)
 		}
 	}
 	if (all.n > 0 && !uv_is_active((uv_handle_t *)&all.look)) {
-		uv_timer_start(&all.look, on_look, CLOSERS_LOOK_MS, 0);
+		uv_timer_start(&all.look, on_look, FD_REAPER_LOOK_MS, 0);
 	}
 }
 
@@ -168,7 +168,7 @@ static void on_closed(uv_work_t *work, int status)
 	give_work();
 }
 
-void closers_close(const struct closing *c, size_t n)
+void fd_reaper_close(const struct closing *c, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct slot *s = &all.slots[c[i].fd];
@@ -180,7 +180,7 @@ void closers_close(const struct closing *c, size_t n)
 	give_work();
 }
 
-size_t closers_count(void)
+size_t fd_reaper_count(void)
 {
 	return all.n;
 }
@@ -195,7 +195,7 @@ static void kick_if_late(struct closer *c, uint64_t now_ns)
 
 	if (since_ns != c->seen_ns) {
 		c->seen_ns = since_ns;
-		c->kick_ns = since_ns + CLOSERS_PATIENCE_NS;
+		c->kick_ns = since_ns + FD_REAPER_PATIENCE_NS;
 	}
 	if (since_ns != 0 && now_ns >= c->kick_ns) {
 		pthread_kill(c->thread, SIGUSR1);
@@ -207,7 +207,7 @@ static void on_look(uv_timer_t *t)
 {
 	uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
 
-	for (size_t i = 0; i < CLOSERS; i++) {
+	for (size_t i = 0; i < FD_REAPERS; i++) {
 		struct closer *c = &all.closers[i];
 
 		if (c->n > 0) {
@@ -235,13 +235,13 @@ static int make_slots(void)
 	if (getrlimit(RLIMIT_NOFILE, &l) < 0) {
 		return -errno;
 	}
-	if (l.rlim_cur < CLOSERS_ROOM_MIN) {
+	if (l.rlim_cur < FD_REAPER_ROOM_MIN) {
 		log_error("%llu descriptors are too few (ulimit -n): %d are needed",
-			  (unsigned long long)l.rlim_cur, CLOSERS_ROOM_MIN);
+			  (unsigned long long)l.rlim_cur, FD_REAPER_ROOM_MIN);
 		return -EMFILE;
 	}
-	if (l.rlim_cur > CLOSERS_ROOM_MAX) {
-		l.rlim_cur = CLOSERS_ROOM_MAX;
+	if (l.rlim_cur > FD_REAPER_ROOM_MAX) {
+		l.rlim_cur = FD_REAPER_ROOM_MAX;
 		if (setrlimit(RLIMIT_NOFILE, &l) < 0) {
 			return -errno;
 		}
@@ -267,14 +267,14 @@ static int start_pool(void)
 	if (r < 0) {
 		return r;
 	}
-	snprintf(text, sizeof(text), "%d", CLOSERS);
+	snprintf(text, sizeof(text), "%d", FD_REAPERS);
 	setenv("UV_THREADPOOL_SIZE", text, 1);
 	uv_queue_work(&loop, &work, do_nothing, NULL);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	return uv_loop_close(&loop);
 }
 
-int closers_start(void)
+int fd_reaper_start(void)
 {
 	const struct sigaction interrupt = { .sa_handler = on_kick };
 	int r = sigaction(SIGUSR1, &interrupt, NULL) < 0 ? -errno : make_slots();
@@ -282,12 +282,12 @@ int closers_start(void)
 	return r < 0 ? r : start_pool();
 }
 
-size_t closers_room(void)
+size_t fd_reaper_room(void)
 {
 	return all.room;
 }
 
-int closers_init(uv_loop_t *loop, closers_done done, void *userdata)
+int fd_reaper_init(uv_loop_t *loop, fd_reaper_done done, void *userdata)
 {
 	all.loop = loop;
 	all.done = done;
@@ -295,7 +295,7 @@ int closers_init(uv_loop_t *loop, closers_done done, void *userdata)
 	for (size_t i = 0; i < CLOSING_KINDS; i++) {
 		list_init(&all.waiting[i]);
 	}
-	for (size_t i = 0; i < CLOSERS; i++) {
+	for (size_t i = 0; i < FD_REAPERS; i++) {
 		all.closers[i].work.data = &all.closers[i];
 	}
 	return uv_timer_init(loop, &all.look);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
-#include "daemon/front/closers.h"
+#include "daemon/front/fd_reaper.h"
 
 /* The threads that close what users have sent. What hangs them here is a file that the test holds,
  * as a file system in user space may, and a TCP socket that lingers for a minute, because its peer
@@ -77,7 +77,7 @@ static int lingering_socket(void)
 
 static void give(int fd, enum closing_kind kind, uid_t uid)
 {
-	closers_close(&(struct closing){ fd, kind, uid, NULL }, 1);
+	fd_reaper_close(&(struct closing){ fd, kind, uid, NULL }, 1);
 }
 
 static uv_loop_t loop;
@@ -120,7 +120,7 @@ static void expect_done(size_t n, uid_t uid)
 
 static void expect_idle(void)
 {
-	assert_int_equal(closers_count(), 0);
+	assert_int_equal(fd_reaper_count(), 0);
 	assert_false(are_done(1, 2));
 }
 
@@ -135,7 +135,7 @@ TEST(one_user_hangs_one_thread)
 	expect_done(1, ANN);
 	assert_false(are_done(1, WHILE_MS)); /* the others wait */
 	assert_int_equal(n_held, 1);
-	assert_int_equal(closers_count(), 20);
+	assert_int_equal(fd_reaper_count(), 20);
 	let_go(20);
 	expect_done(20, ANN);
 	expect_idle();
@@ -172,7 +172,7 @@ TEST(numbers_are_used_again)
 		int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 		give(fd, CLOSING_RECEIVED, ANN);
-		while (closers_count() > 0) {
+		while (fd_reaper_count() > 0) {
 			uv_run(&loop, UV_RUN_ONCE);
 		}
 		assert_int_equal(fcntl(fd, F_GETFD), -1);
@@ -186,8 +186,8 @@ int main(void)
 
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	sem_init(&gate, 0, 0);
-	return closers_start() < 0 || uv_loop_init(&loop) < 0 ||
-			       closers_init(&loop, on_done, NULL) < 0
+	return fd_reaper_start() < 0 || uv_loop_init(&loop) < 0 ||
+			       fd_reaper_init(&loop, on_done, NULL) < 0
 		       ? 1
 		       : unit_run();
 }

@@ -20,22 +20,22 @@ struct closing {
 	int fd;
 	enum closing_kind kind;
 	uid_t uid;   /* who sent it */
-	void *owner; /* for the caller; not used by closers */
+	void *owner; /* for the caller; not used here */
 };
 
-typedef void (*closers_done)(const struct closing *c, void *userdata);
+typedef void (*fd_reaper_done)(const struct closing *c, void *userdata);
 
 /* Starts the threads, once in a process and before its filter. -errno. */
-int closers_start(void);
+int fd_reaper_start(void);
 
 /* The most descriptors that the process may have; each is a number below it. */
-size_t closers_room(void);
+size_t fd_reaper_room(void);
 
 /* done is called on the loop for each descriptor that has been closed. -errno. */
-int closers_init(uv_loop_t *loop, closers_done done, void *userdata);
+int fd_reaper_init(uv_loop_t *loop, fd_reaper_done done, void *userdata);
 
 /* Hands over n descriptors. Never fails. They count as open until done is called for them. */
-void closers_close(const struct closing *c, size_t n);
+void fd_reaper_close(const struct closing *c, size_t n);
 
 /* How many have been handed over and are not closed yet. */
-size_t closers_count(void);
+size_t fd_reaper_count(void);
