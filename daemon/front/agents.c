@@ -9,7 +9,7 @@
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/requests.h"
-#include "daemon/front/session.h"
+#include "daemon/front/capture_events.h"
 #include "daemon/front/standby.h"
 
 /* Agents. A message of an agent is checked (is it about the agent's own process?), counted, and
@@ -119,7 +119,7 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 	p->role = PEER_AGENT;
 	snprintf(p->program, sizeof(p->program), "%s", h->program);
 	utf8_repair(p->program);
-	session_tell(p->front, c, EVENT_ATTACHED);
+	capture_events_tell(p->front, c, EVENT_ATTACHED);
 	attached_welcome(p->process, h->recorded_from, &h->claims);
 	return 0;
 }
@@ -217,7 +217,7 @@ static void tell_stalled(struct peer *p, const struct wire_notice *notice)
 		.remedy = notice->remedy,
 	};
 
-	session_tell_event(p->front, p->process->capture, &e);
+	capture_events_tell_event(p->front, p->process->capture, &e);
 }
 
 static int forward_notice(struct peer *p, const struct frame *frame)
@@ -308,7 +308,7 @@ static void tell_desertion(struct front *f, struct capture *c)
 		.remedy = "Ask for the list of those that are there now.",
 	};
 
-	session_tell_event(f, c, &e);
+	capture_events_tell_event(f, c, &e);
 }
 
 void agent_on_closed(struct peer *p)
@@ -322,7 +322,7 @@ void agent_on_closed(struct peer *p)
 	}
 	p->process = process_free(&p->front->processes, process);
 	if (begun) {
-		session_tell(p->front, c, EVENT_PROCESS_GONE);
+		capture_events_tell(p->front, c, EVENT_PROCESS_GONE);
 	} else if (c && list_is_empty(&c->processes)) {
 		tell_desertion(p->front, c);
 	}

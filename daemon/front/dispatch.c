@@ -5,7 +5,7 @@
 #include "daemon/front/front.h"
 #include "daemon/front/requests.h"
 #include "daemon/front/scheduler.h"
-#include "daemon/front/session.h"
+#include "daemon/front/capture_events.h"
 #include "daemon/front/standby.h"
 
 /* All that users may send, and in which role. A message that is not in the table, or not for the
@@ -62,7 +62,7 @@ void dispatch_closed(struct peer *p)
 {
 	switch (p->role) {
 	case PEER_CLIENT:
-		session_on_client_closed(p);
+		capture_events_on_client_closed(p);
 		break;
 	case PEER_AGENT:
 		agent_on_closed(p);

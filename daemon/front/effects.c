@@ -9,7 +9,7 @@
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/permits.h"
-#include "daemon/front/session.h"
+#include "daemon/front/capture_events.h"
 #include "daemon/front/standby.h"
 #include "daemon/front/tenancy.h"
 #include "proto/wire/limits.h"
@@ -84,7 +84,7 @@ static void tell_failure(struct front *f, struct capture *c, const char *message
 		.remedy = remedy,
 	};
 
-	session_tell_event(f, c, &e);
+	capture_events_tell_event(f, c, &e);
 }
 
 static void on_opened(struct front *f, void *owner, const struct granter_reply *reply)
@@ -92,7 +92,7 @@ static void on_opened(struct front *f, void *owner, const struct granter_reply *
 	struct capture *c = owner;
 
 	if (reply && reply->error == 0) {
-		session_tell(f, c, EVENT_OPENED);
+		capture_events_tell(f, c, EVENT_OPENED);
 		return;
 	}
 	log_error("capture %u: the granter did not open the lease: %s", c->id,
@@ -132,7 +132,7 @@ static void open_lease(struct front *f, struct capture *c, const struct effect *
 	c->whole_gpus = q.device;
 	if (decision_of_capture(f, c, AUDIT_LEASE_GRANTED, 0, NULL) < 0) {
 		decision_refusal(f, &r);
-		session_tell_refusal(f, c, EVENT_NOT_NOTED, &r);
+		capture_events_tell_refusal(f, c, EVENT_NOT_NOTED, &r);
 		return;
 	}
 	stats_note_wait(&f->stats, c->queued_ns ? clock_now_ns() - c->queued_ns : 0);
@@ -240,7 +240,7 @@ void effects_carry_out(struct front *f)
 		return;
 	}
 	f->carrying_out = true;
-	session_look_around(f);
+	capture_events_look_around(f);
 	while (broker_next(&f->broker, clock_now_ns(), &e)) {
 		table[e.type].carry_out(f, e.capture, &e);
 	}

@@ -20,7 +20,7 @@
 #include "daemon/front/peer.h"
 #include "daemon/front/requests.h"
 #include "daemon/front/scheduler.h"
-#include "daemon/front/session.h"
+#include "daemon/front/capture_events.h"
 #include "daemon/front/standby.h"
 #include "daemon/front/tenancy.h"
 #include "daemon/front/users.h"
@@ -62,7 +62,7 @@ static void on_tick(uv_timer_t *t)
 	gpu_link_tick(&f->planner, now);
 	granter_link_tick(&f->granter, now);
 	tenancy_tick(f, now);
-	session_on_tick(f);
+	capture_events_on_tick(f);
 	users_ask(f->users, f->control);
 	deadlines = peers_tick(f, now);
 	if (!deadlines && list_is_empty(&f->registry.captures) && list_is_empty(&f->gpu.pending) &&
@@ -151,7 +151,7 @@ static void begin_stop(struct front *f, int code, const char *message, const cha
 	for (size_t i = 0; i < f->n_listeners; i++) {
 		listener_close(&f->listeners[i]);
 	}
-	session_end_all(f, code, message, remedy);
+	capture_events_end_all(f, code, message, remedy);
 	uv_timer_start(&f->alive, on_stop_poll, 0, 20);
 }
 
@@ -247,7 +247,7 @@ static void on_control(uv_poll_t *h, int status, int events)
 	case CONTROL_NEW_GPU:
 		gpu_link_attach(&f->gpu, fd);
 		ask_machine(f);
-		session_on_gpu_back(f);
+		capture_events_on_gpu_back(f);
 		break;
 	case CONTROL_NEW_PLANNER:
 		gpu_link_attach(&f->planner, fd);
@@ -256,7 +256,7 @@ static void on_control(uv_poll_t *h, int status, int events)
 		audit_set_file(&f->audit, m.config.audit_file[0] != '\0', fd);
 		f->config = m.config;
 		f->arbiter.max_waiting = m.config.queue_max;
-		session_on_reload(f);
+		capture_events_on_reload(f);
 		requests_on_reload(f);
 		control_send(f->control, CONTROL_RELOADED, -1);
 		break;
@@ -283,7 +283,7 @@ static const struct front_hooks hooks = {
 	.on_frame = dispatch_frame,
 	.on_list = standby_list,
 	.hold_back = agent_hold_back,
-	.on_client_drained = session_on_client_drained,
+	.on_client_drained = capture_events_on_client_drained,
 	.on_peer_closed = dispatch_closed,
 	.carry_out = effects_carry_out,
 };

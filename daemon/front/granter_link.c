@@ -11,7 +11,7 @@
 #include "daemon/base/log.h"
 #include "daemon/config/control.h"
 #include "daemon/front/front.h"
-#include "daemon/front/session.h"
+#include "daemon/front/capture_events.h"
 
 /* Requests are packets of fixed structs, so there is nothing to parse. The socket's own buffer is
  * the queue: when it is full the granter hangs, and the caller is told -EAGAIN. Only the end of a
@@ -68,7 +68,7 @@ static void note_hung(struct granter_link *l, uint64_t gpus)
 		}
 	}
 	l->hung_gpus |= gpus;
-	session_on_driver_hung(l->front, gpus);
+	capture_events_on_driver_hung(l->front, gpus);
 }
 
 /* True if the reply was an event, which no request asked for; it has been handled then. */
@@ -121,7 +121,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	}
 	log_warning("lost the granter: every lease is over");
 	granter_link_detach(l);
-	session_on_granter_lost(l->front);
+	capture_events_on_granter_lost(l->front);
 }
 
 int granter_link_attach(struct granter_link *l, int fd)
@@ -131,11 +131,11 @@ int granter_link_attach(struct granter_link *l, int fd)
 
 	granter_link_detach(l);
 	if (replaces) { /* a new link replaces the old one, whose end was not read yet */
-		session_on_granter_lost(l->front);
+		capture_events_on_granter_lost(l->front);
 	}
 	r = watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
 	if (r == 0) {
-		session_on_granter_back(l->front);
+		capture_events_on_granter_back(l->front);
 	}
 	return r;
 }
@@ -263,5 +263,5 @@ void granter_link_tick(struct granter_link *l, uint64_t now_ns)
 		    GRANTER_LINK_TIMEOUT_S);
 	control_send(l->front->control, CONTROL_HUNG_GRANTER, -1);
 	granter_link_detach(l);
-	session_on_granter_lost(l->front);
+	capture_events_on_granter_lost(l->front);
 }

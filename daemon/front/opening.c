@@ -9,7 +9,7 @@
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/permits.h"
-#include "daemon/front/session.h"
+#include "daemon/front/capture_events.h"
 #include "daemon/front/standby.h"
 #include "daemon/front/users.h"
 #include "proto/wire/expression.h"
@@ -25,7 +25,7 @@ static void refuse_open(struct front *f, struct capture *c, int code, const char
 		.type = EVENT_REFUSED, .code = code, .message = message, .remedy = remedy
 	};
 
-	session_tell_event(f, c, &e);
+	capture_events_tell_event(f, c, &e);
 }
 
 /* Appends the columns of a group to text as one option, with before in front of it. */
@@ -160,7 +160,7 @@ static void finish_opening(struct front *f, struct capture *c, const struct wire
 	};
 	peer_send(c->client, &answer);
 	arena_deinit(&a);
-	session_on_planned(f, c);
+	capture_events_on_planned(f, c);
 }
 
 static void on_planned(struct front *f, void *owner, uint32_t request, const struct wire_message *m)

@@ -9,7 +9,7 @@
 #include "daemon/front/descriptors.h"
 #include "daemon/front/front.h"
 #include "daemon/front/permits.h"
-#include "daemon/front/session.h"
+#include "daemon/front/capture_events.h"
 #include "proto/nvidia/rm.h"
 
 /* One permission: a program's handles and descriptor come in, the granter's answer goes out, and

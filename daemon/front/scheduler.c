@@ -11,7 +11,7 @@
 #include "daemon/front/admission.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
-#include "daemon/front/session.h"
+#include "daemon/front/capture_events.h"
 
 /* Only root of this machine may state anything; root of a container may not. The supervisor keeps a
  * copy of the statements, so they outlive this process but not the daemon: after a new start the
@@ -87,7 +87,7 @@ static void tell_supervisor(struct front *f)
 static void changed(struct front *f, uint64_t gpus)
 {
 	tell_supervisor(f);
-	session_on_jobs_changed(f, gpus);
+	capture_events_on_jobs_changed(f, gpus);
 }
 
 /* Jobs that have lost their last GPU to a new one. */

@@ -13,7 +13,7 @@
 #include "daemon/front/fd_reaper.h"
 #include "daemon/front/front.h"
 #include "daemon/front/proc.h"
-#include "daemon/front/session.h"
+#include "daemon/front/capture_events.h"
 #include "daemon/front/users.h"
 #include "proto/wire/limits.h"
 
@@ -526,7 +526,7 @@ void standby_begin(struct front *f, struct capture *c)
 		}
 	}
 	if (c->n_processes > 0) {
-		session_tell(f, c, EVENT_ATTACHED);
+		capture_events_tell(f, c, EVENT_ATTACHED);
 	}
 }
 
@@ -540,5 +540,5 @@ void standby_on_goodbye(struct peer *p)
 	}
 	attached_tell_end(p->front, process);
 	process_detach(process);
-	session_tell(p->front, c, EVENT_PROCESS_GONE);
+	capture_events_tell(p->front, c, EVENT_PROCESS_GONE);
 }

@@ -7,7 +7,7 @@
 #include "proto/base/clock.h"
 #include "daemon/front/permits.h"
 #include "daemon/front/proc.h"
-#include "daemon/front/session.h"
+#include "daemon/front/capture_events.h"
 #include "daemon/front/users.h"
 
 /* The gpu process asks NVML for the pids of who computes; the front reads their uids from /proc. A
@@ -110,9 +110,9 @@ static void on_checked(struct front *f, void *owner, uint32_t request, const str
 		return; /* the next gpu process is asked again */
 	}
 	if (c && may_not(f, m, c, &r)) {
-		session_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
+		capture_events_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
 	} else if (c) {
-		session_tell(f, c, EVENT_ALONE);
+		capture_events_tell(f, c, EVENT_ALONE);
 	}
 }
 
@@ -124,13 +124,13 @@ void tenancy_check(struct front *f, struct capture *c)
 
 	c->known_ns = clock_now_ns();
 	if (is_part(f, c, &r)) {
-		session_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
+		capture_events_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
 	} else if (f->config.shared || unanswered_gpus(f, c) == 0) {
-		session_tell(f, c, EVENT_ALONE);
+		capture_events_tell(f, c, EVENT_ALONE);
 	} else if (gpu_link_is_up(&f->gpu) &&
 		   gpu_link_request(&f->gpu, NULL, &q, on_checked, NULL, c->id) < 0) {
 		refuse_unknown(&r);
-		session_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
+		capture_events_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
 	}
 }
 
@@ -161,7 +161,7 @@ static void on_looked(struct front *f, void *owner, uint32_t request, const stru
 
 		c->known_ns = clock_now_ns();
 		if (c->leased && find_foreign(f, &m->tenants_reply, c, &r)) {
-			session_note_refusal(f, c, EVENT_FOREIGN, &r);
+			capture_events_note_refusal(f, c, EVENT_FOREIGN, &r);
 		}
 	}
 	f->hooks->carry_out(f);
@@ -183,7 +183,7 @@ static void end_blind(struct front *f, uint64_t now_ns)
 		if (stood_still || !c->leased || f->config.shared || unanswered_gpus(f, c) == 0) {
 			c->known_ns = now_ns;
 		} else if (now_ns >= c->known_ns + TENANCY_BLIND_S * CLOCK_NS_PER_S) {
-			session_note_refusal(f, c, EVENT_FOREIGN, &r);
+			capture_events_note_refusal(f, c, EVENT_FOREIGN, &r);
 		}
 	}
 	f->hooks->carry_out(f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/front/session.h"
+#include "daemon/front/capture_events.h"
 
 #include "proto/base/clock.h"
 #include "daemon/front/admission.h"
@@ -12,7 +12,7 @@
  * of captures may be walked over meanwhile. What an event needs to know of the front's world is
  * found out here, such as which GPUs a user may not measure any more. */
 
-void session_look_around(struct front *f)
+void capture_events_look_around(struct front *f)
 {
 	f->broker.grants = !f->stopping && granter_link_is_up(&f->granter);
 	f->broker.lease_max_ns = f->config.lease_max_ns;
@@ -24,12 +24,12 @@ static void note_event(struct front *f, struct capture *c, const struct event *e
 	struct event now = *e;
 
 	now.now_ns = clock_now_ns();
-	session_look_around(f);
+	capture_events_look_around(f);
 	broker_handle(&f->broker, c, &now);
 }
 
-void session_note_refusal(struct front *f, struct capture *c, enum event_type type,
-			  const struct refusal *r)
+void capture_events_note_refusal(struct front *f, struct capture *c, enum event_type type,
+				 const struct refusal *r)
 {
 	const struct event e = {
 		.type = type, .code = r->code, .message = r->message, .remedy = r->remedy
@@ -38,24 +38,24 @@ void session_note_refusal(struct front *f, struct capture *c, enum event_type ty
 	note_event(f, c, &e);
 }
 
-void session_tell_event(struct front *f, struct capture *c, const struct event *e)
+void capture_events_tell_event(struct front *f, struct capture *c, const struct event *e)
 {
 	note_event(f, c, e);
 	f->hooks->carry_out(f);
 }
 
-void session_tell_refusal(struct front *f, struct capture *c, enum event_type type,
-			  const struct refusal *r)
+void capture_events_tell_refusal(struct front *f, struct capture *c, enum event_type type,
+				 const struct refusal *r)
 {
-	session_note_refusal(f, c, type, r);
+	capture_events_note_refusal(f, c, type, r);
 	f->hooks->carry_out(f);
 }
 
-void session_tell(struct front *f, struct capture *c, enum event_type type)
+void capture_events_tell(struct front *f, struct capture *c, enum event_type type)
 {
 	const struct event e = { .type = type };
 
-	session_tell_event(f, c, &e);
+	capture_events_tell_event(f, c, &e);
 }
 
 static void note_all(struct front *f, const struct event *e)
@@ -87,7 +87,7 @@ int handle_close_capture(struct peer *p, const struct wire_message *m, const str
 	struct capture *c = own_capture(p, m->close_capture.capture);
 
 	if (c) {
-		session_tell(p->front, c, EVENT_CLOSE);
+		capture_events_tell(p->front, c, EVENT_CLOSE);
 	}
 	return 0; /* unknown id: the capture has just ended by itself */
 }
@@ -100,7 +100,7 @@ static void resume_agents(struct capture *c)
 	}
 }
 
-void session_on_client_closed(struct peer *p)
+void capture_events_on_client_closed(struct peer *p)
 {
 	const struct event gone = { .type = EVENT_CLIENT_GONE };
 
@@ -115,7 +115,7 @@ void session_on_client_closed(struct peer *p)
 	p->front->hooks->carry_out(p->front);
 }
 
-void session_on_client_drained(struct peer *p)
+void capture_events_on_client_drained(struct peer *p)
 {
 	list_for_each(l, &p->captures) {
 		resume_agents(list_entry(l, struct capture, client_link));
@@ -124,12 +124,12 @@ void session_on_client_drained(struct peer *p)
 
 /* --- the granter and the driver --- */
 
-void session_on_granter_lost(struct front *f)
+void capture_events_on_granter_lost(struct front *f)
 {
 	tell_all(f, EVENT_LOST);
 }
 
-void session_on_granter_back(struct front *f)
+void capture_events_on_granter_back(struct front *f)
 {
 	broker_wake(&f->broker);
 	f->hooks->carry_out(f);
@@ -149,7 +149,7 @@ static void note_hung(struct front *f, struct capture *c)
 }
 
 /* The granter has ended its lease already. */
-void session_on_driver_hung(struct front *f, uint64_t gpus)
+void capture_events_on_driver_hung(struct front *f, uint64_t gpus)
 {
 	list_for_each(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
@@ -161,13 +161,13 @@ void session_on_driver_hung(struct front *f, uint64_t gpus)
 	f->hooks->carry_out(f);
 }
 
-void session_on_planned(struct front *f, struct capture *c)
+void capture_events_on_planned(struct front *f, struct capture *c)
 {
 	if ((c->reservation.gpus & f->granter.hung_gpus) != 0) {
 		note_hung(f, c);
 		f->hooks->carry_out(f);
 	} else {
-		session_tell(f, c, EVENT_PLANNED);
+		capture_events_tell(f, c, EVENT_PLANNED);
 	}
 }
 
@@ -210,7 +210,7 @@ static void note_whole_gpus(struct front *f, struct capture *c, uint64_t changed
 	}
 }
 
-void session_on_jobs_changed(struct front *f, uint64_t changed)
+void capture_events_on_jobs_changed(struct front *f, uint64_t changed)
 {
 	list_for_each(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
@@ -230,7 +230,7 @@ static bool is_looked_at(const struct capture *c)
 	return c->client && c->state != CAPTURE_PLANNING && c->state != CAPTURE_ENDING;
 }
 
-void session_on_reload(struct front *f)
+void capture_events_on_reload(struct front *f)
 {
 	list_for_each(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
@@ -250,19 +250,19 @@ void session_on_reload(struct front *f)
 	f->hooks->carry_out(f);
 }
 
-void session_on_gpu_back(struct front *f)
+void capture_events_on_gpu_back(struct front *f)
 {
 	tell_all(f, EVENT_GPU_BACK);
 }
 
 /* --- time --- */
 
-void session_on_tick(struct front *f)
+void capture_events_on_tick(struct front *f)
 {
 	tell_all(f, EVENT_TICK);
 }
 
-void session_end_all(struct front *f, int code, const char *message, const char *remedy)
+void capture_events_end_all(struct front *f, int code, const char *message, const char *remedy)
 {
 	const struct event e = {
 		.type = EVENT_STOPPING, .code = code, .message = message, .remedy = remedy

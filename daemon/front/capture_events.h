@@ -25,33 +25,33 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 
 /* Reports a refusal of c to the broker, which fills the queue of effects; the hook carry_out() then
  * does what follows. */
-void session_note_refusal(struct front *f, struct capture *c, enum event_type type,
-			  const struct refusal *r);
+void capture_events_note_refusal(struct front *f, struct capture *c, enum event_type type,
+				 const struct refusal *r);
 
 /* Reports an event (this fills in its now_ns) and carries out the effects: c may be freed on
  * return. */
-void session_tell_event(struct front *f, struct capture *c, const struct event *e);
-void session_tell_refusal(struct front *f, struct capture *c, enum event_type type,
-			  const struct refusal *r);
-void session_tell(struct front *f, struct capture *c, enum event_type type);
+void capture_events_tell_event(struct front *f, struct capture *c, const struct event *e);
+void capture_events_tell_refusal(struct front *f, struct capture *c, enum event_type type,
+				 const struct refusal *r);
+void capture_events_tell(struct front *f, struct capture *c, enum event_type type);
 
 /* Updates the broker: whether there is a granter, and the settings. */
-void session_look_around(struct front *f);
+void capture_events_look_around(struct front *f);
 
 /* Events of captures. */
-void session_on_planned(struct front *f, struct capture *c);
-void session_on_client_closed(struct peer *p);
-void session_on_client_drained(struct peer *p);
-void session_on_granter_lost(struct front *f);
-void session_on_granter_back(struct front *f);
-void session_on_driver_hung(struct front *f, uint64_t gpus);
-void session_on_jobs_changed(struct front *f, uint64_t changed);
-void session_on_reload(struct front *f);
-void session_on_gpu_back(struct front *f);
-void session_on_tick(struct front *f);
+void capture_events_on_planned(struct front *f, struct capture *c);
+void capture_events_on_client_closed(struct peer *p);
+void capture_events_on_client_drained(struct peer *p);
+void capture_events_on_granter_lost(struct front *f);
+void capture_events_on_granter_back(struct front *f);
+void capture_events_on_driver_hung(struct front *f, uint64_t gpus);
+void capture_events_on_jobs_changed(struct front *f, uint64_t changed);
+void capture_events_on_reload(struct front *f);
+void capture_events_on_gpu_back(struct front *f);
+void capture_events_on_tick(struct front *f);
 
 /* Ends every capture with the code, because the daemon stops. */
-void session_end_all(struct front *f, int code, const char *message, const char *remedy);
+void capture_events_end_all(struct front *f, int code, const char *message, const char *remedy);
 
 /* The connection that waits for a permission is closed; what was asked for is still noted. */
 void permission_on_closed(struct peer *p);
