@@ -104,7 +104,7 @@ void capture_events_on_client_closed(struct peer *p)
 {
 	const struct event gone = { .type = EVENT_CLIENT_GONE };
 
-	gpu_link_forget(&p->front->planner, p);
+	rpc_client_forget(&p->front->planner, p);
 	list_for_each_safe(l, &p->captures) {
 		struct capture *c = list_entry(l, struct capture, client_link);
 

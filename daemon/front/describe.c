@@ -37,7 +37,7 @@ int describe_machine_trouble(const struct front *f, struct refusal *r)
 
 int describe_trouble(const struct front *f, struct refusal *r)
 {
-	if (!gpu_link_is_up(&f->gpu) || !gpu_link_is_up(&f->planner)) {
+	if (!rpc_client_is_up(&f->gpu) || !rpc_client_is_up(&f->planner)) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "Try again in a moment: it is being restarted.",
 			    "the process that knows GPUs, or the one that knows metrics, is not "
 			    "running");

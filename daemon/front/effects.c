@@ -217,7 +217,7 @@ static void free_capture(struct front *f, struct capture *c, const struct effect
 	/* A refused capture has not gone through EFFECT_END, so the processes that it named are
 	 * detached here. */
 	detach_processes(f, c);
-	gpu_link_forget(&f->planner, c);
+	rpc_client_forget(&f->planner, c);
 	granter_link_forget(&f->granter, c);
 	capture_free(&f->registry, c);
 }

@@ -58,8 +58,8 @@ static void on_tick(uv_timer_t *t)
 	uint64_t now = clock_now_ns();
 	bool deadlines;
 
-	gpu_link_tick(&f->gpu, now);
-	gpu_link_tick(&f->planner, now);
+	rpc_client_tick(&f->gpu, now);
+	rpc_client_tick(&f->planner, now);
 	granter_link_tick(&f->granter, now);
 	tenancy_tick(f, now);
 	capture_events_on_tick(f);
@@ -75,12 +75,12 @@ static void on_answer(struct front *f, void *owner, uint32_t request, const stru
 {
 }
 
-static void ping_link(struct gpu_link *l)
+static void ping_link(struct rpc_client *l)
 {
 	struct wire_message status = { .type = WIRE_STATUS_REQUEST };
 
 	if (list_is_empty(&l->pending)) {
-		gpu_link_request(l, NULL, &status, on_answer, NULL, 0);
+		rpc_client_request(l, NULL, &status, on_answer, NULL, 0);
 	}
 }
 
@@ -117,8 +117,8 @@ static void stop_now(struct front *f)
 		peer_close(list_entry(f->peers.next, struct peer, link));
 	}
 	granter_link_detach(&f->granter);
-	gpu_link_deinit(&f->gpu);
-	gpu_link_deinit(&f->planner);
+	rpc_client_deinit(&f->gpu);
+	rpc_client_deinit(&f->planner);
 	uv_walk(&f->loop, on_handle, NULL);
 	uv_stop(&f->loop); /* which would wait for threads that hang */
 }
@@ -219,7 +219,7 @@ static void ask_machine(struct front *f)
 {
 	struct wire_message q = { .type = WIRE_STATUS_REQUEST };
 
-	if (gpu_link_request(&f->gpu, NULL, &q, on_machine, f, 0) < 0) {
+	if (rpc_client_request(&f->gpu, NULL, &q, on_machine, f, 0) < 0) {
 		on_machine(f, f, 0, NULL);
 	}
 }
@@ -245,12 +245,12 @@ static void on_control(uv_poll_t *h, int status, int events)
 		granter_link_attach(&f->granter, fd);
 		break;
 	case CONTROL_NEW_GPU:
-		gpu_link_attach(&f->gpu, fd);
+		rpc_client_attach(&f->gpu, fd);
 		ask_machine(f);
 		capture_events_on_gpu_back(f);
 		break;
 	case CONTROL_NEW_PLANNER:
-		gpu_link_attach(&f->planner, fd);
+		rpc_client_attach(&f->planner, fd);
 		break;
 	case CONTROL_RELOAD:
 		audit_set_file(&f->audit, m.config.audit_file[0] != '\0', fd);
@@ -337,8 +337,8 @@ static int front_init(struct front *f, const struct front_start *start)
 	uv_timer_start(&f->tick, on_tick, FRONT_TICK_MS, FRONT_TICK_MS);
 	uv_timer_stop(&f->tick);
 	uv_timer_init(&f->loop, &f->alive);
-	gpu_link_init(&f->gpu, f, "gpu", CONTROL_HUNG_GPU);
-	gpu_link_init(&f->planner, f, "planner", CONTROL_HUNG_PLANNER);
+	rpc_client_init(&f->gpu, f, "gpu", CONTROL_HUNG_GPU);
+	rpc_client_init(&f->planner, f, "planner", CONTROL_HUNG_PLANNER);
 	granter_link_init(&f->granter, f);
 	r = descriptors_init(f);
 	r = r < 0 ? r : uv_poll_init(&f->loop, &f->control_poll, f->control);
@@ -350,10 +350,10 @@ static int front_attach(struct front *f, const struct front_start *start)
 	int r = granter_link_attach(&f->granter, start->granter);
 
 	if (r == 0) {
-		r = gpu_link_attach(&f->gpu, start->gpu);
+		r = rpc_client_attach(&f->gpu, start->gpu);
 	}
 	if (r == 0) {
-		r = gpu_link_attach(&f->planner, start->planner);
+		r = rpc_client_attach(&f->planner, start->planner);
 	}
 	if (r < 0) {
 		return r;

@@ -16,7 +16,7 @@
 #include "daemon/broker/process.h"
 #include "daemon/broker/rate.h"
 #include "daemon/config/control.h"
-#include "daemon/front/gpu_link.h"
+#include "daemon/front/rpc_client.h"
 #include "daemon/front/granter_link.h"
 #include "daemon/front/machine.h"
 #include "daemon/front/stats.h"
@@ -60,7 +60,7 @@ struct front {
 	uv_poll_t control_poll;
 	uv_timer_t tick; /* runs only while something has a deadline */
 	uv_timer_t alive;
-	struct gpu_link gpu, planner;
+	struct rpc_client gpu, planner;
 	struct granter_link granter;
 
 	struct list peers;

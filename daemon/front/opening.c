@@ -319,7 +319,7 @@ static void plan(struct front *f, struct capture *c, uint64_t gpus)
 		.chip = planned_chip(f, &c->options, gpus),
 		.metrics = c->options.metrics,
 	};
-	r = gpu_link_request(&f->planner, c->account, &q, on_planned, c, 0);
+	r = rpc_client_request(&f->planner, c->account, &q, on_planned, c, 0);
 	if (r == -EDQUOT) {
 		account_refuse(c->account, &refusal);
 		refuse_open(f, c, refusal.code, refusal.remedy, refusal.message);
@@ -351,7 +351,7 @@ static void find_gpus(struct front *f, struct capture *c, uint64_t gpus)
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST, .tenants_request = { 0, gpus } };
 
 	reserve(f, c, gpus);
-	if (gpu_link_request(&f->gpu, NULL, &q, on_seen, NULL, c->id) < 0) {
+	if (rpc_client_request(&f->gpu, NULL, &q, on_seen, NULL, c->id) < 0) {
 		plan(f, c, gpus);
 	}
 }

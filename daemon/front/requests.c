@@ -94,7 +94,7 @@ static bool asks_too_much(struct peer *p, uint32_t request)
 	const struct credentials *c = &p->credentials;
 	struct refusal r;
 
-	if (gpu_link_count(&f->planner, p) >= QUESTIONS_MAX) {
+	if (rpc_client_count(&f->planner, p) >= QUESTIONS_MAX) {
 		refusal_set(&r, GPUCTR_E_QUOTA, "Wait for the answers first.",
 			    "%d of your questions wait for their answer", QUESTIONS_MAX);
 	} else if (!c->host_root &&
@@ -124,7 +124,7 @@ static void ask(struct peer *p, const struct wire_message *m, uint32_t request)
 	if (asks_too_much(p, request)) {
 		return;
 	}
-	r = gpu_link_request(&p->front->planner, p->account, &q, on_answer, p, request);
+	r = rpc_client_request(&p->front->planner, p->account, &q, on_answer, p, request);
 	if (r < 0) {
 		refuse_question(p, request, r);
 	}

@@ -106,7 +106,7 @@ static void on_checked(struct front *f, void *owner, uint32_t request, const str
 	struct capture *c = registry_find(&f->registry, request);
 	struct refusal r;
 
-	if (!m && !gpu_link_is_up(&f->gpu)) {
+	if (!m && !rpc_client_is_up(&f->gpu)) {
 		return; /* the next gpu process is asked again */
 	}
 	if (c && may_not(f, m, c, &r)) {
@@ -127,8 +127,8 @@ void tenancy_check(struct front *f, struct capture *c)
 		capture_events_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
 	} else if (f->config.shared || unanswered_gpus(f, c) == 0) {
 		capture_events_tell(f, c, EVENT_ALONE);
-	} else if (gpu_link_is_up(&f->gpu) &&
-		   gpu_link_request(&f->gpu, NULL, &q, on_checked, NULL, c->id) < 0) {
+	} else if (rpc_client_is_up(&f->gpu) &&
+		   rpc_client_request(&f->gpu, NULL, &q, on_checked, NULL, c->id) < 0) {
 		refuse_unknown(&r);
 		capture_events_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
 	}
@@ -197,6 +197,6 @@ void tenancy_tick(struct front *f, uint64_t now_ns)
 	end_blind(f, now_ns);
 	if (q.tenants_request.gpus != 0 && !f->looking && now_ns >= f->next_look_ns) {
 		f->next_look_ns = now_ns + TENANCY_PERIOD_MS * CLOCK_NS_PER_MS;
-		f->looking = gpu_link_request(&f->gpu, NULL, &q, on_looked, NULL, 0) == 0;
+		f->looking = rpc_client_request(&f->gpu, NULL, &q, on_looked, NULL, 0) == 0;
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/front/gpu_link.h"
+#include "daemon/front/rpc_client.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,23 +21,23 @@
  * Each user has one request under way. Another one of the same user waits, encoded, at the user's
  * expense, until the answer to the first has come, even when nobody wants that answer any more. */
 
-enum { GPU_LINK_TIMEOUT_S = 20 };
+enum { RPC_CLIENT_TIMEOUT_S = 20 };
 
 struct pending {
 	struct list link;
 	uint32_t id;
 	uint32_t request;
 	enum wire_type asked;
-	gpu_link_done done; /* NULL: nobody wants the answer */
+	rpc_client_done done; /* NULL: nobody wants the answer */
 	void *owner;
 	struct account *payer; /* NULL: the daemon's own request */
 	struct buffer frame;   /* the encoded request until it is sent */
 	bool sent;
 };
 
-void gpu_link_init(struct gpu_link *l, struct front *f, const char *name, enum control_op hung)
+void rpc_client_init(struct rpc_client *l, struct front *f, const char *name, enum control_op hung)
 {
-	*l = (struct gpu_link){ .front = f, .name = name, .hung = hung };
+	*l = (struct rpc_client){ .front = f, .name = name, .hung = hung };
 	arena_init(&l->arena, 2 * LIMIT_UNPACKED_BYTES);
 	list_init(&l->pending);
 	watch_init(&l->watch);
@@ -54,7 +54,7 @@ static void pending_free(struct pending *p)
 	free(p);
 }
 
-static void complete(struct gpu_link *l, struct pending *p, const struct wire_message *m)
+static void complete(struct rpc_client *l, struct pending *p, const struct wire_message *m)
 {
 	struct pending copy = *p;
 
@@ -64,7 +64,7 @@ static void complete(struct gpu_link *l, struct pending *p, const struct wire_me
 	}
 }
 
-static void detach(struct gpu_link *l)
+static void detach(struct rpc_client *l)
 {
 	watch_close(&l->watch);
 	buffer_deinit(&l->in);
@@ -75,7 +75,7 @@ static void detach(struct gpu_link *l)
 	}
 }
 
-void gpu_link_deinit(struct gpu_link *l)
+void rpc_client_deinit(struct rpc_client *l)
 {
 	detach(l);
 	arena_deinit(&l->arena);
@@ -109,7 +109,7 @@ static bool is_answer(unsigned asked, enum wire_type type)
 	return false;
 }
 
-static struct pending *find_pending(struct gpu_link *l, uint32_t id)
+static struct pending *find_pending(struct rpc_client *l, uint32_t id)
 {
 	list_for_each(i, &l->pending) {
 		struct pending *p = list_entry(i, struct pending, link);
@@ -121,9 +121,9 @@ static struct pending *find_pending(struct gpu_link *l, uint32_t id)
 	return NULL;
 }
 
-static void send_next(struct gpu_link *l);
+static void send_next(struct rpc_client *l);
 
-static int handle_answer(struct gpu_link *l, struct wire_message *m)
+static int handle_answer(struct rpc_client *l, struct wire_message *m)
 {
 	struct pending *p = find_pending(l, *request_field(m));
 
@@ -144,7 +144,7 @@ static int handle_answer(struct gpu_link *l, struct wire_message *m)
 	return 0;
 }
 
-static int handle_input(struct gpu_link *l)
+static int handle_input(struct rpc_client *l)
 {
 	struct frame f;
 	int r = 0;
@@ -161,7 +161,7 @@ static int handle_input(struct gpu_link *l)
 	return r == 0 || r == FRAME_E_MORE ? 0 : -EPROTO;
 }
 
-static int read_input(struct gpu_link *l)
+static int read_input(struct rpc_client *l)
 {
 	ssize_t n;
 	int r = buffer_reserve(&l->in, 128 * 1024);
@@ -179,7 +179,7 @@ static int read_input(struct gpu_link *l)
 
 static void on_poll(uv_poll_t *h, int status, int events);
 
-static int flush(struct gpu_link *l)
+static int flush(struct rpc_client *l)
 {
 	while (buffer_length(&l->out) > 0) {
 		ssize_t n = send(l->watch.fd, l->out.data + l->out.start, buffer_length(&l->out),
@@ -199,7 +199,7 @@ static int flush(struct gpu_link *l)
 
 static void on_poll(uv_poll_t *h, int status, int events)
 {
-	struct gpu_link *l = h->data;
+	struct rpc_client *l = h->data;
 	int r = status < 0 ? -EPIPE : 0;
 
 	if (r == 0 && (events & UV_WRITABLE) != 0) {
@@ -218,7 +218,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	}
 }
 
-static void send_one(struct gpu_link *l, struct pending *p)
+static void send_one(struct rpc_client *l, struct pending *p)
 {
 	if (buffer_append(&l->out, p->frame.data, buffer_length(&p->frame)) < 0) {
 		return;
@@ -232,7 +232,7 @@ static void send_one(struct gpu_link *l, struct pending *p)
 
 /* Sends the next request of each user that has none under way. A broken link is found by its poll,
  * which fails all that is pending. */
-static void send_next(struct gpu_link *l)
+static void send_next(struct rpc_client *l)
 {
 	list_for_each(i, &l->pending) {
 		struct pending *p = list_entry(i, struct pending, link);
@@ -246,14 +246,14 @@ static void send_next(struct gpu_link *l)
 	}
 }
 
-int gpu_link_attach(struct gpu_link *l, int fd)
+int rpc_client_attach(struct rpc_client *l, int fd)
 {
 	detach(l);
 	return watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
 }
 
-int gpu_link_request(struct gpu_link *l, struct account *payer, struct wire_message *m,
-		     gpu_link_done done, void *owner, uint32_t number)
+int rpc_client_request(struct rpc_client *l, struct account *payer, struct wire_message *m,
+		       rpc_client_done done, void *owner, uint32_t number)
 {
 	struct pending *p;
 	int r;
@@ -286,7 +286,7 @@ int gpu_link_request(struct gpu_link *l, struct account *payer, struct wire_mess
 	return 0;
 }
 
-void gpu_link_forget(struct gpu_link *l, const void *owner)
+void rpc_client_forget(struct rpc_client *l, const void *owner)
 {
 	list_for_each_safe(i, &l->pending) {
 		struct pending *p = list_entry(i, struct pending, link);
@@ -300,22 +300,22 @@ void gpu_link_forget(struct gpu_link *l, const void *owner)
 	}
 }
 
-void gpu_link_tick(struct gpu_link *l, uint64_t now_ns)
+void rpc_client_tick(struct rpc_client *l, uint64_t now_ns)
 {
 	if (list_is_empty(&l->pending)) {
 		return;
 	}
 	if (l->answer_by_ns == 0) {
-		l->answer_by_ns = now_ns + GPU_LINK_TIMEOUT_S * CLOCK_NS_PER_S;
+		l->answer_by_ns = now_ns + RPC_CLIENT_TIMEOUT_S * CLOCK_NS_PER_S;
 	} else if (now_ns >= l->answer_by_ns) {
 		log_warning("the %s process did not answer within %d s", l->name,
-			    GPU_LINK_TIMEOUT_S);
+			    RPC_CLIENT_TIMEOUT_S);
 		control_send(l->front->control, l->hung, -1);
 		detach(l);
 	}
 }
 
-size_t gpu_link_count(const struct gpu_link *l, const void *owner)
+size_t rpc_client_count(const struct rpc_client *l, const void *owner)
 {
 	size_t n = 0;
 

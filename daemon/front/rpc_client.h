@@ -18,7 +18,7 @@
 
 struct front;
 
-struct gpu_link {
+struct rpc_client {
 	struct front *front;
 	const char *name;     /* name of the process, for messages */
 	enum control_op hung; /* report to the supervisor if the process does not answer */
@@ -31,30 +31,30 @@ struct gpu_link {
 };
 
 /* m is NULL when the process died or took too long. METRICS_REPLY may come several times, until its
- * `last` is set. request is the number given to gpu_link_request(). */
-typedef void (*gpu_link_done)(struct front *f, void *owner, uint32_t request,
-			      const struct wire_message *m);
+ * `last` is set. request is the number given to rpc_client_request(). */
+typedef void (*rpc_client_done)(struct front *f, void *owner, uint32_t request,
+				const struct wire_message *m);
 
-void gpu_link_init(struct gpu_link *l, struct front *f, const char *name, enum control_op hung);
-int gpu_link_attach(struct gpu_link *l, int fd); /* consumes fd; fails what was pending */
-void gpu_link_deinit(struct gpu_link *l);
+void rpc_client_init(struct rpc_client *l, struct front *f, const char *name, enum control_op hung);
+int rpc_client_attach(struct rpc_client *l, int fd); /* consumes fd; fails what was pending */
+void rpc_client_deinit(struct rpc_client *l);
 
-static inline bool gpu_link_is_up(const struct gpu_link *l)
+static inline bool rpc_client_is_up(const struct rpc_client *l)
 {
 	return l->watch.fd >= 0;
 }
 
 /* Sends m, whose first field is its request number; the link replaces the number on the way and
  * restores it for done. payer pays for the request, and has one under way; NULL: it is the daemon's
- * own. owner is only compared, by gpu_link_forget(). -ENOTCONN, -ENOMEM, -EDQUOT: done is not
+ * own. owner is only compared, by rpc_client_forget(). -ENOTCONN, -ENOMEM, -EDQUOT: done is not
  * called then. */
-int gpu_link_request(struct gpu_link *l, struct account *payer, struct wire_message *m,
-		     gpu_link_done done, void *owner, uint32_t request);
+int rpc_client_request(struct rpc_client *l, struct account *payer, struct wire_message *m,
+		       rpc_client_done done, void *owner, uint32_t request);
 
 /* The number of owner's requests that wait for an answer. */
-size_t gpu_link_count(const struct gpu_link *l, const void *owner);
+size_t rpc_client_count(const struct rpc_client *l, const void *owner);
 
 /* Cancels owner's requests: done is not called for them any more. */
-void gpu_link_forget(struct gpu_link *l, const void *owner);
+void rpc_client_forget(struct rpc_client *l, const void *owner);
 
-void gpu_link_tick(struct gpu_link *l, uint64_t now_ns);
+void rpc_client_tick(struct rpc_client *l, uint64_t now_ns);
