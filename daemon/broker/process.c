@@ -8,8 +8,8 @@
 #include "daemon/broker/capture.h"
 
 /* Ten thousand processes may wait, and one capture may name a thousand of them. So they are found
- * by number through a hash table, and one that waits holds this struct and its claims in one piece,
- * no more. Its claims are shown to users; nothing is decided by them. */
+ * by number through a hash table, and one that waits holds this struct and its labels in one piece,
+ * no more. Its labels are shown to users; nothing is decided by them. */
 
 void processes_init(struct processes *all)
 {
@@ -66,7 +66,7 @@ struct process *process_free(struct processes *all, struct process *p)
 		}
 		list_remove(&p->all_link);
 		list_remove(&p->bucket_link);
-		free(p->claims);
+		free(p->labels);
 		free(p);
 	}
 	return NULL;
@@ -81,12 +81,12 @@ unsigned processes_share(const struct processes *all, const struct account *a, u
 	return half < max ? (unsigned)half : max;
 }
 
-static size_t count_bytes(const struct wire_strings *claims)
+static size_t count_bytes(const struct wire_strings *labels)
 {
 	size_t bytes = 0;
 
-	for (size_t i = 0; i < claims->n; i++) {
-		bytes += strlen(claims->v[i]) + 1;
+	for (size_t i = 0; i < labels->n; i++) {
+		bytes += strlen(labels->v[i]) + 1;
 	}
 	return bytes;
 }
@@ -99,39 +99,39 @@ static char *append(char *at, const char *text)
 	return at + n;
 }
 
-/* The claims one after the other, then the cgroup, in one piece. */
-static int keep_texts(struct process *p, struct account *payer, const struct wire_strings *claims,
+/* The labels one after the other, then the cgroup, in one piece. */
+static int keep_texts(struct process *p, struct account *payer, const struct wire_strings *labels,
 		      const char *cgroup)
 {
-	size_t bytes = count_bytes(claims);
+	size_t bytes = count_bytes(labels);
 	char *at;
 
-	if (bytes > PROCESS_CLAIMS_BYTES_MAX) {
-		return PROCESS_E_CLAIMS;
+	if (bytes > PROCESS_LABELS_BYTES_MAX) {
+		return PROCESS_E_LABELS;
 	}
 	bytes += strlen(cgroup) + 1;
 	if (!quota_take(&payer->bytes, bytes)) {
 		return -EDQUOT;
 	}
-	at = p->claims = malloc(bytes);
+	at = p->labels = malloc(bytes);
 	if (!at) {
 		quota_give(&payer->bytes, bytes);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < claims->n; i++) {
-		at = append(at, claims->v[i]);
+	for (size_t i = 0; i < labels->n; i++) {
+		at = append(at, labels->v[i]);
 	}
 	append(at, cgroup);
 	p->cgroup = at;
-	p->n_claims = (uint32_t)claims->n;
+	p->n_labels = (uint32_t)labels->n;
 	p->texts_bytes = (uint32_t)bytes;
 	return 0;
 }
 
 int process_register(struct processes *all, struct process *p, struct account *payer,
-		     const struct wire_strings *claims, const char *cgroup, uint64_t now_ns)
+		     const struct wire_strings *labels, const char *cgroup, uint64_t now_ns)
 {
-	int r = keep_texts(p, payer, claims, cgroup);
+	int r = keep_texts(p, payer, labels, cgroup);
 
 	if (r != 0) {
 		return r;
@@ -144,16 +144,16 @@ int process_register(struct processes *all, struct process *p, struct account *p
 	return 0;
 }
 
-struct wire_strings process_claims(struct arena *a, const struct process *p)
+struct wire_strings process_labels(struct arena *a, const struct process *p)
 {
-	const char **v = arena_alloc(a, (p->n_claims + 1) * sizeof(*v));
-	const char *at = p->claims;
+	const char **v = arena_alloc(a, (p->n_labels + 1) * sizeof(*v));
+	const char *at = p->labels;
 
-	for (size_t i = 0; v && i < p->n_claims; i++) {
+	for (size_t i = 0; v && i < p->n_labels; i++) {
 		v[i] = at;
 		at += strlen(at) + 1;
 	}
-	return (struct wire_strings){ v ? p->n_claims : 0, v };
+	return (struct wire_strings){ v ? p->n_labels : 0, v };
 }
 
 int process_attach(struct process *p, struct capture *c)

@@ -17,12 +17,12 @@
 struct capture;
 
 enum {
-	PROCESS_CLAIMS_BYTES_MAX = 1024, /* of one process, with a NUL after each */
+	PROCESS_LABELS_BYTES_MAX = 1024, /* of one process, with a NUL after each */
 	PROCESS_CGROUP_BYTES_MAX =
 		512, /* of the cgroup's path, with its NUL; longer ones are cut */
 	PROCESS_BUCKETS = 1024,
 
-	PROCESS_E_CLAIMS = 1, /* too many bytes of claims */
+	PROCESS_E_LABELS = 1, /* too many bytes of labels */
 	PROCESS_E_FULL = 2,   /* the capture has as many processes as it may */
 };
 
@@ -38,10 +38,10 @@ struct process {
 
 	bool registered;
 	uint64_t since_ns;	 /* when it registered */
-	struct account *account; /* pays for the claims */
-	char *claims; /* the process's claims about its job: NAME=value and NUL, n_claims times */
-	uint32_t n_claims;
-	const char *cgroup;   /* stored behind the claims; "": not known */
+	struct account *account; /* pays for the labels */
+	char *labels; /* the process's labels about its job: NAME=value and NUL, n_labels times */
+	uint32_t n_labels;
+	const char *cgroup;   /* stored behind the labels; "": not known */
 	uint32_t texts_bytes; /* bytes of both, charged to the account */
 
 	/* Its part in a capture. */
@@ -77,13 +77,13 @@ struct process *process_free(struct processes *all, struct process *p);
 unsigned processes_share(const struct processes *all, const struct account *a, unsigned max,
 			 unsigned total);
 
-/* From now on captures may name p. PROCESS_E_CLAIMS; -EDQUOT or -ENOMEM for the claims and the
+/* From now on captures may name p. PROCESS_E_LABELS; -EDQUOT or -ENOMEM for the labels and the
  * cgroup. */
 int process_register(struct processes *all, struct process *p, struct account *payer,
-		     const struct wire_strings *claims, const char *cgroup, uint64_t now_ns);
+		     const struct wire_strings *labels, const char *cgroup, uint64_t now_ns);
 
-/* The claims as a list in a; empty when a is full. */
-struct wire_strings process_claims(struct arena *a, const struct process *p);
+/* The labels as a list in a; empty when a is full. */
+struct wire_strings process_labels(struct arena *a, const struct process *p);
 
 /* Attaches p to c; no other capture may then. PROCESS_E_FULL. */
 int process_attach(struct process *p, struct capture *c);

@@ -12,7 +12,7 @@
 /* The messages to a client about a process of its capture. */
 
 static void send_process(struct process *process, const char *program, const char *recorded_from,
-			 const struct wire_strings *claims)
+			 const struct wire_strings *labels)
 {
 	struct wire_message m = {
 		.type = WIRE_PROCESS,
@@ -22,7 +22,7 @@ static void send_process(struct process *process, const char *program, const cha
 			.pid = (uint32_t)process->pid,
 			.program = program,
 			.recorded_from = recorded_from,
-			.claims = *claims,
+			.claims = *labels,
 		},
 	};
 
@@ -51,12 +51,12 @@ static void send_agent_welcome(struct process *process)
 }
 
 void attached_welcome(struct process *p, const char *recorded_from,
-		      const struct wire_strings *claims)
+		      const struct wire_strings *labels)
 {
 	const struct peer *peer = p->peer;
 
 	p->counted_ns = clock_wall_ns();
-	send_process(p, peer->program, recorded_from, claims);
+	send_process(p, peer->program, recorded_from, labels);
 	send_agent_welcome(p);
 }
 

@@ -7,7 +7,7 @@ struct front;
 
 /* Sends p, which the capture has begun to measure, the plan, and reports p to the client. */
 void attached_welcome(struct process *p, const char *recorded_from,
-		      const struct wire_strings *claims);
+		      const struct wire_strings *labels);
 
 /* The largest number of notices that is passed on for each process in a capture. */
 enum { ATTACHED_NOTICES_MAX = 256 };

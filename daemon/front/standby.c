@@ -99,10 +99,10 @@ static int enter(struct peer *p, const struct wire_agent_hello *h, struct refusa
 		return 0;
 	}
 	p->process = process_free(all, p->process);
-	if (e == PROCESS_E_CLAIMS) {
+	if (e == PROCESS_E_LABELS) {
 		refusal_set(r, GPUCTR_E_QUOTA, "Let it say less of its job.",
 			    "what the program says of its job has more than %d bytes",
-			    PROCESS_CLAIMS_BYTES_MAX);
+			    PROCESS_LABELS_BYTES_MAX);
 	} else {
 		account_refuse(p->account, r);
 	}
@@ -155,15 +155,15 @@ static struct gpuctr_registered_process describe(const struct peer *p, struct ar
 						 const struct process *process)
 {
 	const struct peer *peer = process->peer;
-	const struct wire_strings claims = process_claims(a, process);
+	const struct wire_strings labels = process_labels(a, process);
 	struct gpuctr_registered_process d = {
 		.process = process->id,
 		.pid = (uint32_t)process->pid,
 		.uid = process->uid,
 		.program = peer->program,
 		.age_ns = clock_now_ns() - process->since_ns,
-		.claims = claims.v,
-		.n_claims = claims.n,
+		.claims = labels.v,
+		.n_claims = labels.n,
 		.foreign = !is_own(process, &p->credentials),
 		.cgroup = process->cgroup,
 	};
@@ -463,12 +463,12 @@ uint64_t standby_gpus(const struct capture *c, const struct wire_tenants_reply *
 
 static void welcome(struct process *p)
 {
-	struct wire_strings claims;
+	struct wire_strings labels;
 	struct arena a;
 
 	arena_init(&a, 64 << 10); /* far more than the list of LIMIT_CLAIMS takes */
-	claims = process_claims(&a, p);
-	attached_welcome(p, "", &claims);
+	labels = process_labels(&a, p);
+	attached_welcome(p, "", &labels);
 	arena_deinit(&a);
 }
 

@@ -144,10 +144,10 @@ FIXTURE_TEST(processes_have_a_limit)
 
 /* --- standby --- */
 
-static struct process *in_standby(size_t n_claims, const char *const *claims)
+static struct process *in_standby(size_t n_labels, const char *const *labels)
 {
 	struct process *p = process_new(&w.all, 4711, 1000, NULL);
-	const struct wire_strings list = { n_claims, claims };
+	const struct wire_strings list = { n_labels, labels };
 
 	assert_non_null(p);
 	assert_int_equal(process_register(&w.all, p, w.account, &list, "/a", 5), 0);
@@ -176,17 +176,17 @@ FIXTURE_TEST(is_found_by_a_number_that_is_not_used_again)
 	assert_true(in_standby(0, NULL)->id > last);
 }
 
-FIXTURE_TEST(claims_are_kept_and_paid_for)
+FIXTURE_TEST(labels_are_kept_and_paid_for)
 {
 	char job[] = "SLURM_JOB_ID=4711", rank[] = "RANK=0", empty[] = "";
-	const char *claims[] = { job, rank, empty };
-	struct process *p = in_standby(3, claims);
+	const char *labels[] = { job, rank, empty };
+	struct process *p = in_standby(3, labels);
 	struct wire_strings list;
 	struct arena a;
 
 	memset(job, '#', sizeof(job) - 1);
 	arena_init(&a, 4096);
-	list = process_claims(&a, p);
+	list = process_labels(&a, p);
 	assert_int_equal(list.n, 3);
 	assert_string_equal(list.v[0], "SLURM_JOB_ID=4711");
 	assert_string_equal(list.v[1], "RANK=0");
@@ -199,19 +199,19 @@ FIXTURE_TEST(claims_are_kept_and_paid_for)
 	assert_int_equal(w.account->bytes.used, 0);
 }
 
-FIXTURE_TEST(claims_are_bounded)
+FIXTURE_TEST(labels_are_bounded)
 {
-	char much[PROCESS_CLAIMS_BYTES_MAX + 1];
-	const char *claims[] = { much };
+	char much[PROCESS_LABELS_BYTES_MAX + 1];
+	const char *labels[] = { much };
 	struct process *p = process_new(&w.all, 1, 1000, NULL);
-	const struct wire_strings list = { 1, claims };
+	const struct wire_strings list = { 1, labels };
 
 	memset(much, 'x', sizeof(much));
-	much[PROCESS_CLAIMS_BYTES_MAX] = '\0';
-	assert_int_equal(process_register(&w.all, p, w.account, &list, "", 1), PROCESS_E_CLAIMS);
+	much[PROCESS_LABELS_BYTES_MAX] = '\0';
+	assert_int_equal(process_register(&w.all, p, w.account, &list, "", 1), PROCESS_E_LABELS);
 	assert_false(p->registered);
-	much[PROCESS_CLAIMS_BYTES_MAX - 1] = '\0';
-	w.account->bytes.max = PROCESS_CLAIMS_BYTES_MAX;
+	much[PROCESS_LABELS_BYTES_MAX - 1] = '\0';
+	w.account->bytes.max = PROCESS_LABELS_BYTES_MAX;
 	assert_int_equal(process_register(&w.all, p, w.account, &list, "", 1), -EDQUOT);
 	assert_false(p->registered);
 	w.account->bytes.max++;
