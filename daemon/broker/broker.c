@@ -254,7 +254,7 @@ static void check(struct broker *b, struct capture *c, const struct event *e)
 	put(b, c, EFFECT_CHECK);
 }
 
-static void tell_position(struct broker *b, struct capture *c)
+static void report_position(struct broker *b, struct capture *c)
 {
 	if (c->state == CAPTURE_QUEUED && c->client && !has_effect(c, EFFECT_QUEUED)) {
 		put(b, c, EFFECT_QUEUED);
@@ -304,8 +304,8 @@ static void wait_in_queue(struct broker *b, struct capture *c, const struct even
 	c->wait_until_ns = c->options.timeout_ns ? e->now_ns + c->options.timeout_ns : 0;
 	note_waited_holders(b, c, e->now_ns);
 	for (struct list *l = &c->reservation.link; l != &b->arbiter->queue; l = l->next) {
-		tell_position(b, list_entry(list_entry(l, struct reservation, link), struct capture,
-					    reservation));
+		report_position(b, list_entry(list_entry(l, struct reservation, link),
+					      struct capture, reservation));
 	}
 }
 
@@ -593,7 +593,7 @@ static void give_gpus(struct broker *b, uint64_t now_ns)
 		broker_handle(b, list_entry(next, struct capture, reservation), &given);
 	}
 	list_for_each(l, &b->registry->captures) {
-		tell_position(b, list_entry(l, struct capture, link));
+		report_position(b, list_entry(l, struct capture, link));
 	}
 }
 

@@ -186,9 +186,9 @@ bool capture_takes(const struct capture *c, pid_t pid)
 	return false;
 }
 
-enum gpuctr_capture_state capture_told_state(const struct capture *c)
+enum gpuctr_capture_state capture_reported_state(const struct capture *c)
 {
-	static const enum gpuctr_capture_state told[CAPTURE_STATES] = {
+	static const enum gpuctr_capture_state reported[CAPTURE_STATES] = {
 		[CAPTURE_PLANNING] = GPUCTR_CAPTURE_PLANNING,
 		[CAPTURE_QUEUED] = GPUCTR_CAPTURE_QUEUED,
 		[CAPTURE_CHECKING] = GPUCTR_CAPTURE_QUEUED,
@@ -199,7 +199,7 @@ enum gpuctr_capture_state capture_told_state(const struct capture *c)
 		[CAPTURE_OVER] = GPUCTR_CAPTURE_ENDING,
 	};
 
-	return told[c->state];
+	return reported[c->state];
 }
 
 const char *capture_describe_holder(struct arena *a, const struct capture *c)

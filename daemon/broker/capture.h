@@ -153,7 +153,7 @@ bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents
 bool capture_takes(const struct capture *c, pid_t pid);
 
 /* The state that clients see: "queued" for CHECKING and OPENING. */
-enum gpuctr_capture_state capture_told_state(const struct capture *c);
+enum gpuctr_capture_state capture_reported_state(const struct capture *c);
 
 /* "alice (python3, pid 4711)"; "" when the arena is full. */
 const char *capture_describe_holder(struct arena *a, const struct capture *c);

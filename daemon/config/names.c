@@ -31,7 +31,7 @@ static bool parse_id(const char *text, uint32_t *ret)
 
 /* Notes in error a name that nobody has; error gathers those of one list. A word that can be no
  * name is refused as a slip. */
-static int tell_nobody(const char *what, const char *name, char *error, size_t size)
+static int report_nobody(const char *what, const char *name, char *error, size_t size)
 {
 	size_t used = strlen(error);
 
@@ -51,7 +51,7 @@ static int find_user(const char *name, uid_t *ret, char *error, size_t size)
 	uint32_t uid = 0;
 
 	if (!pw && !parse_id(name, &uid)) {
-		return tell_nobody("user", name, error, size);
+		return report_nobody("user", name, error, size);
 	}
 	*ret = pw ? pw->pw_uid : uid;
 	return 0;
@@ -63,7 +63,7 @@ static int find_group(const char *name, gid_t *ret, char *error, size_t size)
 	uint32_t gid = 0;
 
 	if (!gr && !parse_id(name, &gid)) {
-		return tell_nobody("group", name, error, size);
+		return report_nobody("group", name, error, size);
 	}
 	*ret = gr ? gr->gr_gid : gid;
 	return 0;

@@ -119,7 +119,7 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 	p->role = PEER_AGENT;
 	snprintf(p->program, sizeof(p->program), "%s", h->program);
 	utf8_repair(p->program);
-	capture_events_tell(p->front, c, EVENT_ATTACHED);
+	capture_events_report(p->front, c, EVENT_ATTACHED);
 	attached_welcome(p->process, h->recorded_from, &h->claims);
 	return 0;
 }
@@ -208,7 +208,7 @@ int handle_raw_image(struct peer *p, const struct wire_message *m, const struct 
 
 /* The agent reports that the program does not progress any more. Freeing the capture's driver
  * objects releases whatever waits for them. */
-static void tell_stalled(struct peer *p, const struct wire_notice *notice)
+static void report_stalled(struct peer *p, const struct wire_notice *notice)
 {
 	const struct event e = {
 		.type = EVENT_STALLED,
@@ -217,7 +217,7 @@ static void tell_stalled(struct peer *p, const struct wire_notice *notice)
 		.remedy = notice->remedy,
 	};
 
-	capture_events_tell_event(p->front, p->process->capture, &e);
+	capture_events_report_event(p->front, p->process->capture, &e);
 }
 
 static int forward_notice(struct peer *p, const struct frame *frame)
@@ -232,7 +232,7 @@ static int forward_notice(struct peer *p, const struct frame *frame)
 		snprintf(text, sizeof(text),
 			 "pid %d has sent %d notices: what else it says is left out and counted",
 			 (int)p->process->pid, ATTACHED_NOTICES_MAX);
-		attached_tell_left_out(p->process, text);
+		attached_report_left_out(p->process, text);
 	}
 	return 0;
 }
@@ -246,7 +246,7 @@ int handle_notice(struct peer *p, const struct wire_message *m, const struct fra
 	}
 	r = forward_notice(p, frame);
 	if (m->notice.code == GPUCTR_E_STALLED) {
-		tell_stalled(p, &m->notice);
+		report_stalled(p, &m->notice);
 	}
 	return r;
 }
@@ -299,7 +299,7 @@ int handle_goodbye(struct peer *p, const struct wire_message *m, const struct fr
 }
 
 /* The last process that the capture named has ended before the capture began. */
-static void tell_desertion(struct front *f, struct capture *c)
+static void report_desertion(struct front *f, struct capture *c)
 {
 	const struct event e = {
 		.type = EVENT_DESERTED,
@@ -308,7 +308,7 @@ static void tell_desertion(struct front *f, struct capture *c)
 		.remedy = "Ask for the list of those that are there now.",
 	};
 
-	capture_events_tell_event(f, c, &e);
+	capture_events_report_event(f, c, &e);
 }
 
 void agent_on_closed(struct peer *p)
@@ -318,12 +318,12 @@ void agent_on_closed(struct peer *p)
 	bool begun = c && process->number != 0;
 
 	if (begun) {
-		attached_tell_end(p->front, process);
+		attached_report_end(p->front, process);
 	}
 	p->process = process_free(&p->front->processes, process);
 	if (begun) {
-		capture_events_tell(p->front, c, EVENT_PROCESS_GONE);
+		capture_events_report(p->front, c, EVENT_PROCESS_GONE);
 	} else if (c && list_is_empty(&c->processes)) {
-		tell_desertion(p->front, c);
+		report_desertion(p->front, c);
 	}
 }

@@ -60,7 +60,7 @@ void attached_welcome(struct process *p, const char *recorded_from,
 	send_agent_welcome(p);
 }
 
-void attached_tell_left_out(const struct process *p, const char *message)
+void attached_report_left_out(const struct process *p, const char *message)
 {
 	const struct wire_message m = {
 		.type = WIRE_NOTICE,
@@ -74,25 +74,25 @@ void attached_tell_left_out(const struct process *p, const char *message)
 	peer_send_client(p->capture, &m);
 }
 
-static void tell_notices(const struct process *p)
+static void report_notices(const struct process *p)
 {
 	char text[128];
 
 	if (p->notices > ATTACHED_NOTICES_MAX) {
 		snprintf(text, sizeof(text), "%llu notices of pid %d were left out",
 			 (unsigned long long)(p->notices - ATTACHED_NOTICES_MAX), (int)p->pid);
-		attached_tell_left_out(p, text);
+		attached_report_left_out(p, text);
 	}
 }
 
-void attached_tell_end(struct front *f, struct process *p)
+void attached_report_end(struct front *f, struct process *p)
 {
 	struct capture *c = p->capture;
 	struct wire_message m = { .type = WIRE_PROCESS_END };
 	uint64_t now_ns = clock_wall_ns();
 
 	stats_settle(&f->stats, p);
-	tell_notices(p);
+	report_notices(p);
 	m.process_end = (struct wire_process_end){
 		.capture = c->id,
 		.process = p->number,

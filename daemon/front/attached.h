@@ -13,7 +13,7 @@ void attached_welcome(struct process *p, const char *recorded_from,
 enum { ATTACHED_NOTICES_MAX = 256 };
 
 /* Sends the client, instead of a notice from p, that this notice is left out. */
-void attached_tell_left_out(const struct process *p, const char *message);
+void attached_report_left_out(const struct process *p, const char *message);
 
 /* Completes p's totals and sends them to the client. */
-void attached_tell_end(struct front *f, struct process *p);
+void attached_report_end(struct front *f, struct process *p);

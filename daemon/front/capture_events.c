@@ -38,24 +38,24 @@ void capture_events_note_refusal(struct front *f, struct capture *c, enum event_
 	note_event(f, c, &e);
 }
 
-void capture_events_tell_event(struct front *f, struct capture *c, const struct event *e)
+void capture_events_report_event(struct front *f, struct capture *c, const struct event *e)
 {
 	note_event(f, c, e);
 	f->hooks->carry_out(f);
 }
 
-void capture_events_tell_refusal(struct front *f, struct capture *c, enum event_type type,
-				 const struct refusal *r)
+void capture_events_report_refusal(struct front *f, struct capture *c, enum event_type type,
+				   const struct refusal *r)
 {
 	capture_events_note_refusal(f, c, type, r);
 	f->hooks->carry_out(f);
 }
 
-void capture_events_tell(struct front *f, struct capture *c, enum event_type type)
+void capture_events_report(struct front *f, struct capture *c, enum event_type type)
 {
 	const struct event e = { .type = type };
 
-	capture_events_tell_event(f, c, &e);
+	capture_events_report_event(f, c, &e);
 }
 
 static void note_all(struct front *f, const struct event *e)
@@ -65,7 +65,7 @@ static void note_all(struct front *f, const struct event *e)
 	}
 }
 
-static void tell_all(struct front *f, enum event_type type)
+static void report_all(struct front *f, enum event_type type)
 {
 	const struct event e = { .type = type };
 
@@ -87,7 +87,7 @@ int handle_close_capture(struct peer *p, const struct wire_message *m, const str
 	struct capture *c = own_capture(p, m->close_capture.capture);
 
 	if (c) {
-		capture_events_tell(p->front, c, EVENT_CLOSE);
+		capture_events_report(p->front, c, EVENT_CLOSE);
 	}
 	return 0; /* unknown id: the capture has just ended by itself */
 }
@@ -126,7 +126,7 @@ void capture_events_on_client_drained(struct peer *p)
 
 void capture_events_on_granter_lost(struct front *f)
 {
-	tell_all(f, EVENT_LOST);
+	report_all(f, EVENT_LOST);
 }
 
 void capture_events_on_granter_back(struct front *f)
@@ -167,7 +167,7 @@ void capture_events_on_planned(struct front *f, struct capture *c)
 		note_hung(f, c);
 		f->hooks->carry_out(f);
 	} else {
-		capture_events_tell(f, c, EVENT_PLANNED);
+		capture_events_report(f, c, EVENT_PLANNED);
 	}
 }
 
@@ -252,14 +252,14 @@ void capture_events_on_reload(struct front *f)
 
 void capture_events_on_gpu_back(struct front *f)
 {
-	tell_all(f, EVENT_GPU_BACK);
+	report_all(f, EVENT_GPU_BACK);
 }
 
 /* --- time --- */
 
 void capture_events_on_tick(struct front *f)
 {
-	tell_all(f, EVENT_TICK);
+	report_all(f, EVENT_TICK);
 }
 
 void capture_events_end_all(struct front *f, int code, const char *message, const char *remedy)

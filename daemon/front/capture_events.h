@@ -30,10 +30,10 @@ void capture_events_note_refusal(struct front *f, struct capture *c, enum event_
 
 /* Reports an event (this fills in its now_ns) and carries out the effects: c may be freed on
  * return. */
-void capture_events_tell_event(struct front *f, struct capture *c, const struct event *e);
-void capture_events_tell_refusal(struct front *f, struct capture *c, enum event_type type,
-				 const struct refusal *r);
-void capture_events_tell(struct front *f, struct capture *c, enum event_type type);
+void capture_events_report_event(struct front *f, struct capture *c, const struct event *e);
+void capture_events_report_refusal(struct front *f, struct capture *c, enum event_type type,
+				   const struct refusal *r);
+void capture_events_report(struct front *f, struct capture *c, enum event_type type);
 
 /* Updates the broker: whether there is a granter, and the settings. */
 void capture_events_look_around(struct front *f);

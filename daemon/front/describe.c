@@ -144,7 +144,7 @@ static struct gpuctr_capture_info describe_capture(struct front *f, struct arena
 		.user = c->user,
 		.pid = (uint32_t)c->pid,
 		.program = c->options.program,
-		.state = capture_told_state(c),
+		.state = capture_reported_state(c),
 		.position = arbiter_position(&f->arbiter, &c->reservation),
 		.lease_left_ns = describe_lease_left_ns(f, c),
 	};
@@ -175,7 +175,7 @@ static size_t texts_bytes(const char *const *v, size_t n)
 }
 
 /* In place of the names. */
-static void tell_left_out(struct arena *a, struct gpuctr_capture_info *i)
+static void report_left_out(struct arena *a, struct gpuctr_capture_info *i)
 {
 	const char **v = arena_alloc(a, sizeof(*v));
 	const char *text = arena_printf(a, "(%zu names are left out: there are too many captures)",
@@ -203,7 +203,7 @@ static void leave_out_metrics(struct arena *a, struct gpuctr_capture_info *v, si
 		size_t more = texts_bytes(v[i].metrics, v[i].n_metrics);
 
 		if (v[i].n_metrics > 0 && bytes + more > LIMIT_FRAME_BYTES / 2) {
-			tell_left_out(a, &v[i]);
+			report_left_out(a, &v[i]);
 		} else {
 			bytes += more;
 		}

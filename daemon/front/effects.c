@@ -74,8 +74,8 @@ static void send_queued(struct front *f, struct capture *c, const struct effect 
 	arena_deinit(&a);
 }
 
-static void tell_failure(struct front *f, struct capture *c, const char *message,
-			 const char *remedy)
+static void report_failure(struct front *f, struct capture *c, const char *message,
+			   const char *remedy)
 {
 	const struct event e = {
 		.type = EVENT_NOT_OPENED,
@@ -84,7 +84,7 @@ static void tell_failure(struct front *f, struct capture *c, const char *message
 		.remedy = remedy,
 	};
 
-	capture_events_tell_event(f, c, &e);
+	capture_events_report_event(f, c, &e);
 }
 
 static void on_opened(struct front *f, void *owner, const struct granter_reply *reply)
@@ -92,16 +92,16 @@ static void on_opened(struct front *f, void *owner, const struct granter_reply *
 	struct capture *c = owner;
 
 	if (reply && reply->error == 0) {
-		capture_events_tell(f, c, EVENT_OPENED);
+		capture_events_report(f, c, EVENT_OPENED);
 		return;
 	}
 	log_error("capture %u: the granter did not open the lease: %s", c->id,
 		  reply ? strerror(-reply->error) : "no answer");
 	if (reply) {
-		tell_failure(f, c, "the lease could not be opened",
-			     "Try again; the daemon's log says more.");
+		report_failure(f, c, "the lease could not be opened",
+			       "Try again; the daemon's log says more.");
 	} else {
-		tell_failure(
+		report_failure(
 			f, c, "the lease could not be opened: the daemon's granter does not answer",
 			"Try again in a moment: the daemon restarts it. If it happens again, the "
 			"driver may hang: ask whether nvidia-smi answers.");
@@ -132,12 +132,13 @@ static void open_lease(struct front *f, struct capture *c, const struct effect *
 	c->whole_gpus = q.device;
 	if (decision_of_capture(f, c, AUDIT_LEASE_GRANTED, 0, NULL) < 0) {
 		decision_refusal(f, &r);
-		capture_events_tell_refusal(f, c, EVENT_NOT_NOTED, &r);
+		capture_events_report_refusal(f, c, EVENT_NOT_NOTED, &r);
 		return;
 	}
 	stats_note_wait(&f->stats, c->queued_ns ? clock_now_ns() - c->queued_ns : 0);
 	if (granter_link_request(&f->granter, &q, -1, on_opened, c) < 0) {
-		tell_failure(f, c, "the granter is not running just now", "Try again in a moment.");
+		report_failure(f, c, "the granter is not running just now",
+			       "Try again in a moment.");
 	}
 }
 
@@ -192,7 +193,7 @@ static void detach_processes(struct front *f, struct capture *c)
 	}
 }
 
-static void tell_end(struct front *f, struct capture *c, const struct effect *e)
+static void report_end(struct front *f, struct capture *c, const struct effect *e)
 {
 	struct wire_message m = { .type = WIRE_CAPTURE_END };
 	struct gpuctr_totals totals;
@@ -229,7 +230,7 @@ static const struct {
 	[EFFECT_CHECK] = { check },	 [EFFECT_QUEUED] = { send_queued },
 	[EFFECT_OPEN] = { open_lease },	 [EFFECT_READY] = { send_ready },
 	[EFFECT_STOP] = { stop_agents }, [EFFECT_CLOSE] = { close_lease },
-	[EFFECT_END] = { tell_end },	 [EFFECT_FREE] = { free_capture },
+	[EFFECT_END] = { report_end },	 [EFFECT_FREE] = { free_capture },
 };
 
 void effects_carry_out(struct front *f)

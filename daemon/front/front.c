@@ -177,35 +177,35 @@ static void start_listening(struct front *f)
 }
 
 /* f->known stays what it was where the driver shows no GPU, so that masks keep their names. */
-static void keep_machine(struct front *f, struct machine *told)
+static void keep_machine(struct front *f, struct machine *machine)
 {
 	if (f->reported != f->known) {
 		machine_free(f->reported);
 	}
-	if (told->told.gpus.n > 0) {
+	if (machine->status.gpus.n > 0) {
 		machine_free(f->known);
-		f->known = told;
+		f->known = machine;
 	}
-	f->reported = told;
-	f->machine = told->told;
+	f->reported = machine;
+	f->machine = machine->status;
 }
 
 static void on_machine(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
-	struct machine *told = m && m->type == WIRE_STATUS_REPLY ? machine_new(m) : NULL;
+	struct machine *machine = m && m->type == WIRE_STATUS_REPLY ? machine_new(m) : NULL;
 	struct refusal trouble;
 
-	if (!told) {
+	if (!machine) {
 		log_warning("the gpu process did not tell what the machine has");
 		start_listening(f);
 		return;
 	}
-	if (scheduler_on_machine(f, &told->told.gpus)) {
-		machine_free(told);
+	if (scheduler_on_machine(f, &machine->status.gpus)) {
+		machine_free(machine);
 		begin_stop(f, GPUCTR_E_REVOKED, "the machine's GPUs have changed", "Run it again.");
 		return;
 	}
-	keep_machine(f, told);
+	keep_machine(f, machine);
 	log_info("%zu GPUs, driver %s, CUPTI %s", f->machine.gpus.n,
 		 f->machine.driver[0] ? f->machine.driver : "none",
 		 f->machine.cupti[0] ? f->machine.cupti : "none");

@@ -78,7 +78,7 @@ struct front {
 	bool carrying_out;    /* effects are being carried out, see effects.h */
 	struct users *users;
 	struct jobs jobs;
-	bool jobs_untold; /* not all jobs were reported to the supervisor yet */
+	bool jobs_unreported; /* not all jobs were reported to the supervisor yet */
 	struct rate opens, permissions, questions;
 	struct audit audit;
 	struct arena scratch; /* for encoding; reset after every message */

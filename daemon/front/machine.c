@@ -17,7 +17,7 @@ struct machine *machine_new(const struct wire_message *m)
 	if (wire_copy(&machine->arena, m, &copy) < 0) {
 		return machine_free(machine);
 	}
-	machine->told = copy.status_reply;
+	machine->status = copy.status_reply;
 	return machine;
 }
 
@@ -34,9 +34,9 @@ size_t machine_uuids(const struct machine *m, uint64_t gpus, const char **v)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; m && i < m->told.gpus.n && i < LIMIT_GPUS; i++) {
+	for (size_t i = 0; m && i < m->status.gpus.n && i < LIMIT_GPUS; i++) {
 		if ((gpus >> i & 1) != 0) {
-			v[n++] = m->told.gpus.v[i].uuid;
+			v[n++] = m->status.gpus.v[i].uuid;
 		}
 	}
 	return n;

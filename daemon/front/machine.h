@@ -9,7 +9,7 @@
 
 struct machine {
 	struct arena arena;
-	struct wire_status_reply told;
+	struct wire_status_reply status;
 };
 
 /* With a copy of the status in m; NULL: out of memory. */

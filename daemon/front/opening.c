@@ -25,7 +25,7 @@ static void refuse_open(struct front *f, struct capture *c, int code, const char
 		.type = EVENT_REFUSED, .code = code, .message = message, .remedy = remedy
 	};
 
-	capture_events_tell_event(f, c, &e);
+	capture_events_report_event(f, c, &e);
 }
 
 /* Appends the columns of a group to text as one option, with before in front of it. */

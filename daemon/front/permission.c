@@ -50,7 +50,7 @@ static void refuse(struct peer *p, const struct capture *c, struct capture *aske
 
 	decision_note_asker(&a, p, c);
 	a.noted = noted;
-	permits_tell_refused(asked, a.uid, a.pid, r);
+	permits_report_refused(asked, a.uid, a.pid, r);
 	decision_of_permission(p->front, &a, AUDIT_PERMISSION_REFUSED, r, 0);
 	answer(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, r);
 }
@@ -118,7 +118,7 @@ static void on_granted(struct front *f, void *owner, const struct granter_reply 
 		f->n_granted++;
 		permits_note_granted(c, a->pid);
 	} else {
-		permits_tell_refused(c, a->uid, a->pid, &r);
+		permits_report_refused(c, a->uid, a->pid, &r);
 		decision_of_permission(f, a, AUDIT_PERMISSION_REFUSED, &r,
 				       reply ? reply->status : 0);
 	}

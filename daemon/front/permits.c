@@ -62,7 +62,7 @@ void permits_note_granted(struct capture *c, pid_t pid)
 	}
 }
 
-void permits_tell_refused(struct capture *c, uid_t uid, pid_t pid, const struct refusal *r)
+void permits_report_refused(struct capture *c, uid_t uid, pid_t pid, const struct refusal *r)
 {
 	struct wire_message m = { .type = WIRE_NOTICE };
 	char text[LIMIT_TEXT_BYTES];

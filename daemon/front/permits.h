@@ -36,4 +36,4 @@ bool permits_device(const struct front *f, const struct capture *c, struct refus
 /* A process was granted a permission under c's lease, or was refused one for which it used c's
  * token. Both functions do nothing if c is not a permit, or NULL. */
 void permits_note_granted(struct capture *c, pid_t pid);
-void permits_tell_refused(struct capture *c, uid_t uid, pid_t pid, const struct refusal *r);
+void permits_report_refused(struct capture *c, uid_t uid, pid_t pid, const struct refusal *r);

@@ -77,16 +77,16 @@ static int read_gpus(struct peer *p, const struct wire_job_begin *b, uint64_t *r
 }
 
 /* When the supervisor is busy it is told again with the next sign of life. */
-static void tell_supervisor(struct front *f)
+static void report_supervisor(struct front *f)
 {
 	const struct control_message m = { .op = CONTROL_JOBS, .jobs = f->jobs };
 
-	f->jobs_untold = control_send_message(f->control, &m, -1) < 0;
+	f->jobs_unreported = control_send_message(f->control, &m, -1) < 0;
 }
 
 static void changed(struct front *f, uint64_t gpus)
 {
-	tell_supervisor(f);
+	report_supervisor(f);
 	capture_events_on_jobs_changed(f, gpus);
 }
 
@@ -190,7 +190,7 @@ bool scheduler_on_machine(struct front *f, const struct wire_gpus *gpus)
 					"the machine's GPUs have changed");
 		}
 	}
-	tell_supervisor(f);
+	report_supervisor(f);
 	return f->known != NULL;
 }
 
@@ -202,9 +202,9 @@ void scheduler_tick(struct front *f, uint64_t now_ns)
 	while (jobs_expire(&f->jobs, now_ns, &job)) {
 		decision_of_job(f, NULL, AUDIT_JOB_ENDED, &job, "its time is over");
 		gpus |= job.gpus;
-		f->jobs_untold = true;
+		f->jobs_unreported = true;
 	}
-	if (f->jobs_untold) {
+	if (f->jobs_unreported) {
 		changed(f, gpus);
 	}
 }

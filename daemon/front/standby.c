@@ -474,7 +474,7 @@ static void welcome(struct process *p)
 
 /* Tells the client that a named process is not measured: it has ended since the client listed it,
  * or another capture had it when this one was opened (and it may be free again by now). */
-static void tell_left_out(struct front *f, struct capture *c, uint32_t id)
+static void report_left_out(struct front *f, struct capture *c, uint32_t id)
 {
 	const struct process *p = processes_find(&f->processes, id);
 	struct wire_message m = { .type = WIRE_NOTICE };
@@ -501,7 +501,7 @@ static void tell_left_out(struct front *f, struct capture *c, uint32_t id)
 	peer_send(c->client, &m);
 }
 
-static void tell_all_left_out(struct front *f, struct capture *c)
+static void report_all_left_out(struct front *f, struct capture *c)
 {
 	const struct wire_u32s *ids = &c->options.processes;
 
@@ -509,14 +509,14 @@ static void tell_all_left_out(struct front *f, struct capture *c)
 		const struct process *p = processes_find(&f->processes, ids->v[i]);
 
 		if (!p || p->capture != c) {
-			tell_left_out(f, c, ids->v[i]);
+			report_left_out(f, c, ids->v[i]);
 		}
 	}
 }
 
 void standby_begin(struct front *f, struct capture *c)
 {
-	tell_all_left_out(f, c);
+	report_all_left_out(f, c);
 	list_for_each(l, &c->processes) {
 		struct process *p = list_entry(l, struct process, link);
 
@@ -526,7 +526,7 @@ void standby_begin(struct front *f, struct capture *c)
 		}
 	}
 	if (c->n_processes > 0) {
-		capture_events_tell(f, c, EVENT_ATTACHED);
+		capture_events_report(f, c, EVENT_ATTACHED);
 	}
 }
 
@@ -538,7 +538,7 @@ void standby_on_goodbye(struct peer *p)
 	if (!c || process->number == 0) {
 		return;
 	}
-	attached_tell_end(p->front, process);
+	attached_report_end(p->front, process);
 	process_detach(process);
-	capture_events_tell(p->front, c, EVENT_PROCESS_GONE);
+	capture_events_report(p->front, c, EVENT_PROCESS_GONE);
 }

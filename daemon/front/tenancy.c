@@ -110,9 +110,9 @@ static void on_checked(struct front *f, void *owner, uint32_t request, const str
 		return; /* the next gpu process is asked again */
 	}
 	if (c && may_not(f, m, c, &r)) {
-		capture_events_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
+		capture_events_report_refusal(f, c, EVENT_ACCOMPANIED, &r);
 	} else if (c) {
-		capture_events_tell(f, c, EVENT_ALONE);
+		capture_events_report(f, c, EVENT_ALONE);
 	}
 }
 
@@ -124,13 +124,13 @@ void tenancy_check(struct front *f, struct capture *c)
 
 	c->known_ns = clock_now_ns();
 	if (is_part(f, c, &r)) {
-		capture_events_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
+		capture_events_report_refusal(f, c, EVENT_ACCOMPANIED, &r);
 	} else if (f->config.shared || unanswered_gpus(f, c) == 0) {
-		capture_events_tell(f, c, EVENT_ALONE);
+		capture_events_report(f, c, EVENT_ALONE);
 	} else if (rpc_client_is_up(&f->gpu) &&
 		   rpc_client_request(&f->gpu, NULL, &q, on_checked, NULL, c->id) < 0) {
 		refuse_unknown(&r);
-		capture_events_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
+		capture_events_report_refusal(f, c, EVENT_ACCOMPANIED, &r);
 	}
 }
 

@@ -47,7 +47,7 @@ struct lease *lease_find(struct leases *s, uint64_t id)
 
 /* --- messages to the front --- */
 
-static void tell(struct leases *s, const struct lease *l, enum granter_op op)
+static void report(struct leases *s, const struct lease *l, enum granter_op op)
 {
 	outbox_say(&s->outbox,
 		   &(struct granter_reply){ .op = op, .lease = l->id, .gpus = l->gpus });
@@ -411,7 +411,7 @@ static void lease_finish(struct leases *s, struct lease *l)
 		answer(s, l, GRANTER_CLOSE, l->request, 0, 0);
 	}
 	if (l->hung) {
-		tell(s, l, GRANTER_ANSWERS);
+		report(s, l, GRANTER_ANSWERS);
 	}
 	l->state = LEASE_FREE;
 	open_waiting(s);
@@ -507,7 +507,7 @@ static void note_hung(struct leases *s, struct lease *l)
 		l->close_to_answer = false;
 		answer(s, l, GRANTER_CLOSE, l->request, -ETIMEDOUT, 0);
 	}
-	tell(s, l, GRANTER_HUNG);
+	report(s, l, GRANTER_HUNG);
 	if (l->state == LEASE_OPEN) {
 		lease_end(s, l, -ETIMEDOUT);
 	}

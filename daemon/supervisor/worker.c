@@ -41,7 +41,7 @@ static int start_granter_threads(void)
 }
 
 /* The first entry of the journal opens its socket, which the front's filter forbids. */
-static void tell_journal(void)
+static void report_journal(void)
 {
 	struct journal_entry e;
 
@@ -58,7 +58,7 @@ static void tell_journal(void)
 
 static int prepare_front(void)
 {
-	tell_journal();
+	report_journal();
 	return fd_reaper_start();
 }
 

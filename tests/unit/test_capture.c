@@ -229,12 +229,12 @@ FIXTURE_TEST(clients_are_told_a_state_they_know)
 
 	for (unsigned s = 0; s < CAPTURE_STATES; s++) {
 		c->state = s;
-		assert_true(capture_told_state(c) >= last);
-		last = capture_told_state(c);
+		assert_true(capture_reported_state(c) >= last);
+		last = capture_reported_state(c);
 	}
 	assert_int_equal(last, GPUCTR_CAPTURE_ENDING);
 	c->state = CAPTURE_OPENING;
-	assert_int_equal(capture_told_state(c), GPUCTR_CAPTURE_QUEUED);
+	assert_int_equal(capture_reported_state(c), GPUCTR_CAPTURE_QUEUED);
 	c->state = CAPTURE_RUNNING;
-	assert_int_equal(capture_told_state(c), GPUCTR_CAPTURE_RUNNING);
+	assert_int_equal(capture_reported_state(c), GPUCTR_CAPTURE_RUNNING);
 }
