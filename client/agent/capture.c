@@ -383,8 +383,8 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 	list_init(&c->contexts);
 	stream_captures_init(&c->stream_captures);
 	lock_init(&c->lock, LOCK_LEAF);
-	lock_init(&c->devices_lock, LOCK_SETUP);
-	lock_init(&c->times_lock, LOCK_SETUP);
+	lock_init(&c->devices_lock, LOCK_PART);
+	lock_init(&c->times_lock, LOCK_PART);
 	trace_init(&c->trace);
 	arena_init(&c->arena, LIMIT_UNPACKED_BYTES);
 	init_deliver(c, connection);

@@ -44,7 +44,7 @@ void deliver_init(struct deliver *d)
 	list_init(&d->spare);
 	list_init(&d->notes);
 	lock_init(&d->lock, LOCK_LEAF);
-	lock_init(&d->connection_lock, LOCK_CONNECTION);
+	lock_init(&d->connection_lock, LOCK_PART);
 	lock_cond_init(&d->wake);
 	lock_cond_init(&d->drained);
 }

@@ -17,12 +17,13 @@
 #include "proto/base/clock.h"
 
 enum lock_kind {
-	LOCK_AGENT,	 /* which capture is under way */
-	LOCK_CONTEXT,	 /* of a CUDA context, held across a measured launch and calls of CUPTI */
-	LOCK_SETUP,	 /* around calls of CUPTI and the driver that set up a device, or tracing */
-	LOCK_CONNECTION, /* the connection while the delivering thread may be stuck in CUPTI */
-	LOCK_NVTX,	 /* the open ranges of the process */
-	LOCK_STREAMS, /* of a context, held across cuStreamQuery(), where CUPTI may want a buffer */
+	LOCK_AGENT,   /* which capture is under way */
+	LOCK_CONTEXT, /* of a CUDA context, held across a measured launch and calls of CUPTI */
+	/* Of one part, of which a thread holds one at a time: the set-up of devices, or of tracing,
+	 * around calls of CUPTI and the driver; the connection while the worker may be stuck in
+	 * CUPTI; the start/end ranges of the process; a context's streams, across cuStreamQuery(),
+	 * where CUPTI may want a buffer. */
+	LOCK_PART,
 	LOCK_RECORDS, /* of CUPTI's records: kernels' names are looked up meanwhile */
 	LOCK_LEAF,    /* a few instructions, and no other lock is taken meanwhile */
 	LOCK_KINDS,

@@ -32,7 +32,7 @@ static struct {
 	struct list started;
 	nvtxRangeId_t last_id;
 	_Atomic uint64_t version; /* of the list */
-} process = { .lock = LOCK_INITIALIZER(LOCK_NVTX),
+} process = { .lock = LOCK_INITIALIZER(LOCK_PART),
 	      .started = { &process.started, &process.started } };
 
 static __thread struct stack *thread_stack;

@@ -31,7 +31,7 @@
 void streams_init(struct streams *s)
 {
 	*s = (struct streams){ 0 };
-	lock_init(&s->lock, LOCK_STREAMS);
+	lock_init(&s->lock, LOCK_PART);
 	atomic_init(&s->unknown, true); /* work may have been given before the capture */
 }
 
