@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/activity.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "client/agent/activity_flush.h"
 #include "client/agent/activity_records.h"
 #include "client/agent/copy_gate.h"
 #include "client/agent/others.h"
 #include "client/agent/state.h"
-#include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "proto/base/map.h"
 
 /* The length of a user range is longer than its kernel: it holds the range's markers, what the host
  * does between push and launch, and the loading of the kernel's module. So CUPTI's activity records
@@ -29,12 +24,6 @@
  * half a millisecond. Buffers are used again, and there are only so many: beyond that records are
  * given up, and their launches have no clock.
  *
- * Where launches run ahead nobody waits for a record, and what counts is that launches stay fast.
- * Each buffer that CUPTI gives back, and each look for what has come, costs the launching threads:
- * of a ResNet-18 bound by launches (25 us each) 20 % with buffers of 64 KiB and a look every 2 ms,
- * 11 % with one of the two changed, 8 % with buffers of 1 MiB and a look every 30 ms, of which
- * CUPTI itself takes 7 (H100, CUPTI 2025.3).
- *
  * A flush that is forced also returns the buffers in which a kernel has not ended, and is dangerous
  * (buffers.c): so flushes are forced only for what does not come otherwise.
  *
@@ -42,7 +31,7 @@
  * captures of the process as well (H100 and H200, CUPTI 2025.3): a launch's callback had been
  * turned off while the thread was within it. Ours stay on until a capture ends; others who use
  * CUPTI in the process may turn theirs off. Records that name a launch of one kernel for a second
- * time are not believed, and where there are many, records are waited for with less patience.
+ * time are not believed.
  *
  * CUPTI measures a range with a kernel of its own, WaitNs. It belongs to no launch of the program,
  * so nobody expects its id; its name is compared as well. */
@@ -52,21 +41,9 @@ enum {
 	BUFFERS_MAX = 128,
 	BUFFER_AHEAD_BYTES = 1024 * 1024,
 	BUFFERS_AHEAD_MAX = 64,
-	RECORDS_AT_ONCE = 32, /* which the lock is held for */
-	PATIENCE_MS = 100,
-	PAUSE_MS = 1,
-	/* Where launches run ahead: less than the 10 s that the daemon waits for the end. */
-	PATIENCE_AHEAD_MS = 2000,
-	PATIENCE_AHEAD_LEAST_MS = 20,
-	PAUSE_AHEAD_MS = 30,
-	FLUSH_AHEAD_MS = 500,
-	PAUSE_ENDING_MS = 2, /* where the program or the client waits for the rest */
-	FLUSH_ENDING_MS = 50,
-	STOP_PATIENCE_MS = 400, /* for kernels that have been launched */
-	PAUSE_GRAPHS_MS = 20,
+	STOP_PATIENCE_MS = 400,		       /* for kernels that have been launched */
 	GRAPHS_CROWD = GRAPHS_KERNELS_MAX / 4, /* kernels that wait to be told */
-	REPEATS_LEAST = 64,	   /* no two kernels should have one id, so few are enough */
-	REPEATS_PATIENCE_MS = 600, /* for a GPU that is behind, and a buffer that is not full */
+	REPEATS_LEAST = 64, /* no two kernels should have one id, so few are enough */
 };
 
 static struct activity *self;
@@ -104,10 +81,10 @@ bool activity_has_graphs(struct activity *v)
 static bool take_some_records(struct activity *v, uint8_t *buffer, size_t valid,
 			      CUpti_Activity **last, bool given_up)
 {
-	CUpti_Activity *some[RECORDS_AT_ONCE];
+	CUpti_Activity *some[ACTIVITY_AT_ONCE];
 	size_t n = 0;
 
-	while (n < RECORDS_AT_ONCE &&
+	while (n < ACTIVITY_AT_ONCE &&
 	       v->profiler->cuptiActivityGetNextRecord(buffer, valid, last) == CUPTI_SUCCESS) {
 		some[n++] = *last;
 	}
@@ -120,7 +97,7 @@ static bool take_some_records(struct activity *v, uint8_t *buffer, size_t valid,
 		}
 	}
 	lock_release(&v->lock);
-	return n == RECORDS_AT_ONCE;
+	return n == ACTIVITY_AT_ONCE;
 }
 
 bool activity_is_crowded(struct activity *v)
@@ -194,7 +171,7 @@ static int begin(struct activity *v, const struct profiler *p)
 	r = v->spans.v ? 0 : spans_init(&v->spans, v->patient ? SPANS_BITS_MANY : SPANS_BITS);
 	if (r == 0) {
 		v->profiler = p;
-		v->patience_ms = v->patient ? PATIENCE_AHEAD_MS : PATIENCE_MS;
+		v->patience_ms = v->patient ? ACTIVITY_PATIENCE_AHEAD_MS : ACTIVITY_PATIENCE_MS;
 		v->dropped = 0;
 		v->others.n_asked = 0;
 		atomic_store(&v->others.expected, false);
@@ -351,307 +328,11 @@ void activity_forget(struct activity *v, uint32_t correlation)
 	}
 }
 
-static bool is_pending(const struct launch *l)
-{
-	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE &&
-	       l->kind != GPUCTR_LAUNCH_GRAPH_KERNEL && /* all that is known of these is in them */
-	       l->correlation != 0 && !l->timeless;
-}
-
-/* With the lock. False: it has no record yet. */
-static bool take_span(struct activity *v, struct launch *l)
-{
-	struct span span;
-
-	if (!spans_take(&v->spans, l->correlation, &span)) {
-		return false;
-	}
-	l->timeless = span.is_shared;
-	if (!span.is_shared) {
-		l->start_ns = span.begin_ns;
-		l->duration_ns = span.end_ns - span.begin_ns;
-		l->clock = GPUCTR_CLOCK_GPU;
-	}
-	return true;
-}
-
-/* A graph may have several records, so graphs are asked for after the kernels. Returns how many
- * launches have no record yet. */
-static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
-{
-	size_t missing = 0;
-
-	for (size_t i = 0; i < b->n;) {
-		size_t end = b->n - i > RECORDS_AT_ONCE ? i + RECORDS_AT_ONCE : b->n;
-
-		LOCK_SCOPE(&v->lock);
-		for (; i < end; i++) {
-			struct launch *l = &b->launches[i];
-
-			missing += is_pending(l) && (l->kind == GPUCTR_LAUNCH_GRAPH) == graphs &&
-				   !take_span(v, l);
-		}
-	}
-	return missing;
-}
-
-/* Of graphs, kernels may still come. */
-static void forget_rest(struct activity *v, const struct batch *b)
-{
-	LOCK_SCOPE(&v->lock);
-	for (size_t i = 0; i < b->n; i++) {
-		if (b->launches[i].clock == GPUCTR_CLOCK_NONE) {
-			spans_forget(&v->spans, b->launches[i].correlation);
-		}
-	}
-}
-
-struct pace {
-	unsigned pause_ms, flush_ms; /* between two looks, and between two flushes */
-};
-
-static struct pace pace_of(const struct activity *v)
-{
-	return !v->patient	       ? (struct pace){ PAUSE_MS, PAUSE_MS }
-	       : activity_is_ending(v) ? (struct pace){ PAUSE_ENDING_MS, FLUSH_ENDING_MS }
-				       : (struct pace){ PAUSE_AHEAD_MS, FLUSH_AHEAD_MS };
-}
-
-/* Where records name wrong launches, those of other threads may still come. */
-static bool is_hopeless(struct activity *v, const struct batch *b)
-{
-	uint64_t launched_ns = 0; /* the last one of the missing, in Unix time */
-
-	if (activity_repeated(v).n == 0) {
-		return false;
-	}
-	for (size_t i = 0; i < b->n; i++) {
-		const struct launch *l = &b->launches[i];
-
-		if (is_pending(l) && l->start_ns > launched_ns) {
-			launched_ns = l->start_ns;
-		}
-	}
-	return clock_wall_ns() > launched_ns + REPEATS_PATIENCE_MS * CLOCK_NS_PER_MS;
-}
-
-static void pause_for(struct activity *v, unsigned ms)
-{
-	nanosleep(&(struct timespec){ 0, ms * CLOCK_NS_PER_MS }, NULL);
-	if (v->on_wait) {
-		v->on_wait(v->userdata);
-	}
-}
-
-/* Waits until the records of all kernels, or of all graphs, have come, or the patience is over. */
-static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t until_ns)
-{
-	size_t missing = take_spans(v, b, graphs);
-	bool hopeless = false;
-	unsigned unflushed_ms = 0;
-
-	/* Where launches run ahead CUPTI's buffers come by themselves as they fill up. */
-	while (missing > 0 && clock_now_ns() < until_ns && !hopeless) {
-		struct pace pace = pace_of(v);
-
-		pause_for(v, pace.pause_ms);
-		unflushed_ms += pace.pause_ms;
-		hopeless = is_hopeless(v, b);
-		if (unflushed_ms >= pace.flush_ms || hopeless) {
-			unflushed_ms = 0;
-			activity_flush_quietly(v);
-		}
-		missing = take_spans(v, b, graphs);
-	}
-	if (missing > 0 && v->patient && !hopeless) {
-		activity_flush_forced(v);
-		missing = take_spans(v, b, graphs);
-	}
-	return missing;
-}
-
-/* Records that CUPTI drops or gives to another user of CUPTI never come, so later batches wait for
- * a shorter time. */
-static unsigned next_patience(const struct activity *v, bool missing)
-{
-	unsigned half = v->patience_ms / 2;
-
-	if (!missing) {
-		return v->patient ? PATIENCE_AHEAD_MS : PATIENCE_MS;
-	}
-	return v->patient && half < PATIENCE_AHEAD_LEAST_MS ? PATIENCE_AHEAD_LEAST_MS : half;
-}
-
-/* Of a graph whose kernels have not come, but copies. */
-static bool take_copied(struct activity *v, struct launch *l)
-{
-	const struct graph_launch *g;
-
-	LOCK_SCOPE(&v->lock);
-	g = graphs_find(&v->graphs, l->correlation);
-	if (!g || g->n_came > 0 || !g->copied) {
-		return false;
-	}
-	l->start_ns = g->begin_ns;
-	l->duration_ns = g->end_ns - g->begin_ns;
-	l->clock = GPUCTR_CLOCK_GPU;
-	return true;
-}
-
-/* How many launches of graphs have no record yet, nor a time; of how many it is not known whether
- * all kernels have come, and how many have. */
-struct graphs_seen {
-	size_t missing, open;
-	uint64_t n_came;
-};
-
-static struct graphs_seen look_at_graphs(struct activity *v, const struct batch *b)
-{
-	struct graphs_seen seen = { 0 };
-
-	LOCK_SCOPE(&v->lock);
-	for (size_t i = 0; i < b->n; i++) {
-		enum graph_here here;
-
-		if (!is_pending(&b->launches[i]) || b->launches[i].kind != GPUCTR_LAUNCH_GRAPH) {
-			continue;
-		}
-		here = graphs_look(&v->graphs, b->launches[i].correlation, &seen.n_came);
-		seen.missing += here == GRAPH_NOTHING;
-		seen.open += here == GRAPH_SOME;
-	}
-	return seen;
-}
-
-/* Waits until kernels of each graph have come, as many as last time, or until no more do. */
-static size_t collect_graphs(struct activity *v, struct batch *b, uint64_t until_ns)
-{
-	struct graphs_seen before, now = look_at_graphs(v, b);
-
-	while (now.missing + now.open > 0 && clock_now_ns() < until_ns && !activity_is_crowded(v)) {
-		before = now;
-		pause_for(v, PAUSE_GRAPHS_MS);
-		activity_flush_quietly(v);
-		now = look_at_graphs(v, b);
-		if (now.missing == 0 && now.n_came == before.n_came) {
-			break;
-		}
-	}
-	if (now.missing > 0) {
-		activity_flush_forced(v);
-		now = look_at_graphs(v, b);
-	}
-	for (size_t i = 0; i < b->n; i++) {
-		if (is_pending(&b->launches[i]) && b->launches[i].kind == GPUCTR_LAUNCH_GRAPH) {
-			take_copied(v, &b->launches[i]);
-		}
-	}
-	return now.missing;
-}
-
 void activity_flush(struct activity *v)
 {
 	if (activity_is_started(v)) {
 		activity_flush_now(v);
 	}
-}
-
-void activity_fill(struct activity *v, struct batch *b)
-{
-	uint64_t until_ns;
-	size_t missing, kernels;
-
-	if (!v->spans.v) {
-		return;
-	}
-	until_ns = clock_now_ns() + v->patience_ms * CLOCK_NS_PER_MS;
-	kernels = missing = collect(v, b, false, until_ns);
-	missing += v->name_kernel && !v->whole ? collect_graphs(v, b, until_ns)
-					       : collect(v, b, true, until_ns);
-	forget_rest(v, b);
-	activity_look_for_others(v, kernels > 0, OTHERS_BATCHES);
-	v->patience_ms = next_patience(v, missing > 0 && activity_repeated(v).n == 0);
-}
-
-/* The name of a kernel that has come already is not known any more. */
-void activity_leave_out(struct activity *v, const struct launch *l)
-{
-	struct span span = { .begin_ns = l->start_ns, .end_ns = l->start_ns + l->duration_ns };
-	bool known = l->clock == GPUCTR_CLOCK_GPU;
-
-	if (!v->spans.v) {
-		return;
-	}
-	LOCK_SCOPE(&v->lock);
-	if (!known && (!spans_take(&v->spans, l->correlation, &span) || span.is_shared)) {
-		spans_forget(&v->spans, l->correlation);
-		return;
-	}
-	records_add_copy(
-		v, &(struct pack_copy){
-			   .kind = GPUCTR_COPY_KERNEL,
-			   .device = l->device,
-			   .context = l->context,
-			   .stream = l->stream,
-			   .bytes = map_mix(l->function, (uint64_t)l->grid[0] << 32 | l->block[0]),
-			   .start_ns = span.begin_ns,
-			   .duration_ns = span.end_ns - span.begin_ns });
-}
-
-/* Kernels of the graph that CUPTI has dropped ran among the others, or just before or behind them:
- * for about as long as these, on average, or as the longest of them. */
-static void note_lost(struct activity *v, const struct graph_told *told)
-{
-	struct pack_copy lost = { .kind = GPUCTR_COPY_LOST, .start_ns = UINT64_MAX };
-	uint64_t end_ns = 0, longest_ns = 0, more_ns;
-
-	for (const struct graph_kernel *k = told->kernels.first; k; k = k->next) {
-		const struct launch *l = &k->launch;
-
-		lost.device = l->device;
-		lost.start_ns = l->start_ns < lost.start_ns ? l->start_ns : lost.start_ns;
-		end_ns = l->start_ns + l->duration_ns > end_ns ? l->start_ns + l->duration_ns
-							       : end_ns;
-		longest_ns = l->duration_ns > longest_ns ? l->duration_ns : longest_ns;
-	}
-	if (end_ns > 0) {
-		more_ns = 2 * (end_ns - lost.start_ns) * told->lacks / told->n_came;
-		more_ns = more_ns > longest_ns ? more_ns : longest_ns;
-		lost.start_ns -= more_ns < lost.start_ns ? more_ns : lost.start_ns;
-		lost.duration_ns = end_ns + more_ns - lost.start_ns;
-		records_add_copy(v, &lost);
-	}
-}
-
-struct graph_told activity_take_graph(struct activity *v, const struct launch *l)
-{
-	struct graph_told told;
-
-	LOCK_SCOPE(&v->lock);
-	told = graphs_take(&v->graphs, l->correlation);
-	if (told.n_came > 0) {
-		spans_forget(&v->spans, l->correlation);
-	}
-	if (told.lacks > 0 && v->dropped > 0) {
-		note_lost(v, &told);
-	}
-	return told;
-}
-
-struct graph_kernels activity_take_late(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	return graphs_take_late(&v->graphs);
-}
-
-struct graph_counts activity_take_graph_counts(struct activity *v)
-{
-	struct graph_counts counts;
-
-	LOCK_SCOPE(&v->lock);
-	counts = v->graphs.counts;
-	v->graphs.counts = (struct graph_counts){ 0 };
-	return counts;
 }
 
 bool activity_want_whole_graphs(struct activity *v)
@@ -666,18 +347,6 @@ bool activity_want_whole_graphs(struct activity *v)
 	}
 	trace_whole_graphs(v);
 	return true;
-}
-
-struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n)
-{
-	struct pack_copy *taken;
-
-	LOCK_SCOPE(&v->lock);
-	taken = v->copied;
-	*ret_n = v->n_copied;
-	v->copied = NULL;
-	v->n_copied = v->max_copied = 0;
-	return taken;
 }
 
 bool activity_drops(struct activity *v)
@@ -699,7 +368,7 @@ static void stop(void *argument)
 	activity_trace(v, false);
 	if (!v->others.are_there) {
 		keep_times_in_host_memory(v->profiler, false);
-		if (!activity_flush_out(v, v->patient ? STOP_PATIENCE_MS : PATIENCE_MS)) {
+		if (!activity_flush_out(v, v->patient ? STOP_PATIENCE_MS : ACTIVITY_PATIENCE_MS)) {
 			v->others.are_there = true;
 		}
 	}

@@ -13,7 +13,13 @@
 #include "client/agent/profiler.h"
 #include "client/agent/spans.h"
 
-enum { REPEATED_IDS = 8 };
+enum {
+	REPEATED_IDS = 8,
+	ACTIVITY_AT_ONCE = 32,	    /* records, or launches, that the lock is held for */
+	ACTIVITY_PATIENCE_MS = 100, /* at first */
+	/* Where launches run ahead: less than the 10 s that the daemon waits for the end. */
+	ACTIVITY_PATIENCE_AHEAD_MS = 2000,
+};
 
 /* Records of single kernels with the correlation id of an earlier one. */
 struct repeated {

@@ -221,3 +221,98 @@ void records_give_up(struct activity *v, const CUpti_Activity *record)
 	v->dropped += record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL &&
 		      !is_cuptis((const kernel_record *)record);
 }
+
+/* --- what is taken out of them --- */
+
+/* The name of a kernel that has come already is not known any more. */
+void activity_leave_out(struct activity *v, const struct launch *l)
+{
+	struct span span = { .begin_ns = l->start_ns, .end_ns = l->start_ns + l->duration_ns };
+	bool known = l->clock == GPUCTR_CLOCK_GPU;
+
+	if (!v->spans.v) {
+		return;
+	}
+	LOCK_SCOPE(&v->lock);
+	if (!known && (!spans_take(&v->spans, l->correlation, &span) || span.is_shared)) {
+		spans_forget(&v->spans, l->correlation);
+		return;
+	}
+	records_add_copy(
+		v, &(struct pack_copy){
+			   .kind = GPUCTR_COPY_KERNEL,
+			   .device = l->device,
+			   .context = l->context,
+			   .stream = l->stream,
+			   .bytes = map_mix(l->function, (uint64_t)l->grid[0] << 32 | l->block[0]),
+			   .start_ns = span.begin_ns,
+			   .duration_ns = span.end_ns - span.begin_ns });
+}
+
+/* Kernels of the graph that CUPTI has dropped ran among the others, or just before or behind them:
+ * for about as long as these, on average, or as the longest of them. */
+static void note_lost(struct activity *v, const struct graph_told *told)
+{
+	struct pack_copy lost = { .kind = GPUCTR_COPY_LOST, .start_ns = UINT64_MAX };
+	uint64_t end_ns = 0, longest_ns = 0, more_ns;
+
+	for (const struct graph_kernel *k = told->kernels.first; k; k = k->next) {
+		const struct launch *l = &k->launch;
+
+		lost.device = l->device;
+		lost.start_ns = l->start_ns < lost.start_ns ? l->start_ns : lost.start_ns;
+		end_ns = l->start_ns + l->duration_ns > end_ns ? l->start_ns + l->duration_ns
+							       : end_ns;
+		longest_ns = l->duration_ns > longest_ns ? l->duration_ns : longest_ns;
+	}
+	if (end_ns > 0) {
+		more_ns = 2 * (end_ns - lost.start_ns) * told->lacks / told->n_came;
+		more_ns = more_ns > longest_ns ? more_ns : longest_ns;
+		lost.start_ns -= more_ns < lost.start_ns ? more_ns : lost.start_ns;
+		lost.duration_ns = end_ns + more_ns - lost.start_ns;
+		records_add_copy(v, &lost);
+	}
+}
+
+struct graph_told activity_take_graph(struct activity *v, const struct launch *l)
+{
+	struct graph_told told;
+
+	LOCK_SCOPE(&v->lock);
+	told = graphs_take(&v->graphs, l->correlation);
+	if (told.n_came > 0) {
+		spans_forget(&v->spans, l->correlation);
+	}
+	if (told.lacks > 0 && v->dropped > 0) {
+		note_lost(v, &told);
+	}
+	return told;
+}
+
+struct graph_kernels activity_take_late(struct activity *v)
+{
+	LOCK_SCOPE(&v->lock);
+	return graphs_take_late(&v->graphs);
+}
+
+struct graph_counts activity_take_graph_counts(struct activity *v)
+{
+	struct graph_counts counts;
+
+	LOCK_SCOPE(&v->lock);
+	counts = v->graphs.counts;
+	v->graphs.counts = (struct graph_counts){ 0 };
+	return counts;
+}
+
+struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n)
+{
+	struct pack_copy *taken;
+
+	LOCK_SCOPE(&v->lock);
+	taken = v->copied;
+	*ret_n = v->n_copied;
+	v->copied = NULL;
+	v->n_copied = v->max_copied = 0;
+	return taken;
+}

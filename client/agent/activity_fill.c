@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <time.h>
+
+#include "client/agent/activity_flush.h"
+#include "client/agent/others.h"
+#include "proto/base/clock.h"
+
+/* The times of a batch's launches are taken out of what CUPTI's records have brought.
+ *
+ * Where launches run ahead nobody waits for a record, and what counts is that launches stay fast.
+ * Each buffer that CUPTI gives back, and each look for what has come, costs the launching threads:
+ * of a ResNet-18 bound by launches (25 us each) 20 % with buffers of 64 KiB and a look every 2 ms,
+ * 11 % with one of the two changed, 8 % with buffers of 1 MiB and a look every 30 ms, of which
+ * CUPTI itself takes 7 (H100, CUPTI 2025.3). Where many records name wrong launches (activity.c),
+ * they are waited for with less patience. */
+
+enum {
+	PAUSE_MS = 1,
+	PATIENCE_AHEAD_LEAST_MS = 20,
+	PAUSE_AHEAD_MS = 30,
+	FLUSH_AHEAD_MS = 500,
+	PAUSE_ENDING_MS = 2, /* where the program or the client waits for the rest */
+	FLUSH_ENDING_MS = 50,
+	PAUSE_GRAPHS_MS = 20,
+	REPEATS_PATIENCE_MS = 600, /* for a GPU that is behind, and a buffer that is not full */
+};
+
+static bool is_pending(const struct launch *l)
+{
+	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE &&
+	       l->kind != GPUCTR_LAUNCH_GRAPH_KERNEL && /* all that is known of these is in them */
+	       l->correlation != 0 && !l->timeless;
+}
+
+/* With the lock. False: it has no record yet. */
+static bool take_span(struct activity *v, struct launch *l)
+{
+	struct span span;
+
+	if (!spans_take(&v->spans, l->correlation, &span)) {
+		return false;
+	}
+	l->timeless = span.is_shared;
+	if (!span.is_shared) {
+		l->start_ns = span.begin_ns;
+		l->duration_ns = span.end_ns - span.begin_ns;
+		l->clock = GPUCTR_CLOCK_GPU;
+	}
+	return true;
+}
+
+/* A graph may have several records, so graphs are asked for after the kernels. Returns how many
+ * launches have no record yet. */
+static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
+{
+	size_t missing = 0;
+
+	for (size_t i = 0; i < b->n;) {
+		size_t end = b->n - i > ACTIVITY_AT_ONCE ? i + ACTIVITY_AT_ONCE : b->n;
+
+		LOCK_SCOPE(&v->lock);
+		for (; i < end; i++) {
+			struct launch *l = &b->launches[i];
+
+			missing += is_pending(l) && (l->kind == GPUCTR_LAUNCH_GRAPH) == graphs &&
+				   !take_span(v, l);
+		}
+	}
+	return missing;
+}
+
+/* Of graphs, kernels may still come. */
+static void forget_rest(struct activity *v, const struct batch *b)
+{
+	LOCK_SCOPE(&v->lock);
+	for (size_t i = 0; i < b->n; i++) {
+		if (b->launches[i].clock == GPUCTR_CLOCK_NONE) {
+			spans_forget(&v->spans, b->launches[i].correlation);
+		}
+	}
+}
+
+struct pace {
+	unsigned pause_ms, flush_ms; /* between two looks, and between two flushes */
+};
+
+static struct pace pace_of(const struct activity *v)
+{
+	return !v->patient	       ? (struct pace){ PAUSE_MS, PAUSE_MS }
+	       : activity_is_ending(v) ? (struct pace){ PAUSE_ENDING_MS, FLUSH_ENDING_MS }
+				       : (struct pace){ PAUSE_AHEAD_MS, FLUSH_AHEAD_MS };
+}
+
+/* Where records name wrong launches, those of other threads may still come. */
+static bool is_hopeless(struct activity *v, const struct batch *b)
+{
+	uint64_t launched_ns = 0; /* the last one of the missing, in Unix time */
+
+	if (activity_repeated(v).n == 0) {
+		return false;
+	}
+	for (size_t i = 0; i < b->n; i++) {
+		const struct launch *l = &b->launches[i];
+
+		if (is_pending(l) && l->start_ns > launched_ns) {
+			launched_ns = l->start_ns;
+		}
+	}
+	return clock_wall_ns() > launched_ns + REPEATS_PATIENCE_MS * CLOCK_NS_PER_MS;
+}
+
+static void pause_for(struct activity *v, unsigned ms)
+{
+	nanosleep(&(struct timespec){ 0, ms * CLOCK_NS_PER_MS }, NULL);
+	if (v->on_wait) {
+		v->on_wait(v->userdata);
+	}
+}
+
+/* Waits until the records of all kernels, or of all graphs, have come, or the patience is over. */
+static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t until_ns)
+{
+	size_t missing = take_spans(v, b, graphs);
+	bool hopeless = false;
+	unsigned unflushed_ms = 0;
+
+	/* Where launches run ahead CUPTI's buffers come by themselves as they fill up. */
+	while (missing > 0 && clock_now_ns() < until_ns && !hopeless) {
+		struct pace pace = pace_of(v);
+
+		pause_for(v, pace.pause_ms);
+		unflushed_ms += pace.pause_ms;
+		hopeless = is_hopeless(v, b);
+		if (unflushed_ms >= pace.flush_ms || hopeless) {
+			unflushed_ms = 0;
+			activity_flush_quietly(v);
+		}
+		missing = take_spans(v, b, graphs);
+	}
+	if (missing > 0 && v->patient && !hopeless) {
+		activity_flush_forced(v);
+		missing = take_spans(v, b, graphs);
+	}
+	return missing;
+}
+
+/* Records that CUPTI drops or gives to another user of CUPTI never come, so later batches wait for
+ * a shorter time. */
+static unsigned next_patience(const struct activity *v, bool missing)
+{
+	unsigned half = v->patience_ms / 2;
+
+	if (!missing) {
+		return v->patient ? ACTIVITY_PATIENCE_AHEAD_MS : ACTIVITY_PATIENCE_MS;
+	}
+	return v->patient && half < PATIENCE_AHEAD_LEAST_MS ? PATIENCE_AHEAD_LEAST_MS : half;
+}
+
+/* Of a graph whose kernels have not come, but copies. */
+static bool take_copied(struct activity *v, struct launch *l)
+{
+	const struct graph_launch *g;
+
+	LOCK_SCOPE(&v->lock);
+	g = graphs_find(&v->graphs, l->correlation);
+	if (!g || g->n_came > 0 || !g->copied) {
+		return false;
+	}
+	l->start_ns = g->begin_ns;
+	l->duration_ns = g->end_ns - g->begin_ns;
+	l->clock = GPUCTR_CLOCK_GPU;
+	return true;
+}
+
+/* How many launches of graphs have no record yet, nor a time; of how many it is not known whether
+ * all kernels have come, and how many have. */
+struct graphs_seen {
+	size_t missing, open;
+	uint64_t n_came;
+};
+
+static struct graphs_seen look_at_graphs(struct activity *v, const struct batch *b)
+{
+	struct graphs_seen seen = { 0 };
+
+	LOCK_SCOPE(&v->lock);
+	for (size_t i = 0; i < b->n; i++) {
+		enum graph_here here;
+
+		if (!is_pending(&b->launches[i]) || b->launches[i].kind != GPUCTR_LAUNCH_GRAPH) {
+			continue;
+		}
+		here = graphs_look(&v->graphs, b->launches[i].correlation, &seen.n_came);
+		seen.missing += here == GRAPH_NOTHING;
+		seen.open += here == GRAPH_SOME;
+	}
+	return seen;
+}
+
+/* Waits until kernels of each graph have come, as many as last time, or until no more do. */
+static size_t collect_graphs(struct activity *v, struct batch *b, uint64_t until_ns)
+{
+	struct graphs_seen before, now = look_at_graphs(v, b);
+
+	while (now.missing + now.open > 0 && clock_now_ns() < until_ns && !activity_is_crowded(v)) {
+		before = now;
+		pause_for(v, PAUSE_GRAPHS_MS);
+		activity_flush_quietly(v);
+		now = look_at_graphs(v, b);
+		if (now.missing == 0 && now.n_came == before.n_came) {
+			break;
+		}
+	}
+	if (now.missing > 0) {
+		activity_flush_forced(v);
+		now = look_at_graphs(v, b);
+	}
+	for (size_t i = 0; i < b->n; i++) {
+		if (is_pending(&b->launches[i]) && b->launches[i].kind == GPUCTR_LAUNCH_GRAPH) {
+			take_copied(v, &b->launches[i]);
+		}
+	}
+	return now.missing;
+}
+
+void activity_fill(struct activity *v, struct batch *b)
+{
+	uint64_t until_ns;
+	size_t missing, kernels;
+
+	if (!v->spans.v) {
+		return;
+	}
+	until_ns = clock_now_ns() + v->patience_ms * CLOCK_NS_PER_MS;
+	kernels = missing = collect(v, b, false, until_ns);
+	missing += v->name_kernel && !v->whole ? collect_graphs(v, b, until_ns)
+					       : collect(v, b, true, until_ns);
+	forget_rest(v, b);
+	activity_look_for_others(v, kernels > 0, OTHERS_BATCHES);
+	v->patience_ms = next_patience(v, missing > 0 && activity_repeated(v).n == 0);
+}
