@@ -61,7 +61,7 @@ static bool is_timed(uint64_t begin_ns, uint64_t end_ns)
 
 /* Beyond the most they count as dropped: what ran meanwhile is then known less well.
  * What comes after the end is no other capture's. */
-void records_add_copy(struct activity *v, const struct pack_copy *copy)
+static void add_copy(struct activity *v, const struct pack_copy *copy)
 {
 	if (!v->copying) {
 		return;
@@ -161,13 +161,13 @@ static void take_kernel(struct activity *v, const kernel_record *k)
 		count_repeated(&v->repeated, k);
 	}
 	if (v->copying) {
-		records_add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,
-							 .device = k->deviceId,
-							 .context = k->contextId,
-							 .stream = k->streamId,
-							 .bytes = shape_of(k),
-							 .start_ns = k->start,
-							 .duration_ns = k->end - k->start });
+		add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,
+						 .device = k->deviceId,
+						 .context = k->contextId,
+						 .stream = k->streamId,
+						 .bytes = shape_of(k),
+						 .start_ns = k->start,
+						 .duration_ns = k->end - k->start });
 	}
 }
 
@@ -175,13 +175,13 @@ static void take_graph(struct activity *v, const CUpti_ActivityGraphTrace *g)
 {
 	if (is_timed(g->start, g->end) &&
 	    !spans_add(&v->spans, g->correlationId, false, g->start, g->end) && v->copying) {
-		records_add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,
-							 .device = g->deviceId,
-							 .context = g->contextId,
-							 .stream = g->streamId,
-							 .bytes = g->graphId,
-							 .start_ns = g->start,
-							 .duration_ns = g->end - g->start });
+		add_copy(v, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,
+						 .device = g->deviceId,
+						 .context = g->contextId,
+						 .stream = g->streamId,
+						 .bytes = g->graphId,
+						 .start_ns = g->start,
+						 .duration_ns = g->end - g->start });
 	}
 }
 
@@ -200,7 +200,7 @@ static void take_copy(struct activity *v, const CUpti_ActivityMemcpy5 *c)
 
 	if (is_timed(c->start, c->end)) {
 		graphs_add_copy(&v->graphs, c->correlationId, c->start, c->end);
-		records_add_copy(v, &copy);
+		add_copy(v, &copy);
 	}
 }
 
@@ -238,15 +238,14 @@ void activity_leave_out(struct activity *v, const struct launch *l)
 		spans_forget(&v->spans, l->correlation);
 		return;
 	}
-	records_add_copy(
-		v, &(struct pack_copy){
-			   .kind = GPUCTR_COPY_KERNEL,
-			   .device = l->device,
-			   .context = l->context,
-			   .stream = l->stream,
-			   .bytes = map_mix(l->function, (uint64_t)l->grid[0] << 32 | l->block[0]),
-			   .start_ns = span.begin_ns,
-			   .duration_ns = span.end_ns - span.begin_ns });
+	add_copy(v, &(struct pack_copy){
+			    .kind = GPUCTR_COPY_KERNEL,
+			    .device = l->device,
+			    .context = l->context,
+			    .stream = l->stream,
+			    .bytes = map_mix(l->function, (uint64_t)l->grid[0] << 32 | l->block[0]),
+			    .start_ns = span.begin_ns,
+			    .duration_ns = span.end_ns - span.begin_ns });
 }
 
 /* Kernels of the graph that CUPTI has dropped ran among the others, or just before or behind them:
@@ -270,7 +269,7 @@ static void note_lost(struct activity *v, const struct graph_told *told)
 		more_ns = more_ns > longest_ns ? more_ns : longest_ns;
 		lost.start_ns -= more_ns < lost.start_ns ? more_ns : lost.start_ns;
 		lost.duration_ns = end_ns + more_ns - lost.start_ns;
-		records_add_copy(v, &lost);
+		add_copy(v, &lost);
 	}
 }
 

@@ -9,6 +9,3 @@ void records_take(struct activity *v, const CUpti_Activity *record);
 
 /* Of a buffer that is given up: a kernel's counts as dropped, and its launch lacks it. */
 void records_give_up(struct activity *v, const CUpti_Activity *record);
-
-/* Keeps it until activity_take_copies(). */
-void records_add_copy(struct activity *v, const struct pack_copy *copy);

@@ -99,13 +99,6 @@ void spans_expect(struct spans *s, uint32_t correlation, bool single)
 	} while (!replace(slot, state, announced));
 }
 
-bool spans_has(struct spans *s, uint32_t correlation)
-{
-	uint64_t state;
-
-	return find(s, correlation, &state) != NULL;
-}
-
 bool spans_add(struct spans *s, uint32_t correlation, bool single, uint64_t begin_ns,
 	       uint64_t end_ns)
 {

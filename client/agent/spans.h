@@ -35,9 +35,6 @@ void spans_deinit(struct spans *s);
  * the oldest launch of the set is forgotten. */
 void spans_expect(struct spans *s, uint32_t correlation, bool single);
 
-/* Is the launch announced, and not taken or forgotten? */
-bool spans_has(struct spans *s, uint32_t correlation);
-
 /* Adds the time of a part of a launch's work. The span is from the first begin to the last end of
  * all parts. False: no launch of this kind was announced, or it is of one kernel and has its time.
  */

@@ -1217,7 +1217,7 @@ FIXTURE_TEST(spans_are_announced_by_threads_without_a_lock)
 		assert_true(spans_take(s, id, &span));
 		assert_int_equal(span.begin_ns, id);
 		assert_false(span.is_shared);
-		assert_false(spans_has(s, id));
+		assert_false(spans_add(s, id, true, id, id + 1));
 	}
 	for (size_t i = 0; i < ANNOUNCERS; i++) {
 		pthread_join(threads[i], NULL);
