@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Attribution of what was recorded on an H200, where the truth is known: the same kernels measured
- * in ranges, or copies whose bytes are known (data/README.md). The table compares it with dividing
- * samples by overlap, and with plain least squares by position. The bounds are what is reached, and
- * a margin. */
+ * in ranges, or copies whose bytes are known (data/README.md). The bounds are what is reached, and
+ * a margin; dividing samples by overlap, and plain least squares by position, do not keep them. */
 
 #include <math.h>
 #include <zlib.h>
@@ -11,13 +10,11 @@
 #include "tests/unit/unit.h"
 
 #include "client/attribution/attribution.h"
-#include "client/attribution/normal.h"
 #include "client/attribution/window.h"
 
 #define KERNELS_MOST 40000
 #define SHAPES_MOST 4096
 #define STEP_MOST 1200
-#define METHODS 3
 
 static const char *folder;
 static const char *labels[] = { "read", "written" };
@@ -39,10 +36,10 @@ static struct recorded {
 	struct kernel kernels[KERNELS_MOST];
 	uint32_t count, step;
 	struct truth truth[STEP_MOST];
-	struct window window; /* the same, for the other methods */
+	struct window window; /* the same, to be cut */
 	struct attribution *attribution;
-	/* By place: what each method found, and attribution's error. */
-	double found[METHODS][2][STEP_MOST], error[2][STEP_MOST], ns[STEP_MOST], times[STEP_MOST];
+	/* By place: what was found, and its error. */
+	double found[2][STEP_MOST], error[2][STEP_MOST], ns[STEP_MOST], times[STEP_MOST];
 	int too_short[2];
 } * r;
 
@@ -196,58 +193,6 @@ static void attribute(const char *set)
 	assert_int_equal(attribution_finish(r->attribution), 0);
 }
 
-/* The other methods: unknowns are the truth's places, and one for each shape of copies and sets. */
-struct plain {
-	struct normal normal;
-	int metric;
-};
-
-static int on_plain(void *user, const struct window_cell *cell)
-{
-	struct plain *p = user;
-	uint32_t unknowns[WINDOW_CROWD], count;
-	double coefficients[WINDOW_CROWD],
-		value = r->window.values[cell->sample * 2 + (size_t)p->metric];
-	double ns = (double)(r->window.samples[cell->sample].end_ns -
-			     r->window.samples[cell->sample].start_ns);
-
-	if (cell->count > WINDOW_CROWD) {
-		return 0;
-	}
-	for (uint32_t i = 0; i < cell->count; i++) {
-		uint32_t place = r->window.kernels[cell->kernels[i]].unknown;
-
-		if (place < r->step) {
-			r->found[1][p->metric][place] +=
-				value * cell->overlap_ns[i] / ns / r->times[place];
-		}
-	}
-	count = window_equation(&r->window, cell, cell->part, unknowns, coefficients);
-	return normal_add(&p->normal, unknowns, coefficients, count, value);
-}
-
-static void solve_plainly(void)
-{
-	for (uint32_t i = 0; i < r->window.kernels_used; i++) {
-		uint32_t place = r->kernels[i].place;
-
-		r->window.kernels[i].unknown =
-			place < STEP_MOST ? place : r->step + r->kernels[i].k.shape % 61;
-	}
-	for (int m = 0; m < 2; m++) {
-		static double solution[STEP_MOST + 100];
-		struct plain p = { .metric = m };
-
-		assert_int_equal(normal_grow(&p.normal, r->step + 61), 0);
-		assert_int_equal(window_sweep(&r->window, 0, r->window.samples_used, 0, NULL,
-					      on_plain, &p),
-				 0);
-		assert_int_equal(normal_solve(&p.normal, solution, NULL), 0);
-		memcpy(r->found[2][m], solution, r->step * sizeof(double));
-		normal_deinit(&p.normal);
-	}
-}
-
 static void collect(void)
 {
 	for (uint32_t i = 0; i < r->count; i++) {
@@ -264,7 +209,7 @@ static void collect(void)
 		for (int m = 0; m < 2; m++) {
 			r->too_short[m] += r->times[k->place] == 1 &&
 					   k->values[m].state == ATTRIBUTION_TOO_SHORT;
-			r->found[0][m][k->place] += k->values[m].value;
+			r->found[m][k->place] += k->values[m].value;
 			r->error[m][k->place] += k->values[m].error;
 		}
 	}
@@ -272,7 +217,7 @@ static void collect(void)
 		assert_true(r->times[i] > 0);
 		r->ns[i] /= r->times[i];
 		for (int m = 0; m < 2; m++) {
-			r->found[0][m][i] /= r->times[i];
+			r->found[m][i] /= r->times[i];
 			r->error[m][i] /= r->times[i];
 		}
 	}
@@ -291,7 +236,7 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* Of kernels that take so long and have so many bytes. */
-static struct figures figures_of(int method, int m, double from_ns, double to_ns, double bytes)
+static struct figures figures_of(int m, double from_ns, double to_ns, double bytes)
 {
 	static double errors[STEP_MOST];
 	int n = 0;
@@ -300,7 +245,7 @@ static struct figures figures_of(int method, int m, double from_ns, double to_ns
 		double truth = r->truth[i].values[m];
 
 		if (r->ns[i] >= from_ns && r->ns[i] < to_ns && truth >= bytes) {
-			errors[n++] = fabs(r->found[method][m][i] / truth - 1);
+			errors[n++] = fabs(r->found[m][i] / truth - 1);
 		}
 	}
 	qsort(errors, (size_t)n, sizeof(errors[0]), compare_doubles);
@@ -319,12 +264,12 @@ static double total_of(int m)
 }
 
 /* Of the whole: what the total is off by, and the sum of what each place is off by. */
-static struct figures whole_of(int method, int m)
+static struct figures whole_of(int m)
 {
 	struct figures f = { 0 };
 
 	for (uint32_t i = 0; i < r->step; i++) {
-		double off = r->found[method][m][i] - r->truth[i].values[m];
+		double off = r->found[m][i] - r->truth[i].values[m];
 
 		f.median += off / total_of(m);
 		f.ninth += fabs(off) / total_of(m);
@@ -338,7 +283,7 @@ static double within_three_errors(double bytes)
 
 	for (int m = 0; m < 2; m++) {
 		for (uint32_t i = 0; i < r->step; i++) {
-			double off = fabs(r->found[0][m][i] - r->truth[i].values[m]);
+			double off = fabs(r->found[m][i] - r->truth[i].values[m]);
 
 			if (r->truth[i].values[m] >= bytes) {
 				within += off <= 3 * r->error[m][i];
@@ -351,29 +296,22 @@ static double within_three_errors(double bytes)
 
 static void print_table(const char *set, double part)
 {
-	static const char *const methods[] = { "attribution", "by overlap", "least squares" };
 	static const double from_us[] = { 100, 30, 10, 0 }, to_us[] = { 1e9, 100, 30, 10 };
 	const struct attribution_counts *c = attribution_counts(r->attribution);
 
 	printf("\n%s: %u kernels, %lu samples, shifts %ld and %ld ns\n", set, r->count,
 	       (unsigned long)c->samples, (long)c->shift_ns[0], (long)c->shift_ns[1]);
 	for (int m = 0; m < 2; m++) {
-		printf("%-7s %-14s %8s %9s", labels[m], "", "total", "weighted");
-		printf("   100 us and more       30 to 100 us       10 to 30 us       to 10 us\n");
-		for (int method = 0; method < METHODS; method++) {
-			struct figures whole = whole_of(method, m);
+		struct figures whole = whole_of(m);
 
-			printf("%-7s %-14s %+7.2f%% %8.2f%%", "", methods[method],
-			       100 * whole.median, 100 * whole.ninth);
-			for (int i = 0; i < 4; i++) {
-				struct figures f = figures_of(method, m, from_us[i] * 1e3,
-							      to_us[i] * 1e3, part);
+		printf("%-7s total %+.2f%%, weighted %.2f%%; from 100, 30, 10 and 0 us:", labels[m],
+		       100 * whole.median, 100 * whole.ninth);
+		for (int i = 0; i < 4; i++) {
+			struct figures f = figures_of(m, from_us[i] * 1e3, to_us[i] * 1e3, part);
 
-				printf("  %5.2f%% %5.2f%% (%3d)", 100 * f.median, 100 * f.ninth,
-				       f.count);
-			}
-			printf("\n");
+			printf("  %.2f%% %.2f%% (%d)", 100 * f.median, 100 * f.ninth, f.count);
 		}
+		printf("\n");
 	}
 	printf("within three told errors: %.1f%%; too short to tell: %d and %d of %u places\n",
 	       100 * within_three_errors(part), r->too_short[0], r->too_short[1], r->step);
@@ -389,7 +327,6 @@ static void load(const char *set, uint32_t step)
 	find_places();
 	attribute(set);
 	collect();
-	solve_plainly();
 }
 
 static void unload(void)
@@ -402,7 +339,7 @@ static void unload(void)
 static void expect_figures(int m, double from_us, double to_us, double bytes, double median,
 			   double ninth)
 {
-	struct figures f = figures_of(0, m, from_us * 1e3, to_us * 1e3, bytes);
+	struct figures f = figures_of(m, from_us * 1e3, to_us * 1e3, bytes);
 
 	assert_true(f.count > 0);
 	assert_true(f.median <= median);
@@ -420,10 +357,8 @@ TEST(test_transformer)
 	for (int m = 0; m < 2; m++) {
 		expect_figures(m, 100, 1e9, least, 0.004, 0.012);
 		expect_figures(m, 30, 100, least, 0.005, 0.011);
-		assert_true(fabs(whole_of(0, m).median) < 0.002);
-		assert_true(whole_of(0, m).ninth < 0.011);
-		assert_true(whole_of(0, m).ninth < whole_of(1, m).ninth);
-		assert_true(whole_of(0, m).ninth < whole_of(2, m).ninth);
+		assert_true(fabs(whole_of(m).median) < 0.002);
+		assert_true(whole_of(m).ninth < 0.011);
 	}
 	assert_true(within_three_errors(least) >= 0.99);
 	unload();
@@ -438,10 +373,8 @@ TEST(test_resnet18)
 	expect_figures(0, 0, 1e9, 2e6, 0.03, 0.14);
 	expect_figures(1, 0, 1e9, 2e6, 0.06, 0.19);
 	for (int m = 0; m < 2; m++) {
-		assert_true(fabs(whole_of(0, m).median) < 0.003);
-		assert_true(whole_of(0, m).ninth < (m ? 0.06 : 0.03));
-		assert_true(whole_of(0, m).ninth < whole_of(1, m).ninth);
-		assert_true(whole_of(0, m).ninth < whole_of(2, m).ninth);
+		assert_true(fabs(whole_of(m).median) < 0.003);
+		assert_true(whole_of(m).ninth < (m ? 0.06 : 0.03));
 	}
 	assert_true(within_three_errors(2e6) >= 0.985);
 	unload();
@@ -511,10 +444,8 @@ TEST(test_long_samples)
 	expect_figures(1, 100, 1e9, least, 0.006, 0.04);
 	expect_figures(0, 30, 100, least, 0.045, 0.11);
 	expect_figures(1, 30, 100, least, 0.03, 0.08);
-	for (int m = 0; m < 2; m++) {
-		assert_true(whole_of(0, m).ninth < whole_of(1, m).ninth);
-		assert_true(whole_of(0, m).ninth < whole_of(2, m).ninth);
-	}
+	assert_true(whole_of(0).ninth < 0.045);
+	assert_true(whole_of(1).ninth < 0.03);
 	assert_true(within_three_errors(least) >= 0.98);
 	unload();
 }
