@@ -5,345 +5,127 @@
 
 /* --- malformed --- */
 
-static void spoil_count_more(struct sample *s)
-{
-	s->count++;
-}
-
-static void spoil_count_less(struct sample *s)
-{
-	s->count--;
-}
-
-static void spoil_kind(struct sample *s)
-{
-	s->columns.kind.n--;
-}
-
-static void spoil_function(struct sample *s)
-{
-	s->columns.function.n--;
-}
-
-static void spoil_grid(struct sample *s)
-{
-	s->columns.grid.n = RECORDS;
-}
-
-static void spoil_block(struct sample *s)
-{
-	s->columns.block.n--;
-}
-
-static void spoil_clock(struct sample *s)
-{
-	s->columns.clock.n--;
-}
-
-static void spoil_graph(struct sample *s)
-{
-	s->columns.graph = (struct wire_u32s)ALL(s->clock);
-}
-
-static void spoil_graph_node(struct sample *s)
-{
-	spoil_graph(s);
-	s->columns.graph.n--;
-	s->columns.graph_node = (struct wire_u64s){ s->columns.graph.n, s->duration_ns };
-}
-
-static void spoil_duration(struct sample *s)
-{
-	s->columns.duration_ns.n = 0;
-}
-
-static void spoil_dynamic(struct sample *s)
-{
-	s->columns.dynamic_shared.n--;
-}
-
-static void spoil_device(struct sample *s)
-{
-	s->columns.device.n--;
-}
-
-static void spoil_context(struct sample *s)
-{
-	s->columns.context.n = 0;
-}
-
-static void spoil_stream(struct sample *s)
-{
-	s->columns.stream.n--;
-}
-
-static void spoil_correlation(struct sample *s)
-{
-	s->columns.correlation.n--;
-}
-
-static void spoil_thread(struct sample *s)
-{
-	s->columns.thread.n--;
-}
-
-static void spoil_start(struct sample *s)
-{
-	s->columns.start_ns.n--;
-}
-
-static void spoil_node(struct sample *s)
-{
-	s->columns.node.n--;
-}
-
-static void spoil_range_set(struct sample *s)
-{
-	s->columns.range_set.n--;
-}
-
-static void spoil_values_less(struct sample *s)
-{
-	s->columns.values.n--;
-}
-
-static void spoil_values_none(struct sample *s)
-{
-	s->columns.values.n = 0;
-}
-
-static void spoil_mark_thread(struct sample *s)
-{
-	s->columns.mark_thread.n = 0;
-}
-
-static void spoil_mark_ns(struct sample *s)
-{
-	s->columns.mark_ns.n = 0;
-}
-
-static void spoil_mark_node(struct sample *s)
-{
-	s->mark_node[0] = 4;
-}
-
-static void spoil_mark_none(struct sample *s)
-{
-	s->mark_node[0] = 0;
-}
-
-static void spoil_first_string(struct sample *s)
-{
-	s->columns.first_string = 2;
-}
-
-static void spoil_first_string_zero(struct sample *s)
-{
-	s->columns.first_string = 0;
-}
-
-static void spoil_first_function(struct sample *s)
-{
-	s->columns.first_function = 3;
-}
-
-static void spoil_first_node(struct sample *s)
-{
-	s->columns.first_node = UINT32_MAX;
-}
-
-static void spoil_first_set(struct sample *s)
-{
-	s->columns.first_set = 2;
-}
-
-static void spoil_function_name(struct sample *s)
-{
-	s->function_name[0] = 6;
-}
-
-static void spoil_function_unnamed(struct sample *s)
-{
-	s->function_name[0] = 0;
-}
-
-static void spoil_function_shared(struct sample *s)
-{
-	s->columns.function_static_shared.n = 1;
-}
-
-static void spoil_function_registers(struct sample *s)
-{
-	s->columns.function_registers.n = 1;
-}
-
-static void spoil_record_function(struct sample *s)
-{
-	s->function[1] = 3;
-}
-
-static void spoil_record_no_function(struct sample *s)
-{
-	s->function[1] = 0;
-}
-
-static void spoil_record_node(struct sample *s)
-{
-	s->node[1] = 4;
-}
-
-static void spoil_record_node_max(struct sample *s)
-{
-	s->node[1] = UINT32_MAX;
-}
-
-static void spoil_record_set(struct sample *s)
-{
-	s->range_set[1] = 3;
-}
-
-static void spoil_node_parent_itself(struct sample *s)
-{
-	s->node_parent[1] = 2;
-}
-
-static void spoil_node_parent_later(struct sample *s)
-{
-	s->node_parent[0] = 2;
-}
-
-static void spoil_node_domain(struct sample *s)
-{
-	s->columns.node_domain.n = 2;
-}
-
-static void spoil_node_message(struct sample *s)
-{
-	s->columns.node_message.n = 2;
-}
-
-static void spoil_node_category(struct sample *s)
-{
-	s->columns.node_category.n = 2;
-}
-
-static void spoil_node_color(struct sample *s)
-{
-	s->columns.node_color.n = 2;
-}
-
-static void spoil_node_payload_type(struct sample *s)
-{
-	s->columns.node_payload_type.n = 2;
-}
-
-static void spoil_node_payload(struct sample *s)
-{
-	s->columns.node_payload.n = 2;
-}
-
-static void spoil_node_extra(struct sample *s)
-{
-	s->columns.node_parent.n = 2;
-}
-
-static void spoil_set_node(struct sample *s)
-{
-	s->set_node[0] = 4;
-}
-
-static void spoil_set_node_none(struct sample *s)
-{
-	s->set_node[0] = 0;
-}
-
-static void spoil_set_size(struct sample *s)
-{
-	s->set_size[1] = 3;
-}
-
-static void spoil_set_size_huge(struct sample *s)
-{
-	s->set_size[0] = UINT32_MAX;
-}
-
-#define SPOIL(f)      \
-	{             \
-#f, f \
+/* One number of a batch is another one, or more or less than it was. */
+#define SET(member, to) SPOIL(member, to, " = ", false)
+#define ADD(member, by) SPOIL(member, by, " + ", true)
+#define SPOIL(member, by, how, adds)                                                \
+	{                                                                           \
+#member how #by, offsetof(struct sample, member),                   \
+			sizeof(((const struct sample *)NULL)->member), (by), (adds) \
 	}
 
-static const struct {
+static const struct spoiler {
 	const char *name;
-	void (*spoil)(struct sample *s);
+	size_t offset, bytes; /* of the number: 4 or 8 */
+	int64_t by;
+	bool adds;
 } spoilers[] = {
-	SPOIL(spoil_count_more),
-	SPOIL(spoil_count_less),
-	SPOIL(spoil_kind),
-	SPOIL(spoil_function),
-	SPOIL(spoil_grid),
-	SPOIL(spoil_block),
-	SPOIL(spoil_dynamic),
-	SPOIL(spoil_device),
-	SPOIL(spoil_context),
-	SPOIL(spoil_stream),
-	SPOIL(spoil_correlation),
-	SPOIL(spoil_thread),
-	SPOIL(spoil_start),
-	SPOIL(spoil_node),
-	SPOIL(spoil_range_set),
-	SPOIL(spoil_values_less),
-	SPOIL(spoil_values_none),
-	SPOIL(spoil_mark_thread),
-	SPOIL(spoil_mark_ns),
-	SPOIL(spoil_mark_node),
-	SPOIL(spoil_mark_none),
-	SPOIL(spoil_first_string),
-	SPOIL(spoil_first_string_zero),
-	SPOIL(spoil_first_function),
-	SPOIL(spoil_first_node),
-	SPOIL(spoil_first_set),
-	SPOIL(spoil_function_name),
-	SPOIL(spoil_function_unnamed),
-	SPOIL(spoil_function_shared),
-	SPOIL(spoil_function_registers),
-	SPOIL(spoil_graph),
-	SPOIL(spoil_graph_node),
-	SPOIL(spoil_clock),
-	SPOIL(spoil_duration),
-	SPOIL(spoil_record_function),
-	SPOIL(spoil_record_no_function),
-	SPOIL(spoil_record_node),
-	SPOIL(spoil_record_node_max),
-	SPOIL(spoil_record_set),
-	SPOIL(spoil_node_parent_itself),
-	SPOIL(spoil_node_parent_later),
-	SPOIL(spoil_node_domain),
-	SPOIL(spoil_node_message),
-	SPOIL(spoil_node_category),
-	SPOIL(spoil_node_color),
-	SPOIL(spoil_node_payload_type),
-	SPOIL(spoil_node_payload),
-	SPOIL(spoil_node_extra),
-	SPOIL(spoil_set_node),
-	SPOIL(spoil_set_node_none),
-	SPOIL(spoil_set_size),
-	SPOIL(spoil_set_size_huge),
+	ADD(count, 1),
+	ADD(count, -1),
+	ADD(columns.kind.n, -1),
+	ADD(columns.function.n, -1),
+	SET(columns.grid.n, RECORDS),
+	ADD(columns.block.n, -1),
+	ADD(columns.dynamic_shared.n, -1),
+	ADD(columns.device.n, -1),
+	SET(columns.context.n, 0),
+	ADD(columns.stream.n, -1),
+	ADD(columns.correlation.n, -1),
+	ADD(columns.thread.n, -1),
+	ADD(columns.start_ns.n, -1),
+	ADD(columns.node.n, -1),
+	ADD(columns.range_set.n, -1),
+	ADD(columns.values.n, -1),
+	SET(columns.values.n, 0),
+	SET(columns.mark_thread.n, 0),
+	SET(columns.mark_ns.n, 0),
+	SET(mark_node[0], 4),
+	SET(mark_node[0], 0),
+	SET(columns.first_string, 2),
+	SET(columns.first_string, 0),
+	SET(columns.first_function, 3),
+	SET(columns.first_node, UINT32_MAX),
+	SET(columns.first_set, 2),
+	SET(function_name[0], 6),
+	SET(function_name[0], 0),
+	SET(columns.function_static_shared.n, 1),
+	SET(columns.function_registers.n, 1),
+	ADD(columns.clock.n, -1),
+	SET(columns.duration_ns.n, 0),
+	SET(function[1], 3),
+	SET(function[1], 0),
+	SET(node[1], 4),
+	SET(node[1], UINT32_MAX),
+	SET(range_set[1], 3),
+	SET(node_parent[1], 2),
+	SET(node_parent[0], 2),
+	SET(columns.node_domain.n, 2),
+	SET(columns.node_message.n, 2),
+	SET(columns.node_category.n, 2),
+	SET(columns.node_color.n, 2),
+	SET(columns.node_payload_type.n, 2),
+	SET(columns.node_payload.n, 2),
+	SET(columns.node_parent.n, 2),
+	SET(set_node[0], 4),
+	SET(set_node[0], 0),
+	SET(set_size[1], 3),
+	SET(set_size[0], UINT32_MAX),
 };
+
+static void spoil(struct sample *s, const struct spoiler *p)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, (char *)s + p->offset, p->bytes); /* little-endian, as all that we run on */
+	value = p->adds ? value + (uint64_t)p->by : (uint64_t)p->by;
+	memcpy((char *)s + p->offset, &value, p->bytes);
+}
+
+static bool is_taken(struct fixture *f)
+{
+	bool taken = feed(f);
+
+	assert_true(f->n_records <= RECORDS);
+	return taken;
+}
+
+static void begin_anew(struct fixture *f)
+{
+	decoder_free(f->decoder);
+	f->decoder = decoder_new(9, &f->memory);
+	f->n_records = 0;
+	sample_init(&f->sample);
+}
 
 FIXTURE_TEST(every_malformed_batch_is_refused)
 {
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(spoilers); i++) {
-		decoder_free(f->decoder);
-		f->decoder = decoder_new(9, &f->memory);
-		f->n_records = 0;
-		sample_init(&f->sample);
-		spoilers[i].spoil(&f->sample);
-		if (feed(f)) {
+		begin_anew(f);
+		spoil(&f->sample, &spoilers[i]);
+		if (is_taken(f)) {
 			fail_msg("%s was taken", spoilers[i].name);
 		}
-		assert_true(f->n_records <= RECORDS);
+	}
+}
+
+/* Each record has a graph and a node of one, or none has. */
+FIXTURE_TEST(graphs_come_with_their_nodes)
+{
+	struct fixture *f = *state;
+
+	for (int with_nodes = 0; with_nodes < 2; with_nodes++) {
+		struct sample *s = &f->sample;
+
+		begin_anew(f);
+		s->columns.graph = (struct wire_u32s)ALL(s->clock);
+		if (with_nodes) {
+			s->columns.graph.n--;
+			s->columns.graph_node =
+				(struct wire_u64s){ s->columns.graph.n, s->duration_ns };
+		}
+		assert_false(is_taken(f));
 	}
 }
 
