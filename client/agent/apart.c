@@ -9,7 +9,7 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/contexts.h"
-#include "client/agent/launches.h"
+#include "client/agent/other_work.h"
 #include "client/agent/section.h"
 
 /* Of cuLaunch() and cuLaunchGrid() CUDA does not tell the shape of a block, which other calls have
@@ -48,7 +48,7 @@ void apart_on_launch(struct capture *c, struct section *v, CUpti_CallbackId id,
 		atomic_fetch_add(&c->counters.unready, n);
 		atomic_fetch_add(&c->n_apart, n);
 	}
-	launches_on_other_work(c, v, id, data);
+	other_work_on_call(c, v, id, data);
 	if (several && !c->method->beside) { /* before and after: the time is not known */
 		disturb_others(c, data->context);
 	}

@@ -12,6 +12,7 @@
 #include "client/agent/contexts.h"
 #include "client/agent/copy_gate.h"
 #include "client/agent/launches.h"
+#include "client/agent/other_work.h"
 #include "client/agent/section.h"
 #include "client/agent/times.h"
 #include "proto/base/clean.h"
@@ -223,7 +224,7 @@ static void on_driver_call(struct capture *c, struct section *v, CUpti_CallbackI
 		on_destroy_stream(c, v, id, data);
 		break;
 	default:
-		launches_on_other_work(c, v, id, data);
+		other_work_on_call(c, v, id, data);
 	}
 }
 

@@ -11,6 +11,7 @@
 #include "client/agent/functions.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_select.h"
+#include "client/agent/other_work.h"
 #include "client/agent/section.h"
 #include "client/agent/thread.h"
 #include "proto/base/clean.h"
@@ -123,19 +124,6 @@ static struct ranges *find_context(struct capture *c, struct section *v, CUconte
 		v->last_context = contexts_find(c, context);
 	}
 	return v->last_context;
-}
-
-/* The same, without making a new one: NULL if no launch has gone into this context. */
-static struct ranges *find_known_context(struct capture *c, struct section *v, CUcontext context)
-{
-	struct ranges *r = v->last_context;
-
-	if (r && r->context == context) {
-		return r;
-	}
-	r = atomic_load(&c->n_contexts) > 0 ? contexts_known(c, context) : NULL;
-	v->last_context = r ? r : v->last_context;
-	return r;
 }
 
 /* CUPTI's number of a stream, queried only when the thread changes streams. Until then a new stream
@@ -312,85 +300,6 @@ static void on_launch_exit(struct capture *c, struct section *v, const CUpti_Cal
 	unlock_after_launch(c, r);
 }
 
-/* --- work that is not measured --- */
-
-/* A launch; or a copy, a fill, or something to wait for. */
-static struct guard_work read_work(CUpti_CallbackId id, const CUpti_CallbackData *data)
-{
-	struct arguments g;
-	CUstream stream;
-	bool per_thread;
-
-	if (arguments_read(id, data->functionParams, &g)) {
-		return (struct guard_work){ streams_normal(g.stream, g.per_thread_stream), true,
-					    g.function ? (uintptr_t)g.function
-						       : (uintptr_t)g.graph };
-	}
-	if (arguments_read_stream(id, data->functionParams, &stream, &per_thread)) {
-		return (struct guard_work){ streams_normal(stream, per_thread), false, 0 };
-	}
-	return (struct guard_work){ .stream = NULL };
-}
-
-/* The GPU gets the work at an unknown time between the two callbacks, and an open range of another
- * thread would count it. So the call waits until that thread's launch is over, which takes
- * microseconds, or until its patience is spent. A thread does not wait for a launch of its own, and
- * a call within such a call is a part of it. */
-static void on_other_enter(struct capture *c, struct section *v, CUpti_CallbackId id,
-			   const CUpti_CallbackData *data)
-{
-	struct ranges *r;
-	bool insist = v->launching != NULL;
-
-	if (c->method->beside) {
-		return;
-	}
-	r = find_known_context(c, v, data->context);
-	if (v->other) {
-		v->others_within++;
-		return;
-	}
-	v->other = r;
-	if (r && !insist) {
-		ranges_settle(c, r);
-	}
-	while (r && !gate_other_begins(&r->gate, insist)) {
-		insist = !gate_lock(&r->gate, &c->patience);
-		if (!insist) {
-			lock_release(&r->gate.lock);
-		}
-	}
-}
-
-static void on_other_exit(struct capture *c, struct section *v, CUpti_CallbackId id,
-			  const CUpti_CallbackData *data)
-{
-	struct ranges *r = v->other;
-	struct guard_work work;
-
-	if (c->method->beside) {
-		return;
-	}
-	work = read_work(id, data);
-	if (r && v->others_within == 0) {
-		v->other = NULL;
-		guard_other_ends(r, &work);
-		if (work.launch) {
-			guard_tell(c, work.work, data->symbolName);
-		}
-		return;
-	}
-	r = find_known_context(c, v, data->context);
-	if (v->others_within > 0) {
-		v->others_within--;
-		if (r) {
-			guard_disturb(r, &work);
-		}
-	} else if (r) {
-		guard_untracked_ends(r, &work);
-	}
-}
-
 /* --- the calls --- */
 
 void launches_on_launch(struct capture *c, struct section *v, CUpti_CallbackId id,
@@ -405,21 +314,11 @@ void launches_on_launch(struct capture *c, struct section *v, CUpti_CallbackId i
 			on_launch_enter(c, v, id, data);
 		}
 		if (!v->launching) {
-			on_other_enter(c, v, id, data);
+			other_work_on_call(c, v, id, data);
 		}
 	} else if (v->launching) {
 		on_launch_exit(c, v, data);
 	} else {
-		on_other_exit(c, v, id, data);
-	}
-}
-
-void launches_on_other_work(struct capture *c, struct section *v, CUpti_CallbackId id,
-			    const CUpti_CallbackData *data)
-{
-	if (data->callbackSite == CUPTI_API_ENTER) {
-		on_other_enter(c, v, id, data);
-	} else {
-		on_other_exit(c, v, id, data);
+		other_work_on_call(c, v, id, data);
 	}
 }

@@ -12,7 +12,3 @@ struct section;
 /* A kernel or a graph. */
 void launches_on_launch(struct capture *c, struct section *v, CUpti_CallbackId id,
 			const CUpti_CallbackData *data);
-
-/* A copy, a fill, or something to wait for. */
-void launches_on_other_work(struct capture *c, struct section *v, CUpti_CallbackId id,
-			    const CUpti_CallbackData *data);

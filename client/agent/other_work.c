@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/other_work.h"
+
+#include "client/agent/arguments.h"
+#include "client/agent/capture.h"
+#include "client/agent/contexts.h"
+#include "client/agent/section.h"
+
+/* The context, which is in most cases that of the thread's last launch; NULL if no launch has gone
+ * into it. */
+static struct ranges *find_known_context(struct capture *c, struct section *v, CUcontext context)
+{
+	struct ranges *r = v->last_context;
+
+	if (r && r->context == context) {
+		return r;
+	}
+	r = atomic_load(&c->n_contexts) > 0 ? contexts_known(c, context) : NULL;
+	v->last_context = r ? r : v->last_context;
+	return r;
+}
+
+/* A launch; or a copy, a fill, or something to wait for. */
+static struct guard_work read_work(CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	struct arguments g;
+	CUstream stream;
+	bool per_thread;
+
+	if (arguments_read(id, data->functionParams, &g)) {
+		return (struct guard_work){ streams_normal(g.stream, g.per_thread_stream), true,
+					    g.function ? (uintptr_t)g.function
+						       : (uintptr_t)g.graph };
+	}
+	if (arguments_read_stream(id, data->functionParams, &stream, &per_thread)) {
+		return (struct guard_work){ streams_normal(stream, per_thread), false, 0 };
+	}
+	return (struct guard_work){ .stream = NULL };
+}
+
+/* The GPU gets the work at an unknown time between the two callbacks, and an open range of another
+ * thread would count it. So the call waits until that thread's launch is over, which takes
+ * microseconds, or until its patience is spent. A thread does not wait for a launch of its own, and
+ * a call within such a call is a part of it. */
+static void on_enter(struct capture *c, struct section *v, const CUpti_CallbackData *data)
+{
+	struct ranges *r = find_known_context(c, v, data->context);
+	bool insist = v->launching != NULL;
+
+	if (v->other) {
+		v->others_within++;
+		return;
+	}
+	v->other = r;
+	if (r && !insist) {
+		ranges_settle(c, r);
+	}
+	while (r && !gate_other_begins(&r->gate, insist)) {
+		insist = !gate_lock(&r->gate, &c->patience);
+		if (!insist) {
+			lock_release(&r->gate.lock);
+		}
+	}
+}
+
+static void on_leave(struct capture *c, struct section *v, CUpti_CallbackId id,
+		     const CUpti_CallbackData *data)
+{
+	const struct guard_work work = read_work(id, data);
+	struct ranges *r = v->other;
+
+	if (r && v->others_within == 0) {
+		v->other = NULL;
+		guard_other_ends(r, &work);
+		if (work.launch) {
+			guard_tell(c, work.work, data->symbolName);
+		}
+		return;
+	}
+	r = find_known_context(c, v, data->context);
+	if (v->others_within > 0) {
+		v->others_within--;
+		if (r) {
+			guard_disturb(r, &work);
+		}
+	} else if (r) {
+		guard_untracked_ends(r, &work);
+	}
+}
+
+void other_work_on_call(struct capture *c, struct section *v, CUpti_CallbackId id,
+			const CUpti_CallbackData *data)
+{
+	if (c->method->beside) {
+		return;
+	}
+	if (data->callbackSite == CUPTI_API_ENTER) {
+		on_enter(c, v, data);
+	} else {
+		on_leave(c, v, id, data);
+	}
+}
