@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The measured program and the signals around it.
- *
- * The program belongs to our process group, so a Ctrl-C of the terminal reaches it without us. What
- * somebody sends to the client alone is passed on: the two are told apart by si_code, which is
- * SI_KERNEL for a terminal. Signals come by signalfd: they are blocked, never caught, and their
- * dispositions stay, so that what nohup or a shell has set reaches the program as it is; one that
- * we were told to ignore is left alone, because a blocked signal would arrive even so. Only SIGCHLD
- * is set back to its default: ignored, it would cost us the exit status. SIGPIPE and SIGXFSZ are
- * blocked as well: a closed pipe is EPIPE to us, and a file at its limit EFBIG. */
+/* The measured program, which belongs to our process group; signals.c has the signals around it. */
 
 #include "client/cli/child.h"
 
@@ -19,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -236,81 +227,4 @@ const char *child_end_text(int status)
 		snprintf(text, sizeof(text), "status %d", status);
 	}
 	return text;
-}
-
-/* --- signals --------------------------------------------------------------------------------- */
-
-/* SIGUSR1 and SIGUSR2 do not mean the end: a scheduler warns a program by them that its time is
- * almost over. A program gets them passed on, and a capture of running programs ends. */
-static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
-
-static bool is_ignored(int signo)
-{
-	struct sigaction action;
-
-	return sigaction(signo, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
-int signals_open(struct signals *s)
-{
-	sigset_t set, watched;
-
-	sigemptyset(&watched);
-	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
-		if (!is_ignored(ending[i])) {
-			sigaddset(&watched, ending[i]);
-		}
-	}
-	signal(SIGCHLD, SIG_DFL);
-	sigaddset(&watched, SIGCHLD);
-	set = watched;
-	sigaddset(&set, SIGPIPE);
-	sigaddset(&set, SIGXFSZ);
-	if (sigprocmask(SIG_BLOCK, &set, &s->inherited) < 0) {
-		return -errno;
-	}
-	s->fd = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
-	return s->fd < 0 ? -errno : 0;
-}
-
-void signals_close(struct signals *s)
-{
-	if (s->fd >= 0) {
-		close(s->fd);
-	}
-	s->fd = -1;
-}
-
-void signals_drop(struct signals *s)
-{
-	struct signal_event ignored;
-
-	while (s->fd >= 0 && signals_next(s, &ignored)) {
-	}
-}
-
-void signals_release(struct signals *s)
-{
-	sigset_t set;
-
-	signals_drop(s);
-	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
-		if (!sigismember(&s->inherited, ending[i])) {
-			sigaddset(&set, ending[i]);
-		}
-	}
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
-}
-
-bool signals_next(struct signals *s, struct signal_event *ret)
-{
-	struct signalfd_siginfo info;
-
-	if (read(s->fd, &info, sizeof(info)) != (ssize_t)sizeof(info)) {
-		return false;
-	}
-	ret->signo = (int)info.ssi_signo;
-	ret->from_process = info.ssi_code != SI_KERNEL;
-	return true;
 }

@@ -17,7 +17,7 @@ enum {
 
 /* The measured program. Zero-initialised by the caller. */
 struct child {
-	pid_t pid;  /* 0: not running; read by interrupt.c's thread too */
+	pid_t pid;  /* 0: not running; read by signals.c's handler too */
 	int status; /* as a shell has it: exit status, or 128 + signal */
 };
 
@@ -41,25 +41,3 @@ bool child_reap(struct child *c);
 
 /* "status 3", "signal 9, Killed". The result is valid until the next call. */
 const char *child_end_text(int status);
-
-/* Signals as file descriptor events. The mask is that of the whole process, to be set before any
- * thread is made; the dispositions stay as they were inherited, so that the program inherits them
- * too. */
-struct signals {
-	int fd;
-	sigset_t inherited;
-};
-int signals_open(struct signals *s); /* 0 or a negative errno */
-void signals_close(struct signals *s);
-/* Forgets what has arrived, SIGCHLD too. */
-void signals_drop(struct signals *s);
-/* Gives SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 their usual effect on this process
- * again. */
-void signals_release(struct signals *s);
-
-struct signal_event {
-	int signo;
-	bool from_process; /* sent by kill(2); false: by the kernel, for the whole foreground group
-			    */
-};
-bool signals_next(struct signals *s, struct signal_event *ret);

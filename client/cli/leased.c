@@ -133,11 +133,21 @@ static void on_command_end(struct leased *l)
 	}
 }
 
+static bool runs(const struct leased *l)
+{
+	return l->state == LEASED_RUNNING || l->state == LEASED_ALONE;
+}
+
 static void handle_signal(struct leased *l, const struct signal_event *event)
 {
 	if (event->signo == SIGCHLD) {
 		return; /* looked at in each round */
 	}
+	if (runs(l) && !l->user->on_signal) {
+		kill(l->child.pid, event->signo); /* which came before the command began */
+		return;
+	}
+	signals_release(&l->signals); /* the next one has its default action */
 	switch (l->state) {
 	case LEASED_WAITING:
 		say_clear();
@@ -146,7 +156,7 @@ static void handle_signal(struct leased *l, const struct signal_event *event)
 		break;
 	case LEASED_RUNNING:
 	case LEASED_ALONE:
-		l->user->on_signal(l, event);
+		l->user->on_signal(l);
 		break;
 	case LEASED_ENDING:
 		l->state = LEASED_OVER;
@@ -168,11 +178,6 @@ static void dispatch(struct leased *l)
 			l->state = LEASED_OVER;
 		}
 	}
-}
-
-static bool runs(const struct leased *l)
-{
-	return l->state == LEASED_RUNNING || l->state == LEASED_ALONE;
 }
 
 static void wait_once(struct leased *l)
@@ -224,10 +229,7 @@ static bool begin(struct leased *l)
 {
 	int r;
 
-	interrupt_begin(&l->interrupt, &l->signals, &l->child, INTERRUPT_PATIENCE_MS);
 	r = request_connect(l->options.socket, &l->g);
-	interrupt_end(&l->interrupt);
-
 	if (r == 0 && l->options.may_hide && l->options.devices->n == 0) {
 		visible_find(l->g, &l->visible);
 	}
@@ -246,12 +248,13 @@ static bool begin(struct leased *l)
 
 int leased_run(struct leased *l)
 {
+	static const struct child none;
 	int r;
 
 	l->status = EXIT_REFUSED;
 	l->signals.fd = -1;
 	l->progress.quiet = l->options.quiet;
-	r = signals_open(&l->signals);
+	r = signals_open(&l->signals, l->user->on_signal ? &none : &l->child);
 	if (r < 0) {
 		say_usage("signals: %s", strerror(-r));
 	} else if (begin(l)) {

@@ -6,9 +6,9 @@
  * it. */
 
 #include "client/cli/child.h"
-#include "client/cli/interrupt.h"
 #include "client/cli/options.h"
 #include "client/cli/progress.h"
+#include "client/cli/signals.h"
 
 struct leased_options {
 	const struct strings *devices; /* none: all */
@@ -30,8 +30,8 @@ struct leased_user {
 	/* Starts the command as l->child, with added in its environment. False: an error was
 	 * printed, and *ret_status is set. */
 	bool (*start)(struct leased *l, const char *const *added, int *ret_status);
-	/* While the command runs. */
-	void (*on_signal)(struct leased *l, const struct signal_event *event);
+	/* While the command runs. on_signal NULL: signals are passed on to the command. */
+	void (*on_signal)(struct leased *l);
 	void (*on_early_end)(struct leased *l, const struct gpuctr_error *error);
 	void (*on_input)(struct leased *l); /* l->input can be read */
 	void (*on_tick)(struct leased *l);  /* after each round; on_input and on_tick may be NULL */
@@ -56,7 +56,6 @@ struct leased {
 	struct gpuctr_capture *capture; /* NULL: not open */
 	struct child child;
 	struct signals signals;
-	struct interrupt interrupt; /* interrupt's thread goes on if it cannot be told to end */
 	struct progress progress;
 	struct strings visible;
 };

@@ -87,21 +87,11 @@ static void on_command_end(struct leased *l)
 	}
 }
 
-/* A terminal's signal reaches the command directly, unless the command has left our process
- * group. */
-static void on_signal(struct leased *l, const struct signal_event *event)
-{
-	if (event->from_process || getpgid(l->child.pid) != getpgrp()) {
-		kill(l->child.pid, event->signo);
-	}
-}
-
 static const struct leased_user user = {
 	.interrupted = "interrupted: the command was not started",
 	.disconnected = "the command was not started: run it again once the daemon is back",
 	.on_opened = on_opened,
 	.start = start,
-	.on_signal = on_signal,
 	.on_early_end = on_early_end,
 	.on_command_end = on_command_end,
 	.on_closed = on_closed,

@@ -87,15 +87,6 @@ static void on_program_end(struct run *run)
 	run_programs_end(run);
 }
 
-/* A terminal signals the whole process group; other signals, and a program that has left the
- * group, need passing on. */
-static void pass_on(struct run *run, const struct signal_event *event)
-{
-	if (event->from_process || getpgid(run->child.pid) != getpgrp()) {
-		kill(run->child.pid, event->signo);
-	}
-}
-
 /* The last values take long. What came is written without them. */
 static void give_up(struct run *run, int signo)
 {
@@ -106,18 +97,11 @@ static void give_up(struct run *run, int signo)
 	run->is_given_up = true;
 }
 
-static void handle_signal(struct run *run, const struct signal_event *event)
+/* The first signal that is not the program's; the next one has its default action. */
+static void handle_ending(struct run *run, const struct signal_event *event)
 {
-	if (event->signo == SIGCHLD) {
-		if (run->child.pid != 0 && child_reap(&run->child)) {
-			on_program_end(run);
-		}
-		return;
-	}
-	if (run_is_following(run)) {
-		return;
-	}
-	if (run->is_finishing && run->child.pid == 0) {
+	signals_release(&run->signals);
+	if (run->is_finishing) {
 		give_up(run, event->signo);
 		return;
 	}
@@ -130,11 +114,7 @@ static void handle_signal(struct run *run, const struct signal_event *event)
 		break;
 	case RUN_RUNNING:
 	case RUN_ALONE:
-		if (run->path) {
-			pass_on(run, event);
-		} else {
-			run_drain(run);
-		}
+		run_drain(run);
 		break;
 	case RUN_DRAINING:
 		say("interrupted: what was still on its way is lost");
@@ -144,6 +124,19 @@ static void handle_signal(struct run *run, const struct signal_event *event)
 	case RUN_OVER:
 		give_up(run, event->signo);
 		break;
+	}
+}
+
+static void handle_signal(struct run *run, const struct signal_event *event)
+{
+	if (event->signo == SIGCHLD) {
+		if (run->child.pid != 0 && child_reap(&run->child)) {
+			on_program_end(run);
+		}
+	} else if (run->child.pid != 0) {
+		kill(run->child.pid, event->signo); /* which came before the program began */
+	} else {
+		handle_ending(run, event);
 	}
 }
 
@@ -625,7 +618,8 @@ static bool begin_asking(struct run *run)
 static int run_whole(struct run *run)
 {
 	const struct run_options *o = run->options;
-	int r = signals_open(&run->signals);
+	int r = run_is_following(run) ? signals_open_ignoring(&run->signals, &run->child)
+				      : signals_open(&run->signals, &run->child);
 
 	run->status = EXIT_REFUSED;
 	run->progress.wanted = launches_wanted(&o->filter.chosen);
@@ -633,10 +627,9 @@ static int run_whole(struct run *run)
 	run->progress.quiet = o->quiet || o->part || run_is_following(run);
 	say_set_node(o->part ? expand_node() : NULL);
 	if (r < 0) {
-		say_usage("signalfd: %s", strerror(-r));
+		say_usage("signals: %s", strerror(-r));
 		return EXIT_REFUSED;
 	}
-	interrupt_begin(&run->interrupt, &run->signals, &run->child, INTERRUPT_PATIENCE_MS);
 	if (o->part) {
 		clocks_write(stdout, expand_node(), clock_wall_ns(), 0);
 	}
@@ -649,7 +642,6 @@ static int run_whole(struct run *run)
 		run_finish_sampling(run);
 	}
 	/* From here on a signal ends the client, which may wait for the reader of the stream. */
-	interrupt_end(&run->interrupt);
 	signals_release(&run->signals);
 	say_clear();
 	gpuctr_disconnect(run->g);

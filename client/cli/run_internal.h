@@ -4,10 +4,10 @@
 #include <uv.h>
 
 #include "client/cli/child.h"
-#include "client/cli/interrupt.h"
 #include "client/cli/progress.h"
 #include "client/cli/run_options.h"
 #include "client/cli/sampling.h"
+#include "client/cli/signals.h"
 #include "client/cli/sinks.h"
 
 enum run_state {
@@ -60,7 +60,6 @@ struct run {
 	uint64_t n_recorded;		/* records of it */
 	struct child child;
 	struct signals signals;
-	struct interrupt interrupt;
 	struct progress progress;
 	struct sinks sinks;
 };

@@ -18,9 +18,9 @@ void run_refuse(struct run *run, int status)
 
 void run_drain(struct run *run)
 {
-	/* The Ctrl-C that has ended the programs may still wait to be read. It is not the second
-	 * one, which gives up the last records. (The kernel signals a whole group before anybody
-	 * can reap one of the group.) */
+	/* The Ctrl-C that has ended the programs may still wait to be read. It does not give up the
+	 * last records. (The kernel signals a whole group before anybody can reap one of the
+	 * group.) */
 	signals_drop(&run->signals);
 	run->state = RUN_DRAINING;
 	run->silent_ticks = 0;

@@ -389,10 +389,6 @@ bool sinks_conclude(struct sinks *s, bool with_summary)
 				   .rows = SUMMARY_ROWS };
 	CLEAN_BUF struct buf b = { 0 };
 
-	if (s->stream && s->capture.sampled) {
-		sinks_write_stream(s);
-	}
-	sinks_close_stream(s);
 	complete_totals(s);
 	end.totals = s->totals;
 	ranks_end(&s->ranks, &s->totals);
@@ -414,6 +410,10 @@ bool sinks_conclude(struct sinks *s, bool with_summary)
 	    summary_processes(s->summary) == 1) {
 		say_warning(gpuctr_error_name(GPUCTR_E_KERNEL_NO_MATCH), s->unmatched, "");
 	}
+	if (s->stream && s->capture.sampled) {
+		sinks_write_stream(s);
+	}
+	sinks_close_stream(s);
 	return files_are_whole(&s->files) && !s->stream_is_cut;
 }
 

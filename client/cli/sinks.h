@@ -73,7 +73,8 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end);
 /* After each round of messages, and from a timer. */
 void sinks_flush(struct sinks *s);
 
-/* Waits for the reader of the stream and prints the summary. Without a summary, still reports that
- * nothing was measured. The program was started. False: not all could be written. */
+/* Prints the summary, then waits for the reader of the stream: who ends that wait has the summary.
+ * Without a summary, still reports that nothing was measured. The program was started. False: not
+ * all could be written. */
 bool sinks_conclude(struct sinks *s, bool with_summary);
 void sinks_close(struct sinks *s);

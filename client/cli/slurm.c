@@ -30,6 +30,7 @@
 
 #include "client/cli/child.h"
 #include "client/cli/say.h"
+#include "client/cli/signals.h"
 #include "client/cli/slurm_internal.h"
 #include "client/cli/text.h"
 #include "proto/base/clean.h"
@@ -388,12 +389,11 @@ static void gathering_deinit(struct gathering *g)
 static int capture_jobs(const struct run_options *o, struct jobs *jobs, int argc, char **argv)
 {
 	struct gathering g = { .options = o, .jobs = jobs, .clocks.asked_ns = clock_wall_ns() };
+	static const struct child none;
 	struct signals signals;
 	int status = EXIT_REFUSED;
 
-	if (signals_open(&signals) < 0) {
-		signals.fd = -1;
-	}
+	signals_open(&signals, &none);
 	if (!start_all(&g, argc, argv)) {
 		interrupt(jobs, 2);
 		wait_steps(jobs);

@@ -206,16 +206,9 @@ static void take_input(struct leased *l)
 	}
 }
 
-static void on_signal(struct leased *l, const struct signal_event *event)
+static void on_signal(struct leased *l)
 {
-	struct timeline *t = l->data;
-
-	(void)event;
-	if (t->life >= 0) {
-		ask_end(t);
-	} else {
-		end_now(l);
-	}
+	ask_end(l->data);
 }
 
 static void on_early_end(struct leased *l, const struct gpuctr_error *error)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include "proto/base/clock.h"
 #include "tests/system/figures.h"
@@ -661,6 +663,27 @@ SAMPLING_TEST(a_full_disk_ends_the_recording_alone)
 		expect_message(client, "values are SAMPLED");
 	}
 	assert_true(query_run(f, "SELECT count(*) FROM record") > 1000);
+}
+
+/* Who ends the wait for a reader has the summary all the same. */
+SAMPLING_TEST(an_interrupted_stream_costs_no_summary)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "pipe");
+	struct program *client;
+	CLEAN_FD int fd = -1;
+
+	fixture_start_daemon(f, NULL);
+	assert_int_equal(mkfifo(path, 0666), 0);
+	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
+				"dram__bytes_read.sum", "--format", "jsonl", "--output", path, "--",
+				FAKEAPP, "--kernels", "4000", WORK, NULL);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	expect_text_soon(client->err, "values are SAMPLED");
+	kill(client->pid, SIGINT);
+	expect_signal(client, SIGINT);
+	expect_message(client, "kernels seen in 1 process");
 }
 
 static size_t samplers_of(const struct program *client)

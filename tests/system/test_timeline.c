@@ -389,14 +389,14 @@ TIMELINE_TEST(a_sampler_that_floods_can_be_interrupted)
 		sleep_ms(10);
 	}
 	sleep_ms(1000);
-	/* It does not listen, and is killed at the second one. */
+	/* It does not listen: the second one ends the client, and with it what the sampler writes
+	 * to. */
 	for (uint64_t by = now_ms() + PATIENCE_MS; program_is_running(p) && now_ms() < by;) {
 		kill(p->pid, SIGINT);
 		sleep_ms(500);
 	}
-	expect_exit(p, 125);
-	expect_message(p, "the sampler ended without a last word (signal 9, Killed)");
-	expect_no_message(p, "no stream of samples");
+	expect_signal(p, SIGINT);
+	fixture_wait_for_orphans(f, NULL);
 }
 
 TIMELINE_TEST(samples_without_room_cost_the_status)

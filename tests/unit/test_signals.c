@@ -6,11 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/cli/interrupt.h"
+#include "client/cli/signals.h"
 
-/* A client whose loop is held up, in a process of its own; the test interrupts it. */
+/* A client with a loop, in a process of its own; the test interrupts it. */
 
-enum { PATIENCE_MS = 300, LONG_MS = 60000 };
+enum { LONG_MS = 60000 };
 
 struct client {
 	pid_t pid;
@@ -34,7 +34,7 @@ static void hang(struct signals *s, struct child *child)
 	}
 }
 
-/* As the loop of a run that sends signals to nobody, and ends with its program. */
+/* As the loop of a run, which ends with its program. */
 static void go_on(struct signals *s, struct child *child)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLIN };
@@ -56,8 +56,23 @@ static void go_on(struct signals *s, struct child *child)
 	_exit(3);
 }
 
-static void begin_with(struct client *c, const char *script,
-		       void (*loop)(struct signals *s, struct child *child), int patience_ms)
+/* Acts on the first signal, and on no other. */
+static void take_one(struct signals *s, struct child *child)
+{
+	struct pollfd p = { .fd = s->fd, .events = POLLIN };
+	struct signal_event event;
+
+	poll(&p, 1, -1);
+	if (!signals_next(s, &event) || event.signo != SIGINT) {
+		_exit(96);
+	}
+	signals_release(s);
+	say_ready();
+	hang(s, child);
+}
+
+static void begin(struct client *c, const char *script,
+		  void (*loop)(struct signals *s, struct child *child))
 {
 	char *argv[] = { (char *)"sh", (char *)"-c", (char *)script, NULL };
 
@@ -65,16 +80,14 @@ static void begin_with(struct client *c, const char *script,
 	c->pid = fork();
 	assert_true(c->pid >= 0);
 	if (c->pid == 0) {
-		struct interrupt interrupt = { 0 };
 		struct child child = { 0 };
 		struct signals s;
 
 		setpgid(0, 0);
 		signal(SIGHUP, SIG_DFL); /* nohup(1) may have started the tests */
-		if (signals_open(&s) < 0) {
+		if (signals_open(&s, &child) < 0) {
 			_exit(98);
 		}
-		interrupt_begin(&interrupt, &s, &child, patience_ms);
 		dup2(c->ready[1], STDOUT_FILENO);
 		if (!script) {
 			say_ready();
@@ -86,17 +99,28 @@ static void begin_with(struct client *c, const char *script,
 	close(c->ready[1]);
 }
 
-static void begin(struct client *c, const char *script,
-		  void (*loop)(struct signals *s, struct child *child))
-{
-	begin_with(c, script, loop, PATIENCE_MS);
-}
-
 static void expect_ready(struct client *c)
 {
 	char byte;
 
 	assert_int_equal(read(c->ready[0], &byte, 1), 1);
+}
+
+static bool has_ended(pid_t pid)
+{
+	siginfo_t info = { 0 };
+
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       info.si_pid != 0;
+}
+
+/* Until it ends by that: several of one kind that are pending are one. */
+static void interrupt(const struct client *c, int signo)
+{
+	for (int i = 0; i < LONG_MS / 10 && !has_ended(c->pid); i++) {
+		kill(c->pid, signo);
+		poll(NULL, 0, 10);
+	}
 }
 
 static int end_of(struct client *c)
@@ -111,10 +135,10 @@ static int end_of(struct client *c)
 		poll(NULL, 0, 10);
 	}
 	close(c->ready[0]);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-TEST(a_client_that_is_held_up_ends)
+TEST(the_second_signal_ends_a_client_that_is_held_up)
 {
 	static const int signos[] = { SIGINT, SIGTERM, SIGHUP };
 	struct client c;
@@ -122,61 +146,58 @@ TEST(a_client_that_is_held_up_ends)
 	for (size_t i = 0; i < ARRAY_SIZE(signos); i++) {
 		begin(&c, NULL, hang);
 		expect_ready(&c);
-		kill(c.pid, signos[i]);
-		assert_int_equal(end_of(&c), 128 + signos[i]);
+		kill(c.pid, SIGINT);
+		interrupt(&c, signos[i]);
+		assert_in_range(end_of(&c), 129, 128 + SIGTERM);
 	}
 }
 
-/* It gets the signal, and says with what it ends. */
-TEST(its_program_ends_first)
+TEST(the_second_signal_ends_a_client_that_acts_on_the_first)
 {
 	struct client c;
 
-	begin(&c, "trap 'exit 7' INT; echo; while :; do sleep 0.05; done", hang);
+	begin(&c, NULL, take_one);
 	expect_ready(&c);
 	kill(c.pid, SIGINT);
-	assert_int_equal(end_of(&c), 7);
-	begin(&c, "echo; while :; do sleep 0.05; done", hang);
 	expect_ready(&c);
-	kill(c.pid, SIGTERM);
-	assert_int_equal(end_of(&c), 128 + SIGTERM);
+	kill(c.pid, SIGINT);
+	assert_int_equal(end_of(&c), 128 + SIGINT);
 }
 
-TEST(a_program_that_goes_on_is_waited_for)
+/* The program gets each of them, and the client lives, whatever its loop does. */
+TEST(a_program_has_its_signals)
 {
 	struct client c;
 
 	begin(&c,
-	      "trap 'told=1' INT; echo; until [ $told ]; do sleep 0.05; done; sleep 1.2; exit 9",
-	      hang);
+	      "trap 'n=1$n; echo' INT; echo; until [ \"$n\" = 111 ]; do sleep 0.05; done; exit 7",
+	      go_on);
 	expect_ready(&c);
-	kill(c.pid, SIGINT);
-	assert_int_equal(end_of(&c), 9);
+	for (int i = 0; i < 3; i++) {
+		kill(c.pid, SIGINT);
+		expect_ready(&c);
+	}
+	assert_int_equal(end_of(&c), 7);
+	begin(&c, "trap 'echo' INT; echo; while :; do sleep 0.05; done", hang);
+	for (int i = 0; i < 4; i++) {
+		expect_ready(&c);
+		kill(c.pid, SIGINT);
+	}
+	assert_int_equal(waitpid(c.pid, NULL, WNOHANG), 0);
+	kill(-c.pid, SIGKILL);
+	assert_int_equal(end_of(&c), 128 + SIGKILL);
 }
 
-/* Each signal when the one before was taken, and long enough after it. */
-static int end_by_three(int patience_ms)
+TEST(each_signal_that_is_read_is_an_event)
 {
 	struct client c;
 	char byte;
 
-	begin_with(&c, NULL, go_on, patience_ms);
-	while (read(c.ready[0], &byte, 1) == 1 && kill(c.pid, SIGINT) == 0) {
-		poll(NULL, 0, 2 * patience_ms);
+	begin(&c, NULL, go_on);
+	while (read(c.ready[0], &byte, 1) == 1) {
+		kill(c.pid, SIGINT);
 	}
-	return end_of(&c);
-}
-
-TEST(a_client_that_goes_on_is_left_alone)
-{
-	static const int patience_ms[] = { PATIENCE_MS, 2000, 8000 };
-	struct client c;
-	int status = -1;
-
-	for (size_t i = 0; i < ARRAY_SIZE(patience_ms) && status != 3; i++) {
-		status = end_by_three(patience_ms[i]); /* else it was stalled for so long */
-	}
-	assert_int_equal(status, 3);
+	assert_int_equal(end_of(&c), 3);
 	begin(&c, "echo; exit 5", go_on);
 	assert_int_equal(end_of(&c), 5);
 }
@@ -193,20 +214,20 @@ static void fill(int fd)
 	fcntl(fd, F_SETFL, 0);
 }
 
-static bool blocks(pid_t pid, int signo)
+static bool catches(pid_t pid, int signo)
 {
 	char path[64], line[128];
-	unsigned long long blocked = 0;
+	unsigned long long caught = 0;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	f = fopen(path, "r");
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f)) {
-		sscanf(line, "SigBlk: %llx", &blocked);
+		sscanf(line, "SigCgt: %llx", &caught);
 	}
 	fclose(f);
-	return blocked >> (signo - 1) & 1;
+	return caught >> (signo - 1) & 1;
 }
 
 /* The real one, which cannot say that there is no daemon, because nobody reads what it says. */
@@ -226,28 +247,25 @@ TEST(a_client_whose_words_nobody_reads)
 		_exit(99);
 	}
 	close(c.ready[1]);
-	/* A thread sanitizer blocks every signal for a moment as a program begins. */
-	for (int i = 0; i < LONG_MS / 10 && (!blocks(c.pid, SIGINT) || blocks(c.pid, SIGALRM));
-	     i++) {
+	for (int i = 0; i < LONG_MS / 10 && !catches(c.pid, SIGINT); i++) {
 		poll(NULL, 0, 10);
 	}
-	assert_true(blocks(c.pid, SIGINT) && !blocks(c.pid, SIGALRM));
-	kill(c.pid, SIGINT);
+	assert_true(catches(c.pid, SIGINT));
+	interrupt(&c, SIGINT);
 	assert_int_equal(end_of(&c), 128 + SIGINT);
 }
 
-TEST(it_ends_when_it_is_told)
+/* What was blocked or handled is as before. */
+TEST(it_leaves_nothing)
 {
-	struct interrupt i = { 0 };
 	struct child child = { 0 };
+	struct sigaction action;
 	struct signals s;
 
-	assert_int_equal(signals_open(&s), 0);
-	interrupt_begin(&i, &s, &child, LONG_MS);
-	assert_true(i.running);
-	interrupt_end(&i);
-	assert_false(i.running);
-	interrupt_end(&i);
-	signals_release(&s);
+	assert_int_equal(signals_open(&s, &child), 0);
+	assert_false(signals_next(&s, &(struct signal_event){ 0 }));
 	signals_close(&s);
+	signals_close(&s);
+	assert_int_equal(sigaction(SIGTERM, NULL, &action), 0);
+	assert_true(action.sa_handler == SIG_DFL);
 }

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The program belongs to our process group, so a Ctrl-C of the terminal reaches it without us. What
+ * somebody sends to the client alone is passed on: the two are told apart by si_code, which is
+ * SI_KERNEL for a terminal. A signal that we were told to ignore is left alone. SIGCHLD is set back
+ * to its default before: ignored, it would cost us the exit status. SIGPIPE and SIGXFSZ are
+ * blocked: a closed pipe is EPIPE to us, and a file at its limit EFBIG.
+ *
+ * The handler does all that may not wait for the loop, with calls that are safe in a handler. What
+ * a program inherits is the mask and the dispositions: exec sets a handler back to the default. */
+
+#include "client/cli/signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* SIGUSR1 and SIGUSR2 do not mean the end: a scheduler warns a program by them that its time is
+ * almost over. A program gets them passed on, and a capture of running programs ends. */
+static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+
+/* A handler gets no argument of ours: this is the one object whose fd is open. */
+static struct {
+	int read_fd, write_fd;
+	const struct child *child;
+	volatile sig_atomic_t is_noted; /* an event that the loop has not read */
+	bool ignores;
+} handled = { .read_fd = -1, .write_fd = -1 };
+
+static bool is_ignored(int signo)
+{
+	struct sigaction action;
+
+	return sigaction(signo, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/* --- the handler ----------------------------------------------------------------------------- */
+
+/* It has ended, and the loop has not seen that yet. */
+static bool has_ended(pid_t pid)
+{
+	siginfo_t info = { 0 };
+
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT | WNOHANG) != 0 ||
+	       info.si_pid != 0;
+}
+
+static void note(int signo)
+{
+	const unsigned char byte = (unsigned char)signo;
+
+	if (write(handled.write_fd, &byte, 1) < 0) {
+		return; /* so many events wait that one more changes nothing */
+	}
+}
+
+static void take_ending(int signo, const siginfo_t *info)
+{
+	pid_t pid = __atomic_load_n(&handled.child->pid, __ATOMIC_RELAXED);
+	bool ended = pid > 0 && has_ended(pid);
+
+	if (handled.ignores) {
+		return;
+	}
+	if (pid > 0 && !ended) {
+		if (info->si_code != SI_KERNEL || getpgid(pid) != getpgrp()) {
+			kill(pid, signo);
+		}
+		return;
+	}
+	if (handled.is_noted) {
+		signal(signo, SIG_DFL);
+		raise(signo); /* takes effect when the handler returns */
+		return;
+	}
+	handled.is_noted = 1;
+	/* The Ctrl-C that has ended the program is no wish about what follows. */
+	if (!ended) {
+		note(signo);
+	}
+}
+
+static void on_signal(int signo, siginfo_t *info, void *context)
+{
+	int error = errno;
+
+	(void)context;
+	if (signo == SIGCHLD) {
+		note(signo);
+	} else {
+		take_ending(signo, info);
+	}
+	errno = error;
+}
+
+/* --- from outside ---------------------------------------------------------------------------- */
+
+static void handle(int signo)
+{
+	struct sigaction action = { .sa_sigaction = on_signal,
+				    .sa_flags = SA_SIGINFO | SA_RESTART };
+
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+		sigaddset(&action.sa_mask, ending[i]);
+	}
+	sigaddset(&action.sa_mask, SIGCHLD);
+	sigaction(signo, &action, NULL);
+}
+
+static int open_handled(struct signals *s, const struct child *child, bool ignores)
+{
+	int fds[2];
+	sigset_t set;
+
+	s->fd = -1;
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	sigaddset(&set, SIGXFSZ);
+	if (sigprocmask(SIG_BLOCK, &set, &s->inherited) < 0 ||
+	    pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) {
+		return -errno;
+	}
+	s->fd = handled.read_fd = fds[0];
+	handled.write_fd = fds[1];
+	handled.child = child;
+	handled.is_noted = 0;
+	handled.ignores = ignores;
+	handle(SIGCHLD);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+		if (!is_ignored(ending[i])) {
+			handle(ending[i]);
+		}
+	}
+	return 0;
+}
+
+int signals_open(struct signals *s, const struct child *child)
+{
+	return open_handled(s, child, false);
+}
+
+int signals_open_ignoring(struct signals *s, const struct child *child)
+{
+	return open_handled(s, child, true);
+}
+
+void signals_release(struct signals *s)
+{
+	if (s->fd < 0) {
+		return;
+	}
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+		if (!is_ignored(ending[i])) {
+			signal(ending[i], SIG_DFL);
+		}
+	}
+}
+
+void signals_close(struct signals *s)
+{
+	if (handled.write_fd < 0 || s->fd != handled.read_fd) {
+		return;
+	}
+	signals_release(s);
+	signal(SIGCHLD, SIG_DFL);
+	close(handled.read_fd);
+	close(handled.write_fd);
+	s->fd = handled.read_fd = handled.write_fd = -1;
+}
+
+bool signals_next(struct signals *s, struct signal_event *ret)
+{
+	unsigned char byte;
+
+	if (s->fd < 0 || read(s->fd, &byte, 1) != 1) {
+		return false;
+	}
+	ret->signo = byte;
+	if (byte != SIGCHLD) {
+		handled.is_noted = 0;
+	}
+	return true;
+}
+
+void signals_drop(struct signals *s)
+{
+	struct signal_event ignored;
+
+	while (signals_next(s, &ignored)) {
+	}
+	handled.is_noted = 0;
+}
