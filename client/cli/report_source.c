@@ -12,6 +12,9 @@
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 
+/* No result of the store's. */
+enum { REPORT_E_GROWN = 1000 };
+
 static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
 {
 #define ADD(name) sum->name += t->name;
@@ -122,11 +125,21 @@ static int add_samples(struct report_source *s, const struct store_info *info)
 	return r == -ENOMEM ? r : 0;
 }
 
+/* Processes come one after the other: one record more of the first would give the values of every
+ * later one to its neighbour. */
+static bool has_grown(const struct report_source *s)
+{
+	return s->attributes && s->next != sampled_counts(s->sampled)->records;
+}
+
 static int on_end(const struct store_info *info, void *userdata)
 {
 	struct report_source *s = userdata;
-	int r = add_samples(s, info);
+	int r = has_grown(s) ? REPORT_E_GROWN : add_samples(s, info);
 
+	if (r) {
+		return r;
+	}
 	take_unsampled(s, info);
 	s->unattributed +=
 		info->has_samples && !s->attributes && !info->complete && info->sample_ns == 0;
@@ -213,6 +226,10 @@ bool report_source_read(struct report_source *s, const char *path)
 	r = reading_capture(path, &handler, s, &error);
 	if (r && error.code) {
 		say_error(r < 0 ? "input" : store_error_name(r), error.message, error.remedy);
+	} else if (r == REPORT_E_GROWN) {
+		say_error("still-written",
+			  "The capture has grown while its values were calculated.",
+			  "Report on it with --attribute once the capture has ended.");
 	} else if (r == -EINVAL) {
 		say_error("unit-clash", buf_string(&s->why),
 			  "Report on these captures one by one.");

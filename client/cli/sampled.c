@@ -428,6 +428,7 @@ void sampled_record(struct sampled *s, const struct gpuctr_record *record, uint6
 	struct stream *stream = find_stream(s, &wanted);
 	struct sampled_place *place = add_place(s);
 
+	s->counts.records++;
 	if (!place || !stream) {
 		s->failed = true;
 		return;

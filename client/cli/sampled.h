@@ -37,6 +37,7 @@ enum sampled_reason {
 };
 
 struct sampled_counts {
+	uint64_t records;	  /* that sampled_record() got */
 	uint64_t kernels, valued; /* all; those that have a value for some metric */
 	uint64_t without[SAMPLED_REASONS];
 	/* Of the first column: what all kernels moved that have a value or are too short to tell,
