@@ -18,6 +18,7 @@ struct format_capture {
 	const char *recorded_from;  /* "": live */
 	bool recorded;
 	bool sampled;	 /* values are of samples of whole GPUs: records have errors */
+	bool timeline;	 /* of samples alone, without records */
 	bool graphs;	 /* records may be kernels of graphs */
 	bool is_foreign; /* of processes of another user */
 };

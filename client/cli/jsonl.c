@@ -293,6 +293,17 @@ void jsonl_mark(struct buf *b, const struct gpuctr_mark *mark)
 	end_line(&m);
 }
 
+void jsonl_sample(const struct jsonl *j, struct buf *b, const struct kept_sample *sample)
+{
+	struct json m = begin_line(b, "sample");
+
+	json_text(&m, "gpu", sample->gpu);
+	json_i64(&m, "start_ns", sample->start_ns);
+	json_i64(&m, "end_ns", sample->end_ns);
+	json_doubles(&m, "values", sample->values, j->capture->plan->n_metrics);
+	end_line(&m);
+}
+
 static void add_error(struct json *m, const struct gpuctr_error *error)
 {
 	json_text(m, "code", gpuctr_error_name(error->code));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/cli/format.h"
+#include "client/cli/kept.h"
 #include "client/report/attribution.h"
 #include "proto/base/buf.h"
 
@@ -19,6 +20,8 @@ void jsonl_process(struct jsonl *j, struct buf *b, const struct gpuctr_process *
 void jsonl_record(const struct jsonl *j, struct buf *b, const struct gpuctr_record *record,
 		  const struct attribution *what);
 void jsonl_mark(struct buf *b, const struct gpuctr_mark *mark);
+/* values: one a metric of the plan. */
+void jsonl_sample(const struct jsonl *j, struct buf *b, const struct kept_sample *sample);
 void jsonl_notice(struct buf *b, const struct gpuctr_notice *notice);
 void jsonl_process_end(struct buf *b, const struct gpuctr_process_end *end);
 void jsonl_end(struct buf *b, const struct gpuctr_end *end);

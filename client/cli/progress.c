@@ -42,14 +42,17 @@ static void add_kernels(struct buf *b, const struct progress *p, uint64_t now, u
 	uint64_t left = left_ns(p, now, records, processes, per_second);
 
 	text_count(b, records);
-	buf_printf(b, " kernel%s", records == 1 ? "" : "s");
+	buf_printf(b, " %s%s", p->samples ? "sample" : "kernel", records == 1 ? "" : "s");
 	if (p->wanted > 0 && processes > 0) {
 		buf_text(b, " of ");
 		text_count(b, p->wanted * processes);
 	}
 	buf_text(b, ", ");
 	text_count(b, (uint64_t)(per_second + 0.5));
-	buf_printf(b, "/s, %u process%s", processes, processes == 1 ? "" : "es");
+	buf_text(b, "/s");
+	if (!p->samples) {
+		buf_printf(b, ", %u process%s", processes, processes == 1 ? "" : "es");
+	}
 	if (left > 0) {
 		buf_text(b, ", ");
 		text_duration(b, left + 999999999);

@@ -18,6 +18,7 @@ struct progress {
 	uint64_t told_ns;     /* when the last line was shown */
 	uint64_t began_ns;    /* when the timed part began; 0: it has not */
 	uint64_t records;     /* at told_ns */
+	bool samples;	      /* records are samples of a GPU, and of no process */
 	unsigned position;    /* in the queue, as last told */
 	bool measuring;	      /* nobody waits any more */
 	bool told_ranked;     /* that the holder is another rank */

@@ -11,6 +11,7 @@
 
 #include "client/cli/say.h"
 #include "client/cli/text.h"
+#include "client/cli/timeline_table.h"
 
 /* No result of the store's. */
 enum { REPORT_E_GROWN = 1000 };
@@ -125,6 +126,21 @@ static int add_samples(struct report_source *s, const struct store_info *info)
 	return r == -ENOMEM ? r : 0;
 }
 
+/* Samples without kernels are shown over time; they are no part of a table of kernels. */
+static int add_timeline(struct report_source *s, const struct store_info *info)
+{
+	struct store_reader *reader;
+	int r;
+
+	if (!timeline_is(info) || store_open(info->path, NULL, &reader) != 0) {
+		return 0;
+	}
+	buf_text(&s->timelines, s->timelines.n > 0 ? "\n" : "");
+	r = timeline_print(reader, s->width, s->styled, &s->timelines);
+	store_reader_free(reader);
+	return r == -ENOMEM ? r : 0;
+}
+
 /* Processes come one after the other: one record more of the first would give the values of every
  * later one to its neighbour. */
 static bool has_grown(const struct report_source *s)
@@ -137,12 +153,13 @@ static int on_end(const struct store_info *info, void *userdata)
 	struct report_source *s = userdata;
 	int r = has_grown(s) ? REPORT_E_GROWN : add_samples(s, info);
 
+	r = r ? r : add_timeline(s, info);
 	if (r) {
 		return r;
 	}
 	take_unsampled(s, info);
-	s->unattributed +=
-		info->has_samples && !s->attributes && !info->complete && info->sample_ns == 0;
+	s->unattributed += info->has_samples && !timeline_is(info) && !s->attributes &&
+			   !info->complete && info->sample_ns == 0;
 	if (info->complete || info->totals.seen > 0) {
 		add_totals(&s->end.totals, &info->totals);
 	} else {
@@ -276,6 +293,9 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 
 void report_source_print_nothing(struct report_source *s, struct buf *b)
 {
+	if (s->records == 0 && s->timelines.n > 0) {
+		return; /* nothing but samples was asked for */
+	}
 	if (s->records == 0) {
 		summary_add_nothing(s->summary, &s->end, b);
 		return;
@@ -318,4 +338,5 @@ void report_source_close(struct report_source *s)
 	free(s->recorded_from);
 	buf_deinit(&s->why);
 	buf_deinit(&s->unsampled);
+	buf_deinit(&s->timelines);
 }

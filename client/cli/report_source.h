@@ -16,6 +16,9 @@ struct report_source {
 	struct summary_end end;
 	char *driver, *recorded_from;
 	struct buf why, unsampled;
+	struct buf timelines; /* of captures of samples alone, as tables of this width */
+	size_t width;
+	bool styled;
 	unsigned unfinished; /* captures that are not complete */
 	size_t speechless;   /* processes that ended without reporting their last counts */
 	unsigned captures;

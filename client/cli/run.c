@@ -344,8 +344,13 @@ static int open_capture(struct run *run)
 static void on_samplers_begun(void *user)
 {
 	struct run *run = user;
-	int r = run->state == RUN_OPENING ? open_capture(run) : 0;
+	int r;
 
+	if (run_is_timeline(run)) {
+		timeline_begin(run);
+		return;
+	}
+	r = run->state == RUN_OPENING ? open_capture(run) : 0;
 	if (r) {
 		say_failure(run->g, r);
 		run_refuse(run, EXIT_REFUSED);
@@ -382,7 +387,7 @@ static void on_sampling_refused(void *user, const char *why)
 		return;
 	}
 	if (why) {
-		say_usage("--mode sample: %s", why);
+		say_usage("%s: %s", run_is_timeline(run) ? "--timeline" : "--mode sample", why);
 	}
 	run_refuse(run, EXIT_REFUSED);
 }
@@ -406,7 +411,10 @@ static void on_sampling_queued(void *user, const struct gpuctr_queued *queued)
 
 static void on_sampling_sample(void *user, const struct kept_sample *sample)
 {
-	sinks_sample(&((struct run *)user)->sinks, sample);
+	struct run *run = user;
+
+	run->n_recorded += run_is_timeline(run);
+	sinks_sample(&run->sinks, sample);
 }
 
 static void on_sampling_unknown(void *user, const struct store_unknown *unknown)
@@ -430,12 +438,17 @@ static bool on_pause(void *user)
 /* False: told why. */
 static bool begin_capture(struct run *run)
 {
-	static const struct sampling_user user = { on_samplers_begun,  on_sampling_refused,
-						   on_sampling_cut,    on_sampling_queued,
-						   on_sampling_sample, on_sampling_unknown,
-						   on_sampling_discard };
+	static const struct sampling_user user = { timeline_on_opened,	on_samplers_begun,
+						   on_sampling_refused, on_sampling_cut,
+						   on_sampling_queued,	on_sampling_sample,
+						   on_sampling_unknown, on_sampling_discard };
 	int r;
 
+	if (run_is_timeline(run)) {
+		run->sampling = sampling_begin(run->g, &run->loop, run->options, &run->selected,
+					       &run->signals.inherited, &user, run);
+		return run->sampling && run->state == RUN_OPENING;
+	}
 	if (run->options->mode == MODE_SAMPLE) {
 		struct sampling *s =
 			sampling_begin(run->g, &run->loop, run->options, &run->selected,
@@ -612,7 +625,7 @@ static bool begin_asking(struct run *run)
 		return false;
 	}
 	take_visible(run);
-	return !run_is_on_demand(run) || choose(run);
+	return !run_is_on_demand(run) || run_is_timeline(run) || choose(run);
 }
 
 static int run_whole(struct run *run)
@@ -624,6 +637,7 @@ static int run_whole(struct run *run)
 	run->status = EXIT_REFUSED;
 	run->progress.wanted = launches_wanted(&o->filter.chosen);
 	run->progress.duration_ns = o->duration_ns;
+	run->progress.samples = run_is_timeline(run);
 	run->progress.quiet = o->quiet || o->part || run_is_following(run);
 	say_set_node(o->part ? expand_node() : NULL);
 	if (r < 0) {
@@ -638,7 +652,9 @@ static int run_whole(struct run *run)
 	}
 	/* The daemon has not reported the trace's end; what was recorded until now gets its
 	 * values. */
-	if (run->started && run->sampling && run->capture) {
+	if (run->started && run_is_timeline(run)) {
+		timeline_finish(run);
+	} else if (run->started && run->sampling && run->capture) {
 		run_finish_sampling(run);
 	}
 	/* From here on a signal ends the client, which may wait for the reader of the stream. */
@@ -658,6 +674,7 @@ static int run_whole(struct run *run)
 	run->refused = sampling_free(run->refused);
 	strings_deinit(&run->usual_metrics);
 	strings_deinit(&run->visible);
+	strings_deinit(&run->sampled_metrics);
 	signals_close(&run->signals);
 	selected_deinit(&run->selected);
 	return run->status;

@@ -144,14 +144,6 @@ static void say_begin(const struct run *run)
 	    run->options->duration_ns ? "" : "; Ctrl-C ends it");
 }
 
-static void begin_on_demand(struct run *run)
-{
-	run->started = true;
-	run->status = 0;
-	run->state = RUN_RUNNING;
-	run_begin(run);
-}
-
 static void on_ready(struct gpuctr_capture *c, void *userdata)
 {
 	struct run *run = userdata;
@@ -172,7 +164,7 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 	} else if (run_is_following(run)) {
 		run_begin_followed(run, c);
 	} else {
-		begin_on_demand(run);
+		run_begin_on_demand(run);
 	}
 }
 

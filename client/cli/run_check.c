@@ -100,7 +100,7 @@ static const struct option_rule rules[] = {
 static const struct option_rule timeline_rules[] = {
 	{ "timeline", NULL,
 	  "mode graphs pid program job all kernel skip every count per nvtx no-nvtx within steps "
-	  "step output fail-if-none here at part profile-from-start capture-range-end schedule",
+	  "step fail-if-none here at part profile-from-start capture-range-end schedule",
 	  0, "a timeline is of a whole GPU, and of all that runs there" },
 	{ NULL, NULL, NULL, 0, NULL },
 };
@@ -267,6 +267,7 @@ static bool timeline_check(struct run_options *o)
 		say_usage("--timeline is of one GPU: name one with --devices");
 		return false;
 	}
+	o->program = "gpuctr-client capture --timeline";
 	t->gpu = o->devices.n > 0 ? o->devices.items[0] : "0";
 	t->interval_ns = t->interval_ns ? t->interval_ns : 10000;
 	return check_paths(o) &&

@@ -49,15 +49,19 @@ struct run {
 	int watched; /* events of the connection, 0: not watched */
 
 	struct gpuctr *g;
-	struct gpuctr_capture *capture; /* NULL: not open */
-	struct sampling *sampling;	/* NULL: values are counted */
-	struct sampling *refused;	/* what became ranges */
-	struct run_options own;		/* the options of that */
-	struct strings usual_metrics;	/* of these */
-	struct strings visible;		/* and its devices, where nobody named any */
-	char why[512];			/* they are others than were asked for; "" */
-	sampled_on_pause *on_pause;	/* while it is attributed: the loop does not run */
-	uint64_t n_recorded;		/* records of it */
+	struct gpuctr_capture *capture;	 /* NULL: not open */
+	struct sampling *sampling;	 /* NULL: values are counted */
+	struct sampling *refused;	 /* what became ranges */
+	struct run_options own;		 /* the options of that */
+	struct strings usual_metrics;	 /* of these */
+	struct strings visible;		 /* and its devices, where nobody named any */
+	struct gpuctr_plan sampled_plan; /* of a timeline, with its metrics and its GPU */
+	struct strings sampled_metrics;
+	char chip[32];
+	unsigned gpu_index;
+	char why[512];		    /* they are others than were asked for; "" */
+	sampled_on_pause *on_pause; /* while it is attributed: the loop does not run */
+	uint64_t n_recorded;	    /* records of it */
 	struct child child;
 	struct signals signals;
 	struct progress progress;
@@ -73,6 +77,18 @@ void run_note_queued(struct run *run, const struct gpuctr_queued *queued);
 /* Nothing more is recorded: the records of a sampled run get their values. */
 void run_finish_sampling(struct run *run);
 
+/* --- timeline.c */
+static inline bool run_is_timeline(const struct run *run)
+{
+	return run->options->timeline.is_wanted;
+}
+
+void timeline_on_opened(void *user, const struct gpuctr_opened *opened);
+/* The sampler has begun. */
+void timeline_begin(struct run *run);
+/* After the loop. */
+void timeline_finish(struct run *run);
+
 /* --- run_state.c */
 /* The program is not started, and the run is over. */
 void run_refuse(struct run *run, int status);
@@ -84,6 +100,8 @@ void run_programs_end(struct run *run);
 void run_end_capture(struct run *run);
 /* Measuring begins, and with it --duration; later calls change nothing. */
 void run_begin(struct run *run);
+/* The capture, which starts no program, is there. */
+void run_begin_on_demand(struct run *run);
 
 static inline bool run_is_following(const struct run *run)
 {

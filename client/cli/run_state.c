@@ -77,6 +77,14 @@ void run_begin(struct run *run)
 	}
 }
 
+void run_begin_on_demand(struct run *run)
+{
+	run->started = true;
+	run->status = 0;
+	run->state = RUN_RUNNING;
+	run_begin(run);
+}
+
 /* --- programs of others ----------------------------------------------------------------------- */
 
 /* "follow" writes the variables to one descriptor and waits for the end of another. They fit into

@@ -122,6 +122,7 @@ static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double
 		for (size_t i = 0; i < s->n_metrics; i++) {
 			all[i] = s->sets[i] == m->set ? *values++ : NAN;
 		}
+		m->first_ns = m->first_ns ? m->first_ns : start_ns;
 		m->last_ns = end_ns;
 		s->user.on_sample(s->data, &(struct kept_sample){ m->uuid, interval_of(m), start_ns,
 								  end_ns, all });
@@ -157,12 +158,14 @@ static void on_sampler_end(void *user, const struct sampler_end *end)
 	struct sampler *m = user;
 
 	m->ended = true;
+	m->end = *end;
+	m->end.message = m->end.remedy = NULL;
 	if (end->reason == SAMPLER_ENDED) {
 		return;
 	}
 	/* One that was asked to end may lose the counters first, with our connection. */
 	if (m->life >= 0) {
-		sampling_tell(m->owner, end->remedy, "%s", end->message);
+		sampling_tell_end(m->owner, end);
 		m->is_told = true;
 	} else if (m->owner->begun) {
 		sampling_note_why(m->owner, "%s", end->message);
@@ -272,10 +275,8 @@ int samplers_start(struct sampling *s, struct sampler *m, const char *const *add
 {
 	char interval[32], turn[32];
 	uint64_t interval_ns = s->options->timeline.interval_ns;
-	const char *live[] = { "gpuctr-sampler", "--quiet",   "--gpu",
-			       m->uuid,		 "--metrics", buf_string(&s->metrics),
-			       "--turns",	 turn,	      interval_ns ? "--interval" : NULL,
-			       interval,	 NULL };
+	const char *live[16] = { "gpuctr-sampler", "--quiet",	"--gpu",
+				 m->uuid,	   "--metrics", buf_string(&s->metrics) };
 	const char *played[] = { "gpuctr-replay",
 				 "--samples",
 				 m->uuid,
@@ -284,8 +285,18 @@ int samplers_start(struct sampling *s, struct sampler *m, const char *const *add
 				 "--",
 				 s->options->recording.path,
 				 NULL };
+	size_t n = 6;
 	int r;
 
+	if (interval_ns > 0) {
+		live[n++] = "--interval";
+		live[n++] = interval;
+	}
+	/* A timeline shows each metric at every time, or is refused. */
+	if (!sampling_is_alone(s)) {
+		live[n++] = "--turns";
+		live[n++] = turn;
+	}
 	s->turn_ns = turn_of(s->options);
 	snprintf(interval, sizeof(interval), "%lluns", (unsigned long long)interval_ns);
 	snprintf(turn, sizeof(turn), "%lluns", (unsigned long long)s->turn_ns);
@@ -316,6 +327,7 @@ static bool take_from_all(struct sampling *s)
  * killed, and is left alone. */
 static void reap_sampler(struct sampler *m, uint64_t until_ns)
 {
+	m->is_cut_off = m->is_cut_off || !m->ended;
 	if (m->output >= 0) {
 		say("the sampler does not end, and is killed");
 		close_output(m);

@@ -48,7 +48,7 @@ static void refuse(struct sampling *s)
 
 static void tell_instead(const struct run_options *o)
 {
-	if (!o->recorded) {
+	if (!o->recorded && !o->timeline.is_wanted) {
 		say("--mode sample is refused; --mode range measures every launch instead");
 	}
 }
@@ -118,6 +118,9 @@ static void on_permit_opened(struct gpuctr_capture *c, const struct gpuctr_opene
 	}
 	for (size_t i = 0; i < recorded->n; i++) {
 		add_sampler(s, recorded->items[i]);
+	}
+	if (sampling_is_alone(s) && !s->over) {
+		s->user.on_opened(s->data, opened);
 	}
 }
 
@@ -200,7 +203,8 @@ static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end
 		discard_unseen(s);
 	}
 	/* If the daemon is gone, the trace hears of it as well. */
-	if (s->over || (s->begun && end->error.code == GPUCTR_E_DISCONNECTED)) {
+	if (s->over ||
+	    (s->begun && end->error.code == GPUCTR_E_DISCONNECTED && !sampling_is_alone(s))) {
 		return;
 	}
 	say_clear();
@@ -228,11 +232,12 @@ static const struct gpuctr_capture_handler permit_handler = {
 static int open_permit(struct sampling *s)
 {
 	const struct run_options *o = s->options;
+	const char *const one[] = { o->timeline.gpu };
 	struct gpuctr_capture_options options = GPUCTR_INIT(gpuctr_capture_options);
 
 	options.permit = GPUCTR_PERMIT_BY_PRELOAD;
-	options.gpus = strings_items(&o->devices);
-	options.n_gpus = o->devices.n;
+	options.gpus = sampling_is_alone(s) ? one : strings_items(&o->devices);
+	options.n_gpus = sampling_is_alone(s) ? 1 : o->devices.n;
 	options.gpus_allowed = o->devices_visible;
 	options.processes = s->selected->ids;
 	options.n_processes = s->selected->n;
@@ -245,6 +250,29 @@ static int open_permit(struct sampling *s)
 }
 
 /* --- the plan -------------------------------------------------------------------------------- */
+
+static void add_metric(struct sampling *s, const char *name)
+{
+	buf_printf(&s->metrics, "%s%s", s->n_metrics > 0 ? "," : "", name);
+	s->n_metrics++;
+}
+
+/* How long a kernel took is nothing that a sample could say. False: the reason was reported. */
+static bool take_names(struct sampling *s, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(names[i], "gpu__time_duration.sum") != 0) {
+			add_metric(s, names[i]);
+		}
+	}
+	if (s->n_metrics == 0 || s->n_metrics > SAMPLER_METRICS_MAX) {
+		say_usage("--metrics: these are %zu names; 1 to %d can be sampled, and how long "
+			  "kernels take cannot",
+			  s->n_metrics, SAMPLER_METRICS_MAX);
+		return false;
+	}
+	return !s->metrics.failed;
+}
 
 /* False: why is known. */
 static bool take_plan(struct sampling *s, const struct gpuctr_plan *plan)
@@ -265,10 +293,22 @@ static bool take_plan(struct sampling *s, const struct gpuctr_plan *plan)
 		return false;
 	}
 	for (size_t i = 0; i < plan->n_metrics; i++) {
-		buf_printf(&s->metrics, "%s%s", i > 0 ? "," : "", plan->metrics[i]);
+		add_metric(s, plan->metrics[i]);
 	}
-	s->n_metrics = plan->n_metrics;
 	return !s->metrics.failed;
+}
+
+/* Once the metrics are known. */
+static void ask_permit(struct sampling *s, bool good)
+{
+	int r = good ? open_permit(s) : 0;
+
+	if (r) {
+		say_failure(s->g, r);
+	}
+	if (!good || r) {
+		refuse(s);
+	}
 }
 
 /* What is not known to the planner no mode measures. */
@@ -276,7 +316,6 @@ static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *e
 		    void *userdata)
 {
 	struct sampling *s = userdata;
-	int r;
 
 	if (s->over) {
 		return;
@@ -286,15 +325,21 @@ static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *e
 		refuse(s);
 		return;
 	}
-	if (!take_plan(s, plan)) {
-		refuse(s);
-		return;
+	ask_permit(s, sampling_is_alone(s) ? take_names(s, plan->metrics, plan->n_metrics)
+					   : take_plan(s, plan));
+}
+
+/* Only CUPTI says which of its names can be sampled; what others stand for the plan says. */
+static bool are_names_of_cupti(const struct strings *metrics)
+{
+	for (size_t i = 0; i < metrics->n; i++) {
+		const char *name = metrics->items[i];
+
+		if (!strchr(name, '.') || strpbrk(name, "*?[") || strncmp(name, "regex:", 6) == 0) {
+			return false;
+		}
 	}
-	r = open_permit(s);
-	if (r) {
-		say_failure(s->g, r);
-		refuse(s);
-	}
+	return true;
 }
 
 /* What a recording holds is played by who plays its launches. */
@@ -381,6 +426,10 @@ struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 		refuse(s);
 		return s;
 	}
+	if (sampling_is_alone(s) && are_names_of_cupti(&options->metrics)) {
+		ask_permit(s, take_names(s, strings_items(&options->metrics), options->metrics.n));
+		return s;
+	}
 	r = gpuctr_plan(g, options->chip, strings_items(&options->metrics), options->metrics.n,
 			on_plan, s);
 	if (r) {
@@ -429,6 +478,10 @@ static bool fits(const struct sampling *s, const struct gpuctr_plan *plan)
 
 bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan)
 {
+	if (sampling_is_alone(s)) {
+		s->samplers[0].is_joined = true;
+		return true;
+	}
 	if (plan->n_metrics != s->n_metrics) {
 		say_usage("--mode sample: the daemon plans these metrics otherwise than a moment "
 			  "ago: "
@@ -513,6 +566,25 @@ void sampling_tick(struct sampling *s)
 	}
 }
 
+static void describe_overflows(struct sampling *s)
+{
+	uint64_t overflows = 0, dropped = 0;
+
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		overflows += s->samplers[i].end.overflows;
+		dropped += s->samplers[i].end.dropped;
+	}
+	if (overflows > 0) {
+		buf_printf(&s->unsampled, "; the hardware's buffer ran over %llu time%s",
+			   (unsigned long long)overflows, overflows > 1 ? "s" : "");
+	}
+	if (dropped > 0) {
+		buf_text(&s->unsampled, "; ");
+		text_count(&s->unsampled, dropped);
+		buf_text(&s->unsampled, " samples were not read in time");
+	}
+}
+
 static void describe_turns(struct sampling *s)
 {
 	struct buf *b = &s->unsampled;
@@ -532,7 +604,7 @@ static void describe_lost(struct sampling *s)
 		lost += s->samplers[i].lost;
 		more = more || s->samplers[i].is_cut_off;
 	}
-	buf_text(&s->unsampled, "; samples lost ");
+	buf_printf(&s->unsampled, "%ssamples lost ", s->unsampled.n > 0 ? "; " : "");
 	if (more && lost == 0) {
 		buf_text(&s->unsampled, "not known");
 		return;
@@ -553,12 +625,35 @@ void sampling_end(struct sampling *s)
 
 void sampling_describe_end(struct sampling *s, const struct sampled *sampled)
 {
-	sampled_describe(sampled, &s->unsampled);
+	if (sampled) {
+		sampled_describe(sampled, &s->unsampled);
+	}
 	describe_lost(s);
+	describe_overflows(s);
 	if (s->turns > 0) {
 		describe_turns(s);
 	}
-	sampling_warn_of_none(s, sampled_counts(sampled));
+	if (sampled) {
+		sampling_warn_of_none(s, sampled_counts(sampled));
+	}
+}
+
+bool sampling_is_whole(const struct sampling *s)
+{
+	for (size_t i = 0; i < s->n_samplers; i++) {
+		if (s->samplers[i].is_cut_off) {
+			return false;
+		}
+	}
+	return true;
+}
+
+double sampling_cores(const struct sampling *s)
+{
+	const struct sampler *m = &s->samplers[0];
+
+	return m->last_ns > m->first_ns ? (double)m->end.cpu_ns / (double)(m->last_ns - m->first_ns)
+					: 0;
 }
 
 const struct gpuctr_error *sampling_error(const struct sampling *s)
@@ -606,4 +701,9 @@ void sampling_describe(const struct sampling *s, struct buf *b)
 const char *sampling_unsampled(const struct sampling *s)
 {
 	return buf_string((struct buf *)(uintptr_t)&s->unsampled);
+}
+
+const char *sampling_metrics(const struct sampling *s)
+{
+	return buf_string((struct buf *)(uintptr_t)&s->metrics);
 }

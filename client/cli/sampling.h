@@ -22,6 +22,8 @@ enum { SAMPLING_GPUS_MAX = 16 };
 struct sampling;
 
 struct sampling_user {
+	/* Of "capture --timeline" alone, which has no trace: the GPU is known. */
+	void (*on_opened)(void *user, const struct gpuctr_opened *opened);
 	void (*on_begun)(void *user);
 	/* Nothing of it runs, and nothing is leased. why: ranges may do, where the options say so;
 	 * valid during the call. NULL: it was told, and nothing else will do. */
@@ -44,7 +46,8 @@ struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 /* Ends the samplers. Handles of the loop are closed with it. Takes NULL, returns NULL. */
 struct sampling *sampling_free(struct sampling *s);
 
-/* The trace was opened with this plan, which lives until its on_end. False: told why. */
+/* The trace was opened with this plan, which lives until its on_end; NULL without a trace. False:
+ * told why. */
 bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan);
 
 /* The trace is ready. */
@@ -59,8 +62,8 @@ void sampling_tick(struct sampling *s);
 /* In the trace's on_end: ends the samplers, waits for what they have sampled, and gives the lease
  * back. */
 void sampling_end(struct sampling *s);
-/* After the attribution: what sampling_unsampled() tells. Warns of a capture that is worth nothing.
- */
+/* After the attribution, or without one (NULL): what sampling_unsampled() tells. Warns of a capture
+ * that is worth nothing. */
 void sampling_describe_end(struct sampling *s, const struct sampled *sampled);
 
 /* What ended it before it was asked to: its values are those of a part of the run. NULL: nothing
@@ -71,5 +74,11 @@ const struct gpuctr_error *sampling_error(const struct sampling *s);
  * value. Valid until the end. */
 uint64_t sampling_interval_ns(const struct sampling *s);
 const char *sampling_unsampled(const struct sampling *s);
+/* Has each sampler said its last word? Else samples may be missing at the end. */
+bool sampling_is_whole(const struct sampling *s);
+/* How many cores the first sampler took. */
+double sampling_cores(const struct sampling *s);
+/* "a,b": the metrics, once they are known; valid as long as s. */
+const char *sampling_metrics(const struct sampling *s);
 /* Appends how samples are taken, "each 10.0 us". */
 void sampling_describe(const struct sampling *s, struct buf *b);

@@ -23,7 +23,8 @@ struct sampler {
 	bool strays;  /* it samples what it was not asked for */
 	bool is_told; /* why it is over */
 	bool is_joined;
-	int64_t last_ns; /* the end of its last sample; 0: none has come */
+	int64_t first_ns, last_ns; /* of its samples; 0: none has come */
+	struct sampler_end end;	   /* but for its texts */
 	uint64_t lost;
 	bool is_cut_off; /* it has ended without a last word: it may have lost more */
 };
@@ -62,6 +63,12 @@ struct sampling {
 	struct buf unsampled;
 };
 
+/* No kernels are recorded beside the samples. */
+static inline bool sampling_is_alone(const struct sampling *s)
+{
+	return s->options->timeline.is_wanted;
+}
+
 /* --- sampling_why.c */
 /* The end of a capture that is worth nothing is not told in its last lines alone. */
 void sampling_warn_of_none(const struct sampling *s, const struct sampled_counts *counts);
@@ -71,6 +78,7 @@ bool sampling_may_fall_back(const struct sampling *s);
 __attribute__((format(printf, 2, 3))) void sampling_note_why(struct sampling *s, const char *format,
 							     ...);
 /* The same, and where nothing else will do it is said at once, with the remedy. */
+void sampling_tell_end(struct sampling *s, const struct sampler_end *end);
 __attribute__((format(printf, 3, 4))) void sampling_tell(struct sampling *s, const char *remedy,
 							 const char *format, ...);
 

@@ -15,6 +15,7 @@
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
+#include "client/cli/timeline_table.h"
 
 static bool no_memory(void)
 {
@@ -78,7 +79,8 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 		.command = (const char *const *)options->command,
 		.recorded_from = "",
 		.recorded = opened->recorded,
-		.sampled = options->mode == MODE_SAMPLE,
+		.sampled = options->mode == MODE_SAMPLE || options->timeline.is_wanted,
+		.timeline = options->timeline.is_wanted,
 		.is_foreign = opened->owner && opened->owner[0],
 		.graphs = (options->trace || options->mode == MODE_SAMPLE) &&
 			  options->graphs != GRAPHS_WHOLE,
@@ -124,7 +126,7 @@ bool sinks_open(struct sinks *s)
 /* NULL: there is none, or it is written at the end. */
 static struct stream *live_stream(const struct sinks *s)
 {
-	return s->capture.sampled ? NULL : s->stream;
+	return s->capture.sampled && !s->capture.timeline ? NULL : s->stream;
 }
 
 void sinks_process(struct sinks *s, const struct gpuctr_process *process)
@@ -173,6 +175,9 @@ void sinks_image(struct sinks *s, const struct gpuctr_image *image)
 void sinks_sample(struct sinks *s, const struct kept_sample *sample)
 {
 	files_sample(&s->files, sample);
+	if (live_stream(s)) {
+		stream_sample(s->stream, sample);
+	}
 }
 
 void sinks_unknown(struct sinks *s, const struct store_unknown *unknown)
@@ -293,6 +298,10 @@ static void add_next(const struct run_options *o, const struct files *files, str
 
 	if (n == 0 && !o->capture_path && !o->stream_path && !selector_is_empty(&o->selector)) {
 		buf_text(b, "next: with -o FILE this is kept, for gpuctr-client report FILE\n");
+	} else if (n == 1 && o->timeline.is_wanted) {
+		buf_text(b, "next: gpuctr-client report ");
+		add_word(b, first, false);
+		buf_char(b, '\n');
 	} else if (n == 1) {
 		buf_text(b, "next: gpuctr-client report ");
 		add_word(b, first, false);
@@ -368,6 +377,34 @@ static void print_ranks(struct sinks *s, struct buf *b)
 	}
 }
 
+/* On standard output, which is no program's here, unless the stream has it. */
+static void conclude_timeline(struct sinks *s, bool with_table)
+{
+	const char *path = s->options->stream_path;
+	struct store_reader *reader = files_read(&s->files);
+	CLEAN_BUF struct buf table = { 0 }, next = { 0 };
+
+	if (reader && with_table && !(path && strcmp(path, "-") == 0)) {
+		timeline_print(reader, terminal_width(STDOUT_FILENO),
+			       terminal_has_style(STDOUT_FILENO), &table);
+		fwrite(table.data, 1, table.n, stdout);
+		fflush(stdout);
+	}
+	if (s->unsampled && *s->unsampled && with_table) {
+		say("%s", s->unsampled);
+	}
+	if (with_table) {
+		add_next(s->options, &s->files, &next);
+		say_text(&next);
+	}
+	store_reader_free(reader);
+}
+
+static bool are_whole(const struct sinks *s)
+{
+	return files_are_whole(&s->files) && !s->stream_is_cut;
+}
+
 bool sinks_conclude(struct sinks *s, bool with_summary)
 {
 	struct summary_end end = { .recorded = s->capture.recorded,
@@ -389,6 +426,11 @@ bool sinks_conclude(struct sinks *s, bool with_summary)
 				   .rows = SUMMARY_ROWS };
 	CLEAN_BUF struct buf b = { 0 };
 
+	if (s->capture.timeline) {
+		conclude_timeline(s, with_summary);
+		sinks_close_stream(s);
+		return are_whole(s);
+	}
 	complete_totals(s);
 	end.totals = s->totals;
 	ranks_end(&s->ranks, &s->totals);
@@ -414,7 +456,7 @@ bool sinks_conclude(struct sinks *s, bool with_summary)
 		sinks_write_stream(s);
 	}
 	sinks_close_stream(s);
-	return files_are_whole(&s->files) && !s->stream_is_cut;
+	return are_whole(s);
 }
 
 void sinks_close(struct sinks *s)

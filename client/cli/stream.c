@@ -100,6 +100,14 @@ void stream_mark(struct stream *s, const struct gpuctr_mark *mark)
 	flush_if_large(s);
 }
 
+void stream_sample(struct stream *s, const struct kept_sample *sample)
+{
+	need_head(s);
+	jsonl_sample(s->jsonl, &s->lines.buf, sample);
+	s->lines.in_buf++;
+	flush_if_large(s);
+}
+
 void stream_notice(struct stream *s, const struct gpuctr_notice *notice)
 {
 	/* A notice does not come before the header, which waits for a process; the notice is on

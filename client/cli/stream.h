@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "client/cli/format.h"
+#include "client/cli/kept.h"
 #include "client/cli/run_options.h"
 #include "client/report/attribution.h"
 
@@ -20,6 +21,7 @@ void stream_process(struct stream *s, const struct gpuctr_process *process);
 void stream_record(struct stream *s, const struct gpuctr_record *record,
 		   const struct attribution *what);
 void stream_mark(struct stream *s, const struct gpuctr_mark *mark);
+void stream_sample(struct stream *s, const struct kept_sample *sample);
 void stream_notice(struct stream *s, const struct gpuctr_notice *notice);
 void stream_process_end(struct stream *s, const struct gpuctr_process_end *end);
 void stream_end(struct stream *s, const struct gpuctr_end *end);

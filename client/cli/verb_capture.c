@@ -8,16 +8,13 @@
 #include "client/cli/run_options.h"
 #include "client/cli/sinks.h"
 #include "client/cli/slurm.h"
-#include "client/cli/timeline.h"
 
 static int exec_capture(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
 	int status = run_options_read(&o, &verb_capture, argc, argv, capture_options_check);
 
-	if (status < 0 && o.timeline.is_wanted) {
-		status = timeline_run(&o);
-	} else if (status < 0 && !(slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status))) {
+	if (status < 0 && !(slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status))) {
 		status = sinks_check(&o) ? run_capture(&o, NULL) : EXIT_REFUSED;
 	}
 	run_options_deinit(&o);

@@ -143,6 +143,10 @@ static void add_table(struct report_source *s, struct report_source *before,
 	struct buf notes = { 0 };
 	size_t more = 0;
 
+	if (s->timelines.n > 0) {
+		buf_add(b, s->timelines.data, s->timelines.n);
+		buf_char(b, '\n');
+	}
 	if (groups_records(s->summary->groups) > 0) {
 		b->failed |= table_print(v, o->width, b, o->view.columns ? NULL : &more) != 0;
 		buf_char(b, '\n');
@@ -248,6 +252,8 @@ static int report(struct report_options *o, const struct strings *files)
 
 	now.end.verbose = o->verbose;
 	now.attributes = o->attributes;
+	now.width = o->width;
+	now.styled = terminal_has_style(STDOUT_FILENO);
 	for (size_t i = 0; i < files->n && ok; i++) {
 		ok = report_source_read(&now, files->items[i]);
 	}

@@ -420,7 +420,7 @@ def long(m, seconds=600):
     r = m.client("capture", "--timeline", "--devices", 0, "-d", seconds, "--interval", "10us", "--metrics", LIST, "-v", timeout=seconds + 60)
     p.end()
     print(r.stdout[-600:], r.stderr[-600:])
-    told = re.search(r"[\d,]+ samples of [^\n]*", r.stderr)
+    told = re.search(r"[\d,]+ samples of [^\n]*", r.stdout)
     row(f"{seconds} s at 10 us beside a training", f"exit {r.returncode}, {told[0] if told else r.stderr[-300:]}", "0, nothing missing",
         r.returncode == 0 and bool(told) and "missing" not in told[0])
 

@@ -323,7 +323,7 @@ FAULT_TEST(samples_that_do_not_come_are_told)
 	fixture_start_daemon(f, NULL);
 	setenv("GPUCTR_FAKE_SILENT", "1", 1);
 	client = start_turns(f, "4000", "--hold", "middle");
-	expect_ran_on(f, client, "done 4000\n", "(cuptiPmSamplingDecodeData: no samples come). ");
+	expect_ran_on(f, client, "done 4000\n", "(cuptiPmSamplingDecodeData: no samples come)");
 	expect_message(client, " none has a value: the counters were taken away, or the GPU");
 	expect_no_message(client, "on other GPUs");
 	expect_message(client, "  remedy: Try again; --mode range measures every launch");
@@ -367,7 +367,7 @@ FAULT_TEST(a_gpu_that_is_lost_ends_sampling)
 	/* Whichever call comes next says so. */
 	expect_ran_on(f, client, "done 8000\n",
 		      "the counters were taken away, or the GPU is lost (");
-	expect_message(client, ": CUPTI_ERROR_UNKNOWN). ");
+	expect_message(client, ": CUPTI_ERROR_UNKNOWN)");
 	assert_int_equal(count_text(client->err, "the GPU is lost"), 1);
 	expect_no_message(client, "no-values");
 	assert_true(count_right(f, lost_ns) > 1000);

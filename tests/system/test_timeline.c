@@ -51,7 +51,7 @@ static struct program *start_sampling(struct fixture *f, const char *gpu)
 	expect_text_soon(path, "\"type\":\"sample\"");
 	assert_int_equal(
 		count_text(path,
-			   "\"metrics\":[\"dram__bytes_read.sum\",\"dram__bytes_write.sum\"]}\n"),
+			   "\"metrics\":[\"dram__bytes_read.sum\",\"dram__bytes_write.sum\"],"),
 		1);
 	return p;
 }
@@ -83,7 +83,7 @@ static void run_kernels(struct fixture *f, const char *devices)
 static void expect_sums(struct fixture *f, double read, double written)
 {
 	FILE *file = fopen(fixture_path(f, "samples"), "re");
-	char line[256];
+	char line[4096];
 	double sums[2] = { 0 }, values[2];
 	long long start, end, before = 0;
 
@@ -91,10 +91,10 @@ static void expect_sums(struct fixture *f, double read, double written)
 	assert_non_null(fgets(line, sizeof(line), file));
 	while (fgets(line, sizeof(line), file)) {
 		if (sscanf(line,
-			   "{\"type\":\"sample\",\"start_ns\":%lld,\"end_ns\":%lld,\"values\":[%lf,"
-			   "%lf]}",
+			   "{\"type\":\"sample\",\"gpu\":\"%*[^\"]\",\"start_ns\":%lld,\"end_ns\":"
+			   "%lld,\"values\":[%lf,%lf]}",
 			   &start, &end, &values[0], &values[1]) != 4) {
-			assert_non_null(strstr(line, "{\"type\":\"end\","));
+			assert_non_null(strstr(line, "{\"type\":\"totals\","));
 			continue;
 		}
 		assert_true(end > start && (before == 0 || start == before));
@@ -129,7 +129,7 @@ static bool end_whole(struct program *p, int signo)
 {
 	kill(p->pid, signo);
 	expect_exit(p, 0);
-	return count_text(p->err, "missing") == 0;
+	return count_text(p->out, "missing") == 0;
 }
 
 #define TIMELINE_TEST(f) TEST_WITH(f, setup, fixture_teardown)
@@ -148,8 +148,8 @@ TIMELINE_TEST(the_sum_is_what_kernels_moved)
 	}
 	expect_sums(f, threads_of(0, 1) * READ_BYTES, threads_of(0, 1) * WRITTEN_BYTES);
 	expect_table(p);
-	expect_message(p, "samples of 10.0 us");
-	expect_no_message(p, "missing");
+	assert_int_equal(count_text(p->out, "samples of 10.0 us"), 1);
+	assert_int_equal(count_text(p->out, "missing"), 0);
 	expect_no_owner(f);
 	expect_no_objects(f);
 }
@@ -185,11 +185,34 @@ TIMELINE_TEST(it_ends_after_its_duration)
 			   "--stream", NULL);
 	expect_exit(p, 0);
 	assert_true(now_ms() - began >= 500);
-	assert_int_equal(count_text(p->out, "\"type\":\"timeline\""), 1);
+	assert_int_equal(count_text(p->out, "\"type\":\"capture\""), 1);
 	assert_true(count_text(p->out, "\"type\":\"sample\"") >= 490);
 	expect_no_more(count_text(p->out, "\"type\":\"sample\""), began, 1);
-	assert_int_equal(count_text(p->out, "\"type\":\"end\""), 1);
+	assert_int_equal(count_text(p->out, "\"type\":\"totals\""), 1);
 	assert_int_equal(count_text(p->out, "mean"), 0); /* the stream has standard output */
+}
+
+/* What it shows is in its file, and report shows the same of that. */
+TIMELINE_TEST(a_file_keeps_it)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "samples.gpuctr");
+	struct program *p, *report;
+	CLEAN_FREE char *shown = NULL, *reported = NULL;
+
+	start(f);
+	p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.5", "-o", path, NULL);
+	expect_exit(p, 0);
+	expect_table(p);
+	expect_message(p, "next: gpuctr-client report ");
+	report = fixture_client(f, USER_ANN, "report", path, NULL);
+	expect_exit(report, 0);
+	shown = read_file(p->out);
+	reported = read_file(report->out);
+	assert_true(strncmp(shown, reported, strlen(shown)) == 0);
+	p = fixture_client(f, USER_ANN, "report", "--attribute", path, NULL);
+	expect_exit(p, 1);
+	expect_message(p, "error[no-samples]");
 }
 
 /* --- who may --- */
@@ -284,7 +307,7 @@ TIMELINE_TEST(wrong_command_lines)
 {
 	static const char *const wrong[][2] = {
 		{ "--interval", "10" }, { "--interval", "0.1us" }, { "--devices", "7" },
-		{ "--pid", "1" },	{ "--devices", "0,1" },	   { "-o", "x.gpuctr" },
+		{ "--pid", "1" },	{ "--devices", "0,1" },	   { "-o", "" },
 		{ "-k", "regex:k1" },	{ "--step", "x" },	   { "--at", "1700000000" },
 		{ "-d", "0" },		{ "--mode", "range" },	   { "--mode", "sample" },
 		{ "--mode", "trace" },	{ "--graphs", "whole" },   { "--here", "-q" },
@@ -313,7 +336,7 @@ TIMELINE_TEST(the_daemon_is_killed)
 	f->daemon_ends_badly = true;
 	fixture_kill_daemon(f);
 	expect_exit(p, 125);
-	expect_message(p, "the daemon is gone: sampling ends");
+	expect_message(p, "sampling has ended early");
 	expect_table(p);
 }
 
@@ -326,7 +349,7 @@ TIMELINE_TEST(the_sampler_is_killed)
 	p = start_sampling(f, "0");
 	kill(fixture_child(p), SIGKILL);
 	expect_exit(p, 125);
-	expect_message(p, "the sampler ended without a last word (signal 9, Killed)");
+	expect_message(p, "ended without a last word (signal 9, Killed)");
 	expect_table(p);
 	expect_no_owner(f);
 	expect_service(f, PATIENCE_MS);
@@ -358,7 +381,7 @@ TIMELINE_TEST(what_a_sampler_leaves_behind_writes_nonsense)
 	kill(front, SIGCONT);
 	expect_exit(p, 0);
 	expect_output(p, "125\n");
-	expect_message(p, "the sampler ended without a last word");
+	expect_message(p, "the sampler has written nonsense");
 }
 
 /* A stream without an end, faster than it can be read. */
@@ -368,11 +391,12 @@ TIMELINE_TEST(a_sampler_that_floods_can_be_interrupted)
 		"#!/usr/bin/env python3\n"
 		"import struct, sys, signal\n"
 		"signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
-		"names = b'GPU-0\\0' + b''.join(b'm%d.sum\\0' % i for i in range(64))\n"
-		"body = struct.pack('=II16Q', 3, 64, 10000, *15 * [0]) + names + bytes(64)\n"
+		"metrics = sys.argv[5].encode().split(b',')\n"
+		"names = b''.join(n + b'\\0' for n in [sys.argv[3].encode()] + metrics)\n"
+		"body = struct.pack('=II16Q', 3, 2, 10000, *15 * [0]) + names + bytes(2)\n"
 		"out = sys.stdout.buffer\n"
 		"out.write(struct.pack('=II', 1, len(body)) + body)\n"
-		"n, one = 2000, b'\\0' * 64\n"
+		"n, one = 2000, b'\\0' * 2\n"
 		"samples = b'\\x02' + one + (b'\\0' + one) * (n - 1)\n"
 		"first = 0\n"
 		"while True:\n"

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/cli/timeline_table.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "client/cli/buckets.h"
+#include "client/cli/terminal.h"
+#include "client/cli/text.h"
+
+enum { TIME_WIDTH = 9, VALUE_WIDTH = 11 };
+
+static const char *const value_titles[] = { "min", "mean", "max" };
+
+/* The samples of one GPU. */
+struct timeline {
+	const struct gpuctr_plan *plan;
+	char gpu[64];
+	struct buckets buckets;
+	uint64_t interval_ns, samples, lost, gaps;
+	size_t width;
+	bool styled;
+};
+
+bool timeline_is(const struct store_info *info)
+{
+	return info->sampled && info->plan.n_columns == 0;
+}
+
+/* --- the table ------------------------------------------------------------------------------- */
+
+static void add_cell(struct buf *line, const struct bucket_metric *m, double shown)
+{
+	CLEAN_BUF struct buf b = { 0 };
+
+	bucket_text(m, shown, &b);
+	text_pad(line, buf_string(&b), VALUE_WIDTH, true);
+}
+
+static void add_row(const struct timeline *t, size_t i, size_t from, size_t to, struct buf *b)
+{
+	const struct bucket *bucket = buckets_at(&t->buckets, i);
+	CLEAN_BUF struct buf time = { 0 };
+
+	text_time(&time, (double)(i * t->buckets.length_ns));
+	text_pad(b, i == 0 ? "0" : buf_string(&time), TIME_WIDTH, true);
+	for (size_t k = from; k < to; k++) {
+		const struct bucket_metric *m = &t->buckets.metrics[k];
+		bool known = bucket->samples > 0;
+
+		add_cell(b, m, known ? bucket->values[k].min : NAN);
+		add_cell(b, m, bucket_mean(&t->buckets, bucket, k));
+		add_cell(b, m, known ? bucket->values[k].max : NAN);
+	}
+	buf_char(b, '\n');
+}
+
+static void add_title(const char *metric, struct buf *line)
+{
+	CLEAN_BUF struct buf safe = { 0 }, cut = { 0 };
+
+	text_terminal(&safe, metric);
+	text_middle_cut(&cut, buf_string(&safe), 20, 3 * VALUE_WIDTH - 2);
+	text_pad(line, buf_string(&cut), (size_t)3 * VALUE_WIDTH, true);
+}
+
+static void add_titles(const struct timeline *t, size_t from, size_t to, struct buf *b)
+{
+	CLEAN_BUF struct buf line = { 0 };
+
+	text_pad(&line, "", TIME_WIDTH, true);
+	for (size_t k = from; k < to; k++) {
+		add_title(t->plan->metrics[k], &line);
+	}
+	terminal_bold(b, t->styled, buf_string(&line));
+	buf_char(b, '\n');
+	buf_clear(&line);
+	text_pad(&line, "time", TIME_WIDTH, true);
+	for (size_t k = from; k < to; k++) {
+		for (size_t i = 0; i < 3; i++) {
+			text_pad(&line, value_titles[i], VALUE_WIDTH, true);
+		}
+	}
+	terminal_bold(b, t->styled, buf_string(&line));
+	buf_char(b, '\n');
+}
+
+/* Metrics that do not fit beside each other get a further table below. */
+static void add_tables(const struct timeline *t, struct buf *b)
+{
+	size_t n = t->plan->n_metrics;
+	size_t fit = t->width > TIME_WIDTH ? (t->width - TIME_WIDTH) / (3 * VALUE_WIDTH) : 0;
+
+	fit = fit > 0 ? fit : 1;
+	for (size_t from = 0; from < n; from += fit) {
+		size_t to = from + fit < n ? from + fit : n;
+
+		buf_text(b, from > 0 ? "\n" : "");
+		add_titles(t, from, to, b);
+		for (size_t i = 0; i < t->buckets.n; i++) {
+			add_row(t, i, from, to, b);
+		}
+	}
+}
+
+static void add_counts(const struct timeline *t, struct buf *b)
+{
+	buf_printf(b, "GPU %s: ", t->gpu);
+	text_count(b, t->samples);
+	buf_text(b, " samples of ");
+	text_time(b, (double)t->interval_ns);
+	buf_text(b, " in ");
+	text_time(b, (double)(t->buckets.end_ns - t->buckets.start_ns));
+	if (t->gaps > 0) {
+		buf_text(b, ", and about ");
+		text_count(b, t->lost);
+		buf_text(b, t->lost == 1 ? " is missing, in " : " are missing, in ");
+		text_count(b, t->gaps);
+		buf_text(b, t->gaps > 1 ? " gaps" : " gap");
+	}
+	buf_char(b, '\n');
+}
+
+/* --- samples --------------------------------------------------------------------------------- */
+
+static void end_gpu(struct timeline *t, struct buf *b)
+{
+	if (t->samples > 0) {
+		buckets_finish(&t->buckets);
+		add_tables(t, b);
+		add_counts(t, b);
+	}
+	buckets_deinit(&t->buckets);
+}
+
+static int begin_gpu(struct timeline *t, const struct store_samples *samples)
+{
+	t->samples = t->lost = t->gaps = 0;
+	t->interval_ns = samples->interval_ns;
+	t->buckets = (struct buckets){ 0 };
+	strncpy(t->gpu, samples->gpu, sizeof(t->gpu) - 1);
+	return buckets_init(&t->buckets, t->plan->metrics, t->plan->n_metrics, 0);
+}
+
+static void note_gap(struct timeline *t, int64_t start_ns, uint64_t interval_ns)
+{
+	uint64_t gap_ns = (uint64_t)(start_ns - t->buckets.end_ns);
+
+	if (t->samples > 0 && start_ns > t->buckets.end_ns && interval_ns > 0) {
+		uint64_t lost = (gap_ns + interval_ns / 2) / interval_ns;
+
+		buckets_lost(&t->buckets, t->buckets.end_ns, lost);
+		t->lost += lost;
+		t->gaps++;
+	}
+}
+
+static void add_samples(struct timeline *t, const struct store_samples *samples)
+{
+	for (size_t i = 0; i < samples->n; i++) {
+		note_gap(t, samples->times[i][0], samples->interval_ns);
+		if (buckets_add(&t->buckets, samples->times[i][0], samples->times[i][1],
+				samples->values + i * t->plan->n_metrics) == 0) {
+			t->samples++;
+		}
+	}
+}
+
+int timeline_print(struct store_reader *reader, size_t width, bool styled, struct buf *b)
+{
+	const struct store_info *info = store_info(reader);
+	struct timeline t = { .plan = &info->plan, .width = width, .styled = styled };
+	const struct store_samples *samples;
+	struct store_blocks *blocks;
+	int r;
+
+	if (!info->has_samples || t.plan->n_metrics > BUCKETS_METRICS_MAX) {
+		return 0;
+	}
+	r = store_samples(reader, &blocks);
+	while (r == 0 && (r = store_next_samples(blocks, &samples)) == 0 && samples) {
+		if (strcmp(samples->gpu, t.gpu) != 0) {
+			end_gpu(&t, b);
+			r = begin_gpu(&t, samples);
+		}
+		if (r == 0) {
+			add_samples(&t, samples);
+		}
+	}
+	store_blocks_free(blocks);
+	end_gpu(&t, b);
+	return r;
+}
