@@ -484,9 +484,7 @@ void files_write_names(const struct files *f, const char *node, FILE *out)
 
 		/* A name with an end of a line in it is left out. */
 		if (f->items[i].store && !strpbrk(path, "\t\n") && stat(path, &st) == 0) {
-			fprintf(out, "file\t%s\t%ju\t%jd\t%jd.%09ld\t%s\n", node,
-				(uintmax_t)st.st_ino, (intmax_t)st.st_size,
-				(intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, path);
+			fprintf(out, "file\t%s\t%ju\t%s\n", node, (uintmax_t)st.st_ino, path);
 		}
 	}
 }

@@ -69,7 +69,7 @@ void files_process_end(struct files *f, const struct gpuctr_process_end *end);
 void files_flush(struct files *f);
 /* A file of some of the processes gets the totals of these. */
 void files_end(struct files *f, const struct gpuctr_end *end);
-/* Prints "file NODE PATH", with tabs, for each file that exists; PATH as the pattern gives it. */
+/* Prints a line of nodes.h for each file that exists; PATH as the pattern gives it. */
 void files_write_names(const struct files *f, const char *node, FILE *out);
 /* How many files are complete, and the first of them. */
 size_t files_made(const struct files *f, const char **ret_first);

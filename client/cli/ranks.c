@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* A row is made when its process is chosen, or when it attaches as the child of a program. At the
- * end the row knows what became of each of its kernels.
- *
- * A line is "rank", then fields, each behind a tab: node, rank, pid, program, kernels seen,
- * measured, lost, the time of those measured in ns, the sum of the first column, its name and unit,
- * and why something was not measured. Text has no control characters in it. */
+ * end the row knows what became of each of its kernels. */
 
 #include "client/cli/ranks.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +12,13 @@
 #include "client/cli/claims.h"
 #include "client/cli/grid.h"
 #include "client/cli/procstat.h"
+#include "client/cli/say.h"
 #include "client/cli/text.h"
-
-enum { FIELDS = 12 };
 
 #define STOPPED "stopped, by a signal or a debugger"
 
 struct rank {
-	char node[64], rank[32], program[64], note[64], why[256];
+	char rank[32], program[64], note[64], why[256];
 	unsigned process; /* number in the capture; 0: the process has not attached */
 	unsigned pid;	  /* as the daemon sees it */
 	unsigned own_pid; /* as we do */
@@ -336,81 +330,16 @@ void ranks_end(struct ranks *r, const struct gpuctr_totals *all)
 	}
 }
 
-/* --- lines ----------------------------------------------------------------------------------- */
-
-void ranks_write(const struct ranks *r, const char *node, FILE *f)
+void ranks_tell_why(const struct ranks *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
 		const struct rank *row = &r->items[i];
 
-		fprintf(f,
-			"rank\t%s\t%s\t%u\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-			"\t%.17g\t%s\t%s\t%s\n",
-			node, row->rank, row->pid, row->program, row->seen, row->measured,
-			row->lost, row->time_ns, row->value, r->metric ? r->metric : "",
-			r->unit ? r->unit : "", row->why);
-	}
-}
-
-static size_t split(char *line, char **fields, size_t max)
-{
-	size_t n = 0;
-
-	for (char *p = line; p && n < max;) {
-		fields[n++] = p;
-		p = strchr(p, '\t');
-		if (p) {
-			*p++ = '\0';
+		if (*row->why) {
+			say("rank %s, process %u (%s): %s", row->rank, row->pid, row->program,
+			    row->why);
 		}
 	}
-	return n;
-}
-
-static void take_fields(struct ranks *r, struct rank *row, char **fields)
-{
-	copy_plain(row->node, sizeof(row->node), fields[0]);
-	copy_plain(row->rank, sizeof(row->rank), fields[1]);
-	row->pid = (unsigned)strtoul(fields[2], NULL, 10);
-	copy_plain(row->program, sizeof(row->program), fields[3]);
-	row->seen = strtoull(fields[4], NULL, 10);
-	row->measured = strtoull(fields[5], NULL, 10);
-	row->lost = strtoull(fields[6], NULL, 10);
-	row->time_ns = strtoull(fields[7], NULL, 10);
-	row->value = strtod(fields[8], NULL);
-	copy_plain(row->why, sizeof(row->why), fields[11]);
-	if (!r->metric && *fields[9]) {
-		r->metric = strdup(fields[9]);
-		r->unit = strdup(fields[10]);
-	}
-}
-
-bool ranks_read(struct ranks *r, const char *line)
-{
-	char *fields[FIELDS], *copy;
-	struct rank *row;
-	bool whole;
-
-	if (strncmp(line, "rank\t", 5) != 0) {
-		return false;
-	}
-	copy = strdup(line + 5);
-	whole = copy && split(copy, fields, FIELDS) == FIELDS;
-	row = whole ? add(r) : NULL;
-	if (row) {
-		take_fields(r, row, fields);
-	}
-	free(copy);
-	return whole;
-}
-
-uint64_t ranks_measured(const struct ranks *r)
-{
-	uint64_t measured = 0;
-
-	for (size_t i = 0; i < r->n; i++) {
-		measured += r->items[i].measured;
-	}
-	return measured;
 }
 
 /* --- the table ------------------------------------------------------------------------------- */
@@ -419,19 +348,17 @@ static int compare(const void *first, const void *second)
 {
 	const struct rank *a = first, *b = second;
 	unsigned long rank_a = strtoul(a->rank, NULL, 10), rank_b = strtoul(b->rank, NULL, 10);
-	int nodes = strcmp(a->node, b->node);
 
 	if (rank_a != rank_b) {
 		return rank_a < rank_b ? -1 : 1;
 	}
-	return nodes ? nodes : (a->pid > b->pid) - (a->pid < b->pid);
+	return (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-/* Shows a column only if it says something: the node if there are several, the first metric, the
- * reasons. */
+/* Shows a column only if it says something: the first metric, the reasons. */
 struct shown {
-	bool node, metric, why;
-	struct grid_column columns[10];
+	bool metric, why;
+	struct grid_column columns[9];
 	size_t n;
 };
 
@@ -442,15 +369,11 @@ static void add_column(struct shown *s, const char *title, bool right)
 
 static void choose_columns(const struct ranks *r, struct shown *s)
 {
-	s->node = r->n > 0 && *r->items[0].node; /* of one node alone it is not said */
 	s->metric = r->metric != NULL;
 	for (size_t i = 0; i < r->n; i++) {
 		s->why = s->why || *r->items[i].why;
 	}
 	add_column(s, "rank", true);
-	if (s->node) {
-		add_column(s, "node", false);
-	}
 	add_column(s, "pid", true);
 	add_column(s, "program", false);
 	add_column(s, "kernels", true);
@@ -479,9 +402,6 @@ static void add_row(const struct ranks *r, const struct rank *row, const struct 
 	CLEAN_BUF struct buf b = { 0 };
 
 	grid_text(g, row->rank);
-	if (s->node) {
-		grid_text(g, row->node);
-	}
 	buf_u64(&b, row->pid);
 	add_cell(g, &b);
 	grid_text(g, row->program);

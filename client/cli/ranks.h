@@ -56,12 +56,8 @@ bool ranks_tell(const struct ranks *r);
 /* Were there processes, of which none has reported a kernel? */
 bool ranks_none_answered(const struct ranks *r);
 
-/* A row as a line, and a line back as a row. False: it is no such line. */
-void ranks_write(const struct ranks *r, const char *node, FILE *f);
-bool ranks_read(struct ranks *r, const char *line);
+/* Says of each process why something was not measured. */
+void ranks_tell_why(const struct ranks *r);
 
-/* Kernels, of all processes. */
-uint64_t ranks_measured(const struct ranks *r);
-
-/* By rank, then by node and pid; at most max rows, and how many more there are. 0: all. */
+/* By rank, then by pid; at most max rows, and how many more there are. 0: all. */
 void ranks_print(struct ranks *r, size_t max, struct buf *b);

@@ -157,6 +157,8 @@ static int on_end(const struct store_info *info, void *userdata)
 	if (r) {
 		return r;
 	}
+	/* A file of some of the processes has any of their numbers. */
+	s->summary->processes_here = (unsigned)info->n_processes;
 	take_unsampled(s, info);
 	s->unattributed += info->has_samples && !timeline_is(info) && !s->attributes &&
 			   !info->complete && info->sample_ns == 0;

@@ -21,10 +21,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "client/cli/clocks.h"
 #include "client/cli/expand.h"
+#include "client/cli/nodes.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
 #include "client/cli/visible.h"
@@ -530,7 +529,8 @@ static void conclude(struct run *run)
 	report_speechless(run);
 	report_operators(run);
 	run->sinks.program_refused = run->child.status == EXIT_REFUSED;
-	written = sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
+	written = sinks_conclude(&run->sinks,
+				 !o->quiet && !(o->part && o->capture_path) && !o->no_summary);
 	/* A capture of running processes has a status of its own: it fails when what was asked for
 	 * is incomplete. */
 	if (run_is_on_demand(run) && run->status == 0 && !written) {
@@ -557,43 +557,6 @@ static bool choose(struct run *run)
 	return true;
 }
 
-/* If our clock is behind that of the requesting machine, waits no longer than the request
- * intended. */
-static uint64_t begin_at(const struct run_options *o)
-{
-	uint64_t ahead_ns = o->sent_ns > 0 && o->at_ns > o->sent_ns ? o->at_ns - o->sent_ns : 0;
-	uint64_t latest_ns = clock_wall_ns() + ahead_ns;
-
-	return ahead_ns > 0 && latest_ns < o->at_ns ? latest_ns : o->at_ns;
-}
-
-/* Waits for a time of the clock. False: interrupted, with a message. */
-static bool wait_until(struct run *run, uint64_t at_ns)
-{
-	struct pollfd p = { .fd = run->signals.fd, .events = POLLIN };
-	struct signal_event event;
-	struct timespec ts;
-	int64_t left_ns;
-
-	for (;;) {
-		left_ns = (int64_t)(at_ns - clock_wall_ns());
-		if (left_ns <= 0) {
-			break;
-		}
-		ts = (struct timespec){ left_ns / 1000000000, left_ns % 1000000000 };
-		if (ppoll(&p, 1, &ts, NULL) > 0 && signals_next(&run->signals, &event) &&
-		    event.signo != SIGCHLD) {
-			say("interrupted: nothing was measured");
-			run->status = 128 + event.signo;
-			return false;
-		}
-	}
-	if (left_ns < -1000000000) {
-		say("begins %.1f s later than asked for", (double)-left_ns / 1e9);
-	}
-	return true;
-}
-
 /* A program that is started sees these GPUs alone. */
 static void take_visible(struct run *run)
 {
@@ -616,9 +579,6 @@ static bool begin_asking(struct run *run)
 	const struct run_options *o = run->options;
 	int r;
 
-	if (o->at_ns > 0 && !wait_until(run, begin_at(o))) {
-		return false;
-	}
 	r = request_connect(o->socket, &run->g);
 	if (r) {
 		say_failure(run->g, r);
@@ -644,9 +604,6 @@ static int run_whole(struct run *run)
 		say_usage("signals: %s", strerror(-r));
 		return EXIT_REFUSED;
 	}
-	if (o->part) {
-		clocks_write(stdout, expand_node(), clock_wall_ns(), 0);
-	}
 	if (begin_asking(run)) {
 		run_loop(run);
 	}
@@ -667,7 +624,8 @@ static int run_whole(struct run *run)
 		run->status = EXIT_UNMEASURED; /* the other nodes' may be all that was asked for */
 	}
 	if (o->part) {
-		clocks_write(stdout, expand_node(), clock_wall_ns(), run->begun_ns);
+		nodes_write(run->status,
+			    run->started ? groups_records(run->sinks.summary->groups) : 0);
 	}
 	sinks_close(&run->sinks);
 	run->sampling = sampling_free(run->sampling);

@@ -100,7 +100,7 @@ static const struct option_rule rules[] = {
 static const struct option_rule timeline_rules[] = {
 	{ "timeline", NULL,
 	  "mode graphs pid program job all kernel skip every count per nvtx no-nvtx within steps "
-	  "step fail-if-none here at part profile-from-start capture-range-end schedule",
+	  "step fail-if-none here profile-from-start capture-range-end schedule",
 	  0, "a timeline is of a whole GPU, and of all that runs there" },
 	{ NULL, NULL, NULL, 0, NULL },
 };
@@ -295,7 +295,7 @@ bool capture_options_check(struct run_options *o, char **command)
 		strings_deinit(&o->selector.jobs);
 		o->selector.jobs = (struct strings){ 0 };
 		o->selector.exact = true;
-		if (!options_take_list(&o->selector.jobs, "part", o->part)) {
+		if (!options_take_list(&o->selector.jobs, "here", o->part)) {
 			return false;
 		}
 	}

@@ -30,7 +30,6 @@ struct run {
 	size_t n_speechless; /* that ended without a goodbye */
 	unsigned n_ticks;    /* since they are measured */
 	uint64_t begin_ns;   /* when measuring began; 0: it has not */
-	uint64_t begun_ns;   /* the same by the clock */
 	enum run_state state;
 	int status; /* exit status */
 	bool started;

@@ -27,20 +27,14 @@ static bool take_stream(void *path, const char *value)
 	return !value || *value || options_refuse("stream", value, "the name of a file");
 }
 
-/* As `date +%s` or `date +%s.%N` prints it. Nodes' clocks may differ by minutes; a time that is
- * further off was meant otherwise, as seconds from now. */
-static bool take_time(void *ns, const char *value)
+/* With a value a client is one of many nodes' (slurm.c), and the value the exact names of the job
+ * there. */
+static bool take_here(void *options, const char *value)
 {
-	double now = (double)clock_wall_ns() / 1e9, seconds;
-	char *end;
+	struct run_options *o = options;
 
-	seconds = strtod(value, &end);
-	if (end == value || *end || !(seconds >= now - 600 && seconds <= now + 365.0 * 86400)) {
-		return options_refuse("at", value,
-				      "a time in seconds since 1970, at most 10 minutes ago and a "
-				      "year ahead, as `date -d '5 seconds' +%s` prints it");
-	}
-	*(uint64_t *)ns = (uint64_t)(seconds * 1e9);
+	o->here = true;
+	o->part = value;
 	return true;
 }
 
@@ -172,11 +166,7 @@ const struct option_def run_option_defs[] = {
 	{ 0, "recorded", NULL, "PROGRAM plays a recording, which needs no GPU",
 	  OPTION_AT(FLAG, struct run_options, recorded), VERB_RUN },
 	/* Of the clients that one client starts on the nodes of a job. */
-	{ 0, "here", NULL, NULL, OPTION_AT(FLAG, struct run_options, here), VERB_CAPTURE },
-	{ 0, "at", "TIME", NULL, OPTION_TAKEN(take_time, struct run_options, at_ns), VERB_CAPTURE },
-	{ 0, "part", "JOB", NULL, OPTION_AT(TEXT, struct run_options, part), VERB_CAPTURE },
-	{ 0, "sent", "TIME", NULL, OPTION_TAKEN(take_time, struct run_options, sent_ns),
-	  VERB_CAPTURE },
+	{ 0, "here", "[=JOB]", NULL, OPTION_WHOLE(take_here), VERB_CAPTURE },
 	LAUNCH_FILTER_FOREIGN(struct run_options, filter),
 	OPTION_HELP_ROW,
 	OPTION_END_ROW,

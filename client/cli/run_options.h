@@ -38,12 +38,9 @@ struct run_options {
 	const char *program;	  /* the last part of command[0] */
 	struct selector selector; /* for capture; empty: a program is started */
 	uint64_t duration_ns;	  /* for capture; 0: until it is interrupted */
-	uint64_t at_ns;		  /* for capture: when to begin, in Unix time; 0: now */
 	bool here;		  /* of capture: this node alone */
 	const char *part; /* for capture: the job, if slurm.c started this client on one of many
 			     nodes */
-	uint64_t sent_ns; /* when --at was sent, by the clock of the requesting machine; 0: not
-			     given */
 	struct run_timeline {
 		bool is_wanted;
 		const char *gpu; /* index or UUID */

@@ -69,7 +69,6 @@ void run_begin(struct run *run)
 		return;
 	}
 	run->begin_ns = clock_now_ns();
-	run->begun_ns = clock_wall_ns();
 	run->progress.began_ns = run->begin_ns;
 	if (duration_ns > 0) {
 		uv_update_time(&run->loop);

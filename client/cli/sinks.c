@@ -463,7 +463,9 @@ void sinks_close(struct sinks *s)
 {
 	sinks_close_stream(s);
 	if (s->options && s->options->part) {
-		ranks_write(&s->ranks, expand_node(), stdout);
+		if (s->options->capture_path) {
+			ranks_tell_why(&s->ranks);
+		}
 		files_write_names(&s->files, expand_node(), stdout);
 	}
 	ranks_deinit(&s->ranks);

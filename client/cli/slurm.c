@@ -1,54 +1,329 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* A job of Slurm has processes on nodes whose daemons do not know each other. Slurm reaches them
- * all: a step beside the job's own (srun --overlap) is a client on each node, told to begin at one
- * time of the clock. A name may stand for several jobs, the components of a heterogeneous one or
- * the tasks of an array: each has a step of its own, and all of them begin together.
+ * all: a step beside the job's own (srun --overlap) is this client on each node, and each writes
+ * its files. A name may stand for several jobs, the components of a heterogeneous one or the tasks
+ * of an array: each has a step of its own. What the nodes' clients say comes as it is on standard
+ * error; on standard output srun brings what nodes.c reads.
  *
- * Each client writes lines to its standard output, which srun brings here: a row for each process
- * (ranks.h), what its clock says (clocks.h), and each file,
- *
- *	file	NODE	INODE	SIZE	TIME	PATH
- *
- * which stays on its node when the nodes share no folder with this machine. srun runs in a process
- * group of its own: a Ctrl-C ends the measuring by SIGUSR1, which srun passes on, and a second one
- * ends srun. If gpuctr-client is killed, the kernel sends srun that SIGUSR1. */
+ * srun runs in a process group of its own: a Ctrl-C ends the measuring by SIGUSR1, which srun
+ * passes on. If gpuctr-client is killed, the kernel sends srun that SIGUSR1. */
 
 #include "client/cli/slurm.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#include <uv.h>
 
-#include "client/cli/child.h"
+#include "client/cli/expand.h"
+#include "client/cli/nodes.h"
 #include "client/cli/say.h"
 #include "client/cli/signals.h"
-#include "client/cli/slurm_internal.h"
-#include "client/cli/text.h"
-#include "proto/base/clean.h"
-#include "proto/base/clock.h"
 
-/* Seconds after which every node's client should have opened its capture; large jobs get more,
- * because their steps start more slowly. */
-enum { AHEAD_S = 3, NODES_PER_S = 100 };
+enum { JOBS_MAX = 64, PIECE_BYTES = 16384, OUTPUT_BYTES = 16 << 20, PATIENCE_MS = 1500 };
 
-enum { LINE_BYTES = 64 << 10 }; /* a line that does not end is taken as it is */
+/* A program of Slurm's, and what it writes. */
+struct program {
+	pid_t pid;
+	int fd; /* -1: its output has ended */
+	struct buf out;
+	uv_poll_t poll;
+	struct running *running;
+};
 
-static bool is_there(const char *program)
+struct job {
+	char id[32], name[64], state[32], reason[128]; /* name: as Slurm shows it, 12_3 or 5+1 */
+	unsigned nodes;
+};
+
+struct jobs {
+	struct job items[JOBS_MAX];
+	size_t n;
+	unsigned nodes;
+	bool more; /* than there is room for */
+};
+
+/* --- programs -------------------------------------------------------------------------------- */
+
+/* Between fork and exec. The parent is checked because PR_SET_PDEATHSIG sends nothing for one that
+ * has ended already. */
+static void become(char *const *argv, pid_t parent, int output, bool with_errors)
 {
-	int error;
-	char *path = child_find(program, &error);
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+	if (getppid() == parent && dup2(output, STDOUT_FILENO) >= 0 &&
+	    (!with_errors || dup2(output, STDERR_FILENO) >= 0)) {
+		execvp(argv[0], argv);
+	}
+	_exit(127);
+}
 
-	free(path);
-	return path != NULL;
+/* 0 or an errno. */
+static int start(char *const *argv, bool with_errors, struct program *ret)
+{
+	pid_t parent = getpid(), pid;
+	int out[2], r;
+
+	if (pipe2(out, O_CLOEXEC) < 0) {
+		return errno;
+	}
+	pid = fork();
+	r = errno;
+	if (pid == 0) {
+		become(argv, parent, out[1], with_errors);
+	}
+	close(out[1]);
+	if (pid < 0) {
+		close(out[0]);
+		return r;
+	}
+	*ret = (struct program){ .pid = pid, .fd = out[0] };
+	return 0;
+}
+
+/* The exit status, or 128 + the signal. */
+static int wait_status(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR) {
+			return 127;
+		}
+	}
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+struct running {
+	struct program *programs;
+	size_t n;
+	uv_loop_t loop;
+	uv_timer_t timer;
+	uv_poll_t signal_poll;
+	struct signals signals;
+	const char *waited_for; /* NULL: a signal ends the programs */
+};
+
+static void close_handle(uv_handle_t *handle, void *userdata)
+{
+	if (!uv_is_closing(handle)) {
+		uv_close(handle, NULL);
+	}
+}
+
+static void on_output(uv_poll_t *handle, int status, int events)
+{
+	struct program *p = handle->data;
+	ssize_t n = buf_reserve(&p->out, PIECE_BYTES) && p->out.n < OUTPUT_BYTES
+			    ? read(p->fd, p->out.data + p->out.n, PIECE_BYTES)
+			    : 0;
+	bool open = false;
+
+	if (n > 0) {
+		p->out.n += (size_t)n;
+	}
+	if (n > 0 || (n < 0 && errno == EINTR)) {
+		return;
+	}
+	uv_poll_stop(handle);
+	close(p->fd);
+	p->fd = -1;
+	for (size_t i = 0; i < p->running->n; i++) {
+		open = open || p->running->programs[i].fd >= 0;
+	}
+	if (!open) {
+		uv_walk(&p->running->loop, close_handle, NULL);
+	}
+}
+
+static void on_patience(uv_timer_t *timer)
+{
+	const struct running *r = timer->data;
+
+	say("waiting for %s, which has not answered yet (Ctrl-C gives up)", r->waited_for);
+}
+
+static void on_signal(uv_poll_t *handle, int status, int events)
+{
+	struct running *r = handle->data;
+	struct signal_event event;
+
+	while (signals_next(&r->signals, &event)) {
+		if (event.signo == SIGCHLD) {
+			continue;
+		}
+		signals_release(&r->signals);
+		say("ending the capture on all nodes");
+		for (size_t i = 0; i < r->n; i++) {
+			kill(r->programs[i].pid, SIGUSR1);
+		}
+	}
+}
+
+/* Until all have closed their outputs. */
+static void run(struct program *programs, size_t n, const char *waited_for)
+{
+	static const struct child none;
+	struct running r = { .programs = programs, .n = n, .waited_for = waited_for };
+
+	r.signals.fd = -1;
+	uv_loop_init(&r.loop);
+	for (size_t i = 0; i < n; i++) {
+		programs[i].running = &r;
+		programs[i].poll.data = &programs[i];
+		uv_poll_init(&r.loop, &programs[i].poll, programs[i].fd);
+		uv_poll_start(&programs[i].poll, UV_READABLE, on_output);
+	}
+	if (waited_for) {
+		r.timer.data = &r;
+		uv_timer_init(&r.loop, &r.timer);
+		uv_timer_start(&r.timer, on_patience, PATIENCE_MS, 0);
+	} else if (signals_open(&r.signals, &none) == 0) {
+		r.signal_poll.data = &r;
+		uv_poll_init(&r.loop, &r.signal_poll, r.signals.fd);
+		uv_poll_start(&r.signal_poll, UV_READABLE, on_signal);
+	}
+	uv_run(&r.loop, UV_RUN_DEFAULT);
+	uv_loop_close(&r.loop);
+	signals_close(&r.signals);
+}
+
+/* --- which jobs ------------------------------------------------------------------------------ */
+
+/* squeue lists all components of a heterogeneous job, even if asked for one, which is named as
+ * LEADER+OFFSET or by its own id. */
+static bool is_asked_for(const struct job *job, const char *name)
+{
+	size_t leader = strcspn(job->name, "+");
+
+	return job->name[leader] == '\0' || strcmp(name, job->name) == 0 ||
+	       strcmp(name, job->id) == 0 ||
+	       (strlen(name) == leader && strncmp(name, job->name, leader) == 0);
+}
+
+/* False: this line is no job. */
+static bool take_job(struct jobs *jobs, const char *name, const char *line)
+{
+	struct job job;
+
+	if (sscanf(line, "%31[0-9]|%63[^|]|%31[^|]|%u|%127[^\n]", job.id, job.name, job.state,
+		   &job.nodes, job.reason) < 4) {
+		return false;
+	}
+	if (is_asked_for(&job, name)) {
+		jobs->more = jobs->more || jobs->n == JOBS_MAX;
+		if (!jobs->more) {
+			jobs->items[jobs->n++] = job;
+		}
+	}
+	return true;
+}
+
+/* Slurm has jobs of this name; else why not is told, with what is done instead. */
+static bool find_jobs(char *name, struct jobs *ret)
+{
+	char *argv[] = { (char *)"squeue",
+			 (char *)"-h",
+			 (char *)"-r",
+			 (char *)"-j",
+			 name,
+			 (char *)"-o",
+			 (char *)"%A|%i|%T|%D|%r",
+			 NULL };
+	struct program squeue = { .fd = -1 };
+	const char *said, *wrong = NULL;
+	int status = start(argv, true, &squeue) == 0 ? 0 : 127;
+
+	if (status == 0) {
+		run(&squeue, 1, "squeue");
+		status = wait_status(squeue.pid);
+	}
+	said = buf_string(&squeue.out);
+	for (const char *p = said; *p && !wrong; p = strchrnul(p, '\n'), p += *p != '\0') {
+		wrong = take_job(ret, name, p) ? NULL : p;
+	}
+	if (strstr(said, "Invalid job id") || (status == 0 && !wrong && ret->n == 0)) {
+		say("Slurm has no job %s in its queue: it has ended, or is not Slurm's; looking "
+		    "for its processes on this node",
+		    name);
+		ret->n = 0;
+	} else if (status != 0 || wrong) {
+		CLEAN_BUF struct buf message = { 0 };
+
+		wrong = wrong ? wrong : said;
+		if (status != 0) {
+			buf_printf(&message, "squeue failed with status %d", status);
+		} else {
+			buf_text(&message, "squeue gives no list of jobs, but");
+		}
+		buf_printf(&message, "%s%.*s", *wrong ? ": " : "", (int)strcspn(wrong, "\n"),
+			   wrong);
+		say_warning("slurm", buf_string(&message),
+			    "Ask squeue itself. The job's processes on this node are looked for, "
+			    "as with --here.");
+		ret->n = 0;
+	}
+	buf_deinit(&squeue.out);
+	return ret->n > 0;
+}
+
+/* Keeps the jobs that run now and reports the others. False: none runs. */
+static bool keep_running(const char *name, struct jobs *jobs)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < jobs->n; i++) {
+		const struct job *job = &jobs->items[i];
+
+		if (strcmp(job->state, "RUNNING") == 0 && job->nodes > 0) {
+			jobs->nodes += job->nodes;
+			jobs->items[n++] = *job;
+		} else {
+			say("job %s is %s (%s): it has no processes now", job->name, job->state,
+			    job->reason);
+		}
+	}
+	if (n == 0) {
+		say_error("none", "no such job runs", "Ask again while one does.");
+	}
+	jobs->n = n;
+	return n > 0;
+}
+
+/* Refuses names by which several nodes would write one file. False: the remedy was reported. */
+static bool check_output(const struct run_options *o, const struct jobs *jobs)
+{
+	const char *path = o->capture_path;
+
+	if (jobs->more) {
+		say_usage("%s stands for more than %d jobs; name one of them",
+			  o->selector.jobs.items[0], JOBS_MAX);
+	} else if (o->stream_path) {
+		say_usage("--stream: a stream is of one node; use -o and `gpuctr-client export`, "
+			  "or --here on a node");
+	} else if (!path && jobs->nodes > 1) {
+		say_usage("%u nodes: each writes its file, which is then reported: add "
+			  "-o run.%%h.gpuctr",
+			  jobs->nodes);
+	} else if (path && jobs->nodes > 1 && !expand_has(path, "hntrp")) {
+		say_usage("-o %s: %u nodes would write one file; put %%h, %%n, %%t, %%r or %%p "
+			  "into its name",
+			  path, jobs->nodes);
+	} else if (path && jobs->n > 1 && !expand_has(path, "jJp")) {
+		say_usage("-o %s: %zu jobs would write one file; put %%j or %%J into its name",
+			  path, jobs->n);
+	} else {
+		return true;
+	}
+	return false;
 }
 
 /* As Slurm writes jobs and steps: JOB, JOB.STEP, JOB_TASK, JOB+COMPONENT. */
@@ -62,252 +337,83 @@ static bool is_name(const char *job)
 				    strcmp(end, "extern") == 0)));
 }
 
+static bool is_there(const char *program)
+{
+	int error;
+	char *path = child_find(program, &error);
+
+	free(path);
+	return path != NULL;
+}
+
 bool slurm_is_meant(const struct run_options *o)
 {
 	return o->selector.jobs.n == 1 && !o->here && is_name(o->selector.jobs.items[0]) &&
 	       is_there("srun") && is_there("squeue");
 }
 
-/* --- the step beside it ---------------------------------------------------------------------- */
+/* --- the steps beside them ------------------------------------------------------------------- */
 
-static void add_srun(struct words *w, const struct job *job)
+__attribute__((format(printf, 2, 3))) static void add(struct strings *words, const char *format,
+						      ...)
 {
-	static const char *const options[] = {
-		"--ntasks-per-node=1", "--cpus-per-task=1",    "--gres=none", "--mpi=none",
-		"--input=none",	       "--kill-on-bad-exit=0", "--wait=0",    "--quiet"
-	};
+	char text[PATH_MAX];
+	va_list args;
 
-	snprintf(w->text[1], sizeof(w->text[1]), "--nodes=%u", job->nodes);
-	snprintf(w->text[2], sizeof(w->text[2]), "--ntasks=%u", job->nodes);
-	slurm_add_word(w, "srun");
-	slurm_add_target(w, job);
-	slurm_add_word(w, "--overlap");
-	slurm_add_word(w, w->text[1]);
-	slurm_add_word(w, w->text[2]);
-	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
-		slurm_add_word(w, options[i]);
-	}
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	strings_add(words, text, strlen(text));
 }
 
-/* This executable, and one time at which all clients begin to measure the job or the named step. */
-static void add_client(struct words *w, const struct gathering *g, const struct job *job)
+/* srun reaches a component of a heterogeneous job, which has an id of its own, by the job's first
+ * one; tasks of a component name that one too. */
+static void add_words(struct strings *words, const struct job *job, const char *step)
 {
-	const char *step = strchr(g->options->selector.jobs.items[0], '.');
-	uint64_t asked_ns = g->clocks.asked_ns;
-	uint64_t at_ns = asked_ns + (AHEAD_S + g->jobs->nodes / NODES_PER_S) * UINT64_C(1000000000);
+	static const char options[] = "--ntasks-per-node=1,--cpus-per-task=1,--gres=none,"
+				      "--mpi=none,--input=none,--kill-on-bad-exit=0,--wait=0,"
+				      "--quiet";
+	const char *plus = strchr(job->name, '+');
+	int leader = (int)strcspn(job->name, "+");
+	char client[PATH_MAX] = "";
 
-	step = step ? step : "";
-	snprintf(w->text[3], sizeof(w->text[3]), "%s%.24s", job->id, step);
-	/* Tasks of a component name the id of the job's first component. */
-	if (strchr(job->name, '+')) {
-		snprintf(w->text[3], sizeof(w->text[3]), "%s%.24s,%.*s%.24s", job->id, step,
-			 (int)strcspn(job->name, "+"), job->name, step);
-	}
-	snprintf(w->text[4], sizeof(w->text[4]), "%.6f", (double)at_ns / 1e9);
-	snprintf(w->text[5], sizeof(w->text[5]), "%.6f", (double)asked_ns / 1e9);
-	for (size_t i = 0; i < 9; i++) {
-		slurm_add_word(w, (const char *[]){ w->client, "capture", "--here", "--part",
-						    w->text[3], "--at", w->text[4], "--sent",
-						    w->text[5] }[i]);
-	}
-}
-
-/* Makes the command line: srun, this executable, and the user's options. Free with free(); the
- * strings belong to w and argv. */
-static char **make_command(struct words *w, const struct gathering *g, const struct job *job,
-			   int argc, char **argv)
-{
-	ssize_t n = readlink("/proc/self/exe", w->client, sizeof(w->client) - 1);
-	char **command = calloc((size_t)argc + SLURM_WORDS, sizeof(*command));
-
-	if (n <= 0 || !command) {
-		free(command);
-		return NULL;
-	}
-	add_srun(w, job);
-	add_client(w, g, job);
-	memcpy(command, w->items, w->n * sizeof(*command));
-	memcpy(command + w->n, argv + 1, (size_t)(argc - 1) * sizeof(*command));
-	return command;
-}
-
-/* False: the reason was reported. */
-static bool start_all(struct gathering *g, int argc, char **argv)
-{
-	for (size_t i = 0; i < g->jobs->n; i++) {
-		struct words words = { .n = 0 };
-		struct job *job = &g->jobs->items[i];
-		char **command = make_command(&words, g, job, argc, argv);
-		int r = command ? slurm_start(command, &job->srun) : ENOMEM;
-
-		free(command);
-		if (r != 0) {
-			say_usage("srun: %s", strerror(r));
-			return false;
-		}
-	}
-	return true;
-}
-
-/* --- what comes back ------------------------------------------------------------------------- */
-
-/* A file as the node that wrote it describes it. */
-struct written_file {
-	uintmax_t inode;
-	intmax_t size, time_s;
-	long time_ns;
-};
-
-/* A node may name anything: a device, or a pipe, which does something when it is opened, is not
- * opened. -1: it is no regular file. */
-static int open_regular(const char *path)
-{
-	CLEAN_FD int place = open(path, O_PATH | O_CLOEXEC);
-	char link[64];
-	struct stat st;
-
-	if (place < 0 || fstat(place, &st) < 0 || !S_ISREG(st.st_mode)) {
-		return -1;
-	}
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", place);
-	return open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-}
-
-/* Opens the file, because NFS may show an old state of one that is not open. */
-static bool is_here(const char *path, const struct written_file *file)
-{
-	int fd = open_regular(path);
-	struct stat st;
-	bool same = fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == file->inode &&
-		    st.st_size == file->size && st.st_mtim.tv_sec == file->time_s &&
-		    st.st_mtim.tv_nsec == file->time_ns;
-
-	if (fd >= 0) {
-		close(fd);
-	}
-	return same;
-}
-
-/* If the node shares the folder with this machine, its file is here. */
-static void take_file(const char *line)
-{
-	struct written_file file;
-	char node[256], path[PATH_MAX];
-
-	if (sscanf(line, "file\t%255[^\t]\t%ju\t%jd\t%jd.%ld\t%4095[^\n]", node, &file.inode,
-		   &file.size, &file.time_s, &file.time_ns, path) != 6 ||
-	    is_here(path, &file)) {
+	if (readlink("/proc/self/exe", client, sizeof(client) - 1) < 0) {
+		add(words, "false");
 		return;
 	}
-	if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-		say("%s is another file here: the one of %s stays there", path, node);
+	add(words, "srun");
+	add(words, "--jobid=%.*s", plus ? leader : (int)sizeof(job->id),
+	    plus ? job->name : job->id);
+	if (plus) {
+		add(words, "--het-group=%s", plus + 1);
+	}
+	add(words, "--overlap");
+	add(words, "--nodes=%u", job->nodes);
+	add(words, "--ntasks=%u", job->nodes);
+	strings_add_list(words, options);
+	add(words, "%s", client);
+	add(words, "capture");
+	if (plus) {
+		add(words, "--here=%s%s,%.*s%s", job->id, step, leader, job->name, step);
 	} else {
-		say("%s is on %s, which shares no such folder with this machine", path, node);
+		add(words, "--here=%s%s", job->id, step);
 	}
 }
 
-static void take_line(struct gathering *g, const char *line)
+static int start_step(const struct run_options *o, const struct job *job, int argc, char **argv,
+		      struct program *ret)
 {
-	if (!ranks_read(&g->ranks, line) && !clocks_read(&g->clocks, line, clock_wall_ns())) {
-		take_file(line);
+	const char *step = strchrnul(o->selector.jobs.items[0], '.');
+	struct strings words = { 0 };
+	int r;
+
+	add_words(&words, job, step);
+	for (int i = 1; i < argc; i++) {
+		add(&words, "%s", argv[i]);
 	}
-}
-
-/* Messages of srun and of the nodes' clients are printed for the user, and repeated if they are the
- * cause why nothing was measured. */
-static void take_message(struct gathering *g, const char *line)
-{
-	CLEAN_BUF struct buf b = { 0 };
-
-	text_terminal(&b, line);
-	slurm_causes_note(&g->causes, buf_string(&b));
-	buf_char(&b, '\n');
-	say_text(&b);
-}
-
-typedef void (*take_fn)(struct gathering *g, const char *line);
-
-static void take_lines(struct gathering *g, struct slurm_output *out, take_fn take)
-{
-	struct buf *b = &out->b;
-	char *end, *at;
-
-	slurm_read(out);
-	for (at = b->data; b->n > 0 && (end = memchr(at, '\n', b->n - (size_t)(at - b->data)));
-	     at = end + 1) {
-		*end = '\0';
-		take(g, at);
-	}
-	if (b->n > 0) {
-		b->n -= (size_t)(at - b->data);
-		memmove(b->data, at, b->n);
-	}
-	if (b->n > 0 && (out->fd < 0 || b->n >= LINE_BYTES)) {
-		take(g, buf_string(b));
-		buf_clear(b);
-	}
-}
-
-static void interrupt(const struct jobs *jobs, unsigned times)
-{
-	if (times == 1) {
-		say("ending the capture on all nodes (Ctrl-C again gives up)");
-	}
-	for (size_t i = 0; i < jobs->n; i++) {
-		if (jobs->items[i].srun.pid > 0) {
-			kill(jobs->items[i].srun.pid, times == 1 ? SIGUSR1 : SIGTERM);
-		}
-	}
-}
-
-/* Reads both outputs of each step. Returns the number of steps that have not ended. */
-static size_t watch(const struct jobs *jobs, struct pollfd *p)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < jobs->n; i++) {
-		const struct slurm_program *srun = &jobs->items[i].srun;
-
-		p[2 * i] = (struct pollfd){ .fd = srun->out.fd, .events = POLLIN };
-		p[2 * i + 1] = (struct pollfd){ .fd = srun->errors.fd, .events = POLLIN };
-		n += (size_t)(srun->out.fd >= 0) + (size_t)(srun->errors.fd >= 0);
-	}
-	return n;
-}
-
-static void take_all(struct gathering *g, const struct pollfd *p)
-{
-	for (size_t i = 0; i < g->jobs->n; i++) {
-		struct slurm_program *srun = &g->jobs->items[i].srun;
-
-		if (p[2 * i].revents != 0) {
-			take_lines(g, &srun->out, take_line);
-		}
-		if (p[2 * i + 1].revents != 0) {
-			take_lines(g, &srun->errors, take_message);
-		}
-	}
-}
-
-static void gather_lines(struct gathering *g, struct signals *signals)
-{
-	struct pollfd p[2 * SLURM_JOBS_MAX + 1];
-	struct signal_event event;
-	unsigned interrupts = 0;
-	size_t n = 2 * g->jobs->n;
-
-	while (watch(g->jobs, p) > 0) {
-		p[n] = (struct pollfd){ .fd = signals->fd, .events = POLLIN };
-		if (poll(p, n + 1, -1) < 0) {
-			continue;
-		}
-		while ((p[n].revents & POLLIN) != 0 && signals_next(signals, &event)) {
-			if (event.signo != SIGCHLD) {
-				interrupt(g->jobs, ++interrupts);
-			}
-		}
-		take_all(g, p);
-	}
+	r = start(words.items, false, ret);
+	strings_deinit(&words);
+	return r;
 }
 
 /* EXIT_UNMEASURED is the least bad. */
@@ -318,117 +424,54 @@ static bool is_worse(int status, int than)
 					   : status > than;
 }
 
-/* The worst of them; srun's is the worst of its nodes. */
-static int wait_steps(const struct jobs *jobs)
+/* The worst status of them; srun's is the worst of its nodes. */
+static int run_steps(const struct run_options *o, const struct jobs *jobs, int argc, char **argv,
+		     struct nodes *nodes)
 {
-	int worst = 0;
+	struct program steps[JOBS_MAX] = { { .fd = -1 } };
+	size_t n = 0;
+	int worst = 0, r = 0;
 
-	for (size_t i = 0; i < jobs->n; i++) {
-		pid_t pid = jobs->items[i].srun.pid;
-		int status = pid > 0 ? slurm_wait_status(pid) : 127;
+	while (n < jobs->n && r == 0) {
+		r = start_step(o, &jobs->items[n], argc, argv, &steps[n]);
+		n += r == 0;
+	}
+	if (r) {
+		say_usage("srun: %s", strerror(r));
+	}
+	for (size_t i = 0; r && i < n; i++) {
+		kill(steps[i].pid, SIGTERM);
+	}
+	run(steps, n, NULL);
+	for (size_t i = 0; i < n; i++) {
+		int status = wait_status(steps[i].pid);
 
 		worst = is_worse(status, worst) ? status : worst;
+		nodes_read(nodes, buf_string(&steps[i].out));
+		buf_deinit(&steps[i].out);
 	}
-	return worst;
+	return r ? 127 : worst;
 }
 
-static void say_nothing(struct gathering *g, int srun_status)
-{
-	CLEAN_BUF struct buf b = { 0 };
-
-	clocks_print(&g->clocks, &b);
-	if (g->causes.n > 0) {
-		buf_text(&b, "gpuctr: nothing was measured on any node, because:\n");
-		slurm_causes_add(&g->causes, &b);
-	} else {
-		buf_printf(&b,
-			   "gpuctr: nothing was measured on any node, and none says why (srun's "
-			   "status: %d); --here, on a node of the job, tries it there\n",
-			   srun_status);
-	}
-	say_text(&b);
-}
-
-/* What did not begin on a node is told; what failed there is as on one node. */
-static int conclude(struct gathering *g, int srun_status)
-{
-	CLEAN_BUF struct buf b = { 0 };
-
-	if (g->ranks.n == 0) {
-		say_nothing(g, srun_status);
-		return srun_status == 0 ? EXIT_UNMEASURED : EXIT_REFUSED;
-	}
-	if (!g->options->quiet) {
-		ranks_print(&g->ranks, 0, &b);
-	}
-	if (!g->options->quiet) {
-		clocks_print(&g->clocks, &b);
-	}
-	say_text(&b);
-	if (srun_status == EXIT_UNMEASURED) {
-		say("not all nodes took part: their messages are above");
-	} else if (srun_status != 0) {
-		say("not all nodes were measured as asked, or their files are not whole (srun's "
-		    "status: %d): messages are above",
-		    srun_status);
-		return EXIT_REFUSED;
-	}
-	return g->options->fail_if_none && ranks_measured(&g->ranks) == 0 ? EXIT_UNMEASURED : 0;
-}
-
-static void gathering_deinit(struct gathering *g)
-{
-	for (size_t i = 0; i < g->jobs->n; i++) {
-		slurm_program_deinit(&g->jobs->items[i].srun);
-	}
-	ranks_deinit(&g->ranks);
-	clocks_deinit(&g->clocks);
-}
-
-/* The exit status. */
-static int capture_jobs(const struct run_options *o, struct jobs *jobs, int argc, char **argv)
-{
-	struct gathering g = { .options = o, .jobs = jobs, .clocks.asked_ns = clock_wall_ns() };
-	static const struct child none;
-	struct signals signals;
-	int status = EXIT_REFUSED;
-
-	signals_open(&signals, &none);
-	if (!start_all(&g, argc, argv)) {
-		interrupt(jobs, 2);
-		wait_steps(jobs);
-	} else {
-		gather_lines(&g, &signals);
-		status = wait_steps(jobs);
-		signals_release(&signals);
-		status = conclude(&g, status);
-	}
-	signals_close(&signals);
-	gathering_deinit(&g);
-	return status;
-}
-
-bool slurm_capture(const struct run_options *o, int argc, char **argv, int *ret_status)
+bool slurm_capture(const struct run_options *o, const struct verb *const *verbs, int argc,
+		   char **argv, int *ret_status)
 {
 	const char *name = o->selector.jobs.items[0];
+	struct nodes nodes = { 0 };
 	struct jobs jobs = { .n = 0 };
-	enum slurm_found found;
 	char number[64];
+	int status;
 
-	*ret_status = EXIT_REFUSED;
-	slurm_job_part(name, number, sizeof(number));
-	found = slurm_find_jobs(number, &jobs);
-	if (found == SLURM_NO_JOB) {
-		say("Slurm has no job %s in its queue: it has ended, or is not Slurm's; looking "
-		    "for its processes on this node",
-		    number);
-		return false;
-	}
-	if (found == SLURM_NO_ANSWER) {
+	snprintf(number, sizeof(number), "%.*s", (int)strcspn(name, "."), name);
+	if (!find_jobs(number, &jobs)) {
 		return false; /* a machine may have squeue and belong to no cluster */
 	}
-	if (slurm_keep_running(name, &jobs) && slurm_check_output(o, &jobs)) {
-		*ret_status = capture_jobs(o, &jobs, argc, argv);
+	*ret_status = EXIT_REFUSED;
+	if (keep_running(name, &jobs) && check_output(o, &jobs)) {
+		nodes.expected = jobs.nodes;
+		status = run_steps(o, &jobs, argc, argv, &nodes);
+		*ret_status = nodes_conclude(&nodes, o, verbs, status);
+		nodes_deinit(&nodes);
 	}
 	return true;
 }

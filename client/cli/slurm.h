@@ -6,6 +6,7 @@
 /* Is this a capture of a job that Slurm knows, and asked for by somebody outside of it? */
 bool slurm_is_meant(const struct run_options *o);
 
-/* Starts a client on each node of the job, all at one time. argv[0] is the verb. False: Slurm
- * has no such job, with a message; it may be another scheduler's. */
-bool slurm_capture(const struct run_options *o, int argc, char **argv, int *ret_status);
+/* Starts a client on each node of the job, and reports on their files. argv[0] is the verb. False:
+ * Slurm has no such job, with a message; it may be another scheduler's. */
+bool slurm_capture(const struct run_options *o, const struct verb *const *verbs, int argc,
+		   char **argv, int *ret_status);

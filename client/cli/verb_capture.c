@@ -14,7 +14,7 @@ static int exec_capture(const struct verb *const *verbs, int argc, char **argv)
 	struct run_options o;
 	int status = run_options_read(&o, &verb_capture, argc, argv, capture_options_check);
 
-	if (status < 0 && !(slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status))) {
+	if (status < 0 && !(slurm_is_meant(&o) && slurm_capture(&o, verbs, argc, argv, &status))) {
 		status = sinks_check(&o) ? run_capture(&o, NULL) : EXIT_REFUSED;
 	}
 	run_options_deinit(&o);

@@ -672,11 +672,13 @@ SAMPLING_TEST(an_interrupted_stream_costs_no_summary)
 	const char *path = fixture_path(f, "pipe");
 	struct program *client;
 	CLEAN_FD int fd = -1;
+	char stream[256];
 
+	snprintf(stream, sizeof(stream), "--stream=%s", path);
 	fixture_start_daemon(f, NULL);
 	assert_int_equal(mkfifo(path, 0666), 0);
 	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
-				"dram__bytes_read.sum", "--format", "jsonl", "--output", path, "--",
+				"dram__bytes_read.sum", stream, "--",
 				FAKEAPP, "--kernels", "4000", WORK, NULL);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);

@@ -262,25 +262,6 @@ SYSTEM_TEST(a_daemon_that_hangs_at_the_end_has_a_status)
 	program_kill(p, SIGKILL);
 }
 
-SYSTEM_TEST(a_time_that_cannot_be_meant_is_refused)
-{
-	static const char *const times[] = { "5", "0", "-1", "nan", "soon", "1e10" };
-	struct fixture *f = *state;
-	struct program *c;
-	char now[32];
-
-	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
-		c = fixture_client(f, USER_ANN, "capture", "--all", "--at", times[i], NULL);
-		expect_exit(c, 125);
-		expect_message(c, "a time in seconds since 1970, at most 10 minutes ago");
-	}
-	snprintf(now, sizeof(now), "%lld", (long long)time(NULL) - 60);
-	c = fixture_client(f, USER_ANN, "capture", "--all", "--at", now, NULL);
-	expect_exit(c, 125);
-	expect_no_message(c, "seconds since 1970");
-}
-
 SYSTEM_TEST(nothing_to_capture_is_said)
 {
 	struct fixture *f = *state;

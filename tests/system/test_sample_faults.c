@@ -71,7 +71,7 @@ FAULT_TEST(one_that_never_begins_is_given_up)
 	fixture_start_daemon(f, NULL);
 	fixture_use_sampler(f, "#!/bin/sh\nexec sleep 1000\n");
 	run = start_run(f, "10", NULL, NULL);
-	timeline = fixture_client(f, USER_ANN, "capture", "--timeline", "--gpu", "1", NULL);
+	timeline = fixture_client(f, USER_ANN, "capture", "--timeline", "--devices", "1", NULL);
 	expect_exit(run, 125);
 	expect_output(run, "");
 	expect_message(run, "has not begun for 30 s, and is given up");

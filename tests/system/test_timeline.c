@@ -308,7 +308,7 @@ TIMELINE_TEST(wrong_command_lines)
 	static const char *const wrong[][2] = {
 		{ "--interval", "10" }, { "--interval", "0.1us" }, { "--devices", "7" },
 		{ "--pid", "1" },	{ "--devices", "0,1" },	   { "-o", "" },
-		{ "-k", "regex:k1" },	{ "--step", "x" },	   { "--at", "1700000000" },
+		{ "-k", "regex:k1" },	{ "--step", "x" },	   { "--all", "-q" },
 		{ "-d", "0" },		{ "--mode", "range" },	   { "--mode", "sample" },
 		{ "--mode", "trace" },	{ "--graphs", "whole" },   { "--here", "-q" },
 	};

@@ -37,69 +37,35 @@ static void measure(struct ranks *r, unsigned process, const char *claim, const 
 	ranks_end(r, NULL);
 }
 
-static char *write_lines(const struct ranks *r, const char *node)
+TEST(rows_are_in_the_order_of_ranks)
 {
-	char *text = NULL;
-	size_t n;
-	FILE *f = open_memstream(&text, &n);
-
-	assert_non_null(f);
-	ranks_write(r, node, f);
-	fclose(f);
-	return text;
-}
-
-static void read_lines(struct ranks *r, char *text)
-{
-	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-		assert_true(ranks_read(r, line));
-	}
-	free(text);
-}
-
-TEST(rows_of_many_nodes_become_one_table)
-{
-	struct ranks first = { 0 }, second = { 0 }, all = { 0 };
+	struct ranks r = { 0 };
 	struct buf b = { 0 };
 	const char *text, *ten, *two;
 
-	ranks_plan(&first, &plan);
-	ranks_plan(&second, &plan);
-	measure(&first, 1, "SLURM_PROCID=10", "python3");
-	measure(&second, 1, "RANK=2", "python3");
-	read_lines(&all, write_lines(&first, "n1"));
-	read_lines(&all, write_lines(&second, "n2"));
-	ranks_print(&all, 0, &b);
+	ranks_plan(&r, &plan);
+	measure(&r, 1, "SLURM_PROCID=10", "python3");
+	measure(&r, 2, "RANK=2", "python3");
+	ranks_print(&r, 0, &b);
 	text = buf_string(&b);
-	ten = strstr(text, "  10  n1");
-	two = strstr(text, "   2  n2");
-	assert_non_null(ten);
-	assert_non_null(two);
-	assert_true(two < ten);
-	assert_non_null(strstr(text, "dram__bytes_read.sum"));
-	assert_non_null(strstr(two, " 7 "));	/* seen */
-	assert_non_null(strstr(two, " 2 "));	/* measured */
-	assert_non_null(strstr(two, "500 ns")); /* of one whose time is known */
-	assert_non_null(strstr(two, "1.00 kB"));
-	assert_non_null(strstr(two, "4 filtered, 1 dropped\n"));
+	ten = strstr(text, "\n  10  101  ");
+	two = strstr(text, "\n   2  102  ");
+	assert_true(two && ten && two < ten);
 	buf_deinit(&b);
-	ranks_deinit(&first);
-	ranks_deinit(&second);
-	ranks_deinit(&all);
+	ranks_deinit(&r);
 }
 
 TEST(a_program_breaks_no_line)
 {
-	struct ranks r = { 0 }, read = { 0 };
-	char *text;
+	struct ranks r = { 0 };
+	struct buf b = { 0 };
 
 	measure(&r, 1, "RANK=1\t9", "a\tb\nrank\tx");
-	text = write_lines(&r, "n1");
-	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
-	read_lines(&read, text);
-	assert_int_equal(read.n, 1);
+	ranks_print(&r, 0, &b);
+	assert_non_null(strstr(buf_string(&b), "a?b?rank?x"));
+	assert_null(strchr(buf_string(&b), '\t'));
+	buf_deinit(&b);
 	ranks_deinit(&r);
-	ranks_deinit(&read);
 }
 
 /* A pid that no process has: the kernel gives none so large. */
@@ -215,15 +181,4 @@ TEST(rows_can_be_too_many)
 	assert_non_null(strstr(buf_string(&b), "and 1 process more\n"));
 	buf_deinit(&b);
 	ranks_deinit(&r);
-}
-
-TEST(other_lines_are_none)
-{
-	struct ranks r = { 0 };
-
-	assert_false(ranks_read(&r, ""));
-	assert_false(ranks_read(&r, "rank"));
-	assert_false(ranks_read(&r, "rank\tn1\t0\t1"));
-	assert_false(ranks_read(&r, "file\tn1\t/a"));
-	assert_int_equal(r.n, 0);
 }
