@@ -497,23 +497,6 @@ TEST(beside_the_journal_there_is_no_file)
 	unlink(path);
 }
 
-/* A list is not the one before it. */
-TEST(the_journals_lists_are_their_own)
-{
-	struct audit *a = begin_journal();
-	struct audit_line l = make_line(AUDIT_LEASE_ENDED);
-
-	l.n_metrics = 0;
-	assert_int_equal(say(a, l), 0);
-	expect_field("GPUCTR_GPUS=GPU-1");
-	expect_field("GPUCTR_METRICS=");
-	l.n_gpus = 0;
-	l.n_metrics = 1;
-	assert_int_equal(say(a, l), 0);
-	expect_field("GPUCTR_GPUS=");
-	expect_field("GPUCTR_METRICS=dram__bytes_read.sum");
-}
-
 /* A program may be called anything, and an error cut in the middle of a character. */
 TEST(the_journals_message_is_text)
 {

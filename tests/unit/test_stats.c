@@ -54,27 +54,6 @@ FIXTURE_TEST(a_lease_begins_once_and_ends_once)
 	assert_int_equal(c.n_refusals, 0);
 }
 
-/* A permission is written as granted before the driver is asked. */
-FIXTURE_TEST(refusals_are_counted_by_their_reason)
-{
-	struct stats s = { 0 };
-	struct gpuctr_counts c;
-
-	stats_note_decision(&s, AUDIT_REFUSED, GPUCTR_E_NOT_ALLOWED);
-	stats_note_decision(&s, AUDIT_PERMISSION_GRANTED, 0);
-	stats_note_decision(&s, AUDIT_PERMISSION_REFUSED, GPUCTR_E_NOT_ALLOWED);
-	stats_note_refusal(&s, GPUCTR_E_QUOTA);
-	stats_note_refusal(&s, LIMIT_CODES); /* beyond what is counted by number */
-	stats_note_refusal(&s, -1);
-	c = stats_describe(&s, &arena);
-	assert_int_equal(count_of(c.refusals, c.n_refusals, GPUCTR_E_NOT_ALLOWED), 2);
-	assert_int_equal(count_of(c.refusals, c.n_refusals, GPUCTR_E_QUOTA), 1);
-	assert_int_equal(count_of(c.refusals, c.n_refusals, GPUCTR_E_INTERNAL), 2);
-	assert_int_equal(c.n_refusals, 3);
-	assert_int_equal(c.permissions, 0);
-	assert_int_equal(c.n_lease_ends, 0);
-}
-
 /* Every number that an answer may hold fits into it. */
 FIXTURE_TEST(every_code_fits_into_an_answer)
 {
@@ -112,24 +91,6 @@ FIXTURE_TEST(waits_fall_into_their_buckets)
 			    c.waits[i].up_to_ns > c.waits[i - 1].up_to_ns);
 	}
 	assert_int_equal(c.waits[STATS_WAITS - 1].up_to_ns, 0);
-}
-
-/* Each total has its own place: no two of what is told here are equal. */
-FIXTURE_TEST(kernels_are_what_programs_tell_beyond_before)
-{
-	const struct gpuctr_totals before = { 100, 10, 20, 30, 40, 50, 60, 70 };
-	const struct gpuctr_totals now = { 101, 12, 23, 34, 45, 56, 67, 78 };
-	struct stats s = { 0 };
-
-	stats_note_kernels(&s, &before, &now);
-	assert_int_equal(s.kernels.seen, 1);
-	assert_int_equal(s.kernels.measured, 2);
-	assert_int_equal(s.kernels.filtered, 3);
-	assert_int_equal(s.kernels.capturing, 4);
-	assert_int_equal(s.kernels.unready, 5);
-	assert_int_equal(s.kernels.failed, 6);
-	assert_int_equal(s.kernels.dropped, 7);
-	assert_int_equal(s.kernels.lost, 8);
 }
 
 FIXTURE_TEST(what_a_program_tells_moves_no_count_back_or_far)
