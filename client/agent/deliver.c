@@ -43,6 +43,7 @@ void deliver_init(struct deliver *d)
 	list_init(&d->queue);
 	list_init(&d->spare);
 	list_init(&d->notes);
+	opened_init(&d->opened);
 	lock_init(&d->lock, LOCK_LEAF);
 	lock_init(&d->connection_lock, LOCK_PART);
 	lock_cond_init(&d->wake);
@@ -204,6 +205,7 @@ static void drop(struct deliver *d, struct batch *b)
 		d->on_drop(d->userdata, b);
 	}
 	atomic_fetch_add(&d->counters->dropped, b->n);
+	opened_lose(&d->opened);
 }
 
 /* With the lock. */
@@ -365,6 +367,7 @@ static size_t keep_measured(struct deliver *d, struct batch *b, double *values,
 	for (size_t i = 0; i < b->n; i++) {
 		atomic_uint_fast64_t *count = count_of(d->counters, &b->launches[i], measured[i]);
 
+		opened_take(&d->opened, &b->launches[i], !count);
 		if (count) {
 			atomic_fetch_add(count, 1);
 			continue;
@@ -455,6 +458,7 @@ static void send_batch(struct deliver *d, struct batch *b, double *values, bool 
 		d->next_index += kept;
 	} else {
 		atomic_fetch_add(&d->counters->dropped, kept);
+		opened_lose(&d->opened);
 	}
 }
 
@@ -480,6 +484,7 @@ static void process_batch(struct deliver *d, struct batch *b)
 		send_batch(d, b, values, measured);
 	} else {
 		atomic_fetch_add(&d->counters->dropped, b->n);
+		opened_lose(&d->opened);
 	}
 	free(values);
 	free(measured);

@@ -13,6 +13,7 @@
 #include "client/agent/intern.h"
 #include "client/agent/connection.h"
 #include "client/agent/lock.h"
+#include "client/agent/opened.h"
 #include "client/agent/state.h"
 #include "proto/base/list.h"
 #include "proto/nvidia/host.h"
@@ -33,7 +34,8 @@ struct launch {
 	uint32_t device, context;
 	uint64_t stream;
 	uint32_t correlation, thread;
-	uint32_t range, set;
+	struct site_path path;
+	uint32_t set;
 	uint32_t graph; /* of a kernel of a graph, CUPTI's numbers of both; else 0 */
 	uint64_t graph_node;
 	uint64_t start_ns; /* unix time; see clock */
@@ -102,6 +104,7 @@ struct deliver {
 	struct lock connection_lock; /* protects lent, and the connection while it is lent */
 	bool lent;
 	uint64_t next_index;
+	struct opened opened;
 	struct list notes; /* messages other than records, which the thread will send */
 	size_t notes_bytes, notes_dropped;
 };

@@ -129,15 +129,26 @@ void deliver_tell_left_out(struct deliver *d)
 			   "Set fewer marks, or use ranges, which cost nothing without a kernel "
 			   "in them.");
 	}
+	if (n.digits > 0) {
+		snprintf(text, sizeof(text),
+			 "the digits of %llu NVTX ranges were left out, which are told as one: the "
+			 "process has more than %d different ones",
+			 (unsigned long long)n.digits, INTERN_DIGITS_MAX);
+		tell_quota(d, text,
+			   "Use fewer names: numbers belong into the payload, and steps are best "
+			   "called \"step 1\", \"step 2\".");
+	}
 	if (n.ranges > 0) {
 		snprintf(text, sizeof(text),
-			 "at %llu launches an NVTX range was left out, and their kernels are "
-			 "told in one around it: more than %zu MiB of names would have waited "
-			 "to be sent",
-			 (unsigned long long)n.ranges, d->intern->pending_bytes_max >> 20);
+			 "at %llu launches an NVTX range was left out, and their kernels are told "
+			 "in one around it: %s",
+			 (unsigned long long)n.ranges,
+			 n.waits > 0 ? "too many names would have waited to be sent"
+				     : "the process has too many different ones");
 		tell_quota(d, text,
-			   "Keep the client reading, or use fewer names: text that changes each "
-			   "time belongs into the payload.");
+			   n.waits > 0 ? "Keep the client reading, or use fewer names."
+				       : "Use fewer names: text that changes each time belongs "
+					 "into the payload.");
 	}
 	if (notes > 0) {
 		snprintf(text, sizeof(text),

@@ -87,7 +87,7 @@ static uint32_t attribute(const struct profiler *p, CUfunction f, CUfunction_att
 
 void functions_prepare(struct capture *c, struct function *f)
 {
-	uint32_t generation = intern_generation(&c->intern);
+	uint32_t generation = c->intern.generation;
 	bool is_numbered = f->id != 0 && f->generation == generation, may_load;
 	CUfunction loaded = f->handle;
 

@@ -105,7 +105,7 @@ void graphs_expect(struct graphs *g, const struct launch *l, uintptr_t graph)
 	*slot = (struct graph_launch){
 		.correlation = l->correlation,
 		.thread = l->thread,
-		.range = l->range,
+		.path = l->path,
 		.set = l->set,
 		.start_ns = l->start_ns,
 		.graph = graph,
@@ -200,7 +200,8 @@ static bool keep_of(struct graphs *g, struct graph_launch *l, const struct launc
 		return false;
 	}
 	kept->launch.thread = l->thread;
-	kept->launch.range = l->range;
+	kept->launch.path = l->path;
+	l->path.opened = UINT32_MAX; /* for the next of its kernels */
 	kept->launch.set = l->set;
 	if (k->clock == GPUCTR_CLOCK_NONE) {
 		kept->launch.start_ns = l->start_ns;

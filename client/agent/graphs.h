@@ -32,7 +32,8 @@ enum graph_fate {
 
 struct graph_launch {
 	uint32_t correlation; /* 0: free */
-	uint32_t thread, range, set;
+	uint32_t thread, set;
+	struct site_path path;
 	uint64_t start_ns;	   /* of the call */
 	uintptr_t graph;	   /* its handle */
 	uint32_t n_came;	   /* kernels, whatever became of them */

@@ -2,11 +2,13 @@
 #include "client/agent/intern.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/array.h"
+#include "proto/base/clean.h"
 #include "proto/base/utf8.h"
 #include "proto/wire/limits.h"
 
@@ -14,9 +16,9 @@
  * that sent strings need not be kept. Two different things meet in it with a chance of about n^2 /
  * 2^128. */
 
-enum { INTERN_SLOTS_MIN = 1024, INTERN_SLOTS_MAX = 1 << 19 };
+enum { INTERN_SLOTS_MIN = 1024 };
 
-enum kind { KIND_STRING = 1, KIND_FUNCTION, KIND_RANGE, KIND_SET };
+enum kind { KIND_STRING = 1, KIND_FUNCTION, KIND_SITE, KIND_SET };
 
 struct hash {
 	uint64_t a, b;
@@ -36,7 +38,7 @@ static uint32_t next_generation(void)
 int intern_init(struct intern *in)
 {
 	memset(in, 0, sizeof(*in));
-	atomic_init(&in->generation, next_generation());
+	in->generation = next_generation();
 	in->slots = calloc(INTERN_SLOTS_MIN, sizeof(*in->slots));
 	if (!in->slots) {
 		return -ENOMEM;
@@ -93,7 +95,7 @@ static void hash_bytes(struct hash *h, const void *data, size_t bytes)
 }
 
 /* Returns the slot that holds h, or the free slot for it. */
-static struct intern_slot *look_up(struct intern *in, const struct hash *h)
+static struct intern_slot *look_up(const struct intern *in, const struct hash *h)
 {
 	size_t i = h->a & (in->n_slots - 1);
 
@@ -104,26 +106,18 @@ static struct intern_slot *look_up(struct intern *in, const struct hash *h)
 	return &in->slots[i];
 }
 
-static void forget_all(struct intern *in)
-{
-	memset(in->slots, 0, in->n_slots * sizeof(*in->slots));
-	in->n_used = 0;
-	atomic_store(&in->generation, next_generation());
-}
-
-/* Grows the table so that it is at most half full; at the largest size the table is emptied. */
-static void make_room(struct intern *in)
+/* Grows the table so that it is at most half full. False: it is full, and memory is out. */
+static bool make_room(struct intern *in)
 {
 	size_t n_old = in->n_slots;
 	struct intern_slot *old = in->slots, *slots;
 
 	if (in->n_used * 2 < n_old) {
-		return;
+		return true;
 	}
-	slots = n_old < INTERN_SLOTS_MAX ? calloc(2 * n_old, sizeof(*slots)) : NULL;
+	slots = calloc(2 * n_old, sizeof(*slots));
 	if (!slots) {
-		forget_all(in);
-		return;
+		return in->n_used + 1 < n_old;
 	}
 	in->slots = slots;
 	in->n_slots = 2 * n_old;
@@ -135,6 +129,7 @@ static void make_room(struct intern *in)
 		}
 	}
 	free(old);
+	return true;
 }
 
 static bool push(struct vector *v, const void *element, size_t size)
@@ -146,32 +141,31 @@ static bool push(struct vector *v, const void *element, size_t size)
 	return true;
 }
 
-/* Returns the slot for h, after making room. */
-static struct intern_slot *find_slot(struct intern *in, const struct hash *h)
+static uint32_t find_number(const struct intern *in, const struct hash *h)
 {
-	make_room(in);
-	return look_up(in, h);
+	return look_up(in, h)->id;
 }
 
-static void take_slot(struct intern *in, struct intern_slot *slot, const struct hash *h,
-		      uint32_t *last)
+/* The next number, for a thing that was defined. */
+static uint32_t take_number(struct intern *in, const struct hash *h, uint32_t *last)
 {
-	*slot = (struct intern_slot){ { h->a, h->b }, ++*last };
+	*look_up(in, h) = (struct intern_slot){ { h->a, h->b }, ++*last };
 	in->n_used++;
+	return *last;
 }
 
 /* --- what is defined --- */
 
 enum { OVERHEAD_BYTES = 32 }; /* of an allocation, and of what points to it */
 
-/* Kernels have a reserve of their own, so that messages that never repeat do not hide them. False:
- * too much waits to be sent. */
+/* Makes room in the table, too. Kernels have a reserve of their own, so that texts that never
+ * repeat do not hide them. False: too much waits to be sent, or memory is out. */
 static bool take_bytes(struct intern *in, size_t bytes, enum kind kind)
 {
 	size_t max = in->pending_bytes_max +
 		     (kind == KIND_FUNCTION ? (size_t)INTERN_FUNCTION_BYTES_MAX : 0);
 
-	if (in->pending_bytes + bytes > max) {
+	if (in->pending_bytes + bytes > max || !make_room(in)) {
 		return false;
 	}
 	in->pending_bytes += bytes;
@@ -209,24 +203,24 @@ static bool define_string(struct intern *in, const char *s, size_t length, enum 
 }
 
 /* user: what the string is for. */
-static uint32_t string_locked(struct intern *in, const char *s, enum kind user)
+static uint32_t string_locked(struct intern *in, const char *s, size_t length, enum kind user)
 {
 	struct hash h = hash_start(KIND_STRING);
-	size_t length = strnlen(s, LIMIT_STRING_BYTES);
-	struct intern_slot *slot;
+	uint32_t number;
 
+	length = strnlen(s, length < LIMIT_STRING_BYTES ? length : LIMIT_STRING_BYTES);
 	hash_bytes(&h, s, length);
-	slot = find_slot(in, &h);
-	if (slot->id == 0 && define_string(in, s, length, user)) {
-		take_slot(in, slot, &h, &in->last_string);
+	number = find_number(in, &h);
+	if (number == 0 && define_string(in, s, length, user)) {
+		number = take_number(in, &h, &in->last_string);
 	}
-	return slot->id;
+	return number;
 }
 
 uint32_t intern_string(struct intern *in, const char *s)
 {
 	LOCK_SCOPE(&in->lock);
-	return string_locked(in, s, KIND_STRING);
+	return string_locked(in, s, SIZE_MAX, KIND_STRING);
 }
 
 uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes,
@@ -234,65 +228,149 @@ uint32_t intern_function(struct intern *in, const char *name, uint32_t static_sh
 {
 	struct function_key key = { 0, static_shared_bytes, registers };
 	struct hash h = hash_start(KIND_FUNCTION);
-	struct intern_slot *slot;
+	uint32_t number;
 
 	LOCK_SCOPE(&in->lock);
-	key.name = string_locked(in, name, KIND_FUNCTION);
+	key.name = string_locked(in, name, SIZE_MAX, KIND_FUNCTION);
 	hash_bytes(&h, &key, sizeof(key));
-	slot = find_slot(in, &h);
-	if (slot->id == 0 && key.name != 0 && take_bytes(in, sizeof(key), KIND_FUNCTION) &&
+	number = find_number(in, &h);
+	if (number == 0 && key.name != 0 && take_bytes(in, sizeof(key), KIND_FUNCTION) &&
 	    define(&in->pending.functions, &key, sizeof(key), in->last_function,
 		   &in->pending.first_function)) {
-		take_slot(in, slot, &h, &in->last_function);
+		number = take_number(in, &h, &in->last_function);
 	}
-	return slot->id;
+	return number;
 }
 
-uint32_t intern_range(struct intern *in, const struct range_key *key)
+/* --- sites --- */
+
+static struct hash hash_site(const struct site_text *t)
 {
-	struct hash h = hash_start(KIND_RANGE);
-	struct intern_slot *slot;
+	const uint32_t numbers[] = { t->parent, t->color, t->kind, t->numbered };
+	struct hash h = hash_start(KIND_SITE);
 
-	hash_bytes(&h, key, sizeof(*key));
-	LOCK_SCOPE(&in->lock);
-	slot = find_slot(in, &h);
-	if (slot->id == 0 && take_bytes(in, sizeof(*key), KIND_RANGE) &&
-	    define(&in->pending.ranges, key, sizeof(*key), in->last_range,
-		   &in->pending.first_range)) {
-		take_slot(in, slot, &h, &in->last_range);
-	}
-	return slot->id;
+	hash_bytes(&h, numbers, sizeof(numbers));
+	hash_bytes(&h, t->domain, strlen(t->domain));
+	hash_bytes(&h, t->name, t->n_name);
+	hash_bytes(&h, t->sizes, t->n_sizes);
+	hash_bytes(&h, t->category, strlen(t->category));
+	return h;
 }
 
-static bool define_set(struct intern *in, const uint32_t *ranges, size_t n)
+static uint32_t string_or_none(struct intern *in, const char *s, size_t n, bool *all)
+{
+	uint32_t number = n > 0 ? string_locked(in, s, n, KIND_SITE) : 0;
+
+	*all &= n == 0 || number != 0;
+	return number;
+}
+
+static uint32_t define_site(struct intern *in, const struct site_text *t, const struct hash *h)
+{
+	struct site_key key = {
+		.parent = t->parent, .color = t->color, .kind = t->kind, .numbered = t->numbered
+	};
+	bool all = true;
+
+	key.domain = string_or_none(in, t->domain, strlen(t->domain), &all);
+	key.name = string_or_none(in, t->name, t->n_name, &all);
+	key.sizes = string_or_none(in, t->sizes, t->n_sizes, &all);
+	key.category = string_or_none(in, t->category, strlen(t->category), &all);
+	if (!all || !take_bytes(in, sizeof(key), KIND_SITE) ||
+	    !define(&in->pending.sites, &key, sizeof(key), in->last_site,
+		    &in->pending.first_site)) {
+		in->left_out.waits++;
+		return 0;
+	}
+	return take_number(in, h, &in->last_site);
+}
+
+/* "layer 12.3" as "layer N.N" */
+static size_t leave_out_digits(const char *text, size_t n, char *ret)
+{
+	size_t used = 0;
+	bool in_number = false;
+
+	for (size_t i = 0; i < n; i++) {
+		bool is_digit = text[i] >= '0' && text[i] <= '9';
+
+		if (!is_digit || !in_number) {
+			ret[used++] = is_digit ? 'N' : text[i];
+		}
+		in_number = is_digit;
+	}
+	return used;
+}
+
+/* Past the first bound. */
+static uint32_t site_without_digits(struct intern *in, const struct site_text *t)
+{
+	CLEAN_FREE char *name = malloc(t->n_name + 1), *sizes = malloc(t->n_sizes + 1);
+	struct site_text plain = *t;
+	uint32_t number;
+	struct hash h;
+
+	if (!name || !sizes) {
+		return 0;
+	}
+	plain.n_name = leave_out_digits(t->name, t->n_name, name);
+	plain.n_sizes = leave_out_digits(t->sizes, t->n_sizes, sizes);
+	plain.name = name;
+	plain.sizes = sizes;
+	h = hash_site(&plain);
+	number = find_number(in, &h);
+	if (number == 0 && in->last_site < INTERN_SITES_MAX) {
+		number = define_site(in, &plain, &h);
+	}
+	in->left_out.digits += number != 0;
+	return number;
+}
+
+uint32_t intern_site(struct intern *in, const struct site_text *text)
+{
+	struct hash h = hash_site(text);
+	uint32_t number;
+
+	LOCK_SCOPE(&in->lock);
+	number = find_number(in, &h);
+	if (number == 0) {
+		number = in->last_site < INTERN_DIGITS_MAX ? define_site(in, text, &h)
+							   : site_without_digits(in, text);
+	}
+	in->left_out.ranges += number == 0;
+	return number != 0 ? number : text->parent;
+}
+
+static bool define_set(struct intern *in, const uint32_t *sites, size_t n)
 {
 	uint32_t size = (uint32_t)n;
-	size_t before = in->pending.set_ranges.n, i = 0;
+	size_t before = in->pending.set_sites.n, i = 0;
 
-	while (i < n && push(&in->pending.set_ranges, &ranges[i], sizeof(ranges[i]))) {
+	while (i < n && push(&in->pending.set_sites, &sites[i], sizeof(sites[i]))) {
 		i++;
 	}
 	if (i == n && define(&in->pending.set_sizes, &size, sizeof(size), in->last_set,
 			     &in->pending.first_set)) {
 		return true;
 	}
-	in->pending.set_ranges.n = before;
+	in->pending.set_sites.n = before;
 	return false;
 }
 
-uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n)
+uint32_t intern_set(struct intern *in, const uint32_t *sites, size_t n)
 {
 	struct hash h = hash_start(KIND_SET);
-	struct intern_slot *slot;
+	uint32_t number;
 
-	hash_bytes(&h, ranges, n * sizeof(*ranges));
+	hash_bytes(&h, sites, n * sizeof(*sites));
 	LOCK_SCOPE(&in->lock);
-	slot = find_slot(in, &h);
-	if (slot->id == 0 && take_bytes(in, (n + 1) * sizeof(*ranges), KIND_SET) &&
-	    define_set(in, ranges, n)) {
-		take_slot(in, slot, &h, &in->last_set);
+	number = find_number(in, &h);
+	if (number == 0 && in->last_set < INTERN_SETS_MAX &&
+	    take_bytes(in, (n + 1) * sizeof(*sites), KIND_SET) && define_set(in, sites, n)) {
+		number = take_number(in, &h, &in->last_set);
 	}
-	return slot->id;
+	in->left_out.ranges += number == 0;
+	return number;
 }
 
 /* --- marks --- */
@@ -302,32 +380,18 @@ bool intern_has_room(struct intern *in)
 	bool room;
 
 	LOCK_SCOPE(&in->lock);
-	room = in->pending.mark_ranges.n < INTERN_MARKS_MAX;
+	room = in->pending.marks.n < INTERN_MARKS_MAX;
 	in->left_out.marks += !room;
 	return room;
 }
 
-void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t time_ns)
+void intern_mark(struct intern *in, const struct mark *mark)
 {
-	struct definitions *p = &in->pending;
-
 	LOCK_SCOPE(&in->lock);
-	if (range == 0 || p->mark_ranges.n >= INTERN_MARKS_MAX) {
-		in->left_out.marks++;
-	} else if (!push(&p->mark_ranges, &range, sizeof(range))) {
-		in->left_out.marks++;
-	} else if (!push(&p->mark_threads, &thread, sizeof(thread)) ||
-		   !push(&p->mark_times, &time_ns, sizeof(time_ns))) {
-		p->mark_ranges.n--;
-		p->mark_threads.n = p->mark_ranges.n;
+	if (mark->path.site == 0 || in->pending.marks.n >= INTERN_MARKS_MAX ||
+	    !push(&in->pending.marks, mark, sizeof(*mark))) {
 		in->left_out.marks++;
 	}
-}
-
-void intern_leave_out_range(struct intern *in)
-{
-	LOCK_SCOPE(&in->lock);
-	in->left_out.ranges++;
 }
 
 struct intern_left_out intern_left_out(struct intern *in)
@@ -351,11 +415,9 @@ void definitions_deinit(struct definitions *d)
 	}
 	free(d->strings.v);
 	free(d->functions.v);
-	free(d->ranges.v);
+	free(d->sites.v);
 	free(d->set_sizes.v);
-	free(d->set_ranges.v);
-	free(d->mark_ranges.v);
-	free(d->mark_threads.v);
-	free(d->mark_times.v);
+	free(d->set_sites.v);
+	free(d->marks.v);
 	*d = (struct definitions){ 0 };
 }

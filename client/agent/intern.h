@@ -1,25 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Numbers strings, kernels, NVTX ranges and sets of ranges, which many records share. Each gets a
+/* Numbers strings, kernels, call sites and sets of sites, which many records share. Each gets a
  * number when first used and is sent once. Numbers start at 1 and are never reused. After sending
- * the table keeps only the hash of each; when the table is full, it is emptied and everything gets
- * new numbers, so memory stays bounded in programs whose messages never repeat. What waits to be
- * sent is bounded in bytes as well: beyond that new things get no number. Thread-safe. */
+ * the table keeps only the hash of each.
+ *
+ * A call site is a node of a tree: a range without what differs from one time to the next
+ * (proto/base/site_name.h), within the site around it. So a training has hundreds of sites, however
+ * many steps it takes. Names that number everything are cut off at a bound: from INTERN_DIGITS_MAX
+ * sites on, digits are left out of the names of new ones, and beyond INTERN_SITES_MAX a new site is
+ * the one around it. What waits to be sent is bounded in bytes as well: beyond that new things get
+ * no number. Thread-safe. */
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "client/agent/lock.h"
 
-struct range_key {
-	uint32_t parent;
-	uint32_t domain, message, category; /* strings */
+enum { SITE_PATH_NUMBERS = 47 };
+
+/* What makes a site, in the caller's texts. */
+struct site_text {
+	uint32_t parent;			      /* 0: outermost */
+	const char *domain, *name, *sizes, *category; /* "": none */
+	size_t n_name, n_sizes;			      /* bytes of these two */
 	uint32_t color;
+	uint8_t kind;	  /* enum site_kind */
+	uint8_t numbered; /* enum site_number; a step's name does not have the number */
+};
+
+/* The same in numbers. */
+struct site_key {
+	uint32_t parent;
+	uint32_t domain, name, sizes, category; /* strings */
+	uint32_t color;
+	uint32_t kind, numbered;
+};
+
+/* Where a launch was made, or a mark set. */
+struct site_path {
+	uint32_t site;	 /* 0: in no range */
+	uint32_t opened; /* so many of the outermost ranges are the same occurrences as at the
+			    thread's previous launch; UINT32_MAX: all */
 	uint32_t payload_type;
-	uint64_t payload;
+	uint64_t payload; /* of the innermost range that has one */
+	uint8_t n_numbers;
+	uint8_t numbers[SITE_PATH_NUMBERS]; /* of the path's sites, as far as there is room; see
+					       proto/base/numbers.h */
+};
+
+struct mark {
+	struct site_path path;
+	uint32_t thread;
+	int64_t time_ns;
 };
 
 struct function_key {
@@ -36,25 +70,29 @@ struct vector {
 
 /* Definitions since the last intern_take(). */
 struct definitions {
-	uint32_t first_string, first_function, first_range, first_set;
-	struct vector strings;			 /* char * */
-	struct vector functions;		 /* struct function_key */
-	struct vector ranges;			 /* struct range_key */
-	struct vector set_sizes;		 /* uint32_t */
-	struct vector set_ranges;		 /* uint32_t */
-	struct vector mark_ranges, mark_threads; /* uint32_t */
-	struct vector mark_times;		 /* int64_t */
+	uint32_t first_string, first_function, first_site, first_set;
+	struct vector strings;		    /* char * */
+	struct vector functions;	    /* struct function_key */
+	struct vector sites;		    /* struct site_key */
+	struct vector set_sizes, set_sites; /* uint32_t */
+	struct vector marks;		    /* struct mark */
 };
 
 enum {
 	INTERN_MARKS_MAX = 32768,	     /* marks that wait to be sent */
 	INTERN_PENDING_BYTES_MAX = 32 << 20, /* of all other definitions that wait to be sent */
 	INTERN_FUNCTION_BYTES_MAX = 8 << 20, /* beyond that, for kernels and their names */
+	INTERN_SITES_MAX = 65536,
+	INTERN_DIGITS_MAX = INTERN_SITES_MAX - 4096,
+	INTERN_SETS_MAX = 65536,
+	INTERN_DEPTH_MAX = 4097, /* of sites in sites: one more than a client keeps, and tells */
 };
 
 struct intern_left_out {
 	uint64_t marks;
+	uint64_t digits; /* times that digits of a range were left out */
 	uint64_t ranges; /* launches that were noted without all their ranges */
+	uint64_t waits;	 /* of these, because too much waited to be sent */
 };
 
 struct intern_slot {
@@ -66,9 +104,8 @@ struct intern {
 	struct lock lock;
 	struct intern_slot *slots;
 	size_t n_slots, n_used;
-	uint32_t last_string, last_function, last_range, last_set;
-	/* Changes when the table is emptied; no two tables of a process ever have the same. */
-	_Atomic uint32_t generation;
+	uint32_t last_string, last_function, last_site, last_set;
+	uint32_t generation; /* no two tables of a process ever have the same */
 	struct intern_left_out left_out;
 	struct definitions pending;
 	size_t pending_bytes, pending_bytes_max;
@@ -78,32 +115,24 @@ int intern_init(struct intern *in);
 void intern_deinit(struct intern *in);
 
 /* Returns a number, or 0 if memory ran out, or more would wait to be sent than may. Invalid UTF-8
- * becomes '?', and strings are cut at the protocol's limit. A number is valid in the generation of
- * intern_generation(). */
+ * becomes '?', and strings are cut at the protocol's limit. */
 uint32_t intern_string(struct intern *in, const char *s);
 uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes,
 			 uint32_t registers);
-uint32_t intern_range(struct intern *in, const struct range_key *key);
-uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n);
+uint32_t intern_set(struct intern *in, const uint32_t *sites, size_t n);
+
+/* The number of a site, or that of its parent, which is counted. */
+uint32_t intern_site(struct intern *in, const struct site_text *text);
 
 /* Is there room for another mark? If not, counts the loss, and the caller need not number the
  * message. */
 bool intern_has_room(struct intern *in);
 
 /* Adds a mark, which is sent with the next definitions. */
-void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t time_ns);
-
-/* Counts a launch that is noted without all its ranges, because one has no number. */
-void intern_leave_out_range(struct intern *in);
+void intern_mark(struct intern *in, const struct mark *mark);
 
 /* What has been left out so far. */
 struct intern_left_out intern_left_out(struct intern *in);
-
-/* Lock-free, because every launch calls this. */
-static inline uint32_t intern_generation(struct intern *in)
-{
-	return atomic_load_explicit(&in->generation, memory_order_acquire);
-}
 
 /* Moves what is pending to *ret, which definitions_deinit() frees. */
 void intern_take(struct intern *in, struct definitions *ret);

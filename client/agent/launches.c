@@ -160,7 +160,7 @@ static void note_launch(struct capture *c, struct section *v, struct launch *l,
 	l->stream = v->last_stream.number;
 	l->correlation = data->correlationId;
 	l->thread = thread_of(v);
-	l->range = nvtx_current_range(&c->intern);
+	nvtx_current_path(&c->intern, &l->path);
 	l->set = nvtx_active_set(&c->intern);
 	l->start_ns = clock_wall_ns(); /* until it is known when the kernel began */
 	l->kind = g->kind;

@@ -8,9 +8,8 @@
 
 #include "client/agent/intern.h"
 
-/* The number in `in` of the innermost range open on the calling thread, which includes the ranges
- * around it; 0: no range is open. */
-uint32_t nvtx_current_range(struct intern *in);
+/* Where the calling thread is in `in`; it counts as a launch there. */
+void nvtx_current_path(struct intern *in, struct site_path *ret);
 
 /* The number in `in` of the set of start/end ranges that are open in the process; 0: none is open.
  */

@@ -97,47 +97,46 @@ static int send_functions(struct packer *p, const struct definitions *d)
 	return r;
 }
 
-static int send_ranges(struct packer *p, const struct definitions *d)
+static int send_sites(struct packer *p, const struct definitions *d)
 {
-	const struct range_key *v = d->ranges.v;
-	uint32_t *u = malloc((6 * DEFINITIONS_PER_FRAME) * sizeof(*u));
-	uint64_t *payload = malloc(DEFINITIONS_PER_FRAME * sizeof(*payload));
-	int r = u && payload ? 0 : -ENOMEM;
+	const struct site_key *v = d->sites.v;
+	CLEAN_FREE uint32_t *u = malloc((8 * DEFINITIONS_PER_FRAME) * sizeof(*u));
+	int r = u ? 0 : -ENOMEM;
 
-	for (size_t i = 0; r == 0 && i < d->ranges.n;) {
-		size_t n = d->ranges.n - i < DEFINITIONS_PER_FRAME ? d->ranges.n - i
-								   : DEFINITIONS_PER_FRAME;
-		struct wire_record_columns c = { .first_node = d->first_range + (uint32_t)i };
+	for (size_t i = 0; r == 0 && i < d->sites.n;) {
+		size_t n = d->sites.n - i < DEFINITIONS_PER_FRAME ? d->sites.n - i
+								  : DEFINITIONS_PER_FRAME;
+		struct wire_record_columns c = { .first_site = d->first_site + (uint32_t)i };
 
 		for (size_t k = 0; k < n; k++) {
-			const struct range_key *key = &v[i + k];
+			const struct site_key *key = &v[i + k];
 
 			u[k] = key->parent;
 			u[n + k] = key->domain;
-			u[2 * n + k] = key->message;
+			u[2 * n + k] = key->name;
 			u[3 * n + k] = key->category;
 			u[4 * n + k] = key->color;
-			u[5 * n + k] = key->payload_type;
-			payload[k] = key->payload;
+			u[5 * n + k] = key->sizes;
+			u[6 * n + k] = key->kind;
+			u[7 * n + k] = key->numbered;
 		}
-		c.node_parent = (struct wire_u32s){ n, u };
-		c.node_domain = (struct wire_u32s){ n, u + n };
-		c.node_message = (struct wire_u32s){ n, u + 2 * n };
-		c.node_category = (struct wire_u32s){ n, u + 3 * n };
-		c.node_color = (struct wire_u32s){ n, u + 4 * n };
-		c.node_payload_type = (struct wire_u32s){ n, u + 5 * n };
-		c.node_payload = (struct wire_u64s){ n, payload };
+		c.site_parent = (struct wire_u32s){ n, u };
+		c.site_domain = (struct wire_u32s){ n, u + n };
+		c.site_name = (struct wire_u32s){ n, u + 2 * n };
+		c.site_category = (struct wire_u32s){ n, u + 3 * n };
+		c.site_color = (struct wire_u32s){ n, u + 4 * n };
+		c.site_sizes = (struct wire_u32s){ n, u + 5 * n };
+		c.site_kind = (struct wire_u32s){ n, u + 6 * n };
+		c.site_numbered = (struct wire_u32s){ n, u + 7 * n };
 		r = send_columns(p, &c, 0, 0);
 		i += n;
 	}
-	free(u);
-	free(payload);
 	return r;
 }
 
 static int send_sets(struct packer *p, const struct definitions *d)
 {
-	const uint32_t *sizes = d->set_sizes.v, *ranges = d->set_ranges.v;
+	const uint32_t *sizes = d->set_sizes.v, *sites = d->set_sites.v;
 	size_t used = 0;
 	int r = 0;
 
@@ -150,7 +149,7 @@ static int send_sets(struct packer *p, const struct definitions *d)
 			total += sizes[i + n++];
 		}
 		c.set_size = (struct wire_u32s){ n, sizes + i };
-		c.set_node = (struct wire_u32s){ total, ranges + used };
+		c.set_site = (struct wire_u32s){ total, sites + used };
 		r = send_columns(p, &c, 0, 0);
 		i += n;
 		used += total;
@@ -158,15 +157,54 @@ static int send_sets(struct packer *p, const struct definitions *d)
 	return r;
 }
 
+/* Storage for the columns of one frame. */
+struct mark_columns {
+	uint32_t site[DEFINITIONS_PER_FRAME], thread[DEFINITIONS_PER_FRAME];
+	uint32_t payload_type[DEFINITIONS_PER_FRAME], number_bytes[DEFINITIONS_PER_FRAME];
+	int64_t time_ns[DEFINITIONS_PER_FRAME];
+	uint64_t payload[DEFINITIONS_PER_FRAME];
+	uint8_t numbers[DEFINITIONS_PER_FRAME * SITE_PATH_NUMBERS];
+};
+
+static int send_some_marks(struct packer *p, struct mark_columns *s, const struct mark *v, size_t n)
+{
+	size_t bytes = 0;
+	struct wire_record_columns c;
+
+	for (size_t i = 0; i < n; i++) {
+		s->site[i] = v[i].path.site;
+		s->thread[i] = v[i].thread;
+		s->time_ns[i] = v[i].time_ns;
+		s->payload_type[i] = v[i].path.payload_type;
+		s->payload[i] = v[i].path.payload;
+		s->number_bytes[i] = v[i].path.n_numbers;
+		memcpy(s->numbers + bytes, v[i].path.numbers, v[i].path.n_numbers);
+		bytes += v[i].path.n_numbers;
+	}
+	c = (struct wire_record_columns){
+		.mark_site = { n, s->site },
+		.mark_thread = { n, s->thread },
+		.mark_ns = { n, s->time_ns },
+		.mark_payload_type = { n, s->payload_type },
+		.mark_payload = { n, s->payload },
+		.mark_number_bytes = { n, s->number_bytes },
+		.mark_numbers = { bytes, s->numbers },
+	};
+	return send_columns(p, &c, 0, 0);
+}
+
 static int send_marks(struct packer *p, const struct definitions *d)
 {
-	struct wire_record_columns c = {
-		.mark_node = { d->mark_ranges.n, d->mark_ranges.v },
-		.mark_thread = { d->mark_threads.n, d->mark_threads.v },
-		.mark_ns = { d->mark_times.n, d->mark_times.v },
-	};
+	CLEAN_FREE struct mark_columns *s = d->marks.n ? malloc(sizeof(*s)) : NULL;
+	int r = d->marks.n && !s ? -ENOMEM : 0;
 
-	return d->mark_ranges.n ? send_columns(p, &c, 0, 0) : 0;
+	for (size_t i = 0; r == 0 && i < d->marks.n; i += DEFINITIONS_PER_FRAME) {
+		size_t left = d->marks.n - i;
+
+		r = send_some_marks(p, s, (const struct mark *)d->marks.v + i,
+				    left < DEFINITIONS_PER_FRAME ? left : DEFINITIONS_PER_FRAME);
+	}
+	return r;
 }
 
 static int send_definitions(struct packer *p, struct intern *in)
@@ -177,7 +215,7 @@ static int send_definitions(struct packer *p, struct intern *in)
 	intern_take(in, &d);
 	r = send_strings(p, &d);
 	r = r == 0 ? send_functions(p, &d) : r;
-	r = r == 0 ? send_ranges(p, &d) : r;
+	r = r == 0 ? send_sites(p, &d) : r;
 	r = r == 0 ? send_sets(p, &d) : r;
 	r = r == 0 ? send_marks(p, &d) : r;
 	definitions_deinit(&d);
@@ -196,8 +234,12 @@ struct record_columns {
 	uint32_t grid[3 * LIMIT_RECORDS_PER_FRAME], block[3 * LIMIT_RECORDS_PER_FRAME];
 	uint32_t dynamic_shared[LIMIT_RECORDS_PER_FRAME], device[LIMIT_RECORDS_PER_FRAME];
 	uint32_t context[LIMIT_RECORDS_PER_FRAME], correlation[LIMIT_RECORDS_PER_FRAME];
-	uint32_t thread[LIMIT_RECORDS_PER_FRAME], range[LIMIT_RECORDS_PER_FRAME],
-		set[LIMIT_RECORDS_PER_FRAME];
+	uint32_t thread[LIMIT_RECORDS_PER_FRAME], site[LIMIT_RECORDS_PER_FRAME],
+		opened[LIMIT_RECORDS_PER_FRAME], set[LIMIT_RECORDS_PER_FRAME];
+	uint32_t payload_type[LIMIT_RECORDS_PER_FRAME], number_bytes[LIMIT_RECORDS_PER_FRAME];
+	uint64_t payload[LIMIT_RECORDS_PER_FRAME];
+	uint8_t numbers[LIMIT_RECORDS_PER_FRAME * SITE_PATH_NUMBERS];
+	size_t n_numbers; /* bytes */
 	uint64_t stream[LIMIT_RECORDS_PER_FRAME];
 	int64_t start_ns[LIMIT_RECORDS_PER_FRAME];
 	uint64_t duration_ns[LIMIT_RECORDS_PER_FRAME];
@@ -208,11 +250,23 @@ struct record_columns {
 	bool has_graphs;
 };
 
+static void fill_path(struct record_columns *s, size_t i, const struct site_path *path)
+{
+	s->site[i] = path->site;
+	s->opened[i] = path->opened;
+	s->payload_type[i] = path->payload_type;
+	s->payload[i] = path->payload;
+	s->number_bytes[i] = path->n_numbers;
+	memcpy(s->numbers + s->n_numbers, path->numbers, path->n_numbers);
+	s->n_numbers += path->n_numbers;
+}
+
 static void fill_columns(struct record_columns *s, const struct launch *v, size_t n)
 {
 	int64_t before = 0;
 
 	s->has_graphs = false;
+	s->n_numbers = 0;
 	for (size_t i = 0; i < n; i++) {
 		s->kind[i] = v[i].kind;
 		s->function[i] = v[i].function;
@@ -224,7 +278,7 @@ static void fill_columns(struct record_columns *s, const struct launch *v, size_
 		s->stream[i] = v[i].stream;
 		s->correlation[i] = v[i].correlation;
 		s->thread[i] = v[i].thread;
-		s->range[i] = v[i].range;
+		fill_path(s, i, &v[i].path);
 		s->set[i] = v[i].set;
 		s->start_ns[i] = (int64_t)v[i].start_ns - before;
 		before = (int64_t)v[i].start_ns;
@@ -255,7 +309,12 @@ static int send_frame(struct packer *p, struct record_columns *s, const struct l
 		.correlation = { n, s->correlation },
 		.thread = { n, s->thread },
 		.start_ns = { n, s->start_ns },
-		.node = { n, s->range },
+		.site = { n, s->site },
+		.opened = { n, s->opened },
+		.payload_type = { n, s->payload_type },
+		.payload = { n, s->payload },
+		.number_bytes = { n, s->number_bytes },
+		.numbers = { s->n_numbers, s->numbers },
 		.range_set = { n, s->set },
 		.values = { n * p->welcome->plan.columns.n, values },
 		.clock = { n, s->clock },

@@ -40,7 +40,7 @@ static bool name_kernel(void *userdata, const char *name, struct launch *l,
 {
 	struct capture *c = userdata;
 	struct function *f = functions_find(c, (CUfunction)name, l->context, name);
-	uint32_t generation = intern_generation(&c->intern);
+	uint32_t generation = c->intern.generation;
 
 	if (!f) {
 		return true; /* without a number, it is dropped */

@@ -114,17 +114,12 @@ static void add_kernel(struct buf *b, const struct gpuctr_kernel *kernel)
 	field_known(b, kernel->registers);
 }
 
-static void add_message(struct buf *b, const struct gpuctr_range *range)
-{
-	buf_text(b, range->message ? range->message : "");
-}
-
-static void add_stack(struct buf *b, const struct gpuctr_range *range)
+static void add_stack(struct buf *b, const struct gpuctr_record *record)
 {
 	CLEAN_BUF struct buf path = { 0 };
 
-	if (range) {
-		range_stack_add(&path, range, '/', add_message);
+	if (record->site) {
+		range_stack_add(&path, record->site, &record->at, '/', range_text);
 		text_csv(b, buf_string(&path));
 		b->failed |= path.failed;
 	}
@@ -150,13 +145,14 @@ static void add_attribution(struct buf *b, const struct attribution *what)
 
 static void add_active(struct buf *b, const struct gpuctr_record *record)
 {
+	static const struct gpuctr_occurrence unknown;
 	CLEAN_BUF struct buf names = { 0 };
 
 	for (size_t i = 0; i < record->n_active; i++) {
 		if (i > 0) {
 			buf_char(&names, ';');
 		}
-		buf_text(&names, record->active[i]->message ? record->active[i]->message : "");
+		range_text(&names, record->active[i], &unknown);
 	}
 	if (names.n > 0) {
 		text_csv(b, buf_string(&names));
@@ -227,7 +223,7 @@ static int csv_record(void *e, struct buf *b, const struct gpuctr_record *record
 		}
 		buf_char(b, ',');
 	}
-	add_stack(b, record->range);
+	add_stack(b, record);
 	buf_char(b, ',');
 	add_attribution(b, what);
 	buf_char(b, ',');

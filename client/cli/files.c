@@ -149,8 +149,7 @@ static struct store_options options_of(const struct files *f, const char *path, 
 				       .keeps_samples = keeps_samples,
 				       .graphs = f->capture->graphs,
 				       .gpus = f->capture->gpus,
-				       .n_gpus = f->capture->n_gpus,
-				       .name_length = attribution_name_length };
+				       .n_gpus = f->capture->n_gpus };
 }
 
 static int create(struct files *f, const char *path, struct store **ret)
@@ -372,14 +371,11 @@ void files_record(struct files *f, const struct gpuctr_record *of_capture,
 
 	copy.values = copy.errors = NULL; /* which are known at the end */
 	if (file_aside(f)) {
-		file_check(file_aside(f), store_write_record(file_aside(f)->store, record));
+		file_check(file_aside(f), store_write_record(file_aside(f)->store, record, NULL));
 	}
 	if (file && file->store) {
-		if (what->scope) {
-			attribution_columns(what, &columns);
-			file_check(file, store_write_attribution(file->store, record, &columns));
-		}
-		file_check(file, store_write_record(file->store, record));
+		attribution_columns(what, &columns);
+		file_check(file, store_write_record(file->store, record, &columns));
 	} else if (f->options && f->options->capture_path) {
 		f->unmade++;
 	}

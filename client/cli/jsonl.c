@@ -151,13 +151,14 @@ void jsonl_process(struct jsonl *j, struct buf *b, const struct gpuctr_process *
 
 /* --- kernels and ranges ---------------------------------------------------------------------- */
 
-static void add_stack(struct json *m, const struct gpuctr_range *range)
+static void add_stack(struct json *m, const struct gpuctr_record *record)
 {
 	json_begin(m, "nvtx", '[');
-	if (range) {
-		json_stack(m->b, range);
+	if (record->site) {
+		json_stack(m->b, record->site, &record->at);
 	}
 	json_end(m, ']');
+	json_payload(m, &record->at);
 }
 
 /* null for -1. */
@@ -199,10 +200,12 @@ static void add_attribution(struct json *m, const struct attribution *what)
 
 static void add_active(struct json *m, const struct gpuctr_record *record)
 {
+	static const struct gpuctr_occurrence unknown;
+
 	json_begin(m, "ranges", '[');
 	for (size_t i = 0; i < record->n_active; i++) {
 		json_key(m, NULL);
-		json_range(m->b, record->active[i]);
+		json_range(m->b, record->active[i], &unknown);
 	}
 	json_end(m, ']');
 }
@@ -272,7 +275,7 @@ void jsonl_record(const struct jsonl *j, struct buf *b, const struct gpuctr_reco
 		add_metrics(j, &m, "errors", record->errors);
 	}
 	add_attribution(&m, what);
-	add_stack(&m, record->range);
+	add_stack(&m, record);
 	add_active(&m, record);
 	end_line(&m);
 }
@@ -284,12 +287,13 @@ void jsonl_mark(struct buf *b, const struct gpuctr_mark *mark)
 	json_u64(&m, "process", mark->process);
 	json_u64(&m, "thread", mark->thread);
 	json_i64(&m, "time_ns", mark->time_ns);
-	if (mark->range) {
+	if (mark->site) {
 		json_key(&m, "mark");
-		json_range(b, mark->range);
+		json_range(b, mark->site, &mark->at);
 	} else {
 		json_null(&m, "mark");
 	}
+	json_payload(&m, &mark->at);
 	end_line(&m);
 }
 

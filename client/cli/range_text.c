@@ -10,17 +10,18 @@
 #include <string.h>
 
 #include "proto/base/json.h"
+#include "proto/base/site_name.h"
 
 enum { STACK_BYTES_MAX = 32 * 1024, STACK_RANGES_MAX = 4096 };
 
 /* How many ranges are written, counted from the innermost, and whether the limits cut others
  * off. */
-static size_t count(const struct gpuctr_range *range, bool *ret_cut)
+static size_t count(const struct gpuctr_site *range, bool *ret_cut)
 {
 	size_t n = 0, bytes = 0;
 
 	for (; range; range = range->parent, n++) {
-		bytes += strlen(range->message);
+		bytes += strlen(range->name) + strlen(range->sizes);
 		if (n > 0 && (bytes > STACK_BYTES_MAX || n == STACK_RANGES_MAX)) {
 			break;
 		}
@@ -29,11 +30,15 @@ static size_t count(const struct gpuctr_range *range, bool *ret_cut)
 	return n;
 }
 
-void range_stack_add(struct buf *b, const struct gpuctr_range *range, char separator,
-		     void (*add)(struct buf *b, const struct gpuctr_range *range))
+void range_stack_add(struct buf *b, const struct gpuctr_site *range,
+		     const struct gpuctr_occurrence *at, char separator,
+		     void (*add)(struct buf *b, const struct gpuctr_site *site,
+				 const struct gpuctr_occurrence *at))
 {
-	static const struct gpuctr_range more = { .domain = "", .message = "..", .category = "" };
-	const struct gpuctr_range **stack;
+	static const struct gpuctr_site more = {
+		.domain = "", .name = "..", .sizes = "", .category = ""
+	};
+	const struct gpuctr_site **stack;
 	bool cut;
 	size_t n = count(range, &cut);
 
@@ -46,34 +51,34 @@ void range_stack_add(struct buf *b, const struct gpuctr_range *range, char separ
 		stack[--i] = range;
 	}
 	if (cut) {
-		add(b, &more);
+		add(b, &more, at);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (i > 0 || cut) {
 			buf_char(b, separator);
 		}
-		add(b, stack[i]);
+		add(b, stack[i], at);
 	}
 	free(stack);
 }
 
 /* By enum nvtxPayloadType_t. */
-static void add_payload(struct json *m, const struct gpuctr_range *range)
+void json_payload(struct json *m, const struct gpuctr_occurrence *at)
 {
 	static const char key[] = "payload";
 	double number = NAN;
 	float narrow;
-	uint32_t bits = (uint32_t)range->payload;
+	uint32_t bits = (uint32_t)at->payload;
 
-	switch (range->payload_type) {
+	switch (at->payload_type) {
 	case 1:
-		json_u64(m, key, range->payload);
+		json_u64(m, key, at->payload);
 		return;
 	case 2:
-		json_i64(m, key, (int64_t)range->payload);
+		json_i64(m, key, (int64_t)at->payload);
 		return;
 	case 3:
-		memcpy(&number, &range->payload, sizeof(number));
+		memcpy(&number, &at->payload, sizeof(number));
 		break;
 	case 4:
 		json_u64(m, key, bits);
@@ -91,26 +96,34 @@ static void add_payload(struct json *m, const struct gpuctr_range *range)
 	json_double(m, key, number);
 }
 
-void json_range(struct buf *b, const struct gpuctr_range *range)
+void range_text(struct buf *b, const struct gpuctr_site *site, const struct gpuctr_occurrence *at)
 {
+	site_name_format(b, site->name, site->sizes, (enum site_number)site->numbered,
+			 gpuctr_site_number(site, at));
+}
+
+void json_range(struct buf *b, const struct gpuctr_site *site, const struct gpuctr_occurrence *at)
+{
+	CLEAN_BUF struct buf text = { 0 };
 	struct json m = { b };
 	char color[16] = "";
 
-	if (range->color) {
-		snprintf(color, sizeof(color), "#%08x", range->color);
+	range_text(&text, site, at);
+	if (site->color) {
+		snprintf(color, sizeof(color), "#%08x", site->color);
 	}
 	json_begin(&m, NULL, '{');
-	json_text(&m, "domain", range->domain);
-	json_text(&m, "message", range->message);
-	json_text(&m, "category", range->category);
+	json_text(&m, "domain", site->domain);
+	json_text(&m, "message", buf_string(&text));
+	json_text(&m, "category", site->category);
 	json_text_or_null(&m, "color", color);
-	add_payload(&m, range);
 	json_end(&m, '}');
+	b->failed |= text.failed;
 }
 
-void json_stack(struct buf *b, const struct gpuctr_range *range)
+void json_stack(struct buf *b, const struct gpuctr_site *site, const struct gpuctr_occurrence *at)
 {
-	range_stack_add(b, range, ',', json_range);
+	range_stack_add(b, site, at, ',', json_range);
 }
 
 void json_totals(struct json *m, const struct gpuctr_totals *t)

@@ -6,10 +6,14 @@
 #include "proto/base/buf.h"
 #include "proto/base/json.h"
 
-/* {"domain":...,"message":...,"category":...,"color":...,"payload":...} */
-void json_range(struct buf *b, const struct gpuctr_range *range);
+/* {"domain":...,"message":...,"category":...,"color":...} */
+void json_range(struct buf *b, const struct gpuctr_site *site, const struct gpuctr_occurrence *at);
 /* The range and all around it, outermost first, separated by commas. */
-void json_stack(struct buf *b, const struct gpuctr_range *range);
+void json_stack(struct buf *b, const struct gpuctr_site *site, const struct gpuctr_occurrence *at);
+/* "payload", null where there is none. */
+void json_payload(struct json *m, const struct gpuctr_occurrence *at);
+/* The range's text, as it was but for what PyTorch counts its operators with. */
+void range_text(struct buf *b, const struct gpuctr_site *site, const struct gpuctr_occurrence *at);
 /* Members "seen", "measured", ... */
 void json_totals(struct json *m, const struct gpuctr_totals *t);
 
@@ -17,5 +21,7 @@ void json_totals(struct json *m, const struct gpuctr_totals *t);
  * file may be as deep as the file is long, with messages of 16 kB, so there is no recursion, and
  * what is outside of the innermost 4,096 ranges, or of 32 kB of messages, becomes one range with
  * the message "..". */
-void range_stack_add(struct buf *b, const struct gpuctr_range *range, char separator,
-		     void (*add)(struct buf *b, const struct gpuctr_range *range));
+void range_stack_add(struct buf *b, const struct gpuctr_site *site,
+		     const struct gpuctr_occurrence *at, char separator,
+		     void (*add)(struct buf *b, const struct gpuctr_site *site,
+				 const struct gpuctr_occurrence *at));

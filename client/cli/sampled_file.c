@@ -126,7 +126,7 @@ static int add_all(struct pass *p, struct store_reader *reader)
 {
 	struct attributor *attributor = attributor_new();
 	const struct reading_handler handler = { .on_record = on_record,
-						 .without = STORE_ACTIVE | STORE_LOOKS,
+						 .without = STORE_ACTIVE,
 						 .attributor = attributor };
 	const struct store_info *info = store_info(reader);
 	struct store_error error;

@@ -13,7 +13,6 @@
 
 #include "client/cli/agent_path.h"
 #include "client/cli/say.h"
-#include "client/report/marker.h"
 #include "proto/base/buf.h"
 #include "proto/base/clean.h"
 
@@ -81,13 +80,10 @@ bool torch_prepare(const char *what, const char *agent)
 
 bool torch_has_operator(const struct gpuctr_record *record)
 {
-	for (const struct gpuctr_range *r = record->range; r; r = r->parent) {
-		struct marker marker;
+	const struct gpuctr_site *site = record->site;
 
-		marker_parse(r->message ? r->message : "", &marker);
-		if (marker.found) {
-			return true;
-		}
+	while (site && site->kind < GPUCTR_SITE_OPERATOR) {
+		site = site->parent;
 	}
-	return false;
+	return site != NULL;
 }

@@ -9,19 +9,20 @@
 
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
+#include "proto/base/numbers.h"
 #include "proto/wire/demangle.h"
 #include "proto/wire/limits.h"
 
-/* An agent numbers its strings, kernels, ranges and sets of ranges from 1 and sends each once,
+/* An agent numbers its strings, kernels, sites and sets of sites from 1 and sends each once,
  * before the first record that refers to it. They become public structs at once, so a record only
  * looks up a few pointers. Everything is checked against what has been defined, because a batch
  * comes from the measured program, which may be anything.
  *
  * Definitions live as long as the capture, so a program could fill its client's memory. When they
  * have reached their limit, which for programs of another user grows with their records, records go
- * on: a new range becomes the nearest range around it that was
- * kept, new kernels become one, and new strings are empty. Numbers are still kept, up to a higher
- * limit, because without them no later record could be read. */
+ * on: a new site becomes the nearest site around it that was kept, new kernels become one, and new
+ * strings are empty. Numbers are still kept, up to a higher limit, because without them no later
+ * record could be read. */
 
 _Static_assert((int)LIMIT_GROUPS == (int)GPUCTR_TURNS_MAX, "gpuctr.h tells the limit");
 
@@ -95,7 +96,7 @@ struct decoder *decoder_free(struct decoder *d)
 		arena_deinit(&d->columns);
 		table_free(d, &d->strings);
 		table_free(d, &d->kernels);
-		table_free(d, &d->ranges);
+		table_free(d, &d->sites);
 		table_free(d, &d->sets);
 		buffer_deinit(&d->image);
 		free(d);
@@ -210,85 +211,89 @@ static bool define_kernels(struct decoder *d, const struct wire_record_columns *
 	return true;
 }
 
-static void fill_range(const struct decoder *d, const struct wire_record_columns *c, size_t i,
-		       const struct gpuctr_range *parent, struct gpuctr_range *r)
+static const char *text_at(const struct decoder *d, uint32_t id)
 {
-	const char *domain = table_at(&d->strings, c->node_domain.v[i]);
-	const char *message = table_at(&d->strings, c->node_message.v[i]);
-	const char *category = table_at(&d->strings, c->node_category.v[i]);
+	const char *text = table_at(&d->strings, id);
 
-	r->parent = parent;
-	r->domain = domain ? domain : "";
-	r->message = message ? message : "";
-	r->category = category ? category : "";
-	r->color = c->node_color.v[i];
-	/* NVTX has more types, such as 0xdfbd0009 for extended payloads, whose bits mean nothing
-	 * outside of the program. */
-	if (c->node_payload_type.v[i] <= PAYLOAD_TYPE_MAX) {
-		r->payload_type = c->node_payload_type.v[i];
-		r->payload = c->node_payload.v[i];
-	}
-	r->id = (unsigned)d->ranges.n + 1;
-	r->depth = parent ? parent->depth + 1 : 0;
+	return text ? text : "";
 }
 
-/* *ret is NULL for no range. False: it is not defined. */
-static bool find_range(const struct decoder *d, uint32_t id, const struct gpuctr_range **ret)
+static void fill_site(const struct decoder *d, const struct wire_record_columns *c, size_t i,
+		      const struct gpuctr_site *parent, struct gpuctr_site *site)
 {
-	const struct gpuctr_range *r = table_at(&d->ranges, id);
-
-	*ret = r != &d->nowhere ? r : NULL;
-	return r || id == 0;
+	*site = (struct gpuctr_site){
+		.parent = parent,
+		.domain = text_at(d, c->site_domain.v[i]),
+		.name = text_at(d, c->site_name.v[i]),
+		.sizes = text_at(d, c->site_sizes.v[i]),
+		.category = text_at(d, c->site_category.v[i]),
+		.color = c->site_color.v[i],
+		.kind = (enum gpuctr_site_kind)c->site_kind.v[i],
+		.numbered = (enum gpuctr_site_number)c->site_numbered.v[i],
+		.id = (unsigned)d->sites.n + 1,
+		.depth = parent ? parent->depth + 1 : 0,
+	};
+	site->n_numbers = (parent ? parent->n_numbers : 0) + (site->numbered != GPUCTR_NUMBER_NONE);
 }
 
-/* A new definition, or if memory is used up the range around it. */
-static bool define_range(struct decoder *d, const struct wire_record_columns *c, size_t i)
+/* *ret is NULL for no site. False: it is not defined. */
+static bool find_site(const struct decoder *d, uint32_t id, const struct gpuctr_site **ret)
 {
-	const struct gpuctr_range *parent;
-	struct gpuctr_range *r = NULL;
+	const struct gpuctr_site *site = table_at(&d->sites, id);
 
-	if (!find_range(d, c->node_parent.v[i], &parent)) {
+	*ret = site != &d->nowhere ? site : NULL;
+	return site || id == 0;
+}
+
+/* A new definition, or if memory is used up the site around it. */
+static bool define_site(struct decoder *d, const struct wire_record_columns *c, size_t i)
+{
+	const struct gpuctr_site *parent;
+	struct gpuctr_site *site = NULL;
+
+	if (!find_site(d, c->site_parent.v[i], &parent) || c->site_kind.v[i] > GPUCTR_SITE_ENGINE ||
+	    c->site_numbered.v[i] > GPUCTR_NUMBER_SEQ) {
 		return false;
 	}
 	if (parent && parent->depth + 1 >= DECODER_DEPTH_MAX) {
 		d->is_deep = true;
 	} else {
-		r = keep(d, sizeof(*r));
+		site = keep(d, sizeof(*site));
 	}
-	if (r) {
-		fill_range(d, c, i, parent, r);
-		return table_add(d, &d->ranges, r);
+	if (site) {
+		fill_site(d, c, i, parent, site);
+		return table_add(d, &d->sites, site);
 	}
-	return table_add(d, &d->ranges, parent ? parent : &d->nowhere);
+	return table_add(d, &d->sites, parent ? parent : &d->nowhere);
 }
 
-static bool define_ranges(struct decoder *d, const struct wire_record_columns *c)
+static bool define_sites(struct decoder *d, const struct wire_record_columns *c)
 {
-	size_t n = c->node_parent.n;
+	size_t n = c->site_parent.n;
 
-	if (c->node_domain.n != n || c->node_message.n != n || c->node_category.n != n ||
-	    c->node_color.n != n || c->node_payload_type.n != n || c->node_payload.n != n ||
-	    (n > 0 && c->first_node != d->ranges.n + 1)) {
+	if (c->site_domain.n != n || c->site_name.n != n || c->site_category.n != n ||
+	    c->site_color.n != n || c->site_sizes.n != n || c->site_kind.n != n ||
+	    c->site_numbered.n != n || (n > 0 && c->first_site != d->sites.n + 1)) {
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (!define_range(d, c, i)) {
+		if (!define_site(d, c, i)) {
 			return false;
 		}
 	}
 	return true;
 }
 
-/* NULL: a range is not defined. */
-static const struct range_set *keep_set(struct decoder *d, const uint32_t *ids, size_t n)
+/* NULL: a site is not defined. */
+static const struct site_set *keep_set(struct decoder *d, const uint32_t *ids, size_t n)
 {
-	struct range_set *s = keep(d, sizeof(*s));
-	const struct gpuctr_range **v = s ? keep(d, (n + 1) * sizeof(*s->v)) : NULL;
+	struct site_set *s = keep(d, sizeof(*s));
+	const struct gpuctr_site **v = s ? keep(d, (n + 1) * sizeof(*s->v)) : NULL;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct gpuctr_range *r;
+		const struct gpuctr_site *r;
 
-		if (ids[i] == 0 || !find_range(d, ids[i], &r)) {
+		if (ids[i] == 0 || !find_site(d, ids[i], &r)) {
 			return NULL;
 		}
 		if (v && r) {
@@ -311,12 +316,12 @@ static bool define_sets(struct decoder *d, const struct wire_record_columns *c)
 	}
 	for (size_t i = 0; i < c->set_size.n; i++) {
 		size_t n = c->set_size.v[i];
-		const struct range_set *set;
+		const struct site_set *set;
 
-		if (n > c->set_node.n - used) {
+		if (n > c->set_site.n - used) {
 			return false;
 		}
-		set = keep_set(d, c->set_node.v + used, n);
+		set = keep_set(d, c->set_site.v + used, n);
 		if (!set || !table_add(d, &d->sets, set)) {
 			return false;
 		}
@@ -327,16 +332,24 @@ static bool define_sets(struct decoder *d, const struct wire_record_columns *c)
 
 /* --- records --- */
 
+static bool marks_fit(const struct wire_record_columns *c)
+{
+	size_t n = c->mark_site.n;
+
+	return c->mark_thread.n == n && c->mark_ns.n == n && c->mark_payload_type.n == n &&
+	       c->mark_payload.n == n && c->mark_number_bytes.n == n;
+}
+
 static bool lengths_fit(const struct wire_record_columns *c, size_t n, size_t n_columns)
 {
 	return c->kind.n == n && c->function.n == n && c->grid.n == 3 * n && c->block.n == 3 * n &&
 	       c->dynamic_shared.n == n && c->device.n == n && c->context.n == n &&
 	       c->stream.n == n && c->correlation.n == n && c->thread.n == n &&
-	       c->start_ns.n == n && c->node.n == n && c->range_set.n == n &&
+	       c->start_ns.n == n && c->site.n == n && c->range_set.n == n && c->opened.n == n &&
+	       c->payload_type.n == n && c->payload.n == n && c->number_bytes.n == n &&
 	       c->values.n == n * n_columns && c->clock.n == n && c->duration_ns.n == n &&
-	       c->mark_thread.n == c->mark_node.n && c->mark_ns.n == c->mark_node.n &&
-	       (c->group.n == n || c->group.n == 0) && c->graph_node.n == c->graph.n &&
-	       (c->graph.n == n || c->graph.n == 0);
+	       marks_fit(c) && (c->group.n == n || c->group.n == 0) &&
+	       c->graph_node.n == c->graph.n && (c->graph.n == n || c->graph.n == 0);
 }
 
 static bool copies_fit(const struct wire_record_columns *c)
@@ -347,10 +360,59 @@ static bool copies_fit(const struct wire_record_columns *c)
 	       c->copy_bytes.n == n && c->copy_start_ns.n == n && c->copy_duration_ns.n == n;
 }
 
+/* The numbers of occurrences, of one record or mark behind the other. */
+struct numbers {
+	const uint8_t *v;
+	size_t left; /* bytes */
+};
+
+/* The site's numbers, as far as they were told. False: malformed. */
+static bool take_numbers(struct decoder *d, struct numbers *from, uint32_t bytes,
+			 const struct gpuctr_site *site, const int64_t **ret)
+{
+	size_t wanted = site ? site->n_numbers : 0, n;
+
+	if (bytes > from->left || !numbers_decode(from->v, bytes, d->numbers, wanted, &n)) {
+		return false;
+	}
+	from->v += bytes;
+	from->left -= bytes;
+	for (; n < wanted; n++) {
+		d->numbers[n] = -1;
+	}
+	*ret = d->numbers;
+	return true;
+}
+
+static void fill_payload(uint32_t type, uint64_t payload, struct gpuctr_occurrence *ret)
+{
+	/* NVTX has more types, such as 0xdfbd0009 for extended payloads, whose bits mean nothing
+	 * outside of the program. */
+	bool is_known = type <= PAYLOAD_TYPE_MAX;
+
+	ret->payload_type = is_known ? type : 0;
+	ret->payload = is_known ? payload : 0;
+}
+
+static bool fill_site_of_record(struct decoder *d, const struct wire_record_columns *c, size_t i,
+				struct numbers *numbers, struct gpuctr_record *r)
+{
+	unsigned depth;
+
+	if (!find_site(d, c->site.v[i], &r->site) ||
+	    !take_numbers(d, numbers, c->number_bytes.v[i], r->site, &r->at.numbers)) {
+		return false;
+	}
+	depth = r->site ? r->site->depth + 1 : 0;
+	r->opened = c->opened.v[i] < depth ? c->opened.v[i] : depth;
+	fill_payload(c->payload_type.v[i], c->payload.v[i], &r->at);
+	return true;
+}
+
 static bool fill_record(const struct decoder *d, const struct wire_record_columns *c, size_t i,
 			struct gpuctr_record *r)
 {
-	const struct range_set *set = table_at(&d->sets, c->range_set.v[i]);
+	const struct site_set *set = table_at(&d->sets, c->range_set.v[i]);
 
 	r->kind = c->kind.v[i] <= GPUCTR_LAUNCH_GRAPH_KERNEL ? c->kind.v[i] : GPUCTR_LAUNCH_KERNEL;
 	r->kernel = table_at(&d->kernels, c->function.v[i]);
@@ -366,8 +428,7 @@ static bool fill_record(const struct decoder *d, const struct wire_record_column
 	r->n_active = set ? set->n : 0;
 	r->graph = c->graph.n > 0 ? c->graph.v[i] : 0;
 	r->graph_node = c->graph.n > 0 ? c->graph_node.v[i] : 0;
-	return r->kernel && find_range(d, c->node.v[i], &r->range) &&
-	       (set || c->range_set.v[i] == 0);
+	return r->kernel && (set || c->range_set.v[i] == 0);
 }
 
 static bool fill_group(const struct wire_record_columns *c, size_t i, struct gpuctr_record *r)
@@ -403,11 +464,12 @@ static bool takes_next(struct decoder *d, const struct wire_records *r)
 	return true;
 }
 
-static bool deliver_records(const struct decoder *d, const struct wire_records *batch,
+static bool deliver_records(struct decoder *d, const struct wire_records *batch,
 			    const struct wire_record_columns *c, size_t n_columns,
 			    decoder_on_record on_record, void *userdata)
 {
 	struct gpuctr_record r = { .process = d->process };
+	struct numbers numbers = { c->numbers.v, c->numbers.n };
 	uint64_t start_ns = 0;
 
 	for (size_t i = 0; i < batch->count; i++) {
@@ -415,7 +477,8 @@ static bool deliver_records(const struct decoder *d, const struct wire_records *
 		start_ns += (uint64_t)c->start_ns.v[i];
 		fill_times(c, i, start_ns, &r);
 		r.values = c->values.v + i * n_columns;
-		if (!fill_record(d, c, i, &r) || !fill_group(c, i, &r)) {
+		if (!fill_record(d, c, i, &r) || !fill_group(c, i, &r) ||
+		    !fill_site_of_record(d, c, i, &numbers, &r)) {
 			return false;
 		}
 		on_record(&r, userdata);
@@ -423,21 +486,24 @@ static bool deliver_records(const struct decoder *d, const struct wire_records *
 	return true;
 }
 
-static bool deliver_marks(const struct decoder *d, const struct wire_record_columns *c,
+static bool deliver_marks(struct decoder *d, const struct wire_record_columns *c,
 			  decoder_on_mark on_mark, void *userdata)
 {
-	for (size_t i = 0; i < c->mark_node.n; i++) {
+	struct numbers numbers = { c->mark_numbers.v, c->mark_numbers.n };
+
+	for (size_t i = 0; i < c->mark_site.n; i++) {
 		struct gpuctr_mark m = {
-			d->process,
-			NULL,
-			c->mark_thread.v[i],
-			c->mark_ns.v[i],
+			.process = d->process,
+			.thread = c->mark_thread.v[i],
+			.time_ns = c->mark_ns.v[i],
 		};
 
-		if (c->mark_node.v[i] == 0 || !find_range(d, c->mark_node.v[i], &m.range)) {
+		if (c->mark_site.v[i] == 0 || !find_site(d, c->mark_site.v[i], &m.site) ||
+		    !take_numbers(d, &numbers, c->mark_number_bytes.v[i], m.site, &m.at.numbers)) {
 			return false;
 		}
-		if (m.range) {
+		fill_payload(c->mark_payload_type.v[i], c->mark_payload.v[i], &m.at);
+		if (m.site) {
 			on_mark(&m, userdata);
 		}
 	}
@@ -484,7 +550,7 @@ bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_colu
 		return false;
 	}
 	earn(d->memory, r->count);
-	if (!define_strings(d, c) || !define_kernels(d, c) || !define_ranges(d, c) ||
+	if (!define_strings(d, c) || !define_kernels(d, c) || !define_sites(d, c) ||
 	    !define_sets(d, c)) {
 		return false;
 	}

@@ -12,20 +12,23 @@
 #include "proto/base/quota.h"
 #include "proto/wire/wire.h"
 
+/* Ranges are nested at most so deep; the innermost of these stands for deeper ones. */
+enum { DECODER_DEPTH_MAX = 4096 };
+
 /* A growing array of pointers; identifier i is at v[i - 1]. */
 struct table {
 	void **v;
 	size_t n, room;
 };
 
-struct range_set {
+struct site_set {
 	size_t n;
-	const struct gpuctr_range **v;
+	const struct gpuctr_site **v;
 };
 
 /* Limits for all processes of a capture together. */
 struct decoder_memory {
-	struct quota objects; /* bytes of strings, kernels and ranges: further ones are not kept */
+	struct quota objects; /* bytes of strings, kernels and sites: further ones are not kept */
 	struct quota tables;  /* bytes of their numbers: further messages are not read */
 	struct quota images;  /* that are not whole yet */
 	size_t objects_most;  /* the records that come raise the limit to this; 0: they do not */
@@ -34,24 +37,22 @@ struct decoder_memory {
 struct decoder {
 	uint32_t process;
 	struct decoder_memory *memory;
-	struct arena objects; /* strings, kernels, ranges: they live as long as the capture */
+	struct arena objects; /* strings, kernels, sites: they live as long as the capture */
 	struct arena columns; /* of one batch */
-	struct table strings, kernels, ranges, sets;
+	struct table strings, kernels, sites, sets;
 	/* Stands in the tables for definitions that are not kept. */
-	struct gpuctr_range nowhere; /* no range at all */
+	struct gpuctr_site nowhere; /* no site at all */
 	struct gpuctr_kernel other;
-	struct range_set no_set;
+	struct site_set no_set;
 	bool is_deep;	     /* some ranges were nested deeper than DECODER_DEPTH_MAX */
 	bool is_full;	     /* something was not kept */
 	bool lost_image;     /* for want of memory */
 	struct buffer image; /* the pieces so far of an image */
 	uint64_t next_index; /* index of the next record, so that none comes twice */
+	int64_t numbers[DECODER_DEPTH_MAX]; /* of a record */
 	uint64_t image_first, image_size;
 	uint32_t image_count;
 };
-
-/* Ranges are nested at most so deep; the innermost of these stands for deeper ones. */
-enum { DECODER_DEPTH_MAX = 4096 };
 
 /* Limits for this machine: a quarter of its memory, within bounds. */
 void decoder_memory_init(struct decoder_memory *m);

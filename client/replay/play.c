@@ -139,7 +139,6 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 		.stream = record->stream,
 		.correlation = record->correlation,
 		.thread = record->thread,
-		.range = ranges_number(&p->ranges, record->range),
 		.set = set_number(p, record),
 		.start_ns = (uint64_t)record->start_ns,
 		.duration_ns = record->duration_ns > 0 ? (uint64_t)record->duration_ns : 0,
@@ -148,6 +147,7 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 		.graph = record->graph,
 		.graph_node = record->graph_node,
 	};
+	ranges_path(&p->ranges, record, &l->path);
 	memcpy(l->grid, record->grid, sizeof(l->grid));
 	memcpy(l->block, record->block, sizeof(l->block));
 	if (!p->selected[kernel] || !ranges_select(&p->ranges, record) ||

@@ -2,17 +2,18 @@
 #include "client/replay/ranges.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/base/array.h"
+#include "proto/base/buf.h"
+#include "proto/base/numbers.h"
+#include "proto/base/site_name.h"
 
-/* A recorded range names the range around it. So the state of an expression follows from the state
- * of that range, as it does in a program. A file may nest ranges as deep as it is long, so there is
- * no recursion. */
+/* A file may nest sites as deep as it is long, so there is no recursion. */
 
 struct known {
 	unsigned id;
 	uint32_t number;
-	uint64_t state[]; /* of the filter's terms */
 };
 
 void ranges_deinit(struct ranges *r)
@@ -26,80 +27,123 @@ static bool has_id(const void *item, const void *key)
 	return ((const struct known *)item)->id == *(const unsigned *)key;
 }
 
-static uint32_t string_or_none(struct intern *in, const char *s)
+/* parent: the new number; 0: the site is an outermost one. NULL: out of memory. */
+static const struct known *define(struct ranges *r, uint32_t parent, const struct gpuctr_site *site)
 {
-	return s[0] ? intern_string(in, s) : 0;
-}
-
-/* around: NULL: the range is an outermost one. NULL: out of memory. */
-static const struct known *define(struct ranges *r, const struct known *around,
-				  const struct gpuctr_range *range)
-{
-	const struct range_key key = {
-		.parent = around ? around->number : 0,
-		.domain = string_or_none(r->intern, range->domain),
-		.message = intern_string(r->intern, range->message),
-		.category = string_or_none(r->intern, range->category),
-		.color = range->color,
-		.payload_type = range->payload_type,
-		.payload = range->payload,
+	const struct site_text text = {
+		.parent = parent,
+		.domain = site->domain,
+		.name = site->name,
+		.n_name = strlen(site->name),
+		.sizes = site->sizes,
+		.n_sizes = strlen(site->sizes),
+		.category = site->category,
+		.color = site->color,
+		.kind = (uint8_t)site->kind,
+		.numbered = (uint8_t)site->numbered,
 	};
-	struct known *k = malloc(sizeof(*k) + r->filter->n_terms * sizeof(*k->state));
-	struct nvtx_matched empty;
+	struct known *k = malloc(sizeof(*k));
 
-	if (!k || map_add(&r->known, map_mix(0, range->id), k) < 0) {
+	if (!k || map_add(&r->known, map_mix(0, site->id), k) < 0) {
 		free(k);
 		return NULL;
 	}
-	k->id = range->id;
-	k->number = intern_range(r->intern, &key);
-	nvtx_filter_begin(r->filter, empty.v);
-	nvtx_filter_advance(r->filter, around ? around->state : empty.v, k->state, range->domain,
-			    range->message);
+	*k = (struct known){ site->id, intern_site(r->intern, &text) };
 	return k;
 }
 
-/* NULL: there is no range, or no memory. */
-static const struct known *find(struct ranges *r, const struct gpuctr_range *range)
+/* False: out of memory. */
+static bool add_to_chain(struct ranges *r, const struct gpuctr_site *site, size_t n)
+{
+	if (!array_make_room(&r->chain, sizeof(*r->chain), n, &r->max_chain)) {
+		return false;
+	}
+	r->chain[n] = site;
+	return true;
+}
+
+uint32_t ranges_number(struct ranges *r, const struct gpuctr_site *site)
 {
 	const struct known *k = NULL;
 	size_t n = 0;
 
-	for (; range && !(k = map_find(&r->known, map_mix(0, range->id), has_id, &range->id));
-	     range = range->parent) {
-		if (!array_make_room(&r->chain, sizeof(*r->chain), n, &r->max_chain)) {
-			return NULL;
+	for (; site && !(k = map_find(&r->known, map_mix(0, site->id), has_id, &site->id));
+	     site = site->parent) {
+		if (!add_to_chain(r, site, n++)) {
+			return 0;
 		}
-		r->chain[n++] = range;
 	}
-	for (bool ok = true; ok && n > 0; ok = k != NULL) {
-		k = define(r, k, r->chain[--n]);
+	while (n > 0) {
+		k = define(r, k ? k->number : 0, r->chain[--n]);
+		if (!k) {
+			return 0;
+		}
 	}
-	return k;
+	return k ? k->number : 0;
 }
 
-uint32_t ranges_number(struct ranges *r, const struct gpuctr_range *range)
+void ranges_path(struct ranges *r, const struct gpuctr_record *record, struct site_path *ret)
 {
-	const struct known *k = find(r, range);
+	const struct gpuctr_site *site = record->site;
+	int64_t before = 0;
 
-	return k ? k->number : 0;
+	*ret = (struct site_path){ .site = ranges_number(r, site),
+				   .opened = record->opened,
+				   .payload_type = record->at.payload_type,
+				   .payload = record->at.payload };
+	for (unsigned i = 0; site && i < site->n_numbers; i++) {
+		size_t n = numbers_encode(ret->numbers + ret->n_numbers,
+					  sizeof(ret->numbers) - ret->n_numbers, before,
+					  record->at.numbers[i]);
+
+		if (n == 0) {
+			break;
+		}
+		ret->n_numbers += (uint8_t)n;
+		before = record->at.numbers[i];
+	}
+}
+
+/* How the ranges around the launch match. */
+static bool match_path(struct ranges *r, const struct gpuctr_record *record,
+		       struct nvtx_matched *state)
+{
+	CLEAN_BUF struct buf text = { 0 };
+	struct nvtx_matched below;
+	size_t n = 0;
+
+	for (const struct gpuctr_site *site = record->site; site; site = site->parent) {
+		if (!add_to_chain(r, site, n++)) {
+			return false;
+		}
+	}
+	while (n > 0 && !text.failed) {
+		const struct gpuctr_site *site = r->chain[--n];
+
+		below = *state;
+		buf_clear(&text);
+		site_name_format(&text, site->name, site->sizes, (enum site_number)site->numbered,
+				 gpuctr_site_number(site, &record->at));
+		nvtx_filter_advance(r->filter, below.v, state->v, site->domain, buf_string(&text));
+	}
+	return !text.failed;
 }
 
 bool ranges_select(struct ranges *r, const struct gpuctr_record *record)
 {
 	struct nvtx_filter *f = r->filter;
-	struct nvtx_matched empty, started = { { 0 } };
-	const struct known *k;
+	struct nvtx_matched around, started = { { 0 } };
 
 	nvtx_filter_note_launch(f);
 	if (!nvtx_filter_is_used(f)) {
 		return true;
 	}
-	nvtx_filter_begin(f, empty.v);
-	k = find(r, record->range);
-	for (size_t i = 0; i < record->n_active; i++) {
-		nvtx_filter_add(f, started.v, record->active[i]->domain,
-				record->active[i]->message);
+	nvtx_filter_begin(f, around.v);
+	if (!match_path(r, record, &around)) {
+		return false;
 	}
-	return nvtx_filter_selects(f, k ? k->state : empty.v, started.v);
+	for (size_t i = 0; i < record->n_active; i++) {
+		nvtx_filter_add(f, started.v, record->active[i]->domain, record->active[i]->name);
+	}
+	return nvtx_filter_selects(f, around.v, started.v);
 }

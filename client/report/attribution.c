@@ -2,15 +2,16 @@
 
 /* Joins records to scopes.
  *
- * Two tables of fixed size carry what is not in the scopes, so that memory does not grow with the
+ * Three tables of fixed size carry what is not in the scopes, so that memory does not grow with the
  * number of records:
  *
- * sites	a range's scope and sequence number, direct-mapped by (process, range). What was
- *		displaced is made again from the range, which comes with each record in it.
- * forwards	the forward scope of a sequence number, direct-mapped by (process, number). Numbers
- *		count up, so a backward pass finds the operators of its step as long as fewer than
- *		FORWARD_SLOTS of them lie between. Numbers of one process may come from several
- *		threads; the range that was opened last has it then.
+ * scopes	the scope of a site within another scope, direct-mapped. What was displaced is found
+ *		again in the set.
+ * threads	where a thread's last record was, direct-mapped by (process, thread): which ranges
+ *are still the same occurrences, a record says in relation to it. forwards	the forward scope of
+ *a sequence number, direct-mapped by (process, number). Numbers count up, so a backward pass finds
+ *the operators of its step as long as fewer than FORWARD_SLOTS of them lie between. Numbers of one
+ *process may come from several threads; the range that was opened last has it then.
  *
  * Of the ranges that show the same number, the one that was opened last is the one whose node it
  * is: an operator shows the number that the next node will get, and calls the operator that makes
@@ -22,20 +23,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SITE_SLOTS = 1 << 12, FORWARD_SLOTS = 1 << 18, MAX_DEPTH = 1 << 12 };
+enum { SCOPE_SLOTS = 1 << 12, THREAD_SLOTS = 1 << 10, FORWARD_SLOTS = 1 << 18 };
+enum { MAX_DEPTH = 1 << 12, MAX_ENGINES = 4 };
 
+struct known_scope {
+	const struct gpuctr_site *site; /* NULL: empty */
+	const struct scope *outer, *scope;
+	int64_t number;
+};
+
+/* A range around a launch. */
 struct call_site {
-	unsigned process, range; /* range 0: empty */
-	const struct scope *scope;
+	const struct scope *scope; /* NULL: none */
 	int64_t seq;   /* of the innermost node in the backward pass, else of the innermost
 			  operator that shows one */
 	int64_t shown; /* by the innermost operator that shows one, -1 in a node itself */
 	const struct scope *called; /* the outermost operator around it that shows the same */
+	int64_t step;
+};
+
+/* An occurrence of autograd's engine. After running a node, and still in the node's range, the
+ * engine sums gradients to the shape of their tensors and adds those of several uses. These
+ * launches belong to the node. */
+struct engine {
+	unsigned depth;
+	int64_t seq; /* of its node */
+};
+
+struct thread {
+	unsigned process, thread;
+	bool is_used;
+	const struct gpuctr_site *site; /* of the last record */
+	struct call_site at;
+	struct engine engines[MAX_ENGINES]; /* that were open then */
+	size_t n_engines;
 };
 
 struct forward {
-	unsigned process, range; /* range 0: empty */
-	int64_t seq;
+	unsigned process, site; /* site 0: empty */
+	int64_t seq, step;
 	const struct scope *scope, *called;
 	unsigned launches[2]; /* fprop, bprop */
 };
@@ -44,7 +70,8 @@ struct attributor {
 	struct scopes scopes;
 	bool used; /* a table may hold something; else clearing the tables is skipped, because it
 		      takes long */
-	struct call_site sites[SITE_SLOTS];
+	struct known_scope known[SCOPE_SLOTS];
+	struct thread threads[THREAD_SLOTS];
 	struct forward forwards[FORWARD_SLOTS];
 };
 
@@ -65,7 +92,8 @@ struct attributor *attributor_free(struct attributor *a)
 void attributor_next_capture(struct attributor *a)
 {
 	if (a->used) {
-		memset(a->sites, 0, sizeof(a->sites));
+		memset(a->known, 0, sizeof(a->known));
+		memset(a->threads, 0, sizeof(a->threads));
 		memset(a->forwards, 0, sizeof(a->forwards));
 	}
 	a->used = false;
@@ -80,136 +108,160 @@ static struct forward *find_forward(struct attributor *a, unsigned process, int6
 {
 	struct forward *f = seq < 0 ? NULL : forward_slot(a, process, seq);
 
-	return f && f->range && f->process == process && f->seq == seq ? f : NULL;
+	return f && f->site && f->process == process && f->seq == seq ? f : NULL;
 }
 
-/* Notes the range as the one whose scope has this number. A range that was noted before, and comes
- * again because another range took its slot, changes nothing. */
-static void note_forward(struct attributor *a, const struct call_site *site)
+/* A range that has just been opened has this number from now on. */
+static void note_forward(struct attributor *a, unsigned process, const struct gpuctr_site *site,
+			 const struct call_site *at)
 {
-	struct forward *f = forward_slot(a, site->process, site->shown);
+	struct forward *f = forward_slot(a, process, at->shown);
 
-	if (f->range && f->process == site->process && f->range >= site->range) {
-		return;
+	if (f->process != process || f->seq != at->shown) {
+		*f = (struct forward){ .process = process, .seq = at->shown };
 	}
-	if (f->process != site->process || f->seq != site->shown) {
-		*f = (struct forward){ .process = site->process, .seq = site->shown };
-	}
-	f->range = site->range;
-	f->scope = site->scope;
-	f->called = site->called;
+	f->site = site->id;
+	f->scope = at->scope;
+	f->called = at->called;
+	f->step = at->step;
 }
 
-/* Sets site->shown (the sequence number) and site->called (the outermost operator around the
- * range with the same number). */
-static void take_shown(struct call_site *site, const struct call_site *outer,
-		       const struct marker *marker)
+static const struct scope *find_scope(struct attributor *a, const struct scope *outer,
+				      const struct gpuctr_site *site, int64_t number)
 {
-	bool again = outer && outer->called && outer->shown == marker->seq;
+	int64_t step = site->numbered == GPUCTR_NUMBER_STEP ? number : -1;
+	uint64_t hash = map_mix(map_mix((uint64_t)step, (uintptr_t)site), (uintptr_t)outer);
+	struct known_scope *k = &a->known[hash % SCOPE_SLOTS];
 
-	if (site->scope->kind == SCOPE_ENGINE || site->scope->kind == SCOPE_NODE) {
-		site->shown = -1;
-		site->called = NULL;
-	} else if (site->scope->kind == SCOPE_OP && marker->seq >= 0) {
-		site->shown = marker->seq;
-		site->called = again ? outer->called : site->scope;
+	if (k->site != site || k->outer != outer || k->number != step) {
+		const struct scope *scope = scopes_add(&a->scopes, outer, site, step);
+
+		if (!scope) {
+			return NULL;
+		}
+		*k = (struct known_scope){ site, outer, scope, step };
+	}
+	return k->scope;
+}
+
+/* Sets the sequence number that is shown, and the outermost operator around the range that shows
+ * the same. */
+static void take_shown(struct call_site *at, enum gpuctr_site_kind kind, int64_t seq)
+{
+	bool again = at->called && at->shown == seq;
+
+	if (kind >= GPUCTR_SITE_NODE) {
+		at->shown = -1;
+		at->called = NULL;
+	} else if (kind == GPUCTR_SITE_OPERATOR && seq >= 0) {
+		at->called = again ? at->called : at->scope;
+		at->shown = seq;
 	}
 }
 
-static int make_site(struct attributor *a, unsigned process, const struct gpuctr_range *range,
-		     const struct call_site *outer, struct call_site *ret)
+/* The engine's occurrence at this depth, which is noted if it was not. */
+static struct engine *find_engine(struct thread *t, unsigned depth)
 {
-	struct call_site site = { .process = process,
-				  .range = range->id,
-				  .seq = outer ? outer->seq : -1,
-				  .shown = outer ? outer->shown : -1,
-				  .called = outer ? outer->called : NULL };
-	struct marker marker;
+	size_t i = 0;
 
-	marker_parse(range->message ? range->message : "", &marker);
-	site.scope = scopes_add(&a->scopes, outer ? outer->scope : NULL, range, &marker);
-	if (!site.scope) {
+	while (i < t->n_engines && t->engines[i].depth != depth) {
+		i++;
+	}
+	if (i == MAX_ENGINES) {
+		return NULL;
+	}
+	if (i == t->n_engines) {
+		t->engines[t->n_engines++] = (struct engine){ depth, -1 };
+	}
+	return &t->engines[i];
+}
+
+static void take_seq(struct thread *t, const struct gpuctr_site *site, int64_t seq)
+{
+	const struct gpuctr_site *around = site->parent;
+	struct call_site *at = &t->at;
+	struct engine *engine;
+
+	if (site->kind == GPUCTR_SITE_ENGINE) {
+		engine = find_engine(t, site->depth);
+		at->seq = engine ? engine->seq : -1;
+	} else if (seq >= 0 && (!at->scope->backward || site->kind == GPUCTR_SITE_NODE)) {
+		at->seq = seq;
+	}
+	if (site->kind == GPUCTR_SITE_NODE && around && around->kind == GPUCTR_SITE_ENGINE) {
+		engine = find_engine(t, around->depth);
+		if (engine) {
+			engine->seq = at->seq;
+		}
+	}
+}
+
+/* Goes from the range around, which is in t->at, into this one. */
+static int enter(struct attributor *a, struct thread *t, const struct gpuctr_record *record,
+		 const struct gpuctr_site *site)
+{
+	int64_t number = gpuctr_site_number(site, &record->at);
+	int64_t seq = site->numbered == GPUCTR_NUMBER_SEQ ? number : -1;
+	struct call_site *at = &t->at;
+
+	at->scope = find_scope(a, at->scope, site, number);
+	if (!at->scope) {
 		return -ENOMEM;
 	}
-	if (site.scope->kind == SCOPE_ENGINE) {
-		site.seq = -1;
-	} else if (marker.seq >= 0 && (!site.scope->backward || site.scope->kind == SCOPE_NODE)) {
-		site.seq = marker.seq;
-	}
-	take_shown(&site, outer, &marker);
+	take_seq(t, site, seq);
+	take_shown(at, site->kind, seq);
+	at->step = site->kind == GPUCTR_SITE_STEP ? number : at->step;
 	/* Operators in the backward pass, too: activations that are computed again there, and
 	 * second derivatives. */
-	if (marker.seq >= 0 && site.scope->kind == SCOPE_OP) {
-		note_forward(a, &site);
+	if (seq >= 0 && site->kind == GPUCTR_SITE_OPERATOR && site->depth >= record->opened) {
+		note_forward(a, record->process, site, at);
 	}
-	*ret = site;
 	return 0;
 }
 
-static struct call_site *site_slot(struct attributor *a, unsigned process, unsigned range)
+/* The thread of the record, whose ranges are all new if it is not known. */
+static struct thread *find_thread(struct attributor *a, struct gpuctr_record *record)
 {
-	return &a->sites[(range + process * 1021u) % SITE_SLOTS];
-}
-
-/* After running a node, and still in the node's range, the engine sums gradients to the shape of
- * their tensors and adds those of several uses. These launches belong to the node. */
-static void tell_engine(struct attributor *a, const struct call_site *engine,
-			const struct call_site *node)
-{
-	struct call_site *kept = site_slot(a, engine->process, engine->range);
-
-	if (engine->scope->kind == SCOPE_ENGINE && node->scope->kind == SCOPE_NODE &&
-	    kept->process == engine->process && kept->range == engine->range) {
-		kept->seq = node->seq;
-	}
-}
-
-/* A file may nest ranges to any depth, and each scope holds the names of all scopes around it. So
- * ranges beyond a depth that no program reaches share the deepest site that is distinguished. */
-static int find_inner(struct attributor *a, unsigned process, const struct gpuctr_range *inner,
-		      const struct call_site *outer, struct call_site *ret)
-{
-	if (!outer->range || outer->scope->depth + 1 < MAX_DEPTH) {
-		return make_site(a, process, inner, outer->range ? outer : NULL, ret);
-	}
-	*ret = *outer;
-	ret->range = inner->id;
-	return 0;
-}
-
-/* Walks outwards from the innermost range to one that is known, then back. */
-static int find_site(struct attributor *a, unsigned process, const struct gpuctr_range *range,
-		     struct call_site *ret)
-{
-	const struct gpuctr_range *unknown[MAX_DEPTH];
-	struct call_site outer = { 0 };
+	uint64_t hash = map_mix(map_mix(0, record->process), record->thread);
+	struct thread *t = &a->threads[hash % THREAD_SLOTS];
 	size_t n = 0;
 
-	for (; range && n < MAX_DEPTH; range = range->parent) {
-		const struct call_site *site = site_slot(a, process, range->id);
-
-		if (site->range == range->id && site->process == process) {
-			outer = *site;
-			break;
-		}
-		unknown[n++] = range;
+	if (!t->is_used || t->process != record->process || t->thread != record->thread) {
+		*t = (struct thread){ record->process, record->thread, true };
+		record->opened = 0;
 	}
-	while (n > 0) {
-		const struct gpuctr_range *inner = unknown[--n];
-		struct call_site site;
-		int r = find_inner(a, process, inner, &outer, &site);
-
-		if (r) {
-			return r;
+	for (size_t i = 0; i < t->n_engines; i++) {
+		if (t->engines[i].depth < record->opened) {
+			t->engines[n++] = t->engines[i];
 		}
-		if (outer.range) {
-			tell_engine(a, &outer, &site);
-		}
-		outer = site;
-		*site_slot(a, process, inner->id) = outer;
 	}
-	*ret = outer;
-	return 0;
+	t->n_engines = n;
+	return t;
+}
+
+/* Sets t->at. A file may nest ranges to any depth, and each scope holds the names of all scopes
+ * around it. So ranges beyond a depth that no program reaches are taken for the one at it. */
+static int find_path(struct attributor *a, struct thread *t, const struct gpuctr_record *record)
+{
+	const struct gpuctr_site *path[MAX_DEPTH], *site = record->site;
+	size_t n = 0;
+	int r = 0;
+
+	if (site && site == t->site && record->opened == site->depth + 1) {
+		return 0; /* all is as at the last record */
+	}
+	t->at = (struct call_site){ .seq = -1, .shown = -1, .step = -1 };
+	t->site = site;
+	while (site && site->depth >= MAX_DEPTH) {
+		site = site->parent;
+	}
+	for (; site; site = site->parent) {
+		path[n++] = site;
+	}
+	while (n > 0 && r == 0) {
+		r = enter(a, t, record, path[--n]);
+	}
+	return r;
 }
 
 static bool is_optimizer(const struct scope *scope)
@@ -238,38 +290,48 @@ static void join_forward(struct attributor *a, unsigned process, struct attribut
 		return;
 	}
 	what->sub = f->launches[what->direction == ATTRIBUTION_BPROP]++;
-	if (what->direction == ATTRIBUTION_BPROP) {
-		what->forward = f->scope;
-		what->called = f->called;
-		what->layer = *what->layer ? what->layer : f->scope->layer;
-		what->step = *what->step ? what->step : f->scope->step;
+	if (what->direction != ATTRIBUTION_BPROP) {
+		return;
+	}
+	what->forward = f->scope;
+	what->called = f->called;
+	if (!*what->layer && *f->scope->layer) {
+		what->layer = f->scope->layer;
+		what->layer_site = f->site;
+	}
+	if (!*what->step) {
+		what->step = f->scope->step;
+		what->step_number = f->step;
 	}
 }
 
-int attributor_take(struct attributor *a, const struct gpuctr_record *record,
+int attributor_take(struct attributor *a, const struct gpuctr_record *of_capture,
 		    struct attribution *ret)
 {
-	struct call_site site;
+	struct gpuctr_record record = *of_capture;
+	const struct call_site *at;
+	struct thread *t;
 	int r;
 
-	*ret = (struct attribution){ .layer = "", .step = "", .seq = -1 };
-	if (!record->range) {
-		return 0;
-	}
+	*ret = (struct attribution){ .layer = "", .step = "", .seq = -1, .step_number = -1 };
+	t = find_thread(a, &record);
 	a->used = true;
-	r = find_site(a, record->process, record->range, &site);
-	if (r || !site.scope) {
+	r = find_path(a, t, &record);
+	at = &t->at;
+	if (r || !at->scope) {
 		return r;
 	}
-	ret->scope = site.scope;
-	ret->op = site.scope->op;
-	ret->layer = site.scope->layer;
-	ret->step = site.scope->step;
-	ret->direction = find_direction(site.scope);
-	ret->seq = site.seq;
-	ret->called = site.scope->backward ? NULL : site.called;
+	ret->scope = at->scope;
+	ret->op = at->scope->op;
+	ret->layer = at->scope->layer;
+	ret->layer_site = *ret->layer ? record.site->id : 0;
+	ret->step = at->scope->step;
+	ret->step_number = at->step;
+	ret->direction = find_direction(at->scope);
+	ret->seq = at->seq;
+	ret->called = at->scope->backward ? NULL : at->called;
 	if (ret->seq >= 0) {
-		join_forward(a, record->process, ret);
+		join_forward(a, record.process, ret);
 	}
 	return 0;
 }
@@ -287,13 +349,7 @@ void attribution_columns(const struct attribution *what, struct store_attributio
 					   .sizes = what->op ? what->op->sizes : "",
 					   .dir = attribution_direction_name(what->direction),
 					   .layer = what->layer,
+					   .layer_site = what->layer_site,
+					   .step = what->step_number,
 					   .seq = what->seq };
-}
-
-size_t attribution_name_length(const char *message)
-{
-	struct marker marker;
-
-	marker_parse(message, &marker);
-	return marker.n_name;
 }

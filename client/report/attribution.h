@@ -43,7 +43,9 @@ struct attribution {
 	const char *layer; /* "": not known */
 	const char *step;  /* "": not known */
 	enum attribution_direction direction;
-	int64_t seq;  /* autograd's number of the operator, the same in both directions; -1: none */
+	int64_t seq; /* autograd's number of the operator, the same in both directions; -1: none */
+	int64_t step_number; /* of the step; -1: not known */
+	unsigned layer_site; /* id of the site whose labels are the layer; 0: not known */
 	unsigned sub; /* index of the launch within this operator and direction, from 0; 0 without
 			 seq */
 };
@@ -64,9 +66,5 @@ int attributor_take(struct attributor *a, const struct gpuctr_record *record,
 /* "", "fprop", "bprop" */
 const char *attribution_direction_name(enum attribution_direction direction);
 
-/* The values of a record's columns op, seq, sizes, dir and layer. Texts live as long as those of
- * *what. */
+/* What the file has of it. Texts live as long as those of *what. */
 void attribution_columns(const struct attribution *what, struct store_attribution *ret);
-
-/* The number of bytes of a range's message that are its name; used in struct store_options. */
-size_t attribution_name_length(const char *message);

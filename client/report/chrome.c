@@ -83,17 +83,18 @@ static void close_ranges(struct chrome *c, struct buf *b, struct track *thread, 
 	}
 }
 
-static int open_ranges(struct track *thread, const struct track_path *path, int64_t at_us)
+static int open_ranges(struct track *thread, const struct track_path *path,
+		       const struct gpuctr_occurrence *at, int64_t at_us)
 {
 	for (size_t i = path->n_same; i < path->n; i++) {
-		const struct gpuctr_range *range = path->ranges[i];
+		const struct gpuctr_site *site = path->sites[i];
 		struct track_range *open =
-			track_push(thread, range->id, at_us - (int64_t)(path->n - i));
+			track_push(thread, site->id, at_us - (int64_t)(path->n - i));
 
 		if (!open) {
 			return -ENOMEM;
 		}
-		chrome_format_range(&open->text, range);
+		chrome_format_range(&open->text, site, at);
 	}
 	return 0;
 }
@@ -157,10 +158,10 @@ static int chrome_record(void *e, struct buf *b, const struct gpuctr_record *rec
 	if (!thread || !counters || !stream) {
 		return -ENOMEM;
 	}
-	track_find_path(thread, record->range, &path);
+	track_find_path(thread, record, &path);
 	at_us = find_time(c, thread, &path, record->start_ns);
 	close_ranges(c, b, thread, path.n_same);
-	if (open_ranges(thread, &path, at_us)) {
+	if (open_ranges(thread, &path, &record->at, at_us)) {
 		return -ENOMEM;
 	}
 	if (path.n == 0) {

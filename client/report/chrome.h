@@ -38,7 +38,8 @@ void chrome_write_names(struct chrome *c, struct buf *b, const struct track *tra
 void chrome_write_process(struct chrome *c, struct buf *b);
 
 /* Formats the event of a range; the caller writes the event when the range has ended. */
-void chrome_format_range(struct buf *text, const struct gpuctr_range *range);
+void chrome_format_range(struct buf *text, const struct gpuctr_site *site,
+			 const struct gpuctr_occurrence *at);
 /* Writes nothing if text is NULL. */
 void chrome_write_range(struct chrome *c, struct buf *b, uint64_t thread, const struct buf *text,
 			int64_t begin_us, int64_t end_us);

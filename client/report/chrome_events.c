@@ -11,8 +11,9 @@
 #include <string.h>
 
 #include "client/cli/text.h"
-#include "client/report/marker.h"
+#include "client/report/sizes.h"
 #include "proto/base/json.h"
+#include "proto/base/site_name.h"
 
 enum { DEVICES_A_PROCESS = 100 };
 
@@ -203,50 +204,48 @@ void chrome_tell_crowded(uint64_t events, struct buf *b)
 
 /* --- events ---------------------------------------------------------------------------------- */
 
-/* "domain:name", of the first n bytes of the message. */
-static void add_range_name(struct json *m, const struct gpuctr_range *range, size_t n)
+/* "domain:text" */
+static void add_range_name(struct json *m, const struct gpuctr_site *site,
+			   const struct gpuctr_occurrence *at, const char *sizes)
 {
-	json_key(m, "name");
-	buf_char(m->b, '"');
-	if (range->domain && *range->domain) {
-		json_string_body(m->b, range->domain);
-		buf_char(m->b, ':');
+	CLEAN_BUF struct buf text = { 0 };
+	bool is_step = site->numbered == GPUCTR_NUMBER_STEP;
+
+	if (*site->domain) {
+		buf_text(&text, site->domain);
+		buf_char(&text, ':');
 	}
-	json_string_part(m->b, range->message ? range->message : "", n);
-	buf_char(m->b, '"');
+	site_name_format(&text, site->name, sizes, is_step ? SITE_NUMBER_STEP : SITE_NUMBER_NONE,
+			 gpuctr_site_number(site, at));
+	json_text(m, "name", buf_string(&text));
+	m->b->failed |= text.failed;
 }
 
 /* As PyTorch's own traces name them. */
-static void add_marker(struct json *m, const struct marker *marker)
+static void add_arguments(struct json *m, const struct gpuctr_site *site, int64_t seq)
 {
 	json_begin(m, "args", '{');
-	if (marker->seq >= 0) {
-		json_i64(m, "Sequence number", marker->seq);
+	if (seq >= 0) {
+		json_i64(m, "Sequence number", seq);
 	}
-	if (marker->op_id >= 0) {
-		json_i64(m, "External id", marker->op_id);
-	}
-	if (marker->sizes && marker_is_list(marker->sizes, marker->n_sizes)) {
+	if (sizes_is_list(site->sizes)) {
 		json_key(m, "Input Dims");
-		buf_add(m->b, marker->sizes, marker->n_sizes);
-	} else if (marker->sizes) { /* of a message that was cut off, or is not PyTorch's */
-		json_key(m, "sizes");
-		buf_char(m->b, '"');
-		json_string_part(m->b, marker->sizes, marker->n_sizes);
-		buf_char(m->b, '"');
+		buf_text(m->b, site->sizes);
+	} else if (*site->sizes) { /* of a text that was cut off, or is not PyTorch's */
+		json_text(m, "sizes", site->sizes);
 	}
 	json_end(m, '}');
 }
 
-void chrome_format_range(struct buf *text, const struct gpuctr_range *range)
+void chrome_format_range(struct buf *text, const struct gpuctr_site *site,
+			 const struct gpuctr_occurrence *at)
 {
+	bool has_seq = site->numbered == GPUCTR_NUMBER_SEQ;
 	struct json m = { text };
-	struct marker marker;
 
-	marker_parse(range->message ? range->message : "", &marker);
-	add_range_name(&m, range, marker.n_name);
-	if (marker.found) {
-		add_marker(&m, &marker);
+	add_range_name(&m, site, at, "");
+	if (has_seq || *site->sizes) {
+		add_arguments(&m, site, has_seq ? gpuctr_site_number(site, at) : -1);
 	}
 }
 
@@ -369,7 +368,7 @@ static void add_launch_arguments(const struct chrome *c, struct json *m,
 	if (record->n_active > 0) {
 		json_begin(m, "gpuctr::ranges", '[');
 		for (size_t i = 0; i < record->n_active; i++) {
-			json_text(m, NULL, record->active[i]->message);
+			json_text(m, NULL, record->active[i]->name);
 		}
 		json_end(m, ']');
 	}
@@ -412,7 +411,7 @@ void chrome_write_mark(struct chrome *c, struct buf *b, const struct gpuctr_mark
 	struct json m = { b };
 	int64_t since_ns;
 
-	if (!mark->range || !find_since(c, mark->time_ns, &since_ns)) {
+	if (!mark->site || !find_since(c, mark->time_ns, &since_ns)) {
 		return;
 	}
 	begin_event(c, b);
@@ -423,7 +422,7 @@ void chrome_write_mark(struct chrome *c, struct buf *b, const struct gpuctr_mark
 	json_u64(&m, "pid", c->process->process.pid);
 	json_u64(&m, "tid", mark->thread);
 	json_i64(&m, "ts", since_ns / 1000);
-	add_range_name(&m, mark->range, mark->range->message ? strlen(mark->range->message) : 0);
+	add_range_name(&m, mark->site, &mark->at, mark->site->sizes);
 	json_end(&m, '}');
 }
 

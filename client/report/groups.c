@@ -362,10 +362,10 @@ int groups_process(struct groups *g, const struct gpuctr_process *process)
 
 unsigned groups_without(const struct groups *g)
 {
-	unsigned without = STORE_ACTIVE | STORE_LOOKS | STORE_BLOCK | STORE_ORIGIN | STORE_START;
+	unsigned without = STORE_ACTIVE | STORE_BLOCK | STORE_ORIGIN | STORE_START;
 
 	if (!g->attributes) {
-		without |= STORE_RANGES;
+		without |= STORE_SITES;
 	}
 	for (unsigned i = 0; i < g->keys.n; i++) {
 		enum key key = g->keys.keys[i];

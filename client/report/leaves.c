@@ -57,10 +57,10 @@ static const char *open_ranges(struct groups *g, const struct gpuctr_record *rec
 	CLEAN_BUF struct buf b = { 0 };
 
 	for (size_t i = 0; i < n; i++) {
-		const struct gpuctr_range *range = record->active[i];
+		const struct gpuctr_site *site = record->active[i];
 
 		buf_clear(&b);
-		buf_printf(&b, "%s%s%s", range->domain, *range->domain ? ":" : "", range->message);
+		buf_printf(&b, "%s%s%s", site->domain, *site->domain ? ":" : "", site->name);
 		labels[i] = texts_add_string(&g->texts, buf_string(&b));
 		if (b.failed || !labels[i]) {
 			return NULL;

@@ -224,7 +224,7 @@ static void merge_export_tell(void *e, struct buf *b)
 
 const struct exporter exporter_merge = {
 	.name = "merge",
-	.without = STORE_RANGES,
+	.without = STORE_SITES,
 	.open = merge_export_open,
 	.close = merge_export_close,
 	.record = merge_export_record,

@@ -53,18 +53,18 @@ static void add_altseq(struct pyprof *p, struct buf *b, const struct launch *l)
 	int64_t numbers[MAX_NUMBERS] = { l->what->seq };
 	size_t n = 1;
 
-	for (const struct gpuctr_range *r = l->record->range; r && n < MAX_NUMBERS; r = r->parent) {
-		struct marker marker;
+	for (const struct gpuctr_site *site = l->record->site; site && n < MAX_NUMBERS;
+	     site = site->parent) {
+		int64_t seq = gpuctr_site_number(site, &l->record->at);
 
-		marker_parse(r->message, &marker);
-		if (marker.seq < 0 || has_number(numbers, n, marker.seq)) {
+		if (site->numbered != GPUCTR_NUMBER_SEQ || seq < 0 || has_number(numbers, n, seq)) {
 			continue;
 		}
 		if (n > 1) {
 			buf_char(b, ',');
 		}
-		buf_i64(b, marker.seq);
-		numbers[n++] = marker.seq;
+		buf_i64(b, seq);
+		numbers[n++] = seq;
 	}
 	if (n == 1) {
 		buf_char(b, '-');

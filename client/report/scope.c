@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The tree of scopes: a hash set over (parent, domain, name, sizes, is it a marker).
+/* The tree of scopes: a hash set over (parent, domain, name, sizes, kind).
  *
  * A scope's path and layer repeat those of the scopes around it, and a program may nest as many
  * ranges as it likes, with messages of 16 kB. So these two are cut: a name for which there is no
@@ -12,38 +12,17 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "client/report/sizes.h"
 #include "proto/base/buf.h"
+#include "proto/base/site_name.h"
 
 enum { MAX_SIZES_BYTES = 256, MAX_PATH_BYTES = 2048 };
-
-/* Only what PyTorch itself writes is a marker. An operator's name has a namespace, or the marker a
- * sequence number; what record_function() names has neither and is a label. */
-static const char engine[] = "autograd::engine::evaluate_function: ";
 
 void scopes_deinit(struct scopes *s)
 {
 	texts_deinit(&s->texts);
 	map_deinit(&s->known);
 	memset(s, 0, sizeof(*s));
-}
-
-static enum scope_kind find_kind(const struct scope *parent, const char *name,
-				 const struct marker *marker)
-{
-	if (marker->found && strncmp(name, engine, sizeof(engine) - 1) == 0) {
-		return SCOPE_ENGINE;
-	}
-	if (marker->found && parent && parent->kind == SCOPE_ENGINE &&
-	    strcmp(parent->name + sizeof(engine) - 1, name) == 0) {
-		return SCOPE_NODE;
-	}
-	if (marker->found && marker->seq >= 0 && marker_is_backward(name, strlen(name))) {
-		return SCOPE_NODE;
-	}
-	if (marker->found && (marker->seq >= 0 || strstr(name, "::"))) {
-		return SCOPE_OP;
-	}
-	return marker_is_step(name, strlen(name)) ? SCOPE_STEP : SCOPE_LABEL;
 }
 
 /* --- what a scope says with those around it -------------------------------------------------- */
@@ -98,7 +77,7 @@ static const char *find_layer(struct scopes *s, const struct scope *scope)
 	const char *last = strrchr(outer, '/');
 	size_t n;
 
-	if (scope->kind != SCOPE_LABEL) {
+	if (scope->kind != GPUCTR_SITE_LABEL) {
 		return outer;
 	}
 	last = last ? last + 1 : outer;
@@ -124,12 +103,12 @@ static bool derive(struct scopes *s, struct scope *scope)
 		return false;
 	}
 	scope->depth = parent ? parent->depth + 1 : 0;
-	scope->op = scope->kind >= SCOPE_OP ? scope : parent ? parent->op : NULL;
+	scope->op = scope->kind >= GPUCTR_SITE_OPERATOR ? scope : parent ? parent->op : NULL;
 	scope->path = parent ? extend(s, parent->path, scope->label) : cut(s, scope->label);
 	scope->layer = find_layer(s, scope);
-	scope->step = scope->kind == SCOPE_STEP ? scope->name : parent ? parent->step : "";
-	scope->backward = (parent && parent->backward) || scope->kind == SCOPE_NODE ||
-			  scope->kind == SCOPE_ENGINE;
+	scope->step = scope->kind == GPUCTR_SITE_STEP ? scope->name : parent ? parent->step : "";
+	scope->backward = (parent && parent->backward) || scope->kind == GPUCTR_SITE_NODE ||
+			  scope->kind == GPUCTR_SITE_ENGINE;
 	return scope->path && scope->layer;
 }
 
@@ -152,11 +131,11 @@ static bool is_equal(const void *item, const void *key)
 	       a->domain == b->domain && a->kind == b->kind;
 }
 
-static const char *format_sizes(struct scopes *s, const struct marker *marker)
+static const char *format_sizes(struct scopes *s, const char *list)
 {
 	char text[MAX_SIZES_BYTES];
 
-	if (!marker_format_sizes(marker->sizes, marker->n_sizes, text, sizeof(text) - 3)) {
+	if (!sizes_format(list, text, sizeof(text) - 3)) {
 		/* A list that was cut off must not pass for the whole list of another operator. */
 		strcat(text, "..");
 	}
@@ -164,23 +143,22 @@ static const char *format_sizes(struct scopes *s, const struct marker *marker)
 }
 
 /* A program has few lists in comparison with its operators. */
-static const char *add_sizes(struct scopes *s, const struct marker *marker)
+static const char *add_sizes(struct scopes *s, const char *list)
 {
-	size_t n = marker->n_sizes, slot;
-	const char *list, *sizes;
+	const char *kept, *sizes;
+	size_t slot;
 
-	if (!marker->sizes) {
+	if (!*list) {
 		return texts_add(&s->texts, "", 0);
 	}
-	slot = map_hash(marker->sizes, n) % SCOPE_SIZES_SLOTS;
-	list = s->sizes[slot].list;
-	if (list && strncmp(list, marker->sizes, n) == 0 && list[n] == '\0') {
+	slot = map_hash(list, strlen(list)) % SCOPE_SIZES_SLOTS;
+	if (s->sizes[slot].list && strcmp(s->sizes[slot].list, list) == 0) {
 		return s->sizes[slot].sizes;
 	}
-	list = texts_add(&s->texts, marker->sizes, n);
-	sizes = format_sizes(s, marker);
-	if (list && sizes) {
-		s->sizes[slot].list = list;
+	kept = texts_add_string(&s->texts, list);
+	sizes = format_sizes(s, list);
+	if (kept && sizes) {
+		s->sizes[slot].list = kept;
 		s->sizes[slot].sizes = sizes;
 	}
 	return sizes;
@@ -194,8 +172,8 @@ static bool find_chain(struct scopes *s, struct scope *scope)
 	const struct scope *outer = scope->parent ? scope->parent->chain : NULL;
 	struct scope key = *scope;
 
-	if (scope->kind < SCOPE_OP || outer == scope->parent) {
-		scope->chain = scope->kind < SCOPE_OP ? outer : scope;
+	if (scope->kind < GPUCTR_SITE_OPERATOR || outer == scope->parent) {
+		scope->chain = scope->kind < GPUCTR_SITE_OPERATOR ? outer : scope;
 		return true;
 	}
 	key.parent = outer;
@@ -223,17 +201,27 @@ static const struct scope *intern(struct scopes *s, struct scope *key)
 	return find_chain(s, scope) ? scope : NULL;
 }
 
-const struct scope *scopes_add(struct scopes *s, const struct scope *parent,
-			       const struct gpuctr_range *range, const struct marker *marker)
+static const char *add_name(struct scopes *s, const struct gpuctr_site *site, int64_t number)
 {
-	struct scope key = { .parent = parent };
+	CLEAN_BUF struct buf b = { 0 };
 
-	key.name = texts_add(&s->texts, range->message, marker->n_name);
-	key.domain = texts_add_string(&s->texts, range->domain);
-	key.sizes = add_sizes(s, marker);
+	if (site->numbered != GPUCTR_NUMBER_STEP) {
+		return texts_add_string(&s->texts, site->name);
+	}
+	site_name_format(&b, site->name, "", SITE_NUMBER_STEP, number);
+	return b.failed ? NULL : texts_add(&s->texts, b.data, b.n);
+}
+
+const struct scope *scopes_add(struct scopes *s, const struct scope *parent,
+			       const struct gpuctr_site *site, int64_t number)
+{
+	struct scope key = { .parent = parent, .kind = site->kind };
+
+	key.name = add_name(s, site, number);
+	key.domain = texts_add_string(&s->texts, site->domain);
+	key.sizes = add_sizes(s, site->sizes);
 	if (!key.name || !key.domain || !key.sizes) {
 		return NULL;
 	}
-	key.kind = find_kind(parent, key.name, marker);
 	return intern(s, &key);
 }

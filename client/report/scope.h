@@ -1,33 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A scope is a call site in the program, as NVTX ranges name it: ranges that differ only in what
- * PyTorch counts (seq, op_id) are one scope. Scopes form a tree by their parents, are made once and
- * live as long as the set; equal scopes are the same pointer. */
+/* A scope is a call site of a program, in all processes and captures, and of a step in each of
+ * them. Scopes form a tree by their parents, are made once and live as long as the set; equal
+ * scopes are the same pointer. */
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <gpuctr/gpuctr.h>
 
-#include "client/report/marker.h"
 #include "client/report/texts.h"
-
-enum scope_kind {
-	SCOPE_LABEL, /* a range of the program's own, or a module: part of the layer */
-	SCOPE_STEP,  /* "iteration 2" */
-	SCOPE_OP,    /* an operator of PyTorch's */
-	SCOPE_NODE,  /* a node of autograd's graph: a backward function */
-	SCOPE_ENGINE /* autograd's engine around a node */
-};
 
 struct scope {
 	const struct scope *parent; /* NULL: outermost */
-	enum scope_kind kind;
+	enum gpuctr_site_kind kind;
 	unsigned depth;	    /* 0: outermost */
 	const char *domain; /* NVTX domain; "": the default */
-	const char *name;   /* without what PyTorch appends */
-	const char *sizes;  /* the operator's input sizes, in the form of marker_format_sizes(); "":
+	const char *name;   /* of a step, with its number */
+	const char *sizes;  /* the operator's input sizes, in the form of sizes_format(); "":
 			       not reported */
 	const char *label;  /* the text of a table: "domain:name" or name */
 
@@ -36,9 +27,9 @@ struct scope {
 	const struct scope *chain; /* op with the operators around it and nothing else: the same
 				      in each step and layer */
 	const char *path;	   /* all names, outermost first, joined by '/' */
-	const char *layer;	   /* names of the SCOPE_LABEL scopes, outermost first; "": none */
-	const char *step;	   /* innermost step; "": none */
-	bool backward;		   /* within autograd's engine or one of its nodes */
+	const char *layer; /* names of the GPUCTR_SITE_LABEL scopes, outermost first; "": none */
+	const char *step;  /* innermost step; "": none */
+	bool backward;	   /* within autograd's engine or one of its nodes */
 };
 
 enum { SCOPE_SIZES_SLOTS = 1 << 10 };
@@ -54,6 +45,6 @@ struct scopes {
 
 void scopes_deinit(struct scopes *s);
 
-/* The scope of range, whose marker was parsed, within parent. NULL: out of memory. */
+/* The scope of a site within parent; number: of a step. NULL: out of memory. */
 const struct scope *scopes_add(struct scopes *s, const struct scope *parent,
-			       const struct gpuctr_range *range, const struct marker *marker);
+			       const struct gpuctr_site *site, int64_t number);

@@ -121,7 +121,8 @@ static const char *step_name(struct stack_frames *f, const char *label)
 
 static const char *scope_name(struct stack_frames *f, const struct scope *scope)
 {
-	return scope->kind == SCOPE_STEP ? step_name(f, scope->label) : add_name(f, scope->label);
+	return scope->kind == GPUCTR_SITE_STEP ? step_name(f, scope->label)
+					       : add_name(f, scope->label);
 }
 
 static struct stack_frame *find_scope(struct stack_frames *f, struct stack_frame *outermost,

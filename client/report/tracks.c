@@ -91,22 +91,23 @@ struct track_range *track_push(struct track *track, unsigned id, int64_t begin)
 	return range;
 }
 
-void track_find_path(const struct track *thread, const struct gpuctr_range *innermost,
+void track_find_path(const struct track *thread, const struct gpuctr_record *record,
 		     struct track_path *path)
 {
-	const struct gpuctr_range *range = innermost;
+	const struct gpuctr_site *site = record->site;
 
 	path->n = 0;
-	for (; range && path->n < TRACK_MAX_DEPTH; range = range->parent) {
+	for (; site && path->n < TRACK_MAX_DEPTH; site = site->parent) {
 		path->n++;
 	}
-	range = innermost;
-	for (size_t i = path->n; i > 0; i--, range = range->parent) {
-		path->ranges[i - 1] = range;
+	site = record->site;
+	for (size_t i = path->n; i > 0; i--, site = site->parent) {
+		path->sites[i - 1] = site;
 	}
 	for (path->n_same = 0; path->n_same < path->n && path->n_same < thread->n_open;
 	     path->n_same++) {
-		if (path->ranges[path->n_same]->id != thread->open[path->n_same].id) {
+		site = path->sites[path->n_same];
+		if (site->depth >= record->opened || site->id != thread->open[path->n_same].id) {
 			break;
 		}
 	}

@@ -54,7 +54,7 @@ enum { TRACK_MAX_DEPTH = 512 };
 
 /* The ranges around a launch, outermost first. */
 struct track_path {
-	const struct gpuctr_range *ranges[TRACK_MAX_DEPTH];
+	const struct gpuctr_site *sites[TRACK_MAX_DEPTH];
 	size_t n, n_same; /* ranges, and how many of the first ones are open already */
 };
 
@@ -75,5 +75,5 @@ struct track *tracks_get(struct tracks *t, enum track_kind kind, unsigned device
 			 bool *ret_fresh);
 /* With an empty text; NULL: out of memory. */
 struct track_range *track_push(struct track *track, unsigned id, int64_t begin);
-void track_find_path(const struct track *thread, const struct gpuctr_range *innermost,
+void track_find_path(const struct track *thread, const struct gpuctr_record *record,
 		     struct track_path *path);

@@ -134,7 +134,7 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 		r = r || !s->sampled ? r : create_sampled(s, plan);
 		r = r || !s->keeps_samples ? r : store_exec(s, schema_sample_tables);
 		r = r || !s->graphs ? r : store_exec(s, schema_graph_kernel);
-		r = r ? r : store_exec(s, schema_path_view);
+		r = r ? r : store_exec(s, schema_path_views);
 		r = r ? r : store_exec(s, views);
 	}
 	sqlite3_free(record);
@@ -203,13 +203,12 @@ static int prepare(struct store *s)
 			" capturing=?6, unready=?7, failed=?8, dropped=?9, lost=?10 WHERE id=?1",
 		[STORE_STMT_DEVICE] = "INSERT OR REPLACE INTO device VALUES(?,?,?,?,?,?,?)",
 		[STORE_STMT_KERNEL] = "INSERT INTO kernel VALUES(?,?,?,?,?,?)",
-		[STORE_STMT_RANGE] = "INSERT INTO range VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+		[STORE_STMT_SITE] = "INSERT INTO site VALUES(?,?,?,?,?,?,?,?,?,?,?)",
 		[STORE_STMT_ACTIVE] = "INSERT OR IGNORE INTO active VALUES(?,?,?)",
-		[STORE_STMT_MARK] = "INSERT INTO mark VALUES(?,?,?,?)",
+		[STORE_STMT_MARK] = "INSERT INTO mark VALUES(?,?,?,?,?,?,?)",
 		[STORE_STMT_IMAGE] = "INSERT INTO image VALUES(?,?,?,?,?,?)",
 		[STORE_STMT_NOTICE] = "INSERT INTO notice VALUES(?,?,?,?)",
-		[STORE_STMT_CALL_SITE] = "INSERT INTO place VALUES(?,?,?,?,?)",
-		[STORE_STMT_ATTRIBUTION] = "INSERT OR REPLACE INTO attribution VALUES(?,?,?,?)",
+		[STORE_STMT_PLACE] = "INSERT INTO place VALUES(?,?,?,?,?)",
 	};
 	int rc = SQLITE_OK;
 
@@ -416,7 +415,6 @@ static struct store *store_new(const struct store_options *options, char *path)
 	s->keeps_samples = options->sampled && options->keeps_samples;
 	s->graphs = options->graphs;
 	s->is_temporary = !options->path;
-	s->name_length = options->name_length;
 	return s;
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Rows in order. A cursor owns its statement and the values of its current row; records and marks
- * point to the kernels of their process, which the reader keeps, and to ranges in the cursor's own
- * window. */
+ * point to the kernels and sites of their process, which the reader keeps. */
 
 #include "client/store/reader_internal.h"
 
@@ -15,15 +14,18 @@
 
 #include "client/store/packed.h"
 #include "client/store/schema.h"
-#include "client/store/window.h"
+#include "proto/base/numbers.h"
 
 struct store_cursor {
 	struct row row;
 	unsigned process;
 	struct store_kernels kernels;
-	struct window *window; /* ranges read for the current row; NULL: they are left out */
-	struct packed packed;  /* the image */
-	double *values;	       /* and, behind them, errors */
+	struct store_sites sites; /* empty where they are left out */
+	struct active_set active;
+	int64_t *numbers; /* of the current row */
+	size_t max_numbers;
+	struct packed packed; /* the image */
+	double *values;	      /* and, behind them, errors */
 	size_t n_columns;
 	unsigned left_out; /* columns of record that are not read, as bits */
 	bool has_graphs;   /* there are kernels of graphs */
@@ -49,7 +51,21 @@ static int cursor_new(struct store_reader *r, const char *table, unsigned proces
 	return 0;
 }
 
-/* Makes a cursor whose rows point to kernels and ranges. */
+static int load_sites(struct store_cursor *c)
+{
+	struct store_reader *r = c->row.reader;
+	int result = reader_load_sites(r, c->process, &c->sites);
+
+	for (size_t i = 0; result == 0 && i < c->sites.n; i++) {
+		size_t n = c->sites.items[i].n_numbers;
+
+		c->max_numbers = n > c->max_numbers ? n : c->max_numbers;
+	}
+	c->numbers = calloc(c->max_numbers + 1, sizeof(*c->numbers));
+	return result || c->numbers ? result : reader_fail(r, SQLITE_NOMEM, "read");
+}
+
+/* Makes a cursor whose rows point to kernels and sites. */
 static int cursor_new_defined(struct store_reader *r, const char *table, unsigned process,
 			      struct store_cursor **ret)
 {
@@ -62,12 +78,12 @@ static int cursor_new_defined(struct store_reader *r, const char *table, unsigne
 		return result;
 	}
 	c->kernels = kernels;
-	if (!(r->without & STORE_RANGES)) {
-		c->window = window_new(r, process);
-		if (!c->window) {
-			store_cursor_free(c);
-			return reader_fail(r, SQLITE_NOMEM, "read");
-		}
+	if (!(r->without & STORE_SITES)) {
+		result = load_sites(c);
+	}
+	if (result) {
+		store_cursor_free(c);
+		return result;
 	}
 	*ret = c;
 	return 0;
@@ -76,7 +92,8 @@ static int cursor_new_defined(struct store_reader *r, const char *table, unsigne
 struct store_cursor *store_cursor_free(struct store_cursor *c)
 {
 	if (c) {
-		window_free(c->window);
+		free(c->active.sites);
+		free(c->numbers);
 		sqlite3_finalize(c->row.stmt);
 		packed_deinit(&c->packed);
 		free(c->values);
@@ -106,9 +123,6 @@ static int cursor_next(struct store_cursor *c, void (*take)(struct store_cursor 
 	bool more;
 	int result;
 
-	if (c->window) {
-		window_next(c->window);
-	}
 	result = row_step(&c->row, &more);
 	if (result == 0 && more) {
 		take(c);
@@ -131,20 +145,36 @@ static int cursor_next(struct store_cursor *c, void (*take)(struct store_cursor 
 		return result;                                                          \
 	}
 
-/* The range with the id in a column. */
-static const struct gpuctr_range *take_range(struct store_cursor *c, int column)
+/* The site with the id in a column. */
+static const struct gpuctr_site *take_site(struct store_cursor *c, int column)
 {
-	struct row *row = &c->row;
-	unsigned id = c->window ? row_u32(row, column) : 0;
-	const struct gpuctr_range *range = NULL;
+	unsigned id = row_u32(&c->row, column);
+	const struct gpuctr_site *site = reader_find_site(&c->sites, id);
 
-	if (id && row->error == 0) {
-		row->error = window_find_range(c->window, id, &range);
+	if (c->row.error == 0 && id && !site) {
+		c->row.error = reader_corrupt(c->row.reader, c->row.table, "a site is missing");
 	}
-	if (row->error == 0 && id && !range) {
-		row->error = reader_corrupt(row->reader, row->table, "a range is missing");
+	return site;
+}
+
+/* The columns of an occurrence: its payload's type and value follow each other. */
+static void take_occurrence(struct store_cursor *c, const struct gpuctr_site *site,
+			    int payload_column, int numbers_column, struct gpuctr_occurrence *ret)
+{
+	sqlite3_stmt *stmt = c->row.stmt;
+	size_t wanted = site ? site->n_numbers : 0, n = 0;
+	const uint8_t *bytes = sqlite3_column_blob(stmt, numbers_column);
+
+	if (bytes && !numbers_decode(bytes, (size_t)sqlite3_column_bytes(stmt, numbers_column),
+				     c->numbers, wanted, &n)) {
+		c->row.error = reader_corrupt(c->row.reader, c->row.table, "numbers of ranges");
 	}
-	return range;
+	for (; n < wanted; n++) {
+		c->numbers[n] = -1;
+	}
+	ret->numbers = c->numbers;
+	ret->payload_type = (unsigned)row_int(&c->row, payload_column, 0, 64);
+	ret->payload = (uint64_t)row_i64(&c->row, payload_column + 1);
 }
 
 static const struct gpuctr_kernel *take_kernel(struct store_cursor *c, int column)
@@ -172,14 +202,19 @@ static uint64_t last_index(uint64_t first, uint64_t count)
 /* Columns of record that are not read, as bits. */
 static unsigned find_left_out(unsigned without)
 {
-	enum { BLOCK = 15u << STORE_COL_BLOCK, ORIGIN = 15u << STORE_COL_CONTEXT };
-	unsigned columns = 1u << STORE_COL_ID;
+	enum { BLOCK = 15u << STORE_COL_BLOCK, ORIGIN = 7u << STORE_COL_CONTEXT };
+	enum { FOUND = 15u << STORE_COL_PLACE }; /* what the writer found, for queries by hand */
+	enum {
+		OCCURRENCE = 1u << STORE_COL_SITE | 7u << STORE_COL_OPENED | 1u << STORE_COL_NUMBERS
+	};
+	unsigned columns = 1u << STORE_COL_ID | FOUND;
 
 	columns |= without & STORE_BLOCK ? BLOCK : 0;
 	columns |= without & STORE_ORIGIN ? ORIGIN : 0;
+	columns |= without & STORE_SITES && without & STORE_ORIGIN ? 1u << STORE_COL_THREAD : 0;
 	columns |= without & STORE_START ? 1u << STORE_COL_START_NS : 0;
-	columns |= without & STORE_RANGES ? 1u << STORE_COL_RANGE : 0;
-	columns |= without & (STORE_RANGES | STORE_ACTIVE) ? 1u << STORE_COL_ACTIVE_SET : 0;
+	columns |= without & STORE_SITES ? OCCURRENCE : 0;
+	columns |= without & (STORE_SITES | STORE_ACTIVE) ? 1u << STORE_COL_ACTIVE_SET : 0;
 	return columns;
 }
 
@@ -203,7 +238,8 @@ static char *format_records(const struct store_cursor *c, uint64_t first, uint64
 	for (int i = 0; i < STORE_COL_METRICS; i++) {
 		bool left_out = is_left_out(c, i);
 
-		sqlite3_str_appendf(sql, "%s%s%s", i ? ", " : "SELECT ", left_out ? "0" : "record.",
+		sqlite3_str_appendf(sql, "%s%s%s", i ? ", " : "SELECT ",
+				    left_out ? i == STORE_COL_NUMBERS ? "NULL" : "0" : "record.",
 				    left_out ? "" : schema_record_columns[i]);
 	}
 	if (c->row.reader->without & STORE_VALUES) {
@@ -297,7 +333,9 @@ static void take_active(struct store_cursor *c, struct gpuctr_record *record)
 	if (id == 0 || row->error) {
 		return;
 	}
-	row->error = window_find_set(c->window, id, &record->active, &record->n_active);
+	row->error = reader_load_set(row->reader, c->process, &c->sites, id, &c->active);
+	record->active = c->active.sites;
+	record->n_active = c->active.n;
 	if (row->error == 0 && record->n_active == 0) {
 		row->error = reader_corrupt(row->reader, row->table, "a set of ranges is missing");
 	}
@@ -374,7 +412,13 @@ static void take_record(struct store_cursor *c)
 	take_graph(c, record);
 	take_errors(c, record);
 	record->kernel = take_kernel(c, STORE_COL_KERNEL);
-	record->range = take_range(c, STORE_COL_RANGE);
+	record->site = c->numbers ? take_site(c, STORE_COL_SITE) : NULL;
+	record->opened = take_u32(c, STORE_COL_OPENED);
+	if (record->opened > (record->site ? record->site->depth + 1 : 0) && row->error == 0) {
+		row->error =
+			reader_corrupt(row->reader, row->table, "more open ranges than it has");
+	}
+	take_occurrence(c, record->site, STORE_COL_PAYLOAD_TYPE, STORE_COL_NUMBERS, &record->at);
 	take_active(c, record);
 }
 
@@ -448,7 +492,8 @@ static int start_of_process(struct store_reader *r, const char *table, const cha
 
 int store_marks(struct store_reader *r, unsigned process, struct store_cursor **ret)
 {
-	return start_of_process(r, "mark", "range, thread, time_ns", "rowid", process, ret);
+	return start_of_process(r, "mark", "site, thread, time_ns, payload_type, payload, numbers",
+				"rowid", process, ret);
 }
 
 static void take_mark(struct store_cursor *c)
@@ -456,9 +501,10 @@ static void take_mark(struct store_cursor *c)
 	struct gpuctr_mark *mark = &c->item.mark;
 
 	mark->process = c->process;
-	mark->range = take_range(c, 0);
+	mark->site = c->numbers ? take_site(c, 0) : NULL;
 	mark->thread = row_u32(&c->row, 1);
 	mark->time_ns = row_i64(&c->row, 2);
+	take_occurrence(c, mark->site, 3, 5, &mark->at);
 }
 
 DEFINE_NEXT(mark)

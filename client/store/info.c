@@ -398,7 +398,8 @@ int info_read_processes(struct store_reader *r)
 		return result;
 	}
 	r->kernels = arena_zalloc_array(&r->arena, n, sizeof(*r->kernels));
-	if (!r->kernels) {
+	r->sites = arena_zalloc_array(&r->arena, n, sizeof(*r->sites));
+	if (!r->kernels || !r->sites) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
 	r->info.processes = r->processes;

@@ -7,7 +7,6 @@
 #include <sys/types.h>
 
 #include "client/store/packed.h"
-#include "client/store/call_sites.h"
 #include "client/store/written.h"
 #include "client/store/store.h"
 #include "client/store/vfs.h"
@@ -22,14 +21,13 @@ enum store_statement {
 	STORE_STMT_PROCESS_END,
 	STORE_STMT_DEVICE,
 	STORE_STMT_KERNEL,
-	STORE_STMT_RANGE,
+	STORE_STMT_SITE,
 	STORE_STMT_ACTIVE,
 	STORE_STMT_RECORD,
 	STORE_STMT_MARK,
 	STORE_STMT_IMAGE,
 	STORE_STMT_NOTICE,
-	STORE_STMT_CALL_SITE,
-	STORE_STMT_ATTRIBUTION,
+	STORE_STMT_PLACE,
 	STORE_STMT_SAMPLED,
 	STORE_STMT_VALUES,
 	STORE_STMT_SAMPLES,
@@ -50,13 +48,12 @@ struct store {
 	bool keeps_samples;   /* and those of samples */
 	bool is_temporary;    /* the file has no name */
 	uint8_t *planes;      /* of the block that is written */
-	size_t (*name_length)(
-		const char *message); /* the part of a message that is its name; NULL: all of it */
 	struct written written;
-	struct call_sites sites;
-	struct packed packed;		   /* the last image */
-	const struct gpuctr_range **chain; /* ranges to be written, the innermost first */
+	struct packed packed;		  /* the last image */
+	const struct gpuctr_site **chain; /* sites to be written, the innermost first */
 	size_t max_chain;
+	uint8_t *numbers; /* of the record that is written, as the file has them */
+	size_t max_numbers;
 
 	bool in_transaction;
 	uint64_t began_ns;

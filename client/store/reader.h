@@ -95,11 +95,11 @@ const struct store_error *store_reader_error(const struct store_reader *r);
 /* Parts of records that the caller does not need and the reader does not read, to save time. They
  * are 0 or NULL in rows. Holds for cursors that are made from then on. */
 enum store_part {
-	STORE_RANGES = 1 << 0, /* all of records and marks */
+	STORE_SITES = 1 << 0,  /* all ranges of records and marks */
 	STORE_ACTIVE = 1 << 1, /* start/end ranges of records */
-	STORE_LOOKS = 1 << 2,  /* category, colour and payload of ranges */
 	STORE_BLOCK = 1 << 3,  /* block and dynamic shared memory of records */
-	STORE_ORIGIN = 1 << 4, /* context, stream, correlation and thread of records */
+	STORE_ORIGIN = 1 << 4, /* context, stream and correlation of records, and with
+				  STORE_SITES the thread */
 	STORE_START = 1 << 5,  /* start time of records, but not the duration */
 	STORE_VALUES = 1 << 6, /* values of records, which are NAN, and errors */
 };
@@ -138,9 +138,8 @@ int store_next_samples(struct store_blocks *b, const struct store_samples **ret)
 int store_next_copies(struct store_blocks *b, const struct gpuctr_copy **ret, size_t *ret_n);
 struct store_blocks *store_blocks_free(struct store_blocks *b); /* takes NULL, returns NULL */
 
-/* The next row, or NULL after the last. Rows, and the ranges that they point to, live until the
- * next call on the same cursor: memory does not grow with the ranges, of which a program may have
- * more than kernels. The checksum of an image has been verified. */
+/* The next row, or NULL after the last. Rows live until the next call on the same cursor, and the
+ * sites that they point to as long as the reader. The checksum of an image has been verified. */
 int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret);
 int store_next_image(struct store_cursor *c, const struct gpuctr_image **ret);
 int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret);

@@ -9,6 +9,12 @@
 #include "client/store/reader.h"
 #include "client/store/vfs.h"
 
+/* Of one process, sorted by id. Ids may have gaps. */
+struct store_sites {
+	const struct gpuctr_site *items;
+	size_t n;
+};
+
 struct store_reader {
 	struct store_vfs vfs;
 	sqlite3 *db;
@@ -23,6 +29,7 @@ struct store_reader {
 	struct store_info info;
 	struct store_process *processes;
 	struct store_kernels *kernels; /* of each process; items NULL: not read yet */
+	struct store_sites *sites;     /* likewise */
 	sqlite3_stmt *has_records;     /* of a process; NULL: not prepared yet */
 	bool found_marks;	       /* has_marks of all processes is set */
 	unsigned without;	       /* enum store_part */
@@ -95,3 +102,16 @@ void reader_has_free(struct store_reader *r);
 
 /* --- kernels.c */
 const struct gpuctr_kernel *reader_find_kernel(const struct store_kernels *kernels, unsigned id);
+
+/* --- sites.c */
+/* Reads the sites of a process once, as store_load_kernels() does kernels. */
+int reader_load_sites(struct store_reader *r, unsigned process, struct store_sites *ret);
+const struct gpuctr_site *reader_find_site(const struct store_sites *sites, unsigned id);
+/* Start/end ranges that were open at a record. Zero-initialised by the caller, who frees sites. */
+struct active_set {
+	unsigned id;
+	const struct gpuctr_site **sites;
+	size_t n, max;
+};
+int reader_load_set(struct store_reader *r, unsigned process, const struct store_sites *sites,
+		    unsigned id, struct active_set *set);

@@ -2,7 +2,7 @@
 
 /* The tables of a capture file, in the order of gpuctr-capture(5).
  *
- * Definitions (kernel, range, active) have their natural key and no rowid. The table record has one
+ * Definitions (kernel, site, active) have their natural key and no rowid. The table record has one
  * column for each metric under the metric's own name, so that
  *
  *	SELECT kernel, sum("dram__bytes_read.sum") FROM records GROUP BY kernel;
@@ -36,20 +36,18 @@ const char schema_tables[] =
 	"CREATE TABLE kernel(process INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT NOT NULL,"
 	" mangled TEXT NOT NULL, static_shared_bytes INTEGER NOT NULL, registers INTEGER NOT NULL,"
 	" PRIMARY KEY(process, id)) WITHOUT ROWID;"
-	"CREATE TABLE range(process INTEGER NOT NULL, id INTEGER NOT NULL, parent INTEGER NOT NULL,"
-	" domain TEXT NOT NULL, message TEXT NOT NULL, category TEXT NOT NULL,"
-	" color INTEGER NOT NULL, payload_type INTEGER NOT NULL, payload INTEGER NOT NULL,"
-	" depth INTEGER NOT NULL, name_length INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT "
-	"ROWID;"
+	"CREATE TABLE site(process INTEGER NOT NULL, id INTEGER NOT NULL, parent INTEGER NOT NULL,"
+	" domain TEXT NOT NULL, name TEXT NOT NULL, sizes TEXT NOT NULL, category TEXT NOT NULL,"
+	" color INTEGER NOT NULL, kind INTEGER NOT NULL, number INTEGER NOT NULL,"
+	" depth INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT ROWID;"
 	"CREATE TABLE place(id INTEGER PRIMARY KEY, op TEXT, sizes TEXT, dir TEXT, layer TEXT);"
-	"CREATE TABLE attribution(process INTEGER NOT NULL, range INTEGER NOT NULL,"
-	" place INTEGER NOT NULL, seq INTEGER, PRIMARY KEY(process, range)) WITHOUT ROWID;"
-	"CREATE TABLE active(process INTEGER NOT NULL, set_id INTEGER NOT NULL, range INTEGER NOT "
+	"CREATE TABLE active(process INTEGER NOT NULL, set_id INTEGER NOT NULL, site INTEGER NOT "
 	"NULL,"
-	" PRIMARY KEY(process, set_id, range)) WITHOUT ROWID;"
-	"CREATE TABLE mark(process INTEGER NOT NULL, range INTEGER NOT NULL, thread INTEGER NOT "
+	" PRIMARY KEY(process, set_id, site)) WITHOUT ROWID;"
+	"CREATE TABLE mark(process INTEGER NOT NULL, site INTEGER NOT NULL, thread INTEGER NOT "
 	"NULL,"
-	" time_ns INTEGER NOT NULL);"
+	" time_ns INTEGER NOT NULL, payload_type INTEGER NOT NULL, payload INTEGER NOT NULL,"
+	" numbers BLOB);"
 	"CREATE TABLE image(process INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT "
 	"NULL,"
 	" size INTEGER NOT NULL, crc32 INTEGER NOT NULL, data BLOB NOT NULL);"
@@ -68,15 +66,17 @@ const char schema_sample_tables[] =
 const char *const schema_sample_table_names[] = { "sample_block", "copy_block", NULL };
 
 const char *const schema_table_names[] = {
-	"meta",	  "column_def", "metric_def", "process", "device", "kernel", "range",
-	"active", "record",	"mark",	      "image",	 "notice", NULL,
+	"meta",	 "column_def", "metric_def", "process", "device", "kernel", "site",
+	"place", "active",     "record",     "mark",	"image",  "notice", NULL,
 };
 
 const char *const schema_record_columns[] = {
-	"id",	       "process", "idx",     "kind",	    "kernel",  "grid_x",
-	"grid_y",      "grid_z",  "block_x", "block_y",	    "block_z", "dynamic_shared_bytes",
-	"device",      "context", "stream",  "correlation", "thread",  "start_ns",
-	"duration_ns", "clock",	  "range",   "active_set",  NULL,
+	"id",	       "process", "idx",	"kind",	       "kernel",  "grid_x",
+	"grid_y",      "grid_z",  "block_x",	"block_y",     "block_z", "dynamic_shared_bytes",
+	"device",      "context", "stream",	"correlation", "thread",  "start_ns",
+	"duration_ns", "clock",	  "site",	"active_set",  "opened",  "payload_type",
+	"payload",     "place",	  "layer_site", "step",	       "seq",	  "numbers",
+	NULL,
 };
 
 static bool is_record_column(const char *name)
@@ -123,7 +123,10 @@ char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns
 
 	sqlite3_str_appendall(sql, "CREATE TABLE record(id INTEGER PRIMARY KEY");
 	for (size_t i = 1; schema_record_columns[i]; i++) {
-		sqlite3_str_appendf(sql, ", %s INTEGER NOT NULL", schema_record_columns[i]);
+		sqlite3_str_appendf(sql, ", %s %s", schema_record_columns[i],
+				    i == STORE_COL_NUMBERS ? "BLOB"
+				    : i >= STORE_COL_STEP  ? "INTEGER"
+							   : "INTEGER NOT NULL");
 	}
 	return finish_with_metrics(sql, columns, n_columns);
 }

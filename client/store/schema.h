@@ -10,7 +10,7 @@ struct sqlite3_str;
 
 /* "GPct"; user_version is the format. A reader refuses every other one. */
 #define STORE_APPLICATION_ID 0x47506374
-#define STORE_FORMAT 6
+#define STORE_FORMAT 7
 #define STORE_FORMAT_NAME "gpuctr-capture"
 
 /* record.id is (process << STORE_INDEX_BITS) + idx: one b-tree that is appended to, in which the
@@ -37,8 +37,16 @@ enum store_record_column {
 	STORE_COL_START_NS,
 	STORE_COL_DURATION_NS,
 	STORE_COL_CLOCK,
-	STORE_COL_RANGE,
+	STORE_COL_SITE,
 	STORE_COL_ACTIVE_SET,
+	STORE_COL_OPENED,
+	STORE_COL_PAYLOAD_TYPE,
+	STORE_COL_PAYLOAD,
+	STORE_COL_PLACE,
+	STORE_COL_LAYER_SITE,
+	STORE_COL_STEP, /* this and what follows may be NULL */
+	STORE_COL_SEQ,
+	STORE_COL_NUMBERS,
 	STORE_COL_METRICS,
 };
 
@@ -65,7 +73,7 @@ extern const char schema_graph_kernel[]; /* the graphs that records are kernels 
 /* Appends the columns of metrics that a table has, each after a comma, to a SELECT. */
 void schema_append_selected(struct sqlite3_str *sql, const char *table,
 			    const struct gpuctr_column *columns, size_t n_columns);
-extern const char schema_path_view[]; /* and its index */
+extern const char schema_path_views[]; /* and their index */
 
 /* Does the sum of a column over launches mean something, as of bytes, and not of a ratio? */
 bool schema_adds_up(const char *column);

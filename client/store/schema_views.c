@@ -11,15 +11,21 @@
 #include <string.h>
 #include <strings.h>
 
-/* The NVTX path of each range. SQLite takes a primary key for the better index wherever it can: the
- * plus keeps it from reading all ranges of a process for each of them. */
-const char schema_path_view[] =
-	"CREATE VIEW nvtx_path(process, id, path) AS WITH RECURSIVE path(process, id, text) AS ("
-	" SELECT process, id, message FROM range WHERE parent = 0"
-	" UNION ALL SELECT r.process, r.id, p.text || '/' || r.message"
-	" FROM path p JOIN range r ON r.parent = p.id AND +r.process = p.process)"
-	" SELECT process, id, text FROM path;"
-	"CREATE INDEX range_parent ON range(parent, process);";
+/* The NVTX path of each site, and the same with room for the number of the innermost step between
+ * head and tail. SQLite takes a primary key for the better index wherever it can: the plus keeps
+ * it from reading all sites of a process for each of them. */
+const char schema_path_views[] =
+	"CREATE VIEW site_path(process, id, path, head, tail) AS"
+	" WITH RECURSIVE path(process, id, text, head, tail) AS ("
+	" SELECT process, id, name,"
+	" CASE number WHEN 1 THEN substr(name, 1, length(name) - 1) END, ''"
+	" FROM site WHERE parent = 0"
+	" UNION ALL SELECT s.process, s.id, p.text || '/' || s.name,"
+	" CASE s.number WHEN 1 THEN p.text || '/' || substr(s.name, 1, length(s.name) - 1)"
+	" ELSE p.head END, CASE s.number WHEN 1 THEN '' ELSE p.tail || '/' || s.name END"
+	" FROM path p JOIN site s ON s.parent = p.id AND +s.process = p.process)"
+	" SELECT process, id, text, head, tail FROM path;"
+	"CREATE INDEX site_parent ON site(parent, process);";
 
 bool schema_adds_up(const char *column)
 {
@@ -90,16 +96,18 @@ static void append_parts(sqlite3_str *sql, const struct gpuctr_column *columns, 
 #define BEGIN "min(CASE WHEN r.clock > 0 THEN r.start_ns END)"
 #define END "max(CASE WHEN r.clock > 0 THEN r.start_ns + r.duration_ns END)"
 
-#define NAME                                                         \
-	"CASE g.domain WHEN '' THEN '' ELSE g.domain || ':' END || " \
-	"substr(g.message, 1, g.name_length)"
+#define DOMAIN "CASE g.domain WHEN '' THEN '' ELSE g.domain || ':' END || "
+#define NAME DOMAIN "g.name"
+/* Of a path that ends with a step, all before the number. */
+#define HEAD(around) \
+	"CASE g.number WHEN 1 THEN " around DOMAIN "substr(g.name, 1, length(g.name) - 1) END"
 
 static void append_records(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns,
 			   bool graphs)
 {
 	sqlite3_str_appendall(
 		sql,
-		"CREATE VIEW records AS WITH path AS MATERIALIZED (SELECT * FROM nvtx_path)"
+		"CREATE VIEW records AS WITH path AS MATERIALIZED (SELECT * FROM site_path)"
 		" SELECT r.process, p.pid, p.program, r.idx, r.kind, k.name AS kernel, k.mangled,"
 		" r.grid_x, r.grid_y, r.grid_z, r.block_x, r.block_y, r.block_z,"
 		" nullif(k.static_shared_bytes, -1) AS static_shared_bytes, r.dynamic_shared_bytes,"
@@ -107,8 +115,9 @@ static void append_records(sqlite3_str *sql, const struct gpuctr_column *columns
 		" d.name AS device_name, d.uuid, r.context, r.stream, r.correlation, r.thread,"
 		" r.start_ns, nullif(r.duration_ns, -1) AS duration_ns, CASE r.clock WHEN 2 THEN "
 		"'gpu'"
-		" WHEN 1 THEN 'range' ELSE 'none' END AS clock, n.path AS nvtx,"
-		" o.op, a.seq, o.sizes, o.dir, o.layer");
+		" WHEN 1 THEN 'range' ELSE 'none' END AS clock,"
+		" coalesce(n.head || r.step || n.tail, n.path) AS nvtx,"
+		" o.op, r.seq, o.sizes, o.dir, o.layer, r.step");
 	sqlite3_str_appendall(sql, graphs ? ", h.graph, h.node AS graph_node" : "");
 	for (size_t i = 0; i < n_columns; i++) {
 		const char *name = columns[i].name;
@@ -116,14 +125,13 @@ static void append_records(sqlite3_str *sql, const struct gpuctr_column *columns
 		sqlite3_str_appendf(sql, ", r.\"%s%w\" AS \"%s%w\"", schema_mark(name), name,
 				    mark_in_view(name), name);
 	}
-	sqlite3_str_appendall(
-		sql, " FROM record r"
-		     " LEFT JOIN process p ON p.id = r.process"
-		     " LEFT JOIN kernel k ON k.process = r.process AND k.id = r.kernel"
-		     " LEFT JOIN device d ON d.process = r.process AND d.idx = r.device"
-		     " LEFT JOIN path n ON n.process = r.process AND n.id = r.range"
-		     " LEFT JOIN attribution a ON a.process = r.process AND a.range = r.range"
-		     " LEFT JOIN place o ON o.id = a.place");
+	sqlite3_str_appendall(sql,
+			      " FROM record r"
+			      " LEFT JOIN process p ON p.id = r.process"
+			      " LEFT JOIN kernel k ON k.process = r.process AND k.id = r.kernel"
+			      " LEFT JOIN device d ON d.process = r.process AND d.idx = r.device"
+			      " LEFT JOIN path n ON n.process = r.process AND n.id = r.site"
+			      " LEFT JOIN place o ON o.id = r.place");
 	sqlite3_str_appendall(sql, graphs ? " LEFT JOIN graph_kernel h ON h.record = r.id;" : ";");
 }
 
@@ -140,60 +148,71 @@ static void append_by_op(sqlite3_str *sql, const struct gpuctr_column *columns, 
 {
 	sqlite3_str_appendall(sql, "CREATE VIEW by_op AS SELECT o.op AS op, " LAUNCHES);
 	append_totals(sql, columns, n_columns);
-	sqlite3_str_appendall(
-		sql, " FROM record r"
-		     " LEFT JOIN attribution a ON a.process = r.process AND a.range = r.range"
-		     " LEFT JOIN place o ON o.id = a.place GROUP BY 1;");
+	sqlite3_str_appendall(sql, " FROM record r"
+				   " LEFT JOIN place o ON o.id = r.place GROUP BY 1;");
 }
 
-/* A row for each path, with all that was launched within it. Names are without what PyTorch counts
- * in them, so that the same call site is one row in all steps. */
+/* A row for each path, with all that was launched within it, and for each step, whose number the
+ * names have. So the path of a site is added up for each number of the innermost step. */
 static void append_by_nvtx(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
-	sqlite3_str_appendall(sql, "CREATE VIEW by_nvtx AS WITH RECURSIVE"
-				   " own AS MATERIALIZED (SELECT r.process, r.range, " LAUNCHES
-				   ", " BEGIN " AS begin_ns, " END " AS end_ns");
+	sqlite3_str_appendall(sql,
+			      "CREATE VIEW by_nvtx AS WITH RECURSIVE"
+			      " own AS MATERIALIZED (SELECT r.process, r.site, r.step, " LAUNCHES
+			      ", " BEGIN " AS begin_ns, " END " AS end_ns");
 	append_parts(sql, columns, n_columns);
 	sqlite3_str_appendall(
-		sql, " FROM record r WHERE r.range > 0 GROUP BY r.process, r.range),"
-		     " within(process, range, enclosing) AS (SELECT process, range, range FROM own"
-		     " UNION ALL SELECT w.process, w.range, g.parent FROM within w JOIN range g"
-		     " ON g.process = w.process AND g.id = w.enclosing WHERE g.parent > 0),"
-		     " path(process, id, depth, text) AS ("
-		     " SELECT process, id, depth, " NAME " FROM range g WHERE parent = 0"
-		     " UNION ALL SELECT g.process, g.id, g.depth, p.text || '/' || " NAME
-		     " FROM path p JOIN range g ON g.parent = p.id AND +g.process = p.process)"
-		     " SELECT p.text AS nvtx, min(p.depth) AS depth, sum(s.launches) AS launches,"
-		     " sum(s.duration_ns) AS duration_ns, min(s.begin_ns) AS begin_ns,"
-		     " max(s.end_ns) AS end_ns");
+		sql,
+		" FROM record r WHERE r.site > 0 GROUP BY r.process, r.site, r.step),"
+		" within(process, site, enclosing) AS ("
+		" SELECT DISTINCT process, site, site FROM own"
+		" UNION ALL SELECT w.process, w.site, g.parent FROM within w JOIN site g"
+		" ON g.process = w.process AND g.id = w.enclosing WHERE g.parent > 0),"
+		" path(process, id, depth, text, head, tail) AS ("
+		" SELECT process, id, depth, " NAME
+		", " HEAD("") ", ''"
+			      " FROM site g WHERE parent = 0"
+			      " UNION ALL SELECT g.process, g.id, g.depth, p.text || '/' || " NAME
+			      ","
+			      " coalesce(" HEAD(
+				      "p.text || '/' || ") ", p.head),"
+							   " CASE g.number WHEN 1 THEN '' ELSE "
+							   "p.tail || '/' || " NAME " END"
+							   " FROM path p JOIN site g ON g.parent = "
+							   "p.id AND +g.process = p.process)"
+							   " SELECT coalesce(p.head || s.step || "
+							   "p.tail, p.text) AS nvtx,"
+							   " min(p.depth) AS depth, "
+							   "sum(s.launches) AS launches,"
+							   " sum(s.duration_ns) AS duration_ns, "
+							   "min(s.begin_ns) AS begin_ns,"
+							   " max(s.end_ns) AS end_ns");
 	append_whole(sql, columns, n_columns);
 	sqlite3_str_appendall(sql,
-			      " FROM within w JOIN own s ON s.process = w.process AND s.range = "
-			      "w.range JOIN path p ON p.process = w.process AND p.id = w.enclosing"
+			      " FROM within w JOIN own s ON s.process = w.process AND s.site = "
+			      "w.site JOIN path p ON p.process = w.process AND p.id = w.enclosing"
 			      " GROUP BY 1;");
 }
 
 /* Nothing tells when a range was opened and closed, so its occurrences are those that launches
- * show: an uninterrupted series of launches of one thread within it. Launches of a thread are
- * numbered; in a series the number of the launch and the number of the launch within the range
- * grow alike. */
+ * show. The first launch of one says that the range was not open at the thread's launch before. */
 static const char spans[] =
 	"CREATE VIEW nvtx_spans AS WITH RECURSIVE"
-	" within(process, range, enclosing) AS ("
-	" SELECT DISTINCT process, range, range FROM record WHERE range > 0"
-	" UNION ALL SELECT w.process, w.range, g.parent FROM within w JOIN range g"
+	" within(process, site, enclosing) AS ("
+	" SELECT DISTINCT process, site, site FROM record WHERE site > 0"
+	" UNION ALL SELECT w.process, w.site, g.parent FROM within w JOIN site g"
 	" ON g.process = w.process AND g.id = w.enclosing WHERE g.parent > 0),"
-	" launched AS (SELECT *, row_number() OVER (PARTITION BY process, thread ORDER BY idx)"
-	" AS nth FROM record),"
-	" inside AS (SELECT l.process, l.thread, l.idx, l.start_ns, l.duration_ns, l.clock,"
-	" w.enclosing, l.nth - row_number() OVER (PARTITION BY l.process, l.thread, w.enclosing"
-	" ORDER BY l.nth) AS series FROM launched l JOIN within w"
-	" ON w.process = l.process AND w.range = l.range)"
-	" SELECT r.process, r.thread, r.enclosing AS range, g.depth, g.domain, g.message,"
-	" substr(g.message, 1, g.name_length) AS name, min(r.idx) AS first_idx,"
+	" inside AS (SELECT r.process, r.thread, r.idx, r.start_ns, r.duration_ns, r.clock, r.step,"
+	" w.enclosing, sum(r.opened <= g.depth) OVER (PARTITION BY r.process, r.thread, w.enclosing"
+	" ORDER BY r.idx) AS occurrence FROM record r JOIN within w"
+	" ON w.process = r.process AND w.site = r.site"
+	" JOIN site g ON g.process = w.process AND g.id = w.enclosing)"
+	" SELECT r.process, r.thread, r.enclosing AS site, g.depth, g.domain, g.name,"
+	" CASE WHEN min(r.step) = max(r.step) THEN min(r.step) END AS step, min(r.idx) AS "
+	"first_idx,"
 	" max(r.idx) AS last_idx, count(*) AS launches, " BEGIN " AS begin_ns, " END " AS end_ns"
-	" FROM inside r JOIN range g ON g.process = r.process AND g.id = r.enclosing"
-	" GROUP BY r.process, r.thread, r.enclosing, r.series;";
+	" FROM inside r JOIN site g ON g.process = r.process AND g.id = r.enclosing"
+	" GROUP BY r.process, r.thread, r.enclosing, r.occurrence;";
 
 char *schema_format_views(const struct gpuctr_column *columns, size_t n_columns, bool graphs)
 {

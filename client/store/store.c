@@ -152,11 +152,11 @@ struct store *store_close(struct store *s)
 	store_commit(s, false);
 	store_finalize(s);
 	written_deinit(&s->written);
-	call_sites_deinit(&s->sites);
 	packed_deinit(&s->packed);
 	free(s->path);
 	free(s->made_at);
 	free(s->chain);
+	free(s->numbers);
 	free(s->planes);
 	free(s);
 	return NULL;

@@ -52,9 +52,6 @@ struct store_options {
 	bool graphs;		       /* records may be kernels of graphs */
 	const struct gpuctr_gpu *gpus; /* that were leased */
 	size_t n_gpus;
-	/* Returns how many bytes of a range's message are its name; the rest is numbering by a
-	 * framework. NULL: the whole message. */
-	size_t (*name_length)(const char *message);
 };
 
 /* Would store_create() refuse this path? To be called before anybody waits for a GPU. */
@@ -69,21 +66,20 @@ int store_create(const struct store_options *options, struct store_error *error,
 int store_write_process(struct store *s, const struct gpuctr_process *process);
 /* Writes a claim "NAME=value" of the process about its job. */
 int store_write_claim(struct store *s, unsigned process, const char *claim);
-/* Writes the kernel, the ranges (parents first) and the set of active ranges it refers to, once.
- * record->values NULL: store_write_values() will tell them. */
-int store_write_record(struct store *s, const struct gpuctr_record *record);
-/* Gives a record that was written, whose values are not known until the capture ends, its values
- * and errors. */
-int store_write_values(struct store *s, const struct gpuctr_record *record);
-/* The attribution of a record, passed before the record. The file keeps one attribution for each
- * range, the latest one. Equal texts must be the same pointer and live as long as the store; "":
+/* What a record belongs to. Equal texts must be the same pointer and live as long as the store; "":
  * not known. */
 struct store_attribution {
 	const char *op, *sizes, *dir, *layer;
-	int64_t seq; /* -1: none */
+	unsigned layer_site; /* id of the site whose labels are the layer; 0: none */
+	int64_t step, seq;   /* -1: none */
 };
-int store_write_attribution(struct store *s, const struct gpuctr_record *record,
-			    const struct store_attribution *what);
+/* Writes the kernel, the sites (parents first) and the set of active ranges it refers to, once.
+ * record->values NULL: store_write_values() will tell them. what NULL: nothing is known. */
+int store_write_record(struct store *s, const struct gpuctr_record *record,
+		       const struct store_attribution *what);
+/* Gives a record that was written, whose values are not known until the capture ends, its values
+ * and errors. */
+int store_write_values(struct store *s, const struct gpuctr_record *record);
 int store_write_mark(struct store *s, const struct gpuctr_mark *mark);
 int store_write_image(struct store *s, const struct gpuctr_image *image);
 int store_write_notice(struct store *s, const struct gpuctr_notice *notice);

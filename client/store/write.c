@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows. A record refers to its kernel, its innermost range and its set of active ranges by number;
+/* Rows. A record refers to its kernel, its site, its place and its set of active ranges by number;
  * each of them is written in the same transaction, just before the first record that needs it, so
  * that no state of the file has a dangling number. Text is bound without a copy: every statement is
  * stepped before the caller's strings go away. */
@@ -17,6 +17,7 @@
 #include "client/store/schema.h"
 #include "proto/base/array.h"
 #include "proto/base/clean.h"
+#include "proto/base/numbers.h"
 
 static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
 {
@@ -151,52 +152,65 @@ static int write_kernel(struct store *s, struct written_process *known,
 	return step(s, STORE_STMT_KERNEL, "write kernel");
 }
 
-/* SQLite counts characters, of which a continuation byte begins none. */
-static int64_t count_name(const struct store *s, const char *message)
+static int write_one_site(struct store *s, struct written_process *known,
+			  const struct gpuctr_site *site)
 {
-	size_t n = s->name_length ? s->name_length(message) : strlen(message);
-	int64_t characters = 0;
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_SITE];
 
-	for (size_t i = 0; i < n; i++) {
-		characters += ((unsigned char)message[i] & 0xc0) != 0x80;
-	}
-	return characters;
-}
-
-static int write_one_range(struct store *s, struct written_process *known,
-			   const struct gpuctr_range *range)
-{
-	sqlite3_stmt *stmt = s->stmt[STORE_STMT_RANGE];
-
-	if (written_add(&known->ranges, range->id) < 0) {
+	if (written_add(&known->sites, site->id) < 0) {
 		return no_memory(s);
 	}
-	BIND(stmt, 1, known->process, range->id, range->parent ? range->parent->id : 0);
-	bind_text(stmt, 4, range->domain);
-	bind_text(stmt, 5, range->message);
-	bind_text(stmt, 6, range->category);
-	BIND(stmt, 7, range->color, range->payload_type, (int64_t)range->payload, range->depth,
-	     count_name(s, range->message ? range->message : ""));
-	return step(s, STORE_STMT_RANGE, "write range");
+	BIND(stmt, 1, known->process, site->id, site->parent ? site->parent->id : 0);
+	bind_text(stmt, 4, site->domain);
+	bind_text(stmt, 5, site->name);
+	bind_text(stmt, 6, site->sizes);
+	bind_text(stmt, 7, site->category);
+	BIND(stmt, 8, site->color, site->kind, site->numbered, site->depth);
+	return step(s, STORE_STMT_SITE, "write site");
 }
 
 /* Parents first. */
-static int write_range(struct store *s, struct written_process *known,
-		       const struct gpuctr_range *range)
+static int write_site(struct store *s, struct written_process *known,
+		      const struct gpuctr_site *site)
 {
 	size_t n = 0;
 	int r = 0;
 
-	for (; range && !written_has(&known->ranges, range->id); range = range->parent) {
+	for (; site && !written_has(&known->sites, site->id); site = site->parent) {
 		if (!array_make_room(&s->chain, sizeof(*s->chain), n, &s->max_chain)) {
 			return no_memory(s);
 		}
-		s->chain[n++] = range;
+		s->chain[n++] = site;
 	}
 	while (n > 0 && r == 0) {
-		r = write_one_range(s, known, s->chain[--n]);
+		r = write_one_site(s, known, s->chain[--n]);
 	}
 	return r;
+}
+
+/* NULL where nothing is known. */
+static void bind_known(sqlite3_stmt *stmt, int at, const char *text)
+{
+	sqlite3_bind_text(stmt, at, *text ? text : NULL, -1, SQLITE_STATIC);
+}
+
+static int write_place(struct store *s, const struct store_attribution *what, unsigned *ret)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_PLACE];
+	bool fresh;
+
+	if (written_place(&s->written, what, ret, &fresh) < 0) {
+		return no_memory(s);
+	}
+	if (!fresh) {
+		return 0;
+	}
+	sqlite3_bind_int64(stmt, 1, *ret);
+	bind_known(stmt, 2, what->op);
+	bind_known(stmt, 3, what->sizes);
+	bind_known(stmt, 4, what->dir);
+	bind_known(stmt, 5, what->layer);
+	return step(s, STORE_STMT_PLACE, "write place");
 }
 
 static int write_active(struct store *s, struct written_process *known,
@@ -211,10 +225,10 @@ static int write_active(struct store *s, struct written_process *known,
 		return no_memory(s);
 	}
 	for (size_t i = 0; fresh && i < record->n_active && r == 0; i++) {
-		r = write_range(s, known, record->active[i]);
+		r = write_site(s, known, record->active[i]);
 		if (r == 0) {
 			BIND(stmt, 1, record->process, *ret_set, record->active[i]->id);
-			r = step(s, STORE_STMT_ACTIVE, "write range");
+			r = step(s, STORE_STMT_ACTIVE, "write set");
 		}
 	}
 	return r;
@@ -227,9 +241,40 @@ static int64_t record_id(const struct gpuctr_record *record)
 	return (int64_t)(((uint64_t)record->process << STORE_INDEX_BITS) + record->index);
 }
 
-static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, unsigned set)
+/* As numbers of a mark, too. */
+static int bind_numbers(struct store *s, sqlite3_stmt *stmt, int at, const struct gpuctr_site *site,
+			const struct gpuctr_occurrence *occurrence)
 {
-	const int64_t values[STORE_COL_METRICS] = {
+	size_t n = site ? site->n_numbers : 0, used = 0;
+	int64_t before = 0;
+
+	while (s->max_numbers < n * NUMBER_BYTES_MAX) {
+		if (!array_make_room(&s->numbers, 1, s->max_numbers, &s->max_numbers)) {
+			return no_memory(s);
+		}
+	}
+	for (size_t i = 0; i < n; i++) {
+		used += numbers_encode(s->numbers + used, s->max_numbers - used, before,
+				       occurrence->numbers[i]);
+		before = occurrence->numbers[i];
+	}
+	sqlite3_bind_blob64(stmt, at, n > 0 ? s->numbers : NULL, used, SQLITE_STATIC);
+	return 0;
+}
+
+static void bind_number(sqlite3_stmt *stmt, int at, int64_t number)
+{
+	if (number < 0) {
+		sqlite3_bind_null(stmt, at);
+	} else {
+		sqlite3_bind_int64(stmt, at, number);
+	}
+}
+
+static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, unsigned set,
+			unsigned place, const struct store_attribution *what)
+{
+	const int64_t values[STORE_COL_STEP] = {
 		[STORE_COL_ID] = record_id(record),
 		[STORE_COL_PROCESS] = record->process,
 		[STORE_COL_IDX] = (int64_t)record->index,
@@ -250,12 +295,19 @@ static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, 
 		[STORE_COL_START_NS] = record->start_ns,
 		[STORE_COL_DURATION_NS] = record->duration_ns,
 		[STORE_COL_CLOCK] = record->clock,
-		[STORE_COL_RANGE] = record->range ? record->range->id : 0,
+		[STORE_COL_SITE] = record->site ? record->site->id : 0,
 		[STORE_COL_ACTIVE_SET] = set,
+		[STORE_COL_OPENED] = record->opened,
+		[STORE_COL_PAYLOAD_TYPE] = record->at.payload_type,
+		[STORE_COL_PAYLOAD] = (int64_t)record->at.payload,
+		[STORE_COL_PLACE] = place,
+		[STORE_COL_LAYER_SITE] = what ? what->layer_site : 0,
 	};
 
 	/* Parameters count from 1, columns from 0. */
-	bind_all(stmt, 1, values, STORE_COL_METRICS);
+	bind_all(stmt, 1, values, STORE_COL_STEP);
+	bind_number(stmt, 1 + STORE_COL_STEP, what ? what->step : -1);
+	bind_number(stmt, 1 + STORE_COL_SEQ, what ? what->seq : -1);
 }
 
 static int write_errors(struct store *s, const struct gpuctr_record *record)
@@ -292,37 +344,41 @@ static void bind_values(const struct store *s, sqlite3_stmt *stmt, int at,
 	}
 }
 
-static int write_row(struct store *s, const struct gpuctr_record *record)
+static int write_row(struct store *s, const struct gpuctr_record *record,
+		     const struct store_attribution *what)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_RECORD];
 	struct written_process *known = written_process(&s->written, record->process);
-	unsigned set = 0;
+	unsigned set = 0, place = 0;
 	int r;
 
 	if (!known) {
 		return no_memory(s);
 	}
 	r = write_kernel(s, known, record->kernel);
-	r = r ? r : write_range(s, known, record->range);
+	r = r ? r : write_site(s, known, record->site);
 	r = r ? r : write_active(s, known, record, &set);
+	r = r || !what ? r : write_place(s, what, &place);
+	r = r ? r : bind_numbers(s, stmt, 1 + STORE_COL_NUMBERS, record->site, &record->at);
 	if (r) {
 		return r;
 	}
-	bind_launch(stmt, record, set);
+	bind_launch(stmt, record, set, place, what);
 	bind_values(s, stmt, 1 + STORE_COL_METRICS, record);
 	r = step(s, STORE_STMT_RECORD, "write record");
 	r = r ? r : write_errors(s, record);
 	return r ? r : write_graph(s, record);
 }
 
-int store_write_record(struct store *s, const struct gpuctr_record *record)
+int store_write_record(struct store *s, const struct gpuctr_record *record,
+		       const struct store_attribution *what)
 {
 	int r = store_begin(s);
 
 	if (r == 0 && (record->process > STORE_PROCESS_MAX || record->index > STORE_INDEX_MAX)) {
 		r = -EOVERFLOW;
 	}
-	r = r ? r : write_row(s, record);
+	r = r ? r : write_row(s, record, what);
 	if (r) {
 		s->unsaved++;
 		return r;
@@ -348,55 +404,6 @@ int store_write_values(struct store *s, const struct gpuctr_record *record)
 	return r ? r : store_commit_if_due(s);
 }
 
-/* NULL where nothing is known. */
-static void bind_known(sqlite3_stmt *stmt, int at, const char *text)
-{
-	sqlite3_bind_text(stmt, at, *text ? text : NULL, -1, SQLITE_STATIC);
-}
-
-static int write_call_site(struct store *s, const struct store_attribution *what, unsigned *ret_id)
-{
-	sqlite3_stmt *stmt = s->stmt[STORE_STMT_CALL_SITE];
-	bool fresh;
-
-	if (call_sites_find(&s->sites, what, ret_id, &fresh) < 0) {
-		return no_memory(s);
-	}
-	if (!fresh) {
-		return 0;
-	}
-	sqlite3_bind_int64(stmt, 1, *ret_id);
-	bind_known(stmt, 2, what->op);
-	bind_known(stmt, 3, what->sizes);
-	bind_known(stmt, 4, what->dir);
-	bind_known(stmt, 5, what->layer);
-	return step(s, STORE_STMT_CALL_SITE, "write call site");
-}
-
-int store_write_attribution(struct store *s, const struct gpuctr_record *record,
-			    const struct store_attribution *what)
-{
-	sqlite3_stmt *stmt = s->stmt[STORE_STMT_ATTRIBUTION];
-	unsigned site;
-	int r = s->error.code;
-
-	if (r || !record->range ||
-	    call_sites_is_known(&s->sites, record->process, record->range->id, what)) {
-		return r;
-	}
-	r = write_call_site(s, what, &site);
-	if (r) {
-		return r;
-	}
-	BIND(stmt, 1, record->process, record->range->id, site);
-	if (what->seq >= 0) {
-		sqlite3_bind_int64(stmt, 4, what->seq);
-	} else {
-		sqlite3_bind_null(stmt, 4);
-	}
-	return step(s, STORE_STMT_ATTRIBUTION, "write attribution");
-}
-
 int store_write_unsampled(struct store *s, const char *text, uint64_t sample_ns)
 {
 	int r = store_begin(s);
@@ -410,12 +417,13 @@ int store_write_mark(struct store *s, const struct gpuctr_mark *mark)
 	struct written_process *known;
 	int r = begin_of(s, mark->process, &known);
 
-	r = r ? r : write_range(s, known, mark->range);
+	r = r ? r : write_site(s, known, mark->site);
+	r = r ? r : bind_numbers(s, stmt, 7, mark->site, &mark->at);
 	if (r) {
 		return r;
 	}
-	BIND(stmt, 1, mark->process, mark->range ? mark->range->id : 0, mark->thread,
-	     mark->time_ns);
+	BIND(stmt, 1, mark->process, mark->site ? mark->site->id : 0, mark->thread, mark->time_ns,
+	     mark->at.payload_type, (int64_t)mark->at.payload);
 	return step(s, STORE_STMT_MARK, "write mark");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The agent numbers kernels and ranges densely from 1, so one bit for each id says whether it has
+/* The agent numbers kernels and sites densely from 1, so one bit for each id says whether it has
  * been written. Sets of active ranges have no number in the API: a hash table finds them by their
  * content. A program has few distinct sets (most have one, the empty one), or one for each of its
  * asynchronous phases, and consecutive records nearly always have the same one. */
@@ -17,10 +17,11 @@ void written_deinit(struct written *w)
 {
 	for (size_t i = 0; i < w->n_processes; i++) {
 		free(w->processes[i].kernels.words);
-		free(w->processes[i].ranges.words);
+		free(w->processes[i].sites.words);
 	}
 	free(w->processes);
 	map_deinit_items(&w->sets);
+	map_deinit_items(&w->places);
 	memset(w, 0, sizeof(*w));
 }
 
@@ -73,21 +74,20 @@ int written_add(struct written_bits *bits, unsigned id)
 	return 0;
 }
 
-static uint64_t hash_set(unsigned process, const struct gpuctr_range *const *ranges,
-			 size_t n_ranges)
+static uint64_t hash_set(unsigned process, const struct gpuctr_site *const *sites, size_t n_sites)
 {
 	uint64_t hash = process;
 
-	for (size_t i = 0; i < n_ranges; i++) {
-		hash = map_mix(hash, ranges[i]->id);
+	for (size_t i = 0; i < n_sites; i++) {
+		hash = map_mix(hash, sites[i]->id);
 	}
 	return hash;
 }
 
 struct wanted {
 	unsigned process;
-	const struct gpuctr_range *const *ranges;
-	size_t n_ranges;
+	const struct gpuctr_site *const *sites;
+	size_t n_sites;
 };
 
 static bool is_set(const void *item, const void *key)
@@ -95,36 +95,70 @@ static bool is_set(const void *item, const void *key)
 	const struct written_set *set = item;
 	const struct wanted *w = key;
 
-	if (set->process != w->process || set->count != w->n_ranges) {
+	if (set->process != w->process || set->count != w->n_sites) {
 		return false;
 	}
-	for (size_t i = 0; i < w->n_ranges; i++) {
-		if (set->ids[i] != w->ranges[i]->id) {
+	for (size_t i = 0; i < w->n_sites; i++) {
+		if (set->ids[i] != w->sites[i]->id) {
 			return false;
 		}
 	}
 	return true;
 }
 
-int written_set(struct written *w, unsigned process, const struct gpuctr_range *const *ranges,
-		size_t n_ranges, unsigned *ret_id, bool *ret_new)
+int written_set(struct written *w, unsigned process, const struct gpuctr_site *const *sites,
+		size_t n_sites, unsigned *ret_id, bool *ret_new)
 {
-	const struct wanted wanted = { process, ranges, n_ranges };
-	uint64_t hash = hash_set(process, ranges, n_ranges);
+	const struct wanted wanted = { process, sites, n_sites };
+	uint64_t hash = hash_set(process, sites, n_sites);
 	struct written_set *set = map_find(&w->sets, hash, is_set, &wanted);
 
-	*ret_new = !set && n_ranges > 0;
+	*ret_new = !set && n_sites > 0;
 	if (*ret_new) {
-		set = malloc(sizeof(*set) + n_ranges * sizeof(*set->ids));
+		set = malloc(sizeof(*set) + n_sites * sizeof(*set->ids));
 		if (!set || map_add(&w->sets, hash, set)) {
 			free(set);
 			return -ENOMEM;
 		}
-		*set = (struct written_set){ process, (unsigned)w->sets.n, n_ranges };
-		for (size_t i = 0; i < n_ranges; i++) {
-			set->ids[i] = ranges[i]->id;
+		*set = (struct written_set){ process, (unsigned)w->sets.n, n_sites };
+		for (size_t i = 0; i < n_sites; i++) {
+			set->ids[i] = sites[i]->id;
 		}
 	}
 	*ret_id = set ? set->id : 0;
+	return 0;
+}
+
+struct place {
+	unsigned id;
+	struct store_attribution what;
+};
+
+/* Equal texts are one pointer. */
+static bool is_place(const void *item, const void *key)
+{
+	const struct store_attribution *a = &((const struct place *)item)->what, *b = key;
+
+	return a->op == b->op && a->sizes == b->sizes && a->dir == b->dir && a->layer == b->layer;
+}
+
+int written_place(struct written *w, const struct store_attribution *what, unsigned *ret_id,
+		  bool *ret_new)
+{
+	uint64_t hash = map_mix(map_mix(0, (uintptr_t)what->op), (uintptr_t)what->sizes);
+	struct place *place;
+
+	hash = map_mix(map_mix(hash, (uintptr_t)what->dir), (uintptr_t)what->layer);
+	place = map_find(&w->places, hash, is_place, what);
+	*ret_new = !place && (*what->op || *what->sizes || *what->dir || *what->layer);
+	if (*ret_new) {
+		place = malloc(sizeof(*place));
+		if (!place || map_add(&w->places, hash, place)) {
+			free(place);
+			return -ENOMEM;
+		}
+		*place = (struct place){ (unsigned)w->places.n, *what };
+	}
+	*ret_id = place ? place->id : 0;
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include <gpuctr/gpuctr.h>
 
+#include "client/store/store.h"
 #include "proto/base/map.h"
 
 /* A growing set of small numbers. */
@@ -17,7 +18,7 @@ struct written_bits {
 
 struct written_process {
 	unsigned process;
-	struct written_bits kernels, ranges;
+	struct written_bits kernels, sites;
 };
 
 /* A set of active ranges. */
@@ -31,7 +32,7 @@ struct written_set {
 struct written {
 	struct written_process *processes;
 	size_t n_processes, max_processes;
-	struct map sets;
+	struct map sets, places;
 };
 
 /* Zero-initialised by the caller. */
@@ -45,5 +46,10 @@ int written_add(struct written_bits *bits, unsigned id); /* -ENOMEM */
 
 /* The number of this set of ranges within the capture, from 1; 0 for the empty set. *ret_new tells
  * whether it has just been made. */
-int written_set(struct written *w, unsigned process, const struct gpuctr_range *const *ranges,
-		size_t n_ranges, unsigned *ret_id, bool *ret_new);
+int written_set(struct written *w, unsigned process, const struct gpuctr_site *const *sites,
+		size_t n_sites, unsigned *ret_id, bool *ret_new);
+
+/* The number of this combination of op, sizes, dir and layer, from 1; 0: nothing is known. -ENOMEM.
+ */
+int written_place(struct written *w, const struct store_attribution *what, unsigned *ret_id,
+		  bool *ret_new);

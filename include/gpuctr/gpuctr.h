@@ -453,19 +453,56 @@ struct gpuctr_process {
 	size_t n_claims;
 };
 
-/* An NVTX range, or mark. The objects of one capture live until its on_end has returned. */
-struct gpuctr_range {
-	const struct gpuctr_range *parent; /* enclosing range of the same thread, NULL: outermost */
-	const char *domain;		   /* "" for the default domain */
-	const char *message;
-	const char *category;  /* name, or number in digits, or "" */
-	uint32_t color;	       /* ARGB, 0: none */
-	unsigned payload_type; /* nvtxPayloadType_t: 0 none, 1 uint64, 2 int64, 3 double, 4 uint32,
-				  5 int32, 6 float */
-	uint64_t payload;      /* its bits, zero-extended */
-	unsigned id;	       /* unique within the process, from 1 */
-	unsigned depth;	       /* 0: outermost; below 4,096, deeper ranges are told as that */
+enum gpuctr_site_kind {
+	GPUCTR_SITE_LABEL,    /* a range of the program's own, or a module */
+	GPUCTR_SITE_STEP,     /* "iteration 2" */
+	GPUCTR_SITE_OPERATOR, /* of PyTorch */
+	GPUCTR_SITE_NODE,     /* of autograd's graph: a backward function */
+	GPUCTR_SITE_ENGINE,   /* autograd's, around a node */
 };
+
+/* What the number of each occurrence of a site is. */
+enum gpuctr_site_number {
+	GPUCTR_NUMBER_NONE,
+	GPUCTR_NUMBER_STEP, /* the step's */
+	GPUCTR_NUMBER_SEQ,  /* the sequence number that autograd gave an operator */
+};
+
+/* A call site: NVTX ranges, or marks, that differ only in what is counted, within the ranges around
+ * them. Its objects live until on_end has returned. A process has at most 65,536. */
+struct gpuctr_site {
+	const struct gpuctr_site *parent; /* enclosing site of the same thread, NULL: outermost */
+	const char *domain;		  /* "" for the default domain */
+	const char *name;  /* "aten::conv2d"; "iteration N", where N stands for the step's number */
+	const char *sizes; /* of PyTorch's inputs, "[[64, 3, 7, 7], []]"; "": none */
+	const char *category; /* name, or number in digits, or "" */
+	uint32_t color;	      /* ARGB, 0: none */
+	enum gpuctr_site_kind kind;
+	enum gpuctr_site_number numbered;
+	unsigned n_numbers; /* how many sites from the outermost to this are numbered */
+	unsigned id;	    /* unique within the process, from 1; larger than the parent's */
+	unsigned depth;	    /* 0: outermost; below 4,096, deeper ranges are told as that */
+};
+
+/* What differs between the occurrences of a site. */
+struct gpuctr_occurrence {
+	/* The numbers of the numbered sites of the path, outermost first: the site's n_numbers of
+	 * them. -1: not known, as of ranges in very many others. Borrowed with the record. */
+	const int64_t *numbers;
+	unsigned payload_type; /* nvtxPayloadType_t: 0 none, 1 uint64, 2 int64, 3 double, 4 uint32,
+				  5 int32, 6 float; of the innermost range that has one, or of a
+				  mark itself */
+	uint64_t payload;      /* its bits, zero-extended */
+};
+
+/* The number of a site in the path of a record or mark; -1: none, or not known. */
+static inline int64_t gpuctr_site_number(const struct gpuctr_site *site,
+					 const struct gpuctr_occurrence *at)
+{
+	return site->numbered != GPUCTR_NUMBER_NONE && at->numbers
+		       ? at->numbers[site->n_numbers - 1]
+		       : -1;
+}
 
 struct gpuctr_kernel {
 	const char *name;	 /* demangled */
@@ -493,7 +530,7 @@ enum gpuctr_clock {
 			       the begin of its first kernel to the end of its last one */
 };
 
-/* One launch and its counters. Kernels and ranges it points to live until on_end has returned. */
+/* One launch and its counters. Kernels and sites it points to live until on_end has returned. */
 struct gpuctr_record {
 	unsigned process;
 	uint64_t index; /* within the process, from 0, without gaps; what was lost is in the totals
@@ -506,13 +543,15 @@ struct gpuctr_record {
 	unsigned context;
 	uint64_t stream;
 	uint32_t correlation;
-	uint32_t thread;	 /* of the system; 0: a trace did not watch the launch */
-	int64_t start_ns;	 /* unix time */
-	int64_t duration_ns;	 /* -1: not known, and clock is GPUCTR_CLOCK_NONE */
-	enum gpuctr_clock clock; /* of both */
-	const struct gpuctr_range
-		*range; /* innermost NVTX range of the launching thread, or NULL */
-	const struct gpuctr_range *const *active; /* start/end ranges open in the process */
+	uint32_t thread;		/* of the system; 0: a trace did not watch the launch */
+	int64_t start_ns;		/* unix time */
+	int64_t duration_ns;		/* -1: not known, and clock is GPUCTR_CLOCK_NONE */
+	enum gpuctr_clock clock;	/* of both */
+	const struct gpuctr_site *site; /* innermost NVTX range of the launching thread, or NULL */
+	struct gpuctr_occurrence at;
+	unsigned opened; /* so many of the outermost ranges are the same occurrences as at the
+			    thread's previous record; at most the site's depth + 1 */
+	const struct gpuctr_site *const *active; /* start/end ranges open in the process */
 	size_t n_active;
 	const double *values; /* one for each column of the plan; NaN: not available */
 	/* The group of the plan's columns that was measured in this launch: the values of columns
@@ -550,7 +589,8 @@ struct gpuctr_copy {
 
 struct gpuctr_mark {
 	unsigned process;
-	const struct gpuctr_range *range;
+	const struct gpuctr_site *site;
+	struct gpuctr_occurrence at;
 	uint32_t thread;
 	int64_t time_ns;
 };

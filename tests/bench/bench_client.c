@@ -88,7 +88,7 @@ static int bench_store_write(struct synthetic *s, const char *path, uint64_t n)
 	}
 	r = store_write_process(store, &s->process);
 	for (uint64_t i = 0; i < n && r == 0; i++) {
-		r = store_write_record(store, synthetic_record(s, i));
+		r = store_write_record(store, synthetic_record(s, i), NULL);
 	}
 	r = r ? r : store_finish(store, &end);
 	if (r) {

@@ -30,45 +30,27 @@ enum { OPERATORS = 40, KERNELS_A_STEP = 1000 };
 /* --- files ----------------------------------------------------------------------------------- */
 
 struct emitted {
-	struct gpuctr_range step, outer, inner;
-	char texts[3][256];
+	struct made_site step, outer, inner;
 };
 
-/* The ranges of the kernel with this index. */
-static const struct gpuctr_range *emit(struct emitted *e, uint64_t index)
+/* The sites of the kernel with this index, which come again in each step. */
+static const struct made_site *emit(struct emitted *e, uint64_t index)
 {
-	unsigned step = (unsigned)(index / KERNELS_A_STEP);
-	unsigned id = step + (unsigned)index * 2 + 1;
+	unsigned in_step = (unsigned)(index % KERNELS_A_STEP);
+	char text[256];
 
-	if (index % KERNELS_A_STEP == 0) {
-		snprintf(e->texts[0], sizeof(e->texts[0]), "iteration %u", step);
-		e->step = (struct gpuctr_range){
-			.domain = "", .message = e->texts[0], .category = "", .id = id
-		};
-	}
-	snprintf(e->texts[1], sizeof(e->texts[1]),
+	snprintf(text, sizeof(text), "iteration %llu",
+		 (unsigned long long)(index / KERNELS_A_STEP));
+	make_site(&e->step, NULL, 1, text);
+	snprintf(text, sizeof(text),
 		 "aten::operator_%u, seq = %llu, op_id = %llu, sizes = [[64, %u, 56, 56], [64, 64, "
-		 "3, 3], [], [], []], input_op_ids = [(%llu,0), (0,-1), (0,-1)]",
-		 (unsigned)(index % OPERATORS), (unsigned long long)index,
-		 (unsigned long long)index * 2, 64u << index % 4,
-		 (unsigned long long)index * 2 - 1);
-	snprintf(e->texts[2], sizeof(e->texts[2]),
-		 "aten::inner_%u, op_id = %llu, sizes = [[64, %u, 56, 56], []], input_op_ids = "
-		 "[(%llu,0), (0,-1)]",
-		 (unsigned)(index % OPERATORS), (unsigned long long)index * 2 + 1, 64u << index % 4,
-		 (unsigned long long)index * 2);
-	e->outer = (struct gpuctr_range){ .parent = &e->step,
-					  .domain = "",
-					  .message = e->texts[1],
-					  .category = "",
-					  .id = id + 1,
-					  .depth = 1 };
-	e->inner = (struct gpuctr_range){ .parent = &e->outer,
-					  .domain = "",
-					  .message = e->texts[2],
-					  .category = "",
-					  .id = id + 2,
-					  .depth = 2 };
+		 "3, 3], [], [], []]",
+		 in_step % OPERATORS, (unsigned long long)index, (unsigned long long)index * 2,
+		 64u << in_step % 4);
+	make_site(&e->outer, &e->step, 2 + 2 * in_step, text);
+	snprintf(text, sizeof(text), "aten::inner_%u, op_id = %llu, sizes = [[64, %u, 56, 56], []]",
+		 in_step % OPERATORS, (unsigned long long)index * 2 + 1, 64u << in_step % 4);
+	make_site(&e->inner, &e->outer, 3 + 2 * in_step, text);
 	return &e->inner;
 }
 
@@ -94,8 +76,10 @@ static int write_file(const char *path, uint64_t n, bool emitting)
 	for (uint64_t i = 0; i < n; i++) {
 		struct gpuctr_record record = *synthetic_record(&s, i);
 
-		record.range = emitting ? emit(&e, i) : record.range;
-		if (store_write_record(store, &record)) {
+		if (emitting) {
+			put_into(&record, emit(&e, i));
+		}
+		if (store_write_record(store, &record, NULL)) {
 			break;
 		}
 	}
@@ -165,7 +149,7 @@ static int read_plainly(const char *file)
 {
 	static const char *const statements[] = {
 		"PRAGMA quick_check(1)",
-		"SELECT * FROM range ORDER BY process, id",
+		"SELECT * FROM site ORDER BY process, id",
 		"SELECT * FROM record ORDER BY id",
 	};
 	sqlite3 *db;

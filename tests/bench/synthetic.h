@@ -10,6 +10,8 @@
 
 #include <gpuctr/gpuctr.h>
 
+#include "tests/unit/made_site.h"
+
 enum {
 	SYNTHETIC_KERNELS = 200,
 	SYNTHETIC_STEPS = 64, /* distinct outer ranges */
@@ -19,9 +21,9 @@ enum {
 };
 
 struct synthetic {
-	char texts[SYNTHETIC_KERNELS + SYNTHETIC_RANGES][256];
+	char texts[SYNTHETIC_KERNELS][256];
 	struct gpuctr_kernel kernels[SYNTHETIC_KERNELS];
-	struct gpuctr_range ranges[SYNTHETIC_RANGES];
+	struct made_site sites[SYNTHETIC_RANGES];
 	struct gpuctr_column columns[SYNTHETIC_COLUMNS];
 	const char *metrics[SYNTHETIC_COLUMNS];
 	struct gpuctr_plan plan;
@@ -53,16 +55,12 @@ static inline void synthetic_init_definitions(struct synthetic *s)
 	}
 	for (unsigned i = 0; i < SYNTHETIC_RANGES; i++) {
 		unsigned depth = i % SYNTHETIC_DEPTH;
-		char *text = s->texts[SYNTHETIC_KERNELS + i];
+		char text[64];
 
-		snprintf(text, sizeof(s->texts[0]), levels[depth], (int)(i / SYNTHETIC_DEPTH));
-		s->ranges[i] = (struct gpuctr_range){ .parent = depth ? &s->ranges[i - 1] : NULL,
-						      .domain = "",
-						      .message = text,
-						      .category = depth == 3 ? "operator" : "",
-						      .color = depth == 3 ? 0xff76b900 : 0,
-						      .id = i + 1,
-						      .depth = depth };
+		snprintf(text, sizeof(text), levels[depth], (int)(i / SYNTHETIC_DEPTH));
+		make_site(&s->sites[i], depth ? &s->sites[i - 1] : NULL, i + 1, text);
+		s->sites[i].site.category = depth == 3 ? "operator" : "";
+		s->sites[i].site.color = depth == 3 ? 0xff76b900 : 0;
 	}
 }
 
@@ -126,7 +124,7 @@ static inline const struct gpuctr_record *synthetic_record(struct synthetic *s, 
 							(int64_t)index * 50000,
 					    .duration_ns = (int64_t)s->values[2],
 					    .clock = GPUCTR_CLOCK_RANGE,
-					    .range = &s->ranges[step * SYNTHETIC_DEPTH + 3],
 					    .values = s->values };
+	put_into(&s->record, &s->sites[step * SYNTHETIC_DEPTH + 3]);
 	return &s->record;
 }

@@ -214,6 +214,7 @@ static void launch(size_t index, range_list open, range_list active)
 	ranges_add_stack(field[FIELD_STACK], open);
 	ranges_add_messages(field[FIELD_RANGES], active, ";");
 	ranges_add_stack(field[FIELD_ACTIVE], active);
+	ranges_add_payload(field[FIELD_PAYLOAD], open);
 	printf("launch");
 	for (int i = 0; i < FIELD_PROGRAM; i++) {
 		printf("\t%s", field[i]);

@@ -42,6 +42,7 @@ void range_mark(enum range range, range_list stack);
 void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void ranges_add_messages(char *text, range_list list, const char *separator);
 void ranges_add_stack(char *text, range_list list);
+void ranges_add_payload(char *text, range_list list);
 
 unsigned long long now_ns(void);
 unsigned thread_id(void);

@@ -187,10 +187,8 @@ static void add_json(char *text, enum range range)
 	if (r->color) {
 		snprintf(color, sizeof(color), "\"#%08x\"", r->color);
 	}
-	append(text,
-	       "{\"domain\":\"%s\",\"message\":\"%s\",\"category\":\"%s\",\"color\":%s,"
-	       "\"payload\":%s}",
-	       domain_names[r->domain], r->message, category, color, r->payload_text);
+	append(text, "{\"domain\":\"%s\",\"message\":\"%s\",\"category\":\"%s\",\"color\":%s}",
+	       domain_names[r->domain], r->message, category, color);
 }
 
 void ranges_add_messages(char *text, range_list list, const char *separator)
@@ -208,6 +206,18 @@ void ranges_add_stack(char *text, range_list list)
 	}
 }
 
+void ranges_add_payload(char *text, range_list list)
+{
+	const char *payload = "";
+
+	for (size_t i = 0; list[i] != RANGES; i++) {
+		if (ranges[list[i]].payload_type != NVTX_PAYLOAD_UNKNOWN) {
+			payload = ranges[list[i]].payload_text;
+		}
+	}
+	append(text, "%s", payload);
+}
+
 void range_mark(enum range range, range_list stack)
 {
 	nvtxEventAttributes_t a = attributes_of(&ranges[range]);
@@ -221,5 +231,6 @@ void range_mark(enum range range, range_list stack)
 	}
 	ranges_add_stack(around, stack);
 	add_json(own, range);
+	append(own, " %s", ranges[range].payload_text);
 	printf("mark\t%u\t%s\t%s\t%llu\t%llu\n", thread_id(), around, own, begin, now_ns());
 }

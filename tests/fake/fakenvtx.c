@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program that calls every function of NVTX that may stand around a kernel.
  *
- * fakenvtx [--fork]
+ * fakenvtx [--fork | --steps N]
  *
  * It launches a kernel after each step and prints, one line a launch, what it knows to be open:
  *
@@ -10,7 +10,11 @@
  * and a line "mark<tab>TEXT" for each mark. A level that NVTX returns wrongly ends it with 1.
  *
  * With --fork a thread starts and ends ranges all the time while children are forked, each of which
- * starts, pushes, pops and ends ranges of its own: none of them may hang. Prints "children N". */
+ * starts, pushes, pops and ends ranges of its own: none of them may hang. Prints "children N".
+ *
+ * With --steps it launches as N steps of a training do, in ranges that are numbered as PyTorch's
+ * emit_nvtx() numbers them, and prints "grown KIB": by how much its memory has grown since the step
+ * GROWN_FROM. */
 
 #include <cuda.h>
 #include <nvtx3/nvToolsExt.h>
@@ -25,6 +29,7 @@
 #include <unistd.h>
 
 enum { DEEP = 40, OPEN_MAX = 64, LONG = 200, TOO_LONG = 20000, KEPT = 16 * 1024, CHILDREN = 20 };
+enum { GROWN_FROM = 2000, OPERATORS = 3 };
 
 static CUfunction kernel;
 static nvtxDomainHandle_t wide_domain;
@@ -260,6 +265,57 @@ static void fork_children(void)
 	printf("children %d\n", good);
 }
 
+/* --- steps --- */
+
+/* Of memory that no file holds. */
+static long resident_kib(void)
+{
+	long pages = 0, shared = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	if (!f || fscanf(f, "%*d %ld %ld", &pages, &shared) != 2) {
+		fail("statm", 0, 2);
+	}
+	fclose(f);
+	return (pages - shared) * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void take_step(int step)
+{
+	char text[160];
+	nvtxRangeId_t loading;
+
+	snprintf(text, sizeof(text), "batch %d", step);
+	loading = nvtxRangeStartA(text);
+	snprintf(text, sizeof(text), "iteration %d", step);
+	nvtxRangePushA(text);
+	for (int i = 0; i < OPERATORS; i++) {
+		int seq = step * OPERATORS + i;
+
+		snprintf(text, sizeof(text),
+			 "aten::op%d, seq = %d, op_id = %d, sizes = [[%d, 8]], input_op_ids = "
+			 "[(%d,0)]",
+			 i, seq, 7 * seq, i, 7 * seq - 1);
+		nvtxRangePushA(text);
+		check("cuLaunchKernel",
+		      cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+		nvtxRangePop();
+	}
+	nvtxRangePop();
+	nvtxRangeEnd(loading);
+}
+
+static void take_steps(int n)
+{
+	long before = 0;
+
+	for (int step = 0; step < n; step++) {
+		before = step == GROWN_FROM ? resident_kib() : before;
+		take_step(step);
+	}
+	printf("grown %ld\n", before ? resident_kib() - before : 0);
+}
+
 static void load_kernel(void)
 {
 	CUcontext context;
@@ -279,6 +335,8 @@ int main(int argc, char **argv)
 	nvtxNameCategoryW(1, L"category \u00e4");
 	if (argc > 1 && strcmp(argv[1], "--fork") == 0) {
 		fork_children();
+	} else if (argc > 2 && strcmp(argv[1], "--steps") == 0) {
+		take_steps(atoi(argv[2]));
 	} else {
 		launch();
 		push_and_pop();

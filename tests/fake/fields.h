@@ -21,11 +21,12 @@ enum field {
 	FIELD_STREAM,
 	FIELD_CORRELATION,
 	FIELD_THREAD,
-	FIELD_NVTX,   /* messages of the ranges around it, outermost first, joined by '/' */
-	FIELD_STACK,  /* the same ranges as JSON objects, joined by ',' */
-	FIELD_RANGES, /* messages of the start/end ranges, joined by ';' */
-	FIELD_ACTIVE, /* the same as JSON objects */
-	FIELD_START,  /* when the call began; FIELD_UNTIL is when it ended */
+	FIELD_NVTX,    /* messages of the ranges around it, outermost first, joined by '/' */
+	FIELD_STACK,   /* the same ranges as JSON objects, joined by ',' */
+	FIELD_RANGES,  /* messages of the start/end ranges, joined by ';' */
+	FIELD_ACTIVE,  /* the same as JSON objects */
+	FIELD_PAYLOAD, /* of the innermost range around it that has one, or empty */
+	FIELD_START,   /* when the call began; FIELD_UNTIL is when it ended */
 	FIELD_TOLD,
 
 	/* Printed by the program, and in no output. */

@@ -36,12 +36,11 @@ static const char rows[] =
 	"INSERT INTO kernel VALUES(1, 1, 'kernel(float*)', '_Z6kernelPf', 0, 8);"
 	"INSERT INTO meta VALUES('argv.0', 'python'), ('argv.1', 'train.py'),"
 	" ('gpu.3.uuid', 'GPU-0'), ('gpu.3.name', 'H200'), ('gpu.3.chip', 'GH100');"
-	"INSERT INTO range VALUES(1, 1, 0, '', 'outer', '', 0, 0, 0, 0, 5),"
-	" (1, 2, 1, 'domain', 'inner', 'category', 5, 1, 7, 1, 5);"
+	"INSERT INTO site VALUES(1, 1, 0, '', 'step N', '', '', 0, 1, 1, 0),"
+	" (1, 2, 1, 'domain', 'inner', '[[1]]', 'category', 5, 2, 2, 1);"
 	"INSERT INTO place VALUES(1, 'aten::add', NULL, 'fprop', 'layer');"
-	"INSERT INTO attribution VALUES(1, 2, 1, 7);"
 	"INSERT INTO active VALUES(1, 1, 1), (1, 1, 2);"
-	"INSERT INTO mark VALUES(1, 2, 5, 6);"
+	"INSERT INTO mark VALUES(1, 2, 5, 6, 1, 7, x'1804');"
 	"INSERT INTO image VALUES(1, 0, 3, 3, 891568578, 'abc');"
 	"INSERT INTO notice VALUES(1, 74, 'CUPTI failed', 'try again');";
 
@@ -88,13 +87,14 @@ static void make_base(void)
 	must(db, "INSERT INTO meta VALUES('samples', 1)");
 	add_block(db, "INSERT INTO sample_block VALUES('GPU-0', 10000, 5, 1, ?, ?)", 3, 1);
 	add_block(db, "INSERT INTO copy_block VALUES(1, 1, ?, ?)", 7, 0);
-	must(db, schema_path_view);
+	must(db, schema_path_views);
 	must(db, views);
 	must(db, rows);
 	for (int i = 0; i < ROWS; i++) {
 		snprintf(sql, sizeof(sql),
 			 "INSERT INTO record VALUES((1 << 40) + %d, 1, %d, 0, 1, 1, 1, 1, 32, 1, 1,"
-			 " 0, 0, 0, 7, %d, 1, 100, 50, 2, 2, %d, 4096.0)",
+			 " 0, 0, 0, 7, %d, 1, 100, 50, 2, 2, %d, 1, 1, 7, 1, 2, 4, 6, x'0804', "
+			 "4096.0)",
 			 i, i, i, i % 2);
 		must(db, sql);
 	}
@@ -270,13 +270,25 @@ static size_t read_text(const char *text)
 	return strlen(text);
 }
 
-static void check_range(const struct gpuctr_range *r)
+static void check_site(const struct gpuctr_site *r)
 {
 	fuzz_check(r->id != 0);
 	fuzz_check(r->depth == (r->parent ? r->parent->depth + 1 : 0));
 	read_text(r->domain);
-	read_text(r->message);
+	read_text(r->name);
+	read_text(r->sizes);
+	fuzz_check(r->kind <= GPUCTR_SITE_ENGINE && r->numbered <= GPUCTR_NUMBER_SEQ);
 	read_text(r->category);
+}
+
+static void check_numbers(const struct gpuctr_site *site, const struct gpuctr_occurrence *at)
+{
+	int64_t sum = 0;
+
+	for (unsigned i = 0; i < site->n_numbers; i++) {
+		sum ^= at->numbers[i];
+	}
+	(void)sum;
 }
 
 static void check_record(const struct store_reader *r, const struct store_kernels *d,
@@ -292,11 +304,13 @@ static void check_record(const struct store_reader *r, const struct store_kernel
 		read_text(record->kernel->name);
 		read_text(record->kernel->mangled);
 	}
-	if (record->range) {
-		check_range(record->range);
+	if (record->site) {
+		check_site(record->site);
+		check_numbers(record->site, &record->at);
 	}
+	fuzz_check(record->opened <= (record->site ? record->site->depth + 1 : 0));
 	for (size_t i = 0; i < record->n_active; i++) {
-		check_range(record->active[i]);
+		check_site(record->active[i]);
 	}
 	for (size_t i = 0; i < store_info(r)->plan.n_columns; i++) {
 		sum += record->values[i];
@@ -345,8 +359,9 @@ static void read_marks(struct store_reader *r, unsigned process)
 		return;
 	}
 	while (store_next_mark(c, &mark) == 0 && mark) {
-		if (mark->range) {
-			check_range(mark->range);
+		if (mark->site) {
+			check_site(mark->site);
+			check_numbers(mark->site, &mark->at);
 		}
 	}
 	store_cursor_free(c);

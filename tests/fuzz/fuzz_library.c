@@ -200,12 +200,18 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *p,
 	}
 }
 
-static void read_range(struct listener *l, const struct gpuctr_range *r)
+static void read_range(struct listener *l, const struct gpuctr_site *r,
+		       const struct gpuctr_occurrence *at)
 {
 	fuzz_check(r->id != 0);
 	fuzz_check(r->depth == (r->parent ? r->parent->depth + 1 : 0));
 	read_text(l, r->domain);
-	read_text(l, r->message);
+	read_text(l, r->name);
+	read_text(l, r->sizes);
+	fuzz_check(r->kind <= GPUCTR_SITE_ENGINE && r->numbered <= GPUCTR_NUMBER_SEQ);
+	for (unsigned i = 0; at && i < r->n_numbers; i++) {
+		l->sum += at->numbers[i] > 0;
+	}
 	read_text(l, r->category);
 }
 
@@ -220,18 +226,19 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *r, v
 	fuzz_check(r->kernel->registers >= -1 && r->kernel->static_shared_bytes >= -1);
 	read_text(l, r->kernel->name);
 	read_text(l, r->kernel->mangled);
-	if (r->range) {
-		read_range(l, r->range);
+	if (r->site) {
+		read_range(l, r->site, &r->at);
 	}
+	fuzz_check(r->opened <= (r->site ? r->site->depth + 1 : 0));
 	for (size_t i = 0; i < r->n_active; i++) {
-		read_range(l, r->active[i]);
+		read_range(l, r->active[i], NULL);
 	}
 	for (size_t i = 0; i < l->n_columns; i++) {
 		sum += r->values[i];
 	}
 	l->sum += sum > 0;
 	if (is_kept(l, r->process)) {
-		keep(l, store_write_record(l->store, r));
+		keep(l, store_write_record(l->store, r, NULL));
 	}
 	if (++l->records == 5) {
 		gpuctr_capture_close(c);
@@ -243,7 +250,7 @@ static void on_mark(struct gpuctr_capture *c, const struct gpuctr_mark *m, void 
 	struct listener *l = userdata;
 
 	(void)c;
-	read_range(l, m->range);
+	read_range(l, m->site, &m->at);
 	if (is_kept(l, m->process)) {
 		keep(l, store_write_mark(l->store, m));
 	}

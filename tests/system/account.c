@@ -29,6 +29,7 @@ const char *const account_fields[N_FIELDS] = {
 	[FIELD_STACK] = "(stack of ranges)",
 	[FIELD_RANGES] = "ranges",
 	[FIELD_ACTIVE] = "(active ranges)",
+	[FIELD_PAYLOAD] = "(payload)",
 	[FIELD_START] = "start_ns",
 	[FIELD_DURATION] = "duration_ns",
 	[FIELD_CLOCK] = "clock",
@@ -143,7 +144,7 @@ struct account *account_of_program(const char *path)
 /* --- the library --- */
 
 /* As JSON has it. */
-static void add_payload(char *text, const struct gpuctr_range *r)
+static void set_payload(char *text, const struct gpuctr_occurrence *r)
 {
 	uint32_t bits = (uint32_t)r->payload;
 	double wide;
@@ -171,34 +172,32 @@ static void add_payload(char *text, const struct gpuctr_range *r)
 		account_set(text, "%g", (double)narrow);
 		break;
 	default:
-		account_set(text, "null");
+		text[0] = '\0';
 	}
 }
 
-static void add_json(char *text, const struct gpuctr_range *r)
+static void add_json(char *text, const struct gpuctr_site *r)
 {
-	char color[16] = "null", payload[ACCOUNT_TEXT_MAX];
+	char color[16] = "null";
 	size_t n = strlen(text);
 
 	if (r->color) {
 		snprintf(color, sizeof(color), "\"#%08x\"", r->color);
 	}
-	add_payload(payload, r);
 	snprintf(text + n, ACCOUNT_TEXT_MAX - n,
-		 "%s{\"domain\":\"%s\",\"message\":\"%s\",\"category\":\"%s\",\"color\":%s,"
-		 "\"payload\":%s}",
-		 n ? "," : "", r->domain, r->message, r->category, color, payload);
+		 "%s{\"domain\":\"%s\",\"message\":\"%s\",\"category\":\"%s\",\"color\":%s}",
+		 n ? "," : "", r->domain, r->name, r->category, color);
 }
 
-static void add_message(char *text, const char *separator, const struct gpuctr_range *r)
+static void add_message(char *text, const char *separator, const struct gpuctr_site *r)
 {
 	size_t n = strlen(text);
 
-	snprintf(text + n, ACCOUNT_TEXT_MAX - n, "%s%s", n ? separator : "", r->message);
+	snprintf(text + n, ACCOUNT_TEXT_MAX - n, "%s%s", n ? separator : "", r->name);
 }
 
 /* path may be NULL. */
-static void add_stack(char *path, char *stack, const struct gpuctr_range *r)
+static void add_stack(char *path, char *stack, const struct gpuctr_site *r)
 {
 	if (r->parent) {
 		assert_int_equal(r->depth, r->parent->depth + 1);
@@ -212,9 +211,11 @@ static void add_stack(char *path, char *stack, const struct gpuctr_range *r)
 	add_json(stack, r);
 }
 
-void account_set_nvtx(account_launch *l, const struct gpuctr_range *range,
-		      const struct gpuctr_range *const *active, size_t n_active)
+void account_set_nvtx(account_launch *l, const struct gpuctr_site *range,
+		      const struct gpuctr_occurrence *at, const struct gpuctr_site *const *active,
+		      size_t n_active)
 {
+	set_payload((*l)[FIELD_PAYLOAD], at);
 	(*l)[FIELD_NVTX][0] = '\0';
 	if (range) {
 		add_stack((*l)[FIELD_NVTX], (*l)[FIELD_STACK], range);
@@ -289,15 +290,18 @@ void account_add_record(struct account *a, const struct gpuctr_record *r)
 	for (int m = 0; m < N_METRICS; m++) {
 		account_set((*l)[FIELD_METRICS + m], "%.17g", r->values[m]);
 	}
-	account_set_nvtx(l, r->range, r->active, r->n_active);
+	account_set_nvtx(l, r->site, &r->at, r->active, r->n_active);
 }
 
 void account_add_mark(struct account *a, const struct gpuctr_mark *mark)
 {
 	struct account_mark *m = account_new_mark(a);
+	char payload[ACCOUNT_TEXT_MAX];
 
 	snprintf(m->thread, sizeof(m->thread), "%u", mark->thread);
 	snprintf(m->time_ns, sizeof(m->time_ns), "%" PRId64, mark->time_ns);
-	add_json(m->own, mark->range);
-	add_stack(NULL, m->stack, mark->range);
+	set_payload(payload, &mark->at);
+	add_json(m->own, mark->site);
+	snprintf(m->own + strlen(m->own), sizeof(m->own) - strlen(m->own), " %.32s", payload);
+	add_stack(NULL, m->stack, mark->site);
 }

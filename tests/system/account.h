@@ -52,8 +52,9 @@ struct account_mark *account_new_mark(struct account *a);
 
 void account_add_device(struct account *a, const struct gpuctr_device *d);
 void account_set(char *field, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void account_set_nvtx(account_launch *l, const struct gpuctr_range *range,
-		      const struct gpuctr_range *const *active, size_t n_active);
+void account_set_nvtx(account_launch *l, const struct gpuctr_site *range,
+		      const struct gpuctr_occurrence *at, const struct gpuctr_site *const *active,
+		      size_t n_active);
 
 /* The field that an output has under this name, or N_FIELDS. */
 enum field account_field_named(const char *name);

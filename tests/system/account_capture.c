@@ -12,7 +12,7 @@ enum { RANGES_MAX = 64 };
 struct capture {
 	struct account *a;
 	sqlite3 *db;
-	struct gpuctr_range ranges[RANGES_MAX]; /* by number */
+	struct gpuctr_site ranges[RANGES_MAX]; /* by number */
 };
 
 static sqlite3_stmt *prepare(struct capture *c, const char *sql)
@@ -32,7 +32,7 @@ static const char *text_of(sqlite3_stmt *s, int column)
 	return text ? text : "";
 }
 
-static const struct gpuctr_range *range_of(const struct capture *c, sqlite3_stmt *s, int column)
+static const struct gpuctr_site *range_of(const struct capture *c, sqlite3_stmt *s, int column)
 {
 	int id = sqlite3_column_int(s, column);
 
@@ -42,22 +42,21 @@ static const struct gpuctr_range *range_of(const struct capture *c, sqlite3_stmt
 
 static void read_ranges(struct capture *c)
 {
-	sqlite3_stmt *s = prepare(c, "SELECT id, parent, domain, message, category, color,"
-				     " payload_type, payload, depth FROM range");
+	sqlite3_stmt *s = prepare(c, "SELECT id, parent, domain, name, category, color,"
+				     " depth FROM site ORDER BY id");
 
 	while (sqlite3_step(s) == SQLITE_ROW) {
 		int id = sqlite3_column_int(s, 0);
 
 		assert_in_range(id, 1, RANGES_MAX - 1);
-		c->ranges[id] = (struct gpuctr_range){
+		c->ranges[id] = (struct gpuctr_site){
 			.parent = range_of(c, s, 1),
 			.domain = strdup(text_of(s, 2)),
-			.message = strdup(text_of(s, 3)),
+			.name = strdup(text_of(s, 3)),
 			.category = strdup(text_of(s, 4)),
 			.color = (uint32_t)sqlite3_column_int64(s, 5),
-			.payload_type = (unsigned)sqlite3_column_int(s, 6),
-			.payload = (uint64_t)sqlite3_column_int64(s, 7),
-			.depth = (unsigned)sqlite3_column_int(s, 8),
+			.sizes = "",
+			.depth = (unsigned)sqlite3_column_int(s, 6),
 		};
 	}
 	sqlite3_finalize(s);
@@ -67,14 +66,14 @@ static void free_ranges(struct capture *c)
 {
 	for (size_t i = 0; i < RANGES_MAX; i++) {
 		free((char *)(uintptr_t)c->ranges[i].domain);
-		free((char *)(uintptr_t)c->ranges[i].message);
+		free((char *)(uintptr_t)c->ranges[i].name);
 		free((char *)(uintptr_t)c->ranges[i].category);
 	}
 }
 
-static size_t read_active(struct capture *c, int set_id, const struct gpuctr_range **active)
+static size_t read_active(struct capture *c, int set_id, const struct gpuctr_site **active)
 {
-	sqlite3_stmt *s = prepare(c, "SELECT range FROM active WHERE set_id = ? ORDER BY range");
+	sqlite3_stmt *s = prepare(c, "SELECT site FROM active WHERE set_id = ? ORDER BY site");
 	size_t n = 0;
 
 	sqlite3_bind_int(s, 1, set_id);
@@ -89,16 +88,20 @@ static size_t read_active(struct capture *c, int set_id, const struct gpuctr_ran
 /* The view that users are shown, and the numbers behind it. */
 static void read_records(struct capture *c)
 {
-	sqlite3_stmt *s = prepare(c, "SELECT r.range, r.active_set, v.* FROM records v JOIN record "
-				     "r USING (process, idx)");
-	const struct gpuctr_range *active[RANGES_MAX], *range;
+	sqlite3_stmt *s = prepare(c, "SELECT r.site, r.active_set, r.payload_type, r.payload, v.*"
+				     " FROM records v JOIN record r USING (process, idx)");
+	const struct gpuctr_site *active[RANGES_MAX], *range;
 
 	while (sqlite3_step(s) == SQLITE_ROW) {
 		account_launch *l = account_new_launch(c->a, 0);
 		size_t n_active = read_active(c, sqlite3_column_int(s, 1), active);
+		const struct gpuctr_occurrence at = {
+			.payload_type = (unsigned)sqlite3_column_int(s, 2),
+			.payload = (uint64_t)sqlite3_column_int64(s, 3),
+		};
 		char path[ACCOUNT_TEXT_MAX];
 
-		for (int i = 2; i < sqlite3_column_count(s); i++) {
+		for (int i = 4; i < sqlite3_column_count(s); i++) {
 			const char *name = sqlite3_column_name(s, i);
 			enum field f = account_field_named(name);
 
@@ -113,7 +116,7 @@ static void read_records(struct capture *c)
 		}
 		range = range_of(c, s, 0);
 		account_set(path, "%s", (*l)[FIELD_NVTX]);
-		account_set_nvtx(l, range, active, n_active);
+		account_set_nvtx(l, range, &at, active, n_active);
 		assert_string_equal((*l)[FIELD_NVTX], path);
 	}
 	sqlite3_finalize(s);
@@ -121,14 +124,18 @@ static void read_records(struct capture *c)
 
 static void read_others(struct capture *c)
 {
-	sqlite3_stmt *s = prepare(c, "SELECT range, thread, time_ns FROM mark ORDER BY time_ns");
+	sqlite3_stmt *s = prepare(c, "SELECT site, thread, time_ns, payload_type, payload"
+				     " FROM mark ORDER BY time_ns");
 
 	while (sqlite3_step(s) == SQLITE_ROW) {
-		account_add_mark(c->a, &(struct gpuctr_mark){
-					       .range = range_of(c, s, 0),
-					       .thread = (uint32_t)sqlite3_column_int64(s, 1),
-					       .time_ns = sqlite3_column_int64(s, 2),
-				       });
+		account_add_mark(c->a,
+				 &(struct gpuctr_mark){
+					 .site = range_of(c, s, 0),
+					 .at = { .payload_type = (unsigned)sqlite3_column_int(s, 3),
+						 .payload = (uint64_t)sqlite3_column_int64(s, 4) },
+					 .thread = (uint32_t)sqlite3_column_int64(s, 1),
+					 .time_ns = sqlite3_column_int64(s, 2),
+				 });
 	}
 	sqlite3_finalize(s);
 	s = prepare(c, "SELECT idx, uuid, name, clock_sm_mhz, clock_mem_mhz FROM device ORDER BY "

@@ -31,7 +31,7 @@ static void read_json_devices(struct account *a, const char *line)
 static void read_json_launch(struct account *a, const char *line)
 {
 	static const char *const keys[N_FIELDS] = {
-		[FIELD_STACK] = "nvtx", [FIELD_ACTIVE] = "ranges"
+		[FIELD_STACK] = "nvtx", [FIELD_ACTIVE] = "ranges", [FIELD_PAYLOAD] = "payload"
 	};
 	account_launch *l = account_new_launch(a, (unsigned)line_number(line, "index"));
 
@@ -55,10 +55,13 @@ static void read_json_launch(struct account *a, const char *line)
 static void read_json_mark(struct account *a, const char *line)
 {
 	struct account_mark *m = account_new_mark(a);
+	char payload[32];
 
 	line_value(line, "thread", m->thread, sizeof(m->thread));
 	line_value(line, "time_ns", m->time_ns, sizeof(m->time_ns));
 	line_value(line, "mark", m->own, sizeof(m->own));
+	line_value(line, "payload", payload, sizeof(payload));
+	snprintf(m->own + strlen(m->own), sizeof(m->own) - strlen(m->own), " %s", payload);
 }
 
 struct account *account_of_jsonl(const char *path)

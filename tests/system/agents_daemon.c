@@ -134,14 +134,14 @@ void agents_daemon_begin(struct agents_daemon *d, int agent, uint32_t capture, c
 }
 
 /* "outermost/.../innermost" */
-static void write_path(const struct gpuctr_range *range, char *ret, size_t size)
+static void write_path(const struct gpuctr_site *range, char *ret, size_t size)
 {
 	char outer[96] = "";
 
 	if (range->parent) {
 		write_path(range->parent, outer, sizeof(outer));
 	}
-	snprintf(ret, size, "%.60s%s%.30s", outer, outer[0] ? "/" : "", range->message);
+	snprintf(ret, size, "%.60s%s%.30s", outer, outer[0] ? "/" : "", range->name);
 }
 
 static void on_record(const struct gpuctr_record *r, void *userdata)
@@ -154,9 +154,9 @@ static void on_record(const struct gpuctr_record *r, void *userdata)
 	*t = (struct taken){ .index = r->index, .value = r->values[0] };
 	snprintf(t->kernel, sizeof(t->kernel), "%.23s", r->kernel->name);
 	t->threads = r->grid[0] * r->grid[1] * r->grid[2] * r->block[0] * r->block[1] * r->block[2];
-	if (r->range) {
-		t->range_id = r->range->id;
-		write_path(r->range, t->path, sizeof(t->path));
+	if (r->site) {
+		t->range_id = r->site->id;
+		write_path(r->site, t->path, sizeof(t->path));
 	}
 }
 

@@ -71,10 +71,10 @@ def processes_cost_no_more_than_some_records():
 
 def nest(path, n, length, flat=False):
     """Ranges within each other, or flat: one after the other, with a launch in each."""
-    ranges = [(1, 1000000 + i, 1000000 + i - 1 if i and not flat else 0, "", f"{i} ".ljust(length, "x"), "", 0, 0, 0,
-               0 if flat else i, len(f"{i} ".ljust(length, "x"))) for i in range(n)]
-    change(path, (f"INSERT INTO range VALUES({','.join('?' * 11)})", ranges),
-           ("UPDATE record SET range = ? WHERE idx = (SELECT idx FROM record ORDER BY idx LIMIT 1 OFFSET ?)",
+    sites = [(1, 1000000 + i, 1000000 + i - 1 if i and not flat else 0, "", f"{i} ".ljust(length, "x"), "", "", 0, 0, 0,
+              0 if flat else i) for i in range(n)]
+    change(path, ("UPDATE record SET opened = 0", [()]), (f"INSERT INTO site VALUES({','.join('?' * 11)})", sites),
+           ("UPDATE record SET site = ? WHERE idx = (SELECT idx FROM record ORDER BY idx LIMIT 1 OFFSET ?)",
             [(1000000 + i, i) for i in range(n)]))
 
 

@@ -137,12 +137,11 @@ def flame_of(page):
 
 
 def frames_by_sql(path):
-    """The same by the ranges' messages, with all that is in a frame."""
+    """The same by the sites' names, with all that is in a frame."""
     want = collections.defaultdict(collections.Counter)
     db = sqlite3.connect(path)
-    ranges = {i: (parent, re.sub(r"^(iteration )\d+$", r"\1N", re.split(r", (?:seq|op_id|sizes) = ", message)[0]))
-              for i, parent, message in db.execute("SELECT id, parent, message FROM range")}
-    query = f"""SELECT range, name, duration_ns, "{'", "'.join(COLUMNS)}" FROM record JOIN kernel ON kernel = kernel.id"""
+    ranges = {i: (parent, name) for i, parent, name in db.execute("SELECT id, parent, name FROM site")}
+    query = f"""SELECT site, name, duration_ns, "{'", "'.join(COLUMNS)}" FROM record JOIN kernel ON kernel = kernel.id"""
     for at, kernel, *numbers in db.execute(query):
         stack = [(kernel, 1)]
         while at:
@@ -158,7 +157,7 @@ def flame_is_the_captures():
     got, want = flame_of("run.html"), frames_by_sql("run.gpuctr")
     check(got == want and len(got) > 100, f"flame graph: {len(got)} frames, {set(got.items()) ^ set(want.items())}"
           if got.keys() != want.keys() else "flame graph: other sums than SQL's")
-    write(change("flat.gpuctr", "UPDATE record SET range = 0"), "--html", "flat.html")
+    write(change("flat.gpuctr", "UPDATE record SET site = 0, opened = 0"), "--html", "flat.html")
     check(all(len(p) < 2 for p in flame_of("flat.html")) and len(flame_of("flat.html")) == 59, "without ranges")
 
 
@@ -231,7 +230,7 @@ def nothing_from_outside():
 
 
 def hostile_names():
-    change("evil.gpuctr", ("UPDATE kernel SET name = ? || id", (EVIL,)), ("UPDATE range SET message = ? || id % 50", (EVIL,)),
+    change("evil.gpuctr", ("UPDATE kernel SET name = ? || id", (EVIL,)), ("UPDATE site SET name = ? || id % 50", (EVIL,)),
            ("UPDATE process SET program = ?, recorded_from = ?", (EVIL, EVIL)), ("UPDATE device SET name = ?", (EVIL,)),
            ("UPDATE meta SET value = ? WHERE key IN ('command', 'host', 'user', 'driver')", (EVIL,)))
     write("evil.gpuctr", "--html", "evil.html")
@@ -706,7 +705,7 @@ def empty_captures():
     check(hidden == ["h-hints", "h-top", "h-roofline", "h-flame", "h-timeline", "h-table"], f"a card of nothing: {hidden}")
     write("run.gpuctr", "-f", "--html", "none.html", "--where", "kernel=no kernel's name")
     check("None of the 716 measured launches matches" in browse("none.html").text["nothing"], "why nothing is there")
-    write(change("bare.gpuctr", "UPDATE record SET range = 0, duration_ns = -1, clock = 0"), "-f", "--html", "bare.html")
+    write(change("bare.gpuctr", "UPDATE record SET site = 0, opened = 0, duration_ns = -1, clock = 0"), "-f", "--html", "bare.html")
     e = browse("bare.html")
     check(float(e.all("dd", data_name=COLUMNS[0])[0]["data-value"]) == sums()[COLUMNS[0]], "no times")
     check("Add gpu__time_duration.sum" in e.text["roofline-note"], "what to do for times")

@@ -63,7 +63,7 @@ def records_have_operators():
     for w, g in zip(want, got):
         for name in "op", "seq", "sizes", "dir", "layer":
             check(w[name] == g[name], f"records: {name} of {w['index']}: {w[name]} is {g[name]}")
-        check(g["nvtx"] == "/".join(r["message"] for r in w["nvtx"]), f"records: path of {w['index']}")
+        check(g["nvtx"] == "/".join(name_of(r["message"]) for r in w["nvtx"]), f"records: path of {w['index']}")
     check(kernels("now.gpuctr") == want, "exported again, it says something else")
     said = collections.Counter((g["dir"], g["op"]) for g in got)
     check(said["fprop", "aten::cudnn_convolution"] > 10 and said["bprop", "aten::convolution_backward"] > 10,
@@ -152,12 +152,12 @@ def means_are_means():
 def spans_are_what_launches_show():
     """Reckoned here by another way: a range of a thread begins with the first launch in it after one that was not."""
     want, around = [], {}
+    opened = {r["idx"]: r["opened"] for r in rows("now.gpuctr", "SELECT idx, opened FROM record")}
     for r in kernels("run.gpuctr"):
         path = [x["message"] for x in r["nvtx"]]
         open_spans = around.get(r["thread"], [])
-        keep = 0
-        while keep < min(len(path), len(open_spans)) and open_spans[keep]["message"] == path[keep]:
-            keep += 1
+        keep = opened[r["index"]]
+        check([s["message"] for s in open_spans[:keep]] == path[:keep], f"opened of {r['index']}")
         open_spans = open_spans[:keep]
         for depth in range(keep, len(path)):
             span = {"thread": r["thread"], "depth": depth, "message": path[depth], "first_idx": r["index"], "launches": 0,
@@ -170,16 +170,20 @@ def spans_are_what_launches_show():
             span["begin_ns"] = min(span["begin_ns"], r["start_ns"])
             span["end_ns"] = max(span["end_ns"], r["start_ns"] + r["duration_ns"])
         around[r["thread"]] = open_spans
+    for span in want:
+        span["name"] = re.sub(r"^(iteration )\d+$", r"\1N", name_of(span.pop("message")))
     names = sorted(want[0])
     got = rows("now.gpuctr", f"SELECT {', '.join(names)} FROM nvtx_spans")
     check(sorted(map(str, got)) == sorted(str({n: w[n] for n in names}) for w in want), "spans")
-    check(len(got) > 1000 and len({r["message"] for r in got}) < len(got), "spans: no range is there twice")
+    check(len(got) > 1000 and len({r["name"] for r in got}) < len(got), "spans: no range is there twice")
+    steps = {(r["name"], r["step"]) for r in rows("now.gpuctr", "SELECT name, step FROM nvtx_spans WHERE name LIKE 'iteration %'")}
+    check(steps == {("iteration N", 2), ("iteration N", 3)}, f"spans of steps: {steps}")
 
 
 def unknown_is_null():
     shutil.copy("run.gpuctr", "bare.gpuctr")
     db = sqlite3.connect("bare.gpuctr")
-    db.execute("UPDATE record SET range = 0")
+    db.execute("UPDATE record SET site = 0, opened = 0")
     db.execute("UPDATE record SET clock = 0, duration_ns = -1 WHERE idx < 700")
     db.commit()
     db.close()

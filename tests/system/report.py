@@ -160,9 +160,8 @@ def sums_are_the_captures():
 def operators_are_those_of_sql():
     """Each operator's bytes against a query of its own."""
     db = sqlite3.connect("run.gpuctr")
-    query = ("SELECT CASE WHEN instr(g.message, ', ') THEN substr(g.message, 1, instr(g.message, ', ') - 1)"
-             " ELSE g.message END, count(*), sum(\"dram__bytes_read.sum\"), min(duration_ns), max(duration_ns)"
-             " FROM record r JOIN range g ON g.id = r.range GROUP BY 1")
+    query = ("SELECT g.name, count(*), sum(\"dram__bytes_read.sum\"), min(duration_ns), max(duration_ns)"
+             " FROM record r JOIN site g ON g.id = r.site GROUP BY 1")
     want = {row[0]: row[1:] for row in db.execute(query)}
     db.close()
     r = json.loads(report("--by", "op", "--json"))
@@ -178,15 +177,15 @@ def operators_are_those_of_sql():
 def layers_are_those_of_sql():
     """Forward, the ranges that are no operator's, within an iteration; backward, a layer that has a forward kernel."""
     db = sqlite3.connect("run.gpuctr")
-    ranges = {row[0]: row[1:] for row in db.execute("SELECT id, parent, message FROM range")}
+    ranges = {row[0]: row[1:] for row in db.execute("SELECT id, parent, name, sizes FROM site")}
     want = {}
-    for at, read in db.execute(f'SELECT range, "{COLUMNS[0]}" FROM record'):
+    for at, read in db.execute(f'SELECT site, "{COLUMNS[0]}" FROM record'):
         path = []
         while at:
-            at, message = ranges[at]
-            path.insert(0, message)
-        if path[0].startswith("iteration ") and not any(m.startswith("Optimizer") for m in path):
-            layer = "/".join(m for m in path[1:] if ", op_id = " not in m) or None
+            at, name, sizes = ranges[at]
+            path.insert(0, (name, sizes))
+        if path[0][0].startswith("iteration ") and not any(m.startswith("Optimizer") for m, _ in path):
+            layer = "/".join(m for m, sizes in path[1:] if not sizes) or None
             launches, total = want.get(layer, (0, 0))
             want[layer] = (launches + 1, total + read)
     db.close()
@@ -225,9 +224,9 @@ def figures_of_a_row_belong_together():
 
 def start_end_ranges_are_a_key():
     """Kernels in such ranges alone are in no row of --by nvtx."""
-    ranges = ", ".join(f"(1, {900000 + i}, 0, '', '{name}', '', 0, 0, 0, 0, {len(name)})" for i, name in enumerate(("warm-up", "training")))
-    change("ranges.gpuctr", f"INSERT INTO range VALUES {ranges}", "INSERT INTO active VALUES (1, 1, 900000), (1, 1, 900001), (1, 2, 900001)",
-           "UPDATE record SET range = 0, active_set = idx % 3")
+    ranges = ", ".join(f"(1, {900000 + i}, 0, '', '{name}', '', '', 0, 0, 0, 0)" for i, name in enumerate(("warm-up", "training")))
+    change("ranges.gpuctr", f"INSERT INTO site VALUES {ranges}", "INSERT INTO active VALUES (1, 1, 900000), (1, 1, 900001), (1, 2, 900001)",
+           "UPDATE record SET site = 0, opened = 0, active_set = idx % 3")
     r = json.loads(run("ranges.gpuctr", "--by", "range", "--json").stdout)
     rows = {row["key"]["range"]: row["launches"] for row in r["rows"]}
     check(set(rows) == {None, "training; warm-up", "training"} and sum(rows.values()) == 716, f"rows: {rows}")
@@ -630,7 +629,7 @@ def not_finished():
 def hostile_names():
     evil = "=HYPERLINK(\"x\")\x1b]0;title\x07\x1b[31m\u202e,\"quoted\"\nnext \x9b2J \ud7ff</script>"
     change("evil.gpuctr", ("UPDATE kernel SET name = ? WHERE id = 1", (evil,)),
-           ("UPDATE range SET message = ? WHERE id = 5", (evil,)))
+           ("UPDATE site SET name = ?, kind = 0, number = 0 WHERE id = 5", (evil,)))
     for by in ("kernel", "op", "nvtx", "layer"):
         for columns in (40, 120, 300):
             text = run("evil.gpuctr", "--by", by, "--width", columns, "--limit", 0).stdout.decode()

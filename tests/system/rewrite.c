@@ -29,8 +29,7 @@ static int on_capture(const struct store_info *info, void *userdata)
 					       .driver = info->driver,
 					       .version = info->version,
 					       .gpus = gpus,
-					       .n_gpus = 2,
-					       .name_length = attribution_name_length };
+					       .n_gpus = 2 };
 	int r = store_create(&options, &error, &w->store);
 
 	if (r) {
@@ -56,11 +55,9 @@ static int on_record(const struct gpuctr_record *record, const struct attributio
 {
 	struct rewriting *w = userdata;
 	struct store_attribution columns;
-	int r;
 
 	attribution_columns(what, &columns);
-	r = store_write_attribution(w->store, record, &columns);
-	return r ? r : store_write_record(w->store, record);
+	return store_write_record(w->store, record, &columns);
 }
 
 static int on_mark(const struct gpuctr_mark *mark, void *userdata)

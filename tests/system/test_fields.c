@@ -34,7 +34,7 @@ static const struct output jsonl = {
 };
 static const struct output csv = {
 	"csv",
-	UNTOLD_BY_PROGRAM | UNTOLD(FIELD_STACK) | UNTOLD(FIELD_ACTIVE),
+	UNTOLD_BY_PROGRAM | UNTOLD(FIELD_STACK) | UNTOLD(FIELD_ACTIVE) | UNTOLD(FIELD_PAYLOAD),
 	UNTOLD_MARKS | UNTOLD_DEVICES,
 };
 static const struct output capture = { "capture", UNTOLD_BY_PROGRAM, 0 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
+#include <sqlite3.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/base/clean.h"
@@ -91,4 +93,68 @@ SYSTEM_TEST(children_do_not_hang)
 	fixture_skip("malloc() of the address sanitizer may hang in a child of several threads");
 #endif
 	expect_output(measure(f, "--fork"), "children 20\n");
+}
+
+/* --- steps --- */
+
+enum { FEW = 100, MANY = 20000, GROWN_KIB_MAX = 8192 };
+
+static sqlite3_int64 count(struct fixture *f, const char *name, const char *sql)
+{
+	sqlite3_stmt *stmt;
+	sqlite3_int64 n;
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open_v2(fixture_path(f, name), &db, SQLITE_OPEN_READONLY, NULL),
+			 SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+	n = sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+	return n;
+}
+
+/* Returns by how many KiB the program's memory has grown. */
+static long take_steps(struct fixture *f, int n, const char *name)
+{
+	struct program *client;
+	char steps[16];
+	long grown = 0;
+
+	snprintf(steps, sizeof(steps), "%d", n);
+	client = fixture_client(f, USER_ANN, "--metrics", "none", "-o", fixture_path(f, name),
+				"--no-summary", "--", TEST_FAKENVTX, "--steps", steps, NULL);
+	expect_exit(client, 0);
+	assert_int_equal(sscanf(read_file(client->out), "grown %ld", &grown), 1);
+	return grown;
+}
+
+/* The agent, the protocol and the file have a training's call sites, however many steps it takes.
+ */
+SYSTEM_TEST(steps_are_told_in_constant_memory)
+{
+	static const char *const tables[] = { "SELECT count(*) FROM site",
+					      "SELECT count(*) FROM place",
+					      "SELECT count(*) FROM active" };
+	struct fixture *f = *state;
+	long grown;
+
+	fixture_start_daemon(f, NULL);
+	take_steps(f, FEW, "few.gpuctr");
+	grown = take_steps(f, MANY, "many.gpuctr");
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
+		assert_int_equal(count(f, "many.gpuctr", tables[i]),
+				 count(f, "few.gpuctr", tables[i]));
+	}
+	assert_int_equal(count(f, "few.gpuctr", tables[0]), 5);
+	assert_int_equal(count(f, "many.gpuctr", "SELECT count(DISTINCT step) FROM record"), MANY);
+	assert_int_equal(count(f, "many.gpuctr",
+			       "SELECT count(*) FROM records WHERE seq = 3 * step + substr(op, 9)"
+			       " AND nvtx = 'iteration ' || step || '/' || op"),
+			 3 * MANY);
+	assert_int_equal(count(f, "many.gpuctr", "SELECT count(*) FROM notice"), 0);
+	if (grown > GROWN_KIB_MAX) {
+		fail_msg("the program has grown by %ld KiB", grown);
+	}
 }

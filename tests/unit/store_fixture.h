@@ -75,7 +75,8 @@ static inline void write_file(struct fixture *f, unsigned n)
 
 	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
 	for (unsigned i = 0; i < n; i++) {
-		assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i)), 0);
+		assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i), NULL),
+				 0);
 	}
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);

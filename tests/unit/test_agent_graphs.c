@@ -42,7 +42,7 @@ static void launch(uint32_t correlation, uintptr_t graph)
 	graphs_expect(&graphs,
 		      &(struct launch){ .correlation = correlation,
 					.thread = correlation + 1,
-					.range = correlation + 2,
+					.path = { .site = correlation + 2, .opened = 3 },
 					.set = correlation + 3,
 					.start_ns = 1000 },
 		      graph);
@@ -103,7 +103,8 @@ TEST_WITH(kernels_take_the_place_of_their_launch, setup, NULL)
 	assert_true(what.n_came == 3 && what.lacks == 0);
 	assert_int_equal(list.n, 3);
 	assert_int_equal(list.first->launch.thread, 11);
-	assert_int_equal(list.first->launch.range, 12);
+	assert_int_equal(list.first->launch.path.site, 12);
+	assert_int_equal(list.first->launch.path.opened, 3);
 	assert_int_equal(list.first->launch.set, 13);
 	assert_int_equal(list.first->launch.start_ns, 2001);
 	assert_int_equal(list.first->next->launch.graph_node, 2);

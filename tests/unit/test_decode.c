@@ -8,10 +8,10 @@
 static void define_nothing(struct sample *s)
 {
 	s->columns.strings.n = s->columns.function_name.n = s->columns.function_static_shared.n = 0;
-	s->columns.function_registers.n = s->columns.node_parent.n = s->columns.node_domain.n = 0;
-	s->columns.node_message.n = s->columns.node_category.n = s->columns.node_color.n = 0;
-	s->columns.node_payload_type.n = s->columns.node_payload.n = s->columns.set_size.n =
-		s->columns.set_node.n = 0;
+	s->columns.function_registers.n = s->columns.site_parent.n = s->columns.site_domain.n = 0;
+	s->columns.site_name.n = s->columns.site_category.n = s->columns.site_color.n = 0;
+	s->columns.site_sizes.n = s->columns.site_kind.n = s->columns.site_numbered.n = 0;
+	s->columns.set_size.n = s->columns.set_site.n = 0;
 }
 
 FIXTURE_TEST(copies_arrive)
@@ -106,30 +106,62 @@ FIXTURE_TEST(a_good_batch_arrives_whole)
 	assert_true(f->values[2] == 4096 && isnan(f->values[3]));
 }
 
-FIXTURE_TEST(ranges_keep_their_stack)
+FIXTURE_TEST(sites_keep_their_stack)
 {
 	struct fixture *f = *state;
-	const struct gpuctr_range *range;
+	const struct gpuctr_site *site;
 
 	assert_true(feed(f));
-	range = f->records[0].range;
-	assert_string_equal(range->message, "layer");
-	assert_string_equal(range->domain, "");
-	assert_string_equal(range->category, "");
-	assert_int_equal(range->color, 0xff00ff00);
-	assert_int_equal(range->payload_type, 1);
-	assert_int_equal(range->payload, 77);
-	assert_int_equal(range->depth, 1);
-	assert_string_equal(range->parent->message, "step");
-	assert_null(range->parent->parent);
-	assert_null(f->records[1].range);
+	site = f->records[0].site;
+	assert_string_equal(site->name, "layer");
+	assert_string_equal(site->domain, "");
+	assert_string_equal(site->category, "");
+	assert_string_equal(site->sizes, "");
+	assert_int_equal(site->color, 0xff00ff00);
+	assert_int_equal(site->depth, 1);
+	assert_int_equal(site->n_numbers, 1);
+	assert_string_equal(site->parent->name, "step");
+	assert_int_equal(site->parent->kind, GPUCTR_SITE_STEP);
+	assert_int_equal(site->parent->numbered, GPUCTR_NUMBER_STEP);
+	assert_null(site->parent->parent);
+	assert_null(f->records[1].site);
 	assert_int_equal(f->records[0].n_active, 1);
 	assert_int_equal(f->records[1].n_active, 2);
-	assert_ptr_equal(f->records[1].active[0], range->parent);
+	assert_ptr_equal(f->records[1].active[0], site->parent);
 	assert_int_equal(f->records[2].n_active, 0);
 	assert_int_equal(f->n_marks, 1);
-	assert_ptr_equal(f->mark.range, range->parent);
+	assert_ptr_equal(f->mark.site, site->parent);
 	assert_int_equal(f->mark.time_ns, 42);
+}
+
+FIXTURE_TEST(occurrences_have_their_own)
+{
+	static const unsigned opened[RECORDS] = { 1, 0, 1 }; /* no more than there are */
+	static const int64_t numbers[RECORDS + 1] = { 12, -7, 68, -1 };
+	struct fixture *f = *state;
+
+	assert_true(feed(f));
+	for (size_t i = 0; i < RECORDS; i++) {
+		assert_int_equal(f->records[i].opened, opened[i]);
+	}
+	assert_memory_equal(f->numbers, numbers, sizeof(numbers));
+	assert_int_equal(f->records[0].at.payload_type, 1);
+	assert_int_equal(f->records[0].at.payload, 77);
+	assert_int_equal(f->records[1].at.payload_type, 0);
+	assert_int_equal(f->mark.at.payload_type, 2);
+	assert_int_equal(f->mark.at.payload, 5);
+}
+
+/* As of ranges in so many others that their numbers had no room. */
+FIXTURE_TEST(numbers_that_were_not_told_are_unknown)
+{
+	struct fixture *f = *state;
+
+	f->sample.number_bytes[0] = 0;
+	f->sample.number_bytes[1] = 2;
+	assert_true(feed(f));
+	assert_int_equal(f->numbers[0], -1);
+	assert_int_equal(f->numbers[2], 68);
 }
 
 /* Definitions are sent once; later batches refer to them. */
@@ -147,7 +179,7 @@ FIXTURE_TEST(definitions_last_over_batches)
 	assert_true(feed(f));
 	assert_int_equal(f->n_records, RECORDS);
 	assert_ptr_equal(f->records[0].kernel, kernel);
-	assert_string_equal(f->records[0].range->parent->message, "step");
+	assert_string_equal(f->records[0].site->parent->name, "step");
 }
 
 /* A file refuses a record's second coming, and would take nothing more from anybody. */

@@ -28,7 +28,7 @@ static void on_mark(const struct gpuctr_mark *m, void *userdata)
 {
 	struct fixture *f = userdata;
 
-	assert_non_null(m->range);
+	assert_non_null(m->site);
 	f->n_marks++;
 }
 
@@ -66,10 +66,9 @@ static bool feed(struct fixture *f, uint32_t number)
 {
 	static char texts[NEW][TEXT_BYTES];
 	static const char *strings[NEW];
-	static uint32_t parents[NEW], messages[NEW], none[NEW];
-	static uint64_t payloads[NEW];
+	static uint32_t parents[NEW], names[NEW], none[NEW];
 	uint32_t first = number * NEW + 1, kernel = first, kernel_id = number + 1, set_size = 2;
-	uint32_t nodes[2] = { first, first + NEW - 1 }, zero = 0, ones[3] = { 1, 1, 1 };
+	uint32_t sites[2] = { first, first + NEW - 1 }, zero = 0, ones[3] = { 1, 1, 1 };
 	uint64_t wide = 0;
 	int64_t time = 0;
 	double value = 1;
@@ -80,17 +79,18 @@ static bool feed(struct fixture *f, uint32_t number)
 		.function_name = { 1, &kernel },
 		.function_static_shared = { 1, &zero },
 		.function_registers = { 1, &zero },
-		.first_node = first,
-		.node_parent = { NEW, parents },
-		.node_domain = { NEW, none },
-		.node_message = { NEW, messages },
-		.node_category = { NEW, none },
-		.node_color = { NEW, none },
-		.node_payload_type = { NEW, none },
-		.node_payload = { NEW, payloads },
+		.first_site = first,
+		.site_parent = { NEW, parents },
+		.site_domain = { NEW, none },
+		.site_name = { NEW, names },
+		.site_category = { NEW, none },
+		.site_color = { NEW, none },
+		.site_sizes = { NEW, none },
+		.site_kind = { NEW, none },
+		.site_numbered = { NEW, none },
 		.first_set = kernel_id,
 		.set_size = { 1, &set_size },
-		.set_node = { 2, nodes },
+		.set_site = { 2, sites },
 		.kind = { 1, &zero },
 		.function = { 1, &kernel_id },
 		.grid = { 3, ones },
@@ -102,12 +102,19 @@ static bool feed(struct fixture *f, uint32_t number)
 		.correlation = { 1, &zero },
 		.thread = { 1, &zero },
 		.start_ns = { 1, &time },
-		.node = { 1, &nodes[1] },
+		.site = { 1, &sites[1] },
+		.opened = { 1, &zero },
+		.payload_type = { 1, &zero },
+		.payload = { 1, &wide },
+		.number_bytes = { 1, &zero },
 		.range_set = { 1, &kernel_id },
 		.values = { 1, &value },
 		.clock = { 1, &zero },
 		.duration_ns = { 1, &wide },
-		.mark_node = { 1, &nodes[1] },
+		.mark_site = { 1, &sites[1] },
+		.mark_payload_type = { 1, &zero },
+		.mark_payload = { 1, &wide },
+		.mark_number_bytes = { 1, &zero },
 		.mark_thread = { 1, &zero },
 		.mark_ns = { 1, &time },
 	};
@@ -123,7 +130,7 @@ static bool feed(struct fixture *f, uint32_t number)
 		texts[i][strlen(texts[i])] = 'x';
 		strings[i] = texts[i];
 		parents[i] = first + i - 1;
-		messages[i] = first + i;
+		names[i] = first + i;
 	}
 	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
 	assert_int_equal(wire_encode_payload(&scratch, &b, &m), 0);
@@ -135,7 +142,7 @@ static bool feed(struct fixture *f, uint32_t number)
 	return good;
 }
 
-static unsigned count_around(const struct gpuctr_range *range)
+static unsigned count_around(const struct gpuctr_site *range)
 {
 	unsigned n = 0;
 
@@ -156,8 +163,8 @@ FIXTURE_TEST(ranges_are_nested_so_deep_and_no_deeper)
 
 		assert_true(feed(f, i));
 		wanted = wanted < DECODER_DEPTH_MAX ? wanted : DECODER_DEPTH_MAX;
-		assert_int_equal(count_around(f->last.range), wanted);
-		assert_int_equal(f->last.range->depth, wanted - 1);
+		assert_int_equal(count_around(f->last.site), wanted);
+		assert_int_equal(f->last.site->depth, wanted - 1);
 		assert_int_equal(f->decoder->is_deep, (i + 1) * NEW > DECODER_DEPTH_MAX);
 		assert_int_equal(f->last.n_active, 2);
 	}
@@ -183,7 +190,7 @@ FIXTURE_TEST(records_go_on_without_what_is_not_kept)
 	assert_true(f->decoder->is_full);
 	assert_true(f->last.kernel->id > 1);
 	/* In the innermost of those that are kept. */
-	assert_true(count_around(f->last.range) < 6000);
+	assert_true(count_around(f->last.site) < 6000);
 	assert_int_equal(f->n_marks, 100);
 }
 
@@ -218,7 +225,7 @@ FIXTURE_TEST(who_comes_too_late_has_records_alone)
 	assert_true(feed(f, 0));
 	assert_int_equal(f->n_records, 1);
 	assert_int_equal(f->n_marks, 0);
-	assert_null(f->last.range);
+	assert_null(f->last.site);
 	assert_int_equal(f->last.n_active, 0);
 	assert_string_equal(f->last.kernel->mangled, "(not kept)");
 	assert_int_equal(f->last.kernel->id, 1);

@@ -32,7 +32,7 @@ static struct {
 	size_t image_bytes;
 	uint64_t image_first, image_count;
 	unsigned n_images;
-	uint32_t n_strings, n_functions, n_ranges, n_sets; /* that are known */
+	uint32_t n_strings, n_functions, n_sites, n_sets; /* that are known */
 	bool goodbye;
 	struct gpuctr_totals totals;
 	atomic_bool held;	/* it reads nothing */
@@ -71,18 +71,20 @@ static void take_ranges(const struct wire_record_columns *v)
 {
 	size_t node = 0;
 
-	assert_true(v->node_parent.n == 0 || v->first_node == reader.n_ranges + 1);
-	for (size_t i = 0; i < v->node_parent.n; i++) {
-		assert_int_equal(v->node_parent.v[i], reader.n_ranges++);
-		assert_int_equal(v->node_message.v[i], reader.n_ranges);
-		assert_int_equal(v->node_payload.v[i], 5 * (uint64_t)reader.n_ranges);
+	assert_true(v->site_parent.n == 0 || v->first_site == reader.n_sites + 1);
+	for (size_t i = 0; i < v->site_parent.n; i++) {
+		assert_int_equal(v->site_parent.v[i], reader.n_sites++);
+		assert_true(v->site_name.v[i] <= reader.n_strings);
+		assert_int_equal(v->site_color.v[i], 5 * reader.n_sites);
+		assert_int_equal(v->site_kind.v[i], reader.n_sites % 5);
+		assert_int_equal(v->site_numbered.v[i], reader.n_sites % 3);
 	}
 	assert_true(v->set_size.n == 0 || v->first_set == reader.n_sets + 1);
 	for (size_t i = 0; i < v->set_size.n; i++) {
 		reader.n_sets++;
 		assert_int_equal(v->set_size.v[i], 1 + reader.n_sets % 2);
 		for (uint32_t k = 0; k < v->set_size.v[i]; k++) {
-			assert_int_equal(v->set_node.v[node++], reader.n_sets + k);
+			assert_int_equal(v->set_site.v[node++], reader.n_sets + k);
 		}
 	}
 }
@@ -407,21 +409,27 @@ DELIVER_TEST(definitions_of_any_number_come_in_order)
 	char name[16];
 
 	for (uint32_t i = 1; i <= N; i++) {
-		struct range_key key = { .parent = i - 1,
-					 .message = i,
-					 .payload = 5 * (uint64_t)i };
+		const struct site_text site = { .parent = i - 1,
+						.domain = "",
+						.name = "s1",
+						.n_name = 2,
+						.sizes = "",
+						.category = "",
+						.color = 5 * i,
+						.kind = (uint8_t)(i % 5),
+						.numbered = (uint8_t)(i % 3) };
 		uint32_t ranges[2] = { i, i + 1 };
 
 		snprintf(name, sizeof(name), "s%u", i);
 		assert_int_equal(intern_function(&intern, name, 2 * i, 3 * i), i);
-		assert_int_equal(intern_range(&intern, &key), i);
+		assert_int_equal(intern_site(&intern, &site), i);
 		assert_int_equal(intern_set(&intern, ranges, 1 + i % 2), i);
 	}
 	assert_int_equal(deliver_start(&d), 0);
 	finish();
 	assert_int_equal(reader.n_strings, N);
 	assert_int_equal(reader.n_functions, N);
-	assert_int_equal(reader.n_ranges, N);
+	assert_int_equal(reader.n_sites, N);
 	assert_int_equal(reader.n_sets, N);
 }
 

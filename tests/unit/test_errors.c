@@ -70,7 +70,7 @@ static void write_sampled(struct fixture *f, bool sampled)
 			assert_int_equal(store_rest(s), 0); /* and opened again */
 			assert_int_equal(store_wake(s), 0);
 		}
-		assert_int_equal(store_write_record(s, &r), 0);
+		assert_int_equal(store_write_record(s, &r, NULL), 0);
 	}
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);

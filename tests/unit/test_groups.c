@@ -2,6 +2,7 @@
 
 /* Groups against plain arithmetic: what a loop over all records adds up is what the rows say. */
 
+#include "tests/unit/made_site.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>
@@ -12,8 +13,7 @@ enum { RANGES = 60, KERNELS = 5, RECORDS = 4000, OPERATORS = 6, COLUMNS = 2 };
 
 /* A made-up capture: a tree of operators in which one may be within another of its name. */
 struct made {
-	char texts[RANGES][96];
-	struct gpuctr_range ranges[RANGES];
+	struct made_site ranges[RANGES];
 	unsigned operator[RANGES];
 	struct gpuctr_kernel kernels[KERNELS];
 	struct gpuctr_device device;
@@ -36,19 +36,12 @@ static void make_ranges(struct made *m, unsigned *seed)
 	for (unsigned i = 0; i < RANGES; i++) {
 		unsigned parent = i == 0 ? 0 : (unsigned)rand_r(seed) % i;
 		bool top = i == 0 || rand_r(seed) % 5 == 0;
+		char text[96];
 
 		m->operator[i] =(unsigned) rand_r(seed) % OPERATORS;
-		snprintf(m->texts[i], sizeof(m->texts[i]),
-			 "aten::op%u, seq = %u, op_id = %u, sizes = [[%u, 8]]", m->operator[i], i,
-			 i * 2, m->operator[i] % 2);
-		m->ranges[i] = (struct gpuctr_range){
-			.parent = top ? NULL : &m->ranges[parent],
-			.domain = "",
-			.message = m->texts[i],
-			.category = "",
-			.id = i + 1,
-			.depth = top ? 0 : m->ranges[parent].depth + 1,
-		};
+		snprintf(text, sizeof(text), "aten::op%u, seq = %u, op_id = %u, sizes = [[%u, 8]]",
+			 m->operator[i], i, i * 2, m->operator[i] % 2);
+		make_site(&m->ranges[i], top ? NULL : &m->ranges[parent], i + 1, text);
 	}
 }
 
@@ -69,9 +62,10 @@ static void make_records(struct made *m, unsigned *seed)
 			.stream = 7 + (unsigned)rand_r(seed) % 2,
 			.clock = timed ? GPUCTR_CLOCK_GPU : GPUCTR_CLOCK_NONE,
 			.duration_ns = timed ? 1000 + rand_r(seed) % 5000 : -1,
-			.range = rand_r(seed) % 20 == 0 ? NULL : &m->ranges[rand_r(seed) % RANGES],
 			.values = m->values[i],
 		};
+		put_into(&m->records[i],
+			 rand_r(seed) % 20 == 0 ? NULL : &m->ranges[rand_r(seed) % RANGES]);
 	}
 }
 
@@ -252,7 +246,7 @@ TEST_WITH(all_is_what_a_loop_adds_up, set_up, tear_down)
 }
 
 /* The name of the operator is that of the range: each range is one here. */
-static bool is_within(const struct made *m, const struct gpuctr_range *range, unsigned operator)
+static bool is_within(const struct made *m, const struct gpuctr_site *range, unsigned operator)
 {
 	for (; range; range = range->parent) {
 		if (m->operator[range->id - 1] == operator) {
@@ -279,10 +273,10 @@ TEST_WITH(operators_nest, set_up, tear_down)
 		for (unsigned i = 0; i < RECORDS; i++) {
 			const struct gpuctr_record *r = &m->records[i];
 
-			if (r->range && m->operator[r->range->id - 1] == o) {
+			if (r->site && m->operator[r->site->id - 1] == o) {
 				plain_add(&self, r->values[0]);
 			}
-			if (is_within(m, r->range, o)) {
+			if (is_within(m, r->site, o)) {
 				plain_add(&total, r->values[0]);
 			}
 		}
@@ -554,10 +548,14 @@ TEST_WITH(a_share_of_the_peak_needs_the_peaks_of_all, set_up, tear_down)
 TEST_WITH(start_end_ranges_are_a_key, set_up, tear_down)
 {
 	struct made *m = *state;
-	const struct gpuctr_range load = { .domain = "io", .message = "load", .category = "" };
-	const struct gpuctr_range train = { .domain = "", .message = "train", .category = "" };
-	const struct gpuctr_range *const both[] = { &train, &load }, *const turned[] = { &load,
-											 &train };
+	const struct gpuctr_site load = {
+		.domain = "io", .name = "load", .sizes = "", .category = ""
+	};
+	const struct gpuctr_site train = {
+		.domain = "", .name = "train", .sizes = "", .category = ""
+	};
+	const struct gpuctr_site *const both[] = { &train, &load }, *const turned[] = { &load,
+											&train };
 	struct group **rows;
 
 	for (unsigned i = 0; i < RECORDS; i++) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/made_site.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -57,7 +58,7 @@ struct launch {
 	unsigned blocks;
 	int64_t ns;
 	double bytes, operations;
-	const struct gpuctr_range *range;
+	const struct made_site *range;
 	bool ranged;
 };
 
@@ -65,18 +66,17 @@ static void add(struct made *m, struct launch l)
 {
 	const struct gpuctr_kernel kernel = { .name = l.kernel, .mangled = "", .id = l.id };
 	const double values[] = { l.bytes, l.operations };
-	const struct gpuctr_record record = { .process = 1,
-					      .kernel = &kernel,
-					      .grid = { l.blocks ? l.blocks : 1000, 1, 1 },
-					      .block = { 32, 1, 1 },
-					      .range = l.range,
-					      .clock = l.ranged ? GPUCTR_CLOCK_RANGE
-								: GPUCTR_CLOCK_GPU,
-					      .duration_ns = l.ns,
-					      .values = values,
-					      .errors = m->errors };
+	struct gpuctr_record record = { .process = 1,
+					.kernel = &kernel,
+					.grid = { l.blocks ? l.blocks : 1000, 1, 1 },
+					.block = { 32, 1, 1 },
+					.clock = l.ranged ? GPUCTR_CLOCK_RANGE : GPUCTR_CLOCK_GPU,
+					.duration_ns = l.ns,
+					.values = values,
+					.errors = m->errors };
 	struct attribution what;
 
+	put_into(&record, l.range);
 	assert_int_equal(attributor_take(attributor, &record, &what), 0);
 	assert_int_equal(hints_at(m->hints, &record), 0);
 	assert_int_equal(intake_record(&m->intake, &record, &what), 0);
@@ -291,36 +291,38 @@ TEST(those_that_are_too_many_are_counted)
 
 /* --- operators --- */
 
-static struct gpuctr_range operator_range(unsigned id, const char *text)
+/* Lives until the next one with this id. */
+static const struct made_site *operator_range(unsigned id, const char *text)
 {
-	return (struct gpuctr_range){ .domain = "", .message = text, .category = "", .id = id };
+	static struct made_site sites[8];
+
+	make_site(&sites[id], NULL, id, text);
+	return &sites[id];
 }
 
 static void expect_of_operators(const char *by, double operations, const char *first,
 				const char *second)
 {
-	const struct gpuctr_range odd =
+	const struct made_site *odd =
 		operator_range(1, "aten::mm, seq = 1, op_id = 1, sizes = [[16, 7], [7, 16]]");
-	const struct gpuctr_range even =
+	const struct made_site *even =
 		operator_range(2, "aten::addmm, seq = 2, op_id = 2, sizes = [[1, 8], [16, 24]]");
-	const struct gpuctr_range no_product =
+	const struct made_site *no_product =
 		operator_range(3, "aten::relu, seq = 3, op_id = 3, sizes = [[7, 7]]");
-	const struct gpuctr_range image =
+	const struct made_site *image =
 		operator_range(4, "aten::cudnn_convolution, seq = 4, op_id = 4, sizes = [[7, 3, 9, "
 				  "9], [64, 3, 7, 7]]");
-	const struct gpuctr_range batch =
+	const struct made_site *batch =
 		operator_range(5, "aten::cudnn_convolution, seq = 5, op_id = 5, sizes = [[7, 64, "
 				  "9, 9], [64, 64, 3, 3]]");
-	const struct gpuctr_range *const ranges[] = {
-		&odd, &odd, &even, &no_product, &image, &batch
-	};
+	const struct made_site *const ranges[] = { odd, odd, even, no_product, image, batch };
 	struct made m = begin(by, 2);
 
 	for (unsigned i = 0; i < sizeof(ranges) / sizeof(*ranges); i++) {
 		add(&m, (struct launch){ .id = 1,
 					 .kernel = "gemm",
 					 .ns = 100,
-					 .operations = ranges[i] == &image ? 0 : operations,
+					 .operations = ranges[i] == image ? 0 : operations,
 					 .range = ranges[i] });
 	}
 	expect_hints(&m, (const char *[]){ "hint: gemm, grid", first, second, NULL });
@@ -343,14 +345,14 @@ TEST(dimensions_that_eight_does_not_divide_are_told)
 TEST(products_without_tensor_cores_are_told)
 {
 	struct made m = begin("op", 2);
-	const struct gpuctr_range odd =
+	const struct made_site *odd =
 		operator_range(1, "aten::mm, seq = 1, op_id = 1, sizes = [[16, 7], [7, 16]]");
-	const struct gpuctr_range image =
+	const struct made_site *image =
 		operator_range(6, "aten::cudnn_convolution, seq = 6, op_id = 6, sizes = [[8, 3, 9, "
 				  "9], [64, 3, 7, 7]]");
 
-	add(&m, (struct launch){ .id = 1, .kernel = "gemm", .ns = 100, .range = &odd });
-	add(&m, (struct launch){ .id = 1, .kernel = "gemm", .ns = 100, .range = &image });
+	add(&m, (struct launch){ .id = 1, .kernel = "gemm", .ns = 100, .range = odd });
+	add(&m, (struct launch){ .id = 1, .kernel = "gemm", .ns = 100, .range = image });
 	expect_hints(&m, (const char *[]){ "hint: gemm, grid",
 					   "hint: aten::mm: none of its operations ran on tensor "
 					   "cores, as far as these were counted: use bf16",
@@ -368,16 +370,16 @@ static void expect_of_launches(unsigned pause_ns, unsigned n_columns, bool sampl
 	struct made m = begin("kernel", n_columns);
 
 	for (unsigned i = 0; i < 200; i++) {
-		const struct gpuctr_record record = { .process = 1,
-						      .index = i,
-						      .kernel = &kernel,
-						      .grid = { 1000, 1, 1 },
-						      .block = { 32, 1, 1 },
-						      .clock = GPUCTR_CLOCK_GPU,
-						      .start_ns = 1000 + i * (4000 + pause_ns),
-						      .duration_ns = 4000,
-						      .values = values,
-						      .errors = sampled ? errors : NULL };
+		struct gpuctr_record record = { .process = 1,
+						.index = i,
+						.kernel = &kernel,
+						.grid = { 1000, 1, 1 },
+						.block = { 32, 1, 1 },
+						.clock = GPUCTR_CLOCK_GPU,
+						.start_ns = 1000 + i * (4000 + pause_ns),
+						.duration_ns = 4000,
+						.values = values,
+						.errors = sampled ? errors : NULL };
 
 		assert_int_equal(hints_at(m.hints, &record), 0);
 		assert_int_equal(intake_record(&m.intake, &record, NULL), 0);

@@ -2,6 +2,7 @@
 #include "tests/unit/unit.h"
 
 #include "client/agent/intern.h"
+#include "proto/base/site_name.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/wire.h"
 
@@ -21,38 +22,48 @@ static int teardown(void **state)
 
 #define FIXTURE_TEST(f) TEST_WITH(f, setup, teardown)
 
+static struct site_text site_named(const char *name)
+{
+	return (struct site_text){
+		.domain = "", .name = name, .n_name = strlen(name), .sizes = "", .category = ""
+	};
+}
+
 FIXTURE_TEST(the_same_thing_keeps_its_number)
 {
 	struct intern *in = *state;
-	const struct range_key range = { .parent = 0, .domain = 1, .message = 2, .payload = 7 };
+	const struct site_text site = site_named("step N");
 	const uint32_t set[] = { 1, 2, 3 };
 	uint32_t string = intern_string(in, "step"),
 		 function = intern_function(in, "_Z1kPf", 512, 32);
-	uint32_t node = intern_range(in, &range), active = intern_set(in, set, 3);
+	uint32_t at = intern_site(in, &site), active = intern_set(in, set, 3);
 	struct definitions d;
 
 	intern_take(in, &d); /* sent: it is still known */
 	definitions_deinit(&d);
 	assert_int_equal(intern_string(in, "step"), string);
 	assert_int_equal(intern_function(in, "_Z1kPf", 512, 32), function);
-	assert_int_equal(intern_range(in, &range), node);
+	assert_int_equal(intern_site(in, &site), at);
 	assert_int_equal(intern_set(in, set, 3), active);
 	intern_take(in, &d);
-	assert_int_equal(d.strings.n + d.functions.n + d.ranges.n + d.set_sizes.n, 0);
+	assert_int_equal(d.strings.n + d.functions.n + d.sites.n + d.set_sizes.n, 0);
 	definitions_deinit(&d);
 }
 
 FIXTURE_TEST(numbers_count_from_one_for_each_kind)
 {
 	struct intern *in = *state;
-	struct range_key range = { 0 };
 	char text[16];
 
 	for (uint32_t i = 1; i <= 100; i++) {
 		snprintf(text, sizeof(text), "s%u", i);
-		range.message = i;
 		assert_int_equal(intern_string(in, text), i);
-		assert_int_equal(intern_range(in, &range), i);
+		assert_int_equal(intern_site(in, &(struct site_text){ .domain = "",
+								      .name = text,
+								      .n_name = strlen(text),
+								      .sizes = "",
+								      .category = "" }),
+				 i);
 		assert_int_equal(intern_set(in, &i, 1), i);
 	}
 	assert_int_equal(intern_function(in, "s5", 0, 0),
@@ -63,20 +74,23 @@ FIXTURE_TEST(numbers_count_from_one_for_each_kind)
 FIXTURE_TEST(what_differs_gets_another_number)
 {
 	struct intern *in = *state;
-	struct range_key base = { 1, 2, 3, 4, 5, 6, 7 },
-			 keys[7] = { base, base, base, base, base, base, base };
+	struct site_text base = { 0, "d", "name", "[1]", "c", 3, 3, 5, SITE_LABEL, 0 };
+	struct site_text texts[9] = { base, base, base, base, base, base, base, base, base };
 	const uint32_t sets[][2] = { { 1, 2 }, { 2, 1 }, { 1, 0 } };
-	uint32_t first = intern_range(in, &base);
+	uint32_t first = intern_site(in, &base);
 
-	keys[0].parent++;
-	keys[1].domain++;
-	keys[2].message++;
-	keys[3].category++;
-	keys[4].color++;
-	keys[5].payload_type++;
-	keys[6].payload++;
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		assert_int_equal(intern_range(in, &keys[i]), first + 1 + i);
+	texts[0].parent = first;
+	texts[1].domain = "e";
+	texts[2].name = "nam2";
+	texts[2].n_name = 4;
+	texts[3].n_name = 4;
+	texts[4].sizes = "[2]";
+	texts[5].category = "";
+	texts[6].color++;
+	texts[7].kind = SITE_STEP;
+	texts[8].numbered = SITE_NUMBER_STEP;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		assert_int_equal(intern_site(in, &texts[i]), first + 1 + i);
 	}
 	for (uint32_t i = 0; i < ARRAY_SIZE(sets); i++) {
 		assert_int_equal(intern_set(in, sets[i], 2), i + 1);
@@ -111,34 +125,81 @@ FIXTURE_TEST(definitions_are_what_was_new_in_order)
 	definitions_deinit(&d);
 }
 
-/* A program whose messages never repeat must not grow: everything is forgotten at some point, and
- * numbers go on as if nothing had happened, because the client keeps what it was sent. */
-FIXTURE_TEST(forgets_and_numbers_on)
+/* A program whose names never repeat must not grow for ever: first digits are left out of its
+ * names, and at last a new site is the one around it. What is known keeps its number. */
+FIXTURE_TEST(sites_are_bounded)
 {
 	struct intern *in = *state;
-	uint32_t before = intern_generation(in), expected = 0, number;
+	struct site_text outer = site_named("outer"), last;
+	uint32_t around = intern_site(in, &outer), number = 0, with_n = 0;
 	struct definitions d;
 	size_t defined = 0;
 	char text[32];
 
-	for (unsigned i = 0; intern_generation(in) == before; i++) {
-		assert_true(i < 2000000);
-		snprintf(text, sizeof(text), "message %u", i);
-		assert_int_equal(intern_string(in, text), ++expected);
+	for (unsigned i = 0; i < 200000; i++) {
+		/* Without digits in the name they would differ as well. */
+		const char letters[] = { (char)('a' + i % 26), (char)('a' + i / 26 % 26),
+					 (char)('a' + i / 676 % 26), (char)('a' + i / 17576), 0 };
+
+		snprintf(text, sizeof(text), "%s", letters);
+		last = site_named(text);
+		last.parent = around;
+		number = intern_site(in, &last);
+		assert_true(number <= INTERN_SITES_MAX);
+		assert_true(number == i + 2 || number == around);
 		if (i % 4096 == 0) {
 			intern_take(in, &d);
-			defined += d.strings.n;
+			defined += d.sites.n;
+			definitions_deinit(&d);
+		}
+		if (i + 2 == INTERN_DIGITS_MAX) {
+			last = site_named("request 17");
+			with_n = intern_site(in, &last);
+			last = site_named("request 4711");
+			assert_int_equal(intern_site(in, &last), with_n);
+			assert_int_equal(in->left_out.digits, 2);
+			break;
+		}
+	}
+	assert_int_equal(with_n, INTERN_DIGITS_MAX + 1);
+	for (unsigned i = 0; i < 10000; i++) {
+		char name[3] = { (char)(1 + i % 31), (char)(1 + i / 31 % 31), (char)(1 + i / 961) };
+
+		last = site_named("");
+		last.name = name;
+		last.n_name = sizeof(name);
+		last.parent = around;
+		number = intern_site(in, &last);
+	}
+	assert_int_equal(number, around);
+	assert_true(in->left_out.ranges > 5000);
+	assert_int_equal(intern_left_out(in).waits, 0);
+	assert_int_equal(intern_site(in, &outer), around);
+	intern_take(in, &d);
+	defined += d.sites.n;
+	assert_string_equal(
+		((char **)
+			 d.strings.v)[d.strings.n - 1 - (INTERN_SITES_MAX - INTERN_DIGITS_MAX - 1)],
+		"request N");
+	definitions_deinit(&d);
+	assert_int_equal(defined, INTERN_SITES_MAX);
+	assert_true(in->n_slots <= 1u << 19);
+}
+
+FIXTURE_TEST(sets_are_bounded)
+{
+	struct intern *in = *state;
+	struct definitions d;
+
+	for (uint32_t i = 0; i < INTERN_SETS_MAX; i++) {
+		assert_int_equal(intern_set(in, (uint32_t[]){ i, i + 1 }, 2), i + 1);
+		if (i % 4096 == 0) {
+			intern_take(in, &d);
 			definitions_deinit(&d);
 		}
 	}
-	assert_true(in->n_slots <= 1u << 19);
-	number =
-		intern_string(in, "message 0"); /* forgotten: it is new again, under a new number */
-	assert_int_equal(number, expected + 1);
-	assert_int_equal(intern_string(in, "message 0"), number);
-	intern_take(in, &d);
-	definitions_deinit(&d);
-	assert_true(defined > 0);
+	assert_int_equal(intern_set(in, (uint32_t[]){ 7, 7 }, 2), 0);
+	assert_int_equal(intern_left_out(in).ranges, 1);
 }
 
 /* What comes from a program goes to a daemon that refuses what is not UTF-8. */
@@ -226,27 +287,27 @@ FIXTURE_TEST(the_wire_takes_every_string)
 FIXTURE_TEST(marks_go_with_the_definitions)
 {
 	struct intern *in = *state;
+	const struct mark *marks;
 	struct definitions d;
 
-	intern_mark(in, 3, 77, -5);
-	intern_mark(in, 0, 77, 1); /* a range that could not be numbered */
-	intern_mark(in, 4, 78, 6);
+	intern_mark(in, &(struct mark){ { .site = 3 }, 77, -5 });
+	intern_mark(in, &(struct mark){ { .site = 0 }, 77, 1 }); /* a site without a number */
+	intern_mark(in, &(struct mark){ { .site = 4 }, 78, 6 });
 	intern_take(in, &d);
-	assert_int_equal(d.mark_ranges.n, 2);
-	assert_int_equal(d.mark_threads.n, 2);
-	assert_int_equal(d.mark_times.n, 2);
-	assert_int_equal(((uint32_t *)d.mark_ranges.v)[1], 4);
-	assert_int_equal(((uint32_t *)d.mark_threads.v)[0], 77);
-	assert_true(((int64_t *)d.mark_times.v)[0] == -5);
+	assert_int_equal(d.marks.n, 2);
+	marks = d.marks.v;
+	assert_int_equal(marks[1].path.site, 4);
+	assert_int_equal(marks[0].thread, 77);
+	assert_true(marks[0].time_ns == -5);
 	assert_int_equal(intern_left_out(in).marks, 1);
 	definitions_deinit(&d);
 	for (int i = 0; i < 100000; i++) {
-		intern_mark(in, 1, 1, i);
+		intern_mark(in, &(struct mark){ { .site = 1 }, 1, i });
 	}
 	intern_take(in, &d);
-	assert_int_equal(d.mark_ranges.n + intern_left_out(in).marks - 1,
+	assert_int_equal(d.marks.n + intern_left_out(in).marks - 1,
 			 100000); /* none vanishes uncounted */
-	assert_true(d.mark_ranges.n <= LIMIT_DEFINITIONS_PER_FRAME);
+	assert_true(d.marks.n <= INTERN_MARKS_MAX);
 	definitions_deinit(&d);
 }
 
@@ -270,9 +331,14 @@ static uint32_t new_function(struct intern *in, uint32_t i)
 	return intern_function(in, text, i, i);
 }
 
-static uint32_t new_range(struct intern *in, uint32_t i)
+static uint32_t new_site(struct intern *in, uint32_t i)
 {
-	return intern_range(in, &(struct range_key){ .message = i });
+	char text[32] = "";
+	struct site_text site = site_named(text);
+
+	snprintf(text, sizeof(text), "site %u", i);
+	site.n_name = strlen(text);
+	return intern_site(in, &site);
 }
 
 static uint32_t new_set(struct intern *in, uint32_t i)
@@ -286,7 +352,7 @@ static const struct {
 } kinds[] = {
 	{ new_string, PENDING_BYTES / 12 },
 	{ new_function, (PENDING_BYTES + INTERN_FUNCTION_BYTES_MAX) / 48 },
-	{ new_range, PENDING_BYTES / 12 },
+	{ new_site, PENDING_BYTES / 12 },
 	{ new_set, PENDING_BYTES / 12 },
 };
 
@@ -312,14 +378,11 @@ FIXTURE_TEST(what_waits_to_be_sent_is_bounded)
 	in->pending_bytes_max = PENDING_BYTES;
 	for (size_t kind = 0; kind < ARRAY_SIZE(kinds); kind++) {
 		uint32_t next = 1, known = kinds[kind].add(in, 1);
-		uint32_t generation = intern_generation(in);
 		size_t n = fill(in, kind, &next);
 
 		assert_in_range(n, 100, kinds[kind].most);
 		assert_int_equal(kinds[kind].add(in, next), 0);
-		if (intern_generation(in) == generation) {
-			assert_int_equal(kinds[kind].add(in, 1), known);
-		}
+		assert_int_equal(kinds[kind].add(in, 1), known);
 		intern_take(in, &d);
 		definitions_deinit(&d);
 		assert_in_range(fill(in, kind, &next), 100, kinds[kind].most);

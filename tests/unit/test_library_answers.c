@@ -205,7 +205,6 @@ enum { NEST = 2500, CAPTURE = 7, PROCESSES = 2, BATCHES = 4 };
 static void send_nest(struct fixture *f, uint32_t process, uint32_t before, uint32_t parent)
 {
 	static uint32_t parents[NEST], none[NEST];
-	static uint64_t payloads[NEST];
 	const struct wire_u32s nones = { NEST, none };
 	struct wire_message m = { .type = WIRE_RECORD_COLUMNS };
 	struct buffer columns = { 0 };
@@ -215,14 +214,15 @@ static void send_nest(struct fixture *f, uint32_t process, uint32_t before, uint
 		parents[i] = i > 0 ? before + i : parent;
 	}
 	m.record_columns = (struct wire_record_columns){
-		.first_node = before + 1,
-		.node_parent = { NEST, parents },
-		.node_domain = nones,
-		.node_message = nones,
-		.node_category = nones,
-		.node_color = nones,
-		.node_payload_type = nones,
-		.node_payload = { NEST, payloads },
+		.first_site = before + 1,
+		.site_parent = { NEST, parents },
+		.site_domain = nones,
+		.site_name = nones,
+		.site_category = nones,
+		.site_color = nones,
+		.site_sizes = nones,
+		.site_kind = nones,
+		.site_numbered = nones,
 	};
 	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
 	assert_int_equal(wire_encode_payload(&scratch, &columns, &m), 0);

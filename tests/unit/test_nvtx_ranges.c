@@ -8,6 +8,8 @@
 #include "client/agent/nvtx_select.h"
 #include "client/agent/nvtx_watch.h"
 #include "client/agent/section.h"
+#include "proto/base/numbers.h"
+#include "proto/base/site_name.h"
 
 /* The ranges of a thread and of the process, and the numbers that launches get for them: what a
  * number stands for is read back from the definitions that would be sent. */
@@ -17,9 +19,10 @@ enum { KNOWN_MAX = 1024 };
 static struct {
 	struct intern in;
 	char *strings[KNOWN_MAX];
-	struct range_key ranges[KNOWN_MAX];
-	size_t n_strings, n_ranges;
-	uint32_t set_size; /* of the set that was defined last */
+	struct site_key sites[KNOWN_MAX];
+	size_t n_strings, n_sites;
+	struct site_path path; /* of the last launch */
+	uint32_t set_size;     /* of the set that was defined last */
 } s;
 
 /* --- instead of nvtx_watch.c and section.c: no capture is open --- */
@@ -68,8 +71,8 @@ static void read_definitions(void)
 	for (size_t i = 0; i < d.strings.n; i++) {
 		s.strings[s.n_strings++] = strdup(((char **)d.strings.v)[i]);
 	}
-	for (size_t i = 0; i < d.ranges.n; i++) {
-		s.ranges[s.n_ranges++] = ((struct range_key *)d.ranges.v)[i];
+	for (size_t i = 0; i < d.sites.n; i++) {
+		s.sites[s.n_sites++] = ((struct site_key *)d.sites.v)[i];
 	}
 	if (d.set_sizes.n > 0) {
 		s.set_size = ((uint32_t *)d.set_sizes.v)[d.set_sizes.n - 1];
@@ -82,26 +85,32 @@ static const char *string(uint32_t id)
 	return id > 0 ? s.strings[id - 1] : "";
 }
 
-static struct range_key current(void)
+static uint32_t current_site(void)
 {
-	uint32_t id = nvtx_current_range(&s.in);
+	nvtx_current_path(&s.in, &s.path);
+	return s.path.site;
+}
+
+static struct site_key current(void)
+{
+	uint32_t id = current_site();
 
 	read_definitions();
-	return id > 0 ? s.ranges[id - 1] : (struct range_key){ 0 };
+	return id > 0 ? s.sites[id - 1] : (struct site_key){ 0 };
 }
 
 static void expect_path(const char *path)
 {
 	char text[512] = "";
-	struct range_key key = current();
+	struct site_key key = current();
 
-	while (key.message != 0) {
+	while (key.name != 0) {
 		char rest[512];
 
 		snprintf(rest, sizeof(rest), "%s", text);
-		snprintf(text, sizeof(text), "%s%s%.400s", string(key.message), *rest ? "/" : "",
+		snprintf(text, sizeof(text), "%s%s%.400s", string(key.name), *rest ? "/" : "",
 			 rest);
-		key = key.parent > 0 ? s.ranges[key.parent - 1] : (struct range_key){ 0 };
+		key = key.parent > 0 ? s.sites[key.parent - 1] : (struct site_key){ 0 };
 	}
 	assert_string_equal(text, path);
 }
@@ -109,7 +118,7 @@ static void expect_path(const char *path)
 static int begin_table(void **state)
 {
 	(void)state;
-	s.n_strings = s.n_ranges = 0;
+	s.n_strings = s.n_sites = 0;
 	return intern_init(&s.in);
 }
 
@@ -318,20 +327,20 @@ TABLE_TEST(a_stack_grows_with_all_it_knows)
 	for (int i = 0; i < 40; i++) {
 		assert_int_equal(push(NULL, i == 3 ? long_message : "s"), i);
 		if (i % 7 == 0) {
-			assert_int_not_equal(nvtx_current_range(&s.in), 0);
+			assert_int_not_equal(current_site(), 0);
 		}
 	}
 	read_definitions();
 	assert_int_equal(s.n_strings, 2);
 	for (int i = 40; i > 0; i--) {
-		uint32_t id = nvtx_current_range(&s.in);
+		uint32_t id = current_site();
 
 		read_definitions();
 		assert_int_equal(id, i); /* the parent of each is the one below */
-		assert_string_equal(string(s.ranges[id - 1].message), i == 4 ? long_message : "s");
+		assert_string_equal(string(s.sites[id - 1].name), i == 4 ? long_message : "s");
 		nvtx_pop(NULL);
 	}
-	assert_int_equal(s.n_ranges, 40);
+	assert_int_equal(s.n_sites, 40);
 }
 
 /* A table of another capture has numbers of its own. */
@@ -349,9 +358,9 @@ TABLE_TEST(numbers_are_the_tables_own)
 
 /* --- what a range has --- */
 
-static struct range_key key_of(const nvtxEventAttributes_t *a)
+static struct site_key key_of(const nvtxEventAttributes_t *a)
 {
-	struct range_key key;
+	struct site_key key;
 	struct event e;
 
 	nvtx_event_from_attributes(&e, NULL, a);
@@ -379,12 +388,18 @@ TABLE_TEST(payloads_keep_their_bits)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const nvtxEventAttributes_t a = { .payloadType = rows[i].type,
 						  .payload = { .ullValue = rows[i].bits } };
-		struct range_key key = key_of(&a);
 
-		assert_int_equal(key.payload_type, rows[i].type);
-		assert_true(key.payload == rows[i].kept);
+		push(NULL, "outer");
+		key_of(&a);
+		assert_int_equal(s.path.payload_type, rows[i].type);
+		assert_true(s.path.payload == rows[i].kept);
+		current_site();
+		assert_int_equal(s.path.payload_type, 0);
+		nvtx_pop(NULL);
 	}
-	assert_int_equal(key_of(&(nvtxEventAttributes_t){ .payloadType = 77 }).payload_type, 0);
+	key_of(&(nvtxEventAttributes_t){ .payloadType = 77 });
+	assert_int_equal(s.path.payload_type, 0);
+	assert_int_equal(s.n_sites, 3); /* which payloads do not make */
 }
 
 TABLE_TEST(attributes_come_with_the_range)
@@ -394,10 +409,10 @@ TABLE_TEST(attributes_come_with_the_range)
 				    .color = 0xff00ff00,
 				    .messageType = NVTX_MESSAGE_TYPE_UNICODE,
 				    .message = { .unicode = L"\u00e4\u20ac\U0001f600" } };
-	struct range_key key;
+	struct site_key key;
 
 	key = key_of(&a);
-	assert_string_equal(string(key.message), "\u00e4\u20ac\U0001f600");
+	assert_string_equal(string(key.name), "\u00e4\u20ac\U0001f600");
 	assert_string_equal(string(key.category), "7");
 	assert_int_equal(key.color, 0xff00ff00);
 	nvtx_name_category(NULL, 7, "seven");
@@ -405,9 +420,101 @@ TABLE_TEST(attributes_come_with_the_range)
 	a.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
 	a.message.registered = (nvtxStringHandle_t)(uintptr_t) "registered";
 	key = key_of(&a);
-	assert_string_equal(string(key.message), "registered");
+	assert_string_equal(string(key.name), "registered");
 	assert_string_equal(string(key.category), "seven");
 	assert_int_equal(key.color, 0);
+}
+
+/* --- what differs from one time to the next --- */
+
+static void expect_numbers(size_t n, const int64_t *wanted)
+{
+	int64_t numbers[64];
+	size_t found;
+
+	current_site();
+	assert_true(numbers_decode(s.path.numbers, s.path.n_numbers, numbers, 64, &found));
+	assert_int_equal(found, n);
+	assert_memory_equal(numbers, wanted, n * sizeof(*wanted));
+}
+
+/* A training has as many sites after its first step as after all of them. */
+TABLE_TEST(steps_are_one_site)
+{
+	const struct nvtx_domain *domain = other_domain();
+	char text[128];
+
+	for (int64_t i = 0; i < 20000; i++) {
+		snprintf(text, sizeof(text), "iteration %d", (int)i);
+		push(NULL, text);
+		push(domain, "layer 1");
+		snprintf(
+			text, sizeof(text),
+			"aten::mm, seq = %d, op_id = %d, sizes = [[2, 3]], input_op_ids = [(%d,0)]",
+			(int)i * 7, (int)i * 9, (int)i * 8);
+		push(NULL, text);
+		expect_numbers(2, (int64_t[]){ i, i * 7 });
+		assert_int_equal(s.path.opened, 0);
+		nvtx_pop(NULL);
+		expect_numbers(1, (int64_t[]){ i });
+		assert_int_equal(s.path.opened, 2);
+		nvtx_pop(domain);
+		nvtx_pop(NULL);
+	}
+	read_definitions();
+	assert_int_equal(s.n_sites, 3);
+	assert_string_equal(string(s.sites[0].name), "iteration N");
+	assert_int_equal(s.sites[0].kind, SITE_STEP);
+	assert_int_equal(s.sites[0].numbered, SITE_NUMBER_STEP);
+	assert_string_equal(string(s.sites[1].name), "layer 1");
+	assert_string_equal(string(s.sites[1].domain), "D");
+	assert_string_equal(string(s.sites[2].name), "aten::mm");
+	assert_string_equal(string(s.sites[2].sizes), "[[2, 3]]");
+	assert_int_equal(s.sites[2].kind, SITE_OPERATOR);
+	assert_int_equal(intern_left_out(&s.in).ranges, 0);
+}
+
+TABLE_TEST(occurrences_are_told_apart)
+{
+	push(NULL, "A");
+	push(NULL, "B");
+	current_site();
+	assert_int_equal(s.path.opened, 0);
+	current_site();
+	assert_int_equal(s.path.opened, 2);
+	nvtx_pop(NULL);
+	push(NULL, "B");
+	current_site();
+	assert_int_equal(s.path.opened, 1); /* of one name, and another one */
+	nvtx_pop(NULL);
+	nvtx_pop(NULL);
+	push(NULL, "A");
+	push(NULL, "B");
+	current_site();
+	assert_int_equal(s.path.opened, 0);
+	nvtx_pop(NULL);
+	nvtx_pop(NULL);
+}
+
+/* Those for which there is no room are left out, from the first of them on. */
+TABLE_TEST(numbers_have_room_for_some)
+{
+	int64_t numbers[64];
+	size_t found;
+	char text[32];
+
+	for (int i = 0; i < 60; i++) {
+		snprintf(text, sizeof(text), "epoch %d", i);
+		push(NULL, text);
+	}
+	assert_int_not_equal(current_site(), 0);
+	assert_true(numbers_decode(s.path.numbers, s.path.n_numbers, numbers, 64, &found));
+	assert_in_range(found, 40, SITE_PATH_NUMBERS);
+	for (size_t i = 0; i < found; i++) {
+		assert_int_equal(numbers[i], i);
+	}
+	while (nvtx_pop(NULL) > 0) {
+	}
 }
 
 /* --- start and end --- */
@@ -465,7 +572,7 @@ TABLE_TEST(a_range_without_room_is_left_out)
 	push(domain, "B");
 	push(NULL, "A"); /* whose name is known */
 	for (int i = 1; i <= 3; i++) {
-		assert_int_equal(nvtx_current_range(&s.in), 1);
+		assert_int_equal(current_site(), 1);
 		assert_int_equal(intern_left_out(&s.in).ranges, i);
 	}
 	read_definitions();
@@ -585,7 +692,7 @@ static void *look_for_categories(void *domain)
 	while (!atomic_load(&over)) {
 		nvtx_event_from_attributes(&e, domain, &a);
 		nvtx_push(&e);
-		nvtx_current_range(&s.in);
+		current_site();
 		nvtx_pop(domain);
 	}
 	return NULL;

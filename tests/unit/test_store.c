@@ -95,18 +95,30 @@ FIXTURE_TEST(test_capture_comes_back)
 	store_reader_free(r);
 }
 
-static void expect_same_range(const struct gpuctr_range *a, const struct gpuctr_range *b)
+static void expect_same_range(const struct gpuctr_site *a, const struct gpuctr_site *b)
 {
 	for (; a && b; a = a->parent, b = b->parent) {
 		assert_int_equal(a->id, b->id);
 		assert_int_equal(a->depth, b->depth);
 		assert_int_equal(a->color, b->color);
-		assert_string_equal(a->message, b->message);
+		assert_string_equal(a->name, b->name);
+		assert_string_equal(a->sizes, b->sizes);
 		assert_string_equal(a->category, b->category);
 		assert_string_equal(a->domain, b->domain);
-		assert_int_equal(a->payload, b->payload);
+		assert_int_equal(a->kind, b->kind);
+		assert_int_equal(a->numbered, b->numbered);
+		assert_int_equal(a->n_numbers, b->n_numbers);
 	}
 	assert_true(!a && !b);
+}
+
+static void expect_same_occurrence(const struct gpuctr_site *site,
+				   const struct gpuctr_occurrence *a,
+				   const struct gpuctr_occurrence *b)
+{
+	assert_memory_equal(a->numbers, b->numbers, site->n_numbers * sizeof(*a->numbers));
+	assert_int_equal(a->payload_type, b->payload_type);
+	assert_true(a->payload == b->payload);
 }
 
 static void expect_same_record(const struct gpuctr_record *a, const struct gpuctr_record *b)
@@ -127,7 +139,9 @@ static void expect_same_record(const struct gpuctr_record *a, const struct gpuct
 	assert_int_equal(a->duration_ns, b->duration_ns);
 	assert_int_equal(a->clock, b->clock);
 	assert_memory_equal(a->values, b->values, SYNTHETIC_COLUMNS * sizeof(double));
-	expect_same_range(a->range, b->range);
+	expect_same_range(a->site, b->site);
+	expect_same_occurrence(a->site, &a->at, &b->at);
+	assert_int_equal(a->opened, b->opened);
 }
 
 FIXTURE_TEST(test_records_come_back_in_order)
@@ -171,8 +185,8 @@ FIXTURE_TEST(test_each_definition_is_written_once)
 
 	write_file(f, 5000);
 	assert_int_equal(query(f, "SELECT count(*) FROM kernel"), SYNTHETIC_KERNELS);
-	/* 25 steps of 200 kernels, four ranges each. */
-	assert_int_equal(query(f, "SELECT count(*) FROM range"), 100);
+	/* 25 steps of 200 kernels, four sites each. */
+	assert_int_equal(query(f, "SELECT count(*) FROM site"), 100);
 	assert_int_equal(query(f, "SELECT count(*) FROM active"), 0);
 }
 
@@ -181,15 +195,18 @@ FIXTURE_TEST(test_extreme_values_come_back)
 	struct fixture *f = *state;
 	struct gpuctr_record odd = *synthetic_record(&f->synthetic, 7);
 	double values[3] = { NAN, -1.5e300, 0.1 };
-	const struct gpuctr_range deep = { .parent = &f->synthetic.ranges[3],
-					   .domain = "d",
-					   .message = "caf\xc3\xa9 'quoted' \"x\"",
-					   .category = "7",
-					   .color = 0xffffffff,
-					   .payload_type = 1,
-					   .payload = UINT64_MAX,
-					   .id = 900,
-					   .depth = 4 };
+	const int64_t numbers[3] = { INT64_MAX, -1, INT64_MIN };
+	const struct gpuctr_site deep = { .parent = &f->synthetic.sites[3].site,
+					  .domain = "d",
+					  .name = "caf\xc3\xa9 'quoted' \"x\"",
+					  .sizes = "[[1], [",
+					  .category = "7",
+					  .color = 0xffffffff,
+					  .kind = GPUCTR_SITE_ENGINE,
+					  .numbered = GPUCTR_NUMBER_SEQ,
+					  .n_numbers = 3,
+					  .id = 900,
+					  .depth = 4 };
 	const struct gpuctr_kernel unknown = {
 		.name = "?", .mangled = "?", .static_shared_bytes = -1, .registers = -1, .id = 9
 	};
@@ -206,9 +223,11 @@ FIXTURE_TEST(test_extreme_values_come_back)
 	odd.duration_ns = -1;
 	odd.clock = GPUCTR_CLOCK_NONE;
 	odd.kernel = &unknown;
-	odd.range = &deep;
+	odd.site = &deep;
+	odd.at = (struct gpuctr_occurrence){ numbers, 1, UINT64_MAX };
+	odd.opened = 5;
 	odd.values = values;
-	assert_int_equal(store_write_record(s, &odd), 0);
+	assert_int_equal(store_write_record(s, &odd, NULL), 0);
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);
 
@@ -226,8 +245,9 @@ FIXTURE_TEST(test_extreme_values_come_back)
 	assert_int_equal(record->kernel->static_shared_bytes, -1);
 	assert_true(isnan(record->values[0]));
 	assert_true(record->values[1] == -1.5e300 && record->values[2] == 0.1);
-	assert_int_equal(record->range->payload_type, 1);
-	expect_same_range(record->range, &deep);
+	expect_same_range(record->site, &deep);
+	expect_same_occurrence(&deep, &record->at, &odd.at);
+	assert_int_equal(record->opened, 5);
 	store_cursor_free(c);
 	store_reader_free(r);
 	assert_int_equal(query(f,
@@ -239,8 +259,9 @@ FIXTURE_TEST(test_extreme_values_come_back)
 FIXTURE_TEST(test_active_sets_are_interned)
 {
 	struct fixture *f = *state;
-	const struct gpuctr_range *one[] = { &f->synthetic.ranges[0] };
-	const struct gpuctr_range *two[] = { &f->synthetic.ranges[0], &f->synthetic.ranges[7] };
+	const struct gpuctr_site *one[] = { &f->synthetic.sites[0].site };
+	const struct gpuctr_site *two[] = { &f->synthetic.sites[0].site,
+					    &f->synthetic.sites[7].site };
 	struct store *s = create(f);
 	const struct gpuctr_record *record;
 	struct store_reader *r;
@@ -251,7 +272,7 @@ FIXTURE_TEST(test_active_sets_are_interned)
 
 		with.active = i % 3 == 1 ? one : two;
 		with.n_active = i % 3;
-		assert_int_equal(store_write_record(s, &with), 0);
+		assert_int_equal(store_write_record(s, &with, NULL), 0);
 	}
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);
@@ -264,10 +285,10 @@ FIXTURE_TEST(test_active_sets_are_interned)
 		assert_int_equal(store_next_record(c, &record), 0);
 		assert_int_equal(record->n_active, i % 3);
 		if (i % 3 > 0) {
-			expect_same_range(record->active[0], &f->synthetic.ranges[0]);
+			expect_same_range(record->active[0], &f->synthetic.sites[0].site);
 		}
 		if (i % 3 > 1) {
-			expect_same_range(record->active[1], &f->synthetic.ranges[7]);
+			expect_same_range(record->active[1], &f->synthetic.sites[7].site);
 		}
 	}
 	store_cursor_free(c);
@@ -281,12 +302,12 @@ FIXTURE_TEST(test_many_active_sets)
 
 	for (unsigned i = 0; i < 2000; i++) {
 		struct gpuctr_record with = *synthetic_record(&f->synthetic, i);
-		const struct gpuctr_range *pair[] = { &f->synthetic.ranges[i % 50],
-						      &f->synthetic.ranges[100 + i % 40] };
+		const struct gpuctr_site *pair[] = { &f->synthetic.sites[i % 50].site,
+						     &f->synthetic.sites[100 + i % 40].site };
 
 		with.active = pair;
 		with.n_active = 2;
-		assert_int_equal(store_write_record(s, &with), 0);
+		assert_int_equal(store_write_record(s, &with, NULL), 0);
 	}
 	store_close(s);
 	assert_int_equal(query(f, "SELECT count(DISTINCT set_id) FROM active"),
@@ -297,7 +318,9 @@ FIXTURE_TEST(test_images_marks_and_notices_come_back)
 {
 	struct fixture *f = *state;
 	uint8_t data[70000];
-	const struct gpuctr_mark mark = { 1, &f->synthetic.ranges[2], 42, -5 };
+	const struct gpuctr_mark mark = {
+		1, &f->synthetic.sites[2].site, { f->synthetic.sites[2].numbers, 2, 7 }, 42, -5
+	};
 	const struct gpuctr_notice notice = { 1, { GPUCTR_E_CUPTI_IN_USE, "cause", "cure" } };
 	const struct gpuctr_process_end process_end = { 1, { .seen = 9, .lost = 4 }, true };
 	const struct gpuctr_mark *mark_back;
@@ -340,7 +363,8 @@ FIXTURE_TEST(test_images_marks_and_notices_come_back)
 	store_cursor_free(c);
 	assert_int_equal(store_marks(r, 1, &c), 0);
 	assert_int_equal(store_next_mark(c, &mark_back), 0);
-	expect_same_range(mark_back->range, &f->synthetic.ranges[2]);
+	expect_same_range(mark_back->site, mark.site);
+	expect_same_occurrence(mark.site, &mark_back->at, &mark.at);
 	assert_int_equal(mark_back->thread, 42);
 	assert_int_equal(mark_back->time_ns, -5);
 	store_cursor_free(c);
@@ -356,7 +380,9 @@ FIXTURE_TEST(test_images_marks_and_notices_come_back)
 FIXTURE_TEST(test_ranges_can_be_left_in_the_file)
 {
 	struct fixture *f = *state;
-	const struct gpuctr_mark mark = { 1, &f->synthetic.ranges[2], 42, -5 };
+	const struct gpuctr_mark mark = {
+		1, &f->synthetic.sites[2].site, { f->synthetic.sites[2].numbers, 2, 7 }, 42, -5
+	};
 	const struct gpuctr_record *record;
 	const struct gpuctr_mark *mark_back;
 	struct store *s = create(f);
@@ -364,20 +390,20 @@ FIXTURE_TEST(test_ranges_can_be_left_in_the_file)
 	struct store_cursor *c;
 
 	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
-	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0)), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0), NULL), 0);
 	assert_int_equal(store_write_mark(s, &mark), 0);
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);
 	r = open_file(f);
-	store_without(r, STORE_RANGES);
+	store_without(r, STORE_SITES);
 	assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
 	assert_int_equal(store_next_record(c, &record), 0);
 	assert_string_equal(record->kernel->name, f->synthetic.kernels[0].name);
-	assert_null(record->range);
+	assert_null(record->site);
 	store_cursor_free(c);
 	assert_int_equal(store_marks(r, 1, &c), 0);
 	assert_int_equal(store_next_mark(c, &mark_back), 0);
-	assert_null(mark_back->range);
+	assert_null(mark_back->site);
 	assert_int_equal(mark_back->thread, 42);
 	store_cursor_free(c);
 	store_reader_free(r);
@@ -473,7 +499,7 @@ FIXTURE_TEST(test_view_joins_names_and_path)
 	f->synthetic.columns[1].name = "a\"b";
 	write_file(f, 400);
 	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE nvtx ="
-				  " 'step 1/forward 1/layer1.0.conv1/aten::convolution, seq = 1'"),
+				  " 'step N/forward 1/layer1.0.conv1/aten::convolution'"),
 			 200);
 	assert_int_equal(
 		query(f,
@@ -483,41 +509,73 @@ FIXTURE_TEST(test_view_joins_names_and_path)
 	store_reader_free(open_file(f));
 }
 
-/* Of a range, what was told last; places once; texts that are "" are NULL. */
-FIXTURE_TEST(test_attributions_are_kept_by_range)
+/* Of each record; places once; texts that are "" are NULL. */
+FIXTURE_TEST(test_attributions_are_kept)
 {
-	static const struct store_attribution first = { "aten::mm", "[2,3]", "fprop", "l1", 7 };
-	static const struct store_attribution engine = { "engine", "", "bprop", "", -1 };
+	static const struct store_attribution first = {
+		"aten::mm", "[2,3]", "fprop", "l1", 4, 12, 7
+	};
+	static const struct store_attribution engine = { "engine", "", "bprop", "", 0, -1, -1 };
+	static const struct store_attribution nothing = { "", "", "", "", 0, -1, -1 };
 	struct fixture *f = *state;
 	struct store_attribution known = engine;
+	const struct store_attribution *const all[] = { &first, &engine, &known, &nothing, NULL };
 	struct store *s = create(f);
 
 	known.layer = "l1";
 	known.seq = 7;
 	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
 	for (unsigned i = 0; i < 800; i++) {
-		const struct gpuctr_record *record = synthetic_record(&f->synthetic, i);
-		const struct store_attribution *what = i < 200	 ? &first
-						       : i < 400 ? &engine
-						       : i < 600 ? &known
-								 : &first;
-		struct gpuctr_record in_second = *record;
-
-		in_second.range = &f->synthetic.ranges[i < 200 || i >= 600 ? 3 : 7];
-		assert_int_equal(store_write_attribution(s, &in_second, what), 0);
-		assert_int_equal(store_write_record(s, &in_second), 0);
+		assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i),
+						    all[i / 10 % 5]),
+				 0);
 	}
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);
 	assert_int_equal(query(f, "SELECT count(*) FROM place"), 3);
-	assert_int_equal(query(f, "SELECT count(*) FROM attribution"), 2);
+	assert_int_equal(query(f, "SELECT count(*) FROM record WHERE place = 0 AND seq IS NULL"
+				  " AND step IS NULL AND layer_site = 0"),
+			 320);
 	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE op = 'aten::mm' AND seq = 7"
-				  " AND sizes = '[2,3]' AND dir = 'fprop' AND layer = 'l1'"),
-			 400);
+				  " AND sizes = '[2,3]' AND dir = 'fprop' AND layer = 'l1'"
+				  " AND step = 12"),
+			 160);
+	assert_int_equal(query(f, "SELECT count(*) FROM record WHERE layer_site = 4"), 160);
 	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE op = 'engine' AND seq = 7"
 				  " AND sizes IS NULL AND layer = 'l1'"),
-			 400);
+			 160);
 	store_reader_free(open_file(f));
+}
+
+/* "iteration N" is one site, and each record has its path. */
+FIXTURE_TEST(test_views_tell_steps)
+{
+	struct fixture *f = *state;
+	struct store *s = create(f);
+	struct made_site step, op;
+
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	for (unsigned i = 0; i < 6; i++) {
+		struct gpuctr_record record = *synthetic_record(&f->synthetic, i);
+		const struct store_attribution what = { "", "", "", "", 0, i / 2, -1 };
+		char text[32];
+
+		snprintf(text, sizeof(text), "iteration %u", i / 2);
+		make_site(&step, NULL, 1, text);
+		make_site(&op, &step, 2, "it's");
+		put_into(&record, &op);
+		record.opened = i % 2 ? 2 : 0;
+		assert_int_equal(store_write_record(s, &record, &what), 0);
+	}
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	assert_int_equal(query(f, "SELECT count(*) FROM site"), 2);
+	assert_int_equal(query(f, "SELECT launches FROM by_nvtx WHERE nvtx = 'iteration 1'"), 2);
+	assert_int_equal(query(f, "SELECT count(*) FROM by_nvtx"), 6);
+	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE nvtx = 'iteration 2/it''s'"),
+			 2);
+	assert_int_equal(query(f, "SELECT count(*) FROM nvtx_spans WHERE launches = 2"), 6);
+	assert_int_equal(query(f, "SELECT count(*) FROM nvtx_spans WHERE step = 1"), 2);
 }
 
 /* Two processes number their kernels and devices alike, and each time has its clock. */
@@ -539,7 +597,7 @@ FIXTURE_TEST(test_views_keep_processes_apart)
 		record.process = 1 + i % 2;
 		record.clock = (enum gpuctr_clock)(i / 2);
 		record.duration_ns = record.clock == GPUCTR_CLOCK_NONE ? -1 : 5;
-		assert_int_equal(store_write_record(s, &record), 0);
+		assert_int_equal(store_write_record(s, &record, NULL), 0);
 	}
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);

@@ -30,7 +30,7 @@ static struct store *begin(struct fixture *f)
 
 static void write_record(struct fixture *f, struct store *s, unsigned i)
 {
-	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i)), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i), NULL), 0);
 }
 
 TEST_WITH(a_second_is_waited_for, setup, teardown)
@@ -130,7 +130,8 @@ TEST_WITH(another_file_in_its_place_is_not_woken, setup, teardown)
 	other = begin(f);
 	assert_int_equal(store_wake(s), STORE_E_PATH);
 	assert_non_null(strstr(store_last_error(s)->message, "was replaced"));
-	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 1)), STORE_E_PATH);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 1), NULL),
+			 STORE_E_PATH);
 	assert_int_equal(store_unsaved(s), 1);
 	store_close(s);
 	store_close(other);
@@ -164,7 +165,7 @@ TEST_WITH(a_reader_delays_so_many_records_and_no_more, setup, teardown)
 	write_record(f, s, 1);
 	assert_true(s->in_transaction);
 	record = synthetic_record(&f->synthetic, 2);
-	assert_int_equal(store_write_record(s, record), STORE_E_BUSY);
+	assert_int_equal(store_write_record(s, record, NULL), STORE_E_BUSY);
 	assert_false(s->in_transaction);
 	sqlite3_finalize(stmt);
 	sqlite3_close(reader);

@@ -22,7 +22,7 @@ FIXTURE_TEST(test_existing_file_is_refused_unless_forced)
 	assert_int_equal(store_check(f->path, true, &f->error), 0);
 	options.force = true;
 	assert_int_equal(store_create(&options, &f->error, &s), 0);
-	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0)), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0), NULL), 0);
 	store_close(s);
 	r = open_file(f);
 	assert_int_equal(store_info(r)->n_processes, 0);
@@ -43,7 +43,7 @@ FIXTURE_TEST(test_a_temporary_file_needs_no_working_folder)
 	assert_int_equal(chdir(folder), 0);
 	assert_int_equal(rmdir(folder), 0);
 	assert_int_equal(store_create(&options, &f->error, &s), 0);
-	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0)), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0), NULL), 0);
 	store_close(s);
 	assert_int_equal(fchdir(back), 0);
 }
@@ -116,7 +116,7 @@ static void write_until_killed(struct fixture *f, int begun)
 	}
 	store_write_process(s, &f->synthetic.process);
 	for (unsigned i = 0;; i++) {
-		store_write_record(s, synthetic_record(&f->synthetic, i));
+		store_write_record(s, synthetic_record(&f->synthetic, i), NULL);
 	}
 }
 
@@ -178,12 +178,13 @@ FIXTURE_TEST(test_failure_keeps_what_was_committed)
 	limit.rlim_cur = 14 << 20;
 	setrlimit(RLIMIT_FSIZE, &limit);
 	for (i = 0; i < 600000 && result == 0; i++) {
-		result = store_write_record(s, synthetic_record(&f->synthetic, i));
+		result = store_write_record(s, synthetic_record(&f->synthetic, i), NULL);
 	}
 	/* On a slow machine the failure may come late; it comes. */
 	assert_int_equal(result, STORE_E_FULL);
 	assert_int_equal(store_last_error(s)->code, STORE_E_FULL);
-	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i)), STORE_E_FULL);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i), NULL),
+			 STORE_E_FULL);
 	assert_int_equal(store_saved(s) + store_unsaved(s), i + 1);
 	assert_true(store_unsaved(s) > 0);
 	assert_int_equal(store_finish(s, &all_well), STORE_E_FULL);
@@ -210,19 +211,19 @@ FIXTURE_TEST(test_a_file_has_one_writer)
 	struct store *first = create(f), *second;
 	char other[128];
 
-	assert_int_equal(store_write_record(first, synthetic_record(&f->synthetic, 0)), 0);
+	assert_int_equal(store_write_record(first, synthetic_record(&f->synthetic, 0), NULL), 0);
 	assert_int_equal(store_create(&options, &f->error, &second), STORE_E_BUSY);
 	assert_non_null(strstr(f->error.message, "is being written by another program"));
 	assert_int_equal(store_finish(first, &all_well), 0);
 	assert_int_equal(store_create(&options, &f->error, &second), 0);
-	assert_int_equal(store_write_record(first, synthetic_record(&f->synthetic, 1)),
+	assert_int_equal(store_write_record(first, synthetic_record(&f->synthetic, 1), NULL),
 			 STORE_E_PATH);
 	assert_non_null(strstr(store_last_error(first)->message, "replaced or removed"));
 	assert_int_equal(store_unsaved(first), 1);
 	store_close(first);
 	snprintf(other, sizeof(other), "%s.moved", f->path);
 	assert_int_equal(rename(f->path, other), 0);
-	assert_int_equal(store_write_record(second, synthetic_record(&f->synthetic, 0)),
+	assert_int_equal(store_write_record(second, synthetic_record(&f->synthetic, 0), NULL),
 			 STORE_E_PATH);
 	assert_int_equal(store_unsaved(second), 1);
 	store_close(second);
@@ -241,7 +242,8 @@ FIXTURE_TEST(test_reader_does_not_cost_records)
 	assert_int_equal(sqlite3_prepare_v2(db, "SELECT * FROM meta", -1, &stmt, NULL), SQLITE_OK);
 	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW); /* and keeps the lock */
 	for (unsigned i = 0; i < 200000; i++) {
-		assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i)), 0);
+		assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i), NULL),
+				 0);
 	}
 	sqlite3_finalize(stmt);
 	sqlite3_close(db);
@@ -255,8 +257,9 @@ FIXTURE_TEST(test_record_cannot_be_written_twice)
 	struct fixture *f = *state;
 	struct store *s = create(f);
 
-	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 5)), 0);
-	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 5)), STORE_E_IO);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 5), NULL), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 5), NULL),
+			 STORE_E_IO);
 	assert_int_equal(store_unsaved(s), 2);
 	store_close(s);
 }

@@ -21,9 +21,9 @@ FIXTURE_TEST(test_other_files_are_refused)
 	expect_refused(f, STORE_E_NOT_CAPTURE);
 	alter(f, "PRAGMA user_version = 999; PRAGMA application_id = 1196450676"); /* GPct */
 	expect_refused(f, STORE_E_VERSION);
-	alter(f, "PRAGMA user_version = 5");
-	expect_refused(f, STORE_E_VERSION);
 	alter(f, "PRAGMA user_version = 6");
+	expect_refused(f, STORE_E_VERSION);
+	alter(f, "PRAGMA user_version = 7");
 	expect_refused(f, STORE_E_CORRUPT);
 }
 
@@ -127,18 +127,25 @@ FIXTURE_TEST(test_hostile_values_are_refused)
 		"UPDATE record SET grid_x = 'many' WHERE idx = 5",
 		"UPDATE record SET kind = 17 WHERE idx = 5",
 		"UPDATE record SET kernel = 100000 WHERE idx = 5",
-		"UPDATE record SET range = 100000 WHERE idx = 5",
+		"UPDATE record SET site = 100000 WHERE idx = 5",
 		"UPDATE record SET active_set = 3 WHERE idx = 5",
 		"INSERT INTO active VALUES(1, 3, 99); UPDATE record SET active_set = 3 WHERE "
 		"idx = 5",
 		"UPDATE record SET process = 2 WHERE idx = 5",
 		"UPDATE record SET \"dram__bytes_read.sum\" = 'x' WHERE idx = 5",
-		"UPDATE range SET parent = 4 WHERE id = 1",
-		"UPDATE range SET parent = 2, depth = 3 WHERE id = 2",
-		"UPDATE range SET parent = 77777 WHERE id = 2",
-		"UPDATE range SET id = 5000000000 WHERE id = 4",
-		"UPDATE range SET message = x'00' WHERE id = 0 OR id = 1; UPDATE range SET depth = "
-		"9 WHERE id = 1",
+		"UPDATE record SET opened = 5 WHERE idx = 5",
+		"UPDATE record SET opened = -1 WHERE idx = 5",
+		"UPDATE record SET payload_type = 65 WHERE idx = 5",
+		"UPDATE record SET numbers = x'80' WHERE idx = 5",
+		"UPDATE record SET numbers = zeroblob(3) || x'ffffffffffffffffffffff' WHERE idx = "
+		"5",
+		"UPDATE site SET parent = 4 WHERE id = 1",
+		"UPDATE site SET parent = 2, depth = 3 WHERE id = 2",
+		"UPDATE site SET parent = 77777 WHERE id = 2",
+		"UPDATE site SET id = 5000000000 WHERE id = 4",
+		"UPDATE site SET depth = 9 WHERE id = 1",
+		"UPDATE site SET kind = 5 WHERE id = 1",
+		"UPDATE site SET number = 3 WHERE id = 1",
 		"UPDATE record SET clock = 3 WHERE idx = 5",
 		"UPDATE record SET clock = 0 WHERE idx = 5", /* but it has a duration */
 		"UPDATE record SET duration_ns = -1 WHERE idx = 5",

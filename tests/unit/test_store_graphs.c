@@ -23,7 +23,7 @@ static void write_graphs(struct fixture *f, bool graphs)
 			record.graph = 7;
 			record.graph_node = UINT64_MAX - i; /* the bits of an unsigned number */
 		}
-		assert_int_equal(store_write_record(s, &record), 0);
+		assert_int_equal(store_write_record(s, &record, NULL), 0);
 	}
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);

@@ -101,7 +101,8 @@ FIXTURE_TEST(a_strangers_journal_changes_nothing)
 	commit(s);
 	for (unsigned i = 0; i < 3; i++) {
 		plant(&a, true);
-		assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i)), 0);
+		assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i), NULL),
+				 0);
 		commit(s);
 		assert_int_equal(access(a.victim, F_OK), 0);
 	}
@@ -120,7 +121,7 @@ FIXTURE_TEST(a_journal_of_ours_removes_no_other_file)
 	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
 	commit(s);
 	plant(&a, false);
-	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0)),
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0), NULL),
 			 STORE_E_CORRUPT);
 	store_close(s);
 	assert_int_equal(access(a.victim, F_OK), 0);
@@ -140,7 +141,7 @@ FIXTURE_TEST(a_journal_with_two_names_is_not_written_to)
 	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
 	commit(s);
 	assert_int_equal(link(a.victim, a.journal), 0);
-	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0)), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0), NULL), 0);
 	commit(s);
 	store_close(s);
 	assert_int_equal(stat(a.victim, &st), 0);
@@ -170,7 +171,7 @@ FIXTURE_TEST(what_is_replaced_is_not_rolled_back)
 	assert_int_equal(store_create(&options, &f->error, &s), 0);
 	assert_int_equal(access(a.victim, F_OK), 0);
 	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
-	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0)), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0), NULL), 0);
 	commit(s);
 	store_close(s);
 	expect_records(f, 1);
@@ -274,7 +275,7 @@ FIXTURE_TEST(a_replacement_that_is_killed_in_a_commit)
 	if (pid == 0) {
 		assert_int_equal(store_create(&options, &f->error, &s), 0);
 		store_write_process(s, &f->synthetic.process);
-		store_write_record(s, synthetic_record(&f->synthetic, 0));
+		store_write_record(s, synthetic_record(&f->synthetic, 0), NULL);
 		commit(s);
 		die_in_a_commit(s);
 	}

@@ -17,18 +17,19 @@ static double processor_seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-static struct gpuctr_range *make_nest(unsigned n)
+static struct gpuctr_site *make_nest(unsigned n)
 {
-	struct gpuctr_range *ranges = calloc(n, sizeof(*ranges));
+	struct gpuctr_site *ranges = calloc(n, sizeof(*ranges));
 
 	assert_non_null(ranges);
 	for (unsigned i = 0; i < n; i++) {
-		ranges[i] = (struct gpuctr_range){ .parent = i ? &ranges[i - 1] : NULL,
-						   .domain = "",
-						   .message = "range",
-						   .category = "",
-						   .id = i + 1,
-						   .depth = i };
+		ranges[i] = (struct gpuctr_site){ .parent = i ? &ranges[i - 1] : NULL,
+						  .domain = "",
+						  .name = "range",
+						  .sizes = "",
+						  .category = "",
+						  .id = i + 1,
+						  .depth = i };
 	}
 	return ranges;
 }
@@ -36,19 +37,19 @@ static struct gpuctr_range *make_nest(unsigned n)
 /* Seconds that it takes to write a launch within n ranges. */
 static double write_nest(struct fixture *f, unsigned n)
 {
-	struct gpuctr_range *ranges = make_nest(n);
+	struct gpuctr_site *ranges = make_nest(n);
 	struct gpuctr_record record = *synthetic_record(&f->synthetic, 0);
 	struct store *s = create(f);
 	double seconds;
 
 	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
-	record.range = &ranges[n - 1];
+	record.site = &ranges[n - 1];
 	seconds = processor_seconds();
-	assert_int_equal(store_write_record(s, &record), 0);
+	assert_int_equal(store_write_record(s, &record, NULL), 0);
 	seconds = processor_seconds() - seconds;
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);
-	assert_int_equal(query(f, "SELECT count(*) FROM range r JOIN range p ON p.process ="
+	assert_int_equal(query(f, "SELECT count(*) FROM site r JOIN site p ON p.process ="
 				  " r.process AND p.id = r.parent AND p.depth + 1 = r.depth"),
 			 n - 1);
 	free(ranges);
@@ -68,40 +69,6 @@ FIXTURE_TEST(ranges_within_ranges_take_time_as_they_are_many)
 	}
 	print_message("%d ranges take %.1f times as long as %d\n", MANY, least, FEW);
 	assert_true(least < 8);
-}
-
-/* What a framework counts begins at the sixth character, which is the eighth byte. */
-static size_t name_length(const char *message)
-{
-	return (size_t)(strchr(message, ',') - message);
-}
-
-FIXTURE_TEST(a_name_is_counted_in_characters)
-{
-	struct fixture *f = *state;
-	struct store_options options = { .path = f->path,
-					 .plan = &f->synthetic.plan,
-					 .driver = "",
-					 .version = "",
-					 .name_length = name_length };
-	struct gpuctr_range range = { .domain = "",
-				      .message = "gr\xc3\xb6\xc3\x9f"
-						 "e, seq = 4",
-				      .category = "",
-				      .id = 1 };
-	struct gpuctr_record record = *synthetic_record(&f->synthetic, 0);
-	struct store *s;
-
-	record.range = &range;
-	assert_int_equal(store_create(&options, &f->error, &s), 0);
-	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
-	assert_int_equal(store_write_record(s, &record), 0);
-	assert_int_equal(store_finish(s, &all_well), 0);
-	store_close(s);
-	assert_int_equal(query(f, "SELECT name_length FROM range"), 5);
-	assert_int_equal(query(f, "SELECT count(*) FROM by_nvtx WHERE nvtx = 'gr\xc3\xb6\xc3\x9f"
-				  "e'"),
-			 1);
 }
 
 /* Words have numbers: the eleventh comes behind the third. */
@@ -148,7 +115,7 @@ static void write_one_of_many(struct fixture *f, struct store *s, unsigned proce
 	}
 	record.process = process;
 	if (process % 5 == 0) {
-		assert_int_equal(store_write_record(s, &record), 0);
+		assert_int_equal(store_write_record(s, &record, NULL), 0);
 	}
 }
 
@@ -189,7 +156,13 @@ FIXTURE_TEST(processes_keep_what_is_theirs)
 	struct store_reader *r;
 
 	for (unsigned process = PROCESSES; process > 0; process -= 1 + (process % 13 == 0)) {
-		struct gpuctr_mark mark = { process, &f->synthetic.ranges[0], 1, 1 };
+		struct gpuctr_mark mark = {
+			.process = process,
+			.site = &f->synthetic.sites[0].site,
+			.at = { .numbers = f->synthetic.sites[0].numbers },
+			.thread = 1,
+			.time_ns = 1,
+		};
 
 		write_one_of_many(f, s, process);
 		assert_true(process % 7 || store_write_mark(s, &mark) == 0);

@@ -238,7 +238,7 @@ TEST_WITH(test_what_is_recorded_gets_its_values, setup, teardown)
 			struct gpuctr_record copy = *synthetic_record(&f->synthetic, i);
 
 			copy.values = NULL;
-			assert_int_equal(store_write_record(s, &copy), 0);
+			assert_int_equal(store_write_record(s, &copy, NULL), 0);
 		}
 		assert_int_equal(store_read_back(s, &f->error, &r), 0);
 		assert_true(store_info(r)->has_samples);

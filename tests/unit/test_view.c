@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/made_site.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -49,20 +50,20 @@ static void add_process(struct groups *g, unsigned process, const char *const *c
 
 /* Kernels are numbered by their process. */
 static void add(struct groups *g, unsigned process, unsigned id, const char *kernel,
-		const struct gpuctr_range *range, int64_t ns, double bytes, double busy)
+		const struct made_site *range, int64_t ns, double bytes, double busy)
 {
 	const struct gpuctr_kernel k = { .name = kernel, .mangled = "", .id = id };
 	const double values[] = { bytes, busy };
-	const struct gpuctr_record record = { .process = process,
-					      .kernel = &k,
-					      .grid = { 1000, 1, 1 },
-					      .block = { 32, 1, 1 },
-					      .range = range,
-					      .clock = GPUCTR_CLOCK_GPU,
-					      .duration_ns = ns,
-					      .values = values };
+	struct gpuctr_record record = { .process = process,
+					.kernel = &k,
+					.grid = { 1000, 1, 1 },
+					.block = { 32, 1, 1 },
+					.clock = GPUCTR_CLOCK_GPU,
+					.duration_ns = ns,
+					.values = values };
 	struct attribution what;
 
+	put_into(&record, range);
 	assert_int_equal(attributor_take(attributor, &record, &what), 0);
 	assert_int_equal(groups_record(g, &record, &what), 0);
 }
@@ -257,32 +258,17 @@ TEST(tasks_are_not_ranks)
 
 /* --- layers --- */
 
-static struct gpuctr_range operator_range(unsigned id, const char *text)
-{
-	return (struct gpuctr_range){ .domain = "", .message = text, .category = "", .id = id };
-}
-
 /* What is in no layer is around the layers, and holds nothing of theirs. */
 TEST(a_layer_is_in_no_row_without_a_layer)
 {
-	const struct gpuctr_range outside = operator_range(1, "iteration 1");
-	const struct gpuctr_range layer = { .parent = &outside,
-					    .domain = "",
-					    .message = "layer1.conv",
-					    .category = "",
-					    .id = 2,
-					    .depth = 1 };
-	const struct gpuctr_range op = { .parent = &layer,
-					 .domain = "",
-					 .message =
-						 "aten::mm, seq = 1, op_id = 1, sizes = [[8, 8]]",
-					 .category = "",
-					 .id = 3,
-					 .depth = 2 };
+	struct made_site outside, layer, op;
 	const struct view_options options = { 0 };
 	struct groups *g = begin("layer", &plan);
 	struct view v;
 
+	make_site(&outside, NULL, 1, "iteration 1");
+	make_site(&layer, &outside, 2, "layer1.conv");
+	make_site(&op, &layer, 3, "aten::mm, seq = 1, op_id = 1, sizes = [[8, 8]]");
 	add(g, 1, 1, "gemm", &op, 100, 5, 0);
 	add(g, 1, 2, "copy", &outside, 30, 7, 0);
 	v = open_view(g, &options);
