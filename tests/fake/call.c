@@ -225,11 +225,6 @@ CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
 	return *text ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 
-CUptiResult cuptiGetErrorMessage(CUptiResult result, const char **text)
-{
-	return cuptiGetResultString(result, text);
-}
-
 CUptiResult cuptiDeviceGetChipName(CUpti_Device_GetChipName_Params *params)
 {
 	const struct fake_hooks *driver = call_driver();
@@ -249,50 +244,8 @@ CUptiResult cuptiDeviceGetChipName(CUpti_Device_GetChipName_Params *params)
 	return CUPTI_SUCCESS;
 }
 
-/* Declared in the activity header, which is not needed for anything else here. */
-__attribute__((visibility("default"))) CUptiResult cuptiGetTimestamp(uint64_t *timestamp);
-__attribute__((visibility("default"))) CUptiResult cuptiGetContextId(CUcontext context,
-								     uint32_t *id);
 __attribute__((visibility("default"))) CUptiResult
 cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread, uint32_t *id);
-__attribute__((visibility("default"))) CUptiResult cuptiGetDeviceId(CUcontext context,
-								    uint32_t *id);
-
-CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	*timestamp = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-	return CUPTI_SUCCESS;
-}
-
-CUptiResult cuptiGetContextId(CUcontext context, uint32_t *id)
-{
-	const struct fake_hooks *driver = call_driver();
-	CUptiResult r = call_begin("cuptiGetContextId");
-	int gpu;
-
-	if (r != CUPTI_SUCCESS) {
-		return r;
-	}
-	return driver && driver->context_find(context, &gpu, id) ? CUPTI_SUCCESS
-								 : CUPTI_ERROR_INVALID_CONTEXT;
-}
-
-CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *id)
-{
-	const struct fake_hooks *driver = call_driver();
-	uint32_t uid;
-	int gpu;
-
-	if (!driver || !driver->context_find(context, &gpu, &uid)) {
-		return CUPTI_ERROR_INVALID_CONTEXT;
-	}
-	*id = (uint32_t)gpu;
-	return CUPTI_SUCCESS;
-}
-
 CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread, uint32_t *id)
 {
 	const struct fake_hooks *driver = call_driver();

@@ -26,7 +26,6 @@
 struct CUpti_Subscriber_st {
 	CUpti_CallbackFunc callback;
 	void *user_data;
-	char name[64];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -185,9 +184,6 @@ static void on_api(const struct fake_call *call)
 		.correlationId = call->correlation_id,
 	};
 
-	if (call->symbol && !call->result) {
-		session_wait_for_hooks();
-	}
 	if (call->symbol) {
 		note_told(call);
 	}
@@ -237,11 +233,14 @@ void callback_listen(const struct fake_hooks *driver)
 	driver->listen(&listener);
 }
 
-static CUptiResult subscribe(CUpti_SubscriberHandle *ret, CUpti_CallbackFunc callback,
-			     void *user_data, const char *name)
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *ret, CUpti_CallbackFunc callback,
+			   void *user_data)
 {
-	CUptiResult r = CUPTI_SUCCESS;
+	CUptiResult r = call_begin("cuptiSubscribe");
 
+	if (r != CUPTI_SUCCESS) {
+		return r;
+	}
 	if (!ret || !callback) {
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	}
@@ -254,41 +253,11 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *ret, CUpti_CallbackFunc cal
 	} else {
 		the_subscriber.callback = callback;
 		the_subscriber.user_data = user_data;
-		snprintf(the_subscriber.name, sizeof(the_subscriber.name), "CUPTI for %.53s",
-			 name ? name : "");
 		atomic_store(&subscriber, &the_subscriber);
 		left_count(LEFT_SUBSCRIBERS, 1);
 		*ret = &the_subscriber;
 	}
 	pthread_mutex_unlock(&lock);
-	return r;
-}
-
-CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *ret, CUpti_CallbackFunc callback,
-			   void *user_data)
-{
-	CUptiResult r = call_begin("cuptiSubscribe");
-
-	return r != CUPTI_SUCCESS ? r : subscribe(ret, callback, user_data, NULL);
-}
-
-CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *ret, CUpti_CallbackFunc callback,
-			      void *user_data, CUpti_SubscriberParams *params)
-{
-	CUptiResult r = call_begin("cuptiSubscribe_v2");
-
-	if (r != CUPTI_SUCCESS) {
-		return r;
-	}
-	if (params && !call_has_size(params, CUpti_SubscriberParams_STRUCT_SIZE)) {
-		return CUPTI_ERROR_INVALID_PARAMETER;
-	}
-	r = subscribe(ret, callback, user_data, params ? params->subscriberName : NULL);
-	if (r == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED && params &&
-	    params->oldSubscriberName) {
-		snprintf(params->oldSubscriberName, params->oldSubscriberSize, "%s",
-			 the_subscriber.name);
-	}
 	return r;
 }
 
@@ -331,19 +300,6 @@ CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle handle)
 	}
 	end_subscription();
 	return CUPTI_SUCCESS;
-}
-
-/* Declared in the activity header. */
-__attribute__((visibility("default"))) CUptiResult cuptiFinalize(void);
-
-CUptiResult cuptiFinalize(void)
-{
-	CUptiResult r = call_begin("cuptiFinalize");
-
-	if (r == CUPTI_SUCCESS) {
-		end_subscription();
-	}
-	return r;
 }
 
 static CUptiResult set_one(uint32_t enable, CUpti_CallbackDomain domain, uint32_t cbid)
@@ -430,18 +386,5 @@ CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, con
 	default:
 		*ret = "(other)";
 	}
-	return CUPTI_SUCCESS;
-}
-
-CUptiResult cuptiGetCallbackState(uint32_t *ret, CUpti_SubscriberHandle handle,
-				  CUpti_CallbackDomain domain, CUpti_CallbackId cbid)
-{
-	if (!handle || handle != atomic_load(&subscriber)) {
-		return CUPTI_ERROR_INVALID_PARAMETER;
-	}
-	*ret = (domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < CUPTI_DRIVER_TRACE_CBID_SIZE &&
-		atomic_load(&on_driver[cbid])) ||
-	       (domain == CUPTI_CB_DOMAIN_RESOURCE && cbid < CUPTI_CBID_RESOURCE_SIZE &&
-		atomic_load(&on_resource[cbid]));
 	return CUPTI_SUCCESS;
 }

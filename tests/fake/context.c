@@ -128,27 +128,6 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *ret, CUdevice device)
 	return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
-{
-	CUresult r = gpu_check_device(device);
-
-	if (r != CUDA_SUCCESS) {
-		return r;
-	}
-	if (!primary[device] || !primary[device]->retained) {
-		return CUDA_ERROR_INVALID_CONTEXT;
-	}
-	if (--primary[device]->retained == 0) {
-		context_end(primary[device]);
-	}
-	return CUDA_SUCCESS;
-}
-
-CUresult cuDevicePrimaryCtxRelease(CUdevice device)
-{
-	return cuDevicePrimaryCtxRelease_v2(device);
-}
-
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
 	CUresult r = gpu_check_device(device);
@@ -234,16 +213,6 @@ CUresult cuCtxDestroy_v2(CUcontext context)
 		    NULL);
 	context_end(context);
 	return trace_exit(&trace, CUDA_SUCCESS);
-}
-
-CUresult cuCtxGetCurrent(CUcontext *ret)
-{
-	CUresult r = gpu_ready();
-
-	if (r == CUDA_SUCCESS) {
-		*ret = gpu_current();
-	}
-	return r;
 }
 
 CUresult cuCtxSetCurrent(CUcontext context)

@@ -185,26 +185,6 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 	return cuDeviceGetUuid_v2(uuid, device);
 }
 
-CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
-{
-	CUresult r = gpu_check_device(device);
-
-	if (r == CUDA_SUCCESS) {
-		*bytes = (size_t)139 << 30;
-	}
-	return r;
-}
-
-CUresult cuDeviceGetPCIBusId(char *text, int len, CUdevice device)
-{
-	CUresult r = gpu_check_device(device);
-
-	if (r == CUDA_SUCCESS) {
-		snprintf(text, (size_t)len, "00000000:%02X:00.0", 0x10 + visible[device]);
-	}
-	return r;
-}
-
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	CUresult r = gpu_check_device(device);
@@ -244,35 +224,6 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 		*value = 0;
 	}
 	return CUDA_SUCCESS;
-}
-
-CUresult cuGetErrorName(CUresult error, const char **text)
-{
-	switch (error) {
-	case CUDA_SUCCESS:
-		*text = "CUDA_SUCCESS";
-		break;
-	case CUDA_ERROR_INVALID_VALUE:
-		*text = "CUDA_ERROR_INVALID_VALUE";
-		break;
-	case CUDA_ERROR_NOT_INITIALIZED:
-		*text = "CUDA_ERROR_NOT_INITIALIZED";
-		break;
-	case CUDA_ERROR_NO_DEVICE:
-		*text = "CUDA_ERROR_NO_DEVICE";
-		break;
-	case CUDA_ERROR_INVALID_CONTEXT:
-		*text = "CUDA_ERROR_INVALID_CONTEXT";
-		break;
-	default:
-		*text = "CUDA_ERROR_OTHER";
-	}
-	return CUDA_SUCCESS;
-}
-
-CUresult cuGetErrorString(CUresult error, const char **text)
-{
-	return cuGetErrorName(error, text);
 }
 
 int gpu_of_device(int device)

@@ -142,29 +142,7 @@ EXPORT int open(const char *path, int flags, ...)
 	return open_path(AT_FDCWD, path, flags, mode);
 }
 
-EXPORT int open64(const char *path, int flags, ...)
-{
-	va_list args;
-	mode_t mode;
-
-	va_start(args, flags);
-	mode = mode_argument(flags, args);
-	va_end(args);
-	return open_path(AT_FDCWD, path, flags, mode);
-}
-
 EXPORT int openat(int dir_fd, const char *path, int flags, ...)
-{
-	va_list args;
-	mode_t mode;
-
-	va_start(args, flags);
-	mode = mode_argument(flags, args);
-	va_end(args);
-	return open_path(dir_fd, path, flags, mode);
-}
-
-EXPORT int openat64(int dir_fd, const char *path, int flags, ...)
 {
 	va_list args;
 	mode_t mode;
@@ -177,16 +155,9 @@ EXPORT int openat64(int dir_fd, const char *path, int flags, ...)
 
 /* Programs that are built with _FORTIFY_SOURCE call these to open files without O_CREAT. */
 int __open_2(const char *path, int flags);
-int __open64_2(const char *path, int flags);
 int __openat_2(int dir_fd, const char *path, int flags);
-int __openat64_2(int dir_fd, const char *path, int flags);
 
 EXPORT int __open_2(const char *path, int flags)
-{
-	return open_path(AT_FDCWD, path, flags, 0);
-}
-
-EXPORT int __open64_2(const char *path, int flags)
 {
 	return open_path(AT_FDCWD, path, flags, 0);
 }
@@ -196,10 +167,13 @@ EXPORT int __openat_2(int dir_fd, const char *path, int flags)
 	return open_path(dir_fd, path, flags, 0);
 }
 
+/* Offsets have 64 bits anyway. */
+EXPORT int open64(const char *path, int flags, ...) __attribute__((alias("open")));
+EXPORT int openat64(int dir_fd, const char *path, int flags, ...) __attribute__((alias("openat")));
+EXPORT int __open64_2(const char *path, int flags) __attribute__((alias("__open_2")));
 EXPORT int __openat64_2(int dir_fd, const char *path, int flags)
-{
-	return open_path(dir_fd, path, flags, 0);
-}
+	__attribute__((alias("__openat_2")));
+EXPORT FILE *fopen64(const char *path, const char *mode) __attribute__((alias("fopen")));
 
 /* The GPU whose device file this is; -1: none. */
 static int gpu_of_path(const char *path)
@@ -239,11 +213,6 @@ EXPORT FILE *fopen(const char *path, const char *mode)
 
 	ensure_real();
 	return real_fopen(redirect(path, buffer), mode);
-}
-
-EXPORT FILE *fopen64(const char *path, const char *mode)
-{
-	return fopen(path, mode);
 }
 
 static void disguise(struct stat *info)

@@ -40,13 +40,12 @@ enum {
 enum option_id {
 	OPT_KERNELS = 1,
 	OPT_THREADS,
-	OPT_ONE_BY_ONE,
 	OPT_STREAMS,
 	OPT_CONTEXTS,
 	OPT_DEVICES,
 	OPT_CHILDREN,
 	OPT_SLEEP_US,
-	OPT_SECONDS,
+	OPT_UNTIL,
 	OPT_LEAVE,
 	OPT_EXIT,
 	OPT_CRASH,
@@ -58,7 +57,6 @@ enum option_id {
 	OPT_GRAPH_LAUNCHES,
 	OPT_GRAPH_NESTED,
 	OPT_CAPTURE,
-	OPT_CAPTURE_FROM,
 	OPT_FORK,
 	OPT_SIGNAL,
 	OPT_OWN_CUPTI,
@@ -81,22 +79,20 @@ enum option_id {
 };
 
 static long value[OPT_COUNT];
-static const char *hold_place = "", *leave_how = "";
+static const char *hold_place = "", *leave_how = "", *until_path;
 
 static const struct option options[] = {
 	{ "kernels", required_argument, NULL, OPT_KERNELS },
 	{ "threads", required_argument, NULL, OPT_THREADS },
-	{ "one-by-one", no_argument, NULL, OPT_ONE_BY_ONE },
 	{ "streams", required_argument, NULL, OPT_STREAMS },
 	{ "contexts", required_argument, NULL, OPT_CONTEXTS },
 	{ "devices", required_argument, NULL, OPT_DEVICES },
 	{ "children", required_argument, NULL, OPT_CHILDREN },
 	{ "sleep-us", required_argument, NULL, OPT_SLEEP_US },
-	{ "seconds", required_argument, NULL, OPT_SECONDS },
+	{ "until", required_argument, NULL, OPT_UNTIL },
 	{ "leave", required_argument, NULL, OPT_LEAVE },
 	{ "exit", required_argument, NULL, OPT_EXIT },
 	{ "crash-after", required_argument, NULL, OPT_CRASH },
-	{ "crash", required_argument, NULL, OPT_CRASH },
 	{ "nvtx", no_argument, NULL, OPT_NVTX },
 	{ "nvtx-from", required_argument, NULL, OPT_NVTX_FROM },
 	{ "nvtx-names", required_argument, NULL, OPT_NVTX_NAMES },
@@ -105,7 +101,6 @@ static const struct option options[] = {
 	{ "graph-launches", required_argument, NULL, OPT_GRAPH_LAUNCHES },
 	{ "graph-nested", no_argument, NULL, OPT_GRAPH_NESTED },
 	{ "capture", no_argument, NULL, OPT_CAPTURE },
-	{ "capture-from", required_argument, NULL, OPT_CAPTURE_FROM },
 	{ "fork", no_argument, NULL, OPT_FORK },
 	{ "exit-in-signal", no_argument, NULL, OPT_SIGNAL },
 	{ "own-cupti", no_argument, NULL, OPT_OWN_CUPTI },
@@ -379,19 +374,10 @@ static void capture_once(void)
 	check(cuStreamDestroy(stream), "cuStreamDestroy");
 }
 
-/* --seconds: since the first launch. */
-static bool is_late(void)
+/* --until: the file is there. */
+static bool is_over(void)
 {
-	static _Atomic time_t first;
-	struct timespec now;
-	time_t unset = 0;
-
-	if (value[OPT_SECONDS] == 0) {
-		return false;
-	}
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	atomic_compare_exchange_strong(&first, &unset, now.tv_sec);
-	return now.tv_sec - first >= value[OPT_SECONDS];
+	return until_path && access(until_path, F_OK) == 0;
 }
 
 /* --nvtx-names: a name that no other launch has, of so many bytes. */
@@ -411,7 +397,7 @@ static void *thread_main(void *argument)
 	struct timespec pause = { value[OPT_SLEEP_US] / 1000000,
 				  value[OPT_SLEEP_US] % 1000000 * 1000 };
 
-	for (long i = 0; i < value[OPT_KERNELS] && !is_late(); i++) {
+	for (long i = 0; i < value[OPT_KERNELS] && !is_over(); i++) {
 		if (value[OPT_PROFILER] && i % value[OPT_PROFILER] == 0) {
 			check(i / value[OPT_PROFILER] % 2 ? cuProfilerStart() : cuProfilerStop(),
 			      "cuProfilerStart");
@@ -424,9 +410,6 @@ static void *thread_main(void *argument)
 		}
 		if (value[OPT_NVTX_FROM] && i == value[OPT_NVTX_FROM]) {
 			nvtxRangePushA("late");
-		}
-		if (value[OPT_CAPTURE_FROM] && i == value[OPT_CAPTURE_FROM]) {
-			capture_once();
 		}
 		if (value[OPT_NVTX_NAMES]) {
 			push_own_name(thread, i);
@@ -449,7 +432,6 @@ static void *thread_main(void *argument)
 static void for_each_thread(void *(*run)(void *number))
 {
 	pthread_t *threads = calloc((size_t)value[OPT_THREADS], sizeof(*threads));
-	bool one_by_one = value[OPT_ONE_BY_ONE] != 0;
 
 	if (value[OPT_THREADS] == 1) {
 		run(NULL);
@@ -458,12 +440,8 @@ static void for_each_thread(void *(*run)(void *number))
 		if (pthread_create(&threads[t], NULL, run, (void *)(intptr_t)t) != 0) {
 			exit(3);
 		}
-		if (one_by_one) {
-			pthread_join(threads[t], NULL);
-		}
 	}
-	for (long t = 0; threads && value[OPT_THREADS] > 1 && !one_by_one && t < value[OPT_THREADS];
-	     t++) {
+	for (long t = 0; threads && value[OPT_THREADS] > 1 && t < value[OPT_THREADS]; t++) {
 		pthread_join(threads[t], NULL);
 	}
 	free(threads);
@@ -648,6 +626,7 @@ static void parse(int argc, char **argv)
 		value[id] = optarg ? strtol(optarg, NULL, 10) : 1;
 		hold_place = id == OPT_HOLD ? optarg : hold_place;
 		leave_how = id == OPT_LEAVE ? optarg : leave_how;
+		until_path = id == OPT_UNTIL ? optarg : until_path;
 	}
 	if (value[OPT_CONTEXTS] == 0) {
 		value[OPT_CONTEXTS] = value[OPT_DEVICES];

@@ -69,5 +69,6 @@ int main(int argc, char **argv)
 		use_context(i, kernels);
 	}
 	printf("done %u %u %u\n", good, bad, same);
+	fflush(stdout); /* before the agent waits for whoever reads its records */
 	return 0;
 }

@@ -9,7 +9,7 @@
  *             runs, or, before cuInit, what a CUDA program calls; container: as Docker's
  *     ACTION  errno, thread (kill it), process (kill it)
  *     WHEN    parent: loaded before exec; before: before cuInit; after: behind it; later: at
- *             SIGUSR1; or a number: so many ms after cuInit
+ *             SIGUSR1
  *     PAUSE   so many us between launches
  *
  * Launches kernels until SIGTERM, says "shut in" when it has its filter, and at the end "done". It
@@ -30,7 +30,7 @@
 
 enum { THREADS = 128, STATUS = 7 };
 
-static volatile sig_atomic_t asked, ended;
+static volatile sig_atomic_t asked, ended; /* asked: once is enough */
 
 static void check(const char *what, int r)
 {
@@ -167,22 +167,14 @@ static void be_parent(char **argv)
 	check("execv", errno);
 }
 
-static uint64_t now_ms(void)
+static void launch_on(CUfunction f, char **argv)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-static void launch_on(CUfunction f, char **argv, uint64_t at_ms)
-{
+	bool is_shut_in = false;
 	long pause_ns = strtol(argv[5], NULL, 10) * 1000;
 
 	for (unsigned i = 0; !ended; i++) {
-		if (asked || (at_ms != 0 && now_ms() >= at_ms)) {
-			asked = 0;
-			at_ms = 0;
+		if (asked && !is_shut_in) {
+			is_shut_in = true;
 			shut_in(argv, true);
 		}
 		check("cuLaunchKernel",
@@ -196,7 +188,6 @@ int main(int argc, char **argv)
 	CUcontext context;
 	CUmodule module;
 	CUfunction f;
-	long at_ms;
 
 	if (argc != 6) {
 		return 2;
@@ -207,13 +198,12 @@ int main(int argc, char **argv)
 		shut_in(argv, false);
 	}
 	asked = strcmp(argv[4], "after") == 0;
-	at_ms = strtol(argv[4], NULL, 10);
 	signal(SIGUSR1, on_signal);
 	signal(SIGTERM, on_signal);
 	check("cuInit", (int)cuInit(0));
 	check("cuCtxCreate", (int)cuCtxCreate(&context, NULL, 0, 0));
 	check("cuModuleLoadData", (int)cuModuleLoadData(&module, "sandbox"));
 	check("cuModuleGetFunction", (int)cuModuleGetFunction(&f, module, "_Z4shutPf"));
-	launch_on(f, argv, at_ms > 0 ? now_ms() + (uint64_t)at_ms : 0);
+	launch_on(f, argv);
 	return write(1, "done\n", 5) == 5 ? STATUS : 5;
 }

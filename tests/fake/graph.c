@@ -263,13 +263,6 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret, CUgraph graph, unsigned l
 	return trace_exit(&trace, instantiate(ret, graph));
 }
 
-CUresult cuGraphInstantiateWithParams(CUgraphExec *ret, CUgraph graph,
-				      CUDA_GRAPH_INSTANTIATE_PARAMS *options)
-{
-	(void)options;
-	return instantiate(ret, graph);
-}
-
 CUresult cuGraphInstantiate_v2(CUgraphExec *ret, CUgraph graph, CUgraphNode *node, char *log,
 			       size_t bytes)
 {

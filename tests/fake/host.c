@@ -256,21 +256,6 @@ CUptiResult cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfPasses_P
 	return CUPTI_SUCCESS;
 }
 
-CUptiResult cuptiProfilerHostGetMaxNumHardwareMetricsPerPass(
-	CUpti_Profiler_Host_GetMaxNumHardwareMetricsPerPass_Params *params)
-{
-	CUptiResult r = BEGIN("cuptiProfilerHostGetMaxNumHardwareMetricsPerPass", params);
-
-	if (r != CUPTI_SUCCESS) {
-		return r;
-	}
-	if (!metric_chip(params->pChipName)) {
-		return CUPTI_ERROR_INVALID_CHIP_NAME;
-	}
-	params->maxMetricsPerPass = METRICS_PER_PASS;
-	return CUPTI_SUCCESS;
-}
-
 /* A range of an image that a user handed in, or NULL. */
 static const struct data_range *find_range(const uint8_t *bytes, size_t size, size_t index)
 {

@@ -164,18 +164,6 @@ static bool is_kernel(CUkernel k)
 	return k && k->magic == KERNEL_MAGIC;
 }
 
-CUresult cuFuncGetName(const char **ret, CUfunction f)
-{
-	*ret = is_function(f) ? f->name : NULL;
-	return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult cuKernelGetName(const char **ret, CUkernel kernel)
-{
-	*ret = is_kernel(kernel) ? kernel->name : NULL;
-	return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
 CUresult cuKernelGetFunction(CUfunction *ret, CUkernel kernel)
 {
 	CUcontext context = gpu_current();
@@ -255,16 +243,6 @@ CUresult cuFuncGetAttribute(int *ret, CUfunction_attribute attribute, CUfunction
 		*ret = 0;
 	}
 	return CUDA_SUCCESS;
-}
-
-CUresult cuKernelGetAttribute(int *ret, CUfunction_attribute attribute, CUkernel kernel,
-			      CUdevice device)
-{
-	CUfunction f;
-	CUresult r = cuKernelGetFunction(&f, kernel);
-
-	(void)device;
-	return r == CUDA_SUCCESS ? cuFuncGetAttribute(ret, attribute, f) : r;
 }
 
 static struct fake_work work_of(const CUlaunchConfig *c)

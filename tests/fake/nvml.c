@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fake NVML: device list, names, clocks, processes. The toolkit has no header for it, so the
+/* The fake NVML: driver, modes of GPUs, processes. The toolkit has no header for it, so the
  * few types are our own, laid out as the library's documentation says.
  *
  * GPUCTR_FAKE_NVML_FAIL="name:code[,name:code...]" makes a call return a code, the knob nvml_fail
@@ -20,8 +20,6 @@
 enum {
 	NVML_SUCCESS = 0,
 	NVML_ERROR_UNINITIALIZED = 1,
-	NVML_ERROR_INVALID_ARGUMENT = 2,
-	NVML_ERROR_NOT_SUPPORTED = 3,
 	NVML_ERROR_NOT_FOUND = 6,
 	NVML_ERROR_INSUFFICIENT_SIZE = 7,
 
@@ -70,37 +68,6 @@ EXPORT int nvmlInit_v2(void)
 	}
 	init_count++;
 	return NVML_SUCCESS;
-}
-
-EXPORT int nvmlShutdown(void);
-EXPORT int nvmlShutdown(void)
-{
-	if (!init_count) {
-		return NVML_ERROR_UNINITIALIZED;
-	}
-	init_count--;
-	return NVML_SUCCESS;
-}
-
-EXPORT const char *nvmlErrorString(int result);
-EXPORT const char *nvmlErrorString(int result)
-{
-	switch (result) {
-	case NVML_SUCCESS:
-		return "Success";
-	case NVML_ERROR_UNINITIALIZED:
-		return "Uninitialized";
-	case NVML_ERROR_INVALID_ARGUMENT:
-		return "Invalid Argument";
-	case NVML_ERROR_NOT_SUPPORTED:
-		return "Not Supported";
-	case NVML_ERROR_NOT_FOUND:
-		return "Not Found";
-	case NVML_ERROR_INSUFFICIENT_SIZE:
-		return "Insufficient Size";
-	default:
-		return "Unknown Error";
-	}
 }
 
 static int copy_text(char *out, unsigned int size, const char *text)
@@ -159,39 +126,6 @@ EXPORT int nvmlDeviceGetVirtualizationMode(struct nvml_device *device, int *ret)
 	return NVML_SUCCESS;
 }
 
-EXPORT int nvmlDeviceGetCount_v2(unsigned int *ret);
-EXPORT int nvmlDeviceGetCount_v2(unsigned int *ret)
-{
-	int failure = fails(__func__);
-
-	if (failure) {
-		return failure;
-	}
-	if (!init_count) {
-		return NVML_ERROR_UNINITIALIZED;
-	}
-	*ret = (unsigned int)fake_gpu_count();
-	return NVML_SUCCESS;
-}
-
-EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned int index, struct nvml_device **ret);
-EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned int index, struct nvml_device **ret)
-{
-	int failure = fails(__func__);
-
-	if (failure) {
-		return failure;
-	}
-	if (!init_count) {
-		return NVML_ERROR_UNINITIALIZED;
-	}
-	if (index >= (unsigned int)fake_gpu_count()) {
-		return NVML_ERROR_INVALID_ARGUMENT;
-	}
-	*ret = &devices[index];
-	return NVML_SUCCESS;
-}
-
 static void format_uuid(int gpu, char text[48])
 {
 	uint8_t u[16];
@@ -201,19 +135,6 @@ static void format_uuid(int gpu, char text[48])
 		 "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
 		 u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
 		 u[14], u[15]);
-}
-
-EXPORT int nvmlDeviceGetUUID(struct nvml_device *device, char *out, unsigned int size);
-EXPORT int nvmlDeviceGetUUID(struct nvml_device *device, char *out, unsigned int size)
-{
-	int failure = fails(__func__);
-	char text[48];
-
-	if (failure) {
-		return failure;
-	}
-	format_uuid(device->gpu, text);
-	return copy_text(out, size, text);
 }
 
 EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **ret);
@@ -228,76 +149,11 @@ EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **ret)
 	for (int i = 0; i < fake_gpu_count(); i++) {
 		format_uuid(i, text);
 		if (strcmp(text, uuid) == 0) {
-			return nvmlDeviceGetHandleByIndex_v2((unsigned int)i, ret);
+			*ret = &devices[i];
+			return init_count ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
 		}
 	}
 	return NVML_ERROR_NOT_FOUND;
-}
-
-EXPORT int nvmlDeviceGetName(struct nvml_device *device, char *out, unsigned int size);
-EXPORT int nvmlDeviceGetName(struct nvml_device *device, char *out, unsigned int size)
-{
-	int failure = fails(__func__);
-
-	if (failure) {
-		return failure;
-	}
-	(void)device;
-	return copy_text(out, size, "Fake H200");
-}
-
-EXPORT int nvmlDeviceGetMinorNumber(struct nvml_device *device, unsigned int *ret);
-EXPORT int nvmlDeviceGetMinorNumber(struct nvml_device *device, unsigned int *ret)
-{
-	int failure = fails(__func__);
-
-	if (failure) {
-		return failure;
-	}
-	*ret = (unsigned int)device->gpu;
-	return NVML_SUCCESS;
-}
-
-EXPORT int nvmlDeviceGetIndex(struct nvml_device *device, unsigned int *ret);
-EXPORT int nvmlDeviceGetIndex(struct nvml_device *device, unsigned int *ret)
-{
-	int failure = fails(__func__);
-
-	if (failure) {
-		return failure;
-	}
-	*ret = (unsigned int)device->gpu;
-	return NVML_SUCCESS;
-}
-
-/* Types 0 graphics, 1 SM, 2 memory, 3 video, in MHz. */
-EXPORT int nvmlDeviceGetClockInfo(struct nvml_device *device, int type, unsigned int *ret);
-EXPORT int nvmlDeviceGetClockInfo(struct nvml_device *device, int type, unsigned int *ret)
-{
-	int failure = fails(__func__);
-	static const unsigned int mhz[] = { 1980, 1980, 3201, 1545 };
-
-	if (failure) {
-		return failure;
-	}
-	(void)device;
-	if (type < 0 || type > 3) {
-		return NVML_ERROR_INVALID_ARGUMENT;
-	}
-	*ret = mhz[type];
-	return NVML_SUCCESS;
-}
-
-EXPORT int nvmlDeviceGetMigMode(struct nvml_device *device, unsigned int *now, unsigned int *next);
-EXPORT int nvmlDeviceGetMigMode(struct nvml_device *device, unsigned int *now, unsigned int *next)
-{
-	int failure = fails(__func__);
-
-	if (failure) {
-		return failure;
-	}
-	*now = *next = fake_gpu_is_divided(device->gpu);
-	return NVML_SUCCESS;
 }
 
 static void add_process(struct nvml_process *list, unsigned int *count, int pid,

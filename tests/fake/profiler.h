@@ -48,9 +48,6 @@ void activity_executed(CUcontext context, const struct fake_run *run);
 void activity_range_began(void);
 bool activity_traces_kernels(void);
 
-/* session.c: what the profiler's hooks cost a launch. */
-void session_wait_for_hooks(void);
-
 /* callback.c: around turning kernels' tracing on or off; which launch the record of a kernel of
  * this one names. */
 void callback_turn_tracing(bool begins);

@@ -193,13 +193,6 @@ CUptiResult cuptiPmSamplingEnable(CUpti_PmSampling_Enable_Params *params)
 	return CUPTI_SUCCESS;
 }
 
-CUptiResult
-cuptiPmSamplingGetCounterAvailability(CUpti_PmSampling_GetCounterAvailability_Params *params)
-{
-	(void)params;
-	return CUPTI_ERROR_NOT_SUPPORTED;
-}
-
 static bool has_sm_metric(const struct metric_set *set)
 {
 	for (uint32_t i = 0; i < set->count; i++) {

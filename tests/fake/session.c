@@ -62,20 +62,6 @@ bool ranges_permission_is_gone(const struct CUpti_RangeProfiler_Object *p)
 				   p->permission.h_object);
 }
 
-/* With hooks in the driver launches of several threads come one after the other, in Initialize and
- * from then on. What is measured is measured without them as well. */
-void session_wait_for_hooks(void)
-{
-	static pthread_mutex_t one_after_the_other = PTHREAD_MUTEX_INITIALIZER;
-	const char *us = getenv("GPUCTR_FAKE_HOOKS_US");
-
-	if (us && atomic_load(&is_hooked)) {
-		pthread_mutex_lock(&one_after_the_other);
-		usleep((useconds_t)atoi(us));
-		pthread_mutex_unlock(&one_after_the_other);
-	}
-}
-
 CUptiResult cuptiProfilerInitialize(CUpti_Profiler_Initialize_Params *params)
 {
 	CUptiResult r = call_begin("cuptiProfilerInitialize");

@@ -166,13 +166,8 @@ void load_at_decoy(struct load *l)
 
 void load_rest(struct load *l)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
-
 	atomic_store(&l->shared->resting, true);
-	while (atomic_load(&l->shared->at_rest) < l->n) {
-		assert_true(now_ms() < by);
-		sleep_ms(1);
-	}
+	wait_until(atomic_load(&l->shared->at_rest) >= l->n);
 }
 
 void load_stop(struct load *l)

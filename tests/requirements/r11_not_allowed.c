@@ -98,11 +98,7 @@ static void leave(struct test *t, enum scene scene)
 		recorder_disconnect(&t->second);
 	}
 	/* The client hears of the end before the granter has freed the objects. */
-	for (uint64_t by = now_ms() + PATIENCE_MS;
-	     fixture_counter(t->f, "frees") != fixture_counter(t->f, "profiler_granted");) {
-		assert_true(now_ms() < by);
-		sleep_ms(5);
-	}
+	wait_until(fixture_counter(t->f, "frees") == fixture_counter(t->f, "profiler_granted"));
 }
 
 /* --- Bob --- */

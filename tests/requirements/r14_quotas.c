@@ -71,12 +71,7 @@ static bool has_place(struct fixture *f, int uid)
 /* The front has yet to see that another has gone. */
 static void expect_place(struct fixture *f)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
-
-	while (!has_place(f, USER_BOB)) {
-		assert_true(now_ms() < by);
-		sleep_ms(10);
-	}
+	wait_until(has_place(f, USER_BOB));
 }
 
 SYSTEM_TEST(connections_of_a_user_and_in_all)

@@ -76,23 +76,15 @@ static void stop_worker(struct scene *s, const char *name)
 /* The daemon reports a capture of Ann's in this state. */
 static void wait_for_state(struct scene *s, uint32_t state, bool in_queue)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
 	struct gpuctr_capture_info i = { 0 };
 
-	while (raw_captures(s->f, USER_ANN, &i) == 0 || i.state != state ||
-	       (i.position > 0) != in_queue) {
-		assert_true(now_ms() < by);
-		sleep_ms(2);
-	}
+	wait_until(raw_captures(s->f, USER_ANN, &i) > 0 && i.state == state &&
+		   (i.position > 0) == in_queue);
 }
 
 static void wait_asleep(pid_t pid)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
-
-	while (!process_is_asleep(pid)) {
-		assert_true(now_ms() < by);
-	}
+	wait_until(process_is_asleep(pid));
 }
 
 static void reach_connected(struct scene *s)
@@ -133,25 +125,17 @@ static void reach_turn(struct scene *s)
 static void reach_lease(struct scene *s)
 {
 	size_t granted = count_text(s->f->daemon->err, "lease granted: ");
-	uint64_t by = now_ms() + PATIENCE_MS;
 
 	stop_worker(s, "granter");
 	start_client(s, NULL);
-	while (count_text(s->f->daemon->err, "lease granted: ") == granted) {
-		assert_true(now_ms() < by);
-		sleep_ms(2);
-	}
+	wait_until(count_text(s->f->daemon->err, "lease granted: ") != granted);
 }
 
 static pid_t wait_for_child(const struct scene *s, const char *name)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
 	pid_t pid;
 
-	while ((pid = process_child(s->client->pid, name)) == 0) {
-		assert_true(now_ms() < by);
-		sleep_ms(2);
-	}
+	wait_until((pid = process_child(s->client->pid, name)) != 0);
 	return pid;
 }
 
@@ -170,14 +154,11 @@ static void reach_held(struct scene *s)
 static void reach_asked(struct scene *s)
 {
 	uint64_t hangs = fixture_counter(s->f, "hangs");
-	uint64_t by = now_ms() + PATIENCE_MS;
 
 	fixture_set_knob(s->f, "ioctl_hang", GPU_0_PARENT);
 	start_client(s, NULL);
 	wait_for_program(s);
-	while (fixture_counter(s->f, "hangs") == hangs) {
-		assert_true(now_ms() < by);
-	}
+	wait_until(fixture_counter(s->f, "hangs") != hangs);
 }
 
 static void reach_stream(struct scene *s)
@@ -224,15 +205,11 @@ static void reach_names(struct scene *s)
 static void reach_sampler(struct scene *s)
 {
 	uint64_t hangs = fixture_counter(s->f, "hangs");
-	uint64_t by = now_ms() + PATIENCE_MS;
 
 	fixture_set_knob(s->f, "ioctl_hang", GPU_0_PARENT);
 	start_client(s, NULL);
 	wait_for_child(s, "gpuctr-sampler");
-	while (fixture_counter(s->f, "hangs") == hangs) {
-		assert_true(now_ms() < by);
-		sleep_ms(2);
-	}
+	wait_until(fixture_counter(s->f, "hangs") != hangs);
 }
 
 static const struct point sampled_points[] = {
@@ -308,13 +285,9 @@ static void let_go(struct scene *s, pid_t killed)
 /* The program of a client that was killed came to the test. */
 static void expect_orphan_exit(pid_t pid)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
 	int status;
 
-	while (waitpid(pid, &status, WNOHANG) != pid) {
-		assert_true(now_ms() < by);
-		sleep_ms(2);
-	}
+	wait_until(waitpid(pid, &status, WNOHANG) == pid);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
@@ -367,13 +340,9 @@ static void expect_cause(struct scene *s, enum victim victim)
 
 static void expect_nothing_left(struct fixture *f)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
 	struct gpuctr_capture_info i;
 
-	while (raw_captures(f, USER_ANN, &i) + raw_captures(f, USER_BOB, &i) > 0) {
-		assert_true(now_ms() < by);
-		sleep_ms(5);
-	}
+	wait_until(raw_captures(f, USER_ANN, &i) + raw_captures(f, USER_BOB, &i) == 0);
 	expect_no_owner(f);
 	expect_no_objects(f);
 }

@@ -108,12 +108,7 @@ static struct program *start_on(struct fixture *f, int uid, const char *gpu, con
 
 static void wait_for_hang(struct fixture *f, uint64_t before)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
-
-	while (fixture_counter(f, "hangs") == before) {
-		assert_true(now_ms() < by);
-		sleep_ms(2);
-	}
+	wait_until(fixture_counter(f, "hangs") != before);
 }
 
 static void start_daemon(struct fixture *f, struct footprint *ret)

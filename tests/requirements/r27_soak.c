@@ -301,15 +301,10 @@ static void expect_totals(const struct job *j)
 
 static void expect_no_captures(struct fixture *f)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
-
 	for (int i = 0; i < USERS; i++) {
 		struct gpuctr_capture_info info;
 
-		while (raw_captures(f, USER_ANN + i, &info) > 0) {
-			assert_true(now_ms() < by);
-			sleep_ms(5);
-		}
+		wait_until(raw_captures(f, USER_ANN + i, &info) == 0);
 	}
 }
 

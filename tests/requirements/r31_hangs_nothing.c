@@ -56,176 +56,127 @@ static void expect_values(const struct result *r, const char *key, double each)
 /* 2 blocks of 32 threads */
 enum { READ_BYTES = 16 * 64, INSTRUCTIONS = 2 * 100 };
 
-enum { TRIES = 5 };
+enum { TRIES = 5, ANY = 0, ALL = 1000000 };
 
-static void ends(void **state, const char *metrics, const char *name, const char *rounds)
+/* What a program of waiting kernels must come to. */
+struct waiting {
+	const char *name, *rounds, *metrics; /* NULL: with memory's, then with the SMs' */
+	const char *kernels;		     /* that are measured */
+	uint64_t least, most;		     /* of them */
+	bool leaves_out;		     /* some launches are not measured, because they wait */
+	const char *told, *untold;	     /* NULL: anything */
+};
+
+#define WAITS "kernel-waits"
+
+static void expect_end(struct fixture *f, const struct waiting *w, const char *metrics)
 {
-	struct fixture *f = *state;
 	struct result r;
 
-	fixture_start_daemon(f, NULL);
-	measure(f, &r, metrics, name, rounds);
-	expect_message(r.client, "kernel-waits");
-	expect_message(r.client, "waits");
-	assert_true(total(&r, "unready") > 0);
-	if (strcmp(metrics, MEMORY) == 0) {
-		expect_values(&r, MEMORY, READ_BYTES);
-	} else {
-		expect_values(&r, SM, INSTRUCTIONS);
+	measure_some(f, &r, metrics, w->kernels ? w->kernels : "regex:.", w->name, w->rounds);
+	assert_in_range(total(&r, "measured"), w->least, w->most);
+	assert_true(!w->leaves_out || total(&r, "unready") > 0);
+	assert_int_equal(total(&r, "filtered") > 0, w->kernels != NULL);
+	if (w->told) {
+		expect_message(r.client, w->told);
+	}
+	if (w->untold) {
+		expect_no_message(r.client, w->untold);
+	}
+	if (!w->kernels && strcmp(w->name, "devices") != 0) { /* whose kernels are different ones */
+		expect_values(&r, metrics,
+			      strcmp(metrics, MEMORY) == 0 ? READ_BYTES : INSTRUCTIONS);
 	}
 	requirement_figure("R31", "%s, %s rounds, %s: ended after %.1f s, %llu of %llu measured",
-			   name, rounds, metrics, r.seconds,
+			   w->name, w->rounds, metrics, r.seconds,
 			   (unsigned long long)total(&r, "measured"),
 			   (unsigned long long)total(&r, "seen"));
 	lines_deinit(&r.lines);
+	fixture_forget_programs(f, f->n_programs - 1);
 }
 
-SYSTEM_TEST(a_kernel_waits_for_another_stream_memory)
+static void expect_ends(struct fixture *f, const struct waiting *w, size_t n)
 {
-	ends(state, MEMORY, "spin", "20");
-}
-
-SYSTEM_TEST(a_kernel_waits_for_another_stream_sm)
-{
-	ends(state, SM, "spin", "20");
-}
-
-SYSTEM_TEST(a_kernel_that_did_not_wait_before)
-{
-	ends(state, MEMORY, "spin-late", "5");
-}
-
-SYSTEM_TEST(a_persistent_kernel_memory)
-{
-	ends(state, MEMORY, "persistent", "1");
-}
-
-SYSTEM_TEST(a_persistent_kernel_sm)
-{
-	ends(state, SM, "persistent", "1");
-}
-
-/* The range of the first one is left open. Were it closed while the second one runs, whatever is
- * launched after it would wait for that, and with metrics of the SMs the thread as well. */
-SYSTEM_TEST(a_range_is_not_closed_beside_a_kernel_that_waits)
-{
-	static const char *const metrics[] = { MEMORY, SM };
-	struct fixture *f = *state;
-	struct result r;
-
+	fixture_limit(600);
 	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
-		measure(f, &r, metrics[i], "two", "10");
-		assert_int_equal(total(&r, "seen"), 30);
-		lines_deinit(&r.lines);
+	for (size_t i = 0; i < n; i++) {
+		if (!w[i].metrics || strcmp(w[i].metrics, MEMORY) == 0) {
+			expect_end(f, &w[i], MEMORY);
+		}
+		if (!w[i].metrics || strcmp(w[i].metrics, SM) == 0) {
+			expect_end(f, &w[i], SM);
+		}
 	}
 }
 
-SYSTEM_TEST(another_thread_lets_it_go_memory)
+SYSTEM_TEST(kernels_that_wait_for_other_streams_and_threads)
 {
-	struct fixture *f = *state;
-	struct result r;
+	static const struct waiting programs[] = {
+		{ "spin", "20", NULL, NULL, ANY, ALL, true, WAITS, NULL },
+		/* It has not waited before. */
+		{ "spin-late", "5", MEMORY, NULL, ANY, ALL, true, WAITS, NULL },
+		{ "persistent", "1", NULL, NULL, ANY, ALL, true, WAITS, NULL },
+		/* The range of the first one is left open. Were it closed while the second one
+		 * runs, whatever is launched after it would wait for that, and with metrics of the
+		 * SMs the thread as well. */
+		{ "two", "10", NULL, NULL, ANY, 30, false, NULL, NULL },
+		{ "threads", "3", NULL, NULL, ANY, ALL, false, NULL, NULL },
+		/* For another context, of which CUPTI tells: the stream that waits is asked. */
+		{ "foreign", "20", NULL, NULL, 1, 39, true, NULL, "stalled" },
+	};
 
-	fixture_start_daemon(f, NULL);
-	measure(f, &r, MEMORY, "threads", "3");
-	lines_deinit(&r.lines);
+	expect_ends(*state, programs, ARRAY_SIZE(programs));
 }
 
-SYSTEM_TEST(another_thread_lets_it_go_sm)
+SYSTEM_TEST(kernels_that_wait_for_what_the_cpu_writes)
 {
-	struct fixture *f = *state;
-	struct result r;
+	static const struct waiting programs[] = {
+		/* What stood before the range was no kernel. */
+		{ "host", "20", SM, NULL, ANY, ALL, true, NULL, NULL },
+		/* The GPU waits by itself here, and the CPU goes on. */
+		{ "host", "20", MEMORY, NULL, 1, ALL, false, NULL, NULL },
+		/* Nothing was ever launched into the stream that waits. */
+		{ "beside", "20", NULL, NULL, 20, ALL, true, NULL, NULL },
+		/* The time of a kernel that was waited for in vain may contain the wait, so it is
+		 * not counted; with SM metrics its function gets no range any more. */
+		{ "alone", "4", SM, NULL, ANY, 0, true, "did not end while it was waited for",
+		  NULL },
+		{ "alone", "4", MEMORY, NULL, 4, 4, false, NULL, NULL }, /* nobody waits */
+		{ "filled", "4", MEMORY, NULL, ANY, ALL, false, NULL, NULL },
+	};
 
-	fixture_start_daemon(f, NULL);
-	measure(f, &r, SM, "threads", "3");
-	lines_deinit(&r.lines);
-}
-
-SYSTEM_TEST(the_cpu_writes_later)
-{
-	struct fixture *f = *state;
-	struct result r;
-
-	fixture_start_daemon(f, NULL);
-	measure(f, &r, SM, "host", "20");
-	assert_true(total(&r, "unready") > 0); /* what stood before the range was no kernel */
-	lines_deinit(&r.lines);
-	/* The GPU waits by itself here, and the CPU goes on. */
-	measure(f, &r, MEMORY, "host", "20");
-	assert_true(total(&r, "measured") > 0);
-	expect_values(&r, MEMORY, READ_BYTES);
-	lines_deinit(&r.lines);
-}
-
-/* Nothing was ever launched into the stream that waits. */
-SYSTEM_TEST(a_stream_beside_waits_for_the_cpu)
-{
-	struct fixture *f = *state;
-	struct result r;
-
-	fixture_start_daemon(f, NULL);
-	for (int i = 0; i < 2; i++) {
-		measure(f, &r, i ? SM : MEMORY, "beside", "20");
-		assert_true(total(&r, "measured") >= 20);
-		assert_true(total(&r, "unready") > 0);
-		lines_deinit(&r.lines);
-	}
+	expect_ends(*state, programs, ARRAY_SIZE(programs));
 }
 
 /* What was measured is handed over when it is a second old, by another thread, which asks first
- * whether the GPU is at work. Stop takes its time then, and in that time the program goes on. */
+ * whether the GPU is at work; and a launch in one context takes the counters from another one. Stop
+ * takes its time then, and in that time the program goes on. */
 SYSTEM_TEST(what_is_left_out_waits_for_what_is_measured)
 {
-	static const char *const metrics[] = { MEMORY, SM };
+	static const struct waiting left_out = { "left-out", "300", NULL,  "regex:plain|sets",
+						 1,	     ALL,   false, NULL,
+						 NULL };
+	static const struct waiting two_contexts = {
+		"two-contexts", "5", NULL, "regex:plain|sets", 1, ALL, false, NULL, NULL
+	};
 	struct fixture *f = *state;
-	struct result r;
 
 	setenv("GPUCTR_FAKE_STOP_US", "200000", 1);
-	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
-		measure_some(f, &r, metrics[i], "regex:plain|sets", "left-out", "300");
-		assert_int_equal(total(&r, "filtered"), 300);
-		assert_true(total(&r, "measured") > 0);
-		lines_deinit(&r.lines);
-	}
-	unsetenv("GPUCTR_FAKE_STOP_US");
-}
-
-/* A launch in one context takes the counters from another one, where the same may happen. */
-SYSTEM_TEST(counters_change_hands_beside_what_is_left_out)
-{
-	static const char *const metrics[] = { MEMORY, SM };
-	struct fixture *f = *state;
-	struct result r;
-
+	expect_ends(f, &left_out, 1);
+	fixture_stop_daemon(f);
 	setenv("GPUCTR_FAKE_STOP_US", "20000", 1);
-	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
-		measure_some(f, &r, metrics[i], "regex:plain|sets", "two-contexts", "5");
-		assert_int_equal(total(&r, "filtered"), 5 * 20);
-		assert_true(total(&r, "measured") > 0);
-		lines_deinit(&r.lines);
-	}
-	unsetenv("GPUCTR_FAKE_STOP_US");
+	expect_ends(f, &two_contexts, 1);
 }
 
 /* Halves of a collective on two GPUs, launched by one thread: by its name it is known not to end by
  * itself, so nobody is patient with it, which would be told. */
 SYSTEM_TEST(collectives_from_one_thread)
 {
-	static const char *const metrics[] = { MEMORY, SM };
-	struct fixture *f = *state;
-	struct result r;
+	static const struct waiting devices = { "devices", "50",  NULL, NULL, 100, /* plain ones */
+						ALL,	   false, NULL, WAITS };
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
-	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
-		measure(f, &r, metrics[i], "devices", "50");
-		assert_true(total(&r, "measured") >= 100); /* the plain ones */
-		expect_no_message(r.client, "kernel-waits");
-		lines_deinit(&r.lines);
-	}
-	unsetenv("GPUCTR_FAKE_GPUS");
+	expect_ends(*state, &devices, 1);
 }
 
 /* --- kernels that wait for the CPU (tests/fake/fakedelay.c) --- */
@@ -336,28 +287,6 @@ SYSTEM_TEST(patience_is_paid_once)
 	assert_true(once);
 }
 
-/* The time of a kernel that was waited for in vain may contain the wait, so it is not counted; with
- * SM metrics its function gets no range any more. */
-SYSTEM_TEST(a_kernel_that_was_waited_for_in_vain_does_not_count)
-{
-	struct fixture *f = *state;
-	struct result r;
-
-	fixture_start_daemon(f, NULL);
-	measure(f, &r, SM, "alone", "4");
-	assert_int_equal(total(&r, "measured"), 0);
-	expect_message(r.client, "waits");
-	expect_message(r.client, "did not end while it was waited for");
-	lines_deinit(&r.lines);
-	measure(f, &r, MEMORY, "alone", "4"); /* nobody waits */
-	assert_int_equal(total(&r, "measured"), 4);
-	expect_values(&r, MEMORY, READ_BYTES);
-	lines_deinit(&r.lines);
-	measure(f, &r, MEMORY, "filled", "4");
-	expect_values(&r, MEMORY, READ_BYTES);
-	lines_deinit(&r.lines);
-}
-
 /* A call into CUPTI that does not return: told after ten seconds, and the capture is over. */
 SYSTEM_TEST(a_call_that_does_not_return_is_told)
 {
@@ -426,24 +355,6 @@ SYSTEM_TEST(a_range_that_does_not_begin_is_told)
 	expect_let_go(f, MEMORY, "foreign");
 	expect_let_go(f, SM, "foreign");
 	unsetenv("GPUCTR_FAKE_UNTOLD");
-}
-
-/* Of which CUPTI tells: the stream that waits is asked. */
-SYSTEM_TEST(a_stream_waits_for_another_context)
-{
-	static const char *const metrics[] = { MEMORY, SM };
-	struct fixture *f = *state;
-	struct result r;
-
-	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
-		measure(f, &r, metrics[i], "foreign", "20");
-		assert_int_equal(total(&r, "seen"), 40);
-		assert_true(total(&r, "measured") >= 1);
-		assert_true(total(&r, "unready") > 0);
-		expect_no_message(r.client, "stalled");
-		lines_deinit(&r.lines);
-	}
 }
 
 /* Captures that begin and end beside a program in standby. */

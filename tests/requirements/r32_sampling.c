@@ -163,15 +163,11 @@ SAMPLING_TEST(nobody_samples_beside_another_user)
 {
 	struct fixture *f = *state;
 	struct program *bob;
-	FILE *list;
 
 	fixture_need_two_users();
 	fixture_start_daemon(f, NULL);
 	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
-	list = fopen(fixture_path(f, "nvml_processes"), "we");
-	assert_non_null(list);
-	fprintf(list, "0 %d\n", (int)bob->pid);
-	fclose(list);
+	fixture_set_process(f, 0, bob->pid);
 	expect_refused(start_run(f, NULL), "error[gpu-shared]");
 	assert_int_equal(fixture_counter(f, "profiler_granted"), 0);
 	expect_no_owner(f);

@@ -145,12 +145,7 @@ static void send_kernels(const struct standby_agent *a, make_kernel *make, int64
 /* The GPU that is sampled. */
 static char *read_gpu(struct fixture *f)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
-
-	while (access(fixture_path(f, "gpu"), R_OK) < 0) {
-		assert_true(now_ms() < by);
-		sleep_ms(5);
-	}
+	wait_until(access(fixture_path(f, "gpu"), R_OK) >= 0);
 	return read_file(fixture_path(f, "gpu"));
 }
 

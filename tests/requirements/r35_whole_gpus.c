@@ -28,19 +28,6 @@ static void start(struct fixture *f, const char *text)
 	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
 }
 
-/* On this GPU; -1: on none. */
-static void let_bob_compute(struct fixture *f, int gpu)
-{
-	CLEAN_FILE FILE *file = fopen(fixture_path(f, "new"), "we");
-
-	assert_non_null(file);
-	if (gpu >= 0) {
-		fprintf(file, "%d %d\n", gpu, (int)bob->pid);
-	}
-	fflush(file);
-	assert_int_equal(rename(fixture_path(f, "new"), fixture_path(f, "nvml_processes")), 0);
-}
-
 static void state_job(struct fixture *f, const char *verb, const char *job, const char *user,
 		      const char *gpu)
 {
@@ -93,12 +80,7 @@ static void expect_refused(struct fixture *f, int gpu, bool permit)
 /* The granter frees it while the client is told. */
 static void expect_no_object(struct fixture *f)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
-
-	while (fixture_count(f, "objects", " 0xb2cc ") > 0) {
-		assert_true(now_ms() < by);
-		sleep_ms(1);
-	}
+	wait_until(fixture_count(f, "objects", " 0xb2cc ") == 0);
 }
 
 /* The one on GPU 0 is taken back with its object; the other one stays. */
@@ -126,7 +108,7 @@ SYSTEM_TEST(who_shares_a_jobs_gpu_ends_them)
 	recorder_for(&holders[0], REVOKED_MS);
 	assert_false(holders[0].ended);
 	begin = now_ms();
-	let_bob_compute(f, 0);
+	fixture_set_process(f, 0, bob->pid);
 	recorder_until(&holders[0], &holders[0].ended);
 	requirement_figure("R35", "a permit within a job: taken back %u ms after another's context",
 			   (unsigned)(now_ms() - begin));
@@ -140,7 +122,7 @@ SYSTEM_TEST(settings_end_them)
 
 	start(f, entitled);
 	state_job(f, "begin", "anns", "1234", "0,1");
-	let_bob_compute(f, 0);
+	fixture_set_process(f, 0, bob->pid);
 	hold(f, 0, false);
 	hold(f, 1, false);
 	recorder_for(&holders[0], 2 * REVOKED_MS);
@@ -148,7 +130,7 @@ SYSTEM_TEST(settings_end_them)
 	settings_reload(&settings, "allow-users = *\ndevice-users = 1234\n");
 	expect_taken_back(f);
 	expect_refused(f, 0, false);
-	let_bob_compute(f, -1);
+	fixture_set_process(f, 0, 0);
 	hold(f, 0, true);
 	settings_reload(&settings, trusting);
 	recorder_until(&holders[0], &holders[0].ended);

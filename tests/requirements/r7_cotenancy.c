@@ -14,25 +14,6 @@
 
 enum { REVOKED_MS = 500, ROUNDS_MAX = 1000 };
 
-/* What NVML tells from now on. */
-static void set_processes(struct fixture *f, const char *text)
-{
-	CLEAN_FILE FILE *file = fopen(fixture_path(f, "new"), "we");
-
-	assert_non_null(file);
-	fputs(text, file);
-	fflush(file);
-	assert_int_equal(rename(fixture_path(f, "new"), fixture_path(f, "nvml_processes")), 0);
-}
-
-static void set_process(struct fixture *f, int gpu, pid_t pid)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "%d %d\n", gpu, (int)pid);
-	set_processes(f, text);
-}
-
 /* A process of uid that only lives. */
 static struct program *live(struct fixture *f, int uid)
 {
@@ -77,7 +58,7 @@ static unsigned revoke_once(struct fixture *f, pid_t bob, int device)
 	snprintf(token, sizeof(token), "%s", recorder_token(&r));
 	assert_true(is_granted(f, token, device));
 	begin = now_ms();
-	set_process(f, 0, bob);
+	fixture_set_process(f, 0, bob);
 	while (is_granted(f, token, device)) {
 		assert_true(now_ms() - begin < PATIENCE_MS);
 		sleep_ms(2);
@@ -123,7 +104,7 @@ static void let_strangers_come(struct fixture *f, size_t rounds)
 		sum += ms;
 		expect_refused_beside(f);
 		expect_no_owner(f);
-		set_processes(f, "");
+		fixture_set_process(f, 0, 0);
 	}
 	requirement_figure(
 		"R7",
@@ -178,16 +159,16 @@ SYSTEM_TEST(not_everybody_is_a_stranger)
 		recorder_open(&r, &o);
 		recorder_until(&r, &r.ready);
 	}
-	set_process(f, 0, ann->pid); /* her own */
+	fixture_set_process(f, 0, ann->pid); /* her own */
 	recorder_for(&r, 2 * REVOKED_MS);
 	assert_false(r.ended);
-	set_process(f, 1, bob->pid); /* elsewhere */
+	fixture_set_process(f, 1, bob->pid); /* elsewhere */
 	recorder_for(&r, 2 * REVOKED_MS);
 	assert_false(r.ended);
-	set_process(f, 0, free_pid); /* ended between NVML's look and ours */
+	fixture_set_process(f, 0, free_pid); /* ended between NVML's look and ours */
 	recorder_for(&r, 2 * REVOKED_MS);
 	assert_false(r.ended);
-	set_process(f, 0, bob->pid);
+	fixture_set_process(f, 0, bob->pid);
 	recorder_until(&r, &r.ended);
 	assert_int_equal(r.end_code, GPUCTR_E_REVOKED);
 	recorder_disconnect(&r);
@@ -227,7 +208,7 @@ SYSTEM_TEST(whoever_cannot_be_told_is_a_stranger)
 	fixture_need_root();
 	fixture_check_leaks(false); /* which would open files */
 	fixture_start_daemon(f, NULL);
-	set_process(f, 0, live(f, USER_BOB)->pid);
+	fixture_set_process(f, 0, live(f, USER_BOB)->pid);
 	recorder_connect(&r, f, USER_ANN);
 	starve_front(f);
 	recorder_open(&r, &options);

@@ -37,12 +37,9 @@ static uint64_t last_ns(struct fixture *f, unsigned number, uint32_t object)
 
 static uint64_t wait_freed_ns(struct fixture *f, uint32_t object)
 {
-	uint64_t by = now_ms() + PATIENCE_MS, ns;
+	uint64_t ns;
 
-	while ((ns = last_ns(f, FREE, object)) == 0) {
-		assert_true(now_ms() < by);
-		sleep_ms(2);
-	}
+	wait_until((ns = last_ns(f, FREE, object)) != 0);
 	return ns;
 }
 

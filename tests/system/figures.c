@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/system/lines.h"
-#include "tests/unit/unit.h"
+#include "tests/system/fixture.h"
 
 enum { FEW = 300 };
 
@@ -51,4 +51,22 @@ void figures_expect(const struct figures *f, size_t percent_within, double part)
 		      f->known, f->within, 100 * off);
 	assert_true(f->within >= f->known * percent_within / 100);
 	assert_true(f->known < FEW || fabs(off) < part);
+}
+
+void figures_expect_again(struct fixture *f, const char *path)
+{
+	static const char *const options[] = { NULL, "--attribute" };
+	char *texts[ARRAY_SIZE(options)];
+
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		struct program *p = fixture_client(f, USER_ANN, "report", path, "--by",
+						   "kernel,shape", "--json", options[i], NULL);
+
+		expect_exit(p, 0);
+		texts[i] = read_file(p->out);
+	}
+	assert_non_null(strstr(texts[0], "\"error\""));
+	assert_string_equal(texts[1], texts[0]);
+	free(texts[0]);
+	free(texts[1]);
 }

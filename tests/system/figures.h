@@ -6,6 +6,8 @@
 
 #include <stddef.h>
 
+struct fixture;
+
 struct figures {
 	size_t known, within; /* of three told errors */
 	double told, true_sum;
@@ -20,3 +22,6 @@ struct figures figures_of(const char *path);
 /* Whatever the machine left of them is right: so many are within three errors, and together they
  * are off by less than a part, which little alone need not be. Tells them. */
 void figures_expect(const struct figures *f, size_t percent_within, double part);
+
+/* What the file keeps of samples gives the same values as stand in its records. */
+void figures_expect_again(struct fixture *f, const char *path);

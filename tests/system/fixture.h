@@ -138,10 +138,15 @@ size_t fixture_count(struct fixture *f, const char *verb, const char *text);
 void fixture_wait_held(struct fixture *f, size_t n);
 void fixture_release(struct fixture *f);
 
+/* What NVML tells from now on: this process is on the GPU; 0: nobody is anywhere. */
+void fixture_set_process(const struct fixture *f, int gpu, pid_t pid);
+
 /* The path of a file in the test's folder. */
 const char *fixture_path(const struct fixture *f, const char *name);
 /* The option of the client that writes a stream of records to this path; used again after 64. */
 const char *stream_to(const char *path);
+/* The file has this text from one moment to the next. Returns its path. */
+const char *fixture_write(const struct fixture *f, const char *name, const char *text);
 /* What clients start as gpuctr-sampler from now on: a script. */
 void fixture_use_sampler(struct fixture *f, const char *text);
 void fixture_kill_sampler(const struct program *client, int signo);
@@ -192,6 +197,14 @@ void expect_service_soon(struct fixture *f, unsigned within_ms);
 /* --- time --- */
 
 uint64_t now_ms(void);
+
+/* Waits until the condition holds, or fails the test. */
+#define wait_until(condition)                                                              \
+	do {                                                                               \
+		for (uint64_t by_ms = now_ms() + PATIENCE_MS; !(condition); sleep_ms(2)) { \
+			assert_true(now_ms() < by_ms);                                     \
+		}                                                                          \
+	} while (0)
 
 /* A bound on time: ms when GPUCTR_TEST_FULL is set, for a machine that does nothing else; the
  * patience of all tests otherwise. */

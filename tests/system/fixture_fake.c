@@ -30,6 +30,16 @@ void fixture_set_knob(struct fixture *f, const char *name, unsigned value)
 	free(ask_fake(f, "set", name, text));
 }
 
+void fixture_set_process(const struct fixture *f, int gpu, pid_t pid)
+{
+	char text[64] = "";
+
+	if (pid != 0) {
+		snprintf(text, sizeof(text), "%d %d\n", gpu, (int)pid);
+	}
+	fixture_write(f, "nvml_processes", text);
+}
+
 int fixture_knob(struct fixture *f, const char *name)
 {
 	CLEAN_FREE char *text = ask_fake(f, "get", name, NULL);

@@ -42,6 +42,18 @@ const char *stream_to(const char *path)
 	return option;
 }
 
+const char *fixture_write(const struct fixture *f, const char *name, const char *text)
+{
+	const char *path = fixture_path(f, name), *written = fixture_path(f, "written");
+	FILE *file = fopen(written, "we");
+
+	assert_non_null(file);
+	fputs(text, file);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(rename(written, path), 0);
+	return path;
+}
+
 char *read_file(const char *path)
 {
 	CLEAN_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -88,12 +100,8 @@ void expect_text_soon(const char *path, const char *text)
 
 void fixture_use_sampler(struct fixture *f, const char *text)
 {
-	const char *path = fixture_path(f, "sampler");
-	FILE *file = fopen(path, "we");
+	const char *path = fixture_write(f, "sampler", text);
 
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
 	assert_int_equal(chmod(path, 0755), 0);
 	setenv("GPUCTR_SAMPLER", path, 1);
 }

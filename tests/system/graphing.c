@@ -2,9 +2,7 @@
 
 /* A program that a capture meets while two of its streams capture a graph each, and that is another
  * user of CUPTI afterwards. It waits at two places, as fakeapp does: within the capture of the
- * graph, and at its end. Prints what became of the graph, and whether CUPTI could be had.
- *
- * graphing threads: one thread captures, slowly, beside one that launches. */
+ * graph, and at its end. Prints what became of the graph, and whether CUPTI could be had. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,9 +15,6 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -118,7 +113,7 @@ static CUcontext begin(CUmodule *ret_module)
 	return context;
 }
 
-static int run_streams(void)
+int main(void)
 {
 	CUstream graphing, longer, beside;
 	CUgraphExec exec;
@@ -154,73 +149,4 @@ static int run_streams(void)
 	check("module", cuModuleUnload(module));
 	check("context", cuCtxDestroy(context));
 	return 0;
-}
-
-/* --- threads --- */
-
-enum { STEPS = 200, STEP_MS = 1 };
-
-static struct {
-	CUcontext context;
-	CUstream stream;
-	atomic_bool begun, released, over;
-} captured;
-
-static void pause_ms(long ms)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
-}
-
-static void *capture(void *unused)
-{
-	CUgraph graph;
-
-	(void)unused;
-	check("current", cuCtxSetCurrent(captured.context));
-	check("begin", cuStreamBeginCapture(captured.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-	atomic_store(&captured.begun, true);
-	while (!atomic_load(&captured.released)) {
-		pause_ms(1);
-	}
-	for (int i = 0; i < STEPS; i++) {
-		pause_ms(STEP_MS);
-		launch(captured.stream, 1);
-	}
-	check("end", cuStreamEndCapture(captured.stream, &graph));
-	check("graph", cuGraphDestroy(graph));
-	atomic_store(&captured.over, true);
-	return NULL;
-}
-
-static int run_threads(void)
-{
-	CUstream beside;
-	CUmodule module;
-	pthread_t thread;
-
-	captured.context = begin(&module);
-	check("stream", cuStreamCreate(&captured.stream, CU_STREAM_NON_BLOCKING));
-	check("stream", cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));
-	launch(beside, 1); /* loads it: not while a stream captures */
-	pthread_create(&thread, NULL, capture, NULL);
-	while (!atomic_load(&captured.begun)) {
-		pause_ms(1);
-	}
-	hold();
-	atomic_store(&captured.released, true);
-	while (!atomic_load(&captured.over)) {
-		launch(beside, 1);
-		pause_ms(1);
-	}
-	pthread_join(thread, NULL);
-	launch(beside, AFTERWARDS);
-	hold();
-	printf("captured whole\n");
-	return 0;
-}
-
-int main(int argc, char **argv)
-{
-	(void)argv;
-	return argc > 1 ? run_threads() : run_streams();
 }

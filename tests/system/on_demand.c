@@ -111,6 +111,27 @@ struct program *on_demand_capture(struct fixture *f, int uid, const struct progr
 	return c;
 }
 
+static uint64_t read_measured(struct fixture *f)
+{
+	static const char key[] = "\"measured\":";
+	struct program *status = fixture_client(f, USER_ANN, "status", "--json", NULL);
+	CLEAN_FREE char *text = NULL;
+	uint64_t measured = 0;
+
+	expect_exit(status, 0);
+	text = read_file(status->out);
+	for (const char *at = text; (at = strstr(at, key)) != NULL; at++) {
+		measured += strtoull(at + strlen(key), NULL, 10);
+	}
+	fixture_forget_programs(f, f->n_programs - 1);
+	return measured;
+}
+
+void on_demand_wait_measured(struct fixture *f, uint64_t kernels)
+{
+	wait_until(read_measured(f) >= kernels);
+}
+
 void on_demand_interrupt_after(struct fixture *f, int uid, struct program *client, uint64_t kernels)
 {
 	uint64_t by = now_ms() + PATIENCE_MS;

@@ -27,6 +27,10 @@ double on_demand_expect_measured(const char *path, const char *metric);
 struct program *on_demand_capture(struct fixture *f, int uid, const struct program *p,
 				  const char *metric);
 
+/* Waits until the daemon tells Ann that so many kernels of her captures were measured; a sampled
+ * one has a permit beside it. */
+void on_demand_wait_measured(struct fixture *f, uint64_t kernels);
+
 /* Interrupts the client of uid's one capture as soon as so many kernels were measured, however late
  * programs join it. */
 void on_demand_interrupt_after(struct fixture *f, int uid, struct program *client,

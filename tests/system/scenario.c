@@ -4,6 +4,8 @@
 #include <limits.h>
 #include <sys/wait.h>
 
+#include "tests/system/on_demand.h"
+
 enum { SCENARIO_LIMIT_S = 240, SCENARIO_SKIPPED = 77, ARGUMENTS_MAX = 16 };
 
 /* Interpreters and shells leave memory at their end, which is no finding of ours. */
@@ -48,27 +50,11 @@ void scenario_end(struct program *p)
 	expect_exit(p, 0);
 }
 
-static bool is_registered(struct fixture *f, const struct program *p)
-{
-	struct program *status = fixture_client(f, USER_SELF, "status", "--json", NULL);
-	char pid[32];
-	bool found;
-
-	program_wait(status);
-	snprintf(pid, sizeof(pid), "\"pid\":%d,", p->pid);
-	found = count_text(status->out, pid) > 0;
-	fixture_forget_programs(f, f->n_programs - 1);
-	return found;
-}
-
 struct program *scenario_standby(struct fixture *f, const char *program)
 {
 	struct program *p =
 		fixture_client(f, USER_SELF, "standby", "--", program, SCENARIO_LONG_RUN, NULL);
-	uint64_t by = now_ms() + PATIENCE_MS;
 
-	while (!is_registered(f, p)) {
-		assert_true(now_ms() < by);
-	}
+	on_demand_wait_listed(f, USER_SELF, p, "");
 	return p;
 }

@@ -26,7 +26,7 @@ struct wire_message standby_receive(int fd)
 
 /* --- agents --- */
 
-void standby_hello(struct fixture *f, int uid, struct standby_agent *ret)
+struct standby_agent standby_register(struct fixture *f, int uid)
 {
 	static const char *const claims[] = { "SLURM_JOB_ID=4711", "RANK=3" };
 	const struct wire_message hello = {
@@ -35,17 +35,10 @@ void standby_hello(struct fixture *f, int uid, struct standby_agent *ret)
 				 .program = "python3",
 				 .claims = { 2, claims } },
 	};
-
-	*ret = (struct standby_agent){ .fd = raw_connect(f, uid) };
-	assert_true(raw_send(ret->fd, &hello, -1));
-}
-
-struct standby_agent standby_register(struct fixture *f, int uid)
-{
+	struct standby_agent a = { .fd = raw_connect(f, uid) };
 	struct wire_message m;
-	struct standby_agent a;
 
-	standby_hello(f, uid, &a);
+	assert_true(raw_send(a.fd, &hello, -1));
 	m = standby_receive(a.fd);
 	assert_int_equal(m.type, WIRE_AGENT_REGISTERED);
 	assert_int_equal(m.agent_registered.version, PROTO_VERSION);
@@ -93,7 +86,7 @@ void standby_expect_silence(int fd)
 
 /* --- clients --- */
 
-void standby_wish_on(int client, const char *gpu, size_t n, const uint32_t *ids)
+void standby_wish(int client, size_t n, const uint32_t *ids)
 {
 	static const char *const metrics[] = { "dram__bytes_read.sum" };
 	const struct wire_message m = {
@@ -101,18 +94,12 @@ void standby_wish_on(int client, const char *gpu, size_t n, const uint32_t *ids)
 		.open_capture = {
 			.request = 7,
 			.metrics = { 1, metrics },
-			.gpus = { gpu ? 1 : 0, &gpu },
 			.program = "capture",
 			.processes = { n, ids },
 		},
 	};
 
 	assert_true(raw_send(client, &m, -1));
-}
-
-void standby_wish(int client, size_t n, const uint32_t *ids)
-{
-	standby_wish_on(client, NULL, n, ids);
 }
 
 struct wire_message standby_expect(int client, enum wire_type type)

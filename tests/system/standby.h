@@ -24,7 +24,6 @@ struct standby_agent {
 	size_t n_gpus;
 };
 
-void standby_hello(struct fixture *f, int uid, struct standby_agent *ret);
 /* Says hello and is registered. */
 struct standby_agent standby_register(struct fixture *f, int uid);
 void standby_expect_welcome(struct standby_agent *a);
@@ -35,8 +34,7 @@ void standby_expect_silence(int fd);
 
 /* --- clients --- */
 
-/* Ask for a capture of these processes, on a GPU or where they are. */
-void standby_wish_on(int client, const char *gpu, size_t n, const uint32_t *ids);
+/* Asks for a capture of these processes. */
 void standby_wish(int client, size_t n, const uint32_t *ids);
 /* The next message of this kind; those that only tell of progress are skipped. */
 struct wire_message standby_expect(int client, enum wire_type type);

@@ -234,13 +234,10 @@ static void hold_as_ann(struct fixture *f, const char *users)
 SYSTEM_TEST(a_user_whom_a_name_service_has_has_a_name)
 {
 	struct fixture *f = *state;
-	uint64_t by = now_ms() + PATIENCE_MS;
 
 	fixture_need_two_users();
 	hold_as_ann(f, "1234:ann-of-the-directory");
-	while (!status_has(f, "ann-of-the-directory")) {
-		assert_true(now_ms() < by);
-	}
+	wait_until(status_has(f, "ann-of-the-directory"));
 	fixture_release(f);
 }
 

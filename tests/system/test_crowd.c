@@ -52,10 +52,7 @@ static struct standby_agent register_talkative(struct fixture *f, int uid)
 
 static void wait_for_file(struct fixture *f, const char *name)
 {
-	for (uint64_t by = now_ms() + PATIENCE_MS; access(fixture_path(f, name), F_OK) != 0;) {
-		assert_true(now_ms() < by);
-		sleep_ms(10);
-	}
+	wait_until(access(fixture_path(f, name), F_OK) == 0);
 }
 
 static uint64_t now_us(void)
@@ -103,9 +100,7 @@ FIXTURE_TEST(many_users_are_listed_as_quickly_as_one)
 		close(a[i].fd);
 		a[CROWD + i] = standby_register(f, SUBORDINATE_UID + (int)i);
 	}
-	for (uint64_t by = now_ms() + PATIENCE_MS; standby_count(root) != CROWD;) {
-		assert_true(now_ms() < by);
-	}
+	wait_until(standby_count(root) == CROWD);
 	many = quickest_list_us(root, CROWD);
 	for (int i = 0; i < 5 && many >= 10 * one; i++) {
 		many = quickest_list_us(root, CROWD);
@@ -167,9 +162,7 @@ FIXTURE_TEST(lists_that_nobody_reads_hold_little)
 	for (size_t i = 0; i < CROWD; i += 2) {
 		close(a[i].fd);
 	}
-	for (uint64_t by = now_ms() + PATIENCE_MS; standby_count(client) != CROWD / 2;) {
-		assert_true(now_ms() < by);
-	}
+	wait_until(standby_count(client) == CROWD / 2);
 	assert_int_equal(kill(pid, 0), 0); /* nobody was cut off */
 	assert_int_equal(count_text(f->daemon->err, "cut off"), 0);
 	kill(pid, SIGKILL);

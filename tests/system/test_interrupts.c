@@ -16,27 +16,6 @@
 /* Longer than any timer of the client takes. */
 enum { LATE_MS = 700, DURATION_MS = 5000 };
 
-/* Of whichever capture: a sampled one has a permit beside it. Those before are over. */
-static void wait_measured(struct fixture *f, const struct program *client)
-{
-	uint64_t by = now_ms() + PATIENCE_MS, measured = 0;
-
-	while (measured == 0) {
-		struct program *status = fixture_client(f, USER_ANN, "status", "--json", NULL);
-		CLEAN_FREE char *text = NULL;
-
-		if (now_ms() > by) {
-			fail_msg("%s: no kernel is measured", client->err);
-		}
-		expect_exit(status, 0);
-		text = read_file(status->out);
-		for (const char *at = text; (at = strstr(at, "\"measured\":")) != NULL; at++) {
-			measured += strtoull(strchr(at, ':') + 1, NULL, 10);
-		}
-		fixture_forget_programs(f, f->n_programs - 1);
-	}
-}
-
 static void expect_complete(struct fixture *f, struct program *client)
 {
 	const char *path = fixture_path(f, "run.gpuctr");
@@ -62,7 +41,7 @@ static void interrupt_run(struct fixture *f, const char *option, const char *val
 		fixture_client(f, USER_ANN, option, value, "-f", "-o",
 			       fixture_path(f, "run.gpuctr"), "--", FAKEAPP, WORK, NULL);
 
-	wait_measured(f, client);
+	on_demand_wait_measured(f, 1);
 	interrupt_late(client, process_child(client->pid, "fakeapp"));
 	expect_exit(client, 128 + SIGINT);
 	expect_complete(f, client);
@@ -86,7 +65,7 @@ static struct program *begin_capture(struct fixture *f, const struct program *p,
 			       "-f", "-o", fixture_path(f, "run.gpuctr"), "--duration", duration,
 			       NULL);
 
-	wait_measured(f, client);
+	on_demand_wait_measured(f, 1);
 	return client;
 }
 

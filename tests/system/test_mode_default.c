@@ -235,15 +235,6 @@ SAMPLING_TEST(who_may_not_sample_has_ranges)
 	expect_no_objects(f);
 }
 
-static void tell_where_it_runs(struct fixture *f, const struct program *p)
-{
-	FILE *file = fopen(fixture_path(f, "nvml_processes"), "we");
-
-	assert_non_null(file);
-	fprintf(file, "0 %d\n", (int)p->pid);
-	fclose(file);
-}
-
 /* The program is a stranger's to samples of a whole GPU that are another's. */
 SAMPLING_TEST(an_operator_has_ranges)
 {
@@ -254,7 +245,7 @@ SAMPLING_TEST(an_operator_has_ranges)
 	fixture_need_root();
 	settings_start_daemon(&s, f, "allow-users = *\noperator-captures = yes\n");
 	p = on_demand_start_listed(f, USER_ANN);
-	tell_where_it_runs(f, p);
+	fixture_set_process(f, 0, p->pid);
 	c = fixture_client(f, USER_SELF, "capture", "--pid", on_demand_pid(p), "--duration", "1",
 			   NULL);
 	expect_exit(c, 0);
@@ -292,7 +283,7 @@ SAMPLING_TEST(the_gpus_that_programs_use_are_sampled)
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	p = start(f);
-	tell_where_it_runs(f, p);
+	fixture_set_process(f, 0, p->pid);
 	holder = fixture_client(f, USER_ANN, "--devices", "1", "--metrics", metric, "--", FAKEAPP,
 				"--hold", "middle", NULL);
 	fixture_wait_held(f, 1);

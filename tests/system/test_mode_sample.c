@@ -255,24 +255,12 @@ static struct program *start_filtered(struct fixture *f)
  * again. */
 SAMPLING_TEST(launches_left_out_take_part)
 {
-	static const char *const again[] = { NULL, "--attribute" };
-	char *texts[2];
 	struct fixture *f = *state;
-	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = run_enough(f, start_filtered, 0, KNOWN);
-	expect_message(client, "4,000 kernels seen in 1 process: 2,000 recorded, 2,000 filtered");
-	for (size_t i = 0; i < 2; i++) {
-		client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"),
-					"--by", "kernel,shape", "--json", again[i], NULL);
-		expect_exit(client, 0);
-		texts[i] = read_file(client->out);
-	}
-	assert_true(count_text(client->out, "\"error\"") > 8);
-	assert_string_equal(texts[0], texts[1]);
-	free(texts[0]);
-	free(texts[1]);
+	expect_message(run_enough(f, start_filtered, 0, KNOWN),
+		       "4,000 kernels seen in 1 process: 2,000 recorded, 2,000 filtered");
+	figures_expect_again(f, fixture_path(f, "run.gpuctr"));
 }
 
 static void expect_refused(struct program *client, const char *text)
@@ -340,30 +328,6 @@ SAMPLING_TEST(metrics_of_several_passes_take_turns)
 		enough = has_enough_of_turns(f);
 	}
 	assert_true(enough);
-}
-
-/* Samples that come faster than they are decoded are asked for less often; meanwhile sets take
- * their turns, and the sampler ends when it is asked to. */
-SAMPLING_TEST(a_slow_sampler_samples_less_often)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	struct figures g = { 0 };
-
-	setenv("GPUCTR_FAKE_DECODE_NS", "25000", 1);
-	setenv("GPUCTR_FAKE_SAMPLE_BYTES", "6265", 1); /* of the L2 cache, on an H100 */
-	fixture_start_daemon(f, NULL);
-	for (int i = 0; i < 5 && g.known < 8000 / 2; i++) {
-		client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
-					"dram__bytes_read.sum,sm__inst_executed.sum", "-f",
-					stream_to(fixture_path(f, "records")), "--", FAKEAPP,
-					"--kernels", "8000", WORK, NULL);
-		expect_exit(client, 0);
-		expect_message(client, "turns of 2 sets, a change takes ");
-		g = figures_of(fixture_path(f, "records"));
-		figures_expect(&g, 98, 0.05);
-	}
-	assert_true(g.known >= 8000 / 2);
 }
 
 SAMPLING_TEST(what_cannot_be_sampled_is_refused_as_a_whole)
@@ -437,36 +401,11 @@ static bool file_says(struct fixture *f, const char *sql)
 /* What was sampled before has come. */
 static void wait_for_samples(struct fixture *f)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
 	char sql[128];
 
 	snprintf(sql, sizeof(sql), "SELECT max(start_ns) > %llu FROM sample_block",
 		 (unsigned long long)clock_wall_ns());
-	while (!file_says(f, sql)) {
-		assert_true(now_ms() < by);
-		sleep_ms(50);
-	}
-}
-
-/* The daemon has told that so many were measured. */
-static void wait_for_records(struct fixture *f, uint64_t n)
-{
-	static const char key[] = "\"measured\":";
-	uint64_t by = now_ms() + PATIENCE_MS, measured = 0;
-
-	while (measured < n) {
-		struct program *status = fixture_client(f, USER_ANN, "status", "--json", NULL);
-		CLEAN_FREE char *text = NULL;
-
-		assert_true(now_ms() < by);
-		expect_exit(status, 0);
-		text = read_file(status->out);
-		measured = 0;
-		for (const char *at = text; (at = strstr(at, key)) != NULL; at++) {
-			measured += strtoull(at + strlen(key), NULL, 10);
-		}
-		fixture_forget_programs(f, f->n_programs - 1);
-	}
+	wait_until(file_says(f, sql));
 }
 
 /* Half of it has run, of which all has come: if many samples are missing, it is begun anew. */
@@ -479,7 +418,7 @@ static struct program *start_half(struct fixture *f)
 		struct program *client = start_run(f, "--hold", "middle");
 
 		fixture_wait_held(f, 1);
-		wait_for_records(f, KERNELS / 2);
+		on_demand_wait_measured(f, KERNELS / 2);
 		wait_for_samples(f);
 		if (file_says(f, whole) || i == 4) {
 			return client;
@@ -574,23 +513,6 @@ SAMPLING_TEST(what_a_killed_client_recorded_can_be_attributed)
 	assert_true(count_text(report->out, "\nk") > 4); /* a line for each kernel */
 }
 
-/* What a file of one process on its GPU keeps gives the same values again. */
-static void expect_attributed_again(struct fixture *f, const char *path)
-{
-	struct program *kept =
-		fixture_client(f, USER_ANN, "report", path, "--by", "kernel,shape", "--json", NULL);
-	struct program *again = fixture_client(f, USER_ANN, "report", path, "--by", "kernel,shape",
-					       "--json", "--attribute", NULL);
-	CLEAN_FREE char *of_file = NULL, *anew = NULL;
-
-	expect_exit(kept, 0);
-	expect_exit(again, 0);
-	of_file = read_file(kept->out);
-	anew = read_file(again->out);
-	assert_true(strstr(of_file, "\"error\"") != NULL);
-	assert_string_equal(anew, of_file);
-}
-
 static struct program *start_each(struct fixture *f, const char *path, const char *children)
 {
 	return fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
@@ -627,7 +549,7 @@ SAMPLING_TEST(files_of_processes_have_values)
 	expect_exit(start_each(f, "one.%p.gpuctr", "0"), 0);
 	assert_int_equal(glob(fixture_path(f, "one.*.gpuctr"), 0, NULL, &found), 0);
 	assert_int_equal(found.gl_pathc, 1);
-	expect_attributed_again(f, found.gl_pathv[0]);
+	figures_expect_again(f, found.gl_pathv[0]);
 	globfree(&found);
 }
 
@@ -715,7 +637,7 @@ SAMPLING_TEST(it_can_be_interrupted)
 	client =
 		fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
 			       "--", FAKEAPP, "--kernels", "400000", WORK, NULL);
-	wait_for_records(f, 1); /* what a killed program has not delivered is lost */
+	on_demand_wait_measured(f, 1); /* what a killed program has not delivered is lost */
 	kill(client->pid, SIGTERM);
 	expect_exit(client, 128 + SIGTERM);
 	expect_message(client, "values are SAMPLED");

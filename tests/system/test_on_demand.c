@@ -515,7 +515,15 @@ SYSTEM_TEST(the_second_interrupt_has_its_default_action)
 }
 
 /* What was asked for is not there, and a script hears it. */
-SYSTEM_TEST(a_file_that_is_there_costs_the_status)
+static void expect_not_written(struct program *c, const char *why)
+{
+	expect_exit(c, 125);
+	expect_message(c, why);
+	expect_message(c, "not all that was measured could be written");
+}
+
+/* Into a file that is there, without the place for a journal at the end, and into a full device. */
+SYSTEM_TEST(what_cannot_be_written_costs_the_status)
 {
 	struct fixture *f = *state;
 	struct program *p, *c;
@@ -523,48 +531,20 @@ SYSTEM_TEST(a_file_that_is_there_costs_the_status)
 
 	fixture_start_daemon(f, NULL);
 	p = on_demand_start_listed(f, USER_ANN);
-	c = fixture_client(f, USER_ANN, "capture", "--all", "-o", path, NULL);
-	on_demand_interrupt_after(f, USER_ANN, c, 1);
-	expect_exit(c, 0);
-	c = fixture_client(f, USER_ANN, "capture", "--all", "-o", path, NULL);
-	on_demand_interrupt_after(f, USER_ANN, c, 1);
-	expect_exit(c, 125);
-	expect_message(c, "error[store-exists]");
-	expect_message(c, "not all that was measured could be written");
-	program_kill(p, SIGKILL);
-}
-
-/* The end of a capture is written to its file after the last record. */
-SYSTEM_TEST(an_end_that_cannot_be_written_costs_the_status)
-{
-	struct fixture *f = *state;
-	struct program *p, *c;
-
-	fixture_start_daemon(f, NULL);
-	p = on_demand_start_listed(f, USER_ANN);
+	for (int i = 0; i < 2; i++) {
+		c = fixture_client(f, USER_ANN, "capture", "--all", "-o", path, NULL);
+		on_demand_interrupt_after(f, USER_ANN, c, 1);
+		expect_exit(c, i == 0 ? 0 : 125);
+	}
+	expect_not_written(c, "error[store-exists]");
 	c = fixture_client(f, USER_ANN, "capture", "--all", "--nvtx", "step/", "-o",
 			   fixture_path(f, "kept/%h.gpuctr"), NULL);
 	expect_text_soon(c->err, "measuring 1 process"); /* the file is there */
-	/* SQLite finds no place for its journal. */
 	assert_int_equal(rename(fixture_path(f, "kept"), fixture_path(f, "away")), 0);
 	program_kill(c, SIGINT);
-	expect_exit(c, 125);
-	expect_message(c, "the file keeps what was written before");
-	expect_message(c, "not all that was measured could be written");
-	program_kill(p, SIGKILL);
-}
-
-SYSTEM_TEST(records_without_room_cost_the_status)
-{
-	struct fixture *f = *state;
-	struct program *p, *c;
-
-	fixture_start_daemon(f, NULL);
-	p = on_demand_start_listed(f, USER_ANN);
+	expect_not_written(c, "the file keeps what was written before");
 	c = fixture_client(f, USER_ANN, "capture", "--all", "--stream=/dev/full", NULL);
 	on_demand_interrupt_after(f, USER_ANN, c, 1);
-	expect_exit(c, 125);
-	expect_message(c, "warning[stream-failed]: No space left on device");
-	expect_message(c, "not all that was measured could be written");
+	expect_not_written(c, "warning[stream-failed]: No space left on device");
 	program_kill(p, SIGKILL);
 }

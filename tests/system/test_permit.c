@@ -206,16 +206,12 @@ PERMIT_TEST(a_stranger_ends_it)
 {
 	struct fixture *f = *state;
 	struct program *ann, *bob;
-	FILE *list;
 
 	fixture_need_two_users();
 	start(f, NULL);
 	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
 	ann = start_permitted(f, USER_ANN);
-	list = fopen(fixture_path(f, "nvml_processes"), "we");
-	assert_non_null(list);
-	fprintf(list, "0 %d\n", (int)bob->pid);
-	fclose(list);
+	fixture_set_process(f, 0, bob->pid);
 	expect_text_soon(ann->out, "refused\n");
 	expect_text_soon(ann->err, "error[revoked]");
 	expect_message(ann, "the permit is over: the command runs on");

@@ -166,27 +166,6 @@ SYSTEM_TEST(an_image_that_crashes_cupti_costs_its_own_kernels)
 	assert_int_equal(query_file(out, "SELECT failed FROM process"), n);
 }
 
-SYSTEM_TEST(a_recording_of_nothing_else_is_played_to_its_end)
-{
-	struct fixture *f = *state;
-	struct program *p;
-	char path[FILE_BYTES], out[FILE_BYTES];
-	sqlite3 *db;
-
-	begin_with_files(f, path, out);
-	record(f, path);
-	db = open_file(path);
-	assert_int_equal(sqlite3_exec(db, "DELETE FROM image WHERE first > 0", NULL, NULL, NULL),
-			 SQLITE_OK);
-	sqlite3_close(db);
-	make_deadly(path, 0);
-	p = play(f, path, out);
-	expect_exit(p, 0);
-	expect_message(p, "could not be evaluated");
-	assert_int_equal(query_file(out, "SELECT count(*) FROM record"), 0);
-	assert_true(query_file(out, "SELECT failed FROM process") > 0);
-}
-
 /* What a terminal would obey: a title, the clipboard, C1's forms of the same, a line of its own. */
 SYSTEM_TEST(a_recording_says_nothing_to_the_terminal)
 {

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include "tests/system/figures.h"
 #include "tests/system/lines.h"
 #include "tests/system/on_demand.h"
 #include "tests/system/query.h"
@@ -38,12 +39,7 @@ static struct program *start_run(struct fixture *f, const char *kernels, const c
 /* The program that is measured. */
 static void wait_for_program(const struct program *client)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
-
-	while (process_child(client->pid, "fakeapp") == 0) {
-		assert_true(now_ms() < by);
-		sleep_ms(5);
-	}
+	wait_until(process_child(client->pid, "fakeapp") != 0);
 }
 
 static void expect_lacking(const struct program *client)
@@ -448,13 +444,6 @@ FAULT_TEST(samples_of_a_nanosecond_without_end)
 	lie(*state, "while True:\n    samples(1, 60000)\n");
 }
 
-FAULT_TEST(samples_that_are_hours_in_the_future)
-{
-	fixture_start_daemon(*state, NULL);
-	lie(*state, "samples(10000, 1000)\n"
-		    "while True:\n    samples(3600 * 10**9, 3, lost=2**40)\n    time.sleep(0.1)\n");
-}
-
 /* And one that is endless. They are left out, and that is told. */
 FAULT_TEST(values_that_are_none)
 {
@@ -568,31 +557,6 @@ FAULT_TEST(one_that_differs_is_refused)
 
 /* --- strangers ------------------------------------------------------------------------------- */
 
-static void write_process(struct fixture *f, pid_t pid)
-{
-	CLEAN_FILE FILE *list = fopen(fixture_path(f, "nvml_processes"), "we");
-
-	assert_non_null(list);
-	fprintf(list, "0 %d\n", (int)pid);
-}
-
-/* What the file keeps gives the same values: it knows what is nobody's. */
-static void expect_same_again(struct fixture *f)
-{
-	CLEAN_FREE char *kept = NULL, *again = NULL;
-	struct program *p;
-
-	p = fixture_client(f, USER_ANN, "report", "--json", fixture_path(f, "run.gpuctr"), NULL);
-	expect_exit(p, 0);
-	kept = read_file(p->out);
-	p = fixture_client(f, USER_ANN, "report", "--json", "--attribute",
-			   fixture_path(f, "run.gpuctr"), NULL);
-	expect_exit(p, 0);
-	again = read_file(p->out);
-	assert_non_null(strstr(kept, "\"error\""));
-	assert_string_equal(again, kept);
-}
-
 /* What was sampled since somebody last looked is nobody's; what was before stays. The first half of
  * the kernels ran in part before that. */
 FAULT_TEST(a_stranger_in_the_middle)
@@ -611,7 +575,7 @@ FAULT_TEST(a_stranger_in_the_middle)
 				"--exit", "3", "--hold", "middle", NULL);
 	fixture_wait_held(f, 1);
 	sleep_ms(3000);
-	write_process(f, bob->pid);
+	fixture_set_process(f, 0, bob->pid);
 	expect_text_soon(client->err, "what was sampled in the last 4 s is discarded");
 	told_ns = wall_ns();
 	expect_message(client, "error[revoked]");
@@ -620,7 +584,7 @@ FAULT_TEST(a_stranger_in_the_middle)
 	expect_exit(client, 3);
 	expect_output(client, "done 8000\n");
 	assert_true(count_right(f, told_ns - 4e9) > 500);
-	expect_same_again(f);
+	figures_expect_again(f, fixture_path(f, "run.gpuctr"));
 	program_kill(bob, SIGKILL);
 	program_wait(bob);
 	expect_all_gone(f);
@@ -663,7 +627,7 @@ FAULT_TEST(a_process_that_is_killed_beside_another)
 					line, NULL);
 		expect_exit(client, 0);
 		without = count_without(f, "\"process\":2");
-		expect_same_again(f);
+		figures_expect_again(f, fixture_path(f, "run.gpuctr"));
 	}
 	assert_true(without > 10);
 }
@@ -678,26 +642,3 @@ enum { FILLED_MS = 40000 }; /* until a sampler has nowhere to put samples */
 #define FAST "2us"
 enum { FILLED_MS = 20000 };
 #endif
-
-FAULT_TEST(a_client_that_is_too_slow_loses_samples)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--mode", "sample", "--interval", FAST, "--metrics",
-				METRICS, "--", FAKEAPP, "--kernels", "2000", "--grids", "13",
-				"--blocks", "6000", "--sleep-us", "400", "--exit", "3", "--hold",
-				"middle", NULL);
-	fixture_wait_held(f, 1);
-	kill(client->pid, SIGSTOP);
-	fixture_release(f);
-	sleep_ms(FILLED_MS);
-	expect_text_soon(client->out, "done 2000\n"); /* it has not waited */
-	kill(client->pid, SIGCONT);
-	expect_exit(client, 3);
-	expect_output(client, "done 2000\n");
-	expect_message(client, "; samples lost ");
-	expect_no_message(client, "; samples lost 0");
-	expect_all_gone(f);
-}

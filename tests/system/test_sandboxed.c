@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/system/lines.h"
 #include "tests/system/on_demand.h"
@@ -167,7 +168,7 @@ static void need_no_sanitizer(void)
 
 enum { CELLS_MAX = 64 };
 
-static const char *const cells_begun[] = { "parent", "before", "after", "1500", NULL };
+static const char *const cells_begun[] = { "parent", "before", "after", "later", NULL };
 
 static size_t make_cells(char cells[][64], const char *const *whens)
 {
@@ -187,13 +188,14 @@ static size_t make_cells(char cells[][64], const char *const *whens)
 }
 
 /* For sh -c: writes output and status of each cell into a file of its own in folder, and its pid.
- */
+ * Signals that come before a cell listens are lost. */
 static char *make_script(char cells[][64], size_t n, const char *folder)
 {
 	char *script;
 	size_t bytes;
 	FILE *f = open_memstream(&script, &bytes);
 
+	fprintf(f, "trap '' USR1\n");
 	for (size_t i = 0; i < n; i++) {
 		fprintf(f, "(%s %s 10000 & echo $! >%s/%zu.pid; wait $!; echo $?) >%s/%zu 2>&1 &\n",
 			FAKESANDBOX, cells[i], folder, i, folder, i);
@@ -227,24 +229,76 @@ static char *text_of(const char *folder, size_t i, const char *suffix)
 	return read_file(path);
 }
 
-/* Each has its filter, or has died of it. */
-static void wait_shut_in(const struct matrix *m, const char *folder)
+static bool is_later(const char *cell)
+{
+	return strcmp(strrchr(cell, ' ') + 1, "later") == 0;
+}
+
+static void signal_cell(const char *folder, size_t i, int signo)
+{
+	CLEAN_FREE char *pid = text_of(folder, i, ".pid");
+
+	if (*pid) {
+		kill((pid_t)strtol(pid, NULL, 10), signo);
+	}
+}
+
+/* Those that have it from the beginning have their filter, or have died of it. */
+static void wait_begun(const struct matrix *m, const char *folder)
 {
 	for (size_t i = 0; i < m->n; i++) {
 		char path[256];
 
 		snprintf(path, sizeof(path), "%s/%zu", folder, i);
-		expect_text_soon(path, "shut in\n");
+		if (!is_later(m->cells[i])) {
+			expect_text_soon(path, "shut in\n");
+		}
+	}
+}
+
+/* The others are told to. */
+static void shut_in_later(const struct matrix *m, const char *folder)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	for (size_t i = 0; i < m->n; i++) {
+		char path[256];
+
+		snprintf(path, sizeof(path), "%s/%zu", folder, i);
+		while (count_text(path, "shut in\n") == 0) {
+			assert_true(now_ms() < by);
+			signal_cell(folder, i, SIGUSR1);
+			sleep_ms(20);
+		}
+	}
+}
+
+static bool is_listed(struct fixture *f, const struct matrix *m, size_t i)
+{
+	struct program *status = fixture_client(f, USER_ANN, "status", "--json", NULL);
+	CLEAN_FREE char *pid = text_of(m->with, i, ".pid");
+	char text[32];
+	bool listed;
+
+	expect_exit(status, 0);
+	snprintf(text, sizeof(text), "\"pid\":%ld,", strtol(pid, NULL, 10));
+	listed = count_text(status->out, text) > 0;
+	fixture_forget_programs(f, f->n_programs - 1);
+	return listed;
+}
+
+/* Those without a filter wait for captures. */
+static void wait_listed(struct fixture *f, const struct matrix *m)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		wait_until(!is_later(m->cells[i]) || is_listed(f, m, i));
 	}
 }
 
 static void end_all(const struct matrix *m, const char *folder)
 {
 	for (size_t i = 0; i < m->n; i++) {
-		char *pid = text_of(folder, i, ".pid");
-
-		kill((pid_t)strtol(pid, NULL, 10), SIGTERM);
-		free(pid);
+		signal_cell(folder, i, SIGTERM);
 	}
 }
 
@@ -276,7 +330,8 @@ static void run_alone(struct fixture *f, struct matrix *m)
 	struct program *p = fixture_run(f, USER_ANN, "/bin/sh", "-c", script, NULL);
 
 	free(script);
-	wait_shut_in(m, m->alone);
+	wait_begun(m, m->alone);
+	shut_in_later(m, m->alone);
 	end_all(m, m->alone);
 	expect_exit(p, 0);
 }
@@ -306,7 +361,9 @@ SYSTEM_TEST(in_standby_while_nobody_captures)
 	need_no_sanitizer();
 	fixture_start_daemon(f, NULL);
 	begin_matrix(f, &m, "standby");
-	wait_shut_in(&m, m.with);
+	wait_begun(&m, m.with);
+	wait_listed(f, &m);
+	shut_in_later(&m, m.with);
 	sleep_ms(6000);
 	restart_front(f);
 	sleep_ms(2500); /* agents come back within 2.25 s */
@@ -328,13 +385,15 @@ SYSTEM_TEST(in_standby_captured)
 	need_no_sanitizer();
 	fixture_start_daemon(f, NULL);
 	begin_matrix(f, &m, "standby");
-	sleep_ms(700);
-	c = capture_all(f); /* over the filters that come after 1.5 s */
-	wait_shut_in(&m, m.with);
+	wait_begun(&m, m.with);
+	wait_listed(f, &m);
+	c = capture_all(f);
+	expect_text_soon(fixture_path(f, "now.jsonl"), "\"type\":\"kernel\"");
+	wait_begun(&m, m.with);
+	shut_in_later(&m, m.with);
 	sleep_ms(500);
 	program_kill(c, SIGINT);
 	program_wait(c);
-	assert_true(kernels_of(f) > 0);
 	c = capture_all(f);
 	expect_text_soon(c->err, SHUT_IN);
 	program_kill(c, SIGINT);
@@ -350,10 +409,11 @@ SYSTEM_TEST(started_to_be_measured)
 	need_no_sanitizer();
 	fixture_start_daemon(f, NULL);
 	begin_matrix(f, &m, "run");
-	wait_shut_in(&m, m.with);
+	expect_text_soon(fixture_path(f, "now.jsonl"), "\"type\":\"kernel\"");
+	wait_begun(&m, m.with);
+	shut_in_later(&m, m.with);
 	sleep_ms(500);
 	end_matrix(&m);
-	assert_true(kernels_of(f) > 0);
 }
 
 /* Of counters one process at a time: the filter comes before CUPTI has set them up, or while they
@@ -361,18 +421,24 @@ SYSTEM_TEST(started_to_be_measured)
 SYSTEM_TEST(measured_with_counters)
 {
 	static const char *const whats[] = { "deny", "allow" };
-	static const char *const whens[] = { "after", "300" };
+	static const char *const whens[] = { "after", "later" };
 	struct fixture *f = *state;
 
 	need_no_sanitizer();
 	fixture_start_daemon(f, NULL);
 	for (int i = 0; i < 2 * 2 * 2; i++) {
-		struct program *p =
-			fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-f",
-				       stream_to(fixture_path(f, "now.jsonl")), "--", FAKESANDBOX,
-				       i & 4 ? "tsync" : "thread", whats[i & 1], "process",
-				       whens[i >> 1 & 1], "2000", NULL);
+		struct program *p;
 
+		unlink(fixture_path(f, "now.jsonl"));
+		p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-f",
+				   stream_to(fixture_path(f, "now.jsonl")), "--", FAKESANDBOX,
+				   i & 4 ? "tsync" : "thread", whats[i & 1], "process",
+				   whens[i >> 1 & 1], "2000", NULL);
+
+		if (i >> 1 & 1) {
+			expect_text_soon(fixture_path(f, "now.jsonl"), "\"type\":\"kernel\"");
+			kill(fixture_child(p), SIGUSR1);
+		}
 		expect_text_soon(p->out, "shut in\n");
 		sleep_ms(200);
 		kill(fixture_child(p), SIGTERM);

@@ -99,11 +99,7 @@ FIXTURE_TEST(three_captures_one_after_another)
 		assert_int_equal(standby_list(client, &p), 2);
 		assert_int_equal(p.capture, 0);
 		assert_false(raw_ask(f, USER_ANN, &permission, device).granted);
-		for (uint64_t by = now_ms() + PATIENCE_MS;
-		     fixture_count(f, "objects", "0x5c0000e0") != 0;) {
-			assert_true(now_ms() < by);
-			sleep_ms(10);
-		}
+		wait_until(fixture_count(f, "objects", "0x5c0000e0") == 0);
 	}
 	close(device);
 	close(client);

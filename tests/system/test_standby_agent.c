@@ -245,26 +245,6 @@ STANDBY_TEST(graphs_are_being_captured)
 	agents_daemon_close(d);
 }
 
-/* One that captures in another thread is met in time: Start would invalidate it. */
-STANDBY_TEST(a_graph_is_being_captured_by_another_thread)
-{
-	struct fixture *f = *state;
-	struct agents_daemon *d = &the_daemon;
-	struct program *p;
-	int agent;
-
-	agents_daemon_open(d, f);
-	p = fixture_run(f, USER_ANN, built_path("tests/system/graphing"), "threads", NULL);
-	agent = capture_held(f, d, 20);
-	assert_in_range(d->totals.capturing, 100, 200);
-	assert_true(d->totals.measured >= 20);
-	fixture_release(f);
-	expect_exit(p, 0);
-	expect_output(p, "captured whole\n");
-	close(agent);
-	agents_daemon_close(d);
-}
-
 /* --- a program within cuInit() --- */
 
 /* CUPTI is not even opened before cuInit() has returned. False: it may have returned before that
@@ -429,37 +409,6 @@ STANDBY_TEST(who_has_much_to_say_says_a_part)
 	agents_daemon_close(d);
 }
 
-/* Started without a daemon, and when a daemon has ended: it comes by itself. */
-STANDBY_TEST(an_agent_finds_its_daemon)
-{
-	struct fixture *f = *state;
-	struct agents_daemon *d = &the_daemon;
-	struct program *p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "100000000", "--nvtx",
-					"--sleep-us", "200", NULL);
-	int agent;
-
-	sleep_ms(300);
-	for (int i = 0; i < 2; i++) {
-		agents_daemon_open(d, f);
-		agent = agents_daemon_register(d, NULL);
-		agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
-		agents_daemon_take(d, agent, 20);
-		close(agent); /* in the middle */
-		agents_daemon_close(d);
-		unlink(f->socket);
-	}
-	agents_daemon_open(d, f);
-	agent = agents_daemon_register(d, NULL);
-	expect_standby(f);
-	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
-	agents_daemon_take(d, agent, 20);
-	agents_daemon_end(d, agent);
-	expect_launches_after(d, -1, 16);
-	program_kill(p, SIGKILL);
-	close(agent);
-	agents_daemon_close(d);
-}
-
 /* --- the program's end --- */
 
 /* A capture begins before the program's kernels. */
@@ -506,22 +455,6 @@ STANDBY_TEST(a_daemon_that_does_not_read_holds_up_an_exit_once)
 	print_message("the program took %llu ms, and %llu ms when nobody read\n",
 		      (unsigned long long)read_ms, (unsigned long long)unread_ms);
 	assert_true(unread_ms < read_ms + EXIT_WAITS_MS * 3 / 2);
-}
-
-STANDBY_TEST(what_was_measured_comes_when_the_program_ends)
-{
-	struct fixture *f = *state;
-	struct agents_daemon *d = &the_daemon;
-	int agent;
-	struct program *p = start_captured(f, &agent, "2000");
-
-	fixture_release(f);
-	agents_daemon_take_goodbye(d, agent);
-	assert_int_equal(expect_launches_after(d, -1, 16), 1999);
-	expect_exit(p, 7);
-	expect_output(p, "done 2000\n");
-	close(agent);
-	agents_daemon_close(d);
 }
 
 STANDBY_TEST(a_program_in_standby_ends_as_ever)

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "tests/system/on_demand.h"
+
 /* What is shown on a terminal. terminal.py is the terminal. */
 
 #define RECORDING TEST_SOURCE "/client/replay/resnet18-h200.gpuctr"
@@ -11,14 +13,6 @@
 static void expect_scenario(struct fixture *f, const char *scenario, const char *argument)
 {
 	scenario_end(scenario_start(f, "terminal.py", scenario, CLIENT, argument, NULL));
-}
-
-static const char *pid_text(const struct program *p)
-{
-	static char text[16];
-
-	snprintf(text, sizeof(text), "%d", p->pid);
-	return text;
 }
 
 SYSTEM_TEST(errors_are_in_color)
@@ -81,6 +75,6 @@ SYSTEM_TEST(progress_is_told_and_erased)
 
 	fixture_start_daemon(f, NULL);
 	p = scenario_standby(f, FAKEAPP);
-	expect_scenario(f, "progress", pid_text(p));
+	expect_scenario(f, "progress", on_demand_pid(p));
 	program_kill(p, SIGKILL);
 }

@@ -30,13 +30,9 @@ static void start(struct fixture *f)
 /* Waits until the file is larger than that. */
 static void wait_for_bytes(const char *path, off_t bytes)
 {
-	uint64_t by = now_ms() + PATIENCE_MS;
 	struct stat st;
 
-	while (stat(path, &st) < 0 || st.st_size <= bytes) {
-		assert_true(now_ms() < by);
-		sleep_ms(5);
-	}
+	wait_until(stat(path, &st) == 0 && st.st_size > bytes);
 }
 
 /* Samples are being written, below what they are of. */
@@ -305,20 +301,36 @@ TIMELINE_TEST(names_are_those_of_a_plan)
 
 TIMELINE_TEST(wrong_command_lines)
 {
-	static const char *const wrong[][2] = {
-		{ "--interval", "10" }, { "--interval", "0.1us" }, { "--devices", "7" },
-		{ "--pid", "1" },	{ "--devices", "0,1" },	   { "-o", "" },
-		{ "-k", "regex:k1" },	{ "--step", "x" },	   { "--all", "-q" },
-		{ "-d", "0" },		{ "--mode", "range" },	   { "--mode", "sample" },
-		{ "--mode", "trace" },	{ "--graphs", "whole" },   { "--here", "-q" },
+	static const struct {
+		const char *option, *value, *message; /* NULL: of whatever words */
+	} wrong[] = {
+		{ "--interval", "10", NULL },
+		{ "--interval", "0.1us", NULL },
+		{ "--devices", "7", NULL },
+		{ "--pid", "1", "--timeline and --pid:" },
+		{ "--devices", "0,1", NULL },
+		{ "-o", "", NULL },
+		{ "-k", "regex:k1", "--timeline and --kernel:" },
+		{ "--step", "x", NULL },
+		{ "--all", "-q", NULL },
+		{ "-d", "0", NULL },
+		{ "--mode", "range", NULL },
+		{ "--mode", "sample", "--timeline and --mode:" },
+		{ "--mode", "trace", NULL },
+		{ "--graphs", "whole", NULL },
+		{ "--here", "-q", NULL },
 	};
 	struct fixture *f = *state;
 
 	start(f);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
-		expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "0.1",
-					   wrong[i][0], wrong[i][1], NULL),
-			    125);
+		struct program *p = fixture_client(f, USER_ANN, "capture", "--timeline", "-d",
+						   "0.1", wrong[i].option, wrong[i].value, NULL);
+
+		expect_exit(p, 125);
+		if (wrong[i].message) {
+			expect_message(p, wrong[i].message);
+		}
 	}
 	setenv("GPUCTR_SAMPLER", "/nowhere", 1);
 	expect_exit(fixture_client(f, USER_ANN, "capture", "--timeline", "-d", "1", NULL), 125);
@@ -696,22 +708,4 @@ TIMELINE_TEST(what_is_left_of_a_turn_may_take_long)
 	}
 	unsetenv("GPUCTR_FAKE_DECODE_NS");
 	unsetenv("GPUCTR_FAKE_SAMPLE_BYTES");
-}
-
-TIMELINE_TEST(what_does_not_go_with_it_is_named)
-{
-	static const char *const wrong[][3] = {
-		{ "--pid", "1", "--timeline and --pid:" },
-		{ "-k", "regex:k1", "--timeline and --kernel:" },
-		{ "--mode", "sample", "--timeline and --mode:" },
-	};
-	struct fixture *f = *state;
-
-	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
-		struct program *p = fixture_client(f, USER_ANN, "capture", "--timeline",
-						   wrong[i][0], wrong[i][1], NULL);
-
-		expect_exit(p, 125);
-		expect_message(p, wrong[i][2]);
-	}
 }
