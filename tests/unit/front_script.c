@@ -179,6 +179,16 @@ void change_settings(void (*change)(struct config *c))
 	settle();
 }
 
+void share_gpus(struct config *c)
+{
+	c->shared = true;
+}
+
+void want_an_audit_file(struct config *c)
+{
+	snprintf(c->audit_file, sizeof(c->audit_file), "/nowhere/audit");
+}
+
 void say(unsigned peer, const struct wire_message *m)
 {
 	front_box_say_message(peer, m);
@@ -195,6 +205,13 @@ void connect_peer(unsigned peer, unsigned user)
 void connect_client(unsigned peer, unsigned user)
 {
 	connect_peer(peer, user);
+	say(peer, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, "t" } });
+}
+
+void connect_container(unsigned peer)
+{
+	front_box_connect_container(peer);
+	settle();
 	say(peer, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, "t" } });
 }
 

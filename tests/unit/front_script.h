@@ -12,15 +12,20 @@ enum { ROOT = FRONT_BOX_ROOT, ANN = FRONT_BOX_ANN, BOB = FRONT_BOX_BOB };
 /* Settings: Ann and Bob may measure, programs in standby are taken, GPUs are exclusive. */
 int front_script_begin(void **state);
 int front_script_end(void **state);
+#define FRONT_TEST(f) TEST_WITH(f, front_script_begin, front_script_end)
 
 void settle(void);
 void pass_s(unsigned s);
 /* change is applied to the settings, which the front then reads again. */
 void change_settings(void (*change)(struct config *c));
+void share_gpus(struct config *c);
+void want_an_audit_file(struct config *c); /* that cannot be written */
 
 void say(unsigned peer, const struct wire_message *m);
 void connect_peer(unsigned peer, unsigned user);
 void connect_client(unsigned peer, unsigned user);
+/* As root of a container, who is not root of the machine. */
+void connect_container(unsigned peer);
 /* Its number, by which captures name it. */
 uint32_t connect_standby(unsigned peer, unsigned user);
 /* With the token of the capture that became ready as the nth, from 0. */

@@ -14,8 +14,6 @@
 
 /* --- clients --- */
 
-#define FRONT_TEST(f) TEST_WITH(f, front_script_begin, front_script_end)
-
 FRONT_TEST(test_only_its_client_closes_a_capture)
 {
 	uint32_t anns;
@@ -248,9 +246,7 @@ FRONT_TEST(test_what_is_measured_is_told_to_its_owner_alone)
 	assert_int_not_equal(find_info(ask_status(1), anns)->n_metrics, 0);
 
 	/* Root of a container has the number of the machine's root, and is another user. */
-	front_box_connect_container(2);
-	settle();
-	say(2, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, "t" } });
+	connect_container(2);
 	assert_int_equal(find_info(ask_status(2), roots)->n_metrics, 0);
 	assert_int_equal(find_info(ask_status(2), anns)->n_metrics, 0);
 	assert_null(ask_status(2)->counts);
@@ -762,11 +758,6 @@ FRONT_TEST(test_a_front_ends_with_the_gpus_that_it_began_with)
 	assert_int_equal(count_lines(audit, "job-ended", FRONT_BOX_UUID_0), 1);
 	assert_int_equal(count_lines(audit, "", FRONT_BOX_UUID_1), 0);
 	fclose(audit);
-}
-
-static void want_an_audit_file(struct config *c)
-{
-	snprintf(c->audit_file, sizeof(c->audit_file), "/nowhere/audit");
 }
 
 /* The lease was noted before that, and the permission would not be. */

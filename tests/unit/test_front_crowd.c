@@ -25,8 +25,6 @@ static void answer_one(void)
 	settle();
 }
 
-#define FRONT_TEST(f) TEST_WITH(f, front_script_begin, front_script_end)
-
 /* Ann has three questions, on two connections, when Bob has his first. */
 FRONT_TEST(test_a_users_questions_take_turns_with_others)
 {

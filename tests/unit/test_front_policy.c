@@ -23,8 +23,6 @@ static void allow_nobody(struct config *c)
 	c->policy.allow.n_uids = 0;
 }
 
-#define FRONT_TEST(f) TEST_WITH(f, front_script_begin, front_script_end)
-
 FRONT_TEST(test_who_loses_the_right_while_the_plan_is_made_is_refused)
 {
 	connect_client(0, ANN);
@@ -116,11 +114,6 @@ FRONT_TEST(test_leases_are_as_long_as_the_settings_say_now)
 	pass_s(2);
 	assert_true(has_ended(0));
 	assert_int_equal(count_heard(1, WIRE_READY), 1);
-}
-
-static void share_gpus(struct config *c)
-{
-	c->shared = true;
 }
 
 /* The granter is told by what names the driver knows the GPUs of the lease. */
@@ -605,11 +598,6 @@ FRONT_TEST(test_a_job_has_a_name_and_a_gpu)
 	assert_string_equal(ask_status(0)->gpus.v[0].job, "");
 }
 
-static void want_an_audit_file(struct config *c)
-{
-	snprintf(c->audit_file, sizeof(c->audit_file), "/nowhere/audit");
-}
-
 FRONT_TEST(test_a_job_that_cannot_be_noted_does_not_begin)
 {
 	connect_client(0, ROOT);
@@ -663,13 +651,6 @@ FRONT_TEST(test_captures_have_a_rate_but_for_root)
 		close_capture(1, open_capture(1, "1"));
 		assert_int_equal(refused_for(1), GPUCTR_OK);
 	}
-}
-
-static void connect_container(unsigned peer)
-{
-	front_box_connect_container(peer);
-	settle();
-	say(peer, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, "t" } });
 }
 
 static void let_two_be_open_and_share(struct config *c)

@@ -23,14 +23,7 @@ static void let_nobody_operate(struct config *c)
 	c->policy.operator_captures = false;
 }
 
-static void share_gpus(struct config *c)
-{
-	c->shared = true;
-}
-
 /* --- GPUs --- */
-
-#define FRONT_TEST(f) TEST_WITH(f, front_script_begin, front_script_end)
 
 FRONT_TEST(test_gpus_are_those_that_the_program_computes_on)
 {
@@ -117,9 +110,7 @@ FRONT_TEST(test_root_of_a_container_has_no_part_in_roots_programs)
 	const struct wire_message ask = { .type = WIRE_PROCESSES_REQUEST };
 
 	change_settings(let_operators_capture);
-	front_box_connect_container(CLIENT);
-	settle();
-	say(CLIENT, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, "t" } });
+	connect_container(CLIENT);
 	say(CLIENT, &ask);
 	assert_int_equal(last_heard(CLIENT, WIRE_PROCESSES_REPLY)->processes_reply.processes.n, 0);
 	open_processes(CLIENT, &program, 1);
