@@ -78,10 +78,12 @@ SYSTEM_TEST(the_front_starts_again)
 	}
 }
 
+/* metrics: NULL: a trace. */
 static struct program *capture_one(struct fixture *f, const struct program *p, const char *metrics)
 {
-	return fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
-			      metrics, "-f", stream_to(fixture_path(f, "now.jsonl")), NULL);
+	return fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+			      metrics ? "--metrics" : "--mode", metrics ? metrics : "trace", "-f",
+			      stream_to(fixture_path(f, "now.jsonl")), NULL);
 }
 
 /* In the launching thread CUPTI would set up what counts. A trace asks nothing of that thread. */
@@ -98,7 +100,7 @@ SYSTEM_TEST(a_program_that_shut_one_thread_in_is_traced)
 		program_kill(c, SIGINT);
 		program_wait(c);
 		for (int again = 0; again < 2; again++) {
-			c = capture_one(f, p, "none");
+			c = capture_one(f, p, NULL);
 			expect_text_soon(fixture_path(f, "now.jsonl"), "\"type\":\"kernel\"");
 			program_kill(c, SIGINT);
 			program_wait(c);
@@ -115,7 +117,7 @@ SYSTEM_TEST(a_program_that_shut_all_in_is_left_alone)
 	fixture_start_daemon(f, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(forbidden); i++) {
 		p = start_standby(f, "tsync", forbidden[i]);
-		c = capture_one(f, p, i == 0 ? "dram__bytes_read.sum" : "none");
+		c = capture_one(f, p, i == 0 ? "dram__bytes_read.sum" : NULL);
 		expect_text_soon(c->err, SHUT_IN);
 		program_kill(c, SIGINT);
 		program_wait(c);
