@@ -143,7 +143,7 @@ static void handle_signal(struct leased *l, const struct signal_event *event)
 	if (event->signo == SIGCHLD) {
 		return; /* looked at in each round */
 	}
-	if (runs(l) && !l->user->on_signal) {
+	if (runs(l)) {
 		kill(l->child.pid, event->signo); /* which came before the command began */
 		return;
 	}
@@ -154,13 +154,11 @@ static void handle_signal(struct leased *l, const struct signal_event *event)
 		say("%s", l->user->interrupted);
 		refuse(l, 128 + event->signo);
 		break;
-	case LEASED_RUNNING:
-	case LEASED_ALONE:
-		l->user->on_signal(l);
-		break;
 	case LEASED_ENDING:
 		l->state = LEASED_OVER;
 		break;
+	case LEASED_RUNNING:
+	case LEASED_ALONE:
 	case LEASED_OVER:
 		break;
 	}
@@ -182,23 +180,16 @@ static void dispatch(struct leased *l)
 
 static void wait_once(struct leased *l)
 {
-	struct pollfd fds[3] = { { .fd = l->signals.fd, .events = POLLIN },
+	struct pollfd fds[2] = { { .fd = l->signals.fd, .events = POLLIN },
 				 { .fd = l->connected ? gpuctr_fd(l->g) : -1,
-				   .events = l->connected ? gpuctr_events(l->g) : 0 },
-				 { .fd = l->input, .events = POLLIN } };
+				   .events = l->connected ? gpuctr_events(l->g) : 0 } };
 	struct signal_event event;
-	int n = poll(fds, 3, TICK_MS);
+	int n = poll(fds, 2, TICK_MS);
 
 	while (l->state != LEASED_OVER && signals_next(&l->signals, &event)) {
 		handle_signal(l, &event);
 	}
 	dispatch(l);
-	if (n > 0 && fds[2].revents != 0) {
-		l->user->on_input(l);
-	}
-	if (runs(l) && l->user->on_tick) {
-		l->user->on_tick(l);
-	}
 	if (runs(l) && child_reap(&l->child)) {
 		on_command_end(l);
 	}
@@ -248,13 +239,12 @@ static bool begin(struct leased *l)
 
 int leased_run(struct leased *l)
 {
-	static const struct child none;
 	int r;
 
 	l->status = EXIT_REFUSED;
 	l->signals.fd = -1;
 	l->progress.quiet = l->options.quiet;
-	r = signals_open(&l->signals, l->user->on_signal ? &none : &l->child);
+	r = signals_open(&l->signals, &l->child);
 	if (r < 0) {
 		say_usage("signals: %s", strerror(-r));
 	} else if (begin(l)) {

@@ -2,8 +2,7 @@
 #pragma once
 
 /* A command under a lease: one connection, one command that may use the counters, signals. The
- * caller ("permit", "capture --timeline") decides what the command is and what is printed about
- * it. */
+ * caller ("permit") decides what the command is and what is printed about it. */
 
 #include "client/cli/child.h"
 #include "client/cli/options.h"
@@ -30,24 +29,20 @@ struct leased_user {
 	/* Starts the command as l->child, with added in its environment. False: an error was
 	 * printed, and *ret_status is set. */
 	bool (*start)(struct leased *l, const char *const *added, int *ret_status);
-	/* While the command runs. on_signal NULL: signals are passed on to the command. */
-	void (*on_signal)(struct leased *l);
+	/* While the command runs. */
 	void (*on_early_end)(struct leased *l, const struct gpuctr_error *error);
-	void (*on_input)(struct leased *l); /* l->input can be read */
-	void (*on_tick)(struct leased *l);  /* after each round; on_input and on_tick may be NULL */
 	/* The command has ended; l->status is its. */
 	void (*on_command_end)(struct leased *l);
 	/* The lease ended as asked, after the command had ended. */
 	void (*on_closed)(struct leased *l, const struct gpuctr_end *end);
 };
 
-/* Zero-initialised by the caller, but for user, data, options, and input -1. */
+/* Zero-initialised by the caller, but for user, data and options. */
 struct leased {
 	const struct leased_user *user;
 	void *data; /* the user's */
 	struct leased_options options;
 	int status; /* exit status */
-	int input;  /* watched while the command runs; -1: none */
 
 	enum leased_state state;
 	int ticks; /* in ENDING */

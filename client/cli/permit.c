@@ -120,7 +120,6 @@ int permit_run(const struct permit_options *o, const char *path)
 			     .inject = o->inject,
 			     .may_hide = true,
 			     .quiet = o->quiet },
-		.input = -1,
 	};
 
 	describe_command(o->command, &b);

@@ -599,9 +599,9 @@ SAMPLING_TEST(an_interrupted_stream_costs_no_summary)
 	snprintf(stream, sizeof(stream), "--stream=%s", path);
 	fixture_start_daemon(f, NULL);
 	assert_int_equal(mkfifo(path, 0666), 0);
-	client = fixture_client(f, USER_ANN, "--mode", "sample", "--metrics",
-				"dram__bytes_read.sum", stream, "--",
-				FAKEAPP, "--kernels", "4000", WORK, NULL);
+	client =
+		fixture_client(f, USER_ANN, "--mode", "sample", "--metrics", "dram__bytes_read.sum",
+			       stream, "--", FAKEAPP, "--kernels", "4000", WORK, NULL);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	expect_text_soon(client->err, "values are SAMPLED");
