@@ -142,14 +142,11 @@ class Cluster:
             (self.folder / name).mkdir()
 
     def write_prolog(self, node):
-        """Tasks of this node have another clock while there is a file that says by how many seconds. Where there is
-        no plugin to name the node's socket, a file that is there does."""
+        """Where there is no plugin to name the node's socket, a file that is there does."""
         prolog = self.folder / f"{node}.prolog"
         prolog.write_text(f"""#!/bin/sh
 [ -f {self.folder}/{node}.socket ] && echo export GPUCTR_SOCKET={self.folder}/{node}/run/socket
-[ -f {self.folder}/{node}.clock ] || exit 0
-echo export GPUCTR_FAKE_CLOCK_S=$(cat {self.folder}/{node}.clock)
-echo export LD_PRELOAD={self.build}/tests/fake/libfakeclock.so
+exit 0
 """)
         prolog.chmod(0o755)
 
