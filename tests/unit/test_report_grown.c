@@ -48,7 +48,7 @@ static void write_sampled(struct fixture *f, const char *path, unsigned records)
 		struct gpuctr_record record = *synthetic_record(&f->synthetic, i);
 
 		record.values = record.errors = NULL;
-		assert_int_equal(store_write_record(s, &record), 0);
+		assert_int_equal(store_write_record(s, &record, NULL), 0);
 	}
 	assert_int_equal(store_write_samples(s, &samples), 0);
 	assert_int_equal(store_finish(s, &all_well), 0);
