@@ -123,8 +123,8 @@ static long take_steps(struct fixture *f, int n, const char *name)
 	long grown = 0;
 
 	snprintf(steps, sizeof(steps), "%d", n);
-	client = fixture_client(f, USER_ANN, "--metrics", "none", "-o", fixture_path(f, name),
-				"--no-summary", "--", TEST_FAKENVTX, "--steps", steps, NULL);
+	client = fixture_client(f, USER_ANN, "--mode", "trace", "-o", fixture_path(f, name),
+				"--quiet", "--", TEST_FAKENVTX, "--steps", steps, NULL);
 	expect_exit(client, 0);
 	assert_int_equal(sscanf(read_file(client->out), "grown %ld", &grown), 1);
 	return grown;
