@@ -219,7 +219,7 @@ static void bind_some(sqlite3_stmt *stmt, struct fuzz_input *in)
 static void edit(sqlite3 *db, struct fuzz_input *in)
 {
 	static const char *const tables[] = { "meta",	      "column_def", "metric_def", "process",
-					      "device",	      "kernel",	    "range",	  "active",
+					      "device",	      "kernel",	    "site",	  "active",
 					      "record",	      "mark",	    "image",	  "notice",
 					      "sample_block", "copy_block" };
 	const char *table = tables[fuzz_take_u8(in) % 14], *name;

@@ -134,14 +134,20 @@ void agents_daemon_begin(struct agents_daemon *d, int agent, uint32_t capture, c
 }
 
 /* "outermost/.../innermost" */
-static void write_path(const struct gpuctr_site *range, char *ret, size_t size)
+static void write_path(const struct gpuctr_site *site, const struct gpuctr_occurrence *at,
+		       char *ret, size_t size)
 {
-	char outer[96] = "";
+	char outer[96] = "", number[24] = "";
+	bool is_step = site->numbered == GPUCTR_NUMBER_STEP;
 
-	if (range->parent) {
-		write_path(range->parent, outer, sizeof(outer));
+	if (site->parent) {
+		write_path(site->parent, at, outer, sizeof(outer));
 	}
-	snprintf(ret, size, "%.60s%s%.30s", outer, outer[0] ? "/" : "", range->name);
+	if (is_step) {
+		snprintf(number, sizeof(number), "%lld", (long long)gpuctr_site_number(site, at));
+	}
+	snprintf(ret, size, "%.60s%s%.*s%s", outer, outer[0] ? "/" : "",
+		 (int)strnlen(site->name, 30) - is_step, site->name, number);
 }
 
 static void on_record(const struct gpuctr_record *r, void *userdata)
@@ -155,8 +161,8 @@ static void on_record(const struct gpuctr_record *r, void *userdata)
 	snprintf(t->kernel, sizeof(t->kernel), "%.23s", r->kernel->name);
 	t->threads = r->grid[0] * r->grid[1] * r->grid[2] * r->block[0] * r->block[1] * r->block[2];
 	if (r->site) {
-		t->range_id = r->site->id;
-		write_path(r->site, t->path, sizeof(t->path));
+		t->site = r->site->id;
+		write_path(r->site, &r->at, t->path, sizeof(t->path));
 	}
 }
 

@@ -14,7 +14,7 @@
 /* A record, as far as tests look at it. */
 struct taken {
 	char kernel[24], path[96];
-	unsigned range_id;
+	unsigned site;
 	uint32_t threads; /* grid x block */
 	uint64_t index;
 	double value; /* of the first column */

@@ -6,6 +6,7 @@ metrics that are alike: so what stands under another's name, or is another proce
 import csv
 import json
 import pathlib
+import re
 import sqlite3
 import sys
 
@@ -30,6 +31,7 @@ def stored(path):
     for row in db.execute("SELECT record.id AS id, records.* FROM record JOIN records USING (process, idx)"):
         values = {NAMES.get(name, name): row[name] for name in row.keys() if name not in ("id", "program", "device_name")}
         values["kind"] = KINDS[values["kind"]]
+        del values["step"]  # in the text of nvtx, as the sequence number of an operator is
         values.update(errors.get(row["id"], {f"error:{m}": None for m in metrics} if is_sampled else {}))
         records[values["process"], values["index"]] = values
     db.close()
@@ -60,6 +62,10 @@ def of_jsonl(path):
         yield line
 
 
+def without_seq(row):
+    return {**row, "nvtx": row["nvtx"] and re.sub(r", seq = \d+", "", row["nvtx"])}
+
+
 def same(told, value):
     if isinstance(value, float) or isinstance(told, float):
         return told is not None and value is not None and float(told) == float(value)
@@ -68,7 +74,7 @@ def same(told, value):
 
 def compare(path, records):
     seen = set()
-    for row in (of_csv if path.endswith(".csv") else of_jsonl)(path):
+    for row in map(without_seq, (of_csv if path.endswith(".csv") else of_jsonl)(path)):
         key = int(row["process"]), int(row["index"])
         want = records.get(key, {})
         both = [name for name in want if name in row]
