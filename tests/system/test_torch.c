@@ -93,8 +93,8 @@ SYSTEM_TEST(a_missing_file_is_refused_first)
 
 static struct program *run_fakeapp(struct fixture *f, const char *option, const char *ranges)
 {
-	return fixture_client(f, USER_SELF, "--quiet", "--metrics", "dram__bytes_read.sum", option,
-			      "--", FAKEAPP, "--kernels", "4", "--nvtx", ranges, NULL);
+	return fixture_client(f, USER_SELF, "--metrics", "dram__bytes_read.sum", option, "--",
+			      FAKEAPP, "--kernels", "4", "--nvtx", ranges, NULL);
 }
 
 SYSTEM_TEST(operators_are_missed_where_none_came)
