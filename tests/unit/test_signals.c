@@ -71,6 +71,14 @@ static void take_one(struct signals *s, struct child *child)
 	hang(s, child);
 }
 
+static void expect_ready(struct client *c)
+{
+	char byte;
+
+	assert_int_equal(read(c->ready[0], &byte, 1), 1);
+}
+
+/* A script says that it is ready with a line. */
 static void begin(struct client *c, const char *script,
 		  void (*loop)(struct signals *s, struct child *child))
 {
@@ -84,7 +92,9 @@ static void begin(struct client *c, const char *script,
 		struct signals s;
 
 		setpgid(0, 0);
-		signal(SIGHUP, SIG_DFL); /* nohup(1) may have started the tests */
+		signal(SIGHUP, SIG_DFL); /* nohup(1) may have started the tests, or a shell in
+					  * the background, whose children ignore SIGINT */
+		signal(SIGINT, SIG_DFL);
 		if (signals_open(&s, &child) < 0) {
 			_exit(98);
 		}
@@ -93,17 +103,15 @@ static void begin(struct client *c, const char *script,
 			say_ready();
 		} else if (child_start(&child, "/bin/sh", argv, NULL, &s.inherited) < 0) {
 			_exit(97);
+		} else {
+			say_ready(); /* the client may know the program later than this begins */
 		}
 		loop(&s, &child);
 	}
 	close(c->ready[1]);
-}
-
-static void expect_ready(struct client *c)
-{
-	char byte;
-
-	assert_int_equal(read(c->ready[0], &byte, 1), 1);
+	if (script) {
+		expect_ready(c);
+	}
 }
 
 static bool has_ended(pid_t pid)
