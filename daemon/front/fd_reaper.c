@@ -151,7 +151,10 @@ static void give_work(void)
 			break; /* there is none for others either */
 		}
 	}
-	if (all.n > 0 && !uv_is_active((uv_handle_t *)&all.look)) {
+	/* A closer that has waited for long has put the next look off. The time of a look that is
+	 * near stays, because a flood of descriptors would put the look off for ever. */
+	if (all.n > 0 && (!uv_is_active((uv_handle_t *)&all.look) ||
+			  uv_timer_get_due_in(&all.look) > FD_REAPER_LOOK_MS)) {
 		uv_timer_start(&all.look, on_look, FD_REAPER_LOOK_MS, 0);
 	}
 }

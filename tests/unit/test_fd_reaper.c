@@ -18,7 +18,7 @@
  * does not read; a kick ends that. */
 
 enum { ROOM = 1024, RECEIVED = 8 /* threads that take what was received */ };
-enum { ANN = 1234, BOB = 1235, SOON_MS = 5000, WHILE_MS = 100, LINGER_S = 60 };
+enum { ANN = 1234, BOB = 1235, SOON_MS = 5000, WHILE_MS = 100, LONG_MS = 3000, LINGER_S = 60 };
 
 static atomic_bool is_held[ROOM];
 static atomic_int n_held; /* threads that hang */
@@ -64,7 +64,7 @@ static int lingering_socket(void)
 		listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 		assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof(a)), 0);
-		assert_int_equal(listen(listener, 64), 0);
+		assert_int_equal(listen(listener, 256), 0);
 	}
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &size), 0);
@@ -163,6 +163,20 @@ TEST(a_thread_that_waits_for_long_is_kicked)
 		give(lingering_socket(), i % 2 ? CLOSING_RECEIVED : CLOSING_CONNECTION, ANN);
 	}
 	expect_done(40, ANN);
+	expect_idle();
+}
+
+/* The longer a thread waits, the rarer it is looked at, and the others' looks stay as they are. */
+TEST(one_that_waits_for_long_holds_up_no_kick)
+{
+	give(held_file(), CLOSING_RECEIVED, ANN);
+	assert_false(are_done(1, LONG_MS));
+	for (int i = 0; i < 40; i++) {
+		give(lingering_socket(), CLOSING_CONNECTION, BOB);
+	}
+	assert_true(are_done(40, LONG_MS / 2));
+	let_go(1);
+	expect_done(1, ANN);
 	expect_idle();
 }
 
