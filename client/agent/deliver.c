@@ -205,7 +205,6 @@ static void drop(struct deliver *d, struct batch *b)
 		d->on_drop(d->userdata, b);
 	}
 	atomic_fetch_add(&d->counters->dropped, b->n);
-	opened_lose(&d->opened);
 }
 
 /* With the lock. */
@@ -448,6 +447,9 @@ static void send_batch(struct deliver *d, struct batch *b, double *values, bool 
 	if (d->welcome->selection.raw_images) {
 		kept = n;
 		blank_others(d, b, values, measured);
+		for (size_t i = 0; i < n; i++) {
+			opened_take(&d->opened, &b->launches[i], true);
+		}
 		result = send_image(d, b, d->next_index);
 	} else {
 		kept = keep_measured(d, b, values, measured);
@@ -458,7 +460,7 @@ static void send_batch(struct deliver *d, struct batch *b, double *values, bool 
 		d->next_index += kept;
 	} else {
 		atomic_fetch_add(&d->counters->dropped, kept);
-		opened_lose(&d->opened);
+		opened_init(&d->opened);
 	}
 }
 
@@ -484,7 +486,6 @@ static void process_batch(struct deliver *d, struct batch *b)
 		send_batch(d, b, values, measured);
 	} else {
 		atomic_fetch_add(&d->counters->dropped, b->n);
-		opened_lose(&d->opened);
 	}
 	free(values);
 	free(measured);

@@ -201,7 +201,6 @@ static bool keep_of(struct graphs *g, struct graph_launch *l, const struct launc
 	}
 	kept->launch.thread = l->thread;
 	kept->launch.path = l->path;
-	l->path.opened = UINT32_MAX; /* for the next of its kernels */
 	kept->launch.set = l->set;
 	if (k->clock == GPUCTR_CLOCK_NONE) {
 		kept->launch.start_ns = l->start_ns;

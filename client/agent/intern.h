@@ -43,6 +43,8 @@ struct site_path {
 	uint32_t site;	 /* 0: in no range */
 	uint32_t opened; /* so many of the outermost ranges are the same occurrences as at the
 			    thread's previous launch; UINT32_MAX: all */
+	uint32_t launch; /* number of the launch in a range among its thread's, of which only
+			    opened.c knows; 0: a recording */
 	uint32_t payload_type;
 	uint64_t payload; /* of the innermost range that has one */
 	uint8_t n_numbers;

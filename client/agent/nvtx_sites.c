@@ -148,6 +148,8 @@ void nvtx_current_path(struct intern *in, struct site_path *ret)
 	if (top) {
 		copy_path(s, top, ret);
 		ret->opened = (uint32_t)s->n_kept;
+		s->launches += s->launches == UINT32_MAX ? 2 : 1;
+		ret->launch = s->launches;
 		s->n_kept = s->n_found;
 	}
 }

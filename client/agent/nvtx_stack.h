@@ -51,6 +51,7 @@ struct stack {
 	uint32_t generation; /* of the table in which the next are valid */
 	size_t n_found;	     /* so many of the lowest ranges have their site */
 	size_t n_kept;	     /* so many of these were open at the thread's previous launch */
+	uint32_t launches;   /* of the thread, in ranges; never 0 behind the first one */
 	uint8_t numbers[SITE_PATH_NUMBERS]; /* of the ranges that have their site */
 	struct stack_matches matches;
 };

@@ -1,43 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Threads that share a slot tell less of each other's ranges than they could, until the one that
- * lost a launch has a record again: an occurrence may then be told as two, and never two as one. */
+/* A launch's count of ranges holds against its thread's launch before, whose number is one less. If
+ * that launch left no record, came from another context's batch or was dropped, the count says
+ * less: an occurrence may then become two, and two never become one. */
 
 #include "client/agent/opened.h"
 
+#include <string.h>
+
 #include "client/agent/deliver.h"
+
+enum { PROBES = 8, STRIDE = 37 };
 
 void opened_init(struct opened *o)
 {
-	for (size_t i = 0; i < OPENED_SLOTS; i++) {
-		o->slots[i].thread = 0;
-		o->slots[i].most = UINT32_MAX;
-	}
-	atomic_init(&o->gap, false);
+	memset(o, 0, sizeof(*o));
 }
 
-void opened_lose(struct opened *o)
+/* The thread's own slot, else a free one, else another thread's, which is forgotten. */
+static struct opened_slot *find(struct opened *o, uint32_t thread)
 {
-	atomic_store(&o->gap, true);
+	struct opened_slot *unused = NULL;
+
+	for (uint32_t i = 0; i < PROBES; i++) {
+		struct opened_slot *s = &o->slots[(thread + STRIDE * i) % OPENED_SLOTS];
+
+		if (s->thread == thread) {
+			return s;
+		}
+		unused = unused || s->thread != 0 ? unused : s;
+	}
+	return unused ? unused : &o->slots[thread % OPENED_SLOTS];
 }
 
 void opened_take(struct opened *o, struct launch *l, bool stays)
 {
-	size_t i = l->thread % OPENED_SLOTS;
+	struct site_path *p = &l->path;
+	struct opened_slot *s;
+	bool known;
 
-	if (atomic_exchange(&o->gap, false)) {
-		for (size_t k = 0; k < OPENED_SLOTS; k++) {
-			o->slots[k].thread = 0;
-			o->slots[k].most = 0;
-		}
+	if (p->site == 0) {
+		return; /* the thread's next launch in a range counts none */
 	}
-	if (o->slots[i].most < l->path.opened) {
-		l->path.opened = o->slots[i].most;
+	s = find(o, l->thread);
+	known = s->thread == l->thread;
+	if (known && p->launch != 0 && p->launch == s->launch) {
+		p->opened = s->most; /* another kernel of the same graph launch */
+	} else if (p->launch != 0 && !(known && p->launch == s->launch + 1)) {
+		p->opened = 0;
+	} else if (known && s->most < p->opened) {
+		p->opened = s->most;
 	}
-	if (!stays) {
-		o->slots[i].thread = l->thread;
-		o->slots[i].most = l->path.opened;
-	} else if (o->slots[i].thread == l->thread || o->slots[i].thread == 0) {
-		o->slots[i].most = UINT32_MAX;
-	}
+	*s = (struct opened_slot){ l->thread, p->launch, stays ? UINT32_MAX : p->opened };
 }

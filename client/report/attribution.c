@@ -247,7 +247,8 @@ static int find_path(struct attributor *a, struct thread *t, const struct gpuctr
 	size_t n = 0;
 	int r = 0;
 
-	if (site && site == t->site && record->opened == site->depth + 1) {
+	/* Where sites are numbered, the record's own numbers count. */
+	if (site && site->n_numbers == 0 && site == t->site && record->opened == site->depth + 1) {
 		return 0; /* all is as at the last record */
 	}
 	t->at = (struct call_site){ .seq = -1, .shown = -1, .step = -1 };
