@@ -125,6 +125,7 @@ static const struct gpuctr_capture_handler handler = {
 static void on_command_end(struct leased *l)
 {
 	l->status = l->child.status;
+	signals_drop(&l->signals); /* SIGCHLD is looked at in each round */
 	l->user->on_command_end(l);
 	if (l->state == LEASED_ALONE || !l->capture || gpuctr_capture_close(l->capture) != 0) {
 		l->state = LEASED_OVER;

@@ -42,10 +42,15 @@ void nodes_write(int status, uint64_t kernels)
 static void take_node(struct nodes *nodes, const char *line)
 {
 	struct node node = { .name = "" }, *items;
+	int end = 0;
 
-	if (sscanf(line, "node\t%63[^\t\n]\t%d\t%" SCNu64 "\t%255[^\n]", node.name, &node.status,
-		   &node.kernels, node.why) < 3) {
+	if (sscanf(line, "node\t%63[^\t\n]\t%d\t%" SCNu64 "%n", node.name, &node.status,
+		   &node.kernels, &end) < 3) {
 		return;
+	}
+	if (line[end] == '\t') {
+		snprintf(node.why, sizeof(node.why), "%.*s", (int)strcspn(line + end + 1, "\n"),
+			 line + end + 1);
 	}
 	items = realloc(nodes->items, (nodes->n + 1) * sizeof(*items));
 	if (items) {

@@ -137,6 +137,11 @@ static int add_timeline(struct report_source *s, const struct store_info *info)
 	}
 	buf_text(&s->timelines, s->timelines.n > 0 ? "\n" : "");
 	r = timeline_print(reader, s->width, s->styled, &s->timelines);
+	if (r > 0) {
+		const struct store_error *e = store_reader_error(reader);
+
+		say_error(store_error_name(r), e->message, e->remedy);
+	}
 	store_reader_free(reader);
 	return r == -ENOMEM ? r : 0;
 }

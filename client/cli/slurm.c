@@ -409,7 +409,7 @@ static int start_step(const struct run_options *o, const struct job *job, int ar
 
 	add_words(&words, job, step);
 	for (int i = 1; i < argc; i++) {
-		add(&words, "%s", argv[i]);
+		strings_add(&words, argv[i], strlen(argv[i]));
 	}
 	r = start(words.items, false, ret);
 	strings_deinit(&words);
@@ -442,7 +442,9 @@ static int run_steps(const struct run_options *o, const struct jobs *jobs, int a
 	for (size_t i = 0; r && i < n; i++) {
 		kill(steps[i].pid, SIGTERM);
 	}
-	run(steps, n, NULL);
+	if (n > 0) {
+		run(steps, n, NULL);
+	}
 	for (size_t i = 0; i < n; i++) {
 		int status = wait_status(steps[i].pid);
 

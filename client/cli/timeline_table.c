@@ -180,7 +180,7 @@ int timeline_print(struct store_reader *reader, size_t width, bool styled, struc
 	}
 	r = store_samples(reader, &blocks);
 	while (r == 0 && (r = store_next_samples(blocks, &samples)) == 0 && samples) {
-		if (strcmp(samples->gpu, t.gpu) != 0) {
+		if (!t.buckets.items || strcmp(samples->gpu, t.gpu) != 0) {
 			end_gpu(&t, b);
 			r = begin_gpu(&t, samples);
 		}
