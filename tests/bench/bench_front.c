@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* How many records a second the front passes on: four synthetic agents, written straight against
- * the wire protocol, to one client. The agents send one prepared frame of records of three metrics
- * again and again, so that what is measured is the front and the sockets on both sides of it. An
- * agent's batches begin at 64 records and grow to 1,024.
+ * the wire protocol, to one client. The agents send records of three metrics, whose indices grow as
+ * the library demands, so packing is measured as well as the front and the sockets on both sides of
+ * it. An agent's batches begin at 64 records and grow to 1,024.
  *
  *	bench_front [SECONDS]
  *
@@ -137,10 +137,10 @@ static void run_agent(const char *path, const char *token, size_t batch)
 	m = receive(fd, &in, &a, WIRE_AGENT_WELCOME);
 	sample_put_definitions(&out, m.agent_welcome.capture, m.agent_welcome.process);
 	send_all(fd, out.data + out.start, buffer_length(&out));
-	buffer_consume(&out, buffer_length(&out));
-	sample_put_records(&out, m.agent_welcome.capture, m.agent_welcome.process, 0, batch,
-			   INT64_C(1760000000000000000));
-	for (;;) {
+	for (uint64_t first = 0;; first += batch) {
+		buffer_consume(&out, buffer_length(&out));
+		sample_put_records(&out, m.agent_welcome.capture, m.agent_welcome.process, first,
+				   batch, INT64_C(1760000000000000000));
 		send_all(fd, out.data + out.start, buffer_length(&out));
 	}
 }
@@ -336,6 +336,10 @@ static void bench_decoded(const struct bench_daemon *d, double seconds, size_t b
 	while (bench_now() - r.seconds < seconds && gpuctr_dispatch(g, 1000) == 0) {
 	}
 	finish(&r, d, client.records);
+	if (client.records < 10.0 * (double)batch) {
+		fprintf(stderr, "the library took no more records\n");
+		exit(1);
+	}
 	end_agents(agents);
 	gpuctr_disconnect(g);
 	report("decoded", batch, &r);
