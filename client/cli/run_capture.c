@@ -170,6 +170,12 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 
 /* --- while it runs --------------------------------------------------------------------------- */
 
+/* Kernels run as they would unmeasured, and their records come when they have ended. */
+static bool is_beside(const struct run *run)
+{
+	return run->sampling || run->options->trace;
+}
+
 static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *process,
 		       void *userdata)
 {
@@ -184,7 +190,9 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 	}
 	/* Processes are numbered as they begin, and all begin before the first ends. */
 	run->n_begun = process->process > run->n_begun ? process->process : run->n_begun;
-	run_begin(run);
+	if (!run_is_on_demand(run) || (is_beside(run) && process->cupti && *process->cupti)) {
+		run_begin(run);
+	}
 	sinks_process(&run->sinks, process);
 	if (run->sampling) {
 		sampling_process(run->sampling, process);
@@ -205,6 +213,7 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *reco
 		sampling_record(run->sampling, record);
 		run->n_recorded++;
 	}
+	run_begin(run);
 	sinks_record(&run->sinks, record);
 }
 

@@ -99,7 +99,8 @@ void run_programs_end(struct run *run);
 void run_end_capture(struct run *run);
 /* Measuring begins, and with it --duration; later calls change nothing. */
 void run_begin(struct run *run);
-/* The capture, which starts no program, is there. */
+/* The capture, which starts no program, is there. Its --duration begins with run_begin(), or 2 s
+ * later where nothing is measured until then. */
 void run_begin_on_demand(struct run *run);
 
 static inline bool run_is_following(const struct run *run)

@@ -10,6 +10,10 @@
 #include "client/cli/say.h"
 #include "proto/base/clock.h"
 
+/* A process opens CUPTI when its capture begins, in some 0.3 s, and gets the counters at its first
+ * launch, in 0.3 s more. It may launch nothing. */
+enum { FIRST_PATIENCE_MS = 2000 };
+
 void run_refuse(struct run *run, int status)
 {
 	run->status = status;
@@ -61,18 +65,23 @@ static void on_duration(uv_timer_t *timer)
 	run_end_capture(run);
 }
 
-void run_begin(struct run *run)
+static void start_duration(struct run *run, uint64_t patience_ms)
 {
 	uint64_t duration_ns = run->options->duration_ns;
 
-	if (run->begin_ns > 0) {
-		return;
-	}
-	run->begin_ns = clock_now_ns();
-	run->progress.began_ns = run->begin_ns;
 	if (duration_ns > 0) {
 		uv_update_time(&run->loop);
-		uv_timer_start(&run->duration, on_duration, (duration_ns + 999999) / 1000000, 0);
+		uv_timer_start(&run->duration, on_duration,
+			       (duration_ns + 999999) / 1000000 + patience_ms, 0);
+	}
+}
+
+void run_begin(struct run *run)
+{
+	if (run->begin_ns == 0) {
+		run->begin_ns = clock_now_ns();
+		run->progress.began_ns = run->begin_ns;
+		start_duration(run, 0);
 	}
 }
 
@@ -81,7 +90,7 @@ void run_begin_on_demand(struct run *run)
 	run->started = true;
 	run->status = 0;
 	run->state = RUN_RUNNING;
-	run_begin(run);
+	start_duration(run, FIRST_PATIENCE_MS);
 }
 
 /* --- programs of others ----------------------------------------------------------------------- */

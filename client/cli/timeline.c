@@ -61,6 +61,7 @@ void timeline_begin(struct run *run)
 	sampling_play(run->sampling);
 	say_begin(run);
 	run_begin_on_demand(run);
+	run_begin(run);
 }
 
 static void say_cores(const struct run *run)

@@ -26,6 +26,22 @@ SYSTEM_TEST(a_capture_ends_after_its_duration)
 	program_kill(p, SIGKILL);
 }
 
+/* The driver takes longer to give a program its counters than the capture is to last. */
+SYSTEM_TEST(a_duration_begins_with_the_first_record)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start_listed(f, USER_ANN);
+	fixture_set_knob(f, "ioctl_delay_ms", 150);
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+				   "--fail-if-none", "--duration", "0.1", NULL),
+		    0);
+	fixture_set_knob(f, "ioctl_delay_ms", 0);
+	program_kill(p, SIGKILL);
+}
+
 /* It launched kernels, and none of those that were asked for. */
 SYSTEM_TEST(a_script_hears_that_a_capture_has_no_kernel)
 {
