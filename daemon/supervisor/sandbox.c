@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -24,116 +26,28 @@
  * files, but it reaches nothing else: no device, no socket, no other process. What each list has
  * beyond the obvious is there for libc and libuv. */
 
-static const int granter_calls[] = {
-	SCMP_SYS(poll),		SCMP_SYS(ppoll),
-	SCMP_SYS(recvmsg),	SCMP_SYS(sendmsg),
-	SCMP_SYS(sendto),	SCMP_SYS(statx),
-	SCMP_SYS(newfstatat),	SCMP_SYS(pidfd_open),
-	SCMP_SYS(close),	SCMP_SYS(read),
-	SCMP_SYS(write),	SCMP_SYS(clock_gettime),
-	SCMP_SYS(futex),	SCMP_SYS(restart_syscall),
-	SCMP_SYS(rt_sigreturn), SCMP_SYS(exit),
-	SCMP_SYS(exit_group),	SCMP_SYS(brk),
-	SCMP_SYS(munmap),	SCMP_SYS(madvise),
-	SCMP_SYS(capget), /* for a preloaded ioctl that answers as a restricted driver (tests) */
-};
+/* capget() is for a preloaded ioctl() that answers as a restricted driver (tests). */
+static const char granter_calls[] =
+	"poll ppoll recvmsg sendmsg sendto statx newfstatat pidfd_open close read write "
+	"clock_gettime futex restart_syscall rt_sigreturn exit exit_group brk munmap madvise "
+	"capget";
 
-static const int front_calls[] = {
-	SCMP_SYS(read),
-	SCMP_SYS(readv),
-	SCMP_SYS(write),
-	SCMP_SYS(writev),
-	SCMP_SYS(recvmsg),
-	SCMP_SYS(recvfrom),
-	SCMP_SYS(sendmsg),
-	SCMP_SYS(sendto),
-	SCMP_SYS(accept),
-	SCMP_SYS(accept4),
-	SCMP_SYS(getsockopt),
-	SCMP_SYS(shutdown),
-	SCMP_SYS(close),
-	SCMP_SYS(epoll_create1),
-	SCMP_SYS(epoll_ctl),
-	SCMP_SYS(epoll_wait),
-	SCMP_SYS(epoll_pwait),
-	SCMP_SYS(eventfd2),
-	SCMP_SYS(pipe2),
-	SCMP_SYS(poll),
-	SCMP_SYS(ppoll),
-	SCMP_SYS(fstat),
-	SCMP_SYS(newfstatat),
-	SCMP_SYS(lseek),
-	SCMP_SYS(clock_gettime),
-	SCMP_SYS(clock_getres),
-	SCMP_SYS(munmap),
-	SCMP_SYS(mremap),
-	SCMP_SYS(madvise),
-	SCMP_SYS(brk),
-	SCMP_SYS(futex),
-	SCMP_SYS(getrandom),
-	SCMP_SYS(getuid),
-	SCMP_SYS(geteuid),
-	SCMP_SYS(getpid),
-	SCMP_SYS(gettid),
-	SCMP_SYS(restart_syscall),
-	SCMP_SYS(rt_sigreturn),
-	SCMP_SYS(rt_sigaction),
-	SCMP_SYS(rt_sigprocmask),
-	SCMP_SYS(sigaltstack),
-	SCMP_SYS(exit),
-	SCMP_SYS(exit_group),
-};
+static const char front_calls[] =
+	"read readv write writev recvmsg recvfrom sendmsg sendto accept accept4 getsockopt "
+	"shutdown close epoll_create1 epoll_ctl epoll_wait epoll_pwait eventfd2 pipe2 poll "
+	"ppoll fstat newfstatat lseek clock_gettime clock_getres munmap mremap madvise brk "
+	"futex getrandom getuid geteuid getpid gettid restart_syscall rt_sigreturn "
+	"rt_sigaction rt_sigprocmask sigaltstack exit exit_group";
 
 /* Calls that CUPTI 13.0.1 was seen to make in this process, and harmless ones for its other
  * releases. */
-static const int planner_calls[] = {
-	SCMP_SYS(read),
-	SCMP_SYS(readv),
-	SCMP_SYS(pread64),
-	SCMP_SYS(write),
-	SCMP_SYS(writev),
-	SCMP_SYS(recvfrom),
-	SCMP_SYS(sendto),
-	SCMP_SYS(close),
-	SCMP_SYS(fstat),
-	SCMP_SYS(newfstatat),
-	SCMP_SYS(statx),
-	SCMP_SYS(lseek),
-	SCMP_SYS(access),
-	SCMP_SYS(faccessat),
-	SCMP_SYS(readlink),
-	SCMP_SYS(readlinkat),
-	SCMP_SYS(getdents64),
-	SCMP_SYS(getcwd),
-	SCMP_SYS(mmap),
-	SCMP_SYS(mprotect),
-	SCMP_SYS(munmap),
-	SCMP_SYS(mremap),
-	SCMP_SYS(madvise),
-	SCMP_SYS(brk),
-	SCMP_SYS(futex),
-	SCMP_SYS(getrandom),
-	SCMP_SYS(uname),
-	SCMP_SYS(sysinfo),
-	SCMP_SYS(sched_getaffinity),
-	SCMP_SYS(sched_yield),
-	SCMP_SYS(clock_gettime),
-	SCMP_SYS(clock_getres),
-	SCMP_SYS(clock_nanosleep),
-	SCMP_SYS(gettimeofday),
-	SCMP_SYS(getuid),
-	SCMP_SYS(geteuid),
-	SCMP_SYS(getpid),
-	SCMP_SYS(gettid),
-	SCMP_SYS(rt_sigaction),
-	SCMP_SYS(rt_sigprocmask),
-	SCMP_SYS(rt_sigreturn),
-	SCMP_SYS(sigaltstack),
-	SCMP_SYS(restart_syscall),
-	SCMP_SYS(set_robust_list),
-	SCMP_SYS(exit),
-	SCMP_SYS(exit_group),
-};
+static const char planner_calls[] =
+	"read readv pread64 write writev recvfrom sendto close fstat newfstatat statx lseek "
+	"access faccessat readlink readlinkat getdents64 getcwd mmap mprotect munmap mremap "
+	"madvise brk futex getrandom uname sysinfo sched_getaffinity sched_yield "
+	"clock_gettime clock_getres clock_nanosleep gettimeofday getuid geteuid getpid "
+	"gettid rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall "
+	"set_robust_list exit exit_group";
 
 /* cuInit() listens on an abstract socket and fails with 304 when it may not (driver 580.159.04), so
  * listen and accept stay allowed; the unit's PrivateNetwork= keeps others away from that socket. */
@@ -210,12 +124,16 @@ static int fill_front(scmp_filter_ctx c)
 	return r < 0 ? r : allow_files_and_abort(c);
 }
 
-static int add_calls(scmp_filter_ctx c, uint32_t action, const int *calls, size_t n)
+static int allow_calls(scmp_filter_ctx c, const char *names)
 {
-	int r = 0;
+	char copy[1024], *rest = copy, *name;
+	int r = 0, call;
 
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		r = seccomp_rule_add(c, action, calls[i], 0);
+	snprintf(copy, sizeof(copy), "%s", names);
+	while (r == 0 && (name = strsep(&rest, " ")) != NULL) {
+		call = seccomp_syscall_resolve_name(name);
+		r = call == __NR_SCMP_ERROR ? -EINVAL
+					    : seccomp_rule_add(c, SCMP_ACT_ALLOW, call, 0);
 	}
 	return r;
 }
@@ -230,6 +148,9 @@ static int fill_gpu(scmp_filter_ctx c)
 					       CLONE_NEWNET };
 	int r = seccomp_rule_add(c, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(gpu_denied_calls); i++) {
+		r = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), gpu_denied_calls[i], 0);
+	}
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(namespaces); i++) {
 		r = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
 				     SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces[i], namespaces[i]));
@@ -243,18 +164,16 @@ static int fill(scmp_filter_ctx c, enum sandbox which)
 
 	switch (which) {
 	case SANDBOX_GRANTER:
-		r = add_calls(c, SCMP_ACT_ALLOW, granter_calls, ARRAY_SIZE(granter_calls));
+		r = allow_calls(c, granter_calls);
 		return r < 0 ? r : fill_granter(c);
 	case SANDBOX_FRONT:
-		r = add_calls(c, SCMP_ACT_ALLOW, front_calls, ARRAY_SIZE(front_calls));
+		r = allow_calls(c, front_calls);
 		return r < 0 ? r : fill_front(c);
 	case SANDBOX_PLANNER:
-		r = add_calls(c, SCMP_ACT_ALLOW, planner_calls, ARRAY_SIZE(planner_calls));
+		r = allow_calls(c, planner_calls);
 		return r < 0 ? r : allow_files_and_abort(c);
 	case SANDBOX_GPU:
-		r = add_calls(c, SCMP_ACT_ERRNO(EPERM), gpu_denied_calls,
-			      ARRAY_SIZE(gpu_denied_calls));
-		return r < 0 ? r : fill_gpu(c);
+		return fill_gpu(c);
 	}
 	return -EINVAL;
 }
